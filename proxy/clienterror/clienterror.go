@@ -1,8 +1,8 @@
-// Package clienterror makes of any error what a client is told: the code and the text of a
-// JSON-RPC error, and the status and headers of an HTTP response.
+// Package clienterror turns any error into what a client gets: the code and the text of a JSON-RPC
+// error, and the status and headers of an HTTP response.
 //
-// It is one table, from the errors of all rooms and transports to the causes of package mcp.
-// Addresses of ours and words that a server did not mean for clients are left out.
+// It is one table, from the errors of all packages and transports to the causes of package mcp. It
+// leaves out dragoman's own addresses, and texts that a server did not mean for clients.
 package clienterror
 
 import (
@@ -113,8 +113,8 @@ func Reason(err error) string {
 	}
 }
 
-// unreached is what clients are told of a server that cannot be reached, without addresses
-// of ours.
+// unreached returns the text for clients about a server that cannot be reached, without dragoman's own
+// addresses.
 func unreached(err error) string {
 	switch failures.Of(err) {
 	case failures.DNS:
@@ -125,8 +125,8 @@ func unreached(err error) string {
 	return Reason(err)
 }
 
-// refusedWith passes on what the server said with a status other than success.
-// Its own JSON-RPC error is kept where there is one.
+// refusedWith returns the failure for a response with a status other than success. It keeps the
+// server's own JSON-RPC error if there is one.
 func refusedWith(e *upstream.StatusError) *mcp.Failure {
 	f := mcp.Fail(mcp.UpstreamRefused, "")
 	f.Status = e.Code
@@ -160,12 +160,12 @@ func refusedWith(e *upstream.StatusError) *mcp.Failure {
 	return f
 }
 
-// notHandled is how servers on the Go SDK before 1.8 begin what they say, in plain text
-// and with 400, to a request for a method that they do not know.
+// notHandled begins the plain text that servers on the Go SDK before 1.8 return, with status 400, for
+// a method that they do not know.
 const notHandled = "JSON RPC not handled: "
 
-// plainWords is the plain text that a refusal came with, on one line and without
-// what a terminal would act on; "" for any other type.
+// plainWords returns the plain text of a refusal, on one line and without what a terminal would act
+// on; "" if the body has another type.
 func plainWords(e *upstream.StatusError) string {
 	plain := false
 	for _, h := range e.Header {

@@ -11,8 +11,8 @@ import (
 
 // Adapters sets which adapters are served, and how.
 type Adapters struct {
-	// Sources are adapter files, and directories of them; none serves no adapters. Recursive includes
-	// subdirectories.
+	// Sources are adapter files and directories of them. Without any, no adapters are served. Recursive
+	// includes subdirectories.
 	Sources   []string `yaml:"sources"`
 	Recursive bool     `yaml:"recursive"`
 	// SkipInvalid starts without the files that are invalid.
@@ -118,7 +118,7 @@ func defaultAdapters() Adapters {
 	}
 }
 
-// List is where adapters are.
+// List returns the sources of adapters.
 func (a *Adapters) List() []adapterrt.Source {
 	var all []adapterrt.Source
 	for _, path := range a.Sources {
@@ -127,8 +127,8 @@ func (a *Adapters) List() []adapterrt.Source {
 	return all
 }
 
-// validate finds the first setting that cannot be. taken are the paths that lead
-// elsewhere.
+// validate returns an error for the first invalid setting. taken has the URL paths that are in use
+// already.
 func (a *Adapters) validate(taken []string) error {
 	if _, err := adapterrt.ParseMode(a.Mode); err != nil {
 		return fmt.Errorf("adapters.mode: %w", err)

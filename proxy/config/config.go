@@ -1,4 +1,4 @@
-// Package config has every setting of the proxy: its type, its default, where it is read from, and what is wrong with it.
+// Package config has every setting of the proxy: its type, its default, where it is read from, and how it is checked.
 //
 // [Sources.Read] lays a YAML file, the environment and the command line over [Default], in this order, puts the values of
 // variables in the place of ${NAME}, and validates the result; it reports all mistakes at once. A setting is a field with
@@ -39,13 +39,13 @@ type Config struct {
 	Admin    Admin    `yaml:"admin"`
 	Upstream Upstream `yaml:"upstream"`
 	Adapters Adapters `yaml:"adapters"`
-	// Credentials is the directory that OAuth tokens are stored in; "" for dragoman/credentials in
-	// the user's own.
+	// Credentials is the directory that OAuth tokens are stored in; "" for dragoman/credentials in the user's
+	// configuration directory.
 	Credentials string `yaml:"credentials"`
-	// CredentialStore is auto, for files that are sealed where there is a keyring, keyring, for
-	// sealed files or none, or memory, for tokens that end with the process.
+	// CredentialStore is auto, for files that are sealed if there is a keyring; keyring, for sealed files only; or
+	// memory, for tokens that are lost when the process ends.
 	CredentialStore string `yaml:"credential_store"`
-	// Gates let parameters of the server's tools through while it supports them.
+	// Gates allow parameters of the server's tools only while the server supports them.
 	Gates []Gate `yaml:"gates"`
 	// Contract holds the switches of the translation.
 	Contract translate.Options `yaml:"contract"`
@@ -128,12 +128,10 @@ type Upstream struct {
 	// for none.
 	ClientCert string `yaml:"client_cert"`
 	ClientKey  string `yaml:"client_key"`
-	// Version is the protocol revision that the server speaks; "" finds out
-	// whether it has a handshake, and proposes the newest revision with one, or an
-	// older one where the server refuses that.
+	// Version is the protocol revision that the server speaks. If it is "", dragoman finds out whether the server has
+	// a handshake, and then proposes the newest revision with one, or an older one if the server refuses that.
 	Version string `yaml:"version"`
-	// ConnectTimeout bounds dialling and the TLS handshake: a constant, for a client whose
-	// call fails asks again.
+	// ConnectTimeout bounds dialling and the TLS handshake. It is a constant: a client whose call fails repeats it.
 	ConnectTimeout time.Duration `yaml:"-"`
 	// HandshakeTimeout bounds the wait for the answer to initialize.
 	HandshakeTimeout time.Duration `yaml:"handshake_timeout"`
@@ -150,20 +148,19 @@ type Upstream struct {
 // Restart sets how often a server's process that exits by itself is started again. Its session goes on;
 // calls in flight fail.
 type Restart struct {
-	// Max is how many times in a row, unless a process lives for a minute; then the session ends. 0 ends
-	// it at once.
+	// Max is how many restarts in a row are tried before the session ends; a process that lives for a minute starts
+	// the count anew. 0 ends the session at once.
 	Max int `yaml:"max"`
-	// Wait is how long to wait before the first one. It doubles from one to the
-	// next, up to MaxWait. Both are constants: a second is long enough for a crash that
-	// repeats, half a minute short enough for a server that comes back.
+	// Wait is the time before the first restart. It doubles for each further one, up to MaxWait. Both are constants:
+	// a second is long enough for a crash that repeats, half a minute short enough for a server that comes back.
 	Wait    time.Duration `yaml:"-"`
 	MaxWait time.Duration `yaml:"-"`
 }
 
 // Session bounds the sessions with clients.
 type Session struct {
-	// IdleTimeout ends a session without messages. A session that the server keeps as well is
-	// only forgotten here, until its next message.
+	// IdleTimeout ends a session without messages. If the server keeps the session as well, dragoman only forgets it
+	// until its next message.
 	IdleTimeout time.Duration `yaml:"idle_timeout"`
 	// Max is the greatest number of open sessions.
 	Max int `yaml:"max"`
@@ -178,53 +175,48 @@ type Session struct {
 
 // Bridge sets how clients without sessions use a server with sessions, and the other way round.
 type Bridge struct {
-	// Principal says on whose behalf a request comes: "authorization" is the client with this
-	// Authorization header, "header:NAME" the client that a trusted proxy names in that
-	// header. Two principals never share a session with the server; the calls of one client
-	// do, and its newest call carries what the server asks. Requests without a principal are
-	// told apart by the address and the clientInfo that they come from: behind a balancer
-	// only "header:NAME" tells their clients apart. "claim:iss+sub" is "authorization", but a
-	// client with the same claims in another JWT may answer what the server asks in the middle
-	// of a call, once the server at upstream.url has accepted the new token; dragoman does not
-	// verify it.
+	// Principal says on whose behalf a request comes: "authorization" is the client with this Authorization header,
+	// "header:NAME" the client that a trusted proxy names in that header. Two principals never share a session with
+	// the server. The calls of one client do, and its newest call carries the questions of the server. Requests
+	// without a principal are told apart by the address and the clientInfo that they come from: behind a balancer
+	// only "header:NAME" tells their clients apart. "claim:iss+sub" is "authorization", but a client with the same
+	// claims in another JWT may answer what the server asks in the middle of a call, once the server at upstream.url
+	// has accepted the new token; dragoman does not verify it.
 	Principal string `yaml:"principal"`
-	// MaxSessions is how many sessions with the server are held. No principal uses more of them than are left for
-	// all the others; nor, where nothing vouches for the principal (neither a token of
-	// this listener nor a trusted proxy), does an address. A call waits up to 10 s for one.
+	// MaxSessions is how many sessions with the server are held. No principal uses more of them than are left for all
+	// the others. If nothing vouches for the principal (neither a token of this listener nor a trusted proxy), the
+	// same holds for its address. A call waits up to 10 s for a session.
 	MaxSessions int `yaml:"max_sessions"`
 	// IdleTimeout closes an unused session with the server, with its process where the server is on stdio.
 	// The client's next call opens another.
 	IdleTimeout time.Duration `yaml:"idle_timeout"`
 	// ParkTimeout bounds how long a call waits for its client to answer the server's question.
 	ParkTimeout time.Duration `yaml:"park_timeout"`
-	// MaxParked is how many calls may wait so: a constant, for each holds a stream and a
-	// goroutine. They are shared out as sessions are.
+	// MaxParked is how many calls may wait like that. It is a constant, because each holds a stream and a goroutine.
+	// They are shared out as sessions are.
 	MaxParked int `yaml:"-"`
-	// Peers are the addresses, host:port, that the other replicas listen at for
-	// clients; the name of a headless service stands for all of its addresses. A
-	// request that another replica holds the call or the session of is forwarded
-	// there. They know each other by session.key_file, which must be set. None
-	// forwards nothing, and takes in nothing.
+	// Peers are the addresses, host:port, that the other replicas listen at for clients; the name of a headless
+	// service stands for all of its addresses. A request for a call or a session that another replica holds is
+	// forwarded there. Replicas authenticate each other with session.key_file, which must be set. Without peers,
+	// dragoman neither forwards requests nor accepts forwarded ones.
 	Peers []string `yaml:"peers"`
-	// PeerCAFile holds the certificates that those of other replicas are verified
-	// with where the listener speaks TLS; "" for the system's. One that shows the
-	// very certificate that we show is good as it is.
+	// PeerCAFile holds the certificates that those of other replicas are verified with if the listener speaks TLS; ""
+	// for the system's. A replica that shows the same certificate as this one needs no verification.
 	PeerCAFile string `yaml:"peer_ca_file"`
-	// Coalesce is how long we wait for further questions before a client is asked: a
-	// constant, for servers ask several things at once or none.
+	// Coalesce is how long dragoman waits for further questions of the server before it asks a client. It is a
+	// constant, because servers ask several things at once or none.
 	Coalesce time.Duration `yaml:"-"`
-	// OpenedTimeout is how long a call that had to wait for URLs to be opened waits
-	// for the server to say that they were, once the client has: a constant, since the call
-	// is made again after it in any case.
+	// OpenedTimeout is how long a call waits for the server to report that URLs were opened, after the client has
+	// reported it. It is a constant, because the call is made again afterwards in any case.
 	OpenedTimeout time.Duration `yaml:"-"`
-	// TTL is how long clients may keep lists and resources. Zero where the server is not
-	// known to allow it.
+	// TTL is how long clients may keep lists and resources. Leave it at 0 unless the server is known to
+	// allow that.
 	TTL time.Duration `yaml:"ttl"`
-	// DefaultLogLevel is that of the log messages which a client with a session gets
-	// from a server without one before it has named a level; "off" for none.
+	// DefaultLogLevel is the level of the log messages that a client with a session gets from a server without
+	// sessions until the client sets a level; "off" for none.
 	DefaultLogLevel string `yaml:"default_log_level"`
-	// Cache is of lists and resources, towards clients of either kind. What a server
-	// with sessions sends is kept for TTL, and for the principal that asked for it.
+	// Cache is the cache of lists and resources, for clients of either kind. What a server with sessions sends is
+	// kept for TTL, and for the principal that asked for it.
 	Cache Cache `yaml:"cache"`
 }
 
@@ -233,8 +225,8 @@ type Cache struct {
 	// Bytes is the greatest size of all kept results; 0 keeps none. One result takes a quarter of it at
 	// most.
 	Bytes Size `yaml:"bytes"`
-	// Entries is how many of them there may be: a constant, which bounds what small ones
-	// cost beside their bytes.
+	// Entries is the greatest number of kept results. It is a constant, which bounds what small results cost beside
+	// their bytes.
 	Entries int `yaml:"-"`
 }
 
@@ -252,8 +244,8 @@ type Limits struct {
 	// Last-Event-ID, in front of a server on stdio or HTTP+SSE; 0 for none.
 	Replay int `yaml:"replay"`
 
-	// The others are constants: they bound what a peer can make us hold, far above what
-	// peers that mean well need, and InHand bounds all of it together.
+	// The other limits are constants. They bound what a peer can make dragoman hold, far above what well-behaved
+	// peers need, and InHand bounds all of it together.
 
 	// Batch is the greatest number of messages in one array.
 	Batch int `yaml:"-"`
@@ -264,15 +256,15 @@ type Limits struct {
 	Requests int `yaml:"-"`
 	// Connections is how many connections of HTTP clients may be open.
 	Connections int `yaml:"-"`
-	// Header is the greatest size of an HTTP request's line and headers: twice what
-	// servers commonly take, for tokens are long.
+	// Header is the greatest size of an HTTP request's line and headers: twice what servers commonly accept, because
+	// tokens are long.
 	Header Size `yaml:"-"`
-	// Queue is how many messages wait for a client that has no stream open,
-	// and QueueBytes how much of them, per session.
+	// Queue is how many messages wait for a client that has no stream open, and QueueBytes how many bytes of them,
+	// per session.
 	Queue      int  `yaml:"-"`
 	QueueBytes Size `yaml:"-"`
-	// ReplayBytes is how much of the events of a stream is kept, and ReplayTime how long
-	// after the client has left: clients come back within seconds, or not.
+	// ReplayBytes is how many bytes of a stream's events are kept, and ReplayTime how long after the client has left:
+	// clients reconnect within seconds, or not at all.
 	ReplayBytes Size          `yaml:"-"`
 	ReplayTime  time.Duration `yaml:"-"`
 }
@@ -291,8 +283,8 @@ func (c Limits) HeldBytes() int64 {
 
 // TimeLimit is how long the server may take to answer; 0 for the common limit.
 type TimeLimit struct {
-	// FirstByte is until it begins to answer, Silence between any two signs of
-	// life after that. Progress is one, and so is a comment on the stream.
+	// FirstByte bounds the wait until the server begins to answer, Silence the time between two signs of life after
+	// that, such as progress or a comment on the stream.
 	FirstByte time.Duration `yaml:"first_byte"`
 	Silence   time.Duration `yaml:"silence"`
 }
@@ -309,7 +301,7 @@ type Shutdown struct {
 	Drain time.Duration `yaml:"drain"`
 }
 
-// Default is the configuration where nothing was set.
+// Default returns the configuration in which nothing was set.
 func Default() Config {
 	return Config{
 		Listen:    "127.0.0.1:8808",
@@ -358,7 +350,7 @@ func Default() Config {
 	}
 }
 
-// Where clients on HTTP+SSE open their stream, and post their messages.
+// The paths at which clients on HTTP+SSE open their stream and post their messages.
 const (
 	SSEPath      = "/sse"
 	MessagesPath = "/messages"
@@ -370,8 +362,7 @@ const ReplicasPath = "/dragoman/replicas"
 // MaxPeers bounds the addresses in bridge.peers, and the replicas that are found by them.
 const MaxPeers = 64
 
-// ServerName is what rules call the server: the host of its URL, or the name of
-// its program.
+// ServerName returns the name by which rules refer to the server: the host of its URL, or the name of its program.
 func (c *Upstream) ServerName() string {
 	if u, err := url.Parse(c.URL); err == nil && c.URL != "" {
 		return u.Hostname()

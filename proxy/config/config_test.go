@@ -70,7 +70,7 @@ func TestExampleShowsEveryKey(t *testing.T) {
 	})
 }
 
-// decode lays the YAML text of a file over c.
+// decode reads the YAML text of a file into c.
 func (c *Config) decode(text string) error {
 	layers := setting.Over(c, removed)
 	layers.File("configuration", []byte(text))
@@ -140,8 +140,8 @@ func TestFileLeavesOtherDefaults(t *testing.T) {
 	}
 }
 
-// TestRemovedSettingsAreRefused: a file or variable with a removed setting is an error that
-// tells the replacement, and no removed setting exists.
+// TestRemovedSettingsAreRefused checks that a file or variable with a removed setting is an
+// error that names the replacement, and that no removed setting still exists.
 func TestRemovedSettingsAreRefused(t *testing.T) {
 	for path, instead := range removed {
 		keys := strings.Split(path, ".")
@@ -150,12 +150,12 @@ func TestRemovedSettingsAreRefused(t *testing.T) {
 			text += strings.Repeat("  ", i) + key + ":\n"
 		}
 		text = strings.TrimSuffix(text, "\n") + " 1\n"
-		want := path + ": no setting any more: " + instead
+		want := path + ": this setting was removed: " + instead
 		if err := new(Config).decode(text); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%q: %v, want %s", text, err, want)
 		}
 		name := "DRAGOMAN_" + strings.ToUpper(strings.ReplaceAll(path, ".", "_"))
-		if _, err := (Sources{Environ: []string{name + "=1"}}).Read(); err == nil || !strings.Contains(err.Error(), name+": no setting any more: "+instead) {
+		if _, err := (Sources{Environ: []string{name + "=1"}}).Read(); err == nil || !strings.Contains(err.Error(), name+": this setting was removed: "+instead) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
@@ -204,8 +204,8 @@ func TestEnvironmentStandsAboveTheFile(t *testing.T) {
 	}
 }
 
-// Each mistake is told, with its place, and no value is quoted.
-func TestAllMistakesAreToldAtOnce(t *testing.T) {
+// Each mistake is reported with its place, and no value is quoted.
+func TestAllMistakesAreReportedAtOnce(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "dragoman.yaml")
 	if err := os.WriteFile(file, []byte("limits:\n  reply: 8\nlog: {level: loud}\nheartbeat: 10\n"), 0o600); err != nil {
 		t.Fatal(err)
@@ -288,7 +288,7 @@ func TestValidateNamesThePath(t *testing.T) {
 		"tls: cert and key":                  func(c *Config) { c.TLS.Cert = "c" },
 		"upstream: client_cert":              func(c *Config) { c.Upstream.ClientKey = "k" },
 		"upstream.transport: \"stdio\"":      func(c *Config) { c.Upstream.URL, c.Upstream.Transport = "http://a", "stdio" },
-		"upstream.transport: \"sse\" is for": func(c *Config) { c.Upstream.Command, c.Upstream.Transport = []string{"a"}, "sse" },
+		"upstream.transport: \"sse\" applie": func(c *Config) { c.Upstream.Command, c.Upstream.Transport = []string{"a"}, "sse" },
 		"session.max_age:":                   func(c *Config) { c.Session.MaxAge = 0 },
 		"heartbeat:":                         func(c *Config) { c.Heartbeat = -1 },
 		"upstream: url and command":          func(c *Config) { c.Upstream.URL, c.Upstream.Command = "http://a", []string{"b"} },
@@ -334,7 +334,7 @@ func TestValidateNamesThePath(t *testing.T) {
 	}
 }
 
-// TestExampleOfTransformations: what stands there as an example can be used.
+// TestExampleOfTransformations checks that the transformations in the example are valid.
 func TestExampleOfTransformations(t *testing.T) {
 	text, err := os.ReadFile(example)
 	if err != nil {

@@ -10,8 +10,8 @@ type Footprint struct {
 	// MaxBytes is the size of the tool list and the server's instructions above which a warning is logged;
 	// 0 is any size. A server's list is never refused.
 	MaxBytes Size `yaml:"max_bytes"`
-	// Enforce removes from a list over MaxBytes what tells the model nothing, whatever Drop is,
-	// and refuses adapter tools that are over it alone.
+	// Enforce removes from a list over MaxBytes what tells the model nothing, whatever Drop is. It refuses
+	// adapter tools that exceed MaxBytes by themselves.
 	Enforce bool `yaml:"enforce"`
 	// Hoist is off, report, or apply: prose that three or more descriptions repeat
 	// is moved to the server's instructions where that saves at least 5 %.
@@ -21,7 +21,7 @@ type Footprint struct {
 	Drop []string `yaml:"drop"`
 }
 
-// droppable is what can be left out of tools.
+// droppable returns the names of what can be left out of tools.
 func droppable() []string {
 	return []string{"titles", "echoes", "examples", "schema_names", "output_schema"}
 }

@@ -37,7 +37,7 @@ type Gate struct {
 // longestGateTime is the greatest timeout_ms.
 const longestGateTime = 60_000
 
-// validate finds the first thing that cannot be.
+// validate returns an error for the first invalid setting.
 func (g *Gate) validate() error {
 	for _, need := range [][2]string{{"tool", g.Tool}, {"source", g.Source}, {"capability", g.Capability}, {"error_code", g.ErrorCode}} {
 		if need[1] == "" {

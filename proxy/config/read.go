@@ -15,15 +15,15 @@ import (
 	"github.com/dragoman-proxy/dragoman/proxy/setting"
 )
 
-// Sources are what a configuration is made of. Each stands above those before it,
-// and all of them above the defaults.
+// Sources are the inputs of a configuration. Each one overrides those before it, and all of them
+// override the defaults.
 type Sources struct {
 	File    string                         // YAML; "" for none
-	Environ []string                       // "NAME=value"; those of [EnvPrefix] count
-	Flags   func(*Config, *setting.Layers) // what the command line says; nil for nothing
+	Environ []string                       // "NAME=value"; only names that begin with [EnvPrefix] set something
+	Flags   func(*Config, *setting.Layers) // applies the command line; may be nil
 }
 
-// EnvPrefix begins the names of our variables: session.max is DRAGOMAN_SESSION_MAX.
+// EnvPrefix begins the names of dragoman's variables: session.max is DRAGOMAN_SESSION_MAX.
 const EnvPrefix = "DRAGOMAN_"
 
 // EnvFile is the variable that names the configuration file.
@@ -53,7 +53,7 @@ func (s Sources) Read() (Config, error) {
 	return c, layers.Err()
 }
 
-// lookup finds a variable; of two with one name the last counts.
+// lookup returns the value of a variable. If a name occurs twice, the last one counts.
 func lookup(environ []string, name string) (value string, ok bool) {
 	for _, entry := range environ {
 		if key, v, found := strings.Cut(entry, "="); found && key == name {
@@ -96,8 +96,8 @@ func keysOf(v reflect.Value, path string, do func(string, reflect.Value) error) 
 	return nil
 }
 
-// Expand puts the environment's values in the place of ${NAME} in the settings
-// that may hold secrets. Each name that is not set is a mistake.
+// Expand replaces ${NAME} with the environment's values in the settings that may hold secrets. Each
+// name that is not set is a mistake.
 func (c *Config) Expand(lookup func(name string) (string, bool)) error {
 	var all setting.Mistakes
 	for _, m := range []struct {
@@ -122,7 +122,7 @@ func (c *Config) Expand(lookup func(name string) (string, bool)) error {
 	return all.Err()
 }
 
-// expand replaces ${NAME}; a lone $ stands for itself, since secrets hold them.
+// expand replaces ${NAME}. A lone $ stands for itself, because secrets may contain one.
 func expand(s string, lookup func(string) (string, bool)) (string, error) {
 	var out strings.Builder
 	for {
@@ -144,7 +144,7 @@ func expand(s string, lookup func(string) (string, bool)) (string, error) {
 	}
 }
 
-// Size is a number of bytes; in text also with a unit: 10MiB, 64KiB.
+// Size is a number of bytes. As text it may have a unit: 10MiB, 64KiB.
 type Size int
 
 // Form says what a size looks like in a configuration.

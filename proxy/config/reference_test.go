@@ -19,7 +19,7 @@ import (
 
 var update = flag.Bool("update", false, "write docs/configuration.md")
 
-// reference is the page that is made of the comments on the settings' fields.
+// reference is the page that is generated from the comments on the settings' fields.
 const reference = "../../docs/configuration.md"
 
 const referenceHead = `# Configuration
@@ -30,7 +30,7 @@ the file, the file above the defaults. A mistake is told with its place, and all
 of the file takes new settings into use. [config.example.yaml](../deploy/config.example.yaml) has the same settings to copy from.
 `
 
-// TestReference holds docs/configuration.md against the settings. With -update it writes the page.
+// TestReference compares docs/configuration.md with the settings. With -update it writes the page.
 func TestReference(t *testing.T) {
 	r := newReferenceWriter(t)
 	defaults := Default()
@@ -53,7 +53,7 @@ type referenceWriter struct {
 	out   strings.Builder
 }
 
-// A source is a struct as it is written, with the comment on it.
+// A source is the source text of a struct, and its comment.
 type source struct {
 	*ast.StructType
 	doc string
@@ -86,7 +86,7 @@ func newReferenceWriter(t *testing.T) *referenceWriter {
 	return r
 }
 
-// section writes the settings of a struct as a table, and behind it those of the structs in it.
+// section writes the settings of a struct as a table, followed by those of the structs in it.
 func (r *referenceWriter) section(path string, v reflect.Value) {
 	_, dir, _ := strings.Cut(v.Type().PkgPath(), "/dragoman/")
 	source := r.types[dir][v.Type().Name()]
@@ -126,7 +126,7 @@ func (r *referenceWriter) section(path string, v reflect.Value) {
 
 var identifier = regexp.MustCompile(`(^|[^-\w])[A-Z][A-Za-z]+\b`)
 
-// words is a comment on a line, with the keys of settings in the place of fields.
+// words returns a comment on one line, with keys of settings in the place of field names.
 func (r *referenceWriter) words(comment string, keys map[string]string) string {
 	text := strings.Join(strings.Fields(comment), " ")
 	text = identifier.ReplaceAllStringFunc(text, func(match string) string {
@@ -139,7 +139,7 @@ func (r *referenceWriter) words(comment string, keys map[string]string) string {
 	return strings.ReplaceAll(text, "|", `\|`)
 }
 
-// written is a default as the file would have it.
+// written returns a default in the form of the file.
 func written(v reflect.Value) string {
 	switch value := v.Interface().(type) {
 	case time.Duration:

@@ -1,13 +1,13 @@
 package config
 
-// removed are settings of earlier versions, and what there is in their place.
+// removed has the settings of earlier versions, and what replaces each.
 var removed = map[string]string{
 	"sse_path":                          "it is always " + SSEPath,
 	"messages_path":                     "it is always " + MessagesPath,
 	"upstream.connect_timeout":          "it is always 5s",
 	"upstream.restart.wait":             "it is always 1s",
 	"upstream.restart.max_wait":         "it is always 30s",
-	"adapters.strict_files":             "dragoman adapter validate --strict tells what is doubtful",
+	"adapters.strict_files":             "dragoman adapter validate --strict reports what is doubtful",
 	"adapters.enum_operations":          "a tool's description names its operations",
 	"adapters.description_size":         "it is always 1000",
 	"adapters.validate_by_http":         "dragoman adapter validate checks files",

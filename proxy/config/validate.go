@@ -19,8 +19,8 @@ import (
 	"github.com/dragoman-proxy/dragoman/translate/wire"
 )
 
-// Validate finds the settings that cannot be, and names their paths. What it returns is
-// [setting.Mistakes].
+// Validate checks all settings. The error is [setting.Mistakes], with the path of each
+// invalid setting.
 func (c *Config) Validate() error {
 	var all setting.Mistakes
 	fault := all.Addf
@@ -121,7 +121,7 @@ func (c *Config) Validate() error {
 	return all.Err()
 }
 
-// validateAddress wants host:port.
+// validateAddress checks that addr is host:port.
 func validateAddress(all *setting.Mistakes, path, addr string) {
 	if _, _, err := net.SplitHostPort(addr); err == nil {
 		return
@@ -154,11 +154,11 @@ func (u *Upstream) validate() error {
 		all.Addf("upstream.command[0]", "is empty")
 	}
 	if u.ShareChild && u.URL != "" {
-		all.Addf("upstream.share_child", "is for a command")
+		all.Addf("upstream.share_child", "applies only to upstream.command")
 	}
 	switch t := u.Transport; {
 	case len(u.Command) > 0 && t != string(upstream.Auto) && t != "stdio":
-		all.Addf("upstream.transport", "%q is for a url", t)
+		all.Addf("upstream.transport", "%q applies only to upstream.url", t)
 	case u.URL != "" && !slices.Contains([]string{string(upstream.Auto), string(upstream.StreamableHTTP), string(upstream.HTTPWithSSE)}, t):
 		all.Addf("upstream.transport", "%q is not one of auto, http, sse", t)
 	}
@@ -181,7 +181,7 @@ func (u *Upstream) validate() error {
 	return all.Err()
 }
 
-// meantURL suggests the URL that is meant by one without a scheme.
+// meantURL suggests the URL that a text without a scheme probably means.
 func meantURL(text string) string {
 	scheme := "http://"
 	if host, _, _ := strings.Cut(text, "/"); strings.HasSuffix(host, ":443") {
@@ -218,7 +218,7 @@ func (c *Config) validatePrincipal() error {
 	return nil
 }
 
-// ClaimsOf are the names in "claim:iss+sub", nil where by is something else.
+// ClaimsOf returns the names in "claim:iss+sub", or nil if by has another form.
 func ClaimsOf(by string) []string {
 	names, ok := strings.CutPrefix(by, "claim:")
 	if !ok {
@@ -227,7 +227,7 @@ func ClaimsOf(by string) []string {
 	return strings.Split(names, "+")
 }
 
-// validatePeers names what is wrong with the addresses of replicas.
+// validatePeers checks the addresses of replicas.
 func (c *Config) validatePeers() error {
 	list := c.Bridge.Peers
 	if len(list) > 0 && c.Session.KeyFile == "" {
@@ -246,7 +246,7 @@ func (c *Config) validatePeers() error {
 	return nil
 }
 
-// allNames are the names of the revisions that we speak, newest first.
+// allNames returns the names of the revisions that dragoman speaks, newest first.
 func allNames() []string {
 	var names []string
 	for _, r := range translate.All() {

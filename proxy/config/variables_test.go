@@ -10,8 +10,8 @@ import (
 	"testing"
 )
 
-// TestVariablesInUseAreSettings: each DRAGOMAN_ variable that the benchmarks, the soak or the
-// deployment files set is one of a setting, or they would not start.
+// TestVariablesInUseAreSettings checks that each DRAGOMAN_ variable that the benchmarks, the
+// soak or the deployment files set belongs to a setting. Otherwise they would not start.
 func TestVariablesInUseAreSettings(t *testing.T) {
 	known := map[string]bool{EnvFile: true, "DRAGOMAN_TOKEN": true} // the latter is for ${DRAGOMAN_TOKEN}
 	cfg := Default()

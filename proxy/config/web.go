@@ -29,7 +29,8 @@ func (c *OAuth) validate() error {
 	return all.Err()
 }
 
-// validateCORS refuses that pages of everybody use credentials of ours.
+// validateCORS checks the origins. It refuses * if every web page could then use
+// dragoman's credentials.
 func (c *Config) validateCORS() error {
 	var all setting.Mistakes
 	for _, origin := range c.CORS.Origins {
@@ -39,7 +40,7 @@ func (c *Config) validateCORS() error {
 			all.Addf("cors.origins", "* lets every web page use the credentials in upstream; name the origins")
 		case origin == "*":
 		case err != nil || u.Scheme == "" || u.Host == "" || u.Scheme+"://"+u.Host != origin:
-			all.Addf("cors.origins", "%q is no origin, as in https://page.example:8443, nor *", origin)
+			all.Addf("cors.origins", "%q is neither an origin such as https://page.example:8443 nor *", origin)
 		}
 	}
 	return all.Err()

@@ -1,5 +1,5 @@
-// Package demo is a small MCP server of the oldest revision, in this process: something to stand in front of when there is
-// nothing else yet. To the proxy it is a server on a pipe.
+// Package demo is a small MCP server of the oldest revision that runs in this process. dragoman serves it if there is
+// no other server yet. To the proxy it is a server on a pipe.
 package demo
 
 import (
@@ -18,15 +18,15 @@ import (
 	"github.com/dragoman-proxy/dragoman/translate/wire"
 )
 
-// server is a conversation with it, an [upstream.Conn].
+// server is one session with the demo server, an [upstream.Conn].
 type server struct {
 	out    chan []byte
 	ctx    context.Context
 	stop   context.CancelFunc
 	calls  sync.WaitGroup
 	mu     sync.Mutex
-	cancel map[string]context.CancelFunc // of slow calls, by id
-	shown  map[string]Watcher            // of requests, by their ids
+	cancel map[string]context.CancelFunc // cancels slow calls, by id
+	shown  map[string]Watcher            // watchers of requests, by id
 }
 
 // Open returns a connection to a new instance of the demo server. The client has to send initialize
@@ -215,14 +215,14 @@ func (d *server) say(said []byte) {
 	}
 }
 
-// Listen is all that the server says.
+// Listen returns the stream of all messages of the server.
 func (d *server) Listen(ctx context.Context, _ upstream.ListenOptions) (upstream.Stream, error) {
 	s := &stream{d: d}
 	s.ctx, s.stop = context.WithCancel(ctx)
 	return s, nil
 }
 
-// Close ends the conversation.
+// Close ends the session.
 func (d *server) Close(context.Context) error {
 	d.stop()
 	d.calls.Wait()

@@ -1,9 +1,9 @@
-// Package dialect brings the schemas of tools from JSON Schema draft-07 to 2020-12.
+// Package dialect converts the schemas of tools from JSON Schema draft-07 to 2020-12.
 //
-// Servers on published SDKs write draft-07, and say so; clients of revisions whose
-// default is 2020-12 refuse such tools when they are called. Bytes in, bytes out: what
-// says nothing of draft-07 comes back as it is, and all else keeps its bytes around
-// the keywords that changed. Only places are touched where a schema stands: what const,
+// Servers on published SDKs write draft-07, and say so in $schema. Clients of revisions
+// whose default is 2020-12 refuse such tools when they are called. The package works on
+// bytes: what does not name draft-07 is returned as it is, and everything else keeps
+// its bytes around the keywords that changed. It changes only schemas: what const,
 // enum, default and examples hold is data. See
 // https://json-schema.org/draft/2020-12/release-notes and
 // https://json-schema.org/draft/2019-09/release-notes.
@@ -17,21 +17,21 @@ import (
 	"github.com/dragoman-proxy/dragoman/translate/wire"
 )
 
-// shape shows all of a tool's schemas, at any depth.
+// shape covers all of a tool's schemas, at any depth.
 var shape = func() *wire.Shape {
 	all := new(wire.Shape)
 	all.Any, all.Elem = all, all
 	s := new(wire.Shape)
 	tool := s.At(wire.ParsePath("result.tools[]")...)
 	tool.Members[wire.InputSchema], tool.Members[wire.OutputSchema] = all, all
-	s.At(wire.ParsePath("result.tools[].inputSchema")...) // that tools have members
+	s.At(wire.ParsePath("result.tools[].inputSchema")...) // says that tools have members
 	return s
 }()
 
 var messages = sync.Pool{New: func() any { return new(wire.Message) }}
 
-// Update brings the schemas in an answer to tools/list that say draft-07 to 2020-12,
-// and counts them. Where there are none, out is list itself; else it is new memory.
+// Update converts the schemas in an answer to tools/list that name draft-07 to 2020-12,
+// and counts them. If there are none, out is list itself, otherwise it is new memory.
 func Update(list []byte) (out []byte, schemas int) {
 	if !bytes.Contains(list, []byte("draft-07")) {
 		return list, 0
@@ -65,7 +65,7 @@ func Update(list []byte) (out []byte, schemas int) {
 	return m.AppendTo(make([]byte, 0, len(list)+len(list)/16)), schemas
 }
 
-// Draft07 reports whether a schema says that it is of draft-07.
+// Draft07 reports whether schema, the value of $schema, names draft-07.
 func Draft07(schema string) bool {
 	schema = strings.TrimSuffix(schema, "#")
 	return schema == "http://json-schema.org/draft-07/schema" || schema == "https://json-schema.org/draft-07/schema"
@@ -76,7 +76,8 @@ func saysDraft07(schema wire.Node) bool {
 	return ok && Draft07(said)
 }
 
-// dialectOf is what $schema says; ok is false where it says nothing.
+// dialectOf returns the value of $schema. ok is false if there is none, or if it is not
+// a string.
 func dialectOf(schema wire.Node) (said string, ok bool) {
 	if schema.Kind() != '{' {
 		return "", false
@@ -90,10 +91,10 @@ func dialectOf(schema wire.Node) (said string, ok bool) {
 	return said, ok
 }
 
-// update marks what changes in a schema and in those within it.
+// update marks the changes in a schema and in the schemas within it.
 func update(m *wire.Message, schema wire.Node, root bool) {
 	if schema.Kind() != '{' {
-		return // true or false, or nothing that is a schema
+		return // true or false, or not a schema
 	}
 	if said, ok := dialectOf(schema); ok && !Draft07(said) {
 		return // a schema of its own, in another dialect
@@ -112,7 +113,7 @@ func update(m *wire.Message, schema wire.Node, root bool) {
 		switch {
 		case k == kwSchema:
 			c.Remove()
-		case refers && k.besideRef() && !(root && k == kwType): // which a tool's schema must have
+		case refers && k.besideRef() && !(root && k == kwType): // a tool's schema must have a type
 			c.Remove()
 		case k == kwRef && c.Kind() == '"':
 			refer(m, c)
@@ -149,20 +150,22 @@ func within(m *wire.Message, n wire.Node, kind byte) {
 	}
 }
 
-// items is one schema for all elements, or a list with one for each.
+// items updates the member items, which is one schema for all elements or a list with
+// one for each.
 func items(m *wire.Message, n wire.Node, tuple bool) {
 	switch {
 	case n.Kind() != '[':
 		update(m, n, false)
 	case !n.First().OK():
-		n.Remove() // prefixItems are one at least
+		n.Remove() // prefixItems must not be empty
 	case tuple:
 		n.Rename("prefixItems")
 		within(m, n, '[')
 	}
 }
 
-// dependencies are of two kinds, which have names of their own now.
+// dependencies renames the member dependencies. 2020-12 has one keyword for lists of
+// names and another for schemas.
 func dependencies(m *wire.Message, n wire.Node) {
 	if n.Kind() != '{' {
 		return
@@ -197,7 +200,7 @@ func dependencies(m *wire.Message, n wire.Node) {
 	n.Rename("dependentSchemas")
 }
 
-// anchor is what an $id has become that names a place in its document.
+// anchor replaces an $id that names a place in its document with $anchor.
 func anchor(m *wire.Message, id wire.Node) {
 	raw, ok := id.Text()
 	if !ok || len(raw) < 2 || raw[0] != '#' || raw[1] == '/' {
@@ -206,8 +209,8 @@ func anchor(m *wire.Message, id wire.Node) {
 	id.Swap(append(append(append(m.Writer(), `"$anchor":"`...), raw[1:]...), '"'))
 }
 
-// refer follows what a reference into its own document goes through, as far as that
-// has another name now.
+// refer updates a reference into its own document if it goes through keywords that have
+// other names now.
 func refer(m *wire.Message, ref wire.Node) {
 	raw, _ := ref.Text()
 	if !bytes.Contains(raw, []byte("tems")) && !bytes.Contains(raw, []byte("dependencies")) {

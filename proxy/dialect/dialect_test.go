@@ -19,7 +19,7 @@ const (
 	behind  = `,"annotations":{"title":"$schema draft-07"}}],"nextCursor":"draft-07"}}`
 )
 
-// updated is what becomes of the schema of a tool.
+// updated returns the updated schema of a tool.
 func updated(t testing.TB, schema string) string {
 	t.Helper()
 	out, _ := Update([]byte(before + schema + behind))
@@ -36,7 +36,8 @@ func inside(t testing.TB, list string) string {
 	return schema
 }
 
-// TestClauses has an example for each thing that 2020-12 has in other words, or took out.
+// TestClauses has an example for each thing that 2020-12 expresses otherwise or has
+// removed.
 func TestClauses(t *testing.T) {
 	for _, c := range []struct{ what, in, want string }{
 		{"$schema", `{"type":"object",` + draft07 + `,"properties":{}}`, `{"type":"object","properties":{}}`},
@@ -89,7 +90,8 @@ func TestClauses(t *testing.T) {
 	}
 }
 
-// TestUntouched: what says another dialect, or none, comes back as the same bytes.
+// TestUntouched checks that schemas of another dialect, or of none, come back as the same
+// bytes.
 func TestUntouched(t *testing.T) {
 	for _, list := range []string{
 		before + `{"type":"object","items":[{}]}` + behind,
@@ -111,7 +113,8 @@ func TestUntouched(t *testing.T) {
 	}
 }
 
-// TestBothSchemas: an output schema is a schema too, and the tools between others stay.
+// TestBothSchemas checks that output schemas are updated too, and that the tools between
+// others stay.
 func TestBothSchemas(t *testing.T) {
 	got, n := Update([]byte(`{"jsonrpc":"2.0","id":"a","result":{"tools":[{"name":"a","inputSchema":{"items":[]}}, {"name":"b","outputSchema":{` + draft07 + `,"items":[{}]},"inputSchema":{` + draft07 + `,"type":"object"}}]}}`))
 	want := `{"jsonrpc":"2.0","id":"a","result":{"tools":[{"name":"a","inputSchema":{"items":[]}}, {"name":"b","outputSchema":{"prefixItems":[{}]},"inputSchema":{"type":"object"}}]}}`
@@ -120,7 +123,7 @@ func TestBothSchemas(t *testing.T) {
 	}
 }
 
-// TestDeep: as deep as a message may be.
+// TestDeep updates a schema that is as deep as a message may be.
 func TestDeep(t *testing.T) {
 	const depth = 240
 	schema := `{` + draft07 + `,"items":` + strings.Repeat(`[{"items":`, depth) + `[{}]` + strings.Repeat(`}]`, depth) + `}`
@@ -140,7 +143,7 @@ func TestNoAllocationWithoutDraft07(t *testing.T) {
 	}
 }
 
-// schemas are drawn so that all that changes occurs, at any place.
+// schemas draws schemas in which everything that changes occurs, at any place.
 func schemas(depth int) *rapid.Generator[any] {
 	type object = map[string]any
 	return rapid.Custom(func(t *rapid.T) any {
@@ -208,8 +211,8 @@ func compiled(t rapid.TB, schema string, draft *jsonschema.Draft) *jsonschema.Sc
 	return s
 }
 
-// TestValidStaysValid holds what a draft-07 schema accepts against what becomes of it
-// accepts under 2020-12.
+// TestValidStaysValid checks that the updated schema accepts under 2020-12 what the
+// schema accepted under draft-07.
 func TestValidStaysValid(t *testing.T) {
 	values := []string{`"x"`, `1`, `null`, `{}`, `[]`, `["x"]`, `[1]`, `["x",1]`, `[1,"x",[1]]`, `[["x"],["x",1]]`, `{"a":1}`, `{"a":"x"}`, `{"b":1}`, `{"a":["x"],"b":[1,2]}`, `{"items":[{}],"a":1}`}
 	rapid.Check(t, func(t *rapid.T) {
@@ -236,14 +239,14 @@ func TestValidStaysValid(t *testing.T) {
 	})
 }
 
-// refless keeps definitions from going round in circles.
+// refless reports whether s contains no reference, which could form a circle within definitions.
 func refless(s any) bool {
 	text, err := json.Marshal(s)
 	return err == nil && !strings.Contains(string(text), "$ref")
 }
 
-// FuzzUpdate: what comes out is JSON, with nothing but schemas changed and no data in
-// them, and does not change again.
+// FuzzUpdate checks that the result is JSON in which only schemas have changed and no
+// data in them, and that it does not change again.
 func FuzzUpdate(f *testing.F) {
 	for _, s := range []string{`{` + draft07 + `,"items":[{}],"additionalItems":false,"dependencies":{"a":["b"],"c":{}}}`, `{"$ref":"#/definitions/a",` + draft07 + `,"definitions":{"a":{"$id":"#x","const":{"items":[]}}}}`, `{` + draft07 + `,"items":[],"items":{},"\u0069tems":[{}]}`, `7`} {
 		f.Add(s)

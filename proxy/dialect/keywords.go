@@ -6,11 +6,11 @@ import (
 	"github.com/dragoman-proxy/dragoman/translate/wire"
 )
 
-// keyword is what kind of keyword a member of a schema is.
+// keyword is the kind of a keyword in a schema.
 type keyword uint8
 
 const (
-	kwOther  keyword = iota // none that draft-07 or 2020-12 acts on
+	kwOther  keyword = iota // not a keyword that draft-07 or 2020-12 acts on
 	kwSchema                // $schema
 	kwRef                   // $ref
 	kwID                    // $id
@@ -19,14 +19,14 @@ const (
 	kwDependencies
 	kwDefinitions // schemas by name, for references
 	kwType
-	kwOne         // its value is a schema
+	kwOne         // the value is a schema
 	kwList        // schemas in an array
 	kwNamed       // schemas by name
-	kwAssertion   // any other that says what is valid
-	kwUnknownThen // unknown to draft-07, so that it said nothing
+	kwAssertion   // any other keyword that restricts what is valid
+	kwUnknownThen // unknown to draft-07, which ignored it
 )
 
-// known are the keywords, by their text.
+// known has the kinds of the keywords.
 var known = map[string]keyword{
 	"$schema": kwSchema, "$ref": kwRef, "$id": kwID,
 	"items": kwItems, "additionalItems": kwAdditionalItems, "dependencies": kwDependencies,
@@ -54,13 +54,14 @@ var known = map[string]keyword{
 	"$recursiveRef": kwUnknownThen, "$recursiveAnchor": kwUnknownThen,
 }
 
-// besideRef reports whether draft-07 passed over a keyword beside $ref that 2020-12
-// acts on. What only describes stays, and so do the schemas that references lead to.
+// besideRef reports whether a keyword beside $ref had no effect in draft-07 but has one
+// in 2020-12. Keywords that only describe stay, and so do the schemas that references
+// point to.
 func (k keyword) besideRef() bool {
 	return k != kwOther && k != kwRef && k != kwDefinitions
 }
 
-// keywordOf is the kind of a member of a schema, whatever escapes its name has.
+// keywordOf returns the kind of a schema's member. Its name may contain escapes.
 func keywordOf(c wire.Node) keyword {
 	key := c.Key()
 	if bytes.IndexByte(key, '\\') < 0 {

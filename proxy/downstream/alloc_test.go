@@ -4,8 +4,8 @@ package downstream
 
 import "testing"
 
-// TestIdleStreamsAreSmall: nobody keeps buffers for a stream on which nothing is
-// said, nor two goroutines, nor for HTTP+SSE even one.
+// TestIdleStreamsAreSmall checks that a stream without events keeps neither buffers nor
+// two goroutines, and on HTTP+SSE not even one.
 func TestIdleStreamsAreSmall(t *testing.T) {
 	for _, c := range []struct {
 		name, request string

@@ -31,8 +31,8 @@ func (s *three) Next() (sse.Event, error) {
 }
 func (s *three) Close() error { return nil }
 
-// BenchmarkPost is one request and its answer over loopback, the client's part
-// included, which allocates nothing. "bare" is a fasthttp handler that does
+// BenchmarkPost measures one request and its answer over loopback, including the
+// client's part, which allocates nothing. "bare" is a fasthttp handler that does
 // nothing but answer.
 func BenchmarkPost(b *testing.B) {
 	small := []byte(`{"jsonrpc":"2.0","id":1,"result":{"content":[{"type":"text","text":"hello"}]}}`)
@@ -102,8 +102,8 @@ func BenchmarkPost(b *testing.B) {
 	}
 }
 
-// BenchmarkPipe is one message POSTed over loopback, taken, and answered on the
-// stream of HTTP+SSE.
+// BenchmarkPipe measures one message that is POSTed over loopback, taken, and answered
+// on the stream of HTTP+SSE.
 func BenchmarkPipe(b *testing.B) {
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {

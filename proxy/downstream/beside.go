@@ -6,17 +6,17 @@ import (
 	"github.com/valyala/fasthttp"
 )
 
-// Beside serves paths beside those of MCP to clients that have no token yet, behind the
-// checks of Host and Origin.
+// Beside serves paths other than those of MCP to clients that have no token yet, after
+// the checks of Host and Origin.
 type Beside interface {
 	// Serves reports whether it serves a path, escaped and without the query, to clients
-	// that know us by base; see [Request.Base].
+	// that use base as the proxy's address; see [Request.Base].
 	Serves(ctx context.Context, base, path string) bool
-	// Serve serves it. A token that would open the listener is not in the headers.
+	// Serve serves the request. Its headers do not contain a token of the listener.
 	Serve(*Request, *Response)
 }
 
-// base is the scheme and host of the URL that the client asks.
+// base returns the scheme and host of the URL that the client requests.
 func (h *HTTP) base(ctx *fasthttp.RequestCtx) string {
 	if h.cfg.TLS != nil {
 		return "https://" + string(ctx.Host())
@@ -24,13 +24,13 @@ func (h *HTTP) base(ctx *fasthttp.RequestCtx) string {
 	return "http://" + string(ctx.Host())
 }
 
-// isOurs reports whether a path is one that we serve ourselves.
+// isOurs reports whether the listener itself serves a path.
 func (h *HTTP) isOurs(path []byte) bool {
 	_, route := h.cfg.Routes[string(path)]
 	return route || h.isMCP(path) || h.isPlain(path) || h.cfg.Replicas != nil && string(path) == h.cfg.ReplicasPath
 }
 
-// isMCP reports whether messages come in at a path.
+// isMCP reports whether clients send messages to a path.
 func (h *HTTP) isMCP(path []byte) bool {
 	return string(path) == h.cfg.Path || h.cfg.Pipes != nil && (string(path) == h.cfg.SSEPath || string(path) == h.cfg.MessagesPath)
 }
@@ -40,7 +40,7 @@ func (h *HTTP) isBeside(ctx *fasthttp.RequestCtx, path []byte) bool {
 	return h.cfg.Beside != nil && !h.isOurs(path) && h.cfg.Beside.Serves(ctx, h.base(ctx), string(ctx.URI().PathOriginal()))
 }
 
-// beside serves such a request.
+// beside serves a request for [Beside].
 func (h *HTTP) beside(ctx *fasthttp.RequestCtx, c *conn) *refusal {
 	h.dropToken(&ctx.Request.Header)
 	x := h.exchanges.Get().(*exchange)

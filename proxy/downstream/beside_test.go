@@ -9,7 +9,7 @@ import (
 	"github.com/dragoman-proxy/dragoman/proxy/mcp"
 )
 
-// fakeBeside serves /x and what is below it, and says what it was asked.
+// fakeBeside serves /x and the paths below it, and answers with the request.
 type fakeBeside struct{}
 
 func (fakeBeside) Serves(_ context.Context, base, path string) bool {
@@ -22,7 +22,8 @@ func (fakeBeside) Serve(req *Request, resp *Response) {
 	resp.Body = fmt.Appendf(nil, "%s %s %s|%s|%s", req.Method, req.Base, req.Path, req.Header("Authorization"), req.Body)
 }
 
-// TestPathsBesideNeedNoToken: and the listener's own token goes no further.
+// TestPathsBesideNeedNoToken checks also that the listener's own token is not passed
+// on.
 func TestPathsBesideNeedNoToken(t *testing.T) {
 	s := start(t, fakeHandler{post: echo}, HTTPConfig{Tokens: []string{"x"}, Beside: fakeBeside{}, MaxBody: 1000})
 	for _, c := range []struct{ request, want string }{
@@ -49,7 +50,7 @@ func TestPathsBesideNeedNoToken(t *testing.T) {
 	}
 }
 
-// TestPagesMayReadEveryAnswer, refusals included: else browsers hide a 401.
+// TestPagesMayReadEveryAnswer, refusals included: otherwise browsers hide a 401.
 func TestPagesMayReadEveryAnswer(t *testing.T) {
 	s := start(t, fakeHandler{post: echo}, HTTPConfig{Tokens: []string{"x"}, Pages: []string{"https://page.example"}})
 	const page = "Origin: https://page.example\r\n"
@@ -74,7 +75,8 @@ func TestPagesMayReadEveryAnswer(t *testing.T) {
 	}
 }
 
-// TestPagesAskBeforeTheySend, without a token: browsers send none then.
+// TestPagesAskBeforeTheySend checks a CORS preflight, which browsers send without a
+// token.
 func TestPagesAskBeforeTheySend(t *testing.T) {
 	for _, c := range []struct {
 		pages           []string

@@ -10,23 +10,23 @@ import (
 	"github.com/dragoman-proxy/dragoman/proxy/large"
 )
 
-// prefetched is how much of a body of known length fasthttp reads before it
-// calls the handler. Not more is read without asking the budget.
+// prefetched is how many bytes of a body of known length fasthttp reads before it calls
+// the handler. More is only read after the budget was asked.
 const prefetched = 8 << 10
 
-// Of a body that is longer, so much is read before more memory is taken for it, and
-// then four times as much each time.
+// firstStep is how many bytes of a longer body are read before more memory is taken for
+// it. After that, it gets four times as much memory each time.
 const firstStep = 64 << 10
 
-// body is that of a request, and what it took of the budget.
+// body is the body of a request, and its share of the budget.
 type body struct {
 	data  []byte
 	share large.Share
 }
 
-// readBody reads a request's body into buf where there is room, and into memory
-// of its own otherwise. Without a refusal the caller gives back what it holds of
-// the budget, with [HTTP.release].
+// readBody reads a request's body into buf if there is room, and into memory of its own
+// otherwise. If it returns no refusal, the caller gives back the share of the budget
+// with [HTTP.release].
 func (h *HTTP) readBody(ctx *fasthttp.RequestCtx, buf []byte) (b body, r *refusal) {
 	b.data = buf[:0]
 	c := ctx.Conn().(*conn)
@@ -36,13 +36,13 @@ func (h *HTTP) readBody(ctx *fasthttp.RequestCtx, buf []byte) (b body, r *refusa
 	}
 	most := length
 	if length < 0 {
-		most = h.cfg.MaxBody + 1 // one byte more than the limit tells that there is more
+		most = h.cfg.MaxBody + 1 // one byte over the limit shows that there is more
 	}
 	overdrawn := h.cfg.Memory.Budget.Overdrawn()
 	if most > prefetched || overdrawn {
 		b.share = h.cfg.Memory.Budget.Share(c.owner(), int64(large.Room(most)))
 	}
-	if overdrawn { // no request can be so small that it may begin now
+	if overdrawn { // even a small request must not begin now
 		if r := h.hold(&b, 1); r != nil {
 			return b, r
 		}
@@ -53,7 +53,7 @@ func (h *HTTP) readBody(ctx *fasthttp.RequestCtx, buf []byte) (b body, r *refusa
 	}
 	r = h.read(&b, stream, c, most)
 	if r == nil && (c.ended || len(b.data) < length) {
-		r = shortBody // fasthttp does not mind when the last chunk is missing
+		r = shortBody // fasthttp accepts a body whose last chunk is missing
 	}
 	if r != nil {
 		h.release(&b)
@@ -63,7 +63,7 @@ func (h *HTTP) readBody(ctx *fasthttp.RequestCtx, buf []byte) (b body, r *refusa
 	return b, nil
 }
 
-// read reads a body of at most most bytes, for which it takes memory as they come.
+// read reads a body of at most most bytes, and takes memory for it as its bytes come.
 func (h *HTTP) read(b *body, stream io.Reader, c *conn, most int) *refusal {
 	p := h.newPace(c)
 	for room := 0; ; {
@@ -88,8 +88,8 @@ func (h *HTTP) read(b *body, stream io.Reader, c *conn, most int) *refusal {
 	}
 }
 
-// more makes room for the next bytes of a body of at most most, and returns how many
-// there may be then.
+// more makes room for the next bytes of a body of at most most bytes, and returns the
+// size of the buffer.
 func (h *HTTP) more(b *body, most int) (room int, r *refusal) {
 	have := len(b.data)
 	switch {
@@ -110,7 +110,8 @@ func (h *HTTP) more(b *body, most int) (room int, r *refusal) {
 	return room, nil
 }
 
-// room returns a buffer for n bytes that begins with b, in whose place it is.
+// room returns a buffer for n bytes that begins with b. It drops b if that is too
+// small.
 func (h *HTTP) room(b []byte, n int) []byte {
 	if n <= cap(b) {
 		return b
@@ -126,14 +127,14 @@ func (h *HTTP) room(b []byte, n int) []byte {
 	return next
 }
 
-// dropBuffer lets go of a buffer, for the next large body where it is one.
+// dropBuffer releases a buffer. A large one is kept for the next large body.
 func (h *HTTP) dropBuffer(b []byte) {
 	if cap(b) > keepBuffer {
 		h.cfg.Memory.Return(b)
 	}
 }
 
-// hold takes n more bytes of the budget for b.
+// hold takes n more bytes from the budget for b.
 func (h *HTTP) hold(b *body, n int64) *refusal {
 	ctx, cancel := context.WithTimeout(h.hard, h.cfg.BudgetWait)
 	defer cancel()
@@ -143,10 +144,10 @@ func (h *HTTP) hold(b *body, n int64) *refusal {
 	return nil
 }
 
-// release gives back what b holds of the budget.
+// release gives back the share of the budget that b holds.
 func (h *HTTP) release(b *body) { b.share.Release() }
 
-// owner names the client for which memory is taken.
+// owner returns the name of the client for which memory is taken.
 func (c *conn) owner() string {
 	if c.known {
 		return string(c.guest[:])
@@ -161,15 +162,15 @@ func (h *HTTP) unreadBody(err error) *refusal {
 	return h.unread(err)
 }
 
-// hasRest reports whether there is more of a request's body than fasthttp has
-// read before it called the handler.
+// hasRest reports whether a request's body has more bytes than fasthttp has read before
+// it called the handler.
 func (h *HTTP) hasRest(ctx *fasthttp.RequestCtx) bool {
 	n := ctx.Request.Header.ContentLength()
 	return ctx.RequestBodyStream() != nil && (n < 0 || n > min(prefetched, h.cfg.MaxBody))
 }
 
-// leaveBody sees to it that nobody takes the rest of a body that was not read for
-// the next request.
+// leaveBody closes the connection after the response if the body was not read, so that
+// its rest is not taken for the next request.
 func (h *HTTP) leaveBody(ctx *fasthttp.RequestCtx, c *conn) {
 	if h.hasRest(ctx) {
 		ctx.SetConnectionClose()

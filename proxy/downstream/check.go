@@ -10,7 +10,7 @@ import (
 	"github.com/valyala/fasthttp"
 )
 
-// hostList knows which hosts a request may name.
+// hostList has the hosts and origins that a request may name.
 type hostList struct {
 	any            bool
 	hosts, origins map[string]struct{}
@@ -32,11 +32,12 @@ func newHostList(allowed []string) hostList {
 	return l
 }
 
-// allowsHost judges "name", "name:port" or an address in place of the name, for
-// a connection that came in at local.
+// allowsHost reports whether a request may name host, which is "name", "name:port" or
+// has an address in place of the name. local is the address at which the connection
+// came in.
 //
-// A browser that was led here by a foreign name (DNS rebinding) sends that
-// name; addresses cannot be rebound.
+// In an attack by DNS rebinding, the browser sends the attacker's name; addresses
+// cannot be rebound.
 func (l *hostList) allowsHost(host string, local net.Addr) bool {
 	if l.any {
 		return true
@@ -63,7 +64,8 @@ func (l *hostList) allowsHost(host string, local net.Addr) bool {
 	return ok && tcp.AddrPort().Addr().Unmap().WithZone("") == addr.Unmap()
 }
 
-// allowsOrigin judges "scheme://host" or "scheme://host:port".
+// allowsOrigin reports whether a request may come from origin, which is "scheme://host"
+// or "scheme://host:port".
 func (l *hostList) allowsOrigin(origin string, local net.Addr) bool {
 	if l.any {
 		return true
@@ -76,7 +78,7 @@ func (l *hostList) allowsOrigin(origin string, local net.Addr) bool {
 	return ok && (scheme == "http" || scheme == "https") && l.allowsHost(host, local)
 }
 
-// hostName takes the port off, and the brackets of an IPv6 address.
+// hostName returns host without the port, and without the brackets of an IPv6 address.
 func hostName(host string) (name string, ok bool) {
 	var port string
 	if inner, found := strings.CutPrefix(host, "["); found {
@@ -94,11 +96,11 @@ func hostName(host string) (name string, ok bool) {
 	return name, name != "" && len(port) > 1 && port[0] == ':' && strings.Trim(port[1:], "0123456789") == ""
 }
 
-// checkPeer judges where a request says it comes from and wants to go. What was
-// allowed once on a connection is not looked at again.
+// checkPeer checks the Host and Origin of a request. Values that were allowed on a
+// connection are not checked again there.
 func (h *HTTP) checkPeer(header *fasthttp.RequestHeader, c *conn) *refusal {
 	g := h.guests.Load()
-	if c.guests != g { // what was allowed may be so no longer
+	if c.guests != g { // what was allowed may no longer be
 		c.guests, c.host, c.origin = g, "", ""
 	}
 	host := header.Host()
@@ -131,11 +133,12 @@ const (
 	sessionHeader = "Mcp-Session-Id"
 )
 
-// once are the headers of which the server may read another occurrence than we do.
-// Those that say what a message of a revision without sessions is are judged with it.
+// once are the headers of which the server might read another occurrence than dragoman
+// does. The headers that repeat a message of a revision without sessions are checked
+// together with the message.
 var once = [...]string{fasthttp.HeaderAuthorization, sessionHeader, "Last-Event-Id", fasthttp.HeaderContentEncoding}
 
-// checkOnce refuses a request that says something twice.
+// checkOnce refuses a request in which one of these headers occurs twice.
 func (h *HTTP) checkOnce(header *fasthttp.RequestHeader) *refusal {
 	for _, name := range once {
 		if len(header.PeekAll(name)) > 1 {
@@ -150,8 +153,9 @@ func (h *HTTP) checkOnce(header *fasthttp.RequestHeader) *refusal {
 	return nil
 }
 
-// checkFraming refuses a request whose end two readers may see in two places, and has
-// the connection closed. See https://www.rfc-editor.org/rfc/rfc9112#section-6.3.
+// checkFraming refuses a request for which two readers may find different ends, and
+// closes the connection after the response. See
+// https://www.rfc-editor.org/rfc/rfc9112#section-6.3.
 func checkFraming(ctx *fasthttp.RequestCtx) *refusal {
 	header := &ctx.Request.Header
 	if header.ContentLength() != -1 { // no chunks: fasthttp keeps no length beside them
@@ -166,7 +170,7 @@ func checkFraming(ctx *fasthttp.RequestCtx) *refusal {
 	return nil
 }
 
-// checkPost judges what a POST carries and what it will take for it.
+// checkPost checks the type of a POST's body and the types that its client accepts.
 func checkPost(header *fasthttp.RequestHeader, c *conn) *refusal {
 	if r := checkContent(header); r != nil {
 		return r
@@ -255,8 +259,8 @@ func refused(params []byte) bool {
 	return false
 }
 
-// badRequest answers what fasthttp could not read as a request. The error
-// stays here: it may quote a header.
+// badRequest answers what fasthttp could not read as a request. It does not send err,
+// which may quote a header.
 func (h *HTTP) badRequest(ctx *fasthttp.RequestCtx, err error) {
 	r := h.unread(err)
 	if c, ok := ctx.Conn().(*conn); ok {
@@ -265,7 +269,7 @@ func (h *HTTP) badRequest(ctx *fasthttp.RequestCtx, err error) {
 	refuse(ctx, r, h.cfg.WithoutID)
 }
 
-// unread is the refusal of a request that reading failed of, by err.
+// unread returns the refusal of a request that could not be read because of err.
 func (h *HTTP) unread(err error) *refusal {
 	var timeout net.Error
 	switch {

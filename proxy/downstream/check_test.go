@@ -161,7 +161,7 @@ func TestSlowRequestTimesOut(t *testing.T) {
 	}
 }
 
-// isSentence: where messages do not come in, refusals are plain text.
+// isSentence checks that a refusal at a path that is not for messages is plain text.
 func isSentence(t *testing.T, res *http.Response, body string) {
 	t.Helper()
 	if res.Header.Get("Content-Type") != "text/plain; charset=utf-8" || json.Valid([]byte(body)) || !strings.HasSuffix(body, "\n") {

@@ -16,33 +16,33 @@ type conn struct {
 	net.Conn
 	face *HTTP
 	id   uint64  // in the watch
-	peek *peeker // nil when the watch tells of a leaving client
+	peek *peeker // nil if the watch reports that the client leaves
 
 	busy atomic.Bool // a request is coming in or being answered
 
 	mu     sync.Mutex
-	cancel context.CancelCauseFunc // of the exchange under way
-	gone   error                   // why no exchange on it can go on
+	cancel context.CancelCauseFunc // cancels the exchange under way
+	gone   error                   // why no exchange on the connection can go on
 
 	peer string // the address at the other end, without a port
 
 	// The rest is for the serving goroutine alone.
 
-	readBy, readSet time.Time // the deadline for reading: as it was asked for, and as it is
+	readBy, readSet time.Time // the deadline for reading: the one asked for, and the one that is set
 	linger          bool
-	bodyRead        bool // of the request under way
-	ended           bool // Read has met the end
-	// takenOver is what goes on with the connection when fasthttp is done with
-	// it: a stream. It is set once.
+	bodyRead        bool // the body of the request under way was read
+	ended           bool // Read has returned io.EOF
+	// takenOver goes on with the connection, for a stream, after fasthttp has released it. It is
+	// set once.
 	takenOver func()
-	guests    *guests           // by which host and origin were judged
-	guest     [sha256.Size]byte // of the token of the request under way
-	known     bool              // that there is one
-	// What clients send again with every request, as they sent it last.
+	guests    *guests           // by which host and origin were allowed
+	guest     [sha256.Size]byte // hash of the token of the request under way
+	known     bool              // guest is set
+	// Header values that clients repeat with every request, as they were last sent.
 	host, origin, accept, session, version recent
 }
 
-// addressOf is a network address without its port, "" where it has no form of its own.
+// addressOf returns a network address without its port, or "" if it is not a TCP address.
 func addressOf(a net.Addr) string {
 	tcp, ok := a.(*net.TCPAddr)
 	if !ok {
@@ -51,7 +51,7 @@ func addressOf(a net.Addr) string {
 	return tcp.AddrPort().Addr().Unmap().String()
 }
 
-// recent makes strings of byte slices, and the same one as long as they are equal.
+// recent converts byte slices to strings, and returns the same string as long as they are equal.
 type recent string
 
 func (r *recent) string(b []byte) string {
@@ -61,9 +61,9 @@ func (r *recent) string(b []byte) string {
 	return string(*r)
 }
 
-// begin makes end call cancel, at once when the client has left already.
+// begin makes end call cancel. If the client has left already, begin calls it at once.
 func (c *conn) begin(cancel context.CancelCauseFunc) {
-	c.busy.Store(true) // a pipelined request came with the one before
+	c.busy.Store(true) // Read does not see a pipelined request, which came with the one before
 	c.mu.Lock()
 	c.cancel = cancel
 	gone := c.gone
@@ -99,12 +99,12 @@ func (c *conn) end(why error) {
 	}
 }
 
-// hangUp closes the connection without a word: a TLS one would want to say
-// goodbye, for which a peer can let it wait.
+// hangUp closes the connection without a TLS alert: a peer that does not read could make the
+// alert wait.
 func (c *conn) hangUp() { _ = unwrap(c.Conn).Close() }
 
-// write writes all of b, and fails when the client takes less than a piece of it
-// within WriteTimeout.
+// write writes all of b. It fails if the client takes less than a piece of it within
+// WriteTimeout.
 func (c *conn) write(b []byte) error {
 	for len(b) > 0 {
 		if err := c.SetWriteDeadline(time.Now().Add(c.face.cfg.WriteTimeout)); err != nil {
@@ -119,7 +119,7 @@ func (c *conn) write(b []byte) error {
 	return nil
 }
 
-// unwrap returns the connection under all layers of it, as TLS is one.
+// unwrap returns the connection under all its layers, such as TLS.
 func unwrap(nc net.Conn) net.Conn {
 	for {
 		layer, ok := nc.(interface{ NetConn() net.Conn })
@@ -138,8 +138,8 @@ func (c *conn) SetReadDeadline(t time.Time) error {
 	return nil
 }
 
-// heed sets the deadline that was asked for, unless there is one that is later
-// by an eighth of the time at most.
+// heed sets the deadline that was asked for, unless the one that is set is later by at most an
+// eighth of the time.
 func (c *conn) heed() error {
 	if c.readSet == c.readBy {
 		return nil
@@ -169,7 +169,7 @@ func (c *conn) Read(b []byte) (n int, err error) {
 	case n > 0:
 		c.busy.Store(true)
 		if errors.Is(err, io.EOF) {
-			err = nil // TLS foresees it; it will come again, alone
+			err = nil // TLS reads ahead; the next Read returns the error alone
 		}
 	case errors.Is(err, io.EOF):
 		c.ended = true
@@ -177,12 +177,12 @@ func (c *conn) Read(b []byte) (n int, err error) {
 	return n, err
 }
 
-// Close closes the connection, after a while where the client is still sending:
-// unread bytes would make the system reset it, and the client would never see
-// what was wrong with them.
+// Close closes the connection. If the client is still sending, it does so after a while: unread
+// bytes would make the system reset the connection, and the client would not get the response
+// that says what was wrong.
 func (c *conn) Close() error {
 	if c.takenOver != nil {
-		return nil // this is fasthttp, to whom it no longer belongs
+		return nil // fasthttp calls Close, but no longer owns the connection
 	}
 	if c.linger {
 		c.linger = false
@@ -201,9 +201,9 @@ func (c *conn) discard() {
 	}
 }
 
-// peeker notices that a client leaves where no system call tells: it reads one
-// byte ahead while an exchange is under way, in a goroutine. It stays blind when
-// there is a byte, from a client that pipelines.
+// peeker notices that a client leaves, on systems that do not report it: while an exchange is
+// under way, a goroutine reads one byte ahead. If a byte comes, from a client that pipelines, the
+// peeker notices nothing until the next exchange.
 type peeker struct {
 	byte [1]byte
 	have bool

@@ -8,16 +8,16 @@ import (
 	"github.com/valyala/fasthttp"
 )
 
-// pages are the web pages that may call us, by their origins. See
+// pages are the origins of the web pages that may call dragoman. See
 // https://fetch.spec.whatwg.org/#http-cors-protocol.
 type pages []string
 
-// has reports whether pages of an origin are among them.
+// has reports whether pages of this origin may call.
 func (p pages) has(origin []byte) bool {
 	return slices.ContainsFunc(p, func(s string) bool { return s == "*" || strings.EqualFold(s, string(origin)) })
 }
 
-// What pages may send, and what they may read. "*" would not cover Authorization.
+// The headers that pages may send. "*" would not cover Authorization.
 var (
 	pageHeaders = [...]string{"Authorization", "Content-Type", "Accept", "Last-Event-ID", "Mcp-Session-Id", "MCP-Protocol-Version", "Mcp-Method", "Mcp-Name",
 		tokenHeader, "traceparent", "tracestate", "baggage"}
@@ -29,9 +29,9 @@ const (
 	pageMaxAge = "600"
 )
 
-// allowPages has the page that sent the request read the answer, whatever that is: a
-// browser hides a 401 otherwise, and no login begins. It reports whether the request was a
-// page's question whether it may send one of its own, which is answered.
+// allowPages allows the page that sent the request to read the answer, whatever its status
+// is: otherwise a browser hides a 401, and no login begins. It reports whether the request
+// was a CORS preflight, which it has answered.
 func (h *HTTP) allowPages(ctx *fasthttp.RequestCtx, path []byte) (answered bool) {
 	in, out := &ctx.Request.Header, &ctx.Response.Header
 	origin := in.Peek(fasthttp.HeaderOrigin)
@@ -53,7 +53,7 @@ func (h *HTTP) allowPages(ctx *fasthttp.RequestCtx, path []byte) (answered bool)
 	return true
 }
 
-// allowedHeaders are those of a list that pages may send.
+// allowedHeaders returns those headers of a list that pages may send.
 func allowedHeaders(asked []byte) string {
 	var allowed []string
 	for name := range bytes.SplitSeq(asked, []byte{','}) {

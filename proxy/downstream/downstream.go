@@ -1,9 +1,9 @@
-// Package downstream faces the MCP clients: how their messages come in and how
-// the answers travel back. The package does not look at what a message says.
+// Package downstream is the side of the MCP clients: it receives their messages and sends
+// the answers. The package does not interpret messages.
 //
-// [HTTP] serves the Streamable HTTP transport and, beside it, each client of the
-// older HTTP+SSE as a [Pipe]; [Stdio] is a client on a pair of pipes. [NewAdmin]
-// serves those who run the proxy.
+// [HTTP] serves the Streamable HTTP transport, and each client of the older HTTP+SSE as a
+// [Pipe]; [Stdio] is a client on a pair of pipes. [NewAdmin] serves the operators of the
+// proxy.
 package downstream
 
 import (
@@ -13,61 +13,61 @@ import (
 	"github.com/dragoman-proxy/dragoman/proxy/sse"
 )
 
-// Stream is what a body of server-sent events is made of.
+// Stream returns the events of a response body of server-sent events.
 type Stream interface {
-	// Next blocks until there is an event, which is valid until the next
-	// call. io.EOF ends the body well; any other error cuts it off, so that
-	// the client sees that something is missing.
+	// Next blocks until there is an event, which is valid until the next call. io.EOF is
+	// the regular end of the body. Any other error cuts the body off, so that the client
+	// sees that something is missing.
 	Next() (sse.Event, error)
-	// Close ends the stream and makes a Next that is under way return. It may
-	// be called at any time, from any goroutine and more than once, and the
-	// transport always does at the end.
+	// Close ends the stream and makes a Next that is under way return. It may be called at
+	// any time, from any goroutine and more than once. The transport always calls it at the
+	// end.
 	Close() error
 }
 
-// Request is one HTTP request of a client. Its slices and its Header function
-// belong to the transport and die when the handler's method returns: what
-// outlives it, as a Stream may, must have been cloned. Strings may be kept.
+// Request is one HTTP request of a client. Its slices and its Header function belong to the
+// transport and are invalid after the handler's method has returned: what is used longer,
+// as by a Stream, must have been cloned. Strings may be kept.
 type Request struct {
-	// Ctx is cancelled when the client leaves (a half-closed connection
-	// counts as that), when the server stops hard and when the exchange is
-	// over. [context.Cause] tells which: ErrClientLeft, ErrStopped, ErrOver.
+	// Ctx is cancelled when the client leaves (a half-closed connection counts as that),
+	// when the server is stopped by force and when the exchange is over. [context.Cause]
+	// says which: ErrClientLeft, ErrStopped, ErrOver.
 	Ctx context.Context
-	// Cancel ends Ctx, for a handler that knows why before the transport does. It
-	// may be called at any time; nil where it is not offered.
+	// Cancel ends Ctx, for a handler that knows a reason before the transport does. It may
+	// be called at any time. It is nil if the transport does not offer it.
 	Cancel       context.CancelCauseFunc
 	Body         []byte // may be rewritten in place
 	Session      string // Mcp-Session-Id, "" when absent
 	Version      string // MCP-Protocol-Version, "" when absent
 	VersionTwice bool   // the header is there more than once
 	LastEventID  string // Last-Event-ID of a GET, "" when absent
-	// Header returns the value of any other request header, "" when absent. A
-	// token that opened the listener is not for the server: there is never an
-	// X-Dragoman-Token, nor the Authorization that was one.
+	// Header returns the value of any other request header, "" when absent. It does not
+	// return a token of the listener, which is not for the server: neither X-Dragoman-Token
+	// nor an Authorization that was such a token.
 	Header func(name string) string
-	// Headers calls do for each of those headers whose name begins with prefix, which
-	// is spelled as in "Mcp-". Names are spelled so, too. It is nil where it is not needed.
+	// Headers calls do for each of those headers whose name begins with prefix. Names and
+	// prefix are in canonical form, as in "Mcp-". It is nil if it is not needed.
 	Headers func(prefix string, do func(name, value string))
 
-	// Guest stands for the token that opened the listener, without telling it; ""
-	// where none is needed.
+	// Guest identifies the token that opened the listener, and does not reveal it; "" if
+	// none is needed.
 	Guest string
 
-	// Peer is the address that the request comes from, without a port; "" where there
-	// is none, or where that is another replica's.
+	// Peer is the address that the request comes from, without a port. It is "" if there is
+	// none, or if another replica has forwarded the request.
 	Peer string
 
-	// Method and Path, escaped and without the query, are there for a request to
-	// the plain endpoints only; Method for one of another replica, too. For [Beside], Path
-	// has the query.
+	// Method and Path, escaped and without the query, are set only for a request to the
+	// plain endpoints. Method is also set for a request of another replica. For [Beside],
+	// Path includes the query.
 	Method, Path string
 
-	// Base is the scheme and host of the URL that the client asks, as in
-	// "https://name:8443"; there for [Beside] only.
+	// Base is the scheme and host of the URL that the client requests, as in
+	// "https://name:8443". It is set for [Beside] only.
 	Base string
 
-	// Forwarded says that the client sent the request to another replica, which
-	// forwarded it. It goes no further.
+	// Forwarded says that the client sent the request to another replica, which forwarded
+	// it. It is not forwarded again.
 	Forwarded bool
 }
 

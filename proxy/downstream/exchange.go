@@ -17,7 +17,7 @@ import (
 const (
 	// keepBuffer is the largest buffer that is kept for the next request.
 	keepBuffer = 64 << 10
-	// piece is how much of a response the client must take within WriteTimeout.
+	// piece is how many bytes of a response the client must take within WriteTimeout.
 	piece = 1 << 20
 )
 
@@ -46,12 +46,12 @@ func (h *HTTP) serve(ctx *fasthttp.RequestCtx) {
 	}
 }
 
-// route finds who answers a request, which may be a refusal.
+// route finds the code that answers a request, and calls it. It may return a refusal.
 func (h *HTTP) route(ctx *fasthttp.RequestCtx, c *conn) *refusal {
 	header := &ctx.Request.Header
 	path := header.RequestURI()
 	if string(path) != h.cfg.Path {
-		path = ctx.Path() // which has to be taken apart
+		path = ctx.Path() // fasthttp has to parse the URI for this
 	}
 	if h.handler == nil {
 		return h.elsewhere(ctx)
@@ -91,7 +91,7 @@ func (h *HTTP) route(ctx *fasthttp.RequestCtx, c *conn) *refusal {
 	return h.elsewhere(ctx)
 }
 
-// endpoint serves the path that is all there is of Streamable HTTP.
+// endpoint serves the one path of Streamable HTTP.
 func (h *HTTP) endpoint(ctx *fasthttp.RequestCtx, c *conn) *refusal {
 	header := &ctx.Request.Header
 	var call func(Handler, *Request, *Response)
@@ -121,13 +121,13 @@ func (h *HTTP) endpoint(ctx *fasthttp.RequestCtx, c *conn) *refusal {
 	return nil
 }
 
-// postTrimmed hands on the message in the body without the white space around it.
+// postTrimmed passes on the message in the body without the white space around it.
 func postTrimmed(h Handler, req *Request, resp *Response) {
 	req.Body = wire.Trim(req.Body)
 	h.Post(req, resp)
 }
 
-// elsewhere serves the paths beside the endpoint.
+// elsewhere serves the paths other than the endpoint.
 func (h *HTTP) elsewhere(ctx *fasthttp.RequestCtx) *refusal {
 	serve, ok := h.cfg.Routes[string(ctx.Path())]
 	switch {
@@ -136,14 +136,14 @@ func (h *HTTP) elsewhere(ctx *fasthttp.RequestCtx) *refusal {
 	case !ok:
 		return elsewhere.with(h.cfg.Path)
 	case h.hasRest(ctx):
-		return noBody // a reader would read it whole
+		return noBody // the route would read the whole body
 	case !h.guard(func() { serve(ctx) }):
 		return panicked
 	}
 	return nil
 }
 
-// admit counts one more POST in hand; false when there are too many.
+// admit counts one more POST in hand. It returns false if there are too many.
 func (h *HTTP) admit() bool {
 	if h.requests.Add(1) > int64(h.cfg.MaxRequests) {
 		h.requests.Add(-1)
@@ -163,11 +163,11 @@ func (h *HTTP) guard(f func()) (ok bool) {
 	return true
 }
 
-// exchange is one request and its response. To fasthttp it is the response's
-// body stream, also where the body is a plain slice: fasthttp writes after the
-// handler has returned, and the Close of a body stream is the only place where it
-// tells that it has done so. Writing from the slice needs no copy, and the
-// exchange no allocation, since it is pooled.
+// exchange is one request and its response. To fasthttp it is the body stream of the
+// response, even if the body is a slice: fasthttp writes after the handler has
+// returned, and reports the end of the writing only by the Close of a body stream.
+// Writing from the slice needs no copy, and the exchange no allocation, because it is
+// pooled.
 type exchange struct {
 	face   *HTTP
 	ctx    *fasthttp.RequestCtx // nil once the handler has returned
@@ -176,8 +176,8 @@ type exchange struct {
 	req    Request
 	resp   Response
 	in     body
-	posted bool   // it is counted as a POST
-	head   []byte // of a response on a connection that was taken over
+	posted bool   // the request is counted as a POST
+	head   []byte // head of a response on a connection that was taken over
 	chunks chunkWriter
 	events eventWriter
 }
@@ -222,7 +222,7 @@ func (x *exchange) take(ctx *fasthttp.RequestCtx) (r *refusal) {
 	return nil
 }
 
-// dropBody lets go of the body, but for a buffer of no great size.
+// dropBody releases the body. It keeps a small buffer for the next request.
 func (x *exchange) dropBody() {
 	x.in.data = x.in.data[:0]
 	if cap(x.in.data) > keepBuffer {
@@ -232,7 +232,7 @@ func (x *exchange) dropBody() {
 	x.face.release(&x.in)
 }
 
-// run has the request handled and hands the response to fasthttp.
+// run calls the handler and passes the response to fasthttp.
 func (x *exchange) run(ctx *fasthttp.RequestCtx, c *conn, call func(Handler, *Request, *Response)) {
 	header := &ctx.Request.Header
 	x.ctx, x.conn = ctx, c
@@ -253,7 +253,7 @@ func (x *exchange) run(ctx *fasthttp.RequestCtx, c *conn, call func(Handler, *Re
 		x.fail()
 	}
 	x.ctx = nil
-	if x.resp.Stream != nil { // it may go on for hours; the request behind it need not
+	if x.resp.Stream != nil { // the stream may last for hours; the request's body is not needed for it
 		x.req.Body = nil
 		x.dropBody()
 	}
@@ -263,7 +263,7 @@ func (x *exchange) run(ctx *fasthttp.RequestCtx, c *conn, call func(Handler, *Re
 	x.respond(ctx)
 }
 
-// fail replaces what a handler that panicked has left.
+// fail replaces the response of a handler that panicked.
 func (x *exchange) fail() {
 	if s := x.resp.Stream; s != nil {
 		x.face.guard(func() { _ = s.Close() })
@@ -286,8 +286,8 @@ func (x *exchange) respond(ctx *fasthttp.RequestCtx) {
 	case r.Stream != nil:
 		size = -1
 		streamHead(&out.Header)
-		// A client that listens has nothing else to wait for. The head of the
-		// answer to a call goes with its first event, in one packet.
+		// A client that listens has nothing else to wait for. For a call, the head of
+		// the response goes out with the first event, in one packet.
 		x.events.begin(x.conn, r.Stream, ctx.IsGet())
 	case size > 0:
 		out.Header.SetContentType("application/json")
@@ -302,9 +302,9 @@ func (x *exchange) respond(ctx *fasthttp.RequestCtx) {
 	out.SetBodyStream(x, size)
 }
 
-// takeOver makes the stream go on without fasthttp: a stream that clients listen
-// to stands for hours, most of the time without an event, and is not to hold two
-// buffers and a grown stack all the while.
+// takeOver continues the stream without fasthttp. A stream that clients listen to lasts
+// for hours, most of the time without an event, and should not hold two buffers and a
+// grown stack meanwhile.
 func (x *exchange) takeOver(ctx *fasthttp.RequestCtx) {
 	x.head = takeOver(ctx, x.head[:0])
 	x.chunks.conn, x.chunks.plain = x.conn, !ctx.Request.Header.IsHTTP11()
@@ -336,12 +336,12 @@ func (x *exchange) stand() {
 // chunk of a streamed body and is flushed.
 func (x *exchange) SupportsBodyWriteTo() bool { return true }
 
-// Read is there for the sake of io.Reader alone.
+// Read is only there to implement io.Reader.
 func (x *exchange) Read([]byte) (int, error) {
 	return 0, errors.New("downstream: a response is written, not read")
 }
 
-// WriteTo writes the body, from the slice or for as long as the stream goes on.
+// WriteTo writes the body, from the slice or until the stream ends.
 func (x *exchange) WriteTo(w io.Writer) (n int64, err error) {
 	if x.resp.Stream == nil {
 		return x.writeBody(w)
@@ -355,7 +355,7 @@ var errPanicked = errors.New("the response's stream panicked")
 
 func (x *exchange) writeBody(w io.Writer) (n int64, err error) {
 	for body := x.resp.Body; len(body) > 0; {
-		if n > 0 { // fasthttp has set the first deadline
+		if n > 0 { // fasthttp has set the deadline of the first write
 			if err := x.conn.SetWriteDeadline(time.Now().Add(x.face.cfg.WriteTimeout)); err != nil {
 				return n, err
 			}
@@ -366,14 +366,15 @@ func (x *exchange) writeBody(w io.Writer) (n int64, err error) {
 			return n, err
 		}
 	}
-	// Written is what Done promises, and not buffered behind a pipelined request.
+	// Done promises that the body was written, and not buffered behind a pipelined
+	// request.
 	if f, ok := w.(interface{ Flush() error }); ok {
 		err = f.Flush()
 	}
 	return n, err
 }
 
-// Close is called by fasthttp when the response was written or given up.
+// Close is called by fasthttp when the response was written or abandoned.
 func (x *exchange) Close() error {
 	x.conn.finish()
 	if s := x.resp.Stream; s != nil {
@@ -384,7 +385,7 @@ func (x *exchange) Close() error {
 	if x.resp.Done != nil {
 		x.face.guard(x.resp.Done)
 	}
-	x.cancel(ErrOver) // not before: the connection to the server would be lost
+	x.cancel(ErrOver) // not earlier, or the connection to the server would be lost
 	x.dropBody()
 	if x.posted {
 		x.face.requests.Add(-1)

@@ -13,7 +13,7 @@ import (
 	"github.com/dragoman-proxy/dragoman/proxy/sse"
 )
 
-// script is a connection whose peer has said everything already.
+// script is a connection whose peer has sent everything already.
 type script struct {
 	in  *bytes.Reader
 	out bytes.Buffer
@@ -28,9 +28,9 @@ func (s *script) SetDeadline(time.Time) error      { return nil }
 func (s *script) SetReadDeadline(time.Time) error  { return nil }
 func (s *script) SetWriteDeadline(time.Time) error { return nil }
 
-// FuzzHTTP: whatever bytes come over a connection, what goes back is a row of
-// whole HTTP responses; the handler sees only bodies within the limit, from
-// allowed hosts; and each of its responses is done with once.
+// FuzzHTTP checks for any bytes on a connection that the output is a sequence of whole
+// HTTP responses, that the handler sees only bodies within the limit and from allowed
+// hosts, and that Done is called once for each of its responses.
 func FuzzHTTP(f *testing.F) {
 	for _, s := range []string{
 		"", "\r\n\r\n", post("{}"), post("{}") + post("[]"), getHead + "\r\n", "DELETE /mcp HTTP/1.1\r\nHost: localhost\r\n\r\n",

@@ -10,10 +10,10 @@ import (
 	"github.com/valyala/fasthttp"
 )
 
-// tokenHeader carries a token where Authorization belongs to the server.
+// tokenHeader has the token if Authorization is for the server.
 const tokenHeader = "X-Dragoman-Token"
 
-// tokenList knows which tokens are good, by their hashes: of equal length, they
+// tokenList has the hashes of the valid tokens. They have equal length, so that they
 // can be compared in constant time.
 type tokenList [][sha256.Size]byte
 
@@ -25,7 +25,7 @@ func newTokenList(tokens []string) tokenList {
 	return l
 }
 
-// has looks for a token, and returns its hash.
+// has reports whether a token is valid, and returns its hash.
 func (l tokenList) has(token []byte) (sum [sha256.Size]byte, ok bool) {
 	sum = sha256.Sum256(token)
 	found := 0
@@ -35,9 +35,9 @@ func (l tokenList) has(token []byte) (sum [sha256.Size]byte, ok bool) {
 	return sum, found == 1 && len(token) > 0
 }
 
-// checkToken judges the token of a request, where one is needed, and notes on c whose
-// it is. One that came as Authorization was meant for us, and is taken out: it is not
-// for the server.
+// checkToken checks the token of a request, if one is needed, and stores its hash in c.
+// A token in Authorization is for the listener and not for the server: checkToken
+// removes it.
 //
 // See https://www.rfc-editor.org/rfc/rfc6750 for both headers.
 func (h *HTTP) checkToken(ctx *fasthttp.RequestCtx, c *conn) *refusal {
@@ -69,7 +69,7 @@ func (h *HTTP) checkToken(ctx *fasthttp.RequestCtx, c *conn) *refusal {
 	return nil
 }
 
-// guestName stands for the token of the request in hand, "" where none is needed.
+// guestName identifies the token of the current request; "" if none is needed.
 func (c *conn) guestName() string {
 	if !c.known {
 		return ""
@@ -86,15 +86,15 @@ func unauthorized(ctx *fasthttp.RequestCtx, r *refusal) *refusal {
 	return r
 }
 
-// headerOf is what handlers get to see of a request's headers.
+// headerOf returns a request header as handlers see it.
 func headerOf(header *fasthttp.RequestHeader, name string) string {
 	if strings.EqualFold(name, tokenHeader) {
-		return "" // between the client and us
+		return "" // it is for the listener only
 	}
 	return string(header.Peek(name))
 }
 
-// dropToken takes a token out of a request that would open the listener.
+// dropToken removes a token of the listener from a request.
 func (h *HTTP) dropToken(header *fasthttp.RequestHeader) {
 	_, token, _ := bytes.Cut(header.Peek(fasthttp.HeaderAuthorization), []byte{' '})
 	if _, ours := h.guests.Load().tokens.has(bytes.TrimSpace(token)); ours {

@@ -12,7 +12,7 @@ import (
 )
 
 func TestTokensGuardTheListener(t *testing.T) {
-	// The answer tells which headers the handler could see.
+	// The answer lists the headers that the handler could see.
 	show := func(q *Request, r *Response) {
 		r.Body = []byte(`"` + q.Header("Authorization") + "|" + q.Header("x-dragoman-token") + `"`)
 	}
@@ -78,7 +78,7 @@ func TestTokensGuardTheListener(t *testing.T) {
 	}
 }
 
-// TestEmptyTokenOpensNothing: as from a variable that is not set.
+// TestEmptyTokenOpensNothing: an empty token may come from a variable that is not set.
 func TestEmptyTokenOpensNothing(t *testing.T) {
 	s := start(t, fakeHandler{post: echo}, HTTPConfig{Tokens: []string{""}})
 	for _, headers := range []string{"", "Authorization: Bearer\r\n", "Authorization: Bearer \r\n", "X-Dragoman-Token: \r\n"} {
@@ -88,7 +88,7 @@ func TestEmptyTokenOpensNothing(t *testing.T) {
 	}
 }
 
-// TestTokenIsAskedForBeforeTheBody is read: the body never comes.
+// TestTokenIsAskedForBeforeTheBody sends a request whose body never comes.
 func TestTokenIsAskedForBeforeTheBody(t *testing.T) {
 	s := start(t, fakeHandler{post: echo}, HTTPConfig{Tokens: []string{"x"}})
 	for _, length := range []string{"Content-Length: 1000000", "Transfer-Encoding: chunked"} {

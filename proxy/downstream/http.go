@@ -22,14 +22,12 @@ var (
 	ErrOver       = errors.New("the exchange is over")
 )
 
-// HTTPConfig says how to serve. A field that is 0 or "" has the default named
-// beside it.
+// HTTPConfig says how to serve. A field that is 0 or "" has the default that its comment names.
 type HTTPConfig struct {
 	Path string // of the MCP endpoint; /mcp
 
-	// Pipes serves the clients of the older HTTP+SSE transport, which open a
-	// stream at SSEPath and are told to POST to MessagesPath. Without it there is
-	// nothing at these paths.
+	// Pipes serves the clients of the older HTTP+SSE transport, which open a stream at SSEPath and get MessagesPath
+	// as the path to POST to. If it is nil, nothing is served at these paths.
 	Pipes        PipeHandler
 	SSEPath      string // /sse
 	MessagesPath string // /messages
@@ -40,9 +38,9 @@ type HTTPConfig struct {
 	MaxRequests int // POSTs in hand at the same time; 4096
 	MaxQueue    int // bytes that wait for one client on HTTP+SSE; 16 MiB
 
-	// Memory is what large bodies take, as they come in, until the handler is done
-	// with them. Where its budget is spent, be it by others, every
-	// POST waits for BudgetWait, then it is refused. nil stands for 512 MiB.
+	// Memory is what large bodies are counted in, as they come in, until the handler no longer needs them. If its
+	// budget is spent, even by other users of it, every POST waits for BudgetWait and is then refused. nil stands for
+	// 512 MiB.
 	Memory     *large.Memory
 	BudgetWait time.Duration // 5 s
 
@@ -52,40 +50,37 @@ type HTTPConfig struct {
 	IdleTimeout  time.Duration // between two requests on one connection; 2 min
 	Heartbeat    time.Duration // of silence on a stream before a comment is sent; 0 sends none
 
-	// AllowedHosts are the names that this server may be asked for by, in the
-	// Host and Origin headers, beside the loopback ones and the address that
-	// the connection came in at. A name without a port allows every port, an
-	// entry with "://" is a whole origin, and "*" allows everything.
+	// AllowedHosts are the names that the Host and Origin headers may have besides the loopback names and the address
+	// that the connection came in at. A name without a port allows every port, an entry with "://" is a whole origin,
+	// and "*" allows everything.
 	AllowedHosts []string
 
-	// Tokens, where there are any, are what a client must send one of, as
-	// "Authorization: Bearer" or as X-Dragoman-Token. A token that served here is
-	// not seen by handlers.
+	// Tokens, if there are any, are the tokens of which a client must send one, as "Authorization: Bearer" or as
+	// X-Dragoman-Token. Handlers do not see the token.
 	Tokens []string
 
-	// Pages are the origins of web pages that may call us, "*" for all. They pass the check
-	// of Origin.
+	// Pages are the origins of web pages that may call dragoman, "*" for all. They pass the check of Origin.
 	Pages []string
 
-	// WithoutID reports whether errors about no message have no id for clients of this
-	// revision, rather than null; nil for none.
+	// WithoutID reports whether an error about no message is sent without an id, rather than with null, to clients of
+	// this revision. nil stands for never.
 	WithoutID func(version string) bool
 
-	// Once, where it is set, names a header that says who the client is, and may be
-	// there once only; "" for none.
+	// Once returns the name of a header that identifies the client and may occur only once, or "" for none. It may be
+	// nil.
 	Once func() string
 
-	// TLS, where it is set, is what Serve guards its listeners with.
+	// TLS, if it is set, is the configuration with which Serve wraps its listeners.
 	TLS *tls.Config
 
-	// Routes are other paths and who serves them, behind the same checks of
-	// Host, Origin and token. A body of more than 8 KiB, or in chunks, is refused.
+	// Routes are other paths and their handlers, which are called after the same checks of Host, Origin and token. A
+	// body of more than 8 KiB, or in chunks, is refused.
 	Routes map[string]fasthttp.RequestHandler
 
-	// Plain serves all that is at PlainPrefix and below it, whatever the method, behind
-	// the same checks; it is called as a Handler's methods are. A body is read as
-	// that of a POST to the endpoint is. nil for nothing. PlainRefusal is the JSON for
-	// a request to them that was refused before, and why; nil for that of MCP.
+	// Plain serves PlainPrefix and all paths below it, for every method and after the same checks. It is called as a
+	// Handler's methods are, with a body that was read as that of a POST to the endpoint. nil serves nothing.
+	// PlainRefusal returns the JSON for a request to them that was refused before, and why; if it is nil, the refusal
+	// is a JSON-RPC error.
 	PlainPrefix  string
 	Plain        func(*Request, *Response)
 	PlainRefusal func(status int, why string) []byte
@@ -93,17 +88,17 @@ type HTTPConfig struct {
 	// Beside serves further paths. nil for none.
 	Beside Beside
 
-	// Replicas takes in, at ReplicasPath, what other replicas forward, behind the
-	// same checks of Host and Origin. nil for nothing.
+	// Replicas serves at ReplicasPath the requests that other replicas forward, after the same checks of Host and
+	// Origin. nil serves nothing.
 	Replicas     ReplicasHandler
 	ReplicasPath string
 
-	// Refused is told of requests that no handler sees, for want of a token or by a
-	// limit. It may be nil.
+	// Refused is called for requests that no handler gets, because a token is missing or a limit is reached. It may
+	// be nil.
 	Refused func(status int, why string)
 
-	// Log gets what no caller gets: panics, failed accepts,
-	// broken connections. It may be nil. The errors hold no header's value.
+	// Log gets the errors that are returned to no caller: panics, failed accepts, broken connections. It may be nil.
+	// The errors contain no header's value.
 	Log func(what string, err error)
 }
 
@@ -185,16 +180,16 @@ func NewHTTP(handler Handler, cfg HTTPConfig) *HTTP {
 		Handler:            h.serve,
 		ErrorHandler:       h.badRequest,
 		ConnState:          h.connState,
-		Concurrency:        cfg.MaxConns + 1, // Serve counts, and refuses with words
+		Concurrency:        cfg.MaxConns + 1, // accept bounds the connections, and answers those over the limit
 		ReadBufferSize:     cfg.MaxHeader,
 		ReadTimeout:        cfg.ReadTimeout,
 		HeaderReceived:     h.headReceived,
 		WriteTimeout:       cfg.WriteTimeout,
 		IdleTimeout:        cfg.IdleTimeout,
 		MaxRequestBodySize: cfg.MaxBody,
-		// Nobody's body takes memory before its head was found good.
+		// A body takes no memory before the head of its request was checked.
 		StreamRequestBody: true,
-		// A multipart body would go to temporary files before anyone asked.
+		// Otherwise a multipart body would go to temporary files before the handler is called.
 		DisablePreParseMultipartForm: true,
 		NoDefaultServerHeader:        true,
 		NoDefaultContentType:         true,
@@ -205,18 +200,17 @@ func NewHTTP(handler Handler, cfg HTTPConfig) *HTTP {
 	return h
 }
 
-// logger makes fasthttp's few words go where ours do.
+// logger writes fasthttp's few messages to Log.
 type logger func(what string, err error)
 
 func (l logger) Printf(format string, args ...any) { l("http", fmt.Errorf(format, args...)) }
 
-// Serve accepts connections until Shutdown is called, when it returns nil, or
-// until ln fails for good. It closes ln. Without TLS in the configuration the
-// connections of ln may be *tls.Conn themselves. Serve may be called for several
-// listeners.
+// Serve accepts connections until Shutdown is called, and then returns nil, or until ln fails permanently. It closes
+// ln. Without TLS in the configuration, the connections of ln may be *tls.Conn themselves. Serve may be called for
+// several listeners.
 //
-// fasthttp's own accept loop is not used: it ends at the first lack of file
-// descriptors, and its goroutines outlive it.
+// It does not use fasthttp's own accept loop, which ends when file descriptors run out for the first time, and whose
+// goroutines outlive it.
 func (h *HTTP) Serve(ln net.Listener) error {
 	if h.cfg.TLS != nil {
 		ln = tls.NewListener(ln, h.cfg.TLS)
@@ -240,7 +234,7 @@ func (h *HTTP) Serve(ln net.Listener) error {
 		if h.draining.Load() {
 			return nil
 		}
-		// As net/http has it: out of file descriptors is no reason to stop.
+		// As in net/http: a lack of file descriptors is no reason to stop.
 		if ne, ok := errors.AsType[net.Error](err); !ok || !ne.Temporary() { //nolint:staticcheck
 			return fmt.Errorf("accept: %w", err)
 		}
@@ -277,8 +271,7 @@ func (h *HTTP) forget(ln net.Listener) {
 	h.mu.Unlock()
 }
 
-// tooManyConns is the response to a connection over the limit. It asks nothing
-// of the server that is already short of something.
+// tooManyConns is the response to a connection over the limit. Sending it needs few resources.
 const tooManyConns = "HTTP/1.1 503 Service Unavailable\r\nConnection: close\r\nRetry-After: 1\r\n" +
 	"Content-Type: application/json\r\nContent-Length: 84\r\n\r\n" +
 	`{"jsonrpc":"2.0","id":null,"error":{"code":-32603,"message":"too many connections"}}`
@@ -292,7 +285,7 @@ func (h *HTTP) accept(nc net.Conn) {
 		return
 	case len(h.conns) >= h.cfg.MaxConns:
 		h.mu.Unlock()
-		if _, isTLS := nc.(*tls.Conn); !isTLS { // which would wait for the handshake
+		if _, isTLS := nc.(*tls.Conn); !isTLS { // a TLS connection would wait for the handshake
 			_ = nc.SetWriteDeadline(time.Now().Add(time.Second))
 			_, _ = nc.Write([]byte(tooManyConns))
 		}
@@ -308,9 +301,9 @@ func (h *HTTP) accept(nc net.Conn) {
 	h.serving.Go(func() { h.serveConn(c) })
 }
 
-// serveConn serves the requests of a connection. Where one of them took it over
-// for its stream, that goes on in a goroutine of its own, if in any: fasthttp has
-// its buffers back then, and the stack that parsing made large is gone.
+// serveConn serves the requests of a connection. If a request took the connection over for its stream, that goes on
+// in a goroutine of its own, if it needs one: fasthttp then has its buffers back, and the stack that parsing made
+// large is released.
 func (h *HTTP) serveConn(c *conn) {
 	if err := h.server.ServeConn(c); err != nil {
 		h.cfg.Log("connection", err)
@@ -332,8 +325,8 @@ func (h *HTTP) dropConn(c *conn) {
 	h.mu.Unlock()
 }
 
-// connState notes when a response was written. (fasthttp calls a connection
-// active before anything came; conn knows better.)
+// connState notes that a response was written. (fasthttp reports a connection as active before a byte came; conn
+// notes that itself.)
 func (h *HTTP) connState(nc net.Conn, state fasthttp.ConnState) {
 	if c, ok := nc.(*conn); ok && state == fasthttp.StateIdle {
 		c.busy.Store(false)
@@ -343,15 +336,13 @@ func (h *HTTP) connState(nc net.Conn, state fasthttp.ConnState) {
 	}
 }
 
-// lastWords is how long handlers have, once their contexts have ended, to answer that
-// they were stopped.
+// lastWords is how long handlers have, after their contexts have ended, to answer that they were stopped.
 const lastWords = time.Second
 
-// Shutdown stops accepting, closes connections between two requests and waits
-// for the exchanges under way. When ctx ends first it cuts them: their contexts
-// are cancelled, and a moment later their streams and connections closed; then it returns ctx's
-// error. Streams are exchanges too, and it is the handlers who end them. In either case nothing that Serve has started is left behind, which it
-// waits for: handlers must heed their contexts. It may be called more than once.
+// Shutdown stops accepting, closes idle connections and waits for the exchanges under way. If ctx ends first, it cuts
+// them: it cancels their contexts, closes their streams and connections a moment later, and then returns ctx's error.
+// Streams are exchanges too, and handlers must end them. In either case it waits until everything that Serve has
+// started has ended, so handlers must heed their contexts. It may be called more than once.
 func (h *HTTP) Shutdown(ctx context.Context) error {
 	h.mu.Lock()
 	if !h.draining.Swap(true) {
@@ -379,7 +370,7 @@ func (h *HTTP) Shutdown(ctx context.Context) error {
 		err = ctx.Err()
 		h.cut((*conn).end)
 		select {
-		case <-done: // all were told
+		case <-done: // all handlers have answered
 		case <-time.After(lastWords):
 			h.cut(func(c *conn, why error) { c.end(why); c.hangUp() })
 			<-done
@@ -392,7 +383,7 @@ func (h *HTTP) Shutdown(ctx context.Context) error {
 	return err
 }
 
-// cut ends what is under way on each connection.
+// cut calls each for every connection, to end what is under way on it.
 func (h *HTTP) cut(each func(c *conn, why error)) {
 	h.stop(ErrStopped)
 	h.mu.Lock()

@@ -6,17 +6,17 @@ import (
 	"syscall"
 )
 
-// watch tells connections when their clients leave: the kernel reports the end
-// of a peer's sending whether or not bytes before it are still unread, so that
-// it also sees what is pipelined or encrypted. One epoll instance, and a
-// goroutine that waits for it without holding a thread, serve all connections.
+// watch reports to connections when their clients leave. The kernel reports the end of
+// a peer's sending even if bytes before it are still unread, so that pipelined and
+// encrypted bytes do not hide it. One epoll instance, and one goroutine that waits for
+// it without holding a thread, serve all connections.
 type watch struct {
 	epoll *os.File
 	raw   syscall.RawConn
 	done  chan struct{}
 
 	mu    sync.Mutex
-	conns map[uint64]*conn // by id, never used twice as file descriptors are
+	conns map[uint64]*conn // by id; unlike a file descriptor, an id is never used twice
 	last  uint64
 }
 
@@ -26,8 +26,8 @@ func newWatch() (*watch, error) {
 	if err != nil {
 		return nil, os.NewSyscallError("epoll_create1", err)
 	}
-	// An epoll instance is itself something to wait for: non-blocking, the
-	// runtime's poller takes it, and Close ends the waiting.
+	// The runtime's poller can wait for an epoll instance that is non-blocking, and
+	// Close ends the wait.
 	if err := syscall.SetNonblock(fd, true); err != nil {
 		_ = syscall.Close(fd)
 		return nil, os.NewSyscallError("fcntl", err)
@@ -45,7 +45,7 @@ func newWatch() (*watch, error) {
 	return w, nil
 }
 
-// add arms the watch for c and reports whether it could.
+// add starts the watch for c and reports whether it could.
 func (w *watch) add(c *conn) bool {
 	sc, ok := unwrap(c.Conn).(syscall.Conn)
 	if !ok {
@@ -82,7 +82,7 @@ func (w *watch) add(c *conn) bool {
 // epollET is EPOLLET without the sign that package syscall gives it.
 const epollET = 1 << 31
 
-// remove forgets c. Closing its file descriptor disarms it.
+// remove forgets c. Closing its file descriptor ends the watch for it.
 func (w *watch) remove(c *conn) {
 	w.mu.Lock()
 	delete(w.conns, c.id)
@@ -110,7 +110,7 @@ func (w *watch) run() {
 	}
 }
 
-// wait asks for events without blocking; n is negative when that failed.
+// wait returns pending events without blocking. n is negative if that failed.
 func wait(epoll int, events []syscall.EpollEvent) (n int, errno syscall.Errno) {
 	n, err := syscall.EpollWait(epoll, events, 0)
 	errno, _ = err.(syscall.Errno)
@@ -126,7 +126,7 @@ func (w *watch) leave(id uint64) {
 	}
 }
 
-// close ends the watch. No add may come after it.
+// close ends the watch. add must not be called after it.
 func (w *watch) close() {
 	_ = w.epoll.Close()
 	<-w.done

@@ -2,10 +2,9 @@
 
 package downstream
 
-// watch is where a system tells of leaving clients. Here none is asked, and
-// every connection gets a [peeker]: a goroutine for each exchange, and a client
-// that has sent the beginning of its next request leaves unnoticed until
-// something is written to it.
+// watch does nothing on systems other than Linux. Every connection gets a [peeker]
+// instead: a goroutine for each exchange. If a client has sent the beginning of its
+// next request, its leaving is not noticed until something is written to it.
 type watch struct{}
 
 func newWatch() (*watch, error) { return &watch{}, nil }

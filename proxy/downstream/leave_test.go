@@ -12,7 +12,7 @@ import (
 	"testing"
 )
 
-// hidden hides file descriptors, as a system without a watch does.
+// hidden hides file descriptors, as if the system had no watch.
 type hidden struct{ net.Listener }
 
 func (h hidden) Accept() (net.Conn, error) {
@@ -104,8 +104,8 @@ func TestLeavingClientIsNoticed(t *testing.T) {
 	}
 }
 
-// TestLeavingConcernsOneConnectionOnly: file descriptors are used again and
-// again while one client stays.
+// TestLeavingConcernsOneConnectionOnly reuses file descriptors again and again while
+// one client stays.
 func TestLeavingConcernsOneConnectionOnly(t *testing.T) {
 	inside := make(chan context.Context, 1)
 	goOn := make(chan struct{})
@@ -140,7 +140,7 @@ func TestLeavingConcernsOneConnectionOnly(t *testing.T) {
 	}
 }
 
-// TestManyClientsLeaveAtOnce: more than the watch takes in one go.
+// TestManyClientsLeaveAtOnce lets more clients leave than the watch reports at a time.
 func TestManyClientsLeaveAtOnce(t *testing.T) {
 	const n = 400
 	inside, left := make(chan struct{}, n), make(chan struct{}, n)
@@ -166,8 +166,8 @@ func TestManyClientsLeaveAtOnce(t *testing.T) {
 	}
 }
 
-// TestReadingAheadLosesNothing: the byte that the peeker took is the first of
-// the next request.
+// TestReadingAheadLosesNothing checks that the byte that the peeker read is the first
+// of the next request.
 func TestReadingAheadLosesNothing(t *testing.T) {
 	inside, goOn := make(chan struct{}), make(chan struct{})
 	s := start(t, fakeHandler{post: func(q *Request, r *Response) {

@@ -44,7 +44,8 @@ func TestTooManyRequestsAtOneTime(t *testing.T) {
 	}
 }
 
-// TestBodiesStayWithinTheBudget, which is given back whatever becomes of them.
+// TestBodiesStayWithinTheBudget checks also that the budget gets all bytes back,
+// whatever becomes of the bodies.
 func TestBodiesStayWithinTheBudget(t *testing.T) {
 	const size = 100 << 10
 	budget := large.NewBudget(150 << 10)
@@ -121,8 +122,8 @@ func TestRequestWaitsForTheBudget(t *testing.T) {
 	}
 }
 
-// TestNothingBeginsWhileTheBudgetIsOverdrawn, as large messages of servers can
-// make it: also a small request waits, and is refused in the end.
+// TestNothingBeginsWhileTheBudgetIsOverdrawn, as large messages of servers can overdraw
+// it: even a small request waits, and is refused in the end.
 func TestNothingBeginsWhileTheBudgetIsOverdrawn(t *testing.T) {
 	ps := newPipes()
 	memory := large.NewMemory(20 << 10)
@@ -142,8 +143,8 @@ func TestNothingBeginsWhileTheBudgetIsOverdrawn(t *testing.T) {
 	}
 }
 
-// TestLargeBodiesUseMemoryAgain: the buffer comes back when the response, which
-// may be of the same bytes, was written.
+// TestLargeBodiesUseMemoryAgain: the buffer is returned when the response, which may
+// consist of the same bytes, was written.
 func TestLargeBodiesUseMemoryAgain(t *testing.T) {
 	var first []byte
 	s := start(t, fakeHandler{post: func(q *Request, r *Response) {
@@ -166,8 +167,8 @@ func TestLargeBodiesUseMemoryAgain(t *testing.T) {
 	}
 }
 
-// TestUnreadBodyIsNoRequest: what stands behind a refused request's head is its
-// body, even where it looks like a request.
+// TestUnreadBodyIsNoRequest: the bytes behind the head of a refused request are its
+// body, even if they look like a request.
 func TestUnreadBodyIsNoRequest(t *testing.T) {
 	seen := make(chan string, 10)
 	note := func(q *Request, r *Response) { seen <- string(q.Body); echo(q, r) }
@@ -262,7 +263,7 @@ func TestSlowBodyTimesOut(t *testing.T) {
 	}
 }
 
-// TestIdleConnectionIsClosed by us, and one with a stream is not.
+// TestIdleConnectionIsClosed checks also that a connection with a stream is not closed.
 func TestIdleConnectionIsClosed(t *testing.T) {
 	ps := newPipes()
 	s := start(t, fakeHandler{post: echo, get: func(q *Request, r *Response) { r.Stream = newEvents() }},
@@ -286,7 +287,7 @@ func TestIdleConnectionIsClosed(t *testing.T) {
 	}
 }
 
-// TestUnreadMessagesOnAPipeAreCounted until the client has them, or has left.
+// TestUnreadMessagesOnAPipeAreCounted until the client has received them, or has left.
 func TestUnreadMessagesOnAPipeAreCounted(t *testing.T) {
 	const size = 12 << 20 // more than the connection's buffers take
 	ps := newPipes()

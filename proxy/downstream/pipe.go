@@ -21,41 +21,37 @@ var (
 	ErrNotRead = errors.New("the client does not read what it is sent")
 )
 
-// maxPosted is how many messages of one client may wait for the one before.
+// maxPosted is how many messages of one client may wait to be taken.
 const maxPosted = 256
 
-// PipeHandler is the proxy as clients on HTTP+SSE see it: to the proxy such a
-// client is a pipe, as one on stdio is.
+// PipeHandler is the proxy as clients on HTTP+SSE see it. To the proxy such a client is a pipe, like a client on
+// stdio.
 type PipeHandler interface {
-	// OpenPipe is called for a client that has come. It returns who takes the
-	// client's messages for as long as the client stays, or nil to refuse it
-	// with resp, whose Stream and Done are not used. p may be written to at once:
-	// the client gets it behind the address to POST to. req's Ctx is p's, and
-	// lives on; the rest of req is valid until OpenPipe returns.
+	// OpenPipe is called for a new client. It returns the session that takes the client's messages while the client
+	// stays. It returns nil to refuse the client with resp, whose Stream and Done are not used. p may be written to
+	// at once: the client gets the message after the address to POST to. req's Ctx is that of p and stays valid; the
+	// rest of req is valid until OpenPipe returns.
 	OpenPipe(p *Pipe, req *Request, resp *Response) PipeSession
 }
 
-// PipeSession is what the proxy has for one client on a pipe. A panic in it ends
-// nothing but the call.
+// PipeSession is the proxy's session of one client on a pipe. A panic in it ends only the call.
 type PipeSession interface {
-	// Take gets one message of the client: well-formed JSON, and a message or
-	// an array. It is called for one after the other, in the order in which
-	// they came. The message is valid until Take returns and may be changed in
-	// place; header returns the value of a header of the message's request, ""
-	// when absent, also until then. Take heeds the pipe's context.
+	// Take receives one message of the client: well-formed JSON, and a message or an array. It is called for one
+	// message after the other, in the order in which they came. The message is valid until Take returns and may be
+	// changed in place. header returns the value of a header of the message's request, "" when absent; it is valid
+	// until Take returns, too. Take must heed the pipe's context.
 	Take(message []byte, header func(name string) string)
-	// Owns reports whether a request with these headers, let in by the token that guest
-	// stands for, may speak for the client. It is called concurrently with the others.
+	// Owns reports whether a request with these headers, admitted by the token that guest identifies, may speak for
+	// the client. It is called concurrently with the others.
 	Owns(guest string, header func(name string) string) bool
-	// Left is called once, when the pipe has ended and Take will not be called
-	// any more. why is ErrClientLeft, ErrStopped, ErrClosed, ErrNotRead, or what
-	// writing failed of. The server's Shutdown waits for it to return.
+	// Left is called once, when the pipe has ended and Take will not be called any more. why is ErrClientLeft,
+	// ErrStopped, ErrClosed, ErrNotRead, or the error of a failed write. The server's Shutdown waits for Left to
+	// return.
 	Left(why error)
 }
 
-// Pipe is a client on HTTP+SSE, from its GET of the stream to the stream's end.
-// It costs no goroutine while nothing is said: the caller that has something to write or
-// to take starts one, and it ends when there is nothing more.
+// Pipe is a client on HTTP+SSE, from its GET of the stream to the stream's end. It needs no goroutine while no
+// message is under way: a message that is to be written or taken starts one, which ends when there are no more.
 type Pipe struct {
 	face    *HTTP
 	conn    *conn
@@ -65,15 +61,15 @@ type Pipe struct {
 	session PipeSession
 	plain   bool // the response has no chunks
 
-	tasks sync.WaitGroup // write and take
+	tasks sync.WaitGroup // goroutines of write and take
 
 	mu      sync.Mutex
 	over    bool
 	out     *[]byte // what is to be written next; nil for nothing
-	held    int     // bytes of limits.in_hand for what is in out
+	held    int     // bytes of limits.in_hand that are held for out
 	writing int     // bytes being written; -1 when no goroutine writes; 0 before start
 	last    time.Time
-	beats   *time.Timer // nil where heartbeats are off
+	beats   *time.Timer // nil if heartbeats are off
 	in      []*posted   // messages to be taken
 	inBytes int
 	taking  bool
@@ -87,13 +83,13 @@ type posted struct {
 
 func (m *posted) get(name string) string { return headerOf(&m.header, name) }
 
-// Context ends with the pipe; its cause is what the session's Left is told.
+// Context returns a context that ends with the pipe. Its cause is the reason that the session's Left gets.
 func (p *Pipe) Context() context.Context { return p.ctx }
 
-// Write sends one message to the client. It does not wait until that is done nor
-// keep msg, and is safe for concurrent use; messages go out in the order of their
-// calls. For a large one it waits until there is room. A client for which more than the configured number of bytes wait is cut
-// off. The error is the reason why the pipe has ended.
+// Write sends one message to the client. It neither waits until that is done nor keeps msg, and is safe for
+// concurrent use; messages go out in the order of their calls. For a large message it waits until there is room. If
+// more than the configured number of bytes wait for the client, the pipe is closed. The error is the reason why the
+// pipe has ended.
 func (p *Pipe) Write(msg []byte) error {
 	held := 0
 	if len(msg) > large.Size {
@@ -109,11 +105,11 @@ func (p *Pipe) Write(msg []byte) error {
 	return nil
 }
 
-// Close ends the pipe, after what was written to it has gone out, and does not
-// wait for that. It may be called more than once.
+// Close ends the pipe after all that was written to it has gone out. It does not wait for that. It may be called more
+// than once.
 func (p *Pipe) Close() { p.cancel(ErrClosed) }
 
-// send puts an event behind what is to be written, for which held bytes are held.
+// send appends an event to what is to be written. held bytes are held for it.
 func (p *Pipe) send(e sse.Event, held int) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -137,10 +133,10 @@ func (p *Pipe) send(e sse.Event, held int) error {
 	return nil
 }
 
-// eventOverhead is how many bytes an event of a message has besides its data, at most.
+// eventOverhead is how many bytes an event with a message has at most besides its data.
 const eventOverhead = 100
 
-// drop gives back bytes of limits.in_hand.
+// drop gives bytes of limits.in_hand back.
 func (p *Pipe) drop(held int) {
 	if held > 0 {
 		p.face.cfg.Memory.Drop(large.Copy, held)
@@ -154,7 +150,7 @@ func (p *Pipe) pending() []byte {
 	return *p.out
 }
 
-// append puts what add appends behind what is to be written. Callers hold mu.
+// append appends what add appends to what is to be written. Callers hold mu.
 func (p *Pipe) append(add func([]byte) []byte) {
 	if p.out == nil {
 		p.out = p.face.buffer()
@@ -171,7 +167,7 @@ func (p *Pipe) append(add func([]byte) []byte) {
 	}
 }
 
-// write writes for as long as there is something to write.
+// write writes until there is nothing to write.
 func (p *Pipe) write() {
 	for {
 		p.mu.Lock()
@@ -195,7 +191,7 @@ func (p *Pipe) write() {
 	}
 }
 
-// broken is why the pipe ends when a write failed by err.
+// broken returns why the pipe ends after a write failed with err.
 func (p *Pipe) broken(err error) error {
 	if timeout, ok := errors.AsType[interface {
 		error
@@ -216,7 +212,7 @@ func (p *Pipe) beat() {
 	}
 	next := p.face.beat()
 	if next <= 0 {
-		return // there are to be none any more
+		return // heartbeats were switched off
 	}
 	if left := next - time.Since(p.last); left > 0 {
 		next = left
@@ -226,7 +222,7 @@ func (p *Pipe) beat() {
 	p.beats.Reset(next)
 }
 
-// put gives the session one more message to take. The refusal says why not.
+// put queues a message for the session. It returns a refusal if it cannot.
 func (p *Pipe) put(m *posted) *refusal {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -245,7 +241,7 @@ func (p *Pipe) put(m *posted) *refusal {
 	return nil
 }
 
-// take has the session take messages for as long as there are some.
+// take passes messages to the session until there are none.
 func (p *Pipe) take() {
 	for {
 		p.mu.Lock()
@@ -266,14 +262,14 @@ func (p *Pipe) take() {
 	}
 }
 
-// begin puts the head of the response before what waits to be written.
+// begin puts the head of the response before what is to be written.
 func (p *Pipe) begin(head []byte) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	*p.out = append(head, *p.out...)
 }
 
-// start is what goes on with the connection.
+// start begins the work of the pipe on a connection that was taken over.
 func (p *Pipe) start() {
 	p.face.serving.Add(1)
 	p.mu.Lock()
@@ -319,7 +315,7 @@ func (p *Pipe) finish() {
 	h.serving.Done()
 }
 
-// end says that the body is whole, if it is.
+// end writes the end of the body, if all of the body was written.
 func (p *Pipe) end() error {
 	if p.writing >= 0 {
 		return errors.New("a write has failed")

@@ -41,7 +41,7 @@ func (f fakeSession) Left(why error) {
 	}
 }
 
-// pipes hands a test the pipes that clients open, and why they ended.
+// pipes passes to a test the pipes that clients open, and why they ended.
 type pipes struct {
 	opened chan *Pipe
 	left   chan error
@@ -73,7 +73,7 @@ type sseClient struct {
 	uri    string // to POST to
 }
 
-// openSSE opens a stream and reads where to POST to.
+// openSSE opens a stream and reads the URI to POST to.
 func openSSE(t *testing.T, s *server, headers string) *sseClient {
 	t.Helper()
 	return openSSEOn(t, s, dial(t, s.addr), sseHead+headers+"\r\n")
@@ -97,7 +97,7 @@ func openSSEOn(t *testing.T, s *server, nc net.Conn, request string) *sseClient 
 	return c
 }
 
-// next reads one event, which is to have that name.
+// next reads one event, which must have that name.
 func (c *sseClient) next(t *testing.T, name string) string {
 	t.Helper()
 	e, err := c.events.Next()
@@ -107,7 +107,7 @@ func (c *sseClient) next(t *testing.T, name string) string {
 	return string(e.Data)
 }
 
-// postTo is the POST of one message.
+// postTo returns the POST of one message.
 func postTo(uri, headers, message string) string {
 	return fmt.Sprintf("POST %s HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n%sContent-Length: %d\r\n\r\n%s",
 		uri, headers, len(message), message)
@@ -153,7 +153,8 @@ func TestPipeCarriesMessagesBothWays(t *testing.T) {
 	}
 }
 
-// TestPostIsAnsweredBeforeItIsTaken, and messages are taken one by one, in order.
+// TestPostIsAnsweredBeforeItIsTaken checks also that messages are taken one by one, in
+// order.
 func TestPostIsAnsweredBeforeItIsTaken(t *testing.T) {
 	ps := newPipes()
 	goOn := make(chan struct{})
@@ -235,8 +236,8 @@ func TestPipeEndsWhenItsClientLeaves(t *testing.T) {
 	}
 }
 
-// TestClosedPipeIsWhole: what was written comes before the end, and the end is
-// one that the client can tell from a broken connection.
+// TestClosedPipeIsWhole checks that what was written comes before the end, and that the
+// client can tell the end from a broken connection.
 func TestClosedPipeIsWhole(t *testing.T) {
 	for _, proto := range []string{"HTTP/1.1", "HTTP/1.0"} {
 		t.Run(proto, func(t *testing.T) {
@@ -273,7 +274,7 @@ func TestClosedPipeIsWhole(t *testing.T) {
 	}
 }
 
-// TestClientThatDoesNotReadIsCut, and nobody who writes to it waits.
+// TestClientThatDoesNotReadIsCut checks also that writing to the client does not block.
 func TestClientThatDoesNotReadIsCut(t *testing.T) {
 	for _, c := range []struct {
 		name string

@@ -6,7 +6,7 @@ import (
 	"github.com/valyala/fasthttp"
 )
 
-// isPlain reports whether path is one of the plain endpoints'.
+// isPlain reports whether path is one of the plain endpoints.
 func (h *HTTP) isPlain(path []byte) bool {
 	if h.cfg.Plain == nil {
 		return false
@@ -15,8 +15,8 @@ func (h *HTTP) isPlain(path []byte) bool {
 	return ok && (len(rest) == 0 || rest[0] == '/')
 }
 
-// plain serves the plain endpoints. What comes in is bounded as for the endpoint of
-// MCP; what it must look like is for Plain to say.
+// plain serves the plain endpoints. It bounds the body as for the MCP endpoint; Plain
+// checks its content.
 func (h *HTTP) plain(ctx *fasthttp.RequestCtx, c *conn) *refusal {
 	if encoding := ctx.Request.Header.ContentEncoding(); len(encoding) > 0 && string(encoding) != "identity" {
 		return badEncoding

@@ -7,23 +7,24 @@ import (
 	"github.com/valyala/fasthttp"
 )
 
-// The codes of JSON-RPC for what the transport itself has to say.
+// The JSON-RPC error codes of the transport's own errors.
 const (
 	codeInvalidRequest = -32600
 	codeInternal       = -32603
 )
 
-// refusal is a request's answer that no handler gave.
+// refusal is an answer to a request that reached no handler.
 type refusal struct {
 	status int
 	words  string
-	code   int    // of JSON-RPC; 0 stands for the one that goes with the status
-	id     []byte // of the request, raw; nil where it is not known
+	code   int    // JSON-RPC error code; 0 stands for the code that fits the status
+	id     []byte // raw id of the request; nil if it is not known
 }
 
-// What an HTTP client is told before there is a message, or where there cannot be
-// one. See https://modelcontextprotocol.io/specification/2025-11-25/basic/transports
-// for Host, Origin and Accept.
+// Errors that an HTTP client gets before its message was read, or for requests that have
+// no message. See
+// https://modelcontextprotocol.io/specification/2025-11-25/basic/transports for Host,
+// Origin and Accept.
 var (
 	notHTTP         = &refusal{status: 400, words: "this is not an HTTP request"}
 	headersTooLarge = &refusal{status: 431, words: "the headers are larger than the limit of %d bytes"}
@@ -64,13 +65,14 @@ var (
 	panicked = &refusal{status: 500, words: "internal error"}
 )
 
-// with is the refusal with what its words leave open.
+// with returns the refusal with what in the place of the verb in its words.
 func (r *refusal) with(what any) *refusal {
 	return &refusal{status: r.status, words: fmt.Sprintf(r.words, what)}
 }
 
-// refuse answers with a JSON-RPC error. withoutID, which may be nil, says of the revision
-// that the request names whether an error about no message has no id, rather than null.
+// refuse answers with a JSON-RPC error. withoutID, which may be nil, reports for the
+// revision that the request names whether an error about no message has no id, rather
+// than null.
 func refuse(ctx *fasthttp.RequestCtx, r *refusal, withoutID func(version string) bool) {
 	code := r.code
 	switch {
@@ -102,8 +104,8 @@ func say(ctx *fasthttp.RequestCtx, status int, body []byte) {
 	ctx.SetBody(body)
 }
 
-// sayPlainly answers with words, where no client of MCP asks: an OAuth client takes no
-// JSON-RPC error.
+// sayPlainly answers in plain text at paths that are not for MCP clients: an OAuth client
+// cannot read a JSON-RPC error.
 func sayPlainly(ctx *fasthttp.RequestCtx, r *refusal) {
 	say(ctx, r.status, []byte(r.words+"\n"))
 	ctx.SetContentType("text/plain; charset=utf-8")

@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-// TestGuestsAreRenewedOnOpenConnections: a name or token that is taken away serves
-// no longer, whatever was allowed on the connection before.
+// TestGuestsAreRenewedOnOpenConnections: a name or token that was removed is refused,
+// even if it was allowed on the connection before.
 func TestGuestsAreRenewedOnOpenConnections(t *testing.T) {
 	s := start(t, fakeHandler{post: echo}, HTTPConfig{AllowedHosts: []string{"a.example"}, Tokens: []string{"old"}})
 	nc := dial(t, s.addr)

@@ -2,16 +2,17 @@ package downstream
 
 import "github.com/valyala/fasthttp"
 
-// ReplicasHandler takes in what other replicas of the proxy forward. Their requests
-// show by a header that they are from one, which is judged before a body is read;
-// no token is asked for.
+// ReplicasHandler serves the requests that other replicas of the proxy forward. A
+// header proves that such a request is from a replica. It is checked before the body is
+// read, and no token is needed.
 type ReplicasHandler interface {
-	// Open reports whether there are other replicas. Without any there is nothing here.
+	// Open reports whether there are other replicas. If there are none, the path does
+	// not exist.
 	Open() bool
-	// Admits judges the headers of a request by this method, POST or GET.
+	// Admits checks the headers of a request with this method, POST or GET.
 	Admits(method string, header func(name string) string) bool
-	// Serve answers an admitted request, whose Method says which it is. It is
-	// called as a Handler's methods are.
+	// Serve answers an admitted request, whose Method is POST or GET. It is called as a
+	// Handler's methods are.
 	Serve(*Request, *Response)
 }
 
@@ -25,7 +26,7 @@ func (h *HTTP) forwarded(ctx *fasthttp.RequestCtx, c *conn) *refusal {
 	case !h.cfg.Replicas.Admits(method, func(name string) string { return string(header.Peek(name)) }):
 		return misdirected
 	}
-	c.known = false // whom the other replica has let in is said in the request
+	c.known = false // the forwarded request itself says which guest the other replica has admitted
 	x := h.exchanges.Get().(*exchange)
 	if ctx.IsPost() {
 		if r := x.take(ctx); r != nil {

@@ -14,9 +14,9 @@ import (
 	"github.com/dragoman-proxy/dragoman/proxy/sse"
 )
 
-// FuzzSequence: whatever two clients do in turn, each gets the answers to its own
-// requests, in order, and on its streams its own events; and the server goes on
-// to serve. A byte of the program is one step of one of them.
+// FuzzSequence checks that for any sequence of two clients' steps each client gets the
+// answers to its own requests, in order, and its own events on its streams, and that
+// the server still serves. A byte of the program is one step of one of them.
 func FuzzSequence(f *testing.F) {
 	for _, program := range []string{
 		"", "\x00\x80\x00\x80", "\x01\x81\x02\x82\x02\x82", "\x01\x02\x03\x02\x01\x02", "\x01\x04\x82\x00",

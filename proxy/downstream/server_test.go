@@ -42,7 +42,7 @@ func (f fakeHandler) Post(q *Request, r *Response)   { f.call(f.post, q, r) }
 func (f fakeHandler) Get(q *Request, r *Response)    { f.call(f.get, q, r) }
 func (f fakeHandler) Delete(q *Request, r *Response) { f.call(f.del, q, r) }
 
-// events is a stream that a test feeds.
+// events is a stream whose events a test sends.
 type events struct {
 	ch     chan sse.Event
 	end    chan struct{}
@@ -134,7 +134,7 @@ func startHTTP(t *testing.T, build func(HTTPConfig) *HTTP, cfg HTTPConfig, wrap 
 	return s
 }
 
-// nothingLeft fails when a goroutine of ours outlives the server.
+// nothingLeft fails if a goroutine of dragoman outlives the server.
 func nothingLeft(t *testing.T) {
 	t.Helper()
 	buf := make([]byte, 1<<20)
@@ -213,7 +213,7 @@ func answer(t *testing.T, br *bufio.Reader, request string) (*http.Response, str
 
 func echo(q *Request, r *Response) { r.Body = bytes.Clone(q.Body) }
 
-// certificate makes a self-signed one for 127.0.0.1.
+// certificate makes a self-signed certificate for 127.0.0.1.
 func certificate(t *testing.T) tls.Certificate {
 	t.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)

@@ -11,9 +11,9 @@ import (
 	"github.com/dragoman-proxy/dragoman/translate/wire"
 )
 
-// The transport of the first revision: a GET opens a stream, whose first event
-// names the URI that the client's messages are to be POSTed to; everything the
-// server says comes on the stream.
+// The transport of the first revision: a GET opens a stream, whose first event names
+// the URI that the client POSTs its messages to. All messages of the server come on the
+// stream.
 //
 // See https://modelcontextprotocol.io/specification/2024-11-05/basic/transports#http-with-sse.
 
@@ -36,7 +36,7 @@ func (h *HTTP) openPipe(ctx *fasthttp.RequestCtx, c *conn) *refusal {
 	p.ctx, p.cancel = context.WithCancelCause(context.Background())
 	c.begin(p.cancel)
 
-	// Nothing goes out yet, but what the handler writes comes behind this.
+	// Nothing is sent yet, but what the handler writes follows this.
 	p.append(func(dst []byte) []byte {
 		return sse.Append(dst, sse.Event{Name: []byte("endpoint"), Data: []byte(h.cfg.MessagesPath + "?session=" + p.id)})
 	})
@@ -66,7 +66,7 @@ func (h *HTTP) openPipe(ctx *fasthttp.RequestCtx, c *conn) *refusal {
 	return nil
 }
 
-// refuse answers with resp in the place of a stream.
+// refuse answers with resp instead of a stream.
 func (p *Pipe) refuse(ctx *fasthttp.RequestCtx, resp *Response) {
 	p.conn.finish()
 	p.cancel(ErrOver)
@@ -85,8 +85,8 @@ func (p *Pipe) refuse(ctx *fasthttp.RequestCtx, resp *Response) {
 	}
 }
 
-// postMessage serves a POST of one message, which is answered before it is
-// looked into: what there is to say about it comes on the stream.
+// postMessage serves a POST of one message. It answers before the message is handled:
+// errors about the message come on the stream.
 func (h *HTTP) postMessage(ctx *fasthttp.RequestCtx, c *conn) *refusal {
 	if !ctx.IsPost() {
 		ctx.Response.Header.Set(fasthttp.HeaderAllow, "POST")
@@ -134,7 +134,8 @@ func (h *HTTP) postMessage(ctx *fasthttp.RequestCtx, c *conn) *refusal {
 	return nil
 }
 
-// checkMessage judges whether data is a message, or an array that may hold some.
+// checkMessage returns a refusal unless data is a message, or an array that may hold
+// messages.
 func checkMessage(data []byte) *refusal {
 	if wire.IsArray(data) && wire.Valid(data) {
 		return nil

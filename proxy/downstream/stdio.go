@@ -11,7 +11,7 @@ import (
 	"github.com/dragoman-proxy/dragoman/proxy/lines"
 )
 
-// Stdio is a client on a pair of pipes: one message per line, either way.
+// Stdio is a client on a pair of pipes: one message per line in each direction.
 //
 // See https://modelcontextprotocol.io/specification/2025-11-25/basic/transports#stdio.
 type Stdio struct {
@@ -21,17 +21,17 @@ type Stdio struct {
 	tooLong func(*lines.TooLongError)
 }
 
-// StdioConfig says how to talk to the client.
+// StdioConfig describes the connection to the client.
 type StdioConfig struct {
 	In         io.Reader
 	Out        io.Writer
 	MaxMessage int // bytes of a message from the client; 10 MiB when 0
-	// TooLong is called, in order with the messages, for a message over the
-	// limit, which was skipped. It may be nil.
+	// TooLong is called for a message over the limit, which was skipped, in order with
+	// the other messages. It may be nil.
 	TooLong func(*lines.TooLongError)
 }
 
-// NewStdio returns a client that talks over the pipes of cfg.
+// NewStdio returns a client on the pipes of cfg.
 func NewStdio(cfg StdioConfig) *Stdio {
 	setDefault(&cfg.MaxMessage, 10<<20)
 	if cfg.TooLong == nil {
@@ -40,15 +40,15 @@ func NewStdio(cfg StdioConfig) *Stdio {
 	return &Stdio{in: cfg.In, out: lines.NewWriter(cfg.Out), max: cfg.MaxMessage, tooLong: cfg.TooLong}
 }
 
-// Run calls handle with every message of the client, one after the other and
-// not blank. A message is valid until handle returns, which may change it in
-// place and must not panic. Run may be called once.
+// Run calls handle with every message of the client that is not blank, one after the
+// other. A message is valid until handle returns, which may change it in place and must
+// not panic. Run may be called once.
 //
-// It returns nil when the client has closed its side, ctx's error when that is
-// done, and otherwise what reading failed with. It does not return while handle
-// runs, nor is handle called afterwards. When ctx ends, a read of In that is
-// under way is ended by a deadline or by closing In; one that neither can end, as
-// of a terminal, is left to the end of the process.
+// It returns nil when the client has closed its side, ctx's error when ctx is done, and
+// otherwise the error of reading. It does not return while handle runs, and handle is
+// not called afterwards. When ctx ends, a read of In that is under way is ended by a
+// deadline or by closing In. A read that neither can end, as from a terminal, goes on
+// until the process ends.
 func (s *Stdio) Run(ctx context.Context, handle func(line []byte)) error {
 	var (
 		mu   sync.Mutex // held while handle runs

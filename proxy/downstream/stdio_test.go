@@ -39,8 +39,8 @@ func TestStdioPassesTheReadersError(t *testing.T) {
 	}
 }
 
-// TestStdioEndsWithItsContext on sources that never end, and leaves no goroutine
-// where the read can be interrupted.
+// TestStdioEndsWithItsContext on sources that never end. It leaves no goroutine if the
+// read can be interrupted.
 func TestStdioEndsWithItsContext(t *testing.T) {
 	osRead, osWrite, err := os.Pipe()
 	if err != nil {

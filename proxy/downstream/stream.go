@@ -10,15 +10,16 @@ import (
 	"github.com/dragoman-proxy/dragoman/proxy/sse"
 )
 
-// firstBeat is how long the head of an answer may wait for its first event.
+// firstBeat is how long the head of an answer waits for the first event.
 const firstBeat = 20 * time.Millisecond
 
-// largeData is written from where it is, in chunks of its own.
+// largeData is the size above which data is written without a copy, in chunks of its
+// own.
 const largeData = 32 << 10
 
-// eventWriter writes the events of a stream as they come, and a comment when
-// none came for a while. The serving goroutine spends its time in the stream's
-// Next; a timer wakes up for the comments.
+// eventWriter writes the events of a stream as they come, and a comment if none came
+// for a while. The serving goroutine waits in the stream's Next; a timer starts the
+// comments.
 type eventWriter struct {
 	face   *HTTP
 	conn   *conn
@@ -26,10 +27,10 @@ type eventWriter struct {
 
 	mu    sync.Mutex // held while something is written
 	w     io.Writer
-	last  time.Time     // of the last write
-	quiet time.Duration // after which the next comment is due; 0 for none
+	last  time.Time     // time of the last write
+	quiet time.Duration // silence after which the next comment is due; 0 for none
 	over  bool
-	err   error // of a comment
+	err   error // error of writing a comment
 
 	timer   *time.Timer
 	started sync.WaitGroup // calls of beat and leave that are due or running
@@ -41,8 +42,8 @@ func (e *eventWriter) init(h *HTTP) {
 	e.timer.Stop()
 }
 
-// begin takes on a stream. headSent says that the response's head does not wait
-// for the first event.
+// begin prepares for a stream. headSent says that the response's head is sent before
+// the first event.
 func (e *eventWriter) begin(c *conn, s Stream, headSent bool) {
 	e.conn, e.stream, e.over, e.err = c, s, false, nil
 	e.quiet = firstBeat
@@ -51,8 +52,8 @@ func (e *eventWriter) begin(c *conn, s Stream, headSent bool) {
 	}
 }
 
-// run writes events to w until the stream ends, and closes the stream when ctx
-// does. A nil error means that the stream ended well.
+// run writes events to w until the stream ends. It closes the stream when ctx ends. A
+// nil error means that the stream ended regularly.
 func (e *eventWriter) run(ctx context.Context, w io.Writer) error {
 	e.started.Add(1)
 	stop := context.AfterFunc(ctx, e.leave)
@@ -77,12 +78,12 @@ func (e *eventWriter) run(ctx context.Context, w io.Writer) error {
 	}
 }
 
-// verdict says how a stream ended that Next says ended by err.
+// verdict returns the error of run after Next has returned err.
 func (e *eventWriter) verdict(err error) error {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if e.err != nil {
-		return e.err // which is why
+		return e.err // the failed comment has closed the stream
 	}
 	if errors.Is(err, io.EOF) {
 		return nil
@@ -106,8 +107,7 @@ func (e *eventWriter) event(event sse.Event) error {
 	return e.write(*buf)
 }
 
-// write writes the parts in pieces, each of which has the full time. Callers
-// hold mu.
+// write writes the parts in pieces, each of which has the full time. Callers hold mu.
 func (e *eventWriter) write(parts ...[]byte) error {
 	for _, b := range parts {
 		for len(b) > 0 {
@@ -126,7 +126,7 @@ func (e *eventWriter) write(parts ...[]byte) error {
 	return nil
 }
 
-// arm makes beat due, unless after is 0. Callers hold mu.
+// arm schedules beat, unless after is 0. Callers hold mu.
 func (e *eventWriter) arm(after time.Duration) {
 	if after > 0 {
 		e.started.Add(1)
@@ -134,9 +134,8 @@ func (e *eventWriter) arm(after time.Duration) {
 	}
 }
 
-// beat writes a comment if nothing else was written for long enough. It runs
-// in a goroutine of its own, so that a client that takes nothing holds up its
-// own stream only.
+// beat writes a comment if nothing else was written for long enough. It runs in a
+// goroutine of its own, so that a client that reads nothing blocks only its own stream.
 func (e *eventWriter) beat() {
 	defer e.started.Done()
 	e.mu.Lock()
@@ -165,7 +164,7 @@ func (e *eventWriter) closeStream() {
 	e.face.guard(func() { _ = e.stream.Close() })
 }
 
-// halt ends the comments and waits for what is running.
+// halt ends the comments and waits for calls of beat and leave.
 func (e *eventWriter) halt() {
 	e.mu.Lock()
 	e.over = true
@@ -176,7 +175,7 @@ func (e *eventWriter) halt() {
 	e.started.Wait()
 }
 
-// finish forgets the stream.
+// finish drops the references to the stream.
 func (e *eventWriter) finish() {
 	e.conn, e.stream, e.w = nil, nil, nil
 }

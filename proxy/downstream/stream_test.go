@@ -136,9 +136,9 @@ func TestHeartbeatsNeverInterleaveWithEvents(t *testing.T) {
 	}
 }
 
-// TestReaderWhoTakesNothingIsLeft: a client that does not read fills its
-// socket's buffers; WriteTimeout ends what waits for it.
-func TestReaderWhoTakesNothingIsLeft(t *testing.T) {
+// TestClientThatReadsNothingIsCut: such a client fills its socket's buffers, and
+// WriteTimeout ends the write.
+func TestClientThatReadsNothingIsCut(t *testing.T) {
 	done := make(chan struct{}, 1)
 	finish := func() { done <- struct{}{} }
 	big := []byte(strings.Repeat("x", 64<<20))
@@ -157,7 +157,7 @@ func TestReaderWhoTakesNothingIsLeft(t *testing.T) {
 	}
 }
 
-// TestHeartbeatFindsAClientThatTakesNothing: the comment is what blocks here.
+// TestHeartbeatFindsAClientThatTakesNothing has a comment whose write blocks.
 func TestHeartbeatFindsAClientThatTakesNothing(t *testing.T) {
 	done := make(chan struct{}, 1)
 	stream := newEvents()

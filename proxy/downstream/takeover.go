@@ -11,12 +11,12 @@ import (
 func streamHead(header *fasthttp.ResponseHeader) {
 	header.SetContentType("text/event-stream")
 	header.Set(fasthttp.HeaderCacheControl, "no-cache")
-	header.Set("X-Accel-Buffering", "no") // nginx would collect events
+	header.Set("X-Accel-Buffering", "no") // otherwise nginx would buffer events
 }
 
-// takeOver makes fasthttp let go of the connection, without a response, when its
-// handler returns. The response's head is appended to dst. Its body is plain, and
-// ends with the connection, where the client is too old for chunks.
+// takeOver makes fasthttp release the connection, without a response, when its handler
+// returns. It appends the response's head to dst. If the client is too old for chunks,
+// the body is plain and ends with the connection.
 func takeOver(ctx *fasthttp.RequestCtx, dst []byte) []byte {
 	header := &ctx.Response.Header
 	header.SetConnectionClose()
@@ -28,16 +28,16 @@ func takeOver(ctx *fasthttp.RequestCtx, dst []byte) []byte {
 	return append(dst, header.Header()...)
 }
 
-// Of a chunk whose size is not known when it is begun: digits to be filled in,
-// and what comes behind the data.
+// Parts of a chunk whose size is not known when it is begun: digits that are filled in
+// later, and the end of the data.
 const (
 	chunkHead = "00000000\r\n"
 	chunkTail = "\r\n"
 	lastChunk = "0\r\n\r\n"
 )
 
-// closeChunk makes what was appended behind a chunkHead, which ends at from, a
-// whole chunk.
+// closeChunk completes the chunk of what was appended behind a chunkHead, which ends at
+// from.
 func closeChunk(dst []byte, from int) []byte {
 	const digits = "0123456789abcdef"
 	for i, n := from-len(chunkTail)-1, len(dst)-from; n > 0; i, n = i-1, n>>4 {
@@ -46,8 +46,8 @@ func closeChunk(dst []byte, from int) []byte {
 	return append(dst, chunkTail...)
 }
 
-// chunkWriter makes every write a chunk on the connection, in as few writes there
-// as can be had without copying much.
+// chunkWriter writes each Write as a chunk on the connection, in as few writes as
+// possible without copying much.
 type chunkWriter struct {
 	face  *HTTP
 	conn  *conn
@@ -76,7 +76,7 @@ func (w *chunkWriter) Write(p []byte) (n int, err error) {
 	return len(p), nil
 }
 
-// end says that the body is whole.
+// end writes the end of the body.
 func (w *chunkWriter) end() error {
 	if w.plain {
 		return nil
@@ -87,7 +87,7 @@ func (w *chunkWriter) end() error {
 // buffer returns an empty buffer for what is about to be written.
 func (h *HTTP) buffer() *[]byte { return h.buffers.Get().(*[]byte) }
 
-// giveBack takes back what buffer gave, but no giants.
+// giveBack takes back a buffer, unless it is large.
 func (h *HTTP) giveBack(buf *[]byte) {
 	if cap(*buf) > keepBuffer {
 		return

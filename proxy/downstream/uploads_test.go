@@ -12,7 +12,7 @@ import (
 	"github.com/dragoman-proxy/dragoman/proxy/large"
 )
 
-// stall announces a body of length bytes, sends the beginning and no more.
+// stall announces a body of length bytes, and sends only its beginning.
 func stall(t *testing.T, addr, header string, length int, beginning string) net.Conn {
 	t.Helper()
 	nc := dial(t, addr)
@@ -22,9 +22,9 @@ func stall(t *testing.T, addr, header string, length int, beginning string) net.
 	return nc
 }
 
-// TestStalledUploadsLockNobodyOut: 52 bodies of 10 MiB are more than the budget has, but
-// what did not come takes nothing.
-func TestStalledUploadsLockNobodyOut(t *testing.T) {
+// TestStalledUploadsLeaveRoomForOthers: 52 bodies of 10 MiB are more than the budget
+// has, but bytes that did not come take no room.
+func TestStalledUploadsLeaveRoomForOthers(t *testing.T) {
 	memory := large.NewMemory(512 << 20)
 	s := start(t, fakeHandler{post: echo}, HTTPConfig{Memory: memory, BudgetWait: 100 * time.Millisecond})
 	for range 52 {
@@ -40,7 +40,7 @@ func TestStalledUploadsLockNobodyOut(t *testing.T) {
 }
 
 // TestStalledUploadsHoldAQuarter: a client that has sent much and stalls leaves the rest
-// to others.
+// of the budget to others.
 func TestStalledUploadsHoldAQuarter(t *testing.T) {
 	const size = 1 << 20
 	memory := large.NewMemory(16 * size)
@@ -63,7 +63,7 @@ func TestStalledUploadsHoldAQuarter(t *testing.T) {
 	}
 }
 
-// TestSlowUploadEnds with 408, wherever in the body it has become slow.
+// TestSlowUploadEnds with status 408, at whatever point of the body it has become slow.
 func TestSlowUploadEnds(t *testing.T) {
 	memory := large.NewMemory(512 << 20)
 	s := start(t, fakeHandler{post: echo}, HTTPConfig{Memory: memory, UploadTime: 200 * time.Millisecond})

@@ -1,15 +1,15 @@
-// Package ended remembers which sessions are over although their ids would still open.
+// Package ended remembers which sessions are over as long as their ids can be opened.
 //
-// A session id is sealed and needs no table, so that ending a session has to be
-// remembered for as long as the seal opens. Each process numbers the sessions that it
-// begins, in order, and the number is in the seal. The marks are then bits: 512 bytes for
-// 4,096 sessions, and nothing but the entry of the block where all of them are over, as
-// after a loop that begins and ends sessions. A client that ends one of each two sessions
-// costs two bits for each session that it begins, until the ids are too old to open.
+// A session id is sealed and needs no table, so the end of a session must be remembered
+// for as long as the seal can be opened. Each process numbers its sessions in order, and
+// the seal contains the number. The marks are then bits: 512 bytes for 4,096 sessions, and
+// only the entry of the block if all of them are over, as after a loop that begins and
+// ends sessions. A client that ends every second session costs two bits for each session
+// that it ends, until the ids are too old to be opened.
 //
-// What all marks together take is bounded, too. Beyond the bound the oldest block of the
-// process that has the most counts as over as a whole: then a session may end early, but
-// none that has ended comes back.
+// The size of all marks is bounded, too. Beyond the bound, the oldest block of the process
+// with the most blocks counts as over as a whole: a session may then end early, but no
+// session that has ended comes back.
 package ended
 
 import (
@@ -41,23 +41,23 @@ type Set struct {
 
 // process are the marks of the sessions that one process has begun.
 type process struct {
-	floor  uint64 // each number below is over
+	floor  uint64 // all lower numbers are over
 	blocks map[uint64]*block
 }
 
 type block struct {
-	bits  *[blockSize / 64]uint64 // nil where all are over
+	bits  *[blockSize / 64]uint64 // nil if all are over
 	count int
 	last  uint64    // the highest number that is over
-	made  time.Time // when that session began: those before it began no later
+	made  time.Time // when that session began; sessions with lower numbers began no later
 }
 
-// New returns an empty set of at most so many blocks.
+// New returns an empty set of at most maxBlocks blocks.
 func New(maxBlocks int) *Set {
 	return &Set{maxBlocks: maxBlocks, processes: make(map[uint64]*process)}
 }
 
-// Add marks a session that began then as over.
+// Add marks a session as over. made is the time at which the session began.
 func (s *Set) Add(of Serial, made time.Time) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -112,7 +112,8 @@ func (p *process) has(number uint64) bool {
 	return b.bits == nil || b.bits[n/64]&(1<<(n%64)) != 0
 }
 
-// makeRoom raises the floor of the process with the most blocks above its oldest one.
+// makeRoom deletes the oldest block of the process that has the most, and marks all its
+// sessions as over.
 func (s *Set) makeRoom() {
 	var most *process
 	for _, p := range s.processes {
@@ -129,7 +130,8 @@ func (s *Set) makeRoom() {
 	most.floor = max(most.floor, (oldest+1)*blockSize)
 }
 
-// Sweep lets go of the marks of sessions that began before then, whose ids no longer open.
+// Sweep releases the marks of sessions that began before then: their ids can no longer be
+// opened.
 func (s *Set) Sweep(then time.Time) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -138,7 +140,7 @@ func (s *Set) Sweep(then time.Time) {
 			if b.made.Before(then) {
 				delete(p.blocks, at)
 				s.blocks--
-				p.floor = max(p.floor, b.last+1) // in case that ids are to live longer from now on
+				p.floor = max(p.floor, b.last+1) // in case ids can be opened for longer from now on
 			}
 		}
 	}

@@ -47,7 +47,7 @@ func TestLoopsCostLittle(t *testing.T) {
 	}
 }
 
-// Beyond the bound sessions end early, and none comes back.
+// Beyond the bound, sessions end early, and no ended session comes back.
 func TestMarksAreBounded(t *testing.T) {
 	s, now := New(4), time.Now()
 	var dead []Serial

@@ -1,28 +1,28 @@
-// Package envelope finds out which request a message answers that is too large to be
-// kept.
+// Package envelope finds the id of a message that is too large to be kept, and so the
+// request that the message answers.
 package envelope
 
 import "encoding/json"
 
-// maxText is the longest member name or id that is looked at, in bytes.
+// maxText is the length in bytes up to which a member's name or an id is read.
 const maxText = 1 << 10
 
-// Finder looks at a JSON-RPC message while it goes by in pieces, and remembers the id and
-// whether there is a method. It does not judge whether the JSON is well-formed. The zero
-// value is ready for use.
+// Finder reads a JSON-RPC message in pieces, and remembers the id and whether there is a
+// method. It does not check whether the JSON is well-formed. The zero value is ready for
+// use.
 type Finder struct {
 	depth   int
 	text    bool // within a string
 	escaped bool
-	broken  bool // not one object, or without an id that can be used
-	value   bool // behind the colon of a member of the envelope
+	broken  bool // the message is not one object, or its id cannot be used
+	value   bool // the colon of a member of the envelope was read
 	token   []byte
-	name    string // of that member
+	name    string // name of that member
 	id      []byte
 	method  bool
 }
 
-// Write looks at the next piece. It never fails.
+// Write reads the next piece. It never fails.
 func (f *Finder) Write(p []byte) (int, error) {
 	for _, c := range p {
 		f.next(c)
@@ -30,7 +30,8 @@ func (f *Finder) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// ID returns the id as it stands in the message, nil where there is none, or not one.
+// ID returns the id as it stands in the message, or nil if there is no valid id or more
+// than one.
 func (f *Finder) ID() []byte {
 	if f.broken || !json.Valid(f.id) || f.id[0] == '{' || f.id[0] == '[' {
 		return nil
@@ -89,14 +90,14 @@ func (f *Finder) next(c byte) {
 	}
 }
 
-// keep notes a byte of a name, or of an id.
+// keep stores a byte of a name or of an id.
 func (f *Finder) keep(c byte) {
 	if f.depth == 1 && (!f.value || f.name == "id") && len(f.token) <= maxText {
 		f.token = append(f.token, c)
 	}
 }
 
-// begin notes the name of a member, whose value comes next.
+// begin stores the name of a member, whose value comes next.
 func (f *Finder) begin() {
 	f.name = ""
 	if json.Unmarshal(f.token, &f.name) != nil || f.name == "method" {
@@ -105,7 +106,7 @@ func (f *Finder) begin() {
 	f.token, f.value = f.token[:0], true
 }
 
-// member ends one.
+// member ends a member.
 func (f *Finder) member() {
 	if f.value && f.name == "id" {
 		f.broken = f.broken || f.id != nil || len(f.token) > maxText

@@ -21,8 +21,8 @@ import (
 	"github.com/dragoman-proxy/dragoman/proxy/upstream"
 )
 
-// Cause is why a request failed, as metrics and log lines name it; "" stands for no failure
-// of the server.
+// Cause is why a request failed, as metrics and log lines name it; "" if the failure is not
+// one of the server.
 type Cause string
 
 // The causes.
@@ -69,7 +69,7 @@ const (
 	Dropped    Cause = "dropped"
 )
 
-// about is the level and the advice of each cause.
+// about has the level and the advice of each cause.
 var about = map[Cause]struct {
 	level  zapcore.Level
 	advice string
@@ -112,16 +112,16 @@ var about = map[Cause]struct {
 	Panic:            {zapcore.ErrorLevel, "this is a defect of dragoman: report it with version and stack"},
 }
 
-// All are the causes that have a level and an advice.
+// All returns the causes that have a level and an advice.
 func All() []Cause { return slices.Sorted(maps.Keys(about)) }
 
-// Level is the level of log lines about c.
+// Level returns the level of log lines about c.
 func (c Cause) Level() zapcore.Level { return about[c].level }
 
-// Advice says what to do about c.
+// Advice returns what an operator can do about c.
 func (c Cause) Advice() string { return about[c].advice }
 
-// Of is the cause of an error of package upstream.
+// Of returns the cause of an error of package upstream.
 func Of(err error) Cause {
 	var (
 		dns    *net.DNSError
@@ -179,7 +179,7 @@ func ofStatus(e *upstream.StatusError) Cause {
 		return RateLimited
 	case 400:
 		if said := string(e.Body[:min(len(e.Body), 1024)]); strings.Contains(said, "HTTP request") && strings.Contains(said, "HTTPS") {
-			return TLSPlain // as Go's servers and nginx say it
+			return TLSPlain // the text of Go's servers and of nginx
 		}
 	}
 	return HTTPStatus

@@ -8,21 +8,21 @@ import (
 	"unicode"
 )
 
-// MaxQuote is how much of a peer's text an error or a log line holds, in bytes.
+// MaxQuote is how many bytes of a peer's text an error or a log line holds at most.
 const MaxQuote = 300
 
 const (
-	// maxRead is how much of a peer's text is looked at for a quote, in bytes.
+	// maxRead is how many bytes of a peer's text are read for a quote.
 	maxRead = 8 << 10
 	// minSecret is the length below which a value is too common to be struck out.
 	minSecret = 6
 )
 
-// Quote is a peer's text as errors and log lines may hold it: on one line, cut, without what a
-// terminal would act on, and without secrets.
+// Quote returns a peer's text as errors and log lines may hold it: on one line, cut, without
+// what a terminal would act on, and without secrets.
 func Quote(text string, secrets []string) string { return Line(Redacted(text, secrets)) }
 
-// Line is text on one line, cut, and without what a terminal would act on.
+// Line returns text on one line, cut, and without what a terminal would act on.
 func Line(text string) string {
 	text = strings.ToValidUTF8(text[:min(len(text), 4*MaxQuote)], "")
 	text = strings.Join(strings.Fields(Printable(text)), " ")
@@ -32,19 +32,19 @@ func Line(text string) string {
 	return text
 }
 
-// markup is what a page has beside the text that a reader sees.
+// markup matches the parts of an HTML page that a reader does not see.
 var markup = regexp.MustCompile(`(?is)<(script|style|title)\b.*?</(script|style|title)\s*>|<!--.*?-->|<[^>]*>`)
 
-// PageText is the text of an HTML page.
+// PageText returns the text of an HTML page.
 func PageText(page []byte) string {
 	return html.UnescapeString(string(markup.ReplaceAll(page, []byte(" "))))
 }
 
-// colours are sequences that a terminal acts on, as command line tools print them.
+// colours matches the terminal sequences that command line tools print.
 var colours = regexp.MustCompile("\x1b\\[[0-9;?]*[ -/]*[@-~]")
 
-// Printable is text with spaces for all white space, and without colours and characters that
-// cannot be printed. Marks that change the direction of writing are among these.
+// Printable returns text with spaces for all white space, and without terminal sequences and
+// unprintable characters. The marks that change the direction of writing count as unprintable.
 func Printable(text string) string {
 	if strings.Contains(text, "\x1b[") {
 		text = colours.ReplaceAllString(text, "")
@@ -69,8 +69,9 @@ var (
 
 const struck = "[redacted]"
 
-// Redacted is the beginning of text without these secrets, and without what looks like
-// credentials. Of a header's value the part behind the scheme is a secret, too.
+// Redacted returns the beginning of text without these secrets, and without what looks like
+// credentials. If a secret is a header's value with a scheme, the part behind the scheme is a
+// secret, too.
 func Redacted(text string, secrets []string) string {
 	cut := len(text) > maxRead
 	text = text[:min(len(text), maxRead)]
@@ -94,8 +95,8 @@ func Redacted(text string, secrets []string) string {
 	return credentials.ReplaceAllString(text, "$1 "+struck)
 }
 
-// withoutStart is text without the beginning of the secret at its end, where the cut went
-// through it.
+// withoutStart returns text without a beginning of the secret at its end, which is left if the
+// text was cut within the secret.
 func withoutStart(text, secret string) string {
 	for n := min(len(secret)-1, len(text)); n > 0; n-- {
 		if strings.HasSuffix(text, secret[:n]) {
@@ -105,14 +106,14 @@ func withoutStart(text, secret string) string {
 	return text
 }
 
-// Secrets are the values of those environment variables ("NAME=value") whose names say that
-// they are secrets.
+// Secrets returns the values of those environment variables ("NAME=value") whose names look
+// like names of secrets, longest first.
 func Secrets(env []string) (values []string) {
 	for _, entry := range env {
 		if name, value, ok := strings.Cut(entry, "="); ok && len(value) >= minSecret && secretName.MatchString(name) {
 			values = append(values, value)
 		}
 	}
-	slices.SortFunc(values, func(a, b string) int { return len(b) - len(a) }) // one may hold another
+	slices.SortFunc(values, func(a, b string) int { return len(b) - len(a) }) // a secret may contain another one
 	return values
 }

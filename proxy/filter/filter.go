@@ -1,5 +1,5 @@
-// Package filter translates messages of one revision into another's, line by line and without a peer at either end. It is
-// what the command dragoman translate does.
+// Package filter translates messages of one revision into another's, line by line and without a peer at either end.
+// The command dragoman translate uses it.
 package filter
 
 import (
@@ -20,33 +20,33 @@ import (
 	"github.com/dragoman-proxy/dragoman/translate/wire"
 )
 
-// Filter translates messages of one revision, one a line, into another's,
-// without a peer at either end. A line may also hold an array of messages, or a message
-// as a member of an object that names its sender: {"dir":"c2s","message":{…}}, or s2c.
+// Filter translates messages of one revision into another's, one message per line, without a peer at either end. A
+// line may also hold an array of messages, or an object that names the sender of its message:
+// {"dir":"c2s","message":{…}}, or s2c.
 //
-// It learns as it goes: a response gets the method of the request with its id,
-// when that came before, and is judged by its members otherwise; an initialize
-// request says what the client can do. Until one came, it can do everything. Where it
-// is told the sender of a message, a response is to a request of the other side only.
+// A Filter learns from the messages: a response has the method of the request with its id if that came before,
+// otherwise its members decide. An initialize request declares the capabilities of the client. Before it came, the
+// client counts as having all of them. If the sender of a message is known, a response can only answer a request of
+// the other side.
 type Filter struct {
 	From, To *translate.Revision
 	Options  translate.Options
 	Limits   config.Limits
 
 	In     io.Reader
-	Out    io.Writer // the messages the receiver gets
+	Out    io.Writer // messages for the receiver
 	Notes  io.Writer // lines of JSON: what was dropped, answered or refused
-	Report Reporting // also what was lost, on Notes
-	By     Sender    // of lines that do not say
+	Report Reporting // how much Notes says about what was lost
+	By     Sender    // sender of lines that do not name one
 }
 
-// Reporting is how much a Filter tells of what was lost.
+// Reporting says how much a Filter reports about what was lost.
 type Reporting string
 
 // The levels of reporting.
 const (
 	ReportNone  Reporting = ""
-	ReportShort Reporting = "short" // the first place of each rule, and how many there are
+	ReportShort Reporting = "short" // the first place of each rule, and the number of places
 	ReportFull  Reporting = "full"  // every place
 )
 
@@ -63,12 +63,12 @@ const (
 // note is one line of Notes.
 type note struct {
 	Line    int             `json:"line"`
-	Index   *int            `json:"index,omitempty"` // in the line's array
+	Index   *int            `json:"index,omitempty"` // position in the line's array
 	Kind    string          `json:"kind,omitempty"`
 	Method  string          `json:"method,omitempty"`
 	Verdict string          `json:"verdict,omitempty"`
 	Answer  json.RawMessage `json:"answer,omitempty"`
-	Message json.RawMessage `json:"message,omitempty"` // of a local verdict: as far as it goes
+	Message json.RawMessage `json:"message,omitempty"` // for a local verdict: the message as far as it was translated
 	Error   string          `json:"error,omitempty"`
 	Rule    string          `json:"rule,omitempty"`
 	What    string          `json:"what,omitempty"`
@@ -80,8 +80,8 @@ type note struct {
 
 var errNotTranslated = errors.New("not every line could be translated")
 
-// Run translates until In ends. Lines that are no message are noted and passed
-// over; the error then says so at the end.
+// Run translates until In ends. It notes lines that are not messages and skips them; in that case it returns an error
+// at the end.
 func (f Filter) Run() error {
 	table, err := translate.NewTable(f.Options)
 	if err != nil {
@@ -110,7 +110,7 @@ type filterRun struct {
 	tr     *translate.Translator
 	out    *bufio.Writer
 	notes  *json.Encoder
-	asked  map[Sender]open // by who asked
+	asked  map[Sender]open // by the sender of the requests
 	facts  wire.Facts
 	line   int
 	index  *int
@@ -120,18 +120,18 @@ type filterRun struct {
 // maxOpen bounds how many requests of one side may have no answer yet.
 const maxOpen = 1 << 20
 
-// request is one that has no answer yet.
+// request is a request that has no answer yet.
 type request struct {
 	method wire.Method
-	note   []byte   // what translating the answer needs of it
-	here   bool     // it was answered by the translation itself
-	older  *request // with the same id
+	note   []byte   // what the translation of the answer needs of the request
+	here   bool     // the translation itself answered it
+	older  *request // an older request with the same id
 }
 
-// open are the requests of one side, the newest of each id, by the keys of their ids.
+// open holds the requests of one side that have no answer yet, the newest of each id, by the keys of their ids.
 type open map[string]*request
 
-// open are the requests of one side that have no answer yet.
+// open returns the requests of one side that have no answer yet.
 func (r *filterRun) open(by Sender) open {
 	if r.asked[by] == nil {
 		r.asked[by] = open{}
@@ -149,7 +149,7 @@ func (o open) add(id []byte, q *request) error {
 	return nil
 }
 
-// take ends the newest request of an id; nil where there is none.
+// take removes and returns the newest request of an id, or returns nil if there is none.
 func (o open) take(id []byte) *request {
 	key := string(wire.AppendIDKey(nil, id))
 	q := o[key]
@@ -181,7 +181,7 @@ func (r *filterRun) all() error {
 	}
 }
 
-// fail notes a line that could not be translated; its error is that of Notes.
+// fail notes that a line could not be translated. It returns an error if writing to Notes fails.
 func (r *filterRun) fail(kind, method string, err error) error {
 	r.failed = true
 	return r.note(note{Kind: kind, Method: method, Error: err.Error()})
@@ -192,7 +192,7 @@ func (r *filterRun) note(n note) error {
 	return r.notes.Encode(n)
 }
 
-// takeLine translates a message, each of an array, or that which a line says who sent.
+// takeLine translates a line: a message, an array of messages, or an object that names the sender of its message.
 func (r *filterRun) takeLine(line []byte) error {
 	by := r.By
 	if dir, said := gjson.GetBytes(line, "dir"), gjson.GetBytes(line, "message"); said.Exists() && !gjson.GetBytes(line, "jsonrpc").Exists() && gjson.ValidBytes(line) {
@@ -218,7 +218,7 @@ func (r *filterRun) takeLine(line []byte) error {
 	return nil
 }
 
-// answered finds the request that a response is to.
+// answered returns the request that a response answers, or nil if there is none.
 func (r *filterRun) answered(m *wire.Message, by Sender) *request {
 	switch by {
 	case FromClient:
@@ -291,7 +291,7 @@ func (r *filterRun) translate(line []byte, by Sender) error {
 	return nil
 }
 
-// report tells what was lost: of each rule, or of each place.
+// report notes what was lost: one note for each rule, or one for each place.
 func (r *filterRun) report(kind, method string, m *wire.Message) error {
 	for _, l := range m.Losses {
 		for _, p := range m.Places {

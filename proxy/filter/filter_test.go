@@ -79,8 +79,9 @@ func filterBy(by Sender, report Reporting, from, to, in string) (out, notes []st
 	return strings.Split(strings.TrimSpace(o.String()), "\n"), strings.Split(strings.TrimSpace(n.String()), "\n"), err
 }
 
-// Both sides count from one: who sent a message says whose request it answers.
-func TestFilterIsToldWhoSentAMessage(t *testing.T) {
+// The ids of both sides count from one: only the sender of a message says whose request
+// it answers.
+func TestFilterGetsTheSenderOfAMessage(t *testing.T) {
 	in := `{"dir":"c2s","message":{"jsonrpc":"2.0","id":1,"method":"tools/list"}}
 {"dir":"s2c","message":{"jsonrpc":"2.0","id":1,"method":"roots/list"}}
 {"dir":"c2s","message":{"jsonrpc":"2.0","id":1,"result":{"roots":[],"tools":[{"title":"kept"}]}}}
@@ -113,8 +114,8 @@ func TestFilterTakesArraysApart(t *testing.T) {
 	}
 }
 
-// What answers a request that never got there is marked.
-func TestFilterMarksAnswersToWhatWasAnsweredHere(t *testing.T) {
+// A response is marked if the translation itself has answered its request.
+func TestFilterMarksAnswersToRequestsAnsweredByTranslation(t *testing.T) {
 	out, notes, err := filterBy(AnySender, ReportNone, "2025-11-25", "2025-03-26", `{"jsonrpc":"2.0","id":"e","method":"elicitation/create","params":{"message":"m","requestedSchema":{"type":"object","properties":{}}}}
 {"jsonrpc":"2.0","id":"e","result":{"action":"accept","content":{}}}
 `)

@@ -1,10 +1,10 @@
-// Package gate holds back calls of the server's tools that ask for what the server does
+// Package gate refuses calls of the server's tools that use parameters which the server does
 // not support.
 //
 // A gate of the configuration names a tool, parameters of it, and another tool of the
 // server, the source, whose result says whether these parameters are supported. The source
-// is called each time such a parameter is used, so that a change of what it says counts at
-// once. The caller makes the call of the source, with the client's credentials.
+// is called each time such a parameter is used, so that a change of its result takes effect
+// at once. The caller makes the call of the source, with the client's credentials.
 package gate
 
 import (
@@ -26,7 +26,7 @@ import (
 // defaultTimeMS is timeout_ms where the configuration does not set it, as in an adapter's file.
 const defaultTimeMS = 2000
 
-// A Verdict is what a gate says of a call, as the metrics name it.
+// A Verdict is the decision of a gate about a call, as the metrics name it.
 type Verdict string
 
 const (
@@ -44,7 +44,7 @@ type Ask func(ctx context.Context, params string) (result []byte, err error)
 type Gate struct {
 	config.Gate
 	rule   gate.Rule
-	wanted []string // the value of each condition of the rule, which may be a {parameter}
+	wanted []string // the values of the rule's conditions; each may be a {parameter}
 }
 
 // New returns the gates of a configuration, in their order.
@@ -62,14 +62,14 @@ func New(configured []config.Gate) []Gate {
 	return gates
 }
 
-// path is a dotted path of member names.
+// path splits a dotted path into the names of members.
 func path(text string) []string {
 	return strings.FieldsFunc(text, func(r rune) bool { return r == '.' })
 }
 
-// Check asks the source, where a call with these arguments has a gated parameter. refusal
-// is the result of the call for the client, where the verdict is Refused. err says why the
-// source does not say what is supported.
+// Check calls the source if a call with these arguments has a gated parameter. If the verdict
+// is Refused, refusal is the result of the call for the client. err says why the source does
+// not say what is supported.
 func (g *Gate) Check(ctx context.Context, arguments []byte, ask Ask) (v Verdict, refusal []byte, err error) {
 	r := gate.Refusal{Subject: g.Subject, Source: g.Source + " (" + g.Capability + ")"}
 	for _, param := range g.Params {
@@ -95,7 +95,7 @@ func (g *Gate) Check(ctx context.Context, arguments []byte, ask Ask) (v Verdict,
 	return Refused, g.result(&r), err
 }
 
-// result is the result of a call that is refused.
+// result returns the result of a refused call.
 func (g *Gate) result(r *gate.Refusal) []byte {
 	text := append([]byte(`{"code":`), mcp.AppendString(nil, g.ErrorCode)...)
 	text = append(mcp.AppendString(append(text, `,"message":`...), r.String()), '}')
@@ -103,7 +103,7 @@ func (g *Gate) result(r *gate.Refusal) []byte {
 	return append(result, `}],"isError":true}`...)
 }
 
-// row is what the source says about the call.
+// row returns the row of the source's result that matches the call.
 func (g *Gate) row(ctx context.Context, arguments []byte, ask Ask) ([]byte, error) {
 	params, err := g.call(arguments)
 	if err != nil {
@@ -135,7 +135,7 @@ func (g *Gate) row(ctx context.Context, arguments []byte, ask Ask) ([]byte, erro
 	return row, nil
 }
 
-// call is the params of the call of the source, without braces.
+// call returns the params of the call of the source, without braces.
 func (g *Gate) call(arguments []byte) (string, error) {
 	given := make(map[string]any)
 	for name, v := range g.SourceParams {
@@ -152,7 +152,7 @@ func (g *Gate) call(arguments []byte) (string, error) {
 	return `"name":` + string(mcp.AppendString(nil, g.Source)) + `,"arguments":` + string(raw), err
 }
 
-// placeholder is the name in {name}, "" for a literal.
+// placeholder returns the name in {name}, or "" for a literal.
 func placeholder(text string) string {
 	if inner, ok := strings.CutPrefix(text, "{"); ok && strings.HasSuffix(inner, "}") {
 		return strings.TrimSuffix(inner, "}")
@@ -160,7 +160,7 @@ func placeholder(text string) string {
 	return ""
 }
 
-// rows is the JSON in a result: its structured content, else its first text.
+// rows returns the JSON in a result: its structured content, else its first text.
 func rows(result []byte) ([]byte, error) {
 	if gjson.GetBytes(result, "isError").Bool() {
 		return nil, errors.New("the source's result is an error")

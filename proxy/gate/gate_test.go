@@ -28,7 +28,7 @@ func records(change func(*config.Gate)) *Gate {
 	return &New([]config.Gate{c})[0]
 }
 
-// saying answers each question with a text, and keeps what was asked.
+// saying answers each call of the source with a text, and records the calls.
 func saying(text string, asked *[]string) Ask {
 	return func(_ context.Context, params string) ([]byte, error) {
 		*asked = append(*asked, params)
@@ -77,7 +77,8 @@ func TestCheck(t *testing.T) {
 	}
 }
 
-// TestTheSourceGetsTheCallsParameters where the gate names them, and none that the call lacks.
+// TestTheSourceGetsTheCallsParameters checks that the source gets those that the gate names,
+// and none that the call lacks.
 func TestTheSourceGetsTheCallsParameters(t *testing.T) {
 	for arguments, want := range map[string]string{
 		`{"stream":"a\"b","expand":["x"]}`: `"name":"get_schema","arguments":{"stream":"a\"b","view":"compact"}`,
@@ -92,7 +93,7 @@ func TestTheSourceGetsTheCallsParameters(t *testing.T) {
 	}
 }
 
-// TestSourcesThatFailLeaveAGateOpen, and the caller is told why.
+// TestSourcesThatFailLeaveAGateOpen checks that the caller gets the reason as well.
 func TestSourcesThatFailLeaveAGateOpen(t *testing.T) {
 	lost := errors.New("lost")
 	for name, ask := range map[string]Ask{
@@ -115,7 +116,8 @@ func TestStructuredContentIsReadFirst(t *testing.T) {
 	}
 }
 
-// TestASilentSourceIsNotWaitedFor longer than the gate says, or 2 s.
+// TestASilentSourceIsNotWaitedFor checks that a gate waits for its source as long as its
+// timeout_ms says, or 2 s.
 func TestASilentSourceIsNotWaitedFor(t *testing.T) {
 	for configured, want := range map[int]time.Duration{0: 2 * time.Second, 5000: 5 * time.Second} {
 		synctest.Test(t, func(t *testing.T) {

@@ -1,9 +1,8 @@
-// Package idmap keeps the ids and progress tokens of the requests on one pipe towards a
-// server. Everything the server says comes on one stream there, so that an id must name
-// one request only, for as long as an answer to it may come, however late: each request
-// goes out under an id of our own, which is never used again, and whatever the server
-// says about it gets the sender's id and token back. See
-// https://modelcontextprotocol.io/specification/2025-11-25/basic#requests and
+// Package idmap replaces the ids and progress tokens of the requests on one pipe towards a server. All
+// messages of the server come on one stream there, so that an id must name one request only, for as
+// long as an answer to it may come, however late. So each request goes out under an id of dragoman's
+// own, which is never used again, and the server's messages about it get the sender's id and token
+// back. See https://modelcontextprotocol.io/specification/2025-11-25/basic#requests and
 // https://modelcontextprotocol.io/specification/2025-11-25/basic/utilities/progress.
 package idmap
 
@@ -13,8 +12,8 @@ import (
 	"github.com/dragoman-proxy/dragoman/translate/wire"
 )
 
-// Bounds of the tokens that outlive the answers to their requests: those of calls that
-// have become tasks.
+// Bounds of the tokens that are kept after the answers to their requests: those of calls that have
+// become tasks.
 const (
 	maxTokens    = 256
 	maxTokenSize = 1 << 10
@@ -37,8 +36,8 @@ var Shape = func() *wire.Shape {
 // request. The caller serializes access and bounds the number of entries.
 type Table[T any] struct {
 	last   uint64
-	open   map[string]*Entry[T] // by the keys of the ids that we gave
-	tokens map[string]string    // of tasks, by the keys of what we gave: as their senders have them
+	open   map[string]*Entry[T] // by the keys of the ids that the server has
+	tokens map[string]string    // the senders' tokens for tasks, by the keys of the ids that the server has
 	order  []string             // of tokens, oldest first
 	key    []byte
 }
@@ -50,10 +49,10 @@ type Entry[T any] struct {
 	Key   string // equal for equal ids of senders
 	Given string // the id and the progress token that the server has, raw JSON
 
-	GivenKey string // of Given
-	number   uint64 // in the order in which they were made
+	GivenKey string // the key of Given
+	number   uint64 // of the entry, in the order of creation
 	token    string // as the sender has it, raw JSON; "" for none
-	task     bool   // it may become one
+	task     bool   // the request may become a task
 }
 
 // Enter adds an entry for the request m, which was scanned with Shape. In m it marks the id and the
@@ -112,7 +111,7 @@ func (t *Table[T]) About(m *wire.Message) (e *Entry[T], known bool) {
 			put(params, wire.ProgressTokenKey, e.token)
 			return e, true
 		}
-		token, ok := t.tokens[string(t.key)] // find has made the key
+		token, ok := t.tokens[string(t.key)] // find has set t.key
 		if ok {
 			put(params, wire.ProgressTokenKey, token)
 		}
@@ -126,7 +125,7 @@ func (t *Table[T]) About(m *wire.Message) (e *Entry[T], known bool) {
 	return e, true
 }
 
-// Newest is the entry that was made last of those that is says yes to, nil for none.
+// Newest returns the newest of the entries for which is returns true, or nil if there is none.
 func (t *Table[T]) Newest(is func(*Entry[T]) bool) (newest *Entry[T]) {
 	for _, e := range t.open {
 		if is(e) && (newest == nil || e.number > newest.number) {
@@ -136,7 +135,7 @@ func (t *Table[T]) Newest(is func(*Entry[T]) bool) (newest *Entry[T]) {
 	return newest
 }
 
-// Oldest is the entry that was made first of those that is says yes to, nil for none.
+// Oldest returns the oldest of the entries for which is returns true, or nil if there is none.
 func (t *Table[T]) Oldest(is func(*Entry[T]) bool) (oldest *Entry[T]) {
 	for _, e := range t.open {
 		if is(e) && (oldest == nil || e.number < oldest.number) {
@@ -149,7 +148,7 @@ func (t *Table[T]) Oldest(is func(*Entry[T]) bool) (oldest *Entry[T]) {
 // Has reports whether e has no answer yet.
 func (t *Table[T]) Has(e *Entry[T]) bool { return t.open[e.GivenKey] == e }
 
-// Leave ends e without an answer: one that still comes is dropped.
+// Leave removes e without an answer. An answer that still comes is dropped.
 func (t *Table[T]) Leave(e *Entry[T]) {
 	if t.Has(e) {
 		delete(t.open, e.GivenKey)
@@ -163,23 +162,22 @@ func (t *Table[T]) Each(do func(*Entry[T])) {
 	}
 }
 
-// Len is the number of entries.
+// Len returns the number of entries.
 func (t *Table[T]) Len() int { return len(t.open) }
 
-// Clear ends all entries.
+// Clear removes all entries.
 func (t *Table[T]) Clear() {
 	clear(t.open)
 	clear(t.tokens)
 	t.order = nil
 }
 
-// Cancel marks in a notifications/cancelled the id that the server knows e by.
+// Cancel marks the id in a notifications/cancelled to be replaced by the one that the server knows.
 func (e *Entry[T]) Cancel(m *wire.Message) {
 	put(m.Root().Get(wire.Params), wire.RequestID, e.Given)
 }
 
-// Cancelled is the id of the request that a notifications/cancelled names, as a key; ""
-// where it names none.
+// Cancelled returns the id that a notifications/cancelled names, as a key, or "" if it names none.
 func Cancelled(m *wire.Message) string {
 	id := m.Root().Get(wire.Params).Get(wire.RequestID)
 	if !id.OK() {
@@ -211,7 +209,7 @@ func (t *Table[T]) keepToken(e *Entry[T]) {
 	t.order = append(t.order, e.GivenKey)
 }
 
-// put puts a value in the place of every member of that name.
+// put marks the value of every member of this name to be replaced.
 func put(object wire.Node, name wire.Name, value string) {
 	if !object.OK() {
 		return
@@ -223,7 +221,7 @@ func put(object wire.Node, name wire.Name, value string) {
 	}
 }
 
-// inMeta puts a value in the place of every member of that name in _meta.
+// inMeta marks the value of every member of this name in _meta to be replaced.
 func inMeta(object wire.Node, name wire.Name, value string) {
 	if !object.OK() {
 		return

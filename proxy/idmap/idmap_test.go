@@ -29,7 +29,7 @@ func TestIDsAndTokensComeBackAsTheyWere(t *testing.T) {
 				t.Errorf("\n got  %s\n want %s", got, want)
 			}
 			about := scan(t, `{"jsonrpc":"2.0","method":"notifications/progress","params":{"progressToken":1.0,"progress":1.0}}`)
-			// Of two tokens the last counts, as for most servers.
+			// If there are two tokens, the last one counts, as for most servers.
 			if got, known := table.About(about); got != e || !known {
 				t.Errorf("progress is about %v, %v", got, known)
 			}
@@ -73,7 +73,8 @@ func TestSubscriptionIsNamedByItsRequest(t *testing.T) {
 	}
 }
 
-// TestTokenOfATaskOutlivesTheAnswer, within a bound; no other does.
+// TestTokenOfATaskOutlivesTheAnswer checks that the number of such tokens is bounded, and that
+// no other token outlives its answer.
 func TestTokenOfATaskOutlivesTheAnswer(t *testing.T) {
 	var table Table[int]
 	ask := func(params string) string {
@@ -101,9 +102,9 @@ func TestTokenOfATaskOutlivesTheAnswer(t *testing.T) {
 	}
 }
 
-// TestAnyOrderOfEvents plays requests that share few ids, answers that come late, twice
-// or never, progress and cancellations in any order against an oracle that knows which
-// call each answer belongs to: none reaches another call, and none is lost that is waited for.
+// TestAnyOrderOfEvents plays requests that share few ids, answers that come late, twice or
+// never, progress and cancellations in any order, and compares with an oracle that knows the
+// call of each answer: no answer reaches another call, and no awaited answer is lost.
 func TestAnyOrderOfEvents(t *testing.T) {
 	for seed := range uint64(300) {
 		play(t, seed, 400)

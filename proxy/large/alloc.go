@@ -6,14 +6,14 @@ import (
 	"time"
 )
 
-// growth is how much more room an Alloc has than was asked for, so that a message in it
-// can grow a little where it stands.
+// growth is the number of bytes that Alloc adds to the requested size, so that a message
+// can grow a little in its buffer.
 const growth = 4 << 10
 
-// Alloc returns an empty buffer with room for n bytes, which are counted until nothing
-// refers to it any more: the copy of a message has no single owner that could give it
-// back. Up to 64 KiB are not counted. It waits for room as Hold does. A nil Memory counts
-// nothing.
+// Alloc returns an empty buffer with room for n bytes. It counts them against the budget
+// until nothing refers to the buffer any more, because the copy of a message has no
+// single owner that could give it back. It does not count buffers of up to 64 KiB. It
+// waits for room as Hold does. A nil Memory counts nothing.
 func (m *Memory) Alloc(ctx context.Context, wait time.Duration, c Class, n int) ([]byte, error) {
 	if n <= Size || m == nil {
 		return make([]byte, 0, n), nil
@@ -27,7 +27,8 @@ func (m *Memory) Alloc(ctx context.Context, wait time.Duration, c Class, n int) 
 	return b, nil
 }
 
-// Adopt counts b, which is an allocation of its own, until nothing refers to it any more.
+// Adopt counts b, which must be an allocation of its own, against the budget until
+// nothing refers to b any more. It waits for room as Hold does.
 func (m *Memory) Adopt(ctx context.Context, wait time.Duration, c Class, b []byte) error {
 	if cap(b) <= Size || m == nil {
 		return nil
@@ -39,7 +40,7 @@ func (m *Memory) Adopt(ctx context.Context, wait time.Duration, c Class, b []byt
 	return nil
 }
 
-// Clone is a copy of b in an Alloc.
+// Clone returns a copy of b in a buffer from Alloc.
 func (m *Memory) Clone(ctx context.Context, wait time.Duration, c Class, b []byte) ([]byte, error) {
 	to, err := m.Alloc(ctx, wait, c, len(b))
 	if err != nil {
@@ -48,13 +49,14 @@ func (m *Memory) Clone(ctx context.Context, wait time.Duration, c Class, b []byt
 	return append(to, b...), nil
 }
 
-// counted is what an Alloc has taken of the budget.
+// counted describes the bytes of the budget that one buffer of Alloc or Adopt holds.
 type counted struct {
 	class Class
 	bytes int64
 }
 
-// refer has the bytes of b, which are held, given back when nothing refers to it.
+// refer arranges that the bytes of b, which are held already, are given back when nothing
+// refers to b any more.
 func (m *Memory) refer(c Class, b []byte) {
 	n := int64(cap(b))
 	m.referred.Add(n)

@@ -8,36 +8,36 @@ import (
 	"time"
 )
 
-// Class says what holds bytes of a Budget, and so what it may wait for meanwhile: only
-// for bytes of a later class. The last class waits for none, so that no two messages
-// wait for each other.
+// Class says which kind of message holds bytes of a Budget. A message that holds bytes
+// may wait only for bytes of a later class, and one of the last class may not wait at
+// all, so that no two messages wait for each other.
 type Class uint8
 
 const (
-	Request     Class = iota // a message of a client, until it is answered
-	RequestCopy              // a copy of one that is on its way to the server
-	Partial                  // the beginning of a message of the server, of at most 1 MiB
-	Whole                    // a message of the server with all the room that it may need
-	Copy                     // a copy of one that is on its way to the client
+	Request     Class = iota // a client's message, until it is answered
+	RequestCopy              // a copy of a client's message, on its way to the server
+	Partial                  // the beginning of a server's message, of at most 1 MiB
+	Whole                    // a server's message, with all the room that it may need
+	Copy                     // a copy of a server's message, on its way to the client
 	classes
 )
 
-// Budget bounds how many bytes of messages are in hand at one time, however
-// many peers they are from. It is safe for concurrent use.
+// Budget bounds how many bytes of messages are in hand at one time, over all peers. It
+// is safe for concurrent use.
 type Budget struct {
 	size    int64
-	reserve [classes]int64 // what earlier classes leave to each
-	begun   func()         // called when something is taken or waited for; nil for nothing. Not to be changed later
+	reserve [classes]int64 // bytes that earlier classes must leave free for each class
+	begun   func()         // called when a message takes bytes or waits for them; may be nil. Set before the first use
 
 	mu       sync.Mutex
 	taken    int64
-	held     [classes]int64 // of taken
+	held     [classes]int64 // the part of taken that each class holds
 	clients  map[string]*client
-	waiting  [classes][]*waiter // first come, first served
-	unserved int                // requests of those
+	waiting  [classes][]*waiter // in the order of arrival
+	unserved int                // how many of waiting are of class Request
 }
 
-// client is what the shares of one client have together.
+// client sums up the shares of one client.
 type client struct {
 	held    int64
 	waiting int
@@ -58,26 +58,26 @@ func (e *NoRoomError) Error() string {
 	return fmt.Sprintf("no room for %d bytes within %v: raise limits.in_hand, or make fewer large calls at one time", e.Bytes, e.Waited)
 }
 
-// Share is what one message takes of a Budget while it comes in. It is not safe for
-// concurrent use.
+// Share is the part of a Budget that one message takes while it is read. It is not safe
+// for concurrent use.
 type Share struct {
 	of     *Budget
 	class  Class
 	client string
-	most   int64 // that it will take
-	asked  int64 // by Grow
-	held   int64 // of the budget: asked, or most
+	most   int64 // the most bytes that it will take
+	asked  int64 // bytes that Grow was asked for
+	held   int64 // bytes taken from the budget: asked, or most
 }
 
-// Share returns the share of a client's message of at most most bytes, which holds
-// nothing yet. The messages of one client hold a quarter of the budget together while
-// other clients wait; a single message may be larger.
+// Share returns a share for one message of a client, of at most most bytes. It holds
+// nothing yet. While other clients wait, the messages of one client together hold at
+// most a quarter of the budget; a single message may be larger.
 func (b *Budget) Share(client string, most int64) Share {
 	return Share{of: b, client: client, most: most}
 }
 
-// Take takes n bytes at once, and waits until they are free or ctx ends, whose cause it
-// then returns. It is followed by a Give of n.
+// Take takes n bytes in one step. It waits until they are free or until ctx ends; it
+// then returns the cause of ctx. The caller gives the bytes back with Give.
 func (b *Budget) Take(ctx context.Context, c Class, n int64) error {
 	s := Share{of: b, class: c, most: n}
 	return s.Grow(ctx, n)
@@ -95,12 +95,12 @@ type waiter struct {
 	ready chan struct{} // closed when s has its bytes
 }
 
-// Grow takes n bytes more, and waits until they are free or ctx ends, whose cause it
-// then returns.
+// Grow takes n more bytes. It waits until they are free or until ctx ends; it then
+// returns the cause of ctx.
 //
 // A message takes its bytes step by step while half of what its class can have is free.
-// When less is free, a step takes all that the message may still need: else several of
-// them could wait for each other.
+// When less is free, one step takes all that the message may still need: otherwise
+// several messages, each with a part of its bytes, could wait for each other.
 func (s *Share) Grow(ctx context.Context, n int64) error {
 	s.asked += n
 	s.most = max(s.most, s.asked)
@@ -129,18 +129,18 @@ func (s *Share) Grow(ctx context.Context, n int64) error {
 	defer b.mu.Unlock()
 	select {
 	case <-w.ready:
-		return nil // at the same moment
+		return nil // the bytes came at the same moment
 	default:
 	}
 	b.waiting[s.class] = slices.DeleteFunc(b.waiting[s.class], func(other *waiter) bool { return other == w })
 	b.count(s, -1)
 	b.forget(s)
 	s.asked -= n
-	b.serve() // those behind w may want less
+	b.serve() // waiters behind w may want less
 	return context.Cause(ctx)
 }
 
-// Asked returns what Grow has taken.
+// Asked returns how many bytes Grow has taken.
 func (s *Share) Asked() int64 { return s.asked }
 
 // Release gives back all that s holds.
@@ -167,7 +167,8 @@ func (b *Budget) add(s *Share, n int64) {
 	}
 }
 
-// client is that of s. Callers hold mu, and call forget where they took from it.
+// client returns the sums of the client of s. Callers hold mu, and call forget after
+// they have lowered a sum.
 func (b *Budget) client(s *Share) *client {
 	c := b.clients[s.client]
 	if c == nil {
@@ -183,9 +184,9 @@ func (b *Budget) forget(s *Share) {
 	}
 }
 
-// serve gives those who wait what is free: the last class first, and of each first
-// messages that hold something already, then the others in the order in which they
-// came. Callers hold mu.
+// serve gives the free bytes to waiters, the last class first. Within a class, messages
+// that hold bytes already come first, then the others in the order of their arrival.
+// Callers hold mu.
 func (b *Budget) serve() {
 	for c := range classes {
 		at := classes - 1 - c
@@ -208,8 +209,8 @@ func (b *Budget) serve() {
 	}
 }
 
-// take gives s n bytes or more where they are free, and reports whether it did.
-// Callers hold mu.
+// take gives s n bytes or more if they are free, and reports whether it did. Callers
+// hold mu.
 func (b *Budget) take(s *Share, n int64) bool {
 	limited := b.limited(s, n)
 	if limited && b.othersWait(s) {
@@ -236,9 +237,9 @@ func (b *Budget) began() {
 	}
 }
 
-// free is what a class has left. Where nothing of a later class is held, which would be
-// given back by and by, last is true: then one message of the class is let in, however
-// large it is. Callers hold mu.
+// free returns how many bytes a class may still take. last is true if no later class
+// holds bytes that it would give back: take then admits one message of the class,
+// however large it is. Callers hold mu.
 func (b *Budget) free(c Class) (free int64, last bool) {
 	free, last = b.size-b.taken, true
 	for c++; c < classes; c++ {
@@ -248,7 +249,7 @@ func (b *Budget) free(c Class) (free int64, last bool) {
 	return free, last
 }
 
-// part is what a class can have at most.
+// part returns the most bytes that a class can hold.
 func (b *Budget) part(c Class) int64 {
 	part := b.size
 	for c++; c < classes; c++ {
@@ -263,7 +264,7 @@ func (b *Budget) othersWait(s *Share) bool {
 	return b.unserved > 0 && (c == nil || b.unserved > c.waiting)
 }
 
-// count counts one waiter more, or less.
+// count adds n to the number of waiting requests.
 func (b *Budget) count(s *Share, n int) {
 	if s.class == Request {
 		b.unserved += n
@@ -271,21 +272,22 @@ func (b *Budget) count(s *Share, n int) {
 	}
 }
 
-// limited reports whether the messages of s's client would hold more than a quarter.
+// limited reports whether n more bytes would bring the messages of s's client above a
+// quarter of the budget. A single message of a client is never limited.
 func (b *Budget) limited(s *Share, n int64) bool {
 	c := b.clients[s.client]
 	return s.class == Request && c != nil && c.held > s.held && c.held+n > b.size/4
 }
 
-// Overdrawn reports whether more is taken than there is, as one message can be that is
-// larger than all.
+// Overdrawn reports whether more bytes are taken than the budget has. A single message
+// that is larger than the budget causes that.
 func (b *Budget) Overdrawn() bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return b.taken > b.size
 }
 
-// Size returns how many bytes there are.
+// Size returns the size of the budget in bytes.
 func (b *Budget) Size() int64 { return b.size }
 
 // Taken returns how many bytes are in hand.
@@ -295,7 +297,7 @@ func (b *Budget) Taken() int64 {
 	return b.taken
 }
 
-// Waiting returns how many wait.
+// Waiting returns how many messages wait for bytes.
 func (b *Budget) Waiting() (n int) {
 	b.mu.Lock()
 	defer b.mu.Unlock()

@@ -12,7 +12,7 @@ import (
 	"time"
 )
 
-// grow asks for n bytes and returns once it waits for them.
+// grow requests n bytes, and returns once the request waits for them.
 func grow(b *Budget, ctx context.Context, s *Share, n int64) chan error {
 	before := b.Waiting()
 	got := make(chan error, 1)
@@ -89,7 +89,8 @@ func TestBudgetAdmitsOneThatIsLargerThanAll(t *testing.T) {
 	}
 }
 
-// TestClientHoldsAQuarterWhileOthersWait, and as much as there is while they do not.
+// TestClientHoldsAQuarterWhileOthersWait checks also that a client may hold everything
+// while no others wait.
 func TestClientHoldsAQuarterWhileOthersWait(t *testing.T) {
 	b := NewBudget(100)
 	var greedy []*Share
@@ -119,8 +120,8 @@ func TestClientHoldsAQuarterWhileOthersWait(t *testing.T) {
 	}
 }
 
-// TestHalfReadMessagesDoNotWaitForEachOther: together they are larger than the budget,
-// and each has come in part.
+// TestHalfReadMessagesDoNotWaitForEachOther has messages that are together larger than
+// the budget, and of each of which a part has come.
 func TestHalfReadMessagesDoNotWaitForEachOther(t *testing.T) {
 	for _, most := range []int64{10, 30, 60} {
 		for _, clients := range []int{1, 3, 40} {
@@ -176,8 +177,8 @@ func TestBudgetIsNeverOverdrawn(t *testing.T) {
 	}
 }
 
-// TestAnswersFindRoomWhileRequestsHoldTheirs: each request holds its bytes until its
-// answer has come, which takes room of its own, twice, and then a copy.
+// TestAnswersFindRoomWhileRequestsHoldTheirs has requests that hold their bytes until
+// the answers have come, each of which takes room of its own, twice, and then a copy.
 func TestAnswersFindRoomWhileRequestsHoldTheirs(t *testing.T) {
 	const size = 1000
 	b := NewBudget(size)
@@ -223,7 +224,8 @@ func TestAnswersFindRoomWhileRequestsHoldTheirs(t *testing.T) {
 	}
 }
 
-// TestNoRoomInTime says how much was wanted, and what to do.
+// TestNoRoomInTime checks that the error says how many bytes were wanted, and what to
+// do.
 func TestNoRoomInTime(t *testing.T) {
 	m := NewMemory(10 << 20)
 	l := m.Lender(t.Context(), 10*time.Millisecond)

@@ -1,6 +1,6 @@
-// Package large is about messages that are too large for the pools of their
-// readers: how many bytes of them are in hand at one time, and the buffers that
-// they are read into.
+// Package large manages messages that are too large for the pools of their readers: it
+// bounds how many bytes of them are in hand at one time, and lends the buffers that they
+// are read into.
 package large
 
 import (
@@ -12,11 +12,11 @@ import (
 	"time"
 )
 
-// Size is from how many bytes on a buffer is large: those of at most this size
-// are their users' own affair.
+// Size is the size in bytes up to which a buffer is not large. The code that uses such
+// small buffers allocates them itself, and nothing counts them.
 const Size = 64 << 10
 
-// What is kept: buffers of 128 KiB to 8 MiB, each size twice the one before.
+// Buffers of 128 KiB to 8 MiB are kept for reuse; each size is twice the one before.
 const (
 	smallest = 2 * Size
 	sizes    = 7
@@ -24,20 +24,20 @@ const (
 	idle     = 5 * time.Second
 )
 
-// Buffers lends large buffers. Some of those that come back are kept for the
-// next message: a fresh one of 1 MiB costs more than all else that is done with
-// such a message. At most 16 MiB are kept, and what was not needed for five
-// seconds is let go. The zero value is ready for use, by many goroutines.
+// Buffers lends large buffers. It keeps some of the returned ones for the next message,
+// because a fresh buffer of 1 MiB costs more than everything else that is done with such a
+// message. It keeps at most 16 MiB, and releases what was not needed for five seconds. The
+// zero value is ready for use. Buffers is safe for concurrent use.
 type Buffers struct {
 	mu    sync.Mutex
 	free  [sizes][][]byte
-	spare [sizes]int // the fewest there were of each since the last sweep
+	spare [sizes]int // the fewest free buffers of each size since the last sweep
 	kept  int        // bytes in free
 	sweep *time.Timer
 }
 
-// Take returns an empty buffer with room for n bytes at least. It is the
-// caller's, who may Put it back.
+// Take returns an empty buffer with room for at least n bytes. It belongs to the caller,
+// which may return it with Put.
 func (p *Buffers) Take(n int) []byte {
 	at := sizeFor(n)
 	if at >= sizes {
@@ -49,7 +49,7 @@ func (p *Buffers) Take(n int) []byte {
 	return make([]byte, 0, smallest<<at)
 }
 
-// sizeFor is the place of the smallest size with room for n bytes.
+// sizeFor returns the index of the smallest size with room for n bytes.
 func sizeFor(n int) int { return bits.Len(uint(max(n, 1)-1) / smallest) }
 
 func (p *Buffers) pop(at int) []byte {
@@ -67,8 +67,8 @@ func (p *Buffers) pop(at int) []byte {
 	return b
 }
 
-// Put takes back what a Lender has lent, or any other buffer, and reports whether it keeps
-// it. Nobody may use it any more.
+// Put takes back a buffer of Take, or any other buffer, and reports whether it keeps it.
+// The caller must not use b afterwards.
 func (p *Buffers) Put(b []byte) bool {
 	at := sizeFor(cap(b))
 	if at >= sizes || cap(b) != smallest<<at {
@@ -103,28 +103,30 @@ func (p *Buffers) tidy() {
 	}
 }
 
-// slack is how much more room than was asked for a buffer has that is too large to be
-// kept: a message in it can grow a little where it stands.
+// slack is the extra room in a buffer that is too large to be kept, so that a message can
+// grow a little in it.
 const slack = 16 << 10
 
-// How long a copy of a large message waits for room: one of a client's message as long as
-// an upload does, one of the server's while its client may be slow.
+// How long a copy of a large message waits for room. A copy of a client's message waits as
+// long as an upload does; a copy of a server's message waits longer, because the clients
+// that hold the room may be slow.
 const (
 	RequestWait = 5 * time.Second
 	AnswerWait  = 30 * time.Second
 )
 
-// Memory lends buffers and counts them for as long as they are out.
+// Memory lends buffers and counts their bytes while they are lent.
 type Memory struct {
 	Budget  *Budget
 	Buffers *Buffers
 
-	garbage  atomic.Int64 // bytes of buffers that were let go since the last collection
-	referred atomic.Int64 // bytes of Allocs
+	garbage  atomic.Int64 // bytes of buffers that were released since the last collection
+	referred atomic.Int64 // bytes that Alloc and Adopt count
 }
 
-// NewMemory returns memory with a budget of size bytes. Half of them are kept for
-// messages of the server, without which those of clients are not answered.
+// NewMemory returns a Memory with a budget of size bytes. It reserves half of them for
+// whole messages of the server and a sixteenth for partial ones, because clients' requests
+// are not answered without these.
 func NewMemory(size int64) *Memory {
 	m := &Memory{Budget: NewBudget(size), Buffers: new(Buffers)}
 	m.Budget.reserve[Whole], m.Budget.reserve[Partial] = size/2, size/16
@@ -132,11 +134,11 @@ func NewMemory(size int64) *Memory {
 	return m
 }
 
-// First is the size of the first large buffer for a message of unknown length. The
-// second one has room for any message: it waits for no third.
+// First is the size in bytes of the first large buffer for a message of unknown length.
+// The second one has room for any message, so that a message never waits for a third.
 const First = 1 << 20
 
-// classOf is the class of a message of the server in a buffer of n bytes.
+// classOf returns the class of a server's message in a buffer of n bytes.
 func classOf(n int) Class {
 	if n <= First {
 		return Partial
@@ -144,7 +146,7 @@ func classOf(n int) Class {
 	return Whole
 }
 
-// Room is the capacity of a buffer for n bytes.
+// Room returns the capacity of a buffer for n bytes.
 func Room(n int) int {
 	switch at := sizeFor(n); {
 	case n <= Size:
@@ -152,23 +154,25 @@ func Room(n int) int {
 	case at < sizes:
 		return smallest << at
 	}
-	return (n + slack + 1<<13 - 1) &^ (1<<13 - 1) // of whole pages
+	return (n + slack + 1<<13 - 1) &^ (1<<13 - 1) // rounded up to whole pages
 }
 
-// Lender is where the reader of a stream of the server has its large buffers from.
+// Lender lends large buffers to the reader of a server's stream.
 type Lender struct {
 	*Memory
 	ctx  context.Context
 	wait time.Duration
 }
 
-// Lender returns a Lender of buffers of m, which waits for each at most for wait.
+// Lender returns a Lender of buffers of m. It waits for room for each buffer for at most
+// wait.
 func (m *Memory) Lender(ctx context.Context, wait time.Duration) Lender {
 	return Lender{m, ctx, wait}
 }
 
-// Take lends a buffer with room for n bytes, once the budget has room for it. The error
-// is a *NoRoomError, or why ctx has ended. Each is followed by one Put or Forget.
+// Take lends a buffer with room for n bytes once the budget has room for it. The error is
+// a *NoRoomError, or the cause of ctx if ctx ended first. Each Take is followed by one Put
+// or Forget.
 func (l *Lender) Take(n int) ([]byte, error) {
 	n = max(Room(n), smallest)
 	if err := l.Hold(l.ctx, l.wait, classOf(n), n); err != nil {
@@ -178,8 +182,8 @@ func (l *Lender) Take(n int) ([]byte, error) {
 }
 
 // Hold counts n bytes that its caller is about to allocate. It waits until the budget has
-// room, at most for wait or until ctx ends, whose cause it then returns; otherwise the
-// error is a *NoRoomError. It is followed by a Drop.
+// room. If that takes longer than wait, the error is a *NoRoomError; if ctx ends first, it
+// is the cause of ctx. Hold is followed by Drop.
 func (m *Memory) Hold(ctx context.Context, wait time.Duration, c Class, n int) error {
 	full := &NoRoomError{Bytes: int64(n), Waited: wait}
 	ctx, cancel := context.WithTimeoutCause(ctx, wait, full)
@@ -191,16 +195,18 @@ func (m *Memory) Hold(ctx context.Context, wait time.Duration, c Class, n int) e
 	return nil
 }
 
-// Drop counts n bytes no more, which are garbage now.
+// Drop stops counting n bytes, which are garbage now.
 func (m *Memory) Drop(c Class, n int) {
 	m.garbage.Add(int64(n))
 	m.Budget.Give(c, int64(n))
 }
 
-// collectable is how much garbage is worth a collection before the next buffer is taken.
+// collectable is how many bytes of garbage are worth a collection before the next buffer
+// is taken.
 const collectable = 16 << 20
 
-// collect makes room where garbage takes it.
+// collect runs the garbage collector if garbage and the bytes in hand together exceed the
+// budget.
 func (m *Memory) collect() {
 	if garbage := m.garbage.Load(); garbage > collectable && garbage+m.Budget.Taken() > m.Budget.size && m.garbage.CompareAndSwap(garbage, 0) {
 		debug.FreeOSMemory()
@@ -213,7 +219,7 @@ func (m *Memory) Lend(n int) []byte {
 	return m.Buffers.Take(n)
 }
 
-// Return takes back what Lend has lent.
+// Return takes back a buffer of Lend.
 func (m *Memory) Return(b []byte) {
 	if !m.Buffers.Put(b) {
 		m.garbage.Add(int64(cap(b)))
@@ -223,7 +229,8 @@ func (m *Memory) Return(b []byte) {
 // Forget stops counting b. The callers that may still read b keep it; b is not lent again.
 func (m *Memory) Forget(b []byte) { m.Drop(classOf(cap(b)), cap(b)) }
 
-// Put takes back what a Lender has lent, of whatever length but from its beginning.
+// Put takes back a buffer that a Lender has lent. b may have any length, but must start
+// where the buffer starts.
 func (m *Memory) Put(b []byte) {
 	m.Return(b)
 	m.Budget.Give(classOf(cap(b)), int64(cap(b)))

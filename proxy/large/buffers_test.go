@@ -8,7 +8,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// held is how many bytes wait for the next message.
+// held returns how many bytes are kept for the next message.
 func (p *Buffers) held() (bytes int) {
 	for _, free := range p.free {
 		for _, b := range free {
@@ -18,7 +18,7 @@ func (p *Buffers) held() (bytes int) {
 	return bytes
 }
 
-// sweepNow does what the timer does, in its place: one that fires later would write
+// sweepNow does what the timer does, and stops the timer: a later sweep would write
 // what a test reads without the lock.
 func (p *Buffers) sweepNow() {
 	p.mu.Lock()
@@ -48,8 +48,8 @@ func TestLendingAgainAllocatesNothing(t *testing.T) {
 	}
 }
 
-// TestUnneededBuffersAreLetGo: after the first sweep there is what was in use at
-// some time since, after the second nothing.
+// TestUnneededBuffersAreLetGo: after the first sweep, buffers that were in use since
+// the last one are left, after the second none.
 func TestUnneededBuffersAreLetGo(t *testing.T) {
 	var p Buffers
 	a, b := p.Take(Size), p.Take(Size)
@@ -70,8 +70,8 @@ func TestUnneededBuffersAreLetGo(t *testing.T) {
 	}
 }
 
-// TestBuffersStayWithinTheirBounds, whatever is lent, given back and let go, and
-// each is lent to one at a time.
+// TestBuffersStayWithinTheirBounds checks that for any sequence of calls, and that no
+// buffer is lent twice at a time.
 func TestBuffersStayWithinTheirBounds(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		var p Buffers
@@ -146,7 +146,7 @@ func recv[T any](t *testing.T, ch <-chan T, what string) T {
 	}
 }
 
-// TestAllocIsCountedWhileItIsInUse, and its bytes are for others then.
+// TestAllocIsCountedWhileItIsInUse checks also that its bytes are free afterwards.
 func TestAllocIsCountedWhileItIsInUse(t *testing.T) {
 	m := NewMemory(4 << 20)
 	b, err := m.Clone(t.Context(), time.Second, Copy, make([]byte, 3<<20))

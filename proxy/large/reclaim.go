@@ -9,33 +9,33 @@ import (
 )
 
 const (
-	// step is how much the process may grow before what is garbage is given back, and
-	// rest how much of it may stay when no large message is in hand.
+	// step is how many bytes the process may grow before its garbage is returned to the
+	// system, and rest how many of them it may keep when no large message is in hand.
 	step = 48 << 20
 	rest = 16 << 20
 	tick = 100 * time.Millisecond
-	// slowTick is how often is looked whether copies are still in use, when there is
-	// nothing else in hand.
+	// slowTick is how often tick checks whether copies are still in use when nothing
+	// else is in hand.
 	slowTick = time.Second
 	// quiet is how many ticks without a large message end a burst.
 	quiet = 5
 )
 
-// reclaim gives memory back to the system while large messages come and go. The garbage
-// collector alone would let as much garbage lie around as there is in use, and large
+// reclaim returns memory to the system while large messages come and go. With the
+// garbage collector alone there could be as much garbage as memory in use, and large
 // messages make much of both.
 type reclaim struct {
 	memory  *Memory
 	running atomic.Bool
 
-	// Of tick.
+	// The state of a burst, for tick.
 	sample [2]metrics.Sample
-	before uint64 // what the process had when this burst began
-	after  uint64 // what it had after the last collection
+	before uint64 // memory of the process when this burst began
+	after  uint64 // memory of the process after the last collection
 	idle   int    // ticks without a large message
 }
 
-// start returns what is to be called when a large message comes.
+// start returns the function that the budget calls when a large message comes.
 func (r *reclaim) start(m *Memory) func() {
 	r.memory = m
 	r.sample[0].Name, r.sample[1].Name = "/memory/classes/total:bytes", "/memory/classes/heap/released:bytes"
@@ -48,7 +48,7 @@ func (r *reclaim) start(m *Memory) func() {
 	}
 }
 
-// resident is about what the process has of the system's memory.
+// resident returns about how many bytes of the system's memory the process has.
 func (r *reclaim) resident() uint64 {
 	metrics.Read(r.sample[:])
 	return r.sample[0].Value.Uint64() - r.sample[1].Value.Uint64()
@@ -68,12 +68,12 @@ func (r *reclaim) tick() {
 		debug.FreeOSMemory()
 		r.after = r.resident()
 	case referred > 0 && (over || waiting):
-		runtime.GC() // which finds out what of it is no longer in use
+		runtime.GC() // finds out which copies are no longer in use
 	}
 	switch {
 	case !over:
 		time.AfterFunc(tick, r.tick)
-	case referred > 0: // by a client that is slow to take its answer, perhaps
+	case referred > 0: // perhaps by a client that is slow to read its answer
 		time.AfterFunc(slowTick, r.tick)
 	default:
 		r.running.Store(false)

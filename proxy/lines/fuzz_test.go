@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// cut delivers data in pieces whose lengths are given by sizes, over and over.
+// cut delivers data in pieces whose lengths are those in sizes, again and again.
 type cut struct {
 	data, sizes []byte
 	n           int
@@ -27,8 +27,8 @@ func (c *cut) Read(p []byte) (int, error) {
 	return n, nil
 }
 
-// FuzzReader: lines cut anywhere read the same as split by the book, where the
-// book is the slow twin below.
+// FuzzReader checks that lines that come in any pieces are read as the slow and simple
+// reader below splits them.
 func FuzzReader(f *testing.F) {
 	for _, s := range []string{
 		"", "\n", "\r\n", "{}\n", "{}\r\n{}", "\r\r\n", "\xef\xbb\xbf", "\xef\xbb\xbf{}\n", "\xef\xbb",
@@ -61,8 +61,8 @@ func slowly(in []byte, limit int) (got []string) {
 	return got
 }
 
-// FuzzAppend: whatever is appended is one line, with the same bytes but for the
-// white space around it and line breaks.
+// FuzzAppend checks that everything appended is one line, with the same bytes except
+// for the white space around it and line breaks.
 func FuzzAppend(f *testing.F) {
 	for _, s := range []string{"{}", "{\n}", "\r\n", "{\"a\":\r1}\n\n", "x"} {
 		f.Add([]byte(s))

@@ -18,29 +18,29 @@ const (
 	firstBuffer = 4 << 10
 	// keepBuffer is the largest buffer kept while nothing needs it.
 	keepBuffer = 64 << 10
-	// partial is how large a buffer is for a line of more than keepBuffer. The next one
+	// partial is the size of the first buffer for a line of more than keepBuffer. The next buffer
 	// has room for any line.
 	partial = 1 << 20
-	// readAtOnce is how much is read at once: what comes behind a large line is not to
-	// be moved to a buffer of the same size.
+	// readAtOnce is the most bytes that one read may return. With more, what follows a large line
+	// would need a buffer of the same size.
 	readAtOnce = 256 << 10
-	// maxEmptyReads is how often a source may answer "nothing, no error" in a row.
+	// maxEmptyReads is how often in a row a source may return no bytes and no error.
 	maxEmptyReads = 100
 )
 
-// byteOrderMark is what some shells put before the first line of a pipe.
+// byteOrderMark is a mark that some shells write before the first line of a pipe.
 const byteOrderMark = "\xef\xbb\xbf"
 
-// space is the white space that JSON allows around a text.
+// space is the white space that JSON allows around a value.
 const space = " \t\r\n"
 
 // TooLongError is returned for a line that was longer than the reader accepts.
 type TooLongError struct {
 	Limit  int   // longest line accepted, in bytes
-	Length int   // what this line had, in bytes, without its line end
-	NoRoom error // why there was no memory for it, nil where it is longer than Limit
+	Length int   // length of this line in bytes, without its line end
+	NoRoom error // why there was no memory for it; nil if it is longer than Limit
 
-	Message envelope.Finder // of what the line says
+	Message envelope.Finder // has seen the line
 }
 
 func (e *TooLongError) Error() string {
@@ -57,20 +57,20 @@ type Reader struct {
 	buf []byte // storage; buf[pos:end] is read and not yet delivered
 	pos int
 	end int
-	// searched is how far behind pos there is known to be no newline.
+	// searched is the number of bytes behind pos that are known to hold no newline.
 	searched int
-	begun    bool // the first line is past
+	begun    bool // the first line was returned
 	err      error
 
-	memory Memory // of large buffers; nil for our own
-	lent   bool   // buf is of memory
-	noRoom error  // why fill has read nothing
+	memory Memory // lends large buffers; nil to allocate them
+	lent   bool   // buf is lent by memory
+	noRoom error  // why fill could not read; nil if it could
 }
 
-// Memory has the buffers for large lines. A Reader takes one of at most 1 MiB, and where
-// that is not enough one for any line, after which it puts the first one back.
+// Memory lends buffers for large lines. A Reader takes one of at most 1 MiB. If that is too small,
+// it takes one with room for any line, and then puts the first one back.
 type Memory interface {
-	Take(n int) ([]byte, error) // with room for n bytes
+	Take(n int) ([]byte, error) // a buffer with room for n bytes
 	Put(b []byte)
 	Forget(b []byte) // in the place of Put, when a reader may still use it
 }
@@ -81,8 +81,8 @@ func NewReader(src io.Reader, max int) *Reader {
 	return &Reader{src: src, max: max}
 }
 
-// NewReaderIn is NewReader with large lines in buffers of memory, each until the next
-// line is read.
+// NewReaderIn returns a Reader as NewReader does. It holds each large line in a buffer of memory
+// until the next line is read.
 func NewReaderIn(memory Memory, src io.Reader, max int) *Reader {
 	return &Reader{src: src, max: max, memory: memory}
 }
@@ -143,7 +143,7 @@ func (r *Reader) next() ([]byte, error) {
 	}
 }
 
-// trim takes from a whole line what does not belong to it.
+// trim removes from a whole line what does not belong to it: a byte order mark and a "\r".
 func (r *Reader) trim(line []byte) ([]byte, error) {
 	if !r.begun {
 		r.begun = true
@@ -158,7 +158,7 @@ func (r *Reader) trim(line []byte) ([]byte, error) {
 	return line, nil
 }
 
-// last delivers what stands behind the last newline of a source that has ended.
+// last returns what stands behind the last newline of a source that has ended.
 func (r *Reader) last() ([]byte, error) {
 	line := r.buf[r.pos:r.end]
 	r.pos, r.searched = r.end, 0
@@ -170,8 +170,8 @@ func (r *Reader) last() ([]byte, error) {
 	return r.trim(line)
 }
 
-// skip discards a line that is already too long, or that there was no memory for, up to
-// and with its newline.
+// skip discards a line that is already too long, or that there was no memory for, up to and
+// including its newline.
 func (r *Reader) skip(noRoom error) ([]byte, error) {
 	e := &TooLongError{Limit: r.max, NoRoom: noRoom}
 	r.noRoom = nil
@@ -208,15 +208,13 @@ func (r *Reader) skip(noRoom error) ([]byte, error) {
 	return nil, e
 }
 
-// fill reads once more from the source, behind what is already there. The
-// error of the read is kept in r.err: the bytes before it come first. Where there is no
-// memory, it sets r.noRoom.
+// fill reads once more from the source, behind what is already there. It keeps the error of the read
+// in r.err, because the bytes before it are returned first. If there is no memory, it sets r.noRoom.
 func (r *Reader) fill() {
 	pending, free := r.end-r.pos, len(r.buf)-r.end
 	switch {
 	case len(r.buf) > keepBuffer && pending <= keepBuffer/2:
-		// The line that needed it is delivered. The source may now be
-		// quiet for hours.
+		// The line that needed it was returned. The source may now be quiet for hours.
 		r.move(make([]byte, keepBuffer))
 	case pending == 0 && len(r.buf) > 0:
 		r.pos, r.end = 0, 0
@@ -242,8 +240,8 @@ func (r *Reader) fill() {
 	r.err = io.ErrNoProgress
 }
 
-// more is how large the next buffer is. Many that grew step by step to any size could
-// wait for each other's memory.
+// more returns the size of the next buffer. Above keepBuffer a buffer grows in two steps only: many
+// buffers that grew in small steps could wait for each other's memory.
 func (r *Reader) more() int {
 	switch n := len(r.buf); {
 	case n < keepBuffer:
@@ -254,10 +252,10 @@ func (r *Reader) more() int {
 	return r.full()
 }
 
-// full is the size of a buffer with room for any line.
+// full returns the size of a buffer with room for any line.
 func (r *Reader) full() int { return r.max + keepBuffer }
 
-// take returns a buffer of n bytes at least.
+// take returns a buffer of at least n bytes.
 func (r *Reader) take(n int) ([]byte, error) {
 	if r.memory == nil || n <= keepBuffer {
 		return make([]byte, n), nil
@@ -276,7 +274,7 @@ func (r *Reader) move(to []byte) {
 	r.buf, r.lent = to, r.memory != nil && len(to) > keepBuffer
 }
 
-// giveBack returns a buffer of memory that has no reader any more.
+// giveBack puts back a buffer of memory, which no reader uses any more.
 func (r *Reader) giveBack() {
 	if r.lent {
 		r.memory.Put(r.buf)
@@ -284,9 +282,9 @@ func (r *Reader) giveBack() {
 	}
 }
 
-// Append appends msg as one line to dst: without the white space around it, with
-// its raw newlines and carriage returns turned into spaces, since in valid JSON they
-// can only stand between tokens, and with a newline behind it. msg is left as it is.
+// Append appends msg as one line to dst. It removes the white space around msg, turns raw newlines
+// and carriage returns into spaces, because in valid JSON they can only stand between tokens, and
+// adds a newline. It leaves msg as it is.
 func Append(dst, msg []byte) []byte {
 	start := len(dst)
 	dst = append(dst, bytes.Trim(msg, space)...)
@@ -335,7 +333,7 @@ func (w *Writer) WriteMessage(msg []byte) error {
 		return w.err
 	}
 	if msg = bytes.Trim(msg, space); len(msg) > keepBuffer && Single(msg) {
-		if w.write(msg); w.err == nil { // from where it is
+		if w.write(msg); w.err == nil { // without a copy
 			w.write([]byte{'\n'})
 		}
 		return w.err

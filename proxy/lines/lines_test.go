@@ -14,7 +14,7 @@ import (
 	"github.com/dragoman-proxy/dragoman/proxy/large"
 )
 
-// readAll notes every line, and every line that was too long, as text.
+// readAll returns every line as text, and a text for every line that was too long.
 func readAll(t *testing.T, r *Reader) (got []string) {
 	t.Helper()
 	for {
@@ -181,7 +181,7 @@ func TestAppend(t *testing.T) {
 	}
 }
 
-// calls counts the calls of Write and fails those after the first few.
+// calls counts the calls of Write, and lets those after the first few fail.
 type calls struct {
 	bytes.Buffer
 	n, good int
@@ -260,8 +260,8 @@ func TestWriterLetsLargeBuffersGo(t *testing.T) {
 	}
 }
 
-// TestLargeLinesAreCounted from when they are read until the next one is, or
-// nobody wants any more.
+// TestLargeLinesAreCounted checks that a large line is counted until the next one is
+// read, or until Forget.
 func TestLargeLinesAreCounted(t *testing.T) {
 	memory := large.NewMemory(1 << 20)
 	long := strings.Repeat("a", 300<<10)

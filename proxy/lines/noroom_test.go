@@ -19,7 +19,7 @@ func (l *little) Take(n int) ([]byte, error) {
 func (l *little) Put([]byte)    { l.out-- }
 func (l *little) Forget([]byte) { l.out-- }
 
-// TestLineWithoutMemoryIsSkipped, and which request it answers is known.
+// TestLineWithoutMemoryIsSkipped checks also that the request that it answers is known.
 func TestLineWithoutMemoryIsSkipped(t *testing.T) {
 	memory := new(little)
 	long := `{"jsonrpc":"2.0","id":7,"result":{"text":"` + strings.Repeat("a", 3<<20) + `"}}`
@@ -40,8 +40,8 @@ func TestLineWithoutMemoryIsSkipped(t *testing.T) {
 	}
 }
 
-// TestLineAsLargeAsMayBeTakesOneLargeBuffer: it does not grow once more, whatever stood
-// before it.
+// TestLineAsLargeAsMayBeTakesOneLargeBuffer checks that the buffer does not grow once
+// more, whatever came before the line.
 func TestLineAsLargeAsMayBeTakesOneLargeBuffer(t *testing.T) {
 	const limit = 4 << 20
 	memory := &counted{}

@@ -1,4 +1,4 @@
-// Package losses counts and logs what translation takes from messages.
+// Package losses counts and logs what translation removes from messages.
 package losses
 
 import (
@@ -27,7 +27,7 @@ type Log struct {
 	counters map[count]prometheus.Counter // looking them up by their labels takes longer
 }
 
-// count is what losses are counted by.
+// count has what losses are counted by.
 type count struct {
 	from, to *translate.Revision
 	rule     string
@@ -40,25 +40,26 @@ type kind struct {
 	rule     string
 }
 
-// maxKinds bounds what is merged. There are as many kinds as rules, methods and pairs of
+// maxKinds bounds how many kinds are merged. There are as many kinds as rules, methods and pairs of
 // revisions.
 const maxKinds = 4096
 
-// line is a loss, and the headers that its message came with; nil where it stands for
-// several.
+// line is a loss, and the headers of its message; these are nil if the line stands for several
+// losses.
 type line struct {
 	loss   wire.Loss
 	header []upstream.Header
 }
 
-// New is a Log.
+// New returns an empty Log.
 func New(log *zap.Logger, counter *prometheus.CounterVec) *Log {
 	l := &Log{log: log, counter: counter, counters: make(map[count]prometheus.Counter)}
 	l.repeats = repeats.New(maxKinds, l.write, merge)
 	return l
 }
 
-// Note takes down what rewriting one message cost, which came with header.
+// Note counts and logs the losses of one rewritten message. header has the headers that the message
+// came with.
 func (l *Log) Note(from, to *translate.Revision, method wire.Method, losses []wire.Loss, header []upstream.Header) {
 	for i := range losses {
 		loss := &losses[i]

@@ -1,7 +1,7 @@
 package mcp
 
-// Error codes of JSON-RPC (https://www.jsonrpc.org/specification#error_object), and the one by which servers without a
-// handshake refuse a revision.
+// Error codes of JSON-RPC (https://www.jsonrpc.org/specification#error_object), and the code with
+// which servers without a handshake refuse a revision.
 const (
 	CodeMethodNotFound     = -32601
 	CodeInvalidParams      = -32602
@@ -42,9 +42,9 @@ const (
 	PeerLost
 	UpstreamDown
 	UpstreamTimeout
-	UpstreamRefused // with the status and, where it sent one, the error it answered
+	UpstreamRefused // with the server's status, and its error if it sent one
 	UpstreamSilent
-	UpstreamGarbled // it closed the stream, and had sent something that is no message
+	UpstreamGarbled // the server sent something that is not a message, and closed the stream
 	UpstreamLost
 	UpstreamRestarted
 	UpstreamStarting
@@ -52,7 +52,7 @@ const (
 	ShuttingDown
 	Panicked
 
-	MetaInvalid // from here on: of clients without a handshake
+	MetaInvalid // from here on: for clients without a handshake
 	HeaderMismatch
 	CapabilityMissing
 	RevisionUnsupported
@@ -63,10 +63,9 @@ const (
 	TooManyParked
 )
 
-// causes is what clients see, and where HTTP itself is at fault those of
-// package downstream. Status is what an HTTP client gets; stdio clients get
-// the JSON-RPC error alone. Towards clients that initialize, 404 means that
-// the session is gone and nothing else, see
+// causes has the errors that clients get. Those of HTTP itself are in package downstream. Status is
+// for HTTP clients; stdio clients get the JSON-RPC error alone. For clients that initialize, 404 means
+// that the session is gone and nothing else, see
 // https://modelcontextprotocol.io/specification/2025-11-25/basic/transports#session-management.
 var causes = [...]struct {
 	Code   int
@@ -122,8 +121,8 @@ var causes = [...]struct {
 	TooManyParked:       {-32603, 503, "too many calls wait for answers of their clients"},
 }
 
-// Code is the JSON-RPC error code.
+// Code returns the JSON-RPC error code.
 func (c Cause) Code() int { return causes[c].Code }
 
-// Text is what every error of this cause begins with.
+// Text returns the beginning of the text of every error of this cause.
 func (c Cause) Text() string { return causes[c].Text }

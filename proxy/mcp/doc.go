@@ -1,5 +1,5 @@
-// Package mcp has what the rooms of the proxy say to each other and to clients in the protocol's words.
+// Package mcp has the parts of the protocol that the packages of the proxy share.
 //
-// It has the table of all errors that a client can get from us ([Fail]), the JSON-RPC messages that we write ourselves, and
-// the levels of log messages. It knows no transport, no session and no setting.
+// It has the table of all errors that a client can get from dragoman ([Fail]), the JSON-RPC messages that dragoman
+// writes itself, and the levels of log messages. It does not depend on transports, sessions or settings.
 package mcp

@@ -6,7 +6,8 @@ import (
 	"github.com/dragoman-proxy/dragoman/translate/wire"
 )
 
-// ClientFacts are the capabilities that a client has declared, by its ClientCapabilities.
+// ClientFacts returns the capabilities that a client has declared in c, its
+// ClientCapabilities.
 func ClientFacts(c gjson.Result) (f wire.Facts) {
 	for _, is := range []struct {
 		path string
@@ -31,7 +32,7 @@ func ClientFacts(c gjson.Result) (f wire.Facts) {
 	return f
 }
 
-// CapabilitiesOf is the ClientCapabilities that a client has declared, as far as facts tell.
+// CapabilitiesOf returns the ClientCapabilities of a client, as far as f has them.
 func CapabilitiesOf(f wire.Facts) []byte {
 	dst := []byte{'{'}
 	object := func(name string, is wire.Facts, members ...string) {

@@ -18,7 +18,7 @@ type Failure struct {
 	ID     []byte // raw; nil where the message had none that could be read
 	Data   []byte // raw JSON; nil for none
 	Header []Header
-	Err    error // what was behind it, for the log
+	Err    error // the underlying error, for the log
 
 	Reported bool   // it was logged and counted
 	Why      string // the cause that it was counted by, as metrics name it; "" for none

@@ -6,7 +6,7 @@ import "slices"
 // https://modelcontextprotocol.io/specification/2026-07-28/server/utilities/logging#log-levels.
 type LogLevel int
 
-// NoLogLevel stands for none.
+// NoLogLevel stands for no level.
 const NoLogLevel LogLevel = -1
 
 var logLevels = []string{"debug", "info", "notice", "warning", "error", "critical", "alert", "emergency"}
@@ -14,10 +14,10 @@ var logLevels = []string{"debug", "info", "notice", "warning", "error", "critica
 // LogLevels returns the names of all levels, least severe first.
 func LogLevels() []string { return slices.Clone(logLevels) }
 
-// LogLevelOf returns the level of that name, [NoLogLevel] for a name that is none's.
+// LogLevelOf returns the level with this name, or [NoLogLevel] if there is none.
 func LogLevelOf(name string) LogLevel { return LogLevel(slices.Index(logLevels, name)) }
 
-// String is the name of a level; "" for [NoLogLevel].
+// String returns the name of a level, or "" for [NoLogLevel].
 func (l LogLevel) String() string {
 	if l < 0 || int(l) >= len(logLevels) {
 		return ""

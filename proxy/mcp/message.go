@@ -8,12 +8,12 @@ import (
 	"github.com/dragoman-proxy/dragoman/translate/wire"
 )
 
-// Request is a request with these params, raw JSON, "" for none. id is raw JSON, too.
+// Request returns a request with these params, raw JSON, "" for none. id is raw JSON, too.
 func Request[ID, Params []byte | string](id ID, method wire.Method, params Params) []byte {
 	return appendCall(append(append([]byte(`{"jsonrpc":"2.0","id":`), id...), ','), method, params)
 }
 
-// Notification is a notification with these params, raw JSON, "" for none.
+// Notification returns a notification with these params, raw JSON, "" for none.
 func Notification[Params []byte | string](method wire.Method, params Params) []byte {
 	return appendCall([]byte(`{"jsonrpc":"2.0",`), method, params)
 }
@@ -27,7 +27,8 @@ func appendCall[Params []byte | string](dst []byte, method wire.Method, params P
 	return append(dst, '}')
 }
 
-// Initialize is the request that begins a session. capabilities and client, the clientInfo, are raw JSON.
+// Initialize returns the request that begins a session. capabilities and client, the clientInfo, are raw
+// JSON.
 func Initialize[ID, JSON []byte | string](id ID, revision string, capabilities, client JSON) []byte {
 	params := AppendString([]byte(`{"protocolVersion":`), revision)
 	params = append(append(params, `,"capabilities":`...), capabilities...)
@@ -35,8 +36,8 @@ func Initialize[ID, JSON []byte | string](id ID, revision string, capabilities, 
 	return Request(id, wire.Initialize, append(params, '}'))
 }
 
-// Cancelled is a notification that the sender of a request cancels it, for this reason; "" for none. See
-// https://modelcontextprotocol.io/specification/2025-11-25/basic/utilities/cancellation.
+// Cancelled returns the notification with which the sender of a request cancels it, for this reason; ""
+// for none. See https://modelcontextprotocol.io/specification/2025-11-25/basic/utilities/cancellation.
 func Cancelled[ID []byte | string](request ID, reason string) []byte {
 	params := append([]byte(`{"requestId":`), request...)
 	if reason != "" {
@@ -48,8 +49,8 @@ func Cancelled[ID []byte | string](request ID, reason string) []byte {
 // Us is the clientInfo that dragoman sends in its own requests.
 const Us = `{"name":"dragoman","version":"1"}`
 
-// AppendError appends a JSON-RPC error. A nil id is written as null, as
-// JSON-RPC wants it where the id could not be read.
+// AppendError appends a JSON-RPC error. A nil id is written as null, as JSON-RPC requires if the id could
+// not be read.
 func AppendError(dst, id []byte, code int, text string, data []byte) []byte {
 	dst = appendID(dst, id)
 	dst = append(dst, `,"error":{"code":`...)
@@ -77,7 +78,7 @@ func AppendResult[JSON []byte | string](dst, id []byte, result JSON) []byte {
 	return append(dst, '}')
 }
 
-// appendID begins a response to the request of this id.
+// appendID begins a response to the request with this id.
 func appendID(dst, id []byte) []byte {
 	dst = append(dst, `{"jsonrpc":"2.0","id":`...)
 	if len(id) == 0 {

@@ -29,7 +29,7 @@ func (e *ServerError) Failure() *Failure {
 	return f
 }
 
-// Saying is a failure with a code and text of its own.
+// Saying returns a failure with this code and text.
 func Saying(code int, text string) *Failure {
 	f := Fail(Untranslatable, "")
 	f.Code, f.Text = code, text

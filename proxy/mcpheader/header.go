@@ -1,6 +1,6 @@
 // Package mcpheader reads and writes the headers of HTTP requests that repeat what the body
-// says: Mcp-Method, Mcp-Name and Mcp-Param-*, so that what stands between the peers need not
-// read bodies. See
+// says: Mcp-Method, Mcp-Name and Mcp-Param-*. With these, intermediaries need not read
+// bodies. See
 // https://modelcontextprotocol.io/specification/2026-07-28/basic/transports#standard-request-headers.
 package mcpheader
 
@@ -13,21 +13,22 @@ import (
 	"github.com/dragoman-proxy/dragoman/proxy/upstream"
 )
 
-// Mismatch is the failure of a request whose header does not say what the body says.
+// Mismatch returns the failure for a request whose header does not match the body. with names
+// the part of the body.
 func Mismatch(header, with string) *mcp.Failure {
 	f := mcp.Fail(mcp.HeaderMismatch, "")
 	f.Text = fmt.Sprintf("%.100s header does not match %s", header, with)
 	return f
 }
 
-// The form of a header's value that plain text cannot have.
+// The start and the end of a header's value that is in base64.
 const (
 	headerOpen  = "=?base64?"
 	headerClose = "?="
 )
 
-// Decode reads the value of Mcp-Name or Mcp-Param-*; false when it is not
-// what it says it is.
+// Decode returns the text in a value of Mcp-Name or Mcp-Param-*. It returns false if the
+// value is marked as base64 and is not.
 func Decode(value string) (string, bool) {
 	inner, ok := strings.CutPrefix(value, headerOpen)
 	if !ok {
@@ -40,7 +41,8 @@ func Decode(value string) (string, bool) {
 	return string(text), err == nil
 }
 
-// Encode writes the value of such a header: what is not plain ASCII as base64.
+// Encode returns text as the value of such a header: plain ASCII as it is, everything else as
+// base64.
 func Encode(text string) string {
 	plain := strings.TrimSpace(text) == text && !(strings.HasPrefix(text, headerOpen) && strings.HasSuffix(text, headerClose))
 	for i := 0; plain && i < len(text); i++ {
@@ -52,8 +54,8 @@ func Encode(text string) string {
 	return headerOpen + base64.StdEncoding.EncodeToString([]byte(text)) + headerClose
 }
 
-// Repeated is the name of a header that is there more than once, "" for none: each reader may
-// take another one of the two.
+// Repeated returns the name of a header that occurs more than once, or "" if none does. Such
+// a request is ambiguous, because readers differ in which of the two they take.
 func Repeated(header []upstream.Header) string {
 	for i, h := range header {
 		for _, other := range header[:i] {

@@ -2,7 +2,7 @@ package mcpheader
 
 import "testing"
 
-// TestHeaderNames: what plain text cannot say is said in base64.
+// TestHeaderNames checks that text which is not plain ASCII is encoded as base64.
 func TestHeaderNames(t *testing.T) {
 	for text, header := range map[string]string{
 		"t": "t", "größe": "=?base64?Z3LDtsOfZQ==?=", " t": "=?base64?IHQ=?=", "": "", "=?base64?x?=": "=?base64?PT9iYXNlNjQ/eD89?=", "a\tb": "a\tb", "a\nb": "=?base64?YQpi?=",

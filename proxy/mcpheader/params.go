@@ -12,12 +12,12 @@ import (
 	"github.com/dragoman-proxy/dragoman/translate/wire"
 )
 
-// ParamPrefix is what the names of headers begin with that repeat arguments of a tool. See
+// ParamPrefix begins the names of the headers that repeat arguments of a tool. See
 // https://modelcontextprotocol.io/specification/2026-07-28/basic/transports#custom-headers-from-tool-parameters.
 const ParamPrefix = "Mcp-Param-"
 
-// CheckParams holds the headers that repeat arguments of a tool against the body. A
-// header that has no argument is as wrong as one that says something else. See
+// CheckParams compares the headers that repeat arguments of a tool with the body. A header
+// without an argument is as wrong as one with another value. See
 // https://modelcontextprotocol.io/specification/2026-07-28/basic/transports#custom-headers-from-tool-parameters.
 func CheckParams(list []toolindex.Argument, arguments []byte, header []upstream.Header) error {
 	for _, a := range list {
@@ -29,7 +29,7 @@ func CheckParams(list []toolindex.Argument, arguments []byte, header []upstream.
 	return nil
 }
 
-// agrees holds an argument against its header.
+// agrees returns an error if an argument and its header do not match.
 func agrees(a toolindex.Argument, at gjson.Result, said string, there bool) error {
 	if integer := a.Kind == "integer" && at.Type == gjson.Number; integer && at.Num == math.Trunc(at.Num) && math.Abs(at.Num) > toolindex.MaxSafe {
 		if _, ok := Decode(said); ok {
@@ -41,23 +41,24 @@ func agrees(a toolindex.Argument, at gjson.Result, said string, there bool) erro
 	return Mismatch(ParamPrefix+a.Header, "arguments."+strings.Join(a.Path, "."))
 }
 
-// says reports whether the header, if it is there, says what the argument is.
+// says reports whether the header, if there is one, has the value of the argument.
 func says(a toolindex.Argument, at gjson.Result, said string, there bool) bool {
 	text, ok := Decode(said)
 	switch {
 	case !ok:
 		return false
-	case !at.Exists(), at.Type == gjson.Null, at.Type == gjson.JSON: // the last of which the tool will not take, and no header can say
+	case !at.Exists(), at.Type == gjson.Null, at.Type == gjson.JSON: // a tool takes no object or array here, and a header cannot hold one
 		return !there
 	case a.Kind == "integer" && at.Type == gjson.Number:
 		return there && wire.Valid([]byte(text)) && wire.Equal([]byte(text), []byte(at.Raw))
-	case at.String() == "" && !there: // an empty value is as good as none to many on the way
+	case at.String() == "" && !there: // many intermediaries treat an empty value as an absent header
 		return true
 	}
 	return there && text == at.String()
 }
 
-// tooLarge says that an argument has no header that everybody would read alike.
+// tooLarge returns the failure for an argument whose header not every reader would parse
+// to the same value.
 func tooLarge(a toolindex.Argument) *mcp.Failure {
 	return mcp.Saying(mcp.CodeInvalidParams, "Argument "+strings.Join(a.Path, ".")+" is too large for a header")
 }
@@ -72,7 +73,7 @@ func paramIn(header []upstream.Header, prefix, rest string) (value string, there
 	return "", false
 }
 
-// Params are the headers that repeat the arguments of a call.
+// Params returns the headers that repeat the arguments of a call.
 func Params(list []toolindex.Argument, arguments []byte) ([]upstream.Header, error) {
 	var h []upstream.Header
 	for _, a := range list {

@@ -17,8 +17,9 @@ import (
 // or where the system has no control groups.
 func Read() int64 { return readAt("/") }
 
-// Apply makes the runtime keep to 85 % of the limit: what else the process has, as stacks
-// and the program itself, needs room, too. The variable GOMEMLIMIT takes precedence.
+// Apply sets the runtime's memory limit to 85 % of the limit that Read returns: the rest
+// is for memory that the runtime does not count, such as the program itself. The variable
+// GOMEMLIMIT takes precedence.
 //
 // See https://go.dev/doc/gc-guide#Memory_limit.
 func Apply() {
@@ -27,7 +28,7 @@ func Apply() {
 	}
 }
 
-// readAt is Read with another directory in the place of the root.
+// readAt does what Read does, with another root directory.
 //
 // See https://docs.kernel.org/admin-guide/cgroup-v2.html and, for the older version,
 // https://docs.kernel.org/admin-guide/cgroup-v1/memory.html.
@@ -48,8 +49,8 @@ func readAt(root string) int64 {
 		case !strings.Contains(","+controllers+",", ",memory,"):
 			continue
 		}
-		// A container sees its own group at the mount, whatever its name is outside; and
-		// what limits a group limits those within it.
+		// A container sees its own group at the mount, whatever its name is outside. The
+		// limit of a group also limits the groups within it.
 		for dir := path.Clean("/" + group); ; dir = path.Dir(dir) {
 			limit = min(limit, readFile(filepath.Join(root, mount, dir, file)))
 			if dir == "/" {

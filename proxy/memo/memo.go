@@ -1,8 +1,8 @@
-// Package memo remembers what became of a server's lists.
+// Package memo remembers the translations of a server's lists.
 //
-// Servers give the same list again and again, to every client, and comparing bytes is far cheaper than looking at them. Where
-// the last answer to a kind of list request is the same again but for its id, its translation is taken from here. There is one
-// [Memo] for all sessions; it is bounded, and can be forgotten at any time.
+// Servers send the same list again and again, to every client, and comparing bytes is far cheaper than translating
+// them. If an answer to a list request equals the last one of its kind except for the id, its translation is taken
+// from here. There is one [Memo] for all sessions. It is bounded, and can be cleared at any time.
 package memo
 
 import (
@@ -14,30 +14,30 @@ import (
 	"github.com/dragoman-proxy/dragoman/translate/wire"
 )
 
-// Bounds of what is remembered of lists, of one and of all together.
+// Bounds of the remembered lists: bytes of one, bytes of all, and number of keys.
 const (
 	maxList  = 256 << 10
 	maxLists = 4 << 20
 	maxKeys  = 1024
 )
 
-// Memo remembers the last answer to each kind of list request and what became of it. Past its bound all is forgotten, and
-// begins again. The zero value is ready for use, by many goroutines.
+// Memo remembers the last answer to each kind of list request, and its translation. When a bound is exceeded, it
+// forgets all others and starts anew. The zero value is ready for use. It is safe for concurrent use.
 type Memo struct {
 	mu    sync.Mutex
 	of    map[Key]*last
 	bytes int
 }
 
-// Key is all that a translation depends on beside the message.
+// Key is all that a translation depends on apart from the message.
 type Key struct {
 	By     *translate.Translator
 	Method wire.Method
 	Facts  wire.Facts
 }
 
-// last is what is known of one key. A first answer leaves its length only: what
-// differs each time is not worth a copy.
+// last is what is known about one key. Only the length of a first answer is kept: an answer that differs each time is
+// not worth a copy.
 type last struct {
 	length int
 	known  *Answer // nil until two answers of one length came in a row
@@ -50,13 +50,13 @@ type Answer struct {
 	Losses  []wire.Loss // of the translation
 }
 
-// Is reports whether message is the answer again, under this id.
+// Is reports whether message is this answer with the given id.
 func (a *Answer) Is(message []byte, id string) bool { return a.in.is(message, id) }
 
 // Same reports whether the translation is the answer itself.
 func (a *Answer) Same() bool { return a.same }
 
-// AppendTranslation appends the translation, under this id.
+// AppendTranslation appends the translation with the given id.
 func (a *Answer) AppendTranslation(dst []byte, id string) []byte { return a.out.append(dst, id) }
 
 func (a *Answer) size() int { return a.in.size() + a.out.size() }
@@ -64,12 +64,12 @@ func (a *Answer) size() int { return a.in.size() + a.out.size() }
 // frame is a message without its id.
 type frame struct{ before, behind []byte }
 
-// around cuts message, of which nothing is kept, at its id.
+// around returns message without its id, which is message[from:to]. It keeps no reference to message.
 func around(message []byte, from, to int) frame {
 	return frame{bytes.Clone(message[:from]), bytes.Clone(message[to:])}
 }
 
-// is reports whether message is f, with this id.
+// is reports whether message is f with this id.
 func (f frame) is(message []byte, id string) bool {
 	rest, ok := bytes.CutPrefix(message, f.before)
 	if !ok || len(rest) != len(id)+len(f.behind) {
@@ -84,13 +84,13 @@ func (f frame) append(dst []byte, id string) []byte {
 
 func (f frame) size() int { return len(f.before) + len(f.behind) }
 
-// Pending is an answer that is being translated, as it was before.
+// Pending is an answer as it was before the translation that is under way.
 type Pending struct {
 	key Key
 	in  frame
 }
 
-// Find returns what is known of a key; nil for nothing.
+// Find returns the answer that is known for a key, or nil if there is none.
 func (l *Memo) Find(key Key) *Answer {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -100,9 +100,9 @@ func (l *Memo) Find(key Key) *Answer {
 	return nil
 }
 
-// Watch notes that an answer came which is not what is known. It returns the answer for [Memo.Learn] where its translation is
-// worth being remembered, else nil: an answer of another length than the one before may be another each time. Nothing of
-// message is kept, whose id stands at from to to.
+// Watch notes that an answer came which is not the known one. If its translation is worth remembering, Watch returns
+// the answer for [Memo.Learn], otherwise nil: an answer whose length differs from the one before may differ each
+// time. The id of message is message[from:to]. Watch keeps no reference to message.
 func (l *Memo) Watch(key Key, message []byte, from, to int) *Pending {
 	if !l.worth(key, len(message)-(to-from)) {
 		return nil
@@ -110,7 +110,7 @@ func (l *Memo) Watch(key Key, message []byte, from, to int) *Pending {
 	return &Pending{key, around(message, from, to)}
 }
 
-// worth reports whether an answer that is not known should be, and notes that it came. It has length bytes without its id.
+// worth reports whether an answer that is not known should be, and notes its length, which is without its id.
 func (l *Memo) worth(key Key, length int) bool {
 	if length > maxList {
 		return false
@@ -130,7 +130,8 @@ func (l *Memo) worth(key Key, length int) bool {
 	return again
 }
 
-// Learn remembers that p became out, which is a message, with these losses. Nothing of them is kept.
+// Learn remembers that p was translated to out, which is a message, with these losses. It keeps no reference to out
+// or losses.
 func (l *Memo) Learn(p *Pending, out []byte, losses []wire.Loss) {
 	var m wire.Message
 	if m.Scan(out, nil) != nil {
@@ -145,7 +146,7 @@ func (l *Memo) Learn(p *Pending, out []byte, losses []wire.Loss) {
 	l.keep(p.key, k)
 }
 
-// keep makes k what is known of a key.
+// keep makes k the known answer for a key.
 func (l *Memo) keep(key Key, k *Answer) {
 	if k.size() > 2*maxList {
 		return

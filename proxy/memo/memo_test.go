@@ -8,7 +8,8 @@ import (
 	"github.com/dragoman-proxy/dragoman/translate/wire"
 )
 
-// TestListsStayWithinTheirBounds, and what they hand out is what was kept last.
+// TestListsStayWithinTheirBounds checks also that Find returns the answer that was kept
+// last.
 func TestListsStayWithinTheirBounds(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		var l Memo

@@ -6,8 +6,8 @@ import (
 	"github.com/dragoman-proxy/dragoman/adapterrt"
 )
 
-// adapterMetrics count calls of adapters. Names of adapters and operations come
-// from files, outcomes from a list: what clients send makes no label.
+// adapterMetrics count calls of adapters. Names of adapters and operations come from
+// files, outcomes from a fixed list: nothing that clients send becomes a label.
 type adapterMetrics struct {
 	adapterRequests *prometheus.CounterVec
 	adapterSeconds  *prometheus.HistogramVec

@@ -10,7 +10,7 @@ type factory struct{ promauto.Factory }
 
 func on(r prometheus.Registerer) factory { return factory{promauto.With(r)} }
 
-// Upper bounds of what histograms count, in seconds.
+// Upper bounds of the histograms' buckets, in seconds.
 var (
 	ofCalls    = []float64{.0005, .001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 30, 60, 300}
 	ofRewrites = []float64{.000005, .00001, .000025, .00005, .0001, .00025, .0005, .001, .0025, .005, .01, .1}

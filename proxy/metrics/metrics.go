@@ -32,18 +32,18 @@ const (
 	Succeeded Outcome = "ok"         // answered by the server, with a result
 	ToolError Outcome = "tool_error" // with a result that says isError
 	Errored   Outcome = "error"      // with a JSON-RPC error
-	Local     Outcome = "local"      // by us, on the server's behalf
-	Refused   Outcome = "refused"    // it could not be sent on
+	Local     Outcome = "local"      // answered by dragoman, on the server's behalf
+	Refused   Outcome = "refused"    // it could not be sent to the server
 	Failed    Outcome = "failed"     // the server gave no answer
-	Cancelled Outcome = "cancelled"  // none was owed any more
+	Cancelled Outcome = "cancelled"  // no answer was owed any more
 	Left      Outcome = "left"       // the client went away first
 
-	// inputRequired is the result that asks for the call to be made again, with answers: the
-	// last round of a call counts.
+	// inputRequired is a result that asks for the call to be made again, with answers. Only
+	// the last round of a call is counted.
 	inputRequired Outcome = "input_required"
 )
 
-// OutcomeOf is how a request ended that m answers.
+// OutcomeOf returns how the request that m answers has ended.
 func OutcomeOf(m *wire.Message) Outcome {
 	switch {
 	case m.Kind == wire.Error:
@@ -78,18 +78,18 @@ type Metrics struct {
 	pairs sync.Map // of pair to *meters
 }
 
-// pair is the revisions of a client and of its server.
+// pair has the revisions of a client and of its server.
 type pair struct{ vc, vu *translate.Revision }
 
-// meters are what most requests of a pair are counted by, found once and not for
-// each request. What was not used yet is nil, so that it stands in no list.
+// meters has the counters for most requests of a pair, which are found once and not for each
+// request. A counter that was not used yet is nil, so that /metrics does not list it.
 type meters struct {
 	succeeded [wire.NumMethods]atomic.Pointer[prometheus.Counter]
 	seconds   [wire.NumMethods]atomic.Pointer[prometheus.Observer]
 }
 
-// New registers all of them. openSessions and openStreams are read when the metrics are;
-// version is that of the build.
+// New registers all metrics. It calls openSessions and openStreams whenever the metrics are
+// read. version is the version of the build.
 func New(version string, openSessions, openStreams func() float64) *Metrics {
 	r := prometheus.NewRegistry()
 	f := on(r)
@@ -134,7 +134,7 @@ func New(version string, openSessions, openStreams func() float64) *Metrics {
 	}
 }
 
-// unknownRevision is the revision in labels of a server that has not named it.
+// unknownRevision is the label for a server that has not named its revision.
 const unknownRevision = "unknown"
 
 // Request counts one request of a client that has ended.
@@ -180,7 +180,7 @@ func (m *Metrics) of(p pair) *meters {
 	return at.(*meters)
 }
 
-// buildInfo is a gauge that is always 1, with the build in its labels.
+// buildInfo returns a gauge that is always 1, with the build in its labels.
 func buildInfo(version string) prometheus.Gauge {
 	commit := ""
 	if info, ok := debug.ReadBuildInfo(); ok {
@@ -199,8 +199,8 @@ func buildInfo(version string) prometheus.Gauge {
 	return g
 }
 
-// once is what is at p, found where there is nothing yet. That others find the
-// same at the same time does no harm.
+// once returns the value at p, which it finds if there is none yet. Concurrent calls may
+// find the same value more than once, which does no harm.
 func once[T any](p *atomic.Pointer[T], find func() T) *T {
 	if v := p.Load(); v != nil {
 		return v
@@ -210,7 +210,7 @@ func once[T any](p *atomic.Pointer[T], find func() T) *T {
 	return &v
 }
 
-// Spent takes down where the time of such a request went.
+// Spent records where the time of a request went.
 func (m *Metrics) Spent(w *trace.Stopwatch) {
 	m.rewrite.Observe((w.Parse + w.Translate).Seconds())
 	m.waiting.Observe(w.Upstream.Seconds())

@@ -21,8 +21,8 @@ import (
 
 func none() float64 { return 0 }
 
-// gathered is the value of the counter with these labels, or the number of what a histogram
-// with them has counted; -1 where there is none.
+// gathered returns the value of the counter with these labels, or the number of
+// observations of the histogram with them; -1 if there is none.
 func gathered(t *testing.T, r prometheus.Gatherer, name string, labels map[string]string) float64 {
 	t.Helper()
 	families, err := r.Gather()
@@ -49,7 +49,8 @@ func gathered(t *testing.T, r prometheus.Gatherer, name string, labels map[strin
 	return -1
 }
 
-// TestNamesAreThoseOfPrometheus: its own linter finds nothing in what /metrics tells.
+// TestNamesAreThoseOfPrometheus checks that Prometheus' own linter finds no fault in
+// /metrics.
 func TestNamesAreThoseOfPrometheus(t *testing.T) {
 	m := New("v", none, none)
 	NewResults(m.Registry)
@@ -63,8 +64,8 @@ func TestNamesAreThoseOfPrometheus(t *testing.T) {
 	}
 }
 
-// TestRequestsAreCountedOnce, by how they ended; a result that asks for the call to be made
-// again is not the end of one.
+// TestRequestsAreCountedOnce checks the outcomes. A result that asks for the call to be
+// made again is not the end of the request.
 func TestRequestsAreCountedOnce(t *testing.T) {
 	m := New("v", none, none)
 	client, server := translate.Oldest(), translate.Latest()
@@ -112,7 +113,8 @@ func TestTimeIsSplit(t *testing.T) {
 	}
 }
 
-// TestAdapterCallsAreCounted by what the file names; what was not asked for stands nowhere.
+// TestAdapterCallsAreCounted checks that labels are the names in the file, and that there
+// are no series for what did not occur.
 func TestAdapterCallsAreCounted(t *testing.T) {
 	m := New("v", none, none)
 	m.AdapterCall(&adapterrt.Record{Adapter: "a", Operation: "o", Bytes: 7, Gate: "passed"}, "success")
@@ -126,7 +128,8 @@ func TestAdapterCallsAreCounted(t *testing.T) {
 	}
 }
 
-// TestClientsMakeNoLabels: a tool is named where a list of tools names it, up to a number.
+// TestClientsMakeNoLabels checks that a tool is named if a tool list contains it, up to a
+// number of tools.
 func TestClientsMakeNoLabels(t *testing.T) {
 	r := prometheus.NewRegistry()
 	l := NewResults(r)
@@ -144,8 +147,9 @@ func TestClientsMakeNoLabels(t *testing.T) {
 	}
 }
 
-// TestConflictsAreToldOnce of each tool, and other errors never.
-func TestConflictsAreToldOnce(t *testing.T) {
+// TestConflictsAreLoggedOnce checks that a conflict is logged once for each tool, and other
+// errors never.
+func TestConflictsAreLoggedOnce(t *testing.T) {
 	core, logs := observer.New(zap.DebugLevel)
 	l := NewResults(prometheus.NewRegistry())
 	for _, err := range []error{&transform.SchemaError{Tool: "a"}, &transform.SchemaError{Tool: "a"}, &transform.SchemaError{Tool: "b"}, errors.New("other")} {

@@ -12,8 +12,8 @@ import (
 	"github.com/dragoman-proxy/dragoman/transform"
 )
 
-// Results counts and logs what was done with results. It tells of sizes and
-// steps, and never what stood in them.
+// Results counts and logs what was done with results. It reports sizes and steps, and never
+// the content of a result.
 type Results struct {
 	results   *prometheus.CounterVec
 	reduction prometheus.Histogram
@@ -22,19 +22,19 @@ type Results struct {
 	over      prometheus.Counter
 
 	mu     sync.Mutex
-	tools  map[string]bool // that have a label of their own
+	tools  map[string]bool // tools that have a label of their own
 	warned map[string]bool // tools whose rule and schema exclude one another
 }
 
-// Metrics name a tool only if a list of tools does, and at most maxToolLabels of them:
-// clients call whatever they like.
+// Metrics name a tool only if a tool list contains it, and at most maxToolLabels tools,
+// because clients can call any name.
 const (
 	maxToolLabels = 200
 	otherTools    = "_other"   // the rest of the list
 	unknownTools  = "_unknown" // what no list names
 )
 
-// NewResults registers all of them.
+// NewResults registers the metrics of results.
 func NewResults(r prometheus.Registerer) *Results {
 	f := on(r)
 	return &Results{
@@ -52,7 +52,7 @@ func NewResults(r prometheus.Registerer) *Results {
 	}
 }
 
-// label is the name of a tool in metrics. listed says that a list of tools names it.
+// label returns the name of a tool in metrics. listed says that a tool list contains it.
 func (l *Results) label(tool string, listed bool) string {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -68,8 +68,8 @@ func (l *Results) label(tool string, listed bool) string {
 	return tool
 }
 
-// Note takes down what was done with one result of a tool. listed says that a list of
-// tools names it.
+// Note counts and logs what was done with one result of a tool. listed says that a tool list
+// contains it.
 func (l *Results) Note(log *zap.Logger, tool string, listed bool, r *transform.Report, took time.Duration) {
 	l.seconds.Observe(took.Seconds())
 	label := l.label(tool, listed)
@@ -108,8 +108,8 @@ func (l *Results) Note(log *zap.Logger, tool string, listed bool, r *transform.R
 	}
 }
 
-// misspelt are the paths that may be, with the name that is meant. What a rule leaves out
-// or shortens need not be in every tool's results.
+// misspelt returns the paths that may be misspelt, with the probable name. A path that is not
+// in include_fields need not match the results of every tool.
 func misspelt(missed []transform.Missed) (paths []string) {
 	for _, m := range missed {
 		path := m.Setting + ": " + m.Path

@@ -2,8 +2,9 @@ package oauth
 
 import "io/fs"
 
-// The directory is in the user's profile, which other users cannot read.
+// ownedByUs returns true: the directory is in the user's profile, which other users
+// cannot read.
 func ownedByUs(fs.FileInfo) bool { return true }
 
-// A rename is durable without more.
+// syncDirectory does nothing: a rename is durable by itself.
 func syncDirectory(string) error { return nil }

@@ -20,15 +20,15 @@ import (
 const (
 	keyringService = "dragoman"
 	keyringUser    = "credentials"
-	keyringWait    = 5 * time.Second // it may ask its user for a password
+	keyringWait    = 5 * time.Second // the keyring may ask the user for a password
 	keyBytes       = 32
 )
 
-// sealer has the key of the files once the keyring gave it.
+// sealer has the key of the files after the keyring has returned it.
 type sealer struct {
 	mu     sync.Mutex
 	aead   cipher.AEAD
-	asking chan keyAnswer // the keyring, which has not answered yet
+	asking chan keyAnswer // receives the keyring's answer; nil if no question is open
 }
 
 type keyAnswer struct {
@@ -36,8 +36,9 @@ type keyAnswer struct {
 	err error
 }
 
-// get is the cipher with the keyring's key, which is made when there is none. Tokens
-// themselves do not fit into every keyring.
+// get returns the cipher with the keyring's key, which it makes if there is none. The
+// keyring does not hold the tokens themselves, because they do not fit into every
+// keyring.
 func (s *sealer) get(dir string) (cipher.AEAD, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -50,7 +51,7 @@ func (s *sealer) get(dir string) (cipher.AEAD, error) {
 	wait := time.Duration(0)
 	if s.asking == nil {
 		wait, s.asking = keyringWait, make(chan keyAnswer, 1)
-		go func(answered chan<- keyAnswer) { // the library knows no time limit
+		go func(answered chan<- keyAnswer) { // the library has no time limit
 			key, err := keyOf(dir)
 			answered <- keyAnswer{key, err}
 		}(s.asking)
@@ -72,7 +73,8 @@ func (s *sealer) get(dir string) (cipher.AEAD, error) {
 	}
 }
 
-// keyOf reads the key, or makes it: one process at a time, so that all have the same.
+// keyOf reads the key, or makes it under a lock, so that all processes have the same
+// key.
 func keyOf(dir string) ([]byte, error) {
 	text, err := keyring.Get(keyringService, keyringUser)
 	if errors.Is(err, keyring.ErrNotFound) {
@@ -98,7 +100,8 @@ func keyOf(dir string) ([]byte, error) {
 	return key, nil
 }
 
-// mayHaveKeyring is false where asking the library would start a message bus to ask on.
+// mayHaveKeyring reports whether the library can be asked. It returns false if the
+// library would start a message bus for it.
 func mayHaveKeyring() bool {
 	if runtime.GOOS == "darwin" || runtime.GOOS == "windows" {
 		return true

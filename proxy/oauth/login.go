@@ -22,7 +22,7 @@ const (
 	maxPasted       = 16 << 10
 )
 
-// Callback is where a browser comes back to after a login, on this machine.
+// Callback is the URL on this machine to which a browser returns after a login.
 type Callback struct {
 	URL string
 	ln  net.Listener
@@ -40,7 +40,7 @@ func Listen(redirect string) (*Callback, error) {
 	}
 	ln, err := net.Listen("tcp", net.JoinHostPort(u.Hostname(), port))
 	if err != nil {
-		return nil, fmt.Errorf("the browser cannot come back to %s: %w", redirect, err)
+		return nil, fmt.Errorf("cannot listen at %s, to which the browser returns: %w", redirect, err)
 	}
 	if port == "0" {
 		_, free, _ := net.SplitHostPort(ln.Addr().String())
@@ -55,8 +55,8 @@ func Listen(redirect string) (*Callback, error) {
 // Close stops listening.
 func (c *Callback) Close() { c.ln.Close() }
 
-// Wait returns what the browser brings back for the login with state. Other requests
-// change nothing.
+// Wait returns the query with which the browser returns from the login with state. Other
+// requests get 404.
 func (c *Callback) Wait(ctx context.Context, state string) (url.Values, error) {
 	u, err := url.Parse(c.URL)
 	if err != nil {
@@ -72,7 +72,7 @@ func (c *Callback) Wait(ctx context.Context, state string) (url.Values, error) {
 			}
 			select {
 			case brought <- r.URL.Query():
-			default: // one is enough
+			default: // one answer is enough
 			}
 			w.Header().Set("Content-Type", "text/plain; charset=utf-8")
 			w.Header().Set("Referrer-Policy", "no-referrer")
@@ -86,7 +86,7 @@ func (c *Callback) Wait(ctx context.Context, state string) (url.Values, error) {
 	case q := <-brought:
 		end, stop := context.WithTimeout(context.WithoutCancel(ctx), time.Second)
 		defer stop()
-		_ = srv.Shutdown(end) // the page is shown to its end
+		_ = srv.Shutdown(end) // the browser gets the whole page
 		<-ended
 		return q, nil
 	case <-ctx.Done():
@@ -110,7 +110,7 @@ func hasState(q url.Values, state string) bool {
 	return subtle.ConstantTimeCompare([]byte(q.Get("state")), []byte(state)) == 1
 }
 
-// Pasted is what the address says that a browser ended at, for a browser on another machine.
+// Pasted returns the query of the address at which a browser on another machine ended.
 func Pasted(address string) (url.Values, error) {
 	address = strings.TrimSpace(address)
 	if len(address) > maxPasted {
@@ -122,7 +122,7 @@ func Pasted(address string) (url.Values, error) {
 	address, _, _ = strings.Cut(address, "#")
 	q, err := url.ParseQuery(address)
 	if err != nil || q.Get("state") == "" {
-		return nil, errors.New("this is not the address that the browser ended at: it has ?code=… and &state=… in it")
+		return nil, errors.New("this is not the address at which the browser ended, which contains ?code=… and &state=…")
 	}
 	return q, nil
 }
@@ -131,7 +131,7 @@ func Pasted(address string) (url.Values, error) {
 func OpenBrowser(address string) error {
 	u, err := url.Parse(address)
 	if err != nil || u.Scheme != "https" && u.Scheme != "http" {
-		return errors.New("browsers are sent to http and https alone")
+		return errors.New("only http and https URLs can be opened in a browser")
 	}
 	var cmd *exec.Cmd
 	switch runtime.GOOS {
@@ -141,7 +141,7 @@ func OpenBrowser(address string) error {
 		cmd = exec.Command("rundll32", "url.dll,FileProtocolHandler", address)
 	default:
 		if os.Getenv("DISPLAY") == "" && os.Getenv("WAYLAND_DISPLAY") == "" {
-			return errors.New("no display here")
+			return errors.New("this session has no display")
 		}
 		cmd = exec.Command("xdg-open", address)
 	}
@@ -151,6 +151,6 @@ func OpenBrowser(address string) error {
 	if err := cmd.Start(); err != nil {
 		return err
 	}
-	go func() { _ = cmd.Wait() }() // it may be the browser itself, which stays
+	go func() { _ = cmd.Wait() }() // the command may be the browser itself, which keeps running
 	return nil
 }

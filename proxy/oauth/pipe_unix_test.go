@@ -11,7 +11,7 @@ import (
 	"testing"
 )
 
-// TestNamedPipesAreNotWaitedFor: opening one would hold up every call of the account.
+// TestNamedPipesAreNotWaitedFor: opening one would block every call of the account.
 func TestNamedPipesAreNotWaitedFor(t *testing.T) {
 	withoutKeyring(t)
 	dir := t.TempDir()

@@ -25,12 +25,12 @@ import (
 type Kind string
 
 const (
-	Auto    Kind = "auto"    // in files, sealed where there is a keyring
-	Keyring Kind = "keyring" // in sealed files or not at all
-	Memory  Kind = "memory"  // in this process alone
+	Auto    Kind = "auto"    // in files, sealed if there is a keyring
+	Keyring Kind = "keyring" // in sealed files only
+	Memory  Kind = "memory"  // in this process only
 )
 
-// Kinds are all of them.
+// Kinds returns all kinds.
 func Kinds() []Kind { return []Kind{Auto, Keyring, Memory} }
 
 const (
@@ -42,7 +42,7 @@ const (
 	maxLabel    = 80 // of a file's name, in bytes
 )
 
-// ErrUnusable is in the errors of [Entry] about a file that is there and cannot be used.
+// ErrUnusable is wrapped by the errors of [Entry] about a file that exists and cannot be used.
 var ErrUnusable = errors.New("the stored tokens cannot be used")
 
 // Store keeps the tokens of accounts. What cannot be written stays in memory, and the log
@@ -55,35 +55,36 @@ type Store struct {
 
 	mu      sync.Mutex
 	entries map[string]*entry
-	plain   sync.Once // it was said that files are not sealed
+	plain   sync.Once // logs that files are not sealed
 }
 
 // Entry is an account while it is locked.
 type Entry = interface {
-	// Get returns what is kept, nil for nothing.
+	// Get returns the stored data, or nil if there is none.
 	Get() ([]byte, error)
-	// Put keeps data, which is JSON; nil removes what is kept. After an error data is
-	// kept until the process ends.
+	// Put stores data, which is JSON; nil removes what is stored. After an error, data is kept
+	// in memory until the process ends.
 	Put(data []byte) error
 }
 
-// New makes a store of files below dir, "" for the user's own directory. It touches
-// nothing before it is used.
+// New returns a store of files below dir; "" stands for dragoman/credentials in the user's
+// configuration directory. It accesses no file before it is used.
 func New(dir string, kind Kind, log *zap.Logger) *Store {
 	return &Store{dir: dir, kind: kind, log: log, entries: map[string]*entry{}}
 }
 
-// entry is an account in this process.
+// entry is the state of an account in this process.
 type entry struct {
-	lock   chan struct{} // full while it is locked
-	failed bool          // the last write did
+	lock   chan struct{} // full while the account is locked
+	failed bool          // the last write failed
 
-	unsaved []byte // what could not be written, in the place of
-	instead []byte // this file
+	unsaved []byte // data that could not be written
+	instead []byte // the file's text at that time, which unsaved replaces
 }
 
-// Locked runs do while no other call, of this process or another, holds the account id.
-// The first line of id begins the file's name. An error is about the lock, and do did not run.
+// Locked runs do while no other call, in this process or another, holds the account id. The
+// first line of id begins the file's name. An error says that the account could not be locked
+// and that do did not run.
 func (s *Store) Locked(ctx context.Context, id string, do func(Entry)) error {
 	if len(id) > maxID {
 		return fmt.Errorf("the name of a stored account is longer than %d bytes", maxID)
@@ -115,17 +116,17 @@ func (s *Store) Locked(ctx context.Context, id string, do func(Entry)) error {
 	return nil
 }
 
-// held is an account that this call holds.
+// held is an account that a call of Locked holds.
 type held struct {
 	store *Store
 	entry *entry
 	id    string
-	path  string // "" when there is no directory, and why
-	none  error
+	path  string // "" if there is no directory for it
+	none  error  // why path is "", or why there is no lock file
 }
 
-// lockFile locks the account for this process. Where there can be no lock file, nothing can
-// be written either, and no other process can be disturbed.
+// lockFile locks the account for this process. If a lock file cannot be made, no file can be
+// written either, and no other process is disturbed.
 func (h *held) lockFile(ctx context.Context) (unlock func(), err error) {
 	nothing := func() {}
 	dir, err := h.store.directory()
@@ -151,7 +152,7 @@ func (h *held) lockFile(ctx context.Context) (unlock func(), err error) {
 	return nothing, nil
 }
 
-// directory is where the files are; it exists then.
+// directory returns the directory of the files, which it makes if it does not exist.
 func (s *Store) directory() (string, error) {
 	dir := s.dir
 	if dir == "" {
@@ -167,7 +168,8 @@ func (s *Store) directory() (string, error) {
 	return dir, nil
 }
 
-// fileName is a name that people know the account by, and one that is its own.
+// fileName returns a name that begins with readable text for people and ends with a hash of
+// id, so that no other account has it.
 func fileName(id string) string {
 	label, _, _ := strings.Cut(id, "\n")
 	label = strings.Map(func(r rune) rune {
@@ -180,7 +182,7 @@ func fileName(id string) string {
 	return label[:min(len(label), maxLabel)] + "-" + hex.EncodeToString(sum[:8]) + ".json"
 }
 
-// kept is a file of the store.
+// kept is the content of a file of the store.
 type kept struct {
 	Version int             `json:"version"`
 	For     string          `json:"for"`
@@ -211,7 +213,7 @@ func (h *held) Get() ([]byte, error) {
 	return data, nil
 }
 
-// open takes the data from a file's text.
+// open decodes the data in a file's text.
 func (h *held) open(text []byte) ([]byte, error) {
 	var k kept
 	if json.Unmarshal(text, &k) != nil || k.Version == 0 {
@@ -238,7 +240,7 @@ func (h *held) open(text []byte) ([]byte, error) {
 	return data, nil
 }
 
-// read is the file's text, nil where there is none.
+// read returns the file's text, or nil if there is no file.
 func (h *held) read() ([]byte, error) {
 	if err := regular(h.path); err != nil {
 		return nil, err
@@ -263,8 +265,9 @@ func (h *held) read() ([]byte, error) {
 	return text, err
 }
 
-// own checks that the file is ours alone. Volumes of containers are mounted with wider
-// permissions than files were made with: these are taken back.
+// own checks that the file belongs to this user and that no other user can read it. Containers
+// may mount a volume with wider permissions than its files were made with: own narrows them
+// again.
 func (h *held) own(f *os.File) error {
 	st, err := f.Stat()
 	if err != nil {
@@ -289,12 +292,13 @@ func (h *held) own(f *os.File) error {
 	return nil
 }
 
-// regular refuses what would lead out of the directory, and what opening would wait for.
+// regular refuses symbolic links, which could lead out of the directory, and files that would
+// block when opened.
 func regular(path string) error {
 	st, err := os.Lstat(path)
 	switch {
 	case err != nil || st.Mode().IsRegular():
-		return nil // opening it says what is wrong
+		return nil // opening the file reports the error
 	case st.Mode()&fs.ModeSymlink != 0:
 		return fmt.Errorf("%s is a symbolic link", path)
 	}
@@ -334,7 +338,7 @@ func (h *held) Put(data []byte) error {
 	return err
 }
 
-// seal makes the file's text, nil to remove it.
+// seal returns the text for the file, or nil to remove the file.
 func (h *held) seal(data []byte) ([]byte, error) {
 	if data == nil {
 		return nil, nil
@@ -359,8 +363,8 @@ func (h *held) seal(data []byte) ([]byte, error) {
 	return text, err
 }
 
-// write replaces the file in one step; nil removes it. After a crash there is the old one
-// or the new one.
+// write replaces the file in one step; nil removes it. After a crash, either the old file or
+// the new one is there.
 func (h *held) write(text []byte) error {
 	if text == nil {
 		if err := os.Remove(h.path); err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -368,7 +372,7 @@ func (h *held) write(text []byte) error {
 		}
 		return syncDirectory(filepath.Dir(h.path))
 	}
-	next := h.path + ".new" // ours alone, behind the lock; one that a crash has left is replaced
+	next := h.path + ".new" // only the holder of the lock uses it; a file that a crash has left is replaced
 	if err := os.Remove(next); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}

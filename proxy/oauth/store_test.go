@@ -27,7 +27,7 @@ const (
 	token = `{"refresh_token":"canary-refresh-token"}`
 )
 
-// stored is a store whose log is seen.
+// stored returns a store, and what it logs.
 func stored(dir string, kind Kind) (*Store, *observer.ObservedLogs) {
 	core, seen := observer.New(zapcore.DebugLevel)
 	return New(dir, kind, zap.New(core)), seen
@@ -59,7 +59,7 @@ func get(t *testing.T, s *Store) (string, error) {
 	return string(data), err
 }
 
-// theFile is the one file of a store.
+// theFile returns the one file of a store.
 func theFile(t *testing.T, dir string) string {
 	t.Helper()
 	all, err := filepath.Glob(filepath.Join(dir, "*.json"))
@@ -250,7 +250,7 @@ func TestWhatCannotBeWrittenStaysInMemory(t *testing.T) {
 	}
 }
 
-// fullDisk is a directory on a file system without room, "" where none can be made.
+// fullDisk returns a directory on a file system without room, or "" if none can be made.
 func fullDisk(t *testing.T) string {
 	dir := t.TempDir()
 	if exec.Command("mount", "-t", "tmpfs", "-o", "size=4k", "tmpfs", dir).Run() != nil {
@@ -285,7 +285,7 @@ func TestKeyringOrNothing(t *testing.T) {
 	}
 }
 
-// TestMain lets the test's own program be a process beside it.
+// TestMain lets the test binary run as a second process.
 func TestMain(m *testing.M) {
 	switch dir := os.Getenv("OAUTH_TEST_DIR"); os.Getenv("OAUTH_TEST_DO") {
 	case "count":
@@ -315,7 +315,7 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// count adds one to the number that is stored.
+// count adds one to the stored number.
 func count(s *Store) {
 	s.Locked(context.Background(), id, func(e Entry) {
 		data, _ := e.Get()

@@ -8,26 +8,27 @@ import (
 	"strings"
 )
 
-// A Login is what a server's metadata says of how clients log in to it.
+// A Login is what a server's metadata says about how clients log in to it.
 type Login struct {
-	Metadata string                `json:"metadata,omitempty"` // where that of the protected resource is; "" for none
+	Metadata string                `json:"metadata,omitempty"` // URL of the protected resource's metadata; "" for none
 	Resource string                `json:"resource,omitempty"` // what the server calls itself
 	Servers  []AuthorizationServer `json:"authorization_servers,omitempty"`
 	Notes    []string              `json:"notes"` // what will work through the proxy, and what to change
 }
 
-// An AuthorizationServer is one that the server names, or is.
+// An AuthorizationServer is an authorization server that the server names, or the server
+// itself.
 type AuthorizationServer struct {
 	Issuer   string `json:"issuer"`
 	Found    bool   `json:"found"`    // it has metadata
 	Dynamic  bool   `json:"dynamic"`  // it registers clients
-	Document bool   `json:"document"` // it takes the URL of a document for a client's id
-	PKCE     bool   `json:"pkce"`     // it says that it knows S256
-	Iss      bool   `json:"iss"`      // it names itself in answers
+	Document bool   `json:"document"` // it accepts the URL of a metadata document as a client id
+	PKCE     bool   `json:"pkce"`     // its metadata lists S256
+	Iss      bool   `json:"iss"`      // it sends iss in authorization responses
 	Device   bool   `json:"device"`   // it has the device flow
 }
 
-// resourceMetadata is that of a protected resource, as far as it is read:
+// resourceMetadata has the members of a protected resource's metadata that are read:
 // https://www.rfc-editor.org/rfc/rfc9728#section-2.
 type resourceMetadata struct {
 	Resource string   `json:"resource"`
@@ -36,7 +37,7 @@ type resourceMetadata struct {
 	Bound    bool     `json:"tls_client_certificate_bound_access_tokens"`
 }
 
-// serverMetadata is that of an authorization server:
+// serverMetadata has the members of an authorization server's metadata that are read:
 // https://www.rfc-editor.org/rfc/rfc8414#section-2.
 type serverMetadata struct {
 	Registration string   `json:"registration_endpoint"`
@@ -47,7 +48,7 @@ type serverMetadata struct {
 }
 
 // Inspect reads the metadata of the server and of its authorization servers, as a client does
-// that was refused with this challenge.
+// after it was refused with this challenge.
 func (r *Relay) Inspect(ctx context.Context, challenge []string) (*Login, error) {
 	origin := r.Server.Scheme + "://" + r.Server.Host
 	l := new(Login)
@@ -80,7 +81,8 @@ func (r *Relay) Inspect(ctx context.Context, challenge []string) (*Login, error)
 	return l, nil
 }
 
-// MetadataIn is the URL of metadata in the fields of a challenge, "" for none.
+// MetadataIn returns the URL of metadata in the fields of a challenge, or "" if there is
+// none.
 func MetadataIn(challenge []string) string {
 	for _, c := range challenge {
 		if _, rest, ok := strings.Cut(c, "resource_metadata="); ok {
@@ -94,7 +96,7 @@ func MetadataIn(challenge []string) string {
 	return ""
 }
 
-// inspectServer looks for the metadata of an authorization server, at most three places.
+// inspectServer looks for the metadata of an authorization server, in at most three places.
 func (r *Relay) inspectServer(ctx context.Context, issuer string) (AuthorizationServer, error) {
 	as := AuthorizationServer{Issuer: issuer}
 	u, err := url.Parse(issuer)
@@ -116,7 +118,7 @@ func (r *Relay) inspectServer(ctx context.Context, issuer string) (Authorization
 	return as, nil
 }
 
-// note says what will work.
+// note adds the notes about what will work.
 func (l *Login) note(server *url.URL, said *resourceMetadata) {
 	say := func(format string, args ...any) { l.Notes = append(l.Notes, fmt.Sprintf(format, args...)) }
 	apart := false
@@ -133,7 +135,7 @@ func (l *Login) note(server *url.URL, said *resourceMetadata) {
 	case !Covers(l.Resource, server.String()):
 		say("the server calls itself %s and was asked at %s: clients refuse that; set the server's public URL to the one that clients use", l.Resource, server)
 	default:
-		say("clients log in through dragoman serve once the server's public URL is that of the proxy; a server that cannot be told is for dragoman stdio, or for clients that know its own URL")
+		say("clients log in through dragoman serve once the server's public URL is that of the proxy; if the server's public URL cannot be changed, use dragoman stdio, or clients that use the server's own URL")
 	}
 	if l.Metadata != "" && apart {
 		say("clients of 2025-03-26 look for the authorization server at the server itself, and do not find it")
@@ -154,8 +156,8 @@ func (l *Login) note(server *url.URL, said *resourceMetadata) {
 	}
 }
 
-// Covers reports whether a resource is a URL, or its origin or a path above it. What ends TLS
-// on the way makes another scheme, and changes no more.
+// Covers reports whether resource is the URL known, its origin or a path above it. It ignores
+// the scheme, which a proxy that ends TLS changes.
 func Covers(resource, known string) bool {
 	a, err := url.Parse(resource)
 	b, other := url.Parse(known)
@@ -166,7 +168,7 @@ func Covers(resource, known string) bool {
 	return path == above || strings.HasPrefix(path, above+"/")
 }
 
-// readAt is read of any URL.
+// readAt does what read does, for any URL.
 func (r *Relay) readAt(ctx context.Context, at string, into any) (bool, error) {
 	u, err := url.Parse(at)
 	if err != nil || u.Scheme != "http" && u.Scheme != "https" {

@@ -11,33 +11,33 @@ import (
 	"time"
 )
 
-// How long what the server said of its endpoints holds, and how long an attempt to ask it
-// is not repeated that failed.
+// goodFor is how long the server's endpoints count as known, and failedFor how long a
+// failed attempt to read them is not repeated.
 const (
 	goodFor   = 5 * time.Minute
 	failedFor = 10 * time.Second
 	askFor    = 5 * time.Second
-	maxIssued = 4 // authorization servers that are looked at
+	maxIssued = 4 // authorization servers whose metadata is read
 )
 
-// Endpoints are what a server has as its own authorization server.
+// endpoints are those of a server that is its own authorization server.
 type endpoints struct {
 	urls []*url.URL
-	// unlisted says that the server has no metadata at all. Its endpoints are then where
-	// https://modelcontextprotocol.io/specification/2025-03-26/basic/authorization#fallbacks-for-servers-without-metadata-discovery
-	// has them.
+	// unlisted says that the server has no metadata at all. Its endpoints are then at the
+	// paths in
+	// https://modelcontextprotocol.io/specification/2025-03-26/basic/authorization#fallbacks-for-servers-without-metadata-discovery.
 	unlisted bool
 }
 
-// learned is what was found out last.
+// learned is the last result, and how long it is valid.
 type learned struct {
 	mu    sync.Mutex
 	last  endpoints
 	until time.Time
 }
 
-// has reports whether an endpoint is at a path of the host that clients know us by. What
-// ends TLS before us makes another scheme, and changes no more.
+// has reports whether an endpoint is at this path of base, by which clients know the
+// proxy. It ignores the scheme, which a proxy that ends TLS changes.
 func (e *endpoints) has(base, path string) bool {
 	_, host, _ := strings.Cut(base, "://")
 	for _, u := range e.urls {
@@ -48,13 +48,13 @@ func (e *endpoints) has(base, path string) bool {
 	return e.unlisted && (path == "/authorize" || path == "/token" || path == "/register")
 }
 
-// withoutPort is a host without a port that some scheme has anyway.
+// withoutPort returns host without the default port of http or https.
 func withoutPort(host string) string {
 	return strings.TrimSuffix(strings.TrimSuffix(host, ":443"), ":80")
 }
 
-// endpoints are those of the server. Several callers ask once; a caller whose ctx ends has
-// none.
+// endpoints returns the endpoints of the server. Concurrent callers share one request. A
+// caller whose ctx ends gets none.
 func (r *Relay) endpoints(ctx context.Context) *endpoints {
 	r.learned.mu.Lock()
 	last, fresh := r.learned.last, time.Now().Before(r.learned.until)
@@ -69,7 +69,7 @@ func (r *Relay) endpoints(ctx context.Context) *endpoints {
 		r.learned.mu.Lock()
 		defer r.learned.mu.Unlock()
 		r.learned.until = time.Now().Add(goodFor)
-		if err != nil { // what was known before goes on
+		if err != nil { // what was known before stays valid
 			r.learned.until = time.Now().Add(failedFor)
 			return &r.learned.last, nil
 		}
@@ -84,8 +84,8 @@ func (r *Relay) endpoints(ctx context.Context) *endpoints {
 	}
 }
 
-// learn reads the metadata of the server's authorization servers, as far as it has them
-// itself.
+// learn reads the metadata of the server's authorization servers, as far as the server
+// itself has it.
 func (r *Relay) learn(ctx context.Context) (*endpoints, error) {
 	var resource resourceMetadata
 	found := false
@@ -120,7 +120,7 @@ func (r *Relay) learn(ctx context.Context) (*endpoints, error) {
 	return e, nil
 }
 
-// pathOf is the path of an issuer, "" for none.
+// pathOf returns the path of an issuer, or "" if it has none.
 func pathOf(u *url.URL) string {
 	if p := u.EscapedPath(); p != "/" {
 		return p
@@ -128,8 +128,8 @@ func pathOf(u *url.URL) string {
 	return ""
 }
 
-// metadataOf are the places of the metadata of an authorization server whose issuer has a
-// path; see
+// metadataOf returns the places of the metadata of an authorization server. issuer is the
+// path of its issuer. See
 // https://modelcontextprotocol.io/specification/2025-11-25/basic/authorization#authorization-server-metadata-discovery.
 func metadataOf(issuer string) []string {
 	places := []string{metadata[1] + issuer, openID + issuer}
@@ -165,14 +165,14 @@ func (r *Relay) readServer(ctx context.Context, issuer string, e *endpoints) (bo
 	return false, nil
 }
 
-// read reads one document of metadata of the server's origin. It is false where the server
-// has none there.
+// read reads one document of metadata at the server's origin. It returns false if the
+// server has none there.
 func (r *Relay) read(ctx context.Context, path string, into any) (bool, error) {
 	body, err := r.fetch(ctx, r.Server.Scheme+"://"+r.Server.Host+path)
 	return body != nil && json.Unmarshal(body, into) == nil, err
 }
 
-// fetch is what is at a URL, nil for nothing.
+// fetch returns the body at a URL, or nil if the status is not 200.
 func (r *Relay) fetch(ctx context.Context, at string) ([]byte, error) {
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, at, nil)
 	if err != nil {

@@ -1,10 +1,9 @@
-// Package oauthrelay passes on what OAuth clients ask of the server behind the proxy.
+// Package oauthrelay forwards the requests of OAuth clients to the server behind the proxy.
 //
-// A client that is refused with 401 looks for the server's metadata at the origin of the
-// URL that it knows, which is ours. A [Relay] asks the server in its place: for metadata at
-// the well-known paths, and for the endpoints of a server that is its own authorization
-// server. Requests and answers pass byte for byte; nothing is kept but the paths of those
-// endpoints (learn.go). No credential of ours goes along. See
+// A client that is refused with 401 looks for the server's metadata at the origin of the URL that it knows, which is
+// the proxy's. A [Relay] requests from the server instead: the metadata at the well-known paths, and the endpoints of
+// a server that is its own authorization server. Requests and answers pass byte for byte; nothing is kept but the
+// paths of those endpoints (learn.go). No credential of dragoman's is added. See
 // https://modelcontextprotocol.io/specification/2025-11-25/basic/authorization.
 package oauthrelay
 
@@ -43,10 +42,10 @@ const (
 // valid.
 type Config struct {
 	Server    *url.URL // the server's MCP endpoint
-	Path      string   // of our MCP endpoint
+	Path      string   // path of dragoman's MCP endpoint
 	Metadata  bool     // only metadata is relayed, no endpoint
 	Paths     []string // further paths; one that ends in * stands for all that begin so
-	Forwarded bool     // the server is told of the client by X-Forwarded-Host, -Proto and -For
+	Forwarded bool     // sends X-Forwarded-Host, -Proto and -For about the client
 
 	TLS         *tls.Config                      // for the server; nil for the system's way
 	Proxy       func(*url.URL) (*url.URL, error) // nil for none
@@ -105,7 +104,7 @@ func (r *Relay) Serves(ctx context.Context, base, path string) bool {
 	return r.endpoints(ctx).has(base, path)
 }
 
-// isPlain reports whether every reader understands a path alike.
+// isPlain reports whether every reader interprets a path in the same way.
 func isPlain(path string) bool {
 	low := strings.ToLower(path)
 	for _, odd := range [...]string{"//", "\\", ";", "%2e", "%2f", "%5c"} {
@@ -133,9 +132,8 @@ const (
 	openID    = wellKnown + "openid-configuration"
 )
 
-// metadata are the well-known names at the root, each of which may be followed by the path
-// of what is described: https://www.rfc-editor.org/rfc/rfc9728#section-3.1,
-// https://www.rfc-editor.org/rfc/rfc8414#section-3.1.
+// metadata has the well-known names at the root. The path of what is described may follow each of them:
+// https://www.rfc-editor.org/rfc/rfc9728#section-3.1, https://www.rfc-editor.org/rfc/rfc8414#section-3.1.
 var metadata = [...]string{wellKnown + "oauth-protected-resource", wellKnown + "oauth-authorization-server", openID}
 
 // IsMetadata reports whether OAuth clients look for metadata at a path.
@@ -144,8 +142,8 @@ func IsMetadata(path string) bool {
 	return ok
 }
 
-// described is what the metadata at a path describes, "" for the origin as a whole, and the
-// path of the metadata of something else.
+// described returns what the metadata at a path describes, "" for the origin as a whole, and a function that returns
+// the path of the metadata of something else.
 func described(path string) (what string, of func(what string) string, ok bool) {
 	for _, name := range metadata {
 		if rest, found := strings.CutPrefix(path, name); found && (rest == "" || rest[0] == '/') {
@@ -183,7 +181,7 @@ func (r *Relay) Serve(req *downstream.Request, resp *downstream.Response) error 
 	}
 	took := int64(1)
 	defer func() {
-		if resp.Done == nil { // else the answer is there until it was written
+		if resp.Done == nil { // otherwise the answer is in memory until it was written
 			r.room.Release(took)
 		}
 	}()
@@ -213,23 +211,23 @@ func (r *Relay) Serve(req *downstream.Request, resp *downstream.Response) error 
 	return err
 }
 
-// full refuses a request for which there is no room.
+// full refuses a request because there is no room for it.
 func full(resp *downstream.Response) {
 	Say(resp, http.StatusServiceUnavailable, "too many requests are relayed; try again", mcp.Header{Name: "Retry-After", Value: "1"})
 }
 
-// Say answers in plain text: an OAuth client can read no JSON-RPC.
+// Say answers in plain text, because an OAuth client cannot read JSON-RPC.
 func Say(resp *downstream.Response, status int, text string, more ...mcp.Header) {
 	resp.Status, resp.Body = status, []byte(text+"\n")
 	resp.Header = append([]mcp.Header{{Name: "Content-Type", Value: "text/plain; charset=utf-8"}}, more...)
 }
 
-// requestHeaders are those of the client's that the server gets.
+// requestHeaders are the client's headers that are forwarded to the server.
 var requestHeaders = [...]string{"Accept", "Content-Type", "Authorization", "MCP-Protocol-Version", "Cookie", "User-Agent", "DPoP", "Origin",
 	"Access-Control-Request-Method", "Access-Control-Request-Headers"}
 
-// dropped are headers of the server's that are about its connection with us, or that our own
-// side writes.
+// dropped are the server's headers that are not forwarded: they are about its connection with dragoman, or dragoman's
+// HTTP server writes its own.
 var dropped = map[string]bool{"Connection": true, "Keep-Alive": true, "Proxy-Connection": true, "Te": true, "Trailer": true,
 	"Transfer-Encoding": true, "Upgrade": true, "Content-Length": true, "Date": true, "Alt-Svc": true}
 
@@ -238,21 +236,21 @@ var (
 	errFull     = errors.New("no room for a large answer")
 )
 
-// An answer is the server's.
+// An answer is the server's response.
 type answer struct {
 	status int
 	header http.Header
 	body   []byte
 }
 
-// ask makes one request to the server's origin. took is how many MiB the relay holds for it.
+// ask sends one request to the server's origin. took is how many MiB of room the request holds.
 func (r *Relay) ask(ctx context.Context, req *downstream.Request, path, query string, most int, took *int64) (*answer, error) {
 	out, err := http.NewRequestWithContext(ctx, req.Method, r.Server.Scheme+"://"+r.Server.Host+path, bytes.NewReader(req.Body))
 	if err != nil {
 		return nil, err
 	}
 	out.URL.RawQuery = query
-	out.Header["User-Agent"] = nil // else it has that of net/http
+	out.Header["User-Agent"] = nil // otherwise net/http sends its own
 	for _, name := range requestHeaders {
 		if value := req.Header(name); value != "" {
 			out.Header.Set(name, value)
@@ -291,16 +289,16 @@ func (r *Relay) ask(ctx context.Context, req *downstream.Request, path, query st
 	return &answer{res.StatusCode, res.Header, body}, nil
 }
 
-// A MismatchError says that clients will refuse the metadata that was passed on: its resource
-// is not the URL by which they know the server.
+// A MismatchError says that clients will refuse the metadata that was forwarded: its resource is not the URL by which
+// they know the server.
 type MismatchError struct{ Resource, Known string }
 
 func (e *MismatchError) Error() string {
 	return fmt.Sprintf("the server calls itself %s, clients come by %s: set the server's public URL to %s", e.Resource, e.Known, e.Known)
 }
 
-// compare is a *MismatchError where clients of a URL will not take the metadata of a protected
-// resource for that of the URL.
+// compare returns a *MismatchError if the metadata is that of a protected resource and clients that use the URL known
+// will refuse it.
 func (a *answer) compare(path, known string) error {
 	var said resourceMetadata
 	if a.status == http.StatusOK && strings.HasPrefix(path, metadata[0]) && json.Unmarshal(a.body, &said) == nil && said.Resource != "" && !Covers(said.Resource, known) {
@@ -311,8 +309,8 @@ func (a *answer) compare(path, known string) error {
 
 const allowOrigin = "Access-Control-Allow-Origin"
 
-// write makes a the response. Metadata is public: where the server says nothing about which
-// pages may read it, all may (https://www.rfc-editor.org/rfc/rfc9728#section-3.1).
+// write copies a to the response. Metadata is public: if the server does not say which pages may read it, all may
+// (https://www.rfc-editor.org/rfc/rfc9728#section-3.1).
 func (a *answer) write(req *downstream.Request, resp *downstream.Response, isMetadata bool) {
 	resp.Status, resp.Body = a.status, a.body
 	if isMetadata && req.Header("Origin") != "" && a.header.Get(allowOrigin) == "" {

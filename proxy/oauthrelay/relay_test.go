@@ -19,14 +19,14 @@ import (
 	"github.com/dragoman-proxy/dragoman/proxy/mcp"
 )
 
-// A page is what the server has at a path.
+// A page is the server's answer at a path.
 type page struct {
 	status int
 	header http.Header
 	body   string
 }
 
-// web is a server with pages, which counts what it is asked.
+// web is a server with pages that counts the requests.
 type web struct {
 	*httptest.Server
 	pages map[string]page
@@ -61,7 +61,7 @@ func newWeb(t *testing.T, pages map[string]page) *web {
 	return w
 }
 
-// relay is a Relay for the server's endpoint at /server/mcp, which is ours at /mcp.
+// relay returns a Relay for the server's endpoint /server/mcp, which clients reach at /mcp.
 func (w *web) relay(t *testing.T, change ...func(*Config)) *Relay {
 	at, err := url.Parse(w.URL + "/server/mcp")
 	if err != nil {
@@ -76,7 +76,7 @@ func (w *web) relay(t *testing.T, change ...func(*Config)) *Relay {
 	return r
 }
 
-// base is what clients know us by.
+// base is the address by which clients know the proxy.
 const base = "http://us.example"
 
 func ask(t *testing.T, r *Relay, method, path string, header map[string]string, body string) (*downstream.Response, error) {
@@ -131,7 +131,8 @@ func TestMetadataPassesByteForByte(t *testing.T) {
 	}
 }
 
-// TestMetadataOfTheServersOwnPath: it knows its endpoint by another path than clients do.
+// TestMetadataOfTheServersOwnPath has a server whose own path of the endpoint differs from the
+// one that clients use.
 func TestMetadataOfTheServersOwnPath(t *testing.T) {
 	w := newWeb(t, map[string]page{
 		"/.well-known/oauth-protected-resource/server/mcp": {200, nil, "prm"},
@@ -214,7 +215,7 @@ func TestEndpointsOfServersWithoutMetadata(t *testing.T) {
 	}
 }
 
-// TestIssuersWithAPath have their metadata at one of three places.
+// TestIssuersWithAPath checks the three places at which such an issuer may have its metadata.
 func TestIssuersWithAPath(t *testing.T) {
 	for _, at := range []string{"/.well-known/oauth-authorization-server/tenant", "/.well-known/openid-configuration/tenant", "/tenant/.well-known/openid-configuration"} {
 		w := newWeb(t, map[string]page{
@@ -227,7 +228,7 @@ func TestIssuersWithAPath(t *testing.T) {
 	}
 }
 
-// TestTokensPassWithTheirHeaders, and nothing of ours goes along.
+// TestTokensPassWithTheirHeaders checks also that dragoman adds no credential of its own.
 func TestTokensPassWithTheirHeaders(t *testing.T) {
 	w := newWeb(t, map[string]page{"/token": {401, http.Header{"Www-Authenticate": {`Basic realm="a"`, `DPoP error="use_dpop_nonce"`}, "Dpop-Nonce": {"n"}, "Set-Cookie": {"a=1; Path=/", "b=2"}}, `{"error":"invalid_client"}`},
 		"/authorize": {302, http.Header{"Location": {"http://us.example/login?x=1"}}, ""}})
@@ -315,8 +316,8 @@ type transport func(*http.Request) (*http.Response, error)
 
 func (f transport) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
 
-// TestEndpointsAreLearntAnew after a while, by one request for all that wait; while the server
-// is away, those that were known stay.
+// TestEndpointsAreLearntAnew checks that this happens after a while, with one request for all
+// that wait, and that the known endpoints stay while the server is away.
 func TestEndpointsAreLearntAnew(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		at, _ := url.Parse("http://server.example/mcp")

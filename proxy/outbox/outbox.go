@@ -1,8 +1,8 @@
 // Package outbox holds messages for a client until it fetches them.
 //
-// A call that is parked while the user answers a question goes on where no request of its
-// client waits. An [Outbox] has what the call brings for one such request; [Kept] is what it
-// brings between two requests.
+// A call that waits for a user's answer goes on although no request of its client waits for it.
+// An [Outbox] holds the messages of the call for one request of the client; [Kept] holds those
+// that come between two requests.
 package outbox
 
 import (
@@ -15,16 +15,16 @@ import (
 	"github.com/dragoman-proxy/dragoman/translate/wire"
 )
 
-// An Outbox has messages for one request of a client, the last of which is the answer. What
-// the client has not fetched is bounded: progress and log messages go, the oldest first,
-// where the sender cannot wait.
+// An Outbox holds messages for one request of a client; the last of them is the answer. It is
+// bounded: if the client does not fetch them and the sender cannot wait, the oldest messages
+// are dropped.
 type Outbox struct {
-	signal  chan struct{}
-	fetched chan struct{} // something was
+	signal  chan struct{} // a message was put, or the outbox was closed
+	fetched chan struct{} // a message was fetched, or the outbox was closed
 
 	mu     sync.Mutex
 	queue  []Message
-	bytes  int // of it
+	bytes  int // size of queue
 	closed bool
 	left   func() // called once when the client leaves before the answer; may be nil
 }
@@ -33,15 +33,15 @@ type Outbox struct {
 type Message struct {
 	Body   []byte
 	Last   bool
-	Status int // of HTTP, of the last one
+	Status int // HTTP status, of the last message
 	Header []mcp.Header
 
-	progress bool // it says how far things have come
-	Unbegun  bool // the last one is an error, of a server that does not know the session
+	progress bool // it is a progress notification
+	Unbegun  bool // the last message is an error: the server does not know the session
 }
 
-// How much waits between two looks of the client; and how many log messages between
-// two rounds of questions, when there is no caller to look.
+// How many messages and bytes wait until the client fetches them; and how many log messages
+// wait between two rounds of questions, when no request of the client is open.
 const (
 	maxMessages = 256
 	maxBytes    = 1 << 20
@@ -53,15 +53,15 @@ func New() *Outbox {
 	return &Outbox{signal: make(chan struct{}, 1), fetched: make(chan struct{}, 1)}
 }
 
-// OnLeave has left called once, when the client leaves before the answer.
+// OnLeave sets a function that is called once if the client leaves before the answer.
 func (b *Outbox) OnLeave(left func()) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.left = left
 }
 
-// Put adds a message, and reports whether the client may still fetch it. No message comes
-// behind the last one.
+// Put adds a message, and reports whether the client may still fetch it. It adds nothing after
+// the last message.
 func (b *Outbox) Put(l Message) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -83,7 +83,7 @@ func (b *Outbox) Put(l Message) bool {
 	return true
 }
 
-// full is called with b.mu held.
+// full reports whether the queue exceeds its bounds. Called with b.mu held.
 func (b *Outbox) full() bool { return len(b.queue) > maxMessages || b.bytes > maxBytes }
 
 // Crowded reports whether the queue is more than half full, so that the sender should wait with
@@ -94,7 +94,8 @@ func (b *Outbox) Crowded() bool {
 	return !b.closed && (len(b.queue) > maxMessages/2 || b.bytes > maxBytes/2) && !b.queue[len(b.queue)-1].Last
 }
 
-// AwaitRoom waits until the client has fetched most of what there is, or left.
+// AwaitRoom waits until the client has fetched most of the queue or has left, or until ctx
+// ends.
 func (b *Outbox) AwaitRoom(ctx context.Context) {
 	for b.Crowded() {
 		select {
@@ -105,7 +106,7 @@ func (b *Outbox) AwaitRoom(ctx context.Context) {
 	}
 }
 
-// wakeWriter says that something was fetched, or nothing more will be.
+// wakeWriter wakes AwaitRoom: a message was fetched, or none will be any more.
 func (b *Outbox) wakeWriter() {
 	select {
 	case b.fetched <- struct{}{}:
@@ -113,7 +114,7 @@ func (b *Outbox) wakeWriter() {
 	}
 }
 
-// Next waits for a message. The error says that the client has left.
+// Next waits for a message. The error says that the client has left, or is the cause of ctx.
 func (b *Outbox) Next(ctx context.Context) (l Message, last bool, err error) {
 	for {
 		b.mu.Lock()
@@ -138,7 +139,7 @@ func (b *Outbox) Next(ctx context.Context) (l Message, last bool, err error) {
 	}
 }
 
-// Close says that the client fetches no more.
+// Close notes that the client fetches no more messages.
 func (b *Outbox) Close() {
 	b.mu.Lock()
 	left := b.left
@@ -154,15 +155,15 @@ func (b *Outbox) Close() {
 	}
 }
 
-// Kept is what the server sends while the client is asked something, for the request that
-// brings the answers: the last progress, and the last log messages.
+// Kept holds what the server sends while the client answers a question, for the request that
+// brings the answers: the last progress notification, and the last log messages.
 type Kept struct {
 	messages []Message
-	logs     int // among them
+	logs     int // number of log messages
 	bytes    int
 }
 
-// Put keeps a message of this method.
+// Put stores a message of this method.
 func (k *Kept) Put(l Message, method wire.Method) {
 	if l.progress = method == wire.Progress; l.progress {
 		k.drop(func(at Message) bool { return at.progress })
@@ -175,7 +176,7 @@ func (k *Kept) Put(l Message, method wire.Method) {
 	}
 }
 
-// drop drops the first message that is so.
+// drop removes the first message for which is returns true.
 func (k *Kept) drop(is func(Message) bool) {
 	at := slices.IndexFunc(k.messages, is)
 	if at < 0 {
@@ -188,7 +189,7 @@ func (k *Kept) drop(is func(Message) bool) {
 	k.messages = slices.Delete(k.messages, at, at+1)
 }
 
-// Take takes everything.
+// Take removes and returns all messages.
 func (k *Kept) Take() []Message {
 	list := k.messages
 	*k = Kept{}

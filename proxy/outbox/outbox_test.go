@@ -8,8 +8,9 @@ import (
 	"github.com/dragoman-proxy/dragoman/translate/wire"
 )
 
-// TestWhatIsKeptBetweenRounds: how far things have come, and the last log messages.
-func TestWhatIsKeptBetweenRounds(t *testing.T) {
+// TestMessagesKeptBetweenRounds checks that these are the last progress and the last
+// log messages.
+func TestMessagesKeptBetweenRounds(t *testing.T) {
 	var k Kept
 	for n := range 3 * maxKept {
 		k.Put(Message{Body: fmt.Appendf(nil, "log %d", n)}, wire.LogMessage)

@@ -1,4 +1,5 @@
-// Package principal says on whose behalf a request comes, as much as we are configured to know.
+// Package principal says on whose behalf a request comes, as far as the configuration identifies
+// clients.
 package principal
 
 import (
@@ -28,7 +29,7 @@ func Of(req *downstream.Request, by string) string {
 	return req.Guest + "/" + base64.RawURLEncoding.EncodeToString(sum[:])
 }
 
-// Header is the header that names the principal.
+// Header returns the name of the header that names the principal.
 func Header(by string) string {
 	if h, ok := strings.CutPrefix(by, "header:"); ok {
 		return h
@@ -36,7 +37,7 @@ func Header(by string) string {
 	return "Authorization"
 }
 
-// maxClaims is how large the claims of a token may be that we look into.
+// maxClaims is the greatest size of a token's claims that are read, in bytes.
 const maxClaims = 8 << 10
 
 // User returns the identity that may answer a question the server asks during a request of principal
@@ -57,8 +58,8 @@ func User(req *downstream.Request, by, who string) string {
 	return "claims " + string(sum[:])
 }
 
-// claimed is a text for the values of these claims in a bearer token. It is false for a
-// token that has not all of them, once each and as text.
+// claimed returns a text that stands for the values of these claims in a bearer token. It returns
+// false unless the token has each of them once and as a string.
 func claimed(authorization string, names []string) (string, bool) {
 	claims, ok := readClaims(authorization)
 	if !ok {
@@ -86,8 +87,8 @@ func claimed(authorization string, names []string) (string, bool) {
 	return string(sum[:]), true
 }
 
-// readClaims are the claims of a bearer token that is a signed JWT, see
-// https://www.rfc-editor.org/rfc/rfc7519#section-3. Nothing says that they are true.
+// readClaims returns the claims of a bearer token that is a signed JWT, see
+// https://www.rfc-editor.org/rfc/rfc7519#section-3. It does not verify them.
 func readClaims(authorization string) (claims string, ok bool) {
 	scheme, token, ok := strings.Cut(authorization, " ")
 	if !ok || !strings.EqualFold(scheme, "Bearer") {

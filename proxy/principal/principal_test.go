@@ -12,7 +12,7 @@ import (
 	"github.com/dragoman-proxy/dragoman/proxy/downstream"
 )
 
-// jwt is a token of these claims. Its signature is what we never look at.
+// jwt returns a token with these claims. Its signature is never verified.
 func jwt(claims, signature string) string {
 	b64 := base64.RawURLEncoding.EncodeToString
 	return "Bearer " + b64([]byte(`{"alg":"RS256"}`)) + "." + b64([]byte(claims)) + "." + b64([]byte(signature))
@@ -31,8 +31,8 @@ func userBy(guest, authorization, by string) string {
 	return User(req, by, Of(req, by))
 }
 
-// TestTokensOfOneUser: who has the same claims is the same user by any token, and
-// another principal all the same.
+// TestTokensOfOneUser checks that two tokens with the same claims are of the same user,
+// and still two principals.
 func TestTokensOfOneUser(t *testing.T) {
 	const by = "claim:iss+sub"
 	one := jwt(adaClaims, "1")
@@ -51,9 +51,9 @@ func TestTokensOfOneUser(t *testing.T) {
 	}
 }
 
-// TestTokensThatNameNobody: who does not say who it is, once and plainly, has nothing in
-// common with anybody, also not with one whose token says the same.
-func TestTokensThatNameNobody(t *testing.T) {
+// TestTokensWithoutAUser checks that a token that does not have each claim once and as a
+// string is of no user, not even that of another such token.
+func TestTokensWithoutAUser(t *testing.T) {
 	long := jwt(fmt.Sprintf(`{"iss":"https://a","sub":"ada","x":"%s"}`, strings.Repeat("x", maxClaims)), "")
 	if _, ok := readClaims(long); ok {
 		t.Error("claims of any size are looked into")
@@ -84,7 +84,7 @@ func TestTokensThatNameNobody(t *testing.T) {
 	}
 }
 
-// TestNoTwoUsersAreOne: whatever is in their claims, and whoever let them in.
+// TestNoTwoUsersAreOne checks this for any claims and any token of the listener.
 func TestNoTwoUsersAreOne(t *testing.T) {
 	type identity struct{ guest, iss, sub string }
 	text := rapid.OneOf(rapid.StringMatching(`[a":,\\]{1,4}`), rapid.StringN(1, 6, -1))
@@ -105,8 +105,8 @@ func TestNoTwoUsersAreOne(t *testing.T) {
 	})
 }
 
-// TestPrincipals: neither what the server knows a client by makes two of them one,
-// nor what the listener does.
+// TestPrincipals checks that clients which differ in their header or in their token of
+// the listener are different principals.
 func TestPrincipals(t *testing.T) {
 	seen := map[string]bool{}
 	for _, guest := range []string{"", "a", "b"} {

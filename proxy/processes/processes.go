@@ -1,5 +1,5 @@
-// Package processes bounds how many processes run for the clients of a server, and how
-// many of them run for one client while others want some.
+// Package processes bounds how many processes run for the clients of a server, and how many of them
+// run for one client while others need some.
 package processes
 
 import (
@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// ErrFull says that there is no place for another process.
+// ErrFull says that there is no room for another process.
 var ErrFull = errors.New("as many processes run as session.max_processes allows")
 
 // patience is how long Take waits for a process that is about to end.
@@ -22,10 +22,10 @@ type Limit struct {
 
 	mu      sync.Mutex
 	running map[*Place]struct{}
-	of      map[string]int // by client
-	ending  int            // of running
-	queue   []*waiting     // in the order in which they came
-	promise int            // places that sessions have been ended for, and are not free yet
+	of      map[string]int // number of processes by client
+	ending  int            // how many of running are about to end
+	queue   []*waiting     // in the order of arrival
+	promise int            // ended sessions whose processes were not asked to end yet
 }
 
 // Place is what one process takes until it has ended.
@@ -89,7 +89,7 @@ func (l *Limit) Take(ctx context.Context) (*Place, error) {
 	}
 }
 
-// makeRoom has a session end in favour of a client.
+// makeRoom ends a session to free a place for a client, and reports whether there was one.
 func (l *Limit) makeRoom(client string) bool {
 	share := max(1, l.max()/4)
 	l.mu.Lock()
@@ -107,7 +107,7 @@ func (l *Limit) makeRoom(client string) bool {
 	return l.yield(func(other string) bool { return other == client })
 }
 
-// leave takes w out of the queue; a place that it got meanwhile is its own.
+// leave removes w from the queue. If w got a place meanwhile, leave returns it.
 func (l *Limit) leave(w *waiting, why error) (*Place, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -120,7 +120,7 @@ func (l *Limit) leave(w *waiting, why error) (*Place, error) {
 	return <-w.place, nil
 }
 
-// add enters a process. Called with l.mu held.
+// add reserves a place. Called with l.mu held.
 func (l *Limit) add(client string) *Place {
 	p := &Place{limit: l, client: client}
 	l.running[p] = struct{}{}
@@ -128,7 +128,7 @@ func (l *Limit) add(client string) *Place {
 	return p
 }
 
-// Move counts the process for the client behind ctx from now on.
+// Move counts the process for the client in ctx from now on.
 func (p *Place) Move(ctx context.Context) {
 	client, _ := ctx.Value(clientKey{}).(string)
 	l := p.limit
@@ -142,14 +142,14 @@ func (p *Place) Move(ctx context.Context) {
 	l.of[client]++
 }
 
-// uncount takes p out of its client's number. Called with l.mu held.
+// uncount removes p from the number of its client. Called with l.mu held.
 func (l *Limit) uncount(p *Place) {
 	if l.of[p.client]--; l.of[p.client] == 0 {
 		delete(l.of, p.client)
 	}
 }
 
-// Ending says that the process was told to end.
+// Ending notes that the process was asked to end.
 func (p *Place) Ending() {
 	l := p.limit
 	l.mu.Lock()
@@ -182,7 +182,7 @@ func (p *Place) Free() {
 	}
 }
 
-// Running is how many processes there are.
+// Running returns the number of processes.
 func (l *Limit) Running() int {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// sessions are those of a test, each with a process; the longest idle one first.
+// sessions are the sessions of a test, each with a process; the longest idle one first.
 type sessions struct {
 	*Limit
 	idle []*Place
@@ -41,7 +41,7 @@ func (s *sessions) begin(client string) error {
 	return err
 }
 
-// holds expects how many processes clients have.
+// holds checks how many processes each client has.
 func (s *sessions) holds(t *testing.T, want map[string]int) {
 	t.Helper()
 	s.mu.Lock()
@@ -103,7 +103,7 @@ func TestWhatIsBusyDoesNotGiveWay(t *testing.T) {
 	})
 }
 
-// A place that is about to be free is waited for, and nothing else ends for it.
+// Take waits for a place that is about to be free, and no other session ends for it.
 func TestAnEndingProcessIsWaitedFor(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newSessions(2)

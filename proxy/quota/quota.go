@@ -1,26 +1,25 @@
-// Package quota shares out what there is only so much of, such as sessions with a server and calls that wait for their
-// client.
+// Package quota shares out limited resources, such as sessions with a server and calls that wait for their client.
 //
-// No holder may have more of it than what is left for all the others, so that a newcomer finds room while few want all that
-// they can get: the dynamic thresholds of Choudhury and Hahne, "Dynamic Queue Length Thresholds for Shared-Memory Packet
-// Switches" (1998).
+// A holder may not have more than what is left for all the others, so that a newcomer finds room as long as few
+// holders want all that they can get. These are the dynamic thresholds of Choudhury and Hahne, "Dynamic Queue Length
+// Thresholds for Shared-Memory Packet Switches" (1998).
 package quota
 
-// Fair counts what each holder has. The zero value is ready for use. The caller holds the lock of what is shared.
+// Fair counts what each holder has. The zero value is ready for use. Callers hold the lock of what is shared.
 type Fair struct {
 	of    map[string]int // by principal
 	at    map[string]int // by address
 	taken int
 }
 
-// Holder identifies the client that a quota is counted for. Address is set where the client names its
-// own principal, and so could use any number of principals: then the address is counted as well.
+// Holder identifies the client that a quota is counted for. Address is set if the client names its own principal, and
+// so could use any number of principals: then the address is counted as well.
 type Holder struct {
 	Principal string
-	Address   string // "" where the principal is good enough
+	Address   string // "" if the principal alone is counted
 }
 
-// Party is the address alone where the principal may be one of many of the same client.
+// Party returns h without its principal if that may be one of many of the same client, otherwise h.
 func (h Holder) Party() Holder {
 	if h.Address != "" {
 		h.Principal = ""
@@ -28,13 +27,13 @@ func (h Holder) Party() Holder {
 	return h
 }
 
-// HasRoom reports whether a holder may have one more where there are max in all.
+// HasRoom reports whether a holder may have one more. max is the number of all.
 func (s *Fair) HasRoom(who Holder, max int) bool {
 	left := max - s.taken
 	return left > 0 && s.of[who.Principal] <= left && (who.Address == "" || s.at[who.Address] <= left)
 }
 
-// Acquire takes one for a holder where there are max in all; false when the holder has its share.
+// Acquire takes one for a holder. max is the number of all. It returns false if the holder has its share already.
 func (s *Fair) Acquire(who Holder, max int) bool {
 	if !s.HasRoom(who, max) {
 		return false
@@ -50,7 +49,7 @@ func (s *Fair) Acquire(who Holder, max int) bool {
 	return true
 }
 
-// Release gives one back.
+// Release gives one of a holder back.
 func (s *Fair) Release(who Holder) {
 	s.taken--
 	subtract(s.of, who.Principal)

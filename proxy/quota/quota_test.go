@@ -6,8 +6,9 @@ import (
 	"pgregory.net/rapid"
 )
 
-// TestNobodyHasMoreThanIsLeft holds whenever one was taken, whoever takes and gives.
-func TestNobodyHasMoreThanIsLeft(t *testing.T) {
+// TestNoHolderHasMoreThanIsLeft checks this after each Acquire, for any sequence of
+// calls.
+func TestNoHolderHasMoreThanIsLeft(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		var s Fair
 		most := rapid.IntRange(1, 40).Draw(t, "most")

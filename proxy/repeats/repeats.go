@@ -1,5 +1,6 @@
-// Package repeats keeps a log short that would hold the same line many times: the first line
-// of a kind is written at once, later ones are merged into one line for each kind and period.
+// Package repeats shortens a log in which the same line would occur many times: the first
+// line of a kind is written at once, later ones are merged into one line for each kind and
+// period.
 package repeats
 
 import "sync"
@@ -16,7 +17,7 @@ type Set[K comparable, V any] struct {
 
 type sum[V any] struct {
 	of    V
-	times int // beyond the first one
+	times int // number of merged lines
 }
 
 // New returns a set of at most max kinds. It calls write for the first line of a kind, with
@@ -26,8 +27,8 @@ func New[K comparable, V any](max int, write func(kind K, line V, repeated int),
 	return &Set[K, V]{max: max, write: write, merge: merge, kinds: make(map[K]*sum[V])}
 }
 
-// Add writes the line if it is the first of its kind, and merges it otherwise. A kind beyond
-// the bound makes the set write what it has, and begin anew.
+// Add writes the line if it is the first of its kind, and merges it otherwise. If there are
+// too many kinds, the set writes the merged lines and starts anew.
 func (s *Set[K, V]) Add(kind K, line V) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -64,5 +65,5 @@ func (s *Set[K, V]) flush() {
 	}
 }
 
-// Last is a merge that keeps the last line.
+// Last is a merge function that keeps the last line.
 func Last[V any](sum *V, line V) { *sum = line }

@@ -21,9 +21,9 @@ import (
 	"github.com/dragoman-proxy/dragoman/proxy/upstream"
 )
 
-// directory is where the other replicas may be, as we were configured, and which process
-// is where, as they say when asked. Nothing that a client sends has a say in where we
-// connect to.
+// directory knows the addresses at which other replicas may be, which come from the
+// configuration, and which process is at which of them, which the replicas say when
+// asked. Nothing that a client sends decides to which address dragoman connects.
 type directory struct {
 	*Options
 	lookup func(ctx context.Context, host string) ([]netip.Addr, error)
@@ -31,29 +31,29 @@ type directory struct {
 	asking singleflight.Group // by process
 
 	mu     sync.Mutex
-	known  []address // as of the time at, for the entries of listed
+	known  []address // what the entries of listed resolved to at the time at
 	listed []string
 	at     time.Time
-	absent string // of listed, those that were not found
+	absent string // the entries of listed that could not be resolved
 	places map[sealed.ID]place
-	links  map[address]*link // to some of known, and those in use
-	closed bool              // links end with their use
+	links  map[address]*link // to addresses in known, and all that are in use
+	closed bool              // links are closed after their last use
 }
 
 // address is where a replica may listen.
 type address struct {
 	at   string // address:port
-	name string // that a certificate has to be for
+	name string // name that a certificate must be valid for
 }
 
-// place is where a process is; the zero address for one that no process is.
+// place is the address of a process; the zero address if no replica is this process.
 type place struct {
 	address
 	until time.Time
 }
 
-// link is how an address is spoken to. It is closed when no longer known and
-// no longer used.
+// link is a connection to an address. It is closed when the address is no longer known
+// and the link is no longer used.
 type link struct {
 	http *upstream.HTTP
 	uses int
@@ -61,9 +61,9 @@ type link struct {
 
 const (
 	maxPlaces   = 1024             // processes remembered
-	peersAge    = 5 * time.Second  // how long a name's addresses are good for
-	placeAge    = 30 * time.Second // how long a process is where it said
-	absentAge   = 3 * time.Second  // how long one that is nowhere is not looked for again
+	peersAge    = 5 * time.Second  // how long the addresses of a name count as current
+	placeAge    = 30 * time.Second // how long the place of a process counts as current
+	absentAge   = 3 * time.Second  // how long a process that was not found is not looked for again
 	askTimeout  = 3 * time.Second  // for all answers to where a process is
 	peerConnect = 2 * time.Second
 )
@@ -79,7 +79,7 @@ func newDirectory(o *Options) *directory {
 	}
 }
 
-// find returns where a process is, by asking all replicas where that is not known.
+// find returns the address of a process. It asks all replicas if that is not known.
 func (d *directory) find(id sealed.ID) (address, error) {
 	d.mu.Lock()
 	at, ok := d.places[id]
@@ -113,7 +113,8 @@ func (d *directory) note(id sealed.ID, at place) {
 	d.places[id] = at
 }
 
-// ask asks all addresses at once for a process, and takes the first that is it.
+// ask asks all addresses at once for a process, and takes the first one that is this
+// process.
 func (d *directory) ask(id sealed.ID) place {
 	ctx, cancel := context.WithTimeout(context.Background(), askTimeout)
 	defer cancel()
@@ -139,7 +140,7 @@ func (d *directory) ask(id sealed.ID) place {
 	return at
 }
 
-// isAt asks one address for a process. Only one that has our key is believed.
+// isAt asks one address for a process. It only believes a replica that has the key.
 func (d *directory) isAt(ctx context.Context, id sealed.ID, at address) bool {
 	l, err := d.link(at)
 	if err != nil {
@@ -161,7 +162,8 @@ func (d *directory) isAt(ctx context.Context, id sealed.ID, at address) bool {
 	return err == nil && seal.IsPresence(string(bytes.Trim(e.Data, `"`)), box)
 }
 
-// addresses are all that peers may be at, as of a moment ago.
+// addresses returns the addresses at which replicas may be. They may be as old as
+// peersAge.
 func (d *directory) addresses(ctx context.Context) []address {
 	listed := d.Settings().Addresses
 	d.mu.Lock()
@@ -176,7 +178,7 @@ func (d *directory) addresses(ctx context.Context) []address {
 	for _, entry := range listed {
 		host, port, err := net.SplitHostPort(entry)
 		if err != nil {
-			continue // Validate knows better
+			continue // Validate reports this
 		}
 		ips, err := d.resolve(ctx, host)
 		if err != nil {
@@ -213,7 +215,7 @@ func (d *directory) resolve(ctx context.Context, host string) ([]netip.Addr, err
 	return d.lookup(ctx, host)
 }
 
-// link is how an address is spoken to, until unlink.
+// link returns the connection to an address, which the caller gives back with unlink.
 func (d *directory) link(at address) (*link, error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -223,10 +225,10 @@ func (d *directory) link(at address) (*link, error) {
 		cfg := upstream.HTTPConfig{
 			URL:         "http://" + at.at + config.ReplicasPath,
 			DialTimeout: peerConnect,
-			// How long a server may be silent is watched where it is heard.
+			// The replica that reads from the server bounds the server's silence.
 			FirstByteTimeout: quietPeer,
 			IdleTimeout:      quietPeer,
-			MaxMessage:       2 * now.MaxMessage, // translation makes some longer
+			MaxMessage:       2 * now.MaxMessage, // translation can make a message longer
 			Memory:           d.Memory,
 		}
 		if now.Certificate != nil {
@@ -244,7 +246,7 @@ func (d *directory) link(at address) (*link, error) {
 	return l, nil
 }
 
-// quietPeer bounds what can be quiet for a good reason: a call that takes its time.
+// quietPeer bounds a silence that can have a good reason: a call that takes long.
 const quietPeer = 24 * time.Hour
 
 func (d *directory) unlink(at address, l *link) {
@@ -261,8 +263,8 @@ func (d *directory) unlink(at address, l *link) {
 	}
 }
 
-// forget drops what is known of where processes are, and the connections made so far:
-// those in use end with their use.
+// forget drops the known places of processes, and the connections made so far.
+// Connections in use are closed after their last use.
 func (d *directory) forget() {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -286,8 +288,8 @@ func (d *directory) close() {
 	}
 }
 
-// tls accepts a replica that shows the certificate that we show, and else one that
-// is good for the name it was listed by.
+// tls returns a configuration that accepts a replica with the same certificate as this
+// one, or with a certificate that is valid for the name under which it was listed.
 func (d *directory) tls(name string) *tls.Config {
 	verify := func(cs tls.ConnectionState) error {
 		now := d.Settings()

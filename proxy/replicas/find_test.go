@@ -14,7 +14,7 @@ import (
 	"github.com/dragoman-proxy/dragoman/proxy/sealed"
 )
 
-// at are Replicas that are configured with these addresses, which may change.
+// at returns Replicas that are configured with these addresses, which a test may change.
 func at(t *testing.T, addresses ...string) (r *Replicas, now *Settings, logs *observer.ObservedLogs) {
 	t.Helper()
 	core, logs := observer.New(zap.DebugLevel)
@@ -24,7 +24,8 @@ func at(t *testing.T, addresses ...string) (r *Replicas, now *Settings, logs *ob
 	return r, now, logs
 }
 
-// TestNamesAreLookedUp, not at each turn, and not more than so many addresses are taken.
+// TestNamesAreLookedUp checks that names are not looked up each time, and that the
+// number of addresses is bounded.
 func TestNamesAreLookedUp(t *testing.T) {
 	r, _, logs := at(t, "replicas.example:8808", "10.0.0.1:9", "gone.example:1")
 	asked := map[string]int{}
@@ -55,7 +56,8 @@ func TestNamesAreLookedUp(t *testing.T) {
 	}
 }
 
-// TestLinksEndWithTheirAddresses, and not before their last use.
+// TestLinksEndWithTheirAddresses checks that a link in use is closed only after its last
+// use.
 func TestLinksEndWithTheirAddresses(t *testing.T) {
 	r, now, _ := at(t, "127.0.0.1:2")
 	known := r.addresses(context.Background())[0]
@@ -74,7 +76,8 @@ func TestLinksEndWithTheirAddresses(t *testing.T) {
 	}
 }
 
-// TestLinksEndWithTheirUseAfterTheEnd, though their address is a known one.
+// TestLinksEndWithTheirUseAfterTheEnd checks that after Close a link is closed after its
+// use, although its address is known.
 func TestLinksEndWithTheirUseAfterTheEnd(t *testing.T) {
 	r, _, _ := at(t, "127.0.0.1:2")
 	known := r.addresses(context.Background())[0]
@@ -97,7 +100,8 @@ func TestLinksEndWithTheirUseAfterTheEnd(t *testing.T) {
 	}
 }
 
-// TestLinksThatAreForgottenEndWithTheirUse, and the next use makes another one.
+// TestLinksThatAreForgottenEndWithTheirUse checks also that the next use makes another
+// link.
 func TestLinksThatAreForgottenEndWithTheirUse(t *testing.T) {
 	r, _, _ := at(t, "127.0.0.1:2")
 	known := r.addresses(context.Background())[0]
@@ -127,7 +131,7 @@ func TestPlacesAreBounded(t *testing.T) {
 	}
 }
 
-// TestEachSealIsTakenOnce within the time in which it is good.
+// TestEachSealIsTakenOnce checks this for the time in which a seal is valid.
 func TestEachSealIsTakenOnce(t *testing.T) {
 	r, _, _ := at(t)
 	if !r.inbox.once("a") || r.inbox.once("a") || !r.inbox.once("b") {

@@ -24,7 +24,7 @@ import (
 // ErrNotTaken says that no replica has begun to serve a forwarded request.
 var ErrNotTaken = errors.New("no replica took the request")
 
-// errDraining ends standing streams, which would never drain.
+// errDraining ends standing streams, which would not end by themselves during a shutdown.
 var errDraining = errors.New("shutting down")
 
 // Outcome is what became of a forwarded request.
@@ -41,12 +41,13 @@ const (
 type Request struct {
 	*downstream.Request
 	Method string            // POST, GET or DELETE
-	Header []upstream.Header // that the replica that serves it may need
-	Lost   mcp.Cause         // of the call's failure, where its answer is lost
+	Header []upstream.Header // headers that the replica which serves it may need
+	Lost   mcp.Cause         // cause of the call's failure if its answer is lost
 }
 
-// Forward has a process serve a client's request, and answers with what that says. The
-// error is ErrNotTaken where it may be served in another way.
+// Forward sends a client's request to the process that can serve it, and answers with the
+// response of that process. The error is ErrNotTaken if the request may be served in
+// another way.
 func (r *Replicas) Forward(to sealed.ID, req *Request, resp *downstream.Response) error {
 	at, err := r.find(to)
 	if err != nil {
@@ -81,7 +82,7 @@ func (r *Replicas) Forward(to sealed.ID, req *Request, resp *downstream.Response
 	case refused && status.Code == fasthttp.StatusMisdirectedRequest, upstream.NeverSent(err):
 		r.lose(to)
 		r.Count(Lost)
-		return ErrNotTaken // another process is there now, or none
+		return ErrNotTaken // another process is at this address now, or none
 	case errors.Is(err, io.EOF): // the call was cancelled: no answer is owed
 		r.Count(Served)
 		resp.Status = fasthttp.StatusAccepted
@@ -101,7 +102,7 @@ func (r *Replicas) Forward(to sealed.ID, req *Request, resp *downstream.Response
 	return a.loss(err)
 }
 
-// respondStatus is the answer of a replica that is an error, or has no body.
+// respondStatus copies a response that is an error, or has no body.
 func respondStatus(status *upstream.StatusError, resp *downstream.Response) {
 	resp.Status = status.Code
 	for _, h := range status.Header {
@@ -114,7 +115,7 @@ func respondStatus(status *upstream.StatusError, resp *downstream.Response) {
 	}
 }
 
-// answer is what another replica says to a request, handed on as it comes.
+// answer is the response of another replica to a request, forwarded as it comes.
 type answer struct {
 	of   *Replicas
 	link *link
@@ -126,14 +127,14 @@ type answer struct {
 
 	method   string
 	id       []byte       // of the request whose answer the client waits for; nil for none
-	lost     *mcp.Failure // where it does not come
+	lost     *mcp.Failure // failure of the request if its answer is lost
 	first    sse.Event
-	pending  bool // first is to be handed out
-	standing bool // it is the stream of a GET
+	pending  bool // Next has not returned first yet
+	standing bool // this is the stream of a GET
 }
 
-// begin sends the request. For a standing stream it returns when that is granted,
-// else with the first thing that is said.
+// begin sends the request. For a standing stream it returns when the replica has granted
+// the stream, otherwise with the first event.
 func (a *answer) begin(req *downstream.Request, f sealed.Forward) (err error) {
 	ctx, stop := context.WithCancelCause(req.Ctx)
 	a.stop, a.free = stop, func() bool { return true }
@@ -156,22 +157,23 @@ func (a *answer) begin(req *downstream.Request, f sealed.Forward) (err error) {
 	return err
 }
 
-// respond makes the answer what it is at the other replica: one body, or a stream.
+// respond gives the response the same form as at the other replica: one body, or a
+// stream.
 func (a *answer) respond(resp *downstream.Response) {
 	if a.st == nil {
 		resp.Done = a.end
 		return
 	}
 	if st, ok := a.st.(upstream.SessionStream); ok && !a.standing && st.Whole() {
-		resp.Body, resp.Done = a.first.Data, a.end // which lives as long as the stream
+		resp.Body, resp.Done = a.first.Data, a.end // the body is valid until the stream is closed
 		return
 	}
 	a.of.Streams.Add(1)
 	resp.Stream, resp.Done = a, func() { a.of.Streams.Add(-1); a.end() }
 }
 
-// Next is the next thing that the replica says. A call that is lost with it is
-// answered here.
+// Next returns the next event of the replica. If the replica is lost during a call, Next
+// returns an error response for the call.
 func (a *answer) Next() (sse.Event, error) {
 	e, err := a.first, error(nil)
 	if !a.pending {
@@ -180,7 +182,7 @@ func (a *answer) Next() (sse.Event, error) {
 	a.pending = false
 	switch {
 	case a.standing && err != nil:
-		return sse.Event{}, io.EOF // a client that listens comes again
+		return sse.Event{}, io.EOF // a client that listens reconnects
 	case a.id == nil:
 		return e, err
 	case err == nil:
@@ -197,7 +199,8 @@ func (a *answer) Next() (sse.Event, error) {
 	return sse.Event{Data: f.Body()}, nil
 }
 
-// loss is the failure of the client's request when the replica is lost, which it reports.
+// loss returns the failure of the client's request after the replica was lost, and
+// reports the loss.
 func (a *answer) loss(err error) *mcp.Failure {
 	gone := mcp.Fail(mcp.PeerLost, "")
 	gone.Err = fmt.Errorf("replica %s: %w", a.at.at, err)
@@ -206,7 +209,7 @@ func (a *answer) loss(err error) *mcp.Failure {
 	return f.About(a.id)
 }
 
-// Close gives the answer up, which to the other replica is a client that leaves.
+// Close ends the answer. To the other replica, the client has left.
 func (a *answer) Close() error {
 	if a.st != nil {
 		return a.st.Close()
@@ -214,7 +217,7 @@ func (a *answer) Close() error {
 	return nil
 }
 
-// end lets go of everything.
+// end releases everything that the answer holds.
 func (a *answer) end() {
 	a.once.Do(func() {
 		a.free()

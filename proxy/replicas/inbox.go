@@ -13,19 +13,19 @@ import (
 	"github.com/dragoman-proxy/dragoman/proxy/upstream"
 )
 
-// inbox takes in what other replicas forward.
+// inbox accepts the requests that other replicas forward.
 type inbox struct {
 	*Options
 
-	// The seals that were used since then, and in the time before. A seal that is
-	// in neither is too old.
+	// Hashes of the seals that were used since this time, and in the window before it.
+	// A seal that is older is no longer valid.
 	mu           sync.Mutex
 	seen, before map[[sha256.Size]byte]struct{}
 	since        time.Time
 }
 
-// maxSeen bounds how many seals are taken within a window, all of them made with our
-// key.
+// maxSeen bounds how many seals are accepted within a window. All of them were made
+// with our key.
 const maxSeen = 1 << 18
 
 // Open implements [downstream.ReplicasHandler].
@@ -37,14 +37,15 @@ func (b *inbox) Admits(method string, header func(name string) string) bool {
 	return ok
 }
 
-// open is what a seal says, if it is for this process and of this time.
+// open returns the content of a seal, and whether the seal is valid, for this process
+// and recent.
 func (b *inbox) open(method, box string) (sealed.Forward, bool) {
 	f, ok := b.Settings().Sealer.OpenForward(method, box)
 	return f, ok && f.To == b.Self && time.Since(f.At).Abs() <= sealed.ForwardWindow
 }
 
-// Serve implements [downstream.ReplicasHandler]: the request is served as though its
-// client had come here.
+// Serve implements [downstream.ReplicasHandler]: it serves the request as though the
+// client had sent it to this replica.
 func (b *inbox) Serve(req *downstream.Request, resp *downstream.Response) {
 	defer b.Rescue(req, resp)
 	box := req.Header(sealed.ForwardHeader)
@@ -82,7 +83,7 @@ func (b *inbox) Serve(req *downstream.Request, resp *downstream.Response) {
 	}
 }
 
-// once reports whether a seal was not used before.
+// once reports whether a seal is used for the first time.
 func (b *inbox) once(box string) bool {
 	sum := sha256.Sum256([]byte(box))
 	b.mu.Lock()

@@ -1,5 +1,5 @@
-// Package replicas hands requests to the process that can serve them, where several have
-// the same key and a client comes to any of them.
+// Package replicas forwards requests to the process that can serve them, if several processes have the
+// same key and a client may reach any of them.
 //
 //		request ─► Forward: find the process ─► its inbox ─► the Handler there ─► answer, as it comes
 //
@@ -9,8 +9,8 @@
 //	  - inbox.go takes such a request in, once, and has it served as though its client had come
 //	    here.
 //
-// Only replicas with the key are trusted: requests and answers between them are sealed. The
-// package knows no session and no era; who calls it says which process shall serve what.
+// Only replicas with the key are trusted: requests and answers between them are sealed. The package
+// does not know sessions or eras: its caller says which process is to serve a request.
 package replicas
 
 import (
@@ -27,21 +27,21 @@ import (
 	"github.com/dragoman-proxy/dragoman/proxy/sealed"
 )
 
-// Settings are those of the configuration that counts now.
+// Settings are the part of the current configuration that replicas need.
 type Settings struct {
 	Addresses   []string // of replicas, host:port
 	Sealer      *sealed.Sealer
 	MaxMessage  int              // bytes
-	Certificate *tls.Certificate // that we show; nil for none
-	Roots       *x509.CertPool   // that vouch for another one; nil for the system's
+	Certificate *tls.Certificate // the certificate of this replica; nil for none
+	Roots       *x509.CertPool   // verify other certificates; nil for the system's roots
 }
 
-// Options are the process that Replicas are of.
+// Options describe the process that Replicas belong to.
 type Options struct {
 	Self     sealed.ID
 	Settings func() Settings
 	Handler  downstream.Handler                              // serves what others forward
-	Rescue   func(*downstream.Request, *downstream.Response) // is deferred around it, and recovers
+	Rescue   func(*downstream.Request, *downstream.Response) // is deferred around Handler, and recovers
 	Memory   *large.Memory
 	Streams  *atomic.Int64 // counts the event streams that clients have
 	Draining context.Context
@@ -49,10 +49,10 @@ type Options struct {
 
 	Count       func(Outcome)
 	Unreachable func(error)
-	Report      func(f *mcp.Failure, method string) (cause string) // of a call whose answer is lost
+	Report      func(f *mcp.Failure, method string) (cause string) // reports the failure of a call whose answer is lost
 }
 
-// configured reports whether there may be others.
+// configured reports whether there may be other replicas.
 func (o *Options) configured() bool { return len(o.Settings().Addresses) > 0 }
 
 // Replicas forwards requests to the other processes that have the same key, and serves those that they
@@ -65,15 +65,15 @@ type Replicas struct {
 // New returns Replicas that know no address of another process yet. The caller must Close it.
 func New(o Options) *Replicas { return &Replicas{newDirectory(&o), &inbox{Options: &o}} }
 
-// Configured reports whether there may be others.
+// Configured reports whether there may be other replicas.
 func (r *Replicas) Configured() bool { return r.configured() }
 
-// Inbox takes in what others forward.
+// Inbox returns the handler of the requests that other replicas forward.
 func (r *Replicas) Inbox() downstream.ReplicasHandler { return r.inbox }
 
 // Forget discards all known addresses of replicas, as after a change of settings. Each replica has to
 // be found again.
 func (r *Replicas) Forget() { r.forget() }
 
-// Close closes the connections to others, those in use when that ends.
+// Close closes the connections to other replicas; those in use are closed after their last use.
 func (r *Replicas) Close() { r.close() }

@@ -1,9 +1,9 @@
 // Package requests holds the open requests of one direction of a session.
 //
-// A [Request] is open until its answer, its cancellation or the end of the session. A
-// [Table] has them by their ids, as [wire.AppendIDKey] writes them: ids that are equal are
-// written in several ways. On a pipe an id is unique while it is open; over HTTP clients
-// use one on several POSTs, and the newest counts.
+// A [Request] is open until it is answered or cancelled, or until the session ends. A [Table] finds
+// requests by their ids in the form of [wire.AppendIDKey], because equal ids can be written in
+// several ways. On a pipe an id is unique while it is open. Over HTTP clients use one id on several
+// POSTs, and the newest request counts.
 package requests
 
 import (
@@ -33,8 +33,8 @@ type Request[T More] struct {
 	ID     string // as it stands in the message
 	Key    string // equal for equal ids, see wire.AppendIDKey
 	Method wire.Method
-	Note   []byte // what translating the answer needs of the request
-	As     []byte // the id that the other side knows it by; nil for ID
+	Note   []byte // what the translation of the answer needs of the request
+	As     []byte // the id by which the other side knows the request; nil if that is ID
 	Began  time.Time
 	More   T
 
@@ -46,18 +46,18 @@ type Request[T More] struct {
 	// Cancelled says that no answer is owed any more.
 	Cancelled atomic.Bool
 
-	older *Request[T] // with the same id, on transports that allow it
+	older *Request[T] // an older request with the same id, on transports that allow it
 }
 
-// New is a request with the given id, which began at that time. It keeps a clone of the id.
+// New returns a request with the given id, which began at that time. It keeps a clone of the id.
 func New[T More](id []byte, m wire.Method, began time.Time) *Request[T] {
 	both := wire.AppendIDKey(append(make([]byte, 0, 2*len(id)+8), id...), id)
-	text := unsafe.String(unsafe.SliceData(both), len(both)) // nothing else writes there
+	text := unsafe.String(unsafe.SliceData(both), len(both)) // no other code writes to both
 	return &Request[T]{ID: text[:len(id)], Key: text[len(id):], Method: m, Began: began}
 }
 
-// Keep clones the note that a translator handed back with the request; one of more than
-// wire.MaxNote bytes is an error.
+// Keep clones the note that a translator returned with the request. A note of more than wire.MaxNote
+// bytes is an error.
 func (c *Request[T]) Keep(note []byte) error {
 	if len(note) > wire.MaxNote {
 		return errors.New("note is too long")
@@ -69,8 +69,8 @@ func (c *Request[T]) Keep(note []byte) error {
 // A Table has the open requests of one direction of a session. It is safe for concurrent
 // use.
 type Table[T More] struct {
-	Max    int  // of open requests; it may change before the first one
-	Unique bool // two requests of one id cannot be told apart here: one pipe
+	Max    int  // greatest number of open requests; may be changed before the first one
+	Unique bool // a second request with an open id is an error, as on a pipe
 
 	mu    sync.Mutex
 	byKey map[string]*Request[T]
@@ -78,12 +78,12 @@ type Table[T More] struct {
 	empty chan struct{} // closed when the last one ends; nil before Idle is called
 }
 
-// NewTable is an empty one.
+// NewTable returns an empty table.
 func NewTable[T More](max int) *Table[T] {
 	return &Table[T]{Max: max, byKey: make(map[string]*Request[T])}
 }
 
-// Add enters c, or says why not: ErrTooMany, ErrDuplicate.
+// Add enters c. The error is ErrTooMany or ErrDuplicate.
 func (t *Table[T]) Add(c *Request[T]) error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -99,10 +99,11 @@ func (t *Table[T]) Add(c *Request[T]) error {
 	return nil
 }
 
-// Abandon keeps c open for an answer on another stream, as long as there is room.
+// Abandon keeps c open for an answer on another stream, until its room is needed.
 func (t *Table[T]) Abandon(c *Request[T]) { c.Abandoned.Store(true) }
 
-// evict makes room by ending the oldest abandoned request. Called with t.mu held.
+// evict ends the oldest abandoned request to make room, and reports whether there was one. Called
+// with t.mu held.
 func (t *Table[T]) evict() bool {
 	var oldest *Request[T]
 	for _, c := range t.byKey {
@@ -115,7 +116,7 @@ func (t *Table[T]) evict() bool {
 	return oldest != nil && t.unlink(oldest)
 }
 
-// Take ends the newest request of an id and returns it; nil when there is none.
+// Take ends and returns the newest request with an id, or returns nil if there is none.
 func (t *Table[T]) Take(key []byte) *Request[T] {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -126,8 +127,8 @@ func (t *Table[T]) Take(key []byte) *Request[T] {
 	return c
 }
 
-// Annotate keeps a clone of note with the newest request of an id; false when there
-// is no such request or the note is too long.
+// Annotate keeps a clone of note with the newest request with an id. It returns false if there is no
+// such request or the note is too long.
 func (t *Table[T]) Annotate(key, note []byte) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -135,8 +136,8 @@ func (t *Table[T]) Annotate(key, note []byte) bool {
 	return c != nil && c.Keep(note) == nil
 }
 
-// Change calls do with the newest request of an id, which nothing else changes meanwhile;
-// false when there is no such request.
+// Change calls do with the newest request with an id, which no other goroutine changes meanwhile. It
+// returns false if there is no such request.
 func (t *Table[T]) Change(key []byte, do func(*Request[T])) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -154,7 +155,7 @@ func (t *Table[T]) End(c *Request[T]) bool {
 	return t.unlink(c)
 }
 
-// unlink is called with t.mu held.
+// unlink removes c and reports whether it was open. Called with t.mu held.
 func (t *Table[T]) unlink(c *Request[T]) bool {
 	at := t.byKey[c.Key]
 	switch {
@@ -186,8 +187,8 @@ func (t *Table[T]) None() bool {
 	return t.count == 0
 }
 
-// Overdue ends the requests for which left is no longer positive, and returns them;
-// and the shortest time that is left to another, 0 when there is none.
+// Overdue ends and returns the requests for which left is not positive. next is the shortest time
+// that is left to another request, 0 if there is none.
 func (t *Table[T]) Overdue(left func(*Request[T]) time.Duration) (late []*Request[T], next time.Duration) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -207,14 +208,15 @@ func (t *Table[T]) Overdue(left func(*Request[T]) time.Duration) (late []*Reques
 	return late, next
 }
 
-// Newest is the newest request of an id, which stays open; nil when there is none.
+// Newest returns the newest request with an id, which stays open, or nil if there is none.
 func (t *Table[T]) Newest(key []byte) *Request[T] {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return t.byKey[string(key)]
 }
 
-// Cancel ends the newest request of an id without an answer, and returns it; nil when there is none.
+// Cancel ends the newest request with an id without an answer and returns it, or returns nil if there
+// is none.
 func (t *Table[T]) Cancel(key []byte) *Request[T] {
 	if c := t.Newest(key); c != nil && t.CancelThis(c) {
 		return c
@@ -222,7 +224,7 @@ func (t *Table[T]) Cancel(key []byte) *Request[T] {
 	return nil
 }
 
-// CancelThis ends a request without an answer. It is false where that has ended already.
+// CancelThis ends a request without an answer. It returns false if the request has ended already.
 func (t *Table[T]) CancelThis(c *Request[T]) bool {
 	if !t.End(c) {
 		return false
@@ -249,7 +251,7 @@ func (t *Table[T]) Reopen(c *Request[T], stop context.CancelCauseFunc) bool {
 	return true
 }
 
-// holds is called with t.mu held.
+// holds reports whether c is open. Called with t.mu held.
 func (t *Table[T]) holds(c *Request[T]) bool {
 	at := t.byKey[c.Key]
 	for at != nil && at != c {
@@ -279,7 +281,7 @@ func (t *Table[T]) List() []*Request[T] {
 	return t.all()
 }
 
-// all is called with t.mu held.
+// all returns all requests. Called with t.mu held.
 func (t *Table[T]) all() []*Request[T] {
 	all := make([]*Request[T], 0, t.count)
 	for _, c := range t.byKey {

@@ -13,7 +13,7 @@ import (
 	"github.com/dragoman-proxy/dragoman/translate/wire"
 )
 
-// told counts the cancellations that it hears of.
+// told counts the cancellations.
 type told struct{ times *int }
 
 func (m told) Cancelled() { *m.times++ }
@@ -24,7 +24,7 @@ func request(id string) *Request[told] {
 	return c
 }
 
-// TestIDsThatAreEqualAreOne, however they are written.
+// TestIDsThatAreEqualAreOne checks ids that are written in several ways.
 func TestIDsThatAreEqualAreOne(t *testing.T) {
 	table := NewTable[told](9)
 	c := request(`"a\u0062"`)
@@ -62,7 +62,7 @@ func TestAddHasItsReasons(t *testing.T) {
 	}
 }
 
-// TestCancel ends a wait, or tells what is kept with the request, once.
+// TestCancel checks that a cancellation ends the wait, or calls More.Cancelled, once.
 func TestCancel(t *testing.T) {
 	table := NewTable[told](9)
 	waiting, other := request("1"), request("2")
@@ -123,7 +123,7 @@ func TestOverdueEndsWhatHasNoTimeLeft(t *testing.T) {
 	}
 }
 
-// TestAnyOrder holds a table against a list, newest last.
+// TestAnyOrder compares a table with a list, newest last.
 func TestAnyOrder(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		table := NewTable[told](5)

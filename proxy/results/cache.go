@@ -1,6 +1,6 @@
-// Package results keeps lists and resources that a server has sent, and gives them
-// again. A [Cache] belongs to one server; an [Enquiry] is one request on its way
-// through it, to what is kept, to another's answer, or to the server.
+// Package results caches lists and resources that a server has sent. A [Cache] belongs to one
+// server. An [Enquiry] is one request to the cache, which is answered from what is kept, by the
+// answer to an equal request that is under way, or by the server.
 package results
 
 import (
@@ -16,45 +16,45 @@ import (
 	"github.com/dragoman-proxy/dragoman/translate/wire"
 )
 
-// Bounds are how much is kept.
+// Bounds are the limits of a cache.
 type Bounds struct {
 	Bytes   int64 // of results; 0 keeps none. One result is never more than a quarter of it.
 	Entries int
 }
 
 const (
-	// AsSaid is the ttl of what a server sends that says it itself.
+	// AsSaid as a TTL stands for the time that the server's result itself names.
 	AsSaid time.Duration = -1
-	// maxFresh is how long a result is kept whatever the server says.
+	// maxFresh is how long a result is kept at most, whatever the server says.
 	maxFresh = 24 * time.Hour
-	// passTime is for how long no caller waits for another's request, after the answer to
-	// one was not to be kept.
+	// passTime is how long callers do not wait for each other's requests after an answer that
+	// could not be kept.
 	passTime = time.Minute
 	// Overhead is what a result costs beside its bytes.
 	Overhead = 256
 )
 
-// Cache keeps lists and resources that the server has sent, for as long as it
-// or the configuration says that they are good, and until it says that they have
-// changed; and it sees to it that they are asked for once at a time. See
+// Cache keeps lists and resources that the server has sent, until the time that the server or
+// the configuration sets is over, or until the server reports a change. It also ensures that
+// only one request for them is under way at a time. See
 // https://modelcontextprotocol.io/specification/2026-07-28/server/utilities/caching.
 //
-// What is kept is what the server said: who is given it again gets it in the same way
-// as who got it first. A result belongs to the principal that asked for it, unless the
-// server itself calls it public; no caller waits for the request of another principal.
+// The cache keeps what the server sent: later callers get it in the same way as the first one.
+// A result belongs to the principal that asked for it, unless the server itself calls it
+// public. No caller waits for the request of another principal.
 type Cache struct {
 	// Now is time.Now; a test may set another clock before all else.
 	Now func() time.Time
 
 	bounds func() Bounds
-	looked *prometheus.CounterVec // by what came of it
+	looked *prometheus.CounterVec // look-ups by outcome
 
 	mu      sync.Mutex
 	byKey   map[Key]*ordered.Element
 	order   ordered.List // of *kept, latest used first
 	bytes   int
-	fetches map[Key]*fetch  // that others may wait for
-	sent    map[*fetch]bool // all whose answer may be kept
+	fetches map[Key]*fetch  // requests that others may wait for
+	sent    map[*fetch]bool // all requests whose answer may be kept
 }
 
 func New(bounds func() Bounds) *Cache {
@@ -68,7 +68,7 @@ func New(bounds func() Bounds) *Cache {
 	}
 }
 
-// Register has the cache counted.
+// Register registers the metrics of the cache.
 func (c *Cache) Register(r prometheus.Registerer) {
 	gauge := func(name, help string, of func(entries, bytes int) int) prometheus.Collector {
 		return prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: name, Help: help}, func() float64 { return float64(of(c.Size())) })
@@ -78,7 +78,7 @@ func (c *Cache) Register(r prometheus.Registerer) {
 		gauge("dragoman_cache_bytes", "Memory of the kept lists and resources, with what manages them.", func(_, bytes int) int { return bytes }))
 }
 
-// Size is how many results are kept, and their bytes.
+// Size returns the number of kept results, and their bytes.
 func (c *Cache) Size() (entries, bytes int) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -93,19 +93,19 @@ type kept struct {
 	key    Key
 	about  subject
 	realm  string
-	result []byte // as the server said it; nil where its answer was not to be kept
+	result []byte // as the server sent it; nil if the answer could not be kept
 	until  time.Time
 }
 
 func (k *kept) size() int { return Overhead + len(k.realm) + len(k.about.uri) + len(k.result) }
 
-// subject is what a result is about, for whoever hears that it has changed.
+// subject is what a result is about, by which a change notification finds it.
 type subject struct {
 	method wire.Method
 	uri    string // of a resource; "" for a list
 }
 
-// get returns what is kept and still good. Called with c.mu held.
+// get returns the result that is kept for key and still valid, or nil. Called with c.mu held.
 func (c *Cache) get(key Key) *kept {
 	at := c.byKey[key]
 	if at == nil {
@@ -120,14 +120,14 @@ func (c *Cache) get(key Key) *kept {
 	return k
 }
 
-// remove is called with c.mu held.
+// remove removes one result. Called with c.mu held.
 func (c *Cache) remove(at *ordered.Element) {
 	k := c.order.Remove(at).(*kept)
 	delete(c.byKey, k.key)
 	c.bytes -= k.size()
 }
 
-// saidTTL is for how long the server says that its result is good; 0 where it does not.
+// saidTTL returns how long the server says that its result is valid; 0 if it does not say.
 func saidTTL(v gjson.Result) time.Duration {
 	ms := v.Float()
 	if v.Type != gjson.Number || !(ms > 0) {
@@ -136,8 +136,8 @@ func saidTTL(v gjson.Result) time.Duration {
 	return time.Duration(min(ms, float64(maxFresh.Milliseconds()))) * time.Millisecond
 }
 
-// put takes k in, and lets go of what was not used for the longest time where there
-// is too much. Called with c.mu held.
+// put adds k, and removes the least recently used results if there are too many. Called with
+// c.mu held.
 func (c *Cache) put(k *kept, bounds Bounds) {
 	if at := c.byKey[k.key]; at != nil {
 		c.remove(at)
@@ -149,7 +149,8 @@ func (c *Cache) put(k *kept, bounds Bounds) {
 	}
 }
 
-// drop lets go of what is so, also of what is being asked for.
+// drop removes the results for which is returns true, and marks the requests for such results
+// as stale.
 func (c *Cache) drop(is func(about subject, realm string) bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -164,7 +165,7 @@ func (c *Cache) drop(is func(about subject, realm string) bool) {
 		f.stale = f.stale || is(f.about, f.realm)
 	}
 	for key, f := range c.fetches {
-		if f.stale { // who asks from now on gets what is there now
+		if f.stale { // requests from now on get the new state
 			delete(c.fetches, key)
 		}
 	}

@@ -18,50 +18,50 @@ import (
 	"github.com/dragoman-proxy/dragoman/translate/wire"
 )
 
-// fetch is a request to the server. Others of the same principal may wait for its answer.
+// fetch is a request to the server. Other requests of the same principal may wait for its answer.
 type fetch struct {
 	about subject
 	realm string
 	done  chan struct{}
 
 	// Guarded by the cache's mutex.
-	stale bool // what it asks for has changed since
-	alone bool // done is closed, and no caller waits
+	stale bool // what it asks for has changed since it was sent
+	alone bool // done is closed before the answer, and no caller waits
 	over  bool
-	found *kept // nil where there is nothing to be had of it
+	found *kept // nil if there is no result for those who wait
 }
 
-// Enquiry is one request whose answer may be kept. Its methods can be called on nil,
-// which is every other request. It is for one goroutine at a time.
+// Enquiry is one request whose answer may be kept. Its methods may be called on nil, which stands for
+// every other request. It is for one goroutine at a time.
 type Enquiry struct {
 	c       *Cache
 	private Key
 	public  Key
 	about   subject
 	realm   string
-	ttl     time.Duration // for how long the answer is good, or AsSaid
+	ttl     time.Duration // how long the answer is valid, or AsSaid
 
 	// Asked reports whether the server has asked the client something; nil for never.
 	Asked func() bool
 
 	found   *kept
-	own     *fetch // nil where a result was found
+	own     *fetch // nil if a result was found
 	tainted bool   // the answer is for this caller alone
 }
 
-// Lookup is what an enquiry is made of. Its memory stays the caller's.
+// Lookup describes a request to the cache. Its memory stays the caller's.
 type Lookup struct {
 	Method    wire.Method
 	Digest    [sha256.Size]byte // of method and params, without what does not matter to the answer
 	URI       string            // of the resource to be read
 	Principal string
-	Header    []upstream.Header // that the server gets; Authorization is part of who asks
-	Variant   []byte            // what else the server knows of the client and its answer may depend on
-	Realm     string            // those who hear of changes together
-	TTL       time.Duration     // for how long the answer is good, or AsSaid; 0 keeps nothing
+	Header    []upstream.Header // headers for the server; Authorization identifies the caller as well
+	Variant   []byte            // what else the server knows about the client, if its answer may depend on that
+	Realm     string            // names the clients that receive the same change notifications
+	TTL       time.Duration     // how long the answer is valid, or AsSaid; 0 keeps nothing
 }
 
-// Keeps reports whether results of this method are kept, if they may be.
+// Keeps reports whether results of this method may be kept.
 func (c *Cache) Keeps(method wire.Method) bool {
 	if c.bounds().Bytes <= 0 {
 		return false
@@ -73,7 +73,7 @@ func (c *Cache) Keeps(method wire.Method) bool {
 	return false
 }
 
-// Enquire begins an enquiry; nil where nothing is kept. It ends with End.
+// Enquire begins an enquiry, which ends with End. It returns nil if nothing is kept.
 func (c *Cache) Enquire(q Lookup) *Enquiry {
 	if q.TTL == 0 || !c.Keeps(q.Method) {
 		return nil
@@ -91,7 +91,7 @@ func (c *Cache) Enquire(q Lookup) *Enquiry {
 	return e
 }
 
-// KeyOf is a key of parts of any content: no two lists of parts are the same text.
+// KeyOf returns a key for parts of any content. Different lists of parts have different keys.
 func KeyOf(parts ...string) Key {
 	h := sha256.New()
 	var n [8]byte
@@ -103,9 +103,8 @@ func KeyOf(parts ...string) Key {
 	return Key(h.Sum(nil))
 }
 
-// Wait looks for a result, and where it is being asked for just now waits for the
-// answer, once. Then there is a result, or the request is to be sent. The error is
-// that of ctx.
+// Wait looks for a result. If an equal request is under way, it waits for the answer to that, once.
+// Afterwards there is a result, or the request must be sent. The error is that of ctx.
 func (e *Enquiry) Wait(ctx context.Context) error {
 	if e == nil {
 		return nil
@@ -113,7 +112,7 @@ func (e *Enquiry) Wait(ctx context.Context) error {
 	return e.await(ctx, e.look())
 }
 
-// await waits for the answer to another request; nil for none.
+// await waits for the answer to under, another request. It does nothing if under is nil.
 func (e *Enquiry) await(ctx context.Context, under *fetch) error {
 	if under == nil {
 		return nil
@@ -125,7 +124,7 @@ func (e *Enquiry) await(ctx context.Context, under *fetch) error {
 	}
 	e.c.mu.Lock()
 	defer e.c.mu.Unlock()
-	if e.found = under.found; e.found == nil { // each its own way: behind one that fails they would all stand in a row
+	if e.found = under.found; e.found == nil { // each caller sends its own request: after a failure they would otherwise wait one behind the other
 		e.begin("miss")
 		return nil
 	}
@@ -133,15 +132,15 @@ func (e *Enquiry) await(ctx context.Context, under *fetch) error {
 	return nil
 }
 
-// begin makes the request one whose answer may be kept. Called with c.mu held.
+// begin makes the enquiry's request one whose answer may be kept. Called with c.mu held.
 func (e *Enquiry) begin(outcome string) {
 	e.own = &fetch{about: e.about, realm: e.realm, done: make(chan struct{})}
 	e.c.sent[e.own] = true
 	e.c.looked.WithLabelValues(outcome).Inc()
 }
 
-// look finds a result, or the request that will bring it; with neither the enquiry's
-// own may be that.
+// look finds a result, or returns the request under way that will bring it. If there is neither, the
+// enquiry's own request is the one that others may wait for.
 func (e *Enquiry) look() *fetch {
 	c := e.c
 	c.mu.Lock()
@@ -167,8 +166,7 @@ func (e *Enquiry) look() *fetch {
 	return nil
 }
 
-// Remaining is for how much longer the result that was found is good; other where
-// none was.
+// Remaining returns how much longer the result that was found is valid, or other if none was found.
 func (e *Enquiry) Remaining(other time.Duration) time.Duration {
 	if e == nil || e.found == nil {
 		return other
@@ -176,9 +174,8 @@ func (e *Enquiry) Remaining(other time.Duration) time.Duration {
 	return max(0, e.found.until.Sub(e.c.Now()))
 }
 
-// Stream is what the server says about the request of this id: the result that was
-// found, or what comes of send, of which the answer is kept. It is to be called once,
-// after Wait.
+// Stream returns the server's messages about the request with this id: the result that was found, or
+// the stream of send, whose answer is kept. It must be called once, after Wait.
 func (e *Enquiry) Stream(id []byte, send func() (upstream.Stream, error)) (upstream.Stream, error) {
 	if e == nil {
 		return send()
@@ -194,7 +191,7 @@ func (e *Enquiry) Stream(id []byte, send func() (upstream.Stream, error)) (upstr
 	return &watched{Stream: st, e: e, key: string(wire.AppendIDKey(nil, id))}, nil
 }
 
-// Open is Wait and Stream for a caller that cannot wait yet: the stream does.
+// Open does what Wait and Stream do, for a caller that cannot wait yet: the stream waits instead.
 func (e *Enquiry) Open(ctx context.Context, id []byte, send func() (upstream.Stream, error)) (upstream.Stream, error) {
 	if e == nil {
 		return send()
@@ -208,7 +205,7 @@ func (e *Enquiry) Open(ctx context.Context, id []byte, send func() (upstream.Str
 	return w, nil
 }
 
-// again is the result that was found as the answer to another request.
+// again returns the result that was found, as the answer to the request with this id.
 func (e *Enquiry) again(id []byte) []byte {
 	result := e.found.result
 	left := strconv.FormatInt(e.Remaining(0).Milliseconds(), 10)
@@ -232,7 +229,7 @@ func (e *Enquiry) End() {
 	e.land(nil)
 }
 
-// land ends the fetch of the enquiry. Called with c.mu held.
+// land ends the fetch of the enquiry with k, which may be nil. Called with c.mu held.
 func (e *Enquiry) land(k *kept) {
 	f := e.own
 	if f == nil || f.over {
@@ -248,7 +245,7 @@ func (e *Enquiry) land(k *kept) {
 	}
 }
 
-// part lets those go who wait for the answer.
+// part releases the callers that wait for the answer.
 func (e *Enquiry) part() {
 	c := e.c
 	c.mu.Lock()
@@ -273,7 +270,7 @@ func (e *Enquiry) Taint() {
 	}
 }
 
-// hear looks at a message of the server, of which it keeps nothing but a result.
+// hear reads a message of the server. It keeps nothing of it but a result.
 func (e *Enquiry) hear(data []byte, key string) {
 	var m wire.Message
 	switch {
@@ -283,7 +280,7 @@ func (e *Enquiry) hear(data []byte, key string) {
 		e.Taint()
 		return
 	case m.Kind == wire.Notification:
-		e.part() // it may be long, and its client slow
+		e.part() // the answer may take long, and its client may be slow
 		return
 	case string(wire.AppendIDKey(nil, m.ID())) != key:
 		return
@@ -295,7 +292,7 @@ func (e *Enquiry) hear(data []byte, key string) {
 	e.keep(&m)
 }
 
-// keep keeps the server's result, if that may be kept.
+// keep stores the server's result, if that may be kept.
 func (e *Enquiry) keep(m *wire.Message) {
 	c := e.c
 	k := &kept{key: e.private, about: e.about, realm: e.realm}
@@ -335,7 +332,7 @@ func (e *Enquiry) keep(m *wire.Message) {
 // again is the stream of a request whose answer is known.
 type again struct{ answer []byte }
 
-// Next is the answer, then the end.
+// Next returns the answer, then io.EOF.
 func (a *again) Next() (sse.Event, error) {
 	if a.answer == nil {
 		return sse.Event{}, io.EOF
@@ -348,14 +345,14 @@ func (a *again) Next() (sse.Event, error) {
 // Close does nothing: the stream has no other reader.
 func (a *again) Close() error { return nil }
 
-// watched is a stream of the server, of which the answer is kept.
+// watched is a stream of the server whose answer is kept.
 type watched struct {
 	upstream.Stream
 	e   *Enquiry
 	key string // of the request's id
 }
 
-// Next is what the server says next.
+// Next returns the server's next event.
 func (w *watched) Next() (sse.Event, error) {
 	e, err := w.Stream.Next()
 	if err != nil {
@@ -366,20 +363,20 @@ func (w *watched) Next() (sse.Event, error) {
 	return e, nil
 }
 
-// Close gives the stream up.
+// Close ends the enquiry and closes the stream.
 func (w *watched) Close() error {
 	w.e.End()
 	return w.Stream.Close()
 }
 
-// Release says that the last event is needed no more.
+// Release says that the last event is no longer needed.
 func (w *watched) Release() {
 	if st, ok := w.Stream.(upstream.Releaser); ok {
 		st.Release()
 	}
 }
 
-// waiting is a stream that begins when another request was answered.
+// waiting is a stream that begins when another request has been answered.
 type waiting struct {
 	e     *Enquiry
 	under *fetch
@@ -393,7 +390,7 @@ type waiting struct {
 	upstream.Stream
 }
 
-// Next waits for the other request, the first time.
+// Next waits for the other request when it is called for the first time.
 func (w *waiting) Next() (sse.Event, error) {
 	if w.under != nil {
 		err := w.e.await(w.ctx, w.under)
@@ -416,7 +413,7 @@ func (w *waiting) Next() (sse.Event, error) {
 	return w.Stream.Next()
 }
 
-// Close gives the stream up, or the wait for it.
+// Close closes the stream, or ends the wait for it.
 func (w *waiting) Close() error {
 	w.stop()
 	w.mu.Lock()
@@ -427,7 +424,7 @@ func (w *waiting) Close() error {
 	return w.Stream.Close()
 }
 
-// Release says that the last event is needed no more.
+// Release says that the last event is no longer needed.
 func (w *waiting) Release() {
 	w.mu.Lock()
 	defer w.mu.Unlock()

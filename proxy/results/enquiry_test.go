@@ -15,10 +15,10 @@ import (
 	"github.com/dragoman-proxy/dragoman/translate/wire"
 )
 
-// TestWhatIsGivenAgainIsGood holds for every order of questions, changes and times: what
-// anybody gets was made for the same question, for the same principal or for all, is
-// younger than the server said, and younger than the last change that was told of.
-func TestWhatIsGivenAgainIsGood(t *testing.T) {
+// TestCachedResultsAreValid checks this for any order of requests, changes and times:
+// each result was made for the same request, for the same principal or for all, is not
+// older than the server allows, and came after the last change that was reported.
+func TestCachedResultsAreValid(t *testing.T) {
 	type version struct {
 		who, uri string
 		public   bool
@@ -115,9 +115,9 @@ func TestWhatIsGivenAgainIsGood(t *testing.T) {
 	})
 }
 
-// TestNothingIsSpentOnWhatIsNotKept: with the cache off, or for a call, a request is not
-// looked into.
-func TestNothingIsSpentOnWhatIsNotKept(t *testing.T) {
+// TestUncachedRequestsAreNotRead: with the cache off, and for a call, a request is not
+// read.
+func TestUncachedRequestsAreNotRead(t *testing.T) {
 	var bounds Bounds
 	c := New(func() Bounds { return bounds })
 	if n := testing.AllocsPerRun(100, func() {
@@ -133,8 +133,8 @@ func TestNothingIsSpentOnWhatIsNotKept(t *testing.T) {
 	}
 }
 
-// TestWaitingEndsWithWhoWaits, while the request goes on.
-func TestWaitingEndsWithWhoWaits(t *testing.T) {
+// TestWaitingEndsWithTheWaitersContext checks that the request goes on nevertheless.
+func TestWaitingEndsWithTheWaitersContext(t *testing.T) {
 	c := New(func() Bounds { return Bounds{Bytes: 1 << 20, Entries: 9} })
 	q := Lookup{Method: wire.ToolsList, TTL: time.Minute}
 	first := c.Enquire(q)

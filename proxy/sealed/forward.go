@@ -11,17 +11,17 @@ import (
 	"github.com/dragoman-proxy/dragoman/proxy/upstream"
 )
 
-// A request that only one replica can serve, since that holds what it is about, is
-// forwarded there by the one that the client came to. It goes as it came, with one
-// header around it, sealed with the key that all have: for which process it is, when
-// it was made, what the body is, and what the client sent along. The seal is the
-// authentication; and what the client sent along, its token for one, can be
-// read by no third party. A forwarded request is served where it arrives or not at all.
+// A request that only one replica can serve, because that replica holds its session or its call, is
+// forwarded to it by the replica that the client reached. The request goes as it came, with one
+// header around it. The header is sealed with the key that all replicas have. It says for which
+// process the request is, when it was made, what the digest of the body is, and which headers the
+// client sent. The seal authenticates the request, and it hides the client's headers, such as a
+// token, from third parties. A forwarded request is served where it arrives or not at all.
 
 // ForwardHeader holds the seal. It fits where the header of a client's request fits.
 const ForwardHeader = "Dragoman-Forward"
 
-// Forward is what such a seal says.
+// Forward is the content of such a seal.
 type Forward struct {
 	To     ID // the process
 	At     time.Time
@@ -32,7 +32,7 @@ type Forward struct {
 	Header                               []upstream.Header
 }
 
-// How a seal is used. Those of a POST and of a GET are not one for the other.
+// The use of each seal, so that a seal for a POST is not valid for a GET.
 const (
 	forwardUse  = "forward " // followed by the method and the path
 	presenceUse = "presence"

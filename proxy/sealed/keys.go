@@ -37,7 +37,8 @@ func ReadKeys(file string) ([][]byte, error) {
 	return keys, nil
 }
 
-// parseKeys reads one or two lines of a key each. Its errors do not repeat them.
+// parseKeys reads one or two lines with one key each. Its errors do not contain the
+// keys.
 func parseKeys(text string) ([][]byte, error) {
 	var keys [][]byte
 	for i, line := range strings.Split(strings.TrimSpace(text), "\n") {
@@ -53,8 +54,8 @@ func parseKeys(text string) ([][]byte, error) {
 	return keys, nil
 }
 
-// parseKey is the key in text, nil when it holds none. The lengths of the
-// encodings tell them apart.
+// parseKey returns the key in text, or nil if text holds none. The length of text says
+// which encoding it is.
 func parseKey(text string) []byte {
 	var key []byte
 	var err error

@@ -9,7 +9,7 @@ import (
 // QuestionPrefix begins the id of a question whose note is sealed in it, as JSON.
 const QuestionPrefix = `"dragoman:`
 
-// carries is what sets these seals apart from those of sessions.
+// carries is the additional text under these seals, so that none passes for that of a session.
 var carries = []byte("question")
 
 // SealQuestion returns an id for a question, as JSON, that holds the id that the server gave it and a note for its answer.

@@ -1,5 +1,5 @@
-// Package sealed writes texts that clients carry for us: only a replica with the same key can make or read them, so that what
-// they hold needs no store.
+// Package sealed writes texts that clients carry for dragoman. Only a replica with the same key can make or read
+// them, so that what they hold needs no store.
 //
 // There are four: session ids ([Session]), the requestState of a call that waits for its client ([State]), ids of questions
 // that were put into other words, and requests that one replica forwards to another ([Forward]). Each has an additional text
@@ -26,8 +26,7 @@ type Sealer struct {
 	MaxAge time.Duration
 }
 
-// encoding is that of ids. It has one text for the same bytes, so that a
-// session has one id.
+// encoding is the encoding of ids. It is strict, so that the same bytes have one text, and a session has one id.
 var encoding = base64.RawURLEncoding.Strict()
 
 // New returns the Sealer of sessions with the server that u describes. It takes one key or more of [KeyBytes] each.
@@ -56,17 +55,17 @@ func ServerMark(u config.Upstream) [sha256.Size]byte {
 	return sha256.Sum256([]byte(strings.Join(where, "\x00")))
 }
 
-// textReader takes several texts apart, each behind its length.
+// textReader reads several texts, each of which follows its length.
 type textReader struct {
 	rest   []byte
-	broken bool // there were not as many as next was called
+	broken bool // next was called more often than there were texts
 }
 
 func appendText(dst []byte, text string) []byte {
 	return append(binary.AppendUvarint(dst, uint64(len(text))), text...)
 }
 
-// next takes one text, "" where there is none.
+// next reads one text, or returns "" if there is none.
 func (t *textReader) next() string {
 	n, width := binary.Uvarint(t.rest)
 	if width <= 0 || n > uint64(len(t.rest)-width) {

@@ -24,25 +24,25 @@ const MaxIntroduced = 512
 // ErrNamedTooLong refuses a server's session id that does not fit into ours.
 var ErrNamedTooLong = fmt.Errorf("the server's session id is longer than %d bytes", MaxNamed)
 
-// Session is what a session id holds: all that a replica needs to serve the session, in front of a server that keeps the
-// session itself.
+// Session is what a session id holds: all that a replica needs to serve the session, if the server keeps the session
+// itself.
 type Session struct {
 	Made                           time.Time // to the second
 	ClientRevision, ServerRevision *translate.Revision
 	Facts                          wire.Facts
-	Local                          bool   // the session lives in the process that began it, and nowhere else
-	Named                          string // the server's own id of it, "" for none
-	Owner                          Owner  // of its owner
+	Local                          bool   // only the process that began the session has it
+	Named                          string // the server's own session id; "" for none
+	Owner                          Owner  // the client that the session belongs to
 	Serial                         ended.Serial
 
-	// The process that has what cannot be in an id, where that is so; and who the client
-	// is, for a server that knows no sessions or has lost this one.
+	// The process that holds what cannot be in an id, if there is such a process; and the client's description, for a
+	// server that has no sessions or has lost this one.
 	Home         ID
-	ClientInfo   string // clientInfo, "" where it is too long
-	Capabilities string // clientCapabilities, "" where it is too long
+	ClientInfo   string // clientInfo; "" if it is too long
+	Capabilities string // clientCapabilities; "" if they are too long
 }
 
-// Introduce puts the client's clientInfo and capabilities, both JSON, into t, as far as there is room.
+// Introduce stores the client's clientInfo and capabilities, both JSON, in t, as far as they fit.
 func (t *Session) Introduce(client, can string) {
 	if t.ClientInfo = client; len(client) > MaxIntroduced {
 		said := gjson.GetMany(client, "name", "version")
@@ -56,10 +56,10 @@ func (t *Session) Introduce(client, can string) {
 	}
 }
 
-// Where things are in the plain text of an id. The server's id is the rest.
+// Offsets in the plain text of an id. The server's session id is the rest.
 const (
 	sessionForm   = 3 // the first byte; another layout gets another number: 1 and 2 had no owner
-	sessionHomed  = 4 // of a session that has a home, or says who its client is
+	sessionHomed  = 4 // the form with Home, ClientInfo and Capabilities
 	sessionMade   = 1
 	sessionClient = sessionMade + 8
 	sessionServer = sessionClient + 1
@@ -102,7 +102,7 @@ func (s *Sealer) OpenSession(id string, now time.Time) (Session, bool) {
 	const least, most = sessionNamed, sessionNamed + len(ID{}) + 2*(MaxIntroduced+2) + MaxNamed
 	over := s.keys[0].Overhead()
 	if n := encoding.DecodedLen(len(id)); n < least+over || n > most+over || strings.ContainsAny(id, "\r\n") {
-		return Session{}, false // the decoder would pass over line breaks
+		return Session{}, false // the decoder would ignore line breaks
 	}
 	box, err := encoding.DecodeString(id)
 	if err != nil {
@@ -139,7 +139,7 @@ func (s *Sealer) read(plain []byte, now time.Time) (t Session, ok bool) {
 		t.ClientInfo, t.Capabilities = said.next(), said.next()
 		rest, ok = said.rest, !said.broken
 	default:
-		return Session{}, false // of another version
+		return Session{}, false // the form of another version
 	}
 	t.Named = string(rest)
 	return t, ok && t.ClientRevision != nil && t.ServerRevision != nil && !s.Expired(t.Made, now)

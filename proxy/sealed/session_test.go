@@ -152,8 +152,9 @@ func TestKeyFile(t *testing.T) {
 	}
 }
 
-// Nothing opens but what was sealed here: it then holds what was sealed, is the
-// only text of its bytes, and what it holds can be sealed again.
+// FuzzOpenID checks that only texts that were sealed here can be opened. Such a text
+// holds what was sealed, is the only text of its bytes, and its content can be sealed
+// again.
 func FuzzOpenID(f *testing.F) {
 	s := testSealer(f, "http://a/mcp", 1)
 	known := s.SealSession(testTicket("theirs"))
@@ -188,7 +189,8 @@ func FuzzOpenID(f *testing.F) {
 	})
 }
 
-// A question's id opens where it was made, and nothing else does.
+// The id of a question opens only with the keys and for the server with which it was
+// made.
 func TestIDHoldsItsQuestion(t *testing.T) {
 	const id, note = `"q\u0031"`, `[["a",true,"x"]]`
 	s := testSealer(t, "http://a/mcp", 1)

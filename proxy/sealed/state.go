@@ -11,7 +11,7 @@ import (
 type State struct {
 	ID      ID
 	Round   uint32
-	User    [sha256.Size]byte // stands for who may answer
+	User    [sha256.Size]byte // stands for the user that may answer
 	Digest  [sha256.Size]byte // of the request
 	Expires time.Time
 }
@@ -23,7 +23,7 @@ const (
 	stateBytes = 1 + 2*len(ID{}) + 4 + 2*sha256.Size + 8
 )
 
-// stateUse keeps states and session ids apart, which are sealed with one key.
+// stateUse is the additional text under the seals of states, so that none passes for a session id.
 var stateUse = []byte("requestState")
 
 // SealState returns the requestState for st at the process called instance.

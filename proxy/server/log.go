@@ -10,7 +10,7 @@ import (
 	"github.com/dragoman-proxy/dragoman/proxy/failures"
 )
 
-// How much of what a server writes to its stderr goes into our log.
+// How many lines of a server's stderr are written to the log.
 const (
 	linesRate  = 100 // a second
 	linesBurst = 500
@@ -19,7 +19,7 @@ const (
 // A Log relays what a server writes to its stderr, and counts the lines over the rate.
 type Log struct {
 	log     *zap.Logger
-	secrets []string // that are struck out
+	secrets []string // values that are removed from the lines
 	limiter *rate.Limiter
 
 	mu      sync.Mutex

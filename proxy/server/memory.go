@@ -12,8 +12,7 @@ import (
 	"github.com/dragoman-proxy/dragoman/translate/wire"
 )
 
-// healthy is how long a process has to live for the ends of those before it to
-// be forgotten.
+// healthy is how long a process must live before the failures of earlier ones are forgotten.
 const healthy = time.Minute
 
 // Backoff decides how often and how soon a process is started again.
@@ -22,8 +21,8 @@ type Backoff struct {
 	Max, Tries  int
 }
 
-// Another reports whether a process that lived so long may be followed by one
-// more.
+// Another reports whether another process may be started after one that lived this long, and
+// counts it.
 func (b *Backoff) Another(lived time.Duration) bool {
 	if lived >= healthy {
 		b.Tries = 0
@@ -35,7 +34,7 @@ func (b *Backoff) Another(lived time.Duration) bool {
 	return true
 }
 
-// Wait is how long to wait before the next one.
+// Wait returns how long to wait before the next process is started.
 func (b *Backoff) Wait() time.Duration {
 	wait := b.First
 	for i := 1; i < b.Tries && wait < b.Last; i++ {
@@ -44,7 +43,7 @@ func (b *Backoff) Wait() time.Duration {
 	return min(wait, b.Last)
 }
 
-// What a memory holds at most. The messages it is about are short.
+// Limits of a Memory. The messages that it stores are short.
 const (
 	maxSubscriptions = 256
 	maxMemorable     = 8 << 10
@@ -58,13 +57,13 @@ type Memory struct {
 	subscribed  map[string][]byte
 }
 
-// Memorable reports whether a memory may have to note a message of the client.
+// Memorable reports whether [Memory.Note] may have to store something of a client's message.
 func Memorable(message []byte) bool {
 	return len(message) <= maxMemorable && (bytes.Contains(message, []byte("initialized")) ||
 		bytes.Contains(message, []byte("setLevel")) || bytes.Contains(message, []byte("subscribe")))
 }
 
-// Note takes down what a message of the client changes.
+// Note stores what a message of the client changes.
 func (y *Memory) Note(message []byte) {
 	if !Memorable(message) {
 		return
@@ -99,7 +98,7 @@ func (y *Memory) Note(message []byte) {
 // requests among them. Responses to these ids must not reach the client.
 func (y *Memory) Replay() (messages [][]byte, own map[string]bool) {
 	if !y.Initialized {
-		return nil, nil // nothing else may come before it
+		return nil, nil // nothing may be sent before notifications/initialized
 	}
 	messages = append(messages, mcp.Notification(wire.Initialized, ""))
 	own = make(map[string]bool)

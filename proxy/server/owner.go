@@ -10,8 +10,8 @@ import (
 	"github.com/dragoman-proxy/dragoman/proxy/upstream"
 )
 
-// An Owner waits for the goroutine that reads a pipe, and is told what goes wrong where no
-// call waits for an error.
+// An Owner waits for the goroutine that reads a pipe, and receives the errors for which no
+// call waits.
 type Owner interface {
 	// Spawn runs a task that the end of the owner waits for.
 	Spawn(task func())
@@ -19,14 +19,14 @@ type Owner interface {
 	Dropped(reason string)
 	// Unread is Dropped for an answer that was not read, whose call fails with why.
 	Unread(reason string, why *mcp.Failure)
-	// Panicked is told of a panic of the reader.
+	// Panicked receives the value of a panic of the reader.
 	Panicked(p any)
-	// Memory is where copies of large messages have their room from.
+	// Memory returns the memory in which large messages are copied.
 	Memory() *large.Memory
 }
 
-// SilentFor is the error of a call of which the server has said nothing for so long; begun
-// says that it had, before.
+// SilentFor returns the error of a call about which the server has been silent for limit.
+// begun says that the server had sent something before.
 func SilentFor(limit time.Duration, begun bool) error {
 	if begun {
 		return fmt.Errorf("the server said nothing more for %v: %w: %w", limit, upstream.ErrSilence, context.DeadlineExceeded)

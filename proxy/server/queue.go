@@ -2,9 +2,9 @@ package server
 
 import "github.com/dragoman-proxy/dragoman/proxy/config"
 
-// A Queue holds messages for a client that is slow, or not there. Its bounds
-// apply to notifications: the oldest one goes first. Requests and answers are
-// bounded by the tables of open ids and always stay.
+// A Queue holds messages for a client that is slow or has no stream open. Its bounds
+// apply to notifications, of which the oldest is dropped first. Requests and answers
+// always stay: the tables of open ids bound them.
 type Queue struct {
 	maxItems, maxBytes int
 
@@ -14,14 +14,14 @@ type Queue struct {
 
 type queued struct {
 	message []byte
-	firm    bool
+	firm    bool // a request or an answer, which is never dropped
 }
 
 // Limit sets the bounds.
 func (q *Queue) Limit(cfg config.Limits) { q.maxItems, q.maxBytes = cfg.Queue, int(cfg.QueueBytes) }
 
-// Put appends m, which is the queue's from now on, and returns how many notifications
-// were dropped.
+// Put appends m, which belongs to the queue from now on, and returns how many
+// notifications were dropped. A firm message is never dropped.
 func (q *Queue) Put(m []byte, firm bool) (dropped int) { return q.push(queued{m, firm}) }
 
 func (q *Queue) push(in queued) (dropped int) {
@@ -42,7 +42,7 @@ func (q *Queue) push(in queued) (dropped int) {
 	return dropped
 }
 
-// Pop takes the oldest message, which is the caller's.
+// Pop removes and returns the oldest message, which belongs to the caller.
 func (q *Queue) Pop() ([]byte, bool) {
 	if len(q.items) == 0 {
 		return nil, false
@@ -54,7 +54,7 @@ func (q *Queue) Pop() ([]byte, bool) {
 	return m, true
 }
 
-// take moves everything from another queue behind what is here.
+// take moves all messages of another queue to the end of this one.
 func (q *Queue) take(from *Queue) {
 	for _, it := range from.items {
 		q.push(it)

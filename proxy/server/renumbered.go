@@ -21,7 +21,7 @@ type renaming struct {
 
 var renamings = sync.Pool{New: func() any { return new(renaming) }}
 
-// outgoing is m as it was renamed. It lives until done.
+// outgoing returns m with the renamed body. It is valid until done.
 func (r *renaming) outgoing(ctx context.Context, memory *large.Memory, m *upstream.Outgoing) (_ *upstream.Outgoing, err error) {
 	r.out = *m
 	if !r.msg.Edited() {
@@ -46,15 +46,15 @@ func (r *renaming) done() {
 	renamings.Put(r)
 }
 
-// renameCancelled gives a cancellation the id that the server knows the request by, and
-// reports whether it is to be sent: not where it names what is not open.
+// renameCancelled replaces the id in a cancellation with the one that the server knows. It reports
+// whether the message is to be sent: a cancellation of a request that is not open is not.
 func renameCancelled[T any](t *idmap.Table[T], m *wire.Message) bool {
 	if m.Kind != wire.Notification || m.Method != wire.Cancelled {
 		return true
 	}
 	key := idmap.Cancelled(m)
 	if key == "" {
-		return true // of a task, see https://modelcontextprotocol.io/specification/2025-11-25/basic/utilities/cancellation
+		return true // it cancels a task, see https://modelcontextprotocol.io/specification/2025-11-25/basic/utilities/cancellation
 	}
 	e := t.Newest(func(e *idmap.Entry[T]) bool { return e.Key == key })
 	if e == nil {
@@ -66,9 +66,9 @@ func renameCancelled[T any](t *idmap.Table[T], m *wire.Message) bool {
 
 // Renames is a connection that replaces request ids: the server gets other ids than the client sends.
 type Renames interface {
-	// Known is the id that the server knows the newest open request of this one by.
+	// Known returns the id by which the server knows the newest open request with this id.
 	Known(id string) (given string, ok bool)
-	// Beneath is the connection on which it is known by that.
+	// Beneath returns the connection on which the request has that id.
 	Beneath() upstream.Conn
 }
 
@@ -79,14 +79,15 @@ type Renames interface {
 type Renumbered struct {
 	upstream.Conn
 	owner Owner
-	batch int // messages in an array of the server's
+	batch int // most messages in an array from the server
 
 	mu    sync.Mutex
 	table idmap.Table[struct{}]
 	byKey map[string]*idmap.Entry[struct{}]
 }
 
-// Renumber makes conn and st, all that the server behind it says, such a connection.
+// Renumber returns such a connection over conn, and the stream of all messages for the client. st has
+// all messages of the server behind conn.
 func Renumber(conn upstream.Conn, st upstream.Stream, cfg config.Limits, o Owner) (*Renumbered, upstream.Stream) {
 	c := &Renumbered{Conn: conn, owner: o, batch: cfg.Batch, byKey: make(map[string]*idmap.Entry[struct{}])}
 	return c, &renumberedStream{Stream: st, of: c}
@@ -101,7 +102,7 @@ func (c *Renumbered) Send(ctx context.Context, m *upstream.Outgoing) (upstream.S
 	}
 	e, send := c.enter(&r.msg)
 	if !send {
-		return nil, nil // nothing that the server knows is cancelled
+		return nil, nil // the cancelled request is not open
 	}
 	var st upstream.Stream
 	out, err := r.outgoing(ctx, c.owner.Memory(), m)
@@ -116,8 +117,8 @@ func (c *Renumbered) Send(ctx context.Context, m *upstream.Outgoing) (upstream.S
 	return st, err
 }
 
-// enter gives m the ids that the server is to see; e is nil for what is no request. An
-// answer to a request that is cancelled comes too late.
+// enter gives m the ids that the server is to see. e is nil if m is not a request. A cancelled
+// request is removed, so that an answer to it counts as late.
 func (c *Renumbered) enter(m *wire.Message) (e *idmap.Entry[struct{}], send bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -140,7 +141,7 @@ func (c *Renumbered) enter(m *wire.Message) (e *idmap.Entry[struct{}], send bool
 	return e, true
 }
 
-// leave is called with c.mu held.
+// leave removes e. Called with c.mu held.
 func (c *Renumbered) leave(e *idmap.Entry[struct{}]) {
 	c.table.Leave(e)
 	if c.byKey[e.Key] == e {
@@ -148,7 +149,7 @@ func (c *Renumbered) leave(e *idmap.Entry[struct{}]) {
 	}
 }
 
-// Known is as in [Renames]. The request is not open any more.
+// Known implements [Renames], and removes the request.
 func (c *Renumbered) Known(id string) (given string, ok bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -160,10 +161,11 @@ func (c *Renumbered) Known(id string) (given string, ok bool) {
 	return e.Given, true
 }
 
-// Beneath is as in [Renames].
+// Beneath implements [Renames].
 func (c *Renumbered) Beneath() upstream.Conn { return c.Conn }
 
-// hear makes of a message of the server what the client is to get; false for nothing.
+// hear restores the client's ids in a message of the server. It returns false if the client is not to
+// get the message.
 func (c *Renumbered) hear(m *wire.Message) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -185,14 +187,14 @@ func (c *Renumbered) hear(m *wire.Message) bool {
 		return true
 	}
 	if id := m.ID(); m.Kind == wire.Error && (id == nil || string(id) == "null") {
-		return true // about no request: it is for the log
+		return true // it is about no request, and will be logged
 	}
 	c.owner.Dropped("late_answer")
 	return false
 }
 
-// forget ends the requests that err leaves without an answer: the process that was asked is gone,
-// or what could not be read may have been the answer to any of them.
+// forget ends the requests that err leaves without an answer: the process that had them is gone, or
+// the message that could not be read may have been the answer to any of them.
 func (c *Renumbered) forget(err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -203,8 +205,8 @@ func (c *Renumbered) forget(err error) {
 	})
 }
 
-// GivenKey is the key of the id by which the server knows the open request of this key, ""
-// for none. See [wire.AppendIDKey].
+// GivenKey returns the key of the id by which the server knows the open request with this key, or ""
+// if there is none. See [wire.AppendIDKey].
 func (c *Renumbered) GivenKey(key string) string {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -214,7 +216,7 @@ func (c *Renumbered) GivenKey(key string) string {
 	return ""
 }
 
-// renumberedStream is all that a server on a pipe says.
+// renumberedStream has all messages of a server on a pipe.
 type renumberedStream struct {
 	upstream.Stream
 	of  *Renumbered
@@ -223,7 +225,7 @@ type renumberedStream struct {
 	all [][]byte
 }
 
-// Next is the next event that has something for the client.
+// Next returns the next event that has something for the client.
 func (st *renumberedStream) Next() (sse.Event, error) {
 	for {
 		e, err := Next(st.Stream, st.of.owner)
@@ -243,7 +245,7 @@ func (st *renumberedStream) Next() (sse.Event, error) {
 			return e, nil
 		}
 		if st.msg.Scan(e.Data, idmap.Shape) != nil {
-			return e, nil // it is read again, and told of
+			return e, nil // the caller reads it again and reports the error
 		}
 		if !st.of.hear(&st.msg) {
 			continue
@@ -264,11 +266,11 @@ func (st *renumberedStream) Next() (sse.Event, error) {
 	}
 }
 
-// array is an array with what is in it for the client, nil where there is nothing.
+// array returns an array of those messages in raw that are for the client, or nil if there are none.
 func (st *renumberedStream) array(raw []byte) []byte {
 	all, err := wire.AppendElements(st.all[:0], raw, st.of.batch)
 	if st.all = all; err != nil {
-		return raw // it is read again, and told of
+		return raw // the caller reads it again and reports the error
 	}
 	out := append(st.buf[:0], '[')
 	for _, piece := range all {
@@ -282,7 +284,7 @@ func (st *renumberedStream) array(raw []byte) []byte {
 		if read {
 			out = st.msg.AppendTo(out)
 		} else {
-			out = append(out, piece...) // it is read again, and told of
+			out = append(out, piece...) // the caller reads it again and reports the error
 		}
 	}
 	st.buf = append(out, ']')

@@ -8,8 +8,8 @@ import (
 	"github.com/dragoman-proxy/dragoman/proxy/upstream"
 )
 
-// Skipped is err where it is about one message of the server, behind which the stream
-// goes on, and nil otherwise.
+// Skipped returns err if it is about one message of the server that was skipped, after
+// which the stream goes on, and nil otherwise.
 func Skipped(err error) *upstream.TooLargeError {
 	if e, ok := errors.AsType[*upstream.TooLargeError](err); ok && e.Skipped {
 		return e
@@ -17,9 +17,9 @@ func Skipped(err error) *upstream.TooLargeError {
 	return nil
 }
 
-// Next is the next event of st. An answer that was too large is an error for the
-// request that it answers; other messages that were are left out. Where it is not known
-// what such a message was, that is the error.
+// Next returns the next event of st. For an answer that was too large it returns an
+// error response to the request. It drops other messages that were too large. If it is
+// not known what such a message was, Next returns the error.
 func Next(st upstream.Stream, o Owner) (sse.Event, error) {
 	for {
 		e, err := st.Next()

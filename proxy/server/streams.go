@@ -16,20 +16,20 @@ import (
 	"github.com/dragoman-proxy/dragoman/translate/wire"
 )
 
-// Streams makes a pipe look like Streamable HTTP: each request gets a stream of
-// its own, and there is a standing one for the rest. It is what an HTTP client
-// needs in front of a child process. One goroutine reads the pipe and sorts what
-// the server says:
+// Streams makes a pipe look like Streamable HTTP: each request gets a stream of its own, and there is
+// a standing one for the rest. An HTTP client in front of a child process needs it. One goroutine
+// reads the pipe and sorts the server's messages:
 //
 //   - an answer goes to the stream of its request,
 //   - progress to the stream of the request that brought the token,
-//   - log messages to that of the only request that wants some, if there is one,
-//   - all else to the standing stream; without one, to the only request in
-//     flight; a request of the server then to the latest of several, so that
-//     no call waits for ever on a client that opens no stream;
-//   - and what has nowhere to go waits for the next standing stream.
+//   - a log message to the stream of the only request that wants log messages, if there
+//     is exactly one,
+//   - all else to the standing stream; without one, to the only request in flight; a
+//     request of the server to the latest of several, so that no call waits for ever on
+//     a client that opens no stream;
+//   - what has no stream to go to waits for the next standing stream.
 //
-// Requests have ids and progress tokens of ours towards the server, so that several of
+// Requests have ids and progress tokens of dragoman's own towards the server, so that several with
 // one id can be open and a late answer is dropped.
 type Streams struct {
 	conn  upstream.Conn
@@ -40,7 +40,7 @@ type Streams struct {
 	stop   context.CancelFunc
 	ended  chan struct{} // closed when the reader has returned
 	pipe   upstream.Stream
-	msg    wire.Message // the reader's
+	msg    wire.Message // for the reader goroutine
 	pieces [][]byte
 
 	mu       sync.Mutex
@@ -49,11 +49,10 @@ type Streams struct {
 	standing *Stream
 	waiting  Queue
 	err      error  // set once the pipe has ended
-	lost     func() // called when it ends by itself; nil for none
+	lost     func() // called when the pipe ends by itself; may be nil
 }
 
-// Open begins to read st, everything the server behind conn says, which
-// is the Streams' to close from now on.
+// Open begins to read st, which has all messages of the server behind conn. The Streams close st.
 func Open(conn upstream.Conn, st upstream.Stream, cfg config.Limits, o Owner) *Streams {
 	l := &Streams{
 		conn: conn, cfg: cfg, owner: o,
@@ -65,7 +64,7 @@ func Open(conn upstream.Conn, st upstream.Stream, cfg config.Limits, o Owner) *S
 	return l
 }
 
-// Send writes one message; for a request the [upstream.Stream] is a *[Stream].
+// Send writes one message. For a request, the [upstream.Stream] that it returns is a *[Stream].
 func (l *Streams) Send(ctx context.Context, m *upstream.Outgoing) (upstream.Stream, error) {
 	r := renamings.Get().(*renaming)
 	defer r.done()
@@ -74,7 +73,7 @@ func (l *Streams) Send(ctx context.Context, m *upstream.Outgoing) (upstream.Stre
 	}
 	if !m.Request {
 		if !l.rename(&r.msg) {
-			return nil, nil // nothing that the server knows is cancelled
+			return nil, nil // the cancelled request is not open
 		}
 		out, err := r.outgoing(ctx, l.owner.Memory(), m)
 		if err == nil {
@@ -109,21 +108,21 @@ func (l *Streams) open(ctx context.Context, out *upstream.Outgoing, m *wire.Mess
 		return nil, l.err
 	}
 	s.asked = l.table.Enter(m, s)
-	if m.Method != wire.SubscriptionsListen { // what it brings names it
+	if m.Method != wire.SubscriptionsListen { // messages about a subscription name it
 		l.order = append(l.order, s)
 	}
 	return s, nil
 }
 
-// rename gives a cancellation the id that the server knows the request by, and reports
-// whether there is one; other messages stay as they are.
+// rename replaces the id in a cancellation with the one that the server knows, and reports whether
+// the message is to be sent. Other messages stay as they are.
 func (l *Streams) rename(m *wire.Message) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return renameCancelled(&l.table, m)
 }
 
-// Known is the id that the server knows the newest open request of this one by.
+// Known returns the id by which the server knows the newest open request with this id.
 func (l *Streams) Known(id string) (given string, ok bool) {
 	key := string(wire.AppendIDKey(nil, []byte(id)))
 	l.mu.Lock()
@@ -135,11 +134,11 @@ func (l *Streams) Known(id string) (given string, ok bool) {
 	return e.Given, true
 }
 
-// Beneath is the connection on which requests have the ids that the server knows.
+// Beneath returns the connection on which requests have the ids that the server knows.
 func (l *Streams) Beneath() upstream.Conn { return l.conn }
 
-// Listen makes a new standing stream. It takes over from an older one, whose
-// client may be gone.
+// Listen opens a new standing stream. It ends an older one, whose client may be gone, and takes over
+// its messages.
 func (l *Streams) Listen(ctx context.Context, _ upstream.ListenOptions) (upstream.Stream, error) {
 	s := l.newStream(ctx)
 	l.mu.Lock()
@@ -157,7 +156,7 @@ func (l *Streams) Listen(ctx context.Context, _ upstream.ListenOptions) (upstrea
 	return s, nil
 }
 
-// Move makes a stream in the place of one whose reader has ended.
+// Move returns a stream that replaces old, whose reader has ended.
 func (l *Streams) Move(ctx context.Context, old *Stream) *Stream {
 	s := l.newStream(ctx)
 	s.asked, s.logs, s.limit, s.spoke = old.asked, old.logs, old.limit, true
@@ -176,7 +175,7 @@ func (l *Streams) Move(ctx context.Context, old *Stream) *Stream {
 	return s
 }
 
-// Close stops the server; the reader has returned when Close does.
+// Close stops the server. It returns after the reader goroutine has ended.
 func (l *Streams) Close(ctx context.Context) error {
 	l.mu.Lock()
 	if l.err == nil {
@@ -190,7 +189,7 @@ func (l *Streams) Close(ctx context.Context) error {
 	return err
 }
 
-// read sorts what the server says until it says no more.
+// read sorts the server's messages until the pipe ends.
 func (l *Streams) read(st upstream.Stream) {
 	defer close(l.ended)
 	defer st.Close()
@@ -239,8 +238,8 @@ func (l *Streams) read(st upstream.Stream) {
 	}
 }
 
-// keep makes m one with memory of its own where it is large: that waits for room, for as
-// long as clients are slow to take what was said before.
+// keep copies m to memory of its own if it is large. It waits for room as long as clients are slow to
+// read earlier messages.
 func (l *Streams) keep(m *wire.Message) error {
 	if len(m.Raw) <= large.Size {
 		return nil
@@ -253,7 +252,7 @@ func (l *Streams) keep(m *wire.Message) error {
 	return err
 }
 
-// miss ends the call that m answers, as there was no room for m.
+// miss ends the call that m answers, because there was no room for m.
 func (l *Streams) miss(m *wire.Message, err error) {
 	l.owner.Dropped("no_room")
 	if !m.Kind.Response() {
@@ -267,7 +266,7 @@ func (l *Streams) miss(m *wire.Message, err error) {
 	}
 }
 
-// sort hands one message to the stream it belongs to.
+// sort puts one message into the stream that it belongs to.
 func (l *Streams) sort(m *wire.Message) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -311,9 +310,9 @@ func (l *Streams) sort(m *wire.Message) {
 	}
 }
 
-// written is m with the ids and tokens of its client, in memory of its own.
+// written returns m with the ids and tokens of its client, in memory of its own.
 func (l *Streams) written(m *wire.Message) []byte {
-	if len(m.Raw) > large.Size { // it has some already
+	if len(m.Raw) > large.Size { // keep has copied it already
 		if out := m.InPlace(); out != nil {
 			return out
 		}
@@ -321,8 +320,8 @@ func (l *Streams) written(m *wire.Message) []byte {
 	return m.AppendTo(make([]byte, 0, len(m.Raw)+m.Growth()))
 }
 
-// logged is the stream of the only request that wants log messages, nil where there is
-// none or several. Called with l.mu held.
+// logged returns the stream of the only request that wants log messages, or nil if there is none or
+// more than one. Called with l.mu held.
 func (l *Streams) logged() (only *Stream) {
 	for _, s := range l.order {
 		switch {
@@ -341,7 +340,7 @@ func (l *Streams) drops(n int) {
 	}
 }
 
-// leave takes s out of the tables. Called with l.mu held.
+// leave removes s from the tables. Called with l.mu held.
 func (l *Streams) leave(s *Stream) {
 	if e := s.asked; e != nil && e.Of == s {
 		l.table.Leave(e)
@@ -354,8 +353,8 @@ func (l *Streams) leave(s *Stream) {
 	}
 }
 
-// lose ends the calls in flight: another server takes the place of the one that
-// was asked, or what could not be read may have been the answer to any of them.
+// lose ends the calls in flight, except those that err spares: another process takes the place of the
+// one that had them, or the message that could not be read may have been the answer to any of them.
 func (l *Streams) lose(err error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -367,7 +366,7 @@ func (l *Streams) lose(err error) {
 	})
 }
 
-// end tells everyone who waits that the server is gone.
+// end ends all streams, because the server is gone.
 func (l *Streams) end(err error) {
 	l.mu.Lock()
 	lost := l.lost
@@ -403,15 +402,14 @@ func (l *Streams) WhenLost(do func()) {
 	}
 }
 
-// Requests is how many requests have no answer yet.
+// Requests returns how many requests have no answer yet.
 func (l *Streams) Requests() int {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return len(l.order)
 }
 
-// Waiting is how many messages wait for the client to read the standing stream, or to open
-// one.
+// Waiting returns how many messages wait for the client to read the standing stream or to open one.
 func (l *Streams) Waiting() int {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -424,24 +422,24 @@ func (l *Streams) Waiting() int {
 	return n
 }
 
-// Reason is why the pipe ended, nil while it has not.
+// Reason returns why the pipe ended, or nil if it has not.
 func (l *Streams) Reason() error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.err
 }
 
-// A Stream has the messages that the server sends about one request, or about no request.
+// A Stream has the server's messages about one request, or those about no request.
 type Stream struct {
 	of       *Streams
 	ctx      context.Context
 	asked    *idmap.Entry[*Stream] // the request; nil on the standing stream
 	answered atomic.Bool
-	logs     bool             // log messages may be about it
-	limit    config.TimeLimit // of silence; 0 for none
-	spoke    bool             // Next had something; for Next only
+	logs     bool             // log messages may be about the request
+	limit    config.TimeLimit // of the server's silence; 0 for none
+	spoke    bool             // Next has returned a message; for Next only
 
-	signal chan struct{} // there may be something new
+	signal chan struct{} // there may be a new message
 
 	mu    sync.Mutex
 	queue Queue
@@ -454,7 +452,7 @@ func (l *Streams) newStream(ctx context.Context) *Stream {
 	return s
 }
 
-// Put appends m and returns how many others had to go for it.
+// Put appends m and returns how many other messages were dropped for it.
 func (s *Stream) Put(m []byte, firm bool) int {
 	s.mu.Lock()
 	dropped := s.queue.Put(m, firm)
@@ -470,7 +468,7 @@ func (s *Stream) wake() {
 	}
 }
 
-// finish ends the stream once its queue is empty; the first reason stays.
+// finish ends the stream once its queue is empty. The first reason stays.
 func (s *Stream) finish(err error) {
 	s.mu.Lock()
 	if s.err == nil {
@@ -480,7 +478,7 @@ func (s *Stream) finish(err error) {
 	s.wake()
 }
 
-// Given is the id by which the server knows the request.
+// Given returns the id by which the server knows the request.
 func (s *Stream) Given() string { return s.asked.Given }
 
 // Answered reports whether the server has answered the request.
@@ -527,8 +525,7 @@ func (s *Stream) Next() (sse.Event, error) {
 	}
 }
 
-// Close gives the stream up. What a standing stream had not delivered waits for
-// the next one.
+// Close ends the stream. Messages of a standing stream that were not read wait for the next one.
 func (s *Stream) Close() error {
 	l := s.of
 	l.mu.Lock()

@@ -19,7 +19,7 @@ import (
 
 const ping = `{"jsonrpc":"2.0","id":1,"method":"ping"}`
 
-// pipe is a server that says nothing by itself.
+// pipe is a server that sends nothing by itself.
 type pipe struct {
 	closed chan struct{}
 	once   sync.Once
@@ -35,7 +35,7 @@ func (p *pipe) Close(context.Context) error {
 	return nil
 }
 
-// said is what it says.
+// said is the stream of its messages.
 type said struct{ *pipe }
 
 func (s said) Close() error { return s.pipe.Close(context.Background()) }
@@ -64,7 +64,7 @@ func (o *owner) Unread(reason string, _ *mcp.Failure) { o.Dropped(reason) }
 func (o *owner) Panicked(p any)                       { o.Errorf("panic: %v", p) }
 func (o *owner) Memory() *large.Memory                { return o.memory }
 
-// opened opens Streams on a pipe.
+// opened returns Streams on a pipe.
 func opened(t *testing.T) *Streams {
 	t.Helper()
 	p := &pipe{closed: make(chan struct{})}
@@ -106,7 +106,8 @@ func TestStreamEndsWithItsContext(t *testing.T) {
 	st.Close()
 }
 
-// TestStreamEndsWithoutRoom: a large answer that found no room ends its call, and no other.
+// TestStreamEndsWithoutRoom checks that a large answer for which there is no room ends its
+// call, and no other.
 func TestStreamEndsWithoutRoom(t *testing.T) {
 	l := opened(t)
 	defer l.Close(context.Background())

@@ -9,11 +9,11 @@ import (
 	"gopkg.in/yaml.v3"
 )
 
-// Env lays the variables of environ ("NAME=value") whose names begin with prefix over
-// the struct. Values are written as in the file; a list may also be a,b without
-// brackets. An empty value sets texts and lists only. A variable that belongs to no
-// setting is a mistake, but for those in other and those that Kubernetes sets for each
-// service of a namespace.
+// Env sets the settings whose variables environ ("NAME=value") contains, over what
+// earlier layers have set. It looks at names that begin with prefix. Values are written
+// as in the file; a list may also be a,b without brackets. An empty value sets only
+// strings and lists. A variable that belongs to no setting is a mistake, unless other
+// lists it or Kubernetes sets it for a service of the namespace.
 func (l *Layers) Env(prefix string, environ, other []string) {
 	values := map[string]string{}
 	for _, entry := range environ {
@@ -37,7 +37,7 @@ func (l *Layers) Env(prefix string, environ, other []string) {
 		name := variable(prefix, path)
 		if i, ok := slices.BinarySearch(left, name); ok {
 			left = slices.Delete(left, i, i+1)
-			l.unknown = append(l.unknown, Mistake{Where: name, Text: "no setting any more: " + instead})
+			l.unknown = append(l.unknown, Mistake{Where: name, Text: "this setting was removed: " + instead})
 		}
 	}
 	for _, name := range left {
@@ -45,12 +45,12 @@ func (l *Layers) Env(prefix string, environ, other []string) {
 	}
 }
 
-// ofKubernetes matches the variables that Kubernetes sets in each container for a
-// service, whose name may begin as our prefix does.
+// ofKubernetes matches the variables that Kubernetes sets in each container for each
+// service. The name of a service may begin with our prefix.
 var ofKubernetes = regexp.MustCompile(`_SERVICE_HOST$|_SERVICE_PORT(_[A-Z0-9_]+)?$|_PORT(_\d+_(TCP|UDP|SCTP)(_(PROTO|PORT|ADDR))?)?$`)
 
-// variables sets what values has for the settings below v, outer ones first, and calls
-// known with the name of each setting's variable.
+// variables sets the settings below v from values, outer ones before inner ones, and
+// calls known with the name of each setting's variable.
 func (l *Layers) variables(prefix string, values map[string]string, v reflect.Value, path string, known func(name string)) {
 	t := v.Type()
 	for i := range t.NumField() {
@@ -76,12 +76,13 @@ func (l *Layers) variables(prefix string, values map[string]string, v reflect.Va
 	}
 }
 
-// variable is the name of the variable that sets what is at path.
+// variable returns the name of the variable of the setting at path.
 func variable(prefix, path string) string {
 	return prefix + strings.ToUpper(strings.ReplaceAll(path, ".", "_"))
 }
 
-// below is variables for an optional section, which exists once one of its settings does.
+// below does what variables does, for an optional section. It creates the section if
+// values sets one of its settings.
 func (l *Layers) below(name, prefix string, values map[string]string, f reflect.Value, path string, known func(string)) {
 	section := reflect.New(f.Type()).Elem()
 	section.Set(f)
@@ -102,7 +103,7 @@ func (l *Layers) set(name, path, value string, v reflect.Value) {
 	list := v.Kind() == reflect.Slice && v.Type().Elem().Kind() == reflect.String
 	switch {
 	case v.Kind() == reflect.String:
-		v.SetString(value) // as it is: "off" and "2025" are text here
+		v.SetString(value) // not decoded as YAML: "off" and "2025" are strings here
 		l.origins[path] = name
 	case list && !strings.HasPrefix(strings.TrimSpace(value), "["):
 		l.origins[path] = name

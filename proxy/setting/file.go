@@ -16,14 +16,14 @@ import (
 	"gopkg.in/yaml.v3"
 )
 
-// What is read of a file or a variable at most; aliases count each time.
+// Limits of one file or variable. Each use of a YAML alias counts.
 const (
 	maxDepth  = 64
 	maxValues = 100_000
 )
 
-// File lays the YAML text of the file called name over the struct. A file that sets
-// nothing is good.
+// File sets the settings that the YAML text of the file called name contains. A file
+// that sets nothing is valid.
 func (l *Layers) File(name string, text []byte) {
 	l.values = 0
 	var doc yaml.Node
@@ -74,7 +74,7 @@ func (l *Layers) lay(where func(*yaml.Node) string, path string, n *yaml.Node, v
 		}
 		l.members(where, path, n, v.Elem(), depth)
 	case null && (path != "" || t.Kind() != reflect.Struct):
-		// says nothing
+		// a null sets nothing
 	case isLeaf(v):
 		l.leaf(where, path, n, v)
 	case t.Kind() == reflect.Struct && n.Kind == yaml.MappingNode:
@@ -121,7 +121,7 @@ func (l *Layers) members(where func(*yaml.Node) string, path string, n *yaml.Nod
 			rest.SetMapIndex(reflect.ValueOf(key.Value), e)
 		default:
 			if instead, was := l.removed[at]; was {
-				l.add(where(key), at, "no setting any more: %s", instead)
+				l.add(where(key), at, "this setting was removed: %s", instead)
 				return
 			}
 			near := Nearest(key.Value, slices.Collect(maps.Keys(fields)))
@@ -133,7 +133,8 @@ func (l *Layers) members(where func(*yaml.Node) string, path string, n *yaml.Nod
 	})
 }
 
-// each calls do for every key of a mapping that stands there for the first time.
+// each calls do for every key of a mapping. A key that the mapping repeats is a
+// mistake, and do is called for its first occurrence only.
 func (l *Layers) each(where func(*yaml.Node) string, path string, n *yaml.Node, do func(key, value *yaml.Node)) {
 	first := map[string]int{}
 	for i := 0; i+1 < len(n.Content); i += 2 {
@@ -155,7 +156,7 @@ func (l *Layers) leaf(where func(*yaml.Node) string, path string, n *yaml.Node, 
 	case v.Type() == reflect.TypeFor[time.Duration]() && n.Tag == "!!int":
 		l.add(where(n), path, "expected %s; did you mean %ss?", form(v.Type()), n.Value)
 		return
-	case v.CanInt() && n.Tag == "!!float": // the decoder would cut it
+	case v.CanInt() && n.Tag == "!!float": // the decoder would truncate it
 		l.add(where(n), path, "expected %s", form(v.Type()))
 		return
 	}
@@ -164,11 +165,12 @@ func (l *Layers) leaf(where func(*yaml.Node) string, path string, n *yaml.Node, 
 	}
 }
 
-// inLine matches what the YAML decoder puts before its errors.
+// inLine matches the line number with which errors of the YAML decoder begin.
 var inLine = regexp.MustCompile(`^(?:yaml: )?line (\d+): `)
 
-// decodeError notes why a value is not what a setting holds. The decoder's own words
-// quote values, which may be secrets: they are kept only where a type of ours has them.
+// decodeError notes why a value does not fit its setting. The decoder's own texts quote
+// values, which may be secrets: they are kept only if the setting's type has an
+// UnmarshalYAML method.
 func (l *Layers) decodeError(where func(*yaml.Node) string, path string, n *yaml.Node, t reflect.Type, err error) {
 	texts := []string{err.Error()}
 	if of := (*yaml.TypeError)(nil); errors.As(err, &of) {
@@ -192,7 +194,7 @@ func (l *Layers) decodeError(where func(*yaml.Node) string, path string, n *yaml
 	}
 }
 
-// yamlError notes that text is no YAML.
+// yamlError notes that the text is not YAML.
 func (l *Layers) yamlError(where, path string, err error) {
 	text := err.Error()
 	if line := inLine.FindStringSubmatch(text); line != nil {
@@ -201,8 +203,8 @@ func (l *Layers) yamlError(where, path string, err error) {
 	l.add(where, path, "not YAML: %s", strings.TrimPrefix(text, "yaml: "))
 }
 
-// allocate makes what a nil pointer points to, with the defaults of its type: what that
-// makes of an empty mapping.
+// allocate makes what a nil pointer points to, with the defaults of its type. The
+// type's UnmarshalYAML sets these for an empty mapping.
 func (l *Layers) allocate(v reflect.Value) {
 	if v.IsNil() {
 		v.Set(reflect.New(v.Type().Elem()))
@@ -210,7 +212,8 @@ func (l *Layers) allocate(v reflect.Value) {
 	}
 }
 
-// isLeaf reports whether a setting is decoded whole: it is one value, or reads itself.
+// isLeaf reports whether a setting is decoded in one step: it is a single value, or its
+// type has an UnmarshalYAML method.
 func isLeaf(v reflect.Value) bool {
 	_, own := reflect.New(v.Type()).Interface().(yaml.Unmarshaler)
 	return own || !isComposite(v.Type())
@@ -226,8 +229,8 @@ func isComposite(t reflect.Type) bool {
 	return false
 }
 
-// fieldsOf returns the settings of a struct by their keys, and the map that takes all
-// other keys, if it has one.
+// fieldsOf returns the settings of a struct by their keys, and the inline map for all
+// other keys, if the struct has one.
 func fieldsOf(v reflect.Value) (fields map[string]reflect.Value, rest reflect.Value) {
 	fields = map[string]reflect.Value{}
 	for i := range v.NumField() {
@@ -242,10 +245,10 @@ func fieldsOf(v reflect.Value) (fields map[string]reflect.Value, rest reflect.Va
 	return fields, rest
 }
 
-// former is a type that says what its values look like.
+// former is a type that describes the form of its values.
 type former interface{ Form() string }
 
-// form says what a value of a type looks like.
+// form describes the values of a type, for error messages.
 func form(t reflect.Type) string {
 	if f, ok := reflect.New(t).Interface().(former); ok {
 		return f.Form()

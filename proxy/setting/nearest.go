@@ -1,7 +1,7 @@
 package setting
 
-// Nearest returns the candidate that is closest to a misspelt name, "" if none is
-// near enough: at most a third of its letters differ.
+// Nearest returns the candidate that is closest to a misspelt name. It returns "" if
+// more than a third of the letters of name differ from every candidate.
 func Nearest(name string, candidates []string) string {
 	best, distance := "", len(name)/3+1
 	for _, c := range candidates {
@@ -12,8 +12,8 @@ func Nearest(name string, candidates []string) string {
 	return best
 }
 
-// edits is how many letters must be put in, taken out, replaced or swapped with their
-// neighbor to make b of a.
+// edits returns how many letters must be inserted, removed, replaced or swapped with
+// their neighbor to turn a into b.
 func edits(a, b string) int {
 	before, last, row := make([]int, len(b)+1), make([]int, len(b)+1), make([]int, len(b)+1)
 	for j := range row {

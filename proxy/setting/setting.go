@@ -1,8 +1,8 @@
-// Package setting fills a struct with what a YAML file and environment variables say,
-// and reports every mistake in them at once: where it is, and what was expected.
+// Package setting fills a struct from a YAML file and environment variables. It reports every
+// mistake in them at once: where it is, and what was expected.
 //
-// The struct's yaml tags name its settings. The path of a nested one is "session.max",
-// its variable, with the prefix "APP_", APP_SESSION_MAX.
+// The struct's yaml tags name its settings. A nested setting has a path such as
+// "session.max"; with the prefix "APP_" its variable is APP_SESSION_MAX.
 package setting
 
 import (
@@ -16,21 +16,21 @@ import (
 
 // Mistake is one thing that is wrong in a configuration.
 type Mistake struct {
-	Where string // "dragoman.yaml:12" or the name of a variable; "" unknown
-	Path  string // of the setting; "" for none
+	Where string // "dragoman.yaml:12" or the name of a variable; "" if unknown
+	Path  string // path of the setting; "" for none
 	Text  string // what is wrong, and what was expected; never the value of a secret
 }
 
-// Error joins the parts that there are.
+// Error returns the parts that are not empty, joined by ": ".
 func (m Mistake) Error() string {
 	parts := slices.DeleteFunc([]string{m.Where, m.Path, m.Text}, func(s string) bool { return s == "" })
 	return strings.Join(parts, ": ")
 }
 
-// Mistakes are all that is wrong in a configuration.
+// Mistakes lists all that is wrong in a configuration.
 type Mistakes []Mistake
 
-// Error is the mistake, or a list with a line for each.
+// Error returns the text of a single mistake, or a list with a line for each.
 func (m Mistakes) Error() string {
 	if len(m) == 1 {
 		return m[0].Error()
@@ -52,8 +52,8 @@ func (m *Mistakes) Addf(path, format string, a ...any) {
 // pathFirst matches an error that begins with the path of a setting.
 var pathFirst = regexp.MustCompile(`(?s)^([a-z0-9_]+(?:\.[^\s.:]+|\[\d+\])*): (.*)$`)
 
-// Add notes an error, which may be Mistakes or begin with the path of a setting. nil
-// notes nothing.
+// Add notes an error, which may be Mistakes or begin with the path of a setting. It ignores
+// nil.
 func (m *Mistakes) Add(err error) {
 	switch e := err.(type) {
 	case nil:
@@ -70,7 +70,7 @@ func (m *Mistakes) Add(err error) {
 	}
 }
 
-// Err is m as an error, nil for none.
+// Err returns m as an error, or nil if m is empty.
 func (m Mistakes) Err() error {
 	if len(m) == 0 {
 		return nil
@@ -78,32 +78,33 @@ func (m Mistakes) Err() error {
 	return m
 }
 
-// Layers fills a struct layer by layer: a later one stands above an earlier one.
+// Layers fills a struct layer by layer. A later layer overrides earlier ones.
 type Layers struct {
 	into     reflect.Value
-	removed  map[string]string // settings that are no more, and what there is in their place
-	origins  map[string]string // where the settings come from, by their paths
+	removed  map[string]string // paths of removed settings, and what replaces each
+	origins  map[string]string // sources of the settings, by path
 	mistakes Mistakes
-	unknown  []Mistake // variables that belong to no setting, by their names in Where
-	values   int       // read of this file or variable so far
+	unknown  []Mistake // variables that belong to no setting; Where is the name
+	values   int       // number of values read from this file or variable so far
 }
 
-// Over begins with what the struct behind into holds. removed are the paths of settings
-// that are no more, and what there is in their place: the error for one that is set tells it.
+// Over returns Layers that fill the struct which into points to. What the struct holds are
+// the defaults. removed has the paths of removed settings and what replaces each: the error
+// for a setting that was removed says so.
 func Over(into any, removed map[string]string) *Layers {
 	return &Layers{into: reflect.ValueOf(into).Elem(), removed: removed, origins: map[string]string{}}
 }
 
-// Flag says that the setting at path comes from the flag.
+// Flag notes that the setting at path comes from the flag.
 func (l *Layers) Flag(path, flag string) { l.origins[path] = flag }
 
-// Forgive takes back that the variable of this name belongs to no setting, as for one
-// that a setting refers to.
+// Forgive removes the mistake that the variable of this name belongs to no setting. It is for
+// variables that a setting refers to.
 func (l *Layers) Forgive(name string) {
 	l.unknown = slices.DeleteFunc(l.unknown, func(m Mistake) bool { return m.Where == name })
 }
 
-// Add notes an error, as [Mistakes.Add] does, with the place that its setting comes from.
+// Add notes an error, as [Mistakes.Add] does, with the source of its setting.
 func (l *Layers) Add(err error) {
 	before := len(l.mistakes)
 	l.mistakes.Add(err)
@@ -113,14 +114,15 @@ func (l *Layers) Add(err error) {
 	}
 }
 
-// Err is all that is wrong, nil for nothing.
+// Err returns all mistakes, or nil if there are none.
 func (l *Layers) Err() error { return append(slices.Clip(l.mistakes), l.unknown...).Err() }
 
 func (l *Layers) add(where, path, format string, a ...any) {
 	l.mistakes = append(l.mistakes, Mistake{where, path, fmt.Sprintf(format, a...)})
 }
 
-// origin is where the setting at path, or the nearest one around it, comes from.
+// origin returns the source of the setting at path, or of the nearest setting around it; ""
+// if none is known.
 func (l *Layers) origin(path string) string {
 	for path != "" {
 		if where, ok := l.origins[path]; ok {

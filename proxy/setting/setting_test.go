@@ -27,7 +27,7 @@ type item struct {
 	ID int `yaml:"id"`
 }
 
-// extra is on unless it says off.
+// extra is on unless the file says off.
 type extra struct {
 	On   bool            `yaml:"on"`
 	Size int             `yaml:"size"`
@@ -106,7 +106,7 @@ func TestMistakesInLayers(t *testing.T) {
 	}
 }
 
-// A text whose aliases stand for a great many values is refused, and soon.
+// A text whose aliases stand for very many values is refused, and quickly.
 func TestAliasesAreBounded(t *testing.T) {
 	text := "inner:\n  names: &a0 {x: y}\n"
 	for i := range 40 {
@@ -131,8 +131,8 @@ func TestNearest(t *testing.T) {
 	}
 }
 
-// FuzzLayers: whatever a file and a variable hold, there is a result or a mistake, and the
-// same each time.
+// FuzzLayers checks that for any file and variable there is a result or a mistake, and the
+// same one each time.
 func FuzzLayers(f *testing.F) {
 	for _, s := range []string{"", "name: x", "a: &x [*x]", "inner: {items: [{id: 1}]}", "extra: {other: {id: 1}}", "? [a]\n: b", "<<: {name: x}", "wait: 1e3", "- a", "name: !!binary x", "extra: &a {<<: *a}", "{a: {b: {c: {d: 1}}}}"} {
 		f.Add(s, s)

@@ -11,7 +11,7 @@ import (
 	"time"
 )
 
-// cut delivers data in pieces whose lengths are given by sizes, over and over.
+// cut delivers data in pieces whose lengths are those in sizes, again and again.
 type cut struct {
 	data, sizes []byte
 	n           int
@@ -31,8 +31,8 @@ func (c *cut) Read(p []byte) (int, error) {
 	return n, nil
 }
 
-// FuzzReader: events cut anywhere parse the same, and as the slow twin has
-// them, which follows the specification with the whole stream in hand.
+// FuzzReader checks that events that come in any pieces are parsed as the slow reader
+// below parses them, which follows the specification on the whole stream.
 func FuzzReader(f *testing.F) {
 	for _, s := range []string{
 		"", "data: a\n\n", "data: a\r\rdata: b\r\n\r\n", "id: 1\ndata\n\n", "\xef\xbb\xbfdata: a\n\n", "\xef\xbb",
@@ -103,9 +103,9 @@ func slowly(in string) (got []string) {
 	return got
 }
 
-// FuzzAppend: what is appended reads back as it was, but for the white space around
-// its data and the line breaks in it, has one data line, and nothing in it makes a
-// second event.
+// FuzzAppend checks that the appended event is read back as it was, except for the
+// white space around its data and the line breaks in it, that it has one data line, and
+// that nothing in it makes a second event.
 func FuzzAppend(f *testing.F) {
 	f.Add([]byte("1"), true, []byte("message"), []byte("{}"), int64(0))
 	f.Add([]byte(" 1"), true, []byte(" x"), []byte("a\nb\r\nc\r"), int64(15))

@@ -22,7 +22,7 @@ func (l *lender) Take(n int) ([]byte, error) {
 func (l *lender) Put([]byte)    { l.out-- }
 func (l *lender) Forget([]byte) { l.out-- }
 
-// TestEventWithoutMemoryIsSkipped, and which request it answers is known.
+// TestEventWithoutMemoryIsSkipped checks also that the request that it answers is known.
 func TestEventWithoutMemoryIsSkipped(t *testing.T) {
 	memory := &lender{most: 1 << 20}
 	long := `{"jsonrpc":"2.0","id":7,"result":{"text":"` + strings.Repeat("a", 3<<20) + `"}}`
@@ -43,8 +43,8 @@ func TestEventWithoutMemoryIsSkipped(t *testing.T) {
 	}
 }
 
-// TestEventAsLargeAsMayBeTakesOneLargeBuffer: it does not grow once more, whatever stood
-// before it.
+// TestEventAsLargeAsMayBeTakesOneLargeBuffer checks that the buffer does not grow once
+// more, whatever came before the event.
 func TestEventAsLargeAsMayBeTakesOneLargeBuffer(t *testing.T) {
 	const limit = 4 << 20
 	memory := &lender{most: 1 << 30}

@@ -14,33 +14,34 @@ const (
 	firstBuffer = 4 << 10
 	// keepBuffer is the largest buffer kept while nothing needs it.
 	keepBuffer = 64 << 10
-	// partial is how large a buffer is for an event of more than keepBuffer. The next
-	// one has room for any event.
+	// partial is the size of the first buffer for an event of more than keepBuffer. The
+	// next buffer has room for any event.
 	partial = 1 << 20
-	// readAtOnce is how much is read at once: what comes behind a large event is not to
-	// be moved to a buffer of the same size.
+	// readAtOnce is the most bytes that one read may return. With more, what follows a
+	// large event would need a buffer of the same size.
 	readAtOnce = 256 << 10
-	// maxEmptyReads is how often a source may answer "nothing, no error" in a row.
+	// maxEmptyReads is how often in a row a source may return no bytes and no error.
 	maxEmptyReads = 100
-	// maxRetry is what a longer reconnection time is cut to.
+	// maxRetry is the longest reconnection time; longer ones are cut to it.
 	maxRetry = 24 * time.Hour
 )
 
-// maxSkipped is how many times the limit an event may have that is skipped.
+// maxSkipped times the limit is the largest event that is skipped. A larger one ends
+// the stream.
 const maxSkipped = 16
 
-// errTooLarge is for Next, which knows the data so far.
+// errTooLarge is what line returns to Next, which knows the event's data so far.
 var errTooLarge = errors.New("event is too large")
 
 const byteOrderMark = "\xef\xbb\xbf"
 
 // TooLargeError is returned for an event with more bytes than the reader accepts.
 type TooLargeError struct {
-	Limit   int   // most bytes accepted
-	Skipped bool  // the stream goes on behind it
-	NoRoom  error // why there was no memory for it, nil where it is larger than Limit
+	Limit   int   // the most bytes that the reader accepts
+	Skipped bool  // the event was skipped and the stream can be read further
+	NoRoom  error // why there was no memory for it; nil if it is larger than Limit
 
-	Message envelope.Finder // of what its data says
+	Message envelope.Finder // has seen the event's data as far as it was read
 }
 
 func (e *TooLargeError) Error() string {
@@ -55,47 +56,47 @@ type Reader struct {
 	src io.Reader
 	max int
 	mem Memory
-	err error // of the source; what was read before it comes first
+	err error // error of the source; Next first returns the events that were read before it
 
-	// buf[:end] holds what was read. The event under way begins at start and
-	// its next line at pos. lf and cr are where the next of either stands, or
-	// how far there is none, so that no byte is searched twice.
+	// buf[:end] holds what was read. The event under way begins at start and its next
+	// line at pos. lf and cr are the positions of the next "\n" and "\r", or the end of
+	// the bytes that are known to hold none, so that no byte is searched twice.
 	buf             []byte
 	start, pos, end int
 	lf, cr          int
-	begun           bool  // the first line is past
-	open            bool  // the event under way has a field we know
-	noRoom          error // why fill has read nothing
-	skipLF          bool  // the last line ended in "\r", of which "\n" may be a part
+	begun           bool  // the first line was returned
+	open            bool  // the event under way has a known field
+	noRoom          error // why fill could not read; nil if it could
+	skipLF          bool  // the last line ended in "\r"; a "\n" that follows belongs to that line end
 
-	id, name []byte // copies: data lines are moved together over the others
+	id, name []byte // copies, because data lines are moved over other lines
 }
 
-// Memory has the buffers for large events. A Reader takes one of at most 1 MiB, and
-// where that is not enough one for any event, after which it puts the first one back.
+// Memory lends buffers for large events. A Reader takes one of at most 1 MiB. If that
+// is too small, it takes one with room for any event, and then puts the first one back.
 type Memory interface {
-	Take(n int) ([]byte, error) // with room for n bytes
+	Take(n int) ([]byte, error) // a buffer with room for n bytes
 	Put(b []byte)
 	Forget(b []byte) // in the place of Put, when a reader may still use it
 }
 
-// NewReader returns a Reader of the events of src, each of at most max bytes as
-// they come over the wire, field names and comments within it included, the
-// line end of its last field and the blank line not. max must be positive.
+// NewReader returns a Reader of the events of src. An event may have max bytes as it
+// comes over the wire: field names and comments within it count, the line end of its
+// last field and the blank line do not. max must be positive.
 func NewReader(src io.Reader, max int) *Reader { return NewReaderIn(nil, src, max) }
 
-// NewReaderIn is NewReader with memory for large events; nil stands for fresh
-// memory each time. Otherwise the Reader is to be Reset or Abandoned
-// in the end.
+// NewReaderIn returns a Reader as NewReader does, which takes the buffers for large
+// events from mem. If mem is nil, the Reader allocates them. Otherwise the caller must
+// call Reset or Abandon in the end.
 func NewReaderIn(mem Memory, src io.Reader, max int) *Reader {
 	return &Reader{mem: mem, src: src, max: max}
 }
 
-// Reset makes r read another stream, with the same limit and memory. A buffer of more
-// than 64 KiB is let go, the others are used again.
+// Reset makes r read another stream, with the same limit and memory. It releases a
+// buffer of more than 64 KiB, and uses smaller ones again.
 func (r *Reader) Reset(src io.Reader) { r.ResetIn(r.mem, src) }
 
-// ResetIn is Reset with other memory.
+// ResetIn does what Reset does, and sets other memory.
 func (r *Reader) ResetIn(mem Memory, src io.Reader) {
 	fresh := Reader{mem: mem, src: src, max: r.max}
 	if len(r.buf) <= keepBuffer {
@@ -107,8 +108,8 @@ func (r *Reader) ResetIn(mem Memory, src io.Reader) {
 	*r = fresh
 }
 
-// Abandon makes r of no further use, and leaves its last event to the reader that still
-// looks at it.
+// Abandon makes r unusable. The last event stays valid for a goroutine that may still
+// read it.
 func (r *Reader) Abandon() {
 	if r.mem != nil && len(r.buf) > keepBuffer {
 		r.mem.Forget(r.buf)
@@ -116,17 +117,16 @@ func (r *Reader) Abandon() {
 	*r = Reader{err: io.ErrClosedPipe}
 }
 
-// Next returns the next event that has an id, data or a reconnection time of
-// more than 0, and blocks until there is one. (A browser would not show one
-// without data; MCP's priming events may be such.) Data is empty but not nil
-// where the event had an empty data field. The event is valid until the next
-// call and may be changed in place until then, Data up to its capacity.
+// Next returns the next event that has an id, data or a reconnection time of more than
+// 0, and blocks until there is one. (A browser ignores an event without data, but MCP's
+// priming events may have none.) Data is empty but not nil if the event had an empty
+// data field. The event is valid until the next call and may be changed in place until
+// then, Data up to its capacity.
 //
-// The error is io.EOF when the source ended between two events,
-// io.ErrUnexpectedEOF when it ended within one, whose beginning is discarded,
-// a *TooLargeError for an event over the limit, or one that there was no memory for,
-// and otherwise the source's own.
-// All are final but for an event that was skipped.
+// The error is io.EOF if the source ended between two events, io.ErrUnexpectedEOF if it
+// ended within one, whose beginning is discarded, a *TooLargeError for an event that is
+// over the limit or that there was no memory for, and otherwise the source's own. All
+// errors are final, except the one for an event that was skipped.
 func (r *Reader) Next() (Event, error) {
 	var e Event
 	data := noSpan
@@ -162,18 +162,18 @@ func (r *Reader) Next() (Event, error) {
 			}
 			return e, nil
 		}
-		e = Event{} // it had a name at most
+		e = Event{} // the event had a name at most
 		r.open = false
 	}
 }
 
-// span is a part of the event under way, counted from its start.
+// span is a part of the event under way, as offsets from its start.
 type span struct{ from, to int }
 
 var noSpan = span{-1, -1}
 
-// cutField splits a line at its first colon, of which one space behind belongs
-// to neither part. A comment has an empty name.
+// cutField splits a line at its first colon. One space behind the colon belongs to
+// neither part. A comment has an empty name.
 func cutField(line []byte) (name, value []byte) {
 	name, value, _ = bytes.Cut(line, []byte{':'})
 	if len(value) > 0 && value[0] == ' ' {
@@ -182,7 +182,7 @@ func cutField(line []byte) (name, value []byte) {
 	return name, value
 }
 
-// field notes one field of e. value begins at offset at of the buffer.
+// field adds one field to e. value begins at offset at of the buffer.
 func (r *Reader) field(e *Event, data *span, name, value []byte, at int) {
 	switch string(name) {
 	case "data":
@@ -216,7 +216,7 @@ func (r *Reader) field(e *Event, data *span, name, value []byte, at int) {
 	r.open = true
 }
 
-// milliseconds reads ASCII digits.
+// milliseconds parses a number of milliseconds in ASCII digits.
 func milliseconds(digits []byte) (d time.Duration, ok bool) {
 	for _, c := range digits {
 		if c < '0' || c > '9' {
@@ -267,7 +267,8 @@ func (r *Reader) line() (from, to int, err error) {
 	}
 }
 
-// find returns where the next c is, or r.end. known is its last answer.
+// find returns the position of the next c, or r.end. It skips the bytes before known,
+// which is its last result.
 func (r *Reader) find(c byte, known int) int {
 	known = max(known, r.pos)
 	if i := bytes.IndexByte(r.buf[known:r.end], c); i >= 0 {
@@ -276,13 +277,13 @@ func (r *Reader) find(c byte, known int) int {
 	return r.end
 }
 
-// fill reads once more from the source, behind what is already there; or sets noRoom.
+// fill reads once more from the source, behind what is already there. If there is no
+// memory, it sets noRoom.
 func (r *Reader) fill() {
 	pending, free := r.end-r.start, len(r.buf)-r.end
 	switch {
 	case len(r.buf) > keepBuffer && pending <= keepBuffer/2:
-		// The event that needed it is delivered. The source may now be
-		// quiet for hours.
+		// The event that needed it was returned. The source may now be quiet for hours.
 		r.move(make([]byte, keepBuffer))
 	case pending == 0 && len(r.buf) > 0:
 		r.move(r.buf)
@@ -318,9 +319,10 @@ func (r *Reader) move(to []byte) {
 	r.buf = to
 }
 
-// more is how large the next buffer is. Up to what most messages fit in it is
-// four times the one before: all that is there is copied each time. Many that grew like
-// this to any size could wait for each other's memory.
+// more returns the size of the next buffer. Up to keepBuffer, into which most messages
+// fit, it is four times the size before, because all that is there is copied each time.
+// Above that a buffer grows in two steps only: many buffers that grew in small steps
+// could wait for each other's memory.
 func (r *Reader) more() int {
 	switch n := len(r.buf); {
 	case n < keepBuffer:
@@ -331,10 +333,10 @@ func (r *Reader) more() int {
 	return r.full()
 }
 
-// full is the size of a buffer with room for any event.
+// full returns the size of a buffer with room for any event.
 func (r *Reader) full() int { return r.max + keepBuffer }
 
-// take returns a buffer of n bytes at least.
+// take returns a buffer of at least n bytes.
 func (r *Reader) take(n int) ([]byte, error) {
 	if r.mem == nil || n <= keepBuffer {
 		return make([]byte, n), nil
@@ -343,7 +345,7 @@ func (r *Reader) take(n int) ([]byte, error) {
 	return b[:cap(b)], err
 }
 
-// drop lets go of the buffer.
+// drop releases the buffer.
 func (r *Reader) drop() {
 	if r.mem != nil && len(r.buf) > keepBuffer {
 		r.mem.Put(r.buf)

@@ -2,8 +2,9 @@ package sse
 
 import "io"
 
-// skip discards the event under way, up to the blank line behind it. data is what there
-// is of its data, noRoom why there was no memory for it where it is not too large.
+// skip discards the event under way, up to the blank line behind it. data is the part
+// of its data that was read. noRoom says why there was no memory for the event; it is
+// nil if the event is too large.
 func (r *Reader) skip(data span, noRoom error) error {
 	e := &TooLargeError{Limit: r.max, Skipped: true, NoRoom: noRoom}
 	if data != noSpan {
@@ -37,12 +38,12 @@ func (r *Reader) skip(data span, noRoom error) error {
 	}
 }
 
-// skipped is a line of an event that is skipped.
+// skipped is the state of the current line of an event that is skipped.
 type skipped struct {
-	name   []byte // the beginning, up to the colon or six bytes
-	n      int    // bytes of the line
-	data   bool   // the rest is data
-	first  bool   // nothing of the data was seen yet
+	name   []byte // the beginning of the line, at most five bytes
+	n      int    // bytes of the line so far
+	data   bool   // the rest of the line is data
+	first  bool   // no byte of the data was read yet
 	lineCR bool   // the line before ended in "\r"
 }
 

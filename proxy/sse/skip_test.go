@@ -7,7 +7,7 @@ import (
 	"testing/iotest"
 )
 
-// TestLargeEventIsSkipped, and what it says about itself is known.
+// TestLargeEventIsSkipped checks also that the id in it is known.
 func TestLargeEventIsSkipped(t *testing.T) {
 	const limit = 100
 	long := strings.Repeat("x", 10*limit)
@@ -33,7 +33,7 @@ func TestLargeEventIsSkipped(t *testing.T) {
 	}
 }
 
-// TestEndlessEventIsNotSkipped for ever.
+// TestEndlessEventIsNotSkipped checks that reading such an event ends with an error.
 func TestEndlessEventIsNotSkipped(t *testing.T) {
 	r := NewReader(unending{}, 100)
 	for range 2 {

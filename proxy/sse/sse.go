@@ -11,31 +11,30 @@ import (
 	"time"
 )
 
-// Event is one server-sent event. Its slices belong to the reader that made it: see there
-// how long they are valid.
+// Event is one server-sent event. Its slices belong to the reader that made it, which
+// says how long they are valid.
 type Event struct {
 	ID    []byte        // value of the event's last id field
 	HasID bool          // whether there was one; it may be empty
 	Name  []byte        // value of the event field; empty means "message"
-	Data  []byte        // values of the data fields, joined by "\n"; nil when there was none
-	Retry time.Duration // what the server asks for as reconnection time; 0 when it did not
+	Data  []byte        // values of the data fields, joined by "\n"; nil if there was none
+	Retry time.Duration // reconnection time that the server asks for; 0 if it asks for none
 }
 
-// space is the white space that JSON allows around a text.
+// space is the white space that JSON allows around a value.
 const space = " \t\r\n"
 
-// Heartbeat is a comment: it keeps a connection busy and says nothing.
+// Heartbeat is a comment. It keeps a connection busy and carries no data.
 const Heartbeat = ":\n\n"
 
-// Append appends e to dst as it goes over the wire, with the blank line that
-// ends it. Data goes out as one line, without the white space around it and with a
-// space for each line break: it is JSON, in which line breaks stand between tokens
-// only, and some readers take the first data line for the whole message. An ID or a
-// Name with a line break, and an ID with a NUL, cannot be written and are left out.
+// Append appends e to dst in the wire format, with the blank line that ends it. It writes
+// Data as one line, without the white space around it and with a space for each line
+// break: Data is JSON, in which line breaks stand only between tokens, and some readers
+// take the first data line for the whole message. An ID or a Name with a line break, and
+// an ID with a NUL, cannot be written and are left out.
 //
-// An event with an ID is written with a data field even where Data is empty:
-// that is MCP's priming event. An event with neither ID, Data nor Retry says
-// nothing, and nothing is appended.
+// An event with an ID is written with a data field even if Data is empty: that is MCP's
+// priming event. Append writes nothing for an event that has neither ID, Data nor Retry.
 func Append(dst []byte, e Event) []byte {
 	if !e.writesID() && e.Data == nil && e.Retry <= 0 {
 		return dst
@@ -47,14 +46,14 @@ func Append(dst []byte, e Event) []byte {
 	return append(dst, '\n')
 }
 
-// AppendHead and Tail spare the copy of large data: what AppendHead appends,
-// e.Data as it is and Tail make the event together. Data must be a single line with
-// no white space around it.
+// AppendHead and Tail save a copy of large data: the event is what AppendHead appends,
+// then e.Data as it is, then Tail. Data must be a single line with no white space around
+// it.
 func AppendHead(dst []byte, e Event) []byte {
 	return append(appendFields(dst, e), "data: "...)
 }
 
-// Tail is what stands behind the data of an event that AppendHead began.
+// Tail follows the data of an event that AppendHead began.
 const Tail = "\n\n"
 
 // SingleLine reports whether Append would write data as it is.
@@ -62,7 +61,7 @@ func SingleLine(data []byte) bool {
 	return !hasBreak(data) && len(bytes.Trim(data, space)) == len(data)
 }
 
-// appendFields appends all fields of e but its data.
+// appendFields appends all fields of e except its data.
 func appendFields(dst []byte, e Event) []byte {
 	if len(e.Name) > 0 && !hasBreak(e.Name) {
 		dst = appendField(dst, "event", e.Name)

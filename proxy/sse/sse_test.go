@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// show writes an event so that all that matters of it can be compared.
+// show writes an event so that all its relevant parts can be compared.
 func show(e Event) string {
 	id, data := "-", "-"
 	if e.HasID {

@@ -11,27 +11,27 @@ import (
 	"github.com/tidwall/gjson"
 )
 
-// mark is the annotation of an argument that also stands in a header. See
+// mark is the annotation of an argument that is also sent in a header. See
 // https://modelcontextprotocol.io/specification/2026-07-28/basic/transports#custom-headers-from-tool-parameters.
 const mark = "x-mcp-header"
 
-// maxDepth is how deep we look for annotations.
+// maxDepth is the depth to which schemas are searched for annotations.
 const maxDepth = 64
 
-// MaxSafe is the greatest integer that every reader of a header reads alike.
+// MaxSafe is the greatest integer that every reader of a header parses to the same value.
 const MaxSafe = 1<<53 - 1
 
-// ErrTooLarge is an integer beyond [MaxSafe].
+// ErrTooLarge is the error for an integer beyond [MaxSafe].
 var ErrTooLarge = errors.New("too large for a header")
 
-// Argument is an argument that goes into a header.
+// Argument is a tool's argument that is also sent in a header.
 type Argument struct {
-	Path   []string // within arguments
-	Header string   // without its prefix
+	Path   []string // path within the arguments of a call
+	Header string   // name of the header, without its prefix
 	Kind   string   // string, integer or boolean
 }
 
-// Arguments are the annotated arguments of a tool's inputSchema.
+// Arguments returns the annotated arguments of a tool's inputSchema. The error says what is wrong with an annotation.
 func Arguments(schema gjson.Result) ([]Argument, error) {
 	if !strings.Contains(schema.Raw, mark) {
 		return nil, nil
@@ -74,7 +74,7 @@ func appendAnnotated(list []Argument, schema gjson.Result, path []string) (_ []A
 	return list, err
 }
 
-// members calls do with each member of an object, and with none of anything else.
+// members calls do with each member of object. It does nothing if object is not an object.
 func members(object gjson.Result, do func(name string, v gjson.Result)) {
 	if object.IsObject() {
 		object.ForEach(func(key, v gjson.Result) bool {
@@ -84,7 +84,7 @@ func members(object gjson.Result, do func(name string, v gjson.Result)) {
 	}
 }
 
-// check says what is wrong with an annotation.
+// check returns an error if said is not a valid annotation of a.
 func (a Argument) check(said gjson.Result) error {
 	token := a.Header != ""
 	for i := range len(a.Header) {
@@ -102,7 +102,7 @@ func (a Argument) check(said gjson.Result) error {
 	return nil
 }
 
-// holdsData reports whether a member of a schema holds values and no schema.
+// holdsData reports whether the value of a schema's member is data and not a schema.
 func holdsData(name string) bool {
 	switch name {
 	case "default", "enum", "const", "examples", "title", "description":
@@ -111,7 +111,7 @@ func holdsData(name string) bool {
 	return false
 }
 
-// annotated reports whether an annotation stands anywhere in v.
+// annotated reports whether v contains an annotation at any depth.
 func annotated(v gjson.Result, depth int) (found bool) {
 	if !strings.Contains(v.Raw, mark) || v.Type != gjson.JSON {
 		return false
@@ -126,8 +126,8 @@ func annotated(v gjson.Result, depth int) (found bool) {
 	return found
 }
 
-// Text is what the header of a call with these arguments says; false where the argument is absent, or nothing that the tool
-// would take. The error is [ErrTooLarge].
+// Text returns the value of the header in a call with these arguments. It returns false if the argument is absent or
+// is not of its kind. The error is [ErrTooLarge].
 func (a Argument) Text(arguments []byte) (text string, ok bool, err error) {
 	at := a.In(arguments)
 	switch {
@@ -144,7 +144,7 @@ func (a Argument) Text(arguments []byte) (text string, ok bool, err error) {
 	return "", false, nil
 }
 
-// In is what stands at the place of the argument in a call, nothing where there is nothing.
+// In returns the value of the argument in a call, or a Result that does not exist if the call lacks it.
 func (a Argument) In(arguments []byte) gjson.Result {
 	at := gjson.ParseBytes(arguments)
 	for _, name := range a.Path {

@@ -19,27 +19,28 @@ import (
 const (
 	maxTools       = 10_000
 	maxSchemaBytes = 4 << 20
-	// maxPages bounds how many pages are read of one list.
+	// maxPages is how many pages of one list are read at most.
 	maxPages = 100
-	// freshness is for how long a list that has just been read is good enough.
+	// freshness is how long a list that was read counts as current.
 	freshness = time.Second
-	// retryAfter is for how long a list that was not to be had is not asked for again.
+	// retryAfter is how long a list that could not be read is not requested again.
 	retryAfter = 30 * time.Second
 )
 
-// Tool is what the list says of a tool. Its texts are shared by all that say the same.
+// Tool is what the list says about a tool. Equal texts share their memory.
 type Tool struct {
-	// Listed says that the tool stands in the list; else nothing is known of it, but that it did not when it was looked for.
+	// Listed says that the tool is in the list. If it is false, the list did not have the tool, and nothing else is
+	// known.
 	Listed    bool
-	Arguments []Argument // that stand in headers as well
-	TaskOnly  bool       // it runs as a task only
+	Arguments []Argument // arguments that are also sent in headers
+	TaskOnly  bool       // the tool only runs as a task
 
 	output  unique.Handle[string]
 	schemas transform.Schemas
 	narrow  unique.Handle[string]
 }
 
-// OutputSchema is what its structured results must look like, as far as that is known.
+// OutputSchema returns the schema of the tool's structured results, and whether it has one and it is known.
 func (t Tool) OutputSchema() ([]byte, transform.Schemas) {
 	if t.schemas != transform.Seen {
 		return nil, t.schemas
@@ -47,7 +48,7 @@ func (t Tool) OutputSchema() ([]byte, transform.Schemas) {
 	return []byte(t.output.Value()), t.schemas
 }
 
-// Narrowing names the parameters by which a caller can ask for less, "" for none.
+// Narrowing returns the names of the parameters by which a caller can ask for less, or "" if there are none.
 func (t Tool) Narrowing() string {
 	if !t.Listed {
 		return ""
@@ -78,22 +79,22 @@ func parse(entry gjson.Result) (name string, t Tool, err error) {
 	return strings.Clone(entry.Get("name").String()), t, err
 }
 
-// Ask sends the server a tools/list with these members of params, "" for none, and returns its result.
+// Ask sends a tools/list with these members of params, "" for none, to the server and returns its result.
 type Ask func(params string) (result []byte, err error)
 
-// Index is what is known of a server's tools. The zero value knows nothing. It is safe for concurrent use.
+// Index keeps what is known about a server's tools. The zero value is empty. It is safe for concurrent use.
 type Index struct {
 	mu     sync.Mutex
 	known  map[string]Tool
-	bytes  int             // of schemas
-	change int             // how often it was forgotten
-	turn   chan struct{}   // held by who reads the list
-	readAt time.Time       // that was done last; in the future while it is of no use
-	err    error           // why it is not
-	wrong  map[string]bool // tools that cannot be called, of which the log has been told
+	bytes  int             // size of all schemas
+	change int             // how often Forget was called
+	turn   chan struct{}   // full while a goroutine reads the list
+	readAt time.Time       // when the list was read last; after a failure, when it may be read again
+	err    error           // error of the last read
+	wrong  map[string]bool // tools that cannot be called and were logged
 }
 
-// Find is what is known of a tool; false where that is nothing.
+// Find returns what is known about a tool. known is false if nothing is.
 func (x *Index) Find(tool string) (t Tool, known bool) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -101,7 +102,7 @@ func (x *Index) Find(tool string) (t Tool, known bool) {
 	return t, known
 }
 
-// Forget is for when the list has changed.
+// Forget clears the index. It is called when the list has changed.
 func (x *Index) Forget() {
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -109,8 +110,9 @@ func (x *Index) Forget() {
 	x.change++
 }
 
-// Learn takes down the answer to a tools/list, of which nothing is kept. less is the answer without the tools that cannot be
-// called over HTTP, as their annotations are wrong; changed says that there were some, which log is told of once.
+// Learn stores the tools in answer, the answer to a tools/list. It keeps no reference to answer. less is the answer
+// without the tools that cannot be called over HTTP, because their annotations are invalid. changed reports whether
+// there were such tools. Each of them is logged once.
 func (x *Index) Learn(answer []byte, log *zap.Logger) (less []byte, changed bool) {
 	tools := gjson.GetBytes(answer, "result.tools")
 	if !tools.IsArray() {
@@ -148,7 +150,7 @@ func (x *Index) Learn(answer []byte, log *zap.Logger) (less []byte, changed bool
 	return less, true
 }
 
-// tell says once that a tool cannot be called: lists are read often.
+// tell logs that a tool cannot be called, once for each tool, because lists are read often.
 func (x *Index) tell(tool string, err error, log *zap.Logger) {
 	x.mu.Lock()
 	told := x.wrong[tool] || len(x.wrong) >= maxTools
@@ -170,7 +172,7 @@ func (x *Index) put(tool string, t Tool) {
 	x.set(tool, t)
 }
 
-// set takes down a tool, if it has a name. A schema that there is no room for is unknown. Called with x.mu held.
+// set stores a tool, if it has a name. A schema that does not fit becomes unknown. Called with x.mu held.
 func (x *Index) set(tool string, t Tool) {
 	old, again := x.known[tool]
 	if tool == "" || !again && len(x.known) >= maxTools {
@@ -186,8 +188,8 @@ func (x *Index) set(tool string, t Tool) {
 	x.bytes += t.size() - old.size()
 }
 
-// Look is what the server's list says of a tool. The list is read where that is not known, unless that was done a moment
-// ago, or has just failed: then the error is that of the last time, or of ctx.
+// Look returns what the server's list says about a tool. If the tool is not known, Look reads the list, unless that
+// was done a moment ago or has just failed. The error is that of the last read, or of ctx.
 func (x *Index) Look(ctx context.Context, tool string, ask Ask) (Tool, error) {
 	if t, known := x.Find(tool); known {
 		return t, nil
@@ -202,19 +204,19 @@ func (x *Index) Look(ctx context.Context, tool string, ask Ask) (Tool, error) {
 	if kept, known := x.known[tool]; known {
 		return kept, nil
 	}
-	if !listed && !x.readAt.IsZero() { // nor was it forgotten meanwhile
-		x.set(strings.Clone(tool), t) // it may be there nevertheless: the server will know
+	if !listed && !x.readAt.IsZero() { // the index was not cleared meanwhile
+		x.set(strings.Clone(tool), t) // the server may have the tool nevertheless, and answers the call itself
 	}
 	return t, nil
 }
 
-// Refresh reads the list, unless it has been read since then.
+// Refresh reads the list, unless it was read after then.
 func (x *Index) Refresh(ctx context.Context, then time.Time, ask Ask) error {
 	_, err := x.read(ctx, then, ask)
 	return err
 }
 
-// read is Refresh, and what it has found; nil where it was read meanwhile.
+// read does what Refresh does and returns the tools in the list, or nil if it did not read the list.
 func (x *Index) read(ctx context.Context, then time.Time, ask Ask) (map[string]Tool, error) {
 	x.mu.Lock()
 	if x.turn == nil {
@@ -236,12 +238,12 @@ func (x *Index) read(ctx context.Context, then time.Time, ask Ask) (map[string]T
 	}
 	found, err := pages(ask)
 	if errors.Is(ctx.Err(), context.Canceled) {
-		return found, err // its client has left, which says nothing of the list
+		return found, err // the client has left, which says nothing about the list
 	}
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	if x.change != change {
-		return found, err // it may be as it was before
+		return found, err // the list has changed: found may be outdated
 	}
 	if x.readAt, x.err = time.Now(), err; err != nil {
 		x.readAt = x.readAt.Add(retryAfter)

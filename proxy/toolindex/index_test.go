@@ -17,7 +17,7 @@ import (
 	"github.com/dragoman-proxy/dragoman/transform"
 )
 
-// listing is a server whose list has these pages, which counts how often it is asked.
+// listing is a server whose list has these pages. It counts the requests.
 type listing struct {
 	pages []string
 	asked int
@@ -86,7 +86,7 @@ func TestUnlistedTool(t *testing.T) {
 	})
 }
 
-// Names that nobody has do not make us read the list again and again.
+// Calls with names of tools that do not exist do not make dragoman read the list again and again.
 func TestManyUnknownNamesReadTheListOnceInAWhile(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := listing{pages: []string{``}}
@@ -122,8 +122,8 @@ func TestAFailureIsRememberedForAWhile(t *testing.T) {
 	})
 }
 
-// One call reads; the others wait for it no longer than their own contexts, and what is known is there meanwhile.
-func TestNobodyIsHeldUpByTheReader(t *testing.T) {
+// One call reads. The others wait for it no longer than their own contexts, and known tools are found meanwhile.
+func TestOthersWaitNoLongerThanTheirContexts(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := listing{pages: []string{`{"name":"a"}`}, slow: time.Minute}
 		var x Index
@@ -156,7 +156,7 @@ func TestNobodyIsHeldUpByTheReader(t *testing.T) {
 	})
 }
 
-// What was read while the list changed is good for the call that has asked, and not kept.
+// What was read while the list changed is used for the call that has asked, and is not kept.
 func TestAListThatChangesWhileItIsRead(t *testing.T) {
 	l := listing{pages: []string{`{"name":"a"}`, `{"name":"b"}`}}
 	var x Index
@@ -182,7 +182,7 @@ func TestAListThatChangesWhileItIsRead(t *testing.T) {
 	}
 }
 
-// A client that leaves says nothing of the list.
+// A client that leaves says nothing about the list.
 func TestAClientThatLeaves(t *testing.T) {
 	l := listing{pages: []string{`{"name":"a"}`}}
 	var x Index
@@ -195,7 +195,7 @@ func TestAClientThatLeaves(t *testing.T) {
 	}
 }
 
-// Pages without an end, and cursors that stand still, are read no further than a bound.
+// Pages without an end, and cursors that repeat, are read no further than a bound.
 func TestListsWithoutEnd(t *testing.T) {
 	for name, ask := range map[string]func(n int) string{
 		"a cursor that stands still": func(int) string { return `"x"` },
@@ -249,7 +249,7 @@ func TestWhatIsKeptIsBounded(t *testing.T) {
 	}
 }
 
-// Tools that cannot be called are left out, and the log is told once.
+// Tools that cannot be called are left out, and each is logged once.
 func TestWrongAnnotations(t *testing.T) {
 	core, logs := observer.New(zap.WarnLevel)
 	var x Index

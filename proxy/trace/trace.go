@@ -1,7 +1,9 @@
-// Package trace says which trace a request belongs to, and where its time goes.
+// Package trace says which trace a request belongs to, and measures where its time
+// goes.
 //
-// What a request brings of https://www.w3.org/TR/trace-context/ goes on as it came and stands
-// in every log line about it. A Stopwatch adds up what a client may ask to be told.
+// The headers of https://www.w3.org/TR/trace-context/ are forwarded as they came, and
+// every log line about the request has them. A Stopwatch measures the times that a
+// client can ask for.
 package trace
 
 import (
@@ -14,15 +16,15 @@ import (
 	"github.com/dragoman-proxy/dragoman/proxy/upstream"
 )
 
-// Headers are the names of what says which trace a request belongs to. They
-// go on as they came, and stand in every log line about the request. See
+// Headers are the names of the headers that say which trace a request belongs to. They
+// are forwarded as they came, and every log line about the request has them. See
 // https://www.w3.org/TR/trace-context/ and https://www.w3.org/TR/baggage/.
 var Headers = [...]string{"traceparent", "tracestate", "baggage"}
 
-// MaxLogged bounds what of one of them stands in a log line, in bytes.
+// MaxLogged is how many bytes of one of these headers a log line has at most.
 const MaxLogged = 512
 
-// Fields are what header says of a trace, for the log.
+// Fields returns the log fields for the trace headers among header.
 func Fields(header []upstream.Header) []zap.Field {
 	var fields []zap.Field
 	for _, h := range header {
@@ -35,44 +37,47 @@ func Fields(header []upstream.Header) []zap.Field {
 	return fields
 }
 
-// TimingHeader asks for Server-Timing on the answer.
+// TimingHeader is the request header by which a client asks for Server-Timing in the
+// response.
 const TimingHeader = "X-Dragoman-Timing"
 
-// Stopwatch adds up where the time of an exchange goes. The zero one has not begun.
+// Stopwatch measures where the time of an exchange goes. The zero value has not
+// started.
 type Stopwatch struct {
-	Asked bool      // the client wants to know
+	Asked bool      // the client sent TimingHeader
 	began time.Time // zero before the first Start
 	at    time.Duration
 
-	Parse     time.Duration // our looking at messages
-	Translate time.Duration // our rewriting them
-	Upstream  time.Duration // waiting for the server
+	Parse     time.Duration // dragoman scans messages
+	Translate time.Duration // dragoman rewrites messages
+	Upstream  time.Duration // dragoman waits for the server
 }
 
-// Start begins the first lap, or another one without counting the time since the last.
+// Start starts the first lap. Later calls start another lap, and the time since the
+// last lap does not count.
 func (w *Stopwatch) Start() {
 	if w.began.IsZero() {
 		w.began = time.Now()
 		return
 	}
-	w.at = time.Since(w.began) // half of what Now costs
+	w.at = time.Since(w.began) // costs half of what time.Now does
 }
 
-// Began is the time of the first Start.
+// Began returns the time of the first Start.
 func (w *Stopwatch) Began() time.Time { return w.began }
 
-// Now is the time of the last Lap, or Start.
+// Now returns the time of the last Lap or Start.
 func (w *Stopwatch) Now() time.Time { return w.began.Add(w.at) }
 
-// Lap adds the time since the last Lap, or Start, to what it was spent on.
+// Lap adds the time since the last Lap or Start to spent.
 func (w *Stopwatch) Lap(spent *time.Duration) {
 	now := time.Since(w.began)
 	*spent += now - w.at
 	w.at = now
 }
 
-// AppendTo appends a Server-Timing header if it was asked for. On a stream it
-// tells of the time until its first event. See
+// AppendTo appends a Server-Timing header if the client asked for it. On a stream it
+// covers the time until the first event. See
 // https://www.w3.org/TR/server-timing/#the-server-timing-header-field.
 func (w *Stopwatch) AppendTo(h []mcp.Header) []mcp.Header {
 	if !w.Asked {

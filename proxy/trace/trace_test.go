@@ -10,7 +10,7 @@ import (
 	"github.com/dragoman-proxy/dragoman/proxy/upstream"
 )
 
-// TestFieldsAreOfTheTraceAlone, each no longer than a log line bears.
+// TestFieldsAreOfTheTraceAlone checks also that each field is no longer than MaxLogged.
 func TestFieldsAreOfTheTraceAlone(t *testing.T) {
 	fields := Fields([]upstream.Header{
 		{Name: "Authorization", Value: "secret"}, {Name: "traceparent", Value: "00-a-b-01"}, {Name: "baggage", Value: strings.Repeat("x", 2*MaxLogged)},
@@ -20,7 +20,7 @@ func TestFieldsAreOfTheTraceAlone(t *testing.T) {
 	}
 }
 
-// TestStopwatch: each lap counts for one thing, and a pause for none.
+// TestStopwatch checks that each lap counts for one part, and a pause for none.
 func TestStopwatch(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var w Stopwatch

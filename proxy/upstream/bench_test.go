@@ -47,7 +47,7 @@ func oneCall(t testing.TB, ctx context.Context, c Conn, m *Outgoing) {
 	s.Close()
 }
 
-// replies are the answers of the two common kinds, as a Node server gives them.
+// replies are answers of the two common kinds, as a Node server sends them.
 var replies = map[string]string{
 	"json": "HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nmcp-session-id: 6b1c\r\nDate: Fri, 20 Nov 2026 16:00:00 GMT\r\n" +
 		"Connection: keep-alive\r\nKeep-Alive: timeout=5\r\nContent-Length: " + strconv.Itoa(len(answer)) + "\r\n\r\n" + answer,
@@ -62,7 +62,7 @@ var call1 = Outgoing{
 	Header:  []Header{{"Authorization", secret}},
 }
 
-// BenchmarkCall is our own share of a call, without a network.
+// BenchmarkCall measures dragoman's own share of a call, without a network.
 func BenchmarkCall(b *testing.B) {
 	for name, reply := range replies {
 		b.Run(name, func(b *testing.B) {
@@ -77,7 +77,7 @@ func BenchmarkCall(b *testing.B) {
 	}
 }
 
-// BenchmarkLoopback is a call to a server that does nothing but answer.
+// BenchmarkLoopback measures a call to a server that does nothing but answer.
 func BenchmarkLoopback(b *testing.B) {
 	for name, size := range map[string]int{"small": len(answer), "1MB": 1 << 20} {
 		b.Run(name, func(b *testing.B) {

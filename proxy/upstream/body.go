@@ -16,26 +16,26 @@ const (
 	byClose
 )
 
-// maxExcess is how many bytes of chunk extensions, trailers and leading zeros a
-// body may hold beyond what any sane server sends.
+// maxExcess is how many bytes of chunk extensions, trailers and leading zeros a body
+// may hold. No reasonable server sends as many.
 const maxExcess = 16 << 10
 
 var errChunk = errors.New("malformed chunked body")
 
-// body reads the content of one response. After an error of its source it can
-// be read on, when there is more: nothing is lost.
+// body reads the content of one response. After an error of its source, reading can go
+// on if there is more: no byte is lost.
 type body struct {
 	src     *bufio.Reader
 	framing framing
 	left    int64 // of the content, or of the chunk under way
 	excess  int
-	inChunk bool // the size line of a chunk was read, and the line end behind it not yet
-	inTail  bool // the last chunk was read, the trailers not yet
-	ended   bool // all was read, up to the last byte of the response
+	inChunk bool // the size line of a chunk was read, and the line end behind the chunk was not
+	inTail  bool // the last chunk was read, and the trailers were not
+	ended   bool // the response was read up to its last byte
 }
 
-// newBody returns the body of a response with this Content-Length, which is -1
-// for chunks and -2 where the connection's end is the body's.
+// newBody returns the body of a response with this Content-Length, which is -1 for
+// chunks and -2 if the end of the connection is the end of the body.
 func newBody(src *bufio.Reader, length int) body {
 	switch length {
 	case -1:
@@ -46,8 +46,8 @@ func newBody(src *bufio.Reader, length int) body {
 	return body{src: src, left: int64(length), ended: length == 0}
 }
 
-// Read returns io.EOF at the end of the body, and io.ErrUnexpectedEOF where the
-// source ended before. It does not wait for more than one byte.
+// Read returns io.EOF at the end of the body, and io.ErrUnexpectedEOF if the source
+// ended before. It does not wait for more than one byte.
 func (b *body) Read(p []byte) (int, error) {
 	for {
 		if b.ended {
@@ -70,7 +70,7 @@ func (b *body) Read(p []byte) (int, error) {
 	}
 }
 
-// nextChunk reads one line of what stands between two chunks.
+// nextChunk reads one line between two chunks.
 func (b *body) nextChunk() error {
 	line, err := b.line()
 	if err != nil {
@@ -99,7 +99,8 @@ func (b *body) nextChunk() error {
 	return nil
 }
 
-// chunkSize reads hexadecimal digits, and counts what else is on the line.
+// chunkSize parses the hexadecimal size of a chunk, and counts the other bytes of the
+// line.
 func chunkSize(line []byte) (size int64, extra int, ok bool) {
 	digits := 0
 	for _, c := range line {
@@ -122,7 +123,7 @@ func chunkSize(line []byte) (size int64, extra int, ok bool) {
 	return size, max(0, digits-8), digits > 0
 }
 
-// line returns the next line without its end. On an error nothing was consumed.
+// line returns the next line without its end. On an error it has consumed nothing.
 func (b *body) line() ([]byte, error) {
 	for searched := 0; ; {
 		buffered, _ := b.src.Peek(b.src.Buffered())
@@ -140,8 +141,8 @@ func (b *body) line() ([]byte, error) {
 	}
 }
 
-// drain reads on, at most max bytes of content, and reports whether the body
-// was read to its end.
+// drain reads at most max more bytes of content, and reports whether the body was read
+// to its end.
 func (b *body) drain(scratch []byte, max int) bool {
 	for !b.ended && max > 0 {
 		n, err := b.Read(scratch)

@@ -15,13 +15,13 @@ import (
 	"time"
 )
 
-// childVar makes the test binary play a child, and says which.
+// childVar is the variable that makes the test binary run as a child, and says as which.
 const childVar = "DRAGOMAN_TEST_CHILD"
 
 func TestMain(m *testing.M) {
 	if role, ok := os.LookupEnv(childVar); ok {
 		children[role](bufio.NewReader(os.Stdin))
-		// Unlike os.Exit it has no last word on standard error when coverage is measured.
+		// Unlike os.Exit, it writes nothing to standard error when coverage is measured.
 		syscall.Exit(0)
 	}
 	os.Exit(m.Run())
@@ -150,8 +150,8 @@ var children = map[string]func(in *bufio.Reader){
 	},
 }
 
-// role returns the test binary as one of children, with graces that are never
-// run out in a test that does not mean them to.
+// role returns the test binary as one of children, with graces that are long enough for
+// every test that does not test them.
 func role(name string) Stdio {
 	return Stdio{
 		Command: []string{os.Args[0], "s3cr3t"}, Env: []string{childVar + "=" + name},

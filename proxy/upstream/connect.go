@@ -6,10 +6,9 @@ import (
 
 // Connector begins sessions with one server.
 type Connector interface {
-	// Connect opens a connection and sends initialize on it, the request that
-	// begins a session. ctx bounds Connect and what comes as Answer, and not
-	// Conn and Standing. The error is that of opening or of Send; then nothing
-	// stays open.
+	// Connect opens a connection and sends initialize on it, the request that begins a
+	// session. ctx bounds Connect and the stream Answer, but not Conn and Standing. If
+	// opening or Send fails, Connect returns the error and leaves nothing open.
 	Connect(ctx context.Context, initialize *Outgoing) (*Begun, error)
 }
 
@@ -17,9 +16,9 @@ type Connector interface {
 type Begun struct {
 	Conn Conn
 
-	// One of them brings what the server says to the first message, and is the
-	// caller's to close. Answer is the Stream that Send returned for it;
-	// Standing that of Listen, for a Conn that is a pipe.
+	// One of them has the server's messages about the first message. The caller closes
+	// it. Answer is the Stream that Send returned for the message; Standing is that of
+	// Listen, for a Conn that is a pipe.
 	Answer   Stream
 	Standing Stream
 }
@@ -39,7 +38,7 @@ func (s Stdio) Connect(ctx context.Context, initialize *Outgoing) (*Begun, error
 	return b, nil
 }
 
-// Open starts a child to which nothing is said yet. ctx bounds Open only.
+// Open starts a child and sends it nothing. ctx bounds Open only.
 func (s Stdio) Open(ctx context.Context) (*Begun, error) {
 	c, err := s.Start(ctx)
 	if err != nil {

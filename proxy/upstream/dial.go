@@ -10,7 +10,7 @@ import (
 // dialer opens connections to one server.
 type dialer struct {
 	addr    string
-	via     *webProxy   // on the way there; nil for none
+	via     *webProxy   // the proxy on the way; nil for none
 	tls     *tls.Config // nil for plain HTTP
 	timeout time.Duration
 }
@@ -35,7 +35,8 @@ func (d *dialer) dial(ctx context.Context) (*conn, error) {
 	return newConn(nc, socket), nil
 }
 
-// reach goes from what socket leads to as far as the server. op says what failed.
+// reach continues the connection from socket to the server. op names the step that
+// failed.
 func (d *dialer) reach(ctx context.Context, socket net.Conn) (nc net.Conn, op string, err error) {
 	nc = socket
 	if d.via != nil && d.via.tls != nil {

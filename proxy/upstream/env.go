@@ -5,9 +5,9 @@ import (
 	"strings"
 )
 
-// DefaultEnv returns the names of the variables that a child may see where
-// nobody said otherwise: what programs need to find themselves, the user's files
-// and the language, on each system. Keys and tokens have other names.
+// DefaultEnv returns the names of the variables that a child gets by default: those
+// that programs need on each system to find themselves, the user's files and the
+// language. Keys and tokens have other names.
 func DefaultEnv() []string {
 	return []string{
 		"PATH", "HOME", "USER", "LOGNAME", "SHELL", "TERM", "LANG", "LANGUAGE", "LC_*", "TZ", "TMPDIR",
@@ -19,13 +19,13 @@ func DefaultEnv() []string {
 	}
 }
 
-// ownEnv is how the names of our own settings begin.
+// ownEnv begins the names of dragoman's own settings.
 const ownEnv = "DRAGOMAN_"
 
-// AllowEnv returns the entries of environ ("NAME=value") that one of names
-// allows, in their order. A * in a name stands for any characters, none
-// included; the case of letters does not matter, as on Windows. Our own
-// settings, which may hold secrets, pass only by a name without a *.
+// AllowEnv returns the entries of environ ("NAME=value") that one of names allows, in
+// their order. A * in a name stands for any number of characters. The case of letters
+// does not matter, as on Windows. dragoman's own settings, which may hold secrets, are
+// allowed only by a name without a *.
 func AllowEnv(environ, names []string) []string {
 	var allowed []string
 	for _, entry := range environ {
@@ -42,7 +42,7 @@ func AllowEnv(environ, names []string) []string {
 	return allowed
 }
 
-// allows reports whether pattern stands for name. Both are in upper case.
+// allows reports whether pattern matches name. Both are in upper case.
 func allows(pattern, name string) bool {
 	first, rest, open := strings.Cut(pattern, "*")
 	if !open {

@@ -12,11 +12,10 @@ import (
 	"github.com/dragoman-proxy/dragoman/proxy/envelope"
 )
 
-// Error is a failure to reach a server, or to understand how it answers. It
-// reads "upstream 127.0.0.1:3000: connect: connection refused" and holds no
-// header of either direction.
+// Error is a failure to reach a server, or to understand its answer. It reads "upstream
+// 127.0.0.1:3000: connect: connection refused" and contains no header of either direction.
 type Error struct {
-	Op   string // connect, tls, write or read
+	Op   string // connect, tls, "tls of the proxy", start, write or read
 	Addr string // host:port of the server, or the name of its command
 	Err  error
 }
@@ -25,22 +24,22 @@ func (e *Error) Error() string {
 	cause := e.Err
 	var op *net.OpError
 	if errors.As(cause, &op) {
-		cause = op.Err // without the addresses, of which one is ours
+		cause = op.Err // without the addresses, one of which is dragoman's
 	}
 	var call *os.SyscallError
 	if errors.As(cause, &call) {
-		return fmt.Sprintf("upstream %s: %v", e.Addr, call) // names the operation itself
+		return fmt.Sprintf("upstream %s: %v", e.Addr, call) // the error names the operation itself
 	}
 	what := e.Op + ": "
 	if strings.HasPrefix(cause.Error(), what) {
-		what = "" // the error names it
+		what = "" // the error names the operation
 	}
 	return fmt.Sprintf("upstream %s: %s%v", e.Addr, what, cause)
 }
 
 func (e *Error) Unwrap() error { return e.Err }
 
-// Timeout reports whether time ran out.
+// Timeout reports whether a time limit was exceeded.
 func (e *Error) Timeout() bool {
 	return isTimeout(e.Err)
 }
@@ -52,15 +51,15 @@ func NeverSent(err error) bool {
 }
 
 func isTimeout(err error) bool {
-	var t interface{ Timeout() bool } // as os.ErrDeadlineExceeded and context.DeadlineExceeded have
+	var t interface{ Timeout() bool } // os.ErrDeadlineExceeded and context.DeadlineExceeded have it
 	return errors.As(err, &t) && t.Timeout()
 }
 
-// silence is the timeout that a peer ran into by saying nothing.
+// silence is the error for a peer that sent nothing within the time limit.
 type silence struct {
 	what   string
 	after  time.Duration
-	midway bool // there was something before
+	midway bool // the peer had sent something before
 }
 
 func (e *silence) Error() string { return fmt.Sprintf("%s within %v", e.what, e.after) }
@@ -69,12 +68,12 @@ func (*silence) Timeout() bool   { return true }
 // Is reports whether target is ErrSilence and the time ran out after the server had begun to answer.
 func (e *silence) Is(target error) bool { return target == ErrSilence && e.midway }
 
-// StatusError is an HTTP answer other than the one asked for.
+// StatusError is a response with a status other than the expected one.
 type StatusError struct {
 	Code   int
 	Header []Header // WWW-Authenticate, Retry-After and Content-Type, where present
 	Target string   // of a redirect, without credentials and query; "" for none
-	Body   []byte   // at most 64 KiB of it; there may be a JSON-RPC error in it
+	Body   []byte   // at most 64 KiB of it; it may contain a JSON-RPC error
 }
 
 func (e *StatusError) Error() string {
@@ -88,8 +87,7 @@ func (e *StatusError) Error() string {
 	return s
 }
 
-// ContentTypeError is a good answer whose body is of a type that carries no
-// messages.
+// ContentTypeError is a successful response whose body has a type that carries no messages.
 type ContentTypeError struct {
 	Type string // at most 100 bytes of it
 }
@@ -110,17 +108,17 @@ func (e *EncodingError) Error() string {
 	return fmt.Sprintf("answer encoded as %q, although identity was asked for", e.Encoding)
 }
 
-// TooLargeError is a message with more bytes than are accepted, or than there was
+// TooLargeError is the error for a message that is larger than the limit, or that there was no
 // memory for.
 type TooLargeError struct {
 	Limit   int
-	NoRoom  error  // a *large.NoRoomError, nil where it is larger than Limit
-	Skipped bool   // the stream goes on behind it
-	Answers []byte // the id of the request that it answers, raw; nil where that is not known
-	Asks    bool   // it answers none: it is a request or a notification
+	NoRoom  error  // a *large.NoRoomError; nil if the message is larger than Limit
+	Skipped bool   // the message was skipped and the stream goes on
+	Answers []byte // raw id of the request that the message answers; nil if it is not known
+	Asks    bool   // the message is a request or a notification
 }
 
-// tooLarge says what is known of a message that was skipped.
+// tooLarge returns the error for a message of which m has seen what was read.
 func tooLarge(limit int, skipped bool, m *envelope.Finder, noRoom error) *TooLargeError {
 	e := &TooLargeError{Limit: limit, NoRoom: noRoom, Skipped: skipped, Asks: m.Method()}
 	if !e.Asks {
@@ -148,15 +146,15 @@ func (e *HeaderError) Error() string {
 	return fmt.Sprintf("header %.100q: %s", e.Name, e.Reason)
 }
 
-// ExitError says that the child process is gone. Stopping it on request is no error.
+// ExitError says that the child process has ended. Its end after Close is not an error.
 type ExitError struct {
 	Command string        // the first word of its command line
-	Status  string        // "exit status 1", "signal: killed", as the system puts it
-	Code    int           // its exit status; -1 when a signal has ended it
+	Status  string        // "exit status 1", "signal: killed", as the system reports it
+	Code    int           // its exit status; -1 if a signal has ended it
 	Lived   time.Duration // from its start to its end
-	Stderr  string        // the last line it wrote there, as Stdio.Quote has it
-	Tail    []string      // the last 20 of them, oldest first
-	Err     error         // why it was stopped; nil when it ended by itself
+	Stderr  string        // the last line of its standard error, as Stdio.Quote returns it
+	Tail    []string      // the last 20 lines of its standard error, oldest first
+	Err     error         // why it was stopped; nil if it ended by itself
 }
 
 func (e *ExitError) Error() string {
@@ -176,9 +174,9 @@ func (e *ExitError) Unwrap() error { return e.Err }
 type MuteError struct {
 	Command string        // the first word of its command line
 	Waited  time.Duration // since its start
-	Lines   int           // it has written to its standard output that are no messages
-	Said    []string      // the first of them, as Stdio.Quote has them
-	Stderr  string        // the last line it wrote there, likewise
+	Lines   int           // number of lines on its standard output that are not messages
+	Said    []string      // the first of these lines, as Stdio.Quote returns them
+	Stderr  string        // the last line of its standard error, as Stdio.Quote returns it
 }
 
 func (e *MuteError) Error() string {
@@ -189,8 +187,8 @@ func (e *MuteError) Error() string {
 	return s
 }
 
-// Printed quotes what the child wrote instead of messages, to be put behind a text; ""
-// for nothing.
+// Printed quotes what the child wrote instead of messages, to be appended to a text. It returns ""
+// if the child wrote nothing.
 func (e *MuteError) Printed() string {
 	if e.Lines == 0 {
 		return ""
@@ -202,14 +200,14 @@ func (e *MuteError) Printed() string {
 	return s
 }
 
-// Timeout reports true: waiting was given up.
+// Timeout returns true: the wait for a message has ended.
 func (e *MuteError) Timeout() bool { return true }
 
-// NoiseError says that a child wrote something other than messages to its
-// standard output, and too much of it before its first message.
+// NoiseError says that a child wrote too many lines other than messages to its standard output
+// before its first message.
 type NoiseError struct {
-	Lines int    // how many
-	First string // the first of them, as Stdio.Quote has it
+	Lines int    // number of these lines
+	First string // the first of them, as Stdio.Quote returns it
 }
 
 func (e *NoiseError) Error() string {

@@ -13,47 +13,47 @@ import (
 	"github.com/dragoman-proxy/dragoman/translate/wire"
 )
 
-// phase is how far the response of an exchange was read.
+// phase says how far the response of an exchange was read.
 type phase uint8
 
 const (
 	awaiting phase = iota // the head is still to come
-	object                // a body of JSON is
-	events                // there is a stream of events
-	over                  // nothing more is to come
+	object                // a body of JSON is to come
+	events                // a stream of events is read
+	over                  // the response was read
 )
 
-// exchange is one request and its response, and the Stream of what the
-// response says. It is cancelled by closing exactly its connection.
+// exchange is one request and its response, and the Stream of the messages in the
+// response. Closing its connection, and no other, cancels it.
 type exchange struct {
 	http *HTTP
 	ctx  context.Context
 	kind kind
-	stop func() bool // no longer watch ctx
+	stop func() bool // ends the watch of ctx
 
 	firstByte, silence time.Duration
 	deadline           time.Time // of the response's head; zero for none
 
 	mu     sync.Mutex
-	conn   *conn // nil once it was given back or given up
+	conn   *conn // nil once it was given back or closed
 	busy   bool  // Next is under way
-	lent   bool  // the caller may still read what it has returned
+	lent   bool  // the caller may still read what Next has returned
 	closed bool
 
-	// What follows belongs to Next, and to Close when Next is not under way.
+	// The rest belongs to Next, and to Close when Next is not under way.
 	phase    phase
-	err      error // what Next has ended with
+	err      error // the error with which Next has ended
 	writeErr error // why the request was not written completely
 	body     body
 	buf      *buffer
-	large    []byte // of http.memory, in the place of buf; nil for none
+	large    []byte // lent by memory, used instead of buf; nil for none
 	reader   *sse.Reader
 	session  string
 	memory   large.Lender
 }
 
-// write sends the request over an idle connection or a new one. It is sent
-// again only when nothing of it has left this machine.
+// write sends the request over an idle connection or a new one. It sends it again only
+// if no byte of it has left this machine.
 func (x *exchange) write(head, content []byte) error {
 	dialing, cancel := x.dialing()
 	defer cancel()
@@ -75,7 +75,7 @@ func (x *exchange) write(head, content []byte) error {
 		x.mu.Lock()
 		x.conn = c
 		x.mu.Unlock()
-		if x.ctx.Err() != nil { // it ended while there was nothing to abort
+		if x.ctx.Err() != nil { // ctx ended while there was no connection to abort
 			x.abort()
 		}
 		n, err = c.write(head, content, x.silence)
@@ -102,7 +102,7 @@ func (x *exchange) dialing() (context.Context, context.CancelFunc) {
 	return context.WithDeadline(x.ctx, x.deadline)
 }
 
-// unreached is what is said when there is no connection.
+// unreached returns the error if there is no connection.
 func (x *exchange) unreached(err error) error {
 	if err == context.DeadlineExceeded && x.ctx.Err() == nil {
 		return &Error{Op: "connect", Addr: x.http.addr, Err: &silence{what: "no connection", after: x.firstByte}}
@@ -110,7 +110,7 @@ func (x *exchange) unreached(err error) error {
 	return err
 }
 
-// await lets reading wait for d, or until the deadline where that is earlier.
+// await lets reads wait for d, or until the deadline if that is earlier.
 func (x *exchange) await(c *conn, d time.Duration) error {
 	if !x.deadline.IsZero() && time.Until(x.deadline) < d {
 		return c.SetReadDeadline(x.deadline)
@@ -118,7 +118,7 @@ func (x *exchange) await(c *conn, d time.Duration) error {
 	return c.readWithin(d)
 }
 
-// settle reads the response to something that has no answer but its status.
+// settle reads a response of which only the status matters.
 func (x *exchange) settle() error {
 	defer x.Close() //nolint:errcheck // it has none
 	if err := x.readHead(x.current()); err != nil {
@@ -136,7 +136,7 @@ func (x *exchange) open() error {
 	return nil
 }
 
-// current returns the connection, or nil when it was given up.
+// current returns the connection, or nil if it was given back or closed.
 func (x *exchange) current() *conn {
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -189,11 +189,11 @@ func (x *exchange) next(c *conn) (sse.Event, error) {
 		x.finish()
 		return sse.Event{Data: wire.Trim(data)}, nil
 	case events:
-		if x.reader == nil { // of a standing stream, which may stay quiet: it costs no buffer until it speaks
+		if x.reader == nil { // a standing stream may stay quiet: it gets no buffer before its first byte
 			if !x.body.ended {
-				c.in.Peek(1) //nolint:errcheck // reading will tell
+				c.in.Peek(1) //nolint:errcheck // the reader gets the error
 			}
-			// Those in the pool have grown to what they once read.
+			// A reader from the pool would have the larger buffer of an earlier response.
 			x.reader = sse.NewReaderIn(&x.memory, &x.body, x.http.maxMessage)
 		}
 		e, err := x.reader.Next()
@@ -217,8 +217,8 @@ func (x *exchange) next(c *conn) (sse.Event, error) {
 // SessionID implements SessionStream.
 func (x *exchange) SessionID() string { return x.session }
 
-// Whole reports whether the message that Next has returned is all that the response
-// says, one body of JSON. It is not to be called during Next.
+// Whole reports whether the message that Next has returned is the whole response, one
+// body of JSON. It must not be called during Next.
 func (x *exchange) Whole() bool { return x.phase == over }
 
 // Release implements Releaser.
@@ -228,8 +228,8 @@ func (x *exchange) Release() {
 	x.lent = false
 }
 
-// Close implements Stream. The connection is kept for further messages when
-// what is left of the response comes at once.
+// Close implements Stream. The connection is kept for further messages if the rest of
+// the response comes at once.
 func (x *exchange) Close() error {
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -268,7 +268,7 @@ func (x *exchange) leave(c *conn) {
 		x.http.pool.put(c)
 		return
 	}
-	rest := x.body // x may be used no more
+	rest := x.body // x may not be used any more
 	x.http.pool.linger(c, &rest)
 }
 
@@ -284,7 +284,7 @@ func (x *exchange) finish() {
 	}
 }
 
-// abort closes the connection, if it is still that of the exchange.
+// abort closes the connection, if the exchange still has it.
 func (x *exchange) abort() {
 	x.mu.Lock()
 	c := x.conn
@@ -295,15 +295,15 @@ func (x *exchange) abort() {
 	}
 }
 
-// unwatch ends what AfterFunc began.
+// unwatch ends the watch of ctx.
 func (x *exchange) unwatch() {
 	if x.stop != nil {
 		x.stop()
 	}
 }
 
-// free gives back what Next worked with, but for what is lent: that is left to
-// whoever looks at it.
+// free gives back the memory of Next, except what is lent: that stays with the caller
+// that may still read it.
 func (x *exchange) free() {
 	x.unwatch()
 	if x.lent {
@@ -315,7 +315,7 @@ func (x *exchange) free() {
 		x.buf = nil
 	}
 	if b := x.large; b != nil {
-		x.large = nil // before it is given back: another message may have its memory then
+		x.large = nil // before Put, after which another message may use the memory
 		x.memory.Put(b)
 	}
 	if x.reader != nil {
@@ -337,11 +337,11 @@ func (x *exchange) abandon() {
 	x.buf, x.large, x.reader = nil, nil, nil
 }
 
-// fail ends the exchange, and returns what Next says from now on.
+// fail ends the exchange, and returns the error that Next returns from now on.
 func (x *exchange) fail(err error) error {
 	x.err = x.failure("read", err)
 	if x.body.ended {
-		x.finish() // a refusal, most often: the connection is as good as before
+		x.finish() // most often a refusal: the connection can be used again
 	} else {
 		x.abort()
 		x.unwatch()
@@ -349,7 +349,7 @@ func (x *exchange) fail(err error) error {
 	return x.err
 }
 
-// failure puts an error into the caller's words.
+// failure turns an error into one for the caller.
 func (x *exchange) failure(op string, err error) error {
 	var (
 		status *StatusError

@@ -35,7 +35,8 @@ func send(t *testing.T, ctx context.Context, c Conn) Stream {
 	return s
 }
 
-// TestStandingStreamOfNoBytes: there is nothing to wait for on a connection that stays open.
+// TestStandingStreamOfNoBytes checks that Next does not wait for the end of a connection
+// that stays open.
 func TestStandingStreamOfNoBytes(t *testing.T) {
 	noLeaks(t)
 	srv := serveSilent(t, eventHead+"Content-Length: 0\r\n\r\n")
@@ -51,7 +52,7 @@ func TestStandingStreamOfNoBytes(t *testing.T) {
 	}
 }
 
-// places are where a server may fall silent, each after it was sent a request.
+// places are the points at which a server may fall silent after it got a request.
 var places = []struct{ name, reply, late string }{
 	{"before the head", "", "read: no answer within"},
 	{"in the head", "HTTP/1.1 200 OK\r\nContent-", "read: no answer within"},
@@ -194,7 +195,7 @@ func TestRefusalBeforeAllWasRead(t *testing.T) {
 		_, err = stream.Next()
 		stream.Close()
 	}
-	// Where the reset overtakes the answer, the write's own error is told.
+	// If the reset arrives before the answer, the error of the write is reported.
 	var status *StatusError
 	var failure *Error
 	if !errors.As(err, &status) && !errors.As(err, &failure) || status != nil && status.Code != 413 {
@@ -214,7 +215,7 @@ func TestListen(t *testing.T) {
 			io.WriteString(c, e)
 		}
 	})
-	// Both limits would end the stream, were they not to fall away.
+	// Both limits would end the stream if they still applied.
 	h := newHTTP(t, HTTPConfig{URL: s.url(), FirstByteTimeout: time.Second, IdleTimeout: 10 * time.Millisecond})
 	stream, err := h.Session("", "").Listen(t.Context(), ListenOptions{})
 	if err != nil {

@@ -38,9 +38,8 @@ func (*script) Close() error                     { return nil }
 func (*script) SetReadDeadline(time.Time) error  { return nil }
 func (*script) SetWriteDeadline(time.Time) error { return nil }
 
-// FuzzResponse checks that a response says the same, and fails the same,
-// however it is cut into pieces on its way, and that what a failure says does
-// not quote it.
+// FuzzResponse checks that a response has the same messages and the same failure in
+// whatever pieces it comes, and that the failure does not quote the response.
 func FuzzResponse(f *testing.F) {
 	event := "id: 1\r\nretry: 10\rdata: {\"a\":1}\n\n"
 	for _, seed := range []string{

@@ -19,18 +19,18 @@ import (
 	"github.com/dragoman-proxy/dragoman/proxy/sse"
 )
 
-// HTTPConfig describes a server that speaks Streamable HTTP. Of all but URL,
-// the zero value means the default.
+// HTTPConfig describes a server that speaks Streamable HTTP. The zero value of every
+// field except URL means the default.
 type HTTPConfig struct {
 	URL    string      // http or https, without user and password
-	Header []Header    // sent with every request, before and instead of those that a message brings
-	TLS    *tls.Config // for https; the name to verify is that of URL where it has none
+	Header []Header    // sent with every request, instead of headers of the same name that a message has
+	TLS    *tls.Config // for https; without a ServerName, the host of URL is verified
 
-	// Proxy returns the HTTP proxy that URL is reached through, and nil for
-	// none; nil means none. Its user and password are secrets. One that is
-	// itself reached by https is verified by the roots in TLS. To follow
-	// HTTPS_PROXY, HTTP_PROXY and NO_PROXY, ask [net/http.ProxyFromEnvironment].
-	// It is called once.
+	// Proxy returns the HTTP proxy through which URL is reached, or nil if there is
+	// none. It is called once, and may itself be nil for no proxy. The proxy's user and
+	// password are secrets. A proxy that is itself reached by https is verified by the
+	// roots in TLS. [net/http.ProxyFromEnvironment] follows HTTPS_PROXY, HTTP_PROXY and
+	// NO_PROXY.
 	Proxy func(*url.URL) (*url.URL, error)
 
 	DialTimeout      time.Duration // until connected, TLS included; 5 s
@@ -42,8 +42,8 @@ type HTTPConfig struct {
 	MaxMessage   int // bytes of one message (body or event) from the server; 64 MiB
 	MaxIdleConns int // kept for further messages; 128
 
-	// Memory is what large messages from the server are read into, and counted
-	// in until they are delivered and done with. nil stands for memory of its own.
+	// Memory counts large messages from the server until they are delivered and no
+	// longer needed, and lends their buffers. nil stands for memory of its own.
 	Memory *large.Memory
 }
 
@@ -70,12 +70,12 @@ type HTTP struct {
 	parsed  sync.Pool // of *fasthttp.ResponseHeader
 }
 
-// NewHTTP returns the server that c describes, without connecting to it. An
-// error tells what is wrong with c.
+// NewHTTP returns the server that c describes, without connecting to it. The error says
+// what is wrong with c.
 func NewHTTP(c HTTPConfig) (*HTTP, error) {
 	u, err := url.Parse(c.URL)
 	if err != nil {
-		return nil, errors.New("upstream url: not a URL") // err repeats it, and there may be a secret in it
+		return nil, errors.New("upstream url: not a URL") // without err, which quotes the URL: it may contain a secret
 	}
 	d := dialer{timeout: cmp.Or(c.DialTimeout, 5*time.Second)}
 	port := "80"
@@ -104,7 +104,7 @@ func NewHTTP(c HTTPConfig) (*HTTP, error) {
 	}
 	reader := d.via
 	if d.tls != nil {
-		reader = nil // it has no part in what goes through its tunnel
+		reader = nil // the proxy does not read what goes through its tunnel
 	}
 	hd, err := newHeads(u, c.Header, reader)
 	if err != nil {
@@ -146,15 +146,15 @@ func tlsConfig(c *tls.Config, host string) *tls.Config {
 	return c
 }
 
-// Close closes all connections. Whatever is under way fails with ErrClosed, and
-// so does all that comes later.
+// Close closes all connections. Exchanges under way fail with ErrClosed, and so do all
+// later ones.
 func (h *HTTP) Close() error {
 	h.pool.close()
 	return nil
 }
 
-// Session returns the session of this id and this MCP-Protocol-Version, each of
-// which is left out of requests while it is "". It costs nothing until it is used.
+// Session returns the session with this id and this MCP-Protocol-Version. Requests omit
+// each of them while it is "". The session costs nothing until it is used.
 func (h *HTTP) Session(id, version string) *HTTPSession {
 	return &HTTPSession{http: h, id: id, version: version}
 }
@@ -166,7 +166,7 @@ type HTTPSession struct {
 
 	mu            sync.RWMutex
 	id, version   string
-	authorization string // the client's last one: Close has no other. It is a secret
+	authorization string // the last one of the client, which Close sends. It is a secret
 }
 
 var _ Conn = (*HTTPSession)(nil)
@@ -198,8 +198,8 @@ func (s *HTTPSession) Send(ctx context.Context, m *Outgoing) (Stream, error) {
 	return nil, x.settle()
 }
 
-// send writes a message, and expects the head of the response by deadline; the
-// zero one leaves it to the other limits.
+// send writes a message, and expects the head of the response by deadline. If deadline
+// is zero, only the other limits apply.
 func (s *HTTPSession) send(ctx context.Context, m *Outgoing, deadline time.Time) (*exchange, error) {
 	kind := notice
 	if m.Request {
@@ -223,9 +223,9 @@ func (s *HTTPSession) Listen(ctx context.Context, o ListenOptions) (Stream, erro
 	return x, nil
 }
 
-// Delete asks the server to end the session, with these further headers. A
-// server may refuse, which is a *StatusError. Without a session id there is
-// nothing to end.
+// Delete asks the server to end the session, with these further headers. If the server
+// refuses, the error is a *StatusError. Without a session id there is nothing to end,
+// and no request is sent.
 func (s *HTTPSession) Delete(ctx context.Context, header []Header) error {
 	if id, _ := s.session(); id == "" {
 		return nil
@@ -257,9 +257,9 @@ func (s *HTTPSession) note(header []Header) {
 	}
 }
 
-// Close ends the session by a DELETE, with the Authorization that a message of the
-// session had last. That the server knows no such session, or does not let clients end
-// one, is no error. Streams of the session stay open until they are closed.
+// Close ends the session by a DELETE, with the last Authorization of a message of the
+// session. It is no error if the server does not know the session, or does not let
+// clients end one. Streams of the session stay open until they are closed.
 func (s *HTTPSession) Close(ctx context.Context) error {
 	s.mu.RLock()
 	var header []Header
@@ -306,7 +306,7 @@ func (h *HTTP) exchange(ctx context.Context, r request) (*exchange, error) {
 	return x, nil
 }
 
-// buffer is bytes that are used again.
+// buffer holds bytes that are reused.
 type buffer struct{ b []byte }
 
 const (

@@ -376,7 +376,7 @@ func TestBadConfiguration(t *testing.T) {
 	}
 }
 
-// TestHeaderWithoutAValueIsSent: that an argument is the empty text is something else than that there is none.
+// TestHeaderWithoutAValueIsSent: an argument that is the empty string differs from one that is absent.
 func TestHeaderWithoutAValueIsSent(t *testing.T) {
 	var got []string
 	ts := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

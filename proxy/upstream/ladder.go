@@ -14,27 +14,28 @@ import (
 type Transport string
 
 const (
-	// Auto finds out which of the others it is.
+	// Auto finds out which of the others the server speaks.
 	Auto Transport = "auto"
-	// StreamableHTTP posts to the URL and is answered there.
+	// StreamableHTTP posts messages to the URL and reads the answers in the responses.
 	StreamableHTTP Transport = "http"
-	// HTTPWithSSE reads a stream of events at the URL, and posts where that says.
+	// HTTPWithSSE reads a stream of events at the URL, and posts messages to the
+	// address that the stream names.
 	HTTPWithSSE Transport = "sse"
 )
 
 // ladderTime bounds how long it takes to find out a server's transport.
 const ladderTime = 10 * time.Second
 
-// Dialer begins sessions with a server at a URL, over the transport that it
-// speaks. What was found out once is remembered, and tried again from the
-// beginning when it no longer holds.
+// Dialer begins sessions with a server at a URL, over the transport that the server
+// speaks. It remembers the transport, and finds it out again if the remembered one no
+// longer works.
 //
 // See https://modelcontextprotocol.io/specification/2025-11-25/basic/transports#backwards-compatibility.
 type Dialer struct {
 	http      *HTTP
 	transport Transport
 	limit     time.Duration
-	found     atomic.Value // of Transport: what the server spoke last
+	found     atomic.Value // the Transport that the server spoke last
 }
 
 var _ Connector = (*Dialer)(nil)
@@ -54,10 +55,10 @@ func NewDialer(c HTTPConfig, t Transport) (*Dialer, error) {
 	return &Dialer{http: h, transport: t, limit: ladderTime}, nil
 }
 
-// HTTP returns what the sessions share.
+// HTTP returns the server and the connections that the sessions share.
 func (d *Dialer) HTTP() *HTTP { return d.http }
 
-// Transport returns what the server speaks as far as that is known, else Auto.
+// Transport returns the transport of the server if it is known, and Auto otherwise.
 func (d *Dialer) Transport() Transport {
 	if d.transport != Auto {
 		return d.transport
@@ -71,8 +72,8 @@ func (d *Dialer) Transport() Transport {
 // Close closes all connections, as [HTTP.Close] does.
 func (d *Dialer) Close() error { return d.http.Close() }
 
-// TransportError says that a server at a URL speaks none of our transports. It
-// unwraps to what came of the POST.
+// TransportError says that a server at a URL speaks none of the known transports. It
+// unwraps to the error of the POST.
 type TransportError struct {
 	Post, Get error
 }
@@ -83,10 +84,10 @@ func (e *TransportError) Error() string {
 
 func (e *TransportError) Unwrap() error { return e.Post }
 
-// Connect begins a session. Where the transport is not known, initialize is
-// posted to the URL, and where that does not find a taker, an event stream is
-// asked for there: at most three requests, and 10 s until the transport is
-// known. For Streamable HTTP it returns when the server has begun to answer.
+// Connect begins a session. If the transport is not known, it posts initialize to the
+// URL, and if the server does not take the POST, it requests an event stream there: at
+// most three requests, and 10 s until the transport is known. For Streamable HTTP it
+// returns when the server has begun to answer.
 func (d *Dialer) Connect(ctx context.Context, initialize *Outgoing) (*Begun, error) {
 	switch d.transport {
 	case StreamableHTTP:
@@ -122,11 +123,10 @@ func (d *Dialer) Connect(ctx context.Context, initialize *Outgoing) (*Begun, err
 	return nil, &TransportError{postErr, getErr}
 }
 
-// climb is what is left of the time to find out a transport. The zero climb has
-// no limits.
+// climb is the time that is left to find out a transport. The zero climb has no limits.
 type climb struct {
 	deadline time.Time
-	limit    time.Duration // how long it was, for messages
+	limit    time.Duration // the whole time, for error messages
 }
 
 // post tries Streamable HTTP.
@@ -170,8 +170,8 @@ func (d *Dialer) get(ctx context.Context, initialize *Outgoing, c climb) (*Begun
 	return &Begun{Conn: s, Standing: st}, nil //nolint:govet // life ends with the Conn
 }
 
-// noTaker reports whether a POST has failed in a way of servers that take none
-// there, or not without a session over HTTP+SSE.
+// noTaker reports whether a POST has failed as it does at servers that take no POST at
+// this URL, or none without a session over HTTP+SSE.
 func noTaker(err error) bool {
 	var status *StatusError
 	if !errors.As(err, &status) {
@@ -179,13 +179,14 @@ func noTaker(err error) bool {
 	}
 	switch status.Code {
 	case 400, 404, 405:
-		return true // as the specification has it, whatever else is in it
+		return true // as the specification says, whatever the body is
 	}
 	return notHere(status.Code) && !isRPC(err)
 }
 
-// notHere reports whether a status may mean that something else than we have
-// asked for is there. Some are about who asks and when, and these are told.
+// notHere reports whether a status may mean that the URL is of another kind than the
+// request expects. Statuses about the client's rights and rate are not such: the client
+// gets them.
 func notHere(code int) bool {
 	switch code {
 	case 401, 403, 408, 429:
@@ -201,8 +202,8 @@ func isRPC(err error) bool {
 	return errors.As(err, &status) && m.Scan(status.Body, nil) == nil && m.Kind == wire.Error
 }
 
-// noStreamThere reports whether a GET has failed in a way of servers that do
-// not speak HTTP+SSE.
+// noStreamThere reports whether a GET has failed as it does at servers that do not
+// speak HTTP+SSE.
 func noStreamThere(err error) bool {
 	var status *StatusError
 	var other *ContentTypeError

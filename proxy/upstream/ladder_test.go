@@ -57,8 +57,8 @@ func refusal(code int, body string) string {
 
 const rpcError = `{"jsonrpc":"2.0","id":1,"error":{"code":-32602,"message":"no"}}`
 
-// rungs are servers of every kind that a Dialer may meet at a URL. What they
-// answer depends on the method, and for a POST on where it goes.
+// rungs are servers of every kind that a Dialer may find at a URL. Their answers depend
+// on the method, and for a POST on the path.
 var rungs = []struct {
 	name       string
 	post, get  string // at the URL; a stream of HTTP+SSE where get is ""

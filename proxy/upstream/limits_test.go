@@ -13,8 +13,8 @@ import (
 	"time"
 )
 
-// strict is a connection on which each Read takes its time, and that notes how far
-// away the deadline was.
+// strict is a connection on which each Read takes a while. It records how far away the
+// deadline was.
 type strict struct {
 	script
 	takes    time.Duration

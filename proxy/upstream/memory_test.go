@@ -14,7 +14,7 @@ import (
 	"github.com/dragoman-proxy/dragoman/proxy/large"
 )
 
-// largeReplies are answers of more than 64 KiB, in which text stands, of each kind.
+// largeReplies returns answers of more than 64 KiB that contain text, one of each kind.
 func largeReplies(text string) map[string]string {
 	message := `{"jsonrpc":"2.0","id":1,"result":{"text":"` + strings.Repeat(text, 300<<10/len(text)) + `"}}`
 	return map[string]string{
@@ -24,7 +24,8 @@ func largeReplies(text string) map[string]string {
 	}
 }
 
-// TestLargeMessageIsCountedWhileInHand, and its memory is used for the next one.
+// TestLargeMessageIsCountedWhileInHand checks also that its memory is used for the next
+// message.
 func TestLargeMessageIsCountedWhileInHand(t *testing.T) {
 	for name, reply := range largeReplies("abc") {
 		t.Run(name, func(t *testing.T) {
@@ -58,8 +59,8 @@ func TestLargeMessageIsCountedWhileInHand(t *testing.T) {
 	}
 }
 
-// TestMessageOutlivesClose: a stream may be closed by another goroutine than the
-// one that still looks at what it said.
+// TestMessageOutlivesClose: one goroutine may close a stream while another one still
+// reads its last message.
 func TestMessageOutlivesClose(t *testing.T) {
 	small := map[string]string{"small": fmt.Sprintf("%sContent-Length: %d\r\n\r\n%s", jsonHead, len(answer), answer), "small event": replies["events"]}
 	for _, of := range []map[string]string{small, largeReplies("abc")} {
@@ -113,8 +114,9 @@ func TestMessageOutlivesClose(t *testing.T) {
 	}
 }
 
-// TestAnswerWaitsForMemory: the server waits meanwhile; an answer that finds no room for
-// as long as the server may be silent fails, and the next one is read.
+// TestAnswerWaitsForMemory checks that the server waits meanwhile, and that an answer
+// without room fails after the time that the server may be silent, after which the next
+// one is read.
 func TestAnswerWaitsForMemory(t *testing.T) {
 	for name, reply := range largeReplies("abc") {
 		t.Run(name, func(t *testing.T) {

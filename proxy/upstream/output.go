@@ -13,8 +13,9 @@ import (
 )
 
 const (
-	// maxNoiseLines and maxNoiseBytes are what a child may write before its
-	// first message that is none. Package runners and print statements do.
+	// maxNoiseLines and maxNoiseBytes bound what a child may write before its first
+	// message that is not a message. Package runners and print statements write such
+	// lines.
 	maxNoiseLines = 1000
 	maxNoiseBytes = 1 << 20
 	// maxSaid is how many of these lines are quoted.
@@ -28,19 +29,19 @@ type output struct {
 	unwatch func() bool
 	lines   *lines.Reader
 
-	err error // what Next has ended with
+	err error // the error with which Next has ended
 
 	once sync.Once
 	done chan struct{} // closed by Close
 	mu   sync.Mutex    // held by Next, and by Forget of its last line
 }
 
-// Read reads from the pipe. What the child wrote before its end is still there
-// after it.
+// Read reads from the pipe. What the child wrote before its end can still be read after
+// it.
 func (o *output) Read(p []byte) (int, error) {
 	select {
 	case <-o.child.exited:
-		o.child.out.SetReadDeadline(time.Now().Add(drainTime)) //nolint:errcheck // where there is none, Close will do
+		o.child.out.SetReadDeadline(time.Now().Add(drainTime)) //nolint:errcheck // without deadlines, Close ends the read
 	default:
 	}
 	return o.child.out.Read(p)
@@ -77,7 +78,7 @@ func isMessage(text []byte) bool {
 	return len(text) > 0 && (text[0] == '{' || text[0] == '[')
 }
 
-// skip counts a line that is no message. Its error says that there were too many.
+// skip counts a line that is not a message. It returns an error if there were too many.
 func (o *output) skip(text []byte) error {
 	if o.child.noise.add(text) {
 		return nil
@@ -87,21 +88,22 @@ func (o *output) skip(text []byte) error {
 	return &Error{Op: "read", Addr: o.child.name, Err: err}
 }
 
-// Mute returns what is known of a child that has written no message yet, nil when it has.
+// Mute returns what is known of a child that has written no message yet, or nil if it
+// has.
 func (o *output) Mute() *MuteError { return o.child.mute() }
 
-// noise is what a child writes to its standard output that is no message.
+// noise counts what a child writes to its standard output that is not a message.
 type noise struct {
-	spoken atomic.Bool // a message has come
+	spoken atomic.Bool // the child has written a message
 
 	mu    sync.Mutex
 	all   int64
 	lines int // before the first message
 	bytes int
-	said  []string // the first of them
+	said  []string // the first of these lines
 }
 
-// add counts a line; false when there were too many before the first message.
+// add counts a line. It returns false if there were too many before the first message.
 func (n *noise) add(text []byte) bool {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -117,14 +119,14 @@ func (n *noise) add(text []byte) bool {
 	return n.lines <= maxNoiseLines && n.bytes <= maxNoiseBytes
 }
 
-// error says that there were too many lines.
+// error returns the error for too many lines.
 func (n *noise) error(quote func(string) string) error {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	return &NoiseError{Lines: n.lines, First: quote(n.said[0])}
 }
 
-// end waits for the child that will write no more.
+// end stops the child, which will write no more, and waits for its end.
 func (o *output) end() error {
 	o.child.stop(errClosedOut)
 	select {
@@ -137,7 +139,7 @@ func (o *output) end() error {
 	}
 }
 
-// given returns why this side wants to hear no more, or nil.
+// given returns why this side reads no more, or nil.
 func (o *output) given() error {
 	select {
 	case <-o.done:
@@ -147,14 +149,14 @@ func (o *output) given() error {
 	}
 }
 
-// Close implements Stream. The child itself goes on, and finds its standard
-// output closed.
+// Close implements Stream. The child itself goes on, and finds its standard output
+// closed.
 func (o *output) Close() error {
 	o.once.Do(func() {
 		close(o.done)
 		o.unwatch()
 		o.child.out.Close()
-		if o.mu.TryLock() { // else Next does it
+		if o.mu.TryLock() { // otherwise Next does it
 			o.lines.Forget()
 			o.mu.Unlock()
 		}

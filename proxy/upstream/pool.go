@@ -11,41 +11,41 @@ import (
 )
 
 const (
-	// smallHead is what the head of nearly every response fits into. A
-	// connection holds a buffer of this size for as long as it is open.
+	// smallHead is a size that the head of nearly every response fits into. A
+	// connection holds a buffer of this size while it is open.
 	smallHead = 4 << 10
 	// maxHead is the largest head of a response that is accepted.
 	maxHead = 64 << 10
-	// streamBuffer is what a standing stream has, for the sizes of chunks. Most
-	// of what is in them passes it by.
+	// streamBuffer is the buffer size of a standing stream. It is for the sizes of
+	// chunks; most of the data bypasses the buffer.
 	streamBuffer = 256
-	// lesson is how long it takes to trust an idle connection four times as
-	// long, after the server was found to be quick to close them.
+	// lesson is the time after which an idle connection is trusted four times as long
+	// again, after the server was found to close idle connections early.
 	lesson = 10 * time.Second
 )
 
-// errWouldBlock is returned by a conn that was told not to wait.
+// errWouldBlock is returned by a conn that must not wait.
 var errWouldBlock = errors.New("nothing to read yet")
 
 // conn is one connection to the server. It carries one exchange at a time.
 type conn struct {
-	net.Conn          // of TLS, or socket itself
-	socket   net.Conn // closing it ends everything at once, without a word to the server
+	net.Conn          // the TLS connection, or socket itself
+	socket   net.Conn // closing it ends everything at once, without a TLS alert
 	in       *bufio.Reader
-	probe    func() bool // whether the socket is open and quiet; nil where that cannot be told
+	probe    func() bool // reports whether the socket is open and quiet; nil if the system cannot say
 
 	readBy   time.Time // the deadlines of socket
 	writeBy  time.Time
 	silence  time.Duration // how long one Read may wait; 0 leaves the deadline as it is
 	noWait   bool          // Read fails instead of waiting
-	readErr  error         // of the last Read
-	unread   []byte        // comes before what the socket has
-	reusable bool          // when its response was read to the end
-	keep     time.Duration // how long the server said it would keep it idle; 0 when it did not
-	since    time.Time     // idle since
-	idle     time.Duration // how long it was, before this exchange
+	readErr  error         // error of the last Read
+	unread   []byte        // bytes that Read returns before those of the socket
+	reusable bool          // it may be used again once its response was read
+	keep     time.Duration // how long the server said it keeps an idle connection; 0 if it did not say
+	since    time.Time     // since when it is idle
+	idle     time.Duration // how long it was idle before this exchange
 
-	parts [2][]byte // room for vec
+	parts [2][]byte // storage for vec
 	vec   net.Buffers
 }
 
@@ -79,14 +79,14 @@ func (c *conn) Read(p []byte) (int, error) {
 	return n, c.readErr
 }
 
-// SetReadDeadline notes the deadline, too.
+// SetReadDeadline sets the deadline, and records it.
 func (c *conn) SetReadDeadline(t time.Time) error {
 	c.readBy = t
 	return c.Conn.SetReadDeadline(t)
 }
 
-// readWithin lets reading wait for d from now, or an eighth longer: each deadline
-// stands for a while, since setting one costs as much as a small read.
+// readWithin lets reads wait for d from now, or for an eighth longer: a deadline is
+// kept for a while, because setting one costs as much as a small read.
 func (c *conn) readWithin(d time.Duration) error {
 	now := time.Now()
 	if stands(c.readBy, now, d) {
@@ -95,7 +95,7 @@ func (c *conn) readWithin(d time.Duration) error {
 	return c.SetReadDeadline(now.Add(d + d/8))
 }
 
-// writeWithin is the same for writing.
+// writeWithin does the same for writes.
 func (c *conn) writeWithin(d time.Duration) error {
 	now := time.Now()
 	if stands(c.writeBy, now, d) {
@@ -105,21 +105,21 @@ func (c *conn) writeWithin(d time.Duration) error {
 	return c.SetWriteDeadline(c.writeBy)
 }
 
-// stands reports whether a deadline will do for d from now.
+// stands reports whether a deadline can stay for d from now.
 func stands(deadline, now time.Time, d time.Duration) bool {
 	left := deadline.Sub(now)
 	return left >= d && left <= d+d/8
 }
 
-// resize gives the connection a buffer of another size. Nothing is lost.
+// resize gives the connection a buffer of another size. No byte is lost.
 func (c *conn) resize(size int) {
 	buffered, _ := c.in.Peek(c.in.Buffered())
 	c.unread = append(append([]byte(nil), buffered...), c.unread...)
 	c.in = bufio.NewReaderSize(c, size)
 }
 
-// write sends head and then content in as few system calls as can be, and
-// returns how many bytes the system has taken. head has room for small content.
+// write sends head and then content in as few system calls as possible, and returns how
+// many bytes the system has taken. Small content is copied into the free room of head.
 func (c *conn) write(head, content []byte, timeout time.Duration) (int, error) {
 	if err := c.writeWithin(timeout); err != nil {
 		return 0, err
@@ -134,18 +134,18 @@ func (c *conn) write(head, content []byte, timeout time.Duration) (int, error) {
 	return int(n), err
 }
 
-// pool is the open connections to one server.
+// pool has the open connections to one server.
 type pool struct {
 	dial    func(context.Context) (*conn, error)
 	maxIdle int
 	maxAge  time.Duration // of an idle connection
 
 	mu      sync.Mutex
-	idle    []*conn // the one used last is at the end, and taken first
+	idle    []*conn // the one used last is at the end, and is taken first
 	open    map[*conn]struct{}
 	expiry  *time.Timer
 	closed  bool
-	learnt  time.Duration // idle for longer than this, a connection was not to be trusted …
+	learnt  time.Duration // a connection that was idle for longer was found not to be trusted …
 	learned time.Time     // … when this was found
 
 	lingering sync.WaitGroup
@@ -184,9 +184,9 @@ func (p *pool) pop() *conn {
 	return c
 }
 
-// trusted returns how long c may have been idle and still take a message. A
-// server that closes it while the message is on its way loses the message, and
-// it cannot be sent again: whether the server has read it is unknown.
+// trusted returns how long c may have been idle and still take a message. If the server
+// closes the connection while the message is on its way, the message is lost and cannot
+// be sent again, because the server may have read it.
 func (p *pool) trusted(c *conn) time.Duration {
 	d := p.maxAge
 	if c.keep > 0 {
@@ -202,10 +202,11 @@ func (p *pool) trusted(c *conn) time.Duration {
 	return min(d, p.taught())
 }
 
-// blindAge is how long an idle connection is trusted when it cannot be asked.
+// blindAge is how long an idle connection is trusted that cannot be probed.
 const blindAge = time.Second
 
-// taught returns what is left of the lesson. The caller holds the lock.
+// taught returns how long an idle connection is trusted after the lesson so far. The
+// caller holds the lock.
 func (p *pool) taught() time.Duration {
 	if p.learned.IsZero() {
 		return p.maxAge
@@ -217,8 +218,8 @@ func (p *pool) taught() time.Duration {
 	return p.learnt << (2 * times)
 }
 
-// learn notes that the server has closed a connection that was idle for so
-// long, so that others are not used at the very moment when it closes them.
+// learn notes that the server has closed a connection that was idle for this long, so
+// that others are not used at the moment when the server closes them.
 func (p *pool) learn(idle time.Duration) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -226,7 +227,7 @@ func (p *pool) learn(idle time.Duration) {
 	p.learned = time.Now()
 }
 
-// fresh dials.
+// fresh opens a new connection.
 func (p *pool) fresh(ctx context.Context) (*conn, error) {
 	p.mu.Lock()
 	closed := p.closed
@@ -268,7 +269,7 @@ func (p *pool) put(c *conn) {
 	}
 }
 
-// discard closes a connection, whatever is still going on there.
+// discard closes a connection, even if an exchange is under way on it.
 func (p *pool) discard(c *conn) {
 	c.socket.Close()
 	p.mu.Lock()
@@ -276,7 +277,7 @@ func (p *pool) discard(c *conn) {
 	p.mu.Unlock()
 }
 
-// expire closes what was idle for too long.
+// expire closes the connections that were idle for too long.
 func (p *pool) expire() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -295,9 +296,9 @@ func (p *pool) expire() {
 	}
 }
 
-// linger waits a short while for the end of a response that no caller needs any
-// more, so that the next message need not dial. Most servers end a stream just
-// after the answer.
+// linger waits a short while for the end of a response that no caller needs any more,
+// so that the next message can use the connection. Most servers end a stream just after
+// the answer.
 func (p *pool) linger(c *conn, b *body) {
 	if b.framing == byClose || !p.enter() {
 		p.discard(c)
@@ -307,7 +308,7 @@ func (p *pool) linger(c *conn, b *body) {
 		defer p.lingering.Done()
 		var scratch [512]byte
 		c.silence = 0
-		c.SetReadDeadline(time.Now().Add(lingerTime)) //nolint:errcheck // reading will tell
+		c.SetReadDeadline(time.Now().Add(lingerTime)) //nolint:errcheck // the reader gets the error
 		if b.drain(scratch[:], lingerBytes) {
 			p.put(c)
 		} else {
@@ -330,7 +331,7 @@ func (p *pool) enter() bool {
 	return !p.closed
 }
 
-// close closes all connections, and waits for what waits on them.
+// close closes all connections, and waits for the goroutines of linger.
 func (p *pool) close() {
 	p.mu.Lock()
 	p.closed = true

@@ -87,9 +87,9 @@ func TestStreamThatGoesOnAfterTheAnswerIsClosed(t *testing.T) {
 	eventually(t, "connection closed", func() bool { return s.gone.Load() == 1 })
 }
 
-// closer answers, and closes a connection on which nothing came for a while,
-// as servers do; but not while a call is under way, for which quiet is read-locked:
-// a request that meets the end of its connection half-way is lost, and nobody may
+// closer answers, and closes a connection on which nothing came for a while, as servers
+// do. It does not close while a call is under way, for which quiet is read-locked: a
+// request during which the connection is closed is lost and may not be sent again.
 // send it again.
 func closer(idle time.Duration, quiet *sync.RWMutex) func(net.Conn, *bufio.Reader) {
 	reply := jsonReply(answer)
@@ -243,7 +243,7 @@ func TestLessIsTrustedAfterAnEarlyClose(t *testing.T) {
 
 // A connection that went back to the pool belongs to the next call: neither a
 // late cancellation nor a second Close of the one before may touch it.
-func TestGivenUpCallsHarmNoOthers(t *testing.T) {
+func TestCancelledCallsDoNotTouchOtherCalls(t *testing.T) {
 	noLeaks(t)
 	ts := httptest.NewServer(http.HandlerFunc(echo))
 	defer ts.Close()

@@ -4,6 +4,6 @@ package upstream
 
 import "syscall"
 
-// quietProbe returns nil: here a socket cannot be asked without waiting, and
-// the age of an idle connection has to do.
+// quietProbe returns nil: here a socket cannot be probed without waiting, so that only
+// the age of an idle connection counts.
 func quietProbe(syscall.Conn) func() bool { return nil }

@@ -4,9 +4,9 @@ package upstream
 
 import "syscall"
 
-// quietProbe returns a function that reports whether the peer of an idle
-// socket has neither closed it nor said anything unasked. It does not block. A
-// byte that it finds is lost, which is no loss: the connection is of no use.
+// quietProbe returns a function that reports whether the peer of an idle socket has
+// neither closed it nor sent anything. It does not block. It discards a byte that it
+// finds, which does no harm, because such a connection cannot be used.
 func quietProbe(s syscall.Conn) func() bool {
 	raw, err := s.SyscallConn()
 	if err != nil {

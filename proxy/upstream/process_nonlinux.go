@@ -4,8 +4,8 @@ package upstream
 
 import "syscall"
 
-// ownGroup puts a child in a process group of its own, so that what it starts
-// can be ended with it.
+// ownGroup puts a child in a process group of its own, so that the processes that it
+// starts can be ended with it.
 func ownGroup() *syscall.SysProcAttr {
 	return &syscall.SysProcAttr{Setpgid: true}
 }

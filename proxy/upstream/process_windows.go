@@ -8,19 +8,20 @@ import (
 	"golang.org/x/sys/windows"
 )
 
-// ownGroup keeps the console's Ctrl-C from a child: it is stopped in order.
+// ownGroup keeps Ctrl-C of the console from a child, which dragoman stops in order.
 func ownGroup() *syscall.SysProcAttr {
 	return &syscall.SysProcAttr{CreationFlags: syscall.CREATE_NEW_PROCESS_GROUP}
 }
 
-// group is a child in a job, which takes in all that the child starts from then
-// on. The job ends with its handle, and so with this process at the latest.
+// group is a child in a job, to which all processes belong that the child starts from
+// then on. The job ends when its handle is closed, and so when this process ends at the
+// latest.
 type group struct {
 	process *os.Process
-	job     windows.Handle // 0 where there is none: then only the child itself can be ended
+	job     windows.Handle // 0 if there is none: then only the child itself can be ended
 }
 
-// adopt makes a job of a child that was just started.
+// adopt makes a job for a child that was just started.
 func adopt(p *os.Process) group {
 	job, err := windows.CreateJobObject(nil, nil)
 	if err != nil {
@@ -29,7 +30,7 @@ func adopt(p *os.Process) group {
 	var limits windows.JOBOBJECT_EXTENDED_LIMIT_INFORMATION
 	limits.BasicLimitInformation.LimitFlags = windows.JOB_OBJECT_LIMIT_KILL_ON_JOB_CLOSE
 	_, err = windows.SetInformationJobObject(job, windows.JobObjectExtendedLimitInformation,
-		uintptr(unsafe.Pointer(&limits)), uint32(unsafe.Sizeof(limits))) //nolint:gosec // as the system wants it
+		uintptr(unsafe.Pointer(&limits)), uint32(unsafe.Sizeof(limits))) //nolint:gosec // as the system requires
 	if err == nil {
 		var assigned error
 		err = p.WithHandle(func(h uintptr) { assigned = windows.AssignProcessToJobObject(job, windows.Handle(h)) })
@@ -44,19 +45,19 @@ func adopt(p *os.Process) group {
 	return group{p, job}
 }
 
-// terminate reports whether a child can be asked to end, which here it cannot.
+// terminate returns false, because this system cannot ask a child to end.
 func (g group) terminate() bool { return false }
 
-// kill ends a child and what it has started.
+// kill ends a child and the processes that it has started.
 func (g group) kill() {
 	if g.job == 0 || windows.TerminateJobObject(g.job, 1) != nil {
 		g.process.Kill() //nolint:errcheck // it may be gone
 	}
 }
 
-// release gives back what adopt took. It is called once, and nothing after it.
+// release closes the job. It is called once, and no method is called after it.
 func (g group) release() {
 	if g.job != 0 {
-		windows.CloseHandle(g.job) //nolint:errcheck // nothing to be done about it
+		windows.CloseHandle(g.job) //nolint:errcheck // there is no remedy
 	}
 }

@@ -11,8 +11,8 @@ import (
 	"testing"
 )
 
-// TestQuietStreamsAreCheap holds a thousand streams open, each with its
-// listener, and counts what they take, without the system's own buffers.
+// TestQuietStreamsAreCheap holds a thousand streams open, each with its listener, and
+// measures their memory, without the system's own buffers.
 func TestQuietStreamsAreCheap(t *testing.T) {
 	const streams = 1000
 	child := start(t, role("serves quiet streams"))
@@ -66,7 +66,7 @@ func TestQuietStreamsAreCheap(t *testing.T) {
 	}
 }
 
-// inUse is what heap and stacks take.
+// inUse returns the memory of heap and stacks.
 func inUse() int64 {
 	runtime.GC()
 	runtime.GC()

@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// kind is what an exchange is for.
+// kind is the purpose of an exchange.
 type kind uint8
 
 const (
@@ -21,11 +21,11 @@ const (
 	kinds
 )
 
-// standing reports whether the response is a stream that goes on for as long as
-// the session does, and may be quiet for hours.
+// standing reports whether the response is a stream that lasts as long as the session
+// and may be quiet for hours.
 func (k kind) standing() bool { return k == listen || k == join }
 
-// request is what the head of one request is made from.
+// request has the data for the head of one request.
 type request struct {
 	kind                     kind
 	target                   string // path and query; "" for those of the URL
@@ -34,19 +34,19 @@ type request struct {
 	content                  []byte
 
 	firstByte, silence time.Duration // 0 for those of the server
-	deadline           time.Time     // of the response's head, however much later firstByte is; zero for none
+	deadline           time.Time     // for the response's head, even if firstByte ends later; zero for none
 }
 
-// heads is the part of a request's head that is always the same.
+// heads has the parts of a request's head that are always the same.
 type heads struct {
-	origin string // stands before each target: what a proxy needs and a server does not
-	target string // of the URL
+	origin string // precedes each target, for a proxy only
+	target string // path and query of the URL
 	fixed  [kinds]struct{ method, rest string }
-	own    []string // names of the headers in it that come from the configuration
+	own    []string // names of the headers from the configuration
 }
 
-// newHeads makes the heads of requests to u. via is the proxy that reads them;
-// nil where none does.
+// newHeads makes the heads of requests to u. via is the proxy that reads the requests,
+// or nil if none does.
 func newHeads(u *url.URL, header []Header, via *webProxy) (heads, error) {
 	var own strings.Builder
 	h := heads{target: u.RequestURI()}
@@ -66,8 +66,8 @@ func newHeads(u *url.URL, header []Header, via *webProxy) (heads, error) {
 		h.own = append(h.own, f.Name)
 		own.WriteString(f.Name + ": " + f.Value + "\r\n")
 	}
-	// A compressed answer could not be bounded by what comes over the wire, and
-	// would be of no use on the way to a client next door.
+	// The size of a compressed answer on the wire would not bound its content, and the
+	// client is often on the same machine.
 	common := " HTTP/1.1\r\nHost: " + u.Host + "\r\n" + agent + "Accept-Encoding: identity\r\n" + own.String()
 	message := common + "Accept: application/json, text/event-stream\r\nContent-Type: application/json\r\n"
 	events := common + "Accept: text/event-stream\r\n"
@@ -132,8 +132,8 @@ func (h *heads) has(name string) bool {
 	return false
 }
 
-// checkHeader returns a *HeaderError for a header that is malformed, or that is
-// not the caller's to set.
+// checkHeader returns a *HeaderError for a header that is malformed, or that callers
+// may not set.
 func checkHeader(f Header) error {
 	if f.Name == "" {
 		return &HeaderError{f.Name, "no name"}
@@ -154,7 +154,8 @@ func checkHeader(f Header) error {
 	return nil
 }
 
-// reserved are the headers of one hop, and those that say what a message is.
+// reserved are the headers that belong to one connection, and those that describe a
+// message.
 var reserved = [...]string{
 	"TE", "Host", "Accept", "Expect", "Trailer", "Upgrade", "Connection", "Keep-Alive", "Content-Type", "Content-Length",
 	"Proxy-Connection", "Proxy-Authorization", "Proxy-Authenticate", "Accept-Encoding", "Content-Encoding", "Transfer-Encoding",
@@ -165,7 +166,7 @@ func tokenByte(c byte) bool {
 	return c >= '0' && c <= '9' || c|0x20 >= 'a' && c|0x20 <= 'z' || strings.IndexByte("!#$%&'*+-.^_`|~", c) >= 0
 }
 
-// validValue reports whether a value can stand in a head without ending it.
+// validValue reports whether a value can be part of a head without ending it.
 func validValue(v string) bool {
 	for i := range len(v) {
 		if c := v[i]; c < ' ' && c != '\t' || c == 0x7f {

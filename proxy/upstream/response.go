@@ -17,11 +17,11 @@ import (
 )
 
 const (
-	// maxInterim is how many 1xx answers may come before the real one.
+	// maxInterim is how many 1xx responses may come before the final one.
 	maxInterim = 8
 	// maxErrorBody is how much of a refusal's body is kept.
 	maxErrorBody = 64 << 10
-	// errorBodyTime is how long it may take to come.
+	// errorBodyTime is how long the body of a refusal may take to come.
 	errorBodyTime = 5 * time.Second
 	// maxSessionID is the longest id that is accepted, in bytes.
 	maxSessionID = 4 << 10
@@ -33,7 +33,8 @@ var (
 	errSession = errors.New("answer with a malformed session id")
 )
 
-// readHead reads up to the body, and decides whether there is one to deliver.
+// readHead reads the response up to its body, and decides whether the body has
+// messages.
 func (x *exchange) readHead(c *conn) error {
 	if c == nil {
 		return ErrClosed
@@ -50,7 +51,7 @@ func (x *exchange) readHead(c *conn) error {
 	for interim := 0; ; interim++ {
 		if err := x.parseHead(c, head); err != nil {
 			if c.idle > 0 && c.readErr != nil && !isTimeout(err) && !errors.Is(err, net.ErrClosed) {
-				h.pool.learn(c.idle) // closed just when it was taken
+				h.pool.learn(c.idle) // the server closed the connection when it was taken
 			}
 			return err
 		}
@@ -72,8 +73,8 @@ func (x *exchange) readHead(c *conn) error {
 	return x.judge(c, head)
 }
 
-// parseHead reads one head. What fasthttp says of a malformed one quotes it,
-// secrets included, and is not passed on.
+// parseHead reads one head. An error of fasthttp quotes a malformed head, with its
+// secrets, and so is not returned.
 func (x *exchange) parseHead(c *conn, head *fasthttp.ResponseHeader) error {
 	c.readErr = nil
 	err := head.Read(c.in)
@@ -96,7 +97,7 @@ func (x *exchange) parseHead(c *conn, head *fasthttp.ResponseHeader) error {
 	return errHead
 }
 
-// judge decides by status and content type what the response is.
+// judge decides by status and content type how the response is read.
 //
 // See https://modelcontextprotocol.io/specification/2025-11-25/basic/transports#sending-messages-to-the-server.
 func (x *exchange) judge(c *conn, head *fasthttp.ResponseHeader) error {
@@ -105,7 +106,7 @@ func (x *exchange) judge(c *conn, head *fasthttp.ResponseHeader) error {
 	case x.kind == listen && code == fasthttp.StatusMethodNotAllowed:
 		return ErrNoStream
 	case code == fasthttp.StatusProxyAuthRequired:
-		return &ProxyError{Code: code} // never from a server, and never the client's affair
+		return &ProxyError{Code: code} // comes from the proxy, not from the server, and is not for the client
 	case (x.kind == notice || x.kind == end) && code >= 200 && code < 300:
 		x.phase = over
 		return nil
@@ -139,12 +140,12 @@ func (x *exchange) judge(c *conn, head *fasthttp.ResponseHeader) error {
 	return nil
 }
 
-// stand prepares for a stream of which little or nothing may come for hours:
-// without a limit on silence, and with no more memory than it needs. Where the
-// exchange has a deadline, it goes on to hold.
+// stand prepares for a stream on which little or nothing may come for hours: it sets no
+// limit on silence, and uses no more memory than needed. A deadline of the exchange
+// still applies.
 func (x *exchange) stand(c *conn) error {
 	x.phase = events
-	c.reusable = false // its buffer is too small for most heads
+	c.reusable = false // the new buffer is too small for most heads
 	c.probe = nil
 	c.resize(streamBuffer)
 	x.body.src = c.in
@@ -152,7 +153,7 @@ func (x *exchange) stand(c *conn) error {
 	return c.SetReadDeadline(x.deadline)
 }
 
-// isType reports whether a body is of a media type, whatever its parameters.
+// isType reports whether a body has this media type, with any parameters.
 func isType(head *fasthttp.ResponseHeader, want string) bool {
 	mediaType, _, _ := bytes.Cut(head.ContentType(), []byte{';'})
 	return bytes.EqualFold(bytes.TrimSpace(mediaType), []byte(want))
@@ -165,7 +166,7 @@ func compressed(head *fasthttp.ResponseHeader) bool {
 	return len(encoding) > 0 && !bytes.EqualFold(encoding, []byte("identity"))
 }
 
-// learnSession notes the id that the server gave, which must be visible ASCII.
+// learnSession stores the session id that the server gave, which must be visible ASCII.
 func (x *exchange) learnSession(id []byte) error {
 	if string(id) == x.session {
 		return nil
@@ -182,7 +183,8 @@ func (x *exchange) learnSession(id []byte) error {
 	return nil
 }
 
-// refusal reads what there is of a body that says why.
+// refusal returns a *StatusError with the body of the response, as far as it comes in
+// time.
 func (x *exchange) refusal(c *conn, head *fasthttp.ResponseHeader) error {
 	e := &StatusError{Code: head.StatusCode()}
 	if to, err := url.Parse(string(head.Peek("Location"))); err == nil && e.Code < 400 {
@@ -204,7 +206,7 @@ func (x *exchange) refusal(c *conn, head *fasthttp.ResponseHeader) error {
 	return e
 }
 
-// readObject reads the whole body. The bytes live until the exchange is closed.
+// readObject reads the whole body. The bytes are valid until the exchange is closed.
 func (x *exchange) readObject(c *conn) ([]byte, error) {
 	limit := int64(x.http.maxMessage)
 	known := x.body.framing == byLength
@@ -225,7 +227,7 @@ func (x *exchange) readObject(c *conn) ([]byte, error) {
 			switch have := int64(cap(b)); {
 			case known:
 				more = x.body.left
-			case have >= large.First: // many that grow step by step could wait for each other's memory
+			case have >= large.First: // buffers that grow step by step could wait for each other's memory
 				more = limit + 1 - have
 			case have >= keepBuffer:
 				more = large.First - have
@@ -249,7 +251,7 @@ func (x *exchange) readObject(c *conn) ([]byte, error) {
 	return b, nil
 }
 
-// room returns b, which is x's buffer, with room for n further bytes at least.
+// room returns b, the buffer of x, with room for at least n further bytes.
 func (x *exchange) room(b []byte, n int64) ([]byte, error) {
 	size := len(b) + int(n)
 	switch {
@@ -271,8 +273,7 @@ func (x *exchange) room(b []byte, n int64) ([]byte, error) {
 	return b, nil
 }
 
-// wantsClose reports whether the server will take no further request on this
-// connection.
+// wantsClose reports whether the server takes no further request on this connection.
 func wantsClose(head *fasthttp.ResponseHeader) bool {
 	if head.ConnectionClose() {
 		return true
@@ -285,8 +286,8 @@ func wantsClose(head *fasthttp.ResponseHeader) bool {
 	return false
 }
 
-// keepAlive returns how long the server says that it will keep the connection
-// open while nothing is sent on it, and 0 when it does not say. Node does.
+// keepAlive returns how long the server says that it keeps an idle connection open, and
+// 0 if it does not say. Node says it.
 func keepAlive(head *fasthttp.ResponseHeader) time.Duration {
 	for param := range bytes.SplitSeq(head.Peek("Keep-Alive"), []byte{','}) {
 		name, value, _ := bytes.Cut(bytes.TrimSpace(param), []byte{'='})

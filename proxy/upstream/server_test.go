@@ -21,7 +21,8 @@ const (
 	ping   = `{"jsonrpc":"2.0","id":1,"method":"ping"}`
 	answer = `{"jsonrpc":"2.0","id":1,"result":{}}`
 	secret = "Bearer s3cr3t"
-	// patience is for what must happen, on a machine that may be busy.
+	// patience is how long a test waits for what must happen, on a machine that may be
+	// busy.
 	patience = 20 * time.Second
 )
 
@@ -39,7 +40,7 @@ func noLeaks(t *testing.T) {
 	})
 }
 
-// server is a server of which every byte is ours to choose.
+// server is a server whose every byte a test chooses.
 type server struct {
 	net.Listener
 	conns atomic.Int32
@@ -127,8 +128,8 @@ func once(reply string) func(net.Conn, *bufio.Reader) {
 	}
 }
 
-// serveSilent answers the first request of a connection with the beginning of
-// something, and then waits for the client to leave.
+// serveSilent answers the first request of a connection with the bytes reply, which end
+// early, and then waits until the client leaves.
 func serveSilent(t *testing.T, reply string) *server {
 	t.Helper()
 	s := new(server)
@@ -143,7 +144,7 @@ func serveSilent(t *testing.T, reply string) *server {
 	return s
 }
 
-// newHTTP makes an HTTP whose limits, where c sets none, bear a busy machine.
+// newHTTP makes an HTTP. Limits that c does not set are long enough for a busy machine.
 func newHTTP(t *testing.T, c HTTPConfig) *HTTP {
 	t.Helper()
 	c.DialTimeout = cmp.Or(c.DialTimeout, patience)
@@ -165,7 +166,7 @@ const (
 	eventHead = "HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\n"
 )
 
-// said sends a ping and returns all that comes back, and what it ended with.
+// said sends a ping and returns all messages that come back, and the error at the end.
 func said(ctx context.Context, c Conn) (messages []string, err error) {
 	s, err := c.Send(ctx, &Outgoing{Body: []byte(ping), Request: true, Header: []Header{{"Authorization", secret}}})
 	if err != nil {

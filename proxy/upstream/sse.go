@@ -16,11 +16,11 @@ import (
 	"github.com/dragoman-proxy/dragoman/translate/wire"
 )
 
-// maxEndpoint is the longest address for messages that is accepted, in bytes.
+// maxEndpoint is the longest address in an endpoint event that is accepted, in bytes.
 const maxEndpoint = 8 << 10
 
-// ErrLost says that a session over HTTP+SSE is over because its stream has
-// ended. It is within an *Error.
+// ErrLost says that a session over HTTP+SSE is over because its stream has ended. An
+// *Error wraps it.
 var ErrLost = errors.New("the session's stream has ended")
 
 var (
@@ -31,30 +31,30 @@ var (
 	errOrigin     = errors.New("endpoint event with an address at another origin")
 )
 
-// SSESession is one session with a server that speaks HTTP+SSE, the transport
-// of the oldest revision. To its user it is a pipe: Listen begins it and yields
-// everything the server says; Send posts a message, and never has a Stream.
-// When the stream ends the session is lost.
+// SSESession is one session with a server that speaks HTTP+SSE, the transport of the
+// oldest revision. Its caller uses it as a pipe: Listen begins it and returns a stream
+// of all messages of the server; Send posts a message, and never returns a Stream. When
+// the stream ends, the session is lost.
 //
 // See https://modelcontextprotocol.io/specification/2024-11-05/basic/transports#http-with-sse.
 type SSESession struct {
 	http *HTTP
 
 	mu     sync.Mutex
-	taken  bool   // by Listen
-	closed bool   // by Close
+	taken  bool   // Listen was called
+	closed bool   // Close was called
 	feed   *feed  // nil until the server has said where to post
 	target string // path and query to post to; it names the session and may be a secret
 }
 
 var _ Conn = (*SSESession)(nil)
 
-// SSESession returns a session over HTTP+SSE that has not begun. The URL is
-// that of the stream; where messages go is said there.
+// SSESession returns a session over HTTP+SSE that has not begun. The URL is that of the
+// stream, which names the address for messages.
 func (h *HTTP) SSESession() *SSESession { return &SSESession{http: h} }
 
-// Listen begins the session: it opens the stream and returns when the server
-// has said where messages are to be posted. o.LastEventID is of no use here.
+// Listen begins the session: it opens the stream and returns when the server has sent
+// the address to post messages to. o.LastEventID is not used.
 func (s *SSESession) Listen(ctx context.Context, o ListenOptions) (Stream, error) {
 	f, err := s.join(ctx, o.Header, time.Now().Add(s.http.endpoint), s.http.endpoint)
 	if err != nil {
@@ -63,8 +63,8 @@ func (s *SSESession) Listen(ctx context.Context, o ListenOptions) (Stream, error
 	return f, nil
 }
 
-// join is Listen with a deadline for the endpoint event, which is said to be
-// limit away.
+// join does what Listen does, with a deadline for the endpoint event. limit is the time
+// until then, for error messages.
 func (s *SSESession) join(ctx context.Context, header []Header, deadline time.Time, limit time.Duration) (*feed, error) {
 	s.mu.Lock()
 	taken, closed := s.taken, s.closed
@@ -98,8 +98,8 @@ func (s *SSESession) join(ctx context.Context, header []Header, deadline time.Ti
 	return f, nil
 }
 
-// endpoint reads up to the first event, which must say where to post. From then
-// on the stream may be silent.
+// endpoint reads the first event, which must name the address to post to. From then on
+// the stream may be silent.
 func (x *exchange) endpoint() (target string, err error) {
 	e, err := x.Next()
 	switch {
@@ -123,9 +123,8 @@ func (x *exchange) endpoint() (target string, err error) {
 	return target, nil
 }
 
-// resolve returns path and query of an endpoint event's address, which must be
-// at the origin of the stream: whoever could choose another would be sent the
-// client's credentials.
+// resolve returns path and query of the address in an endpoint event. The address must
+// be at the origin of the stream, because the client's credentials are sent there.
 func resolve(base *url.URL, address []byte) (string, error) {
 	if len(address) == 0 || len(address) > maxEndpoint {
 		return "", errEndpoint
@@ -144,7 +143,7 @@ func resolve(base *url.URL, address []byte) (string, error) {
 	return target, nil
 }
 
-// hostPort is where a URL leads to, with the port that it may leave out.
+// hostPort returns host and port of a URL, which may omit the default port.
 func hostPort(u *url.URL) string {
 	port := u.Port()
 	switch {
@@ -157,9 +156,9 @@ func hostPort(u *url.URL) string {
 	return net.JoinHostPort(u.Hostname(), port)
 }
 
-// Send posts one message, and returns when the server has accepted it. An answer
-// in the body of the response, which some servers give, is heard as if it had
-// come on the stream.
+// Send posts one message, and returns when the server has accepted it. Some servers
+// answer in the body of the response: the stream returns such an answer like its own
+// messages.
 func (s *SSESession) Send(ctx context.Context, m *Outgoing) (Stream, error) {
 	return nil, s.post(ctx, m, time.Time{})
 }
@@ -206,8 +205,8 @@ func (s *SSESession) post(ctx context.Context, m *Outgoing, deadline time.Time) 
 	}
 }
 
-// answer returns the message or the batch in the body of an accepted POST, and
-// nil where there is none.
+// answer returns the message or the batch in the body of an accepted POST, or nil if
+// there is none.
 func (x *exchange) answer() ([]byte, error) {
 	if err := x.open(); err != nil {
 		return nil, err
@@ -224,7 +223,7 @@ func (x *exchange) answer() ([]byte, error) {
 	}
 	var m wire.Message
 	if !wire.IsArray(e.Data) && m.Scan(e.Data, nil) != nil {
-		return nil, nil // {"ok":true}, or so
+		return nil, nil // such as {"ok":true}
 	}
 	return x.http.memory.Clone(x.ctx, pipeWait, large.Copy, e.Data)
 }
@@ -241,27 +240,28 @@ func (s *SSESession) Close(context.Context) error {
 	return nil
 }
 
-// maxPosted is how many messages from the bodies of POSTs wait to be heard.
+// maxPosted is how many messages from the bodies of POSTs wait for Next.
 const maxPosted = 16
 
-// feed is the Stream of all that a server says in a session over HTTP+SSE. A
-// goroutine reads the stream, since messages come from elsewhere, too.
+// feed is the Stream of all messages of the server in a session over HTTP+SSE. A
+// goroutine reads the event stream, because messages come from the bodies of POSTs,
+// too.
 type feed struct {
 	x      *exchange
-	heard  chan heard    // handed over for as long as the listener needs them
-	again  chan struct{} // the last one is needed no more
+	heard  chan heard    // events of the reader, one at a time
+	again  chan struct{} // Next no longer needs the last event
 	posted chan []byte
 	done   chan struct{} // closed when the reader has ended, and err is set
 	err    error
-	life   context.Context // until then
+	life   context.Context // ends when the reader has ended
 
-	lent bool // a message of the reader; belongs to Next
+	lent bool // the last message belongs to the reader; for Next only
 
 	once    sync.Once
 	closing chan struct{}
 }
 
-// heard is one event, or what is known of one that was too large.
+// heard is one event, or the error for one that was too large.
 type heard struct {
 	event sse.Event
 	err   error
@@ -279,7 +279,7 @@ func newFeed(x *exchange) *feed {
 	return f
 }
 
-// read hands over one message after the other, and calls end when it is done.
+// read hands over one message after the other, and calls end when it returns.
 func (f *feed) read(end func()) {
 	defer end()
 	defer close(f.done)
@@ -308,13 +308,13 @@ func (f *feed) read(end func()) {
 	}
 }
 
-// skipped reports whether err is about one message, behind which the stream goes on.
+// skipped reports whether err is about one message, after which the stream goes on.
 func skipped(err error) bool {
 	large, ok := errors.AsType[*TooLargeError](err)
 	return ok && large.Skipped
 }
 
-// lost is what the end of the stream means to the session.
+// lost returns the error for a session whose stream has ended with err.
 func (x *exchange) lost(err error) error {
 	if err == ErrClosed || x.ctx.Err() != nil {
 		return err
@@ -329,7 +329,7 @@ func (x *exchange) lost(err error) error {
 	return &Error{Op: "read", Addr: x.http.addr, Err: fmt.Errorf("%w: %w", ErrLost, err)}
 }
 
-// over returns why nothing more will be heard, nil while it may.
+// over returns why no more messages come, or nil if they may.
 func (f *feed) over() error {
 	select {
 	case <-f.done:
@@ -360,7 +360,7 @@ func (f *feed) Next() (sse.Event, error) {
 		return sse.Event{}, f.err
 	}
 	select {
-	case m := <-f.posted: // came before the end
+	case m := <-f.posted: // it came before the end
 		return sse.Event{Data: m}, nil
 	default:
 		return sse.Event{}, f.err

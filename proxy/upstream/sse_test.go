@@ -16,7 +16,7 @@ import (
 	"time"
 )
 
-// legacy is a server of HTTP+SSE of which every word is ours to choose.
+// legacy is a server of HTTP+SSE whose every answer a test chooses.
 type legacy struct {
 	*server
 	endpoint string                          // the first event; "" for none

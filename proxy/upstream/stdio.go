@@ -19,7 +19,7 @@ import (
 	"github.com/dragoman-proxy/dragoman/proxy/upstream/orphans"
 )
 
-// Stdio describes a server that runs as a child process and is spoken to over
+// Stdio describes a server that runs as a child process and reads and writes messages on
 // its standard input and output. The zero value of a limit means the default.
 //
 // See https://modelcontextprotocol.io/specification/2025-11-25/basic/transports#stdio.
@@ -29,18 +29,18 @@ type Stdio struct {
 	Dir     string   // working directory; "" for that of this process
 
 	MaxMessage   int           // bytes of one line from the server; 64 MiB
-	Memory       *large.Memory // of its large lines; nil stands for memory that is not counted
-	WriteTimeout time.Duration // until the child has read a message; then it is stopped; 30 s
+	Memory       *large.Memory // for its large lines; nil for memory that is not counted
+	WriteTimeout time.Duration // until the child has read a message, or is stopped; 30 s
 
-	// Mute is called once with what is known of a child that has written no message
-	// within MuteTime of its start (default 10 s); nil for nothing.
+	// Mute is called once if a child has written no message within MuteTime of its start
+	// (default 10 s), with what is known of the child. It may be nil.
 	Mute     func(*MuteError)
 	MuteTime time.Duration
-	// StderrLine is called with each line that the child writes to its
-	// standard error, without its end and cut to 4 KiB, one at a time. The line
-	// is valid until it returns; the child waits for it. It may be nil.
+	// StderrLine is called with each line that the child writes to its standard error,
+	// one at a time, without its end and cut to 4 KiB. The line is valid until StderrLine
+	// returns; the child waits for that. It may be nil.
 	StderrLine func(line []byte)
-	// Quote makes a line of the child fit to stand in an error; nil cuts it to 200 bytes.
+	// Quote turns a line of the child into text for an error; nil cuts it to 200 bytes.
 	Quote func(line string) string
 
 	CloseGrace time.Duration // from closing its standard input to SIGTERM; 2 s
@@ -49,12 +49,13 @@ type Stdio struct {
 
 const (
 	maxStderrLine = 4 << 10
-	// MuteTime is how soon a server that has not answered is noticed.
+	// MuteTime is the default time after which a server that has not answered is
+	// reported.
 	MuteTime = 10 * time.Second
-	// maxQuote is how much of a line stands in an error.
+	// maxQuote is how many bytes of a line an error contains.
 	maxQuote = 200
-	// drainTime is how long output is waited for after the child's end: a
-	// process it has left behind may hold the pipe for ever.
+	// drainTime is how long output is read after the child's end: a process that it left
+	// behind may hold the pipe for ever.
 	drainTime = time.Second
 )
 
@@ -66,12 +67,12 @@ var (
 	errListenTwice = errors.New("the output of a child can be listened to only once")
 )
 
-// Child is one running child process: a session with the server in it.
+// Child is one running child process: a session with its server.
 type Child struct {
 	name         string
 	cmd          *exec.Cmd
 	group        group
-	in, out, err *os.File // our ends of its pipes
+	in, out, err *os.File // this process's ends of its pipes
 	maxMessage   int
 	memory       *large.Memory
 	writeTimeout time.Duration
@@ -85,22 +86,22 @@ type Child struct {
 	listening atomic.Bool
 	noise     noise
 	started   time.Time
-	notice    *time.Timer // that the child is mute; nil for none
+	notice    *time.Timer // calls Mute; nil for none
 
 	stopOnce, hurryOnce, freeOnce sync.Once
 
 	stopping   chan struct{} // closed: stop it in order
 	hurrying   chan struct{} // closed: stop it now
-	stderrRead chan struct{} // closed when nothing more comes from there
-	exited     chan struct{} // closed when it is gone, and exit is set
+	stderrRead chan struct{} // closed when its standard error has ended
+	exited     chan struct{} // closed when the child has ended, and exit is set
 	exit       *ExitError
 	running    sync.WaitGroup
 
 	mu      sync.Mutex
-	closed  bool  // by Close
-	cause   error // why it is stopped
-	suspect error // the same, if it turns out to need stopping
-	tail    tail  // of its standard error
+	closed  bool  // Close was called
+	cause   error // why the child is stopped
+	suspect error // why, if the child does not end by itself
+	tail    tail  // the end of its standard error
 }
 
 var _ Conn = (*Child)(nil)
@@ -108,14 +109,13 @@ var _ Conn = (*Child)(nil)
 // line is one message on its way to the writer.
 type line struct {
 	b    []byte
-	more []byte     // behind b; nil for nothing
+	more []byte     // follows b; may be nil
 	done chan error // has room for one
 }
 
-// Start starts a child. It is the caller's to Close, also when the child ends
-// by itself. ctx bounds nothing but Start, which may be called again, whatever
-// became of the children before: how soon is the caller's to decide, by the
-// ExitError.
+// Start starts a child. The caller must Close it, even if the child ends by itself. ctx
+// bounds Start only. Start may be called again, whatever became of earlier children; the
+// caller decides by the ExitError how soon.
 func (s Stdio) Start(ctx context.Context) (*Child, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
@@ -143,7 +143,7 @@ func (s Stdio) Start(ctx context.Context) (*Child, error) {
 		c.quote = func(line string) string { return cut(line, maxQuote) }
 	}
 	c.spare.New = func() any { return &line{done: make(chan error, 1)} }
-	c.cmd.Env = append([]string{}, s.Env...) // nil would mean our own
+	c.cmd.Env = append([]string{}, s.Env...) // nil would mean this process's environment
 	c.cmd.Dir = s.Dir
 	c.cmd.SysProcAttr = ownGroup()
 
@@ -176,7 +176,7 @@ func (s Stdio) Start(ctx context.Context) (*Child, error) {
 	return c, nil
 }
 
-// pipes makes the three pipes, and returns the child's ends.
+// pipes makes the three pipes, and returns the ends for the child.
 func (c *Child) pipes() (theirs []*os.File, err error) {
 	var ours []*os.File
 	for range 3 {
@@ -201,8 +201,9 @@ func closeAll(files []*os.File) {
 	}
 }
 
-// run starts the child and waits for its end. It keeps its thread meanwhile:
-// where the child is to die with this process, the system means the thread.
+// run starts the child and waits for its end. It keeps its thread meanwhile, because the
+// signal at the death of this process (Pdeathsig) is tied to the thread that started the
+// child.
 func (c *Child) run(started chan<- error) {
 	defer c.running.Done()
 	runtime.LockOSThread()
@@ -225,7 +226,7 @@ func (c *Child) run(started chan<- error) {
 		status = err.Error()
 	}
 	lived := time.Since(began)
-	c.group.kill() // whom it has left behind
+	c.group.kill() // processes that the child has left behind
 	c.in.Close()
 	select {
 	case <-c.stderrRead:
@@ -244,11 +245,11 @@ func (c *Child) run(started chan<- error) {
 	}
 	c.mu.Unlock()
 	close(c.exited)
-	c.out.SetReadDeadline(time.Now().Add(drainTime)) //nolint:errcheck // where there is none, Close will do
+	c.out.SetReadDeadline(time.Now().Add(drainTime)) //nolint:errcheck // without deadlines, Close ends the read
 	orphans.Forget(c.cmd.Process.Pid)
 }
 
-// supervise stops the child when it is told to.
+// supervise stops the child after stop was called.
 func (c *Child) supervise() {
 	defer c.running.Done()
 	select {
@@ -270,7 +271,7 @@ func (c *Child) supervise() {
 	c.group.kill()
 }
 
-// gone waits for the child's end, and reports whether it came in time.
+// gone waits for the child's end, and reports whether the child ended in time.
 func (c *Child) gone(grace time.Duration) bool {
 	t := time.NewTimer(grace)
 	defer t.Stop()
@@ -283,8 +284,8 @@ func (c *Child) gone(grace time.Duration) bool {
 	return false
 }
 
-// stop has the child stopped, for a reason that is told only if it does not end
-// by itself: a broken pipe is more often the end of the child than its crime.
+// stop stops the child. The reason is only reported if the child does not end by itself:
+// a broken pipe is more often the consequence of the child's end than its cause.
 func (c *Child) stop(suspect error) {
 	c.mu.Lock()
 	c.suspect = cmp.Or(c.suspect, suspect)
@@ -292,7 +293,7 @@ func (c *Child) stop(suspect error) {
 	c.stopOnce.Do(func() { close(c.stopping) })
 }
 
-// fail has the child stopped for a reason that is told.
+// fail stops the child, and reports the cause.
 func (c *Child) fail(cause error) {
 	c.mu.Lock()
 	c.cause = cmp.Or(c.cause, cause)
@@ -300,7 +301,7 @@ func (c *Child) fail(cause error) {
 	c.stop(nil)
 }
 
-// ended returns what there is to say when the child is gone.
+// ended returns the error of a child that has ended.
 func (c *Child) ended() error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -310,10 +311,10 @@ func (c *Child) ended() error {
 	return c.exit
 }
 
-// Send writes one message as one line. It returns an *ExitError when the child
-// has ended. A message whose ctx ends while it is being written is written to
-// its end, so that the next one begins on a line of its own; of a large one Send returns
-// after that, since it is written from where it is.
+// Send writes one message as one line. It returns an *ExitError if the child has ended.
+// If ctx ends while the message is being written, the rest of it is still written, so
+// that the next one begins on a line of its own. For a large message Send returns only
+// after that, because the message is not copied.
 func (c *Child) Send(ctx context.Context, m *Outgoing) (Stream, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
@@ -351,7 +352,7 @@ func (c *Child) Send(ctx context.Context, m *Outgoing) (Stream, error) {
 	}
 }
 
-// sendLarge writes a message from where it is.
+// sendLarge writes a message without copying it.
 func (c *Child) sendLarge(ctx context.Context, body []byte) error {
 	l := &line{b: body, more: []byte{'\n'}, done: make(chan error, 1)}
 	select {
@@ -399,7 +400,7 @@ func (c *Child) readStderr() {
 	defer c.running.Done()
 	defer close(c.stderrRead)
 	in := bufio.NewReaderSize(c.err, maxStderrLine)
-	within := false // a line of which the beginning was delivered
+	within := false // the beginning of this line was delivered
 	for {
 		text, err := in.ReadSlice('\n')
 		if !within {
@@ -424,15 +425,16 @@ func (c *Child) stderr(text []byte) {
 	}
 }
 
-// Noise returns how many lines the child has written to its standard output
-// that are no messages.
+// Noise returns how many lines the child has written to its standard output that are not
+// messages.
 func (c *Child) Noise() int64 {
 	c.noise.mu.Lock()
 	defer c.noise.mu.Unlock()
 	return c.noise.all
 }
 
-// mute returns what is known of a child that has written no message yet, else nil.
+// mute returns what is known of a child that has written no message yet, or nil if it
+// has.
 func (c *Child) mute() *MuteError {
 	if c.noise.spoken.Load() {
 		return nil
@@ -450,11 +452,11 @@ func (c *Child) mute() *MuteError {
 	return e
 }
 
-// Listen returns the one Stream of what the child says. It ends with an
-// *ExitError when the child does. A line over the limit is an *Error with a
-// *TooLargeError in it, after which Next may be called again.
+// Listen returns the one Stream of the child's messages. It ends with an *ExitError when
+// the child ends. A line over the limit is an *Error that wraps a *TooLargeError, after
+// which Next may be called again.
 //
-// Until it is read, the child may have to wait with its output.
+// While no caller reads the Stream, the child may have to wait with its output.
 func (c *Child) Listen(ctx context.Context, _ ListenOptions) (Stream, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
@@ -472,8 +474,8 @@ func (c *Child) Listen(ctx context.Context, _ ListenOptions) (Stream, error) {
 	return o, nil
 }
 
-// Close stops the child and whatever it has started, and returns when they are
-// gone: in order, and by force when ctx ends.
+// Close stops the child and the processes that it has started, and returns when they have
+// ended. It stops them in order, and by force if ctx ends.
 func (c *Child) Close(ctx context.Context) error {
 	c.mu.Lock()
 	c.closed = true

@@ -212,7 +212,7 @@ func TestChildThatDoesNotRead(t *testing.T) {
 
 func TestSenderThatGivesUp(t *testing.T) {
 	s := role("does not read")
-	s.WriteTimeout = 200 * time.Millisecond // how long a large message that nobody reads is waited for
+	s.WriteTimeout = 200 * time.Millisecond // until a child that does not read a large message is stopped
 	c := start(t, s)
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
 	defer cancel()
@@ -349,8 +349,8 @@ func TestNoiseIsSkipped(t *testing.T) {
 	}
 }
 
-// A child that writes no message is noticed after a while, with what it has written; one
-// that has written a message is not.
+// A child that writes no message is reported after a while, with the lines that it has
+// written. A child that has written a message is not.
 func TestMuteChildIsNoticed(t *testing.T) {
 	noticed := make(chan *MuteError, 2)
 	spec := role("some noise")
@@ -427,7 +427,7 @@ func TestChildGetsNoOtherEnvironment(t *testing.T) {
 	wantNext(t, hear(t, start(t, s)), fmt.Sprintf("[%q,%d]", dir, n))
 }
 
-// pidIn reads the process id that a child tells.
+// pidIn reads the process id that a child sends.
 func pidIn(t *testing.T, s Stream) int {
 	t.Helper()
 	e, err := s.Next()
@@ -441,7 +441,7 @@ func pidIn(t *testing.T, s Stream) int {
 	return pid
 }
 
-// alive reports whether there is such a process, and not just what is left of one.
+// alive reports whether there is such a process that is not a zombie.
 func alive(pid int) bool {
 	if runtime.GOOS == "linux" {
 		stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
@@ -468,7 +468,7 @@ func TestWhatTheChildHasStartedEndsWithIt(t *testing.T) {
 }
 
 // TestWhatTheChildHasStartedDiesWithItsGrandparent, which is killed and can do nothing
-// any more. The grandchild does not heed SIGTERM.
+// any more. The grandchild ignores SIGTERM.
 func TestWhatTheChildHasStartedDiesWithItsGrandparent(t *testing.T) {
 	c := start(t, role("starts one with a child that stays, and waits"))
 	pid := pidIn(t, hear(t, c))

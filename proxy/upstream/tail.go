@@ -1,14 +1,14 @@
 package upstream
 
-// tail is the end of what a child writes to its standard error.
+// tail holds the last lines that a child wrote to its standard error.
 type tail struct {
 	lines [maxTail][]byte // a ring
-	count int             // of lines ever
+	count int             // number of all lines
 }
 
 const (
-	// maxTail is how many lines are kept, and maxTailLine how much of each, in bytes. A quote
-	// is shorter: what is struck out of it is found in the whole line.
+	// maxTail is how many lines are kept, and maxTailLine how many bytes of each. A quote is
+	// shorter: secrets are removed from the kept line before it is cut to a quote.
 	maxTail     = 20
 	maxTailLine = 1 << 10
 )
@@ -19,7 +19,7 @@ func (t *tail) add(line []byte) {
 	t.count++
 }
 
-// quoted are the lines as errors may quote them, oldest first.
+// quoted returns the lines as errors may quote them, oldest first.
 func (t *tail) quoted(quote func(string) string) (lines []string) {
 	for n := max(0, t.count-maxTail); n < t.count; n++ {
 		if text := quote(string(t.lines[n%maxTail])); text != "" {
@@ -29,7 +29,7 @@ func (t *tail) quoted(quote func(string) string) (lines []string) {
 	return lines
 }
 
-// last is the last of the quoted lines, "" for none.
+// last returns the last of the quoted lines, or "" if there is none.
 func last(lines []string) string {
 	if len(lines) == 0 {
 		return ""

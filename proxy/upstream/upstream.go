@@ -1,11 +1,10 @@
-// Package upstream carries messages to an MCP server and brings back what the
-// server says.
+// Package upstream carries messages to an MCP server, and the server's messages back.
 //
-// It knows how messages travel and nothing of what they mean: a [Conn] is one
-// session with a server, whether over Streamable HTTP ([HTTPSession]), over
-// HTTP+SSE ([SSESession]) or over the pipes of a child process ([Stdio]). A
-// [Connector] begins one; [Dialer] finds out how a server at a URL is spoken to.
-// What a message says is decided above, and so is to whom an answer goes.
+// It transports messages and does not interpret them: a [Conn] is one session with a
+// server, over Streamable HTTP ([HTTPSession]), over HTTP+SSE ([SSESession]) or over the
+// pipes of a child process ([Stdio]). A [Connector] begins a session; a [Dialer] finds
+// out the transport of a server at a URL. The caller decides what a message means and
+// which client gets an answer.
 //
 // The server is not trusted: whatever it sends is bounded in size and time, and
 // it can fail in any way without taking more than its own exchange with it.
@@ -27,19 +26,19 @@ type Outgoing struct {
 	Request bool     // an answer is expected
 	Header  []Header // further headers of this message (Authorization, traceparent …): HTTP only
 
-	// How long the server may take to begin its response, and how long it may
-	// be silent within it; 0 for what the Conn was made with. Every byte ends a
-	// silence, that of a comment too. They matter to HTTP only, and to HTTP+SSE
-	// as far as the message is accepted: on a pipe it is the caller who knows
-	// what belongs to which request.
+	// How long the server may take to begin its response, and how long it may be silent
+	// within it; 0 for the limits that the Conn was made with. Every byte ends a
+	// silence, that of a comment too. The limits apply to HTTP only, and for HTTP+SSE
+	// until the message is accepted: on a pipe only the caller knows what belongs to
+	// which request.
 	FirstByte, Silence time.Duration
 
-	// Logs says that log messages that name no request may be about this one. It
-	// matters to those who sort what a pipe brings.
+	// Logs says that log messages that name no request may be about this one. It matters
+	// to callers that sort the messages of a pipe.
 	Logs bool
 
-	// Stale is asked by a Conn that has to keep a message back for a while, before
-	// it is sent: true says that the exchange is cancelled. It may be nil.
+	// Stale is called by a Conn that has kept a message back for a while, before it
+	// sends the message: true says that the exchange is cancelled. It may be nil.
 	Stale func() bool
 }
 
@@ -47,7 +46,8 @@ type Outgoing struct {
 // appears in an error.
 type Header struct{ Name, Value string }
 
-// HeaderValue is the value of the first header of that name, "" for none.
+// HeaderValue returns the value of the first header with that name, or "" if there is
+// none.
 func HeaderValue(list []Header, name string) string {
 	for _, h := range list {
 		if strings.EqualFold(h.Name, name) {
@@ -65,9 +65,9 @@ type ListenOptions struct {
 
 // Conn is one session with the server. It is safe for concurrent use.
 type Conn interface {
-	// Send delivers one message. It returns when the message was written; for
-	// a notification or a response over HTTP, and for any message over
-	// HTTP+SSE, when the server has accepted it.
+	// Send delivers one message. It returns when the message was written, and for a
+	// notification or a response over HTTP, and for any message over HTTP+SSE, when the
+	// server has accepted it.
 	//
 	// For a request over Streamable HTTP the Stream yields everything that the
 	// server says on that POST, and the head of the response is read by the
@@ -76,32 +76,32 @@ type Conn interface {
 	// Next returns its error.
 	Send(ctx context.Context, m *Outgoing) (Stream, error)
 
-	// Listen opens the standing stream: over HTTP that of a GET, and
-	// ErrNoStream says that the server offers none, which is final; on a pipe
-	// everything that the server says, once per Conn. When ctx ends, Next
+	// Listen opens the standing stream. Over HTTP that is the stream of a GET;
+	// ErrNoStream says that the server offers none, which is final. On a pipe it has all
+	// messages of the server, and can be opened once per Conn. When ctx ends, Next
 	// returns its error.
 	Listen(ctx context.Context, o ListenOptions) (Stream, error)
 
-	// Close ends the session: over HTTP by a DELETE, with best effort and
-	// bounded in time; a child process is stopped in order. When ctx ends
-	// before, what is left is done by force.
+	// Close ends the session: over HTTP by a DELETE, with best effort and bounded in
+	// time; a child process is stopped in order. If ctx ends before that is done, the
+	// rest is done by force.
 	Close(ctx context.Context) error
 }
 
-// Stream is what the server says, message by message.
+// Stream returns the server's messages, one by one.
 type Stream interface {
-	// Next blocks until there is a message. io.EOF ends the stream well; a
-	// caller that still waits for an answer then has to judge for itself. The
-	// event is valid until the next call of Next, and may be changed in place
-	// until then. It is not to be called concurrently with itself.
+	// Next blocks until there is a message. io.EOF is the regular end of the stream; a
+	// caller that still waits for an answer then has to judge for itself. The event is
+	// valid until the next call of Next, and may be changed in place until then. Next
+	// must not be called concurrently with itself.
 	Next() (sse.Event, error)
 
-	// Close gives the stream up. It may be called at any time, more than once,
-	// and also during Next, which then returns ErrClosed.
+	// Close ends the stream. It may be called at any time, more than once, and also
+	// during Next, which then returns ErrClosed.
 	Close() error
 }
 
-// Releaser is a Stream that can be told that its last event is needed no more.
+// Releaser is a Stream whose caller can say that the last event is no longer needed.
 // After that Close may use its memory for other messages, whichever goroutine calls it.
 type Releaser interface {
 	Stream
@@ -112,12 +112,13 @@ type Releaser interface {
 type SessionStream interface {
 	Stream
 
-	// SessionID is the Mcp-Session-Id of the response, "" when it had none or
-	// before the first Next has returned. It is not to be called during Next.
+	// SessionID returns the Mcp-Session-Id of the response. It returns "" if the
+	// response had none, or before the first Next has returned. It must not be called
+	// during Next.
 	SessionID() string
 
-	// Whole reports whether the message that Next has returned is all of the
-	// response, a body of JSON. It is not to be called during Next.
+	// Whole reports whether the message that Next has returned is the whole response, a
+	// body of JSON. It must not be called during Next.
 	Whole() bool
 }
 
@@ -125,10 +126,10 @@ var (
 	// ErrNoStream is returned by Listen when the server offers no standing stream.
 	ErrNoStream = errors.New("upstream offers no standing stream")
 
-	// ErrSilence is what a timeout is that ran out after the server had begun to answer.
+	// ErrSilence is matched by a timeout after the server had begun to answer.
 	ErrSilence = errors.New("nothing further came")
 
-	// ErrClosed is returned for what was given up by this side: a Stream, a
-	// Conn, or all connections to the server.
+	// ErrClosed is returned for what this side has closed: a Stream, a Conn, or all
+	// connections to the server.
 	ErrClosed = errors.New("upstream connection was closed by this side")
 )

@@ -16,11 +16,11 @@ import (
 	"github.com/valyala/fasthttp"
 )
 
-// webProxy is an HTTP proxy on the way to a server: it passes on plain HTTP
-// request by request, and TLS through a tunnel.
+// webProxy is an HTTP proxy on the way to a server. It forwards plain HTTP request by
+// request, and TLS through a tunnel.
 type webProxy struct {
 	addr string
-	tls  *tls.Config // of the way to the proxy; nil where that is plain
+	tls  *tls.Config // for the connection to the proxy; nil if that is plain
 	auth string      // value of Proxy-Authorization, a secret; "" for none
 }
 
@@ -33,8 +33,8 @@ func (e *ProxyError) Error() string {
 	return fmt.Sprintf("the proxy answered %d %s", e.Code, http.StatusText(e.Code))
 }
 
-// findProxy returns the proxy on the way to u, nil for none. Errors do not
-// repeat what the configuration says: there may be a password in it.
+// findProxy returns the proxy on the way to u, or nil if there is none. Its errors do
+// not quote the configuration, which may contain a password.
 func findProxy(c HTTPConfig, u *url.URL) (*webProxy, error) {
 	if c.Proxy == nil {
 		return nil, nil
@@ -54,7 +54,7 @@ func findProxy(c HTTPConfig, u *url.URL) (*webProxy, error) {
 		port = "443"
 		roots := &tls.Config{MinVersion: tls.VersionTLS12}
 		if c.TLS != nil {
-			roots.RootCAs = c.TLS.RootCAs // and no certificate of ours: that is for the server
+			roots.RootCAs = c.TLS.RootCAs // without the client certificate, which is for the server
 		}
 		p.tls = tlsConfig(roots, at.Hostname())
 	default:
@@ -71,7 +71,7 @@ func findProxy(c HTTPConfig, u *url.URL) (*webProxy, error) {
 	return p, nil
 }
 
-// authorization is the header line that the proxy wants, "" for none.
+// authorization returns the header line for the proxy, or "" if there is none.
 func (p *webProxy) authorization() string {
 	if p.auth == "" {
 		return ""
@@ -79,8 +79,8 @@ func (p *webProxy) authorization() string {
 	return "Proxy-Authorization: " + p.auth + "\r\n"
 }
 
-// tunnel asks the proxy for a tunnel to addr, after which nc leads there. What
-// the proxy says is bounded by ctx and the size of a usual head.
+// tunnel asks the proxy for a tunnel to addr, after which nc leads there. ctx bounds
+// the time of the proxy's answer, and smallHead its size.
 //
 // See https://www.rfc-editor.org/rfc/rfc9110#name-connect.
 func (p *webProxy) tunnel(ctx context.Context, nc net.Conn, addr string) (err error) {
@@ -104,13 +104,13 @@ func (p *webProxy) tunnel(ctx context.Context, nc net.Conn, addr string) (err er
 		if errors.As(err, &failed) {
 			return failed
 		}
-		return errHead // err quotes it
+		return errHead // without err, which quotes the head
 	}
 	if code := answer.StatusCode(); code < 200 || code > 299 {
 		return &ProxyError{Code: code}
 	}
 	if in.Buffered() > 0 {
-		return errHead // of a server that speaks before it is spoken to, or of none
+		return errHead // bytes that no request has asked for
 	}
 	return nil
 }

@@ -17,7 +17,7 @@ import (
 	"time"
 )
 
-// proxied is a proxy that passes on what it is asked to, and notes how.
+// proxied is a proxy that forwards requests, and records how.
 type proxied struct {
 	*httptest.Server
 	mu  sync.Mutex
@@ -77,7 +77,7 @@ func (p *proxied) tunnel(w http.ResponseWriter, to string) {
 	both.Wait()
 }
 
-// by is a configuration that leads everything through the proxy at u.
+// by returns a Proxy function that leads every request through the proxy at u.
 func by(u string, user *url.Userinfo) func(*url.URL) (*url.URL, error) {
 	return func(*url.URL) (*url.URL, error) {
 		at, err := url.Parse(u)

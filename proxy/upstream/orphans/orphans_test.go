@@ -16,7 +16,7 @@ import (
 	"time"
 )
 
-// start starts a process in a group of its own, which is watched over.
+// start starts a process in a group of its own, with Start.
 func start(name string, args ...string) (*exec.Cmd, error) {
 	cmd := exec.Command(name, args...)
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
@@ -63,7 +63,7 @@ func TestGroupsEndWithThePipe(t *testing.T) {
 	}
 }
 
-// TestTheWatchingProcessIsStartedAgain, should somebody end it.
+// TestTheWatchingProcessIsStartedAgain checks that it is after it was killed.
 func TestTheWatchingProcessIsStartedAgain(t *testing.T) {
 	one, oneEnded := group(t)
 	watched.mu.Lock()
@@ -84,7 +84,8 @@ func TestTheWatchingProcessIsStartedAgain(t *testing.T) {
 	Forget(two)
 }
 
-// TestNothingIsWatchedWhereNothingStarts: a program that is not there leaves no watching process.
+// TestNothingIsWatchedWhereNothingStarts checks that a program that does not exist leaves no watching
+// process.
 func TestNothingIsWatchedWhereNothingStarts(t *testing.T) {
 	if _, err := start("/nowhere"); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("%v", err)
@@ -94,7 +95,8 @@ func TestNothingIsWatchedWhereNothingStarts(t *testing.T) {
 	}
 }
 
-// TestGroupsEndThoughTheirStarterIsKilledAtOnce: nothing is left of a group whose Start has returned.
+// TestGroupsEndThoughTheirStarterIsKilledAtOnce checks that no process is left of a group whose Start
+// has returned.
 func TestGroupsEndThoughTheirStarterIsKilledAtOnce(t *testing.T) {
 	for range 20 {
 		r, w, err := os.Pipe() // ends with the last process of the group
@@ -119,7 +121,7 @@ func TestGroupsEndThoughTheirStarterIsKilledAtOnce(t *testing.T) {
 	}
 }
 
-// killed is set where a test is the process that is killed.
+// killed is set if the test binary is the process that is killed.
 const killed = "DRAGOMAN_KILLED"
 
 func TestMain(m *testing.M) {

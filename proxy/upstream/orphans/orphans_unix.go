@@ -17,34 +17,36 @@ import (
 )
 
 const (
-	// name is what the watching process is called.
+	// name is the name of the watching process.
 	name = "dragoman-orphans"
 	// grace is how long a group has from SIGTERM to SIGKILL.
 	grace = 3 * time.Second
 )
 
-// init turns this program into the watching process, if it was started as that: before
-// main, so that every program that uses this package, a test as well, can be it.
+// init turns this program into the watching process, if it was started as that. It runs
+// before main, so that every program that uses this package, such as a test, can be the
+// watching process.
 func init() {
 	if len(os.Args) == 1 && os.Args[0] == name {
-		signal.Ignore(syscall.SIGHUP, syscall.SIGINT, syscall.SIGQUIT, syscall.SIGTERM) // it ends with the other one
+		signal.Ignore(syscall.SIGHUP, syscall.SIGINT, syscall.SIGQUIT, syscall.SIGTERM) // it ends with the process that it watches
 		end(listen(os.Stdin))
 		syscall.Exit(0)
 	}
 }
 
-// watched are the groups, and the process that watches over them.
+// watched has the groups, and the process that watches over them.
 var watched struct {
 	mu       sync.Mutex
 	groups   map[int]bool
-	starting int       // calls of Start that have no group yet
+	starting int       // number of Start calls that have no group yet
 	cmd      *exec.Cmd // nil while there is none
 	pipe     *os.File
 }
 
 // Start calls start, which starts a process that leads a group of its own and returns the
-// id of that. The group is ended, should this process be killed before Forget is called.
-// Where that cannot be done Start only calls start. The error is that of start.
+// group's id. If this process is killed before Forget is called, the watching process ends
+// the group. If there can be no watching process, Start only calls start. The error is
+// that of start.
 func Start(start func() (group int, err error)) error {
 	w := &watched
 	w.mu.Lock()
@@ -69,7 +71,8 @@ func Start(start func() (group int, err error)) error {
 	return nil
 }
 
-// Forget is called when a group has ended, whose id may become another one's.
+// Forget is called when a group has ended. The system may then give its id to another
+// group.
 func Forget(group int) {
 	w := &watched
 	w.mu.Lock()
@@ -79,8 +82,8 @@ func Forget(group int) {
 	rest()
 }
 
-// tell tells the watching process of a group, and another one of all, should somebody have
-// ended it. Called with watched.mu held.
+// tell sends the watching process a group. If that process has ended, tell starts another
+// one and sends it all groups. Called with watched.mu held.
 func tell(sign byte, group int) {
 	w := &watched
 	if w.cmd != nil {
@@ -92,31 +95,31 @@ func tell(sign byte, group int) {
 	begin()
 }
 
-// rest ends the watching process where there is nothing to watch over. Called with
-// watched.mu held.
+// rest ends the watching process if there is nothing to watch over. Called with watched.mu
+// held.
 func rest() {
 	if w := &watched; w.cmd != nil && w.starting+len(w.groups) == 0 {
 		stop()
 	}
 }
 
-// begin starts the watching process and tells it all groups. Called with watched.mu held.
+// begin starts the watching process and sends it all groups. Called with watched.mu held.
 func begin() {
-	program := "/proc/self/exe" // also where the file has been replaced
+	program := "/proc/self/exe" // works although the file may have been replaced
 	if runtime.GOOS != "linux" {
 		var err error
 		if program, err = os.Executable(); err != nil {
 			return
 		}
 	}
-	r, pipe, err := os.Pipe() // children do not inherit our end
+	r, pipe, err := os.Pipe() // children do not inherit the writing end
 	if err != nil {
 		return
 	}
 	defer r.Close()
 	cmd := &exec.Cmd{
 		Path: program, Args: []string{name}, Env: []string{}, Dir: "/", Stdin: r,
-		SysProcAttr: &syscall.SysProcAttr{Setsid: true}, // signals for our group are not for it
+		SysProcAttr: &syscall.SysProcAttr{Setsid: true}, // it gets no signals for this process's group
 	}
 	if cmd.Start() != nil {
 		pipe.Close()
@@ -125,28 +128,27 @@ func begin() {
 	w := &watched
 	w.cmd, w.pipe = cmd, pipe
 	for group := range w.groups {
-		fmt.Fprintf(pipe, "+%d\n", group) //nolint:errcheck // the next one finds out
+		fmt.Fprintf(pipe, "+%d\n", group) //nolint:errcheck // the next write fails as well, and begins anew
 	}
 }
 
-// stop ends the watching process, which knows of no group any more. Called with
-// watched.mu held.
+// stop kills the watching process, which then ends no groups. Called with watched.mu held.
 func stop() {
 	w := &watched
 	w.cmd.Process.Kill() //nolint:errcheck // it may be gone
 	w.pipe.Close()
-	w.cmd.Wait() //nolint:errcheck // so it ends
+	w.cmd.Wait() //nolint:errcheck // the error is that of the kill
 	w.cmd, w.pipe = nil, nil
 }
 
-// listen reads what groups there are until the pipe ends.
+// listen reads groups until the pipe ends, and returns those that are left.
 func listen(in io.Reader) map[int]bool {
 	groups := make(map[int]bool)
 	for lines := bufio.NewScanner(in); lines.Scan(); {
 		line := lines.Text()
 		group, err := strconv.Atoi(line[min(1, len(line)):])
 		switch {
-		case err != nil || group <= 1: // 1 and less would mean others
+		case err != nil || group <= 1: // kill takes 1 and less for other processes
 		case line[0] == '+':
 			groups[group] = true
 		case line[0] == '-':
@@ -156,7 +158,7 @@ func listen(in io.Reader) map[int]bool {
 	return groups
 }
 
-// end ends groups: it asks, and after a while it insists.
+// end ends groups: it sends SIGTERM, and after grace SIGKILL.
 func end(groups map[int]bool) {
 	const step = 10 * time.Millisecond
 	for group := range groups {
