@@ -148,3 +148,32 @@ func TestTheRecordSaysWhereTheTimeWent(t *testing.T) {
 		t.Errorf("%v %+v", r.Failure, c)
 	}
 }
+
+// TestGatesKeepAnswersByHeaders: a source that takes a header parameter is asked again for
+// another value of it, also within ttl_ms.
+func TestGatesKeepAnswersByHeaders(t *testing.T) {
+	asked := map[string]int{}
+	s := api(t, func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path != "/v1/schema" {
+			fmt.Fprint(w, `{"rows": []}`)
+			return
+		}
+		connection := r.Header.Get("X-Connection")
+		asked[connection]++
+		fmt.Fprintf(w, `{"streams":[{"name":"users","expand_capabilities":%t}]}`, connection == "new")
+	})
+	ops := strings.Replace(strings.Replace(gatedOps, "connection_id: {type: string}}}", "connection_id: {type: string, in: header, wire_name: X-Connection}}}", 1), "EXTRA", "ttl_ms: 1000", 1)
+	rt := one(t, Options{Now: func() time.Time { return time.Unix(1, 0) }}, s.URL+"/v1", ops)
+	for _, c := range []struct {
+		connection string
+		passes     bool
+	}{{"old", false}, {"new", true}, {"old", false}, {"new", true}} {
+		got := ask(rt, Endpoint{}, `{"operation":"query_records","params":{"stream":"users","connection_id":"`+c.connection+`","expand":["orders"]}}`)
+		if passed := strings.HasPrefix(got, `{"success":true`); passed != c.passes {
+			t.Errorf("%s: %s", c.connection, got)
+		}
+	}
+	if asked["old"] != 1 || asked["new"] != 1 {
+		t.Error(asked)
+	}
+}

@@ -208,7 +208,6 @@ type rewrite struct {
 	strip      bool           // leave out the structured content
 	last       []byte         // a block after the others
 	meta       []byte         // this package's entry in _meta
-	dropMeta   bool           // leave out this package's earlier entry
 }
 
 func (w *rewrite) nothing() bool {

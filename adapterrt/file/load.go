@@ -96,8 +96,9 @@ func ReadProblem(err error) string {
 	return "file cannot be read: " + err.Error()
 }
 
-// ReadFile reads at most MaxFile+1 bytes of a regular file. The caller checks whether the
-// result is longer than MaxFile.
+var errTooLarge = fmt.Errorf("file is larger than %d bytes", MaxFile)
+
+// ReadFile reads a regular file of at most MaxFile bytes.
 func ReadFile(path string) ([]byte, error) {
 	f, st, err := Open(path)
 	if err != nil {
@@ -106,7 +107,9 @@ func ReadFile(path string) ([]byte, error) {
 	defer f.Close()
 	// The buffer has room to read to the end of the file without growing.
 	b := bytes.NewBuffer(make([]byte, 0, min(st.Size(), MaxFile)+bytes.MinRead))
-	_, err = b.ReadFrom(io.LimitReader(f, MaxFile+1))
+	if _, err = b.ReadFrom(io.LimitReader(f, MaxFile+1)); err == nil && b.Len() > MaxFile {
+		err = errTooLarge
+	}
 	return b.Bytes(), err
 }
 

@@ -28,7 +28,7 @@ const (
 // point into data.
 func splitFrontMatter(data []byte) (front, body []byte, err error) {
 	if len(data) > MaxFile {
-		return nil, nil, fmt.Errorf("file is larger than %d bytes", MaxFile)
+		return nil, nil, errTooLarge
 	}
 	if !utf8.Valid(data) {
 		return nil, nil, errors.New("file is not valid UTF-8")

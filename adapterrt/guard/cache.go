@@ -58,26 +58,35 @@ type API interface {
 // NewCache returns an empty cache.
 func NewCache(now func() time.Time) *Cache { return &Cache{now: now} }
 
-// Fetch answers a call of an operation that has a cache. found says what the cache did:
-// hit, miss or revalidated; it is "" if the call failed before the cache was used.
-func (k *Cache) Fetch(ctx context.Context, c *httpcall.Call, api API) (r *httpcall.Reply, found string, f *failure.Failure) {
+// keyOf authorizes a request and returns the key of its answer: two requests with one key
+// differ in nothing that the API sees. purpose tells apart what is kept under the keys.
+func keyOf(ctx context.Context, c *httpcall.Call, api API, purpose string) (key cacheKey, f *failure.Failure) {
 	h := sha256.New()
 	h.Write(c.Op.Adapter.Digest[:])
-	h.Write([]byte(c.Op.Name))
+	h.Write([]byte(purpose))
 	h.Write(append([]byte{0}, c.Out.URL.Text...))
 	for _, p := range c.Out.Headers {
 		h.Write([]byte("\x00" + p.Name + "\x00" + p.Value))
 	}
+	h.Write(append([]byte{0, 0}, c.Out.Body.Text...))
 	if f := api.Authorize(ctx, &c.Out); f != nil {
-		return nil, "", f
+		return key, f
 	}
 	for _, s := range c.Out.Secrets {
 		sum := sha256.Sum256([]byte(s))
 		h.Write(sum[:])
 	}
-	var key cacheKey
 	h.Sum(key[:0])
+	return key, nil
+}
 
+// Fetch answers a call of an operation that has a cache. found says what the cache did:
+// hit, miss or revalidated; it is "" if the call failed before the cache was used.
+func (k *Cache) Fetch(ctx context.Context, c *httpcall.Call, api API) (r *httpcall.Reply, found string, f *failure.Failure) {
+	key, f := keyOf(ctx, c, api, c.Op.Name)
+	if f != nil {
+		return nil, "", f
+	}
 	now := k.now()
 	old := k.get(key)
 	if old != nil && now.Before(old.fresh) {

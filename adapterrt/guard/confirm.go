@@ -23,7 +23,6 @@ const (
 	confirmTime          = 300 * time.Second
 	confirmTimeForbidden = 120 * time.Second
 	maxConfirmations     = 4096
-	longestToken         = 80
 )
 
 // ConfirmVia says how an operation is confirmed.
@@ -235,7 +234,7 @@ func (s *Confirmations) redeem(token string, scope [sha256.Size]byte, now time.T
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	e := s.byToken[token]
-	if e == nil || len(token) > longestToken {
+	if e == nil {
 		return &failure.Failure{Code: failure.TokenInvalid, Message: "Confirmation token is unknown to this process. It may be from another replica or from before a reload. Send the request again without it."}
 	}
 	c := e.Value.(*confirmation)

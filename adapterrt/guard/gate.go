@@ -2,7 +2,6 @@ package guard
 
 import (
 	"context"
-	"crypto/sha256"
 	"strings"
 	"time"
 
@@ -112,27 +111,16 @@ func (k *Gates) row(ctx context.Context, c gated, api API) (row []byte, ok bool)
 // adapter's credentials. It returns nil if there is no usable answer.
 func (k *Gates) answer(ctx context.Context, c *httpcall.Call, g *file.Gate, api API) []byte {
 	a := c.Op.Adapter
-	h := sha256.New()
-	h.Write([]byte("gate\x00"))
-	h.Write(a.Digest[:])
-	h.Write(c.Out.URL.Text)
-	h.Write(append([]byte{0}, c.Out.Body.Text...))
-	if api.Authorize(ctx, &c.Out) != nil {
+	key, f := keyOf(ctx, c, api, "gate")
+	if f != nil {
 		return nil
 	}
-	for _, s := range c.Out.Secrets {
-		sum := sha256.Sum256([]byte(s))
-		h.Write(sum[:])
-	}
-	var key cacheKey
-	h.Sum(key[:0])
 	var answer *httpcall.Reply
 	if old := k.Cache.get(key); g.TTL > 0 && old != nil && k.Cache.now().Before(old.fresh) {
 		answer = old.reply
 	} else {
 		c.Out.Timeout, c.Out.Repeatable = g.Timeout, false
 		before := k.Cache.changes(a)
-		var f *failure.Failure
 		if answer, f = api.Send(ctx, c); f != nil {
 			return nil
 		}

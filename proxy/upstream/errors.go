@@ -47,7 +47,7 @@ func (e *Error) Timeout() bool {
 // NeverSent reports whether a request failed before the server can have seen it.
 func NeverSent(err error) bool {
 	e, ok := errors.AsType[*Error](err)
-	return ok && (e.Op == "connect" || e.Op == "tls")
+	return ok && (e.Op == "connect" || strings.HasPrefix(e.Op, "tls") || e.Op == "start")
 }
 
 func isTimeout(err error) bool {
