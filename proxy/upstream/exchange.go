@@ -33,6 +33,7 @@ type exchange struct {
 
 	firstByte, silence time.Duration
 	deadline           time.Time // of the response's head; zero for none
+	carried            *carried  // until the head is read; nil if the request carries no credential
 
 	mu     sync.Mutex
 	conn   *conn // nil once it was given back or closed
@@ -177,6 +178,9 @@ func (x *exchange) next(c *conn) (sse.Event, error) {
 	if x.phase == awaiting {
 		if err := x.readHead(c); err != nil {
 			return sse.Event{}, x.fail(err)
+		}
+		if c = x.current(); c == nil && x.phase != over {
+			return sse.Event{}, x.fail(ErrClosed)
 		}
 	}
 	switch x.phase {

@@ -26,6 +26,9 @@ type HTTPConfig struct {
 	Header []Header    // sent with every request, instead of headers of the same name that a message has
 	TLS    *tls.Config // for https; without a ServerName, the host of URL is verified
 
+	// Credential is sent as Authorization, in place of the client's; nil for none.
+	Credential Credential
+
 	// Proxy returns the HTTP proxy through which URL is reached, or nil if there is
 	// none. It is called once, and may itself be nil for no proxy. The proxy's user and
 	// password are secrets. A proxy that is itself reached by https is verified by the
@@ -63,6 +66,7 @@ type HTTP struct {
 	endpoint   time.Duration
 	maxMessage int
 	memory     *large.Memory
+	credential Credential // nil for none
 	pool       pool
 
 	buffers sync.Pool // of *buffer
@@ -120,6 +124,7 @@ func NewHTTP(c HTTPConfig) (*HTTP, error) {
 		endpoint:   cmp.Or(c.EndpointTimeout, 10*time.Second),
 		maxMessage: cmp.Or(c.MaxMessage, 64<<20),
 		memory:     c.Memory,
+		credential: c.Credential,
 		pool: pool{
 			dial:    d.dial,
 			maxIdle: cmp.Or(c.MaxIdleConns, 128),
@@ -287,9 +292,12 @@ func (h *HTTP) exchange(ctx context.Context, r request) (*exchange, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
+	carried, err := h.carry(ctx, &r)
+	if err != nil {
+		return nil, err
+	}
 	buf := h.buffer()
 	defer h.release(buf)
-	var err error
 	if buf.b, err = h.head.append(buf.b, r); err != nil {
 		return nil, fmt.Errorf("upstream %s: %w", h.addr, err)
 	}
@@ -298,6 +306,7 @@ func (h *HTTP) exchange(ctx context.Context, r request) (*exchange, error) {
 		firstByte: cmp.Or(r.firstByte, h.firstByte),
 		silence:   cmp.Or(r.silence, h.silence),
 		deadline:  r.deadline,
+		carried:   carried,
 	}
 	x.memory = h.memory.Lender(ctx, r.kind.patience(x.silence))
 	if err := x.write(buf.b, r.content); err != nil {

@@ -33,9 +33,9 @@ var (
 	errSession = errors.New("answer with a malformed session id")
 )
 
-// readHead reads the response up to its body, and decides whether the body has
+// readOneHead reads the response up to its body, and decides whether the body has
 // messages.
-func (x *exchange) readHead(c *conn) error {
+func (x *exchange) readOneHead(c *conn) error {
 	if c == nil {
 		return ErrClosed
 	}

@@ -1,0 +1,108 @@
+package upstream
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"slices"
+	"strings"
+)
+
+// Credential is what requests to a server carry in Authorization, if it changes: a token that
+// expires. The client's own Authorization is not sent then. Its methods are called by many
+// goroutines.
+type Credential interface {
+	// Header returns the value of Authorization; "" for none yet.
+	Header(ctx context.Context) (string, error)
+	// Refused takes note that the server refused a request with this value. It returns nil if
+	// there is another value by now: the request is then sent once more.
+	Refused(ctx context.Context, value string, refusal *StatusError) error
+}
+
+// carried is a request that carries a credential, with memory of its own, so that it can be sent
+// once more.
+type carried struct {
+	by    Credential
+	r     request
+	value string
+}
+
+// carry adds the credential to r, and returns what it takes to send r again.
+func (h *HTTP) carry(ctx context.Context, r *request) (*carried, error) {
+	if h.credential == nil {
+		return nil, nil
+	}
+	c := &carried{by: h.credential, r: *r}
+	c.r.content = slices.Clone(r.content)
+	c.r.header = slices.DeleteFunc(slices.Clone(r.header), func(f Header) bool { return strings.EqualFold(f.Name, "Authorization") })
+	for i, f := range c.r.header {
+		c.r.header[i].Value = strings.Clone(f.Value)
+	}
+	err := c.renew(ctx)
+	r.header = c.r.header
+	return c, err
+}
+
+// renew sets the header to the credential's value of now.
+func (c *carried) renew(ctx context.Context) (err error) {
+	if c.value, err = c.by.Header(ctx); err != nil || c.value == "" {
+		return err
+	}
+	c.r.header = slices.DeleteFunc(c.r.header, func(f Header) bool { return f.Name == "Authorization" })
+	c.r.header = append(c.r.header, Header{"Authorization", c.value})
+	return nil
+}
+
+// readHead reads the head of the response. If the server refuses the credential and there is a
+// new one, it sends the request once more.
+func (x *exchange) readHead(c *conn) error {
+	err := x.readOneHead(c)
+	again := x.carried
+	if again == nil {
+		return err
+	}
+	x.carried = nil
+	refusal, ok := errors.AsType[*StatusError](err)
+	if !ok || refusal.Code != http.StatusUnauthorized && refusal.Code != http.StatusForbidden {
+		return err
+	}
+	if no := again.by.Refused(x.ctx, again.value, refusal); no != nil {
+		return no
+	}
+	if err := again.renew(x.ctx); err != nil {
+		return err
+	}
+	if c, err = x.resend(&again.r); err != nil {
+		return err
+	}
+	return x.readOneHead(c)
+}
+
+// resend sends a request over a new connection, in the place of the one that was refused.
+func (x *exchange) resend(r *request) (*conn, error) {
+	buf := x.http.buffer()
+	defer x.http.release(buf)
+	var err error
+	if buf.b, err = x.http.head.append(buf.b, *r); err != nil {
+		return nil, err
+	}
+	x.abort()
+	dialing, cancel := x.dialing()
+	defer cancel()
+	c, err := x.http.pool.fresh(dialing)
+	if err != nil {
+		return nil, x.unreached(err)
+	}
+	x.mu.Lock()
+	x.conn = c
+	closed := x.closed
+	x.mu.Unlock()
+	if closed || x.ctx.Err() != nil { // while there was no connection to abort
+		x.abort()
+		return nil, ErrClosed
+	}
+	if _, err := c.write(buf.b, r.content, x.silence); err != nil {
+		return nil, x.failure("write", err)
+	}
+	return c, nil
+}

@@ -1,0 +1,121 @@
+package upstream
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"sync"
+	"testing"
+)
+
+// tokens is a credential whose tokens a server refuses until they are renewed.
+type tokens struct {
+	mu      sync.Mutex
+	number  int
+	refused []string
+	none    error // there is no new token
+}
+
+func (k *tokens) Header(context.Context) (string, error) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return fmt.Sprintf("Bearer t%d", k.number), nil
+}
+
+func (k *tokens) Refused(_ context.Context, value string, refusal *StatusError) error {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.refused = append(k.refused, fmt.Sprint(value, " ", refusal.Code))
+	if k.none != nil {
+		return k.none
+	}
+	if value == fmt.Sprintf("Bearer t%d", k.number) {
+		k.number++
+	}
+	return nil
+}
+
+// TestCredential: each request carries the credential in place of the client's Authorization, and a
+// request that the server refuses is sent once more if there is a new token.
+func TestCredential(t *testing.T) {
+	type seen struct{ method, authorization, body string }
+	var mu sync.Mutex
+	var got []seen
+	good := "Bearer t1"
+	ts := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		body, _ := io.ReadAll(r.Body)
+		mu.Lock()
+		got = append(got, seen{r.Method, r.Header.Get("Authorization"), string(body)})
+		want := good
+		mu.Unlock()
+		switch {
+		case len(r.Header.Values("Authorization")) != 1 || r.Header.Get("Authorization") != want:
+			w.Header().Set("WWW-Authenticate", `Bearer error="invalid_token"`)
+			http.Error(w, "no", http.StatusUnauthorized)
+		case r.Method == http.MethodGet:
+			w.Header().Set("Content-Type", "text/event-stream")
+			io.WriteString(w, "data: {\"jsonrpc\":\"2.0\",\"method\":\"x\"}\n\n")
+		case string(body) == "notice":
+			w.WriteHeader(http.StatusAccepted)
+		default:
+			w.Header().Set("Content-Type", "application/json")
+			io.WriteString(w, `{"jsonrpc":"2.0","id":1,"result":{}}`)
+		}
+	}))
+	defer ts.Close()
+	for name, send := range map[string]func(*HTTPSession) (Stream, error){
+		"call": func(s *HTTPSession) (Stream, error) {
+			body := []byte("call")
+			st, err := s.Send(t.Context(), &Outgoing{Body: body, Request: true, Header: []Header{{"authorization", "Bearer client"}, {"Traceparent", "x"}}})
+			copy(body, "....") // the caller's again
+			return st, err
+		},
+		"notice": func(s *HTTPSession) (Stream, error) {
+			return s.Send(t.Context(), &Outgoing{Body: []byte("notice")})
+		},
+		"listen": func(s *HTTPSession) (Stream, error) { return s.Listen(t.Context(), ListenOptions{}) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			got = nil
+			k := new(tokens)
+			h, err := NewHTTP(HTTPConfig{URL: ts.URL, Credential: k})
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer h.Close()
+			st, err := send(h.Session("", ""))
+			if err == nil && st != nil {
+				defer st.Close()
+				_, err = st.Next()
+			}
+			if err != nil || len(got) != 2 || got[0].authorization != "Bearer t0" || got[1].authorization != "Bearer t1" || got[0].body != got[1].body {
+				t.Errorf("%v, %+v", err, got)
+			}
+			if len(k.refused) != 1 || k.refused[0] != "Bearer t0 401" {
+				t.Error(k.refused)
+			}
+		})
+	}
+	t.Run("refused again", func(t *testing.T) {
+		got, good = nil, "Bearer none"
+		k := new(tokens)
+		h, _ := NewHTTP(HTTPConfig{URL: ts.URL, Credential: k})
+		defer h.Close()
+		_, err := h.Session("", "").Send(t.Context(), &Outgoing{Body: []byte("notice")})
+		if status, ok := errors.AsType[*StatusError](err); !ok || status.Code != 401 || len(got) != 2 {
+			t.Error(err, got)
+		}
+	})
+	t.Run("no new token", func(t *testing.T) {
+		got = nil
+		k := &tokens{none: errors.New("sign in")}
+		h, _ := NewHTTP(HTTPConfig{URL: ts.URL, Credential: k})
+		defer h.Close()
+		if _, err := h.Session("", "").Send(t.Context(), &Outgoing{Body: []byte("notice")}); !errors.Is(err, k.none) || len(got) != 1 {
+			t.Error(err, got)
+		}
+	})
+}
