@@ -19,13 +19,13 @@ import (
 	"github.com/dragoman-proxy/dragoman/translate/wire"
 )
 
-// relay is one request of a client without a session, as far as that client sees
-// it: a stream of messages that ends with the answer. Behind it is an exchange on a
-// session held for such clients, which it reads itself; where the server may ask
-// something before it answers, a dialogue reads it, and may outlive the relay. See "Modern client, legacy server" in
+// A relay is one request of a modern client to a handshake server, as that client sees it: a stream
+// of messages that ends with the response. The relay reads an exchange on a pooled session. If the
+// server may ask the client something before it answers, a parked call reads the exchange instead,
+// and may outlive the relay. See "Modern client, legacy server" in
 // https://modelcontextprotocol.io/specification/2026-07-28/basic/versioning#compatibility.
 //
-// For one goroutine at a time, but for Close. It ends with end.
+// Only one goroutine at a time may use it, except for Close. The caller calls end when it is done.
 type relay struct {
 	srv  *Server
 	ctx  context.Context // ends when the client leaves
@@ -34,21 +34,21 @@ type relay struct {
 	from []upstream.Header
 
 	b    *pooledSession
-	x    *exchange      // nil where a dialogue has it
-	box  *outbox.Outbox // what a dialogue has for us
-	done bool           // the answer was handed out
-	sent bool           // once more, as the server had forgotten the session
+	x    *exchange      // nil if a parked call reads it
+	box  *outbox.Outbox // the messages of the parked call for the client; nil if there is none
+	done bool           // Next has returned the response
+	sent bool           // the request was sent a second time, since the server did not know the session
 
 	ended bool // end was called
 
-	status int // of HTTP, of the answer
+	status int // the HTTP status of the response
 	header []mcp.Header
 
 	mu    sync.Mutex  // guards x and box against Close
-	leave func() bool // no longer watch ctx
+	leave func() bool // stops watching ctx
 }
 
-// ask sends q to the server. The relay is the caller's to end.
+// ask sends q to the server. The caller must end the relay.
 func (srv *Server) ask(ctx context.Context, q *modernRequest, who string, from []upstream.Header) (_ *relay, err error) {
 	r := &relay{srv: srv, ctx: ctx, q: q, who: who, from: from, status: 200}
 	r.q.counts.hold()
@@ -76,8 +76,8 @@ func (srv *Server) ask(ctx context.Context, q *modernRequest, who string, from [
 	return r, nil
 }
 
-// begin sends the request on a session; once more on another where the server
-// knows the first one no longer.
+// begin sends the request on a session. If the server does not know that session any more, begin
+// sends the request once more, on another session.
 func (r *relay) begin() error {
 	if r.q.inputs != nil && !objects(r.q.inputs) {
 		return mcp.Fail(mcp.InputsInvalid, "")
@@ -89,8 +89,8 @@ func (r *relay) begin() error {
 	return err
 }
 
-// resend sends the request on another session, once, as the server knows the one it
-// was sent on no longer, and so has done nothing about it. See
+// resend sends the request once more, on another session: the server does not know the first session
+// any more, and so has not acted on the request. See
 // https://modelcontextprotocol.io/specification/2025-11-25/basic/transports#session-management.
 func (r *relay) resend() error {
 	r.sent = true
@@ -99,7 +99,7 @@ func (r *relay) resend() error {
 	}
 	if r.x != nil {
 		r.x.call.Cancelled.Store(true) // the server has no such call
-		r.x.resumed = true             // and the next exchange counts it
+		r.x.resumed = true             // the next exchange counts the call
 	}
 	r.drop()
 	return r.send()
@@ -135,7 +135,7 @@ func (r *relay) send() error {
 	}
 	id := b.nextID()
 	if r.q.mayAsk() || b.mayReceiveOnStanding(r.q) {
-		d, box = r.srv.parkedCalls.begin(r, b, id) // the server may ask before we know that it has the request
+		d, box = r.srv.parkedCalls.begin(r, b, id) // before sendOn, as the server may ask before sendOn returns
 		if e != nil {
 			e.Asked = d.hasAsked
 		}
@@ -148,18 +148,19 @@ func (r *relay) send() error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if d != nil {
-		r.box, r.b = box, nil // it ends the use of the session
+		r.box, r.b = box, nil // d releases the session
 		d.start(x)
 		return nil
 	}
 	r.x = x
-	ctx, stop := r.ctx, x.stop // x may serve others by then
+	ctx, stop := r.ctx, x.stop // copied, as x may be in use for another request when ctx ends
 	r.leave = context.AfterFunc(ctx, func() { stop(context.Cause(ctx)) })
 	return nil
 }
 
-// enquire is the request as one whose answer may be kept, nil where it may not. The
-// server's word that it has changed is listened for.
+// enquire looks up the request in the cache of results. It returns nil if the answer must not be
+// cached. Otherwise it makes the session listen for the server's change notifications, which
+// invalidate the cached answer.
 func (r *relay) enquire() *results.Enquiry {
 	if _, is := r.b.s.conn.(noUpstream); is || r.q.inputs != nil || !r.srv.results.Keeps(r.q.method) {
 		return nil
@@ -174,8 +175,8 @@ func (r *relay) enquire() *results.Enquiry {
 	return e
 }
 
-// sendOn sends q under id to the server behind b, or has the answer that e has found. The
-// exchange is the caller's; it has the values of asked, and not its end.
+// sendOn sends q with the given id to the server behind b, or takes the answer that e has found. The
+// caller owns the exchange. The exchange's context has the values of asked, but does not end with it.
 func (srv *Server) sendOn(asked context.Context, b *pooledSession, id []byte, q *modernRequest, from []upstream.Header, e *results.Enquiry) (*exchange, error) {
 	ctx, stop := context.WithCancelCause(context.WithoutCancel(asked)) // a call may outlive the request that began it
 	x := srv.newExchange(ctx, stop)
@@ -201,13 +202,13 @@ func (srv *Server) sendOn(asked context.Context, b *pooledSession, id []byte, q 
 		x.crossing.down.Task = x.crossing.up.Task
 	}
 	if q.mayAsk() {
-		x.crossing.wait = cfg.ParkTimeout // its dialogue says how long the server itself may take
+		x.crossing.wait = cfg.ParkTimeout // the parked call limits how long the server itself may take
 	}
 	out, v, err := x.fromClient(q.forServer())
 	switch {
 	case err != nil:
 		x.outcome = metrics.Refused
-	case v == wire.Answer && gjson.GetBytes(out, "result").Exists(): // a gate is shut
+	case v == wire.Answer && gjson.GetBytes(out, "result").Exists(): // a gate has refused the call
 		answer := under(out, id)
 		x.attach(answerHere(ctx, func(context.Context) ([]byte, error) { return answer, nil }))
 		e.End()
@@ -225,7 +226,7 @@ func (srv *Server) sendOn(asked context.Context, b *pooledSession, id []byte, q 
 		st, err = e.Stream(id, func() (upstream.Stream, error) {
 			st, err := x.forward(out)
 			if x.ownCall != nil {
-				e.Taint() // it is us who answer
+				e.Taint() // dragoman answers, not the server
 			}
 			switch {
 			case err != nil || x.ownCall != nil:
@@ -251,15 +252,15 @@ func (srv *Server) sendOn(asked context.Context, b *pooledSession, id []byte, q 
 	return nil, f
 }
 
-// urlsUnasked is the answer to a client that cannot be asked to open URLs.
+// urlsUnasked returns the error for a client that has not declared that it can open URLs.
 func urlsUnasked() *mcp.Failure {
 	f := mcp.Fail(mcp.CapabilityMissing, "")
 	f.Data = []byte(`{"requiredCapabilities":{"elicitation":{"url":{}}}}`)
 	return f
 }
 
-// drop lets go of the session, and of the call where it was not answered: then
-// its client has left, and does not want it any more.
+// drop releases the session. If the call has no response yet, drop also cancels it at the server, since
+// its client has left.
 func (r *relay) drop() {
 	r.mu.Lock()
 	x, leave := r.x, r.leave
@@ -280,7 +281,7 @@ func (r *relay) drop() {
 	}
 }
 
-// Next is the next message for the client; io.EOF behind the answer.
+// Next returns the next message for the client, and io.EOF after the response.
 func (r *relay) Next() (e sse.Event, err error) {
 	if r.done {
 		return sse.Event{}, io.EOF
@@ -297,7 +298,7 @@ func (r *relay) Next() (e sse.Event, err error) {
 		}
 		e, err := r.x.next()
 		switch {
-		case errors.Is(err, errAsked) && r.x.crossing.urls != nil: // that no user can be asked to open
+		case errors.Is(err, errAsked) && r.x.crossing.urls != nil: // there is no parked call to ask the user with
 			return r.answer(urlsUnasked()), nil
 		case errors.Is(err, errAsked):
 			r.b.attribute(r.srv, r.x.crossing.takeQuestions(), r.from)
@@ -326,8 +327,8 @@ func (r *relay) Next() (e sse.Event, err error) {
 	}
 }
 
-// cutShort is the end of a relay whose context has ended: the client has left, or we are
-// about to end and tell it so.
+// cutShort ends a relay whose context has ended. If dragoman is shutting down, the client gets an error;
+// otherwise the client has left, and cutShort returns io.EOF.
 func (r *relay) cutShort() (sse.Event, error) {
 	if why := context.Cause(r.ctx); errors.Is(why, downstream.ErrStopped) || errors.Is(why, clienterror.ErrShutdown) {
 		return r.answer(clienterror.ErrShutdown), nil
@@ -335,7 +336,7 @@ func (r *relay) cutShort() (sse.Event, error) {
 	return sse.Event{}, io.EOF
 }
 
-// fromBox is what the dialogue has for the client.
+// fromBox returns the next message that the parked call has for the client.
 func (r *relay) fromBox() (sse.Event, error) {
 	m, last, err := r.box.Next(r.ctx)
 	switch {
@@ -361,13 +362,13 @@ func (r *relay) fromBox() (sse.Event, error) {
 	return sse.Event{Data: m.Body}, nil
 }
 
-// unbegun reports whether err says that the server has not looked at the request,
-// since it does not know the session.
+// unbegun reports whether err shows that the server has not processed the request: it does not know
+// the session, or it is now of the other era.
 func (x *exchange) unbegun(err error) bool {
 	return x.resumes == 0 && (clienterror.Of(err).UnknownSession() || x.srv.eraChanged(x.ctx, x.from, false, err))
 }
 
-// answer is the error that ends the relay.
+// answer ends the relay with err and returns the error response for the client.
 func (r *relay) answer(err error) sse.Event {
 	r.done = true
 	if r.x != nil {
@@ -375,7 +376,7 @@ func (r *relay) answer(err error) sse.Event {
 	}
 	f := r.srv.report(err, r.q.requestInfo(r.from)).WithID(r.q.id)
 	r.q.counts.settle(failureOutcome(f))
-	if f.UnknownSession() { // nor one that had just begun
+	if f.UnknownSession() { // the server does not know the second session either
 		f.NoEndpoint()
 	}
 	if f.Cause == mcp.UpstreamLost && r.b != nil {
@@ -399,8 +400,7 @@ func (r *relay) Close() error {
 	return nil
 }
 
-// end ends the relay. Without an answer that means that the client has left: it
-// no longer wants one.
+// end ends the relay. If there was no response yet, the client has left, and the call is cancelled.
 func (r *relay) end() {
 	r.mu.Lock()
 	box := r.box
@@ -415,8 +415,8 @@ func (r *relay) end() {
 	}
 }
 
-// interested reports whether a message that belongs to no answer goes to q's client;
-// what is for listeners is handed to them.
+// interested reports whether a message that is no response goes to q's client. List changes and resource
+// updates go to the session's subscriptions instead.
 func interested(b *pooledSession, q *modernRequest, m *wire.Message, body []byte) bool {
 	if m.Kind != wire.Notification {
 		return true
@@ -430,12 +430,12 @@ func interested(b *pooledSession, q *modernRequest, m *wire.Message, body []byte
 		b.announce(m.Method, body)
 		return false
 	case wire.Cancelled:
-		return false // the server takes back a question, which its client has got by then or never will
+		return false // the server cancels a question, which the client already has or will never receive
 	}
 	return true
 }
 
-// statusOf is the HTTP status of an answer.
+// statusOf returns the HTTP status of a response.
 func statusOf(m *wire.Message, body []byte) int {
 	if m.Kind != wire.Error {
 		return 200
@@ -457,8 +457,8 @@ func objects(raw []byte) bool {
 	return good
 }
 
-// respond makes what the relay says first the HTTP answer, or the relay the body
-// of a stream.
+// respond makes the relay's first message the body of the HTTP response if it is the JSON-RPC response.
+// Otherwise the relay becomes the event stream of the HTTP response.
 func (r *relay) respond(resp *downstream.Response) error {
 	e, err := r.Next()
 	switch {
@@ -468,7 +468,7 @@ func (r *relay) respond(resp *downstream.Response) error {
 		resp.Status = 202
 	case r.done:
 		resp.Status, resp.Body, resp.Header = r.status, e.Data, append(resp.Header, r.header...)
-		if r.x != nil { // it is not read by a dialogue
+		if r.x != nil { // no parked call reads it
 			resp.Header = r.x.clock.AppendTo(resp.Header)
 		}
 	default:
@@ -479,14 +479,14 @@ func (r *relay) respond(resp *downstream.Response) error {
 	return nil
 }
 
-// begun is a relay whose first message was taken already.
+// A startedRelay is a relay whose first message was already taken from it.
 type startedRelay struct {
 	*relay
 	first sse.Event
 	out   bool
 }
 
-// Next hands out the first message, then the others.
+// Next returns the first message, then the others.
 func (o *startedRelay) Next() (sse.Event, error) {
 	if !o.out {
 		o.out = true

@@ -24,48 +24,48 @@ import (
 	"github.com/dragoman-proxy/dragoman/translate/wire"
 )
 
-// remoteConn is the connection of a client's session with a server over Streamable
-// HTTP. A server that restarts forgets its sessions and answers 404 to what belongs to
-// them: then remoteConn begins another session, with the same initialize, log level and
-// subscriptions, and what the server refused is sent once more. The client keeps its id.
+// A remoteConn is the connection of a client's session with a server over Streamable
+// HTTP. A server that restarts loses its sessions and answers 404 to their requests. Then remoteConn
+// begins another session, with the same initialize, log level and subscriptions, and sends once more
+// what the server refused. The client keeps its session id.
 // See "Session Management",
 // https://modelcontextprotocol.io/specification/2025-11-25/basic/transports#session-management.
 //
-// A request meets the 404 where its stream is read: the exchange calls renew for it.
+// For a request the 404 may appear only when its stream is read: then the exchange calls renew.
 type remoteConn struct {
 	*upstream.HTTPSession
 	srv *Server
 	s   *session
 
-	renewals atomic.Uint64 // sessions begun in the place of a lost one
+	renewals atomic.Uint64 // the number of sessions begun to replace a lost one
 
 	mu       sync.Mutex
-	renewing *renewal      // under way; nil for none
-	memory   server.Memory // what the client has told the server
-	partial  bool          // the session began in another process: memory has not all
-	news     [][]byte      // for the standing stream
+	renewing *renewal      // under way; nil if there is none
+	memory   server.Memory // the client's messages that a new session needs again
+	partial  bool          // the session began in another process: memory is not complete
+	news     [][]byte      // messages that wait for the standing stream
 	standing map[*standingStream]struct{}
 }
 
-// renewal is the beginning of another session, for all who wait for it.
+// A renewal is the beginning of another session. All callers of renew wait for it.
 type renewal struct {
 	done chan struct{} // closed when err is set
 	err  error
 }
 
-// maxNews bounds what waits for a standing stream, in messages.
+// maxNews bounds how many messages wait for a standing stream.
 const maxNews = 64
 
-// replacedError says that the server has lost the session, that another one has taken
-// its place, and that what was asked for belonged to the lost one.
+// A replacedError says that the server has lost the session, that another session has replaced it,
+// and that the request belonged to the lost one.
 type replacedError struct{}
 
 func (*replacedError) Error() string {
 	return "the server has lost the session, and the request with it; another session has begun"
 }
 
-// newRemoteConn watches over a session that the server knows by itself. It returns conn
-// where there is none, or no way to begin another.
+// newRemoteConn returns a remoteConn around conn. It returns conn itself if the server has given no
+// session id, or if there is no way to begin another session.
 func (srv *Server) newRemoteConn(t sealed.Session, conn upstream.Conn) upstream.Conn {
 	c, ok := conn.(*upstream.HTTPSession)
 	if !ok || t.Named == "" || t.ClientRevision.Modern || t.ServerRevision.Modern || srv.now().origin.resume == nil {
@@ -75,8 +75,8 @@ func (srv *Server) newRemoteConn(t sealed.Session, conn upstream.Conn) upstream.
 }
 
 // isLostSession reports whether err is the refusal of a server that does not know the
-// session any more. Besides 404, as the specification has it, published servers answer
-// 400 (TypeScript SDK, Python SDK, mcp-go) or 401 (Rust SDK) and say so in words.
+// session any more. The specification requires 404. Published servers also answer
+// 400 (TypeScript SDK, Python SDK, mcp-go) or 401 (Rust SDK), with a text that says so.
 func isLostSession(err error) bool {
 	status, ok := errors.AsType[*upstream.StatusError](err)
 	if !ok {
@@ -98,7 +98,7 @@ var lostWords = []string{
 	"session expired", "session has expired", "session does not exist", "server not initialized",
 }
 
-// seen is the number of the session that a message is about to be sent in.
+// seen returns the number of the current session, in which the next message is sent.
 func (c *remoteConn) seen() uint64 { return c.renewals.Load() }
 
 // Send sends one message, as HTTPSession does. If the server refuses it because the session is lost,
@@ -119,13 +119,13 @@ func (c *remoteConn) Send(ctx context.Context, m *upstream.Outgoing) (upstream.S
 	}
 	var message wire.Message
 	if message.Scan(bytes.Clone(m.Body), nil) == nil && message.Kind.Response() {
-		return nil, nil // to a question of the lost session
+		return nil, nil // it answers a question of the lost session
 	}
 	return c.HTTPSession.Send(ctx, m)
 }
 
-// renew begins another session in the place of the one with the number was, once for
-// all who ask for it.
+// renew begins another session to replace the one with the number was. Concurrent callers share one
+// renewal.
 func (c *remoteConn) renew(ctx context.Context, was uint64, header []upstream.Header) error {
 	c.mu.Lock()
 	if c.seen() != was {
@@ -156,7 +156,7 @@ func (c *remoteConn) renew(ctx context.Context, was uint64, header []upstream.He
 	}
 }
 
-// cloneHeaders copies headers whose values may be in a buffer of a request.
+// cloneHeaders copies headers, since their values may be in a request's buffer.
 func cloneHeaders(header []upstream.Header) []upstream.Header {
 	out := make([]upstream.Header, len(header))
 	for i, h := range header {
@@ -167,8 +167,8 @@ func cloneHeaders(header []upstream.Header) []upstream.Header {
 
 var errNoNewSession = errors.New("the server refuses a new session")
 
-// begin begins another session. An error of cause sessionUnknown says that the server
-// refuses one.
+// begin begins another session. An error with the cause mcp.SessionUnknown says that the server
+// refuses to.
 func (c *remoteConn) begin(header []upstream.Header) error {
 	srv, s := c.srv, c.s
 	ctx, cancel := context.WithTimeout(srv.draining, srv.now().cfg.Upstream.HandshakeTimeout)
@@ -205,7 +205,7 @@ func (c *remoteConn) begin(header []upstream.Header) error {
 	c.mu.Unlock()
 	for _, message := range messages {
 		if err := c.resend(ctx, h, message, own); err != nil {
-			srv.failing("not restored in the new session", failures.SessionLost, fmt.Errorf("%.200s: %w", message, err), header)
+			srv.failing("cannot restore a message in the new upstream session", failures.SessionLost, fmt.Errorf("%.200s: %w", message, err), header)
 		}
 	}
 	if partial {
@@ -234,8 +234,8 @@ func isStatus(err error) bool {
 	return ok
 }
 
-// sayAgain says initialize in the name of the client of a session, and waits for the
-// answer.
+// initializeAgain sends initialize in the name of the session's client, and waits for the
+// response.
 func (h *handshake) initializeAgain(ctx context.Context, t sealed.Session) (*wire.Message, error) {
 	client, can := t.ClientInfo, t.Capabilities
 	if client == "" {
@@ -262,8 +262,8 @@ func (h *handshake) initializeAgain(ctx context.Context, t sealed.Session) (*wir
 	return m, nil
 }
 
-// tellAgain sends one message of the client's in a new session, and waits for the answer
-// if it is a request.
+// resend sends one of the client's messages in the new session, and waits for the response
+// if the message is a request.
 func (c *remoteConn) resend(ctx context.Context, h *handshake, message []byte, own map[string]bool) error {
 	id := gjson.GetBytes(message, "id")
 	st, err := h.conn.Send(ctx, &upstream.Outgoing{Body: message, Request: id.Exists(), Header: h.header})
@@ -278,8 +278,8 @@ func (c *remoteConn) resend(ctx context.Context, h *handshake, message []byte, o
 	return err
 }
 
-// listChanges are the notifications that what a server lists may have changed, as far as
-// its InitializeResult says that it sends them.
+// listChanges returns the list_changed notifications that the server's InitializeResult declares: after
+// a new session its lists may have changed.
 func listChanges(result []byte) (news [][]byte) {
 	for _, l := range [...]struct {
 		of      string
@@ -292,9 +292,9 @@ func listChanges(result []byte) (news [][]byte) {
 	return news
 }
 
-// Listen opens the standing stream. It outlives the session that the server knows: where
-// it breaks off it is opened again. A stream that is to be resumed cannot be where the
-// session is lost; then the error is a replacedError.
+// Listen opens the standing stream, in a new session if the server has lost the old one. If o asks to
+// resume a stream and the session is lost, the error is a replacedError, since the stream belonged to
+// the lost session.
 func (c *remoteConn) Listen(ctx context.Context, o upstream.ListenOptions) (upstream.Stream, error) {
 	was := c.seen()
 	st, err := c.HTTPSession.Listen(ctx, o)
@@ -313,8 +313,8 @@ func (c *remoteConn) Listen(ctx context.Context, o upstream.ListenOptions) (upst
 	return st, nil
 }
 
-// Stand is Listen for a stream that is opened again whenever it breaks off, for as long
-// as ctx lasts.
+// Stand opens the standing stream like Listen, but the stream is opened again whenever it breaks off,
+// until ctx ends.
 func (c *remoteConn) Stand(ctx context.Context, o upstream.ListenOptions) (upstream.Stream, error) {
 	st, err := c.Listen(ctx, o)
 	if _, replaced := errors.AsType[*replacedError](err); replaced {
@@ -339,7 +339,8 @@ func (s *session) stand(ctx context.Context, o upstream.ListenOptions) (upstream
 	return s.conn.Listen(ctx, o)
 }
 
-// takeNews is what is to be said first on a standing stream.
+// takeListChanges removes and returns the first message that waits for a standing stream. It returns nil
+// if there is none.
 func (c *remoteConn) takeListChanges() []byte {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -351,22 +352,23 @@ func (c *remoteConn) takeListChanges() []byte {
 	return m
 }
 
-// standing is the standing stream of a session, in whatever session the server knows.
+// A standingStream is the standing stream of a client's session. It continues when another server
+// session replaces a lost one.
 type standingStream struct {
 	c       *remoteConn
 	ctx     context.Context
 	header  []upstream.Header
-	changed chan struct{} // the session is another one
+	changed chan struct{} // receives a value when the server session was replaced
 
 	mu   sync.Mutex
 	st   upstream.Stream
 	gone chan struct{} // closed by Close
 
-	lastID string // belongs to Next, with retry
+	lastID string // used only by Next, as is retry
 	retry  time.Duration
 }
 
-// interrupt has the stream opened in the session that is there now.
+// interrupt makes Next open the stream again, in the current server session.
 func (s *standingStream) interrupt() {
 	select {
 	case s.changed <- struct{}{}:
@@ -409,12 +411,13 @@ func (s *standingStream) Next() (sse.Event, error) {
 	}
 }
 
-// reopen opens the stream again, behind what was heard last where the session is still
-// the same. It returns how long to wait should that break off at once.
+// reopen opens the stream again; in the same server session, after the last event received. why is
+// the error to return if the stream is not wanted any more. reopen returns how long it has waited, for
+// the case that the new stream breaks off at once.
 func (s *standingStream) reopen(wait time.Duration, why error) (time.Duration, error) {
 	for {
 		select {
-		case <-s.changed: // at once
+		case <-s.changed: // a new session: do not wait
 			s.lastID = ""
 		default:
 			if wait = min(max(2*wait, server.FirstReopen, s.retry), server.LastReopen); !s.pause(wait) {
@@ -444,7 +447,7 @@ func (s *standingStream) reopen(wait time.Duration, why error) (time.Duration, e
 	}
 }
 
-// isFinal reports whether a refused GET need not be tried again.
+// isFinal reports whether trying a refused GET again is useless.
 func isFinal(err error) bool {
 	if status, ok := errors.AsType[*upstream.StatusError](err); ok {
 		return status.Code == 401 || status.Code == 403 || !isInconclusive(status.Code) && status.Code < 500
@@ -452,7 +455,7 @@ func isFinal(err error) bool {
 	return clienterror.Of(err).Cause == mcp.SessionUnknown
 }
 
-// pause waits, and reports whether the stream is still wanted. A new session ends it.
+// pause waits, and reports whether the stream is still wanted. A new session ends the wait.
 func (s *standingStream) pause(wait time.Duration) bool {
 	timer := time.NewTimer(wait)
 	defer timer.Stop()

@@ -188,7 +188,7 @@ const (
 
 const introduction = `{"jsonrpc":"2.0","id":0,"method":"initialize","params":{"protocolVersion":"2025-06-18","capabilities":{"roots":{"listChanged":true},"elicitation":{}},"clientInfo":{"name":"c","title":"C","version":"1"}}}`
 
-// settled begins a session and tells the server what it has to remember.
+// settled begins a session and sends the server the messages that a new session needs again.
 func settled(t *testing.T, srv testServer) (session string) {
 	t.Helper()
 	session = srv.post("", introduction).header["Mcp-Session-Id"]
@@ -296,7 +296,7 @@ func TestManyCallsOfALostSessionBeginOne(t *testing.T) {
 	}
 }
 
-// TestAServerThatRefusesAnotherSession: only then the client is told that its own is lost.
+// TestAServerThatRefusesAnotherSession: only then does the client learn that its session is lost.
 func TestAServerThatRefusesAnotherSession(t *testing.T) {
 	f := &forgetfulServer{}
 	srv := beforeForgetful(t, f, 1)[0]

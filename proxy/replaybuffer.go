@@ -17,59 +17,57 @@ import (
 	"github.com/dragoman-proxy/dragoman/proxy/upstream"
 )
 
-// Bounds of what is kept for replaying, beside those of the configuration.
+// Bounds of what is kept for replaying, in addition to those of the configuration.
 const (
 	maxTrails   = 32  // streams per session
-	replayShare = 8   // of limits.in_hand, beside it: bytes in the whole process
-	maxFaded    = 128 // streams per session of which only the length is known
-	// handover is how long one who takes a stream up waits for another one who
-	// still reads it.
+	replayShare = 8   // limits.in_hand is divided by it: bytes in the whole process, in addition to in_hand
+	maxFaded    = 128 // streams per session of which only the number of events is known
+	// handover is how long a request that resumes a stream waits for the request that still reads it.
 	handover = 5 * time.Second
 )
 
 var errTakenUp = errors.New("another request has taken the stream up")
 
-// trails are the streams that one HTTP client has been told something on. A
-// server on a pipe knows nothing of streams and cannot repeat what it said: it is
-// we who number the events, and keep the last ones of each stream for a client
-// that was cut off. See "Resumability and Redelivery",
+// replayBuffers holds the replay buffers of the streams of one HTTP client. A server on a pipe knows
+// nothing of streams and cannot repeat its messages. So dragoman numbers the events, and keeps the
+// last ones of each stream for a client whose connection broke. See "Resumability and Redelivery",
 // https://modelcontextprotocol.io/specification/2025-11-25/basic/transports#resumability-and-redelivery.
 type replayBuffers struct {
 	events, bytes int
 	age           time.Duration
 	total         *atomic.Int64 // bytes in the whole process
-	most          int64         // of total
+	most          int64         // the bound of total
 
 	mu      sync.Mutex
 	closed  bool
-	named   uint64          // the last trail's number
+	named   uint64          // the number of the newest buffer
 	all     []*replayBuffer // oldest first
 	expired []expiredBuffer // oldest first
 }
 
-// faded is a trail of which nothing is left.
+// An expiredBuffer is what is known of a forgotten buffer: its number and that of its last event.
 type expiredBuffer struct{ number, last uint64 }
 
-// trail is one such stream. Its lock is that of the trails.
+// A replayBuffer keeps the last events of one stream. The lock of replayBuffers guards it.
 type replayBuffer struct {
 	of     *replayBuffers
 	number uint64
-	call   *call // that the stream answers; nil for the standing one
+	call   *call // the call that the stream answers; nil for the standing stream
 	open   *calls
-	stream *server.Stream // of the call
+	stream *server.Stream // the server's stream for the call
 
-	kept  [][]byte // the last events, each one more than the one before
+	kept  [][]byte // the last events, with consecutive numbers that end with last
 	bytes int
-	last  uint64 // number of the last event, from 1
+	last  uint64 // the number of the last event; the first is 1
 
-	reader *exchange     // who tells the client; nil for none
-	free   chan struct{} // closed when the reader has gone
-	over   bool          // nothing more will come
-	left   time.Time     // when the last reader went
+	reader *exchange     // the exchange that sends the events to the client; nil if there is none
+	free   chan struct{} // closed when the reader has detached
+	over   bool          // no more events will come
+	left   time.Time     // when the last reader detached
 }
 
-// begin makes x the reader of a new trail; nil where there are too many, or none
-// are wanted.
+// begin makes x the reader of a new buffer. It returns nil if there are too many buffers, or if replay
+// is turned off.
 func (t *replayBuffers) begin(x *exchange, st *server.Stream) *replayBuffer {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -90,10 +88,10 @@ func (t *replayBuffers) begin(x *exchange, st *server.Stream) *replayBuffer {
 	return tr
 }
 
-// read makes x the reader. Called with the lock held.
+// read makes x the reader. The caller holds the lock.
 func (tr *replayBuffer) read(x *exchange) { tr.reader, tr.free = x, make(chan struct{}) }
 
-// drop forgets a trail, and its call. Called with t.mu held.
+// drop forgets a buffer, and its call if no exchange reads it. The caller holds t.mu.
 func (t *replayBuffers) drop(i int) {
 	tr := t.all[i]
 	t.all = slices.Delete(t.all, i, i+1)
@@ -110,7 +108,7 @@ func (t *replayBuffers) drop(i int) {
 	}
 }
 
-// shed forgets the first n events.
+// discard forgets the first n events.
 func (tr *replayBuffer) discard(n int) {
 	for _, e := range tr.kept[:n] {
 		tr.bytes -= len(e)
@@ -141,7 +139,7 @@ func (t *replayBuffers) close() {
 	t.all, t.expired = nil, nil
 }
 
-// told numbers an event that the client is about to be told, and keeps it.
+// record numbers an event that is about to be sent to the client, and keeps it.
 func (tr *replayBuffer) record(e *sse.Event, final bool) {
 	t := tr.of
 	t.mu.Lock()
@@ -153,7 +151,7 @@ func (tr *replayBuffer) record(e *sse.Event, final bool) {
 		return
 	}
 	if len(e.Data) > t.bytes {
-		tr.discard(len(tr.kept)) // as nothing before it is of use, either
+		tr.discard(len(tr.kept)) // the earlier events are useless too
 		return
 	}
 	tr.kept = append(tr.kept, slices.Clone(e.Data))
@@ -164,13 +162,13 @@ func (tr *replayBuffer) record(e *sse.Event, final bool) {
 	}
 }
 
-// name is the id of an event: no two of a session are equal.
+// name returns the id of an event, which is unique in the session.
 func (tr *replayBuffer) name(event uint64) []byte {
 	return strconv.AppendUint(append(strconv.AppendUint(nil, tr.number, 10), '-'), event, 10)
 }
 
-// leave is the end of the reader, and reports whether its call goes on without
-// one, for a client that comes back.
+// detach removes the reader, and reports whether its call continues without one, for a client that
+// may resume the stream. gone says that the client has left.
 func (tr *replayBuffer) detach(gone bool) (parked bool) {
 	t := tr.of
 	t.mu.Lock()
@@ -192,9 +190,9 @@ func (tr *replayBuffer) detach(gone bool) (parked bool) {
 	return parked
 }
 
-// find is the trail that the event of an id stood on, with x as its reader, and
-// what came behind it; nil where there is none. lost is how many events are gone
-// for good, -1 where that cannot be known.
+// find returns the buffer of the stream that the event with this id was sent on, with x as its reader,
+// and the events that followed it. tr is nil if there is no such buffer. lost is how many events cannot
+// be sent again, or -1 if that is unknown.
 func (t *replayBuffers) find(ctx context.Context, x *exchange, id string) (tr *replayBuffer, again []sse.Event, lost int) {
 	number, after, ok := parseEventID(id)
 	if !ok {
@@ -233,7 +231,7 @@ func (t *replayBuffers) find(ctx context.Context, x *exchange, id string) (tr *r
 	}
 }
 
-// numbered is called with t.mu held.
+// numbered returns the buffer with this number, or nil. The caller holds t.mu.
 func (t *replayBuffers) numbered(number uint64) *replayBuffer {
 	for _, tr := range t.all {
 		if tr.number == number {
@@ -243,8 +241,8 @@ func (t *replayBuffers) numbered(number uint64) *replayBuffer {
 	return nil
 }
 
-// fadedSince is how many events came behind one on a trail that is forgotten, -1
-// where nobody knows. Called with t.mu held.
+// expiredSince returns how many events followed the event number after on a forgotten stream, or -1 if
+// that is unknown. The caller holds t.mu.
 func (t *replayBuffers) expiredSince(number, after uint64) int {
 	for _, f := range t.expired {
 		if f.number == number && f.last >= after {
@@ -264,9 +262,9 @@ func parseEventID(id string) (number, event uint64, ok bool) {
 	return number, event, err == nil && err2 == nil
 }
 
-// takeUp makes x go on where the client's last event stood, or begins a new
-// standing stream where that is not to be had. What is still kept of a stream
-// comes again although some of it is lost: the answer to a call is at its end.
+// resumeStream makes x continue after the client's last event, or opens a new standing stream if that
+// event is unknown. The kept events are sent again even if some are lost, since the response
+// of a call is the last of them.
 func (x *exchange) resumeStream(l *lanes, lastEventID string) error {
 	if lastEventID == "" {
 		return x.stand(l)
@@ -287,8 +285,8 @@ func (x *exchange) resumeStream(l *lanes, lastEventID string) error {
 		}
 		x.attach(st)
 	case tr.over:
-		x.answered = true // nothing comes behind it
-	case !tr.open.Reopen(tr.call, x.stop): // cancelled, or forgotten for want of room
+		x.answered = true // no event follows
+	case !tr.open.Reopen(tr.call, x.stop): // cancelled, or forgotten as there were too many open requests
 		tr.stream.Close()
 		tr.over, x.answered = true, true
 	default:
@@ -299,7 +297,7 @@ func (x *exchange) resumeStream(l *lanes, lastEventID string) error {
 	return nil
 }
 
-// stand makes x a new standing stream.
+// stand opens a new standing stream for x.
 func (x *exchange) stand(l *lanes) error {
 	st, err := x.srv.listen(x.ctx, x.s, upstream.ListenOptions{})
 	if err != nil {

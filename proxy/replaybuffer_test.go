@@ -49,7 +49,7 @@ func (c *reader) next() sse.Event {
 	return sse.Event{ID: append([]byte(nil), e.ID...), HasID: e.HasID, Data: append([]byte(nil), e.Data...)}
 }
 
-// hears reads one event for each of want and returns the id of the last.
+// hears receives one event for each of want and returns the id of the last.
 func (c *reader) hears(want ...string) (id string) {
 	c.t.Helper()
 	for _, w := range want {
@@ -97,7 +97,7 @@ func TestClientThatLostItsStreamGetsTheAnswerByGet(t *testing.T) {
 	s := srv.initialize("2024-11-05")
 	c, last := srv.streaming(f, s, `1`)
 	c.leaves()
-	f.standing <- progress(`1`) // while nobody listens
+	f.standing <- progress(`1`) // while no stream is open
 	f.standing <- `{"jsonrpc":"2.0","id":1,"result":{"content":[],"structuredContent":{"a":1}}}`
 	c = srv.open("GET", s, "", "Last-Event-ID", last)
 	c.hears(progress(`1`))
@@ -194,7 +194,7 @@ func TestOlderEventsThanAreKeptAreLostAndCounted(t *testing.T) {
 	c.leaves()
 	f.standing <- answer(`1`)
 	c = srv.open("GET", s, "", "Last-Event-ID", last)
-	c.hears(progress(`1`), progress(`1`), progress(`1`), answer(`1`)) // the answer above all
+	c.hears(progress(`1`), progress(`1`), progress(`1`), answer(`1`)) // the response matters most
 	c.ends()
 	srv.lost(2)
 }

@@ -129,7 +129,7 @@ func replicasOf(t *testing.T, front http.Handler, s *sessionServer, n int, chang
 
 const whoAmI = `{"jsonrpc":"2.0","id":7,"method":"test/session"}`
 
-// who is the server's name of a session, as told by way of srv.
+// who returns the id by which the server knows a session, asked through srv.
 func (srv testServer) who(session string) string {
 	srv.t.Helper()
 	r := srv.post(session, whoAmI)
@@ -323,7 +323,7 @@ func TestDeleteIsTheServersToHonour(t *testing.T) {
 	if s.deletes != 1 || s.auth[len(s.auth)-1] != "Bearer mine" {
 		t.Errorf("%d deleted, by %q", s.deletes, s.auth)
 	}
-	// The other replica cannot tell a session that was ended from one that the server lost.
+	// The other replica cannot distinguish a session that was ended from one that the server lost.
 	if r := all[1].post(id, whoAmI); r.status != 404 {
 		t.Errorf("%+v", r)
 	}

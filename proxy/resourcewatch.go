@@ -9,17 +9,17 @@ import (
 	"github.com/dragoman-proxy/dragoman/translate/wire"
 )
 
-// resourceWatch is a session's subscription to one resource, for all who listen for it.
-// The server is told of each beginning and each end in the order in which they came to
-// be, however fast clients come and go.
+// A resourceWatch is a session's subscription to one resource, shared by all subscriptions that
+// name it. The server receives resources/subscribe and resources/unsubscribe in the order in which
+// they became necessary, even if clients come and go quickly.
 type resourceWatch struct {
 	uses    int
 	settled chan struct{} // closed when the server has answered
-	err     error         // that it answered
+	err     error         // the server's error
 }
 
-// subscribe has the server tell of changes of a resource, a JSON string. Each success is
-// followed by one unsubscribe.
+// subscribe subscribes to the changes of a resource. uri is a JSON string. The caller calls
+// unsubscribe once for each call that succeeded.
 func (b *pooledSession) subscribe(ctx context.Context, srv *Server, uri string, from []upstream.Header) error {
 	b.mu.Lock()
 	w := b.watched[uri]
@@ -31,7 +31,7 @@ func (b *pooledSession) subscribe(ctx context.Context, srv *Server, uri string, 
 		b.watched[uri] = w
 		before := b.leaving[uri]
 		from := append([]upstream.Header(nil), from...)
-		srv.spawn(func() { b.watch(srv, w, before, uri, from) }) // which does not end with its first client
+		srv.spawn(func() { b.watch(srv, w, before, uri, from) }) // must not end with the first client's request
 	}
 	w.uses++
 	b.mu.Unlock()
@@ -48,7 +48,7 @@ func (b *pooledSession) subscribe(ctx context.Context, srv *Server, uri string, 
 	return err
 }
 
-// watch asks the server, once it has heard that an earlier subscription is over.
+// watch sends resources/subscribe, after the server has answered the end of an earlier subscription.
 func (b *pooledSession) watch(srv *Server, w *resourceWatch, before <-chan struct{}, uri string, from []upstream.Header) {
 	defer close(w.settled)
 	if before != nil {
@@ -60,7 +60,7 @@ func (b *pooledSession) watch(srv *Server, w *resourceWatch, before <-chan struc
 	w.err = b.ask(b.life, srv, wire.ResourcesSubscribe, []byte(`{"uri":`+uri+`}`), from)
 }
 
-// unsubscribe ends that when no other client listens. It does not wait.
+// unsubscribe ends the subscription if no other client uses it. It does not wait.
 func (b *pooledSession) unsubscribe(srv *Server, uri string, from []upstream.Header) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -88,7 +88,7 @@ func (b *pooledSession) unsubscribe(srv *Server, uri string, from []upstream.Hea
 		ctx, cancel := context.WithTimeout(b.life, noticeTimeout)
 		defer cancel()
 		if err := b.ask(ctx, srv, wire.ResourcesUnsubscribe, []byte(`{"uri":`+uri+`}`), from); err != nil {
-			srv.log.Debug("unsubscribe", zap.Error(err))
+			srv.log.Debug("cannot unsubscribe from a resource", zap.Error(err))
 		}
 	})
 }

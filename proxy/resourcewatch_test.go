@@ -42,14 +42,14 @@ func (l *listens) next(t *testing.T) string {
 	return string(e.Data)
 }
 
-// watchable is a server whose answers about subscriptions do as they are told.
+// watchable is a server whose answers to subscription requests the test controls.
 func watchable(answer func(id, method string) ([]string, error)) *fakeServer {
 	return legacyServer(`{"resources":{"subscribe":true}}`, func(id, method, _ string) ([]string, error) { return answer(id, method) })
 }
 
-// TestWhoComesBackAtOnceIsSubscribed: the server hears of the end before it hears of the
+// TestClientThatResubscribesAtOnceIsSubscribed: the server receives the end before it receives the
 // new beginning.
-func TestWhoComesBackAtOnceIsSubscribed(t *testing.T) {
+func TestClientThatResubscribesAtOnceIsSubscribed(t *testing.T) {
 	gate := make(chan struct{})
 	f := watchable(func(id, method string) ([]string, error) {
 		if method == "resources/unsubscribe" {
@@ -86,15 +86,15 @@ func TestWhoComesBackAtOnceIsSubscribed(t *testing.T) {
 	}
 }
 
-// TestAChangeThatComesWithTheSubscription is told of, though the server has not answered
-// when it tells.
+// TestAChangeThatComesWithTheSubscription is sent to the client, even if the server notifies before
+// it has answered the subscription.
 func TestAChangeThatComesWithTheSubscription(t *testing.T) {
 	var f *fakeServer
 	f = watchable(func(id, method string) ([]string, error) {
 		if method == "resources/subscribe" {
 			f.standing <- `{"jsonrpc":"2.0","method":"notifications/resources/updated","params":{"uri":"u:1"}}`
 			for n := 0; n < 100 && len(f.standing) > 0; n++ {
-				f.standing <- `{"jsonrpc":"2.0","method":"notifications/resources/list_changed"}` // goes to nobody
+				f.standing <- `{"jsonrpc":"2.0","method":"notifications/resources/list_changed"}` // for no subscription
 			}
 		}
 		return one(result(id, ""))
@@ -139,8 +139,8 @@ func TestARefusalIsEverybodysWhoAsked(t *testing.T) {
 	}
 }
 
-// TestWhoLeavesFirstEndsNobodysSubscription: it is not the first one's that others share.
-func TestWhoLeavesFirstEndsNobodysSubscription(t *testing.T) {
+// TestUnsubscribeByFirstClientKeepsSharedSubscription: other clients still use the subscription.
+func TestUnsubscribeByFirstClientKeepsSharedSubscription(t *testing.T) {
 	gate := make(chan struct{})
 	f := watchable(func(id, method string) ([]string, error) {
 		if method == "resources/subscribe" {

@@ -29,59 +29,59 @@ var (
 
 var errOtherRevision = errors.New("it now speaks another revision")
 
-// revival is the connection of a session whose server is a child process. When
-// the process ends by itself another one is started after a while, and told what
-// the first one knew: the client's initialize, its log level and what it has
-// subscribed to. Whoever listens hears of it by one [server.RestartError], behind which
-// the stream goes on; what is to be sent meanwhile waits.
+// A restartingConn is the connection of a session whose server is a child process. When
+// the process ends by itself, restartingConn starts another one after a delay, and sends it what the
+// first one knew: the client's initialize, its log level and its subscriptions. The reader of the
+// stream receives one [server.RestartError], after which the stream continues. Messages to be sent
+// in the meantime wait.
 //
-// It does the same for a session over HTTP+SSE, which a server that restarts has lost:
-// remote is then true. Such a server may be away for long: attempts have no end, and
-// what is to be sent waits for one of them only.
+// It does the same for a session over HTTP+SSE, which a server loses when it restarts:
+// remote is then true. Such a server may be away for long: the number of attempts has no limit, and
+// a message to be sent waits for one attempt only.
 type restartingConn struct {
 	remote bool
 
 	srv     *Server
 	connect func(ctx context.Context, initialize *upstream.Outgoing) (*upstream.Begun, error)
 	hello   []byte   // initialize, or server/discover where there is no handshake, as it was sent
-	id      []byte   // of it
-	version string   // that it was answered with
-	s       *session // whose server it is; nil for several
+	id      []byte   // the request id of hello
+	version string   // the revision that the server answered
+	s       *session // the session that the server belongs to; nil for a shared process
 	life    context.Context
 	end     context.CancelFunc
 
-	// For Next only.
+	// Used by Next only.
 	backoff server.Backoff
-	began   time.Time // the process, or was ready
-	early   [][]byte  // to be heard before anything else
-	own     map[string]bool
+	began   time.Time       // when the process was started or became ready
+	early   [][]byte        // messages that Next returns before anything else
+	own     map[string]bool // the ids of replayed requests, whose responses are not for the client
 
 	mu       sync.Mutex
 	state    processState
 	conn     upstream.Conn
 	st       upstream.Stream
-	why      error         // how the process ended; where over, what else went wrong
-	ready    chan struct{} // while starting: closed when a process is there, or none will be
+	why      error         // how the process ended; in processGone also why no other one could be started
+	ready    chan struct{} // in processStarts: closed when a process runs, or none will, or an attempt failed
 	memory   server.Memory
 	exempted map[string]int // requests that are not sent yet, by key
 
-	// Where remote.
-	header  []upstream.Header // the client's last
-	refused error             // the server does not know the session any more
-	failed  int               // attempts
-	kick    chan struct{}     // asks for an attempt now
+	// Used if remote is true.
+	header  []upstream.Header // the headers of the client's last message
+	refused error             // not nil if the server does not know the session any more
+	failed  int               // the number of failed attempts
+	kick    chan struct{}     // a value asks for an attempt now
 }
 
-// vitality is what there is of the process.
+// processState is the state of the process.
 type processState uint8
 
 const (
 	processRuns   processState = iota
-	processStarts              // another one; who has something to say waits
-	processGone                // there will be no other
+	processStarts              // another process is being started; messages to be sent wait
+	processGone                // no other process will be started
 )
 
-// newRevival watches over the process behind b, which has answered hello.
+// newRestartingConn makes a restartingConn for the process behind h, which has answered h's first request.
 func newRestartingConn(srv *Server, h *handshake, version string) *restartingConn {
 	cfg := srv.now().cfg.Upstream.Restart
 	r := &restartingConn{
@@ -98,8 +98,8 @@ func newRestartingConn(srv *Server, h *handshake, version string) *restartingCon
 	return r
 }
 
-// connect begins a session with the server, as it is reached now, in the process
-// that was asked who it is where that waits for one.
+// connect begins a session with the server, by the current configuration. It uses the spare process, which
+// was started to find out the server's era, if there is one.
 func (srv *Server) connect(ctx context.Context, initialize *upstream.Outgoing) (*upstream.Begun, error) {
 	if b := srv.eras.takeSpare(ctx); b != nil {
 		if _, err := b.Conn.Send(ctx, initialize); err == nil {
@@ -130,7 +130,7 @@ func (r *restartingConn) Send(ctx context.Context, m *upstream.Outgoing) (upstre
 		return st, err
 	}
 	exit, gone := errors.AsType[*upstream.ExitError](err)
-	if !gone && errors.Is(err, upstream.ErrClosed) { // what was left of the old process
+	if !gone && errors.Is(err, upstream.ErrClosed) { // conn is the old process's connection
 		r.mu.Lock()
 		exit, gone = errors.AsType[*upstream.ExitError](r.why)
 		r.mu.Unlock()
@@ -143,7 +143,8 @@ func (r *restartingConn) Send(ctx context.Context, m *upstream.Outgoing) (upstre
 	return nil, err
 }
 
-// keep has m spared by what ends all requests under way, until release is called.
+// exempt excludes the request m from the failure of all open requests at a restart, until release is
+// called.
 func (r *restartingConn) exempt(m *upstream.Outgoing) (release func()) {
 	var scanned wire.Message
 	if !m.Request || scanned.Scan(bytes.Clone(m.Body), nil) != nil {
@@ -162,15 +163,15 @@ func (r *restartingConn) exempt(m *upstream.Outgoing) (release func()) {
 	}
 }
 
-// keeps reports whether a request waits to be sent.
+// isExempt reports whether the request with this key still waits to be sent.
 func (r *restartingConn) isExempt(key string) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.exempted[key] > 0
 }
 
-// refuse takes down that the server does not know the session of conn any more, and
-// returns when that one is given up.
+// refuse notes that the server does not know the session of conn any more, and closes that session's
+// stream.
 func (r *restartingConn) refuse(conn upstream.Conn, err error) {
 	r.mu.Lock()
 	current := r.conn == conn && r.state == processRuns
@@ -184,7 +185,8 @@ func (r *restartingConn) refuse(conn upstream.Conn, err error) {
 	}
 }
 
-// current is the process that m is for, which it is to remember.
+// current returns the connection of the running process to send m on, and notes m for a replay. While the
+// process restarts, current waits.
 func (r *restartingConn) current(ctx context.Context, m *upstream.Outgoing) (upstream.Conn, error) {
 	var timeout <-chan time.Time
 	failed := -1
@@ -233,7 +235,7 @@ func (r *restartingConn) current(ctx context.Context, m *upstream.Outgoing) (ups
 	}
 }
 
-// Listen is for connections that began in another way.
+// Listen returns upstream.ErrNoStream: the stream of this connection is a restartingStream.
 func (r *restartingConn) Listen(context.Context, upstream.ListenOptions) (upstream.Stream, error) {
 	return nil, upstream.ErrNoStream
 }
@@ -247,7 +249,7 @@ func (r *restartingConn) Close(ctx context.Context) error {
 	return conn.Close(ctx)
 }
 
-// voice is all that the processes of a revival say, one after the other.
+// A restartingStream is the stream of a restartingConn: the messages of its processes, one after the other.
 type restartingStream struct{ *restartingConn }
 
 // Next returns the next message. A [server.RestartError] says that the messages sent before get no
@@ -293,8 +295,8 @@ func (v restartingStream) Close() error {
 	return st.Close()
 }
 
-// endOf is how a process has ended, or a session over HTTP+SSE; nil where err says
-// nothing of that.
+// endOf returns how the process, or the session over HTTP+SSE, has ended. It returns nil if err does
+// not say that it has.
 func (r *restartingConn) endOf(err error) error {
 	if exit, ok := errors.AsType[*upstream.ExitError](err); ok {
 		return exit
@@ -312,12 +314,12 @@ func (r *restartingConn) endOf(err error) error {
 	return nil
 }
 
-// died takes down the end of a process and reports whether there will be
-// another one. What it had asked the client is void.
+// noteEnd notes the end of a process and reports whether another one will be started. The client
+// receives a cancellation for each open question of the process.
 func (r *restartingConn) noteEnd(why error) bool {
 	again := r.backoff.Another(time.Since(r.began))
 	r.mu.Lock()
-	if r.refused == nil { // else that is so already
+	if r.refused == nil { // else refuse has set both
 		r.state, r.ready = processStarts, make(chan struct{})
 	}
 	r.why, r.refused = why, nil
@@ -335,8 +337,8 @@ func (r *restartingConn) noteEnd(why error) bool {
 	return again
 }
 
-// restart starts a process in the place of one that has ended, as often as it
-// takes and is allowed.
+// restart starts a process to replace one that has ended. It tries again until a process runs or
+// the allowed number of attempts is used up.
 func (r *restartingConn) restart() error {
 	r.mu.Lock()
 	old, err := r.conn, r.why
@@ -371,7 +373,7 @@ func (r *restartingConn) restart() error {
 		case r.life.Err() != nil:
 			return r.giveUp(upstream.ErrClosed)
 		case errors.Is(err, errOtherRevision):
-			r.srv.eras.forget() // the next session finds out
+			r.srv.eras.forget() // the next session finds out the era again
 			return r.giveUp(err)
 		case r.remote && isRefusal(err), !r.backoff.Another(0):
 			return r.giveUp(err)
@@ -380,7 +382,7 @@ func (r *restartingConn) restart() error {
 	}
 }
 
-// isRefusal reports whether a server over HTTP+SSE does not want to begin a session.
+// isRefusal reports whether a server over HTTP+SSE refuses to begin a session.
 func isRefusal(err error) bool {
 	status, ok := errors.AsType[*upstream.StatusError](err)
 	return ok && isFinal(status) && status.Code != 404 || errors.Is(err, errRefusedFirst) || errors.Is(err, errOtherTransport)
@@ -389,17 +391,17 @@ func isRefusal(err error) bool {
 // announce logs that there will be another attempt.
 func (r *restartingConn) announce(err error, wait time.Duration) {
 	r.srv.restarted()
-	what, level := "upstream process is started again", zap.WarnLevel
+	what, level := "upstream process restarts", zap.WarnLevel
 	if r.remote {
-		what = "upstream session is reopened"
+		what = "upstream session reopens"
 		if r.backoff.Tries > 1 {
-			level = zap.DebugLevel // it may be away for long
+			level = zap.DebugLevel // the server may be away for long
 		}
 	}
 	r.srv.log.Log(level, what, zap.Error(err), zap.Duration("in", wait), zap.Int("attempt", r.backoff.Tries))
 }
 
-// tell lets those know who wait for a server that is away that an attempt has failed.
+// failWaiting makes the messages that wait for a remote server fail: an attempt to reach it has failed.
 func (r *restartingConn) failWaiting(err error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -411,7 +413,7 @@ func (r *restartingConn) failWaiting(err error) {
 	}
 }
 
-// give ends the attempts.
+// giveUp ends the attempts and returns the error that the session ends with.
 func (r *restartingConn) giveUp(why error) error {
 	if why != upstream.ErrClosed {
 		f := mcp.Fail(mcp.UpstreamLost, clienterror.Reason(why))
@@ -428,7 +430,7 @@ func (r *restartingConn) giveUp(why error) error {
 	return why
 }
 
-// start starts a process and tells it what the one before knew.
+// start starts a process and sends it what the previous one knew.
 func (r *restartingConn) start() (err error) {
 	ctx, cancel := context.WithTimeout(r.life, r.srv.now().cfg.Upstream.HandshakeTimeout)
 	defer cancel()
@@ -474,7 +476,7 @@ func (r *restartingConn) start() (err error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.life.Err() != nil {
-		return upstream.ErrClosed // the caller will not close what was opened here
+		return upstream.ErrClosed // Close did not see b: the deferred function closes it
 	}
 	r.early, r.own = h.early, own
 	r.conn, r.st, r.state = b.Conn, b.Standing, processRuns
@@ -482,7 +484,7 @@ func (r *restartingConn) start() (err error) {
 	return nil
 }
 
-// speaks is the revision that an answer to hello settles on.
+// revisionIn returns the revision that the response to hello names.
 func (r *restartingConn) revisionIn(m *wire.Message) string {
 	if modern, _, _ := spokenOf(gjson.Get(view(m.Result()), "supportedVersions")); modern != nil && modern.Name == r.version {
 		return r.version
@@ -490,7 +492,7 @@ func (r *restartingConn) revisionIn(m *wire.Message) string {
 	return gjson.Get(view(m.Result()), "protocolVersion").String()
 }
 
-// forUs reports whether a message answers one of ours.
+// forUs reports whether a message is the response to a request that start has replayed.
 func (r *restartingConn) forUs(message []byte) bool {
 	var m wire.Message
 	if m.Scan(message, nil) != nil || !m.Kind.Response() || !r.own[string(m.ID())] {

@@ -131,7 +131,7 @@ func TestProcessIsStartedAgainAndToldWhatTheFirstOneKnew(t *testing.T) {
 		`{"jsonrpc":"2.0","id":"dragoman:2","method":"resources/subscribe","params":{"uri":"a:b"}}`,
 	})
 	sameList(t, "told", withoutIDs(told[3:]), withoutIDs([]string{callOne}))
-	second.standing <- answer(`"dragoman:1"`) // for nobody
+	second.standing <- answer(`"dragoman:1"`) // for no client
 	second.standing <- answer(`"dragoman:2"`)
 	second.standing <- answer(gjson.Get(second.said("tools/call")[0], "id").Raw)
 	if r := <-again.reply; r.body != answer(`1`) {

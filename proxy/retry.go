@@ -18,8 +18,8 @@ import (
 	"github.com/dragoman-proxy/dragoman/translate/wire"
 )
 
-// heldBy is the other process that holds the call which q goes on with; false where
-// there is none, or q has no right to go on.
+// heldBy returns the other process that holds the call which q continues. ok is false if this process
+// holds it, or if q is not allowed to continue it.
 func (s *parkedCalls) heldBy(q *modernRequest) (instance sealed.ID, ok bool) {
 	if q.state == nil {
 		return instance, false
@@ -28,24 +28,23 @@ func (s *parkedCalls) heldBy(q *modernRequest) (instance sealed.ID, ok bool) {
 	return instance, ok && instance != s.instance && mayGoOn(&st, q)
 }
 
-// mayGoOn reports whether q is a request, of the same user, that the state was made
-// for and that comes in time.
+// mayGoOn reports whether q continues the request that the state was made for, comes from the same
+// user, and comes in time.
 func mayGoOn(st *sealed.State, q *modernRequest) bool {
 	return time.Now().Before(st.Expires) && st.User == sha256.Sum256([]byte(q.user)) && st.Digest == q.digest()
 }
 
-// anotherToken is what a client is told that comes back with another token than it
+// anotherToken is the data of the error for a client that continues a call with another token than it
 // began with. For dragoman that is another client.
 const anotherToken = `{"reason":"the call was made with another Authorization; where tokens are refreshed while a user is asked, bridge.principal: claim:iss+sub or header:NAME knows the user by something else"}`
 
-// ofAnotherToken reports whether the call was made with a token, and q has one that is
-// not the same.
+// ofAnotherToken reports whether the call was made with a token and q has a different one.
 func ofAnotherToken(st *sealed.State, q *modernRequest) bool {
 	guest, token, _ := strings.Cut(q.user, "/")
 	return token != "" && st.User != sha256.Sum256([]byte(q.user)) && st.User != sha256.Sum256([]byte(guest))
 }
 
-// resume attaches r, which carries the answers to what its client was asked.
+// resume attaches r, which has its client's answers, to the parked call.
 func (s *parkedCalls) resume(r *relay) error {
 	st, instance, ok := s.srv.now().sealer.OpenState(gjson.ParseBytes(r.q.state).String())
 	if !ok || instance != s.instance || !mayGoOn(&st, r.q) {
@@ -73,11 +72,10 @@ func (s *parkedCalls) resume(r *relay) error {
 	return d.attach(r, st)
 }
 
-// admit has the server say that it knows who brings the answers by another token than
-// the one that the call was made with, of which we know no more than that both claim
-// to be the same user's. It has to let the token begin a session of its own, and then
-// to answer it on the session where the call is open. Until then nothing of the call
-// has changed, and nothing was told of it.
+// checkToken asks the server to accept the token that brings the answers, if it is not the token that the
+// call was made with: dragoman only knows that both tokens claim to be the same user's. The server
+// must let the new token begin a session, and must then answer a ping with it on the session
+// where the call is open. Before both succeed the call is unchanged, and the client learns nothing about it.
 func (d *parkedCall) checkToken(r *relay) error {
 	b, err := d.srv.pool.get(r.ctx, r.q, r.who, r.from)
 	if err != nil {
@@ -91,7 +89,7 @@ func (d *parkedCall) checkToken(r *relay) error {
 	return err
 }
 
-// attach makes r the request that waits, and sends the server its answers.
+// attach makes r the client's waiting request, and sends its answers to the server.
 func (d *parkedCall) attach(r *relay, st sealed.State) error {
 	d.mu.Lock()
 	again := d.box != nil // the round was answered already
@@ -122,7 +120,7 @@ func (d *parkedCall) attach(r *relay, st sealed.State) error {
 	if !again {
 		answered, answers = d.match(r.q.inputs)
 		if d.urls {
-			answered = nil // the server has not asked itself
+			answered = nil // dragoman asked these questions, not the server
 		}
 		d.timer.Stop()
 		if len(d.asked) > 0 {
@@ -137,7 +135,7 @@ func (d *parkedCall) attach(r *relay, st sealed.State) error {
 	r.mu.Unlock()
 	for n, p := range answered {
 		if answer != nil && !p.loose {
-			continue // no caller waits for it any more
+			continue // the server does not wait for this answer any more
 		}
 		if err := d.b.deliver(d.srv, mcp.AppendResult(nil, p.id, answers[n]), r.from); err != nil {
 			return d.parkAgain(r, box, answered[n:], st.Expires, err)
@@ -149,22 +147,22 @@ func (d *parkedCall) attach(r *relay, st sealed.State) error {
 	return nil
 }
 
-// takeBack parks the call again, as the server did not take the answers of r to these
-// questions: a token that has expired, say. The next retry may bring them.
+// parkAgain parks the call again, since the server did not accept r's answers to the questions left, for
+// example because a token has expired. The next retry may bring them again.
 func (d *parkedCall) parkAgain(r *relay, box *outbox.Outbox, left []pendingQuestion, until time.Time, err error) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if d.over {
-		return nil // what came of it is in the box
+		return nil // the outcome is in the box
 	}
 	d.setAsked(append(slices.Clone(left), d.asked...))
 	waits, reply := d.box, d.reply
-	if waits == nil { // it was asked for others outbox.Kept
+	if waits == nil { // it was answered with other questions, and the call is parked already
 		return nil
 	}
 	d.box, d.reply, d.inputs = nil, nil, nil
 	d.after(time.Until(until), d.expire)
-	if waits != box { // the same retry has come again
+	if waits != box { // a repetition of the same retry has taken r's place
 		f := r.srv.report(err, r.q.requestInfo(r.from)).WithID(reply.id)
 		waits.Put(outbox.Message{Body: f.Body(), Last: true, Status: f.Status})
 		return nil
@@ -175,7 +173,7 @@ func (d *parkedCall) parkAgain(r *relay, box *outbox.Outbox, left []pendingQuest
 	return err
 }
 
-// match takes out the questions that are answered. Called with d.mu held.
+// match removes the questions that inputs answers, and returns them with the answers. The caller holds d.mu.
 func (d *parkedCall) match(inputs []byte) (answered []pendingQuestion, answers []string) {
 	given := map[string]string{}
 	members(view(inputs), func(name string, v gjson.Result) { given[name] = v.Raw })
@@ -191,8 +189,8 @@ func (d *parkedCall) match(inputs []byte) (answered []pendingQuestion, answers [
 	return answered, answers
 }
 
-// opened reports whether the user has agreed to open all URLs; refused is the first
-// question where not. Called with d.mu held.
+// opened reports whether the user has agreed to open all URLs. If the user has refused one, refused is
+// the message of its question. The caller holds d.mu.
 func (d *parkedCall) opened(inputs []byte) (all bool, refused string) {
 	asked := d.asked
 	answered, answers := d.match(inputs)
@@ -205,9 +203,9 @@ func (d *parkedCall) opened(inputs []byte) (all bool, refused string) {
 	return len(answered) == len(asked), ""
 }
 
-// repeat makes a call again that had to wait for URLs to be opened, unless the user
-// has refused that: refused then says what. The server may need a moment longer than
-// the user to know that they were.
+// repeat makes the call again after the user has opened the URLs that the server required. It first waits
+// a little, as the server may learn of that later than the user's answer comes. If refused is not "",
+// the user has refused that question, and repeat answers the call instead.
 func (d *parkedCall) repeat(r *relay, refused string) error {
 	if refused == "" {
 		d.b.awaitOpened(r.ctx, d, d.srv.now().cfg.Bridge.OpenedTimeout)
@@ -215,7 +213,7 @@ func (d *parkedCall) repeat(r *relay, refused string) error {
 			return context.Cause(r.ctx)
 		}
 		r.q.inputs, r.q.state = nil, nil
-		r.q.address = d.first.address // whichever replica it came by
+		r.q.address = d.first.address // the client's, even if another replica forwarded the request
 		return r.begin()
 	}
 	d.b.forgetOpened(d)

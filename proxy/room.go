@@ -9,11 +9,11 @@ import (
 	"github.com/dragoman-proxy/dragoman/translate/wire"
 )
 
-// smallGrowth is how many bytes nearly every message grows by at most in translation.
+// smallGrowth is a number of bytes: translation lets nearly every message grow by less.
 const smallGrowth = 4 << 10
 
-// rewrite is what t makes of x's message, which is of class c. A large one is rewritten
-// where it stands, if there is room: it has the capacity of raw for itself.
+// rewrite translates x's message, which is in raw and of class c, with t. A large message is rewritten in
+// place if the capacity of raw leaves enough room; otherwise rewrite reserves memory for the copy.
 func (x *exchange) rewrite(t *translate.Translator, raw []byte, c large.Class) (out []byte, v wire.Verdict, err error) {
 	m := &x.msg
 	if len(raw) <= large.Size || t.Identity() || m.Kind == wire.Notification {
@@ -42,8 +42,8 @@ func sameMemory(a, b []byte) bool {
 	return cap(a) > 0 && cap(b) > 0 && unsafe.SliceData(a[:1]) == unsafe.SliceData(b[:1])
 }
 
-// moved is the part of from that stands at the same place in to, a copy of from. What is
-// no part of it is cloned.
+// moved returns the bytes of to, a copy of from, that are at the same place as part is in from. If part
+// is not within from, moved returns a clone of part.
 func moved(part, from, to []byte) []byte {
 	if len(part) == 0 || len(from) == 0 {
 		return bytes.Clone(part)

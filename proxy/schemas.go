@@ -14,12 +14,12 @@ import (
 	"github.com/dragoman-proxy/dragoman/translate/wire"
 )
 
-// How long the server may take for its list where a call waits for it.
+// schemaTime is how long the server may take to list its tools while a call waits for the list.
 const schemaTime = 2 * time.Second
 
-// learn asks the server for its tools where a client calls one without having asked
-// for them: what a tool's outputSchema allows has to be known before its result is
-// cut. Where the server does not say, structured content stays whole.
+// learn asks the server for its tools if the client calls one that is not known yet: the tool's
+// outputSchema must be known before its result is cut. If the server does not answer, structured content
+// is not cut.
 func (x *exchange) learn(m *wire.Message) {
 	if !x.learns(m) {
 		return
@@ -31,7 +31,7 @@ func (x *exchange) learn(m *wire.Message) {
 	}
 }
 
-// learns reports whether the result of a call may be cut, by what the list says of its tool.
+// learns reports whether cutting the result of the call m needs the tool's entry in the server's list.
 func (x *exchange) learns(m *wire.Message) bool {
 	s := x.srv.now().shaping
 	if s == nil || m.Method != wire.ToolsCall || x.call == nil || x.call.More.wanted == nil ||
@@ -42,8 +42,8 @@ func (x *exchange) learns(m *wire.Message) bool {
 	return w.maxTokens != 0 || s.engine.Touches(s.server, w.tool)
 }
 
-// waits reports whether x's message is a call that has to wait before it is sent: for the
-// source of a gate, or for the server's list of tools.
+// waits reports whether x's message is a call that must wait before it is sent: for the
+// server's answer to a gate's question, or for the server's list of tools.
 func (x *exchange) waits() bool {
 	m := &x.msg
 	if m.Kind != wire.Request || m.Method != wire.ToolsCall || x.ownCall != nil {
@@ -60,7 +60,7 @@ func (x *exchange) waits() bool {
 	return ok && !conn.knows(tool)
 }
 
-// tool is what is known of a tool that x's client may call.
+// tool returns what is known of a tool that x's client may call.
 func (x *exchange) tool(name string) (t toolindex.Tool) {
 	if own := x.srv.now().own; x.ownCall != nil && own != nil {
 		t, _ = own.index.Find(name)
@@ -70,9 +70,10 @@ func (x *exchange) tool(name string) (t toolindex.Tool) {
 	return t
 }
 
-// takeDown notes what a page of the server's tools says of them, for those who will ask: raw is the answer as it came.
+// noteTools notes the tools on a page of the server's list, for later calls. raw is the response as the
+// server sent it.
 func (x *exchange) noteTools(raw []byte) {
 	if x.ownCall == nil && x.s.direct == nil && (x.srv.now().shaping != nil || x.crossing != nil) {
-		x.s.tools.Learn(raw, zap.NewNop()) // whom a wrong annotation stops is for its client to say
+		x.s.tools.Learn(raw, zap.NewNop()) // no log: a wrong annotation fails only the calls of that tool
 	}
 }

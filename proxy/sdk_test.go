@@ -138,7 +138,7 @@ func sdkServer(revision string) *mcp.Server {
 	return s
 }
 
-// heard is what the client's handlers got.
+// heard holds what the handlers of the client received.
 type heard struct {
 	mu   sync.Mutex
 	seen map[string]int

@@ -11,16 +11,15 @@ import (
 	"github.com/dragoman-proxy/dragoman/translate/wire"
 )
 
-// A question of the server's that was put into other words, as rule C19 does with
-// choices of many, has an answer that makes sense only to those who know how it
-// was put. Where the answer may come by way of another process the question
-// carries that with it: in its id, sealed, beside the id that the server gave it.
-// All other ids stay as they are.
+// If translation has changed a question of the server, as rule C19 does with multiple choices, the
+// answer can be translated back only with the note that translation has made. If the answer may come
+// to another process, the id of the question that is sent to the client holds the note and the
+// server's id, sealed. All other ids are unchanged.
 
-// carryNote sees to it that note will be at hand when the question out, which
-// has the given id, is answered, and returns the question to ask.
+// sealNote makes note available when the question out, which has the given id, is answered. It
+// returns the question to send to the client.
 func (x *exchange) sealNote(out, id, note []byte) []byte {
-	if x.s.Local { // so will the answer come here
+	if x.s.Local { // the answer will come to this process
 		x.keepAsked(id, note)
 		return out
 	}
@@ -29,14 +28,14 @@ func (x *exchange) sealNote(out, id, note []byte) []byte {
 	x.s.asked.Change(x.key, func(c *call) { c.As = as })
 	asked, err := sjson.SetRawBytes(out, "id", as)
 	if err != nil {
-		x.log().Error("question was not renamed", zap.Error(err))
+		x.log().Error("cannot rename a question: its answer may not be translated", zap.Error(err))
 		return out
 	}
 	return asked
 }
 
-// reuniteCarried does what reunite does, for an answer to a question that carries
-// what is needed; ok is false for all others. The answer gets back the server's id.
+// openSealed prepares the answer to a question with a sealed id for translation: it puts the server's id
+// back into the answer and sets the note. ok is false if the id is not sealed.
 func (x *exchange) openSealed(raw []byte) (answer []byte, ok bool, err error) {
 	m := &x.msg
 	if !bytes.HasPrefix(m.ID(), []byte(sealed.QuestionPrefix)) {
@@ -55,14 +54,14 @@ func (x *exchange) openSealed(raw []byte) (answer []byte, ok bool, err error) {
 	x.key = wire.AppendIDKey(x.key[:0], m.ID())
 	x.met = x.s.asked.Take(x.key)
 	if x.s.Local && x.met == nil {
-		return answer, false, nil // it was asked again, and answered
+		return answer, false, nil // the question was repeated and has been answered already
 	}
 	m.Facts, m.Method, m.Note = x.s.Facts, wire.ElicitationCreate, note
 	return answer, true, nil
 }
 
-// renamed puts the id that the client knows a question by into the server's
-// notification that it is cancelled.
+// renamed puts the id by which the client knows a question into the server's notifications/cancelled
+// for that question.
 func renamed(out []byte, c *call) []byte {
 	if c == nil || c.As == nil || !gjson.GetBytes(out, "params.requestId").Exists() {
 		return out

@@ -30,7 +30,7 @@ import (
 	"github.com/dragoman-proxy/dragoman/translate"
 )
 
-// endTimeout bounds how long the sessions' ends may take, all together.
+// endTimeout bounds how long the end of a session, or of a connection, may take.
 const endTimeout = 10 * time.Second
 
 // Server stands between clients and one MCP server. Make it with [New]; then
@@ -39,40 +39,40 @@ type Server struct {
 	log        *zap.Logger
 	setup      atomic.Pointer[setup]
 	lookout    reachability
-	admin      net.Listener       // nil for none
-	handler    downstream.Handler // of HTTP clients
+	admin      net.Listener       // nil if there is none
+	handler    downstream.Handler // handles HTTP clients' requests
 	sessions   *sessions
 	running    *processes.Limit
-	onPipes    sync.Map    // *posts, each a client on HTTP+SSE
-	personal   atomic.Bool // there is one client, on stdio: a login that its user makes is for this client alone
+	onPipes    sync.Map    // keys: *ssePipe, one for each client on HTTP+SSE
+	personal   atomic.Bool // there is one client, on stdio: a login that its user makes is for this client only
 	metrics    *metrics.Metrics
 	losses     *losses.Log
 	failures   *failureLog
 	shapes     *metrics.Results
-	restarts   atomic.Int64 // of the server's processes and sessions
-	heavy      atomic.Bool  // a large list of tools was warned of
+	restarts   atomic.Int64 // the number of restarts of the server's processes and sessions
+	heavy      atomic.Bool  // the warning about a large list of tools was logged
 	lists      *memo.Memo
-	memory     *large.Memory // what large messages take, of clients and of the server
-	own        []ownTools    // the sources of tools that we serve ourselves
-	clash      nameCollision // of names, with the server's tools
-	adapters   *adapters     // one of them; nil for none
-	mismatches rateLimit     // of the URLs of protected resources
-	shadows    sync.Map      // names of the server's tools that ours stand before, and were logged
-	pipes      atomic.Int64  // sessions of clients on pipes, ever
+	memory     *large.Memory // the memory of large messages, of clients and of the server
+	own        []ownTools    // the sources of tools that dragoman serves itself
+	clash      nameCollision // collisions of their names with those of the server's tools
+	adapters   *adapters     // one of the sources; nil if there is none
+	mismatches rateLimit     // limits the log lines about the URLs of protected resources
+	shadows    sync.Map      // names of the server's tools that a tool of dragoman hides, once logged
+	pipes      atomic.Int64  // the number of sessions of clients on pipes so far
 
-	eras        *eraCache    // whether the server has a handshake
-	pool        *sessionPool // sessions for clients that have none
-	parkedCalls *parkedCalls // calls of theirs
+	eras        *eraCache    // which era the server is of
+	pool        *sessionPool // sessions for modern clients
+	parkedCalls *parkedCalls // calls that wait for modern clients
 	heldTasks   *pooledTasks
 	finished    *finishedTasks
 	results     *results.Cache
-	replicas    *replicas.Replicas // the other ones
+	replicas    *replicas.Replicas // the other replicas
 
-	streams   atomic.Int64 // event streams of HTTP clients
-	kept      atomic.Int64 // bytes that they were told, for replaying
+	streams   atomic.Int64 // the number of open event streams of HTTP clients
+	kept      atomic.Int64 // the number of bytes of events that are kept for replay
 	reloading sync.Mutex
-	at        net.Addr         // of the listener for clients; nil while there is none
-	face      *downstream.HTTP // on it
+	at        net.Addr         // the address of the listener for clients; nil while there is none
+	face      *downstream.HTTP // serves that listener
 	outdated  []func()         // close what earlier setups shared
 
 	tasks    sync.WaitGroup // all goroutines that outlive a request
@@ -81,7 +81,7 @@ type Server struct {
 }
 
 // New makes a server for cfg, which must be valid and name an upstream. It
-// connects to nothing yet. What it has to say goes to log.
+// does not connect to anything yet. The server logs to log.
 func New(cfg config.Config, log *zap.Logger) (*Server, error) {
 	o, err := originOf(cfg, log)
 	if err != nil {
@@ -94,9 +94,9 @@ func New(cfg config.Config, log *zap.Logger) (*Server, error) {
 	return srv, err
 }
 
-// NewDemo is like [New], with a small server of the oldest revision in this
-// process in the place of cfg.Upstream. show is called with each message of clients over
-// Streamable HTTP when its answer has gone, concurrently; nil for nothing.
+// NewDemo is like [New], but instead of cfg.Upstream it uses a small server of the oldest revision in this
+// process. If show is not nil, it is called, concurrently, with each message of clients over
+// Streamable HTTP after its response was sent.
 func NewDemo(cfg config.Config, log *zap.Logger, show func(DemoExchange)) (*Server, error) {
 	srv, err := newServer(cfg, log, opened(true, demo.Open))
 	if err == nil && show != nil {
@@ -167,11 +167,11 @@ func newServer(cfg config.Config, log *zap.Logger, o origin, own ...ownTools) (*
 	return srv, nil
 }
 
-// newSession is the session that a finished handshake leads to.
+// newSession makes the session of a finished handshake. vu is the server's revision.
 func (srv *Server) newSession(h *handshake, vu *translate.Revision) *session {
 	var again *restartingConn
-	_, shares := h.conn.(*sharedConn)  // whose process is the hub's to start again
-	_, bridged := h.conn.(*modernConn) // with no handshake to say to another process
+	_, shares := h.conn.(*sharedConn)  // the shared process restarts by itself
+	_, bridged := h.conn.(*modernConn) // there is no handshake to repeat
 	_, remote := h.conn.(*upstream.SSESession)
 	if !h.alone && !shares && !bridged && (srv.now().origin.restarts || remote && !h.vc.Modern) && srv.now().cfg.Upstream.Restart.Max > 0 {
 		again = newRestartingConn(srv, h, vu.Name)
@@ -205,8 +205,8 @@ func (srv *Server) newSession(h *handshake, vu *translate.Revision) *session {
 	return s
 }
 
-// takeUp is a session that began in another process, or longer ago than this one
-// remembers.
+// resumeSession makes the session from what its id holds. The session began in another process, or
+// this process has dropped it.
 func (srv *Server) resumeSession(t sealed.Session) *session {
 	if t.ServerRevision.Modern {
 		return srv.sessionWith(t, srv.resumeModern(t))
@@ -247,7 +247,8 @@ func (srv *Server) sessionWith(t sealed.Session, conn upstream.Conn) *session {
 	return s
 }
 
-// versionHeader is the MCP-Protocol-Version of requests to a server, "" for none.
+// versionHeader returns the MCP-Protocol-Version header of requests to a server, or "" if its revision has
+// none.
 func versionHeader(vu *translate.Revision) string {
 	if !vu.VersionHeader {
 		return ""
@@ -255,7 +256,7 @@ func versionHeader(vu *translate.Revision) string {
 	return vu.Name
 }
 
-// greet counts a handshake and logs what is deprecated about it.
+// countHandshake counts a handshake and logs the deprecated revisions in it.
 func (srv *Server) countHandshake(log *zap.Logger, s *session) {
 	for _, side := range []struct {
 		name string
@@ -269,14 +270,14 @@ func (srv *Server) countHandshake(log *zap.Logger, s *session) {
 	log.Debug("session", zap.String("client", s.ClientRevision.Name), zap.String("server", s.ServerRevision.Name))
 }
 
-// forget ends a session that can no longer be used. It does not wait.
+// forget drops a session that can no longer be used, and ends it. It does not wait.
 func (srv *Server) forget(s *session, why error) {
 	srv.sessions.drop(s)
 	srv.retire(s, why)
 }
 
-// retire ends what this process holds of a session. What the server knows of it
-// by itself stays there for as long as the session's id opens. It does not wait.
+// retire ends what this process holds of a session. The session at the server is ended only if it is local
+// to this process or its id has expired: otherwise the client may resume it. It does not wait.
 func (srv *Server) retire(s *session, why error) {
 	if s.Local || srv.now().sealer.Expired(s.Made, time.Now()) {
 		srv.spawn(func() { srv.endSession(s, why) })
@@ -299,15 +300,15 @@ func (srv *Server) endConn(c upstream.Conn) {
 	}
 }
 
-// answerFor is what x's client is told when err came in the place of an answer.
-// A session that err has ended is forgotten; that of a client on a pipe ends with
+// answerFor returns the failure that x's client is sent when err came instead of a response.
+// A session that err has ended is forgotten; the session of a client on a pipe ends with
 // the pipe.
 func (srv *Server) answerFor(x *exchange, err error) *mcp.Failure {
 	f := clienterror.Of(x.outlives(err))
 	if x.call != nil {
 		f.About([]byte(x.call.ID))
 		x.s.open.End(x.call)
-		if f.Cause == mcp.UpstreamTimeout && !upstream.NeverSent(err) && !(x.s.direct != nil && x.s.direct.web) { // there the end of the stream says so
+		if f.Cause == mcp.UpstreamTimeout && !upstream.NeverSent(err) && !(x.s.direct != nil && x.s.direct.web) { // there closing the stream cancels
 			x.giveUp(overdueCall)
 		}
 	}
@@ -334,19 +335,19 @@ func (srv *Server) answerFor(x *exchange, err error) *mcp.Failure {
 	return x.srv.report(f, x.requestInfo())
 }
 
-// restarted counts an attempt to start the server's process, or a session with it, again.
+// restarted counts an attempt to start the server's process, or a session with the server, again.
 func (srv *Server) restarted() {
 	srv.metrics.Restarts.Inc()
 	srv.restarts.Add(1)
 }
 
-// spawn runs a task that close waits for. Whoever calls it is waited for too, so
-// that no task begins after the last one has ended. A panic ends the task, and not us.
+// spawn runs a task in a goroutine that close waits for. Its caller must be something that close waits for too,
+// so that no task begins after the last one has ended. A panic ends only the task.
 func (srv *Server) spawn(task func()) {
 	srv.tasks.Go(func() { srv.contained(task) })
 }
 
-// tend does what is to be done from time to time, until ctx ends.
+// tend does the periodic work, such as ending idle sessions, until ctx ends.
 func (srv *Server) tend(ctx context.Context) {
 	flushed := time.Now()
 	for {
@@ -377,22 +378,21 @@ func (srv *Server) tend(ctx context.Context) {
 	}
 }
 
-// Admin has probes and metrics served on ln, too, for as long as [Server.Serve]
-// runs; it is called before. ln is closed by Serve.
+// Admin makes [Server.Serve] also serve probes and metrics, on ln. It must be called before Serve, which
+// closes ln.
 func (srv *Server) Admin(ln net.Listener) { srv.admin = ln }
 
-// Serve answers HTTP clients on ln until ctx ends or ln fails, and returns when
-// all it started has ended: it stops accepting, ends standing streams, lets calls
-// in flight finish within the drain time, ends the sessions and stops child
-// processes. ln is closed in any case. A nil error says that ctx was the reason.
-// An address that is not a loopback one is refused where it would lend out
-// credentials of ours without a token.
+// Serve answers HTTP clients on ln until ctx ends or ln fails. Then it stops accepting, ends standing
+// streams, lets calls in flight finish within the drain time, ends the sessions and stops child
+// processes. It returns when all it started has ended. It closes ln in any case. The error is nil if
+// ctx was the reason. Serve refuses an address that is not a loopback address if clients could use
+// dragoman's credentials there without a token.
 func (srv *Server) Serve(ctx context.Context, ln net.Listener) error {
 	admin := srv.adminFace()
 	if srv.admin != nil {
 		srv.spawn(func() {
 			if err := admin.Serve(srv.admin); err != nil && !errors.Is(err, downstream.ErrStopped) {
-				srv.log.Error("probes and metrics", zap.Error(err))
+				srv.log.Error("cannot serve probes and metrics", zap.Error(err))
 			}
 		})
 	}
@@ -409,7 +409,7 @@ func (srv *Server) Serve(ctx context.Context, ln net.Listener) error {
 	}
 	srv.log.Info("serving", zap.String("url", srv.Endpoint(ln.Addr())))
 	if len(srv.now().cfg.Upstream.Command) > 0 {
-		if err := srv.ready(); err != nil { // it is not started before a client comes
+		if err := srv.ready(); err != nil { // warn now, as the process starts only when a client comes
 			srv.failing("upstream is not ready", failures.Of(err), err, nil)
 		}
 	}
@@ -439,8 +439,8 @@ func (srv *Server) Serve(ctx context.Context, ln net.Listener) error {
 	return err
 }
 
-// open notes the address that clients come to, if we may serve there, and makes
-// the face that they see.
+// open checks that dragoman may serve at the clients' address, notes it, and makes the HTTP server for
+// it.
 func (srv *Server) open(at net.Addr) error {
 	srv.reloading.Lock()
 	defer srv.reloading.Unlock()
@@ -452,8 +452,8 @@ func (srv *Server) open(at net.Addr) error {
 	return nil
 }
 
-// close ends all sessions, but for those that others can take up, and waits for
-// what goes on behind them.
+// close ends all sessions, except those that other replicas can resume, and waits for
+// all goroutines.
 func (srv *Server) close() {
 	srv.drain()
 	srv.parkedCalls.close()
@@ -488,5 +488,5 @@ func (srv *Server) close() {
 	srv.failures.repeats.Flush()
 }
 
-// Register adds a collector of the caller's to those of /metrics, before the server serves.
+// Register adds a collector to those of /metrics. It must be called before Serve.
 func (srv *Server) Register(c prometheus.Collector) { srv.metrics.Registry.MustRegister(c) }

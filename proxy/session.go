@@ -23,17 +23,17 @@ import (
 
 var errTooManySessions = errors.New("too many sessions")
 
-// session is one client's conversation with its server.
+// A session is one client's session with its server.
 type session struct {
-	id             string // what HTTP clients call it; "" for a client on a pipe
+	id             string // the Mcp-Session-Id that HTTP clients get; "" for a client on a pipe
 	sealed.Session        // what the id holds
 	conn           upstream.Conn
-	piped          bool   // all the server says comes by one stream
-	owner          string // whose it is, where several share it; "" for one client's own
+	piped          bool   // all messages of the server come on one stream
+	owner          string // the text that who returns for a modern client's session; "" for others
 	runsFor        string // the client that its process is counted for
-	pipe           int64  // tells sessions of clients on pipes apart; 0 for others
+	pipe           int64  // a number of its own for a session of a client on a pipe; 0 for others
 
-	direct *directSession // where neither end knows of sessions; else nil
+	direct *directSession // not nil if both ends are modern
 
 	up   *translate.Translator // client to server
 	down *translate.Translator // server to client
@@ -41,20 +41,20 @@ type session struct {
 	open  *calls // requests of the client
 	asked *calls // requests of the server
 
-	tools     toolindex.Index // of the server
+	tools     toolindex.Index // the server's tools
 	catalogue toolsFootprint  // the list that the client has
 
 	again   atomic.Bool // the server's process was started again
-	deaf    atomic.Bool // its client hears nothing more that it could answer
-	unknown atomic.Bool // an answer to no request was seen, and logged
+	deaf    atomic.Bool // the client receives no more messages that it could answer
+	unknown atomic.Bool // a response to an unknown request was received, and logged
 	used    atomic.Int64
 	busy    atomic.Int32 // exchanges and streams under way
 	closing sync.Once
-	ended   func()                      // called when the session is over here; may be nil
-	told    atomic.Pointer[listEdition] // what its client knows of our tools; nil where there are none
+	ended   func()                      // called when the session ends in this process; may be nil
+	told    atomic.Pointer[listEdition] // the edition of dragoman's own tools that the client knows; nil if there are none
 }
 
-// who is a text for the session that only its client knows.
+// who returns a text that identifies the session and that only its client knows.
 func (s *session) who() string {
 	if s.owner != "" {
 		return s.owner
@@ -73,12 +73,12 @@ func (s *session) leave() {
 	s.busy.Add(-1)
 }
 
-// idle reports whether nothing was heard of the session since t.
+// idle reports whether the session was not used since t.
 func (s *session) idle(t time.Time) bool {
 	return s.busy.Load() == 0 && s.used.Load() < t.UnixNano()
 }
 
-// release stops every wait, which fails with why, and leaves the session at the
+// release ends every open request with the error why, and leaves the session at the
 // server as it is.
 func (s *session) release(why error) {
 	s.closing.Do(func() { s.stopWaits(why) })
@@ -96,7 +96,7 @@ func (s *session) stopWaits(why error) {
 	}
 }
 
-// end stops every wait, which fails with why, and closes the connection to the
+// end ends every open request with the error why, and closes the connection to the
 // server. It may be called more than once.
 func (s *session) end(ctx context.Context, why error, log *zap.Logger) {
 	s.closing.Do(func() {
@@ -107,22 +107,22 @@ func (s *session) end(ctx context.Context, why error, log *zap.Logger) {
 	})
 }
 
-// sessions are those of HTTP clients that this process holds, by the id we gave
-// them. How an id comes to be and what it leads to is known here only.
+// sessions holds the sessions of HTTP clients in this process, by the id that dragoman gave
+// them. Only this type makes and opens ids.
 //
-// Their number is bounded, and so is how long nothing may be heard of one. Where
-// the server knows a session by itself that bounds memory and nothing else: its
-// id opens it again, here and wherever else the key is.
+// The number of sessions is bounded, and so is how long one may be idle. If the session is not local to
+// this process, the bounds only limit memory: the session's id resumes it, here and in
+// every other process with the same key.
 type sessions struct {
 	max    int
 	sealer *sealed.Sealer
-	resume func(sealed.Session) *session // takes up a session that is not local
+	resume func(sealed.Session) *session // resumes a session that is not local
 
 	mu   sync.Mutex
 	byID map[string]*session
-	held int          // reserved and not yet added
-	last ended.Serial // of the sessions that began here
-	over *ended.Set   // sessions that are over although their ids would open, here
+	held int          // places that are reserved, without a session yet
+	last ended.Serial // of the newest session that began here
+	over *ended.Set   // sessions that have ended although their ids could still be opened, in this process
 }
 
 func newSessions(max int, by *sealed.Sealer, resume func(sealed.Session) *session) *sessions {
@@ -133,8 +133,8 @@ func newSessions(max int, by *sealed.Sealer, resume func(sealed.Session) *sessio
 	return t
 }
 
-// renew changes the bounds and how ids are made. Where the server is reached in
-// another way now, the sessions that can be taken up again are forgotten.
+// renew changes the bounds and the sealer. If afresh is true, the server is now reached in
+// another way, and renew forgets the sessions that can be resumed.
 func (t *sessions) renew(max int, by *sealed.Sealer, afresh bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -149,8 +149,8 @@ func (t *sessions) renew(max int, by *sealed.Sealer, afresh bool) {
 	}
 }
 
-// reserve keeps a place for a session that is about to be; false when all are
-// taken. Each is followed by one add or release.
+// reserve keeps a place for a new session, and returns false if there is no place. The caller calls add or
+// release once for each place.
 func (t *sessions) reserve() bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -167,9 +167,9 @@ func (t *sessions) release() {
 	t.held--
 }
 
-// room reports whether there is a place, and makes one if it can: of a few
-// sessions that nobody uses and that can be taken up again, the one goes that
-// was not used for the longest time. Called with t.mu held.
+// room reports whether there is a place, and makes one if it can: of a few unused
+// sessions that can be resumed, it drops the one that was not used for the longest time. The caller
+// holds t.mu.
 func (t *sessions) room() bool {
 	if len(t.byID)+t.held < t.max {
 		return true
@@ -177,7 +177,7 @@ func (t *sessions) room() bool {
 	const few = 32
 	var oldest *session
 	seen := 0
-	for _, s := range t.byID { // in an order of no meaning
+	for _, s := range t.byID { // in random order
 		if seen++; seen > few && oldest != nil {
 			break
 		}
@@ -195,7 +195,7 @@ func (t *sessions) room() bool {
 	return true
 }
 
-// add gives s an id and takes it in.
+// add gives s an id and adds it, in a reserved place.
 func (t *sessions) add(s *session) {
 	s.used.Store(time.Now().UnixNano())
 	t.mu.Lock()
@@ -209,9 +209,9 @@ func (t *sessions) add(s *session) {
 	t.byID[s.id] = s
 }
 
-// find returns the session of an id, marked as in use; nil when there is none, or when it
-// is not the owner's. One that is not held is taken up, if its id says how. The error is
-// errTooManySessions.
+// find returns the session of an id, marked as in use. It returns nil if there is none, or if it
+// belongs to another owner. A session that this process does not hold is resumed if its id allows that. The
+// only error is errTooManySessions.
 func (t *sessions) find(id string, owner sealed.Owner) (*session, error) {
 	now := time.Now()
 	t.mu.Lock()
@@ -239,7 +239,7 @@ func (t *sessions) find(id string, owner sealed.Owner) (*session, error) {
 	if other := t.byID[id]; other != nil {
 		s = other // another goroutine was faster
 	} else if t.over.Has(what.Serial) {
-		return nil, nil // and has ended it since
+		return nil, nil // another goroutine has ended it since
 	} else if !t.room() {
 		return nil, errTooManySessions
 	}
@@ -248,8 +248,9 @@ func (t *sessions) find(id string, owner sealed.Owner) (*session, error) {
 	return s, nil
 }
 
-// home is the process that has what an id cannot hold of the owner's session which is not
-// held here; false where there is none.
+// ownerReplica returns the owner replica of a session that this process does not hold: the process with
+// the state that an id cannot hold. ok is false if this process holds the session, if the session has no
+// owner replica, or if it belongs to another owner.
 func (t *sessions) ownerReplica(id string, owner sealed.Owner) (home sealed.ID, ok bool) {
 	t.mu.Lock()
 	held, by := t.byID[id] != nil, t.sealer
@@ -272,7 +273,7 @@ func (t *sessions) drop(s *session) bool {
 	return true
 }
 
-// bury drops s for good: its id opens nothing any more, in this process.
+// dropForGood drops s: its id cannot resume the session any more, in this process.
 func (t *sessions) dropForGood(s *session) {
 	if !s.Local {
 		t.over.Add(s.Serial, s.Made)
@@ -280,8 +281,8 @@ func (t *sessions) dropForGood(s *session) {
 	t.drop(s)
 }
 
-// dropIdle forgets the sessions that nothing was heard of since then, and those
-// whose ids are too old, once their last calls were answered.
+// dropIdle forgets and returns the sessions that were not used since then, and those whose ids have
+// expired and that have no open requests.
 func (t *sessions) dropIdle(then time.Time) []*session {
 	now := time.Now()
 	t.mu.Lock()
@@ -307,7 +308,7 @@ func (t *sessions) each(do func(*session)) {
 	}
 }
 
-// dropAll forgets every session.
+// dropAll forgets and returns every session.
 func (t *sessions) dropAll() []*session {
 	t.mu.Lock()
 	defer t.mu.Unlock()

@@ -14,8 +14,8 @@ import (
 	"github.com/dragoman-proxy/dragoman/proxy/upstream"
 )
 
-// backings are the sessions held for clients that have none. Their number is
-// bounded, and each ends when it was not used for a while.
+// A sessionPool holds the sessions with the server for modern clients. Their number is
+// bounded, and each ends if it was not used for a while.
 type sessionPool struct {
 	srv *Server
 
@@ -23,14 +23,14 @@ type sessionPool struct {
 	byKey  map[poolKey][]*pooledSession
 	count  int
 	held   map[quota.Holder]int // sessions by the client that opened them
-	shares quota.Fair           // of sessions in use
+	shares quota.Fair           // each client's share of the sessions in use
 	room   chan struct{}        // closed when there may be room again; nil while no call waits for it
 
-	unattributedTime time.Duration // how long questions wait for a call to belong to
+	unattributedTime time.Duration // how long questions that name no call wait for one
 	roomTime         time.Duration // how long calls wait for room
 }
 
-// fullTime is how long a call waits for a session where there are as many as there may be.
+// fullTime is how long a call waits for a session if the pool is full.
 const fullTime = 10 * time.Second
 
 func newSessionPool(srv *Server) *sessionPool {
@@ -39,12 +39,12 @@ func newSessionPool(srv *Server) *sessionPool {
 	}
 }
 
-// maxSelf is how much a client may say of itself, and of what it can do: a session that
-// is held for it remembers that.
+// maxSelf bounds the size of a client's clientInfo and of its capabilities, in bytes each: its pooled
+// session keeps both.
 const maxSelf = 16 << 10
 
-// get returns the session for q's client, which is in use until let go. All requests of
-// one client share it, those that run at the same time too: stateful servers depend on that.
+// get returns the session for q's client. It is in use until release is called. All requests of
+// one client share it, also concurrent ones: stateful servers depend on that.
 func (p *sessionPool) get(ctx context.Context, q *modernRequest, who string, header []upstream.Header) (*pooledSession, error) {
 	for name, said := range map[string][]byte{metaClient: q.client, metaCapabilities: q.capabilities} {
 		if len(said) > maxSelf {
@@ -67,19 +67,19 @@ func (p *sessionPool) get(ctx context.Context, q *modernRequest, who string, hea
 		}
 	}
 	b, err := p.hold(ctx, key, q, header)
-	if err == nil && (q.canBeAsked() || b.mayReceiveOnStanding(q)) { // servers ask for roots as a session begins
+	if err == nil && (q.canBeAsked() || b.mayReceiveOnStanding(q)) { // servers may ask for roots when a session begins
 		b.startListening(ctx, p.srv, header)
 	}
 	return b, err
 }
 
-// direct returns what stands for the server where it needs no session, in use until
-// let go.
+// getDirect returns the entry that stands for a modern server, which needs no session. It is in use until
+// release is called.
 func (p *sessionPool) getDirect(ctx context.Context, q *modernRequest, who string, header []upstream.Header) (*pooledSession, error) {
 	return p.hold(ctx, poolKey{kind: withoutHandshake, principal: who}, q, header)
 }
 
-// hold finds or opens the session of a key.
+// hold finds or opens the session of a key, and waits until it is open.
 func (p *sessionPool) hold(ctx context.Context, key poolKey, q *modernRequest, header []upstream.Header) (*pooledSession, error) {
 	b, made, err := p.await(ctx, key, q.holder(key.principal))
 	if err != nil {
@@ -102,7 +102,7 @@ func (p *sessionPool) hold(ctx context.Context, key poolKey, q *modernRequest, h
 	return b, nil
 }
 
-// await is take for a call that can wait a little where there are too many sessions.
+// await is acquire for a call that can wait a little if the pool is full.
 func (p *sessionPool) await(ctx context.Context, key poolKey, by quota.Holder) (b *pooledSession, made bool, err error) {
 	var timer *time.Timer
 	for {
@@ -128,8 +128,8 @@ func (p *sessionPool) await(ctx context.Context, key poolKey, by quota.Holder) (
 	}
 }
 
-// take finds the session for key, or enters one that is yet to be opened. Where there
-// are too many, b is nil, and room is closed when that may have changed.
+// acquire finds the session for key, or adds one that the caller must open: made is true then. If the
+// pool is full, b is nil, and room is closed when there may be room again.
 func (p *sessionPool) acquire(key poolKey, by quota.Holder) (b *pooledSession, made bool, room <-chan struct{}) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -163,7 +163,7 @@ func (p *sessionPool) acquire(key poolKey, by quota.Holder) (b *pooledSession, m
 	return b, true, nil
 }
 
-// full is closed when there may be room for a session again. Called with p.mu held.
+// roomSignal returns a channel that is closed when there may be room for a session again. The caller holds p.mu.
 func (p *sessionPool) roomSignal() <-chan struct{} {
 	if p.room == nil {
 		p.room = make(chan struct{})
@@ -171,7 +171,7 @@ func (p *sessionPool) roomSignal() <-chan struct{} {
 	return p.room
 }
 
-// freed wakes the calls that wait for room. Called with p.mu held.
+// notifyRoom wakes the calls that wait for room. The caller holds p.mu.
 func (p *sessionPool) notifyRoom() {
 	if p.room != nil {
 		close(p.room)
@@ -179,7 +179,7 @@ func (p *sessionPool) notifyRoom() {
 	}
 }
 
-// let ends one use of b.
+// release ends one use of b.
 func (p *sessionPool) release(b *pooledSession) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -194,21 +194,21 @@ func (p *sessionPool) release(b *pooledSession) {
 	p.notifyRoom()
 }
 
-// retain keeps b, which is in use, in use until one more let.
+// retain adds one use of b, which is in use. The caller calls release once more.
 func (p *sessionPool) retain(b *pooledSession) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	b.uses++
 }
 
-// holderOf is whose share of the sessions b is, which is in use.
+// holderOf returns the client whose share b, which is in use, counts for.
 func (p *sessionPool) holderOf(b *pooledSession) quota.Holder {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return b.holder
 }
 
-// kill removes b, whose session is unusable, from the pool.
+// discard removes b, whose session is unusable, from the pool.
 func (p *sessionPool) discard(b *pooledSession) {
 	defer p.srv.heldTasks.forgetSession(b)
 	p.mu.Lock()
@@ -219,7 +219,7 @@ func (p *sessionPool) discard(b *pooledSession) {
 	}
 }
 
-// isLost reports whether b was killed.
+// isLost reports whether discard was called for b.
 func (p *sessionPool) isLost(b *pooledSession) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -239,8 +239,9 @@ func (p *sessionPool) retire() {
 	}
 }
 
-// evict ends an unused session: of the opener that has the most, the one that
-// was not used for the longest time. Called with p.mu held.
+// evict ends an unused session, and returns false if there is none. It takes the client that has opened the
+// most sessions, and of its unused ones the one that was not used for the longest time. The caller holds
+// p.mu.
 func (p *sessionPool) evict() bool {
 	var oldest *pooledSession
 	most := 0
@@ -259,8 +260,8 @@ func (p *sessionPool) evict() bool {
 	return true
 }
 
-// forget takes the unused b out, and ends its session; one that is being
-// opened ends as soon as it stands. Called with p.mu held.
+// forget removes the unused b, and ends its session. A session that is still being
+// opened ends as soon as it is open. The caller holds p.mu.
 func (p *sessionPool) forget(b *pooledSession) {
 	if b.gone {
 		return
@@ -283,14 +284,14 @@ func (p *sessionPool) forget(b *pooledSession) {
 	}
 }
 
-// number is how many sessions there are.
+// number returns how many sessions there are.
 func (p *sessionPool) number() int {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.count
 }
 
-// tend ends the sessions that were not used since then.
+// endIdleSince ends the sessions that were not used since then.
 func (p *sessionPool) endIdleSince(then time.Time) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

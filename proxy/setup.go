@@ -21,28 +21,27 @@ import (
 	"github.com/dragoman-proxy/dragoman/translate"
 )
 
-// setup is all that follows from a configuration. It does not change; a new
-// configuration makes a new one, which takes its place in one step.
+// A setup is all that follows from a configuration. It is immutable: a new
+// configuration makes a new setup, which replaces the old one in one step.
 type setup struct {
 	cfg     config.Config
 	table   *translate.Table
 	origin  origin
 	silence *silenceLimits
 	guard   listener
-	keys    [][]byte // of session ids
+	keys    [][]byte // the keys that seal session ids
 	sealer  *sealed.Sealer
-	server  string             // its name in the log
-	secrets []string           // of cfg, which no log line may hold
-	passed  []string           // names of the client's headers that go on to the server
-	own     *catalog           // tools that we serve ourselves; nil for none
-	shaping *shaping           // of results; nil for none
-	shrink  footprint.Shrinker // of lists of tools
+	server  string             // the server's name in the log
+	secrets []string           // the secrets in cfg, which no log line may hold
+	passed  []string           // names of the client's headers that are passed to the server
+	own     *catalog           // tools that dragoman serves itself; nil if there are none
+	shaping *shaping           // shapes results; nil if it is turned off
+	shrink  footprint.Shrinker // shrinks lists of tools
 	gates   []gate.Gate
-	relay   *oauthrelay.Relay // of what OAuth clients ask of the server; nil for none
+	relay   *oauthrelay.Relay // relays OAuth clients' requests to the server; nil if there is none
 }
 
-// newSetup works out what follows from cfg, with sessions at o. was is what was
-// there before, nil for nothing.
+// newSetup makes the setup for cfg, with sessions at o. was is the previous setup, or nil.
 func newSetup(cfg config.Config, o origin, was *setup) (*setup, error) {
 	table, err := translate.NewTable(cfg.Contract)
 	if err != nil {
@@ -71,12 +70,12 @@ func newSetup(cfg config.Config, o origin, was *setup) (*setup, error) {
 	return s, nil
 }
 
-// now is the setup that counts now. Whoever needs several things of it that
-// belong together asks once.
+// now returns the current setup. A caller that needs several of its fields to be consistent calls now
+// once.
 func (srv *Server) now() *setup { return srv.setup.Load() }
 
-// lasting are the settings that a listener is made with, or by which the server's
-// sessions are known: they stay until we are started anew.
+// lasting reports whether a setting takes effect only after a restart of dragoman: a listener is made with it, or
+// the sessions with the server depend on it.
 func lasting(path string) bool {
 	switch path {
 	case "listen", "path", "admin.listen",
@@ -87,7 +86,7 @@ func lasting(path string) bool {
 	return strings.HasPrefix(path, "adapters.")
 }
 
-// sharedKey is a key that all replicas have, nil where each has its own.
+// sharedKey returns a key that all replicas have, or nil if each replica has its own.
 func (s *setup) sharedKey() []byte {
 	if s.cfg.Session.KeyFile == "" {
 		return nil
@@ -143,7 +142,7 @@ func (srv *Server) Reload(cfg config.Config) error {
 	srv.use(next)
 	was.relay.Close()
 	srv.loadVocabularies()
-	srv.lists.Forget() // of translators that are out of use
+	srv.lists.Forget() // lists that the old translators made
 	srv.results.Forget()
 	if srv.face != nil {
 		srv.face.Renew(next.renewable())
@@ -151,28 +150,27 @@ func (srv *Server) Reload(cfg config.Config) error {
 	if renewed {
 		srv.eras.forget()
 	}
-	srv.replicas.Forget() // they may show another certificate now, or vouch for other ones
+	srv.replicas.Forget() // their certificates, or the trusted ones, may have changed
 	srv.pool.retire()
 	srv.sessions.renew(cfg.Session.Max, next.sealer, renewed)
 	if renewed && was.origin.shared != nil {
 		was.origin.shared.retire()
 	}
 	if renewed && was.origin.close != nil {
-		srv.outdated = append(srv.outdated, was.origin.close) // exchanges may be under way
+		srv.outdated = append(srv.outdated, was.origin.close) // not closed now, as exchanges may use it
 	}
 	return nil
 }
 
-// reachedAnew reports whether the server may be reached in another way than
-// before.
+// reachedAnew reports whether cfg may reach the server in another way than was.
 func reachedAnew(cfg, was config.Config) bool {
 	u := cfg.Upstream
 	return !reflect.DeepEqual(u, was.Upstream) || cfg.Limits.UpstreamMessage != was.Limits.UpstreamMessage ||
-		u.CAFile != "" || u.ClientCert != "" // the files may hold something else
+		u.CAFile != "" || u.ClientCert != "" // the content of these files may have changed
 }
 
-// keep puts the lasting settings of was into cfg and returns the paths of those
-// that were different.
+// keep copies the lasting settings of was into cfg, and returns the paths of those
+// that differed.
 func keep(cfg *config.Config, was config.Config) (kept []string) {
 	old := make(map[string]reflect.Value)
 	_ = was.EachSetting(func(path string, v reflect.Value) error {
@@ -196,7 +194,7 @@ func keep(cfg *config.Config, was config.Config) (kept []string) {
 	return kept
 }
 
-// certificate is what clients are shown, as of now.
+// certificate returns the current certificate of the listener.
 func (srv *Server) certificate(*tls.ClientHelloInfo) (*tls.Certificate, error) {
 	return srv.now().guard.cert, nil
 }

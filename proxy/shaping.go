@@ -17,19 +17,19 @@ import (
 	"github.com/dragoman-proxy/dragoman/translate/wire"
 )
 
-// Results are made fit for the model on their way to the client, after they were
-// translated: what is counted and cut is what this client gets.
+// Results are shaped for the model on their way to the client, after translation, so that
+// the tokens are counted and cut in the result that this client gets.
 
-// shaping is all that follows from the configuration of transformations. It does
-// not change; nil does nothing.
+// A shaping is all that follows from the configuration of transformations. It is
+// immutable. It is nil if results are not shaped.
 type shaping struct {
 	config transform.Config
 	engine *transform.Engine
-	server string // what rules know the server by
+	server string // the server's name in rules
 }
 
 // newShaping is nil where nothing is configured. was is what there was before, given
-// are rules that came with tools.
+// are the rules that came with tools.
 func newShaping(cfg config.Config, keys [][]byte, was *setup, given []transform.Rule) (*shaping, error) {
 	settings := shapedBy(cfg.Transform, given)
 	if settings == nil {
@@ -47,9 +47,8 @@ func newShaping(cfg config.Config, keys [][]byte, was *setup, given []transform.
 	return s, err
 }
 
-// shapedBy are the settings that count; nil for none. Where the configuration says
-// nothing of results, the rules that came with tools are followed, and nothing else is
-// done.
+// shapedBy returns the settings to use, or nil if results are not shaped. If there is no
+// configuration of transformations, only the rules that came with tools apply.
 func shapedBy(said *transform.Config, given []transform.Rule) *transform.Config {
 	switch {
 	case said != nil && said.Enabled:
@@ -62,7 +61,8 @@ func shapedBy(said *transform.Config, given []transform.Rule) *transform.Config 
 	return &rulesOnly
 }
 
-// warm loads the vocabularies, so that the first large result need not wait.
+// loadVocabularies loads the tokenizers' vocabularies in the background, so that the first large result need not
+// wait. It also logs what the configuration implies.
 func (srv *Server) loadVocabularies() {
 	s := srv.now().shaping
 	if s == nil {
@@ -78,12 +78,12 @@ func (srv *Server) loadVocabularies() {
 	}
 	srv.spawn(func() {
 		if err := s.engine.Load(); err != nil {
-			srv.log.Error("vocabulary", zap.Error(err))
+			srv.log.Error("cannot load a tokenizer vocabulary", zap.Error(err))
 		}
 	})
 }
 
-// withMore is own, and the tool that reads on in what was cut.
+// withMore returns own, and the tool that reads the rest of a cut result if there is one.
 func (s *setup) withMore(own []ownTools) []ownTools {
 	if s.shaping == nil || s.shaping.engine.MoreTool() == nil {
 		return own
@@ -91,7 +91,7 @@ func (s *setup) withMore(own []ownTools) []ownTools {
 	return append(slices.Clip(own), moreTool{s.shaping.engine})
 }
 
-// moreTool reads on in what was cut.
+// A moreTool is the tool that reads the rest of a cut result.
 type moreTool struct{ engine *transform.Engine }
 
 func (m moreTool) Tools() []ownTool {
@@ -104,25 +104,24 @@ func (m moreTool) Call(_ context.Context, c *toolCall) []byte {
 
 func (moreTool) Instructions() string { return "" }
 
-// EndSession has nothing to do: what was kept is bound to the session and ends
-// with its time.
+// EndSession does nothing: what is kept is bound to the session and expires by itself.
 func (moreTool) EndSession(string) {}
 
-// maxTokensHeader is how a client may lower its budget for all calls of a
+// maxTokensHeader is the header with which a client may lower its budget for all calls of an HTTP
 // request.
 const maxTokensHeader = "X-Max-Tokens"
 
-// wanted is what has to be known of a request when its result comes.
+// wanted is what shaping must know about a request when its result comes.
 type wanted struct {
 	shaping   *shaping
 	tool      string
 	caller    string
 	maxTokens int
 	full      bool
-	settled   transform.Name // whose rule was done already: only its budget is left
+	settled   transform.Name // the tool whose rule was already applied, except for its budget
 }
 
-// want notes what shaping x's request needs; nothing where there is none.
+// want notes what shaping must know about x's request. It does nothing if shaping is turned off.
 func (x *exchange) want(m *wire.Message) {
 	s := x.srv.now().shaping
 	if s == nil || x.call == nil {
@@ -150,7 +149,7 @@ func (x *exchange) want(m *wire.Message) {
 	}
 }
 
-// lower is the lower of two budgets, 0 being none.
+// lower returns the lower of two budgets. 0 means no budget.
 func lower(a, b int) int {
 	if a == 0 || b > 0 && b < a {
 		return b
@@ -158,7 +157,7 @@ func lower(a, b int) int {
 	return a
 }
 
-// hint reads the budget that a header names, 0 for none.
+// hint returns the budget in the value of a header, or 0 if there is none.
 func hint(value string) int {
 	n, err := strconv.Atoi(strings.TrimSpace(value))
 	if err != nil || n < 1 {
@@ -167,7 +166,7 @@ func hint(value string) int {
 	return n
 }
 
-// shaped is a result as the client shall get it: out, when nothing has to be done.
+// shaped returns the result as the client gets it, which is out if there is nothing to shape.
 // m is the message that out was translated from.
 func (x *exchange) shaped(out []byte, m *wire.Message) []byte {
 	s := x.srv.now().shaping
@@ -185,7 +184,7 @@ func (x *exchange) shaped(out []byte, m *wire.Message) []byte {
 	if x.final {
 		c = x.call
 	}
-	w := &wanted{shaping: s, maxTokens: x.maxTokens} // another process was asked
+	w := &wanted{shaping: s, maxTokens: x.maxTokens} // for a request that another process has taken
 	if c != nil && c.More.wanted != nil {
 		w = c.More.wanted
 	} else {
@@ -225,7 +224,7 @@ func (x *exchange) shaped(out []byte, m *wire.Message) []byte {
 	return x.own(mcp.AppendResult(make([]byte, 0, len(changed)+len(id)+64), id, changed), out)
 }
 
-// caller stands for the Authorization of the request, "" for none.
+// caller returns a text that stands for the Authorization of the request, or "" if there is none.
 func (x *exchange) caller() string {
 	for _, h := range x.from {
 		if strings.EqualFold(h.Name, "Authorization") {
@@ -235,8 +234,8 @@ func (x *exchange) caller() string {
 	return ""
 }
 
-// listed is an answer to tools/list in which outputSchema is what the rules leave
-// of it.
+// listed returns the response to tools/list with each outputSchema reduced as the rules reduce the
+// results.
 func (x *exchange) listed(s *shaping, page []byte) []byte {
 	return editTools(page, func(tool []byte) []byte {
 		out, err := s.engine.ListTool(nil, s.server, tool)

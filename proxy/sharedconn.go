@@ -15,22 +15,22 @@ import (
 	"github.com/dragoman-proxy/dragoman/translate/wire"
 )
 
-// member is one session with the process.
+// A sharedConn is the connection of one session with a shared process.
 type sharedConn struct {
 	process *sharedProcess
 
-	open int // requests; under the hub's lock
+	open int // the number of open requests; guarded by process.mu
 
-	signal chan struct{} // there may be something new
+	signal chan struct{} // receives a value when queue or err may have changed
 
 	mu    sync.Mutex
 	queue server.Queue
-	err   error // set once nothing more will come
+	err   error // set when no more messages will come
 }
 
 var _ upstream.Conn = (*sharedConn)(nil)
 
-// Send passes a message to the process, or answers it here.
+// Send passes a message to the process, or answers it without the process.
 func (m *sharedConn) Send(ctx context.Context, out *upstream.Outgoing) (upstream.Stream, error) {
 	msg := new(wire.Message)
 	if err := msg.Scan(out.Body, idmap.Shape); err != nil {
@@ -38,13 +38,13 @@ func (m *sharedConn) Send(ctx context.Context, out *upstream.Outgoing) (upstream
 	}
 	switch {
 	case msg.Kind.Response():
-		return nil, nil // no question is open
+		return nil, nil // the process cannot have asked this session
 	case msg.Kind == wire.Request:
 		return nil, m.request(ctx, out, msg)
 	}
 	switch msg.Method {
 	case wire.Initialized, wire.RootsListChanged, wire.Progress:
-		return nil, nil // true of one session only
+		return nil, nil // these are about one session, not about the process
 	case wire.Cancelled:
 		if key := idmap.Cancelled(msg); key == "" || !m.process.cancel(m, key, msg) {
 			return nil, nil
@@ -61,7 +61,7 @@ func (m *sharedConn) pass(ctx context.Context, out *upstream.Outgoing, body []by
 	return err
 }
 
-// request passes a request on under an id that no other session has.
+// request sends a request to the process under an id that is unique among all sessions.
 func (m *sharedConn) request(ctx context.Context, out *upstream.Outgoing, msg *wire.Message) error {
 	switch msg.Method {
 	case wire.Initialize:
@@ -90,8 +90,8 @@ func (m *sharedConn) request(ctx context.Context, out *upstream.Outgoing, msg *w
 	return err
 }
 
-// enter gives a request an id that no other has. Where too many of one session wait, the
-// one that has waited longest is given up, as its client has done.
+// enter gives a request a unique id. If too many requests of one session are open, enter drops
+// the oldest, assuming that its client does not wait for it any more. by is nil for dragoman's own requests.
 func (h *sharedProcess) enter(by *sharedConn, msg *wire.Message) (*idmap.Entry[*sharedConn], error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -107,7 +107,7 @@ func (h *sharedProcess) enter(by *sharedConn, msg *wire.Message) (*idmap.Entry[*
 	return h.asked.Enter(msg, by), nil
 }
 
-// leave ends a request without an answer. Called with h.mu held.
+// leave ends a request without a response. The caller holds h.mu.
 func (h *sharedProcess) leave(e *idmap.Entry[*sharedConn]) {
 	if e == nil || !h.asked.Has(e) {
 		return
@@ -118,8 +118,8 @@ func (h *sharedProcess) leave(e *idmap.Entry[*sharedConn]) {
 	}
 }
 
-// cancel ends the request of m that a cancellation names by this key, and gives msg the
-// id that the process knows it by; false where there is none.
+// cancel ends the request of m that the cancellation msg names by this key, and puts into msg the
+// id by which the process knows the request. It returns false if there is none.
 func (h *sharedProcess) cancel(m *sharedConn, key string, msg *wire.Message) bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -132,8 +132,9 @@ func (h *sharedProcess) cancel(m *sharedConn, key string, msg *wire.Message) boo
 	return true
 }
 
-// subscribe takes down what a request changes of the subscriptions, and reports
-// whether that is all: others still want to hear of the resource.
+// subscribe notes how a request changes the session's subscriptions. It reports whether that is
+// enough, since other sessions are still subscribed to the resource: then the process does not get the
+// request.
 func (m *sharedConn) subscribe(msg *wire.Message) (enough bool) {
 	uri := gjson.Get(view(msg.Params()), "uri").String()
 	h := m.process
@@ -196,7 +197,7 @@ func (m *sharedConn) Close(ctx context.Context) error {
 	}
 	for _, n := range notices {
 		if _, err := h.conn.Send(ctx, &upstream.Outgoing{Body: n}); err != nil {
-			break // it is being started again, or stopped: then it knows nothing of them
+			break // the process restarts or stops, and so has lost these requests
 		}
 	}
 	if h.of.isRetired() && h.isUnused() {
@@ -205,7 +206,8 @@ func (m *sharedConn) Close(ctx context.Context) error {
 	return nil
 }
 
-// hear gives the session one message, to keep.
+// enqueue gives the session a message, whose bytes the session then owns. If the queue is full, only a
+// message that is not firm may be dropped.
 func (m *sharedConn) enqueue(message []byte, firm bool) {
 	m.mu.Lock()
 	dropped := m.queue.Put(message, firm)
@@ -232,7 +234,7 @@ func (m *sharedConn) wake() {
 	}
 }
 
-// ear is what a session hears.
+// A sharedStream is the stream of one session with a shared process.
 type sharedStream struct{ *sharedConn }
 
 // Next returns the next message for this session, and blocks until there is one. After the last
@@ -253,7 +255,7 @@ func (e sharedStream) Next() (sse.Event, error) {
 	}
 }
 
-// Close gives up listening; the session ends with Close of the member.
+// Close ends the stream. The session itself ends with Close of the sharedConn.
 func (e sharedStream) Close() error {
 	e.finish(upstream.ErrClosed)
 	return nil

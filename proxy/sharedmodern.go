@@ -7,9 +7,9 @@ import (
 	"github.com/dragoman-proxy/dragoman/proxy/upstream"
 )
 
-// guest is a session's part in the one process that all have, where that has no
-// handshake: each request is then one of its own, and only ids have to be kept apart.
-// Messages of the process about no request are dropped.
+// A sharedModernConn is one session's connection to a shared process that is a modern server. Each request
+// is independent then, and only the ids of the sessions must be kept apart. Messages of the process that
+// belong to no request are dropped.
 type sharedModernConn struct {
 	*idRemapper
 	of   *processSharing
@@ -18,8 +18,8 @@ type sharedModernConn struct {
 
 var _ upstream.Conn = (*sharedModernConn)(nil)
 
-// guest lets a session in, for which the process is started if it is the first. It is
-// the caller's to Close.
+// joinModern adds a session, and starts the process if it is the first. The caller must close the
+// connection.
 func (sh *processSharing) joinModern(ctx context.Context, srv *Server) (*sharedModernConn, error) {
 	select {
 	case sh.turn <- struct{}{}:
@@ -29,7 +29,7 @@ func (sh *processSharing) joinModern(ctx context.Context, srv *Server) (*sharedM
 	}
 	sh.mu.Lock()
 	defer sh.mu.Unlock()
-	if lost := sh.modern; lost != nil && lost.Reason() != nil { // it has ended, and there will be no other
+	if lost := sh.modern; lost != nil && lost.Reason() != nil { // the process has ended, and is not restarted
 		sh.modern = nil
 		srv.spawn(func() { srv.endConn(lost) })
 	}
@@ -70,8 +70,7 @@ func (g *sharedModernConn) Close(context.Context) error {
 	return nil
 }
 
-// emptyPlain accepts no more sessions, and has the process end with the last one that
-// is in it.
+// drainModern accepts no more sessions, and ends the process when its last session ends.
 func (sh *processSharing) drainModern() {
 	sh.mu.Lock()
 	defer sh.mu.Unlock()
@@ -79,7 +78,7 @@ func (sh *processSharing) drainModern() {
 	sh.endModern()
 }
 
-// letPlain ends a process without sessions. Called with sh.mu held.
+// endModern ends the process if it has no sessions. The caller holds sh.mu.
 func (sh *processSharing) endModern() {
 	if plain := sh.modern; plain != nil && sh.modernConns == 0 {
 		sh.modern = nil
@@ -87,8 +86,8 @@ func (sh *processSharing) endModern() {
 	}
 }
 
-// sharesModern reports whether the process that all sessions have turns out to have no
-// handshake, after one with it has failed.
+// sharesModern reports whether the shared process is a modern server. It is called after a handshake with the
+// process has failed.
 func (h *handshake) sharesModern(ctx context.Context) bool {
 	if h.srv.now().origin.shared == nil || !h.bridges {
 		return false

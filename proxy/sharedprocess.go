@@ -19,26 +19,26 @@ import (
 	"github.com/dragoman-proxy/dragoman/translate/wire"
 )
 
-// shared is the one process that all sessions have for a server, where the server
-// is known to keep nothing of a session. There is one handshake with it, in which
-// we declare no capabilities: so there is nothing that it may ask a client, and
-// whatever it says either answers somebody or is true for all. What is neither, a
-// log message above all, is dropped: it may be about another client's call.
+// A processSharing lets all sessions share one process, for a server that is known to keep no
+// state of a session. There is one handshake with the process, in which dragoman declares no
+// capabilities: so the process may ask a client nothing, and each of its messages either belongs to a request
+// or concerns all sessions. All other messages are dropped, mainly log messages: they may be
+// about another client's call.
 type processSharing struct {
-	turn chan struct{} // held by who looks for the hub, or starts it
+	turn chan struct{} // has a value while a goroutine looks for the process or starts it
 
 	mu          sync.Mutex
 	process     *sharedProcess // nil while there is no process
-	modern      *idRemapper    // the process, where it has no handshake; nil for none
-	modernConns int            // of plain
-	draining    bool           // there will be no more of them
-	retired     bool           // the last one to leave ends the process
+	modern      *idRemapper    // the process if it is a modern server; else nil
+	modernConns int            // the number of connections to modern
+	draining    bool           // joinModern accepts no more sessions
+	retired     bool           // the process ends when its last session ends
 }
 
 func newProcessSharing() *processSharing { return &processSharing{turn: make(chan struct{}, 1)} }
 
-// join begins a session with the process, which is started for the first one.
-// initialize is answered here.
+// join begins a session with the process, and starts the process for the first session. The
+// session's initialize is answered without the process.
 func (sh *processSharing) join(ctx context.Context, srv *Server, initialize *upstream.Outgoing) (*upstream.Begun, error) {
 	select {
 	case sh.turn <- struct{}{}:
@@ -63,12 +63,12 @@ func (sh *processSharing) join(ctx context.Context, srv *Server, initialize *ups
 			}
 			return &upstream.Begun{Conn: m, Standing: sharedStream{m}}, nil
 		}
-		h = nil // has just ended
+		h = nil // the process has just ended
 	}
 	return nil, upstream.ErrClosed
 }
 
-// start starts the process. Called by who has the turn.
+// start starts the process. The caller holds the turn.
 func (sh *processSharing) start(ctx context.Context, srv *Server) (*sharedProcess, error) {
 	h, err := newSharedProcess(ctx, srv)
 	if err != nil {
@@ -82,7 +82,7 @@ func (sh *processSharing) start(ctx context.Context, srv *Server) (*sharedProces
 	return h, nil
 }
 
-// gone is told by a hub that has ended.
+// gone forgets a process that has ended.
 func (sh *processSharing) gone(h *sharedProcess) {
 	sh.mu.Lock()
 	defer sh.mu.Unlock()
@@ -91,7 +91,7 @@ func (sh *processSharing) gone(h *sharedProcess) {
 	}
 }
 
-// retire has the process end with the last session that it serves.
+// retire makes the process end with the last session that it serves.
 func (sh *processSharing) retire() {
 	sh.mu.Lock()
 	sh.retired = true
@@ -124,28 +124,28 @@ func (sh *processSharing) close() {
 	}
 }
 
-// hub is the process while it runs, and who is served by it.
+// A sharedProcess is the process while it runs, with the sessions that it serves.
 type sharedProcess struct {
 	srv    *Server
 	of     *processSharing
 	conn   upstream.Conn
 	st     upstream.Stream
-	result []byte        // of initialize, as sessions get it
-	ended  chan struct{} // closed when nothing more is read
+	result []byte        // the InitializeResult that sessions get
+	ended  chan struct{} // closed when read has returned
 
-	msg wire.Message // the reader's
+	msg wire.Message // used by read only
 
 	mu         sync.Mutex
-	err        error // why there is nothing more to be had
+	err        error // why the process has ended; nil while it runs
 	conns      map[*sharedConn]struct{}
-	asked      idmap.Table[*sharedConn] // of nil for what we have asked ourselves
+	asked      idmap.Table[*sharedConn] // the open requests; of a nil sharedConn: dragoman's own
 	subscribed map[string]map[*sharedConn]struct{}
 }
 
-// What a session is not offered, since it would reach into others.
+// unshareable holds the capabilities that sessions are not offered, since one session's use affects the others.
 var unshareable = [...]string{"capabilities.logging", "capabilities.tasks"}
 
-// newHub starts the process and goes through the handshake.
+// newSharedProcess starts the process and does the handshake.
 func newSharedProcess(ctx context.Context, srv *Server) (*sharedProcess, error) {
 	cfg := srv.now().cfg
 	hs := &handshake{srv: srv, id: []byte("0"), vc: translate.Lookup(translate.Modern())}
@@ -181,8 +181,8 @@ func newSharedProcess(ctx context.Context, srv *Server) (*sharedProcess, error) 
 	return h, nil
 }
 
-// introduceAll introduces us in one revision after the other until the server accepts
-// one. The answer is its last one.
+// introduceAll sends initialize with one revision after the other until the server accepts
+// one. It returns the server's last response.
 func (h *handshake) introduceAll(ctx context.Context) (*wire.Message, error) {
 	steps := h.srv.eras.fallbacks.steps(h, nil)
 	for {
@@ -207,7 +207,7 @@ func (h *handshake) introduceAll(ctx context.Context) (*wire.Message, error) {
 	}
 }
 
-// introduce sends an initialize of our own and returns what it is answered.
+// introduce sends dragoman's own initialize and returns the response.
 func (h *handshake) introduce(ctx context.Context, v *translate.Revision) (*wire.Message, error) {
 	h.sent = mcp.Initialize(h.id, v.Name, "{}", mcp.Us)
 	out := &upstream.Outgoing{Body: h.sent, Request: true}
@@ -223,7 +223,7 @@ func (h *handshake) introduce(ctx context.Context, v *translate.Revision) (*wire
 	return h.await(ctx, h.standing)
 }
 
-// spoken is the revision that an answer to initialize settles on.
+// spoken returns the revision that the response to initialize names.
 func spoken(m *wire.Message) (*translate.Revision, error) {
 	if m.Kind == wire.Error {
 		return nil, mcp.Fail(mcp.UpstreamDown, gjson.Get(view(m.Error()), "message").String())
@@ -238,7 +238,7 @@ func spoken(m *wire.Message) (*translate.Revision, error) {
 	return vu, nil
 }
 
-// admit makes a new member; nil when the process has ended.
+// newConn makes a connection for a new session. It returns nil if the process has ended.
 func (h *sharedProcess) newConn() *sharedConn {
 	m := &sharedConn{process: h, signal: make(chan struct{}, 1)}
 	m.queue.Limit(h.srv.now().cfg.Limits)
@@ -257,14 +257,14 @@ func (h *sharedProcess) isUnused() bool {
 	return len(h.conns) == 0
 }
 
-// close ends the process, and returns when it has.
+// close ends the process, and returns when it has ended.
 func (h *sharedProcess) close() {
 	h.srv.endConn(h.conn)
 	h.st.Close()
 	<-h.ended
 }
 
-// read hands out what the process says until it says no more.
+// read reads the process's messages and gives them to the sessions, until the stream ends.
 func (h *sharedProcess) read() {
 	defer close(h.ended)
 	defer h.st.Close()
@@ -305,7 +305,7 @@ func (h *sharedProcess) read() {
 	}
 }
 
-// hand gives a message of the process to those whom it is for.
+// dispatch gives a message of the process to the sessions that it is for.
 func (h *sharedProcess) dispatch(m *wire.Message) {
 	if m.Kind == wire.Request {
 		h.refuse(m)
@@ -351,7 +351,7 @@ func (h *sharedProcess) dispatch(m *wire.Message) {
 	}
 }
 
-// answer is the answer m for the session that asked. A large one waits for room.
+// answer returns the response m for the session that has sent the request. A large response waits for memory.
 func (h *sharedProcess) answer(e *idmap.Entry[*sharedConn], m *wire.Message) []byte {
 	room, err := h.srv.memory.Alloc(context.Background(), large.AnswerWait, large.Copy, len(m.Raw)+m.Growth())
 	if err != nil {
@@ -360,7 +360,8 @@ func (h *sharedProcess) answer(e *idmap.Entry[*sharedConn], m *wire.Message) []b
 	return m.AppendTo(room)
 }
 
-// refuse answers a request of the process: there is no client that it could be for.
+// refuse answers a request of the process, which no client can answer as it belongs to no session: a ping
+// with a result, all others with "Method not found".
 func (h *sharedProcess) refuse(m *wire.Message) {
 	answer := mcp.AppendResult(nil, m.ID(), "{}")
 	if m.Method != wire.Ping {
@@ -373,7 +374,7 @@ func (h *sharedProcess) refuse(m *wire.Message) {
 	}
 }
 
-// lose answers what the process was asked, whose place another one takes.
+// failOpen answers all open requests with err, since another process replaces the one they were sent to.
 func (h *sharedProcess) failOpen(err error) {
 	f := clienterror.Of(err)
 	h.mu.Lock()
@@ -389,14 +390,14 @@ func (h *sharedProcess) failOpen(err error) {
 	h.asked.Clear()
 }
 
-// waits reports whether a request has no answer yet.
+// isOpen reports whether a request has no response yet.
 func (h *sharedProcess) isOpen(e *idmap.Entry[*sharedConn]) bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	return h.asked.Has(e)
 }
 
-// end tells everyone that there is no process any more.
+// end ends all sessions with err, since the process has ended and will not be restarted.
 func (h *sharedProcess) end(err error) {
 	h.of.gone(h)
 	h.mu.Lock()

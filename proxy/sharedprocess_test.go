@@ -79,7 +79,7 @@ func TestSharedProcessSeesEachIDOnce(t *testing.T) {
 	f.standing <- progress(ida)
 	f.standing <- progress(`99`)
 	f.standing <- answer(idb)
-	f.standing <- progress(idb) // behind the answer: nobody's
+	f.standing <- progress(idb) // after the response: for no session
 	f.standing <- answer(ida)
 	f.standing <- answer(`99`)
 	sameList(t, "one", (<-a.reply).events, []string{progress(`"t"`), answer(`"x"`)})
@@ -90,7 +90,7 @@ func TestSharedProcessSeesEachIDOnce(t *testing.T) {
 	})
 }
 
-func TestWhatASharedProcessSaysToNobodyInParticular(t *testing.T) {
+func TestSharedProcessMessagesThatBelongToNoRequest(t *testing.T) {
 	kids := newFamily(silentChild)
 	srv := sharing(t, kids)
 	one, two := srv.initialize("2025-06-18"), srv.initialize("2025-06-18")
@@ -154,7 +154,7 @@ func TestWhatASessionCannotHaveOfASharedProcess(t *testing.T) {
 	}
 	for _, m := range []string{
 		initializedNotice, `{"jsonrpc":"2.0","method":"notifications/roots/list_changed"}`, progress(`1`),
-		`{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":1}}`, // nothing of ours
+		`{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":1}}`, // no request of dragoman
 		`{"jsonrpc":"2.0","id":1,"result":{}}`,
 	} {
 		if r := srv.post(s, m); r.status != 202 {
@@ -260,7 +260,7 @@ func TestSharedProcessEndsWithTheLastSessionThatBeganBeforeAReload(t *testing.T)
 	eventually(t, "ended", closed)
 }
 
-// TestManySessionsOfASharedProcess: under load nobody gets what is another's.
+// TestManySessionsOfASharedProcess: under load no session receives another's messages.
 func TestManySessionsOfASharedProcess(t *testing.T) {
 	kids := newFamily(func(int) *fakeServer {
 		f := newFake(initializing("2025-06-18", func(m string) ([]string, error) {

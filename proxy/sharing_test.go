@@ -48,7 +48,7 @@ func TestOnePrincipalDoesNotTakeAllSessions(t *testing.T) {
 	}
 }
 
-// TestWarmSessionsOfOthersStay, when somebody opens more than there is room for.
+// TestWarmSessionsOfOthersStay when one client opens more sessions than there is room for.
 func TestWarmSessionsOfOthersStay(t *testing.T) {
 	f := library()
 	srv := front(t, f, func(c *config.Config) { c.Bridge.MaxSessions = 20 })

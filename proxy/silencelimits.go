@@ -13,11 +13,11 @@ import (
 	"github.com/dragoman-proxy/dragoman/translate/wire"
 )
 
-// noticeTimeout bounds how long it may take to tell the server that nobody waits
-// for its answer any more.
+// noticeTimeout bounds how long it may take to send the server a notice that needs no answer, such as
+// notifications/cancelled.
 const noticeTimeout = 2 * time.Second
 
-// silences are how long we wait for the server, by method.
+// silenceLimits holds how long to wait for the server, by method.
 type silenceLimits [wire.NumMethods]config.TimeLimit
 
 func newSilenceLimits(cfg config.Config) *silenceLimits {
@@ -37,8 +37,8 @@ func newSilenceLimits(cfg config.Config) *silenceLimits {
 	return p
 }
 
-// left is how much longer we wait for the answer to c, when the server was last
-// heard of then.
+// left returns how much longer to wait for the response to c. heard is when the last message of the server
+// was received.
 func (p *silenceLimits) left(c *call, heard, now time.Time) time.Duration {
 	limit := p[c.Method]
 	if heard.After(c.Began) {
@@ -47,15 +47,14 @@ func (p *silenceLimits) left(c *call, heard, now time.Time) time.Duration {
 	return limit.FirstByte - now.Sub(c.Began)
 }
 
-// overdueCall is why the server is told of a call that took too long, see
+// overdueCall is the reason in the cancellation of a call that took too long. See
 // https://modelcontextprotocol.io/specification/2025-11-25/basic/lifecycle#timeouts.
 const overdueCall = "timed out"
 
-// giveUpAs tells the server that no caller waits for the answer to a request any more.
-// It does not wait.
+// giveUpAs sends the server notifications/cancelled for the request with this id. It does not wait.
 func (srv *Server) giveUpAs(s *session, id string, header []upstream.Header, reason string) {
 	conn := s.conn
-	if c, ok := conn.(server.Renames); ok { // now: later the id may be that of another request
+	if c, ok := conn.(server.Renames); ok { // translated now, as the id may later be that of another request
 		given, open := c.Known(id)
 		if !open {
 			return
@@ -65,9 +64,9 @@ func (srv *Server) giveUpAs(s *session, id string, header []upstream.Header, rea
 	srv.sendCancelled(conn, id, header, reason)
 }
 
-// giveUp tells the server that no caller waits for the answer to x's request any more.
+// giveUp sends the server notifications/cancelled for x's request. It does not wait.
 func (x *exchange) giveUp(reason string) {
-	if l, ok := x.s.conn.(*lanes); ok { // several may have its id
+	if l, ok := x.s.conn.(*lanes); ok { // several requests may have the same id
 		if st, ok := x.stream.(*server.Stream); ok {
 			x.srv.sendCancelled(l.Beneath(), st.Given(), x.from, reason)
 		}
@@ -76,7 +75,7 @@ func (x *exchange) giveUp(reason string) {
 	x.srv.giveUpAs(x.s, x.call.ID, x.from, reason)
 }
 
-// tellCancelled sends the server a cancellation of the request that it knows by id. It
+// sendCancelled sends the server notifications/cancelled for the request that the server knows by id. It
 // does not wait.
 func (srv *Server) sendCancelled(conn upstream.Conn, id string, header []upstream.Header, reason string) {
 	notice := upstream.Outgoing{
@@ -87,7 +86,7 @@ func (srv *Server) sendCancelled(conn upstream.Conn, id string, header []upstrea
 		ctx, cancel := context.WithTimeout(context.Background(), noticeTimeout)
 		defer cancel()
 		if _, err := conn.Send(ctx, &notice); err != nil {
-			srv.log.Debug("the server was not told of a cancellation", zap.Error(err))
+			srv.log.Debug("cannot send a cancellation to the server", zap.Error(err))
 		}
 	})
 }

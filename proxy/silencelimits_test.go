@@ -23,7 +23,7 @@ const timedOut = `{"jsonrpc":"2.0","id":"a","error":{"code":-32603,"message":"up
 const givenUp = `{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":"a","reason":"timed out"}}`
 const callA = `{"jsonrpc":"2.0","id":"a","method":"tools/call","params":{"name":"t"}}`
 
-// toldOfTimeout waits until f heard that nobody waits for the answer.
+// toldOfTimeout waits until f has received the cancellation of the call.
 func toldOfTimeout(t *testing.T, f *fakeServer) {
 	t.Helper()
 	eventually(t, "notifications/cancelled", func() bool {
@@ -112,7 +112,7 @@ func TestPipeClientHearsOfASilentChild(t *testing.T) {
 	<-got // initialize
 	sameJSON(t, <-got, timedOut)
 	toldOfTimeout(t, f)
-	// What comes too late comes to nobody.
+	// A late response reaches no client.
 	f.standing <- `{"jsonrpc":"2.0","id":` + f.lastID() + `,"result":{}}`
 	f.standing <- `{"jsonrpc":"2.0","method":"notifications/message","params":{"level":"info","data":"later"}}`
 	if m := <-got; gjson.Get(m, "params.data").String() != "later" {

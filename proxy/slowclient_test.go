@@ -8,7 +8,7 @@ import (
 	"github.com/tidwall/gjson"
 )
 
-// TestNothingIsLostOnASlowClient: its server waits, whoever may be asked in the call.
+// TestNothingIsLostOnASlowClient: the server waits for the client, also in calls in which it may ask.
 func TestNothingIsLostOnASlowClient(t *testing.T) {
 	const many = 20 * 256 // what an outbox holds
 	for _, capabilities := range []string{`{}`, `{"elicitation":{}}`} {

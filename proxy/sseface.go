@@ -10,7 +10,7 @@ import (
 	"github.com/dragoman-proxy/dragoman/proxy/sealed"
 )
 
-// pipes is the server as clients on HTTP+SSE see it.
+// An sseFace is the server's face for clients on HTTP+SSE.
 type sseFace Server
 
 // OpenPipe begins the session of a client whose HTTP+SSE stream is about to open. If there are too
@@ -24,8 +24,8 @@ func (f *sseFace) OpenPipe(client *downstream.Pipe, req *downstream.Request, res
 	p := newPipe(srv)
 	p.client, p.runsFor = client, srv.runsFor(req)
 	p.ctx, p.fail = context.WithCancelCause(req.Ctx)
-	context.AfterFunc(p.ctx, client.Close) // lost, or stopped: what was written still goes out
-	p.tasks.Add(1)                         // drain, which may begin while the client leaves
+	context.AfterFunc(p.ctx, client.Close) // the client has left, or the pipe ends: messages already written are still sent
+	p.tasks.Add(1)                         // for drain, which may begin while the client leaves
 	t := &ssePipe{p, srv.ownerOf(req), context.AfterFunc(srv.draining, p.drain)}
 	srv.onPipes.Store(t, nil)
 	return t
@@ -45,7 +45,7 @@ func (p *pipe) drain() {
 	p.fail(clienterror.ErrShutdown)
 }
 
-// posts is a pipe whose messages come one by one, each in a request.
+// An ssePipe is a pipe whose client sends each message in an HTTP request of its own.
 type ssePipe struct {
 	*pipe
 	owner   sealed.Owner
@@ -63,7 +63,7 @@ func (t *ssePipe) Take(message []byte, header func(name string) string) {
 	t.handle(message)
 }
 
-// Left ends what the client has begun.
+// Left ends the session of a client that has left.
 func (t *ssePipe) Left(error) {
 	t.srv.onPipes.Delete(t)
 	if t.undrain() {

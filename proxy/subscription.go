@@ -23,9 +23,9 @@ import (
 	"github.com/dragoman-proxy/dragoman/translate/wire"
 )
 
-// subscription is a subscriptions/listen of a client without a session: a stream of
-// the notifications that it asked for, out of what the server says on the standing
-// stream of a session. See
+// A subscription is a subscriptions/listen request of a modern client: a stream of
+// the notifications that the client has asked for, out of those that the server sends on the standing
+// stream of the pooled session. See
 // https://modelcontextprotocol.io/specification/2026-07-28/basic/subscriptions.
 type subscription struct {
 	srv  *Server
@@ -38,13 +38,13 @@ type subscription struct {
 	uris  []string
 	tasks []*pooledTask
 	box   *outbox.Outbox
-	begun bool // the acknowledgement was handed out
+	begun bool // Next has returned the acknowledgement
 	ended bool
-	cut   bool // ended although there was something to listen for
+	cut   bool // the stream was ended although there was something to listen for
 }
 
-// What a client may listen for, beside resources, and the capability that the
-// server needs for it.
+// listenable holds what a client may listen for, in addition to resources and tasks, and the capability that
+// the server must have for it.
 var listenable = []struct {
 	member     string
 	capability string
@@ -55,10 +55,10 @@ var listenable = []struct {
 	{"resourcesListChanged", "resources.listChanged", wire.ResourcesListChanged},
 }
 
-// maxListened is how many resources one client may subscribe to at a time.
+// maxListened is how many resources, and how many tasks, one request may subscribe to.
 const maxListened = 256
 
-// subscribe begins to listen for q. The subscription is the caller's to end.
+// subscribe begins to listen for q. The caller must end the subscription.
 func (srv *Server) subscribe(ctx context.Context, q *modernRequest, who string, from []upstream.Header) (*subscription, error) {
 	b, err := srv.pool.get(ctx, q, who, from)
 	if err != nil {
@@ -76,7 +76,7 @@ func (srv *Server) subscribe(ctx context.Context, q *modernRequest, who string, 
 	if b.subscriptions == nil {
 		b.subscriptions = map[*subscription]bool{}
 	}
-	b.subscriptions[l] = true // the server may tell of a change as soon as it is asked to
+	b.subscriptions[l] = true // before the subscribe requests: the server may notify at once
 	b.mu.Unlock()
 	if heard && gjson.GetBytes(b.said.capabilities, "resources.subscribe").Bool() {
 		for n, uri := range asked.Get("resourceSubscriptions").Array() {
@@ -86,7 +86,7 @@ func (srv *Server) subscribe(ctx context.Context, q *modernRequest, who string, 
 			l.cover(append(l.uris, uri.Raw))
 			if err := b.subscribe(ctx, srv, uri.Raw, from); err != nil {
 				l.cover(l.uris[:len(l.uris)-1])
-				srv.log.Info("subscription refused", zap.Error(err))
+				srv.log.Info("cannot subscribe to a resource", zap.Error(err))
 			}
 		}
 	}
@@ -96,20 +96,21 @@ func (srv *Server) subscribe(ctx context.Context, q *modernRequest, who string, 
 	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if heard && !b.heard { // it has ended since
+	if heard && !b.heard { // the standing stream has ended since
 		l.finish()
 	}
 	return l, nil
 }
 
-// cover makes these the resources that l is about.
+// cover sets the resources that l is subscribed to.
 func (l *subscription) cover(uris []string) {
 	l.b.mu.Lock()
 	defer l.b.mu.Unlock()
 	l.uris = uris
 }
 
-// acknowledgement says what of the things asked for will be told of.
+// acknowledgement returns notifications/subscriptions/acknowledged, which names the notifications
+// that the client will receive.
 func (l *subscription) acknowledgement() []byte {
 	out := []byte(`{"_meta":{"` + modernPrefix + `subscriptionId":`)
 	out = append(append(out, l.q.id...), `},"notifications":{`...)
@@ -138,7 +139,7 @@ func (l *subscription) acknowledgement() []byte {
 	return mcp.Notification(wire.SubscriptionsAcknowledged, append(out, `}}`...))
 }
 
-// Next is the acknowledgement, then one notification after the other.
+// Next returns the acknowledgement, then one notification after the other.
 func (l *subscription) Next() (sse.Event, error) {
 	switch {
 	case !l.begun:
@@ -158,15 +159,15 @@ func (l *subscription) Next() (sse.Event, error) {
 	return sse.Event{Data: m.Body}, nil
 }
 
-// result ends the stream well.
+// result returns the response that ends the stream without an error.
 func (l *subscription) result() []byte { return listenResult(l.q.id) }
 
-// listenResult ends the stream of the subscription of this id well.
+// listenResult returns the response that ends the stream of the subscription with this request id.
 func listenResult(id []byte) []byte {
 	return mcp.AppendResult(nil, id, `{"resultType":"complete","_meta":{"`+metaSubscription+`":`+string(id)+`}}`)
 }
 
-// finish ends the stream well, and soon.
+// finish ends the stream without an error, after the notifications that are still in the box.
 func (l *subscription) finish() { l.box.Put(outbox.Message{Body: l.result(), Last: true}) }
 
 // Close makes Next return.
@@ -191,7 +192,7 @@ func (l *subscription) end() {
 	l.srv.pool.release(b)
 }
 
-// announce hands a notification to those who listen for it.
+// announce gives a notification to the subscriptions that asked for it.
 func (b *pooledSession) announce(method wire.Method, body []byte) {
 	if method == wire.ToolsListChanged {
 		b.s.tools.Forget()
@@ -215,15 +216,14 @@ func (b *pooledSession) announce(method wire.Method, body []byte) {
 	if told || uri == "" {
 		return
 	}
-	for l := range b.subscriptions { // a server may name a resource in its own way
+	for l := range b.subscriptions { // the server may use another form of the URI
 		if len(l.uris) > 0 {
 			l.box.Put(outbox.Message{Body: subscribed(body, l.q.id)})
 		}
 	}
 }
 
-// covers reports whether l has subscribed to a resource, or to one that it is a
-// part of.
+// covers reports whether l is subscribed to the resource uri, or to one whose URI is a prefix of uri.
 func (l *subscription) covers(uri string) bool {
 	for _, own := range l.uris {
 		if strings.HasPrefix(uri, gjson.Parse(own).String()) {
@@ -239,7 +239,7 @@ var metaShape = func() *wire.Shape {
 	return s
 }()
 
-// subscribed is a notification with the id of the request that it is sent for.
+// subscribed returns the notification body with the subscription's id in _meta.
 func subscribed(body, id []byte) []byte {
 	var m wire.Message
 	if m.Scan(body, metaShape) != nil {
@@ -259,17 +259,17 @@ func subscribed(body, id []byte) []byte {
 }
 
 // hearingTime is how long a call waits for the standing stream. A server may
-// not say that there is one before it has something to say on it.
+// send the response's header only with its first message on the stream.
 const hearingTime = 2 * time.Second
 
-// hear begins to listen to what the server says on the session's standing stream,
-// and reports whether it has one. It waits for that, the first time.
+// startListening opens the session's standing stream, if it was not called before, and reports
+// whether the session has one. It waits until that is known, but not longer than hearingTime.
 func (b *pooledSession) startListening(ctx context.Context, srv *Server, from []upstream.Header) bool {
 	b.hearing.Do(func() {
 		header := slices.Clone(from)
 		srv.spawn(func() {
 			if !srv.contained(func() { b.listen(srv, header) }) {
-				b.streamEnded() // its listeners begin again, on a session that is read
+				b.streamEnded() // its clients listen again, on another session
 				srv.pool.discard(b)
 			}
 		})
@@ -293,18 +293,18 @@ func (b *pooledSession) listen(srv *Server, from []upstream.Header) {
 	b.heard = err == nil
 	b.mu.Unlock()
 	if err == nil {
-		b.s.tools.Forget() // it may have changed before we could hear of it
+		b.s.tools.Forget() // the list may have changed before the stream was open
 	}
 	settle()
 	switch {
 	case err == nil:
 		b.follow(srv, st, from)
 	case !errors.Is(err, upstream.ErrNoStream):
-		srv.log.Info("no standing stream", zap.Error(err))
+		srv.log.Info("cannot open the standing stream", zap.Error(err))
 	}
 }
 
-// follow reads the standing stream for as long as the session is held.
+// follow reads the standing stream, and opens it again when it breaks off, until the session ends.
 func (b *pooledSession) follow(srv *Server, st upstream.Stream, from []upstream.Header) {
 	var again server.Reopening
 	for {
@@ -332,7 +332,7 @@ func (b *pooledSession) follow(srv *Server, st upstream.Stream, from []upstream.
 	}
 }
 
-// read reads one standing stream to its end, and reports whether it said anything.
+// read reads one standing stream to its end, and reports whether the server sent anything on it.
 func (b *pooledSession) read(srv *Server, st upstream.Stream, from []upstream.Header) (spoke bool) {
 	ctx, stop := context.WithCancelCause(b.life)
 	x := srv.newExchange(ctx, stop)
@@ -365,7 +365,7 @@ func (b *pooledSession) read(srv *Server, st upstream.Stream, from []upstream.He
 	}
 }
 
-// fellSilent ends those who listen to a stream that is no more.
+// streamEnded ends the session's subscriptions, since its standing stream has ended for good.
 func (b *pooledSession) streamEnded() {
 	b.mu.Lock()
 	defer b.mu.Unlock()

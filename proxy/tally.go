@@ -8,22 +8,22 @@ import (
 	"github.com/dragoman-proxy/dragoman/translate/wire"
 )
 
-// tally counts one call of a client without a session. The call may take several requests to
-// the server: it is sent again where the server has lost the session or turns out to be of
-// the other era. What came of the last one counts, when the last user has released the tally.
-// The methods of a nil tally do nothing.
+// A tally counts one call of a modern client in the metrics. The call may take several requests to
+// the server: it is sent again if the server has lost the session or turns out to be of
+// the other era. The outcome of the last request counts, when the last user releases the tally.
+// hold, settle and release may be called on a nil tally, and do nothing then.
 type tally struct {
 	metrics *metrics.Metrics
 	method  wire.Method
 
 	mu     sync.Mutex
 	users  int
-	how    metrics.Outcome // "" for nothing that counts
+	how    metrics.Outcome // "" if there is nothing to count yet
 	server *translate.Revision
-	call   *call // for the time that it took; nil where the server was not asked
+	call   *call // has the time that the call began; nil if no request was sent to the server
 }
 
-// tallied makes q's tally, with one user.
+// tallied makes and returns q's tally, with one user.
 func (srv *Server) tallied(q *modernRequest) *tally {
 	q.counts = &tally{metrics: srv.metrics, method: q.method, users: 1}
 	return q.counts
@@ -45,7 +45,7 @@ func (t *tally) note(x *exchange, how metrics.Outcome) {
 	t.how, t.server, t.call = how, x.s.ServerRevision, x.call
 }
 
-// settle notes how the call ended where no request to the server has said it.
+// settle notes how the call ended, unless a request to the server has determined that.
 func (t *tally) settle(how metrics.Outcome) {
 	if t == nil {
 		return

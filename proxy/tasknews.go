@@ -13,12 +13,12 @@ import (
 	"github.com/dragoman-proxy/dragoman/translate/wire"
 )
 
-// News of tasks for clients without a session that listen for them. A server with
-// sessions only says that a task is in another state; what belongs to that, it is
-// asked. See "Task Status Notifications" in
+// Notifications about tasks for modern clients that subscribe to them. A handshake server
+// only notifies that a task has changed its state; dragoman asks for the rest. See
+// "Task Status Notifications" in
 // https://modelcontextprotocol.github.io/ext-tasks/specification/2026-07-28/tasks.html.
 
-// subscribe is which of these tasks l's client will be told of.
+// subscribe subscribes l to these tasks, and returns those whose notifications l's client will receive.
 func (t *pooledTasks) subscribe(ctx context.Context, l *subscription, who string, ids []gjson.Result) (list []*pooledTask, err error) {
 	switch {
 	case len(ids) == 0 || t.srv.now().cfg.Contract.Tasks != "bridge":
@@ -43,14 +43,14 @@ func (t *pooledTasks) subscribe(ctx context.Context, l *subscription, who string
 	return list, nil
 }
 
-// unsubscribe ends that.
+// unsubscribe ends l's subscription to the task.
 func (k *pooledTask) unsubscribe(l *subscription) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	delete(k.listeners, l)
 }
 
-// hears is who hears what the server says on b of its tasks.
+// receiver returns the function that receives the server's notifications about tasks on b.
 func (t *pooledTasks) receiver(b *pooledSession) func(notification []byte) {
 	return func(notification []byte) {
 		k := t.find(b.key.principal, gjson.GetBytes(notification, "params.taskId").String())
@@ -70,11 +70,11 @@ func (t *pooledTasks) receiver(b *pooledSession) func(notification []byte) {
 	}
 }
 
-// tellAll tells those who listen how the task is, until there is nothing new.
+// notifyAll sends the task's state to its subscriptions, until there is nothing new.
 func (k *pooledTask) notifyAll() {
 	told := false
 	defer func() {
-		if !told { // by a panic: the next news is told again
+		if !told { // after a panic: the next notification starts notifyAll again
 			k.mu.Lock()
 			k.telling = false
 			k.mu.Unlock()
@@ -100,8 +100,8 @@ func (k *pooledTask) notifyAll() {
 	}
 }
 
-// tell tells those who listen, nil for nothing, and reports whether nothing is newer
-// than that: the telling is over then.
+// notify sends news, if it is not nil, to the task's subscriptions. It reports whether the task has not
+// changed since: then notifyAll ends.
 func (k *pooledTask) notify(news []byte) (last bool) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -115,7 +115,7 @@ func (k *pooledTask) notify(news []byte) (last bool) {
 	return last
 }
 
-// news is the notification of how the task is now.
+// statusNotification returns a notification of the task's current state.
 func (k *pooledTask) statusNotification(ctx context.Context, from []upstream.Header) ([]byte, error) {
 	state, err := k.state(ctx, from)
 	if err != nil {
@@ -134,7 +134,7 @@ func (k *pooledTask) statusNotification(ctx context.Context, from []upstream.Hea
 	return mcp.Notification(wire.TasksNotified, params), nil
 }
 
-// tasksUndeclared is the answer to a client that asks about tasks and has not
+// tasksUndeclared returns the error for a client that asks about tasks but has not
 // declared the extension.
 func tasksUndeclared() *mcp.Failure {
 	f := mcp.Fail(mcp.CapabilityMissing, "")

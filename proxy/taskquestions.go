@@ -18,8 +18,9 @@ import (
 	"github.com/dragoman-proxy/dragoman/translate/wire"
 )
 
-// inputs are the questions of the task that wait for an answer, as an object; nil for
-// none. They come on the stream of its result, which is then waited for.
+// inputs returns the task's questions that wait for an answer, as a JSON object, or nil if there are
+// none. Since the questions come on the stream of the task's result, inputs asks for that
+// result if no request for it is open, and waits for the questions up to questionTime.
 func (k *pooledTask) inputs(ctx context.Context, from []upstream.Header) []byte {
 	timer := time.NewTimer(questionTime)
 	defer timer.Stop()
@@ -44,7 +45,7 @@ func (k *pooledTask) inputs(ctx context.Context, from []upstream.Header) []byte 
 		}
 		select {
 		case <-changed:
-			pause := time.NewTimer(k.srv.now().cfg.Bridge.Coalesce) // there may be more of them
+			pause := time.NewTimer(k.srv.now().cfg.Bridge.Coalesce) // more questions may follow
 			select {
 			case <-pause.C:
 			case <-ctx.Done():
@@ -58,15 +59,15 @@ func (k *pooledTask) inputs(ctx context.Context, from []upstream.Header) []byte 
 	}
 }
 
-// answeredAll reports whether every question so far was answered: the server has not
-// said yet what it makes of that.
+// answeredAll reports whether there were questions and all of them are answered: the server may still be
+// processing the answers.
 func (k *pooledTask) answeredAll() bool {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	return k.count > 0 && len(k.asked) == 0
 }
 
-// add takes questions of the server in.
+// add adds questions of the server. It refuses those that are more than maxQuestions.
 func (k *pooledTask) add(list []serverQuestion) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -83,7 +84,7 @@ func (k *pooledTask) add(list []serverQuestion) {
 	k.changed = make(chan struct{})
 }
 
-// update sends the server the answers to its questions. Others are ignored.
+// update sends the server the answers to its open questions. Other inputs are ignored.
 func (k *pooledTask) update(inputs []byte, from []upstream.Header) {
 	given := map[string]string{}
 	members(view(inputs), func(name string, v gjson.Result) { given[name] = v.Raw })
@@ -102,8 +103,8 @@ func (k *pooledTask) update(inputs []byte, from []upstream.Header) {
 	}
 }
 
-// listen waits for the result of the task, for what the server asks meanwhile. The
-// result itself is asked for when the client wants it.
+// listen asks for the result of the task in order to receive the questions that the server sends on that
+// stream. The result itself is dropped, and asked for again when the client wants it.
 func (k *pooledTask) listen(from []upstream.Header) {
 	ctx, stop := context.WithCancelCause(k.b.life)
 	k.mu.Lock()
@@ -176,7 +177,7 @@ func (s *untilAnswer) Next() (sse.Event, error) {
 	return e, err
 }
 
-// route hands the questions that name a task of b to that, and returns the others.
+// route gives the questions that name a task of b to that task, and returns the others.
 func (t *pooledTasks) route(b *pooledSession, list []serverQuestion) (others []serverQuestion) {
 	for _, q := range list {
 		if q.task != "" {
@@ -190,7 +191,7 @@ func (t *pooledTasks) route(b *pooledSession, list []serverQuestion) (others []s
 	return others
 }
 
-// taskOf is the task that a request of the server says it is about, "" for none.
+// taskOf returns the id of the task that a request of the server names, or "" if it names none.
 func taskOf(params []byte) (task string) {
 	if !bytes.Contains(params, []byte(relatedTask)) {
 		return ""

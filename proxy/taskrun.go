@@ -18,36 +18,36 @@ import (
 	"github.com/dragoman-proxy/dragoman/translate/wire"
 )
 
-// How often the result of a task is asked for again where the server has closed the
-// stream before it gave it, and when.
+// How often, and after which wait, the result of a task is asked for again if the server has closed the
+// stream before it sent the result.
 const (
-	maxResultAsks = 5 // in a row, without a message between
+	maxResultAsks = 5 // in a row, without a message between them
 	resultAskWait = time.Second
 )
 
-// taskRun is a call that is a task at the server and none to its client: the stream
-// of what the server says about both, with the task's result as the answer. Nobody
-// else knows of the task, which ends with the stream.
+// A taskRun is a call that is a task at the server but a plain call to its client: a stream of the
+// server's messages about both, with the task's result as the response of the call. No other request
+// uses the task, which ends with the stream.
 type taskRun struct {
 	srv  *Server
 	b    *pooledSession
 	ctx  context.Context
 	from []upstream.Header
 	send upstream.Outgoing // as the call was sent: how long the server may be silent
-	id   []byte            // of the call
+	id   []byte            // the id of the call
 	key  string
 
-	task string // "" before there is one; set with mu held
+	task string // the task's id; "" before the task is created; set with mu held
 	asks int
 
 	mu     sync.Mutex
 	st     upstream.Stream
-	last   []byte // the id of what st is the stream of
-	over   bool   // it was answered
+	last   []byte // the id of the request that st is the stream of
+	over   bool   // the response was received
 	closed bool
 }
 
-// runTask makes st, the stream of a call of this id, one that ends with the result.
+// runTask makes a taskRun of st, the stream of the call with this id.
 func (srv *Server) runTask(x *exchange, b *pooledSession, st upstream.Stream, id []byte) *taskRun {
 	return &taskRun{
 		srv: srv, b: b, ctx: x.ctx, from: append([]upstream.Header(nil), x.from...), id: id, key: string(wire.AppendIDKey(nil, id)),
@@ -55,7 +55,7 @@ func (srv *Server) runTask(x *exchange, b *pooledSession, st upstream.Stream, id
 	}
 }
 
-// Next is the next message about the call or the task.
+// Next returns the next message about the call or the task.
 func (t *taskRun) Next() (sse.Event, error) {
 	for {
 		t.mu.Lock()
@@ -73,7 +73,7 @@ func (t *taskRun) Next() (sse.Event, error) {
 			return e, err
 		}
 		if t.task != "" {
-			t.asks, e.ID, e.HasID = 0, nil, false // to take it up again is to ask again
+			t.asks, e.ID, e.HasID = 0, nil, false // no event id: a new request for the result resumes the stream
 		}
 		if m.Scan(e.Data, nil) != nil || !m.Kind.Response() || string(wire.AppendIDKey(nil, m.ID())) != string(wire.AppendIDKey(nil, last)) {
 			return e, nil
@@ -96,8 +96,7 @@ func (t *taskRun) Next() (sse.Event, error) {
 	}
 }
 
-// born notes that the call is a task by now. Where its client has left meanwhile, it
-// is not wanted any more.
+// born notes that the call is now a task. If the client has left in the meantime, born cancels the task.
 func (t *taskRun) born(task string) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -106,7 +105,7 @@ func (t *taskRun) born(task string) {
 	}
 }
 
-// again asks for the result once more, in a while.
+// again waits resultAskWait and asks for the result once more.
 func (t *taskRun) again() error {
 	t.asks++
 	if err := server.Sleep(t.ctx, resultAskWait); err != nil {
@@ -115,7 +114,7 @@ func (t *taskRun) again() error {
 	return t.askResult()
 }
 
-// askResult asks for the result, which the server gives when there is one.
+// askResult asks for the result, which the server sends when the task ends.
 func (t *taskRun) askResult() error {
 	id := t.b.nextID()
 	out := t.send
@@ -154,6 +153,6 @@ func (t *taskRun) cancel() {
 	defer stop()
 	params := append(mcp.AppendString([]byte(`{"taskId":`), t.task), '}')
 	if err := t.b.ask(ctx, t.srv, wire.TasksCancel, params, t.from); err != nil {
-		t.srv.log.Debug("task not cancelled", zap.Error(err))
+		t.srv.log.Debug("cannot cancel a task", zap.Error(err))
 	}
 }

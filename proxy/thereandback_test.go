@@ -235,7 +235,7 @@ func (c conversation) serve(t *testing.T, piped bool) *scripted {
 	return s
 }
 
-// saidBy is what a request says, whoever carried it.
+// saidBy returns the content of a request, without what its path has added.
 func saidBy(request string) string {
 	var m struct {
 		Method string
@@ -275,7 +275,7 @@ func (c conversation) play(t *testing.T, p proxied, s *scripted, piped bool) (he
 				continue // the revision between has none: it comes with the answer
 			}
 			if gjson.Get(m, "method").String() == "notifications/message" && strings.Contains(e.request, `"logging/setLevel"`) {
-				continue // nobody is there who could say it: the level is remembered
+				continue // no client could send it: the level is remembered
 			}
 			if gjson.Get(m, "method").Raw != "" && asked != "" {
 				reply := e.reply(replies)

@@ -8,8 +8,8 @@ import (
 	"github.com/dragoman-proxy/dragoman/translate/wire"
 )
 
-// paramHeaders are the headers that a call of tool has from its arguments. A tool
-// that is not known is looked up in the server's list first.
+// paramHeaders returns the headers that a call of tool has from its arguments. If the tool
+// is not known, it is looked up in the server's list first.
 func (c *modernConn) paramHeaders(ctx context.Context, tool string, arguments []byte, from []upstream.Header) ([]upstream.Header, error) {
 	t, err := c.tools.Look(ctx, tool, func(params string) ([]byte, error) {
 		return c.inquire(ctx, wire.ToolsList, params, from)
@@ -20,7 +20,7 @@ func (c *modernConn) paramHeaders(ctx context.Context, tool string, arguments []
 	return mcpheader.Params(t.Arguments, arguments)
 }
 
-// knows reports whether a call of tool is sent without a look at the server's list.
+// knows reports whether a call of tool can be sent without reading the server's list first.
 func (c *modernConn) knows(tool string) bool {
 	_, known := c.tools.Find(tool)
 	return known || !c.web

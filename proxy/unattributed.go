@@ -10,17 +10,17 @@ import (
 	"github.com/dragoman-proxy/dragoman/translate/wire"
 )
 
-// Questions that came with nothing to say whose they are, and when no call ran in which
-// the server may ask: many servers ask for roots as soon as a session stands, and some
-// for sampling while they answer resources/subscribe. They wait for the next such call,
-// a little.
+// Limits of unattributed questions: they name no call, and came when no call ran in which
+// the server may ask. Many servers ask for roots as soon as a session is open, and some
+// ask for sampling while they answer resources/subscribe. Such questions wait a little for the next
+// call in which the server may ask.
 const (
 	looseTime = 10 * time.Second
-	maxLoose  = 16 // of one session
+	maxLoose  = 16 // per session
 )
 
-// attribute hands questions that came with nothing to say whose they are to the newest
-// call that may be asked, now or soon: whichever call carries them, the same user answers.
+// attribute gives questions that name no call to the newest call in which the server may ask. If there is
+// none, they wait for the next one. It does not matter which call carries them: the same user answers.
 func (b *pooledSession) attribute(srv *Server, list []serverQuestion, from []upstream.Header) {
 	list = srv.heldTasks.route(b, list)
 	for i := range list {
@@ -42,8 +42,9 @@ func (b *pooledSession) attribute(srv *Server, list []serverQuestion, from []ups
 	}
 }
 
-// offer offers questions to the newest of these calls, first to those whose client waits:
-// the others ask when their client calls again. It returns the questions that none took.
+// offer offers questions to these calls, the newest first. Calls whose client waits for a response come
+// before the parked ones, which ask only when their client calls again. offer returns the questions that
+// no call accepted.
 func offer(talks []*parkedCall, list []serverQuestion) (left []serverQuestion) {
 	var parked []*parkedCall
 	for _, d := range slices.Backward(talks) {
@@ -63,8 +64,8 @@ func offer(talks []*parkedCall, list []serverQuestion) (left []serverQuestion) {
 	return list
 }
 
-// keep keeps questions for the next call, a little; false when there is one by now, which
-// joined has not counted.
+// keep keeps questions a little, for the next call. It returns false, and keeps nothing, if a call has
+// begun since b.joined had the value joined.
 func (b *pooledSession) keep(srv *Server, list []serverQuestion, joined int, from []upstream.Header) bool {
 	b.mu.Lock()
 	if b.joined != joined {
@@ -93,7 +94,7 @@ func (b *pooledSession) keep(srv *Server, list []serverQuestion, joined int, fro
 	return true
 }
 
-// takeLoose takes those of the questions that still wait.
+// takeUnattributed removes and returns those of the questions that still wait for a call.
 func (b *pooledSession) takeUnattributed(list []serverQuestion) (taken []serverQuestion) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -108,12 +109,12 @@ func (b *pooledSession) takeUnattributed(list []serverQuestion) (taken []serverQ
 	return taken
 }
 
-// refuse answers questions for which there is no user to ask.
+// refuse answers questions with an error, as there is no call to ask the user in.
 func (b *pooledSession) refuse(srv *Server, list []serverQuestion, from []upstream.Header) {
 	b.refuseAs(srv, list, unattached, from)
 }
 
-// refuseAs answers questions that the client is not asked, for this reason.
+// refuseAs answers questions with an error that says why the client is not asked.
 func (b *pooledSession) refuseAs(srv *Server, list []serverQuestion, why string, from []upstream.Header) {
 	for _, q := range list {
 		b.deliverOrLog(srv, mcp.AppendError(nil, q.id, -32603, why, nil), from)
@@ -122,8 +123,8 @@ func (b *pooledSession) refuseAs(srv *Server, list []serverQuestion, why string,
 
 const unattached = "no client request to attach to"
 
-// converse makes d a call in which the server may ask something. It takes up what the
-// server asked when there was none.
+// begin makes d a call in which the server may ask. The call also gets the questions that the
+// server asked when there was no such call.
 func (b *pooledSession) begin(d *parkedCall) {
 	b.mu.Lock()
 	b.inFlight = append(b.inFlight, d)
@@ -133,12 +134,12 @@ func (b *pooledSession) begin(d *parkedCall) {
 	b.mu.Unlock()
 	if len(list) > 0 {
 		d.askFirst(list)
-		b.asks(-len(list)) // d has counted them by now
+		b.asks(-len(list)) // askFirst has counted them for d
 	}
 }
 
-// takeUp asks the client, before anything else, what the server had asked when there
-// was no call yet. The server's own answer to this one may come before the client's.
+// askFirst asks the client, before anything else, the questions that the server asked before the
+// call. The server may answer the call before the client answers them.
 func (d *parkedCall) askFirst(list []serverQuestion) {
 	d.mu.Lock()
 	for _, q := range list {
@@ -148,14 +149,14 @@ func (d *parkedCall) askFirst(list []serverQuestion) {
 	d.askClient()
 }
 
-// say is deliver for callers that can do nothing about an error.
+// deliverOrLog is deliver for callers that cannot handle an error: it logs the error.
 func (b *pooledSession) deliverOrLog(srv *Server, body []byte, from []upstream.Header) {
 	if err := b.deliver(srv, body, from); err != nil {
 		srv.undelivered(err, requestInfo{client: b.s.ClientRevision, server: b.s.ServerRevision, session: b.s.Named, header: from})
 	}
 }
 
-// deliver sends the server a response of the client, as one that came over a session.
+// deliver sends the server a response of the client, translated like one that came over a session.
 func (b *pooledSession) deliver(srv *Server, body []byte, from []upstream.Header) error {
 	ctx, cancel := context.WithTimeout(context.Background(), srv.now().cfg.Upstream.HandshakeTimeout)
 	defer cancel()

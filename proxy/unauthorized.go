@@ -14,9 +14,9 @@ import (
 	"github.com/dragoman-proxy/dragoman/proxy/upstream"
 )
 
-// loginFields tell why the server may have refused a request with 401: where its metadata is,
-// and whom the client's token says that it is from and for, and until when. The token is not
-// verified.
+// loginFields returns log fields that help to find out why the server has refused a request, for example
+// with 401: the URL of its metadata, and the audience, issuer and expiry in the client's token. The
+// token is not verified.
 func (l *failureLine) loginFields(quote func(string) string) (fields []zap.Field) {
 	status, ok := errors.AsType[*upstream.StatusError](l.err)
 	if !ok {
@@ -42,8 +42,8 @@ func (l *failureLine) loginFields(quote func(string) string) (fields []zap.Field
 	return fields
 }
 
-// loginAt is where the metadata is that begins a login: of a 401 to a request without a token.
-// It is "" where err is something else.
+// loginAt returns the URL of the metadata that a login begins with, from the challenge in the refusal of a
+// request without a token. It returns "" if err has no such challenge, or if the request had a token.
 func loginAt(err error, header []upstream.Header) string {
 	status, ok := errors.AsType[*upstream.StatusError](err)
 	if !ok || slices.ContainsFunc(header, func(h upstream.Header) bool { return strings.EqualFold(h.Name, "Authorization") }) {
@@ -52,7 +52,7 @@ func loginAt(err error, header []upstream.Header) string {
 	return oauthrelay.MetadataIn(challengeOf(status))
 }
 
-// challengeOf are the fields of the challenge in a refusal.
+// challengeOf returns the values of the WWW-Authenticate headers of a refusal.
 func challengeOf(status *upstream.StatusError) (challenge []string) {
 	for _, h := range status.Header {
 		if strings.EqualFold(h.Name, "WWW-Authenticate") {
@@ -62,7 +62,7 @@ func challengeOf(status *upstream.StatusError) (challenge []string) {
 	return challenge
 }
 
-// claimsOf are those of a token that is a JWT, nothing of another one. See
+// claimsOf returns the claims of a token that is a JWT, and an empty result for any other token. See
 // https://www.rfc-editor.org/rfc/rfc7519#section-3.
 func claimsOf(authorization string) (claims gjson.Result) {
 	_, token, _ := strings.Cut(authorization, " ")

@@ -9,13 +9,13 @@ import (
 	"github.com/dragoman-proxy/dragoman/translate/wire"
 )
 
-// A question of the server that its client did not declare is answered in the client's
-// place, and the call goes on. Where the call then fails, the client is told which
-// capability it lacks. See
+// If the server asks a question for which the client has not declared the capability, dragoman answers
+// the question in the client's place, and the call continues. If the call then fails, the client
+// receives an error that names the missing capability. See
 // https://modelcontextprotocol.io/specification/2026-07-28/basic/index#error-codes.
 
-// requiredFor is what a client has to declare to be asked this, as the data of an error;
-// nil for what is no question.
+// requiredFor returns the capability that a client must declare to be asked this, as the data of an error.
+// It returns nil if method is not a question.
 func requiredFor(method wire.Method, question []byte) []byte {
 	params := gjson.GetBytes(question, "params")
 	required := ""
@@ -38,7 +38,7 @@ func requiredFor(method wire.Method, question []byte) []byte {
 	return []byte(`{"requiredCapabilities":{` + required + `}}`)
 }
 
-// unasked notes that a request of the server was answered in its client's place.
+// noteUnasked notes that a request of the server was answered in the client's place.
 func (e *crossing) noteUnasked(method wire.Method, question []byte) {
 	if e == nil {
 		return
@@ -53,7 +53,7 @@ func (e *crossing) noteUnasked(method wire.Method, question []byte) {
 	}
 }
 
-// lacks notes for the newest call that may be asked that its client cannot be asked this.
+// lacks notes, for the newest call in which the server may ask, that its client lacks a capability.
 func (b *pooledSession) lacks(required []byte) {
 	b.mu.Lock()
 	talks := slices.Clone(b.inFlight)
@@ -69,8 +69,8 @@ func (d *parkedCall) lacks(required []byte) {
 	d.missing = required
 }
 
-// undeclared is the error in the place of the server's answer that x has read; nil where
-// the answer stands.
+// undeclared returns the error that replaces the server's error response that x has read, or nil if the
+// response is to be sent as it is.
 func (x *exchange) undeclared(missing []byte) *mcp.Failure {
 	if x.crossing.missing != nil {
 		missing = x.crossing.missing

@@ -22,69 +22,69 @@ import (
 )
 
 const (
-	// eraSilence is how long a process may be silent when it is asked who it is, before
-	// it is told initialize as well, and eraTime how long a server over HTTP may take:
-	// servers with a handshake need not answer what comes before it.
+	// eraSilence is how long a process may leave server/discover unanswered before it is sent
+	// initialize as well. eraTime is how long a server over HTTP may take to answer it.
+	// Handshake servers need not answer requests before initialize.
 	eraSilence = 3*time.Second - eraBreath
 	eraTime    = 10 * time.Second
-	// maxEras is for how many credentials it is remembered, and maxDiscovered how much
-	// of what a server said of itself.
+	// maxEras is for how many credentials the era is remembered. maxDiscovered is the largest
+	// DiscoverResult that is kept, in bytes.
 	maxEras       = 1024
 	maxDiscovered = 64 << 10
-	// spareTime is how long a process waits for the session that it was started for.
+	// spareTime is how long a process that was started to find out the era waits for a session.
 	spareTime = 10 * time.Second
 )
 
-// errShakesHands is what opening a connection without a handshake ends with, where
-// servers have one by their transport.
+// errShakesHands is the error of opening a connection without a handshake, if servers on the transport
+// always have one.
 var errShakesHands = errors.New("servers on this transport have a handshake")
 
-// serverEra is what a server is: with a handshake, without, or both. It does not
-// change.
+// A serverEra is what a server is: a handshake server, a modern server, or both. It is
+// immutable.
 type serverEra struct {
-	// revision is the one without a handshake that it speaks, nil for none.
+	// revision is the modern revision that the server speaks, or nil if it speaks none.
 	revision *translate.Revision
-	// shakes says that it takes initialize, as far as it is known to.
+	// shakes says that the server accepts initialize, as far as that is known.
 	shakes bool
-	// handshake is the newest revision with a handshake that it has named, nil for none.
+	// handshake is the newest revision with a handshake that the server has named, or nil if it has named none.
 	handshake *translate.Revision
-	// discovered is its DiscoverResult, to be read only; nil where there is none, and
-	// where it is too large to be kept.
+	// discovered is the server's DiscoverResult, which must not be modified. It is nil if there is none, or
+	// if it is too large to be kept.
 	discovered []byte
-	// unsure says that this was concluded from a failure that may have been another's.
+	// unsure says that the era was concluded from a failure that may have another cause.
 	unsure bool
 }
 
 // modern reports whether requests need no session.
 func (e *serverEra) modern() bool { return e.revision != nil }
 
-// eras are what was found out about the server, per credential: a gateway may have
-// two of them served by two different servers. What is found out once is remembered
+// An eraCache holds the server's era for each credential: behind a gateway, clients with different
+// credentials may get different servers. An era is remembered
 // until it turns out to be wrong. See
 // https://modelcontextprotocol.io/specification/2026-07-28/basic/versioning#compatibility.
 type eraCache struct {
 	srv *Server
 
 	silence   time.Duration // eraSilence
-	fallbacks fallbacks     // the older revisions that it accepted
+	fallbacks fallbacks     // the older revisions that the server accepted
 
 	mu     sync.Mutex
-	said   string               // of the server, in the log, last
+	said   string               // the era that was logged last
 	known  map[string]*eraEntry // by credential
 	spare  *spareConn
 	closed bool
 }
 
-// eraEntry is one of them, or what there will be.
+// An eraEntry is the era for one credential, or the attempt to find it out.
 type eraEntry struct {
-	found chan struct{} // closed when era or err is there
-	until time.Time     // it is good; zero for ever
+	found chan struct{} // closed when era or err is set
+	until time.Time     // when the entry expires; zero for never
 	era   *serverEra
 	err   error
-	asked time.Time // last
+	asked time.Time // when the entry was last used
 }
 
-// spareConn is the connection that a process was asked on, for the first session.
+// A spareConn is the connection to the process that was asked for its era. The first session uses it.
 type spareConn struct {
 	*upstream.Begun
 	since time.Time
@@ -94,10 +94,10 @@ func newEraCache(srv *Server) *eraCache {
 	return &eraCache{srv: srv, silence: eraSilence, known: make(map[string]*eraEntry)}
 }
 
-// upstreamEra is what the server is to a client whose headers for it these are.
-// Where that is not known the server is asked, once for all callers. The
-// error is that the server cannot be reached, does not let us in, or speaks only
-// revisions that we do not.
+// upstreamEra returns the server's era for a client whose headers for the server are header.
+// If it is not known, the server is asked, once for all callers. The
+// error says that the server cannot be reached, refuses access, or speaks only
+// revisions that dragoman does not know, or that there are too many credentials.
 func (srv *Server) upstreamEra(ctx context.Context, header []upstream.Header) (*serverEra, error) {
 	p := srv.eras
 	if e := p.fixed(); e != nil {
@@ -126,8 +126,8 @@ func (srv *Server) upstreamEra(ctx context.Context, header []upstream.Header) (*
 	}
 }
 
-// fixed is what the server is by its configuration or its transport; nil where it
-// has to be asked.
+// fixed returns the era that follows from the configuration or the transport, or nil if the server
+// must be asked.
 func (p *eraCache) fixed() *serverEra {
 	now := p.srv.now()
 	if v := translate.Lookup(now.cfg.Upstream.Version); v != nil {
@@ -142,7 +142,8 @@ func (p *eraCache) fixed() *serverEra {
 	return nil
 }
 
-// credential is what the server knows a client by, in a form that is none itself.
+// credential returns a hash of the client's Authorization header, or "" if there is none: the hash cannot
+// be used as a credential.
 func credential(header []upstream.Header) string {
 	for _, h := range header {
 		if strings.EqualFold(h.Name, "Authorization") {
@@ -153,7 +154,7 @@ func credential(header []upstream.Header) string {
 	return ""
 }
 
-// peek is what is known of the server without asking; nil for nothing.
+// peek returns the era if it is known without asking the server, else nil.
 func (p *eraCache) peek(header []upstream.Header) *serverEra {
 	if e := p.fixed(); e != nil {
 		return e
@@ -168,7 +169,7 @@ func (p *eraCache) peek(header []upstream.Header) *serverEra {
 	return nil
 }
 
-// note takes down what was found out in another way, and so is newer.
+// note stores an era that was found out in another way, and so is newer than the stored one.
 func (p *eraCache) note(header []upstream.Header, e *serverEra) {
 	who := credential(header)
 	found := make(chan struct{})
@@ -181,8 +182,7 @@ func (p *eraCache) note(header []upstream.Header, e *serverEra) {
 	p.known[who] = &eraEntry{found: found, era: e, asked: time.Now()}
 }
 
-// drop forgets e, which has turned out to be wrong, unless something else is known
-// by now.
+// drop forgets e, which has turned out to be wrong, unless another era has replaced it already.
 func (p *eraCache) drop(header []upstream.Header, e *serverEra) {
 	who := credential(header)
 	p.mu.Lock()
@@ -192,7 +192,8 @@ func (p *eraCache) drop(header []upstream.Header, e *serverEra) {
 	}
 }
 
-// evict forgets what was not asked for the longest time. Called with p.mu held.
+// evict forgets the entry that was not used for the longest time, and returns false if there is none that can be
+// forgotten. The caller holds p.mu.
 func (p *eraCache) evict() bool {
 	oldest := ""
 	var since time.Time
@@ -205,8 +206,8 @@ func (p *eraCache) evict() bool {
 	return !since.IsZero()
 }
 
-// forget is for another server behind the same configuration, or the same one
-// reached in another way.
+// forget forgets all eras. It is called if there is another server behind the same configuration, or if the
+// server is reached in another way.
 func (p *eraCache) forget() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -215,7 +216,7 @@ func (p *eraCache) forget() {
 	p.endSpare()
 }
 
-// find asks the server, and lets those know who wait.
+// find asks the server, stores its era in at, and wakes the callers that wait for it.
 func (p *eraCache) find(at *eraEntry, who string, header []upstream.Header) {
 	srv := p.srv
 	var e *serverEra
@@ -233,7 +234,7 @@ func (p *eraCache) find(at *eraEntry, who string, header []upstream.Header) {
 		case !current:
 		case err != nil:
 			delete(p.known, who)
-		case e.unsure: // the session that is begun now will know
+		case e.unsure: // the handshake that follows will show the era
 			at.until = time.Now().Add(eraTime)
 		}
 		if b != nil {
@@ -251,8 +252,8 @@ func (p *eraCache) find(at *eraEntry, who string, header []upstream.Header) {
 	}
 }
 
-// newsLevel is how loud it is said what the server is: not for every credential,
-// as long as it is the same.
+// logLevel returns the level for logging e: info if it differs from the era that was logged last, else debug, so
+// that not every credential causes a line.
 func (p *eraCache) logLevel(e *serverEra) zapcore.Level {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -263,7 +264,7 @@ func (p *eraCache) logLevel(e *serverEra) zapcore.Level {
 	return zap.DebugLevel
 }
 
-// fields say what e is in a log.
+// fields returns the log fields that describe e.
 func (e *serverEra) fields() (f []zap.Field) {
 	if e.modern() {
 		f = append(f, zap.String("without_handshake", e.revision.Name))
@@ -271,7 +272,7 @@ func (e *serverEra) fields() (f []zap.Field) {
 	return append(f, zap.Bool("handshake", e.shakes))
 }
 
-// letSpare ends the connection that no session has taken. Called with p.mu held.
+// endSpare ends the connection that no session has taken, if there is one. The caller holds p.mu.
 func (p *eraCache) endSpare() {
 	if b := p.spare; b != nil {
 		p.spare = nil
@@ -286,8 +287,8 @@ func (srv *Server) endBegun(b *upstream.Begun) {
 	srv.endConn(b.Conn)
 }
 
-// take is the process that was asked who it is, nil for none. It is the caller's, and
-// counted for the client behind ctx.
+// takeSpare returns the process that was asked for its era, or nil if there is none. The caller owns it
+// then, and it is counted for the client of ctx.
 func (p *eraCache) takeSpare(ctx context.Context) *upstream.Begun {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -302,7 +303,7 @@ func (p *eraCache) takeSpare(ctx context.Context) *upstream.Begun {
 	return b.Begun
 }
 
-// tend ends a process that no session has taken.
+// endSpareSince ends the process that no session has taken within spareTime before now.
 func (p *eraCache) endSpareSince(now time.Time) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -318,8 +319,7 @@ func (p *eraCache) close() {
 	p.endSpare()
 }
 
-// ask finds out what the server is. b is the process that it was asked on and that
-// goes on, nil for none.
+// ask finds out the server's era. b is the process that was asked, if a session can still use it, else nil.
 func (p *eraCache) ask(ctx context.Context, header []upstream.Header) (e *serverEra, b *upstream.Begun, err error) {
 	b, err = p.srv.now().origin.open(ctx)
 	switch {
@@ -336,7 +336,7 @@ func (p *eraCache) ask(ctx context.Context, header []upstream.Header) (e *server
 	} else {
 		r.m, code, err = p.discover(ctx, b, header)
 	}
-	if err != nil || !piped || r.greeted { // over HTTP the next one costs nothing
+	if err != nil || !piped || r.greeted { // over HTTP another connection costs nothing
 		p.srv.endBegun(b)
 		b = nil
 	}
@@ -345,9 +345,9 @@ func (p *eraCache) ask(ctx context.Context, header []upstream.Header) (e *server
 	case ctx.Err() != nil:
 		return nil, nil, context.Cause(ctx)
 	case isInconclusive(code), upstream.NeverSent(err):
-		return nil, nil, err // initialize would end in the same way
+		return nil, nil, err // initialize would fail in the same way
 	case piped && tookTooLong(err):
-		return nil, nil, err // it has
+		return nil, nil, err // the process has already had initialize and has not answered it either
 	case r.begun:
 		if e, err = concludeBegun(m); err == nil && m.Kind == wire.Result && e.shakes {
 			p.srv.count(silentEarly)
@@ -369,8 +369,8 @@ func (p *eraCache) ask(ctx context.Context, header []upstream.Header) (e *server
 	return e, b, err
 }
 
-// saysNothing reports whether a status is about who asks, or when, or comes from who
-// stands before the server.
+// isInconclusive reports whether an HTTP status says nothing about the server's era: it is about the
+// credential or the load, or may come from a gateway.
 func isInconclusive(code int) bool {
 	switch code {
 	case 401, 403, 407, 408, 429, 502, 503, 504:
@@ -379,8 +379,8 @@ func isInconclusive(code int) bool {
 	return false
 }
 
-// discover sends server/discover over HTTP. m is the answer; with an HTTP status, of
-// this code, it is the error in its body, nil for none, and err is the status. See
+// discover sends server/discover over HTTP. m is the response. If the server answers with an error status,
+// code is that status, err is a *upstream.StatusError, and m is the JSON-RPC error in the body, or nil. See
 // https://modelcontextprotocol.io/specification/2026-07-28/server/discover.
 func (p *eraCache) discover(ctx context.Context, b *upstream.Begun, header []upstream.Header) (m *wire.Message, code int, err error) {
 	ctx, cancel := context.WithTimeout(ctx, eraTime)
@@ -405,21 +405,21 @@ func (p *eraCache) discover(ctx context.Context, b *upstream.Begun, header []ups
 	return m, 0, err
 }
 
-// greetModern makes server/discover, for no client, the first request of h.
+// greetModern makes server/discover, in dragoman's own name, the first request of h.
 func (h *handshake) greetModern() {
 	h.id = []byte(`"dragoman:era"`)
 	h.sent = mcp.Request(h.id, wire.ServerDiscover, fmt.Sprintf(`{"_meta":{%q:%q,%q:%s,%q:{}}}`, modernKey, translate.Modern(), metaClient, mcp.Us, metaCapabilities))
 }
 
-// ofMessage reports whether a header is about the message that it came with.
+// ofMessage reports whether a header describes the message that it came with, as Mcp-Method does.
 func ofMessage(h upstream.Header) bool {
 	const prefix = "Mcp-"
 	return len(h.Name) > len(prefix) && strings.EqualFold(h.Name[:len(prefix)], prefix)
 }
 
-// conclude is what an answer to server/discover tells of who gave it; code is that
-// of HTTP, 0 for success. No single error decides: servers with a handshake have
-// all kinds of them for what comes before it.
+// conclude returns the era of the server that has answered server/discover with m. code is the HTTP
+// status, 0 for success. Most errors mean a handshake server: such servers answer a request
+// before initialize with all kinds of errors.
 func conclude(m *wire.Message, code int) (*serverEra, error) {
 	if m.Kind == wire.Result {
 		names := gjson.Get(view(m.Result()), "supportedVersions")
@@ -444,8 +444,8 @@ func conclude(m *wire.Message, code int) (*serverEra, error) {
 	return &serverEra{shakes: true}, nil
 }
 
-// spokenOf are the newest revisions of each kind in a list of names that we speak,
-// nil for none, and the first few that we do not.
+// spokenOf returns, of a list of revision names, a modern revision and the newest handshake revision
+// that dragoman knows, nil if there is none, and the first few names that it does not know.
 func spokenOf(names gjson.Result) (modern, handshake *translate.Revision, others string) {
 	if !names.IsArray() {
 		return nil, nil, ""

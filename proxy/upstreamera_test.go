@@ -177,9 +177,9 @@ func TestAskerWhoLeavesDoesNotSpoilIt(t *testing.T) {
 	}
 }
 
-// TestProcessOfAnOlderConfigurationServesNobody who comes after a new one, though it
-// was being asked who it is just then.
-func TestProcessOfAnOlderConfigurationServesNobody(t *testing.T) {
+// TestProcessOfAnOlderConfigurationServesNoSession that begins after a reload, even if dragoman
+// was asking the process for its era during the reload.
+func TestProcessOfAnOlderConfigurationServesNoSession(t *testing.T) {
 	asked, answer := make(chan struct{}), make(chan struct{})
 	f := newFake(func(string) ([]string, error) {
 		close(asked)
