@@ -223,7 +223,7 @@ func (b *batchReply) pass(raw []byte) {
 	defer x.done()
 	defer func() {
 		if p := recover(); p != nil {
-			x.srv.panicked(p)
+			x.srv.report.Panicked(p)
 		}
 	}()
 	out, v, err := x.fromClient(raw)

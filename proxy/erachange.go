@@ -107,13 +107,10 @@ func saysEra(err error) bool {
 // to begin.
 func isOtherEra(err error) bool { return err != nil && clienterror.Of(err).Cause == mcp.UpstreamModern }
 
-// errOutlived is why a session ends whose server is of another era now.
-var errOutlived = errors.New("the server was replaced by one of the other era")
-
 // outlived is the error for the client of such a session, which may begin a new one.
 func outlived() *mcp.Failure {
 	f := mcp.Fail(mcp.SessionUnknown, "the server is another one by now; initialize again")
-	f.Err = errOutlived
+	f.Err = clienterror.ErrEraChanged
 	return f
 }
 

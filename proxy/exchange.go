@@ -15,6 +15,7 @@ import (
 	"github.com/dragoman-proxy/dragoman/proxy/large"
 	"github.com/dragoman-proxy/dragoman/proxy/mcp"
 	"github.com/dragoman-proxy/dragoman/proxy/metrics"
+	"github.com/dragoman-proxy/dragoman/proxy/report"
 	"github.com/dragoman-proxy/dragoman/proxy/requests"
 	"github.com/dragoman-proxy/dragoman/proxy/sealed"
 	"github.com/dragoman-proxy/dragoman/proxy/server"
@@ -171,7 +172,7 @@ func (x *exchange) done() {
 // count counts x's request, which ended so.
 func (x *exchange) count(how metrics.Outcome) {
 	if how == metrics.Left || how == metrics.Cancelled {
-		x.endedWithout(how)
+		x.srv.report.Unanswered(how, x.requestInfo())
 	}
 	if x.tally != nil {
 		x.tally.note(x, how)
@@ -196,7 +197,7 @@ func (x *exchange) stale() bool { return x.call != nil && !x.s.open.Has(x.call) 
 func (x *exchange) clientLeft() bool {
 	why := context.Cause(x.ctx)
 	return errors.Is(why, downstream.ErrClientLeft) || errors.Is(why, downstream.ErrOver) ||
-		errors.Is(why, errTakenUp) || errors.Is(why, context.Canceled)
+		errors.Is(why, clienterror.ErrTakenUp) || errors.Is(why, context.Canceled)
 }
 
 // ending is how x's request ended.
@@ -323,7 +324,7 @@ func (x *exchange) next() (sse.Event, error) {
 func (x *exchange) nextRecovered() (e sse.Event, err error) {
 	defer func() {
 		if p := recover(); p != nil {
-			x.srv.panicked(p)
+			x.srv.report.Panicked(p)
 			e, err = sse.Event{}, mcp.Fail(mcp.Panicked, "")
 		}
 	}()
@@ -370,7 +371,7 @@ func (x *exchange) pull() (e sse.Event, ok bool, err error) {
 		return e, x.s.down.Identity(), nil
 	case wire.IsArray(e.Data):
 		if x.rest, err = wire.AppendElements(x.rest, e.Data, x.srv.now().cfg.Limits.Batch); err != nil {
-			x.bad = x.srv.badUpstream(err, e.Data, x.from)
+			x.bad = x.srv.report.Malformed(err, e.Data, x.from)
 			x.rest = x.rest[:0]
 		}
 	default:
@@ -492,4 +493,16 @@ func (srv *Server) appendPassed(dst []upstream.Header, header func(name string) 
 		}
 	}
 	return dst
+}
+
+// requestInfo is what is known of x's message.
+func (x *exchange) requestInfo() report.At {
+	at := report.At{Header: x.from}
+	if x.call != nil {
+		at.Method = x.call.Method.String()
+	}
+	if x.s != nil {
+		at.Client, at.Server, at.Session = x.s.ClientRevision, x.s.ServerRevision, x.s.Named
+	}
+	return at
 }

@@ -16,6 +16,7 @@ import (
 	"github.com/dragoman-proxy/dragoman/proxy/mcp"
 	"github.com/dragoman-proxy/dragoman/proxy/metrics"
 	"github.com/dragoman-proxy/dragoman/proxy/principal"
+	"github.com/dragoman-proxy/dragoman/proxy/report"
 	"github.com/dragoman-proxy/dragoman/proxy/server"
 	"github.com/dragoman-proxy/dragoman/proxy/sse"
 	"github.com/dragoman-proxy/dragoman/proxy/upstream"
@@ -106,7 +107,7 @@ func (srv *Server) endUpstream(s *session, req *downstream.Request) error {
 
 // refuse answers with a JSON-RPC error.
 func (srv *Server) refuse(req *downstream.Request, resp *downstream.Response, err error) {
-	f := srv.report(err, requestInfo{client: translate.Lookup(req.Version)})
+	f := srv.report.Failed(err, report.At{Client: translate.Lookup(req.Version)})
 	resp.Stream = nil
 	resp.Status, resp.Header = f.Status, append(resp.Header, f.Header...)
 	if f.Status == fasthttp.StatusAccepted {
@@ -125,7 +126,7 @@ func isRetryAfter(h mcp.Header) bool {
 // rescue answers a request at which there was a panic.
 func (srv *Server) rescue(req *downstream.Request, resp *downstream.Response) {
 	if p := recover(); p != nil {
-		srv.panicked(p)
+		srv.report.Panicked(p)
 		f := mcp.Fail(mcp.Panicked, "").About(idOf(req.Body))
 		if f.ID != nil && req.Session != "" && !namesModern(req.Version) {
 			f = f.WithinSession()
@@ -201,7 +202,7 @@ func (srv *Server) post(req *downstream.Request, resp *downstream.Response) erro
 		err = srv.postInitialize(x, req.Body, resp)
 	default:
 		if err = x.post(req.Body, resp); err != nil && !x.isInitialized() {
-			err = srv.report(err, x.requestInfo()).WithinSession()
+			err = srv.report.Failed(err, x.requestInfo()).WithinSession()
 		}
 	}
 	resp.Header = x.clock.AppendTo(resp.Header)
@@ -265,7 +266,7 @@ func (x *exchange) isInitialized() bool {
 // refused is the error for x's client when err keeps its message from the server.
 func (x *exchange) refused(err error) *mcp.Failure {
 	x.outcome = metrics.Refused
-	f := x.srv.report(err, x.requestInfo())
+	f := x.srv.report.Failed(err, x.requestInfo())
 	switch {
 	case x.call != nil:
 		f.About([]byte(x.call.ID))
@@ -335,7 +336,7 @@ func (srv *Server) postInitialize(x *exchange, raw []byte, resp *downstream.Resp
 	id := bytes.Clone(m.ID())
 	defer func() {
 		if p := recover(); p != nil {
-			srv.panicked(p)
+			srv.report.Panicked(p)
 			err = mcp.Fail(mcp.Panicked, "").About(id)
 		}
 	}()
@@ -358,7 +359,7 @@ func (srv *Server) postInitialize(x *exchange, raw []byte, resp *downstream.Resp
 	srv.sessions.add(s)
 	if l := lanesOf(s.conn); l != nil {
 		l.WhenLost(func() {
-			srv.failing("session lost", srv.causeOfLoss(clienterror.Of(l.Reason())), l.Reason(), nil)
+			srv.report.ServerFailed("session lost", report.CauseOfLoss(&srv.now().cfg, clienterror.Of(l.Reason())), l.Reason(), nil)
 			srv.forget(s, l.Reason())
 		})
 	}

@@ -8,10 +8,8 @@ import (
 	"testing"
 
 	"go.uber.org/zap"
-	"go.uber.org/zap/zaptest/observer"
 
 	"github.com/dragoman-proxy/dragoman/proxy/config"
-	"github.com/dragoman-proxy/dragoman/proxy/failures"
 )
 
 // A line about a failure holds no credential, whatever the server quotes in its answer, and
@@ -65,27 +63,12 @@ func TestRefusedTokensAreLoggedOnce(t *testing.T) {
 		t.Errorf("%v", lines)
 	}
 	client.logs.TakeAll()
-	client.srv.failures.repeats.Flush()
+	client.srv.report.Flush()
 	lines = client.logs.FilterMessage("client refused").All()
 	if len(lines) != 1 || lines[0].ContextMap()["repeated"] != int64(19) {
 		t.Errorf("%v", lines)
 	}
 	if n := counted(t, client.srv.metrics, "dragoman_upstream_failures_total"); n != 0 {
 		t.Errorf("counted %d", n)
-	}
-}
-
-// The first failure of a kind is written at once, and later ones in one line.
-func TestRepeatedFailuresAreOneLine(t *testing.T) {
-	core, logs := observer.New(zap.DebugLevel)
-	l := newFailureLog(zap.New(core), nil, func() []string { return nil })
-	kind := failureKind{"request failed", failures.Refused, "http://s/mcp"}
-	for n := range 5 {
-		l.add(kind, failureLine{text: fmt.Sprint(n)})
-	}
-	l.repeats.Flush()
-	at := logs.All()
-	if len(at) != 2 || at[0].ContextMap()["repeated"] != nil || at[1].ContextMap()["repeated"] != int64(4) || at[1].ContextMap()["error"] != "4" {
-		t.Errorf("%v", at)
 	}
 }

@@ -15,8 +15,11 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/dragoman-proxy/dragoman/proxy/clienterror"
+	"github.com/dragoman-proxy/dragoman/proxy/failures"
 	"github.com/dragoman-proxy/dragoman/proxy/mcp"
+	"github.com/dragoman-proxy/dragoman/proxy/metrics"
 	"github.com/dragoman-proxy/dragoman/proxy/processes"
+	"github.com/dragoman-proxy/dragoman/proxy/report"
 	"github.com/dragoman-proxy/dragoman/proxy/sealed"
 	"github.com/dragoman-proxy/dragoman/proxy/sse"
 	"github.com/dragoman-proxy/dragoman/proxy/trace"
@@ -170,7 +173,7 @@ func (h *handshake) ready(ctx context.Context, s *session, answer []byte) (*sess
 // goAlone begins a session with our own tools and nothing else, since the server
 // cannot be reached. It stays so until the client initializes again.
 func (h *handshake) goAlone(err error) (*session, []byte, error) {
-	h.srv.reportAs("server is unavailable: the session has only tools of adapters", err, h.requestInfo())
+	h.srv.report.FailedAs("server is unavailable: the session has only tools of adapters", err, h.requestInfo())
 	if conn := h.conn; conn != nil {
 		h.srv.spawn(func() { h.srv.endConn(conn) })
 	}
@@ -332,7 +335,7 @@ func (h *handshake) awaitAny(ctx context.Context, st upstream.Stream, ids ...[]b
 			}
 			m := new(wire.Message)
 			if err := m.Scan(bytes.Clone(piece), nil); err != nil {
-				bad = h.srv.badUpstream(err, piece, h.header)
+				bad = h.srv.report.Malformed(err, piece, h.header)
 				continue
 			}
 			switch {
@@ -346,7 +349,7 @@ func (h *handshake) awaitAny(ctx context.Context, st upstream.Stream, ids ...[]b
 				answered(m):
 				return m, nil
 			default:
-				h.srv.unknownAnswer(nil, h.requestInfo(), m)
+				h.srv.report.UnknownResponse(true, h.requestInfo(), m)
 			}
 		}
 	}
@@ -485,4 +488,31 @@ func (h *handshake) rejected(m *wire.Message) (*translate.Revision, error) {
 		return nil, mcp.Fail(mcp.UpstreamModern, strings.Join(modern, ", ")).About(h.id)
 	}
 	return newest, nil
+}
+
+// concluded logs and counts how the handshake ended, and returns the error for the client. s
+// is nil where there is no session: then answer is the server's refusal, or err is set.
+func (h *handshake) concluded(s *session, answer []byte, err error) error {
+	switch {
+	case err != nil:
+		f := clienterror.Of(err)
+		if f.UnknownSession() { // 404 before there is a session: there is no server at this path
+			f.NoEndpoint()
+		}
+		f = h.srv.report.Failed(f, h.requestInfo())
+		h.srv.metrics.Handshake(h.vc, nil, report.Outcome(f), failures.Cause(f.Why))
+		return f
+	case s == nil:
+		why, said := failures.Refusal, gjson.GetBytes(answer, "error")
+		if said.Get("code").Int() == mcp.CodeUnsupportedVersion || said.Get("data.supported").IsArray() {
+			why = failures.Revision
+		}
+		h.srv.metrics.Handshake(h.vc, nil, metrics.Errored, why)
+		h.srv.report.ServerFailed("server refused initialize", why, errors.New(said.Raw), h.header)
+	}
+	return nil
+}
+
+func (h *handshake) requestInfo() report.At {
+	return report.At{Method: wire.Initialize.String(), Client: h.vc, Header: h.header}
 }

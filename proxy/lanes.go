@@ -36,7 +36,7 @@ func (l *lanes) Close(ctx context.Context) error {
 type keeper struct{ srv *Server }
 
 func (k keeper) Spawn(task func())                      { k.srv.spawn(task) }
-func (k keeper) Dropped(reason string)                  { k.srv.unwanted(reason) }
-func (k keeper) Unread(reason string, why *mcp.Failure) { k.srv.unread(reason, why) }
-func (k keeper) Panicked(p any)                         { k.srv.panicked(p) }
+func (k keeper) Dropped(reason string)                  { k.srv.report.Dropped(reason) }
+func (k keeper) Unread(reason string, why *mcp.Failure) { k.srv.report.AnswerDropped(reason, why) }
+func (k keeper) Panicked(p any)                         { k.srv.report.Panicked(p) }
 func (k keeper) Memory() *large.Memory                  { return k.srv.memory }

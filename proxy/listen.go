@@ -179,7 +179,7 @@ func (srv *Server) httpFace(at net.Addr) *downstream.HTTP {
 		Replicas:     srv.replicas.Inbox(),
 		ReplicasPath: config.ReplicasPath,
 		Log:          srv.logHTTP,
-		Refused:      srv.refusedByUs,
+		Refused:      srv.report.Refused,
 	}
 	if a := srv.adapters; a != nil && srv.now().cfg.Adapters.HTTPPrefix != "" {
 		cfg.PlainPrefix, cfg.Plain, cfg.PlainRefusal = srv.now().cfg.Adapters.HTTPPrefix, a.serveHTTP, a.refusal
@@ -200,7 +200,7 @@ func (s *setup) renewable() downstream.Renewable {
 
 func (srv *Server) logHTTP(what string, err error) {
 	if what == "panic" {
-		srv.panicked(err)
+		srv.report.Panicked(err)
 		return
 	}
 	level := zap.WarnLevel

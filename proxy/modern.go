@@ -17,6 +17,7 @@ import (
 	"github.com/dragoman-proxy/dragoman/proxy/mcp"
 	"github.com/dragoman-proxy/dragoman/proxy/mcpheader"
 	"github.com/dragoman-proxy/dragoman/proxy/quota"
+	"github.com/dragoman-proxy/dragoman/proxy/report"
 	"github.com/dragoman-proxy/dragoman/proxy/upstream"
 	"github.com/dragoman-proxy/dragoman/translate"
 	"github.com/dragoman-proxy/dragoman/translate/wire"
@@ -362,4 +363,8 @@ func missingVersion() *mcp.Failure {
 	f := mcp.Fail(mcp.HeaderMismatch, "")
 	f.Text = "Missing required header: MCP-Protocol-Version"
 	return f
+}
+
+func (q *modernRequest) requestInfo(from []upstream.Header) report.At {
+	return report.At{Method: q.name, Client: translate.Lookup(translate.Modern()), Header: from}
 }

@@ -187,7 +187,7 @@ func (c *modernConn) receiveAnswer(m *wire.Message, header []upstream.Header) {
 	delete(c.asked, key)
 	c.mu.Unlock()
 	if a == nil {
-		c.srv.unwanted("unknown_id")
+		c.srv.report.Dropped("unknown_id")
 		return
 	}
 	a.heard <- receivedAnswer{a, m.Raw, slices.Clone(header)}

@@ -16,6 +16,7 @@ import (
 	"github.com/dragoman-proxy/dragoman/proxy/clienterror"
 	"github.com/dragoman-proxy/dragoman/proxy/large"
 	"github.com/dragoman-proxy/dragoman/proxy/mcp"
+	"github.com/dragoman-proxy/dragoman/proxy/report"
 	"github.com/dragoman-proxy/dragoman/proxy/requests"
 	"github.com/dragoman-proxy/dragoman/proxy/sse"
 	"github.com/dragoman-proxy/dragoman/proxy/upstream"
@@ -195,7 +196,7 @@ func (b *bridgedCall) run(again func() error) {
 	defer b.finish()
 	defer func() {
 		if p := recover(); p != nil {
-			b.c.srv.panicked(p)
+			b.c.srv.report.Panicked(p)
 			b.reply(nextResult{err: mcp.Fail(mcp.Panicked, "")}, wanted)
 		}
 	}()
@@ -355,7 +356,7 @@ func (b *bridgedCall) next(again func() error) (sse.Event, error) {
 func (b *bridgedCall) toClient(raw []byte, again func() error) ([]byte, error) {
 	c, m := b.c, &b.msg
 	if err := m.Scan(raw, c.down.Shape()); err != nil {
-		_ = c.srv.badUpstream(err, raw, b.from)
+		_ = c.srv.report.Malformed(err, raw, b.from)
 		return nil, nil
 	}
 	m.Facts, m.Stamp = c.facts, nil
@@ -363,7 +364,7 @@ func (b *bridgedCall) toClient(raw []byte, again func() error) ([]byte, error) {
 		return c.passDown(m, b.stream.Header), nil
 	}
 	if id := m.ID(); !bytes.Equal(id, b.sent) && (m.Kind != wire.Error || id != nil && string(id) != "null") {
-		c.srv.unwanted("unknown_id")
+		c.srv.report.Dropped("unknown_id")
 		return nil, nil
 	}
 	if m.Kind == wire.Error && c.web && gjson.Get(view(m.Error()), "code").Int() == int64(mcp.HeaderMismatch.Code()) {
@@ -419,7 +420,7 @@ func (b *bridgedCall) toClient(raw []byte, again func() error) ([]byte, error) {
 // passDown is a notification of the server as the client gets it; nil for nothing.
 func (c *modernConn) passDown(m *wire.Message, header []upstream.Header) []byte {
 	if m.Kind != wire.Notification {
-		c.srv.unwanted("request") // servers of this revision have none
+		c.srv.report.Dropped("request") // servers of this revision have none
 		return nil
 	}
 	if m.Method == wire.ToolsListChanged {
@@ -431,7 +432,7 @@ func (c *modernConn) passDown(m *wire.Message, header []upstream.Header) []byte 
 	out, v, err := c.down.Rewrite(nil, m)
 	c.srv.losses.Note(c.down.From(), c.down.To(), method, m.Losses, header)
 	if err != nil {
-		c.srv.untranslated(err, header)
+		c.srv.report.Untranslated(err, header)
 		return nil
 	}
 	if v != wire.Forward {
@@ -508,4 +509,11 @@ func (b *bridgedCall) send(answers []*ask) error {
 		b.st, err = answerHere(b.ctx, func(context.Context) ([]byte, error) { return e.Data, nil }), nil
 	}
 	return err
+}
+
+// failed is the answer to a call that err ended.
+func (b *bridgedCall) failed(err error) []byte {
+	at := report.At{Method: b.method.String(), Client: b.c.up.From(), Server: b.c.up.To(), Header: b.from}
+	b.lost.Store(true)
+	return b.c.srv.report.Failed(err, at).WithID(b.id).Body()
 }

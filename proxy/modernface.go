@@ -12,6 +12,7 @@ import (
 	"github.com/dragoman-proxy/dragoman/proxy/metrics"
 	"github.com/dragoman-proxy/dragoman/proxy/principal"
 	"github.com/dragoman-proxy/dragoman/proxy/replicas"
+	"github.com/dragoman-proxy/dragoman/proxy/report"
 	"github.com/dragoman-proxy/dragoman/proxy/trace"
 	"github.com/dragoman-proxy/dragoman/proxy/upstream"
 	"github.com/dragoman-proxy/dragoman/translate"
@@ -77,8 +78,8 @@ func (srv *Server) postModern(req *downstream.Request, m *wire.Message, resp *do
 	defer srv.tallied(q).release()
 	defer func() {
 		if err != nil {
-			f := srv.report(err, q.requestInfo(srv.appendPassed(nil, req.Header)))
-			q.counts.settle(failureOutcome(f))
+			f := srv.report.Failed(err, q.requestInfo(srv.appendPassed(nil, req.Header)))
+			q.counts.settle(report.Outcome(f))
 			err = f
 		}
 	}()
@@ -197,8 +198,8 @@ func (p *pipe) modern(m *wire.Message) {
 	counts := p.srv.tallied(q)
 	defer counts.release()
 	refuse := func(err error) {
-		f := p.srv.report(err, q.requestInfo(p.from)).About(q.id)
-		counts.settle(failureOutcome(f))
+		f := p.srv.report.Failed(err, q.requestInfo(p.from)).About(q.id)
+		counts.settle(report.Outcome(f))
 		p.refuse(f)
 	}
 	direct := false
@@ -276,7 +277,7 @@ func (p *pipe) modern(m *wire.Message) {
 func (p *pipe) runModern(ctx context.Context, q *modernRequest, free func()) {
 	defer func() {
 		if r := recover(); r != nil {
-			p.srv.panicked(r)
+			p.srv.report.Panicked(r)
 			free()
 			p.refuse(mcp.Fail(mcp.Panicked, "").About(q.id))
 		}
@@ -285,8 +286,8 @@ func (p *pipe) runModern(ctx context.Context, q *modernRequest, free func()) {
 	var last *bool
 	cut := new(bool)
 	failed := func(err error) *mcp.Failure {
-		f := p.srv.report(err, q.requestInfo(nil)).WithID(q.id)
-		q.counts.settle(failureOutcome(f))
+		f := p.srv.report.Failed(err, q.requestInfo(nil)).WithID(q.id)
+		q.counts.settle(report.Outcome(f))
 		return f
 	}
 	switch q.method {

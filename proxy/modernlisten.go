@@ -193,7 +193,7 @@ func (l *listenRequest) forward(m *wire.Message) {
 func (c *modernConn) enqueue(raw []byte, header []upstream.Header) {
 	var m wire.Message
 	if m.Scan(raw, c.down.Shape()) != nil {
-		c.srv.unwanted("malformed")
+		c.srv.report.Dropped("malformed")
 		return
 	}
 	out := c.passDown(&m, header)
@@ -205,7 +205,7 @@ func (c *modernConn) enqueue(raw []byte, header []upstream.Header) {
 	at := c.standing
 	c.mu.Unlock()
 	for range dropped {
-		c.srv.unwanted("queue_full")
+		c.srv.report.Dropped("queue_full")
 	}
 	if at != nil {
 		at.wake()

@@ -12,6 +12,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/dragoman-proxy/dragoman/proxy/mcp"
+	"github.com/dragoman-proxy/dragoman/proxy/report"
 	"github.com/dragoman-proxy/dragoman/proxy/sse"
 	"github.com/dragoman-proxy/dragoman/proxy/upstream"
 	"github.com/dragoman-proxy/dragoman/translate/wire"
@@ -57,7 +58,7 @@ func (w *taskWait) Next() (sse.Event, error) {
 			if w.ctx.Err() != nil {
 				return sse.Event{}, w.why()
 			}
-			w.conclude(w.c.srv.report(err, requestInfo{method: wire.TasksResult.String(), client: w.c.up.From(), server: w.c.up.To(), header: w.header}).WithID(w.id).Body())
+			w.conclude(w.c.srv.report.Failed(err, report.At{Method: wire.TasksResult.String(), Client: w.c.up.From(), Server: w.c.up.To(), Header: w.header}).WithID(w.id).Body())
 		}
 	}
 }

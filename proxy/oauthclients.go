@@ -63,7 +63,7 @@ func (o oauthClients) Serve(req *downstream.Request, resp *downstream.Response) 
 			o.srv.log.Warn("OAuth clients will refuse the server's metadata", zap.String("server", now.server), zap.Error(err))
 		})
 	} else if err != nil {
-		o.srv.failing("request of an OAuth client was not relayed to the server", failures.Of(err), err, nil)
+		o.srv.report.ServerFailed("request of an OAuth client was not relayed to the server", failures.Of(err), err, nil)
 		return
 	}
 	o.srv.log.Debug("request of an OAuth client relayed", zap.String("method", req.Method), zap.Int("status", resp.Status))
@@ -104,7 +104,7 @@ func (srv *Server) wantsLogin(ctx context.Context, err error) error {
 	if !ok || status.Code != http.StatusUnauthorized || r == nil {
 		return err
 	}
-	e := &LoginError{Err: err, Challenge: challengeOf(status)}
+	e := &LoginError{Err: err, Challenge: status.Challenges()}
 	if l, err := r.Inspect(ctx, e.Challenge); err == nil {
 		e.Login = l
 	}

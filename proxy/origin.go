@@ -5,6 +5,7 @@ import (
 	"errors"
 	"net/url"
 	"os"
+	"path/filepath"
 
 	"go.uber.org/zap"
 
@@ -165,4 +166,28 @@ func childEnv(u config.Upstream, ours []string) []string {
 		env = append(env, name+"="+value)
 	}
 	return env
+}
+
+// secretsOf are the credentials that a server gets from the configuration.
+func secretsOf(u config.Upstream) []string {
+	var secrets []string
+	if len(u.Command) > 0 {
+		secrets = failures.Secrets(childEnv(u, os.Environ()))
+	}
+	for _, v := range u.Headers {
+		secrets = append(secrets, v)
+	}
+	return secrets
+}
+
+// serverName is the server's name in the log: without credentials, query and arguments.
+func serverName(u config.Upstream) string {
+	if len(u.Command) > 0 {
+		return filepath.Base(u.Command[0])
+	}
+	at, err := url.Parse(u.URL)
+	if err != nil {
+		return ""
+	}
+	return (&url.URL{Scheme: at.Scheme, Host: at.Host, Path: at.Path}).String()
 }

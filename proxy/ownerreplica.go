@@ -12,6 +12,7 @@ import (
 	"github.com/dragoman-proxy/dragoman/proxy/mcp"
 	"github.com/dragoman-proxy/dragoman/proxy/principal"
 	"github.com/dragoman-proxy/dragoman/proxy/replicas"
+	"github.com/dragoman-proxy/dragoman/proxy/report"
 	"github.com/dragoman-proxy/dragoman/proxy/sealed"
 	"github.com/dragoman-proxy/dragoman/proxy/trace"
 	"github.com/dragoman-proxy/dragoman/proxy/upstream"
@@ -54,7 +55,7 @@ func (srv *Server) forwardToOwner(method string, req *downstream.Request, resp *
 	case errors.Is(err, replicas.ErrNotTaken), err != nil && method == "GET" && clienterror.Of(err).Cause == mcp.PeerLost:
 		return false
 	case err != nil:
-		srv.refuse(req, resp, srv.report(err, requestInfo{}).WithinSession())
+		srv.refuse(req, resp, srv.report.Failed(err, report.At{}).WithinSession())
 	}
 	return true
 }
@@ -99,7 +100,7 @@ func newReplicas(srv *Server) *replicas.Replicas {
 			}
 		},
 		Count:       func(o replicas.Outcome) { srv.metrics.Forwarded.WithLabelValues(string(o)).Inc() },
-		Unreachable: func(err error) { srv.failing("replica cannot be reached", failures.ReplicaLost, err, nil) },
-		Report:      func(f *mcp.Failure, method string) string { return srv.report(f, requestInfo{method: method}).Why },
+		Unreachable: func(err error) { srv.report.ServerFailed("replica cannot be reached", failures.ReplicaLost, err, nil) },
+		Report:      func(f *mcp.Failure, method string) string { return srv.report.Failed(f, report.At{Method: method}).Why },
 	})
 }

@@ -77,7 +77,7 @@ func (d *parkedCall) start(x *exchange) {
 		d.cancelAtServer("client disconnected", from)
 	}
 	d.srv.spawn(func() {
-		if !d.srv.contained(d.read) {
+		if !d.srv.report.Contained(d.read) {
 			f := mcp.Fail(mcp.Panicked, "")
 			d.finish(outbox.Message{Body: f.Body(), Status: f.Status})
 			d.b.forgetOpened(d)
@@ -278,7 +278,7 @@ func (d *parkedCall) askClient() {
 		return
 	}
 	if !d.srv.parkedCalls.park(d) {
-		f := d.srv.report(mcp.Fail(mcp.TooManyParked, ""), d.reply.requestInfo(d.from)).WithID(d.reply.id)
+		f := d.srv.report.Failed(mcp.Fail(mcp.TooManyParked, ""), d.reply.requestInfo(d.from)).WithID(d.reply.id)
 		d.box.Put(outbox.Message{Body: f.Body(), Last: true, Status: f.Status})
 		d.box, d.reply = nil, nil
 		d.srv.spawn(func() { d.abandon("too many calls wait") })
@@ -519,7 +519,7 @@ func (d *parkedCall) finish(l outbox.Message) {
 		return
 	}
 	d.b.attribute(d.srv, others, from)
-	if !d.srv.contained(func() { l.Body = under(l.Body, reply.id) }) {
+	if !d.srv.report.Contained(func() { l.Body = under(l.Body, reply.id) }) {
 		f := mcp.Fail(mcp.Panicked, "").WithID(reply.id)
 		l = outbox.Message{Body: f.Body(), Status: f.Status}
 	}

@@ -19,6 +19,7 @@ import (
 	"github.com/dragoman-proxy/dragoman/proxy/lines"
 	"github.com/dragoman-proxy/dragoman/proxy/mcp"
 	"github.com/dragoman-proxy/dragoman/proxy/metrics"
+	"github.com/dragoman-proxy/dragoman/proxy/report"
 	"github.com/dragoman-proxy/dragoman/proxy/server"
 	"github.com/dragoman-proxy/dragoman/proxy/upstream"
 	"github.com/dragoman-proxy/dragoman/translate"
@@ -116,7 +117,7 @@ func (srv *Server) ServePipe(ctx context.Context, in io.Reader, out io.Writer) e
 // cannot be missed, and not the process.
 func (p *pipe) spawn(task func()) {
 	p.tasks.Go(func() {
-		if !p.srv.contained(task) {
+		if !p.srv.report.Contained(task) {
 			p.fail(mcp.Fail(mcp.Panicked, ""))
 		}
 	})
@@ -193,7 +194,7 @@ func (p *pipe) write(message []byte) {
 }
 
 func (p *pipe) refuse(err error) {
-	p.write(onPipe(p.srv.report(err, requestInfo{})).BodyTo(p.revision()))
+	p.write(onPipe(p.srv.report.Failed(err, report.At{})).BodyTo(p.revision()))
 }
 
 // revision is the client's, nil before it is known.
@@ -225,7 +226,7 @@ func (p *pipe) tooLong(e *lines.TooLongError) {
 func (p *pipe) handle(line []byte) {
 	defer func() {
 		if r := recover(); r != nil {
-			p.srv.panicked(r)
+			p.srv.report.Panicked(r)
 			if id := idOf(line); id != nil || wire.IsArray(line) {
 				p.refuse(mcp.Fail(mcp.Panicked, "").About(id))
 			}
@@ -252,7 +253,7 @@ func (p *pipe) initialize(line []byte) {
 	case m.Method == wire.Cancelled && p.cancelModern(&m), p.forwardDirect(&m):
 		return
 	case m.Kind.Response(), m.Kind == wire.Notification:
-		p.srv.unwanted("not_initialized") // JSON-RPC owes no answer to these
+		p.srv.report.Dropped("not_initialized") // JSON-RPC owes no answer to these
 		return
 	case isModern(&m) && p.bothEras:
 		p.modern(&m)
@@ -429,7 +430,7 @@ func (p *pipe) kept(c *call, answer []byte) []byte {
 	}
 	own, err := p.srv.memory.Clone(p.ctx, large.AnswerWait, large.Copy, answer)
 	if err != nil {
-		return p.srv.report(err, p.requestInfo(c)).About([]byte(c.ID)).Body()
+		return p.srv.report.Failed(err, p.requestInfo(c)).About([]byte(c.ID)).Body()
 	}
 	return own
 }
@@ -469,7 +470,7 @@ func (p *pipe) bring(x *exchange) {
 			p.failOpen(clienterror.Of(err))
 			continue
 		case server.Skipped(err) != nil:
-			p.srv.unwanted("too_large")
+			p.srv.report.Dropped("too_large")
 			p.failOpen(clienterror.Of(err))
 			continue
 		case err != nil:

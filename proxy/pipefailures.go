@@ -7,6 +7,7 @@ import (
 	"github.com/dragoman-proxy/dragoman/proxy/clienterror"
 	"github.com/dragoman-proxy/dragoman/proxy/mcp"
 	"github.com/dragoman-proxy/dragoman/proxy/metrics"
+	"github.com/dragoman-proxy/dragoman/proxy/report"
 	"github.com/dragoman-proxy/dragoman/proxy/server"
 	"github.com/dragoman-proxy/dragoman/translate/wire"
 )
@@ -38,7 +39,7 @@ func (p *pipe) watch() {
 			f.Err = server.SilentFor(now.Sub(c.Began), heard.After(c.Began))
 			p.deliver(c.More.group, c.More.slot, f.Body())
 			p.srv.metrics.Request(p.s.ClientRevision, p.s.ServerRevision, c.Method, metrics.Failed, c.Began)
-			p.srv.report(f, p.requestInfo(c))
+			p.srv.report.Failed(f, p.requestInfo(c))
 		}
 		if next > 0 {
 			timer.Reset(next)
@@ -71,13 +72,13 @@ func (p *pipe) failOpen(f *mcp.Failure) {
 		each.ID = []byte(c.ID)
 		p.deliver(c.More.group, c.More.slot, each.Body())
 		p.srv.metrics.Request(p.s.ClientRevision, p.s.ServerRevision, c.Method, metrics.Failed, c.Began)
-		p.srv.report(&each, p.requestInfo(c))
+		p.srv.report.Failed(&each, p.requestInfo(c))
 	}
 }
 
 // requestInfo is what is known of the call c.
-func (p *pipe) requestInfo(c *call) requestInfo {
-	return requestInfo{method: c.Method.String(), client: p.s.ClientRevision, server: p.s.ServerRevision, session: p.s.Named, header: p.first}
+func (p *pipe) requestInfo(c *call) report.At {
+	return report.At{Method: c.Method.String(), Client: p.s.ClientRevision, Server: p.s.ServerRevision, Session: p.s.Named, Header: p.first}
 }
 
 // lostWith ends us when a failure over HTTP means that the session is over. That

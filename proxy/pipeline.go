@@ -124,7 +124,7 @@ func (x *exchange) onward(raw []byte) (out []byte, v wire.Verdict, err error) {
 		f := clienterror.Of(err)
 		return mcp.AppendError(nil, x.id, f.Code, f.Text, nil), wire.Forward, nil
 	case err != nil && kind == wire.Notification:
-		x.srv.untranslated(err, x.from)
+		x.srv.report.Untranslated(err, x.from)
 		return nil, wire.Drop, nil
 	case err != nil:
 		return nil, wire.Drop, err
@@ -165,7 +165,7 @@ func (x *exchange) reunite(asked *calls) bool {
 	x.met = c
 	if c == nil {
 		m.Classify()
-		x.srv.unknownAnswer(x.s, x.requestInfo(), m)
+		x.srv.report.UnknownResponse(x.s.unknown.CompareAndSwap(false, true), x.requestInfo(), m)
 		return false
 	}
 	m.Method, m.Note = c.Method, c.Note
@@ -201,14 +201,14 @@ func (x *exchange) fromServer(raw []byte) (out []byte, ok bool) {
 	err := m.Scan(raw, down.Shape())
 	x.clock.Lap(&x.clock.Parse)
 	if err != nil {
-		x.bad = x.srv.badUpstream(down.Explain(m, err), raw, x.from)
+		x.bad = x.srv.report.Malformed(down.Explain(m, err), raw, x.from)
 		return nil, false
 	}
 	m.Facts, m.Stamp = s.Facts, x.crossing.toClient()
 	var asked *call // that the server no longer wants answered
 	switch {
 	case m.Kind == wire.Request && s.direct != nil:
-		x.srv.unwanted("request") // there are none in this revision, and no one to answer them
+		x.srv.report.Dropped("request") // there are none in this revision, and no one to answer them
 		return nil, false
 	case m.Kind == wire.Request && s.deaf.Load():
 		answer := clientGone(m.ID())
@@ -272,11 +272,11 @@ func (x *exchange) fromServer(raw []byte) (out []byte, ok bool) {
 		x.reply(mcp.AppendError(nil, id, f.Code, f.Text, nil))
 		return nil, false
 	case err != nil && kind == wire.Notification:
-		x.srv.untranslated(err, x.from)
+		x.srv.report.Untranslated(err, x.from)
 		return nil, false
 	case err != nil:
 		x.verdict = metrics.Failed
-		f := x.srv.report(err, x.requestInfo())
+		f := x.srv.report.Failed(err, x.requestInfo())
 		out, kind, list = mcp.AppendError(nil, x.crossing.rename(id), f.Code, f.Text, nil), wire.Error, nil
 	case v == wire.Local:
 		x.crossing.keep(kind, method, id, out)
@@ -389,7 +389,7 @@ func (x *exchange) reply(message []byte) {
 		st.Close()
 	}
 	if err != nil {
-		x.srv.undelivered(err, x.requestInfo())
+		x.srv.report.Undelivered(err, x.requestInfo())
 	}
 }
 

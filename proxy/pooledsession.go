@@ -17,6 +17,7 @@ import (
 	"github.com/dragoman-proxy/dragoman/proxy/mcp"
 	"github.com/dragoman-proxy/dragoman/proxy/processes"
 	"github.com/dragoman-proxy/dragoman/proxy/quota"
+	"github.com/dragoman-proxy/dragoman/proxy/report"
 	"github.com/dragoman-proxy/dragoman/proxy/upstream"
 	"github.com/dragoman-proxy/dragoman/translate"
 	"github.com/dragoman-proxy/dragoman/translate/wire"
@@ -98,8 +99,8 @@ func (p *sessionPool) open(b *pooledSession, q *modernRequest, header []upstream
 	defer cancel()
 	if b.err = p.begin(ctx, b, q, header); b.err != nil {
 		f := clienterror.Of(b.err) // each call that waits for the session reports it
-		f.Why = string(p.srv.causeOf(f, requestInfo{method: wire.Initialize.String()}))
-		p.srv.metrics.Handshake(translate.Lookup(translate.Modern()), nil, failureOutcome(f), failures.Cause(f.Why))
+		f.Why = string(report.CauseOf(&p.srv.now().cfg, f, report.At{Method: wire.Initialize.String()}))
+		p.srv.metrics.Handshake(translate.Lookup(translate.Modern()), nil, report.Outcome(f), failures.Cause(f.Why))
 		p.discard(b)
 	}
 }
@@ -107,7 +108,7 @@ func (p *sessionPool) open(b *pooledSession, q *modernRequest, header []upstream
 func (p *sessionPool) begin(ctx context.Context, b *pooledSession, q *modernRequest, header []upstream.Header) (err error) {
 	defer func() {
 		if r := recover(); r != nil {
-			p.srv.panicked(r)
+			p.srv.report.Panicked(r)
 			err = mcp.Fail(mcp.Panicked, "")
 		}
 	}()
@@ -216,13 +217,11 @@ func (h *handshake) initializeFor(ctx context.Context, client, capabilities []by
 	return h.propose(ctx, mcp.Initialize("1", h.vc.Name, capabilities, client), known.handshake)
 }
 
-var errHandshakeRefused = errors.New("the server refused the handshake")
-
 // refusedHandshake is the server's refusal of an initialize that was ours.
 func refusedHandshake(answer []byte) error {
 	e := gjson.GetBytes(answer, "error")
 	f := mcp.Fail(mcp.UpstreamRefused, "")
-	f.Err = errHandshakeRefused
+	f.Err = clienterror.ErrHandshakeRefused
 	if m := e.Get("message").String(); m != "" {
 		f.Text += ": " + m
 	}

@@ -13,6 +13,7 @@ import (
 	"github.com/dragoman-proxy/dragoman/proxy/mcp"
 	"github.com/dragoman-proxy/dragoman/proxy/metrics"
 	"github.com/dragoman-proxy/dragoman/proxy/outbox"
+	"github.com/dragoman-proxy/dragoman/proxy/report"
 	"github.com/dragoman-proxy/dragoman/proxy/results"
 	"github.com/dragoman-proxy/dragoman/proxy/sse"
 	"github.com/dragoman-proxy/dragoman/proxy/upstream"
@@ -54,8 +55,8 @@ func (srv *Server) ask(ctx context.Context, q *modernRequest, who string, from [
 	r.q.counts.hold()
 	defer func() {
 		if p := recover(); p != nil {
-			srv.panicked(p)
-			srv.contained(r.end)
+			srv.report.Panicked(p)
+			srv.report.Contained(r.end)
 			err = mcp.Fail(mcp.Panicked, "").WithID(q.id)
 		}
 	}()
@@ -288,7 +289,7 @@ func (r *relay) Next() (e sse.Event, err error) {
 	}
 	defer func() {
 		if p := recover(); p != nil {
-			r.srv.panicked(p)
+			r.srv.report.Panicked(p)
 			e, err = r.answer(mcp.Fail(mcp.Panicked, "")), nil
 		}
 	}()
@@ -305,7 +306,7 @@ func (r *relay) Next() (e sse.Event, err error) {
 		case err != nil && r.ctx.Err() != nil:
 			return r.cutShort()
 		case err != nil && r.x.unbegun(err) && !r.sent:
-			r.srv.report(err, r.x.requestInfo())
+			r.srv.report.Failed(err, r.x.requestInfo())
 			switch err := r.resend(); {
 			case isOtherEra(err):
 				return sse.Event{}, err
@@ -374,8 +375,8 @@ func (r *relay) answer(err error) sse.Event {
 	if r.x != nil {
 		err = r.srv.answerFor(r.x, err)
 	}
-	f := r.srv.report(err, r.q.requestInfo(r.from)).WithID(r.q.id)
-	r.q.counts.settle(failureOutcome(f))
+	f := r.srv.report.Failed(err, r.q.requestInfo(r.from)).WithID(r.q.id)
+	r.q.counts.settle(report.Outcome(f))
 	if f.UnknownSession() { // the server does not know the second session either
 		f.NoEndpoint()
 	}

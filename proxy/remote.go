@@ -17,6 +17,7 @@ import (
 	"github.com/dragoman-proxy/dragoman/proxy/clienterror"
 	"github.com/dragoman-proxy/dragoman/proxy/failures"
 	"github.com/dragoman-proxy/dragoman/proxy/mcp"
+	"github.com/dragoman-proxy/dragoman/proxy/report"
 	"github.com/dragoman-proxy/dragoman/proxy/sealed"
 	"github.com/dragoman-proxy/dragoman/proxy/server"
 	"github.com/dragoman-proxy/dragoman/proxy/sse"
@@ -165,8 +166,6 @@ func cloneHeaders(header []upstream.Header) []upstream.Header {
 	return out
 }
 
-var errNoNewSession = errors.New("the server refuses a new session")
-
 // begin begins another session. An error with the cause mcp.SessionUnknown says that the server
 // refuses to.
 func (c *remoteConn) begin(header []upstream.Header) error {
@@ -181,10 +180,10 @@ func (c *remoteConn) begin(header []upstream.Header) error {
 	h := &handshake{srv: srv, conn: next, header: header, id: []byte(`"dragoman:0"`)}
 	m, err := h.initializeAgain(ctx, s.Session)
 	if err != nil {
-		srv.failing("server has lost the session and does not begin another", failures.SessionLost, err, header)
+		srv.report.ServerFailed("server has lost the session and does not begin another", failures.SessionLost, err, header)
 		if refused, _ := refusesProposal(nil, err); refused && isStatus(err) {
 			f := mcp.Fail(mcp.SessionUnknown, "the server refuses a new one; initialize again")
-			f.Err = fmt.Errorf("%w: %w", errNoNewSession, err)
+			f.Err = fmt.Errorf("%w: %w", clienterror.ErrNoNewSession, err)
 			return f
 		}
 		return err
@@ -192,8 +191,8 @@ func (c *remoteConn) begin(header []upstream.Header) error {
 	if m.Kind == wire.Error || gjson.Get(view(m.Result()), "protocolVersion").String() != s.ServerRevision.Name {
 		srv.spawn(func() { srv.endConn(next) })
 		f := mcp.Fail(mcp.SessionUnknown, "the server refuses a new one; initialize again")
-		f.Err = fmt.Errorf("%w: %.300s", errNoNewSession, m.Raw)
-		srv.failing("server has lost the session and does not begin another", failures.SessionLost, f.Err, header)
+		f.Err = fmt.Errorf("%w: %.300s", clienterror.ErrNoNewSession, m.Raw)
+		srv.report.ServerFailed("server has lost the session and does not begin another", failures.SessionLost, f.Err, header)
 		return f
 	}
 	next.SetSession(h.named, version)
@@ -205,7 +204,7 @@ func (c *remoteConn) begin(header []upstream.Header) error {
 	c.mu.Unlock()
 	for _, message := range messages {
 		if err := c.resend(ctx, h, message, own); err != nil {
-			srv.failing("cannot restore a message in the new upstream session", failures.SessionLost, fmt.Errorf("%.200s: %w", message, err), header)
+			srv.report.ServerFailed("cannot restore a message in the new upstream session", failures.SessionLost, fmt.Errorf("%.200s: %w", message, err), header)
 		}
 	}
 	if partial {
@@ -224,8 +223,8 @@ func (c *remoteConn) begin(header []upstream.Header) error {
 	for st := range c.standing {
 		st.interrupt()
 	}
-	srv.restarted()
-	srv.reportAs("server lost the session; a new one is open", upstream.ErrLost, requestInfo{client: s.ClientRevision, server: s.ServerRevision, session: s.Named, header: header})
+	srv.report.Restarted()
+	srv.report.FailedAs("server lost the session; a new one is open", upstream.ErrLost, report.At{Client: s.ClientRevision, Server: s.ServerRevision, Session: s.Named, Header: header})
 	return nil
 }
 

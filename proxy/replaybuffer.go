@@ -2,7 +2,6 @@ package proxy
 
 import (
 	"context"
-	"errors"
 	"slices"
 	"strconv"
 	"strings"
@@ -12,6 +11,7 @@ import (
 
 	"go.uber.org/zap"
 
+	"github.com/dragoman-proxy/dragoman/proxy/clienterror"
 	"github.com/dragoman-proxy/dragoman/proxy/server"
 	"github.com/dragoman-proxy/dragoman/proxy/sse"
 	"github.com/dragoman-proxy/dragoman/proxy/upstream"
@@ -25,8 +25,6 @@ const (
 	// handover is how long a request that resumes a stream waits for the request that still reads it.
 	handover = 5 * time.Second
 )
-
-var errTakenUp = errors.New("another request has taken the stream up")
 
 // replayBuffers holds the replay buffers of the streams of one HTTP client. A server on a pipe knows
 // nothing of streams and cannot repeat its messages. So dragoman numbers the events, and keeps the
@@ -218,7 +216,7 @@ func (t *replayBuffers) find(ctx context.Context, x *exchange, id string) (tr *r
 			}
 			return tr, again, lost
 		}
-		tr.reader.stop(errTakenUp)
+		tr.reader.stop(clienterror.ErrTakenUp)
 		free := tr.free
 		t.mu.Unlock()
 		select {

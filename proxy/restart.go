@@ -390,7 +390,7 @@ func isRefusal(err error) bool {
 
 // announce logs that there will be another attempt.
 func (r *restartingConn) announce(err error, wait time.Duration) {
-	r.srv.restarted()
+	r.srv.report.Restarted()
 	what, level := "upstream process restarts", zap.WarnLevel
 	if r.remote {
 		what = "upstream session reopens"

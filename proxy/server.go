@@ -24,6 +24,7 @@ import (
 	"github.com/dragoman-proxy/dragoman/proxy/metrics"
 	"github.com/dragoman-proxy/dragoman/proxy/processes"
 	"github.com/dragoman-proxy/dragoman/proxy/replicas"
+	"github.com/dragoman-proxy/dragoman/proxy/report"
 	"github.com/dragoman-proxy/dragoman/proxy/results"
 	"github.com/dragoman-proxy/dragoman/proxy/sealed"
 	"github.com/dragoman-proxy/dragoman/proxy/upstream"
@@ -47,10 +48,9 @@ type Server struct {
 	personal   atomic.Bool // there is one client, on stdio: a login that its user makes is for this client only
 	metrics    *metrics.Metrics
 	losses     *losses.Log
-	failures   *failureLog
+	report     *report.Reporter
 	shapes     *metrics.Results
-	restarts   atomic.Int64 // the number of restarts of the server's processes and sessions
-	heavy      atomic.Bool  // the warning about a large list of tools was logged
+	heavy      atomic.Bool // the warning about a large list of tools was logged
 	lists      *memo.Memo
 	memory     *large.Memory // the memory of large messages, of clients and of the server
 	own        []ownTools    // the sources of tools that dragoman serves itself
@@ -156,7 +156,10 @@ func newServer(cfg config.Config, log *zap.Logger, o origin, own ...ownTools) (*
 		srv.adapters.shapes, srv.adapters.shaping = srv.shapes, func() *shaping { return srv.now().shaping }
 	}
 	srv.losses = losses.New(log, srv.metrics.Losses)
-	srv.failures = newFailureLog(log, srv.metrics.Failures, func() []string { return srv.now().secrets })
+	srv.report = report.New(log, srv.metrics, ownVersion(), func() report.Setup {
+		now := srv.now()
+		return report.Setup{Config: &now.cfg, Server: now.server, Secrets: now.secrets}
+	})
 	srv.draining, srv.drain = context.WithCancel(context.Background())
 	srv.loadVocabularies()
 	srv.heldTasks = newPooledTasks(srv)
@@ -332,19 +335,13 @@ func (srv *Server) answerFor(x *exchange, err error) *mcp.Failure {
 		f.Reported = true
 		return f
 	}
-	return x.srv.report(f, x.requestInfo())
-}
-
-// restarted counts an attempt to start the server's process, or a session with the server, again.
-func (srv *Server) restarted() {
-	srv.metrics.Restarts.Inc()
-	srv.restarts.Add(1)
+	return x.srv.report.Failed(f, x.requestInfo())
 }
 
 // spawn runs a task in a goroutine that close waits for. Its caller must be something that close waits for too,
 // so that no task begins after the last one has ended. A panic ends only the task.
 func (srv *Server) spawn(task func()) {
-	srv.tasks.Go(func() { srv.contained(task) })
+	srv.tasks.Go(func() { srv.report.Contained(task) })
 }
 
 // tend does the periodic work, such as ending idle sessions, until ctx ends.
@@ -372,7 +369,7 @@ func (srv *Server) tend(ctx context.Context) {
 			if now.Sub(flushed) >= time.Minute {
 				flushed = now
 				srv.losses.Flush()
-				srv.failures.repeats.Flush()
+				srv.report.Flush()
 			}
 		}
 	}
@@ -410,7 +407,7 @@ func (srv *Server) Serve(ctx context.Context, ln net.Listener) error {
 	srv.log.Info("serving", zap.String("url", srv.Endpoint(ln.Addr())))
 	if len(srv.now().cfg.Upstream.Command) > 0 {
 		if err := srv.ready(); err != nil { // warn now, as the process starts only when a client comes
-			srv.failing("upstream is not ready", failures.Of(err), err, nil)
+			srv.report.ServerFailed("upstream is not ready", failures.Of(err), err, nil)
 		}
 	}
 	face := srv.face
@@ -485,7 +482,7 @@ func (srv *Server) close() {
 		srv.adapters.close()
 	}
 	srv.losses.Flush()
-	srv.failures.repeats.Flush()
+	srv.report.Flush()
 }
 
 // Register adds a collector to those of /metrics. It must be called before Serve.

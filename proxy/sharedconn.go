@@ -214,7 +214,7 @@ func (m *sharedConn) enqueue(message []byte, firm bool) {
 	m.mu.Unlock()
 	m.wake()
 	for range dropped {
-		m.process.srv.unwanted("queue_full")
+		m.process.srv.report.Dropped("queue_full")
 	}
 }
 

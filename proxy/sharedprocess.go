@@ -13,6 +13,7 @@ import (
 	"github.com/dragoman-proxy/dragoman/proxy/idmap"
 	"github.com/dragoman-proxy/dragoman/proxy/large"
 	"github.com/dragoman-proxy/dragoman/proxy/mcp"
+	"github.com/dragoman-proxy/dragoman/proxy/report"
 	"github.com/dragoman-proxy/dragoman/proxy/server"
 	"github.com/dragoman-proxy/dragoman/proxy/upstream"
 	"github.com/dragoman-proxy/dragoman/translate"
@@ -270,7 +271,7 @@ func (h *sharedProcess) read() {
 	defer h.st.Close()
 	defer func() {
 		if p := recover(); p != nil {
-			h.srv.panicked(p)
+			h.srv.report.Panicked(p)
 			h.end(mcp.Fail(mcp.Panicked, ""))
 		}
 	}()
@@ -288,13 +289,13 @@ func (h *sharedProcess) read() {
 		pieces = append(pieces[:0], e.Data)
 		if wire.IsArray(e.Data) {
 			if pieces, err = wire.AppendElements(pieces[:0], e.Data, h.srv.now().cfg.Limits.Batch); err != nil {
-				h.srv.unwanted("malformed")
+				h.srv.report.Dropped("malformed")
 				continue
 			}
 		}
 		for _, piece := range pieces {
 			if h.msg.Scan(piece, idmap.Shape) != nil {
-				h.srv.unwanted("malformed")
+				h.srv.report.Dropped("malformed")
 				continue
 			}
 			h.dispatch(&h.msg)
@@ -321,7 +322,7 @@ func (h *sharedProcess) dispatch(m *wire.Message) {
 		h.mu.Unlock()
 		switch {
 		case e == nil:
-			h.srv.unwanted("late_answer")
+			h.srv.report.Dropped("late_answer")
 		case e.Of != nil:
 			e.Of.enqueue(h.answer(e, m), true)
 		}
@@ -330,7 +331,7 @@ func (h *sharedProcess) dispatch(m *wire.Message) {
 		e, _ := h.asked.About(m)
 		h.mu.Unlock()
 		if e == nil || e.Of == nil {
-			h.srv.unwanted("unattributed")
+			h.srv.report.Dropped("unattributed")
 			return
 		}
 		e.Of.enqueue(m.AppendTo(nil), false)
@@ -347,7 +348,7 @@ func (h *sharedProcess) dispatch(m *wire.Message) {
 			each.enqueue(bytes.Clone(m.Raw), false)
 		}
 	default:
-		h.srv.unwanted("unattributed")
+		h.srv.report.Dropped("unattributed")
 	}
 }
 
@@ -355,7 +356,7 @@ func (h *sharedProcess) dispatch(m *wire.Message) {
 func (h *sharedProcess) answer(e *idmap.Entry[*sharedConn], m *wire.Message) []byte {
 	room, err := h.srv.memory.Alloc(context.Background(), large.AnswerWait, large.Copy, len(m.Raw)+m.Growth())
 	if err != nil {
-		return h.srv.report(err, requestInfo{}).About([]byte(e.ID)).Body()
+		return h.srv.report.Failed(err, report.At{}).About([]byte(e.ID)).Body()
 	}
 	return m.AppendTo(room)
 }
@@ -383,7 +384,7 @@ func (h *sharedProcess) failOpen(err error) {
 		if e.Of != nil {
 			e.Of.open = 0
 			lost := *f
-			h.srv.report(&lost, requestInfo{})
+			h.srv.report.Failed(&lost, report.At{})
 			e.Of.enqueue(mcp.AppendError(nil, []byte(e.ID), f.Code, f.Text, nil), true)
 		}
 	})

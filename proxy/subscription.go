@@ -268,7 +268,7 @@ func (b *pooledSession) startListening(ctx context.Context, srv *Server, from []
 	b.hearing.Do(func() {
 		header := slices.Clone(from)
 		srv.spawn(func() {
-			if !srv.contained(func() { b.listen(srv, header) }) {
+			if !srv.report.Contained(func() { b.listen(srv, header) }) {
 				b.streamEnded() // its clients listen again, on another session
 				srv.pool.discard(b)
 			}

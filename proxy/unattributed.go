@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/dragoman-proxy/dragoman/proxy/mcp"
+	"github.com/dragoman-proxy/dragoman/proxy/report"
 	"github.com/dragoman-proxy/dragoman/proxy/upstream"
 	"github.com/dragoman-proxy/dragoman/translate/wire"
 )
@@ -152,7 +153,7 @@ func (d *parkedCall) askFirst(list []serverQuestion) {
 // deliverOrLog is deliver for callers that cannot handle an error: it logs the error.
 func (b *pooledSession) deliverOrLog(srv *Server, body []byte, from []upstream.Header) {
 	if err := b.deliver(srv, body, from); err != nil {
-		srv.undelivered(err, requestInfo{client: b.s.ClientRevision, server: b.s.ServerRevision, session: b.s.Named, header: from})
+		srv.report.Undelivered(err, report.At{Client: b.s.ClientRevision, Server: b.s.ServerRevision, Session: b.s.Named, Header: from})
 	}
 }
 

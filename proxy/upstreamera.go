@@ -224,7 +224,7 @@ func (p *eraCache) find(at *eraEntry, who string, header []upstream.Header) {
 	err := error(mcp.Fail(mcp.Panicked, ""))
 	defer func() {
 		if r := recover(); r != nil {
-			srv.panicked(r)
+			srv.report.Panicked(r)
 		}
 		p.mu.Lock()
 		defer p.mu.Unlock()

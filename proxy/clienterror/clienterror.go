@@ -30,8 +30,14 @@ import (
 	"github.com/dragoman-proxy/dragoman/translate/wire"
 )
 
-// ErrShutdown is the cause with which calls and sessions end when this process shuts down.
-var ErrShutdown = errors.New("shutting down")
+// The causes with which dragoman itself ends calls, streams and sessions, or refuses to begin them.
+var (
+	ErrShutdown         = errors.New("shutting down")
+	ErrTakenUp          = errors.New("another request has taken the stream up")
+	ErrEraChanged       = errors.New("the server was replaced by one of the other era")
+	ErrNoNewSession     = errors.New("the server refuses a new session")
+	ErrHandshakeRefused = errors.New("the server refused the handshake")
+)
 
 // Of returns the failure that the client gets for err. The failure wraps err and belongs to the
 // caller.

@@ -87,6 +87,16 @@ func (e *StatusError) Error() string {
 	return s
 }
 
+// Challenges returns the values of the WWW-Authenticate headers.
+func (e *StatusError) Challenges() (all []string) {
+	for _, h := range e.Header {
+		if strings.EqualFold(h.Name, "WWW-Authenticate") {
+			all = append(all, h.Value)
+		}
+	}
+	return all
+}
+
 // ContentTypeError is a successful response whose body has a type that carries no messages.
 type ContentTypeError struct {
 	Type string // at most 100 bytes of it

@@ -1,4 +1,4 @@
-package proxy
+package report
 
 import (
 	"encoding/base64"
@@ -17,15 +17,15 @@ import (
 // loginFields returns log fields that help to find out why the server has refused a request, for example
 // with 401: the URL of its metadata, and the audience, issuer and expiry in the client's token. The
 // token is not verified.
-func (l *failureLine) loginFields(quote func(string) string) (fields []zap.Field) {
+func (l *line) loginFields(quote func(string) string) (fields []zap.Field) {
 	status, ok := errors.AsType[*upstream.StatusError](l.err)
 	if !ok {
 		return nil
 	}
-	if at := oauthrelay.MetadataIn(challengeOf(status)); at != "" {
+	if at := oauthrelay.MetadataIn(status.Challenges()); at != "" {
 		fields = append(fields, zap.String("resource_metadata", quote(at)))
 	}
-	for _, h := range l.at.header {
+	for _, h := range l.at.Header {
 		if !strings.EqualFold(h.Name, "Authorization") {
 			continue
 		}
@@ -49,17 +49,7 @@ func loginAt(err error, header []upstream.Header) string {
 	if !ok || slices.ContainsFunc(header, func(h upstream.Header) bool { return strings.EqualFold(h.Name, "Authorization") }) {
 		return ""
 	}
-	return oauthrelay.MetadataIn(challengeOf(status))
-}
-
-// challengeOf returns the values of the WWW-Authenticate headers of a refusal.
-func challengeOf(status *upstream.StatusError) (challenge []string) {
-	for _, h := range status.Header {
-		if strings.EqualFold(h.Name, "WWW-Authenticate") {
-			challenge = append(challenge, h.Value)
-		}
-	}
-	return challenge
+	return oauthrelay.MetadataIn(status.Challenges())
 }
 
 // claimsOf returns the claims of a token that is a JWT, and an empty result for any other token. See

@@ -1,4 +1,4 @@
-package proxy
+package report
 
 import (
 	"bytes"
@@ -9,6 +9,7 @@ import (
 	"github.com/tidwall/gjson"
 
 	"github.com/dragoman-proxy/dragoman/proxy/clienterror"
+	"github.com/dragoman-proxy/dragoman/proxy/config"
 	"github.com/dragoman-proxy/dragoman/proxy/downstream"
 	"github.com/dragoman-proxy/dragoman/proxy/failures"
 	"github.com/dragoman-proxy/dragoman/proxy/mcp"
@@ -18,8 +19,8 @@ import (
 	"github.com/dragoman-proxy/dragoman/translate/wire"
 )
 
-// causeOf is the cause that f is counted by; "" where the server has not failed.
-func (srv *Server) causeOf(f *mcp.Failure, at requestInfo) failures.Cause {
+// CauseOf returns the cause that a failure is counted by under this configuration; "" if the server has not failed.
+func CauseOf(cfg *config.Config, f *mcp.Failure, at At) failures.Cause {
 	switch f.Cause {
 	case mcp.UpstreamDown, mcp.UpstreamGarbled, mcp.UpstreamSilent, mcp.UpstreamLost, mcp.UpstreamRestarted, mcp.UpstreamStarting, mcp.UpstreamTimeout:
 		if isLeaving(f.Err) {
@@ -30,13 +31,13 @@ func (srv *Server) causeOf(f *mcp.Failure, at requestInfo) failures.Cause {
 	case mcp.UpstreamDown:
 		return failures.Of(f.Err)
 	case mcp.UpstreamTimeout:
-		return srv.causeOfTimeout(f, at)
+		return causeOfTimeout(cfg, f, at)
 	case mcp.UpstreamGarbled:
 		return failures.Malformed
 	case mcp.UpstreamSilent:
 		return failures.StreamClosed
 	case mcp.UpstreamLost, mcp.UpstreamRestarted, mcp.UpstreamStarting:
-		return srv.causeOfLoss(f)
+		return CauseOfLoss(cfg, f)
 	case mcp.UpstreamRefused:
 		return causeOfRefusal(f, at)
 	case mcp.Untranslatable:
@@ -49,9 +50,9 @@ func (srv *Server) causeOf(f *mcp.Failure, at requestInfo) failures.Cause {
 		return failures.EraChanged
 	case mcp.SessionUnknown:
 		switch {
-		case errors.Is(f.Err, errOutlived):
+		case errors.Is(f.Err, clienterror.ErrEraChanged):
 			return failures.EraChanged
-		case errors.Is(f.Err, errNoNewSession):
+		case errors.Is(f.Err, clienterror.ErrNoNewSession):
 			return failures.SessionLost
 		}
 	case mcp.PeerLost:
@@ -63,9 +64,9 @@ func (srv *Server) causeOf(f *mcp.Failure, at requestInfo) failures.Cause {
 	return ""
 }
 
-func (srv *Server) causeOfTimeout(f *mcp.Failure, at requestInfo) failures.Cause {
+func causeOfTimeout(cfg *config.Config, f *mcp.Failure, at At) failures.Cause {
 	c := failures.Of(f.Err)
-	if c == failures.TimeoutFirstByte && at.method == wire.Initialize.String() && len(srv.now().cfg.Upstream.Command) > 0 {
+	if c == failures.TimeoutFirstByte && at.Method == wire.Initialize.String() && len(cfg.Upstream.Command) > 0 {
 		return failures.CommandMute
 	}
 	switch c {
@@ -75,32 +76,32 @@ func (srv *Server) causeOfTimeout(f *mcp.Failure, at requestInfo) failures.Cause
 	return failures.TimeoutFirstByte
 }
 
-// causeOfLoss is why the session with the server was lost.
-func (srv *Server) causeOfLoss(f *mcp.Failure) failures.Cause {
+// CauseOfLoss returns why the session with the server was lost.
+func CauseOfLoss(cfg *config.Config, f *mcp.Failure) failures.Cause {
 	switch c := failures.Of(f.Err); c {
 	case failures.CommandExit, failures.SessionLost, failures.CommandNotFound, failures.CommandMute:
 		return c
 	}
-	if len(srv.now().cfg.Upstream.Command) > 0 {
+	if len(cfg.Upstream.Command) > 0 {
 		return failures.CommandExit
 	}
 	return failures.SessionLost
 }
 
-// causeOfRefusal is the cause of an HTTP status. Where the server speaks MCP by it, it has
-// answered, and not failed.
-func causeOfRefusal(f *mcp.Failure, at requestInfo) failures.Cause {
+// causeOfRefusal returns the cause of an HTTP status. If the status is how MCP carries an error, the
+// server has answered, and not failed.
+func causeOfRefusal(f *mcp.Failure, at At) failures.Cause {
 	status, ok := errors.AsType[*upstream.StatusError](f.Err)
 	switch {
-	case errors.Is(f.Err, errHandshakeRefused) && gjson.GetBytes(f.Data, "supported").IsArray():
+	case errors.Is(f.Err, clienterror.ErrHandshakeRefused) && gjson.GetBytes(f.Data, "supported").IsArray():
 		return failures.Revision
-	case errors.Is(f.Err, errHandshakeRefused):
+	case errors.Is(f.Err, clienterror.ErrHandshakeRefused):
 		return failures.Refusal
 	case !ok: // it is a JSON-RPC error of the server
 		return ""
-	case status.Code == 404 && at.session != "":
+	case status.Code == 404 && at.Session != "":
 		return failures.SessionLost
-	case f.Code == mcp.CodeMethodNotFound, at.server != nil && at.server.Modern && isModernAnswer(status):
+	case f.Code == mcp.CodeMethodNotFound, at.Server != nil && at.Server.Modern && isModernAnswer(status):
 		return ""
 	}
 	return failures.Of(status)
@@ -113,9 +114,8 @@ func isModernAnswer(e *upstream.StatusError) bool {
 	return (e.Code == 400 || e.Code == 404) && m.Scan(bytes.Clone(e.Body), nil) == nil && m.Kind == wire.Error
 }
 
-// limitOf tells the limit that f has run into, with its value.
-func (srv *Server) limitOf(f *mcp.Failure) error {
-	cfg := &srv.now().cfg
+// limitOf returns an error that names the limit that f has reached, with its value.
+func limitOf(cfg *config.Config, f *mcp.Failure) error {
 	switch f.Cause {
 	case mcp.TooManyOpen:
 		return fmt.Errorf("%d requests of this session wait for their answer", cfg.Limits.OpenRequests)
@@ -131,8 +131,8 @@ func (srv *Server) limitOf(f *mcp.Failure) error {
 	return nil
 }
 
-// failureOutcome is how a request ended whose client gets f, once it was reported.
-func failureOutcome(f *mcp.Failure) metrics.Outcome {
+// Outcome returns how a request has ended whose client gets f. f must have been reported.
+func Outcome(f *mcp.Failure) metrics.Outcome {
 	switch failures.Cause(f.Why) {
 	case "":
 		if f.Cause == mcp.Panicked {
@@ -150,7 +150,7 @@ func failureOutcome(f *mcp.Failure) metrics.Outcome {
 // isLeaving reports whether err says that the client or this process no longer wants an
 // answer.
 func isLeaving(err error) bool {
-	for _, why := range []error{downstream.ErrClientLeft, downstream.ErrOver, downstream.ErrStopped, errTakenUp, clienterror.ErrShutdown, upstream.ErrClosed, context.Canceled} {
+	for _, why := range []error{downstream.ErrClientLeft, downstream.ErrOver, downstream.ErrStopped, clienterror.ErrTakenUp, clienterror.ErrShutdown, upstream.ErrClosed, context.Canceled} {
 		if errors.Is(err, why) {
 			return true
 		}
