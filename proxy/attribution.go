@@ -59,7 +59,7 @@ func (b *pooledSession) about(m *wire.Message) *parkedCall {
 	b.mu.Unlock()
 	switch m.Method {
 	case wire.Progress:
-		token := gjson.Get(view(m.Params()), "progressToken").String()
+		token := gjson.Get(wire.View(m.Params()), "progressToken").String()
 		for _, d := range all {
 			if d.hasProgressToken(token) {
 				return d

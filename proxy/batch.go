@@ -101,7 +101,7 @@ func noBatches(revision string) *mcp.Failure {
 func takesBatches(r *translate.Revision) bool {
 	for _, at := range translate.Handshake() { // newest first
 		if at.Batches {
-			return at == r || newer(at, r)
+			return at == r || at.Newer(r)
 		}
 	}
 	return false

@@ -13,6 +13,7 @@ import (
 
 	"github.com/dragoman-proxy/dragoman/proxy/mcp"
 	"github.com/dragoman-proxy/dragoman/proxy/mcpheader"
+	"github.com/dragoman-proxy/dragoman/proxy/server"
 	"github.com/dragoman-proxy/dragoman/proxy/upstream"
 	"github.com/dragoman-proxy/dragoman/translate"
 	"github.com/dragoman-proxy/dragoman/translate/wire"
@@ -102,18 +103,18 @@ func (h *handshake) discover(ctx context.Context, d *directSession) ([]byte, err
 
 // metaOf is what requests of our own say of their sender, between the braces.
 func metaOf(v *translate.Revision, q *modernRequest) []byte {
-	meta := fmt.Appendf(nil, `%q:%q,%q:`, modernKey, v.Name, metaCapabilities)
+	meta := fmt.Appendf(nil, `%q:%q,%q:`, mcp.MetaVersion, v.Name, mcp.MetaCapabilities)
 	meta = append(meta, q.capabilities...)
 	if q.client != nil {
-		meta = append(fmt.Appendf(meta, `,%q:`, metaClient), q.client...)
+		meta = append(fmt.Appendf(meta, `,%q:`, mcp.MetaClient), q.client...)
 	}
 	return meta
 }
 
 // serverInfo is who a server says it is, nil where it does not.
 func serverInfo(result []byte) (is []byte) {
-	members(gjson.GetBytes(result, "_meta").Raw, func(name string, v gjson.Result) {
-		if name == metaServer && v.IsObject() {
+	mcp.Members(gjson.GetBytes(result, "_meta").Raw, func(name string, v gjson.Result) {
+		if name == mcp.MetaServer && v.IsObject() {
 			is = []byte(v.Raw)
 		}
 	})
@@ -166,7 +167,7 @@ func (s *session) inquire(ctx context.Context, srv *Server, method wire.Method, 
 	if err != nil {
 		return nil, err
 	}
-	return answerOn(ctx, st, id)
+	return server.Answer(ctx, st, id)
 }
 
 // introduced is the server's answer to server/discover, with our tools in it.

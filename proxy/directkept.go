@@ -4,6 +4,7 @@ import (
 	"github.com/tidwall/gjson"
 
 	"github.com/dragoman-proxy/dragoman/proxy/large"
+	"github.com/dragoman-proxy/dragoman/proxy/mcp"
 	"github.com/dragoman-proxy/dragoman/proxy/results"
 	"github.com/dragoman-proxy/dragoman/proxy/upstream"
 	"github.com/dragoman-proxy/dragoman/translate/wire"
@@ -21,11 +22,11 @@ func (x *exchange) enquire(body []byte) *results.Enquiry {
 	}
 	var can []byte
 	uri, retried := "", false
-	members(view(m.Params()), func(name string, v gjson.Result) {
+	mcp.Members(wire.View(m.Params()), func(name string, v gjson.Result) {
 		switch name {
 		case "_meta":
-			members(v.Raw, func(name string, v gjson.Result) {
-				if name == metaCapabilities {
+			mcp.Members(v.Raw, func(name string, v gjson.Result) {
+				if name == mcp.MetaCapabilities {
 					can = []byte(v.Raw)
 				}
 			})
@@ -39,7 +40,7 @@ func (x *exchange) enquire(body []byte) *results.Enquiry {
 		return nil
 	}
 	return x.srv.results.Enquire(results.Lookup{
-		Method: x.call.Method, Digest: digestOf(string(m.MethodName()), view(m.Params())), URI: uri,
+		Method: x.call.Method, Digest: results.Digest(string(m.MethodName()), wire.View(m.Params())), URI: uri,
 		Principal: x.s.who(), Header: x.from, Variant: can, Realm: x.s.direct.realm, TTL: results.AsSaid,
 	})
 }

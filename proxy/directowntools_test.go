@@ -135,7 +135,7 @@ func TestGateAtAServerWithoutAHandshake(t *testing.T) {
 			t.Error(got)
 		}
 		for _, m := range f.said("tools/call") {
-			if gjson.Get(m, "params.name").String() == "get_schema" && !strings.Contains(m, modernKey) {
+			if gjson.Get(m, "params.name").String() == "get_schema" && !strings.Contains(m, mcp.MetaVersion) {
 				t.Errorf("the server was asked %s", m)
 			}
 		}

@@ -96,7 +96,7 @@ func (c *headerConn) Send(ctx context.Context, m *upstream.Outgoing) (upstream.S
 	}
 	call := &headerCall{c: c, ctx: ctx, out: *m, from: m.Header, method: gjson.GetBytes(m.Body, "method").String()}
 	if msg.Kind == wire.Request {
-		params := gjson.Parse(view(msg.Params()))
+		params := gjson.Parse(wire.View(msg.Params()))
 		if target := targetOf(msg.Method); target != "" {
 			call.target = params.Get(target).String()
 		}
@@ -105,7 +105,7 @@ func (c *headerConn) Send(ctx context.Context, m *upstream.Outgoing) (upstream.S
 			if err != nil {
 				return nil, err
 			}
-			call.arguments = moved(bytesOf(params.Get("arguments").Raw), m.Body, body)
+			call.arguments = moved(wire.Bytes(params.Get("arguments").Raw), m.Body, body)
 			call.out.Body = body
 		}
 	}
@@ -190,13 +190,13 @@ func (h *headerCall) Next() (sse.Event, error) {
 // isMismatch reports whether the server has found the headers wrong.
 func (h *headerCall) isMismatch(e sse.Event, err error) bool {
 	if err != nil {
-		if e, err = refusedAs(err, []byte("0")); err != nil {
+		if e, err = server.RefusalOf(err, []byte("0")); err != nil {
 			return false
 		}
 	}
 	var m wire.Message
 	return m.Scan(e.Data, nil) == nil && m.Kind == wire.Error &&
-		gjson.Get(view(m.Error()), "code").Int() == int64(mcp.HeaderMismatch.Code())
+		gjson.Get(wire.View(m.Error()), "code").Int() == int64(mcp.HeaderMismatch.Code())
 }
 
 func (h *headerCall) stream() upstream.Stream {

@@ -60,8 +60,7 @@
 // # Which server it is, and how it starts
 //
 // origin.go opens connections. upstreamera.go finds out which era the server is of, with
-// erafallback.go for processes; erachange.go notices when that changes. quirks.go lists what
-// published clients and servers do beside the specification. restart.go starts a process (or
+// erafallback.go for processes; erachange.go notices when that changes. restart.go starts a process (or
 // an HTTP+SSE session) again, remote.go a Streamable HTTP session. One process for all
 // sessions: sharedprocess.go and sharedconn.go, or sharedmodern.go and idremapper.go if it is
 // modern. processlimit.go bounds the number of processes.
@@ -88,9 +87,9 @@
 //
 // # Limits, failures and logins
 //
-// silencelimits.go says how long the server may be silent. failing.go and failurecauses.go log
-// failures; package clienterror makes the JSON-RPC error and the HTTP status. tally.go counts
-// calls of modern clients. oauthclients.go and unauthorized.go are for logins. Packages quota
+// silencelimits.go says how long the server may be silent. Package report logs and counts what
+// fails; package clienterror makes the JSON-RPC error and the HTTP status. tally.go counts
+// calls of modern clients. oauthclients.go is for logins. Packages quota
 // and principal say how much a client may have, and which client it is; package trace has the
 // trace of a request and its timing.
 package proxy

@@ -69,7 +69,7 @@ func doubtful(modern bool, err error) bool {
 	isError := m.Scan(bytes.Clone(body), nil) == nil && m.Kind == wire.Error
 	rpc := 0
 	if isError {
-		rpc = int(gjson.Get(view(m.Error()), "code").Int())
+		rpc = int(gjson.Get(wire.View(m.Error()), "code").Int())
 	}
 	switch rpc {
 	case mcp.CodeUnsupportedVersion:
@@ -77,9 +77,9 @@ func doubtful(modern bool, err error) bool {
 	case mcp.HeaderMismatch.Code(), mcp.CapabilityMissing.Code():
 		return !modern
 	case mcp.CodeMethodNotFound, mcp.CodeInvalidParams:
-		return !modern && bytes.Contains(body, []byte(modernPrefix))
+		return !modern && bytes.Contains(body, []byte(mcp.MetaPrefix))
 	}
-	return modern || bytes.Contains(body, []byte(modernPrefix)) || bytes.Contains(body, []byte(translate.Modern()))
+	return modern || bytes.Contains(body, []byte(mcp.MetaPrefix)) || bytes.Contains(body, []byte(translate.Modern()))
 }
 
 // orOtherEra is err, with which a handshake has ended, or that the server has none

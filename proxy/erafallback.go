@@ -9,6 +9,7 @@ import (
 	"github.com/tidwall/gjson"
 
 	"github.com/dragoman-proxy/dragoman/proxy/mcp"
+	"github.com/dragoman-proxy/dragoman/proxy/server"
 	"github.com/dragoman-proxy/dragoman/proxy/upstream"
 	"github.com/dragoman-proxy/dragoman/translate"
 	"github.com/dragoman-proxy/dragoman/translate/wire"
@@ -45,7 +46,7 @@ func (p *eraCache) askProcess(ctx context.Context, b *upstream.Begun) (r eraAnsw
 	}
 	// The other answer is on its way; who is ended before it is written may complain.
 	other := id
-	if r.begun = isAbout(r.m, id); r.begun {
+	if r.begun = server.IsAbout(r.m, id); r.begun {
 		other = h.id
 	}
 	ctx, cancel = context.WithTimeout(ctx, eraBreath)
@@ -85,7 +86,7 @@ func concludeBegun(m *wire.Message) (*serverEra, error) {
 	switch {
 	case !looksModern(m, nil):
 		return &serverEra{shakes: true}, nil
-	case m.Kind == wire.Error && gjson.Get(view(m.Error()), "data.supported").IsArray():
+	case m.Kind == wire.Error && gjson.Get(wire.View(m.Error()), "data.supported").IsArray():
 		return conclude(m, 0)
 	}
 	return &serverEra{revision: translate.Lookup(translate.Modern())}, nil

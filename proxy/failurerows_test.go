@@ -2,6 +2,7 @@ package proxy
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"crypto/ecdsa"
 	"crypto/elliptic"
@@ -149,7 +150,7 @@ func (r failureRow) walk(t *testing.T) {
 	if advice != r.cause.Advice() || !strings.Contains(said, r.says) {
 		t.Errorf("%v, want an error with %q", is, r.says)
 	}
-	if r.logged == "request failed" && is["method"] != orElse(r.method, "initialize") && r.method != "-" {
+	if r.logged == "request failed" && is["method"] != cmp.Or(r.method, "initialize") && r.method != "-" {
 		t.Errorf("method %v", is["method"])
 	}
 	if text := fmt.Sprint(is, p.messages); strings.Contains(text, "c4n4ry") {

@@ -148,7 +148,7 @@ func (x *exchange) isTight(page []byte) bool {
 	c := &x.s.catalogue
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	n := c.instructions + compactLen(gjson.Get(view(page), "result.tools").Raw)
+	n := c.instructions + compactLen(gjson.Get(wire.View(page), "result.tools").Raw)
 	if !c.whole {
 		n += c.bytes
 	}
@@ -192,7 +192,7 @@ func (x *exchange) weigh(page []byte) {
 	if c.whole {
 		return
 	}
-	result := gjson.Get(view(page), "result")
+	result := gjson.Get(wire.View(page), "result")
 	c.bytes += compactLen(result.Get("tools").Raw)
 	if result.Get("nextCursor").String() != "" {
 		c.bytes-- // two arrays' brackets become a comma

@@ -17,7 +17,7 @@ func (x *exchange) gate(m *wire.Message) (refusal []byte) {
 	if len(gates) == 0 || m.Method != wire.ToolsCall || x.ownCall != nil {
 		return nil
 	}
-	tool, arguments := gjson.Get(view(m.Params()), "name").Str, wire.Member(m.Params(), "arguments")
+	tool, arguments := gjson.Get(wire.View(m.Params()), "name").Str, wire.Member(m.Params(), "arguments")
 	ask := func(ctx context.Context, params string) ([]byte, error) {
 		return x.askServer(ctx, wire.ToolsCall, params)
 	}

@@ -21,7 +21,7 @@ import (
 	"github.com/dragoman-proxy/dragoman/proxy/processes"
 	"github.com/dragoman-proxy/dragoman/proxy/report"
 	"github.com/dragoman-proxy/dragoman/proxy/sealed"
-	"github.com/dragoman-proxy/dragoman/proxy/sse"
+	"github.com/dragoman-proxy/dragoman/proxy/server"
 	"github.com/dragoman-proxy/dragoman/proxy/trace"
 	"github.com/dragoman-proxy/dragoman/proxy/upstream"
 	"github.com/dragoman-proxy/dragoman/translate"
@@ -204,7 +204,7 @@ func (h *handshake) read(raw []byte) error {
 		return err
 	}
 	h.id = bytes.Clone(m.ID())
-	params := view(m.Params())
+	params := wire.View(m.Params())
 	if params == "" {
 		return mcp.Fail(mcp.InitializeBroken, "").About(h.id)
 	}
@@ -230,7 +230,7 @@ func (h *handshake) ask(ctx context.Context, raw []byte, propose *translate.Revi
 	if err != nil {
 		return nil, err
 	}
-	if gjson.Get(view(body), "params.protocolVersion").String() != propose.Name {
+	if gjson.Get(wire.View(body), "params.protocolVersion").String() != propose.Name {
 		if body, err = sjson.SetBytes(body, "params.protocolVersion", propose.Name); err != nil {
 			return nil, mcp.Fail(mcp.InitializeBroken, "").About(h.id)
 		}
@@ -288,7 +288,7 @@ func versionRefusal(err error) (*wire.Message, error) {
 	if m.Scan(status.Body, nil) != nil || m.Kind != wire.Error {
 		return nil, err
 	}
-	if e := gjson.Parse(view(m.Error())); !e.Get("data.supported").IsArray() && !strings.Contains(e.Raw, modernPrefix) {
+	if e := gjson.Parse(wire.View(m.Error())); !e.Get("data.supported").IsArray() && !strings.Contains(e.Raw, mcp.MetaPrefix) {
 		return nil, err
 	}
 	return m, nil
@@ -311,12 +311,12 @@ func (h *handshake) await(ctx context.Context, st upstream.Stream) (*wire.Messag
 // awaitAny reads until the answer to one of these ids.
 func (h *handshake) awaitAny(ctx context.Context, st upstream.Stream, ids ...[]byte) (*wire.Message, error) {
 	answered := func(m *wire.Message) bool {
-		return slices.ContainsFunc(ids, func(id []byte) bool { return isAbout(m, id) })
+		return slices.ContainsFunc(ids, func(id []byte) bool { return server.IsAbout(m, id) })
 	}
 	var pieces [][]byte
 	var bad error // the last thing that came and was no message
 	for {
-		e, err := nextBefore(ctx, st)
+		e, err := server.NextBefore(ctx, st)
 		if bad != nil && errors.Is(err, io.EOF) {
 			return nil, bad
 		}
@@ -355,28 +355,6 @@ func (h *handshake) awaitAny(ctx context.Context, st upstream.Stream, ids ...[]b
 	}
 }
 
-// isAbout reports whether a response names this id.
-func isAbout(m *wire.Message, id []byte) bool {
-	return bytes.Equal(wire.AppendIDKey(nil, m.ID()), wire.AppendIDKey(nil, id))
-}
-
-// nextBefore is st.Next, given up when ctx ends: the standing stream of a pipe
-// was opened with a longer life.
-func nextBefore(ctx context.Context, st upstream.Stream) (sse.Event, error) {
-	stop := context.AfterFunc(ctx, func() { st.Close() })
-	e, err := st.Next()
-	if !stop() && err != nil {
-		cause := context.Cause(ctx)
-		if m, ok := st.(interface{ Mute() *upstream.MuteError }); ok && errors.Is(cause, context.DeadlineExceeded) {
-			if mute := m.Mute(); mute != nil {
-				return e, mute
-			}
-		}
-		return e, cause
-	}
-	return e, err
-}
-
 func (h *handshake) reply(ctx context.Context, m *wire.Message) {
 	body := mcp.AppendResult(nil, m.ID(), "{}")
 	switch {
@@ -395,12 +373,12 @@ func (h *handshake) reply(ctx context.Context, m *wire.Message) {
 // with a handshake, whose InitializeResult this is.
 func (srv *Server) bridgesTasks(vc, vu *translate.Revision, result []byte) bool {
 	return vc.Modern && vu.Tasks && srv.now().cfg.Contract.Tasks == "bridge" &&
-		gjson.Get(view(result), "capabilities.tasks.requests.tools.call").IsObject()
+		gjson.Get(wire.View(result), "capabilities.tasks.requests.tools.call").IsObject()
 }
 
 // settle makes the session of the server's InitializeResult.
 func (h *handshake) settle(m *wire.Message) (*session, []byte, error) {
-	said := gjson.Get(view(m.Result()), "protocolVersion").String()
+	said := gjson.Get(wire.View(m.Result()), "protocolVersion").String()
 	vu := translate.Lookup(said)
 	if vu == nil || vu.Modern {
 		f := mcp.Fail(mcp.UpstreamVersion, "").About(h.id)
@@ -408,9 +386,9 @@ func (h *handshake) settle(m *wire.Message) (*session, []byte, error) {
 		return nil, nil, f
 	}
 	if vu != h.vc && !h.vc.Modern {
-		h.srv.count(otherRevision)
+		h.srv.report.Quirk(report.OtherRevision)
 	}
-	if gjson.Get(view(m.Result()), "capabilities.logging").Exists() {
+	if gjson.Get(wire.View(m.Result()), "capabilities.logging").Exists() {
 		h.facts |= wire.ServerLogging
 	}
 	if declared(m.Result(), "tools") {
@@ -426,7 +404,7 @@ func (h *handshake) settle(m *wire.Message) (*session, []byte, error) {
 	m.Method, m.Facts = wire.Initialize, s.Facts
 	out, _, err := s.down.Rewrite(nil, m)
 	h.srv.losses.Note(vu, h.vc, wire.Initialize, m.Losses, h.header)
-	if err == nil && gjson.Get(view(out), "result.protocolVersion").String() != h.vc.Name {
+	if err == nil && gjson.Get(wire.View(out), "result.protocolVersion").String() != h.vc.Name {
 		out, err = sjson.SetBytes(out, "result.protocolVersion", h.vc.Name)
 	}
 	if err != nil {
@@ -462,10 +440,10 @@ func (h *handshake) namesHandshake(m *wire.Message) bool {
 // returns the newest one that we speak; nil when it names none. A server that
 // only speaks revisions without a handshake is an error.
 func (h *handshake) rejected(m *wire.Message) (*translate.Revision, error) {
-	e := gjson.Parse(view(m.Error()))
+	e := gjson.Parse(wire.View(m.Error()))
 	names := e.Get("data.supported")
 	if !names.IsArray() {
-		if strings.Contains(e.Raw, modernPrefix) {
+		if strings.Contains(e.Raw, mcp.MetaPrefix) {
 			return nil, mcp.Fail(mcp.UpstreamModern, translate.Modern()).About(h.id)
 		}
 		return nil, nil
@@ -476,7 +454,7 @@ func (h *handshake) rejected(m *wire.Message) (*translate.Revision, error) {
 		r := translate.Lookup(v.String())
 		switch {
 		case r != nil && !r.Modern:
-			if newest == nil || newer(r, newest) {
+			if newest == nil || r.Newer(newest) {
 				newest = r
 			}
 		case len(modern) < 4:

@@ -6,6 +6,7 @@ import (
 	"sync"
 
 	"github.com/dragoman-proxy/dragoman/proxy/mcp"
+	"github.com/dragoman-proxy/dragoman/proxy/report"
 	"github.com/dragoman-proxy/dragoman/proxy/sse"
 	"github.com/dragoman-proxy/dragoman/proxy/upstream"
 	"github.com/dragoman-proxy/dragoman/translate/wire"
@@ -38,7 +39,7 @@ func (srv *Server) toolsChanged(s *session) bool {
 func (srv *Server) listen(ctx context.Context, s *session, o upstream.ListenOptions) (upstream.Stream, error) {
 	st, err := s.stand(ctx, o)
 	if errors.Is(err, upstream.ErrNoStream) && !s.ServerRevision.Modern {
-		srv.count(noStanding)
+		srv.report.Quirk(report.NoStanding)
 	}
 	if srv.now().own == nil || s.told.Load() == nil {
 		return st, err

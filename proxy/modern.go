@@ -18,6 +18,7 @@ import (
 	"github.com/dragoman-proxy/dragoman/proxy/mcpheader"
 	"github.com/dragoman-proxy/dragoman/proxy/quota"
 	"github.com/dragoman-proxy/dragoman/proxy/report"
+	"github.com/dragoman-proxy/dragoman/proxy/results"
 	"github.com/dragoman-proxy/dragoman/proxy/upstream"
 	"github.com/dragoman-proxy/dragoman/translate"
 	"github.com/dragoman-proxy/dragoman/translate/wire"
@@ -59,30 +60,17 @@ type modernRequest struct {
 	counts    *tally            // of the call; nil where it does not count
 }
 
-// The reserved members of _meta that a request has.
-const (
-	metaClient       = modernPrefix + "clientInfo"
-	metaCapabilities = modernPrefix + "clientCapabilities"
-	metaLevel        = modernPrefix + "logLevel"
-)
-
-// Those of results, and of what a subscription brings.
-const (
-	metaServer       = modernPrefix + "serverInfo"
-	metaSubscription = modernPrefix + "subscriptionId"
-)
-
 // lookModern takes a scanned request apart. What it returns points into m, and says
 // nothing of what the client can do beside what it has declared. header is what names
 // the revision over HTTP, "" where there are no headers. The error is what the client
 // is to be told of its _meta.
 func lookModern(m *wire.Message, header string) (*modernRequest, error) {
-	q, err := readMeta(view(m.Params()), targetOf(m.Method), header)
+	q, err := readMeta(wire.View(m.Params()), targetOf(m.Method), header)
 	if err != nil {
 		return nil, clienterror.Of(err).About(m.ID())
 	}
 	q.raw, q.id = m.Raw, m.ID()
-	q.method, q.name = m.Method, view(m.MethodName())
+	q.method, q.name = m.Method, wire.View(m.MethodName())
 	return q, nil
 }
 
@@ -140,48 +128,48 @@ func readMeta(params, target, header string) (*modernRequest, error) {
 	q := &modernRequest{level: mcp.NoLogLevel}
 	version := ""
 	var broken string // the first member that is not what it has to be
-	members(params, func(name string, v gjson.Result) {
+	mcp.Members(params, func(name string, v gjson.Result) {
 		switch name {
 		case "_meta":
-			members(v.Raw, func(name string, v gjson.Result) {
+			mcp.Members(v.Raw, func(name string, v gjson.Result) {
 				good := true // one that is there twice is not: the server may read the other one
 				switch name {
-				case modernKey:
+				case mcp.MetaVersion:
 					good = v.Type == gjson.String && version == ""
 					version = v.String()
-				case metaCapabilities:
+				case mcp.MetaCapabilities:
 					good = v.IsObject() && q.capabilities == nil
-					q.capabilities = bytesOf(v.Raw)
-				case metaClient:
+					q.capabilities = wire.Bytes(v.Raw)
+				case mcp.MetaClient:
 					good = v.IsObject() && q.client == nil
-					q.client = bytesOf(v.Raw)
-				case metaLevel:
+					q.client = wire.Bytes(v.Raw)
+				case mcp.MetaLogLevel:
 					good = q.level == mcp.NoLogLevel
 					q.level = mcp.LogLevelOf(v.String())
 					good = good && q.level != mcp.NoLogLevel
 				case "progressToken":
 					good = (v.Type == gjson.String || v.Type == gjson.Number) && q.token == nil
-					q.token = bytesOf(v.Raw)
+					q.token = wire.Bytes(v.Raw)
 				}
 				if !good && broken == "" {
 					broken = name
 				}
 			})
 		case target:
-			q.target = bytesOf(v.Raw)
+			q.target = wire.Bytes(v.Raw)
 		case "requestState":
-			q.state = bytesOf(v.Raw)
+			q.state = wire.Bytes(v.Raw)
 		case "inputResponses":
-			q.inputs = bytesOf(v.Raw)
+			q.inputs = wire.Bytes(v.Raw)
 		case "arguments":
-			q.arguments = bytesOf(v.Raw)
+			q.arguments = wire.Bytes(v.Raw)
 		}
 	})
 	switch {
 	case version == "" && broken == "":
-		broken = modernKey
+		broken = mcp.MetaVersion
 	case broken == "" && q.capabilities == nil:
-		broken = metaCapabilities
+		broken = mcp.MetaCapabilities
 	}
 	if broken != "" {
 		f := mcp.Fail(mcp.MetaInvalid, "")
@@ -195,18 +183,6 @@ func readMeta(params, target, header string) (*modernRequest, error) {
 		return nil, unsupported(version)
 	}
 	return q, nil
-}
-
-// members calls do for each member of an object, with its name unescaped.
-func members(object string, do func(name string, v gjson.Result)) {
-	v := gjson.Parse(object)
-	if !v.IsObject() {
-		return
-	}
-	v.ForEach(func(key, v gjson.Result) bool {
-		do(key.String(), v)
-		return true
-	})
 }
 
 // unsupported is the answer to a revision without a handshake that we do not
@@ -280,22 +256,7 @@ func (q *modernRequest) canBeAsked() bool {
 // digest stands for what a retry must have in common with its request: all but
 // what the answers to the server's questions add.
 func (q *modernRequest) digest() [sha256.Size]byte {
-	return digestOf(q.name, gjson.GetBytes(q.raw, "params").Raw)
-}
-
-// digestOf stands for what a method is asked to do by these params.
-func digestOf(method, params string) [sha256.Size]byte {
-	h := sha256.New()
-	h.Write([]byte(method))
-	members(params, func(name string, v gjson.Result) {
-		switch name {
-		case "_meta", "inputResponses", "requestState":
-			return
-		}
-		fmt.Fprintf(h, "\x00%q", name)
-		h.Write(wire.AppendCompactQuoted(nil, []byte(v.Raw)))
-	})
-	return [sha256.Size]byte(h.Sum(nil))
+	return results.Digest(q.name, gjson.GetBytes(q.raw, "params").Raw)
 }
 
 // headers notes the headers that say what the message is. Those of the session, which
@@ -347,7 +308,7 @@ func (q *modernRequest) checkHeaders(header func(name string) string) error {
 	what = "params." + what
 	value := header("Mcp-Name")
 	if target := gjson.ParseBytes(q.target); target.Type == gjson.String {
-		ok, plain := isName(value, target.String())
+		ok, plain := mcpheader.IsName(value, target.String())
 		q.plainName = plain
 		if !ok {
 			return mcpheader.Mismatch("Mcp-Name", what)

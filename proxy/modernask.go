@@ -30,19 +30,19 @@ func (b *bridgedCall) questions(result gjson.Result) error {
 	switch b.method {
 	case wire.ToolsCall, wire.PromptsGet, wire.ResourcesRead:
 	default:
-		return mcp.Saying(internalCode, "the server asks for input, which "+b.method.String()+" does not have")
+		return mcp.Saying(mcp.CodeInternal, "the server asks for input, which "+b.method.String()+" does not have")
 	}
 	if b.rounds++; b.rounds > maxRounds {
-		return mcp.Saying(internalCode, fmt.Sprintf("the server asked for input more than %d times", maxRounds))
+		return mcp.Saying(mcp.CodeInternal, fmt.Sprintf("the server asked for input more than %d times", maxRounds))
 	}
 	b.state = strings.Clone(result.Get("requestState").Raw)
 	inputs := result.Get("inputRequests")
 	list := inputs.Map()
 	switch {
 	case len(list) > maxQuestions:
-		return mcp.Saying(internalCode, "the server asks too much at once")
+		return mcp.Saying(mcp.CodeInternal, "the server asks too much at once")
 	case len(list) == 0 && b.state == "":
-		return mcp.Saying(internalCode, "the server asks for input and does not say which")
+		return mcp.Saying(mcp.CodeInternal, "the server asks for input and does not say which")
 	case len(list) == 0:
 		return b.backOff()
 	}
@@ -76,9 +76,6 @@ func (b *bridgedCall) questions(result gjson.Result) error {
 	b.ready = append(b.ready, bodies...)
 	return nil
 }
-
-// internalCode is JSON-RPC's code for what went wrong here.
-const internalCode = -32603
 
 // phrase makes a request to the client of a question; false when the client has not
 // declared that it can be asked this.
@@ -145,7 +142,7 @@ func newUUID() string {
 // shed waits before the call is sent again to a server that does not take it yet.
 func (b *bridgedCall) backOff() error {
 	if b.sheds++; b.sheds > maxSheds {
-		return mcp.Saying(internalCode, "upstream busy")
+		return mcp.Saying(mcp.CodeInternal, "upstream busy")
 	}
 	if err := server.Sleep(b.ctx, firstShed<<(b.sheds-1)); err != nil {
 		return err
@@ -303,7 +300,7 @@ func (c *modernConn) translateAnswer(h receivedAnswer, m *wire.Message, header [
 			a.answer = []byte(cancelledAnswer)
 			return nil, ""
 		}
-		return nil, a.method.String() + " failed: " + gjson.Get(view(m.Error()), "message").String()
+		return nil, a.method.String() + " failed: " + gjson.Get(wire.View(m.Error()), "message").String()
 	}
 	m.Method, m.Note, m.Facts, m.Stamp = a.method, a.note, c.facts, nil
 	out, v, err := c.up.Rewrite(nil, m)

@@ -16,8 +16,10 @@ import (
 	"github.com/dragoman-proxy/dragoman/proxy/clienterror"
 	"github.com/dragoman-proxy/dragoman/proxy/large"
 	"github.com/dragoman-proxy/dragoman/proxy/mcp"
+	"github.com/dragoman-proxy/dragoman/proxy/mcpheader"
 	"github.com/dragoman-proxy/dragoman/proxy/report"
 	"github.com/dragoman-proxy/dragoman/proxy/requests"
+	"github.com/dragoman-proxy/dragoman/proxy/server"
 	"github.com/dragoman-proxy/dragoman/proxy/sse"
 	"github.com/dragoman-proxy/dragoman/proxy/upstream"
 	"github.com/dragoman-proxy/dragoman/translate/wire"
@@ -109,7 +111,7 @@ func (c *modernConn) call(ctx context.Context, m *upstream.Outgoing, msg *wire.M
 	}
 	b.key = string(wire.AppendIDKey(nil, b.id))
 	b.ctx, b.cancel = context.WithCancelCause(c.life)
-	params := gjson.Parse(view(msg.Params()))
+	params := gjson.Parse(wire.View(msg.Params()))
 	switch b.method {
 	case wire.ToolsCall, wire.PromptsGet:
 		b.target = strings.Clone(params.Get("name").String())
@@ -119,7 +121,7 @@ func (c *modernConn) call(ctx context.Context, m *upstream.Outgoing, msg *wire.M
 		b.target = strings.Clone(params.Get("taskId").String())
 	}
 	b.wish = c.wish(b.method, params)
-	arguments := bytesOf(params.Get("arguments").Raw)
+	arguments := wire.Bytes(params.Get("arguments").Raw)
 	e := c.enquire(msg, b.target, m.Header)
 	msg.Facts = c.facts
 	msg.Stamp = &wire.Stamp{ID: b.sent, ClientInfo: c.client, Capabilities: c.can, LogLevel: c.logLevel(), Task: b.wish}
@@ -153,7 +155,7 @@ func (c *modernConn) call(ctx context.Context, m *upstream.Outgoing, msg *wire.M
 		})
 	}
 	b.stream.Stale = nil
-	if e, as := refusedAs(err, b.sent); err != nil && as == nil {
+	if e, as := server.RefusalOf(err, b.sent); err != nil && as == nil {
 		b.st, err = answerHere(b.ctx, func(context.Context) ([]byte, error) { return e.Data, nil }), nil
 	}
 	if err != nil {
@@ -327,7 +329,7 @@ func (b *bridgedCall) next(again func() error) (sse.Event, error) {
 		e, err := b.st.Next()
 		if err != nil {
 			refusal := err
-			if e, err = refusedAs(err, b.sent); err != nil || !isUnsupported(e.Data) {
+			if e, err = server.RefusalOf(err, b.sent); err != nil || !isUnsupported(e.Data) {
 				if b.c.srv.eraChanged(b.ctx, b.stream.Header, true, refusal) {
 					return sse.Event{}, outlived()
 				}
@@ -367,7 +369,7 @@ func (b *bridgedCall) toClient(raw []byte, again func() error) ([]byte, error) {
 		c.srv.report.Dropped("unknown_id")
 		return nil, nil
 	}
-	if m.Kind == wire.Error && c.web && gjson.Get(view(m.Error()), "code").Int() == int64(mcp.HeaderMismatch.Code()) {
+	if m.Kind == wire.Error && c.web && gjson.Get(wire.View(m.Error()), "code").Int() == int64(mcp.HeaderMismatch.Code()) {
 		refresh := b.method == wire.ToolsCall && !b.refreshed
 		if refresh || b.retitle() {
 			b.refreshed = true
@@ -457,7 +459,7 @@ func (b *bridgedCall) conclude(answer []byte) {
 func (c *modernConn) appendOpened(list, opened [][]byte, header []upstream.Header) [][]byte {
 	for _, id := range opened {
 		var m wire.Message
-		body := mcp.Notification(wire.ElicitationCompleted, `{"elicitationId":`+view(id)+`}`)
+		body := mcp.Notification(wire.ElicitationCompleted, `{"elicitationId":`+wire.View(id)+`}`)
 		if m.Scan(body, c.down.Shape()) == nil {
 			if out := c.passDown(&m, header); out != nil {
 				list = append(list, out)
@@ -471,7 +473,7 @@ func (c *modernConn) appendOpened(list, opened [][]byte, header []upstream.Heade
 // not be told.
 func (b *bridgedCall) fail(text string) {
 	if b.method != wire.ToolsCall {
-		b.conclude(mcp.Saying(internalCode, text).About(b.id).Body())
+		b.conclude(mcp.Saying(mcp.CodeInternal, text).About(b.id).Body())
 		return
 	}
 	result := append([]byte(`{"content":[{"type":"text","text":`), mcp.AppendString(nil, text)...)
@@ -505,7 +507,7 @@ func (b *bridgedCall) send(answers []*ask) error {
 		}
 	}
 	b.st, err = b.c.conn.Send(b.ctx, &o)
-	if e, as := refusedAs(err, b.sent); err != nil && as == nil {
+	if e, as := server.RefusalOf(err, b.sent); err != nil && as == nil {
 		b.st, err = answerHere(b.ctx, func(context.Context) ([]byte, error) { return e.Data, nil }), nil
 	}
 	return err
@@ -516,4 +518,25 @@ func (b *bridgedCall) failed(err error) []byte {
 	at := report.At{Method: b.method.String(), Client: b.c.up.From(), Server: b.c.up.To(), Header: b.from}
 	b.lost.Store(true)
 	return b.c.srv.report.Failed(err, at).WithID(b.id).Body()
+}
+
+// retitle decides how the name of a call is said from now on, where the server has
+// refused it as it was said: in base64, or as plain text. false says that there is
+// only one way.
+func (b *bridgedCall) retitle() bool {
+	if b.retitled || mcpheader.Encode(b.target) == b.target {
+		return false
+	}
+	for i := range len(b.target) {
+		if b.target[i] < 0x20 || b.target[i] == 0x7F {
+			return false
+		}
+	}
+	b.retitled = true
+	b.c.mu.Lock()
+	defer b.c.mu.Unlock()
+	if b.c.rawNames = !b.c.rawNames; b.c.rawNames {
+		b.c.srv.report.Quirk(report.RawNameWanted)
+	}
+	return true
 }

@@ -99,7 +99,7 @@ func (c *modernConn) enquire(msg *wire.Message, uri string, header []upstream.He
 		return nil
 	}
 	return c.srv.results.Enquire(results.Lookup{
-		Method: msg.Method, Digest: digestOf(string(msg.MethodName()), view(msg.Params())), URI: uri,
+		Method: msg.Method, Digest: results.Digest(string(msg.MethodName()), wire.View(msg.Params())), URI: uri,
 		Header: header, Variant: c.can, Realm: c.realm, TTL: results.AsSaid,
 	})
 }
@@ -113,7 +113,7 @@ func (c *modernConn) asItself() (up, down *translate.Translator) {
 // resumeModern takes up a session that began in another process, of which its
 // id says what its client can do.
 func (srv *Server) resumeModern(t sealed.Session) *modernConn {
-	c := srv.newModernConn(srv.now().origin.resume("", versionHeader(t.ServerRevision)), t.ClientRevision, t.Facts)
+	c := srv.newModernConn(srv.now().origin.resume("", t.ServerRevision.HeaderName()), t.ClientRevision, t.Facts)
 	if t.ClientInfo != "" {
 		c.client = []byte(t.ClientInfo)
 	}
@@ -143,7 +143,7 @@ func (c *modernConn) Send(ctx context.Context, m *upstream.Outgoing) (upstream.S
 		c.receiveAnswer(&msg, m.Header)
 		return nil, nil
 	case msg.Kind == wire.Notification && msg.Method == wire.Cancelled:
-		c.cancel(wire.AppendIDKey(nil, []byte(gjson.Get(view(msg.Params()), "requestId").Raw)))
+		c.cancel(wire.AppendIDKey(nil, []byte(gjson.Get(wire.View(msg.Params()), "requestId").Raw)))
 		return nil, nil
 	case msg.Kind == wire.Notification:
 		return nil, nil // what the client has told servers has no place here, and none of it asks for anything
@@ -162,8 +162,8 @@ func (c *modernConn) Send(ctx context.Context, m *upstream.Outgoing) (upstream.S
 // remember does what a server with sessions would have done about msg.
 func (c *modernConn) remember(ctx context.Context, msg *wire.Message, header []upstream.Header) upstream.Stream {
 	id, method := bytes.Clone(msg.ID()), msg.Method
-	level := gjson.Get(view(msg.Params()), "level")
-	uri := gjson.Get(view(msg.Params()), "uri")
+	level := gjson.Get(wire.View(msg.Params()), "level")
+	uri := gjson.Get(wire.View(msg.Params()), "uri")
 	header = append([]upstream.Header(nil), header...)
 	return answerHere(ctx, func(ctx context.Context) ([]byte, error) {
 		var err error
@@ -268,7 +268,7 @@ func (c *modernConn) inquireAs(ctx context.Context, q ownRequest, header []upstr
 	if err != nil {
 		return nil, err
 	}
-	result, err := answerOn(ctx, st, id)
+	result, err := server.Answer(ctx, st, id)
 	if refused, ok := errors.AsType[*mcp.ServerError](err); ok {
 		return nil, refused.Failure()
 	}

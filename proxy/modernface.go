@@ -91,7 +91,7 @@ func (srv *Server) postModern(req *downstream.Request, m *wire.Message, resp *do
 		return unknownMethod(q.name).About(q.id)
 	}
 	if q.plainName {
-		srv.count(rawName)
+		srv.report.Quirk(report.RawName)
 	}
 	if srv.now().shaping != nil {
 		q.maxTokens = hint(req.Header(maxTokensHeader))
@@ -179,7 +179,7 @@ func (srv *Server) discover(ctx context.Context, q *modernRequest, who string, f
 	if len(b.said.instructions) > 0 {
 		out = append(append(out, `,"instructions":`...), b.said.instructions...)
 	}
-	out = append(out, `,"ttlMs":0,"cacheScope":"private","_meta":{"`+modernPrefix+`serverInfo":`...)
+	out = append(out, `,"ttlMs":0,"cacheScope":"private","_meta":{"`+mcp.MetaPrefix+`serverInfo":`...)
 	out = append(append(out, b.said.server...), `}}`...)
 	return mcp.AppendResult(nil, q.id, out), nil
 }

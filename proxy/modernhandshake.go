@@ -10,6 +10,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/dragoman-proxy/dragoman/proxy/mcp"
+	"github.com/dragoman-proxy/dragoman/proxy/report"
 	"github.com/dragoman-proxy/dragoman/proxy/upstream"
 	"github.com/dragoman-proxy/dragoman/translate"
 	"github.com/dragoman-proxy/dragoman/translate/wire"
@@ -38,7 +39,7 @@ func looksModern(m *wire.Message, err error) bool {
 	if m.Kind != wire.Error {
 		return false
 	}
-	switch gjson.Get(view(m.Error()), "code").Int() {
+	switch gjson.Get(wire.View(m.Error()), "code").Int() {
 	case mcp.CodeMethodNotFound, mcp.CodeInvalidParams, -32600, mcp.CodeUnsupportedVersion, -32021, -32020:
 		return true
 	}
@@ -58,7 +59,7 @@ func (h *handshake) bridge(ctx context.Context, raw []byte) (s *session, answer 
 		return nil, nil, false
 	}
 	if named, is := h.conn.(interface{ SetSession(id, version string) }); is {
-		named.SetSession("", versionHeader(modern))
+		named.SetSession("", modern.HeaderName())
 	}
 	if h.standing != nil {
 		h.conn, h.standing = h.srv.lanesTo(h.conn, h.standing), nil
@@ -84,7 +85,7 @@ func (h *handshake) bridge(ctx context.Context, raw []byte) (s *session, answer 
 	if declared(result, "tools") {
 		h.facts |= wire.ServerTools
 	}
-	if c.tasks.bridged && declaresTasks(gjson.GetBytes(result, "capabilities")) {
+	if c.tasks.bridged && mcp.DeclaresTasks(gjson.GetBytes(result, "capabilities")) {
 		h.facts |= wire.ServerTasks
 	}
 	c.facts = h.facts
@@ -154,7 +155,7 @@ func (h *handshake) shakesFor(ctx context.Context) bool {
 	if err != nil || !e.modern() || e.shakes {
 		return true
 	}
-	h.srv.count(idleHandshake)
+	h.srv.report.Quirk(report.IdleHandshake)
 	return false
 }
 
@@ -187,7 +188,7 @@ func appendIntroduction(body, id []byte, revision string, result []byte) []byte 
 	said := gjson.GetManyBytes(result, "capabilities", "instructions")
 	server := noName
 	gjson.GetBytes(result, "_meta").ForEach(func(key, v gjson.Result) bool {
-		if key.String() == metaServer && v.IsObject() {
+		if key.String() == mcp.MetaServer && v.IsObject() {
 			server = v.Raw
 		}
 		return true

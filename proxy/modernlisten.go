@@ -40,7 +40,7 @@ func (c *modernConn) subscribe(ctx context.Context, uri string, header []upstrea
 	case already:
 		return nil
 	case n >= maxWatched:
-		return mcp.Saying(internalCode, "too many subscriptions")
+		return mcp.Saying(mcp.CodeInternal, "too many subscriptions")
 	}
 	life, end := context.WithCancel(c.life)
 	what := append(append([]byte(`"notifications":{"resourceSubscriptions":[`), mcp.AppendString(nil, uri)...), `]}`...)
@@ -110,9 +110,9 @@ func (l *listenRequest) begin() (granted gjson.Result, err error) {
 		return granted, err
 	}
 	for {
-		e, err := nextBefore(ctx, l.st)
+		e, err := server.NextBefore(ctx, l.st)
 		if err != nil {
-			if e, err = refusedAs(err, l.id); err != nil {
+			if e, err = server.RefusalOf(err, l.id); err != nil {
 				return granted, err
 			}
 		}
@@ -124,7 +124,7 @@ func (l *listenRequest) begin() (granted gjson.Result, err error) {
 		case m.Method == wire.SubscriptionsAcknowledged:
 			return gjson.ParseBytes(append([]byte(nil), m.Params()...)), nil
 		case m.Kind == wire.Error:
-			said := gjson.GetMany(view(m.Error()), "code", "message")
+			said := gjson.GetMany(wire.View(m.Error()), "code", "message")
 			return granted, mcp.Saying(int(said[0].Int()), said[1].String())
 		case m.Kind == wire.Result:
 			return granted, io.EOF

@@ -25,13 +25,6 @@ import (
 // https://modelcontextprotocol.io/specification/2025-11-25/basic/utilities/tasks and
 // https://modelcontextprotocol.github.io/ext-tasks/specification/2026-07-28/tasks.html.
 
-// tasksExtension is what servers and clients without a handshake declare that have
-// tasks, and relatedTask the member of _meta that names one.
-const (
-	tasksExtension = modernPrefix + "tasks"
-	relatedTask    = modernPrefix + "related-task"
-)
-
 // Bounds of what a session remembers of tasks.
 const (
 	defaultTTL    = 5 * time.Minute
@@ -53,14 +46,6 @@ type taskMemory struct {
 	watched int
 }
 
-// declaresTasks reports whether capabilities have the extension.
-func declaresTasks(capabilities gjson.Result) (declared bool) {
-	members(capabilities.Get("extensions").Raw, func(name string, v gjson.Result) {
-		declared = declared || name == tasksExtension && v.Type != gjson.Null
-	})
-	return declared
-}
-
 // hasTasks reports whether the client's tasks are the server's.
 func (c *modernConn) hasTasks() bool { return c.tasks.bridged && c.facts.Has(wire.ServerTasks) }
 
@@ -78,7 +63,7 @@ func (c *modernConn) canTasks() []byte {
 	if can == nil {
 		can = []byte("{}")
 	}
-	out, err := sjson.SetRawBytes(can, "extensions."+strings.ReplaceAll(tasksExtension, ".", `\.`), []byte("{}"))
+	out, err := sjson.SetRawBytes(can, "extensions."+strings.ReplaceAll(mcp.TasksExtension, ".", `\.`), []byte("{}"))
 	if err != nil {
 		return can
 	}
@@ -100,7 +85,7 @@ func (c *modernConn) task(ctx context.Context, msg *wire.Message, header []upstr
 			return body, err
 		})
 	}
-	at := gjson.Get(view(msg.Params()), "taskId")
+	at := gjson.Get(wire.View(msg.Params()), "taskId")
 	name := strings.Clone(at.String())
 	done, here := c.srv.finished.find(c, name)
 	switch {
@@ -159,7 +144,7 @@ func (c *modernConn) downResult(id []byte, method wire.Method, result []byte, he
 	out, v, err := c.down.Rewrite(nil, &m)
 	c.srv.losses.Note(c.down.From(), c.down.To(), method, m.Losses, header)
 	if err == nil && v != wire.Forward {
-		err = mcp.Saying(internalCode, "Unsupported result of "+method.String())
+		err = mcp.Saying(mcp.CodeInternal, "Unsupported result of "+method.String())
 	}
 	return out, err
 }
@@ -189,7 +174,7 @@ func (b *bridgedCall) asTask(answer []byte) []byte {
 	at := now.Format(time.RFC3339Nano)
 	t.state = fmt.Appendf(nil, `{"taskId":%q,"status":%q,"createdAt":%q,"lastUpdatedAt":%q,"ttl":%d}`, t.id, status, at, at, ttl.Milliseconds())
 	if !c.srv.finished.keep(c, t) {
-		return mcp.Saying(internalCode, "the result is too large to be kept for a task").About(b.id).Body()
+		return mcp.Saying(mcp.CodeInternal, "the result is too large to be kept for a task").About(b.id).Body()
 	}
 	return mcp.AppendResult(nil, b.id, `{"task":`+string(t.state)+`}`)
 }
@@ -212,7 +197,7 @@ func (t finishedTask) answer(id []byte, method wire.Method) ([]byte, error) {
 
 // ofTask says in the _meta of a member of a message to which task it belongs.
 func ofTask(message []byte, member, task string) ([]byte, error) {
-	return sjson.SetRawBytes(message, member+"._meta."+strings.ReplaceAll(relatedTask, ".", `\.`), append(mcp.AppendString([]byte(`{"taskId":`), task), '}'))
+	return sjson.SetRawBytes(message, member+"._meta."+strings.ReplaceAll(mcp.MetaRelatedTask, ".", `\.`), append(mcp.AppendString([]byte(`{"taskId":`), task), '}'))
 }
 
 // watchTask has the client told how a task goes, if it listens.
@@ -258,7 +243,7 @@ func (c *modernConn) watchTask(task string, ttl gjson.Result, header []upstream.
 			case m.Kind.Response():
 				return
 			}
-			over := isOver(gjson.Get(view(m.Params()), "status").String())
+			over := isOver(gjson.Get(wire.View(m.Params()), "status").String())
 			l.forward(&m)
 			if over {
 				return

@@ -1,6 +1,7 @@
 package proxy
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"io"
@@ -98,7 +99,7 @@ func (w *taskWait) poll() error {
 	w.wait = pollInterval(said.Get("pollIntervalMs"))
 	switch status := said.Get("status").String(); status {
 	case "completed":
-		out, err := c.downResult(w.id, wire.ToolsCall, []byte(orElse(said.Get("result").Raw, "{}")), w.header)
+		out, err := c.downResult(w.id, wire.ToolsCall, []byte(cmp.Or(said.Get("result").Raw, "{}")), w.header)
 		if err == nil && gjson.GetBytes(out, "result").IsObject() {
 			out, err = ofTask(out, "result", w.task)
 		}
@@ -109,11 +110,11 @@ func (w *taskWait) poll() error {
 	case "failed":
 		fault := said.Get("error")
 		if !fault.IsObject() {
-			return mcp.Saying(internalCode, orElse(said.Get("statusMessage").String(), "the task has failed"))
+			return mcp.Saying(mcp.CodeInternal, cmp.Or(said.Get("statusMessage").String(), "the task has failed"))
 		}
 		w.conclude(mcp.AppendErrorAs(nil, w.id, fault.Raw))
 	case "cancelled":
-		return mcp.Saying(internalCode, orElse(said.Get("statusMessage").String(), "the task was cancelled"))
+		return mcp.Saying(mcp.CodeInternal, cmp.Or(said.Get("statusMessage").String(), "the task was cancelled"))
 	case "input_required":
 		return w.ask(said.Get("inputRequests"))
 	}
@@ -132,13 +133,13 @@ func pollInterval(said gjson.Result) time.Duration {
 func (w *taskWait) ask(inputs gjson.Result) error {
 	c := w.c
 	var trouble error
-	members(inputs.Raw, func(name string, q gjson.Result) {
+	mcp.Members(inputs.Raw, func(name string, q gjson.Result) {
 		if trouble != nil || !c.claimAsk(w.task, name) {
 			return
 		}
 		a := &ask{heard: w.heard, name: string(mcp.AppendString(nil, name)), method: wire.MethodOf([]byte(q.Get("method").String()))}
 		if w.asking = append(w.asking, a); len(w.asking) > maxTaskInputs {
-			trouble = mcp.Saying(internalCode, "the server asks too much at once")
+			trouble = mcp.Saying(mcp.CodeInternal, "the server asks too much at once")
 			return
 		}
 		body, able := c.phrase(a, q)

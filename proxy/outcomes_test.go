@@ -1,6 +1,7 @@
 package proxy
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"net/http/httptest"
@@ -175,7 +176,7 @@ func TestACallCountsOnce(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			srv := c.play(t)
-			method := "method=" + orElse(c.method, "tools/call")
+			method := "method=" + cmp.Or(c.method, "tools/call")
 			const family = "dragoman_requests_total"
 			eventually(t, "the count", func() bool {
 				return counted(t, srv.metrics, family, method, "outcome="+string(c.want), "server="+c.server) == 1

@@ -74,7 +74,7 @@ func (x *exchange) claim(m *wire.Message) {
 }
 
 func hasCursor(params []byte) bool {
-	c := gjson.Get(view(params), "cursor")
+	c := gjson.Get(wire.View(params), "cursor")
 	return c.Exists() && c.Type != gjson.Null
 }
 
@@ -101,7 +101,7 @@ func (x *exchange) runHere(now *setup, id []byte, run func(context.Context, *que
 // ownCall is the call that the params of a tools/call ask for.
 func (x *exchange) toolCall(tool string, params []byte) *toolCall {
 	c := &toolCall{Tool: tool, Session: x.s.who(), Caller: x.caller()}
-	if a := gjson.Get(view(params), "arguments"); a.Exists() && a.Type != gjson.Null {
+	if a := gjson.Get(wire.View(params), "arguments"); a.Exists() && a.Type != gjson.Null {
 		c.Arguments = []byte(a.Raw)
 	}
 	for _, h := range x.from {
@@ -129,7 +129,7 @@ func (srv *Server) callOwn(ctx context.Context, own *catalog, id []byte, c *tool
 			answer = mcp.AppendResult(nil, id, `{"content":[{"type":"text","text":"internal error"}],"isError":true}`)
 		}
 	}()
-	return mcp.AppendResult(nil, id, view(own.byName[c.Tool].Call(ctx, c)))
+	return mcp.AppendResult(nil, id, wire.View(own.byName[c.Tool].Call(ctx, c)))
 }
 
 // listAlone puts our tools in the place of a list that the server cannot give

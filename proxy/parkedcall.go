@@ -300,7 +300,7 @@ func (d *parkedCall) askClient() {
 	expires := time.Now().Add(d.srv.now().cfg.Bridge.ParkTimeout)
 	result = append(result, `},"requestState":`...)
 	result = mcp.AppendString(result, d.srv.now().sealer.SealState(d.srv.parkedCalls.instance, d.state(expires)))
-	result = append(result, `,"_meta":{"`+modernPrefix+`serverInfo":`...)
+	result = append(result, `,"_meta":{"`+mcp.MetaPrefix+`serverInfo":`...)
 	result = append(append(result, d.b.said.server...), `}}`...)
 	d.box.Put(outbox.Message{Body: mcp.AppendResult(nil, d.reply.id, result), Last: true, Status: 200})
 	d.box, d.reply = nil, nil
@@ -331,7 +331,7 @@ func (d *parkedCall) askURLs(answer []byte) {
 	list.ForEach(func(_, e gjson.Result) bool {
 		body := []byte(`{"method":"` + wire.ElicitationCreate.String() + `","params":{`)
 		comma := false
-		members(e.Raw, func(name string, v gjson.Result) {
+		mcp.Members(e.Raw, func(name string, v gjson.Result) {
 			if name == "elicitationId" {
 				return
 			}

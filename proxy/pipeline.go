@@ -2,7 +2,6 @@ package proxy
 
 import (
 	"bytes"
-	"slices"
 	"unsafe"
 
 	"github.com/tidwall/gjson"
@@ -18,19 +17,6 @@ import (
 	"github.com/dragoman-proxy/dragoman/translate"
 	"github.com/dragoman-proxy/dragoman/translate/wire"
 )
-
-// What each request of a revision without a handshake carries in its _meta.
-const (
-	modernPrefix = "io.modelcontextprotocol/"
-	modernKey    = modernPrefix + "protocolVersion"
-)
-
-// view is b as a string, without a copy: for looking something up in it while
-// b stays as it is.
-func view(b []byte) string { return unsafe.String(unsafe.SliceData(b), len(b)) }
-
-// bytesOf is the opposite of view: the bytes must not be written.
-func bytesOf(s string) []byte { return unsafe.Slice(unsafe.StringData(s), len(s)) }
 
 // fromClient scans one message of the client and makes of it what the server
 // shall get. A request is entered as x.call. raw may be rewritten in place; out
@@ -104,7 +90,7 @@ func (x *exchange) onward(raw []byte) (out []byte, v wire.Verdict, err error) {
 		case known:
 		case x.s.again.Load():
 			return nil, wire.Drop, nil // it may answer a process that is gone, under an id that the new one uses
-		case x.s.Local && m.Method == wire.ElicitationCreate && newer(x.s.ServerRevision, x.s.ClientRevision):
+		case x.s.Local && m.Method == wire.ElicitationCreate && x.s.ServerRevision.Newer(x.s.ClientRevision):
 			// The server's form may have been put into other words for this
 			// client, and which one is not remembered here.
 			out := mcp.AppendResult(x.buf[:0], m.ID(), `{"action":"cancel"}`)
@@ -409,7 +395,7 @@ func appendCancelled(dst []byte, m *wire.Message, want bool) []byte {
 	if !want {
 		return dst
 	}
-	id := gjson.Get(view(m.Params()), "requestId")
+	id := gjson.Get(wire.View(m.Params()), "requestId")
 	if id.Type != gjson.String && id.Type != gjson.Number {
 		return dst
 	}
@@ -424,22 +410,11 @@ func isModern(m *wire.Message) bool {
 		return false // no look into _meta for nearly all
 	}
 	modern := false
-	gjson.Get(view(params), "_meta").ForEach(func(key, value gjson.Result) bool {
-		if key.String() == modernKey && value.Type == gjson.String {
-			modern = !isHandshake(value.String())
+	gjson.Get(wire.View(params), "_meta").ForEach(func(key, value gjson.Result) bool {
+		if key.String() == mcp.MetaVersion && value.Type == gjson.String {
+			modern = !translate.HasHandshake(value.String())
 		}
 		return !modern
 	})
 	return modern
-}
-
-// newer reports whether a came after b.
-func newer(a, b *translate.Revision) bool {
-	all := translate.Handshake() // newest first
-	return slices.Index(all, a) < slices.Index(all, b)
-}
-
-// isHandshake reports whether name is a revision that begins with initialize.
-func isHandshake(name string) bool {
-	return slices.ContainsFunc(translate.Handshake(), func(r *translate.Revision) bool { return r.Name == name })
 }

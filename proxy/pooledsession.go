@@ -1,6 +1,7 @@
 package proxy
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"io"
@@ -18,6 +19,7 @@ import (
 	"github.com/dragoman-proxy/dragoman/proxy/processes"
 	"github.com/dragoman-proxy/dragoman/proxy/quota"
 	"github.com/dragoman-proxy/dragoman/proxy/report"
+	"github.com/dragoman-proxy/dragoman/proxy/server"
 	"github.com/dragoman-proxy/dragoman/proxy/upstream"
 	"github.com/dragoman-proxy/dragoman/translate"
 	"github.com/dragoman-proxy/dragoman/translate/wire"
@@ -188,19 +190,12 @@ func (p *sessionPool) shakeHands(ctx context.Context, h *handshake, b *pooledSes
 	b.lastID = 1
 	result := gjson.GetBytes(answer, "result")
 	b.said = profile{
-		capabilities: []byte(orElse(result.Get("capabilities").Raw, "{}")),
-		server:       []byte(orElse(result.Get("serverInfo").Raw, `{"name":"unknown-server","version":"0.0.0"}`)),
+		capabilities: []byte(cmp.Or(result.Get("capabilities").Raw, "{}")),
+		server:       []byte(cmp.Or(result.Get("serverInfo").Raw, `{"name":"unknown-server","version":"0.0.0"}`)),
 		instructions: []byte(result.Get("instructions").Raw),
 	}
 	s.catalogue.instructions = len(result.Get("instructions").Str)
 	return s, nil
-}
-
-func orElse(s, other string) string {
-	if s == "" {
-		return other
-	}
-	return s
 }
 
 // represent says initialize in the name of a client that has no such word. The
@@ -304,7 +299,7 @@ func (b *pooledSession) inquire(ctx context.Context, srv *Server, method wire.Me
 		case errors.Is(err, errAsked):
 			b.attribute(srv, x.crossing.takeQuestions(), header)
 		case own.answer != nil:
-			return resultIn(own.answer)
+			return server.ResultIn(own.answer)
 		case ctx.Err() != nil:
 			return nil, context.Cause(ctx)
 		case errors.Is(err, io.EOF):

@@ -95,7 +95,7 @@ func (t *pooledTasks) plan(ctx context.Context, b *pooledSession, q *modernReque
 }
 
 // hasTasks reports whether the client of q has declared the extension.
-func (q *modernRequest) hasTasks() bool { return declaresTasks(gjson.ParseBytes(q.capabilities)) }
+func (q *modernRequest) hasTasks() bool { return mcp.DeclaresTasks(gjson.ParseBytes(q.capabilities)) }
 
 // onlyAsTask reports whether a tool only runs as a task.
 func (b *pooledSession) onlyAsTask(ctx context.Context, srv *Server, tool string, from []upstream.Header) (bool, error) {
@@ -132,10 +132,10 @@ func (s *taskCreation) Next() (sse.Event, error) {
 	if err != nil || m.Scan(e.Data, nil) != nil || m.Kind != wire.Result || string(wire.AppendIDKey(nil, m.ID())) != s.key {
 		return e, err
 	}
-	task := gjson.Get(view(m.Result()), "task")
+	task := gjson.Get(wire.View(m.Result()), "task")
 	if name := task.Get("taskId"); name.Type == gjson.String && !s.of.enter(s.b, strings.Clone(name.String()), task.Get("ttl")) {
 		s.of.refuse(s.b, strings.Clone(name.String()), s.from)
-		e.Data = mcp.AppendError(nil, s.id, internalCode, "the task cannot be told from others, or is one too many", nil)
+		e.Data = mcp.AppendError(nil, s.id, mcp.CodeInternal, "the task cannot be told from others, or is one too many", nil)
 	}
 	return e, nil
 }

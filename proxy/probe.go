@@ -14,6 +14,7 @@ import (
 	"github.com/dragoman-proxy/dragoman/proxy/clienterror"
 	"github.com/dragoman-proxy/dragoman/proxy/config"
 	"github.com/dragoman-proxy/dragoman/proxy/mcp"
+	"github.com/dragoman-proxy/dragoman/proxy/server"
 	"github.com/dragoman-proxy/dragoman/proxy/upstream"
 	"github.com/dragoman-proxy/dragoman/translate"
 	"github.com/dragoman-proxy/dragoman/translate/wire"
@@ -99,7 +100,7 @@ func Tools(ctx context.Context, cfg config.Config, can Capabilities, log *zap.Lo
 	if err := p.ask(ctx, allLists()[:1]); err != nil {
 		return nil, err
 	}
-	l := &ToolList{Instructions: gjson.Get(view(p.said), "result.instructions").String()}
+	l := &ToolList{Instructions: gjson.Get(wire.View(p.said), "result.instructions").String()}
 	for _, tools := range p.lists {
 		for _, item := range tools.items {
 			l.Tools = append(l.Tools, []byte(item))
@@ -161,7 +162,7 @@ func (p *probeClient) beginAs(ctx context.Context, vc *translate.Revision) error
 	case err != nil:
 		return plainly(err)
 	case s == nil:
-		return fmt.Errorf("the server refuses initialize: %s", gjson.Get(view(answer), "error.message").String())
+		return fmt.Errorf("the server refuses initialize: %s", gjson.Get(wire.View(answer), "error.message").String())
 	}
 	p.vu, p.said = s.ServerRevision, bytes.Clone(answer)
 	if _, err := p.h.conn.Send(ctx, &upstream.Outgoing{Body: mcp.Notification(wire.Initialized, ""), Header: p.h.header}); err != nil {
@@ -187,7 +188,7 @@ func (p *probeClient) ask(ctx context.Context, lists []list) error {
 		if l.method == wire.ResourcesTemplatesList {
 			capability = "resources"
 		}
-		if !gjson.Get(view(p.said), "result.capabilities."+capability).Exists() {
+		if !gjson.Get(wire.View(p.said), "result.capabilities."+capability).Exists() {
 			continue
 		}
 		if err := p.all(ctx, &l); err != nil {
@@ -225,7 +226,7 @@ func (p *probeClient) all(ctx context.Context, l *list) error {
 			defer st.Close()
 		}
 		m, err := p.h.await(ctx, st)
-		if e, as := refusedAs(err, p.h.id); err != nil && as == nil {
+		if e, as := server.RefusalOf(err, p.h.id); err != nil && as == nil {
 			m = new(wire.Message)
 			err = m.Scan(e.Data, nil)
 		}
@@ -237,7 +238,7 @@ func (p *probeClient) all(ctx context.Context, l *list) error {
 		case m.Kind == wire.Error && l.method == wire.ResourcesTemplatesList:
 			return nil
 		case m.Kind == wire.Error:
-			return errors.New(gjson.Get(view(m.Error()), "message").String())
+			return errors.New(gjson.Get(wire.View(m.Error()), "message").String())
 		}
 		result := gjson.Parse(string(m.Result()))
 		for _, item := range result.Get(l.name).Array() {

@@ -125,7 +125,7 @@ func (p *probeClient) discover(ctx context.Context) error {
 	case err != nil:
 		return plainly(err)
 	case m.Kind == wire.Error:
-		return fmt.Errorf("%s: %s", wire.ServerDiscover, gjson.Get(view(m.Error()), "message").String())
+		return fmt.Errorf("%s: %s", wire.ServerDiscover, gjson.Get(wire.View(m.Error()), "message").String())
 	}
 	p.said = appendIntroduction(nil, p.h.id, p.vu.Name, m.Result())
 	return nil
@@ -144,7 +144,7 @@ func (c *modernProbeConn) Send(ctx context.Context, m *upstream.Outgoing) (upstr
 	o := *m
 	var err error
 	meta := fmt.Appendf(nil, `{%q:%q,%q:{"name":"dragoman-probe","version":"1"},%q:%s}`,
-		modernKey, translate.Modern(), metaClient, metaCapabilities, c.capabilities)
+		mcp.MetaVersion, translate.Modern(), mcp.MetaClient, mcp.MetaCapabilities, c.capabilities)
 	if o.Body, err = sjson.SetRawBytes(slices.Clone(m.Body), "params._meta", meta); err != nil {
 		return nil, err
 	}
@@ -227,7 +227,7 @@ func (p *probeClient) client(vc *translate.Revision) (ClientReport, error) {
 		c.Way = "bridged"
 	}
 	facts := p.h.facts
-	if p.srv.bridgesTasks(vc, p.vu, []byte(gjson.Get(view(p.said), "result").Raw)) {
+	if p.srv.bridgesTasks(vc, p.vu, []byte(gjson.Get(wire.View(p.said), "result").Raw)) {
 		facts |= wire.ServerTasks
 	}
 	out, losses, err := carry(t, facts, wire.Initialize, bytes.Clone(p.said))
@@ -249,7 +249,7 @@ func (p *probeClient) client(vc *translate.Revision) (ClientReport, error) {
 			case err != nil:
 				c.miss(l.name, name, err.Error())
 				continue
-			case gjson.Get(view(out), "result."+l.name+".#").Int() == 0:
+			case gjson.Get(wire.View(out), "result."+l.name+".#").Int() == 0:
 				c.miss(l.name, name, "")
 			}
 			c.note(l.name, name, losses)
@@ -294,7 +294,7 @@ func features(initialized []byte) []string {
 // lostCapabilities are those of the server that its clients are not offered. Tasks are a capability in revisions with a
 // handshake and an extension in those without, and count as offered in either form.
 func lostCapabilities(said, offered []string) (list []string) {
-	const tasks = "extensions." + tasksExtension
+	const tasks = "extensions." + mcp.TasksExtension
 	others := slices.ContainsFunc(said, func(name string) bool { return strings.HasPrefix(name, "extensions.") && name != tasks })
 	for _, name := range said {
 		switch {

@@ -132,9 +132,9 @@ func (p *proposals) goOn(m *wire.Message, err error) bool {
 
 // accepted notes that the server has answered the last proposal with this result.
 func (p *proposals) accepted(m *wire.Message) {
-	server := gjson.Get(view(m.Result()), "serverInfo").Raw
+	server := gjson.Get(wire.View(m.Result()), "serverInfo").Raw
 	switch latest := translate.Latest(); {
-	case p.denied, p.known != nil && p.now != latest && p.known.server == server && newer(p.now, p.known.accepted):
+	case p.denied, p.known != nil && p.now != latest && p.known.server == server && p.now.Newer(p.known.accepted):
 		p.of.set(p.whose, &fallback{p.now, strings.Clone(server)})
 	case p.known != nil && (p.now == latest || p.known.server != server):
 		p.of.set(p.whose, nil) // it has changed: the next session proposes the newest one

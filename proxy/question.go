@@ -93,7 +93,7 @@ func (q *question) elicit(ctx context.Context, params []byte) (agreed bool, err 
 
 // progressToken is the one that the params of a request give, a clone; nil for none.
 func progressToken(params []byte) []byte {
-	t := gjson.Get(view(params), "_meta.progressToken")
+	t := gjson.Get(wire.View(params), "_meta.progressToken")
 	if t.Type != gjson.String && t.Type != gjson.Number {
 		return nil
 	}

@@ -16,19 +16,20 @@ import (
 	"github.com/dragoman-proxy/dragoman/proxy/config"
 	"github.com/dragoman-proxy/dragoman/proxy/large"
 	"github.com/dragoman-proxy/dragoman/proxy/mcpheader"
+	"github.com/dragoman-proxy/dragoman/proxy/report"
 )
 
 // quirkPeers has a peer with each quirk, and what is right in front of it. They
 // return the proxy that has dealt with it; nil where it is not the proxy that does.
-var quirkPeers = map[quirk]func(t *testing.T) *Server{
-	legacyList: func(t *testing.T) *Server {
+var quirkPeers = map[report.Quirk]func(t *testing.T) *Server{
+	report.LegacyList: func(t *testing.T) *Server {
 		srv := beforeSDK(t, sdkServer("2025-06-18"), false)
 		goodModernList(t, srv)
 		return srv.Server
 	},
-	exitsEarly:  func(t *testing.T) *Server { return beforeEarlyQuestions(t, "exits when asked early").Server },
-	silentEarly: func(t *testing.T) *Server { return beforeEarlyQuestions(t, "is silent when asked early").Server },
-	idleHandshake: func(t *testing.T) *Server {
+	report.ExitsEarly:  func(t *testing.T) *Server { return beforeEarlyQuestions(t, "exits when asked early").Server },
+	report.SilentEarly: func(t *testing.T) *Server { return beforeEarlyQuestions(t, "is silent when asked early").Server },
+	report.IdleHandshake: func(t *testing.T) *Server {
 		s := mcp.NewServer(&mcp.Implementation{Name: "sdk", Version: "1"}, &mcp.ServerOptions{SupportedProtocolVersions: []string{modernOnly}})
 		helloTool(s)
 		srv := beforeSDK(t, s, true)
@@ -44,7 +45,7 @@ var quirkPeers = map[quirk]func(t *testing.T) *Server{
 		}
 		return srv.Server
 	},
-	noStanding: func(t *testing.T) *Server {
+	report.NoStanding: func(t *testing.T) *Server {
 		f := legacyServer(`{"tools":{"listChanged":true}}`, nil)
 		f.noGet = true
 		srv := front(t, f)
@@ -57,7 +58,7 @@ var quirkPeers = map[quirk]func(t *testing.T) *Server{
 		}
 		return srv.Server
 	},
-	otherRevision: func(t *testing.T) *Server {
+	report.OtherRevision: func(t *testing.T) *Server {
 		srv := front(t, newFake(initializing("2024-11-05", nil)))
 		for _, vc := range []string{"2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25"} {
 			if r := srv.post("", initialize(vc, `{}`)); gjson.Get(r.body, "result.protocolVersion").String() != vc {
@@ -66,7 +67,7 @@ var quirkPeers = map[quirk]func(t *testing.T) *Server{
 		}
 		return srv.Server
 	},
-	rawName: func(t *testing.T) *Server {
+	report.RawName: func(t *testing.T) *Server {
 		srv := front(t, legacyServer(`{"tools":{}}`, func(id, _, _ string) ([]string, error) { return one(result(id, `"content":[]`)) }))
 		call := modernRequestOf("7", "tools/call", meta(`{}`)+`,"name":"größe","arguments":{}`)
 		for value, status := range map[string]int{"größe": 200, "gr\xf6\xdfe": 200, mcpheader.Encode("größe"): 200, "grösse": 400, "gr\xf6\xdfer": 400, "=?base64?!?=": 400} {
@@ -79,7 +80,7 @@ var quirkPeers = map[quirk]func(t *testing.T) *Server{
 		}
 		return srv.Server
 	},
-	rawNameWanted: func(t *testing.T) *Server {
+	report.RawNameWanted: func(t *testing.T) *Server {
 		s := mcp.NewServer(&mcp.Implementation{Name: "sdk", Version: "1"}, nil)
 		s.AddPrompt(&mcp.Prompt{Name: "größe"}, func(context.Context, *mcp.GetPromptRequest) (*mcp.GetPromptResult, error) {
 			return &mcp.GetPromptResult{Description: "found"}, nil
@@ -94,7 +95,7 @@ var quirkPeers = map[quirk]func(t *testing.T) *Server{
 		}
 		return srv.Server
 	},
-	bareQuestion: func(t *testing.T) *Server {
+	report.BareQuestion: func(t *testing.T) *Server {
 		f := legacyServer(`{"tools":{}}`, func(id, _, m string) ([]string, error) {
 			if !strings.Contains(m, "tools/call") {
 				return nil, nil
@@ -116,18 +117,18 @@ func TestQuirks(t *testing.T) {
 	if testing.Short() {
 		t.Skip("starts processes")
 	}
-	seen := map[quirk]bool{}
-	for _, q := range quirks {
-		t.Run(string(q.quirk), func(t *testing.T) {
-			if seen[q.quirk] || q.peer == "" || q.versions == "" || q.does == "" || q.we == "" {
+	seen := map[report.Quirk]bool{}
+	for _, q := range report.Quirks {
+		t.Run(string(q.Quirk), func(t *testing.T) {
+			if seen[q.Quirk] || q.Peer == "" || q.Versions == "" || q.Does == "" || q.Response == "" {
 				t.Fatalf("it stands there twice, or not in full: %+v", q)
 			}
-			seen[q.quirk] = true
-			peer := quirkPeers[q.quirk]
+			seen[q.Quirk] = true
+			peer := quirkPeers[q.Quirk]
 			if peer == nil {
 				t.Fatal("there is no peer with it")
 			}
-			if srv := peer(t); srv != nil && counted(t, srv.metrics, "dragoman_quirks_total", "quirk="+string(q.quirk)) == 0 {
+			if srv := peer(t); srv != nil && counted(t, srv.metrics, "dragoman_quirks_total", "quirk="+string(q.Quirk)) == 0 {
 				t.Error("it was not met")
 			}
 		})

@@ -172,7 +172,7 @@ func (c *remoteConn) begin(header []upstream.Header) error {
 	srv, s := c.srv, c.s
 	ctx, cancel := context.WithTimeout(srv.draining, srv.now().cfg.Upstream.HandshakeTimeout)
 	defer cancel()
-	version := versionHeader(s.ServerRevision)
+	version := s.ServerRevision.HeaderName()
 	next, ok := srv.now().origin.resume("", "").(*upstream.HTTPSession)
 	if !ok {
 		return mcp.Fail(mcp.SessionUnknown, "")
@@ -188,7 +188,7 @@ func (c *remoteConn) begin(header []upstream.Header) error {
 		}
 		return err
 	}
-	if m.Kind == wire.Error || gjson.Get(view(m.Result()), "protocolVersion").String() != s.ServerRevision.Name {
+	if m.Kind == wire.Error || gjson.Get(wire.View(m.Result()), "protocolVersion").String() != s.ServerRevision.Name {
 		srv.spawn(func() { srv.endConn(next) })
 		f := mcp.Fail(mcp.SessionUnknown, "the server refuses a new one; initialize again")
 		f.Err = fmt.Errorf("%w: %.300s", clienterror.ErrNoNewSession, m.Raw)
@@ -272,7 +272,7 @@ func (c *remoteConn) resend(ctx context.Context, h *handshake, message []byte, o
 	defer st.Close()
 	m, err := h.awaitAny(ctx, st, []byte(id.Raw))
 	if err == nil && m.Kind == wire.Error {
-		err = errors.New(gjson.Get(view(m.Error()), "message").String())
+		err = errors.New(gjson.Get(wire.View(m.Error()), "message").String())
 	}
 	return err
 }

@@ -458,7 +458,7 @@ func (r *restartingConn) start() (err error) {
 	}
 	if said := r.revisionIn(m); said != r.version {
 		if m.Kind == wire.Error {
-			return fmt.Errorf("%w: %.200s", errRefusedFirst, gjson.Get(view(m.Error()), "message").String())
+			return fmt.Errorf("%w: %.200s", errRefusedFirst, gjson.Get(wire.View(m.Error()), "message").String())
 		}
 		return fmt.Errorf("%w (%.32q, was %s)", errOtherRevision, said, r.version)
 	}
@@ -486,10 +486,10 @@ func (r *restartingConn) start() (err error) {
 
 // revisionIn returns the revision that the response to hello names.
 func (r *restartingConn) revisionIn(m *wire.Message) string {
-	if modern, _, _ := spokenOf(gjson.Get(view(m.Result()), "supportedVersions")); modern != nil && modern.Name == r.version {
+	if modern, _, _ := spokenOf(gjson.Get(wire.View(m.Result()), "supportedVersions")); modern != nil && modern.Name == r.version {
 		return r.version
 	}
-	return gjson.Get(view(m.Result()), "protocolVersion").String()
+	return gjson.Get(wire.View(m.Result()), "protocolVersion").String()
 }
 
 // forUs reports whether a message is the response to a request that start has replayed.

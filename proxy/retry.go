@@ -2,6 +2,7 @@ package proxy
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"slices"
@@ -176,7 +177,7 @@ func (d *parkedCall) parkAgain(r *relay, box *outbox.Outbox, left []pendingQuest
 // match removes the questions that inputs answers, and returns them with the answers. The caller holds d.mu.
 func (d *parkedCall) match(inputs []byte) (answered []pendingQuestion, answers []string) {
 	given := map[string]string{}
-	members(view(inputs), func(name string, v gjson.Result) { given[name] = v.Raw })
+	mcp.Members(wire.View(inputs), func(name string, v gjson.Result) { given[name] = v.Raw })
 	var left []pendingQuestion
 	for _, p := range d.asked {
 		if v, ok := given[p.key]; ok {
@@ -197,7 +198,7 @@ func (d *parkedCall) opened(inputs []byte) (all bool, refused string) {
 	d.setAsked(asked)
 	for n, a := range answers {
 		if gjson.Get(a, "action").String() != "accept" {
-			return false, orElse(gjson.GetBytes(answered[n].body, "params.message").String(), "opening a URL")
+			return false, cmp.Or(gjson.GetBytes(answered[n].body, "params.message").String(), "opening a URL")
 		}
 	}
 	return len(answered) == len(asked), ""

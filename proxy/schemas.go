@@ -48,7 +48,7 @@ func (x *exchange) waits() bool {
 	if m.Kind != wire.Request || m.Method != wire.ToolsCall || x.ownCall != nil {
 		return false
 	}
-	tool := gjson.Get(view(m.Params()), "name").Str
+	tool := gjson.Get(wire.View(m.Params()), "name").Str
 	if slices.ContainsFunc(x.srv.now().gates, func(g gate.Gate) bool { return g.Tool == tool }) {
 		return true
 	}

@@ -202,7 +202,7 @@ func (srv *Server) newSession(h *handshake, vu *translate.Revision) *session {
 		s.pipe = srv.pipes.Add(1)
 	}
 	if c, ok := h.conn.(interface{ SetSession(id, version string) }); ok {
-		c.SetSession(h.named, versionHeader(vu))
+		c.SetSession(h.named, vu.HeaderName())
 	}
 	srv.countHandshake(h.log(), s)
 	return s
@@ -214,7 +214,7 @@ func (srv *Server) resumeSession(t sealed.Session) *session {
 	if t.ServerRevision.Modern {
 		return srv.sessionWith(t, srv.resumeModern(t))
 	}
-	s := srv.sessionWith(t, srv.now().origin.resume(t.Named, versionHeader(t.ServerRevision)))
+	s := srv.sessionWith(t, srv.now().origin.resume(t.Named, t.ServerRevision.HeaderName()))
 	if c, ok := s.conn.(*remoteConn); ok {
 		c.partial = true
 	}
@@ -248,15 +248,6 @@ func (srv *Server) sessionWith(t sealed.Session, conn upstream.Conn) *session {
 		}
 	}
 	return s
-}
-
-// versionHeader returns the MCP-Protocol-Version header of requests to a server, or "" if its revision has
-// none.
-func versionHeader(vu *translate.Revision) string {
-	if !vu.VersionHeader {
-		return ""
-	}
-	return vu.Name
 }
 
 // countHandshake counts a handshake and logs the deprecated revisions in it.

@@ -46,7 +46,7 @@ const maxSelf = 16 << 10
 // get returns the session for q's client. It is in use until release is called. All requests of
 // one client share it, also concurrent ones: stateful servers depend on that.
 func (p *sessionPool) get(ctx context.Context, q *modernRequest, who string, header []upstream.Header) (*pooledSession, error) {
-	for name, said := range map[string][]byte{metaClient: q.client, metaCapabilities: q.capabilities} {
+	for name, said := range map[string][]byte{mcp.MetaClient: q.client, mcp.MetaCapabilities: q.capabilities} {
 		if len(said) > maxSelf {
 			f := mcp.Fail(mcp.MetaInvalid, "")
 			f.Text += ": " + name

@@ -132,7 +132,7 @@ func (x *exchange) want(m *wire.Message) {
 	default:
 		return
 	}
-	params := view(m.Params())
+	params := wire.View(m.Params())
 	w := &wanted{shaping: s, caller: x.caller(), maxTokens: x.maxTokens}
 	if m.Method == wire.ToolsCall {
 		w.tool = strings.Clone(gjson.Get(params, "name").String())

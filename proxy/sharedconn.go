@@ -136,7 +136,7 @@ func (h *sharedProcess) cancel(m *sharedConn, key string, msg *wire.Message) boo
 // enough, since other sessions are still subscribed to the resource: then the process does not get the
 // request.
 func (m *sharedConn) subscribe(msg *wire.Message) (enough bool) {
-	uri := gjson.Get(view(msg.Params()), "uri").String()
+	uri := gjson.Get(wire.View(msg.Params()), "uri").String()
 	h := m.process
 	h.mu.Lock()
 	defer h.mu.Unlock()

@@ -227,9 +227,9 @@ func (h *handshake) introduce(ctx context.Context, v *translate.Revision) (*wire
 // spoken returns the revision that the response to initialize names.
 func spoken(m *wire.Message) (*translate.Revision, error) {
 	if m.Kind == wire.Error {
-		return nil, mcp.Fail(mcp.UpstreamDown, gjson.Get(view(m.Error()), "message").String())
+		return nil, mcp.Fail(mcp.UpstreamDown, gjson.Get(wire.View(m.Error()), "message").String())
 	}
-	said := gjson.Get(view(m.Result()), "protocolVersion").String()
+	said := gjson.Get(wire.View(m.Result()), "protocolVersion").String()
 	vu := translate.Lookup(said)
 	if vu == nil || vu.Modern {
 		f := mcp.Fail(mcp.UpstreamVersion, "")
@@ -344,7 +344,7 @@ func (h *sharedProcess) dispatch(m *wire.Message) {
 	case m.Method == wire.ResourcesUpdated:
 		h.mu.Lock()
 		defer h.mu.Unlock()
-		for each := range h.subscribed[gjson.Get(view(m.Params()), "uri").String()] {
+		for each := range h.subscribed[gjson.Get(wire.View(m.Params()), "uri").String()] {
 			each.enqueue(bytes.Clone(m.Raw), false)
 		}
 	default:

@@ -10,6 +10,7 @@ import (
 	"github.com/tidwall/gjson"
 
 	"github.com/dragoman-proxy/dragoman/proxy/config"
+	"github.com/dragoman-proxy/dragoman/proxy/mcp"
 	"github.com/dragoman-proxy/dragoman/proxy/quota"
 )
 
@@ -201,8 +202,8 @@ func TestWhatAClientSaysOfItselfIsBounded(t *testing.T) {
 	srv := front(t, library())
 	long := strings.Repeat("x", maxSelf)
 	for member, body := range map[string]string{
-		metaClient:       strings.Replace(modernList("1", "tools/list"), `"name":"c"`, `"name":"`+long+`"`, 1),
-		metaCapabilities: modernRequestOf("1", "tools/list", meta(`{"experimental":{"x":"`+long+`"}}`)),
+		mcp.MetaClient:       strings.Replace(modernList("1", "tools/list"), `"name":"c"`, `"name":"`+long+`"`, 1),
+		mcp.MetaCapabilities: modernRequestOf("1", "tools/list", meta(`{"experimental":{"x":"`+long+`"}}`)),
 	} {
 		r := srv.modernly(body)
 		sameJSON(t, r.body, rpcError("1", `"code":-32602,"message":"Missing or invalid _meta field: `+member+`"`))

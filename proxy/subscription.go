@@ -112,7 +112,7 @@ func (l *subscription) cover(uris []string) {
 // acknowledgement returns notifications/subscriptions/acknowledged, which names the notifications
 // that the client will receive.
 func (l *subscription) acknowledgement() []byte {
-	out := []byte(`{"_meta":{"` + modernPrefix + `subscriptionId":`)
+	out := []byte(`{"_meta":{"` + mcp.MetaPrefix + `subscriptionId":`)
 	out = append(append(out, l.q.id...), `},"notifications":{`...)
 	comma := ""
 	for _, n := range listenable {
@@ -164,7 +164,7 @@ func (l *subscription) result() []byte { return listenResult(l.q.id) }
 
 // listenResult returns the response that ends the stream of the subscription with this request id.
 func listenResult(id []byte) []byte {
-	return mcp.AppendResult(nil, id, `{"resultType":"complete","_meta":{"`+metaSubscription+`":`+string(id)+`}}`)
+	return mcp.AppendResult(nil, id, `{"resultType":"complete","_meta":{"`+mcp.MetaSubscription+`":`+string(id)+`}}`)
 }
 
 // finish ends the stream without an error, after the notifications that are still in the box.
@@ -245,7 +245,7 @@ func subscribed(body, id []byte) []byte {
 	if m.Scan(body, metaShape) != nil {
 		return bytes.Clone(body)
 	}
-	mark := append([]byte(`"`+modernPrefix+`subscriptionId":`), id...)
+	mark := append([]byte(`"`+mcp.MetaPrefix+`subscriptionId":`), id...)
 	params := m.Root().Get(wire.Params)
 	switch meta := params.Get(wire.Meta); {
 	case meta.OK() && meta.Kind() == '{':

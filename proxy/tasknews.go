@@ -138,6 +138,6 @@ func (k *pooledTask) statusNotification(ctx context.Context, from []upstream.Hea
 // declared the extension.
 func tasksUndeclared() *mcp.Failure {
 	f := mcp.Fail(mcp.CapabilityMissing, "")
-	f.Data = []byte(`{"requiredCapabilities":{"extensions":{"` + tasksExtension + `":{}}}}`)
+	f.Data = []byte(`{"requiredCapabilities":{"extensions":{"` + mcp.TasksExtension + `":{}}}}`)
 	return f
 }

@@ -87,7 +87,7 @@ func (k *pooledTask) add(list []serverQuestion) {
 // update sends the server the answers to its open questions. Other inputs are ignored.
 func (k *pooledTask) update(inputs []byte, from []upstream.Header) {
 	given := map[string]string{}
-	members(view(inputs), func(name string, v gjson.Result) { given[name] = v.Raw })
+	mcp.Members(wire.View(inputs), func(name string, v gjson.Result) { given[name] = v.Raw })
 	var answered []pendingQuestion
 	k.mu.Lock()
 	k.asked = slices.DeleteFunc(k.asked, func(p pendingQuestion) bool {
@@ -193,11 +193,11 @@ func (t *pooledTasks) route(b *pooledSession, list []serverQuestion) (others []s
 
 // taskOf returns the id of the task that a request of the server names, or "" if it names none.
 func taskOf(params []byte) (task string) {
-	if !bytes.Contains(params, []byte(relatedTask)) {
+	if !bytes.Contains(params, []byte(mcp.MetaRelatedTask)) {
 		return ""
 	}
-	members(gjson.Get(view(params), "_meta").Raw, func(name string, v gjson.Result) {
-		if name == relatedTask {
+	mcp.Members(gjson.Get(wire.View(params), "_meta").Raw, func(name string, v gjson.Result) {
+		if name == mcp.MetaRelatedTask {
 			task = strings.Clone(v.Get("taskId").String())
 		}
 	})

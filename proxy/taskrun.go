@@ -78,7 +78,7 @@ func (t *taskRun) Next() (sse.Event, error) {
 		if m.Scan(e.Data, nil) != nil || !m.Kind.Response() || string(wire.AppendIDKey(nil, m.ID())) != string(wire.AppendIDKey(nil, last)) {
 			return e, nil
 		}
-		created := gjson.Get(view(m.Result()), "task.taskId")
+		created := gjson.Get(wire.View(m.Result()), "task.taskId")
 		if t.task == "" && m.Kind == wire.Result && created.Type == gjson.String {
 			t.born(strings.Clone(created.String()))
 			if err := t.askResult(); err != nil {

@@ -16,6 +16,7 @@ import (
 	"go.uber.org/zap/zapcore"
 
 	"github.com/dragoman-proxy/dragoman/proxy/mcp"
+	"github.com/dragoman-proxy/dragoman/proxy/report"
 	"github.com/dragoman-proxy/dragoman/proxy/upstream"
 	"github.com/dragoman-proxy/dragoman/translate"
 	"github.com/dragoman-proxy/dragoman/translate/wire"
@@ -350,15 +351,15 @@ func (p *eraCache) ask(ctx context.Context, header []upstream.Header) (e *server
 		return nil, nil, err // the process has already had initialize and has not answered it either
 	case r.begun:
 		if e, err = concludeBegun(m); err == nil && m.Kind == wire.Result && e.shakes {
-			p.srv.count(silentEarly)
+			p.srv.report.Quirk(report.SilentEarly)
 		}
 	case err == nil, code < 500 && m != nil:
 		if e, err = conclude(m, code); err == nil && m.Kind == wire.Error && e.handshake != nil {
-			p.srv.count(legacyList)
+			p.srv.report.Quirk(report.LegacyList)
 		}
 	default:
 		if _, exited := errors.AsType[*upstream.ExitError](err); exited {
-			p.srv.count(exitsEarly)
+			p.srv.report.Quirk(report.ExitsEarly)
 		}
 		e, err = &serverEra{shakes: true, unsure: !piped && (code == 0 || code >= 500)}, nil
 	}
@@ -408,7 +409,7 @@ func (p *eraCache) discover(ctx context.Context, b *upstream.Begun, header []ups
 // greetModern makes server/discover, in dragoman's own name, the first request of h.
 func (h *handshake) greetModern() {
 	h.id = []byte(`"dragoman:era"`)
-	h.sent = mcp.Request(h.id, wire.ServerDiscover, fmt.Sprintf(`{"_meta":{%q:%q,%q:%s,%q:{}}}`, modernKey, translate.Modern(), metaClient, mcp.Us, metaCapabilities))
+	h.sent = mcp.Request(h.id, wire.ServerDiscover, fmt.Sprintf(`{"_meta":{%q:%q,%q:%s,%q:{}}}`, mcp.MetaVersion, translate.Modern(), mcp.MetaClient, mcp.Us, mcp.MetaCapabilities))
 }
 
 // ofMessage reports whether a header describes the message that it came with, as Mcp-Method does.
@@ -422,7 +423,7 @@ func ofMessage(h upstream.Header) bool {
 // before initialize with all kinds of errors.
 func conclude(m *wire.Message, code int) (*serverEra, error) {
 	if m.Kind == wire.Result {
-		names := gjson.Get(view(m.Result()), "supportedVersions")
+		names := gjson.Get(wire.View(m.Result()), "supportedVersions")
 		modern, handshake, _ := spokenOf(names)
 		e := &serverEra{revision: modern, shakes: modern == nil || handshake != nil, handshake: handshake}
 		if modern != nil && len(m.Result()) <= maxDiscovered {
@@ -430,7 +431,7 @@ func conclude(m *wire.Message, code int) (*serverEra, error) {
 		}
 		return e, nil
 	}
-	said := gjson.Parse(view(m.Error()))
+	said := gjson.Parse(wire.View(m.Error()))
 	modern, handshake, others := spokenOf(said.Get("data.supported"))
 	switch rpc := said.Get("code").Int(); {
 	case rpc == mcp.CodeUnsupportedVersion && handshake == nil && modern == nil && others != "":
@@ -438,7 +439,7 @@ func conclude(m *wire.Message, code int) (*serverEra, error) {
 	case rpc == mcp.CodeUnsupportedVersion && (handshake != nil || modern != nil):
 		return &serverEra{revision: modern, shakes: handshake != nil, handshake: handshake}, nil
 	case rpc == int64(mcp.HeaderMismatch.Code()), rpc == int64(mcp.CapabilityMissing.Code()),
-		(rpc == mcp.CodeInvalidParams || rpc == mcp.CodeMethodNotFound) && (code == 400 || code == 404) && strings.Contains(said.Raw, modernPrefix):
+		(rpc == mcp.CodeInvalidParams || rpc == mcp.CodeMethodNotFound) && (code == 400 || code == 404) && strings.Contains(said.Raw, mcp.MetaPrefix):
 		return &serverEra{revision: translate.Lookup(translate.Modern())}, nil
 	}
 	return &serverEra{shakes: true}, nil
@@ -458,7 +459,7 @@ func spokenOf(names gjson.Result) (modern, handshake *translate.Revision, others
 		case r == nil:
 		case r.Modern:
 			modern = r
-		case !r.Modern && (handshake == nil || newer(r, handshake)):
+		case !r.Modern && (handshake == nil || r.Newer(handshake)):
 			handshake = r
 		}
 		return true

@@ -11,6 +11,7 @@ import (
 	"github.com/tidwall/gjson"
 
 	"github.com/dragoman-proxy/dragoman/proxy/config"
+	"github.com/dragoman-proxy/dragoman/proxy/mcp"
 	"github.com/dragoman-proxy/dragoman/proxy/upstream"
 )
 
@@ -302,7 +303,7 @@ func TestKnownModernServerIsToldNothingOfHandshakes(t *testing.T) {
 // TestServerThatRefusesWhatFollowsItsHandshake, without having begun a session.
 func TestServerThatRefusesWhatFollowsItsHandshake(t *testing.T) {
 	f := modernServer(false, `"capabilities":{"tools":{}}`, func(id, _, m string) ([]string, error) {
-		if !strings.Contains(m, modernKey) {
+		if !strings.Contains(m, mcp.MetaVersion) {
 			return nil, &upstream.StatusError{Code: 400, Body: []byte("Unsupported protocol version")}
 		}
 		return one(result(id, `"resultType":"complete","tools":[]`))

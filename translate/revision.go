@@ -53,6 +53,18 @@ func init() {
 // String returns the revision's name.
 func (r *Revision) String() string { return r.Name }
 
+// Newer reports whether r came after other.
+func (r *Revision) Newer(other *Revision) bool { return r.order > other.order }
+
+// HeaderName returns the value of the MCP-Protocol-Version header of requests to a server of this revision,
+// or "" if they have none.
+func (r *Revision) HeaderName() string {
+	if !r.VersionHeader {
+		return ""
+	}
+	return r.Name
+}
+
 // Number returns a number for the revision, for places where its name is too long. It is not 0 and never changes.
 func (r *Revision) Number() uint8 { return uint8(r.order) + 1 }
 
@@ -83,6 +95,12 @@ func Handshake() []*Revision {
 		}
 	}
 	return list
+}
+
+// HasHandshake reports whether name is a supported revision that begins with initialize.
+func HasHandshake(name string) bool {
+	r := Lookup(name)
+	return r != nil && !r.Modern
 }
 
 // All returns every supported revision, newest first.

@@ -5,6 +5,7 @@ package mcp
 const (
 	CodeMethodNotFound     = -32601
 	CodeInvalidParams      = -32602
+	CodeInternal           = -32603
 	CodeUnsupportedVersion = -32022
 )
 

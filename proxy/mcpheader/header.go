@@ -8,6 +8,7 @@ import (
 	"encoding/base64"
 	"fmt"
 	"strings"
+	"unicode/utf8"
 
 	"github.com/dragoman-proxy/dragoman/proxy/mcp"
 	"github.com/dragoman-proxy/dragoman/proxy/upstream"
@@ -65,4 +66,20 @@ func Repeated(header []upstream.Header) string {
 		}
 	}
 	return ""
+}
+
+// IsName reports whether the value of Mcp-Name is this name, in the encoded form that the specification
+// requires or as plain text. plain says that it is plain text that should have been encoded.
+func IsName(value, name string) (ok, plain bool) {
+	if text, good := Decode(value); !good || text == name {
+		return good, good && text == value && Encode(name) != value
+	}
+	if utf8.ValidString(value) {
+		return false, false
+	}
+	wide := make([]rune, len(value))
+	for i := range len(value) {
+		wide[i] = rune(value[i])
+	}
+	return string(wide) == name, true
 }

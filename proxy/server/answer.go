@@ -1,0 +1,91 @@
+package server
+
+import (
+	"bytes"
+	"context"
+	"errors"
+
+	"github.com/dragoman-proxy/dragoman/proxy/mcp"
+	"github.com/dragoman-proxy/dragoman/proxy/sse"
+	"github.com/dragoman-proxy/dragoman/proxy/upstream"
+	"github.com/dragoman-proxy/dragoman/translate/wire"
+)
+
+// Answer reads the stream of one of dragoman's own requests until its response, and closes the stream.
+// The result is the caller's. The error is a *mcp.ServerError if the server answered with an error. Other
+// messages on the stream are skipped.
+func Answer(ctx context.Context, st upstream.Stream, id []byte) ([]byte, error) {
+	defer st.Close()
+	var m wire.Message
+	for {
+		e, err := NextBefore(ctx, st)
+		status := err
+		if err != nil {
+			if e, err = RefusalOf(err, id); err != nil {
+				return nil, err
+			}
+		}
+		if len(e.Data) == 0 || m.Scan(e.Data, nil) != nil || !m.Kind.Response() || !IsAbout(&m, id) {
+			continue
+		}
+		result, err := ResultOf(&m)
+		if refused, ok := err.(*mcp.ServerError); ok {
+			refused.Err = status
+		}
+		return result, err
+	}
+}
+
+// ResultOf returns a copy of the result in a response. The error is a *mcp.ServerError.
+func ResultOf(m *wire.Message) ([]byte, error) {
+	if m.Kind == wire.Error {
+		return nil, &mcp.ServerError{Raw: bytes.Clone(m.Error())}
+	}
+	return bytes.Clone(m.Result()), nil
+}
+
+// ResultIn is ResultOf for a response that was not scanned yet.
+func ResultIn(response []byte) ([]byte, error) {
+	var m wire.Message
+	if err := m.Scan(response, nil); err != nil {
+		return nil, err
+	}
+	return ResultOf(&m)
+}
+
+// RefusalOf returns the response to the request with this id if err is an HTTP status with a JSON-RPC error
+// in its body. Otherwise it returns err, also for a status that is about the credential or the number of
+// requests.
+func RefusalOf(err error, id []byte) (sse.Event, error) {
+	status, ok := errors.AsType[*upstream.StatusError](err)
+	if !ok || status.Code < 400 || status.Code > 499 || status.Code == 401 || status.Code == 403 || status.Code == 429 {
+		return sse.Event{}, err
+	}
+	var m wire.Message
+	if m.Scan(status.Body, nil) != nil || m.Kind != wire.Error {
+		return sse.Event{}, err
+	}
+	return sse.Event{Data: mcp.AppendErrorAs(nil, id, m.Error())}, nil
+}
+
+// IsAbout reports whether a response has this id.
+func IsAbout(m *wire.Message, id []byte) bool {
+	return bytes.Equal(wire.AppendIDKey(nil, m.ID()), wire.AppendIDKey(nil, id))
+}
+
+// NextBefore returns the next event of st, or the cause of ctx's end if that comes first; st is closed
+// then.
+func NextBefore(ctx context.Context, st upstream.Stream) (sse.Event, error) {
+	stop := context.AfterFunc(ctx, func() { st.Close() })
+	e, err := st.Next()
+	if !stop() && err != nil {
+		cause := context.Cause(ctx)
+		if m, ok := st.(interface{ Mute() *upstream.MuteError }); ok && errors.Is(cause, context.DeadlineExceeded) {
+			if mute := m.Mute(); mute != nil {
+				return e, mute
+			}
+		}
+		return e, cause
+	}
+	return e, err
+}
