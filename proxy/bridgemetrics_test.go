@@ -4,10 +4,6 @@ import (
 	"testing"
 
 	"github.com/tidwall/gjson"
-	"go.uber.org/zap"
-	"go.uber.org/zap/zaptest/observer"
-
-	"github.com/dragoman-proxy/dragoman/translate"
 )
 
 func TestWhatIsHeldForClientsWithoutASessionShowsInTheMetrics(t *testing.T) {
@@ -39,20 +35,5 @@ func TestWhatIsHeldForClientsWithoutASessionShowsInTheMetrics(t *testing.T) {
 	}
 	if s, c := gauge("dragoman_bridge_sessions"), gauge("dragoman_bridge_parked_calls"); s != 1 || c != 0 {
 		t.Errorf("after: %v sessions, %v calls", s, c)
-	}
-}
-
-// TestWhatTheServerIsIsSaidOnce shows that a thousand credentials do not make a
-// thousand lines.
-func TestWhatTheServerIsIsSaidOnce(t *testing.T) {
-	core, logs := observer.New(zap.InfoLevel)
-	p := &eraCache{}
-	log := zap.New(core)
-	shakes, both := &serverEra{shakes: true}, &serverEra{shakes: true, revision: translate.Lookup(translate.Modern())}
-	for _, e := range []*serverEra{shakes, shakes, both, both, shakes} {
-		log.Log(p.logLevel(e), "server identified", e.fields()...)
-	}
-	if n := logs.Len(); n != 3 {
-		t.Errorf("%d lines: %v", n, logs.All())
 	}
 }

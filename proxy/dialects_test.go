@@ -9,6 +9,7 @@ import (
 	"github.com/tidwall/gjson"
 
 	"github.com/dragoman-proxy/dragoman/proxy/config"
+	"github.com/dragoman-proxy/dragoman/proxy/server"
 	"github.com/dragoman-proxy/dragoman/translate"
 )
 
@@ -139,7 +140,7 @@ func TestSchemaDialectOff(t *testing.T) {
 func TestProbeWarnsOfDraft07(t *testing.T) {
 	for _, setting := range []string{"auto", "off"} {
 		srv := front(t, drafting("2025-11-25", false, false), func(c *config.Config) { c.Contract.SchemaDialect = setting })
-		p := &probeClient{srv: srv.Server, h: &handshake{srv: srv.Server, pipe: true, bridges: true}}
+		p := &probeClient{srv: srv.Server, h: &handshake{srv: srv.Server, pipe: true, bridges: true, Opening: server.Opening{Of: reporting{srv.Server}}}}
 		if err := p.begin(context.Background()); err != nil {
 			t.Fatal(err)
 		}

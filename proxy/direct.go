@@ -11,6 +11,7 @@ import (
 	"github.com/tidwall/gjson"
 	"github.com/tidwall/sjson"
 
+	"github.com/dragoman-proxy/dragoman/proxy/era"
 	"github.com/dragoman-proxy/dragoman/proxy/mcp"
 	"github.com/dragoman-proxy/dragoman/proxy/mcpheader"
 	"github.com/dragoman-proxy/dragoman/proxy/server"
@@ -34,21 +35,21 @@ type directSession struct {
 // directly makes a session for clients without one at a server that has none, either.
 // discovered is its DiscoverResult, nil where it was not asked. The client is on a
 // pipe and has the session for itself if h says so.
-func (h *handshake) directly(ctx context.Context, q *modernRequest, known *serverEra) (s *session, err error) {
+func (h *handshake) directly(ctx context.Context, q *modernRequest, known *era.Era) (s *session, err error) {
 	srv := h.srv
-	if !known.modern() {
+	if !known.Modern() {
 		return nil, mcp.Fail(mcp.UpstreamLegacy, "")
 	}
-	h.vc = known.revision
+	h.vc = known.Revision
 	d := &directSession{meta: metaOf(h.vc, q)}
 	if err := h.reach(ctx, d); err != nil {
 		return nil, err
 	}
-	d.web = h.standing == nil
-	discovered := known.discovered
-	if discovered == nil && srv.now().own != nil || h.standing != nil {
+	d.web = h.Standing == nil
+	discovered := known.Discovered
+	if discovered == nil && srv.now().own != nil || h.Standing != nil {
 		if discovered, err = h.discover(ctx, d); err != nil {
-			srv.spawn(func() { srv.endConn(h.conn) })
+			srv.spawn(func() { srv.endConn(h.Conn) })
 			return nil, err
 		}
 	}
@@ -67,31 +68,31 @@ func (h *handshake) directly(ctx context.Context, q *modernRequest, known *serve
 
 // reach opens the connection.
 func (h *handshake) reach(ctx context.Context, d *directSession) error {
-	b := h.srv.eras.takeSpare(ctx)
+	b := h.srv.eras.TakeSpare(ctx)
 	if b == nil {
 		var err error
 		if b, err = h.srv.now().origin.open(ctx); err != nil {
 			return err
 		}
 	}
-	h.conn, h.standing = b.Conn, b.Standing
-	h.id = []byte(`"dragoman:0"`)
-	h.sent = d.request(h.id, wire.ServerDiscover, "")
+	h.Conn, h.Standing = b.Conn, b.Standing
+	h.ID = []byte(`"dragoman:0"`)
+	h.Sent = d.request(h.ID, wire.ServerDiscover, "")
 	return nil
 }
 
 // discover asks the server who it is. The result is the caller's.
 func (h *handshake) discover(ctx context.Context, d *directSession) ([]byte, error) {
-	st, err := h.conn.Send(ctx, &upstream.Outgoing{Body: h.sent, Request: true, Header: d.headers(h.header, wire.ServerDiscover.String(), "")})
+	st, err := h.Conn.Send(ctx, &upstream.Outgoing{Body: h.Sent, Request: true, Header: d.headers(h.Header, wire.ServerDiscover.String(), "")})
 	if err != nil {
 		return nil, err
 	}
 	if st == nil {
-		st = h.standing
+		st = h.Standing
 	} else {
 		defer st.Close()
 	}
-	m, err := h.await(ctx, st)
+	m, err := h.Await(ctx, st)
 	switch {
 	case err != nil:
 		return nil, err

@@ -10,6 +10,7 @@ import (
 
 	"github.com/dragoman-proxy/dragoman/proxy/clienterror"
 	"github.com/dragoman-proxy/dragoman/proxy/downstream"
+	"github.com/dragoman-proxy/dragoman/proxy/era"
 	"github.com/dragoman-proxy/dragoman/proxy/mcp"
 	"github.com/dragoman-proxy/dragoman/proxy/mcpheader"
 	"github.com/dragoman-proxy/dragoman/proxy/upstream"
@@ -20,11 +21,11 @@ import (
 // The error is that it took too long to say so; any other reason why that cannot be
 // found out is for the road by a session to say.
 func (srv *Server) isDirect(ctx context.Context, from []upstream.Header) (bool, error) {
-	known, err := srv.upstreamEra(ctx, from)
-	if tookTooLong(err) {
+	known, err := srv.eras.Of(ctx, from)
+	if era.TookTooLong(err) {
 		return false, err
 	}
-	return err == nil && known.modern(), nil
+	return err == nil && known.Modern(), nil
 }
 
 // isOurs reports whether q calls a tool of ours. Whatever the server is, that takes

@@ -21,13 +21,13 @@ import (
 // server that needs none, either: a pipe of its own to the same client. In front of a
 // server on a pipe that has a process for itself, and nothing to rename.
 func (p *pipe) openDirect(q *modernRequest) error {
-	known, err := p.srv.upstreamEra(p.ctx, p.from)
+	known, err := p.srv.eras.Of(p.ctx, p.from)
 	if err != nil {
 		return err
 	}
 	ctx, cancel := context.WithTimeout(p.ctx, p.srv.now().cfg.Upstream.HandshakeTimeout)
 	defer cancel()
-	h := &handshake{srv: p.srv, pipe: true, header: p.from}
+	h := &handshake{srv: p.srv, pipe: true, Opening: server.Opening{Of: reporting{p.srv}, Header: p.from}}
 	s, err := h.directly(ctx, q.sender(), known)
 	if err != nil {
 		return err
@@ -42,7 +42,7 @@ func (p *pipe) openDirect(q *modernRequest) error {
 		s.conn = &headerConn{Conn: s.conn, srv: p.srv, s: s}
 	} else {
 		var standing upstream.Stream
-		s.conn, standing = server.Renumber(s.conn, h.standing, p.srv.now().cfg.Limits, keeper{p.srv})
+		s.conn, standing = server.Renumber(s.conn, h.Standing, p.srv.now().cfg.Limits, keeper{p.srv})
 		x := half.exchange()
 		x.attach(standing)
 		half.spawn(func() { half.bring(x) })

@@ -29,8 +29,7 @@
 //
 // # Sessions and exchanges
 //
-// handshake.go answers initialize and makes a session (session.go); proposal.go chooses the
-// revisions to propose to the server. The session's id holds its data, sealed (package sealed),
+// handshake.go answers initialize and makes a session (session.go). The session's id holds its data, sealed (package sealed),
 // so that any replica with the same key can serve it over Streamable HTTP. An exchange
 // (exchange.go) carries each message both ways and owns its buffers; pipeline.go has its steps
 // fromClient and fromServer. batch.go takes arrays of messages apart and joins their
@@ -59,8 +58,8 @@
 //
 // # Which server it is, and how it starts
 //
-// origin.go opens connections. upstreamera.go finds out which era the server is of, with
-// erafallback.go for processes; erachange.go notices when that changes. restart.go starts a process (or
+// origin.go opens connections. Package era finds out whether the server has a handshake, notices
+// when that changes, and chooses the revisions to propose. restart.go starts a process (or
 // an HTTP+SSE session) again, remote.go a Streamable HTTP session. One process for all
 // sessions: sharedprocess.go and sharedconn.go, or sharedmodern.go and idremapper.go if it is
 // modern. processlimit.go bounds the number of processes.

@@ -196,7 +196,7 @@ func TestServerThatHasAHandshakeByNow(t *testing.T) {
 	if err == nil || clienterror.Of(err).Cause != mcp.UpstreamLegacy {
 		t.Errorf("%v", err)
 	}
-	if !srv.eraChanged(t.Context(), nil, true, err) {
+	if !srv.eras.Changed(t.Context(), nil, true, err) {
 		t.Errorf("%v is no reason to go another way", err)
 	}
 }

@@ -12,6 +12,7 @@ import (
 
 	"github.com/dragoman-proxy/dragoman/proxy/clienterror"
 	"github.com/dragoman-proxy/dragoman/proxy/downstream"
+	"github.com/dragoman-proxy/dragoman/proxy/era"
 	"github.com/dragoman-proxy/dragoman/proxy/large"
 	"github.com/dragoman-proxy/dragoman/proxy/mcp"
 	"github.com/dragoman-proxy/dragoman/proxy/metrics"
@@ -505,4 +506,16 @@ func (x *exchange) requestInfo() report.At {
 		at.Client, at.Server, at.Session = x.s.ClientRevision, x.s.ServerRevision, x.s.Named
 	}
 	return at
+}
+
+// outlives returns the error that ends x's session if err says that the server no longer has sessions; else
+// it returns err.
+func (x *exchange) outlives(err error) error {
+	if _, bridged := x.s.conn.(*modernConn); bridged || x.s.piped || x.s.id == "" && x.s.pipe == 0 || !era.Doubtful(false, err) {
+		return err
+	}
+	if x.srv.eras.Changed(x.ctx, x.from, false, err) {
+		return era.Outlived()
+	}
+	return err
 }

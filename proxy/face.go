@@ -391,18 +391,18 @@ func lanesOf(conn upstream.Conn) *lanes {
 // session in the end, and answer then what the server said.
 func (srv *Server) begin(x *exchange, raw []byte) (s *session, answer []byte, early [][]byte, err error) {
 	id := x.msg.ID()
-	h := &handshake{srv: srv, header: x.from, who: x.who, owner: x.owner, runsFor: x.runsFor, bridges: true}
+	h := &handshake{srv: srv, who: x.who, owner: x.owner, runsFor: x.runsFor, bridges: true, Opening: server.Opening{Of: reporting{srv}, Header: x.from}}
 	s, answer, err = h.negotiate(x.ctx, raw)
 	switch {
-	case s == nil && h.conn != nil:
-		srv.spawn(func() { srv.endConn(h.conn) })
+	case s == nil && h.Conn != nil:
+		srv.spawn(func() { srv.endConn(h.Conn) })
 	case s != nil && s.piped:
-		s.conn = srv.openLanes(h.conn, h.standing)
+		s.conn = srv.openLanes(h.Conn, h.Standing)
 	}
 	if err = h.concluded(s, answer, err); err != nil {
 		err = clienterror.Of(err).About(id)
 	}
-	return s, answer, h.early, err
+	return s, answer, h.Early, err
 }
 
 // opening is the answer to initialize behind what the server had to say before

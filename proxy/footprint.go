@@ -93,10 +93,10 @@ func (h *handshake) readTools(ctx context.Context, s *session) ([][]byte, error)
 	if s.catalogue.greeted {
 		return h.tools, nil // by an earlier caller
 	}
-	id := h.id
-	defer func() { h.id = id }()
+	id := h.ID
+	defer func() { h.ID = id }()
 	initialized := mcp.Notification(wire.Initialized, "")
-	if _, err := h.conn.Send(ctx, &upstream.Outgoing{Body: initialized, Header: h.header}); err != nil {
+	if _, err := h.Conn.Send(ctx, &upstream.Outgoing{Body: initialized, Header: h.Header}); err != nil {
 		return nil, err
 	}
 	s.catalogue.greeted = true

@@ -5,8 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
-	"slices"
 	"strings"
 	"time"
 
@@ -15,6 +13,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/dragoman-proxy/dragoman/proxy/clienterror"
+	"github.com/dragoman-proxy/dragoman/proxy/era"
 	"github.com/dragoman-proxy/dragoman/proxy/failures"
 	"github.com/dragoman-proxy/dragoman/proxy/mcp"
 	"github.com/dragoman-proxy/dragoman/proxy/metrics"
@@ -28,30 +27,21 @@ import (
 	"github.com/dragoman-proxy/dragoman/translate/wire"
 )
 
-// maxEarly bounds what a server may say before it answers initialize.
-const maxEarly = 64
-
 // handshake is one client's initialize on its way to a server and back. See
 // https://modelcontextprotocol.io/specification/2025-11-25/basic/lifecycle#initialization.
 type handshake struct {
-	srv      *Server
-	conn     upstream.Conn   // nil until something was said
-	standing upstream.Stream // everything the server says; nil where Send has a stream
-	pipe     bool            // the client is on a pipe
-	alone    bool            // there is no server, only tools of ours
-	bridges  bool            // a server without a handshake will do, too
-	noRoots  bool            // the client is an inquiry of ours: it may be asked for roots, and has none
-	who      string          // the principal, "" where that is not known
-	owner    sealed.Owner
-	runsFor  string // the client that a process is counted for
-	header   []upstream.Header
+	srv *Server
+	server.Opening
+	pipe    bool   // the client is on a pipe
+	alone   bool   // there is no server, only tools of ours
+	bridges bool   // a server without a handshake will do, too
+	who     string // the principal, "" where that is not known
+	owner   sealed.Owner
+	runsFor string // the client that a process is counted for
 
-	id     []byte // of initialize, as it was sent
-	sent   []byte // initialize, as it was sent last
 	vc     *translate.Revision
 	asked  string // the revision the client named
 	facts  wire.Facts
-	early  [][]byte // notifications that came before the answer
 	named  string   // the server's session id
 	answer []byte   // the server's response, raw
 	tools  [][]byte // of the server, where they were read
@@ -98,19 +88,19 @@ func (h *handshake) noticeSilence() (stop func()) {
 // where it has not. A server that is known to have no handshake is not bothered with
 // one.
 func (h *handshake) propose(ctx context.Context, raw []byte, named *translate.Revision) (*session, []byte, error) {
-	if known := h.srv.eras.peek(h.header); h.bridges && known != nil && known.modern() && !known.shakes {
+	if known := h.srv.eras.Peek(h.Header); h.bridges && known != nil && known.Modern() && !known.Handshake {
 		if s, answer, ok := h.bridge(ctx, raw); ok {
 			return h.ready(ctx, s, answer)
 		}
 		h.unbridge()
-		h.srv.eras.drop(h.header, known)
+		h.srv.eras.Drop(h.Header, known)
 	}
-	steps := h.srv.eras.fallbacks.steps(h, named)
+	steps := h.srv.eras.Proposals(h.vc, named, h.Header)
 	for {
-		m, err := h.ask(ctx, raw, steps.next())
-		if steps.first() && looksModern(m, err) && !h.namesHandshake(m) {
+		m, err := h.ask(ctx, raw, steps.Next())
+		if steps.First() && era.LooksModern(m, err) && !h.namesHandshake(m) {
 			if s, answer, ok := h.bridge(ctx, raw); ok {
-				h.srv.eras.note(h.header, &serverEra{revision: s.ServerRevision})
+				h.srv.eras.Note(h.Header, &era.Era{Revision: s.ServerRevision})
 				return h.ready(ctx, s, answer)
 			}
 		}
@@ -123,10 +113,10 @@ func (h *handshake) propose(ctx context.Context, raw []byte, named *translate.Re
 			if s, answer, ok := h.bridge(ctx, raw); ok {
 				return h.ready(ctx, s, answer)
 			}
-			return nil, nil, mcp.Fail(mcp.UpstreamModern, translate.Modern()).About(h.id)
+			return nil, nil, mcp.Fail(mcp.UpstreamModern, translate.Modern()).About(h.ID)
 		}
 		if err == nil && m.Kind == wire.Result {
-			steps.accepted(m)
+			steps.Accepted(m)
 			s, answer, err := h.settle(m)
 			if err != nil {
 				return nil, nil, err
@@ -138,21 +128,21 @@ func (h *handshake) propose(ctx context.Context, raw []byte, named *translate.Re
 			if err != nil {
 				return nil, nil, err
 			}
-			if next != nil && steps.only(next) {
+			if next != nil && steps.Only(next) {
 				continue
 			}
 		}
-		if h.srv.now().origin.shared == nil && steps.goOn(m, err) { // what is shared has its own handshake
+		if h.srv.now().origin.shared == nil && steps.GoOn(m, err) { // what is shared has its own handshake
 			h.unbridge() // a process that has refused one revision may be of no use for another
 			continue
 		}
 		switch {
 		case err == nil:
 			return nil, h.refusal(m), nil
-		case h.srv.now().own != nil && isAway(err):
+		case h.srv.now().own != nil && clienterror.Unreachable(err):
 			return h.goAlone(err)
 		}
-		return nil, nil, clienterror.Of(err).About(h.id)
+		return nil, nil, clienterror.Of(err).About(h.ID)
 	}
 }
 
@@ -165,7 +155,7 @@ func (h *handshake) ready(ctx context.Context, s *session, answer []byte) (*sess
 		answer, err = h.srv.now().own.introduce(answer)
 	}
 	if err != nil {
-		return nil, nil, clienterror.Of(err).About(h.id)
+		return nil, nil, clienterror.Of(err).About(h.ID)
 	}
 	return s, h.hoist(ctx, s, answer), nil
 }
@@ -174,7 +164,7 @@ func (h *handshake) ready(ctx context.Context, s *session, answer []byte) (*sess
 // cannot be reached. It stays so until the client initializes again.
 func (h *handshake) goAlone(err error) (*session, []byte, error) {
 	h.srv.report.FailedAs("server is unavailable: the session has only tools of adapters", err, h.requestInfo())
-	if conn := h.conn; conn != nil {
+	if conn := h.Conn; conn != nil {
 		h.srv.spawn(func() { h.srv.endConn(conn) })
 	}
 	return h.settleAlone()
@@ -182,9 +172,9 @@ func (h *handshake) goAlone(err error) (*session, []byte, error) {
 
 // settleAlone settles without a server.
 func (h *handshake) settleAlone() (*session, []byte, error) {
-	h.alone, h.conn, h.standing, h.named, h.early = true, noUpstream{}, nil, "", nil
+	h.alone, h.Conn, h.Standing, h.named, h.Early = true, noUpstream{}, nil, "", nil
 	m := new(wire.Message)
-	if err := m.Scan(noUpstream{}.answerTo(wire.Initialize, h.id), nil); err != nil {
+	if err := m.Scan(noUpstream{}.answerTo(wire.Initialize, h.ID), nil); err != nil {
 		return nil, nil, err
 	}
 	s, answer, err := h.settle(m)
@@ -195,7 +185,7 @@ func (h *handshake) settleAlone() (*session, []byte, error) {
 }
 
 // log is where lines about the handshake go.
-func (h *handshake) log() *zap.Logger { return h.srv.log.With(trace.Fields(h.header)...) }
+func (h *handshake) log() *zap.Logger { return h.srv.log.With(trace.Fields(h.Header)...) }
 
 // read takes from initialize what the session will need.
 func (h *handshake) read(raw []byte) error {
@@ -203,10 +193,10 @@ func (h *handshake) read(raw []byte) error {
 	if err := m.Scan(raw, nil); err != nil {
 		return err
 	}
-	h.id = bytes.Clone(m.ID())
+	h.ID = bytes.Clone(m.ID())
 	params := wire.View(m.Params())
 	if params == "" {
-		return mcp.Fail(mcp.InitializeBroken, "").About(h.id)
+		return mcp.Fail(mcp.InitializeBroken, "").About(h.ID)
 	}
 	h.asked = strings.Clone(gjson.Get(params, "protocolVersion").String())
 	h.vc = translate.Lookup(h.asked)
@@ -226,25 +216,25 @@ func (h *handshake) ask(ctx context.Context, raw []byte, propose *translate.Revi
 	}
 	m.Facts = h.facts
 	body, _, err := up.Rewrite(nil, &m)
-	h.srv.losses.Note(h.vc, propose, wire.Initialize, m.Losses, h.header)
+	h.srv.losses.Note(h.vc, propose, wire.Initialize, m.Losses, h.Header)
 	if err != nil {
 		return nil, err
 	}
 	if gjson.Get(wire.View(body), "params.protocolVersion").String() != propose.Name {
 		if body, err = sjson.SetBytes(body, "params.protocolVersion", propose.Name); err != nil {
-			return nil, mcp.Fail(mcp.InitializeBroken, "").About(h.id)
+			return nil, mcp.Fail(mcp.InitializeBroken, "").About(h.ID)
 		}
 	}
-	h.sent = body
-	st, err := h.send(ctx, &upstream.Outgoing{Body: body, Request: true, Header: h.header})
+	h.Sent = body
+	st, err := h.send(ctx, &upstream.Outgoing{Body: body, Request: true, Header: h.Header})
 	if err != nil {
 		return versionRefusal(err)
 	}
 	if st == nil {
-		return h.await(ctx, h.standing)
+		return h.Await(ctx, h.Standing)
 	}
 	defer st.Close()
-	answer, err := h.await(ctx, st)
+	answer, err := h.Await(ctx, st)
 	if err != nil {
 		return versionRefusal(err)
 	}
@@ -258,14 +248,14 @@ func (h *handshake) ask(ctx context.Context, raw []byte, propose *translate.Revi
 
 // send sends initialize, at first on a connection that is yet to be opened.
 func (h *handshake) send(ctx context.Context, m *upstream.Outgoing) (upstream.Stream, error) {
-	if h.conn != nil {
-		return h.conn.Send(ctx, m)
+	if h.Conn != nil {
+		return h.Conn.Send(ctx, m)
 	}
 	b, err := h.srv.begun(ctx, m)
 	if err != nil {
 		return nil, err
 	}
-	h.conn, h.standing = b.Conn, b.Standing
+	h.Conn, h.Standing = b.Conn, b.Standing
 	return b.Answer, nil
 }
 
@@ -299,74 +289,7 @@ func (h *handshake) refusal(m *wire.Message) []byte {
 	if id := m.ID(); id != nil && string(id) != "null" {
 		return m.Raw
 	}
-	return mcp.AppendErrorAs(nil, h.id, m.Error())
-}
-
-// await reads until the answer to initialize. The only requests a server may
-// make before it are pings, which we answer.
-func (h *handshake) await(ctx context.Context, st upstream.Stream) (*wire.Message, error) {
-	return h.awaitAny(ctx, st, h.id)
-}
-
-// awaitAny reads until the answer to one of these ids.
-func (h *handshake) awaitAny(ctx context.Context, st upstream.Stream, ids ...[]byte) (*wire.Message, error) {
-	answered := func(m *wire.Message) bool {
-		return slices.ContainsFunc(ids, func(id []byte) bool { return server.IsAbout(m, id) })
-	}
-	var pieces [][]byte
-	var bad error // the last thing that came and was no message
-	for {
-		e, err := server.NextBefore(ctx, st)
-		if bad != nil && errors.Is(err, io.EOF) {
-			return nil, bad
-		}
-		if err != nil {
-			return nil, err
-		}
-		pieces = append(pieces[:0], e.Data)
-		if wire.IsArray(e.Data) {
-			if pieces, err = wire.AppendElements(pieces[:0], e.Data, h.srv.now().cfg.Limits.Batch); err != nil {
-				return nil, err
-			}
-		}
-		for _, piece := range pieces {
-			if len(bytes.TrimSpace(piece)) == 0 {
-				continue // an event that only names its id
-			}
-			m := new(wire.Message)
-			if err := m.Scan(bytes.Clone(piece), nil); err != nil {
-				bad = h.srv.report.Malformed(err, piece, h.header)
-				continue
-			}
-			switch {
-			case m.Kind == wire.Request:
-				h.reply(ctx, m)
-			case m.Kind == wire.Notification:
-				if len(h.early) < maxEarly {
-					h.early = append(h.early, m.Raw)
-				}
-			case m.Kind == wire.Error && m.ID() == nil, m.Kind == wire.Error && string(m.ID()) == "null",
-				answered(m):
-				return m, nil
-			default:
-				h.srv.report.UnknownResponse(true, h.requestInfo(), m)
-			}
-		}
-	}
-}
-
-func (h *handshake) reply(ctx context.Context, m *wire.Message) {
-	body := mcp.AppendResult(nil, m.ID(), "{}")
-	switch {
-	case m.Method == wire.Ping:
-	case m.Method == wire.RootsList && h.noRoots:
-		body = mcp.AppendResult(nil, m.ID(), `{"roots":[]}`)
-	default:
-		body = mcp.AppendError(nil, m.ID(), mcp.NotInitialized.Code(), mcp.NotInitialized.Text(), nil)
-	}
-	if _, err := h.conn.Send(ctx, &upstream.Outgoing{Body: body, Header: h.header}); err != nil {
-		h.log().Debug("answer during initialize", zap.Error(err))
-	}
+	return mcp.AppendErrorAs(nil, h.ID, m.Error())
 }
 
 // bridgesTasks reports whether calls of clients of vc may become tasks at a server of vu
@@ -381,7 +304,7 @@ func (h *handshake) settle(m *wire.Message) (*session, []byte, error) {
 	said := gjson.Get(wire.View(m.Result()), "protocolVersion").String()
 	vu := translate.Lookup(said)
 	if vu == nil || vu.Modern {
-		f := mcp.Fail(mcp.UpstreamVersion, "").About(h.id)
+		f := mcp.Fail(mcp.UpstreamVersion, "").About(h.ID)
 		f.Data = versionData(said)
 		return nil, nil, f
 	}
@@ -403,12 +326,12 @@ func (h *handshake) settle(m *wire.Message) (*session, []byte, error) {
 	}
 	m.Method, m.Facts = wire.Initialize, s.Facts
 	out, _, err := s.down.Rewrite(nil, m)
-	h.srv.losses.Note(vu, h.vc, wire.Initialize, m.Losses, h.header)
+	h.srv.losses.Note(vu, h.vc, wire.Initialize, m.Losses, h.Header)
 	if err == nil && gjson.Get(wire.View(out), "result.protocolVersion").String() != h.vc.Name {
 		out, err = sjson.SetBytes(out, "result.protocolVersion", h.vc.Name)
 	}
 	if err != nil {
-		return nil, nil, clienterror.Of(err).About(h.id)
+		return nil, nil, clienterror.Of(err).About(h.ID)
 	}
 	return s, out, nil
 }
@@ -444,7 +367,7 @@ func (h *handshake) rejected(m *wire.Message) (*translate.Revision, error) {
 	names := e.Get("data.supported")
 	if !names.IsArray() {
 		if strings.Contains(e.Raw, mcp.MetaPrefix) {
-			return nil, mcp.Fail(mcp.UpstreamModern, translate.Modern()).About(h.id)
+			return nil, mcp.Fail(mcp.UpstreamModern, translate.Modern()).About(h.ID)
 		}
 		return nil, nil
 	}
@@ -463,7 +386,7 @@ func (h *handshake) rejected(m *wire.Message) (*translate.Revision, error) {
 		return true
 	})
 	if newest == nil && e.Get("code").Int() == mcp.CodeUnsupportedVersion {
-		return nil, mcp.Fail(mcp.UpstreamModern, strings.Join(modern, ", ")).About(h.id)
+		return nil, mcp.Fail(mcp.UpstreamModern, strings.Join(modern, ", ")).About(h.ID)
 	}
 	return newest, nil
 }
@@ -486,11 +409,11 @@ func (h *handshake) concluded(s *session, answer []byte, err error) error {
 			why = failures.Revision
 		}
 		h.srv.metrics.Handshake(h.vc, nil, metrics.Errored, why)
-		h.srv.report.ServerFailed("server refused initialize", why, errors.New(said.Raw), h.header)
+		h.srv.report.ServerFailed("server refused initialize", why, errors.New(said.Raw), h.Header)
 	}
 	return nil
 }
 
 func (h *handshake) requestInfo() report.At {
-	return report.At{Method: wire.Initialize.String(), Client: h.vc, Header: h.header}
+	return report.At{Method: wire.Initialize.String(), Client: h.vc, Header: h.Header}
 }

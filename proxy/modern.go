@@ -209,19 +209,19 @@ func (srv *Server) listing(err error, from []upstream.Header) error {
 	if !ok || f.Cause != mcp.RevisionUnsupported {
 		return err
 	}
-	known := srv.eras.peek(from)
-	if known == nil || !known.modern() {
+	known := srv.eras.Peek(from)
+	if known == nil || !known.Modern() {
 		return err
 	}
 	names := []byte{'['}
-	gjson.GetBytes(known.discovered, "supportedVersions").ForEach(func(_, v gjson.Result) bool {
+	gjson.GetBytes(known.Discovered, "supportedVersions").ForEach(func(_, v gjson.Result) bool {
 		if translate.Lookup(v.String()) != nil {
 			names = append(mcp.AppendString(names, v.String()), ',')
 		}
 		return true
 	})
 	if len(names) == 1 {
-		names = append(mcp.AppendString(names, known.revision.Name), ',')
+		names = append(mcp.AppendString(names, known.Revision.Name), ',')
 	}
 	names[len(names)-1] = ']'
 	if data, err := sjson.SetRawBytes(f.Data, "supported", names); err == nil {

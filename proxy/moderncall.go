@@ -14,6 +14,7 @@ import (
 	"github.com/tidwall/sjson"
 
 	"github.com/dragoman-proxy/dragoman/proxy/clienterror"
+	"github.com/dragoman-proxy/dragoman/proxy/era"
 	"github.com/dragoman-proxy/dragoman/proxy/large"
 	"github.com/dragoman-proxy/dragoman/proxy/mcp"
 	"github.com/dragoman-proxy/dragoman/proxy/mcpheader"
@@ -161,8 +162,8 @@ func (c *modernConn) call(ctx context.Context, m *upstream.Outgoing, msg *wire.M
 	if err != nil {
 		b.over = true // the server has nothing to be told of
 		b.finish()
-		if c.srv.eraChanged(ctx, b.from, true, err) {
-			err = outlived()
+		if c.srv.eras.Changed(ctx, b.from, true, err) {
+			err = era.Outlived()
 		}
 		return nil, err
 	}
@@ -329,9 +330,9 @@ func (b *bridgedCall) next(again func() error) (sse.Event, error) {
 		e, err := b.st.Next()
 		if err != nil {
 			refusal := err
-			if e, err = server.RefusalOf(err, b.sent); err != nil || !isUnsupported(e.Data) {
-				if b.c.srv.eraChanged(b.ctx, b.stream.Header, true, refusal) {
-					return sse.Event{}, outlived()
+			if e, err = server.RefusalOf(err, b.sent); err != nil || !era.IsUnsupported(e.Data) {
+				if b.c.srv.eras.Changed(b.ctx, b.stream.Header, true, refusal) {
+					return sse.Event{}, era.Outlived()
 				}
 			}
 			if err != nil {
@@ -379,11 +380,11 @@ func (b *bridgedCall) toClient(raw []byte, again func() error) ([]byte, error) {
 			return nil, b.send(b.answers)
 		}
 	}
-	if m.Kind == wire.Error && !b.asked && isUnsupported(raw) {
+	if m.Kind == wire.Error && !b.asked && era.IsUnsupported(raw) {
 		b.asked = true
 		switch still, err := c.isModern(b.ctx, b.stream.Header); {
 		case err == nil && !still:
-			return nil, outlived()
+			return nil, era.Outlived()
 		case err == nil:
 			return nil, b.send(b.answers)
 		}

@@ -13,6 +13,7 @@ import (
 	"github.com/tidwall/gjson"
 	"go.uber.org/zap"
 
+	"github.com/dragoman-proxy/dragoman/proxy/era"
 	"github.com/dragoman-proxy/dragoman/proxy/large"
 	"github.com/dragoman-proxy/dragoman/proxy/mcp"
 	"github.com/dragoman-proxy/dragoman/proxy/mcpheader"
@@ -230,7 +231,7 @@ func (c *modernConn) offers(ctx context.Context, header []upstream.Header) ([]by
 func (c *modernConn) discover(ctx context.Context, header []upstream.Header) ([]byte, error) {
 	result, err := c.inquire(ctx, wire.ServerDiscover, "", header)
 	if f, ok := errors.AsType[*mcp.Failure](err); ok && f.Code == mcp.CodeUnsupportedVersion {
-		if modern, _, _ := spokenOf(gjson.GetBytes(f.Data, "supported")); modern != nil { // the one that it has just refused
+		if modern, _, _ := era.Named(gjson.GetBytes(f.Data, "supported")); modern != nil { // the one that it has just refused
 			result, err = c.inquire(ctx, wire.ServerDiscover, "", header)
 		}
 	}
@@ -404,4 +405,13 @@ func (l *answeredHere) Next() (sse.Event, error) {
 func (l *answeredHere) Close() error {
 	l.stop()
 	return nil
+}
+
+// isModern asks the server again whether it needs no session.
+func (c *modernConn) isModern(ctx context.Context, header []upstream.Header) (bool, error) {
+	if !c.web { // a process is asked itself
+		_, err := c.discover(ctx, header)
+		return err == nil, err
+	}
+	return c.srv.eras.Recheck(ctx, header)
 }

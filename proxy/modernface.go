@@ -118,7 +118,7 @@ func (srv *Server) postModern(req *downstream.Request, m *wire.Message, resp *do
 				err = srv.postRelayed(req, own, who, from, resp)
 			}
 		}
-		if err == nil || again || srv.isOurs(q) || !srv.eraChanged(req.Ctx, from, direct, err) {
+		if err == nil || again || srv.isOurs(q) || !srv.eras.Changed(req.Ctx, from, direct, err) {
 			return err
 		}
 		if direct = !direct; resp.Done != nil {

@@ -2,15 +2,16 @@ package proxy
 
 import (
 	"context"
-	"errors"
 	"slices"
 
 	"github.com/tidwall/gjson"
 	"github.com/tidwall/sjson"
 	"go.uber.org/zap"
 
+	"github.com/dragoman-proxy/dragoman/proxy/era"
 	"github.com/dragoman-proxy/dragoman/proxy/mcp"
 	"github.com/dragoman-proxy/dragoman/proxy/report"
+	"github.com/dragoman-proxy/dragoman/proxy/server"
 	"github.com/dragoman-proxy/dragoman/proxy/upstream"
 	"github.com/dragoman-proxy/dragoman/translate"
 	"github.com/dragoman-proxy/dragoman/translate/wire"
@@ -18,33 +19,6 @@ import (
 
 // noName is who a server is that does not say.
 const noName = `{"name":"unknown-server","version":"0.0.0"}`
-
-// looksModern reports whether an answer to initialize, or the error in its place,
-// may come from a server that has no handshake.
-func looksModern(m *wire.Message, err error) bool {
-	if err != nil {
-		status, ok := errors.AsType[*upstream.StatusError](err)
-		if !ok || status.Code != 400 && status.Code != 404 {
-			return false
-		}
-		m = new(wire.Message)
-		if m.Scan(status.Body, nil) != nil {
-			return false
-		}
-	}
-	if m.Kind == wire.Result {
-		v := translate.Lookup(gjson.GetBytes(m.Result(), "protocolVersion").String())
-		return v != nil && v.Modern // in which there is nothing that it could have begun
-	}
-	if m.Kind != wire.Error {
-		return false
-	}
-	switch gjson.Get(wire.View(m.Error()), "code").Int() {
-	case mcp.CodeMethodNotFound, mcp.CodeInvalidParams, -32600, mcp.CodeUnsupportedVersion, -32021, -32020:
-		return true
-	}
-	return false
-}
 
 // bridge makes the session at a server that has no handshake, after it has refused
 // one: it is asked who it is, once, on the same connection. ok is false where it
@@ -55,28 +29,28 @@ func (h *handshake) bridge(ctx context.Context, raw []byte) (s *session, answer 
 	if !h.bridges {
 		return nil, nil, false
 	}
-	if h.conn == nil && !h.open(ctx) {
+	if h.Conn == nil && !h.open(ctx) {
 		return nil, nil, false
 	}
-	if named, is := h.conn.(interface{ SetSession(id, version string) }); is {
+	if named, is := h.Conn.(interface{ SetSession(id, version string) }); is {
 		named.SetSession("", modern.HeaderName())
 	}
-	if h.standing != nil {
-		h.conn, h.standing = h.srv.lanesTo(h.conn, h.standing), nil
+	if h.Standing != nil {
+		h.Conn, h.Standing = h.srv.lanesTo(h.Conn, h.Standing), nil
 	}
-	c := h.srv.newModernConn(h.conn, h.vc, h.facts)
+	c := h.srv.newModernConn(h.Conn, h.vc, h.facts)
 	if h.who != "" {
 		c.belongTo(h.who)
 	}
-	h.conn = c
-	asking, cancel := context.WithTimeout(ctx, eraTime)
+	h.Conn = c
+	asking, cancel := context.WithTimeout(ctx, era.AskTime)
 	defer cancel()
-	result, err := c.introduce(asking, raw, h.header)
+	result, err := c.introduce(asking, raw, h.Header)
 	if err != nil {
 		h.log().Debug("server does not answer server/discover either", zap.Error(err))
 		return nil, nil, false
 	}
-	if speaks, _, _ := spokenOf(gjson.GetBytes(result, "supportedVersions")); speaks != modern {
+	if speaks, _, _ := era.Named(gjson.GetBytes(result, "supportedVersions")); speaks != modern {
 		return nil, nil, false
 	}
 	if gjson.GetBytes(result, "capabilities.logging").IsObject() {
@@ -93,7 +67,7 @@ func (h *handshake) bridge(ctx context.Context, raw []byte) (s *session, answer 
 		h.log().Warn("cannot build the initialize result from server/discover", zap.Error(err))
 		return nil, nil, false
 	}
-	h.named, h.early = "", nil
+	h.named, h.Early = "", nil
 	return h.srv.newSession(h, modern), answer, true
 }
 
@@ -101,8 +75,8 @@ func (h *handshake) bridge(ctx context.Context, raw []byte) (s *session, answer 
 // process and ends by itself is started again; there is nothing that it has to be told.
 func (srv *Server) lanesTo(conn upstream.Conn, standing upstream.Stream) *lanes {
 	if now := srv.now(); now.origin.restarts && now.cfg.Upstream.Restart.Max > 0 {
-		h := &handshake{srv: srv, conn: conn, standing: standing}
-		h.greetModern()
+		h := &handshake{srv: srv, Opening: server.Opening{Of: reporting{srv}, Conn: conn, Standing: standing}}
+		era.Discover(&h.Opening)
 		r := newRestartingConn(srv, h, translate.Modern())
 		conn, standing = r, restartingStream{r}
 	}
@@ -117,10 +91,10 @@ func (h *handshake) open(ctx context.Context) bool {
 			h.log().Debug("no process to share", zap.Error(err))
 			return false
 		}
-		h.conn, h.standing = g, nil
+		h.Conn, h.Standing = g, nil
 		return true
 	}
-	b := h.srv.eras.takeSpare(ctx)
+	b := h.srv.eras.TakeSpare(ctx)
 	if b == nil && h.srv.now().origin.open != nil {
 		var err error
 		if b, err = h.srv.now().origin.open(ctx); err != nil {
@@ -131,28 +105,28 @@ func (h *handshake) open(ctx context.Context) bool {
 	if b == nil {
 		return false
 	}
-	h.conn, h.standing = b.Conn, b.Standing
+	h.Conn, h.Standing = b.Conn, b.Standing
 	return true
 }
 
 // unbridge takes back what bridge has left of a server that is none without a
 // handshake, so that initialize can be said to it. What it was asked before is void.
 func (h *handshake) unbridge() {
-	if conn := h.conn; conn != nil {
+	if conn := h.Conn; conn != nil {
 		h.srv.spawn(func() { h.srv.endConn(conn) })
 	}
-	h.conn, h.standing, h.early, h.named = nil, nil, nil, ""
+	h.Conn, h.Standing, h.Early, h.named = nil, nil, nil, ""
 }
 
 // shakesFor reports whether the server has a handshake at all, which has just
 // answered one without beginning a session: some that have none answer it, too, and
 // refuse all that follows.
 func (h *handshake) shakesFor(ctx context.Context) bool {
-	if !h.bridges || h.standing != nil || h.named != "" {
+	if !h.bridges || h.Standing != nil || h.named != "" {
 		return true
 	}
-	e, err := h.srv.upstreamEra(ctx, h.header)
-	if err != nil || !e.modern() || e.shakes {
+	e, err := h.srv.eras.Of(ctx, h.Header)
+	if err != nil || !e.Modern() || e.Handshake {
 		return true
 	}
 	h.srv.report.Quirk(report.IdleHandshake)
@@ -208,14 +182,14 @@ func appendIntroduction(body, id []byte, revision string, result []byte) []byte 
 
 // initializeResult is a DiscoverResult as the answer to initialize.
 func (h *handshake) initializeResult(c *modernConn, result []byte) ([]byte, error) {
-	body := appendIntroduction(nil, h.id, h.vc.Name, result)
+	body := appendIntroduction(nil, h.ID, h.vc.Name, result)
 	var m wire.Message
 	if err := m.Scan(body, c.down.Shape()); err != nil {
 		return nil, err
 	}
 	m.Method, m.Facts = wire.Initialize, h.facts
 	out, _, err := c.down.Rewrite(nil, &m)
-	h.srv.losses.Note(c.down.From(), c.down.To(), wire.Initialize, m.Losses, h.header)
+	h.srv.losses.Note(c.down.From(), c.down.To(), wire.Initialize, m.Losses, h.Header)
 	if err == nil && gjson.GetBytes(out, "result.protocolVersion").String() != h.vc.Name {
 		out, err = sjson.SetBytes(out, "result.protocolVersion", h.vc.Name)
 	}

@@ -10,6 +10,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/dragoman-proxy/dragoman/proxy/config"
+	"github.com/dragoman-proxy/dragoman/proxy/era"
 	"github.com/dragoman-proxy/dragoman/proxy/failures"
 	"github.com/dragoman-proxy/dragoman/proxy/large"
 	"github.com/dragoman-proxy/dragoman/proxy/server"
@@ -91,7 +92,7 @@ func httpOrigin(cfg config.Config, memory *large.Memory) (origin, error) {
 		connect: d.Connect,
 		open: func(context.Context) (*upstream.Begun, error) {
 			if d.Transport() == upstream.HTTPWithSSE {
-				return nil, errShakesHands
+				return nil, era.ErrHandshakeOnly
 			}
 			return &upstream.Begun{Conn: d.HTTP().Session("", translate.Modern())}, nil
 		},

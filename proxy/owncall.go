@@ -137,7 +137,7 @@ func (srv *Server) callOwn(ctx context.Context, own *catalog, id []byte, c *tool
 // the client is in the middle of the list.
 func (x *exchange) listAlone(body []byte, err error) bool {
 	now := x.srv.now()
-	if now.own == nil || x.call == nil || x.call.Method != wire.ToolsList || !isAway(err) {
+	if now.own == nil || x.call == nil || x.call.Method != wire.ToolsList || !clienterror.Unreachable(err) {
 		return false
 	}
 	if hasCursor([]byte(gjson.GetBytes(body, "params").Raw)) {
@@ -149,18 +149,6 @@ func (x *exchange) listAlone(body []byte, err error) bool {
 	x.srv.report.FailedAs("the server's tools are missing from the list", err, x.requestInfo())
 	x.listHere(now, []byte(x.call.ID))
 	return true
-}
-
-// isAway reports whether err says that the server cannot be reached.
-func isAway(err error) bool {
-	f := clienterror.Of(err)
-	switch f.Cause {
-	case mcp.UpstreamDown, mcp.UpstreamTimeout, mcp.UpstreamLost, mcp.UpstreamSilent, mcp.UpstreamGarbled:
-		return true
-	case mcp.UpstreamRefused:
-		return f.Status == 502 || f.Status == 503 || f.Status == 504 // so says who stands before it
-	}
-	return false
 }
 
 // start begins the errand, as far as anyone reads the stream.

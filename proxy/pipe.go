@@ -271,25 +271,25 @@ func (p *pipe) initialize(line []byte) {
 }
 
 func (p *pipe) begin(line []byte) error {
-	h := &handshake{srv: p.srv, pipe: true, header: p.from, runsFor: p.runsFor, bridges: true}
+	h := &handshake{srv: p.srv, pipe: true, runsFor: p.runsFor, bridges: true, Opening: server.Opening{Of: reporting{p.srv}, Header: p.from}}
 	s, answer, err := h.negotiate(p.ctx, line)
 	err = h.concluded(s, answer, err)
 	if s == nil {
-		if h.conn != nil {
-			p.srv.endConn(h.conn)
+		if h.Conn != nil {
+			p.srv.endConn(h.Conn)
 		}
 		if err == nil {
 			p.write(answer)
 		}
 		return err
 	}
-	if h.standing != nil {
-		s.conn, h.standing = server.Renumber(s.conn, h.standing, p.srv.now().cfg.Limits, keeper{p.srv})
+	if h.Standing != nil {
+		s.conn, h.Standing = server.Renumber(s.conn, h.Standing, p.srv.now().cfg.Limits, keeper{p.srv})
 	}
 	p.s, p.first = s, slices.Clone(p.from)
 	p.begun.Store(s)
 	x := p.exchange()
-	for _, early := range h.early {
+	for _, early := range h.Early {
 		if out, ok := x.fromServer(early); ok {
 			p.write(out)
 		}
@@ -298,11 +298,11 @@ func (p *pipe) begin(line []byte) error {
 	if s.told.Load() != nil {
 		p.spawn(p.announce)
 	}
-	if h.standing == nil {
+	if h.Standing == nil {
 		x.done()
 		return nil
 	}
-	x.attach(h.standing)
+	x.attach(h.Standing)
 	p.spawn(func() { p.bring(x) })
 	p.spawn(p.watch)
 	return nil

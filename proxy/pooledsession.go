@@ -14,6 +14,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/dragoman-proxy/dragoman/proxy/clienterror"
+	"github.com/dragoman-proxy/dragoman/proxy/era"
 	"github.com/dragoman-proxy/dragoman/proxy/failures"
 	"github.com/dragoman-proxy/dragoman/proxy/mcp"
 	"github.com/dragoman-proxy/dragoman/proxy/processes"
@@ -114,18 +115,18 @@ func (p *sessionPool) begin(ctx context.Context, b *pooledSession, q *modernRequ
 			err = mcp.Fail(mcp.Panicked, "")
 		}
 	}()
-	h := &handshake{srv: p.srv, header: header, id: []byte("1"), runsFor: q.runsFor}
+	h := &handshake{srv: p.srv, runsFor: q.runsFor, Opening: server.Opening{Of: reporting{p.srv}, Header: header, ID: []byte("1")}}
 	ctx = processes.For(ctx, q.runsFor)
 	var s *session
-	var known *serverEra
+	var known *era.Era
 	if b.key.kind != onlyAdapters {
-		if known, err = p.srv.upstreamEra(ctx, header); err != nil {
+		if known, err = p.srv.eras.Of(ctx, header); err != nil {
 			return err
 		}
 		defer func() {
 			if err != nil { // it may have been replaced by another
-				p.srv.eras.drop(header, known)
-				err = p.srv.orOtherEra(ctx, header, known, err)
+				p.srv.eras.Drop(header, known)
+				err = p.srv.eras.OrChanged(ctx, header, known, err)
 			}
 		}()
 	}
@@ -142,7 +143,7 @@ func (p *sessionPool) begin(ctx context.Context, b *pooledSession, q *modernRequ
 	s.owner = "modern " + b.key.principal
 	s.ended = nil // what our tools kept for the principal outlives one session of several
 	if s.piped {
-		l := p.srv.openLanes(h.conn, h.standing)
+		l := p.srv.openLanes(h.Conn, h.Standing)
 		l.WhenLost(func() { p.discard(b) })
 		if s.conn = l; b.key.kind == withoutHandshake {
 			s.conn = &idRemapper{lanes: l, srv: p.srv}
@@ -155,8 +156,8 @@ func (p *sessionPool) begin(ctx context.Context, b *pooledSession, q *modernRequ
 		p.srv.endSession(s, err)
 		return err
 	}
-	if known != nil && known.unsure {
-		p.srv.eras.note(header, &serverEra{shakes: true, handshake: s.ServerRevision})
+	if known != nil && known.Unsure {
+		p.srv.eras.Note(header, &era.Era{Handshake: true, Newest: s.ServerRevision})
 	}
 	p.mu.Lock()
 	b.s = s
@@ -170,7 +171,7 @@ func (p *sessionPool) begin(ctx context.Context, b *pooledSession, q *modernRequ
 }
 
 // shake goes through the handshake of b's session, with the server or without one.
-func (p *sessionPool) shakeHands(ctx context.Context, h *handshake, b *pooledSession, q *modernRequest, known *serverEra) (s *session, err error) {
+func (p *sessionPool) shakeHands(ctx context.Context, h *handshake, b *pooledSession, q *modernRequest, known *era.Era) (s *session, err error) {
 	var answer []byte
 	if b.key.kind == onlyAdapters {
 		h.vc, h.facts = translate.Lookup(translate.Modern()), q.facts
@@ -179,8 +180,8 @@ func (p *sessionPool) shakeHands(ctx context.Context, h *handshake, b *pooledSes
 		s, answer, err = h.initializeFor(ctx, q.client, q.capabilities, known)
 	}
 	if s == nil {
-		if h.conn != nil {
-			p.srv.spawn(func() { p.srv.endConn(h.conn) })
+		if h.Conn != nil {
+			p.srv.spawn(func() { p.srv.endConn(h.Conn) })
 		}
 		if err == nil {
 			err = refusedHandshake(answer)
@@ -200,16 +201,16 @@ func (p *sessionPool) shakeHands(ctx context.Context, h *handshake, b *pooledSes
 
 // represent says initialize in the name of a client that has no such word. The
 // answer is an InitializeResult as the newest revision would have it.
-func (h *handshake) initializeFor(ctx context.Context, client, capabilities []byte, known *serverEra) (*session, []byte, error) {
-	if !known.shakes {
-		return nil, nil, mcp.Fail(mcp.UpstreamModern, known.revision.Name)
+func (h *handshake) initializeFor(ctx context.Context, client, capabilities []byte, known *era.Era) (*session, []byte, error) {
+	if !known.Handshake {
+		return nil, nil, mcp.Fail(mcp.UpstreamModern, known.Revision.Name)
 	}
 	h.vc = translate.Lookup(translate.Modern())
 	h.facts = mcp.ClientFacts(gjson.ParseBytes(capabilities))
 	if client == nil {
 		client = []byte(`{"name":"unknown-client","version":"0.0.0"}`)
 	}
-	return h.propose(ctx, mcp.Initialize("1", h.vc.Name, capabilities, client), known.handshake)
+	return h.propose(ctx, mcp.Initialize("1", h.vc.Name, capabilities, client), known.Newest)
 }
 
 // refusedHandshake is the server's refusal of an initialize that was ours.

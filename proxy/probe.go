@@ -139,7 +139,7 @@ func newProbeClient(cfg config.Config, can Capabilities, log *zap.Logger) (p *pr
 	bare := *srv.now()
 	bare.own = nil // nor anything of ours
 	srv.setup.Store(&bare)
-	p = &probeClient{srv: srv, can: can, h: &handshake{srv: srv, pipe: true, bridges: true, noRoots: true}}
+	p = &probeClient{srv: srv, can: can, h: &handshake{srv: srv, pipe: true, bridges: true, Opening: server.Opening{Of: reporting{srv}, NoRoots: true}}}
 	return p, func() {
 		p.end()
 		srv.close()
@@ -147,8 +147,8 @@ func newProbeClient(cfg config.Config, can Capabilities, log *zap.Logger) (p *pr
 }
 
 func (p *probeClient) end() {
-	if p.h.conn != nil {
-		p.srv.endConn(p.h.conn)
+	if p.h.Conn != nil {
+		p.srv.endConn(p.h.Conn)
 	}
 }
 
@@ -165,7 +165,7 @@ func (p *probeClient) beginAs(ctx context.Context, vc *translate.Revision) error
 		return fmt.Errorf("the server refuses initialize: %s", gjson.Get(wire.View(answer), "error.message").String())
 	}
 	p.vu, p.said = s.ServerRevision, bytes.Clone(answer)
-	if _, err := p.h.conn.Send(ctx, &upstream.Outgoing{Body: mcp.Notification(wire.Initialized, ""), Header: p.h.header}); err != nil {
+	if _, err := p.h.Conn.Send(ctx, &upstream.Outgoing{Body: mcp.Notification(wire.Initialized, ""), Header: p.h.Header}); err != nil {
 		return plainly(err)
 	}
 	return nil
@@ -214,19 +214,19 @@ func (p *probeClient) all(ctx context.Context, l *list) error {
 	cursor := ""
 	for range maxPages {
 		p.asked++
-		p.h.id = fmt.Appendf(nil, "%d", p.asked)
-		body := mcp.Request(p.h.id, l.method, "{"+cursor+"}")
-		st, err := p.h.conn.Send(ctx, &upstream.Outgoing{Body: body, Request: true, Header: p.h.header})
+		p.h.ID = fmt.Appendf(nil, "%d", p.asked)
+		body := mcp.Request(p.h.ID, l.method, "{"+cursor+"}")
+		st, err := p.h.Conn.Send(ctx, &upstream.Outgoing{Body: body, Request: true, Header: p.h.Header})
 		if err != nil {
 			return plainly(err)
 		}
 		if st == nil {
-			st = p.h.standing
+			st = p.h.Standing
 		} else {
 			defer st.Close()
 		}
-		m, err := p.h.await(ctx, st)
-		if e, as := server.RefusalOf(err, p.h.id); err != nil && as == nil {
+		m, err := p.h.Await(ctx, st)
+		if e, as := server.RefusalOf(err, p.h.ID); err != nil && as == nil {
 			m = new(wire.Message)
 			err = m.Scan(e.Data, nil)
 		}

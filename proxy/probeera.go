@@ -13,7 +13,9 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/dragoman-proxy/dragoman/proxy/config"
+	"github.com/dragoman-proxy/dragoman/proxy/era"
 	"github.com/dragoman-proxy/dragoman/proxy/mcp"
+	"github.com/dragoman-proxy/dragoman/proxy/server"
 	"github.com/dragoman-proxy/dragoman/proxy/toolindex"
 	"github.com/dragoman-proxy/dragoman/proxy/upstream"
 	"github.com/dragoman-proxy/dragoman/translate"
@@ -30,13 +32,13 @@ func Probe(ctx context.Context, cfg config.Config, can Capabilities, log *zap.Lo
 	}
 	defer end()
 	legacy.h.bridges = false // it is asked in its own words
-	e, err := legacy.srv.upstreamEra(ctx, nil)
+	e, err := legacy.srv.eras.Of(ctx, nil)
 	if err != nil {
 		return nil, legacy.srv.wantsLogin(ctx, plainly(err))
 	}
 	p := probing{e: e}
-	if e.modern() {
-		p.modern = &probeClient{srv: legacy.srv, can: can, h: &handshake{srv: legacy.srv, pipe: true, noRoots: true}}
+	if e.Modern() {
+		p.modern = &probeClient{srv: legacy.srv, can: can, h: &handshake{srv: legacy.srv, pipe: true, Opening: server.Opening{Of: reporting{legacy.srv}, NoRoots: true}}}
 		defer p.modern.end()
 		if err := p.modern.discover(ctx); err != nil {
 			return nil, legacy.srv.wantsLogin(ctx, err)
@@ -45,7 +47,7 @@ func Probe(ctx context.Context, cfg config.Config, can Capabilities, log *zap.Lo
 			return nil, err
 		}
 	}
-	if e.shakes {
+	if e.Handshake {
 		p.legacy = legacy
 		if err := legacy.begin(ctx); err != nil {
 			return nil, legacy.srv.wantsLogin(ctx, err)
@@ -54,7 +56,7 @@ func Probe(ctx context.Context, cfg config.Config, can Capabilities, log *zap.Lo
 			return nil, err
 		}
 		p.mute = legacy.isMute(ctx)
-		if legacy.srv.eras.fallbacks.of(nil) != nil {
+		if legacy.srv.eras.HasFallback(nil) {
 			end, err := p.askOlder(ctx)
 			defer end()
 			if err != nil {
@@ -67,7 +69,7 @@ func Probe(ctx context.Context, cfg config.Config, can Capabilities, log *zap.Lo
 
 // probing is what was learnt from a server, by era.
 type probing struct {
-	e              *serverEra
+	e              *era.Era
 	modern, legacy *probeClient // nil where the server does not speak like that
 	mute           bool         // the legacy side has no standing stream
 
@@ -89,7 +91,7 @@ func (p *probing) askOlder(ctx context.Context) (end func(), err error) {
 		if vc == translate.Latest() || vc == p.legacy.vu {
 			continue
 		}
-		q := &probeClient{srv: p.legacy.srv, can: p.legacy.can, h: &handshake{srv: p.legacy.srv, pipe: true, noRoots: true}}
+		q := &probeClient{srv: p.legacy.srv, can: p.legacy.can, h: &handshake{srv: p.legacy.srv, pipe: true, Opening: server.Opening{Of: reporting{p.legacy.srv}, NoRoots: true}}}
 		if err := q.beginAs(ctx, vc); err != nil || q.vu != vc {
 			q.end() // what it is to others holds for these, too
 			continue
@@ -108,26 +110,26 @@ func (p *probeClient) discover(ctx context.Context) error {
 		return errors.New("no connection to the server")
 	}
 	p.vu = translate.Lookup(translate.Modern())
-	p.h.conn = &modernProbeConn{p.h.conn, p.h.standing != nil, p.can.json(true)}
-	p.h.id = []byte("0")
+	p.h.Conn = &modernProbeConn{p.h.Conn, p.h.Standing != nil, p.can.json(true)}
+	p.h.ID = []byte("0")
 	body := mcp.Request("0", wire.ServerDiscover, "{}")
-	st, err := p.h.conn.Send(ctx, &upstream.Outgoing{Body: body, Request: true, Header: p.h.header})
+	st, err := p.h.Conn.Send(ctx, &upstream.Outgoing{Body: body, Request: true, Header: p.h.Header})
 	if err != nil {
 		return plainly(err)
 	}
 	if st == nil {
-		st = p.h.standing
+		st = p.h.Standing
 	} else {
 		defer st.Close()
 	}
-	m, err := p.h.await(ctx, st)
+	m, err := p.h.Await(ctx, st)
 	switch {
 	case err != nil:
 		return plainly(err)
 	case m.Kind == wire.Error:
 		return fmt.Errorf("%s: %s", wire.ServerDiscover, gjson.Get(wire.View(m.Error()), "message").String())
 	}
-	p.said = appendIntroduction(nil, p.h.id, p.vu.Name, m.Result())
+	p.said = appendIntroduction(nil, p.h.ID, p.vu.Name, m.Result())
 	return nil
 }
 
@@ -157,10 +159,10 @@ func (c *modernProbeConn) Send(ctx context.Context, m *upstream.Outgoing) (upstr
 // isMute reports whether a server over HTTP has no standing stream, on which it would
 // tell what was not asked for.
 func (p *probeClient) isMute(ctx context.Context) bool {
-	if p.h.standing != nil {
+	if p.h.Standing != nil {
 		return false
 	}
-	st, err := p.h.conn.Listen(ctx, upstream.ListenOptions{Header: p.h.header})
+	st, err := p.h.Conn.Listen(ctx, upstream.ListenOptions{Header: p.h.Header})
 	if err == nil {
 		st.Close()
 	}
@@ -185,7 +187,7 @@ func (p *probing) report() (*Report, error) {
 		Server:    strings.TrimSpace(said.Get("serverInfo.name").String() + " " + said.Get("serverInfo.version").String()),
 		Era:       "both",
 		Revision:  first.vu.Name,
-		Transport: transportOf(first.h.conn),
+		Transport: transportOf(first.h.Conn),
 	}
 	switch {
 	case p.legacy == nil:
@@ -236,7 +238,7 @@ func (p *probeClient) client(vc *translate.Revision) (ClientReport, error) {
 	}
 	c.Features = features(out)
 	c.note("initialize", "", losses)
-	headers := p.vu.Modern && transportOf(p.h.conn) == "http"
+	headers := p.vu.Modern && transportOf(p.h.Conn) == "http"
 	for _, l := range p.lists {
 		for _, item := range l.items {
 			name := gjson.Get(item, l.key).String()
@@ -317,7 +319,7 @@ func (p *probing) lost(vc *translate.Revision, offered []string) (list []string)
 	tells := slices.ContainsFunc(offered, func(name string) bool {
 		return strings.HasSuffix(name, ".listChanged") || strings.HasSuffix(name, ".subscribe")
 	})
-	piped := side.h.standing != nil
+	piped := side.h.Standing != nil
 	switch {
 	case vc.Modern == side.vu.Modern:
 		if side.vu.Elicitation && !vc.Elicitation {

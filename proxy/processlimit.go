@@ -28,6 +28,9 @@ func (c *process) Close(ctx context.Context) error {
 	return err
 }
 
+// Move makes the place one of the client of ctx.
+func (c *process) Move(ctx context.Context) { c.place.Move(ctx) }
+
 // bounded makes each process of o take a place.
 func (o origin) bounded(l *processes.Limit) origin {
 	if !o.restarts {

@@ -183,7 +183,7 @@ func beforeEarlyQuestions(t *testing.T, how string) testServer {
 	}
 	t.Cleanup(srv.close)
 	if how == "is silent when asked early" {
-		srv.eras.silence = 200 * time.Millisecond
+		srv.eras.Silence = 200 * time.Millisecond
 	}
 	for range 2 {
 		goodModernList(t, testServer{srv, t, nil})

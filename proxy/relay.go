@@ -10,6 +10,7 @@ import (
 
 	"github.com/dragoman-proxy/dragoman/proxy/clienterror"
 	"github.com/dragoman-proxy/dragoman/proxy/downstream"
+	"github.com/dragoman-proxy/dragoman/proxy/era"
 	"github.com/dragoman-proxy/dragoman/proxy/mcp"
 	"github.com/dragoman-proxy/dragoman/proxy/metrics"
 	"github.com/dragoman-proxy/dragoman/proxy/outbox"
@@ -308,7 +309,7 @@ func (r *relay) Next() (e sse.Event, err error) {
 		case err != nil && r.x.unbegun(err) && !r.sent:
 			r.srv.report.Failed(err, r.x.requestInfo())
 			switch err := r.resend(); {
-			case isOtherEra(err):
+			case era.IsModern(err):
 				return sse.Event{}, err
 			case err != nil:
 				return r.answer(err), nil
@@ -350,7 +351,7 @@ func (r *relay) fromBox() (sse.Event, error) {
 		r.box = nil
 		r.mu.Unlock()
 		switch err := r.resend(); {
-		case isOtherEra(err):
+		case era.IsModern(err):
 			return sse.Event{}, err
 		case err != nil:
 			return r.answer(err), nil
@@ -366,7 +367,7 @@ func (r *relay) fromBox() (sse.Event, error) {
 // unbegun reports whether err shows that the server has not processed the request: it does not know
 // the session, or it is now of the other era.
 func (x *exchange) unbegun(err error) bool {
-	return x.resumes == 0 && (clienterror.Of(err).UnknownSession() || x.srv.eraChanged(x.ctx, x.from, false, err))
+	return x.resumes == 0 && (clienterror.Of(err).UnknownSession() || x.srv.eras.Changed(x.ctx, x.from, false, err))
 }
 
 // answer ends the relay with err and returns the error response for the client.
@@ -463,7 +464,7 @@ func objects(raw []byte) bool {
 func (r *relay) respond(resp *downstream.Response) error {
 	e, err := r.Next()
 	switch {
-	case err != nil && isOtherEra(err):
+	case err != nil && era.IsModern(err):
 		return err
 	case err != nil: // the client has left
 		resp.Status = 202

@@ -15,6 +15,7 @@ import (
 	"github.com/tidwall/gjson"
 
 	"github.com/dragoman-proxy/dragoman/proxy/clienterror"
+	"github.com/dragoman-proxy/dragoman/proxy/era"
 	"github.com/dragoman-proxy/dragoman/proxy/failures"
 	"github.com/dragoman-proxy/dragoman/proxy/mcp"
 	"github.com/dragoman-proxy/dragoman/proxy/report"
@@ -85,7 +86,7 @@ func isLostSession(err error) bool {
 	}
 	switch status.Code {
 	case http.StatusNotFound:
-		return !doubtful(false, err)
+		return !era.Doubtful(false, err)
 	case http.StatusBadRequest, http.StatusUnauthorized:
 	default:
 		return false
@@ -177,11 +178,11 @@ func (c *remoteConn) begin(header []upstream.Header) error {
 	if !ok {
 		return mcp.Fail(mcp.SessionUnknown, "")
 	}
-	h := &handshake{srv: srv, conn: next, header: header, id: []byte(`"dragoman:0"`)}
+	h := &handshake{srv: srv, Opening: server.Opening{Of: reporting{srv}, Conn: next, Header: header, ID: []byte(`"dragoman:0"`)}}
 	m, err := h.initializeAgain(ctx, s.Session)
 	if err != nil {
 		srv.report.ServerFailed("server has lost the session and does not begin another", failures.SessionLost, err, header)
-		if refused, _ := refusesProposal(nil, err); refused && isStatus(err) {
+		if refused, _ := era.RefusesProposal(nil, err); refused && isStatus(err) {
 			f := mcp.Fail(mcp.SessionUnknown, "the server refuses a new one; initialize again")
 			f.Err = fmt.Errorf("%w: %w", clienterror.ErrNoNewSession, err)
 			return f
@@ -210,7 +211,7 @@ func (c *remoteConn) begin(header []upstream.Header) error {
 	if partial {
 		srv.log.Info("the session began in another process: log level and subscriptions are not restored")
 	}
-	news := h.early
+	news := h.Early
 	for _, q := range s.asked.Drain() {
 		news = append(news, mcp.Cancelled(q.ID, "the server has lost the session"))
 	}
@@ -243,13 +244,13 @@ func (h *handshake) initializeAgain(ctx context.Context, t sealed.Session) (*wir
 	if can == "" {
 		can = string(mcp.CapabilitiesOf(t.Facts))
 	}
-	h.sent = mcp.Initialize(h.id, t.ServerRevision.Name, can, client)
-	st, err := h.conn.Send(ctx, &upstream.Outgoing{Body: h.sent, Request: true, Header: h.header})
+	h.Sent = mcp.Initialize(h.ID, t.ServerRevision.Name, can, client)
+	st, err := h.Conn.Send(ctx, &upstream.Outgoing{Body: h.Sent, Request: true, Header: h.Header})
 	if err != nil {
 		return nil, err
 	}
 	defer st.Close()
-	m, err := h.await(ctx, st)
+	m, err := h.Await(ctx, st)
 	if err != nil {
 		return nil, err
 	}
@@ -265,12 +266,12 @@ func (h *handshake) initializeAgain(ctx context.Context, t sealed.Session) (*wir
 // if the message is a request.
 func (c *remoteConn) resend(ctx context.Context, h *handshake, message []byte, own map[string]bool) error {
 	id := gjson.GetBytes(message, "id")
-	st, err := h.conn.Send(ctx, &upstream.Outgoing{Body: message, Request: id.Exists(), Header: h.header})
+	st, err := h.Conn.Send(ctx, &upstream.Outgoing{Body: message, Request: id.Exists(), Header: h.Header})
 	if err != nil || st == nil {
 		return err
 	}
 	defer st.Close()
-	m, err := h.awaitAny(ctx, st, []byte(id.Raw))
+	m, err := h.AwaitAny(ctx, st, []byte(id.Raw))
 	if err == nil && m.Kind == wire.Error {
 		err = errors.New(gjson.Get(wire.View(m.Error()), "message").String())
 	}
@@ -449,7 +450,7 @@ func (s *standingStream) reopen(wait time.Duration, why error) (time.Duration, e
 // isFinal reports whether trying a refused GET again is useless.
 func isFinal(err error) bool {
 	if status, ok := errors.AsType[*upstream.StatusError](err); ok {
-		return status.Code == 401 || status.Code == 403 || !isInconclusive(status.Code) && status.Code < 500
+		return status.Code == 401 || status.Code == 403 || !era.Inconclusive(status.Code) && status.Code < 500
 	}
 	return clienterror.Of(err).Cause == mcp.SessionUnknown
 }

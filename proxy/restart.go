@@ -14,6 +14,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/dragoman-proxy/dragoman/proxy/clienterror"
+	"github.com/dragoman-proxy/dragoman/proxy/era"
 	"github.com/dragoman-proxy/dragoman/proxy/mcp"
 	"github.com/dragoman-proxy/dragoman/proxy/processes"
 	"github.com/dragoman-proxy/dragoman/proxy/server"
@@ -86,13 +87,13 @@ func newRestartingConn(srv *Server, h *handshake, version string) *restartingCon
 	cfg := srv.now().cfg.Upstream.Restart
 	r := &restartingConn{
 		srv: srv, connect: srv.connect,
-		hello: h.sent, id: h.id, version: version,
+		hello: h.Sent, id: h.ID, version: version,
 		backoff: server.Backoff{First: cfg.Wait, Last: cfg.MaxWait, Max: cfg.Max},
-		began:   time.Now(), conn: h.conn, st: h.standing,
+		began:   time.Now(), conn: h.Conn, st: h.Standing,
 		exempted: make(map[string]int), kick: make(chan struct{}, 1),
 	}
-	if _, r.remote = h.conn.(*upstream.SSESession); r.remote {
-		r.header, r.backoff.Max = cloneHeaders(h.header), math.MaxInt
+	if _, r.remote = h.Conn.(*upstream.SSESession); r.remote {
+		r.header, r.backoff.Max = cloneHeaders(h.Header), math.MaxInt
 	}
 	r.life, r.end = context.WithCancel(processes.For(context.Background(), h.runsFor))
 	return r
@@ -101,11 +102,11 @@ func newRestartingConn(srv *Server, h *handshake, version string) *restartingCon
 // connect begins a session with the server, by the current configuration. It uses the spare process, which
 // was started to find out the server's era, if there is one.
 func (srv *Server) connect(ctx context.Context, initialize *upstream.Outgoing) (*upstream.Begun, error) {
-	if b := srv.eras.takeSpare(ctx); b != nil {
+	if b := srv.eras.TakeSpare(ctx); b != nil {
 		if _, err := b.Conn.Send(ctx, initialize); err == nil {
 			return b, nil
 		}
-		srv.spawn(func() { srv.endBegun(b) })
+		srv.spawn(func() { server.EndBegun(b, srv.log) })
 	}
 	return srv.now().origin.connect(ctx, initialize)
 }
@@ -373,7 +374,7 @@ func (r *restartingConn) restart() error {
 		case r.life.Err() != nil:
 			return r.giveUp(upstream.ErrClosed)
 		case errors.Is(err, errOtherRevision):
-			r.srv.eras.forget() // the next session finds out the era again
+			r.srv.eras.Forget() // the next session finds out the era again
 			return r.giveUp(err)
 		case r.remote && isRefusal(err), !r.backoff.Another(0):
 			return r.giveUp(err)
@@ -442,7 +443,7 @@ func (r *restartingConn) start() (err error) {
 		return err
 	}
 	if b.Standing == nil {
-		r.srv.endBegun(b)
+		server.EndBegun(b, r.srv.log)
 		return errOtherTransport
 	}
 	defer func() {
@@ -451,8 +452,8 @@ func (r *restartingConn) start() (err error) {
 			r.srv.endConn(b.Conn)
 		}
 	}()
-	h := &handshake{srv: r.srv, conn: b.Conn, standing: b.Standing, id: r.id, header: header}
-	m, err := h.await(ctx, b.Standing)
+	h := &handshake{srv: r.srv, Opening: server.Opening{Of: reporting{r.srv}, Conn: b.Conn, Standing: b.Standing, ID: r.id, Header: header}}
+	m, err := h.Await(ctx, b.Standing)
 	if err != nil {
 		return err
 	}
@@ -471,14 +472,14 @@ func (r *restartingConn) start() (err error) {
 		}
 	}
 	if r.remote {
-		h.early = append(h.early, listChanges(m.Result())...)
+		h.Early = append(h.Early, listChanges(m.Result())...)
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.life.Err() != nil {
 		return upstream.ErrClosed // Close did not see b: the deferred function closes it
 	}
-	r.early, r.own = h.early, own
+	r.early, r.own = h.Early, own
 	r.conn, r.st, r.state = b.Conn, b.Standing, processRuns
 	close(r.ready)
 	return nil
@@ -486,7 +487,7 @@ func (r *restartingConn) start() (err error) {
 
 // revisionIn returns the revision that the response to hello names.
 func (r *restartingConn) revisionIn(m *wire.Message) string {
-	if modern, _, _ := spokenOf(gjson.Get(wire.View(m.Result()), "supportedVersions")); modern != nil && modern.Name == r.version {
+	if modern, _, _ := era.Named(gjson.Get(wire.View(m.Result()), "supportedVersions")); modern != nil && modern.Name == r.version {
 		return r.version
 	}
 	return gjson.Get(wire.View(m.Result()), "protocolVersion").String()

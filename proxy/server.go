@@ -16,6 +16,7 @@ import (
 	"github.com/dragoman-proxy/dragoman/proxy/config"
 	"github.com/dragoman-proxy/dragoman/proxy/demo"
 	"github.com/dragoman-proxy/dragoman/proxy/downstream"
+	"github.com/dragoman-proxy/dragoman/proxy/era"
 	"github.com/dragoman-proxy/dragoman/proxy/failures"
 	"github.com/dragoman-proxy/dragoman/proxy/large"
 	"github.com/dragoman-proxy/dragoman/proxy/losses"
@@ -27,12 +28,10 @@ import (
 	"github.com/dragoman-proxy/dragoman/proxy/report"
 	"github.com/dragoman-proxy/dragoman/proxy/results"
 	"github.com/dragoman-proxy/dragoman/proxy/sealed"
+	"github.com/dragoman-proxy/dragoman/proxy/server"
 	"github.com/dragoman-proxy/dragoman/proxy/upstream"
 	"github.com/dragoman-proxy/dragoman/translate"
 )
-
-// endTimeout bounds how long the end of a session, or of a connection, may take.
-const endTimeout = 10 * time.Second
 
 // Server stands between clients and one MCP server. Make it with [New]; then
 // [Server.Serve] or [Server.ServePipe] is called, once.
@@ -60,7 +59,7 @@ type Server struct {
 	shadows    sync.Map      // names of the server's tools that a tool of dragoman hides, once logged
 	pipes      atomic.Int64  // the number of sessions of clients on pipes so far
 
-	eras        *eraCache    // which era the server is of
+	eras        *era.Cache   // which era the server is of
 	pool        *sessionPool // sessions for modern clients
 	parkedCalls *parkedCalls // calls that wait for modern clients
 	heldTasks   *pooledTasks
@@ -164,7 +163,7 @@ func newServer(cfg config.Config, log *zap.Logger, o origin, own ...ownTools) (*
 	srv.loadVocabularies()
 	srv.heldTasks = newPooledTasks(srv)
 	srv.finished = newFinishedTasks()
-	srv.eras, srv.pool, srv.parkedCalls = newEraCache(srv), newSessionPool(srv), newParkedCalls(srv)
+	srv.eras, srv.pool, srv.parkedCalls = era.New(srv.eraEnv()), newSessionPool(srv), newParkedCalls(srv)
 	srv.metrics.Registry.MustRegister(srv.gauges()...)
 	srv.replicas = newReplicas(srv)
 	return srv, nil
@@ -173,27 +172,27 @@ func newServer(cfg config.Config, log *zap.Logger, o origin, own ...ownTools) (*
 // newSession makes the session of a finished handshake. vu is the server's revision.
 func (srv *Server) newSession(h *handshake, vu *translate.Revision) *session {
 	var again *restartingConn
-	_, shares := h.conn.(*sharedConn)  // the shared process restarts by itself
-	_, bridged := h.conn.(*modernConn) // there is no handshake to repeat
-	_, remote := h.conn.(*upstream.SSESession)
+	_, shares := h.Conn.(*sharedConn)  // the shared process restarts by itself
+	_, bridged := h.Conn.(*modernConn) // there is no handshake to repeat
+	_, remote := h.Conn.(*upstream.SSESession)
 	if !h.alone && !shares && !bridged && (srv.now().origin.restarts || remote && !h.vc.Modern) && srv.now().cfg.Upstream.Restart.Max > 0 {
 		again = newRestartingConn(srv, h, vu.Name)
-		h.conn, h.standing = again, restartingStream{again}
+		h.Conn, h.Standing = again, restartingStream{again}
 	}
 	t := sealed.Session{
 		Made: time.Now(), ClientRevision: h.vc, ServerRevision: vu, Facts: h.facts, Named: h.named, Owner: h.owner,
-		Local: h.pipe || h.alone || h.standing != nil || srv.now().origin.resume == nil,
+		Local: h.pipe || h.alone || h.Standing != nil || srv.now().origin.resume == nil,
 	}
 	if !h.pipe && (t.Local || srv.serverIsBeside()) {
 		t.Home = srv.parkedCalls.instance
 	}
-	if c, ok := h.conn.(*modernConn); ok {
+	if c, ok := h.Conn.(*modernConn); ok {
 		c.introduceIn(&t)
-	} else if said := gjson.GetManyBytes(h.sent, "params.clientInfo", "params.capabilities"); h.standing == nil && t.Named != "" {
+	} else if said := gjson.GetManyBytes(h.Sent, "params.clientInfo", "params.capabilities"); h.Standing == nil && t.Named != "" {
 		t.Introduce(said[0].Raw, said[1].Raw)
 	}
-	s := srv.sessionWith(t, h.conn)
-	s.piped, s.runsFor = h.standing != nil, h.runsFor
+	s := srv.sessionWith(t, h.Conn)
+	s.piped, s.runsFor = h.Standing != nil, h.runsFor
 	s.open.Unique, s.asked.Unique = h.pipe, s.piped
 	if again != nil {
 		again.s = s
@@ -201,7 +200,7 @@ func (srv *Server) newSession(h *handshake, vu *translate.Revision) *session {
 	if h.pipe {
 		s.pipe = srv.pipes.Add(1)
 	}
-	if c, ok := h.conn.(interface{ SetSession(id, version string) }); ok {
+	if c, ok := h.Conn.(interface{ SetSession(id, version string) }); ok {
 		c.SetSession(h.named, vu.HeaderName())
 	}
 	srv.countHandshake(h.log(), s)
@@ -281,18 +280,12 @@ func (srv *Server) retire(s *session, why error) {
 }
 
 func (srv *Server) endSession(s *session, why error) {
-	ctx, cancel := context.WithTimeout(context.Background(), endTimeout)
+	ctx, cancel := context.WithTimeout(context.Background(), server.EndTimeout)
 	defer cancel()
 	s.end(ctx, why, srv.log)
 }
 
-func (srv *Server) endConn(c upstream.Conn) {
-	ctx, cancel := context.WithTimeout(context.Background(), endTimeout)
-	defer cancel()
-	if err := c.Close(ctx); err != nil {
-		srv.log.Debug("cannot close the upstream connection", zap.Error(err))
-	}
-}
+func (srv *Server) endConn(c upstream.Conn) { server.End(c, srv.log) }
 
 // answerFor returns the failure that x's client is sent when err came instead of a response.
 // A session that err has ended is forgotten; the session of a client on a pipe ends with
@@ -348,7 +341,7 @@ func (srv *Server) tend(ctx context.Context) {
 			srv.heldTasks.expire(now)
 			srv.finished.expire(now)
 			srv.pool.endIdleSince(now.Add(-srv.now().cfg.Bridge.IdleTimeout))
-			srv.eras.endSpareSince(now)
+			srv.eras.EndSpareSince(now)
 			for _, s := range srv.sessions.dropIdle(now.Add(-srv.now().cfg.Session.IdleTimeout)) {
 				srv.retire(s, clienterror.ErrShutdown)
 			}
@@ -447,7 +440,7 @@ func (srv *Server) close() {
 	srv.parkedCalls.close()
 	srv.heldTasks.close()
 	srv.pool.close()
-	srv.eras.close()
+	srv.eras.Close()
 	if sh := srv.now().origin.shared; sh != nil {
 		sh.drainModern()
 	}

@@ -148,7 +148,7 @@ func (srv *Server) Reload(cfg config.Config) error {
 		srv.face.Renew(next.renewable())
 	}
 	if renewed {
-		srv.eras.forget()
+		srv.eras.Forget()
 	}
 	srv.replicas.Forget() // their certificates, or the trusted ones, may have changed
 	srv.pool.retire()

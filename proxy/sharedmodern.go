@@ -37,7 +37,7 @@ func (sh *processSharing) joinModern(ctx context.Context, srv *Server) (*sharedM
 		return nil, upstream.ErrClosed
 	}
 	if sh.modern == nil {
-		b := srv.eras.takeSpare(ctx)
+		b := srv.eras.TakeSpare(ctx)
 		if b == nil {
 			var err error
 			if b, err = srv.now().origin.open(ctx); err != nil {
@@ -92,6 +92,6 @@ func (h *handshake) sharesModern(ctx context.Context) bool {
 	if h.srv.now().origin.shared == nil || !h.bridges {
 		return false
 	}
-	e, err := h.srv.upstreamEra(ctx, h.header)
-	return err == nil && e.modern() && !e.shakes
+	e, err := h.srv.eras.Of(ctx, h.Header)
+	return err == nil && e.Modern() && !e.Handshake
 }

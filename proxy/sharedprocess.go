@@ -149,20 +149,20 @@ var unshareable = [...]string{"capabilities.logging", "capabilities.tasks"}
 // newSharedProcess starts the process and does the handshake.
 func newSharedProcess(ctx context.Context, srv *Server) (*sharedProcess, error) {
 	cfg := srv.now().cfg
-	hs := &handshake{srv: srv, id: []byte("0"), vc: translate.Lookup(translate.Modern())}
+	hs := &handshake{srv: srv, vc: translate.Lookup(translate.Modern()), Opening: server.Opening{Of: reporting{srv}, ID: []byte("0")}}
 	m, err := hs.introduceAll(ctx)
 	var vu *translate.Revision
 	if err == nil {
 		vu, err = spoken(m)
 	}
 	if err != nil {
-		if hs.conn != nil {
-			srv.endConn(hs.conn)
+		if hs.Conn != nil {
+			srv.endConn(hs.Conn)
 		}
 		return nil, err
 	}
 	h := &sharedProcess{
-		srv: srv, conn: hs.conn, st: hs.standing, result: bytes.Clone(m.Result()),
+		srv: srv, conn: hs.Conn, st: hs.Standing, result: bytes.Clone(m.Result()),
 		ended: make(chan struct{}), conns: make(map[*sharedConn]struct{}),
 		subscribed: make(map[string]map[*sharedConn]struct{}),
 	}
@@ -185,11 +185,11 @@ func newSharedProcess(ctx context.Context, srv *Server) (*sharedProcess, error) 
 // introduceAll sends initialize with one revision after the other until the server accepts
 // one. It returns the server's last response.
 func (h *handshake) introduceAll(ctx context.Context) (*wire.Message, error) {
-	steps := h.srv.eras.fallbacks.steps(h, nil)
+	steps := h.srv.eras.Proposals(h.vc, nil, h.Header)
 	for {
-		m, err := h.introduce(ctx, steps.next())
+		m, err := h.introduce(ctx, steps.Next())
 		if err == nil && m.Kind == wire.Result {
-			steps.accepted(m)
+			steps.Accepted(m)
 			return m, nil
 		}
 		if err == nil {
@@ -197,11 +197,11 @@ func (h *handshake) introduceAll(ctx context.Context) (*wire.Message, error) {
 			if err != nil {
 				return nil, err
 			}
-			if next != nil && steps.only(next) {
+			if next != nil && steps.Only(next) {
 				continue
 			}
 		}
-		if !steps.goOn(m, err) {
+		if !steps.GoOn(m, err) {
 			return m, err
 		}
 		h.unbridge()
@@ -210,18 +210,18 @@ func (h *handshake) introduceAll(ctx context.Context) (*wire.Message, error) {
 
 // introduce sends dragoman's own initialize and returns the response.
 func (h *handshake) introduce(ctx context.Context, v *translate.Revision) (*wire.Message, error) {
-	h.sent = mcp.Initialize(h.id, v.Name, "{}", mcp.Us)
-	out := &upstream.Outgoing{Body: h.sent, Request: true}
-	if h.conn == nil {
+	h.Sent = mcp.Initialize(h.ID, v.Name, "{}", mcp.Us)
+	out := &upstream.Outgoing{Body: h.Sent, Request: true}
+	if h.Conn == nil {
 		b, err := h.srv.connect(ctx, out)
 		if err != nil {
 			return nil, err
 		}
-		h.conn, h.standing = b.Conn, b.Standing
-	} else if _, err := h.conn.Send(ctx, out); err != nil {
+		h.Conn, h.Standing = b.Conn, b.Standing
+	} else if _, err := h.Conn.Send(ctx, out); err != nil {
 		return nil, err
 	}
-	return h.await(ctx, h.standing)
+	return h.Await(ctx, h.Standing)
 }
 
 // spoken returns the revision that the response to initialize names.

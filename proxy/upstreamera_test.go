@@ -11,23 +11,24 @@ import (
 	"github.com/tidwall/gjson"
 
 	"github.com/dragoman-proxy/dragoman/proxy/config"
+	"github.com/dragoman-proxy/dragoman/proxy/era"
 	"github.com/dragoman-proxy/dragoman/proxy/mcp"
 	"github.com/dragoman-proxy/dragoman/proxy/upstream"
 )
 
 // concluded is an era in words.
-func concluded(e *serverEra) string {
+func concluded(e *era.Era) string {
 	var words []string
-	if e.modern() {
-		words = append(words, e.revision.Name)
+	if e.Modern() {
+		words = append(words, e.Revision.Name)
 	}
-	if e.shakes {
+	if e.Handshake {
 		words = append(words, "handshake")
 	}
-	if e.handshake != nil {
-		words = append(words, e.handshake.Name)
+	if e.Newest != nil {
+		words = append(words, e.Newest.Name)
 	}
-	if e.unsure {
+	if e.Unsure {
 		words = append(words, "unsure")
 	}
 	return strings.Join(words, " ")
@@ -97,15 +98,15 @@ func TestWhatAnswersToDiscoverTell(t *testing.T) {
 				want = c.pipe
 			}
 			got := ""
-			e, err := srv.upstreamEra(t.Context(), nil)
+			e, err := srv.eras.Of(t.Context(), nil)
 			if err == nil {
 				got = concluded(e)
 			}
 			if got != want {
 				t.Errorf("%s: concluded %q (%v), want %q", c.name, got, err, want)
 			}
-			again := srv.eras.peek(nil)
-			if known := err == nil && !e.unsure; known != (again != nil) {
+			again := srv.eras.Peek(nil)
+			if known := err == nil && !e.Unsure; known != (again != nil) {
 				t.Errorf("%s: remembered %v", c.name, again)
 			}
 		})
@@ -124,8 +125,8 @@ func TestServerIsAskedOnceForAllWhoWait(t *testing.T) {
 	for range 20 {
 		for _, token := range []string{"a", "b"} {
 			wg.Go(func() {
-				e, err := srv.upstreamEra(t.Context(), as(token))
-				if err != nil || !e.modern() || gjson.GetBytes(e.discovered, "capabilities").Raw != `{"tools":{}}` {
+				e, err := srv.eras.Of(t.Context(), as(token))
+				if err != nil || !e.Modern() || gjson.GetBytes(e.Discovered, "capabilities").Raw != `{"tools":{}}` {
 					t.Errorf("%+v %v", e, err)
 				}
 			})
@@ -135,25 +136,11 @@ func TestServerIsAskedOnceForAllWhoWait(t *testing.T) {
 	if n := len(f.said("server/discover")); n != 2 {
 		t.Errorf("asked %d times", n)
 	}
-	e := srv.eras.peek(as("a"))
-	srv.eras.drop(as("b"), e) // which is not b's
-	srv.eras.drop(as("a"), e)
-	if srv.eras.peek(as("a")) != nil || srv.eras.peek(as("b")) == nil {
+	e := srv.eras.Peek(as("a"))
+	srv.eras.Drop(as("b"), e) // which is not b's
+	srv.eras.Drop(as("a"), e)
+	if srv.eras.Peek(as("a")) != nil || srv.eras.Peek(as("b")) == nil {
 		t.Error("another credential's was dropped")
-	}
-}
-
-func TestErasAreBounded(t *testing.T) {
-	f := modernServer(false, `"capabilities":{}`, nil)
-	f.asked = true
-	srv := front(t, f)
-	for i := range maxEras + 10 {
-		if _, err := srv.upstreamEra(t.Context(), []upstream.Header{{Name: "Authorization", Value: string(rune('0' + i))}}); err != nil {
-			t.Fatal(err)
-		}
-	}
-	if n := len(srv.eras.known); n != maxEras {
-		t.Errorf("%d remembered", n)
 	}
 }
 
@@ -166,11 +153,11 @@ func TestAskerWhoLeavesDoesNotSpoilIt(t *testing.T) {
 	srv := front(t, f)
 	ctx, leave := context.WithCancel(t.Context())
 	leave()
-	if _, err := srv.upstreamEra(ctx, nil); !errors.Is(err, context.Canceled) {
+	if _, err := srv.eras.Of(ctx, nil); !errors.Is(err, context.Canceled) {
 		t.Error(err)
 	}
 	close(f.gate)
-	if e, err := srv.upstreamEra(t.Context(), nil); err != nil || !e.modern() {
+	if e, err := srv.eras.Of(t.Context(), nil); err != nil || !e.Modern() {
 		t.Errorf("%+v %v", e, err)
 	}
 	if n := len(f.sent()); n != 1 {
@@ -192,13 +179,13 @@ func TestProcessOfAnOlderConfigurationServesNoSession(t *testing.T) {
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
-		srv.upstreamEra(t.Context(), nil)
+		srv.eras.Of(t.Context(), nil)
 	}()
 	<-asked
-	srv.eras.forget()
+	srv.eras.Forget()
 	close(answer)
 	<-done
-	if srv.eras.takeSpare(t.Context()) != nil {
+	if srv.eras.TakeSpare(t.Context()) != nil {
 		t.Error("it is kept")
 	}
 	eventually(t, "its end", f.ended)
@@ -209,7 +196,7 @@ func TestConfiguredVersionIsNotAskedFor(t *testing.T) {
 		f := modernServer(false, `"capabilities":{}`, nil)
 		f.asked = true
 		srv := front(t, f, func(cfg *config.Config) { cfg.Upstream.Version = version })
-		e, err := srv.upstreamEra(t.Context(), nil)
+		e, err := srv.eras.Of(t.Context(), nil)
 		if err != nil || concluded(e) != want || len(f.sent()) > 0 {
 			t.Errorf("%+v %v, sent %q", e, err, f.sent())
 		}
@@ -271,7 +258,7 @@ func TestModernClientOfAProcess(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			o, started := childProcesses(t, legacy(c.says), legacy(never))
 			srv := frontOf(t, o)
-			srv.eras.silence = 50 * time.Millisecond
+			srv.eras.Silence = 50 * time.Millisecond
 			for range 2 {
 				r := srv.modernly(modernRequestOf("7", "tools/list", meta(`{}`)))
 				sameJSON(t, r.body, result("7", `"resultType":"complete","tools":[],"ttlMs":0,"cacheScope":"private",`+identity))

@@ -183,3 +183,15 @@ func plainWords(e *upstream.StatusError) string {
 	}
 	return failures.Line(string(e.Body))
 }
+
+// Unreachable reports whether err says that the server cannot be reached.
+func Unreachable(err error) bool {
+	f := Of(err)
+	switch f.Cause {
+	case mcp.UpstreamDown, mcp.UpstreamTimeout, mcp.UpstreamLost, mcp.UpstreamSilent, mcp.UpstreamGarbled:
+		return true
+	case mcp.UpstreamRefused:
+		return f.Status == 502 || f.Status == 503 || f.Status == 504 // a gateway before the server says so
+	}
+	return false
+}

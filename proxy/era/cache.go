@@ -1,4 +1,4 @@
-package proxy
+package era
 
 import (
 	"bytes"
@@ -17,6 +17,7 @@ import (
 
 	"github.com/dragoman-proxy/dragoman/proxy/mcp"
 	"github.com/dragoman-proxy/dragoman/proxy/report"
+	"github.com/dragoman-proxy/dragoman/proxy/server"
 	"github.com/dragoman-proxy/dragoman/proxy/upstream"
 	"github.com/dragoman-proxy/dragoman/translate"
 	"github.com/dragoman-proxy/dragoman/translate/wire"
@@ -24,10 +25,10 @@ import (
 
 const (
 	// eraSilence is how long a process may leave server/discover unanswered before it is sent
-	// initialize as well. eraTime is how long a server over HTTP may take to answer it.
+	// initialize as well. AskTime is how long a server over HTTP may take to answer it.
 	// Handshake servers need not answer requests before initialize.
 	eraSilence = 3*time.Second - eraBreath
-	eraTime    = 10 * time.Second
+	AskTime    = 10 * time.Second
 	// maxEras is for how many credentials the era is remembered. maxDiscovered is the largest
 	// DiscoverResult that is kept, in bytes.
 	maxEras       = 1024
@@ -36,38 +37,38 @@ const (
 	spareTime = 10 * time.Second
 )
 
-// errShakesHands is the error of opening a connection without a handshake, if servers on the transport
+// ErrHandshakeOnly is the error of opening a connection without a handshake, if servers on the transport
 // always have one.
-var errShakesHands = errors.New("servers on this transport have a handshake")
+var ErrHandshakeOnly = errors.New("servers on this transport have a handshake")
 
-// A serverEra is what a server is: a handshake server, a modern server, or both. It is
+// A Era is what a server is: a handshake server, a modern server, or both. It is
 // immutable.
-type serverEra struct {
-	// revision is the modern revision that the server speaks, or nil if it speaks none.
-	revision *translate.Revision
-	// shakes says that the server accepts initialize, as far as that is known.
-	shakes bool
-	// handshake is the newest revision with a handshake that the server has named, or nil if it has named none.
-	handshake *translate.Revision
-	// discovered is the server's DiscoverResult, which must not be modified. It is nil if there is none, or
+type Era struct {
+	// Revision is the modern Revision that the server speaks, or nil if it speaks none.
+	Revision *translate.Revision
+	// Handshake says that the server accepts initialize, as far as that is known.
+	Handshake bool
+	// Newest is the newest revision with a Newest that the server has named, or nil if it has named none.
+	Newest *translate.Revision
+	// Discovered is the server's DiscoverResult, which must not be modified. It is nil if there is none, or
 	// if it is too large to be kept.
-	discovered []byte
-	// unsure says that the era was concluded from a failure that may have another cause.
-	unsure bool
+	Discovered []byte
+	// Unsure says that the era was concluded from a failure that may have another cause.
+	Unsure bool
 }
 
-// modern reports whether requests need no session.
-func (e *serverEra) modern() bool { return e.revision != nil }
+// Modern reports whether requests need no session.
+func (e *Era) Modern() bool { return e.Revision != nil }
 
-// An eraCache holds the server's era for each credential: behind a gateway, clients with different
+// An Cache holds the server's era for each credential: behind a gateway, clients with different
 // credentials may get different servers. An era is remembered
 // until it turns out to be wrong. See
 // https://modelcontextprotocol.io/specification/2026-07-28/basic/versioning#compatibility.
-type eraCache struct {
-	srv *Server
+type Cache struct {
+	env     Env
+	Silence time.Duration // how long a process may be silent before it is sent initialize as well; set before the first use
 
-	silence   time.Duration // eraSilence
-	fallbacks fallbacks     // the older revisions that the server accepted
+	fallbacks fallbacks
 
 	mu     sync.Mutex
 	said   string               // the era that was logged last
@@ -80,7 +81,7 @@ type eraCache struct {
 type eraEntry struct {
 	found chan struct{} // closed when era or err is set
 	until time.Time     // when the entry expires; zero for never
-	era   *serverEra
+	era   *Era
 	err   error
 	asked time.Time // when the entry was last used
 }
@@ -91,17 +92,12 @@ type spareConn struct {
 	since time.Time
 }
 
-func newEraCache(srv *Server) *eraCache {
-	return &eraCache{srv: srv, silence: eraSilence, known: make(map[string]*eraEntry)}
-}
-
-// upstreamEra returns the server's era for a client whose headers for the server are header.
+// Of returns the server's era for a client whose headers for the server are header.
 // If it is not known, the server is asked, once for all callers. The
 // error says that the server cannot be reached, refuses access, or speaks only
 // revisions that dragoman does not know, or that there are too many credentials.
-func (srv *Server) upstreamEra(ctx context.Context, header []upstream.Header) (*serverEra, error) {
-	p := srv.eras
-	if e := p.fixed(); e != nil {
+func (p *Cache) Of(ctx context.Context, header []upstream.Header) (*Era, error) {
+	if e := p.Fixed(); e != nil {
 		return e, nil
 	}
 	who := credential(header)
@@ -115,7 +111,7 @@ func (srv *Server) upstreamEra(ctx context.Context, header []upstream.Header) (*
 		at = &eraEntry{found: make(chan struct{})}
 		p.known[who] = at
 		header := append([]upstream.Header(nil), header...)
-		srv.spawn(func() { p.find(at, who, header) })
+		p.env.Spawn(func() { p.find(at, who, header) })
 	}
 	at.asked = time.Now()
 	p.mu.Unlock()
@@ -127,18 +123,17 @@ func (srv *Server) upstreamEra(ctx context.Context, header []upstream.Header) (*
 	}
 }
 
-// fixed returns the era that follows from the configuration or the transport, or nil if the server
+// Fixed returns the era that follows from the configuration or the transport, or nil if the server
 // must be asked.
-func (p *eraCache) fixed() *serverEra {
-	now := p.srv.now()
-	if v := translate.Lookup(now.cfg.Upstream.Version); v != nil {
+func (p *Cache) Fixed() *Era {
+	if v := translate.Lookup(p.env.Config().Upstream.Version); v != nil {
 		if v.Modern {
-			return &serverEra{revision: v}
+			return &Era{Revision: v}
 		}
-		return &serverEra{shakes: true, handshake: v}
+		return &Era{Handshake: true, Newest: v}
 	}
-	if now.origin.open == nil {
-		return &serverEra{shakes: true}
+	if p.env.Open() == nil {
+		return &Era{Handshake: true}
 	}
 	return nil
 }
@@ -155,9 +150,9 @@ func credential(header []upstream.Header) string {
 	return ""
 }
 
-// peek returns the era if it is known without asking the server, else nil.
-func (p *eraCache) peek(header []upstream.Header) *serverEra {
-	if e := p.fixed(); e != nil {
+// Peek returns the era if it is known without asking the server, else nil.
+func (p *Cache) Peek(header []upstream.Header) *Era {
+	if e := p.Fixed(); e != nil {
 		return e
 	}
 	who := credential(header)
@@ -170,8 +165,8 @@ func (p *eraCache) peek(header []upstream.Header) *serverEra {
 	return nil
 }
 
-// note stores an era that was found out in another way, and so is newer than the stored one.
-func (p *eraCache) note(header []upstream.Header, e *serverEra) {
+// Note stores an era that was found out in another way, and so is newer than the stored one.
+func (p *Cache) Note(header []upstream.Header, e *Era) {
 	who := credential(header)
 	found := make(chan struct{})
 	close(found)
@@ -183,8 +178,8 @@ func (p *eraCache) note(header []upstream.Header, e *serverEra) {
 	p.known[who] = &eraEntry{found: found, era: e, asked: time.Now()}
 }
 
-// drop forgets e, which has turned out to be wrong, unless another era has replaced it already.
-func (p *eraCache) drop(header []upstream.Header, e *serverEra) {
+// Drop forgets e, which has turned out to be wrong, unless another era has replaced it already.
+func (p *Cache) Drop(header []upstream.Header, e *Era) {
 	who := credential(header)
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -195,7 +190,7 @@ func (p *eraCache) drop(header []upstream.Header, e *serverEra) {
 
 // evict forgets the entry that was not used for the longest time, and returns false if there is none that can be
 // forgotten. The caller holds p.mu.
-func (p *eraCache) evict() bool {
+func (p *Cache) evict() bool {
 	oldest := ""
 	var since time.Time
 	for who, at := range p.known {
@@ -207,9 +202,9 @@ func (p *eraCache) evict() bool {
 	return !since.IsZero()
 }
 
-// forget forgets all eras. It is called if there is another server behind the same configuration, or if the
+// Forget forgets all eras. It is called if there is another server behind the same configuration, or if the
 // server is reached in another way.
-func (p *eraCache) forget() {
+func (p *Cache) Forget() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	clear(p.known)
@@ -218,14 +213,13 @@ func (p *eraCache) forget() {
 }
 
 // find asks the server, stores its era in at, and wakes the callers that wait for it.
-func (p *eraCache) find(at *eraEntry, who string, header []upstream.Header) {
-	srv := p.srv
-	var e *serverEra
+func (p *Cache) find(at *eraEntry, who string, header []upstream.Header) {
+	var e *Era
 	var b *upstream.Begun
 	err := error(mcp.Fail(mcp.Panicked, ""))
 	defer func() {
 		if r := recover(); r != nil {
-			srv.report.Panicked(r)
+			p.env.Report.Panicked(r)
 		}
 		p.mu.Lock()
 		defer p.mu.Unlock()
@@ -235,8 +229,8 @@ func (p *eraCache) find(at *eraEntry, who string, header []upstream.Header) {
 		case !current:
 		case err != nil:
 			delete(p.known, who)
-		case e.unsure: // the handshake that follows will show the era
-			at.until = time.Now().Add(eraTime)
+		case e.Unsure: // the handshake that follows will show the era
+			at.until = time.Now().Add(AskTime)
 		}
 		if b != nil {
 			p.endSpare()
@@ -247,18 +241,18 @@ func (p *eraCache) find(at *eraEntry, who string, header []upstream.Header) {
 		}
 		close(at.found)
 	}()
-	e, b, err = p.ask(srv.draining, header)
-	if err == nil && !e.unsure {
-		srv.log.Log(p.logLevel(e), "server identified", e.fields()...)
+	e, b, err = p.ask(p.env.Draining, header)
+	if err == nil && !e.Unsure {
+		p.env.Log.Log(p.logLevel(e), "server identified", e.fields()...)
 	}
 }
 
 // logLevel returns the level for logging e: info if it differs from the era that was logged last, else debug, so
 // that not every credential causes a line.
-func (p *eraCache) logLevel(e *serverEra) zapcore.Level {
+func (p *Cache) logLevel(e *Era) zapcore.Level {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if what := fmt.Sprint(e.modern(), e.shakes); what != p.said {
+	if what := fmt.Sprint(e.Modern(), e.Handshake); what != p.said {
 		p.said = what
 		return zap.InfoLevel
 	}
@@ -266,31 +260,24 @@ func (p *eraCache) logLevel(e *serverEra) zapcore.Level {
 }
 
 // fields returns the log fields that describe e.
-func (e *serverEra) fields() (f []zap.Field) {
-	if e.modern() {
-		f = append(f, zap.String("without_handshake", e.revision.Name))
+func (e *Era) fields() (f []zap.Field) {
+	if e.Modern() {
+		f = append(f, zap.String("without_handshake", e.Revision.Name))
 	}
-	return append(f, zap.Bool("handshake", e.shakes))
+	return append(f, zap.Bool("handshake", e.Handshake))
 }
 
 // endSpare ends the connection that no session has taken, if there is one. The caller holds p.mu.
-func (p *eraCache) endSpare() {
+func (p *Cache) endSpare() {
 	if b := p.spare; b != nil {
 		p.spare = nil
-		p.srv.spawn(func() { p.srv.endBegun(b.Begun) })
+		p.env.Spawn(func() { server.EndBegun(b.Begun, p.env.Log) })
 	}
 }
 
-func (srv *Server) endBegun(b *upstream.Begun) {
-	if b.Standing != nil {
-		b.Standing.Close()
-	}
-	srv.endConn(b.Conn)
-}
-
-// takeSpare returns the process that was asked for its era, or nil if there is none. The caller owns it
+// TakeSpare returns the process that was asked for its era, or nil if there is none. The caller owns it
 // then, and it is counted for the client of ctx.
-func (p *eraCache) takeSpare(ctx context.Context) *upstream.Begun {
+func (p *Cache) TakeSpare(ctx context.Context) *upstream.Begun {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	b := p.spare
@@ -298,14 +285,14 @@ func (p *eraCache) takeSpare(ctx context.Context) *upstream.Begun {
 	if b == nil {
 		return nil
 	}
-	if c, ok := b.Conn.(*process); ok {
-		c.place.Move(ctx)
+	if c, ok := b.Conn.(interface{ Move(ctx context.Context) }); ok { // a process has a place in a bound
+		c.Move(ctx)
 	}
 	return b.Begun
 }
 
-// endSpareSince ends the process that no session has taken within spareTime before now.
-func (p *eraCache) endSpareSince(now time.Time) {
+// EndSpareSince ends the process that no session has taken within spareTime before now.
+func (p *Cache) EndSpareSince(now time.Time) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.spare != nil && now.Sub(p.spare.since) >= spareTime {
@@ -313,7 +300,8 @@ func (p *eraCache) endSpareSince(now time.Time) {
 	}
 }
 
-func (p *eraCache) close() {
+// Close ends the spare connection, and makes the cache keep no other.
+func (p *Cache) Close() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.closed = true
@@ -321,11 +309,11 @@ func (p *eraCache) close() {
 }
 
 // ask finds out the server's era. b is the process that was asked, if a session can still use it, else nil.
-func (p *eraCache) ask(ctx context.Context, header []upstream.Header) (e *serverEra, b *upstream.Begun, err error) {
-	b, err = p.srv.now().origin.open(ctx)
+func (p *Cache) ask(ctx context.Context, header []upstream.Header) (e *Era, b *upstream.Begun, err error) {
+	b, err = p.env.Open()(ctx)
 	switch {
-	case errors.Is(err, errShakesHands):
-		return &serverEra{shakes: true}, nil, nil
+	case errors.Is(err, ErrHandshakeOnly):
+		return &Era{Handshake: true}, nil, nil
 	case err != nil:
 		return nil, nil, err
 	}
@@ -338,41 +326,41 @@ func (p *eraCache) ask(ctx context.Context, header []upstream.Header) (e *server
 		r.m, code, err = p.discover(ctx, b, header)
 	}
 	if err != nil || !piped || r.greeted { // over HTTP another connection costs nothing
-		p.srv.endBegun(b)
+		server.EndBegun(b, p.env.Log)
 		b = nil
 	}
 	m := r.m
 	switch {
 	case ctx.Err() != nil:
 		return nil, nil, context.Cause(ctx)
-	case isInconclusive(code), upstream.NeverSent(err):
+	case Inconclusive(code), upstream.NeverSent(err):
 		return nil, nil, err // initialize would fail in the same way
-	case piped && tookTooLong(err):
+	case piped && TookTooLong(err):
 		return nil, nil, err // the process has already had initialize and has not answered it either
 	case r.begun:
-		if e, err = concludeBegun(m); err == nil && m.Kind == wire.Result && e.shakes {
-			p.srv.report.Quirk(report.SilentEarly)
+		if e, err = concludeBegun(m); err == nil && m.Kind == wire.Result && e.Handshake {
+			p.env.Report.Quirk(report.SilentEarly)
 		}
 	case err == nil, code < 500 && m != nil:
-		if e, err = conclude(m, code); err == nil && m.Kind == wire.Error && e.handshake != nil {
-			p.srv.report.Quirk(report.LegacyList)
+		if e, err = conclude(m, code); err == nil && m.Kind == wire.Error && e.Newest != nil {
+			p.env.Report.Quirk(report.LegacyList)
 		}
 	default:
 		if _, exited := errors.AsType[*upstream.ExitError](err); exited {
-			p.srv.report.Quirk(report.ExitsEarly)
+			p.env.Report.Quirk(report.ExitsEarly)
 		}
-		e, err = &serverEra{shakes: true, unsure: !piped && (code == 0 || code >= 500)}, nil
+		e, err = &Era{Handshake: true, Unsure: !piped && (code == 0 || code >= 500)}, nil
 	}
 	if err != nil && b != nil {
-		p.srv.endBegun(b)
+		server.EndBegun(b, p.env.Log)
 		b = nil
 	}
 	return e, b, err
 }
 
-// isInconclusive reports whether an HTTP status says nothing about the server's era: it is about the
+// Inconclusive reports whether an HTTP status says nothing about the server's era: it is about the
 // credential or the load, or may come from a gateway.
-func isInconclusive(code int) bool {
+func Inconclusive(code int) bool {
 	switch code {
 	case 401, 403, 407, 408, 429, 502, 503, 504:
 		return true
@@ -383,18 +371,18 @@ func isInconclusive(code int) bool {
 // discover sends server/discover over HTTP. m is the response. If the server answers with an error status,
 // code is that status, err is a *upstream.StatusError, and m is the JSON-RPC error in the body, or nil. See
 // https://modelcontextprotocol.io/specification/2026-07-28/server/discover.
-func (p *eraCache) discover(ctx context.Context, b *upstream.Begun, header []upstream.Header) (m *wire.Message, code int, err error) {
-	ctx, cancel := context.WithTimeout(ctx, eraTime)
+func (p *Cache) discover(ctx context.Context, b *upstream.Begun, header []upstream.Header) (m *wire.Message, code int, err error) {
+	ctx, cancel := context.WithTimeout(ctx, AskTime)
 	defer cancel()
-	h := &handshake{srv: p.srv, conn: b.Conn, header: header}
-	h.greetModern()
-	o := &upstream.Outgoing{Request: true, FirstByte: eraTime, Body: h.sent}
+	h := &server.Opening{Of: p.env.Opener, Conn: b.Conn, Header: header}
+	Discover(h)
+	o := &upstream.Outgoing{Request: true, FirstByte: AskTime, Body: h.Sent}
 	o.Header = slices.DeleteFunc(slices.Clone(header), ofMessage)
 	o.Header = append(o.Header, upstream.Header{Name: "Mcp-Method", Value: wire.ServerDiscover.String()})
 	st, err := b.Conn.Send(ctx, o)
 	if err == nil {
 		defer st.Close()
-		m, err = h.await(ctx, st)
+		m, err = h.Await(ctx, st)
 	}
 	if status, ok := errors.AsType[*upstream.StatusError](err); ok {
 		m = new(wire.Message)
@@ -406,10 +394,10 @@ func (p *eraCache) discover(ctx context.Context, b *upstream.Begun, header []ups
 	return m, 0, err
 }
 
-// greetModern makes server/discover, in dragoman's own name, the first request of h.
-func (h *handshake) greetModern() {
-	h.id = []byte(`"dragoman:era"`)
-	h.sent = mcp.Request(h.id, wire.ServerDiscover, fmt.Sprintf(`{"_meta":{%q:%q,%q:%s,%q:{}}}`, mcp.MetaVersion, translate.Modern(), mcp.MetaClient, mcp.Us, mcp.MetaCapabilities))
+// Discover makes server/discover, in dragoman's own name, the first request of h.
+func Discover(h *server.Opening) {
+	h.ID = []byte(`"dragoman:era"`)
+	h.Sent = mcp.Request(h.ID, wire.ServerDiscover, fmt.Sprintf(`{"_meta":{%q:%q,%q:%s,%q:{}}}`, mcp.MetaVersion, translate.Modern(), mcp.MetaClient, mcp.Us, mcp.MetaCapabilities))
 }
 
 // ofMessage reports whether a header describes the message that it came with, as Mcp-Method does.
@@ -421,33 +409,33 @@ func ofMessage(h upstream.Header) bool {
 // conclude returns the era of the server that has answered server/discover with m. code is the HTTP
 // status, 0 for success. Most errors mean a handshake server: such servers answer a request
 // before initialize with all kinds of errors.
-func conclude(m *wire.Message, code int) (*serverEra, error) {
+func conclude(m *wire.Message, code int) (*Era, error) {
 	if m.Kind == wire.Result {
 		names := gjson.Get(wire.View(m.Result()), "supportedVersions")
-		modern, handshake, _ := spokenOf(names)
-		e := &serverEra{revision: modern, shakes: modern == nil || handshake != nil, handshake: handshake}
+		modern, handshake, _ := Named(names)
+		e := &Era{Revision: modern, Handshake: modern == nil || handshake != nil, Newest: handshake}
 		if modern != nil && len(m.Result()) <= maxDiscovered {
-			e.discovered = bytes.Clone(m.Result())
+			e.Discovered = bytes.Clone(m.Result())
 		}
 		return e, nil
 	}
 	said := gjson.Parse(wire.View(m.Error()))
-	modern, handshake, others := spokenOf(said.Get("data.supported"))
+	modern, handshake, others := Named(said.Get("data.supported"))
 	switch rpc := said.Get("code").Int(); {
 	case rpc == mcp.CodeUnsupportedVersion && handshake == nil && modern == nil && others != "":
 		return nil, mcp.Fail(mcp.UpstreamModern, others)
 	case rpc == mcp.CodeUnsupportedVersion && (handshake != nil || modern != nil):
-		return &serverEra{revision: modern, shakes: handshake != nil, handshake: handshake}, nil
+		return &Era{Revision: modern, Handshake: handshake != nil, Newest: handshake}, nil
 	case rpc == int64(mcp.HeaderMismatch.Code()), rpc == int64(mcp.CapabilityMissing.Code()),
 		(rpc == mcp.CodeInvalidParams || rpc == mcp.CodeMethodNotFound) && (code == 400 || code == 404) && strings.Contains(said.Raw, mcp.MetaPrefix):
-		return &serverEra{revision: translate.Lookup(translate.Modern())}, nil
+		return &Era{Revision: translate.Lookup(translate.Modern())}, nil
 	}
-	return &serverEra{shakes: true}, nil
+	return &Era{Handshake: true}, nil
 }
 
-// spokenOf returns, of a list of revision names, a modern revision and the newest handshake revision
+// Named returns, of a list of revision names, a modern revision and the newest handshake revision
 // that dragoman knows, nil if there is none, and the first few names that it does not know.
-func spokenOf(names gjson.Result) (modern, handshake *translate.Revision, others string) {
+func Named(names gjson.Result) (modern, handshake *translate.Revision, others string) {
 	if !names.IsArray() {
 		return nil, nil, ""
 	}

@@ -1,0 +1,137 @@
+package era
+
+import (
+	"bytes"
+	"context"
+	"errors"
+
+	"github.com/tidwall/gjson"
+
+	"github.com/dragoman-proxy/dragoman/proxy/clienterror"
+	"github.com/dragoman-proxy/dragoman/proxy/mcp"
+	"github.com/dragoman-proxy/dragoman/proxy/upstream"
+	"github.com/dragoman-proxy/dragoman/translate"
+	"github.com/dragoman-proxy/dragoman/translate/wire"
+)
+
+// Changed reports whether the server turns out to be of the other era than modern says, after it has
+// refused a request with err: it may have been replaced. If err gives reason to doubt the era, Changed asks
+// the server again.
+func (p *Cache) Changed(ctx context.Context, header []upstream.Header, modern bool, err error) bool {
+	if p.Fixed() != nil || !Doubtful(modern, err) && !saysEra(err) {
+		return false
+	}
+	if known := p.Peek(header); known != nil && known.Serves(modern) {
+		p.Drop(header, known)
+	}
+	now, err := p.Of(ctx, header)
+	return err == nil && !now.Serves(modern)
+}
+
+// Recheck asks a server over HTTP again whether it serves requests without a session.
+func (p *Cache) Recheck(ctx context.Context, header []upstream.Header) (modern bool, err error) {
+	if known := p.Peek(header); known != nil {
+		p.Drop(header, known)
+	}
+	now, err := p.Of(ctx, header)
+	return err == nil && now.Modern(), err
+}
+
+// IsUnsupported reports whether a message is an error about the revision.
+func IsUnsupported(message []byte) bool {
+	return gjson.GetBytes(message, "error.code").Int() == mcp.CodeUnsupportedVersion
+}
+
+// Serves reports whether the server accepts requests without a session, if modern is true, or else
+// sessions.
+func (e *Era) Serves(modern bool) bool {
+	if modern {
+		return e.Modern()
+	}
+	return e.Handshake
+}
+
+// Doubtful reports whether err is a refusal that a server of this era would not send.
+func Doubtful(modern bool, err error) bool {
+	code, body := 0, []byte(nil)
+	if status, ok := errors.AsType[*upstream.StatusError](err); ok {
+		code, body = status.Code, status.Body
+	}
+	if code < 400 || code > 499 || Inconclusive(code) {
+		return false
+	}
+	var m wire.Message
+	isError := m.Scan(bytes.Clone(body), nil) == nil && m.Kind == wire.Error
+	rpc := 0
+	if isError {
+		rpc = int(gjson.Get(wire.View(m.Error()), "code").Int())
+	}
+	switch rpc {
+	case mcp.CodeUnsupportedVersion:
+		return true
+	case mcp.HeaderMismatch.Code(), mcp.CapabilityMissing.Code():
+		return !modern
+	case mcp.CodeMethodNotFound, mcp.CodeInvalidParams:
+		return !modern && bytes.Contains(body, []byte(mcp.MetaPrefix))
+	}
+	return modern || bytes.Contains(body, []byte(mcp.MetaPrefix)) || bytes.Contains(body, []byte(translate.Modern()))
+}
+
+// OrChanged returns the error for a handshake that has ended with err at a server that was of era was: if the
+// server has no handshake any more, the error says so; otherwise it is err.
+func (p *Cache) OrChanged(ctx context.Context, header []upstream.Header, was *Era, err error) error {
+	if !was.Handshake || clienterror.Unreachable(err) || p.Fixed() != nil {
+		return err
+	}
+	now, failed := p.Of(ctx, header)
+	if failed != nil || now.Handshake {
+		return err
+	}
+	f := mcp.Fail(mcp.UpstreamModern, now.Revision.Name)
+	f.Err = err
+	return f
+}
+
+// saysEra reports whether err is dragoman's own finding that the server is of the other era.
+func saysEra(err error) bool {
+	c := clienterror.Of(err).Cause
+	return c == mcp.UpstreamModern || c == mcp.UpstreamLegacy
+}
+
+// IsModern reports whether err, with which a session did not begin, says that the server has no sessions.
+func IsModern(err error) bool { return err != nil && clienterror.Of(err).Cause == mcp.UpstreamModern }
+
+// Outlived returns the error for a client whose session is of the era that the server no longer serves. The
+// client may begin a new session.
+func Outlived() *mcp.Failure {
+	f := mcp.Fail(mcp.SessionUnknown, "the server is another one by now; initialize again")
+	f.Err = clienterror.ErrEraChanged
+	return f
+}
+
+// LooksModern reports whether m, the response to initialize, or err instead of it, may come from a server
+// that has no handshake.
+func LooksModern(m *wire.Message, err error) bool {
+	if err != nil {
+		status, ok := errors.AsType[*upstream.StatusError](err)
+		if !ok || status.Code != 400 && status.Code != 404 {
+			return false
+		}
+		m = new(wire.Message)
+		if m.Scan(status.Body, nil) != nil {
+			return false
+		}
+	}
+	if m.Kind == wire.Result {
+		v := translate.Lookup(gjson.GetBytes(m.Result(), "protocolVersion").String())
+		return v != nil && v.Modern // revisions in which no session begins
+	}
+	if m.Kind != wire.Error {
+		return false
+	}
+	switch gjson.Get(wire.View(m.Error()), "code").Int() {
+	case mcp.CodeMethodNotFound, mcp.CodeInvalidParams, -32600, mcp.CodeUnsupportedVersion, -32021, -32020:
+		return true
+	}
+	return false
+}

@@ -1,0 +1,133 @@
+package server
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"slices"
+	"time"
+
+	"go.uber.org/zap"
+
+	"github.com/dragoman-proxy/dragoman/proxy/mcp"
+	"github.com/dragoman-proxy/dragoman/proxy/upstream"
+	"github.com/dragoman-proxy/dragoman/translate/wire"
+)
+
+// maxEarly bounds how many notifications a server may send before it answers the first request.
+const maxEarly = 64
+
+// EndTimeout bounds how long the end of a session or of a connection may take.
+const EndTimeout = 10 * time.Second
+
+// Opening is a connection to a server whose first request is not answered yet: initialize or
+// server/discover.
+type Opening struct {
+	Conn     upstream.Conn     // nil before the first message is sent
+	Standing upstream.Stream   // has all messages of the server; nil if Send returns a stream
+	Header   []upstream.Header // of the client's request; they may be secrets
+	ID       []byte            // of the request, raw JSON
+	Sent     []byte            // the request as it was sent last
+	Early    [][]byte          // notifications that came before the response
+	NoRoots  bool              // the client may be asked for its roots, and has none
+	Of       Opener
+}
+
+// Opener receives what goes wrong on an [Opening].
+type Opener interface {
+	// MaxBatch returns how many messages an array of the server may have.
+	MaxBatch() int
+	// Malformed reports a text that is not a message, and returns the error of the request if no other
+	// response comes.
+	Malformed(err error, raw []byte, header []upstream.Header) error
+	// UnknownResponse reports a response to another request.
+	UnknownResponse(m *wire.Message, header []upstream.Header)
+	// Undelivered reports that an answer to a request of the server was not sent.
+	Undelivered(err error, header []upstream.Header)
+}
+
+// Await reads st until the response to the request. Before it, servers may only send notifications and
+// pings, which Await answers.
+func (o *Opening) Await(ctx context.Context, st upstream.Stream) (*wire.Message, error) {
+	return o.AwaitAny(ctx, st, o.ID)
+}
+
+// AwaitAny reads st until the response to one of the requests with these ids.
+func (o *Opening) AwaitAny(ctx context.Context, st upstream.Stream, ids ...[]byte) (*wire.Message, error) {
+	answered := func(m *wire.Message) bool {
+		return slices.ContainsFunc(ids, func(id []byte) bool { return IsAbout(m, id) })
+	}
+	var pieces [][]byte
+	var bad error // of the last text that was not a message
+	for {
+		e, err := NextBefore(ctx, st)
+		if bad != nil && errors.Is(err, io.EOF) {
+			return nil, bad
+		}
+		if err != nil {
+			return nil, err
+		}
+		pieces = append(pieces[:0], e.Data)
+		if wire.IsArray(e.Data) {
+			if pieces, err = wire.AppendElements(pieces[:0], e.Data, o.Of.MaxBatch()); err != nil {
+				return nil, err
+			}
+		}
+		for _, piece := range pieces {
+			if len(bytes.TrimSpace(piece)) == 0 {
+				continue // an event that only has an id
+			}
+			m := new(wire.Message)
+			if err := m.Scan(bytes.Clone(piece), nil); err != nil {
+				bad = o.Of.Malformed(err, piece, o.Header)
+				continue
+			}
+			switch {
+			case m.Kind == wire.Request:
+				o.reply(ctx, m)
+			case m.Kind == wire.Notification:
+				if len(o.Early) < maxEarly {
+					o.Early = append(o.Early, m.Raw)
+				}
+			case m.Kind == wire.Error && m.ID() == nil, m.Kind == wire.Error && string(m.ID()) == "null",
+				answered(m):
+				return m, nil
+			default:
+				o.Of.UnknownResponse(m, o.Header)
+			}
+		}
+	}
+}
+
+// reply answers a request of the server.
+func (o *Opening) reply(ctx context.Context, m *wire.Message) {
+	body := mcp.AppendResult(nil, m.ID(), "{}")
+	switch {
+	case m.Method == wire.Ping:
+	case m.Method == wire.RootsList && o.NoRoots:
+		body = mcp.AppendResult(nil, m.ID(), `{"roots":[]}`)
+	default:
+		body = mcp.AppendError(nil, m.ID(), mcp.NotInitialized.Code(), mcp.NotInitialized.Text(), nil)
+	}
+	if _, err := o.Conn.Send(ctx, &upstream.Outgoing{Body: body, Header: o.Header}); err != nil {
+		o.Of.Undelivered(err, o.Header)
+	}
+}
+
+// End closes a connection. It waits for at most [EndTimeout], and logs an error for debugging.
+func End(c upstream.Conn, log *zap.Logger) {
+	ctx, cancel := context.WithTimeout(context.Background(), EndTimeout)
+	defer cancel()
+	if err := c.Close(ctx); err != nil {
+		log.Debug("cannot close the upstream connection", zap.Error(err))
+	}
+}
+
+// EndBegun closes a connection that no session uses, and its standing stream.
+func EndBegun(b *upstream.Begun, log *zap.Logger) {
+	if b.Standing != nil {
+		b.Standing.Close()
+	}
+	End(b.Conn, log)
+}
