@@ -260,7 +260,7 @@ func (srv *Server) ReloadAdapters(because string) {
 	srv.reloading.Lock()
 	defer srv.reloading.Unlock()
 	a := srv.adapters
-	if a == nil || srv.draining.Err() != nil {
+	if a == nil || srv.host.Draining.Err() != nil {
 		return
 	}
 	problems, changed, err := a.runtime.Refresh(a.sources)
@@ -271,13 +271,13 @@ func (srv *Server) ReloadAdapters(because string) {
 	wrong := slices.ContainsFunc(problems, func(p adapterrt.Problem) bool { return p.Severity == adapterrt.Error })
 	if err != nil || wrong {
 		srv.metrics.AdapterReloads.WithLabelValues("failure").Inc()
-		srv.log.Error("adapter files are invalid: the last valid version of each stays in use", zap.String("because", because), zap.Error(err))
+		srv.host.Log.Error("adapter files are invalid: the last valid version of each stays in use", zap.String("because", because), zap.Error(err))
 	}
 	if changed {
 		if !wrong && err == nil {
 			srv.metrics.AdapterReloads.WithLabelValues("success").Inc()
 		}
-		srv.log.Info("adapters changed", zap.String("because", because), zap.Int("adapters", len(a.runtime.Adapters())))
+		srv.host.Log.Info("adapters changed", zap.String("because", because), zap.Int("adapters", len(a.runtime.Adapters())))
 	}
 }
 

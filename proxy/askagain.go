@@ -150,7 +150,7 @@ type injectedStream struct {
 func (s *injectedStream) Next() (sse.Event, error) {
 	if !s.reading {
 		s.reading = true
-		s.srv.spawn(func() {
+		s.srv.host.Spawn(func() {
 			n := nextResult{err: mcp.Fail(mcp.Panicked, "")}
 			defer func() { s.came <- n }()
 			n.event, n.err = s.Stream.Next()

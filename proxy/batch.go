@@ -223,7 +223,7 @@ func (b *batchReply) pass(raw []byte) {
 	defer x.done()
 	defer func() {
 		if p := recover(); p != nil {
-			x.srv.report.Panicked(p)
+			x.srv.host.Report.Panicked(p)
 		}
 	}()
 	out, v, err := x.fromClient(raw)
@@ -305,7 +305,7 @@ func (x *exchange) keep(m legMessage) legMessage {
 	if m.failure != nil || m.message == nil {
 		return m
 	}
-	message, err := x.srv.memory.Clone(x.ctx, large.AnswerWait, large.Copy, m.message)
+	message, err := x.srv.host.Memory().Clone(x.ctx, large.AnswerWait, large.Copy, m.message)
 	if err != nil {
 		return x.endMessage(m.slot, err)
 	}

@@ -140,7 +140,7 @@ func TestSchemaDialectOff(t *testing.T) {
 func TestProbeWarnsOfDraft07(t *testing.T) {
 	for _, setting := range []string{"auto", "off"} {
 		srv := front(t, drafting("2025-11-25", false, false), func(c *config.Config) { c.Contract.SchemaDialect = setting })
-		p := &probeClient{srv: srv.Server, h: &handshake{srv: srv.Server, pipe: true, bridges: true, Opening: server.Opening{Of: reporting{srv.Server}}}}
+		p := &probeClient{srv: srv.Server, h: &handshake{srv: srv.Server, pipe: true, bridges: true, Opening: server.Opening{Of: srv.Server.host}}}
 		if err := p.begin(context.Background()); err != nil {
 			t.Fatal(err)
 		}

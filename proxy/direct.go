@@ -49,7 +49,7 @@ func (h *handshake) directly(ctx context.Context, q *modernRequest, known *era.E
 	discovered := known.Discovered
 	if discovered == nil && srv.now().own != nil || h.Standing != nil {
 		if discovered, err = h.discover(ctx, d); err != nil {
-			srv.spawn(func() { srv.endConn(h.Conn) })
+			srv.host.Spawn(func() { srv.endConn(h.Conn) })
 			return nil, err
 		}
 	}
@@ -195,7 +195,7 @@ func (x *exchange) callable(page []byte) []byte {
 	if d == nil || x.ownCall != nil {
 		return page
 	}
-	out, changed := x.s.tools.Learn(page, x.srv.log)
+	out, changed := x.s.tools.Learn(page, x.srv.host.Log)
 	if !changed || !d.web {
 		return page
 	}

@@ -59,7 +59,7 @@ func (srv *Server) postDirect(req *downstream.Request, q *modernRequest, who str
 	x.from = append(append(x.from[:0], from...), q.header...)
 	x.clock.Asked, x.maxTokens = q.timed, q.maxTokens
 	if q.method == wire.SubscriptionsListen { // which would never drain
-		x.free = context.AfterFunc(srv.draining, func() { stop(clienterror.ErrShutdown) })
+		x.free = context.AfterFunc(srv.host.Draining, func() { stop(clienterror.ErrShutdown) })
 	}
 	err = x.post(req.Body, resp)
 	resp.Header = x.clock.AppendTo(resp.Header)

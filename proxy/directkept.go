@@ -49,7 +49,7 @@ func (x *exchange) enquire(body []byte) *results.Enquiry {
 func (x *exchange) sendKept(e *results.Enquiry, body []byte) (upstream.Stream, error) {
 	o := x.send
 	var err error
-	if o.Body, err = x.srv.memory.Clone(x.ctx, large.RequestWait, large.RequestCopy, body); err != nil { // it may have to wait
+	if o.Body, err = x.srv.host.Memory().Clone(x.ctx, large.RequestWait, large.RequestCopy, body); err != nil { // it may have to wait
 		return nil, err
 	}
 	return e.Open(x.ctx, []byte(x.call.ID), func() (upstream.Stream, error) { return x.s.conn.Send(x.ctx, &o) })

@@ -27,7 +27,7 @@ func (p *pipe) openDirect(q *modernRequest) error {
 	}
 	ctx, cancel := context.WithTimeout(p.ctx, p.srv.now().cfg.Upstream.HandshakeTimeout)
 	defer cancel()
-	h := &handshake{srv: p.srv, pipe: true, Opening: server.Opening{Of: reporting{p.srv}, Header: p.from}}
+	h := &handshake{srv: p.srv, pipe: true, Opening: server.Opening{Of: p.srv.host, Header: p.from}}
 	s, err := h.directly(ctx, q.sender(), known)
 	if err != nil {
 		return err
@@ -42,7 +42,7 @@ func (p *pipe) openDirect(q *modernRequest) error {
 		s.conn = &headerConn{Conn: s.conn, srv: p.srv, s: s}
 	} else {
 		var standing upstream.Stream
-		s.conn, standing = server.Renumber(s.conn, h.Standing, p.srv.now().cfg.Limits, keeper{p.srv})
+		s.conn, standing = server.Renumber(s.conn, h.Standing, p.srv.now().cfg.Limits, p.srv.host)
 		x := half.exchange()
 		x.attach(standing)
 		half.spawn(func() { half.bring(x) })
@@ -101,7 +101,7 @@ func (c *headerConn) Send(ctx context.Context, m *upstream.Outgoing) (upstream.S
 			call.target = params.Get(target).String()
 		}
 		if msg.Method == wire.ToolsCall {
-			body, err := c.srv.memory.Clone(ctx, large.RequestWait, large.RequestCopy, m.Body)
+			body, err := c.srv.host.Memory().Clone(ctx, large.RequestWait, large.RequestCopy, m.Body)
 			if err != nil {
 				return nil, err
 			}

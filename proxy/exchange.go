@@ -119,7 +119,7 @@ func (srv *Server) newExchange(ctx context.Context, stop context.CancelCauseFunc
 }
 
 // log is where lines about x's message go.
-func (x *exchange) log() *zap.Logger { return x.srv.log.With(trace.Fields(x.from)...) }
+func (x *exchange) log() *zap.Logger { return x.srv.host.Log.With(trace.Fields(x.from)...) }
 
 // done ends the exchange and gives its memory back.
 func (x *exchange) done() {
@@ -173,7 +173,7 @@ func (x *exchange) done() {
 // count counts x's request, which ended so.
 func (x *exchange) count(how metrics.Outcome) {
 	if how == metrics.Left || how == metrics.Cancelled {
-		x.srv.report.Unanswered(how, x.requestInfo())
+		x.srv.host.Report.Unanswered(how, x.requestInfo())
 	}
 	if x.tally != nil {
 		x.tally.note(x, how)
@@ -325,7 +325,7 @@ func (x *exchange) next() (sse.Event, error) {
 func (x *exchange) nextRecovered() (e sse.Event, err error) {
 	defer func() {
 		if p := recover(); p != nil {
-			x.srv.report.Panicked(p)
+			x.srv.host.Report.Panicked(p)
 			e, err = sse.Event{}, mcp.Fail(mcp.Panicked, "")
 		}
 	}()
@@ -349,7 +349,7 @@ func (x *exchange) pull() (e sse.Event, ok bool, err error) {
 		x.buf = nil // the message before was large
 	}
 	x.clock.Start()
-	e, err = server.Next(x.stream, keeper{x.srv})
+	e, err = server.Next(x.stream, x.srv.host)
 	x.clock.Lap(&x.clock.Upstream)
 	if c, ok := x.s.conn.(*remoteConn); err != nil && ok && x.call != nil && !x.resent && x.send.Body != nil && isLostSession(err) {
 		return sse.Event{}, false, x.sendAgain(c)
@@ -372,7 +372,7 @@ func (x *exchange) pull() (e sse.Event, ok bool, err error) {
 		return e, x.s.down.Identity(), nil
 	case wire.IsArray(e.Data):
 		if x.rest, err = wire.AppendElements(x.rest, e.Data, x.srv.now().cfg.Limits.Batch); err != nil {
-			x.bad = x.srv.report.Malformed(err, e.Data, x.from)
+			x.bad = x.srv.host.Report.Malformed(err, e.Data, x.from)
 			x.rest = x.rest[:0]
 		}
 	default:
@@ -439,7 +439,7 @@ func (x *exchange) keepBody(body []byte) ([]byte, error) {
 	case !again || x.call == nil || sameMemory(x.buf, body):
 		return body, nil
 	case len(body) > large.Size:
-		return x.srv.memory.Clone(x.ctx, large.RequestWait, large.RequestCopy, body)
+		return x.srv.host.Memory().Clone(x.ctx, large.RequestWait, large.RequestCopy, body)
 	}
 	x.buf = append(x.buf[:0], body...)
 	x.large = x.large || cap(x.buf) > maxPooled

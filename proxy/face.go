@@ -107,7 +107,7 @@ func (srv *Server) endUpstream(s *session, req *downstream.Request) error {
 
 // refuse answers with a JSON-RPC error.
 func (srv *Server) refuse(req *downstream.Request, resp *downstream.Response, err error) {
-	f := srv.report.Failed(err, report.At{Client: translate.Lookup(req.Version)})
+	f := srv.host.Report.Failed(err, report.At{Client: translate.Lookup(req.Version)})
 	resp.Stream = nil
 	resp.Status, resp.Header = f.Status, append(resp.Header, f.Header...)
 	if f.Status == fasthttp.StatusAccepted {
@@ -126,7 +126,7 @@ func isRetryAfter(h mcp.Header) bool {
 // rescue answers a request at which there was a panic.
 func (srv *Server) rescue(req *downstream.Request, resp *downstream.Response) {
 	if p := recover(); p != nil {
-		srv.report.Panicked(p)
+		srv.host.Report.Panicked(p)
 		f := mcp.Fail(mcp.Panicked, "").About(idOf(req.Body))
 		if f.ID != nil && req.Session != "" && !namesModern(req.Version) {
 			f = f.WithinSession()
@@ -202,7 +202,7 @@ func (srv *Server) post(req *downstream.Request, resp *downstream.Response) erro
 		err = srv.postInitialize(x, req.Body, resp)
 	default:
 		if err = x.post(req.Body, resp); err != nil && !x.isInitialized() {
-			err = srv.report.Failed(err, x.requestInfo()).WithinSession()
+			err = srv.host.Report.Failed(err, x.requestInfo()).WithinSession()
 		}
 	}
 	resp.Header = x.clock.AppendTo(resp.Header)
@@ -266,7 +266,7 @@ func (x *exchange) isInitialized() bool {
 // refused is the error for x's client when err keeps its message from the server.
 func (x *exchange) refused(err error) *mcp.Failure {
 	x.outcome = metrics.Refused
-	f := x.srv.report.Failed(err, x.requestInfo())
+	f := x.srv.host.Report.Failed(err, x.requestInfo())
 	switch {
 	case x.call != nil:
 		f.About([]byte(x.call.ID))
@@ -336,7 +336,7 @@ func (srv *Server) postInitialize(x *exchange, raw []byte, resp *downstream.Resp
 	id := bytes.Clone(m.ID())
 	defer func() {
 		if p := recover(); p != nil {
-			srv.report.Panicked(p)
+			srv.host.Report.Panicked(p)
 			err = mcp.Fail(mcp.Panicked, "").About(id)
 		}
 	}()
@@ -359,7 +359,7 @@ func (srv *Server) postInitialize(x *exchange, raw []byte, resp *downstream.Resp
 	srv.sessions.add(s)
 	if l := lanesOf(s.conn); l != nil {
 		l.WhenLost(func() {
-			srv.report.ServerFailed("session lost", report.CauseOfLoss(&srv.now().cfg, clienterror.Of(l.Reason())), l.Reason(), nil)
+			srv.host.Report.ServerFailed("session lost", report.CauseOfLoss(&srv.now().cfg, clienterror.Of(l.Reason())), l.Reason(), nil)
 			srv.forget(s, l.Reason())
 		})
 	}
@@ -391,11 +391,11 @@ func lanesOf(conn upstream.Conn) *lanes {
 // session in the end, and answer then what the server said.
 func (srv *Server) begin(x *exchange, raw []byte) (s *session, answer []byte, early [][]byte, err error) {
 	id := x.msg.ID()
-	h := &handshake{srv: srv, who: x.who, owner: x.owner, runsFor: x.runsFor, bridges: true, Opening: server.Opening{Of: reporting{srv}, Header: x.from}}
+	h := &handshake{srv: srv, who: x.who, owner: x.owner, runsFor: x.runsFor, bridges: true, Opening: server.Opening{Of: srv.host, Header: x.from}}
 	s, answer, err = h.negotiate(x.ctx, raw)
 	switch {
 	case s == nil && h.Conn != nil:
-		srv.spawn(func() { srv.endConn(h.Conn) })
+		srv.host.Spawn(func() { srv.endConn(h.Conn) })
 	case s != nil && s.piped:
 		s.conn = srv.openLanes(h.Conn, h.Standing)
 	}
@@ -442,7 +442,7 @@ func (srv *Server) get(req *downstream.Request, resp *downstream.Response) error
 	}
 	ctx, stop := context.WithCancelCause(req.Ctx)
 	x := srv.newExchange(ctx, stop)
-	x.free = context.AfterFunc(srv.draining, func() { stop(clienterror.ErrShutdown) }) // standing streams would never drain
+	x.free = context.AfterFunc(srv.host.Draining, func() { stop(clienterror.ErrShutdown) }) // standing streams would never drain
 	resp.Done = x.release
 	x.s = s
 	x.headers(req)

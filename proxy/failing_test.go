@@ -63,7 +63,7 @@ func TestRefusedTokensAreLoggedOnce(t *testing.T) {
 		t.Errorf("%v", lines)
 	}
 	client.logs.TakeAll()
-	client.srv.report.Flush()
+	client.srv.host.Report.Flush()
 	lines = client.logs.FilterMessage("client refused").All()
 	if len(lines) != 1 || lines[0].ContextMap()["repeated"] != int64(19) {
 		t.Errorf("%v", lines)

@@ -163,9 +163,9 @@ func (h *handshake) ready(ctx context.Context, s *session, answer []byte) (*sess
 // goAlone begins a session with our own tools and nothing else, since the server
 // cannot be reached. It stays so until the client initializes again.
 func (h *handshake) goAlone(err error) (*session, []byte, error) {
-	h.srv.report.FailedAs("server is unavailable: the session has only tools of adapters", err, h.requestInfo())
+	h.srv.host.Report.FailedAs("server is unavailable: the session has only tools of adapters", err, h.requestInfo())
 	if conn := h.Conn; conn != nil {
-		h.srv.spawn(func() { h.srv.endConn(conn) })
+		h.srv.host.Spawn(func() { h.srv.endConn(conn) })
 	}
 	return h.settleAlone()
 }
@@ -185,7 +185,7 @@ func (h *handshake) settleAlone() (*session, []byte, error) {
 }
 
 // log is where lines about the handshake go.
-func (h *handshake) log() *zap.Logger { return h.srv.log.With(trace.Fields(h.Header)...) }
+func (h *handshake) log() *zap.Logger { return h.srv.host.Log.With(trace.Fields(h.Header)...) }
 
 // read takes from initialize what the session will need.
 func (h *handshake) read(raw []byte) error {
@@ -216,7 +216,7 @@ func (h *handshake) ask(ctx context.Context, raw []byte, propose *translate.Revi
 	}
 	m.Facts = h.facts
 	body, _, err := up.Rewrite(nil, &m)
-	h.srv.losses.Note(h.vc, propose, wire.Initialize, m.Losses, h.Header)
+	h.srv.host.Losses.Note(h.vc, propose, wire.Initialize, m.Losses, h.Header)
 	if err != nil {
 		return nil, err
 	}
@@ -309,7 +309,7 @@ func (h *handshake) settle(m *wire.Message) (*session, []byte, error) {
 		return nil, nil, f
 	}
 	if vu != h.vc && !h.vc.Modern {
-		h.srv.report.Quirk(report.OtherRevision)
+		h.srv.host.Report.Quirk(report.OtherRevision)
 	}
 	if gjson.Get(wire.View(m.Result()), "capabilities.logging").Exists() {
 		h.facts |= wire.ServerLogging
@@ -326,7 +326,7 @@ func (h *handshake) settle(m *wire.Message) (*session, []byte, error) {
 	}
 	m.Method, m.Facts = wire.Initialize, s.Facts
 	out, _, err := s.down.Rewrite(nil, m)
-	h.srv.losses.Note(vu, h.vc, wire.Initialize, m.Losses, h.Header)
+	h.srv.host.Losses.Note(vu, h.vc, wire.Initialize, m.Losses, h.Header)
 	if err == nil && gjson.Get(wire.View(out), "result.protocolVersion").String() != h.vc.Name {
 		out, err = sjson.SetBytes(out, "result.protocolVersion", h.vc.Name)
 	}
@@ -400,7 +400,7 @@ func (h *handshake) concluded(s *session, answer []byte, err error) error {
 		if f.UnknownSession() { // 404 before there is a session: there is no server at this path
 			f.NoEndpoint()
 		}
-		f = h.srv.report.Failed(f, h.requestInfo())
+		f = h.srv.host.Report.Failed(f, h.requestInfo())
 		h.srv.metrics.Handshake(h.vc, nil, report.Outcome(f), failures.Cause(f.Why))
 		return f
 	case s == nil:
@@ -409,7 +409,7 @@ func (h *handshake) concluded(s *session, answer []byte, err error) error {
 			why = failures.Revision
 		}
 		h.srv.metrics.Handshake(h.vc, nil, metrics.Errored, why)
-		h.srv.report.ServerFailed("server refused initialize", why, errors.New(said.Raw), h.Header)
+		h.srv.host.Report.ServerFailed("server refused initialize", why, errors.New(said.Raw), h.Header)
 	}
 	return nil
 }

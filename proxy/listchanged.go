@@ -39,7 +39,7 @@ func (srv *Server) toolsChanged(s *session) bool {
 func (srv *Server) listen(ctx context.Context, s *session, o upstream.ListenOptions) (upstream.Stream, error) {
 	st, err := s.stand(ctx, o)
 	if errors.Is(err, upstream.ErrNoStream) && !s.ServerRevision.Modern {
-		srv.report.Quirk(report.NoStanding)
+		srv.host.Report.Quirk(report.NoStanding)
 	}
 	if srv.now().own == nil || s.told.Load() == nil {
 		return st, err
@@ -77,7 +77,7 @@ type nextResult struct {
 func (st *listChangedStream) Next() (sse.Event, error) {
 	if !st.asked {
 		st.asked = true
-		st.srv.spawn(func() {
+		st.srv.host.Spawn(func() {
 			e, err := st.of.Next()
 			st.heard <- nextResult{e, err}
 		})

@@ -170,7 +170,7 @@ func (srv *Server) httpFace(at net.Addr) *downstream.HTTP {
 		MaxHeader:    int(l.Header),
 		MaxConns:     l.Connections,
 		MaxRequests:  l.Requests,
-		Memory:       srv.memory,
+		Memory:       srv.host.Memory(),
 		Heartbeat:    srv.now().renewable().Heartbeat,
 		AllowedHosts: srv.now().renewable().AllowedHosts,
 		Tokens:       srv.now().renewable().Tokens,
@@ -179,7 +179,7 @@ func (srv *Server) httpFace(at net.Addr) *downstream.HTTP {
 		Replicas:     srv.replicas.Inbox(),
 		ReplicasPath: config.ReplicasPath,
 		Log:          srv.logHTTP,
-		Refused:      srv.report.Refused,
+		Refused:      srv.host.Report.Refused,
 	}
 	if a := srv.adapters; a != nil && srv.now().cfg.Adapters.HTTPPrefix != "" {
 		cfg.PlainPrefix, cfg.Plain, cfg.PlainRefusal = srv.now().cfg.Adapters.HTTPPrefix, a.serveHTTP, a.refusal
@@ -200,14 +200,14 @@ func (s *setup) renewable() downstream.Renewable {
 
 func (srv *Server) logHTTP(what string, err error) {
 	if what == "panic" {
-		srv.report.Panicked(err)
+		srv.host.Report.Panicked(err)
 		return
 	}
 	level := zap.WarnLevel
 	if what == "connection" { // clients leave as they like
 		level = zap.DebugLevel
 	}
-	srv.log.Log(level, "http", zap.String("what", what), zap.Error(err))
+	srv.host.Log.Log(level, "http", zap.String("what", what), zap.Error(err))
 }
 
 // adminFace answers probes and serves metrics, and nothing else.
@@ -235,13 +235,13 @@ func (srv *Server) routes() map[string]fasthttp.RequestHandler {
 
 // ready says why no client could be served now.
 func (srv *Server) ready() error {
-	if srv.draining.Err() != nil {
+	if srv.host.Draining.Err() != nil {
 		return clienterror.ErrShutdown
 	}
 	if srv.now().origin.ready == nil {
 		return nil
 	}
-	return srv.lookout.ask(srv.draining, srv.now().origin.ready)
+	return srv.lookout.ask(srv.host.Draining, srv.now().origin.ready)
 }
 
 // How the server is asked whether it is there.

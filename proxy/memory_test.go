@@ -69,14 +69,14 @@ func TestNewRequestsWaitForLargeAnswers(t *testing.T) {
 	session := resp.Header.Get("Mcp-Session-Id")
 
 	_, slow := post(session, `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"large"}}`)
-	eventually(t, "the answer to be in hand", func() bool { return srv.memory.Budget.Taken() >= size })
+	eventually(t, "the answer to be in hand", func() bool { return srv.host.Memory().Budget.Taken() >= size })
 	_, other := post(session, `{"jsonrpc":"2.0","id":2,"method":"ping"}`)
-	eventually(t, "another request to wait", func() bool { return srv.memory.Budget.Waiting() == 1 })
+	eventually(t, "another request to wait", func() bool { return srv.host.Memory().Budget.Waiting() == 1 })
 	if _, body := read(slow); len(body) < size {
 		t.Errorf("%d bytes came back", len(body))
 	}
 	if resp, body := read(other); resp.StatusCode != http.StatusOK {
 		t.Errorf("%d %s", resp.StatusCode, body)
 	}
-	eventually(t, "nothing to be in hand", func() bool { return srv.memory.Budget.Taken() == 0 })
+	eventually(t, "nothing to be in hand", func() bool { return srv.host.Memory().Budget.Taken() == 0 })
 }

@@ -100,7 +100,7 @@ func (c *modernConn) phrase(a *ask, q gjson.Result) (body []byte, able bool) {
 	}
 	m.Facts, m.Stamp = c.facts, &wire.Stamp{ElicitationID: a.opens}
 	out, v, err := c.down.Rewrite(nil, &m)
-	c.srv.losses.Note(c.down.From(), c.down.To(), a.method, m.Losses, nil)
+	c.srv.host.Losses.Note(c.down.From(), c.down.To(), a.method, m.Losses, nil)
 	a.note = append([]byte(nil), m.Note...)
 	if len(out) <= maxAskedAgain && translate.Counts(a.note) {
 		a.again = bytes.Clone(out)
@@ -184,7 +184,7 @@ func (c *modernConn) receiveAnswer(m *wire.Message, header []upstream.Header) {
 	delete(c.asked, key)
 	c.mu.Unlock()
 	if a == nil {
-		c.srv.report.Dropped("unknown_id")
+		c.srv.host.Report.Dropped("unknown_id")
 		return
 	}
 	a.heard <- receivedAnswer{a, m.Raw, slices.Clone(header)}
@@ -304,7 +304,7 @@ func (c *modernConn) translateAnswer(h receivedAnswer, m *wire.Message, header [
 	}
 	m.Method, m.Note, m.Facts, m.Stamp = a.method, a.note, c.facts, nil
 	out, v, err := c.up.Rewrite(nil, m)
-	c.srv.losses.Note(c.up.From(), c.up.To(), a.method, m.Losses, header)
+	c.srv.host.Losses.Note(c.up.From(), c.up.To(), a.method, m.Losses, header)
 	if err != nil {
 		return nil, err.Error()
 	}

@@ -130,7 +130,7 @@ func (c *modernConn) call(ctx context.Context, m *upstream.Outgoing, msg *wire.M
 		msg.Stamp.Capabilities = c.canTasks()
 	}
 	out, v, err := c.up.Rewrite(scratch, msg)
-	c.srv.losses.Note(c.up.From(), c.up.To(), b.method, msg.Losses, m.Header)
+	c.srv.host.Losses.Note(c.up.From(), c.up.To(), b.method, msg.Losses, m.Header)
 	switch {
 	case err != nil:
 		b.cancel(nil)
@@ -171,7 +171,7 @@ func (c *modernConn) call(ctx context.Context, m *upstream.Outgoing, msg *wire.M
 		c.tools.Forget()
 		return b.setHeaders(b.ctx, arguments)
 	}
-	c.srv.spawn(func() { b.run(again) })
+	c.srv.host.Spawn(func() { b.run(again) })
 	return b, nil
 }
 
@@ -199,7 +199,7 @@ func (b *bridgedCall) run(again func() error) {
 	defer b.finish()
 	defer func() {
 		if p := recover(); p != nil {
-			b.c.srv.report.Panicked(p)
+			b.c.srv.host.Report.Panicked(p)
 			b.reply(nextResult{err: mcp.Fail(mcp.Panicked, "")}, wanted)
 		}
 	}()
@@ -213,7 +213,7 @@ func (b *bridgedCall) run(again func() error) {
 				return
 			}
 			if !b.detached {
-				b.detached, left = true, context.AfterFunc(b.c.srv.draining, func() { b.cancel(nil) })
+				b.detached, left = true, context.AfterFunc(b.c.srv.host.Draining, func() { b.cancel(nil) })
 			}
 		case <-b.ctx.Done():
 		}
@@ -359,7 +359,7 @@ func (b *bridgedCall) next(again func() error) (sse.Event, error) {
 func (b *bridgedCall) toClient(raw []byte, again func() error) ([]byte, error) {
 	c, m := b.c, &b.msg
 	if err := m.Scan(raw, c.down.Shape()); err != nil {
-		_ = c.srv.report.Malformed(err, raw, b.from)
+		_ = c.srv.host.Report.Malformed(err, raw, b.from)
 		return nil, nil
 	}
 	m.Facts, m.Stamp = c.facts, nil
@@ -367,7 +367,7 @@ func (b *bridgedCall) toClient(raw []byte, again func() error) ([]byte, error) {
 		return c.passDown(m, b.stream.Header), nil
 	}
 	if id := m.ID(); !bytes.Equal(id, b.sent) && (m.Kind != wire.Error || id != nil && string(id) != "null") {
-		c.srv.report.Dropped("unknown_id")
+		c.srv.host.Report.Dropped("unknown_id")
 		return nil, nil
 	}
 	if m.Kind == wire.Error && c.web && gjson.Get(wire.View(m.Error()), "code").Int() == int64(mcp.HeaderMismatch.Code()) {
@@ -390,7 +390,7 @@ func (b *bridgedCall) toClient(raw []byte, again func() error) ([]byte, error) {
 		}
 	}
 	if m.Kind == wire.Result && b.method == wire.ToolsList && c.web {
-		if less, changed := c.tools.Learn(raw, c.srv.log); changed {
+		if less, changed := c.tools.Learn(raw, c.srv.host.Log); changed {
 			if err := m.Scan(less, c.down.Shape()); err != nil {
 				return nil, err
 			}
@@ -401,7 +401,7 @@ func (b *bridgedCall) toClient(raw []byte, again func() error) ([]byte, error) {
 		m.Room = cap(m.Raw) - len(m.Raw)
 	}
 	out, v, err := c.down.Rewrite(nil, m)
-	c.srv.losses.Note(c.down.From(), c.down.To(), b.method, m.Losses, b.stream.Header)
+	c.srv.host.Losses.Note(c.down.From(), c.down.To(), b.method, m.Losses, b.stream.Header)
 	switch {
 	case err != nil:
 		return nil, err
@@ -423,7 +423,7 @@ func (b *bridgedCall) toClient(raw []byte, again func() error) ([]byte, error) {
 // passDown is a notification of the server as the client gets it; nil for nothing.
 func (c *modernConn) passDown(m *wire.Message, header []upstream.Header) []byte {
 	if m.Kind != wire.Notification {
-		c.srv.report.Dropped("request") // servers of this revision have none
+		c.srv.host.Report.Dropped("request") // servers of this revision have none
 		return nil
 	}
 	if m.Method == wire.ToolsListChanged {
@@ -433,9 +433,9 @@ func (c *modernConn) passDown(m *wire.Message, header []upstream.Header) []byte 
 	method := m.Method
 	m.Facts = c.facts
 	out, v, err := c.down.Rewrite(nil, m)
-	c.srv.losses.Note(c.down.From(), c.down.To(), method, m.Losses, header)
+	c.srv.host.Losses.Note(c.down.From(), c.down.To(), method, m.Losses, header)
 	if err != nil {
-		c.srv.report.Untranslated(err, header)
+		c.srv.host.Report.Untranslated(err, header)
 		return nil
 	}
 	if v != wire.Forward {
@@ -518,7 +518,7 @@ func (b *bridgedCall) send(answers []*ask) error {
 func (b *bridgedCall) failed(err error) []byte {
 	at := report.At{Method: b.method.String(), Client: b.c.up.From(), Server: b.c.up.To(), Header: b.from}
 	b.lost.Store(true)
-	return b.c.srv.report.Failed(err, at).WithID(b.id).Body()
+	return b.c.srv.host.Report.Failed(err, at).WithID(b.id).Body()
 }
 
 // retitle decides how the name of a call is said from now on, where the server has
@@ -537,7 +537,7 @@ func (b *bridgedCall) retitle() bool {
 	b.c.mu.Lock()
 	defer b.c.mu.Unlock()
 	if b.c.rawNames = !b.c.rawNames; b.c.rawNames {
-		b.c.srv.report.Quirk(report.RawNameWanted)
+		b.c.srv.host.Report.Quirk(report.RawNameWanted)
 	}
 	return true
 }

@@ -130,7 +130,7 @@ func (c *modernConn) Send(ctx context.Context, m *upstream.Outgoing) (upstream.S
 	if c.life.Err() != nil {
 		return nil, upstream.ErrClosed
 	}
-	room, err := c.srv.memory.Alloc(ctx, large.RequestWait, large.RequestCopy, 2*len(m.Body)) // for the message, and what it becomes
+	room, err := c.srv.host.Memory().Alloc(ctx, large.RequestWait, large.RequestCopy, 2*len(m.Body)) // for the message, and what it becomes
 	if err != nil {
 		return nil, err
 	}
@@ -364,7 +364,7 @@ func (c *modernConn) sendCancelled(id []byte) {
 	defer cancel()
 	body := mcp.Cancelled(id, "")
 	if _, err := c.piped.Send(ctx, &upstream.Outgoing{Body: body}); err != nil {
-		c.srv.log.Debug("the server was not told of a cancellation", zap.Error(err))
+		c.srv.host.Log.Debug("the server was not told of a cancellation", zap.Error(err))
 	}
 }
 

@@ -78,7 +78,7 @@ func (srv *Server) postModern(req *downstream.Request, m *wire.Message, resp *do
 	defer srv.tallied(q).release()
 	defer func() {
 		if err != nil {
-			f := srv.report.Failed(err, q.requestInfo(srv.appendPassed(nil, req.Header)))
+			f := srv.host.Report.Failed(err, q.requestInfo(srv.appendPassed(nil, req.Header)))
 			q.counts.settle(report.Outcome(f))
 			err = f
 		}
@@ -91,7 +91,7 @@ func (srv *Server) postModern(req *downstream.Request, m *wire.Message, resp *do
 		return unknownMethod(q.name).About(q.id)
 	}
 	if q.plainName {
-		srv.report.Quirk(report.RawName)
+		srv.host.Report.Quirk(report.RawName)
 	}
 	if srv.now().shaping != nil {
 		q.maxTokens = hint(req.Header(maxTokensHeader))
@@ -114,7 +114,7 @@ func (srv *Server) postModern(req *downstream.Request, m *wire.Message, resp *do
 			err = srv.postDirect(req, q, who, from, resp)
 		} else {
 			var own *modernRequest
-			if own, err = q.own(req.Ctx, srv.memory); err == nil {
+			if own, err = q.own(req.Ctx, srv.host.Memory()); err == nil {
 				err = srv.postRelayed(req, own, who, from, resp)
 			}
 		}
@@ -143,7 +143,7 @@ func (srv *Server) postRelayed(req *downstream.Request, q *modernRequest, who st
 		}
 		q.counts.settle(metrics.Local)
 		srv.streams.Add(1)
-		free := context.AfterFunc(srv.draining, l.finish)
+		free := context.AfterFunc(srv.host.Draining, l.finish)
 		resp.Stream, resp.Done = l, func() { free(); l.end(); srv.streams.Add(-1) }
 		return nil
 	}
@@ -198,7 +198,7 @@ func (p *pipe) modern(m *wire.Message) {
 	counts := p.srv.tallied(q)
 	defer counts.release()
 	refuse := func(err error) {
-		f := p.srv.report.Failed(err, q.requestInfo(p.from)).About(q.id)
+		f := p.srv.host.Report.Failed(err, q.requestInfo(p.from)).About(q.id)
 		counts.settle(report.Outcome(f))
 		p.refuse(f)
 	}
@@ -225,7 +225,7 @@ func (p *pipe) modern(m *wire.Message) {
 			return
 		}
 	}
-	if q, err = q.own(p.ctx, p.srv.memory); err != nil {
+	if q, err = q.own(p.ctx, p.srv.host.Memory()); err != nil {
 		refuse(err)
 		return
 	}
@@ -277,7 +277,7 @@ func (p *pipe) modern(m *wire.Message) {
 func (p *pipe) runModern(ctx context.Context, q *modernRequest, free func()) {
 	defer func() {
 		if r := recover(); r != nil {
-			p.srv.report.Panicked(r)
+			p.srv.host.Report.Panicked(r)
 			free()
 			p.refuse(mcp.Fail(mcp.Panicked, "").About(q.id))
 		}
@@ -286,7 +286,7 @@ func (p *pipe) runModern(ctx context.Context, q *modernRequest, free func()) {
 	var last *bool
 	cut := new(bool)
 	failed := func(err error) *mcp.Failure {
-		f := p.srv.report.Failed(err, q.requestInfo(nil)).WithID(q.id)
+		f := p.srv.host.Report.Failed(err, q.requestInfo(nil)).WithID(q.id)
 		q.counts.settle(report.Outcome(f))
 		return f
 	}

@@ -451,7 +451,7 @@ func TestListenEndsWellWithItsServer(t *testing.T) {
 			t.Fatal(err)
 		}
 		if how == "us" {
-			srv.drain()
+			srv.host.Drain()
 		} else {
 			f.lose(upstream.ErrLost)
 		}

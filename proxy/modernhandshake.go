@@ -75,7 +75,7 @@ func (h *handshake) bridge(ctx context.Context, raw []byte) (s *session, answer 
 // process and ends by itself is started again; there is nothing that it has to be told.
 func (srv *Server) lanesTo(conn upstream.Conn, standing upstream.Stream) *lanes {
 	if now := srv.now(); now.origin.restarts && now.cfg.Upstream.Restart.Max > 0 {
-		h := &handshake{srv: srv, Opening: server.Opening{Of: reporting{srv}, Conn: conn, Standing: standing}}
+		h := &handshake{srv: srv, Opening: server.Opening{Of: srv.host, Conn: conn, Standing: standing}}
 		era.Discover(&h.Opening)
 		r := newRestartingConn(srv, h, translate.Modern())
 		conn, standing = r, restartingStream{r}
@@ -113,7 +113,7 @@ func (h *handshake) open(ctx context.Context) bool {
 // handshake, so that initialize can be said to it. What it was asked before is void.
 func (h *handshake) unbridge() {
 	if conn := h.Conn; conn != nil {
-		h.srv.spawn(func() { h.srv.endConn(conn) })
+		h.srv.host.Spawn(func() { h.srv.endConn(conn) })
 	}
 	h.Conn, h.Standing, h.Early, h.named = nil, nil, nil, ""
 }
@@ -129,7 +129,7 @@ func (h *handshake) shakesFor(ctx context.Context) bool {
 	if err != nil || !e.Modern() || e.Handshake {
 		return true
 	}
-	h.srv.report.Quirk(report.IdleHandshake)
+	h.srv.host.Report.Quirk(report.IdleHandshake)
 	return false
 }
 
@@ -142,7 +142,7 @@ func (c *modernConn) introduce(ctx context.Context, raw []byte, header []upstrea
 	}
 	m.Facts = c.facts
 	out, _, err := c.up.Rewrite(nil, &m)
-	c.srv.losses.Note(c.up.From(), c.up.To(), wire.Initialize, m.Losses, header)
+	c.srv.host.Losses.Note(c.up.From(), c.up.To(), wire.Initialize, m.Losses, header)
 	if err != nil {
 		return nil, err
 	}
@@ -189,7 +189,7 @@ func (h *handshake) initializeResult(c *modernConn, result []byte) ([]byte, erro
 	}
 	m.Method, m.Facts = wire.Initialize, h.facts
 	out, _, err := c.down.Rewrite(nil, &m)
-	h.srv.losses.Note(c.down.From(), c.down.To(), wire.Initialize, m.Losses, h.Header)
+	h.srv.host.Losses.Note(c.down.From(), c.down.To(), wire.Initialize, m.Losses, h.Header)
 	if err == nil && gjson.GetBytes(out, "result.protocolVersion").String() != h.vc.Name {
 		out, err = sjson.SetBytes(out, "result.protocolVersion", h.vc.Name)
 	}

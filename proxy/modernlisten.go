@@ -56,12 +56,12 @@ func (c *modernConn) subscribe(ctx context.Context, uri string, header []upstrea
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if _, already := c.watched[uri]; err != nil || already || c.life.Err() != nil {
-		c.srv.spawn(func() { l.end(); end() })
+		c.srv.host.Spawn(func() { l.end(); end() })
 		return err
 	}
 	c.watched[uri] = end
-	free := context.AfterFunc(c.srv.draining, end)
-	c.srv.spawn(func() {
+	free := context.AfterFunc(c.srv.host.Draining, end)
+	c.srv.host.Spawn(func() {
 		defer end()
 		defer free()
 		l.run()
@@ -175,7 +175,7 @@ func (l *listenRequest) run() {
 			return
 		}
 		if _, err := l.begin(); err != nil {
-			l.c.srv.log.Debug("subscription", zap.Error(err))
+			l.c.srv.host.Log.Debug("subscription", zap.Error(err))
 			if l.st != nil {
 				l.st.Close()
 				l.st = nil
@@ -193,7 +193,7 @@ func (l *listenRequest) forward(m *wire.Message) {
 func (c *modernConn) enqueue(raw []byte, header []upstream.Header) {
 	var m wire.Message
 	if m.Scan(raw, c.down.Shape()) != nil {
-		c.srv.report.Dropped("malformed")
+		c.srv.host.Report.Dropped("malformed")
 		return
 	}
 	out := c.passDown(&m, header)
@@ -205,7 +205,7 @@ func (c *modernConn) enqueue(raw []byte, header []upstream.Header) {
 	at := c.standing
 	c.mu.Unlock()
 	for range dropped {
-		c.srv.report.Dropped("queue_full")
+		c.srv.host.Report.Dropped("queue_full")
 	}
 	if at != nil {
 		at.wake()
@@ -246,13 +246,13 @@ func (c *modernConn) Listen(ctx context.Context, o upstream.ListenOptions) (upst
 			n.end()
 			return nil, err
 		}
-		c.srv.spawn(func() { n.copy(st, header) })
+		c.srv.host.Spawn(func() { n.copy(st, header) })
 	}
 	if what != "" {
 		l := &listenRequest{c: c, ctx: n.ctx, what: `"notifications":{` + what + `}`, can: c.can, header: header}
-		c.srv.spawn(func() {
+		c.srv.host.Spawn(func() {
 			if _, err := l.begin(); err != nil {
-				c.srv.log.Debug("subscription", zap.Error(err))
+				c.srv.host.Log.Debug("subscription", zap.Error(err))
 			}
 			l.run()
 		})

@@ -142,7 +142,7 @@ func (c *modernConn) downResult(id []byte, method wire.Method, result []byte, he
 	}
 	m.Method, m.Facts = method, c.facts
 	out, v, err := c.down.Rewrite(nil, &m)
-	c.srv.losses.Note(c.down.From(), c.down.To(), method, m.Losses, header)
+	c.srv.host.Losses.Note(c.down.From(), c.down.To(), method, m.Losses, header)
 	if err == nil && v != wire.Forward {
 		err = mcp.Saying(mcp.CodeInternal, "Unsupported result of "+method.String())
 	}
@@ -218,7 +218,7 @@ func (c *modernConn) watchTask(task string, ttl gjson.Result, header []upstream.
 	ctx, cancel := context.WithTimeout(c.life, long)
 	what := append(mcp.AppendString([]byte(`"notifications":{"taskIds":[`), task), `]}`...)
 	l := &listenRequest{c: c, ctx: ctx, what: string(what), can: c.canTasks(), header: slices.Clone(header)}
-	c.srv.spawn(func() {
+	c.srv.host.Spawn(func() {
 		defer func() {
 			l.end()
 			cancel()
@@ -226,10 +226,10 @@ func (c *modernConn) watchTask(task string, ttl gjson.Result, header []upstream.
 			c.tasks.watched--
 			c.mu.Unlock()
 		}()
-		defer context.AfterFunc(c.srv.draining, cancel)()
+		defer context.AfterFunc(c.srv.host.Draining, cancel)()
 		granted, err := l.begin()
 		if err != nil || !contains(granted.Get("notifications.taskIds"), task) {
-			c.srv.log.Debug("cannot read the state of a task", zap.Error(err))
+			c.srv.host.Log.Debug("cannot read the state of a task", zap.Error(err))
 			return
 		}
 		for {

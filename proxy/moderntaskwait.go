@@ -59,7 +59,7 @@ func (w *taskWait) Next() (sse.Event, error) {
 			if w.ctx.Err() != nil {
 				return sse.Event{}, w.why()
 			}
-			w.conclude(w.c.srv.report.Failed(err, report.At{Method: wire.TasksResult.String(), Client: w.c.up.From(), Server: w.c.up.To(), Header: w.header}).WithID(w.id).Body())
+			w.conclude(w.c.srv.host.Report.Failed(err, report.At{Method: wire.TasksResult.String(), Client: w.c.up.From(), Server: w.c.up.To(), Header: w.header}).WithID(w.id).Body())
 		}
 	}
 }
@@ -210,7 +210,7 @@ func (w *taskWait) sendAnswers() error {
 // giveUp ends a task whose server cannot be told that the client does not answer.
 func (w *taskWait) giveUp(text string) error {
 	if _, err := w.c.aboutTask(w.ctx, wire.TasksCancel, w.task, "", w.header); err != nil {
-		w.c.srv.log.Debug("task not cancelled", zap.Error(err))
+		w.c.srv.host.Log.Debug("task not cancelled", zap.Error(err))
 	}
 	result := append([]byte(`{"content":[{"type":"text","text":`), mcp.AppendString(nil, text)...)
 	out, err := ofTask(mcp.AppendResult(nil, w.id, string(append(result, `}],"isError":true}`...))), "result", w.task)

@@ -72,7 +72,7 @@ func (x *exchange) hideCollisions(page []byte, names []string) []byte {
 	for _, name := range names {
 		x.srv.metrics.Shadowed.WithLabelValues(name).Inc()
 	}
-	x.srv.log.Warn("adapter tool names collide with server tools", zap.Strings("tools", names))
+	x.srv.host.Log.Warn("adapter tool names collide with server tools", zap.Strings("tools", names))
 	f := mcp.Fail(mcp.ToolNameCollision, strings.Join(names, ", "))
 	var m wire.Message
 	if m.Scan(page, nil) != nil {

@@ -60,13 +60,13 @@ func (o oauthClients) Serve(req *downstream.Request, resp *downstream.Response) 
 	err := now.relay.Serve(req, resp)
 	if _, refused := errors.AsType[*oauthrelay.MismatchError](err); refused {
 		o.srv.mismatches.do(func() {
-			o.srv.log.Warn("OAuth clients will refuse the server's metadata", zap.String("server", now.server), zap.Error(err))
+			o.srv.host.Log.Warn("OAuth clients will refuse the server's metadata", zap.String("server", now.server), zap.Error(err))
 		})
 	} else if err != nil {
-		o.srv.report.ServerFailed("request of an OAuth client was not relayed to the server", failures.Of(err), err, nil)
+		o.srv.host.Report.ServerFailed("request of an OAuth client was not relayed to the server", failures.Of(err), err, nil)
 		return
 	}
-	o.srv.log.Debug("request of an OAuth client relayed", zap.String("method", req.Method), zap.Int("status", resp.Status))
+	o.srv.host.Log.Debug("request of an OAuth client relayed", zap.String("method", req.Method), zap.Int("status", resp.Status))
 }
 
 // tellEvery is how long what operators are told holds, before they are told again.

@@ -125,7 +125,7 @@ func callerOf(authorization string) string {
 func (srv *Server) callOwn(ctx context.Context, own *catalog, id []byte, c *toolCall) (answer []byte) {
 	defer func() {
 		if p := recover(); p != nil {
-			srv.report.Panicked(p)
+			srv.host.Report.Panicked(p)
 			answer = mcp.AppendResult(nil, id, `{"content":[{"type":"text","text":"internal error"}],"isError":true}`)
 		}
 	}()
@@ -146,7 +146,7 @@ func (x *exchange) listAlone(body []byte, err error) bool {
 	if x.s.piped && x.s.open.Unique && !x.s.open.End(x.call) {
 		return false // it was answered with the end of the server
 	}
-	x.srv.report.FailedAs("the server's tools are missing from the list", err, x.requestInfo())
+	x.srv.host.Report.FailedAs("the server's tools are missing from the list", err, x.requestInfo())
 	x.listHere(now, []byte(x.call.ID))
 	return true
 }

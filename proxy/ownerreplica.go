@@ -55,7 +55,7 @@ func (srv *Server) forwardToOwner(method string, req *downstream.Request, resp *
 	case errors.Is(err, replicas.ErrNotTaken), err != nil && method == "GET" && clienterror.Of(err).Cause == mcp.PeerLost:
 		return false
 	case err != nil:
-		srv.refuse(req, resp, srv.report.Failed(err, report.At{}).WithinSession())
+		srv.refuse(req, resp, srv.host.Report.Failed(err, report.At{}).WithinSession())
 	}
 	return true
 }
@@ -91,7 +91,7 @@ func (srv *Server) carriedHeaders(req *downstream.Request) (list []upstream.Head
 func newReplicas(srv *Server) *replicas.Replicas {
 	return replicas.New(replicas.Options{
 		Self: srv.parkedCalls.instance, Handler: (*face)(srv), Rescue: srv.rescue,
-		Memory: srv.memory, Streams: &srv.streams, Draining: srv.draining, Log: srv.log,
+		Memory: srv.host.Memory(), Streams: &srv.streams, Draining: srv.host.Draining, Log: srv.host.Log,
 		Settings: func() replicas.Settings {
 			now := srv.now()
 			return replicas.Settings{
@@ -99,8 +99,12 @@ func newReplicas(srv *Server) *replicas.Replicas {
 				Certificate: now.guard.cert, Roots: now.guard.peerRoots,
 			}
 		},
-		Count:       func(o replicas.Outcome) { srv.metrics.Forwarded.WithLabelValues(string(o)).Inc() },
-		Unreachable: func(err error) { srv.report.ServerFailed("replica cannot be reached", failures.ReplicaLost, err, nil) },
-		Report:      func(f *mcp.Failure, method string) string { return srv.report.Failed(f, report.At{Method: method}).Why },
+		Count: func(o replicas.Outcome) { srv.metrics.Forwarded.WithLabelValues(string(o)).Inc() },
+		Unreachable: func(err error) {
+			srv.host.Report.ServerFailed("replica cannot be reached", failures.ReplicaLost, err, nil)
+		},
+		Report: func(f *mcp.Failure, method string) string {
+			return srv.host.Report.Failed(f, report.At{Method: method}).Why
+		},
 	})
 }

@@ -260,7 +260,7 @@ func (x *exchange) withOurs(page []byte, method wire.Method) []byte {
 func (srv *Server) noteCollision(name string) {
 	srv.metrics.Shadowed.WithLabelValues(name).Inc()
 	if _, seen := srv.shadows.LoadOrStore(name, true); !seen {
-		srv.log.Warn("a server tool has the name of an adapter tool: clients get the adapter tool", zap.String("tool", name))
+		srv.host.Log.Warn("a server tool has the name of an adapter tool: clients get the adapter tool", zap.String("tool", name))
 	}
 }
 

@@ -13,7 +13,7 @@ import (
 // panicked is the answer to x's message raw, at which there was a panic. Its id is nil
 // where the message is no request.
 func (x *exchange) panicked(p any, raw []byte) *mcp.Failure {
-	x.srv.report.Panicked(p)
+	x.srv.host.Report.Panicked(p)
 	f := mcp.Fail(mcp.Panicked, "")
 	if x.call != nil {
 		return f.About([]byte(x.call.ID)) // raw may have been rewritten
@@ -25,7 +25,7 @@ func (x *exchange) panicked(p any, raw []byte) *mcp.Failure {
 // there was a panic: the error for the call that it answers. A request of the server
 // is refused, and a notification is dropped.
 func (x *exchange) afterPanic(p any, raw []byte) (out []byte, ok bool) {
-	x.srv.report.Panicked(p)
+	x.srv.host.Report.Panicked(p)
 	x.verdict = metrics.Failed
 	f := mcp.Fail(mcp.Panicked, "")
 	c, m := x.met, new(wire.Message)

@@ -325,8 +325,8 @@ func TestPanicOnTheStandingStream(t *testing.T) {
 
 func TestPanicEndsItsTaskAndNothingElse(t *testing.T) {
 	srv := front(t, newFake(nil))
-	srv.spawn(func() { panic("oh") })
-	srv.tasks.Wait()
+	srv.host.Spawn(func() { panic("oh") })
+	srv.host.Wait()
 	if srv.logs.FilterMessage("panic").Len() != 1 {
 		t.Error("not told")
 	}

@@ -76,8 +76,8 @@ func (d *parkedCall) start(x *exchange) {
 	if over { // the client was faster
 		d.cancelAtServer("client disconnected", from)
 	}
-	d.srv.spawn(func() {
-		if !d.srv.report.Contained(d.read) {
+	d.srv.host.Spawn(func() {
+		if !d.srv.host.Report.Contained(d.read) {
 			f := mcp.Fail(mcp.Panicked, "")
 			d.finish(outbox.Message{Body: f.Body(), Status: f.Status})
 			d.b.forgetOpened(d)
@@ -123,7 +123,7 @@ func (d *parkedCall) read() {
 			return
 		case x.final:
 			status := statusOf(&x.msg, e.Data)
-			body, err := d.srv.memory.Clone(x.ctx, large.AnswerWait, large.Copy, e.Data)
+			body, err := d.srv.host.Memory().Clone(x.ctx, large.AnswerWait, large.Copy, e.Data)
 			if err != nil {
 				f := d.srv.answerFor(x, err)
 				body, status = f.Body(), f.SessionlessStatus()
@@ -278,10 +278,10 @@ func (d *parkedCall) askClient() {
 		return
 	}
 	if !d.srv.parkedCalls.park(d) {
-		f := d.srv.report.Failed(mcp.Fail(mcp.TooManyParked, ""), d.reply.requestInfo(d.from)).WithID(d.reply.id)
+		f := d.srv.host.Report.Failed(mcp.Fail(mcp.TooManyParked, ""), d.reply.requestInfo(d.from)).WithID(d.reply.id)
 		d.box.Put(outbox.Message{Body: f.Body(), Last: true, Status: f.Status})
 		d.box, d.reply = nil, nil
-		d.srv.spawn(func() { d.abandon("too many calls wait") })
+		d.srv.host.Spawn(func() { d.abandon("too many calls wait") })
 		return
 	}
 	if d.round == 0 {
@@ -519,7 +519,7 @@ func (d *parkedCall) finish(l outbox.Message) {
 		return
 	}
 	d.b.attribute(d.srv, others, from)
-	if !d.srv.report.Contained(func() { l.Body = under(l.Body, reply.id) }) {
+	if !d.srv.host.Report.Contained(func() { l.Body = under(l.Body, reply.id) }) {
 		f := mcp.Fail(mcp.Panicked, "").WithID(reply.id)
 		l = outbox.Message{Body: f.Body(), Status: f.Status}
 	}

@@ -82,7 +82,7 @@ func (srv *Server) ServePipe(ctx context.Context, in io.Reader, out io.Writer) e
 		context.AfterFunc(p.ctx, func() { overdue.Stop() })
 	})
 	tending, stop := context.WithCancel(context.Background())
-	srv.spawn(func() { srv.tend(tending) })
+	srv.host.Spawn(func() { srv.tend(tending) })
 
 	err := client.Run(reading, p.handle)
 	lost := context.Cause(p.ctx)
@@ -117,7 +117,7 @@ func (srv *Server) ServePipe(ctx context.Context, in io.Reader, out io.Writer) e
 // cannot be missed, and not the process.
 func (p *pipe) spawn(task func()) {
 	p.tasks.Go(func() {
-		if !p.srv.report.Contained(task) {
+		if !p.srv.host.Report.Contained(task) {
 			p.fail(mcp.Fail(mcp.Panicked, ""))
 		}
 	})
@@ -194,7 +194,7 @@ func (p *pipe) write(message []byte) {
 }
 
 func (p *pipe) refuse(err error) {
-	p.write(onPipe(p.srv.report.Failed(err, report.At{})).BodyTo(p.revision()))
+	p.write(onPipe(p.srv.host.Report.Failed(err, report.At{})).BodyTo(p.revision()))
 }
 
 // revision is the client's, nil before it is known.
@@ -226,7 +226,7 @@ func (p *pipe) tooLong(e *lines.TooLongError) {
 func (p *pipe) handle(line []byte) {
 	defer func() {
 		if r := recover(); r != nil {
-			p.srv.report.Panicked(r)
+			p.srv.host.Report.Panicked(r)
 			if id := idOf(line); id != nil || wire.IsArray(line) {
 				p.refuse(mcp.Fail(mcp.Panicked, "").About(id))
 			}
@@ -253,7 +253,7 @@ func (p *pipe) initialize(line []byte) {
 	case m.Method == wire.Cancelled && p.cancelModern(&m), p.forwardDirect(&m):
 		return
 	case m.Kind.Response(), m.Kind == wire.Notification:
-		p.srv.report.Dropped("not_initialized") // JSON-RPC owes no answer to these
+		p.srv.host.Report.Dropped("not_initialized") // JSON-RPC owes no answer to these
 		return
 	case isModern(&m) && p.bothEras:
 		p.modern(&m)
@@ -271,7 +271,7 @@ func (p *pipe) initialize(line []byte) {
 }
 
 func (p *pipe) begin(line []byte) error {
-	h := &handshake{srv: p.srv, pipe: true, runsFor: p.runsFor, bridges: true, Opening: server.Opening{Of: reporting{p.srv}, Header: p.from}}
+	h := &handshake{srv: p.srv, pipe: true, runsFor: p.runsFor, bridges: true, Opening: server.Opening{Of: p.srv.host, Header: p.from}}
 	s, answer, err := h.negotiate(p.ctx, line)
 	err = h.concluded(s, answer, err)
 	if s == nil {
@@ -284,7 +284,7 @@ func (p *pipe) begin(line []byte) error {
 		return err
 	}
 	if h.Standing != nil {
-		s.conn, h.Standing = server.Renumber(s.conn, h.Standing, p.srv.now().cfg.Limits, keeper{p.srv})
+		s.conn, h.Standing = server.Renumber(s.conn, h.Standing, p.srv.now().cfg.Limits, p.srv.host)
 	}
 	p.s, p.first = s, slices.Clone(p.from)
 	p.begun.Store(s)
@@ -336,7 +336,7 @@ func (p *pipe) forward(line []byte, g *batchAnswers, slot int) {
 		return
 	}
 	// What comes behind it does not wait with it.
-	own, err := p.srv.memory.Clone(p.ctx, large.RequestWait, large.RequestCopy, line)
+	own, err := p.srv.host.Memory().Clone(p.ctx, large.RequestWait, large.RequestCopy, line)
 	if err == nil {
 		err = x.scan(own)
 	}
@@ -428,9 +428,9 @@ func (p *pipe) kept(c *call, answer []byte) []byte {
 	if c.More.group == nil {
 		return answer
 	}
-	own, err := p.srv.memory.Clone(p.ctx, large.AnswerWait, large.Copy, answer)
+	own, err := p.srv.host.Memory().Clone(p.ctx, large.AnswerWait, large.Copy, answer)
 	if err != nil {
-		return p.srv.report.Failed(err, p.requestInfo(c)).About([]byte(c.ID)).Body()
+		return p.srv.host.Report.Failed(err, p.requestInfo(c)).About([]byte(c.ID)).Body()
 	}
 	return own
 }
@@ -470,7 +470,7 @@ func (p *pipe) bring(x *exchange) {
 			p.failOpen(clienterror.Of(err))
 			continue
 		case server.Skipped(err) != nil:
-			p.srv.report.Dropped("too_large")
+			p.srv.host.Report.Dropped("too_large")
 			p.failOpen(clienterror.Of(err))
 			continue
 		case err != nil:
@@ -503,7 +503,7 @@ func (p *pipe) listen(x *exchange) {
 			}
 			st.Close()
 		default:
-			p.srv.log.Debug("standing stream", zap.Error(err))
+			p.srv.host.Log.Debug("standing stream", zap.Error(err))
 			p.lostWith(p.srv.answerFor(x, err))
 		}
 		if again.Wait(x.ctx, x.retry) != nil {

@@ -101,7 +101,7 @@ func (x *exchange) onward(raw []byte) (out []byte, v wire.Verdict, err error) {
 	method, kind := x.msg.Method, x.msg.Kind
 	out, v, err = x.rewrite(x.s.up, raw, large.RequestCopy)
 	x.clock.Lap(&x.clock.Translate)
-	x.srv.losses.Note(x.s.ClientRevision, x.s.ServerRevision, method, x.msg.Losses, x.from)
+	x.srv.host.Losses.Note(x.s.ClientRevision, x.s.ServerRevision, method, x.msg.Losses, x.from)
 	if x.msg.Unfit && x.repeat(x.msg.Note) {
 		return nil, wire.Drop, nil
 	}
@@ -110,7 +110,7 @@ func (x *exchange) onward(raw []byte) (out []byte, v wire.Verdict, err error) {
 		f := clienterror.Of(err)
 		return mcp.AppendError(nil, x.id, f.Code, f.Text, nil), wire.Forward, nil
 	case err != nil && kind == wire.Notification:
-		x.srv.report.Untranslated(err, x.from)
+		x.srv.host.Report.Untranslated(err, x.from)
 		return nil, wire.Drop, nil
 	case err != nil:
 		return nil, wire.Drop, err
@@ -151,7 +151,7 @@ func (x *exchange) reunite(asked *calls) bool {
 	x.met = c
 	if c == nil {
 		m.Classify()
-		x.srv.report.UnknownResponse(x.s.unknown.CompareAndSwap(false, true), x.requestInfo(), m)
+		x.srv.host.Report.UnknownResponse(x.s.unknown.CompareAndSwap(false, true), x.requestInfo(), m)
 		return false
 	}
 	m.Method, m.Note = c.Method, c.Note
@@ -187,14 +187,14 @@ func (x *exchange) fromServer(raw []byte) (out []byte, ok bool) {
 	err := m.Scan(raw, down.Shape())
 	x.clock.Lap(&x.clock.Parse)
 	if err != nil {
-		x.bad = x.srv.report.Malformed(down.Explain(m, err), raw, x.from)
+		x.bad = x.srv.host.Report.Malformed(down.Explain(m, err), raw, x.from)
 		return nil, false
 	}
 	m.Facts, m.Stamp = s.Facts, x.crossing.toClient()
 	var asked *call // that the server no longer wants answered
 	switch {
 	case m.Kind == wire.Request && s.direct != nil:
-		x.srv.report.Dropped("request") // there are none in this revision, and no one to answer them
+		x.srv.host.Report.Dropped("request") // there are none in this revision, and no one to answer them
 		return nil, false
 	case m.Kind == wire.Request && s.deaf.Load():
 		answer := clientGone(m.ID())
@@ -250,7 +250,7 @@ func (x *exchange) fromServer(raw []byte) (out []byte, ok bool) {
 	}
 	out, v, err := x.rewrite(down, raw, large.Copy)
 	x.clock.Lap(&x.clock.Translate)
-	x.srv.losses.Note(down.From(), down.To(), method, m.Losses, x.from)
+	x.srv.host.Losses.Note(down.From(), down.To(), method, m.Losses, x.from)
 	switch {
 	case err != nil && kind == wire.Request:
 		f := clienterror.Of(err)
@@ -258,11 +258,11 @@ func (x *exchange) fromServer(raw []byte) (out []byte, ok bool) {
 		x.reply(mcp.AppendError(nil, id, f.Code, f.Text, nil))
 		return nil, false
 	case err != nil && kind == wire.Notification:
-		x.srv.report.Untranslated(err, x.from)
+		x.srv.host.Report.Untranslated(err, x.from)
 		return nil, false
 	case err != nil:
 		x.verdict = metrics.Failed
-		f := x.srv.report.Failed(err, x.requestInfo())
+		f := x.srv.host.Report.Failed(err, x.requestInfo())
 		out, kind, list = mcp.AppendError(nil, x.crossing.rename(id), f.Code, f.Text, nil), wire.Error, nil
 	case v == wire.Local:
 		x.crossing.keep(kind, method, id, out)
@@ -375,7 +375,7 @@ func (x *exchange) reply(message []byte) {
 		st.Close()
 	}
 	if err != nil {
-		x.srv.report.Undelivered(err, x.requestInfo())
+		x.srv.host.Report.Undelivered(err, x.requestInfo())
 	}
 }
 

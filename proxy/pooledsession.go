@@ -98,7 +98,7 @@ type poolKey struct {
 // open begins the session of b.
 func (p *sessionPool) open(b *pooledSession, q *modernRequest, header []upstream.Header) {
 	defer close(b.opening)
-	ctx, cancel := context.WithTimeout(p.srv.draining, p.srv.now().cfg.Upstream.HandshakeTimeout)
+	ctx, cancel := context.WithTimeout(p.srv.host.Draining, p.srv.now().cfg.Upstream.HandshakeTimeout)
 	defer cancel()
 	if b.err = p.begin(ctx, b, q, header); b.err != nil {
 		f := clienterror.Of(b.err) // each call that waits for the session reports it
@@ -111,11 +111,11 @@ func (p *sessionPool) open(b *pooledSession, q *modernRequest, header []upstream
 func (p *sessionPool) begin(ctx context.Context, b *pooledSession, q *modernRequest, header []upstream.Header) (err error) {
 	defer func() {
 		if r := recover(); r != nil {
-			p.srv.report.Panicked(r)
+			p.srv.host.Report.Panicked(r)
 			err = mcp.Fail(mcp.Panicked, "")
 		}
 	}()
-	h := &handshake{srv: p.srv, runsFor: q.runsFor, Opening: server.Opening{Of: reporting{p.srv}, Header: header, ID: []byte("1")}}
+	h := &handshake{srv: p.srv, runsFor: q.runsFor, Opening: server.Opening{Of: p.srv.host, Header: header, ID: []byte("1")}}
 	ctx = processes.For(ctx, q.runsFor)
 	var s *session
 	var known *era.Era
@@ -181,7 +181,7 @@ func (p *sessionPool) shakeHands(ctx context.Context, h *handshake, b *pooledSes
 	}
 	if s == nil {
 		if h.Conn != nil {
-			p.srv.spawn(func() { p.srv.endConn(h.Conn) })
+			p.srv.host.Spawn(func() { p.srv.endConn(h.Conn) })
 		}
 		if err == nil {
 			err = refusedHandshake(answer)
@@ -253,7 +253,7 @@ func (b *pooledSession) setLevel(ctx context.Context, srv *Server, level mcp.Log
 	}
 	params := []byte(`{"level":"` + level.String() + `"}`)
 	if err := b.ask(ctx, srv, wire.LoggingSetLevel, params, header); err != nil {
-		srv.log.Debug("log level", zap.Error(err)) // who comes next asks again
+		srv.host.Log.Debug("log level", zap.Error(err)) // who comes next asks again
 		return
 	}
 	b.level = level

@@ -183,12 +183,12 @@ func (t *pooledTasks) refuse(b *pooledSession, id string, from []upstream.Header
 		return
 	}
 	t.srv.pool.retain(b)
-	t.srv.spawn(func() {
+	t.srv.host.Spawn(func() {
 		defer t.srv.pool.release(b)
 		ctx, stop := context.WithTimeout(context.Background(), noticeTimeout)
 		defer stop()
 		if err := k.cancel(ctx, from); err != nil {
-			t.srv.log.Debug("task not cancelled", zap.Error(err))
+			t.srv.host.Log.Debug("task not cancelled", zap.Error(err))
 		}
 	})
 }
@@ -356,7 +356,7 @@ func (k *pooledTask) clientResult(id []byte, method wire.Method, result []byte, 
 	}
 	m.Method, m.Facts, m.Stamp = method, s.Facts, &wire.Stamp{ServerInfo: k.b.said.server}
 	out, _, err := s.down.Rewrite(nil, &m)
-	k.srv.losses.Note(s.ServerRevision, s.ClientRevision, method, m.Losses, from)
+	k.srv.host.Losses.Note(s.ServerRevision, s.ClientRevision, method, m.Losses, from)
 	return out, err
 }
 

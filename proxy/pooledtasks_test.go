@@ -455,7 +455,7 @@ func TestNewsOfATaskGoOnAfterAPanic(t *testing.T) {
 	srv.modernly(callAsTask("1", "slow"))
 	k := srv.oneTask(t)
 	broken := &pooledTask{srv: k.srv, telling: true} // on no session
-	if srv.report.Contained(broken.notifyAll) {
+	if srv.host.Report.Contained(broken.notifyAll) {
 		t.Fatal("no panic")
 	}
 	if broken.telling {

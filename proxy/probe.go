@@ -139,7 +139,7 @@ func newProbeClient(cfg config.Config, can Capabilities, log *zap.Logger) (p *pr
 	bare := *srv.now()
 	bare.own = nil // nor anything of ours
 	srv.setup.Store(&bare)
-	p = &probeClient{srv: srv, can: can, h: &handshake{srv: srv, pipe: true, bridges: true, Opening: server.Opening{Of: reporting{srv}, NoRoots: true}}}
+	p = &probeClient{srv: srv, can: can, h: &handshake{srv: srv, pipe: true, bridges: true, Opening: server.Opening{Of: srv.host, NoRoots: true}}}
 	return p, func() {
 		p.end()
 		srv.close()

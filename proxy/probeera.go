@@ -38,7 +38,7 @@ func Probe(ctx context.Context, cfg config.Config, can Capabilities, log *zap.Lo
 	}
 	p := probing{e: e}
 	if e.Modern() {
-		p.modern = &probeClient{srv: legacy.srv, can: can, h: &handshake{srv: legacy.srv, pipe: true, Opening: server.Opening{Of: reporting{legacy.srv}, NoRoots: true}}}
+		p.modern = &probeClient{srv: legacy.srv, can: can, h: &handshake{srv: legacy.srv, pipe: true, Opening: server.Opening{Of: legacy.srv.host, NoRoots: true}}}
 		defer p.modern.end()
 		if err := p.modern.discover(ctx); err != nil {
 			return nil, legacy.srv.wantsLogin(ctx, err)
@@ -91,7 +91,7 @@ func (p *probing) askOlder(ctx context.Context) (end func(), err error) {
 		if vc == translate.Latest() || vc == p.legacy.vu {
 			continue
 		}
-		q := &probeClient{srv: p.legacy.srv, can: p.legacy.can, h: &handshake{srv: p.legacy.srv, pipe: true, Opening: server.Opening{Of: reporting{p.legacy.srv}, NoRoots: true}}}
+		q := &probeClient{srv: p.legacy.srv, can: p.legacy.can, h: &handshake{srv: p.legacy.srv, pipe: true, Opening: server.Opening{Of: p.legacy.srv.host, NoRoots: true}}}
 		if err := q.beginAs(ctx, vc); err != nil || q.vu != vc {
 			q.end() // what it is to others holds for these, too
 			continue

@@ -118,7 +118,7 @@ func (srv *Server) giveWay(of func(client string) bool) bool {
 			return false
 		}
 		if oldest.end() {
-			srv.log.Info("session ended to free a process for another client: session.max_processes is reached")
+			srv.host.Log.Info("session ended to free a process for another client: session.max_processes is reached")
 			return true
 		}
 	}

@@ -123,7 +123,7 @@ func (x *exchange) receiveAnswer(m *wire.Message) bool {
 	if c := x.s.asked.Take(x.key); c != nil && c.More.answers != nil {
 		c.More.answers <- bytes.Clone(m.Raw) // there is room for the one that there is
 	} else {
-		x.srv.report.UnknownResponse(x.s.unknown.CompareAndSwap(false, true), x.requestInfo(), m)
+		x.srv.host.Report.UnknownResponse(x.s.unknown.CompareAndSwap(false, true), x.requestInfo(), m)
 	}
 	return true
 }

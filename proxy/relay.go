@@ -56,8 +56,8 @@ func (srv *Server) ask(ctx context.Context, q *modernRequest, who string, from [
 	r.q.counts.hold()
 	defer func() {
 		if p := recover(); p != nil {
-			srv.report.Panicked(p)
-			srv.report.Contained(r.end)
+			srv.host.Report.Panicked(p)
+			srv.host.Report.Contained(r.end)
 			err = mcp.Fail(mcp.Panicked, "").WithID(q.id)
 		}
 	}()
@@ -290,7 +290,7 @@ func (r *relay) Next() (e sse.Event, err error) {
 	}
 	defer func() {
 		if p := recover(); p != nil {
-			r.srv.report.Panicked(p)
+			r.srv.host.Report.Panicked(p)
 			e, err = r.answer(mcp.Fail(mcp.Panicked, "")), nil
 		}
 	}()
@@ -307,7 +307,7 @@ func (r *relay) Next() (e sse.Event, err error) {
 		case err != nil && r.ctx.Err() != nil:
 			return r.cutShort()
 		case err != nil && r.x.unbegun(err) && !r.sent:
-			r.srv.report.Failed(err, r.x.requestInfo())
+			r.srv.host.Report.Failed(err, r.x.requestInfo())
 			switch err := r.resend(); {
 			case era.IsModern(err):
 				return sse.Event{}, err
@@ -376,7 +376,7 @@ func (r *relay) answer(err error) sse.Event {
 	if r.x != nil {
 		err = r.srv.answerFor(r.x, err)
 	}
-	f := r.srv.report.Failed(err, r.q.requestInfo(r.from)).WithID(r.q.id)
+	f := r.srv.host.Report.Failed(err, r.q.requestInfo(r.from)).WithID(r.q.id)
 	r.q.counts.settle(report.Outcome(f))
 	if f.UnknownSession() { // the server does not know the second session either
 		f.NoEndpoint()

@@ -139,7 +139,7 @@ func (c *remoteConn) renew(ctx context.Context, was uint64, header []upstream.He
 		r = &renewal{done: make(chan struct{}), err: mcp.Fail(mcp.Panicked, "")}
 		c.renewing = r
 		header := cloneHeaders(header)
-		c.srv.spawn(func() {
+		c.srv.host.Spawn(func() {
 			defer func() {
 				c.mu.Lock()
 				defer c.mu.Unlock()
@@ -171,17 +171,17 @@ func cloneHeaders(header []upstream.Header) []upstream.Header {
 // refuses to.
 func (c *remoteConn) begin(header []upstream.Header) error {
 	srv, s := c.srv, c.s
-	ctx, cancel := context.WithTimeout(srv.draining, srv.now().cfg.Upstream.HandshakeTimeout)
+	ctx, cancel := context.WithTimeout(srv.host.Draining, srv.now().cfg.Upstream.HandshakeTimeout)
 	defer cancel()
 	version := s.ServerRevision.HeaderName()
 	next, ok := srv.now().origin.resume("", "").(*upstream.HTTPSession)
 	if !ok {
 		return mcp.Fail(mcp.SessionUnknown, "")
 	}
-	h := &handshake{srv: srv, Opening: server.Opening{Of: reporting{srv}, Conn: next, Header: header, ID: []byte(`"dragoman:0"`)}}
+	h := &handshake{srv: srv, Opening: server.Opening{Of: srv.host, Conn: next, Header: header, ID: []byte(`"dragoman:0"`)}}
 	m, err := h.initializeAgain(ctx, s.Session)
 	if err != nil {
-		srv.report.ServerFailed("server has lost the session and does not begin another", failures.SessionLost, err, header)
+		srv.host.Report.ServerFailed("server has lost the session and does not begin another", failures.SessionLost, err, header)
 		if refused, _ := era.RefusesProposal(nil, err); refused && isStatus(err) {
 			f := mcp.Fail(mcp.SessionUnknown, "the server refuses a new one; initialize again")
 			f.Err = fmt.Errorf("%w: %w", clienterror.ErrNoNewSession, err)
@@ -190,10 +190,10 @@ func (c *remoteConn) begin(header []upstream.Header) error {
 		return err
 	}
 	if m.Kind == wire.Error || gjson.Get(wire.View(m.Result()), "protocolVersion").String() != s.ServerRevision.Name {
-		srv.spawn(func() { srv.endConn(next) })
+		srv.host.Spawn(func() { srv.endConn(next) })
 		f := mcp.Fail(mcp.SessionUnknown, "the server refuses a new one; initialize again")
 		f.Err = fmt.Errorf("%w: %.300s", clienterror.ErrNoNewSession, m.Raw)
-		srv.report.ServerFailed("server has lost the session and does not begin another", failures.SessionLost, f.Err, header)
+		srv.host.Report.ServerFailed("server has lost the session and does not begin another", failures.SessionLost, f.Err, header)
 		return f
 	}
 	next.SetSession(h.named, version)
@@ -205,11 +205,11 @@ func (c *remoteConn) begin(header []upstream.Header) error {
 	c.mu.Unlock()
 	for _, message := range messages {
 		if err := c.resend(ctx, h, message, own); err != nil {
-			srv.report.ServerFailed("cannot restore a message in the new upstream session", failures.SessionLost, fmt.Errorf("%.200s: %w", message, err), header)
+			srv.host.Report.ServerFailed("cannot restore a message in the new upstream session", failures.SessionLost, fmt.Errorf("%.200s: %w", message, err), header)
 		}
 	}
 	if partial {
-		srv.log.Info("the session began in another process: log level and subscriptions are not restored")
+		srv.host.Log.Info("the session began in another process: log level and subscriptions are not restored")
 	}
 	news := h.Early
 	for _, q := range s.asked.Drain() {
@@ -224,8 +224,8 @@ func (c *remoteConn) begin(header []upstream.Header) error {
 	for st := range c.standing {
 		st.interrupt()
 	}
-	srv.report.Restarted()
-	srv.report.FailedAs("server lost the session; a new one is open", upstream.ErrLost, report.At{Client: s.ClientRevision, Server: s.ServerRevision, Session: s.Named, Header: header})
+	srv.host.Report.Restarted()
+	srv.host.Report.FailedAs("server lost the session; a new one is open", upstream.ErrLost, report.At{Client: s.ClientRevision, Server: s.ServerRevision, Session: s.Named, Header: header})
 	return nil
 }
 

@@ -31,7 +31,7 @@ func (b *pooledSession) subscribe(ctx context.Context, srv *Server, uri string, 
 		b.watched[uri] = w
 		before := b.leaving[uri]
 		from := append([]upstream.Header(nil), from...)
-		srv.spawn(func() { b.watch(srv, w, before, uri, from) }) // must not end with the first client's request
+		srv.host.Spawn(func() { b.watch(srv, w, before, uri, from) }) // must not end with the first client's request
 	}
 	w.uses++
 	b.mu.Unlock()
@@ -74,7 +74,7 @@ func (b *pooledSession) unsubscribe(srv *Server, uri string, from []upstream.Hea
 	}
 	over := make(chan struct{})
 	b.leaving[uri] = over
-	srv.spawn(func() {
+	srv.host.Spawn(func() {
 		defer func() {
 			b.mu.Lock()
 			defer b.mu.Unlock()
@@ -88,7 +88,7 @@ func (b *pooledSession) unsubscribe(srv *Server, uri string, from []upstream.Hea
 		ctx, cancel := context.WithTimeout(b.life, noticeTimeout)
 		defer cancel()
 		if err := b.ask(ctx, srv, wire.ResourcesUnsubscribe, []byte(`{"uri":`+uri+`}`), from); err != nil {
-			srv.log.Debug("cannot unsubscribe from a resource", zap.Error(err))
+			srv.host.Log.Debug("cannot unsubscribe from a resource", zap.Error(err))
 		}
 	})
 }

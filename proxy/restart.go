@@ -106,7 +106,7 @@ func (srv *Server) connect(ctx context.Context, initialize *upstream.Outgoing) (
 		if _, err := b.Conn.Send(ctx, initialize); err == nil {
 			return b, nil
 		}
-		srv.spawn(func() { server.EndBegun(b, srv.log) })
+		srv.host.Spawn(func() { server.EndBegun(b, srv.host.Log) })
 	}
 	return srv.now().origin.connect(ctx, initialize)
 }
@@ -364,9 +364,9 @@ func (r *restartingConn) restart() error {
 		if err = r.start(); err == nil {
 			r.began = time.Now()
 			if r.remote {
-				r.srv.log.Info("upstream session reopened")
+				r.srv.host.Log.Info("upstream session reopened")
 			} else {
-				r.srv.log.Info("upstream process restarted")
+				r.srv.host.Log.Info("upstream process restarted")
 			}
 			return nil
 		}
@@ -391,7 +391,7 @@ func isRefusal(err error) bool {
 
 // announce logs that there will be another attempt.
 func (r *restartingConn) announce(err error, wait time.Duration) {
-	r.srv.report.Restarted()
+	r.srv.host.Report.Restarted()
 	what, level := "upstream process restarts", zap.WarnLevel
 	if r.remote {
 		what = "upstream session reopens"
@@ -399,7 +399,7 @@ func (r *restartingConn) announce(err error, wait time.Duration) {
 			level = zap.DebugLevel // the server may be away for long
 		}
 	}
-	r.srv.log.Log(level, what, zap.Error(err), zap.Duration("in", wait), zap.Int("attempt", r.backoff.Tries))
+	r.srv.host.Log.Log(level, what, zap.Error(err), zap.Duration("in", wait), zap.Int("attempt", r.backoff.Tries))
 }
 
 // failWaiting makes the messages that wait for a remote server fail: an attempt to reach it has failed.
@@ -443,7 +443,7 @@ func (r *restartingConn) start() (err error) {
 		return err
 	}
 	if b.Standing == nil {
-		server.EndBegun(b, r.srv.log)
+		server.EndBegun(b, r.srv.host.Log)
 		return errOtherTransport
 	}
 	defer func() {
@@ -452,7 +452,7 @@ func (r *restartingConn) start() (err error) {
 			r.srv.endConn(b.Conn)
 		}
 	}()
-	h := &handshake{srv: r.srv, Opening: server.Opening{Of: reporting{r.srv}, Conn: b.Conn, Standing: b.Standing, ID: r.id, Header: header}}
+	h := &handshake{srv: r.srv, Opening: server.Opening{Of: r.srv.host, Conn: b.Conn, Standing: b.Standing, ID: r.id, Header: header}}
 	m, err := h.Await(ctx, b.Standing)
 	if err != nil {
 		return err
@@ -501,7 +501,7 @@ func (r *restartingConn) forUs(message []byte) bool {
 	}
 	delete(r.own, string(m.ID()))
 	if m.Kind == wire.Error {
-		r.srv.log.Warn("cannot restore the log level or a subscription", zap.ByteString("error", m.Error()[:min(len(m.Error()), 300)]))
+		r.srv.host.Log.Warn("cannot restore the log level or a subscription", zap.ByteString("error", m.Error()[:min(len(m.Error()), 300)]))
 	}
 	return true
 }

@@ -164,7 +164,7 @@ func (d *parkedCall) parkAgain(r *relay, box *outbox.Outbox, left []pendingQuest
 	d.box, d.reply, d.inputs = nil, nil, nil
 	d.after(time.Until(until), d.expire)
 	if waits != box { // a repetition of the same retry has taken r's place
-		f := r.srv.report.Failed(err, r.q.requestInfo(r.from)).WithID(reply.id)
+		f := r.srv.host.Report.Failed(err, r.q.requestInfo(r.from)).WithID(reply.id)
 		waits.Put(outbox.Message{Body: f.Body(), Last: true, Status: f.Status})
 		return nil
 	}

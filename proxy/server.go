@@ -18,14 +18,13 @@ import (
 	"github.com/dragoman-proxy/dragoman/proxy/downstream"
 	"github.com/dragoman-proxy/dragoman/proxy/era"
 	"github.com/dragoman-proxy/dragoman/proxy/failures"
+	"github.com/dragoman-proxy/dragoman/proxy/host"
 	"github.com/dragoman-proxy/dragoman/proxy/large"
-	"github.com/dragoman-proxy/dragoman/proxy/losses"
 	"github.com/dragoman-proxy/dragoman/proxy/mcp"
 	"github.com/dragoman-proxy/dragoman/proxy/memo"
 	"github.com/dragoman-proxy/dragoman/proxy/metrics"
 	"github.com/dragoman-proxy/dragoman/proxy/processes"
 	"github.com/dragoman-proxy/dragoman/proxy/replicas"
-	"github.com/dragoman-proxy/dragoman/proxy/report"
 	"github.com/dragoman-proxy/dragoman/proxy/results"
 	"github.com/dragoman-proxy/dragoman/proxy/sealed"
 	"github.com/dragoman-proxy/dragoman/proxy/server"
@@ -36,7 +35,7 @@ import (
 // Server stands between clients and one MCP server. Make it with [New]; then
 // [Server.Serve] or [Server.ServePipe] is called, once.
 type Server struct {
-	log        *zap.Logger
+	host       *host.Host
 	setup      atomic.Pointer[setup]
 	lookout    reachability
 	admin      net.Listener       // nil if there is none
@@ -46,12 +45,9 @@ type Server struct {
 	onPipes    sync.Map    // keys: *ssePipe, one for each client on HTTP+SSE
 	personal   atomic.Bool // there is one client, on stdio: a login that its user makes is for this client only
 	metrics    *metrics.Metrics
-	losses     *losses.Log
-	report     *report.Reporter
 	shapes     *metrics.Results
 	heavy      atomic.Bool // the warning about a large list of tools was logged
 	lists      *memo.Memo
-	memory     *large.Memory // the memory of large messages, of clients and of the server
 	own        []ownTools    // the sources of tools that dragoman serves itself
 	clash      nameCollision // collisions of their names with those of the server's tools
 	adapters   *adapters     // one of the sources; nil if there is none
@@ -73,10 +69,6 @@ type Server struct {
 	at        net.Addr         // the address of the listener for clients; nil while there is none
 	face      *downstream.HTTP // serves that listener
 	outdated  []func()         // close what earlier setups shared
-
-	tasks    sync.WaitGroup // all goroutines that outlive a request
-	draining context.Context
-	drain    context.CancelFunc
 }
 
 // New makes a server for cfg, which must be valid and name an upstream. It
@@ -105,7 +97,7 @@ func NewDemo(cfg config.Config, log *zap.Logger, show func(DemoExchange)) (*Serv
 }
 
 func newServer(cfg config.Config, log *zap.Logger, o origin, own ...ownTools) (*Server, error) {
-	srv := &Server{log: log, memory: o.memory, own: own}
+	srv := &Server{own: own}
 	srv.handler = (*face)(srv)
 	srv.running = processes.New(func() int { return srv.now().cfg.Session.MaxProcesses }, srv.giveWay)
 	o = o.bounded(srv.running)
@@ -129,9 +121,6 @@ func newServer(cfg config.Config, log *zap.Logger, o origin, own ...ownTools) (*
 	if err := enforceFootprint(&cfg.Footprint, first.own); err != nil {
 		return nil, err
 	}
-	if srv.memory == nil {
-		srv.memory = large.NewMemory(cfg.Limits.HeldBytes())
-	}
 	srv.lists = new(memo.Memo)
 	srv.setup.Store(first)
 	srv.sessions = newSessions(cfg.Session.Max, first.sealer, nil)
@@ -142,6 +131,14 @@ func newServer(cfg config.Config, log *zap.Logger, o origin, own ...ownTools) (*
 		log.Info("translation differs from the default", zap.Any("contract", cfg.Contract))
 	}
 	srv.metrics = metrics.New(ownVersion(), func() float64 { return float64(srv.sessions.count()) }, func() float64 { return float64(srv.streams.Load()) })
+	memory := o.memory
+	if memory == nil {
+		memory = large.NewMemory(cfg.Limits.HeldBytes())
+	}
+	srv.host = host.New(log, srv.metrics, memory, ownVersion(), func() host.Setup {
+		now := srv.now()
+		return host.Setup{Config: &now.cfg, Table: now.table, Server: now.server, Secrets: now.secrets}
+	})
 	srv.results = results.New(func() results.Bounds {
 		c := srv.now().cfg.Bridge.Cache
 		return results.Bounds{Bytes: int64(c.Bytes), Entries: c.Entries}
@@ -154,16 +151,10 @@ func newServer(cfg config.Config, log *zap.Logger, o origin, own ...ownTools) (*
 	if srv.adapters != nil {
 		srv.adapters.shapes, srv.adapters.shaping = srv.shapes, func() *shaping { return srv.now().shaping }
 	}
-	srv.losses = losses.New(log, srv.metrics.Losses)
-	srv.report = report.New(log, srv.metrics, ownVersion(), func() report.Setup {
-		now := srv.now()
-		return report.Setup{Config: &now.cfg, Server: now.server, Secrets: now.secrets}
-	})
-	srv.draining, srv.drain = context.WithCancel(context.Background())
 	srv.loadVocabularies()
 	srv.heldTasks = newPooledTasks(srv)
 	srv.finished = newFinishedTasks()
-	srv.eras, srv.pool, srv.parkedCalls = era.New(srv.eraEnv()), newSessionPool(srv), newParkedCalls(srv)
+	srv.eras, srv.pool, srv.parkedCalls = era.New(srv.host, func() func(context.Context) (*upstream.Begun, error) { return srv.now().origin.open }), newSessionPool(srv), newParkedCalls(srv)
 	srv.metrics.Registry.MustRegister(srv.gauges()...)
 	srv.replicas = newReplicas(srv)
 	return srv, nil
@@ -273,7 +264,7 @@ func (srv *Server) forget(s *session, why error) {
 // to this process or its id has expired: otherwise the client may resume it. It does not wait.
 func (srv *Server) retire(s *session, why error) {
 	if s.Local || srv.now().sealer.Expired(s.Made, time.Now()) {
-		srv.spawn(func() { srv.endSession(s, why) })
+		srv.host.Spawn(func() { srv.endSession(s, why) })
 		return
 	}
 	s.release(why)
@@ -282,10 +273,10 @@ func (srv *Server) retire(s *session, why error) {
 func (srv *Server) endSession(s *session, why error) {
 	ctx, cancel := context.WithTimeout(context.Background(), server.EndTimeout)
 	defer cancel()
-	s.end(ctx, why, srv.log)
+	s.end(ctx, why, srv.host.Log)
 }
 
-func (srv *Server) endConn(c upstream.Conn) { server.End(c, srv.log) }
+func (srv *Server) endConn(c upstream.Conn) { server.End(c, srv.host.Log) }
 
 // answerFor returns the failure that x's client is sent when err came instead of a response.
 // A session that err has ended is forgotten; the session of a client on a pipe ends with
@@ -319,13 +310,7 @@ func (srv *Server) answerFor(x *exchange, err error) *mcp.Failure {
 		f.Reported = true
 		return f
 	}
-	return x.srv.report.Failed(f, x.requestInfo())
-}
-
-// spawn runs a task in a goroutine that close waits for. Its caller must be something that close waits for too,
-// so that no task begins after the last one has ended. A panic ends only the task.
-func (srv *Server) spawn(task func()) {
-	srv.tasks.Go(func() { srv.report.Contained(task) })
+	return x.srv.host.Report.Failed(f, x.requestInfo())
 }
 
 // tend does the periodic work, such as ending idle sessions, until ctx ends.
@@ -352,8 +337,7 @@ func (srv *Server) tend(ctx context.Context) {
 			})
 			if now.Sub(flushed) >= time.Minute {
 				flushed = now
-				srv.losses.Flush()
-				srv.report.Flush()
+				srv.host.Flush()
 			}
 		}
 	}
@@ -371,9 +355,9 @@ func (srv *Server) Admin(ln net.Listener) { srv.admin = ln }
 func (srv *Server) Serve(ctx context.Context, ln net.Listener) error {
 	admin := srv.adminFace()
 	if srv.admin != nil {
-		srv.spawn(func() {
+		srv.host.Spawn(func() {
 			if err := admin.Serve(srv.admin); err != nil && !errors.Is(err, downstream.ErrStopped) {
-				srv.log.Error("cannot serve probes and metrics", zap.Error(err))
+				srv.host.Log.Error("cannot serve probes and metrics", zap.Error(err))
 			}
 		})
 	}
@@ -388,29 +372,29 @@ func (srv *Server) Serve(ctx context.Context, ln net.Listener) error {
 		srv.close()
 		return err
 	}
-	srv.log.Info("serving", zap.String("url", srv.Endpoint(ln.Addr())))
+	srv.host.Log.Info("serving", zap.String("url", srv.Endpoint(ln.Addr())))
 	if len(srv.now().cfg.Upstream.Command) > 0 {
 		if err := srv.ready(); err != nil { // warn now, as the process starts only when a client comes
-			srv.report.ServerFailed("upstream is not ready", failures.Of(err), err, nil)
+			srv.host.Report.ServerFailed("upstream is not ready", failures.Of(err), err, nil)
 		}
 	}
 	face := srv.face
 	ended := make(chan error, 1)
 	go func() { ended <- face.Serve(ln) }()
 	tending, stop := context.WithCancel(context.Background())
-	srv.spawn(func() { srv.tend(tending) })
+	srv.host.Spawn(func() { srv.tend(tending) })
 
 	var err error
 	select {
 	case err = <-ended:
 		ended <- nil
 	case <-ctx.Done():
-		srv.log.Info("stopping")
+		srv.host.Log.Info("stopping")
 	}
-	srv.drain()
+	srv.host.Drain()
 	grace, cancel := context.WithTimeout(context.Background(), srv.now().cfg.Shutdown.Drain)
 	if e := face.Shutdown(grace); e != nil {
-		srv.log.Info("shutdown ended calls before their answer", zap.Error(e))
+		srv.host.Log.Info("shutdown ended calls before their answer", zap.Error(e))
 	}
 	cancel()
 	<-ended
@@ -436,7 +420,7 @@ func (srv *Server) open(at net.Addr) error {
 // close ends all sessions, except those that other replicas can resume, and waits for
 // all goroutines.
 func (srv *Server) close() {
-	srv.drain()
+	srv.host.Drain()
 	srv.parkedCalls.close()
 	srv.heldTasks.close()
 	srv.pool.close()
@@ -449,9 +433,9 @@ func (srv *Server) close() {
 			srv.retire(s, clienterror.ErrShutdown)
 			continue
 		}
-		srv.spawn(func() { srv.endSession(s, clienterror.ErrShutdown) })
+		srv.host.Spawn(func() { srv.endSession(s, clienterror.ErrShutdown) })
 	}
-	srv.tasks.Wait()
+	srv.host.Wait()
 	srv.replicas.Close()
 	srv.now().relay.Close()
 	srv.reloading.Lock()
@@ -465,8 +449,7 @@ func (srv *Server) close() {
 	if srv.adapters != nil {
 		srv.adapters.close()
 	}
-	srv.losses.Flush()
-	srv.report.Flush()
+	srv.host.Flush()
 }
 
 // Register adds a collector to those of /metrics. It must be called before Serve.

@@ -87,7 +87,7 @@ func (p *sessionPool) hold(ctx context.Context, key poolKey, q *modernRequest, h
 	}
 	if made {
 		header, q := append([]upstream.Header(nil), header...), q.sender()
-		p.srv.spawn(func() { p.open(b, q, header) })
+		p.srv.host.Spawn(func() { p.open(b, q, header) })
 	}
 	select {
 	case <-b.opening:
@@ -122,7 +122,7 @@ func (p *sessionPool) await(ctx context.Context, key poolKey, by quota.Holder) (
 			return nil, false, f
 		case <-ctx.Done():
 			return nil, false, context.Cause(ctx)
-		case <-p.srv.draining.Done():
+		case <-p.srv.host.Draining.Done():
 			return nil, false, clienterror.ErrShutdown
 		}
 	}
@@ -280,7 +280,7 @@ func (p *sessionPool) forget(b *pooledSession) {
 	}
 	b.end()
 	if b.s != nil {
-		p.srv.spawn(func() { p.srv.endSession(b.s, clienterror.ErrShutdown) })
+		p.srv.host.Spawn(func() { p.srv.endSession(b.s, clienterror.ErrShutdown) })
 	}
 }
 

@@ -102,7 +102,7 @@ func (s *setup) sharedKey() []byte {
 func (srv *Server) Reload(cfg config.Config) error {
 	srv.reloading.Lock()
 	defer srv.reloading.Unlock()
-	if srv.draining.Err() != nil {
+	if srv.host.Draining.Err() != nil {
 		return clienterror.ErrShutdown
 	}
 	was := srv.now()
@@ -110,11 +110,11 @@ func (srv *Server) Reload(cfg config.Config) error {
 		return errors.New("tls: a listener cannot start or stop using it without a restart")
 	}
 	if kept := keep(&cfg, was.cfg); len(kept) > 0 {
-		srv.log.Warn("these settings changed and take effect after a restart", zap.Strings("settings", kept))
+		srv.host.Log.Warn("these settings changed and take effect after a restart", zap.Strings("settings", kept))
 	}
 	o, renewed := was.origin, false
 	if was.origin.renew != nil && reachedAnew(cfg, was.cfg) {
-		next, err := was.origin.renew(cfg, srv.log)
+		next, err := was.origin.renew(cfg, srv.host.Log)
 		if err != nil {
 			return err
 		}

@@ -69,16 +69,16 @@ func (srv *Server) loadVocabularies() {
 		return
 	}
 	if !s.engine.Exact() {
-		srv.log.Warn("transform.adapters.capper.model has no public tokenizer: tokens are an estimate on the safe side",
+		srv.host.Log.Warn("transform.adapters.capper.model has no public tokenizer: tokens are an estimate on the safe side",
 			zap.String("model", s.config.Adapters.Capper.Model))
 	}
 	for _, name := range s.engine.ByShape() {
-		srv.log.Info("this adapter takes results by their shape; tools in transform.adapters or a rule say which, transform.auto_detect: false ends it",
+		srv.host.Log.Info("this adapter takes results by their shape; tools in transform.adapters or a rule say which, transform.auto_detect: false ends it",
 			zap.String("adapter", name))
 	}
-	srv.spawn(func() {
+	srv.host.Spawn(func() {
 		if err := s.engine.Load(); err != nil {
-			srv.log.Error("cannot load a tokenizer vocabulary", zap.Error(err))
+			srv.host.Log.Error("cannot load a tokenizer vocabulary", zap.Error(err))
 		}
 	})
 }
@@ -240,7 +240,7 @@ func (x *exchange) listed(s *shaping, page []byte) []byte {
 	return editTools(page, func(tool []byte) []byte {
 		out, err := s.engine.ListTool(nil, s.server, tool)
 		if err != nil {
-			x.srv.shapes.Conflict(x.srv.log, err)
+			x.srv.shapes.Conflict(x.srv.host.Log, err)
 		}
 		return out
 	})

@@ -201,7 +201,7 @@ func (m *sharedConn) Close(ctx context.Context) error {
 		}
 	}
 	if h.of.isRetired() && h.isUnused() {
-		h.srv.spawn(h.close)
+		h.srv.host.Spawn(h.close)
 	}
 	return nil
 }
@@ -214,7 +214,7 @@ func (m *sharedConn) enqueue(message []byte, firm bool) {
 	m.mu.Unlock()
 	m.wake()
 	for range dropped {
-		m.process.srv.report.Dropped("queue_full")
+		m.process.srv.host.Report.Dropped("queue_full")
 	}
 }
 

@@ -31,7 +31,7 @@ func (sh *processSharing) joinModern(ctx context.Context, srv *Server) (*sharedM
 	defer sh.mu.Unlock()
 	if lost := sh.modern; lost != nil && lost.Reason() != nil { // the process has ended, and is not restarted
 		sh.modern = nil
-		srv.spawn(func() { srv.endConn(lost) })
+		srv.host.Spawn(func() { srv.endConn(lost) })
 	}
 	if sh.draining {
 		return nil, upstream.ErrClosed
@@ -82,7 +82,7 @@ func (sh *processSharing) drainModern() {
 func (sh *processSharing) endModern() {
 	if plain := sh.modern; plain != nil && sh.modernConns == 0 {
 		sh.modern = nil
-		plain.srv.spawn(func() { plain.srv.endConn(plain) })
+		plain.srv.host.Spawn(func() { plain.srv.endConn(plain) })
 	}
 }
 

@@ -100,7 +100,7 @@ func (sh *processSharing) retire() {
 	sh.endModern()
 	sh.mu.Unlock()
 	if h != nil && h.isUnused() {
-		h.srv.spawn(h.close)
+		h.srv.host.Spawn(h.close)
 	}
 }
 
@@ -149,7 +149,7 @@ var unshareable = [...]string{"capabilities.logging", "capabilities.tasks"}
 // newSharedProcess starts the process and does the handshake.
 func newSharedProcess(ctx context.Context, srv *Server) (*sharedProcess, error) {
 	cfg := srv.now().cfg
-	hs := &handshake{srv: srv, vc: translate.Lookup(translate.Modern()), Opening: server.Opening{Of: reporting{srv}, ID: []byte("0")}}
+	hs := &handshake{srv: srv, vc: translate.Lookup(translate.Modern()), Opening: server.Opening{Of: srv.host, ID: []byte("0")}}
 	m, err := hs.introduceAll(ctx)
 	var vu *translate.Revision
 	if err == nil {
@@ -271,7 +271,7 @@ func (h *sharedProcess) read() {
 	defer h.st.Close()
 	defer func() {
 		if p := recover(); p != nil {
-			h.srv.report.Panicked(p)
+			h.srv.host.Report.Panicked(p)
 			h.end(mcp.Fail(mcp.Panicked, ""))
 		}
 	}()
@@ -289,13 +289,13 @@ func (h *sharedProcess) read() {
 		pieces = append(pieces[:0], e.Data)
 		if wire.IsArray(e.Data) {
 			if pieces, err = wire.AppendElements(pieces[:0], e.Data, h.srv.now().cfg.Limits.Batch); err != nil {
-				h.srv.report.Dropped("malformed")
+				h.srv.host.Report.Dropped("malformed")
 				continue
 			}
 		}
 		for _, piece := range pieces {
 			if h.msg.Scan(piece, idmap.Shape) != nil {
-				h.srv.report.Dropped("malformed")
+				h.srv.host.Report.Dropped("malformed")
 				continue
 			}
 			h.dispatch(&h.msg)
@@ -322,7 +322,7 @@ func (h *sharedProcess) dispatch(m *wire.Message) {
 		h.mu.Unlock()
 		switch {
 		case e == nil:
-			h.srv.report.Dropped("late_answer")
+			h.srv.host.Report.Dropped("late_answer")
 		case e.Of != nil:
 			e.Of.enqueue(h.answer(e, m), true)
 		}
@@ -331,7 +331,7 @@ func (h *sharedProcess) dispatch(m *wire.Message) {
 		e, _ := h.asked.About(m)
 		h.mu.Unlock()
 		if e == nil || e.Of == nil {
-			h.srv.report.Dropped("unattributed")
+			h.srv.host.Report.Dropped("unattributed")
 			return
 		}
 		e.Of.enqueue(m.AppendTo(nil), false)
@@ -348,15 +348,15 @@ func (h *sharedProcess) dispatch(m *wire.Message) {
 			each.enqueue(bytes.Clone(m.Raw), false)
 		}
 	default:
-		h.srv.report.Dropped("unattributed")
+		h.srv.host.Report.Dropped("unattributed")
 	}
 }
 
 // answer returns the response m for the session that has sent the request. A large response waits for memory.
 func (h *sharedProcess) answer(e *idmap.Entry[*sharedConn], m *wire.Message) []byte {
-	room, err := h.srv.memory.Alloc(context.Background(), large.AnswerWait, large.Copy, len(m.Raw)+m.Growth())
+	room, err := h.srv.host.Memory().Alloc(context.Background(), large.AnswerWait, large.Copy, len(m.Raw)+m.Growth())
 	if err != nil {
-		return h.srv.report.Failed(err, report.At{}).About([]byte(e.ID)).Body()
+		return h.srv.host.Report.Failed(err, report.At{}).About([]byte(e.ID)).Body()
 	}
 	return m.AppendTo(room)
 }
@@ -371,7 +371,7 @@ func (h *sharedProcess) refuse(m *wire.Message) {
 	ctx, cancel := context.WithTimeout(context.Background(), noticeTimeout)
 	defer cancel()
 	if _, err := h.conn.Send(ctx, &upstream.Outgoing{Body: answer}); err != nil {
-		h.srv.log.Debug("cannot deliver the client's answer to the server", zap.Error(err))
+		h.srv.host.Log.Debug("cannot deliver the client's answer to the server", zap.Error(err))
 	}
 }
 
@@ -384,7 +384,7 @@ func (h *sharedProcess) failOpen(err error) {
 		if e.Of != nil {
 			e.Of.open = 0
 			lost := *f
-			h.srv.report.Failed(&lost, report.At{})
+			h.srv.host.Report.Failed(&lost, report.At{})
 			e.Of.enqueue(mcp.AppendError(nil, []byte(e.ID), f.Code, f.Text, nil), true)
 		}
 	})

@@ -82,11 +82,11 @@ func (srv *Server) sendCancelled(conn upstream.Conn, id string, header []upstrea
 		Body:   mcp.Cancelled(id, reason),
 		Header: append([]upstream.Header(nil), header...),
 	}
-	srv.spawn(func() {
+	srv.host.Spawn(func() {
 		ctx, cancel := context.WithTimeout(context.Background(), noticeTimeout)
 		defer cancel()
 		if _, err := conn.Send(ctx, &notice); err != nil {
-			srv.log.Debug("cannot send a cancellation to the server", zap.Error(err))
+			srv.host.Log.Debug("cannot send a cancellation to the server", zap.Error(err))
 		}
 	})
 }

@@ -26,7 +26,7 @@ func (f *sseFace) OpenPipe(client *downstream.Pipe, req *downstream.Request, res
 	p.ctx, p.fail = context.WithCancelCause(req.Ctx)
 	context.AfterFunc(p.ctx, client.Close) // the client has left, or the pipe ends: messages already written are still sent
 	p.tasks.Add(1)                         // for drain, which may begin while the client leaves
-	t := &ssePipe{p, srv.ownerOf(req), context.AfterFunc(srv.draining, p.drain)}
+	t := &ssePipe{p, srv.ownerOf(req), context.AfterFunc(srv.host.Draining, p.drain)}
 	srv.onPipes.Store(t, nil)
 	return t
 }

@@ -86,7 +86,7 @@ func (srv *Server) subscribe(ctx context.Context, q *modernRequest, who string, 
 			l.cover(append(l.uris, uri.Raw))
 			if err := b.subscribe(ctx, srv, uri.Raw, from); err != nil {
 				l.cover(l.uris[:len(l.uris)-1])
-				srv.log.Info("cannot subscribe to a resource", zap.Error(err))
+				srv.host.Log.Info("cannot subscribe to a resource", zap.Error(err))
 			}
 		}
 	}
@@ -267,8 +267,8 @@ const hearingTime = 2 * time.Second
 func (b *pooledSession) startListening(ctx context.Context, srv *Server, from []upstream.Header) bool {
 	b.hearing.Do(func() {
 		header := slices.Clone(from)
-		srv.spawn(func() {
-			if !srv.report.Contained(func() { b.listen(srv, header) }) {
+		srv.host.Spawn(func() {
+			if !srv.host.Report.Contained(func() { b.listen(srv, header) }) {
 				b.streamEnded() // its clients listen again, on another session
 				srv.pool.discard(b)
 			}
@@ -300,7 +300,7 @@ func (b *pooledSession) listen(srv *Server, from []upstream.Header) {
 	case err == nil:
 		b.follow(srv, st, from)
 	case !errors.Is(err, upstream.ErrNoStream):
-		srv.log.Info("cannot open the standing stream", zap.Error(err))
+		srv.host.Log.Info("cannot open the standing stream", zap.Error(err))
 	}
 }
 

@@ -65,7 +65,7 @@ func (t *pooledTasks) receiver(b *pooledSession) func(notification []byte) {
 			k.again = true
 		default:
 			k.telling = true
-			t.srv.spawn(k.notifyAll)
+			t.srv.host.Spawn(k.notifyAll)
 		}
 	}
 }
@@ -92,7 +92,7 @@ func (k *pooledTask) notifyAll() {
 		news, err := k.statusNotification(ctx, from)
 		cancel()
 		if err != nil {
-			k.srv.log.Debug("cannot subscribe to the state of a task", zap.Error(err))
+			k.srv.host.Log.Debug("cannot subscribe to the state of a task", zap.Error(err))
 		}
 		if told = k.notify(news); told {
 			return

@@ -73,7 +73,7 @@ func (k *pooledTask) add(list []serverQuestion) {
 	defer k.mu.Unlock()
 	for _, q := range list {
 		if len(k.asked) >= maxQuestions {
-			k.srv.spawn(func() { k.b.refuse(k.srv, []serverQuestion{q}, nil) })
+			k.srv.host.Spawn(func() { k.b.refuse(k.srv, []serverQuestion{q}, nil) })
 			continue
 		}
 		k.count++
@@ -118,7 +118,7 @@ func (k *pooledTask) listen(from []upstream.Header) {
 		return
 	}
 	from = slices.Clone(from)
-	k.srv.spawn(func() {
+	k.srv.host.Spawn(func() {
 		defer func() {
 			stop(nil)
 			k.mu.Lock()
@@ -126,7 +126,7 @@ func (k *pooledTask) listen(from []upstream.Header) {
 			k.mu.Unlock()
 		}()
 		if err := k.read(ctx, stop, from); err != nil && ctx.Err() == nil {
-			k.srv.log.Debug("cannot read the result of a task", zap.Error(err))
+			k.srv.host.Log.Debug("cannot read the result of a task", zap.Error(err))
 		}
 	})
 }

@@ -101,7 +101,7 @@ func (t *taskRun) born(task string) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.task = task; t.closed {
-		t.srv.spawn(t.cancel)
+		t.srv.host.Spawn(t.cancel)
 	}
 }
 
@@ -142,7 +142,7 @@ func (t *taskRun) Close() error {
 	t.closed = true
 	t.mu.Unlock()
 	if running {
-		t.srv.spawn(t.cancel)
+		t.srv.host.Spawn(t.cancel)
 	}
 	return st.Close()
 }
@@ -153,6 +153,6 @@ func (t *taskRun) cancel() {
 	defer stop()
 	params := append(mcp.AppendString([]byte(`{"taskId":`), t.task), '}')
 	if err := t.b.ask(ctx, t.srv, wire.TasksCancel, params, t.from); err != nil {
-		t.srv.log.Debug("cannot cancel a task", zap.Error(err))
+		t.srv.host.Log.Debug("cannot cancel a task", zap.Error(err))
 	}
 }

@@ -83,7 +83,7 @@ func (b *pooledSession) keep(srv *Server, list []serverQuestion, joined int, fro
 		return true
 	}
 	from = slices.Clone(from)
-	srv.spawn(func() {
+	srv.host.Spawn(func() {
 		timer := time.NewTimer(srv.pool.unattributedTime)
 		defer timer.Stop()
 		select {
@@ -153,7 +153,7 @@ func (d *parkedCall) askFirst(list []serverQuestion) {
 // deliverOrLog is deliver for callers that cannot handle an error: it logs the error.
 func (b *pooledSession) deliverOrLog(srv *Server, body []byte, from []upstream.Header) {
 	if err := b.deliver(srv, body, from); err != nil {
-		srv.report.Undelivered(err, report.At{Client: b.s.ClientRevision, Server: b.s.ServerRevision, Session: b.s.Named, Header: from})
+		srv.host.Report.Undelivered(err, report.At{Client: b.s.ClientRevision, Server: b.s.ServerRevision, Session: b.s.Named, Header: from})
 	}
 }
 

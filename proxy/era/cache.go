@@ -15,6 +15,7 @@ import (
 	"go.uber.org/zap"
 	"go.uber.org/zap/zapcore"
 
+	"github.com/dragoman-proxy/dragoman/proxy/host"
 	"github.com/dragoman-proxy/dragoman/proxy/mcp"
 	"github.com/dragoman-proxy/dragoman/proxy/report"
 	"github.com/dragoman-proxy/dragoman/proxy/server"
@@ -41,7 +42,7 @@ const (
 // always have one.
 var ErrHandshakeOnly = errors.New("servers on this transport have a handshake")
 
-// A Era is what a server is: a handshake server, a modern server, or both. It is
+// An Era is what a server is: a handshake server, a modern server, or both. It is
 // immutable.
 type Era struct {
 	// Revision is the modern Revision that the server speaks, or nil if it speaks none.
@@ -60,12 +61,12 @@ type Era struct {
 // Modern reports whether requests need no session.
 func (e *Era) Modern() bool { return e.Revision != nil }
 
-// An Cache holds the server's era for each credential: behind a gateway, clients with different
-// credentials may get different servers. An era is remembered
-// until it turns out to be wrong. See
+// A Cache holds the server's era for each credential: behind a gateway, clients with different
+// credentials may get different servers. An era is remembered until it turns out to be wrong. See
 // https://modelcontextprotocol.io/specification/2026-07-28/basic/versioning#compatibility.
 type Cache struct {
-	env     Env
+	host    *host.Host
+	open    func() func(context.Context) (*upstream.Begun, error)
 	Silence time.Duration // how long a process may be silent before it is sent initialize as well; set before the first use
 
 	fallbacks fallbacks
@@ -111,7 +112,7 @@ func (p *Cache) Of(ctx context.Context, header []upstream.Header) (*Era, error) 
 		at = &eraEntry{found: make(chan struct{})}
 		p.known[who] = at
 		header := append([]upstream.Header(nil), header...)
-		p.env.Spawn(func() { p.find(at, who, header) })
+		p.host.Spawn(func() { p.find(at, who, header) })
 	}
 	at.asked = time.Now()
 	p.mu.Unlock()
@@ -126,13 +127,13 @@ func (p *Cache) Of(ctx context.Context, header []upstream.Header) (*Era, error) 
 // Fixed returns the era that follows from the configuration or the transport, or nil if the server
 // must be asked.
 func (p *Cache) Fixed() *Era {
-	if v := translate.Lookup(p.env.Config().Upstream.Version); v != nil {
+	if v := translate.Lookup(p.host.Config().Upstream.Version); v != nil {
 		if v.Modern {
 			return &Era{Revision: v}
 		}
 		return &Era{Handshake: true, Newest: v}
 	}
-	if p.env.Open() == nil {
+	if p.open() == nil {
 		return &Era{Handshake: true}
 	}
 	return nil
@@ -219,7 +220,7 @@ func (p *Cache) find(at *eraEntry, who string, header []upstream.Header) {
 	err := error(mcp.Fail(mcp.Panicked, ""))
 	defer func() {
 		if r := recover(); r != nil {
-			p.env.Report.Panicked(r)
+			p.host.Report.Panicked(r)
 		}
 		p.mu.Lock()
 		defer p.mu.Unlock()
@@ -241,9 +242,9 @@ func (p *Cache) find(at *eraEntry, who string, header []upstream.Header) {
 		}
 		close(at.found)
 	}()
-	e, b, err = p.ask(p.env.Draining, header)
+	e, b, err = p.ask(p.host.Draining, header)
 	if err == nil && !e.Unsure {
-		p.env.Log.Log(p.logLevel(e), "server identified", e.fields()...)
+		p.host.Log.Log(p.logLevel(e), "server identified", e.fields()...)
 	}
 }
 
@@ -271,7 +272,7 @@ func (e *Era) fields() (f []zap.Field) {
 func (p *Cache) endSpare() {
 	if b := p.spare; b != nil {
 		p.spare = nil
-		p.env.Spawn(func() { server.EndBegun(b.Begun, p.env.Log) })
+		p.host.Spawn(func() { server.EndBegun(b.Begun, p.host.Log) })
 	}
 }
 
@@ -310,7 +311,7 @@ func (p *Cache) Close() {
 
 // ask finds out the server's era. b is the process that was asked, if a session can still use it, else nil.
 func (p *Cache) ask(ctx context.Context, header []upstream.Header) (e *Era, b *upstream.Begun, err error) {
-	b, err = p.env.Open()(ctx)
+	b, err = p.open()(ctx)
 	switch {
 	case errors.Is(err, ErrHandshakeOnly):
 		return &Era{Handshake: true}, nil, nil
@@ -326,7 +327,7 @@ func (p *Cache) ask(ctx context.Context, header []upstream.Header) (e *Era, b *u
 		r.m, code, err = p.discover(ctx, b, header)
 	}
 	if err != nil || !piped || r.greeted { // over HTTP another connection costs nothing
-		server.EndBegun(b, p.env.Log)
+		server.EndBegun(b, p.host.Log)
 		b = nil
 	}
 	m := r.m
@@ -339,20 +340,20 @@ func (p *Cache) ask(ctx context.Context, header []upstream.Header) (e *Era, b *u
 		return nil, nil, err // the process has already had initialize and has not answered it either
 	case r.begun:
 		if e, err = concludeBegun(m); err == nil && m.Kind == wire.Result && e.Handshake {
-			p.env.Report.Quirk(report.SilentEarly)
+			p.host.Report.Quirk(report.SilentEarly)
 		}
 	case err == nil, code < 500 && m != nil:
 		if e, err = conclude(m, code); err == nil && m.Kind == wire.Error && e.Newest != nil {
-			p.env.Report.Quirk(report.LegacyList)
+			p.host.Report.Quirk(report.LegacyList)
 		}
 	default:
 		if _, exited := errors.AsType[*upstream.ExitError](err); exited {
-			p.env.Report.Quirk(report.ExitsEarly)
+			p.host.Report.Quirk(report.ExitsEarly)
 		}
 		e, err = &Era{Handshake: true, Unsure: !piped && (code == 0 || code >= 500)}, nil
 	}
 	if err != nil && b != nil {
-		server.EndBegun(b, p.env.Log)
+		server.EndBegun(b, p.host.Log)
 		b = nil
 	}
 	return e, b, err
@@ -374,7 +375,7 @@ func Inconclusive(code int) bool {
 func (p *Cache) discover(ctx context.Context, b *upstream.Begun, header []upstream.Header) (m *wire.Message, code int, err error) {
 	ctx, cancel := context.WithTimeout(ctx, AskTime)
 	defer cancel()
-	h := &server.Opening{Of: p.env.Opener, Conn: b.Conn, Header: header}
+	h := &server.Opening{Of: p.host, Conn: b.Conn, Header: header}
 	Discover(h)
 	o := &upstream.Outgoing{Request: true, FirstByte: AskTime, Body: h.Sent}
 	o.Header = slices.DeleteFunc(slices.Clone(header), ofMessage)

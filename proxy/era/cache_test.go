@@ -9,6 +9,8 @@ import (
 	"go.uber.org/zap/zaptest/observer"
 
 	"github.com/dragoman-proxy/dragoman/proxy/config"
+	"github.com/dragoman-proxy/dragoman/proxy/host"
+	"github.com/dragoman-proxy/dragoman/proxy/metrics"
 	"github.com/dragoman-proxy/dragoman/proxy/upstream"
 	"github.com/dragoman-proxy/dragoman/translate"
 )
@@ -28,12 +30,10 @@ func TestServerIsLoggedOnceForAllCredentials(t *testing.T) {
 
 func TestErasAreBounded(t *testing.T) {
 	cfg := config.Default()
-	p := New(Env{
-		Config: func() *config.Config { return &cfg },
-		Open: func() func(context.Context) (*upstream.Begun, error) {
-			return func(context.Context) (*upstream.Begun, error) { return nil, ErrHandshakeOnly }
-		},
-		Log: zap.NewNop(), Spawn: func(task func()) { go task() }, Draining: t.Context(),
+	none := func() float64 { return 0 }
+	h := host.New(zap.NewNop(), metrics.New("v0", none, none), nil, "v0", func() host.Setup { return host.Setup{Config: &cfg} })
+	p := New(h, func() func(context.Context) (*upstream.Begun, error) {
+		return func(context.Context) (*upstream.Begun, error) { return nil, ErrHandshakeOnly }
 	})
 	for i := range maxEras + 10 {
 		e, err := p.Of(t.Context(), []upstream.Header{{Name: "Authorization", Value: fmt.Sprint(i)}})

@@ -31,9 +31,9 @@ type eraAnswer struct {
 // a handshake server that does not answer what comes before initialize: it is sent initialize as well, and
 // has the time of a handshake to answer either.
 func (p *Cache) askProcess(ctx context.Context, b *upstream.Begun) (r eraAnswer, err error) {
-	ctx, cancel := context.WithTimeout(ctx, p.Silence+p.env.Config().Upstream.HandshakeTimeout)
+	ctx, cancel := context.WithTimeout(ctx, p.Silence+p.host.Config().Upstream.HandshakeTimeout)
 	defer cancel()
-	h := &server.Opening{Of: p.env.Opener, Conn: b.Conn, Standing: b.Standing}
+	h := &server.Opening{Of: p.host, Conn: b.Conn, Standing: b.Standing}
 	Discover(h)
 	if _, err := b.Conn.Send(ctx, &upstream.Outgoing{Body: h.Sent, Request: true}); err != nil {
 		return r, err

@@ -72,7 +72,7 @@ type Proposals struct {
 // has named, or nil. The client's own revision is not the first proposal, since published servers accept an
 // older revision and still send what it lacks.
 func (p *Cache) Proposals(client, named *translate.Revision, header []upstream.Header) *Proposals {
-	return p.fallbacks.proposals(client, named, translate.Lookup(p.env.Config().Upstream.Version), header)
+	return p.fallbacks.proposals(client, named, translate.Lookup(p.host.Config().Upstream.Version), header)
 }
 
 // HasFallback reports whether a client with these headers gets an older revision than the newest one, which the

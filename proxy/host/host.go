@@ -1,0 +1,118 @@
+// Package host has what all rooms of one running proxy use: the configuration in force, the log and the
+// reports of failures and losses, the memory for large messages, and goroutines that end before the
+// proxy does.
+//
+// A [Host] is the [server.Owner] of every connection to the server, and the [server.Opener] of those
+// that are not open yet.
+package host
+
+import (
+	"context"
+	"sync"
+
+	"go.uber.org/zap"
+
+	"github.com/dragoman-proxy/dragoman/proxy/config"
+	"github.com/dragoman-proxy/dragoman/proxy/large"
+	"github.com/dragoman-proxy/dragoman/proxy/losses"
+	"github.com/dragoman-proxy/dragoman/proxy/mcp"
+	"github.com/dragoman-proxy/dragoman/proxy/metrics"
+	"github.com/dragoman-proxy/dragoman/proxy/report"
+	"github.com/dragoman-proxy/dragoman/proxy/server"
+	"github.com/dragoman-proxy/dragoman/proxy/trace"
+	"github.com/dragoman-proxy/dragoman/proxy/upstream"
+	"github.com/dragoman-proxy/dragoman/translate"
+	"github.com/dragoman-proxy/dragoman/translate/wire"
+)
+
+// Setup is what the rooms need of the configuration in force. It is immutable: a reload makes a new one.
+type Setup struct {
+	Config  *config.Config
+	Table   *translate.Table
+	Server  string   // the server's name in the log
+	Secrets []string // the secrets in Config, which no log line may hold
+}
+
+// Host is safe for concurrent use. Make it with [New].
+type Host struct {
+	Log      *zap.Logger
+	Report   *report.Reporter
+	Losses   *losses.Log
+	Draining context.Context // ends when the proxy begins to shut down
+
+	setup  func() Setup
+	memory *large.Memory
+	drain  context.CancelFunc
+	tasks  sync.WaitGroup
+}
+
+var (
+	_ server.Owner  = (*Host)(nil)
+	_ server.Opener = (*Host)(nil)
+)
+
+// New returns the Host of a program of this version. setup returns the setup in force; it is called for each
+// use of it.
+func New(log *zap.Logger, m *metrics.Metrics, memory *large.Memory, version string, setup func() Setup) *Host {
+	h := &Host{Log: log, Losses: losses.New(log, m.Losses), memory: memory, setup: setup}
+	h.Report = report.New(log, m, version, func() report.Setup {
+		now := setup()
+		return report.Setup{Config: now.Config, Server: now.Server, Secrets: now.Secrets}
+	})
+	h.Draining, h.drain = context.WithCancel(context.Background())
+	return h
+}
+
+// Config returns the configuration in force, which must not be changed.
+func (h *Host) Config() *config.Config { return h.setup().Config }
+
+// Table returns the translators in force.
+func (h *Host) Table() *translate.Table { return h.setup().Table }
+
+// Drain ends Draining.
+func (h *Host) Drain() { h.drain() }
+
+// Wait returns when all tasks of Spawn have ended.
+func (h *Host) Wait() { h.tasks.Wait() }
+
+// Flush writes the merged lines of repeated failures and losses to the log.
+func (h *Host) Flush() {
+	h.Losses.Flush()
+	h.Report.Flush()
+}
+
+// Spawn runs a task in a goroutine that Wait waits for. Its caller must be something that Wait waits for
+// too, so that no task begins after the last one has ended. A panic ends only the task.
+func (h *Host) Spawn(task func()) {
+	h.tasks.Go(func() { h.Report.Contained(task) })
+}
+
+// Memory returns the memory in which large messages are copied.
+func (h *Host) Memory() *large.Memory { return h.memory }
+
+// Dropped implements [server.Owner].
+func (h *Host) Dropped(reason string) { h.Report.Dropped(reason) }
+
+// Unread implements [server.Owner].
+func (h *Host) Unread(reason string, f *mcp.Failure) { h.Report.AnswerDropped(reason, f) }
+
+// Panicked implements [server.Owner].
+func (h *Host) Panicked(p any) { h.Report.Panicked(p) }
+
+// MaxBatch implements [server.Opener].
+func (h *Host) MaxBatch() int { return h.Config().Limits.Batch }
+
+// Malformed implements [server.Opener].
+func (h *Host) Malformed(err error, raw []byte, header []upstream.Header) error {
+	return h.Report.Malformed(err, raw, header)
+}
+
+// UnknownResponse implements [server.Opener].
+func (h *Host) UnknownResponse(m *wire.Message, header []upstream.Header) {
+	h.Report.UnknownResponse(true, report.At{Header: header}, m)
+}
+
+// Undelivered implements [server.Opener].
+func (h *Host) Undelivered(err error, header []upstream.Header) {
+	h.Log.With(trace.Fields(header)...).Debug("cannot answer a request that the server sent before its response", zap.Error(err))
+}
