@@ -3,10 +3,9 @@ package proxy
 import (
 	"bytes"
 
-	"github.com/tidwall/gjson"
-	"github.com/tidwall/sjson"
 	"go.uber.org/zap"
 
+	"github.com/dragoman-proxy/dragoman/proxy/bridge"
 	"github.com/dragoman-proxy/dragoman/proxy/mcp"
 	"github.com/dragoman-proxy/dragoman/proxy/sealed"
 	"github.com/dragoman-proxy/dragoman/proxy/server"
@@ -20,12 +19,8 @@ import (
 // number of choices. An answer with too few or too many is not for the server: the user
 // is asked once more, and an answer that does not fit then either declines.
 
-const (
-	// maxAskedAgain bounds a question that is kept to be asked again.
-	maxAskedAgain = 64 << 10
-	// manyAgain is how many wait on one stream to be asked again.
-	manyAgain = 4
-)
+// manyAgain is how many wait on one stream to be asked again.
+const manyAgain = 4
 
 // again is what asking once more takes.
 type repeatable struct {
@@ -36,7 +31,7 @@ type repeatable struct {
 // mayRepeat keeps the question out, which the server gave the id, where its answer will
 // be held against a number of choices.
 func (x *exchange) mayRepeat(out, id, note []byte) {
-	if len(out) > maxAskedAgain || !translate.Counts(note) {
+	if len(out) > bridge.MaxAskedAgain || !translate.Counts(note) {
 		return
 	}
 	again := &repeatable{question: bytes.Clone(out), put: x.putter()}
@@ -53,7 +48,7 @@ func (x *exchange) repeat(note []byte) bool {
 	id := []byte(c.ID)
 	next := newCall(id, c.Method)
 	next.As = x.srv.now().sealer.SealQuestion(id, note)
-	question, err := rephrased(c.More.again.question, next.As)
+	question, err := bridge.Rephrase(c.More.again.question, next.As)
 	if err != nil {
 		return false
 	}
@@ -69,16 +64,6 @@ func (x *exchange) repeat(note []byte) bool {
 	}
 	x.log().Debug("question asked again: the number of choices did not fit", zap.ByteString("id", id))
 	return true
-}
-
-// rephrased is a question under another id that says why it comes again.
-func rephrased(question, id []byte) ([]byte, error) {
-	out, err := sjson.SetRawBytes(question, "id", id)
-	if err != nil {
-		return nil, err
-	}
-	text := "Please answer again: the number of choices was not the one asked for.\n\n" + gjson.GetBytes(out, "params.message").String()
-	return sjson.SetRawBytes(out, "params.message", mcp.AppendString(nil, text))
 }
 
 // isRepeated reports whether a request that comes on a stream was put there to be asked

@@ -7,6 +7,7 @@ import (
 
 	"github.com/tidwall/gjson"
 
+	"github.com/dragoman-proxy/dragoman/proxy/bridge"
 	"github.com/dragoman-proxy/dragoman/proxy/upstream"
 )
 
@@ -147,7 +148,7 @@ func TestLogsThatMayBeOfTwoRequests(t *testing.T) {
 
 // TestServerThatAsksTooMuchAtOnce is told so; its client is asked what is bearable.
 func TestServerThatAsksTooMuchAtOnce(t *testing.T) {
-	const many = 5 * maxQuestions
+	const many = 5 * bridge.MaxQuestions
 	f := legacyServer(`{"tools":{}}`, func(id, _, _ string) ([]string, error) {
 		var questions []string
 		for n := range many {
@@ -158,10 +159,10 @@ func TestServerThatAsksTooMuchAtOnce(t *testing.T) {
 	f.noGet = true
 	srv := front(t, f)
 	r := srv.modernly(modernRequestOf("7", "tools/call", `"name":"t",`+meta(`{"roots":{}}`)))
-	if n := len(gjson.Get(r.body, "result.inputRequests").Map()); n != maxQuestions {
+	if n := len(gjson.Get(r.body, "result.inputRequests").Map()); n != bridge.MaxQuestions {
 		t.Errorf("%d questions: %.200s", n, r.body)
 	}
-	eventually(t, "the others are refused", func() bool { return len(f.sent()) == 3+many-maxQuestions })
+	eventually(t, "the others are refused", func() bool { return len(f.sent()) == 3+many-bridge.MaxQuestions })
 	sameJSON(t, f.sent()[3], rpcError(`"q64"`, `"code":-32603,"message":"too many questions at once"`))
 }
 

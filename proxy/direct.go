@@ -53,7 +53,7 @@ func (h *handshake) directly(ctx context.Context, q *modernRequest, known *era.E
 			return nil, err
 		}
 	}
-	if discovered == nil || declared(discovered, "tools") {
+	if discovered == nil || mcp.Declares(gjson.GetBytes(discovered, "capabilities"), "tools") {
 		h.facts |= wire.ServerTools
 	}
 	cfg := srv.now().cfg.Bridge

@@ -8,7 +8,7 @@
 // client", "handshake server"), or both are of 2026-07-28 and have none ("modern"). Between
 // two modern sides direct.go stands for the session. The two crossings add one step each:
 //
-//	handshake client ──► session, exchange ──► modernConn ──► upstream ──► modern server
+//	handshake client ──► session, exchange ──► bridge/legacyclient ──► upstream ──► modern server
 //	                                           keeps the session's state for the server and
 //	                                           makes each input_required a request to the client
 //
@@ -47,9 +47,8 @@
 //
 // # Handshake clients, modern server
 //
-// modernconn.go is the connection that looks like a handshake server; modernhandshake.go opens
-// it. moderncall.go runs a call, modernask.go asks the client, modernlisten.go has the
-// subscriptions, moderntasks.go and moderntaskwait.go the tasks.
+// Package bridge/legacyclient is a connection that looks like a handshake server;
+// modernhandshake.go opens it.
 //
 // # Modern on both sides
 //

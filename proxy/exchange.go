@@ -10,6 +10,7 @@ import (
 
 	"go.uber.org/zap"
 
+	"github.com/dragoman-proxy/dragoman/proxy/bridge/legacyclient"
 	"github.com/dragoman-proxy/dragoman/proxy/clienterror"
 	"github.com/dragoman-proxy/dragoman/proxy/downstream"
 	"github.com/dragoman-proxy/dragoman/proxy/era"
@@ -511,7 +512,7 @@ func (x *exchange) requestInfo() report.At {
 // outlives returns the error that ends x's session if err says that the server no longer has sessions; else
 // it returns err.
 func (x *exchange) outlives(err error) error {
-	if _, bridged := x.s.conn.(*modernConn); bridged || x.s.piped || x.s.id == "" && x.s.pipe == 0 || !era.Doubtful(false, err) {
+	if _, bridged := x.s.conn.(*legacyclient.Conn); bridged || x.s.piped || x.s.id == "" && x.s.pipe == 0 || !era.Doubtful(false, err) {
 		return err
 	}
 	if x.srv.eras.Changed(x.ctx, x.from, false, err) {

@@ -11,6 +11,8 @@ import (
 
 	"github.com/valyala/fasthttp"
 
+	"github.com/dragoman-proxy/dragoman/proxy/bridge"
+	"github.com/dragoman-proxy/dragoman/proxy/bridge/legacyclient"
 	"github.com/dragoman-proxy/dragoman/proxy/clienterror"
 	"github.com/dragoman-proxy/dragoman/proxy/downstream"
 	"github.com/dragoman-proxy/dragoman/proxy/mcp"
@@ -83,7 +85,7 @@ func (f *face) Delete(req *downstream.Request, resp *downstream.Response) {
 
 // endUpstream asks a server that knows the session by itself to end it.
 func (srv *Server) endUpstream(s *session, req *downstream.Request) error {
-	if _, ok := s.conn.(*modernConn); ok {
+	if _, ok := s.conn.(*legacyclient.Conn); ok {
 		return nil // it is known here only
 	}
 	c, ok := s.conn.(interface {
@@ -287,7 +289,7 @@ func (x *exchange) forward(body []byte) (upstream.Stream, error) {
 		limit := x.srv.now().silence[x.call.Method]
 		x.send.FirstByte, x.send.Silence = limit.FirstByte, limit.Silence
 		if x.call.Method == wire.SubscriptionsListen {
-			x.send.Silence = maxQuiet
+			x.send.Silence = bridge.MaxQuiet
 		}
 		if more := x.crossing.patience(); more > 0 {
 			x.send.FirstByte, x.send.Silence = lengthened(limit.FirstByte, more), lengthened(limit.Silence, more)
@@ -381,8 +383,9 @@ func lanesOf(conn upstream.Conn) *lanes {
 	switch c := conn.(type) {
 	case *lanes:
 		return c
-	case *modernConn:
-		return c.piped
+	case *legacyclient.Conn:
+		l, _ := c.Beneath().(*lanes)
+		return l
 	}
 	return nil
 }

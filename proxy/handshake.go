@@ -314,7 +314,7 @@ func (h *handshake) settle(m *wire.Message) (*session, []byte, error) {
 	if gjson.Get(wire.View(m.Result()), "capabilities.logging").Exists() {
 		h.facts |= wire.ServerLogging
 	}
-	if declared(m.Result(), "tools") {
+	if mcp.Declares(gjson.GetBytes(m.Result(), "capabilities"), "tools") {
 		h.facts |= wire.ServerTools
 	}
 	if h.srv.bridgesTasks(h.vc, vu, m.Result()) {

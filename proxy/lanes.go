@@ -23,6 +23,9 @@ func (srv *Server) openLanes(conn upstream.Conn, st upstream.Stream) *lanes {
 	}
 }
 
+// Shared implements [legacyclient.Pipe].
+func (l *lanes) Shared() bool { return false }
+
 // Close stops the server process and discards the events kept for replay.
 func (l *lanes) Close(ctx context.Context) error {
 	err := l.Streams.Close(ctx)

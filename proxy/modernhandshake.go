@@ -2,23 +2,16 @@ package proxy
 
 import (
 	"context"
-	"slices"
 
 	"github.com/tidwall/gjson"
-	"github.com/tidwall/sjson"
 	"go.uber.org/zap"
 
 	"github.com/dragoman-proxy/dragoman/proxy/era"
-	"github.com/dragoman-proxy/dragoman/proxy/mcp"
 	"github.com/dragoman-proxy/dragoman/proxy/report"
 	"github.com/dragoman-proxy/dragoman/proxy/server"
 	"github.com/dragoman-proxy/dragoman/proxy/upstream"
 	"github.com/dragoman-proxy/dragoman/translate"
-	"github.com/dragoman-proxy/dragoman/translate/wire"
 )
-
-// noName is who a server is that does not say.
-const noName = `{"name":"unknown-server","version":"0.0.0"}`
 
 // bridge makes the session at a server that has no handshake, after it has refused
 // one: it is asked who it is, once, on the same connection. ok is false where it
@@ -38,14 +31,14 @@ func (h *handshake) bridge(ctx context.Context, raw []byte) (s *session, answer 
 	if h.Standing != nil {
 		h.Conn, h.Standing = h.srv.lanesTo(h.Conn, h.Standing), nil
 	}
-	c := h.srv.newModernConn(h.Conn, h.vc, h.facts)
+	c := h.srv.legacy.New(h.Conn, h.vc, h.facts)
 	if h.who != "" {
-		c.belongTo(h.who)
+		c.BelongTo(h.who)
 	}
 	h.Conn = c
 	asking, cancel := context.WithTimeout(ctx, era.AskTime)
 	defer cancel()
-	result, err := c.introduce(asking, raw, h.Header)
+	result, err := c.Introduce(asking, raw, h.Header)
 	if err != nil {
 		h.log().Debug("server does not answer server/discover either", zap.Error(err))
 		return nil, nil, false
@@ -53,17 +46,7 @@ func (h *handshake) bridge(ctx context.Context, raw []byte) (s *session, answer 
 	if speaks, _, _ := era.Named(gjson.GetBytes(result, "supportedVersions")); speaks != modern {
 		return nil, nil, false
 	}
-	if gjson.GetBytes(result, "capabilities.logging").IsObject() {
-		h.facts |= wire.ServerLogging
-	}
-	if declared(result, "tools") {
-		h.facts |= wire.ServerTools
-	}
-	if c.tasks.bridged && mcp.DeclaresTasks(gjson.GetBytes(result, "capabilities")) {
-		h.facts |= wire.ServerTasks
-	}
-	c.facts = h.facts
-	if answer, err = h.initializeResult(c, result); err != nil {
+	if answer, h.facts, err = c.InitializeResult(h.ID, result, h.Header); err != nil {
 		h.log().Warn("cannot build the initialize result from server/discover", zap.Error(err))
 		return nil, nil, false
 	}
@@ -131,67 +114,4 @@ func (h *handshake) shakesFor(ctx context.Context) bool {
 	}
 	h.srv.host.Report.Quirk(report.IdleHandshake)
 	return false
-}
-
-// introduce says to the server who the client is, whose initialize raw is, and
-// returns its DiscoverResult.
-func (c *modernConn) introduce(ctx context.Context, raw []byte, header []upstream.Header) ([]byte, error) {
-	var m wire.Message
-	if err := m.Scan(slices.Clone(raw), c.up.Shape()); err != nil {
-		return nil, err
-	}
-	m.Facts = c.facts
-	out, _, err := c.up.Rewrite(nil, &m)
-	c.srv.host.Losses.Note(c.up.From(), c.up.To(), wire.Initialize, m.Losses, header)
-	if err != nil {
-		return nil, err
-	}
-	said := gjson.GetManyBytes(out, "params.capabilities", "params.clientInfo")
-	c.can = []byte("{}")
-	if said[0].IsObject() {
-		c.can = []byte(said[0].Raw)
-	}
-	if said[1].IsObject() {
-		c.client = []byte(said[1].Raw)
-	}
-	return c.discover(ctx, header)
-}
-
-// appendIntroduction appends a DiscoverResult as an answer to initialize would say it.
-func appendIntroduction(body, id []byte, revision string, result []byte) []byte {
-	said := gjson.GetManyBytes(result, "capabilities", "instructions")
-	server := noName
-	gjson.GetBytes(result, "_meta").ForEach(func(key, v gjson.Result) bool {
-		if key.String() == mcp.MetaServer && v.IsObject() {
-			server = v.Raw
-		}
-		return true
-	})
-	can := "{}"
-	if said[0].IsObject() {
-		can = said[0].Raw
-	}
-	is := mcp.AppendString([]byte(`{"protocolVersion":`), revision)
-	is = append(append(is, `,"capabilities":`...), can...)
-	is = append(append(is, `,"serverInfo":`...), server...)
-	if said[1].Type == gjson.String {
-		is = append(append(is, `,"instructions":`...), said[1].Raw...)
-	}
-	return mcp.AppendResult(body, id, append(is, '}'))
-}
-
-// initializeResult is a DiscoverResult as the answer to initialize.
-func (h *handshake) initializeResult(c *modernConn, result []byte) ([]byte, error) {
-	body := appendIntroduction(nil, h.ID, h.vc.Name, result)
-	var m wire.Message
-	if err := m.Scan(body, c.down.Shape()); err != nil {
-		return nil, err
-	}
-	m.Method, m.Facts = wire.Initialize, h.facts
-	out, _, err := c.down.Rewrite(nil, &m)
-	h.srv.host.Losses.Note(c.down.From(), c.down.To(), wire.Initialize, m.Losses, h.Header)
-	if err == nil && gjson.GetBytes(out, "result.protocolVersion").String() != h.vc.Name {
-		out, err = sjson.SetBytes(out, "result.protocolVersion", h.vc.Name)
-	}
-	return out, err
 }

@@ -6,10 +6,10 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"time"
 
 	"github.com/tidwall/gjson"
 
+	"github.com/dragoman-proxy/dragoman/proxy/bridge"
 	"github.com/dragoman-proxy/dragoman/proxy/config"
 	"github.com/dragoman-proxy/dragoman/proxy/downstream"
 )
@@ -169,7 +169,7 @@ func TestTasksThatAreOverAreBounded(t *testing.T) {
 	srv := front(t, f, bridgingTasks)
 	session := srv.initialize("2025-11-25")
 	var ids []string
-	for range maxDoneTasks + 1 {
+	for range 65 { // one more than are kept
 		r := srv.post(session, strings.Replace(taskCalled("3"), `"t"`, `"quick"`, 1))
 		ids = append(ids, gjson.Get(r.body, "result.task.taskId").String())
 	}
@@ -331,7 +331,7 @@ func TestNewsOfATaskOfAModernServer(t *testing.T) {
 // for the answers.
 func TestTaskThatAsksTooMuch(t *testing.T) {
 	asks := []string{}
-	for n := range maxTaskInputs + 1 {
+	for n := range bridge.MaxQuestions + 1 {
 		asks = append(asks, `"k`+strconv.Itoa(n)+`":{"method":"elicitation/create","params":{"mode":"form","message":"Name?","requestedSchema":{"type":"object","properties":{}}}}`)
 	}
 	f := modernTasks(false, `"status":"input_required","inputRequests":{`+strings.Join(asks, ",")+`}`)
@@ -344,11 +344,53 @@ func TestTaskThatAsksTooMuch(t *testing.T) {
 	sameJSON(t, last, rpcError("4", `"code":-32603,"message":"the server asks too much at once"`))
 }
 
-// TestTaskOfALongLife: a ttl may be larger than any time here can be.
-func TestTaskOfALongLife(t *testing.T) {
-	for ttl, want := range map[float64]time.Duration{-1: 0, 1500: 1500 * time.Millisecond, 1 << 53: maxTTL, 1e300: maxTTL} {
-		if got := lifetime(ttl); got != want {
-			t.Errorf("%v: %v", ttl, got)
+// TestFinishedTasksOfManySessions: one session's many results do not cost another its own,
+// and all are forgotten with their sessions.
+func TestFinishedTasksOfManySessions(t *testing.T) {
+	srv := front(t, modernTasks(false))
+	srv.legacy.MaxFinished(10 * 556)
+	call := func(session string) string {
+		r := srv.post(session, `{"jsonrpc":"2.0","id":3,"method":"tools/call","params":{"name":"quick","task":{"ttl":60000}}}`)
+		return gjson.Get(r.body, "result.task.taskId").String()
+	}
+	modest, greedy := srv.initialize("2025-11-25"), srv.initialize("2025-11-25")
+	kept := call(modest)
+	var last string
+	for range 30 {
+		last = call(greedy)
+	}
+	for session, id := range map[string]string{modest: kept, greedy: last} {
+		if r := srv.post(session, aboutTask("4", "tasks/result", id)); !gjson.Get(r.body, "result").Exists() {
+			t.Error(r.body)
 		}
 	}
+	for _, session := range []string{modest, greedy} {
+		srv.exchange(t.Context(), "DELETE", session, "")
+	}
+	eventually(t, "nothing is left", func() bool {
+		sessions, bytes := srv.legacy.Finished()
+		return sessions == 0 && bytes == 0
+	})
+}
+
+// TestToolsThatOnlyRunAsTasksAreThere for clients without tasks, by default.
+func TestToolsThatOnlyRunAsTasksAreThere(t *testing.T) {
+	both(t, func(t *testing.T, piped bool) {
+		s := &legacyTasks{states: []string{"working", "completed"}, outcome: `"result":{"content":[{"type":"text","text":"done"}]}`}
+		f := s.server(taskCapabilities)
+		f.piped = piped
+		srv := front(t, f)
+		if got := names(srv.modernly(modernRequestOf("1", "tools/list", meta(`{}`))).body); got != "slow quick" {
+			t.Errorf("a client without a session is told of %s", got)
+		}
+		if r := srv.modernly(modernRequestOf("2", "tools/call", `"name":"slow","arguments":{},`+meta(`{}`))); text(r.body) != "done" {
+			t.Errorf("%+v", r)
+		}
+		f = s.server(taskCapabilities)
+		f.piped = piped
+		srv = front(t, f)
+		if session := srv.initialize("2025-11-25"); names(srv.post(session, listTools).body) != "slow quick" {
+			t.Error("a client with a session is not told of all")
+		}
+	})
 }

@@ -6,6 +6,8 @@ import (
 	"time"
 
 	"github.com/tidwall/gjson"
+
+	"github.com/dragoman-proxy/dragoman/proxy/bridge"
 )
 
 // A server whose call has to wait for URLs to be opened says of each when that is
@@ -24,7 +26,7 @@ type pendingURLs struct {
 func (b *pooledSession) expectOpened(d *parkedCall, list gjson.Result) {
 	u := &pendingURLs{ids: map[string]bool{}, all: make(chan struct{})}
 	list.ForEach(func(_, e gjson.Result) bool {
-		if id := e.Get("elicitationId"); id.Type == gjson.String && len(u.ids) < maxQuestions {
+		if id := e.Get("elicitationId"); id.Type == gjson.String && len(u.ids) < bridge.MaxQuestions {
 			u.ids[strings.Clone(id.String())] = true
 		}
 		return true

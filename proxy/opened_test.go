@@ -8,6 +8,7 @@ import (
 
 	"github.com/tidwall/gjson"
 
+	"github.com/dragoman-proxy/dragoman/proxy/bridge"
 	"github.com/dragoman-proxy/dragoman/proxy/config"
 	"github.com/dragoman-proxy/dragoman/translate/wire"
 )
@@ -143,8 +144,8 @@ func TestNobodyWaitsForTheURLsOfACallThatWasGivenUp(t *testing.T) {
 func TestURLsOfACallAreBounded(t *testing.T) {
 	srv := front(t, legacyServer(`{"tools":{}}`, nil))
 	d := &parkedCall{srv: srv.Server, first: &modernRequest{facts: wire.ClientElicitationURL}, b: &pooledSession{}}
-	d.askURLs([]byte(rpcError("1", `"code":-32042,"message":"m","data":{"elicitations":[`+strings.Repeat(`{"mode":"url","url":"https://a.example/c"},`, maxQuestions)+`{"mode":"url"}]}`)))
-	if n := len(d.asked); n != maxQuestions {
+	d.askURLs([]byte(rpcError("1", `"code":-32042,"message":"m","data":{"elicitations":[`+strings.Repeat(`{"mode":"url","url":"https://a.example/c"},`, bridge.MaxQuestions)+`{"mode":"url"}]}`)))
+	if n := len(d.asked); n != bridge.MaxQuestions {
 		t.Errorf("%d questions", n)
 	}
 }

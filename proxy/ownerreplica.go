@@ -18,13 +18,6 @@ import (
 	"github.com/dragoman-proxy/dragoman/proxy/upstream"
 )
 
-// introduceIn puts into an id what another process has to know to take the session
-// up: who the client is, as far as there is room, and where all the rest is.
-func (c *modernConn) introduceIn(t *sealed.Session) {
-	t.Home = c.srv.parkedCalls.instance
-	t.Introduce(string(c.client), string(c.can))
-}
-
 // serverIsBeside reports whether the server is on this machine, or in this pod, while
 // there are replicas elsewhere: then it is another server that each of them has, which
 // does not know the sessions of this one.

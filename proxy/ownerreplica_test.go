@@ -9,7 +9,6 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"time"
 
 	"github.com/tidwall/gjson"
 	"go.uber.org/zap"
@@ -17,8 +16,6 @@ import (
 	"github.com/dragoman-proxy/dragoman/proxy/config"
 	"github.com/dragoman-proxy/dragoman/proxy/downstream"
 	"github.com/dragoman-proxy/dragoman/proxy/mcp"
-	"github.com/dragoman-proxy/dragoman/proxy/sealed"
-	"github.com/dragoman-proxy/dragoman/translate"
 )
 
 // sessionless is a server without sessions. Its prompt tells what it heard of the
@@ -219,32 +216,6 @@ func TestASessionOutlivesItsHome(t *testing.T) {
 	sameJSON(t, all[1].post(session, `{"jsonrpc":"2.0","id":6,"method":"logging/setLevel","params":{"level":"debug"}}`).body, result("6", ""))
 	if _, _, level := all[1].about(session); level != "debug" {
 		t.Errorf("level %s", level)
-	}
-}
-
-// TestIDSaysWhoTheClientIs as far as there is room, and stays bounded.
-func TestIDSaysWhoTheClientIs(t *testing.T) {
-	s := sealerOf(t, "u", 1)
-	srv := front(t, modernServer(false, `"capabilities":{}`, nil))
-	for _, c := range []struct{ client, can, wantClient, wantCan string }{
-		{`{"name":"c","version":"1","title":"C"}`, `{"roots":{}}`, `{"name":"c","version":"1","title":"C"}`, `{"roots":{}}`},
-		{`{"name":"c","version":"1","title":"` + strings.Repeat("x", sealed.MaxIntroduced) + `"}`, `{"experimental":{"x":"` + strings.Repeat("x", sealed.MaxIntroduced) + `"}}`, `{"name":"c","version":"1"}`, ``},
-		{`{"name":"` + strings.Repeat("x", sealed.MaxIntroduced) + `","version":"1"}`, `{}`, ``, `{}`},
-		{``, ``, ``, ``},
-	} {
-		conn := &modernConn{srv: srv.Server, client: []byte(c.client), can: []byte(c.can)}
-		want := sealed.Session{Made: time.Unix(1_700_000_000, 0), ClientRevision: translate.Oldest(), ServerRevision: translate.Lookup(translate.Modern())}
-		conn.introduceIn(&want)
-		if want.ClientInfo != c.wantClient || want.Capabilities != c.wantCan || want.Home != srv.parkedCalls.instance {
-			t.Errorf("%s: %+v", c.client, want)
-		}
-		id := s.SealSession(want)
-		if got, ok := s.OpenSession(id, want.Made); !ok || got != want {
-			t.Errorf("%+v became %+v, %t", want, got, ok)
-		}
-		if len(id) > 2<<10 {
-			t.Errorf("%d bytes", len(id))
-		}
 	}
 }
 

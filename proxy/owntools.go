@@ -208,12 +208,6 @@ func (c *catalog) hide(list wire.Node, hidden func(name string)) {
 	}
 }
 
-// declared reports whether an InitializeResult has a capability.
-func declared(result []byte, capability string) bool {
-	c := gjson.GetBytes(result, "capabilities."+capability)
-	return c.Exists() && c.Type != gjson.Null
-}
-
 // introduce puts our tools into the server's answer to initialize: that there are
 // tools, that their list may change, and what a model should know of them.
 func (c *catalog) introduce(answer []byte) ([]byte, error) {

@@ -13,6 +13,7 @@ import (
 
 	"github.com/tidwall/gjson"
 
+	"github.com/dragoman-proxy/dragoman/proxy/bridge"
 	"github.com/dragoman-proxy/dragoman/proxy/config"
 	"github.com/dragoman-proxy/dragoman/proxy/downstream"
 	"github.com/dragoman-proxy/dragoman/proxy/large"
@@ -204,7 +205,7 @@ func (d *parkedCall) accept(list []serverQuestion) (others []serverQuestion) {
 	if d.over {
 		return list
 	}
-	room := min(max(maxQuestions-len(d.asked), 0), len(list))
+	room := min(max(bridge.MaxQuestions-len(d.asked), 0), len(list))
 	for _, q := range list[:room] {
 		d.add(q)
 	}
@@ -342,7 +343,7 @@ func (d *parkedCall) askURLs(answer []byte) {
 			body = append(append(mcp.AppendString(body, name), ':'), v.Raw...)
 		})
 		d.add(serverQuestion{method: wire.ElicitationCreate, body: append(body, `}}`...)})
-		return len(d.asked) < maxQuestions // the server names the others again when the call is made again
+		return len(d.asked) < bridge.MaxQuestions // the server names the others again when the call is made again
 	})
 	none := len(d.asked) == 0
 	d.mu.Unlock()

@@ -221,7 +221,7 @@ func (x *exchange) fromServer(raw []byte) (out []byte, ok bool) {
 		x.srv.results.Heard(m)
 	default:
 		x.verdict = metrics.OutcomeOf(m)
-		if b, ok := x.stream.(*bridgedCall); ok && b.lost.Load() {
+		if b, ok := x.stream.(interface{ Failed() bool }); ok && b.Failed() {
 			x.verdict = metrics.Failed
 		}
 		if x.isAnswer(m) {

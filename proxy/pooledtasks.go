@@ -15,6 +15,7 @@ import (
 	"github.com/dragoman-proxy/dragoman/proxy/mcp"
 	"github.com/dragoman-proxy/dragoman/proxy/outbox"
 	"github.com/dragoman-proxy/dragoman/proxy/quota"
+	"github.com/dragoman-proxy/dragoman/proxy/server"
 	"github.com/dragoman-proxy/dragoman/proxy/sse"
 	"github.com/dragoman-proxy/dragoman/proxy/upstream"
 	"github.com/dragoman-proxy/dragoman/translate/wire"
@@ -185,7 +186,7 @@ func (t *pooledTasks) refuse(b *pooledSession, id string, from []upstream.Header
 	t.srv.pool.retain(b)
 	t.srv.host.Spawn(func() {
 		defer t.srv.pool.release(b)
-		ctx, stop := context.WithTimeout(context.Background(), noticeTimeout)
+		ctx, stop := context.WithTimeout(context.Background(), server.NoticeTimeout)
 		defer stop()
 		if err := k.cancel(ctx, from); err != nil {
 			t.srv.host.Log.Debug("task not cancelled", zap.Error(err))

@@ -12,6 +12,7 @@ import (
 	"github.com/tidwall/sjson"
 	"go.uber.org/zap"
 
+	"github.com/dragoman-proxy/dragoman/proxy/bridge/legacyclient"
 	"github.com/dragoman-proxy/dragoman/proxy/config"
 	"github.com/dragoman-proxy/dragoman/proxy/era"
 	"github.com/dragoman-proxy/dragoman/proxy/mcp"
@@ -129,7 +130,7 @@ func (p *probeClient) discover(ctx context.Context) error {
 	case m.Kind == wire.Error:
 		return fmt.Errorf("%s: %s", wire.ServerDiscover, gjson.Get(wire.View(m.Error()), "message").String())
 	}
-	p.said = appendIntroduction(nil, p.h.ID, p.vu.Name, m.Result())
+	p.said = legacyclient.AppendInitializeResult(nil, p.h.ID, p.vu.Name, m.Result())
 	return nil
 }
 

@@ -8,6 +8,7 @@ import (
 
 	"github.com/tidwall/gjson"
 
+	"github.com/dragoman-proxy/dragoman/proxy/bridge"
 	"github.com/dragoman-proxy/dragoman/proxy/clienterror"
 	"github.com/dragoman-proxy/dragoman/proxy/downstream"
 	"github.com/dragoman-proxy/dragoman/proxy/era"
@@ -212,7 +213,7 @@ func (srv *Server) sendOn(asked context.Context, b *pooledSession, id []byte, q 
 		x.outcome = metrics.Refused
 	case v == wire.Answer && gjson.GetBytes(out, "result").Exists(): // a gate has refused the call
 		answer := under(out, id)
-		x.attach(answerHere(ctx, func(context.Context) ([]byte, error) { return answer, nil }))
+		x.attach(bridge.AnswerHere(ctx, func(context.Context) ([]byte, error) { return answer, nil }))
 		e.End()
 		return x, nil
 	case v == wire.Answer:

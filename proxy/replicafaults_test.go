@@ -15,6 +15,7 @@ import (
 
 	"github.com/dragoman-proxy/dragoman/proxy/config"
 	"github.com/dragoman-proxy/dragoman/proxy/downstream"
+	"github.com/dragoman-proxy/dragoman/proxy/mcp"
 )
 
 // patient is a server that asks for a name in each call, and counts those that it has
@@ -51,7 +52,7 @@ func (s *patient) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		w.WriteHeader(http.StatusMethodNotAllowed)
 	case r.Method == http.MethodDelete:
 	case method == "initialize":
-		w.Header().Set("Mcp-Session-Id", newUUID())
+		w.Header().Set("Mcp-Session-Id", mcp.NewUUID())
 		fmt.Fprint(w, result(id, `"protocolVersion":"2025-11-25","capabilities":{"tools":{}},"serverInfo":{"name":"s","version":"2"}`))
 	case method == "notifications/cancelled":
 		w.WriteHeader(http.StatusAccepted)

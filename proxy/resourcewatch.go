@@ -5,6 +5,7 @@ import (
 
 	"go.uber.org/zap"
 
+	"github.com/dragoman-proxy/dragoman/proxy/server"
 	"github.com/dragoman-proxy/dragoman/proxy/upstream"
 	"github.com/dragoman-proxy/dragoman/translate/wire"
 )
@@ -85,7 +86,7 @@ func (b *pooledSession) unsubscribe(srv *Server, uri string, from []upstream.Hea
 		if <-w.settled; w.err != nil {
 			return
 		}
-		ctx, cancel := context.WithTimeout(b.life, noticeTimeout)
+		ctx, cancel := context.WithTimeout(b.life, server.NoticeTimeout)
 		defer cancel()
 		if err := b.ask(ctx, srv, wire.ResourcesUnsubscribe, []byte(`{"uri":`+uri+`}`), from); err != nil {
 			srv.host.Log.Debug("cannot unsubscribe from a resource", zap.Error(err))

@@ -12,6 +12,7 @@ import (
 	"github.com/tidwall/gjson"
 	"go.uber.org/zap"
 
+	"github.com/dragoman-proxy/dragoman/proxy/bridge/legacyclient"
 	"github.com/dragoman-proxy/dragoman/proxy/clienterror"
 	"github.com/dragoman-proxy/dragoman/proxy/config"
 	"github.com/dragoman-proxy/dragoman/proxy/demo"
@@ -59,7 +60,7 @@ type Server struct {
 	pool        *sessionPool // sessions for modern clients
 	parkedCalls *parkedCalls // calls that wait for modern clients
 	heldTasks   *pooledTasks
-	finished    *finishedTasks
+	legacy      *legacyclient.Bridge // to modern servers, for handshake clients
 	results     *results.Cache
 	replicas    *replicas.Replicas // the other replicas
 
@@ -153,8 +154,8 @@ func newServer(cfg config.Config, log *zap.Logger, o origin, own ...ownTools) (*
 	}
 	srv.loadVocabularies()
 	srv.heldTasks = newPooledTasks(srv)
-	srv.finished = newFinishedTasks()
 	srv.eras, srv.pool, srv.parkedCalls = era.New(srv.host, func() func(context.Context) (*upstream.Begun, error) { return srv.now().origin.open }), newSessionPool(srv), newParkedCalls(srv)
+	srv.legacy = legacyclient.New(srv.host, srv.eras, srv.results)
 	srv.metrics.Registry.MustRegister(srv.gauges()...)
 	srv.replicas = newReplicas(srv)
 	return srv, nil
@@ -163,8 +164,8 @@ func newServer(cfg config.Config, log *zap.Logger, o origin, own ...ownTools) (*
 // newSession makes the session of a finished handshake. vu is the server's revision.
 func (srv *Server) newSession(h *handshake, vu *translate.Revision) *session {
 	var again *restartingConn
-	_, shares := h.Conn.(*sharedConn)  // the shared process restarts by itself
-	_, bridged := h.Conn.(*modernConn) // there is no handshake to repeat
+	_, shares := h.Conn.(*sharedConn)         // the shared process restarts by itself
+	_, bridged := h.Conn.(*legacyclient.Conn) // there is no handshake to repeat
 	_, remote := h.Conn.(*upstream.SSESession)
 	if !h.alone && !shares && !bridged && (srv.now().origin.restarts || remote && !h.vc.Modern) && srv.now().cfg.Upstream.Restart.Max > 0 {
 		again = newRestartingConn(srv, h, vu.Name)
@@ -177,8 +178,9 @@ func (srv *Server) newSession(h *handshake, vu *translate.Revision) *session {
 	if !h.pipe && (t.Local || srv.serverIsBeside()) {
 		t.Home = srv.parkedCalls.instance
 	}
-	if c, ok := h.Conn.(*modernConn); ok {
-		c.introduceIn(&t)
+	if c, ok := h.Conn.(*legacyclient.Conn); ok {
+		t.Home = srv.parkedCalls.instance
+		c.Introduced(&t)
 	} else if said := gjson.GetManyBytes(h.Sent, "params.clientInfo", "params.capabilities"); h.Standing == nil && t.Named != "" {
 		t.Introduce(said[0].Raw, said[1].Raw)
 	}
@@ -202,7 +204,7 @@ func (srv *Server) newSession(h *handshake, vu *translate.Revision) *session {
 // this process has dropped it.
 func (srv *Server) resumeSession(t sealed.Session) *session {
 	if t.ServerRevision.Modern {
-		return srv.sessionWith(t, srv.resumeModern(t))
+		return srv.sessionWith(t, srv.legacy.Resume(t, srv.now().origin.resume("", t.ServerRevision.HeaderName())))
 	}
 	s := srv.sessionWith(t, srv.now().origin.resume(t.Named, t.ServerRevision.HeaderName()))
 	if c, ok := s.conn.(*remoteConn); ok {
@@ -228,10 +230,10 @@ func (srv *Server) sessionWith(t sealed.Session, conn upstream.Conn) *session {
 		s.ended = func() { srv.forgetOwn(s) }
 		s.told.Store(own.told)
 	}
-	if c, ok := conn.(*modernConn); ok {
-		s.up, s.down = c.asItself()
+	if c, ok := conn.(*legacyclient.Conn); ok {
+		s.up, s.down = c.Translators()
 		s.ended = func() {
-			c.end()
+			c.End()
 			if own != nil {
 				srv.forgetOwn(s)
 			}
@@ -324,7 +326,7 @@ func (srv *Server) tend(ctx context.Context) {
 			return
 		case now := <-timer.C:
 			srv.heldTasks.expire(now)
-			srv.finished.expire(now)
+			srv.legacy.Expire(now)
 			srv.pool.endIdleSince(now.Add(-srv.now().cfg.Bridge.IdleTimeout))
 			srv.eras.EndSpareSince(now)
 			for _, s := range srv.sessions.dropIdle(now.Add(-srv.now().cfg.Session.IdleTimeout)) {

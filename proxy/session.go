@@ -14,6 +14,7 @@ import (
 
 	"go.uber.org/zap"
 
+	"github.com/dragoman-proxy/dragoman/proxy/bridge/legacyclient"
 	"github.com/dragoman-proxy/dragoman/proxy/ended"
 	"github.com/dragoman-proxy/dragoman/proxy/sealed"
 	"github.com/dragoman-proxy/dragoman/proxy/toolindex"
@@ -142,8 +143,8 @@ func (t *sessions) renew(max int, by *sealed.Sealer, afresh bool) {
 	for id, s := range t.byID {
 		if afresh && !s.Local {
 			delete(t.byID, id)
-			if c, ok := s.conn.(*modernConn); ok {
-				c.unwatch()
+			if c, ok := s.conn.(*legacyclient.Conn); ok {
+				c.Unwatch()
 			}
 		}
 	}
@@ -189,8 +190,8 @@ func (t *sessions) room() bool {
 		return false
 	}
 	delete(t.byID, oldest.id)
-	if c, ok := oldest.conn.(*modernConn); ok {
-		c.end()
+	if c, ok := oldest.conn.(*legacyclient.Conn); ok {
+		c.End()
 	}
 	return true
 }

@@ -50,6 +50,9 @@ func (sh *processSharing) joinModern(ctx context.Context, srv *Server) (*sharedM
 	return &sharedModernConn{idRemapper: sh.modern, of: sh}, nil
 }
 
+// Shared implements [legacyclient.Pipe].
+func (g *sharedModernConn) Shared() bool { return true }
+
 // Listen returns upstream.ErrNoStream: a shared process has no standing stream for one client.
 func (g *sharedModernConn) Listen(context.Context, upstream.ListenOptions) (upstream.Stream, error) {
 	return nil, upstream.ErrNoStream

@@ -368,7 +368,7 @@ func (h *sharedProcess) refuse(m *wire.Message) {
 	if m.Method != wire.Ping {
 		answer = mcp.AppendError(nil, m.ID(), mcp.CodeMethodNotFound, "Method not found: "+string(m.MethodName()), nil)
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), noticeTimeout)
+	ctx, cancel := context.WithTimeout(context.Background(), server.NoticeTimeout)
 	defer cancel()
 	if _, err := h.conn.Send(ctx, &upstream.Outgoing{Body: answer}); err != nil {
 		h.srv.host.Log.Debug("cannot deliver the client's answer to the server", zap.Error(err))

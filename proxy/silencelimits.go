@@ -13,10 +13,6 @@ import (
 	"github.com/dragoman-proxy/dragoman/translate/wire"
 )
 
-// noticeTimeout bounds how long it may take to send the server a notice that needs no answer, such as
-// notifications/cancelled.
-const noticeTimeout = 2 * time.Second
-
 // silenceLimits holds how long to wait for the server, by method.
 type silenceLimits [wire.NumMethods]config.TimeLimit
 
@@ -83,7 +79,7 @@ func (srv *Server) sendCancelled(conn upstream.Conn, id string, header []upstrea
 		Header: append([]upstream.Header(nil), header...),
 	}
 	srv.host.Spawn(func() {
-		ctx, cancel := context.WithTimeout(context.Background(), noticeTimeout)
+		ctx, cancel := context.WithTimeout(context.Background(), server.NoticeTimeout)
 		defer cancel()
 		if _, err := conn.Send(ctx, &notice); err != nil {
 			srv.host.Log.Debug("cannot send a cancellation to the server", zap.Error(err))

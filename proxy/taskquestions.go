@@ -12,6 +12,7 @@ import (
 	"github.com/tidwall/gjson"
 	"go.uber.org/zap"
 
+	"github.com/dragoman-proxy/dragoman/proxy/bridge"
 	"github.com/dragoman-proxy/dragoman/proxy/mcp"
 	"github.com/dragoman-proxy/dragoman/proxy/sse"
 	"github.com/dragoman-proxy/dragoman/proxy/upstream"
@@ -67,12 +68,12 @@ func (k *pooledTask) answeredAll() bool {
 	return k.count > 0 && len(k.asked) == 0
 }
 
-// add adds questions of the server. It refuses those that are more than maxQuestions.
+// add adds questions of the server. It refuses those that are more than bridge.MaxQuestions.
 func (k *pooledTask) add(list []serverQuestion) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	for _, q := range list {
-		if len(k.asked) >= maxQuestions {
+		if len(k.asked) >= bridge.MaxQuestions {
 			k.srv.host.Spawn(func() { k.b.refuse(k.srv, []serverQuestion{q}, nil) })
 			continue
 		}
@@ -134,7 +135,7 @@ func (k *pooledTask) listen(from []upstream.Header) {
 // read reads the stream of the task's result to its end.
 func (k *pooledTask) read(ctx context.Context, stop context.CancelCauseFunc, from []upstream.Header) error {
 	id := k.b.nextID()
-	st, err := k.b.s.conn.Send(ctx, &upstream.Outgoing{Body: mcp.Request(id, wire.TasksResult, k.params()), Request: true, Header: from, Silence: maxQuiet})
+	st, err := k.b.s.conn.Send(ctx, &upstream.Outgoing{Body: mcp.Request(id, wire.TasksResult, k.params()), Request: true, Header: from, Silence: bridge.MaxQuiet})
 	if err != nil {
 		return err
 	}

@@ -149,7 +149,7 @@ func (t *taskRun) Close() error {
 
 // cancel tells the server that no client waits for the task.
 func (t *taskRun) cancel() {
-	ctx, stop := context.WithTimeout(context.Background(), noticeTimeout)
+	ctx, stop := context.WithTimeout(context.Background(), server.NoticeTimeout)
 	defer stop()
 	params := append(mcp.AppendString([]byte(`{"taskId":`), t.task), '}')
 	if err := t.b.ask(ctx, t.srv, wire.TasksCancel, params, t.from); err != nil {

@@ -20,6 +20,12 @@ const (
 // https://modelcontextprotocol.github.io/ext-tasks/specification/2026-07-28/tasks.html.
 const TasksExtension = MetaPrefix + "tasks"
 
+// Declares reports whether capabilities have this one.
+func Declares(capabilities gjson.Result, name string) bool {
+	c := capabilities.Get(name)
+	return c.Exists() && c.Type != gjson.Null
+}
+
 // DeclaresTasks reports whether capabilities have [TasksExtension].
 func DeclaresTasks(capabilities gjson.Result) (declared bool) {
 	Members(capabilities.Get("extensions").Raw, func(name string, v gjson.Result) {

@@ -21,6 +21,10 @@ const maxEarly = 64
 // EndTimeout bounds how long the end of a session or of a connection may take.
 const EndTimeout = 10 * time.Second
 
+// NoticeTimeout bounds how long it may take to send the server a notice that needs no answer, such as
+// notifications/cancelled.
+const NoticeTimeout = 2 * time.Second
+
 // Opening is a connection to a server whose first request is not answered yet: initialize or
 // server/discover.
 type Opening struct {

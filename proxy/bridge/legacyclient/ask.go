@@ -1,8 +1,7 @@
-package proxy
+package legacyclient
 
 import (
 	"bytes"
-	"crypto/rand"
 	"errors"
 	"fmt"
 	"slices"
@@ -11,6 +10,7 @@ import (
 
 	"github.com/tidwall/gjson"
 
+	"github.com/dragoman-proxy/dragoman/proxy/bridge"
 	"github.com/dragoman-proxy/dragoman/proxy/mcp"
 	"github.com/dragoman-proxy/dragoman/proxy/server"
 	"github.com/dragoman-proxy/dragoman/proxy/upstream"
@@ -20,13 +20,12 @@ import (
 
 var errCallOver = errors.New("the call that the answer is for has ended")
 
-// cancelledAnswer is the answer of a client that does not want to say, and of one that
-// cannot be asked.
+// cancelledAnswer is the answer for a client that cancels the question, and for one that cannot be asked.
 const cancelledAnswer = `{"action":"cancel"}`
 
-// questions takes up an InputRequiredResult: what it asks becomes requests to the
-// client, and without a question the call is sent again after a while.
-func (b *bridgedCall) questions(result gjson.Result) error {
+// questions handles an InputRequiredResult: its questions become requests to the client. If it has none, the call is
+// sent again after a while.
+func (b *call) questions(result gjson.Result) error {
 	switch b.method {
 	case wire.ToolsCall, wire.PromptsGet, wire.ResourcesRead:
 	default:
@@ -39,7 +38,7 @@ func (b *bridgedCall) questions(result gjson.Result) error {
 	inputs := result.Get("inputRequests")
 	list := inputs.Map()
 	switch {
-	case len(list) > maxQuestions:
+	case len(list) > bridge.MaxQuestions:
 		return mcp.Saying(mcp.CodeInternal, "the server asks too much at once")
 	case len(list) == 0 && b.state == "":
 		return mcp.Saying(mcp.CodeInternal, "the server asks for input and does not say which")
@@ -68,7 +67,7 @@ func (b *bridgedCall) questions(result gjson.Result) error {
 		b.fail("Client cannot answer " + unable)
 		return nil
 	}
-	b.asking, b.heard = asking, make(chan receivedAnswer, len(asking)) // a name may be there twice
+	b.asking, b.heard = asking, make(chan receivedAnswer, len(asking)) // a name may occur twice
 	for _, a := range asking {
 		a.heard = b.heard
 	}
@@ -77,14 +76,14 @@ func (b *bridgedCall) questions(result gjson.Result) error {
 	return nil
 }
 
-// phrase makes a request to the client of a question; false when the client has not
-// declared that it can be asked this.
-func (c *modernConn) phrase(a *ask, q gjson.Result) (body []byte, able bool) {
+// phrase makes the request to the client for a question. It reports false if the client has not declared the
+// capability for it.
+func (c *Conn) phrase(a *ask, q gjson.Result) (body []byte, able bool) {
 	switch mode := q.Get("params.mode").String(); {
 	case a.method == wire.SamplingCreateMessage && c.facts.Has(wire.ClientSampling):
 	case a.method == wire.RootsList && c.facts.Has(wire.ClientRoots):
 	case a.method == wire.ElicitationCreate && mode == "url" && c.facts.Has(wire.ClientElicitationURL):
-		a.opens = mcp.AppendString(nil, newUUID())
+		a.opens = mcp.AppendString(nil, mcp.NewUUID())
 	case a.method == wire.ElicitationCreate && mode != "url" && c.facts.Has(wire.ClientElicitationForm):
 	default:
 		return nil, false
@@ -100,30 +99,29 @@ func (c *modernConn) phrase(a *ask, q gjson.Result) (body []byte, able bool) {
 	}
 	m.Facts, m.Stamp = c.facts, &wire.Stamp{ElicitationID: a.opens}
 	out, v, err := c.down.Rewrite(nil, &m)
-	c.srv.host.Losses.Note(c.down.From(), c.down.To(), a.method, m.Losses, nil)
+	c.host.Losses.Note(c.down.From(), c.down.To(), a.method, m.Losses, nil)
 	a.note = append([]byte(nil), m.Note...)
-	if len(out) <= maxAskedAgain && translate.Counts(a.note) {
+	if len(out) <= bridge.MaxAskedAgain && translate.Counts(a.note) {
 		a.again = bytes.Clone(out)
 	}
 	return out, err == nil && v == wire.Forward
 }
 
-// askID is an id for a question to the client, as JSON.
-func (c *modernConn) askID() []byte {
+// askID returns an id for a request to the client, as JSON.
+func (c *Conn) askID() []byte {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.lastAsk++
 	return fmt.Appendf(nil, `"%s%d"`, c.prefix, c.lastAsk)
 }
 
-// repeat is the question to ask once more, after an answer that does not fit; nil when
-// it has been.
-func (c *modernConn) repeat(a *ask) []byte {
+// repeat returns the question to ask again, after an answer that does not fit. It returns nil the second time.
+func (c *Conn) repeat(a *ask) []byte {
 	if a.again == nil {
 		return nil
 	}
 	a.id = c.askID()
-	question, err := rephrased(a.again, a.id)
+	question, err := bridge.Rephrase(a.again, a.id)
 	if a.again = nil; err != nil {
 		return nil
 	}
@@ -131,16 +129,8 @@ func (c *modernConn) repeat(a *ask) []byte {
 	return question
 }
 
-// newUUID is a random UUID (https://www.rfc-editor.org/rfc/rfc9562#section-5.4).
-func newUUID() string {
-	var u [16]byte
-	rand.Read(u[:]) // never fails
-	u[6], u[8] = u[6]&0x0f|0x40, u[8]&0x3f|0x80
-	return fmt.Sprintf("%x-%x-%x-%x-%x", u[:4], u[4:6], u[6:8], u[8:10], u[10:])
-}
-
-// shed waits before the call is sent again to a server that does not take it yet.
-func (b *bridgedCall) backOff() error {
+// backOff waits, and sends the call again to a server that did not process it yet.
+func (b *call) backOff() error {
 	if b.sheds++; b.sheds > maxSheds {
 		return mcp.Saying(mcp.CodeInternal, "upstream busy")
 	}
@@ -150,8 +140,8 @@ func (b *bridgedCall) backOff() error {
 	return b.send(nil)
 }
 
-// expect enters questions.
-func (c *modernConn) expect(list []*ask) {
+// expect registers questions whose answers will come.
+func (c *Conn) expect(list []*ask) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for _, a := range list {
@@ -161,8 +151,8 @@ func (c *modernConn) expect(list []*ask) {
 	}
 }
 
-// forget takes those of list out that have no answer yet, and returns them.
-func (c *modernConn) forget(list []*ask) (open []*ask) {
+// forget unregisters the questions in list that have no answer yet, and returns them.
+func (c *Conn) forget(list []*ask) (open []*ask) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for _, a := range list {
@@ -175,24 +165,24 @@ func (c *modernConn) forget(list []*ask) (open []*ask) {
 	return open
 }
 
-// hear leads a client's answer to the call that waits for it, with the headers of the
-// POST that brought it. m's memory is the call's from now on.
-func (c *modernConn) receiveAnswer(m *wire.Message, header []upstream.Header) {
+// receiveAnswer passes a response of the client, with the headers of its POST, to the call that waits for it. The
+// memory of m belongs to the call from now on.
+func (c *Conn) receiveAnswer(m *wire.Message, header []upstream.Header) {
 	key := string(wire.AppendIDKey(nil, m.ID()))
 	c.mu.Lock()
 	a := c.asked[key]
 	delete(c.asked, key)
 	c.mu.Unlock()
 	if a == nil {
-		c.srv.host.Report.Dropped("unknown_id")
+		c.host.Report.Dropped("unknown_id")
 		return
 	}
 	a.heard <- receivedAnswer{a, m.Raw, slices.Clone(header)}
 }
 
-// await waits until the client has answered everything, and tells the server.
-func (b *bridgedCall) await() error {
-	timer := time.NewTimer(b.c.srv.now().cfg.Bridge.ParkTimeout)
+// await waits for all answers of the client, and sends them to the server.
+func (b *call) await() error {
+	timer := time.NewTimer(b.c.host.Config().Bridge.ParkTimeout)
 	defer timer.Stop()
 	for {
 		missing := 0
@@ -211,7 +201,7 @@ func (b *bridgedCall) await() error {
 				return nil
 			}
 			if len(b.ready) > 0 {
-				return nil // to be asked before we go on waiting
+				return nil // ask the client before waiting again
 			}
 		case <-timer.C:
 			b.fail("Client did not answer in time")
@@ -240,14 +230,13 @@ func (b *bridgedCall) await() error {
 	return nil
 }
 
-// answerer is a client as the headers of its POST identify it to the server.
+// answeringClient is a client as the headers of its POST identify it to the server.
 type answeringClient struct{ header []upstream.Header }
 
 var errAnswerers = errors.New("the answers came with different Authorization headers; call again")
 
-// answeredBy is the client that has answered these questions, nil where none did: the
-// server is to judge the answers by its credentials, and not by those of the client that
-// made the call.
+// answeredBy returns the client that has answered these questions, or nil. The server must judge the answers by the
+// credentials of this client, and not by those of the client that made the call.
 func answeredBy(list []*ask) (by *answeringClient, err error) {
 	for _, a := range list {
 		switch {
@@ -261,17 +250,16 @@ func answeredBy(list []*ask) (by *answeringClient, err error) {
 	return by, nil
 }
 
-// goOnFor makes by the client whose headers go along from now on.
-func (b *bridgedCall) continueFor(by *answeringClient) {
+// continueFor makes the call use the headers of this client from now on.
+func (b *call) continueFor(by *answeringClient) {
 	if b.stream.Header != nil { // on a pipe there are none
 		b.stream.Header = slices.Concat(by.header, b.stream.Header[len(b.from):])
 	}
 	b.from = by.header
 }
 
-// answered notes one answer as the server shall get it. The text that comes back
-// says why the call cannot go on.
-func (b *bridgedCall) answered(h receivedAnswer) (trouble string) {
+// answered handles one answer. The text that it returns says why the call cannot continue; "" if it can.
+func (b *call) answered(h receivedAnswer) (trouble string) {
 	question, trouble := b.c.translateAnswer(h, &b.msg, b.stream.Header)
 	switch {
 	case question != nil:
@@ -282,14 +270,14 @@ func (b *bridgedCall) answered(h receivedAnswer) (trouble string) {
 	return trouble
 }
 
-// accepted reports whether the client has agreed to open a URL.
+// accepted reports whether the client has accepted to open a URL.
 func (a *ask) accepted() bool {
 	return a.opens != nil && gjson.GetBytes(a.answer, "action").String() == "accept"
 }
 
-// translateAnswer makes of an answer what the server shall get, or the question to ask
-// again. The text that comes back says why there is nothing.
-func (c *modernConn) translateAnswer(h receivedAnswer, m *wire.Message, header []upstream.Header) (question []byte, trouble string) {
+// translateAnswer sets the answer for the server, or returns the question to ask again. trouble says why there is
+// neither.
+func (c *Conn) translateAnswer(h receivedAnswer, m *wire.Message, header []upstream.Header) (question []byte, trouble string) {
 	a := h.to
 	a.by = &answeringClient{h.header}
 	if err := m.Scan(h.raw, c.up.Shape()); err != nil {
@@ -304,7 +292,7 @@ func (c *modernConn) translateAnswer(h receivedAnswer, m *wire.Message, header [
 	}
 	m.Method, m.Note, m.Facts, m.Stamp = a.method, a.note, c.facts, nil
 	out, v, err := c.up.Rewrite(nil, m)
-	c.srv.host.Losses.Note(c.up.From(), c.up.To(), a.method, m.Losses, header)
+	c.host.Losses.Note(c.up.From(), c.up.To(), a.method, m.Losses, header)
 	if err != nil {
 		return nil, err.Error()
 	}

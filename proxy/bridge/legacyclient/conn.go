@@ -1,4 +1,4 @@
-package proxy
+package legacyclient
 
 import (
 	"bytes"
@@ -6,14 +6,15 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
-	"io"
 	"strconv"
 	"sync"
 
 	"github.com/tidwall/gjson"
 	"go.uber.org/zap"
 
+	"github.com/dragoman-proxy/dragoman/proxy/bridge"
 	"github.com/dragoman-proxy/dragoman/proxy/era"
+	"github.com/dragoman-proxy/dragoman/proxy/host"
 	"github.com/dragoman-proxy/dragoman/proxy/large"
 	"github.com/dragoman-proxy/dragoman/proxy/mcp"
 	"github.com/dragoman-proxy/dragoman/proxy/mcpheader"
@@ -21,100 +22,95 @@ import (
 	"github.com/dragoman-proxy/dragoman/proxy/results"
 	"github.com/dragoman-proxy/dragoman/proxy/sealed"
 	"github.com/dragoman-proxy/dragoman/proxy/server"
-	"github.com/dragoman-proxy/dragoman/proxy/sse"
 	"github.com/dragoman-proxy/dragoman/proxy/toolindex"
 	"github.com/dragoman-proxy/dragoman/proxy/upstream"
 	"github.com/dragoman-proxy/dragoman/translate"
 	"github.com/dragoman-proxy/dragoman/translate/wire"
 )
 
-// modernConn is the session of a client that wants one with a server that has none.
-// To the session it is a connection to a server of the client's own revision; what
-// that server would remember is here: who the client is, its log level, what it has
-// subscribed to, and the questions that it was asked. See "Legacy client, modern
-// server" in
+// Conn is the session of a handshake client with a modern server. See "Legacy client, modern server" in
 // https://modelcontextprotocol.io/specification/2026-07-28/basic/versioning#compatibility.
-type modernConn struct {
-	srv    *Server
+type Conn struct {
+	bridge *Bridge
+	host   *host.Host
 	conn   upstream.Conn
-	web    bool   // the server is reached over HTTP, where messages have headers
-	piped  *lanes // conn, where the server is on a pipe of its own; else nil
+	web    bool          // the server is reached over HTTP, where messages have headers
+	piped  upstream.Conn // conn if the server is a process of this session, else nil
 	facts  wire.Facts
 	up     *translate.Translator // the client's revision to the server's
 	down   *translate.Translator
 	client []byte // clientInfo, nil for none
 	can    []byte // clientCapabilities
-	prefix string // of the ids of our questions
-	realm  string // of what is kept of the server's results
+	prefix string // of the ids of questions to the client
+	realm  string // the part of the cache of results that belongs to this client
 	tools  toolindex.Index
 	tasks  taskMemory
 
-	life context.Context // of what no request waits for
+	life context.Context // ends with the session
 	end  context.CancelFunc
 
 	mu       sync.Mutex
 	lastID   int64
 	lastAsk  int64
-	level    []byte                  // a JSON string; nil before the client has said one
-	rawNames bool                    // the server wants them as they are
-	offered  []byte                  // the server's capabilities, nil while they are not known
-	asked    map[string]*ask         // questions without an answer, by the keys of their ids
-	running  map[string]*bridgedCall // what the server was asked, by the keys of the client's ids
-	watched  map[string]func()       // ends subscriptions, by URI
-	news     server.Queue            // for the standing stream
-	standing *modernStandingStream   // nil for none
+	level    []byte            // a JSON string; nil if the client has set none
+	rawNames bool              // the server compares Mcp-Name without decoding it
+	offered  []byte            // the server's capabilities; nil if they are not known yet
+	asked    map[string]*ask   // questions without an answer, by the keys of their ids
+	running  map[string]*call  // requests without a response, by the keys of the client's ids
+	watched  map[string]func() // ends subscriptions, by URI
+	news     server.Queue      // for the standing stream
+	standing *standingStream   // nil for none
 }
 
-var _ upstream.Conn = (*modernConn)(nil)
+var _ upstream.Conn = (*Conn)(nil)
 
-// newModernConn makes the session of a client with these capabilities on conn, which
-// is its own from now on.
-func (srv *Server) newModernConn(conn upstream.Conn, vc *translate.Revision, facts wire.Facts) *modernConn {
-	now := srv.now()
+// New returns the session of a client of this revision and these capabilities on conn, which belongs to the session
+// from now on.
+func (b *Bridge) New(conn upstream.Conn, client *translate.Revision, facts wire.Facts) *Conn {
 	modern := translate.Lookup(translate.Modern())
-	c := &modernConn{
-		srv: srv, conn: conn, facts: facts, prefix: "p-",
-		up: now.table.Between(vc, modern), down: now.table.Between(modern, vc),
-		asked: make(map[string]*ask), running: make(map[string]*bridgedCall), watched: make(map[string]func()),
+	table, cfg := b.host.Table(), b.host.Config()
+	c := &Conn{
+		bridge: b, host: b.host, conn: conn, facts: facts, prefix: "p-",
+		up: table.Between(client, modern), down: table.Between(modern, client),
+		asked: make(map[string]*ask), running: make(map[string]*call), watched: make(map[string]func()),
 	}
-	c.belongTo(rand.Text()) // no other client may use it, since its owner is unknown
-	c.piped, _ = conn.(*lanes)
-	_, shares := conn.(*sharedModernConn)
-	c.web = c.piped == nil && !shares
-	c.tasks.bridged = now.cfg.Contract.Tasks == "bridge" && vc.Tasks
-	c.news.Limit(now.cfg.Limits)
+	c.BelongTo(rand.Text()) // no other client may use it, since its owner is unknown
+	pipe, piped := conn.(Pipe)
+	if c.web = !piped; piped && !pipe.Shared() {
+		c.piped = conn
+	}
+	c.tasks.bridged = cfg.Contract.Tasks == "bridge" && client.Tasks
+	c.news.Limit(cfg.Limits)
 	c.life, c.end = context.WithCancel(context.Background())
 	return c
 }
 
-// belongTo makes the session one of a principal.
-func (c *modernConn) belongTo(who string) {
+// BelongTo says which principal the session belongs to.
+func (c *Conn) BelongTo(who string) {
 	realm := results.KeyOf("modern", who)
 	c.realm = string(realm[:])
 }
 
-// enquire is a request of the client, as one whose answer may
-// be kept.
-func (c *modernConn) enquire(msg *wire.Message, uri string, header []upstream.Header) *results.Enquiry {
-	if !c.srv.results.Keeps(msg.Method) {
+// enquire returns the look-up of a request in the cache of results, or nil if results of the method are not kept.
+func (c *Conn) enquire(msg *wire.Message, uri string, header []upstream.Header) *results.Enquiry {
+	if !c.bridge.results.Keeps(msg.Method) {
 		return nil
 	}
-	return c.srv.results.Enquire(results.Lookup{
+	return c.bridge.results.Enquire(results.Lookup{
 		Method: msg.Method, Digest: results.Digest(string(msg.MethodName()), wire.View(msg.Params())), URI: uri,
 		Header: header, Variant: c.can, Realm: c.realm, TTL: results.AsSaid,
 	})
 }
 
-// asItself are the translators of the session, which has nothing to translate.
-func (c *modernConn) asItself() (up, down *translate.Translator) {
-	same := c.srv.now().table.Between(c.up.From(), c.up.From())
+// Translators returns the translators between the client and the Conn, which change nothing.
+func (c *Conn) Translators() (up, down *translate.Translator) {
+	same := c.host.Table().Between(c.up.From(), c.up.From())
 	return same, same
 }
 
-// resumeModern takes up a session that began in another process, of which its
-// id says what its client can do.
-func (srv *Server) resumeModern(t sealed.Session) *modernConn {
-	c := srv.newModernConn(srv.now().origin.resume("", t.ServerRevision.HeaderName()), t.ClientRevision, t.Facts)
+// Resume returns the session with this id, which began in another process, on conn.
+func (b *Bridge) Resume(t sealed.Session, conn upstream.Conn) *Conn {
+	c := b.New(conn, t.ClientRevision, t.Facts)
 	if t.ClientInfo != "" {
 		c.client = []byte(t.ClientInfo)
 	}
@@ -125,12 +121,29 @@ func (srv *Server) resumeModern(t sealed.Session) *modernConn {
 	return c
 }
 
-// Send takes one message of the client.
-func (c *modernConn) Send(ctx context.Context, m *upstream.Outgoing) (upstream.Stream, error) {
+// Introduced puts into t who the client is, as far as there is room: what another process must know to resume the
+// session.
+func (c *Conn) Introduced(t *sealed.Session) { t.Introduce(string(c.client), string(c.can)) }
+
+// Beneath returns the connection to the server.
+func (c *Conn) Beneath() upstream.Conn { return c.conn }
+
+// Calls returns the number of requests that the server has not answered.
+func (c *Conn) Calls() int {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return len(c.running)
+}
+
+// End ends what no request waits for. It sends nothing to the server.
+func (c *Conn) End() { c.end() }
+
+// Send implements [upstream.Conn].
+func (c *Conn) Send(ctx context.Context, m *upstream.Outgoing) (upstream.Stream, error) {
 	if c.life.Err() != nil {
 		return nil, upstream.ErrClosed
 	}
-	room, err := c.srv.host.Memory().Alloc(ctx, large.RequestWait, large.RequestCopy, 2*len(m.Body)) // for the message, and what it becomes
+	room, err := c.host.Memory().Alloc(ctx, large.RequestWait, large.RequestCopy, 2*len(m.Body)) // for the message, and what it becomes
 	if err != nil {
 		return nil, err
 	}
@@ -147,7 +160,7 @@ func (c *modernConn) Send(ctx context.Context, m *upstream.Outgoing) (upstream.S
 		c.cancel(wire.AppendIDKey(nil, []byte(gjson.Get(wire.View(msg.Params()), "requestId").Raw)))
 		return nil, nil
 	case msg.Kind == wire.Notification:
-		return nil, nil // what the client has told servers has no place here, and none of it asks for anything
+		return nil, nil // modern revisions have none of these notifications
 	}
 	switch msg.Method {
 	case wire.LoggingSetLevel, wire.ResourcesSubscribe, wire.ResourcesUnsubscribe:
@@ -157,16 +170,16 @@ func (c *modernConn) Send(ctx context.Context, m *upstream.Outgoing) (upstream.S
 			return st, nil
 		}
 	}
-	return c.call(ctx, m, &msg, room[len(room):])
+	return c.begin(ctx, m, &msg, room[len(room):])
 }
 
-// remember does what a server with sessions would have done about msg.
-func (c *modernConn) remember(ctx context.Context, msg *wire.Message, header []upstream.Header) upstream.Stream {
+// remember answers a request that only changes the state of the session.
+func (c *Conn) remember(ctx context.Context, msg *wire.Message, header []upstream.Header) upstream.Stream {
 	id, method := bytes.Clone(msg.ID()), msg.Method
 	level := gjson.Get(wire.View(msg.Params()), "level")
 	uri := gjson.Get(wire.View(msg.Params()), "uri")
 	header = append([]upstream.Header(nil), header...)
-	return answerHere(ctx, func(ctx context.Context) ([]byte, error) {
+	return bridge.AnswerHere(ctx, func(ctx context.Context) ([]byte, error) {
 		var err error
 		switch {
 		case method == wire.LoggingSetLevel:
@@ -185,7 +198,7 @@ func (c *modernConn) remember(ctx context.Context, msg *wire.Message, header []u
 	})
 }
 
-func (c *modernConn) setLevel(ctx context.Context, level gjson.Result, header []upstream.Header) error {
+func (c *Conn) setLevel(ctx context.Context, level gjson.Result, header []upstream.Header) error {
 	if err := c.mustOffer(ctx, "logging", wire.LoggingSetLevel, header); err != nil {
 		return err
 	}
@@ -198,8 +211,8 @@ func (c *modernConn) setLevel(ctx context.Context, level gjson.Result, header []
 	return nil
 }
 
-// mustOffer is an error where the server has not what method needs.
-func (c *modernConn) mustOffer(ctx context.Context, capability string, method wire.Method, header []upstream.Header) error {
+// mustOffer returns an error if the server lacks the capability that method needs.
+func (c *Conn) mustOffer(ctx context.Context, capability string, method wire.Method, header []upstream.Header) error {
 	offers, err := c.offers(ctx, header)
 	if err != nil {
 		return err
@@ -211,8 +224,8 @@ func (c *modernConn) mustOffer(ctx context.Context, capability string, method wi
 	return nil
 }
 
-// offers are the server's capabilities.
-func (c *modernConn) offers(ctx context.Context, header []upstream.Header) ([]byte, error) {
+// offers returns the server's capabilities.
+func (c *Conn) offers(ctx context.Context, header []upstream.Header) ([]byte, error) {
 	c.mu.Lock()
 	offers := c.offered
 	c.mu.Unlock()
@@ -226,12 +239,12 @@ func (c *modernConn) offers(ctx context.Context, header []upstream.Header) ([]by
 	return []byte(gjson.GetBytes(result, "capabilities").Raw), nil
 }
 
-// discover asks the server who it is. The result is the caller's. See
+// discover sends server/discover. The result is the caller's. See
 // https://modelcontextprotocol.io/specification/2026-07-28/server/discover.
-func (c *modernConn) discover(ctx context.Context, header []upstream.Header) ([]byte, error) {
+func (c *Conn) discover(ctx context.Context, header []upstream.Header) ([]byte, error) {
 	result, err := c.inquire(ctx, wire.ServerDiscover, "", header)
 	if f, ok := errors.AsType[*mcp.Failure](err); ok && f.Code == mcp.CodeUnsupportedVersion {
-		if modern, _, _ := era.Named(gjson.GetBytes(f.Data, "supported")); modern != nil { // the one that it has just refused
+		if modern, _, _ := era.Named(gjson.GetBytes(f.Data, "supported")); modern != nil { // it names the revision that it has just refused: try again
 			result, err = c.inquire(ctx, wire.ServerDiscover, "", header)
 		}
 	}
@@ -247,21 +260,21 @@ func (c *modernConn) discover(ctx context.Context, header []upstream.Header) ([]
 	return result, nil
 }
 
-// inquire asks the server something for ourselves. params is what is within the
-// braces. The result is the caller's.
-func (c *modernConn) inquire(ctx context.Context, method wire.Method, params string, header []upstream.Header) ([]byte, error) {
+// inquire sends a request of dragoman's own. params is the content of the object, without the braces. The result is
+// the caller's.
+func (c *Conn) inquire(ctx context.Context, method wire.Method, params string, header []upstream.Header) ([]byte, error) {
 	return c.inquireAs(ctx, ownRequest{method: method, params: params, can: c.can}, header)
 }
 
-// ownRequest is a request of ours.
+// ownRequest is a request of dragoman's own.
 type ownRequest struct {
 	method wire.Method
-	params string // what is within the braces
-	target string // what Mcp-Name says of it, "" for nothing
+	params string // the content of the object, without the braces
+	target string // the value of Mcp-Name; "" for none
 	can    []byte // the clientCapabilities that it declares
 }
 
-func (c *modernConn) inquireAs(ctx context.Context, q ownRequest, header []upstream.Header) ([]byte, error) {
+func (c *Conn) inquireAs(ctx context.Context, q ownRequest, header []upstream.Header) ([]byte, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	defer context.AfterFunc(c.life, cancel)()
@@ -276,8 +289,8 @@ func (c *modernConn) inquireAs(ctx context.Context, q ownRequest, header []upstr
 	return result, err
 }
 
-// post sends a request of ours. The stream is the caller's to close.
-func (c *modernConn) post(ctx context.Context, q ownRequest, header []upstream.Header) (id []byte, st upstream.Stream, err error) {
+// post sends a request of dragoman's own. The caller closes the stream.
+func (c *Conn) post(ctx context.Context, q ownRequest, header []upstream.Header) (id []byte, st upstream.Stream, err error) {
 	id = c.nextID()
 	params := ""
 	if q.params != "" {
@@ -294,15 +307,14 @@ func (c *modernConn) post(ctx context.Context, q ownRequest, header []upstream.H
 	}
 	o := upstream.Outgoing{Body: out, Request: true, Header: c.headers(header, q.method.String(), q.target)}
 	if q.method == wire.SubscriptionsListen {
-		o.FirstByte, o.Silence = 0, maxQuiet
+		o.FirstByte, o.Silence = 0, bridge.MaxQuiet
 	}
 	st, err = c.conn.Send(ctx, &o)
 	return id, st, err
 }
 
-// headers are those of a request behind those that the client sent along. On a pipe
-// there are none.
-func (c *modernConn) headers(from []upstream.Header, method, target string) []upstream.Header {
+// headers returns from, the client's headers, and those that describe the request. It returns nil for a pipe.
+func (c *Conn) headers(from []upstream.Header, method, target string) []upstream.Header {
 	if c.piped != nil {
 		return nil
 	}
@@ -314,8 +326,8 @@ func (c *modernConn) headers(from []upstream.Header, method, target string) []up
 	return h
 }
 
-// nameHeader is the value of Mcp-Name, as the server wants it.
-func (c *modernConn) nameHeader(target string) string {
+// nameHeader returns the value of Mcp-Name in the form that the server accepts.
+func (c *Conn) nameHeader(target string) string {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.rawNames {
@@ -324,28 +336,28 @@ func (c *modernConn) nameHeader(target string) string {
 	return mcpheader.Encode(target)
 }
 
-func (c *modernConn) nextID() []byte {
+func (c *Conn) nextID() []byte {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.lastID++
 	return strconv.AppendInt(nil, c.lastID, 10)
 }
 
-// logLevel is the level that requests name, nil for none.
-func (c *modernConn) logLevel() []byte {
+// logLevel returns the level that requests name, as JSON; nil for none.
+func (c *Conn) logLevel() []byte {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.level != nil {
 		return c.level
 	}
-	if level := c.srv.now().cfg.Bridge.DefaultLogLevel; level != "off" && c.facts.Has(wire.ServerLogging) {
+	if level := c.host.Config().Bridge.DefaultLogLevel; level != "off" && c.facts.Has(wire.ServerLogging) {
 		return mcp.AppendString(nil, level)
 	}
 	return nil
 }
 
-// cancel ends what the client no longer wants.
-func (c *modernConn) cancel(key []byte) {
+// cancel ends the request with this key, which the client has cancelled.
+func (c *Conn) cancel(key []byte) {
 	c.mu.Lock()
 	b := c.running[string(key)]
 	c.mu.Unlock()
@@ -354,64 +366,34 @@ func (c *modernConn) cancel(key []byte) {
 	}
 }
 
-// tellCancelled tells a server on a pipe that a request is given up; over HTTP the
-// end of its stream does.
-func (c *modernConn) sendCancelled(id []byte) {
+// sendCancelled cancels a request at a server on a pipe. Over HTTP the end of the stream cancels it.
+func (c *Conn) sendCancelled(id []byte) {
 	if c.piped == nil {
 		return
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), noticeTimeout)
+	ctx, cancel := context.WithTimeout(context.Background(), server.NoticeTimeout)
 	defer cancel()
 	body := mcp.Cancelled(id, "")
 	if _, err := c.piped.Send(ctx, &upstream.Outgoing{Body: body}); err != nil {
-		c.srv.host.Log.Debug("the server was not told of a cancellation", zap.Error(err))
+		c.host.Log.Debug("cannot send a cancellation to the server", zap.Error(err))
 	}
 }
 
 // Close ends the session. It sends nothing about the session to the server, which has no sessions.
-func (c *modernConn) Close(ctx context.Context) error {
+func (c *Conn) Close(ctx context.Context) error {
 	c.end()
-	c.srv.finished.end(c)
+	c.bridge.finished.end(c)
 	if c.piped != nil {
-		c.srv.results.Unheard(c.realm)
+		c.bridge.results.Unheard(c.realm)
 	}
 	return c.conn.Close(ctx)
 }
 
-// answeredHere is the stream of a request that is answered here.
-type answeredHere struct {
-	ctx    context.Context
-	stop   context.CancelFunc
-	answer func(ctx context.Context) ([]byte, error)
-}
-
-func answerHere(ctx context.Context, answer func(ctx context.Context) ([]byte, error)) *answeredHere {
-	l := &answeredHere{answer: answer}
-	l.ctx, l.stop = context.WithCancel(ctx)
-	return l
-}
-
-// Next is the answer, then the end.
-func (l *answeredHere) Next() (sse.Event, error) {
-	if l.answer == nil {
-		return sse.Event{}, io.EOF
-	}
-	body, err := l.answer(l.ctx)
-	l.answer = nil
-	return sse.Event{Data: body}, err
-}
-
-// Close gives the answer up.
-func (l *answeredHere) Close() error {
-	l.stop()
-	return nil
-}
-
 // isModern asks the server again whether it needs no session.
-func (c *modernConn) isModern(ctx context.Context, header []upstream.Header) (bool, error) {
+func (c *Conn) isModern(ctx context.Context, header []upstream.Header) (bool, error) {
 	if !c.web { // a process is asked itself
 		_, err := c.discover(ctx, header)
 		return err == nil, err
 	}
-	return c.srv.eras.Recheck(ctx, header)
+	return c.bridge.eras.Recheck(ctx, header)
 }

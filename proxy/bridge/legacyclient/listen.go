@@ -1,10 +1,9 @@
-package proxy
+package legacyclient
 
 import (
 	"context"
 	"io"
 	"sync"
-	"time"
 
 	"github.com/tidwall/gjson"
 	"go.uber.org/zap"
@@ -19,16 +18,14 @@ import (
 const (
 	// maxWatched is how many resources a session may have subscribed to.
 	maxWatched = 1000
-	// maxQuiet is for how long a subscription may be silent before it is renewed.
-	maxQuiet = 24 * time.Hour
-	// resourceSubscriptions is where a subscription says of which resources it is.
+	// resourceSubscriptions is the path of the URIs in the params of a subscription.
 	resourceSubscriptions = "notifications.resourceSubscriptions"
 )
 
-// subscribe asks the server to tell of a resource until the client no longer wants
-// to know; by a request of its own, so that the answer says whether it does. See
+// subscribe subscribes to a resource, with a request of its own, so that the acknowledgement says whether the server
+// accepts it. See
 // https://modelcontextprotocol.io/specification/2026-07-28/basic/patterns/subscriptions.
-func (c *modernConn) subscribe(ctx context.Context, uri string, header []upstream.Header) error {
+func (c *Conn) subscribe(ctx context.Context, uri string, header []upstream.Header) error {
 	if err := c.mustOffer(ctx, "resources.subscribe", wire.ResourcesSubscribe, header); err != nil {
 		return err
 	}
@@ -56,12 +53,12 @@ func (c *modernConn) subscribe(ctx context.Context, uri string, header []upstrea
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if _, already := c.watched[uri]; err != nil || already || c.life.Err() != nil {
-		c.srv.host.Spawn(func() { l.end(); end() })
+		c.host.Spawn(func() { l.end(); end() })
 		return err
 	}
 	c.watched[uri] = end
-	free := context.AfterFunc(c.srv.host.Draining, end)
-	c.srv.host.Spawn(func() {
+	free := context.AfterFunc(c.host.Draining, end)
+	c.host.Spawn(func() {
 		defer end()
 		defer free()
 		l.run()
@@ -69,8 +66,8 @@ func (c *modernConn) subscribe(ctx context.Context, uri string, header []upstrea
 	return nil
 }
 
-// unwatch ends all subscriptions.
-func (c *modernConn) unwatch() {
+// Unwatch ends all subscriptions to resources.
+func (c *Conn) Unwatch() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for _, end := range c.watched {
@@ -79,7 +76,7 @@ func (c *modernConn) unwatch() {
 	clear(c.watched)
 }
 
-func (c *modernConn) unsubscribe(uri string) {
+func (c *Conn) unsubscribe(uri string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if end := c.watched[uri]; end != nil {
@@ -88,13 +85,13 @@ func (c *modernConn) unsubscribe(uri string) {
 	}
 }
 
-// watching is one subscriptions/listen of ours, which is begun anew when it ends
-// by itself. What it brings goes to the standing stream.
+// listenRequest is one subscriptions/listen request of dragoman's own, which is sent again when it ends by itself. Its
+// notifications go to the standing stream.
 type listenRequest struct {
-	c      *modernConn
-	ctx    context.Context // ends with the wish to know
-	what   string          // its params, without the braces
-	can    []byte          // the clientCapabilities that it declares
+	c      *Conn
+	ctx    context.Context // ends when the notifications are no longer wanted
+	what   string          // params, without the braces
+	can    []byte          // clientCapabilities
 	header []upstream.Header
 
 	id []byte
@@ -103,7 +100,7 @@ type listenRequest struct {
 
 // begin sends the request and waits for the acknowledgement, whose params it returns.
 func (l *listenRequest) begin() (granted gjson.Result, err error) {
-	ctx, cancel := context.WithTimeout(l.ctx, l.c.srv.now().cfg.Upstream.HandshakeTimeout)
+	ctx, cancel := context.WithTimeout(l.ctx, l.c.host.Config().Upstream.HandshakeTimeout)
 	defer cancel()
 	if l.id, l.st, err = l.c.post(l.ctx, ownRequest{method: wire.SubscriptionsListen, params: l.what, can: l.can}, l.header); err != nil {
 		l.st = nil
@@ -133,7 +130,7 @@ func (l *listenRequest) begin() (granted gjson.Result, err error) {
 	}
 }
 
-// end gives the subscription up.
+// end ends the subscription.
 func (l *listenRequest) end() {
 	if l.st == nil {
 		return
@@ -143,7 +140,7 @@ func (l *listenRequest) end() {
 	l.st = nil
 }
 
-// run brings what the server tells until ctx ends.
+// run forwards notifications until ctx ends.
 func (l *listenRequest) run() {
 	defer l.end()
 	var again server.Reopening
@@ -158,7 +155,7 @@ func (l *listenRequest) run() {
 				continue
 			}
 			if m.Kind.Response() {
-				break // it has ended in order
+				break // the server has ended the subscription
 			}
 			l.forward(&m)
 			again.Heard()
@@ -166,7 +163,7 @@ func (l *listenRequest) run() {
 		if l.ctx.Err() != nil {
 			return
 		}
-		l.c.srv.results.Unheard(l.c.realm)
+		l.c.bridge.results.Unheard(l.c.realm)
 		if l.st != nil {
 			l.st.Close()
 			l.st = nil
@@ -175,7 +172,7 @@ func (l *listenRequest) run() {
 			return
 		}
 		if _, err := l.begin(); err != nil {
-			l.c.srv.host.Log.Debug("subscription", zap.Error(err))
+			l.c.host.Log.Debug("subscription", zap.Error(err))
 			if l.st != nil {
 				l.st.Close()
 				l.st = nil
@@ -184,16 +181,16 @@ func (l *listenRequest) run() {
 	}
 }
 
-// bring passes a notification on.
+// forward passes a notification to the standing stream.
 func (l *listenRequest) forward(m *wire.Message) {
 	l.c.enqueue(m.Raw, l.header)
 }
 
-// tell puts a notification of the server on the standing stream.
-func (c *modernConn) enqueue(raw []byte, header []upstream.Header) {
+// enqueue translates a notification of the server and puts it on the standing stream.
+func (c *Conn) enqueue(raw []byte, header []upstream.Header) {
 	var m wire.Message
 	if m.Scan(raw, c.down.Shape()) != nil {
-		c.srv.host.Report.Dropped("malformed")
+		c.host.Report.Dropped("malformed")
 		return
 	}
 	out := c.passDown(&m, header)
@@ -205,7 +202,7 @@ func (c *modernConn) enqueue(raw []byte, header []upstream.Header) {
 	at := c.standing
 	c.mu.Unlock()
 	for range dropped {
-		c.srv.host.Report.Dropped("queue_full")
+		c.host.Report.Dropped("queue_full")
 	}
 	if at != nil {
 		at.wake()
@@ -215,7 +212,7 @@ func (c *modernConn) enqueue(raw []byte, header []upstream.Header) {
 // Listen opens the client's standing stream. It carries updates of the resources that the client has
 // subscribed to and, while it is open, list_changed notifications. It replaces an older stream. The
 // error is upstream.ErrNoStream when the server offers no notifications.
-func (c *modernConn) Listen(ctx context.Context, o upstream.ListenOptions) (upstream.Stream, error) {
+func (c *Conn) Listen(ctx context.Context, o upstream.ListenOptions) (upstream.Stream, error) {
 	if c.life.Err() != nil {
 		return nil, upstream.ErrClosed
 	}
@@ -238,7 +235,7 @@ func (c *modernConn) Listen(ctx context.Context, o upstream.ListenOptions) (upst
 	if what == "" && c.piped == nil && !c.hasTasks() && !gjson.GetBytes(offers, "resources.subscribe").Bool() {
 		return nil, upstream.ErrNoStream
 	}
-	n := &modernStandingStream{c: c, client: ctx, signal: make(chan struct{}, 1)}
+	n := &standingStream{c: c, client: ctx, signal: make(chan struct{}, 1)}
 	n.ctx, n.end = context.WithCancel(c.life)
 	if c.piped != nil {
 		st, err := c.piped.Listen(n.ctx, upstream.ListenOptions{})
@@ -246,13 +243,13 @@ func (c *modernConn) Listen(ctx context.Context, o upstream.ListenOptions) (upst
 			n.end()
 			return nil, err
 		}
-		c.srv.host.Spawn(func() { n.copy(st, header) })
+		c.host.Spawn(func() { n.copy(st, header) })
 	}
 	if what != "" {
 		l := &listenRequest{c: c, ctx: n.ctx, what: `"notifications":{` + what + `}`, can: c.can, header: header}
-		c.srv.host.Spawn(func() {
+		c.host.Spawn(func() {
 			if _, err := l.begin(); err != nil {
-				c.srv.host.Log.Debug("subscription", zap.Error(err))
+				c.host.Log.Debug("subscription", zap.Error(err))
 			}
 			l.run()
 		})
@@ -267,9 +264,9 @@ func (c *modernConn) Listen(ctx context.Context, o upstream.ListenOptions) (upst
 	return n, nil
 }
 
-// newsOfModern is the standing stream of a session with a server that has none.
-type modernStandingStream struct {
-	c      *modernConn
+// standingStream is the standing stream of the client. The zero value is not usable.
+type standingStream struct {
+	c      *Conn
 	client context.Context
 	ctx    context.Context // ends with the stream
 	end    context.CancelFunc
@@ -277,15 +274,15 @@ type modernStandingStream struct {
 	once   sync.Once
 }
 
-func (n *modernStandingStream) wake() {
+func (n *standingStream) wake() {
 	select {
 	case n.signal <- struct{}{}:
 	default:
 	}
 }
 
-// copy brings what a server on a pipe says about no request.
-func (n *modernStandingStream) copy(st upstream.Stream, header []upstream.Header) {
+// copy forwards the messages of a server on a pipe that belong to no request.
+func (n *standingStream) copy(st upstream.Stream, header []upstream.Header) {
 	defer st.Close()
 	for {
 		e, err := st.Next()
@@ -299,7 +296,7 @@ func (n *modernStandingStream) copy(st upstream.Stream, header []upstream.Header
 
 // Next returns the next notification, and blocks until there is one. It returns io.EOF when the stream
 // is closed or replaced.
-func (n *modernStandingStream) Next() (sse.Event, error) {
+func (n *standingStream) Next() (sse.Event, error) {
 	for {
 		n.c.mu.Lock()
 		var m []byte
@@ -322,7 +319,7 @@ func (n *modernStandingStream) Next() (sse.Event, error) {
 }
 
 // Close ends the stream; the subscriptions to resources stay.
-func (n *modernStandingStream) Close() error {
+func (n *standingStream) Close() error {
 	n.once.Do(func() {
 		n.end()
 		n.c.mu.Lock()
@@ -334,7 +331,7 @@ func (n *modernStandingStream) Close() error {
 	return nil
 }
 
-// contains reports whether a JSON array has this string.
+// contains reports whether a JSON array contains this string.
 func contains(list gjson.Result, text string) (found bool) {
 	list.ForEach(func(_, v gjson.Result) bool {
 		found = v.Type == gjson.String && v.String() == text

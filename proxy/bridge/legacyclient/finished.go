@@ -1,4 +1,4 @@
-package proxy
+package legacyclient
 
 import (
 	"slices"
@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// Bounds of the finished tasks that are kept, of a session and of all together.
+// Bounds of the finished tasks, of one session and of all sessions.
 const (
 	maxDoneTasks  = 64
 	maxDoneBytes  = 16 << 20
@@ -14,8 +14,7 @@ const (
 	doneTaskExtra = 256 // bytes of a task beside its texts
 )
 
-// doneTask is a call that the client wanted a task of and the server has answered
-// at once.
+// finishedTask is a call for which the client requested a task, and which the server has answered without one.
 type finishedTask struct {
 	id      string
 	state   []byte // a Task
@@ -25,36 +24,35 @@ type finishedTask struct {
 
 func (t *finishedTask) size() int { return len(t.state) + len(t.result) + doneTaskExtra }
 
-// finishedTasks are those of all sessions. Where they are too many the oldest one goes:
-// of the session that has too many, or of the one that has most. A session's end with it.
+// finishedTasks holds the finished tasks of all sessions. If there are too many, the oldest one is dropped: of the session
+// that has too many, or of the session with the most bytes. The tasks of a session end with it.
 type finishedTasks struct {
-	max int // bytes of all together
+	max int // bytes, of all sessions
 
 	mu    sync.Mutex
-	of    map[*modernConn]*sessionTasks
+	of    map[*Conn]*sessionTasks
 	bytes int
 }
 
-// finishedOf are the finished tasks of one session, oldest first.
+// sessionTasks are the finished tasks of one session, oldest first.
 type sessionTasks struct {
 	tasks []finishedTask
 	bytes int
 }
 
 func newFinishedTasks() *finishedTasks {
-	return &finishedTasks{max: maxDoneInAll, of: make(map[*modernConn]*sessionTasks)}
+	return &finishedTasks{max: maxDoneInAll, of: make(map[*Conn]*sessionTasks)}
 }
 
-// keep keeps a task of c for as long as it lives and others leave it the room; false
-// where there is not enough for it alone.
-func (f *finishedTasks) keep(c *modernConn, t finishedTask) bool {
+// keep keeps a task of c until it expires or is dropped. It reports false if the task is larger than the bound.
+func (f *finishedTasks) keep(c *Conn, t finishedTask) bool {
 	if t.size() > min(maxDoneBytes, f.max) {
 		return false
 	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if c.life.Err() != nil {
-		return true // no call will ask for it
+		return true // the session has ended: no request will ask for the task
 	}
 	own := f.of[c]
 	if own == nil {
@@ -74,8 +72,8 @@ func (f *finishedTasks) keep(c *modernConn, t finishedTask) bool {
 	return true
 }
 
-// find is the task of c of this id.
-func (f *finishedTasks) find(c *modernConn, id string) (finishedTask, bool) {
+// find returns the task of c with this id.
+func (f *finishedTasks) find(c *Conn, id string) (finishedTask, bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.expireOf(c, time.Now())
@@ -90,8 +88,8 @@ func (f *finishedTasks) find(c *modernConn, id string) (finishedTask, bool) {
 	return own.tasks[i], true
 }
 
-// end forgets the tasks of c, whose life is over.
-func (f *finishedTasks) end(c *modernConn) {
+// end drops the tasks of c, which has ended.
+func (f *finishedTasks) end(c *Conn) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if own := f.of[c]; own != nil {
@@ -100,7 +98,7 @@ func (f *finishedTasks) end(c *modernConn) {
 	}
 }
 
-// tend lets go of what has expired by now.
+// expire drops the tasks that have expired by now.
 func (f *finishedTasks) expire(now time.Time) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -109,8 +107,8 @@ func (f *finishedTasks) expire(now time.Time) {
 	}
 }
 
-// tidy is tend for one session. Called with f.mu held.
-func (f *finishedTasks) expireOf(c *modernConn, now time.Time) {
+// expireOf is expire for one session. f.mu must be held.
+func (f *finishedTasks) expireOf(c *Conn, now time.Time) {
 	own := f.of[c]
 	for i := 0; own != nil && i < len(own.tasks); {
 		if now.Before(own.tasks[i].expires) {
@@ -121,8 +119,8 @@ func (f *finishedTasks) expireOf(c *modernConn, now time.Time) {
 	}
 }
 
-// drop lets go of the i-th task of c. Called with f.mu held.
-func (f *finishedTasks) drop(c *modernConn, i int) {
+// drop drops the i-th task of c. f.mu must be held.
+func (f *finishedTasks) drop(c *Conn, i int) {
 	own := f.of[c]
 	size := own.tasks[i].size()
 	own.tasks = slices.Delete(own.tasks, i, i+1)
@@ -133,8 +131,8 @@ func (f *finishedTasks) drop(c *modernConn, i int) {
 	}
 }
 
-// largest is the session with the most bytes. Called with f.mu held.
-func (f *finishedTasks) largest() (c *modernConn) {
+// largest returns the session with the most bytes. f.mu must be held.
+func (f *finishedTasks) largest() (c *Conn) {
 	most := -1
 	for at, own := range f.of {
 		if own.bytes > most {

@@ -1,4 +1,4 @@
-package proxy
+package legacyclient
 
 import (
 	"bytes"
@@ -13,52 +13,50 @@ import (
 	"github.com/tidwall/sjson"
 	"go.uber.org/zap"
 
+	"github.com/dragoman-proxy/dragoman/proxy/bridge"
 	"github.com/dragoman-proxy/dragoman/proxy/mcp"
 	"github.com/dragoman-proxy/dragoman/proxy/upstream"
 	"github.com/dragoman-proxy/dragoman/translate/wire"
 )
 
-// Tasks of a client with a session at a server without. Both have them, in other
-// words: what one message shows is translated, and the rest is here. The client says
-// for each call whether it wants a task, and asks what became of it by a request that
-// waits; the server decides for itself, and is polled. See
+// Both sides have tasks, in different forms. Package translate translates what one message contains; the rest is here.
+// The client requests a task for a call, and its result with a request that waits; the server decides whether to make a
+// task, and is polled. See
 // https://modelcontextprotocol.io/specification/2025-11-25/basic/utilities/tasks and
 // https://modelcontextprotocol.github.io/ext-tasks/specification/2026-07-28/tasks.html.
 
-// Bounds of what a session remembers of tasks.
+// Bounds of what a session remembers about tasks.
 const (
 	defaultTTL    = 5 * time.Minute
 	maxTTL        = time.Hour
-	maxTaskAsks   = 1024 // questions of tasks, by their names
-	maxTaskWatch  = 64   // tasks that the client is told of
+	maxTaskAsks   = 1024 // questions of tasks
+	maxTaskWatch  = 64   // tasks whose notifications the client gets
 	defaultPoll   = time.Second
 	shortestPoll  = 20 * time.Millisecond
 	longestPoll   = 10 * time.Minute
-	maxTaskInputs = maxQuestions
+	maxTaskInputs = bridge.MaxQuestions
 )
 
-// tasksOfModern is what a session remembers of its tasks. Guarded by the session's
-// mutex. All of it but the questions in hand can be lost: it is never of more than
-// this session.
+// taskMemory is what a session remembers about its tasks. The session's mutex guards it.
 type taskMemory struct {
 	bridged bool            // the client may have tasks, if the server has; never changes
-	asked   map[string]bool // questions, by task and name; true once answered
+	asked   map[string]bool // questions by task and name; true if answered
 	watched int
 }
 
-// hasTasks reports whether the client's tasks are the server's.
-func (c *modernConn) hasTasks() bool { return c.tasks.bridged && c.facts.Has(wire.ServerTasks) }
+// hasTasks reports whether the client's tasks are tasks of the server.
+func (c *Conn) hasTasks() bool { return c.tasks.bridged && c.facts.Has(wire.ServerTasks) }
 
-// wish is what a client says of the task that it wants a call to be; nil for none.
-func (c *modernConn) wish(method wire.Method, params gjson.Result) []byte {
+// wish returns params.task if the client requests a task; else nil.
+func (c *Conn) wish(method wire.Method, params gjson.Result) []byte {
 	if task := params.Get("task"); method == wire.ToolsCall && c.hasTasks() && task.IsObject() {
 		return []byte(task.Raw)
 	}
 	return nil
 }
 
-// canTasks are the client's capabilities for a request that is about a task.
-func (c *modernConn) canTasks() []byte {
+// canTasks returns the client's capabilities for a request about a task.
+func (c *Conn) canTasks() []byte {
 	can := c.can
 	if can == nil {
 		can = []byte("{}")
@@ -70,14 +68,14 @@ func (c *modernConn) canTasks() []byte {
 	return out
 }
 
-// task answers a request about a task here; nil where the server does.
-func (c *modernConn) task(ctx context.Context, msg *wire.Message, header []upstream.Header) upstream.Stream {
+// task returns the stream of a request about a task that is answered here, or nil if the server answers it.
+func (c *Conn) task(ctx context.Context, msg *wire.Message, header []upstream.Header) upstream.Stream {
 	if !c.hasTasks() {
 		return nil
 	}
 	id, method := bytes.Clone(msg.ID()), msg.Method
 	answer := func(do func(ctx context.Context) ([]byte, error)) upstream.Stream {
-		return answerHere(ctx, func(ctx context.Context) ([]byte, error) {
+		return bridge.AnswerHere(ctx, func(ctx context.Context) ([]byte, error) {
 			body, err := do(ctx)
 			if f := (*mcp.Failure)(nil); errors.As(err, &f) {
 				return f.About(id).Body(), nil
@@ -87,7 +85,7 @@ func (c *modernConn) task(ctx context.Context, msg *wire.Message, header []upstr
 	}
 	at := gjson.Get(wire.View(msg.Params()), "taskId")
 	name := strings.Clone(at.String())
-	done, here := c.srv.finished.find(c, name)
+	done, here := c.bridge.finished.find(c, name)
 	switch {
 	case method == wire.TasksUpdate:
 		return answer(func(context.Context) ([]byte, error) {
@@ -112,17 +110,16 @@ func (c *modernConn) task(ctx context.Context, msg *wire.Message, header []upstr
 	return w
 }
 
-// aboutTask asks the server about a task. more is what else is in params.
-func (c *modernConn) aboutTask(ctx context.Context, method wire.Method, task, more string, header []upstream.Header) ([]byte, error) {
-	ctx, cancel := context.WithTimeout(ctx, c.srv.now().cfg.Upstream.HandshakeTimeout)
+// aboutTask sends a request about a task. more is the rest of params.
+func (c *Conn) aboutTask(ctx context.Context, method wire.Method, task, more string, header []upstream.Header) ([]byte, error) {
+	ctx, cancel := context.WithTimeout(ctx, c.host.Config().Upstream.HandshakeTimeout)
 	defer cancel()
 	params := string(mcp.AppendString([]byte(`"taskId":`), task)) + more
 	return c.inquireAs(ctx, ownRequest{method: method, params: params, target: task, can: c.canTasks()}, header)
 }
 
-// cancelTask cancels a task, which the server only acknowledges, and tells the client
-// what became of it.
-func (c *modernConn) cancelTask(ctx context.Context, id []byte, task string, header []upstream.Header) ([]byte, error) {
+// cancelTask cancels a task and returns its state for the client: the server only acknowledges the cancellation.
+func (c *Conn) cancelTask(ctx context.Context, id []byte, task string, header []upstream.Header) ([]byte, error) {
 	if _, err := c.aboutTask(ctx, wire.TasksCancel, task, "", header); err != nil {
 		return nil, err
 	}
@@ -133,25 +130,24 @@ func (c *modernConn) cancelTask(ctx context.Context, id []byte, task string, hea
 	return c.downResult(id, wire.TasksGet, state, header)
 }
 
-// downResult is a result of the server as the client's answer to a request of this
-// method.
-func (c *modernConn) downResult(id []byte, method wire.Method, result []byte, header []upstream.Header) ([]byte, error) {
+// downResult translates a result of the server to the response to a request of this method.
+func (c *Conn) downResult(id []byte, method wire.Method, result []byte, header []upstream.Header) ([]byte, error) {
 	var m wire.Message
 	if err := m.Scan(mcp.AppendResult(nil, id, result), c.down.Shape()); err != nil {
 		return nil, err
 	}
 	m.Method, m.Facts = method, c.facts
 	out, v, err := c.down.Rewrite(nil, &m)
-	c.srv.host.Losses.Note(c.down.From(), c.down.To(), method, m.Losses, header)
+	c.host.Losses.Note(c.down.From(), c.down.To(), method, m.Losses, header)
 	if err == nil && v != wire.Forward {
 		err = mcp.Saying(mcp.CodeInternal, "Unsupported result of "+method.String())
 	}
 	return out, err
 }
 
-// asTask is the answer to a call that was to be a task. Where the server has made
-// none, it is one that is over already.
-func (b *bridgedCall) asTask(answer []byte) []byte {
+// asTask returns the response to a call for which the client has requested a task. If the server has made none, the
+// response is a task that is finished already.
+func (b *call) asTask(answer []byte) []byte {
 	c := b.c
 	result := gjson.GetBytes(answer, "result")
 	switch task := result.Get("task"); {
@@ -170,21 +166,21 @@ func (b *bridgedCall) asTask(answer []byte) []byte {
 	if result.Get("isError").Type == gjson.True {
 		status = "failed"
 	}
-	t := finishedTask{id: newUUID(), result: []byte(result.Raw), expires: now.Add(ttl)}
+	t := finishedTask{id: mcp.NewUUID(), result: []byte(result.Raw), expires: now.Add(ttl)}
 	at := now.Format(time.RFC3339Nano)
 	t.state = fmt.Appendf(nil, `{"taskId":%q,"status":%q,"createdAt":%q,"lastUpdatedAt":%q,"ttl":%d}`, t.id, status, at, at, ttl.Milliseconds())
-	if !c.srv.finished.keep(c, t) {
+	if !c.bridge.finished.keep(c, t) {
 		return mcp.Saying(mcp.CodeInternal, "the result is too large to be kept for a task").About(b.id).Body()
 	}
 	return mcp.AppendResult(nil, b.id, `{"task":`+string(t.state)+`}`)
 }
 
-// lifetime is how long a task of this ttl, in milliseconds, is of interest here.
+// lifetime returns how long a task with this ttl, in milliseconds, is remembered.
 func lifetime(ttl float64) time.Duration {
 	return time.Duration(min(max(ttl, 0), float64(maxTTL/time.Millisecond))) * time.Millisecond
 }
 
-// answer answers a request about a task that is over.
+// answer returns the response to a request about a finished task.
 func (t finishedTask) answer(id []byte, method wire.Method) ([]byte, error) {
 	switch method {
 	case wire.TasksGet:
@@ -195,13 +191,13 @@ func (t finishedTask) answer(id []byte, method wire.Method) ([]byte, error) {
 	return nil, mcp.Saying(mcp.CodeInvalidParams, "Cannot cancel task: it is over")
 }
 
-// ofTask says in the _meta of a member of a message to which task it belongs.
+// ofTask adds to the _meta of a member of a message the task to which it belongs.
 func ofTask(message []byte, member, task string) ([]byte, error) {
 	return sjson.SetRawBytes(message, member+"._meta."+strings.ReplaceAll(mcp.MetaRelatedTask, ".", `\.`), append(mcp.AppendString([]byte(`{"taskId":`), task), '}'))
 }
 
-// watchTask has the client told how a task goes, if it listens.
-func (c *modernConn) watchTask(task string, ttl gjson.Result, header []upstream.Header) {
+// watchTask subscribes to the state of a task for the client's standing stream, if that is open.
+func (c *Conn) watchTask(task string, ttl gjson.Result, header []upstream.Header) {
 	c.mu.Lock()
 	full := c.standing == nil || c.tasks.watched >= maxTaskWatch || c.life.Err() != nil
 	if !full {
@@ -218,7 +214,7 @@ func (c *modernConn) watchTask(task string, ttl gjson.Result, header []upstream.
 	ctx, cancel := context.WithTimeout(c.life, long)
 	what := append(mcp.AppendString([]byte(`"notifications":{"taskIds":[`), task), `]}`...)
 	l := &listenRequest{c: c, ctx: ctx, what: string(what), can: c.canTasks(), header: slices.Clone(header)}
-	c.srv.host.Spawn(func() {
+	c.host.Spawn(func() {
 		defer func() {
 			l.end()
 			cancel()
@@ -226,10 +222,10 @@ func (c *modernConn) watchTask(task string, ttl gjson.Result, header []upstream.
 			c.tasks.watched--
 			c.mu.Unlock()
 		}()
-		defer context.AfterFunc(c.srv.host.Draining, cancel)()
+		defer context.AfterFunc(c.host.Draining, cancel)()
 		granted, err := l.begin()
 		if err != nil || !contains(granted.Get("notifications.taskIds"), task) {
-			c.srv.host.Log.Debug("cannot read the state of a task", zap.Error(err))
+			c.host.Log.Debug("cannot read the state of a task", zap.Error(err))
 			return
 		}
 		for {
@@ -252,7 +248,7 @@ func (c *modernConn) watchTask(task string, ttl gjson.Result, header []upstream.
 	})
 }
 
-// isOver reports whether a task of this status will have no other.
+// isOver reports whether a task with this status has ended.
 func isOver(status string) bool {
 	switch status {
 	case "completed", "failed", "cancelled":

@@ -1,4 +1,4 @@
-package proxy
+package legacyclient
 
 import (
 	"bytes"
@@ -13,6 +13,7 @@ import (
 	"github.com/tidwall/gjson"
 	"github.com/tidwall/sjson"
 
+	"github.com/dragoman-proxy/dragoman/proxy/bridge"
 	"github.com/dragoman-proxy/dragoman/proxy/clienterror"
 	"github.com/dragoman-proxy/dragoman/proxy/era"
 	"github.com/dragoman-proxy/dragoman/proxy/large"
@@ -26,89 +27,90 @@ import (
 	"github.com/dragoman-proxy/dragoman/translate/wire"
 )
 
-// How often a server without sessions may ask before it answers, and how often and
-// when a call is sent again that it does not take at once.
 const (
-	maxRounds    = 10
-	maxQuestions = 64 // of one round
-	maxSheds     = 3
-	firstShed    = 250 * time.Millisecond
+	maxRounds = 10                     // rounds of questions in one call
+	maxSheds  = 3                      // times that a call is sent again because the server asked for a later attempt
+	firstShed = 250 * time.Millisecond // the wait before the first of them, doubled each time
 )
 
-// bridgedCall is one request of a client with a session, at a server that has none:
-// the stream of what the server says about it. Questions become requests on that
-// stream, and their answers a further request, as long as the server asks; see
+// call is one request of the client, and the stream of what the server sends about it. Questions of the server
+// become requests on the stream, and their answers another request to the server, as often as the server asks; see
 // https://modelcontextprotocol.io/specification/2026-07-28/basic/patterns/mrtr.
 //
-// A goroutine leads it, since it goes on when the client lets go of the stream:
-// towards such a server the end of a stream cancels, and clients with a session do
-// not mean that.
-type bridgedCall struct {
-	c      *modernConn
+// A goroutine runs the call, since it continues when the client closes the stream: a modern server would take that
+// as a cancellation, and a client with a session does not mean it so.
+type call struct {
+	c      *Conn
 	ctx    context.Context // ends when the call is cancelled, or the session ends
 	cancel context.CancelCauseFunc
-	stream upstream.Outgoing // its Body is as it was sent first
+	stream upstream.Outgoing // the first request; later ones differ in id, answers and requestState
 	id     []byte            // the client's
 	key    string
 	method wire.Method
 	target string // the name or the URI that the request is about, "" for none
 	note   []byte
-	wish   []byte            // for a task: what the client said of it; nil for none
-	from   []upstream.Header // the client's, that go along; the stream's headers begin with them
+	wish   []byte            // the client's params.task; nil for none
+	from   []upstream.Header // the client's headers; the stream's headers begin with them
 
-	// The client's side. want is a call of Next, and got what it returns.
+	// The client's side. want is a call of Next, and got is what it returns.
 	client   context.Context
 	want     chan struct{}
-	got      chan nextResult
+	got      chan nextEvent
 	gone     chan struct{} // closed when the stream is
 	once     sync.Once
 	released atomic.Bool
-	lost     atomic.Bool // the answer is an error of ours
+	lost     atomic.Bool // the answer is an error of dragoman's own
 
 	// For the goroutine only.
-	sent      []byte // the id that the server knows it by
+	sent      []byte // the id of the request to the server
 	st        upstream.Stream
 	msg       wire.Message
-	ready     [][]byte // for the client, before all else
+	ready     [][]byte // messages for the client that come first
 	over      bool
-	detached  bool // the client's stream has ended
+	detached  bool // the client has closed the stream
 	asking    []*ask
-	heard     chan receivedAnswer // of those; there is room for one of each
+	heard     chan receivedAnswer // answers to asking; it has room for all of them
 	state     string              // requestState as JSON, "" for none
 	rounds    int
 	sheds     int
 	refreshed bool
 	retitled  bool
-	asked     bool     // whether the server is still what it was
-	answers   []*ask   // that were sent last
-	opened    [][]byte // elicitationIds of what the client has accepted to open
+	asked     bool     // the server was asked whether it is still modern
+	answers   []*ask   // sent last
+	opened    [][]byte // elicitationIds of the URLs that the client has accepted to open
 }
 
-// ask is a question of the server that waits for the client's answer.
+// nextEvent is what a call of Next returns.
+type nextEvent struct {
+	event sse.Event
+	err   error
+}
+
+// ask is a question of the server to the client.
 type ask struct {
 	heard  chan<- receivedAnswer
 	name   string // in inputRequests, as JSON
-	id     []byte // ours
+	id     []byte // of the request to the client
 	method wire.Method
 	note   []byte
 	opens  []byte           // elicitationId, nil for none
-	again  []byte           // the question as the client got it, while it may be asked once more; else nil
-	answer []byte           // the result as the server gets it
-	by     *answeringClient // nil where the answer is ours, or has not come
+	again  []byte           // the request to the client if it may be sent once more; else nil
+	answer []byte           // the result for the server
+	by     *answeringClient // nil if the answer is dragoman's own or has not come
 }
 
 type receivedAnswer struct {
 	to     *ask
 	raw    []byte
-	header []upstream.Header // of the client's POST that brought it
+	header []upstream.Header // of the client's POST with the answer
 }
 
-// call sends a request of the client to the server. scratch is where it is rewritten; it
-// and the memory of msg are the call's.
-func (c *modernConn) call(ctx context.Context, m *upstream.Outgoing, msg *wire.Message, scratch []byte) (upstream.Stream, error) {
-	b := &bridgedCall{
+// begin sends a request of the client to the server. It is rewritten in scratch. scratch and the memory of msg belong
+// to the call from now on.
+func (c *Conn) begin(ctx context.Context, m *upstream.Outgoing, msg *wire.Message, scratch []byte) (upstream.Stream, error) {
+	b := &call{
 		c: c, client: ctx, method: msg.Method, id: bytes.Clone(msg.ID()), sent: c.nextID(),
-		want: make(chan struct{}), got: make(chan nextResult, 1), gone: make(chan struct{}),
+		want: make(chan struct{}), got: make(chan nextEvent, 1), gone: make(chan struct{}),
 	}
 	b.key = string(wire.AppendIDKey(nil, b.id))
 	b.ctx, b.cancel = context.WithCancelCause(c.life)
@@ -130,7 +132,7 @@ func (c *modernConn) call(ctx context.Context, m *upstream.Outgoing, msg *wire.M
 		msg.Stamp.Capabilities = c.canTasks()
 	}
 	out, v, err := c.up.Rewrite(scratch, msg)
-	c.srv.host.Losses.Note(c.up.From(), c.up.To(), b.method, msg.Losses, m.Header)
+	c.host.Losses.Note(c.up.From(), c.up.To(), b.method, msg.Losses, m.Header)
 	switch {
 	case err != nil:
 		b.cancel(nil)
@@ -138,7 +140,7 @@ func (c *modernConn) call(ctx context.Context, m *upstream.Outgoing, msg *wire.M
 	case v == wire.Answer:
 		b.cancel(nil)
 		answer, err := sjson.SetRawBytes(out, "id", b.id)
-		return answerHere(ctx, func(context.Context) ([]byte, error) { return answer, err }), nil
+		return bridge.AnswerHere(ctx, func(context.Context) ([]byte, error) { return answer, err }), nil
 	case v != wire.Forward:
 		b.cancel(nil)
 		return nil, mcp.Saying(mcp.CodeMethodNotFound, "Method not found: "+b.method.String())
@@ -157,12 +159,12 @@ func (c *modernConn) call(ctx context.Context, m *upstream.Outgoing, msg *wire.M
 	}
 	b.stream.Stale = nil
 	if e, as := server.RefusalOf(err, b.sent); err != nil && as == nil {
-		b.st, err = answerHere(b.ctx, func(context.Context) ([]byte, error) { return e.Data, nil }), nil
+		b.st, err = bridge.AnswerHere(b.ctx, func(context.Context) ([]byte, error) { return e.Data, nil }), nil
 	}
 	if err != nil {
-		b.over = true // the server has nothing to be told of
+		b.over = true // the server has no request to cancel
 		b.finish()
-		if c.srv.eras.Changed(ctx, b.from, true, err) {
+		if c.bridge.eras.Changed(ctx, b.from, true, err) {
 			err = era.Outlived()
 		}
 		return nil, err
@@ -171,13 +173,12 @@ func (c *modernConn) call(ctx context.Context, m *upstream.Outgoing, msg *wire.M
 		c.tools.Forget()
 		return b.setHeaders(b.ctx, arguments)
 	}
-	c.srv.host.Spawn(func() { b.run(again) })
+	c.host.Spawn(func() { b.run(again) })
 	return b, nil
 }
 
-// head sets the headers of the request. The schemas of tools say which arguments
-// are among them.
-func (b *bridgedCall) setHeaders(ctx context.Context, arguments []byte) error {
+// setHeaders sets the headers of the request. The schema of a tool says which arguments become headers.
+func (b *call) setHeaders(ctx context.Context, arguments []byte) error {
 	c := b.c
 	h := c.headers(b.from, gjson.GetBytes(b.stream.Body, "method").String(), b.target)
 	if b.method == wire.ToolsCall && c.web {
@@ -191,16 +192,16 @@ func (b *bridgedCall) setHeaders(ctx context.Context, arguments []byte) error {
 	return nil
 }
 
-// run leads the call to its end. again finds out what headers a tool wants.
-func (b *bridgedCall) run(again func() error) {
+// run runs the call to its end. again reads the schema of the tool again and sets the headers.
+func (b *call) run(again func() error) {
 	wanted := false
-	left := func() bool { return true } // or lets go of the end of us all
+	left := func() bool { return true } // stops waiting for the shutdown
 	defer func() { left() }()
 	defer b.finish()
 	defer func() {
 		if p := recover(); p != nil {
-			b.c.srv.host.Report.Panicked(p)
-			b.reply(nextResult{err: mcp.Fail(mcp.Panicked, "")}, wanted)
+			b.c.host.Report.Panicked(p)
+			b.reply(nextEvent{err: mcp.Fail(mcp.Panicked, "")}, wanted)
 		}
 	}()
 	for {
@@ -213,7 +214,7 @@ func (b *bridgedCall) run(again func() error) {
 				return
 			}
 			if !b.detached {
-				b.detached, left = true, context.AfterFunc(b.c.srv.host.Draining, func() { b.cancel(nil) })
+				b.detached, left = true, context.AfterFunc(b.c.host.Draining, func() { b.cancel(nil) })
 			}
 		case <-b.ctx.Done():
 		}
@@ -221,15 +222,15 @@ func (b *bridgedCall) run(again func() error) {
 		if err != nil && b.recalled() {
 			err = requests.ErrCancelled
 		}
-		b.reply(nextResult{e, err}, wanted)
+		b.reply(nextEvent{e, err}, wanted)
 		if err != nil {
 			return
 		}
 	}
 }
 
-// give answers a call of Next.
-func (b *bridgedCall) reply(n nextResult, wanted bool) {
+// reply answers a call of Next.
+func (b *call) reply(n nextEvent, wanted bool) {
 	if !wanted {
 		return
 	}
@@ -239,8 +240,8 @@ func (b *bridgedCall) reply(n nextResult, wanted bool) {
 	}
 }
 
-// finish lets go of everything.
-func (b *bridgedCall) finish() {
+// finish ends the call and frees what it holds.
+func (b *call) finish() {
 	c := b.c
 	c.mu.Lock()
 	if c.running[b.key] == b {
@@ -255,8 +256,8 @@ func (b *bridgedCall) finish() {
 	b.cancel(nil)
 }
 
-// let gives the server's stream up.
-func (b *bridgedCall) closeServerStream() {
+// closeServerStream closes the server's stream.
+func (b *call) closeServerStream() {
 	if b.st == nil {
 		return
 	}
@@ -267,8 +268,8 @@ func (b *bridgedCall) closeServerStream() {
 	b.st = nil
 }
 
-// Next is the next message for the client.
-func (b *bridgedCall) Next() (sse.Event, error) {
+// Next implements [upstream.Stream].
+func (b *call) Next() (sse.Event, error) {
 	select {
 	case b.want <- struct{}{}:
 	case <-b.ctx.Done():
@@ -289,10 +290,10 @@ func (b *bridgedCall) Next() (sse.Event, error) {
 }
 
 // recalled reports whether the client has cancelled the call.
-func (b *bridgedCall) recalled() bool { return context.Cause(b.ctx) == requests.ErrCancelled }
+func (b *call) recalled() bool { return context.Cause(b.ctx) == requests.ErrCancelled }
 
-// why is why there is no answer.
-func (b *bridgedCall) cause() error {
+// cause returns the reason for which there is no answer.
+func (b *call) cause() error {
 	if b.recalled() {
 		return requests.ErrCancelled
 	}
@@ -302,17 +303,17 @@ func (b *bridgedCall) cause() error {
 	return upstream.ErrClosed
 }
 
-// Release says that the last event is needed no more.
-func (b *bridgedCall) Release() { b.released.Store(true) }
+// Release implements [upstream.Releaser].
+func (b *call) Release() { b.released.Store(true) }
 
 // Close closes the client's stream. The call to the server goes on.
-func (b *bridgedCall) Close() error {
+func (b *call) Close() error {
 	b.once.Do(func() { close(b.gone) })
 	return nil
 }
 
-// next is the next message for the client, valid until the next call.
-func (b *bridgedCall) next(again func() error) (sse.Event, error) {
+// next returns the next message for the client, which is valid until the next call.
+func (b *call) next(again func() error) (sse.Event, error) {
 	for {
 		switch {
 		case len(b.ready) > 0:
@@ -331,7 +332,7 @@ func (b *bridgedCall) next(again func() error) (sse.Event, error) {
 		if err != nil {
 			refusal := err
 			if e, err = server.RefusalOf(err, b.sent); err != nil || !era.IsUnsupported(e.Data) {
-				if b.c.srv.eras.Changed(b.ctx, b.stream.Header, true, refusal) {
+				if b.c.bridge.eras.Changed(b.ctx, b.stream.Header, true, refusal) {
 					return sse.Event{}, era.Outlived()
 				}
 			}
@@ -354,12 +355,11 @@ func (b *bridgedCall) next(again func() error) (sse.Event, error) {
 	}
 }
 
-// take makes of one message of the server what the client gets; nil where that is
-// nothing, or ready.
-func (b *bridgedCall) toClient(raw []byte, again func() error) ([]byte, error) {
+// toClient translates one message of the server. It returns nil if the client gets nothing, or what is in b.ready.
+func (b *call) toClient(raw []byte, again func() error) ([]byte, error) {
 	c, m := b.c, &b.msg
 	if err := m.Scan(raw, c.down.Shape()); err != nil {
-		_ = c.srv.host.Report.Malformed(err, raw, b.from)
+		_ = c.host.Report.Malformed(err, raw, b.from)
 		return nil, nil
 	}
 	m.Facts, m.Stamp = c.facts, nil
@@ -367,7 +367,7 @@ func (b *bridgedCall) toClient(raw []byte, again func() error) ([]byte, error) {
 		return c.passDown(m, b.stream.Header), nil
 	}
 	if id := m.ID(); !bytes.Equal(id, b.sent) && (m.Kind != wire.Error || id != nil && string(id) != "null") {
-		c.srv.host.Report.Dropped("unknown_id")
+		c.host.Report.Dropped("unknown_id")
 		return nil, nil
 	}
 	if m.Kind == wire.Error && c.web && gjson.Get(wire.View(m.Error()), "code").Int() == int64(mcp.HeaderMismatch.Code()) {
@@ -390,7 +390,7 @@ func (b *bridgedCall) toClient(raw []byte, again func() error) ([]byte, error) {
 		}
 	}
 	if m.Kind == wire.Result && b.method == wire.ToolsList && c.web {
-		if less, changed := c.tools.Learn(raw, c.srv.host.Log); changed {
+		if less, changed := c.tools.Learn(raw, c.host.Log); changed {
 			if err := m.Scan(less, c.down.Shape()); err != nil {
 				return nil, err
 			}
@@ -401,7 +401,7 @@ func (b *bridgedCall) toClient(raw []byte, again func() error) ([]byte, error) {
 		m.Room = cap(m.Raw) - len(m.Raw)
 	}
 	out, v, err := c.down.Rewrite(nil, m)
-	c.srv.host.Losses.Note(c.down.From(), c.down.To(), b.method, m.Losses, b.stream.Header)
+	c.host.Losses.Note(c.down.From(), c.down.To(), b.method, m.Losses, b.stream.Header)
 	switch {
 	case err != nil:
 		return nil, err
@@ -420,22 +420,22 @@ func (b *bridgedCall) toClient(raw []byte, again func() error) ([]byte, error) {
 	return nil, nil
 }
 
-// passDown is a notification of the server as the client gets it; nil for nothing.
-func (c *modernConn) passDown(m *wire.Message, header []upstream.Header) []byte {
+// passDown translates a notification of the server. It returns nil if the client gets nothing.
+func (c *Conn) passDown(m *wire.Message, header []upstream.Header) []byte {
 	if m.Kind != wire.Notification {
-		c.srv.host.Report.Dropped("request") // servers of this revision have none
+		c.host.Report.Dropped("request") // servers of this revision have none
 		return nil
 	}
 	if m.Method == wire.ToolsListChanged {
 		c.tools.Forget()
 	}
-	c.srv.results.Heard(m)
+	c.bridge.results.Heard(m)
 	method := m.Method
 	m.Facts = c.facts
 	out, v, err := c.down.Rewrite(nil, m)
-	c.srv.host.Losses.Note(c.down.From(), c.down.To(), method, m.Losses, header)
+	c.host.Losses.Note(c.down.From(), c.down.To(), method, m.Losses, header)
 	if err != nil {
-		c.srv.host.Report.Untranslated(err, header)
+		c.host.Report.Untranslated(err, header)
 		return nil
 	}
 	if v != wire.Forward {
@@ -444,8 +444,8 @@ func (c *modernConn) passDown(m *wire.Message, header []upstream.Header) []byte 
 	return out
 }
 
-// conclude makes answer the last thing that the client gets.
-func (b *bridgedCall) conclude(answer []byte) {
+// conclude ends the call with this answer.
+func (b *call) conclude(answer []byte) {
 	c := b.c
 	b.over = true
 	for _, a := range c.forget(b.asking) {
@@ -455,9 +455,8 @@ func (b *bridgedCall) conclude(answer []byte) {
 	b.ready = append(c.appendOpened(b.ready, b.opened, b.stream.Header), answer)
 }
 
-// appendOpened appends to list what tells the client that it is over with URLs that
-// it has opened, by their elicitationIds.
-func (c *modernConn) appendOpened(list, opened [][]byte, header []upstream.Header) [][]byte {
+// appendOpened appends to list the notifications that end the URL elicitations with these ids.
+func (c *Conn) appendOpened(list, opened [][]byte, header []upstream.Header) [][]byte {
 	for _, id := range opened {
 		var m wire.Message
 		body := mcp.Notification(wire.ElicitationCompleted, `{"elicitationId":`+wire.View(id)+`}`)
@@ -470,9 +469,8 @@ func (c *modernConn) appendOpened(list, opened [][]byte, header []upstream.Heade
 	return list
 }
 
-// fail ends the call since its client cannot or will not answer: the server could
-// not be told.
-func (b *bridgedCall) fail(text string) {
+// fail ends the call because the client cannot or does not answer: modern revisions have no way to tell the server.
+func (b *call) fail(text string) {
 	if b.method != wire.ToolsCall {
 		b.conclude(mcp.Saying(mcp.CodeInternal, text).About(b.id).Body())
 		return
@@ -481,8 +479,8 @@ func (b *bridgedCall) fail(text string) {
 	b.conclude(mcp.AppendResult(nil, b.id, string(append(result, `}],"isError":true}`...))))
 }
 
-// send asks the server once more, with what it wanted to know.
-func (b *bridgedCall) send(answers []*ask) error {
+// send sends the request again, with these answers.
+func (b *call) send(answers []*ask) error {
 	b.closeServerStream()
 	b.sent, b.answers = b.c.nextID(), answers
 	o := b.stream
@@ -509,22 +507,21 @@ func (b *bridgedCall) send(answers []*ask) error {
 	}
 	b.st, err = b.c.conn.Send(b.ctx, &o)
 	if e, as := server.RefusalOf(err, b.sent); err != nil && as == nil {
-		b.st, err = answerHere(b.ctx, func(context.Context) ([]byte, error) { return e.Data, nil }), nil
+		b.st, err = bridge.AnswerHere(b.ctx, func(context.Context) ([]byte, error) { return e.Data, nil }), nil
 	}
 	return err
 }
 
-// failed is the answer to a call that err ended.
-func (b *bridgedCall) failed(err error) []byte {
+// failed returns the error for a call that err has ended.
+func (b *call) failed(err error) []byte {
 	at := report.At{Method: b.method.String(), Client: b.c.up.From(), Server: b.c.up.To(), Header: b.from}
 	b.lost.Store(true)
-	return b.c.srv.host.Report.Failed(err, at).WithID(b.id).Body()
+	return b.c.host.Report.Failed(err, at).WithID(b.id).Body()
 }
 
-// retitle decides how the name of a call is said from now on, where the server has
-// refused it as it was said: in base64, or as plain text. false says that there is
-// only one way.
-func (b *bridgedCall) retitle() bool {
+// retitle changes the form of Mcp-Name, base64 or plain text, after the server has refused the other one. It reports
+// false if the name has only one form.
+func (b *call) retitle() bool {
 	if b.retitled || mcpheader.Encode(b.target) == b.target {
 		return false
 	}
@@ -537,7 +534,11 @@ func (b *bridgedCall) retitle() bool {
 	b.c.mu.Lock()
 	defer b.c.mu.Unlock()
 	if b.c.rawNames = !b.c.rawNames; b.c.rawNames {
-		b.c.srv.host.Report.Quirk(report.RawNameWanted)
+		b.c.host.Report.Quirk(report.RawNameWanted)
 	}
 	return true
 }
+
+// Failed reports whether the last message that Next has returned is an error of dragoman's own, and not the
+// server's answer.
+func (b *call) Failed() bool { return b.lost.Load() }

@@ -1,4 +1,4 @@
-package proxy
+package legacyclient
 
 import (
 	"context"
@@ -10,7 +10,7 @@ import (
 
 // paramHeaders returns the headers that a call of tool has from its arguments. If the tool
 // is not known, it is looked up in the server's list first.
-func (c *modernConn) paramHeaders(ctx context.Context, tool string, arguments []byte, from []upstream.Header) ([]upstream.Header, error) {
+func (c *Conn) paramHeaders(ctx context.Context, tool string, arguments []byte, from []upstream.Header) ([]upstream.Header, error) {
 	t, err := c.tools.Look(ctx, tool, func(params string) ([]byte, error) {
 		return c.inquire(ctx, wire.ToolsList, params, from)
 	})
@@ -21,7 +21,7 @@ func (c *modernConn) paramHeaders(ctx context.Context, tool string, arguments []
 }
 
 // knows reports whether a call of tool can be sent without reading the server's list first.
-func (c *modernConn) knows(tool string) bool {
+func (c *Conn) knows(tool string) bool {
 	_, known := c.tools.Find(tool)
 	return known || !c.web
 }

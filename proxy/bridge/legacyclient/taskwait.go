@@ -1,4 +1,4 @@
-package proxy
+package legacyclient
 
 import (
 	"cmp"
@@ -19,11 +19,10 @@ import (
 	"github.com/dragoman-proxy/dragoman/translate/wire"
 )
 
-// taskWait is the answer to a tasks/result: it comes when the task is over. Until
-// then the server is polled, and what it wants to know is asked on this stream. It is
-// run by who reads it.
+// taskWait is the stream of a tasks/result request. The response comes when the task has ended. Until then the server is
+// polled, and its questions are asked on this stream. The goroutine that calls Next runs it.
 type taskWait struct {
-	c      *modernConn
+	c      *Conn
 	ctx    context.Context
 	cancel context.CancelFunc
 	free   func() bool
@@ -31,18 +30,18 @@ type taskWait struct {
 	task   string
 	header []upstream.Header
 
-	mu     sync.Mutex // held while it runs
+	mu     sync.Mutex // held during Next
 	msg    wire.Message
-	ready  [][]byte // for the client, before all else
+	ready  [][]byte // messages for the client that come first
 	over   bool
 	polled bool
 	wait   time.Duration // until the next poll
-	asking []*ask        // questions of this stream, in the order of asking
+	asking []*ask        // questions of this stream, in order
 	heard  chan receivedAnswer
 	opened [][]byte
 }
 
-// Next is the next message for the client.
+// Next implements [upstream.Stream].
 func (w *taskWait) Next() (sse.Event, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -59,7 +58,7 @@ func (w *taskWait) Next() (sse.Event, error) {
 			if w.ctx.Err() != nil {
 				return sse.Event{}, w.why()
 			}
-			w.conclude(w.c.srv.host.Report.Failed(err, report.At{Method: wire.TasksResult.String(), Client: w.c.up.From(), Server: w.c.up.To(), Header: w.header}).WithID(w.id).Body())
+			w.conclude(w.c.host.Report.Failed(err, report.At{Method: wire.TasksResult.String(), Client: w.c.up.From(), Server: w.c.up.To(), Header: w.header}).WithID(w.id).Body())
 		}
 	}
 }
@@ -71,7 +70,7 @@ func (w *taskWait) why() error {
 	return context.Cause(w.ctx)
 }
 
-// step waits for an answer of the client, or for the time to poll.
+// step waits for an answer of the client or for the next poll, and handles it.
 func (w *taskWait) step() error {
 	if w.polled {
 		timer := time.NewTimer(w.wait)
@@ -88,7 +87,7 @@ func (w *taskWait) step() error {
 	return w.poll()
 }
 
-// poll asks how the task is.
+// poll reads the state of the task.
 func (w *taskWait) poll() error {
 	c := w.c
 	state, err := c.aboutTask(w.ctx, wire.TasksGet, w.task, "", w.header)
@@ -129,7 +128,7 @@ func pollInterval(said gjson.Result) time.Duration {
 	return max(time.Duration(ms)*time.Millisecond, shortestPoll)
 }
 
-// ask asks the client what it was not asked before.
+// ask asks the client the questions that it was not asked before.
 func (w *taskWait) ask(inputs gjson.Result) error {
 	c := w.c
 	var trouble error
@@ -159,7 +158,7 @@ func (w *taskWait) ask(inputs gjson.Result) error {
 	return w.sendAnswers()
 }
 
-// hear takes one answer of the client.
+// receiveAnswer handles one answer of the client.
 func (w *taskWait) receiveAnswer(h receivedAnswer) error {
 	question, trouble := w.c.translateAnswer(h, &w.msg, w.header)
 	switch {
@@ -179,7 +178,7 @@ func (w *taskWait) receiveAnswer(h receivedAnswer) error {
 	return w.sendAnswers()
 }
 
-// tell sends the server the answers, once there are all of them.
+// sendAnswers sends the answers to the server when all of them are there.
 func (w *taskWait) sendAnswers() error {
 	if len(w.asking) == 0 || slices.ContainsFunc(w.asking, func(a *ask) bool { return a.answer == nil }) {
 		return nil
@@ -207,10 +206,10 @@ func (w *taskWait) sendAnswers() error {
 	return nil
 }
 
-// giveUp ends a task whose server cannot be told that the client does not answer.
+// giveUp cancels a task because the client does not answer: there is no way to tell the server why.
 func (w *taskWait) giveUp(text string) error {
 	if _, err := w.c.aboutTask(w.ctx, wire.TasksCancel, w.task, "", w.header); err != nil {
-		w.c.srv.host.Log.Debug("task not cancelled", zap.Error(err))
+		w.c.host.Log.Debug("task not cancelled", zap.Error(err))
 	}
 	result := append([]byte(`{"content":[{"type":"text","text":`), mcp.AppendString(nil, text)...)
 	out, err := ofTask(mcp.AppendResult(nil, w.id, string(append(result, `}],"isError":true}`...))), "result", w.task)
@@ -220,7 +219,7 @@ func (w *taskWait) giveUp(text string) error {
 	return err
 }
 
-// conclude makes answer the last thing that the client gets.
+// conclude ends the stream with this answer.
 func (w *taskWait) conclude(answer []byte) {
 	w.over = true
 	for _, a := range w.drop() {
@@ -229,7 +228,7 @@ func (w *taskWait) conclude(answer []byte) {
 	w.ready = append(w.c.appendOpened(w.ready, w.opened, w.header), answer)
 }
 
-// drop lets go of the questions, and returns those that have no answer.
+// drop unregisters the questions, and returns those that have no answer.
 func (w *taskWait) drop() []*ask {
 	w.c.settleAsks(w.task, w.asking, false)
 	open := w.c.forget(w.asking)
@@ -250,9 +249,9 @@ func (w *taskWait) Close() error {
 
 func askKey(task, name string) string { return task + "\x00" + name }
 
-// claimAsk reports whether a question is one that no user was asked yet, and notes
-// that one is now. A server repeats it until it has seen the answer.
-func (c *modernConn) claimAsk(task, name string) bool {
+// claimAsk reports whether a question was not asked yet, and notes that it is asked now. A server repeats a question
+// until it gets the answer.
+func (c *Conn) claimAsk(task, name string) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	key := askKey(task, name)
@@ -266,8 +265,8 @@ func (c *modernConn) claimAsk(task, name string) bool {
 	return true
 }
 
-// settleAsks notes that questions were answered, or are open again.
-func (c *modernConn) settleAsks(task string, list []*ask, answered bool) {
+// settleAsks notes that questions were answered, or that they may be asked again.
+func (c *Conn) settleAsks(task string, list []*ask, answered bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for _, a := range list {

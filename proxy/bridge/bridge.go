@@ -1,0 +1,69 @@
+// Package bridge has what both crossings of the eras share. Each crossing is a package, named for the client:
+//
+//	handshake client ──► legacyclient ──► modern server
+//	                     keeps the session's state for the server, and makes the questions
+//	                     in an input_required result requests to the client
+//
+// The way of a modern client to a handshake server is still in package proxy.
+package bridge
+
+import (
+	"context"
+	"io"
+	"time"
+
+	"github.com/tidwall/gjson"
+	"github.com/tidwall/sjson"
+
+	"github.com/dragoman-proxy/dragoman/proxy/mcp"
+	"github.com/dragoman-proxy/dragoman/proxy/sse"
+)
+
+const (
+	// MaxQuestions bounds the questions of one round, and those that wait for answers in one call.
+	MaxQuestions = 64
+	// MaxQuiet is how long a subscription may be silent before it is renewed.
+	MaxQuiet = 24 * time.Hour
+	// MaxAskedAgain bounds the size of a question that is kept to be asked again, in bytes.
+	MaxAskedAgain = 64 << 10
+)
+
+// Rephrase returns a question under another id, with a text that says why it comes again.
+func Rephrase(question, id []byte) ([]byte, error) {
+	out, err := sjson.SetRawBytes(question, "id", id)
+	if err != nil {
+		return nil, err
+	}
+	text := "Please answer again: the number of choices was not the one asked for.\n\n" + gjson.GetBytes(out, "params.message").String()
+	return sjson.SetRawBytes(out, "params.message", mcp.AppendString(nil, text))
+}
+
+// AnsweredHere is the stream of a request that dragoman answers itself.
+type AnsweredHere struct {
+	ctx    context.Context
+	stop   context.CancelFunc
+	answer func(ctx context.Context) ([]byte, error)
+}
+
+// AnswerHere returns a stream with the response that answer returns. The first Next calls it.
+func AnswerHere(ctx context.Context, answer func(ctx context.Context) ([]byte, error)) *AnsweredHere {
+	l := &AnsweredHere{answer: answer}
+	l.ctx, l.stop = context.WithCancel(ctx)
+	return l
+}
+
+// Next returns the response, then io.EOF.
+func (l *AnsweredHere) Next() (sse.Event, error) {
+	if l.answer == nil {
+		return sse.Event{}, io.EOF
+	}
+	body, err := l.answer(l.ctx)
+	l.answer = nil
+	return sse.Event{Data: body}, err
+}
+
+// Close ends the context of a call of answer that is under way.
+func (l *AnsweredHere) Close() error {
+	l.stop()
+	return nil
+}

@@ -1,0 +1,59 @@
+// Package legacyclient lets a client that begins with initialize use a server of a revision without a
+// handshake.
+//
+// To the client's session, a [Conn] is a connection to a server of the client's own revision. What such a
+// server would remember is in the Conn: who the client is, its log level, its subscriptions, and the
+// questions that it was asked.
+//
+//   - conn.go: the session, and the requests that it answers without the server;
+//   - introduce.go: initialize, answered from server/discover;
+//   - call.go: a request and the rounds of its questions; ask.go: the questions and their answers;
+//   - listen.go: the standing stream and the subscriptions behind it;
+//   - tasks.go, taskwait.go: tasks, which both sides have in other words; finished.go: tasks that the server
+//     did not make;
+//   - headers.go: the headers of a call of a tool.
+package legacyclient
+
+import (
+	"time"
+
+	"github.com/dragoman-proxy/dragoman/proxy/era"
+	"github.com/dragoman-proxy/dragoman/proxy/host"
+	"github.com/dragoman-proxy/dragoman/proxy/results"
+	"github.com/dragoman-proxy/dragoman/proxy/upstream"
+)
+
+// Bridge has what all sessions of a proxy share. Make it with [New].
+type Bridge struct {
+	host     *host.Host
+	eras     *era.Cache
+	results  *results.Cache
+	finished *finishedTasks
+}
+
+// New returns a Bridge whose sessions keep results in cache.
+func New(h *host.Host, eras *era.Cache, cache *results.Cache) *Bridge {
+	return &Bridge{host: h, eras: eras, results: cache, finished: newFinishedTasks()}
+}
+
+// Expire forgets the finished tasks whose time is over.
+func (b *Bridge) Expire(now time.Time) { b.finished.expire(now) }
+
+// MaxFinished changes how many bytes the finished tasks of all sessions may have. It must be called before the first
+// use.
+func (b *Bridge) MaxFinished(bytes int) { b.finished.max = bytes }
+
+// Finished returns how many sessions have finished tasks, and the bytes of these.
+func (b *Bridge) Finished() (sessions, bytes int) {
+	b.finished.mu.Lock()
+	defer b.finished.mu.Unlock()
+	return len(b.finished.of), b.finished.bytes
+}
+
+// Pipe is a connection to a process, whose messages have no headers.
+type Pipe interface {
+	upstream.Conn
+	// Shared reports whether the process serves other sessions as well. The standing stream of one that does
+	// not belongs to the session.
+	Shared() bool
+}

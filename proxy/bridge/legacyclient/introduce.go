@@ -1,0 +1,89 @@
+package legacyclient
+
+import (
+	"context"
+	"slices"
+
+	"github.com/tidwall/gjson"
+	"github.com/tidwall/sjson"
+
+	"github.com/dragoman-proxy/dragoman/proxy/mcp"
+	"github.com/dragoman-proxy/dragoman/proxy/upstream"
+	"github.com/dragoman-proxy/dragoman/translate/wire"
+)
+
+// noName is the serverInfo of a server that names none.
+const noName = `{"name":"unknown-server","version":"0.0.0"}`
+
+// Introduce notes who the client is, from its initialize request raw, and returns the server's DiscoverResult.
+func (c *Conn) Introduce(ctx context.Context, raw []byte, header []upstream.Header) ([]byte, error) {
+	var m wire.Message
+	if err := m.Scan(slices.Clone(raw), c.up.Shape()); err != nil {
+		return nil, err
+	}
+	m.Facts = c.facts
+	out, _, err := c.up.Rewrite(nil, &m)
+	c.host.Losses.Note(c.up.From(), c.up.To(), wire.Initialize, m.Losses, header)
+	if err != nil {
+		return nil, err
+	}
+	said := gjson.GetManyBytes(out, "params.capabilities", "params.clientInfo")
+	c.can = []byte("{}")
+	if said[0].IsObject() {
+		c.can = []byte(said[0].Raw)
+	}
+	if said[1].IsObject() {
+		c.client = []byte(said[1].Raw)
+	}
+	return c.discover(ctx, header)
+}
+
+// AppendInitializeResult appends the response to initialize that has the content of a DiscoverResult.
+func AppendInitializeResult(body, id []byte, revision string, result []byte) []byte {
+	said := gjson.GetManyBytes(result, "capabilities", "instructions")
+	server := noName
+	gjson.GetBytes(result, "_meta").ForEach(func(key, v gjson.Result) bool {
+		if key.String() == mcp.MetaServer && v.IsObject() {
+			server = v.Raw
+		}
+		return true
+	})
+	can := "{}"
+	if said[0].IsObject() {
+		can = said[0].Raw
+	}
+	is := mcp.AppendString([]byte(`{"protocolVersion":`), revision)
+	is = append(append(is, `,"capabilities":`...), can...)
+	is = append(append(is, `,"serverInfo":`...), server...)
+	if said[1].Type == gjson.String {
+		is = append(append(is, `,"instructions":`...), said[1].Raw...)
+	}
+	return mcp.AppendResult(body, id, append(is, '}'))
+}
+
+// InitializeResult returns the response to initialize, whose id is id, for the server's DiscoverResult, and what is
+// known of both sides from now on.
+func (c *Conn) InitializeResult(id, result []byte, header []upstream.Header) (answer []byte, facts wire.Facts, err error) {
+	can := gjson.GetBytes(result, "capabilities")
+	if can.Get("logging").IsObject() {
+		c.facts |= wire.ServerLogging
+	}
+	if mcp.Declares(can, "tools") {
+		c.facts |= wire.ServerTools
+	}
+	if c.tasks.bridged && mcp.DeclaresTasks(can) {
+		c.facts |= wire.ServerTasks
+	}
+	client := c.up.From()
+	var m wire.Message
+	if err := m.Scan(AppendInitializeResult(nil, id, client.Name, result), c.down.Shape()); err != nil {
+		return nil, c.facts, err
+	}
+	m.Method, m.Facts = wire.Initialize, c.facts
+	out, _, err := c.down.Rewrite(nil, &m)
+	c.host.Losses.Note(c.down.From(), c.down.To(), wire.Initialize, m.Losses, header)
+	if err == nil && gjson.GetBytes(out, "result.protocolVersion").String() != client.Name {
+		out, err = sjson.SetBytes(out, "result.protocolVersion", client.Name)
+	}
+	return out, c.facts, err
+}
