@@ -58,8 +58,8 @@
 // # Which server it is, and how it starts
 //
 // origin.go opens connections. Package era finds out whether the server has a handshake, notices
-// when that changes, and chooses the revisions to propose. restart.go starts a process (or
-// an HTTP+SSE session) again, remote.go a Streamable HTTP session. One process for all
+// when that changes, and chooses the revisions to propose. Package restart keeps a session when its
+// server restarts. One process for all
 // sessions: sharedprocess.go and sharedconn.go, or sharedmodern.go and idremapper.go if it is
 // modern. processlimit.go bounds the number of processes.
 //

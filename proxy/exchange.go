@@ -19,6 +19,7 @@ import (
 	"github.com/dragoman-proxy/dragoman/proxy/metrics"
 	"github.com/dragoman-proxy/dragoman/proxy/report"
 	"github.com/dragoman-proxy/dragoman/proxy/requests"
+	"github.com/dragoman-proxy/dragoman/proxy/restart"
 	"github.com/dragoman-proxy/dragoman/proxy/sealed"
 	"github.com/dragoman-proxy/dragoman/proxy/server"
 	"github.com/dragoman-proxy/dragoman/proxy/sse"
@@ -352,7 +353,7 @@ func (x *exchange) pull() (e sse.Event, ok bool, err error) {
 	x.clock.Start()
 	e, err = server.Next(x.stream, x.srv.host)
 	x.clock.Lap(&x.clock.Upstream)
-	if c, ok := x.s.conn.(*remoteConn); err != nil && ok && x.call != nil && !x.resent && x.send.Body != nil && isLostSession(err) {
+	if c, ok := x.s.conn.(*restart.HTTP); err != nil && ok && x.call != nil && !x.resent && x.send.Body != nil && restart.IsLost(err) {
 		return sse.Event{}, false, x.sendAgain(c)
 	}
 	if err != nil {
@@ -403,9 +404,9 @@ func (x *exchange) ended(err error) error {
 
 // sendAgain sends x's request in another session, since the server has lost the one
 // that it was sent in, and so has not looked at it.
-func (x *exchange) sendAgain(c *remoteConn) error {
+func (x *exchange) sendAgain(c *restart.HTTP) error {
 	x.resent = true
-	if err := c.renew(x.ctx, x.began, x.from); err != nil {
+	if err := c.Renew(x.ctx, x.began, x.from); err != nil {
 		return x.ended(err)
 	}
 	if x.call.Cancelled.Load() {
@@ -435,7 +436,7 @@ func (x *exchange) forwardKept(body []byte) (upstream.Stream, error) {
 // keepBody copies what is about to be sent into a buffer of x's own: it may have to be
 // sent again when the client's message is gone.
 func (x *exchange) keepBody(body []byte) ([]byte, error) {
-	_, again := x.s.conn.(*remoteConn)
+	_, again := x.s.conn.(*restart.HTTP)
 	switch {
 	case !again || x.call == nil || sameMemory(x.buf, body):
 		return body, nil

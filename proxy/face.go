@@ -19,6 +19,7 @@ import (
 	"github.com/dragoman-proxy/dragoman/proxy/metrics"
 	"github.com/dragoman-proxy/dragoman/proxy/principal"
 	"github.com/dragoman-proxy/dragoman/proxy/report"
+	"github.com/dragoman-proxy/dragoman/proxy/restart"
 	"github.com/dragoman-proxy/dragoman/proxy/server"
 	"github.com/dragoman-proxy/dragoman/proxy/sse"
 	"github.com/dragoman-proxy/dragoman/proxy/upstream"
@@ -303,8 +304,8 @@ func (x *exchange) forward(body []byte) (upstream.Stream, error) {
 	if e := x.enquire(body); e != nil {
 		st, err = x.sendKept(e, body)
 	} else {
-		if c, ok := x.s.conn.(*remoteConn); ok {
-			x.began = c.seen()
+		if c, ok := x.s.conn.(*restart.HTTP); ok {
+			x.began = c.Number()
 		}
 		st, err = x.s.conn.Send(x.ctx, &x.send)
 	}

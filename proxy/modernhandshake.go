@@ -58,10 +58,10 @@ func (h *handshake) bridge(ctx context.Context, raw []byte) (s *session, answer 
 // process and ends by itself is started again; there is nothing that it has to be told.
 func (srv *Server) lanesTo(conn upstream.Conn, standing upstream.Stream) *lanes {
 	if now := srv.now(); now.origin.restarts && now.cfg.Upstream.Restart.Max > 0 {
-		h := &handshake{srv: srv, Opening: server.Opening{Of: srv.host, Conn: conn, Standing: standing}}
-		era.Discover(&h.Opening)
-		r := newRestartingConn(srv, h, translate.Modern())
-		conn, standing = r, restartingStream{r}
+		o := &server.Opening{Of: srv.host, Conn: conn, Standing: standing}
+		era.Discover(o)
+		r := srv.restarting(o, translate.Modern(), "")
+		conn, standing = r, r.Stream()
 	}
 	return srv.openLanes(conn, standing)
 }

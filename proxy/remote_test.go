@@ -1,7 +1,6 @@
 package proxy
 
 import (
-	"context"
 	"crypto/rand"
 	"encoding/base64"
 	"fmt"
@@ -15,7 +14,6 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"time"
 
 	"github.com/tidwall/gjson"
 	"go.uber.org/zap"
@@ -440,14 +438,4 @@ func TestAServerThatIsAwayForAWhile(t *testing.T) {
 	f.status, f.words, f.refuses = status, words, false
 	f.mu.Unlock()
 	sameJSON(t, srv.post(session, echoCall).body, echoAnswer)
-}
-
-// TestRenewingTakesNoLongerThanItsClientWaits.
-func TestRenewingTakesNoLongerThanItsClientWaits(t *testing.T) {
-	c := &remoteConn{renewing: &renewal{done: make(chan struct{})}}
-	ctx, cancel := context.WithTimeout(t.Context(), time.Millisecond)
-	defer cancel()
-	if err := c.renew(ctx, 0, nil); err == nil {
-		t.Error("no error")
-	}
 }

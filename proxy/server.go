@@ -26,6 +26,7 @@ import (
 	"github.com/dragoman-proxy/dragoman/proxy/metrics"
 	"github.com/dragoman-proxy/dragoman/proxy/processes"
 	"github.com/dragoman-proxy/dragoman/proxy/replicas"
+	"github.com/dragoman-proxy/dragoman/proxy/restart"
 	"github.com/dragoman-proxy/dragoman/proxy/results"
 	"github.com/dragoman-proxy/dragoman/proxy/sealed"
 	"github.com/dragoman-proxy/dragoman/proxy/server"
@@ -163,13 +164,13 @@ func newServer(cfg config.Config, log *zap.Logger, o origin, own ...ownTools) (*
 
 // newSession makes the session of a finished handshake. vu is the server's revision.
 func (srv *Server) newSession(h *handshake, vu *translate.Revision) *session {
-	var again *restartingConn
+	var again *restart.Pipe
 	_, shares := h.Conn.(*sharedConn)         // the shared process restarts by itself
 	_, bridged := h.Conn.(*legacyclient.Conn) // there is no handshake to repeat
 	_, remote := h.Conn.(*upstream.SSESession)
 	if !h.alone && !shares && !bridged && (srv.now().origin.restarts || remote && !h.vc.Modern) && srv.now().cfg.Upstream.Restart.Max > 0 {
-		again = newRestartingConn(srv, h, vu.Name)
-		h.Conn, h.Standing = again, restartingStream{again}
+		again = srv.restarting(&h.Opening, vu.Name, h.runsFor)
+		h.Conn, h.Standing = again, again.Stream()
 	}
 	t := sealed.Session{
 		Made: time.Now(), ClientRevision: h.vc, ServerRevision: vu, Facts: h.facts, Named: h.named, Owner: h.owner,
@@ -188,7 +189,7 @@ func (srv *Server) newSession(h *handshake, vu *translate.Revision) *session {
 	s.piped, s.runsFor = h.Standing != nil, h.runsFor
 	s.open.Unique, s.asked.Unique = h.pipe, s.piped
 	if again != nil {
-		again.s = s
+		again.Bind(s)
 	}
 	if h.pipe {
 		s.pipe = srv.pipes.Add(1)
@@ -200,6 +201,23 @@ func (srv *Server) newSession(h *handshake, vu *translate.Revision) *session {
 	return s
 }
 
+// restarting returns the connection behind o, which starts the server's process again when it ends by itself.
+func (srv *Server) restarting(o *server.Opening, version, runsFor string) *restart.Pipe {
+	return restart.Over(srv.host, srv.eras, o, restart.Options{Connect: srv.connect, Version: version, RunsFor: runsFor})
+}
+
+// connect begins a session with the server, by the current configuration. It uses the spare process, which
+// was started to find out the server's era, if there is one.
+func (srv *Server) connect(ctx context.Context, initialize *upstream.Outgoing) (*upstream.Begun, error) {
+	if b := srv.eras.TakeSpare(ctx); b != nil {
+		if _, err := b.Conn.Send(ctx, initialize); err == nil {
+			return b, nil
+		}
+		srv.host.Spawn(func() { server.EndBegun(b, srv.host.Log) })
+	}
+	return srv.now().origin.connect(ctx, initialize)
+}
+
 // resumeSession makes the session from what its id holds. The session began in another process, or
 // this process has dropped it.
 func (srv *Server) resumeSession(t sealed.Session) *session {
@@ -207,8 +225,8 @@ func (srv *Server) resumeSession(t sealed.Session) *session {
 		return srv.sessionWith(t, srv.legacy.Resume(t, srv.now().origin.resume("", t.ServerRevision.HeaderName())))
 	}
 	s := srv.sessionWith(t, srv.now().origin.resume(t.Named, t.ServerRevision.HeaderName()))
-	if c, ok := s.conn.(*remoteConn); ok {
-		c.partial = true
+	if c, ok := s.conn.(*restart.HTTP); ok {
+		c.Bind(s, false)
 	}
 	return s
 }
@@ -216,14 +234,14 @@ func (srv *Server) resumeSession(t sealed.Session) *session {
 func (srv *Server) sessionWith(t sealed.Session, conn upstream.Conn) *session {
 	s := &session{
 		Session: t,
-		conn:    srv.newRemoteConn(t, conn),
+		conn:    restart.OverHTTP(srv.host, t, conn, func() func(id, version string) upstream.Conn { return srv.now().origin.resume }),
 		up:      srv.now().table.Between(t.ClientRevision, t.ServerRevision),
 		down:    srv.now().table.Between(t.ServerRevision, t.ClientRevision),
 		open:    newCalls(srv.now().cfg.Limits.OpenRequests),
 		asked:   newCalls(srv.now().cfg.Limits.OpenRequests),
 	}
-	if c, ok := s.conn.(*remoteConn); ok {
-		c.s = s
+	if c, ok := s.conn.(*restart.HTTP); ok {
+		c.Bind(s, true)
 	}
 	own := srv.now().own
 	if own != nil {

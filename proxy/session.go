@@ -16,6 +16,7 @@ import (
 
 	"github.com/dragoman-proxy/dragoman/proxy/bridge/legacyclient"
 	"github.com/dragoman-proxy/dragoman/proxy/ended"
+	"github.com/dragoman-proxy/dragoman/proxy/restart"
 	"github.com/dragoman-proxy/dragoman/proxy/sealed"
 	"github.com/dragoman-proxy/dragoman/proxy/toolindex"
 	"github.com/dragoman-proxy/dragoman/proxy/upstream"
@@ -325,4 +326,29 @@ func (t *sessions) count() int {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return len(t.byID)
+}
+
+// Restarted implements [restart.Session].
+func (s *session) Restarted() (open []string) {
+	s.again.Store(true)
+	for _, c := range s.asked.List() {
+		open = append(open, c.ID)
+	}
+	return open
+}
+
+// DropRequests implements [restart.Session].
+func (s *session) DropRequests() (open []string) {
+	for _, c := range s.asked.Drain() {
+		open = append(open, c.ID)
+	}
+	return open
+}
+
+// stand opens the standing stream of the session.
+func (s *session) stand(ctx context.Context, o upstream.ListenOptions) (upstream.Stream, error) {
+	if c, ok := s.conn.(*restart.HTTP); ok {
+		return c.Stand(ctx, o)
+	}
+	return s.conn.Listen(ctx, o)
 }

@@ -172,8 +172,8 @@ func newSharedProcess(ctx context.Context, srv *Server) (*sharedProcess, error) 
 		}
 	}
 	if cfg.Upstream.Restart.Max > 0 {
-		r := newRestartingConn(srv, hs, vu.Name)
-		h.conn, h.st = r, restartingStream{r}
+		r := srv.restarting(&hs.Opening, vu.Name, hs.runsFor)
+		h.conn, h.st = r, r.Stream()
 	}
 	if _, err := h.conn.Send(ctx, &upstream.Outgoing{Body: mcp.Notification(wire.Initialized, "")}); err != nil {
 		srv.endConn(h.conn)

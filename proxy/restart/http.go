@@ -1,13 +1,10 @@
-package proxy
+package restart
 
 import (
 	"bytes"
 	"context"
 	"errors"
 	"fmt"
-	"net/http"
-	"slices"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -17,6 +14,7 @@ import (
 	"github.com/dragoman-proxy/dragoman/proxy/clienterror"
 	"github.com/dragoman-proxy/dragoman/proxy/era"
 	"github.com/dragoman-proxy/dragoman/proxy/failures"
+	"github.com/dragoman-proxy/dragoman/proxy/host"
 	"github.com/dragoman-proxy/dragoman/proxy/mcp"
 	"github.com/dragoman-proxy/dragoman/proxy/report"
 	"github.com/dragoman-proxy/dragoman/proxy/sealed"
@@ -26,18 +24,20 @@ import (
 	"github.com/dragoman-proxy/dragoman/translate/wire"
 )
 
-// A remoteConn is the connection of a client's session with a server over Streamable
-// HTTP. A server that restarts loses its sessions and answers 404 to their requests. Then remoteConn
+// An HTTP is the connection of a client's session with a server over Streamable
+// HTTP. A server that restarts loses its sessions and answers 404 to their requests. Then HTTP
 // begins another session, with the same initialize, log level and subscriptions, and sends once more
 // what the server refused. The client keeps its session id.
 // See "Session Management",
 // https://modelcontextprotocol.io/specification/2025-11-25/basic/transports#session-management.
 //
-// For a request the 404 may appear only when its stream is read: then the exchange calls renew.
-type remoteConn struct {
+// For a request the 404 may appear only when its stream is read: then the exchange calls Renew.
+type HTTP struct {
 	*upstream.HTTPSession
-	srv *Server
-	s   *session
+	host    *host.Host
+	resume  func() func(id, version string) upstream.Conn
+	was     sealed.Session
+	session Session
 
 	renewals atomic.Uint64 // the number of sessions begun to replace a lost one
 
@@ -46,10 +46,10 @@ type remoteConn struct {
 	memory   server.Memory // the client's messages that a new session needs again
 	partial  bool          // the session began in another process: memory is not complete
 	news     [][]byte      // messages that wait for the standing stream
-	standing map[*standingStream]struct{}
+	standing map[*stream]struct{}
 }
 
-// A renewal is the beginning of another session. All callers of renew wait for it.
+// A renewal is the beginning of another session. All callers of Renew wait for it.
 type renewal struct {
 	done chan struct{} // closed when err is set
 	err  error
@@ -66,57 +66,38 @@ func (*replacedError) Error() string {
 	return "the server has lost the session, and the request with it; another session has begun"
 }
 
-// newRemoteConn returns a remoteConn around conn. It returns conn itself if the server has given no
-// session id, or if there is no way to begin another session.
-func (srv *Server) newRemoteConn(t sealed.Session, conn upstream.Conn) upstream.Conn {
+// OverHTTP returns an HTTP around conn for the session t. It returns conn itself if the server has given no session
+// id, or if there is no way to begin another session. resume returns the function that makes the connection of another
+// session, or nil.
+func OverHTTP(h *host.Host, t sealed.Session, conn upstream.Conn, resume func() func(id, version string) upstream.Conn) upstream.Conn {
 	c, ok := conn.(*upstream.HTTPSession)
-	if !ok || t.Named == "" || t.ClientRevision.Modern || t.ServerRevision.Modern || srv.now().origin.resume == nil {
+	if !ok || t.Named == "" || t.ClientRevision.Modern || t.ServerRevision.Modern || resume() == nil {
 		return conn
 	}
-	return &remoteConn{HTTPSession: c, srv: srv, standing: make(map[*standingStream]struct{})}
+	return &HTTP{HTTPSession: c, host: h, was: t, resume: resume, standing: make(map[*stream]struct{})}
 }
 
-// isLostSession reports whether err is the refusal of a server that does not know the
-// session any more. The specification requires 404. Published servers also answer
-// 400 (TypeScript SDK, Python SDK, mcp-go) or 401 (Rust SDK), with a text that says so.
-func isLostSession(err error) bool {
-	status, ok := errors.AsType[*upstream.StatusError](err)
-	if !ok {
-		return false
-	}
-	switch status.Code {
-	case http.StatusNotFound:
-		return !era.Doubtful(false, err)
-	case http.StatusBadRequest, http.StatusUnauthorized:
-	default:
-		return false
-	}
-	said := strings.ToLower(string(status.Body[:min(len(status.Body), 1<<10)]))
-	return slices.ContainsFunc(lostWords, func(words string) bool { return strings.Contains(said, words) })
-}
+// Bind says which session the server belongs to. began says that the session began in this process, so that all of the
+// client's messages are known. It must be called before the first Send.
+func (c *HTTP) Bind(s Session, began bool) { c.session, c.partial = s, !began }
 
-var lostWords = []string{
-	"session not found", "no valid session", "invalid session id", "invalid or missing session", "unknown session",
-	"session expired", "session has expired", "session does not exist", "server not initialized",
-}
-
-// seen returns the number of the current session, in which the next message is sent.
-func (c *remoteConn) seen() uint64 { return c.renewals.Load() }
+// Number returns the number of the current session, in which the next message is sent.
+func (c *HTTP) Number() uint64 { return c.renewals.Load() }
 
 // Send sends one message, as HTTPSession does. If the server refuses it because the session is lost,
 // Send begins a new session and sends the message once more.
-func (c *remoteConn) Send(ctx context.Context, m *upstream.Outgoing) (upstream.Stream, error) {
+func (c *HTTP) Send(ctx context.Context, m *upstream.Outgoing) (upstream.Stream, error) {
 	if server.Memorable(m.Body) {
 		c.mu.Lock()
 		c.memory.Note(m.Body)
 		c.mu.Unlock()
 	}
-	was := c.seen()
+	was := c.Number()
 	st, err := c.HTTPSession.Send(ctx, m)
-	if err == nil || !isLostSession(err) {
+	if err == nil || !IsLost(err) {
 		return st, err
 	}
-	if err := c.renew(ctx, was, m.Header); err != nil {
+	if err := c.Renew(ctx, was, m.Header); err != nil {
 		return nil, err
 	}
 	var message wire.Message
@@ -126,11 +107,11 @@ func (c *remoteConn) Send(ctx context.Context, m *upstream.Outgoing) (upstream.S
 	return c.HTTPSession.Send(ctx, m)
 }
 
-// renew begins another session to replace the one with the number was. Concurrent callers share one
+// Renew begins another session to replace the one with the number was. Concurrent callers share one
 // renewal.
-func (c *remoteConn) renew(ctx context.Context, was uint64, header []upstream.Header) error {
+func (c *HTTP) Renew(ctx context.Context, was uint64, header []upstream.Header) error {
 	c.mu.Lock()
-	if c.seen() != was {
+	if c.Number() != was {
 		c.mu.Unlock()
 		return nil
 	}
@@ -139,7 +120,7 @@ func (c *remoteConn) renew(ctx context.Context, was uint64, header []upstream.He
 		r = &renewal{done: make(chan struct{}), err: mcp.Fail(mcp.Panicked, "")}
 		c.renewing = r
 		header := cloneHeaders(header)
-		c.srv.host.Spawn(func() {
+		c.host.Spawn(func() {
 			defer func() {
 				c.mu.Lock()
 				defer c.mu.Unlock()
@@ -158,30 +139,20 @@ func (c *remoteConn) renew(ctx context.Context, was uint64, header []upstream.He
 	}
 }
 
-// cloneHeaders copies headers, since their values may be in a request's buffer.
-func cloneHeaders(header []upstream.Header) []upstream.Header {
-	out := make([]upstream.Header, len(header))
-	for i, h := range header {
-		out[i] = upstream.Header{Name: strings.Clone(h.Name), Value: strings.Clone(h.Value)}
-	}
-	return out
-}
-
 // begin begins another session. An error with the cause mcp.SessionUnknown says that the server
 // refuses to.
-func (c *remoteConn) begin(header []upstream.Header) error {
-	srv, s := c.srv, c.s
-	ctx, cancel := context.WithTimeout(srv.host.Draining, srv.now().cfg.Upstream.HandshakeTimeout)
+func (c *HTTP) begin(header []upstream.Header) error {
+	ctx, cancel := context.WithTimeout(c.host.Draining, c.host.Config().Upstream.HandshakeTimeout)
 	defer cancel()
-	version := s.ServerRevision.HeaderName()
-	next, ok := srv.now().origin.resume("", "").(*upstream.HTTPSession)
+	version := c.was.ServerRevision.HeaderName()
+	next, ok := c.resume()("", "").(*upstream.HTTPSession)
 	if !ok {
 		return mcp.Fail(mcp.SessionUnknown, "")
 	}
-	h := &handshake{srv: srv, Opening: server.Opening{Of: srv.host, Conn: next, Header: header, ID: []byte(`"dragoman:0"`)}}
-	m, err := h.initializeAgain(ctx, s.Session)
+	h := &server.Opening{Of: c.host, Conn: next, Header: header, ID: []byte(`"dragoman:0"`)}
+	m, named, err := initializeAgain(ctx, h, c.was)
 	if err != nil {
-		srv.host.Report.ServerFailed("server has lost the session and does not begin another", failures.SessionLost, err, header)
+		c.host.Report.ServerFailed("server has lost the session and does not begin another", failures.SessionLost, err, header)
 		if refused, _ := era.RefusesProposal(nil, err); refused && isStatus(err) {
 			f := mcp.Fail(mcp.SessionUnknown, "the server refuses a new one; initialize again")
 			f.Err = fmt.Errorf("%w: %w", clienterror.ErrNoNewSession, err)
@@ -189,14 +160,14 @@ func (c *remoteConn) begin(header []upstream.Header) error {
 		}
 		return err
 	}
-	if m.Kind == wire.Error || gjson.Get(wire.View(m.Result()), "protocolVersion").String() != s.ServerRevision.Name {
-		srv.host.Spawn(func() { srv.endConn(next) })
+	if m.Kind == wire.Error || gjson.Get(wire.View(m.Result()), "protocolVersion").String() != c.was.ServerRevision.Name {
+		c.host.Spawn(func() { server.End(next, c.host.Log) })
 		f := mcp.Fail(mcp.SessionUnknown, "the server refuses a new one; initialize again")
 		f.Err = fmt.Errorf("%w: %.300s", clienterror.ErrNoNewSession, m.Raw)
-		srv.host.Report.ServerFailed("server has lost the session and does not begin another", failures.SessionLost, f.Err, header)
+		c.host.Report.ServerFailed("server has lost the session and does not begin another", failures.SessionLost, f.Err, header)
 		return f
 	}
-	next.SetSession(h.named, version)
+	next.SetSession(named, version)
 	c.mu.Lock()
 	c.memory.Initialized = true
 	messages, own := c.memory.Replay()
@@ -205,38 +176,33 @@ func (c *remoteConn) begin(header []upstream.Header) error {
 	c.mu.Unlock()
 	for _, message := range messages {
 		if err := c.resend(ctx, h, message, own); err != nil {
-			srv.host.Report.ServerFailed("cannot restore a message in the new upstream session", failures.SessionLost, fmt.Errorf("%.200s: %w", message, err), header)
+			c.host.Report.ServerFailed("cannot restore a message in the new upstream session", failures.SessionLost, fmt.Errorf("%.200s: %w", message, err), header)
 		}
 	}
 	if partial {
-		srv.host.Log.Info("the session began in another process: log level and subscriptions are not restored")
+		c.host.Log.Info("the session began in another process: log level and subscriptions are not restored")
 	}
 	news := h.Early
-	for _, q := range s.asked.Drain() {
-		news = append(news, mcp.Cancelled(q.ID, "the server has lost the session"))
+	for _, id := range c.session.DropRequests() {
+		news = append(news, mcp.Cancelled(id, "the server has lost the session"))
 	}
 	news = append(news, listChanges(m.Result())...)
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.SetSession(h.named, version)
+	c.SetSession(named, version)
 	c.renewals.Add(1)
 	c.news = append(c.news, news[:min(len(news), maxNews-len(c.news))]...)
 	for st := range c.standing {
 		st.interrupt()
 	}
-	srv.host.Report.Restarted()
-	srv.host.Report.FailedAs("server lost the session; a new one is open", upstream.ErrLost, report.At{Client: s.ClientRevision, Server: s.ServerRevision, Session: s.Named, Header: header})
+	c.host.Report.Restarted()
+	c.host.Report.FailedAs("server lost the session; a new one is open", upstream.ErrLost, report.At{Client: c.was.ClientRevision, Server: c.was.ServerRevision, Session: c.was.Named, Header: header})
 	return nil
-}
-
-func isStatus(err error) bool {
-	_, ok := errors.AsType[*upstream.StatusError](err)
-	return ok
 }
 
 // initializeAgain sends initialize in the name of the session's client, and waits for the
 // response.
-func (h *handshake) initializeAgain(ctx context.Context, t sealed.Session) (*wire.Message, error) {
+func initializeAgain(ctx context.Context, h *server.Opening, t sealed.Session) (m *wire.Message, named string, err error) {
 	client, can := t.ClientInfo, t.Capabilities
 	if client == "" {
 		client = `{"name":"unknown-client","version":"0.0.0"}`
@@ -247,24 +213,23 @@ func (h *handshake) initializeAgain(ctx context.Context, t sealed.Session) (*wir
 	h.Sent = mcp.Initialize(h.ID, t.ServerRevision.Name, can, client)
 	st, err := h.Conn.Send(ctx, &upstream.Outgoing{Body: h.Sent, Request: true, Header: h.Header})
 	if err != nil {
-		return nil, err
+		return nil, "", err
 	}
 	defer st.Close()
-	m, err := h.Await(ctx, st)
-	if err != nil {
-		return nil, err
+	if m, err = h.Await(ctx, st); err != nil {
+		return nil, "", err
 	}
-	if named, ok := st.(upstream.SessionStream); ok {
-		if h.named = named.SessionID(); len(h.named) > sealed.MaxNamed {
-			return nil, sealed.ErrNamedTooLong
+	if s, ok := st.(upstream.SessionStream); ok {
+		if named = s.SessionID(); len(named) > sealed.MaxNamed {
+			return nil, "", sealed.ErrNamedTooLong
 		}
 	}
-	return m, nil
+	return m, named, nil
 }
 
 // resend sends one of the client's messages in the new session, and waits for the response
 // if the message is a request.
-func (c *remoteConn) resend(ctx context.Context, h *handshake, message []byte, own map[string]bool) error {
+func (c *HTTP) resend(ctx context.Context, h *server.Opening, message []byte, own map[string]bool) error {
 	id := gjson.GetBytes(message, "id")
 	st, err := h.Conn.Send(ctx, &upstream.Outgoing{Body: message, Request: id.Exists(), Header: h.Header})
 	if err != nil || st == nil {
@@ -278,28 +243,14 @@ func (c *remoteConn) resend(ctx context.Context, h *handshake, message []byte, o
 	return err
 }
 
-// listChanges returns the list_changed notifications that the server's InitializeResult declares: after
-// a new session its lists may have changed.
-func listChanges(result []byte) (news [][]byte) {
-	for _, l := range [...]struct {
-		of      string
-		changed wire.Method
-	}{{"tools", wire.ToolsListChanged}, {"prompts", wire.PromptsListChanged}, {"resources", wire.ResourcesListChanged}} {
-		if gjson.GetBytes(result, "capabilities."+l.of+".listChanged").Bool() {
-			news = append(news, mcp.Notification(l.changed, ""))
-		}
-	}
-	return news
-}
-
 // Listen opens the standing stream, in a new session if the server has lost the old one. If o asks to
 // resume a stream and the session is lost, the error is a replacedError, since the stream belonged to
 // the lost session.
-func (c *remoteConn) Listen(ctx context.Context, o upstream.ListenOptions) (upstream.Stream, error) {
-	was := c.seen()
+func (c *HTTP) Listen(ctx context.Context, o upstream.ListenOptions) (upstream.Stream, error) {
+	was := c.Number()
 	st, err := c.HTTPSession.Listen(ctx, o)
-	if err != nil && isLostSession(err) {
-		if renewed := c.renew(ctx, was, o.Header); renewed != nil {
+	if err != nil && IsLost(err) {
+		if renewed := c.Renew(ctx, was, o.Header); renewed != nil {
 			return nil, renewed
 		}
 		if o.LastEventID != "" {
@@ -315,7 +266,7 @@ func (c *remoteConn) Listen(ctx context.Context, o upstream.ListenOptions) (upst
 
 // Stand opens the standing stream like Listen, but the stream is opened again whenever it breaks off,
 // until ctx ends.
-func (c *remoteConn) Stand(ctx context.Context, o upstream.ListenOptions) (upstream.Stream, error) {
+func (c *HTTP) Stand(ctx context.Context, o upstream.ListenOptions) (upstream.Stream, error) {
 	st, err := c.Listen(ctx, o)
 	if _, replaced := errors.AsType[*replacedError](err); replaced {
 		o.LastEventID = ""
@@ -324,24 +275,16 @@ func (c *remoteConn) Stand(ctx context.Context, o upstream.ListenOptions) (upstr
 	if err != nil {
 		return nil, err
 	}
-	out := &standingStream{c: c, ctx: ctx, header: cloneHeaders(o.Header), lastID: o.LastEventID, st: st, changed: make(chan struct{}, 1), gone: make(chan struct{})}
+	out := &stream{c: c, ctx: ctx, header: cloneHeaders(o.Header), lastID: o.LastEventID, st: st, changed: make(chan struct{}, 1), gone: make(chan struct{})}
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.standing[out] = struct{}{}
 	return out, nil
 }
 
-// stand opens the standing stream of a session.
-func (s *session) stand(ctx context.Context, o upstream.ListenOptions) (upstream.Stream, error) {
-	if c, ok := s.conn.(*remoteConn); ok {
-		return c.Stand(ctx, o)
-	}
-	return s.conn.Listen(ctx, o)
-}
-
 // takeListChanges removes and returns the first message that waits for a standing stream. It returns nil
 // if there is none.
-func (c *remoteConn) takeListChanges() []byte {
+func (c *HTTP) takeListChanges() []byte {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if len(c.news) == 0 {
@@ -352,10 +295,10 @@ func (c *remoteConn) takeListChanges() []byte {
 	return m
 }
 
-// A standingStream is the standing stream of a client's session. It continues when another server
+// A stream is the standing stream of a client's session. It continues when another server
 // session replaces a lost one.
-type standingStream struct {
-	c       *remoteConn
+type stream struct {
+	c       *HTTP
 	ctx     context.Context
 	header  []upstream.Header
 	changed chan struct{} // receives a value when the server session was replaced
@@ -369,7 +312,7 @@ type standingStream struct {
 }
 
 // interrupt makes Next open the stream again, in the current server session.
-func (s *standingStream) interrupt() {
+func (s *stream) interrupt() {
 	select {
 	case s.changed <- struct{}{}:
 	default:
@@ -380,7 +323,7 @@ func (s *standingStream) interrupt() {
 }
 
 // Next implements upstream.Stream.
-func (s *standingStream) Next() (sse.Event, error) {
+func (s *stream) Next() (sse.Event, error) {
 	wait := time.Duration(0)
 	for {
 		if m := s.c.takeListChanges(); m != nil {
@@ -414,7 +357,7 @@ func (s *standingStream) Next() (sse.Event, error) {
 // reopen opens the stream again; in the same server session, after the last event received. why is
 // the error to return if the stream is not wanted any more. reopen returns how long it has waited, for
 // the case that the new stream breaks off at once.
-func (s *standingStream) reopen(wait time.Duration, why error) (time.Duration, error) {
+func (s *stream) reopen(wait time.Duration, why error) (time.Duration, error) {
 	for {
 		select {
 		case <-s.changed: // a new session: do not wait
@@ -447,16 +390,8 @@ func (s *standingStream) reopen(wait time.Duration, why error) (time.Duration, e
 	}
 }
 
-// isFinal reports whether trying a refused GET again is useless.
-func isFinal(err error) bool {
-	if status, ok := errors.AsType[*upstream.StatusError](err); ok {
-		return status.Code == 401 || status.Code == 403 || !era.Inconclusive(status.Code) && status.Code < 500
-	}
-	return clienterror.Of(err).Cause == mcp.SessionUnknown
-}
-
 // pause waits, and reports whether the stream is still wanted. A new session ends the wait.
-func (s *standingStream) pause(wait time.Duration) bool {
+func (s *stream) pause(wait time.Duration) bool {
 	timer := time.NewTimer(wait)
 	defer timer.Stop()
 	select {
@@ -471,7 +406,7 @@ func (s *standingStream) pause(wait time.Duration) bool {
 	return true
 }
 
-func (s *standingStream) isClosed() bool {
+func (s *stream) isClosed() bool {
 	select {
 	case <-s.gone:
 		return true
@@ -481,7 +416,7 @@ func (s *standingStream) isClosed() bool {
 }
 
 // Close implements upstream.Stream.
-func (s *standingStream) Close() error {
+func (s *stream) Close() error {
 	s.c.mu.Lock()
 	delete(s.c.standing, s)
 	s.c.mu.Unlock()
@@ -491,4 +426,9 @@ func (s *standingStream) Close() error {
 		close(s.gone)
 	}
 	return s.st.Close()
+}
+
+func isStatus(err error) bool {
+	_, ok := errors.AsType[*upstream.StatusError](err)
+	return ok
 }

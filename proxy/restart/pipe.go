@@ -1,4 +1,4 @@
-package proxy
+package restart
 
 import (
 	"bytes"
@@ -15,6 +15,7 @@ import (
 
 	"github.com/dragoman-proxy/dragoman/proxy/clienterror"
 	"github.com/dragoman-proxy/dragoman/proxy/era"
+	"github.com/dragoman-proxy/dragoman/proxy/host"
 	"github.com/dragoman-proxy/dragoman/proxy/mcp"
 	"github.com/dragoman-proxy/dragoman/proxy/processes"
 	"github.com/dragoman-proxy/dragoman/proxy/server"
@@ -30,8 +31,8 @@ var (
 
 var errOtherRevision = errors.New("it now speaks another revision")
 
-// A restartingConn is the connection of a session whose server is a child process. When
-// the process ends by itself, restartingConn starts another one after a delay, and sends it what the
+// A Pipe is the connection of a session whose server is a child process. When
+// the process ends by itself, Pipe starts another one after a delay, and sends it what the
 // first one knew: the client's initialize, its log level and its subscriptions. The reader of the
 // stream receives one [server.RestartError], after which the stream continues. Messages to be sent
 // in the meantime wait.
@@ -39,15 +40,16 @@ var errOtherRevision = errors.New("it now speaks another revision")
 // It does the same for a session over HTTP+SSE, which a server loses when it restarts:
 // remote is then true. Such a server may be away for long: the number of attempts has no limit, and
 // a message to be sent waits for one attempt only.
-type restartingConn struct {
+type Pipe struct {
 	remote bool
 
-	srv     *Server
+	host    *host.Host
+	eras    *era.Cache
 	connect func(ctx context.Context, initialize *upstream.Outgoing) (*upstream.Begun, error)
-	hello   []byte   // initialize, or server/discover where there is no handshake, as it was sent
-	id      []byte   // the request id of hello
-	version string   // the revision that the server answered
-	s       *session // the session that the server belongs to; nil for a shared process
+	hello   []byte  // initialize, or server/discover where there is no handshake, as it was sent
+	id      []byte  // the request id of hello
+	version string  // the revision that the server answered
+	session Session // of the client; nil for a shared process
 	life    context.Context
 	end     context.CancelFunc
 
@@ -82,44 +84,47 @@ const (
 	processGone                // no other process will be started
 )
 
-// newRestartingConn makes a restartingConn for the process behind h, which has answered h's first request.
-func newRestartingConn(srv *Server, h *handshake, version string) *restartingConn {
-	cfg := srv.now().cfg.Upstream.Restart
-	r := &restartingConn{
-		srv: srv, connect: srv.connect,
-		hello: h.Sent, id: h.ID, version: version,
+// Options say how a [Pipe] starts its process again.
+type Options struct {
+	// Connect begins a session with the server, by the configuration in force.
+	Connect func(ctx context.Context, initialize *upstream.Outgoing) (*upstream.Begun, error)
+	Version string // the revision that the server has answered
+	RunsFor string // the client that the process is counted for
+}
+
+// Over returns a Pipe for the process behind o, which has answered o's request. eras forgets the era of a server that
+// returns with another revision.
+func Over(h *host.Host, eras *era.Cache, o *server.Opening, how Options) *Pipe {
+	cfg := h.Config().Upstream.Restart
+	r := &Pipe{
+		host: h, eras: eras, connect: how.Connect,
+		hello: o.Sent, id: o.ID, version: how.Version,
 		backoff: server.Backoff{First: cfg.Wait, Last: cfg.MaxWait, Max: cfg.Max},
-		began:   time.Now(), conn: h.Conn, st: h.Standing,
+		began:   time.Now(), conn: o.Conn, st: o.Standing,
 		exempted: make(map[string]int), kick: make(chan struct{}, 1),
 	}
-	if _, r.remote = h.Conn.(*upstream.SSESession); r.remote {
-		r.header, r.backoff.Max = cloneHeaders(h.Header), math.MaxInt
+	if _, r.remote = o.Conn.(*upstream.SSESession); r.remote {
+		r.header, r.backoff.Max = cloneHeaders(o.Header), math.MaxInt
 	}
-	r.life, r.end = context.WithCancel(processes.For(context.Background(), h.runsFor))
+	r.life, r.end = context.WithCancel(processes.For(context.Background(), how.RunsFor))
 	return r
 }
 
-// connect begins a session with the server, by the current configuration. It uses the spare process, which
-// was started to find out the server's era, if there is one.
-func (srv *Server) connect(ctx context.Context, initialize *upstream.Outgoing) (*upstream.Begun, error) {
-	if b := srv.eras.TakeSpare(ctx); b != nil {
-		if _, err := b.Conn.Send(ctx, initialize); err == nil {
-			return b, nil
-		}
-		srv.host.Spawn(func() { server.EndBegun(b, srv.host.Log) })
-	}
-	return srv.now().origin.connect(ctx, initialize)
-}
+// Bind says which session the server belongs to. It must be called before the first Next of the stream.
+func (r *Pipe) Bind(s Session) { r.session = s }
+
+// Stream returns the stream of all messages of the server.
+func (r *Pipe) Stream() upstream.Stream { return pipeStream{r} }
 
 // Send sends one message to the running process. While the process is being restarted, Send waits, at
 // most for the time that a handshake may take.
-func (r *restartingConn) Send(ctx context.Context, m *upstream.Outgoing) (upstream.Stream, error) {
+func (r *Pipe) Send(ctx context.Context, m *upstream.Outgoing) (upstream.Stream, error) {
 	conn, err := r.current(ctx, m)
 	if err != nil {
 		return nil, err
 	}
 	st, err := conn.Send(ctx, m)
-	if err != nil && r.remote && (isLostSession(err) || upstream.NeverSent(err) && errors.Is(err, upstream.ErrLost)) {
+	if err != nil && r.remote && (IsLost(err) || upstream.NeverSent(err) && errors.Is(err, upstream.ErrLost)) {
 		defer r.exempt(m)()
 		r.refuse(conn, err)
 		if conn, err = r.current(ctx, m); err != nil {
@@ -146,7 +151,7 @@ func (r *restartingConn) Send(ctx context.Context, m *upstream.Outgoing) (upstre
 
 // exempt excludes the request m from the failure of all open requests at a restart, until release is
 // called.
-func (r *restartingConn) exempt(m *upstream.Outgoing) (release func()) {
+func (r *Pipe) exempt(m *upstream.Outgoing) (release func()) {
 	var scanned wire.Message
 	if !m.Request || scanned.Scan(bytes.Clone(m.Body), nil) != nil {
 		return func() {}
@@ -165,7 +170,7 @@ func (r *restartingConn) exempt(m *upstream.Outgoing) (release func()) {
 }
 
 // isExempt reports whether the request with this key still waits to be sent.
-func (r *restartingConn) isExempt(key string) bool {
+func (r *Pipe) isExempt(key string) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.exempted[key] > 0
@@ -173,7 +178,7 @@ func (r *restartingConn) isExempt(key string) bool {
 
 // refuse notes that the server does not know the session of conn any more, and closes that session's
 // stream.
-func (r *restartingConn) refuse(conn upstream.Conn, err error) {
+func (r *Pipe) refuse(conn upstream.Conn, err error) {
 	r.mu.Lock()
 	current := r.conn == conn && r.state == processRuns
 	st := r.st
@@ -188,7 +193,7 @@ func (r *restartingConn) refuse(conn upstream.Conn, err error) {
 
 // current returns the connection of the running process to send m on, and notes m for a replay. While the
 // process restarts, current waits.
-func (r *restartingConn) current(ctx context.Context, m *upstream.Outgoing) (upstream.Conn, error) {
+func (r *Pipe) current(ctx context.Context, m *upstream.Outgoing) (upstream.Conn, error) {
 	var timeout <-chan time.Time
 	failed := -1
 	for {
@@ -220,7 +225,7 @@ func (r *restartingConn) current(ctx context.Context, m *upstream.Outgoing) (ups
 			case r.kick <- struct{}{}:
 			default: // there is an attempt already
 			}
-			timer := time.NewTimer(r.srv.now().cfg.Upstream.HandshakeTimeout)
+			timer := time.NewTimer(r.host.Config().Upstream.HandshakeTimeout)
 			defer timer.Stop()
 			timeout = timer.C
 		}
@@ -236,13 +241,13 @@ func (r *restartingConn) current(ctx context.Context, m *upstream.Outgoing) (ups
 	}
 }
 
-// Listen returns upstream.ErrNoStream: the stream of this connection is a restartingStream.
-func (r *restartingConn) Listen(context.Context, upstream.ListenOptions) (upstream.Stream, error) {
+// Listen returns upstream.ErrNoStream: the stream of this connection is a pipeStream.
+func (r *Pipe) Listen(context.Context, upstream.ListenOptions) (upstream.Stream, error) {
 	return nil, upstream.ErrNoStream
 }
 
 // Close stops the process, or cancels its restart.
-func (r *restartingConn) Close(ctx context.Context) error {
+func (r *Pipe) Close(ctx context.Context) error {
 	r.end()
 	r.mu.Lock()
 	conn := r.conn
@@ -250,13 +255,13 @@ func (r *restartingConn) Close(ctx context.Context) error {
 	return conn.Close(ctx)
 }
 
-// A restartingStream is the stream of a restartingConn: the messages of its processes, one after the other.
-type restartingStream struct{ *restartingConn }
+// A pipeStream is the stream of a Pipe: the messages of its processes, one after the other.
+type pipeStream struct{ *Pipe }
 
 // Next returns the next message. A [server.RestartError] says that the messages sent before get no
 // further answer, and that Next may be called again.
-func (v restartingStream) Next() (sse.Event, error) {
-	r := v.restartingConn
+func (v pipeStream) Next() (sse.Event, error) {
+	r := v.Pipe
 	for {
 		if len(r.early) > 0 {
 			m := r.early[0]
@@ -288,7 +293,7 @@ func (v restartingStream) Next() (sse.Event, error) {
 }
 
 // Close ends the stream, and so the session.
-func (v restartingStream) Close() error {
+func (v pipeStream) Close() error {
 	v.end()
 	v.mu.Lock()
 	st := v.st
@@ -298,7 +303,7 @@ func (v restartingStream) Close() error {
 
 // endOf returns how the process, or the session over HTTP+SSE, has ended. It returns nil if err does
 // not say that it has.
-func (r *restartingConn) endOf(err error) error {
+func (r *Pipe) endOf(err error) error {
 	if exit, ok := errors.AsType[*upstream.ExitError](err); ok {
 		return exit
 	}
@@ -317,7 +322,7 @@ func (r *restartingConn) endOf(err error) error {
 
 // noteEnd notes the end of a process and reports whether another one will be started. The client
 // receives a cancellation for each open question of the process.
-func (r *restartingConn) noteEnd(why error) bool {
+func (r *Pipe) noteEnd(why error) bool {
 	again := r.backoff.Another(time.Since(r.began))
 	r.mu.Lock()
 	if r.refused == nil { // else refuse has set both
@@ -329,10 +334,9 @@ func (r *restartingConn) noteEnd(why error) bool {
 	}
 	r.mu.Unlock()
 	clear(r.own)
-	if again && r.s != nil {
-		r.s.again.Store(true)
-		for _, c := range r.s.asked.List() {
-			r.early = append(r.early, mcp.Cancelled(c.ID, "the server was started again"))
+	if again && r.session != nil {
+		for _, id := range r.session.Restarted() {
+			r.early = append(r.early, mcp.Cancelled(id, "the server was started again"))
 		}
 	}
 	return again
@@ -340,11 +344,11 @@ func (r *restartingConn) noteEnd(why error) bool {
 
 // restart starts a process to replace one that has ended. It tries again until a process runs or
 // the allowed number of attempts is used up.
-func (r *restartingConn) restart() error {
+func (r *Pipe) restart() error {
 	r.mu.Lock()
 	old, err := r.conn, r.why
 	r.mu.Unlock()
-	r.srv.endConn(old)
+	server.End(old, r.host.Log)
 	for {
 		wait := r.backoff.Wait()
 		r.announce(err, wait)
@@ -364,9 +368,9 @@ func (r *restartingConn) restart() error {
 		if err = r.start(); err == nil {
 			r.began = time.Now()
 			if r.remote {
-				r.srv.host.Log.Info("upstream session reopened")
+				r.host.Log.Info("upstream session reopened")
 			} else {
-				r.srv.host.Log.Info("upstream process restarted")
+				r.host.Log.Info("upstream process restarted")
 			}
 			return nil
 		}
@@ -374,7 +378,7 @@ func (r *restartingConn) restart() error {
 		case r.life.Err() != nil:
 			return r.giveUp(upstream.ErrClosed)
 		case errors.Is(err, errOtherRevision):
-			r.srv.eras.Forget() // the next session finds out the era again
+			r.eras.Forget() // the next session finds out the era again
 			return r.giveUp(err)
 		case r.remote && isRefusal(err), !r.backoff.Another(0):
 			return r.giveUp(err)
@@ -390,8 +394,8 @@ func isRefusal(err error) bool {
 }
 
 // announce logs that there will be another attempt.
-func (r *restartingConn) announce(err error, wait time.Duration) {
-	r.srv.host.Report.Restarted()
+func (r *Pipe) announce(err error, wait time.Duration) {
+	r.host.Report.Restarted()
 	what, level := "upstream process restarts", zap.WarnLevel
 	if r.remote {
 		what = "upstream session reopens"
@@ -399,11 +403,11 @@ func (r *restartingConn) announce(err error, wait time.Duration) {
 			level = zap.DebugLevel // the server may be away for long
 		}
 	}
-	r.srv.host.Log.Log(level, what, zap.Error(err), zap.Duration("in", wait), zap.Int("attempt", r.backoff.Tries))
+	r.host.Log.Log(level, what, zap.Error(err), zap.Duration("in", wait), zap.Int("attempt", r.backoff.Tries))
 }
 
 // failWaiting makes the messages that wait for a remote server fail: an attempt to reach it has failed.
-func (r *restartingConn) failWaiting(err error) {
+func (r *Pipe) failWaiting(err error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.remote {
@@ -415,7 +419,7 @@ func (r *restartingConn) failWaiting(err error) {
 }
 
 // giveUp ends the attempts and returns the error that the session ends with.
-func (r *restartingConn) giveUp(why error) error {
+func (r *Pipe) giveUp(why error) error {
 	if why != upstream.ErrClosed {
 		f := mcp.Fail(mcp.UpstreamLost, clienterror.Reason(why))
 		if r.remote {
@@ -432,8 +436,8 @@ func (r *restartingConn) giveUp(why error) error {
 }
 
 // start starts a process and sends it what the previous one knew.
-func (r *restartingConn) start() (err error) {
-	ctx, cancel := context.WithTimeout(r.life, r.srv.now().cfg.Upstream.HandshakeTimeout)
+func (r *Pipe) start() (err error) {
+	ctx, cancel := context.WithTimeout(r.life, r.host.Config().Upstream.HandshakeTimeout)
 	defer cancel()
 	r.mu.Lock()
 	header := r.header
@@ -443,16 +447,16 @@ func (r *restartingConn) start() (err error) {
 		return err
 	}
 	if b.Standing == nil {
-		server.EndBegun(b, r.srv.host.Log)
+		server.EndBegun(b, r.host.Log)
 		return errOtherTransport
 	}
 	defer func() {
 		if err != nil {
 			b.Standing.Close()
-			r.srv.endConn(b.Conn)
+			server.End(b.Conn, r.host.Log)
 		}
 	}()
-	h := &handshake{srv: r.srv, Opening: server.Opening{Of: r.srv.host, Conn: b.Conn, Standing: b.Standing, ID: r.id, Header: header}}
+	h := &server.Opening{Of: r.host, Conn: b.Conn, Standing: b.Standing, ID: r.id, Header: header}
 	m, err := h.Await(ctx, b.Standing)
 	if err != nil {
 		return err
@@ -486,7 +490,7 @@ func (r *restartingConn) start() (err error) {
 }
 
 // revisionIn returns the revision that the response to hello names.
-func (r *restartingConn) revisionIn(m *wire.Message) string {
+func (r *Pipe) revisionIn(m *wire.Message) string {
 	if modern, _, _ := era.Named(gjson.Get(wire.View(m.Result()), "supportedVersions")); modern != nil && modern.Name == r.version {
 		return r.version
 	}
@@ -494,14 +498,14 @@ func (r *restartingConn) revisionIn(m *wire.Message) string {
 }
 
 // forUs reports whether a message is the response to a request that start has replayed.
-func (r *restartingConn) forUs(message []byte) bool {
+func (r *Pipe) forUs(message []byte) bool {
 	var m wire.Message
 	if m.Scan(message, nil) != nil || !m.Kind.Response() || !r.own[string(m.ID())] {
 		return false
 	}
 	delete(r.own, string(m.ID()))
 	if m.Kind == wire.Error {
-		r.srv.host.Log.Warn("cannot restore the log level or a subscription", zap.ByteString("error", m.Error()[:min(len(m.Error()), 300)]))
+		r.host.Log.Warn("cannot restore the log level or a subscription", zap.ByteString("error", m.Error()[:min(len(m.Error()), 300)]))
 	}
 	return true
 }
