@@ -59,9 +59,8 @@
 //
 // origin.go opens connections. Package era finds out whether the server has a handshake, notices
 // when that changes, and chooses the revisions to propose. Package restart keeps a session when its
-// server restarts. One process for all
-// sessions: sharedprocess.go and sharedconn.go, or sharedmodern.go and idremapper.go if it is
-// modern. processlimit.go bounds the number of processes.
+// server restarts. Package share lets clients use one process together.
+// processlimit.go bounds the number of processes.
 //
 // # Tools that dragoman serves itself
 //

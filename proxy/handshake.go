@@ -262,7 +262,7 @@ func (h *handshake) send(ctx context.Context, m *upstream.Outgoing) (upstream.St
 // begun begins a session, with a process of its own or with the one that all have.
 func (srv *Server) begun(ctx context.Context, initialize *upstream.Outgoing) (*upstream.Begun, error) {
 	if sh := srv.now().origin.shared; sh != nil {
-		return sh.join(ctx, srv, initialize)
+		return sh.Join(ctx, srv.sharing(), initialize)
 	}
 	return srv.connect(ctx, initialize)
 }
@@ -305,7 +305,7 @@ func (h *handshake) settle(m *wire.Message) (*session, []byte, error) {
 	vu := translate.Lookup(said)
 	if vu == nil || vu.Modern {
 		f := mcp.Fail(mcp.UpstreamVersion, "").About(h.ID)
-		f.Data = versionData(said)
+		f.Data = mcp.UnsupportedData(said)
 		return nil, nil, f
 	}
 	if vu != h.vc && !h.vc.Modern {
@@ -336,19 +336,6 @@ func (h *handshake) settle(m *wire.Message) (*session, []byte, error) {
 	return s, out, nil
 }
 
-// versionData is the data of the error that names what we speak.
-func versionData(requested string) []byte {
-	data := []byte(`{"supported":[`)
-	for i, name := range mcp.HandshakeNames() {
-		if i > 0 {
-			data = append(data, ',')
-		}
-		data = mcp.AppendString(data, name)
-	}
-	data = append(data, `],"requested":`...)
-	return append(mcp.AppendString(data, requested), '}')
-}
-
 // namesHandshake reports whether the server's error says that it would take another
 // revision with a handshake.
 func (h *handshake) namesHandshake(m *wire.Message) bool {
@@ -359,36 +346,13 @@ func (h *handshake) namesHandshake(m *wire.Message) bool {
 	return err == nil && next != nil
 }
 
-// rejected looks into the server's error for revisions that it would take, and
-// returns the newest one that we speak; nil when it names none. A server that
-// only speaks revisions without a handshake is an error.
+// rejected is [era.Rejected] for the request of h.
 func (h *handshake) rejected(m *wire.Message) (*translate.Revision, error) {
-	e := gjson.Parse(wire.View(m.Error()))
-	names := e.Get("data.supported")
-	if !names.IsArray() {
-		if strings.Contains(e.Raw, mcp.MetaPrefix) {
-			return nil, mcp.Fail(mcp.UpstreamModern, translate.Modern()).About(h.ID)
-		}
-		return nil, nil
+	next, err := era.Rejected(m)
+	if err != nil {
+		return nil, clienterror.Of(err).About(h.ID)
 	}
-	var newest *translate.Revision
-	var modern []string
-	names.ForEach(func(_, v gjson.Result) bool {
-		r := translate.Lookup(v.String())
-		switch {
-		case r != nil && !r.Modern:
-			if newest == nil || r.Newer(newest) {
-				newest = r
-			}
-		case len(modern) < 4:
-			modern = append(modern, fmt.Sprintf("%.32s", v.String()))
-		}
-		return true
-	})
-	if newest == nil && e.Get("code").Int() == mcp.CodeUnsupportedVersion {
-		return nil, mcp.Fail(mcp.UpstreamModern, strings.Join(modern, ", ")).About(h.ID)
-	}
-	return newest, nil
+	return next, nil
 }
 
 // concluded logs and counts how the handshake ended, and returns the error for the client. s
@@ -416,4 +380,14 @@ func (h *handshake) concluded(s *session, answer []byte, err error) error {
 
 func (h *handshake) requestInfo() report.At {
 	return report.At{Method: wire.Initialize.String(), Client: h.vc, Header: h.Header}
+}
+
+// sharesModern reports whether the shared process is a modern server. It is called after a handshake with the
+// process has failed.
+func (h *handshake) sharesModern(ctx context.Context) bool {
+	if h.srv.now().origin.shared == nil || !h.bridges {
+		return false
+	}
+	e, err := h.srv.eras.Of(ctx, h.Header)
+	return err == nil && e.Modern() && !e.Handshake
 }

@@ -44,6 +44,7 @@ import (
 //   - host has what all rooms of a running proxy use, and knows none of them;
 //   - bridge/legacyclient lets clients with a handshake use servers without one, and knows no session;
 //   - restart keeps a session when its server restarts, and knows it by two methods;
+//   - share lets clients use one process together, and knows what they say only by its id;
 //   - era finds out whether the server has a handshake, and knows no session and no client;
 //   - gate reads what a tool says of another one, and is told how to call it;
 //   - filter translates lines, and has no peer;
@@ -60,7 +61,7 @@ func TestImportsPointDown(t *testing.T) {
 	const adapting = "adapterrt/clean adapterrt/failure adapterrt/escape adapterrt/near adapterrt/gate adapterrt/file adapterrt/httpcall adapterrt/credential adapterrt/guard adapterrt/present"
 	const carried = "proxy/upstream/orphans proxy/upstream proxy/sse proxy/lines proxy/large proxy/envelope translate/wire"
 	const configured = carried + " proxy/mcp proxy/memlimit proxy/oauth proxy/setting adapterrt transform translate " + parts + " " + adapting
-	const rooms = configured + " proxy/config proxy/sealed proxy/quota proxy/idmap proxy/downstream proxy/results proxy/processes proxy/ended proxy/failures proxy/repeats proxy/dialect proxy/toolindex proxy/memo proxy/demo proxy/replicas proxy/trace proxy/losses proxy/principal proxy/gate proxy/server proxy/outbox proxy/mcpheader proxy/metrics proxy/oauthrelay proxy/requests proxy/clienterror proxy/report proxy/era proxy/host proxy/bridge proxy/bridge/legacyclient proxy/restart"
+	const rooms = configured + " proxy/config proxy/sealed proxy/quota proxy/idmap proxy/downstream proxy/results proxy/processes proxy/ended proxy/failures proxy/repeats proxy/dialect proxy/toolindex proxy/memo proxy/demo proxy/replicas proxy/trace proxy/losses proxy/principal proxy/gate proxy/server proxy/outbox proxy/mcpheader proxy/metrics proxy/oauthrelay proxy/requests proxy/clienterror proxy/report proxy/era proxy/host proxy/bridge proxy/bridge/legacyclient proxy/restart proxy/share"
 	allowed := map[string]string{
 		"translate/wire":            "",
 		"translate":                 "translate/wire",
@@ -102,6 +103,7 @@ func TestImportsPointDown(t *testing.T) {
 		"proxy/host":                configured + " proxy/config proxy/idmap proxy/failures proxy/downstream proxy/requests proxy/processes proxy/server proxy/clienterror proxy/metrics proxy/repeats proxy/trace proxy/oauthrelay proxy/report proxy/losses",
 		"proxy/bridge":              "proxy/mcp proxy/sse proxy/envelope translate translate/wire",
 		"proxy/bridge/legacyclient": configured + " proxy/config proxy/idmap proxy/failures proxy/downstream proxy/requests proxy/processes proxy/server proxy/clienterror proxy/metrics proxy/repeats proxy/trace proxy/oauthrelay proxy/report proxy/losses proxy/host proxy/era proxy/bridge proxy/results proxy/sealed proxy/ended proxy/mcpheader proxy/toolindex",
+		"proxy/share":               configured + " proxy/config proxy/idmap proxy/failures proxy/downstream proxy/requests proxy/processes proxy/server proxy/clienterror proxy/metrics proxy/repeats proxy/trace proxy/oauthrelay proxy/report proxy/losses proxy/host proxy/era proxy/sealed proxy/ended proxy/restart",
 		"proxy/restart":             configured + " proxy/config proxy/idmap proxy/failures proxy/downstream proxy/requests proxy/processes proxy/server proxy/clienterror proxy/metrics proxy/repeats proxy/trace proxy/oauthrelay proxy/report proxy/losses proxy/host proxy/era proxy/sealed proxy/ended",
 		"proxy/era":                 configured + " proxy/config proxy/idmap proxy/failures proxy/downstream proxy/requests proxy/processes proxy/server proxy/clienterror proxy/metrics proxy/repeats proxy/trace proxy/oauthrelay proxy/report proxy/losses proxy/host",
 		"proxy/processes":           "",

@@ -69,7 +69,7 @@ func (srv *Server) lanesTo(conn upstream.Conn, standing upstream.Stream) *lanes 
 // open opens a connection for a server without a handshake.
 func (h *handshake) open(ctx context.Context) bool {
 	if sh := h.srv.now().origin.shared; sh != nil && h.bridges {
-		g, err := sh.joinModern(ctx, h.srv)
+		g, err := sh.JoinModern(ctx, h.srv.sharing())
 		if err != nil {
 			h.log().Debug("no process to share", zap.Error(err))
 			return false

@@ -15,6 +15,7 @@ import (
 	"github.com/dragoman-proxy/dragoman/proxy/large"
 	"github.com/dragoman-proxy/dragoman/proxy/server"
 	"github.com/dragoman-proxy/dragoman/proxy/setting"
+	"github.com/dragoman-proxy/dragoman/proxy/share"
 	"github.com/dragoman-proxy/dragoman/proxy/upstream"
 	"github.com/dragoman-proxy/dragoman/translate"
 )
@@ -33,7 +34,7 @@ type origin struct {
 	// known to have a handshake.
 	open func(ctx context.Context) (*upstream.Begun, error)
 	// shared is the process that all sessions have; nil where each has its own.
-	shared *processSharing
+	shared *share.Sharing
 	// ready says why there is no server to connect to; nil where that cannot be
 	// known.
 	ready func(ctx context.Context) error
@@ -132,8 +133,8 @@ func stdioOrigin(cfg config.Config, log *zap.Logger, memory *large.Memory) origi
 
 // share makes all sessions have one process.
 func (o *origin) share() {
-	o.shared = newProcessSharing()
-	o.close = o.shared.close
+	o.shared = share.New()
+	o.close = o.shared.Close
 }
 
 // opened is an origin whose connections are open before anything is said on

@@ -21,6 +21,7 @@ import (
 	"github.com/dragoman-proxy/dragoman/proxy/quota"
 	"github.com/dragoman-proxy/dragoman/proxy/report"
 	"github.com/dragoman-proxy/dragoman/proxy/server"
+	"github.com/dragoman-proxy/dragoman/proxy/share"
 	"github.com/dragoman-proxy/dragoman/proxy/upstream"
 	"github.com/dragoman-proxy/dragoman/translate"
 	"github.com/dragoman-proxy/dragoman/translate/wire"
@@ -146,7 +147,7 @@ func (p *sessionPool) begin(ctx context.Context, b *pooledSession, q *modernRequ
 		l := p.srv.openLanes(h.Conn, h.Standing)
 		l.WhenLost(func() { p.discard(b) })
 		if s.conn = l; b.key.kind == withoutHandshake {
-			s.conn = &idRemapper{lanes: l, srv: p.srv}
+			s.conn = share.NewRemapper(p.srv.host, l)
 		}
 	}
 	if b.key.kind != withoutHandshake && !s.catalogue.greeted {

@@ -30,6 +30,7 @@ import (
 	"github.com/dragoman-proxy/dragoman/proxy/results"
 	"github.com/dragoman-proxy/dragoman/proxy/sealed"
 	"github.com/dragoman-proxy/dragoman/proxy/server"
+	"github.com/dragoman-proxy/dragoman/proxy/share"
 	"github.com/dragoman-proxy/dragoman/proxy/upstream"
 	"github.com/dragoman-proxy/dragoman/translate"
 )
@@ -165,7 +166,7 @@ func newServer(cfg config.Config, log *zap.Logger, o origin, own ...ownTools) (*
 // newSession makes the session of a finished handshake. vu is the server's revision.
 func (srv *Server) newSession(h *handshake, vu *translate.Revision) *session {
 	var again *restart.Pipe
-	_, shares := h.Conn.(*sharedConn)         // the shared process restarts by itself
+	_, shares := h.Conn.(*share.Conn)         // the shared process restarts by itself
 	_, bridged := h.Conn.(*legacyclient.Conn) // there is no handshake to repeat
 	_, remote := h.Conn.(*upstream.SSESession)
 	if !h.alone && !shares && !bridged && (srv.now().origin.restarts || remote && !h.vc.Modern) && srv.now().cfg.Upstream.Restart.Max > 0 {
@@ -216,6 +217,14 @@ func (srv *Server) connect(ctx context.Context, initialize *upstream.Outgoing) (
 		srv.host.Spawn(func() { server.EndBegun(b, srv.host.Log) })
 	}
 	return srv.now().origin.connect(ctx, initialize)
+}
+
+// sharing returns what package share needs of srv.
+func (srv *Server) sharing() *share.Proxy {
+	return &share.Proxy{
+		Host: srv.host, Eras: srv.eras, Connect: srv.connect, Open: srv.now().origin.open,
+		Streams: func(conn upstream.Conn, standing upstream.Stream) share.Streams { return srv.lanesTo(conn, standing) },
+	}
 }
 
 // resumeSession makes the session from what its id holds. The session began in another process, or
@@ -446,7 +455,7 @@ func (srv *Server) close() {
 	srv.pool.close()
 	srv.eras.Close()
 	if sh := srv.now().origin.shared; sh != nil {
-		sh.drainModern()
+		sh.DrainModern()
 	}
 	for _, s := range srv.sessions.dropAll() {
 		if srv.now().cfg.Session.KeyFile != "" {

@@ -154,7 +154,7 @@ func (srv *Server) Reload(cfg config.Config) error {
 	srv.pool.retire()
 	srv.sessions.renew(cfg.Session.Max, next.sealer, renewed)
 	if renewed && was.origin.shared != nil {
-		was.origin.shared.retire()
+		was.origin.shared.Retire()
 	}
 	if renewed && was.origin.close != nil {
 		srv.outdated = append(srv.outdated, was.origin.close) // not closed now, as exchanges may use it

@@ -252,7 +252,7 @@ func TestSharedProcessEndsWithTheLastSessionThatBeganBeforeAReload(t *testing.T)
 		defer f.mu.Unlock()
 		return f.closed > 0
 	}
-	srv.now().origin.shared.retire()
+	srv.now().origin.shared.Retire()
 	if closed() {
 		t.Error("ended under its session")
 	}

@@ -1,13 +1,9 @@
 package proxy
 
 import (
-	"context"
 	"time"
 
-	"go.uber.org/zap"
-
 	"github.com/dragoman-proxy/dragoman/proxy/config"
-	"github.com/dragoman-proxy/dragoman/proxy/mcp"
 	"github.com/dragoman-proxy/dragoman/proxy/server"
 	"github.com/dragoman-proxy/dragoman/proxy/upstream"
 	"github.com/dragoman-proxy/dragoman/translate/wire"
@@ -57,32 +53,16 @@ func (srv *Server) giveUpAs(s *session, id string, header []upstream.Header, rea
 		}
 		id, conn = given, c.Beneath()
 	}
-	srv.sendCancelled(conn, id, header, reason)
+	srv.host.SendCancelled(conn, id, header, reason)
 }
 
 // giveUp sends the server notifications/cancelled for x's request. It does not wait.
 func (x *exchange) giveUp(reason string) {
 	if l, ok := x.s.conn.(*lanes); ok { // several requests may have the same id
 		if st, ok := x.stream.(*server.Stream); ok {
-			x.srv.sendCancelled(l.Beneath(), st.Given(), x.from, reason)
+			x.srv.host.SendCancelled(l.Beneath(), st.Given(), x.from, reason)
 		}
 		return
 	}
 	x.srv.giveUpAs(x.s, x.call.ID, x.from, reason)
-}
-
-// sendCancelled sends the server notifications/cancelled for the request that the server knows by id. It
-// does not wait.
-func (srv *Server) sendCancelled(conn upstream.Conn, id string, header []upstream.Header, reason string) {
-	notice := upstream.Outgoing{
-		Body:   mcp.Cancelled(id, reason),
-		Header: append([]upstream.Header(nil), header...),
-	}
-	srv.host.Spawn(func() {
-		ctx, cancel := context.WithTimeout(context.Background(), server.NoticeTimeout)
-		defer cancel()
-		if _, err := conn.Send(ctx, &notice); err != nil {
-			srv.host.Log.Debug("cannot send a cancellation to the server", zap.Error(err))
-		}
-	})
 }

@@ -2,6 +2,7 @@ package era
 
 import (
 	"errors"
+	"fmt"
 	"io"
 	"slices"
 	"strings"
@@ -10,6 +11,7 @@ import (
 
 	"github.com/tidwall/gjson"
 
+	"github.com/dragoman-proxy/dragoman/proxy/mcp"
 	"github.com/dragoman-proxy/dragoman/proxy/upstream"
 	"github.com/dragoman-proxy/dragoman/translate"
 	"github.com/dragoman-proxy/dragoman/translate/wire"
@@ -165,4 +167,35 @@ func RefusesProposal(m *wire.Message, err error) (refused, closed bool) {
 	closed = !upstream.NeverSent(err) && (errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) ||
 		errors.Is(err, syscall.ECONNRESET) || errors.Is(err, upstream.ErrLost))
 	return closed, closed
+}
+
+// Rejected returns the newest revision that the server names in the error m as one that it accepts and that dragoman
+// speaks; nil if it names none. The error says that the server speaks only revisions without a handshake.
+func Rejected(m *wire.Message) (*translate.Revision, error) {
+	e := gjson.Parse(wire.View(m.Error()))
+	names := e.Get("data.supported")
+	if !names.IsArray() {
+		if strings.Contains(e.Raw, mcp.MetaPrefix) {
+			return nil, mcp.Fail(mcp.UpstreamModern, translate.Modern())
+		}
+		return nil, nil
+	}
+	var newest *translate.Revision
+	var modern []string
+	names.ForEach(func(_, v gjson.Result) bool {
+		r := translate.Lookup(v.String())
+		switch {
+		case r != nil && !r.Modern:
+			if newest == nil || r.Newer(newest) {
+				newest = r
+			}
+		case len(modern) < 4:
+			modern = append(modern, fmt.Sprintf("%.32s", v.String()))
+		}
+		return true
+	})
+	if newest == nil && e.Get("code").Int() == mcp.CodeUnsupportedVersion {
+		return nil, mcp.Fail(mcp.UpstreamModern, strings.Join(modern, ", "))
+	}
+	return newest, nil
 }

@@ -116,3 +116,16 @@ func (h *Host) UnknownResponse(m *wire.Message, header []upstream.Header) {
 func (h *Host) Undelivered(err error, header []upstream.Header) {
 	h.Log.With(trace.Fields(header)...).Debug("cannot answer a request that the server sent before its response", zap.Error(err))
 }
+
+// SendCancelled sends the server notifications/cancelled for the request that the server knows by id, raw JSON. It does
+// not wait.
+func (h *Host) SendCancelled(conn upstream.Conn, id string, header []upstream.Header, reason string) {
+	notice := upstream.Outgoing{Body: mcp.Cancelled(id, reason), Header: append([]upstream.Header(nil), header...)}
+	h.Spawn(func() {
+		ctx, cancel := context.WithTimeout(context.Background(), server.NoticeTimeout)
+		defer cancel()
+		if _, err := conn.Send(ctx, &notice); err != nil {
+			h.Log.Debug("cannot send a cancellation to the server", zap.Error(err))
+		}
+	})
+}

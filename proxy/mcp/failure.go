@@ -165,3 +165,16 @@ func Uninitialized(c Cause) *Failure {
 	f.Text = fmt.Sprintf("%s; supported: %s", causes[c].Text, strings.Join(HandshakeNames(), ", "))
 	return f
 }
+
+// UnsupportedData returns the data of the error for a client that has requested this revision.
+func UnsupportedData(requested string) []byte {
+	data := []byte(`{"supported":[`)
+	for i, name := range HandshakeNames() {
+		if i > 0 {
+			data = append(data, ',')
+		}
+		data = AppendString(data, name)
+	}
+	data = append(data, `],"requested":`...)
+	return append(AppendString(data, requested), '}')
+}

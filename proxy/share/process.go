@@ -1,4 +1,4 @@
-package proxy
+package share
 
 import (
 	"bytes"
@@ -10,37 +10,56 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/dragoman-proxy/dragoman/proxy/clienterror"
+	"github.com/dragoman-proxy/dragoman/proxy/era"
+	"github.com/dragoman-proxy/dragoman/proxy/host"
 	"github.com/dragoman-proxy/dragoman/proxy/idmap"
 	"github.com/dragoman-proxy/dragoman/proxy/large"
 	"github.com/dragoman-proxy/dragoman/proxy/mcp"
 	"github.com/dragoman-proxy/dragoman/proxy/report"
+	"github.com/dragoman-proxy/dragoman/proxy/restart"
 	"github.com/dragoman-proxy/dragoman/proxy/server"
 	"github.com/dragoman-proxy/dragoman/proxy/upstream"
 	"github.com/dragoman-proxy/dragoman/translate"
 	"github.com/dragoman-proxy/dragoman/translate/wire"
 )
 
-// A processSharing lets all sessions share one process, for a server that is known to keep no
+// maxKept is the largest message for which the memory of the reader is kept.
+const maxKept = 64 << 10
+
+// A Sharing lets all sessions share one process, for a server that is known to keep no
 // state of a session. There is one handshake with the process, in which dragoman declares no
 // capabilities: so the process may ask a client nothing, and each of its messages either belongs to a request
 // or concerns all sessions. All other messages are dropped, mainly log messages: they may be
 // about another client's call.
-type processSharing struct {
+type Sharing struct {
 	turn chan struct{} // has a value while a goroutine looks for the process or starts it
 
 	mu          sync.Mutex
-	process     *sharedProcess // nil while there is no process
-	modern      *idRemapper    // the process if it is a modern server; else nil
-	modernConns int            // the number of connections to modern
-	draining    bool           // joinModern accepts no more sessions
-	retired     bool           // the process ends when its last session ends
+	process     *process  // nil while there is no process
+	modern      *Remapper // the process if it is a modern server; else nil
+	modernConns int       // the number of connections to modern
+	draining    bool      // joinModern accepts no more sessions
+	retired     bool      // the process ends when its last session ends
 }
 
-func newProcessSharing() *processSharing { return &processSharing{turn: make(chan struct{}, 1)} }
+// New returns a Sharing without a process.
+func New() *Sharing { return &Sharing{turn: make(chan struct{}, 1)} }
 
-// join begins a session with the process, and starts the process for the first session. The
+// Proxy is what a Sharing needs of the proxy.
+type Proxy struct {
+	Host *host.Host
+	Eras *era.Cache
+	// Connect begins a session with the server, and Open opens a connection without sending a message, both by the
+	// configuration in force.
+	Connect func(ctx context.Context, initialize *upstream.Outgoing) (*upstream.Begun, error)
+	Open    func(ctx context.Context) (*upstream.Begun, error)
+	// Streams returns the connection to a modern server whose requests have streams of their own.
+	Streams func(conn upstream.Conn, standing upstream.Stream) Streams
+}
+
+// Join begins a session with the process, and starts the process for the first session. The
 // session's initialize is answered without the process.
-func (sh *processSharing) join(ctx context.Context, srv *Server, initialize *upstream.Outgoing) (*upstream.Begun, error) {
+func (sh *Sharing) Join(ctx context.Context, proxy *Proxy, initialize *upstream.Outgoing) (*upstream.Begun, error) {
 	select {
 	case sh.turn <- struct{}{}:
 		defer func() { <-sh.turn }()
@@ -53,16 +72,16 @@ func (sh *processSharing) join(ctx context.Context, srv *Server, initialize *ups
 	for range 2 {
 		if h == nil {
 			var err error
-			if h, err = sh.start(ctx, srv); err != nil {
+			if h, err = sh.start(ctx, proxy); err != nil {
 				return nil, clienterror.Of(err).WithoutID() // the id in it is of our own initialize
 			}
 		}
 		if m := h.newConn(); m != nil {
 			if _, err := m.Send(ctx, initialize); err != nil {
-				srv.endConn(m)
+				server.End(m, proxy.Host.Log)
 				return nil, err
 			}
-			return &upstream.Begun{Conn: m, Standing: sharedStream{m}}, nil
+			return &upstream.Begun{Conn: m, Standing: stream{m}}, nil
 		}
 		h = nil // the process has just ended
 	}
@@ -70,8 +89,8 @@ func (sh *processSharing) join(ctx context.Context, srv *Server, initialize *ups
 }
 
 // start starts the process. The caller holds the turn.
-func (sh *processSharing) start(ctx context.Context, srv *Server) (*sharedProcess, error) {
-	h, err := newSharedProcess(ctx, srv)
+func (sh *Sharing) start(ctx context.Context, proxy *Proxy) (*process, error) {
+	h, err := newProcess(ctx, proxy)
 	if err != nil {
 		return nil, err
 	}
@@ -84,7 +103,7 @@ func (sh *processSharing) start(ctx context.Context, srv *Server) (*sharedProces
 }
 
 // gone forgets a process that has ended.
-func (sh *processSharing) gone(h *sharedProcess) {
+func (sh *Sharing) gone(h *process) {
 	sh.mu.Lock()
 	defer sh.mu.Unlock()
 	if sh.process == h {
@@ -92,26 +111,26 @@ func (sh *processSharing) gone(h *sharedProcess) {
 	}
 }
 
-// retire makes the process end with the last session that it serves.
-func (sh *processSharing) retire() {
+// Retire makes the process end with the last session that it serves.
+func (sh *Sharing) Retire() {
 	sh.mu.Lock()
 	sh.retired = true
 	h := sh.process
 	sh.endModern()
 	sh.mu.Unlock()
 	if h != nil && h.isUnused() {
-		h.srv.host.Spawn(h.close)
+		h.host.Spawn(h.close)
 	}
 }
 
-func (sh *processSharing) isRetired() bool {
+func (sh *Sharing) isRetired() bool {
 	sh.mu.Lock()
 	defer sh.mu.Unlock()
 	return sh.retired
 }
 
-// close ends the process.
-func (sh *processSharing) close() {
+// Close ends the process.
+func (sh *Sharing) Close() {
 	sh.mu.Lock()
 	h := sh.process
 	plain := sh.modern
@@ -121,14 +140,14 @@ func (sh *processSharing) close() {
 		h.close()
 	}
 	if plain != nil {
-		plain.srv.endConn(plain)
+		server.End(plain, plain.host.Log)
 	}
 }
 
-// A sharedProcess is the process while it runs, with the sessions that it serves.
-type sharedProcess struct {
-	srv    *Server
-	of     *processSharing
+// A process is the process while it runs, with the sessions that it serves.
+type process struct {
+	host   *host.Host
+	of     *Sharing
 	conn   upstream.Conn
 	st     upstream.Stream
 	result []byte        // the InitializeResult that sessions get
@@ -138,45 +157,44 @@ type sharedProcess struct {
 
 	mu         sync.Mutex
 	err        error // why the process has ended; nil while it runs
-	conns      map[*sharedConn]struct{}
-	asked      idmap.Table[*sharedConn] // the open requests; of a nil sharedConn: dragoman's own
-	subscribed map[string]map[*sharedConn]struct{}
+	conns      map[*Conn]struct{}
+	asked      idmap.Table[*Conn] // the open requests; of a nil Conn: dragoman's own
+	subscribed map[string]map[*Conn]struct{}
 }
 
 // unshareable holds the capabilities that sessions are not offered, since one session's use affects the others.
 var unshareable = [...]string{"capabilities.logging", "capabilities.tasks"}
 
-// newSharedProcess starts the process and does the handshake.
-func newSharedProcess(ctx context.Context, srv *Server) (*sharedProcess, error) {
-	cfg := srv.now().cfg
-	hs := &handshake{srv: srv, vc: translate.Lookup(translate.Modern()), Opening: server.Opening{Of: srv.host, ID: []byte("0")}}
-	m, err := hs.introduceAll(ctx)
+// newProcess starts the process and does the handshake.
+func newProcess(ctx context.Context, proxy *Proxy) (*process, error) {
+	hs := &server.Opening{Of: proxy.Host, ID: []byte("0")}
+	m, err := proxy.introduceAll(ctx, hs)
 	var vu *translate.Revision
 	if err == nil {
 		vu, err = spoken(m)
 	}
 	if err != nil {
 		if hs.Conn != nil {
-			srv.endConn(hs.Conn)
+			server.End(hs.Conn, proxy.Host.Log)
 		}
 		return nil, err
 	}
-	h := &sharedProcess{
-		srv: srv, conn: hs.Conn, st: hs.Standing, result: bytes.Clone(m.Result()),
-		ended: make(chan struct{}), conns: make(map[*sharedConn]struct{}),
-		subscribed: make(map[string]map[*sharedConn]struct{}),
+	h := &process{
+		host: proxy.Host, conn: hs.Conn, st: hs.Standing, result: bytes.Clone(m.Result()),
+		ended: make(chan struct{}), conns: make(map[*Conn]struct{}),
+		subscribed: make(map[string]map[*Conn]struct{}),
 	}
 	for _, path := range unshareable {
 		if out, err := sjson.DeleteBytes(h.result, path); err == nil {
 			h.result = out
 		}
 	}
-	if cfg.Upstream.Restart.Max > 0 {
-		r := srv.restarting(&hs.Opening, vu.Name, hs.runsFor)
+	if proxy.Host.Config().Upstream.Restart.Max > 0 {
+		r := restart.Over(proxy.Host, proxy.Eras, hs, restart.Options{Connect: proxy.Connect, Version: vu.Name})
 		h.conn, h.st = r, r.Stream()
 	}
 	if _, err := h.conn.Send(ctx, &upstream.Outgoing{Body: mcp.Notification(wire.Initialized, "")}); err != nil {
-		srv.endConn(h.conn)
+		server.End(h.conn, proxy.Host.Log)
 		return nil, err
 	}
 	return h, nil
@@ -184,16 +202,16 @@ func newSharedProcess(ctx context.Context, srv *Server) (*sharedProcess, error) 
 
 // introduceAll sends initialize with one revision after the other until the server accepts
 // one. It returns the server's last response.
-func (h *handshake) introduceAll(ctx context.Context) (*wire.Message, error) {
-	steps := h.srv.eras.Proposals(h.vc, nil, h.Header)
+func (p *Proxy) introduceAll(ctx context.Context, h *server.Opening) (*wire.Message, error) {
+	steps := p.Eras.Proposals(translate.Lookup(translate.Modern()), nil, nil)
 	for {
-		m, err := h.introduce(ctx, steps.Next())
+		m, err := p.introduce(ctx, h, steps.Next())
 		if err == nil && m.Kind == wire.Result {
 			steps.Accepted(m)
 			return m, nil
 		}
 		if err == nil {
-			next, err := h.rejected(m)
+			next, err := era.Rejected(m)
 			if err != nil {
 				return nil, err
 			}
@@ -204,16 +222,19 @@ func (h *handshake) introduceAll(ctx context.Context) (*wire.Message, error) {
 		if !steps.GoOn(m, err) {
 			return m, err
 		}
-		h.unbridge()
+		if conn := h.Conn; conn != nil {
+			p.Host.Spawn(func() { server.End(conn, p.Host.Log) })
+		}
+		h.Conn, h.Standing, h.Early = nil, nil, nil
 	}
 }
 
 // introduce sends dragoman's own initialize and returns the response.
-func (h *handshake) introduce(ctx context.Context, v *translate.Revision) (*wire.Message, error) {
+func (p *Proxy) introduce(ctx context.Context, h *server.Opening, v *translate.Revision) (*wire.Message, error) {
 	h.Sent = mcp.Initialize(h.ID, v.Name, "{}", mcp.Us)
 	out := &upstream.Outgoing{Body: h.Sent, Request: true}
 	if h.Conn == nil {
-		b, err := h.srv.connect(ctx, out)
+		b, err := p.Connect(ctx, out)
 		if err != nil {
 			return nil, err
 		}
@@ -233,16 +254,16 @@ func spoken(m *wire.Message) (*translate.Revision, error) {
 	vu := translate.Lookup(said)
 	if vu == nil || vu.Modern {
 		f := mcp.Fail(mcp.UpstreamVersion, "")
-		f.Data = versionData(said)
+		f.Data = mcp.UnsupportedData(said)
 		return nil, f
 	}
 	return vu, nil
 }
 
 // newConn makes a connection for a new session. It returns nil if the process has ended.
-func (h *sharedProcess) newConn() *sharedConn {
-	m := &sharedConn{process: h, signal: make(chan struct{}, 1)}
-	m.queue.Limit(h.srv.now().cfg.Limits)
+func (h *process) newConn() *Conn {
+	m := &Conn{process: h, signal: make(chan struct{}, 1)}
+	m.queue.Limit(h.host.Config().Limits)
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if h.err != nil {
@@ -252,26 +273,26 @@ func (h *sharedProcess) newConn() *sharedConn {
 	return m
 }
 
-func (h *sharedProcess) isUnused() bool {
+func (h *process) isUnused() bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	return len(h.conns) == 0
 }
 
 // close ends the process, and returns when it has ended.
-func (h *sharedProcess) close() {
-	h.srv.endConn(h.conn)
+func (h *process) close() {
+	server.End(h.conn, h.host.Log)
 	h.st.Close()
 	<-h.ended
 }
 
 // read reads the process's messages and gives them to the sessions, until the stream ends.
-func (h *sharedProcess) read() {
+func (h *process) read() {
 	defer close(h.ended)
 	defer h.st.Close()
 	defer func() {
 		if p := recover(); p != nil {
-			h.srv.host.Report.Panicked(p)
+			h.host.Report.Panicked(p)
 			h.end(mcp.Fail(mcp.Panicked, ""))
 		}
 	}()
@@ -288,26 +309,26 @@ func (h *sharedProcess) read() {
 		}
 		pieces = append(pieces[:0], e.Data)
 		if wire.IsArray(e.Data) {
-			if pieces, err = wire.AppendElements(pieces[:0], e.Data, h.srv.now().cfg.Limits.Batch); err != nil {
-				h.srv.host.Report.Dropped("malformed")
+			if pieces, err = wire.AppendElements(pieces[:0], e.Data, h.host.Config().Limits.Batch); err != nil {
+				h.host.Report.Dropped("malformed")
 				continue
 			}
 		}
 		for _, piece := range pieces {
 			if h.msg.Scan(piece, idmap.Shape) != nil {
-				h.srv.host.Report.Dropped("malformed")
+				h.host.Report.Dropped("malformed")
 				continue
 			}
 			h.dispatch(&h.msg)
 		}
-		if len(e.Data) > maxPooled {
+		if len(e.Data) > maxKept {
 			h.msg = wire.Message{}
 		}
 	}
 }
 
 // dispatch gives a message of the process to the sessions that it is for.
-func (h *sharedProcess) dispatch(m *wire.Message) {
+func (h *process) dispatch(m *wire.Message) {
 	if m.Kind == wire.Request {
 		h.refuse(m)
 		return
@@ -322,7 +343,7 @@ func (h *sharedProcess) dispatch(m *wire.Message) {
 		h.mu.Unlock()
 		switch {
 		case e == nil:
-			h.srv.host.Report.Dropped("late_answer")
+			h.host.Report.Dropped("late_answer")
 		case e.Of != nil:
 			e.Of.enqueue(h.answer(e, m), true)
 		}
@@ -331,7 +352,7 @@ func (h *sharedProcess) dispatch(m *wire.Message) {
 		e, _ := h.asked.About(m)
 		h.mu.Unlock()
 		if e == nil || e.Of == nil {
-			h.srv.host.Report.Dropped("unattributed")
+			h.host.Report.Dropped("unattributed")
 			return
 		}
 		e.Of.enqueue(m.AppendTo(nil), false)
@@ -348,22 +369,22 @@ func (h *sharedProcess) dispatch(m *wire.Message) {
 			each.enqueue(bytes.Clone(m.Raw), false)
 		}
 	default:
-		h.srv.host.Report.Dropped("unattributed")
+		h.host.Report.Dropped("unattributed")
 	}
 }
 
 // answer returns the response m for the session that has sent the request. A large response waits for memory.
-func (h *sharedProcess) answer(e *idmap.Entry[*sharedConn], m *wire.Message) []byte {
-	room, err := h.srv.host.Memory().Alloc(context.Background(), large.AnswerWait, large.Copy, len(m.Raw)+m.Growth())
+func (h *process) answer(e *idmap.Entry[*Conn], m *wire.Message) []byte {
+	room, err := h.host.Memory().Alloc(context.Background(), large.AnswerWait, large.Copy, len(m.Raw)+m.Growth())
 	if err != nil {
-		return h.srv.host.Report.Failed(err, report.At{}).About([]byte(e.ID)).Body()
+		return h.host.Report.Failed(err, report.At{}).About([]byte(e.ID)).Body()
 	}
 	return m.AppendTo(room)
 }
 
 // refuse answers a request of the process, which no client can answer as it belongs to no session: a ping
 // with a result, all others with "Method not found".
-func (h *sharedProcess) refuse(m *wire.Message) {
+func (h *process) refuse(m *wire.Message) {
 	answer := mcp.AppendResult(nil, m.ID(), "{}")
 	if m.Method != wire.Ping {
 		answer = mcp.AppendError(nil, m.ID(), mcp.CodeMethodNotFound, "Method not found: "+string(m.MethodName()), nil)
@@ -371,20 +392,20 @@ func (h *sharedProcess) refuse(m *wire.Message) {
 	ctx, cancel := context.WithTimeout(context.Background(), server.NoticeTimeout)
 	defer cancel()
 	if _, err := h.conn.Send(ctx, &upstream.Outgoing{Body: answer}); err != nil {
-		h.srv.host.Log.Debug("cannot deliver the client's answer to the server", zap.Error(err))
+		h.host.Log.Debug("cannot deliver the client's answer to the server", zap.Error(err))
 	}
 }
 
 // failOpen answers all open requests with err, since another process replaces the one they were sent to.
-func (h *sharedProcess) failOpen(err error) {
+func (h *process) failOpen(err error) {
 	f := clienterror.Of(err)
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	h.asked.Each(func(e *idmap.Entry[*sharedConn]) {
+	h.asked.Each(func(e *idmap.Entry[*Conn]) {
 		if e.Of != nil {
 			e.Of.open = 0
 			lost := *f
-			h.srv.host.Report.Failed(&lost, report.At{})
+			h.host.Report.Failed(&lost, report.At{})
 			e.Of.enqueue(mcp.AppendError(nil, []byte(e.ID), f.Code, f.Text, nil), true)
 		}
 	})
@@ -392,14 +413,14 @@ func (h *sharedProcess) failOpen(err error) {
 }
 
 // isOpen reports whether a request has no response yet.
-func (h *sharedProcess) isOpen(e *idmap.Entry[*sharedConn]) bool {
+func (h *process) isOpen(e *idmap.Entry[*Conn]) bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	return h.asked.Has(e)
 }
 
 // end ends all sessions with err, since the process has ended and will not be restarted.
-func (h *sharedProcess) end(err error) {
+func (h *process) end(err error) {
 	h.of.gone(h)
 	h.mu.Lock()
 	defer h.mu.Unlock()

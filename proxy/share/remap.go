@@ -1,24 +1,35 @@
-package proxy
+package share
 
 import (
 	"context"
 	"sync"
 
+	"github.com/dragoman-proxy/dragoman/proxy/host"
 	"github.com/dragoman-proxy/dragoman/proxy/server"
 	"github.com/dragoman-proxy/dragoman/proxy/upstream"
 	"github.com/dragoman-proxy/dragoman/translate/wire"
 )
 
-// apart is a process that serves clients without sessions, several of them at once: the
-// end of a request's stream is what cancels it.
-type idRemapper struct {
-	*lanes
-	srv *Server
+// Streams is a connection to a process whose requests have streams of their own.
+type Streams interface {
+	upstream.Conn
+	Beneath() upstream.Conn // the connection to the process
+	Reason() error          // why the process has ended; nil while it runs
 }
+
+// Remapper is a connection to a process that serves several modern clients. Closing the stream of a request cancels the
+// request. Make it with [NewRemapper].
+type Remapper struct {
+	Streams
+	host *host.Host
+}
+
+// NewRemapper returns a Remapper around s.
+func NewRemapper(h *host.Host, s Streams) *Remapper { return &Remapper{s, h} }
 
 // Send sends one message to the process. It drops notifications/cancelled: closing the request's
 // stream cancels the request, and several clients may have open requests with the same id.
-func (a *idRemapper) Send(ctx context.Context, out *upstream.Outgoing) (upstream.Stream, error) {
+func (a *Remapper) Send(ctx context.Context, out *upstream.Outgoing) (upstream.Stream, error) {
 	if !out.Request {
 		var m wire.Message
 		if err := m.Scan(out.Body, nil); err != nil {
@@ -28,7 +39,7 @@ func (a *idRemapper) Send(ctx context.Context, out *upstream.Outgoing) (upstream
 			return nil, nil
 		}
 	}
-	st, err := a.lanes.Send(ctx, out)
+	st, err := a.Streams.Send(ctx, out)
 	if of, ok := st.(*server.Stream); ok {
 		return &remappedStream{Stream: of, of: a}, err
 	}
@@ -36,12 +47,12 @@ func (a *idRemapper) Send(ctx context.Context, out *upstream.Outgoing) (upstream
 }
 
 // Known always returns false: closing the stream of a request sends the cancellation to the server.
-func (a *idRemapper) Known(string) (string, bool) { return "", false }
+func (a *Remapper) Known(string) (string, bool) { return "", false }
 
-// apartStream is what the process says about one request.
+// remappedStream is the stream of one request.
 type remappedStream struct {
 	*server.Stream
-	of   *idRemapper
+	of   *Remapper
 	once sync.Once
 }
 
@@ -51,7 +62,7 @@ type remappedStream struct {
 func (st *remappedStream) Close() error {
 	st.once.Do(func() {
 		if !st.Answered() && !st.Over() { // else no client was asked
-			st.of.srv.sendCancelled(st.of.Beneath(), st.Given(), nil, "")
+			st.of.host.SendCancelled(st.of.Beneath(), st.Given(), nil, "")
 		}
 	})
 	return st.Stream.Close()

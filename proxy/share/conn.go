@@ -1,4 +1,4 @@
-package proxy
+package share
 
 import (
 	"context"
@@ -15,9 +15,9 @@ import (
 	"github.com/dragoman-proxy/dragoman/translate/wire"
 )
 
-// A sharedConn is the connection of one session with a shared process.
-type sharedConn struct {
-	process *sharedProcess
+// A Conn is the connection of one session with a shared process.
+type Conn struct {
+	process *process
 
 	open int // the number of open requests; guarded by process.mu
 
@@ -28,10 +28,10 @@ type sharedConn struct {
 	err   error // set when no more messages will come
 }
 
-var _ upstream.Conn = (*sharedConn)(nil)
+var _ upstream.Conn = (*Conn)(nil)
 
 // Send passes a message to the process, or answers it without the process.
-func (m *sharedConn) Send(ctx context.Context, out *upstream.Outgoing) (upstream.Stream, error) {
+func (m *Conn) Send(ctx context.Context, out *upstream.Outgoing) (upstream.Stream, error) {
 	msg := new(wire.Message)
 	if err := msg.Scan(out.Body, idmap.Shape); err != nil {
 		return nil, err
@@ -54,7 +54,7 @@ func (m *sharedConn) Send(ctx context.Context, out *upstream.Outgoing) (upstream
 	return nil, m.pass(ctx, out, out.Body)
 }
 
-func (m *sharedConn) pass(ctx context.Context, out *upstream.Outgoing, body []byte) error {
+func (m *Conn) pass(ctx context.Context, out *upstream.Outgoing, body []byte) error {
 	own := *out
 	own.Body = body
 	_, err := m.process.conn.Send(ctx, &own)
@@ -62,7 +62,7 @@ func (m *sharedConn) pass(ctx context.Context, out *upstream.Outgoing, body []by
 }
 
 // request sends a request to the process under an id that is unique among all sessions.
-func (m *sharedConn) request(ctx context.Context, out *upstream.Outgoing, msg *wire.Message) error {
+func (m *Conn) request(ctx context.Context, out *upstream.Outgoing, msg *wire.Message) error {
 	switch msg.Method {
 	case wire.Initialize:
 		m.enqueue(mcp.AppendResult(nil, msg.ID(), m.process.result), true)
@@ -92,15 +92,15 @@ func (m *sharedConn) request(ctx context.Context, out *upstream.Outgoing, msg *w
 
 // enter gives a request a unique id. If too many requests of one session are open, enter drops
 // the oldest, assuming that its client does not wait for it any more. by is nil for dragoman's own requests.
-func (h *sharedProcess) enter(by *sharedConn, msg *wire.Message) (*idmap.Entry[*sharedConn], error) {
+func (h *process) enter(by *Conn, msg *wire.Message) (*idmap.Entry[*Conn], error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if h.err != nil {
 		return nil, h.err
 	}
 	if by != nil {
-		if by.open >= h.srv.now().cfg.Limits.OpenRequests {
-			h.leave(h.asked.Oldest(func(e *idmap.Entry[*sharedConn]) bool { return e.Of == by }))
+		if by.open >= h.host.Config().Limits.OpenRequests {
+			h.leave(h.asked.Oldest(func(e *idmap.Entry[*Conn]) bool { return e.Of == by }))
 		}
 		by.open++
 	}
@@ -108,7 +108,7 @@ func (h *sharedProcess) enter(by *sharedConn, msg *wire.Message) (*idmap.Entry[*
 }
 
 // leave ends a request without a response. The caller holds h.mu.
-func (h *sharedProcess) leave(e *idmap.Entry[*sharedConn]) {
+func (h *process) leave(e *idmap.Entry[*Conn]) {
 	if e == nil || !h.asked.Has(e) {
 		return
 	}
@@ -120,10 +120,10 @@ func (h *sharedProcess) leave(e *idmap.Entry[*sharedConn]) {
 
 // cancel ends the request of m that the cancellation msg names by this key, and puts into msg the
 // id by which the process knows the request. It returns false if there is none.
-func (h *sharedProcess) cancel(m *sharedConn, key string, msg *wire.Message) bool {
+func (h *process) cancel(m *Conn, key string, msg *wire.Message) bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	e := h.asked.Newest(func(e *idmap.Entry[*sharedConn]) bool { return e.Of == m && e.Key == key })
+	e := h.asked.Newest(func(e *idmap.Entry[*Conn]) bool { return e.Of == m && e.Key == key })
 	if e == nil {
 		return false
 	}
@@ -135,7 +135,7 @@ func (h *sharedProcess) cancel(m *sharedConn, key string, msg *wire.Message) boo
 // subscribe notes how a request changes the session's subscriptions. It reports whether that is
 // enough, since other sessions are still subscribed to the resource: then the process does not get the
 // request.
-func (m *sharedConn) subscribe(msg *wire.Message) (enough bool) {
+func (m *Conn) subscribe(msg *wire.Message) (enough bool) {
 	uri := gjson.Get(wire.View(msg.Params()), "uri").String()
 	h := m.process
 	h.mu.Lock()
@@ -146,7 +146,7 @@ func (m *sharedConn) subscribe(msg *wire.Message) (enough bool) {
 		return len(all) > 0
 	}
 	if all == nil {
-		all = make(map[*sharedConn]struct{})
+		all = make(map[*Conn]struct{})
 		h.subscribed[strings.Clone(uri)] = all
 	}
 	all[m] = struct{}{}
@@ -154,19 +154,19 @@ func (m *sharedConn) subscribe(msg *wire.Message) (enough bool) {
 }
 
 // Listen returns upstream.ErrNoStream: the stream of this session was returned when it was opened.
-func (m *sharedConn) Listen(context.Context, upstream.ListenOptions) (upstream.Stream, error) {
+func (m *Conn) Listen(context.Context, upstream.ListenOptions) (upstream.Stream, error) {
 	return nil, upstream.ErrNoStream
 }
 
 // Close ends the session. The process gets notifications/cancelled for each open request of the
 // session.
-func (m *sharedConn) Close(ctx context.Context) error {
+func (m *Conn) Close(ctx context.Context) error {
 	h := m.process
 	var notices [][]byte
 	h.mu.Lock()
 	_, joined := h.conns[m]
 	delete(h.conns, m)
-	h.asked.Each(func(e *idmap.Entry[*sharedConn]) {
+	h.asked.Each(func(e *idmap.Entry[*Conn]) {
 		if e.Of == m {
 			h.leave(e)
 			notices = append(notices, mcp.Cancelled(e.Given, ""))
@@ -201,24 +201,24 @@ func (m *sharedConn) Close(ctx context.Context) error {
 		}
 	}
 	if h.of.isRetired() && h.isUnused() {
-		h.srv.host.Spawn(h.close)
+		h.host.Spawn(h.close)
 	}
 	return nil
 }
 
 // enqueue gives the session a message, whose bytes the session then owns. If the queue is full, only a
 // message that is not firm may be dropped.
-func (m *sharedConn) enqueue(message []byte, firm bool) {
+func (m *Conn) enqueue(message []byte, firm bool) {
 	m.mu.Lock()
 	dropped := m.queue.Put(message, firm)
 	m.mu.Unlock()
 	m.wake()
 	for range dropped {
-		m.process.srv.host.Report.Dropped("queue_full")
+		m.process.host.Report.Dropped("queue_full")
 	}
 }
 
-func (m *sharedConn) finish(err error) {
+func (m *Conn) finish(err error) {
 	m.mu.Lock()
 	if m.err == nil {
 		m.err = err
@@ -227,19 +227,19 @@ func (m *sharedConn) finish(err error) {
 	m.wake()
 }
 
-func (m *sharedConn) wake() {
+func (m *Conn) wake() {
 	select {
 	case m.signal <- struct{}{}:
 	default:
 	}
 }
 
-// A sharedStream is the stream of one session with a shared process.
-type sharedStream struct{ *sharedConn }
+// A stream is the stream of one session with a shared process.
+type stream struct{ *Conn }
 
 // Next returns the next message for this session, and blocks until there is one. After the last
 // message it returns the error that ended the session.
-func (e sharedStream) Next() (sse.Event, error) {
+func (e stream) Next() (sse.Event, error) {
 	for {
 		e.mu.Lock()
 		message, ok := e.queue.Pop()
@@ -255,8 +255,8 @@ func (e sharedStream) Next() (sse.Event, error) {
 	}
 }
 
-// Close ends the stream. The session itself ends with Close of the sharedConn.
-func (e sharedStream) Close() error {
+// Close ends the stream. The session itself ends with Close of the Conn.
+func (e stream) Close() error {
 	e.finish(upstream.ErrClosed)
 	return nil
 }
