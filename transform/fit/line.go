@@ -32,7 +32,7 @@ func (p *Plan) survey(n uint32) (s survey) {
 	var heads, signs, hits []mark
 	alone, found, others, fence := 0, 0, 0, ""
 	var file []byte
-	shapes, counts := make([]uint16, len(kids)), new([1 << 16]uint8)
+	shapes := make([]uint16, len(kids))
 	seen := make(map[string]bool)
 	isNew := func(line []byte) bool {
 		again := seen[string(line)]
@@ -45,16 +45,13 @@ func (p *Plan) survey(n uint32) (s survey) {
 		line := bytes.TrimRight(src[kids[i].pos:kids[i].end], "\r\n")
 		line = line[:min(len(line), 2*pieceLength)]
 		rest := bytes.TrimLeft(line, " \t")
-		shape, wrong := look(line)
-		shapes[i] = shape
-		if counts[shape] < 2 {
-			counts[shape]++
-		}
-		if (wrong || beginsFailure(rest)) && namesFailure(rest) {
+		wrong := false
+		switch shapes[i], wrong = look(line); {
+		case namesFailure(rest, wrong):
 			if isNew(rest) {
 				s.failures = append(s.failures, i)
 			}
-		} else if wrong {
+		case wrong:
 			s.errors = append(s.errors, i)
 		}
 		was := fence
@@ -86,14 +83,7 @@ func (p *Plan) survey(n uint32) (s survey) {
 			heads = append(heads, mark{i, 0})
 		}
 	}
-	for i := len(kids) - 1; i >= 0 && len(kids) > 40; i-- {
-		if counts[shapes[i]] == 1 {
-			s.rare = append(s.rare, i)
-		}
-	}
-	if len(s.rare) > len(kids)/8 { // then the text does not repeat itself
-		s.rare = nil
-	}
+	s.rare = rareLines(shapes)
 	slices.Reverse(s.errors) // the last error is nearest to the cause
 	markdown := p.docOf(n).part.Markdown || alone > 1 && alone*8 > len(signs)
 	switch {
@@ -108,24 +98,35 @@ func (p *Plan) survey(n uint32) (s survey) {
 	return s
 }
 
+// rareLines returns the lines whose shape no other line has, the last one first. It returns
+// none if the text is short or does not repeat itself.
+func rareLines(shapes []uint16) (rare []int) {
+	if len(shapes) <= 40 {
+		return nil
+	}
+	var counts [1 << 16]uint8
+	for _, s := range shapes {
+		counts[s] = min(counts[s]+1, 2)
+	}
+	for i, s := range slices.Backward(shapes) {
+		if counts[s] == 1 {
+			rare = append(rare, i)
+		}
+	}
+	if len(rare) > len(shapes)/8 {
+		return nil
+	}
+	return rare
+}
+
 // fileOf returns the file name that a line of a search's output begins with, as
 // in file:line:text, or nil if there is none.
 func fileOf(line []byte) []byte {
-	named := false
-	for i, c := range line {
-		switch c {
-		case '/', '.':
-			named = true
-		case ' ', '\t', '"', '\'', '(':
-			return nil
-		case ':':
-			if named {
-				return line[:i]
-			}
-			return nil
-		}
+	name, _, ok := bytes.Cut(line, []byte(":"))
+	if !ok || !bytes.ContainsAny(name, "/.") || bytes.ContainsAny(name, " \t\"'(") {
+		return nil
 	}
-	return nil
+	return name
 }
 
 // heading returns the level of an ATX heading of Markdown or of a heading of
@@ -225,21 +226,17 @@ func isLetter(c byte) bool { return c|0x20 >= 'a' && c|0x20 <= 'z' }
 // failMarks begin lines of test runs that name what failed.
 var failMarks = [...]string{"✕", "✗", "✖", "●", "not ok", "--- FAIL", "FAIL"}
 
-// beginsFailure reports whether a line may begin with one of failMarks.
-func beginsFailure(line []byte) bool {
-	return len(line) > 0 && (line[0] == "✕"[0] || line[0] == 'n' || line[0] == '-' || line[0] == 'F')
-}
-
 // namesFailure reports whether a line names what failed, or says what was thrown:
-// error[E0106]:, java.lang.IllegalStateException:
-func namesFailure(line []byte) bool {
+// error[E0106]:, java.lang.IllegalStateException:. wrong says whether the line has one of
+// errorWords in it.
+func namesFailure(line []byte, wrong bool) bool {
 	for _, m := range failMarks {
 		if len(line) > len(m) && line[0] == m[0] && string(line[:len(m)]) == m {
 			return true
 		}
 	}
-	if bytes.Contains(line, []byte(" FAILED")) {
-		return true
+	if !wrong || bytes.Contains(line, []byte(" FAILED")) {
+		return wrong
 	}
 	end := wordEnd(line)
 	if end < 5 || end == len(line) || line[end] != ':' && line[end] != '[' {
