@@ -4,10 +4,9 @@ import (
 	"errors"
 	"strings"
 
-	"github.com/dragoman-proxy/dragoman/transform/tape"
-
 	"gopkg.in/yaml.v3"
 
+	"github.com/dragoman-proxy/dragoman/transform/tape"
 	"github.com/dragoman-proxy/dragoman/translate/wire"
 )
 

@@ -9,10 +9,10 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/dragoman-proxy/dragoman/transform/tape"
-
 	"github.com/santhosh-tekuri/jsonschema/v6"
 	"pgregory.net/rapid"
+
+	"github.com/dragoman-proxy/dragoman/transform/tape"
 )
 
 // schemaCase is a schema and a value that it describes.

@@ -4,7 +4,6 @@ import (
 	"fmt"
 
 	"github.com/dragoman-proxy/dragoman/transform/tape"
-
 	"github.com/dragoman-proxy/dragoman/translate/wire"
 )
 

@@ -1,18 +1,15 @@
 package transform
 
 import (
-	"github.com/dragoman-proxy/dragoman/transform/grapheme"
-
-	"github.com/dragoman-proxy/dragoman/transform/fit"
-
 	"encoding/json"
 	"fmt"
 	"slices"
 	"strconv"
 	"strings"
 
+	"github.com/dragoman-proxy/dragoman/transform/fit"
+	"github.com/dragoman-proxy/dragoman/transform/grapheme"
 	"github.com/dragoman-proxy/dragoman/transform/tape"
-
 	"github.com/dragoman-proxy/dragoman/translate/wire"
 )
 

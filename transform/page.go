@@ -1,16 +1,14 @@
 package transform
 
 import (
-	"github.com/dragoman-proxy/dragoman/transform/fit"
-	"github.com/dragoman-proxy/dragoman/transform/schema"
-
 	"fmt"
 	"slices"
 	"strings"
 	"unicode/utf8"
 
+	"github.com/dragoman-proxy/dragoman/transform/fit"
+	"github.com/dragoman-proxy/dragoman/transform/schema"
 	"github.com/dragoman-proxy/dragoman/transform/tape"
-
 	"github.com/dragoman-proxy/dragoman/translate/wire"
 )
 

@@ -9,12 +9,11 @@ import (
 	"testing"
 	"unicode/utf8"
 
-	"github.com/dragoman-proxy/dragoman/transform/fit"
-	"github.com/dragoman-proxy/dragoman/transform/tape"
-
 	"github.com/rivo/uniseg"
 	"pgregory.net/rapid"
 
+	"github.com/dragoman-proxy/dragoman/transform/fit"
+	"github.com/dragoman-proxy/dragoman/transform/tape"
 	"github.com/dragoman-proxy/dragoman/transform/tokens"
 )
 

@@ -4,10 +4,10 @@ package schema
 
 import (
 	"bytes"
-	"github.com/dragoman-proxy/dragoman/transform/tape"
 	"strconv"
 	"strings"
 
+	"github.com/dragoman-proxy/dragoman/transform/tape"
 	"github.com/dragoman-proxy/dragoman/translate/wire"
 )
 
