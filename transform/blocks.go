@@ -5,7 +5,6 @@ import (
 	"slices"
 
 	"github.com/dragoman-proxy/dragoman/transform/tape"
-
 	"github.com/dragoman-proxy/dragoman/translate/wire"
 )
 
@@ -37,6 +36,9 @@ type block struct {
 	kind  kind
 	plain bool // a text block, without a resource or message around the text
 }
+
+// isText reports whether a block has a text that may be cut.
+func (b *block) isText() bool { return b.kind == textBlock && b.text.end-b.text.pos > 2 }
 
 // A layout holds the places of the parts of a result. If a member occurs twice,
 // the last one counts.
@@ -94,6 +96,9 @@ func (l *layout) lay(raw []byte, method string, most int) {
 					l.skipped.links++
 					l.skipped.bytes += end - at
 				default:
+					if n := len(l.blocks); n == cap(l.blocks) {
+						l.blocks = slices.Grow(l.blocks, max(4, n))
+					}
 					l.blocks = append(l.blocks, b)
 				}
 				switch {
@@ -202,16 +207,16 @@ func (l *layout) textOf(b *block) []byte {
 
 // A rewrite says how the parts of a result change.
 type rewrite struct {
-	texts      map[int][]byte // the new text, by block
-	gone       []bool         // the blocks to leave out, by block; nil if there are none
-	structured []byte         // the new structured content
-	strip      bool           // leave out the structured content
-	last       []byte         // a block after the others
-	meta       []byte         // this package's entry in _meta
+	texts      [][]byte // the new text, by block; nil for the one it had
+	gone       []bool   // the blocks to leave out, by block; nil if there are none
+	structured []byte   // the new structured content
+	strip      bool     // leave out the structured content
+	last       []byte   // a block after the others
+	meta       []byte   // this package's entry in _meta
 }
 
 func (w *rewrite) nothing() bool {
-	return len(w.texts) == 0 && w.gone == nil && w.structured == nil && !w.strip && w.last == nil && w.meta == nil
+	return w.texts == nil && w.gone == nil && w.structured == nil && !w.strip && w.last == nil && w.meta == nil
 }
 
 // append appends the result, rewritten.
@@ -289,13 +294,12 @@ func (l *layout) appendBlocks(dst []byte, w *rewrite) []byte {
 		if len(dst) > start {
 			dst = append(dst, ',')
 		}
-		text, changed := w.texts[i]
-		if !changed {
+		if w.texts == nil || w.texts[i] == nil {
 			dst = append(dst, b.of(l.raw)...)
 			continue
 		}
 		dst = append(dst, l.raw[b.pos:b.text.pos]...)
-		dst = appendQuoted(dst, text)
+		dst = appendQuoted(dst, w.texts[i])
 		dst = append(dst, l.raw[b.text.end:b.end]...)
 	}
 	if w.last != nil {
@@ -366,9 +370,12 @@ func (w *rewrite) drop(l *layout, i int) {
 	w.gone[i] = true
 }
 
-func (w *rewrite) set(i int, text []byte) {
+// set gives a block a new text, which may be empty.
+func (w *rewrite) set(l *layout, i int, text []byte) {
 	if w.texts == nil {
-		w.texts = make(map[int][]byte)
+		w.texts = make([][]byte, len(l.blocks))
 	}
-	w.texts[i] = slices.Clip(text)
+	if w.texts[i] = text; text == nil {
+		w.texts[i] = []byte{}
+	}
 }

@@ -20,15 +20,18 @@ const tokensPerByte = 1 / 2.4
 // A capping makes one result fit its budget.
 type capping struct {
 	*run
-	l      *layout
-	plan   *fit.Plan
-	places []int  // of each part: its block, or structured
-	twin   int    // the block that repeats the structured content, -1 for none
-	rest   []byte // what is left of that block
-	strip  bool   // the structured content is left out, because a text repeats it
-	fixed  int    // tokens of what must not change
-	slack  int    // those tokens of fixed that stay free, because a preview takes less than its share
-	notice string
+	l         *layout
+	plan      *fit.Plan
+	parts     []fit.Part
+	places    []int  // of each part: its block, or structured
+	lastLink  int    // the last link that is a part
+	lateLinks int    // links after that one: there is no room for them
+	twin      int    // the block that repeats the structured content, -1 for none
+	rest      []byte // what is left of that block
+	strip     bool   // the structured content is left out, because a text repeats it
+	fixed     int    // tokens of what must not change
+	slack     int    // those tokens of fixed that stay free, because a preview takes less than its share
+	notice    string
 }
 
 // structured is the place of the structured content.
@@ -81,68 +84,62 @@ func (r *run) capping(raw []byte, budget int) *capping {
 	c := &capping{run: r, l: &r.layout, twin: -1}
 	l := c.l
 	l.lay(raw, r.call.Method, r.most(budget))
-	g, fixed := r.guards(l)
-	parts := make([]fit.Part, 0, len(l.blocks)+1)
-	c.places = make([]int, 0, len(l.blocks)+1)
-	value := []byte(nil)
-	if l.structured.is() {
-		value = compact(l.structured.of(raw))
-		value = c.dedupe(value, budget)
-	}
-	named := l.parts(c.twin) + b2i(value != nil && !c.strip && !fixed)
+	texts := 0
 	for i := range l.blocks {
-		b := &l.blocks[i]
-		switch {
-		case i == c.twin:
-			rest := r.count(c.rest, unlimited)
-			if share := budget / previewShare; c.preview && rest < share {
-				c.slack = share - rest // otherwise a larger budget could leave less for the structured content
-			}
-			c.fixed += rest + c.slack
-		case b.kind == wholeBlock:
-			c.places = append(c.places, i)
-			parts = append(parts, fit.Part{Text: compact(b.of(raw)), Solid: true})
-		case b.kind == textBlock && b.text.end-b.text.pos > 2:
-			c.places = append(c.places, i)
-			var name []string
-			if named > 1 {
-				name = []string{"content", strconv.Itoa(i)}
-			}
-			parts = append(parts, fit.Part{Text: l.textOf(b), Name: name, Markdown: l.markdown(b)})
+		if l.blocks[i].isText() {
+			texts++
 		}
 	}
-	switch {
-	case value == nil || c.strip:
-	case fixed:
-		c.fixed += r.count(value, unlimited)
-	default:
-		var name []string
-		if named > 1 {
-			name = []string{"structuredContent"}
+	c.places, c.parts = make([]int, 0, texts+1), make([]fit.Part, 0, texts+1)
+	for i := range l.blocks {
+		if b := &l.blocks[i]; b.isText() {
+			c.part(i, fit.Part{Text: l.textOf(b), Markdown: l.markdown(b)})
 		}
-		c.places = append(c.places, structured)
-		parts = append(parts, fit.Part{Text: value, Guards: g, Name: name})
+	}
+	if l.structured.is() {
+		g, fixed := r.guards(l)
+		switch value := c.dedupe(compact(l.structured.of(raw)), budget); {
+		case c.strip:
+		case fixed:
+			c.fixed += r.count(value, unlimited)
+		default:
+			c.part(structured, fit.Part{Text: value, Guards: g})
+		}
 	}
 	capper := &r.engine.config.Adapters.Capper
-	c.plan = fit.New(parts, fit.Options{Keep: capper.Keep, Drop: capper.Drop, KeepEmpty: capper.KeepNulls, Columns: capper.Tables == "columns", Most: budget})
+	o := fit.Options{Keep: capper.Keep, Drop: capper.Drop, KeepEmpty: capper.KeepNulls, Columns: capper.Tables == "columns", Most: budget}
+	if l.skipped.texts+len(c.parts) > 1 {
+		o.Name = func(part int) []string {
+			if i := c.places[part]; i != structured {
+				return []string{"content", strconv.Itoa(i)}
+			}
+			return []string{"structuredContent"}
+		}
+	}
+	c.addLinks(budget)
+	c.plan = fit.New(c.parts, o)
 	return c
 }
 
-func b2i(b bool) int {
-	if b {
-		return 1
-	}
-	return 0
+func (c *capping) part(place int, p fit.Part) {
+	c.places, c.parts = append(c.places, place), append(c.parts, p)
 }
 
-// parts counts the texts, except block but.
-func (l *layout) parts(but int) (n int) {
-	for i := range l.blocks {
-		if b := &l.blocks[i]; i != but && b.kind == textBlock && b.text.end-b.text.pos > 2 {
-			n++
+// addLinks makes parts of the links, up to those that alone fill the budget. The last links
+// are the first to be left out, so there is no room for any link after these.
+func (c *capping) addLinks(budget int) {
+	for i := range c.l.blocks {
+		switch b := &c.l.blocks[i]; {
+		case b.kind != wholeBlock:
+		case budget >= 0 || c.l.list == "messages":
+			link := compact(b.of(c.l.raw))
+			budget -= c.run.count(link, budget)
+			c.part(i, fit.Part{Text: link, Solid: true})
+			c.lastLink = i
+		default:
+			c.lateLinks++
 		}
 	}
-	return n + l.skipped.texts
 }
 
 // markdown reports whether a block says that it is Markdown.
@@ -205,17 +202,15 @@ const previewShare = 10
 
 // dedupe finds a text that repeats the structured content, or its one long text.
 // With a schema, or if the configuration says so, the structured content stays and the text
-// becomes a preview; otherwise the text stays. dedupe returns what is left of the
-// structured content.
+// becomes a preview, which is no part; otherwise the text stays. dedupe returns what is left
+// of the structured content.
 func (c *capping) dedupe(value []byte, budget int) []byte {
-	l := c.l
 	var doc tape.Tape
-	for i := range l.blocks {
-		b := &l.blocks[i]
-		if b.kind != textBlock || !b.plain || int(b.text.end-b.text.pos) < len(value)/2 {
+	for k, i := range c.places {
+		b, text := &c.l.blocks[i], c.parts[k].Text
+		if !b.plain || int(b.text.end-b.text.pos) < len(value)/2 {
 			continue
 		}
-		text := l.textOf(b)
 		whole := tape.IsContainer(text) && wire.Valid(text) && wire.Equal(value, text)
 		at := uint32(0)
 		if !whole {
@@ -241,6 +236,12 @@ func (c *capping) dedupe(value []byte, budget int) []byte {
 					c.rest = parts[0]
 				}
 			}
+			rest := c.run.count(c.rest, unlimited)
+			if share := budget / previewShare; rest < share {
+				c.slack = share - rest // otherwise a larger budget could leave less for the structured content
+			}
+			c.fixed += rest + c.slack
+			c.places, c.parts = slices.Delete(c.places, k, k+1), slices.Delete(c.parts, k, k+1)
 			return value
 		}
 		if whole {
@@ -266,7 +267,7 @@ func twin(doc *tape.Tape, text []byte) uint32 {
 
 // countLeftOut counts the texts and links of which nothing is left in parts.
 func (c *capping) countLeftOut(parts [][]byte) {
-	c.cut.omitted, c.cut.links = c.before.omitted+c.l.skipped.texts, c.l.skipped.links
+	c.cut.omitted, c.cut.links = c.before.omitted+c.l.skipped.texts, c.l.skipped.links+c.lateLinks
 	for k, place := range c.places {
 		switch {
 		case parts[k] != nil || place == structured || c.l.list == "messages":
@@ -283,12 +284,12 @@ func (c *capping) rewrite(parts [][]byte) *rewrite {
 	w := &rewrite{strip: c.strip}
 	c.countLeftOut(parts)
 	for i := range c.l.blocks {
-		if c.l.blocks[i].kind == noticeBlock {
+		if k := c.l.blocks[i].kind; k == noticeBlock || k == wholeBlock && i > c.lastLink && c.lateLinks > 0 {
 			w.drop(c.l, i)
 		}
 	}
 	if c.twin >= 0 {
-		w.set(c.twin, c.rest)
+		w.set(c.l, c.twin, c.rest)
 	}
 	for k, place := range c.places {
 		out := parts[k]
@@ -301,10 +302,11 @@ func (c *capping) rewrite(parts [][]byte) *rewrite {
 			if out == nil && c.l.list != "messages" {
 				w.drop(c.l, place)
 			}
+		case bytes.Equal(out, c.parts[k].Text):
 		case out != nil:
-			w.set(place, out)
+			w.set(c.l, place, out)
 		case c.l.list == "messages":
-			w.set(place, []byte{})
+			w.set(c.l, place, []byte{})
 		default:
 			w.drop(c.l, place)
 		}

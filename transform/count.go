@@ -3,9 +3,9 @@ package transform
 import (
 	"bytes"
 	"math"
+	"slices"
 
 	"github.com/dragoman-proxy/dragoman/transform/tape"
-
 	"github.com/dragoman-proxy/dragoman/transform/tokens"
 	"github.com/dragoman-proxy/dragoman/translate/wire"
 )
@@ -144,7 +144,7 @@ func (t *tally) unescape(raw []byte) []byte {
 	if bytes.IndexByte(raw, '\\') < 0 {
 		return raw
 	}
-	t.room = wire.AppendUnescaped(t.room[:0], raw)
+	t.room = wire.AppendUnescaped(slices.Grow(t.room[:0], len(raw)), raw)
 	return t.room
 }
 

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"unicode/utf8"
@@ -202,7 +203,10 @@ func (r *reading) on(kept *entry) []byte {
 	if count >= 0 {
 		shown = 0
 		if value, err := r.part(kept.original); err == nil {
-			r.plan = fit.New([]fit.Part{{Text: value, Name: at.Path}}, fit.Options{Columns: r.engine.config.Adapters.Capper.Tables == "columns", Most: r.budget})
+			r.plan = fit.New([]fit.Part{{Text: value}}, fit.Options{
+				Columns: r.engine.config.Adapters.Capper.Tables == "columns", Most: r.budget,
+				Name: func(int) []string { return slices.Clone(at.Path) },
+			})
 		}
 	}
 	if !r.plan.Read(shown, at, count, r.within) {

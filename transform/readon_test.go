@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 
@@ -298,7 +299,7 @@ func TestCountEndsAfterLargeEntries(t *testing.T) {
 		}
 		for i := range 7 {
 			for k := range 600 {
-				if n := times[word(i, k)]; n != b2i(i >= c.first && i <= c.last) {
+				if n, read := times[word(i, k)], i >= c.first && i <= c.last; n > 1 || read != (n == 1) {
 					t.Fatalf("%s: %s is there %d times", c.args, word(i, k), n)
 				}
 			}
@@ -357,4 +358,40 @@ func TestMoreRoomKeepsAllThatLessRoomKept(t *testing.T) {
 			}
 		}
 	})
+}
+
+// TestTheLastLinksAreLeftOut checks that links beyond the budget go from the end, and that
+// how many there are changes neither the ranks nor the paths of the texts beside them.
+func TestTheLastLinksAreLeftOut(t *testing.T) {
+	e := engine(t, "transform: {}")
+	var blocks, links []string
+	line := strings.Repeat("A line of the text. ", 4) + `\n`
+	for i := range 400 {
+		links = append(links, fmt.Sprintf(`{"type":"resource_link","uri":"file:///a/%d","name":"%d"}`, i, i))
+	}
+	text := func(last string) string {
+		return `{"type":"text","text":"` + strings.Repeat(line, 100) + last + `"}`
+	}
+	blocks = append(append(append(blocks, text("first end")), links...), text("second end"))
+	in := []byte(`{"content":[` + strings.Join(blocks, ",") + `]}`)
+	before := 0
+	for _, budget := range []int{200, 500, 1000, 2000, 4000, 8000} {
+		out, r := e.Apply(nil, in, &Call{Tool: "x", Schemas: None, MaxTokens: budget})
+		p := parse(t, out)
+		kept := p.kept("resource_link")
+		if !slices.Equal(kept, links[:len(links)-r.Links]) || len(kept) < before {
+			t.Errorf("%d tokens: %d links, %d before, %d are said to be left out", budget, len(kept), before, r.Links)
+		}
+		before = len(kept)
+		texts, _ := seen(t, out)
+		if all := strings.Join(texts, "\n"); !strings.Contains(all, "first end") || !strings.Contains(all, "second end") {
+			t.Errorf("%d tokens: an end is missing in\n%s", budget, all)
+		}
+		if last := texts[len(texts)-1]; !strings.Contains(last, `"path":"content.0"`) && !strings.Contains(last, `"path":"content.401"`) {
+			t.Errorf("%d tokens: the notice is %s", budget, last)
+		}
+	}
+	if before < 40 {
+		t.Errorf("only %d links are kept", before)
+	}
 }

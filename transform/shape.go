@@ -1,9 +1,6 @@
 package transform
 
 import (
-	"github.com/dragoman-proxy/dragoman/transform/fit"
-	"github.com/dragoman-proxy/dragoman/transform/schema"
-
 	"bytes"
 	"errors"
 	"fmt"
@@ -11,9 +8,10 @@ import (
 	"strings"
 	"unicode/utf8"
 
-	"github.com/dragoman-proxy/dragoman/transform/tape"
-
 	"github.com/dragoman-proxy/dragoman/transform/fields"
+	"github.com/dragoman-proxy/dragoman/transform/fit"
+	"github.com/dragoman-proxy/dragoman/transform/schema"
+	"github.com/dragoman-proxy/dragoman/transform/tape"
 	"github.com/dragoman-proxy/dragoman/translate/wire"
 )
 
@@ -75,7 +73,7 @@ func (r *run) shape(result []byte) []byte {
 			d = r.document(in, nil, l)
 		}
 		if d.changed {
-			w.set(i, d.text)
+			w.set(l, i, d.text)
 			repeated = repeated || d.kind == Text
 		}
 	}
@@ -282,8 +280,11 @@ func (r *run) maxChars(l *layout, w *rewrite) {
 		if b.kind != textBlock || !b.plain {
 			continue
 		}
-		text, changed := w.texts[i]
-		if !changed {
+		var text []byte
+		if w.texts != nil {
+			text = w.texts[i]
+		}
+		if text == nil {
 			text = l.textOf(b)
 		}
 		if n := utf8.RuneCount(text); n <= left {
@@ -298,7 +299,7 @@ func (r *run) maxChars(l *layout, w *rewrite) {
 			continue
 		}
 		left -= utf8.RuneCount(out)
-		w.set(i, out)
+		w.set(l, i, out)
 	}
 }
 

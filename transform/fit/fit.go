@@ -2,6 +2,7 @@ package fit
 
 import (
 	"bytes"
+	"slices"
 	"sort"
 )
 
@@ -33,19 +34,24 @@ func (p *Plan) Kept() int { return p.marked }
 // comes with them; above room it may be too low, but stays above room. perByte
 // estimates the cost of a byte, rather too high than too low.
 func (p *Plan) Fit(room int, perByte float64, count func(parts [][]byte) int) (parts [][]byte, cost int) {
-	try := func(n int) ([][]byte, int) {
+	best, spare := &writer{Plan: p}, &writer{Plan: p}
+	fits := func(n int) bool { // if so, or if it is the first one, this is the best so far
 		p.mark(n)
-		parts := p.write()
-		return parts, count(parts)
+		spare.out = slices.Grow(spare.out[:0], len(best.out))
+		spare.write()
+		c := count(spare.texts)
+		if c <= room || best.texts == nil {
+			best, spare, cost = spare, best, c
+		}
+		return c <= room
 	}
-	parts, cost = try(0)
-	if cost > room {
-		return parts, cost
+	if !fits(0) {
+		return best.texts, cost
 	}
 	low, high := 0, len(p.units)+1
 	base, margin := cost, .1
 	for low+1 < high {
-		if len(parts) > 0 && len(parts[0]) > 48*room && high-low <= low/16 {
+		if len(best.texts) > 0 && len(best.texts[0]) > 48*room && high-low <= low/16 {
 			break // a run of one letter, whose cost takes long to count
 		}
 		// Try the place where the sizes say that the room ends, but not too
@@ -53,10 +59,9 @@ func (p *Plan) Fit(room int, perByte float64, count func(parts [][]byte) int) (p
 		target := p.size[low] + int(min(float64(room-cost)/perByte, 1<<40))
 		n := sort.SearchInts(p.size, target+1) - 1
 		n = min(max(n, low+1+(high-low)/64), high-1-(high-low)/64)
-		now, c := try(n)
-		if c <= room {
-			low, parts, cost, margin = n, now, c, .1
-			if d := c - base; d > 0 && p.size[n] > 0 {
+		if fits(n) {
+			low, margin = n, .1
+			if d := cost - base; d > 0 && p.size[n] > 0 {
 				perByte = float64(d) / float64(p.size[n])
 			}
 		} else { // it is not known how much too long the parts are
@@ -70,16 +75,15 @@ func (p *Plan) Fit(room int, perByte float64, count func(parts [][]byte) int) (p
 	switch {
 	case low == len(p.units):
 	case p.byCount:
-		if whole := p.wholeEntries(low); whole < low {
+		if whole := p.wholeEntries(low); whole < low && fits(whole) {
 			low = whole
-			parts, cost = try(low)
 		}
 	case room-cost > max(3, room/64) && !p.isReading && p.clips(p.units[low]):
 		p.clip.node = p.units[low]
 		for few, many := 0, len(p.raw(p.clip.node)); few+3 < many; {
 			p.clip.bytes = (few + many) / 2
-			if now, c := try(low + 1); c <= room {
-				few, parts, cost = p.clip.bytes, now, c
+			if fits(low + 1) {
+				few = p.clip.bytes
 			} else {
 				many = p.clip.bytes
 			}
@@ -87,7 +91,7 @@ func (p *Plan) Fit(room int, perByte float64, count func(parts [][]byte) int) (p
 		p.clip = clip{}
 	}
 	p.mark(low)
-	return parts, cost
+	return best.texts, cost
 }
 
 // A clip is the beginning of the unit after the last one that is kept: as many

@@ -207,17 +207,21 @@ func TestWhatIsWrittenDependsOnWhatIsKeptOnly(t *testing.T) {
 	value := []byte(`{"v":[{"text":"` + strings.Repeat("a ", 99) + `"},{"text":"` + strings.Repeat("b ", 99) + `"},{"id":1}],"title":"c"}`)
 	s := schema.New([]byte(`{"type":"object","required":["v"],"properties":{"v":{"type":"array","prefixItems":[{"type":"object"},{"type":"object"}],"items":{"type":"object"}}}}`))
 	p := New([]Part{{Text: value, Guards: s.Root(value)}}, Options{Most: 100})
+	w := &writer{Plan: p}
+	written := func(n int) string {
+		p.mark(n)
+		w.write()
+		return string(w.texts[0])
+	}
 	var up []string
 	for n := range len(p.units) + 1 {
-		p.mark(n)
-		up = append(up, string(p.write()[0]))
+		up = append(up, written(n))
 	}
 	if len(up) < 4 {
 		t.Fatalf("%q", up)
 	}
 	for n := len(p.units); n >= 0; n-- {
-		p.mark(n)
-		if down := string(p.write()[0]); down != up[n] {
+		if down := written(n); down != up[n] {
 			t.Errorf("%d units are\n %s\nfrom above, and\n %s\nfrom below", n, down, up[n])
 		}
 	}

@@ -15,8 +15,7 @@ type Part struct {
 	Text     []byte
 	Guards   schema.Guards // for a value that has a schema; nil if it has none
 	Markdown bool          // its name or type says so
-	Solid    bool          // it is kept whole or not at all
-	Name     []string      // its first steps in paths; nil for the only part of an answer
+	Solid    bool          // it is kept whole or not at all; such parts come after the others
 }
 
 // Options are what the configuration says about members.
@@ -25,14 +24,17 @@ type Options struct {
 	KeepEmpty  bool     // empty members are kept as long as others
 	Columns    bool     // lists of objects with the same members may be tables
 	Most       int      // how many units are ranked; there cannot be room for more
+
+	Name func(part int) []string // the first steps of paths into a part; nil if there are none
 }
 
 // A Plan is an answer in units, in the order in which they are kept.
 type Plan struct {
 	Options
 	parts  []Part
-	nodes  // number 0 is the answer, its children are the parts
-	docs   []*doc
+	open   int // how many parts are not solid
+	nodes      // number 0 is the answer, its children are the parts
+	docs   []doc
 	guards map[uint32]schema.Guards // what a schema asks of a node
 	queue  *queue                   // while nodes are ranked
 	seen   map[uint64]bool          // hashes of the objects that were ranked, as they are written
@@ -99,11 +101,14 @@ const (
 
 // New ranks the units of an answer.
 func New(parts []Part, o Options) *Plan {
-	p := &Plan{Options: o, parts: parts, docs: make([]*doc, 0, len(parts)), queue: new(queue), seen: make(map[uint64]bool), guards: make(map[uint32]schema.Guards)}
+	p := &Plan{Options: o, parts: parts, docs: make([]doc, 0, len(parts)), queue: new(queue), seen: make(map[uint64]bool), guards: make(map[uint32]schema.Guards)}
 	p.pages, p.next = [][]node{make([]node, pageNodes)}, 1
 	p.makeRoom(0, len(parts))
 	for i := range parts {
 		p.add(0, p.root(parts[i].Text, &parts[i], 0))
+		if !parts[i].Solid {
+			p.open++
+		}
 	}
 	p.rank(0)
 	p.sort()
@@ -143,7 +148,7 @@ func (p *Plan) unit(n uint32, size int) {
 }
 
 func (p *Plan) is(n uint32, t trait) bool { return p.at(n).is&t != 0 }
-func (p *Plan) docOf(n uint32) *doc       { return p.docs[p.at(n).doc] }
+func (p *Plan) docOf(n uint32) *doc       { return &p.docs[p.at(n).doc] }
 func (p *Plan) raw(n uint32) []byte       { return p.docOf(n).src[p.at(n).pos:p.at(n).end] }
 
 // end returns the index after the last child of a node.
@@ -189,7 +194,7 @@ func (d *doc) row(at uint32) bool {
 // root returns the node of a text. If the text is JSON, that is the node of its
 // value.
 func (p *Plan) root(src []byte, part *Part, depth int) (n node) {
-	d := &doc{Tape: noTape, src: src, part: part, depth: depth}
+	d := doc{Tape: noTape, src: src, part: part, depth: depth}
 	isJSON := func() bool {
 		d.Tape = new(tape.Tape)
 		return d.Parse(src) == nil
@@ -198,11 +203,11 @@ func (p *Plan) root(src []byte, part *Part, depth int) (n node) {
 	case depth == 0 && part.Solid || len(src) == 0:
 		n = node{kind: text, is: unit}
 	case depth == 0 && part.Guards != nil && isJSON():
-		n = p.value(d, 0, part.Guards)
+		n = p.value(&d, 0, part.Guards)
 		n.is |= demanded
 		p.guards[p.next] = part.Guards
 	case depth < maxInner && tape.IsContainer(src) && isJSON():
-		n = p.value(d, 0, nil)
+		n = p.value(&d, 0, nil)
 	default:
 		d.Tape = noTape
 		n = node{kind: text}

@@ -57,6 +57,13 @@ func (p *Plan) number(n uint32) int {
 	return int(p.at(n).at)
 }
 
+func (p *Plan) partName(i int) []string {
+	if p.Name == nil {
+		return nil
+	}
+	return p.Name(i)
+}
+
 // path returns the path to a node.
 func (p *Plan) path(n uint32) []string {
 	up := p.at(n).up
@@ -64,7 +71,7 @@ func (p *Plan) path(n uint32) []string {
 	case n == 0:
 		return nil
 	case up == 0:
-		return slices.Clone(p.parts[n-1].Name)
+		return p.partName(int(n - 1))
 	case p.at(up).kind == quoted:
 		return p.path(up)
 	case p.at(up).kind == object:
@@ -87,8 +94,8 @@ func (p *Plan) place(n uint32) Place {
 
 // find returns the node that a path leads to.
 func (p *Plan) find(path []string) (n uint32, ok bool) {
-	for i := range p.parts {
-		if name := p.parts[i].Name; n == 0 && !p.parts[i].Solid && len(path) >= len(name) && slices.Equal(path[:len(name)], name) {
+	for i := 0; i < len(p.parts) && n == 0; i++ {
+		if name := p.partName(i); !p.parts[i].Solid && len(path) >= len(name) && slices.Equal(path[:len(name)], name) {
 			n, path = uint32(i+1), path[len(name):]
 		}
 	}

@@ -143,7 +143,7 @@ func (p *Plan) rank(n uint32) {
 
 func (p *Plan) rankMembers(kids []node) {
 	for i := range kids {
-		d, k := p.docs[kids[i].doc], &kids[i]
+		d, k := &p.docs[kids[i].doc], &kids[i]
 		value := d.Raw(k.at)
 		if wire.Hollow(value) && !p.KeepEmpty {
 			k.rank = hollow.first
@@ -231,13 +231,13 @@ func (p *Plan) rankItems(kids []node) {
 	var failed []int
 	rest, links := rank(0), rank(0)
 	for i := range kids {
-		k, d := &kids[i], p.docs[kids[i].doc]
+		k, d := &kids[i], &p.docs[kids[i].doc]
 		switch k.rank = item.at(turn(i, len(kids))); {
 		case k.up == 0 && d.part.Solid: // the last ones are dropped first
 			links = max(links, lg(i)+lg(len(d.src)/64))
 			k.rank = links
 		case k.up == 0:
-			k.rank = part.at(turn(i, len(kids)))
+			k.rank = part.at(turn(i, p.open))
 		case k.kind == object && d.failed(k.at):
 			failed = append(failed, i)
 		case k.kind == piece && i == 0 && base64Like(d.src[k.pos:kids[len(kids)-1].end]):
@@ -254,15 +254,19 @@ func (p *Plan) rankItems(kids []node) {
 	}
 }
 
+// failedStates are the states, as JSON, of items that failed.
+var failedStates = [...]string{`"failed"`, `"failure"`, `"error"`, `"timed_out"`, `"critical"`, `"fatal"`, `"cancelled"`}
+
 // failed reports whether an item says that something went wrong.
 func (d *doc) failed(at uint32) bool {
 	for m := at + 1; m < d.Nodes[at].Next; m = d.Nodes[m].Next {
 		value := d.Raw(m)
 		switch string(d.Name(m)) {
 		case "status", "state", "conclusion", "severity", "level", "result", "outcome":
-			switch string(bytes.ToLower(value[:min(len(value), 16)])) {
-			case `"failed"`, `"failure"`, `"error"`, `"timed_out"`, `"critical"`, `"fatal"`, `"cancelled"`:
-				return true
+			for _, s := range failedStates {
+				if bytes.EqualFold(value, []byte(s)) {
+					return true
+				}
 			}
 		case "error", "errors", "exception", "isError", "is_error":
 			if !wire.Hollow(value) && string(value) != "false" && string(value) != "0" {

@@ -14,28 +14,34 @@ import (
 // A writer writes what is kept of the nodes of a plan.
 type writer struct {
 	*Plan
-	out []byte
+	out   []byte
+	texts [][]byte // what is kept of each part, in out; nil if nothing is
 }
 
-// write returns what is kept of each part, or nil if nothing of it is kept. If
+// write writes what is kept of each part, in place of what w wrote before. If
 // reading continues in a text inside a document, that text comes before the
 // parts.
-func (p *Plan) write() (out [][]byte) {
-	w := &writer{Plan: p}
-	out = make([][]byte, 0, len(p.parts)+1)
-	if p.apart > 0 {
-		w.node(p.apart)
-		out = append(out, w.out)
+func (w *writer) write() {
+	w.out, w.texts = w.out[:0], slices.Grow(w.texts[:0], len(w.parts)+1)
+	begin := 0
+	done := func() {
+		text := w.out[begin:len(w.out):len(w.out)]
+		if len(text) == 0 {
+			text = nil
+		}
+		w.texts, begin = append(w.texts, text), len(w.out)
 	}
-	for n := uint32(1); n <= uint32(len(p.parts)); n++ {
-		w.out = nil
-		json := p.at(n).kind != text && len(p.parts) == 1 // it stays JSON, even if it is empty
-		if p.at(n).kept > 0 || !p.isReading && (json || p.is(n, demanded)) {
+	if w.apart > 0 {
+		w.node(w.apart)
+		done()
+	}
+	for n := uint32(1); n <= uint32(len(w.parts)); n++ {
+		json := w.at(n).kind != text && len(w.parts) == 1 // it stays JSON, even if it is empty
+		if w.at(n).kept > 0 || !w.isReading && (json || w.is(n, demanded)) {
 			w.root(n)
 		}
-		out = append(out, w.out)
+		done()
 	}
-	return out
 }
 
 // root writes what is kept of a document, or an empty one if nothing is kept.
