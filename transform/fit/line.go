@@ -343,26 +343,3 @@ func OpenFence(text []byte) (open string, at int) {
 	}
 	return open, at
 }
-
-// base64Like reports whether a text looks like base64: its beginning has only
-// the characters of base64, and more capitals and digits than words have.
-func base64Like(text []byte) bool {
-	if len(text) <= longString {
-		return false
-	}
-	lower, upper, digit := 0, 0, 0
-	for _, c := range text[:min(len(text), 512)] {
-		switch {
-		case c >= 'a' && c <= 'z':
-			lower++
-		case c >= 'A' && c <= 'Z':
-			upper++
-		case c >= '0' && c <= '9':
-			digit++
-		case c == '+' || c == '/' || c == '=' || c == '-' || c == '_':
-		default:
-			return false
-		}
-	}
-	return lower > 0 && upper > 0 && upper+digit > 64
-}

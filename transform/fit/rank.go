@@ -103,9 +103,9 @@ var names = func() map[string]rank {
 
 // rank ranks the children of a node, and queues them.
 func (p *Plan) rank(n uint32) {
-	at, kids := p.at(n), p.kids(n)
+	at, kids, isMap := p.at(n), p.kids(n), p.isMap(n)
 	switch {
-	case at.kind == object && !p.isMap(n):
+	case at.kind == object && !isMap:
 		p.rankMembers(kids)
 	case at.kind == text:
 		p.rankLines(n, kids)
@@ -119,7 +119,6 @@ func (p *Plan) rank(n uint32) {
 	if p.is(n, entry) {
 		base += ofEntry.first
 	}
-	isMap := at.kind == object && p.isMap(n)
 	for i := range kids {
 		k := &kids[i]
 		switch {
@@ -210,9 +209,12 @@ func (p *Plan) again(raw []byte) bool {
 	return p.seen[sum]
 }
 
-// isMap reports whether an object is a map: it has many members, and most of
-// them are of one kind.
+// isMap reports whether a node is an object that is a map: it has many members,
+// and most of them are of one kind.
 func (p *Plan) isMap(n uint32) bool {
+	if p.at(n).kind != object {
+		return false
+	}
 	d, at := p.docOf(n), p.at(n).at
 	if d.Nodes[at].Count < mapLength {
 		return false

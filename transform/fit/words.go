@@ -19,15 +19,39 @@ func isKey(name string) bool {
 		strings.HasSuffix(name, "_url") || strings.HasSuffix(name, "Url")
 }
 
-func onlyBase64(raw []byte) bool {
-	for _, c := range raw[:min(len(raw), 256)] {
+// onlyBase64 reports whether the beginning of a text has only the characters of
+// base64.
+func onlyBase64(text []byte) bool {
+	_, _, _, other := letters(text)
+	return other == 0
+}
+
+// base64Like reports whether a long text looks like base64: its beginning has, besides, more
+// capitals and digits than words have.
+func base64Like(text []byte) bool {
+	if len(text) <= longString {
+		return false
+	}
+	small, large, digits, other := letters(text)
+	return other == 0 && small > 0 && large > 0 && large+digits > 64
+}
+
+// letters counts, at the beginning of a text, the small letters, the capitals, the digits,
+// and the characters that base64 does not have.
+func letters(text []byte) (small, large, digits, other int) {
+	for _, c := range text[:min(len(text), 512)] {
 		switch {
-		case c|0x20-'a' <= 25, c-'0' <= 9, strings.IndexByte("+/=-_", c) >= 0:
-		default:
-			return false
+		case c-'a' <= 25:
+			small++
+		case c-'A' <= 25:
+			large++
+		case c-'0' <= 9:
+			digits++
+		case strings.IndexByte("+/=-_", c) < 0:
+			other++
 		}
 	}
-	return true
+	return small, large, digits, other
 }
 
 // dateLike reports whether a string begins like 2025-01-31 and is not long.

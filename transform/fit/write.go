@@ -192,7 +192,7 @@ func (w *writer) gap(n uint32, begin int, a, b uint32, k int) int {
 		missing = w.docOf(a).src[w.at(a).pos:w.at(b-1).end]
 	}
 	switch {
-	case at.kind == object && b == end && k > 0 && w.total(n) > k && w.guards[n] == nil && w.isMap(n):
+	case b == end && k > 0 && w.isMap(n) && w.total(n) > k && w.guards[n] == nil:
 		mark = fmt.Appendf(mark, `"…":"%d more keys"`, w.total(n)-k)
 	case at.kind == object, at.kind == list && (w.at(at.first).kind != quoted || w.total(n) < 5 || w.guards[n] != nil):
 		return 0
