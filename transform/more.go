@@ -202,7 +202,11 @@ func (r *reading) on(kept *entry) []byte {
 	}
 	if count >= 0 {
 		shown = 0
-		if value, err := r.part(kept.original); err == nil {
+		value, err := r.plan.Part(at.Path), error(nil) // a text block is read as its text, not as its JSON
+		if value == nil {
+			value, err = r.part(kept.original)
+		}
+		if err == nil {
 			r.plan = fit.New([]fit.Part{{Text: value}}, fit.Options{
 				Columns: r.engine.config.Adapters.Capper.Tables == "columns", Most: r.budget,
 				Name: func(int) []string { return slices.Clone(at.Path) },
@@ -252,7 +256,6 @@ func (r *reading) where(count, shown int) string {
 
 // nowhere returns the error for a path that leads nowhere.
 func (r *reading) nowhere(original []byte) error {
-	names := ""
 	doc := original
 	for _, text := range [...][]byte{tape.Member(original, "structuredContent"), wholeText(original)} {
 		if tape.IsContainer(text) && wire.Valid(text) {
@@ -260,10 +263,15 @@ func (r *reading) nowhere(original []byte) error {
 			break
 		}
 	}
+	return fmt.Errorf("there is no %q in the result, or nothing behind it%s", clip(r.path, 100), thereAre(doc))
+}
+
+// thereAre returns words that say which fields a document has.
+func thereAre(doc []byte) (words string) {
 	for i, name := range fields.Names(doc, maxNoted) {
-		names += [...]string{": there are ", ", "}[min(i, 1)] + clip(name, 40)
+		words += [...]string{": there are ", ", "}[min(i, 1)] + clip(name, 40)
 	}
-	return fmt.Errorf("there is no %q in the result, or nothing behind it%s", clip(r.path, 100), names)
+	return words
 }
 
 // found returns a result with the lines and values that contain the text to
@@ -336,11 +344,7 @@ func (a *ask) part(original []byte) ([]byte, error) {
 			return value, nil
 		}
 	}
-	names := ""
-	for i, name := range fields.Names(whole, maxNoted) {
-		names += [...]string{": there are ", ", "}[min(i, 1)] + clip(name, 40)
-	}
-	return nil, fmt.Errorf("there is no %q in the result%s", clip(a.path, 100), names)
+	return nil, fmt.Errorf("there is no %q in the result%s", clip(a.path, 100), thereAre(whole))
 }
 
 // wholeText returns the part of an original that is read without a path.

@@ -166,6 +166,32 @@ func TestReadingOnGivesParts(t *testing.T) {
 	}
 }
 
+// TestABlockIsReadAsItsText checks that the path of a text block, which notices name, counts
+// its lines or its items.
+func TestABlockIsReadAsItsText(t *testing.T) {
+	e := engine(t, "transform: {}")
+	var lines strings.Builder
+	for i := range 300 {
+		fmt.Fprintf(&lines, "line %d of the text\n", i)
+	}
+	_, r := e.Apply(nil, textResult(lines.String(), issues(20)), &Call{Tool: "x", Session: "s", Schemas: None, MaxTokens: 200})
+	for args, want := range map[string]string{
+		`"path":"content.0","from":10,"count":2`:       "line 10 of the text\nline 11 of the text",
+		`"path":"content.0"`:                           "line 0 of the text\nline 1 of the text\n",
+		`"path":"content.1.issues","from":3,"count":1`: `{"id":"ENG-3"`,
+		`"path":"content.1.issues.4.id"`:               `"ENG-4"`,
+		`"path":"content.1","from":1,"count":1`:        `"next_cursor":"abc"`,
+		`"path":"content.0","from":298,"count":5`:      "line 298 of the text\nline 299 of the text",
+		`"path":"content.0","raw":true,"from":0`:       `{"type":"text","text":"line 0`,
+		`"path":"content.2","from":0,"count":1`:        "INVALID_ARGUMENTS",
+	} {
+		texts, _ := seen(t, e.More("s", "", []byte(`{"cursor":"`+r.Cursor+`",`+args+`}`)))
+		if !strings.Contains(texts[0], want) {
+			t.Errorf("%s: %q is not in %.300q", args, want, texts)
+		}
+	}
+}
+
 // TestGapsAreNumberedAsReadingOnTakesThem checks that the number in a gap can be copied to
 // from.
 func TestGapsAreNumberedAsReadingOnTakesThem(t *testing.T) {

@@ -57,11 +57,22 @@ func (p *Plan) number(n uint32) int {
 	return int(p.at(n).at)
 }
 
+// partName returns the first steps of paths into a part.
 func (p *Plan) partName(i int) []string {
 	if p.Name == nil {
 		return nil
 	}
 	return p.Name(i)
+}
+
+// Part returns the text of the part of that name, or nil if there is none.
+func (p *Plan) Part(name []string) []byte {
+	for i := range p.parts {
+		if len(name) > 0 && !p.parts[i].Solid && slices.Equal(name, p.partName(i)) {
+			return p.parts[i].Text
+		}
+	}
+	return nil
 }
 
 // path returns the path to a node.
@@ -207,7 +218,7 @@ func (p *Plan) cuts(all []Cut, n uint32, most int) []Cut {
 		return all
 	}
 	what := map[kind]string{list: "items", text: "lines", line: "pieces"}[p.at(n).kind]
-	if p.at(n).kind == object && p.isMap(n) {
+	if p.isMap(n) {
 		what = "keys"
 	}
 	kept := 0
