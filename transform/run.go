@@ -150,12 +150,15 @@ func (e *Engine) apply(dst, result []byte, c *Call, r *rule, budget int, works b
 		run.weigh(now)
 		out = append(dst, now...)
 	default:
-		capped := run.guardedly(now, func() []byte { return run.capTo(nil, now, budget) })
-		if len(capped) == len(result) && &capped[0] == &result[0] {
+		out = run.guardedly(nil, func() []byte { return run.capTo(dst, now, budget) })
+		switch {
+		case out != nil:
+			report.Outcome = worse(report.Outcome, Capped)
+		case !changed:
 			return result, report
+		default:
+			out = append(dst, now...)
 		}
-		report.Outcome = worse(report.Outcome, Capped)
-		out = append(dst, capped...)
 	}
 	run.close()
 	report.BytesAfter = len(out) - len(dst)
