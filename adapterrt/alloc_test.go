@@ -17,7 +17,8 @@ func TestDispatchAllocatesLittle(t *testing.T) {
 	}
 }
 
-// While the adapters are loaded, twice as much may be in use before it is collected.
+// TestAThousandAdaptersTakeLittle: while the adapters are loaded, twice as much may be in use
+// before it is collected.
 func TestAThousandAdaptersTakeLittle(t *testing.T) {
 	const most = 80 << 20
 	paths := thousand(t)

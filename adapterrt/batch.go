@@ -10,7 +10,7 @@ import (
 	"github.com/dragoman-proxy/dragoman/translate/wire"
 )
 
-// The largest number of requests in a batch.
+// maxBatch is the largest number of requests in a batch.
 const maxBatch = 50
 
 // batch runs the requests of one body one after the other. After a failure it goes on

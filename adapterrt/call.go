@@ -30,7 +30,7 @@ type call struct {
 	cached   string        // what the cache did: hit, miss, revalidated
 }
 
-// The largest number of bytes of a name in a list of unknown parameters.
+// maxUnknownName is the largest number of bytes of a name in a list of unknown parameters.
 const maxUnknownName = 128
 
 // resolve finds the value of every declared parameter: in params, otherwise at the top

@@ -222,7 +222,7 @@ func deprecated(op string, d *file.Deprecation) failure.Notice {
 	return failure.Notice{Code: "DEPRECATION_WARNING", Message: "Operation '" + op + "' is deprecated", Details: o.End(), Severity: "medium"}
 }
 
-// The largest number of bytes in the operation name of a request.
+// maxOperationName is the largest number of bytes in the operation name of a request.
 const maxOperationName = 200
 
 // find returns the operation that a request names, in the scope of its endpoint.
@@ -271,7 +271,7 @@ func (s *snapshot) find(rt *Runtime, at Endpoint, e *envelope) (*scope, offered,
 	}
 }
 
-// The largest number of adapters that a failure lists.
+// maxAdapters is the largest number of adapters that a failure lists.
 const maxAdapters = 20
 
 // unknownAdapter returns the failure for an unknown adapter; it lists the loaded adapters.
@@ -323,7 +323,7 @@ func unknownOperation(name string, names []string, callable func([]string) []str
 
 func atMost(names []string, n int) []string { return names[:min(len(names), n)] }
 
-// The largest number of names in did_you_mean.
+// maxMeant is the largest number of names in did_you_mean.
 const maxMeant = 3
 
 // rightEndpoint refuses an operation at another category's endpoint.

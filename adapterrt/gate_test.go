@@ -128,8 +128,8 @@ func TestGateMistakes(t *testing.T) {
 	}
 }
 
-// The clock advances a second each time it is read, so that the record shows where the time
-// was spent.
+// TestTheRecordSaysWhereTheTimeWent: the clock advances a second each time it is read, so that the
+// record shows where the time was spent.
 func TestTheRecordSaysWhereTheTimeWent(t *testing.T) {
 	s := api(t, func(w http.ResponseWriter, r *http.Request) {
 		fmt.Fprint(w, `{"streams":[{"name":"users","expand_capabilities":true}]}`)

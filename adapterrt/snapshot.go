@@ -148,7 +148,7 @@ func (rt *Runtime) Tool(name string) (Endpoint, bool) {
 	return e, ok
 }
 
-// The largest number of bytes in a tool name.
+// maxToolName is the largest number of bytes in a tool name.
 const maxToolName = 64
 
 // makeTools makes the tools of s. It returns an error if two tools have the same name,

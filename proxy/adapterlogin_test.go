@@ -13,7 +13,7 @@ import (
 	"github.com/dragoman-proxy/dragoman/proxy/config"
 )
 
-// needsLogin is an adapter whose API wants a person to have logged in.
+// needsLogin returns an adapter file for an API that requires an OAuth login of a person.
 func needsLogin(t *testing.T) (change func(*config.Config)) {
 	t.Helper()
 	s := oauthtest.New()
@@ -30,7 +30,8 @@ func needsLogin(t *testing.T) (change func(*config.Config)) {
 	return func(c *config.Config) { c.Adapters.Sources, c.CredentialStore = []string{dir}, "memory" }
 }
 
-// visits opens the page that an elicitation in URL mode names, as a browser does, and comes back behind its back.
+// visits opens the page that a URL elicitation names, as a browser does, and follows the redirect
+// back to the login's callback.
 func visits(t *testing.T, params gjson.Result) {
 	t.Helper()
 	if params.Get("mode").String() != "url" || params.Get("message").String() != "Adapter items-api needs you to log in to its API" {
@@ -50,7 +51,8 @@ func visits(t *testing.T, params gjson.Result) {
 	}()
 }
 
-// TestUsersAreSentToLogIn where they are one person, on stdio, whose client can show a page.
+// TestUsersAreSentToLogIn: on stdio, where the client serves one person, a client that can show a
+// page is asked to open the login page.
 //
 // https://modelcontextprotocol.io/specification/2025-11-25/client/elicitation#url-mode-elicitation-requests
 func TestUsersAreSentToLogIn(t *testing.T) {
@@ -97,7 +99,7 @@ func TestUsersAreSentToLogIn(t *testing.T) {
 			t.Errorf("%s %s: %s", version, capabilities, got)
 		}
 	}
-	srv := front(t, listing("2025-11-25", nil, nil), change) // of which many may be clients
+	srv := front(t, listing("2025-11-25", nil, nil), change) // over HTTP, where there may be many clients
 	session := srv.initializeWith("2025-11-25", capable)
 	if r := srv.post(session, `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{`+ask+`}}`); !strings.Contains(text(r.body), "AUTH_LOGIN_REQUIRED") {
 		t.Errorf("%+v", r)

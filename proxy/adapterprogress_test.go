@@ -13,10 +13,11 @@ import (
 	"github.com/dragoman-proxy/dragoman/proxy/config"
 )
 
-// TestAnswersThatComeInParts tell a client that has asked for it how many parts there are so far.
+// TestAnswersThatComeInParts: while an adapter's answer comes in parts, a client that has asked for
+// progress is told their number.
 //
-// https://modelcontextprotocol.io/specification/2025-11-25/basic/utilities/progress: "progress notifications … MUST only
-// reference tokens that were provided in an active request".
+// https://modelcontextprotocol.io/specification/2025-11-25/basic/utilities/progress: "progress
+// notifications … MUST only reference tokens that were provided in an active request".
 func TestAnswersThatComeInParts(t *testing.T) {
 	api := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		for i := range 3 {
@@ -69,7 +70,7 @@ func TestAnswersThatComeInParts(t *testing.T) {
 		pipe.initialize(c.version, "{}")
 		pipe.say(call(asking))
 		check(t, []string{pipe.hear(), pipe.hear(), pipe.hear()}, c.token, c.message)
-		pipe.say(call("")) // without a token there is nothing to tell
+		pipe.say(call("")) // without a token there is no progress notification
 		if got := pipe.hear(); text(got) != answer {
 			t.Error(got)
 		}

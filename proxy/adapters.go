@@ -24,21 +24,20 @@ import (
 	"github.com/dragoman-proxy/dragoman/transform"
 )
 
-// adapters are the operations of adapter files as tools of ours and as plain HTTP
-// endpoints.
+// adapters serves the operations of adapter files as MCP tools and as plain HTTP endpoints.
 type adapters struct {
 	runtime *adapterrt.Runtime
-	opt     adapterrt.Options // that it was made with
+	opt     adapterrt.Options // the options of runtime
 	sources []adapterrt.Source
 	log     *zap.Logger
-	given   []transform.Rule // that the files hold; changes with srv.reloading held
-	metrics *metrics.Metrics // set before the first call, as
-	shapes  *metrics.Results // this is
-	shaping func() *shaping  // what counts now
+	given   []transform.Rule // the rules in the adapter files; srv.reloading guards changes
+	metrics *metrics.Metrics // set before the first call
+	shapes  *metrics.Results // set before the first call
+	shaping func() *shaping  // returns the current shaping
 }
 
-// newAdapters reads the adapters of cfg; nil where it names none. key is what
-// replicas have in common, nil for nothing; tokens keeps those of OAuth.
+// newAdapters loads the adapters that cfg names, and returns nil if there are none. key is a secret
+// that all replicas share, or nil; tokens stores the adapters' OAuth tokens.
 func newAdapters(cfg config.Adapters, key []byte, tokens *oauth.Store, log *zap.Logger) (*adapters, error) {
 	if len(cfg.Sources) == 0 {
 		return nil, nil
@@ -81,7 +80,7 @@ func newAdapters(cfg config.Adapters, key []byte, tokens *oauth.Store, log *zap.
 	return a, nil
 }
 
-// loginPage is where a browser comes back to from a login.
+// loginPage is the page on this machine to which the browser returns after a login.
 type loginPage struct{ *oauth.Callback }
 
 func (p loginPage) Address() string { return p.URL }
@@ -95,11 +94,10 @@ func callback(redirect string) (adapterrt.Callback, error) {
 	return loginPage{c}, nil
 }
 
-// rt is the runtime that counts now.
-// close lets go of what calls, which have ended, left behind.
+// close releases what ended calls have left in the runtime.
 func (a *adapters) close() { a.runtime.Close() }
 
-// tell logs what is wrong with files.
+// logProblems logs the problems of adapter files.
 func (a *adapters) logProblems(problems []adapterrt.Problem) {
 	for _, p := range problems {
 		level := zapcore.WarnLevel
@@ -123,7 +121,7 @@ func (a *adapters) Tools() (all []ownTool) {
 // Call dispatches one request to an operation.
 func (a *adapters) Call(ctx context.Context, c *toolCall) []byte {
 	at, ok := a.runtime.Tool(c.Tool)
-	if !ok { // gone since the client asked for the list
+	if !ok { // removed since the client read the list
 		return []byte(`{"content":[{"type":"text","text":"This tool is no longer here. Ask for the list of tools again."}],"isError":true}`)
 	}
 	req := adapterrt.Request{Body: c.Arguments, Session: c.Session, Caller: c.Caller, Ask: c.Ask, Send: c.Send, Progress: c.Progress}
@@ -145,7 +143,7 @@ func (a *adapters) Call(ctx context.Context, c *toolCall) []byte {
 	return a.runtime.AppendToolResult(nil, &r)
 }
 
-// shortened is what of a request is shown to a user.
+// shortened returns the beginning of a request for a question to the user.
 func shortened(body []byte) string {
 	const most = 500
 	text := []rune(string(body[:min(len(body), 4*most)]))
@@ -155,7 +153,7 @@ func shortened(body []byte) string {
 	return string(text)
 }
 
-// Instructions are the runtime's.
+// Instructions returns the runtime's instructions.
 func (a *adapters) Instructions() string { return a.runtime.Instructions() }
 
 // EndSession drops the session's confirmation tokens.
@@ -188,12 +186,11 @@ func (a *adapters) serveHTTP(req *downstream.Request, resp *downstream.Response)
 	d.setHeaders(resp)
 }
 
-// refusal is the body of an answer at the plain endpoints to what came no further than
-// the listener.
+// refusal returns the response body of a plain endpoint for a request that the listener has
+// refused.
 func (a *adapters) refusal(status int, why string) []byte { return a.runtime.Refusal(status, why) }
 
-// recordAll records the call that req asked for; where that was a batch, parts are
-// what it came to.
+// recordAll records the call that req asked for, and each part of a batch.
 func (a *adapters) recordAll(c *adapterrt.Record, parts []adapterrt.Record, gone bool, req *adapterrt.Request) {
 	a.record(c, gone, req)
 	for i := range parts {
@@ -201,7 +198,7 @@ func (a *adapters) recordAll(c *adapterrt.Record, parts []adapterrt.Record, gone
 	}
 }
 
-// record counts a call and logs what is to be kept of it.
+// record counts a call and logs it.
 func (a *adapters) record(c *adapterrt.Record, gone bool, req *adapterrt.Request) {
 	if c.Operation == "" && c.Outcome == "" {
 		return // nothing was called
@@ -217,7 +214,7 @@ func (a *adapters) record(c *adapterrt.Record, gone bool, req *adapterrt.Request
 	level := zapcore.DebugLevel
 	switch {
 	case c.Danger != "":
-		level = zapcore.InfoLevel // attempts are for the audit
+		level = zapcore.InfoLevel // dangerous calls are logged for the audit
 	case c.Cause != nil && !errors.Is(c.Cause, context.Canceled) && !gone:
 		level = zapcore.WarnLevel
 	}
@@ -249,7 +246,8 @@ func (a *adapters) record(c *adapterrt.Record, gone bool, req *adapterrt.Request
 	}
 }
 
-// webProxyOf is the HTTP proxy that the environment names for a request.
+// webProxyOf returns the HTTP proxy that the environment names for a request, as
+// [http.ProxyFromEnvironment] does.
 func webProxyOf(r *http.Request) (*url.URL, error) { return http.ProxyFromEnvironment(r) }
 
 // ReloadAdapters reads the adapter files again and applies all valid ones in one step. An invalid file
@@ -281,8 +279,7 @@ func (srv *Server) ReloadAdapters(because string) {
 	}
 }
 
-// renewOwn puts a new catalog of our tools in the place of the old one. Called with
-// srv.reloading held.
+// renewOwn makes a new catalog of dragoman's own tools and applies it. srv.reloading must be held.
 func (srv *Server) renewOwn() error {
 	was := srv.now()
 	next := *was
@@ -301,7 +298,8 @@ func (srv *Server) renewOwn() error {
 	return unshaped
 }
 
-// use takes a setup into use, and tells clients of another list of tools.
+// use makes next the current setup, and notifies clients if the list of dragoman's own tools has
+// changed.
 func (srv *Server) use(next *setup) {
 	was := srv.setup.Swap(next)
 	if was != nil && was.own != nil && (next.own == nil || was.own.told != next.own.told) {
@@ -335,7 +333,7 @@ func AdapterOptions(a *config.Adapters, getenv func(string) (string, bool)) (ada
 		DevErrors:          a.Errors.Dev, KeepAddresses: a.Errors.Addresses == "keep", NoErrorBody: !a.Errors.Body, Introspection: form,
 		MaxResponseBytes: int(a.MaxResponse),
 		TokenCommands:    a.TokenCommands,
-		Getenv:           getenv, UserAgent: "dragoman/" + strings.Trim(ownVersion(), "()"), // which no token holds
+		Getenv:           getenv, UserAgent: "dragoman/" + strings.Trim(ownVersion(), "()"), // a token in User-Agent must not contain parentheses
 	}
 	switch a.Confirm.Via {
 	case "token":

@@ -41,14 +41,14 @@ const adapterOps = `
       danger: {level: destructive, requires_confirmation: true}
 `
 
-// adapterFile is an adapter of an API at base.
+// adapterFile returns the text of an adapter file for an API at base.
 func adapterFile(name, base, ops string) string {
 	return "---\nname: " + name + "\ntype: adapter\nversion: \"1.0.0\"\ndescription: An API for tests\n" +
 		"target: {base_url: \"" + base + "\", transport: http, protocol: rest, serialization: json}\n" +
 		"auth: {type: bearer, token_env: DRAGOMAN_TEST_API_TOKEN}\noperations:" + ops + "---\n# Docs\n"
 }
 
-// items is an API that says what it was asked.
+// items is an API that answers with the request it has received.
 func items(t *testing.T) (base string, calls *atomic.Int64, last *atomic.Pointer[http.Header]) {
 	t.Helper()
 	calls, last = new(atomic.Int64), new(atomic.Pointer[http.Header])
@@ -64,7 +64,7 @@ func items(t *testing.T) (base string, calls *atomic.Int64, last *atomic.Pointer
 	return api.URL, calls, last
 }
 
-// adapterDir holds files.
+// adapterDir writes the files to a new directory.
 func adapterDir(t *testing.T, files map[string]string) string {
 	t.Helper()
 	dir := t.TempDir()
@@ -81,7 +81,7 @@ func put(t *testing.T, file, text string) {
 	}
 }
 
-// withAdapters is an adapter for an API of items, in a directory that is served.
+// withAdapters configures a directory with one adapter for the API items.
 func withAdapters(t *testing.T) (dir string, change func(*config.Config)) {
 	t.Helper()
 	base, _, _ := items(t)
@@ -129,7 +129,7 @@ func TestAdaptersWithoutAServer(t *testing.T) {
 	}
 }
 
-func TestSessionWithAdaptersAloneIsTakenUpElsewhere(t *testing.T) {
+func TestSessionWithOnlyAdaptersIsResumedByAnotherReplica(t *testing.T) {
 	_, change := withAdapters(t)
 	key := filepath.Join(t.TempDir(), "key")
 	put(t, key, strings.Repeat("ab", sealed.KeyBytes))
@@ -151,7 +151,8 @@ func TestSessionWithAdaptersAloneIsTakenUpElsewhere(t *testing.T) {
 	}
 }
 
-// A client initializes whatever becomes of the server, and finds our tools.
+// TestAdaptersRemainWhenTheServerCannotBeReached: a client can initialize without the server, and
+// gets the adapters' tools.
 func TestAdaptersRemainWhenTheServerCannotBeReached(t *testing.T) {
 	_, change := withAdapters(t)
 	f := listing("2025-06-18", []string{"a"}, nil)
@@ -249,7 +250,7 @@ func TestPlainEndpointsOfAdapters(t *testing.T) {
 	}
 }
 
-func TestAdaptersAreBehindTheToken(t *testing.T) {
+func TestAdaptersRequireTheToken(t *testing.T) {
 	_, change := withAdapters(t)
 	cfg := config.Default()
 	change(&cfg)
@@ -298,7 +299,7 @@ func TestAdaptersAreNotLentToStrangers(t *testing.T) {
 	}
 }
 
-func TestReloadOfAdaptersIsToldOnEveryTransport(t *testing.T) {
+func TestReloadOfAdaptersIsAnnouncedOnEveryTransport(t *testing.T) {
 	for _, over := range []string{"http", "sse", "stdio"} {
 		for _, behind := range []string{"nothing", "stream", "no stream", "pipe"} {
 			t.Run(over+" in front of "+behind, func(t *testing.T) {
@@ -413,9 +414,9 @@ func TestConfirmationBelongsToTheSession(t *testing.T) {
 	}
 }
 
-// Without a session a confirmation belongs to whoever opened the listener, and to
-// whom the Authorization beside it names.
-func TestConfirmationBelongsToTheGuest(t *testing.T) {
+// TestConfirmationIsBoundToTheCredentials: without a session, a confirmation is valid only for the
+// listener token and the Authorization header with which it was asked for.
+func TestConfirmationIsBoundToTheCredentials(t *testing.T) {
 	_, change := withAdapters(t)
 	cfg := config.Default()
 	change(&cfg)
@@ -443,13 +444,13 @@ func TestConfirmationBelongsToTheGuest(t *testing.T) {
 			t.Errorf("%s: %d %s", name, status, body)
 		}
 	}
-	if status, body := drop(again, "X-Dragoman-Token", "ann"); status != 200 { // the same, in the other header
+	if status, body := drop(again, "X-Dragoman-Token", "ann"); status != 200 { // the same token in the other header
 		t.Errorf("her own: %d %s", status, body)
 	}
 }
 
-// TestOnlyTheUserConfirms: where only the user may, nobody gets a token that the model
-// could give itself; not at the plain endpoints, and not by a batch.
+// TestOnlyTheUserConfirms: if adapters.confirm.via is elicitation, no client gets a confirmation
+// token that the model could use itself, neither on the plain endpoints nor in a batch.
 func TestOnlyTheUserConfirms(t *testing.T) {
 	_, change := withAdapters(t)
 	cfg := config.Default()
@@ -470,7 +471,8 @@ func TestOnlyTheUserConfirms(t *testing.T) {
 	}
 }
 
-// What is known of a call stands in its line in the log, also for each of a batch.
+// TestAdapterCallsAreLogged: each call has a log line with its adapter, operation and outcome, also
+// each call of a batch.
 func TestAdapterCallsAreLogged(t *testing.T) {
 	_, change := withAdapters(t)
 	srv := front(t, listing("2025-06-18", nil, nil), change)
@@ -538,7 +540,7 @@ func TestTraceGoesOnToTheAPIAndNothingElse(t *testing.T) {
 	}
 }
 
-// Tools of ours may go with the configuration, and come back.
+// TestOwnToolsFollowTheConfiguration: a reload can remove adapters and add them again.
 func TestOwnToolsFollowTheConfiguration(t *testing.T) {
 	shaped := func(c *config.Config) {
 		how := transform.DefaultConfig()
@@ -572,7 +574,8 @@ func TestOwnToolsFollowTheConfiguration(t *testing.T) {
 	}
 }
 
-// A call by the plain endpoints ends with its client.
+// TestPlainCallEndsWhenItsClientLeaves: a call on the plain endpoints is cancelled when its client
+// disconnects.
 func TestPlainCallEndsWhenItsClientLeaves(t *testing.T) {
 	begun, over := make(chan struct{}), make(chan struct{})
 	api := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {

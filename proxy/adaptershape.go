@@ -16,13 +16,13 @@ import (
 	"github.com/dragoman-proxy/dragoman/translate/wire"
 )
 
-// What an operation of an adapter answers is shaped before anything is wrapped around
-// it, so that it is the same for a tool's result and for a plain endpoint: by the rule
-// that names the operation (its adapter being the server), in the configuration or, as
-// its transform block, in the adapter's file. Around it there is only the budget left.
+// The data that an adapter's operation returns is shaped before it is wrapped in a tool result or
+// in the response of a plain endpoint, so that it is the same for both. The rule is the one for the
+// operation, with the adapter as the server; it is in the configuration, or in the transform block
+// of the adapter file. After that only the token budget of the complete result is enforced.
 
-// readRules takes the rules in adapter files down. A rule that is wrong keeps the
-// version that was right, and is in the error.
+// readRules reads the transform rules of the adapter files. An invalid rule is reported in the
+// error, and its last valid version stays in use.
 func (a *adapters) readRules() error {
 	var given []transform.Rule
 	var wrong []error
@@ -43,7 +43,7 @@ func (a *adapters) readRules() error {
 	return errors.Join(wrong...)
 }
 
-// rules are those of adapter files; a may be nil.
+// rules returns the transform rules of the adapter files. a may be nil.
 func (a *adapters) rules() []transform.Rule {
 	if a == nil {
 		return nil
@@ -51,25 +51,25 @@ func (a *adapters) rules() []transform.Rule {
 	return a.given
 }
 
-// reduction shapes what the operations of one request answer.
+// resultShaping shapes the results of the operations that one request calls.
 type resultShaping struct {
 	a       *adapters
 	shaping *shaping
 	call    transform.Call
-	tool    string         // of MCP that was called; "" for a plain endpoint
-	settled transform.Name // whose rule was done last
-	cut     bool           // something of an answer is not in the result
-	tokens  int            // of the answers that something is missing of, before
+	tool    string         // the MCP tool that was called; "" for a plain endpoint
+	settled transform.Name // the operation whose rule was applied last
+	cut     bool           // part of a result was left out
+	tokens  int            // the number of tokens of the results that were cut, before the cut
 }
 
-// What may stand around an answer, its warning included, in tokens: at most half of
-// the budget.
+// aroundAnswer is how many tokens are reserved for what surrounds the data in the result, its
+// warning included; at most half of the budget.
 const aroundAnswer = 250
 
-// shape is [adapterrt.Request.Shape].
+// shape shapes one result; it is [adapterrt.Request.Shape].
 func (d *resultShaping) shape(r *adapterrt.Result) {
 	began := time.Now()
-	if d.tool != "" { // as a tool's result has it
+	if d.tool != "" { // compact, as in a tool result
 		r.Data = wire.AppendCompact(make([]byte, 0, len(r.Data)), r.Data)
 	}
 	names := []transform.Name{{Server: r.Call.Adapter, Tool: r.Call.Operation}}
@@ -96,7 +96,7 @@ func (d *resultShaping) shape(r *adapterrt.Result) {
 	r.Warnings = append(r.Warnings, truncated(notice, &report))
 }
 
-// truncated is the warning that not all of an answer is there.
+// truncated returns the warning that a result was cut.
 func truncated(notice string, r *transform.Report) adapterrt.Notice {
 	field, unit := "data", "tokens"
 	before, after, limit := r.TokensBefore, r.TokensAfter, r.Budget
@@ -117,7 +117,7 @@ func truncated(notice string, r *transform.Report) adapterrt.Notice {
 		key   string
 		value any
 	}{{"field", field}, {"original_count", before}, {"truncated_count", after}, {"limit", limit}, {"unit", unit}} {
-		details, _ = sjson.SetBytes(details, m.key, m.value) // a plain key, a plain value
+		details, _ = sjson.SetBytes(details, m.key, m.value) // cannot fail: the key and the value are plain
 	}
 	severity := "medium"
 	if 2*after >= before {
@@ -126,7 +126,7 @@ func truncated(notice string, r *transform.Report) adapterrt.Notice {
 	return adapterrt.Notice{Code: "VALIDATION_TRUNCATED_WARNING", Message: notice, Details: details, Severity: severity}
 }
 
-// reduceCall prepares the shaping of a tool call; nil where there is none.
+// reduceCall prepares the shaping of a tool call. It returns nil if results are not shaped.
 func (a *adapters) reduceCall(c *toolCall) *resultShaping {
 	w := c.wanted
 	if w == nil {
@@ -138,8 +138,8 @@ func (a *adapters) reduceCall(c *toolCall) *resultShaping {
 	return d
 }
 
-// reduceHTTP prepares the shaping for a plain endpoint, where a client cannot read on;
-// nil where there is none.
+// reduceHTTP prepares the shaping for a plain endpoint, whose client cannot ask for the rest of a
+// cut result. It returns nil if results are not shaped.
 func (a *adapters) reduceHTTP(s *shaping, req *downstream.Request) *resultShaping {
 	if s == nil {
 		return nil
@@ -149,7 +149,7 @@ func (a *adapters) reduceHTTP(s *shaping, req *downstream.Request) *resultShapin
 	}}
 }
 
-// tell says in headers what is missing.
+// setHeaders adds the response headers that say that the result was cut.
 func (d *resultShaping) setHeaders(resp *downstream.Response) {
 	if d == nil || !d.cut {
 		return

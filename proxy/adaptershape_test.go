@@ -28,7 +28,7 @@ const listOps = `
       description: Get a text
 `
 
-// things is a directory with an adapter of an API with long answers.
+// things makes a directory with an adapter for an API with long answers.
 func things(t *testing.T) (dir string) {
 	t.Helper()
 	var list []string
@@ -50,8 +50,8 @@ func things(t *testing.T) (dir string) {
 
 func operate(op string) string { return fmt.Sprintf(`,"arguments":{"operation":%q}`, op) }
 
-// TestAFileShapesWithoutConfiguration: what a file says of its answers counts where the
-// configuration says nothing of results, and for nothing else.
+// TestAFileShapesWithoutConfiguration: the transform block of an adapter file applies without any
+// configuration of results, and only to that adapter.
 func TestAFileShapesWithoutConfiguration(t *testing.T) {
 	dir := things(t)
 	adapted := func(cfg *config.Config) { cfg.Adapters.Sources = []string{dir} }
@@ -70,7 +70,7 @@ func TestAFileShapesWithoutConfiguration(t *testing.T) {
 	if got := names(srv.answer(session, listSecond)); !strings.Contains(got, "fetch_more") {
 		t.Errorf("what was cut cannot be read: tools %s", got)
 	}
-	// The file may come to have no such block, get one again, and the store outlives both.
+	// The block may be removed from the file and added again; the store of cut results remains.
 	cfg := srv.now().cfg
 	for range 2 {
 		if err := srv.Reload(cfg); err != nil {
@@ -87,14 +87,14 @@ func TestAFileShapesWithoutConfiguration(t *testing.T) {
 	}
 }
 
-// TestOperationsOfAdaptersAreShaped by the rules that name them, in the
-// configuration or in their file; what is around their answer stays whole.
+// TestOperationsOfAdaptersAreShaped: results of operations are shaped by the rules that name the
+// operation, in the configuration or in the file. What surrounds the data is not cut.
 func TestOperationsOfAdaptersAreShaped(t *testing.T) {
 	for _, c := range []struct {
 		config, op string
 		budget     int
-		data       string // of the result, what it has to be; "" for any
-		cut        string // the field of the warning; "" for none
+		data       string // the expected data of the result; "" for any
+		cut        string // the field that the warning names; "" for no warning
 	}{
 		{"default_max_tokens: 1000", "list_things", 1000, "", "data.items"},
 		{"default_max_tokens: 0", "list_things", 0, "", ""},
@@ -141,7 +141,8 @@ func TestOperationsOfAdaptersAreShaped(t *testing.T) {
 	}
 }
 
-// TestPlainEndpointsShapeTheirData, and say so in a warning and in headers.
+// TestPlainEndpointsShapeTheirData: results on the plain endpoints are cut too, with a warning and
+// headers that say so.
 func TestPlainEndpointsShapeTheirData(t *testing.T) {
 	dir := things(t)
 	cfg := config.Default()
@@ -151,7 +152,7 @@ func TestPlainEndpointsShapeTheirData(t *testing.T) {
 	client := &http.Client{Transport: &http.Transport{}}
 	defer client.CloseIdleConnections()
 	for _, c := range []struct {
-		body, at  string // at is where the result is in the answer
+		body, at  string // at is the path of the result in the response
 		header    []string
 		truncated string
 		most      int
@@ -194,7 +195,7 @@ func TestRulesInAdapterFilesFollowTheirFiles(t *testing.T) {
 	for _, step := range [][2]string{
 		{"{include_fields: [asked]}", `{"asked":"GET /items/7"}`},
 		{"{exclude_fields: [asked]}", `{}`},
-		{"{exclud_fields: [asked]}", `{}`}, // wrong: the one before stays
+		{"{exclud_fields: [asked]}", `{}`}, // invalid: the previous version stays in use
 		{"{adapter: nobody}", `{}`},
 		{"{}", `{"asked":"GET /items/7"}`},
 	} {

@@ -10,12 +10,12 @@ import (
 	"github.com/dragoman-proxy/dragoman/proxy/config"
 )
 
-// answerIDs are request ids as a client may write them. The answer carries the same bytes.
+// answerIDs are request ids in forms that a client may write. The response must have the same
+// bytes.
 var answerIDs = []string{`7`, `-3`, `9007199254740993`, `123456789012345678901234567890`, `"x"`, `""`, `"a\u00e9\"\\\/\n"`, `"7"`}
 
-// TestAnswersCarryTheIDOfTheirRequest for each era of the client and of the server,
-// over HTTP and stdio on both sides, where a result is transformed, where an adapter
-// answers, and where a tool of the proxy does.
+// TestAnswersCarryTheIDOfTheirRequest: for each era of client and server, over HTTP and stdio on
+// both sides, for a transformed result, an adapter's tool, and a tool of the proxy.
 func TestAnswersCarryTheIDOfTheirRequest(t *testing.T) {
 	_, serveAdapters := withAdapters(t)
 	transforming := shaped(t, "{default_max_tokens: 300, rules: [{match: {tool: fields}, include_fields: [a]}]}")
@@ -69,7 +69,7 @@ func TestAnswersCarryTheIDOfTheirRequest(t *testing.T) {
 	}
 }
 
-// verbose is a server of either era whose tool t answers with more than a budget allows.
+// verbose is a server of either era whose tool t returns more than the budget allows.
 func (c *staged) verbose(modern bool) *scripted {
 	more := ""
 	if modern {
@@ -114,8 +114,8 @@ func (c *staged) verbose(modern bool) *scripted {
 	})
 }
 
-// TestLateNameCollisionAnswersTheRequest of a client without a session: the refusal of
-// a list with a tool that has an adapter's name carries the client's id.
+// TestLateNameCollisionAnswersTheRequest: if a list of tools is refused because of a name
+// collision, the error has the modern client's request id.
 func TestLateNameCollisionAnswersTheRequest(t *testing.T) {
 	_, serveAdapters := withAdapters(t)
 	c := &staged{T: t, bound: map[string]string{}}

@@ -10,8 +10,8 @@ import (
 	"testing"
 )
 
-// TestArchitectureNamesFunctionsThatExist: each `folder.(*Type).Method` and `folder.function`
-// of docs/architecture.md is in the folder.
+// TestArchitectureNamesFunctionsThatExist: each `folder.(*Type).Method` and `folder.function` in
+// docs/architecture.md exists in that folder.
 func TestArchitectureNamesFunctionsThatExist(t *testing.T) {
 	page, err := os.ReadFile("../docs/architecture.md")
 	if err != nil {
@@ -33,7 +33,7 @@ func TestArchitectureNamesFunctionsThatExist(t *testing.T) {
 	}
 }
 
-// functionsOf are the functions of a package, as "Type.method" or ".function".
+// functionsOf returns the functions of a package, as "Type.method" or ".function".
 func functionsOf(t *testing.T, folder string) map[string]bool {
 	files, err := filepath.Glob(filepath.Join("..", folder, "*.go"))
 	if err != nil {

@@ -15,21 +15,21 @@ import (
 	"github.com/dragoman-proxy/dragoman/translate/wire"
 )
 
-// A form that was flattened for an older client (rule C19) cannot hold the user to a
-// number of choices. An answer with too few or too many is not for the server: the user
-// is asked once more, and an answer that does not fit then either declines.
+// A multi-select form that was flattened for an older client (rule C19) cannot enforce the number
+// of choices. If an answer has too few or too many, the server does not receive it: the user is
+// asked once more. If the second answer does not fit either, the server receives a "decline".
 
-// manyAgain is how many wait on one stream to be asked again.
+// manyAgain is how many repeated questions may wait on one stream.
 const manyAgain = 4
 
-// again is what asking once more takes.
+// repeatable holds what is needed to ask a question once more.
 type repeatable struct {
-	question []byte // as the client got it
+	question []byte // as the client received it
 	put      func(question []byte) bool
 }
 
-// mayRepeat keeps the question out, which the server gave the id, where its answer will
-// be held against a number of choices.
+// mayRepeat keeps the question out, whose id at the server is id, if the number of choices in its
+// answer will be checked.
 func (x *exchange) mayRepeat(out, id, note []byte) {
 	if len(out) > bridge.MaxAskedAgain || !translate.Counts(note) {
 		return
@@ -39,7 +39,8 @@ func (x *exchange) mayRepeat(out, id, note []byte) {
 	x.s.asked.Change(x.key, func(c *call) { c.More.again = again })
 }
 
-// repeat asks x.met's question once more; false when it cannot be, or has been.
+// repeat asks the question of x.met once more. It returns false if that is impossible or was done
+// before.
 func (x *exchange) repeat(note []byte) bool {
 	c := x.met
 	if c == nil || c.More.again == nil {
@@ -66,8 +67,8 @@ func (x *exchange) repeat(note []byte) bool {
 	return true
 }
 
-// isRepeated reports whether a request that comes on a stream was put there to be asked
-// again: only we can make its id.
+// isRepeated reports whether a request on the stream is a question that dragoman repeats: only
+// dragoman can make such an id.
 func (x *exchange) isRepeated(m *wire.Message) bool {
 	if !bytes.HasPrefix(m.ID(), []byte(sealed.QuestionPrefix)) {
 		return false
@@ -76,8 +77,8 @@ func (x *exchange) isRepeated(m *wire.Message) bool {
 	return ok
 }
 
-// putter puts a message on the stream that x reads, in front of what the server says
-// next.
+// putter returns a function that inserts a message into the stream that x reads, before the
+// server's next message.
 func (x *exchange) putter() func([]byte) bool {
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -97,10 +98,10 @@ func (x *exchange) putter() func([]byte) bool {
 	return x.injected.put
 }
 
-// extra are messages of ours for a stream that another goroutine writes.
+// injected holds dragoman's own messages for a stream that another goroutine reads.
 type injected struct {
 	messages chan []byte
-	over     <-chan struct{} // closed when that stream has ended
+	over     <-chan struct{} // closed when the stream has ended
 }
 
 func (e *injected) put(m []byte) bool {
@@ -117,19 +118,19 @@ func (e *injected) put(m []byte) bool {
 	}
 }
 
-// on is a stream with the messages of e among its own.
+// on returns st with the messages of e inserted.
 func (e *injected) on(srv *Server, st upstream.Stream) upstream.Stream {
 	return &injectedStream{Stream: st, srv: srv, extra: e, came: make(chan nextResult, 1)}
 }
 
-// extraStream reads its stream in a goroutine, one event at a time, so as to wait for
-// messages of ours too.
+// injectedStream reads its stream in a goroutine, one event at a time, so that Next can also wait
+// for injected messages.
 type injectedStream struct {
 	upstream.Stream
 	srv     *Server
 	extra   *injected
 	came    chan nextResult
-	reading bool // an event was asked for, and has not been taken from came
+	reading bool // a read is under way, or its result is still in came
 }
 
 func (s *injectedStream) Next() (sse.Event, error) {

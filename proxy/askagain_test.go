@@ -18,14 +18,14 @@ const (
 	callCounted = `{"jsonrpc":"2.0","id":7,"method":"tools/call","params":{"name":"t"}}`
 )
 
-// counting asks for two choices at least before it answers a call, and says what it was
-// answered.
+// counting is a server that asks the user for at least two choices during a call, and returns the
+// answer it got.
 func counting(piped bool) *fakeServer {
 	question := `{"jsonrpc":"2.0","id":"q","method":"elicitation/create","params":` + countedForm + `}`
 	f := newFake(nil)
 	f.piped = piped
 	f.gate = make(chan struct{})
-	asks := "" // the id of the call, which on a pipe is not the client's
+	asks := "" // the id of the call, which differs from the client's on a pipe
 	f.answer = initializing("2025-11-25", func(m string) ([]string, error) {
 		call := gjson.Get(m, "method").String() == "tools/call"
 		answer := gjson.Get(m, "id").String() == "q" && !gjson.Get(m, "method").Exists()
@@ -47,12 +47,12 @@ func counting(piped bool) *fakeServer {
 	return f
 }
 
-// countingModern is the same without a handshake.
+// countingModern is counting for a modern server.
 func countingModern(piped bool) *fakeServer {
 	return asksFirst(piped, `"requestState":"st","inputRequests":{"a":{"method":"elicitation/create","params":`+countedForm+`}}`)
 }
 
-// questioned is a client that gets questions, one after the other, and answers them.
+// questioned is a client that answers the server's questions one after the other.
 type questioned interface {
 	question() string
 	answer(id, content string)
@@ -99,8 +99,8 @@ func (c *askedOverHTTP) last() string {
 	return strings.Join(r.events, "")
 }
 
-// A client that gets a multi-select in other words, which do not hold it to a number of
-// choices, is asked again when it made too few, and once only.
+// TestTooFewChoicesAreAskedForAgain: a client that cannot enforce the number of choices is asked
+// again, once, after an answer with too few.
 func TestTooFewChoicesAreAskedForAgain(t *testing.T) {
 	servers := map[string]func(bool) *fakeServer{"2025-11-25": counting, "2026-07-28": countingModern}
 	second := map[string]string{
@@ -125,7 +125,7 @@ func TestTooFewChoicesAreAskedForAgain(t *testing.T) {
 	}
 }
 
-// frontOfNamed is a proxy whose sessions any process may serve, where that can be.
+// frontOfNamed is a proxy whose sessions any replica may serve, if possible.
 func frontOfNamed(t *testing.T, f *fakeServer) testServer {
 	t.Helper()
 	o := f.origin()
@@ -173,8 +173,7 @@ func answerTwice(t *testing.T, c questioned, again string) {
 	}
 }
 
-// choicesHeard is the answer that the server got to its question; all of them, where it
-// got more than one.
+// choicesHeard returns the answers that the server got to its question.
 func choicesHeard(f *fakeServer) string {
 	var all []string
 	for _, m := range f.sent() {
@@ -188,8 +187,9 @@ func choicesHeard(f *fakeServer) string {
 	return strings.Join(all, " ")
 }
 
-// An answer that comes to another process than the one that asked is declined at once:
-// the question is not known there, only what its id carries.
+// TestTooFewChoicesElsewhereAreDeclined: if the answer comes to another process than the one that
+// asked, it is declined at once, since that process knows the question only by what its id
+// contains.
 func TestTooFewChoicesElsewhereAreDeclined(t *testing.T) {
 	f := counting(false)
 	srv := frontOfNamed(t, f)
@@ -211,7 +211,8 @@ func TestTooFewChoicesElsewhereAreDeclined(t *testing.T) {
 	}
 }
 
-// The call may be over when its question would be asked again.
+// TestTooFewChoicesAfterTheCallAreDeclined: the call may have ended before its question could be
+// asked again.
 func TestTooFewChoicesAfterTheCallAreDeclined(t *testing.T) {
 	f := counting(false)
 	srv := front(t, f)

@@ -9,22 +9,22 @@ import (
 	"github.com/dragoman-proxy/dragoman/translate/wire"
 )
 
-// Notifications that a server sends on the standing stream may be about a call all
-// the same: progress says so by its token, and log messages can only be about the
-// one call that wants some.
+// Notifications on the server's standing stream may belong to a call. A progress notification names
+// the call's token. A log message belongs to the call that asked for log messages, if there is only
+// one.
 
 // wantsLogs reports whether the server may send q log messages.
 func (b *pooledSession) wantsLogs(q *modernRequest) bool {
 	return q.level != mcp.NoLogLevel && b.s.Facts.Has(wire.ServerLogging)
 }
 
-// overhears reports whether something about q may come on the standing stream. What a
-// server on a pipe says of it, its lanes sort out.
+// mayReceiveOnStanding reports whether the standing stream may carry messages about q. For a server
+// on a pipe, lanes attributes the progress notifications.
 func (b *pooledSession) mayReceiveOnStanding(q *modernRequest) bool {
 	return b.wantsLogs(q) || q.token != nil && !b.s.piped
 }
 
-// takePart enters a dialogue before its call is sent.
+// join adds a call to the session's parked calls, before the call is sent.
 func (b *pooledSession) join(d *parkedCall) {
 	b.mu.Lock()
 	if b.parkedCalls == nil {
@@ -37,7 +37,7 @@ func (b *pooledSession) join(d *parkedCall) {
 	}
 }
 
-// partWith ends that.
+// leave removes a call from the session's parked calls.
 func (b *pooledSession) leave(d *parkedCall) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -45,7 +45,7 @@ func (b *pooledSession) leave(d *parkedCall) {
 	b.inFlight = slices.DeleteFunc(b.inFlight, func(other *parkedCall) bool { return other == d })
 }
 
-// about is the call that a notification of the standing stream is about, nil for none.
+// about returns the call that a notification on the standing stream belongs to, or nil.
 func (b *pooledSession) about(m *wire.Message) *parkedCall {
 	b.mu.Lock()
 	var newest *parkedCall
@@ -68,7 +68,7 @@ func (b *pooledSession) about(m *wire.Message) *parkedCall {
 		return nil
 	case wire.LogMessage:
 		if b.s.piped {
-			return nil // its lanes have found out, when it came
+			return nil // lanes attributed it when it arrived
 		}
 		var only *parkedCall
 		for _, d := range all {
@@ -85,5 +85,6 @@ func (b *pooledSession) about(m *wire.Message) *parkedCall {
 	return newest
 }
 
-// knownBy reports whether token is the one that the server has for the call.
+// hasProgressToken reports whether token is the progress token that the server received for the
+// call.
 func (d *parkedCall) hasProgressToken(token string) bool { return token == "p"+d.call }

@@ -11,9 +11,9 @@ import (
 	"github.com/dragoman-proxy/dragoman/proxy/upstream"
 )
 
-// TestLogsWithoutATraceOfTheirRequest are those of the only request that wants some,
-// whoever may be asked in it.
-func TestLogsWithoutATraceOfTheirRequest(t *testing.T) {
+// TestLogMessagesWithoutARequest: log messages that name no request go to the only request
+// that wants log messages.
+func TestLogMessagesWithoutARequest(t *testing.T) {
 	both(t, func(t *testing.T, piped bool) {
 		for _, capabilities := range []string{`{}`, `{"elicitation":{}}`} {
 			f := legacyServer(`{"tools":{},"logging":{}}`, nil)
@@ -38,7 +38,7 @@ func TestLogsWithoutATraceOfTheirRequest(t *testing.T) {
 				for _, m := range said {
 					f.standing <- m
 				}
-				// A server may say all this before it begins its answer.
+				// A server may send all this before its response begins.
 				eventually(t, "the standing stream was read", func() bool { return len(f.standing) == 0 })
 				return one(wait, result(id, `"content":[]`))
 			}
@@ -64,8 +64,8 @@ func TestLogsWithoutATraceOfTheirRequest(t *testing.T) {
 	})
 }
 
-// TestProgressOnTheStandingStream reaches a call that may not be asked anything and wants
-// no logs: published servers send it there.
+// TestProgressOnTheStandingStream: progress on the standing stream reaches its call, also if the
+// client can answer no questions and wants no log messages. Published servers send it there.
 func TestProgressOnTheStandingStream(t *testing.T) {
 	f := legacyServer(`{"tools":{}}`, nil)
 	answer := f.answer
@@ -101,8 +101,9 @@ func TestProgressOnTheStandingStream(t *testing.T) {
 	resp.Done()
 }
 
-// TestLogsThatMayBeOfTwoRequests are nobody's, and progress is that of its token.
-func TestLogsThatMayBeOfTwoRequests(t *testing.T) {
+// TestLogMessagesOfTwoPossibleRequests: if two requests want log messages, those that name no request are
+// dropped. Progress goes to the call with the token.
+func TestLogMessagesOfTwoPossibleRequests(t *testing.T) {
 	both(t, func(t *testing.T, piped bool) {
 		f := legacyServer(`{"tools":{},"prompts":{},"logging":{}}`, nil)
 		f.piped, f.gate = piped, make(chan struct{}, 2)
@@ -146,7 +147,8 @@ func TestLogsThatMayBeOfTwoRequests(t *testing.T) {
 	})
 }
 
-// TestServerThatAsksTooMuchAtOnce is told so; its client is asked what is bearable.
+// TestServerThatAsksTooMuchAtOnce: questions beyond the limit are refused; the client gets the
+// others.
 func TestServerThatAsksTooMuchAtOnce(t *testing.T) {
 	const many = 5 * bridge.MaxQuestions
 	f := legacyServer(`{"tools":{}}`, func(id, _, _ string) ([]string, error) {
@@ -166,8 +168,8 @@ func TestServerThatAsksTooMuchAtOnce(t *testing.T) {
 	sameJSON(t, f.sent()[3], rpcError(`"q64"`, `"code":-32603,"message":"too many questions at once"`))
 }
 
-// TestListenThatEndsByItselfOnAPipe is also taken back, as the specification has it
-// there, where no stream is closed.
+// TestListenThatEndsByItselfOnAPipe: the subscription is also cancelled, as the specification
+// requires on a pipe, where no stream can be closed.
 func TestListenThatEndsByItselfOnAPipe(t *testing.T) {
 	f := legacyServer(`{"tools":{"listChanged":true}}`, nil)
 	f.piped = true
@@ -179,7 +181,8 @@ func TestListenThatEndsByItselfOnAPipe(t *testing.T) {
 		`{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":"L"}}`)
 }
 
-// TestLogLevelIsAwaited, also by requests that find it asked for already.
+// TestLogLevelIsAwaited: calls wait until the server has answered logging/setLevel, also if another
+// call has sent it.
 func TestLogLevelIsAwaited(t *testing.T) {
 	f := legacyServer(`{"tools":{},"logging":{}}`, func(id, method, _ string) ([]string, error) {
 		if method == "logging/setLevel" {

@@ -19,8 +19,8 @@ import (
 	"github.com/dragoman-proxy/dragoman/proxy/sealed"
 )
 
-// request is the text of an HTTP request as it should be; headers stand above
-// those of the same name.
+// request returns the text of a valid HTTP request. The given headers replace those of the same
+// name.
 func request(method, body string, headers ...string) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s /mcp HTTP/1.1\r\n", method)
@@ -33,14 +33,14 @@ func request(method, body string, headers ...string) string {
 		}
 	}
 	for _, h := range headers {
-		if !strings.HasSuffix(h, ":") { // a header that is to be missing
+		if !strings.HasSuffix(h, ":") { // a name without a value removes the header
 			b.WriteString(h + "\r\n")
 		}
 	}
 	return b.String() + "\r\n" + body
 }
 
-// raw says text on a connection of its own, and returns the answers to n requests.
+// raw writes text on a new connection, and returns the responses to n requests.
 func (c *webClient) raw(text string, n int) (all []heardAll) {
 	c.t.Helper()
 	nc, err := net.Dial("tcp", strings.TrimPrefix(c.base, "http://"))
@@ -50,7 +50,7 @@ func (c *webClient) raw(text string, n int) (all []heardAll) {
 	defer nc.Close()
 	_ = nc.SetDeadline(time.Now().Add(patience))
 	sent := make(chan struct{})
-	go func() { // who is refused may not be read to the end
+	go func() { // a refused request may not be read to its end
 		defer close(sent)
 		_, _ = io.WriteString(nc, text)
 	}()
@@ -74,13 +74,13 @@ func (c *webClient) raw(text string, n int) (all []heardAll) {
 	return all
 }
 
-// refusal is how an error looks that names no request, or the one of id.
+// refusal returns the error response for the request id, or without an id.
 func refusal(id string, code int, text string) string {
 	return fmt.Sprintf(`{"jsonrpc":"2.0","id":%s,"error":{"code":%d,"message":%q}}`, id, code, text)
 }
 
-// What is wrong with a message is told to its sender; nothing of it reaches the
-// server, and the next message does.
+// TestBadMessages: the sender of an invalid message gets an error. The server does not receive the
+// message, and the next message is served.
 func TestBadMessages(t *testing.T) {
 	web := badWeb(t, nil)
 	client := serving(t, func(cfg *config.Config) { cfg.Upstream.URL, cfg.Upstream.Transport = web.URL, "http" })
@@ -139,7 +139,7 @@ func TestBadMessages(t *testing.T) {
 	}
 }
 
-// What is merely strange goes on as it came.
+// TestStrangeMessagesGoOn: unusual but valid messages reach the server unchanged.
 func TestStrangeMessagesGoOn(t *testing.T) {
 	web := badWeb(t, nil)
 	client := serving(t, func(cfg *config.Config) { cfg.Upstream.URL, cfg.Upstream.Transport = web.URL, "http" })
@@ -169,7 +169,7 @@ func TestStrangeMessagesGoOn(t *testing.T) {
 	}
 }
 
-// Arrays of a client whose revision has them.
+// TestBadBatches: invalid batches of clients whose revision has batches.
 func TestBadBatches(t *testing.T) {
 	web := badWeb(t, nil)
 	client := serving(t, func(cfg *config.Config) { cfg.Upstream.URL, cfg.Upstream.Transport = web.URL, "http" })
@@ -194,7 +194,7 @@ func TestBadBatches(t *testing.T) {
 	}
 }
 
-// What is wrong with a request, before there is a message.
+// TestBadRequests: errors in an HTTP request, before a message is read.
 func TestBadRequests(t *testing.T) {
 	web := badWeb(t, nil)
 	client := serving(t, func(cfg *config.Config) {
@@ -270,8 +270,8 @@ func TestBadRequests(t *testing.T) {
 	}
 }
 
-// Requests in one row on one connection are each answered, in order, whatever is
-// wrong with those before.
+// TestPipelinedRequests: pipelined requests on one connection are each answered in order, whatever
+// is wrong with earlier ones.
 func TestPipelinedRequests(t *testing.T) {
 	web := badWeb(t, nil)
 	client := serving(t, func(cfg *config.Config) { cfg.Upstream.URL, cfg.Upstream.Transport = web.URL, "http" })
@@ -301,7 +301,7 @@ func TestPipelinedRequests(t *testing.T) {
 	client.isServed()
 }
 
-// A client that writes a byte at a time, and one that takes its answer so.
+// TestSlowClients: a client that writes one byte at a time, and one that reads one byte at a time.
 func TestSlowClients(t *testing.T) {
 	const size = 4 << 20
 	web := badWeb(t, func(nc *net.TCPConn) {
@@ -323,14 +323,14 @@ func TestSlowClients(t *testing.T) {
 			t.Fatal(err)
 		}
 		if i%20 == 0 {
-			client.isServed() // others do not wait
+			client.isServed() // other clients do not wait
 		}
 	}
 	res, err := http.ReadResponse(bufio.NewReaderSize(nc, 16), nil)
 	if err != nil {
 		t.Fatal(err)
 	}
-	client.isServed() // while the answer is on its way
+	client.isServed() // while the response is being written
 	n := 0
 	for piece := make([]byte, 8<<10); ; {
 		read, err := res.Body.Read(piece)
@@ -346,9 +346,9 @@ func TestSlowClients(t *testing.T) {
 	}
 }
 
-// A client that leaves while nothing is said is known to the server at once: its
-// call is cancelled, or its stream closed.
-func TestServerHearsOfLeavingClients(t *testing.T) {
+// TestServerLearnsThatClientsLeft: if a client disconnects while nothing is sent, the server learns
+// of it at once: the call is cancelled, or the stream is closed.
+func TestServerLearnsThatClientsLeft(t *testing.T) {
 	cert, key, roots := certificate(t)
 	for _, c := range []struct {
 		name          string
@@ -368,7 +368,7 @@ func TestServerHearsOfLeavingClients(t *testing.T) {
 					body, _ := io.ReadAll(r.Body)
 					switch {
 					case r.Method == http.MethodGet || gjson.GetBytes(body, "method").String() == "tools/call":
-						if r.Method == http.MethodGet { // a stream, and nothing on it
+						if r.Method == http.MethodGet { // an empty stream
 							w.Header().Set("Content-Type", "text/event-stream")
 							w.WriteHeader(http.StatusOK)
 							w.(http.Flusher).Flush()
@@ -452,8 +452,8 @@ func recv(t *testing.T, from <-chan struct{}, what string) {
 	}
 }
 
-// TestLengthAndChunks: a request whose end two readers may see in two places is refused,
-// and nothing behind it on its connection is read.
+// TestLengthAndChunks: a request whose end two parsers may see at different places is refused, and
+// nothing after it on the connection is read.
 func TestLengthAndChunks(t *testing.T) {
 	web := badWeb(t, nil)
 	client := serving(t, func(cfg *config.Config) { cfg.Upstream.URL, cfg.Upstream.Transport = web.URL, "http" })

@@ -24,15 +24,15 @@ import (
 	"github.com/dragoman-proxy/dragoman/proxy/sse"
 )
 
-// heardAll is what a client on HTTP is told about one message: a status, and one
-// message or those of a stream.
+// heardAll is what an HTTP client receives for one message: a status, and one message or those of a
+// stream.
 type heardAll struct {
 	status   int
 	header   http.Header
 	messages []string
 }
 
-// webClient is a client on HTTP of a proxy that serves.
+// webClient is an HTTP client of a running proxy.
 type webClient struct {
 	t       *testing.T
 	logs    *observer.ObservedLogs
@@ -42,8 +42,8 @@ type webClient struct {
 	session string
 }
 
-// serving starts a proxy as cfg says, and gives a client of it. When the test
-// ends nothing may have panicked, and nothing of it is left.
+// serving starts a proxy with the configuration, and returns a client. When the test ends, there
+// must have been no panic, and no goroutine may remain.
 func serving(t *testing.T, change func(*config.Config)) *webClient {
 	t.Helper()
 	leavesNothing(t)
@@ -67,7 +67,7 @@ func serving(t *testing.T, change func(*config.Config)) *webClient {
 	return c
 }
 
-// another is a client of the same proxy.
+// another returns another client of the same proxy.
 func (c *webClient) another() *webClient {
 	return &webClient{t: c.t, srv: c.srv, logs: c.logs, base: c.base, http: c.http}
 }
@@ -123,8 +123,8 @@ func (c *webClient) initialize() heardAll {
 	return h
 }
 
-// isServed expects that a call is answered as it should be. Its id is of no other call:
-// on a pipe nobody could tell a second answer to that one from the answer to this.
+// isServed expects that a call is answered correctly. It uses a new request id, since on a pipe a
+// second response to an old id could not be told apart.
 func (c *webClient) isServed() {
 	c.t.Helper()
 	again := strings.NewReplacer(`"id":1`, `"id":"again"`)
@@ -141,7 +141,7 @@ func (h heardAll) told(t *testing.T, status int, messages ...string) {
 	}
 }
 
-// upstreamError is how the error about the call looks that a server failed.
+// upstreamError is the error for a call that the server has failed.
 func upstreamError(text string) string {
 	return fmt.Sprintf(`{"jsonrpc":"2.0","id":1,"error":{"code":-32603,"message":%q}}`, text)
 }
@@ -153,14 +153,14 @@ const (
 	eventHead   = "HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\n\r\n"
 )
 
-// ofLength is a body that is whole, on a connection that is closed behind it.
+// ofLength returns a complete response body, after which the connection is closed.
 func ofLength(body string) string {
 	return fmt.Sprintf("Connection: close\r\nContent-Length: %d\r\n\r\n%s", len(body), body)
 }
 
-// badServer is a server over Streamable HTTP that does as it should, but for
-// tools/call: it does what bad says with the connection, and closes it. A call of
-// test/wait is answered when the test says so.
+// badServer is a Streamable HTTP server that behaves correctly except for tools/call: there it does
+// with the connection what bad says, and closes it. A call of test/wait is answered when the test
+// says so.
 type badServer struct {
 	*httptest.Server
 	waits, goOn chan struct{}
@@ -169,7 +169,7 @@ type badServer struct {
 	got []string
 }
 
-// heard is what the server got, but for initialize.
+// heard returns the messages that the server got, without initialize.
 func (s *badServer) heard() []string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -219,15 +219,15 @@ func badWeb(t *testing.T, bad func(c *net.TCPConn)) *badServer {
 	return s
 }
 
-// stay keeps a connection open until the other side closes it.
+// stay keeps a connection open until the peer closes it.
 func stay(c *net.TCPConn) { _, _ = io.Copy(io.Discard, c) }
 
 // veryLong is the length of a message that is far longer than any buffer of the proxy.
 const veryLong = 50 << 20 / effort
 
-// What a server over HTTP does wrong is an error for the call that it was about;
-// the session and its other calls go on. Answers to questions that this process does not know pass:
-// another one may have asked them.
+// TestBadServersOverHTTP: what a server over HTTP does wrong fails only the call concerned; the
+// session and its other calls continue. Answers to questions that this process does not know are
+// forwarded, since another process may have asked them.
 func TestBadServersOverHTTP(t *testing.T) {
 	const limit = 1 << 20
 	tooLong := strings.Repeat("x", limit+1)
@@ -235,9 +235,9 @@ func TestBadServersOverHTTP(t *testing.T) {
 	failed := func(why string) string { return upstreamError("upstream request failed: " + why) }
 	for _, c := range []struct {
 		name   string
-		says   string             // and closes the connection
-		does   func(*net.TCPConn) // instead
-		max    config.Size        // of a message; 0 for what is configured by default
+		says   string             // a response, after which the connection is closed
+		does   func(*net.TCPConn) // used instead of says
+		max    config.Size        // the largest message; 0 for the default
 		hasty  bool
 		status int
 		want   []string
@@ -327,7 +327,7 @@ func TestServerThatGoesDown(t *testing.T) {
 	web.CloseClientConnections()
 	web.Close()
 	client.ask("POST", pingOne).told(t, 200, upstreamError("upstream request failed: connection refused"))
-	ln, err := net.Listen("tcp", at) // and comes back
+	ln, err := net.Listen("tcp", at) // the server is back
 	if err != nil {
 		t.Skip("somebody else took the port: ", err)
 	}
@@ -339,7 +339,7 @@ func TestServerThatGoesDown(t *testing.T) {
 	<-ended
 }
 
-// A server without a standing stream is asked for one once.
+// TestServerWithoutAStream: a server without a standing stream gets only one GET.
 func TestServerWithoutAStream(t *testing.T) {
 	web := badWeb(t, nil)
 	client := serving(t, func(cfg *config.Config) { cfg.Upstream.URL, cfg.Upstream.Transport = web.URL, "http" })
@@ -349,8 +349,8 @@ func TestServerWithoutAStream(t *testing.T) {
 	client.isServed()
 }
 
-// badChild in the environment makes the test binary a server on stdio that does
-// as it should, but for what the value says.
+// badChild in the environment makes the test binary a server on stdio that behaves correctly except
+// for what the value names.
 const badChild = "DRAGOMAN_TEST_BAD_CHILD"
 
 // beBadChild serves until stdin ends.
@@ -394,7 +394,7 @@ func beBadChild(how string) {
 			_ = os.Stdout.Close()
 			_, _ = io.Copy(io.Discard, in)
 			return
-		case "hangs": // says nothing, and goes on
+		case "hangs": // sends nothing, and does not exit
 		case "floods stderr":
 			block := bytes.Repeat([]byte("x"), 1<<16)
 			for range 200 {
@@ -424,7 +424,7 @@ func beBadChild(how string) {
 	}
 }
 
-// The same on a pipe.
+// TestBadServersOnStdio is TestBadServersOverHTTP for servers on a pipe.
 func TestBadServersOnStdio(t *testing.T) {
 	large := `{"jsonrpc":"2.0","id":1,"result":{"content":[{"type":"text","text":"` + strings.Repeat("x", veryLong) + `"}]}}`
 	lost := func(how string) string {
@@ -468,7 +468,7 @@ func TestBadServersOnStdio(t *testing.T) {
 	}
 }
 
-// A process that does not come to answer initialize.
+// TestServersThatDoNotBegin: processes that do not answer initialize.
 func TestServersThatDoNotBegin(t *testing.T) {
 	for _, c := range []struct {
 		name   string

@@ -20,20 +20,20 @@ import (
 	"github.com/dragoman-proxy/dragoman/translate/wire"
 )
 
-// JSON-RPC arrays, which one revision had
-// (https://modelcontextprotocol.io/specification/2025-03-26/basic#batching).
-// They are taken apart here, so that translation and servers see single
-// messages, and the reply is put together again. We never make one of our own.
+// JSON-RPC batches exist in one revision only
+// (https://modelcontextprotocol.io/specification/2025-03-26/basic#batching). dragoman splits a
+// client's batch, so that translation and the server see single messages, and joins the responses.
+// It never sends a batch to a server.
 
-// item is one element of an array from a client.
+// batchItem is one element of a client's batch.
 type batchItem struct {
 	raw     []byte
-	refusal []byte // the error that is its answer; nil for a message to send on
-	slot    int    // of its answer in the reply; -1 for none
+	refusal []byte // the error response to it; nil for a message to send to the server
+	slot    int    // the index of its response in the reply; -1 if it gets none
 }
 
-// takeApart finds the elements of the array in body and how many answers they
-// get. s is nil when the client has not initialized.
+// splitBatch splits the batch in body, and returns how many responses are owed. s is nil if the
+// client has not sent initialize yet.
 func (srv *Server) splitBatch(s *session, body []byte) (items []batchItem, slots int, err error) {
 	most := srv.now().cfg.Limits.Batch
 	elements, err := wire.AppendElements(nil, body, most)
@@ -89,15 +89,15 @@ func (srv *Server) splitBatch(s *session, body []byte) (items []batchItem, slots
 	return items, slots, nil
 }
 
-// noBatches refuses an array of a client of a revision that has none.
+// noBatches returns the error for a batch from a client of a revision without batches.
 func noBatches(revision string) *mcp.Failure {
 	f := mcp.Fail(mcp.BatchRefused, "")
 	f.Text += " in " + revision
 	return f
 }
 
-// takesBatches reports whether arrays are accepted from clients of a revision:
-// of the one that has them, and of those before, leniently.
+// takesBatches reports whether clients of the revision r may send batches: r has them, or is older
+// than the revision that has.
 func takesBatches(r *translate.Revision) bool {
 	for _, at := range translate.Handshake() { // newest first
 		if at.Batches {
@@ -107,12 +107,12 @@ func takesBatches(r *translate.Revision) bool {
 	return false
 }
 
-// group is the reply to an array that comes together.
+// batchAnswers collects the responses to a batch.
 type batchAnswers struct {
-	emit func(array []byte) // called with the reply when it is complete; may be nil
+	emit func(array []byte) // called with the joined responses once all are there; may be nil
 
 	mu      sync.Mutex
-	answers [][]byte // by slot; nil while it is open, or when none is owed
+	answers [][]byte // by slot; nil until the response comes, and if none is owed
 	left    int
 }
 
@@ -120,8 +120,7 @@ func newGroup(slots int) *batchAnswers {
 	return &batchAnswers{answers: make([][]byte, slots), left: slots}
 }
 
-// put takes the answer for one slot, which is the group's from now on; nil when none is
-// owed.
+// put stores the response for one slot and owns its bytes. The response is nil if none is owed.
 func (g *batchAnswers) put(slot int, answer []byte) {
 	g.mu.Lock()
 	g.answers[slot] = answer
@@ -136,7 +135,7 @@ func (g *batchAnswers) put(slot int, answer []byte) {
 	}
 }
 
-// array is the reply; nil when nothing is owed.
+// array returns the joined responses, or nil if there are none.
 func (g *batchAnswers) array() []byte {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -156,29 +155,28 @@ func (g *batchAnswers) array() []byte {
 	return append(out, ']')
 }
 
-// said is something the server said about one leg of a batch.
+// legMessage is a message of the server for one leg of a batch.
 type legMessage struct {
 	slot    int
-	message []byte       // nil: the leg ends without an answer
-	final   bool         // it is the leg's answer, or the end
-	failure *mcp.Failure // what the answer was made of, when the leg failed
+	message []byte       // nil if the leg ends without a response
+	final   bool         // it is the leg's response, or the leg has ended
+	failure *mcp.Failure // the failure that message reports, if the leg has failed
 }
 
-// batchReply carries the legs of one batch over HTTP. Each leg has a goroutine,
-// which ends with the leg.
+// batchReply processes the requests of one batch over HTTP. Each request is a leg with a goroutine
+// of its own, which ends with the leg.
 type batchReply struct {
-	x      *exchange // the whole POST
+	x      *exchange // the exchange of the POST
 	group  *batchAnswers
 	legs   sync.WaitGroup
 	said   chan legMessage
-	open   int          // legs that have not ended
-	order  []legMessage // answers in the order they came, for a reply that streams
+	open   int          // the number of legs that have not ended
+	order  []legMessage // responses in the order in which they came, for a streamed reply
 	status []*mcp.Failure
 }
 
-// postBatch answers an array. As long as the legs have nothing to say but
-// their answers, the reply is an array in the order of the requests; from the
-// first other message on it is a stream.
+// postBatch answers a batch. As long as the legs only send responses, the reply is one array in the
+// order of the requests. The first other message makes the reply an event stream.
 func (srv *Server) postBatch(x *exchange, body []byte, resp *downstream.Response) error {
 	items, slots, err := srv.splitBatch(x.s, body)
 	if err != nil {
@@ -217,7 +215,7 @@ func (srv *Server) postBatch(x *exchange, body []byte, resp *downstream.Response
 	return nil
 }
 
-// pass sends on a notification or a response; its failure is logged only.
+// pass sends a notification or a response to the server. A failure is only logged.
 func (b *batchReply) pass(raw []byte) {
 	x := b.x.leg()
 	defer x.done()
@@ -235,7 +233,7 @@ func (b *batchReply) pass(raw []byte) {
 	}
 }
 
-// start sends one request on its way and leaves the rest to a goroutine.
+// start sends one request and starts a goroutine for the rest.
 func (b *batchReply) start(it batchItem) {
 	x := b.x.leg()
 	defer func() {
@@ -250,7 +248,7 @@ func (b *batchReply) start(it batchItem) {
 		return
 	case v == wire.Answer:
 		x.outcome = metrics.Local
-		b.legEnded(legMessage{slot: it.slot, message: bytes.Clone(out), final: true}) // which is x's
+		b.legEnded(legMessage{slot: it.slot, message: bytes.Clone(out), final: true}) // its buffer is x's
 		x.done()
 		return
 	}
@@ -269,7 +267,7 @@ func (b *batchReply) fail(x *exchange, slot int, f *mcp.Failure) {
 	x.done()
 }
 
-// follow reports what the server says about one leg.
+// follow forwards the server's messages for one leg.
 func (b *batchReply) follow(x *exchange, slot int) {
 	defer x.done()
 	for {
@@ -288,11 +286,11 @@ func (b *batchReply) follow(x *exchange, slot int) {
 	}
 }
 
-// said is the next thing said about x's request. It is valid until the next call.
+// nextMessage returns the next message for x's request. It is valid until the next call.
 func (x *exchange) nextMessage(slot int) legMessage {
 	e, err := x.nextRecovered()
 	switch {
-	case errors.Is(err, io.EOF): // cancelled: no answer is owed
+	case errors.Is(err, io.EOF): // cancelled: no response is owed
 		return legMessage{slot: slot, final: true}
 	case err != nil:
 		return x.endMessage(slot, err)
@@ -300,7 +298,7 @@ func (x *exchange) nextMessage(slot int) legMessage {
 	return legMessage{slot: slot, message: e.Data, final: x.final}
 }
 
-// keep is m with memory of its own.
+// keep returns m with a copy of its message.
 func (x *exchange) keep(m legMessage) legMessage {
 	if m.failure != nil || m.message == nil {
 		return m
@@ -313,13 +311,13 @@ func (x *exchange) keep(m legMessage) legMessage {
 	return m
 }
 
-// unsaid is the end of x's request by err.
+// endMessage returns the last message of x's request, which has failed with err.
 func (x *exchange) endMessage(slot int, err error) legMessage {
 	f := x.srv.answerFor(x, err)
 	return legMessage{slot: slot, message: f.Body(), final: true, failure: f}
 }
 
-// leg is an exchange within the same POST.
+// leg returns an exchange for one request of the POST.
 func (x *exchange) leg() *exchange {
 	ctx, stop := context.WithCancelCause(x.ctx)
 	leg := x.srv.newExchange(ctx, stop)
@@ -341,7 +339,7 @@ func (b *batchReply) receive() (legMessage, error) {
 	}
 }
 
-// settle takes down how a leg ended.
+// legEnded stores the last message of a leg.
 func (b *batchReply) legEnded(m legMessage) {
 	b.group.put(m.slot, m.message)
 	b.order = append(b.order, m)
@@ -350,8 +348,8 @@ func (b *batchReply) legEnded(m legMessage) {
 	}
 }
 
-// verdict is the HTTP error for the whole POST: any leg's 401, or the 403 or
-// 404 of all legs.
+// verdict returns the HTTP error for the whole POST: the 401 of any leg, or a 403 or 404 that all
+// legs have in common. It returns nil if there is no such error.
 func (b *batchReply) verdict(slots int) *mcp.Failure {
 	same := len(b.status) == slots && slots > 0
 	for _, f := range b.status {
@@ -366,8 +364,8 @@ func (b *batchReply) verdict(slots int) *mcp.Failure {
 	return nil
 }
 
-// Next returns the next message of the reply as an event, in the order of arrival; io.EOF when all
-// requests of the batch are answered, or the client has left.
+// Next returns the next message of the reply as an event, in the order of arrival. It returns
+// io.EOF after the last response, or if the client has left.
 func (b *batchReply) Next() (sse.Event, error) {
 	for {
 		if len(b.order) > 0 {
@@ -383,7 +381,7 @@ func (b *batchReply) Next() (sse.Event, error) {
 		}
 		m, err := b.receive()
 		if err != nil {
-			return sse.Event{}, io.EOF // the client has left, or we are stopping
+			return sse.Event{}, io.EOF // the client has left, or dragoman is stopping
 		}
 		b.order = append(b.order, m)
 	}
@@ -395,7 +393,7 @@ func (b *batchReply) Close() error {
 	return nil
 }
 
-// done waits for the legs, which end with the exchange.
+// done cancels the legs and waits until they have ended.
 func (b *batchReply) done() {
 	b.x.stop(nil)
 	b.legs.Wait()

@@ -23,7 +23,7 @@ const (
 	initInIt = `[{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-03-26","capabilities":{},"clientInfo":{"name":"c","version":"1"}}},{"jsonrpc":"2.0","id":2,"method":"tools/list"}]`
 )
 
-// obliging answers every request, by its method.
+// obliging answers every request according to its method.
 func obliging(m string) ([]string, error) {
 	id := gjson.Get(m, "id")
 	if !id.Exists() {
@@ -118,7 +118,7 @@ func TestBatchReplyKeepsTheRequestsOrder(t *testing.T) {
 	sameJSON(t, (<-got).body, `[{"jsonrpc":"2.0","id":1,"result":{}},{"jsonrpc":"2.0","id":2,"result":{"tools":[]}}]`)
 }
 
-// Case 52.
+// TestBatchLegThatFailsLeavesTheOthers is case 52 of the matrix.
 func TestBatchLegThatFailsLeavesTheOthers(t *testing.T) {
 	f := newFake(initializing("2025-03-26", obliging))
 	f.refuse = func(m string) error {
@@ -236,7 +236,7 @@ func TestClientLeavingABatchEndsItsLegs(t *testing.T) {
 	<-done
 }
 
-// Case 54.
+// TestArrayFromTheServerIsTakenApart is case 54 of the matrix.
 func TestArrayFromTheServerIsTakenApart(t *testing.T) {
 	answer := `[` + logLine + `,{"jsonrpc":"2.0","id":1,"result":{"content":[]}}]`
 	for _, piped := range []bool{false, true} {

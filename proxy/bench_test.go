@@ -31,7 +31,7 @@ func (c *instant) Send(_ context.Context, m *upstream.Outgoing) (upstream.Stream
 
 func (c *instant) Next() (sse.Event, error) {
 	c.given = true
-	c.buf = append(c.buf[:0], c.answer...) // it may be changed in place
+	c.buf = append(c.buf[:0], c.answer...) // the caller may change it in place
 	return sse.Event{Data: c.buf}, nil
 }
 
@@ -45,7 +45,7 @@ type instantConn struct{ *instant }
 
 func (c instantConn) Close(context.Context) error { return nil }
 
-// BenchmarkPost is the road of one request and its answer, without transports.
+// BenchmarkPost measures one request and its response, without transports.
 func BenchmarkPost(b *testing.B) {
 	var tools []string
 	for i := range 50 {
@@ -92,8 +92,8 @@ func BenchmarkPost(b *testing.B) {
 
 const initAnswer = `{"jsonrpc":"2.0","id":0,"result":{"protocolVersion":"2025-06-18","capabilities":{"tools":{}},"serverInfo":{"name":"s","version":"2"}}}`
 
-// BenchmarkDirect is a call of a tool where neither end has sessions, with a client of
-// the newest revision that has one, in front of the same revision, beside it.
+// BenchmarkDirect compares a tool call between a modern client and a modern server with the same
+// call between a client and a server of the newest handshake revision.
 func BenchmarkDirect(b *testing.B) {
 	const answer = `{"jsonrpc":"2.0","id":1,"result":{"resultType":"complete","content":[{"type":"text","text":"ok"}]}}`
 	for _, c := range []struct {

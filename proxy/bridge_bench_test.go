@@ -14,7 +14,7 @@ import (
 	"github.com/dragoman-proxy/dragoman/proxy/upstream"
 )
 
-// prompt answers every request at once, by its method and under its id.
+// prompt answers every request at once, according to its method.
 type prompt struct{ results map[string]string }
 
 func (c *prompt) Send(_ context.Context, m *upstream.Outgoing) (upstream.Stream, error) {
@@ -37,8 +37,8 @@ type promptStream struct{ body []byte }
 func (s *promptStream) Next() (sse.Event, error) { return sse.Event{Data: s.body}, nil }
 func (s *promptStream) Close() error             { return nil }
 
-// BenchmarkEras is the road of one call and its answer between a client and a server of
-// which one, or neither, has a handshake, without transports.
+// BenchmarkEras measures one call and its response for each combination of eras, without
+// transports.
 func BenchmarkEras(b *testing.B) {
 	const (
 		tool     = `"content":[{"type":"text","text":"It will rain."}]`

@@ -2,8 +2,8 @@ package proxy
 
 import "github.com/prometheus/client_golang/prometheus"
 
-// gauges are what is held for clients without a session now, each of which has a
-// bound in [config.Bridge].
+// gauges returns how much is held for clients without a session at the moment. [config.Bridge] has
+// a bound for each.
 func (srv *Server) gauges() []prometheus.Collector {
 	gauge := func(name, help string, now func() int) prometheus.Collector {
 		return prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: name, Help: help}, func() float64 { return float64(now()) })

@@ -6,7 +6,7 @@ import (
 	"github.com/tidwall/gjson"
 )
 
-func TestWhatIsHeldForClientsWithoutASessionShowsInTheMetrics(t *testing.T) {
+func TestMetricsOfModernClients(t *testing.T) {
 	f, gate := asksName(nameQuestion)
 	srv := front(t, f)
 	gauge := func(name string) (n float64) {

@@ -7,20 +7,20 @@ import (
 	"github.com/dragoman-proxy/dragoman/translate/wire"
 )
 
-// A call is an open request of either direction, and calls are those of a session.
+// calls holds the open requests of one session in one direction; a call is one of them.
 type (
 	call  = requests.Request[besideCall]
 	calls = requests.Table[besideCall]
 )
 
-// besideCall is what we keep with an open request.
+// besideCall is what dragoman keeps with an open request.
 type besideCall struct {
-	again   *repeatable // the question to repeat once; nil for none
+	again   *repeatable // the question to ask once more if the answer does not fit; nil for none
 	here    bool        // dragoman answers it, and not the server
 	answers chan []byte // receives the answer to a question of dragoman's own; nil for one of the server
-	wanted  *wanted     // what shaping its result needs; nil for nothing
+	wanted  *wanted     // what shaping needs to know when the result comes; nil if the result is not shaped
 
-	// group and slot: the array that the request came in, and its place there.
+	// group and slot are the batch that the request came in, and the index of its response.
 	group *batchAnswers
 	slot  int
 }
@@ -32,7 +32,7 @@ func (b besideCall) Cancelled() {
 	}
 }
 
-// newCall is the call of a request with the given id, which begins now.
+// newCall returns a call for the request with the given id, which begins now.
 func newCall(id []byte, m wire.Method) *call { return newCallAt(id, m, time.Now()) }
 
 func newCallAt(id []byte, m wire.Method, began time.Time) *call {

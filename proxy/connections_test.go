@@ -15,8 +15,8 @@ import (
 	"github.com/dragoman-proxy/dragoman/translate"
 )
 
-// A server that answers with event streams keeps its connections: also where the end of a
-// stream comes a moment after its last message, and for clients without a session.
+// TestEventStreamsKeepTheirConnections: connections to a server that answers with event streams are
+// reused, also if a stream ends a moment after its last message, and for modern clients.
 func TestEventStreamsKeepTheirConnections(t *testing.T) {
 	var opened atomic.Int64
 	web := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -37,7 +37,7 @@ func TestEventStreamsKeepTheirConnections(t *testing.T) {
 				result = `{"protocolVersion":"2025-06-18","capabilities":{"tools":{}},"serverInfo":{"name":"s","version":"1"}}`
 			}
 			fmt.Fprintf(w, "data: {\"jsonrpc\":\"2.0\",\"id\":%s,\"result\":%s}\n\n", id, result)
-			w.(http.Flusher).Flush() // the end of the body is a packet of its own
+			w.(http.Flusher).Flush() // the end of the body is sent in a packet of its own
 		}
 	}))
 	web.Config.ConnState = func(_ net.Conn, s http.ConnState) {

@@ -8,35 +8,34 @@ import (
 	"github.com/dragoman-proxy/dragoman/translate/wire"
 )
 
-// era is what an exchange has to know where a client without a session talks to
-// a server with one. Its methods can be called on nil, which is all other
-// exchanges.
+// crossing is what an exchange needs between a modern client and a handshake server. Its methods
+// may be called on nil, which all other exchanges have.
 type crossing struct {
-	up, down wire.Stamp // of messages to the server, and to the client
+	up, down wire.Stamp // stamps for messages to the server, and to the client
 
 	logs bool          // log messages may be about the request
-	wait time.Duration // how much longer the server may be silent, as its client may be asked something
+	wait time.Duration // added to the limits for the server's silence, since its client may be asked something
 
-	opened    func(notification []byte) // hears of URLs that were opened; nil for none
-	tasks     func(notification []byte) // hears of tasks in another state; nil for none
-	questions []serverQuestion          // that the server asked and no call has taken yet
-	about     string                    // the task that the request in hand is about
-	urls      []byte                    // the error that asks for URLs to be opened, nil for none
-	missing   []byte                    // what the client would have to declare to be asked, see requiredFor
-	lacks     func(required []byte)     // hears of that where the call is not known; else nil
+	opened    func(notification []byte) // receives notifications that a URL was opened; may be nil
+	tasks     func(notification []byte) // receives notifications that the state of a task has changed; may be nil
+	questions []serverQuestion          // the server's questions that takeQuestions has not returned yet
+	about     string                    // the task that the current request is about
+	urls      []byte                    // the error that requires URLs to be opened; nil for none
+	missing   []byte                    // the capability that the client must declare to be asked, see requiredFor
+	lacks     func(required []byte)     // receives that capability if the call is not known; else nil
 }
 
-// query is a request of the server that its client is to be asked, as it
-// stands inside an InputRequiredResult. It owns its memory.
+// serverQuestion is a request of the server to its client, as an entry of an InputRequiredResult.
+// It owns its memory.
 type serverQuestion struct {
-	id     []byte // of the server's request
-	task   string // that it says it is about, "" for none
-	loose  bool   // nothing says which call it belongs to
+	id     []byte // the id of the server's request
+	task   string // the task that the question names; "" for none
+	loose  bool   // the question names no call
 	method wire.Method
 	body   []byte
 }
 
-// errAsked says that the server has asked something before it answered.
+// errAsked says that the server has sent a question before its response.
 var errAsked = errors.New("the server has asked its client something")
 
 func (e *crossing) toServer() *wire.Stamp {
@@ -53,7 +52,7 @@ func (e *crossing) toClient() *wire.Stamp {
 	return &e.down
 }
 
-// sent is the id that a request has towards the server.
+// sent returns the id under which the server knows the request.
 func (e *crossing) sent(id []byte) []byte {
 	if e == nil || e.up.ID == nil {
 		return id
@@ -61,7 +60,7 @@ func (e *crossing) sent(id []byte) []byte {
 	return e.up.ID
 }
 
-// patience is how much longer than others the server may be silent.
+// patience returns how much the limits for the server's silence are extended.
 func (e *crossing) patience() time.Duration {
 	if e == nil {
 		return 0
@@ -72,7 +71,7 @@ func (e *crossing) patience() time.Duration {
 // wantsLogs reports whether log messages may be about the request.
 func (e *crossing) wantsLogs() bool { return e != nil && e.logs }
 
-// rename is the id that an answer has towards the client.
+// rename returns the id under which the client knows the request.
 func (e *crossing) rename(id []byte) []byte {
 	if e == nil || e.down.ID == nil {
 		return id
@@ -80,7 +79,8 @@ func (e *crossing) rename(id []byte) []byte {
 	return e.down.ID
 }
 
-// hold keeps what translation leaves to its caller.
+// keep stores a message that translation does not send on: a question, a notification, or an error
+// that requires URLs to be opened.
 func (e *crossing) keep(kind wire.Kind, method wire.Method, id, body []byte) {
 	switch {
 	case e == nil:
@@ -98,10 +98,10 @@ func (e *crossing) keep(kind wire.Kind, method wire.Method, id, body []byte) {
 	}
 }
 
-// pending reports whether something is held.
+// pending reports whether questions or URLs wait to be processed.
 func (e *crossing) pending() bool { return e != nil && (len(e.questions) > 0 || e.urls != nil) }
 
-// take takes the questions that are held.
+// takeQuestions removes and returns the stored questions.
 func (e *crossing) takeQuestions() []serverQuestion {
 	list := e.questions
 	e.questions = nil

@@ -15,31 +15,31 @@ import (
 // DemoExchange is one message of a client to the demo server and its answer, each before and after
 // translation. A field is nil where there is no such message.
 type DemoExchange struct {
-	Client, Server string // their revisions
-	Sent, Heard    []byte // the message as the client sent it, and as the server got it
-	Said, Got      []byte // the answer as the server gave it, and as the client got it
+	Client, Server string // the revisions of the client and of the server
+	Sent, Heard    []byte // the request as the client sent it, and as the server received it
+	Said, Got      []byte // the response as the server sent it, and as the client received it
 }
 
-// tap sees what clients over Streamable HTTP send to the demo and get.
+// tap records the messages between the demo server and its clients over Streamable HTTP.
 type tap struct {
 	*face
 	show func(DemoExchange)
 }
 
-// tapped is an exchange that is under way.
+// tapped is one exchange in progress.
 type tapped struct {
 	mu sync.Mutex
 	DemoExchange
 }
 
-// Heard implements [demo.Watcher].
+// Heard implements [demo.Watcher]: it records a request as the server received it.
 func (t *tapped) Heard(message []byte) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.DemoExchange.Heard = bytes.Clone(message)
 }
 
-// Said implements [demo.Watcher].
+// Said implements [demo.Watcher]: it records a response as the server sent it.
 func (t *tapped) Said(message []byte) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -54,7 +54,7 @@ func (t *tapped) got(message []byte) {
 	}
 }
 
-// Post handles the request as face.Post does, and calls show when the answer has been sent.
+// Post handles the request as [face.Post] does, and calls show after the response was sent.
 func (p *tap) Post(req *downstream.Request, resp *downstream.Response) {
 	t := &tapped{DemoExchange: DemoExchange{Client: p.revisionOf(req), Server: translate.Oldest().Name, Sent: bytes.Clone(req.Body)}}
 	req.Ctx = demo.WithWatcher(req.Ctx, t)
@@ -74,7 +74,7 @@ func (p *tap) Post(req *downstream.Request, resp *downstream.Response) {
 	}
 }
 
-// revisionOf is the revision that a client speaks, "" where that is not known.
+// revisionOf returns the client's revision, or "" if it is unknown.
 func (p *tap) revisionOf(req *downstream.Request) string {
 	if req.Version != "" {
 		return req.Version
@@ -86,7 +86,7 @@ func (p *tap) revisionOf(req *downstream.Request) string {
 	return gjson.GetBytes(req.Body, "params.protocolVersion").Str
 }
 
-// tappedStream is an answer as an event stream.
+// tappedStream records the response in an event stream.
 type tappedStream struct {
 	downstream.Stream
 	t *tapped

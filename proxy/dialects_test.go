@@ -19,8 +19,8 @@ const (
 	oldTool   = `{"name":"t","inputSchema":` + oldSchema + `,"description":"$schema draft-07"}`
 )
 
-// drafting is a server of a revision with a tool in draft-07. Over HTTP it may answer by
-// an array.
+// drafting is a server of a revision with a tool whose schema is in draft-07. Over HTTP it may
+// answer with a batch.
 func drafting(version string, piped, array bool) *fakeServer {
 	list := func(id, more string) ([]string, error) {
 		answer := result(id, more+`"tools":[`+oldTool+`]`)
@@ -44,7 +44,7 @@ func drafting(version string, piped, array bool) *fakeServer {
 	return f
 }
 
-// listOver asks for the tools in one way.
+// listOver reads the list of tools in one way.
 func listOver(t *testing.T, srv testServer, client *translate.Revision, over string, session *string) string {
 	t.Helper()
 	const ask = `{"jsonrpc":"2.0","id":3,"method":"tools/list","params":{}}`
@@ -70,15 +70,14 @@ func listOver(t *testing.T, srv testServer, client *translate.Revision, over str
 	return r.body + strings.Join(r.events, "")
 }
 
-// TestToolsInDraft07 asks for lists on every road, several times, so that they also come
-// out of what is remembered.
+// TestToolsInDraft07: the schemas are updated on every path, also in lists that come from a cache.
 func TestToolsInDraft07(t *testing.T) {
 	for _, vu := range translate.All() {
 		for _, vc := range translate.All() {
 			for _, over := range []string{"http", "pipe"} {
 				for _, server := range []string{"http", "pipe", "array", "cached"} {
 					if vu.Modern && (vc.Modern || server == "array") {
-						continue // TestToolsInDraft07Straight
+						continue // tested by TestToolsInDraft07WithoutTranslation
 					}
 					t.Run(vu.Name+" to "+vc.Name+" over "+over+" from "+server, func(t *testing.T) {
 						t.Parallel()
@@ -112,8 +111,8 @@ func TestToolsInDraft07(t *testing.T) {
 	}
 }
 
-// TestToolsInDraft07Straight: also where nothing is translated, and what is kept.
-func TestToolsInDraft07Straight(t *testing.T) {
+// TestToolsInDraft07WithoutTranslation: the same without translation, and for cached results.
+func TestToolsInDraft07WithoutTranslation(t *testing.T) {
 	for _, kept := range []config.Size{0, 1 << 20} {
 		server := newPlainServer(t, func(w http.ResponseWriter, r *http.Request, body string) {
 			sayJSON(w, 200, result(gjson.Get(body, "id").Raw, `"resultType":"complete","ttlMs":60000,"cacheScope":"public", "tools":[`+oldTool+`]`))

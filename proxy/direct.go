@@ -20,21 +20,21 @@ import (
 	"github.com/dragoman-proxy/dragoman/translate/wire"
 )
 
-// direct is what a session has beside others when neither its client nor its server
-// knows of sessions: then it is only what we know of such a server, as one principal
-// reaches it. Messages go through as they came, by exchanges like any other. See
+// directSession is the part of a session that exists only between a modern client and a modern
+// server. It holds what is known of the server for one principal. Messages pass unchanged, by
+// ordinary exchanges. See
 // https://modelcontextprotocol.io/specification/2026-07-28/basic/transports.
 type directSession struct {
 	web      bool         // the server is reached over HTTP
-	meta     []byte       // members of _meta of our own requests, which are its first client's
-	crossing *crossing    // of all exchanges; it does not change
-	realm    string       // of what is kept of its results
-	last     atomic.Int64 // id of ours
+	meta     []byte       // the members of _meta in dragoman's own requests, from the first client
+	crossing *crossing    // shared by all exchanges, and immutable
+	realm    string       // separates cached results from those of other sessions
+	last     atomic.Int64 // the number of dragoman's last own request
 }
 
-// directly makes a session for clients without one at a server that has none, either.
-// discovered is its DiscoverResult, nil where it was not asked. The client is on a
-// pipe and has the session for itself if h says so.
+// directly makes a session for modern clients at a modern server. discovered is the server's
+// DiscoverResult, or nil if it was not asked. If h.pipe is set, the session serves only the one
+// client on that pipe.
 func (h *handshake) directly(ctx context.Context, q *modernRequest, known *era.Era) (s *session, err error) {
 	srv := h.srv
 	if !known.Modern() {
@@ -66,7 +66,7 @@ func (h *handshake) directly(ctx context.Context, q *modernRequest, known *era.E
 	return s, nil
 }
 
-// reach opens the connection.
+// reach opens the connection to the server.
 func (h *handshake) reach(ctx context.Context, d *directSession) error {
 	b := h.srv.eras.TakeSpare(ctx)
 	if b == nil {
@@ -81,7 +81,7 @@ func (h *handshake) reach(ctx context.Context, d *directSession) error {
 	return nil
 }
 
-// discover asks the server who it is. The result is the caller's.
+// discover sends server/discover. The caller owns the result.
 func (h *handshake) discover(ctx context.Context, d *directSession) ([]byte, error) {
 	st, err := h.Conn.Send(ctx, &upstream.Outgoing{Body: h.Sent, Request: true, Header: d.headers(h.Header, wire.ServerDiscover.String(), "")})
 	if err != nil {
@@ -102,7 +102,7 @@ func (h *handshake) discover(ctx context.Context, d *directSession) ([]byte, err
 	return slices.Clone(m.Result()), nil
 }
 
-// metaOf is what requests of our own say of their sender, between the braces.
+// metaOf returns the members of _meta for dragoman's own requests, without the braces.
 func metaOf(v *translate.Revision, q *modernRequest) []byte {
 	meta := fmt.Appendf(nil, `%q:%q,%q:`, mcp.MetaVersion, v.Name, mcp.MetaCapabilities)
 	meta = append(meta, q.capabilities...)
@@ -112,7 +112,7 @@ func metaOf(v *translate.Revision, q *modernRequest) []byte {
 	return meta
 }
 
-// serverInfo is who a server says it is, nil where it does not.
+// serverInfo returns the serverInfo in a result, or nil if there is none.
 func serverInfo(result []byte) (is []byte) {
 	mcp.Members(gjson.GetBytes(result, "_meta").Raw, func(name string, v gjson.Result) {
 		if name == mcp.MetaServer && v.IsObject() {
@@ -122,10 +122,11 @@ func serverInfo(result []byte) (is []byte) {
 	return is
 }
 
-// mcpPrefix is what the names of headers begin with that say what a message is.
+// mcpPrefix is the prefix of the headers that describe a message.
 const mcpPrefix = "Mcp-"
 
-// request is one of our own. params is what is within the braces, beside _meta.
+// request returns one of dragoman's own requests. params are its members besides _meta, without the
+// braces.
 func (d *directSession) request(id []byte, method wire.Method, params string) []byte {
 	if params != "" {
 		params += ","
@@ -133,8 +134,8 @@ func (d *directSession) request(id []byte, method wire.Method, params string) []
 	return mcp.Request(id, method, fmt.Sprintf(`{%s"_meta":{%s}}`, params, d.meta))
 }
 
-// headers are those of a request of our own, behind those that the client sent along.
-// On a pipe there are none.
+// headers returns the headers of one of dragoman's own requests, after those that the client's
+// request passes on. It returns nil on a pipe.
 func (d *directSession) headers(from []upstream.Header, method, target string) []upstream.Header {
 	if !d.web {
 		return nil
@@ -152,8 +153,8 @@ func (d *directSession) headers(from []upstream.Header, method, target string) [
 	return h
 }
 
-// inquire asks the server something for ourselves, on a session whose requests have
-// streams of their own. The result is the caller's.
+// inquire sends the server one of dragoman's own requests, on a connection that returns a stream
+// for each request. The caller owns the result.
 func (s *session) inquire(ctx context.Context, srv *Server, method wire.Method, params string, from []upstream.Header) ([]byte, error) {
 	ctx, cancel := context.WithTimeout(ctx, srv.now().cfg.Upstream.HandshakeTimeout)
 	defer cancel()
@@ -162,7 +163,7 @@ func (s *session) inquire(ctx context.Context, srv *Server, method wire.Method, 
 	o := &upstream.Outgoing{Body: d.request(id, method, params), Request: true, Header: d.headers(from, method.String(), "")}
 	conn := s.conn
 	if c, ok := conn.(*headerConn); ok {
-		conn = c.Conn // the headers are there
+		conn = c.Conn // headerConn adds headers that d.headers has already made
 	}
 	st, err := conn.Send(ctx, o)
 	if err != nil {
@@ -171,7 +172,7 @@ func (s *session) inquire(ctx context.Context, srv *Server, method wire.Method, 
 	return server.Answer(ctx, st, id)
 }
 
-// introduced is the server's answer to server/discover, with our tools in it.
+// introduced adds dragoman's own tools to the server's response to server/discover.
 func (x *exchange) introduced(out []byte) []byte {
 	own := x.srv.now().own
 	if own == nil || x.s.direct == nil {
@@ -179,7 +180,7 @@ func (x *exchange) introduced(out []byte) []byte {
 	}
 	tells := gjson.GetBytes(out, "result.capabilities.tools.listChanged").Bool()
 	with, err := own.introduce(out)
-	if err == nil && !tells { // subscriptions go to the server, which has no news of ours
+	if err == nil && !tells { // subscriptions go to the server, which does not know of changes of dragoman's own tools
 		with, err = sjson.DeleteBytes(with, "result.capabilities.tools.listChanged")
 	}
 	if err != nil {
@@ -188,8 +189,8 @@ func (x *exchange) introduced(out []byte) []byte {
 	return x.own(with, out)
 }
 
-// callable is the server's list of tools without those that cannot be called over HTTP,
-// from which we learn what headers the others want.
+// callable removes the tools that cannot be called over HTTP from the server's list, and learns
+// which headers calls of the others need.
 func (x *exchange) callable(page []byte) []byte {
 	d := x.s.direct
 	if d == nil || x.ownCall != nil {

@@ -18,8 +18,7 @@ import (
 	"github.com/dragoman-proxy/dragoman/proxy/mcpheader"
 )
 
-// plainServer is a server without a handshake on a real socket. What it gets and says
-// is compared byte by byte.
+// plainServer is a modern server on a real socket. Its messages are compared byte by byte.
 type plainServer struct {
 	*httptest.Server
 	answer func(w http.ResponseWriter, r *http.Request, body string)
@@ -44,7 +43,7 @@ func (s *plainServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	s.answer(w, r, string(body))
 }
 
-// count is how many messages of a method came.
+// count returns how many messages of a method came.
 func (s *plainServer) count(method string) (n int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -68,7 +67,7 @@ func sayJSON(w http.ResponseWriter, status int, body string) {
 	io.WriteString(w, body)
 }
 
-// before is a proxy in front of a server at url, as its clients see it.
+// before returns a proxy in front of a server at url.
 func before(t *testing.T, url string, change ...func(*config.Config)) *webClient {
 	t.Helper()
 	return serving(t, func(cfg *config.Config) {
@@ -79,7 +78,7 @@ func before(t *testing.T, url string, change ...func(*config.Config)) *webClient
 	})
 }
 
-// postAs posts a body with these headers, of which a name may occur twice.
+// postAs posts a body with these headers; a name may occur twice.
 func postAs(ctx context.Context, t *testing.T, c *webClient, body string, header ...string) *http.Response {
 	t.Helper()
 	req, err := http.NewRequestWithContext(ctx, "POST", c.base+"/mcp", strings.NewReader(body))
@@ -108,7 +107,7 @@ func read(t *testing.T, resp *http.Response) string {
 	return string(body)
 }
 
-// plainMeta is an odd spelling of what each request carries.
+// plainMeta is an unusually formatted _meta that every request must have.
 const plainMeta = `"_meta" : {"io.modelcontextprotocol/protocolVersion":"2026-07-28", "x":1.0,"io.modelcontextprotocol/clientCapabilities":{"roots":{ }}, "progressToken":7e0}`
 
 func TestModernToModernOverHTTPIsByteForByte(t *testing.T) {
@@ -160,7 +159,7 @@ func plainRequest(id, method, more string) string {
 	return fmt.Sprintf(`{"jsonrpc":"2.0","id":%s,"method":%q,"params":{%s%s}}`, id, method, more, plainMeta)
 }
 
-// posts posts a request with the headers that belong to it.
+// postsPlain posts a request with the headers that a modern request needs.
 func postsPlain(ctx context.Context, t *testing.T, c *webClient, body string, more ...string) *http.Response {
 	t.Helper()
 	name := gjson.Get(body, "params.name").String() + gjson.Get(body, "params.uri").String()
@@ -199,8 +198,8 @@ func TestModernErrorsComeAsTheyAre(t *testing.T) {
 	}
 }
 
-// TestModernStreamGoesThroughEventByEvent and its end in one go: the client sees each
-// before the server says the next.
+// TestModernStreamGoesThroughEventByEvent: the client receives each event before the server sends
+// the next one, and then the end of the stream.
 func TestModernStreamGoesThroughEventByEvent(t *testing.T) {
 	events := []string{
 		`{"jsonrpc":"2.0", "method":"notifications/subscriptions/acknowledged","params":{"_meta":{"io.modelcontextprotocol/subscriptionId":1},"notifications":{"toolsListChanged":true}}}`,
@@ -269,8 +268,9 @@ func TestClosingTheStreamClosesTheServers(t *testing.T) {
 	}
 }
 
-// TestHeaderThatIsThereTwice: whoever stands between us may take either.
-func TestHeaderThatIsThereTwice(t *testing.T) {
+// TestDoubledHeaderIsRefused: a request with a doubled header is refused, since a proxy in between
+// may read either value.
+func TestDoubledHeaderIsRefused(t *testing.T) {
 	up := newPlainServer(t, func(w http.ResponseWriter, _ *http.Request, _ string) { sayJSON(w, 200, `{}`) })
 	client := before(t, up.URL)
 	for _, name := range []string{"Mcp-Name", "mcp-param-region", "Mcp-Method"} {

@@ -17,9 +17,9 @@ import (
 	"github.com/dragoman-proxy/dragoman/translate/wire"
 )
 
-// isDirect reports whether the server needs no session, as little as its client does.
-// The error is that it took too long to say so; any other reason why that cannot be
-// found out is for the road by a session to say.
+// isDirect reports whether the server needs no session. The error is set only if the server took
+// too long to answer. If the era cannot be found out for another reason, isDirect returns false,
+// and the request through a session reports that reason.
 func (srv *Server) isDirect(ctx context.Context, from []upstream.Header) (bool, error) {
 	known, err := srv.eras.Of(ctx, from)
 	if era.TookTooLong(err) {
@@ -28,15 +28,15 @@ func (srv *Server) isDirect(ctx context.Context, from []upstream.Header) (bool, 
 	return err == nil && known.Modern(), nil
 }
 
-// isOurs reports whether q calls a tool of ours. Whatever the server is, that takes
-// the road by a session: the tool may have something to ask.
+// isOurs reports whether q calls one of dragoman's own tools. Such a call needs a session with any
+// server, since the tool may ask the user something.
 func (srv *Server) isOurs(q *modernRequest) bool {
 	own := srv.now().own
 	return own != nil && q.method == wire.ToolsCall && own.named([]byte(gjson.GetBytes(q.raw, "params").Raw)) != ""
 }
 
-// postDirect carries one request to a server that needs no session, as it is: its
-// bytes, its headers, and what comes back.
+// postDirect forwards one request to a modern server, with its bytes and headers unchanged, and
+// returns the response.
 func (srv *Server) postDirect(req *downstream.Request, q *modernRequest, who string, from []upstream.Header, resp *downstream.Response) error {
 	b, err := srv.pool.getDirect(req.Ctx, q, who, from)
 	if err == nil {
@@ -58,7 +58,7 @@ func (srv *Server) postDirect(req *downstream.Request, q *modernRequest, who str
 	x.s.enter()
 	x.from = append(append(x.from[:0], from...), q.header...)
 	x.clock.Asked, x.maxTokens = q.timed, q.maxTokens
-	if q.method == wire.SubscriptionsListen { // which would never drain
+	if q.method == wire.SubscriptionsListen { // it would never end by itself
 		x.free = context.AfterFunc(srv.host.Draining, func() { stop(clienterror.ErrShutdown) })
 	}
 	err = x.post(req.Body, resp)
@@ -66,8 +66,8 @@ func (srv *Server) postDirect(req *downstream.Request, q *modernRequest, who str
 	return err
 }
 
-// checkCall holds the headers of a call that repeat arguments against these, by what
-// the server's list says of the tool.
+// checkCall compares the headers of a tool call that repeat arguments with the arguments, by the
+// tool's inputSchema in the server's list.
 func (srv *Server) checkCall(ctx context.Context, b *pooledSession, q *modernRequest, from []upstream.Header) error {
 	if q.method != wire.ToolsCall || q.header == nil {
 		return nil
@@ -88,14 +88,14 @@ func (srv *Server) checkCall(ctx context.Context, b *pooledSession, q *modernReq
 }
 
 const (
-	// listTime bounds how long a call waits for the list of tools.
+	// listTime is how long a call waits for the list of tools.
 	listTime = 5 * time.Second
-	// listFreshness is for how long a list that has just been read is good enough to refuse a call by it.
+	// listFreshness is how recently the list must have been read to refuse a call because of it.
 	listFreshness = time.Second
 )
 
-// checkAgain is checkCall by a list that is read now: nothing was known of the tool,
-// or what was known finds this wrong, and the client may know better.
+// checkAgain is checkCall with a list that is read now: the tool was unknown, or the known list
+// leads to the error wrong, and the client may have a newer list.
 func (srv *Server) checkAgain(client context.Context, b *pooledSession, q *modernRequest, from []upstream.Header, wrong error) error {
 	began := time.Now()
 	ctx, cancel := context.WithTimeout(client, listTime)
@@ -105,7 +105,7 @@ func (srv *Server) checkAgain(client context.Context, b *pooledSession, q *moder
 	if wrong == nil {
 		t, err := tools.Look(ctx, tool, ask)
 		if err != nil {
-			return context.Cause(client) // the server will say itself what is wrong with it
+			return context.Cause(client) // the server will say what is wrong with the call
 		}
 		if wrong = mcpheader.CheckParams(t.Arguments, q.arguments, q.header); wrong == nil || clienterror.Of(wrong).Cause != mcp.HeaderMismatch {
 			return wrong
@@ -118,7 +118,7 @@ func (srv *Server) checkAgain(client context.Context, b *pooledSession, q *moder
 	return wrong
 }
 
-// hasParams reports whether headers repeat arguments of a tool.
+// hasParams reports whether headers repeat arguments of the tool.
 func (q *modernRequest) hasParams() bool {
 	for _, h := range q.header {
 		if len(h.Name) > len(mcpheader.ParamPrefix) && strings.EqualFold(h.Name[:len(mcpheader.ParamPrefix)], mcpheader.ParamPrefix) {
@@ -128,7 +128,8 @@ func (q *modernRequest) hasParams() bool {
 	return false
 }
 
-// directStatus is the status of x's answer, 0 where the server's own stands.
+// directStatus returns the HTTP status of x's response, or 0 to keep the status that the server
+// sent.
 func (x *exchange) directStatus(body []byte) int {
 	if x.s.direct == nil || x.s.direct.web || x.msg.Kind != wire.Error {
 		return 0
@@ -136,8 +137,8 @@ func (x *exchange) directStatus(body []byte) int {
 	return mcp.StatusFor(gjson.GetBytes(body, "error.code").Int())
 }
 
-// asItCame makes f the server's own error, byte by byte, if it may be passed on so:
-// its id is the request's, or the client knows by the transport what it is about.
+// asItCame makes the server's own error body the response for f, unchanged, if the client can
+// relate it to its request: by the id, or because the transport has one response for each request.
 func (x *exchange) asItCame(f *mcp.Failure, err error) {
 	status, ok := errors.AsType[*upstream.StatusError](err)
 	if !ok || x.call == nil {

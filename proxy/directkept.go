@@ -10,8 +10,9 @@ import (
 	"github.com/dragoman-proxy/dragoman/translate/wire"
 )
 
-// enquire is x's request, as the server gets it, as one whose answer may be kept, where
-// neither end knows of sessions; nil for all others.
+// enquire looks up x's request in the cache of results. body is the request as the server would
+// receive it. enquire returns nil if the session is not a direct one, or if the result must not be
+// cached.
 func (x *exchange) enquire(body []byte) *results.Enquiry {
 	if x.s.direct == nil || x.call == nil || !x.srv.results.Keeps(x.call.Method) {
 		return nil
@@ -45,11 +46,11 @@ func (x *exchange) enquire(body []byte) *results.Enquiry {
 	})
 }
 
-// sendKept sends x's request, or has what is kept in the place of the answer.
+// sendKept sends x's request, or returns a stream of the cached result.
 func (x *exchange) sendKept(e *results.Enquiry, body []byte) (upstream.Stream, error) {
 	o := x.send
 	var err error
-	if o.Body, err = x.srv.host.Memory().Clone(x.ctx, large.RequestWait, large.RequestCopy, body); err != nil { // it may have to wait
+	if o.Body, err = x.srv.host.Memory().Clone(x.ctx, large.RequestWait, large.RequestCopy, body); err != nil { // a copy, as the request may have to wait
 		return nil, err
 	}
 	return e.Open(x.ctx, []byte(x.call.ID), func() (upstream.Stream, error) { return x.s.conn.Send(x.ctx, &o) })

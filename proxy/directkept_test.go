@@ -12,7 +12,7 @@ import (
 	"github.com/dragoman-proxy/dragoman/proxy/config"
 )
 
-// modernHeaders are those of a request of a client without a session.
+// modernHeaders returns the headers of a modern request.
 func modernHeaders(body string, more ...string) []string {
 	h := []string{"MCP-Protocol-Version", modernOnly, "Mcp-Method", gjson.Get(body, "method").String()}
 	if uri := gjson.Get(body, "params.uri").String(); uri != "" {
@@ -21,12 +21,12 @@ func modernHeaders(body string, more ...string) []string {
 	return append(h, more...)
 }
 
-// TestBetweenThoseWithoutSessionsResultsAreKept: as the server says, among whom it says,
-// under the ids of those who ask, and with what is left of the time.
-func TestBetweenThoseWithoutSessionsResultsAreKept(t *testing.T) {
+// TestDirectResultsAreCached: results are cached as the server's cacheScope and
+// ttlMs allow, and returned with the request's id and the remaining ttlMs.
+func TestDirectResultsAreCached(t *testing.T) {
 	for _, c := range []struct {
 		hints string
-		asked int // when each of two principals asks twice
+		asked int // requests that the server gets if each of two principals asks twice
 	}{
 		{`"ttlMs":3600000,"cacheScope":"public",`, 1},
 		{`"ttlMs":3600000,"cacheScope":"private",`, 2},
@@ -57,8 +57,9 @@ func TestBetweenThoseWithoutSessionsResultsAreKept(t *testing.T) {
 	}
 }
 
-// TestBetweenThoseWithoutSessionsNoAnswerToAQuestionIsKept, nor the question.
-func TestBetweenThoseWithoutSessionsNoAnswerToAQuestionIsKept(t *testing.T) {
+// TestDirectRetriesAreNotCached: neither input_required results nor the
+// results of their retries are cached.
+func TestDirectRetriesAreNotCached(t *testing.T) {
 	up := newPlainServer(t, func(w http.ResponseWriter, _ *http.Request, body string) {
 		id := gjson.Get(body, "id").Raw
 		if gjson.Get(body, "params.inputResponses").Exists() || gjson.Get(body, "params.requestState").Exists() {
@@ -82,8 +83,9 @@ func TestBetweenThoseWithoutSessionsNoAnswerToAQuestionIsKept(t *testing.T) {
 	}
 }
 
-// TestBetweenThoseWithoutSessionsChangesAreHeard, by whichever stream they come.
-func TestBetweenThoseWithoutSessionsChangesAreHeard(t *testing.T) {
+// TestDirectCacheIsInvalidatedByChanges: a change notification on any stream invalidates
+// cached results.
+func TestDirectCacheIsInvalidatedByChanges(t *testing.T) {
 	up := newPlainServer(t, func(w http.ResponseWriter, _ *http.Request, body string) {
 		id := gjson.Get(body, "id").Raw
 		if gjson.Get(body, "method").String() == "tools/call" {

@@ -12,9 +12,9 @@ import (
 	"github.com/dragoman-proxy/dragoman/proxy/upstream"
 )
 
-// TestOwnToolsBesideAServerWithoutAHandshake: they stand in its list, say so in its
-// discovery, and are called here, also where they have something to ask.
-func TestOwnToolsBesideAServerWithoutAHandshake(t *testing.T) {
+// TestOwnToolsWithAModernServer: dragoman's own tools are in a modern server's list
+// and in the response to server/discover, can be called, and can ask the user.
+func TestOwnToolsWithAModernServer(t *testing.T) {
 	for _, over := range []string{"http", "stdio"} {
 		t.Run("from "+over, func(t *testing.T) {
 			both(t, func(t *testing.T, piped bool) { useOwnTools(t, over, piped) })
@@ -85,7 +85,7 @@ func useOwnTools(t *testing.T, over string, piped bool) {
 	}
 }
 
-// TestOwnToolsWhereTheServerHasNone: its list is not asked for.
+// TestOwnToolsWhereTheServerHasNone: a modern server without tools is not asked for its list.
 func TestOwnToolsWhereTheServerHasNone(t *testing.T) {
 	f := modernServer(false, `"capabilities":{"prompts":{}}`, func(id, method, _ string) ([]string, error) {
 		if method == "tools/list" || method == "tools/call" {
@@ -107,8 +107,8 @@ func TestOwnToolsWhereTheServerHasNone(t *testing.T) {
 	}
 }
 
-// TestGateAtAServerWithoutAHandshake: our own question to the server is of its
-// revision, and the refusal of the client's.
+// TestGateAtAServerWithoutAHandshake: dragoman's own request for the gate is in the server's
+// revision, the refusal in the client's.
 func TestGateAtAServerWithoutAHandshake(t *testing.T) {
 	both(t, func(t *testing.T, piped bool) {
 		f := plainFake(piped, func(id, method, m string) ([]string, error) {

@@ -17,9 +17,9 @@ import (
 	"github.com/dragoman-proxy/dragoman/translate/wire"
 )
 
-// goStraight makes the pipe's second half, for messages that need no session at a
-// server that needs none, either: a pipe of its own to the same client. In front of a
-// server on a pipe that has a process for itself, and nothing to rename.
+// openDirect makes the second pipe of the same client, for the requests that need no session at a
+// modern server. If the server is a process, this client has it alone, and request ids are not
+// changed.
 func (p *pipe) openDirect(q *modernRequest) error {
 	known, err := p.srv.eras.Of(p.ctx, p.from)
 	if err != nil {
@@ -32,7 +32,7 @@ func (p *pipe) openDirect(q *modernRequest) error {
 	if err != nil {
 		return err
 	}
-	s.owner = "modern " // as where calls of our own tools go, who keep something for it
+	s.owner = "modern " // dragoman's own tools keep their state under this owner
 	s.ended = nil
 	half := newPipe(p.srv)
 	half.client, half.ctx, half.fail, half.from = p.client, p.ctx, p.fail, p.from
@@ -52,8 +52,8 @@ func (p *pipe) openDirect(q *modernRequest) error {
 	return nil
 }
 
-// takesStraight carries a notification on that belongs to the second half: the
-// cancellation of a request there, or anything while there is no session.
+// forwardDirect forwards a notification that belongs to the second pipe, and reports whether it
+// did: the cancellation of a request there, or any notification before the client has a session.
 func (p *pipe) forwardDirect(m *wire.Message) bool {
 	half := p.straight
 	if half == nil || m.Kind != wire.Notification {
@@ -66,7 +66,7 @@ func (p *pipe) forwardDirect(m *wire.Message) bool {
 	return true
 }
 
-// leaveSubscriptions ends what has no end of its own.
+// leaveSubscriptions ends the subscriptions, which would not end by themselves.
 func (p *pipe) leaveSubscriptions() {
 	for _, c := range p.s.open.List() {
 		if c.Method == wire.SubscriptionsListen {
@@ -75,8 +75,8 @@ func (p *pipe) leaveSubscriptions() {
 	}
 }
 
-// headed gives the requests of a client on a pipe the headers that a server over HTTP
-// wants. See
+// headerConn adds to the requests of a client on a pipe the headers that a server over HTTP
+// requires. See
 // https://modelcontextprotocol.io/specification/2026-07-28/basic/transports#standard-request-headers.
 type headerConn struct {
 	upstream.Conn
@@ -84,15 +84,15 @@ type headerConn struct {
 	s   *session
 }
 
-// Send sends one message. A call whose headers the server finds wrong is sent once
-// more, after its list of tools was read again.
+// Send sends one message. If the server refuses the headers of a tool call, the call is sent once
+// more, after the list of tools was read again.
 func (c *headerConn) Send(ctx context.Context, m *upstream.Outgoing) (upstream.Stream, error) {
 	var msg wire.Message
 	if err := msg.Scan(m.Body, nil); err != nil {
 		return nil, err
 	}
 	if msg.Kind.Response() || msg.Method == wire.Cancelled {
-		return nil, nil // clients have no answers, and the end of a stream cancels
+		return nil, nil // a modern client sends no responses, and closing the stream cancels a request
 	}
 	call := &headerCall{c: c, ctx: ctx, out: *m, from: m.Header, method: gjson.GetBytes(m.Body, "method").String()}
 	if msg.Kind == wire.Request {
@@ -120,13 +120,13 @@ func (c *headerConn) Send(ctx context.Context, m *upstream.Outgoing) (upstream.S
 	return call, nil
 }
 
-// knows reports whether a call of tool is sent without a look at the server's list.
+// knows reports whether a call of the tool can be sent without reading the server's list.
 func (c *headerConn) knows(tool string) bool {
 	_, known := c.s.tools.Find(tool)
 	return known
 }
 
-// headedCall is a call of a tool, and the stream of what the server says about it.
+// headerCall is a tool call, and the stream of the server's messages about it.
 type headerCall struct {
 	c              *headerConn
 	ctx            context.Context
@@ -141,7 +141,7 @@ type headerCall struct {
 	closed bool
 }
 
-// head sets the headers of the request.
+// setHeaders sets the headers of the request.
 func (h *headerCall) setHeaders() error {
 	d := h.c.s.direct
 	h.out.Header = d.headers(h.from, h.method, h.target)
@@ -159,7 +159,8 @@ func (h *headerCall) setHeaders() error {
 	return err
 }
 
-// Next is what the server says next.
+// Next returns the server's next message. If the first one refuses the headers, Next sends the call
+// once more.
 func (h *headerCall) Next() (sse.Event, error) {
 	e, err := h.stream().Next()
 	if h.spoke {
@@ -187,7 +188,7 @@ func (h *headerCall) Next() (sse.Event, error) {
 	return st.Next()
 }
 
-// isMismatch reports whether the server has found the headers wrong.
+// isMismatch reports whether the server has refused the headers.
 func (h *headerCall) isMismatch(e sse.Event, err error) bool {
 	if err != nil {
 		if e, err = server.RefusalOf(err, []byte("0")); err != nil {
@@ -205,14 +206,14 @@ func (h *headerCall) stream() upstream.Stream {
 	return h.st
 }
 
-// Release says that the last event is needed no more.
+// Release releases the last event.
 func (h *headerCall) Release() {
 	if st, ok := h.stream().(upstream.Releaser); ok {
 		st.Release()
 	}
 }
 
-// Close gives the call up.
+// Close closes the stream, which cancels the call.
 func (h *headerCall) Close() error {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -222,7 +223,7 @@ func (h *headerCall) Close() error {
 
 var _ upstream.Releaser = (*headerCall)(nil)
 
-// untilAnswered waits until no call is open, for as long as it may take.
+// untilAnswered waits until no call is open. It returns false when timer fires or the pipe ends.
 func (p *pipe) untilAnswered(timer <-chan time.Time) bool {
 	select {
 	case <-p.s.open.Idle():

@@ -14,15 +14,15 @@ import (
 	"github.com/dragoman-proxy/dragoman/proxy/upstream"
 )
 
-// plainFake is a fake server without a handshake; rest says what comes of all but
-// server/discover and what we ask by ourselves.
+// plainFake is a fake modern server. rest answers all requests except server/discover and
+// dragoman's own.
 func plainFake(piped bool, rest func(id, method, m string) ([]string, error)) *fakeServer {
 	f := modernServer(piped, `"capabilities":{"tools":{}},`+identity, rest)
 	f.asked = true
 	return f
 }
 
-// asked are the messages of clients that f got.
+// askedByClients returns the messages of clients that f got.
 func (f *fakeServer) askedByClients() (list []string) {
 	for _, m := range f.sent() {
 		if !strings.HasPrefix(gjson.Get(m, "id").String(), "dragoman:") {
@@ -50,7 +50,7 @@ func TestModernPipeToModernPipeIsByteForByte(t *testing.T) {
 	)
 	listen := `{"jsonrpc":"2.0","id":"L","method":"subscriptions/listen","params":{"notifications":{"toolsListChanged":true},` + plainMeta + `}}`
 	ack := `{"jsonrpc":"2.0","method":"notifications/subscriptions/acknowledged","params":{"_meta":{"io.modelcontextprotocol/subscriptionId":"L"},"notifications":{"toolsListChanged":true}}}`
-	// The server has ids and tokens of the proxy's; all other bytes are the client's.
+	// The server gets ids and tokens that the proxy made; all other bytes are the client's.
 	f := plainFake(true, func(id, method, _ string) ([]string, error) {
 		if method == "subscriptions/listen" {
 			return one(strings.Replace(ack, `"L"`, id, 1))
@@ -93,9 +93,9 @@ func TestModernPipeToModernPipeIsByteForByte(t *testing.T) {
 	}
 }
 
-// TestOneProcessServesClientsApart: ids, progress tokens and subscriptions of two
-// clients are the same, and nothing else is touched.
-func TestOneProcessServesClientsApart(t *testing.T) {
+// TestOneProcessServesSeveralClients: two clients may use the same ids, progress tokens and
+// subscription ids, and nothing else is changed.
+func TestOneProcessServesSeveralClients(t *testing.T) {
 	f := plainFake(true, nil)
 	answer := f.answer
 	f.answer = func(m string) ([]string, error) {
@@ -176,8 +176,8 @@ func TestSubscriptionAtAProcess(t *testing.T) {
 	sameJSON(t, f.said("notifications/cancelled")[0], `{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":`+id+`}}`)
 }
 
-// TestSubscriptionEndsWellWhenWeStop, with its result.
-func TestSubscriptionEndsWellWhenWeStop(t *testing.T) {
+// TestSubscriptionEndsWithItsResultAtShutdown: when dragoman stops, a subscription ends with its result.
+func TestSubscriptionEndsWithItsResultAtShutdown(t *testing.T) {
 	both(t, func(t *testing.T, piped bool) {
 		f := plainFake(piped, func(id, _, _ string) ([]string, error) {
 			ack := `{"jsonrpc":"2.0","method":"notifications/subscriptions/acknowledged","params":{"_meta":{"io.modelcontextprotocol/subscriptionId":` + id + `},"notifications":{}}}`
@@ -210,7 +210,8 @@ func TestStatusesOfAProcess(t *testing.T) {
 	}
 }
 
-// TestPipeClientGetsHeadersMade: a client on a pipe has none for a server over HTTP.
+// TestPipeClientGetsHeadersMade: for a server over HTTP, the requests of a client on a pipe get the
+// required headers.
 func TestPipeClientGetsHeadersMade(t *testing.T) {
 	calls, lists := 0, 0
 	f := plainFake(false, func(id, method, _ string) ([]string, error) {
@@ -225,7 +226,7 @@ func TestPipeClientGetsHeadersMade(t *testing.T) {
 	})
 	c, srv := pipeClient(t, f)
 	body := modernRequestOf(`"x"`, "tools/call", `"name":"größe","arguments":{"region":"eu","n":42.0,"note":null},`+meta(`{}`))
-	for range 2 { // the second one once more, as the server has other tools by then
+	for range 2 { // the second call is sent once more, as the server's tools have changed
 		c.say(body)
 		sameBytes(t, c.hear(), result(`"x"`, `"resultType":"complete","content":[ ]`))
 		sameBytes(t, f.sent()[len(f.sent())-1], body)
@@ -259,7 +260,7 @@ func TestPipeClientGetsHeadersMade(t *testing.T) {
 	c.hears(rpcError("2", `"code":-32601,"message":"nothing here"`))
 }
 
-func TestParamHeadersAreHeldAgainstTheBody(t *testing.T) {
+func TestParamHeadersAreComparedWithTheBody(t *testing.T) {
 	for what, make := range map[string]func(rest func(id, method, m string) ([]string, error)) *fakeServer{
 		"http":  func(rest func(id, method, m string) ([]string, error)) *fakeServer { return plainFake(false, rest) },
 		"stdio": func(rest func(id, method, m string) ([]string, error)) *fakeServer { return plainFake(true, rest) },
@@ -308,7 +309,7 @@ func TestParamHeadersAreHeldAgainstTheBody(t *testing.T) {
 	}
 }
 
-// TestChecksComeInTheirOrder: the first that fails is told of, whatever else is wrong.
+// TestChecksComeInTheirOrder: the error reports the first check that fails, whatever else is wrong.
 func TestChecksComeInTheirOrder(t *testing.T) {
 	srv := front(t, plainFake(false, nil))
 	good := func(more string) string {
@@ -337,9 +338,9 @@ func TestChecksComeInTheirOrder(t *testing.T) {
 	}
 }
 
-// TestProcessIsStartedAgainForWhoNeedsNoSession: what it was asked is lost, and the
-// next one is served by another.
-func TestProcessIsStartedAgainForWhoNeedsNoSession(t *testing.T) {
+// TestProcessIsRestartedForModernClientsOnAPipe: open requests are lost, and the next one goes to a
+// new process.
+func TestProcessIsRestartedForModernClientsOnAPipe(t *testing.T) {
 	for _, over := range []string{"http", "stdio"} {
 		t.Run("from "+over, func(t *testing.T) {
 			kids := newFamily(func(nth int) *fakeServer {

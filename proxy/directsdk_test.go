@@ -10,8 +10,8 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 )
 
-// TestSDKWithoutAHandshakeOnBothSides: the official Go SDK at both ends of all four
-// pairs of transports.
+// TestSDKWithoutAHandshakeOnBothSides: modern clients and servers of the official Go SDK over all
+// four pairs of transports.
 func TestSDKWithoutAHandshakeOnBothSides(t *testing.T) {
 	if testing.Short() {
 		t.Skip("starts processes")

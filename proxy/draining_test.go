@@ -34,7 +34,8 @@ func aLongDrain(cfg *config.Config)  { cfg.Shutdown.Drain = 10 * patience }
 func aShortDrain(cfg *config.Config) { cfg.Shutdown.Drain = 10 * time.Millisecond }
 func noDrain(cfg *config.Config)     { cfg.Shutdown.Drain = 1 }
 
-// TestAPipeEndsWithAQuestionThatCannotBeAnswered: the server is told so, and ends its call.
+// TestAPipeEndsWithAQuestionThatCannotBeAnswered: the server gets an error for its question, and
+// ends its call.
 func TestAPipeEndsWithAQuestionThatCannotBeAnswered(t *testing.T) {
 	const question = `{"jsonrpc":"2.0","id":"q","method":"elicitation/create","params":{"message":"m","requestedSchema":{"type":"object","properties":{}}}}`
 	const late = `{"jsonrpc":"2.0","id":"q2","method":"sampling/createMessage","params":{"messages":[],"maxTokens":1}}`
@@ -42,7 +43,7 @@ func TestAPipeEndsWithAQuestionThatCannotBeAnswered(t *testing.T) {
 	both(t, func(t *testing.T, piped bool) {
 		told := make(chan string, 2)
 		var f *fakeServer
-		asked := "" // the id that the server knows the call by
+		asked := "" // the id under which the server knows the call
 		f = newFake(initializing("2025-06-18", func(m string) ([]string, error) {
 			switch {
 			case gjson.Get(m, "method").String() == "tools/call" && piped:
@@ -80,8 +81,8 @@ func TestAPipeEndsWithAQuestionThatCannotBeAnswered(t *testing.T) {
 	})
 }
 
-// TestACallThatOutlivesTheDrainIsAnsweredByAnError, whether the client's side has ended
-// or we are told to end.
+// TestACallThatOutlivesTheDrainIsAnsweredByAnError, after the client has closed its side and after
+// dragoman was told to stop.
 func TestACallThatOutlivesTheDrainIsAnsweredByAnError(t *testing.T) {
 	for name, when := range map[string]struct {
 		end   func(*stdio)
@@ -112,7 +113,7 @@ func TestACallThatOutlivesTheDrainIsAnsweredByAnError(t *testing.T) {
 	}
 }
 
-// TestACallIsAnsweredWhileAPipeDrains that was told to end.
+// TestACallIsAnsweredWhileAPipeDrains: a call is still answered after dragoman was told to stop.
 func TestACallIsAnsweredWhileAPipeDrains(t *testing.T) {
 	both(t, func(t *testing.T, piped bool) {
 		f := newFake(initializing("2025-06-18", func(m string) ([]string, error) {
@@ -137,7 +138,7 @@ func TestACallIsAnsweredWhileAPipeDrains(t *testing.T) {
 	})
 }
 
-// TestHTTPCallsThatOutliveTheDrainAreAnsweredByAnError, those with a stream as well.
+// TestHTTPCallsThatOutliveTheDrainAreAnsweredByAnError, also those whose response is a stream.
 func TestHTTPCallsThatOutliveTheDrainAreAnsweredByAnError(t *testing.T) {
 	begun := make(chan struct{}, 2)
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

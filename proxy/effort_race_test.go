@@ -2,5 +2,5 @@
 
 package proxy
 
-// effort divides the size of what tests are done with.
+// effort divides the size of large tests.
 const effort = 8

@@ -20,11 +20,11 @@ import (
 	"github.com/dragoman-proxy/dragoman/translate/wire"
 )
 
-// replaceable is an address with one server behind it, then with another.
+// replaceable is an address behind which one server can be replaced by another.
 type replaceable struct {
 	url   string
 	now   atomic.Pointer[http.Handler]
-	asked atomic.Int64 // requests
+	asked atomic.Int64 // the number of requests
 	all   []*sdk.Server
 }
 
@@ -40,7 +40,7 @@ func newReplaceable(t *testing.T) *replaceable {
 	return r
 }
 
-// by puts a published server there, of one revision or of all.
+// by starts a published server at the address, of one revision or of all.
 func (r *replaceable) by(revision string) {
 	s := sdkServer(revision)
 	if revision == modernOnly {
@@ -51,7 +51,7 @@ func (r *replaceable) by(revision string) {
 	r.now.Store(&h)
 }
 
-// before is the proxy in front of it.
+// before returns a proxy in front of the address.
 func (r *replaceable) before(t *testing.T) testServer {
 	t.Helper()
 	cfg := config.Default()
@@ -76,8 +76,8 @@ func (r *replaceable) before(t *testing.T) testServer {
 	return testServer{srv, t, nil}
 }
 
-// TestServerIsReplacedUnderASession: its client is sent to begin a new one, and gets
-// that in whatever era the server is by then.
+// TestServerIsReplacedUnderASession: the client is told to begin a new session, and gets it in
+// whatever era the new server is of.
 func TestServerIsReplacedUnderASession(t *testing.T) {
 	for _, turn := range [][2]string{{"2025-06-18", modernOnly}, {modernOnly, "2025-06-18"}} {
 		for _, vc := range []string{"2025-03-26", "2025-11-25"} {
@@ -115,10 +115,10 @@ func TestServerIsReplacedUnderASession(t *testing.T) {
 	}
 }
 
-// TestServerIsReplacedUnderClientsWithoutASession: they do not notice.
+// TestServerIsReplacedUnderClientsWithoutASession: modern clients do not notice.
 func TestServerIsReplacedUnderClientsWithoutASession(t *testing.T) {
 	for _, turn := range [][]string{{"2025-06-18", modernOnly, "2025-03-26"}, {modernOnly, "2025-11-25", modernOnly}} {
-		for _, can := range []string{`{}`, `{"roots":{}}`} { // who can be asked has a dialogue
+		for _, can := range []string{`{}`, `{"roots":{}}`} { // a client that can be asked has a parked call
 			for _, method := range []string{"tools/list", "tools/call", "server/discover"} {
 				t.Run(fmt.Sprintf("%s, %s, %s", turn, can, method), func(t *testing.T) {
 					r := newReplaceable(t)
@@ -145,8 +145,8 @@ func TestServerIsReplacedUnderClientsWithoutASession(t *testing.T) {
 	}
 }
 
-// TestRevisionRefusedInMidSession: the server is asked anew, and if it is what it
-// was, the call is sent once more.
+// TestRevisionRefusedInMidSession: the server is asked for its era again, and if that has not
+// changed, the call is sent once more.
 func TestRevisionRefusedInMidSession(t *testing.T) {
 	const refusal = `"code":-32022,"message":"Unsupported protocol version","data":{"supported":["2026-07-28"],"requested":"2026-07-28"}`
 	both(t, func(t *testing.T, piped bool) {
@@ -161,7 +161,7 @@ func TestRevisionRefusedInMidSession(t *testing.T) {
 				}
 				return nil, &upstream.StatusError{Code: 400, Body: []byte(rpcError(id, refusal))}
 			})
-			f.asked = !piped // which one process cannot be twice
+			f.asked = !piped // one process cannot change its era
 			srv := front(t, f)
 			want := result("5", `"messages":[]`)
 			if !heals {
@@ -176,9 +176,9 @@ func TestRevisionRefusedInMidSession(t *testing.T) {
 	})
 }
 
-// TestServerThatHasAHandshakeByNow is not taken for one without, by who has learned of
-// it a moment before.
-func TestServerThatHasAHandshakeByNow(t *testing.T) {
+// TestServerThatBecameAHandshakeServer: if the server turns out to be a handshake server, modern
+// requests stop going to it directly, also if another request has just found that out.
+func TestServerThatBecameAHandshakeServer(t *testing.T) {
 	f := legacyServer(`{"tools":{}}`, func(id, _, _ string) ([]string, error) {
 		return one(rpcError(id, `"code":-32601,"message":"Method not found"`))
 	})

@@ -19,11 +19,10 @@ import (
 	"github.com/dragoman-proxy/dragoman/proxy/upstream"
 )
 
-// slowly are processes that begin to read a while after their start; what was written
-// to them meanwhile is there then. They answer line by line.
+// slowly starts processes that begin to read a while after their start. They answer line by line.
 type slowly struct {
 	mu  sync.Mutex
-	got [][]string // of each process
+	got [][]string // by process
 }
 
 func (s *slowly) at(t *testing.T, start time.Duration, answer func(m string) ([]string, error)) endpoint {
@@ -49,7 +48,7 @@ func (s *slowly) at(t *testing.T, start time.Duration, answer func(m string) ([]
 	})}
 }
 
-// heard is what each process has read.
+// heard returns what each process has read.
 func (s *slowly) heard() (list []string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -59,14 +58,14 @@ func (s *slowly) heard() (list []string) {
 	return list
 }
 
-// TestProcessThatStartsSlowly: longer than servers that are silent about
-// server/discover are waited for.
+// TestProcessThatStartsSlowly: a process may take longer to start than dragoman waits for an answer
+// to server/discover.
 func TestProcessThatStartsSlowly(t *testing.T) {
 	if testing.Short() {
 		t.Skip("starts processes")
 	}
 	list := func(id, _, _ string) ([]string, error) { return one(result(id, `"resultType":"complete","tools":[]`)) }
-	// refusing is a server of whom initialize is answered so, with its id before it.
+	// refusing is a server that answers initialize with these members, after its id.
 	refusing := func(f *fakeServer, members string) func(m string) ([]string, error) {
 		return func(m string) ([]string, error) {
 			if gjson.Get(m, "method").String() == "initialize" {
@@ -144,15 +143,15 @@ func TestProcessThatStartsSlowly(t *testing.T) {
 	}
 }
 
-// TestWhatAnswersToBothTell: a process that has been silent about server/discover is
-// told initialize as well.
-func TestWhatAnswersToBothTell(t *testing.T) {
+// TestResponsesToBothRequestsDecideTheEra: a process that does not answer server/discover is also sent
+// initialize, and the era follows from its responses.
+func TestResponsesToBothRequestsDecideTheEra(t *testing.T) {
 	const discovered = `"resultType":"complete","supportedVersions":["2026-07-28"],"capabilities":{}`
 	const refused = `"code":-32022,"message":"m","data":{"supported":["2026-07-28"]}`
 	begun := func(version string) string {
 		return `"protocolVersion":"` + version + `","capabilities":{},"serverInfo":{"name":"s","version":"2"}`
 	}
-	type says func(discover, initialize string) []string // by the ids
+	type says func(discover, initialize string) []string // returns the responses, given the ids of both requests
 	answers := func(members string) says {
 		return func(_, id string) []string { return []string{result(id, members)} }
 	}
@@ -216,7 +215,7 @@ func TestWhatAnswersToBothTell(t *testing.T) {
 	}
 }
 
-// TestProcessThatStaysSilent is given up, in one go, and nothing is remembered.
+// TestProcessThatStaysSilent: the process is given up after one attempt, and no era is stored.
 func TestProcessThatStaysSilent(t *testing.T) {
 	mute := func() *fakeServer {
 		f := newFake(func(string) ([]string, error) { return nil, nil })
@@ -253,7 +252,7 @@ func TestProcessThatStaysSilent(t *testing.T) {
 	})
 }
 
-// TestProcessThatEndsLate has been told both by then.
+// TestProcessThatEndsLate: the process ends after it has received both requests.
 func TestProcessThatEndsLate(t *testing.T) {
 	f := newFake(nil)
 	f.answer = func(m string) ([]string, error) {
@@ -270,8 +269,9 @@ func TestProcessThatEndsLate(t *testing.T) {
 	}
 }
 
-// TestProcessIsNotToldInitializeInVain where it answers, or where we end.
-func TestProcessIsNotToldInitializeInVain(t *testing.T) {
+// TestProcessIsNotSentInitializeNeedlessly: initialize is not sent if server/discover was answered, or
+// if dragoman stops.
+func TestProcessIsNotSentInitializeNeedlessly(t *testing.T) {
 	f := plainFake(true, nil)
 	srv := front(t, f)
 	if e, err := srv.eras.Of(t.Context(), nil); err != nil || !e.Modern() || len(f.said("initialize")) > 0 {

@@ -8,16 +8,16 @@ import (
 	"github.com/tidwall/gjson"
 )
 
-// eraRow is a request and its answer, and what the other side gets of them. Of a
-// request that is params, of an answer its result; "" is not looked at.
+// eraRow is a request and its response, and what the other side receives of them: the params of the
+// request, and the result of the response. "" is not checked.
 type eraRow struct {
 	rule    string
 	method  string
-	params  string // but for what every request of a client without a session says
-	asked   string // params, as the server gets them
+	params  string // without the _meta that every modern request has
+	asked   string // the params that the server receives
 	result  string
-	answer  string // as the client gets it
-	version string // of a client with a session, "" for the newest
+	answer  string // the result that the client receives
+	version string // the revision of a handshake client; "" for the newest
 }
 
 const (
@@ -26,8 +26,8 @@ const (
 	hints   = `"ttlMs":0,"cacheScope":"private"`
 )
 
-// TestRowsFromNoSessionToOne: what C29 to C35 make of the messages of a client without
-// a session and a server with one.
+// TestRowsFromNoSessionToOne: the effect of rules C29 to C35 on messages between a modern client
+// and a handshake server.
 func TestRowsFromNoSessionToOne(t *testing.T) {
 	rows := []eraRow{
 		{rule: "C29 C32", method: "tools/call", params: `"name":"t"`, result: `{"content":[]}`, answer: `{"content":[],"resultType":"complete",` + identity + `}`},
@@ -65,8 +65,7 @@ func TestRowsFromNoSessionToOne(t *testing.T) {
 	}
 }
 
-// TestRowsFromASessionToNone: the same for a client with a session and a server
-// without one.
+// TestRowsFromASessionToNone: the same between a handshake client and a modern server.
 func TestRowsFromASessionToNone(t *testing.T) {
 	stamped := func(more string) string {
 		return `"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientCapabilities":{},"io.modelcontextprotocol/clientInfo":{"name":"c","version":"1"}` + more + `}`

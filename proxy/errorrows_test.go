@@ -8,19 +8,19 @@ import (
 	"github.com/tidwall/gjson"
 )
 
-// errorRow is an error of one era and what becomes of it in the other: the HTTP
-// status of the server, the members of the error, and the same towards the client.
+// errorRow is an error of one era and its translation to the other: the server's HTTP status and
+// error members, and those that the client receives.
 type errorRow struct {
 	what    string
 	request string // "" for tools/list
 	status  int
-	said    string // the error, or no JSON at all
-	want    int    // status
-	heard   string // the error; of one that is ours, its code and message
-	headers string // that goes along, "" for none
+	said    string // the server's error, or text that is not JSON
+	want    int    // the status that the client receives
+	heard   string // the error that the client receives; for dragoman's own errors, the code and message
+	headers string // headers that the client receives; "" for none
 }
 
-// TestErrorsOfServersWithSessions as clients without one get them.
+// TestErrorsOfServersWithSessions: errors of handshake servers as modern clients receive them.
 func TestErrorsOfServersWithSessions(t *testing.T) {
 	same := func(what string, code int) errorRow {
 		e := fmt.Sprintf(`{"code":%d,"message":"m","data":{"k":[1.0]}}`, code)
@@ -51,8 +51,8 @@ func TestErrorsOfServersWithSessions(t *testing.T) {
 	}
 }
 
-// TestErrorsOfServersWithoutSessions as clients with one get them. Towards these 404
-// says that the session is lost, and nothing else does.
+// TestErrorsOfServersWithoutSessions: errors of modern servers as handshake clients receive them.
+// For these, 404 means that the session is lost, and no other error may have that status.
 func TestErrorsOfServersWithoutSessions(t *testing.T) {
 	same := func(what string, status, code int) errorRow {
 		e := fmt.Sprintf(`{"code":%d,"message":"m","data":{"k":[1.0]}}`, code)
@@ -105,7 +105,7 @@ func (r errorRow) params() string {
 	return ""
 }
 
-// answer is the server's.
+// answer makes the server's response.
 func (r errorRow) answer(u *turn) {
 	if u.method != r.method() {
 		u.answer(200, result(u.id, ""))
@@ -124,8 +124,8 @@ func (r errorRow) answer(u *turn) {
 	u.web.WriteHeader(r.status)
 }
 
-// play has a client hear of the error, over both transports on both sides as far as
-// what it is about exists there.
+// play sends the request and checks the error over both transports on both sides, where they have
+// what the error is about.
 func (r errorRow) play(t *testing.T, stage func(*staged) (*talker, string)) {
 	for _, client := range []bool{false, true} {
 		for _, server := range []bool{false, true} {
@@ -135,7 +135,7 @@ func (r errorRow) play(t *testing.T, stage func(*staged) (*talker, string)) {
 			t.Run(fmt.Sprintf("%s %s to %s", r.what, shape(client), shape(server)), func(t *testing.T) {
 				c := &staged{T: t, client: client, server: server, bound: map[string]string{}}
 				from, request := stage(c)
-				for range 2 { // whatever it was about goes on
+				for range 2 { // twice, since the session continues
 					told := from.say(request)
 					answer := told.next()
 					sameJSON(t, gjson.Get(answer, "error").Raw, r.heard)

@@ -28,89 +28,88 @@ import (
 	"github.com/dragoman-proxy/dragoman/translate/wire"
 )
 
-// maxPooled is the greatest buffer that goes back to the pool.
+// maxPooled is the largest buffer that goes back to the pool, in bytes.
 const maxPooled = 64 << 10
 
-// Resuming a stream that the server closed before it had answered.
+// These constants bound how a stream is resumed that the server closed before it sent the response.
 const (
-	maxResumes   = 5                // in a row, without a message between
-	resumeWait   = time.Second      // where the server named no time
-	maxRetryWait = 30 * time.Second // whatever time it named
+	maxResumes   = 5                // attempts in a row without a message between them
+	resumeWait   = time.Second      // the wait if the server named none
+	maxRetryWait = 30 * time.Second // the longest wait, whatever the server named
 )
 
-// exchange is one message of a client on its way, and all that the server says
-// about it; or one standing stream. It owns the buffers of both directions, and
-// what it hands out lives until its next step. For one goroutine at a time, but
-// for Close.
+// exchange carries one message of a client to the server and the server's messages about it back,
+// or it reads one standing stream. It owns the buffers of both directions; what it returns is valid
+// until the next call. Only one goroutine at a time may use it, except for Close.
 type exchange struct {
-	// Kept from use to use.
+	// These fields keep their memory when the exchange is used again.
 	msg      wire.Message
-	buf      []byte // what grew in translation
+	buf      []byte // the buffer for translated messages
 	key      []byte
-	id       []byte            // of the message in hand
-	from     []upstream.Header // headers that go along; they may be secrets
+	id       []byte            // the id of the current message
+	from     []upstream.Header // headers passed to the server; they may be secrets
 	rest     [][]byte          // the messages of the last event
-	resumeAt []byte            // id of the last event that had one
-	release  func()            // done, bound once
-	isStale  func() bool       // stale, bound once
+	resumeAt []byte            // the id of the last event that had one
+	release  func()            // the method done, bound once
+	isStale  func() bool       // the method stale, bound once
 
 	mu sync.Mutex // guards stream and closed against Close
 	exchangeState
 }
 
-// use is the part of an exchange that begins anew each time.
+// exchangeState is the part of an exchange that is cleared before the exchange is used again.
 type exchangeState struct {
 	srv  *Server
 	s    *session
 	ctx  context.Context
-	stop context.CancelCauseFunc // ends ctx; nil where nothing waits for the server
-	free func() bool             // lets go of what else would end ctx; nil for nothing
+	stop context.CancelCauseFunc // ends ctx; nil if the exchange does not wait for the server
+	free func() bool             // stops another function that would end ctx; nil for none
 
-	call    *call    // nil unless the message is a request
-	ownCall *ownCall // nil unless it is answered here
+	call    *call    // nil if the message is not a request
+	ownCall *ownCall // nil if dragoman does not answer the request itself
 	group   *batchAnswers
 	slot    int
-	cancels bool // the message is a notifications/cancelled, for the request in key
+	cancels bool // the message is notifications/cancelled for the request in key
 	send    upstream.Outgoing
 
 	clock     trace.Stopwatch
-	who       string // whose initialize it is, as far as we know
+	who       string // the principal that sent initialize, as far as it is known
 	owner     sealed.Owner
 	runsFor   string // the client that its process is counted for
-	maxTokens int    // that the request asked for by a header
+	maxTokens int    // the budget that the request asked for with a header
 
 	stream   upstream.Stream
 	closed   bool
-	at       int       // how many of rest were handed out
-	eventID  sse.Event // ID and Retry of the last event
+	at       int       // how many messages of rest were returned
+	eventID  sse.Event // the ID and Retry of the last event
 	retry    time.Duration
 	resumes  int
-	began    uint64       // the server's session that the request was sent in
-	resent   bool         // it was sent once more, in another one
-	bad      *mcp.Failure // the last thing that came and was no message
+	began    uint64       // the number of the server session that the request was sent in
+	resent   bool         // the request was sent once more, in another server session
+	bad      *mcp.Failure // the last data of the server that was not a message
 	answered bool
-	final    bool      // what next returned is the answer
-	met      *call     // what next returned answers this call, which is not x's own
-	first    sse.Event // taken already, for the first Next
-	pending  bool      // first is there
+	final    bool      // next has returned the response
+	met      *call     // the call that the message of next answers, if it is not x's own
+	first    sse.Event // the first event, which Next returns again
+	pending  bool      // first is set
 
-	injected *injected     // what we put on stream; nil for nothing
-	buffer   *replayBuffer // keeps what the client is told; nil for nothing
-	replay   []sse.Event   // what it is told once more, first
+	injected *injected     // dragoman's own messages on stream; nil for none
+	buffer   *replayBuffer // keeps the events sent to the client; nil for none
+	replay   []sse.Event   // kept events to send again before any others
 	resumed  bool          // another exchange counts the call
-	tally    *tally        // of a client without a session; nil for others
-	crossing *crossing     // what this message says between clients without sessions and servers with one; else nil
+	tally    *tally        // the tally of a modern client's call; nil for others
+	crossing *crossing     // set between a modern client and a handshake server; else nil
 
-	detached bool            // a transport holds it as a stream: not for the pool
-	large    bool            // it saw a message too large to keep the buffers of
-	verdict  metrics.Outcome // of the answer that came last
+	detached bool            // the transport holds the exchange as a stream: it does not go back to the pool
+	large    bool            // a message was too large to keep the buffers
+	verdict  metrics.Outcome // the outcome of the last response
 	outcome  metrics.Outcome
 }
 
 var exchanges = sync.Pool{New: func() any { return new(exchange) }}
 
-// newExchange takes an exchange from the pool. It ends with done. stop, where
-// something waits for the server, ends ctx.
+// newExchange takes an exchange from the pool. The caller ends it with done. stop ends ctx; it is
+// nil if the exchange does not wait for the server.
 func (srv *Server) newExchange(ctx context.Context, stop context.CancelCauseFunc) *exchange {
 	x := exchanges.Get().(*exchange)
 	if x.release == nil {
@@ -120,10 +119,10 @@ func (srv *Server) newExchange(ctx context.Context, stop context.CancelCauseFunc
 	return x
 }
 
-// log is where lines about x's message go.
+// log returns the logger for lines about x's message.
 func (x *exchange) log() *zap.Logger { return x.srv.host.Log.With(trace.Fields(x.from)...) }
 
-// done ends the exchange and gives its memory back.
+// done ends the exchange and returns it to the pool.
 func (x *exchange) done() {
 	gone := x.clientLeft()
 	x.mu.Lock()
@@ -143,7 +142,7 @@ func (x *exchange) done() {
 	}
 	if x.call != nil {
 		if parked || gone && len(x.resumeAt) > 0 {
-			x.s.open.Abandon(x.call) // its client may take the stream up again
+			x.s.open.Abandon(x.call) // the client may resume the stream
 		} else {
 			x.s.open.End(x.call)
 		}
@@ -172,7 +171,7 @@ func (x *exchange) done() {
 	exchanges.Put(x)
 }
 
-// count counts x's request, which ended so.
+// count counts x's request with its outcome.
 func (x *exchange) count(how metrics.Outcome) {
 	if how == metrics.Left || how == metrics.Cancelled {
 		x.srv.host.Report.Unanswered(how, x.requestInfo())
@@ -184,7 +183,7 @@ func (x *exchange) count(how metrics.Outcome) {
 	x.srv.metrics.Request(x.s.ClientRevision, x.s.ServerRevision, x.call.Method, how, x.call.Began)
 }
 
-// letGo forgets all messages, so that their memory is free as soon as it is given back.
+// clear forgets all messages, so that their memory can be freed.
 func (x *exchange) clear() {
 	x.msg.Raw, x.send.Body = nil, nil
 	clear(x.rest[:cap(x.rest)])
@@ -192,36 +191,36 @@ func (x *exchange) clear() {
 	x.first, x.replay = sse.Event{}, nil
 }
 
-// stale reports whether x's request was answered before it was sent.
+// stale reports whether x's request was answered or cancelled before it was sent.
 func (x *exchange) stale() bool { return x.call != nil && !x.s.open.Has(x.call) }
 
-// clientLeft reports whether the client has left. Other
-// reasons for the end of x's context are worth an error.
+// clientLeft reports whether x's context ended because the client has left. Other reasons are
+// reported as an error.
 func (x *exchange) clientLeft() bool {
 	why := context.Cause(x.ctx)
 	return errors.Is(why, downstream.ErrClientLeft) || errors.Is(why, downstream.ErrOver) ||
 		errors.Is(why, clienterror.ErrTakenUp) || errors.Is(why, context.Canceled)
 }
 
-// ending is how x's request ended.
+// ending returns the outcome of x's request.
 func (x *exchange) ending(gone bool) metrics.Outcome {
 	switch {
 	case x.call.Cancelled.Load():
 		return metrics.Cancelled
 	case x.answered && x.verdict == "":
-		return metrics.Failed // an error of ours stands in the answer's place
+		return metrics.Failed // dragoman's error replaced the response
 	case x.answered && x.ownCall != nil:
 		return metrics.Local
 	case x.answered && x.outcome != metrics.Failed:
 		return x.verdict
 	case x.outcome != "" && (!gone || errors.Is(context.Cause(x.ctx), downstream.ErrOver)):
-		return x.outcome // the transport calls every exchange over in the end
+		return x.outcome // the transport ends every exchange with ErrOver
 	}
 	return metrics.Left
 }
 
-// share makes x the body of an answer, from which it does not come back to the
-// pool. The message of the client is gone by then.
+// detach makes x the body of a streamed response. x then does not go back to the pool, and the
+// client's message is no longer available.
 func (x *exchange) detach() {
 	x.detached, x.send.Body = true, nil
 	x.srv.streams.Add(1)
@@ -248,14 +247,15 @@ func (x *exchange) Close() error {
 	switch {
 	case x.stream == nil:
 		return nil
-	case x.buffer != nil && x.call != nil: // whether its call goes on is for done to say
+	case x.buffer != nil && x.call != nil: // done decides whether the call goes on
 		x.stop(downstream.ErrOver)
 		return nil
 	}
 	return x.stream.Close()
 }
 
-// let makes Close close the stream again, or leaves the stream to who comes after.
+// setParked ends the replay buffer's use of x. If parked is true, the call goes on and Close must
+// not close its stream.
 func (x *exchange) setParked(parked bool) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -265,7 +265,7 @@ func (x *exchange) setParked(parked bool) {
 	}
 }
 
-// Next is the exchange as the body of an HTTP answer.
+// Next returns the next event of the HTTP response, and keeps it for replay.
 func (x *exchange) Next() (e sse.Event, err error) {
 	if len(x.replay) > 0 {
 		e, x.replay = x.replay[0], x.replay[1:]
@@ -278,7 +278,7 @@ func (x *exchange) Next() (e sse.Event, err error) {
 	return e, err
 }
 
-// tell is the next event, or an error in the place of the answer.
+// nextOrError returns the next event. If reading fails, it returns the error response instead.
 func (x *exchange) nextOrError() (e sse.Event, err error) {
 	if x.pending {
 		x.pending = false
@@ -289,9 +289,9 @@ func (x *exchange) nextOrError() (e sse.Event, err error) {
 		return e, err
 	}
 	if x.call == nil || x.clientLeft() {
-		return sse.Event{}, io.EOF // a standing stream just ends; its client opens another
+		return sse.Event{}, io.EOF // the standing stream ends without an error; the client opens another one
 	}
-	x.answered, x.final = true, true // nothing comes behind it
+	x.answered, x.final = true, true // no event follows
 	if x.call.Method == wire.SubscriptionsListen && errors.Is(err, clienterror.ErrShutdown) {
 		x.verdict = metrics.Succeeded
 		return sse.Event{Data: listenResult([]byte(x.call.ID))}, nil
@@ -299,8 +299,8 @@ func (x *exchange) nextOrError() (e sse.Event, err error) {
 	return sse.Event{Data: x.srv.answerFor(x, err).Body()}, nil
 }
 
-// next is the next message for the client. The error is io.EOF when all was
-// said: after the answer, or when none is owed. It is valid until the next call.
+// next returns the next message for the client. It is valid until the next call. The error is
+// io.EOF after the response, or if none is owed.
 func (x *exchange) next() (sse.Event, error) {
 	for {
 		if x.at < len(x.rest) {
@@ -323,7 +323,7 @@ func (x *exchange) next() (sse.Event, error) {
 	}
 }
 
-// take is next, with an error in the place of a panic.
+// nextRecovered is next, but a panic becomes an error.
 func (x *exchange) nextRecovered() (e sse.Event, err error) {
 	defer func() {
 		if p := recover(); p != nil {
@@ -334,7 +334,8 @@ func (x *exchange) nextRecovered() (e sse.Event, err error) {
 	return x.next()
 }
 
-// event is the event that carries data; the id goes with an event's last message.
+// event returns the event that carries data. The event id goes with the last message of the
+// server's event.
 func (x *exchange) event(data []byte) sse.Event {
 	e := sse.Event{Data: data}
 	if x.at == len(x.rest) {
@@ -343,12 +344,11 @@ func (x *exchange) event(data []byte) sse.Event {
 	return e
 }
 
-// pull reads one event of the server into x.rest. An event without a message is
-// returned as it is where the client speaks what the server speaks; ok is then
-// true.
+// pull reads one event of the server into x.rest. If the event has no message and client and server
+// have the same revision, pull returns the event unchanged, with ok true.
 func (x *exchange) pull() (e sse.Event, ok bool, err error) {
 	if cap(x.buf) > maxPooled {
-		x.buf = nil // the message before was large
+		x.buf = nil // the previous message was large
 	}
 	x.clock.Start()
 	e, err = server.Next(x.stream, x.srv.host)
@@ -383,7 +383,7 @@ func (x *exchange) pull() (e sse.Event, ok bool, err error) {
 	return sse.Event{}, false, nil
 }
 
-// ended decides what the end of the stream means. nil goes on.
+// ended returns the error for a stream that has ended with err, or nil if the stream was resumed.
 func (x *exchange) ended(err error) error {
 	switch {
 	case x.call == nil:
@@ -402,8 +402,8 @@ func (x *exchange) ended(err error) error {
 	return x.resume()
 }
 
-// sendAgain sends x's request in another session, since the server has lost the one
-// that it was sent in, and so has not looked at it.
+// sendAgain sends x's request in another server session: the server does not know the session of
+// the request, and so has not processed it.
 func (x *exchange) sendAgain(c *restart.HTTP) error {
 	x.resent = true
 	if err := c.Renew(x.ctx, x.began, x.from); err != nil {
@@ -424,7 +424,7 @@ func (x *exchange) sendAgain(c *restart.HTTP) error {
 	return nil
 }
 
-// forwardKept is forward with a body that may be gone before the message is answered.
+// forwardKept is forward for a body that may be overwritten before the response comes.
 func (x *exchange) forwardKept(body []byte) (upstream.Stream, error) {
 	body, err := x.keepBody(body)
 	if err != nil {
@@ -433,8 +433,8 @@ func (x *exchange) forwardKept(body []byte) (upstream.Stream, error) {
 	return x.forward(body)
 }
 
-// keepBody copies what is about to be sent into a buffer of x's own: it may have to be
-// sent again when the client's message is gone.
+// keepBody copies the body to send into a buffer of x, if it may have to be sent again after the
+// client's message is gone.
 func (x *exchange) keepBody(body []byte) ([]byte, error) {
 	_, again := x.s.conn.(*restart.HTTP)
 	switch {
@@ -448,8 +448,8 @@ func (x *exchange) keepBody(body []byte) ([]byte, error) {
 	return x.buf, nil
 }
 
-// resume takes up a stream that the server closed before it had answered; the
-// client does not see it. See "Resumability and Redelivery",
+// resume reopens a stream that the server closed before it sent the response. The client does not
+// notice. See "Resumability and Redelivery",
 // https://modelcontextprotocol.io/specification/2025-11-25/basic/transports#resumability-and-redelivery.
 func (x *exchange) resume() error {
 	x.resumes++
@@ -475,8 +475,8 @@ func (x *exchange) resume() error {
 	return nil
 }
 
-// headers notes what goes on from the client's request to the server's: who it
-// is, and what it belongs to (https://www.w3.org/TR/trace-context/).
+// headers notes the client's headers that are passed to the server: its credentials, and its trace
+// (https://www.w3.org/TR/trace-context/).
 func (x *exchange) headers(r *downstream.Request) {
 	x.from = x.from[:0]
 	if r.Header != nil {
@@ -488,7 +488,7 @@ func (x *exchange) headers(r *downstream.Request) {
 	}
 }
 
-// appendPassed appends those of a request's headers that go on.
+// appendPassed appends the headers of a request that are passed to the server.
 func (srv *Server) appendPassed(dst []upstream.Header, header func(name string) string) []upstream.Header {
 	for _, name := range srv.now().passed {
 		if v := header(name); v != "" {
@@ -498,7 +498,7 @@ func (srv *Server) appendPassed(dst []upstream.Header, header func(name string) 
 	return dst
 }
 
-// requestInfo is what is known of x's message.
+// requestInfo returns what is known of x's message.
 func (x *exchange) requestInfo() report.At {
 	at := report.At{Header: x.from}
 	if x.call != nil {

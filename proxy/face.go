@@ -27,10 +27,10 @@ import (
 	"github.com/dragoman-proxy/dragoman/translate/wire"
 )
 
-// face is the server as HTTP clients see it.
+// face handles the requests of clients over Streamable HTTP.
 type face Server
 
-// Post takes one message, or an array of them.
+// Post handles one message, or a batch.
 func (f *face) Post(req *downstream.Request, resp *downstream.Response) {
 	srv := (*Server)(f)
 	defer srv.rescue(req, resp)
@@ -42,7 +42,7 @@ func (f *face) Post(req *downstream.Request, resp *downstream.Response) {
 	}
 }
 
-// Get opens the standing stream of a session, or takes one up again.
+// Get opens the standing stream of a session, or resumes a stream.
 func (f *face) Get(req *downstream.Request, resp *downstream.Response) {
 	srv := (*Server)(f)
 	defer srv.rescue(req, resp)
@@ -84,10 +84,10 @@ func (f *face) Delete(req *downstream.Request, resp *downstream.Response) {
 	srv.endSession(s, mcp.Fail(mcp.SessionUnknown, "it was ended"))
 }
 
-// endUpstream asks a server that knows the session by itself to end it.
+// endUpstream sends DELETE to a server that has given the session an id.
 func (srv *Server) endUpstream(s *session, req *downstream.Request) error {
 	if _, ok := s.conn.(*legacyclient.Conn); ok {
-		return nil // it is known here only
+		return nil // the server does not know the session
 	}
 	c, ok := s.conn.(interface {
 		Delete(ctx context.Context, header []upstream.Header) error
@@ -108,7 +108,7 @@ func (srv *Server) endUpstream(s *session, req *downstream.Request) error {
 	return err
 }
 
-// refuse answers with a JSON-RPC error.
+// refuse writes a JSON-RPC error response.
 func (srv *Server) refuse(req *downstream.Request, resp *downstream.Response, err error) {
 	f := srv.host.Report.Failed(err, report.At{Client: translate.Lookup(req.Version)})
 	resp.Stream = nil
@@ -126,7 +126,7 @@ func isRetryAfter(h mcp.Header) bool {
 	return strings.EqualFold(h.Name, fasthttp.HeaderRetryAfter)
 }
 
-// rescue answers a request at which there was a panic.
+// rescue writes the error response for a request whose handler panicked.
 func (srv *Server) rescue(req *downstream.Request, resp *downstream.Response) {
 	if p := recover(); p != nil {
 		srv.host.Report.Panicked(p)
@@ -138,10 +138,10 @@ func (srv *Server) rescue(req *downstream.Request, resp *downstream.Response) {
 	}
 }
 
-// sessionOf is the session that a request names, entered; nil when it names
-// none, and when it is of a client without sessions.
+// sessionOf returns the session that a request names, marked as in use. It returns nil if the
+// request names none, or if the client is modern.
 func (srv *Server) sessionOf(req *downstream.Request) (*session, error) {
-	if req.VersionTwice && !namesModern(req.Version) { // else it is judged with the rest of the message
+	if req.VersionTwice && !namesModern(req.Version) { // a modern request is checked with the rest of its message
 		f := mcp.Fail(mcp.VersionUnknown, "").About(idOf(req.Body))
 		f.Text = "the MCP-Protocol-Version header is there more than once"
 		return nil, f
@@ -155,7 +155,7 @@ func (srv *Server) sessionOf(req *downstream.Request) (*session, error) {
 	case err != nil:
 		return nil, mcp.Fail(mcp.TooManySessions, "").About(idOf(req.Body))
 	case s == nil && namesModern(req.Version):
-		return nil, nil // where there are no sessions, the header means nothing
+		return nil, nil // a modern server ignores the header
 	case s == nil:
 		return nil, mcp.Fail(mcp.SessionUnknown, "").About(idOf(req.Body))
 	case req.Version != "" && rev == nil:
@@ -165,7 +165,7 @@ func (srv *Server) sessionOf(req *downstream.Request) (*session, error) {
 	return s, nil
 }
 
-// idOf is the id of the request in body, nil where it holds none.
+// idOf returns the id of the request in body, or nil if there is none.
 func idOf(body []byte) []byte {
 	var m wire.Message
 	if m.Scan(body, nil) != nil || m.Kind != wire.Request {
@@ -176,7 +176,7 @@ func idOf(body []byte) []byte {
 
 func (srv *Server) post(req *downstream.Request, resp *downstream.Response) error {
 	if req.Session == "" || namesModern(req.Version) {
-		m := new(wire.Message) // here, so that calls within sessions do without
+		m := new(wire.Message) // allocated only for requests outside a session
 		if srv.isModernPost(req, m) {
 			return srv.postModern(req, m, resp)
 		}
@@ -212,9 +212,8 @@ func (srv *Server) post(req *downstream.Request, resp *downstream.Response) erro
 	return err
 }
 
-// post is the road of one message over a session: scanned, rewritten, sent, and
-// what the server says about it back the same way. All of it happens on the
-// goroutine of the request.
+// post handles one message of a session: it translates and forwards the message, and writes the
+// server's response, or starts a stream. It runs on the goroutine of the HTTP request.
 func (x *exchange) post(raw []byte, resp *downstream.Response) (err error) {
 	defer func() {
 		if p := recover(); p != nil {
@@ -244,7 +243,7 @@ func (x *exchange) post(raw []byte, resp *downstream.Response) (err error) {
 	x.attach(st)
 	e, err := x.next()
 	switch {
-	case errors.Is(err, io.EOF): // cancelled: no answer is owed
+	case errors.Is(err, io.EOF): // cancelled: no response is owed
 		resp.Status = fasthttp.StatusAccepted
 	case err != nil:
 		return x.srv.answerFor(x, err)
@@ -261,12 +260,13 @@ func (x *exchange) post(raw []byte, resp *downstream.Response) (err error) {
 	return nil
 }
 
-// isInitialized reports whether x's message ends the handshake, which fails like initialize.
+// isInitialized reports whether x's message is notifications/initialized, whose failure is reported
+// like that of initialize.
 func (x *exchange) isInitialized() bool {
 	return x.msg.Kind == wire.Notification && x.msg.Method == wire.Initialized
 }
 
-// refused is the error for x's client when err keeps its message from the server.
+// refused returns the error for the client if err prevents its message from being sent.
 func (x *exchange) refused(err error) *mcp.Failure {
 	x.outcome = metrics.Refused
 	f := x.srv.host.Report.Failed(err, x.requestInfo())
@@ -279,8 +279,7 @@ func (x *exchange) refused(err error) *mcp.Failure {
 	return f
 }
 
-// forward sends a message to the server. The stream is nil when no answer is
-// expected.
+// forward sends a message to the server. The stream is nil if no response is expected.
 func (x *exchange) forward(body []byte) (upstream.Stream, error) {
 	if x.ownCall != nil {
 		return x.ownCall.start(x.ctx, x.s.asked), nil
@@ -296,7 +295,7 @@ func (x *exchange) forward(body []byte) (upstream.Stream, error) {
 			x.send.FirstByte, x.send.Silence = lengthened(limit.FirstByte, more), lengthened(limit.Silence, more)
 		}
 	}
-	var over *call // that is cancelled: the client may use its id again as soon as the server knows
+	var over *call // the cancelled call, whose id the client may use again once the server has the cancellation
 	if x.cancels {
 		over = x.s.open.Newest(x.key)
 	}
@@ -322,7 +321,7 @@ func (x *exchange) forward(body []byte) (upstream.Stream, error) {
 	return st, err
 }
 
-// lengthened is a limit made longer; 0 stays none.
+// lengthened returns limit extended by the given time. 0 means no limit and stays 0.
 func lengthened(limit, by time.Duration) time.Duration {
 	if limit <= 0 {
 		return limit
@@ -330,7 +329,7 @@ func lengthened(limit, by time.Duration) time.Duration {
 	return limit + by
 }
 
-// postInitialize begins a session.
+// postInitialize handles initialize and begins a session.
 func (srv *Server) postInitialize(x *exchange, raw []byte, resp *downstream.Response) (err error) {
 	if err := x.msg.Scan(raw, nil); err != nil {
 		return err
@@ -379,7 +378,7 @@ func (srv *Server) postInitialize(x *exchange, raw []byte, resp *downstream.Resp
 	return nil
 }
 
-// lanesOf are the lanes that a connection has, nil for none.
+// lanesOf returns the lanes of a connection, or nil if it has none.
 func lanesOf(conn upstream.Conn) *lanes {
 	switch c := conn.(type) {
 	case *lanes:
@@ -391,8 +390,8 @@ func lanesOf(conn upstream.Conn) *lanes {
 	return nil
 }
 
-// begin carries initialize to a new connection; s is nil when there is no
-// session in the end, and answer then what the server said.
+// begin sends initialize on a new connection. If no session begins, s is nil and answer is the
+// server's response.
 func (srv *Server) begin(x *exchange, raw []byte) (s *session, answer []byte, early [][]byte, err error) {
 	id := x.msg.ID()
 	h := &handshake{srv: srv, who: x.who, owner: x.owner, runsFor: x.runsFor, bridges: true, Opening: server.Opening{Of: srv.host, Header: x.from}}
@@ -409,8 +408,7 @@ func (srv *Server) begin(x *exchange, raw []byte) (s *session, answer []byte, ea
 	return s, answer, h.Early, err
 }
 
-// opening is the answer to initialize behind what the server had to say before
-// it.
+// initializeReply is the response to initialize, after the messages that the server sent before it.
 type initializeReply struct {
 	*exchange
 	answer []byte
@@ -446,7 +444,7 @@ func (srv *Server) get(req *downstream.Request, resp *downstream.Response) error
 	}
 	ctx, stop := context.WithCancelCause(req.Ctx)
 	x := srv.newExchange(ctx, stop)
-	x.free = context.AfterFunc(srv.host.Draining, func() { stop(clienterror.ErrShutdown) }) // standing streams would never drain
+	x.free = context.AfterFunc(srv.host.Draining, func() { stop(clienterror.ErrShutdown) }) // a standing stream would not end by itself
 	resp.Done = x.release
 	x.s = s
 	x.headers(req)

@@ -12,8 +12,8 @@ import (
 	"github.com/dragoman-proxy/dragoman/proxy/config"
 )
 
-// A line about a failure holds no credential, whatever the server quotes in its answer, and
-// stays one short line.
+// TestFailuresKeepSecrets: a log line about a failure contains no credential, whatever the server
+// quotes in its response, and is one short line.
 func TestFailuresKeepSecrets(t *testing.T) {
 	const canary, ours = "c4n4ry-of-a-client", "c4n4ry-of-ours"
 	web := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -47,8 +47,8 @@ func TestFailuresKeepSecrets(t *testing.T) {
 	}
 }
 
-// A flood of requests without a token is one line now and one at the next flush, and no
-// failure of the server.
+// TestRefusedTokensAreLoggedOnce: many requests without a token cause one line at once and one at
+// the next flush, and do not count as failures of the server.
 func TestRefusedTokensAreLoggedOnce(t *testing.T) {
 	client := serving(t, func(cfg *config.Config) {
 		cfg.Upstream.URL, cfg.Auth.Tokens = "http://127.0.0.1:1/mcp", []string{"a-token-that-is-long-enough"}

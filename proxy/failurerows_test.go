@@ -33,34 +33,33 @@ import (
 	"github.com/dragoman-proxy/dragoman/proxy/failures"
 )
 
-// failureRow is one way in which something fails, and what the client, the log and the
-// metrics say of it.
+// failureRow is one kind of failure, and what the client, the log and the metrics report.
 type failureRow struct {
 	name      string
 	cause     failures.Cause
 	status    int
-	code      int    // of the error; 0 for none
-	text      string // that the error begins with
-	header    string // that the answer has
-	logged    string // message of the line; "" for "request failed"
-	says      string // that the line's error has
-	method    string // that it names; "" for initialize
-	uncounted bool   // as it is no failure of a request
-	twice     bool   // as a new session was tried, and refused as well
+	code      int    // the error code; 0 for none
+	text      string // the beginning of the error's message
+	header    string // a header of the response
+	logged    string // the message of the log line; "" for "request failed"
+	says      string // a part of the line's field error
+	method    string // the line's field method; "" for initialize
+	uncounted bool   // not counted, since no request has failed
+	twice     bool   // counted twice, since a second session was refused as well
 	play      func(t *testing.T) failurePlayed
 }
 
-// failurePlayed is what came of a row.
+// failurePlayed is the outcome of a row.
 type failurePlayed struct {
 	heardAll
 	srv  *Server
 	logs *observer.ObservedLogs
 }
 
-// played is what came of a request of c.
+// played sends a request of c and returns the outcome.
 func (c *webClient) played(h heardAll) failurePlayed { return failurePlayed{h, c.srv, c.logs} }
 
-// begins plays an initialize in front of a server over Streamable HTTP at this URL.
+// begins sends initialize to a proxy in front of a Streamable HTTP server at this URL.
 func begins(url string, change ...func(*config.Config)) func(*testing.T) failurePlayed {
 	return func(t *testing.T) failurePlayed {
 		client := serving(t, func(cfg *config.Config) {
@@ -73,7 +72,7 @@ func begins(url string, change ...func(*config.Config)) func(*testing.T) failure
 	}
 }
 
-// runs is the same with a command.
+// runs is begins for a server that is a command.
 func runs(command ...string) func(*testing.T) failurePlayed {
 	return func(t *testing.T) failurePlayed {
 		client := serving(t, func(cfg *config.Config) {
@@ -85,7 +84,7 @@ func runs(command ...string) func(*testing.T) failurePlayed {
 	}
 }
 
-// fails plays the fault, at initialize or within a session.
+// fails causes the fault, at initialize or within a session.
 func fails(f fault, method string) func(*testing.T) failurePlayed {
 	return func(t *testing.T) failurePlayed {
 		s := newFaultyServer(t, method, false)
@@ -100,8 +99,8 @@ func fails(f fault, method string) func(*testing.T) failurePlayed {
 	}
 }
 
-// TestEachCauseOfFailure walks the causes by which requests fail: each has a line at its
-// level, with what to do, and a count, and the client gets a status and an error.
+// TestEachCauseOfFailure: each cause of failure has a log line at its level with advice, and a
+// count, and the client gets a status and an error.
 func TestEachCauseOfFailure(t *testing.T) {
 	rows := slices.Concat(unreachableRows(t), refusedRows(), brokenRows(t), commandRows(), revisionRows(), ownRows())
 	seen := map[failures.Cause]bool{}
@@ -173,14 +172,14 @@ func (r failureRow) walk(t *testing.T) {
 	}
 }
 
-// unreachableRows are about servers to which there is no connection.
+// unreachableRows are about servers to which no connection can be made.
 func unreachableRows(t *testing.T) []failureRow {
 	closed, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
 	closed.Close()
-	silent, err := net.Listen("tcp", "127.0.0.1:0") // it takes connections and says nothing
+	silent, err := net.Listen("tcp", "127.0.0.1:0") // it accepts connections and sends nothing
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -220,7 +219,7 @@ func unreachableRows(t *testing.T) []failureRow {
 	}
 }
 
-// refusedRows are about statuses other than success.
+// refusedRows are about HTTP error statuses.
 func refusedRows() []failureRow {
 	refusal := func(status int, more string) fault {
 		return fault{says: fmt.Sprintf("HTTP/1.1 %d %s\r\n%sContent-Type: text/plain\r\n", status, http.StatusText(status), more) + ofLength("the first line\nthe second")}
@@ -242,7 +241,7 @@ func refusedRows() []failureRow {
 	}
 }
 
-// brokenRows are about servers that do not answer, or with something else.
+// brokenRows are about servers that do not answer, or not with MCP.
 func brokenRows(t *testing.T) []failureRow {
 	tools := func(name string, cause failures.Cause, text, says string, f fault) failureRow {
 		return failureRow{name: name, cause: cause, status: 200, code: -32603, text: text, says: says, method: "tools/call", play: fails(f, "tools/call")}
@@ -288,7 +287,7 @@ func commandRows() []failureRow {
 	}
 }
 
-// revisionRows are about revisions, and what cannot be said in one.
+// revisionRows are about revisions, and messages that cannot be translated.
 func revisionRows() []failureRow {
 	return []failureRow{
 		{name: "revision", cause: failures.Revision, status: 200, code: -32602, text: "Unsupported protocol version",
@@ -321,7 +320,7 @@ func revisionRows() []failureRow {
 	}
 }
 
-// ownRows are about limits and faults of ours, and about the client.
+// ownRows are about limits and bugs of dragoman, and about the client.
 func ownRows() []failureRow {
 	return []failureRow{
 		{name: "busy", cause: failures.Busy, status: 503, code: -32603, text: "too many open requests", header: "Retry-After", says: "1 requests of this session wait", method: "-", play: func(t *testing.T) failurePlayed {
@@ -334,7 +333,7 @@ func ownRows() []failureRow {
 			client := serving(t, func(cfg *config.Config) {
 				cfg.Upstream.URL, cfg.Auth.Tokens = "http://127.0.0.1:1/mcp", []string{"a-token-that-is-long-enough"}
 			})
-			defer client.ask("POST", callOne, "Authorization", "Bearer c4n4ry") // which adds to the next line
+			defer client.ask("POST", callOne, "Authorization", "Bearer c4n4ry") // merged into the next line
 			return client.played(client.ask("POST", callOne))
 		}},
 		{name: "not_allowed", cause: failures.NotAllowed, status: 403, code: -32600, text: "the Origin header names an origin not allowed here", logged: "client refused", uncounted: true, play: func(t *testing.T) failurePlayed {
@@ -344,7 +343,7 @@ func ownRows() []failureRow {
 		{name: "replica_lost", cause: failures.ReplicaLost, status: 200, code: -32603, text: "the replica that served the request was lost", says: "replica 127.0.0.1:", method: "tools/call", play: replicaLost},
 		{name: "client_left", cause: failures.ClientLeft, status: 0, logged: "request ended without an answer", uncounted: true, play: func(t *testing.T) failurePlayed {
 			client, s := hanging(t, nil)
-			client.during(s, callOne)() // and leaves
+			client.during(s, callOne)() // and disconnects
 			eventually(t, "the count", func() bool {
 				return counted(t, client.srv.metrics, "dragoman_requests_total", "method=tools/call", "outcome=left") == 1
 			})
@@ -387,7 +386,7 @@ func ownRows() []failureRow {
 	}
 }
 
-// hanging is a client of a server that does not answer tools/call.
+// hanging returns a client in front of a server that does not answer tools/call.
 func hanging(t *testing.T, change func(*config.Config)) (*webClient, *badServer) {
 	s := badWeb(t, func(c *net.TCPConn) { stay(c) })
 	client := serving(t, func(cfg *config.Config) {
@@ -400,7 +399,7 @@ func hanging(t *testing.T, change func(*config.Config)) (*webClient, *badServer)
 	return client, s
 }
 
-// during makes a call that the server has got when it returns. leave ends it.
+// during makes a call, and returns when the server has got it. leave cancels it.
 func (c *webClient) during(s *badServer, call string) (leave func()) {
 	ctx, stop := context.WithCancel(context.Background())
 	ended := make(chan struct{})
@@ -420,7 +419,7 @@ func (c *webClient) during(s *badServer, call string) (leave func()) {
 	return func() { stop(); <-ended }
 }
 
-// replicaLost plays a call to a session at another replica, which breaks off.
+// replicaLost makes a call to a session at another replica, which breaks off the connection.
 func replicaLost(t *testing.T) failurePlayed {
 	s := &sessionServer{version: "2025-11-25", question: nameQuestion, heard: map[string]chan string{}}
 	all := peersOf(t, 2, s, func(cfg *config.Config) {
@@ -441,7 +440,7 @@ func replicaLost(t *testing.T) failurePlayed {
 	return failurePlayed{heardAll{status: r.status, messages: []string{r.body}}, all[1].Server, all[1].logs}
 }
 
-// tlsServer is a server with this certificate; nil for one that is for 127.0.0.1.
+// tlsServer is a server with this certificate; with nil, one for 127.0.0.1.
 func tlsServer(t *testing.T, certificate *tls.Certificate) *httptest.Server {
 	s := httptest.NewUnstartedServer(http.NotFoundHandler())
 	s.Config.ErrorLog = zap.NewStdLog(zap.NewNop())
@@ -453,7 +452,7 @@ func tlsServer(t *testing.T, certificate *tls.Certificate) *httptest.Server {
 	return s
 }
 
-// certificateUntil is a certificate for 127.0.0.1 that ends then.
+// certificateUntil returns a certificate for 127.0.0.1 that expires at the given time.
 func certificateUntil(t *testing.T, end time.Time) tls.Certificate {
 	t.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)

@@ -21,19 +21,19 @@ import (
 // fault is one way in which a server over HTTP fails a request.
 type fault struct {
 	name    string
-	down    bool   // nothing listens any more
+	down    bool   // the server has stopped listening
 	says    string // the response, after which the connection is closed
 	hangs   bool   // the connection stays open instead
-	status  int    // of the answer to initialize and to clients without a session
-	session int    // of the answer within a session; 200 where it is 0
-	text    string // of the error
-	header  string // that the answer has
+	status  int    // the status for initialize and for modern clients
+	session int    // the status within a session; 0 for 200
+	text    string // the text of the error
+	header  string // a header of the response
 	cause   failures.Cause
-	lost    bool // within a session it says that this is lost
+	lost    bool // within a session, the error says that the session is lost
 }
 
-// faults are the causes by which a server over HTTP fails a request before it has said
-// anything, and begunFaults those behind a first event.
+// faults are the ways in which a server over HTTP fails a request before it has sent anything, and
+// begunFaults those after a first event.
 func faults() []fault {
 	refusal := func(status int, more string) string {
 		return fmt.Sprintf("HTTP/1.1 %d %s\r\n%sContent-Type: text/html\r\n", status, http.StatusText(status), more) + ofLength("<html>")
@@ -78,8 +78,7 @@ func begunFaults() []fault {
 	}
 }
 
-// faultyServer answers as a server should until fault is set; then it fails the requests
-// of one method.
+// faultyServer behaves correctly until fault is set; then it fails the requests of one method.
 type faultyServer struct {
 	*httptest.Server
 	fault  atomic.Pointer[fault]
@@ -148,9 +147,9 @@ func (s *faultyServer) begin(f fault) {
 	}
 }
 
-// proxyOf is a client of a proxy in front of s.
+// proxyOf returns a client of a proxy in front of s.
 func (s *faultyServer) proxyOf(t *testing.T) *webClient {
-	const limit = 400 * time.Millisecond // enough for a mebibyte on a busy machine
+	const limit = 400 * time.Millisecond // enough for 1 MiB on a busy machine
 	return serving(t, func(cfg *config.Config) {
 		cfg.Upstream.URL, cfg.Upstream.Transport = s.URL, "http"
 		cfg.Limits.UpstreamMessage = 64 << 10
@@ -164,10 +163,9 @@ func (s *faultyServer) proxyOf(t *testing.T) *webClient {
 	})
 }
 
-// TestServerFailuresAreAnswered walks the causes by which a server fails a request: within
-// the session of a client with a handshake a 5xx is the JSON-RPC error with status 200, as
-// a body or, where the stream has begun, as its last event. To initialize and to clients
-// without a session it is the status.
+// TestServerFailuresAreAnswered: within the session of a handshake client, a 5xx is a JSON-RPC
+// error with status 200, as the body or as the last event of the stream. For initialize and for
+// modern clients it is the HTTP status.
 func TestServerFailuresAreAnswered(t *testing.T) {
 	for _, begun := range []bool{false, true} {
 		list, form := faults(), "json"
@@ -186,7 +184,7 @@ func TestServerFailuresAreAnswered(t *testing.T) {
 	}
 }
 
-// told expects the answer to the call of id.
+// told expects the response to the call with this id.
 func (f fault) told(t *testing.T, h heardAll, id string, status int, begun bool) {
 	t.Helper()
 	if begun {
@@ -224,7 +222,7 @@ func (f fault) inSession(t *testing.T, begun bool) {
 		f.isReported(t, client, "tools/call", 2) // the new session is refused as well
 		return
 	}
-	for range 2 { // the session goes on
+	for range 2 { // the session continues
 		f.told(t, client.ask("POST", callOne), "1", status, begun)
 	}
 	f.isReported(t, client, "tools/call", 2)
@@ -265,7 +263,7 @@ func (f fault) withoutSession(t *testing.T, begun, modern bool) {
 	}
 	client.logs.TakeAll()
 	s.begin(f)
-	if f.lost && modern { // the errors of such a server come as they are
+	if f.lost && modern { // errors of a modern server are passed unchanged
 		f.status, f.text = 404, "upstream answered 404 Not Found"
 	}
 	f.told(t, ask("tools/call", `"name":"t",`), "1", f.status, begun)
@@ -274,7 +272,7 @@ func (f fault) withoutSession(t *testing.T, begun, modern bool) {
 	}
 }
 
-// isReported expects one line about the failed requests of a method, and one count for each.
+// isReported expects one log line about the failed requests of a method, and one count for each.
 func (f fault) isReported(t *testing.T, client *webClient, method string, times int) {
 	t.Helper()
 	counts := func() int {
@@ -300,7 +298,7 @@ func (f fault) isReported(t *testing.T, client *webClient, method string, times 
 	}
 }
 
-// A notification has no answer that could hold the error.
+// TestServerFailsANotification: there is no response that could carry the error.
 func TestServerFailsANotification(t *testing.T) {
 	for method, status := range map[string]int{"notifications/roots/list_changed": 202, "notifications/initialized": 500} {
 		t.Run(method, func(t *testing.T) {
@@ -317,8 +315,9 @@ func TestServerFailsANotification(t *testing.T) {
 	}
 }
 
-// A standing stream that the server refuses for now stays open towards the client, and
-// begins when the server grants it. One that it refuses for good is refused.
+// TestServerFailsAStandingStream: if the server refuses its standing stream for now, the client's
+// stream stays open, and carries messages once the server opens the stream. If the server refuses
+// for good, so does dragoman.
 func TestServerFailsAStandingStream(t *testing.T) {
 	for _, status := range []int{500, 503} {
 		t.Run(strconv.Itoa(status), func(t *testing.T) {

@@ -29,25 +29,24 @@ import (
 
 const patience = 20 * time.Second
 
-// fakeServer stands for an MCP server. answer says what comes back on the stream
-// of a message, event by event; an error ends the stream with it, and a stream
-// without one ends well. On a pipe the events go to the standing stream.
+// fakeServer is an MCP server in this process. answer returns the events of the stream for a
+// message; an error ends the stream. On a pipe the events go to the standing stream.
 type fakeServer struct {
 	piped  bool
-	asked  bool // whether it has a handshake, before anything else
+	asked  bool // it was asked for its era
 	answer func(message string) ([]string, error)
 	// refuse makes Send itself fail.
 	refuse func(message string) error
-	id     string // of the session
+	id     string // the id of the session
 
 	mu       sync.Mutex
 	got      []string
 	headers  [][]upstream.Header
 	changed  chan struct{}
-	standing chan string // on a pipe, and of a GET
+	standing chan string // the standing stream on a pipe, or of a GET
 	noGet    bool
 	gate     chan struct{}
-	gates    func(name string) chan struct{} // for wait:name
+	gates    func(name string) chan struct{} // channels for wait:name
 	closed   int
 	listened []upstream.ListenOptions
 	lost     error
@@ -119,7 +118,7 @@ func (f *fakeServer) Close(context.Context) error {
 	return nil
 }
 
-// lose is the end of the server by itself.
+// lose ends the server by itself.
 func (f *fakeServer) lose(err error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -128,8 +127,8 @@ func (f *fakeServer) lose(err error) {
 	close(f.standing)
 }
 
-// lastID is the id of the last request that the server got. On a pipe it is the
-// proxy's own, and so is the progress token.
+// lastID returns the id of the last request that the server got. On a pipe the proxy has made it,
+// and also the progress token.
 func (f *fakeServer) lastID() string {
 	id := ""
 	for _, m := range f.sent() {
@@ -140,8 +139,7 @@ func (f *fakeServer) lastID() string {
 	return id
 }
 
-// withoutIDs are messages with the ids of requests left out: those are the proxy's own
-// on a pipe.
+// withoutIDs removes the ids of requests from messages, since the proxy makes them on a pipe.
 func withoutIDs(messages []string) (out []string) {
 	for _, m := range messages {
 		if gjson.Get(m, "method").Exists() {
@@ -152,14 +150,14 @@ func withoutIDs(messages []string) (out []string) {
 	return out
 }
 
-// sent is what the server got.
+// sent returns the messages that the server got.
 func (f *fakeServer) sent() []string {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return append([]string(nil), f.got...)
 }
 
-// fakeStream yields events; "id:7 {...}" is an event with an id. hang blocks.
+// fakeStream returns events; "id:7 {...}" is an event with an id. hang blocks.
 type fakeStream struct {
 	ctx    context.Context
 	events []string
@@ -173,8 +171,8 @@ type fakeStream struct {
 	closed chan struct{}
 }
 
-// What a stream does in the place of an event: hang until it is closed, wait for
-// the server's gate, panic.
+// These strings make a stream do something instead of sending an event: block until it is closed,
+// wait for the server's gate, or panic.
 const (
 	hang = "hang"
 	wait = "wait"
@@ -260,7 +258,7 @@ func (s *fakeStream) Whole() bool { return false }
 
 var _ upstream.SessionStream = (*fakeStream)(nil)
 
-// initializing answers initialize with version, and everything else as rest says.
+// initializing answers initialize with the version; rest answers everything else.
 func initializing(version string, rest func(message string) ([]string, error)) func(string) ([]string, error) {
 	return func(m string) ([]string, error) {
 		switch method := gjson.Get(m, "method").String(); {
@@ -274,7 +272,7 @@ func initializing(version string, rest func(message string) ([]string, error)) f
 	}
 }
 
-// one is a stream of events that ends well.
+// one returns a stream of these events that ends without an error.
 func one(events ...string) ([]string, error) { return events, nil }
 
 type testServer struct {
@@ -283,7 +281,7 @@ type testServer struct {
 	logs *observer.ObservedLogs
 }
 
-// front puts a server in front of f.
+// front starts a proxy in front of f.
 func front(t *testing.T, f *fakeServer, change ...func(*config.Config)) testServer {
 	t.Helper()
 	return frontOf(t, f.origin(), change...)
@@ -308,12 +306,12 @@ func frontOf(t *testing.T, o origin, change ...func(*config.Config)) testServer 
 	return testServer{srv, t, logs}
 }
 
-// goroutinesCounted are the tests that leavesNothing watches over.
+// goroutinesCounted holds the tests that leavesNothing watches.
 var goroutinesCounted sync.Map
 
-// leavesNothing waits, when t and its other clean-ups have ended, until there are no
-// more goroutines than now. Called again for the same test it does nothing: what counts
-// is what there was before the first proxy of it.
+// leavesNothing waits, when t and its other clean-ups have ended, until there are no more
+// goroutines than now. A second call for the same test does nothing: the goroutines before its
+// first proxy count.
 func leavesNothing(t *testing.T) {
 	if _, watched := goroutinesCounted.LoadOrStore(t, true); watched {
 		return
@@ -330,16 +328,16 @@ func leavesNothing(t *testing.T) {
 	})
 }
 
-// reply is an HTTP answer, read to its end.
+// reply is an HTTP response, read to its end.
 type reply struct {
 	status int
 	header map[string]string
-	body   string   // application/json
-	events []string // data of each event
-	ids    []string // its id, "" for none
+	body   string   // an application/json body
+	events []string // the data of each event
+	ids    []string // the id of each event; "" for none
 }
 
-// exchange asks f's HTTP face; ctx ends when the answer was read.
+// exchange sends a request to f's HTTP face. ctx ends when the response was read.
 func (srv testServer) exchange(ctx context.Context, method, session, body string, header ...string) reply {
 	srv.t.Helper()
 	req, resp := srv.begin(ctx, method, session, body, header...)
@@ -385,7 +383,7 @@ func (srv testServer) read(req *downstream.Request, resp *downstream.Response) r
 		r.header[h.Name] = h.Value
 	}
 	for i := range req.Body {
-		req.Body[i] = 'X' // it dies with the handler
+		req.Body[i] = 'X' // the body is invalid after the handler has returned
 	}
 	if resp.Stream != nil {
 		for {
@@ -415,7 +413,7 @@ func (srv testServer) post(session, body string, header ...string) reply {
 	return srv.exchange(ctx, "POST", session, body, header...)
 }
 
-// initialize makes a session of a client that speaks version.
+// initialize begins the session of a client of this version.
 func (srv testServer) initialize(version string) string {
 	srv.t.Helper()
 	return srv.initializeWith(version, `{}`)
@@ -434,7 +432,7 @@ func initialize(version, capabilities string) string {
 	return fmt.Sprintf(`{"jsonrpc":"2.0","id":0,"method":"initialize","params":{"protocolVersion":%q,"capabilities":%s,"clientInfo":{"name":"c","version":"1"}}}`, version, capabilities)
 }
 
-// sameJSON compares by value.
+// sameJSON compares JSON values.
 func sameJSON(t *testing.T, got, want string) {
 	t.Helper()
 	var g, w any
@@ -457,13 +455,13 @@ func sameList(t *testing.T, what string, got, want []string) {
 	}
 }
 
-// outcomes is how many requests of a method ended so.
+// outcomes returns how many requests of a method had this outcome.
 func (srv testServer) outcomes(how metrics.Outcome, method string) int {
 	srv.t.Helper()
 	return counted(srv.t, srv.metrics, "dragoman_requests_total", "method="+method, "outcome="+string(how))
 }
 
-// counted is the sum of a family's counters that have all these labels.
+// counted returns the sum of a family's counters that have all these labels.
 func counted(t *testing.T, from *metrics.Metrics, family string, labels ...string) (n int) {
 	t.Helper()
 	families, err := from.Registry.Gather()
@@ -491,7 +489,7 @@ func counted(t *testing.T, from *metrics.Metrics, family string, labels ...strin
 	return n
 }
 
-// eventually waits for something that another goroutine does.
+// eventually waits until another goroutine has made the condition true.
 func eventually(t *testing.T, what string, is func() bool) {
 	t.Helper()
 	for end := time.Now().Add(patience); !is(); time.Sleep(time.Millisecond) {

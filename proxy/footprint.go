@@ -18,7 +18,7 @@ import (
 	"github.com/dragoman-proxy/dragoman/translate/wire"
 )
 
-// newShrinker leaves out what c.Drop names.
+// newShrinker returns a Shrinker that removes the parts of tools that c.Drop names.
 func newShrinker(c *config.Footprint) footprint.Shrinker {
 	has := func(name string) bool { return slices.Contains(c.Drop, name) }
 	return footprint.Shrinker{
@@ -27,20 +27,22 @@ func newShrinker(c *config.Footprint) footprint.Shrinker {
 	}
 }
 
-// catalogue is what is known of the list of tools that a session's client has.
+// toolsFootprint holds the size of the tool list that a session's client has received, and how it
+// is reduced.
 type toolsFootprint struct {
-	notes        footprint.Notes // that its instructions hold; set before the session is used
-	instructions int             // bytes of them; set before the session is used
-	// greeted says that the server was told notifications/initialized already.
+	notes        footprint.Notes // the texts that moved to the instructions; set before the session is used
+	instructions int             // the size of the instructions in bytes; set before the session is used
+	// greeted says that the server has already received notifications/initialized.
 	greeted bool
 
 	mu    sync.Mutex
-	bytes int // of the pages so far
+	bytes int // the size of the pages so far
 	whole bool
-	tight bool // it was too large, and is said in fewer words from then on
+	tight bool // the list was too large: its tools are reduced from now on
 }
 
-// enforceFootprint is an error where tools of our own alone are over what a list may have.
+// enforceFootprint returns an error if dragoman's own tools alone exceed the size limit of the
+// list.
 func enforceFootprint(c *config.Footprint, own *catalog) error {
 	if !c.Enforce || c.MaxBytes == 0 || own == nil {
 		return nil
@@ -52,9 +54,9 @@ func enforceFootprint(c *config.Footprint, own *catalog) error {
 	return fmt.Errorf("footprint.enforce: adapter tools take %d bytes of the tool list, max_bytes is %d: serve fewer adapters", n, int(c.MaxBytes))
 }
 
-// hoist reads the server's tools, before the client knows anything, and moves what
-// they repeat to the instructions in its answer to initialize. Whatever fails
-// leaves all as it is.
+// hoist reads the server's tools before the client receives the response to initialize, and moves
+// texts that several tools repeat into the response's instructions. If anything fails, the response
+// is unchanged.
 func (h *handshake) hoist(ctx context.Context, s *session, answer []byte) []byte {
 	how := h.srv.now().cfg.Footprint.Hoist
 	if how != "report" && how != "apply" || !s.Facts.Has(wire.ServerTools) {
@@ -87,11 +89,11 @@ func (h *handshake) hoist(ctx context.Context, s *session, answer []byte) []byte
 	return out
 }
 
-// readTools reads all pages of the server's tools. It needs to know that the
-// handshake is over first: the client's own word for that goes no further then.
+// readTools reads all pages of the server's tools. It sends notifications/initialized first; the
+// client's own notification is then not sent to the server.
 func (h *handshake) readTools(ctx context.Context, s *session) ([][]byte, error) {
 	if s.catalogue.greeted {
-		return h.tools, nil // by an earlier caller
+		return h.tools, nil // read by an earlier caller
 	}
 	id := h.ID
 	defer func() { h.ID = id }()
@@ -111,8 +113,8 @@ func (h *handshake) readTools(ctx context.Context, s *session) ([][]byte, error)
 	return h.tools, nil
 }
 
-// slimmed is an answer to tools/list, in the client's revision, with what the
-// configuration leaves of its tools.
+// slimmed returns a response to tools/list with its tools reduced as the configuration says. page
+// is in the client's revision.
 func (x *exchange) slimmed(page []byte) []byte {
 	page = x.shrunk(page, x.s.catalogue.notes, x.srv.now().shrink)
 	if x.isTight(page) {
@@ -138,8 +140,7 @@ func (x *exchange) shrunk(page []byte, notes footprint.Notes, shrink footprint.S
 	}), page)
 }
 
-// isTight reports whether a page makes the list larger than is wanted, and
-// something is to be done about it.
+// isTight reports whether the list is too large with this page and footprint.enforce is set.
 func (x *exchange) isTight(page []byte) bool {
 	cfg := &x.srv.now().cfg.Footprint
 	if !cfg.Enforce || cfg.MaxBytes == 0 {
@@ -156,8 +157,8 @@ func (x *exchange) isTight(page []byte) bool {
 	return c.tight
 }
 
-// editTools is an answer to tools/list with what edit makes of each tool: it
-// returns the tool itself to leave it.
+// editTools returns a response to tools/list with edit applied to each tool. edit returns its
+// argument for a tool that stays as it is.
 func editTools(page []byte, edit func(tool []byte) []byte) []byte {
 	var m wire.Message
 	if m.Scan(page, listShape) != nil {
@@ -183,8 +184,7 @@ func editTools(page []byte, edit func(tool []byte) []byte) []byte {
 	return m.AppendTo(make([]byte, 0, len(page)))
 }
 
-// weigh takes down how large the list of tools is that a session's client sees
-// first.
+// weigh measures the tool list that a session's client reads first.
 func (x *exchange) weigh(page []byte) {
 	c := &x.s.catalogue
 	c.mu.Lock()
@@ -195,7 +195,7 @@ func (x *exchange) weigh(page []byte) {
 	result := gjson.Get(wire.View(page), "result")
 	c.bytes += compactLen(result.Get("tools").Raw)
 	if result.Get("nextCursor").String() != "" {
-		c.bytes-- // two arrays' brackets become a comma
+		c.bytes-- // `][` between two pages becomes a comma
 		return
 	}
 	c.whole = true
@@ -207,7 +207,7 @@ func (x *exchange) weigh(page []byte) {
 	}
 }
 
-// compactLen is the length of a JSON value without blanks between its tokens.
+// compactLen returns the length of a JSON value without white space between its tokens.
 func compactLen(value string) (n int) {
 	inString := false
 	for i := 0; i < len(value); i++ {

@@ -10,9 +10,9 @@ import (
 	"github.com/dragoman-proxy/dragoman/proxy/config"
 )
 
-// TestAListThatIsTooLargeLosesWhatSaysNothing, and no more: no tool, and nothing of
-// one within its size.
-func TestAListThatIsTooLargeLosesWhatSaysNothing(t *testing.T) {
+// TestATooLargeListLosesRedundantMembers: a list that is too large loses redundant members,
+// but no tool. A list within its size loses nothing.
+func TestATooLargeListLosesRedundantMembers(t *testing.T) {
 	list := `{"tools":[{"name":"read_file","title":"Read File","description":"Reads a file.","inputSchema":{"$schema":"http://json-schema.org/draft-07/schema#",` +
 		`"type":"object","properties":{"path":{"type":"string","description":"Path"}},"examples":[{"path":"a"}]},"outputSchema":{"type":"object"}}]}`
 	less := `{"name":"read_file","description":"Reads a file.","inputSchema":{"type":"object","properties":{"path":{"type":"string"}},"examples":[{"path":"a"}]},"outputSchema":{"type":"object"}}`
@@ -28,7 +28,7 @@ func TestAListThatIsTooLargeLosesWhatSaysNothing(t *testing.T) {
 	} {
 		srv := front(t, answering("2025-11-25", false, nil, list), func(cfg *config.Config) {
 			cfg.Footprint.Enforce, cfg.Footprint.MaxBytes = c.enforce, c.most
-			cfg.Contract.SchemaDialect = "off" // which would take $schema out of every list
+			cfg.Contract.SchemaDialect = "off" // otherwise $schema would be removed from every list
 		})
 		session := srv.initialize("2025-11-25")
 		for range 2 {

@@ -13,7 +13,7 @@ import (
 
 const repeated = "When several connections are granted, pass connection_id as the schema tool lists it, else the call is refused."
 
-// wordy is a server with two pages of tools that say the same.
+// wordy is a server with two pages of tools with equal descriptions.
 func wordy(piped bool) *fakeServer {
 	tool := func(name string) string {
 		return fmt.Sprintf(`{"name":%q,"title":"T %s","description":"Reads the %s. %s","inputSchema":{"type":"object","properties":{"id":{"type":"string","title":"Id","description":"The %s. %s"}}}}`, name, name, name, repeated, name, repeated)
@@ -34,8 +34,8 @@ func wordy(piped bool) *fakeServer {
 	return f
 }
 
-// TestRepeatedProseMovesToTheInstructions, for clients and servers on every
-// transport; the server hears of the end of the handshake once.
+// TestRepeatedProseMovesToTheInstructions, for clients and servers on every transport. The server
+// gets notifications/initialized once.
 func TestRepeatedProseMovesToTheInstructions(t *testing.T) {
 	apply := func(c *config.Config) { c.Footprint.Hoist = "apply" }
 	both(t, func(t *testing.T, piped bool) {
@@ -128,7 +128,7 @@ func TestWhatSaysNothingIsDropped(t *testing.T) {
 	}
 }
 
-// TestInstructionsCountAsTheListDoes, for clients with a handshake and without.
+// TestInstructionsCountAsTheListDoes, for handshake clients and modern ones.
 func TestInstructionsCountAsTheListDoes(t *testing.T) {
 	ask := map[string]func(srv testServer){
 		"with a handshake": func(srv testServer) { srv.post(srv.initialize("2025-11-25"), listTools) },

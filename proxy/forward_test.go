@@ -27,15 +27,14 @@ import (
 	"github.com/dragoman-proxy/dragoman/translate"
 )
 
-// peerServer is a replica that others can reach.
+// peerServer is a replica that other replicas can reach.
 type peerServer struct {
 	testServer
 	at  string
-	end func() // and all that it holds; at the end of the test at the latest
+	end func() // ends the replica; called at the end of the test at the latest
 }
 
-// peersOf are n replicas in front of web, each of which listens and knows where the
-// others do.
+// peersOf starts n replicas in front of web, which know each other's addresses.
 func peersOf(t *testing.T, n int, web http.Handler, change ...func(*config.Config)) []peerServer {
 	t.Helper()
 	leavesNothing(t)
@@ -50,7 +49,7 @@ func peersOf(t *testing.T, n int, web http.Handler, change ...func(*config.Confi
 	}, change...)
 }
 
-// acquainted are n replicas that begin makes.
+// acquainted starts n replicas with begin, and gives them each other's addresses.
 func acquainted(t *testing.T, n int, begin func(config.Config, *zap.Logger) (*Server, error), change ...func(*config.Config)) []peerServer {
 	t.Helper()
 	cfg := config.Default()
@@ -104,8 +103,8 @@ func (p peerServer) forwarded(outcome string) int {
 	return counted(p.t, p.metrics, "dragoman_forwarded_total", "outcome="+outcome)
 }
 
-// askedAt are peers whose server asks for a name, and what came of the first call, at
-// the first of them.
+// askedAt starts replicas in front of a server that asks for a name, and returns the result of a
+// first call at the first replica.
 func askedAt(t *testing.T, n int, change ...func(*config.Config)) ([]peerServer, *sessionServer, reply) {
 	t.Helper()
 	s := &sessionServer{version: "2025-11-25", question: nameQuestion, heard: map[string]chan string{}}
@@ -119,8 +118,8 @@ func askedAt(t *testing.T, n int, change ...func(*config.Config)) ([]peerServer,
 
 const expiredState = `{"jsonrpc":"2.0","id":8,"error":{"code":-32602,"message":"Invalid or expired requestState"}}`
 
-// TestRetryIsForwardedToTheReplicaThatHoldsTheCall: which one that is stands in the
-// state, and where it is the replicas say.
+// TestRetryIsForwardedToTheReplicaThatHoldsTheCall: requestState names the replica, and the
+// configuration has its address.
 func TestRetryIsForwardedToTheReplicaThatHoldsTheCall(t *testing.T) {
 	all, _, r := askedAt(t, 3)
 	again := all[1].modernly(retryOf("8", ada, r))
@@ -133,10 +132,10 @@ func TestRetryIsForwardedToTheReplicaThatHoldsTheCall(t *testing.T) {
 	if all[0].parkedCalls.count() != 0 {
 		t.Error("the call is still parked")
 	}
-	sameJSON(t, all[2].modernly(retryOf("8", ada, r)).body, expiredState) // it is over
+	sameJSON(t, all[2].modernly(retryOf("8", ada, r)).body, expiredState) // the call has ended
 }
 
-// TestRetryIsForwardedToTheReplicaThatHasTheProcess of a server on a pipe.
+// TestRetryIsForwardedToTheReplicaThatHasTheProcess: the same for a server on a pipe.
 func TestRetryIsForwardedToTheReplicaThatHasTheProcess(t *testing.T) {
 	var call string
 	f := legacyServer(`{"tools":{}}`, func(id, _, _ string) ([]string, error) {
@@ -161,7 +160,7 @@ func TestRetryIsForwardedToTheReplicaThatHasTheProcess(t *testing.T) {
 	}
 }
 
-// TestOnlyGoodRetriesAreForwarded: the others fail where they come to.
+// TestOnlyGoodRetriesAreForwarded: invalid retries fail at the replica that receives them.
 func TestOnlyGoodRetriesAreForwarded(t *testing.T) {
 	all, _, r := askedAt(t, 2)
 	retry := retryOf("8", ada, r)
@@ -194,8 +193,8 @@ func TestRetryAfterTheDeadlineIsNotForwarded(t *testing.T) {
 	}
 }
 
-// TestThePrincipalHoldsAcrossReplicas: it travels sealed, by whichever header it is
-// known.
+// TestThePrincipalHoldsAcrossReplicas: a forwarded request has the principal, sealed, by whichever
+// header it is identified.
 func TestThePrincipalHoldsAcrossReplicas(t *testing.T) {
 	for _, header := range [][]string{{"authorization", "Authorization"}, {"header:X-User", "X-User"}} {
 		s := &sessionServer{version: "2025-11-25", question: nameQuestion, heard: map[string]chan string{}}
@@ -210,8 +209,8 @@ func TestThePrincipalHoldsAcrossReplicas(t *testing.T) {
 	}
 }
 
-// TestRefreshedTokenIsAnotherPrincipal, and the error says so, here and at the replica
-// that holds the call; to whom is by another header it is not.
+// TestRefreshedTokenIsAnotherPrincipal: the error says so, at this replica and at the one that
+// holds the call. If another header identifies the principal, the token does not matter.
 func TestRefreshedTokenIsAnotherPrincipal(t *testing.T) {
 	for by, says := range map[string]bool{"authorization": true, "header:X-User": false} {
 		s := &sessionServer{version: "2025-11-25", question: nameQuestion, heard: map[string]chan string{}}
@@ -232,8 +231,8 @@ func TestRefreshedTokenIsAnotherPrincipal(t *testing.T) {
 	}
 }
 
-// TestRetryToAReplicaThatIsGone fails as one that comes too late, also when many
-// come, and also after the replica was known.
+// TestRetryToAReplicaThatIsGone: the retry fails like an expired one, also if many come, and also
+// if the replica was reached before.
 func TestRetryToAReplicaThatIsGone(t *testing.T) {
 	all, _, r := askedAt(t, 3)
 	if got := all[1].modernly(retryOf("9", `{}`, r)); gjson.Get(got.body, "result.resultType").String() != "input_required" {
@@ -252,7 +251,7 @@ func TestRetryToAReplicaThatIsGone(t *testing.T) {
 	}
 }
 
-// TestReplicaThatIsLostWhileItServes: the client is told as if the state had expired.
+// TestReplicaThatIsLostWhileItServes: the client gets the error for an expired state.
 func TestReplicaThatIsLostWhileItServes(t *testing.T) {
 	answered := make(chan struct{})
 	all, r := gated(t, 2, nil, answered, "")
@@ -265,8 +264,8 @@ func TestReplicaThatIsLostWhileItServes(t *testing.T) {
 	}
 }
 
-// TestRetryThatComesTwiceByTwoReplicas attaches to the call; with other answers it is
-// refused.
+// TestRetryThatComesTwiceByTwoReplicas: the repetition attaches to the call; with other answers it
+// is refused.
 func TestRetryThatComesTwiceByTwoReplicas(t *testing.T) {
 	gate := make(chan struct{})
 	answered := make(chan struct{})
@@ -286,8 +285,8 @@ func TestRetryThatComesTwiceByTwoReplicas(t *testing.T) {
 	}
 }
 
-// gated are peers in front of a server that, once its question was answered, says so,
-// reports progress as the token in last says, and goes on when the gate opens.
+// gated starts replicas in front of a server that, after the answer to its question, reports
+// progress, and continues when the gate opens.
 func gated(t *testing.T, n int, gate <-chan struct{}, answered chan<- struct{}, more string) ([]peerServer, reply) {
 	t.Helper()
 	heard := make(chan struct{}, 1)
@@ -351,7 +350,7 @@ func retryWithToken(id string, r reply) string {
 	return modernRequestOf(id, "tools/call", `"name":"t","arguments":{},"inputResponses":`+ada+`,"requestState":`+gjson.Get(r.body, "result.requestState").Raw+`,`+meta(`{"elicitation":{}}`, theToken))
 }
 
-// TestProgressComesBackFromTheOtherReplica as it is reported.
+// TestProgressComesBackFromTheOtherReplica: each progress notification arrives when it is sent.
 func TestProgressComesBackFromTheOtherReplica(t *testing.T) {
 	gate := make(chan struct{})
 	all, r := gated(t, 2, gate, make(chan struct{}), theToken)
@@ -371,7 +370,7 @@ func TestProgressComesBackFromTheOtherReplica(t *testing.T) {
 	}
 }
 
-// TestClientThatLeavesTheOtherReplicaCancels, as it does where the call is.
+// TestClientThatLeavesTheOtherReplicaCancels: as at the replica that holds the call.
 func TestClientThatLeavesTheOtherReplicaCancels(t *testing.T) {
 	cancelled := make(chan struct{})
 	all, r := gated(t, 2, nil, cancelled, theToken)
@@ -413,9 +412,9 @@ func (p peerServer) knock(method, box, body string) (int, string) {
 	return res.StatusCode, string(text)
 }
 
-// TestForwardedRequestsAreOnlyTakenFromReplicas, in time, once, as they were made, and
-// by the process that they are for.
-func TestForwardedRequestsAreOnlyTakenFromReplicas(t *testing.T) {
+// TestForwardedRequestsAreOnlyAcceptedFromReplicas: only in time, once, unmodified, and by the replica
+// that they are addressed to.
+func TestForwardedRequestsAreOnlyAcceptedFromReplicas(t *testing.T) {
 	all, _, r := askedAt(t, 2, func(c *config.Config) { c.Auth.Tokens = []string{"none of these need it"} })
 	p, by := all[0], all[0].now().sealer
 	body := retryOf("8", ada, r)
@@ -457,7 +456,7 @@ func TestForwardedRequestsAreOnlyTakenFromReplicas(t *testing.T) {
 	}
 }
 
-// TestForwardedRequestGoesNoFurther, whatever it is about.
+// TestForwardedRequestGoesNoFurther: a forwarded request is never forwarded again.
 func TestForwardedRequestGoesNoFurther(t *testing.T) {
 	all, _, r := askedAt(t, 2)
 	body := retryOf("8", ada, r)
@@ -475,8 +474,8 @@ func TestForwardedRequestGoesNoFurther(t *testing.T) {
 	}
 }
 
-// TestWithoutPeersNothingIsForwardedOrTakenIn.
-func TestWithoutPeersNothingIsForwardedOrTakenIn(t *testing.T) {
+// TestWithoutPeersNothingIsForwardedOrAccepted.
+func TestWithoutPeersNothingIsForwardedOrAccepted(t *testing.T) {
 	all, _, r := askedAt(t, 2, func(c *config.Config) { c.Bridge.Peers = nil })
 	sameJSON(t, all[1].modernly(retryOf("8", ada, r)).body, expiredState)
 	box := all[0].now().sealer.SealForward("POST", sealed.Forward{To: all[0].parkedCalls.instance, At: time.Now()})
@@ -485,8 +484,8 @@ func TestWithoutPeersNothingIsForwardedOrTakenIn(t *testing.T) {
 	}
 }
 
-// TestHeadersOfTheClientGoAlong: those that the server gets, and those that say what
-// the message is; a token that opened the listener is none of them.
+// TestHeadersOfTheClientGoAlong: a forwarded request has the headers that the server gets and those
+// that describe the message, but not the token for the listener.
 func TestHeadersOfTheClientGoAlong(t *testing.T) {
 	f, _ := asksName(nameQuestion)
 	srv := front(t, f, func(c *config.Config) { c.Bridge.Principal = "header:X-User" })
@@ -514,7 +513,7 @@ func TestHeadersOfTheClientGoAlong(t *testing.T) {
 	}
 }
 
-// TestKeysOfReplicasMayBeReplaced while some have the next one already.
+// TestKeysOfReplicasMayBeReplaced while some replicas already have the next key.
 func TestKeysOfReplicasMayBeReplaced(t *testing.T) {
 	before, between, after := sealerOf(t, "u", 1), sealerOf(t, "u", 2, 1), sealerOf(t, "u", 2)
 	f := sealed.Forward{At: time.UnixMilli(7), Method: "POST", Session: "s", Guest: "g", Header: []upstream.Header{{Name: "A", Value: "\xff"}, {Name: "B", Value: ""}}}
@@ -536,8 +535,8 @@ func TestKeysOfReplicasMayBeReplaced(t *testing.T) {
 	}
 }
 
-// TestReplicasThatSpeakTLS take each other's certificate where it is the same, and
-// another one only where bridge.peer_ca_file vouches for it.
+// TestReplicasThatSpeakTLS: replicas accept each other's certificate if it is the same, and another
+// one only if bridge.peer_ca_file verifies it.
 func TestReplicasThatSpeakTLS(t *testing.T) {
 	cert, key, _ := certificate(t)
 	all, _, r := askedAt(t, 2, func(c *config.Config) { c.TLS = config.TLS{Cert: cert, Key: key} })

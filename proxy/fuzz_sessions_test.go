@@ -14,8 +14,8 @@ import (
 	"github.com/dragoman-proxy/dragoman/proxy/upstream"
 )
 
-// ownServer is the server of one session: it knows its client by name, notes what
-// comes from another, and puts the name into all that it says.
+// ownServer is the server of one session. It knows its client by name, notes messages of other
+// clients, and puts the name into each of its messages.
 type ownServer struct {
 	*fakeServer
 	mu    sync.Mutex
@@ -35,7 +35,7 @@ func newOwnServer(version string, piped bool) *ownServer {
 			return initializing(version, nil)(m)
 		case s.owner == "":
 			s.mixed = append(s.mixed, "before initialize: "+m)
-		case gjson.Get(m, "error").Exists() && method == "": // a question that the proxy refuses for the client
+		case gjson.Get(m, "error").Exists() && method == "": // the proxy refuses a question for the client
 		case !strings.Contains(m, s.owner):
 			s.mixed = append(s.mixed, s.owner+"'s server got "+m)
 		case method == "tools/call":
@@ -52,11 +52,10 @@ func newOwnServer(version string, piped bool) *ownServer {
 	return s
 }
 
-// FuzzSessions: whatever two clients do in turn, in sessions of one proxy and with
-// ids that are the same, neither gets what is the other's, no server gets what is
-// not its client's, nothing panics, and both are served to the end. The first byte
-// of a program says between which revisions, and whether the servers are on pipes;
-// each other byte is a step of one of the clients.
+// FuzzSessions: two clients have sessions of one proxy with equal ids. Whatever they send in turn,
+// no client gets a message for the other, no server gets a message of the other client, nothing
+// panics, and both are served to the end. The first byte of a program selects the revisions and
+// whether the servers are on pipes; each other byte is a step of one client.
 func FuzzSessions(f *testing.F) {
 	for _, program := range []string{
 		"\x00\x00\x80", "\x05\x01\x81\x01\x81", "\x1a\x01\x82\x02\x83\x03\x84\x04\x85\x05\x86\x06\x87", "\x10\x02\x82\x03\x83",
@@ -101,7 +100,7 @@ func FuzzSessions(f *testing.F) {
 	})
 }
 
-// fuzzParty is one client of the two.
+// fuzzParty is one of the two clients.
 type fuzzParty struct {
 	srv         testServer
 	name, other string
@@ -118,8 +117,8 @@ func (p *fuzzParty) initialize() {
 	}
 }
 
-// mine expects a status, nothing of the other's, and something of its own where
-// there is anything.
+// mine expects a status, no message for the other client, and, if there is a body, the client's own
+// name in it.
 func (p *fuzzParty) mine(r reply, status int) {
 	p.srv.t.Helper()
 	if r.status != status {
@@ -148,33 +147,33 @@ func (p *fuzzParty) step(what int, other *fuzzParty) {
 		if gjson.Get(r.body, "result.who").String() != p.name {
 			p.srv.t.Errorf("%s is not served: %+v", p.name, r)
 		}
-	case 1: // a call that the server answers with a question first
+	case 1: // a call in which the server asks a question first
 		p.mine(p.srv.post(p.session, with(`{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"WHO"}}`)), 200)
 	case 2: // the answer to that question, or to none
 		p.mine(p.srv.post(p.session, with(`{"jsonrpc":"2.0","id":"q","result":{"role":"assistant","model":"WHO","content":{"type":"text","text":"WHO"}}}`)), 202)
-	case 3: // what is left for the standing stream
+	case 3: // the remaining messages on the standing stream
 		ctx, stop := context.WithCancel(context.Background())
 		req, resp := p.srv.begin(ctx, "GET", p.session, "")
 		stop()
 		p.mine(p.srv.read(req, resp), 200)
-	case 4: // the end, and a new beginning
+	case 4: // the end of the session, and a new one
 		p.mine(p.srv.exchange(context.Background(), "DELETE", p.session, ""), 200)
 		if r := p.srv.post(p.session, pingOne); r.status != 404 {
 			p.srv.t.Errorf("%s goes on after the end: %+v", p.name, r)
 		}
 		p.initialize()
-	case 5: // several at once
+	case 5: // several messages at once
 		r := p.srv.post(p.session, with(`[{"jsonrpc":"2.0","id":1,"method":"test/who","params":{"from":"WHO"}},{"jsonrpc":"2.0","id":"1","method":"test/who","params":{"from":"WHO"}}]`))
 		if takesArrays := r.status == 200; takesArrays {
 			p.mine(r, 200)
 		} else {
 			p.mine(r, 400)
 		}
-	case 6: // a cancellation of what is not open here
+	case 6: // a cancellation of an unknown request
 		p.mine(p.srv.post(p.session, with(`{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":1,"reason":"WHO"}}`)), 202)
-	case 7: // nonsense
+	case 7: // invalid data
 		p.mine(p.srv.post(p.session, `{"jsonrpc":"2.0","id":1,"method":`), 400)
-	case 8: // half of one's own id, and half of the other's
+	case 8: // half of the client's own id, and half of the other's
 		n := len(p.session) / 2
 		if r := p.srv.post(p.session[:n]+other.session[min(n, len(other.session)):], pingOne); r.status != 404 {
 			p.srv.t.Errorf("a made-up session: %+v", r)

@@ -31,9 +31,9 @@ var ugly = []string{
 	initInIt, sampling, logLine, `[` + sampling + `,` + logLine + `]`,
 }
 
-// FuzzServerSays: whatever a server says before its answer, the client gets
-// nothing but JSON, then the answer, once; nothing panics, and the session goes
-// on. Over HTTP and over a pipe, between all revisions.
+// FuzzServerSays: whatever a server sends before its response, the client gets only JSON, then the
+// response, once; nothing panics, and the session continues. Over HTTP and a pipe, between all
+// revisions.
 func FuzzServerSays(f *testing.F) {
 	for i, text := range ugly {
 		f.Add(text, uint8(i))
@@ -65,7 +65,7 @@ func FuzzServerSays(f *testing.F) {
 		answers := 0
 		for i, e := range events {
 			if e == "" && i == 0 {
-				continue // an event that only names its id
+				continue // an event with only an id
 			}
 			if !json.Valid([]byte(e)) {
 				t.Errorf("the client got %q", e)
@@ -84,9 +84,8 @@ func FuzzServerSays(f *testing.F) {
 	})
 }
 
-// FuzzClientSays: whatever a client says, it gets JSON or nothing at all, and
-// the next message is served. In a session and without one, over HTTP and over
-// a pipe.
+// FuzzClientSays: whatever a client sends, it gets JSON or nothing, and the next message is served.
+// With and without a session, over HTTP and a pipe.
 func FuzzClientSays(f *testing.F) {
 	for i, text := range ugly {
 		f.Add(text, uint8(i))
@@ -139,8 +138,7 @@ func FuzzClientSays(f *testing.F) {
 	})
 }
 
-// quiet is front without the wait for goroutines, which the workers of a fuzz
-// run would disturb.
+// quiet is front without waiting for goroutines, which the workers of a fuzz run would disturb.
 func quiet(t *testing.T, f *fakeServer) testServer { return quietWith(t, f.origin()) }
 
 func quietWith(t *testing.T, o origin) testServer {

@@ -10,8 +10,8 @@ import (
 	"github.com/dragoman-proxy/dragoman/translate/wire"
 )
 
-// gate asks the gates of a tool of the server. refusal is the result for the client where
-// one of them holds the call back.
+// gate asks the gates of a server's tool. refusal is the result for the client if a gate refuses
+// the call.
 func (x *exchange) gate(m *wire.Message) (refusal []byte) {
 	gates := x.srv.now().gates
 	if len(gates) == 0 || m.Method != wire.ToolsCall || x.ownCall != nil {

@@ -17,8 +17,8 @@ var goodGate = config.Gate{
 	TimeoutMS: int(patience.Milliseconds()),
 }
 
-// gatedServer is a server with a tool whose parameters are gated, and one that says what
-// it supports, as JSON in a text.
+// gatedServer is a server with a tool whose parameters are gated, and a tool that returns the
+// supported values, as JSON in a text.
 func gatedServer(said func(arguments gjson.Result) string) *fakeServer {
 	return newFake(initializing("2025-06-18", func(m string) ([]string, error) {
 		id := []byte(gjson.Get(m, "id").Raw)
@@ -39,8 +39,7 @@ func asText(json string) string {
 
 func getRecords(arguments string) string { return callOurs(5, "get_records", arguments) }
 
-// refusedExpand reports whether an answer is the refusal of the gate, in the form that
-// was asked for.
+// refusedExpand reports whether a response is the gate's refusal, in the expected form.
 func refusedExpand(answer string) bool {
 	said := text(answer)
 	return gjson.Get(answer, "result.isError").Bool() && gjson.Get(said, "code").String() == "invalid_expand" &&
@@ -86,7 +85,7 @@ func TestGateOnAToolOfTheServer(t *testing.T) {
 			srv := front(t, f, gated)
 			session := srv.initialize("2024-11-05")
 			over := map[string]string{"http": srv.answer(session, getRecords(c.arguments))}
-			if piped { // lanes took it over
+			if piped { // the lanes have taken over the stream
 				f = gatedServer(func(gjson.Result) string {
 					if c.said != "" {
 						return c.said

@@ -27,30 +27,30 @@ import (
 	"github.com/dragoman-proxy/dragoman/translate/wire"
 )
 
-// handshake is one client's initialize on its way to a server and back. See
+// handshake processes one client's initialize: it sends it to the server and makes a session of the
+// response. See
 // https://modelcontextprotocol.io/specification/2025-11-25/basic/lifecycle#initialization.
 type handshake struct {
 	srv *Server
 	server.Opening
 	pipe    bool   // the client is on a pipe
-	alone   bool   // there is no server, only tools of ours
-	bridges bool   // a server without a handshake will do, too
-	who     string // the principal, "" where that is not known
+	alone   bool   // there is no server, only dragoman's own tools
+	bridges bool   // the session may also be with a modern server
+	who     string // the principal; "" if it is not known
 	owner   sealed.Owner
-	runsFor string // the client that a process is counted for
+	runsFor string // the client that the process is counted for
 
 	vc     *translate.Revision
-	asked  string // the revision the client named
+	asked  string // the revision that the client asked for
 	facts  wire.Facts
 	named  string   // the server's session id
-	answer []byte   // the server's response, raw
-	tools  [][]byte // of the server, where they were read
+	answer []byte   // the server's response, as it came
+	tools  [][]byte // the server's tools, if readTools has read them
 }
 
-// negotiate carries the client's initialize to the server. What comes back is a
-// session without an id, and the answer for the client; the client gets the
-// revision that it asked for whatever the server speaks. Without a session the
-// connection, if there is one, is still the caller's.
+// negotiate sends the client's initialize to the server. It returns a session without an id, and
+// the response for the client. The client gets the revision that it asked for, whichever the server
+// speaks. If s is nil, the caller must close h.conn, if there is one.
 func (h *handshake) negotiate(ctx context.Context, raw []byte) (*session, []byte, error) {
 	ctx, cancel := context.WithTimeout(processes.For(ctx, h.runsFor), h.srv.now().cfg.Upstream.HandshakeTimeout)
 	defer cancel()
@@ -69,8 +69,8 @@ func (h *handshake) negotiate(ctx context.Context, raw []byte) (*session, []byte
 	return s, answer, err
 }
 
-// noticeSilence logs that a server at a URL is slow to answer initialize. stop says that
-// it has answered. What is known of a silent process its connection says itself.
+// noticeSilence logs a warning if a server at a URL is slow to answer initialize. The caller calls
+// stop when the server has answered. For a silent process, its connection logs a warning.
 func (h *handshake) noticeSilence() (stop func()) {
 	at := h.srv.now().cfg.Upstream.URL
 	if at == "" {
@@ -83,10 +83,9 @@ func (h *handshake) noticeSilence() (stop func()) {
 	return func() { timer.Stop() }
 }
 
-// propose sends initialize, in one revision after the other until the server accepts
-// one. named is the newest revision with a handshake that the server has named, nil
-// where it has not. A server that is known to have no handshake is not bothered with
-// one.
+// propose sends initialize with one revision after the other until the server accepts one. named is
+// the newest handshake revision that the server has named, or nil. A server that is known to be
+// modern only is not sent initialize.
 func (h *handshake) propose(ctx context.Context, raw []byte, named *translate.Revision) (*session, []byte, error) {
 	if known := h.srv.eras.Peek(h.Header); h.bridges && known != nil && known.Modern() && !known.Handshake {
 		if s, answer, ok := h.bridge(ctx, raw); ok {
@@ -132,8 +131,8 @@ func (h *handshake) propose(ctx context.Context, raw []byte, named *translate.Re
 				continue
 			}
 		}
-		if h.srv.now().origin.shared == nil && steps.GoOn(m, err) { // what is shared has its own handshake
-			h.unbridge() // a process that has refused one revision may be of no use for another
+		if h.srv.now().origin.shared == nil && steps.GoOn(m, err) { // a shared process does its own handshake
+			h.unbridge() // a process that has refused one revision may not accept another one
 			continue
 		}
 		switch {
@@ -146,9 +145,9 @@ func (h *handshake) propose(ctx context.Context, raw []byte, named *translate.Re
 	}
 }
 
-// ready is what is done with a session that stands, and the answer to initialize, before
-// the client knows of it: tools of ours take their place beside the server's. Where they
-// cannot, there is no session.
+// ready completes a session before the client receives the response to initialize: it checks
+// dragoman's own tools for name collisions and adds them to the response. An error means that there
+// is no session.
 func (h *handshake) ready(ctx context.Context, s *session, answer []byte) (*session, []byte, error) {
 	err := h.checkCollisions(ctx, s)
 	if err == nil {
@@ -160,8 +159,8 @@ func (h *handshake) ready(ctx context.Context, s *session, answer []byte) (*sess
 	return s, h.hoist(ctx, s, answer), nil
 }
 
-// goAlone begins a session with our own tools and nothing else, since the server
-// cannot be reached. It stays so until the client initializes again.
+// goAlone begins a session with only dragoman's own tools, since the server cannot be reached. This
+// does not change until the client sends initialize again.
 func (h *handshake) goAlone(err error) (*session, []byte, error) {
 	h.srv.host.Report.FailedAs("server is unavailable: the session has only tools of adapters", err, h.requestInfo())
 	if conn := h.Conn; conn != nil {
@@ -170,7 +169,7 @@ func (h *handshake) goAlone(err error) (*session, []byte, error) {
 	return h.settleAlone()
 }
 
-// settleAlone settles without a server.
+// settleAlone makes a session without a server.
 func (h *handshake) settleAlone() (*session, []byte, error) {
 	h.alone, h.Conn, h.Standing, h.named, h.Early = true, noUpstream{}, nil, "", nil
 	m := new(wire.Message)
@@ -184,10 +183,10 @@ func (h *handshake) settleAlone() (*session, []byte, error) {
 	return s, answer, err
 }
 
-// log is where lines about the handshake go.
+// log returns the logger for lines about the handshake.
 func (h *handshake) log() *zap.Logger { return h.srv.host.Log.With(trace.Fields(h.Header)...) }
 
-// read takes from initialize what the session will need.
+// read notes what the session needs to know of initialize.
 func (h *handshake) read(raw []byte) error {
 	var m wire.Message
 	if err := m.Scan(raw, nil); err != nil {
@@ -201,13 +200,13 @@ func (h *handshake) read(raw []byte) error {
 	h.asked = strings.Clone(gjson.Get(params, "protocolVersion").String())
 	h.vc = translate.Lookup(h.asked)
 	if h.vc == nil || h.vc.Modern {
-		h.vc = translate.Latest() // as the specification wants it of a server
+		h.vc = translate.Latest() // as the specification requires of servers
 	}
 	h.facts = mcp.ClientFacts(gjson.Get(params, "capabilities"))
 	return nil
 }
 
-// ask proposes a revision and waits for the answer.
+// ask proposes a revision and waits for the response.
 func (h *handshake) ask(ctx context.Context, raw []byte, propose *translate.Revision) (*wire.Message, error) {
 	var m wire.Message
 	up := h.srv.now().table.Between(h.vc, propose)
@@ -246,7 +245,7 @@ func (h *handshake) ask(ctx context.Context, raw []byte, propose *translate.Revi
 	return answer, nil
 }
 
-// send sends initialize, at first on a connection that is yet to be opened.
+// send sends initialize. It opens the connection first if there is none.
 func (h *handshake) send(ctx context.Context, m *upstream.Outgoing) (upstream.Stream, error) {
 	if h.Conn != nil {
 		return h.Conn.Send(ctx, m)
@@ -259,7 +258,7 @@ func (h *handshake) send(ctx context.Context, m *upstream.Outgoing) (upstream.St
 	return b.Answer, nil
 }
 
-// begun begins a session, with a process of its own or with the one that all have.
+// begun opens a session's connection: to a process of its own, or to the shared one.
 func (srv *Server) begun(ctx context.Context, initialize *upstream.Outgoing) (*upstream.Begun, error) {
 	if sh := srv.now().origin.shared; sh != nil {
 		return sh.Join(ctx, srv.sharing(), initialize)
@@ -267,8 +266,8 @@ func (srv *Server) begun(ctx context.Context, initialize *upstream.Outgoing) (*u
 	return srv.connect(ctx, initialize)
 }
 
-// versionRefusal is the JSON-RPC error inside an HTTP one, where it speaks of
-// revisions; else err again.
+// versionRefusal returns the JSON-RPC error in the body of an HTTP refusal, if it is about
+// revisions. Otherwise it returns err.
 func versionRefusal(err error) (*wire.Message, error) {
 	var status *upstream.StatusError
 	if !errors.As(err, &status) || status.Code < 400 || status.Code > 499 {
@@ -284,7 +283,7 @@ func versionRefusal(err error) (*wire.Message, error) {
 	return m, nil
 }
 
-// refusal is the server's own refusal of initialize, under the client's id.
+// refusal returns the server's error response to initialize, with the client's id.
 func (h *handshake) refusal(m *wire.Message) []byte {
 	if id := m.ID(); id != nil && string(id) != "null" {
 		return m.Raw
@@ -292,14 +291,14 @@ func (h *handshake) refusal(m *wire.Message) []byte {
 	return mcp.AppendErrorAs(nil, h.ID, m.Error())
 }
 
-// bridgesTasks reports whether calls of clients of vc may become tasks at a server of vu
-// with a handshake, whose InitializeResult this is.
+// bridgesTasks reports whether calls of clients of vc may become tasks at a handshake server of vu.
+// result is its InitializeResult.
 func (srv *Server) bridgesTasks(vc, vu *translate.Revision, result []byte) bool {
 	return vc.Modern && vu.Tasks && srv.now().cfg.Contract.Tasks == "bridge" &&
 		gjson.Get(wire.View(result), "capabilities.tasks.requests.tools.call").IsObject()
 }
 
-// settle makes the session of the server's InitializeResult.
+// settle makes the session from the server's InitializeResult.
 func (h *handshake) settle(m *wire.Message) (*session, []byte, error) {
 	said := gjson.Get(wire.View(m.Result()), "protocolVersion").String()
 	vu := translate.Lookup(said)
@@ -336,8 +335,7 @@ func (h *handshake) settle(m *wire.Message) (*session, []byte, error) {
 	return s, out, nil
 }
 
-// namesHandshake reports whether the server's error says that it would take another
-// revision with a handshake.
+// namesHandshake reports whether the server's error names a handshake revision that it accepts.
 func (h *handshake) namesHandshake(m *wire.Message) bool {
 	if m == nil {
 		return false
@@ -355,13 +353,13 @@ func (h *handshake) rejected(m *wire.Message) (*translate.Revision, error) {
 	return next, nil
 }
 
-// concluded logs and counts how the handshake ended, and returns the error for the client. s
-// is nil where there is no session: then answer is the server's refusal, or err is set.
+// concluded logs and counts the outcome of a handshake, and returns the error for the client. If s
+// is nil, answer is the server's refusal, or err is set.
 func (h *handshake) concluded(s *session, answer []byte, err error) error {
 	switch {
 	case err != nil:
 		f := clienterror.Of(err)
-		if f.UnknownSession() { // 404 before there is a session: there is no server at this path
+		if f.UnknownSession() { // without a session, 404 means that there is no server at this path
 			f.NoEndpoint()
 		}
 		f = h.srv.host.Report.Failed(f, h.requestInfo())

@@ -11,7 +11,7 @@ import (
 	"github.com/dragoman-proxy/dragoman/proxy/upstream"
 )
 
-// The cases that the protocol's translation matrix gives for the handshake.
+// TestHandshake has the cases of the handshake in the protocol's translation matrix.
 func TestHandshake(t *testing.T) {
 	for _, c := range []struct {
 		name            string
@@ -122,7 +122,7 @@ func TestHandshake(t *testing.T) {
 	}
 }
 
-func TestRejectedVersionIsProposedAnew(t *testing.T) {
+func TestAnotherVersionIsProposedAfterARejection(t *testing.T) {
 	refusal := `{"jsonrpc":"2.0","id":0,"error":{"code":-32602,"message":"no","data":{"supported":["2024-11-05","2025-03-26","1999-01-01"]}}}`
 	for name, asStatus := range map[string]bool{"error": false, "HTTP 400": true} {
 		t.Run(name, func(t *testing.T) {
@@ -237,8 +237,8 @@ func TestUnreachableServerAtInitialize(t *testing.T) {
 	}
 }
 
-// TestModernRequestsHaveNoPlaceInASession: whoever has initialized goes on with
-// what was agreed upon, also in the eyes of those who ask under no session at all.
+// TestModernRequestsHaveNoPlaceInASession: a modern request in a handshake client's session gets
+// the same error as a request without a session.
 func TestModernRequestsHaveNoPlaceInASession(t *testing.T) {
 	const modern = `{"jsonrpc":"2.0","id":1,"method":"tools/list","params":{"_meta":{"io.modelcontextprotocol\/protocolVersion":"2026-07-28"}}}`
 	const legacyKey = `{"jsonrpc":"2.0","id":1,"method":"tools/list","params":{"_meta":{"io.modelcontextprotocol/protocolVersion":"2025-11-25"}}}`

@@ -13,7 +13,7 @@ import (
 	"github.com/dragoman-proxy/dragoman/proxy/config"
 )
 
-// idlers are the connections of a server, and whether each is between two requests.
+// idlers are the connections of a server, and whether each is idle.
 type idlers struct {
 	mu    sync.Mutex
 	conns map[net.Conn]bool
@@ -31,8 +31,8 @@ func (s *idlers) state(c net.Conn, state http.ConnState) {
 	}
 }
 
-// closeAll closes all connections once none is busy: what is written to one that
-// closes at that moment is lost, whoever writes it.
+// closeAll closes all connections once all are idle: a request written to one that closes at that
+// moment would be lost.
 func (s *idlers) closeAll(t *testing.T) {
 	eventually(t, "all connections idle", func() bool {
 		s.mu.Lock()
@@ -52,10 +52,9 @@ func (s *idlers) closeAll(t *testing.T) {
 	}
 }
 
-// TestServerThatClosesIdleConnectionsFailsNoCall: ten calls, now and then several at
-// once, as 200 a second make in 50 ms; then the server closes what is idle, and the
-// next ten follow at once. A POST may not be sent twice, so none may go to a
-// connection that is closed.
+// TestServerThatClosesIdleConnectionsFailsNoCall: ten calls, some of them concurrent, as 200 a
+// second make in 50 ms; then the server closes its idle connections, and the next ten follow at
+// once. A POST may not be sent twice, so none may be sent on a closed connection.
 func TestServerThatClosesIdleConnectionsFailsNoCall(t *testing.T) {
 	leavesNothing(t)
 	s := &sessionServer{version: "2025-06-18", heard: map[string]chan string{}}

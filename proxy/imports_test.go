@@ -6,54 +6,52 @@ import (
 	"testing"
 )
 
-// Imports point down only. Each package may import those named here, and
-// nothing else of this module:
+// TestImportsPointDown: packages import in one direction only. Each package may import those named
+// here, and nothing else of this module:
 //
-//   - wire looks at bytes, sse and lines frame them, large has the memory for the
-//     large ones: they know nobody;
-//   - translate is pure, so that it can be tested, fuzzed and reused without a
-//     socket in sight;
-//   - downstream and upstream only carry messages: what these mean is not their
-//     business, and neither knows that the other exists, so that transports add up
-//     and do not multiply;
-//   - failures names what goes wrong upstream, and repeats sums up what is logged again and again;
-//   - setting reads configurations, of whatever struct; config has the one of the proxy;
-//   - mcp has the words of the protocol that all rooms share;
-//   - sealed writes what clients carry for us, and knows neither them nor where it goes;
-//   - replicas hands requests to other processes, and knows no session;
-//   - trace names what says which trace a request belongs to, and measures its time;
-//   - losses tells what translation took from messages;
-//   - principal says on whose behalf a request comes;
-//   - quota counts what each client has, and knows none;
-//   - orphans ends what upstream has started, should this process be killed;
-//   - results keeps what upstream brought, and knows nobody who asks for it;
-//   - ended remembers the numbers of sessions that are over, and knows no session;
-//   - oauth keeps tokens, and knows neither what they are for nor who asks;
-//   - processes counts those of clients, and starts none;
-//   - toolindex keeps what is known of a server's tools, and does not know how it is asked;
-//   - memo remembers translations of lists, and knows neither server nor client;
+//   - wire scans JSON-RPC messages; sse and lines split streams into messages; large has the
+//     memory for large messages. They import no other package of this module;
+//   - translate is pure: it can be tested, fuzzed and reused without a network;
+//   - downstream and upstream are the transports. They do not interpret messages, and neither
+//     imports the other, so that each transport is written once and not once per pair;
+//   - failures has the causes of failures of the server, and repeats merges equal log lines;
+//   - setting reads a configuration into any struct; config has the proxy's configuration;
+//   - mcp has the names, codes and errors of the protocol that the other packages share;
+//   - sealed makes the tokens that clients keep for dragoman, such as session ids;
+//   - replicas forwards requests to other processes, and has no sessions;
+//   - trace has the names of the trace headers, and measures where the time of a request goes;
+//   - losses logs and counts what translation removes from messages;
+//   - principal identifies the user of a request;
+//   - quota divides a limit among clients;
+//   - orphans ends the processes that upstream has started if dragoman is killed;
+//   - results is the cache of results, without any knowledge of clients;
+//   - ended holds the numbers of ended sessions;
+//   - oauth stores tokens, whatever they are for;
+//   - processes counts the clients' processes, and starts none;
+//   - toolindex has what is known of a server's tools; the caller lists them;
+//   - memo caches translations of lists;
 //   - demo is a server to try the proxy with;
-//   - server sorts what comes on one pipe, and knows no session and no client;
-//   - outbox keeps messages for a client, and sends none;
-//   - mcpheader says in headers what the body says;
-//   - metrics counts what it is told;
-//   - oauthrelay asks the server what OAuth clients ask, and reads no token;
-//   - requests holds those without an answer, and sends none;
-//   - clienterror makes of errors what clients are told;
-//   - report logs and counts what fails, and decides nothing;
-//   - host has what all rooms of a running proxy use, and knows none of them;
-//   - bridge/legacyclient lets clients with a handshake use servers without one, and knows no session;
-//   - restart keeps a session when its server restarts, and knows it by two methods;
-//   - share lets clients use one process together, and knows what they say only by its id;
-//   - era finds out whether the server has a handshake, and knows no session and no client;
-//   - gate reads what a tool says of another one, and is told how to call it;
-//   - filter translates lines, and has no peer;
-//   - dialect changes schemas in a list, and knows nothing of who reads it;
-//   - adapterrt makes tools of HTTP APIs, and nobody's messages are known to it; the
-//     order of its own packages has a test there;
-//   - transform makes results fit for a model; its parts, which look at values,
-//     texts and lists of tools, do not know of it;
-//   - proxy is where all meet, and only the command is above it.
+//   - server reads one pipe to the server and has a stream for each request;
+//   - outbox keeps messages until a client reads them;
+//   - mcpheader makes the headers that repeat parts of a message;
+//   - metrics has the counters;
+//   - oauthrelay forwards the requests of OAuth clients to the server, and reads no token;
+//   - requests holds the open requests, and sends none;
+//   - clienterror makes the errors that clients get;
+//   - report logs and counts failures, and decides nothing;
+//   - host holds what the packages of a running proxy share;
+//   - bridge/legacyclient lets handshake clients use modern servers, and has no sessions;
+//   - restart keeps a session when its server restarts; it knows the session by two methods;
+//   - share lets several clients use one process of a server;
+//   - era finds out whether the server has a handshake, and has no sessions or clients;
+//   - gate checks a tool call against the output of another tool, which the caller calls;
+//   - filter translates lines, without a connection;
+//   - dialect updates JSON Schemas in a list;
+//   - adapterrt makes tools of HTTP APIs; it knows no MCP messages. The order of its own packages
+//     has a test there;
+//   - transform shapes results for a model; its parts, which read values, texts and lists of
+//     tools, do not import it;
+//   - proxy imports all of these, and only the command imports it.
 func TestImportsPointDown(t *testing.T) {
 	const module = "github.com/dragoman-proxy/dragoman/"
 	const parts = "transform/fields transform/tokens transform/tree transform/notion transform/linear transform/footprint " +

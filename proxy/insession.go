@@ -19,9 +19,9 @@ import (
 // status 200. Other statuses tell the client what to do and stay: the challenges 401 and
 // 403, 404 for a lost session, 429, and our own 503 with Retry-After.
 
-// laterStream is a standing stream that the server did not grant for a reason that may
-// pass. The client's stream stays open meanwhile, since published SDKs close their client,
-// or ask again without a pause, when it is refused or ends.
+// laterStream is a standing stream that the server refused for a reason that may pass. The client's
+// stream stays open in the meantime, since published SDKs close their client, or ask again at once,
+// if the stream is refused or ends.
 type laterStream struct {
 	ctx  context.Context
 	stop context.CancelFunc
@@ -29,7 +29,7 @@ type laterStream struct {
 	log  *zap.Logger
 
 	mu sync.Mutex
-	st upstream.Stream // nil until the server grants one
+	st upstream.Stream // nil until the server accepts the GET
 }
 
 func newLaterStream(ctx context.Context, log *zap.Logger, open func(context.Context) (upstream.Stream, error)) *laterStream {
@@ -38,8 +38,8 @@ func newLaterStream(ctx context.Context, log *zap.Logger, open func(context.Cont
 	return l
 }
 
-// Next waits for the server's stream and then yields its events. It ends when the server
-// says for good that there is none, so that the client asks again and is told.
+// Next waits until the server opens its stream, and then returns its events. If the server refuses
+// for good, the stream ends: the client asks again, and gets the refusal.
 func (l *laterStream) Next() (sse.Event, error) {
 	for again := new(server.Reopening); l.st == nil; {
 		if err := again.Wait(l.ctx, 0); err != nil {

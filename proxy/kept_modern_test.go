@@ -13,8 +13,7 @@ import (
 	"github.com/dragoman-proxy/dragoman/proxy/upstream"
 )
 
-// hinting is a server without sessions that says of each list and resource what may
-// be done with it.
+// hinting is a modern server that sets ttlMs and cacheScope of each list and resource.
 func hinting(piped bool, hints string) *fakeServer {
 	return modernServer(piped, `"capabilities":{"tools":{"listChanged":true},"resources":{"subscribe":true}}`, func(id, method, m string) ([]string, error) {
 		if method == "subscriptions/listen" {
@@ -28,7 +27,7 @@ func hinting(piped bool, hints string) *fakeServer {
 
 const wantTools = `{"jsonrpc":"2.0","id":7,"method":"tools/list"}`
 
-// fleet is a server of which each session has a process of its own.
+// fleet is a server with a process for each session.
 type fleet struct {
 	make func() *fakeServer
 	mu   sync.Mutex
@@ -44,7 +43,7 @@ func (l *fleet) origin(piped bool) origin {
 	})
 }
 
-// said is what all of them got of a method.
+// said returns the messages of a method that all processes got.
 func (l *fleet) said(method string) (list []string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -54,12 +53,12 @@ func (l *fleet) said(method string) (list []string) {
 	return list
 }
 
-// TestWhatTheServerAllowsIsKept: for as long, and among those, as the server says. What
-// clients with a session get does not show it.
-func TestWhatTheServerAllowsIsKept(t *testing.T) {
+// TestResultsAreCachedAsTheServerAllows: results are cached as long as the server's ttlMs says, and shared
+// as its cacheScope says. Handshake clients get results without these members.
+func TestResultsAreCachedAsTheServerAllows(t *testing.T) {
 	for _, c := range []struct {
 		hints         string
-		same, another int // how often it is asked when one principal wants it twice, and then another one
+		same, another int // requests that the server gets if one principal asks twice, and if then another one asks
 	}{
 		{hints: `"ttlMs":60000,"cacheScope":"public",`, same: 1, another: 1},
 		{hints: `"ttlMs":60000,"cacheScope":"private",`, same: 1, another: 2},
@@ -93,7 +92,8 @@ func TestWhatTheServerAllowsIsKept(t *testing.T) {
 	}
 }
 
-// TestASessionIsNotAPrincipal: the same session by another token asks for itself.
+// TestASessionIsNotAPrincipal: a request in the same session with another token does not get the
+// cached result.
 func TestASessionIsNotAPrincipal(t *testing.T) {
 	f := hinting(false, `"ttlMs":60000,"cacheScope":"private",`)
 	srv := front(t, f, keeping)
@@ -107,9 +107,8 @@ func TestASessionIsNotAPrincipal(t *testing.T) {
 	}
 }
 
-// TestNoInterimResultIsKept: what the server asks is asked anew, and what it answers to
-// that belongs to nobody else.
-func TestNoInterimResultIsKept(t *testing.T) {
+// TestInputRequiredIsNotCached: input_required is not cached, and the result of a retry is not shared.
+func TestInputRequiredIsNotCached(t *testing.T) {
 	f := modernServer(false, `"capabilities":{"resources":{}}`, func(id, _, m string) ([]string, error) {
 		if gjson.Get(m, "params.inputResponses").Exists() {
 			return one(result(id, `"resultType":"complete","ttlMs":60000,"cacheScope":"public","contents":[]`))
@@ -142,8 +141,8 @@ func TestNoInterimResultIsKept(t *testing.T) {
 	}
 }
 
-// TestSessionsOfOnePrincipalAskOnce: one request for all of them, and who gives up
-// waiting ends nothing.
+// TestSessionsOfOnePrincipalAskOnce: the server gets one request for all sessions, and a client
+// that stops waiting does not end it.
 func TestSessionsOfOnePrincipalAskOnce(t *testing.T) {
 	both(t, func(t *testing.T, piped bool) {
 		gate := make(chan struct{})
@@ -182,7 +181,7 @@ func TestSessionsOfOnePrincipalAskOnce(t *testing.T) {
 	})
 }
 
-func TestChangesAtAServerWithoutSessionsAreHeard(t *testing.T) {
+func TestChangesAtAModernServerInvalidateTheCache(t *testing.T) {
 	both(t, func(t *testing.T, piped bool) {
 		f := hinting(piped, `"ttlMs":60000,`)
 		answer := f.answer

@@ -14,13 +14,13 @@ import (
 	"github.com/dragoman-proxy/dragoman/proxy/upstream"
 )
 
-// keeping is a configuration by which results are kept.
+// keeping configures the cache of results.
 func keeping(c *config.Config) {
 	c.Bridge.Cache = config.Cache{Bytes: 1 << 20, Entries: 100}
 	c.Bridge.TTL = time.Minute
 }
 
-// clock is a time that stands still.
+// clock is a time that does not pass by itself.
 type clock struct {
 	mu sync.Mutex
 	at time.Time
@@ -38,14 +38,14 @@ func (c *clock) pass(d time.Duration) {
 	c.at = c.at.Add(d)
 }
 
-// standStill gives the cache of srv a time that only passes when it is told to.
+// standStill gives the cache of srv a clock that the test controls.
 func (srv testServer) standStill() *clock {
 	c := &clock{at: time.Unix(1_800_000_000, 0)}
 	srv.results.Now = c.now
 	return c
 }
 
-// libraryResult is what a server with sessions has of everything that may be kept.
+// libraryResult returns a handshake server's result for each method whose results may be cached.
 func libraryResult(method, m string) string {
 	switch method {
 	case "tools/list":
@@ -116,9 +116,8 @@ func TestNothingIsKeptUnlessWanted(t *testing.T) {
 	}
 }
 
-// TestOnlyWhatMayBeKeptIsKept: no error, no call, no retry, and of another question
-// nothing.
-func TestOnlyWhatMayBeKeptIsKept(t *testing.T) {
+// TestOnlyCacheableResultsAreCached: errors, calls, retries and results with other params are not cached.
+func TestOnlyCacheableResultsAreCached(t *testing.T) {
 	f := library()
 	answer := f.answer
 	f.answer = func(m string) ([]string, error) {
@@ -161,9 +160,9 @@ func TestOnlyWhatMayBeKeptIsKept(t *testing.T) {
 	}
 }
 
-// TestNobodyGetsWhatAnotherOneAsked: whoever asks by another token, or as another
-// client, is another one, whatever clients may do with what they get.
-func TestNobodyGetsWhatAnotherOneAsked(t *testing.T) {
+// TestCachedResultsAreNotSharedBetweenClients: a request with another token, or of another client, does not
+// get a cached result, whatever cacheScope says.
+func TestCachedResultsAreNotSharedBetweenClients(t *testing.T) {
 	f := library()
 	srv := front(t, f, keeping)
 	asks := func(capabilities string, header ...string) {
@@ -180,9 +179,9 @@ func TestNobodyGetsWhatAnotherOneAsked(t *testing.T) {
 	}
 }
 
-// TestATrustedNameIsNotEnough: two tokens share nothing that is kept, though a
-// trusted proxy says that they are one.
-func TestATrustedNameIsNotEnough(t *testing.T) {
+// TestTokensDoNotShareTheCacheByName: two tokens do not share cached results, even if a trusted proxy
+// names one user for both.
+func TestTokensDoNotShareTheCacheByName(t *testing.T) {
 	f := library()
 	srv := front(t, f, keeping, func(c *config.Config) { c.Bridge.Principal = "header:X-User" })
 	for range 2 {
@@ -245,7 +244,7 @@ func TestWhatHasChangedIsAskedForAgain(t *testing.T) {
 	})
 }
 
-// TestAChangeDuringTheRequest: what was asked for before it is not kept.
+// TestAChangeDuringTheRequest: a result that was requested before a change is not cached.
 func TestAChangeDuringTheRequest(t *testing.T) {
 	f := library()
 	answer := f.answer
@@ -265,9 +264,9 @@ func TestAChangeDuringTheRequest(t *testing.T) {
 	}
 }
 
-// TestWhatMayHaveChangedUnheardIsDropped: nobody tells of a change while no stream
-// stands.
-func TestWhatMayHaveChangedUnheardIsDropped(t *testing.T) {
+// TestCacheIsDroppedWithoutAStandingStream: without a standing stream, changes are not noticed, so
+// cached results are dropped.
+func TestCacheIsDroppedWithoutAStandingStream(t *testing.T) {
 	t.Run("the stream breaks", func(t *testing.T) {
 		f := library()
 		srv := front(t, f, keeping)
@@ -301,7 +300,7 @@ func TestKeptResultsAreBounded(t *testing.T) {
 	read := func(n int) { srv.modernly(modernRead("1", fmt.Sprintf("u:%d", n), `{}`)) }
 	for n := range 50 {
 		read(n)
-		read(0) // what is used is what stays
+		read(0) // recently used results stay
 		if entries, bytes := srv.results.Size(); entries > 5 || bytes > 4<<10 || entries == 0 {
 			t.Fatalf("%d entries of %d bytes", entries, bytes)
 		}
@@ -315,7 +314,7 @@ func TestKeptResultsAreBounded(t *testing.T) {
 	}
 }
 
-// held is a server whose answers to resources/read wait for the gate.
+// held is a server whose responses to resources/read wait for the gate.
 func held(before ...string) (*fakeServer, chan struct{}) {
 	gate := make(chan struct{}, 100)
 	f := legacyServer(`{"resources":{}}`, func(id, method, m string) ([]string, error) {
@@ -325,8 +324,8 @@ func held(before ...string) (*fakeServer, chan struct{}) {
 	return f, gate
 }
 
-// TestOneRequestAtATime: those who ask meanwhile get its answer, under ids of their
-// own.
+// TestOneRequestAtATime: concurrent requests get the response to the first one, each with its own
+// id.
 func TestOneRequestAtATime(t *testing.T) {
 	f, gate := held()
 	srv := front(t, f, keeping)
@@ -347,9 +346,9 @@ func TestOneRequestAtATime(t *testing.T) {
 	}
 }
 
-// TestWhoWaitsIsNotTiedToWhoAsks: that the client leaves whose request it was ends
-// nobody else's.
-func TestWhoWaitsIsNotTiedToWhoAsks(t *testing.T) {
+// TestWaitingRequestsOutliveTheFirst: if the client of the first request leaves, the others still get
+// the response.
+func TestWaitingRequestsOutliveTheFirst(t *testing.T) {
 	f, gate := held()
 	srv := front(t, f, keeping)
 	leaving, leave := context.WithCancel(t.Context())
@@ -370,8 +369,8 @@ func TestWhoWaitsIsNotTiedToWhoAsks(t *testing.T) {
 	all.Wait()
 }
 
-// TestWhoWaitsMayLeave, and the request goes on for whose it is.
-func TestWhoWaitsMayLeave(t *testing.T) {
+// TestWaitingRequestMayEndFirst: if a waiting client leaves, the first request continues.
+func TestWaitingRequestMayEndFirst(t *testing.T) {
 	f, gate := held()
 	srv := front(t, f, keeping)
 	var all sync.WaitGroup
@@ -398,9 +397,9 @@ func TestWhoWaitsMayLeave(t *testing.T) {
 	}
 }
 
-// TestNobodyWaitsForAnothersUser: a question in the middle makes the answer one client's
-// own.
-func TestNobodyWaitsForAnothersUser(t *testing.T) {
+// TestRequestsDoNotWaitForAnotherUsersAnswer: if the server asks the user, the other requests no longer wait
+// for that call's result.
+func TestRequestsDoNotWaitForAnotherUsersAnswer(t *testing.T) {
 	f, gate := held(`{"jsonrpc":"2.0","id":"s1","method":"elicitation/create","params":{"mode":"form","message":"Name?","requestedSchema":{"type":"object","properties":{}}}}`)
 	srv := front(t, f, keeping)
 	capabilities := `{"elicitation":{}}`
@@ -422,8 +421,8 @@ func TestNobodyWaitsForAnothersUser(t *testing.T) {
 	}
 }
 
-// TestAnotherPrincipalDoesNotWait: its request goes to the server while the first one
-// has no answer.
+// TestAnotherPrincipalDoesNotWait: its request goes to the server while the first one has no
+// response.
 func TestAnotherPrincipalDoesNotWait(t *testing.T) {
 	f, gate := held()
 	srv := front(t, f, keeping)
@@ -436,7 +435,7 @@ func TestAnotherPrincipalDoesNotWait(t *testing.T) {
 	all.Wait()
 }
 
-// users is how many requests, parked calls and listens are on sessions.
+// users returns how many requests, parked calls and subscriptions use the pooled sessions.
 func (p *sessionPool) users() (n int) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -7,14 +7,14 @@ import (
 	"github.com/dragoman-proxy/dragoman/proxy/upstream"
 )
 
-// lanes is the connection to a server on a pipe whose requests have streams of their own,
-// which a client over HTTP may resume.
+// lanes is the connection to a server on a pipe, with one stream for each request, which an HTTP
+// client may resume.
 type lanes struct {
 	*server.Streams
 	trails replayBuffers
 }
 
-// openLanes begins to read st, everything the server behind conn says.
+// openLanes reads st, the stream of all messages of the server behind conn.
 func (srv *Server) openLanes(conn upstream.Conn, st upstream.Stream) *lanes {
 	cfg := srv.now().cfg.Limits
 	return &lanes{

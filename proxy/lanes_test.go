@@ -13,15 +13,15 @@ import (
 	"github.com/dragoman-proxy/dragoman/proxy/upstream"
 )
 
-// silentPipe is a server on a pipe that answers initialize, and nothing else
-// until the test says something on its standing stream.
+// silentPipe is a server on a pipe that answers initialize. It sends nothing else until the test
+// writes to its standing stream.
 func silentPipe() *fakeServer {
 	f := newFake(initializing("2025-06-18", nil))
 	f.piped = true
 	return f
 }
 
-// calling is a POST that waits for what the test makes the server say.
+// calling is a POST whose response the test controls.
 type calling struct {
 	srv   testServer
 	reply chan reply
@@ -81,13 +81,13 @@ func TestRestOfThePipeGoesToTheStandingStream(t *testing.T) {
 	f := silentPipe()
 	srv := front(t, f)
 	s := srv.initialize("2025-06-18")
-	f.standing <- logLine // nobody is there yet: it waits
+	f.standing <- logLine // no stream is open yet: the message waits
 	ctx, stop := context.WithCancel(context.Background())
 	defer stop()
 	req, resp := srv.begin(ctx, "GET", s, "")
 	c := srv.call(f, s, callTool(`1`, `1`))
 	f.standing <- sampling
-	f.standing <- progress(`99`) // a token of nobody
+	f.standing <- progress(`99`) // an unknown token
 	f.standing <- answer(`1`)
 	if r := <-c.reply; r.body != answer(`1`) {
 		t.Errorf("%+v", r)
@@ -150,14 +150,14 @@ func TestUndeliveredMessagesWaitForTheNextStream(t *testing.T) {
 	f.standing <- logLine
 	eventually(t, "queued", func() bool { return srv.lanes(s).Waiting() == 1 })
 	req, resp := srv.begin(context.Background(), "GET", s, "")
-	resp.Stream.Close() // the client is gone before it read
+	resp.Stream.Close() // the client disconnects before it has read
 	srv.read(req, &downstream.Response{Done: resp.Done})
 	if srv.lanes(s).Waiting() != 1 {
 		t.Error("lost")
 	}
 }
 
-func TestFullQueueIsToldAndCounted(t *testing.T) {
+func TestFullQueueIsLoggedAndCounted(t *testing.T) {
 	f := silentPipe()
 	srv := front(t, f, func(c *config.Config) { c.Limits.Queue = 2 })
 	srv.initialize("2025-06-18")
@@ -177,7 +177,7 @@ func TestLateAnswerIsDropped(t *testing.T) {
 	srv := front(t, f)
 	s := srv.initialize("2025-06-18")
 	c := srv.call(f, s, callOne)
-	c.stop() // the client leaves
+	c.stop() // the client disconnects
 	<-c.reply
 	f.standing <- answer(`1`)
 	d := srv.call(f, s, callTool(`2`, `2`))

@@ -15,8 +15,8 @@ import (
 	"github.com/dragoman-proxy/dragoman/proxy/config"
 )
 
-// tardy is a server on a pipe that answers the first call when the second one
-// comes, with progress behind that, and names in each answer the call it belongs to.
+// tardy is a server on a pipe that answers the first call when the second one comes, followed by
+// progress, and names in each answer the call it belongs to.
 func tardy(t *testing.T) *scripted {
 	first := make(chan string, 1)
 	return script(t, true, func(u *turn) {
@@ -50,7 +50,7 @@ func brief(c *config.Config) {
 	c.Limits.Time = map[string]config.TimeLimit{"tools/call": {FirstByte: 1500 * time.Millisecond, Silence: 1500 * time.Millisecond}}
 }
 
-// isOwn holds what the second call is answered against what it is owed.
+// isOwn checks that the answer to the second call is its own.
 func isOwn(t *testing.T, got string) {
 	t.Helper()
 	if gjson.Get(got, "id").Raw != "3" || gjson.Get(got, "result.content.0.text").String() != "second" {
@@ -58,8 +58,8 @@ func isOwn(t *testing.T, got string) {
 	}
 }
 
-// TestLateAnswerIsForNoOtherCall: the answer to call 3 comes after that one was given
-// up and another call 3 was sent, which gets its own answer and nothing about the first.
+// TestLateAnswerIsForNoOtherCall: the answer to call 3 comes after the client has given it up and
+// sent another call 3. The second call gets its own answer, and no message about the first.
 func TestLateAnswerIsForNoOtherCall(t *testing.T) {
 	for _, share := range []bool{false, true} {
 		child := func(c *config.Config) { c.Upstream.ShareChild = share }
@@ -138,8 +138,8 @@ func TestLateAnswerIsForNoOtherCall(t *testing.T) {
 	}
 }
 
-// TestOneIDOnSeveralPOSTs: over Streamable HTTP two calls of one id are told apart by
-// their POSTs, and the server on its pipe sees two ids.
+// TestOneIDOnSeveralPOSTs: over Streamable HTTP two calls with one id are told apart by their
+// POSTs, and the server on its pipe gets two ids.
 func TestOneIDOnSeveralPOSTs(t *testing.T) {
 	s := tardy(t)
 	c := through(t, s.at()).client(t, false)
@@ -175,7 +175,7 @@ func overSSE(t *testing.T, p proxied) *sseTalker {
 	return c
 }
 
-// event is the next event, byte by byte but for comments.
+// event returns the next event, byte by byte, without comments.
 func (c *sseTalker) event() (text string) {
 	c.t.Helper()
 	for {
@@ -191,7 +191,7 @@ func (c *sseTalker) event() (text string) {
 	}
 }
 
-// next is the data of the next event.
+// next returns the data of the next event.
 func (c *sseTalker) next() string {
 	c.t.Helper()
 	_, data, _ := strings.Cut(c.event(), "data: ")
@@ -210,8 +210,8 @@ func (c *sseTalker) post(body string) {
 	}
 }
 
-// TestCancellationIsForTheCallBeforeIt: the server takes the notification slowly, and the
-// client has begun another call with the id meanwhile.
+// TestCancellationIsForTheCallBeforeIt: the server reads the cancellation slowly, and the client
+// has already begun another call with the same id.
 func TestCancellationIsForTheCallBeforeIt(t *testing.T) {
 	taken, calls := make(chan struct{}), atomic.Int32{}
 	f := newFake(initializing("2025-06-18", func(m string) ([]string, error) {

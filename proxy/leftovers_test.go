@@ -21,8 +21,8 @@ import (
 	"github.com/dragoman-proxy/dragoman/proxy/config"
 )
 
-// children are the processes that this one has started and that still run; nil
-// where nobody can tell.
+// children returns the running child processes of this one, or nil if the system does not list
+// them.
 func children() (pids []string) {
 	files, _ := filepath.Glob("/proc/self/task/*/children")
 	for _, file := range files {
@@ -31,7 +31,7 @@ func children() (pids []string) {
 			pids = append(pids, strings.Fields(string(text))...)
 		}
 	}
-	pids = slices.DeleteFunc(pids, func(pid string) bool { // while there are others
+	pids = slices.DeleteFunc(pids, func(pid string) bool { // without processes of other tests
 		line, err := os.ReadFile("/proc/" + pid + "/cmdline")
 		return err == nil && string(line) == "dragoman-orphans\x00"
 	})
@@ -39,8 +39,8 @@ func children() (pids []string) {
 	return pids
 }
 
-// Whatever is under way when serving is told to end, with a call that will not
-// end by itself and streams open on both sides: nothing is left of it.
+// TestNothingIsLeftOfWhatIsUnderWay: when Serve is told to stop, a call is open that does not end
+// by itself, and streams are open on both sides. Nothing of them may remain.
 func TestNothingIsLeftOfWhatIsUnderWay(t *testing.T) {
 	if testing.Short() {
 		t.Skip("starts processes")
@@ -150,7 +150,7 @@ func hangingServer(release <-chan struct{}) *mcp.Server {
 	return s
 }
 
-// ours are the stacks of goroutines that run code of this module other than tests.
+// ours returns the stacks of goroutines that run code of this module other than tests.
 func ours() (stacks string) {
 	all := make([]byte, 4<<20)
 	for stack := range strings.SplitSeq(string(all[:runtime.Stack(all, true)]), "\n\n") {

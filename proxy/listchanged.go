@@ -12,8 +12,8 @@ import (
 	"github.com/dragoman-proxy/dragoman/translate/wire"
 )
 
-// announce tells a client on a pipe whenever our tools have become others, until
-// its session ends.
+// announce sends a client on a pipe notifications/tools/list_changed whenever dragoman's own tools
+// change, until the session ends.
 func (p *pipe) announce() {
 	for {
 		if p.srv.toolsChanged(p.s) {
@@ -27,15 +27,16 @@ func (p *pipe) announce() {
 	}
 }
 
-// news reports, once, whether our tools are others than those that s knows of.
+// toolsChanged reports, once for each change, whether dragoman's own tools differ from those that
+// the session's client knows.
 func (srv *Server) toolsChanged(s *session) bool {
 	was, is := s.told.Load(), srv.now().own.told
 	return was != is && s.told.CompareAndSwap(was, is)
 }
 
-// listen opens the standing stream of a session for an HTTP client. Where we have
-// tools of our own it also says when they have become others; then there is one
-// even where the server offers none.
+// listen opens the standing stream of a session for an HTTP client. If dragoman has tools of its
+// own, the stream also carries notifications of their changes, and exists even if the server offers
+// none.
 func (srv *Server) listen(ctx context.Context, s *session, o upstream.ListenOptions) (upstream.Stream, error) {
 	st, err := s.stand(ctx, o)
 	if errors.Is(err, upstream.ErrNoStream) && !s.ServerRevision.Modern {
@@ -53,20 +54,20 @@ func (srv *Server) listen(ctx context.Context, s *session, o upstream.ListenOpti
 	return &listChangedStream{srv: srv, s: s, of: st, ctx: ctx, heard: make(chan nextResult, 1), closed: make(chan struct{})}, nil
 }
 
-// newsStream is a standing stream with our own news on it.
+// listChangedStream is a standing stream with dragoman's own tools/list_changed notifications.
 type listChangedStream struct {
 	srv   *Server
 	s     *session
 	of    upstream.Stream
 	ctx   context.Context
 	heard chan nextResult
-	asked bool // of.Next is under way
+	asked bool // a call of of.Next is under way
 
 	once   sync.Once
 	closed chan struct{}
 }
 
-// nextEvent is what a Next came back with.
+// nextResult is the result of a call of Next.
 type nextResult struct {
 	event sse.Event
 	err   error
@@ -97,7 +98,7 @@ func (st *listChangedStream) Next() (sse.Event, error) {
 	}
 }
 
-// Close ends the server's stream, and the wait for it.
+// Close closes the server's stream, and makes Next return.
 func (st *listChangedStream) Close() error {
 	st.once.Do(func() { close(st.closed) })
 	return st.of.Close()

@@ -28,16 +28,15 @@ import (
 	"github.com/dragoman-proxy/dragoman/translate"
 )
 
-// listener is how clients are let in: who may come, and by what certificate
-// they know us.
+// listener holds the settings of the listener: which clients may connect, and the certificate.
 type listener struct {
 	tokens []string
 	cert   *tls.Certificate // nil for none
 
-	peerRoots *x509.CertPool // what other replicas are verified with; nil for the system's
+	peerRoots *x509.CertPool // verify the certificates of other replicas; nil for the system's roots
 }
 
-// newListener reads what guards a listener from the files that cfg names.
+// newListener reads the files of the listener's settings that cfg names.
 func newListener(cfg config.Config) (l listener, err error) {
 	l.tokens = append(l.tokens, cfg.Auth.Tokens...)
 	if file := cfg.Auth.TokenFile; file != "" {
@@ -66,7 +65,7 @@ func newListener(cfg config.Config) (l listener, err error) {
 	return l, nil
 }
 
-// maxSmall bounds the files that hold secrets and certificates.
+// maxSmall is the largest size of a file with a secret or a certificate.
 const maxSmall = 1 << 20
 
 func readSmall(file string) ([]byte, error) {
@@ -82,7 +81,7 @@ func readSmall(file string) ([]byte, error) {
 	return text, err
 }
 
-// certificates are those in a file.
+// certificates returns the certificates in a file.
 func certificates(file string) (*x509.CertPool, error) {
 	text, err := readSmall(file)
 	if err != nil {
@@ -95,8 +94,7 @@ func certificates(file string) (*x509.CertPool, error) {
 	return pool, nil
 }
 
-// upstreamTLS is how the server is verified and how we show who we are; nil for
-// the system's way.
+// upstreamTLS returns the TLS settings for connections to the server, or nil for the defaults.
 func upstreamTLS(u config.Upstream) (*tls.Config, error) {
 	if u.CAFile == "" && u.ClientCert == "" {
 		return nil, nil
@@ -118,8 +116,8 @@ func upstreamTLS(u config.Upstream) (*tls.Config, error) {
 	return c, nil
 }
 
-// webProxy is the HTTP proxy that the environment names for a URL, as most
-// programs understand HTTPS_PROXY, HTTP_PROXY and NO_PROXY.
+// webProxy returns the HTTP proxy that the environment names for a URL, by HTTPS_PROXY, HTTP_PROXY
+// and NO_PROXY.
 func webProxy(u *url.URL) (*url.URL, error) {
 	return http.ProxyFromEnvironment(&http.Request{URL: u})
 }
@@ -127,7 +125,7 @@ func webProxy(u *url.URL) (*url.URL, error) {
 var errLends = errors.New("listen: this address is not a loopback address, and any client that reaches it would use the credentials of upstream and of adapters: " +
 	"set auth.tokens, or auth.trust_network where the network keeps others out")
 
-// mayServe refuses an address where strangers could use credentials of ours.
+// mayServe returns an error for an address at which others could use dragoman's credentials.
 func (s *setup) mayServe(at net.Addr) error {
 	u := s.cfg.Upstream
 	lends := len(u.Headers) > 0 || u.ClientCert != "" || len(s.cfg.Adapters.Sources) > 0
@@ -137,7 +135,7 @@ func (s *setup) mayServe(at net.Addr) error {
 	return nil
 }
 
-// Endpoint is the URL of Streamable HTTP for clients that reach us at an address.
+// Endpoint returns the URL of the Streamable HTTP endpoint at an address.
 func (srv *Server) Endpoint(at net.Addr) string {
 	s := srv.now()
 	scheme := "http://"
@@ -147,13 +145,13 @@ func (srv *Server) Endpoint(at net.Addr) string {
 	return scheme + at.String() + s.cfg.Path
 }
 
-// isLoopback reports whether only this machine reaches an address.
+// isLoopback reports whether an address can be reached only from this machine.
 func isLoopback(at net.Addr) bool {
 	tcp, ok := at.(*net.TCPAddr)
 	return !ok || tcp.IP.IsLoopback()
 }
 
-// httpFace is the listener's side of the server.
+// httpFace makes the HTTP server for clients.
 func (srv *Server) httpFace(at net.Addr) *downstream.HTTP {
 	l := srv.now().cfg.Limits
 	cfg := downstream.HTTPConfig{
@@ -193,7 +191,7 @@ func (srv *Server) httpFace(at net.Addr) *downstream.HTTP {
 	return downstream.NewHTTP(srv.handler, cfg)
 }
 
-// renewable is what a listener takes from a new setup while it is open.
+// renewable returns the listener's settings that can change while it is open.
 func (s *setup) renewable() downstream.Renewable {
 	return downstream.Renewable{AllowedHosts: s.cfg.AllowedHosts, Tokens: s.guard.tokens, Pages: s.cfg.CORS.Origins, Heartbeat: s.cfg.Heartbeat}
 }
@@ -204,19 +202,19 @@ func (srv *Server) logHTTP(what string, err error) {
 		return
 	}
 	level := zap.WarnLevel
-	if what == "connection" { // clients leave as they like
+	if what == "connection" { // clients may close connections at any time
 		level = zap.DebugLevel
 	}
 	srv.host.Log.Log(level, "http", zap.String("what", what), zap.Error(err))
 }
 
-// adminFace answers probes and serves metrics, and nothing else.
+// adminFace makes the HTTP server for probes and metrics only.
 func (srv *Server) adminFace() *downstream.HTTP {
 	return downstream.NewAdmin(srv.routes(), downstream.HTTPConfig{MaxConns: 100, Log: srv.logHTTP})
 }
 
-// routes are for those who run us: /livez says that we do, /readyz that we could
-// serve a client now.
+// routes returns the handlers for operators: /livez says that the process runs, /readyz whether it
+// could serve a client now, /metrics the metrics.
 func (srv *Server) routes() map[string]fasthttp.RequestHandler {
 	return map[string]fasthttp.RequestHandler{
 		"/livez": func(c *fasthttp.RequestCtx) { c.SetBodyString("ok\n") },
@@ -233,7 +231,7 @@ func (srv *Server) routes() map[string]fasthttp.RequestHandler {
 	}
 }
 
-// ready says why no client could be served now.
+// ready returns an error if no client could be served now.
 func (srv *Server) ready() error {
 	if srv.host.Draining.Err() != nil {
 		return clienterror.ErrShutdown
@@ -244,13 +242,13 @@ func (srv *Server) ready() error {
 	return srv.lookout.ask(srv.host.Draining, srv.now().origin.ready)
 }
 
-// How the server is asked whether it is there.
+// These constants bound how the server's reachability is checked.
 const (
 	probeTimeout = time.Second
-	probeAge     = 2 * time.Second // an answer is good for so long, however many ask
+	probeAge     = 2 * time.Second // how long a result is used, however many callers ask
 )
 
-// lookout remembers what the last look at the server has shown.
+// reachability holds the result of the last check of the server.
 type reachability struct {
 	mu   sync.Mutex
 	at   time.Time
@@ -269,15 +267,15 @@ func (p *reachability) ask(ctx context.Context, look func(context.Context) error
 	return p.last
 }
 
-// reachable looks whether something listens where u is; nothing is said to it.
-// Behind a proxy that cannot be known.
+// reachable returns a function that checks whether something listens at u, without sending
+// anything. It returns nil if u is reached through a proxy, since the check is impossible then.
 func reachable(u *url.URL) func(context.Context) error {
 	if via, err := webProxy(u); via != nil || err != nil {
 		return nil
 	}
 	port := u.Port()
 	if port == "" {
-		port = u.Scheme // net knows the ports of both
+		port = u.Scheme // package net knows the port of each scheme
 	}
 	at := net.JoinHostPort(u.Hostname(), port)
 	return func(ctx context.Context) error {
@@ -289,7 +287,7 @@ func reachable(u *url.URL) func(context.Context) error {
 	}
 }
 
-// startable looks whether there is a program that can be started.
+// startable returns a function that checks whether the command exists.
 func startable(command string) func(context.Context) error {
 	return func(context.Context) error {
 		_, err := exec.LookPath(command)

@@ -26,7 +26,7 @@ import (
 	"github.com/dragoman-proxy/dragoman/proxy/config"
 )
 
-// certificate makes one for this machine that verifies itself, in two files.
+// certificate makes a self-signed certificate for this machine, in two files.
 func certificate(t *testing.T) (cert, key string, roots *x509.CertPool) {
 	t.Helper()
 	private, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
@@ -63,7 +63,7 @@ func certificate(t *testing.T) (cert, key string, roots *x509.CertPool) {
 	return cert, key, roots
 }
 
-// visit asks for a page.
+// visit sends a GET for a page.
 func visit(t *testing.T, client *http.Client, method, url, body string, header ...string) (int, http.Header, string) {
 	t.Helper()
 	req, err := http.NewRequest(method, url, strings.NewReader(body))
@@ -130,8 +130,8 @@ func TestTokenAndTLSGuardTheListener(t *testing.T) {
 	}
 }
 
-// The local shim in front of a proxy that asks for a token, over TLS by a
-// certificate that only the shim was told of.
+// TestShimReachesAGuardedProxy: the local shim connects to a proxy that requires a token, over TLS
+// with a certificate that only the shim trusts.
 func TestShimReachesAGuardedProxy(t *testing.T) {
 	cert, key, _ := certificate(t)
 	f := newFake(initializing("2025-06-18", obliging))
@@ -171,7 +171,7 @@ func TestShimReachesAGuardedProxy(t *testing.T) {
 	}
 }
 
-// addressed is a listener that says it is somewhere else.
+// addressed is a listener that reports another address.
 type addressed struct {
 	net.Listener
 	at net.Addr
@@ -208,7 +208,7 @@ func TestCredentialsAreNotLentToStrangers(t *testing.T) {
 				t.Fatal(err)
 			}
 			ended, stop := context.WithCancel(context.Background())
-			stop() // as soon as it stands
+			stop() // as soon as it serves
 			err = srv.Serve(ended, addressed{ln, &net.TCPAddr{IP: c.at, Port: 1}})
 			if errors.Is(err, errLends) != c.refused || err != nil && (!c.refused || strings.Contains(err.Error(), "secret")) {
 				t.Errorf("%v", err)
@@ -266,7 +266,7 @@ func TestProbesAndMetrics(t *testing.T) {
 	}
 	gone.Close()
 	srv.lookout.mu.Lock()
-	srv.lookout.at = time.Time{} // as if it had been a while
+	srv.lookout.at = time.Time{} // as if the last check was long ago
 	srv.lookout.mu.Unlock()
 	if status, _, text := visit(t, client, "GET", admin+"/readyz", ""); status != 503 || !strings.Contains(text, "refused") {
 		t.Errorf("without the server: %d %q", status, text)
@@ -304,9 +304,9 @@ func TestFilesOfTheListener(t *testing.T) {
 	}
 }
 
-// A program that is not there is told of when serving begins, and not only when
-// the first client comes.
-func TestMissingProgramIsToldAtOnce(t *testing.T) {
+// TestMissingProgramIsLoggedAtOnce: a program that does not exist is logged when serving begins, and
+// not only when the first client comes.
+func TestMissingProgramIsLoggedAtOnce(t *testing.T) {
 	cfg := config.Default()
 	cfg.Upstream.Command = []string{filepath.Join(t.TempDir(), "nothing")}
 	core, logs := observer.New(zap.WarnLevel)

@@ -7,7 +7,8 @@ import (
 	"github.com/dragoman-proxy/dragoman/translate/wire"
 )
 
-// listKey is the key of what x waits for; ok is false where that is no list.
+// listKey returns the cache key of the list that x waits for. ok is false if x does not wait for a
+// list.
 func (x *exchange) listKey(down *translate.Translator) (key memo.Key, ok bool) {
 	if x.call == nil || x.ownCall != nil || x.answered || x.call.Note != nil || down.From().Modern || down.To().Modern {
 		return key, false
@@ -19,8 +20,8 @@ func (x *exchange) listKey(down *translate.Translator) (key memo.Key, ok bool) {
 	return key, false
 }
 
-// again is the translation of raw, where raw is the known list again. x.msg then has
-// its kind and method only.
+// again returns the known translation of raw, if raw is the known list. x.msg then has only its
+// kind and method.
 func (x *exchange) again(key memo.Key, raw []byte) (out []byte, ok bool) {
 	k := x.srv.lists.Find(key)
 	if k == nil || !k.Is(raw, x.call.ID) {

@@ -21,8 +21,8 @@ import (
 
 var listMethods = []wire.Method{wire.ToolsList, wire.ResourcesList, wire.ResourcesTemplatesList, wire.PromptsList}
 
-// listings are the lists of a revision in the benchmarks' corpus and, where it is,
-// in the recorded traffic.
+// listings returns the lists of a revision in the benchmarks' corpus, and in the recorded traffic
+// if they are there.
 func listings(t *testing.T, c *corpus.Corpus, of *translate.Revision) (all []corpus.Message) {
 	t.Helper()
 	for _, m := range c.In(of) {
@@ -57,8 +57,8 @@ func listings(t *testing.T, c *corpus.Corpus, of *translate.Revision) (all []cor
 	return all
 }
 
-// TestListsRememberedAreTheSame: what clients get of a list that was remembered is
-// what they get of one that was not, and so is what is counted as lost.
+// TestListsRememberedAreTheSame: a client gets the same from a cached translation as from a new
+// one, and the same losses are counted.
 func TestListsRememberedAreTheSame(t *testing.T) {
 	c, err := corpus.New(128 << 10)
 	if err != nil {
@@ -106,7 +106,7 @@ func TestListsRememberedAreTheSame(t *testing.T) {
 	}
 }
 
-// factsOf are those of a session.
+// factsOf returns the facts of a session.
 func (srv testServer) factsOf(session string) wire.Facts {
 	srv.t.Helper()
 	s, err := srv.sessions.find(session, sealed.Owner{})
@@ -117,7 +117,7 @@ func (srv testServer) factsOf(session string) wire.Facts {
 	return s.Facts
 }
 
-// want is a list as a translator makes it that remembers nothing.
+// want returns a list as a translator without a cache translates it.
 func want(t *testing.T, vu, vc *translate.Revision, answer *corpus.Message, id string, srv *testServer) string {
 	t.Helper()
 	down := srv.now().table.Between(vu, vc)
@@ -136,7 +136,7 @@ func want(t *testing.T, vu, vc *translate.Revision, answer *corpus.Message, id s
 	return string(out)
 }
 
-// withID is a copy of message under another id.
+// withID returns a copy of message with another id.
 func withID(t *testing.T, message []byte, id string) []byte {
 	t.Helper()
 	var m wire.Message
@@ -147,7 +147,7 @@ func withID(t *testing.T, message []byte, id string) []byte {
 	return slices.Concat(message[:from], []byte(id), message[to:])
 }
 
-// lost is what the metrics say of losses.
+// lost returns the metrics' counts of losses.
 func lost(t *testing.T, srv testServer) string {
 	t.Helper()
 	families, err := srv.metrics.Registry.Gather()
@@ -166,7 +166,7 @@ func lost(t *testing.T, srv testServer) string {
 	return ""
 }
 
-func TestChangedListIsTranslatedAnew(t *testing.T) {
+func TestChangedListIsTranslatedAgain(t *testing.T) {
 	tool := ""
 	server := newFake(initializing("2025-06-18", func(m string) ([]string, error) {
 		return one(fmt.Sprintf(`{"jsonrpc":"2.0","id":%s,"result":{"tools":[{"name":%q,"title":"T","inputSchema":{}}]}}`, gjson.Get(m, "id").Raw, tool))

@@ -21,8 +21,8 @@ import (
 //go:embed testdata/matrix.txt
 var matrixText string
 
-// awkward is one numbered case: what comes in, and what goes out on the other side
-// or back, word for word.
+// awkward is one numbered case of the matrix: the messages of one side, and the expected messages
+// on the other side, literally.
 type awkward struct {
 	number  int
 	title   string
@@ -53,9 +53,9 @@ func awkwardCases(t *testing.T) map[int]*awkward {
 	return all
 }
 
-// TestMatrixCases plays each case over sockets and pipes: the client and the server
-// say exactly what stands there and have to get exactly what stands there. A case of
-// one message that is translated may be a golden file of package translate instead.
+// TestMatrixCases plays each case over sockets and pipes: client and server send exactly the
+// messages of the case and must receive exactly its messages. A case of one translated message may
+// be a golden file of package translate instead.
 func TestMatrixCases(t *testing.T) {
 	all := awkwardCases(t)
 	for _, n := range append([]int{16, 17}, sequence(55, 92)...) {
@@ -85,7 +85,7 @@ func TestMatrixCases(t *testing.T) {
 	}
 }
 
-// TestMatrixCasesAreWordForWord as the page has them that they come from.
+// TestMatrixCasesAreWordForWord: the cases are literally those of the matrix page.
 func TestMatrixCasesAreWordForWord(t *testing.T) {
 	page, err := os.ReadFile("../../shared/design/protocol-matrix.md")
 	if err != nil {
@@ -123,11 +123,11 @@ func sequence(from, to int) (list []int) {
 type staged struct {
 	*testing.T
 	*awkward
-	client, server bool // is on a pipe
+	client, server bool // whether each is on a pipe
 	bound          map[string]string
 }
 
-// blank is what stands in a case for something that only its shape is known of.
+// blank matches the placeholders in a case, for values of which only the form is known.
 var blank = regexp.MustCompile(`^<(opaque|opaque-2|uuid)>$`)
 
 var blankShapes = map[string]*regexp.Regexp{
@@ -136,8 +136,8 @@ var blankShapes = map[string]*regexp.Regexp{
 	"<uuid>":     regexp.MustCompile(`^[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$`),
 }
 
-// same holds a message against the case's, by value; placeholders take what they
-// stand for, once.
+// same compares a message with that of the case, by value. A placeholder takes its value the first
+// time.
 func (c *staged) same(got, want string) {
 	c.Helper()
 	var g, w any
@@ -186,7 +186,7 @@ func (c *staged) equal(got, want any) bool {
 	return reflect.DeepEqual(got, want)
 }
 
-// filled is a message of the case with what its placeholders stand for.
+// filled returns a message of the case with the placeholders replaced by their values.
 func (c *staged) filled(text string) string {
 	for name, is := range c.bound {
 		text = strings.ReplaceAll(text, name, is)
@@ -194,7 +194,7 @@ func (c *staged) filled(text string) string {
 	return text
 }
 
-// legacy is a server with sessions of the newest revision that has them.
+// legacy is a server with sessions, of the newest handshake revision.
 func (c *staged) legacy(capabilities string, rest func(*turn)) *scripted {
 	s := script(c.T, c.server, func(u *turn) {
 		switch {
@@ -210,7 +210,7 @@ func (c *staged) legacy(capabilities string, rest func(*turn)) *scripted {
 	return s
 }
 
-// modern is a server without.
+// modern is a server without sessions.
 func (c *staged) modern(discovered string, rest func(*turn)) *scripted {
 	return c.sessionless(func(u *turn) {
 		switch u.method {
@@ -235,27 +235,26 @@ func (c *staged) sessionless(do func(*turn)) *scripted {
 	return s
 }
 
-// stage puts a proxy and a client in front of a server.
+// stage starts a proxy and a client in front of a server.
 func (c *staged) stage(s *scripted, change ...func(*config.Config)) (*talker, proxied) {
 	c.Helper()
 	p := through(c.T, s.at(), change...)
 	return p.client(c.T, c.client), p
 }
 
-// numbered is a message of the server with another id; a case names the one that its
-// story has come to.
+// numbered returns a message of the server with the id that the call has in this run.
 func numbered(text, id string) string {
 	return strings.Replace(text, `"id":`+gjson.Get(text, "id").Raw, `"id":`+id, 1)
 }
 
-// asCall is a tools/call of a client without a session.
+// asCall returns a tools/call of a modern client.
 func asCall(id, capabilities, more string) string {
 	return modernRequestOf(id, "tools/call", `"name":"t","arguments":{},`+more+meta(capabilities))
 }
 
 const complete = `"result":{"content":[],"resultType":"complete",` + identity + `}`
 
-// bridgeCase plays a case. Not are ways that it does not have.
+// bridgeCase plays a case; not lists the transports on which it cannot occur.
 type bridgeCase struct {
 	not string
 	do  func(*staged)
@@ -271,7 +270,7 @@ var bridgeCases = map[int]bridgeCase{
 		client.say(c.in[0]).next()
 		m := s.gets(1, "tools/list")
 		want := c.out[0]
-		if c.server { // on a pipe ids and tokens are the proxy's
+		if c.server { // on a pipe, the proxy makes ids and tokens
 			id := gjson.Get(m.text, "id").Raw
 			want = strings.Replace(numbered(want, id), `"progressToken":"p2"`, `"progressToken":`+id, 1)
 		}
@@ -553,8 +552,8 @@ var bridgeCases = map[int]bridgeCase{
 		if got := client.say(modernRequestOf("1", "tools/list", meta(`{}`))).next(); !gjson.Get(got, "result.tools").IsArray() {
 			c.Error(got)
 		}
-		// What the server was asked before is a request of ours on another session: ids
-		// count from the handshake on.
+		// The earlier messages were the proxy's own requests on another session: ids count from the
+		// handshake.
 		m := s.gets(1, "initialize").text
 		c.same(m, numbered(c.out[0], gjson.Get(m, "id").Raw))
 		if s.count("server/discover") != 1 {
@@ -576,10 +575,10 @@ var bridgeCases = map[int]bridgeCase{
 			c.Fatal(r)
 		}
 		c.bind(r)
-		// The case leaves out that a client must have declared roots to be asked for them.
+		// The case does not say that a client must declare roots to be asked for them.
 		in := strings.Replace(c.filled(c.in[0]), `"io.modelcontextprotocol/clientCapabilities":{"elicitation":{}}`, `"io.modelcontextprotocol/clientCapabilities":`+both, 1)
 		answer := client.say(in).next()
-		// Published clients stumble over a question without params: it has empty ones.
+		// Published clients cannot read a question without params: the proxy adds empty ones.
 		c.same(strings.Replace(answer, `"method":"roots/list","params":{}`, `"method":"roots/list"`, 1), c.out[0])
 		c.same(s.getsResponse(`"s1"`).text, `{"jsonrpc":"2.0","id":"s1","result":{"action":"decline"}}`)
 		last := asCall("11", both, `"inputResponses":{"roots-2":{"roots":[]}},"requestState":"`+c.bound["<opaque-2>"]+`",`)
@@ -592,7 +591,7 @@ var bridgeCases = map[int]bridgeCase{
 		client := p.client(c.T, false)
 		client.say(modernRequestOf("1", "tools/list", meta(`{"roots":{}}`))).next()
 		l := client.say(modernRequestOf(`"L"`, "subscriptions/listen", `"notifications":{"toolsListChanged":true},`+meta(`{"roots":{}}`)))
-		l.next() // the standing stream is there
+		l.next() // the standing stream is open
 		s.unasked(c.in[0])
 		c.same(s.getsResponse(`"r1"`).text, c.out[0])
 	}},
@@ -634,7 +633,7 @@ var bridgeCases = map[int]bridgeCase{
 	}},
 }
 
-// bind takes the requestState of an answer for <opaque>.
+// bind stores the requestState of a response as <opaque>.
 func (c *staged) bind(answer string) {
 	c.Helper()
 	state := gjson.Get(answer, "result.requestState").String()
@@ -644,7 +643,7 @@ func (c *staged) bind(answer string) {
 	c.bound["<opaque>"] = state
 }
 
-// asks is a server that asks a question in a call and ends it with the answer.
+// asks is a server that asks a question in a call, and ends the call when it has the answer.
 func (c *staged) asks(question string) *scripted {
 	return c.legacy(`{"tools":{}}`, func(u *turn) {
 		u.say(question)
@@ -653,7 +652,7 @@ func (c *staged) asks(question string) *scripted {
 	})
 }
 
-// questionAnsweredHere has the server ask in a call what the client never hears of.
+// questionAnsweredHere makes the server ask a question that the proxy answers without the client.
 func (c *staged) questionAnsweredHere(capabilities, id string) {
 	s := c.asks(c.in[0])
 	client, _ := c.stage(s)
@@ -661,8 +660,8 @@ func (c *staged) questionAnsweredHere(capabilities, id string) {
 	c.same(s.getsResponse(id).text, c.out[0])
 }
 
-// fails is a client in front of a server that answers its n-th message, and each
-// later one of that method, with the case's error.
+// fails starts a client in front of a server that answers its n-th message, and each later one of
+// that method, with the case's error.
 func (c *staged) fails(n int, method string) *talker {
 	s := c.legacy(`{"tools":{},"resources":{}}`, func(u *turn) {
 		if u.method != method {
@@ -672,17 +671,17 @@ func (c *staged) fails(n int, method string) *talker {
 		u.answer(200, numbered(c.in[0], u.id))
 	})
 	client, _ := c.stage(s)
-	capabilities := `{"elicitation":{"url":{}}}` // its session is that of the call that fails
+	capabilities := `{"elicitation":{"url":{}}}` // the same session as for the call that fails
 	if c.number != 63 {
 		capabilities = `{}`
 	}
-	for range n - 2 { // the first was initialize
+	for range n - 2 { // the first message was initialize
 		client.say(modernRequestOf("1", "tools/list", meta(capabilities))).next()
 	}
 	return client
 }
 
-// listens begins to listen as the case of the acknowledgement has it.
+// listens begins a subscription as the case of the acknowledgement does.
 func (c *staged) listens() (*scripted, *told) {
 	c.Helper()
 	first := awkwardCases(c.T)[67]
@@ -699,7 +698,7 @@ func (c *staged) listens() (*scripted, *told) {
 	return s, r
 }
 
-// refused says the case's message and gets an error that no server was asked for.
+// refused sends the case's message, and expects an error that the proxy made.
 func (c *staged) refused(status int, header ...string) {
 	c.Helper()
 	s := c.legacy(`{"tools":{}}`, nil)
@@ -713,7 +712,7 @@ func (c *staged) refused(status int, header ...string) {
 	}
 }
 
-// answered has a server without sessions answer a request of a client with one.
+// answered makes a modern server answer a request of a handshake client.
 func (c *staged) answered(version, request string, status int) {
 	c.Helper()
 	s := c.modern(`"capabilities":{"tools":{},"resources":{}}`, func(u *turn) { u.answer(status, numbered(c.in[0], u.id)) })
@@ -725,7 +724,7 @@ func (c *staged) answered(version, request string, status int) {
 	r.hasStatus(200)
 }
 
-// listed is answered for a list of tools.
+// listed returns the response to a request for a list of tools.
 func (c *staged) listed(version string) {
 	c.Helper()
 	s := c.sessionless(func(u *turn) {
@@ -743,7 +742,7 @@ func (c *staged) listed(version string) {
 	c.same(client.say(`{"jsonrpc":"2.0","id":15,"method":"tools/list"}`).next(), c.out[0])
 }
 
-// asksLegacy has a client with a session asked to open a URL.
+// asksLegacy makes a handshake client get a request to open a URL.
 func (c *staged) asksLegacy() (*scripted, *talker, *told) {
 	c.Helper()
 	first := awkwardCases(c.T)[76]

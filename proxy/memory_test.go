@@ -17,10 +17,10 @@ import (
 	"github.com/dragoman-proxy/dragoman/proxy/config"
 )
 
-// TestNewRequestsWaitForLargeAnswers: what the server says counts among the
-// messages in hand until its client has it, and past the limit nothing begins.
+// TestNewRequestsWaitForLargeAnswers: a response counts as memory in use until the client has it,
+// and beyond the limit no new request begins.
 func TestNewRequestsWaitForLargeAnswers(t *testing.T) {
-	const size = 16 << 20 // more than a connection's buffers take
+	const size = 16 << 20 // more than a connection's buffers hold
 	text := strings.Repeat("a", size)
 	upstream := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		body, _ := io.ReadAll(r.Body)

@@ -24,46 +24,44 @@ import (
 	"github.com/dragoman-proxy/dragoman/translate/wire"
 )
 
-// modernRequest is a request of a client without a handshake: it says itself who
-// sends it, in which revision, and what that client can do. See
-// https://modelcontextprotocol.io/specification/2026-07-28/basic#meta.
-// It owns its memory.
+// modernRequest is a request of a modern client. The request itself says who sends it, in which
+// revision, and what the client can do. See
+// https://modelcontextprotocol.io/specification/2026-07-28/basic#meta. It owns its memory.
 type modernRequest struct {
-	raw    []byte // as it was sent
-	spare  []byte // room for a copy of raw; nil for none
+	raw    []byte // the message as it was sent
+	spare  []byte // memory for a copy of raw; nil for none
 	id     []byte
 	method wire.Method
-	name   string // the method's
-	target []byte // what the method is applied to, params.name or params.uri, as JSON; nil where there is none
+	name   string // the name of the method
+	target []byte // what the method is applied to: params.name or params.uri as JSON; nil if there is neither
 
-	arguments []byte // of a tool; nil for none
-	plainName bool   // Mcp-Name was not encoded, though it should have been
+	arguments []byte // arguments of a tool call; nil for none
+	plainName bool   // Mcp-Name should have been encoded, but was not
 
-	client       []byte // clientInfo, nil for none
+	client       []byte // clientInfo; nil for none
 	capabilities []byte
-	facts        wire.Facts   // what is declared there
-	level        mcp.LogLevel // of log messages that the client wants; mcp.NoLogLevel for none
-	token        []byte       // progressToken, nil for none
+	facts        wire.Facts   // the facts in capabilities
+	level        mcp.LogLevel // the level of log messages that the client wants; mcp.NoLogLevel for none
+	token        []byte       // the progressToken; nil for none
 
 	state  []byte // requestState, a JSON string; nil for none
-	inputs []byte // inputResponses, nil for none
+	inputs []byte // inputResponses; nil for none
 
-	task taskPlan // what becomes of a call of a tool, as far as tasks go
+	task taskPlan // whether a tool call becomes a task
 
-	runsFor   string            // the client that a process is counted for
-	user      string            // who may answer what the server asks
-	address   string            // of the peer; "" on a pipe, and where that is a replica
-	unknown   bool              // the principal is the client's word alone
-	header    []upstream.Header // what HTTP headers say of the message, as they came; nil on a pipe
-	maxTokens int               // that a header asks for; 0 for none
-	timed     bool              // a header asks where the time goes
-	counts    *tally            // of the call; nil where it does not count
+	runsFor   string            // the client that the process is counted for
+	user      string            // the user that may answer the server's questions
+	address   string            // the peer's address; "" on a pipe, and if another replica forwarded the request
+	unknown   bool              // only the client itself says who it is
+	header    []upstream.Header // the HTTP headers that describe the message, as they came; nil on a pipe
+	maxTokens int               // the budget that a header asks for; 0 for none
+	timed     bool              // a header asks for the timing
+	counts    *tally            // counts the call; nil if the call is not counted
 }
 
-// lookModern takes a scanned request apart. What it returns points into m, and says
-// nothing of what the client can do beside what it has declared. header is what names
-// the revision over HTTP, "" where there are no headers. The error is what the client
-// is to be told of its _meta.
+// lookModern reads a scanned request. The result points into m, and has only the facts that the
+// client has declared. header is the value of MCP-Protocol-Version, or "" if there are no headers.
+// The error is for the client, about its _meta or its revision.
 func lookModern(m *wire.Message, header string) (*modernRequest, error) {
 	q, err := readMeta(wire.View(m.Params()), targetOf(m.Method), header)
 	if err != nil {
@@ -74,7 +72,8 @@ func lookModern(m *wire.Message, header string) (*modernRequest, error) {
 	return q, nil
 }
 
-// own is q with memory of its own, and as much again for q on its way to the server.
+// own returns a copy of q with memory for the message, and as much again for the message to the
+// server.
 func (q *modernRequest) own(ctx context.Context, memory *large.Memory) (*modernRequest, error) {
 	room, err := memory.Alloc(ctx, large.RequestWait, large.RequestCopy, 2*len(q.raw))
 	if err != nil {
@@ -87,7 +86,7 @@ func (q *modernRequest) own(ctx context.Context, memory *large.Memory) (*modernR
 	return o, nil
 }
 
-// sender is q with memory of its own, and without the message.
+// sender returns a copy of q without the message.
 func (q *modernRequest) sender() *modernRequest {
 	o := *q
 	o.raw, o.spare, o.arguments, o.state, o.inputs = nil, nil, nil, nil, nil
@@ -99,7 +98,8 @@ func (q *modernRequest) sender() *modernRequest {
 	return &o
 }
 
-// forServer is the message that q is, to be rewritten. It is good for one at a time.
+// forServer returns a copy of q's message that may be rewritten. Only one such copy may be in use
+// at a time.
 func (q *modernRequest) forServer() []byte {
 	if cap(q.spare) < len(q.raw) {
 		return bytes.Clone(q.raw)
@@ -107,8 +107,8 @@ func (q *modernRequest) forServer() []byte {
 	return append(q.spare[:0], q.raw...)
 }
 
-// targetOf is the member of params that says what a method is applied to, "" for
-// a method that has none.
+// targetOf returns the member of params that names what a method is applied to, or "" if there is
+// none.
 func targetOf(method wire.Method) string {
 	switch method {
 	case wire.ToolsCall, wire.PromptsGet:
@@ -121,18 +121,18 @@ func targetOf(method wire.Method) string {
 	return ""
 }
 
-// readMeta reads params, of which target is the member that Mcp-Name is about. Its
-// checks have the order that clients may rely on: what _meta must hold, whether header
-// says the same, whether we speak that.
+// readMeta reads the members of params; target is the member that Mcp-Name repeats. Clients may
+// rely on the order of its checks: the required members of _meta, the revision in the header,
+// whether dragoman supports the revision.
 func readMeta(params, target, header string) (*modernRequest, error) {
 	q := &modernRequest{level: mcp.NoLogLevel}
 	version := ""
-	var broken string // the first member that is not what it has to be
+	var broken string // the first member with an invalid value
 	mcp.Members(params, func(name string, v gjson.Result) {
 		switch name {
 		case "_meta":
 			mcp.Members(v.Raw, func(name string, v gjson.Result) {
-				good := true // one that is there twice is not: the server may read the other one
+				good := true // a member that occurs twice is invalid: the server may read the other one
 				switch name {
 				case mcp.MetaVersion:
 					good = v.Type == gjson.String && version == ""
@@ -185,8 +185,8 @@ func readMeta(params, target, header string) (*modernRequest, error) {
 	return q, nil
 }
 
-// unsupported is the answer to a revision without a handshake that we do not
-// speak, with those that we do.
+// unsupported returns the error for a modern revision that dragoman does not support. It lists the
+// supported ones.
 func unsupported(requested string) *mcp.Failure {
 	f := mcp.Fail(mcp.RevisionUnsupported, "")
 	data := []byte(`{"supported":[`)
@@ -201,9 +201,8 @@ func unsupported(requested string) *mcp.Failure {
 	return f
 }
 
-// listing is err for a client that is let through to a server without a handshake: where it
-// says which revisions there are, these are those that such a client finds in the
-// server's own answer to server/discover.
+// listing returns err for a client of a modern server: if err lists the supported revisions,
+// listing replaces them by those in the server's own DiscoverResult.
 func (srv *Server) listing(err error, from []upstream.Header) error {
 	f, ok := errors.AsType[*mcp.Failure](err)
 	if !ok || f.Cause != mcp.RevisionUnsupported {
@@ -230,8 +229,8 @@ func (srv *Server) listing(err error, from []upstream.Header) error {
 	return f
 }
 
-// mayAsk reports whether the server may ask the client something before it answers:
-// the method allows it, and the client can be asked anything.
+// mayAsk reports whether the server may ask the client something before it answers: the method
+// allows it, and the client has declared a capability for it.
 func (q *modernRequest) mayAsk() bool {
 	switch q.method {
 	case wire.ToolsCall, wire.PromptsGet, wire.ResourcesRead:
@@ -240,7 +239,7 @@ func (q *modernRequest) mayAsk() bool {
 	return false
 }
 
-// holder is whose share the request takes of what all clients have together.
+// holder returns the client whose share of the common limits the request uses.
 func (q *modernRequest) holder(who string) quota.Holder {
 	if !q.unknown {
 		return quota.Holder{Principal: who}
@@ -248,20 +247,19 @@ func (q *modernRequest) holder(who string) quota.Holder {
 	return quota.Holder{Principal: who, Address: q.address}
 }
 
-// canBeAsked reports whether the client can be asked anything.
+// canBeAsked reports whether the client can answer any kind of question.
 func (q *modernRequest) canBeAsked() bool {
 	return q.facts.Has(wire.ClientElicitation) || q.facts.Has(wire.ClientSampling) || q.facts.Has(wire.ClientRoots)
 }
 
-// digest stands for what a retry must have in common with its request: all but
-// what the answers to the server's questions add.
+// digest returns a hash of what a retry must have in common with the original request: everything
+// except the answers to the server's questions.
 func (q *modernRequest) digest() [sha256.Size]byte {
 	return results.Digest(q.name, gjson.GetBytes(q.raw, "params").Raw)
 }
 
-// headers notes the headers that say what the message is. Those of the session, which
-// there is none of, and of the revision, which the connection to the server has, are
-// not among them.
+// headers notes the headers that describe the message, except Mcp-Session-Id, since there is no
+// session, and MCP-Protocol-Version, which the connection to the server sets.
 func (q *modernRequest) headers(req *downstream.Request) {
 	q.header = []upstream.Header{}
 	if req.Headers == nil {
@@ -274,8 +272,7 @@ func (q *modernRequest) headers(req *downstream.Request) {
 	})
 }
 
-// handshakeOnly reports whether a method is one of revisions with a handshake, which
-// this one has taken away.
+// handshakeOnly reports whether only handshake revisions have the method.
 func handshakeOnly(m wire.Method) bool {
 	switch m {
 	case wire.Initialize, wire.Ping, wire.LoggingSetLevel, wire.ResourcesSubscribe, wire.ResourcesUnsubscribe:
@@ -288,9 +285,8 @@ func unknownMethod(name string) *mcp.Failure {
 	return mcp.Fail(mcp.MethodUnknown, fmt.Sprintf("%.100s", name))
 }
 
-// checkHeaders holds the headers of a modern request against its body. They are
-// for those on the way who do not read bodies; we do, and so must see to it that
-// they never tell another story. See
+// checkHeaders compares the headers of a modern request with its body. Proxies may decide by the
+// headers without reading the body, so a request whose headers differ is refused. See
 // https://modelcontextprotocol.io/specification/2026-07-28/basic/transports#standard-request-headers.
 func (q *modernRequest) checkHeaders(header func(name string) string) error {
 	if name := mcpheader.Repeated(q.header); name != "" {
@@ -319,7 +315,7 @@ func (q *modernRequest) checkHeaders(header func(name string) string) error {
 	return nil
 }
 
-// missingVersion is the refusal of a request without the header that names its revision.
+// missingVersion returns the error for a request without MCP-Protocol-Version.
 func missingVersion() *mcp.Failure {
 	f := mcp.Fail(mcp.HeaderMismatch, "")
 	f.Text = "Missing required header: MCP-Protocol-Version"

@@ -16,20 +16,20 @@ import (
 	"github.com/dragoman-proxy/dragoman/proxy/upstream"
 )
 
-// meta is the _meta of a client without a session.
+// meta is the _meta of a modern client.
 func meta(capabilities string, more ...string) string {
 	return `"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientCapabilities":` + capabilities +
 		`,"io.modelcontextprotocol/clientInfo":{"name":"c","version":"1"}` + strings.Join(append([]string{""}, more...), ",") + `}`
 }
 
-// identity is what servers say of themselves in results.
+// identity is the serverInfo in results.
 const identity = `"_meta":{"io.modelcontextprotocol/serverInfo":{"name":"s","version":"2"}}`
 
 func modernRequestOf(id, method, params string) string {
 	return fmt.Sprintf(`{"jsonrpc":"2.0","id":%s,"method":%q,"params":{%s}}`, id, method, params)
 }
 
-// modernly posts a request as its client does, with the headers that belong to it.
+// modernly posts a request as a modern client does, with the headers that it needs.
 func (srv testServer) modernly(body string, header ...string) reply {
 	srv.t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
@@ -47,8 +47,7 @@ func modernHeader(body string, header ...string) []string {
 	}, header...)
 }
 
-// legacyServer answers initialize with these capabilities, and everything else as
-// rest says.
+// legacyServer answers initialize with these capabilities; rest answers everything else.
 func legacyServer(capabilities string, rest func(id, method, m string) ([]string, error)) *fakeServer {
 	return newFake(func(m string) ([]string, error) {
 		id, method := gjson.Get(m, "id").Raw, gjson.Get(m, "method").String()
@@ -79,8 +78,8 @@ func TestDiscoverIsAnsweredFromTheHandshake(t *testing.T) {
 	})
 }
 
-// TestModernListOverASession: one request at the server for each of the client,
-// under an id of ours.
+// TestModernListOverASession: for each request of the client the server gets one, with an id that
+// dragoman made.
 func TestModernListOverASession(t *testing.T) {
 	f := legacyServer(`{"tools":{}}`, func(id, _, _ string) ([]string, error) {
 		return one(`{"jsonrpc":"2.0","id":` + id + `,"result":{"tools":[{"name":"t","inputSchema":{"type":"object"},"execution":{"taskSupport":"optional"}}]}}`)
@@ -100,8 +99,7 @@ func TestModernListOverASession(t *testing.T) {
 	}
 }
 
-// asksName is a server that asks for a name, and answers the call when the gate
-// opens.
+// asksName is a server that asks for a name, and answers the call when the gate opens.
 func asksName(question string) (*fakeServer, chan struct{}) {
 	gate := make(chan struct{}, 8)
 	f := legacyServer(`{"tools":{}}`, func(id, method, _ string) ([]string, error) {
@@ -114,7 +112,7 @@ func asksName(question string) (*fakeServer, chan struct{}) {
 	return f, gate
 }
 
-// open opens the gate of f each time that a question of it is answered.
+// open opens the gate of f each time that its question is answered.
 func open(f *fakeServer, gate chan<- struct{}) {
 	answer := f.answer
 	f.answer = func(m string) ([]string, error) {
@@ -131,7 +129,7 @@ func modernCall(id, more string) string {
 	return modernRequestOf(id, "tools/call", `"name":"t","arguments":{},`+more+meta(`{"elicitation":{}}`))
 }
 
-// retryOf is a call again, with answers to what state asked.
+// retryOf returns the retry of a call, with answers to the questions in state.
 func retryOf(id, answers string, r reply) string {
 	return modernCall(id, `"inputResponses":`+answers+`,"requestState":`+gjson.Get(r.body, "result.requestState").Raw+`,`)
 }
@@ -172,7 +170,8 @@ func TestQuestionBecomesInputRequiredAndTheRetryAnswersIt(t *testing.T) {
 	}
 }
 
-// TestRetryThatComesTwice takes over the answer; with other answers it is refused.
+// TestRetryThatComesTwice: the repetition gets the response instead of the first; with other
+// answers it is refused.
 func TestRetryThatComesTwice(t *testing.T) {
 	f, gate := asksName(nameQuestion)
 	srv := front(t, f)
@@ -235,7 +234,7 @@ func TestUndeclaredQuestionsAreAnsweredForTheClient(t *testing.T) {
 	})
 }
 
-// TestQuestionOnTheStandingStream belongs to the only call that it can.
+// TestQuestionOnTheStandingStream: a question goes to the only call in which the server may ask.
 func TestQuestionOnTheStandingStream(t *testing.T) {
 	both(t, func(t *testing.T, piped bool) {
 		f := legacyServer(`{"tools":{}}`, nil)
@@ -249,7 +248,7 @@ func TestQuestionOnTheStandingStream(t *testing.T) {
 				if piped {
 					return one(nameQuestion)
 				}
-				f.standing <- nameQuestion // before anybody knows that the call is here
+				f.standing <- nameQuestion // before the call is known
 				return one(wait, `{"jsonrpc":"2.0","id":`+id+`,"result":{"content":[]}}`)
 			case gjson.Get(m, "id").String() == "s1" && piped:
 				return one(`{"jsonrpc":"2.0","id":` + id + `,"result":{"content":[]}}`)
@@ -267,8 +266,8 @@ func TestQuestionOnTheStandingStream(t *testing.T) {
 	})
 }
 
-// asksEach is a server that asks for a name in each call, and answers the call when its
-// own question was answered.
+// asksEach is a server that asks for a name in each call, and answers the call when its own
+// question was answered.
 func asksEach() *fakeServer {
 	var mu sync.Mutex
 	answered := map[string]chan struct{}{}
@@ -293,8 +292,8 @@ func asksEach() *fakeServer {
 	return f
 }
 
-// TestTwoCallersAtOnceAskDifferentUsers: calls of one principal share a session, and no two
-// principals ever do. Each question is asked in the call that it came with.
+// TestTwoCallersAtOnceAskDifferentUsers: calls of one principal share a session, and calls of two
+// principals never do. Each question is asked in the call that it came with.
 func TestTwoCallersAtOnceAskDifferentUsers(t *testing.T) {
 	const n = 8
 	var mu sync.Mutex
@@ -368,7 +367,7 @@ func TestURLsThatACallNeeds(t *testing.T) {
 		return one(`{"jsonrpc":"2.0","id":` + id + `,"error":{"code":-32042,"message":"m","data":{"elicitations":[{"mode":"url","elicitationId":"e1","url":"https://a.example/c","message":"Sign in"}]}}}`)
 	})
 	f.noGet = true
-	srv := front(t, f, func(c *config.Config) { c.Bridge.OpenedTimeout = time.Millisecond }) // it never says that they were opened
+	srv := front(t, f, func(c *config.Config) { c.Bridge.OpenedTimeout = time.Millisecond }) // it never reports that they were opened
 	call := func(id, capabilities, more string) reply {
 		return srv.modernly(modernRequestOf(id, "tools/call", `"name":"t",`+more+meta(capabilities)))
 	}
@@ -474,7 +473,7 @@ func TestModernRequestsThatAreRefused(t *testing.T) {
 	}
 }
 
-func TestListenTellsWhatItWasAskedFor(t *testing.T) {
+func TestSubscriptionGetsOnlyWhatItAskedFor(t *testing.T) {
 	both(t, func(t *testing.T, piped bool) {
 		f := legacyServer(`{"tools":{"listChanged":true},"resources":{"subscribe":true}}`, func(id, _, _ string) ([]string, error) {
 			return one(`{"jsonrpc":"2.0","id":` + id + `,"result":{}}`)
@@ -521,7 +520,7 @@ func TestListenForNothingEnds(t *testing.T) {
 	})
 }
 
-// TestBothErasOnOnePipe: a client may discover first and initialize then.
+// TestBothErasOnOnePipe: a client may send server/discover first and initialize afterwards.
 func TestBothErasOnOnePipe(t *testing.T) {
 	both(t, func(t *testing.T, piped bool) {
 		o := origin{connect: func(ctx context.Context, m *upstream.Outgoing) (*upstream.Begun, error) {
@@ -548,7 +547,7 @@ func TestBothErasOnOnePipe(t *testing.T) {
 	})
 }
 
-// TestIDsAreFreeOnceAnswered: who has the answer may use the id of its request again.
+// TestIDsAreFreeOnceAnswered: a client that has the response may use the request's id again.
 func TestIDsAreFreeOnceAnswered(t *testing.T) {
 	f := legacyServer(`{"tools":{}}`, func(id, _, _ string) ([]string, error) { return one(result(id, `"tools":[]`)) })
 	f.piped = true
@@ -561,9 +560,9 @@ func TestIDsAreFreeOnceAnswered(t *testing.T) {
 	}
 }
 
-// TestPanicOfWhoReadsForACallIsItsAnswer: the client does not wait for what nobody
-// reads any more.
-func TestPanicOfWhoReadsForACallIsItsAnswer(t *testing.T) {
+// TestPanicOfAReaderIsTheCallsAnswer: if the goroutine that reads for a call panics, the client
+// gets an error and does not wait.
+func TestPanicOfAReaderIsTheCallsAnswer(t *testing.T) {
 	f := legacyServer(`{"tools":{}}`, func(id, _, _ string) ([]string, error) {
 		return one(wait, `{"jsonrpc":"2.0","method":"notifications/progress","params":{"progressToken":7,"progress":1}}`, wait, result(id, `"content":[]`))
 	})
@@ -580,7 +579,7 @@ func TestPanicOfWhoReadsForACallIsItsAnswer(t *testing.T) {
 						d.mu.Lock()
 						reading := d.x != nil
 						if reading {
-							d.first = nil // which nobody is ready for
+							d.first = nil // makes the reader panic
 						}
 						d.mu.Unlock()
 						b.mu.Unlock()

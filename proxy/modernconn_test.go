@@ -18,9 +18,8 @@ import (
 	"github.com/dragoman-proxy/dragoman/proxy/upstream"
 )
 
-// modernServer refuses initialize as servers without a handshake do, answers
-// server/discover with these members of its result, and everything else as rest
-// says.
+// modernServer refuses initialize like a modern server, answers server/discover with these members,
+// and everything else with rest.
 func modernServer(piped bool, discovered string, rest func(id, method, m string) ([]string, error)) *fakeServer {
 	f := newFake(func(m string) ([]string, error) {
 		id, method := gjson.Get(m, "id").Raw, gjson.Get(m, "method").String()
@@ -38,7 +37,7 @@ func modernServer(piped bool, discovered string, rest func(id, method, m string)
 	return f
 }
 
-// said is what f got of a method.
+// said returns the messages of a method that f got.
 func (f *fakeServer) said(method string) (list []string) {
 	for _, m := range f.sent() {
 		if gjson.Get(m, "method").String() == method {
@@ -48,7 +47,7 @@ func (f *fakeServer) said(method string) (list []string) {
 	return list
 }
 
-// lastHeaders are the headers of the last message that f got.
+// lastHeaders returns the headers of the last message that f got.
 func (f *fakeServer) lastHeaders() map[string]string {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -90,8 +89,8 @@ func TestInitializeIsAnsweredFromDiscover(t *testing.T) {
 	})
 }
 
-// TestRefusedInitializeStandsWithoutDiscover: what is no server of that kind has
-// its own words passed on.
+// TestRefusedInitializeStandsWithoutDiscover: the refusal of a server that is not modern is passed
+// on unchanged.
 func TestRefusedInitializeStandsWithoutDiscover(t *testing.T) {
 	both(t, func(t *testing.T, piped bool) {
 		f := newFake(func(m string) ([]string, error) {
@@ -158,8 +157,7 @@ func TestCallWithHeadersFromItsArguments(t *testing.T) {
 	}
 }
 
-// TestHeaderMismatchRefreshesOnce: the server's tools are others than those we
-// know of.
+// TestHeaderMismatchRefreshesOnce: the server's tools have changed since the list was read.
 func TestHeaderMismatchRefreshesOnce(t *testing.T) {
 	for _, heals := range []bool{true, false} {
 		lists, calls := 0, 0
@@ -212,7 +210,7 @@ func TestToolsWithWrongAnnotationsAreLeftOut(t *testing.T) {
 	}
 }
 
-// asksFirst asks this before it answers a call, and takes any answer.
+// asksFirst sends this question before it answers a call, and accepts any answer.
 func asksFirst(piped bool, asks string) *fakeServer {
 	return modernServer(piped, `"capabilities":{"tools":{},"prompts":{}}`, func(id, method, m string) ([]string, error) {
 		switch {
@@ -225,7 +223,7 @@ func asksFirst(piped bool, asks string) *fakeServer {
 	})
 }
 
-// reads reads a stream event by event in the background.
+// reads reads a stream in the background, event by event.
 func (srv testServer) reads(session, body string, header ...string) <-chan string {
 	events := make(chan string, 16)
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
@@ -310,7 +308,7 @@ func TestRefusedQuestionsEndTheCall(t *testing.T) {
 	sameJSON(t, srv.post(session, `{"jsonrpc":"2.0","id":7,"method":"prompts/get","params":{"name":"p"}}`).body, rpcError("7", `"code":-32603,"message":"Client cannot answer sampling/createMessage"`))
 }
 
-// TestUndeclaredElicitationIsCancelled without the client having to say so.
+// TestUndeclaredElicitationIsCancelled: dragoman answers the question, without the client.
 func TestUndeclaredElicitationIsCancelled(t *testing.T) {
 	f := asksFirst(false, `"inputRequests":{"e":{"method":"elicitation/create","params":{"message":"m","requestedSchema":{"type":"object","properties":{}}}}}`)
 	srv := front(t, f)
@@ -386,15 +384,15 @@ func TestAnswersOfAModernServer(t *testing.T) {
 	}
 }
 
-// TestRefusalsThatAreAboutWhoAsks go on as they came.
-func TestRefusalsThatAreAboutWhoAsks(t *testing.T) {
+// TestRefusedCredentialsArePassedOn: refusals because of the credentials are passed on unchanged.
+func TestRefusedCredentialsArePassedOn(t *testing.T) {
 	for code, want := range map[int]int{401: 401, 403: 403, 429: 429, 503: 200, 404: 200} {
 		f := modernServer(false, `"capabilities":{}`, func(string, string, string) ([]string, error) {
 			return nil, &upstream.StatusError{Code: code, Header: []upstream.Header{{Name: "Retry-After", Value: "7"}}}
 		})
 		srv := front(t, f)
 		session := srv.initialize("2025-11-25")
-		for range 2 { // the session remains
+		for range 2 { // the session continues
 			if r := srv.post(session, `{"jsonrpc":"2.0","id":5,"method":"prompts/list"}`); r.status != want || gjson.Get(r.body, "id").Int() != 5 {
 				t.Errorf("%d: %+v", code, r)
 			}
@@ -423,8 +421,8 @@ func TestLogLevelIsRemembered(t *testing.T) {
 	})
 }
 
-// TestLogLevelBeforeTheClientNamesOne: what the configuration says, as of now, and only
-// where the server has log messages.
+// TestLogLevelBeforeTheClientNamesOne: the configured level applies, also after a reload, and only
+// to servers with log messages.
 func TestLogLevelBeforeTheClientNamesOne(t *testing.T) {
 	said := func(f *fakeServer) gjson.Result {
 		list := f.said("prompts/list")
@@ -468,7 +466,7 @@ func TestLogLevelBeforeTheClientNamesOne(t *testing.T) {
 	})
 }
 
-// subscribable grants subscriptions to what has "good" in its URI, and to lists.
+// subscribable accepts subscriptions to lists and to resources with "good" in the URI.
 func subscribable(piped bool) (*fakeServer, chan struct{}) {
 	gate := make(chan struct{}, 1)
 	f := modernServer(piped, `"capabilities":{"tools":{"listChanged":true},"resources":{"subscribe":true}}`, func(id, method, m string) ([]string, error) {
@@ -546,8 +544,7 @@ func TestSubscriptionsOfAClientWithASession(t *testing.T) {
 	})
 }
 
-// TestClientThatLeavesDoesNotCancel: the end of a stream means something else to
-// each of the two.
+// TestClientThatLeavesDoesNotCancel: a closed stream cancels a call only in modern revisions.
 func TestClientThatLeavesDoesNotCancel(t *testing.T) {
 	both(t, func(t *testing.T, piped bool) {
 		f := modernServer(piped, `"capabilities":{"prompts":{}}`, func(id, _, _ string) ([]string, error) {
@@ -596,8 +593,8 @@ func TestClientThatLeavesDoesNotCancel(t *testing.T) {
 	})
 }
 
-// TestCancelledEndsTheCallForGood: whoever reads its stream learns that it was
-// cancelled, even before it is told in another way.
+// TestCancelledEndsTheCallForGood: after notifications/cancelled, reading the call's stream returns
+// that it was cancelled.
 func TestCancelledEndsTheCallForGood(t *testing.T) {
 	f := modernServer(false, `"capabilities":{"prompts":{}}`, func(string, string, string) ([]string, error) { return one(hang) })
 	srv := front(t, f)

@@ -19,16 +19,16 @@ import (
 	"github.com/dragoman-proxy/dragoman/translate/wire"
 )
 
-// namesModern reports whether the revision that a header names is none that begins
-// with a handshake; one that we do not know is taken for a newer one.
+// namesModern reports whether the revision in a header is a modern one. A revision that dragoman
+// does not know counts as modern.
 func namesModern(version string) bool {
 	r := translate.Lookup(version)
 	return version != "" && (r == nil || r.Modern)
 }
 
-// isModernPost reports whether a message is one of a client that needs no session,
-// and m then holds it, scanned. A session that such a client names all the same means
-// nothing; but some that do have one put the newest revision they know into the header.
+// isModernPost reports whether a message is from a modern client, and scans it into m. A modern
+// client's session id is ignored. A client with a session may also name a modern revision in the
+// header, the newest one that it knows.
 func (srv *Server) isModernPost(req *downstream.Request, m *wire.Message) bool {
 	if m.Scan(req.Body, nil) != nil || m.Kind == wire.Request && m.Method == wire.Initialize && !isModern(m) {
 		return false
@@ -49,7 +49,7 @@ func (srv *Server) isModernPost(req *downstream.Request, m *wire.Message) bool {
 	return s == nil && err == nil
 }
 
-// onlyPost is the answer to a client without sessions that would open or end one.
+// onlyPost returns the error for a GET or DELETE of a client without a session.
 func onlyPost() error {
 	f := mcp.Fail(mcp.NoStream, "")
 	f.Text = "Clients without a session only POST"
@@ -57,13 +57,13 @@ func onlyPost() error {
 	return f
 }
 
-// postModern answers one message of a client without a session.
+// postModern answers one message of a modern client.
 func (srv *Server) postModern(req *downstream.Request, m *wire.Message, resp *downstream.Response) (err error) {
 	if m.Kind != wire.Request {
 		if m.Kind.Response() {
 			return mcp.Fail(mcp.Malformed, "a response belongs into inputResponses")
 		}
-		resp.Status = 202 // there is nothing that a notification could be about
+		resp.Status = 202 // no notification of a modern client needs an action
 		return nil
 	}
 	if req.Version == "" {
@@ -101,7 +101,7 @@ func (srv *Server) postModern(req *downstream.Request, m *wire.Message, resp *do
 	who := principal.Of(req, by)
 	q.user, q.runsFor = principal.User(req, by, who), srv.runsFor(req)
 	q.address = req.Peer
-	q.unknown = req.Guest == "" && (who == "" || !strings.HasPrefix(by, "header:")) // which those set who are trusted
+	q.unknown = req.Guest == "" && (who == "" || !strings.HasPrefix(by, "header:")) // a header that bridge.principal names is set by a trusted proxy
 	from := srv.appendPassed(nil, req.Header)
 	direct := false
 	if !srv.isOurs(q) {
@@ -128,7 +128,7 @@ func (srv *Server) postModern(req *downstream.Request, m *wire.Message, resp *do
 	}
 }
 
-// postRelayed answers one request by way of a session with the server.
+// postRelayed answers one request through a pooled session with a handshake server.
 func (srv *Server) postRelayed(req *downstream.Request, q *modernRequest, who string, from []upstream.Header, resp *downstream.Response) (err error) {
 	switch q.method {
 	case wire.ServerDiscover:
@@ -160,7 +160,7 @@ func (srv *Server) postRelayed(req *downstream.Request, q *modernRequest, who st
 	return r.respond(resp)
 }
 
-// discover answers server/discover by what the server said in its handshake. See
+// discover answers server/discover from the server's InitializeResult. See
 // https://modelcontextprotocol.io/specification/2026-07-28/server/discover.
 func (srv *Server) discover(ctx context.Context, q *modernRequest, who string, from []upstream.Header) ([]byte, error) {
 	b, err := srv.pool.get(ctx, q, who, from)
@@ -184,7 +184,7 @@ func (srv *Server) discover(ctx context.Context, q *modernRequest, who string, f
 	return mcp.AppendResult(nil, q.id, out), nil
 }
 
-// modern handles a request without a handshake. It does not wait for its answer.
+// modern handles a modern request on a pipe. It does not wait for the response.
 func (p *pipe) modern(m *wire.Message) {
 	q, err := lookModern(m, "")
 	if err == nil && handshakeOnly(q.method) {
@@ -250,7 +250,7 @@ func (p *pipe) modern(m *wire.Message) {
 		refuse(mcp.Fail(c, ""))
 		return
 	}
-	if q.method != wire.SubscriptionsListen { // which has no end of its own
+	if q.method != wire.SubscriptionsListen { // a subscription does not end by itself
 		p.calls.Add(1)
 	}
 	free := sync.OnceFunc(func() {
@@ -272,8 +272,8 @@ func (p *pipe) modern(m *wire.Message) {
 	})
 }
 
-// runModern answers a request without a handshake. It calls free before the client
-// gets the answer, and with it the right to use the id again.
+// runModern answers a modern request. It calls free before the client receives the response, since
+// the client may then use the id again.
 func (p *pipe) runModern(ctx context.Context, q *modernRequest, free func()) {
 	defer func() {
 		if r := recover(); r != nil {
@@ -323,7 +323,7 @@ func (p *pipe) runModern(ctx context.Context, q *modernRequest, free func()) {
 	for {
 		e, err := st.Next()
 		if err != nil || ctx.Err() != nil {
-			return // cancelled: no answer is owed
+			return // cancelled: no response is owed
 		}
 		if *last {
 			free()
@@ -336,8 +336,8 @@ func (p *pipe) runModern(ctx context.Context, q *modernRequest, free func()) {
 	}
 }
 
-// cancelModern ends the request that a notifications/cancelled names, if it is one
-// without a handshake.
+// cancelModern cancels the request that a notifications/cancelled names, if it is a modern one. It
+// reports whether it is.
 func (p *pipe) cancelModern(m *wire.Message) bool {
 	key := string(appendCancelled(nil, m, true))
 	p.mu.Lock()

@@ -19,8 +19,7 @@ import (
 	"github.com/dragoman-proxy/dragoman/proxy/upstream"
 )
 
-// perSession is an origin whose every session is with a server of its own, which
-// it is told of.
+// perSession is an origin with a new server for each session, which it passes to the test.
 func perSession(make func() *fakeServer) (origin, func() []*fakeServer) {
 	var mu sync.Mutex
 	var all []*fakeServer
@@ -54,8 +53,8 @@ func listServer() *fakeServer {
 
 var modernTools = modernRequestOf("1", "tools/list", meta(`{}`))
 
-// TestUpstreamDiesWhileAQuestionIsParked: whoever comes back is told, and the next
-// call has another session.
+// TestUpstreamDiesWhileAQuestionIsParked: the client's retry gets an error, and the next call
+// another session.
 func TestUpstreamDiesWhileAQuestionIsParked(t *testing.T) {
 	both(t, func(t *testing.T, piped bool) {
 		o, all := perSession(func() *fakeServer {
@@ -111,7 +110,7 @@ func brokenAfterQuestion(answer func(string) ([]string, error)) func(string) ([]
 	}
 }
 
-// parkedOne is the only dialogue that is parked.
+// parkedOne returns the only parked call.
 func parkedOne(t *testing.T, srv testServer) *parkedCall {
 	t.Helper()
 	srv.parkedCalls.mu.Lock()
@@ -125,8 +124,8 @@ func parkedOne(t *testing.T, srv testServer) *parkedCall {
 	return nil
 }
 
-// TestAnswerThatComesWhileParked is kept for the retry; the answers of that are of
-// no use to anybody.
+// TestAnswerThatComesWhileParked: the server's response is kept for the retry, whose answers are
+// then ignored.
 func TestAnswerThatComesWhileParked(t *testing.T) {
 	f, gate := asksName(nameQuestion)
 	srv := front(t, f)
@@ -151,7 +150,7 @@ func TestRetryAtAnotherReplicaIsRefused(t *testing.T) {
 	}
 }
 
-// TestReloadBeginsNewSessions: what was under way goes on where it is.
+// TestReloadBeginsNewSessions: open calls continue on their sessions.
 func TestReloadBeginsNewSessions(t *testing.T) {
 	o, all := perSession(func() *fakeServer {
 		f, gate := asksName(nameQuestion)
@@ -187,7 +186,7 @@ func TestPrincipalByHeader(t *testing.T) {
 	}
 }
 
-// TestSessionThatTheServerForgot is begun anew, once.
+// TestSessionThatTheServerForgot: the session is replaced, once.
 func TestSessionThatTheServerForgot(t *testing.T) {
 	for _, capabilities := range []string{`{}`, `{"elicitation":{}}`} {
 		var forgotten atomic.Bool
@@ -254,7 +253,7 @@ func TestNoRoomForASession(t *testing.T) {
 	}
 }
 
-// TestCallsWaitForRoom until another client's call is over.
+// TestCallsWaitForRoom until another client's call has ended.
 func TestCallsWaitForRoom(t *testing.T) {
 	o, all := perSession(asksEach)
 	srv := frontOf(t, o, func(c *config.Config) { c.Bridge.MaxSessions = 1 })
@@ -276,7 +275,7 @@ func TestCallsWaitForRoom(t *testing.T) {
 	}
 }
 
-// TestQuestionsThatBelongToNoCall are refused, and nobody's answer suffers.
+// TestQuestionsThatBelongToNoCall are refused, and all calls get their answers.
 func TestQuestionsThatBelongToNoCall(t *testing.T) {
 	both(t, func(t *testing.T, piped bool) {
 		f := legacyServer(`{"tools":{}}`, func(id, method, _ string) ([]string, error) {
@@ -299,8 +298,8 @@ func TestQuestionsThatBelongToNoCall(t *testing.T) {
 	})
 }
 
-// TestQuestionBeforeTheCallThatAnswersIt: the next call in which the server may ask
-// is the one that it belongs to.
+// TestQuestionBeforeTheCallThatAnswersIt: the question goes to the next call in which the server
+// may ask.
 func TestQuestionBeforeTheCallThatAnswersIt(t *testing.T) {
 	f, gate := asksName(`{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":"none"}}`)
 	f.answer = func(answer func(string) ([]string, error)) func(string) ([]string, error) {
@@ -313,7 +312,7 @@ func TestQuestionBeforeTheCallThatAnswersIt(t *testing.T) {
 	}(f.answer)
 	srv := front(t, f)
 	srv.modernly(modernRequestOf("1", "tools/list", meta(`{"elicitation":{}}`)))
-	gate <- struct{}{} // it does not wait
+	gate <- struct{}{} // the call does not wait
 	r := srv.modernly(modernCall("7", ""))
 	r = srv.modernly(retryOf("8", ada, r))
 	if !strings.Contains(r.body, "done") {
@@ -323,14 +322,14 @@ func TestQuestionBeforeTheCallThatAnswersIt(t *testing.T) {
 	sameJSON(t, sent[len(sent)-1], `{"jsonrpc":"2.0","id":"s1","result":{"action":"accept","content":{"n":"Ada"}}}`)
 }
 
-// TestHowLongTheUserTakesIsNotTheServersSilence: the server's own is.
-func TestHowLongTheUserTakesIsNotTheServersSilence(t *testing.T) {
-	f, _ := asksName(nameQuestion) // and then says nothing
+// TestTheUsersTimeIsNotTheServersSilence: only the server's own silence counts.
+func TestTheUsersTimeIsNotTheServersSilence(t *testing.T) {
+	f, _ := asksName(nameQuestion) // and then sends nothing
 	const limit = 100 * time.Millisecond
 	srv := front(t, f, func(c *config.Config) { c.Upstream.SilenceTimeout = limit })
 	r := srv.modernly(modernCall("7", ""))
 	d := parkedOne(t, srv)
-	<-time.After(3 * limit) // the user thinks; a call that this has ended would have its answer
+	<-time.After(3 * limit) // the user thinks; a call that had ended would have its response
 	d.mu.Lock()
 	if d.answer != nil || d.over {
 		t.Error("the call has ended")
@@ -346,8 +345,8 @@ func TestHowLongTheUserTakesIsNotTheServersSilence(t *testing.T) {
 	})
 }
 
-// TestURLsAreAskedForUntilAllWereOpened, and the call is made again once.
-func TestURLsAreAskedForUntilAllWereOpened(t *testing.T) {
+// TestURLsAreAskedForUntilAllAreOpened, and then the call is repeated once.
+func TestURLsAreAskedForUntilAllAreOpened(t *testing.T) {
 	var calls atomic.Int32
 	f := legacyServer(`{"tools":{}}`, func(id, _, _ string) ([]string, error) {
 		if calls.Add(1) > 1 {
@@ -384,8 +383,9 @@ func TestURLsAreAskedForUntilAllWereOpened(t *testing.T) {
 	}
 }
 
-// TestWhoWaitsIsToldThatWeEnd: also who had been asked something before.
-func TestWhoWaitsIsToldThatWeEnd(t *testing.T) {
+// TestWaitingClientsGetAnErrorAtShutdown: when dragoman stops, waiting clients get an error, also in later
+// rounds.
+func TestWaitingClientsGetAnErrorAtShutdown(t *testing.T) {
 	f, _ := asksName(nameQuestion)
 	srv := front(t, f)
 	r := srv.modernly(modernCall("7", ""))
@@ -398,7 +398,8 @@ func TestWhoWaitsIsToldThatWeEnd(t *testing.T) {
 	}
 }
 
-// TestTwoNamesOfOneCall: whoever reads the header must see what the server sees.
+// TestTwoNamesOfOneCall: a call whose header and body name different tools is refused, since
+// proxies read the header.
 func TestTwoNamesOfOneCall(t *testing.T) {
 	srv := front(t, listServer())
 	for _, c := range []struct {
@@ -420,8 +421,8 @@ func TestTwoNamesOfOneCall(t *testing.T) {
 	}
 }
 
-// TestStandingStreamThatDoesNotBegin keeps nobody from calling.
-func TestStandingStreamThatDoesNotBegin(t *testing.T) {
+// TestCallsDoNotWaitForAStandingStreamThatDoesNotOpen: calls do not wait for it for long.
+func TestCallsDoNotWaitForAStandingStreamThatDoesNotOpen(t *testing.T) {
 	f, gate := asksName(nameQuestion)
 	open(f, gate)
 	srv := frontOf(t, opened(false, func(context.Context) (upstream.Conn, error) { return deafServer{f}, nil }))
@@ -438,8 +439,9 @@ func (deafServer) Listen(ctx context.Context, _ upstream.ListenOptions) (upstrea
 	return nil, ctx.Err()
 }
 
-// TestListenEndsWellWithItsServer, and with us.
-func TestListenEndsWellWithItsServer(t *testing.T) {
+// TestSubscriptionEndsWithoutAnErrorAtShutdown: a subscription ends without an error when the server or dragoman
+// stops.
+func TestSubscriptionEndsWithoutAnErrorAtShutdown(t *testing.T) {
 	for _, how := range []string{"server", "us"} {
 		f := legacyServer(`{"tools":{"listChanged":true}}`, nil)
 		f.piped = true
@@ -461,7 +463,8 @@ func TestListenEndsWellWithItsServer(t *testing.T) {
 	}
 }
 
-// TestOwnToolsForModernClients: they are listed, called, and may ask the user.
+// TestOwnToolsForModernClients: dragoman's own tools are listed, can be called, and can ask the
+// user.
 func TestOwnToolsForModernClients(t *testing.T) {
 	own := asker("ours")
 	srv := beside(t, listing("2025-06-18", nil, nil), own)
@@ -482,8 +485,8 @@ func TestOwnToolsForModernClients(t *testing.T) {
 	}
 }
 
-// TestModernResultsAreHeldToTheirBudget, and the rest is for the same principal.
-func TestModernResultsAreHeldToTheirBudget(t *testing.T) {
+// TestModernResultsAreCutToTheirBudget, and only the same principal can read the rest.
+func TestModernResultsAreCutToTheirBudget(t *testing.T) {
 	f := answering("2025-11-25", false, func(string) string { return texts(issues(500)) }, noTools)
 	srv := front(t, f, shaped(t, "default_max_tokens: 500"), func(c *config.Config) { c.Bridge.Principal = "header:X-User" })
 	mine := []string{"X-User", "a"}
@@ -506,7 +509,7 @@ func TestModernResultsAreHeldToTheirBudget(t *testing.T) {
 	}
 }
 
-// countingServer counts what comes to a sessionServer.
+// countingServer counts the requests to a sessionServer.
 type countingServer struct {
 	*sessionServer
 	posts, others atomic.Int32
@@ -540,7 +543,7 @@ func TestOneUpstreamRequestForEachCall(t *testing.T) {
 	}
 }
 
-// TestManyParkedCalls: each answer finds its call, and nothing is left.
+// TestManyParkedCalls: each answer goes to its call, and nothing remains.
 func TestManyParkedCalls(t *testing.T) {
 	const n = 200
 	o, all := perSession(asksEach)
@@ -561,8 +564,8 @@ func TestManyParkedCalls(t *testing.T) {
 	each(func(k int) {
 		id := fmt.Sprint(n + k)
 		switch k % 4 {
-		case 0: // never comes back
-		case 1: // leaves in the middle of it
+		case 0: // the client never returns
+		case 1: // the client leaves during the call
 			ctx, leave := context.WithCancel(t.Context())
 			leave()
 			body := retryOf(id, ada, asked[k])
@@ -608,7 +611,7 @@ func FuzzReadMeta(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, params string) {
 		if !gjson.Valid(params) {
-			return // no message holds it
+			return // no error contains it
 		}
 		q, err := readMeta(params, "name", "")
 		if err != nil {

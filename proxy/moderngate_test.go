@@ -8,8 +8,8 @@ import (
 	"github.com/dragoman-proxy/dragoman/proxy/config"
 )
 
-// TestGateBeforeAClientWithoutASession: the refusal is the call's result, whether the
-// server may ask something in it or not.
+// TestGateBeforeAClientWithoutASession: the gate's refusal is the call's result, whether the server
+// may ask something in the call or not.
 func TestGateBeforeAClientWithoutASession(t *testing.T) {
 	for _, can := range []string{`{}`, `{"elicitation":{}}`} {
 		for _, piped := range []bool{false, true} {
@@ -27,8 +27,8 @@ func TestGateBeforeAClientWithoutASession(t *testing.T) {
 	}
 }
 
-// TestQuestionAsTheSessionBegins: over HTTP a server can ask for roots by the standing
-// stream only, which stands before the first request goes out, whatever that is.
+// TestQuestionAsTheSessionBegins: over HTTP a server can ask for roots only on the standing stream,
+// so that stream is open before the first request is sent.
 func TestQuestionAsTheSessionBegins(t *testing.T) {
 	f := legacyServer(`{"tools":{}}`, func(id, method, _ string) ([]string, error) {
 		return one(`{"jsonrpc":"2.0","id":` + id + `,"result":{"tools":[],"content":[]}}`)

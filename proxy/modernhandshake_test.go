@@ -9,7 +9,8 @@ import (
 	"github.com/dragoman-proxy/dragoman/proxy/upstream"
 )
 
-// TestInitializeAnsweredInARevisionWithoutOne: a server that answers it so has begun nothing, and is asked who it is.
+// TestInitializeAnsweredInARevisionWithoutOne: a server that answers initialize with a modern
+// revision has begun no session, and is sent server/discover.
 func TestInitializeAnsweredInARevisionWithoutOne(t *testing.T) {
 	both(t, func(t *testing.T, piped bool) {
 		f := modernServer(piped, `"capabilities":{"tools":{}}`, nil)
@@ -27,7 +28,7 @@ func TestInitializeAnsweredInARevisionWithoutOne(t *testing.T) {
 	})
 }
 
-// TestDiscoverRefusedInTheRevisionItLists is asked once more, and no more often.
+// TestDiscoverRefusedInTheRevisionItLists: server/discover is sent once more, and no more often.
 func TestDiscoverRefusedInTheRevisionItLists(t *testing.T) {
 	for _, c := range []struct {
 		refusals, asked int

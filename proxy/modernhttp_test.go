@@ -10,8 +10,8 @@ import (
 	"github.com/dragoman-proxy/dragoman/proxy/mcp"
 )
 
-// TestSessionsMeanNothingWithoutAHandshake: a session that a client without one names is not looked at, nor named in what
-// it gets.
+// TestSessionsMeanNothingWithoutAHandshake: the session id of a modern client is ignored, and is
+// not in the response.
 func TestSessionsMeanNothingWithoutAHandshake(t *testing.T) {
 	f := legacyServer(`{"tools":{}}`, func(id, method, m string) ([]string, error) {
 		return one(`{"jsonrpc":"2.0","id":` + id + `,"result":{"tools":[]}}`)
@@ -42,7 +42,8 @@ func TestSessionsMeanNothingWithoutAHandshake(t *testing.T) {
 	}
 }
 
-// TestClientThatNamesItsNewestRevisionKeepsItsSession: the header is wrong then, but the session says what was agreed on.
+// TestClientThatNamesItsNewestRevisionKeepsItsSession: the header is wrong then, but the session
+// knows the agreed revision.
 func TestClientThatNamesItsNewestRevisionKeepsItsSession(t *testing.T) {
 	f := legacyServer(`{"tools":{}}`, func(id, method, m string) ([]string, error) {
 		return one(`{"jsonrpc":"2.0","id":` + id + `,"result":{"tools":[]}}`)
@@ -70,13 +71,13 @@ func TestClientsWithoutASessionOnlyPost(t *testing.T) {
 	}
 }
 
-// TestStatusSaysWhatIsWrongWithARequest: a server that tells clients what they lack by the newest codes gets the status
-// that those come with.
+// TestStatusSaysWhatIsWrongWithARequest: an error with a code of the newest revision gets the HTTP
+// status of that code.
 func TestStatusSaysWhatIsWrongWithARequest(t *testing.T) {
 	for _, c := range []struct {
 		code, status int
 	}{{-32601, 404}, {-32020, 400}, {-32021, 400}, {-32022, 400}, {-32602, 200}, {-32000, 200}} {
-		for _, capabilities := range []string{`{}`, `{"elicitation":{}}`} { // read by itself, and by a dialogue
+		for _, capabilities := range []string{`{}`, `{"elicitation":{}}`} { // read by the relay, and by a parked call
 			srv := front(t, legacyServer(`{"tools":{}}`, func(id, method, m string) ([]string, error) {
 				return one(string(mcp.AppendError(nil, []byte(id), c.code, "no", []byte(`{"requiredCapabilities":{"sampling":{}}}`))))
 			}))
@@ -88,8 +89,8 @@ func TestStatusSaysWhatIsWrongWithARequest(t *testing.T) {
 	}
 }
 
-// TestInitializeOfAClientWithoutAHandshake is unknown, also where clients with one share the endpoint: it never reaches
-// the server, which has its session already.
+// TestInitializeOfAClientWithoutAHandshake is an unknown method, also if handshake clients use the
+// same endpoint. The server, which has its session already, does not receive it.
 func TestInitializeOfAClientWithoutAHandshake(t *testing.T) {
 	f := legacyServer(`{"tools":{}}`, nil)
 	f.noGet = true
@@ -108,8 +109,9 @@ func TestInitializeOfAClientWithoutAHandshake(t *testing.T) {
 	}
 }
 
-// TestUnknownRevisionIsToldWhatTheServerLists: one list, whether a client asks for it or has to be told.
-func TestUnknownRevisionIsToldWhatTheServerLists(t *testing.T) {
+// TestErrorForAnUnknownRevisionListsTheServersRevisions: the error names the same revisions as
+// server/discover.
+func TestErrorForAnUnknownRevisionListsTheServersRevisions(t *testing.T) {
 	m := strings.Replace(meta(`{}`), "2026-07-28", "v999", 1)
 	all := `["2026-07-28","2025-11-25","2025-06-18","2025-03-26","2024-11-05"]`
 	for _, c := range []struct {

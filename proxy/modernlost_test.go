@@ -12,8 +12,7 @@ import (
 	"github.com/tidwall/gjson"
 )
 
-// forgetful is a server on HTTP that knows only the session that it opened last but
-// forgotten, and answers 404 for all others.
+// forgetful is a server on HTTP that knows only its newest session, and answers 404 for all others.
 type forgetful struct {
 	opened    atomic.Int64
 	forgotten atomic.Int64
@@ -47,9 +46,9 @@ func (s *forgetful) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// TestForgottenSessionIsNoticedByNobody: a legacy 404 means that the session is lost.
-// A client without one gets its answer all the same, from another; once.
-func TestForgottenSessionIsNoticedByNobody(t *testing.T) {
+// TestModernClientsDoNotNoticeALostSession: a handshake server's 404 means that the session is lost. A
+// modern client still gets its response, from another session; this is tried once.
+func TestModernClientsDoNotNoticeALostSession(t *testing.T) {
 	for _, can := range []string{`{}`, `{"elicitation":{}}`} {
 		t.Run(can, func(t *testing.T) {
 			s := &forgetful{}

@@ -9,7 +9,7 @@ import (
 	"github.com/dragoman-proxy/dragoman/proxy/upstream"
 )
 
-// An array of a client without a handshake is refused for what it is.
+// TestArraysOfModernClientsAreRefused: the error says that the revision has no batches.
 func TestArraysOfModernClientsAreRefused(t *testing.T) {
 	const want = "JSON-RPC batching is not supported in 2026-07-28"
 	array := `[` + modernRequestOf("1", "tools/list", meta(`{}`)) + `]`
@@ -34,7 +34,7 @@ func TestArraysOfModernClientsAreRefused(t *testing.T) {
 	}
 }
 
-// Servers on the Go SDK before 1.8 refuse methods in plain text.
+// TestMethodsRefusedInPlainText: servers on the Go SDK before 1.8 refuse methods in plain text.
 func TestMethodsRefusedInPlainText(t *testing.T) {
 	f := legacyServer(`{"tools":{}}`, nil)
 	f.refuse = func(m string) error {

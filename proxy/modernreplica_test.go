@@ -22,8 +22,8 @@ import (
 	"github.com/dragoman-proxy/dragoman/proxy/sealed"
 )
 
-// TestAnyReplicaServesSessionsOfServersWithoutOne: an id says what its client can
-// do, and the client ends it.
+// TestAnyReplicaServesSessionsOfServersWithoutOne: a session id contains the client's capabilities,
+// and any replica can end the session.
 func TestAnyReplicaServesSessionsOfServersWithoutOne(t *testing.T) {
 	leavesNothing(t)
 	web := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

@@ -11,8 +11,8 @@ import (
 	"github.com/dragoman-proxy/dragoman/proxy/upstream"
 )
 
-// TestProcessWithoutAHandshakeIsStartedAgain: what it was asked is lost, the session
-// goes on, and what it was subscribed to is asked for again.
+// TestProcessWithoutAHandshakeIsStartedAgain: open requests are lost, the session continues, and
+// its subscriptions are requested again.
 func TestProcessWithoutAHandshakeIsStartedAgain(t *testing.T) {
 	kids := newFamily(func(nth int) *fakeServer {
 		return modernServer(true, `"capabilities":{"tools":{},"resources":{"subscribe":true}}`, func(id, method, _ string) ([]string, error) {
@@ -49,8 +49,7 @@ func TestProcessWithoutAHandshakeIsStartedAgain(t *testing.T) {
 	}
 }
 
-// TestProcessThatComesBackWithAHandshake ends its session; the next one begins with
-// what it is by then.
+// TestProcessThatComesBackWithAHandshake: the session ends, and the next one is of the new era.
 func TestProcessThatComesBackWithAHandshake(t *testing.T) {
 	kids := newFamily(func(nth int) *fakeServer {
 		if nth == 1 {
@@ -72,7 +71,7 @@ func TestProcessThatComesBackWithAHandshake(t *testing.T) {
 	srv.initialize("2025-06-18")
 }
 
-// TestProcessIsStartedAgainForClientsWithoutASession, too.
+// TestProcessIsStartedAgainForClientsWithoutASession: the same for modern clients.
 func TestProcessIsStartedAgainForClientsWithoutASession(t *testing.T) {
 	kids := newFamily(func(int) *fakeServer {
 		return modernServer(true, `"capabilities":{"tools":{}}`, func(id, _, _ string) ([]string, error) {

@@ -18,11 +18,11 @@ import (
 	"github.com/dragoman-proxy/dragoman/proxy/mcp"
 )
 
-// modernOnly is the revision of servers without a handshake.
+// modernOnly is the revision of modern servers.
 const modernOnly = "2026-07-28"
 
-// modernSDKServer is the official Go SDK's server without sessions. By itself it
-// still answers initialize, whatever revisions it is told to support.
+// modernSDKServer is the official Go SDK's server without sessions. The SDK answers initialize,
+// whatever revisions are configured.
 func modernSDKServer(revision string) *sdk.Server {
 	s := sdk.NewServer(&sdk.Implementation{Name: "sdk", Version: "1"}, &sdk.ServerOptions{
 		SupportedProtocolVersions: []string{revision},
@@ -75,7 +75,7 @@ func modernSDKServer(revision string) *sdk.Server {
 	return s
 }
 
-// TestSDKServerWithoutAHandshake serves clients of every revision that has one.
+// TestSDKServerWithoutAHandshake serves clients of every handshake revision.
 func TestSDKServerWithoutAHandshake(t *testing.T) {
 	if testing.Short() {
 		t.Skip("starts processes")
@@ -89,8 +89,8 @@ func TestSDKServerWithoutAHandshake(t *testing.T) {
 	}
 }
 
-// beforeModernSDK is the configuration of a proxy before the SDK's server without
-// sessions, on stdio or on HTTP until the test ends.
+// beforeModernSDK returns the configuration of a proxy in front of the SDK's modern server, on
+// stdio or on HTTP until the test ends.
 func beforeModernSDK(t *testing.T, server string) config.Config {
 	cfg := config.Default()
 	cfg.Shutdown.Drain = patience
@@ -134,7 +134,7 @@ func talkModern(t *testing.T, vc, over, server string) {
 			t.Fatalf("%v %v", list, err)
 		}
 		want("ask", "file:///root s")
-		if vc >= "2025-06-18" { // the server asks nobody else
+		if vc >= "2025-06-18" { // the server asks only these clients
 			want("elicit", "accept ann")
 		}
 		want("progress", "done")

@@ -11,7 +11,7 @@ import (
 	"github.com/dragoman-proxy/dragoman/proxy/config"
 )
 
-// reportingServer is an HTTP server that has sessions, and reports progress where it is asked to.
+// reportingServer is an HTTP server with sessions that reports progress if a request asks for it.
 func reportingServer(t *testing.T) *plainServer {
 	return newPlainServer(t, func(w http.ResponseWriter, _ *http.Request, body string) {
 		id := gjson.Get(body, "id").Raw
@@ -29,16 +29,16 @@ func reportingServer(t *testing.T) *plainServer {
 				`{"jsonrpc":"2.0","method":"notifications/progress","params":{"progressToken":`+token+`,"progress":1}}`+
 				"\n\nid: 3\ndata: "+result(id, `"content":[]`)+"\n\n")
 		case "":
-			w.WriteHeader(405) // GET and DELETE
+			w.WriteHeader(405) // for GET and DELETE
 		default:
 			w.WriteHeader(202)
 		}
 	})
 }
 
-// TestWhatHTTPSaysToClientsWithoutASession, in front of a server that has sessions. See
+// TestHTTPForModernClients, in front of a server with sessions. See
 // https://modelcontextprotocol.io/specification/2026-07-28/basic/transports#streamable-http.
-func TestWhatHTTPSaysToClientsWithoutASession(t *testing.T) {
+func TestHTTPForModernClients(t *testing.T) {
 	server := reportingServer(t)
 	c := serving(t, func(cfg *config.Config) {
 		cfg.Upstream.URL, cfg.Upstream.Version = server.URL, "2025-11-25"
@@ -49,7 +49,7 @@ func TestWhatHTTPSaysToClientsWithoutASession(t *testing.T) {
 	long := modernRequestOf("3", "tools/list", `"cursor":"`+strings.Repeat("x", 64<<10)+`",`+meta(`{}`))
 	for _, q := range []struct {
 		what, method, body string
-		header             []string // beside those of each request; one without a value is left out
+		header             []string // in addition to those of each request; one without a value is removed
 		status             int
 		kind               string
 	}{

@@ -21,9 +21,8 @@ const withTasks = `"capabilities":{"tools":{},"extensions":{"io.modelcontextprot
 
 const taskTimes = `"createdAt":"2026-08-01T00:00:00Z","lastUpdatedAt":"2026-08-01T00:00:01Z"`
 
-// modernTasks is a server without a handshake that makes a task of each call whose
-// client has the extension. The task has these states, one after the other each time
-// that it is asked for.
+// modernTasks is a modern server that makes a task of each call whose client has declared the
+// extension. tasks/get returns these states, one after the other.
 func modernTasks(piped bool, states ...string) *fakeServer {
 	var mu sync.Mutex
 	n := 0
@@ -71,8 +70,9 @@ func aboutTask(id, method, task string) string {
 
 const relatedToT1 = `"_meta":{"io.modelcontextprotocol/related-task":{"taskId":"t1"}}`
 
-// TestTasksAtAServerWithoutASession: the extension is the capability, a wish for a
-// task declares it for that call alone, and what became of the task is polled for.
+// TestTasksAtAServerWithoutASession: handshake clients see the extension as the capability tasks, a
+// call with params.task declares the extension for that call only, and the result of the task is
+// polled for.
 func TestTasksAtAServerWithoutASession(t *testing.T) {
 	both(t, func(t *testing.T, piped bool) {
 		f := modernTasks(piped, `"status":"working"`, `"status":"working"`, `"status":"completed","result":{"content":[{"type":"text","text":"done"}],"isError":true}`)
@@ -141,8 +141,8 @@ func TestTaskThatFails(t *testing.T) {
 	sameJSON(t, srv.post(session, aboutTask("4", "tasks/result", "t1")).body, rpcError("4", `"code":-32000,"message":"limit","data":{"n":1}`))
 }
 
-// TestTaskThatIsOverAtOnce: a server that answers at once has made no task, and the
-// client gets one that is over.
+// TestTaskThatIsOverAtOnce: if the server answers at once, it has made no task, and the client gets
+// a finished one.
 func TestTaskThatIsOverAtOnce(t *testing.T) {
 	f := modernTasks(false)
 	srv := front(t, f, bridgingTasks)
@@ -188,8 +188,7 @@ func TestTasksThatAreOverAreBounded(t *testing.T) {
 
 const taskAsks = `"status":"input_required","inputRequests":{"name":{"method":"elicitation/create","params":{"mode":"form","message":"Name?","requestedSchema":{"type":"object","properties":{"n":{"type":"string"}}}}}}`
 
-// TestTaskAsksOnTheStreamOfItsResult: once, however often the server says that it
-// waits.
+// TestTaskAsksOnTheStreamOfItsResult: once, however often the server reports input_required.
 func TestTaskAsksOnTheStreamOfItsResult(t *testing.T) {
 	both(t, func(t *testing.T, piped bool) {
 		f := modernTasks(piped, taskAsks, taskAsks, taskAsks, `"status":"completed","result":{"content":[]}`)
@@ -212,7 +211,8 @@ func TestTaskAsksOnTheStreamOfItsResult(t *testing.T) {
 	})
 }
 
-// TestTaskWhoseClientDoesNotAnswer ends, since its server cannot be told.
+// TestTaskWhoseClientDoesNotAnswer: the task is cancelled, since the server has no other way to
+// learn of it.
 func TestTaskWhoseClientDoesNotAnswer(t *testing.T) {
 	const sampling = `"status":"input_required","inputRequests":{"k":{"method":"sampling/createMessage","params":{"maxTokens":1,"messages":[]}}}`
 	for _, c := range []struct{ can, states, answer, want string }{
@@ -242,7 +242,7 @@ func TestTaskWhoseClientDoesNotAnswer(t *testing.T) {
 	sameJSON(t, gjson.Get(f.said("tasks/update")[0], "params.inputResponses").Raw, `{"name":{"action":"cancel"}}`)
 }
 
-// TestTasksAreStrippedUnlessBridged, also for clients of revisions that have none.
+// TestTasksAreStrippedUnlessBridged, also for clients of revisions without tasks.
 func TestTasksAreStrippedUnlessBridged(t *testing.T) {
 	for _, c := range []struct {
 		revision string
@@ -275,9 +275,9 @@ func TestTasksAreStrippedUnlessBridged(t *testing.T) {
 	}
 }
 
-// TestNewsOfATaskOfAModernServer come by the standing stream, if there is one, until
-// the task is over.
-func TestNewsOfATaskOfAModernServer(t *testing.T) {
+// TestStatusNotificationsOfATaskOfAModernServer: status notifications come on the standing stream, if there is
+// one, until the task ends.
+func TestStatusNotificationsOfATaskOfAModernServer(t *testing.T) {
 	both(t, func(t *testing.T, piped bool) {
 		f := modernTasks(piped, `"status":"working"`)
 		gate := make(chan struct{}, 8)
@@ -301,7 +301,7 @@ func TestNewsOfATaskOfAModernServer(t *testing.T) {
 		}
 		srv := front(t, f, bridgingTasks)
 		session := srv.initialize("2025-11-25")
-		srv.post(session, taskCalled("2")) // nobody listens
+		srv.post(session, taskCalled("2")) // no stream is open
 		ctx, leave := context.WithCancelCause(context.Background())
 		defer leave(nil)
 		_, resp := srv.begin(ctx, "GET", session, "")
@@ -327,8 +327,8 @@ func TestNewsOfATaskOfAModernServer(t *testing.T) {
 	})
 }
 
-// TestTaskThatAsksTooMuch ends: who answers is not to wait for a call that has no room
-// for the answers.
+// TestTaskThatAsksTooMuch: a task with more questions than the limit ends, so that the client's
+// other answers need not wait.
 func TestTaskThatAsksTooMuch(t *testing.T) {
 	asks := []string{}
 	for n := range bridge.MaxQuestions + 1 {
@@ -344,8 +344,8 @@ func TestTaskThatAsksTooMuch(t *testing.T) {
 	sameJSON(t, last, rpcError("4", `"code":-32603,"message":"the server asks too much at once"`))
 }
 
-// TestFinishedTasksOfManySessions: one session's many results do not cost another its own,
-// and all are forgotten with their sessions.
+// TestFinishedTasksOfManySessions: many results of one session do not evict those of others, and
+// all are forgotten with their sessions.
 func TestFinishedTasksOfManySessions(t *testing.T) {
 	srv := front(t, modernTasks(false))
 	srv.legacy.MaxFinished(10 * 556)
@@ -373,7 +373,7 @@ func TestFinishedTasksOfManySessions(t *testing.T) {
 	})
 }
 
-// TestToolsThatOnlyRunAsTasksAreThere for clients without tasks, by default.
+// TestToolsThatOnlyRunAsTasksAreThere: by default, clients without tasks get these tools.
 func TestToolsThatOnlyRunAsTasksAreThere(t *testing.T) {
 	both(t, func(t *testing.T, piped bool) {
 		s := &legacyTasks{states: []string{"working", "completed"}, outcome: `"result":{"content":[{"type":"text","text":"done"}]}`}

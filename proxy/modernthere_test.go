@@ -13,18 +13,18 @@ import (
 	"github.com/dragoman-proxy/dragoman/proxy/config"
 )
 
-// modernExchange is a request of a client without a session and what comes of it:
-// notifications, rounds of questions with the client's answers, and the end.
+// modernExchange is a request of a modern client and all that follows: notifications, rounds of
+// questions with the client's answers, and the response.
 type modernExchange struct {
-	request string            // method and params without _meta, within braces
+	request string            // method and params without _meta, without the braces
 	meta    []string          // further members of _meta
-	on      []string          // notifications before the first word on the request
-	asks    []string          // one round each: members of inputRequests
+	on      []string          // notifications before the response begins
+	asks    []string          // one element for each round: members of inputRequests
 	replies map[string]string // by the name of the question
-	answer  string            // members of the message
+	answer  string            // the members of the response
 }
 
-// modernExchanges have what may happen in a request, as far as both eras know it.
+// modernExchanges cover what may happen in a request, as far as both eras can express it.
 func modernExchanges() []modernExchange {
 	call := func(name string) string {
 		return `"method":"tools/call","params":{"name":"` + name + `","arguments":{"a":1.0,"b":null,"ü":"\u00fc"}}`
@@ -67,7 +67,7 @@ func modernExchanges() []modernExchange {
 	}
 }
 
-// modernPeer is the server of these.
+// modernPeer is the server for these exchanges.
 func modernPeer(t *testing.T, piped bool) *scripted {
 	s := script(t, piped, nil)
 	s.noGet = true
@@ -114,7 +114,7 @@ func modernPeer(t *testing.T, piped bool) *scripted {
 	return s
 }
 
-// modernKeyOf is what a request is about, in each round.
+// modernKeyOf returns what identifies the request, in each round.
 func modernKeyOf(request string) string {
 	request, _ = sjson.Delete(request, "params._meta")
 	request, _ = sjson.Delete(request, "params.inputResponses")
@@ -125,8 +125,8 @@ func modernKeyOf(request string) string {
 	return gjson.Get(request, "method").String() + string(text)
 }
 
-// live has a client go through all of it, and returns what it heard of each request:
-// questions without the names that they have for the two of them.
+// live makes a client play all exchanges, and returns what it received for each: questions without
+// their names, which differ.
 func live(t *testing.T, client *talker) (heard [][]string) {
 	t.Helper()
 	const capabilities = `{"roots":{},"sampling":{},"elicitation":{"form":{},"url":{}}}`
@@ -178,7 +178,7 @@ func live(t *testing.T, client *talker) (heard [][]string) {
 	return heard
 }
 
-// replyTo is the client's answer to a question, whatever its name.
+// replyTo returns the client's answer to a question, whatever its name.
 func (e modernExchange) replyTo(question gjson.Result) string {
 	for _, round := range e.asks {
 		for name, q := range gjson.Parse("{" + round + "}").Map() {
@@ -190,7 +190,7 @@ func (e modernExchange) replyTo(question gjson.Result) string {
 	return "{}"
 }
 
-// code is the HTTP status, 0 on a pipe.
+// code returns the HTTP status, or 0 on a pipe.
 func (r *told) code() int {
 	if r.begun == nil {
 		return 0
@@ -201,7 +201,7 @@ func (r *told) code() int {
 
 func isCode(m string) bool { return m[0] != '{' }
 
-// withoutIdentity is a message without what every result says of its server.
+// withoutIdentity removes the serverInfo from a message.
 func withoutIdentity(m string) string {
 	m, _ = sjson.Delete(m, `result._meta.io\.modelcontextprotocol/serverInfo`)
 	if gjson.Get(m, "result._meta").Raw == "{}" {
@@ -210,10 +210,10 @@ func withoutIdentity(m string) string {
 	return m
 }
 
-// TestAModernExchangeThereAndBackSaysTheSame: what a client and a server without
-// sessions say to each other is the same where two proxies carry it over a session
-// of the newest revision that has one.
-func TestAModernExchangeThereAndBackSaysTheSame(t *testing.T) {
+// TestModernMessagesSurviveTranslationThereAndBack: between two proxies the messages of a modern client
+// and server are translated to the newest handshake revision and back. Both ends receive the same
+// as without the proxies.
+func TestModernMessagesSurviveTranslationThereAndBack(t *testing.T) {
 	for _, way := range [][3]bool{{}, {true, true, true}, {false, true, false}, {true, false, true}, {false, false, true}} {
 		if testing.Short() && way[0] != way[1] {
 			continue

@@ -13,19 +13,19 @@ import (
 	"github.com/dragoman-proxy/dragoman/translate/wire"
 )
 
-// clashAge is how long a server that we do not get along with is not asked again.
+// clashAge is how long a found name collision is remembered before the server is asked again.
 const clashAge = 30 * time.Second
 
-// clash is what is known of names that the server's tools and those of adapters have
-// in common.
+// nameCollision holds the names that tools of the server and of adapters have in common.
 type nameCollision struct {
-	turn  chan struct{} // held by who looks
-	at    time.Time     // when that was last; zero for never
+	turn  chan struct{} // has a value while a goroutine checks the names
+	at    time.Time     // the time of the last check; zero if there was none
 	names []string
 }
 
-// heedClash looks, before the client knows of its session, whether tools of adapters have
-// names of the server's, unless those may be hidden. The error refuses the session.
+// checkCollisions checks, before the client receives the response to initialize, whether adapter
+// tools and server tools have equal names. It does nothing if adapters.on_clash is shadow. An error
+// refuses the session.
 func (h *handshake) checkCollisions(ctx context.Context, s *session) error {
 	srv := h.srv
 	if srv.adapters == nil || srv.now().cfg.Adapters.OnClash == config.ClashShadow || !s.Facts.Has(wire.ServerTools) {
@@ -42,7 +42,7 @@ func (h *handshake) checkCollisions(ctx context.Context, s *session) error {
 		theirs, err := h.readTools(ctx, s)
 		if err != nil {
 			h.log().Debug("cannot read the names of the server's tools", zap.Error(err))
-			return nil // who lists them will be told
+			return nil // hideCollisions reports a collision when the client lists the tools
 		}
 		c.at, c.names = time.Now(), srv.adapters.collisions(theirs)
 	}
@@ -52,7 +52,7 @@ func (h *handshake) checkCollisions(ctx context.Context, s *session) error {
 	return nil
 }
 
-// among are the names of tools that a tool of ours has, too.
+// collisions returns the names that the server's tools and the adapters' tools have in common.
 func (a *adapters) collisions(tools [][]byte) (both []string) {
 	names := make(map[string]bool, len(tools))
 	for _, t := range tools {
@@ -66,8 +66,8 @@ func (a *adapters) collisions(tools [][]byte) (both []string) {
 	return both
 }
 
-// clashed is a page of the server's tools on which one has the name of an adapter's,
-// though none had when the session began: an error.
+// hideCollisions returns an error in place of a page of the server's tools on which a tool has the
+// name of an adapter's tool. There was no collision when the session began.
 func (x *exchange) hideCollisions(page []byte, names []string) []byte {
 	for _, name := range names {
 		x.srv.metrics.Shadowed.WithLabelValues(name).Inc()
@@ -78,11 +78,10 @@ func (x *exchange) hideCollisions(page []byte, names []string) []byte {
 	if m.Scan(page, nil) != nil {
 		return page
 	}
-	return mcp.AppendError(nil, m.ID(), f.Code, f.Text, nil) // the client's id, which may not be the server's
+	return mcp.AppendError(nil, m.ID(), f.Code, f.Text, nil) // the client's id, which may differ from the server's
 }
 
-// isClash reports whether a tool of an adapter must not stand before one of the
-// server's.
+// collides reports whether a tool of this source must not hide a tool of the server.
 func (s *setup) collides(own ownTools) bool {
 	_, adapter := own.(*adapters)
 	return adapter && s.cfg.Adapters.OnClash != config.ClashShadow

@@ -14,7 +14,7 @@ import (
 	"github.com/dragoman-proxy/dragoman/proxy/config"
 )
 
-// rival is a server with a tool that has the name of an adapter's.
+// rival is a server with a tool that has the name of an adapter's tool.
 func rival(t *testing.T, names ...string) (url string, s *mcp.Server) {
 	t.Helper()
 	s = mcp.NewServer(&mcp.Implementation{Name: "rival", Version: "1"}, nil)
@@ -32,7 +32,7 @@ func addRival(s *mcp.Server, name string) {
 	})
 }
 
-// against is a server with adapters in front of the one at url.
+// against returns a proxy with adapters in front of the server at url.
 func against(t *testing.T, url, onClash string) testServer {
 	t.Helper()
 	_, change := withAdapters(t)
@@ -54,7 +54,7 @@ func (srv testServer) begun(version string) string {
 	return session
 }
 
-// answer is that of a request, however it comes.
+// answer returns the response to a request, as a body or on a stream.
 func (srv testServer) answer(session, message string) string {
 	r := srv.post(session, message)
 	if n := len(r.events); n > 0 {
@@ -63,7 +63,7 @@ func (srv testServer) answer(session, message string) string {
 	return r.body
 }
 
-func TestClashShadowGivesOurs(t *testing.T) {
+func TestNameCollisionShadowHidesTheServersTool(t *testing.T) {
 	url, _ := rival(t, "mcp_aql_read", "other")
 	srv := against(t, url, config.ClashShadow)
 	session := srv.begun("2025-06-18")
@@ -75,7 +75,7 @@ func TestClashShadowGivesOurs(t *testing.T) {
 	}
 }
 
-func TestClashFailRefusesTheSession(t *testing.T) {
+func TestNameCollisionFailRefusesTheSession(t *testing.T) {
 	url, _ := rival(t, "mcp_aql_read", "other")
 	srv := against(t, url, config.ClashFail)
 	for range 2 {
@@ -93,9 +93,9 @@ func TestClashFailRefusesTheSession(t *testing.T) {
 	}
 }
 
-// The names of the server's tools are asked for on the session that begins: nothing is
-// started for it, and the server is told once that the handshake is over.
-func TestClashIsSeenOnTheSessionItself(t *testing.T) {
+// TestNameCollisionIsFoundInTheNewSession: the names of the server's tools are read in the new session:
+// no other process is started, and the server gets notifications/initialized once.
+func TestNameCollisionIsFoundInTheNewSession(t *testing.T) {
 	for _, modern := range []bool{false, true} {
 		both(t, func(t *testing.T, piped bool) {
 			f := newFake(initializing("2025-06-18", func(m string) ([]string, error) {

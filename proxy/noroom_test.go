@@ -18,8 +18,8 @@ import (
 	"github.com/dragoman-proxy/dragoman/translate/wire"
 )
 
-// largeAnswers is a server whose answers to tools/call have size bytes; that of the tool
-// event comes in an event.
+// largeAnswers is a server whose responses to tools/call have size bytes; the response of the tool
+// event is sent as an event.
 func largeAnswers(size int) http.Handler {
 	text := strings.Repeat("a", size)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -67,7 +67,8 @@ func postTo(t *testing.T, url, session, message string) (*http.Response, string)
 	return resp, string(body)
 }
 
-// TestAnswerWithoutRoomIsAnError that says which setting is spent; the session goes on.
+// TestAnswerWithoutRoomIsAnError: the error names the limit that is reached, and the session
+// continues.
 func TestAnswerWithoutRoomIsAnError(t *testing.T) {
 	upstream := httptest.NewServer(largeAnswers(200 << 10))
 	defer upstream.Close()
@@ -103,7 +104,7 @@ func TestAnswerWithoutRoomIsAnError(t *testing.T) {
 	eventually(t, "nothing to be in hand", func() bool { return srv.host.Memory().Budget.Taken() == 0 })
 }
 
-// TestModernRequestOwnsItsMemory, in one buffer that has room for it once more.
+// TestModernRequestOwnsItsMemory: the copy is in one buffer, which has room for a second copy.
 func TestModernRequestOwnsItsMemory(t *testing.T) {
 	raw := []byte(`{"jsonrpc":"2.0","id":"x","method":"tools/call","params":{"name":"n","arguments":{"a":1},"requestState":"s","inputResponses":{"k":{}},` +
 		meta(`{}`) + `}}`)

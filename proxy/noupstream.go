@@ -13,9 +13,9 @@ import (
 	"github.com/dragoman-proxy/dragoman/translate/wire"
 )
 
-// alone is the server behind us where there is none: it initializes, and has
-// nothing. What clients come for are our own tools. It remembers nothing, so that
-// its sessions can be taken up anywhere.
+// noUpstream is the connection of a session without a server: it answers initialize and offers
+// nothing, so that the client gets only dragoman's own tools. It has no state: any replica can
+// resume the session.
 type noUpstream struct{}
 
 func noUpstreamOrigin() origin {
@@ -48,7 +48,7 @@ func (noUpstream) answerTo(method wire.Method, id []byte) []byte {
 	return mcp.AppendError(nil, id, mcp.CodeMethodNotFound, "Method not found", nil)
 }
 
-// ownVersion is the version of this program, as it was built.
+// ownVersion returns the version of this program from its build information.
 func ownVersion() string {
 	if info, ok := debug.ReadBuildInfo(); ok && info.Main.Version != "" {
 		return info.Main.Version
@@ -61,16 +61,17 @@ func (noUpstream) Listen(ctx context.Context, _ upstream.ListenOptions) (upstrea
 	return newSilentStream(ctx), nil
 }
 
-// Close has nothing to end.
+// Close does nothing.
 func (noUpstream) Close(context.Context) error { return nil }
 
-// silence is a stream that says first, if anything, and then nothing until it ends.
+// silentStream is a stream with at most one message. Without a message it is open until it is
+// closed.
 type silentStream struct {
 	ctx   context.Context
-	first []byte // of an answer, which is all that there is
+	first []byte // the response; nil on a standing stream
 
 	once   sync.Once
-	closed chan struct{} // nil behind an answer
+	closed chan struct{} // closed by Close; nil if there is a response
 }
 
 func newSilentStream(ctx context.Context) *silentStream {
@@ -95,7 +96,7 @@ func (s *silentStream) Next() (sse.Event, error) {
 	}
 }
 
-// Close ends the silence.
+// Close ends the stream.
 func (s *silentStream) Close() error {
 	if s.closed != nil {
 		s.once.Do(func() { close(s.closed) })

@@ -2,8 +2,8 @@ package proxy
 
 import "testing"
 
-// TestErrorsAboutNoMessageOnAPipe have an id of null for clients of revisions that want
-// one, and before the revision is known; later revisions get none.
+// TestErrorsAboutNoMessageOnAPipe: such errors have the id null for clients whose revision requires
+// one, and before the revision is known; later revisions have none.
 func TestErrorsAboutNoMessageOnAPipe(t *testing.T) {
 	why := func(revisions string) string {
 		return `"error":{"code":-32700,"message":"Parse error: unexpected end of JSON at byte 1` + revisions + `"}}`

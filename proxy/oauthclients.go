@@ -17,7 +17,8 @@ import (
 	"github.com/dragoman-proxy/dragoman/proxy/upstream"
 )
 
-// newRelay is what relays for OAuth clients; nil where there is no server to ask.
+// newRelay makes the relay for OAuth clients. It returns nil if there is no server at a URL, or if
+// oauth.relay is none.
 func newRelay(cfg config.Config) (*oauthrelay.Relay, error) {
 	u := cfg.Upstream
 	if u.URL == "" || cfg.OAuth.Relay == "none" {
@@ -25,7 +26,7 @@ func newRelay(cfg config.Config) (*oauthrelay.Relay, error) {
 	}
 	at, err := url.Parse(u.URL)
 	if err != nil {
-		return nil, nil // the origin says so
+		return nil, nil // originOf reports the invalid URL
 	}
 	secured, err := upstreamTLS(u)
 	if err != nil {
@@ -37,7 +38,7 @@ func newRelay(cfg config.Config) (*oauthrelay.Relay, error) {
 	}), nil
 }
 
-// oauthClients serves what OAuth clients ask of the server's origin.
+// oauthClients answers the requests that OAuth clients send to the server's origin.
 type oauthClients struct{ srv *Server }
 
 func (o oauthClients) Serves(ctx context.Context, base, path string) bool {
@@ -69,10 +70,10 @@ func (o oauthClients) Serve(req *downstream.Request, resp *downstream.Response) 
 	o.srv.host.Log.Debug("request of an OAuth client relayed", zap.String("method", req.Method), zap.Int("status", resp.Status))
 }
 
-// tellEvery is how long what operators are told holds, before they are told again.
+// tellEvery is the least time between two equal warnings to operators.
 const tellEvery = 10 * time.Minute
 
-// seldom lets something be told now and then.
+// rateLimit limits how often something is logged.
 type rateLimit struct {
 	mu   sync.Mutex
 	last time.Time
@@ -87,17 +88,17 @@ func (s *rateLimit) do(say func()) {
 	}
 }
 
-// LoginError is the error of [Probe] where the server wants a login.
+// LoginError is the error of [Probe] if the server requires a login.
 type LoginError struct {
-	Challenge []string          // of the server's 401
-	Login     *oauthrelay.Login // what its metadata says; nil where that could not be read
+	Challenge []string          // the WWW-Authenticate values of the server's 401
+	Login     *oauthrelay.Login // what the server's metadata says; nil if it could not be read
 	Err       error
 }
 
 func (e *LoginError) Error() string { return e.Err.Error() }
 func (e *LoginError) Unwrap() error { return e.Err }
 
-// wantsLogin is a *LoginError where the server has refused us with 401 over HTTP, else err.
+// wantsLogin returns a *LoginError if err is the server's 401 over HTTP, else err.
 func (srv *Server) wantsLogin(ctx context.Context, err error) error {
 	status, ok := errors.AsType[*upstream.StatusError](err)
 	r := srv.now().relay

@@ -9,7 +9,7 @@ import (
 	"github.com/dragoman-proxy/dragoman/proxy/config"
 )
 
-// plainly is what is at a path of the listener.
+// plainly returns the response to a GET of a path of the listener.
 func (c *webClient) plainly(method, path string, header ...string) (status int, h http.Header, body string) {
 	c.t.Helper()
 	text := method + " " + path + " HTTP/1.1\r\nHost: localhost\r\n"
@@ -56,7 +56,7 @@ func TestOAuthClientsReachTheServersMetadata(t *testing.T) {
 	if status, _, body = client.plainly("GET", "/metrics-of-others"); status != 401 || strings.HasPrefix(body, "{") {
 		t.Errorf("%d %s", status, body)
 	}
-	// A page sees the challenge of a server, which passes whole.
+	// A web page can read the server's challenge, which passes unchanged.
 	got := client.raw(request("POST", initialize("2025-06-18", "{}"), page, "X-Dragoman-Token: token"), 1)[0]
 	if got.status != 401 || len(got.header.Values("WWW-Authenticate")) != 2 || got.header.Get("Access-Control-Allow-Origin") != "https://page.example" {
 		t.Errorf("%d %v", got.status, got.header)
@@ -66,7 +66,8 @@ func TestOAuthClientsReachTheServersMetadata(t *testing.T) {
 	}
 }
 
-// TestOAuthClientsWithoutAServerToLogInTo are told so in a sentence.
+// TestOAuthClientsWithoutAServerToLogInTo: the response says in a sentence why there is nothing to
+// log in to.
 func TestOAuthClientsWithoutAServerToLogInTo(t *testing.T) {
 	for why, change := range map[string]func(*config.Config){
 		"local command":       func(cfg *config.Config) { cfg.Upstream.Command = []string{"true"} },

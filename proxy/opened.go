@@ -10,19 +10,20 @@ import (
 	"github.com/dragoman-proxy/dragoman/proxy/bridge"
 )
 
-// A server whose call has to wait for URLs to be opened says of each when that is
-// done: before the client calls again, or soon after, since a user's word may come
-// sooner than that of the page behind the URL. The call is not made again before. See
+// If a call requires the user to open URLs, the server sends a notification when each has been
+// opened. It may come before the client repeats the call, or a little later, since the user may
+// answer before the page behind the URL has reached the server. dragoman waits for it before it
+// sends the call again. See
 // https://modelcontextprotocol.io/specification/2025-11-25/client/elicitation#completion-notifications-for-url-mode-elicitation.
 
-// unopened are the URLs that a call waits for, by their elicitationIds. It lives as
-// long as its dialogue.
+// pendingURLs holds the elicitationIds of the URLs that a parked call waits for. It exists as long
+// as its call.
 type pendingURLs struct {
 	ids map[string]bool
-	all chan struct{} // closed when there are none left
+	all chan struct{} // closed when no URL is left
 }
 
-// expectOpened begins to wait for the URLs that the server's error names.
+// expectOpened begins to wait for the URLs in the server's error.
 func (b *pooledSession) expectOpened(d *parkedCall, list gjson.Result) {
 	u := &pendingURLs{ids: map[string]bool{}, all: make(chan struct{})}
 	list.ForEach(func(_, e gjson.Result) bool {
@@ -42,7 +43,7 @@ func (b *pooledSession) expectOpened(d *parkedCall, list gjson.Result) {
 	b.pendingURLs[d] = u
 }
 
-// opened takes notice of a notifications/elicitation/complete.
+// opened handles a notifications/elicitation/complete.
 func (b *pooledSession) opened(notification []byte) {
 	id := gjson.GetBytes(notification, "params.elicitationId").String()
 	b.mu.Lock()
@@ -57,8 +58,8 @@ func (b *pooledSession) opened(notification []byte) {
 	}
 }
 
-// awaitOpened waits until the server has said of all URLs that d waits for that they
-// were opened, but no longer than limit.
+// awaitOpened waits until the server has confirmed that all URLs of d were opened, but not longer
+// than limit.
 func (b *pooledSession) awaitOpened(ctx context.Context, d *parkedCall, limit time.Duration) {
 	b.mu.Lock()
 	u := b.pendingURLs[d]
@@ -73,7 +74,7 @@ func (b *pooledSession) awaitOpened(ctx context.Context, d *parkedCall, limit ti
 	case <-u.all:
 	case <-timer.C:
 	case <-ctx.Done():
-	case <-b.life.Done(): // it says nothing any more
+	case <-b.life.Done(): // the session has ended
 	}
 }
 

@@ -13,8 +13,8 @@ import (
 	"github.com/dragoman-proxy/dragoman/translate/wire"
 )
 
-// TestCallsWaitForTheirURLsToBeOpened: whichever of the two comes first, the call is
-// made again once both the client and the server have said so.
+// TestCallsWaitForTheirURLsToBeOpened: the call is repeated when both the client and the server
+// have said that the URLs were opened, in either order.
 func TestCallsWaitForTheirURLsToBeOpened(t *testing.T) {
 	const (
 		complete = `{"jsonrpc":"2.0","method":"notifications/elicitation/complete","params":{"elicitationId":"e1"}}`
@@ -34,7 +34,7 @@ func TestCallsWaitForTheirURLsToBeOpened(t *testing.T) {
 			{"the client first", time.Hour, func(s *scripted, client *talker, retry func() *told) *told {
 				r := retry()
 				s.unasked(other)
-				client.say(modernRequestOf("20", "prompts/list", meta(url))).next() // the proxy has read all that
+				client.say(modernRequestOf("20", "prompts/list", meta(url))).next() // the response shows that the proxy has read the earlier messages
 				if n := s.count("tools/call"); n != 1 {
 					s.t.Errorf("%d calls before the server has said that the page was seen", n)
 				}
@@ -100,7 +100,7 @@ func TestCallsWaitForTheirURLsToBeOpened(t *testing.T) {
 	})
 }
 
-// TestClientThatLeavesWhileItsURLsAreWaitedFor has no call made for it.
+// TestClientThatLeavesWhileItsURLsAreWaitedFor: the call is not repeated.
 func TestClientThatLeavesWhileItsURLsAreWaitedFor(t *testing.T) {
 	f := legacyServer(`{"tools":{}}`, func(id, method, _ string) ([]string, error) {
 		if method == "tools/call" {
@@ -130,8 +130,9 @@ func TestClientThatLeavesWhileItsURLsAreWaitedFor(t *testing.T) {
 	}
 }
 
-// TestNobodyWaitsForTheURLsOfACallThatWasGivenUp before its server has named them.
-func TestNobodyWaitsForTheURLsOfACallThatWasGivenUp(t *testing.T) {
+// TestCancelledCallDoesNotWaitForItsURLs: a call that is cancelled before the server has
+// named its URLs leaves nothing behind.
+func TestCancelledCallDoesNotWaitForItsURLs(t *testing.T) {
 	srv := front(t, legacyServer(`{"tools":{}}`, nil))
 	q := &modernRequest{facts: wire.ClientElicitationURL}
 	d := &parkedCall{srv: srv.Server, first: q, b: &pooledSession{}, over: true}

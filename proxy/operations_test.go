@@ -16,8 +16,8 @@ import (
 
 var update = flag.Bool("update", false, "write what docs/operations.md has of the code")
 
-// TestOperationsPage holds the tables of docs/operations.md against the causes of failures and
-// the metrics that there are. With -update it writes them.
+// TestOperationsPage compares the tables in docs/operations.md with the causes of failures and the
+// metrics in the code. With -update it writes them.
 func TestOperationsPage(t *testing.T) {
 	const file, from = "../docs/operations.md", "\n## Causes of failures\n"
 	page, err := os.ReadFile(file)

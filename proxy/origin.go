@@ -20,34 +20,31 @@ import (
 	"github.com/dragoman-proxy/dragoman/translate"
 )
 
-// origin is where connections to the server come from.
+// origin says how connections to the server are made.
 type origin struct {
-	// connect opens a connection and says initialize on it.
+	// connect opens a connection and sends initialize on it.
 	connect func(ctx context.Context, initialize *upstream.Outgoing) (*upstream.Begun, error)
-	// resume is the connection of a session that the server knows by itself;
-	// nil where a session lives and ends with its connection.
+	// resume returns the connection of a session that has an id at the server. It is nil if a
+	// session ends with its connection.
 	resume func(id, version string) upstream.Conn
-	// restarts says that what ends is a process, in the place of which another one
-	// can be started.
+	// restarts says that the server is a process, which can be started again after it has ended.
 	restarts bool
-	// open opens a connection on which nothing was said yet; nil where servers are
-	// known to have a handshake.
+	// open opens a connection without sending anything. It is nil if servers are known to be
+	// handshake servers.
 	open func(ctx context.Context) (*upstream.Begun, error)
-	// shared is the process that all sessions have; nil where each has its own.
+	// shared is the process that all sessions share; nil if each has its own.
 	shared *share.Sharing
-	// ready says why there is no server to connect to; nil where that cannot be
-	// known.
+	// ready returns an error if the server cannot be reached. It is nil if that cannot be checked.
 	ready func(ctx context.Context) error
-	// renew is the same server by another configuration; nil where there is none.
+	// renew makes an origin for the same server from another configuration. It may be nil.
 	renew func(cfg config.Config, log *zap.Logger) (origin, error)
-	// close ends what conversations share; may be nil.
+	// close releases what the connections share; may be nil.
 	close func()
-	// memory is what large messages of the server take; nil where they are not
-	// counted.
+	// memory is the memory for large messages of the server; nil if it is not limited.
 	memory *large.Memory
 }
 
-// originOf is the upstream that cfg names.
+// originOf returns the origin for the upstream that cfg names.
 func originOf(cfg config.Config, log *zap.Logger) (origin, error) {
 	switch {
 	case cfg.Upstream.URL != "":
@@ -131,14 +128,14 @@ func stdioOrigin(cfg config.Config, log *zap.Logger, memory *large.Memory) origi
 	return o
 }
 
-// share makes all sessions have one process.
+// share makes all sessions share one process.
 func (o *origin) share() {
 	o.shared = share.New()
 	o.close = o.shared.Close
 }
 
-// opened is an origin whose connections are open before anything is said on
-// them. piped says that all the server says comes by one Listen.
+// opened returns an origin whose connections are opened before initialize is sent. piped says that
+// all messages of the server come on one stream.
 func opened(piped bool, open func(ctx context.Context) (upstream.Conn, error)) origin {
 	return origin{connect: func(ctx context.Context, initialize *upstream.Outgoing) (*upstream.Begun, error) {
 		conn, err := open(ctx)
@@ -160,8 +157,8 @@ func opened(piped bool, open func(ctx context.Context) (upstream.Conn, error)) o
 	}}
 }
 
-// childEnv is the environment of a child: what it may inherit, and what was
-// set for it.
+// childEnv returns the environment of the server's process: the variables that it may inherit, and
+// those of the configuration.
 func childEnv(u config.Upstream, ours []string) []string {
 	env := upstream.AllowEnv(ours, u.PassEnv)
 	for name, value := range u.Env {
@@ -170,7 +167,7 @@ func childEnv(u config.Upstream, ours []string) []string {
 	return env
 }
 
-// secretsOf are the credentials that a server gets from the configuration.
+// secretsOf returns the credentials in the configuration.
 func secretsOf(u config.Upstream) []string {
 	var secrets []string
 	if len(u.Command) > 0 {
@@ -182,7 +179,7 @@ func secretsOf(u config.Upstream) []string {
 	return secrets
 }
 
-// serverName is the server's name in the log: without credentials, query and arguments.
+// serverName returns the server's name for log lines, without credentials, query and arguments.
 func serverName(u config.Upstream) string {
 	if len(u.Command) > 0 {
 		return filepath.Base(u.Command[0])

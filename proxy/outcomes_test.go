@@ -15,8 +15,8 @@ import (
 	"github.com/dragoman-proxy/dragoman/proxy/upstream"
 )
 
-// Requests are counted by what came of them: what looks like isError within the answer of a
-// tool is the tool's affair.
+// TestRequestsAreCountedByOutcome: a member isError inside a tool's content does not change the
+// outcome.
 func TestRequestsAreCountedByOutcome(t *testing.T) {
 	for _, c := range []struct {
 		answer string
@@ -29,7 +29,7 @@ func TestRequestsAreCountedByOutcome(t *testing.T) {
 		{`{"jsonrpc":"2.0","id":1,"error":{"code":-32602,"message":"Unknown tool"}}`, nil, metrics.Errored},
 		{"", errors.New("away"), metrics.Failed},
 	} {
-		for _, client := range []string{"2024-11-05", "2025-06-18"} { // translated, and as it came
+		for _, client := range []string{"2024-11-05", "2025-06-18"} { // translated, and unchanged
 			f := newFake(initializing("2025-06-18", func(string) ([]string, error) {
 				if c.err != nil {
 					return nil, c.err
@@ -50,7 +50,8 @@ func TestRequestsAreCountedByOutcome(t *testing.T) {
 	}
 }
 
-// A call of a client counts once, whatever it takes to answer it.
+// TestACallCountsOnce: a call of a client counts once, however many requests to the server it
+// takes.
 func TestACallCountsOnce(t *testing.T) {
 	const (
 		form  = `{"elicitation":{"form":{}}}`
@@ -87,7 +88,7 @@ func TestACallCountsOnce(t *testing.T) {
 		name   string
 		method string // "" for tools/call
 		want   metrics.Outcome
-		server string // its revision in the label
+		server string // the server's revision in the label
 		play   func(t *testing.T) testServer
 	}{
 		{"a question", "", metrics.Succeeded, "2025-11-25", func(t *testing.T) testServer {

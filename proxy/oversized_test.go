@@ -9,16 +9,16 @@ import (
 	"github.com/dragoman-proxy/dragoman/proxy/config"
 )
 
-// TestOversizedMessageFailsOneCall: the call that it answers, wherever in it the id is,
-// and none where it answers none. Where its beginning does not tell, all calls that are
-// open fail, with a reason.
+// TestOversizedMessageFailsOneCall: an oversized response fails only its call, wherever in it the
+// id is, and an oversized message without an id fails none. If the beginning of the message does
+// not show which it is, all open calls fail with a reason.
 func TestOversizedMessageFailsOneCall(t *testing.T) {
 	huge := strings.Repeat("x", 3<<20)
 	for _, c := range []struct {
 		name    string
 		message func(id string) string
-		first   bool // the call it answers fails
-		second  bool // the other one, too
+		first   bool // the call that the message answers fails
+		second  bool // the other call fails too
 	}{
 		{"id first", func(id string) string { return `{"jsonrpc":"2.0","id":` + id + `,"result":{"content":"` + huge + `"}}` }, true, false},
 		{"id last", func(id string) string { return `{"result":{"content":"` + huge + `"},"jsonrpc":"2.0","id":` + id + `}` }, true, false},

@@ -22,20 +22,20 @@ import (
 	"github.com/dragoman-proxy/dragoman/translate/wire"
 )
 
-// errand is a request of a client that is answered here. To the exchange it is one
-// that the server answers on a stream of its own, in [translate.Latest]: so it goes
-// the same roads, is counted, bounded and cancelled like any other.
+// ownCall is a client's request that dragoman answers itself. For the exchange it looks like a
+// request to a server of [translate.Latest] that answers with a stream, so that it is counted,
+// limited and cancelled like any other.
 type ownCall struct {
-	id   []byte                // of the request, a clone
-	down *translate.Translator // from our words to the client's
+	id   []byte                // a clone of the request's id
+	down *translate.Translator // from translate.Latest to the client's revision
 	run  func(ctx context.Context, q *question) (answer []byte)
-	call *toolCall // that it is; nil for another request
+	call *toolCall // the tool call; nil for another request
 
-	answers chan []byte // to the question that is open, with room for it
+	answers chan []byte // receives the answer to the open question; its buffer holds one
 }
 
-// claim makes x's request an errand when it is for a tool of ours, or for the tools
-// of a server that has none.
+// claim makes x's request an ownCall if it calls one of dragoman's own tools, or if it is about
+// tools and the server has none.
 func (x *exchange) claim(m *wire.Message) {
 	now := x.srv.now()
 	if now.own == nil || m.Method != wire.ToolsCall && m.Method != wire.ToolsList {
@@ -84,7 +84,7 @@ func (x *exchange) refuseHere(now *setup, id []byte, why string) {
 	})
 }
 
-// listHere answers tools/list by our tools alone.
+// listHere answers tools/list with dragoman's own tools only.
 func (x *exchange) listHere(now *setup, id []byte) {
 	x.runHere(now, id, func(context.Context, *question) []byte {
 		return appendToolsList(nil, id, now.own.listing[translate.Latest()])
@@ -93,12 +93,12 @@ func (x *exchange) listHere(now *setup, id []byte) {
 
 func (x *exchange) runHere(now *setup, id []byte, run func(context.Context, *question) []byte) {
 	x.ownCall = &ownCall{id: id, down: now.table.Between(translate.Latest(), x.s.ClientRevision), run: run, answers: make(chan []byte, 1)}
-	if x.stop == nil { // what a server on a pipe is asked has no end of its own
+	if x.stop == nil { // on a pipe to the server a request has no context of its own
 		x.ctx, x.stop = context.WithCancelCause(x.ctx)
 	}
 }
 
-// ownCall is the call that the params of a tools/call ask for.
+// toolCall returns the call that the params of tools/call describe.
 func (x *exchange) toolCall(tool string, params []byte) *toolCall {
 	c := &toolCall{Tool: tool, Session: x.s.who(), Caller: x.caller()}
 	if a := gjson.Get(wire.View(params), "arguments"); a.Exists() && a.Type != gjson.Null {
@@ -112,7 +112,7 @@ func (x *exchange) toolCall(tool string, params []byte) *toolCall {
 	return c
 }
 
-// callerOf stands for the sender of an Authorization, without telling it.
+// callerOf returns a hash that identifies an Authorization header and does not reveal it.
 func callerOf(authorization string) string {
 	if authorization == "" {
 		return ""
@@ -121,7 +121,7 @@ func callerOf(authorization string) string {
 	return hex.EncodeToString(sum[:])
 }
 
-// callOwn has a tool of ours called. A panic in it is an error of the tool.
+// callOwn calls one of dragoman's own tools. A panic becomes an error result.
 func (srv *Server) callOwn(ctx context.Context, own *catalog, id []byte, c *toolCall) (answer []byte) {
 	defer func() {
 		if p := recover(); p != nil {
@@ -132,9 +132,8 @@ func (srv *Server) callOwn(ctx context.Context, own *catalog, id []byte, c *tool
 	return mcp.AppendResult(nil, id, wire.View(own.byName[c.Tool].Call(ctx, c)))
 }
 
-// listAlone puts our tools in the place of a list that the server cannot give
-// because it is not there. It reports false where err says something else, and where
-// the client is in the middle of the list.
+// listAlone answers tools/list with dragoman's own tools only, if err says that the server cannot
+// be reached. It returns false if err says something else, or if the request asks for a later page.
 func (x *exchange) listAlone(body []byte, err error) bool {
 	now := x.srv.now()
 	if now.own == nil || x.call == nil || x.call.Method != wire.ToolsList || !clienterror.Unreachable(err) {
@@ -144,14 +143,14 @@ func (x *exchange) listAlone(body []byte, err error) bool {
 		return false
 	}
 	if x.s.piped && x.s.open.Unique && !x.s.open.End(x.call) {
-		return false // it was answered with the end of the server
+		return false // the failure of the pipe has already answered it
 	}
 	x.srv.host.Report.FailedAs("the server's tools are missing from the list", err, x.requestInfo())
 	x.listHere(now, []byte(x.call.ID))
 	return true
 }
 
-// start begins the errand, as far as anyone reads the stream.
+// start returns the stream of the call, which runs when the stream is read.
 func (e *ownCall) start(ctx context.Context, asked *calls) upstream.Stream {
 	st := new(ownCallStream)
 	st.ctx, st.cancel = context.WithCancelCause(ctx)
@@ -161,12 +160,12 @@ func (e *ownCall) start(ctx context.Context, asked *calls) upstream.Stream {
 	return st
 }
 
-// errandStream is what comes of an errand. It is run by those who read it.
+// ownCallStream is the stream of an ownCall. Next runs the call.
 type ownCallStream struct {
 	ctx    context.Context
 	cancel context.CancelCauseFunc
 
-	mu   sync.Mutex // held while it runs
+	mu   sync.Mutex // held while the call runs
 	next func() ([]byte, bool)
 	stop func()
 }

@@ -17,14 +17,14 @@ import (
 	"github.com/dragoman-proxy/dragoman/proxy/config"
 )
 
-// TestSessionsThatWeEndAreEndedAsTheirClient: the DELETE has the Authorization that the
-// server has seen last, which is in no log.
-func TestSessionsThatWeEndAreEndedAsTheirClient(t *testing.T) {
+// TestOwnDeletesCarryTheClientsCredentials: the DELETE has the Authorization that the server
+// received last, and no log line contains it.
+func TestOwnDeletesCarryTheClientsCredentials(t *testing.T) {
 	for _, c := range []struct {
 		name   string
-		modern bool // the client has no session, so that it is ours
+		modern bool // the client is modern, so that the session is dragoman's own
 		change func(*config.Config)
-		ends   bool // by itself, before the proxy does
+		ends   bool // the session ends by itself before the proxy does
 	}{
 		{name: "drain", change: func(*config.Config) {}},
 		{name: "age", ends: true, change: func(c *config.Config) { c.Session.MaxAge, c.Session.IdleTimeout = time.Millisecond, time.Second }},
@@ -92,8 +92,8 @@ func TestSessionsThatWeEndAreEndedAsTheirClient(t *testing.T) {
 	}
 }
 
-// TestADeletedSessionStaysDead, however many are deleted after it, and although the server
-// would know its id.
+// TestADeletedSessionStaysDead, however many are deleted after it, and even if the server still
+// knows the session.
 func TestADeletedSessionStaysDead(t *testing.T) {
 	for name, handler := range map[string]http.HandlerFunc{
 		"without sessions": (&sessionless{news: make(chan struct{})}).ServeHTTP,

@@ -19,7 +19,7 @@ import (
 	"github.com/dragoman-proxy/dragoman/proxy/upstream"
 )
 
-// as asks with these further headers.
+// as sends a request with these further headers.
 func (c *webClient) as(method, session, body string, header ...string) (status int, text string) {
 	c.t.Helper()
 	ctx, cancel := context.WithTimeout(c.t.Context(), patience)
@@ -40,7 +40,7 @@ func (c *webClient) as(method, session, body string, header ...string) (status i
 	}
 	defer res.Body.Close()
 	if method == http.MethodGet && res.StatusCode == 200 {
-		return 200, "" // it stands
+		return 200, "" // the stream is open
 	}
 	out, err := io.ReadAll(res.Body)
 	if err != nil {
@@ -49,7 +49,7 @@ func (c *webClient) as(method, session, body string, header ...string) (status i
 	return res.StatusCode, string(out)
 }
 
-// begins is the session of a client that initializes with these headers.
+// begins returns the session of a client that initializes with these headers.
 func (c *webClient) begins(header ...string) string {
 	c.t.Helper()
 	req, _ := http.NewRequest(http.MethodPost, c.base+"/mcp", strings.NewReader(initialize("2025-06-18", `{}`)))
@@ -70,8 +70,8 @@ func (c *webClient) begins(header ...string) string {
 	return session
 }
 
-// TestASessionBelongsToTheClientThatBeganIt: whatever another client does with its id gets
-// what an unknown id gets, and the session goes on.
+// TestASessionBelongsToTheClientThatBeganIt: a request of another client with the session's id is
+// answered like one with an unknown id, and the session continues.
 func TestASessionBelongsToTheClientThatBeganIt(t *testing.T) {
 	token := func(is string) []string { return []string{"X-Dragoman-Token", is} }
 	user := func(is string) []string { return []string{"X-User", is} }
@@ -92,7 +92,7 @@ func TestASessionBelongsToTheClientThatBeganIt(t *testing.T) {
 	} {
 		for _, piped := range []bool{false, true} {
 			if piped && strings.HasPrefix(c.name, "claims") {
-				continue // a server on stdio verifies none
+				continue // a server on stdio checks no token
 			}
 			t.Run(c.name+" "+shape(piped), func(t *testing.T) {
 				s := newFaultyServer(t, "", false)
@@ -137,7 +137,7 @@ func TestASessionBelongsToTheClientThatBeganIt(t *testing.T) {
 	}
 }
 
-// TestMessagesAreTheClientsThatOpenedTheStream on HTTP+SSE.
+// TestMessagesAreTheClientsThatOpenedTheStream: the same on HTTP+SSE.
 func TestMessagesAreTheClientsThatOpenedTheStream(t *testing.T) {
 	client := serving(t, func(cfg *config.Config) {
 		cfg.Upstream.Command, cfg.Upstream.Env = []string{os.Args[0]}, map[string]string{badChild: "is good"}
@@ -182,7 +182,8 @@ func TestMessagesAreTheClientsThatOpenedTheStream(t *testing.T) {
 	}
 }
 
-// TestSessionsHoldTheirOwnerAcrossReplicas, forwarded or taken up.
+// TestSessionsHoldTheirOwnerAcrossReplicas, whether a request is forwarded or the session is
+// resumed.
 func TestSessionsHoldTheirOwnerAcrossReplicas(t *testing.T) {
 	for name, web := range map[string]http.Handler{"without sessions": &sessionless{news: make(chan struct{})}, "with sessions": &sessionServer{version: "2025-11-25", heard: map[string]chan string{}}} {
 		t.Run(name, func(t *testing.T) {
@@ -206,7 +207,7 @@ func TestSessionsHoldTheirOwnerAcrossReplicas(t *testing.T) {
 	}
 }
 
-// TestTokensThatStayKeepTheirSessions when others come and go.
+// TestTokensThatStayKeepTheirSessions while other tokens are added and removed.
 func TestTokensThatStayKeepTheirSessions(t *testing.T) {
 	s := newFaultyServer(t, "", false)
 	file := filepath.Join(t.TempDir(), "tokens")
@@ -232,7 +233,7 @@ func TestTokensThatStayKeepTheirSessions(t *testing.T) {
 	}
 }
 
-// TestARefreshedTokenNeverEndsASession, whatever the server is: the server judges it.
+// TestARefreshedTokenNeverEndsASession, whatever the server is: the server checks the token.
 func TestARefreshedTokenNeverEndsASession(t *testing.T) {
 	for _, modern := range []bool{false, true} {
 		for _, by := range []string{"authorization", "claim:iss+sub"} {
@@ -274,9 +275,9 @@ func TestARefreshedTokenNeverEndsASession(t *testing.T) {
 	}
 }
 
-// TestTheServerJudgesWhoAnswers: before a server without sessions the call goes on with the
-// Authorization of the POST that answered its question, and with none where that had none.
-func TestTheServerJudgesWhoAnswers(t *testing.T) {
+// TestAnswersCarryTheirOwnCredentials: a call at a modern server continues with the Authorization of the
+// POST that answered its question, or with none if that POST had none.
+func TestAnswersCarryTheirOwnCredentials(t *testing.T) {
 	const one = `"inputRequests":{"k":{"method":"elicitation/create","params":{"mode":"url","message":"m","url":"https://x"}}},"requestState":"S1"`
 	authorization := func(h []upstream.Header) string { return upstream.HeaderValue(h, "Authorization") }
 	for _, answer := range []string{"mine", "refreshed", ""} {
@@ -304,7 +305,8 @@ func TestTheServerJudgesWhoAnswers(t *testing.T) {
 	}
 }
 
-// TestAnswersOfTwoClientsEndTheCall: nothing goes to the server by another's credentials.
+// TestAnswersOfTwoClientsEndTheCall: no answer goes to the server with another client's
+// credentials.
 func TestAnswersOfTwoClientsEndTheCall(t *testing.T) {
 	const two = `"inputRequests":{"e":{"method":"elicitation/create","params":{"message":"m","requestedSchema":{"type":"object","properties":{}}}},"r":{"method":"roots/list","params":{}}},"requestState":"S"`
 	f := asksFirst(false, two)

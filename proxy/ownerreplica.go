@@ -18,9 +18,9 @@ import (
 	"github.com/dragoman-proxy/dragoman/proxy/upstream"
 )
 
-// serverIsBeside reports whether the server is on this machine, or in this pod, while
-// there are replicas elsewhere: then it is another server that each of them has, which
-// does not know the sessions of this one.
+// serverIsBeside reports whether each replica has a server of its own: the server is on this
+// machine, or in this pod, and there are other replicas. Such a server does not know the sessions
+// of the others.
 func (srv *Server) serverIsBeside() bool {
 	at, err := url.Parse(srv.now().cfg.Upstream.URL)
 	if err != nil || !srv.replicas.Configured() {
@@ -30,11 +30,11 @@ func (srv *Server) serverIsBeside() bool {
 	return at.Hostname() == "localhost" || err == nil && ip.Unmap().IsLoopback()
 }
 
-// goesHome has a request answered by the process that its session began in, where that
-// has what no id can hold: the server's own process, a server beside it, or, of a session
-// with a server that knows none, the log level, the subscriptions and the questions to its client. Where the
-// process is gone, or there is no way to it, a session of the last kind is taken up here,
-// and what only that process knew is lost; the others are over.
+// forwardToOwner forwards a request to the process that its session began in, if that process has
+// state which the session id cannot hold: the server's own process, a server on the same machine,
+// or, for a modern server, the log level, the subscriptions and the open questions. It reports
+// whether the request was answered. If the process cannot be reached, a session with a modern
+// server is resumed here without that state; all other such sessions have ended.
 func (srv *Server) forwardToOwner(method string, req *downstream.Request, resp *downstream.Response) bool {
 	if req.Session == "" || req.Forwarded || !srv.replicas.Configured() {
 		return false
@@ -53,17 +53,17 @@ func (srv *Server) forwardToOwner(method string, req *downstream.Request, resp *
 	return true
 }
 
-// forward has another process serve a request, whose call fails for the cause lost where
-// its answer does not come.
+// forward forwards a request to another process. If no response comes, the request fails with the
+// cause lost.
 func (srv *Server) forward(to sealed.ID, method string, lost mcp.Cause, req *downstream.Request, resp *downstream.Response) error {
 	return srv.replicas.Forward(to, &replicas.Request{Request: req, Method: method, Header: srv.carriedHeaders(req), Lost: lost}, resp)
 }
 
-// carriedHeaders are those of a client's request that the replica that serves it may need.
+// carriedHeaders returns the headers of a client's request that another replica may need.
 func (srv *Server) carriedHeaders(req *downstream.Request) (list []upstream.Header) {
 	if req.Headers != nil {
 		req.Headers(mcpPrefix, func(name, value string) {
-			if !strings.EqualFold(name, "Mcp-Session-Id") && !strings.EqualFold(name, "MCP-Protocol-Version") { // which have their place
+			if !strings.EqualFold(name, "Mcp-Session-Id") && !strings.EqualFold(name, "MCP-Protocol-Version") { // these have fields of their own
 				list = append(list, upstream.Header{Name: name, Value: value})
 			}
 		})
@@ -80,7 +80,7 @@ func (srv *Server) carriedHeaders(req *downstream.Request) (list []upstream.Head
 	return list
 }
 
-// newReplicas are the other processes that srv may forward to.
+// newReplicas returns the other processes to which srv may forward requests.
 func newReplicas(srv *Server) *replicas.Replicas {
 	return replicas.New(replicas.Options{
 		Self: srv.parkedCalls.instance, Handler: (*face)(srv), Rescue: srv.rescue,

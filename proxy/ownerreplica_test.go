@@ -18,12 +18,12 @@ import (
 	"github.com/dragoman-proxy/dragoman/proxy/mcp"
 )
 
-// sessionless is a server without sessions. Its prompt tells what it heard of the
-// client, its tool asks for a name, and its resource is changed when news says so.
+// sessionless is a modern server. Its prompt returns what the client has declared, its tool asks
+// for a name, and its resource changes when news is called.
 type sessionless struct {
 	mu    sync.Mutex
 	news  chan struct{}
-	heard []string // the methods
+	heard []string // the methods are unknown
 }
 
 func (s *sessionless) ServeHTTP(w http.ResponseWriter, r *http.Request) {
@@ -79,7 +79,7 @@ const (
 	aboutMe          = `{"jsonrpc":"2.0","id":5,"method":"prompts/get","params":{"name":"p"}}`
 )
 
-// about is what the server hears of a client, whose request came by way of srv.
+// about returns what the server receives of a client whose request came through srv.
 func (srv testServer) about(session string) (client, capabilities, level string) {
 	srv.t.Helper()
 	r := srv.post(session, aboutMe)
@@ -90,9 +90,9 @@ func (srv testServer) about(session string) (client, capabilities, level string)
 	return said[0], said[1], said[2]
 }
 
-// TestASessionHasOneHome: what was said at one replica holds at all, as long as the
-// one that it began at is there.
-func TestASessionHasOneHome(t *testing.T) {
+// TestASessionHasOneOwnerReplica: what a client sets at one replica is in effect at all, as long as the
+// replica where the session began is running.
+func TestASessionHasOneOwnerReplica(t *testing.T) {
 	s := &sessionless{news: make(chan struct{})}
 	all := peersOf(t, 3, s)
 	session := all[0].initializeWith("2025-11-25", manyCapabilities)
@@ -133,8 +133,8 @@ func TestASessionHasOneHome(t *testing.T) {
 	}
 }
 
-// TestQuestionIsAnsweredThroughAnotherReplica, and asked through one that is not the
-// session's home.
+// TestQuestionIsAnsweredThroughAnotherReplica, and asked through one that is not the session's
+// owner.
 func TestQuestionIsAnsweredThroughAnotherReplica(t *testing.T) {
 	all := peersOf(t, 3, &sessionless{})
 	session := all[0].initializeWith("2025-11-25", manyCapabilities)
@@ -156,8 +156,8 @@ func TestQuestionIsAnsweredThroughAnotherReplica(t *testing.T) {
 	}
 }
 
-// TestBatchGoesHome as it is, and notifications and what cannot be read do, too.
-func TestBatchGoesHome(t *testing.T) {
+// TestBatchIsForwardedToTheOwnerReplica: a batch is forwarded unchanged, and so are notifications and invalid messages.
+func TestBatchIsForwardedToTheOwnerReplica(t *testing.T) {
 	all := peersOf(t, 2, &sessionless{})
 	session := all[0].initializeWith("2025-03-26", `{}`)
 	r := all[1].post(session, `[`+strings.Replace(aboutMe, "5", "6", 1)+`,`+aboutMe+`,{"jsonrpc":"2.0","method":"notifications/roots/list_changed"}]`)
@@ -178,7 +178,7 @@ func TestBatchGoesHome(t *testing.T) {
 	}
 }
 
-// TestCancelledThroughAnotherReplica: the call ends, and no answer comes of it.
+// TestCancelledThroughAnotherReplica: the call ends without a response.
 func TestCancelledThroughAnotherReplica(t *testing.T) {
 	all := peersOf(t, 3, &sessionless{})
 	session := all[0].initializeWith("2025-11-25", manyCapabilities)
@@ -199,9 +199,9 @@ func TestCancelledThroughAnotherReplica(t *testing.T) {
 	}
 }
 
-// TestASessionOutlivesItsHome: who the client is stands in its id, and the rest begins
-// anew.
-func TestASessionOutlivesItsHome(t *testing.T) {
+// TestASessionOutlivesItsOwnerReplica: the session id contains the client's identity; all other state
+// begins anew.
+func TestASessionOutlivesItsOwnerReplica(t *testing.T) {
 	s := &sessionless{news: make(chan struct{})}
 	all := peersOf(t, 2, s)
 	session := all[0].initializeWith("2025-11-25", manyCapabilities)
@@ -219,8 +219,8 @@ func TestASessionOutlivesItsHome(t *testing.T) {
 	}
 }
 
-// TestServersProcessIsReachedThroughEveryReplica: its session lives in one of them, and
-// so do the streams that are taken up.
+// TestServersProcessIsReachedThroughEveryReplica: the session's process runs at one of them, and so
+// do the streams that are resumed.
 func TestServersProcessIsReachedThroughEveryReplica(t *testing.T) {
 	f := silentPipe()
 	all := acquainted(t, 3, func(cfg config.Config, log *zap.Logger) (*Server, error) { return newServer(cfg, log, f.origin()) })
@@ -237,8 +237,8 @@ func TestServersProcessIsReachedThroughEveryReplica(t *testing.T) {
 	}
 }
 
-// TestSidecarsSessionsAreAtTheirOwnServers: each replica has a server beside it, which
-// knows its own sessions and no others.
+// TestSidecarsSessionsAreAtTheirOwnServers: each replica has a server on its machine, which knows
+// only its own sessions.
 func TestSidecarsSessionsAreAtTheirOwnServers(t *testing.T) {
 	pods := map[string]*sessionServer{}
 	for _, name := range []string{"0", "1"} {
@@ -258,7 +258,7 @@ func TestSidecarsSessionsAreAtTheirOwnServers(t *testing.T) {
 	}
 	was := all[0].who(session)
 	all[0].end()
-	if all[1].who(session) == was { // a server that has not heard of it gets one of its own
+	if all[1].who(session) == was { // a server that does not know the session gets a new one
 		t.Error("after the end of its home it is the same session")
 	}
 	server.CloseClientConnections()

@@ -14,8 +14,8 @@ import (
 	"github.com/dragoman-proxy/dragoman/translate/wire"
 )
 
-// askServer makes a request of our own on the client's session, with the client's
-// credentials. params is what is within the braces; ctx has a deadline.
+// askServer sends one of dragoman's own requests on the client's session, with the client's
+// credentials. params are without the braces; ctx must have a deadline.
 func (x *exchange) askServer(ctx context.Context, method wire.Method, params string) ([]byte, error) {
 	var b [12]byte
 	rand.Read(b[:])
@@ -27,7 +27,7 @@ func (x *exchange) askServer(ctx context.Context, method wire.Method, params str
 	}
 	defer x.s.open.End(c)
 	out := &upstream.Outgoing{Body: mcp.Request(id, method, "{"+params+"}"), Request: true, Header: x.from}
-	if d := x.s.direct; d != nil { // each request says who sends it
+	if d := x.s.direct; d != nil { // a modern request names its sender
 		out.Body = d.request(id, method, params)
 		out.Header = d.headers(x.from, method.String(), gjson.Get("{"+params+"}", "name").String())
 	}
@@ -41,7 +41,7 @@ func (x *exchange) askServer(ctx context.Context, method wire.Method, params str
 	case st != nil:
 		return server.Answer(ctx, st, id)
 	}
-	select { // the answer comes with everything else that a server on a pipe says
+	select { // a server on a pipe sends the response with all its other messages
 	case answer := <-c.More.answers:
 		return server.ResultIn(answer)
 	case <-ctx.Done():

@@ -17,73 +17,71 @@ import (
 	"github.com/dragoman-proxy/dragoman/translate/wire"
 )
 
-// ownTools are tools that we serve ourselves, beside the server's or without one.
-// All that they say is of [translate.Latest], and is translated for the client as
-// a server's words are. The methods are safe for concurrent use.
+// ownTools are tools that dragoman serves itself, in addition to the server's or without a server.
+// They use [translate.Latest]; their messages are translated for the client like a server's. The
+// methods are safe for concurrent use.
 type ownTools interface {
-	// Tools are their definitions, in an order that stays. Nobody changes them.
+	// Tools returns the tools, in a constant order. The result must not be modified.
 	Tools() []ownTool
-	// Call answers a call of one of them with a CallToolResult, which is the
-	// caller's. It returns soon after ctx ends: when the client leaves or cancels.
+	// Call answers a call of one of the tools with a CallToolResult, which the caller owns. It
+	// returns soon after ctx ends because the client has left or cancelled.
 	Call(ctx context.Context, c *toolCall) []byte
-	// Instructions is what a model should know of them, "" for nothing.
+	// Instructions returns what a model should know of the tools, or "".
 	Instructions() string
-	// EndSession forgets what was kept for a session.
+	// EndSession releases what was kept for a session.
 	EndSession(session string)
 }
 
-// ownTool is one of them: its name and its entry in tools/list.
+// ownTool is one of the tools: its name and its entry in tools/list.
 type ownTool struct {
 	Name string
 	JSON []byte
 }
 
-// ownCall is one call of a tool of ours. Its slices are the exchange's and live as
-// long as the call.
+// toolCall is a call of one of dragoman's own tools. Its slices belong to the exchange and are
+// valid during the call.
 type toolCall struct {
 	Tool      string
-	Arguments []byte            // as they came; nil for none
-	Session   string            // only its client knows it
-	Caller    string            // stands for the Authorization of the request, "" for none
-	Header    []upstream.Header // what belongs to the trace of the request
+	Arguments []byte            // as they came; nil if there are none
+	Session   string            // known only to the session's client
+	Caller    string            // stands for the request's Authorization; "" for none
+	Header    []upstream.Header // the headers with the request's trace
 
-	// wanted is what shaping the result needs; nil where nothing is shaped.
+	// wanted is what shaping needs for the result; nil if the result is not shaped.
 	wanted *wanted
 
-	// Ask asks the user to agree to something; nil where no user can be asked. An
-	// error says that there was no answer, and is not for the user to be blamed.
+	// Ask asks the user to agree to something. It is nil if no user can be asked. An error says
+	// that there was no answer; the user has not refused.
 	Ask func(ctx context.Context, message string) (agreed bool, err error)
-	// Send sends the user to a page, with a word about it; nil where no page can be shown,
-	// or what is done there would count for others, too.
+	// Send asks the user to open a page. It is nil if the client cannot show pages, or if what the
+	// user does there would also affect other users.
 	Send func(ctx context.Context, message, page string) (agreed bool, err error)
-	// Progress tells the client how many parts of the answer there are so far, and of the
-	// newest; nil where the client has not asked for it.
+	// Progress tells the client how many parts of the result exist, and describes the newest. It is
+	// nil if the client has not asked for progress.
 	Progress func(parts int, newest string)
 }
 
-// maxOwnInstructions bounds what all our tools together say in the answer to
-// initialize, in bytes.
+// maxOwnInstructions bounds the instructions of all own tools together, in bytes.
 const maxOwnInstructions = 2048
 
-// catalog is what all tools of ours come to, worked out once. It does not change.
+// catalog is an immutable list of dragoman's own tools, prepared for clients of each revision.
 type catalog struct {
 	all          []ownTools
 	byName       map[string]ownTools
-	listing      map[*translate.Revision][]byte // entries of tools/list between commas
+	listing      map[*translate.Revision][]byte // the entries of tools/list, joined with commas
 	instructions string
 	index        toolindex.Index
-	place        string       // of our instructions in the server's
-	told         *listEdition // what sessions were told of
+	place        string       // where the instructions are placed relative to the server's
+	told         *listEdition // identifies the list that sessions were sent
 }
 
-// edition is a list of tools that clients have seen.
+// listEdition identifies a list of own tools that clients have received.
 type listEdition struct {
-	replaced chan struct{} // closed when there is another one
+	replaced chan struct{} // closed when another list replaces this one
 }
 
-// newCatalog is the catalog of all, nil where there are none and never were. Two tools of one
-// name are an error: nobody could say which is meant. was is what there was
-// before.
+// newCatalog makes the catalog of these tools. It returns nil if there are none and were none
+// before. Two tools with one name are an error. was is the previous catalog, or nil.
 func newCatalog(table *translate.Table, all []ownTools, place string, was *catalog) (*catalog, error) {
 	if len(all) == 0 && was == nil {
 		return nil, nil
@@ -139,14 +137,14 @@ func (c *catalog) write(table *translate.Table, r *translate.Revision, entries [
 	return nil
 }
 
-// appendToolsList appends an answer to tools/list with nothing but entries.
+// appendToolsList appends a response to tools/list with these entries only.
 func appendToolsList(dst, id, entries []byte) []byte {
 	return mcp.AppendResult(dst, id, `{"tools":[`+string(entries)+`]}`)
 }
 
-// named is the name of a tool of ours that the params of a tools/call hold, "" when
-// they hold none. Where a name comes twice one of ours is enough: the server must
-// not get such a call, whichever of the two it would take.
+// named returns the name of the own tool that the params of tools/call name, or "". If the member
+// name occurs twice, either may be the own tool's: such a call must not reach the server, which may
+// read the other one.
 func (c *catalog) named(params []byte) (name string) {
 	gjson.ParseBytes(params).ForEach(func(key, value gjson.Result) bool {
 		if key.Str == "name" && value.Type == gjson.String && c.byName[value.Str] != nil {
@@ -157,7 +155,7 @@ func (c *catalog) named(params []byte) (name string) {
 	return strings.Clone(name)
 }
 
-// listShape is what extend looks at in an answer to tools/list.
+// listShape holds the members of a response to tools/list that extend reads.
 var listShape = func() *wire.Shape {
 	s := new(wire.Shape)
 	s.At(wire.ParsePath("result.nextCursor")...)
@@ -165,10 +163,9 @@ var listShape = func() *wire.Shape {
 	return s
 }()
 
-// extend takes tools with names of ours out of the server's answer to tools/list,
-// which is in the client's revision already, and puts ours behind the last page, so
-// that the server's cursors pass untouched. hidden is called for each that was
-// taken out.
+// extend removes tools with names of own tools from the server's response to tools/list, which is
+// in the client's revision, and appends the own tools to the last page, so that the server's
+// cursors stay valid. It calls hidden for each removed tool.
 func (c *catalog) extend(page []byte, r *translate.Revision, hidden func(name string)) []byte {
 	var m wire.Message
 	if m.Scan(page, listShape) != nil {
@@ -208,8 +205,8 @@ func (c *catalog) hide(list wire.Node, hidden func(name string)) {
 	}
 }
 
-// introduce puts our tools into the server's answer to initialize: that there are
-// tools, that their list may change, and what a model should know of them.
+// introduce adds the own tools to the server's response to initialize: the capability
+// tools.listChanged, and the instructions.
 func (c *catalog) introduce(answer []byte) ([]byte, error) {
 	if c == nil {
 		return answer, nil
@@ -230,7 +227,7 @@ func (c *catalog) introduce(answer []byte) ([]byte, error) {
 	return sjson.SetBytes(out, "result.instructions", text)
 }
 
-// withOurs is the server's answer to tools/list with our tools in it.
+// withOurs adds dragoman's own tools to the server's response to tools/list.
 func (x *exchange) withOurs(page []byte, method wire.Method) []byte {
 	own := x.srv.now().own
 	if own == nil || method != wire.ToolsList {
@@ -250,7 +247,8 @@ func (x *exchange) withOurs(page []byte, method wire.Method) []byte {
 	return x.own(out, page)
 }
 
-// shadowed notes that a tool of the server has the name of one of ours, aloud once.
+// noteCollision counts that a server's tool was hidden, since an own tool has its name. It logs
+// each name once.
 func (srv *Server) noteCollision(name string) {
 	srv.metrics.Shadowed.WithLabelValues(name).Inc()
 	if _, seen := srv.shadows.LoadOrStore(name, true); !seen {
@@ -258,7 +256,7 @@ func (srv *Server) noteCollision(name string) {
 	}
 }
 
-// forgetOwn lets go of what our tools kept for a session.
+// forgetOwn releases what dragoman's own tools kept for a session.
 func (srv *Server) forgetOwn(s *session) {
 	for _, set := range srv.now().own.all {
 		set.EndSession(s.who())

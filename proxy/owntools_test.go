@@ -22,7 +22,7 @@ import (
 	"github.com/dragoman-proxy/dragoman/translate"
 )
 
-// fakeTools are tools of ours, whose calls answer as do says.
+// fakeTools are own tools whose calls answer as do says.
 type fakeTools struct {
 	names []string
 	words string
@@ -32,7 +32,7 @@ type fakeTools struct {
 	ended []string
 }
 
-// echoing answers with the name and the arguments of the call.
+// echoing returns the name and the arguments of the call.
 func echoing(names ...string) *fakeTools {
 	return &fakeTools{names: names, do: func(_ context.Context, c *toolCall) string { return c.Tool + string(c.Arguments) }}
 }
@@ -62,7 +62,7 @@ func (f *fakeTools) sessionsEnded() []string {
 	return append([]string(nil), f.ended...)
 }
 
-// page answers tools/list with tools of these names, and a cursor where next is not "".
+// page answers tools/list with tools of these names, and with the cursor next if it is not "".
 func page(m, next string, names ...string) string {
 	var tools []string
 	for _, n := range names {
@@ -105,7 +105,7 @@ func callOurs(id int, name, arguments string) string {
 	return fmt.Sprintf(`{"jsonrpc":"2.0","id":%d,"method":"tools/call","params":{"name":%q,"arguments":%s}}`, id, name, arguments)
 }
 
-// beside puts a server with tools of ours in front of f.
+// beside starts a proxy with these own tools in front of f.
 func beside(t *testing.T, f *fakeServer, own ...ownTools) testServer {
 	t.Helper()
 	return frontWith(t, f.origin(), own)
@@ -127,7 +127,7 @@ func frontWith(t *testing.T, o origin, own []ownTools, change ...func(*config.Co
 	return testServer{srv, t, logs}
 }
 
-func TestOwnToolsStandBehindTheLastPage(t *testing.T) {
+func TestOwnToolsAreOnTheLastPage(t *testing.T) {
 	for _, version := range []string{"2024-11-05", "2025-11-25"} {
 		srv := beside(t, listing("2025-06-18", []string{"a", "b"}, []string{"c"}), echoing("ours_b", "ours_a"))
 		session := srv.initialize(version)
@@ -171,7 +171,7 @@ func TestCallOfAToolOfTheServerGoesThere(t *testing.T) {
 	}
 }
 
-func TestServersToolWithANameOfOursIsHiddenAndNotReached(t *testing.T) {
+func TestServersToolWithAnOwnToolsNameIsHidden(t *testing.T) {
 	f := listing("2025-06-18", []string{"ours", "b"}, []string{"c", "ours"})
 	srv := beside(t, f, echoing("ours"))
 	session := srv.initialize("2025-06-18")
@@ -296,7 +296,7 @@ func TestPanicInAnOwnToolIsAnErrorOfTheTool(t *testing.T) {
 	}
 }
 
-// blocking answers only when its context ends, which it reports.
+// blocking answers only when its context ends, and reports that.
 func blocking(name string) (own *fakeTools, begun, over chan string) {
 	begun, over = make(chan string, 10), make(chan string, 10)
 	own = echoing(name)
@@ -389,7 +389,7 @@ func TestOwnCallsOnAPipe(t *testing.T) {
 		c.hear()
 		c.say(callOurs(1, "slow", `{}`))
 		<-begun
-		c.say(callOurs(2, "quick", `{"n":2}`)) // not behind the slow one
+		c.say(callOurs(2, "quick", `{"n":2}`)) // not after the slow one
 		c.hears(`{"jsonrpc":"2.0","id":2,"result":{"content":[{"type":"text","text":"quick{\"n\":2}"}]}}`)
 		c.say(`{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":1}}`)
 		if why := <-over; why != requests.ErrCancelled.Error() {
@@ -412,7 +412,7 @@ func TestOwnCallsOnAPipe(t *testing.T) {
 	}
 }
 
-func TestEndOfASessionIsTold(t *testing.T) {
+func TestOwnToolsLearnThatASessionEnded(t *testing.T) {
 	own := echoing("ours")
 	srv := beside(t, listing("2025-06-18", nil, nil), own)
 	session := srv.initialize("2025-06-18")
@@ -432,15 +432,15 @@ func TestEndOfASessionIsTold(t *testing.T) {
 	}
 }
 
-func TestTwoToolsOfOursWithOneName(t *testing.T) {
+func TestTwoOwnToolsWithOneName(t *testing.T) {
 	_, err := newServer(config.Default(), zap.NewNop(), newFake(nil).origin(), echoing("a", "b"), echoing("b"))
 	if err == nil || !strings.Contains(err.Error(), "b") {
 		t.Errorf("error %v", err)
 	}
 }
 
-// FuzzExtend: whatever a server's page is, what comes out is JSON with the same
-// tools but for those with names of ours, and ours behind them.
+// FuzzExtend: whatever a server's page is, the result is JSON with the same tools, without those
+// that have names of own tools, and with the own tools after them.
 func FuzzExtend(f *testing.F) {
 	for _, seed := range []string{
 		`[]`, `[{"name":"ours"}]`, `[ {"name":"ours"} , {"name":"a"} ]`, `[{"name":"a"},{"name":"ours"}]`,

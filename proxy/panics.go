@@ -6,12 +6,12 @@ import (
 	"github.com/dragoman-proxy/dragoman/translate/wire"
 )
 
-// A panic is a fault of ours, and costs the one message that it happened at: its call
-// is answered with an error, and the session goes on. Panics are recovered where the
-// id of the call is known.
+// A panic is a bug in dragoman. Only the message that was being handled is lost: its call gets an
+// error response, and the session continues. Panics are recovered where the id of the call is
+// known.
 
-// panicked is the answer to x's message raw, at which there was a panic. Its id is nil
-// where the message is no request.
+// panicked returns the error response to x's message raw, whose handling panicked. Its id is nil if
+// the message is not a request.
 func (x *exchange) panicked(p any, raw []byte) *mcp.Failure {
 	x.srv.host.Report.Panicked(p)
 	f := mcp.Fail(mcp.Panicked, "")
@@ -21,9 +21,9 @@ func (x *exchange) panicked(p any, raw []byte) *mcp.Failure {
 	return f.About(idOf(raw))
 }
 
-// afterPanic is what the client gets in the place of a message of the server at which
-// there was a panic: the error for the call that it answers. A request of the server
-// is refused, and a notification is dropped.
+// afterPanic returns what the client receives instead of a message of the server whose handling
+// panicked: the error response to the call that the message answers. A request of the server is
+// refused, and a notification is dropped.
 func (x *exchange) afterPanic(p any, raw []byte) (out []byte, ok bool) {
 	x.srv.host.Report.Panicked(p)
 	x.verdict = metrics.Failed

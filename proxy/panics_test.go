@@ -17,8 +17,8 @@ import (
 	"github.com/dragoman-proxy/dragoman/proxy/upstream"
 )
 
-// tripwire is a log that panics where a message from this revision to another is
-// reported to have lost something: in the middle of its translation.
+// tripwire is a log that panics when a loss between these revisions is logged, in the middle of a
+// translation.
 type tripwire struct {
 	zapcore.Core
 	from *atomic.Pointer[string]
@@ -43,7 +43,7 @@ func (w tripwire) Write(e zapcore.Entry, fields []zapcore.Field) error {
 	return w.Core.Write(e, fields)
 }
 
-// faulty is a server whose tools panic, or answer, as their names say.
+// faulty is a server whose tools panic or answer, as their names say.
 func faulty(version string, piped bool) *fakeServer {
 	reply := func(id, method, m string) ([]string, error) {
 		const note = `{"jsonrpc":"2.0","method":"notifications/message","params":{"level":"info","data":"x"}}`
@@ -81,8 +81,8 @@ func faulty(version string, piped bool) *fakeServer {
 
 const modernVersion = "2026-07-28"
 
-// TestPanicAnswersItsCall wherever it happens between the client and the server: with
-// the id of the call. Nothing else is lost unless the connection itself cannot be read.
+// TestPanicAnswersItsCall: wherever a panic happens, its call gets an error with its id. Other
+// calls continue, unless the connection itself cannot be read any more.
 func TestPanicAnswersItsCall(t *testing.T) {
 	for _, client := range []string{"2024-11-05", "2025-11-25", modernVersion} {
 		for _, server := range []string{"2024-11-05", "2025-11-25", modernVersion} {
@@ -99,7 +99,7 @@ func TestPanicAnswersItsCall(t *testing.T) {
 func panicBetween(t *testing.T, client, server string, overPipe, piped bool) {
 	for _, fault := range []string{"send", "read", "read on", "request", "response", "translate on"} {
 		if piped && (fault == "read" || fault == "read on") && client == modernVersion && server == modernVersion {
-			continue // one stream for all: see TestPanicOfAReaderEndsItsSession
+			continue // all calls have one stream: see TestPanicOfAReaderEndsItsSession
 		}
 		t.Run(fault, func(t *testing.T) {
 			var from atomic.Pointer[string]
@@ -128,7 +128,7 @@ func panicBetween(t *testing.T, client, server string, overPipe, piped bool) {
 				t.Error("no panic")
 			}
 			if piped && (fault == "read" || fault == "read on") {
-				return // its connection is lost
+				return // the connection is lost
 			}
 			if answer := ask("2", "fine"); gjson.Get(answer, "id").Raw != "2" || !gjson.Get(answer, "result").Exists() {
 				t.Errorf("the next call gets %s", answer)
@@ -137,7 +137,7 @@ func panicBetween(t *testing.T, client, server string, overPipe, piped bool) {
 	}
 }
 
-// callingAs is how a client of a revision calls a tool, and gets the answer.
+// callingAs calls a tool as a client of the revision does, and returns the response.
 func callingAs(srv testServer, version string, overPipe bool) func(id, tool string) string {
 	call := func(id, tool string) string {
 		if version == modernVersion {
@@ -181,9 +181,9 @@ func callingAs(srv testServer, version string, overPipe bool) func(id, tool stri
 	}
 }
 
-// TestErrorForAListOfToolsThatWeAskFor: a call of a client that has not listed the tools
-// makes us ask for them, which the server answers with an error.
-func TestErrorForAListOfToolsThatWeAskFor(t *testing.T) {
+// TestErrorForAListThatDragomanReads: for a call of a client that has not listed the tools,
+// dragoman lists them, and the server answers with an error.
+func TestErrorForAListThatDragomanReads(t *testing.T) {
 	for _, broken := range []string{`"error":{"code":-32603,"message":"no"}`, `"result":[]`, `"result":{"tools":{}}`, `"result":{"tools":[1,null,{}]}`, `"result":null`} {
 		both(t, func(t *testing.T, piped bool) {
 			server := func() *fakeServer {
@@ -217,8 +217,8 @@ func TestErrorForAListOfToolsThatWeAskFor(t *testing.T) {
 	}
 }
 
-// TestPanicOfAReaderEndsItsSession: what a server on a pipe says cannot be read on.
-// Every call of the session is answered, and a new session works.
+// TestPanicOfAReaderEndsItsSession: if the goroutine that reads a server on a pipe panics, every
+// call of the session gets an error, and a new session works.
 func TestPanicOfAReaderEndsItsSession(t *testing.T) {
 	for _, version := range []string{"2025-11-25", modernVersion} {
 		t.Run(version, func(t *testing.T) {
@@ -250,7 +250,7 @@ func TestPanicOfAReaderEndsItsSession(t *testing.T) {
 	}
 }
 
-// TestPanicWithinABatch answers the one request at which it happens.
+// TestPanicWithinABatch: only the request at which it happens gets an error.
 func TestPanicWithinABatch(t *testing.T) {
 	both(t, func(t *testing.T, piped bool) {
 		const list = `[{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"fine"}},{"jsonrpc":"2.0","id":"b","method":"tools/call","params":{"name":"send"}},{"jsonrpc":"2.0","id":3,"method":"tools/call","params":{"name":"fine"}}]`
@@ -271,7 +271,7 @@ func TestPanicWithinABatch(t *testing.T) {
 	})
 }
 
-// TestPanicAsASessionBegins answers the initialize.
+// TestPanicAsASessionBegins: initialize gets an error.
 func TestPanicAsASessionBegins(t *testing.T) {
 	both(t, func(t *testing.T, piped bool) {
 		f := newFake(func(m string) ([]string, error) {
@@ -296,7 +296,8 @@ func TestPanicAsASessionBegins(t *testing.T) {
 	})
 }
 
-// TestPanicOnTheStandingStream ends those who listen to it, who begin again, and no call.
+// TestPanicOnTheStandingStream: the subscriptions end, and their clients subscribe again. No call
+// ends.
 func TestPanicOnTheStandingStream(t *testing.T) {
 	f := legacyServer(`{"tools":{"listChanged":true}}`, func(id, method, _ string) ([]string, error) {
 		return one(result(id, `"content":[]`))
@@ -332,7 +333,7 @@ func TestPanicEndsItsTaskAndNothingElse(t *testing.T) {
 	}
 }
 
-// TestPanicBehindAPipeEndsThePipe, whose client would wait for ever else.
+// TestPanicBehindAPipeEndsThePipe: otherwise the client would wait forever.
 func TestPanicBehindAPipeEndsThePipe(t *testing.T) {
 	srv := front(t, newFake(nil))
 	p := newPipe(srv.Server)

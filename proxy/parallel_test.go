@@ -18,12 +18,12 @@ import (
 
 const elicits = `{"elicitation":{}}`
 
-// callNamed is a call of a tool by a client without a session.
+// callNamed returns a tool call of a modern client.
 func callNamed(id int, tool, capabilities, more string) string {
 	return modernRequestOf(fmt.Sprint(id), "tools/call", fmt.Sprintf(`"name":%q,"arguments":{},`, tool)+more+meta(capabilities, fmt.Sprintf(`"progressToken":"of %d"`, id)))
 }
 
-// corners plays a test for each transport of the client and of a server with sessions.
+// corners runs a test for each transport of the client and of a handshake server.
 func corners(t *testing.T, play func(c *staged)) {
 	for _, client := range []bool{false, true} {
 		for _, server := range []bool{false, true} {
@@ -34,8 +34,8 @@ func corners(t *testing.T, play func(c *staged)) {
 	}
 }
 
-// answersOf are the answers to requests that were sent at the same time, by their ids;
-// what else the client is told is handed to note.
+// answersOf returns the responses to requests that were sent at the same time, by id. It passes all
+// other messages to note.
 func answersOf(t *testing.T, all []*told, note func(m string)) map[int]string {
 	t.Helper()
 	answers := map[int]string{}
@@ -59,8 +59,8 @@ func answersOf(t *testing.T, all []*told, note func(m string)) map[int]string {
 	return answers
 }
 
-// firstOf is the next message of either of two requests, which may come by one pipe; a request
-// that has its message is not asked for another.
+// firstOf returns the next message for either of two requests, which may share a pipe. A request
+// that has its message is not read again.
 func firstOf(one, other *told) (m string) {
 	one.t.Helper()
 	select {
@@ -74,7 +74,8 @@ func firstOf(one, other *told) (m string) {
 	return m
 }
 
-// callerOfMany sends a request of this id and waits for the answer. It is safe for concurrent use.
+// callerOfMany returns a function that sends a request with this id and waits for the response. It
+// is safe for concurrent use.
 func callerOfMany(client *talker) func(id int, body string) string {
 	if client.conn == nil {
 		return func(_ int, body string) string {
@@ -106,8 +107,8 @@ func callerOfMany(client *talker) func(id int, body string) string {
 	}
 }
 
-// TestParallelCallsOfOneClientShareASession: a stateful server counts them, and they run
-// at the same time, however many sessions there may be.
+// TestParallelCallsOfOneClientShareASession: a stateful server counts them, and they run at the
+// same time, however many sessions are allowed.
 func TestParallelCallsOfOneClientShareASession(t *testing.T) {
 	corners(t, func(c *staged) {
 		for _, n := range []int{8, 20} {
@@ -152,10 +153,10 @@ func TestParallelCallsOfOneClientShareASession(t *testing.T) {
 	})
 }
 
-// TestParallelCallsAreAllAskedAndAnswered: several questions at once, of which nothing
-// says to which call they belong, reach the user and get the answers that are theirs.
+// TestParallelCallsAreAllAskedAndAnswered: several concurrent questions that name no call all reach
+// the user, and each gets its own answer.
 func TestParallelCallsAreAllAskedAndAnswered(t *testing.T) {
-	for _, apart := range []time.Duration{0, 100 * time.Millisecond} { // within and beyond the window in which they are collected
+	for _, apart := range []time.Duration{0, 100 * time.Millisecond} { // within and beyond the time in which questions are collected
 		corners(t, func(c *staged) {
 			const n = 4
 			var mu sync.Mutex
@@ -208,8 +209,8 @@ func TestParallelCallsAreAllAskedAndAnswered(t *testing.T) {
 	}
 }
 
-// TestClientsThatDoNotShareASession: those of two principals, and without one those that
-// say that they are another, or come from elsewhere.
+// TestClientsThatDoNotShareASession: clients of two principals; and without a principal, clients
+// with another clientInfo or address.
 func TestClientsThatDoNotShareASession(t *testing.T) {
 	c := &staged{T: t, bound: map[string]string{}}
 	s := c.legacy(`{"tools":{}}`, func(u *turn) { u.answer(200, result(u.id, `"content":[]`)) })
@@ -244,8 +245,8 @@ func TestClientsThatDoNotShareASession(t *testing.T) {
 	ask(5, "a principal from another address", elsewhere, call, "Authorization", "Bearer a")
 }
 
-// TestQuestionOfACallThatEndsIsAskedInAnother: the newest call was to carry it and has its
-// answer before the client could be asked.
+// TestQuestionOfACallThatEndsIsAskedInAnother: the question was to be asked in the newest call,
+// which ended before its client could be asked.
 func TestQuestionOfACallThatEndsIsAskedInAnother(t *testing.T) {
 	corners(t, func(c *staged) {
 		var s *scripted
@@ -255,7 +256,7 @@ func TestQuestionOfACallThatEndsIsAskedInAnother(t *testing.T) {
 				s.unasked(`{"jsonrpc":"2.0","id":"q","method":"elicitation/create","params":{"message":"?","requestedSchema":{"type":"object","properties":{}}}}`)
 				s.getsResponse(`"q"`)
 			} else {
-				time.Sleep(20 * time.Millisecond) // within the window in which questions are collected, and beyond
+				time.Sleep(20 * time.Millisecond) // within the time in which questions are collected, and beyond
 			}
 			u.answer(200, result(u.id, `"content":[]`))
 		})
@@ -265,7 +266,8 @@ func TestQuestionOfACallThatEndsIsAskedInAnother(t *testing.T) {
 		other := client.say(callNamed(2, "quick", elicits, ""))
 		asked := false
 		for range 2 {
-			// On a slow day the quick call is the one that is asked in, and the other waits for that.
+			// On a slow machine the quick call asks the question, and the other call waits for
+			// that.
 			m := firstOf(one, other)
 			if gjson.Get(m, "result.resultType").String() != "input_required" {
 				continue
@@ -283,9 +285,9 @@ func TestQuestionOfACallThatEndsIsAskedInAnother(t *testing.T) {
 	})
 }
 
-// TestNewsOfParallelCalls: progress is that of its call, a cancellation ends one call, and
-// the others go on.
-func TestNewsOfParallelCalls(t *testing.T) {
+// TestNotificationsOfParallelCalls: progress goes to its call, a cancellation ends one call, and the others
+// continue.
+func TestNotificationsOfParallelCalls(t *testing.T) {
 	corners(t, func(c *staged) {
 		const n = 5
 		var s *scripted
@@ -337,7 +339,8 @@ func TestNewsOfParallelCalls(t *testing.T) {
 	})
 }
 
-// TestServerIsNotSilentWhileAnotherCallCarriesItsQuestion.
+// TestServerIsNotSilentWhileAnotherCallCarriesItsQuestion: a call does not time out while the
+// server waits for the answer to a question that another call asks.
 func TestServerIsNotSilentWhileAnotherCallCarriesItsQuestion(t *testing.T) {
 	c := &staged{T: t, server: true, bound: map[string]string{}}
 	var s *scripted

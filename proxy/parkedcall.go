@@ -26,55 +26,54 @@ import (
 	"github.com/dragoman-proxy/dragoman/translate/wire"
 )
 
-// dialogue is a call in which the server may ask its client something, where the
-// client has no session to be asked on: the questions become the call's result, and
-// the client calls again with the answers. Meanwhile the call at the server stays
-// open, and the dialogue reads what the server says about it. See
+// parkedCall is a call of a modern client to a handshake server that may ask the client something.
+// The server's questions become the call's result, and the client calls again with the answers. In
+// the meantime the call stays open at the server, and parkedCall reads its messages. See
 // https://modelcontextprotocol.io/specification/2026-07-28/client/input-required.
 type parkedCall struct {
 	srv    *Server
 	id     sealed.ID
 	who    string            // the principal
-	digest [sha256.Size]byte // of what all requests of the dialogue have in common
-	first  *modernRequest    // the request that began it
-	from   []upstream.Header // of the request that came last; guarded by mu
+	digest [sha256.Size]byte // the digest that all requests of this call have in common
+	first  *modernRequest    // the request that began the call
+	from   []upstream.Header // the headers of the newest request; guarded by mu
 	b      *pooledSession
-	x      *exchange // for read only
-	call   string    // its id at the server
+	x      *exchange // only read uses it
+	call   string    // the call's id at the server
 	cut    context.CancelCauseFunc
 
 	began time.Time
 
 	mu      sync.Mutex
-	asked   []pendingQuestion // and not answered yet, in the order of asking; see setAsked
-	count   int               // questions of the whole call
-	round   uint32            // that the client was last asked in; 0 before
-	inputs  []byte            // that this round was answered with
-	urls    bool              // the call is over, and is to be made again once URLs were opened
-	box     *outbox.Outbox    // of the request that waits; nil while parked
-	reply   *modernRequest    // the request that waits, nil while parked
-	kept    outbox.Kept       // for the next request
-	timer   *time.Timer       // until the client is asked, or given up
-	answer  *outbox.Message   // that came while no goroutine waited
-	missing []byte            // what the client would have to declare to be asked, nil for nothing
-	owes    bool              // the count of a call that is to be made again
+	asked   []pendingQuestion // open questions, in the order of asking; see setAsked
+	count   int               // how many questions the server has asked
+	round   uint32            // the number of the last round in which the client was asked; 0 before
+	inputs  []byte            // the client's answers to this round
+	urls    bool              // the call has ended, and is repeated when the user has opened URLs
+	box     *outbox.Outbox    // of the client's waiting request; nil while parked
+	reply   *modernRequest    // the client's waiting request; nil while parked
+	kept    outbox.Kept       // messages for the client's next request
+	timer   *time.Timer       // fires when the client is to be asked, or has not answered in time
+	answer  *outbox.Message   // the server's response, if it came while no request waited
+	missing []byte            // the capability that the client must declare to be asked; nil for none
+	owes    bool              // a call that will be repeated still has to be counted
 	over    bool
 }
 
-// pending is a question under the name that the client knows it by.
+// pendingQuestion is an open question, with the key by which the client knows it.
 type pendingQuestion struct {
 	key string
 	serverQuestion
 }
 
-// start reads what comes of the request, which x has sent.
+// start begins to read the messages about the request that x has sent.
 func (d *parkedCall) start(x *exchange) {
 	d.mu.Lock()
 	d.x, d.cut = x, x.stop
 	over, from := d.over, d.from
 	d.awaitServer(d.patience().FirstByte)
 	d.mu.Unlock()
-	if over { // the client was faster
+	if over { // the client has already left
 		d.cancelAtServer("client disconnected", from)
 	}
 	d.srv.host.Spawn(func() {
@@ -86,8 +85,8 @@ func (d *parkedCall) start(x *exchange) {
 	})
 }
 
-// read reads what the server says about the call until it has answered. Before the
-// client learns of that the session is free for its next call.
+// read reads the server's messages about the call until the response. It releases the session
+// before the client receives the response.
 func (d *parkedCall) read() {
 	x := d.x
 	release := sync.OnceFunc(func() {
@@ -142,13 +141,13 @@ func (d *parkedCall) read() {
 	}
 }
 
-// awaitRoom waits for a client that is slower than its server.
+// awaitRoom waits while the client reads more slowly than the server writes.
 func (d *parkedCall) awaitRoom(ctx context.Context) {
 	d.mu.Lock()
 	box := d.box
 	wait := box != nil && box.Crowded()
 	if wait && len(d.asked) == 0 && d.timer != nil {
-		d.timer.Stop() // it is not the server that is silent
+		d.timer.Stop() // not the server is silent, but the client is slow
 	}
 	d.mu.Unlock()
 	if !wait {
@@ -160,7 +159,7 @@ func (d *parkedCall) awaitRoom(ctx context.Context) {
 	d.awaitServer(d.patience().Silence)
 }
 
-// pass hands a notification to the request that waits, or keeps it for the next.
+// notify sends a notification to the waiting request, or keeps it for the next one.
 func (d *parkedCall) notify(m *wire.Message, body []byte) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -182,8 +181,8 @@ func (d *parkedCall) notify(m *wire.Message, body []byte) {
 	d.kept.Put(l, m.Method)
 }
 
-// ask takes questions of the server in, and has the client asked when no more of
-// them come for a little while.
+// ask accepts questions of the server. The client is asked when no more of them come for a short
+// time.
 func (d *parkedCall) ask(list []serverQuestion) {
 	list = d.accept(d.srv.heldTasks.route(d.b, list))
 	d.b.refuseAs(d.srv, list, tooManyAsked, d.headers())
@@ -191,14 +190,14 @@ func (d *parkedCall) ask(list []serverQuestion) {
 
 const tooManyAsked = "too many questions at once"
 
-// headers are those of the request that came last.
+// headers returns the headers of the newest request.
 func (d *parkedCall) headers() []upstream.Header {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	return d.from
 }
 
-// takeIn takes in as many questions as there is room for, and returns the others.
+// accept adds as many questions as there is room for, and returns the others.
 func (d *parkedCall) accept(list []serverQuestion) (others []serverQuestion) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -215,7 +214,7 @@ func (d *parkedCall) accept(list []serverQuestion) (others []serverQuestion) {
 	return list[room:]
 }
 
-// waits reports whether a request of the client waits for the answer.
+// waits reports whether a request of the client waits for the response.
 func (d *parkedCall) waits() bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -235,21 +234,21 @@ func (d *parkedCall) hasAsked() bool {
 	return d.count > 0
 }
 
-// add names a question. Called with d.mu held.
+// add gives a question a key and adds it. d.mu must be held.
 func (d *parkedCall) add(q serverQuestion) {
 	d.count++
 	kind, _, _ := strings.Cut(q.method.String(), "/")
 	d.setAsked(append(d.asked, pendingQuestion{key: fmt.Sprintf("%s-%d", kind, d.count), serverQuestion: q}))
 }
 
-// setAsked makes these the questions that are not answered yet. Called with d.mu held.
+// setAsked sets the open questions. d.mu must be held.
 func (d *parkedCall) setAsked(list []pendingQuestion) {
 	d.b.asks(len(list) - len(d.asked))
 	d.asked = list
 }
 
-// unasked are the questions that may belong to another call and that the client has not
-// got, as a request of it still waits. Called with d.mu held.
+// unasked returns the questions that may belong to another call and that were not sent to the
+// client yet. d.mu must be held.
 func (d *parkedCall) unasked() (list []serverQuestion) {
 	if d.box == nil {
 		return nil
@@ -262,8 +261,7 @@ func (d *parkedCall) unasked() (list []serverQuestion) {
 	return list
 }
 
-// after has do called in a while, instead of what was to be called. Called with
-// d.mu held.
+// after calls do after the wait. It replaces an earlier timer. d.mu must be held.
 func (d *parkedCall) after(wait time.Duration, do func()) {
 	if d.timer != nil {
 		d.timer.Stop()
@@ -271,7 +269,7 @@ func (d *parkedCall) after(wait time.Duration, do func()) {
 	d.timer = time.AfterFunc(wait, do)
 }
 
-// turn asks the client: the request that waits gets the questions for a result.
+// askClient asks the client: the questions become the result of its waiting request.
 func (d *parkedCall) askClient() {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -308,8 +306,8 @@ func (d *parkedCall) askClient() {
 	d.after(time.Until(expires), d.expire)
 }
 
-// askURLs asks for URLs to be opened, of which the server's error speaks that
-// ended the call. See
+// askURLs asks the client to open the URLs in the server's error, with which the call has ended.
+// See
 // https://modelcontextprotocol.io/specification/2025-11-25/client/elicitation#url-elicitation-required-error.
 func (d *parkedCall) askURLs(answer []byte) {
 	if !d.first.facts.Has(wire.ClientElicitationURL) {
@@ -321,14 +319,14 @@ func (d *parkedCall) askURLs(answer []byte) {
 	list := gjson.GetBytes(answer, "error.data.elicitations")
 	d.b.expectOpened(d, list)
 	d.mu.Lock()
-	if d.over { // the client was faster
+	if d.over { // the client has already left
 		d.mu.Unlock()
 		d.b.forgetOpened(d)
 		return
 	}
 	others, from := d.unasked(), d.from
 	d.urls = true
-	d.setAsked(nil) // the call waits for no answers to earlier questions
+	d.setAsked(nil) // nothing waits for the answers to earlier questions
 	list.ForEach(func(_, e gjson.Result) bool {
 		body := []byte(`{"method":"` + wire.ElicitationCreate.String() + `","params":{`)
 		comma := false
@@ -343,7 +341,7 @@ func (d *parkedCall) askURLs(answer []byte) {
 			body = append(append(mcp.AppendString(body, name), ':'), v.Raw...)
 		})
 		d.add(serverQuestion{method: wire.ElicitationCreate, body: append(body, `}}`...)})
-		return len(d.asked) < bridge.MaxQuestions // the server names the others again when the call is made again
+		return len(d.asked) < bridge.MaxQuestions // the server names the others when the call is repeated
 	})
 	none := len(d.asked) == 0
 	d.mu.Unlock()
@@ -359,8 +357,8 @@ func (d *parkedCall) askURLs(answer []byte) {
 	d.askClient()
 }
 
-// leave says that the client of box has left. Where that waits for the answer, it
-// is not wanted any more.
+// leave says that the client that reads box has left. If its request was waiting for the response,
+// leave abandons the call.
 func (d *parkedCall) leave(box *outbox.Outbox) {
 	d.mu.Lock()
 	waits := d.box == box
@@ -370,7 +368,7 @@ func (d *parkedCall) leave(box *outbox.Outbox) {
 	}
 }
 
-// expire gives up a client that was asked and did not call again.
+// expire ends a call whose client was asked and did not answer in time.
 func (d *parkedCall) expire() {
 	d.mu.Lock()
 	asked, from := d.asked, d.from
@@ -401,11 +399,11 @@ func (d *parkedCall) expire() {
 
 const noResponse = "client did not respond"
 
-// errAbandoned ends the exchange of a call that no caller waits for any more.
+// errAbandoned ends the exchange of an abandoned call.
 var errAbandoned = fmt.Errorf("the call was given up: %w", downstream.ErrClientLeft)
 
-// abandon ends the call, which nobody waits for any more; whoever does is told that
-// we end.
+// abandon ends a call whose client has left. A request that still waits gets the error that
+// dragoman is shutting down.
 func (d *parkedCall) abandon(why string) {
 	d.mu.Lock()
 	box, reply, running, from, others := d.box, d.reply, d.running(), d.from, d.unasked()
@@ -426,16 +424,16 @@ func (d *parkedCall) abandon(why string) {
 	}
 }
 
-// running reports whether the server works on the call. Called with d.mu held.
+// running reports whether the server is processing the call. d.mu must be held.
 func (d *parkedCall) running() bool { return d.cut != nil && !d.urls && d.answer == nil }
 
-// recall tells the server that no caller waits for its answer, and stops waiting for it.
+// cancelAtServer cancels the call at the server, and stops reading its messages.
 func (d *parkedCall) cancelAtServer(why string, from []upstream.Header) {
 	d.srv.giveUpAs(d.b.s, d.call, from, why)
 	d.cut(errAbandoned)
 }
 
-// stop ends the dialogue of a call that was not sent. What it was to ask is for another.
+// stop ends a call that was not sent. Its questions go to another call.
 func (d *parkedCall) stop() {
 	d.mu.Lock()
 	var others []serverQuestion
@@ -449,7 +447,7 @@ func (d *parkedCall) stop() {
 	}
 }
 
-// end is stop for those who hold d.mu.
+// endLocked ends the call, and returns false if it has ended before. d.mu must be held.
 func (d *parkedCall) endLocked() bool {
 	if d.over {
 		return false
@@ -466,8 +464,7 @@ func (d *parkedCall) endLocked() bool {
 	return true
 }
 
-// countLater keeps the call from being counted before it is known what comes of it: it is to
-// be made again when its client has opened URLs.
+// countLater postpones the counting of a call that will be repeated after the user has opened URLs.
 func (d *parkedCall) countLater() {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -479,12 +476,12 @@ func (d *parkedCall) countLater() {
 	d.owes = true
 }
 
-// patience is how long the server may be silent while it is its turn.
+// patience returns how long the server may be silent about the call.
 func (d *parkedCall) patience() config.TimeLimit { return d.srv.now().silence[d.first.method] }
 
-// awaitServer gives the call up when the server says nothing about it for so long
-// while its client waits for the answer. How long the client takes for its own
-// does not count. Called with d.mu held.
+// awaitServer cancels the call if the server sends nothing about it for the given time while the
+// client waits for the response. The time that the client needs for answers does not count. d.mu
+// must be held.
 func (d *parkedCall) awaitServer(limit time.Duration) {
 	if limit <= 0 || d.over || d.box == nil || len(d.asked) > 0 {
 		return
@@ -497,15 +494,15 @@ func (d *parkedCall) awaitServer(limit time.Duration) {
 		switch {
 		case d.over || d.box == nil || len(d.asked) > 0 || d.cut == nil:
 		case waited && time.Since(d.began) < d.srv.now().cfg.Bridge.ParkTimeout:
-			d.awaitServer(limit) // the server waits for what another call asks, or did until now
+			d.awaitServer(limit) // the server waits, or waited until now, for the answer to another call's question
 		default:
 			d.cut(server.SilentFor(limit, false))
 		}
 	})
 }
 
-// finish ends the call with the server's answer, under the id of the request that
-// waits. It stays for the next one where none does.
+// finish ends the call with the response l, with the id of the waiting request. If no request
+// waits, the response is kept for the next one.
 func (d *parkedCall) finish(l outbox.Message) {
 	d.mu.Lock()
 	box, reply, from, others := d.box, d.reply, d.from, d.unasked()
@@ -535,8 +532,7 @@ var addressShape = func() *wire.Shape {
 	return s
 }()
 
-// under is a response under another id. body, which has its capacity for itself, may be
-// changed.
+// under returns a response with another id. It may change body, and may use body's spare capacity.
 func under(body, id []byte) []byte {
 	var m wire.Message
 	if m.Scan(body, addressShape) != nil {
@@ -554,8 +550,8 @@ func under(body, id []byte) []byte {
 	return m.AppendTo(make([]byte, 0, len(body)+len(id)))
 }
 
-// readdressed is a notification under the progress token of q; nil where it is about
-// progress that q did not ask for.
+// readdressed returns a notification with the progress token of q. It returns nil for a progress
+// notification if q has no token.
 func readdressed(body []byte, q *modernRequest) []byte {
 	var m wire.Message
 	if m.Scan(body, addressShape) != nil || m.Method != wire.Progress {
@@ -570,7 +566,7 @@ func readdressed(body []byte, q *modernRequest) []byte {
 	return m.AppendTo(make([]byte, 0, len(body)+len(q.token)))
 }
 
-// state is what the requestState of d's questions says.
+// state returns the content of the requestState that the client receives with the questions.
 func (d *parkedCall) state(expires time.Time) sealed.State {
 	return sealed.State{ID: d.id, Round: d.round, User: sha256.Sum256([]byte(d.first.user)), Digest: d.digest, Expires: expires}
 }

@@ -10,11 +10,11 @@ import (
 	"github.com/dragoman-proxy/dragoman/proxy/sealed"
 )
 
-// dialogues are those whose client was asked something. Their number is bounded,
-// and so is the time that each waits.
+// parkedCalls holds the calls whose client was asked something. Their number is bounded, and so is
+// how long each waits.
 type parkedCalls struct {
 	srv      *Server
-	instance sealed.ID // this process
+	instance sealed.ID // the id of this process
 
 	mu   sync.Mutex
 	byID map[sealed.ID]*parkedCall
@@ -27,8 +27,8 @@ func newParkedCalls(srv *Server) *parkedCalls {
 	return s
 }
 
-// begin makes a dialogue of a request that is about to be sent on b under id. It is followed
-// by start, or by the end of the talk on b.
+// begin makes a parkedCall for a request that is about to be sent on b with the given id. The
+// caller then calls start or stop.
 func (s *parkedCalls) begin(r *relay, b *pooledSession, id []byte) (*parkedCall, *outbox.Outbox) {
 	d := &parkedCall{srv: s.srv, who: r.who, first: r.q, from: r.from, b: b, call: string(id), reply: r.q, began: time.Now()}
 	rand.Read(d.id[:])
@@ -39,7 +39,7 @@ func (s *parkedCalls) begin(r *relay, b *pooledSession, id []byte) (*parkedCall,
 	return d, box
 }
 
-// park enters d, whose client is asked; false when too many are.
+// park adds d, whose client is asked. It returns false if there are too many parked calls.
 func (s *parkedCalls) park(d *parkedCall) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -74,7 +74,7 @@ func (s *parkedCalls) count() int {
 	return len(s.byID)
 }
 
-// close gives up all of them.
+// close abandons all calls.
 func (s *parkedCalls) close() {
 	s.mu.Lock()
 	var all []*parkedCall

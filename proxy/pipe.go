@@ -28,11 +28,10 @@ import (
 
 var errUpstreamGone = errors.New("the session with the server has ended")
 
-// pipe is a client on our own stdin and stdout, or on HTTP+SSE, from its first byte
-// to its last. Its messages are taken one after the other by one goroutine, and reach the
-// server in this order. In front of a server on a pipe a second goroutine brings
-// everything back, in order too; over HTTP each request's answer has a goroutine
-// of its own, and one more reads the standing stream.
+// pipe is a client on stdin and stdout, or on HTTP+SSE. One goroutine handles its messages in
+// order, and sends them to the server in that order. If the server is on a pipe too, a second
+// goroutine writes all messages of the server to the client, in order. Over HTTP, each request's
+// response has a goroutine, and one more reads the standing stream.
 type pipe struct {
 	srv     *Server
 	client  interface{ Write(message []byte) error }
@@ -42,29 +41,28 @@ type pipe struct {
 	tasks   sync.WaitGroup
 
 	s       *session                // nil before initialize
-	begun   atomic.Pointer[session] // s, for goroutines that do not take messages
-	from    []upstream.Header       // that go on with the message being taken, for its goroutine alone
-	first   []upstream.Header       // those of the message that began s, for lines about calls
-	listens bool                    // the standing stream was asked for
-	called  chan struct{}           // wakes the watch
+	begun   atomic.Pointer[session] // the same as s, for other goroutines
+	from    []upstream.Header       // headers of the current message for the server; used only by the goroutine that handles messages
+	first   []upstream.Header       // headers of the message that began s, for log lines about calls
+	listens bool                    // the standing stream was opened
+	called  chan struct{}           // wakes watch
 
-	// Of requests without a handshake, which only come on our stdin.
+	// These fields are for modern requests, which only come on stdin.
 	bothEras bool
-	straight *pipe // to a server that needs no session either; nil before the first such request
+	straight *pipe // the pipe to a modern server; nil before the first modern request
 	calls    sync.WaitGroup
 	mu       sync.Mutex
-	running  map[string]context.CancelCauseFunc // by the keys of their ids
-	heard    atomic.Int64                       // when a server on a pipe said something, in ns
+	running  map[string]context.CancelCauseFunc // by the key of the request id
+	heard    atomic.Int64                       // the time of the last message of a server on a pipe, in ns
 }
 
 func newPipe(srv *Server) *pipe { return &pipe{srv: srv, called: make(chan struct{}, 1)} }
 
-// ServePipe serves one client that speaks on in and reads on out, one message a
-// line, until in ends, ctx ends or the server is lost, and returns when all it
-// started has ended. Calls in flight when in or ctx ends are still answered, within the
-// drain time, and then by an error that says so. What the server asks meanwhile is
-// refused: there is no way left for the client's answer. A nil error says that in or ctx
-// was the reason.
+// ServePipe serves one client that writes to in and reads from out, one message a line, until in
+// ends, ctx ends or the server is lost. It returns when all it started has ended. When in or ctx
+// ends, open calls may still be answered within the drain time; then they get an error response.
+// Questions of the server are refused in that time, since the client cannot answer any more. The
+// error is nil if in or ctx has ended.
 func (srv *Server) ServePipe(ctx context.Context, in io.Reader, out io.Writer) error {
 	srv.personal.Store(true)
 	p := newPipe(srv)
@@ -113,8 +111,8 @@ func (srv *Server) ServePipe(ctx context.Context, in io.Reader, out io.Writer) e
 	return fmt.Errorf("client: %w", err)
 }
 
-// spawn runs a task that the end of p waits for. A panic ends p, for which the task
-// cannot be missed, and not the process.
+// spawn runs a task in a goroutine that ServePipe waits for. A panic in the task ends p, but not
+// the process.
 func (p *pipe) spawn(task func()) {
 	p.tasks.Go(func() {
 		if !p.srv.host.Report.Contained(task) {
@@ -123,7 +121,8 @@ func (p *pipe) spawn(task func()) {
 	})
 }
 
-// finish lets calls in flight be answered after the client has said its last.
+// finish waits, within the drain time, until open calls are answered after the client's last
+// message.
 func (p *pipe) finish() {
 	timer := time.NewTimer(p.srv.now().cfg.Shutdown.Drain)
 	defer timer.Stop()
@@ -148,8 +147,7 @@ func (p *pipe) finish() {
 	}
 }
 
-// hangUp refuses what the server has asked the client and will ask: nothing more comes
-// from there.
+// hangUp refuses the server's open and future questions, since the client sends no more messages.
 func (p *pipe) hangUp() {
 	s := p.s
 	if s == nil {
@@ -161,12 +159,12 @@ func (p *pipe) hangUp() {
 	}
 }
 
-// clientGone is the answer to a question that its client can no longer answer.
+// clientGone returns the error response to a question that the client can no longer answer.
 func clientGone(id []byte) []byte {
 	return mcp.AppendError(nil, id, mcp.Untranslatable.Code(), "the client has closed its side", nil)
 }
 
-// cutOff answers the calls in flight with an error that says that we end.
+// cutOff answers the open calls with an error that says that dragoman is shutting down.
 func (p *pipe) cutOff() {
 	for _, half := range []*pipe{p, p.straight} {
 		if half == nil {
@@ -176,7 +174,7 @@ func (p *pipe) cutOff() {
 		case s == nil:
 		case s.piped:
 			half.failOpen(mcp.Fail(mcp.ShuttingDown, ""))
-		default: // each has a goroutine, which says so
+		default: // each call has a goroutine that answers it
 			for _, c := range s.open.List() {
 				if c.Stop != nil {
 					c.Stop(clienterror.ErrShutdown)
@@ -186,7 +184,7 @@ func (p *pipe) cutOff() {
 	}
 }
 
-// write sends one message to the client; one that cannot be reached ends us.
+// write sends one message to the client. If that fails, the pipe ends.
 func (p *pipe) write(message []byte) {
 	if err := p.client.Write(message); err != nil {
 		p.fail(fmt.Errorf("client: %w", err))
@@ -197,7 +195,7 @@ func (p *pipe) refuse(err error) {
 	p.write(onPipe(p.srv.host.Report.Failed(err, report.At{})).BodyTo(p.revision()))
 }
 
-// revision is the client's, nil before it is known.
+// revision returns the client's revision, or nil before it is known.
 func (p *pipe) revision() *translate.Revision {
 	if p.s == nil {
 		return nil
@@ -205,8 +203,8 @@ func (p *pipe) revision() *translate.Revision {
 	return p.s.ClientRevision
 }
 
-// onPipe is f as clients on a pipe get it: a client without a handshake
-// is told that there is no such method, and may go on in another way.
+// onPipe adapts f for a client on a pipe: a modern request gets "Method not found", so that the
+// client may try initialize.
 func onPipe(f *mcp.Failure) *mcp.Failure {
 	if f.Cause == mcp.ModernRefused {
 		f.Code = mcp.CodeMethodNotFound
@@ -222,7 +220,7 @@ func (p *pipe) tooLong(e *lines.TooLongError) {
 	p.refuse(f)
 }
 
-// take handles one line of the client.
+// handle handles one line of the client.
 func (p *pipe) handle(line []byte) {
 	defer func() {
 		if r := recover(); r != nil {
@@ -242,7 +240,8 @@ func (p *pipe) handle(line []byte) {
 	}
 }
 
-// initialize begins the session. The client's next line waits until it stands.
+// initialize handles a line before the session exists. The client's next line waits until the
+// session has begun.
 func (p *pipe) initialize(line []byte) {
 	var m wire.Message
 	if err := m.Scan(line, nil); err != nil {
@@ -253,7 +252,7 @@ func (p *pipe) initialize(line []byte) {
 	case m.Method == wire.Cancelled && p.cancelModern(&m), p.forwardDirect(&m):
 		return
 	case m.Kind.Response(), m.Kind == wire.Notification:
-		p.srv.host.Report.Dropped("not_initialized") // JSON-RPC owes no answer to these
+		p.srv.host.Report.Dropped("not_initialized") // JSON-RPC requires no response
 		return
 	case isModern(&m) && p.bothEras:
 		p.modern(&m)
@@ -308,11 +307,11 @@ func (p *pipe) begin(line []byte) error {
 	return nil
 }
 
-// exchange is one for the next message of the client.
+// exchange returns an exchange for the client's next message.
 func (p *pipe) exchange() *exchange {
 	ctx, stop := p.ctx, context.CancelCauseFunc(nil)
 	if !p.s.piped {
-		ctx, stop = context.WithCancelCause(ctx) // each has a stream to end
+		ctx, stop = context.WithCancelCause(ctx) // each request has a stream to close
 	}
 	x := p.srv.newExchange(ctx, stop)
 	x.s = p.s
@@ -324,8 +323,8 @@ func (p *pipe) exchange() *exchange {
 	return x
 }
 
-// forward carries one message to the server. A request that came in an array
-// has its place in g.
+// forward sends one message to the server. If the message is an element of a batch, g and slot are
+// where its response goes.
 func (p *pipe) forward(line []byte, g *batchAnswers, slot int) {
 	x := p.exchange()
 	x.group, x.slot = g, slot
@@ -335,7 +334,7 @@ func (p *pipe) forward(line []byte, g *batchAnswers, slot int) {
 		p.pass(x, line, err)
 		return
 	}
-	// What comes behind it does not wait with it.
+	// The messages after it must not wait.
 	own, err := p.srv.host.Memory().Clone(p.ctx, large.RequestWait, large.RequestCopy, line)
 	if err == nil {
 		err = x.scan(own)
@@ -346,7 +345,7 @@ func (p *pipe) forward(line []byte, g *batchAnswers, slot int) {
 	})
 }
 
-// rescue answers x's request, which line is, if there was a panic.
+// rescue recovers a panic, and answers the request in line with an error.
 func (p *pipe) rescue(x *exchange, line []byte) {
 	if r := recover(); r != nil {
 		f := x.panicked(r, line)
@@ -357,7 +356,7 @@ func (p *pipe) rescue(x *exchange, line []byte) {
 	}
 }
 
-// pass sends x's message on, which was entered unless err says why not.
+// pass handles x's message after enter, which has returned err.
 func (p *pipe) pass(x *exchange, line []byte, err error) {
 	var out []byte
 	var v wire.Verdict
@@ -368,9 +367,9 @@ func (p *pipe) pass(x *exchange, line []byte, err error) {
 	case err != nil && clienterror.Of(err).Cause == mcp.ModernRefused && x.group == nil && p.bothEras:
 		p.modern(&x.msg)
 	case x.cancels && (p.cancelModern(&x.msg) || p.forwardDirect(&x.msg)):
-	case x.stale(): // cancelled while it waited: no answer is owed
+	case x.stale(): // cancelled while it waited: no response is owed
 		if x.call.Stop == nil {
-			x.call = nil // who cancelled it has counted it
+			x.call = nil // the cancellation was counted
 		}
 	case err != nil:
 		p.deliver(x.group, x.slot, onPipe(x.refused(err)).BodyTo(p.s.ClientRevision))
@@ -384,12 +383,12 @@ func (p *pipe) pass(x *exchange, line []byte, err error) {
 	x.done()
 }
 
-// send sends a message on and sees to it that its answer comes back.
+// send sends a message to the server, and arranges that the response is read.
 func (p *pipe) send(x *exchange, out []byte) {
 	st, err := x.forwardKept(out)
 	switch {
 	case err != nil:
-		owed := x.call != nil && x.s.open.End(x.call) // else serverLost was faster
+		owed := x.call != nil && x.s.open.End(x.call) // else serverLost has answered it
 		f := p.srv.answerFor(x, err)
 		switch {
 		case owed:
@@ -401,10 +400,10 @@ func (p *pipe) send(x *exchange, out []byte) {
 		p.spawn(func() { p.answer(x) })
 		return
 	case x.call != nil:
-		x.call = nil // it stays open: the answer comes with everything else
+		x.call = nil // the call stays open: bring receives its response
 		select {
 		case p.called <- struct{}{}:
-		default: // the watch is awake
+		default: // watch is already awake
 		}
 	case x.msg.Method == wire.Initialized && !p.s.piped && !p.listens:
 		p.listens = true
@@ -414,7 +413,7 @@ func (p *pipe) send(x *exchange, out []byte) {
 	x.done()
 }
 
-// deliver sends the client the answer to a request, alone, or later with others.
+// deliver sends the client the response to a request, or adds it to a batch.
 func (p *pipe) deliver(g *batchAnswers, slot int, answer []byte) {
 	if g == nil {
 		p.write(answer)
@@ -423,7 +422,7 @@ func (p *pipe) deliver(g *batchAnswers, slot int, answer []byte) {
 	g.put(slot, answer)
 }
 
-// kept is the answer to c with memory of its own where others go with it.
+// kept returns the response to c, copied if it goes into a batch.
 func (p *pipe) kept(c *call, answer []byte) []byte {
 	if c.More.group == nil {
 		return answer
@@ -435,7 +434,7 @@ func (p *pipe) kept(c *call, answer []byte) []byte {
 	return own
 }
 
-// answer brings back what the server says about one request.
+// answer sends the client the server's messages about one request.
 func (p *pipe) answer(x *exchange) {
 	defer x.done()
 	for {
@@ -444,7 +443,7 @@ func (p *pipe) answer(x *exchange) {
 			m = x.keep(m)
 		}
 		switch {
-		case m.final && m.message == nil && x.group == nil: // cancelled: no answer is owed
+		case m.final && m.message == nil && x.group == nil: // cancelled: no response is owed
 		case m.final:
 			p.deliver(x.group, x.slot, m.message)
 		case len(m.message) > 0:
@@ -459,8 +458,7 @@ func (p *pipe) answer(x *exchange) {
 	}
 }
 
-// bring brings back everything that a server on a pipe says. Without the server
-// there is no session.
+// bring sends the client all messages of a server on a pipe. The session ends with the server.
 func (p *pipe) bring(x *exchange) {
 	defer x.done()
 	for {
@@ -487,8 +485,8 @@ func (p *pipe) bring(x *exchange) {
 	}
 }
 
-// listen keeps the server's standing stream open, from where it broke off, for
-// as long as the server offers one.
+// listen keeps the server's standing stream open, and resumes it if it breaks off, as long as the
+// server offers one.
 func (p *pipe) listen(x *exchange) {
 	defer x.done()
 	for again := new(server.Reopening); ; {
@@ -512,8 +510,8 @@ func (p *pipe) listen(x *exchange) {
 	}
 }
 
-// copy writes what comes on x's stream until it ends, and reports whether
-// anything came.
+// copy writes the messages of x's stream to the client until the stream ends, and reports whether
+// there were any.
 func (p *pipe) copy(x *exchange) (some bool) {
 	for {
 		e, err := x.nextRecovered()
@@ -527,8 +525,8 @@ func (p *pipe) copy(x *exchange) (some bool) {
 	}
 }
 
-// batch takes an array of the client apart. Its reply is one line, written when
-// all answers are there; what else the server says goes out at once.
+// batch splits a batch of the client. Its responses are written as one line when all have come;
+// other messages of the server are written at once.
 func (p *pipe) batch(line []byte) {
 	items, slots, err := p.srv.splitBatch(p.s, line)
 	if err != nil {

@@ -81,7 +81,7 @@ func (c *stdio) hears(want ...string) {
 	}
 }
 
-// end closes the client's side and returns how serving ended.
+// end closes the client's side and returns the error of ServePipe.
 func (c *stdio) end() error {
 	c.t.Helper()
 	c.in.Close()
@@ -175,7 +175,7 @@ func TestPipeClientGetsOneLinePerBatch(t *testing.T) {
 		c.say(`[` + changed + `,1,` + pingOne + `,` + listTwo + `,` + pingOne + `]`)
 		c.hears(logLine, `[{"jsonrpc":"2.0","id":null,"error":{"code":-32600,"message":"Invalid Request"}},`+pingAnswer+
 			`,{"jsonrpc":"2.0","id":2,"result":{"tools":[]}},{"jsonrpc":"2.0","id":1,"error":{"code":-32600,"message":"Duplicate request id in batch"}}]`)
-		c.say(`[`+changed+`]`, `[]`) // the first has no answer
+		c.say(`[`+changed+`]`, `[]`) // the first line has no response
 		c.hears(`{"jsonrpc":"2.0","id":null,"error":{"code":-32600,"message":"Empty batch"}}`)
 	})
 }
@@ -307,7 +307,7 @@ func TestLostSessionEndsThePipe(t *testing.T) {
 	}
 }
 
-func TestCallsAreAnsweredAfterTheClientsLastWord(t *testing.T) {
+func TestCallsAreAnsweredAfterTheClientsLastMessage(t *testing.T) {
 	both(t, func(t *testing.T, piped bool) {
 		f := newFake(nil)
 		f.piped = piped

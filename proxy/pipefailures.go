@@ -12,10 +12,11 @@ import (
 	"github.com/dragoman-proxy/dragoman/translate/wire"
 )
 
-// How the calls of a client on a pipe fail: the server is late, lost, or refuses the session.
+// The functions in this file fail the calls of a client on a pipe if the server is late or lost, or
+// refuses the session.
 
-// watch gives up calls for which a server on a pipe takes too long. Whatever it
-// says to this client is a sign of life. It sleeps while no call is open.
+// watch fails calls that a server on a pipe does not answer in time. Any message of the server for
+// this client restarts the time. watch sleeps while no call is open.
 func (p *pipe) watch() {
 	timer := time.NewTimer(0)
 	defer timer.Stop()
@@ -29,12 +30,12 @@ func (p *pipe) watch() {
 		now, heard := time.Now(), time.Unix(0, p.heard.Load())
 		late, next := p.s.open.Overdue(func(c *call) time.Duration {
 			if c.More.here || c.Method == wire.SubscriptionsListen {
-				return time.Hour // the server has nothing to do with it, or nothing to say
+				return time.Hour // the server does not process it, or may be silent about it
 			}
 			return p.srv.now().silence.left(c, heard, now)
 		})
 		for _, c := range late {
-			p.srv.giveUpAs(p.s, c.ID, nil, overdueCall) // before the client may use the id again
+			p.srv.giveUpAs(p.s, c.ID, nil, overdueCall) // first, as the client may then use the id again
 			f := mcp.Fail(mcp.UpstreamTimeout, "").About([]byte(c.ID))
 			f.Err = server.SilentFor(now.Sub(c.Began), heard.After(c.Began))
 			p.deliver(c.More.group, c.More.slot, f.Body())
@@ -49,10 +50,10 @@ func (p *pipe) watch() {
 	}
 }
 
-// serverLost answers every call in flight, then ends us.
+// serverLost answers every open call with an error, then ends the pipe.
 func (p *pipe) serverLost(err error) {
 	if p.ctx.Err() != nil {
-		return // we have stopped it
+		return // dragoman has stopped the server
 	}
 	f := clienterror.Of(err)
 	if f.Cause == mcp.UpstreamSilent {
@@ -62,11 +63,11 @@ func (p *pipe) serverLost(err error) {
 	p.fail(f)
 }
 
-// failOpen answers every call in flight with f.
+// failOpen answers every open call with f.
 func (p *pipe) failOpen(f *mcp.Failure) {
 	for _, c := range p.s.open.List() {
 		if server.Spares(f, p.givenKey(c)) || !p.s.open.End(c) || c.More.here {
-			continue // what is served here ends with us, and says so itself
+			continue // calls that dragoman answers itself also report their own failures
 		}
 		each := *f
 		each.ID = []byte(c.ID)
@@ -76,25 +77,25 @@ func (p *pipe) failOpen(f *mcp.Failure) {
 	}
 }
 
-// requestInfo is what is known of the call c.
+// requestInfo returns what is known of the call c.
 func (p *pipe) requestInfo(c *call) report.At {
 	return report.At{Method: c.Method.String(), Client: p.s.ClientRevision, Server: p.s.ServerRevision, Session: p.s.Named, Header: p.first}
 }
 
-// lostWith ends us when a failure over HTTP means that the session is over. That
-// a server on a pipe is lost is for bring to see, which has calls to answer.
+// lostWith ends the pipe if a failure over HTTP means that the session has ended. For a server on a
+// pipe bring does that, after it has answered the open calls.
 func (p *pipe) lostWith(f *mcp.Failure) {
 	if p.s.piped || p.s.direct != nil {
 		return
 	}
 	if f.Cause == mcp.UpstreamLost || f.Cause == mcp.SessionUnknown || f.Status == 404 && f.Cause == mcp.UpstreamRefused {
 		whole := f.WithoutID()
-		whole.Reported = false // it is why others fail
+		whole.Reported = false // the session's end is reported again, with its effect
 		p.fail(fmt.Errorf("%w: %w", errUpstreamGone, whole))
 	}
 }
 
-// givenKey is the key of the id by which the server knows c, "" for none.
+// givenKey returns the key of the id by which the server knows c, or "".
 func (p *pipe) givenKey(c *call) string {
 	if conn, ok := p.s.conn.(*server.Renumbered); ok {
 		return conn.GivenKey(c.Key)

@@ -18,11 +18,10 @@ import (
 	"github.com/dragoman-proxy/dragoman/translate/wire"
 )
 
-// fromClient scans one message of the client and makes of it what the server
-// shall get. A request is entered as x.call. raw may be rewritten in place; out
-// lives until the exchange's next step.
+// fromClient scans one message of the client and translates it for the server. A request becomes
+// x.call. raw may be rewritten in place; out is valid until the exchange's next step.
 //
-// With verdict Answer, out is the answer to the client itself.
+// If the verdict is Answer, out is the response to the client itself.
 func (x *exchange) fromClient(raw []byte) (out []byte, v wire.Verdict, err error) {
 	if err := x.enter(raw); err != nil {
 		return nil, wire.Drop, err
@@ -30,7 +29,7 @@ func (x *exchange) fromClient(raw []byte) (out []byte, v wire.Verdict, err error
 	return x.onward(raw)
 }
 
-// enter is the first half of fromClient, which waits for no one.
+// enter is the first half of fromClient, which never waits.
 func (x *exchange) enter(raw []byte) error {
 	if err := x.scan(raw); err != nil {
 		return err
@@ -47,7 +46,7 @@ func (x *exchange) enter(raw []byte) error {
 	return nil
 }
 
-// scan makes raw, the message of the client, x.msg.
+// scan scans raw, the client's message, into x.msg.
 func (x *exchange) scan(raw []byte) error {
 	x.clock.Start()
 	err := x.msg.Scan(raw, x.s.up.Shape())
@@ -59,7 +58,7 @@ func (x *exchange) scan(raw []byte) error {
 	return nil
 }
 
-// onward is the second half of fromClient, behind what a call may have to wait for.
+// onward is the second half of fromClient, for which a call may have to wait.
 func (x *exchange) onward(raw []byte) (out []byte, v wire.Verdict, err error) {
 	switch m := &x.msg; {
 	case m.Kind == wire.Request:
@@ -72,7 +71,7 @@ func (x *exchange) onward(raw []byte) (out []byte, v wire.Verdict, err error) {
 		x.learn(m)
 	case m.Kind == wire.Notification:
 		if m.Method == wire.Initialized && x.s.catalogue.greeted {
-			return nil, wire.Drop, nil // we have told the server already
+			return nil, wire.Drop, nil // readTools has already sent it
 		}
 		x.cancels = m.Method == wire.Cancelled
 		x.key = appendCancelled(x.key[:0], m, x.cancels)
@@ -89,10 +88,10 @@ func (x *exchange) onward(raw []byte) (out []byte, v wire.Verdict, err error) {
 		switch {
 		case known:
 		case x.s.again.Load():
-			return nil, wire.Drop, nil // it may answer a process that is gone, under an id that the new one uses
+			return nil, wire.Drop, nil // it may answer a question of the previous process, and the new one may have used the id again
 		case x.s.Local && m.Method == wire.ElicitationCreate && x.s.ServerRevision.Newer(x.s.ClientRevision):
-			// The server's form may have been put into other words for this
-			// client, and which one is not remembered here.
+			// The question may have been translated for this client, and this process does not know
+			// how.
 			out := mcp.AppendResult(x.buf[:0], m.ID(), `{"action":"cancel"}`)
 			return x.own(out, raw), wire.Forward, nil
 		}
@@ -106,7 +105,7 @@ func (x *exchange) onward(raw []byte) (out []byte, v wire.Verdict, err error) {
 		return nil, wire.Drop, nil
 	}
 	switch {
-	case err != nil && kind.Response(): // the server waits for something
+	case err != nil && kind.Response(): // the server waits for a response
 		f := clienterror.Of(err)
 		return mcp.AppendError(nil, x.id, f.Code, f.Text, nil), wire.Forward, nil
 	case err != nil && kind == wire.Notification:
@@ -121,7 +120,7 @@ func (x *exchange) onward(raw []byte) (out []byte, v wire.Verdict, err error) {
 	return out, v, err
 }
 
-// admit checks a request of the client and enters it as x.call.
+// admit checks a client's request and adds it to the open ones as x.call.
 func (x *exchange) admit(m *wire.Message) error {
 	id := m.ID()
 	switch {
@@ -142,8 +141,8 @@ func (x *exchange) admit(m *wire.Message) error {
 	return nil
 }
 
-// reunite gives a response the method and the note of its request, and reports
-// whether that was known; otherwise the method is guessed.
+// reunite finds the request of a response and sets the response's method and note. If there is
+// none, it returns false, and the method is guessed.
 func (x *exchange) reunite(asked *calls) bool {
 	m := &x.msg
 	x.key = wire.AppendIDKey(x.key[:0], m.ID())
@@ -158,9 +157,9 @@ func (x *exchange) reunite(asked *calls) bool {
 	return true
 }
 
-// fromServer scans one message of the server and makes of it what the client
-// shall get; ok is false when that is nothing. What the server is owed at once
-// is sent to it. raw may be rewritten in place.
+// fromServer scans one message of the server and translates it for the client. ok is false if the
+// client gets nothing. If the server must get a response at once, fromServer sends it. raw may be
+// rewritten in place.
 func (x *exchange) fromServer(raw []byte) (out []byte, ok bool) {
 	m, s := &x.msg, x.s
 	x.met, x.final = nil, false
@@ -191,10 +190,10 @@ func (x *exchange) fromServer(raw []byte) (out []byte, ok bool) {
 		return nil, false
 	}
 	m.Facts, m.Stamp = s.Facts, x.crossing.toClient()
-	var asked *call // that the server no longer wants answered
+	var asked *call // the question that the server has cancelled
 	switch {
 	case m.Kind == wire.Request && s.direct != nil:
-		x.srv.host.Report.Dropped("request") // there are none in this revision, and no one to answer them
+		x.srv.host.Report.Dropped("request") // modern servers send no requests
 		return nil, false
 	case m.Kind == wire.Request && s.deaf.Load():
 		answer := clientGone(m.ID())
@@ -203,7 +202,7 @@ func (x *exchange) fromServer(raw []byte) (out []byte, ok bool) {
 		}
 		x.reply(answer)
 		return nil, false
-	case m.Kind == wire.Request && x.isRepeated(m): // it is open already
+	case m.Kind == wire.Request && x.isRepeated(m): // it is already in s.asked
 	case m.Kind == wire.Request:
 		if err := x.admitAsked(m); err != nil {
 			f := clienterror.Of(err)
@@ -227,7 +226,7 @@ func (x *exchange) fromServer(raw []byte) (out []byte, ok bool) {
 		if x.isAnswer(m) {
 			m.Method, m.Note = x.call.Method, x.call.Note
 		} else if !x.reunite(s.open) && s.open.Unique {
-			return nil, false // a client on a pipe asked nothing like it, or was told otherwise
+			return nil, false // the client has no such open request
 		} else if c := x.met; c != nil && c.More.answers != nil {
 			x.met = nil
 			c.More.answers <- bytes.Clone(raw) // dragoman asked
@@ -292,7 +291,8 @@ func (x *exchange) fromServer(raw []byte) (out []byte, ok bool) {
 	return out, true
 }
 
-// inDialect is a list of tools with schemas that a client of the revision understands.
+// inDialect updates the schemas in a list of tools for clients whose revision uses JSON Schema
+// 2020-12.
 func (x *exchange) inDialect(list []byte, client *translate.Revision) []byte {
 	if !client.Schemas2020 || x.srv.now().cfg.Contract.SchemaDialect == "off" {
 		return list
@@ -304,7 +304,7 @@ func (x *exchange) inDialect(list []byte, client *translate.Revision) []byte {
 	return out
 }
 
-// completed is a result as the client shall get it: with tools of ours, and shaped.
+// completed completes a result for the client: it adds dragoman's own tools, and shapes the result.
 // m is the message that out was translated from.
 func (x *exchange) completed(out []byte, m *wire.Message) []byte {
 	switch m.Method {
@@ -322,7 +322,7 @@ func (x *exchange) completed(out []byte, m *wire.Message) []byte {
 	return x.shaped(out, m)
 }
 
-// isAnswer reports whether m answers x's own request, which then is over.
+// isAnswer reports whether m is the response to x's own request, and ends the request.
 func (x *exchange) isAnswer(m *wire.Message) bool {
 	if x.call == nil || x.answered {
 		return false
@@ -336,8 +336,8 @@ func (x *exchange) isAnswer(m *wire.Message) bool {
 	return true
 }
 
-// admitAsked enters a request of the server. On a stream that can be replayed
-// the same one may come again; on a pipe two of one id cannot be told apart.
+// admitAsked adds a request of the server to the open ones. On a stream that can be replayed, the
+// same request may come again; on a pipe, two requests with one id are an error.
 func (x *exchange) admitAsked(m *wire.Message) error {
 	c := newCall(m.ID(), m.Method)
 	if !x.s.asked.Unique {
@@ -346,7 +346,7 @@ func (x *exchange) admitAsked(m *wire.Message) error {
 	if x.ownCall != nil {
 		c.More.answers = x.ownCall.answers
 	} else if !x.s.Local {
-		x.s.asked.Abandon(c) // its answer may come by another process
+		x.s.asked.Abandon(c) // another process may receive the answer
 	}
 	return x.s.asked.Add(c)
 }
@@ -356,7 +356,7 @@ func (x *exchange) forgetAsked(id []byte) {
 	x.s.asked.Take(x.key)
 }
 
-// keepAsked notes what translating the client's answer will need.
+// keepAsked stores the note for translating the client's answer.
 func (x *exchange) keepAsked(id, note []byte) {
 	x.key = wire.AppendIDKey(x.key[:0], id)
 	if !x.s.asked.Annotate(x.key, note) {
@@ -364,7 +364,7 @@ func (x *exchange) keepAsked(id, note []byte) {
 	}
 }
 
-// reply sends the server what it is owed without asking the client.
+// reply sends the server a response that does not come from the client.
 func (x *exchange) reply(message []byte) {
 	if x.ownCall != nil { // dragoman asked
 		x.ownCall.answers <- bytes.Clone(message)
@@ -379,8 +379,8 @@ func (x *exchange) reply(message []byte) {
 	}
 }
 
-// own keeps the buffer that out grew in, if it is not within raw, and marks the
-// exchange where buffers have become too large to keep.
+// own keeps out's buffer for later messages, if it is not raw's. It also notes if buffers have
+// become too large to keep.
 func (x *exchange) own(out, raw []byte) []byte {
 	if len(out) > 0 && unsafe.SliceData(out) != unsafe.SliceData(raw) {
 		x.buf = out[:0]
@@ -389,8 +389,8 @@ func (x *exchange) own(out, raw []byte) []byte {
 	return out
 }
 
-// appendCancelled appends the key of the request that a notifications/cancelled
-// names, nothing where it names none or is not wanted.
+// appendCancelled appends the key of the request that a notifications/cancelled names. It appends
+// nothing if there is none, or if want is false.
 func appendCancelled(dst []byte, m *wire.Message, want bool) []byte {
 	if !want {
 		return dst
@@ -402,12 +402,12 @@ func appendCancelled(dst []byte, m *wire.Message, want bool) []byte {
 	return wire.AppendIDKey(dst, []byte(id.Raw))
 }
 
-// isModern reports whether a request is of a revision without a handshake: it
-// then names it, in each request.
+// isModern reports whether a request is of a modern revision, which every modern request names in
+// _meta.
 func isModern(m *wire.Message) bool {
 	params := m.Params()
 	if !bytes.Contains(params, []byte("protocolVersion")) {
-		return false // no look into _meta for nearly all
+		return false // most requests need no further check
 	}
 	modern := false
 	gjson.Get(wire.View(params), "_meta").ForEach(func(key, value gjson.Result) bool {

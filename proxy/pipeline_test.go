@@ -83,8 +83,7 @@ func TestClientsAnswerKeepsItsMethod(t *testing.T) {
 	srv := front(t, f)
 	s := srv.initializeWith("2025-11-25", `{"sampling":{}}`)
 	srv.post(s, callOne)
-	// An array of content is an array only where the method is known: a 2024
-	// server gets one block.
+	// Content becomes an array only if the method is known: a server of 2024-11-05 gets one block.
 	r := srv.post(s, `{"jsonrpc":"2.0","id":"s\u0031","result":{"role":"assistant","model":"m","content":[{"type":"text","text":"hi"}]}}`)
 	if r.status != 202 || r.body != "" {
 		t.Errorf("%+v", r)
@@ -93,7 +92,7 @@ func TestClientsAnswerKeepsItsMethod(t *testing.T) {
 	sameJSON(t, sent[len(sent)-1], `{"jsonrpc":"2.0","id":"s1","result":{"role":"assistant","model":"m","content":{"type":"text","text":"hi"}}}`)
 }
 
-func TestFormAnswerComesBackInTheServersWords(t *testing.T) {
+func TestFormAnswerIsTranslatedForTheServer(t *testing.T) {
 	ask := `{"jsonrpc":"2.0","id":"e1","method":"elicitation/create","params":{"message":"?","requestedSchema":{"type":"object","properties":{"c":{"type":"array","items":{"type":"string","enum":["x","y"]}}}}}}`
 	f := newFake(nil)
 	f.answer = initializing("2025-11-25", func(m string) ([]string, error) {
@@ -113,14 +112,15 @@ func TestFormAnswerComesBackInTheServersWords(t *testing.T) {
 	sent := f.sent()
 	sameJSON(t, sent[len(sent)-1], `{"jsonrpc":"2.0","id":"e1","result":{"action":"accept","content":{"c":["y"]}}}`)
 
-	// The same answer once more is to a question nobody remembers.
+	// The same answer once more belongs to no open question.
 	srv.post(s, answer)
 	sent = f.sent()
 	sameJSON(t, sent[len(sent)-1], `{"jsonrpc":"2.0","id":"e1","result":{"action":"cancel"}}`)
 }
 
-// What cannot be said in the other revision is an error for whoever asked.
-func TestUntranslatableIsAnErrorForWhoeverAsked(t *testing.T) {
+// TestUntranslatableMessageIsAnErrorForItsRequester: if a request or response cannot be translated, the
+// peer that sent the request gets an error.
+func TestUntranslatableMessageIsAnErrorForItsRequester(t *testing.T) {
 	unsayable := `"result":[]`
 	ask := `{"jsonrpc":"2.0","id":"s1","method":"elicitation/create","params":{"message":"?","requestedSchema":{"type":"object","properties":{}}}}`
 	f := newFake(nil)
@@ -221,7 +221,7 @@ func TestStreamThatEndsWithoutTheAnswer(t *testing.T) {
 	}
 }
 
-func TestClosedEarlyStreamIsTakenUpAgain(t *testing.T) {
+func TestStreamClosedEarlyIsResumed(t *testing.T) {
 	f := newFake(initializing("2025-11-25", func(string) ([]string, error) { return one("id:p1 ", "id:p2 "+logLine) }))
 	srv := front(t, f)
 	s := srv.initialize("2025-06-18")
@@ -276,8 +276,8 @@ func TestClientLeavingIsNoCancel(t *testing.T) {
 	}
 }
 
-// TestFailedCallIsCountedAsFailed: the transport ends the context of every
-// exchange before it says that it is done.
+// TestFailedCallIsCountedAsFailed: the transport ends the context of every exchange before it calls
+// done.
 func TestFailedCallIsCountedAsFailed(t *testing.T) {
 	f := newFake(initializing("2025-06-18", func(string) ([]string, error) { return nil, errors.New("gone") }))
 	srv := front(t, f)
@@ -291,7 +291,7 @@ func TestFailedCallIsCountedAsFailed(t *testing.T) {
 	}
 }
 
-func TestRequestsOfOneIDAreToldApartByTheirPosts(t *testing.T) {
+func TestRequestsWithOneIDAreDistinguishedByTheirPosts(t *testing.T) {
 	f := newFake(initializing("2025-06-18", nil))
 	f.gate = make(chan struct{})
 	f.answer = initializing("2025-06-18", func(m string) ([]string, error) {
@@ -433,7 +433,7 @@ func TestStandingStreamPassesWithItsIDs(t *testing.T) {
 	ctx, stop := context.WithCancel(context.Background())
 	defer stop()
 	req, resp := srv.begin(ctx, "GET", s, "", "Last-Event-ID", "0")
-	for _, want := range []string{"1", "3"} { // an older client knows nothing of 2
+	for _, want := range []string{"1", "3"} { // an older client does not know 2
 		if e, err := resp.Stream.Next(); err != nil || string(e.ID) != want {
 			t.Fatalf("event %q, %v; want %s", e.ID, err, want)
 		}
@@ -500,7 +500,7 @@ func TestUpstreamStatusPassesOn(t *testing.T) {
 	}
 }
 
-func TestTimeoutIsTold(t *testing.T) {
+func TestTimeoutIsReported(t *testing.T) {
 	f := newFake(initializing("2025-06-18", func(string) ([]string, error) {
 		return nil, &upstream.Error{Op: "read", Addr: "x", Err: context.DeadlineExceeded}
 	}))
@@ -550,7 +550,7 @@ func TestIdleSessionsEnd(t *testing.T) {
 	}
 }
 
-// TestIdleSessionsAreSweptInTime: not once a minute when the time is shorter.
+// TestIdleSessionsAreSweptInTime: more often than once a minute if session.idle is shorter.
 func TestIdleSessionsAreSweptInTime(t *testing.T) {
 	srv := front(t, newFake(initializing("2025-06-18", obliging)), func(c *config.Config) { c.Session.IdleTimeout = 50 * time.Millisecond })
 	ctx, stop := context.WithCancel(context.Background())

@@ -27,82 +27,81 @@ import (
 	"github.com/dragoman-proxy/dragoman/translate/wire"
 )
 
-// backing is a session with a server, held for clients that have none: their
-// requests go out on it under ids of ours, and several clients may share it, as
-// long as they are the same principal and declare the same of themselves.
+// pooledSession is a session with a server for modern clients. Their requests use ids that dragoman
+// makes. Several clients may share it if they are the same principal and declare the same
+// clientInfo and capabilities.
 type pooledSession struct {
 	key     poolKey
-	realm   string // who hears of changes together with it
+	realm   string // identifies the cached results that the session's change notifications invalidate
 	s       *session
 	said    profile
-	opening chan struct{} // closed when s stands, or err says why there will be none
+	opening chan struct{} // closed when s is set, or when err says why there is no session
 	err     error
-	hearing sync.Once       // of the standing stream
-	settled chan struct{}   // closed when there is one, or none is waited for any more
-	life    context.Context // of what is heard on the session's standing stream
+	hearing sync.Once       // opens the standing stream
+	settled chan struct{}   // closed when there is a standing stream, or no more time to wait for it
+	life    context.Context // ends with the session's standing stream
 	end     context.CancelFunc
 
-	leveling chan struct{} // holds one while the level is looked at
-	level    mcp.LogLevel  // of log messages that the server was asked for; mcp.NoLogLevel before
+	leveling chan struct{} // has a value while a goroutine reads or sets level
+	level    mcp.LogLevel  // the level of log messages that the server was asked for; mcp.NoLogLevel before
 
-	questions atomic.Int64 // of the server that wait for the client's answer
-	asking    atomic.Int64 // how often there were more of them, or fewer
+	questions atomic.Int64 // questions of the server that wait for the client's answer
+	asking    atomic.Int64 // how often the number of questions has changed
 
 	mu            sync.Mutex
 	heard         bool // there is a standing stream
 	lastID        int64
-	unattributed  []serverQuestion             // asked while no call could be; bounded
-	inFlight      []*parkedCall                // calls in flight in which the server may ask, oldest first
-	joined        int                          // how many there have been
-	parkedCalls   map[*parkedCall]bool         // in flight
-	pendingURLs   map[*parkedCall]*pendingURLs // what parked calls wait for
+	unattributed  []serverQuestion             // asked while no call was open that may ask; bounded
+	inFlight      []*parkedCall                // open calls in which the server may ask, oldest first
+	joined        int                          // how many calls have been in inFlight
+	parkedCalls   map[*parkedCall]bool         // open calls
+	pendingURLs   map[*parkedCall]*pendingURLs // the URLs that parked calls wait for
 	subscriptions map[*subscription]bool
-	watched       map[string]*resourceWatch // resources subscribed to, by URI
-	leaving       map[string]chan struct{}  // those that were; closed when the server knows
+	watched       map[string]*resourceWatch // subscribed resources, by URI
+	leaving       map[string]chan struct{}  // resources whose subscription ends; closed when the server has answered
 
-	// Guarded by the pool's mutex.
-	holder quota.Holder // whose share of the sessions it is while in use
-	opener quota.Holder // the party that opened it
-	uses   int          // requests, parked calls and listens on it
-	since  time.Time    // when uses fell to 0
-	dead   bool         // no other call gets it
-	lost   bool         // and who has it cannot use it
-	gone   bool         // it was taken out of the pool
+	// These fields are guarded by the pool's mutex.
+	holder quota.Holder // the client whose share the session counts for while it is in use
+	opener quota.Holder // the client that has opened it
+	uses   int          // how many requests, parked calls and subscriptions use it
+	since  time.Time    // when uses became 0
+	dead   bool         // new calls do not get it
+	lost   bool         // calls that have it cannot use it either
+	gone   bool         // it was removed from the pool
 }
 
-// profile is what a server says of itself in its handshake, as clients of the
-// newest revision get it.
+// profile holds what the server's InitializeResult says of it, translated to the newest revision.
 type profile struct {
 	capabilities []byte
-	server       []byte // serverInfo
-	instructions []byte // a JSON string, nil for none
+	server       []byte // the serverInfo
+	instructions []byte // the instructions as a JSON string; nil for none
 }
 
-// backingKind is what a session is to those who have none.
+// poolKind says what a pooledSession stands for.
 type poolKind uint8
 
 const (
-	withHandshake    poolKind = iota // one that began with a handshake
-	onlyAdapters                     // without a server: only adapter tools are there
-	withoutHandshake                 // none: the server needs it as little as they do
+	withHandshake    poolKind = iota // a session that began with a handshake
+	onlyAdapters                     // a session without a server: it has only adapter tools
+	withoutHandshake                 // no session: the server is modern
 )
 
-// backingKey tells apart who must not share a session.
+// poolKey separates clients that must not share a session.
 type poolKey struct {
 	kind         poolKind
 	principal    string
-	address      string // of the peer, where the principal is not identified
-	client       string // clientInfo
+	address      string // the peer's address, if the principal is not identified
+	client       string // the clientInfo
 	capabilities string
 }
 
-// open begins the session of b.
+// open begins b's session.
 func (p *sessionPool) open(b *pooledSession, q *modernRequest, header []upstream.Header) {
 	defer close(b.opening)
 	ctx, cancel := context.WithTimeout(p.srv.host.Draining, p.srv.now().cfg.Upstream.HandshakeTimeout)
 	defer cancel()
 	if b.err = p.begin(ctx, b, q, header); b.err != nil {
-		f := clienterror.Of(b.err) // each call that waits for the session reports it
+		f := clienterror.Of(b.err) // each call that waits for the session reports the failure
 		f.Why = string(report.CauseOf(&p.srv.now().cfg, f, report.At{Method: wire.Initialize.String()}))
 		p.srv.metrics.Handshake(translate.Lookup(translate.Modern()), nil, report.Outcome(f), failures.Cause(f.Why))
 		p.discard(b)
@@ -125,7 +124,7 @@ func (p *sessionPool) begin(ctx context.Context, b *pooledSession, q *modernRequ
 			return err
 		}
 		defer func() {
-			if err != nil { // it may have been replaced by another
+			if err != nil { // the server may have been replaced
 				p.srv.eras.Drop(header, known)
 				err = p.srv.eras.OrChanged(ctx, header, known, err)
 			}
@@ -142,7 +141,7 @@ func (p *sessionPool) begin(ctx context.Context, b *pooledSession, q *modernRequ
 		return err
 	}
 	s.owner = "modern " + b.key.principal
-	s.ended = nil // what our tools kept for the principal outlives one session of several
+	s.ended = nil // the state of own tools belongs to the principal, which may have several sessions
 	if s.piped {
 		l := p.srv.openLanes(h.Conn, h.Standing)
 		l.WhenLost(func() { p.discard(b) })
@@ -164,14 +163,14 @@ func (p *sessionPool) begin(ctx context.Context, b *pooledSession, q *modernRequ
 	b.s = s
 	gone := b.gone
 	p.mu.Unlock()
-	if gone { // everybody has left outbox.Kept
+	if gone { // the pool has dropped b in the meantime
 		p.srv.endSession(s, clienterror.ErrShutdown)
 		return clienterror.ErrShutdown
 	}
 	return nil
 }
 
-// shake goes through the handshake of b's session, with the server or without one.
+// shakeHands does the handshake of b's session, with the server or, for onlyAdapters, without one.
 func (p *sessionPool) shakeHands(ctx context.Context, h *handshake, b *pooledSession, q *modernRequest, known *era.Era) (s *session, err error) {
 	var answer []byte
 	if b.key.kind == onlyAdapters {
@@ -200,8 +199,8 @@ func (p *sessionPool) shakeHands(ctx context.Context, h *handshake, b *pooledSes
 	return s, nil
 }
 
-// represent says initialize in the name of a client that has no such word. The
-// answer is an InitializeResult as the newest revision would have it.
+// initializeFor sends initialize on behalf of a modern client. The returned response is an
+// InitializeResult in the newest revision.
 func (h *handshake) initializeFor(ctx context.Context, client, capabilities []byte, known *era.Era) (*session, []byte, error) {
 	if !known.Handshake {
 		return nil, nil, mcp.Fail(mcp.UpstreamModern, known.Revision.Name)
@@ -214,7 +213,7 @@ func (h *handshake) initializeFor(ctx context.Context, client, capabilities []by
 	return h.propose(ctx, mcp.Initialize("1", h.vc.Name, capabilities, client), known.Newest)
 }
 
-// refusedHandshake is the server's refusal of an initialize that was ours.
+// refusedHandshake returns the error for the server's refusal of an initialize that dragoman made.
 func refusedHandshake(answer []byte) error {
 	e := gjson.GetBytes(answer, "error")
 	f := mcp.Fail(mcp.UpstreamRefused, "")
@@ -228,7 +227,7 @@ func refusedHandshake(answer []byte) error {
 	return f
 }
 
-// nextID is the id of the next request on the session.
+// nextID returns a new request id for the session.
 func (b *pooledSession) nextID() []byte {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -236,9 +235,8 @@ func (b *pooledSession) nextID() []byte {
 	return strconv.AppendInt(nil, b.lastID, 10)
 }
 
-// setLevel asks the server for log messages of this level, if it has not been
-// asked for less severe ones already, and waits until it knows. A request wants them
-// at its own level, and gets no others.
+// setLevel sends logging/setLevel, unless the server was already asked for this level or a less
+// severe one, and waits for the response. Each client receives only messages at its own level.
 func (b *pooledSession) setLevel(ctx context.Context, srv *Server, level mcp.LogLevel, header []upstream.Header) {
 	if level == mcp.NoLogLevel || !b.s.Facts.Has(wire.ServerLogging) {
 		return
@@ -254,13 +252,13 @@ func (b *pooledSession) setLevel(ctx context.Context, srv *Server, level mcp.Log
 	}
 	params := []byte(`{"level":"` + level.String() + `"}`)
 	if err := b.ask(ctx, srv, wire.LoggingSetLevel, params, header); err != nil {
-		srv.host.Log.Debug("log level", zap.Error(err)) // who comes next asks again
+		srv.host.Log.Debug("log level", zap.Error(err)) // the next call tries again
 		return
 	}
 	b.level = level
 }
 
-// list asks the server for a page of its tools. params is what is within the braces.
+// list asks the server for a page of its tools. params are without the braces.
 func (b *pooledSession) list(ctx context.Context, srv *Server, params string, header []upstream.Header) ([]byte, error) {
 	if b.s.direct != nil {
 		return b.s.inquire(ctx, srv, wire.ToolsList, params, header)
@@ -268,15 +266,14 @@ func (b *pooledSession) list(ctx context.Context, srv *Server, params string, he
 	return b.inquire(ctx, srv, wire.ToolsList, []byte("{"+params+"}"), header)
 }
 
-// ask is inquire for who has no use for the answer.
+// ask is inquire without the result.
 func (b *pooledSession) ask(ctx context.Context, srv *Server, method wire.Method, params []byte, header []upstream.Header) error {
 	_, err := b.inquire(ctx, srv, method, params, header)
 	return err
 }
 
-// inquire sends the server a request of ours and waits for its answer, for as long as
-// a handshake may take. The error is that of the server, too; the result is the
-// caller's.
+// inquire sends the server one of dragoman's own requests and waits for the response, as long as a
+// handshake may take. The error may be the server's own; the caller owns the result.
 func (b *pooledSession) inquire(ctx context.Context, srv *Server, method wire.Method, params []byte, header []upstream.Header) ([]byte, error) {
 	ctx, stop := context.WithCancelCause(ctx)
 	defer stop(nil)
@@ -314,7 +311,7 @@ func (b *pooledSession) inquire(ctx context.Context, srv *Server, method wire.Me
 	}
 }
 
-// asks notes that there are n more questions, or fewer.
+// asks notes that the number of questions has changed by n.
 func (b *pooledSession) asks(n int) {
 	if n != 0 {
 		b.questions.Add(int64(n))
@@ -322,9 +319,9 @@ func (b *pooledSession) asks(n int) {
 	}
 }
 
-// limit ends a request of ours when the server has not answered for as long as a
-// handshake may take. The time that its client takes for a question does not count:
-// the answer may wait for that.
+// limit ends one of dragoman's own requests if the server does not answer as long as a handshake
+// may take. The time in which a client answers a question does not count, since the response may
+// depend on it.
 func (b *pooledSession) limit(srv *Server, stop context.CancelCauseFunc) (free func()) {
 	cfg := srv.now().cfg
 	until := time.Now().Add(cfg.Bridge.ParkTimeout)

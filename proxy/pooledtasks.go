@@ -21,17 +21,17 @@ import (
 	"github.com/dragoman-proxy/dragoman/translate/wire"
 )
 
-// Bounds of the tasks that are held for clients without a session.
+// These constants bound the tasks that are held for modern clients.
 const (
 	maxBackedTasks = 1000
 	maxTaskLife    = 24 * time.Hour
-	idleTaskLife   = time.Hour // of a task without a ttl that no client asks for
+	idleTaskLife   = time.Hour // how long a task without a ttl is held after the client's last request
 	questionTime   = 2 * time.Second
 )
 
-// backedTasks are the tasks that calls of clients without a session have become at
-// a server with sessions. Each lives on the session that its call was sent on, and is
-// its principal's. Their number is bounded, and each ends with its ttl.
+// pooledTasks holds the tasks at handshake servers that calls of modern clients have created. A
+// task belongs to the principal, and to the session that its call was sent on. The number of tasks
+// is bounded, and each ends with its ttl.
 type pooledTasks struct {
 	srv *Server
 
@@ -42,7 +42,7 @@ type pooledTasks struct {
 
 type taskKey struct{ principal, id string }
 
-// backedTask is one of them.
+// pooledTask is a task at a handshake server.
 type pooledTask struct {
 	srv *Server
 	key taskKey
@@ -51,32 +51,32 @@ type pooledTask struct {
 
 	mu      sync.Mutex
 	expires time.Time
-	endless bool               // it has no ttl of its own
-	asked   []pendingQuestion  // and not answered yet
-	count   int                // questions of the task
-	changed chan struct{}      // closed when the next one comes
-	stop    context.CancelFunc // ends the wait for its result, nil while there is none
+	endless bool               // the task has no ttl
+	asked   []pendingQuestion  // open questions
+	count   int                // how many questions the server has asked in the task
+	changed chan struct{}      // closed when the next question comes
+	stop    context.CancelFunc // cancels the request for the task's result; nil if there is none
 	over    bool
 
 	listeners map[*subscription]bool
-	telling   bool // they are being told
-	again     bool // and shall be once more
+	telling   bool // notifyAll is running
+	again     bool // notifyAll must send the state once more
 }
 
 func newPooledTasks(srv *Server) *pooledTasks {
 	return &pooledTasks{srv: srv, byKey: make(map[taskKey]*pooledTask)}
 }
 
-// taskPlan is what becomes of a call, as far as tasks go.
+// taskPlan says whether a call becomes a task.
 type taskPlan int
 
 const (
 	plainCall taskPlan = iota
-	asTask             // the client gets the task
-	taskHere           // the tool wants one, and the client has none: it is ours
+	asTask             // the client receives the task
+	taskHere           // the tool requires a task, and the client does not support tasks: dragoman waits for the result
 )
 
-// plan is what becomes of q on b.
+// plan decides what becomes of the call q on b.
 func (t *pooledTasks) plan(ctx context.Context, b *pooledSession, q *modernRequest, from []upstream.Header) (taskPlan, error) {
 	if q.method != wire.ToolsCall || !b.s.Facts.Has(wire.ServerTasks) {
 		return plainCall, nil
@@ -95,21 +95,21 @@ func (t *pooledTasks) plan(ctx context.Context, b *pooledSession, q *modernReque
 	return asTask, nil
 }
 
-// hasTasks reports whether the client of q has declared the extension.
+// hasTasks reports whether q's client has declared the tasks extension.
 func (q *modernRequest) hasTasks() bool { return mcp.DeclaresTasks(gjson.ParseBytes(q.capabilities)) }
 
-// onlyAsTask reports whether a tool only runs as a task.
+// onlyAsTask reports whether a tool requires that its calls are tasks.
 func (b *pooledSession) onlyAsTask(ctx context.Context, srv *Server, tool string, from []upstream.Header) (bool, error) {
-	b.startListening(ctx, srv, from) // a change from here on is one of what we know
+	b.startListening(ctx, srv, from) // first, so that no change of the list is missed
 	t, err := b.s.tools.Look(ctx, tool, func(params string) ([]byte, error) { return b.list(ctx, srv, params, from) })
 	if _, refused := errors.AsType[*mcp.ServerError](err); refused {
-		return false, nil // it lists none
+		return false, nil // the server has no list of tools
 	}
 	return t.TaskOnly, err
 }
 
-// born is the stream of a call that is to be a task: where it has become one, that is
-// known before the client knows of it.
+// created returns the stream of a call that will become a task. The task is recorded before the
+// client receives it.
 func (t *pooledTasks) created(st upstream.Stream, b *pooledSession, id []byte, from []upstream.Header) upstream.Stream {
 	return &taskCreation{Stream: st, of: t, b: b, key: string(wire.AppendIDKey(nil, id)), id: id, from: append([]upstream.Header(nil), from...)}
 }
@@ -141,7 +141,7 @@ func (s *taskCreation) Next() (sse.Event, error) {
 	return e, nil
 }
 
-// room reports whether one more task of this holder can be held.
+// room reports whether another task of this client can be held.
 func (t *pooledTasks) room(who quota.Holder, now time.Time) bool {
 	t.expire(now)
 	t.mu.Lock()
@@ -149,7 +149,8 @@ func (t *pooledTasks) room(who quota.Holder, now time.Time) bool {
 	return t.used.HasRoom(who, maxBackedTasks)
 }
 
-// enter takes a task in; false where there is no room, or another of that name.
+// enter adds a task. It returns false if there are too many, or if the principal has a task with
+// the same id.
 func (t *pooledTasks) enter(b *pooledSession, id string, ttl gjson.Result) bool {
 	k := &pooledTask{srv: t.srv, key: taskKey{b.key.principal, id}, by: t.srv.pool.holderOf(b), b: b, changed: make(chan struct{})}
 	k.endless = ttl.Type != gjson.Number
@@ -167,14 +168,14 @@ func (t *pooledTasks) enter(b *pooledSession, id string, ttl gjson.Result) bool 
 	t.mu.Unlock()
 	if full {
 		t.srv.pool.release(b)
-	} else if t.srv.pool.isLost(b) { // since before it was there to be forgotten
+	} else if t.srv.pool.isLost(b) { // forgetSession has run before the task was added
 		t.forgetSession(b)
 	}
 	return !full
 }
 
-// refuse has the server end a task that there is no room for. One of the same name that
-// is held on the same session is not told from it, and goes on.
+// refuse cancels a task at the server that cannot be held. If the same session holds a task with
+// the same id, nothing is cancelled, since it may be the same task.
 func (t *pooledTasks) refuse(b *pooledSession, id string, from []upstream.Header) {
 	k := &pooledTask{srv: t.srv, key: taskKey{b.key.principal, id}, b: b}
 	t.mu.Lock()
@@ -194,7 +195,7 @@ func (t *pooledTasks) refuse(b *pooledSession, id string, from []upstream.Header
 	})
 }
 
-// find is the task of this principal, nil for none.
+// find returns the principal's task with this id, or nil.
 func (t *pooledTasks) find(who, id string) *pooledTask {
 	t.mu.Lock()
 	k := t.byKey[taskKey{who, id}]
@@ -214,7 +215,7 @@ func (t *pooledTasks) find(who, id string) *pooledTask {
 	return k
 }
 
-// end forgets the tasks that which says yes to.
+// end forgets the tasks for which the function which returns true.
 func (t *pooledTasks) end(which func(*pooledTask) bool) {
 	var gone []*pooledTask
 	t.mu.Lock()
@@ -238,7 +239,7 @@ func (t *pooledTasks) end(which func(*pooledTask) bool) {
 	}
 }
 
-// tend forgets what has expired by now.
+// expire forgets the expired tasks.
 func (t *pooledTasks) expire(now time.Time) {
 	t.end(func(k *pooledTask) bool {
 		k.mu.Lock()
@@ -247,12 +248,12 @@ func (t *pooledTasks) expire(now time.Time) {
 	})
 }
 
-// lost forgets the tasks of a session that is of no more use.
+// forgetSession forgets the tasks of a session that can no longer be used.
 func (t *pooledTasks) forgetSession(b *pooledSession) {
 	t.end(func(k *pooledTask) bool { return k.b == b })
 }
 
-// close forgets all of them.
+// close forgets all tasks.
 func (t *pooledTasks) close() { t.end(func(*pooledTask) bool { return true }) }
 
 // answer answers a request about a task. See
@@ -304,18 +305,18 @@ func (t *pooledTasks) answer(r *relay) error {
 	return nil
 }
 
-// params are those of a request about the task, and nothing else.
+// params returns the params of a request that only names the task.
 func (k *pooledTask) params() []byte {
 	return append(mcp.AppendString([]byte(`{"taskId":`), k.key.id), '}')
 }
 
-// ask asks the server about the task. The result is the caller's; the error may be
-// the server's own.
+// ask sends the server a request about the task. The caller owns the result; the error may be the
+// server's own.
 func (k *pooledTask) ask(ctx context.Context, method wire.Method, from []upstream.Header) ([]byte, error) {
 	return k.b.inquire(ctx, k.srv, method, k.params(), from)
 }
 
-// state is the task as the server says it is, with what came of it or what it asks.
+// state returns the task's state from the server, with its result or its open questions.
 func (k *pooledTask) state(ctx context.Context, from []upstream.Header) ([]byte, error) {
 	state, err := k.ask(ctx, wire.TasksGet, from)
 	if err != nil {
@@ -328,12 +329,12 @@ func (k *pooledTask) state(ctx context.Context, from []upstream.Header) ([]byte,
 		if inputs := k.inputs(ctx, from); inputs != nil {
 			return sjson.SetRawBytes(state, "inputRequests", inputs)
 		}
-		return sjson.SetBytes(state, "status", "working") // nothing is to be answered, yet
+		return sjson.SetBytes(state, "status", "working") // there is no question to answer yet
 	}
 	return state, nil
 }
 
-// withResult puts into the state what came of the task.
+// withResult adds the task's result, or its error, to the state.
 func (k *pooledTask) withResult(ctx context.Context, state []byte, from []upstream.Header) ([]byte, error) {
 	result, err := k.ask(ctx, wire.TasksResult, from)
 	if fault, ok := errors.AsType[*mcp.ServerError](err); ok {
@@ -348,7 +349,7 @@ func (k *pooledTask) withResult(ctx context.Context, state []byte, from []upstre
 	return sjson.SetRawBytes(state, "result", result)
 }
 
-// told is a result of the server about the task as its client gets it.
+// clientResult translates a result of the server about the task for its client.
 func (k *pooledTask) clientResult(id []byte, method wire.Method, result []byte, from []upstream.Header) ([]byte, error) {
 	s := k.b.s
 	var m wire.Message
@@ -361,7 +362,7 @@ func (k *pooledTask) clientResult(id []byte, method wire.Method, result []byte, 
 	return out, err
 }
 
-// cancel has the server end the task. That it is over already is no error here.
+// cancel cancels the task at the server. It is no error if the task has already ended.
 func (k *pooledTask) cancel(ctx context.Context, from []upstream.Header) error {
 	_, err := k.ask(ctx, wire.TasksCancel, from)
 	if fault, ok := errors.AsType[*mcp.ServerError](err); ok && fault.Failure().Code == mcp.CodeInvalidParams {

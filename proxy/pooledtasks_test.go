@@ -16,14 +16,14 @@ import (
 
 const canTask = `{"elicitation":{},"extensions":{"io.modelcontextprotocol/tasks":{}}}`
 
-// legacyTasks is a server with a session whose tool slow only runs as a task, and
-// whose tool quick never does. The task has these states, one after the other each
-// time that it is asked for; what comes of it is outcome, a member of a response.
+// legacyTasks is a handshake server whose tool slow only runs as a task, and whose tool quick never
+// does. tasks/get returns these states, one after the other; outcome is the member of the response
+// to tasks/result.
 type legacyTasks struct {
 	mu      sync.Mutex
 	states  []string
 	outcome string
-	asks    string // before what came of it; "" for nothing
+	asks    string // a question before the result; "" for none
 }
 
 func (s *legacyTasks) server(capabilities string) *fakeServer {
@@ -72,15 +72,15 @@ func ofTaskModern(id, method, task, more string) string {
 	return modernRequestOf(id, method, `"taskId":"`+task+`",`+more+meta(canTask))
 }
 
-// onTask posts a request about a task as its client does.
+// onTask posts a request about a task as a modern client does.
 func (srv testServer) onTask(body string, header ...string) reply {
 	return srv.modernly(body, append([]string{"Mcp-Name", gjson.Get(body, "params.taskId").String()}, header...)...)
 }
 
 const stateOfT1 = `"resultType":"complete","taskId":"t1",` + taskTimes + `,"ttlMs":60000,"pollIntervalMs":20,` + identity
 
-// TestTasksOfAServerWithASession: the capability is the extension, a tool that only
-// runs as a task becomes one, and what came of it stands in its state.
+// TestTasksOfAServerWithASession: modern clients see the capability as the extension, a call of a
+// tool that only runs as a task becomes one, and its result is in the task's state.
 func TestTasksOfAServerWithASession(t *testing.T) {
 	both(t, func(t *testing.T, piped bool) {
 		s := &legacyTasks{states: []string{"working", "failed"}, outcome: `"result":{"content":[],"isError":true,` + relatedToT1 + `}`}
@@ -118,7 +118,7 @@ func TestTaskThatFailsByAnErrorAtAServerWithASession(t *testing.T) {
 	sameJSON(t, srv.onTask(ofTaskModern("5", "tasks/get", "t1", "")).body, result("5", `"status":"failed","error":{"code":-32000,"message":"limit","data":{"n":1}},`+stateOfT1))
 }
 
-// TestTasksBelongToTheirPrincipal, and end with their time and their session.
+// TestTasksBelongToTheirPrincipal, and end with their ttl and their session.
 func TestTasksBelongToTheirPrincipal(t *testing.T) {
 	s := &legacyTasks{states: []string{"working"}}
 	f := s.server(taskCapabilities)
@@ -161,7 +161,7 @@ func TestTooManyTasks(t *testing.T) {
 	srv := front(t, f, bridgingTasks)
 	srv.modernly(callAsTask("1", "slow"))
 	k := srv.oneTask(t)
-	r := srv.modernly(callAsTask("2", "slow")) // of the same name
+	r := srv.modernly(callAsTask("2", "slow")) // with the same id
 	if gjson.Get(r.body, "error.code").Int() != -32603 {
 		t.Error(r.body)
 	}
@@ -187,8 +187,9 @@ func TestTooManyTasks(t *testing.T) {
 	}
 }
 
-// TestWhatATaskAsksStandsInItsState until it is answered, by tasks/update.
-func TestWhatATaskAsksStandsInItsState(t *testing.T) {
+// TestTaskStateContainsItsQuestions: the state contains the open questions, until tasks/update
+// answers them.
+func TestTaskStateContainsItsQuestions(t *testing.T) {
 	both(t, func(t *testing.T, piped bool) {
 		question := `{"jsonrpc":"2.0","id":"s1","method":"elicitation/create","params":{"mode":"form","message":"Name?","requestedSchema":{"type":"object","properties":{"n":{"type":"string"}}},` + relatedToT1 + `}}`
 		gate := make(chan struct{}, 8)
@@ -245,12 +246,12 @@ func TestTasksTheClientHasNotDeclared(t *testing.T) {
 	}
 }
 
-// TestLegacyTasksAreStrippedUnlessBridged, and where the server makes none of calls.
+// TestLegacyTasksAreStrippedUnlessBridged, and if the server does not support tasks for tools/call.
 func TestLegacyTasksAreStrippedUnlessBridged(t *testing.T) {
 	for _, c := range []struct {
 		capabilities string
 		change       func(*config.Config)
-		unknown      bool // the methods
+		unknown      bool // the methods are unknown
 	}{
 		{taskCapabilities, strippingTasks, true},
 		{`{"tools":{},"tasks":{"list":{}}}`, bridgingTasks, false},
@@ -276,9 +277,9 @@ func TestLegacyTasksAreStrippedUnlessBridged(t *testing.T) {
 	}
 }
 
-// TestTaskOfAToolWhoseClientHasNone: the client gets what came of it, and nothing of
+// TestTaskOfAToolForAClientWithoutTasks: a client without tasks gets the result, and no message about
 // the task.
-func TestTaskOfAToolWhoseClientHasNone(t *testing.T) {
+func TestTaskOfAToolForAClientWithoutTasks(t *testing.T) {
 	both(t, func(t *testing.T, piped bool) {
 		s := &legacyTasks{states: []string{"completed"}, outcome: `"result":{"content":[{"type":"text","text":"done"}]}`}
 		f := s.server(taskCapabilities)
@@ -299,8 +300,8 @@ func TestTaskOfAToolWhoseClientHasNone(t *testing.T) {
 	})
 }
 
-// TestTaskOfAToolThatAsks: the question becomes the result of the call, like that of
-// any other.
+// TestTaskOfAToolThatAsks: the question becomes the result of the call, like that of any other
+// call.
 func TestTaskOfAToolThatAsks(t *testing.T) {
 	gate := make(chan struct{}, 8)
 	s := &legacyTasks{asks: nameQuestion, outcome: `"result":{"content":[]}`}
@@ -337,7 +338,8 @@ func TestTaskEndsWithTheClientThatWaitsForIt(t *testing.T) {
 	eventually(t, "the end of the task", func() bool { return len(f.said("tasks/cancel")) == 1 })
 }
 
-// TestTaskEndsWithTheClientThatLeavesAsItIsMade: its server has it by then.
+// TestTaskEndsWithTheClientThatLeavesAsItIsMade: the task is cancelled, although the server has
+// already created it.
 func TestTaskEndsWithTheClientThatLeavesAsItIsMade(t *testing.T) {
 	s := &legacyTasks{states: []string{"working"}}
 	f := s.server(taskCapabilities)
@@ -355,8 +357,8 @@ func TestTaskEndsWithTheClientThatLeavesAsItIsMade(t *testing.T) {
 	eventually(t, "the end of the task", func() bool { return len(f.said("tasks/cancel")) == 1 })
 }
 
-// TestNewsOfATask say of it what its state does.
-func TestNewsOfATask(t *testing.T) {
+// TestStatusNotificationsOfATask: a status notification contains the same as the task's state.
+func TestStatusNotificationsOfATask(t *testing.T) {
 	both(t, func(t *testing.T, piped bool) {
 		s := &legacyTasks{states: []string{"completed"}, outcome: `"result":{"content":[]}`}
 		f := s.server(taskCapabilities)
@@ -404,7 +406,8 @@ func TestTasksOfAClientOnAPipe(t *testing.T) {
 	})
 }
 
-// TestTaskThatIsOneTooManyEndsAtItsServer, which had made it by then.
+// TestTaskThatIsOneTooManyEndsAtItsServer: the task is cancelled, although the server has already
+// created it.
 func TestTaskThatIsOneTooManyEndsAtItsServer(t *testing.T) {
 	s := &legacyTasks{states: []string{"working"}}
 	f := s.server(taskCapabilities)
@@ -427,13 +430,13 @@ func TestTaskThatIsOneTooManyEndsAtItsServer(t *testing.T) {
 	sameJSON(t, gjson.Get(f.said("tasks/cancel")[0], "params").Raw, `{"taskId":"t1"}`)
 }
 
-// TestTaskOfALostSessionIsNotHeld, though the session was lost as the task was made.
+// TestTaskOfALostSessionIsNotHeld, also if the session was lost while the task was created.
 func TestTaskOfALostSessionIsNotHeld(t *testing.T) {
 	s := &legacyTasks{states: []string{"working"}}
 	srv := front(t, s.server(taskCapabilities), bridgingTasks)
 	srv.modernly(callAsTask("1", "slow"))
 	b := srv.oneTask(t).b
-	srv.pool.retain(b) // as the call is
+	srv.pool.retain(b) // as during a call
 	srv.pool.discard(b)
 	srv.heldTasks.enter(b, "t2", gjson.Parse("60000"))
 	if srv.heldTasks.find(b.key.principal, "t2") != nil {
@@ -448,13 +451,13 @@ func TestTaskOfALostSessionIsNotHeld(t *testing.T) {
 	srv.pool.release(b)
 }
 
-// TestNewsOfATaskGoOnAfterAPanic of whoever told the ones before.
-func TestNewsOfATaskGoOnAfterAPanic(t *testing.T) {
+// TestStatusNotificationsContinueAfterAPanic of the goroutine that sent the earlier ones.
+func TestStatusNotificationsContinueAfterAPanic(t *testing.T) {
 	s := &legacyTasks{states: []string{"working"}}
 	srv := front(t, s.server(taskCapabilities), bridgingTasks)
 	srv.modernly(callAsTask("1", "slow"))
 	k := srv.oneTask(t)
-	broken := &pooledTask{srv: k.srv, telling: true} // on no session
+	broken := &pooledTask{srv: k.srv, telling: true} // the session is missing, which causes the panic
 	if srv.host.Report.Contained(broken.notifyAll) {
 		t.Fatal("no panic")
 	}

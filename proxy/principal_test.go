@@ -15,7 +15,8 @@ import (
 	"github.com/dragoman-proxy/dragoman/proxy/upstream"
 )
 
-// jwt is a token of these claims. Its signature is what we never look at.
+// jwt returns a token with these claims. Its signature is not valid, since dragoman does not check
+// it.
 func jwt(claims, signature string) string {
 	b64 := base64.RawURLEncoding.EncodeToString
 	return "Bearer " + b64([]byte(`{"alg":"RS256"}`)) + "." + b64([]byte(claims)) + "." + b64([]byte(signature))
@@ -23,10 +24,10 @@ func jwt(claims, signature string) string {
 
 const adaClaims = `{"iss":"https://a","sub":"ada"}`
 
-// byClaims is a configuration that takes users by the claims of their tokens.
+// byClaims configures principals that are identified by claims of their tokens.
 func byClaims(c *config.Config) { c.Bridge.Principal = "claim:iss+sub" }
 
-// guarded is a server that lets only these tokens in, by what it is asked.
+// guarded is a server that accepts only these tokens; which depends on the method.
 type guarded struct {
 	*fakeServer
 	mu   sync.Mutex
@@ -80,7 +81,7 @@ func guardedFront(t *testing.T, change ...func(*config.Config)) (*guarded, testS
 	return g, srv
 }
 
-// answers is how many of them the server got to its question.
+// answers returns how many answers to its question the server got.
 func (f *fakeServer) answers() (n int) {
 	for _, m := range f.sent() {
 		if gjson.Get(m, "id").String() == "s1" {
@@ -90,8 +91,8 @@ func (f *fakeServer) answers() (n int) {
 	return n
 }
 
-// TestARefreshedTokenAnswers: the question that was asked by an older token of the same
-// user waits for its answer, which the server gets with the new one.
+// TestARefreshedTokenAnswers: the question that was asked with an older token of the same user can
+// be answered with a new one, which the server gets with the answer.
 func TestARefreshedTokenAnswers(t *testing.T) {
 	old, fresh := jwt(adaClaims, "1"), jwt(adaClaims, "2")
 	g, srv := guardedFront(t)
@@ -105,7 +106,7 @@ func TestARefreshedTokenAnswers(t *testing.T) {
 	}
 }
 
-// TestByDefaultATokenIsItsUser: a refreshed one ends the question.
+// TestByDefaultATokenIsItsUser: a refreshed token cannot answer the question.
 func TestByDefaultATokenIsItsUser(t *testing.T) {
 	old, fresh := jwt(adaClaims, "1"), jwt(adaClaims, "2")
 	g, srv := guardedFront(t)
@@ -125,8 +126,8 @@ func TestByDefaultATokenIsItsUser(t *testing.T) {
 	}
 }
 
-// TestAForgedTokenOpensNothing: claims that nobody has signed lead to no session, to
-// nothing that is kept, and to no question, whatever of it the server looks at.
+// TestAForgedTokenOpensNothing: with a token whose claims are not signed, a client gets no session,
+// no cached result and no question, whatever the server checks.
 func TestAForgedTokenOpensNothing(t *testing.T) {
 	token, forged := jwt(adaClaims, "1"), jwt(adaClaims, "forged")
 	for name, lets := range map[string]func(method string) bool{
@@ -158,7 +159,7 @@ func TestAForgedTokenOpensNothing(t *testing.T) {
 			if n := len(g.said("tools/call")); n != 1 || g.answers() != 0 {
 				t.Errorf("%d calls and %d answers came through", n, g.answers())
 			}
-			r := srv.modernly(retryOf("10", ada, asked), "Authorization", token) // and the user is still asked
+			r := srv.modernly(retryOf("10", ada, asked), "Authorization", token) // the user can still answer
 			if gjson.Get(r.body, "result.content.0.text").String() != "done" {
 				t.Errorf("%+v", r)
 			}
@@ -166,8 +167,8 @@ func TestAForgedTokenOpensNothing(t *testing.T) {
 	}
 }
 
-// TestOnlyTheUserAnswers: neither another user of the server nor somebody that the
-// listener knows as another one.
+// TestOnlyTheUserAnswers: not another user of the server, and not a client with another listener
+// token.
 func TestOnlyTheUserAnswers(t *testing.T) {
 	token := jwt(adaClaims, "1")
 	eve := jwt(`{"iss":"https://a","sub":"eve"}`, "1")
@@ -183,8 +184,8 @@ func TestOnlyTheUserAnswers(t *testing.T) {
 	}
 }
 
-// TestAnAnswerThatIsRefusedIsAskedForAgain: a token that has expired while its user
-// thought costs neither the question nor the call.
+// TestAnAnswerThatIsRefusedIsAskedForAgain: if the token expires while its user thinks, the
+// question and the call remain open.
 func TestAnAnswerThatIsRefusedIsAskedForAgain(t *testing.T) {
 	old, fresh := jwt(adaClaims, "1"), jwt(adaClaims, "2")
 	g, srv := guardedFront(t)
@@ -205,7 +206,7 @@ func TestAnAnswerThatIsRefusedIsAskedForAgain(t *testing.T) {
 	}
 }
 
-// TestARefusedAnswerStillEnds: its call is given up when nobody brings a better one.
+// TestARefusedAnswerStillEnds: the call is given up if no valid answer follows.
 func TestARefusedAnswerStillEnds(t *testing.T) {
 	old := jwt(adaClaims, "1")
 	g, srv := guardedFront(t, func(c *config.Config) { c.Bridge.ParkTimeout = 200 * time.Millisecond })

@@ -20,17 +20,17 @@ import (
 	"github.com/dragoman-proxy/dragoman/translate/wire"
 )
 
-// maxPages bounds how far a probe follows the pages of one list.
+// maxPages is how many pages of one list a probe reads.
 const maxPages = 200
 
-// Report is what a server is, and what its clients would get through the proxy.
+// Report describes a server, and what its clients get through the proxy.
 type Report struct {
-	Server string `json:"server"` // name and version, as it says
-	// Era is "legacy" for a server with a handshake, "modern" for one without, and
+	Server string `json:"server"` // the server's name and version
+	// Era is "legacy" for a handshake server, "modern" for a server without a handshake, and
 	// "both".
 	Era string `json:"era"`
-	// Revision is the newest one that it speaks, and Handshake what it answers to
-	// initialize, "" where it has none.
+	// Revision is the server's newest revision. Handshake is its response to initialize, "" if it
+	// has no handshake.
 	Revision     string         `json:"revision"`
 	Handshake    string         `json:"handshake,omitempty"`
 	Transport    string         `json:"transport"` // http, sse or stdio
@@ -41,36 +41,36 @@ type Report struct {
 
 // ListReport is the length of one of the server's lists.
 type ListReport struct {
-	Name  string `json:"name"` // "tools"
+	Name  string `json:"name"` // such as "tools"
 	Count int    `json:"count"`
 }
 
-// ClientReport is what clients of one revision would get.
+// ClientReport says what clients of one revision get.
 type ClientReport struct {
 	Revision string `json:"revision"`
-	// Way is "same" where messages pass as they are, "translated", or "bridged"
-	// between a side with a handshake and one without.
+	// Way is "same" if messages pass unchanged, "translated", or "bridged" between a side with a
+	// handshake and one without.
 	Way string `json:"way"`
-	// Features are the capabilities that clients are offered, "resources.subscribe".
+	// Features are the capabilities that clients are offered, such as "resources.subscribe".
 	Features []string `json:"features"`
-	// Works says that nothing of the lists is missing.
+	// Works says that all entries of the lists reach the client.
 	Works   bool     `json:"works"`
-	Missing []string `json:"missing,omitempty"` // "tools: name", with the reason where there is one
+	Missing []string `json:"missing,omitempty"` // such as "tools: name", with the reason if it is known
 	Changes []Change `json:"changes,omitempty"`
-	// Lost is what calls and sessions go without, in words.
+	// Lost describes what calls and sessions lack.
 	Lost []string `json:"lost,omitempty"`
 }
 
-// Change is what one rule does to the entries of one list.
+// Change is the effect of one rule on the entries of one list.
 type Change struct {
-	List  string   `json:"list"` // "tools", or "initialize"
+	List  string   `json:"list"` // such as "tools", or "initialize"
 	Rule  string   `json:"rule"`
 	What  string   `json:"what"`
 	Level string   `json:"level"`
-	Names []string `json:"names,omitempty"` // the entries that are changed
+	Names []string `json:"names,omitempty"` // the changed entries
 }
 
-// Works reports whether clients of every revision get all there is.
+// Works reports whether clients of every revision get all entries.
 func (r *Report) Works() bool {
 	for _, c := range r.Clients {
 		if !c.Works {
@@ -80,14 +80,14 @@ func (r *Report) Works() bool {
 	return true
 }
 
-// ToolList is what a server tells the model of its tools.
+// ToolList is what a server tells the model about its tools.
 type ToolList struct {
 	Tools        [][]byte // the entries of all pages of tools/list, as the server sent them
 	Instructions string
 }
 
-// Tools asks the server that cfg names for its tools, as a client that can do what can
-// says. Nothing is called; the session is ended.
+// Tools reads the tools of the server that cfg names, as a client that declares the capabilities in
+// can. It calls no tool, and ends the session.
 func Tools(ctx context.Context, cfg config.Config, can Capabilities, log *zap.Logger) (*ToolList, error) {
 	p, end, err := newProbeClient(cfg, can, log)
 	if err != nil {
@@ -109,35 +109,36 @@ func Tools(ctx context.Context, cfg config.Config, can Capabilities, log *zap.Lo
 	return l, nil
 }
 
-// inquiry is a client that asks for lists only.
+// probeClient is a client that only reads lists.
 type probeClient struct {
 	srv   *Server
 	can   Capabilities
 	h     *handshake
 	vu    *translate.Revision
-	said  []byte // the answer to initialize, or what one would be
+	said  []byte // the response to initialize, or an equivalent made from the DiscoverResult
 	lists []list
 	asked int
 }
 
 // list is one of the server's lists, with its entries as the server sent them.
 type list struct {
-	name   string // of the member that holds it
+	name   string // the name of the result's member with the entries
 	method wire.Method
-	key    string // what names an entry
+	key    string // the member that identifies an entry
 	items  []string
 }
 
-// newInquiry is an inquiry of the server that cfg names. end ends its session.
+// newProbeClient makes a probeClient for the server that cfg names. The caller calls end to close
+// the session.
 func newProbeClient(cfg config.Config, can Capabilities, log *zap.Logger) (p *probeClient, end func(), err error) {
-	cfg.Upstream.ShareChild, cfg.Upstream.Restart.Max = false, 0 // as the server is by itself
+	cfg.Upstream.ShareChild, cfg.Upstream.Restart.Max = false, 0 // so that the process serves only the probe
 	cfg.Adapters.Sources = nil
 	srv, err := New(cfg, log)
 	if err != nil {
 		return nil, nil, err
 	}
 	bare := *srv.now()
-	bare.own = nil // nor anything of ours
+	bare.own = nil // dragoman's own tools are not part of the server
 	srv.setup.Store(&bare)
 	p = &probeClient{srv: srv, can: can, h: &handshake{srv: srv, pipe: true, bridges: true, Opening: server.Opening{Of: srv.host, NoRoots: true}}}
 	return p, func() {
@@ -152,10 +153,10 @@ func (p *probeClient) end() {
 	}
 }
 
-// begin shakes hands with the server.
+// begin does the handshake with the server.
 func (p *probeClient) begin(ctx context.Context) error { return p.beginAs(ctx, translate.Latest()) }
 
-// beginAs shakes hands with the server as a client of this revision does.
+// beginAs does the handshake as a client of the given revision.
 func (p *probeClient) beginAs(ctx context.Context, vc *translate.Revision) error {
 	s, answer, err := p.h.negotiate(ctx, mcp.Initialize("0", vc.Name, p.can.json(false), `{"name":"dragoman-probe","version":"1"}`))
 	switch {
@@ -171,7 +172,7 @@ func (p *probeClient) beginAs(ctx context.Context, vc *translate.Revision) error
 	return nil
 }
 
-// allLists are the lists that a server may have.
+// allLists returns the lists that a server may have.
 func allLists() []list {
 	return []list{
 		{name: "tools", method: wire.ToolsList, key: "name"},
@@ -181,7 +182,7 @@ func allLists() []list {
 	}
 }
 
-// ask reads lists, those that the server has.
+// ask reads those of the lists that the server has.
 func (p *probeClient) ask(ctx context.Context, lists []list) error {
 	for _, l := range lists {
 		capability := l.name
@@ -199,8 +200,7 @@ func (p *probeClient) ask(ctx context.Context, lists []list) error {
 	return nil
 }
 
-// plainly is err for a terminal: what lies behind, where that
-// says more.
+// plainly returns the error to print: the cause of err, if it has one.
 func plainly(err error) error {
 	f := clienterror.Of(err)
 	if f.Err != nil {
@@ -209,7 +209,7 @@ func plainly(err error) error {
 	return f
 }
 
-// all reads every page of a list. Templates are optional where there are resources.
+// all reads every page of a list. resources/templates/list may fail, since it is optional.
 func (p *probeClient) all(ctx context.Context, l *list) error {
 	cursor := ""
 	for range maxPages {
@@ -253,7 +253,8 @@ func (p *probeClient) all(ctx context.Context, l *list) error {
 	return fmt.Errorf("more than %d pages", maxPages)
 }
 
-// carry translates one answer of the server, of which facts are known.
+// carry translates one response of the server. facts are what the handshake has shown of the
+// server.
 func carry(t *translate.Translator, facts wire.Facts, method wire.Method, text []byte) ([]byte, []wire.Loss, error) {
 	var m wire.Message
 	if err := m.Scan(text, t.Shape()); err != nil {
@@ -264,7 +265,7 @@ func carry(t *translate.Translator, facts wire.Facts, method wire.Method, text [
 	return out, m.Losses, err
 }
 
-// note adds one entry to the changes of the rules that touched it.
+// note adds an entry to the changes of the rules that have changed it.
 func (c *ClientReport) note(list, name string, losses []wire.Loss) {
 	for _, loss := range losses {
 		if loss.Level == wire.Debug {
@@ -289,7 +290,7 @@ func (c *ClientReport) note(list, name string, losses []wire.Loss) {
 	}
 }
 
-// transportOf names the way to a server.
+// transportOf returns the name of the connection's transport.
 func transportOf(conn upstream.Conn) string {
 	switch c := conn.(type) {
 	case *modernProbeConn:

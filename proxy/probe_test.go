@@ -14,7 +14,7 @@ import (
 	"github.com/dragoman-proxy/dragoman/proxy/config"
 )
 
-// lister is a server with the given answers by method; lists come in pages by cursor.
+// lister is a server with the given responses by method; lists have one page for each cursor.
 func lister(t *testing.T, answers map[string]string) string {
 	t.Helper()
 	srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -46,7 +46,7 @@ func lister(t *testing.T, answers map[string]string) string {
 	return srv.URL + "/mcp"
 }
 
-func TestProbeTellsWhatWouldBeLost(t *testing.T) {
+func TestProbeReportsWhatWouldBeLost(t *testing.T) {
 	cfg := config.Default()
 	cfg.Upstream.URL = lister(t, map[string]string{
 		"initialize":     `"result":{"protocolVersion":"2025-11-25","capabilities":{"tools":{},"resources":{},"tasks":{"requests":{"tools":{"call":{}}}}},"serverInfo":{"name":"s","version":"2"}}`,

@@ -11,8 +11,8 @@ import (
 // empty list.
 type Capabilities []string
 
-// A declarable is a capability of clients, as those with a handshake declare it and
-// those without one; "" where they do not.
+// declarableCapability is a client capability, as it is declared in a handshake and in a modern
+// request; "" if it cannot be declared there.
 type declarableCapability struct{ name, handshake, modern string }
 
 func declarables() []declarableCapability {
@@ -24,7 +24,7 @@ func declarables() []declarableCapability {
 	}
 }
 
-// AllCapabilities are all there are.
+// AllCapabilities returns all client capabilities.
 func AllCapabilities() (all Capabilities) {
 	for _, d := range declarables() {
 		all = append(all, d.name)
@@ -32,7 +32,7 @@ func AllCapabilities() (all Capabilities) {
 	return all
 }
 
-// Validate reports a name that is no capability.
+// Validate returns an error if a name is not a capability.
 func (c Capabilities) Validate() error {
 	all := AllCapabilities()
 	for _, name := range c {
@@ -43,7 +43,7 @@ func (c Capabilities) Validate() error {
 	return nil
 }
 
-// json is what is declared, to a server with a handshake or to one without.
+// json returns the capabilities as they are declared to a handshake server, or to a modern one.
 func (c Capabilities) json(modern bool) string {
 	var members []string
 	for _, d := range declarables() {

@@ -9,8 +9,8 @@ import (
 	"github.com/dragoman-proxy/dragoman/translate/wire"
 )
 
-// dialects warns of tools with schemas in JSON Schema draft-07, which published clients
-// refuse whose revision takes 2020-12 for granted.
+// dialects adds a warning about tools with schemas in JSON Schema draft-07: published clients whose
+// revision assumes 2020-12 refuse them.
 func (p *probeClient) dialects(c *ClientReport, vc *translate.Revision) {
 	if !vc.Schemas2020 {
 		return

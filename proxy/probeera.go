@@ -23,16 +23,16 @@ import (
 	"github.com/dragoman-proxy/dragoman/translate/wire"
 )
 
-// Probe asks the server that cfg names what it is and what it has, in each era that
-// it speaks, as a client that can do what can says, and works out what would become of
-// that for clients of each revision. Nothing is called; sessions are ended.
+// Probe asks the server that cfg names for its properties and lists, in each era that it supports,
+// as a client that declares the capabilities in can. It reports what clients of each revision would
+// get. It calls no tool, and ends its sessions.
 func Probe(ctx context.Context, cfg config.Config, can Capabilities, log *zap.Logger) (*Report, error) {
 	legacy, end, err := newProbeClient(cfg, can, log)
 	if err != nil {
 		return nil, err
 	}
 	defer end()
-	legacy.h.bridges = false // it is asked in its own words
+	legacy.h.bridges = false // the handshake side must not be bridged
 	e, err := legacy.srv.eras.Of(ctx, nil)
 	if err != nil {
 		return nil, legacy.srv.wantsLogin(ctx, plainly(err))
@@ -68,19 +68,19 @@ func Probe(ctx context.Context, cfg config.Config, can Capabilities, log *zap.Lo
 	return p.report()
 }
 
-// probing is what was learnt from a server, by era.
+// probing holds what was learnt of a server, by era.
 type probing struct {
 	e              *era.Era
-	modern, legacy *probeClient // nil where the server does not speak like that
-	mute           bool         // the legacy side has no standing stream
+	modern, legacy *probeClient // nil if the server is not of this era
+	mute           bool         // the handshake side has no standing stream
 
-	// older are the sessions of clients to whom a server that refuses the newest
-	// revision speaks their own, by that.
+	// older holds a session for each older revision, if the server refuses the newest handshake
+	// revision: a client of that revision gets it.
 	older map[*translate.Revision]*probeClient
 }
 
-// askOlder asks a server that has refused the newest revision what it is to clients of
-// each of the others. end ends the sessions.
+// askOlder probes a server that has refused the newest revision with each of the other revisions.
+// The caller calls end to close the sessions.
 func (p *probing) askOlder(ctx context.Context) (end func(), err error) {
 	p.older = make(map[*translate.Revision]*probeClient)
 	end = func() {
@@ -94,7 +94,7 @@ func (p *probing) askOlder(ctx context.Context) (end func(), err error) {
 		}
 		q := &probeClient{srv: p.legacy.srv, can: p.legacy.can, h: &handshake{srv: p.legacy.srv, pipe: true, Opening: server.Opening{Of: p.legacy.srv.host, NoRoots: true}}}
 		if err := q.beginAs(ctx, vc); err != nil || q.vu != vc {
-			q.end() // what it is to others holds for these, too
+			q.end() // these clients get what the other clients get
 			continue
 		}
 		p.older[vc] = q
@@ -105,7 +105,7 @@ func (p *probing) askOlder(ctx context.Context) (end func(), err error) {
 	return end, nil
 }
 
-// discover is how an inquiry of a server without a handshake begins.
+// discover begins a probe of a modern server.
 func (p *probeClient) discover(ctx context.Context) error {
 	if !p.h.open(ctx) {
 		return errors.New("no connection to the server")
@@ -134,15 +134,15 @@ func (p *probeClient) discover(ctx context.Context) error {
 	return nil
 }
 
-// plainModern is a connection to a server without a handshake, whose requests say
-// themselves who asks.
+// modernProbeConn is a connection to a modern server that adds to each request the _meta of the
+// probe.
 type modernProbeConn struct {
 	upstream.Conn
 	piped        bool
 	capabilities string
 }
 
-// Send adds to a request what it has to say.
+// Send adds the _meta and the headers of a modern request.
 func (c *modernProbeConn) Send(ctx context.Context, m *upstream.Outgoing) (upstream.Stream, error) {
 	o := *m
 	var err error
@@ -157,8 +157,8 @@ func (c *modernProbeConn) Send(ctx context.Context, m *upstream.Outgoing) (upstr
 	return c.Conn.Send(ctx, &o)
 }
 
-// isMute reports whether a server over HTTP has no standing stream, on which it would
-// tell what was not asked for.
+// isMute reports whether a server over HTTP has no standing stream, on which it could send
+// notifications.
 func (p *probeClient) isMute(ctx context.Context) bool {
 	if p.h.Standing != nil {
 		return false
@@ -170,7 +170,7 @@ func (p *probeClient) isMute(ctx context.Context) bool {
 	return errors.Is(err, upstream.ErrNoStream)
 }
 
-// side is what clients of a revision talk to: what is closest to them.
+// side returns the probe whose results clients of the revision vc get.
 func (p *probing) side(vc *translate.Revision) *probeClient {
 	if p.legacy == nil || vc.Modern && p.modern != nil {
 		return p.modern
@@ -217,7 +217,7 @@ func (p *probing) report() (*Report, error) {
 	return r, nil
 }
 
-// client is what clients of one revision would get of what was listed.
+// client reports what clients of one revision get of the lists.
 func (p *probeClient) client(vc *translate.Revision) (ClientReport, error) {
 	c := ClientReport{Revision: vc.Name, Way: "translated", Works: true, Features: features(p.said)}
 	p.dialects(&c, vc)
@@ -261,7 +261,7 @@ func (p *probeClient) client(vc *translate.Revision) (ClientReport, error) {
 	return c, nil
 }
 
-// miss takes down what is not there, and why.
+// miss notes an entry that clients do not get, and why.
 func (c *ClientReport) miss(list, name, why string) {
 	c.Works = false
 	m := list + ": " + name
@@ -271,8 +271,7 @@ func (c *ClientReport) miss(list, name, why string) {
 	c.Missing = append(c.Missing, m)
 }
 
-// features are the capabilities in an answer to initialize, with those parts of them
-// that are switched on.
+// features returns the capabilities in a response to initialize, and their enabled members.
 func features(initialized []byte) []string {
 	list := []string{}
 	gjson.GetBytes(initialized, "result.capabilities").ForEach(func(name, v gjson.Result) bool {
@@ -294,8 +293,8 @@ func features(initialized []byte) []string {
 	return list
 }
 
-// lostCapabilities are those of the server that its clients are not offered. Tasks are a capability in revisions with a
-// handshake and an extension in those without, and count as offered in either form.
+// lostCapabilities returns the server's capabilities that clients are not offered. Tasks are a
+// capability in handshake revisions and an extension in modern ones; either form counts.
 func lostCapabilities(said, offered []string) (list []string) {
 	const tasks = "extensions." + mcp.TasksExtension
 	others := slices.ContainsFunc(said, func(name string) bool { return strings.HasPrefix(name, "extensions.") && name != tasks })
@@ -311,7 +310,7 @@ func lostCapabilities(said, offered []string) (list []string) {
 	return list
 }
 
-// lost is what clients of one revision go without beyond what lists show.
+// lost returns what clients of one revision lack, apart from missing entries of lists.
 func (p *probing) lost(vc *translate.Revision, offered []string) (list []string) {
 	side := p.side(vc)
 	for _, name := range lostCapabilities(features(side.said), offered) {

@@ -15,7 +15,7 @@ import (
 	"github.com/dragoman-proxy/dragoman/proxy/config"
 )
 
-// TestProbeOfEitherEra with published servers, over each transport.
+// TestProbeOfEitherEra probes published servers over each transport.
 func TestProbeOfEitherEra(t *testing.T) {
 	if testing.Short() {
 		t.Skip("starts processes")
@@ -47,7 +47,7 @@ func TestProbeOfEitherEra(t *testing.T) {
 		name                               string
 		serve                              func(t *testing.T, cfg *config.Config)
 		era, revision, handshake, over     string
-		modern, newest, oldest, lostModern string // ways of clients, and what the first lose
+		modern, newest, oldest, lostModern string // the ways of clients, and what modern clients lack
 	}{
 		{"modern, http", over("http", modernSDKServer(modernOnly), true), "modern", modernOnly, "", "http", "same", "bridged", "bridged", ""},
 		{"modern, stdio", child(modernOnly), "modern", modernOnly, "", "stdio", "same", "bridged", "bridged", ""},
@@ -85,8 +85,9 @@ func TestProbeOfEitherEra(t *testing.T) {
 	}
 }
 
-// TestProbeTellsOfToolsThatCannotBeCalled by clients that know of no headers.
-func TestProbeTellsOfToolsThatCannotBeCalled(t *testing.T) {
+// TestProbeReportsToolsThatCannotBeCalled: the report names tools that clients without headers
+// cannot call.
+func TestProbeReportsToolsThatCannotBeCalled(t *testing.T) {
 	cfg := config.Default()
 	cfg.Upstream.URL = lister(t, map[string]string{
 		"server/discover": `"result":{"resultType":"complete","supportedVersions":["2026-07-28"],"capabilities":{"tools":{},"extensions":{"io.modelcontextprotocol/tasks":{}}},"ttlMs":0,"cacheScope":"private"}`,
@@ -106,7 +107,7 @@ func TestProbeTellsOfToolsThatCannotBeCalled(t *testing.T) {
 	}
 }
 
-// TestLostCapabilities: tasks are offered under another name in the other era, and are not lost.
+// TestLostCapabilities: tasks have another name in the other era, and are not lost.
 func TestLostCapabilities(t *testing.T) {
 	const tasks, other = "extensions.io.modelcontextprotocol/tasks", "extensions.example.com/x"
 	for _, c := range []struct {

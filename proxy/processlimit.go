@@ -11,10 +11,10 @@ import (
 	"github.com/dragoman-proxy/dragoman/proxy/upstream"
 )
 
-// errGaveWay is why a session ended in favour of another process.
+// errGaveWay is the reason why a session ended so that another client could have a process.
 var errGaveWay = errors.New("the session was idle and gave way to another: session.max_processes is reached")
 
-// process is the connection to a child process, which holds its place until it has ended.
+// process is the connection to a child process, which occupies a place until it has ended.
 type process struct {
 	upstream.Conn
 	place *processes.Place
@@ -31,10 +31,10 @@ func (c *process) Close(ctx context.Context) error {
 // Move makes the place one of the client of ctx.
 func (c *process) Move(ctx context.Context) { c.place.Move(ctx) }
 
-// bounded makes each process of o take a place.
+// bounded makes each process of o occupy a place of l.
 func (o origin) bounded(l *processes.Limit) origin {
 	if !o.restarts {
-		return o // there are none
+		return o // the server is not a process
 	}
 	placed := func(ctx context.Context, begin func() (*upstream.Begun, error)) (*upstream.Begun, error) {
 		place, err := l.Take(ctx)
@@ -61,8 +61,8 @@ func (o origin) bounded(l *processes.Limit) origin {
 	return o
 }
 
-// runsFor is the client that a process is counted for: the owner of a session, and where
-// nothing identifies one, the peer's address.
+// runsFor returns the client that a process is counted for: the session's owner, or the peer's
+// address if nothing identifies the owner.
 func (srv *Server) runsFor(req *downstream.Request) string {
 	if m := srv.ownerOf(req); m != (sealed.Owner{}) {
 		return string(m[:])
@@ -70,17 +70,18 @@ func (srv *Server) runsFor(req *downstream.Request) string {
 	return "peer " + req.Peer
 }
 
-// idleSession is a session with a process that may end in favour of another one.
+// idleSession is a session whose process may be stopped to free its place.
 type idleSession struct {
 	since time.Time
-	end   func() bool // false where it is in use by now
+	end   func() bool // returns false if the session is in use again
 }
 
-// giveWay ends the session of these clients that was idle for the longest time. It does
-// not wait for the process.
+// giveWay ends the session that was idle for the longest time, of the clients for which the
+// function of returns true. It returns false if there is none. It does not wait until the process
+// has ended.
 func (srv *Server) giveWay(of func(client string) bool) bool {
 	if srv.now().origin.shared != nil {
-		return false // no session has a process of its own
+		return false // all sessions share one process
 	}
 	for {
 		var oldest *idleSession
@@ -124,7 +125,7 @@ func (srv *Server) giveWay(of func(client string) bool) bool {
 	}
 }
 
-// eachIdle notes the unused sessions of these clients.
+// eachIdle calls note for each unused session of these clients.
 func (p *sessionPool) eachIdle(of func(client string) bool, note func(idleSession)) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -137,7 +138,7 @@ func (p *sessionPool) eachIdle(of func(client string) bool, note func(idleSessio
 	}
 }
 
-// endIdle ends b, if it is still there and unused.
+// endIdle ends b, and returns false if b is in use or was ended before.
 func (p *sessionPool) endIdle(b *pooledSession) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -13,10 +13,10 @@ import (
 	"github.com/dragoman-proxy/dragoman/proxy/sealed"
 )
 
-// processServer is a proxy with a server on stdio, of which so many processes may run.
+// processServer is a proxy for a server on stdio, with a limit of processes.
 func processServer(t *testing.T, most int, change ...func(*config.Config)) *webClient {
 	return serving(t, func(cfg *config.Config) {
-		cfg.Upstream.Command, cfg.Upstream.Env = []string{os.Args[0]}, map[string]string{badChild: "hangs"} // in tools/call
+		cfg.Upstream.Command, cfg.Upstream.Env = []string{os.Args[0]}, map[string]string{badChild: "hangs"} // used in tools/call
 		cfg.Session.MaxProcesses = most
 		for _, c := range change {
 			c(cfg)
@@ -28,7 +28,7 @@ func asUser(is string) []string { return []string{"X-User", is} }
 
 func byUser(c *config.Config) { c.Bridge.Principal = "header:X-User" }
 
-// lives reports whether a session is there.
+// lives reports whether a session exists.
 func (c *webClient) lives(session string, header ...string) bool {
 	c.t.Helper()
 	status, said := c.as(http.MethodPost, session, strings.Replace(pingOne, `"id":1`, `"id":"p"`, 1), header...)
@@ -38,7 +38,8 @@ func (c *webClient) lives(session string, header ...string) bool {
 	return status == 200
 }
 
-// TestOneAddressDoesNotStartProcessesWithoutEnd: the longest idle session gives way.
+// TestOneAddressDoesNotStartProcessesWithoutEnd: beyond the limit, the session that was idle for
+// the longest time ends.
 func TestOneAddressDoesNotStartProcessesWithoutEnd(t *testing.T) {
 	client := processServer(t, 4)
 	var all []string
@@ -63,7 +64,8 @@ func TestOneAddressDoesNotStartProcessesWithoutEnd(t *testing.T) {
 	}
 }
 
-// TestAQuarterOfTheProcessesIsEachClients while others want some.
+// TestAQuarterOfTheProcessesIsEachClients: a client can always have a quarter of the processes,
+// also while others want more.
 func TestAQuarterOfTheProcessesIsEachClients(t *testing.T) {
 	client := processServer(t, 8, byUser)
 	var anns, bobs []string
@@ -85,8 +87,8 @@ func TestAQuarterOfTheProcessesIsEachClients(t *testing.T) {
 	}
 }
 
-// TestBusyProcessesAreNotEnded: another one is refused, and told when to come again. A
-// client without a session and one on HTTP+SSE are counted, too.
+// TestBusyProcessesAreNotEnded: another client is refused, with a Retry-After. Modern clients and
+// clients on HTTP+SSE count too.
 func TestBusyProcessesAreNotEnded(t *testing.T) {
 	client := processServer(t, 1)
 	session := client.begins()
@@ -125,7 +127,7 @@ func TestBusyProcessesAreNotEnded(t *testing.T) {
 	}
 }
 
-// TestIdleSessionsOfAllKindsGiveWay: pooled ones, and those on HTTP+SSE.
+// TestIdleSessionsOfAllKindsGiveWay: also pooled sessions, and those on HTTP+SSE.
 func TestIdleSessionsOfAllKindsGiveWay(t *testing.T) {
 	client := processServer(t, 1)
 	modern := &talker{t: t, url: client.base + "/mcp", web: client.http}
@@ -134,7 +136,7 @@ func TestIdleSessionsOfAllKindsGiveWay(t *testing.T) {
 	pooled.hasStatus(200)
 	for range pooled.events {
 	}
-	idle := func() (n int) { // a client has its answer before its session is idle
+	idle := func() (n int) { // a client receives its response before its session is idle
 		client.srv.pool.eachIdle(func(string) bool { return true }, func(idleSession) { n++ })
 		return n
 	}
@@ -161,7 +163,7 @@ func TestIdleSessionsOfAllKindsGiveWay(t *testing.T) {
 	}
 }
 
-// TestASharedProcessIsOne, however many sessions have it.
+// TestASharedProcessIsOne, however many sessions share it.
 func TestASharedProcessIsOne(t *testing.T) {
 	client := processServer(t, 1, func(c *config.Config) { c.Upstream.ShareChild = true })
 	for range 5 {

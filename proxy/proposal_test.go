@@ -16,8 +16,8 @@ import (
 	"github.com/dragoman-proxy/dragoman/proxy/upstream"
 )
 
-// choosy is a server that decides by the proposed revision, each time over a new
-// connection: react returns its answer to initialize, or the error in its place.
+// choosy is a server whose response depends on the proposed revision, with a new connection each
+// time: react returns its response to initialize, or an error.
 type choosy struct {
 	piped bool
 	react func(revision string) (string, error)
@@ -64,7 +64,7 @@ func (c *choosy) origin() origin {
 	})
 }
 
-// took returns the revisions that were proposed since it was called last.
+// took returns the revisions that were proposed since the last call.
 func (c *choosy) took() string {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -79,12 +79,12 @@ func (c *choosy) now(react func(revision string) (string, error)) {
 	c.react = react
 }
 
-// settling is an InitializeResult of this server, in this revision.
+// settling returns an InitializeResult of this server, in this revision.
 func settling(revision, server string) (string, error) {
 	return fmt.Sprintf(`"result":{"protocolVersion":%q,"capabilities":{"tools":{}},"serverInfo":{"name":%q,"version":"2"}}`, revision, server), nil
 }
 
-// takesOnly is a server that takes these revisions and refuses others in this way.
+// takesOnly is a server that accepts these revisions, and refuses others with this function.
 func takesOnly(refuse func() (string, error), takes ...string) func(string) (string, error) {
 	return func(revision string) (string, error) {
 		if slices.Contains(takes, revision) {
@@ -106,7 +106,7 @@ func (c *choosy) hangsUp() (string, error) {
 	return "", &upstream.Error{Op: "read", Addr: "a", Err: io.ErrUnexpectedEOF}
 }
 
-// TestProposedRevisions has a case for each row of the matrix's table of negotiation.
+// TestProposedRevisions has a case for each row of the negotiation table in the matrix.
 func TestProposedRevisions(t *testing.T) {
 	const modern = "2026-07-28"
 	whatever := func(revision string) (string, error) { return settling(revision, "s") }
@@ -127,7 +127,7 @@ func TestProposedRevisions(t *testing.T) {
 			return `"error":{"code":-32602,"message":"no","data":{"supported":` + supported + `}}`, nil
 		}
 	}
-	type visit struct{ client, proposed, agreed string } // agreed is "" where the client is refused
+	type visit struct{ client, proposed, agreed string } // agreed is "" if the client is refused
 	for _, c := range []struct {
 		name       string
 		configured string
@@ -156,7 +156,7 @@ func TestProposedRevisions(t *testing.T) {
 			{"2024-11-05", "2025-11-25 2024-11-05", "2024-11-05"},
 			{"2024-11-05", "2024-11-05", "2024-11-05"},
 			{"2025-06-18", "2025-06-18", "2025-06-18"},
-			{"2025-11-25", "2025-06-18", "2025-06-18"}, // the newest that it is known to take
+			{"2025-11-25", "2025-06-18", "2025-06-18"}, // the newest revision that it is known to accept
 			{modern, "2025-06-18", "2025-06-18"},
 		}},
 		{"refused without a list, and so is the client's own: the others", "", plainly("2024-11-05"), []visit{
@@ -219,7 +219,7 @@ func TestProposedRevisions(t *testing.T) {
 	}
 }
 
-// TestAProcessThatRefusedARevisionIsNotAskedAgain: it may be of no more use.
+// TestAProcessThatRefusedARevisionIsNotAskedAgain: it may not accept a second initialize.
 func TestAProcessThatRefusedARevisionIsNotAskedAgain(t *testing.T) {
 	server := &choosy{piped: true, react: takesOnly(refusesPlainly, "2025-06-18")}
 	srv := frontOf(t, server.origin())
@@ -229,8 +229,8 @@ func TestAProcessThatRefusedARevisionIsNotAskedAgain(t *testing.T) {
 	}
 }
 
-// TestAnotherServerIsProposedTheNewestAgain: what one has refused says nothing of
-// another one.
+// TestAnotherServerIsProposedTheNewestAgain: what one server has refused says nothing about its
+// replacement.
 func TestAnotherServerIsProposedTheNewestAgain(t *testing.T) {
 	server := &choosy{react: takesOnly(refusesPlainly, "2025-06-18")}
 	srv := frontOf(t, server.origin())
@@ -244,7 +244,7 @@ func TestAnotherServerIsProposedTheNewestAgain(t *testing.T) {
 	visit("2025-11-25 2025-06-18")
 	visit("2025-06-18")
 	server.now(func(revision string) (string, error) { return settling(revision, "another") })
-	visit("2025-06-18") // by this session it is noticed
+	visit("2025-06-18") // this session shows that the server was replaced
 	visit("2025-11-25")
 
 	server.now(takesOnly(refusesPlainly, "2025-06-18"))
@@ -255,7 +255,7 @@ func TestAnotherServerIsProposedTheNewestAgain(t *testing.T) {
 	visit("2025-11-25")
 }
 
-// TestProbeOfAServerThatRefusesTheNewestRevision: it tells what each client gets.
+// TestProbeOfAServerThatRefusesTheNewestRevision: the report says what each client gets.
 func TestProbeOfAServerThatRefusesTheNewestRevision(t *testing.T) {
 	cfg := config.Default()
 	cfg.Upstream.URL = lister(t, map[string]string{

@@ -33,7 +33,7 @@ func asker(name string) *fakeTools {
 const canBeAsked = `{"elicitation":{}}`
 
 func TestUserIsAskedByAnOwnTool(t *testing.T) {
-	f := listing("2024-11-05", nil, nil) // that the server cannot ask does not matter
+	f := listing("2024-11-05", nil, nil) // it does not matter that the server cannot ask
 	srv := beside(t, f, asker("ours"))
 	for _, version := range []string{"2025-06-18", "2025-11-25"} {
 		for answer, want := range map[string]string{
@@ -50,7 +50,7 @@ func TestUserIsAskedByAnOwnTool(t *testing.T) {
 				t.Fatalf("%s: %s %v", version, e.Data, err)
 			}
 			id := gjson.GetBytes(e.Data, "id").Raw
-			for range 2 { // the second one is late
+			for range 2 { // the second answer is late
 				if r := srv.post(session, `{"jsonrpc":"2.0","id":`+id+`,`+answer+`}`); r.status != 202 {
 					t.Errorf("answer: %+v", r)
 				}
@@ -67,8 +67,8 @@ func TestUserIsAskedByAnOwnTool(t *testing.T) {
 	}
 }
 
-// TestLateAnswerIsNotTheNextOne: what the user said to the question before, whose time was
-// over, does not confirm another one.
+// TestLateAnswerIsNotTheNextOne: an answer to an earlier question, which has timed out, does not
+// confirm the next question.
 func TestLateAnswerIsNotTheNextOne(t *testing.T) {
 	q := &question{answers: make(chan []byte, 1), asked: new(calls)}
 	q.answers <- []byte(`{"id":"dragoman-ask-0","result":{"action":"accept"}}`)
@@ -83,7 +83,7 @@ func TestLateAnswerIsNotTheNextOne(t *testing.T) {
 	}
 }
 
-func TestUserIsNotAskedWhoCannotBe(t *testing.T) {
+func TestUsersOfClientsWithoutElicitationAreNotAsked(t *testing.T) {
 	srv := beside(t, listing("2025-06-18", nil, nil), asker("ours"))
 	for _, c := range [][2]string{{"2025-06-18", `{}`}, {"2025-03-26", canBeAsked}, {"2024-11-05", canBeAsked}, {"2025-11-25", `{"elicitation":{"url":{}}}`}} {
 		session := srv.initializeWith(c[0], c[1])
@@ -121,8 +121,8 @@ func TestQuestionEndsWithItsCall(t *testing.T) {
 	}
 }
 
-// What has to be confirmed is asked of the user, on every transport; and nobody
-// learns a token.
+// TestConfirmationByTheUser: on every transport the user is asked to confirm the call, and no
+// client gets a token.
 func TestConfirmationByTheUser(t *testing.T) {
 	for _, over := range []string{"http", "sse", "stdio"} {
 		for _, piped := range []bool{false, true} {

@@ -19,8 +19,8 @@ import (
 	"github.com/dragoman-proxy/dragoman/proxy/report"
 )
 
-// quirkPeers has a peer with each quirk, and what is right in front of it. They
-// return the proxy that has dealt with it; nil where it is not the proxy that does.
+// quirkPeers has a peer with each quirk, and a check of the proxy's behaviour. Each returns the
+// proxy that has handled the quirk, or nil if the proxy does not count it.
 var quirkPeers = map[report.Quirk]func(t *testing.T) *Server{
 	report.LegacyList: func(t *testing.T) *Server {
 		srv := beforeSDK(t, sdkServer("2025-06-18"), false)
@@ -104,7 +104,7 @@ var quirkPeers = map[report.Quirk]func(t *testing.T) *Server{
 		})
 		srv := front(t, f)
 		r := srv.modernly(modernRequestOf("7", "tools/call", meta(`{"roots":{}}`)+`,"name":"t","arguments":{}`))
-		var questions mcp.InputRequestMap // as the SDK reads them
+		var questions mcp.InputRequestMap // as the SDK decodes them
 		if err := questions.UnmarshalJSON([]byte(gjson.Get(r.body, "result.inputRequests").Raw)); err != nil || len(questions) != 1 {
 			t.Errorf("%v in %+v", err, r)
 		}
@@ -112,7 +112,7 @@ var quirkPeers = map[report.Quirk]func(t *testing.T) *Server{
 	},
 }
 
-// TestQuirks walks all that we know of.
+// TestQuirks checks all known quirks.
 func TestQuirks(t *testing.T) {
 	if testing.Short() {
 		t.Skip("starts processes")
@@ -147,7 +147,7 @@ func helloTool(s *mcp.Server) {
 	})
 }
 
-// beforeSDK is the proxy in front of a published server over HTTP.
+// beforeSDK returns a proxy in front of a published server over HTTP.
 func beforeSDK(t *testing.T, s *mcp.Server, stateless bool, change ...func(*config.Config)) testServer {
 	t.Helper()
 	web := httptest.NewServer(mcp.NewStreamableHTTPHandler(func(*http.Request) *mcp.Server { return s }, &mcp.StreamableHTTPOptions{Stateless: stateless}))
@@ -170,8 +170,8 @@ func beforeSDK(t *testing.T, s *mcp.Server, stateless bool, change ...func(*conf
 	return testServer{srv, t, nil}
 }
 
-// beforeEarlyQuestions is the proxy in front of a process that takes no requests
-// before initialize.
+// beforeEarlyQuestions returns a proxy in front of a process that accepts no request before
+// initialize.
 func beforeEarlyQuestions(t *testing.T, how string) testServer {
 	t.Helper()
 	cfg := config.Default()

@@ -23,17 +23,17 @@ import (
 	"github.com/dragoman-proxy/dragoman/proxy/sealed"
 )
 
-// forgetfulServer is an MCP server over Streamable HTTP that can forget its sessions, as
-// one that is started again does.
+// forgetfulServer is a Streamable HTTP server that can forget its sessions, as a restarted one
+// does.
 type forgetfulServer struct {
-	status  int    // for what belongs to no session
-	words   string // its body
-	refuses bool   // to begin sessions
+	status  int    // the status for requests without a known session
+	words   string // the body of that response
+	refuses bool   // it begins no sessions
 
 	mu       sync.Mutex
 	sessions map[string]*forgetfulSession
-	begun    []*forgetfulSession // ever
-	ran      map[string]int      // tools/call, by id
+	begun    []*forgetfulSession // all sessions so far
+	ran      map[string]int      // tools/call by id
 	web      *httptest.Server
 }
 
@@ -42,7 +42,7 @@ type forgetfulSession struct {
 	initialized int
 	level       string
 	subscribed  []string
-	events      chan string // of the GET
+	events      chan string // the events of the GET
 	gone        chan struct{}
 }
 
@@ -117,7 +117,7 @@ func (f *forgetfulServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// forget is what a new start amounts to: all sessions are lost, and all streams break.
+// forget simulates a restart: all sessions are lost, and all streams break off.
 func (f *forgetfulServer) forget() {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -141,7 +141,7 @@ func (f *forgetfulServer) count() int {
 	return len(f.begun)
 }
 
-// beforeForgetful are n proxies of one key before a server.
+// beforeForgetful returns n proxies with one key in front of a server.
 func beforeForgetful(t *testing.T, f *forgetfulServer, n int) []testServer {
 	t.Helper()
 	leavesNothing(t)
@@ -186,7 +186,7 @@ const (
 
 const introduction = `{"jsonrpc":"2.0","id":0,"method":"initialize","params":{"protocolVersion":"2025-06-18","capabilities":{"roots":{"listChanged":true},"elicitation":{}},"clientInfo":{"name":"c","title":"C","version":"1"}}}`
 
-// settled begins a session and sends the server the messages that a new session needs again.
+// settled begins a session, and sends the messages that a new server session needs again.
 func settled(t *testing.T, srv testServer) (session string) {
 	t.Helper()
 	session = srv.post("", introduction).header["Mcp-Session-Id"]
@@ -240,7 +240,7 @@ func TestALostSessionIsBegunAgain(t *testing.T) {
 	}
 }
 
-// TestOtherRefusalsAreNoLostSession: they pass.
+// TestOtherRefusalsAreNoLostSession: they are passed to the client.
 func TestOtherRefusalsAreNoLostSession(t *testing.T) {
 	for _, c := range []struct {
 		status int
@@ -259,7 +259,7 @@ func TestOtherRefusalsAreNoLostSession(t *testing.T) {
 	}
 }
 
-// TestManyCallsOfALostSessionBeginOne, and it is the same for messages without an answer.
+// TestManyCallsOfALostSessionBeginOne session, and so do messages without a response.
 func TestManyCallsOfALostSessionBeginOne(t *testing.T) {
 	f := &forgetfulServer{}
 	srv := beforeForgetful(t, f, 1)[0]
@@ -305,7 +305,7 @@ func TestAServerThatRefusesAnotherSession(t *testing.T) {
 		if r := srv.post(session, echoCall); r.status != 404 || gjson.Get(r.body, "id").Raw != "7" {
 			t.Errorf("%+v", r)
 		}
-		f.refuses = false // the id stays dead
+		f.refuses = false // the id stays invalid
 	}
 }
 
@@ -327,7 +327,7 @@ func TestAnEndedSessionIsNotBegunAgain(t *testing.T) {
 	}
 }
 
-// TestAnotherReplicaBeginsALostSession from what is sealed in its id.
+// TestAnotherReplicaBeginsALostSession with what the session id contains.
 func TestAnotherReplicaBeginsALostSession(t *testing.T) {
 	f := &forgetfulServer{}
 	two := beforeForgetful(t, f, 2)
@@ -341,7 +341,7 @@ func TestAnotherReplicaBeginsALostSession(t *testing.T) {
 	}
 }
 
-// TestACallInFlightFailsWithAReasonWhenItsSessionIsLost; the session goes on.
+// TestACallInFlightFailsWithAReasonWhenItsSessionIsLost; the session continues.
 func TestACallInFlightFailsWithAReasonWhenItsSessionIsLost(t *testing.T) {
 	f := &forgetfulServer{}
 	srv := beforeForgetful(t, f, 1)[0]
@@ -359,7 +359,7 @@ func TestACallInFlightFailsWithAReasonWhenItsSessionIsLost(t *testing.T) {
 	sameJSON(t, srv.post(session, strings.Replace(echoCall, `"id":7`, `"id":8`, 1)).body, strings.Replace(echoAnswer, `"id":7`, `"id":8`, 1))
 }
 
-// TestTheStandingStreamOutlivesALostSession, and says on it what may have changed.
+// TestTheStandingStreamOutlivesALostSession, and carries the list_changed notifications.
 func TestTheStandingStreamOutlivesALostSession(t *testing.T) {
 	f := &forgetfulServer{}
 	srv := beforeForgetful(t, f, 1)[0]
@@ -375,7 +375,7 @@ func TestTheStandingStreamOutlivesALostSession(t *testing.T) {
 	tell()
 	sameJSON(t, string(c.next().Data), updated)
 	for range 2 {
-		f.forget() // nothing else is asked: the stream itself finds out
+		f.forget() // no other request is sent: the stream itself shows that the session is lost
 		seen := map[string]bool{string(c.next().Data): true, string(c.next().Data): true}
 		if want := []string{`{"jsonrpc":"2.0","method":"notifications/resources/list_changed"}`, `{"jsonrpc":"2.0","method":"notifications/tools/list_changed"}`}; !slices.Equal(slices.Sorted(maps.Keys(seen)), want) {
 			t.Errorf("%v", seen)
@@ -388,7 +388,7 @@ func TestTheStandingStreamOutlivesALostSession(t *testing.T) {
 	}
 }
 
-// TestAPipeOutlivesALostSession: the shim goes on.
+// TestAPipeOutlivesALostSession: the shim keeps working.
 func TestAPipeOutlivesALostSession(t *testing.T) {
 	f := &forgetfulServer{}
 	srv := beforeForgetful(t, f, 1)[0]
@@ -421,7 +421,7 @@ func TestAPipeOutlivesALostSession(t *testing.T) {
 	}
 }
 
-// TestAServerThatIsAwayForAWhile: calls fail meanwhile, and the session goes on.
+// TestAServerThatIsAwayForAWhile: calls fail in the meantime, and the session continues.
 func TestAServerThatIsAwayForAWhile(t *testing.T) {
 	f := &forgetfulServer{}
 	srv := beforeForgetful(t, f, 1)[0]

@@ -21,7 +21,7 @@ import (
 // forgetfulSSE is a server over HTTP+SSE that can forget its sessions.
 type forgetfulSSE struct {
 	mu       sync.Mutex
-	refuses  bool // initialize
+	refuses  bool // it refuses initialize
 	away     bool // it answers 503
 	sessions map[string]*sseSession
 	begun    []*sseSession
@@ -75,7 +75,7 @@ func (f *forgetfulSSE) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	case "tools/call":
 		f.ran["calls"]++
 		if answer = `"result":{"content":[{"type":"text","text":"echo"}]}`; gjson.Get(m, "params.name").String() == "hang" {
-			go f.forget(true) // it dies of it
+			go f.forget(true) // the message crashes the server
 			return
 		}
 	}
@@ -105,8 +105,8 @@ func (f *forgetfulSSE) stream(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// forget forgets all sessions, and breaks their streams or leaves them open, as a
-// balancer may do.
+// forget forgets all sessions, and breaks their streams, or leaves them open, as a load balancer
+// may do.
 func (f *forgetfulSSE) forget(breaks bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -153,7 +153,7 @@ type eitherClient struct {
 	tell func(m string)
 }
 
-// onEither plays the same with a client on HTTP and with one on a pipe.
+// onEither runs the test with a client on HTTP and with one on a pipe.
 func onEither(t *testing.T, do func(t *testing.T, f *forgetfulSSE, c eitherClient)) {
 	t.Run("http", func(t *testing.T) {
 		f, srv := beforeSSE(t)
@@ -161,7 +161,7 @@ func onEither(t *testing.T, do func(t *testing.T, f *forgetfulSSE, c eitherClien
 		do(t, f, eitherClient{
 			ask: func(m string) string {
 				r := srv.post(session, m)
-				return slices.Concat(r.events, []string{r.body})[max(len(r.events)-1, 0)] // behind notifications
+				return slices.Concat(r.events, []string{r.body})[max(len(r.events)-1, 0)] // after notifications
 			},
 			tell: func(m string) { srv.post(session, m) },
 		})
@@ -233,7 +233,7 @@ func TestACallInFlightFailsWhenItsSSESessionIsLost(t *testing.T) {
 	})
 }
 
-// TestAnSSEServerThatIsAwayForAWhile: calls fail meanwhile, and the session goes on.
+// TestAnSSEServerThatIsAwayForAWhile: calls fail in the meantime, and the session continues.
 func TestAnSSEServerThatIsAwayForAWhile(t *testing.T) {
 	onEither(t, func(t *testing.T, f *forgetfulSSE, c eitherClient) {
 		c.tell(initializedNotice)
@@ -241,7 +241,7 @@ func TestAnSSEServerThatIsAwayForAWhile(t *testing.T) {
 		f.away = true
 		f.mu.Unlock()
 		f.forget(true)
-		for range 8 { // more than a process is started again
+		for range 8 { // more often than a process is restarted
 			if got := c.ask(echoCall); gjson.Get(got, "error").Raw == "" {
 				t.Error(got)
 			}
@@ -258,7 +258,7 @@ func TestAnSSEServerThatIsAwayForAWhile(t *testing.T) {
 	})
 }
 
-// TestAnSSEServerThatRefusesAnotherSession: then the client's is over.
+// TestAnSSEServerThatRefusesAnotherSession: the client's session ends.
 func TestAnSSEServerThatRefusesAnotherSession(t *testing.T) {
 	f, srv := beforeSSE(t)
 	session := srv.post("", introduction).header["Mcp-Session-Id"]

@@ -21,7 +21,7 @@ import (
 	"github.com/dragoman-proxy/dragoman/proxy/sse"
 )
 
-// reader is a client that reads a stream event by event, and may be cut off.
+// reader is a client that reads a stream event by event, and may be disconnected.
 type reader struct {
 	t    testing.TB
 	req  *downstream.Request
@@ -49,7 +49,7 @@ func (c *reader) next() sse.Event {
 	return sse.Event{ID: append([]byte(nil), e.ID...), HasID: e.HasID, Data: append([]byte(nil), e.Data...)}
 }
 
-// hears receives one event for each of want and returns the id of the last.
+// hears receives one event for each element of want, and returns the id of the last.
 func (c *reader) hears(want ...string) (id string) {
 	c.t.Helper()
 	for _, w := range want {
@@ -70,14 +70,14 @@ func (c *reader) ends() {
 	c.leaves()
 }
 
-// leaves is what the transport does when the client is gone, or at the end.
+// leaves does what the transport does when the client has disconnected, or at the end.
 func (c *reader) leaves() {
 	c.stop(downstream.ErrClientLeft)
 	c.resp.Stream.Close()
 	c.resp.Done()
 }
 
-// streaming begins a call that the server has said something about.
+// streaming begins a call, and receives a first message about it.
 func (srv testServer) streaming(f *fakeServer, session, id string) (c *reader, last string) {
 	srv.t.Helper()
 	n := len(f.sent())
@@ -101,12 +101,12 @@ func TestClientThatLostItsStreamGetsTheAnswerByGet(t *testing.T) {
 	f.standing <- `{"jsonrpc":"2.0","id":1,"result":{"content":[],"structuredContent":{"a":1}}}`
 	c = srv.open("GET", s, "", "Last-Event-ID", last)
 	c.hears(progress(`1`))
-	e := c.next() // as this client's revision has it: the method is still known
+	e := c.next() // translated for this client's revision, since the method is still known
 	if got := string(e.Data); gjson.Get(got, "id").Raw != "1" || strings.Contains(got, "structuredContent") {
 		t.Errorf("%s", got)
 	}
 	c.ends()
-	c = srv.open("GET", s, "", "Last-Event-ID", last) // the answer was lost on the way, too
+	c = srv.open("GET", s, "", "Last-Event-ID", last) // the response was lost in transit, too
 	c.hears(progress(`1`))
 	if again := c.next(); string(again.Data) != string(e.Data) || string(again.ID) != string(e.ID) {
 		t.Errorf("%s %s", again.ID, again.Data)
@@ -129,14 +129,14 @@ func TestClientGetsTheAnswerThatComesAfterItIsBack(t *testing.T) {
 	c = srv.open("GET", s, "", "Last-Event-ID", last)
 	f.standing <- progress(`1`)
 	last = c.hears(progress(`1`))
-	c.leaves() // and once more
+	c.leaves() // once more
 	c = srv.open("GET", s, "", "Last-Event-ID", last)
 	f.standing <- answer(`1`)
 	c.hears(answer(`1`))
 	c.ends()
 }
 
-func TestStandingStreamIsTakenUp(t *testing.T) {
+func TestStandingStreamIsResumed(t *testing.T) {
 	f := silentPipe()
 	srv := front(t, f)
 	s := srv.initialize("2025-06-18")
@@ -147,7 +147,7 @@ func TestStandingStreamIsTakenUp(t *testing.T) {
 	f.standing <- note(1)
 	first := c.hears(note(1))
 	f.standing <- note(2)
-	c.hears(note(2)) // written, and lost on the way
+	c.hears(note(2)) // written, and lost in transit
 	c.leaves()
 	f.standing <- note(3)
 	c = srv.open("GET", s, "", "Last-Event-ID", first)
@@ -199,7 +199,7 @@ func TestOlderEventsThanAreKeptAreLostAndCounted(t *testing.T) {
 	srv.lost(2)
 }
 
-// lost expects one line about lost events since the last call.
+// lost expects one log line about lost events since the last call.
 func (srv testServer) lost(n int64) {
 	srv.t.Helper()
 	lines := srv.logs.TakeAll()
@@ -235,7 +235,7 @@ func TestForgottenStreamIsAFreshOne(t *testing.T) {
 	}
 }
 
-func TestStreamIsTakenFromAReaderThatIsStillThere(t *testing.T) {
+func TestStreamIsResumedWhileItsReaderIsConnected(t *testing.T) {
 	f := silentPipe()
 	srv := front(t, f)
 	s := srv.initialize("2025-06-18")
@@ -322,8 +322,8 @@ func TestWithoutReplayEventsHaveNoIDs(t *testing.T) {
 	}
 }
 
-// TestCutStreamsLoseNothing: wherever a stream is cut, and whatever of it was on
-// the way then, a client that comes back sees every event once, in order.
+// TestCutStreamsLoseNothing: wherever a stream is cut, and however much is in transit then, a
+// client that resumes it gets every event once, in order.
 func TestCutStreamsLoseNothing(t *testing.T) {
 	f := silentPipe()
 	srv := front(t, f)
@@ -338,7 +338,7 @@ func TestCutStreamsLoseNothing(t *testing.T) {
 		note := func(i int) string {
 			return fmt.Sprintf(`{"jsonrpc":"2.0","method":"notifications/progress","params":{"progressToken":%s,"progress":%d}}`, id, i)
 		}
-		sent, unseen, have := 0, 0, 0 // unseen: read off the stream, and lost behind it
+		sent, unseen, have := 0, 0, 0 // unseen: read from the stream, but lost in transit
 		for len(got) < said+1 {
 			switch rapid.IntRange(0, 3).Draw(rt, "step") {
 			case 0, 1:
@@ -373,8 +373,8 @@ func TestCutStreamsLoseNothing(t *testing.T) {
 	})
 }
 
-// TestStreamIsTakenUpOverTheWire: all of it, as a client sees it.
-func TestStreamIsTakenUpOverTheWire(t *testing.T) {
+// TestStreamIsResumedOverTheWire: the whole exchange, over a socket.
+func TestStreamIsResumedOverTheWire(t *testing.T) {
 	f := silentPipe()
 	base, stop := listening(t, f)
 	client := &http.Client{Transport: new(http.Transport), Timeout: patience}
@@ -423,7 +423,7 @@ func TestStreamIsTakenUpOverTheWire(t *testing.T) {
 	if id == "" || data != progress(`1`) {
 		t.Errorf("%q %q", id, data)
 	}
-	res.Body.Close() // cut off
+	res.Body.Close() // the connection breaks
 	f.standing <- answer(`1`)
 	res = do("GET", "", "Mcp-Session-Id", session, "Last-Event-ID", id)
 	if _, data := event(bufio.NewReader(res.Body)); data != answer(`1`) {

@@ -25,16 +25,15 @@ import (
 	"github.com/dragoman-proxy/dragoman/proxy/sealed"
 )
 
-// sessionServer is an MCP server over Streamable HTTP that knows its sessions.
-// The tool "ask" asks the client the question it was made with and answers what
-// it heard.
+// sessionServer is a Streamable HTTP server that knows its sessions. Its tool "ask" sends the
+// client a question, and returns the answer.
 type sessionServer struct {
 	version, question string
 
 	mu      sync.Mutex
 	heard   map[string]chan string // by session
 	deletes int
-	auth    []string // Authorization of what came
+	auth    []string // the Authorization headers of its requests
 }
 
 func (s *sessionServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
@@ -83,13 +82,13 @@ func (s *sessionServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// severalOf are n proxies of one key in front of s.
+// severalOf returns n proxies with one key in front of s.
 func severalOf(t *testing.T, s *sessionServer, n int, change ...func(*config.Config)) []testServer {
 	t.Helper()
 	return replicasOf(t, s, s, n, change...)
 }
 
-// replicasOf are replicas in front of what stands before s.
+// replicasOf returns replicas in front of a server at this URL.
 func replicasOf(t *testing.T, front http.Handler, s *sessionServer, n int, change ...func(*config.Config)) []testServer {
 	t.Helper()
 	leavesNothing(t)
@@ -232,8 +231,8 @@ func TestAnswersThroughAnotherReplica(t *testing.T) {
 	}
 }
 
-// A question whose id is not the server's is cancelled under the id that its
-// client knows.
+// TestCancelledQuestionKeepsItsName: if dragoman has replaced the id of a question,
+// notifications/cancelled has the same replaced id.
 func TestCancelledQuestionKeepsItsName(t *testing.T) {
 	ask := `{"jsonrpc":"2.0","id":"q","method":"elicitation/create","params":{"message":"m","requestedSchema":{"type":"object","properties":{"a":{"type":"array","items":{"enum":["x"]}}}}}}`
 	s := &sessionServer{version: "2025-11-25", question: ask + "\n\ndata: " + `{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":"q","reason":"r"}}`}
@@ -295,7 +294,7 @@ func TestSessionOverHTTPIsForgottenAndFoundAgain(t *testing.T) {
 	if srv.who(one) != name {
 		t.Error("not found again")
 	}
-	// While the only place is in use there is none.
+	// While the only place is in use, there is no room.
 	used, err := srv.sessions.find(one, sealed.Owner{})
 	if err != nil || used == nil {
 		t.Fatal(err)
@@ -345,7 +344,7 @@ func TestForeignAndOldSessionsAreNotFound(t *testing.T) {
 	old.Made = time.Now().Add(-25 * time.Hour)
 	foreign := sealerOf(t, srv.now().cfg.Upstream.URL, 9).SealSession(held.Session)
 	aged := srv.sessions.sealer.SealSession(old)
-	held.Made = old.Made // the one held has grown old, too
+	held.Made = old.Made // the session of this process has expired too
 	for what, r := range map[string]reply{
 		"foreign":      srv.post(foreign, whoAmI),
 		"old":          srv.post(aged, whoAmI),

@@ -18,15 +18,15 @@ import (
 	"github.com/dragoman-proxy/dragoman/proxy/mcp"
 )
 
-// patient is a server that asks for a name in each call, and counts those that it has
-// not answered. A call that is cancelled ends; one that is told to breaks off.
+// patient is a server that asks for a name in each call, and counts the calls that it has not
+// answered. A cancelled call ends; a call breaks off when broken is closed.
 type patient struct {
 	open    atomic.Int64
 	answers atomic.Int64
 	broken  chan struct{} // closed when all calls are to break off
 
 	mu    sync.Mutex
-	calls map[string]chan string // by session and id: what is said to the call
+	calls map[string]chan string // by session and id: the answers for the call
 }
 
 func newPatient() *patient {
@@ -89,8 +89,8 @@ func (s *patient) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 
 const slow = `{"elicitation-1":{"action":"accept","content":{"n":"slow"}}}`
 
-// TestFaultsLeaveNothingBehind: each ends in the error that it has, at each of three
-// replicas, and then no call is open anywhere, and no session in use.
+// TestFaultsLeaveNothingBehind: each fault ends in the right error at each of three replicas.
+// Afterwards no call is open, and no session is in use.
 func TestFaultsLeaveNothingBehind(t *testing.T) {
 	const calls = 9
 	message := func(r reply) string { return gjson.Get(r.body, "error.message").String() }
@@ -99,7 +99,7 @@ func TestFaultsLeaveNothingBehind(t *testing.T) {
 	for _, c := range []struct {
 		what   string
 		change func(*config.Config)
-		answer int64 // of the users, that reach the server
+		answer int64 // the number of users' answers that reach the server
 		fault  func(t *testing.T, s *patient, all []peerServer, at int, r reply)
 	}{
 		{"the upstream dies", nil, 0, func(t *testing.T, s *patient, all []peerServer, at int, r reply) {
@@ -131,7 +131,7 @@ func TestFaultsLeaveNothingBehind(t *testing.T) {
 			}
 		}},
 		{"the client leaves the retry", nil, calls, func(t *testing.T, s *patient, all []peerServer, at int, r reply) {
-			oneByOne.Lock() // so that the answer which comes is this one's
+			oneByOne.Lock() // one at a time, so that the next answer is this call's
 			defer oneByOne.Unlock()
 			ctx, leave := context.WithCancelCause(context.Background())
 			body := retryOf("8", slow, r)
@@ -201,7 +201,7 @@ func TestFaultsLeaveNothingBehind(t *testing.T) {
 	}
 }
 
-// used is how many requests and calls are on all sessions.
+// used returns how many requests and calls use the pooled sessions.
 func (p *sessionPool) used() (n int) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

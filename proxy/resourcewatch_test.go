@@ -15,7 +15,7 @@ import (
 	"github.com/dragoman-proxy/dragoman/proxy/upstream"
 )
 
-// listens is a client that listens for a resource until it leaves.
+// listens is a client with a subscription to a resource.
 type listens struct {
 	resp  *downstream.Response
 	leave func()
@@ -32,7 +32,7 @@ func (srv testServer) listenFor(uri string) *listens {
 	return &listens{resp, sync.OnceFunc(func() { cancel(downstream.ErrClientLeft); resp.Done() })}
 }
 
-// next is the next notification.
+// next returns the next notification.
 func (l *listens) next(t *testing.T) string {
 	t.Helper()
 	e, err := l.resp.Stream.Next()
@@ -42,13 +42,13 @@ func (l *listens) next(t *testing.T) string {
 	return string(e.Data)
 }
 
-// watchable is a server whose answers to subscription requests the test controls.
+// watchable is a server whose responses to subscription requests the test controls.
 func watchable(answer func(id, method string) ([]string, error)) *fakeServer {
 	return legacyServer(`{"resources":{"subscribe":true}}`, func(id, method, _ string) ([]string, error) { return answer(id, method) })
 }
 
-// TestClientThatResubscribesAtOnceIsSubscribed: the server receives the end before it receives the
-// new beginning.
+// TestClientThatResubscribesAtOnceIsSubscribed: the server receives resources/unsubscribe before
+// the next resources/subscribe.
 func TestClientThatResubscribesAtOnceIsSubscribed(t *testing.T) {
 	gate := make(chan struct{})
 	f := watchable(func(id, method string) ([]string, error) {
@@ -86,7 +86,7 @@ func TestClientThatResubscribesAtOnceIsSubscribed(t *testing.T) {
 	}
 }
 
-// TestAChangeThatComesWithTheSubscription is sent to the client, even if the server notifies before
+// TestAChangeThatComesWithTheSubscription is sent to the client, even if the server sends it before
 // it has answered the subscription.
 func TestAChangeThatComesWithTheSubscription(t *testing.T) {
 	var f *fakeServer
@@ -94,7 +94,7 @@ func TestAChangeThatComesWithTheSubscription(t *testing.T) {
 		if method == "resources/subscribe" {
 			f.standing <- `{"jsonrpc":"2.0","method":"notifications/resources/updated","params":{"uri":"u:1"}}`
 			for n := 0; n < 100 && len(f.standing) > 0; n++ {
-				f.standing <- `{"jsonrpc":"2.0","method":"notifications/resources/list_changed"}` // for no subscription
+				f.standing <- `{"jsonrpc":"2.0","method":"notifications/resources/list_changed"}` // no subscription has this resource
 			}
 		}
 		return one(result(id, ""))
@@ -111,8 +111,9 @@ func TestAChangeThatComesWithTheSubscription(t *testing.T) {
 	}
 }
 
-// TestARefusalIsEverybodysWhoAsked, not that of the first one only.
-func TestARefusalIsEverybodysWhoAsked(t *testing.T) {
+// TestAllWaitingClientsGetTheRefusal: if the server refuses, all waiting clients get the error, not
+// only the first.
+func TestAllWaitingClientsGetTheRefusal(t *testing.T) {
 	gate := make(chan struct{})
 	f := watchable(func(id, method string) ([]string, error) {
 		if method == "resources/subscribe" {
@@ -168,7 +169,7 @@ func TestUnsubscribeByFirstClientKeepsSharedSubscription(t *testing.T) {
 	eventually(t, "the last ends it", func() bool { return len(f.said("resources/unsubscribe")) == 1 })
 }
 
-// TestALevelThatIsRefusedIsAskedForAgain: the server may have had a bad moment.
+// TestALevelThatIsRefusedIsAskedForAgain: the server may have refused it for a passing reason.
 func TestALevelThatIsRefusedIsAskedForAgain(t *testing.T) {
 	bad := true
 	f := legacyServer(everything, func(id, method, m string) ([]string, error) {
@@ -190,9 +191,9 @@ func TestALevelThatIsRefusedIsAskedForAgain(t *testing.T) {
 	}
 }
 
-// TestServerThatAsksBeforeItSubscribes: published servers ask for sampling while they answer
-// resources/subscribe. A call of the same client carries the question; the subscription
-// stands once it is answered.
+// TestServerThatAsksBeforeItSubscribes: published servers send sampling requests while they answer
+// resources/subscribe. Another call of the same client carries the question; the server then
+// answers the subscription.
 func TestServerThatAsksBeforeItSubscribes(t *testing.T) {
 	const can = `{"sampling":{}}`
 	for _, standing := range []bool{true, false} { // where the question comes
@@ -253,8 +254,8 @@ func TestServerThatAsksBeforeItSubscribes(t *testing.T) {
 	}
 }
 
-// TestServerThatAsksInVainBeforeItSubscribes waits for a call that may carry the question
-// before it is refused.
+// TestServerThatAsksInVainBeforeItSubscribes: the question waits for a call that may carry it, and
+// is then refused.
 func TestServerThatAsksInVainBeforeItSubscribes(t *testing.T) {
 	both(t, func(t *testing.T, piped bool) {
 		var f *fakeServer

@@ -19,8 +19,7 @@ import (
 	"github.com/dragoman-proxy/dragoman/proxy/upstream"
 )
 
-// family is a command that is started again and again: each start is a server of
-// its own.
+// family is a command that is restarted: each start is a new fake server.
 type family struct {
 	mu       sync.Mutex
 	starts   int
@@ -49,7 +48,7 @@ func (f *family) origin() origin {
 	return o
 }
 
-// child waits for the nth that was started, from 0.
+// child waits for the nth started server, from 0.
 func (f *family) child(t *testing.T, nth int) (c *fakeServer) {
 	t.Helper()
 	eventually(t, "child started", func() bool {
@@ -76,7 +75,7 @@ func quickly(cfg *config.Config) {
 
 var exited = &upstream.ExitError{Command: "child", Status: "exit status 3"}
 
-// got waits until a server has got a message with this in it, and returns it.
+// got waits until a server has got a message that contains this text, and returns it.
 func got(t *testing.T, f *fakeServer, part string) (message string) {
 	t.Helper()
 	eventually(t, "got "+part, func() bool {
@@ -97,7 +96,7 @@ const (
 	callSecond        = `{"jsonrpc":"2.0","id":2,"method":"tools/call","params":{"name":"t"}}`
 )
 
-func TestProcessIsStartedAgainAndToldWhatTheFirstOneKnew(t *testing.T) {
+func TestRestartedProcessGetsTheSessionsState(t *testing.T) {
 	kids := newFamily(silentChild)
 	srv := frontOf(t, kids.origin(), quickly)
 	s := srv.initializeWith("2025-06-18", `{"roots":{}}`)
@@ -260,7 +259,7 @@ func TestCallsWaitForTheNewProcessWithinTheHandshakeTime(t *testing.T) {
 	})
 }
 
-func TestQuestionsOfALostProcessAreTakenBack(t *testing.T) {
+func TestQuestionsOfALostProcessAreCancelled(t *testing.T) {
 	kids := newFamily(silentChild)
 	srv := frontOf(t, kids.origin(), quickly)
 	s := srv.initializeWith("2025-06-18", `{"sampling":{}}`)

@@ -12,7 +12,7 @@ import (
 	"github.com/dragoman-proxy/dragoman/proxy/sealed"
 )
 
-// timesAsked is how often a server was asked by a method.
+// timesAsked returns how often a server got a method.
 func timesAsked(f *fakeServer, method string) (n int) {
 	for _, m := range f.sent() {
 		if gjson.Get(m, "method").String() == method {
@@ -22,8 +22,8 @@ func timesAsked(f *fakeServer, method string) (n int) {
 	return n
 }
 
-// TestSchemasAreAskedForWhereTheListWasNeverSeen: once, and again when the list has
-// changed; the client sees nothing of it.
+// TestSchemasAreAskedForWhereTheListWasNeverSeen: once, and again when the list has changed. The
+// client does not see that.
 func TestSchemasAreAskedForWhereTheListWasNeverSeen(t *testing.T) {
 	list := `{"tools":[{"name":"few","inputSchema":{"type":"object"},"outputSchema":{"type":"object","properties":{"issues":{"type":"array","minItems":450}}}},` +
 		`{"name":"free","inputSchema":{"type":"object"}}]}`
@@ -40,7 +40,7 @@ func TestSchemasAreAskedForWhereTheListWasNeverSeen(t *testing.T) {
 			{"2025-11-25", "2025-06-18", "few", 450, 499, 1},
 			{"2025-11-25", "2025-11-25", "free", 1, 100, 1},
 			{"2025-11-25", "2025-11-25", "unlisted", 500, 500, 1},
-			{"2025-11-25", "2025-03-26", "few", 0, 0, 0}, // what it gets has no schema
+			{"2025-11-25", "2025-03-26", "few", 0, 0, 0}, // what this client gets has no schema
 		} {
 			t.Run(fmt.Sprint(piped, c.client, c.tool), func(t *testing.T) {
 				f := answering(c.server, piped, result, list)
@@ -70,8 +70,8 @@ func TestSchemasAreAskedForWhereTheListWasNeverSeen(t *testing.T) {
 	}
 }
 
-// TestSchemasAreNotAskedForInVain: for a client that listed, for tools that no rule
-// touches, and where nothing is shaped; and a server that cannot say is asked once.
+// TestSchemasAreNotAskedForInVain: not for a client that listed the tools, for tools without a
+// rule, or without shaping; and a server without a list is asked once.
 func TestSchemasAreNotAskedForInVain(t *testing.T) {
 	list := `{"tools":[{"name":"a","inputSchema":{"type":"object"}}]}`
 	result := func(string) string { return `{"content":[],"structuredContent":{"a":1}}` }

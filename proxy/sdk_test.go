@@ -24,12 +24,11 @@ import (
 	"github.com/dragoman-proxy/dragoman/proxy/config"
 )
 
-// serverRevision in the environment makes the test binary a server on its stdin
-// and stdout.
+// serverRevision in the environment makes the test binary a server on its stdin and stdout.
 const serverRevision = "DRAGOMAN_TEST_SERVER_REVISION"
 
-// A child ends by syscall.Exit: os.Exit of a program with the race detector waits for
-// a second, and each test with a process waits for that.
+// TestMain ends a child with syscall.Exit: with the race detector, os.Exit waits for a second, and
+// each test with a process would wait for that.
 func TestMain(m *testing.M) {
 	if address := os.Getenv(wireAddress); address != "" {
 		beWire(address)
@@ -53,8 +52,8 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// sdkServer is the official Go SDK's server, which speaks one revision. Its
-// tools do what servers do to clients.
+// sdkServer is the official Go SDK's server, which supports one revision. Its tools send clients
+// all kinds of messages.
 func sdkServer(revision string) *mcp.Server {
 	s := mcp.NewServer(&mcp.Implementation{Name: "sdk", Title: "SDK", Version: "1"}, &mcp.ServerOptions{
 		SupportedProtocolVersions: []string{revision},
@@ -114,7 +113,7 @@ func sdkServer(revision string) *mcp.Server {
 		syscall.Exit(3)
 		return nil, nil, nil
 	})
-	// hang is called, then cancelled; seen tells the next call.
+	// for hang: it is called, then cancelled; seen tells the next call
 	var mu sync.Mutex
 	cancelled := make(chan struct{})
 	add("hang", func(ctx context.Context, r *mcp.CallToolRequest) (*mcp.CallToolResult, any, error) {
@@ -138,7 +137,7 @@ func sdkServer(revision string) *mcp.Server {
 	return s
 }
 
-// heard holds what the handlers of the client received.
+// heard holds what the client's handlers received.
 type heard struct {
 	mu   sync.Mutex
 	seen map[string]int
@@ -177,8 +176,8 @@ func sdkClient(h *heard) *mcp.Client {
 	return c
 }
 
-// The combinations of transports, each with clients and servers of
-// different revisions: neither side notices.
+// TestSDKPeersOverEveryTransport: clients and servers of different revisions, over each combination
+// of transports, work as with a peer of their own revision.
 func TestSDKPeersOverEveryTransport(t *testing.T) {
 	if testing.Short() {
 		t.Skip("starts processes")
@@ -225,7 +224,7 @@ func talk(t *testing.T, vc, vu, over, server string) {
 	connected(ctx, t, cfg, vc, over, func(client *mcp.ClientSession, h *heard) { converse(ctx, t, client, h, vc) })
 }
 
-// connected has a client of revision vc talk through a proxy by cfg.
+// connected connects a client of revision vc through a proxy with this configuration.
 func connected(ctx context.Context, t *testing.T, cfg config.Config, vc, over string, talk func(*mcp.ClientSession, *heard)) {
 	core, logs := observer.New(zap.DebugLevel)
 	srv, err := New(cfg, zap.New(core))
@@ -277,7 +276,7 @@ func connected(ctx context.Context, t *testing.T, cfg config.Config, vc, over st
 	talk(client, h)
 }
 
-// converse is one client's scenario.
+// converse plays one client's scenario.
 func converse(ctx context.Context, t *testing.T, client *mcp.ClientSession, h *heard, vc string) {
 	if got := client.InitializeResult().ProtocolVersion; got != vc {
 		t.Errorf("negotiated %s", got)
@@ -308,7 +307,7 @@ func converse(ctx context.Context, t *testing.T, client *mcp.ClientSession, h *h
 	want("hello", "hello")
 	want("sample", "sampled")
 	want("roots", "file:///root")
-	if vc >= "2025-06-18" { // servers of older revisions may ask all the same
+	if vc >= "2025-06-18" { // servers of older revisions may send it all the same
 		want("elicit", "accept ann")
 	} else if got, isError := call("elicit"); !isError || !strings.Contains(got, "elicit") {
 		t.Errorf("elicit: %q, error %t", got, isError)

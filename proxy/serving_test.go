@@ -15,7 +15,8 @@ import (
 	"github.com/dragoman-proxy/dragoman/proxy/sealed"
 )
 
-// startServing serves srv on a free port until stop is called or the test ends. stop returns the error of Serve.
+// startServing serves srv on a free port until stop is called or the test ends. stop returns the
+// error of Serve.
 func startServing(t *testing.T, srv *Server) (base string, stop func() error) {
 	t.Helper()
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
@@ -37,7 +38,7 @@ func startServing(t *testing.T, srv *Server) (base string, stop func() error) {
 	return "http://" + ln.Addr().String(), stop
 }
 
-// newOf is New, for a configuration that is good.
+// newOf is New for a valid configuration.
 func newOf(t *testing.T, cfg config.Config, log *zap.Logger) *Server {
 	t.Helper()
 	srv, err := New(cfg, log)
@@ -47,7 +48,7 @@ func newOf(t *testing.T, cfg config.Config, log *zap.Logger) *Server {
 	return srv
 }
 
-// frontOfWeb is a Server in front of web that has no address of its own.
+// frontOfWeb returns a Server in front of web that does not listen.
 func frontOfWeb(t *testing.T, web *httptest.Server, change ...func(*config.Config)) testServer {
 	t.Helper()
 	cfg := config.Default()
@@ -59,7 +60,7 @@ func frontOfWeb(t *testing.T, web *httptest.Server, change ...func(*config.Confi
 	return frontOf(t, o, change...)
 }
 
-// sealerOf seals with keys of one repeated byte each.
+// sealerOf makes a sealer with keys of one repeated byte each.
 func sealerOf(t testing.TB, url string, keys ...byte) *sealed.Sealer {
 	t.Helper()
 	var all [][]byte

@@ -33,7 +33,7 @@ func TestReloadReachesTheServerInTheNewWay(t *testing.T) {
 	if srv.who(id) != name {
 		t.Error("the session was lost")
 	}
-	r := srv.post(id, whoAmI, "Authorization", "Bearer mine") // ours takes its place
+	r := srv.post(id, whoAmI, "Authorization", "Bearer mine") // the configured credential replaces the client's
 	if r.status != 200 || s.auth[len(s.auth)-1] != "Bearer new" {
 		t.Errorf("%+v, by %q", r, s.auth)
 	}
@@ -42,7 +42,7 @@ func TestReloadReachesTheServerInTheNewWay(t *testing.T) {
 	}
 }
 
-func TestKeysAreTurnedByReloading(t *testing.T) {
+func TestKeysAreReplacedByReloading(t *testing.T) {
 	s := &sessionServer{version: "2025-06-18"}
 	srv := severalOf(t, s, 1)[0]
 	old := srv.initialize("2025-06-18")
@@ -158,9 +158,9 @@ func TestNewCertificateIsShown(t *testing.T) {
 	}
 }
 
-// TestTokensAreTurnedByReloading: the old one serves no longer, also on a
-// connection where it did.
-func TestTokensAreTurnedByReloading(t *testing.T) {
+// TestTokensAreReplacedByReloading: after a reload the old token is refused, also on a connection
+// where it was accepted before.
+func TestTokensAreReplacedByReloading(t *testing.T) {
 	leavesNothing(t)
 	file := filepath.Join(t.TempDir(), "tokens")
 	turn := func(tokens string) {

@@ -9,7 +9,7 @@ import (
 	"github.com/tidwall/gjson"
 )
 
-// TestMetricsNameOnlyListedTools, and no more than there is room for.
+// TestMetricsNameOnlyListedTools, and not more of them than the bound.
 func TestMetricsNameOnlyListedTools(t *testing.T) {
 	var tools []string
 	for i := range 250 {
@@ -31,7 +31,7 @@ func TestMetricsNameOnlyListedTools(t *testing.T) {
 	}
 }
 
-// TestMetricsNameToolsOfClientsWithoutSessions, which need not ask for the list first.
+// TestMetricsNameToolsOfClientsWithoutSessions: modern clients need not list the tools first.
 func TestMetricsNameToolsOfClientsWithoutSessions(t *testing.T) {
 	f := plainFake(false, func(id, method, m string) ([]string, error) {
 		if method == "tools/list" {
@@ -50,7 +50,7 @@ func TestMetricsNameToolsOfClientsWithoutSessions(t *testing.T) {
 	}
 }
 
-// TestTokensThatRulesSaveAreCounted, also where the budget has room for the result.
+// TestTokensThatRulesSaveAreCounted, also if the budget has room for the result.
 func TestTokensThatRulesSaveAreCounted(t *testing.T) {
 	f := answering("2025-11-25", false, func(string) string { return texts(issues(3)) }, `{"tools":[{"name":"list_issues"}]}`)
 	srv := front(t, f, shaped(t, `{rules: [{match: {tool: list_issues}, include_fields: [issues.identifier]}]}`))
@@ -86,7 +86,8 @@ func TestAdaptersThatActByShapeAreNamedAtStart(t *testing.T) {
 	}
 }
 
-// TestMisspeltFieldsAreWarnedOfOnce: once for each rule and tool, when a result tells.
+// TestMisspeltFieldsAreWarnedOfOnce: once for each rule and tool, when a result shows that the
+// field does not exist.
 func TestMisspeltFieldsAreWarnedOfOnce(t *testing.T) {
 	f := answering("2025-11-25", false, func(tool string) string {
 		if tool == "empty" {

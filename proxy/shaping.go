@@ -212,7 +212,7 @@ func (x *exchange) shaped(out []byte, m *wire.Message) []byte {
 		if again.Scan(out, nil) != nil {
 			return out
 		}
-		result, id = again.Result(), again.ID() // the client's id, which may not be the server's
+		result, id = again.Result(), again.ID() // the client's id, which may differ from the server's
 	}
 	began := time.Now()
 	changed, report := w.shaping.engine.Apply(nil, result, &call)

@@ -15,7 +15,7 @@ import (
 	"github.com/dragoman-proxy/dragoman/transform/tokens"
 )
 
-// shaping configures transformations as a file does.
+// shaped configures transformations as a configuration file does.
 func shaped(t *testing.T, text string) func(*config.Config) {
 	t.Helper()
 	c := new(transform.Config)
@@ -25,7 +25,7 @@ func shaped(t *testing.T, text string) func(*config.Config) {
 	return func(cfg *config.Config) { cfg.Transform = c }
 }
 
-// issues is a JSON text of n issues.
+// issues returns a JSON text of n issues.
 func issues(n int) string {
 	var b strings.Builder
 	b.WriteString(`{"issues":[`)
@@ -39,7 +39,7 @@ func issues(n int) string {
 	return b.String()
 }
 
-// answering is a server of a revision whose tools all answer with a result.
+// answering is a server of a revision whose tools all return the result.
 func answering(version string, piped bool, result func(tool string) string, list string) *fakeServer {
 	f := newFake(initializing(version, func(m string) ([]string, error) {
 		id := []byte(gjson.Get(m, "id").Raw)
@@ -68,8 +68,8 @@ func texts(result string) string {
 
 const noTools = `{"tools":[]}`
 
-// roads are the ways a client comes, each as a function that asks and gives back
-// the answer.
+// roads are the ways in which a client may connect. Each is a function that sends a request and
+// returns the response.
 func roads(t *testing.T, f func() *fakeServer, version string, change ...func(*config.Config)) map[string]func(message string) string {
 	srv := front(t, f(), change...)
 	session := srv.initialize(version)
@@ -103,9 +103,9 @@ func count(t *testing.T, result gjson.Result) int {
 	return n + e.Count([]byte(result.Get("structuredContent").Raw))
 }
 
-// TestResultsAreHeldToTheirBudget, on every road, for clients of each revision;
-// and the rest can be read.
-func TestResultsAreHeldToTheirBudget(t *testing.T) {
+// TestResultsAreCutToTheirBudget on every transport, for clients of each revision; and the rest
+// can be read.
+func TestResultsAreCutToTheirBudget(t *testing.T) {
 	original := issues(2000)
 	for _, version := range []string{"2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25"} {
 		for _, piped := range []bool{false, true} {
@@ -196,9 +196,8 @@ func TestRulesApplyByTool(t *testing.T) {
 	}
 }
 
-// TestToolsOfOursAreShaped: rules make no difference between the server's tools
-// and ours.
-func TestToolsOfOursAreShaped(t *testing.T) {
+// TestOwnToolsAreShaped: rules apply to dragoman's own tools as to the server's.
+func TestOwnToolsAreShaped(t *testing.T) {
 	own := echoing("ours")
 	srv := frontWith(t, listing("2025-11-25", nil, nil).origin(), []ownTools{own}, shaped(t, "default_max_tokens: 100"))
 	session := srv.initialize("2025-11-25")
@@ -244,8 +243,8 @@ func TestFullDetailIsOnlyCapped(t *testing.T) {
 	}
 }
 
-// TestOutputSchemaGoesWithTheShape: where a rule changes what a tool answers, the
-// tool no longer promises otherwise; where it does not, what it promised holds.
+// TestOutputSchemaGoesWithTheShape: if a rule changes a tool's result, its outputSchema is changed
+// or removed too; otherwise it stays.
 func TestOutputSchemaGoesWithTheShape(t *testing.T) {
 	list := `{"tools":[{"name":"summary","inputSchema":{"type":"object"},"outputSchema":{"type":"object"}},` +
 		`{"name":"plain","inputSchema":{"type":"object"},"outputSchema":{"type":"object","required":["issues","total"],"properties":{"issues":{"type":"array","minItems":2}},"additionalProperties":false}}]}`
@@ -336,8 +335,8 @@ func TestNewRulesCountAtOnce(t *testing.T) {
 	}
 }
 
-// TestNoticesNameParametersOfTheTool, whether the client has asked for the list or not, and
-// none that the tool has not.
+// TestNoticesNameParametersOfTheTool, whether the client has listed the tools or not, and no
+// parameters that the tool does not have.
 func TestNoticesNameParametersOfTheTool(t *testing.T) {
 	list := `{"tools":[{"name":"read","inputSchema":{"type":"object","properties":{"path":{"type":"string"},"head":{"type":"number"},"tail":{"type":"number"}}}},{"name":"plain","inputSchema":{"type":"object"}}]}`
 	f := answering("2025-11-25", false, func(string) string { return texts(issues(2000)) }, list)

@@ -10,7 +10,7 @@ import (
 	"github.com/dragoman-proxy/dragoman/proxy/upstream"
 )
 
-// sharedModern is one process without a handshake for all sessions.
+// sharedModern is one modern process for all sessions.
 func sharedModern(t *testing.T, rest func(id, method, m string) ([]string, error)) (testServer, *family) {
 	kids := newFamily(func(int) *fakeServer {
 		return modernServer(true, `"capabilities":{"tools":{},"resources":{"subscribe":true}}`, rest)
@@ -31,8 +31,8 @@ func sharedModern(t *testing.T, rest func(id, method, m string) ([]string, error
 	return frontOf(t, o, quickly), kids
 }
 
-// TestProcessWithoutAHandshakeIsShared: sessions with the same ids and tokens get what
-// is theirs, and one that ends leaves the process to the others.
+// TestProcessWithoutAHandshakeIsShared: sessions with the same ids and tokens get their own
+// messages, and a session that ends leaves the process to the others.
 func TestProcessWithoutAHandshakeIsShared(t *testing.T) {
 	srv, kids := sharedModern(t, func(id, method, m string) ([]string, error) {
 		switch method {

@@ -16,7 +16,7 @@ import (
 	"github.com/dragoman-proxy/dragoman/translate"
 )
 
-// sharing is a server of which all sessions share one process.
+// sharing is a server whose sessions share one process.
 func sharing(t *testing.T, kids *family, change ...func(*config.Config)) testServer {
 	t.Helper()
 	o := kids.origin()
@@ -24,7 +24,7 @@ func sharing(t *testing.T, kids *family, change ...func(*config.Config)) testSer
 	return frontOf(t, o, append([]func(*config.Config){quickly}, change...)...)
 }
 
-// last is the id that the server got with its last message of a method.
+// last returns the id of the last message of a method that the server got.
 func last(t *testing.T, f *fakeServer, method string) string {
 	t.Helper()
 	return gjson.Get(got(t, f, `"`+method+`"`), "id").Raw
@@ -67,7 +67,7 @@ func TestSharedProcessSeesEachIDOnce(t *testing.T) {
 	f := kids.child(t, 0)
 	a := srv.call(f, one, callTool(`"x"`, `"t"`))
 	ida := last(t, f, "tools/call")
-	// Whatever a client does about names and doubles, no token but ours arrives.
+	// Whatever names and doubled members a client sends, only dragoman's token reaches the server.
 	b := srv.call(f, two, `{"jsonrpc":"2.0","id":"x","method":"tools/call","params":{"name":"t","_meta":{"progressToken":`+ida+
 		`,"progress\u0054oken":"t"}}}`)
 	m := got(t, f, `\u0054`)
@@ -111,7 +111,7 @@ func TestSharedProcessMessagesThatBelongToNoRequest(t *testing.T) {
 	a, b := srv.open("GET", one, ""), srv.open("GET", two, "")
 	const changed = `{"jsonrpc":"2.0","method":"notifications/tools/list_changed"}`
 	const updated = `{"jsonrpc":"2.0","method":"notifications/resources/updated","params":{"uri":"a:b"}}`
-	f.standing <- logLine // may be about the other's call
+	f.standing <- logLine // may be about the other session's call
 	f.standing <- changed
 	a.hears(changed)
 	b.hears(changed)
@@ -122,7 +122,7 @@ func TestSharedProcessMessagesThatBelongToNoRequest(t *testing.T) {
 	b.hears(changed)
 	subscribe(two, "subscribe")
 	if r := srv.post(one, `{"jsonrpc":"2.0","id":2,"method":"resources/unsubscribe","params":{"uri":"a:b"}}`); !strings.Contains(r.body, `"result":{}`) {
-		t.Errorf("%+v", r) // the other still wants it: answered here
+		t.Errorf("%+v", r) // the other session still needs it: answered here
 	}
 	f.standing <- updated
 	f.standing <- changed
@@ -139,7 +139,7 @@ func TestSharedProcessMessagesThatBelongToNoRequest(t *testing.T) {
 	a.leaves()
 	b.leaves()
 	srv.exchange(context.Background(), "DELETE", two, "")
-	got(t, f, "resources/unsubscribe") // the last one who wanted it
+	got(t, f, "resources/unsubscribe") // the last session that was subscribed
 }
 
 func TestWhatASessionCannotHaveOfASharedProcess(t *testing.T) {
@@ -182,7 +182,7 @@ func TestCallsOfOneSessionAreCancelledAtASharedProcess(t *testing.T) {
 		t.Errorf("%+v", r)
 	}
 	idb := last(t, f, "tools/call")
-	srv.exchange(context.Background(), "DELETE", two, "") // its session ends with the call open
+	srv.exchange(context.Background(), "DELETE", two, "") // its session ends while the call is open
 	<-b.reply
 	eventually(t, "cancelled", func() bool { return gjson.Get(got(t, f, "cancelled"), "params.requestId").Raw == idb })
 	if srv.sessions.count() != 1 || kids.count() != 1 {

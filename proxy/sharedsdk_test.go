@@ -13,8 +13,8 @@ import (
 	"github.com/dragoman-proxy/dragoman/proxy/config"
 )
 
-// TestSDKPeersShareAProcessThatCrashes: clients of two transports and revisions with
-// one process, which one of them brings down. Both go on.
+// TestSDKPeersShareAProcessThatCrashes: clients of two transports and revisions share a process,
+// which one of them crashes. Both continue.
 func TestSDKPeersShareAProcessThatCrashes(t *testing.T) {
 	if testing.Short() {
 		t.Skip("starts processes")

@@ -14,8 +14,7 @@ import (
 	"github.com/dragoman-proxy/dragoman/proxy/quota"
 )
 
-// greedy asks for a session of its own again and again, as so many clients, and keeps
-// what it gets.
+// greedy opens new sessions again and again, with this many clients, and keeps them in use.
 func (p *sessionPool) greedy(who string, times int) (got int) {
 	for n := range times {
 		if b, _, _ := p.acquire(poolKey{principal: who, client: fmt.Sprint(n), capabilities: "{}"}, quota.Holder{Principal: who}); b != nil {
@@ -25,7 +24,7 @@ func (p *sessionPool) greedy(who string, times int) (got int) {
 	return got
 }
 
-// TestOnePrincipalDoesNotTakeAllSessions: whatever it does, others find one.
+// TestOnePrincipalDoesNotTakeAllSessions: other principals still get sessions.
 func TestOnePrincipalDoesNotTakeAllSessions(t *testing.T) {
 	for _, times := range []int{10, 100} {
 		const most = 64
@@ -76,8 +75,8 @@ func TestWarmSessionsOfOthersStay(t *testing.T) {
 	}
 }
 
-// TestOnePrincipalDoesNotParkAllCalls: others are asked, too, though it is asked as often
-// as it can be.
+// TestOnePrincipalDoesNotParkAllCalls: others can still be asked, even if one principal parks as
+// many calls as it can.
 func TestOnePrincipalDoesNotParkAllCalls(t *testing.T) {
 	f := legacyServer(`{"tools":{}}`, func(id, method, _ string) ([]string, error) {
 		if method != "tools/call" {
@@ -122,7 +121,7 @@ func TestOnePrincipalDoesNotParkAllCalls(t *testing.T) {
 }
 
 // TestInventedPrincipalsShareAnAddress: a client that sends another Authorization with each
-// request, which cannot be checked here, does not take all there is.
+// request, which dragoman cannot check, does not take everything.
 func TestInventedPrincipalsShareAnAddress(t *testing.T) {
 	const most = 8
 	for name, c := range map[string]struct {
@@ -197,8 +196,8 @@ func TestInventedPrincipalsEndTheirOwnSessions(t *testing.T) {
 	}
 }
 
-// TestWhatAClientSaysOfItselfIsBounded: a session that is held for it remembers that.
-func TestWhatAClientSaysOfItselfIsBounded(t *testing.T) {
+// TestClientInfoAndCapabilitiesAreBounded: its pooled session keeps clientInfo and capabilities.
+func TestClientInfoAndCapabilitiesAreBounded(t *testing.T) {
 	srv := front(t, library())
 	long := strings.Repeat("x", maxSelf)
 	for member, body := range map[string]string{

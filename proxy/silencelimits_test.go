@@ -14,7 +14,7 @@ import (
 	"github.com/dragoman-proxy/dragoman/translate/wire"
 )
 
-// hasty gives up on tools/call at once, and on nothing else.
+// hasty sets a very short limit for tools/call, and none for other methods.
 func hasty(c *config.Config) {
 	c.Limits.Time = map[string]config.TimeLimit{"tools/call": {FirstByte: time.Millisecond, Silence: time.Millisecond}}
 }
@@ -29,14 +29,14 @@ func toldOfTimeout(t *testing.T, f *fakeServer) {
 	eventually(t, "notifications/cancelled", func() bool {
 		sent := f.sent()
 		want := givenUp
-		if f.piped { // under the proxy's id
+		if f.piped { // with the id that the proxy made
 			want = strings.Replace(want, `"requestId":"a"`, `"requestId":`+f.lastID(), 1)
 		}
 		return sent[len(sent)-1] == want
 	})
 }
 
-func TestSilentChildIsToldOfTheTimeout(t *testing.T) {
+func TestSilentChildIsSentACancellation(t *testing.T) {
 	f := newFake(initializing("2025-06-18", func(m string) ([]string, error) {
 		if gjson.Get(m, "method").String() == "ping" {
 			return one(result(gjson.Get(m, "id").Raw, ""))
@@ -57,7 +57,7 @@ func TestSilentChildIsToldOfTheTimeout(t *testing.T) {
 	}
 }
 
-func TestSilenceAfterTheFirstWordEndsTheStream(t *testing.T) {
+func TestSilenceAfterTheFirstEventEndsTheStream(t *testing.T) {
 	f := newFake(initializing("2025-06-18", func(m string) ([]string, error) {
 		if gjson.Get(m, "id").Exists() {
 			return one(`{"jsonrpc":"2.0","method":"notifications/message","params":{"level":"info","data":"hi"}}`)
@@ -76,7 +76,7 @@ func TestSilenceAfterTheFirstWordEndsTheStream(t *testing.T) {
 	toldOfTimeout(t, f)
 }
 
-func TestTimeoutOverHTTPTellsTheServer(t *testing.T) {
+func TestTimeoutOverHTTPIsCancelledAtTheServer(t *testing.T) {
 	f := newFake(initializing("2025-06-18", func(m string) ([]string, error) {
 		return nil, context.DeadlineExceeded
 	}))
@@ -90,7 +90,7 @@ func TestTimeoutOverHTTPTellsTheServer(t *testing.T) {
 	}
 }
 
-func TestPipeClientHearsOfASilentChild(t *testing.T) {
+func TestPipeClientGetsAnErrorForASilentChild(t *testing.T) {
 	f := newFake(initializing("2025-06-18", nil))
 	f.piped = true
 	srv := front(t, f, hasty)

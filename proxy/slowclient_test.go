@@ -8,9 +8,10 @@ import (
 	"github.com/tidwall/gjson"
 )
 
-// TestNothingIsLostOnASlowClient: the server waits for the client, also in calls in which it may ask.
+// TestNothingIsLostOnASlowClient: the server waits for the client, also in calls in which it may
+// ask.
 func TestNothingIsLostOnASlowClient(t *testing.T) {
-	const many = 20 * 256 // what an outbox holds
+	const many = 20 * 256 // the capacity of an outbox
 	for _, capabilities := range []string{`{}`, `{"elicitation":{}}`} {
 		f := legacyServer(`{"tools":{}}`, func(id, _, _ string) ([]string, error) {
 			var events []string
@@ -36,7 +37,8 @@ func TestNothingIsLostOnASlowClient(t *testing.T) {
 	}
 }
 
-// TestCallIsGivenUpWhileItsServerWaits for a client that fetches nothing.
+// TestCallIsGivenUpWhileItsServerWaits: the call is cancelled, although its server waits for a
+// client that reads nothing.
 func TestCallIsGivenUpWhileItsServerWaits(t *testing.T) {
 	f := legacyServer(`{"tools":{}}`, func(id, _, _ string) ([]string, error) {
 		var events []string

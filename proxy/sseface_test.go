@@ -127,7 +127,7 @@ func TestSSEClient(t *testing.T) {
 	})
 }
 
-// TestSSESessionEndsWithItsStream, and its place is free again.
+// TestSSESessionEndsWithItsStream, and its place becomes free.
 func TestSSESessionEndsWithItsStream(t *testing.T) {
 	f := newFake(initializing("2024-11-05", nil))
 	f.piped = true
@@ -159,8 +159,8 @@ func TestSSESessionEndsWithItsStream(t *testing.T) {
 	})
 }
 
-// TestPipesLeaveWhileTheServerEnds: a pipe's end by its client and the one by the
-// server may come at once, and wait for each other.
+// TestPipesLeaveWhileTheServerEnds: the client and the server may end a pipe at the same time, and
+// each waits for the other.
 func TestPipesLeaveWhileTheServerEnds(t *testing.T) {
 	for range 10 {
 		base, stop := listening(t, newFake(nil))

@@ -7,10 +7,10 @@ import (
 	"github.com/tidwall/gjson"
 )
 
-// TestParamsThatNameAMemberTwice: a request whose params say twice what it is routed,
-// gated or capped by is refused whatever the two ends are, and does not reach the server.
-// One that says something else twice goes on.
-func TestParamsThatNameAMemberTwice(t *testing.T) {
+// TestParamsWithARepeatedMember: a request is refused in every era if its params repeat a member
+// that decides how it is routed, gated or capped. It does not reach the server. Other repeated
+// members pass.
+func TestParamsWithARepeatedMember(t *testing.T) {
 	const meta = `"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientCapabilities":{}}`
 	const badMeta = `"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientCapabilities":{}}`
 	for _, version := range []string{"2024-11-05", "2025-11-25", "2026-07-28"} {

@@ -18,9 +18,8 @@ import (
 	"github.com/dragoman-proxy/dragoman/proxy/config"
 )
 
-// exchanged is one request of a client with a session and all that was said about it:
-// what the server told and asked on the way, what the client answered that, and the
-// answer.
+// exchanged is one request of a handshake client and all that follows: the server's notifications
+// and questions, the client's answers, and the response.
 type exchanged struct {
 	request string   // without its id
 	on      []string // the server's notifications and requests, in order
@@ -28,17 +27,17 @@ type exchanged struct {
 	answer  string // without its id
 }
 
-// conversation is what a client and a server with sessions have said to each other.
+// conversation is what a handshake client and a handshake server have sent each other.
 type conversation struct {
 	name         string
 	revision     string
-	capabilities string // of the client
-	offers       string // of the server
+	capabilities string // the client's
+	offers       string // the server's
 	exchanges    []exchanged
 }
 
-// ownConversation has everything that may happen within a request, as far as a
-// revision knows it.
+// ownConversation has everything that may happen within a request, as far as a revision can express
+// it.
 func ownConversation(revision string) conversation {
 	c := conversation{
 		name: "own " + revision, revision: revision,
@@ -102,7 +101,7 @@ func ownConversation(revision string) conversation {
 	return c
 }
 
-// recordedConversation reads one of those that were recorded between published peers.
+// recordedConversation reads a recorded conversation of published peers.
 func recordedConversation(t *testing.T, file string) conversation {
 	t.Helper()
 	f, err := os.Open(file)
@@ -164,14 +163,14 @@ func recordedConversation(t *testing.T, file string) conversation {
 	return c
 }
 
-// within is what stands between the braces, but for the protocol's version.
+// within returns the text between the braces, without the protocol version.
 func within(object string) string {
 	object, _ = sjson.Delete(object, "jsonrpc")
 	return strings.TrimSuffix(strings.TrimPrefix(strings.TrimSpace(object), "{"), "}")
 }
 
-// isOfTasks reports whether a request is about tasks, which no bridge carries, or has
-// its answer from an exchange of its own.
+// isOfTasks reports whether a request is about tasks, which no bridge translates, or has its
+// response from another exchange.
 func isOfTasks(request string) bool {
 	m := gjson.Parse("{" + request + "}")
 	switch method := m.Get("method").String(); {
@@ -221,7 +220,7 @@ func (c conversation) serve(t *testing.T, piped bool) *scripted {
 			if gjson.Get(m, "method").String() == "notifications/progress" && token != "" {
 				m, _ = sjson.SetRaw(m, "params.progressToken", token)
 			}
-			if id != "" { // several of a call may have been asked under one id
+			if id != "" { // several questions of a call may have had one id
 				own := fmt.Sprintf(`"%s:%d"`, strings.Trim(u.id, `"`), n)
 				m, _ = sjson.SetRaw(m, "id", own)
 				u.say(m)
@@ -257,8 +256,8 @@ func saidBy(request string) string {
 	return m.Method + " " + string(text)
 }
 
-// play has a client lead the conversation, and returns what it heard in each
-// exchange, in order, and what the server was told.
+// play makes a client play the conversation. It returns what the client received in each exchange,
+// in order, and what the server received.
 func (c conversation) play(t *testing.T, p proxied, s *scripted, piped bool) (heard [][]string, told []string) {
 	t.Helper()
 	client := p.client(t, piped)
@@ -272,10 +271,10 @@ func (c conversation) play(t *testing.T, p proxied, s *scripted, piped bool) (he
 			m := r.next()
 			asked := gjson.Get(m, "id").Raw
 			if gjson.Get(m, "method").String() == "notifications/elicitation/complete" {
-				continue // the revision between has none: it comes with the answer
+				continue // the revision between does not have it: it comes with the response
 			}
 			if gjson.Get(m, "method").String() == "notifications/message" && strings.Contains(e.request, `"logging/setLevel"`) {
-				continue // no client could send it: the level is remembered
+				continue // a modern client could not send it: the level is remembered
 			}
 			if gjson.Get(m, "method").Raw != "" && asked != "" {
 				reply := e.reply(replies)
@@ -292,7 +291,7 @@ func (c conversation) play(t *testing.T, p proxied, s *scripted, piped bool) (he
 	}
 	for _, m := range s.heard() {
 		switch method := gjson.Get(m.text, "method").String(); method {
-		case "logging/setLevel", "ping", "tools/list", "server/discover", "notifications/initialized": // of the proxies' own, too
+		case "logging/setLevel", "ping", "tools/list", "server/discover", "notifications/initialized": // the proxies send these themselves, too
 			continue
 		case "":
 		default:
@@ -307,7 +306,7 @@ func (c conversation) play(t *testing.T, p proxied, s *scripted, piped bool) (he
 	return heard, told
 }
 
-// reply is the client's to the n-th question.
+// reply returns the client's answer to the n-th question.
 func (e exchanged) reply(n int) string {
 	for _, m := range e.on {
 		if id := gjson.Get(m, "id").Raw; id != "" {
@@ -320,18 +319,18 @@ func (e exchanged) reply(n int) string {
 	return `"error":{"code":-32603,"message":"nobody has ever asked that"}`
 }
 
-// unlost is a message without what the revision between has no word for.
+// unlost returns a message without what the revision between cannot express.
 func unlost(m string) string {
 	switch method := gjson.Get(m, "method").String(); {
 	case method == "roots/list" && gjson.Get(m, "params").Raw == "{}":
-		m, _ = sjson.Delete(m, "params") // a question always has some there
+		m, _ = sjson.Delete(m, "params") // the proxies add params to a question
 	case method == "elicitation/create" && gjson.Get(m, "params.elicitationId").Exists():
-		m, _ = sjson.Set(m, "params.elicitationId", "") // C18: another name for the same
+		m, _ = sjson.Set(m, "params.elicitationId", "") // C18: the same elicitation gets another id
 	case method == "sampling/createMessage":
 		m, _ = sjson.Delete(m, "params.includeContext") // C26: no client of these declares it
 	case gjson.Get(m, "result.contents").IsArray():
 		for n := range gjson.Get(m, "result.contents").Array() {
-			m, _ = sjson.Delete(m, fmt.Sprintf("result.contents.%d.name", n)) // C41: in no revision
+			m, _ = sjson.Delete(m, fmt.Sprintf("result.contents.%d.name", n)) // C41: no revision has it
 		}
 	case gjson.Get(m, "result.tools").IsArray():
 		for n := range gjson.Get(m, "result.tools").Array() {
@@ -343,10 +342,10 @@ func unlost(m string) string {
 	return m
 }
 
-// TestALegacyExchangeThereAndBackSaysTheSame: what a client and a server with
-// sessions say to each other is the same where two proxies carry it over the
-// revision without.
-func TestALegacyExchangeThereAndBackSaysTheSame(t *testing.T) {
+// TestLegacyMessagesSurviveTranslationThereAndBack: between two proxies the messages of a handshake
+// client and server are translated to the modern revision and back. Both ends receive the same as
+// without the proxies.
+func TestLegacyMessagesSurviveTranslationThereAndBack(t *testing.T) {
 	var all []conversation
 	for _, revision := range []string{"2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25"} {
 		all = append(all, ownConversation(revision))
@@ -362,7 +361,7 @@ func TestALegacyExchangeThereAndBackSaysTheSame(t *testing.T) {
 			}
 			t.Run(fmt.Sprintf("%s %s-%s-%s", c.name, shape(way[0]), shape(way[1]), shape(way[2])), func(t *testing.T) {
 				spoken := func(cfg *config.Config) {
-					cfg.Upstream.Version, cfg.Contract.SchemaDialect = c.revision, "off" // the hop between has another dialect
+					cfg.Upstream.Version, cfg.Contract.SchemaDialect = c.revision, "off" // schemas between the proxies have another dialect
 				}
 				s := c.serve(t, way[2])
 				heard, told := c.play(t, through(t, s.at(), spoken), s, way[0])
@@ -401,7 +400,7 @@ func shape(piped bool) string {
 	return "http"
 }
 
-// sameAs compares by value.
+// sameAs compares JSON values.
 func sameAs(got, want []string) bool {
 	if len(got) != len(want) {
 		return false
@@ -418,10 +417,10 @@ func sameAs(got, want []string) bool {
 	return true
 }
 
-// TestSubscriptionsThereAndBack: what a client has subscribed to, and what becomes
-// other in lists, comes by a listen between the two proxies; what it takes back is
-// taken back at the server.
-func TestSubscriptionsThereAndBack(t *testing.T) {
+// TestSubscriptionsSurviveTranslationThereAndBack: between the two proxies, a client's resource subscriptions and
+// list changes go through subscriptions/listen; when the client unsubscribes, so does the proxy at
+// the server.
+func TestSubscriptionsSurviveTranslationThereAndBack(t *testing.T) {
 	for _, way := range [][3]bool{{}, {true, true, true}, {false, true, false}, {true, false, true}} {
 		t.Run(fmt.Sprintf("%s-%s-%s", shape(way[0]), shape(way[1]), shape(way[2])), func(t *testing.T) {
 			s := script(t, way[2], nil)
@@ -463,7 +462,8 @@ func TestSubscriptionsThereAndBack(t *testing.T) {
 			if n := s.count("resources/subscribe"); n != 2 {
 				t.Errorf("%d subscriptions", n)
 			}
-			// Lists are listened for in the background: the second proxy has no word for when.
+			// The second proxy subscribes to lists in the background, and cannot say when it has
+			// done so.
 			for end := time.Now().Add(patience); ; {
 				s.unasked(`{"jsonrpc":"2.0","method":"notifications/tools/list_changed"}`)
 				select {
@@ -494,7 +494,7 @@ func TestSubscriptionsThereAndBack(t *testing.T) {
 	}
 }
 
-// TestDeleteEndsWhatRunsAtAServerWithoutSessions: its requests, and its subscriptions.
+// TestDeleteEndsWhatRunsAtAServerWithoutSessions: open requests and subscriptions are cancelled.
 func TestDeleteEndsWhatRunsAtAServerWithoutSessions(t *testing.T) {
 	for _, piped := range []bool{false, true} {
 		t.Run(shape(piped), func(t *testing.T) {

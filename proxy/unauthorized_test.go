@@ -12,7 +12,7 @@ import (
 	"github.com/dragoman-proxy/dragoman/proxy/config"
 )
 
-// TestRefusedTokensAreDescribed, and stay secret.
+// TestRefusedTokensAreDescribed in the log, without revealing the token.
 func TestRefusedTokensAreDescribed(t *testing.T) {
 	web := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("WWW-Authenticate", `Bearer resource_metadata="https://server.example/.well-known/oauth-protected-resource"`)
@@ -48,7 +48,8 @@ func TestRefusedTokensAreDescribed(t *testing.T) {
 	}
 }
 
-// TestALoginThatBeginsIsNoFailure: a 401 that names the server's metadata, to a request without a token, is its first step.
+// TestALoginThatBeginsIsNoFailure: a 401 with the server's metadata, for a request without a token,
+// is the first step of a login.
 func TestALoginThatBeginsIsNoFailure(t *testing.T) {
 	challenge := `Bearer resource_metadata="https://server.example/.well-known/oauth-protected-resource"`
 	web := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {

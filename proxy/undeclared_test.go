@@ -6,11 +6,11 @@ import (
 	"github.com/tidwall/gjson"
 )
 
-// s9 is what the server gets for its question "s9".
+// s9 is what the server receives as the answer to its question "s9".
 func s9(u *turn) string { return u.getsResponse(`"s9"`).text }
 
-// TestFailureOfACallThatAskedWhatWasNotDeclared names the capability, wherever the question
-// came; a call that goes on without the answer keeps its own.
+// TestFailureOfACallThatAskedWhatWasNotDeclared: the error names the capability that the client
+// lacks, wherever the question came. A call that continues without the answer keeps its own result.
 func TestFailureOfACallThatAskedWhatWasNotDeclared(t *testing.T) {
 	for _, r := range []struct{ name, can, question, required string }{
 		{"sampling", `{}`, `"sampling/createMessage","params":{"maxTokens":1,"messages":[]}`, `{"sampling":{}}`},

@@ -16,7 +16,7 @@ import (
 	"github.com/dragoman-proxy/dragoman/proxy/upstream"
 )
 
-// concluded is an era in words.
+// concluded returns a description of an era.
 func concluded(e *era.Era) string {
 	var words []string
 	if e.Modern() {
@@ -34,8 +34,8 @@ func concluded(e *era.Era) string {
 	return strings.Join(words, " ")
 }
 
-// TestWhatAnswersToDiscoverTell: no single error code decides.
-func TestWhatAnswersToDiscoverTell(t *testing.T) {
+// TestResponsesToDiscoverDecideTheEra: no single error code decides the era.
+func TestResponsesToDiscoverDecideTheEra(t *testing.T) {
 	const meta = `"data":{"field":"io.modelcontextprotocol/clientInfo"}`
 	discovered := func(versions string) string {
 		return result(`"dragoman:era"`, `"resultType":"complete","supportedVersions":`+versions+`,"capabilities":{}`)
@@ -43,12 +43,12 @@ func TestWhatAnswersToDiscoverTell(t *testing.T) {
 	refused := func(members string) string { return rpcError(`"dragoman:era"`, members) }
 	for _, c := range []struct {
 		name   string
-		answer string // of the server, where status is 0
+		answer string // the server's response if status is 0
 		status int
 		body   string
 		err    error
-		http   string // what is concluded; "" is an error
-		pipe   string // where that is another; only answers and err come on pipes
+		http   string // the concluded era; "" for an error
+		pipe   string // the era if it differs on a pipe, where only answer and err exist
 	}{
 		{name: "modern", answer: discovered(`["2026-07-28"]`), http: "2026-07-28"},
 		{name: "both", answer: discovered(`["2025-06-18","2026-07-28","2025-11-25"]`), http: "2026-07-28 handshake 2025-11-25"},
@@ -113,8 +113,8 @@ func TestWhatAnswersToDiscoverTell(t *testing.T) {
 	}
 }
 
-// TestServerIsAskedOnceForAllWhoWait, per credential.
-func TestServerIsAskedOnceForAllWhoWait(t *testing.T) {
+// TestServerIsAskedOnceForAllCallers, for each credential.
+func TestServerIsAskedOnceForAllCallers(t *testing.T) {
 	f := modernServer(false, `"capabilities":{"tools":{}}`, nil)
 	f.asked = true
 	srv := front(t, f)
@@ -137,15 +137,16 @@ func TestServerIsAskedOnceForAllWhoWait(t *testing.T) {
 		t.Errorf("asked %d times", n)
 	}
 	e := srv.eras.Peek(as("a"))
-	srv.eras.Drop(as("b"), e) // which is not b's
+	srv.eras.Drop(as("b"), e) // not the entry of b
 	srv.eras.Drop(as("a"), e)
 	if srv.eras.Peek(as("a")) != nil || srv.eras.Peek(as("b")) == nil {
 		t.Error("another credential's was dropped")
 	}
 }
 
-// TestAskerWhoLeavesDoesNotSpoilIt for those who stay.
-func TestAskerWhoLeavesDoesNotSpoilIt(t *testing.T) {
+// TestFirstCallerMayLeave: if the client that asked first leaves, the others still get the
+// era.
+func TestFirstCallerMayLeave(t *testing.T) {
 	f := newFake(func(string) ([]string, error) {
 		return one(wait, result(`"dragoman:era"`, `"supportedVersions":["2026-07-28"]`))
 	})
@@ -203,7 +204,7 @@ func TestConfiguredVersionIsNotAskedFor(t *testing.T) {
 	}
 }
 
-// processes is an origin of one fake after another.
+// childProcesses is an origin that starts one fake server after another.
 func childProcesses(t *testing.T, list ...*fakeServer) (o origin, started *int) {
 	started = new(int)
 	var mu sync.Mutex
@@ -226,8 +227,8 @@ func childProcesses(t *testing.T, list ...*fakeServer) (o origin, started *int) 
 	}, started
 }
 
-// TestModernClientOfAProcess: the process that was asked who it is serves the
-// session, unless it does not take such questions well.
+// TestModernClientOfAProcess: the process that was asked for its era serves the session, unless it
+// fails at such requests.
 func TestModernClientOfAProcess(t *testing.T) {
 	legacy := func(discover func(f *fakeServer, id string) ([]string, error)) *fakeServer {
 		var f *fakeServer
@@ -270,8 +271,9 @@ func TestModernClientOfAProcess(t *testing.T) {
 	}
 }
 
-// TestKnownModernServerIsToldNothingOfHandshakes once it was found out.
-func TestKnownModernServerIsToldNothingOfHandshakes(t *testing.T) {
+// TestKnownModernServerIsNotSentInitialize: a server that is known to be modern is not sent
+// initialize.
+func TestKnownModernServerIsNotSentInitialize(t *testing.T) {
 	both(t, func(t *testing.T, piped bool) {
 		f := modernServer(piped, `"capabilities":{"tools":{}}`, nil)
 		f.asked = true
@@ -287,7 +289,8 @@ func TestKnownModernServerIsToldNothingOfHandshakes(t *testing.T) {
 	})
 }
 
-// TestServerThatRefusesWhatFollowsItsHandshake, without having begun a session.
+// TestServerThatRefusesWhatFollowsItsHandshake: the server answers initialize but has begun no
+// session.
 func TestServerThatRefusesWhatFollowsItsHandshake(t *testing.T) {
 	f := modernServer(false, `"capabilities":{"tools":{}}`, func(id, _, m string) ([]string, error) {
 		if !strings.Contains(m, mcp.MetaVersion) {

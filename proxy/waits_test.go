@@ -10,9 +10,8 @@ import (
 	"github.com/dragoman-proxy/dragoman/proxy/mcp"
 )
 
-// slowToSay is a server that answers a call of source, or tools/list where source is "",
-// when it is let, and says then and to everything else at once what it has to say. It lists
-// the tool get_records.
+// slowToSay is a server that answers a call of source, or tools/list if source is "", when the test
+// allows it. It answers everything else at once. It lists the tool get_records.
 func slowToSay(source string, let <-chan struct{}) *fakeServer {
 	const list = `{"tools":[{"name":"get_records","inputSchema":{"type":"object"},"outputSchema":{"type":"object"}}]}`
 	return newFake(initializing("2025-06-18", func(m string) ([]string, error) {
@@ -35,9 +34,9 @@ func slowToSay(source string, let <-chan struct{}) *fakeServer {
 	}))
 }
 
-// A call on a pipe that waits for the source of a gate, or for the list of tools, holds up
-// nothing that comes behind it; cancelled, it does not reach the server.
-func TestCallsThatWaitHoldUpNobody(t *testing.T) {
+// TestWaitingCallsDoNotDelayOthers: a call on a pipe that waits for a gate's source, or for the list
+// of tools, does not delay the messages after it. If it is cancelled, it does not reach the server.
+func TestWaitingCallsDoNotDelayOthers(t *testing.T) {
 	call := getRecords(`{"stream":"a","expand":["x"]}`)
 	id := gjson.Get(call, "id").Raw
 	for name, c := range map[string]struct {

@@ -5,9 +5,9 @@ import (
 	"testing"
 )
 
-// A server that writes JSON with a line break behind it, as encoding/json's Encoder
-// does, and a client that does the same, meet clients and servers of every transport:
-// what stands between tokens is a space on a line, and nothing stands around a message.
+// The tests in this file have a server and a client that write a line break after each JSON value,
+// as encoding/json's Encoder does. On every transport, white space between tokens becomes a space
+// on a line, and none remains around a message.
 
 const (
 	brokenUp = "\r\n\t{\"jsonrpc\":\"2.0\",\n \"id\":7,\r\n\"result\":{}}\n"
@@ -26,7 +26,7 @@ func newlineServer(t *testing.T) *scripted {
 	})
 }
 
-// initialized is an answer to initialize.
+// initialized is a response to initialize.
 func initialized(id string) string {
 	return `{"jsonrpc":"2.0","id":` + id + `,"result":{"protocolVersion":"2025-06-18","capabilities":{"tools":{}},"serverInfo":{"name":"s","version":"1"}}}`
 }

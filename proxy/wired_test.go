@@ -23,15 +23,14 @@ import (
 	"github.com/dragoman-proxy/dragoman/proxy/mcpheader"
 )
 
-// Peers that say what a test has them say, and nothing of their own, over real
-// sockets and pipes: a scripted server, a proxy in front of it, and a client that
-// sends bytes and reads bytes.
+// The types in this file are a scripted server and a client that sends and reads bytes. A proxy is
+// between them, over real sockets and pipes.
 
-// wireAddress in the environment makes the test binary a wire between its stdin and
-// stdout and this address.
+// wireAddress in the environment makes the test binary connect its stdin and stdout with this
+// address.
 const wireAddress = "DRAGOMAN_TEST_WIRE"
 
-// beWire is what a process does that stands for a server of the test's on a pipe.
+// beWire runs in the process that stands for a server on a pipe.
 func beWire(address string) {
 	conn, err := net.Dial("tcp", address)
 	if err != nil {
@@ -56,7 +55,7 @@ func (e endpoint) behind(cfg *config.Config) {
 	}
 }
 
-// accept serves each connection to an address of its own until the test ends.
+// accept serves each connection to a new address until the test ends.
 func accept(t *testing.T, serve func(net.Conn)) (address string) {
 	t.Helper()
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
@@ -93,8 +92,8 @@ func accept(t *testing.T, serve func(net.Conn)) (address string) {
 	return ln.Addr().String()
 }
 
-// scripted is a server that does what script says about each message it gets, each
-// in a goroutine of its own. Over HTTP it has a session if it is told its id.
+// scripted is a server that runs script for each message it gets, each in a goroutine of its own.
+// Over HTTP it has sessions if id is set.
 type scripted struct {
 	t       *testing.T
 	piped   bool
@@ -104,24 +103,24 @@ type scripted struct {
 
 	mu       sync.Mutex
 	got      []arrived
-	lines    io.Writer // of the pipe
+	lines    io.Writer // the pipe
 	standing chan string
-	listened chan struct{} // closed when the standing stream is there
+	listened chan struct{} // closed when the standing stream is open
 	once     sync.Once
 	life     context.Context
 }
 
-// arrived is a message as a scripted server got it.
+// arrived is a message that a scripted server got.
 type arrived struct {
 	text   string
-	header http.Header // of HTTP
+	header http.Header // the HTTP headers
 }
 
-// turn is a message that a scripted server got, and the way back.
+// turn is a message that a scripted server got, and the way to answer it.
 type turn struct {
 	*scripted
 	text, id, method string
-	ctx              context.Context // ends with the client's interest
+	ctx              context.Context // ends when the client leaves or cancels
 	web              http.ResponseWriter
 	begun            bool
 }
@@ -224,7 +223,7 @@ func (s *scripted) stand(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// say says something about the message: an event of its stream, or a line.
+// say sends a message about the request: an event of its stream, or a line.
 func (u *turn) say(messages ...string) {
 	for _, m := range messages {
 		if u.piped {
@@ -241,7 +240,7 @@ func (u *turn) say(messages ...string) {
 	}
 }
 
-// hears waits until the client has answered a request of the server's, or left.
+// hears waits until the client has answered a request of the server, or has left.
 func (u *turn) hears(id string) {
 	for u.ctx.Err() == nil {
 		for _, m := range u.heard() {
@@ -253,7 +252,7 @@ func (u *turn) hears(id string) {
 	}
 }
 
-// answer answers with a status of HTTP and a body, or on the pipe with the body.
+// answer sends the response: an HTTP status and a body, or on a pipe the body.
 func (u *turn) answer(status int, body string) {
 	if u.piped {
 		u.line(body)
@@ -265,7 +264,7 @@ func (u *turn) answer(status int, body string) {
 	io.WriteString(u.web, body)
 }
 
-// unasked says something that belongs to no message.
+// unasked sends a message that belongs to no request.
 func (s *scripted) unasked(m string) {
 	s.t.Helper()
 	select {
@@ -287,14 +286,14 @@ func (s *scripted) line(m string) {
 	io.WriteString(s.lines, m+"\n")
 }
 
-// heard is what the server got, in order.
+// heard returns the messages that the server got, in order.
 func (s *scripted) heard() []arrived {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return append([]arrived(nil), s.got...)
 }
 
-// awaits waits for the n-th message, counted from 1, for which is says yes.
+// awaits waits for the n-th message, counted from 1, for which is returns true.
 func (s *scripted) awaits(n int, what string, is func(m string) bool) arrived {
 	s.t.Helper()
 	var found arrived
@@ -319,7 +318,7 @@ func (s *scripted) gets(n int, method string) arrived {
 	return s.awaits(n, method, func(m string) bool { return gjson.Get(m, "method").String() == method })
 }
 
-// getsResponse waits for a response to a request of the server's.
+// getsResponse waits for a response to a request of the server.
 func (s *scripted) getsResponse(id string) arrived {
 	s.t.Helper()
 	return s.awaits(1, "a response to "+id, func(m string) bool {
@@ -327,7 +326,7 @@ func (s *scripted) getsResponse(id string) arrived {
 	})
 }
 
-// count is how many messages of a method the server got.
+// count returns how many messages of a method the server got.
 func (s *scripted) count(method string) (n int) {
 	for _, m := range s.heard() {
 		if gjson.Get(m.text, "method").String() == method {
@@ -337,7 +336,7 @@ func (s *scripted) count(method string) (n int) {
 	return n
 }
 
-// proxied is a proxy, listening at both.
+// proxied is a proxy that listens at both HTTP endpoints.
 type proxied struct {
 	*Server
 	web  endpoint
@@ -382,15 +381,15 @@ func through(t *testing.T, to endpoint, change ...func(*config.Config)) proxied 
 	return p
 }
 
-// talker is a client that says what it is told, over HTTP or on a pipe.
+// talker is a client over HTTP or on a pipe that sends what the test says.
 type talker struct {
 	t       *testing.T
 	url     string
 	web     *http.Client
-	conn    net.Conn    // of a pipe
-	lines   chan string // that came on it
+	conn    net.Conn    // the pipe
+	lines   chan string // the lines that the client received
 	session string
-	version string // that HTTP requests name, "" for none
+	version string // the MCP-Protocol-Version of HTTP requests; "" for none
 }
 
 // client makes a client of p.
@@ -421,18 +420,18 @@ func (p proxied) client(t *testing.T, piped bool) *talker {
 	return c
 }
 
-// told is what a client is told about one message, or, on a pipe, about all.
+// told holds what a client receives for one message or, on a pipe, for all.
 type told struct {
 	t      *testing.T
 	events chan string
-	begun  chan struct{} // closed when status and header are there
+	begun  chan struct{} // closed when status and header are set
 	status int
 	header http.Header
 	leave  context.CancelFunc // closes the stream
 }
 
-// say sends a message. Of HTTP's headers those of a modern request are written of
-// the message itself, where more has none of that name.
+// say sends a message. Over HTTP it adds the headers that a modern request needs, except those in
+// more.
 func (c *talker) say(body string, more ...string) *told {
 	c.t.Helper()
 	if c.conn != nil {
@@ -525,7 +524,7 @@ func (c *talker) do(method, body string, header http.Header) *told {
 	return r
 }
 
-// next is the next message.
+// next returns the next message.
 func (r *told) next() string {
 	r.t.Helper()
 	select {
@@ -540,7 +539,7 @@ func (r *told) next() string {
 	return ""
 }
 
-// hasStatus holds the HTTP status against want, where there is one.
+// hasStatus compares the HTTP status with want, over HTTP.
 func (r *told) hasStatus(want int) {
 	r.t.Helper()
 	if r.begun == nil {
@@ -562,7 +561,7 @@ func (c *talker) initialize(version, capabilities string) string {
 	return c.initializeAs(initialize(version, capabilities))
 }
 
-// initializeAs begins a session with this request, and returns the answer.
+// initializeAs begins a session with this request, and returns the response.
 func (c *talker) initializeAs(body string) string {
 	c.t.Helper()
 	r := c.say(body)

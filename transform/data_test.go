@@ -48,9 +48,9 @@ func TestDataIsShapedByTheRuleThatCameWithItsTool(t *testing.T) {
 	}
 }
 
-// TestDataIsHeldToItsBudget checks values with every kind of root, and that the
+// TestDataIsCutToItsBudget checks values with every kind of root, and that the
 // handle gives back the value itself.
-func TestDataIsHeldToItsBudget(t *testing.T) {
+func TestDataIsCutToItsBudget(t *testing.T) {
 	cfg := DefaultConfig()
 	cfg.DefaultMaxTokens = 400
 	e := engineOf(t, cfg)

@@ -59,7 +59,8 @@ func (o Options) withDefaults() Options {
 	return o
 }
 
-// Conditions for Rule.When.
+// The following functions are conditions for Rule.When.
+
 func namesContents(o Options) bool { return o.ResourceContentsName != "off" }
 func bridgesTasks(o Options) bool  { return o.Tasks == "bridge" }
 func stripsTasks(o Options) bool   { return !bridgesTasks(o) }

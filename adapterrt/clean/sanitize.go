@@ -23,13 +23,13 @@ var (
 		`|\b(?:AKIA|ASIA)[A-Z0-9]{12,}` +
 		`|\beyJ[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]{4,}(?:\.[A-Za-z0-9_-]*)?` +
 		`|-----BEGIN [A-Z ]+-----(?s:.*?)(?:-----END [A-Z ]+-----|\z)`)
-	// A token after its name, and any text after the name of a password.
+	// secretPairs match a token after its name, and any text after the name of a password.
 	secretPairs = regexp.MustCompile(`(?i)\b((?:api[_-]?|access[_-]?|client[_-]?|refresh[_-]?|auth[_-]?)?(?:key|token|secret|password|passwd|pwd|signature|authorization))("?\s*[=:]\s*"?)[A-Za-z0-9._~+/=-]{16,}`)
 	passwords   = regexp.MustCompile(`(?i)((?:password|passwd|pwd|secret)"?[=:]\s*"?)[^\s"'&,;}]+`)
 	connections = regexp.MustCompile(`(?i)\b(?:postgres(?:ql)?|mysql|mongodb(?:\+srv)?|rediss?|amqps?)://\S+`)
 	userInfo    = regexp.MustCompile(`(?i)\b([a-z][a-z0-9+.-]*://)[^\s/@]+@`)
-	// Paths that only a file system has. Where an API may have routes or pointers of the
-	// same form, only paths that end in a file name with an extension.
+	// filePaths match paths that only a file system has. Where an API may have routes or pointers
+	// of the same form, only paths that end in a file name with an extension match.
 	filePaths = regexp.MustCompile(`(^|[\s"'(=:,<\[]|file://)(?:/(?:home|Users|root|var|usr|opt|etc|proc)(?:/[\w.@+~-]+)+/?` +
 		`|/(?:srv|tmp|app|private|mnt|data|code|build|workspace|lib)/(?:[\w.@+~-]+/)*[\w@+~-][\w.@+~-]*\.[A-Za-z][A-Za-z0-9]{0,4}\b` +
 		`|[A-Za-z]:\\[^\s"']+)`)

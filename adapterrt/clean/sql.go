@@ -21,10 +21,11 @@ var sqlForms = []struct {
 
 var (
 	sqlVerb = regexp.MustCompile(`\b(?:select|insert|update|delete)\s`)
-	// Words that are not the name of a table, so that "select an item from the list" is English.
+	// plainWords match words that are not the name of a table, so that "select an item from the
+	// list" is English.
 	plainWords = regexp.MustCompile(`^\s+(?:the|an?|your|our|my|their|its|this|that|these|those|all|any|each|every|either|which|where)\s+[a-z]`)
-	// The beginning of a line that continues a statement, and the end of a line after which
-	// the statement continues.
+	// sqlGoesOn matches the beginning of a line that continues a statement, and sqlIsOpen the end
+	// of a line after which the statement continues.
 	sqlGoesOn = regexp.MustCompile(`^\s*(?:\(|(?:from|where|and|or|(?:left|right|inner|outer|full|cross)?\s*join|on|group|order|having|limit|offset|values|set|union|returning)\b)`)
 	sqlIsOpen = regexp.MustCompile(`(?:[,(=]|\b(?:select|distinct|from|where|and|or|join|on|by|into|values|set|as|update))\s*$`)
 )

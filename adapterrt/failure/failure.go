@@ -187,7 +187,7 @@ func BadJSON(r wire.Reason) string {
 	return "unexpected character"
 }
 
-// The largest number of adapters that a failure names.
+// maxAdapters is the largest number of adapters that a failure names.
 const maxAdapters = 20
 
 // Ambiguous returns the failure for an operation name that several adapters have.

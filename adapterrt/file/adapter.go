@@ -111,8 +111,8 @@ type Operation struct {
 	Transform   []byte      // JSON, for the pipeline that shortens results
 }
 
-// The number of parameters from which on they are looked up in a map. For fewer, a map is
-// larger and slower than a search.
+// manyParams is the number of parameters from which on they are looked up in a map. For fewer, a
+// map is larger and slower than a search.
 const manyParams = 12
 
 func (op *Operation) indexParams() {

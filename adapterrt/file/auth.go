@@ -99,7 +99,7 @@ func (c *checker) auth(root *node, a *Adapter) {
 	c.also(n, au)
 }
 
-// The largest number of credentials in a request in addition to the first.
+// maxAlso is the largest number of credentials in a request in addition to the first.
 const maxAlso = 16
 
 // also reads the credentials that an API needs in addition to the first.

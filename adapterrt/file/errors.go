@@ -22,7 +22,7 @@ type ErrorRule struct {
 var errorCodes = []string{"VALIDATION_INVALID_TYPE", "VALIDATION_INVALID_VALUE", "VALIDATION_MISSING_PARAM", "VALIDATION_PAYLOAD_TOO_LARGE", "NOT_FOUND_RESOURCE",
 	"PERMISSION_DENIED", "CONFLICT_ALREADY_EXISTS", "CONFLICT_VERSION_MISMATCH", "RATE_LIMIT_EXCEEDED", "TRANSPORT_TIMEOUT", "INTERNAL_ERROR"}
 
-// The largest number of rules in an error_mapping.
+// maxErrorRules is the largest number of rules in an error_mapping.
 const maxErrorRules = 200
 
 // errorRules reads the error_mapping of a file, or of the operation at path.

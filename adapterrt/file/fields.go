@@ -9,7 +9,7 @@ import (
 	"github.com/dragoman-proxy/dragoman/translate/wire"
 )
 
-// The largest number of paths in a selection, and of names in a path.
+// MaxPaths is the largest number of paths in a selection, and maxPathDepth of names in a path.
 const MaxPaths, maxPathDepth = 200, 32
 
 // FieldRules say which fields of an answer a request may select.
@@ -149,7 +149,7 @@ func (c *checker) fieldRules(n *node, path string, op *Operation) {
 	op.Fields = r
 }
 
-// The largest number of presets that a description names.
+// maxPresetNames is the largest number of presets that a description names.
 const maxPresetNames = 20
 
 // presetNames returns the description of the parameter that selects a preset.

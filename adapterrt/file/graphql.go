@@ -17,7 +17,7 @@ type GraphQL struct {
 	Result []string
 }
 
-// The largest number of bytes of a GraphQL document.
+// maxDocument is the largest number of bytes of a GraphQL document.
 const maxDocument = 64 << 10
 
 func (c *checker) graphql(n *node, path string, op *Operation) {

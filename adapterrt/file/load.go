@@ -19,7 +19,7 @@ type Source struct {
 	Recursive bool // include the directories in a directory
 }
 
-// The largest number of adapter files.
+// maxFiles is the largest number of adapter files.
 const maxFiles = 10_000
 
 // Find returns the adapter files of sources: the files that sources name, and the files
@@ -55,7 +55,7 @@ type finder struct {
 	bad       func(path, msg string)
 }
 
-// The largest depth of directories, because links may form a circle.
+// maxFolders is the largest depth of directories, because links may form a circle.
 const maxFolders = 20
 
 func (f *finder) walk(dir string, depth int) {

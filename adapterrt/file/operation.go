@@ -14,7 +14,8 @@ import (
 // reserved are the names of the specification's own operations.
 var reserved = []string{"introspect", "execute_agent", "record_execution_step", "complete_execution", "abort_execution", "confirm_operation", "verify_challenge"}
 
-// The largest number of operations in a file, and of parameters in an operation.
+// maxOperations is the largest number of operations in a file, and maxParams of parameters in an
+// operation.
 const maxOperations, maxParams = 2000, 200
 
 func (c *checker) operations(root *node, a *Adapter) {

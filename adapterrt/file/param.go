@@ -20,8 +20,8 @@ var paramKeys = append([]string{"required", "default", "wire_name", "wire_path",
 // shapeKeys are the keys of a parameter that decide in which form and place its value is sent.
 var shapeKeys = []string{"wire_name", "wire_path", "style", "encode", "properties", "types"}
 
-// The largest number of elements of an enum and of bytes of a pattern, and the largest depth
-// of nested properties.
+// maxEnum is the largest number of elements of an enum, maxPattern of bytes of a pattern, and
+// maxProperties the largest depth of nested properties.
 const maxEnum, maxPattern, maxProperties = 1000, 1000, 4
 
 func (c *checker) param(f field, path string, op *Operation) {

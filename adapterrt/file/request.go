@@ -103,7 +103,8 @@ func (p *Param) rules() *BodyRules {
 	return p.Body
 }
 
-// The largest number of names in a wire_path, and of values in a template.
+// maxWirePath is the largest number of names in a wire_path, and maxTemplate of values in a
+// template.
 const maxWirePath, maxTemplate = 8, 2000
 
 // request reads an operation's request block. It returns the parameters that the block names

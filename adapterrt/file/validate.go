@@ -23,10 +23,11 @@ var semVer = regexp.MustCompile(`^(0|[1-9]\d*)\.(0|[1-9]\d*)\.(0|[1-9]\d*)(?:-((
 
 var isoDate = regexp.MustCompile(`^\d{4}-(?:0[1-9]|1[0-2])-(?:0[1-9]|[12]\d|3[01])(?:[Tt ]([01]\d|2[0-3]):[0-5]\d(?::(?:[0-5]\d|60)(?:[.,]\d+)?)?(?:[Zz]|[+-]\d{2}(?::?\d{2})?)?)?$`)
 
-// The recommended smallest and largest number of characters in an adapter's description.
+// shortDescription and longDescription are the recommended smallest and largest number of
+// characters in an adapter's description.
 const shortDescription, longDescription = 10, 200
 
-// The largest number of runes in a text of a file that a model reads.
+// descriptionRunes is the largest number of runes in a text of a file that a model reads.
 const descriptionRunes = 1000
 
 // adapter checks and compiles the whole front matter.

@@ -14,7 +14,8 @@ import (
 	"github.com/dragoman-proxy/dragoman/adapterrt/httpcall"
 )
 
-// The largest size of a runtime's cache, in bytes. One answer may take a quarter of it.
+// cacheSize is the largest size of a runtime's cache, in bytes. One answer may take a quarter of
+// it.
 const cacheSize = 64 << 20
 
 type cacheKey [sha256.Size]byte

@@ -176,7 +176,7 @@ func (s *Confirmations) required(c *httpcall.Call, by Asker, scope [sha256.Size]
 	}
 }
 
-// The largest number of runes of the parameters in a question.
+// questionRunes is the largest number of runes of the parameters in a question.
 const questionRunes = 1000
 
 // question returns the question that the user is asked.

@@ -129,7 +129,7 @@ func (l *limiter) spend(i int, warning *failure.Notice, token string, now time.T
 	return warning, nil
 }
 
-// The largest number of outstanding tokens of a limiter.
+// maxContinue is the largest number of outstanding tokens of a limiter.
 const maxContinue = 1024
 
 // issue makes a token that permits a paused caller to go on until the window ends.

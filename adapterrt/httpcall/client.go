@@ -189,7 +189,7 @@ func (c *Client) Exchange(ctx context.Context, t *file.Target, o *Outgoing) (*Re
 	}
 }
 
-// The longest Retry-After for which an attempt is repeated.
+// longestRetryAfter is the longest Retry-After for which an attempt is repeated.
 const longestRetryAfter = 10 * time.Second
 
 // again reports whether an attempt should be repeated, and after how long.

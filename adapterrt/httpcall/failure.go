@@ -26,7 +26,7 @@ func missingParam(op *file.Operation, p *file.Param, missing, unknown []string) 
 	}
 }
 
-// The largest number of unknown parameters for which a name is suggested.
+// maxSuggested is the largest number of unknown parameters for which a name is suggested.
 const maxSuggested = 10
 
 // meant adds the parameter that was probably meant, for each unknown parameter.
@@ -68,7 +68,7 @@ func unfit(p *file.Param, m *file.Mismatch, raw []byte) *failure.Failure {
 	return f
 }
 
-// The largest number of names in a list of unknown parameters.
+// MaxUnknown is the largest number of names in a list of unknown parameters.
 const MaxUnknown = 100
 
 // UnknownParams returns the failure for parameters that the operation does not have.

@@ -76,7 +76,7 @@ func (c *Call) choose(paths *[]string, path string) {
 	c.chosen = append(c.chosen, first)
 }
 
-// The largest number of names that a failure lists.
+// maxListed is the largest number of names that a failure lists.
 const maxListed = 20
 
 // noPreset returns the failure for a preset that the adapter does not have.
@@ -116,7 +116,8 @@ func (c *Call) Selected(data []byte, s *file.Selection, paged bool) []byte {
 	return s.ProjectAt(make([]byte, 0, len(data)), data, path)
 }
 
-// The largest number of items that are searched for the fields that a request selects.
+// maxSampled is the largest number of items that are searched for the fields that a request
+// selects.
 const maxSampled = 100
 
 // checkFields warns of selected fields that no item has.

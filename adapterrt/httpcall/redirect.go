@@ -69,7 +69,7 @@ func (c *Call) redirected(r *Reply, z clean.Sanitizer) *failure.Failure {
 	return f
 }
 
-// The largest number of bytes of a Location that a client receives.
+// maxLocation is the largest number of bytes of a Location that a client receives.
 const maxLocation = 2000
 
 // location returns the Location of a response for a client: only path and query if it is in the

@@ -53,8 +53,8 @@ type Pairs struct {
 	keys  int // bytes of keys in brackets; a long name can make them many, even if the request is small
 }
 
-// The largest size of pairs in bytes. They can be much larger than the request, because the name
-// of an object is in the keys of all its members.
+// maxPairs is the largest size of pairs in bytes. They can be much larger than the request, because
+// the name of an object is in the keys of all its members.
 const maxPairs = 10 << 20
 
 func (q *Pairs) full() bool { return len(q.Text)+q.keys > maxPairs }
@@ -178,7 +178,7 @@ func (c *Call) placeholderText(i int) *failure.Failure {
 	return nil
 }
 
-// The length of an encoded path parameter above which a server may refuse it.
+// longPathParam is the length of an encoded path parameter above which a server may refuse it.
 const longPathParam = 2048
 
 // pathValue appends the encoded value of a path parameter to url.

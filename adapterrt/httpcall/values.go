@@ -90,7 +90,7 @@ func (c *Call) missing() (names []string) {
 	return names
 }
 
-// The largest number of warnings in a result.
+// maxWarnings is the largest number of warnings in a result.
 const maxWarnings = 10
 
 // Warn adds a warning to the result, unless the result has an equal one already.

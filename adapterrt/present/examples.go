@@ -6,7 +6,8 @@ import (
 	"github.com/dragoman-proxy/dragoman/translate/wire"
 )
 
-// The largest number of bytes of a value that introspection takes from a golden example.
+// maxExampleValue is the largest number of bytes of a value that introspection takes from a golden
+// example.
 const maxExampleValue = 200
 
 // goldenParams returns, for each operation, the params of its first golden example that

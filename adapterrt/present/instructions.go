@@ -5,8 +5,8 @@ import (
 	"strings"
 )
 
-// The largest number of bytes of the instructions, and how much of their beginning must be
-// understandable alone, for clients that show no more.
+// maxInstructions is the largest number of bytes of the instructions. The first leadInstructions
+// bytes must be understandable alone, for clients that show no more.
 const maxInstructions, leadInstructions = 2048, 512
 
 // Instructions returns what a model should know about all the tools together, for the

@@ -228,7 +228,8 @@ func (k *Catalogue) operation(name string) ([]byte, *failure.Failure) {
 	return d.Answer(), nil
 }
 
-// The largest number of names in did_you_mean, and of names that are compared for it.
+// maxMeant is the largest number of names in did_you_mean, and maxSought of names that are compared
+// for it.
 const maxMeant, maxSought = 3, 5000
 
 // nothing returns the answer for a name that does not exist. It contains similar names,

@@ -11,10 +11,11 @@ import (
 	"github.com/dragoman-proxy/dragoman/translate/wire"
 )
 
-// How many operations a list has by default, and at most. An adapter has at most as many.
+// listed is how many operations a list has by default, and MostListed how many at most. An adapter
+// has at most as many.
 const listed, MostListed = 100, 2000
 
-// The largest number of names that a failure lists.
+// maxKnown is the largest number of names that a failure lists.
 const maxKnown = 20
 
 // Question holds the parameters of a call of introspect. All but the first three are for

@@ -55,7 +55,7 @@ func TestSmallerCorpusHasTheSameMessages(t *testing.T) {
 	}
 }
 
-func TestMessagesAreWhatTheySay(t *testing.T) {
+func TestMessagesAreClassified(t *testing.T) {
 	unlessSlowed(t)
 	c := newCorpus(t, Largest)
 	for _, r := range translate.Handshake() {

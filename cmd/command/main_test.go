@@ -118,7 +118,7 @@ func TestTranslate(t *testing.T) {
 	}
 }
 
-func TestFlagsStandAboveTheFile(t *testing.T) {
+func TestFlagsOverrideTheFile(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "c.yaml")
 	text := "listen: 127.0.0.1:1\nlog: {level: warn}\nupstream: {command: [cat], share_child: true, headers: {A: file, B: file}}\n"
 	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {

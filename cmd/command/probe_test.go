@@ -74,8 +74,8 @@ func TestProbe(t *testing.T) {
 	}
 }
 
-// TestProbeOfAMuteCommand checks that the error for a command that is not a server contains what it wrote.
-func TestProbeOfAMuteCommand(t *testing.T) {
+// TestProbeOfASilentCommand checks that the error for a command that is not a server contains what it wrote.
+func TestProbeOfASilentCommand(t *testing.T) {
 	if runtime.GOOS == "windows" {
 		t.Skip("needs a shell")
 	}

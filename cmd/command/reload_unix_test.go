@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-func TestHangupReadsTheConfigurationAnew(t *testing.T) {
+func TestHangupReloadsTheConfiguration(t *testing.T) {
 	_, used, _ := reloading(t, nil)
 	if err := syscall.Kill(syscall.Getpid(), syscall.SIGHUP); err != nil {
 		t.Fatal(err)

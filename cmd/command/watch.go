@@ -22,15 +22,17 @@ const (
 	settled = 200 * time.Millisecond
 	patient = 600 * time.Millisecond
 
-	// Not every file system reports changes. The files are therefore also checked at intervals.
+	// glance is how often the files are checked without an event, since not every file system
+	// reports changes.
 	glance     = 10 * time.Second
 	glanceOnly = 500 * time.Millisecond // if there is no watcher, or not for every folder
 
-	// The most folders that are watched; files in others are only checked at intervals.
+	// maxFolders is how many folders are watched at most; files in others are only checked at
+	// intervals.
 	maxFolders = 1000
 )
 
-// The reasons why a concern is read again.
+// becauseFile and becauseSignal are the reasons why a concern is read again.
 const becauseFile, becauseSignal = "file", "SIGHUP"
 
 var errTooManyFolders = fmt.Errorf("more than %d folders", maxFolders)

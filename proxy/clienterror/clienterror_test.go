@@ -18,7 +18,7 @@ import (
 	"github.com/dragoman-proxy/dragoman/translate/wire"
 )
 
-func TestWhatClientsAreTold(t *testing.T) {
+func TestErrorsForClients(t *testing.T) {
 	latest, oldest := translate.Latest(), translate.Oldest()
 	for _, c := range []struct {
 		err          error

@@ -168,7 +168,7 @@ func TestRemovedSettingsAreRefused(t *testing.T) {
 	})
 }
 
-func TestEnvironmentStandsAboveTheFile(t *testing.T) {
+func TestEnvironmentOverridesTheFile(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "dragoman.yaml")
 	if err := os.WriteFile(file, []byte("session: {max: 6, max_processes: 9}\n"), 0o600); err != nil {
 		t.Fatal(err)
@@ -204,7 +204,8 @@ func TestEnvironmentStandsAboveTheFile(t *testing.T) {
 	}
 }
 
-// Each mistake is reported with its place, and no value is quoted.
+// TestAllMistakesAreReportedAtOnce: each mistake is reported with its place, and no value is
+// quoted.
 func TestAllMistakesAreReportedAtOnce(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "dragoman.yaml")
 	if err := os.WriteFile(file, []byte("limits:\n  reply: 8\nlog: {level: loud}\nheartbeat: 10\n"), 0o600); err != nil {
@@ -228,7 +229,7 @@ func TestAllMistakesAreReportedAtOnce(t *testing.T) {
 	}
 }
 
-// Every setting of the example has a variable that sets it.
+// TestEverySettingHasAVariable: every setting of the example has a variable that sets it.
 func TestEverySettingHasAVariable(t *testing.T) {
 	defaults := Default()
 	if err := defaults.EachSetting(func(path string, v reflect.Value) error {

@@ -22,9 +22,9 @@ func (fakeBeside) Serve(req *Request, resp *Response) {
 	resp.Body = fmt.Appendf(nil, "%s %s %s|%s|%s", req.Method, req.Base, req.Path, req.Header("Authorization"), req.Body)
 }
 
-// TestPathsBesideNeedNoToken checks also that the listener's own token is not passed
+// TestOtherPathsNeedNoToken checks also that the listener's own token is not passed
 // on.
-func TestPathsBesideNeedNoToken(t *testing.T) {
+func TestOtherPathsNeedNoToken(t *testing.T) {
 	s := start(t, fakeHandler{post: echo}, HTTPConfig{Tokens: []string{"x"}, Beside: fakeBeside{}, MaxBody: 1000})
 	for _, c := range []struct{ request, want string }{
 		{"GET /x%20y?a=%2F HTTP/1.1\r\nHost: localhost:8\r\n\r\n", "GET http://localhost:8 /x%20y?a=%2F||"},

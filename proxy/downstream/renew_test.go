@@ -8,9 +8,9 @@ import (
 	"time"
 )
 
-// TestGuestsAreRenewedOnOpenConnections: a name or token that was removed is refused,
+// TestTokensAreReplacedOnOpenConnections: a name or token that was removed is refused,
 // even if it was allowed on the connection before.
-func TestGuestsAreRenewedOnOpenConnections(t *testing.T) {
+func TestTokensAreReplacedOnOpenConnections(t *testing.T) {
 	s := start(t, fakeHandler{post: echo}, HTTPConfig{AllowedHosts: []string{"a.example"}, Tokens: []string{"old"}})
 	nc := dial(t, s.addr)
 	r := bufio.NewReader(nc)

@@ -159,7 +159,7 @@ func (p *party) step(what, i int, rest []byte) {
 		text := p.request(body)
 		p.say(text[:len(text)*(i%7+1)/9])
 		p.hangUp()
-	case 6: // several at once
+	case 6: // several messages at once
 		p.say(p.request("1") + p.request(body) + p.request("3"))
 		for _, want := range []string{"1", body, "3"} {
 			p.answered(200, p.who+"|"+want)

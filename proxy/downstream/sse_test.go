@@ -110,7 +110,7 @@ func TestPipeIsRefused(t *testing.T) {
 	}
 }
 
-func TestWhatIsWrittenAtOnceComesBehindTheEndpoint(t *testing.T) {
+func TestMessagesComeAfterTheEndpointEvent(t *testing.T) {
 	s := start(t, fakeHandler{}, HTTPConfig{Pipes: openFunc(func(p *Pipe, q *Request, r *Response) PipeSession {
 		if q.Header("X-A") != "b" || q.Ctx != p.Context() {
 			t.Errorf("header %q", q.Header("X-A"))

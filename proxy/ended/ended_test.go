@@ -25,7 +25,8 @@ func TestDeadStaysDead(t *testing.T) {
 	}
 }
 
-// A loop that begins and ends sessions leaves nothing but an entry for each block.
+// TestLoopsCostLittle: a loop that begins and ends sessions leaves nothing but an entry for each
+// block.
 func TestLoopsCostLittle(t *testing.T) {
 	s, now := New(DefaultBlocks), time.Now()
 	var before, after runtime.MemStats
@@ -47,7 +48,7 @@ func TestLoopsCostLittle(t *testing.T) {
 	}
 }
 
-// Beyond the bound, sessions end early, and no ended session comes back.
+// TestMarksAreBounded: beyond the bound, sessions end early, and no ended session comes back.
 func TestMarksAreBounded(t *testing.T) {
 	s, now := New(4), time.Now()
 	var dead []Serial

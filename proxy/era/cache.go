@@ -45,11 +45,12 @@ var ErrHandshakeOnly = errors.New("servers on this transport have a handshake")
 // An Era is what a server is: a handshake server, a modern server, or both. It is
 // immutable.
 type Era struct {
-	// Revision is the modern Revision that the server speaks, or nil if it speaks none.
+	// Revision is the modern revision that the server speaks, or nil if it speaks none.
 	Revision *translate.Revision
 	// Handshake says that the server accepts initialize, as far as that is known.
 	Handshake bool
-	// Newest is the newest revision with a Newest that the server has named, or nil if it has named none.
+	// Newest is the newest revision with a handshake that the server has named, or nil if it has
+	// named none.
 	Newest *translate.Revision
 	// Discovered is the server's DiscoverResult, which must not be modified. It is nil if there is none, or
 	// if it is too large to be kept.

@@ -66,8 +66,8 @@ type Proposals struct {
 	list   []*translate.Revision // still to be proposed
 	now    *translate.Revision
 	count  int
-	given  bool // the server has named what it takes
-	denied bool // it has refused the newest one
+	given  bool // the server has named a revision that it accepts
+	denied bool // the server has refused the newest revision
 }
 
 // Proposals returns the proposals for a client of this revision. named is the newest revision that the server
@@ -148,7 +148,7 @@ func (p *Proposals) Accepted(m *wire.Message) {
 	case p.denied, p.known != nil && p.now != latest && p.known.server == server && p.now.Newer(p.known.accepted):
 		p.of.set(p.whose, &fallback{p.now, strings.Clone(server)})
 	case p.known != nil && (p.now == latest || p.known.server != server):
-		p.of.set(p.whose, nil) // it has changed: the next session proposes the newest one
+		p.of.set(p.whose, nil) // the server has changed: the next session proposes the newest revision
 	}
 }
 

@@ -46,8 +46,8 @@ func TestCauses(t *testing.T) {
 	}
 }
 
-// A quote is one short line that contains no secret, even if the text was cut in the middle
-// of one.
+// TestQuotes: a quote is one short line that contains no secret, even if the text was cut in the
+// middle of one.
 func TestQuotes(t *testing.T) {
 	if is := Line("a\n\x1b[1mb\u202ec\xff"); is != "a bc" {
 		t.Errorf("%q", is)

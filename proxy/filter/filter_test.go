@@ -79,8 +79,8 @@ func filterBy(by Sender, report Reporting, from, to, in string) (out, notes []st
 	return strings.Split(strings.TrimSpace(o.String()), "\n"), strings.Split(strings.TrimSpace(n.String()), "\n"), err
 }
 
-// The ids of both sides count from one: only the sender of a message says whose request
-// it answers.
+// TestFilterGetsTheSenderOfAMessage: the ids of both sides count from one: only the sender of a
+// message says whose request it answers.
 func TestFilterGetsTheSenderOfAMessage(t *testing.T) {
 	in := `{"dir":"c2s","message":{"jsonrpc":"2.0","id":1,"method":"tools/list"}}
 {"dir":"s2c","message":{"jsonrpc":"2.0","id":1,"method":"roots/list"}}
@@ -114,7 +114,8 @@ func TestFilterTakesArraysApart(t *testing.T) {
 	}
 }
 
-// A response is marked if the translation itself has answered its request.
+// TestFilterMarksAnswersToRequestsAnsweredByTranslation: a response is marked if the translation
+// itself has answered its request.
 func TestFilterMarksAnswersToRequestsAnsweredByTranslation(t *testing.T) {
 	out, notes, err := filterBy(AnySender, ReportNone, "2025-11-25", "2025-03-26", `{"jsonrpc":"2.0","id":"e","method":"elicitation/create","params":{"message":"m","requestedSchema":{"type":"object","properties":{}}}}
 {"jsonrpc":"2.0","id":"e","result":{"action":"accept","content":{}}}

@@ -316,9 +316,9 @@ type transport func(*http.Request) (*http.Response, error)
 
 func (f transport) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
 
-// TestEndpointsAreLearntAnew checks that this happens after a while, with one request for all
+// TestEndpointsAreReadAgain checks that this happens after a while, with one request for all
 // that wait, and that the known endpoints stay while the server is away.
-func TestEndpointsAreLearntAnew(t *testing.T) {
+func TestEndpointsAreReadAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		at, _ := url.Parse("http://server.example/mcp")
 		r := New(Config{Server: at, Path: "/mcp"})

@@ -57,7 +57,7 @@ func (s *sessions) holds(t *testing.T, want map[string]int) {
 	}
 }
 
-func TestOneClientMayHaveAllWhileNobodyElseWantsSome(t *testing.T) {
+func TestOneClientMayHaveAllPlacesThatAreFree(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newSessions(8)
 		for range 20 {
@@ -78,7 +78,7 @@ func TestOneClientMayHaveAllWhileNobodyElseWantsSome(t *testing.T) {
 	})
 }
 
-func TestWhatIsBusyDoesNotGiveWay(t *testing.T) {
+func TestBusyProcessesAreNotStopped(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newSessions(4)
 		for range 4 {
@@ -103,7 +103,8 @@ func TestWhatIsBusyDoesNotGiveWay(t *testing.T) {
 	})
 }
 
-// Take waits for a place that is about to be free, and no other session ends for it.
+// TestAnEndingProcessIsWaitedFor: Take waits for a place that is about to be free, and no other
+// session ends for it.
 func TestAnEndingProcessIsWaitedFor(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newSessions(2)

@@ -131,8 +131,8 @@ func TestPlacesAreBounded(t *testing.T) {
 	}
 }
 
-// TestEachSealIsTakenOnce checks this for the time in which a seal is valid.
-func TestEachSealIsTakenOnce(t *testing.T) {
+// TestEachSealIsAcceptedOnce checks this for the time in which a seal is valid.
+func TestEachSealIsAcceptedOnce(t *testing.T) {
 	r, _, _ := at(t)
 	if !r.inbox.once("a") || r.inbox.once("a") || !r.inbox.once("b") {
 		t.Error("a seal is taken twice, or not at all")

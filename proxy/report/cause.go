@@ -97,7 +97,7 @@ func causeOfRefusal(f *mcp.Failure, at At) failures.Cause {
 		return failures.Revision
 	case errors.Is(f.Err, clienterror.ErrHandshakeRefused):
 		return failures.Refusal
-	case !ok: // it is a JSON-RPC error of the server
+	case !ok: // a JSON-RPC error of the server
 		return ""
 	case status.Code == 404 && at.Session != "":
 		return failures.SessionLost
@@ -107,8 +107,7 @@ func causeOfRefusal(f *mcp.Failure, at At) failures.Cause {
 	return failures.Of(status)
 }
 
-// isModernAnswer reports whether a status of 4xx is how the revisions without a handshake
-// carry a JSON-RPC error.
+// isModernAnswer reports whether a 4xx status is how a modern server sends this JSON-RPC error.
 func isModernAnswer(e *upstream.StatusError) bool {
 	var m wire.Message
 	return (e.Code == 400 || e.Code == 404) && m.Scan(bytes.Clone(e.Body), nil) == nil && m.Kind == wire.Error
@@ -147,8 +146,7 @@ func Outcome(f *mcp.Failure) metrics.Outcome {
 	return metrics.Failed
 }
 
-// isLeaving reports whether err says that the client or this process no longer wants an
-// answer.
+// isLeaving reports whether err says that the client has left or dragoman is stopping.
 func isLeaving(err error) bool {
 	for _, why := range []error{downstream.ErrClientLeft, downstream.ErrOver, downstream.ErrStopped, clienterror.ErrTakenUp, clienterror.ErrShutdown, upstream.ErrClosed, context.Canceled} {
 		if errors.Is(err, why) {

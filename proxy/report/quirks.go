@@ -2,8 +2,8 @@ package report
 
 import "go.uber.org/zap"
 
-// Quirk names what published software does beside the specification, or at a corner
-// of it where others stumble. The code that deals with one says that it has met it.
+// Quirk names a behaviour of published software that differs from the specification, or that is
+// easily misunderstood. The code that handles it counts it.
 type Quirk string
 
 const (
@@ -71,7 +71,7 @@ var Quirks = [...]struct {
 	},
 }
 
-// Quirk counts that dragoman has dealt with a quirk.
+// Quirk counts that dragoman has handled a quirk.
 func (r *Reporter) Quirk(q Quirk) {
 	r.metrics.Quirks.WithLabelValues(string(q)).Inc()
 	r.log.Debug("quirk", zap.String("quirk", string(q)))

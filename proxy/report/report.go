@@ -53,7 +53,7 @@ type Setup struct {
 type At struct {
 	Method         string
 	Client, Server *translate.Revision
-	Session        string            // of the server
+	Session        string            // the id of the session at the server
 	Header         []upstream.Header // headers that are passed to the server; they may be secrets
 }
 
@@ -66,12 +66,12 @@ type kind struct {
 
 // line is what a log line holds beside its kind. It owns its memory.
 type line struct {
-	text   string // of the error for the client
+	text   string // the text of the error for the client
 	err    error  // the underlying error; nil for none
-	status int    // of HTTP; 0 for none
+	status int    // the HTTP status; 0 for none
 	at     At
 
-	restarts int64 // of the server's process so far
+	restarts int64 // the number of restarts of the server's process so far
 }
 
 // New returns a Reporter of a program of this version. now returns the setup in force.

@@ -23,7 +23,8 @@ func observed(t *testing.T) (*Reporter, *observer.ObservedLogs) {
 	}), logs
 }
 
-// The first failure of a kind is written at once, and later ones in one line.
+// TestRepeatedFailuresAreOneLine: the first failure of a kind is logged at once, and later ones in
+// one line.
 func TestRepeatedFailuresAreOneLine(t *testing.T) {
 	r, logs := observed(t)
 	for n := range 5 {

@@ -189,8 +189,8 @@ func FuzzOpenID(f *testing.F) {
 	})
 }
 
-// The id of a question opens only with the keys and for the server with which it was
-// made.
+// TestIDHoldsItsQuestion: the id of a question opens only with the keys and for the server with
+// which it was made.
 func TestIDHoldsItsQuestion(t *testing.T) {
 	const id, note = `"q\u0031"`, `[["a",true,"x"]]`
 	s := testSealer(t, "http://a/mcp", 1)

@@ -9,8 +9,8 @@ import (
 	"go.uber.org/zap/zaptest/observer"
 )
 
-// A burst is relayed as a whole up to a bound. The lines over it are counted, and
-// logged once.
+// TestServersStderrIsRelayedAtARate: a burst is relayed as a whole up to a bound. The lines over it
+// are counted, and logged once.
 func TestServersStderrIsRelayedAtARate(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		core, logs := observer.New(zap.InfoLevel)

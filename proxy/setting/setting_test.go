@@ -106,7 +106,7 @@ func TestMistakesInLayers(t *testing.T) {
 	}
 }
 
-// A text whose aliases stand for very many values is refused, and quickly.
+// TestAliasesAreBounded: a text whose aliases stand for very many values is refused, and quickly.
 func TestAliasesAreBounded(t *testing.T) {
 	text := "inner:\n  names: &a0 {x: y}\n"
 	for i := range 40 {

@@ -61,7 +61,7 @@ type remappedStream struct {
 // https://modelcontextprotocol.io/specification/2026-07-28/basic/patterns/cancellation.
 func (st *remappedStream) Close() error {
 	st.once.Do(func() {
-		if !st.Answered() && !st.Over() { // else no client was asked
+		if !st.Answered() && !st.Over() { // else there is nothing to cancel
 			st.of.host.SendCancelled(st.of.Beneath(), st.Given(), nil, "")
 		}
 	})

@@ -64,7 +64,8 @@ func TestLookReadsTheWholeListOnce(t *testing.T) {
 	}
 }
 
-// A tool that is not listed is looked for once, and again when the list has changed.
+// TestUnlistedTool: a tool that is not listed is looked for once, and again when the list has
+// changed.
 func TestUnlistedTool(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := listing{pages: []string{`{"name":"a"}`}}
@@ -86,7 +87,8 @@ func TestUnlistedTool(t *testing.T) {
 	})
 }
 
-// Calls with names of tools that do not exist do not make dragoman read the list again and again.
+// TestManyUnknownNamesReadTheListOnceInAWhile: calls with names of tools that do not exist do not
+// make dragoman read the list again and again.
 func TestManyUnknownNamesReadTheListOnceInAWhile(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := listing{pages: []string{``}}
@@ -122,7 +124,8 @@ func TestAFailureIsRememberedForAWhile(t *testing.T) {
 	})
 }
 
-// One call reads. The others wait for it no longer than their own contexts, and known tools are found meanwhile.
+// TestOthersWaitNoLongerThanTheirContexts: one call reads. The others wait for it no longer than
+// their own contexts, and known tools are found meanwhile.
 func TestOthersWaitNoLongerThanTheirContexts(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := listing{pages: []string{`{"name":"a"}`}, slow: time.Minute}
@@ -156,7 +159,8 @@ func TestOthersWaitNoLongerThanTheirContexts(t *testing.T) {
 	})
 }
 
-// What was read while the list changed is used for the call that has asked, and is not kept.
+// TestAListThatChangesWhileItIsRead: what was read while the list changed is used for the call that
+// has asked, and is not kept.
 func TestAListThatChangesWhileItIsRead(t *testing.T) {
 	l := listing{pages: []string{`{"name":"a"}`, `{"name":"b"}`}}
 	var x Index
@@ -182,7 +186,7 @@ func TestAListThatChangesWhileItIsRead(t *testing.T) {
 	}
 }
 
-// A client that leaves says nothing about the list.
+// TestAClientThatLeaves: a client that leaves says nothing about the list.
 func TestAClientThatLeaves(t *testing.T) {
 	l := listing{pages: []string{`{"name":"a"}`}}
 	var x Index
@@ -195,7 +199,8 @@ func TestAClientThatLeaves(t *testing.T) {
 	}
 }
 
-// Pages without an end, and cursors that repeat, are read no further than a bound.
+// TestListsWithoutEnd: pages without an end, and cursors that repeat, are read no further than a
+// bound.
 func TestListsWithoutEnd(t *testing.T) {
 	for name, ask := range map[string]func(n int) string{
 		"a cursor that stands still": func(int) string { return `"x"` },
@@ -249,7 +254,7 @@ func TestWhatIsKeptIsBounded(t *testing.T) {
 	}
 }
 
-// Tools that cannot be called are left out, and each is logged once.
+// TestWrongAnnotations: tools that cannot be called are left out, and each is logged once.
 func TestWrongAnnotations(t *testing.T) {
 	core, logs := observer.New(zap.WarnLevel)
 	var x Index

@@ -43,7 +43,7 @@ func TestStopwatch(t *testing.T) {
 	})
 }
 
-func TestServerTimingIsForThoseWhoAsk(t *testing.T) {
+func TestServerTimingIsSentOnRequest(t *testing.T) {
 	w := Stopwatch{Parse: 1500 * time.Microsecond}
 	if h := w.AppendTo(nil); h != nil {
 		t.Errorf("%v", h)

@@ -337,7 +337,7 @@ func TestUntrustedCertificateIsATLSError(t *testing.T) {
 	}
 }
 
-func TestNobodyThere(t *testing.T) {
+func TestConnectionRefused(t *testing.T) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)

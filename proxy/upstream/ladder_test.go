@@ -212,7 +212,7 @@ func TestServerThatChangesItsTransport(t *testing.T) {
 	}
 }
 
-func TestKnownTransportIsNotGivenUpForAnErrorOfJSONRPC(t *testing.T) {
+func TestAJSONRPCErrorDoesNotChangeTheTransport(t *testing.T) {
 	var r recorder
 	replies := []string{jsonReply(answer), refusal(400, rpcError)}
 	l := &legacy{requests: r.note}

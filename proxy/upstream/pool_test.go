@@ -241,8 +241,8 @@ func TestLessIsTrustedAfterAnEarlyClose(t *testing.T) {
 	}
 }
 
-// A connection that went back to the pool belongs to the next call: neither a
-// late cancellation nor a second Close of the one before may touch it.
+// TestCancelledCallsDoNotTouchOtherCalls: a connection that went back to the pool belongs to the
+// next call: neither a late cancellation nor a second Close of the one before may touch it.
 func TestCancelledCallsDoNotTouchOtherCalls(t *testing.T) {
 	noLeaks(t)
 	ts := httptest.NewServer(http.HandlerFunc(echo))

@@ -102,7 +102,7 @@ func joinSSE(t *testing.T, l *legacy) (*SSESession, Stream) {
 	return s, st
 }
 
-func TestSSEMessagesGoWhereTheEndpointSays(t *testing.T) {
+func TestSSEMessagesGoToTheEndpoint(t *testing.T) {
 	noLeaks(t)
 	type seen struct{ method, target, auth, fixed, accept, body string }
 	var mu sync.Mutex

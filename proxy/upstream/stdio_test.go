@@ -210,7 +210,7 @@ func TestChildThatDoesNotRead(t *testing.T) {
 	senders.Wait()
 }
 
-func TestSenderThatGivesUp(t *testing.T) {
+func TestSendEndsWithItsContext(t *testing.T) {
 	s := role("does not read")
 	s.WriteTimeout = 200 * time.Millisecond // until a child that does not read a large message is stopped
 	c := start(t, s)
@@ -349,9 +349,9 @@ func TestNoiseIsSkipped(t *testing.T) {
 	}
 }
 
-// A child that writes no message is reported after a while, with the lines that it has
-// written. A child that has written a message is not.
-func TestMuteChildIsNoticed(t *testing.T) {
+// TestSilentChildIsReported: a child that writes no message is reported after a while, with the lines
+// that it has written. A child that has written a message is not.
+func TestSilentChildIsReported(t *testing.T) {
 	noticed := make(chan *MuteError, 2)
 	spec := role("some noise")
 	spec.MuteTime, spec.Mute = 200*time.Millisecond, func(e *MuteError) { noticed <- e }

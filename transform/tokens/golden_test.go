@@ -158,9 +158,9 @@ func TestCountsOfSingleBytesAreThoseOfTheWhole(t *testing.T) {
 	}
 }
 
-// The character classes are those of the original tokenizer, of Unicode 16.
-// They differ from Go's tables only in characters that Unicode added after the
-// version of Go's tables.
+// TestClassesMatchGoUnicodeTables: the character classes are those of the original tokenizer, of
+// Unicode 16. They differ from Go's tables only in characters that Unicode added after the version
+// of Go's tables.
 func TestClassesMatchGoUnicodeTables(t *testing.T) {
 	if unicode.Version != "15.0.0" {
 		t.Skip("Go's tables are of Unicode " + unicode.Version)

@@ -34,8 +34,8 @@ func hostile() map[string][]byte {
 	return all
 }
 
-// Each of these texts takes milliseconds. Code that is quadratic in any of them
-// does not end within the time limit of a test.
+// TestHostileTextsAreCounted: each of these texts takes milliseconds. Code that is quadratic in any
+// of them does not end within the time limit of a test.
 func TestHostileTextsAreCounted(t *testing.T) {
 	encodings := exact(t)
 	for kind, text := range hostile() {
@@ -74,7 +74,7 @@ func bytesIn(text []byte, n int) func(yield func([]byte) bool) {
 	}
 }
 
-// Buffers that a hostile text made grow are not kept.
+// TestScratchIsCapped: buffers that a hostile text made grow are not kept.
 func TestScratchIsCapped(t *testing.T) {
 	e := exact(t)[CL100K]
 	v := e.loaded().(*vocabulary)

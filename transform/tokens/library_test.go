@@ -27,7 +27,8 @@ func libraryCount(t testing.TB, c tokenizer.Codec, text string) int {
 	return n
 }
 
-// The committed tables are the library's vocabulary, token by token.
+// TestMergesAreTheLibrarysVocabulary: the committed tables are the library's vocabulary, token by
+// token.
 func TestMergesAreTheLibrarysVocabulary(t *testing.T) {
 	for name, e := range exact(t) {
 		m := e.loaded().(*vocabulary).merges
@@ -54,8 +55,8 @@ func TestMergesAreTheLibrarysVocabulary(t *testing.T) {
 	}
 }
 
-// CountUpTo does not count a text that could not fit even if all its tokens
-// were of the longest length.
+// TestNoOlderTokenIsLongerThanAssumed: CountUpTo does not count a text that could not fit even if
+// all its tokens were of the longest length.
 func TestNoOlderTokenIsLongerThanAssumed(t *testing.T) {
 	for _, name := range []string{P50K, P50Edit, R50K} {
 		c := codec(t, name)
@@ -91,10 +92,9 @@ func TestOlderEncodingsMatchLibrary(t *testing.T) {
 	}
 }
 
-// Where the Go library departs from the original tokenizer, this package
-// follows the original: the wanted counts are the original's. If the library's
-// count is another than expected, the library has changed; this package is not
-// wrong.
+// TestWhereTheLibraryDepartsWeFollowTheOriginal: where the Go library departs from the original
+// tokenizer, this package follows the original: the wanted counts are the original's. If the
+// library's count is another than expected, the library has changed; this package is not wrong.
 func TestWhereTheLibraryDepartsWeFollowTheOriginal(t *testing.T) {
 	type counts struct{ cl100k, o200k int }
 	for _, c := range []struct {

@@ -80,7 +80,7 @@ func alphabets() map[string][]string {
 	return a
 }
 
-// All the ways to merge give the same result: as defined, in place, with
+// TestAllMergesAgree: all the ways to merge give the same result: as defined, in place, with
 // queues, in windows.
 func TestAllMergesAgree(t *testing.T) {
 	for name, e := range exact(t) {
@@ -154,8 +154,8 @@ func TestRandomTextsMatchLibrary(t *testing.T) {
 	}
 }
 
-// There may be a text of which no two windows agree. The window then grows
-// until one holds the whole text.
+// TestWindowsThatDisagreeGrow: there may be a text of which no two windows agree. The window then
+// grows until one holds the whole text.
 func TestWindowsThatDisagreeGrow(t *testing.T) {
 	v := exact(t)[O200K].loaded().(*vocabulary)
 	s := newScratch(v)

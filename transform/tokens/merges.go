@@ -30,7 +30,7 @@ const filterBits = 8
 // none is the rank of bytes that are not a token.
 const none = ^uint32(0)
 
-// A rank fits 18 bits, so that a pair of ranks and the rank of the joined token
+// rankBits is the size of a rank: 18 bits, so that a pair of ranks and the rank of the joined token
 // fit one word.
 const rankBits = 18
 

@@ -10,7 +10,8 @@ type Name uint8
 const (
 	OtherName Name = iota
 
-	// the envelope
+	// Members of the envelope:
+
 	JSONRPC
 	ID
 	MethodKey
@@ -18,7 +19,8 @@ const (
 	ResultKey
 	ErrorKey
 
-	// the lifecycle
+	// Members of the lifecycle:
+
 	ProtocolVersion
 	Capabilities
 	ClientInfo
@@ -36,7 +38,8 @@ const (
 	Tools
 	Roots
 
-	// lists and their entries
+	// Members of lists and of their entries:
+
 	ResourceTemplates
 	NextCursor
 	Meta
@@ -62,7 +65,8 @@ const (
 	Size
 	MimeType
 
-	// content
+	// Members of content:
+
 	Content
 	Contents
 	StructuredContent
@@ -74,7 +78,8 @@ const (
 	Input
 	ToolUseID
 
-	// questions and their answers
+	// Members of questions and of their answers:
+
 	Role
 	Model
 	ToolChoice
@@ -94,20 +99,23 @@ const (
 	Context
 	Completion
 
-	// notifications and errors
+	// Members of notifications and errors:
+
 	RequestID
 	MessageKey
 	Code
 	Elicitations
 	ProgressTokenKey
 
-	// what a request is about, beside name, uri and ref
+	// Members that say what a request is about, in addition to name, uri and ref:
+
 	Cursor
 	LevelKey
 	TaskID
 	NotificationsKey
 
-	// 2026-07-28
+	// Members that only 2026-07-28 has:
+
 	ResultType
 	TTLMs
 	PollIntervalMs

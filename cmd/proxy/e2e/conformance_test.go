@@ -23,7 +23,8 @@ import (
 // scenarioChecks are the results of the conformance suite: the status of every check, by scenario.
 type scenarioChecks map[string]map[string]string
 
-// The statuses of a check, the best first. INFO says that a server does not have something that is optional.
+// checkStatuses are the statuses of a check, the best first. INFO says that a server does not have
+// something that is optional.
 var checkStatuses = []string{"SUCCESS", "INFO", "SKIPPED", "WARNING", "FAILURE"}
 
 // A conformanceRoad is a way from the suite to the server.

@@ -9,10 +9,12 @@ import (
 	"strings"
 )
 
-// What the newer revisions added, which a client of an older one must not get. These tables repeat, in terms
-// of a transcript, what package translate does to single messages; they share no code with it.
+// additions are what the newer revisions added, which a client of an older one must not get. These
+// tables repeat, in terms of a transcript, what package translate does to single messages; they
+// share no code with it.
 //
-// A path leads from a result to a member: "*" stands for each item of an array or each member of an object.
+// A path leads from a result to a member: "*" stands for each item of an array or each member of an
+// object.
 var additions = []struct{ since, method, path string }{
 	{"2025-03-26", "initialize", "capabilities.completions"},
 	{"2025-11-25", "initialize", "capabilities.tasks"},

@@ -24,8 +24,8 @@ import (
 	"github.com/tidwall/gjson"
 )
 
-// The judges are large: npm unpacks 450 MB for one of them, and the other is a module of its own. Only make judges
-// uses them.
+// judgesWanted is the variable with which make judges asks for the judges. They are large: npm
+// unpacks 450 MB for one of them, and the other is a module of its own.
 const judgesWanted = "DRAGOMAN_JUDGES"
 
 var installJudges = sync.OnceValues(func() (modules, error) { return installModules("judges") })

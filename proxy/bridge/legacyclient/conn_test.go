@@ -11,8 +11,8 @@ import (
 	"github.com/dragoman-proxy/dragoman/translate"
 )
 
-// TestIDSaysWhoTheClientIs as far as there is room, and stays bounded.
-func TestIDSaysWhoTheClientIs(t *testing.T) {
+// TestSessionIDContainsTheClientsIdentity as far as there is room, and stays bounded.
+func TestSessionIDContainsTheClientsIdentity(t *testing.T) {
 	s, err := sealed.New([][]byte{bytes.Repeat([]byte{1}, sealed.KeyBytes)}, config.Upstream{URL: "u"}, time.Hour)
 	if err != nil {
 		t.Fatal(err)

@@ -18,7 +18,7 @@ import (
 	"github.com/dragoman-proxy/dragoman/translate/wire"
 )
 
-// Revisions are the names that Translate knows, oldest first.
+// revisions are the names that Translate knows, oldest first.
 var revisions = [...]string{"2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25", "2026-07-28"}
 
 // The revisions as numbers; each is also the step that leads to it.
