@@ -68,7 +68,7 @@ func newAdapters(cfg config.Adapters, key []byte, tokens *oauth.Store, log *zap.
 		return nil, err
 	}
 	for _, info := range rt.Adapters() {
-		log.Info("adapter", zap.String("name", info.Name), zap.String("version", info.Version),
+		log.Info("adapter loaded", zap.String("name", info.Name), zap.String("version", info.Version),
 			zap.Int("operations", info.Operations), zap.String("file", info.File))
 	}
 	if err := a.readRules(); err != nil {
@@ -104,7 +104,7 @@ func (a *adapters) logProblems(problems []adapterrt.Problem) {
 		if p.Severity == adapterrt.Error {
 			level = zapcore.ErrorLevel
 		}
-		a.log.Log(level, "adapter file", zap.String("file", p.File), zap.Int("line", p.Line), zap.String("code", p.Code),
+		a.log.Log(level, "problem in an adapter file", zap.String("file", p.File), zap.Int("line", p.Line), zap.String("code", p.Code),
 			zap.String("path", p.Path), zap.String("problem", p.Message),
 			zap.String("expected", p.Expected), zap.String("received", p.Received))
 	}
@@ -122,7 +122,7 @@ func (a *adapters) Tools() (all []ownTool) {
 func (a *adapters) Call(ctx context.Context, c *toolCall) []byte {
 	at, ok := a.runtime.Tool(c.Tool)
 	if !ok { // removed since the client read the list
-		return []byte(`{"content":[{"type":"text","text":"This tool is no longer here. Ask for the list of tools again."}],"isError":true}`)
+		return []byte(`{"content":[{"type":"text","text":"This tool no longer exists. List the tools again."}],"isError":true}`)
 	}
 	req := adapterrt.Request{Body: c.Arguments, Session: c.Session, Caller: c.Caller, Ask: c.Ask, Send: c.Send, Progress: c.Progress}
 	if req.Body == nil {

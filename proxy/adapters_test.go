@@ -239,7 +239,7 @@ func TestPlainEndpointsOfAdapters(t *testing.T) {
 		{method: "GET", path: "/adapters/items-api/operations/get_item", status: 200, want: `"name":"get_item"`},
 		{method: "GET", path: "/adapters/nobody", status: 404, want: `NOT_FOUND_RESOURCE`},
 		{method: "PUT", path: "/adapters/items-api", body: readItem, status: 405, want: `Use GET, POST`},
-		{method: "GET", path: "/adaptersx", status: 404, want: "there is nothing here"},
+		{method: "GET", path: "/adaptersx", status: 404, want: "no such path"},
 		{method: "GET", path: "/adapters", header: []string{"Origin", "http://evil.example"}, status: 403, want: `{"success":false,"error":{"code":"PERMISSION_DENIED","message":"the Origin header`},
 		{method: "POST", path: "/adapters/items-api", body: readItem, header: []string{"Content-Encoding", "gzip"}, status: 415, want: `{"success":false,"error":{"code":"VALIDATION_`},
 	} {

@@ -165,7 +165,7 @@ func TestServerThatAsksTooMuchAtOnce(t *testing.T) {
 		t.Errorf("%d questions: %.200s", n, r.body)
 	}
 	eventually(t, "the others are refused", func() bool { return len(f.sent()) == 3+many-bridge.MaxQuestions })
-	sameJSON(t, f.sent()[3], rpcError(`"q64"`, `"code":-32603,"message":"too many questions at once"`))
+	sameJSON(t, f.sent()[3], rpcError(`"q64"`, `"code":-32603,"message":"the server asks too many questions at once"`))
 }
 
 // TestListenThatEndsByItselfOnAPipe: the subscription is also cancelled, as the specification

@@ -214,7 +214,7 @@ func TestBadRequests(t *testing.T) {
 	with := func(id string) string { return "Mcp-Session-Id: " + id }
 	session := with(client.session)
 	twice := func(name string) string {
-		return refusal("null", -32600, "the "+name+" header is there more than once")
+		return refusal("null", -32600, "the "+name+" header occurs more than once")
 	}
 	notInitialized := "Not initialized; supported: 2025-11-25, 2025-06-18, 2025-03-26, 2024-11-05"
 	for _, c := range []struct {
@@ -223,15 +223,15 @@ func TestBadRequests(t *testing.T) {
 		want          string
 	}{
 		{"as it should be", request("POST", pingOne, session), 200, pingAnswer},
-		{"Accept without events", request("POST", pingOne, session, "Accept: application/json"), 406, refusal("null", -32600, "Accept must admit both application/json and text/event-stream")},
-		{"Accept without events on GET", request("GET", "", session, "Accept: application/json"), 406, refusal("null", -32600, "Accept must admit text/event-stream")},
+		{"Accept without events", request("POST", pingOne, session, "Accept: application/json"), 406, refusal("null", -32600, "Accept must contain both application/json and text/event-stream")},
+		{"Accept without events on GET", request("GET", "", session, "Accept: application/json"), 406, refusal("null", -32600, "Accept must contain text/event-stream")},
 		{"wrong content type", request("POST", pingOne, session, "Content-Type: text/plain"), 415, refusal("null", -32600, "Content-Type must be application/json")},
 		{"no content type", request("POST", pingOne, session, "Content-Type:"), 415, refusal("null", -32600, "Content-Type must be application/json")},
 		{"compressed", request("POST", pingOne, session, "Content-Encoding: gzip"), 415, refusal("null", -32600, "Content-Encoding must be identity")},
-		{"wrong method", request("PUT", pingOne, session), 405, refusal("null", -32600, "the MCP endpoint takes POST, GET and DELETE")},
+		{"wrong method", request("PUT", pingOne, session), 405, refusal("null", -32600, "the MCP endpoint accepts POST, GET and DELETE")},
 		{"version unknown", request("POST", pingOne, session, "MCP-Protocol-Version: 2020-01-01"), 400, refusal("1", -32600, "Unsupported MCP-Protocol-Version")},
 		{"version of another revision", request("POST", pingOne, session, "MCP-Protocol-Version: 2024-11-05"), 200, pingAnswer},
-		{"version twice", request("POST", pingOne, session, "MCP-Protocol-Version: 2025-06-18", "MCP-Protocol-Version: x"), 400, refusal("1", -32600, "the MCP-Protocol-Version header is there more than once")},
+		{"version twice", request("POST", pingOne, session, "MCP-Protocol-Version: 2025-06-18", "MCP-Protocol-Version: x"), 400, refusal("1", -32600, "the MCP-Protocol-Version header occurs more than once")},
 		{"origin twice", request("POST", pingOne, session, "Origin: http://localhost", "Origin: http://localhost"), 400, twice("Origin")},
 		{"session twice", request("POST", pingOne, session, session), 400, twice("Mcp-Session-Id")},
 		{"Authorization twice", request("POST", pingOne, session, "Authorization: Bearer a", "Authorization: Bearer b"), 400, twice("Authorization")},
@@ -239,7 +239,7 @@ func TestBadRequests(t *testing.T) {
 		{"principal twice", request("POST", pingOne, session, "X-User: a", "X-User: b"), 400, twice("x-user")},
 		{"principal twice, however it is written", request("POST", pingOne, session, "x-user: a", "X-USER: a"), 400, twice("x-user")},
 		{"another header twice", request("POST", pingOne, session, "X-Other: a", "X-Other: b"), 200, pingAnswer},
-		{"errors without an id", request("PUT", pingOne, session, "MCP-Protocol-Version: 2025-11-25"), 405, `{"jsonrpc":"2.0","error":{"code":-32600,"message":"the MCP endpoint takes POST, GET and DELETE"}}`},
+		{"errors without an id", request("PUT", pingOne, session, "MCP-Protocol-Version: 2025-11-25"), 405, `{"jsonrpc":"2.0","error":{"code":-32600,"message":"the MCP endpoint accepts POST, GET and DELETE"}}`},
 		{"errors without an id, of the message", request("POST", `{`, session, "MCP-Protocol-Version: 2025-11-25"), 400, `{"jsonrpc":"2.0","error":{"code":-32700,"message":"Parse error: unexpected end of JSON at byte 1 (2025-06-18)"}}`},
 		{"errors with null for an id", request("POST", `{`, session, "MCP-Protocol-Version: 2025-06-18"), 400, refusal("null", -32700, "Parse error: unexpected end of JSON at byte 1 (2025-06-18)")},
 		{"session missing", request("POST", pingOne), 400, refusal("1", -32600, notInitialized)},
@@ -250,10 +250,10 @@ func TestBadRequests(t *testing.T) {
 		{"session of another key", request("POST", pingOne, with(sealerOf(t, web.URL, 9).SealSession(held.Session))), 404, unknown},
 		{"session of another server", request("POST", pingOne, with(elsewhere.SealSession(held.Session))), 404, unknown},
 		{"session expired", request("POST", pingOne, with(client.srv.sessions.sealer.SealSession(old))), 404, unknown},
-		{"foreign origin", request("POST", pingOne, session, "Origin: https://evil.example"), 403, refusal("null", -32600, "the Origin header names an origin not allowed here; add its host to the allowed hosts")},
-		{"rebound host", request("POST", pingOne, session, "Host: evil.example"), 403, refusal("null", -32600, "the Host header names a host not allowed here; add it to the allowed hosts")},
+		{"foreign origin", request("POST", pingOne, session, "Origin: https://evil.example"), 403, refusal("null", -32600, "the Origin header names an origin that is not allowed; add its host to allowed_hosts")},
+		{"rebound host", request("POST", pingOne, session, "Host: evil.example"), 403, refusal("null", -32600, "the Host header names a host that is not allowed; add it to allowed_hosts")},
 		{"no host", request("POST", pingOne, session, "Host:"), 400, refusal("null", -32600, "this is not an HTTP request")},
-		{"another path", strings.Replace(request("POST", pingOne, session), "/mcp", "/", 1), 404, "there is nothing here; the MCP endpoint is /mcp\n"},
+		{"another path", strings.Replace(request("POST", pingOne, session), "/mcp", "/", 1), 404, "no such path; the MCP endpoint is /mcp\n"},
 		{"no HTTP", "EHLO localhost\r\n\r\n", 400, refusal("null", -32600, "this is not an HTTP request")},
 		{"headers too large", request("POST", pingOne, session, "X: "+strings.Repeat("x", 20<<10)), 431, refusal("null", -32600, "the headers are larger than the limit of 16384 bytes")},
 		{"length negative", request("POST", "", session, "Content-Length: -1"), 400, refusal("null", -32600, "this is not an HTTP request")},
@@ -287,7 +287,7 @@ func TestPipelinedRequests(t *testing.T) {
 		{request("POST", `{`, session), 400, []string{refusal("null", -32700, "Parse error: unexpected end of JSON at byte 1 (2025-06-18)")}},
 		{request("POST", `{"jsonrpc":"2.0","method":"notifications/initialized"}`, session), 202, nil},
 		{request("POST", ping("2"), "Mcp-Session-Id: x"), 404, []string{refusal("2", -32600, "Session not found")}},
-		{request("POST", ping("3"), session, "Accept: text/html"), 406, []string{refusal("null", -32600, "Accept must admit both application/json and text/event-stream")}},
+		{request("POST", ping("3"), session, "Accept: text/html"), 406, []string{refusal("null", -32600, "Accept must contain both application/json and text/event-stream")}},
 		{request("GET", "", session), 405, []string{refusal("null", -32600, "The server offers no stream")}},
 		{request("POST", ping(`"last"`), session), 200, []string{`{"jsonrpc":"2.0","id":"last","result":{}}`}},
 	}
@@ -478,7 +478,7 @@ func TestLengthAndChunks(t *testing.T) {
 			t.Fatal(err)
 		}
 		body, _ := io.ReadAll(res.Body)
-		if res.StatusCode != 400 || !res.Close || !strings.Contains(string(body), "either Content-Length or Transfer-Encoding") {
+		if res.StatusCode != 400 || !res.Close || !strings.Contains(string(body), "both Content-Length and Transfer-Encoding") {
 			t.Errorf("%v: %d, closed %v, %s", both, res.StatusCode, res.Close, body)
 		}
 		if rest, _ := io.ReadAll(in); len(rest) > 0 {

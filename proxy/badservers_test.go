@@ -428,7 +428,7 @@ func beBadChild(how string) {
 func TestBadServersOnStdio(t *testing.T) {
 	large := `{"jsonrpc":"2.0","id":1,"result":{"content":[{"type":"text","text":"` + strings.Repeat("x", veryLong) + `"}]}}`
 	lost := func(how string) string {
-		return upstreamError(fmt.Sprintf("upstream process ended and is started again; the request was lost: upstream %q ended (%s", os.Args[0], how))
+		return upstreamError(fmt.Sprintf("upstream process ended and is being restarted; the request was lost: upstream %q ended (%s", os.Args[0], how))
 	}
 	for _, c := range []struct {
 		name   string

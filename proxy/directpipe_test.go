@@ -369,7 +369,7 @@ func TestProcessIsRestartedForModernClientsOnAPipe(t *testing.T) {
 			first := kids.child(t, 0)
 			got(t, first, `"prompts/list"`)
 			first.lose(exited)
-			if r := <-answers; !strings.Contains(r, "started again") || gjson.Get(r, "id").Raw != "1" {
+			if r := <-answers; !strings.Contains(r, "being restarted") || gjson.Get(r, "id").Raw != "1" {
 				t.Error(r)
 			}
 			go ask(modernRequestOf("1", "prompts/list", meta(`{}`)))

@@ -73,7 +73,7 @@ func TestAPipeEndsWithAQuestionThatCannotBeAnswered(t *testing.T) {
 		c.in.Close()
 		c.hears(answer)
 		for range 2 {
-			if m := <-told; gjson.Get(m, "error.message").String() != "the client has closed its side" {
+			if m := <-told; gjson.Get(m, "error.message").String() != "the client has closed its side of the pipe" {
 				t.Error(m)
 			}
 		}
@@ -105,7 +105,7 @@ func TestACallThatOutlivesTheDrainIsAnsweredByAnError(t *testing.T) {
 			c.say(echoCall)
 			got(t, f, "tools/call")
 			when.end(c)
-			if m := c.hear(); gjson.Get(m, "id").Raw != "7" || gjson.Get(m, "error.message").String() != "shutting down" {
+			if m := c.hear(); gjson.Get(m, "id").Raw != "7" || gjson.Get(m, "error.message").String() != "dragoman is shutting down" {
 				t.Errorf("%s: %s", name, m)
 			}
 			c.endsSoon()

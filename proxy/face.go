@@ -143,7 +143,7 @@ func (srv *Server) rescue(req *downstream.Request, resp *downstream.Response) {
 func (srv *Server) sessionOf(req *downstream.Request) (*session, error) {
 	if req.VersionTwice && !namesModern(req.Version) { // a modern request is checked with the rest of its message
 		f := mcp.Fail(mcp.VersionUnknown, "").About(idOf(req.Body))
-		f.Text = "the MCP-Protocol-Version header is there more than once"
+		f.Text = "the MCP-Protocol-Version header occurs more than once"
 		return nil, f
 	}
 	if req.Session == "" {

@@ -323,20 +323,20 @@ func revisionRows() []failureRow {
 // ownRows are about limits and bugs of dragoman, and about the client.
 func ownRows() []failureRow {
 	return []failureRow{
-		{name: "busy", cause: failures.Busy, status: 503, code: -32603, text: "too many open requests", header: "Retry-After", says: "1 requests of this session wait", method: "-", play: func(t *testing.T) failurePlayed {
+		{name: "busy", cause: failures.Busy, status: 503, code: -32603, text: "too many open requests", header: "Retry-After", says: "1 requests of this session are open", method: "-", play: func(t *testing.T) failurePlayed {
 			client, s := hanging(t, func(cfg *config.Config) { cfg.Limits.OpenRequests = 1 })
 			call := client.during(s, callOne)
 			defer call()
 			return client.played(client.ask("POST", strings.Replace(callOne, `"id":1`, `"id":2`, 1)))
 		}},
-		{name: "no_token", cause: failures.NoToken, status: 401, code: -32600, text: "a token is needed here", header: "WWW-Authenticate", logged: "client refused", uncounted: true, play: func(t *testing.T) failurePlayed {
+		{name: "no_token", cause: failures.NoToken, status: 401, code: -32600, text: "a token is required", header: "WWW-Authenticate", logged: "client refused", uncounted: true, play: func(t *testing.T) failurePlayed {
 			client := serving(t, func(cfg *config.Config) {
 				cfg.Upstream.URL, cfg.Auth.Tokens = "http://127.0.0.1:1/mcp", []string{"a-token-that-is-long-enough"}
 			})
 			defer client.ask("POST", callOne, "Authorization", "Bearer c4n4ry") // merged into the next line
 			return client.played(client.ask("POST", callOne))
 		}},
-		{name: "not_allowed", cause: failures.NotAllowed, status: 403, code: -32600, text: "the Origin header names an origin not allowed here", logged: "client refused", uncounted: true, play: func(t *testing.T) failurePlayed {
+		{name: "not_allowed", cause: failures.NotAllowed, status: 403, code: -32600, text: "the Origin header names an origin that is not allowed", logged: "client refused", uncounted: true, play: func(t *testing.T) failurePlayed {
 			client := serving(t, func(cfg *config.Config) { cfg.Upstream.URL = "http://127.0.0.1:1/mcp" })
 			return client.played(client.ask("POST", callOne, "Origin", "https://evil.example"))
 		}},
@@ -359,7 +359,7 @@ func ownRows() []failureRow {
 			})
 			return client.played(h)
 		}},
-		{name: "slow_client", cause: failures.SlowClient, status: 0, logged: "client does not read; its oldest notification was dropped", uncounted: true, play: func(t *testing.T) failurePlayed {
+		{name: "slow_client", cause: failures.SlowClient, status: 0, logged: "client reads too slowly: its oldest notification was dropped", uncounted: true, play: func(t *testing.T) failurePlayed {
 			f := silentPipe()
 			srv := front(t, f, func(c *config.Config) { c.Limits.Queue = 2 })
 			srv.initialize("2025-06-18")

@@ -74,10 +74,10 @@ func (h *handshake) hoist(ctx context.Context, s *session, answer []byte) []byte
 	}
 	sizes := []zap.Field{zap.String("hoist", how), zap.Int("texts", len(notes)), zap.Int("bytes_before", saving.Before), zap.Int("bytes_after", saving.After)}
 	if len(notes) == 0 {
-		h.log().Info("descriptions of tools repeat one another, too little to move it: less than 5 % would be saved", sizes...)
+		h.log().Info("tool descriptions repeat text, but moving it to the instructions would save less than 5 %", sizes...)
 		return answer
 	}
-	h.log().Info("descriptions of tools repeat one another", sizes...)
+	h.log().Info("tool descriptions repeat text", sizes...)
 	if how == "report" {
 		return answer
 	}
@@ -202,7 +202,7 @@ func (x *exchange) weigh(page []byte) {
 	x.srv.metrics.ToolsList.Set(float64(c.bytes))
 	all := c.bytes + c.instructions
 	if most := x.srv.now().cfg.Footprint.MaxBytes; most > 0 && all > int(most) && x.srv.heavy.CompareAndSwap(false, true) {
-		x.log().Warn("tool list and instructions are large, and every conversation pays for them: run dragoman footprint to see the largest",
+		x.log().Warn("tool list and instructions are large, and every conversation includes them: run dragoman footprint to see the largest",
 			zap.Int("bytes", all), zap.Int("instructions", c.instructions), zap.Int("max_bytes", int(most)))
 	}
 }

@@ -96,7 +96,7 @@ func TestRepeatedProseIsOnlyReported(t *testing.T) {
 	if got := srv.post(hello.header["Mcp-Session-Id"], listTools).body; !strings.Contains(got, repeated) {
 		t.Errorf("%s", got)
 	}
-	if srv.logs.FilterMessage("descriptions of tools repeat one another").Len() != 1 {
+	if srv.logs.FilterMessage("tool descriptions repeat text").Len() != 1 {
 		t.Error("nothing in the log")
 	}
 }

@@ -52,7 +52,7 @@ func (l *laterStream) Next() (sse.Event, error) {
 		case errors.Is(err, upstream.ErrNoStream), clienterror.Of(err).Status < http.StatusInternalServerError:
 			return sse.Event{}, err
 		default:
-			l.log.Debug("standing stream", zap.Error(err))
+			l.log.Debug("cannot open the server's standing stream: it is tried again", zap.Error(err))
 		}
 	}
 	return l.st.Next()

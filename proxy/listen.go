@@ -205,7 +205,7 @@ func (srv *Server) logHTTP(what string, err error) {
 	if what == "connection" { // clients may close connections at any time
 		level = zap.DebugLevel
 	}
-	srv.host.Log.Log(level, "http", zap.String("what", what), zap.Error(err))
+	srv.host.Log.Log(level, "problem on an HTTP connection", zap.String("what", what), zap.Error(err))
 }
 
 // adminFace makes the HTTP server for probes and metrics only.

@@ -291,7 +291,7 @@ func unknownMethod(name string) *mcp.Failure {
 func (q *modernRequest) checkHeaders(header func(name string) string) error {
 	if name := mcpheader.Repeated(q.header); name != "" {
 		f := mcp.Fail(mcp.HeaderMismatch, "")
-		f.Text = fmt.Sprintf("%.100s header is there more than once", name)
+		f.Text = fmt.Sprintf("the %.100s header occurs more than once", name)
 		return f
 	}
 	if method := header("Mcp-Method"); method != q.name {

@@ -334,7 +334,7 @@ func TestClientThatNeverComesBack(t *testing.T) {
 	eventually(t, "the call is given up", func() bool { return srv.parkedCalls.count() == 0 && len(f.sent()) >= 5 })
 	sent := f.sent()
 	sameJSON(t, sent[3], `{"jsonrpc":"2.0","id":"s1","result":{"action":"cancel"}}`)
-	sameJSON(t, sent[4], `{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":2,"reason":"client did not respond"}}`)
+	sameJSON(t, sent[4], `{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":2,"reason":"the client did not answer in time"}}`)
 	sameJSON(t, srv.modernly(retryOf("8", ada, r)).body, `{"jsonrpc":"2.0","id":8,"error":{"code":-32602,"message":"Invalid or expired requestState"}}`)
 }
 

@@ -52,7 +52,7 @@ func (srv *Server) isModernPost(req *downstream.Request, m *wire.Message) bool {
 // onlyPost returns the error for a GET or DELETE of a client without a session.
 func onlyPost() error {
 	f := mcp.Fail(mcp.NoStream, "")
-	f.Text = "Clients without a session only POST"
+	f.Text = "clients of this revision have no session: only POST is accepted"
 	f.Header = []mcp.Header{{Name: "Allow", Value: "POST"}}
 	return f
 }

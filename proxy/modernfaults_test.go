@@ -222,7 +222,7 @@ func TestTooManyCallsWait(t *testing.T) {
 	srv := frontOf(t, o, func(c *config.Config) { c.Bridge.MaxParked = 1 })
 	srv.modernly(modernCall("7", ""))
 	r := srv.modernly(modernCall("8", ""))
-	sameJSON(t, r.body, `{"jsonrpc":"2.0","id":8,"error":{"code":-32603,"message":"too many calls wait for answers of their clients"}}`)
+	sameJSON(t, r.body, `{"jsonrpc":"2.0","id":8,"error":{"code":-32603,"message":"too many calls wait for their clients' answers; try again later"}}`)
 	if r.status != 503 {
 		t.Errorf("status %d", r.status)
 	}
@@ -248,7 +248,7 @@ func TestNoRoomForASession(t *testing.T) {
 	srv := frontOf(t, o, func(c *config.Config) { c.Bridge.MaxSessions = 1 })
 	srv.pool.roomTime = time.Millisecond
 	srv.modernly(modernCall("7", ""))
-	if r := srv.modernly(modernTools, "Authorization", "b"); r.status != 503 || r.header["Retry-After"] == "" || gjson.Get(r.body, "error.message").String() != "too many sessions" {
+	if r := srv.modernly(modernTools, "Authorization", "b"); r.status != 503 || r.header["Retry-After"] == "" || gjson.Get(r.body, "error.message").String() != "too many sessions; try again later" {
 		t.Errorf("%+v", r)
 	}
 }

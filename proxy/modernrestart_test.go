@@ -32,7 +32,7 @@ func TestProcessWithoutAHandshakeIsStartedAgain(t *testing.T) {
 	lost := srv.call(first, s, callOne)
 	got(t, first, `"tools/call"`)
 	first.lose(exited)
-	if r := <-lost.reply; r.status != 200 || !strings.Contains(r.body, "started again") || gjson.Get(r.body, "id").Raw != "1" {
+	if r := <-lost.reply; r.status != 200 || !strings.Contains(r.body, "being restarted") || gjson.Get(r.body, "id").Raw != "1" {
 		t.Errorf("%+v", r)
 	}
 	second := kids.child(t, 1)

@@ -341,7 +341,7 @@ func TestTaskThatAsksTooMuch(t *testing.T) {
 	last := ""
 	for last = range srv.reads(session, aboutTask("4", "tasks/result", "t1")) {
 	}
-	sameJSON(t, last, rpcError("4", `"code":-32603,"message":"the server asks too much at once"`))
+	sameJSON(t, last, rpcError("4", `"code":-32603,"message":"the server asks too many questions at once"`))
 }
 
 // TestFinishedTasksOfManySessions: many results of one session do not evict those of others, and

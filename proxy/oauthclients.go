@@ -51,9 +51,9 @@ func (o oauthClients) Serves(ctx context.Context, base, path string) bool {
 func (o oauthClients) Serve(req *downstream.Request, resp *downstream.Response) {
 	now := o.srv.now()
 	if now.relay == nil {
-		why := "no authorization here: the server behind this proxy is a local command, or there is none"
+		why := "there is no authorization server here: the server behind this proxy is a local command, or there is none"
 		if now.cfg.Upstream.URL != "" {
-			why = "no authorization here: oauth.relay is none; configure the client with a token, or ask the server behind this proxy directly"
+			why = "there is no authorization server here, since oauth.relay is none: configure the client with a token, or log in at the server behind this proxy"
 		}
 		oauthrelay.Say(resp, http.StatusNotFound, why)
 		return

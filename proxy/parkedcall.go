@@ -188,7 +188,7 @@ func (d *parkedCall) ask(list []serverQuestion) {
 	d.b.refuseAs(d.srv, list, tooManyAsked, d.headers())
 }
 
-const tooManyAsked = "too many questions at once"
+const tooManyAsked = "the server asks too many questions at once"
 
 // headers returns the headers of the newest request.
 func (d *parkedCall) headers() []upstream.Header {
@@ -397,7 +397,7 @@ func (d *parkedCall) expire() {
 	}
 }
 
-const noResponse = "client did not respond"
+const noResponse = "the client did not answer in time"
 
 // errAbandoned ends the exchange of an abandoned call.
 var errAbandoned = fmt.Errorf("the call was given up: %w", downstream.ErrClientLeft)

@@ -83,6 +83,6 @@ func (s *parkedCalls) close() {
 	}
 	s.mu.Unlock()
 	for _, d := range all {
-		d.abandon("shutting down")
+		d.abandon("dragoman is shutting down")
 	}
 }

@@ -161,7 +161,7 @@ func (p *pipe) hangUp() {
 
 // clientGone returns the error response to a question that the client can no longer answer.
 func clientGone(id []byte) []byte {
-	return mcp.AppendError(nil, id, mcp.Untranslatable.Code(), "the client has closed its side", nil)
+	return mcp.AppendError(nil, id, mcp.Untranslatable.Code(), "the client has closed its side of the pipe", nil)
 }
 
 // cutOff answers the open calls with an error that says that dragoman is shutting down.
@@ -501,7 +501,7 @@ func (p *pipe) listen(x *exchange) {
 			}
 			st.Close()
 		default:
-			p.srv.host.Log.Debug("standing stream", zap.Error(err))
+			p.srv.host.Log.Debug("cannot open the server's standing stream: it is tried again", zap.Error(err))
 			p.lostWith(p.srv.answerFor(x, err))
 		}
 		if again.Wait(x.ctx, x.retry) != nil {

@@ -299,7 +299,7 @@ func (x *exchange) inDialect(list []byte, client *translate.Revision) []byte {
 	}
 	out, n := dialect.Update(list)
 	if n > 0 {
-		x.log().Debug("schemas of tools brought from draft-07 to 2020-12", zap.Int("schemas", n))
+		x.log().Debug("tool schemas updated from draft-07 to 2020-12", zap.Int("schemas", n))
 	}
 	return out
 }
@@ -360,7 +360,7 @@ func (x *exchange) forgetAsked(id []byte) {
 func (x *exchange) keepAsked(id, note []byte) {
 	x.key = wire.AppendIDKey(x.key[:0], id)
 	if !x.s.asked.Annotate(x.key, note) {
-		x.log().Warn("note not kept", zap.Int("bytes", len(note)))
+		x.log().Warn("cannot keep the note of a translated question: its answer may not be translated back", zap.Int("bytes", len(note)))
 	}
 }
 

@@ -252,7 +252,7 @@ func (b *pooledSession) setLevel(ctx context.Context, srv *Server, level mcp.Log
 	}
 	params := []byte(`{"level":"` + level.String() + `"}`)
 	if err := b.ask(ctx, srv, wire.LoggingSetLevel, params, header); err != nil {
-		srv.host.Log.Debug("log level", zap.Error(err)) // the next call tries again
+		srv.host.Log.Debug("cannot set the server's log level", zap.Error(err)) // the next call tries again
 		return
 	}
 	b.level = level

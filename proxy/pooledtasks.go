@@ -89,7 +89,7 @@ func (t *pooledTasks) plan(ctx context.Context, b *pooledSession, q *modernReque
 		return taskHere, nil
 	case !t.room(t.srv.pool.holderOf(b), time.Now()):
 		f := mcp.Fail(mcp.TooManyParked, "")
-		f.Text = "too many tasks"
+		f.Text = "too many tasks; try again later"
 		return plainCall, f
 	}
 	return asTask, nil
@@ -136,7 +136,7 @@ func (s *taskCreation) Next() (sse.Event, error) {
 	task := gjson.Get(wire.View(m.Result()), "task")
 	if name := task.Get("taskId"); name.Type == gjson.String && !s.of.enter(s.b, strings.Clone(name.String()), task.Get("ttl")) {
 		s.of.refuse(s.b, strings.Clone(name.String()), s.from)
-		e.Data = mcp.AppendError(nil, s.id, mcp.CodeInternal, "the task cannot be told from others, or is one too many", nil)
+		e.Data = mcp.AppendError(nil, s.id, mcp.CodeInternal, "the task has the id of another task, or there are too many tasks", nil)
 	}
 	return e, nil
 }

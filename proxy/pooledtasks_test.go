@@ -175,7 +175,7 @@ func TestTooManyTasks(t *testing.T) {
 	if r := srv.modernly(callAsTask("3", "slow"), "Authorization", "Bearer other"); gjson.Get(r.body, "result.taskId").String() != "t1" {
 		t.Errorf("another principal's: %s", r.body)
 	}
-	if r := srv.modernly(callAsTask("3", "slow")); gjson.Get(r.body, "error.message").String() != "too many tasks" {
+	if r := srv.modernly(callAsTask("3", "slow")); gjson.Get(r.body, "error.message").String() != "too many tasks; try again later" {
 		t.Error(r.body)
 	}
 	if r := srv.modernly(callAsTask("4", "quick")); !gjson.Get(r.body, "result").Exists() {

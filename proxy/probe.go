@@ -250,7 +250,7 @@ func (p *probeClient) all(ctx context.Context, l *list) error {
 		}
 		cursor = `"cursor":` + next.Raw
 	}
-	return fmt.Errorf("more than %d pages", maxPages)
+	return fmt.Errorf("the list has more than %d pages: the server may repeat its cursor", maxPages)
 }
 
 // carry translates one response of the server. facts are what the handshake has shown of the

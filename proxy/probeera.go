@@ -108,7 +108,7 @@ func (p *probing) askOlder(ctx context.Context) (end func(), err error) {
 // discover begins a probe of a modern server.
 func (p *probeClient) discover(ctx context.Context) error {
 	if !p.h.open(ctx) {
-		return errors.New("no connection to the server")
+		return errors.New("cannot connect to the server")
 	}
 	p.vu = translate.Lookup(translate.Modern())
 	p.h.Conn = &modernProbeConn{p.h.Conn, p.h.Standing != nil, p.can.json(true)}

@@ -12,7 +12,7 @@ import (
 )
 
 // errGaveWay is the reason why a session ended so that another client could have a process.
-var errGaveWay = errors.New("the session was idle and gave way to another: session.max_processes is reached")
+var errGaveWay = errors.New("the idle session was ended to free a process for another client: session.max_processes is reached")
 
 // process is the connection to a child process, which occupies a place until it has ended.
 type process struct {

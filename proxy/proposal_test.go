@@ -191,7 +191,7 @@ func TestProposedRevisions(t *testing.T) {
 			srv := frontOf(t, server.origin(), func(cfg *config.Config) { cfg.Upstream.Version = c.configured })
 			for i, v := range c.visits {
 				var r reply
-				before := srv.logs.FilterMessage("session").Len()
+				before := srv.logs.FilterMessage("session begins").Len()
 				if v.client == modern {
 					r = srv.modernly(modernRequestOf("1", "tools/list", meta("{}")), "Authorization", fmt.Sprint("Bearer ", c.name))
 				} else {
@@ -204,7 +204,7 @@ func TestProposedRevisions(t *testing.T) {
 					}
 				}
 				agreed := ""
-				if all := srv.logs.FilterMessage("session").All(); len(all) > before {
+				if all := srv.logs.FilterMessage("session begins").All(); len(all) > before {
 					agreed = all[before].ContextMap()["server"].(string)
 				}
 				if agreed != v.agreed {

@@ -278,7 +278,7 @@ func TestErrorInThePlaceOfTheAnswerIsReplayed(t *testing.T) {
 	f.lose(exited)
 	kids.child(t, 1)
 	c = srv.open("GET", s, "", "Last-Event-ID", last)
-	if e := c.next(); !strings.Contains(string(e.Data), "started again") || gjson.GetBytes(e.Data, "id").Raw != "1" {
+	if e := c.next(); !strings.Contains(string(e.Data), "being restarted") || gjson.GetBytes(e.Data, "id").Raw != "1" {
 		t.Errorf("%s", e.Data)
 	}
 	c.ends()

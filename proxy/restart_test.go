@@ -114,7 +114,7 @@ func TestRestartedProcessGetsTheSessionsState(t *testing.T) {
 	first.lose(exited)
 	r := <-lost.reply
 	if r.status != 200 || gjson.Get(r.body, "id").Raw != "1" || gjson.Get(r.body, "error.code").Int() != -32603 ||
-		!strings.Contains(r.body, "started again") || !strings.Contains(r.body, "exit status 3") {
+		!strings.Contains(r.body, "being restarted") || !strings.Contains(r.body, "exit status 3") {
 		t.Errorf("%+v", r)
 	}
 	second := kids.child(t, 1)
@@ -166,7 +166,7 @@ func TestStreamOfALostCallEndsWithAnError(t *testing.T) {
 	first.standing <- progress(`1`)
 	first.lose(exited)
 	r := <-c.reply
-	if len(r.events) != 2 || !strings.Contains(r.events[1], "started again") {
+	if len(r.events) != 2 || !strings.Contains(r.events[1], "being restarted") {
 		t.Errorf("%q", r.events)
 	}
 	if srv.sessions.count() != 1 {
@@ -304,7 +304,7 @@ func TestClientOnAPipeOutlivesTheProcess(t *testing.T) {
 	first := kids.child(t, 0)
 	got(t, first, "tools/call")
 	first.lose(exited)
-	if m := c.hear(); gjson.Get(m, "id").Raw != "1" || !strings.Contains(m, "started again") {
+	if m := c.hear(); gjson.Get(m, "id").Raw != "1" || !strings.Contains(m, "being restarted") {
 		t.Errorf("%s", m)
 	}
 	c.say(callSecond)

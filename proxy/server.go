@@ -276,11 +276,11 @@ func (srv *Server) countHandshake(log *zap.Logger, s *session) {
 		rev  *translate.Revision
 	}{{"client", s.ClientRevision}, {"server", s.ServerRevision}} {
 		if side.rev.Deprecated {
-			log.Info("deprecated revision", zap.String("peer", side.name), zap.String("revision", side.rev.Name))
+			log.Info("peer uses a deprecated revision", zap.String("peer", side.name), zap.String("revision", side.rev.Name))
 		}
 	}
 	srv.metrics.Handshake(s.ClientRevision, s.ServerRevision, metrics.Succeeded, "")
-	log.Debug("session", zap.String("client", s.ClientRevision.Name), zap.String("server", s.ServerRevision.Name))
+	log.Debug("session begins", zap.String("client", s.ClientRevision.Name), zap.String("server", s.ServerRevision.Name))
 }
 
 // forget drops a session that can no longer be used, and ends it. It does not wait.
@@ -423,7 +423,7 @@ func (srv *Server) Serve(ctx context.Context, ln net.Listener) error {
 	srv.host.Drain()
 	grace, cancel := context.WithTimeout(context.Background(), srv.now().cfg.Shutdown.Drain)
 	if e := face.Shutdown(grace); e != nil {
-		srv.host.Log.Info("shutdown ended calls before their answer", zap.Error(e))
+		srv.host.Log.Info("some calls were still open at the end of shutdown.drain: they got an error", zap.Error(e))
 	}
 	cancel()
 	<-ended

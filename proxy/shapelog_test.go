@@ -73,7 +73,7 @@ func TestAdaptersThatActByShapeAreNamedAtStart(t *testing.T) {
 	} {
 		srv := front(t, f, shaped(t, settings))
 		var said []string
-		for _, line := range srv.logs.FilterMessageSnippet("takes results by their shape").All() {
+		for _, line := range srv.logs.FilterMessageSnippet("reshapes every result of its form").All() {
 			said = append(said, fmt.Sprint(line.ContextMap()["adapter"]))
 		}
 		if got := strings.Join(said, " "); got != want {

@@ -69,11 +69,11 @@ func (srv *Server) loadVocabularies() {
 		return
 	}
 	if !s.engine.Exact() {
-		srv.host.Log.Warn("transform.adapters.capper.model has no public tokenizer: tokens are an estimate on the safe side",
+		srv.host.Log.Warn("transform.adapters.capper.model has no public tokenizer: tokens are estimated, and rather too high",
 			zap.String("model", s.config.Adapters.Capper.Model))
 	}
 	for _, name := range s.engine.ByShape() {
-		srv.host.Log.Info("this adapter takes results by their shape; tools in transform.adapters or a rule say which, transform.auto_detect: false ends it",
+		srv.host.Log.Info("adapter reshapes every result of its form: name its tools in transform.adapters or in a rule, or set transform.auto_detect: false",
 			zap.String("adapter", name))
 	}
 	srv.host.Spawn(func() {

@@ -198,7 +198,7 @@ func TestSharedProcessIsStartedAgainForAll(t *testing.T) {
 	a, b := srv.call(f, one, callOne), srv.call(f, two, callOne)
 	f.lose(exited)
 	for _, c := range []calling{a, b} {
-		if r := <-c.reply; gjson.Get(r.body, "id").Raw != "1" || !strings.Contains(r.body, "started again") {
+		if r := <-c.reply; gjson.Get(r.body, "id").Raw != "1" || !strings.Contains(r.body, "being restarted") {
 			t.Errorf("%+v", r)
 		}
 	}

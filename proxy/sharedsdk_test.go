@@ -67,7 +67,7 @@ func TestSDKPeersShareAProcessThatCrashes(t *testing.T) {
 		t.Error("progress of another's call was heard")
 	}
 	for round := range 2 {
-		if _, _, err := call(round, "crash"); err == nil || !strings.Contains(err.Error(), "started again") && !strings.Contains(err.Error(), "Bad Gateway") {
+		if _, _, err := call(round, "crash"); err == nil || !strings.Contains(err.Error(), "being restarted") && !strings.Contains(err.Error(), "Bad Gateway") {
 			t.Errorf("crash: %v", err)
 		}
 		for i := range clients {

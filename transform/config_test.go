@@ -34,7 +34,7 @@ func TestBadConfigurationIsRefusedWithItsPath(t *testing.T) {
 		{"adapters: {capper: {safety_factor: -1}}", "transform.adapters.capper.safety_factor", "-1"},
 		{"adapters: {capper: {dedupe: both}}", "transform.adapters.capper.dedupe", "structured, content"},
 		{"adapters: {capper: {tables: both}}", "transform.adapters.capper.tables", "rows, columns"},
-		{"adapters: {nobody: {}}", "transform.adapters.nobody", "no such adapter"},
+		{"adapters: {nobody: {}}", "transform.adapters.nobody", "unknown adapter"},
 		{"adapters: {fields: {x: 1}}", "transform.adapters.fields", "no such option"},
 		{"store: {ttl: 0s}", "transform.store.ttl", "1s to 24h"},
 		{"store: {max_bytes: -1}", "transform.store.max_bytes", "below 0"},

@@ -77,7 +77,7 @@ func New(cfg Config, opt Options) (*Engine, error) {
 	}
 	for _, name := range sortedKeys(cfg.Adapters.Sources) {
 		if sources[name] == nil {
-			return nil, &ConfigError{Path: "adapters." + name, Err: fmt.Errorf("there is no such adapter")}
+			return nil, &ConfigError{Path: "adapters." + name, Err: fmt.Errorf("unknown adapter")}
 		}
 	}
 	for _, name := range sortedKeys(sources) {

@@ -263,7 +263,7 @@ func (r *reading) nowhere(original []byte) error {
 			break
 		}
 	}
-	return fmt.Errorf("there is no %q in the result, or nothing behind it%s", clip(r.path, 100), thereAre(doc))
+	return fmt.Errorf("the result has no part %q that can be read on%s", clip(r.path, 100), thereAre(doc))
 }
 
 // thereAre returns words that say which fields a document has.

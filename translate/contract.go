@@ -36,7 +36,7 @@ var (
 	ErrMissingRequiredField = errors.New("MissingRequiredField")
 	// ErrDropped: the other revision has no such message, so that a notification is dropped and a request has
 	// to be answered by the caller. Such an error is also an ErrTranslation.
-	ErrDropped = errors.New("no such message in the other revision")
+	ErrDropped = errors.New("the other revision has no such message")
 )
 
 // TranslateRequest translates a request of the source revision to the target revision. It does not change

@@ -46,7 +46,7 @@ func (x *pass) cannotElicit(n wire.Node, code int, message string) {
 
 var (
 	errNoteSize = errors.New("more multi-select options than can be remembered")
-	errClash    = errors.New("a property has the name that an option of another one would get")
+	errClash    = errors.New("an option of a multi-select would get the name of another property")
 	errNotArray = errors.New("not an array")
 )
 

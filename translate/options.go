@@ -32,7 +32,7 @@ func (o Options) Validate() error {
 		{"schema_dialect", o.SchemaDialect, []string{"auto", "off"}},
 	} {
 		if !among(s.value, s.may) {
-			return fmt.Errorf("%s: %q is none of %v", s.key, s.value, s.may)
+			return fmt.Errorf("%s: %q is not one of %v", s.key, s.value, s.may)
 		}
 	}
 	return nil

@@ -173,7 +173,7 @@ func (g *glutton) judged(ctx context.Context, what, body string, err error, text
 	case got.Exists():
 		g.wrong.Add(1)
 		g.show(what+": another answer", fmt.Sprintf("%.100s, not %.100s", got.Str, text))
-	case strings.Contains(body, "bytes of messages are in hand"):
+	case strings.Contains(body, "the memory for messages is full"):
 		g.bad.Add(1)
 		g.note(what + ": no room")
 	default:

@@ -47,7 +47,7 @@ func TestMistakesOnTheCommandLine(t *testing.T) {
 		{"serve", "neither url nor command is set"},
 		{"stdio", "neither url nor command is set"},
 		{"serve cat", "write -- before the server's command: dragoman serve -- cat"},
-		{"serve --upstream http://x/ -- cat", "two servers: a URL and a command; keep one"},
+		{"serve --upstream http://x/ -- cat", "two servers are given, a URL and a command: keep one"},
 		{"serve localhost:3000/mcp", "upstream.url: must begin with http:// or https://; did you mean http://localhost:3000/mcp?"},
 		{"serve http://x/ -- cat", "two servers"},
 		{"serve http://x/ --upstream http://y/", "two servers"},

@@ -19,7 +19,7 @@ import (
 // probeTime is the time limit of a whole probe.
 const probeTime = time.Minute
 
-var errMissing = errors.New("something is missing for clients of some revision")
+var errMissing = errors.New("clients of at least one revision do not get everything: see the report")
 
 func probeCommand() *cobra.Command {
 	cmd := &cobra.Command{

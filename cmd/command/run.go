@@ -71,7 +71,7 @@ func stdioCommand() *cobra.Command {
 		countDroppedLines(srv)
 		err = srv.ServePipe(cmd.Context(), os.Stdin, os.Stdout)
 		if errors.Is(err, syscall.EPIPE) {
-			log.Info("the client has closed our stdout; ending")
+			log.Info("the client has closed dragoman's stdout: stopping")
 			return nil
 		}
 		return withCode(exitServer, err)

@@ -167,9 +167,9 @@ func (s *settings) server(args []string) (server string, command []string, err e
 	}
 	switch {
 	case server != "" && s.upstream != "":
-		return "", nil, fmt.Errorf("two servers: %s and --upstream %s; keep one", server, s.upstream)
+		return "", nil, fmt.Errorf("two servers are given, %s and --upstream %s: keep one", server, s.upstream)
 	case server+s.upstream != "" && len(command) > 0:
-		return "", nil, errors.New("two servers: a URL and a command; keep one")
+		return "", nil, errors.New("two servers are given, a URL and a command: keep one")
 	}
 	return cmp.Or(server, s.upstream), command, nil
 }

@@ -115,7 +115,7 @@ func (w *watcher) run(ctx context.Context, hangup <-chan os.Signal, eyes *eyes) 
 				errs = nil
 				break
 			}
-			w.log.Warn("watching files failed: all are checked again", zap.Error(err))
+			w.log.Warn("the file watcher failed: all files are checked again", zap.Error(err))
 			quiet.Reset(settled) // events may have been lost
 		case <-quiet.C:
 			first = time.Time{}

@@ -32,8 +32,8 @@ import (
 
 // The causes with which dragoman itself ends calls, streams and sessions, or refuses to begin them.
 var (
-	ErrShutdown         = errors.New("shutting down")
-	ErrTakenUp          = errors.New("another request has taken the stream up")
+	ErrShutdown         = errors.New("dragoman is shutting down")
+	ErrTakenUp          = errors.New("another request has resumed the stream")
 	ErrEraChanged       = errors.New("the server was replaced by one of the other era")
 	ErrNoNewSession     = errors.New("the server refuses a new session")
 	ErrHandshakeRefused = errors.New("the server refused the handshake")

@@ -41,8 +41,8 @@ func TestErrorsForClients(t *testing.T) {
 		{plainRefusal("", "no"), -32603, 400, "upstream answered 400 Bad Request"},
 		{plainRefusal("text/plain", `{"jsonrpc":"2.0","id":1,"error":{"code":-32001,"message":"m"}}`), -32001, 400, "m"},
 		{io.EOF, -32603, 502, "upstream closed the stream without answering"},
-		{ErrShutdown, -32603, 503, "shutting down"},
-		{downstream.ErrStopped, -32603, 503, "shutting down"},
+		{ErrShutdown, -32603, 503, "dragoman is shutting down"},
+		{downstream.ErrStopped, -32603, 503, "dragoman is shutting down"},
 		{fmt.Errorf("around: %w", mcp.Fail(mcp.BatchEmpty, "")), -32600, 400, "Empty batch"},
 	} {
 		f := Of(c.err)

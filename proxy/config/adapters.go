@@ -159,7 +159,7 @@ func (a *Adapters) validate(taken []string) error {
 	}
 	for _, name := range slices.Sorted(maps.Keys(a.TokenCommands)) {
 		if command := a.TokenCommands[name]; len(command) == 0 || command[0] == "" {
-			return fmt.Errorf("adapters.token_commands.%s: names no program", name)
+			return fmt.Errorf("adapters.token_commands.%s: is empty; it must name a program", name)
 		}
 	}
 	return a.validatePrefix(taken)
@@ -173,7 +173,7 @@ func (a *Adapters) validatePrefix(taken []string) error {
 	case !strings.HasPrefix(p, "/") || strings.HasSuffix(p, "/"):
 		return fmt.Errorf("adapters.http_prefix: %q must begin with / and not end with it", p)
 	case strings.HasPrefix(p, "/.well-known"):
-		return fmt.Errorf("adapters.http_prefix: %q is taken", p)
+		return fmt.Errorf("adapters.http_prefix: %q is a path of dragoman itself; choose another", p)
 	}
 	for _, other := range taken {
 		if other == p || strings.HasPrefix(other, p+"/") {

@@ -41,14 +41,14 @@ const longestGateTime = 60_000
 func (g *Gate) validate() error {
 	for _, need := range [][2]string{{"tool", g.Tool}, {"source", g.Source}, {"capability", g.Capability}, {"error_code", g.ErrorCode}} {
 		if need[1] == "" {
-			return fmt.Errorf("%s: is needed", need[0])
+			return fmt.Errorf("%s: is required", need[0])
 		}
 	}
 	switch {
 	case len(g.Params) == 0 || slices.Contains(g.Params, ""):
-		return errors.New("params: names are needed")
+		return errors.New("params: at least one name is required")
 	case len(g.Match) == 0:
-		return errors.New("match: is needed")
+		return errors.New("match: is required")
 	case g.OnUnavailable != "" && g.OnUnavailable != "allow" && g.OnUnavailable != "deny":
 		return fmt.Errorf("on_unavailable: %q is neither allow nor deny", g.OnUnavailable)
 	case g.TimeoutMS < 0 || g.TimeoutMS > longestGateTime:

@@ -213,7 +213,7 @@ func (c *Config) validatePrincipal() error {
 		return nil
 	}
 	if name, ok := strings.CutPrefix(by, "header:"); by != "authorization" && (!ok || name == "" || strings.ContainsAny(name, " \t\r\n:")) {
-		return fmt.Errorf("bridge.principal: %q is none of authorization, header:NAME, claim:NAME+NAME", by)
+		return fmt.Errorf("bridge.principal: %q is not one of authorization, header:NAME, claim:NAME+NAME", by)
 	}
 	return nil
 }
@@ -231,7 +231,7 @@ func ClaimsOf(by string) []string {
 func (c *Config) validatePeers() error {
 	list := c.Bridge.Peers
 	if len(list) > 0 && c.Session.KeyFile == "" {
-		return errors.New("bridge.peers: replicas know each other by session.key_file, which is not set")
+		return errors.New("bridge.peers: set session.key_file to the key that all replicas share")
 	}
 	if len(list) > MaxPeers {
 		return errors.New("bridge.peers: more than " + strconv.Itoa(MaxPeers))

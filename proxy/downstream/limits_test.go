@@ -68,7 +68,7 @@ func TestBodiesStayWithinTheBudget(t *testing.T) {
 		{"length", post(big)}, {"chunked", chunked}, {"message", postTo(client.uri, "", big)},
 	} {
 		res, body := ask(t, s.addr, c.request)
-		if res.StatusCode != 503 || res.Header.Get("Retry-After") == "" || !strings.Contains(body, "bytes") {
+		if res.StatusCode != 503 || res.Header.Get("Retry-After") == "" || !strings.Contains(body, "limits.in_hand") {
 			t.Errorf("%s: %d %q", c.name, res.StatusCode, body)
 		}
 	}
@@ -133,7 +133,7 @@ func TestNothingBeginsWhileTheBudgetIsOverdrawn(t *testing.T) {
 		t.Fatal(err)
 	}
 	for name, request := range map[string]string{"request": post("{}"), "message": postTo(client.uri, "", `{"jsonrpc":"2.0","method":"x"}`)} {
-		if res, body := ask(t, s.addr, request); res.StatusCode != 503 || !strings.Contains(body, "bytes") {
+		if res, body := ask(t, s.addr, request); res.StatusCode != 503 || !strings.Contains(body, "limits.in_hand") {
 			t.Errorf("%s: %d %q", name, res.StatusCode, body)
 		}
 	}

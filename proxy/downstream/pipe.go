@@ -18,7 +18,7 @@ import (
 // Why a pipe ended, beside ErrClientLeft and ErrStopped.
 var (
 	ErrClosed  = errors.New("the pipe was closed")
-	ErrNotRead = errors.New("the client does not read what it is sent")
+	ErrNotRead = errors.New("the client does not read its messages")
 )
 
 // maxPosted is how many messages of one client may wait to be taken.
@@ -197,7 +197,7 @@ func (p *Pipe) broken(err error) error {
 		error
 		Timeout() bool
 	}](err); ok && timeout.Timeout() {
-		p.face.cfg.Log("pipe", fmt.Errorf("%w: nothing taken for %v", ErrNotRead, p.face.cfg.WriteTimeout))
+		p.face.cfg.Log("pipe", fmt.Errorf("%w: nothing was read for %v", ErrNotRead, p.face.cfg.WriteTimeout))
 		return ErrNotRead
 	}
 	return fmt.Errorf("write to client: %w", err)

@@ -28,40 +28,40 @@ type refusal struct {
 var (
 	notHTTP         = &refusal{status: 400, words: "this is not an HTTP request"}
 	headersTooLarge = &refusal{status: 431, words: "the headers are larger than the limit of %d bytes"}
-	tooSlow         = &refusal{status: 408, words: "the request took longer than %v to come in, or came at less than 1 KiB/s"}
+	tooSlow         = &refusal{status: 408, words: "the request took longer than %v to arrive, or arrived at less than 1 KiB/s"}
 
 	noHost    = &refusal{status: 400, words: "the Host header is missing"}
-	badHost   = &refusal{status: 403, words: "the Host header names a host not allowed here; add it to the allowed hosts"}
-	badOrigin = &refusal{status: 403, words: "the Origin header names an origin not allowed here; add its host to the allowed hosts"}
-	noToken   = &refusal{status: 401, words: "a token is needed here, as Authorization: Bearer or as " + tokenHeader}
-	badToken  = &refusal{status: 401, words: "the token is not one of those allowed here"}
+	badHost   = &refusal{status: 403, words: "the Host header names a host that is not allowed; add it to allowed_hosts"}
+	badOrigin = &refusal{status: 403, words: "the Origin header names an origin that is not allowed; add its host to allowed_hosts"}
+	noToken   = &refusal{status: 401, words: "a token is required, as Authorization: Bearer or as " + tokenHeader}
+	badToken  = &refusal{status: 401, words: "the token is not valid: use one of those in auth.tokens or auth.token_file"}
 
-	nothingHere = &refusal{status: 404, words: "there is nothing here"}
-	elsewhere   = &refusal{status: 404, words: "there is nothing here; the MCP endpoint is %s"}
+	nothingHere = &refusal{status: 404, words: "no such path"}
+	elsewhere   = &refusal{status: 404, words: "no such path; the MCP endpoint is %s"}
 	misdirected = &refusal{status: 421, words: "this is not the replica that the request is for"}
 
-	badMethod   = &refusal{status: 405, words: "the MCP endpoint takes POST, GET and DELETE"}
+	badMethod   = &refusal{status: 405, words: "the MCP endpoint accepts POST, GET and DELETE"}
 	badType     = &refusal{status: 415, words: "Content-Type must be application/json"}
 	badEncoding = &refusal{status: 415, words: "Content-Encoding must be identity"}
-	badAccept   = &refusal{status: 406, words: "Accept must admit both application/json and text/event-stream"}
-	badListen   = &refusal{status: 406, words: "Accept must admit text/event-stream"}
+	badAccept   = &refusal{status: 406, words: "Accept must contain both application/json and text/event-stream"}
+	badListen   = &refusal{status: 406, words: "Accept must contain text/event-stream"}
 
 	bodyTooLarge = &refusal{status: 413, words: "the body is larger than the limit of %d bytes"}
-	noBody       = &refusal{status: 413, words: "this path takes no large body"}
+	noBody       = &refusal{status: 413, words: "this path accepts no large body"}
 	shortBody    = &refusal{status: 400, words: "the body ended before its length"}
-	noBudget     = &refusal{status: 503, words: "too many bytes of messages are in hand; try again"}
-	tooManyPost  = &refusal{status: 503, words: "too many requests in hand; try again"}
+	noBudget     = &refusal{status: 503, words: "the memory for messages is full (limits.in_hand); try again later"}
+	tooManyPost  = &refusal{status: 503, words: "too many requests at once; try again later"}
 
-	onlyGet       = &refusal{status: 405, words: "this path takes GET, which opens a stream of server-sent events"}
-	onlyPost      = &refusal{status: 405, words: "this path takes POST, at the URI that the stream's endpoint event names"}
+	onlyGet       = &refusal{status: 405, words: "this path accepts GET, which opens a stream of server-sent events"}
+	onlyPost      = &refusal{status: 405, words: "this path accepts POST, at the URI that the stream's endpoint event names"}
 	unnamedPipe   = &refusal{status: 400, words: "the URI names no session: POST to the one that the stream's endpoint event names"}
 	noPipe        = &refusal{status: 404, words: "Session not found: its stream has ended"}
-	tooManyPosted = &refusal{status: 503, words: "too many messages wait on this session; try again"}
+	tooManyPosted = &refusal{status: 503, words: "too many messages wait on this session; try again later"}
 
-	saidTwice  = &refusal{status: 400, words: "the %s header is there more than once"}
-	twoLengths = &refusal{status: 400, words: "a request has either Content-Length or Transfer-Encoding"}
+	saidTwice  = &refusal{status: 400, words: "the %s header occurs more than once"}
+	twoLengths = &refusal{status: 400, words: "a request must not have both Content-Length and Transfer-Encoding"}
 
-	drained  = &refusal{status: 503, words: "shutting down"}
+	drained  = &refusal{status: 503, words: "dragoman is shutting down"}
 	panicked = &refusal{status: 500, words: "internal error"}
 )
 

@@ -141,7 +141,7 @@ func (r *filterRun) open(by Sender) open {
 
 func (o open) add(id []byte, q *request) error {
 	if len(o) >= maxOpen {
-		return errors.New("too many requests without an answer")
+		return errors.New("too many open requests")
 	}
 	key := string(wire.AppendIDKey(nil, id))
 	q.older = o[key]
@@ -197,7 +197,7 @@ func (r *filterRun) takeLine(line []byte) error {
 	by := r.By
 	if dir, said := gjson.GetBytes(line, "dir"), gjson.GetBytes(line, "message"); said.Exists() && !gjson.GetBytes(line, "jsonrpc").Exists() && gjson.ValidBytes(line) {
 		if by = Sender(dir.String()); by != FromClient && by != FromServer {
-			return r.fail("", "", fmt.Errorf("dir is %q, neither c2s nor s2c", dir.String()))
+			return r.fail("", "", fmt.Errorf("dir is %q; it must be c2s or s2c", dir.String()))
 		}
 		line = []byte(said.Raw)
 	}

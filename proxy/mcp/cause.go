@@ -91,7 +91,7 @@ var causes = [...]struct {
 	TooLong:           {-32600, 413, "Message too long"},
 	DuplicateID:       {-32600, 400, "Request id is already in use"},
 	TooManyOpen:       {-32603, 503, "too many open requests"},
-	TooManySessions:   {-32603, 503, "too many sessions"},
+	TooManySessions:   {-32603, 503, "too many sessions; try again later"},
 	TooManyProcesses:  {-32603, 503, "too many processes of the server; try again later"},
 	Untranslatable:    {-32603, 200, "translation failed"},
 	UpstreamVersion:   {-32602, 200, "Unsupported protocol version"},
@@ -105,10 +105,10 @@ var causes = [...]struct {
 	UpstreamSilent:    {-32603, 502, "upstream closed the stream without answering"},
 	UpstreamGarbled:   {-32603, 502, "upstream sent something that is not JSON-RPC"},
 	UpstreamLost:      {-32603, 502, "upstream process ended"},
-	UpstreamRestarted: {-32603, 502, "upstream process ended and is started again; the request was lost"},
+	UpstreamRestarted: {-32603, 502, "upstream process ended and is being restarted; the request was lost"},
 	UpstreamStarting:  {-32603, 503, "upstream process is not ready yet"},
-	NoRoom:            {-32603, 503, "too many bytes of messages are in hand"},
-	ShuttingDown:      {-32603, 503, "shutting down"},
+	NoRoom:            {-32603, 503, "the memory for messages is full (limits.in_hand); try again later"},
+	ShuttingDown:      {-32603, 503, "dragoman is shutting down"},
 	Panicked:          {-32603, 500, "internal error"},
 
 	MetaInvalid:         {-32602, 400, "Missing or invalid _meta field"},
@@ -119,7 +119,7 @@ var causes = [...]struct {
 	StateInvalid:        {-32602, 200, "Invalid or expired requestState"},
 	InputsInvalid:       {-32602, 200, "inputResponses must be an object of objects"},
 	Superseded:          {-32600, 200, "superseded by a newer retry"},
-	TooManyParked:       {-32603, 503, "too many calls wait for answers of their clients"},
+	TooManyParked:       {-32603, 503, "too many calls wait for their clients' answers; try again later"},
 }
 
 // Code returns the JSON-RPC error code.

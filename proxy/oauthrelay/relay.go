@@ -169,7 +169,7 @@ func (r *Relay) Serve(req *downstream.Request, resp *downstream.Response) error 
 	}
 	switch {
 	case !slices.Contains(methods, req.Method):
-		Say(resp, http.StatusMethodNotAllowed, "this path takes "+strings.Join(methods, ", "), mcp.Header{Name: "Allow", Value: strings.Join(methods, ", ")})
+		Say(resp, http.StatusMethodNotAllowed, "this path accepts "+strings.Join(methods, ", "), mcp.Header{Name: "Allow", Value: strings.Join(methods, ", ")})
 		return nil
 	case len(req.Body) > maxRequest:
 		Say(resp, http.StatusRequestEntityTooLarge, fmt.Sprintf("the body is larger than %d bytes", maxRequest))

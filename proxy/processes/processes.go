@@ -10,7 +10,7 @@ import (
 )
 
 // ErrFull says that there is no room for another process.
-var ErrFull = errors.New("as many processes run as session.max_processes allows")
+var ErrFull = errors.New("the number of processes has reached session.max_processes")
 
 // patience is how long Take waits for a process that is about to end.
 const patience = 10 * time.Second

@@ -25,7 +25,7 @@ import (
 var ErrNotTaken = errors.New("no replica took the request")
 
 // errDraining ends standing streams, which would not end by themselves during a shutdown.
-var errDraining = errors.New("shutting down")
+var errDraining = errors.New("dragoman is shutting down")
 
 // Outcome is what became of a forwarded request.
 type Outcome string

@@ -117,7 +117,7 @@ func isModernAnswer(e *upstream.StatusError) bool {
 func limitOf(cfg *config.Config, f *mcp.Failure) error {
 	switch f.Cause {
 	case mcp.TooManyOpen:
-		return fmt.Errorf("%d requests of this session wait for their answer", cfg.Limits.OpenRequests)
+		return fmt.Errorf("%d requests of this session are open, which is the limit", cfg.Limits.OpenRequests)
 	case mcp.TooManySessions:
 		return fmt.Errorf("session.max is %d, bridge.max_sessions is %d", cfg.Session.Max, cfg.Bridge.MaxSessions)
 	case mcp.TooManyProcesses:
@@ -125,7 +125,7 @@ func limitOf(cfg *config.Config, f *mcp.Failure) error {
 	case mcp.NoRoom:
 		return fmt.Errorf("limits.in_hand is %d", cfg.Limits.HeldBytes())
 	case mcp.TooManyParked:
-		return fmt.Errorf("%d parked calls wait for answers of their clients", cfg.Bridge.MaxParked)
+		return fmt.Errorf("%d parked calls wait for their clients, which is the limit", cfg.Bridge.MaxParked)
 	}
 	return nil
 }

@@ -15,9 +15,9 @@ func (r *Reporter) Dropped(reason string) {
 	r.metrics.Dropped.WithLabelValues(reason).Inc()
 	switch reason {
 	case "queue_full":
-		r.add(kind{message: "client does not read; its oldest notification was dropped", cause: failures.SlowClient}, line{})
+		r.add(kind{message: "client reads too slowly: its oldest notification was dropped", cause: failures.SlowClient}, line{})
 	case "no_room":
-		r.add(kind{"message of the server not read", failures.Busy, r.now().Server}, line{text: "limits.in_hand is spent"})
+		r.add(kind{"message of the server dropped", failures.Busy, r.now().Server}, line{text: "the memory for messages is full (limits.in_hand)"})
 	case "malformed", "too_large":
 		r.ServerFailed("message of the server dropped", failures.Malformed, errors.New(reason), nil)
 	default:
@@ -39,7 +39,7 @@ func (r *Reporter) AnswerDropped(reason string, f *mcp.Failure) {
 
 // Undelivered logs and counts that the server did not accept a notification or a response.
 func (r *Reporter) Undelivered(err error, at At) {
-	r.FailedAs("cannot deliver message to the server", err, at)
+	r.FailedAs("cannot send a message to the server", err, at)
 }
 
 // Malformed logs and counts a text from the server that is not a message. It returns the failure of

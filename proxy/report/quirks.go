@@ -74,5 +74,5 @@ var Quirks = [...]struct {
 // Quirk counts that dragoman has handled a quirk.
 func (r *Reporter) Quirk(q Quirk) {
 	r.metrics.Quirks.WithLabelValues(string(q)).Inc()
-	r.log.Debug("quirk", zap.String("quirk", string(q)))
+	r.log.Debug("handled a quirk of the peer", zap.String("quirk", string(q)))
 }

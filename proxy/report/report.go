@@ -145,7 +145,7 @@ func (r *Reporter) Refused(status int, why string) {
 	case 403:
 		r.add(kind{message: "client refused", cause: failures.NotAllowed}, line{text: why, status: status})
 	case 503:
-		limits := fmt.Errorf("%d messages at most are in hand at one time, of limits.in_hand bytes", r.now().Config.Limits.Requests)
+		limits := fmt.Errorf("at most %d messages, of limits.in_hand bytes together, may be in memory", r.now().Config.Limits.Requests)
 		r.Failed(&mcp.Failure{Cause: mcp.NoRoom, Status: status, Text: why, Err: limits}, At{})
 	}
 }

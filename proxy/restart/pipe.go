@@ -25,11 +25,11 @@ import (
 )
 
 var (
-	errRefusedFirst   = errors.New("refused its first request")
-	errOtherTransport = errors.New("it is now reached over another transport")
+	errRefusedFirst   = errors.New("the server refused the first request after its restart")
+	errOtherTransport = errors.New("the server is now reached over another transport")
 )
 
-var errOtherRevision = errors.New("it now speaks another revision")
+var errOtherRevision = errors.New("the server now speaks another revision")
 
 // A Pipe is the connection of a session whose server is a child process. When
 // the process ends by itself, Pipe starts another one after a delay, and sends it what the

@@ -50,5 +50,5 @@ func (l *Log) tell() {
 	n := l.dropped
 	l.dropped = 0
 	l.mu.Unlock()
-	l.log.Warn("upstream stderr lines dropped: more than the log takes", zap.Int("count", n), zap.Int("lines_per_second", linesRate))
+	l.log.Warn("upstream stderr lines dropped: the process writes more than the log accepts", zap.Int("count", n), zap.Int("lines_per_second", linesRate))
 }

@@ -29,7 +29,7 @@ type Owner interface {
 // begun says that the server had sent something before.
 func SilentFor(limit time.Duration, begun bool) error {
 	if begun {
-		return fmt.Errorf("the server said nothing more for %v: %w: %w", limit, upstream.ErrSilence, context.DeadlineExceeded)
+		return fmt.Errorf("the server has sent nothing more for %v: %w: %w", limit, upstream.ErrSilence, context.DeadlineExceeded)
 	}
-	return fmt.Errorf("the server said nothing for %v: %w", limit, context.DeadlineExceeded)
+	return fmt.Errorf("the server has sent nothing for %v: %w", limit, context.DeadlineExceeded)
 }

@@ -50,7 +50,7 @@ func Arguments(schema gjson.Result) ([]Argument, error) {
 
 func appendAnnotated(list []Argument, schema gjson.Result, path []string) (_ []Argument, err error) {
 	if len(path) > maxDepth {
-		return nil, fmt.Errorf("schema deeper than %d", maxDepth)
+		return nil, fmt.Errorf("the schema is nested deeper than %d levels", maxDepth)
 	}
 	kind := schema.Get("type").String()
 	members(schema, func(name string, v gjson.Result) {
@@ -68,7 +68,7 @@ func appendAnnotated(list []Argument, schema gjson.Result, path []string) (_ []A
 			})
 		case holdsData(name):
 		case annotated(v, 0):
-			err = fmt.Errorf("%s within %.64q", mark, name)
+			err = fmt.Errorf("%s inside %.64q, which cannot be a header", mark, name)
 		}
 	})
 	return list, err
@@ -95,9 +95,9 @@ func (a Argument) check(said gjson.Result) error {
 	case said.Type != gjson.String || !token:
 		return fmt.Errorf("%s %.64s is not a header name", mark, said.Raw)
 	case len(a.Path) == 0:
-		return fmt.Errorf("%s on the whole schema", mark)
+		return fmt.Errorf("%s on the whole schema; it must be on a property", mark)
 	case a.Kind != "string" && a.Kind != "integer" && a.Kind != "boolean":
-		return fmt.Errorf("%s %q on a value of type %.64q", mark, a.Header, a.Kind)
+		return fmt.Errorf("%s %q on a value of type %.64q; it must be string, integer or boolean", mark, a.Header, a.Kind)
 	}
 	return nil
 }

@@ -101,8 +101,8 @@ func TestShimThatIsNotLetIn(t *testing.T) {
 	to := endpoint{over: stdio, command: []string{os.Args[0], goServerArg, "2025-11-25", "x"}, stderr: &output{}}
 	err := proxy.serve(t.Context(), streamable, to, []string{"--config", guarded}, func(far endpoint) error {
 		for _, c := range []struct{ name, config, header, want string }{
-			{"no token", fmt.Sprintf("upstream: {ca_file: %q}", ca), "X-A: b", "a token is needed here"},
-			{"a wrong token", fmt.Sprintf("upstream: {ca_file: %q}", ca), "X-Dragoman-Token: wrong-secret", "the token is not one of those allowed here"},
+			{"no token", fmt.Sprintf("upstream: {ca_file: %q}", ca), "X-A: b", "a token is required"},
+			{"a wrong token", fmt.Sprintf("upstream: {ca_file: %q}", ca), "X-Dragoman-Token: wrong-secret", "the token is not valid"},
 			{"an unknown authority", "", "X-Dragoman-Token: " + e2eToken, "certificate"},
 		} {
 			log := &output{}

@@ -39,7 +39,7 @@ func (b *call) questions(result gjson.Result) error {
 	list := inputs.Map()
 	switch {
 	case len(list) > bridge.MaxQuestions:
-		return mcp.Saying(mcp.CodeInternal, "the server asks too much at once")
+		return mcp.Saying(mcp.CodeInternal, "the server asks too many questions at once")
 	case len(list) == 0 && b.state == "":
 		return mcp.Saying(mcp.CodeInternal, "the server asks for input and does not say which")
 	case len(list) == 0:

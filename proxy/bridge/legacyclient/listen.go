@@ -172,7 +172,7 @@ func (l *listenRequest) run() {
 			return
 		}
 		if _, err := l.begin(); err != nil {
-			l.c.host.Log.Debug("subscription", zap.Error(err))
+			l.c.host.Log.Debug("cannot begin a subscription: it is tried again", zap.Error(err))
 			if l.st != nil {
 				l.st.Close()
 				l.st = nil
@@ -249,7 +249,7 @@ func (c *Conn) Listen(ctx context.Context, o upstream.ListenOptions) (upstream.S
 		l := &listenRequest{c: c, ctx: n.ctx, what: `"notifications":{` + what + `}`, can: c.can, header: header}
 		c.host.Spawn(func() {
 			if _, err := l.begin(); err != nil {
-				c.host.Log.Debug("subscription", zap.Error(err))
+				c.host.Log.Debug("cannot begin a subscription: it is tried again", zap.Error(err))
 			}
 			l.run()
 		})

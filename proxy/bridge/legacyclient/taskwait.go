@@ -138,7 +138,7 @@ func (w *taskWait) ask(inputs gjson.Result) error {
 		}
 		a := &ask{heard: w.heard, name: string(mcp.AppendString(nil, name)), method: wire.MethodOf([]byte(q.Get("method").String()))}
 		if w.asking = append(w.asking, a); len(w.asking) > maxTaskInputs {
-			trouble = mcp.Saying(mcp.CodeInternal, "the server asks too much at once")
+			trouble = mcp.Saying(mcp.CodeInternal, "the server asks too many questions at once")
 			return
 		}
 		body, able := c.phrase(a, q)
