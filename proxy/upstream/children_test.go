@@ -39,7 +39,7 @@ var children = map[string]func(in *bufio.Reader){
 		fmt.Printf("%s\n{", answer)
 		syscall.Exit(7)
 	},
-	"does not read":    func(*bufio.Reader) { select {} },
+	"does not read":    func(*bufio.Reader) { time.Sleep(time.Hour) }, // an empty select is a deadlock in a program without cgo
 	"closes its input": func(*bufio.Reader) { os.Stdin.Close(); fmt.Println("{}"); time.Sleep(time.Hour) },
 	"closes its output": func(in *bufio.Reader) {
 		fmt.Println("{}")
