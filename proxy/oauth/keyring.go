@@ -69,7 +69,7 @@ func (s *sealer) get(dir string) (cipher.AEAD, error) {
 		s.aead, err = cipher.NewGCMWithRandomNonce(block)
 		return s.aead, err
 	case <-time.After(wait):
-		return nil, fmt.Errorf("the keyring did not answer within %v; is it locked?", keyringWait)
+		return nil, fmt.Errorf("keyring locked: no answer within %v; unlock it", keyringWait)
 	}
 }
 

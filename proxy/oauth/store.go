@@ -352,7 +352,7 @@ func (h *held) seal(data []byte) ([]byte, error) {
 		return nil, err
 	default:
 		h.store.plain.Do(func() {
-			h.store.log.Info("no keyring here: tokens are in files that this user alone can read", zap.String("file", h.path), zap.Error(err))
+			h.store.log.Info("no keyring here: tokens are in "+h.path+", readable by you alone", zap.Error(err))
 		})
 		k.Plain = data
 	}
@@ -390,4 +390,50 @@ func (h *held) write(text []byte) error {
 		return err
 	}
 	return syncDirectory(filepath.Dir(h.path))
+}
+
+// peek returns the stored data of an account without locking it; nil if there is none or it cannot be
+// read.
+func (s *Store) peek(id string) []byte {
+	if s.kind == Memory {
+		return nil
+	}
+	dir, err := s.directory()
+	if err != nil {
+		return nil
+	}
+	h := &held{store: s, entry: new(entry), id: id, path: filepath.Join(dir, fileName(id))}
+	data, err := h.Get()
+	if err != nil {
+		return nil
+	}
+	return data
+}
+
+// ids returns the ids of the accounts that have a file, in the order of their names.
+func (s *Store) ids() (all []string, err error) {
+	if s.kind == Memory {
+		return nil, nil
+	}
+	dir, err := s.directory()
+	if err != nil {
+		return nil, err
+	}
+	files, err := os.ReadDir(dir)
+	if err != nil {
+		return nil, err
+	}
+	for _, f := range files {
+		path := filepath.Join(dir, f.Name())
+		if filepath.Ext(path) != ".json" {
+			continue
+		}
+		h := &held{store: s, entry: new(entry), path: path}
+		text, err := h.read()
+		var k kept
+		if err == nil && json.Unmarshal(text, &k) == nil && k.For != "" && filepath.Base(path) == fileName(k.For) {
+			all = append(all, k.For)
+		}
+	}
+	return all, nil
 }

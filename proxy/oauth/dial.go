@@ -1,0 +1,248 @@
+package oauth
+
+import (
+	"context"
+	"crypto/tls"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/netip"
+	"net/url"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+)
+
+const (
+	maxURL        = 2 << 10
+	maxDocument   = 1 << 20 // bytes of a metadata document
+	maxRedirects  = 3       // of a metadata document
+	documentTime  = 10 * time.Second
+	discoveryTime = 30 * time.Second
+)
+
+// A zone is where an address is. A server may name addresses of its own zone and of those
+// before it, so that a public server cannot make this machine send requests inward.
+type zone int
+
+const (
+	public zone = iota
+	private
+	loopback
+)
+
+// zoneOf returns the zone of an address. ok is false for a link-local address: those belong to
+// the machine's own network, such as the metadata service of a cloud.
+func zoneOf(a netip.Addr) (z zone, ok bool) {
+	a = a.Unmap()
+	switch {
+	case a.IsLoopback():
+		return loopback, true
+	case a.IsLinkLocalUnicast(), a.IsMulticast(), a.IsUnspecified():
+		return public, false
+	case a.IsPrivate(), sharedAddresses.Contains(a):
+		return private, true
+	}
+	return public, true
+}
+
+// sharedAddresses are those between a provider and its customers:
+// https://www.rfc-editor.org/rfc/rfc6598.
+var sharedAddresses = netip.MustParsePrefix("100.64.0.0/10")
+
+// web sends the requests of a sign-in. It refuses URLs and addresses that the server has no
+// business to name.
+type web struct {
+	server    *url.URL
+	allowHTTP bool
+	documents *http.Client // follows redirects
+	posts     *http.Client // follows none
+	proxies   sync.Map     // the addresses of web proxies that were used
+
+	mu    sync.Mutex
+	known bool
+	zone  zone // of the server, once known
+}
+
+// newWeb returns the HTTP clients for a sign-in to server. config is for TLS; nil for Go's
+// defaults.
+func newWeb(server *url.URL, allowHTTP bool, config *tls.Config) *web {
+	w := &web{server: server, allowHTTP: allowHTTP}
+	transport := &http.Transport{
+		Proxy: w.proxyFor, DialContext: w.dial, TLSClientConfig: config.Clone(), ForceAttemptHTTP2: true,
+		TLSHandshakeTimeout: documentTime, ResponseHeaderTimeout: documentTime, MaxResponseHeaderBytes: 64 << 10,
+		IdleConnTimeout: documentTime, MaxIdleConns: 4,
+	}
+	w.posts = &http.Client{Transport: transport, Timeout: 3 * documentTime, CheckRedirect: func(*http.Request, []*http.Request) error {
+		return http.ErrUseLastResponse
+	}}
+	w.documents = &http.Client{Transport: transport, Timeout: documentTime, CheckRedirect: func(r *http.Request, via []*http.Request) error {
+		if len(via) > maxRedirects {
+			return fmt.Errorf("more than %d redirects", maxRedirects)
+		}
+		if via[0].URL.Scheme == "https" && r.URL.Scheme != "https" {
+			return errors.New("a redirect from https to http")
+		}
+		_, err := w.check(r.Context(), r.URL.String())
+		return err
+	}}
+	return w
+}
+
+// zoneOfServer returns the zone of the server. If its name does not resolve, as behind a web proxy, it
+// counts as public.
+func (w *web) zoneOfServer(ctx context.Context) zone {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.known {
+		return w.zone
+	}
+	addrs, err := lookup(ctx, w.server.Hostname())
+	if err != nil {
+		return public
+	}
+	for _, a := range addrs { // a name that leads inward anywhere is inside
+		if z, ok := zoneOf(a); ok {
+			w.zone = max(w.zone, z)
+		}
+	}
+	w.known = true
+	return w.zone
+}
+
+func (w *web) close() { w.posts.CloseIdleConnections() }
+
+// lookup returns the addresses of a host, which may be an address itself.
+func lookup(ctx context.Context, host string) ([]netip.Addr, error) {
+	if a, err := netip.ParseAddr(host); err == nil {
+		return []netip.Addr{a}, nil
+	}
+	ctx, stop := context.WithTimeout(ctx, documentTime)
+	defer stop()
+	return net.DefaultResolver.LookupNetIP(ctx, "ip", host)
+}
+
+// proxyFor returns the web proxy that the environment names for a request.
+func (w *web) proxyFor(r *http.Request) (*url.URL, error) {
+	proxy, err := http.ProxyFromEnvironment(r)
+	if proxy != nil {
+		port := proxy.Port()
+		if port == "" {
+			port = map[string]string{"http": "80", "https": "443", "socks5": "1080", "socks5h": "1080"}[proxy.Scheme]
+		}
+		w.proxies.Store(net.JoinHostPort(proxy.Hostname(), port), true)
+	}
+	return proxy, err
+}
+
+// dial connects to an address that the server may name, judged after DNS, or to the web
+// proxy.
+func (w *web) dial(ctx context.Context, network, address string) (net.Conn, error) {
+	d := net.Dialer{Timeout: documentTime}
+	if _, viaProxy := w.proxies.Load(address); !viaProxy {
+		d.ControlContext = func(ctx context.Context, _, at string, _ syscall.RawConn) error {
+			a, err := netip.ParseAddrPort(at)
+			if err != nil {
+				return err
+			}
+			return w.mayReach(ctx, a.Addr())
+		}
+	}
+	return d.DialContext(ctx, network, address)
+}
+
+func (w *web) mayReach(ctx context.Context, a netip.Addr) error {
+	z, ok := zoneOf(a)
+	if !ok || z > w.zoneOfServer(ctx) {
+		return fmt.Errorf("%s is an address inside this network, which a server outside it may not name", a)
+	}
+	return nil
+}
+
+// check returns a URL from the network if it may be used: https, or http between hosts of this
+// machine.
+func (w *web) check(ctx context.Context, text string) (*url.URL, error) {
+	u, err := url.Parse(text)
+	switch {
+	case len(text) > maxURL:
+		return nil, fmt.Errorf("a URL of more than %d bytes", maxURL)
+	case err != nil || u.Host == "" || u.User != nil || u.Fragment != "":
+		return nil, fmt.Errorf("%s is not a URL that can be used", quoted(text))
+	case u.Scheme == "https":
+	case u.Scheme == "http" && (w.allowHTTP || isLoopback(u.Host) && isLoopback(w.server.Host)):
+	default:
+		return nil, fmt.Errorf("%s is not an https URL", quoted(text))
+	}
+	if a, err := netip.ParseAddr(u.Hostname()); err == nil {
+		return u, w.mayReach(ctx, a)
+	}
+	return u, nil
+}
+
+// read reads a metadata document. found is false if there is none at this URL.
+func (w *web) read(ctx context.Context, at string, into any) (found bool, err error) {
+	u, err := w.check(ctx, at)
+	if err != nil {
+		return false, err
+	}
+	r, err := http.NewRequestWithContext(ctx, http.MethodGet, at, nil)
+	if err != nil {
+		return false, err
+	}
+	r.Header.Set("Accept", "application/json")
+	r.Header.Set("MCP-Protocol-Version", protocolVersion)
+	resp, err := w.documents.Do(r)
+	if err != nil {
+		return false, fmt.Errorf("%s: %w", u.Host, withoutURL(err))
+	}
+	defer resp.Body.Close()
+	switch {
+	case resp.StatusCode >= 500:
+		return false, fmt.Errorf("%s answered %d", at, resp.StatusCode)
+	case resp.StatusCode != http.StatusOK:
+		return false, nil
+	}
+	body, err := io.ReadAll(io.LimitReader(resp.Body, maxDocument+1))
+	switch {
+	case err != nil:
+		return false, fmt.Errorf("%s: %w", at, withoutURL(err))
+	case len(body) > maxDocument:
+		return false, fmt.Errorf("%s: the document is larger than %d bytes", at, maxDocument)
+	case json.Unmarshal(body, into) != nil:
+		return false, nil // a page for people
+	}
+	return true, nil
+}
+
+// withoutURL returns the cause of an error of net/http, whose text repeats the URL with its
+// query.
+func withoutURL(err error) error {
+	if e, ok := errors.AsType[*url.Error](err); ok {
+		return e.Err
+	}
+	return err
+}
+
+const maxQuoted = 200 // characters
+
+// quoted returns a text from the network for people to read: bounded, on one line, and
+// without characters that change how the rest looks.
+func quoted(text string) string {
+	var b strings.Builder
+	n := 0
+	for _, r := range text {
+		if n++; n > maxQuoted {
+			b.WriteString("…")
+			break
+		}
+		if r < ' ' || r == 0x7f || r >= 0x80 && r < 0xa0 || r >= 0x200b && r <= 0x200f || r >= 0x2028 && r <= 0x202e || r >= 0x2066 && r <= 0x2069 || r == 0xfeff {
+			continue
+		}
+		b.WriteRune(r)
+	}
+	return `"` + b.String() + `"`
+}

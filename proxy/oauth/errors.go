@@ -1,0 +1,105 @@
+package oauth
+
+import (
+	"encoding/base64"
+	"encoding/json"
+	"fmt"
+	"strings"
+)
+
+// SignInError says that a person has to sign in to Server.
+type SignInError struct {
+	Server  string
+	Err     error  // why the last sign-in is of no use; nil if there was none
+	Open    bool   // a browser shows the page
+	Link    string // of the page, if no browser could be opened
+	Process int    // another process that waits for the person; 0 for none
+}
+
+func (e *SignInError) Error() string {
+	switch {
+	case e.Process != 0:
+		return fmt.Sprintf("waiting for the sign-in that process %d has begun", e.Process)
+	case e.Open:
+		return fmt.Sprintf("sign-in needed for %s: finish it in the browser, then start this server again (or run: dragoman login %s)", e.Server, e.Server)
+	case e.Link != "":
+		return fmt.Sprintf("sign-in needed for %s: open %s, or run: dragoman login --paste %s", e.Server, e.Link, e.Server)
+	case e.Err != nil:
+		return fmt.Sprintf("sign-in for %s has ended (%v); run dragoman login %s", e.Server, e.Err, e.Server)
+	}
+	return fmt.Sprintf("sign-in needed for %s: run dragoman login %s", e.Server, e.Server)
+}
+
+func (e *SignInError) Unwrap() error { return e.Err }
+
+// noAnswerError says that the person did not come back from the browser.
+type noAnswerError struct{ server string }
+
+func (e *noAnswerError) Error() string {
+	return fmt.Sprintf("no answer from the browser in %d min; run dragoman login %s", int(signInTime.Minutes()), e.server)
+}
+
+// nowhereError says that a server refuses requests and names no authorization server.
+type nowhereError struct{ server string }
+
+func (e *nowhereError) Error() string {
+	return e.server + " wants a token and does not say where to get one: --header 'Authorization: Bearer ${TOKEN}'"
+}
+
+// uselessError says that the server refuses the tokens of its own authorization server.
+type uselessError struct{ server, audience, named string }
+
+func (e *uselessError) Error() string {
+	return fmt.Sprintf("%s refused a fresh token: it is for %s, the server calls itself %s", e.server, e.audience, e.named)
+}
+
+// scopesError says that the server wants scopes that the sign-in did not give.
+type scopesError struct {
+	server      string
+	wants, gave []string
+	signIn      bool // a person may give them in another sign-in
+}
+
+func (e *scopesError) Error() string {
+	text := fmt.Sprintf("%s wants scopes %s, the sign-in gave %s", e.server, listed(e.wants), listed(e.gave))
+	if e.signIn {
+		text += "; run dragoman login " + e.server
+	}
+	return text
+}
+
+func listed(scopes []string) string {
+	if len(scopes) == 0 {
+		return "none"
+	}
+	return plainWord(strings.Join(scopes, " "))
+}
+
+// audienceOf returns whom an access token is for: the aud of a JWT, which is not verified, else the
+// resource that was asked for.
+func audienceOf(r *record) string {
+	var claims struct {
+		Audience any `json:"aud"`
+	}
+	if parts := strings.Split(r.Access, "."); len(parts) == 3 {
+		if text, err := base64.RawURLEncoding.DecodeString(parts[1]); err == nil {
+			_ = json.Unmarshal(text, &claims)
+		}
+	}
+	var all []string
+	switch aud := claims.Audience.(type) {
+	case string:
+		all = []string{aud}
+	case []any:
+		for _, a := range aud {
+			all = append(all, fmt.Sprint(a))
+		}
+	}
+	switch {
+	case len(all) > 0:
+		return plainWord(strings.Join(all, " "))
+	case r.Resource != "":
+		return r.Resource
+	}
+	return "no resource"
+}

@@ -1,0 +1,310 @@
+package oauth
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+
+	"github.com/modelcontextprotocol/go-sdk/oauthex"
+	"go.uber.org/zap"
+)
+
+// protocolVersion is that of requests for metadata, which servers of 2025-03-26 expect.
+const protocolVersion = "2025-11-25"
+
+const (
+	resourceWellKnown = "/.well-known/oauth-protected-resource"
+	serverWellKnown   = "/.well-known/oauth-authorization-server"
+	openIDWellKnown   = "/.well-known/openid-configuration"
+)
+
+// serverMetadata is what an authorization server says of itself:
+// https://www.rfc-editor.org/rfc/rfc8414#section-2.
+type serverMetadata struct {
+	Issuer        string   `json:"issuer"`
+	Authorization string   `json:"authorization_endpoint"`
+	Token         string   `json:"token_endpoint"`
+	Registration  string   `json:"registration_endpoint,omitempty"`
+	Revocation    string   `json:"revocation_endpoint,omitempty"`
+	AuthMethods   []string `json:"token_endpoint_auth_methods_supported,omitempty"`
+	PKCE          []string `json:"code_challenge_methods_supported,omitempty"`
+	Scopes        []string `json:"scopes_supported,omitempty"`
+	Document      bool     `json:"client_id_metadata_document_supported,omitempty"`
+	Iss           bool     `json:"authorization_response_iss_parameter_supported,omitempty"`
+}
+
+// authority is where one signs in to a server, and for what.
+type authority struct {
+	serverMetadata
+	resource string   // sent with every request for a token; "" for none
+	scopes   []string // to ask for
+	named    string   // as which the server's metadata names it
+	guessed  bool     // no metadata was found: the endpoints are the default ones
+	older    bool     // the server has no metadata of a protected resource: the rules of 2025-03-26
+}
+
+// challenge is what a 401 or 403 says.
+type challenge struct {
+	metadata, scope, err, description string
+	bearer                            bool
+}
+
+// readChallenge returns the first Bearer challenge among the fields of WWW-Authenticate.
+func readChallenge(fields []string) challenge {
+	all, err := oauthex.ParseWWWAuthenticate(fields)
+	if err != nil {
+		return challenge{}
+	}
+	for _, c := range all {
+		if strings.EqualFold(c.Scheme, "bearer") {
+			return challenge{c.Params["resource_metadata"], c.Params["scope"], c.Params["error"], c.Params["error_description"], true}
+		}
+	}
+	return challenge{}
+}
+
+// discover finds out where to sign in, by the rules of
+// https://modelcontextprotocol.io/specification/2025-11-25/basic/authorization#authorization-server-discovery.
+// known is the issuer of the last sign-in, "" for none.
+func (a *Account) discover(ctx context.Context, c challenge, known string) (*authority, error) {
+	at, err := a.find(ctx, c, known)
+	switch {
+	case err != nil:
+		return nil, err
+	case at.Authorization == "" || at.Token == "":
+		return nil, fmt.Errorf("metadata of %s: it lacks an authorization_endpoint or a token_endpoint", at.Issuer)
+	case !slices.Contains(at.PKCE, "S256") && !a.cfg.AssumePKCE:
+		return nil, errors.New("AS does not say that it supports PKCE; if it does (Entra ID): --oauth assume_pkce=true")
+	}
+	return at, nil
+}
+
+// discoverServer is discover for a client that needs no person.
+func (a *Account) discoverServer(ctx context.Context, c challenge) (*authority, error) {
+	at, err := a.find(ctx, c, "")
+	if err == nil && at.Token == "" {
+		err = fmt.Errorf("metadata of %s: it lacks a token_endpoint", at.Issuer)
+	}
+	return at, err
+}
+
+func (a *Account) find(ctx context.Context, c challenge, known string) (*authority, error) {
+	ctx, stop := context.WithTimeout(ctx, discoveryTime)
+	defer stop()
+	var said oauthex.ProtectedResourceMetadata
+	found, err := a.readResource(ctx, c, &said)
+	if err != nil {
+		return nil, err
+	}
+	at := &authority{older: !found}
+	if !found {
+		err = a.olderRules(ctx, at)
+	} else {
+		err = a.serverOf(ctx, &said, known, at)
+	}
+	if err != nil {
+		return nil, err
+	}
+	for _, u := range []string{at.Authorization, at.Token, at.Registration, at.Revocation} {
+		if u == "" {
+			continue
+		}
+		if _, err := a.web.check(ctx, u); err != nil {
+			return nil, fmt.Errorf("metadata of %s: %w", plainWord(at.Issuer), err)
+		}
+	}
+	a.choose(at, c, &said)
+	return at, nil
+}
+
+// choose settles which scopes and which resource a sign-in asks for.
+func (a *Account) choose(at *authority, c challenge, said *oauthex.ProtectedResourceMetadata) {
+	switch {
+	case len(a.cfg.Scopes) > 0:
+		at.scopes = slices.Clone(a.cfg.Scopes)
+	case c.scope != "":
+		at.scopes = strings.Fields(c.scope)
+	default:
+		at.scopes = slices.Clone(said.ScopesSupported)
+	}
+	if slices.Contains(at.Scopes, "offline_access") && !slices.Contains(at.scopes, "offline_access") {
+		at.scopes = append(at.scopes, "offline_access")
+	}
+	switch {
+	case a.cfg.Resource == "none":
+	case a.cfg.Resource != "":
+		at.resource = a.cfg.Resource
+	case at.older:
+		at.resource = canonical(a.server)
+	default:
+		at.resource = said.Resource
+	}
+	at.named = cmp.Or(plainWord(said.Resource), canonical(a.server))
+}
+
+// exists reports whether the server has a page at a URL.
+func (a *Account) exists(ctx context.Context, at string) bool {
+	r, err := http.NewRequestWithContext(ctx, http.MethodGet, at, nil)
+	if err != nil {
+		return false
+	}
+	resp, err := a.web.posts.Do(r)
+	if err != nil {
+		return true // it cannot be known
+	}
+	resp.Body.Close()
+	return resp.StatusCode != http.StatusNotFound
+}
+
+// readResource reads the metadata of the protected resource: where the challenge says, else at
+// the server's path, else at its origin.
+func (a *Account) readResource(ctx context.Context, c challenge, said *oauthex.ProtectedResourceMetadata) (found bool, err error) {
+	origin, path := originOf(a.server), strings.TrimSuffix(a.server.EscapedPath(), "/")
+	places := []string{c.metadata, origin + resourceWellKnown + path, origin + resourceWellKnown}
+	for i, at := range places {
+		if at == "" || slices.Contains(places[:i], at) {
+			continue
+		}
+		*said = oauthex.ProtectedResourceMetadata{}
+		if found, err = a.web.read(ctx, at, said); err != nil {
+			return false, err
+		}
+		if !found {
+			continue
+		}
+		if a.cfg.Resource == "" && !fits(said.Resource, a.server, at) {
+			meant := plainWord(said.Resource)
+			return false, fmt.Errorf("the metadata of %s is for %s: use %s as --upstream, or --oauth resource=%s if that is meant", a.cfg.Server, meant, meant, meant)
+		}
+		return true, nil
+	}
+	return false, nil
+}
+
+// fits reports whether a document for resource, read at a URL, may be that of the server: it is
+// for the server's URL itself, or for a URL above it whose own document this is. Otherwise one
+// tenant of a host could ask for tokens that are good for all.
+func fits(resource string, server *url.URL, at string) bool {
+	u, err := url.Parse(resource)
+	if err != nil || u.RawQuery != "" || u.Fragment != "" || !strings.EqualFold(originOf(u), originOf(server)) {
+		return false
+	}
+	above, path := strings.TrimSuffix(u.EscapedPath(), "/"), strings.TrimSuffix(server.EscapedPath(), "/")
+	if above == path {
+		return true
+	}
+	return strings.HasPrefix(path, above+"/") && strings.EqualFold(at, originOf(u)+resourceWellKnown+above)
+}
+
+// serverOf reads the metadata of the authorization server: the configured one, else the last one
+// if it is still listed, else the first that answers.
+func (a *Account) serverOf(ctx context.Context, said *oauthex.ProtectedResourceMetadata, known string, at *authority) error {
+	issuers := said.AuthorizationServers
+	if len(issuers) == 0 {
+		issuers = []string{originOf(a.server)}
+	}
+	switch {
+	case a.cfg.Issuer != "":
+		issuers = []string{a.cfg.Issuer}
+	case slices.Contains(issuers, known):
+		issuers = []string{known}
+	}
+	var last error
+	for _, issuer := range issuers[:min(len(issuers), 5)] {
+		found, err := a.readServer(ctx, issuer, at)
+		if found {
+			return nil
+		}
+		if err == nil {
+			err = fmt.Errorf("AS %s has no metadata", quoted(issuer))
+		}
+		last = err
+		if errors.Is(err, errIssuer) {
+			break
+		}
+	}
+	return last
+}
+
+// errIssuer says that metadata is for another issuer than the one it was read for.
+var errIssuer = errors.New("not trusted")
+
+// readServer reads the metadata of an issuer at the places that
+// https://modelcontextprotocol.io/specification/2025-11-25/basic/authorization#authorization-server-metadata-discovery
+// lists, in that order.
+func (a *Account) readServer(ctx context.Context, issuer string, at *authority) (found bool, err error) {
+	u, err := a.web.check(ctx, issuer)
+	if err != nil {
+		return false, fmt.Errorf("AS: %w", err)
+	}
+	origin, path := originOf(u), strings.TrimSuffix(u.EscapedPath(), "/")
+	places := []string{origin + serverWellKnown + path, origin + openIDWellKnown + path}
+	if path != "" {
+		places = append(places, origin+path+openIDWellKnown)
+	}
+	for _, place := range places {
+		at.serverMetadata = serverMetadata{}
+		found, err := a.web.read(ctx, place, &at.serverMetadata)
+		if err != nil {
+			return false, fmt.Errorf("AS %s: %w", u.Host, err)
+		}
+		if !found {
+			continue
+		}
+		if strings.TrimSuffix(at.Issuer, "/") != strings.TrimSuffix(issuer, "/") {
+			return false, fmt.Errorf("AS metadata at %s claims to be %s: %w", place, plainWord(at.Issuer), errIssuer)
+		}
+		if at.Issuer != issuer {
+			a.log.Info("the issuer of the authorization server is spelled in two ways", zap.String("metadata", at.Issuer), zap.String("expected", issuer))
+		}
+		at.shorten()
+		return true, nil
+	}
+	return false, nil
+}
+
+// shorten drops what is not needed later, so that the metadata fits into the store.
+func (m *serverMetadata) shorten() {
+	m.Scopes = slices.DeleteFunc(m.Scopes, func(s string) bool { return s != "openid" && s != "offline_access" })
+	m.PKCE = slices.DeleteFunc(m.PKCE, func(s string) bool { return s != "S256" })
+	m.AuthMethods = slices.DeleteFunc(m.AuthMethods, func(s string) bool {
+		return s != "none" && s != "client_secret_basic" && s != "client_secret_post"
+	})
+	m.Scopes, m.PKCE, m.AuthMethods = slices.Compact(m.Scopes), slices.Compact(m.PKCE), slices.Compact(m.AuthMethods)
+}
+
+// olderRules are those of 2025-03-26, for a server without metadata of a protected resource: it is
+// its own authorization server, and has endpoints at fixed paths if it says nothing. See
+// https://modelcontextprotocol.io/specification/2025-03-26/basic/authorization#server-metadata-discovery.
+func (a *Account) olderRules(ctx context.Context, at *authority) error {
+	issuer := a.cfg.Issuer
+	if issuer == "" {
+		issuer = originOf(a.server)
+	}
+	found, err := a.readServer(ctx, issuer, at)
+	if found || err != nil {
+		return err
+	}
+	at.serverMetadata = serverMetadata{
+		Issuer: issuer, Authorization: issuer + "/authorize", Token: issuer + "/token", Registration: issuer + "/register",
+		PKCE: []string{"S256"},
+	}
+	at.guessed = true
+	return nil
+}
+
+// originOf returns scheme and host of a URL.
+func originOf(u *url.URL) string { return u.Scheme + "://" + u.Host }
+
+// canonical returns the form in which a server's URL is sent as resource and kept: scheme and
+// host in lower case, no fragment.
+func canonical(u *url.URL) string {
+	c := *u
+	c.Scheme, c.Host, c.Fragment, c.User = strings.ToLower(u.Scheme), strings.ToLower(u.Host), "", nil
+	return c.String()
+}

@@ -1,0 +1,377 @@
+package oauth
+
+import (
+	"bytes"
+	"context"
+	"crypto/rand"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/url"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/modelcontextprotocol/go-sdk/oauthex"
+	"golang.org/x/oauth2"
+)
+
+// A Browser is how a person reaches the authorization server's pages.
+type Browser interface {
+	// Visit shows the page at address to a person, who comes back to c, and returns the
+	// query that the browser brings back. state is that of the sign-in.
+	Visit(ctx context.Context, address string, c *Callback, state string) (url.Values, error)
+}
+
+// SignIn signs a person in, who asked for it, and stores the tokens. A sign-in that waits for a
+// browser in another process ends.
+func (a *Account) SignIn(ctx context.Context, b Browser) error {
+	fields, err := a.provoke(ctx)
+	if err != nil {
+		return err
+	}
+	if err := a.store.Locked(ctx, a.terminalID(), func(e Entry) {
+		_ = e.Put(fmt.Appendf(nil, `{"process":%d,"at":%d}`, os.Getpid(), a.now().UnixNano()))
+	}); err != nil {
+		return err
+	}
+	locked := a.store.Locked(ctx, a.signInID(), func(e Entry) {
+		var before record
+		if before, err = a.stored(ctx); err == nil {
+			err = a.signIn(ctx, readChallenge(fields), before, b)
+			a.cfg.Count.login(err)
+		}
+	})
+	if locked != nil {
+		if p := readState(a.store.peek(a.signInID())).Process; p != 0 {
+			return &SignInError{Server: a.cfg.Server, Process: p}
+		}
+	}
+	if err := errors.Join(err, locked); !errors.Is(err, context.DeadlineExceeded) {
+		return err
+	}
+	return &noAnswerError{a.cfg.Server}
+}
+
+// provoke sends a request without a token and returns the challenge of the refusal.
+func (a *Account) provoke(ctx context.Context) ([]string, error) {
+	const initialize = `{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"` + protocolVersion + `","capabilities":{},"clientInfo":{"name":"dragoman","version":"1"}}}`
+	r, err := http.NewRequestWithContext(ctx, http.MethodPost, a.cfg.Server, strings.NewReader(initialize))
+	if err != nil {
+		return nil, err
+	}
+	r.Header.Set("Content-Type", "application/json")
+	r.Header.Set("Accept", "application/json, text/event-stream")
+	resp, err := a.web.posts.Do(r)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", a.cfg.Server, withoutURL(err))
+	}
+	resp.Body.Close()
+	if id := resp.Header.Get("Mcp-Session-Id"); id != "" && resp.StatusCode == http.StatusOK {
+		if end, err := http.NewRequestWithContext(ctx, http.MethodDelete, a.cfg.Server, nil); err == nil {
+			end.Header.Set("Mcp-Session-Id", id)
+			if resp, err := a.web.posts.Do(end); err == nil {
+				resp.Body.Close()
+			}
+		}
+	}
+	if resp.StatusCode/100 == 2 {
+		return nil, fmt.Errorf("%s asks for no sign-in: it answers without a token", a.cfg.Server)
+	}
+	return slices.Clone(resp.Header.Values("WWW-Authenticate")), nil
+}
+
+// signIn signs a person in, as the client that before is, and stores the tokens.
+func (a *Account) signIn(ctx context.Context, c challenge, before record, b Browser) error {
+	known := before.Authority.Issuer
+	at, err := a.discover(ctx, c, known)
+	if err != nil {
+		return err
+	}
+	if at.Issuer != known { // credentials belong to their issuer
+		before.Client, before.Scopes, before.Wanted = client{}, nil, nil
+	}
+	if len(a.cfg.Scopes) == 0 {
+		if c.err == "insufficient_scope" {
+			at.scopes = union(before.Scopes, at.scopes)
+		}
+		at.scopes = union(at.scopes, before.Wanted)
+	}
+	at.scopes = at.scopes[:min(len(at.scopes), maxScopes)]
+	r := record{
+		Server: a.cfg.Server, Profile: a.cfg.Profile, Resource: at.resource, Named: at.named,
+		Authority: at.serverMetadata, Scopes: at.scopes, Wanted: before.Wanted, Login: rand.Text(),
+	}
+	back, err := a.identify(ctx, at, before.Client, &r)
+	if err != nil {
+		return err
+	}
+	defer back.Close()
+	t, err := a.authorize(ctx, &r, back, b)
+	a.cfg.Count.token("authorization_code", err)
+	if err != nil {
+		return err
+	}
+	r.take(t, a.now())
+	r.Client.Tried = false
+	if err := a.store.Locked(ctx, a.id, func(e Entry) { save(e, &r) }); err != nil {
+		return err
+	}
+	a.mu.Lock()
+	a.live, a.useless = r, ""
+	a.mu.Unlock()
+	return nil
+}
+
+// tried notes in the store whether the person was sent to the authorization server as r's client and
+// has not come back.
+func (a *Account) tried(ctx context.Context, r *record, tried bool) {
+	if !r.Client.Registered {
+		return
+	}
+	_ = a.store.Locked(ctx, a.id, func(e Entry) {
+		old, err := load(e)
+		if err != nil {
+			old = record{}
+		}
+		if old.Client.ID != r.Client.ID { // the registration is kept, also if this sign-in fails
+			old = record{Server: r.Server, Profile: r.Profile, Authority: r.Authority, Client: r.Client, Wanted: old.Wanted}
+		}
+		old.Client.Tried = tried
+		save(e, &old)
+	})
+}
+
+func union(a, b []string) []string {
+	all := slices.Clone(a)
+	for _, s := range b {
+		if !slices.Contains(all, s) {
+			all = append(all, s)
+		}
+	}
+	return all
+}
+
+// authorize sends a person to the authorization server and exchanges the code that the
+// browser brings back.
+func (a *Account) authorize(ctx context.Context, r *record, back *Callback, b Browser) (*oauth2.Token, error) {
+	state, verifier, cfg := rand.Text(), oauth2.GenerateVerifier(), a.oauth2(r)
+	params := []oauth2.AuthCodeOption{oauth2.S256ChallengeOption(verifier)}
+	if r.Resource != "" {
+		params = append(params, oauth2.SetAuthURLParam("resource", r.Resource))
+	}
+	for name, value := range a.cfg.Params {
+		params = append(params, oauth2.SetAuthURLParam(name, value))
+	}
+	if slices.Contains(r.Scopes, "offline_access") && a.cfg.Params["prompt"] == "" && r.Authority.openID() {
+		params = append(params, oauth2.SetAuthURLParam("prompt", "consent")) // OpenID Connect ignores the scope without it
+	}
+	a.tried(ctx, r, true)
+	q, err := b.Visit(ctx, cfg.AuthCodeURL(state, params...), back, state)
+	if err != nil {
+		return nil, err
+	}
+	if !hasState(q, state) {
+		return nil, errors.New("the answer belongs to another sign-in: sign-in dropped")
+	}
+	if err := r.Authority.checkIss(q); err != nil {
+		return nil, err
+	}
+	if code := q.Get("error"); code != "" {
+		a.tried(ctx, r, code == "unauthorized_client" || code == "invalid_client")
+		advice := ""
+		if code == "invalid_target" {
+			advice = resourceAdvice
+		}
+		return nil, fmt.Errorf("AS refused: %s %s%s", plainWord(code), quoted(q.Get("error_description")), advice)
+	}
+	if q.Get("code") == "" {
+		return nil, errors.New("AS sent neither a code nor an error: sign-in dropped")
+	}
+	t, err := cfg.Exchange(a.tokenContext(ctx, r.Resource), q.Get("code"), oauth2.VerifierOption(verifier))
+	if refused, ok := errors.AsType[*oauth2.RetrieveError](err); ok {
+		return nil, fmt.Errorf("AS %s: %w", hostOf(r.Authority.Token), said(refused))
+	} else if err != nil {
+		return nil, fmt.Errorf("AS %s: %w", hostOf(r.Authority.Token), withoutURL(err))
+	}
+	return t, tokenFault(r.Authority.Token, t)
+}
+
+// maxToken is the size of a token that is taken, in bytes. Servers take no longer headers.
+const maxToken = 32 << 10
+
+// tokenFault returns an error for an answer of a token endpoint without a token that can be sent.
+func tokenFault(at string, t *oauth2.Token) error {
+	unsendable := func(r rune) bool { return r <= ' ' || r > '~' }
+	switch {
+	case t.AccessToken == "" || t.TokenType != "" && !strings.EqualFold(t.TokenType, "bearer"):
+		return fmt.Errorf("AS %s: the answer holds no bearer token", hostOf(at))
+	case len(t.AccessToken) > maxToken || len(t.RefreshToken) > maxToken:
+		return fmt.Errorf("AS %s: a token of more than %d bytes", hostOf(at), maxToken)
+	case strings.ContainsFunc(t.AccessToken, unsendable):
+		return fmt.Errorf("AS %s: a token with characters that cannot be sent", hostOf(at))
+	}
+	return nil
+}
+
+// openID reports whether the metadata was that of an OpenID provider.
+func (m *serverMetadata) openID() bool { return slices.Contains(m.Scopes, "openid") }
+
+// checkIss compares iss in an authorization response with the issuer, also in that of an error:
+// https://www.rfc-editor.org/rfc/rfc9207#section-2.4.
+func (m *serverMetadata) checkIss(q url.Values) error {
+	iss, ok := q.Get("iss"), q.Has("iss")
+	if ok && iss != m.Issuer || !ok && m.Iss {
+		return errors.New("the answer came from another issuer: sign-in dropped")
+	}
+	return nil
+}
+
+// identify settles what dragoman is to the authorization server, and listens where the browser
+// comes back to. The order is that of
+// https://modelcontextprotocol.io/specification/2025-11-25/basic/authorization#client-registration-approaches.
+func (a *Account) identify(ctx context.Context, at *authority, before client, r *record) (*Callback, error) {
+	host := a.cfg.CallbackHost
+	if host == "" {
+		host = "127.0.0.1"
+	}
+	fixed := func(c client) (*Callback, error) {
+		c.Redirect = "http://" + net.JoinHostPort(host, strconv.Itoa(a.cfg.CallbackPort)) + "/callback"
+		back, err := Listen(c.Redirect)
+		if err != nil && a.cfg.CallbackPort != 0 {
+			return nil, portTaken(a.cfg.CallbackPort)
+		} else if err != nil {
+			return nil, err
+		}
+		c.Redirect = back.URL
+		r.Client = c
+		return back, nil
+	}
+	switch {
+	case a.cfg.ClientID != "":
+		return fixed(client{ID: a.cfg.ClientID, Secret: a.cfg.ClientSecret, Method: at.methodFor(a.cfg.ClientSecret)})
+	case a.cfg.ClientMetadataURL != "" && at.Document:
+		return fixed(client{ID: a.cfg.ClientMetadataURL, Method: "none"})
+	}
+	if before.Registered && !before.Tried && a.mayCallBack(before.Redirect) && (before.SecretExpires.IsZero() || a.now().Before(before.SecretExpires)) {
+		if back, err := Listen(before.Redirect); err == nil {
+			r.Client = before
+			return back, nil
+		}
+		// The port is taken. Not every authorization server accepts another one for this client.
+	}
+	if at.Registration == "" {
+		port, more := "PORT", " --oauth callback_port=PORT"
+		if a.cfg.CallbackPort != 0 {
+			port, more = strconv.Itoa(a.cfg.CallbackPort), ""
+		}
+		return nil, fmt.Errorf("AS registers no clients by itself: register one with redirect URI http://%s/callback and pass --oauth client_id=…%s", net.JoinHostPort(host, port), more)
+	}
+	return a.register(ctx, at, host, r)
+}
+
+// mayCallBack reports whether the configuration allows the redirect URI of an earlier registration.
+func (a *Account) mayCallBack(redirect string) bool {
+	u, err := url.Parse(redirect)
+	return err == nil && (a.cfg.CallbackPort == 0 || u.Port() == strconv.Itoa(a.cfg.CallbackPort)) && (a.cfg.CallbackHost == "" || u.Hostname() == a.cfg.CallbackHost)
+}
+
+// methodFor returns how a client with this secret authenticates at the token endpoint.
+func (m *serverMetadata) methodFor(secret string) string {
+	switch {
+	case secret == "":
+		return "none"
+	case slices.Contains(m.AuthMethods, "client_secret_post") && !slices.Contains(m.AuthMethods, "client_secret_basic"):
+		return "client_secret_post"
+	}
+	return "client_secret_basic" // the default of RFC 8414
+}
+
+// register registers dragoman as a client, with a redirect URI that no other sign-in has.
+func (a *Account) register(ctx context.Context, at *authority, host string, r *record) (*Callback, error) {
+	var random [16]byte
+	rand.Read(random[:])
+	path := "/callback/" + hex.EncodeToString(random[:])
+	back, err := Listen("http://" + net.JoinHostPort(host, strconv.Itoa(a.cfg.CallbackPort)) + path)
+	switch {
+	case err != nil && a.cfg.CallbackPort != 0:
+		return nil, portTaken(a.cfg.CallbackPort)
+	case err != nil:
+		return nil, err
+	}
+	u, _ := url.Parse(back.URL)
+	local := "http://localhost:" + u.Port() + path
+	ask := &oauthex.ClientRegistrationMetadata{
+		ClientName: "dragoman", ApplicationType: "native", RedirectURIs: []string{back.URL, local},
+		GrantTypes: []string{"authorization_code", "refresh_token"}, ResponseTypes: []string{"code"},
+		TokenEndpointAuthMethod: "none", Scope: strings.Join(at.scopes, " "),
+	}
+	if len(at.AuthMethods) > 0 && !slices.Contains(at.AuthMethods, "none") {
+		ask.TokenEndpointAuthMethod = at.methodFor("any")
+	}
+	got, err := oauthex.RegisterClient(ctx, at.Registration, ask, a.web.posts)
+	if refusedAs(err, "invalid_client_metadata") && ask.Scope != "" { // some refuse scopes that they do not list
+		ask.Scope = ""
+		got, err = oauthex.RegisterClient(ctx, at.Registration, ask, a.web.posts)
+	}
+	if refusedAs(err, "invalid_redirect_uri") && host == "127.0.0.1" {
+		ask.RedirectURIs = []string{local}
+		got, err = oauthex.RegisterClient(ctx, at.Registration, ask, a.web.posts)
+		back.URL = local
+	}
+	if err != nil {
+		back.Close()
+		if refused, ok := errors.AsType[*oauthex.ClientRegistrationError](err); ok {
+			return nil, fmt.Errorf("AS refused to register us: %s %s (redirect URIs %s; --oauth callback_host=… and callback_port=… change them)",
+				plainWord(refused.ErrorCode), quoted(refused.ErrorDescription), strings.Join(ask.RedirectURIs, ", "))
+		}
+		if at.guessed {
+			return nil, &nowhereError{a.cfg.Server}
+		}
+		return nil, fmt.Errorf("AS %s: registration failed: %s", hostOf(at.Registration), quoted(withoutURL(err).Error()))
+	}
+	r.Client = client{
+		ID: got.ClientID, Secret: got.ClientSecret, SecretExpires: got.ClientSecretExpiresAt,
+		Method: got.TokenEndpointAuthMethod, Redirect: back.URL, Registered: true,
+	}
+	if r.Client.Method == "" {
+		r.Client.Method = at.methodFor(got.ClientSecret)
+	}
+	return back, nil
+}
+
+func portTaken(port int) error {
+	return fmt.Errorf("port %d of --oauth callback_port is in use by another program", port)
+}
+
+func refusedAs(err error, code string) bool {
+	refused, ok := errors.AsType[*oauthex.ClientRegistrationError](err)
+	return ok && refused.ErrorCode == code
+}
+
+// withResource adds the resource to each request for a token.
+type withResource struct {
+	next     http.RoundTripper
+	resource string
+}
+
+// RoundTrip sends r, a POST of a form.
+func (w withResource) RoundTrip(r *http.Request) (*http.Response, error) {
+	if w.resource == "" {
+		return w.next.RoundTrip(r)
+	}
+	body, err := io.ReadAll(r.Body)
+	r.Body.Close()
+	if err != nil {
+		return nil, err
+	}
+	body = append(body, "&resource="+url.QueryEscape(w.resource)...)
+	again := r.Clone(r.Context())
+	again.Body, again.ContentLength = io.NopCloser(bytes.NewReader(body)), int64(len(body))
+	again.GetBody = nil // it is not sent twice
+	return w.next.RoundTrip(again)
+}
