@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"slices"
 	"strings"
+	"time"
 )
 
 // Credential is what requests to a server carry in Authorization, if it changes: a token that
@@ -14,10 +15,21 @@ import (
 type Credential interface {
 	// Header returns the value of Authorization; "" for none yet.
 	Header(ctx context.Context) (string, error)
-	// Refused takes note that the server refused a request with this value. It returns nil if
-	// there is another value by now: the request is then sent once more.
-	Refused(ctx context.Context, value string, refusal *StatusError) error
+	// Refused takes note that the server refused a request with this value, after it refused the
+	// same request that many times with others. It returns nil if there is another value by now: the
+	// request is then sent once more. Otherwise the caller gets the error in place of the refusal,
+	// which may be another *StatusError.
+	Refused(ctx context.Context, value string, refusal *StatusError, tries int) error
 }
+
+// maxTries is how often a request is sent with a new credential. Credentials give up earlier.
+const maxTries = 4
+
+// CredentialError says that a request could not be sent, or was refused, for lack of a credential.
+type CredentialError struct{ Err error }
+
+func (e *CredentialError) Error() string { return e.Err.Error() }
+func (e *CredentialError) Unwrap() error { return e.Err }
 
 // carried is a request that carries a credential, with memory of its own, so that it can be sent
 // once more.
@@ -45,10 +57,13 @@ func (h *HTTP) carry(ctx context.Context, r *request) (*carried, error) {
 
 // renew sets the header to the credential's value of now.
 func (c *carried) renew(ctx context.Context) (err error) {
-	if c.value, err = c.by.Header(ctx); err != nil || c.value == "" {
-		return err
+	if c.value, err = c.by.Header(ctx); err != nil {
+		return &CredentialError{err}
 	}
 	c.r.header = slices.DeleteFunc(c.r.header, func(f Header) bool { return f.Name == "Authorization" })
+	if c.value == "" {
+		return nil
+	}
 	c.r.header = append(c.r.header, Header{"Authorization", c.value})
 	return nil
 }
@@ -59,23 +74,38 @@ func (x *exchange) readHead(c *conn) error {
 	err := x.readOneHead(c)
 	again := x.carried
 	if again == nil {
+		if refusal, ok := errors.AsType[*StatusError](err); ok && x.http.explain != nil {
+			return x.http.explain(refusal)
+		}
 		return err
 	}
 	x.carried = nil
-	refusal, ok := errors.AsType[*StatusError](err)
-	if !ok || refusal.Code != http.StatusUnauthorized && refusal.Code != http.StatusForbidden {
-		return err
+	for tries := 0; ; tries++ {
+		refusal, ok := errors.AsType[*StatusError](err)
+		if !ok || refusal.Code != http.StatusUnauthorized && refusal.Code != http.StatusForbidden || tries == maxTries {
+			return err
+		}
+		asked := time.Now()
+		if no := again.by.Refused(x.ctx, again.value, refusal, tries); no != nil {
+			if x.ctx.Err() != nil {
+				return x.ctx.Err()
+			}
+			if _, passed := errors.AsType[*StatusError](no); passed {
+				return no
+			}
+			return &CredentialError{no}
+		}
+		if !x.deadline.IsZero() { // which is for the server, not for the credential
+			x.deadline = x.deadline.Add(time.Since(asked))
+		}
+		if err := again.renew(x.ctx); err != nil {
+			return err
+		}
+		if c, err = x.resend(&again.r); err != nil {
+			return err
+		}
+		err = x.readOneHead(c)
 	}
-	if no := again.by.Refused(x.ctx, again.value, refusal); no != nil {
-		return no
-	}
-	if err := again.renew(x.ctx); err != nil {
-		return err
-	}
-	if c, err = x.resend(&again.r); err != nil {
-		return err
-	}
-	return x.readOneHead(c)
 }
 
 // resend sends a request over a new connection, in the place of the one that was refused.

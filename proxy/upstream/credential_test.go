@@ -25,18 +25,23 @@ func (k *tokens) Header(context.Context) (string, error) {
 	return fmt.Sprintf("Bearer t%d", k.number), nil
 }
 
-func (k *tokens) Refused(_ context.Context, value string, refusal *StatusError) error {
+func (k *tokens) Refused(_ context.Context, value string, refusal *StatusError, tries int) error {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	k.refused = append(k.refused, fmt.Sprint(value, " ", refusal.Code))
 	if k.none != nil {
 		return k.none
 	}
+	if tries > 0 {
+		return errUseless
+	}
 	if value == fmt.Sprintf("Bearer t%d", k.number) {
 		k.number++
 	}
 	return nil
 }
+
+var errUseless = errors.New("a fresh token was refused")
 
 // TestCredential: each request carries the credential in place of the client's Authorization, and a
 // request that the server refuses is sent once more if there is a new token.
@@ -105,7 +110,7 @@ func TestCredential(t *testing.T) {
 		h, _ := NewHTTP(HTTPConfig{URL: ts.URL, Credential: k})
 		defer h.Close()
 		_, err := h.Session("", "").Send(t.Context(), &Outgoing{Body: []byte("notice")})
-		if status, ok := errors.AsType[*StatusError](err); !ok || status.Code != 401 || len(got) != 2 {
+		if of, ok := errors.AsType[*CredentialError](err); !ok || of.Err != errUseless || len(got) != 2 {
 			t.Error(err, got)
 		}
 	})

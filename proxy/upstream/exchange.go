@@ -359,13 +359,14 @@ func (x *exchange) failure(op string, err error) error {
 		status *StatusError
 		hop    *ProxyError
 		event  *sse.TooLargeError
+		lacks  *CredentialError
 	)
 	switch {
 	case x.ctx.Err() != nil:
 		return x.ctx.Err()
 	case errors.Is(err, net.ErrClosed) || err == ErrClosed:
 		return ErrClosed
-	case err == ErrNoStream || errors.As(err, &status):
+	case err == ErrNoStream || errors.As(err, &status) || errors.As(err, &lacks):
 		return err
 	case errors.As(err, &hop):
 		op = "connect"

@@ -29,6 +29,10 @@ type HTTPConfig struct {
 	// Credential is sent as Authorization, in place of the client's; nil for none.
 	Credential Credential
 
+	// Explain returns the error in place of a response that refuses a request, if there is no
+	// Credential; it may be the same. nil changes none.
+	Explain func(*StatusError) error
+
 	// Proxy returns the HTTP proxy through which URL is reached, or nil if there is
 	// none. It is called once, and may itself be nil for no proxy. The proxy's user and
 	// password are secrets. A proxy that is itself reached by https is verified by the
@@ -67,6 +71,7 @@ type HTTP struct {
 	maxMessage int
 	memory     *large.Memory
 	credential Credential // nil for none
+	explain    func(*StatusError) error
 	pool       pool
 
 	buffers sync.Pool // of *buffer
@@ -125,6 +130,7 @@ func NewHTTP(c HTTPConfig) (*HTTP, error) {
 		maxMessage: cmp.Or(c.MaxMessage, 64<<20),
 		memory:     c.Memory,
 		credential: c.Credential,
+		explain:    c.Explain,
 		pool: pool{
 			dial:    d.dial,
 			maxIdle: cmp.Or(c.MaxIdleConns, 128),
