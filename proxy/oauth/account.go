@@ -70,7 +70,13 @@ func resultOf(err error) string {
 }
 
 // protocolParams are the parameters of an authorization URL that a configuration may not set.
-var protocolParams = []string{"response_type", "client_id", "redirect_uri", "scope", "state", "code_challenge", "code_challenge_method", "resource"}
+var protocolParams = []string{"response_type", "client_id", "redirect_uri", "scope", "state", "code_challenge", "code_challenge_method", "resource", "client_secret", "grant_type"}
+
+// IsProtocolParam reports whether the protocol sets a parameter of authorization URLs.
+func IsProtocolParam(name string) bool { return slices.Contains(protocolParams, name) }
+
+// NoResource is the value of Config.Resource with which no resource is sent.
+const NoResource = "none"
 
 // An Account is a sign-in to one server: the tokens in the store, and how they are renewed. Its
 // methods are safe for concurrent use.
@@ -78,6 +84,7 @@ type Account struct {
 	cfg    Config
 	server *url.URL
 	id     string
+	args   string // that dragoman login needs besides the server's URL
 	store  *Store
 	log    *zap.Logger
 	web    *web
@@ -124,6 +131,8 @@ type record struct {
 	// Sent says that Refresh was sent and no answer was read: the server may have replaced it,
 	// and may end the sign-in if it comes again.
 	Sent bool `json:"sent,omitempty"`
+	// Ended is why the authorization server has ended the sign-in.
+	Ended string `json:"ended,omitempty"`
 }
 
 // A client is what dragoman is to an authorization server.
@@ -166,8 +175,23 @@ func NewAccount(cfg Config, store *Store, log *zap.Logger) (*Account, error) {
 	life, end := context.WithCancel(context.Background())
 	return &Account{
 		cfg: cfg, server: u, store: store, log: log, web: w, now: time.Now, wait: cmp.Or(cfg.Wait, signInWait), life: life, end: end,
-		id: strings.Join([]string{cfg.Server, accountMark, cfg.Profile, cfg.Resource, cfg.ClientID}, "\n"),
+		id:   strings.Join([]string{cfg.Server, accountMark, cfg.Profile, cfg.Resource, cfg.ClientID}, "\n"),
+		args: argument(" --profile ", cfg.Profile) + argument(" --oauth client_id=", cfg.ClientID) + argument(" --oauth resource=", cfg.Resource),
 	}, nil
+}
+
+// argument returns a flag with a value for a shell; "" if there is no value.
+func argument(flag, value string) string {
+	plain := func(r rune) bool {
+		return r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || strings.ContainsRune("._~:/@-", r)
+	}
+	switch {
+	case value == "":
+		return ""
+	case strings.ContainsFunc(value, func(r rune) bool { return !plain(r) }):
+		value = "'" + strings.ReplaceAll(value, "'", `'\''`) + "'"
+	}
+	return flag + value
 }
 
 // accountMark is the second line of the ids of accounts, by which [List] knows them.
@@ -271,7 +295,7 @@ func (a *Account) unsigned(ctx context.Context, c challenge) error {
 			return &nowhereError{a.cfg.Server}
 		}
 	}
-	return &SignInError{Server: a.cfg.Server}
+	return &SignInError{Server: a.cfg.Server, Args: a.args}
 }
 
 // renew returns the stored tokens. If stale says that they are of no use, it renews them first;
@@ -283,6 +307,9 @@ func (a *Account) renew(ctx context.Context, stale func(*record) bool, keep bool
 	ctx = context.WithoutCancel(ctx)
 	locked := a.store.Locked(ctx, a.id, func(e Entry) {
 		if r, err = load(e); err != nil || !stale(&r) || r.Refresh == "" {
+			if err == nil && r.Ended != "" {
+				err = a.ended(&r)
+			}
 			return
 		}
 		a.mu.Lock()
@@ -335,7 +362,7 @@ func save(e Entry, r *record) {
 // refresh replaces the tokens of a record by means of its refresh token.
 func (a *Account) refresh(ctx context.Context, e Entry, r *record) error {
 	if r.Sent {
-		return &SignInError{Server: a.cfg.Server, Err: errors.New("the answer to the last refresh was lost")}
+		return &SignInError{Server: a.cfg.Server, Args: a.args, Err: errors.New("the answer to the last refresh was lost")}
 	}
 	r.Sent = true
 	save(e, r)
@@ -343,7 +370,7 @@ func (a *Account) refresh(ctx context.Context, e Entry, r *record) error {
 	t, err := a.oauth2(r).TokenSource(a.tokenContext(ctx, r.Resource), &oauth2.Token{RefreshToken: r.Refresh}).Token()
 	if err == nil {
 		if err = tokenFault(r.Authority.Token, t); err != nil { // the refresh token was answered, and may be gone
-			return &SignInError{Server: a.cfg.Server, Err: err}
+			return &SignInError{Server: a.cfg.Server, Args: a.args, Err: err}
 		}
 		r.take(t, a.now())
 		save(e, r)
@@ -351,7 +378,7 @@ func (a *Account) refresh(ctx context.Context, e Entry, r *record) error {
 	}
 	refused, answered := errors.AsType[*oauth2.RetrieveError](err)
 	if !answered && *reached {
-		return &SignInError{Server: a.cfg.Server, Err: fmt.Errorf("the answer to the last refresh was lost: %w", withoutURL(err))}
+		return &SignInError{Server: a.cfg.Server, Args: a.args, Err: fmt.Errorf("the answer to the last refresh was lost: %w", withoutURL(err))}
 	}
 	r.Sent = false
 	defer save(e, r)
@@ -360,11 +387,11 @@ func (a *Account) refresh(ctx context.Context, e Entry, r *record) error {
 	}
 	switch refused.ErrorCode {
 	case "invalid_grant":
-		r.Access, r.Refresh = "", ""
-		return &SignInError{Server: a.cfg.Server, Err: errors.New("invalid_grant")}
+		r.Access, r.Refresh, r.Ended = "", "", refused.ErrorCode
+		return a.ended(r)
 	case "invalid_client", "unauthorized_client":
-		r.Access, r.Refresh, r.Client = "", "", client{}
-		return &SignInError{Server: a.cfg.Server, Err: errors.New(refused.ErrorCode)}
+		r.Access, r.Refresh, r.Ended, r.Client = "", "", refused.ErrorCode, client{}
+		return a.ended(r)
 	}
 	return a.later(fmt.Errorf("AS %s: %w; the token is kept", hostOf(r.Authority.Token), said(refused)))
 }
@@ -384,9 +411,18 @@ func watchConnection(ctx context.Context) (context.Context, *bool) {
 	return httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{GotConn: func(httptrace.GotConnInfo) { *reached = true }}), reached
 }
 
+// ended returns the error for a record without tokens.
+func (a *Account) ended(r *record) error {
+	e := &SignInError{Server: a.cfg.Server, Args: a.args}
+	if r.Ended != "" {
+		e.Err = errors.New(r.Ended)
+	}
+	return e
+}
+
 // take makes a token response the record's.
 func (r *record) take(t *oauth2.Token, now time.Time) {
-	r.Access, r.Got, r.Expires, r.Sent = t.AccessToken, now, t.Expiry, false
+	r.Access, r.Got, r.Expires, r.Sent, r.Ended = t.AccessToken, now, t.Expiry, false, ""
 	if t.RefreshToken != "" {
 		r.Refresh = t.RefreshToken
 	}
@@ -448,7 +484,7 @@ func hostOf(at string) string {
 func (a *Account) Logout(ctx context.Context) (known, revoked bool, err error) {
 	locked := a.store.Locked(ctx, a.id, func(e Entry) {
 		r, unusable := load(e)
-		known = unusable != nil || r.Server != ""
+		known = unusable != nil || r.Refresh+r.Access != ""
 		if token := r.Refresh; unusable == nil && r.Authority.Revocation != "" && token+r.Access != "" {
 			if token == "" {
 				token = r.Access
@@ -460,6 +496,11 @@ func (a *Account) Logout(ctx context.Context) (known, revoked bool, err error) {
 			err = errors.Join(err, failed)
 		}
 	})
+	for _, id := range []string{a.signInID(), a.terminalID()} { // not needed if a sign-in is under way
+		turn, end := context.WithTimeout(ctx, signInPoll)
+		_ = a.store.Locked(turn, id, func(e Entry) { _ = e.Put(nil) })
+		end()
+	}
 	a.mu.Lock()
 	a.live = record{}
 	a.mu.Unlock()
@@ -499,26 +540,29 @@ type Status struct {
 	Server, Profile, Issuer, Client string
 	Scopes                          []string
 	Expires                         time.Time // of the access token; zero if it is not known
+	Signed                          bool      // there are tokens
 	Renews                          bool      // there is a refresh token
+	Sealed                          bool      // the file is encrypted
 	Err                             error     // the file cannot be used
 }
 
 // List returns what is stored of all accounts.
 func List(ctx context.Context, store *Store) (all []Status, err error) {
-	ids, err := store.ids()
+	files, err := store.files()
 	if err != nil {
 		return nil, err
 	}
-	for _, id := range ids {
-		lines := strings.Split(id, "\n")
+	for _, f := range files {
+		lines := strings.Split(f.For, "\n")
 		if len(lines) != 5 || lines[1] != accountMark {
 			continue
 		}
-		s := Status{Server: lines[0], Profile: lines[2]}
-		if locked := store.Locked(ctx, id, func(e Entry) {
+		s := Status{Server: lines[0], Profile: lines[2], Sealed: f.Sealed != nil}
+		if locked := store.Locked(ctx, f.For, func(e Entry) {
 			var r record
 			if r, s.Err = load(e); s.Err == nil {
-				s.Issuer, s.Client, s.Scopes, s.Expires, s.Renews = r.Authority.Issuer, r.Client.ID, r.Scopes, r.Expires, r.Refresh != ""
+				s.Issuer, s.Client, s.Scopes, s.Expires = r.Authority.Issuer, r.Client.ID, r.Scopes, r.Expires
+				s.Signed, s.Renews = r.Access != "", r.Refresh != ""
 			}
 		}); locked != nil {
 			s.Err = locked
@@ -527,3 +571,27 @@ func List(ctx context.Context, store *Store) (all []Status, err error) {
 	}
 	return all, nil
 }
+
+// Accounts returns all accounts that are stored, to end them.
+func Accounts(store *Store, log *zap.Logger) (all []*Account, err error) {
+	files, err := store.files()
+	if err != nil {
+		return nil, err
+	}
+	for _, f := range files {
+		lines := strings.Split(f.For, "\n")
+		if len(lines) != 5 || lines[1] != accountMark {
+			continue
+		}
+		a, err := NewAccount(Config{Server: lines[0], Profile: lines[2], Resource: lines[3], ClientID: lines[4]}, store, log)
+		if err != nil {
+			continue // no account of ours has such a server
+		}
+		a.id = f.For
+		all = append(all, a)
+	}
+	return all, nil
+}
+
+// Server returns the URL of the MCP endpoint.
+func (a *Account) Server() string { return a.cfg.Server }

@@ -76,7 +76,7 @@ func (a *Account) await(ctx context.Context, refused string, c challenge, why er
 	case <-wait.C:
 		a.mu.Lock()
 		defer a.mu.Unlock()
-		return &SignInError{Server: a.cfg.Server, Open: t.opened, Link: t.link, Process: t.process}
+		return &SignInError{Server: a.cfg.Server, Args: a.args, Open: t.opened, Link: t.link, Process: t.process}
 	}
 }
 
@@ -119,7 +119,7 @@ func (a *Account) try(t *attempt, refused string, c challenge, why error) {
 	case a.life.Err() != nil:
 		t.err = errors.New("the sign-in was given up: this process ends")
 	case errors.Is(t.err, context.DeadlineExceeded):
-		t.err = &noAnswerError{a.cfg.Server}
+		t.err = &noAnswerError{a.cfg.Server + a.args}
 	}
 	if t.err != nil {
 		a.log.Warn("sign-in failed", zap.String("server", a.cfg.Server), zap.Error(t.err))
@@ -151,11 +151,11 @@ func (a *Account) trial(ctx context.Context, t *attempt, e Entry, refused string
 	switch {
 	case state.mayOpen(a.now(), step):
 	case step != "":
-		return &scopesError{server: a.cfg.Server, wants: strings.Fields(c.scope), gave: before.Scopes, signIn: true}
+		return &scopesError{server: a.cfg.Server, wants: strings.Fields(c.scope), gave: before.Scopes, signIn: true, args: a.args}
 	case why != nil:
 		return why
 	default:
-		return &SignInError{Server: a.cfg.Server}
+		return &SignInError{Server: a.cfg.Server, Args: a.args}
 	}
 	err = a.signIn(ctx, c, before, &opener{a, t, e, &state, step})
 	if a.cfg.Count.login(err); err == nil && !state.Tab.IsZero() {
@@ -270,7 +270,7 @@ func (a *Account) giveWay(ctx context.Context) (context.Context, context.CancelF
 			case <-time.After(signInPoll):
 			}
 			if string(a.store.peek(a.terminalID())) != before {
-				end(&SignInError{Server: a.cfg.Server})
+				end(&SignInError{Server: a.cfg.Server, Args: a.args})
 				return
 			}
 		}
@@ -282,7 +282,7 @@ func (a *Account) giveWay(ctx context.Context) (context.Context, context.CancelF
 func (a *Account) stepUp(ctx context.Context, value string, c challenge, tries int) error {
 	wants := strings.Fields(c.scope)
 	refused := func(r record, signIn bool) error {
-		return &scopesError{server: a.cfg.Server, wants: wants, gave: r.Scopes, signIn: signIn}
+		return &scopesError{server: a.cfg.Server, wants: wants, gave: r.Scopes, signIn: signIn, args: a.args}
 	}
 	var r record
 	var err error

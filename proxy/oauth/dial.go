@@ -173,7 +173,7 @@ func (w *web) check(ctx context.Context, text string) (*url.URL, error) {
 	case err != nil || u.Host == "" || u.User != nil || u.Fragment != "":
 		return nil, fmt.Errorf("%s is not a URL that can be used", quoted(text))
 	case u.Scheme == "https":
-	case u.Scheme == "http" && (w.allowHTTP || isLoopback(u.Host) && isLoopback(w.server.Host)):
+	case u.Scheme == "http" && (w.allowHTTP || IsLoopback(u.Host) && IsLoopback(w.server.Host)):
 	default:
 		return nil, fmt.Errorf("%s is not an https URL", quoted(text))
 	}

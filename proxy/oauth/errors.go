@@ -10,6 +10,7 @@ import (
 // SignInError says that a person has to sign in to Server.
 type SignInError struct {
 	Server  string
+	Args    string // that dragoman login needs besides Server
 	Err     error  // why the last sign-in is of no use; nil if there was none
 	Open    bool   // a browser shows the page
 	Link    string // of the page, if no browser could be opened
@@ -21,22 +22,22 @@ func (e *SignInError) Error() string {
 	case e.Process != 0:
 		return fmt.Sprintf("waiting for the sign-in that process %d has begun", e.Process)
 	case e.Open:
-		return fmt.Sprintf("sign-in needed for %s: finish it in the browser, then start this server again (or run: dragoman login %s)", e.Server, e.Server)
+		return fmt.Sprintf("sign-in needed for %s: finish it in the browser, then start this server again (or run: dragoman login %s)", e.Server, e.Server+e.Args)
 	case e.Link != "":
-		return fmt.Sprintf("sign-in needed for %s: open %s, or run: dragoman login --paste %s", e.Server, e.Link, e.Server)
+		return fmt.Sprintf("sign-in needed for %s: open %s, or run: dragoman login --paste %s", e.Server, e.Link, e.Server+e.Args)
 	case e.Err != nil:
-		return fmt.Sprintf("sign-in for %s has ended (%v); run dragoman login %s", e.Server, e.Err, e.Server)
+		return fmt.Sprintf("sign-in for %s has ended (%v); run dragoman login %s", e.Server, e.Err, e.Server+e.Args)
 	}
-	return fmt.Sprintf("sign-in needed for %s: run dragoman login %s", e.Server, e.Server)
+	return fmt.Sprintf("sign-in needed for %s: run dragoman login %s", e.Server, e.Server+e.Args)
 }
 
 func (e *SignInError) Unwrap() error { return e.Err }
 
 // noAnswerError says that the person did not come back from the browser.
-type noAnswerError struct{ server string }
+type noAnswerError struct{ args string }
 
 func (e *noAnswerError) Error() string {
-	return fmt.Sprintf("no answer from the browser in %d min; run dragoman login %s", int(signInTime.Minutes()), e.server)
+	return fmt.Sprintf("no answer from the browser in %d min; run dragoman login %s", int(signInTime.Minutes()), e.args)
 }
 
 // nowhereError says that a server refuses requests and names no authorization server.
@@ -57,13 +58,14 @@ func (e *uselessError) Error() string {
 type scopesError struct {
 	server      string
 	wants, gave []string
+	args        string
 	signIn      bool // a person may give them in another sign-in
 }
 
 func (e *scopesError) Error() string {
 	text := fmt.Sprintf("%s wants scopes %s, the sign-in gave %s", e.server, listed(e.wants), listed(e.gave))
 	if e.signIn {
-		text += "; run dragoman login " + e.server
+		text += "; run dragoman login " + e.server + e.args
 	}
 	return text
 }

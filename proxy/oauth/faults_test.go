@@ -122,7 +122,7 @@ func TestMessagesOfRefreshes(t *testing.T) {
 			}
 			c.fault(s)
 			for range 3 { // it stays so, without a request more for each call
-				if _, err := call(t, a, s); err == nil || err.Error() != addressed(s, c.want) && !strings.HasPrefix(err.Error(), "sign-in needed") {
+				if _, err := call(t, a, s); err == nil || err.Error() != addressed(s, c.want) {
 					t.Errorf("got  %v\nwant %s", err, addressed(s, c.want))
 				}
 			}
@@ -203,6 +203,16 @@ func TestMessageWithoutAnAnswer(t *testing.T) {
 	defer stop()
 	want := addressed(s, "no answer from the browser in 10 min; run dragoman login SERVER")
 	if err := a.SignIn(ctx, absent{}); err == nil || err.Error() != want {
+		t.Errorf("got  %v\nwant %s", err, want)
+	}
+}
+
+// TestMessagesNameTheAccount: what is to be run signs in to the same account, not to another one.
+func TestMessagesNameTheAccount(t *testing.T) {
+	s := oauthtest.New(t, oauthtest.Options{})
+	a := accountOf(t, s, "", func(c *Config) { c.Profile, c.ClientID, c.Resource = "my work", "known", "none" })
+	want := addressed(s, "sign-in needed for SERVER: run dragoman login SERVER --profile 'my work' --oauth client_id=known --oauth resource=none")
+	if _, err := call(t, a, s); err == nil || err.Error() != want {
 		t.Errorf("got  %v\nwant %s", err, want)
 	}
 }

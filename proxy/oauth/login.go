@@ -66,7 +66,7 @@ func (c *Callback) Wait(ctx context.Context, state string) (url.Values, error) {
 	srv := &http.Server{
 		ReadTimeout: callbackTimeout, WriteTimeout: callbackTimeout, MaxHeaderBytes: callbackHeader,
 		Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-			if r.Method != http.MethodGet || r.URL.Path != u.Path || !isLoopback(r.Host) || !hasState(r.URL.Query(), state) {
+			if r.Method != http.MethodGet || r.URL.Path != u.Path || !IsLoopback(r.Host) || !hasState(r.URL.Query(), state) {
 				http.NotFound(w, r)
 				return
 			}
@@ -98,7 +98,8 @@ func (c *Callback) Wait(ctx context.Context, state string) (url.Values, error) {
 	}
 }
 
-func isLoopback(host string) bool {
+// IsLoopback reports whether a host, which may have a port, is this machine.
+func IsLoopback(host string) bool {
 	if h, _, err := net.SplitHostPort(host); err == nil {
 		host = h
 	}

@@ -68,6 +68,14 @@ func readChallenge(fields []string) challenge {
 	return challenge{}
 }
 
+// DescriptionIn returns the error_description of the first Bearer challenge, quoted; "" for none.
+func DescriptionIn(fields []string) string {
+	if c := readChallenge(fields); c.description != "" {
+		return quoted(c.description)
+	}
+	return ""
+}
+
 // discover finds out where to sign in, by the rules of
 // https://modelcontextprotocol.io/specification/2025-11-25/basic/authorization#authorization-server-discovery.
 // known is the issuer of the last sign-in, "" for none.
@@ -136,7 +144,7 @@ func (a *Account) choose(at *authority, c challenge, said *oauthex.ProtectedReso
 		at.scopes = append(at.scopes, "offline_access")
 	}
 	switch {
-	case a.cfg.Resource == "none":
+	case a.cfg.Resource == NoResource:
 	case a.cfg.Resource != "":
 		at.resource = a.cfg.Resource
 	case at.older:

@@ -48,13 +48,13 @@ func (a *Account) SignIn(ctx context.Context, b Browser) error {
 	})
 	if locked != nil {
 		if p := readState(a.store.peek(a.signInID())).Process; p != 0 {
-			return &SignInError{Server: a.cfg.Server, Process: p}
+			return &SignInError{Server: a.cfg.Server, Args: a.args, Process: p}
 		}
 	}
 	if err := errors.Join(err, locked); !errors.Is(err, context.DeadlineExceeded) {
 		return err
 	}
-	return &noAnswerError{a.cfg.Server}
+	return &noAnswerError{a.cfg.Server + a.args}
 }
 
 // provoke sends a request without a token and returns the challenge of the refusal.
@@ -139,7 +139,7 @@ func (a *Account) tried(ctx context.Context, r *record, tried bool) {
 			old = record{}
 		}
 		if old.Client.ID != r.Client.ID { // the registration is kept, also if this sign-in fails
-			old = record{Server: r.Server, Profile: r.Profile, Authority: r.Authority, Client: r.Client, Wanted: old.Wanted}
+			old = record{Server: r.Server, Profile: r.Profile, Authority: r.Authority, Client: r.Client, Wanted: old.Wanted, Ended: old.Ended}
 		}
 		old.Client.Tried = tried
 		save(e, &old)

@@ -410,8 +410,8 @@ func (s *Store) peek(id string) []byte {
 	return data
 }
 
-// ids returns the ids of the accounts that have a file, in the order of their names.
-func (s *Store) ids() (all []string, err error) {
+// files returns the content of all files, in the order of their names.
+func (s *Store) files() (all []kept, err error) {
 	if s.kind == Memory {
 		return nil, nil
 	}
@@ -432,7 +432,7 @@ func (s *Store) ids() (all []string, err error) {
 		text, err := h.read()
 		var k kept
 		if err == nil && json.Unmarshal(text, &k) == nil && k.For != "" && filepath.Base(path) == fileName(k.For) {
-			all = append(all, k.For)
+			all = append(all, k)
 		}
 	}
 	return all, nil
