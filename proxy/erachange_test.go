@@ -56,7 +56,7 @@ func (r *replaceable) before(t *testing.T) testServer {
 	t.Helper()
 	cfg := config.Default()
 	cfg.Upstream.URL = r.url
-	o, err := httpOrigin(cfg, large.NewMemory(1<<20))
+	o, err := httpOrigin(cfg, zap.NewNop(), large.NewMemory(1<<20), nil)
 	if err != nil {
 		t.Fatal(err)
 	}

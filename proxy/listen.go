@@ -128,7 +128,7 @@ var errLends = errors.New("listen: this address is not a loopback address, and a
 // mayServe returns an error for an address at which others could use dragoman's credentials.
 func (s *setup) mayServe(at net.Addr) error {
 	u := s.cfg.Upstream
-	lends := len(u.Headers) > 0 || u.ClientCert != "" || len(s.cfg.Adapters.Sources) > 0
+	lends := len(u.Headers) > 0 || u.ClientCert != "" || u.Auth.Lends() || len(s.cfg.Adapters.Sources) > 0
 	if lends && !isLoopback(at) && len(s.guard.tokens) == 0 && !s.cfg.Auth.TrustNetwork {
 		return errLends
 	}

@@ -38,6 +38,10 @@ type origin struct {
 	ready func(ctx context.Context) error
 	// renew makes an origin for the same server from another configuration. It may be nil.
 	renew func(cfg config.Config, log *zap.Logger) (origin, error)
+	// credential is what requests to the server carry; nil for none.
+	credential *serverCredential
+	// signIns makes credentials; nil where there never is one.
+	signIns *signIns
 	// close releases what the connections share; may be nil.
 	close func()
 	// memory is the memory for large messages of the server; nil if it is not limited.
@@ -48,7 +52,7 @@ type origin struct {
 func originOf(cfg config.Config, log *zap.Logger) (origin, error) {
 	switch {
 	case cfg.Upstream.URL != "":
-		return httpOrigin(cfg, large.NewMemory(cfg.Limits.HeldBytes()))
+		return httpOrigin(cfg, log, large.NewMemory(cfg.Limits.HeldBytes()), newSignIns(&cfg, log))
 	case len(cfg.Upstream.Command) > 0:
 		return stdioOrigin(cfg, log, large.NewMemory(cfg.Limits.HeldBytes())), nil
 	case len(cfg.Adapters.Sources) > 0:
@@ -57,7 +61,7 @@ func originOf(cfg config.Config, log *zap.Logger) (origin, error) {
 	return origin{}, setting.Mistake{Path: "upstream", Text: "neither url nor command is set; say --upstream URL, -- COMMAND, or --adapters DIR"}
 }
 
-func httpOrigin(cfg config.Config, memory *large.Memory) (origin, error) {
+func httpOrigin(cfg config.Config, log *zap.Logger, memory *large.Memory, in *signIns) (origin, error) {
 	u := cfg.Upstream
 	c := upstream.HTTPConfig{
 		URL:              u.URL,
@@ -75,18 +79,32 @@ func httpOrigin(cfg config.Config, memory *large.Memory) (origin, error) {
 	for name, value := range u.Headers {
 		c.Header = append(c.Header, upstream.Header{Name: name, Value: value})
 	}
-	d, err := upstream.NewDialer(c, upstream.Transport(u.Transport))
-	if err != nil {
-		return origin{}, err
-	}
 	at, err := url.Parse(u.URL)
 	if err != nil {
 		return origin{}, errors.New("upstream.url: not a URL")
 	}
+	own, err := in.newCredential(&cfg, log)
+	if err != nil {
+		return origin{}, err
+	}
+	switch {
+	case own != nil:
+		c.Credential = own
+	case u.Auth.Browser:
+		c.Explain = explainRefusal(u)
+	}
+	d, err := upstream.NewDialer(c, upstream.Transport(u.Transport))
+	if err != nil {
+		own.end()
+		return origin{}, err
+	}
 	return origin{
-		ready:   reachable(at),
-		memory:  memory,
-		renew:   func(cfg config.Config, _ *zap.Logger) (origin, error) { return httpOrigin(cfg, memory) },
+		credential: own, signIns: in,
+		ready:  reachable(at),
+		memory: memory,
+		renew: func(cfg config.Config, log *zap.Logger) (origin, error) {
+			return httpOrigin(cfg, log, memory, in)
+		},
 		connect: d.Connect,
 		open: func(context.Context) (*upstream.Begun, error) {
 			if d.Transport() == upstream.HTTPWithSSE {
@@ -95,7 +113,10 @@ func httpOrigin(cfg config.Config, memory *large.Memory) (origin, error) {
 			return &upstream.Begun{Conn: d.HTTP().Session("", translate.Modern())}, nil
 		},
 		resume: func(id, version string) upstream.Conn { return d.HTTP().Session(id, version) },
-		close:  func() { d.Close() },
+		close: func() {
+			d.Close()
+			own.end()
+		},
 	}, nil
 }
 
@@ -175,6 +196,9 @@ func secretsOf(u config.Upstream) []string {
 	}
 	for _, v := range u.Headers {
 		secrets = append(secrets, v)
+	}
+	if u.Auth.ClientSecret != "" {
+		secrets = append(secrets, u.Auth.ClientSecret)
 	}
 	return secrets
 }

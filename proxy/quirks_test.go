@@ -158,7 +158,7 @@ func beforeSDK(t *testing.T, s *mcp.Server, stateless bool, change ...func(*conf
 	for _, c := range change {
 		c(&cfg)
 	}
-	o, err := httpOrigin(cfg, large.NewMemory(1<<20))
+	o, err := httpOrigin(cfg, zap.NewNop(), large.NewMemory(1<<20), nil)
 	if err != nil {
 		t.Fatal(err)
 	}

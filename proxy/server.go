@@ -159,6 +159,10 @@ func newServer(cfg config.Config, log *zap.Logger, o origin, own ...ownTools) (*
 	srv.eras, srv.pool, srv.parkedCalls = era.New(srv.host, func() func(context.Context) (*upstream.Begun, error) { return srv.now().origin.open }), newSessionPool(srv), newParkedCalls(srv)
 	srv.legacy = legacyclient.New(srv.host, srv.eras, srv.results)
 	srv.metrics.Registry.MustRegister(srv.gauges()...)
+	if o.signIns == nil {
+		o.signIns = newSignIns(&cfg, log)
+	}
+	o.signIns.register(srv)
 	srv.replicas = newReplicas(srv)
 	return srv, nil
 }

@@ -64,7 +64,7 @@ func newSetup(cfg config.Config, o origin, was *setup) (*setup, error) {
 	}
 	s.shrink = newShrinker(&cfg.Footprint)
 	isAuthorization := func(name string) bool { return strings.EqualFold(name, "Authorization") }
-	if !slices.ContainsFunc(slices.Collect(maps.Keys(cfg.Upstream.Headers)), isAuthorization) {
+	if !cfg.Upstream.Auth.Lends() && !slices.ContainsFunc(slices.Collect(maps.Keys(cfg.Upstream.Headers)), isAuthorization) {
 		s.passed = append(s.passed, "Authorization")
 	}
 	return s, nil

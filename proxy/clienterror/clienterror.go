@@ -51,6 +51,8 @@ func Of(err error) *mcp.Failure {
 		again    *server.RestartError
 		mute     *upstream.MuteError
 		full     *large.NoRoomError
+		lacks    *upstream.CredentialError
+		told     interface{ ForClient() }
 		timeout  interface{ Timeout() bool }
 	)
 	switch {
@@ -73,6 +75,11 @@ func Of(err error) *mcp.Failure {
 		f.Text = rule.Error()
 	case errors.As(err, &status):
 		f = refusedWith(status)
+	case errors.As(err, &lacks):
+		f = mcp.Fail(mcp.NoCredential, "")
+		if errors.As(lacks.Err, &told) {
+			f.Text = lacks.Error()
+		}
 	case errors.As(err, &again):
 		f = mcp.Fail(mcp.UpstreamRestarted, again.Err.Error())
 		if errors.Is(again.Err, upstream.ErrLost) {

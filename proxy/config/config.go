@@ -121,6 +121,7 @@ type Upstream struct {
 	// Headers are sent with every HTTP request to the server. Values may contain ${NAME}. They are secrets
 	// and never logged.
 	Headers map[string]string `yaml:"headers"`
+	Auth    UpstreamAuth      `yaml:"auth"`
 	// CAFile is a PEM file of the authorities that the server's certificate is verified with; "" for the
 	// system's.
 	CAFile string `yaml:"ca_file"`
@@ -315,6 +316,7 @@ func Default() Config {
 			ConnectTimeout:   5 * time.Second,
 			HandshakeTimeout: time.Minute,
 			SilenceTimeout:   5 * time.Minute,
+			Auth:             UpstreamAuth{Wait: 25 * time.Second},
 			Restart:          Restart{Max: 5, Wait: time.Second, MaxWait: 30 * time.Second},
 		},
 		Adapters: defaultAdapters(), CredentialStore: string(oauth.Auto),

@@ -112,6 +112,11 @@ func (c *Config) Expand(lookup func(name string) (string, bool)) error {
 			m.values[k] = out
 		}
 	}
+	if out, err := expand(c.Upstream.Auth.ClientSecret, lookup); err != nil {
+		all.Addf("upstream.auth.client_secret", "%s", err)
+	} else {
+		c.Upstream.Auth.ClientSecret = out
+	}
 	for i, token := range c.Auth.Tokens {
 		out, err := expand(token, lookup)
 		if err != nil {

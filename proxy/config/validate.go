@@ -170,6 +170,7 @@ func (u *Upstream) validate() error {
 			all.Addf("upstream.headers."+name, "value holds a line break")
 		}
 	}
+	all.Add(u.validateAuth())
 	if u.Version != "" {
 		switch r := translate.Lookup(u.Version); {
 		case r == nil:
@@ -204,6 +205,9 @@ func (c *Config) validatePrincipal() error {
 		}
 		if c.Upstream.URL == "" {
 			return fmt.Errorf("bridge.principal: %q: only a server at upstream.url verifies the claims, and there is none", by)
+		}
+		if c.Upstream.Auth.Lends() {
+			return fmt.Errorf("bridge.principal: %q: the server cannot verify the claims, as it gets the credential of upstream.auth", by)
 		}
 		for name := range c.Upstream.Headers {
 			if strings.EqualFold(name, "Authorization") {

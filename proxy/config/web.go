@@ -36,7 +36,7 @@ func (c *Config) validateCORS() error {
 	for _, origin := range c.CORS.Origins {
 		u, err := url.Parse(origin)
 		switch {
-		case origin == "*" && (len(c.Upstream.Headers) > 0 || c.Upstream.ClientCert != ""):
+		case origin == "*" && (len(c.Upstream.Headers) > 0 || c.Upstream.ClientCert != "" || c.Upstream.Auth.Lends()):
 			all.Addf("cors.origins", "* lets every web page use the credentials in upstream; name the origins")
 		case origin == "*":
 		case err != nil || u.Scheme == "" || u.Host == "" || u.Scheme+"://"+u.Host != origin:

@@ -335,7 +335,7 @@ func (p *Cache) ask(ctx context.Context, header []upstream.Header) (e *Era, b *u
 	switch {
 	case ctx.Err() != nil:
 		return nil, nil, context.Cause(ctx)
-	case Inconclusive(code), upstream.NeverSent(err):
+	case Inconclusive(code), upstream.NeverSent(err), errors.As(err, new(*upstream.CredentialError)):
 		return nil, nil, err // initialize would fail in the same way
 	case piped && TookTooLong(err):
 		return nil, nil, err // the process has already had initialize and has not answered it either
@@ -374,7 +374,7 @@ func Inconclusive(code int) bool {
 // code is that status, err is a *upstream.StatusError, and m is the JSON-RPC error in the body, or nil. See
 // https://modelcontextprotocol.io/specification/2026-07-28/server/discover.
 func (p *Cache) discover(ctx context.Context, b *upstream.Begun, header []upstream.Header) (m *wire.Message, code int, err error) {
-	ctx, cancel := context.WithTimeout(ctx, AskTime)
+	ctx, cancel := context.WithTimeout(ctx, AskTime+p.host.Config().Upstream.Auth.Patience())
 	defer cancel()
 	h := &server.Opening{Of: p.host, Conn: b.Conn, Header: header}
 	Discover(h)

@@ -37,6 +37,7 @@ const (
 	TLSRefused       Cause = "tls_refused"
 	Unauthorized     Cause = "unauthorized"
 	Forbidden        Cause = "forbidden"
+	NoCredential     Cause = "no_credential"
 	NotFound         Cause = "not_found"
 	SessionLost      Cause = "session_lost"
 	HTTPStatus       Cause = "http_status"
@@ -84,6 +85,7 @@ var about = map[Cause]struct {
 	TLSRefused:       {zapcore.WarnLevel, "the TLS handshake failed: check the server's TLS versions and whether it wants a client certificate"},
 	Unauthorized:     {zapcore.WarnLevel, "give the server's token with --header 'Authorization: …' (upstream.headers), or let clients send theirs"},
 	Forbidden:        {zapcore.WarnLevel, "the server refuses these credentials: check what they are allowed to do, or give others with --header 'Authorization: …'"},
+	NoCredential:     {zapcore.WarnLevel, "dragoman has no valid token for the server: the error says why and what to do; docs/authorization.md explains upstream.auth"},
 	NotFound:         {zapcore.WarnLevel, "no MCP endpoint at this path: check the path of upstream.url; /mcp and /sse are usual"},
 	SessionLost:      {zapcore.InfoLevel, "was the server restarted? a new session is opened where possible"},
 	HTTPStatus:       {zapcore.WarnLevel, "is this the URL of an MCP endpoint? check upstream.url (for a redirect: use its target); the server's own log says more"},
@@ -135,8 +137,11 @@ func Of(err error) Cause {
 		exit   *upstream.ExitError
 		late   interface{ Timeout() bool }
 		header *upstream.HeaderError
+		lacks  *upstream.CredentialError
 	)
 	switch {
+	case errors.As(err, &lacks):
+		return NoCredential
 	case errors.As(err, &status):
 		return ofStatus(status)
 	case errors.As(err, &header):

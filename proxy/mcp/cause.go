@@ -44,6 +44,7 @@ const (
 	UpstreamDown
 	UpstreamTimeout
 	UpstreamRefused // with the server's status, and its error if it sent one
+	NoCredential
 	UpstreamSilent
 	UpstreamGarbled // the server sent something that is not a message, and closed the stream
 	UpstreamLost
@@ -102,6 +103,7 @@ var causes = [...]struct {
 	UpstreamDown:      {-32603, 502, "upstream request failed"},
 	UpstreamTimeout:   {-32603, 504, "upstream timed out"},
 	UpstreamRefused:   {-32603, 502, "upstream refused the request"},
+	NoCredential:      {-32603, 502, "the proxy has no valid credential for the server"},
 	UpstreamSilent:    {-32603, 502, "upstream closed the stream without answering"},
 	UpstreamGarbled:   {-32603, 502, "upstream sent something that is not JSON-RPC"},
 	UpstreamLost:      {-32603, 502, "upstream process ended"},

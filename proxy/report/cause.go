@@ -30,6 +30,8 @@ func CauseOf(cfg *config.Config, f *mcp.Failure, at At) failures.Cause {
 	switch f.Cause {
 	case mcp.UpstreamDown:
 		return failures.Of(f.Err)
+	case mcp.NoCredential:
+		return failures.NoCredential
 	case mcp.UpstreamTimeout:
 		return causeOfTimeout(cfg, f, at)
 	case mcp.UpstreamGarbled:

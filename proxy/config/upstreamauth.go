@@ -1,0 +1,188 @@
+package config
+
+import (
+	"fmt"
+	"maps"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/dragoman-proxy/dragoman/proxy/oauth"
+	"github.com/dragoman-proxy/dragoman/proxy/setting"
+)
+
+// The values of upstream.auth.type.
+const (
+	AuthNone              = "none"
+	AuthTokenFile         = "token_file"
+	AuthClientCredentials = "client_credentials"
+	AuthLogin             = "login"
+)
+
+// UpstreamAuth sets the credential for the server at URL, if it is a token that expires. Clients'
+// own Authorization is not passed on then. For one that does not expire, use headers.
+type UpstreamAuth struct {
+	// Type is none; token_file, for a token that another program renews; client_credentials, for a token that dragoman
+	// gets as a service; or login, for the tokens of a person who has run "dragoman login URL". With "", serve uses
+	// none, and stdio uses login unless headers has an Authorization.
+	Type string `yaml:"type"`
+	// TokenFile is the file of token_file. It is read again when it changes.
+	TokenFile string `yaml:"token_file"`
+	// ClientID and ClientSecret are of a client that is registered at the authorization server. The secret may contain
+	// ${NAME}, or is read from ClientSecretFile. With login and no ClientID, dragoman registers itself.
+	ClientID         string `yaml:"client_id"`
+	ClientSecret     string `yaml:"client_secret"`
+	ClientSecretFile string `yaml:"client_secret_file"`
+	// ClientMetadataURL is an https URL of a client ID metadata document, for servers that take one for a client id.
+	ClientMetadataURL string `yaml:"client_metadata_url"`
+	// Issuer is the authorization server; "" for the one that the server's metadata names.
+	Issuer string `yaml:"issuer"`
+	// Scopes replace those that the server asks for.
+	Scopes []string `yaml:"scopes"`
+	// Resource is what tokens are requested for, in place of the server's own name; none to send no resource, for
+	// authorization servers that refuse it, such as Entra ID.
+	Resource string `yaml:"resource"`
+	// Params are further parameters for the authorization server, such as prompt: consent.
+	Params map[string]string `yaml:"params"`
+	// CallbackHost and CallbackPort are where the browser returns after a login, as far as the registration of ClientID
+	// says so: 127.0.0.1 and a free port for "" and 0.
+	CallbackHost string `yaml:"callback_host"`
+	CallbackPort int    `yaml:"callback_port"`
+	// AssumePKCE logs in although the authorization server does not say that it supports PKCE, as Entra ID.
+	AssumePKCE bool `yaml:"assume_pkce"`
+	// AllowHTTP allows http URLs of other machines, for private networks.
+	AllowHTTP bool `yaml:"allow_http"`
+	// Profile tells apart several accounts at one server.
+	Profile string `yaml:"profile"`
+	// Wait is how long a request waits for a login in the browser. Clients give up after 30 s and more.
+	Wait time.Duration `yaml:"wait"`
+
+	// Browser says that the client's user is at this machine, so that a login may open a browser.
+	Browser bool `yaml:"-"`
+}
+
+// Set sets a setting of u by its name, as --oauth NAME=VALUE does. params has one NAME each.
+func (u *UpstreamAuth) Set(name, value string) error {
+	texts := map[string]*string{
+		"client_id": &u.ClientID, "client_secret": &u.ClientSecret, "client_secret_file": &u.ClientSecretFile,
+		"client_metadata_url": &u.ClientMetadataURL, "issuer": &u.Issuer, "resource": &u.Resource,
+		"callback_host": &u.CallbackHost, "profile": &u.Profile,
+	}
+	switches := map[string]*bool{"assume_pkce": &u.AssumePKCE, "allow_http": &u.AllowHTTP}
+	var err error
+	switch {
+	case texts[name] != nil:
+		*texts[name] = value
+	case switches[name] != nil:
+		if *switches[name], err = strconv.ParseBool(value); err != nil {
+			return fmt.Errorf("%s: expected true or false", name)
+		}
+	case name == "scopes":
+		u.Scopes = strings.FieldsFunc(value, func(r rune) bool { return r == ' ' || r == ',' })
+	case name == "callback_port":
+		if u.CallbackPort, err = strconv.Atoi(value); err != nil {
+			return fmt.Errorf("%s: expected a number", name)
+		}
+	case name == "wait":
+		if u.Wait, err = time.ParseDuration(value); err != nil {
+			return fmt.Errorf("%s: expected a duration such as 25s", name)
+		}
+	case strings.HasPrefix(name, "params."):
+		if u.Params == nil {
+			u.Params = map[string]string{}
+		}
+		u.Params[strings.TrimPrefix(name, "params.")] = value
+	default:
+		known := append(slices.Collect(maps.Keys(texts)), slices.Collect(maps.Keys(switches))...)
+		known = append(known, "scopes", "callback_port", "wait", "params.NAME")
+		slices.Sort(known)
+		return fmt.Errorf("%q is not one of %s", name, strings.Join(known, ", "))
+	}
+	return nil
+}
+
+// Lends reports whether requests to the server carry a credential of dragoman's own.
+func (u *UpstreamAuth) Lends() bool { return u.Type != "" && u.Type != AuthNone }
+
+// Patience returns how much longer a request may take for want of a credential.
+func (u *UpstreamAuth) Patience() time.Duration {
+	if u.Browser && u.Type == AuthLogin {
+		return u.Wait
+	}
+	return 0
+}
+
+func (u *Upstream) validateAuth() error {
+	var all setting.Mistakes
+	a := &u.Auth
+	fault := func(key, format string, args ...any) { all.Addf("upstream.auth."+key, format, args...) }
+	secret := a.ClientSecret != "" || a.ClientSecretFile != ""
+	switch a.Type {
+	case "", AuthNone, AuthLogin:
+	case AuthTokenFile:
+		if a.TokenFile == "" {
+			fault("token_file", "is missing")
+		}
+	case AuthClientCredentials:
+		if a.ClientID == "" {
+			fault("client_id", "is missing")
+		}
+		if !secret {
+			fault("client_secret", "is missing; set it or client_secret_file")
+		}
+	default:
+		fault("type", "%q is not one of %s, %s, %s, %s", a.Type, AuthNone, AuthTokenFile, AuthClientCredentials, AuthLogin)
+	}
+	if a.Lends() {
+		if u.URL == "" {
+			fault("type", "%s applies only to upstream.url", a.Type)
+		}
+		for name := range u.Headers {
+			if strings.EqualFold(name, "Authorization") {
+				fault("type", "%s and the Authorization of upstream.headers exclude each other", a.Type)
+			}
+		}
+	}
+	if a.TokenFile != "" && a.Type != AuthTokenFile {
+		fault("token_file", "applies only to type: %s", AuthTokenFile)
+	}
+	if a.ClientSecret != "" && a.ClientSecretFile != "" {
+		fault("client_secret", "and client_secret_file exclude each other")
+	}
+	if secret && a.ClientID == "" && a.Type != AuthClientCredentials {
+		fault("client_id", "is missing; the secret belongs to it")
+	}
+	for _, f := range []struct{ key, value string }{{"issuer", a.Issuer}, {"client_metadata_url", a.ClientMetadataURL}} {
+		at, err := url.Parse(f.value)
+		if f.value != "" && (err != nil || at.Host == "" || at.Scheme != "https" && (at.Scheme != "http" || f.key != "issuer")) {
+			fault(f.key, "%q is not an https URL", f.value)
+		}
+	}
+	if a.Resource != "" && a.Resource != oauth.NoResource {
+		if at, err := url.Parse(a.Resource); err != nil || at.Scheme == "" || at.Fragment != "" {
+			fault("resource", "%q is neither a URI nor %s", a.Resource, oauth.NoResource)
+		}
+	}
+	for name := range a.Params {
+		if oauth.IsProtocolParam(name) {
+			fault("params", "%s belongs to the protocol and cannot be set", name)
+		}
+	}
+	if strings.ContainsAny(a.CallbackHost, "/:@?#% \t\r\n") {
+		fault("callback_host", "%q is not a host such as 127.0.0.1 or localhost", a.CallbackHost)
+	} else if !oauth.IsLoopback(a.CallbackHost) && a.CallbackHost != "" {
+		fault("callback_host", "%q is not this machine", a.CallbackHost)
+	}
+	if a.CallbackPort < 0 || a.CallbackPort > 65535 {
+		fault("callback_port", "%d is not a port", a.CallbackPort)
+	}
+	if strings.ContainsAny(a.Profile+a.ClientID+a.Resource, "\r\n") {
+		fault("profile", "holds a line break")
+	}
+	if a.Wait <= 0 {
+		fault("wait", "must be greater than 0")
+	}
+	return all.Err()
+}

@@ -1,0 +1,201 @@
+package proxy
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"net/http"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"go.uber.org/zap"
+
+	"github.com/dragoman-proxy/dragoman/proxy/config"
+	"github.com/dragoman-proxy/dragoman/proxy/oauth"
+	"github.com/dragoman-proxy/dragoman/proxy/upstream"
+)
+
+// lingerTime is how long a sign-in in the browser may go on after the client on stdio has left.
+const lingerTime = 2 * time.Minute
+
+// NewAccount returns the sign-in to the server of cfg, with its tokens in store.
+func NewAccount(cfg *config.Config, store *oauth.Store, log *zap.Logger) (*oauth.Account, error) {
+	c, err := oauthConfig(cfg.Upstream)
+	if err != nil {
+		return nil, err
+	}
+	return oauth.NewAccount(c, store, log)
+}
+
+func oauthConfig(u config.Upstream) (c oauth.Config, err error) {
+	a := u.Auth
+	c = oauth.Config{
+		Server: u.URL, Profile: a.Profile, ClientID: a.ClientID, ClientSecret: a.ClientSecret, ClientMetadataURL: a.ClientMetadataURL,
+		Issuer: a.Issuer, Resource: a.Resource, Scopes: a.Scopes, Params: a.Params,
+		CallbackHost: a.CallbackHost, CallbackPort: a.CallbackPort, AssumePKCE: a.AssumePKCE, AllowHTTP: a.AllowHTTP,
+		Wait: min(a.Wait, max(u.HandshakeTimeout-2*time.Second, time.Second)), // the client is to hear why
+	}
+	if a.ClientSecretFile != "" {
+		if c.ClientSecret, err = oauth.ReadSecret(a.ClientSecretFile); err != nil {
+			return c, fmt.Errorf("upstream.auth.client_secret_file: %w", err)
+		}
+	}
+	c.TLS, err = upstreamTLS(u)
+	return c, err
+}
+
+// signIns is what an origin needs to make credentials, also after a reload.
+type signIns struct {
+	store          *oauth.Store
+	tokens, logins *prometheus.CounterVec
+}
+
+func newSignIns(cfg *config.Config, log *zap.Logger) *signIns {
+	return &signIns{
+		store: TokenStore(cfg, log),
+		tokens: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "dragoman_oauth_tokens_total",
+			Help: "Requests for a token for the server, by grant and result.",
+		}, []string{"grant", "result"}),
+		logins: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "dragoman_oauth_logins_total",
+			Help: "Sign-ins to the server in a browser that this process has begun, by result.",
+		}, []string{"result"}),
+	}
+}
+
+// register adds the metrics of credentials to those of srv.
+func (s *signIns) register(srv *Server) {
+	srv.metrics.Registry.MustRegister(s.tokens, s.logins, prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+		Name: "dragoman_oauth_token_expiry_seconds",
+		Help: "Time until the token for the server expires; NaN if there is none, or if its end is not known.",
+	}, func() float64 {
+		c := srv.now().origin.credential
+		if c == nil || c.expires == nil || c.expires().IsZero() {
+			return math.NaN()
+		}
+		return time.Until(c.expires()).Seconds()
+	}))
+}
+
+// A serverCredential is the credential of upstream.auth. It implements [upstream.Credential].
+type serverCredential struct {
+	from interface {
+		Header(context.Context) (string, error)
+		Refused(context.Context, string, oauth.Refusal) error
+		Identity() string
+	}
+	own     bool             // the client's user is the one whose credential it is, and is told why it fails
+	expires func() time.Time // nil if that is never known
+	finish  func(context.Context)
+	close   func()
+}
+
+// newCredential returns the credential of cfg; nil for none.
+func (s *signIns) newCredential(cfg *config.Config, log *zap.Logger) (*serverCredential, error) {
+	u := cfg.Upstream
+	if !u.Auth.Lends() {
+		return nil, nil
+	}
+	if u.Auth.Type == config.AuthTokenFile {
+		return &serverCredential{from: oauth.NewTokenFile(u.Auth.TokenFile)}, nil
+	}
+	c, err := oauthConfig(u)
+	if err != nil {
+		return nil, err
+	}
+	c.Count = oauth.Counters{
+		Token: func(grant, result string) { s.tokens.WithLabelValues(grant, result).Inc() },
+		Login: func(result string) { s.logins.WithLabelValues(result).Inc() },
+	}
+	if u.Auth.Type == config.AuthClientCredentials {
+		k, err := oauth.NewClientCredentials(c, log)
+		if err != nil {
+			return nil, err
+		}
+		return &serverCredential{from: k, expires: k.Expires, close: k.Close}, nil
+	}
+	a, err := oauth.NewAccount(c, s.store, log)
+	if err != nil {
+		return nil, err
+	}
+	if u.Auth.Browser {
+		a.Interactive(oauth.OpenBrowser)
+	} else {
+		log.Warn("upstream.auth.type is login: every client acts as the person who has signed in to the server", zap.String("server", serverName(u)))
+	}
+	return &serverCredential{from: a, own: u.Auth.Browser, expires: a.Expires, finish: a.Finish, close: a.Close}, nil
+}
+
+func (c *serverCredential) Header(ctx context.Context) (string, error) {
+	value, err := c.from.Header(ctx)
+	return value, c.told(err)
+}
+
+func (c *serverCredential) Refused(ctx context.Context, value string, refusal *upstream.StatusError, tries int) error {
+	err := c.from.Refused(ctx, value, oauth.Refusal{Status: refusal.Code, Challenge: refusal.Challenges(), Tries: tries})
+	if errors.Is(err, oauth.ErrNotOurs) {
+		plain := *refusal // a client that got the challenge would begin a login that cannot help
+		plain.Header = slices.DeleteFunc(slices.Clone(refusal.Header), func(h upstream.Header) bool { return strings.EqualFold(h.Name, "WWW-Authenticate") })
+		return &plain
+	}
+	return c.told(err)
+}
+
+// end ends a sign-in under way, and closes connections. c may be nil.
+func (c *serverCredential) end() {
+	if c != nil && c.close != nil {
+		c.close()
+	}
+}
+
+// linger waits until no sign-in is under way, lingerTime at most.
+func (c *serverCredential) linger(ctx context.Context) {
+	if c == nil || c.finish == nil {
+		return
+	}
+	ctx, stop := context.WithTimeout(ctx, lingerTime)
+	defer stop()
+	c.finish(ctx)
+}
+
+// told marks an error that the client may read.
+func (c *serverCredential) told(err error) error {
+	if err == nil || !c.own {
+		return err
+	}
+	return forClient{err}
+}
+
+// forClient is an error that the client may read: its user is at this machine.
+type forClient struct{ error }
+
+func (e forClient) Unwrap() error { return e.error }
+
+// ForClient makes package clienterror pass the text on.
+func (forClient) ForClient() {}
+
+// explainRefusal returns an error in place of a refusal for a client on stdio, whose user has configured the
+// token, if any.
+func explainRefusal(u config.Upstream) func(*upstream.StatusError) error {
+	given := false
+	for name := range u.Headers {
+		given = given || strings.EqualFold(name, "Authorization")
+	}
+	return func(refusal *upstream.StatusError) error {
+		if refusal.Code != http.StatusUnauthorized {
+			return refusal
+		}
+		text := serverName(u) + " wants a token: --header 'Authorization: Bearer ${TOKEN}', or --login auto"
+		if given {
+			text = serverName(u) + " refused the token given by --header"
+			if why := oauth.DescriptionIn(refusal.Challenges()); why != "" {
+				text += ": " + why
+			}
+		}
+		return &upstream.CredentialError{Err: forClient{errors.New(text)}}
+	}
+}
