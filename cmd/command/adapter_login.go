@@ -21,6 +21,8 @@ import (
 // loginTime is how long a person has to log in.
 const loginTime = 10 * time.Minute
 
+var errLoginInMemory = errors.New("credential_store is memory: the login would end with this command")
+
 func adapterLoginCommand(s *adapterSettings) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "login NAME | --list",
@@ -51,7 +53,7 @@ func adapterLoginCommand(s *adapterSettings) *cobra.Command {
 		}
 		cfg, err := config.Sources{File: s.config, Environ: os.Environ()}.Read()
 		if err == nil && cfg.CredentialStore == string(oauth.Memory) {
-			err = errors.New("credential_store is memory: the login would end with this command")
+			err = errLoginInMemory
 		}
 		if err != nil {
 			return &exitError{exitUsage, err}
@@ -127,22 +129,26 @@ func (b browserLogin) login(ctx context.Context, l *credential.Login) error {
 	if err != nil {
 		return err
 	}
-	if b.pasted != nil || !b.open || oauth.OpenBrowser(visit.URL) != nil {
-		fmt.Fprintf(b.say, "Log in at this address:\n\n  %s\n\n", printable(visit.URL))
-	} else {
-		fmt.Fprintf(b.say, "Log in in the browser. If none has opened, open this address:\n\n  %s\n\n", printable(visit.URL))
-	}
-	var brought url.Values
-	if b.pasted == nil {
-		brought, err = at.Wait(ctx, visit.State)
-	} else {
-		fmt.Fprintln(b.say, "After the login the browser fails to show a page. Paste the address of that page here:")
-		brought, err = pastedAddress(b.pasted)
-	}
+	brought, err := b.Visit(ctx, visit.URL, at, visit.State)
 	if err != nil {
 		return err
 	}
 	return visit.Finish(ctx, brought)
+}
+
+// Visit shows the page at address, and returns the query with which the browser comes back to at, or that of
+// the pasted address. It implements [oauth.Browser].
+func (b browserLogin) Visit(ctx context.Context, address string, at *oauth.Callback, state string) (url.Values, error) {
+	if b.pasted != nil || !b.open || oauth.OpenBrowser(address) != nil {
+		fmt.Fprintf(b.say, "Log in at this address:\n\n  %s\n\n", printable(address))
+	} else {
+		fmt.Fprintf(b.say, "Log in in the browser. If none has opened, open this address:\n\n  %s\n\n", printable(address))
+	}
+	if b.pasted == nil {
+		return at.Wait(ctx, state)
+	}
+	fmt.Fprintln(b.say, "After the login the browser fails to show a page. Paste the address of that page here:")
+	return pastedAddress(b.pasted)
 }
 
 const maxPastedLine = 64 << 10

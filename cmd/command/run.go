@@ -27,7 +27,7 @@ func serveCommand() *cobra.Command {
 			"  dragoman serve -- npx -y @modelcontextprotocol/server-everything\n" +
 			"  dragoman serve --adapters ./adapters",
 	}
-	s := newSettings(cmd, listenFlags, upstreamFlags, adapterFlags, transformFlags)
+	s := newSettings(cmd, listenFlags, upstreamFlags, signInFlags, adapterFlags, transformFlags)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		cfg, err := s.config(args)
 		if err != nil {
@@ -46,11 +46,12 @@ func stdioCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "stdio [--adapters DIR] (URL | -- COMMAND [ARG...])",
 		Short: "Serve one client on stdin and stdout in front of a server",
-		Example: "  dragoman stdio https://mcp.example.com/mcp --header 'Authorization: Bearer ${TOKEN}'\n" +
+		Example: "  dragoman stdio https://mcp.example.com/mcp    # signs in where the server wants it\n" +
+			"  dragoman stdio https://mcp.example.com/mcp --header 'Authorization: Bearer ${TOKEN}'\n" +
 			"  dragoman stdio -- npx -y @modelcontextprotocol/server-everything\n" +
 			"  dragoman stdio --adapters ./adapters",
 	}
-	s := newSettings(cmd, upstreamFlags, adapterFlags, transformFlags)
+	s := newSettings(cmd, upstreamFlags, shimFlags, adapterFlags, transformFlags)
 	s.wholeEnv = true
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		cfg, err := s.config(args)

@@ -33,12 +33,17 @@ type settings struct {
 	adapters  []string
 	share     bool
 	maxTokens int
+	oauth     []string
+	login     string
 	logLevel  string
 
 	// wholeEnv says that COMMAND gets the whole environment of this process unless
 	// upstream.pass_env is set: a client that starts dragoman instead of COMMAND puts the
 	// variables for COMMAND there.
 	wholeEnv bool
+
+	// shim says that the one client's user is at this machine.
+	shim bool
 }
 
 // A flagGroup adds a group of flags to a command.
@@ -146,6 +151,7 @@ func (s *settings) lay(cfg *config.Config, l *setting.Layers, args []string) {
 		cfg.Upstream.Headers[strings.TrimSpace(name)] = strings.TrimSpace(value)
 		l.Flag("upstream.headers", "--header")
 	}
+	s.laySignIn(cfg, l)
 	if s.wholeEnv && slices.Equal(cfg.Upstream.PassEnv, upstream.DefaultEnv()) {
 		cfg.Upstream.PassEnv = []string{"*"}
 	}

@@ -1,0 +1,257 @@
+package command
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/url"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+	"go.uber.org/zap"
+
+	"github.com/dragoman-proxy/dragoman/proxy"
+	"github.com/dragoman-proxy/dragoman/proxy/config"
+	"github.com/dragoman-proxy/dragoman/proxy/oauth"
+	"github.com/dragoman-proxy/dragoman/proxy/setting"
+)
+
+func loginCommand() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "login URL | --list",
+		Short: "Sign in to a server and store its tokens",
+		Long: "Sign in, as a person, to the server at URL. The tokens are stored for stdio, and for serve with\n" +
+			"upstream.auth.type: login: in the directory that credentials names, encrypted if there is a\n" +
+			"keyring. A running process uses them from its next request on.\n\n" + exitHelp,
+		Example: "  dragoman login https://mcp.example.com/mcp\n" +
+			"  dragoman login https://mcp.example.com/mcp --paste    # the browser is on another machine\n" +
+			"  dragoman login --list",
+	}
+	list := cmd.Flags().Bool("list", false, "list the servers that tokens are stored for")
+	paste := cmd.Flags().Bool("paste", false, "read the address of the browser's last page from stdin")
+	quiet := cmd.Flags().Bool("no-browser", false, "print the address of the sign-in instead of opening a browser")
+	cmd.MarkFlagsMutuallyExclusive("paste", "list")
+	cmd.Args = func(cmd *cobra.Command, args []string) error {
+		if *list {
+			return cobra.NoArgs(cmd, args)
+		}
+		return cobra.ExactArgs(1)(cmd, args)
+	}
+	s := newSettings(cmd, signInFlags)
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		if *list {
+			return s.listSignIns(cmd)
+		}
+		cfg, a, err := s.account(args[0])
+		if err != nil {
+			return err
+		}
+		defer a.Close()
+		if cfg.CredentialStore == string(oauth.Memory) {
+			return &exitError{exitUsage, errLoginInMemory}
+		}
+		b := browserLogin{say: cmd.ErrOrStderr(), open: !*quiet}
+		if *paste {
+			b.pasted = cmd.InOrStdin()
+		}
+		ctx, stop := context.WithTimeout(cmd.Context(), loginTime)
+		defer stop()
+		if err := a.SignIn(ctx, b); err != nil {
+			return withCode(exitServer, errors.New(printable(err.Error())))
+		}
+		_, err = fmt.Fprintf(cmd.OutOrStdout(), "signed in to %s\n", printable(cfg.Upstream.URL))
+		return err
+	}
+	return cmd
+}
+
+func logoutCommand() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "logout URL | --all",
+		Short: "End a sign-in and delete its tokens",
+		Long: "Delete the stored tokens of a server. If its authorization server offers it, the tokens are revoked there\n" +
+			"first; otherwise they stay valid until they expire.\n\n" + exitHelp,
+		Example: "  dragoman logout https://mcp.example.com/mcp\n  dragoman logout --all",
+	}
+	all := cmd.Flags().Bool("all", false, "end all sign-ins")
+	cmd.Args = func(cmd *cobra.Command, args []string) error {
+		if *all {
+			return cobra.NoArgs(cmd, args)
+		}
+		return cobra.ExactArgs(1)(cmd, args)
+	}
+	s := newSettings(cmd, signInFlags)
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		if *all {
+			return s.endAll(cmd)
+		}
+		_, a, err := s.account(args[0])
+		if err != nil {
+			return err
+		}
+		return endSignIn(cmd, a)
+	}
+	return cmd
+}
+
+// endSignIn ends the sign-in of an account, closes it, and prints what became of the tokens.
+func endSignIn(cmd *cobra.Command, a *oauth.Account) error {
+	defer a.Close()
+	known, revoked, err := a.Logout(cmd.Context())
+	said := "deleted here; they stay valid at the server until they expire"
+	switch {
+	case !known && err == nil:
+		said = "not stored: there was nothing to delete"
+	case revoked:
+		said = "revoked, and deleted here"
+	}
+	if _, failed := fmt.Fprintf(cmd.OutOrStdout(), "the tokens for %s are %s\n", printable(a.Server()), said); failed != nil {
+		return failed
+	}
+	if err != nil {
+		return withCode(exitServer, errors.New(printable(err.Error())))
+	}
+	return nil
+}
+
+func (s *settings) endAll(cmd *cobra.Command) error {
+	store, err := s.tokenStore()
+	if err != nil {
+		return err
+	}
+	accounts, err := oauth.Accounts(store, zap.NewNop())
+	if err != nil {
+		return err
+	}
+	var failed []error
+	for _, a := range accounts {
+		failed = append(failed, endSignIn(cmd, a))
+	}
+	return errors.Join(failed...)
+}
+
+// listSignIns prints what is stored of all servers.
+func (s *settings) listSignIns(cmd *cobra.Command) error {
+	store, err := s.tokenStore()
+	if err != nil {
+		return err
+	}
+	all, err := oauth.List(cmd.Context(), store)
+	if err != nil {
+		return err
+	}
+	return tabulate(cmd.OutOrStdout(), "SERVER\tPROFILE\tISSUER\tCLIENT\tSCOPES\tSIGN-IN\tTOKEN UNTIL\tSTORED", func(row func(...any)) {
+		for _, st := range all {
+			state, until, where := "signed in", "-", "sealed"
+			switch {
+			case st.Err != nil:
+				state = st.Err.Error()
+			case !st.Signed:
+				state = "ended"
+			case !st.Renews:
+				state = "signed in until the token expires"
+			}
+			if !st.Expires.IsZero() {
+				until = st.Expires.Local().Format(time.DateTime)
+			}
+			if !st.Sealed {
+				where = "plain file"
+			}
+			dash := func(text string) string {
+				if text == "" {
+					return "-"
+				}
+				return printable(text)
+			}
+			row(dash(st.Server), dash(st.Profile), dash(st.Issuer), dash(st.Client), dash(strings.Join(st.Scopes, " ")), printable(state), until, where)
+		}
+	})
+}
+
+// account returns the sign-in to a server, with its tokens where the configuration says.
+func (s *settings) account(server string) (config.Config, *oauth.Account, error) {
+	cfg, err := s.config([]string{server})
+	if err != nil {
+		return cfg, nil, err
+	}
+	log, err := logger(cfg)
+	if err != nil {
+		return cfg, nil, err
+	}
+	a, err := proxy.NewAccount(&cfg, proxy.TokenStore(&cfg, log), log)
+	if err != nil {
+		err = &exitError{exitUsage, err}
+	}
+	return cfg, a, err
+}
+
+func (s *settings) tokenStore() (*oauth.Store, error) {
+	cfg, err := config.Sources{File: s.configFile(), Environ: os.Environ()}.Read()
+	if err != nil {
+		return nil, &exitError{exitUsage, err}
+	}
+	return proxy.TokenStore(&cfg, zap.NewNop()), nil
+}
+
+// signInFlags are the flags of a sign-in to a server.
+func signInFlags(s *settings) {
+	f := s.cmd.Flags()
+	f.StringArrayVar(&s.oauth, "oauth", nil, "a setting of upstream.auth as NAME=VALUE, such as client_id=… or scopes='read write'; repeatable")
+	f.Func("profile", "a name for one of several accounts at one server", func(name string) error {
+		s.oauth = append(s.oauth, "profile="+name)
+		return nil
+	})
+}
+
+// shimFlags are signInFlags and whether to sign in at all.
+func shimFlags(s *settings) {
+	signInFlags(s)
+	s.shim = true
+	s.cmd.Flags().StringVar(&s.login, "login", "", "auto, to sign in to a server at a URL that wants it, or never (default auto, unless --header has an Authorization)")
+}
+
+// laySignIn writes the values of the flags of a sign-in into cfg.
+func (s *settings) laySignIn(cfg *config.Config, l *setting.Layers) {
+	auth := &cfg.Upstream.Auth
+	for _, o := range s.oauth {
+		name, value, ok := strings.Cut(o, "=")
+		if !ok {
+			l.Add(setting.Mistake{Where: "--oauth", Text: "expected NAME=VALUE"})
+			continue
+		}
+		if err := auth.Set(name, value); err != nil {
+			l.Add(setting.Mistake{Where: "--oauth", Text: err.Error()})
+			continue
+		}
+		l.Flag("upstream.auth."+name, "--oauth")
+	}
+	if !s.shim {
+		return
+	}
+	auth.Browser = true
+	given := false
+	for name := range cfg.Upstream.Headers {
+		given = given || strings.EqualFold(name, "Authorization")
+	}
+	switch {
+	case s.login == "never":
+		auth.Type = config.AuthNone
+	case s.login == "auto":
+		auth.Type = config.AuthLogin
+	case s.login != "":
+		l.Add(setting.Mistake{Where: "--login", Text: fmt.Sprintf("%q is neither auto nor never", s.login)})
+	case auth.Type == "" && !given && cfg.Upstream.URL != "" && asksHTTP(cfg.Upstream.URL):
+		auth.Type = config.AuthLogin
+	}
+	if s.login != "" {
+		l.Flag("upstream.auth.type", "--login")
+	}
+}
+
+// asksHTTP reports whether a URL is one of HTTP; config.Validate says what is wrong with others.
+func asksHTTP(server string) bool {
+	u, err := url.Parse(server)
+	return err == nil && (u.Scheme == "https" || u.Scheme == "http")
+}
