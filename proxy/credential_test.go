@@ -1,0 +1,269 @@
+package proxy
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus/promhttp"
+	"github.com/tidwall/gjson"
+	"github.com/zalando/go-keyring"
+	"go.uber.org/zap"
+	"go.uber.org/zap/zapcore"
+	"go.uber.org/zap/zaptest/observer"
+
+	"github.com/dragoman-proxy/dragoman/proxy/config"
+	"github.com/dragoman-proxy/dragoman/proxy/oauth"
+	"github.com/dragoman-proxy/dragoman/proxy/oauth/oauthtest"
+)
+
+// visitor is a browser whose user agrees.
+type visitor struct{ s *oauthtest.Server }
+
+func (v visitor) Visit(ctx context.Context, address string, c *oauth.Callback, state string) (url.Values, error) {
+	go v.s.Visit(address)
+	return c.Wait(ctx, state)
+}
+
+// protected is a proxy with a credential of its own in front of a protected server.
+type protected struct {
+	t    *testing.T
+	s    *oauthtest.Server
+	cfg  config.Config
+	url  string
+	srv  *Server
+	logs *observer.ObservedLogs
+	stop context.CancelFunc
+	done chan error
+}
+
+func serveProtected(t *testing.T, s *oauthtest.Server, change func(*config.Config)) *protected {
+	t.Helper()
+	p := &protected{t: t, s: s, cfg: config.Default()}
+	p.cfg.Upstream.URL, p.cfg.Credentials, p.cfg.Admin.Listen = s.URL, filepath.Join(t.TempDir(), "tokens"), ""
+	change(&p.cfg)
+	if err := p.cfg.Validate(); err != nil {
+		t.Fatal(err)
+	}
+	p.start()
+	t.Cleanup(p.end)
+	return p
+}
+
+func (p *protected) start() {
+	p.t.Helper()
+	core, logs := observer.New(zapcore.DebugLevel)
+	srv, err := New(p.cfg, zap.New(core))
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	ctx, stop := context.WithCancel(context.Background())
+	p.srv, p.logs, p.stop, p.done, p.url = srv, logs, stop, make(chan error, 1), "http://"+ln.Addr().String()+"/mcp"
+	go func() { p.done <- srv.Serve(ctx, ln) }()
+}
+
+func (p *protected) end() {
+	p.stop()
+	if err := <-p.done; err != nil {
+		p.t.Error(err)
+	}
+	p.done <- nil
+}
+
+// post sends a message of a client with a token of its own, which the server must not get.
+func (p *protected) post(session, body string) *http.Response {
+	p.t.Helper()
+	r, _ := http.NewRequest(http.MethodPost, p.url, strings.NewReader(body))
+	r.Header.Set("Content-Type", "application/json")
+	r.Header.Set("Accept", "application/json, text/event-stream")
+	r.Header.Set("Authorization", "Bearer canary-of-the-client")
+	if session != "" {
+		r.Header.Set("Mcp-Session-Id", session)
+	}
+	resp, err := http.DefaultClient.Do(r)
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	text, _ := io.ReadAll(resp.Body)
+	resp.Body.Close()
+	resp.Body = io.NopCloser(bytes.NewReader(text))
+	return resp
+}
+
+func (p *protected) begin() (*http.Response, string) {
+	p.t.Helper()
+	resp := p.post("", `{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-06-18","capabilities":{},"clientInfo":{"name":"c","version":"1"}}}`)
+	return resp, resp.Header.Get("Mcp-Session-Id")
+}
+
+// echo calls a tool and returns the status and the body.
+func (p *protected) echo(session string) (int, gjson.Result) {
+	p.t.Helper()
+	resp := p.post(session, `{"jsonrpc":"2.0","id":2,"method":"tools/call","params":{"name":"echo","arguments":{"text":"hello"}}}`)
+	text, _ := io.ReadAll(resp.Body)
+	if _, data, ok := strings.Cut(string(text), "data: "); ok {
+		return resp.StatusCode, gjson.Parse(data)
+	}
+	return resp.StatusCode, gjson.ParseBytes(text)
+}
+
+// signIn signs in as dragoman login does.
+func (p *protected) signIn() {
+	p.t.Helper()
+	a, err := NewAccount(&p.cfg, TokenStore(&p.cfg, zap.NewNop()), zap.NewNop())
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	defer a.Close()
+	if err := a.SignIn(p.t.Context(), visitor{p.s}); err != nil {
+		p.t.Fatal(err)
+	}
+}
+
+// TestServeWithACredential: each kind of upstream.auth, before there is a token and after, over a refusal, a
+// reload and a restart. The client is told that there is no credential, and nothing else.
+func TestServeWithACredential(t *testing.T) {
+	keyring.MockInitWithError(errors.New("no keyring in tests"))
+	file := filepath.Join(t.TempDir(), "token")
+	clients := map[string]string{"service": "canary-client-secret"}
+	for name, c := range map[string]struct {
+		change  func(*config.Config)
+		provide func(*protected) // makes a token available
+		fault   string           // part of the log without a token
+	}{
+		"login": {
+			func(c *config.Config) { c.Upstream.Auth.Type = config.AuthLogin },
+			(*protected).signIn, "run dragoman login ",
+		},
+		"token_file": {
+			func(c *config.Config) { c.Upstream.Auth.Type, c.Upstream.Auth.TokenFile = config.AuthTokenFile, file },
+			func(p *protected) {
+				memory := p.cfg
+				memory.CredentialStore, memory.Upstream.Auth = string(oauth.Memory), config.UpstreamAuth{Type: config.AuthLogin, Wait: time.Second}
+				a, err := NewAccount(&memory, TokenStore(&memory, zap.NewNop()), zap.NewNop())
+				if err != nil {
+					p.t.Fatal(err)
+				}
+				defer a.Close()
+				if err := a.SignIn(p.t.Context(), visitor{p.s}); err != nil {
+					p.t.Fatal(err)
+				}
+				value, _ := a.Header(p.t.Context())
+				os.WriteFile(file+".new", []byte(strings.TrimPrefix(value, "Bearer ")), 0o600)
+				os.Rename(file+".new", file)
+			}, "no such file",
+		},
+		"client_credentials": {
+			func(c *config.Config) {
+				c.Upstream.Auth.Type, c.Upstream.Auth.ClientID, c.Upstream.Auth.ClientSecret = config.AuthClientCredentials, "service", "canary-client-secret"
+			},
+			func(p *protected) {
+				p.s.Change(func(o *oauthtest.Options) { o.Clients = clients })
+				time.Sleep(5100 * time.Millisecond) // the pause after a failure
+			}, "invalid_client",
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := oauthtest.New(t, oauthtest.Options{})
+			p := serveProtected(t, s, c.change)
+			resp, _ := p.begin()
+			text, _ := io.ReadAll(resp.Body)
+			if got := gjson.GetBytes(text, "error.message").Str; resp.StatusCode != http.StatusBadGateway || got != "the proxy has no valid credential for the server" || resp.Header.Get("WWW-Authenticate") != "" {
+				t.Errorf("%d %v %s", resp.StatusCode, resp.Header, text)
+			}
+			c.provide(p)
+			var session string
+			if resp, session = p.begin(); resp.StatusCode != http.StatusOK || session == "" {
+				text, _ := io.ReadAll(resp.Body)
+				t.Fatalf("%d %s", resp.StatusCode, text)
+			}
+			works := func(when string) {
+				t.Helper()
+				if status, r := p.echo(session); status != http.StatusOK || r.Get("result.content.0.text").Str != "hello" {
+					t.Errorf("%s: %d %s", when, status, r.Raw)
+				}
+			}
+			works("after")
+			s.RevokeAccess()
+			if name == "token_file" {
+				if status, r := p.echo(session); status != http.StatusOK || r.Get("error.message").Str != "the proxy has no valid credential for the server" {
+					t.Errorf("within a session: %d %s", status, r.Raw)
+				}
+				c.provide(p)
+			}
+			works("after a refusal")
+			logins := s.Counts().Authorizations
+			next := p.cfg
+			next.Limits.UpstreamMessage++
+			if err := p.srv.Reload(next); err != nil {
+				t.Error(err)
+			}
+			works("after a reload")
+			first := p.logs
+			p.end()
+			<-p.done
+			p.start()
+			if resp, session = p.begin(); resp.StatusCode != http.StatusOK {
+				t.Error("after a restart:", resp.StatusCode)
+			}
+			works("after a restart")
+			if n := s.Counts().Authorizations; n != logins {
+				t.Error("someone had to log in again")
+			}
+			told := ""
+			for _, e := range append(first.All(), p.logs.All()...) {
+				for _, v := range e.ContextMap() {
+					if text, ok := v.(string); ok {
+						told += text + "\n"
+					}
+				}
+				told += e.Message + "\n"
+			}
+			rec := httptest.NewRecorder()
+			promhttp.HandlerFor(p.srv.metrics.Registry, promhttp.HandlerOpts{}).ServeHTTP(rec, httptest.NewRequest(http.MethodGet, "/metrics", nil))
+			metrics := rec.Body.String()
+			if !strings.Contains(told, c.fault) || strings.Contains(told+metrics, "canary-") {
+				t.Errorf("the log lacks %q or tells a secret:\n%s", c.fault, told)
+			}
+			if name == "client_credentials" && !strings.Contains(metrics, `dragoman_oauth_tokens_total{grant="client_credentials",result="ok"} 1`) {
+				t.Error("no count of tokens")
+			}
+			if name == "login" && (!strings.Contains(metrics, "dragoman_oauth_token_expiry_seconds 3") || !strings.Contains(told, "every client acts as the person")) {
+				t.Error("no expiry, or no warning")
+			}
+		})
+	}
+}
+
+// TestServeLendsNothingToStrangers: with upstream.auth, a listener for others needs auth.tokens.
+func TestServeLendsNothingToStrangers(t *testing.T) {
+	cfg := config.Default()
+	cfg.Upstream.URL, cfg.Upstream.Auth.Type = "http://127.0.0.1:1/mcp", config.AuthLogin
+	cfg.Credentials = t.TempDir()
+	srv, err := New(cfg, zap.NewNop())
+	if err != nil {
+		t.Fatal(err)
+	}
+	ln, err := net.Listen("tcp", "0.0.0.0:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := srv.Serve(t.Context(), ln); err == nil || !strings.Contains(err.Error(), "auth.tokens") {
+		t.Error(err)
+	}
+}
