@@ -1,0 +1,83 @@
+package config
+
+import (
+	"os"
+	"strings"
+	"testing"
+	"time"
+)
+
+// TestUpstreamAuth: what fits together, and the mistake otherwise.
+func TestUpstreamAuth(t *testing.T) {
+	for name, c := range map[string]struct {
+		file string
+		want string // the mistakes, one a line; "" for none
+	}{
+		"none":                 {`upstream: {url: https://s.example/mcp, auth: {type: none}}`, ""},
+		"login":                {`upstream: {url: https://s.example/mcp, auth: {type: login, scopes: [a], resource: none, issuer: https://as.example}}`, ""},
+		"secret of a variable": {`upstream: {url: https://s.example/mcp, auth: {type: client_credentials, client_id: a, client_secret: "${SECRET}"}}`, ""},
+		"variable missing":     {`upstream: {url: https://s.example/mcp, auth: {type: client_credentials, client_id: a, client_secret: "${NONE}"}}`, "upstream.auth.client_secret: environment variable NONE is not set"},
+		"unknown type":         {`upstream: {url: https://s.example/mcp, auth: {type: oauth}}`, `upstream.auth.type: "oauth" is not one of none, token_file, client_credentials, login`},
+		"no file":              {`upstream: {url: https://s.example/mcp, auth: {type: token_file}}`, "upstream.auth.token_file: is missing"},
+		"file of another":      {`upstream: {url: https://s.example/mcp, auth: {type: login, token_file: x}}`, "upstream.auth.token_file: applies only to type: token_file"},
+		"no secret":            {`upstream: {url: https://s.example/mcp, auth: {type: client_credentials}}`, "upstream.auth.client_id: is missing\nupstream.auth.client_secret: is missing; set it or client_secret_file"},
+		"two secrets":          {`upstream: {url: https://s.example/mcp, auth: {type: login, client_id: a, client_secret: b, client_secret_file: c}}`, "upstream.auth.client_secret: and client_secret_file exclude each other"},
+		"secret alone":         {`upstream: {url: https://s.example/mcp, auth: {type: login, client_secret: b}}`, "upstream.auth.client_id: is missing; the secret belongs to it"},
+		"command":              {`upstream: {command: [x], auth: {type: login}}`, "upstream.auth.type: login applies only to upstream.url"},
+		"header as well":       {`upstream: {url: https://s.example/mcp, headers: {authorization: x}, auth: {type: login}}`, "upstream.auth.type: login and the Authorization of upstream.headers exclude each other"},
+		"protocol's param":     {`upstream: {url: https://s.example/mcp, auth: {type: login, params: {state: x}}}`, "upstream.auth.params: state belongs to the protocol and cannot be set"},
+		"callback elsewhere":   {`upstream: {url: https://s.example/mcp, auth: {type: login, callback_host: evil.example}}`, `upstream.auth.callback_host: "evil.example" is not this machine`},
+		"no port":              {`upstream: {url: https://s.example/mcp, auth: {type: login, callback_port: 70000}}`, "upstream.auth.callback_port: 70000 is not a port"},
+		"issuer":               {`upstream: {url: https://s.example/mcp, auth: {type: login, issuer: as.example}}`, `upstream.auth.issuer: "as.example" is not an https URL`},
+		"resource":             {`upstream: {url: https://s.example/mcp, auth: {type: login, resource: nothing}}`, `upstream.auth.resource: "nothing" is neither a URI nor none`},
+		"wait":                 {`upstream: {url: https://s.example/mcp, auth: {type: login, wait: 0s}}`, "upstream.auth.wait: must be greater than 0"},
+		"every page":           {`{upstream: {url: https://s.example/mcp, auth: {type: login}}, cors: {origins: ["*"]}}`, "cors.origins: * lets every web page use the credentials in upstream; name the origins"},
+		"claims":               {`{upstream: {url: https://s.example/mcp, auth: {type: login}}, bridge: {principal: "claim:sub"}}`, `bridge.principal: "claim:sub": the server cannot verify the claims, as it gets the credential of upstream.auth`},
+	} {
+		t.Run(name, func(t *testing.T) {
+			path := t.TempDir() + "/c.yaml"
+			if err := os.WriteFile(path, []byte(c.file), 0o600); err != nil {
+				t.Fatal(err)
+			}
+			_, err := Sources{File: path, Environ: []string{"SECRET=canary-secret"}}.Read()
+			got := ""
+			if err != nil {
+				got = err.Error()
+			}
+			if (c.want == "") != (got == "") {
+				t.Errorf("got  %s\nwant %s", got, c.want)
+			}
+			for line := range strings.SplitSeq(c.want, "\n") {
+				if !strings.Contains(got, line[strings.Index(line, ":")+1:]) || !strings.Contains(got, strings.SplitN(line, ":", 2)[0]) {
+					t.Errorf("got  %s\nwant %s", got, line)
+				}
+			}
+			if strings.Contains(got, "canary") {
+				t.Error("a secret is told:", got)
+			}
+		})
+	}
+}
+
+// TestSettingsByName: --oauth sets each setting of upstream.auth.
+func TestSettingsByName(t *testing.T) {
+	var u UpstreamAuth
+	for name, value := range map[string]string{
+		"client_id": "a", "client_secret": "b", "client_secret_file": "c", "client_metadata_url": "d", "issuer": "e", "resource": "f",
+		"callback_host": "g", "profile": "h", "assume_pkce": "true", "allow_http": "1", "scopes": "read write,more", "callback_port": "8", "wait": "9s",
+		"params.prompt": "consent",
+	} {
+		if err := u.Set(name, value); err != nil {
+			t.Error(name, err)
+		}
+	}
+	if u.ClientID+u.ClientSecret+u.ClientSecretFile+u.ClientMetadataURL+u.Issuer+u.Resource+u.CallbackHost+u.Profile != "abcdefgh" ||
+		!u.AssumePKCE || !u.AllowHTTP || strings.Join(u.Scopes, "+") != "read+write+more" || u.CallbackPort != 8 || u.Wait != 9*time.Second || u.Params["prompt"] != "consent" {
+		t.Errorf("%+v", u)
+	}
+	for name, want := range map[string]string{"nonsense": "is not one of allow_http", "assume_pkce": "true or false", "wait": "a duration", "callback_port": "a number"} {
+		if err := u.Set(name, "x"); err == nil || !strings.Contains(err.Error(), want) {
+			t.Error(name, err)
+		}
+	}
+}
