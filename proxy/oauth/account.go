@@ -364,9 +364,12 @@ func (a *Account) refresh(ctx context.Context, e Entry, r *record) error {
 	if r.Sent {
 		return &SignInError{Server: a.cfg.Server, Args: a.args, Err: errors.New("the answer to the last refresh was lost")}
 	}
-	r.Sent = true
-	save(e, r)
-	ctx, reached := watchConnection(ctx)
+	ctx = httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{GotConn: func(httptrace.GotConnInfo) {
+		if !r.Sent { // stored before the request, because the process may end before the answer
+			r.Sent = true
+			save(e, r)
+		}
+	}})
 	t, err := a.oauth2(r).TokenSource(a.tokenContext(ctx, r.Resource), &oauth2.Token{RefreshToken: r.Refresh}).Token()
 	if err == nil {
 		if err = tokenFault(r.Authority.Token, t); err != nil { // the refresh token was answered, and may be gone
@@ -377,11 +380,13 @@ func (a *Account) refresh(ctx context.Context, e Entry, r *record) error {
 		return nil
 	}
 	refused, answered := errors.AsType[*oauth2.RetrieveError](err)
-	if !answered && *reached {
+	if !answered && r.Sent {
 		return &SignInError{Server: a.cfg.Server, Args: a.args, Err: fmt.Errorf("the answer to the last refresh was lost: %w", withoutURL(err))}
 	}
-	r.Sent = false
-	defer save(e, r)
+	if r.Sent {
+		r.Sent = false
+		defer save(e, r)
+	}
 	if !answered {
 		return a.later(fmt.Errorf("AS %s: %w; the token is kept", hostOf(r.Authority.Token), withoutURL(err)))
 	}
@@ -402,13 +407,6 @@ func (a *Account) later(err error) error {
 	a.failed, a.at = err, a.now()
 	a.mu.Unlock()
 	return err
-}
-
-// watchConnection returns a context that notes that a request got a connection, behind which it
-// may have been sent.
-func watchConnection(ctx context.Context) (context.Context, *bool) {
-	reached := new(bool)
-	return httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{GotConn: func(httptrace.GotConnInfo) { *reached = true }}), reached
 }
 
 // ended returns the error for a record without tokens.

@@ -304,6 +304,9 @@ func TestMain(m *testing.M) {
 				e.Put(fmt.Appendf(nil, `{"n":%d,"text":%q}`, i, strings.Repeat(strconv.Itoa(i%10), 20_000)))
 			})
 		}
+	case "call":
+		callAsProcess(dir)
+		return
 	case "hold":
 		s := New(dir, Auto, zap.NewNop())
 		s.Locked(context.Background(), id, func(Entry) {
