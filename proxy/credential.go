@@ -11,9 +11,12 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+	"github.com/tidwall/gjson"
 	"go.uber.org/zap"
 
+	"github.com/dragoman-proxy/dragoman/proxy/clienterror"
 	"github.com/dragoman-proxy/dragoman/proxy/config"
+	"github.com/dragoman-proxy/dragoman/proxy/failures"
 	"github.com/dragoman-proxy/dragoman/proxy/oauth"
 	"github.com/dragoman-proxy/dragoman/proxy/upstream"
 )
@@ -142,6 +145,9 @@ func (c *serverCredential) Refused(ctx context.Context, value string, refusal *u
 		plain.Header = slices.DeleteFunc(slices.Clone(refusal.Header), func(h upstream.Header) bool { return strings.EqualFold(h.Name, "WWW-Authenticate") })
 		return &plain
 	}
+	if said := wordsOf(refusal); said != "" && oauth.IsNowhere(err) { // a token of another kind may be missing
+		err = fmt.Errorf("%w (it says: %s)", err, said)
+	}
 	return c.told(err)
 }
 
@@ -178,6 +184,14 @@ func (e forClient) Unwrap() error { return e.error }
 // ForClient makes package clienterror pass the text on.
 func (forClient) ForClient() {}
 
+// wordsOf returns what the server says in the body of a refusal, on one line; "" for nothing that is for people.
+func wordsOf(refusal *upstream.StatusError) string {
+	if said := gjson.GetBytes(refusal.Body, "error.message"); gjson.ValidBytes(refusal.Body) && said.Type == gjson.String {
+		return failures.Line(said.Str)
+	}
+	return clienterror.PlainWords(refusal)
+}
+
 // explainRefusal returns an error in place of a refusal for a client on stdio, whose user has configured the
 // token, if any.
 func explainRefusal(u config.Upstream) func(*upstream.StatusError) error {
@@ -195,6 +209,9 @@ func explainRefusal(u config.Upstream) func(*upstream.StatusError) error {
 			if why := oauth.DescriptionIn(refusal.Challenges()); why != "" {
 				text += ": " + why
 			}
+		}
+		if said := wordsOf(refusal); said != "" {
+			text += " (it says: " + said + ")"
 		}
 		return &upstream.CredentialError{Err: forClient{errors.New(text)}}
 	}

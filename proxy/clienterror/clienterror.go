@@ -154,7 +154,7 @@ func refusedWith(e *upstream.StatusError) *mcp.Failure {
 	}
 	var m wire.Message
 	if m.Scan(e.Body, nil) != nil || m.Kind != wire.Error {
-		said := plainWords(e)
+		said := PlainWords(e)
 		switch {
 		case e.Code == http.StatusBadRequest && strings.HasPrefix(said, notHandled) && strings.HasSuffix(said, " unsupported"):
 			f.Code, f.Text, f.Status = mcp.CodeMethodNotFound, "Method not found: "+said, http.StatusOK
@@ -177,9 +177,9 @@ func refusedWith(e *upstream.StatusError) *mcp.Failure {
 // a method that they do not know.
 const notHandled = "JSON RPC not handled: "
 
-// plainWords returns the plain text of a refusal, on one line and without what a terminal would act
+// PlainWords returns the plain text of a refusal, on one line and without what a terminal would act
 // on; "" if the body has another type.
-func plainWords(e *upstream.StatusError) string {
+func PlainWords(e *upstream.StatusError) string {
 	plain := false
 	for _, h := range e.Header {
 		mediaType, _, err := mime.ParseMediaType(h.Value)

@@ -119,6 +119,7 @@ type record struct {
 	Authority serverMetadata `json:"authorization_server"`
 	Named     string         `json:"server_resource,omitempty"` // as which the server's metadata names it
 	Client    client         `json:"client"`
+	Pending   client         `json:"pending,omitzero"` // of a sign-in that was begun while there are tokens of Client
 	Scopes    []string       `json:"scopes,omitempty"` // granted
 	Wanted    []string       `json:"wanted,omitempty"` // that the server has asked for in refusals
 	Login     string         `json:"login,omitempty"`  // another one for each sign-in
@@ -138,6 +139,7 @@ type record struct {
 // A client is what dragoman is to an authorization server.
 type client struct {
 	ID            string    `json:"id"`
+	Issuer        string    `json:"issuer"` // the authorization server that knows it
 	Secret        string    `json:"secret,omitempty"`
 	SecretExpires time.Time `json:"secret_expires,omitzero"`
 	Method        string    `json:"auth_method,omitempty"` // token_endpoint_auth_method
@@ -264,10 +266,18 @@ func (a *Account) Refused(ctx context.Context, value string, refusal Refusal) er
 	a.mu.Lock()
 	known := a.useless != "" && value == "Bearer "+a.useless && a.now().Sub(a.marked) < uselessFor
 	r := a.live
-	if refusal.Tries > 0 && value == "Bearer "+r.Access && r.Access != "" {
+	first := !known && refusal.Tries > 0 && value == "Bearer "+r.Access && r.Access != ""
+	if first {
 		a.useless, a.marked, known = r.Access, a.now(), true
 	}
 	a.mu.Unlock()
+	if first && a.movedTo(ctx, c, &r) != "" {
+		why := &SignInError{Server: a.cfg.Server, Args: a.args, Err: errors.New("the server has moved to another authorization server")}
+		if a.open == nil {
+			return why
+		}
+		return a.await(ctx, value, c, why)
+	}
 	if known {
 		return &uselessError{server: a.cfg.Server, audience: audienceOf(&r), named: r.Named}
 	}

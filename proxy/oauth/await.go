@@ -148,9 +148,16 @@ func (a *Account) trial(ctx context.Context, t *attempt, e Entry, refused string
 	if c.err == "insufficient_scope" {
 		step = strings.Join(slices.Sorted(slices.Values(strings.Fields(c.scope))), " ")
 	}
+	open := state.mayOpen(a.now(), step)
+	if !open && step == "" && state.Done {
+		if moved := a.movedTo(ctx, c, &before); moved != "" {
+			step = "issuer " + moved
+			open = state.mayOpen(a.now(), step)
+		}
+	}
 	switch {
-	case state.mayOpen(a.now(), step):
-	case step != "":
+	case open:
+	case step != "" && c.err == "insufficient_scope":
 		return &scopesError{server: a.cfg.Server, wants: strings.Fields(c.scope), gave: before.Scopes, signIn: true, args: a.args}
 	case why != nil:
 		return why
@@ -163,6 +170,16 @@ func (a *Account) trial(ctx context.Context, t *attempt, e Entry, refused string
 		state.save(e)
 	}
 	return err
+}
+
+// movedTo returns the issuer that the server's metadata names now, if it is another one than that of r; "" if
+// it is not, or cannot be known.
+func (a *Account) movedTo(ctx context.Context, c challenge, r *record) string {
+	at, err := a.find(ctx, c, r.Authority.Issuer)
+	if err != nil || at.guessed || r.Authority.Issuer == "" || at.Issuer == r.Authority.Issuer {
+		return ""
+	}
+	return at.Issuer
 }
 
 // stored returns the record of the account. One that cannot be used counts as none: the sign-in
@@ -228,7 +245,7 @@ type opener struct {
 	t     *attempt
 	e     Entry
 	state *signInState
-	step  string // the scopes of a step-up; "" for none
+	step  string // what the tab is for, if it may come soon after another one; "" otherwise
 }
 
 // Visit implements Browser.

@@ -3,6 +3,7 @@ package oauth
 import (
 	"encoding/base64"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"strings"
 )
@@ -46,6 +47,9 @@ type nowhereError struct{ server string }
 func (e *nowhereError) Error() string {
 	return e.server + " wants a token and does not say where to get one: --header 'Authorization: Bearer ${TOKEN}'"
 }
+
+// IsNowhere reports whether err says that the server names no authorization server.
+func IsNowhere(err error) bool { return errors.As(err, new(*nowhereError)) }
 
 // uselessError says that the server refuses the tokens of its own authorization server.
 type uselessError struct{ server, audience, named string }

@@ -272,6 +272,29 @@ func TestStepUp(t *testing.T) {
 	}
 }
 
+// TestMovedServer: a server that names another authorization server, and refuses the tokens of the old one, gets a
+// sign-in at the new one, although the last tab was a moment ago.
+func TestMovedServer(t *testing.T) {
+	s, dir := oauthtest.New(t, oauthtest.Options{}), t.TempDir()
+	other := oauthtest.New(t, oauthtest.Options{})
+	a := accountOf(t, s, dir, nil)
+	tabs := 0
+	a.Interactive(func(address string) error {
+		tabs++
+		go s.Visit(address)
+		return nil
+	})
+	if status, err := call(t, a, s); status != http.StatusOK {
+		t.Fatal(status, err)
+	}
+	s.Change(func(o *oauthtest.Options) { o.NamedIssuer = other.Issuer })
+	s.RevokeAll()
+	_, _ = call(t, a, s)
+	if c := other.Counts(); tabs != 2 || c.Registrations != 1 || c.Codes != 1 {
+		t.Error(tabs, "tabs", c)
+	}
+}
+
 // TestTabs (S11): a server opens few tabs, whatever it asks for.
 func TestTabs(t *testing.T) {
 	now := time.Now()
@@ -547,7 +570,7 @@ func TestTheIssuerKeepsItsCredentials(t *testing.T) {
 	old := a.live
 	other := oauthtest.New(t, oauthtest.Options{Resource: s.URL})
 	r := old
-	r.Authority.Issuer = other.Issuer // as if the last sign-in had been there
+	r.Authority.Issuer, r.Client.Issuer = other.Issuer, other.Issuer // as if the last sign-in had been there
 	a.store.Locked(t.Context(), a.id, func(e Entry) { save(e, &r) })
 	if err := a.SignIn(t.Context(), agreeing{s}); err != nil {
 		t.Fatal(err)

@@ -92,8 +92,8 @@ func (a *Account) signIn(ctx context.Context, c challenge, before record, b Brow
 	if err != nil {
 		return err
 	}
-	if at.Issuer != known { // credentials belong to their issuer
-		before.Client, before.Scopes, before.Wanted = client{}, nil, nil
+	if at.Issuer != known { // scopes belong to their issuer, as clients do
+		before.Scopes, before.Wanted = nil, nil
 	}
 	if len(a.cfg.Scopes) == 0 {
 		if c.err == "insufficient_scope" {
@@ -102,17 +102,11 @@ func (a *Account) signIn(ctx context.Context, c challenge, before record, b Brow
 		at.scopes = union(at.scopes, before.Wanted)
 	}
 	at.scopes = at.scopes[:min(len(at.scopes), maxScopes)]
-	r := record{
-		Server: a.cfg.Server, Profile: a.cfg.Profile, Resource: at.resource, Named: at.named,
-		Authority: at.serverMetadata, Scopes: at.scopes, Wanted: before.Wanted, Login: rand.Text(),
+	r, t, err := a.ask(ctx, at, before, b)
+	if errors.Is(err, errScope) && r.Client.Registered { // some servers register a client for the scopes of that time
+		before.Client, before.Pending = client{}, client{}
+		r, t, err = a.ask(ctx, at, before, b)
 	}
-	back, err := a.identify(ctx, at, before.Client, &r)
-	if err != nil {
-		return err
-	}
-	defer back.Close()
-	t, err := a.authorize(ctx, &r, back, b)
-	a.cfg.Count.token("authorization_code", err)
 	if err != nil {
 		return err
 	}
@@ -127,6 +121,25 @@ func (a *Account) signIn(ctx context.Context, c challenge, before record, b Brow
 	return nil
 }
 
+// ask sends a person to the authorization server and returns the tokens, with a record that lacks them.
+func (a *Account) ask(ctx context.Context, at *authority, before record, b Browser) (record, *oauth2.Token, error) {
+	r := record{
+		Server: a.cfg.Server, Profile: a.cfg.Profile, Resource: at.resource, Named: at.named,
+		Authority: at.serverMetadata, Scopes: at.scopes, Wanted: before.Wanted, Login: rand.Text(),
+	}
+	back, err := a.identify(ctx, at, &before, &r)
+	if err != nil {
+		return r, nil, err
+	}
+	defer back.Close()
+	t, err := a.authorize(ctx, &r, back, b)
+	a.cfg.Count.token("authorization_code", err)
+	return r, t, err
+}
+
+// errScope is wrapped by the error of an authorization server that refuses the scopes.
+var errScope = errors.New("invalid_scope")
+
 // tried notes in the store whether the person was sent to the authorization server as r's client and
 // has not come back.
 func (a *Account) tried(ctx context.Context, r *record, tried bool) {
@@ -138,10 +151,16 @@ func (a *Account) tried(ctx context.Context, r *record, tried bool) {
 		if err != nil {
 			old = record{}
 		}
-		if old.Client.ID != r.Client.ID { // the registration is kept, also if this sign-in fails
+		switch { // the registration is kept, also if this sign-in fails
+		case old.Client.ID == r.Client.ID:
+			old.Client.Tried = tried
+		case old.Access+old.Refresh != "": // tokens of another client, which stay good
+			old.Pending = r.Client
+			old.Pending.Tried = tried
+		default:
 			old = record{Server: r.Server, Profile: r.Profile, Authority: r.Authority, Client: r.Client, Wanted: old.Wanted, Ended: old.Ended}
+			old.Client.Tried = tried
 		}
-		old.Client.Tried = tried
 		save(e, &old)
 	})
 }
@@ -186,6 +205,9 @@ func (a *Account) authorize(ctx context.Context, r *record, back *Callback, b Br
 		advice := ""
 		if code == "invalid_target" {
 			advice = resourceAdvice
+		}
+		if code == errScope.Error() {
+			return nil, fmt.Errorf("AS refused: %w %s", errScope, quoted(q.Get("error_description")))
 		}
 		return nil, fmt.Errorf("AS refused: %s %s%s", plainWord(code), quoted(q.Get("error_description")), advice)
 	}
@@ -234,7 +256,7 @@ func (m *serverMetadata) checkIss(q url.Values) error {
 // identify settles what dragoman is to the authorization server, and listens where the browser
 // comes back to. The order is that of
 // https://modelcontextprotocol.io/specification/2025-11-25/basic/authorization#client-registration-approaches.
-func (a *Account) identify(ctx context.Context, at *authority, before client, r *record) (*Callback, error) {
+func (a *Account) identify(ctx context.Context, at *authority, before, r *record) (*Callback, error) {
 	host := a.cfg.CallbackHost
 	if host == "" {
 		host = "127.0.0.1"
@@ -257,9 +279,12 @@ func (a *Account) identify(ctx context.Context, at *authority, before client, r 
 	case a.cfg.ClientMetadataURL != "" && at.Document:
 		return fixed(client{ID: a.cfg.ClientMetadataURL, Method: "none"})
 	}
-	if before.Registered && !before.Tried && a.mayCallBack(before.Redirect) && (before.SecretExpires.IsZero() || a.now().Before(before.SecretExpires)) {
-		if back, err := Listen(before.Redirect); err == nil {
-			r.Client = before
+	for _, c := range []client{before.Pending, before.Client} {
+		if !c.Registered || c.Tried || c.Issuer != at.Issuer || !a.mayCallBack(c.Redirect) || !c.SecretExpires.IsZero() && !a.now().Before(c.SecretExpires) {
+			continue
+		}
+		if back, err := Listen(c.Redirect); err == nil {
+			r.Client = c
 			return back, nil
 		}
 		// The port is taken. Not every authorization server accepts another one for this client.
@@ -335,7 +360,7 @@ func (a *Account) register(ctx context.Context, at *authority, host string, r *r
 		return nil, fmt.Errorf("AS %s: registration failed: %s", hostOf(at.Registration), quoted(withoutURL(err).Error()))
 	}
 	r.Client = client{
-		ID: got.ClientID, Secret: got.ClientSecret, SecretExpires: got.ClientSecretExpiresAt,
+		ID: got.ClientID, Issuer: at.Issuer, Secret: got.ClientSecret, SecretExpires: got.ClientSecretExpiresAt,
 		Method: got.TokenEndpointAuthMethod, Redirect: back.URL, Registered: true,
 	}
 	if r.Client.Method == "" {

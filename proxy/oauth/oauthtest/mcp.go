@@ -2,6 +2,7 @@ package oauthtest
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -33,7 +34,7 @@ func (s *Server) prm(w http.ResponseWriter, r *http.Request, here bool) {
 		return
 	}
 	doc := map[string]any{
-		"resource": s.resource(o), "authorization_servers": []string{s.Issuer},
+		"resource": s.resource(o), "authorization_servers": []string{cmp.Or(o.NamedIssuer, s.Issuer)},
 		"bearer_methods_supported": []string{"header"},
 	}
 	if o.Scopes != nil {

@@ -59,6 +59,7 @@ type Options struct {
 	OIDCOnly         bool              // ASM only at ISSUER/.well-known/openid-configuration
 	IssuerPath       string            // path of the issuer, such as "/tenant1"; only [New] reads it
 	Resource         string            // resource of the PRM, default URL; "origin" for the bare origin
+	NamedIssuer      string            // the AS that the PRM names, default that of this server
 	PRMAtRoot        bool              // PRM only at the root well-known URL, not named in the challenge
 	WrongIssuer      string            // issuer claimed in the ASM and, without WrongIss, in authorization responses
 	WrongIss         string            // iss in authorization responses; "-" to leave it out while the ASM promises it
