@@ -7,7 +7,9 @@ import (
 	"math"
 	"net/http"
 	"slices"
+	"strconv"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -18,6 +20,7 @@ import (
 	"github.com/dragoman-proxy/dragoman/proxy/config"
 	"github.com/dragoman-proxy/dragoman/proxy/failures"
 	"github.com/dragoman-proxy/dragoman/proxy/oauth"
+	"github.com/dragoman-proxy/dragoman/proxy/oauthrelay"
 	"github.com/dragoman-proxy/dragoman/proxy/upstream"
 )
 
@@ -52,8 +55,9 @@ func oauthConfig(u config.Upstream) (c oauth.Config, err error) {
 
 // signIns is what an origin needs to make credentials, also after a reload.
 type signIns struct {
-	store          *oauth.Store
-	tokens, logins *prometheus.CounterVec
+	store                   *oauth.Store
+	tokens, logins, relayed *prometheus.CounterVec
+	changed                 func() // called when another person has signed in; nil until there is a Server
 }
 
 func newSignIns(cfg *config.Config, log *zap.Logger) *signIns {
@@ -67,12 +71,20 @@ func newSignIns(cfg *config.Config, log *zap.Logger) *signIns {
 			Name: "dragoman_oauth_logins_total",
 			Help: "Sign-ins to the server in a browser that this process has begun, by result.",
 		}, []string{"result"}),
+		relayed: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "dragoman_oauth_relayed_total",
+			Help: "Requests of OAuth clients that were relayed to the server, by kind (metadata or endpoint) and HTTP status.",
+		}, []string{"kind", "status"}),
 	}
 }
 
 // register adds the metrics of credentials to those of srv.
 func (s *signIns) register(srv *Server) {
-	srv.metrics.Registry.MustRegister(s.tokens, s.logins, prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+	s.changed = func() { // what the server told one person is not for another
+		srv.lists.Forget()
+		srv.results.Forget()
+	}
+	srv.metrics.Registry.MustRegister(s.tokens, s.logins, s.relayed, prometheus.NewGaugeFunc(prometheus.GaugeOpts{
 		Name: "dragoman_oauth_token_expiry_seconds",
 		Help: "Time until the token for the server expires; NaN if there is none, or if its end is not known.",
 	}, func() float64 {
@@ -82,6 +94,15 @@ func (s *signIns) register(srv *Server) {
 		}
 		return time.Until(c.expires()).Seconds()
 	}))
+}
+
+// countRelayed counts a request of an OAuth client.
+func (s *signIns) countRelayed(path string, status int) {
+	kind := "endpoint"
+	if oauthrelay.IsMetadata(path) {
+		kind = "metadata"
+	}
+	s.relayed.WithLabelValues(kind, strconv.Itoa(status)).Inc()
 }
 
 // A serverCredential is the credential of upstream.auth. It implements [upstream.Credential].
@@ -95,6 +116,8 @@ type serverCredential struct {
 	expires func() time.Time // nil if that is never known
 	finish  func(context.Context)
 	close   func()
+	of      *signIns
+	login   atomic.Pointer[string] // the Identity of the last request; nil before the first
 }
 
 // newCredential returns the credential of cfg; nil for none.
@@ -104,7 +127,7 @@ func (s *signIns) newCredential(cfg *config.Config, log *zap.Logger) (*serverCre
 		return nil, nil
 	}
 	if u.Auth.Type == config.AuthTokenFile {
-		return &serverCredential{from: oauth.NewTokenFile(u.Auth.TokenFile)}, nil
+		return &serverCredential{from: oauth.NewTokenFile(u.Auth.TokenFile), of: s}, nil
 	}
 	c, err := oauthConfig(u)
 	if err != nil {
@@ -119,7 +142,7 @@ func (s *signIns) newCredential(cfg *config.Config, log *zap.Logger) (*serverCre
 		if err != nil {
 			return nil, err
 		}
-		return &serverCredential{from: k, expires: k.Expires, close: k.Close}, nil
+		return &serverCredential{from: k, expires: k.Expires, close: k.Close, of: s}, nil
 	}
 	a, err := oauth.NewAccount(c, s.store, log)
 	if err != nil {
@@ -130,11 +153,19 @@ func (s *signIns) newCredential(cfg *config.Config, log *zap.Logger) (*serverCre
 	} else {
 		log.Warn("upstream.auth.type is login: every client acts as the person who has signed in to the server", zap.String("server", serverName(u)))
 	}
-	return &serverCredential{from: a, own: u.Auth.Browser, expires: a.Expires, finish: a.Finish, close: a.Close}, nil
+	return &serverCredential{from: a, own: u.Auth.Browser, expires: a.Expires, finish: a.Finish, close: a.Close, of: s}, nil
 }
 
 func (c *serverCredential) Header(ctx context.Context) (string, error) {
 	value, err := c.from.Header(ctx)
+	if value != "" {
+		id := c.from.Identity()
+		if was := c.login.Load(); was == nil || *was != id {
+			if c.login.Store(&id); was != nil {
+				c.of.changed()
+			}
+		}
+	}
 	return value, c.told(err)
 }
 

@@ -250,6 +250,30 @@ func TestServeWithACredential(t *testing.T) {
 	}
 }
 
+// TestAnotherPersonSignsIn: what the server told one person is not kept for the next one, and new tokens of the same
+// person change nothing.
+func TestAnotherPersonSignsIn(t *testing.T) {
+	keyring.MockInitWithError(errors.New("no keyring in tests"))
+	s := oauthtest.New(t, oauthtest.Options{})
+	p := serveProtected(t, s, func(c *config.Config) { c.Upstream.Auth.Type = config.AuthLogin })
+	p.signIn()
+	changes := 0
+	p.srv.signIns.changed = func() { changes++ }
+	_, session := p.begin()
+	p.echo(session)
+	s.RevokeAccess()
+	if p.echo(session); changes != 0 {
+		t.Error("new tokens count as another person")
+	}
+	p.signIn()
+	s.RevokeAccess()
+	s.Change(func(*oauthtest.Options) {})
+	p.echo(session) // is refused once, and carries the tokens of the other sign-in then
+	if p.echo(session); changes != 1 {
+		t.Error(changes, "changes")
+	}
+}
+
 // TestServeLendsNothingToStrangers: with upstream.auth, a listener for others needs auth.tokens.
 func TestServeLendsNothingToStrangers(t *testing.T) {
 	cfg := config.Default()

@@ -225,6 +225,10 @@ func refusedRows() []failureRow {
 		return fault{says: fmt.Sprintf("HTTP/1.1 %d %s\r\n%sContent-Type: text/plain\r\n", status, http.StatusText(status), more) + ofLength("the first line\nthe second")}
 	}
 	return []failureRow{
+		{name: "no_credential", cause: failures.NoCredential, status: 502, code: -32603, text: "the proxy has no valid credential for the server", says: "no such file",
+			play: begins("http://127.0.0.1:1/mcp", func(cfg *config.Config) {
+				cfg.Upstream.Auth.Type, cfg.Upstream.Auth.TokenFile = config.AuthTokenFile, "/nowhere/token"
+			})},
 		{name: "unauthorized", cause: failures.Unauthorized, status: 401, code: -32603, text: "upstream answered 401 Unauthorized", header: "WWW-Authenticate",
 			says: "the first line", play: fails(refusal(401, "WWW-Authenticate: Bearer realm=\"r\"\r\n"), "initialize")},
 		{name: "forbidden", cause: failures.Forbidden, status: 403, code: -32603, text: "upstream answered 403 Forbidden", header: "WWW-Authenticate",

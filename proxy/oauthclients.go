@@ -67,6 +67,7 @@ func (o oauthClients) Serve(req *downstream.Request, resp *downstream.Response) 
 		o.srv.host.Report.ServerFailed("request of an OAuth client was not relayed to the server", failures.Of(err), err, nil)
 		return
 	}
+	o.srv.signIns.countRelayed(req.Path, resp.Status)
 	o.srv.host.Log.Debug("request of an OAuth client relayed", zap.String("method", req.Method), zap.Int("status", resp.Status))
 }
 

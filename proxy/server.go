@@ -54,6 +54,7 @@ type Server struct {
 	own        []ownTools    // the sources of tools that dragoman serves itself
 	clash      nameCollision // collisions of their names with those of the server's tools
 	adapters   *adapters     // one of the sources; nil if there is none
+	signIns    *signIns      // makes credentials for the server
 	mismatches rateLimit     // limits the log lines about the URLs of protected resources
 	shadows    sync.Map      // names of the server's tools that a tool of dragoman hides, once logged
 	pipes      atomic.Int64  // the number of sessions of clients on pipes so far
@@ -163,6 +164,7 @@ func newServer(cfg config.Config, log *zap.Logger, o origin, own ...ownTools) (*
 		o.signIns = newSignIns(&cfg, log)
 	}
 	o.signIns.register(srv)
+	srv.signIns = o.signIns
 	srv.replicas = newReplicas(srv)
 	return srv, nil
 }
