@@ -86,7 +86,7 @@
 //
 // silencelimits.go says how long the server may be silent. Package report logs and counts what
 // fails; package clienterror makes the JSON-RPC error and the HTTP status. tally.go counts
-// calls of modern clients. oauthclients.go is for logins. Packages quota
-// and principal say how much a client may have, and which client it is; package trace has the
+// calls of modern clients. oauthclients.go is for logins of clients, credential.go for the
+// credential of upstream.auth, which package oauth gets and renews. Packages quota and principal say how much a client may have, and which client it is; package trace has the
 // trace of a request and its timing.
 package proxy

@@ -96,6 +96,7 @@ type Account struct {
 
 	mu      sync.Mutex
 	live    record    // what the store had last
+	looked  bool      // the store was read
 	attempt *attempt  // nil if none is under way
 	useless string    // the token that the server refused although it was fresh
 	marked  time.Time // when it did
@@ -223,9 +224,13 @@ func (a *Account) Expires() time.Time {
 // sign-in yet. It renews a token that is about to expire.
 func (a *Account) Header(ctx context.Context) (string, error) {
 	a.mu.Lock()
-	r := a.live
+	r, looked := a.live, a.looked
+	a.looked = true
 	a.mu.Unlock()
-	if r.due(a.now()) {
+	switch {
+	case r.Access == "" && looked, r.Access == "" && a.store.kind != Memory && a.store.peek(a.id) == nil:
+		return "", nil // servers that want no token cost no more than this; a refusal reads the store again
+	case r.due(a.now()):
 		var err error
 		if r, err = a.renew(ctx, func(r *record) bool { return r.due(a.now()) }, true); err != nil {
 			if _, ended := errors.AsType[*SignInError](err); ended && a.open != nil {

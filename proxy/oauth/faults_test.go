@@ -295,6 +295,27 @@ func TestMovedServer(t *testing.T) {
 	}
 }
 
+// TestUnprotectedServer: an account of a server that wants no token makes no file, and reads none for each request.
+func TestUnprotectedServer(t *testing.T) {
+	s, dir := oauthtest.New(t, oauthtest.Options{}), t.TempDir()+"/tokens"
+	a := accountOf(t, s, dir, nil)
+	var value string
+	var err error
+	if n := testing.AllocsPerRun(100, func() { value, err = a.Header(t.Context()) }); n > 1 || value != "" || err != nil {
+		t.Error(n, "allocations", value, err)
+	}
+	if _, err := os.Stat(dir); err == nil {
+		t.Error("a directory was made")
+	}
+	// A sign-in of another process counts from the next refusal on.
+	if err := accountOf(t, s, dir, nil).SignIn(t.Context(), agreeing{s}); err != nil {
+		t.Fatal(err)
+	}
+	if status, err := call(t, a, s); status != http.StatusOK {
+		t.Error(status, err)
+	}
+}
+
 // TestTabs (S11): a server opens few tabs, whatever it asks for.
 func TestTabs(t *testing.T) {
 	now := time.Now()

@@ -152,15 +152,23 @@ func (h *held) lockFile(ctx context.Context) (unlock func(), err error) {
 	return nothing, nil
 }
 
+// location returns the path of the directory of the files.
+func (s *Store) location() (string, error) {
+	if s.dir != "" {
+		return s.dir, nil
+	}
+	base, err := os.UserConfigDir()
+	if err != nil {
+		return "", fmt.Errorf("no directory for tokens: %w", err)
+	}
+	return filepath.Join(base, "dragoman", "credentials"), nil
+}
+
 // directory returns the directory of the files, which it makes if it does not exist.
 func (s *Store) directory() (string, error) {
-	dir := s.dir
-	if dir == "" {
-		base, err := os.UserConfigDir()
-		if err != nil {
-			return "", fmt.Errorf("no directory for tokens: %w", err)
-		}
-		dir = filepath.Join(base, "dragoman", "credentials")
+	dir, err := s.location()
+	if err != nil {
+		return "", err
 	}
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return "", fmt.Errorf("directory for tokens: %w", err)
@@ -398,7 +406,7 @@ func (s *Store) peek(id string) []byte {
 	if s.kind == Memory {
 		return nil
 	}
-	dir, err := s.directory()
+	dir, err := s.location()
 	if err != nil {
 		return nil
 	}
