@@ -44,15 +44,31 @@ func (h *HTTP) carry(ctx context.Context, r *request) (*carried, error) {
 	if h.credential == nil {
 		return nil, nil
 	}
-	c := &carried{by: h.credential, r: *r}
-	c.r.content = slices.Clone(r.content)
-	c.r.header = slices.DeleteFunc(slices.Clone(r.header), func(f Header) bool { return strings.EqualFold(f.Name, "Authorization") })
-	for i, f := range c.r.header {
-		c.r.header[i].Value = strings.Clone(f.Value)
+	c := h.spare.Get().(*carried)
+	content, header := c.r.content[:0], c.r.header[:0]
+	c.by, c.r = h.credential, *r
+	c.r.content = append(content, r.content...)
+	for _, f := range r.header {
+		if !strings.EqualFold(f.Name, "Authorization") {
+			header = append(header, Header{f.Name, strings.Clone(f.Value)})
+		}
 	}
-	err := c.renew(ctx)
+	c.r.header = header
+	if err := c.renew(ctx); err != nil {
+		return nil, err
+	}
 	r.header = c.r.header
-	return c, err
+	return c, nil
+}
+
+// drop lets another request use the memory of c.
+func (h *HTTP) drop(c *carried) {
+	if cap(c.r.content) > keepBuffer {
+		return
+	}
+	clear(c.r.header) // its values may be secrets
+	c.value = ""
+	h.spare.Put(c)
 }
 
 // renew sets the header to the credential's value of now.
@@ -80,6 +96,7 @@ func (x *exchange) readHead(c *conn) error {
 		return err
 	}
 	x.carried = nil
+	defer x.http.drop(again)
 	for tries := 0; ; tries++ {
 		refusal, ok := errors.AsType[*StatusError](err)
 		if !ok || refusal.Code != http.StatusUnauthorized && refusal.Code != http.StatusForbidden || tries == maxTries {

@@ -77,6 +77,7 @@ type HTTP struct {
 	buffers sync.Pool // of *buffer
 	readers sync.Pool // of *sse.Reader
 	parsed  sync.Pool // of *fasthttp.ResponseHeader
+	spare   sync.Pool // of *carried
 }
 
 // NewHTTP returns the server that c describes, without connecting to it. The error says
@@ -144,6 +145,7 @@ func NewHTTP(c HTTPConfig) (*HTTP, error) {
 	h.buffers.New = func() any { return &buffer{b: make([]byte, 0, smallBuffer)} }
 	h.readers.New = func() any { return sse.NewReader(nil, h.maxMessage) }
 	h.parsed.New = func() any { return new(fasthttp.ResponseHeader) }
+	h.spare.New = func() any { return new(carried) }
 	return h, nil
 }
 
