@@ -6,10 +6,12 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/tidwall/gjson"
 	"go.uber.org/zap"
 
 	"github.com/dragoman-proxy/dragoman/proxy/config"
 	"github.com/dragoman-proxy/dragoman/proxy/downstream"
+	"github.com/dragoman-proxy/dragoman/proxy/mcp"
 	"github.com/dragoman-proxy/dragoman/proxy/sse"
 	"github.com/dragoman-proxy/dragoman/proxy/upstream"
 )
@@ -17,7 +19,8 @@ import (
 // instant answers every request with the same bytes and keeps nothing.
 type instant struct {
 	answer []byte
-	given  bool
+	tools  string // the answer to tools/list if it is another one; "" for answer
+	asked  []byte // the id of a tools/list that Next answers with tools
 	buf    []byte
 }
 
@@ -25,12 +28,17 @@ func (c *instant) Send(_ context.Context, m *upstream.Outgoing) (upstream.Stream
 	if !m.Request {
 		return nil, nil
 	}
-	c.given = false
+	c.asked = nil
+	if c.tools != "" && gjson.GetBytes(m.Body, "method").Str == "tools/list" {
+		c.asked = []byte(gjson.GetBytes(m.Body, "id").Raw)
+	}
 	return c, nil
 }
 
 func (c *instant) Next() (sse.Event, error) {
-	c.given = true
+	if c.asked != nil {
+		return sse.Event{Data: mcp.AppendResult(nil, c.asked, c.tools)}, nil
+	}
 	c.buf = append(c.buf[:0], c.answer...) // the caller may change it in place
 	return sse.Event{Data: c.buf}, nil
 }
@@ -127,6 +135,7 @@ func BenchmarkDirect(b *testing.B) {
 				req.Session = resp.Header[0].Value
 			}
 			conn.answer = []byte(answer)
+			conn.tools = `{"resultType":"complete","tools":[{"name":"t","inputSchema":{"type":"object"}}]}`
 			body := make([]byte, len(c.body))
 			b.ReportAllocs()
 			for b.Loop() {

@@ -76,16 +76,25 @@ func IsAbout(m *wire.Message, id []byte) bool {
 // NextBefore returns the next event of st, or the cause of ctx's end if that comes first; st is closed
 // then.
 func NextBefore(ctx context.Context, st upstream.Stream) (sse.Event, error) {
+	if ctx.Err() != nil { // else a server that sends other messages without a pause would be read forever
+		st.Close()
+		return sse.Event{}, endOf(ctx, st)
+	}
 	stop := context.AfterFunc(ctx, func() { st.Close() })
 	e, err := st.Next()
 	if !stop() && err != nil {
-		cause := context.Cause(ctx)
-		if m, ok := st.(interface{ Mute() *upstream.MuteError }); ok && errors.Is(cause, context.DeadlineExceeded) {
-			if mute := m.Mute(); mute != nil {
-				return e, mute
-			}
-		}
-		return e, cause
+		return e, endOf(ctx, st)
 	}
 	return e, err
+}
+
+// endOf returns the cause of ctx's end. If a process was silent until then, the error says what it has printed.
+func endOf(ctx context.Context, st upstream.Stream) error {
+	cause := context.Cause(ctx)
+	if m, ok := st.(interface{ Mute() *upstream.MuteError }); ok && errors.Is(cause, context.DeadlineExceeded) {
+		if mute := m.Mute(); mute != nil {
+			return mute
+		}
+	}
+	return cause
 }
