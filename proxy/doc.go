@@ -29,11 +29,12 @@
 //
 // # Sessions and exchanges
 //
-// handshake.go answers initialize and makes a session (session.go). The session's id holds its data, sealed (package sealed),
-// so that any replica with the same key can serve it over Streamable HTTP. An exchange
-// (exchange.go) carries each message both ways and owns its buffers; pipeline.go has its steps
-// fromClient and fromServer. batch.go takes arrays of messages apart and joins their
-// responses. lanes.go shares one pipe to the server among HTTP clients (package server).
+// handshake.go answers initialize and makes a session (session.go). The session's id holds its
+// data, sealed (package sealed), so that any replica with the same key can serve it over
+// Streamable HTTP. An exchange (exchange.go) carries each message both ways and owns its buffers;
+// pipeline.go has its steps fromClient and fromServer. batch.go takes arrays of messages apart and
+// joins their responses. lanes.go shares one pipe to the server among HTTP clients (package
+// server).
 //
 // # Modern clients, handshake server
 //
@@ -83,6 +84,9 @@
 // there.
 //
 // # Limits, failures and logins
+//
+// Package host has what all rooms use: the configuration in force, the log, the reports, the memory
+// for large messages, and goroutines that end with the proxy.
 //
 // silencelimits.go says how long the server may be silent. Package report logs and counts what
 // fails; package clienterror makes the JSON-RPC error and the HTTP status. tally.go counts
