@@ -9,6 +9,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/tidwall/gjson"
 	"go.uber.org/zap"
@@ -216,6 +217,15 @@ func TestASessionOutlivesItsOwnerReplica(t *testing.T) {
 	sameJSON(t, all[1].post(session, `{"jsonrpc":"2.0","id":6,"method":"logging/setLevel","params":{"level":"debug"}}`).body, result("6", ""))
 	if _, _, level := all[1].about(session); level != "debug" {
 		t.Errorf("level %s", level)
+	}
+}
+
+// TestIDNamesTheReplicaOfASessionWithAModernServer, which alone has the session's state.
+func TestIDNamesTheReplicaOfASessionWithAModernServer(t *testing.T) {
+	srv := front(t, modernServer(false, `"capabilities":{}`, nil))
+	s, ok := srv.now().sealer.OpenSession(srv.initialize("2025-06-18"), time.Now())
+	if !ok || s.Home != srv.parkedCalls.instance {
+		t.Errorf("%+v, %t", s, ok)
 	}
 }
 
