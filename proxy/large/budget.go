@@ -34,7 +34,7 @@ type Budget struct {
 	held     [classes]int64 // the part of taken that each class holds
 	clients  map[string]*client
 	waiting  [classes][]*waiter // in the order of arrival
-	unserved int                // how many of waiting are of class Request
+	unserved int                // how many of waiting are requests of clients that hold less than a quarter
 }
 
 // client sums up the shares of one client.
@@ -70,8 +70,8 @@ type Share struct {
 }
 
 // Share returns a share for one message of a client, of at most most bytes. It holds
-// nothing yet. While other clients wait, the messages of one client together hold at
-// most a quarter of the budget; a single message may be larger.
+// nothing yet. A client whose messages hold a quarter of the budget begins no other
+// message while clients that hold less wait.
 func (b *Budget) Share(client string, most int64) Share {
 	return Share{of: b, client: client, most: most}
 }
@@ -163,23 +163,35 @@ func (b *Budget) add(s *Share, n int64) {
 	b.taken += n
 	b.held[s.class] += n
 	if s.class == Request {
-		b.client(s).held += n
+		b.change(s, n, 0)
 	}
 }
 
-// client returns the sums of the client of s. Callers hold mu, and call forget after
+// change adds to the sums of the client of s. Callers hold mu, and call forget after
 // they have lowered a sum.
-func (b *Budget) client(s *Share) *client {
+func (b *Budget) change(s *Share, held int64, waiting int) {
 	c := b.clients[s.client]
 	if c == nil {
 		c = new(client)
 		b.clients[s.client] = c
 	}
-	return c
+	b.unserved -= b.due(c)
+	c.held += held
+	c.waiting += waiting
+	b.unserved += b.due(c)
+}
+
+// due returns how many waiting messages of c come before those of clients that hold a
+// quarter of the budget.
+func (b *Budget) due(c *client) int {
+	if c == nil || c.held >= b.size/4 {
+		return 0
+	}
+	return c.waiting
 }
 
 func (b *Budget) forget(s *Share) {
-	if s.class == Request && *b.client(s) == (client{}) {
+	if c := b.clients[s.client]; s.class == Request && c != nil && *c == (client{}) {
 		delete(b.clients, s.client)
 	}
 }
@@ -202,7 +214,7 @@ func (b *Budget) serve() {
 					return true
 				}
 				b.count(w.s, 1)
-				blocked = !begun && !b.limited(w.s, w.n)
+				blocked = !begun && !b.limited(w.s)
 				return false
 			})
 		}
@@ -212,9 +224,9 @@ func (b *Budget) serve() {
 // take gives s n bytes or more if they are free, and reports whether it did. Callers
 // hold mu.
 func (b *Budget) take(s *Share, n int64) bool {
-	limited := b.limited(s, n)
-	if limited && b.othersWait(s) {
-		return false
+	limited := b.limited(s)
+	if limited && s.held == 0 && b.unserved > 0 {
+		return false // a message that has begun goes on: what it holds is free only after its end
 	}
 	rest := s.most - s.held
 	free, last := b.free(s.class)
@@ -258,25 +270,18 @@ func (b *Budget) part(c Class) int64 {
 	return part
 }
 
-// othersWait reports whether messages of other clients wait.
-func (b *Budget) othersWait(s *Share) bool {
-	c := b.clients[s.client]
-	return b.unserved > 0 && (c == nil || b.unserved > c.waiting)
-}
-
 // count adds n to the number of waiting requests.
 func (b *Budget) count(s *Share, n int) {
 	if s.class == Request {
-		b.unserved += n
-		b.client(s).waiting += n
+		b.change(s, 0, n)
 	}
 }
 
-// limited reports whether n more bytes would bring the messages of s's client above a
-// quarter of the budget. A single message of a client is never limited.
-func (b *Budget) limited(s *Share, n int64) bool {
+// limited reports whether s has to leave room for other clients: other messages of its
+// client hold bytes, and all of them hold a quarter of the budget.
+func (b *Budget) limited(s *Share) bool {
 	c := b.clients[s.client]
-	return s.class == Request && c != nil && c.held > s.held && c.held+n > b.size/4
+	return s.class == Request && c != nil && c.held > s.held && c.held >= b.size/4
 }
 
 // Overdrawn reports whether more bytes are taken than the budget has. A single message

@@ -120,15 +120,55 @@ func TestClientHoldsAQuarterWhileOthersWait(t *testing.T) {
 	}
 }
 
+// TestMessageThatHasBegunGoesOn has a client with a quarter of the budget in two messages
+// that are half read, while another client waits for the bytes of both.
+func TestMessageThatHasBegunGoesOn(t *testing.T) {
+	b := NewBudget(100)
+	one, two, all := b.Share("a", 20), b.Share("a", 20), b.Share("b", 90)
+	take(t, &one, 13)
+	take(t, &two, 13)
+	waits := grow(b, t.Context(), &all, 90)
+	take(t, &one, 7)
+	take(t, &two, 7)
+	one.Release()
+	two.Release()
+	if err := recv(t, waits, "the other client"); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestClientsWithAQuarterDoNotKeepEachOtherOut has two clients that both hold a quarter
+// of the budget and both want more.
+func TestClientsWithAQuarterDoNotKeepEachOtherOut(t *testing.T) {
+	b := NewBudget(100)
+	shares := make([]Share, 6)
+	for i, client := range []string{"a", "a", "b", "b"} {
+		shares[i] = b.Share(client, 15)
+		take(t, &shares[i], 15)
+	}
+	shares[4], shares[5] = b.Share("a", 20), b.Share("b", 20)
+	first := grow(b, t.Context(), &shares[4], 20) // the last quarter is for others
+	second := grow(b, t.Context(), &shares[5], 20)
+	shares[0].Release()
+	if err := recv(t, first, "the first client"); err != nil {
+		t.Error(err)
+	}
+	shares[1].Release()
+	if err := recv(t, second, "the second client"); err != nil {
+		t.Error(err)
+	}
+}
+
 // TestHalfReadMessagesDoNotWaitForEachOther has messages that are together larger than
 // the budget, and of each of which a part has come.
 func TestHalfReadMessagesDoNotWaitForEachOther(t *testing.T) {
-	for _, most := range []int64{10, 30, 60} {
+	for _, mosts := range [][]int64{{10}, {30}, {60}, {10, 80, 1, 30}} {
 		for _, clients := range []int{1, 3, 40} {
 			b := NewBudget(100)
 			var wg sync.WaitGroup
 			for i := range 40 {
 				wg.Go(func() {
+					most := mosts[i%len(mosts)]
 					s := b.Share(strconv.Itoa(i%clients), most)
 					for range most {
 						take(t, &s, 1)
