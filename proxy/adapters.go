@@ -307,11 +307,6 @@ func (srv *Server) use(next *setup) {
 	}
 }
 
-// TokenStore returns the store of OAuth tokens that cfg selects. The store writes its warnings to log.
-func TokenStore(cfg *config.Config, log *zap.Logger) *oauth.Store {
-	return oauth.New(cfg.Credentials, oauth.Kind(cfg.CredentialStore), log)
-}
-
 // AdapterOptions converts a to the options of the adapter runtime. Environment variables of the
 // adapter protocol take precedence over a. getenv looks up these variables and the credentials.
 func AdapterOptions(a *config.Adapters, getenv func(string) (string, bool)) (adapterrt.Options, error) {
@@ -333,7 +328,7 @@ func AdapterOptions(a *config.Adapters, getenv func(string) (string, bool)) (ada
 		DevErrors:          a.Errors.Dev, KeepAddresses: a.Errors.Addresses == "keep", NoErrorBody: !a.Errors.Body, Introspection: form,
 		MaxResponseBytes: int(a.MaxResponse),
 		TokenCommands:    a.TokenCommands,
-		Getenv:           getenv, UserAgent: "dragoman/" + strings.Trim(ownVersion(), "()"), // a token in User-Agent must not contain parentheses
+		Getenv:           getenv, UserAgent: "dragoman/" + strings.Trim(mcp.Version(), "()"), // a token in User-Agent must not contain parentheses
 	}
 	switch a.Confirm.Via {
 	case "token":
@@ -351,7 +346,7 @@ func AdapterOptions(a *config.Adapters, getenv func(string) (string, bool)) (ada
 		o.Proxy = webProxyOf
 	}
 	if a.Network.CAFile != "" {
-		if o.RootCAs, err = certificates(a.Network.CAFile); err != nil {
+		if o.RootCAs, err = config.Certificates(a.Network.CAFile); err != nil {
 			return o, fmt.Errorf("adapters.network.ca_file: %w", err)
 		}
 	}

@@ -21,6 +21,7 @@ import (
 	"github.com/dragoman-proxy/dragoman/adapterrt"
 	"github.com/dragoman-proxy/dragoman/proxy/config"
 	"github.com/dragoman-proxy/dragoman/proxy/downstream"
+	"github.com/dragoman-proxy/dragoman/proxy/origin"
 	"github.com/dragoman-proxy/dragoman/proxy/sealed"
 	"github.com/dragoman-proxy/dragoman/proxy/upstream"
 	"github.com/dragoman-proxy/dragoman/transform"
@@ -199,7 +200,7 @@ func TestAdaptersRemainWhenTheCommandCannotBeStarted(t *testing.T) {
 }
 
 // serveAdapters serves cfg on a port until the test ends.
-func serveAdapters(t *testing.T, cfg config.Config, o *origin) (*Server, string) {
+func serveAdapters(t *testing.T, cfg config.Config, o *origin.Origin) (*Server, string) {
 	t.Helper()
 	leavesNothing(t)
 	var srv *Server
@@ -307,7 +308,7 @@ func TestReloadOfAdaptersIsAnnouncedOnEveryTransport(t *testing.T) {
 				dir := adapterDir(t, map[string]string{"items-adapter.md": adapterFile("items-api", base, adapterOps)})
 				cfg := config.Default()
 				cfg.Adapters.Sources = []string{dir}
-				var o *origin
+				var o *origin.Origin
 				if behind != "nothing" {
 					f := listing("2025-06-18", nil, nil)
 					f.piped, f.noGet = behind == "pipe", behind == "no stream"
@@ -320,7 +321,7 @@ func TestReloadOfAdaptersIsAnnouncedOnEveryTransport(t *testing.T) {
 	}
 }
 
-func reloadIsTold(t *testing.T, cfg config.Config, o *origin, over, dir, base string) {
+func reloadIsTold(t *testing.T, cfg config.Config, o *origin.Origin, over, dir, base string) {
 	ctx, cancel := context.WithTimeout(context.Background(), 2*patience)
 	defer cancel()
 	var srv *Server

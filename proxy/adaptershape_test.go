@@ -12,6 +12,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/dragoman-proxy/dragoman/proxy/config"
+	"github.com/dragoman-proxy/dragoman/proxy/origin"
 )
 
 const listOps = `
@@ -209,7 +210,7 @@ func TestRulesInAdapterFilesFollowTheirFiles(t *testing.T) {
 	put(t, filepath.Join(dir, "items-adapter.md"), file("{max_depth: 99}"))
 	cfg := config.Default()
 	cfg.Adapters.Sources = []string{dir}
-	_, err := newServer(cfg, zap.NewNop(), noUpstreamOrigin())
+	_, err := newServer(cfg, zap.NewNop(), origin.None())
 	if err == nil || !strings.Contains(err.Error(), "adapter items-api, operation get_item: transform: transform.max_depth: 99 is not 1 to 10") {
 		t.Error(err)
 	}

@@ -130,7 +130,7 @@ func frontOfNamed(t *testing.T, f *fakeServer) testServer {
 	t.Helper()
 	o := f.origin()
 	if f.id = "named"; !f.piped {
-		o.resume = func(string, string) upstream.Conn { return f }
+		o.Resume = func(string, string) upstream.Conn { return f }
 	}
 	return frontOf(t, o)
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/dragoman-proxy/dragoman/proxy/config"
 	"github.com/dragoman-proxy/dragoman/proxy/downstream"
 	"github.com/dragoman-proxy/dragoman/proxy/mcp"
+	"github.com/dragoman-proxy/dragoman/proxy/origin"
 	"github.com/dragoman-proxy/dragoman/proxy/sse"
 	"github.com/dragoman-proxy/dragoman/proxy/upstream"
 )
@@ -68,7 +69,7 @@ func BenchmarkPost(b *testing.B) {
 		for _, vc := range []string{"2025-06-18", "2024-11-05"} {
 			b.Run(method+" for "+vc, func(b *testing.B) {
 				conn := &instant{answer: []byte(initAnswer)}
-				srv, err := newServer(config.Default(), zap.NewNop(), opened(false, func(context.Context) (upstream.Conn, error) { return instantConn{conn}, nil }))
+				srv, err := newServer(config.Default(), zap.NewNop(), origin.Opened(false, func(context.Context) (upstream.Conn, error) { return instantConn{conn}, nil }))
 				if err != nil {
 					b.Fatal(err)
 				}
@@ -112,8 +113,8 @@ func BenchmarkDirect(b *testing.B) {
 	} {
 		b.Run(c.name, func(b *testing.B) {
 			conn := &instant{answer: []byte(strings.Replace(initAnswer, "2025-06-18", c.version, 1))}
-			o := opened(false, func(context.Context) (upstream.Conn, error) { return instantConn{conn}, nil })
-			o.open = func(context.Context) (*upstream.Begun, error) { return &upstream.Begun{Conn: instantConn{conn}}, nil }
+			o := origin.Opened(false, func(context.Context) (upstream.Conn, error) { return instantConn{conn}, nil })
+			o.Open = func(context.Context) (*upstream.Begun, error) { return &upstream.Begun{Conn: instantConn{conn}}, nil }
 			cfg := config.Default()
 			cfg.Upstream.Version = c.version
 			srv, err := newServer(cfg, zap.NewNop(), o)

@@ -10,6 +10,7 @@ import (
 
 	"github.com/dragoman-proxy/dragoman/proxy/config"
 	"github.com/dragoman-proxy/dragoman/proxy/downstream"
+	"github.com/dragoman-proxy/dragoman/proxy/origin"
 	"github.com/dragoman-proxy/dragoman/proxy/sse"
 	"github.com/dragoman-proxy/dragoman/proxy/upstream"
 )
@@ -69,7 +70,7 @@ func BenchmarkEras(b *testing.B) {
 		{"legacy to modern", modern, session, false},
 	} {
 		b.Run(c.name, func(b *testing.B) {
-			srv, err := newServer(config.Default(), zap.NewNop(), opened(false, func(context.Context) (upstream.Conn, error) { return c.server, nil }))
+			srv, err := newServer(config.Default(), zap.NewNop(), origin.Opened(false, func(context.Context) (upstream.Conn, error) { return c.server, nil }))
 			if err != nil {
 				b.Fatal(err)
 			}

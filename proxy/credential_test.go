@@ -25,6 +25,7 @@ import (
 	"github.com/dragoman-proxy/dragoman/proxy/config"
 	"github.com/dragoman-proxy/dragoman/proxy/oauth"
 	"github.com/dragoman-proxy/dragoman/proxy/oauth/oauthtest"
+	"github.com/dragoman-proxy/dragoman/proxy/origin"
 )
 
 // visitor is a browser whose user agrees.
@@ -124,7 +125,7 @@ func (p *protected) echo(session string) (int, gjson.Result) {
 // signIn signs in as dragoman login does.
 func (p *protected) signIn() {
 	p.t.Helper()
-	a, err := NewAccount(&p.cfg, TokenStore(&p.cfg, zap.NewNop()), zap.NewNop())
+	a, err := origin.NewAccount(&p.cfg, origin.TokenStore(&p.cfg, zap.NewNop()), zap.NewNop())
 	if err != nil {
 		p.t.Fatal(err)
 	}
@@ -154,7 +155,7 @@ func TestServeWithACredential(t *testing.T) {
 			func(p *protected) {
 				memory := p.cfg
 				memory.CredentialStore, memory.Upstream.Auth = string(oauth.Memory), config.UpstreamAuth{Type: config.AuthLogin, Wait: time.Second}
-				a, err := NewAccount(&memory, TokenStore(&memory, zap.NewNop()), zap.NewNop())
+				a, err := origin.NewAccount(&memory, origin.TokenStore(&memory, zap.NewNop()), zap.NewNop())
 				if err != nil {
 					p.t.Fatal(err)
 				}
@@ -258,7 +259,7 @@ func TestAnotherPersonSignsIn(t *testing.T) {
 	p := serveProtected(t, s, func(c *config.Config) { c.Upstream.Auth.Type = config.AuthLogin })
 	p.signIn()
 	changes := 0
-	p.srv.signIns.changed = func() { changes++ }
+	p.srv.signIns.Changed = func() { changes++ }
 	_, session := p.begin()
 	p.echo(session)
 	s.RevokeAccess()

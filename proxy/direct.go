@@ -71,7 +71,7 @@ func (h *handshake) reach(ctx context.Context, d *directSession) error {
 	b := h.srv.eras.TakeSpare(ctx)
 	if b == nil {
 		var err error
-		if b, err = h.srv.now().origin.open(ctx); err != nil {
+		if b, err = h.srv.now().origin.Open(ctx); err != nil {
 			return err
 		}
 	}

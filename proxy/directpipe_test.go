@@ -352,8 +352,8 @@ func TestProcessIsRestartedForModernClientsOnAPipe(t *testing.T) {
 				})
 			})
 			o := kids.origin()
-			o.open = func(ctx context.Context) (*upstream.Begun, error) {
-				return o.connect(ctx, &upstream.Outgoing{Body: []byte(`{"jsonrpc":"2.0","method":"notifications/x"}`)})
+			o.Open = func(ctx context.Context) (*upstream.Begun, error) {
+				return o.Connect(ctx, &upstream.Outgoing{Body: []byte(`{"jsonrpc":"2.0","method":"notifications/x"}`)})
 			}
 			srv := frontOf(t, o, quickly)
 			answers := make(chan string, 1)

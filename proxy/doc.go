@@ -58,7 +58,7 @@
 //
 // # Which server it is, and how it starts
 //
-// origin.go opens connections. Package era finds out whether the server has a handshake, notices
+// Package origin opens connections. Package era finds out whether the server has a handshake, notices
 // when that changes, and chooses the revisions to propose. Package restart keeps a session when its
 // server restarts. Package share lets clients use one process together.
 // processlimit.go bounds the number of processes.
@@ -90,7 +90,6 @@
 //
 // silencelimits.go says how long the server may be silent. Package report logs and counts what
 // fails; package clienterror makes the JSON-RPC error and the HTTP status. tally.go counts
-// calls of modern clients. oauthclients.go is for logins of clients, credential.go for the
-// credential of upstream.auth, which package oauth gets and renews. Packages quota and principal say how much a client may have, and which client it is; package trace has the
+// calls of modern clients. oauthclients.go is for logins of clients. Packages quota and principal say how much a client may have, and which client it is; package trace has the
 // trace of a request and its timing.
 package proxy

@@ -14,8 +14,8 @@ import (
 
 	"github.com/dragoman-proxy/dragoman/proxy/clienterror"
 	"github.com/dragoman-proxy/dragoman/proxy/config"
-	"github.com/dragoman-proxy/dragoman/proxy/large"
 	"github.com/dragoman-proxy/dragoman/proxy/mcp"
+	"github.com/dragoman-proxy/dragoman/proxy/origin"
 	"github.com/dragoman-proxy/dragoman/proxy/upstream"
 	"github.com/dragoman-proxy/dragoman/translate/wire"
 )
@@ -56,7 +56,7 @@ func (r *replaceable) before(t *testing.T) testServer {
 	t.Helper()
 	cfg := config.Default()
 	cfg.Upstream.URL = r.url
-	o, err := httpOrigin(cfg, zap.NewNop(), large.NewMemory(1<<20), nil)
+	o, err := origin.Of(cfg, zap.NewNop())
 	if err != nil {
 		t.Fatal(err)
 	}

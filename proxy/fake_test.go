@@ -23,6 +23,7 @@ import (
 	"github.com/dragoman-proxy/dragoman/proxy/config"
 	"github.com/dragoman-proxy/dragoman/proxy/downstream"
 	"github.com/dragoman-proxy/dragoman/proxy/metrics"
+	"github.com/dragoman-proxy/dragoman/proxy/origin"
 	"github.com/dragoman-proxy/dragoman/proxy/sse"
 	"github.com/dragoman-proxy/dragoman/proxy/upstream"
 )
@@ -56,10 +57,10 @@ func newFake(answer func(string) ([]string, error)) *fakeServer {
 	return &fakeServer{answer: answer, changed: make(chan struct{}, 1), standing: make(chan string, 100)}
 }
 
-func (f *fakeServer) origin() origin {
-	o := opened(f.piped, func(context.Context) (upstream.Conn, error) { return f, nil })
+func (f *fakeServer) origin() origin.Origin {
+	o := origin.Opened(f.piped, func(context.Context) (upstream.Conn, error) { return f, nil })
 	if f.asked {
-		o.open = func(ctx context.Context) (b *upstream.Begun, err error) {
+		o.Open = func(ctx context.Context) (b *upstream.Begun, err error) {
 			b = &upstream.Begun{Conn: f}
 			if f.piped {
 				b.Standing, err = f.Listen(context.WithoutCancel(ctx), upstream.ListenOptions{})
@@ -287,7 +288,7 @@ func front(t *testing.T, f *fakeServer, change ...func(*config.Config)) testServ
 	return frontOf(t, f.origin(), change...)
 }
 
-func frontOf(t *testing.T, o origin, change ...func(*config.Config)) testServer {
+func frontOf(t *testing.T, o origin.Origin, change ...func(*config.Config)) testServer {
 	t.Helper()
 	leavesNothing(t)
 	cfg := config.Default()
@@ -497,4 +498,14 @@ func eventually(t *testing.T, what string, is func() bool) {
 			t.Fatalf("never: %s", what)
 		}
 	}
+}
+
+// configured returns the origin that cfg names.
+func configured(t *testing.T, cfg config.Config) origin.Origin {
+	t.Helper()
+	o, err := origin.Of(cfg, zap.NewNop())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return o
 }

@@ -8,6 +8,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/dragoman-proxy/dragoman/proxy/config"
+	"github.com/dragoman-proxy/dragoman/proxy/origin"
 )
 
 // TestATooLargeListLosesRedundantMembers: a list that is too large loses redundant members,
@@ -44,14 +45,14 @@ func TestOwnToolsThatAreTooLargeAreRefused(t *testing.T) {
 	cfg := config.Default()
 	change(&cfg)
 	cfg.Footprint.MaxBytes = 1000
-	srv, err := newServer(cfg, zap.NewNop(), noUpstreamOrigin())
+	srv, err := newServer(cfg, zap.NewNop(), origin.None())
 	if err != nil {
 		t.Fatal("they are refused without enforce: ", err)
 	}
 	strict := cfg
 	strict.Footprint.Enforce = true
 	for name, err := range map[string]error{
-		"at start":  func() error { _, err := newServer(strict, zap.NewNop(), noUpstreamOrigin()); return err }(),
+		"at start":  func() error { _, err := newServer(strict, zap.NewNop(), origin.None()); return err }(),
 		"on reload": srv.Reload(strict),
 	} {
 		if err == nil || !strings.Contains(err.Error(), "footprint.enforce: adapter tools take ") {

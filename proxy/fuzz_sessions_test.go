@@ -11,6 +11,7 @@ import (
 	"github.com/tidwall/gjson"
 
 	"github.com/dragoman-proxy/dragoman/proxy/mcp"
+	"github.com/dragoman-proxy/dragoman/proxy/origin"
 	"github.com/dragoman-proxy/dragoman/proxy/upstream"
 )
 
@@ -70,7 +71,7 @@ func FuzzSessions(f *testing.F) {
 		}
 		vu, piped := revisions[program[0]/4%4], program[0]/16%2 == 1
 		var servers []*ownServer
-		origin := opened(piped, func(context.Context) (upstream.Conn, error) {
+		origin := origin.Opened(piped, func(context.Context) (upstream.Conn, error) {
 			s := newOwnServer(vu, piped)
 			servers = append(servers, s)
 			return s, nil

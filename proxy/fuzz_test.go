@@ -13,6 +13,7 @@ import (
 
 	"github.com/dragoman-proxy/dragoman/proxy/config"
 	"github.com/dragoman-proxy/dragoman/proxy/mcp"
+	"github.com/dragoman-proxy/dragoman/proxy/origin"
 )
 
 // ugly are texts that peers may send although they should not.
@@ -141,7 +142,7 @@ func FuzzClientSays(f *testing.F) {
 // quiet is front without waiting for goroutines, which the workers of a fuzz run would disturb.
 func quiet(t *testing.T, f *fakeServer) testServer { return quietWith(t, f.origin()) }
 
-func quietWith(t *testing.T, o origin) testServer {
+func quietWith(t *testing.T, o origin.Origin) testServer {
 	core, logs := observer.New(zap.ErrorLevel)
 	cfg := config.Default()
 	cfg.Upstream.HandshakeTimeout = patience

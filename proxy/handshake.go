@@ -17,6 +17,7 @@ import (
 	"github.com/dragoman-proxy/dragoman/proxy/failures"
 	"github.com/dragoman-proxy/dragoman/proxy/mcp"
 	"github.com/dragoman-proxy/dragoman/proxy/metrics"
+	"github.com/dragoman-proxy/dragoman/proxy/origin"
 	"github.com/dragoman-proxy/dragoman/proxy/processes"
 	"github.com/dragoman-proxy/dragoman/proxy/report"
 	"github.com/dragoman-proxy/dragoman/proxy/sealed"
@@ -131,7 +132,7 @@ func (h *handshake) propose(ctx context.Context, raw []byte, named *translate.Re
 				continue
 			}
 		}
-		if h.srv.now().origin.shared == nil && steps.GoOn(m, err) { // a shared process does its own handshake
+		if h.srv.now().origin.Shared == nil && steps.GoOn(m, err) { // a shared process does its own handshake
 			h.unbridge() // a process that has refused one revision may not accept another one
 			continue
 		}
@@ -171,9 +172,9 @@ func (h *handshake) goAlone(err error) (*session, []byte, error) {
 
 // settleAlone makes a session without a server.
 func (h *handshake) settleAlone() (*session, []byte, error) {
-	h.alone, h.Conn, h.Standing, h.named, h.Early = true, noUpstream{}, nil, "", nil
+	h.alone, h.Conn, h.Standing, h.named, h.Early = true, origin.NoServer{}, nil, "", nil
 	m := new(wire.Message)
-	if err := m.Scan(noUpstream{}.answerTo(wire.Initialize, h.ID), nil); err != nil {
+	if err := m.Scan(origin.NoServer{}.AnswerTo(wire.Initialize, h.ID), nil); err != nil {
 		return nil, nil, err
 	}
 	s, answer, err := h.settle(m)
@@ -260,7 +261,7 @@ func (h *handshake) send(ctx context.Context, m *upstream.Outgoing) (upstream.St
 
 // begun opens a session's connection: to a process of its own, or to the shared one.
 func (srv *Server) begun(ctx context.Context, initialize *upstream.Outgoing) (*upstream.Begun, error) {
-	if sh := srv.now().origin.shared; sh != nil {
+	if sh := srv.now().origin.Shared; sh != nil {
 		return sh.Join(ctx, srv.sharing(), initialize)
 	}
 	return srv.connect(ctx, initialize)
@@ -383,7 +384,7 @@ func (h *handshake) requestInfo() report.At {
 // sharesModern reports whether the shared process is a modern server. It is called after a handshake with the
 // process has failed.
 func (h *handshake) sharesModern(ctx context.Context) bool {
-	if h.srv.now().origin.shared == nil || !h.bridges {
+	if h.srv.now().origin.Shared == nil || !h.bridges {
 		return false
 	}
 	e, err := h.srv.eras.Of(ctx, h.Header)

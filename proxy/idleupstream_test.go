@@ -11,6 +11,7 @@ import (
 	"github.com/tidwall/gjson"
 
 	"github.com/dragoman-proxy/dragoman/proxy/config"
+	"github.com/dragoman-proxy/dragoman/proxy/origin"
 )
 
 // idlers are the connections of a server, and whether each is idle.
@@ -64,7 +65,7 @@ func TestServerThatClosesIdleConnectionsFailsNoCall(t *testing.T) {
 	web.Start()
 	cfg := config.Default()
 	cfg.Upstream.URL = web.URL
-	o, err := originOf(cfg, nil)
+	o, err := origin.Of(cfg, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

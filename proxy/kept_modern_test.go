@@ -9,6 +9,7 @@ import (
 
 	"github.com/tidwall/gjson"
 
+	"github.com/dragoman-proxy/dragoman/proxy/origin"
 	"github.com/dragoman-proxy/dragoman/proxy/results"
 	"github.com/dragoman-proxy/dragoman/proxy/upstream"
 )
@@ -34,8 +35,8 @@ type fleet struct {
 	all  []*fakeServer
 }
 
-func (l *fleet) origin(piped bool) origin {
-	return opened(piped, func(context.Context) (upstream.Conn, error) {
+func (l *fleet) origin(piped bool) origin.Origin {
+	return origin.Opened(piped, func(context.Context) (upstream.Conn, error) {
 		l.mu.Lock()
 		defer l.mu.Unlock()
 		l.all = append(l.all, l.make())

@@ -6,6 +6,7 @@ import (
 	"sync"
 
 	"github.com/dragoman-proxy/dragoman/proxy/mcp"
+	"github.com/dragoman-proxy/dragoman/proxy/origin"
 	"github.com/dragoman-proxy/dragoman/proxy/report"
 	"github.com/dragoman-proxy/dragoman/proxy/sse"
 	"github.com/dragoman-proxy/dragoman/proxy/upstream"
@@ -46,7 +47,7 @@ func (srv *Server) listen(ctx context.Context, s *session, o upstream.ListenOpti
 		return st, err
 	}
 	if errors.Is(err, upstream.ErrNoStream) {
-		st, err = newSilentStream(ctx), nil
+		st, err = origin.NoServer{}.Listen(ctx, upstream.ListenOptions{})
 	}
 	if err != nil {
 		return nil, err

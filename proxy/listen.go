@@ -6,12 +6,7 @@ import (
 	"crypto/x509"
 	"errors"
 	"fmt"
-	"io"
 	"net"
-	"net/http"
-	"net/url"
-	"os"
-	"os/exec"
 	"strings"
 	"sync"
 	"time"
@@ -40,7 +35,7 @@ type listener struct {
 func newListener(cfg config.Config) (l listener, err error) {
 	l.tokens = append(l.tokens, cfg.Auth.Tokens...)
 	if file := cfg.Auth.TokenFile; file != "" {
-		text, err := readSmall(file)
+		text, err := config.ReadSmall(file)
 		if err != nil {
 			return l, fmt.Errorf("auth.token_file: %w", err)
 		}
@@ -58,68 +53,11 @@ func newListener(cfg config.Config) (l listener, err error) {
 		l.cert = &pair
 	}
 	if file := cfg.Bridge.PeerCAFile; file != "" {
-		if l.peerRoots, err = certificates(file); err != nil {
+		if l.peerRoots, err = config.Certificates(file); err != nil {
 			return l, fmt.Errorf("bridge.peer_ca_file: %w", err)
 		}
 	}
 	return l, nil
-}
-
-// maxSmall is the largest size of a file with a secret or a certificate.
-const maxSmall = 1 << 20
-
-func readSmall(file string) ([]byte, error) {
-	f, err := os.Open(file)
-	if err != nil {
-		return nil, err
-	}
-	defer f.Close()
-	text, err := io.ReadAll(io.LimitReader(f, maxSmall+1))
-	if err == nil && len(text) > maxSmall {
-		err = fmt.Errorf("%s is larger than %d bytes", file, maxSmall)
-	}
-	return text, err
-}
-
-// certificates returns the certificates in a file.
-func certificates(file string) (*x509.CertPool, error) {
-	text, err := readSmall(file)
-	if err != nil {
-		return nil, err
-	}
-	pool := x509.NewCertPool()
-	if !pool.AppendCertsFromPEM(text) {
-		return nil, fmt.Errorf("no certificate in %s", file)
-	}
-	return pool, nil
-}
-
-// upstreamTLS returns the TLS settings for connections to the server, or nil for the defaults.
-func upstreamTLS(u config.Upstream) (*tls.Config, error) {
-	if u.CAFile == "" && u.ClientCert == "" {
-		return nil, nil
-	}
-	c := &tls.Config{MinVersion: tls.VersionTLS12}
-	if u.CAFile != "" {
-		var err error
-		if c.RootCAs, err = certificates(u.CAFile); err != nil {
-			return nil, fmt.Errorf("upstream.ca_file: %w", err)
-		}
-	}
-	if u.ClientCert != "" {
-		pair, err := tls.LoadX509KeyPair(u.ClientCert, u.ClientKey)
-		if err != nil {
-			return nil, fmt.Errorf("upstream.client_cert: %w", err)
-		}
-		c.Certificates = []tls.Certificate{pair}
-	}
-	return c, nil
-}
-
-// webProxy returns the HTTP proxy that the environment names for a URL, by HTTPS_PROXY, HTTP_PROXY
-// and NO_PROXY.
-func webProxy(u *url.URL) (*url.URL, error) {
-	return http.ProxyFromEnvironment(&http.Request{URL: u})
 }
 
 var errLends = errors.New("listen: this address is not a loopback address, and any client that reaches it would use the credentials of upstream and of adapters: " +
@@ -236,10 +174,10 @@ func (srv *Server) ready() error {
 	if srv.host.Draining.Err() != nil {
 		return clienterror.ErrShutdown
 	}
-	if srv.now().origin.ready == nil {
+	if srv.now().origin.Ready == nil {
 		return nil
 	}
-	return srv.lookout.ask(srv.host.Draining, srv.now().origin.ready)
+	return srv.lookout.ask(srv.host.Draining, srv.now().origin.Ready)
 }
 
 // These constants bound how the server's reachability is checked.
@@ -265,32 +203,4 @@ func (p *reachability) ask(ctx context.Context, look func(context.Context) error
 		p.at = time.Now()
 	}
 	return p.last
-}
-
-// reachable returns a function that checks whether something listens at u, without sending
-// anything. It returns nil if u is reached through a proxy, since the check is impossible then.
-func reachable(u *url.URL) func(context.Context) error {
-	if via, err := webProxy(u); via != nil || err != nil {
-		return nil
-	}
-	port := u.Port()
-	if port == "" {
-		port = u.Scheme // package net knows the port of each scheme
-	}
-	at := net.JoinHostPort(u.Hostname(), port)
-	return func(ctx context.Context) error {
-		c, err := new(net.Dialer).DialContext(ctx, "tcp", at)
-		if err != nil {
-			return fmt.Errorf("upstream: %w", err)
-		}
-		return c.Close()
-	}
-}
-
-// startable returns a function that checks whether the command exists.
-func startable(command string) func(context.Context) error {
-	return func(context.Context) error {
-		_, err := exec.LookPath(command)
-		return err
-	}
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/dragoman-proxy/dragoman/proxy/config"
 	"github.com/dragoman-proxy/dragoman/proxy/downstream"
 	"github.com/dragoman-proxy/dragoman/proxy/mcpheader"
+	"github.com/dragoman-proxy/dragoman/proxy/origin"
 	"github.com/dragoman-proxy/dragoman/proxy/upstream"
 )
 
@@ -298,11 +299,11 @@ func TestTwoCallersAtOnceAskDifferentUsers(t *testing.T) {
 	const n = 8
 	var mu sync.Mutex
 	opened := 0
-	o := origin{connect: func(ctx context.Context, m *upstream.Outgoing) (*upstream.Begun, error) {
+	o := origin.Origin{Connect: func(ctx context.Context, m *upstream.Outgoing) (*upstream.Begun, error) {
 		mu.Lock()
 		opened++
 		mu.Unlock()
-		return asksEach().origin().connect(ctx, m)
+		return asksEach().origin().Connect(ctx, m)
 	}}
 	srv := frontOf(t, o)
 	var wg sync.WaitGroup
@@ -523,12 +524,12 @@ func TestListenForNothingEnds(t *testing.T) {
 // TestBothErasOnOnePipe: a client may send server/discover first and initialize afterwards.
 func TestBothErasOnOnePipe(t *testing.T) {
 	both(t, func(t *testing.T, piped bool) {
-		o := origin{connect: func(ctx context.Context, m *upstream.Outgoing) (*upstream.Begun, error) {
+		o := origin.Origin{Connect: func(ctx context.Context, m *upstream.Outgoing) (*upstream.Begun, error) {
 			own := legacyServer(`{"tools":{}}`, func(id, method, m string) ([]string, error) {
 				return one(`{"jsonrpc":"2.0","id":` + id + `,"result":{"tools":[]}}`)
 			})
 			own.piped = piped
-			return own.origin().connect(ctx, m)
+			return own.origin().Connect(ctx, m)
 		}}
 		c := frontOf(t, o).pipe()
 		c.say(modernRequestOf("1", "server/discover", meta(`{}`)))

@@ -16,19 +16,20 @@ import (
 	"github.com/dragoman-proxy/dragoman/proxy/clienterror"
 	"github.com/dragoman-proxy/dragoman/proxy/config"
 	"github.com/dragoman-proxy/dragoman/proxy/mcp"
+	"github.com/dragoman-proxy/dragoman/proxy/origin"
 	"github.com/dragoman-proxy/dragoman/proxy/upstream"
 )
 
 // perSession is an origin with a new server for each session, which it passes to the test.
-func perSession(make func() *fakeServer) (origin, func() []*fakeServer) {
+func perSession(make func() *fakeServer) (origin.Origin, func() []*fakeServer) {
 	var mu sync.Mutex
 	var all []*fakeServer
-	o := origin{connect: func(ctx context.Context, m *upstream.Outgoing) (*upstream.Begun, error) {
+	o := origin.Origin{Connect: func(ctx context.Context, m *upstream.Outgoing) (*upstream.Begun, error) {
 		f := make()
 		mu.Lock()
 		all = append(all, f)
 		mu.Unlock()
-		return f.origin().connect(ctx, m)
+		return f.origin().Connect(ctx, m)
 	}}
 	return o, func() []*fakeServer {
 		mu.Lock()
@@ -425,7 +426,7 @@ func TestTwoNamesOfOneCall(t *testing.T) {
 func TestCallsDoNotWaitForAStandingStreamThatDoesNotOpen(t *testing.T) {
 	f, gate := asksName(nameQuestion)
 	open(f, gate)
-	srv := frontOf(t, opened(false, func(context.Context) (upstream.Conn, error) { return deafServer{f}, nil }))
+	srv := frontOf(t, origin.Opened(false, func(context.Context) (upstream.Conn, error) { return deafServer{f}, nil }))
 	if r := srv.modernly(modernCall("7", "")); gjson.Get(r.body, "result.resultType").String() != "input_required" {
 		t.Errorf("%+v", r)
 	}

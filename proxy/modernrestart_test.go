@@ -79,14 +79,14 @@ func TestProcessIsStartedAgainForClientsWithoutASession(t *testing.T) {
 		})
 	})
 	o := kids.origin()
-	o.open = func(ctx context.Context) (*upstream.Begun, error) {
+	o.Open = func(ctx context.Context) (*upstream.Begun, error) {
 		kids.mu.Lock()
 		defer kids.mu.Unlock()
 		kids.starts++
 		c := kids.born(kids.starts)
 		c.asked = true
 		kids.children = append(kids.children, c)
-		return c.origin().open(ctx)
+		return c.origin().Open(ctx)
 	}
 	srv := frontOf(t, o, quickly)
 	call := modernRequestOf("7", "tools/call", meta(`{}`)+`,"name":"t","arguments":{}`)

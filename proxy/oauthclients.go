@@ -4,39 +4,16 @@ import (
 	"context"
 	"errors"
 	"net/http"
-	"net/url"
 	"sync"
 	"time"
 
 	"go.uber.org/zap"
 
-	"github.com/dragoman-proxy/dragoman/proxy/config"
 	"github.com/dragoman-proxy/dragoman/proxy/downstream"
 	"github.com/dragoman-proxy/dragoman/proxy/failures"
 	"github.com/dragoman-proxy/dragoman/proxy/oauthrelay"
 	"github.com/dragoman-proxy/dragoman/proxy/upstream"
 )
-
-// newRelay makes the relay for OAuth clients. It returns nil if there is no server at a URL, or if
-// oauth.relay is none.
-func newRelay(cfg config.Config) (*oauthrelay.Relay, error) {
-	u := cfg.Upstream
-	if u.URL == "" || cfg.OAuth.Relay == "none" {
-		return nil, nil
-	}
-	at, err := url.Parse(u.URL)
-	if err != nil {
-		return nil, nil // originOf reports the invalid URL
-	}
-	secured, err := upstreamTLS(u)
-	if err != nil {
-		return nil, err
-	}
-	return oauthrelay.New(oauthrelay.Config{
-		Server: at, Path: cfg.Path, Metadata: cfg.OAuth.Relay == "metadata", Paths: cfg.OAuth.Paths, Forwarded: cfg.OAuth.Forwarded,
-		TLS: secured, Proxy: webProxy, DialTimeout: u.ConnectTimeout,
-	}), nil
-}
 
 // oauthClients answers the requests that OAuth clients send to the server's origin.
 type oauthClients struct{ srv *Server }
@@ -67,7 +44,7 @@ func (o oauthClients) Serve(req *downstream.Request, resp *downstream.Response) 
 		o.srv.host.Report.ServerFailed("request of an OAuth client was not relayed to the server", failures.Of(err), err, nil)
 		return
 	}
-	o.srv.signIns.countRelayed(req.Path, resp.Status)
+	o.srv.signIns.CountRelayed(req.Path, resp.Status)
 	o.srv.host.Log.Debug("request of an OAuth client relayed", zap.String("method", req.Method), zap.Int("status", resp.Status))
 }
 

@@ -12,6 +12,7 @@ import (
 
 	"github.com/dragoman-proxy/dragoman/proxy/config"
 	"github.com/dragoman-proxy/dragoman/proxy/metrics"
+	"github.com/dragoman-proxy/dragoman/proxy/origin"
 	"github.com/dragoman-proxy/dragoman/proxy/upstream"
 )
 
@@ -150,7 +151,7 @@ func TestACallCountsOnce(t *testing.T) {
 			return srv
 		}},
 		{"a server that is away", "", metrics.Failed, "unknown", func(t *testing.T) testServer {
-			srv := frontOf(t, origin{connect: func(context.Context, *upstream.Outgoing) (*upstream.Begun, error) { return nil, errors.New("away") }})
+			srv := frontOf(t, origin.Origin{Connect: func(context.Context, *upstream.Outgoing) (*upstream.Begun, error) { return nil, errors.New("away") }})
 			srv.modernly(modernRequestOf("7", "tools/call", `"name":"t",`+meta(`{}`)))
 			return srv
 		}},

@@ -17,6 +17,7 @@ import (
 	"github.com/dragoman-proxy/dragoman/proxy/downstream"
 	"github.com/dragoman-proxy/dragoman/proxy/mcp"
 	"github.com/dragoman-proxy/dragoman/proxy/metrics"
+	"github.com/dragoman-proxy/dragoman/proxy/origin"
 	"github.com/dragoman-proxy/dragoman/proxy/requests"
 	"github.com/dragoman-proxy/dragoman/proxy/upstream"
 	"github.com/dragoman-proxy/dragoman/translate"
@@ -111,7 +112,7 @@ func beside(t *testing.T, f *fakeServer, own ...ownTools) testServer {
 	return frontWith(t, f.origin(), own)
 }
 
-func frontWith(t *testing.T, o origin, own []ownTools, change ...func(*config.Config)) testServer {
+func frontWith(t *testing.T, o origin.Origin, own []ownTools, change ...func(*config.Config)) testServer {
 	t.Helper()
 	cfg := config.Default()
 	cfg.Upstream.HandshakeTimeout = patience

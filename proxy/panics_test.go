@@ -14,6 +14,7 @@ import (
 	"github.com/dragoman-proxy/dragoman/proxy/clienterror"
 	"github.com/dragoman-proxy/dragoman/proxy/config"
 	"github.com/dragoman-proxy/dragoman/proxy/mcp"
+	"github.com/dragoman-proxy/dragoman/proxy/origin"
 	"github.com/dragoman-proxy/dragoman/proxy/upstream"
 )
 
@@ -223,7 +224,7 @@ func TestPanicOfAReaderEndsItsSession(t *testing.T) {
 	for _, version := range []string{"2025-11-25", modernVersion} {
 		t.Run(version, func(t *testing.T) {
 			servers := make(chan *fakeServer, 8)
-			srv := frontOf(t, opened(true, func(context.Context) (upstream.Conn, error) {
+			srv := frontOf(t, origin.Opened(true, func(context.Context) (upstream.Conn, error) {
 				f := faulty("2025-11-25", true)
 				servers <- f
 				return f, nil

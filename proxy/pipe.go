@@ -102,7 +102,7 @@ func (srv *Server) ServePipe(ctx context.Context, in io.Reader, out io.Writer) e
 	p.tasks.Wait()
 	stop()
 	if ctx.Err() == nil && err == nil && lost == nil { // a sign-in that was begun is not lost
-		srv.now().origin.credential.linger(ctx)
+		srv.now().origin.Credential.Linger(ctx)
 	}
 	srv.close()
 	switch {

@@ -12,6 +12,7 @@ import (
 	"github.com/tidwall/gjson"
 
 	"github.com/dragoman-proxy/dragoman/proxy/config"
+	"github.com/dragoman-proxy/dragoman/proxy/origin"
 	"github.com/dragoman-proxy/dragoman/proxy/upstream"
 )
 
@@ -77,7 +78,7 @@ func guardedFront(t *testing.T, change ...func(*config.Config)) (*guarded, testS
 	}
 	open(f, gate)
 	g := &guarded{fakeServer: f}
-	srv := frontOf(t, opened(false, func(context.Context) (upstream.Conn, error) { return g, nil }), append(change, byClaims)...)
+	srv := frontOf(t, origin.Opened(false, func(context.Context) (upstream.Conn, error) { return g, nil }), append(change, byClaims)...)
 	return g, srv
 }
 

@@ -1,65 +1,15 @@
 package proxy
 
 import (
-	"context"
 	"errors"
 	"time"
 
 	"github.com/dragoman-proxy/dragoman/proxy/downstream"
-	"github.com/dragoman-proxy/dragoman/proxy/processes"
 	"github.com/dragoman-proxy/dragoman/proxy/sealed"
-	"github.com/dragoman-proxy/dragoman/proxy/upstream"
 )
 
 // errGaveWay is the reason why a session ended so that another client could have a process.
 var errGaveWay = errors.New("the idle session was ended to free a process for another client: session.max_processes is reached")
-
-// process is the connection to a child process, which occupies a place until it has ended.
-type process struct {
-	upstream.Conn
-	place *processes.Place
-}
-
-// Close stops the process.
-func (c *process) Close(ctx context.Context) error {
-	c.place.Ending()
-	err := c.Conn.Close(ctx)
-	c.place.Free()
-	return err
-}
-
-// Move makes the place one of the client of ctx.
-func (c *process) Move(ctx context.Context) { c.place.Move(ctx) }
-
-// bounded makes each process of o occupy a place of l.
-func (o origin) bounded(l *processes.Limit) origin {
-	if !o.restarts {
-		return o // the server is not a process
-	}
-	placed := func(ctx context.Context, begin func() (*upstream.Begun, error)) (*upstream.Begun, error) {
-		place, err := l.Take(ctx)
-		if err != nil {
-			return nil, err
-		}
-		b, err := begin()
-		if err != nil {
-			place.Free()
-			return nil, err
-		}
-		b.Conn = &process{b.Conn, place}
-		return b, nil
-	}
-	connect, open := o.connect, o.open
-	o.connect = func(ctx context.Context, initialize *upstream.Outgoing) (*upstream.Begun, error) {
-		return placed(ctx, func() (*upstream.Begun, error) { return connect(ctx, initialize) })
-	}
-	if open != nil {
-		o.open = func(ctx context.Context) (*upstream.Begun, error) {
-			return placed(ctx, func() (*upstream.Begun, error) { return open(ctx) })
-		}
-	}
-	return o
-}
 
 // runsFor returns the client that a process is counted for: the session's owner, or the peer's
 // address if nothing identifies the owner.
@@ -80,7 +30,7 @@ type idleSession struct {
 // function of returns true. It returns false if there is none. It does not wait until the process
 // has ended.
 func (srv *Server) giveWay(of func(client string) bool) bool {
-	if srv.now().origin.shared != nil {
+	if srv.now().origin.Shared != nil {
 		return false // all sessions share one process
 	}
 	for {

@@ -13,6 +13,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/dragoman-proxy/dragoman/proxy/config"
+	"github.com/dragoman-proxy/dragoman/proxy/origin"
 	"github.com/dragoman-proxy/dragoman/proxy/upstream"
 )
 
@@ -27,8 +28,8 @@ type choosy struct {
 	proposed []string
 }
 
-func (c *choosy) origin() origin {
-	return opened(c.piped, func(context.Context) (upstream.Conn, error) {
+func (c *choosy) origin() origin.Origin {
+	return origin.Opened(c.piped, func(context.Context) (upstream.Conn, error) {
 		c.mu.Lock()
 		c.opened++
 		c.mu.Unlock()

@@ -14,8 +14,8 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/dragoman-proxy/dragoman/proxy/config"
-	"github.com/dragoman-proxy/dragoman/proxy/large"
 	"github.com/dragoman-proxy/dragoman/proxy/mcpheader"
+	"github.com/dragoman-proxy/dragoman/proxy/origin"
 	"github.com/dragoman-proxy/dragoman/proxy/report"
 )
 
@@ -158,7 +158,7 @@ func beforeSDK(t *testing.T, s *mcp.Server, stateless bool, change ...func(*conf
 	for _, c := range change {
 		c(&cfg)
 	}
-	o, err := httpOrigin(cfg, zap.NewNop(), large.NewMemory(1<<20), nil)
+	o, err := origin.Of(cfg, zap.NewNop())
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -14,6 +14,7 @@ import (
 	"github.com/dragoman-proxy/dragoman/proxy/era"
 	"github.com/dragoman-proxy/dragoman/proxy/mcp"
 	"github.com/dragoman-proxy/dragoman/proxy/metrics"
+	"github.com/dragoman-proxy/dragoman/proxy/origin"
 	"github.com/dragoman-proxy/dragoman/proxy/outbox"
 	"github.com/dragoman-proxy/dragoman/proxy/report"
 	"github.com/dragoman-proxy/dragoman/proxy/results"
@@ -165,7 +166,7 @@ func (r *relay) send() error {
 // cached. Otherwise it makes the session listen for the server's change notifications, which
 // invalidate the cached answer.
 func (r *relay) enquire() *results.Enquiry {
-	if _, is := r.b.s.conn.(noUpstream); is || r.q.inputs != nil || !r.srv.results.Keeps(r.q.method) {
+	if _, is := r.b.s.conn.(origin.NoServer); is || r.q.inputs != nil || !r.srv.results.Keeps(r.q.method) {
 		return nil
 	}
 	e := r.srv.results.Enquire(results.Lookup{

@@ -10,11 +10,11 @@ import (
 	"time"
 
 	"github.com/tidwall/gjson"
-	"go.uber.org/zap"
 
 	"github.com/dragoman-proxy/dragoman/proxy/clienterror"
 	"github.com/dragoman-proxy/dragoman/proxy/config"
 	"github.com/dragoman-proxy/dragoman/proxy/mcp"
+	"github.com/dragoman-proxy/dragoman/proxy/origin"
 	"github.com/dragoman-proxy/dragoman/proxy/server"
 	"github.com/dragoman-proxy/dragoman/proxy/upstream"
 )
@@ -30,8 +30,8 @@ type family struct {
 
 func newFamily(born func(nth int) *fakeServer) *family { return &family{born: born} }
 
-func (f *family) origin() origin {
-	o := opened(true, func(context.Context) (upstream.Conn, error) {
+func (f *family) origin() origin.Origin {
+	o := origin.Opened(true, func(context.Context) (upstream.Conn, error) {
 		f.mu.Lock()
 		defer f.mu.Unlock()
 		f.starts++
@@ -44,7 +44,7 @@ func (f *family) origin() origin {
 		f.children = append(f.children, c)
 		return c, nil
 	})
-	o.restarts = true
+	o.Restarts = true
 	return o
 }
 
@@ -354,7 +354,7 @@ func TestRealProcessIsStartedAgain(t *testing.T) {
 	esac; done`
 	cfg := config.Default()
 	cfg.Upstream.Command = []string{sh, "-c", script}
-	srv := frontOf(t, stdioOrigin(cfg, zap.NewNop(), nil), quickly)
+	srv := frontOf(t, configured(t, cfg), quickly)
 	s := srv.initialize("2025-06-18")
 	for range 3 {
 		if r := srv.post(s, callOne); r.status != 200 || !strings.Contains(r.body, "exit status 3") {

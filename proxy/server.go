@@ -24,6 +24,7 @@ import (
 	"github.com/dragoman-proxy/dragoman/proxy/mcp"
 	"github.com/dragoman-proxy/dragoman/proxy/memo"
 	"github.com/dragoman-proxy/dragoman/proxy/metrics"
+	"github.com/dragoman-proxy/dragoman/proxy/origin"
 	"github.com/dragoman-proxy/dragoman/proxy/processes"
 	"github.com/dragoman-proxy/dragoman/proxy/replicas"
 	"github.com/dragoman-proxy/dragoman/proxy/restart"
@@ -51,13 +52,13 @@ type Server struct {
 	shapes     *metrics.Results
 	heavy      atomic.Bool // the warning about a large list of tools was logged
 	lists      *memo.Memo
-	own        []ownTools    // the sources of tools that dragoman serves itself
-	clash      nameCollision // collisions of their names with those of the server's tools
-	adapters   *adapters     // one of the sources; nil if there is none
-	signIns    *signIns      // makes credentials for the server
-	mismatches rateLimit     // limits the log lines about the URLs of protected resources
-	shadows    sync.Map      // names of the server's tools that a tool of dragoman hides, once logged
-	pipes      atomic.Int64  // the number of sessions of clients on pipes so far
+	own        []ownTools          // the sources of tools that dragoman serves itself
+	clash      nameCollision       // collisions of their names with those of the server's tools
+	adapters   *adapters           // one of the sources; nil if there is none
+	signIns    *origin.Credentials // makes credentials for the server
+	mismatches rateLimit           // limits the log lines about the URLs of protected resources
+	shadows    sync.Map            // names of the server's tools that a tool of dragoman hides, once logged
+	pipes      atomic.Int64        // the number of sessions of clients on pipes so far
 
 	eras        *era.Cache   // which era the server is of
 	pool        *sessionPool // sessions for modern clients
@@ -78,13 +79,13 @@ type Server struct {
 // New makes a server for cfg, which must be valid and name an upstream. It
 // does not connect to anything yet. The server logs to log.
 func New(cfg config.Config, log *zap.Logger) (*Server, error) {
-	o, err := originOf(cfg, log)
+	o, err := origin.Of(cfg, log)
 	if err != nil {
 		return nil, err
 	}
 	srv, err := newServer(cfg, log, o)
-	if err != nil && o.close != nil {
-		o.close()
+	if err != nil && o.Close != nil {
+		o.Close()
 	}
 	return srv, err
 }
@@ -93,23 +94,23 @@ func New(cfg config.Config, log *zap.Logger) (*Server, error) {
 // process. If show is not nil, it is called, concurrently, with each message of clients over
 // Streamable HTTP after its response was sent.
 func NewDemo(cfg config.Config, log *zap.Logger, show func(DemoExchange)) (*Server, error) {
-	srv, err := newServer(cfg, log, opened(true, demo.Open))
+	srv, err := newServer(cfg, log, origin.Opened(true, demo.Open))
 	if err == nil && show != nil {
 		srv.handler = &tap{(*face)(srv), show}
 	}
 	return srv, err
 }
 
-func newServer(cfg config.Config, log *zap.Logger, o origin, own ...ownTools) (*Server, error) {
+func newServer(cfg config.Config, log *zap.Logger, o origin.Origin, own ...ownTools) (*Server, error) {
 	srv := &Server{own: own}
 	srv.handler = (*face)(srv)
 	srv.running = processes.New(func() int { return srv.now().cfg.Session.MaxProcesses }, srv.giveWay)
-	o = o.bounded(srv.running)
+	o = o.Bounded(srv.running)
 	first, err := newSetup(cfg, o, nil)
 	if err != nil {
 		return nil, err
 	}
-	if srv.adapters, err = newAdapters(cfg.Adapters, first.sharedKey(), TokenStore(&cfg, log), log); err != nil {
+	if srv.adapters, err = newAdapters(cfg.Adapters, first.sharedKey(), origin.TokenStore(&cfg, log), log); err != nil {
 		return nil, err
 	}
 	if first.shaping, err = newShaping(cfg, first.keys, nil, srv.adapters.rules()); err != nil {
@@ -128,18 +129,18 @@ func newServer(cfg config.Config, log *zap.Logger, o origin, own ...ownTools) (*
 	srv.lists = new(memo.Memo)
 	srv.setup.Store(first)
 	srv.sessions = newSessions(cfg.Session.Max, first.sealer, nil)
-	if o.resume != nil {
+	if o.Resume != nil {
 		srv.sessions.resume = srv.resumeSession
 	}
 	if cfg.Contract != config.Default().Contract {
 		log.Info("translation differs from the default", zap.Any("contract", cfg.Contract))
 	}
-	srv.metrics = metrics.New(ownVersion(), func() float64 { return float64(srv.sessions.count()) }, func() float64 { return float64(srv.streams.Load()) })
-	memory := o.memory
+	srv.metrics = metrics.New(mcp.Version(), func() float64 { return float64(srv.sessions.count()) }, func() float64 { return float64(srv.streams.Load()) })
+	memory := o.Memory
 	if memory == nil {
 		memory = large.NewMemory(cfg.Limits.HeldBytes())
 	}
-	srv.host = host.New(log, srv.metrics, memory, ownVersion(), func() host.Setup {
+	srv.host = host.New(log, srv.metrics, memory, mcp.Version(), func() host.Setup {
 		now := srv.now()
 		return host.Setup{Config: &now.cfg, Table: now.table, Server: now.server, Secrets: now.secrets}
 	})
@@ -157,16 +158,22 @@ func newServer(cfg config.Config, log *zap.Logger, o origin, own ...ownTools) (*
 	}
 	srv.loadVocabularies()
 	srv.heldTasks = newPooledTasks(srv)
-	srv.eras, srv.pool, srv.parkedCalls = era.New(srv.host, func() func(context.Context) (*upstream.Begun, error) { return srv.now().origin.open }), newSessionPool(srv), newParkedCalls(srv)
+	srv.eras, srv.pool, srv.parkedCalls = era.New(srv.host, func() func(context.Context) (*upstream.Begun, error) { return srv.now().origin.Open }), newSessionPool(srv), newParkedCalls(srv)
 	srv.legacy = legacyclient.New(srv.host, srv.eras, srv.results)
 	srv.metrics.Registry.MustRegister(srv.gauges()...)
-	if o.signIns == nil {
-		o.signIns = newSignIns(&cfg, log)
+	if o.Credentials == nil {
+		o.Credentials = origin.NewCredentials(&cfg, log)
 	}
-	o.signIns.register(srv)
-	srv.signIns = o.signIns
+	o.Credentials.Register(srv.metrics.Registry, func() *origin.Credential { return srv.now().origin.Credential }, srv.forgetAnswers)
+	srv.signIns = o.Credentials
 	srv.replicas = newReplicas(srv)
 	return srv, nil
+}
+
+// forgetAnswers empties the caches of what the server has answered.
+func (srv *Server) forgetAnswers() {
+	srv.lists.Forget()
+	srv.results.Forget()
 }
 
 // newSession makes the session of a finished handshake. vu is the server's revision.
@@ -175,13 +182,13 @@ func (srv *Server) newSession(h *handshake, vu *translate.Revision) *session {
 	_, shares := h.Conn.(*share.Conn)         // the shared process restarts by itself
 	_, bridged := h.Conn.(*legacyclient.Conn) // there is no handshake to repeat
 	_, remote := h.Conn.(*upstream.SSESession)
-	if !h.alone && !shares && !bridged && (srv.now().origin.restarts || remote && !h.vc.Modern) && srv.now().cfg.Upstream.Restart.Max > 0 {
+	if !h.alone && !shares && !bridged && (srv.now().origin.Restarts || remote && !h.vc.Modern) && srv.now().cfg.Upstream.Restart.Max > 0 {
 		again = srv.restarting(&h.Opening, vu.Name, h.runsFor)
 		h.Conn, h.Standing = again, again.Stream()
 	}
 	t := sealed.Session{
 		Made: time.Now(), ClientRevision: h.vc, ServerRevision: vu, Facts: h.facts, Named: h.named, Owner: h.owner,
-		Local: h.pipe || h.alone || h.Standing != nil || srv.now().origin.resume == nil,
+		Local: h.pipe || h.alone || h.Standing != nil || srv.now().origin.Resume == nil,
 	}
 	if !h.pipe && (t.Local || srv.serverIsBeside()) {
 		t.Home = srv.parkedCalls.instance
@@ -222,13 +229,13 @@ func (srv *Server) connect(ctx context.Context, initialize *upstream.Outgoing) (
 		}
 		srv.host.Spawn(func() { server.EndBegun(b, srv.host.Log) })
 	}
-	return srv.now().origin.connect(ctx, initialize)
+	return srv.now().origin.Connect(ctx, initialize)
 }
 
 // sharing returns what package share needs of srv.
 func (srv *Server) sharing() *share.Proxy {
 	return &share.Proxy{
-		Host: srv.host, Eras: srv.eras, Connect: srv.connect, Open: srv.now().origin.open,
+		Host: srv.host, Eras: srv.eras, Connect: srv.connect, Open: srv.now().origin.Open,
 		Streams: func(conn upstream.Conn, standing upstream.Stream) share.Streams { return srv.lanesTo(conn, standing) },
 	}
 }
@@ -237,9 +244,9 @@ func (srv *Server) sharing() *share.Proxy {
 // this process has dropped it.
 func (srv *Server) resumeSession(t sealed.Session) *session {
 	if t.ServerRevision.Modern {
-		return srv.sessionWith(t, srv.legacy.Resume(t, srv.now().origin.resume("", t.ServerRevision.HeaderName())))
+		return srv.sessionWith(t, srv.legacy.Resume(t, srv.now().origin.Resume("", t.ServerRevision.HeaderName())))
 	}
-	s := srv.sessionWith(t, srv.now().origin.resume(t.Named, t.ServerRevision.HeaderName()))
+	s := srv.sessionWith(t, srv.now().origin.Resume(t.Named, t.ServerRevision.HeaderName()))
 	if c, ok := s.conn.(*restart.HTTP); ok {
 		c.Bind(s, false)
 	}
@@ -249,7 +256,7 @@ func (srv *Server) resumeSession(t sealed.Session) *session {
 func (srv *Server) sessionWith(t sealed.Session, conn upstream.Conn) *session {
 	s := &session{
 		Session: t,
-		conn:    restart.OverHTTP(srv.host, t, conn, func() func(id, version string) upstream.Conn { return srv.now().origin.resume }),
+		conn:    restart.OverHTTP(srv.host, t, conn, func() func(id, version string) upstream.Conn { return srv.now().origin.Resume }),
 		up:      srv.now().table.Between(t.ClientRevision, t.ServerRevision),
 		down:    srv.now().table.Between(t.ServerRevision, t.ClientRevision),
 		open:    newCalls(srv.now().cfg.Limits.OpenRequests),
@@ -460,7 +467,7 @@ func (srv *Server) close() {
 	srv.heldTasks.close()
 	srv.pool.close()
 	srv.eras.Close()
-	if sh := srv.now().origin.shared; sh != nil {
+	if sh := srv.now().origin.Shared; sh != nil {
 		sh.DrainModern()
 	}
 	for _, s := range srv.sessions.dropAll() {
@@ -475,7 +482,7 @@ func (srv *Server) close() {
 	srv.now().relay.Close()
 	srv.reloading.Lock()
 	defer srv.reloading.Unlock()
-	if end := srv.now().origin.close; end != nil {
+	if end := srv.now().origin.Close; end != nil {
 		end()
 	}
 	for _, end := range srv.outdated {

@@ -12,6 +12,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/dragoman-proxy/dragoman/proxy/config"
+	"github.com/dragoman-proxy/dragoman/proxy/origin"
 	"github.com/dragoman-proxy/dragoman/proxy/sealed"
 )
 
@@ -53,7 +54,7 @@ func frontOfWeb(t *testing.T, web *httptest.Server, change ...func(*config.Confi
 	t.Helper()
 	cfg := config.Default()
 	cfg.Upstream.URL = web.URL
-	o, err := originOf(cfg, zap.NewNop())
+	o, err := origin.Of(cfg, zap.NewNop())
 	if err != nil {
 		t.Fatal(err)
 	}

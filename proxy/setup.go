@@ -15,6 +15,7 @@ import (
 	"github.com/dragoman-proxy/dragoman/proxy/config"
 	"github.com/dragoman-proxy/dragoman/proxy/gate"
 	"github.com/dragoman-proxy/dragoman/proxy/oauthrelay"
+	"github.com/dragoman-proxy/dragoman/proxy/origin"
 	"github.com/dragoman-proxy/dragoman/proxy/sealed"
 	"github.com/dragoman-proxy/dragoman/proxy/trace"
 	"github.com/dragoman-proxy/dragoman/transform/footprint"
@@ -26,7 +27,7 @@ import (
 type setup struct {
 	cfg     config.Config
 	table   *translate.Table
-	origin  origin
+	origin  origin.Origin
 	silence *silenceLimits
 	guard   listener
 	keys    [][]byte // the keys that seal session ids
@@ -42,12 +43,12 @@ type setup struct {
 }
 
 // newSetup makes the setup for cfg, with sessions at o. was is the previous setup, or nil.
-func newSetup(cfg config.Config, o origin, was *setup) (*setup, error) {
+func newSetup(cfg config.Config, o origin.Origin, was *setup) (*setup, error) {
 	table, err := translate.NewTable(cfg.Contract)
 	if err != nil {
 		return nil, fmt.Errorf("contract.%w", err)
 	}
-	s := &setup{cfg: cfg, table: table, origin: o, silence: newSilenceLimits(cfg), passed: slices.Clone(trace.Headers[:]), server: serverName(cfg.Upstream), secrets: secretsOf(cfg.Upstream), gates: gate.New(cfg.Gates)}
+	s := &setup{cfg: cfg, table: table, origin: o, silence: newSilenceLimits(cfg), passed: slices.Clone(trace.Headers[:]), server: origin.Name(cfg.Upstream), secrets: origin.Secrets(cfg.Upstream), gates: gate.New(cfg.Gates)}
 	if s.guard, err = newListener(cfg); err != nil {
 		return nil, err
 	}
@@ -59,7 +60,7 @@ func newSetup(cfg config.Config, o origin, was *setup) (*setup, error) {
 	if s.sealer, err = sealed.New(s.keys, cfg.Upstream, cfg.Session.MaxAge); err != nil {
 		return nil, fmt.Errorf("session.key_file: %w", err)
 	}
-	if s.relay, err = newRelay(cfg); err != nil {
+	if s.relay, err = origin.NewRelay(cfg); err != nil {
 		return nil, err
 	}
 	s.shrink = newShrinker(&cfg.Footprint)
@@ -113,12 +114,12 @@ func (srv *Server) Reload(cfg config.Config) error {
 		srv.host.Log.Warn("these settings changed and take effect after a restart", zap.Strings("settings", kept))
 	}
 	o, renewed := was.origin, false
-	if was.origin.renew != nil && reachedAnew(cfg, was.cfg) {
-		next, err := was.origin.renew(cfg, srv.host.Log)
+	if was.origin.Renew != nil && reachedAnew(cfg, was.cfg) {
+		next, err := was.origin.Renew(cfg, srv.host.Log)
 		if err != nil {
 			return err
 		}
-		o, renewed = next.bounded(srv.running), true
+		o, renewed = next.Bounded(srv.running), true
 	}
 	next, err := newSetup(cfg, o, was)
 	if err == nil {
@@ -134,16 +135,15 @@ func (srv *Server) Reload(cfg config.Config) error {
 		err = next.mayServe(srv.at)
 	}
 	if err != nil {
-		if renewed && o.close != nil {
-			o.close()
+		if renewed && o.Close != nil {
+			o.Close()
 		}
 		return err
 	}
 	srv.use(next)
 	was.relay.Close()
 	srv.loadVocabularies()
-	srv.lists.Forget() // lists that the old translators made
-	srv.results.Forget()
+	srv.forgetAnswers() // the old translators made them
 	if srv.face != nil {
 		srv.face.Renew(next.renewable())
 	}
@@ -153,11 +153,11 @@ func (srv *Server) Reload(cfg config.Config) error {
 	srv.replicas.Forget() // their certificates, or the trusted ones, may have changed
 	srv.pool.retire()
 	srv.sessions.renew(cfg.Session.Max, next.sealer, renewed)
-	if renewed && was.origin.shared != nil {
-		was.origin.shared.Retire()
+	if renewed && was.origin.Shared != nil {
+		was.origin.Shared.Retire()
 	}
-	if renewed && was.origin.close != nil {
-		srv.outdated = append(srv.outdated, was.origin.close) // not closed now, as exchanges may use it
+	if renewed && was.origin.Close != nil {
+		srv.outdated = append(srv.outdated, was.origin.Close) // not closed now, as exchanges may use it
 	}
 	return nil
 }

@@ -16,18 +16,18 @@ func sharedModern(t *testing.T, rest func(id, method, m string) ([]string, error
 		return modernServer(true, `"capabilities":{"tools":{},"resources":{"subscribe":true}}`, rest)
 	})
 	o := kids.origin()
-	connect := o.connect
-	o.open = func(ctx context.Context) (*upstream.Begun, error) {
+	connect := o.Connect
+	o.Open = func(ctx context.Context) (*upstream.Begun, error) {
 		kids.mu.Lock()
 		defer kids.mu.Unlock()
 		kids.starts++
 		c := kids.born(kids.starts)
 		c.asked = true
 		kids.children = append(kids.children, c)
-		return c.origin().open(ctx)
+		return c.origin().Open(ctx)
 	}
-	o.connect = connect
-	o.share()
+	o.Connect = connect
+	o.Share()
 	return frontOf(t, o, quickly), kids
 }
 

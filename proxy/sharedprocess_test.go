@@ -9,7 +9,6 @@ import (
 	"testing"
 
 	"github.com/tidwall/gjson"
-	"go.uber.org/zap"
 
 	"github.com/dragoman-proxy/dragoman/proxy/config"
 	"github.com/dragoman-proxy/dragoman/proxy/mcp"
@@ -20,7 +19,7 @@ import (
 func sharing(t *testing.T, kids *family, change ...func(*config.Config)) testServer {
 	t.Helper()
 	o := kids.origin()
-	o.share()
+	o.Share()
 	return frontOf(t, o, append([]func(*config.Config){quickly}, change...)...)
 }
 
@@ -252,7 +251,7 @@ func TestSharedProcessEndsWithTheLastSessionThatBeganBeforeAReload(t *testing.T)
 		defer f.mu.Unlock()
 		return f.closed > 0
 	}
-	srv.now().origin.shared.Retire()
+	srv.now().origin.Shared.Retire()
 	if closed() {
 		t.Error("ended under its session")
 	}
@@ -309,7 +308,7 @@ func TestRealProcessIsShared(t *testing.T) {
 	esac; done`
 	cfg := config.Default()
 	cfg.Upstream.Command, cfg.Upstream.ShareChild = []string{sh, "-c", script}, true
-	srv := frontOf(t, stdioOrigin(cfg, zap.NewNop(), nil))
+	srv := frontOf(t, configured(t, cfg))
 	pids := map[string]bool{}
 	for range 3 {
 		s := srv.initialize("2025-06-18")

@@ -13,6 +13,7 @@ import (
 	"github.com/dragoman-proxy/dragoman/proxy/config"
 	"github.com/dragoman-proxy/dragoman/proxy/era"
 	"github.com/dragoman-proxy/dragoman/proxy/mcp"
+	"github.com/dragoman-proxy/dragoman/proxy/origin"
 	"github.com/dragoman-proxy/dragoman/proxy/upstream"
 )
 
@@ -205,7 +206,7 @@ func TestConfiguredVersionIsNotAskedFor(t *testing.T) {
 }
 
 // childProcesses is an origin that starts one fake server after another.
-func childProcesses(t *testing.T, list ...*fakeServer) (o origin, started *int) {
+func childProcesses(t *testing.T, list ...*fakeServer) (o origin.Origin, started *int) {
 	started = new(int)
 	var mu sync.Mutex
 	next := func() *fakeServer {
@@ -218,12 +219,12 @@ func childProcesses(t *testing.T, list ...*fakeServer) (o origin, started *int) 
 		*started++
 		return list[*started-1]
 	}
-	return origin{
-		restarts: true,
-		connect: func(ctx context.Context, m *upstream.Outgoing) (*upstream.Begun, error) {
-			return next().origin().connect(ctx, m)
+	return origin.Origin{
+		Restarts: true,
+		Connect: func(ctx context.Context, m *upstream.Outgoing) (*upstream.Begun, error) {
+			return next().origin().Connect(ctx, m)
 		},
-		open: func(ctx context.Context) (*upstream.Begun, error) { return next().origin().open(ctx) },
+		Open: func(ctx context.Context) (*upstream.Begun, error) { return next().origin().Open(ctx) },
 	}, started
 }
 

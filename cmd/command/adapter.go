@@ -15,6 +15,7 @@ import (
 	"github.com/dragoman-proxy/dragoman/adapterrt"
 	"github.com/dragoman-proxy/dragoman/proxy"
 	"github.com/dragoman-proxy/dragoman/proxy/config"
+	"github.com/dragoman-proxy/dragoman/proxy/origin"
 )
 
 // adapterSettings are the flags that all adapter commands share.
@@ -87,7 +88,7 @@ func (s *adapterSettings) workplace(args []string) (*workplace, error) {
 	if err != nil {
 		return nil, err
 	}
-	w.options.Tokens = proxy.TokenStore(&cfg, log)
+	w.options.Tokens = origin.TokenStore(&cfg, log)
 	w.options.SkipInvalid = true                           // the errors of invalid files are printed
 	w.options.Introspection = adapterrt.IntrospectExtended // users of the command line see everything
 	w.options.ConfirmVia = adapterrt.ConfirmAuto           // --yes confirms, whatever the configuration says for clients

@@ -12,9 +12,9 @@ import (
 	"github.com/spf13/cobra"
 	"go.uber.org/zap"
 
-	"github.com/dragoman-proxy/dragoman/proxy"
 	"github.com/dragoman-proxy/dragoman/proxy/config"
 	"github.com/dragoman-proxy/dragoman/proxy/oauth"
+	"github.com/dragoman-proxy/dragoman/proxy/origin"
 	"github.com/dragoman-proxy/dragoman/proxy/setting"
 )
 
@@ -180,7 +180,7 @@ func (s *settings) account(server string) (config.Config, *oauth.Account, error)
 	if err != nil {
 		return cfg, nil, err
 	}
-	a, err := proxy.NewAccount(&cfg, proxy.TokenStore(&cfg, log), log)
+	a, err := origin.NewAccount(&cfg, origin.TokenStore(&cfg, log), log)
 	if err != nil {
 		err = &exitError{exitUsage, err}
 	}
@@ -192,7 +192,7 @@ func (s *settings) tokenStore() (*oauth.Store, error) {
 	if err != nil {
 		return nil, &exitError{exitUsage, err}
 	}
-	return proxy.TokenStore(&cfg, zap.NewNop()), nil
+	return origin.TokenStore(&cfg, zap.NewNop()), nil
 }
 
 // signInFlags are the flags of a sign-in to a server.

@@ -1,9 +1,8 @@
-package proxy
+package origin
 
 import (
 	"context"
 	"io"
-	"runtime/debug"
 	"sync"
 
 	"github.com/dragoman-proxy/dragoman/proxy/mcp"
@@ -13,20 +12,21 @@ import (
 	"github.com/dragoman-proxy/dragoman/translate/wire"
 )
 
-// noUpstream is the connection of a session without a server: it answers initialize and offers
+// NoServer is the connection of a session without a server: it answers initialize and offers
 // nothing, so that the client gets only dragoman's own tools. It has no state: any replica can
 // resume the session.
-type noUpstream struct{}
+type NoServer struct{}
 
-func noUpstreamOrigin() origin {
-	o := opened(false, func(context.Context) (upstream.Conn, error) { return noUpstream{}, nil })
-	o.resume = func(string, string) upstream.Conn { return noUpstream{} }
+// None returns an origin without a server.
+func None() Origin {
+	o := Opened(false, func(context.Context) (upstream.Conn, error) { return NoServer{}, nil })
+	o.Resume = func(string, string) upstream.Conn { return NoServer{} }
 	return o
 }
 
 // Send answers each request in this process, without a server: initialize and ping with a result, all
 // others with "Method not found". It drops notifications and responses.
-func (noUpstream) Send(ctx context.Context, out *upstream.Outgoing) (upstream.Stream, error) {
+func (NoServer) Send(ctx context.Context, out *upstream.Outgoing) (upstream.Stream, error) {
 	if !out.Request {
 		return nil, nil
 	}
@@ -34,35 +34,28 @@ func (noUpstream) Send(ctx context.Context, out *upstream.Outgoing) (upstream.St
 	if err := m.Scan(out.Body, nil); err != nil {
 		return nil, err
 	}
-	return &silentStream{ctx: ctx, first: noUpstream{}.answerTo(m.Method, m.ID())}, nil
+	return &silentStream{ctx: ctx, first: NoServer{}.AnswerTo(m.Method, m.ID())}, nil
 }
 
-func (noUpstream) answerTo(method wire.Method, id []byte) []byte {
+// AnswerTo returns the response to a request.
+func (NoServer) AnswerTo(method wire.Method, id []byte) []byte {
 	switch method {
 	case wire.Initialize:
 		return mcp.AppendResult(nil, id, `{"protocolVersion":"`+translate.Latest().Name+
-			`","capabilities":{},"serverInfo":{"name":"dragoman","version":`+string(mcp.AppendString(nil, ownVersion()))+`}}`)
+			`","capabilities":{},"serverInfo":{"name":"dragoman","version":`+string(mcp.AppendString(nil, mcp.Version()))+`}}`)
 	case wire.Ping:
 		return mcp.AppendResult(nil, id, `{}`)
 	}
 	return mcp.AppendError(nil, id, mcp.CodeMethodNotFound, "Method not found", nil)
 }
 
-// ownVersion returns the version of this program from its build information.
-func ownVersion() string {
-	if info, ok := debug.ReadBuildInfo(); ok && info.Main.Version != "" {
-		return info.Main.Version
-	}
-	return "unknown"
-}
-
 // Listen returns a stream that has no messages and stays open until ctx ends or the stream is closed.
-func (noUpstream) Listen(ctx context.Context, _ upstream.ListenOptions) (upstream.Stream, error) {
+func (NoServer) Listen(ctx context.Context, _ upstream.ListenOptions) (upstream.Stream, error) {
 	return newSilentStream(ctx), nil
 }
 
 // Close does nothing.
-func (noUpstream) Close(context.Context) error { return nil }
+func (NoServer) Close(context.Context) error { return nil }
 
 // silentStream is a stream with at most one message. Without a message it is open until it is
 // closed.

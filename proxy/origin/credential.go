@@ -1,4 +1,4 @@
-package proxy
+package origin
 
 import (
 	"context"
@@ -27,6 +27,11 @@ import (
 // lingerTime is how long a sign-in in the browser may go on after the client on stdio has left.
 const lingerTime = 2 * time.Minute
 
+// TokenStore returns the store of OAuth tokens that cfg selects. The store writes its warnings to log.
+func TokenStore(cfg *config.Config, log *zap.Logger) *oauth.Store {
+	return oauth.New(cfg.Credentials, oauth.Kind(cfg.CredentialStore), log)
+}
+
 // NewAccount returns the sign-in to the server of cfg, with its tokens in store.
 func NewAccount(cfg *config.Config, store *oauth.Store, log *zap.Logger) (*oauth.Account, error) {
 	c, err := oauthConfig(cfg.Upstream)
@@ -53,15 +58,15 @@ func oauthConfig(u config.Upstream) (c oauth.Config, err error) {
 	return c, err
 }
 
-// signIns is what an origin needs to make credentials, also after a reload.
-type signIns struct {
+// Credentials makes the credential of an origin, and of those that replace it after a reload.
+type Credentials struct {
 	store                   *oauth.Store
 	tokens, logins, relayed *prometheus.CounterVec
-	changed                 func() // called when another person has signed in; nil until there is a Server
+	Changed                 func() // called when another person has signed in; nil until register is called
 }
 
-func newSignIns(cfg *config.Config, log *zap.Logger) *signIns {
-	return &signIns{
+func NewCredentials(cfg *config.Config, log *zap.Logger) *Credentials {
+	return &Credentials{
 		store: TokenStore(cfg, log),
 		tokens: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "dragoman_oauth_tokens_total",
@@ -78,17 +83,15 @@ func newSignIns(cfg *config.Config, log *zap.Logger) *signIns {
 	}
 }
 
-// register adds the metrics of credentials to those of srv.
-func (s *signIns) register(srv *Server) {
-	s.changed = func() { // what the server told one person is not for another
-		srv.lists.Forget()
-		srv.results.Forget()
-	}
-	srv.metrics.Registry.MustRegister(s.tokens, s.logins, s.relayed, prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+// Register adds the metrics of credentials to registry. now returns the credential in use; nil for none. changed
+// is called when another person has signed in: what the server told one person is not for another.
+func (s *Credentials) Register(registry prometheus.Registerer, now func() *Credential, changed func()) {
+	s.Changed = changed
+	registry.MustRegister(s.tokens, s.logins, s.relayed, prometheus.NewGaugeFunc(prometheus.GaugeOpts{
 		Name: "dragoman_oauth_token_expiry_seconds",
 		Help: "Time until the token for the server expires; NaN if there is none, or if its end is not known.",
 	}, func() float64 {
-		c := srv.now().origin.credential
+		c := now()
 		if c == nil || c.expires == nil || c.expires().IsZero() {
 			return math.NaN()
 		}
@@ -96,8 +99,8 @@ func (s *signIns) register(srv *Server) {
 	}))
 }
 
-// countRelayed counts a request of an OAuth client.
-func (s *signIns) countRelayed(path string, status int) {
+// CountRelayed counts a request of an OAuth client.
+func (s *Credentials) CountRelayed(path string, status int) {
 	kind := "endpoint"
 	if oauthrelay.IsMetadata(path) {
 		kind = "metadata"
@@ -105,8 +108,8 @@ func (s *signIns) countRelayed(path string, status int) {
 	s.relayed.WithLabelValues(kind, strconv.Itoa(status)).Inc()
 }
 
-// A serverCredential is the credential of upstream.auth. It implements [upstream.Credential].
-type serverCredential struct {
+// A Credential is the credential of upstream.auth. It implements [upstream.Credential].
+type Credential struct {
 	from interface {
 		Header(context.Context) (string, error)
 		Refused(context.Context, string, oauth.Refusal) error
@@ -116,18 +119,18 @@ type serverCredential struct {
 	expires func() time.Time // nil if that is never known
 	finish  func(context.Context)
 	close   func()
-	of      *signIns
+	of      *Credentials
 	login   atomic.Pointer[string] // the Identity of the last request; nil before the first
 }
 
 // newCredential returns the credential of cfg; nil for none.
-func (s *signIns) newCredential(cfg *config.Config, log *zap.Logger) (*serverCredential, error) {
+func (s *Credentials) newCredential(cfg *config.Config, log *zap.Logger) (*Credential, error) {
 	u := cfg.Upstream
 	if !u.Auth.Lends() {
 		return nil, nil
 	}
 	if u.Auth.Type == config.AuthTokenFile {
-		return &serverCredential{from: oauth.NewTokenFile(u.Auth.TokenFile), of: s}, nil
+		return &Credential{from: oauth.NewTokenFile(u.Auth.TokenFile), of: s}, nil
 	}
 	c, err := oauthConfig(u)
 	if err != nil {
@@ -142,7 +145,7 @@ func (s *signIns) newCredential(cfg *config.Config, log *zap.Logger) (*serverCre
 		if err != nil {
 			return nil, err
 		}
-		return &serverCredential{from: k, expires: k.Expires, close: k.Close, of: s}, nil
+		return &Credential{from: k, expires: k.Expires, close: k.Close, of: s}, nil
 	}
 	a, err := oauth.NewAccount(c, s.store, log)
 	if err != nil {
@@ -151,25 +154,25 @@ func (s *signIns) newCredential(cfg *config.Config, log *zap.Logger) (*serverCre
 	if u.Auth.Browser {
 		a.Interactive(oauth.OpenBrowser)
 	} else {
-		log.Warn("upstream.auth.type is login: every client acts as the person who has signed in to the server", zap.String("server", serverName(u)))
+		log.Warn("upstream.auth.type is login: every client acts as the person who has signed in to the server", zap.String("server", Name(u)))
 	}
-	return &serverCredential{from: a, own: u.Auth.Browser, expires: a.Expires, finish: a.Finish, close: a.Close, of: s}, nil
+	return &Credential{from: a, own: u.Auth.Browser, expires: a.Expires, finish: a.Finish, close: a.Close, of: s}, nil
 }
 
-func (c *serverCredential) Header(ctx context.Context) (string, error) {
+func (c *Credential) Header(ctx context.Context) (string, error) {
 	value, err := c.from.Header(ctx)
 	if value != "" {
 		id := c.from.Identity()
 		if was := c.login.Load(); was == nil || *was != id {
 			if c.login.Store(&id); was != nil {
-				c.of.changed()
+				c.of.Changed()
 			}
 		}
 	}
 	return value, c.told(err)
 }
 
-func (c *serverCredential) Refused(ctx context.Context, value string, refusal *upstream.StatusError, tries int) error {
+func (c *Credential) Refused(ctx context.Context, value string, refusal *upstream.StatusError, tries int) error {
 	err := c.from.Refused(ctx, value, oauth.Refusal{Status: refusal.Code, Challenge: refusal.Challenges(), Tries: tries})
 	if errors.Is(err, oauth.ErrNotOurs) {
 		plain := *refusal // a client that got the challenge would begin a login that cannot help
@@ -183,14 +186,14 @@ func (c *serverCredential) Refused(ctx context.Context, value string, refusal *u
 }
 
 // end ends a sign-in under way, and closes connections. c may be nil.
-func (c *serverCredential) end() {
+func (c *Credential) end() {
 	if c != nil && c.close != nil {
 		c.close()
 	}
 }
 
-// linger waits until no sign-in is under way, lingerTime at most.
-func (c *serverCredential) linger(ctx context.Context) {
+// Linger waits until no sign-in is under way, lingerTime at most.
+func (c *Credential) Linger(ctx context.Context) {
 	if c == nil || c.finish == nil {
 		return
 	}
@@ -200,7 +203,7 @@ func (c *serverCredential) linger(ctx context.Context) {
 }
 
 // told marks an error that the client may read.
-func (c *serverCredential) told(err error) error {
+func (c *Credential) told(err error) error {
 	if err == nil || !c.own {
 		return err
 	}
@@ -234,9 +237,9 @@ func explainRefusal(u config.Upstream) func(*upstream.StatusError) error {
 		if refusal.Code != http.StatusUnauthorized {
 			return refusal
 		}
-		text := serverName(u) + " wants a token: --header 'Authorization: Bearer ${TOKEN}', or --login auto"
+		text := Name(u) + " wants a token: --header 'Authorization: Bearer ${TOKEN}', or --login auto"
 		if given {
-			text = serverName(u) + " refused the token given by --header"
+			text = Name(u) + " refused the token given by --header"
 			if why := oauth.DescriptionIn(refusal.Challenges()); why != "" {
 				text += ": " + why
 			}

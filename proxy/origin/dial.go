@@ -1,0 +1,91 @@
+package origin
+
+import (
+	"context"
+	"crypto/tls"
+	"fmt"
+	"net"
+	"net/http"
+	"net/url"
+	"os/exec"
+
+	"github.com/dragoman-proxy/dragoman/proxy/config"
+	"github.com/dragoman-proxy/dragoman/proxy/oauthrelay"
+)
+
+// upstreamTLS returns the TLS settings for connections to the server, or nil for the defaults.
+func upstreamTLS(u config.Upstream) (*tls.Config, error) {
+	if u.CAFile == "" && u.ClientCert == "" {
+		return nil, nil
+	}
+	c := &tls.Config{MinVersion: tls.VersionTLS12}
+	if u.CAFile != "" {
+		var err error
+		if c.RootCAs, err = config.Certificates(u.CAFile); err != nil {
+			return nil, fmt.Errorf("upstream.ca_file: %w", err)
+		}
+	}
+	if u.ClientCert != "" {
+		pair, err := tls.LoadX509KeyPair(u.ClientCert, u.ClientKey)
+		if err != nil {
+			return nil, fmt.Errorf("upstream.client_cert: %w", err)
+		}
+		c.Certificates = []tls.Certificate{pair}
+	}
+	return c, nil
+}
+
+// webProxy returns the HTTP proxy that the environment names for a URL, by HTTPS_PROXY, HTTP_PROXY
+// and NO_PROXY.
+func webProxy(u *url.URL) (*url.URL, error) {
+	return http.ProxyFromEnvironment(&http.Request{URL: u})
+}
+
+// reachable returns a function that checks whether something listens at u, without sending
+// anything. It returns nil if u is reached through a proxy, since the check is impossible then.
+func reachable(u *url.URL) func(context.Context) error {
+	if via, err := webProxy(u); via != nil || err != nil {
+		return nil
+	}
+	port := u.Port()
+	if port == "" {
+		port = u.Scheme // package net knows the port of each scheme
+	}
+	at := net.JoinHostPort(u.Hostname(), port)
+	return func(ctx context.Context) error {
+		c, err := new(net.Dialer).DialContext(ctx, "tcp", at)
+		if err != nil {
+			return fmt.Errorf("upstream: %w", err)
+		}
+		return c.Close()
+	}
+}
+
+// startable returns a function that checks whether the command exists.
+func startable(command string) func(context.Context) error {
+	return func(context.Context) error {
+		_, err := exec.LookPath(command)
+		return err
+	}
+}
+
+// NewRelay makes the relay for OAuth clients. It returns nil if there is no server at a URL, or if
+// oauth.relay is none.
+func NewRelay(cfg config.Config) (*oauthrelay.Relay, error) {
+	u := cfg.Upstream
+	if u.URL == "" || cfg.OAuth.Relay == "none" {
+		return nil, nil
+	}
+	at, err := url.Parse(u.URL)
+	if err != nil {
+		return nil, nil // Of reports the invalid URL
+	}
+	secured, err := upstreamTLS(u)
+	if err != nil {
+		return nil, err
+	}
+	return oauthrelay.New(oauthrelay.Config{
+		Server: at, Path: cfg.Path, Metadata: cfg.OAuth.Relay == "metadata", Paths: cfg.OAuth.Paths, Forwarded: cfg.OAuth.Forwarded,
+		TLS: secured, Proxy: webProxy, DialTimeout: u.ConnectTimeout,
+	}), nil
+}
