@@ -20,6 +20,8 @@ import (
 	"github.com/dragoman-proxy/dragoman/proxy/mcp"
 	"github.com/dragoman-proxy/dragoman/proxy/metrics"
 	"github.com/dragoman-proxy/dragoman/proxy/oauth"
+	"github.com/dragoman-proxy/dragoman/proxy/principal"
+	"github.com/dragoman-proxy/dragoman/proxy/shape"
 	"github.com/dragoman-proxy/dragoman/proxy/trace"
 	"github.com/dragoman-proxy/dragoman/transform"
 )
@@ -30,10 +32,9 @@ type adapters struct {
 	opt     adapterrt.Options // the options of runtime
 	sources []adapterrt.Source
 	log     *zap.Logger
-	given   []transform.Rule // the rules in the adapter files; srv.reloading guards changes
-	metrics *metrics.Metrics // set before the first call
-	shapes  *metrics.Results // set before the first call
-	shaping func() *shaping  // returns the current shaping
+	given   []transform.Rule      // the rules in the adapter files; srv.reloading guards changes
+	metrics *metrics.Metrics      // set before the first call
+	shaping func() *shape.Shaping // returns the current shaping
 }
 
 // newAdapters loads the adapters that cfg names, and returns nil if there are none. key is a secret
@@ -138,7 +139,7 @@ func (a *adapters) Call(ctx context.Context, c *toolCall) []byte {
 	r := a.runtime.Dispatch(ctx, at, &req)
 	a.recordAll(&r.Call, r.Parts, r.Cancelled, &req)
 	if d != nil && len(r.Parts) == 0 {
-		c.wanted.settled = d.settled
+		c.wanted.Settled = d.settled
 	}
 	return a.runtime.AppendToolResult(nil, &r)
 }
@@ -163,7 +164,7 @@ func (a *adapters) EndSession(session string) { a.runtime.EndSession(session) }
 func (a *adapters) serveHTTP(req *downstream.Request, resp *downstream.Response) {
 	in := adapterrt.Request{
 		Body: req.Body, ID: req.Header("X-Request-Id"),
-		Caller: req.Guest + "/" + callerOf(req.Header("Authorization")),
+		Caller: req.Guest + "/" + principal.Mark(req.Header("Authorization")),
 	}
 	for _, name := range trace.Headers {
 		if v := req.Header(name); v != "" {
@@ -283,7 +284,7 @@ func (srv *Server) ReloadAdapters(because string) {
 func (srv *Server) renewOwn() error {
 	was := srv.now()
 	next := *was
-	shaping, unshaped := newShaping(was.cfg, was.keys, was, srv.adapters.rules())
+	shaping, unshaped := shape.New(was.cfg, was.keys, srv.adapters.rules(), was.shaping, srv.shapes)
 	if unshaped == nil {
 		next.shaping = shaping
 	}

@@ -12,6 +12,8 @@ import (
 	"github.com/dragoman-proxy/dragoman/adapterrt"
 	"github.com/dragoman-proxy/dragoman/proxy/downstream"
 	"github.com/dragoman-proxy/dragoman/proxy/mcp"
+	"github.com/dragoman-proxy/dragoman/proxy/principal"
+	"github.com/dragoman-proxy/dragoman/proxy/shape"
 	"github.com/dragoman-proxy/dragoman/transform"
 	"github.com/dragoman-proxy/dragoman/translate/wire"
 )
@@ -54,7 +56,7 @@ func (a *adapters) rules() []transform.Rule {
 // resultShaping shapes the results of the operations that one request calls.
 type resultShaping struct {
 	a       *adapters
-	shaping *shaping
+	shaping *shape.Shaping
 	call    transform.Call
 	tool    string         // the MCP tool that was called; "" for a plain endpoint
 	settled transform.Name // the operation whose rule was applied last
@@ -74,19 +76,19 @@ func (d *resultShaping) shape(r *adapterrt.Result) {
 	}
 	names := []transform.Name{{Server: r.Call.Adapter, Tool: r.Call.Operation}}
 	if d.tool != "" {
-		names = append(names, transform.Name{Server: d.shaping.server, Tool: d.tool})
+		names = append(names, transform.Name{Server: d.shaping.Server, Tool: d.tool})
 	}
-	d.settled = d.shaping.engine.Closest(names...)
+	d.settled = d.shaping.Engine.Closest(names...)
 	call := d.call
 	call.Server, call.Tool = d.settled.Server, d.settled.Tool
-	if budget := d.shaping.engine.Budget(&call); budget > 0 {
+	if budget := d.shaping.Engine.Budget(&call); budget > 0 {
 		call.MaxTokens = budget - min(aroundAnswer, budget/2)
 	}
-	data, notice, report := d.shaping.engine.Data(nil, r.Data, &call)
+	data, notice, report := d.shaping.Engine.Data(nil, r.Data, &call)
 	if report.Outcome == transform.Passed {
 		return
 	}
-	d.a.shapes.Note(d.a.log, d.settled.Tool, true, &report, time.Since(began))
+	d.shaping.Note(d.a.log, d.settled.Tool, &report, time.Since(began))
 	r.Data = data
 	if notice == "" {
 		return
@@ -132,20 +134,20 @@ func (a *adapters) reduceCall(c *toolCall) *resultShaping {
 	if w == nil {
 		return nil
 	}
-	d := &resultShaping{a: a, shaping: w.shaping, tool: c.Tool, call: transform.Call{
-		Session: c.Session, Caller: c.Caller, MaxTokens: w.maxTokens, Full: w.full,
+	d := &resultShaping{a: a, shaping: w.Shaping, tool: c.Tool, call: transform.Call{
+		Session: c.Session, Caller: c.Caller, MaxTokens: w.MaxTokens, Full: w.Full,
 	}}
 	return d
 }
 
 // reduceHTTP prepares the shaping for a plain endpoint, whose client cannot ask for the rest of a
 // cut result. It returns nil if results are not shaped.
-func (a *adapters) reduceHTTP(s *shaping, req *downstream.Request) *resultShaping {
+func (a *adapters) reduceHTTP(s *shape.Shaping, req *downstream.Request) *resultShaping {
 	if s == nil {
 		return nil
 	}
 	return &resultShaping{a: a, shaping: s, call: transform.Call{
-		Caller: callerOf(req.Header("Authorization")), MaxTokens: hint(req.Header(maxTokensHeader)), NoMore: true,
+		Caller: principal.Mark(req.Header("Authorization")), MaxTokens: shape.Budget(req.Header(shape.BudgetHeader)), NoMore: true,
 	}}
 }
 

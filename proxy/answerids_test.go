@@ -22,7 +22,7 @@ func TestAnswersCarryTheIDOfTheirRequest(t *testing.T) {
 	for corner := range 16 {
 		clientModern, serverModern := corner&1 != 0, corner&2 != 0
 		c := &staged{client: corner&4 != 0, server: corner&8 != 0, bound: map[string]string{}}
-		name := fmt.Sprintf("modern=%v %s to modern=%v %s", clientModern, shape(c.client), serverModern, shape(c.server))
+		name := fmt.Sprintf("modern=%v %s to modern=%v %s", clientModern, transportName(c.client), serverModern, transportName(c.server))
 		t.Run(name, func(t *testing.T) {
 			c.T = t
 			client, _ := c.stage(c.verbose(serverModern), transforming, serveAdapters)

@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/dragoman-proxy/dragoman/proxy/requests"
+	"github.com/dragoman-proxy/dragoman/proxy/shape"
 	"github.com/dragoman-proxy/dragoman/translate/wire"
 )
 
@@ -15,10 +16,10 @@ type (
 
 // besideCall is what dragoman keeps with an open request.
 type besideCall struct {
-	again   *repeatable // the question to ask once more if the answer does not fit; nil for none
-	here    bool        // dragoman answers it, and not the server
-	answers chan []byte // receives the answer to a question of dragoman's own; nil for one of the server
-	wanted  *wanted     // what shaping needs to know when the result comes; nil if the result is not shaped
+	again   *repeatable   // the question to ask once more if the answer does not fit; nil for none
+	here    bool          // dragoman answers it, and not the server
+	answers chan []byte   // receives the answer to a question of dragoman's own; nil for one of the server
+	wanted  *shape.Wanted // what shaping needs to know when the result comes; nil if the result is not shaped
 
 	// group and slot are the batch that the request came in, and the index of its response.
 	group *batchAnswers

@@ -71,8 +71,8 @@
 //
 // # What changes on the way, and what is kept
 //
-// shaping.go shortens results for the model, footprint.go lists of tools, adaptershape.go the
-// results of adapters. Caches: lists.go (package memo) for translated lists, package results
+// Package shape shortens results for the model (shaped.go), footprint.go lists of tools,
+// adaptershape.go the results of adapters. Caches: lists.go (package memo) for translated lists, package results
 // for modern clients or servers. replaybuffer.go keeps events for a client that reconnects. A
 // translated question that another replica may get the answer to has a sealed id
 // (sealedquestion.go); askagain.go repeats one whose answer does not fit.

@@ -124,7 +124,7 @@ func (r eraRow) reply(u *turn) {
 
 func (r eraRow) play(t *testing.T, stage func(*staged) (*scripted, *talker, string)) {
 	for _, way := range [][2]bool{{false, false}, {true, true}} {
-		t.Run(fmt.Sprintf("%s %s over %s", r.rule, r.method, shape(way[0])), func(t *testing.T) {
+		t.Run(fmt.Sprintf("%s %s over %s", r.rule, r.method, transportName(way[0])), func(t *testing.T) {
 			s, client, request := stage(&staged{T: t, client: way[0], server: way[1], bound: map[string]string{}})
 			told := client.say(request)
 			answer := told.next()

@@ -132,7 +132,7 @@ func (r errorRow) play(t *testing.T, stage func(*staged) (*talker, string)) {
 			if server && r.said == "" || server && r.status == 401 || testing.Short() && (client || server) {
 				continue
 			}
-			t.Run(fmt.Sprintf("%s %s to %s", r.what, shape(client), shape(server)), func(t *testing.T) {
+			t.Run(fmt.Sprintf("%s %s to %s", r.what, transportName(client), transportName(server)), func(t *testing.T) {
 				c := &staged{T: t, client: client, server: server, bound: map[string]string{}}
 				from, request := stage(c)
 				for range 2 { // twice, since the session continues

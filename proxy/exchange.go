@@ -22,6 +22,7 @@ import (
 	"github.com/dragoman-proxy/dragoman/proxy/restart"
 	"github.com/dragoman-proxy/dragoman/proxy/sealed"
 	"github.com/dragoman-proxy/dragoman/proxy/server"
+	"github.com/dragoman-proxy/dragoman/proxy/shape"
 	"github.com/dragoman-proxy/dragoman/proxy/sse"
 	"github.com/dragoman-proxy/dragoman/proxy/trace"
 	"github.com/dragoman-proxy/dragoman/proxy/upstream"
@@ -483,7 +484,7 @@ func (x *exchange) headers(r *downstream.Request) {
 		x.from = x.srv.appendPassed(x.from, r.Header)
 		x.clock.Asked = r.Header(trace.TimingHeader) != ""
 		if x.srv.now().shaping != nil {
-			x.maxTokens = hint(r.Header(maxTokensHeader))
+			x.maxTokens = shape.Budget(r.Header(shape.BudgetHeader))
 		}
 	}
 }

@@ -12,6 +12,7 @@ import (
 
 	"github.com/dragoman-proxy/dragoman/proxy/config"
 	"github.com/dragoman-proxy/dragoman/proxy/mcp"
+	"github.com/dragoman-proxy/dragoman/proxy/toolindex"
 	"github.com/dragoman-proxy/dragoman/proxy/upstream"
 	"github.com/dragoman-proxy/dragoman/transform/footprint"
 	"github.com/dragoman-proxy/dragoman/translate"
@@ -128,7 +129,7 @@ func (x *exchange) shrunk(page []byte, notes footprint.Notes, shrink footprint.S
 	if shrink == (footprint.Shrinker{}) && len(notes) == 0 {
 		return page
 	}
-	return x.own(editTools(page, func(tool []byte) []byte {
+	return x.own(toolindex.Edit(page, func(tool []byte) []byte {
 		out, err := notes.Apply(nil, tool)
 		if err != nil {
 			return tool
@@ -155,33 +156,6 @@ func (x *exchange) isTight(page []byte) bool {
 	}
 	c.tight = c.tight || n > int(cfg.MaxBytes)
 	return c.tight
-}
-
-// editTools returns a response to tools/list with edit applied to each tool. edit returns its
-// argument for a tool that stays as it is.
-func editTools(page []byte, edit func(tool []byte) []byte) []byte {
-	var m wire.Message
-	if m.Scan(page, listShape) != nil {
-		return page
-	}
-	for list := m.Root().Get(wire.ResultKey).First(); list.OK(); list = list.Next() {
-		if list.Name() != wire.Tools || list.Kind() != '[' {
-			continue
-		}
-		for t := list.First(); t.OK(); t = t.Next() {
-			if t.Kind() != '{' {
-				continue
-			}
-			raw := t.Raw()
-			if out := edit(raw); len(out) > 0 && &out[0] != &raw[0] {
-				t.Put(append(m.Writer(), out...))
-			}
-		}
-	}
-	if !m.Edited() {
-		return page
-	}
-	return m.AppendTo(make([]byte, 0, len(page)))
 }
 
 // weigh measures the tool list that a session's client reads first.

@@ -23,6 +23,7 @@ import (
 	"github.com/dragoman-proxy/dragoman/proxy/config"
 	"github.com/dragoman-proxy/dragoman/proxy/downstream"
 	"github.com/dragoman-proxy/dragoman/proxy/sealed"
+	"github.com/dragoman-proxy/dragoman/proxy/shape"
 	"github.com/dragoman-proxy/dragoman/proxy/upstream"
 	"github.com/dragoman-proxy/dragoman/translate"
 )
@@ -491,7 +492,7 @@ func TestHeadersOfTheClientGoAlong(t *testing.T) {
 	srv := front(t, f, func(c *config.Config) { c.Bridge.Principal = "header:X-User" })
 	has := map[string]string{
 		"Authorization": "Bearer a", "X-User": "ada", "Mcp-Method": "tools/call", "Mcp-Name": "t", "Mcp-Param-City": "=?base64?w7w=?=",
-		"Mcp-Session-Id": "s", "MCP-Protocol-Version": "2026-07-28", "traceparent": "00-1", maxTokensHeader: "9", "Cookie": "c",
+		"Mcp-Session-Id": "s", "MCP-Protocol-Version": "2026-07-28", "traceparent": "00-1", shape.BudgetHeader: "9", "Cookie": "c",
 	}
 	req := &downstream.Request{Header: func(name string) string { return has[name] }}
 	req.Headers = func(prefix string, do func(name, value string)) {

@@ -13,6 +13,7 @@ import (
 	"github.com/dragoman-proxy/dragoman/proxy/principal"
 	"github.com/dragoman-proxy/dragoman/proxy/replicas"
 	"github.com/dragoman-proxy/dragoman/proxy/report"
+	"github.com/dragoman-proxy/dragoman/proxy/shape"
 	"github.com/dragoman-proxy/dragoman/proxy/trace"
 	"github.com/dragoman-proxy/dragoman/proxy/upstream"
 	"github.com/dragoman-proxy/dragoman/translate"
@@ -94,7 +95,7 @@ func (srv *Server) postModern(req *downstream.Request, m *wire.Message, resp *do
 		srv.host.Report.Quirk(report.RawName)
 	}
 	if srv.now().shaping != nil {
-		q.maxTokens = hint(req.Header(maxTokensHeader))
+		q.maxTokens = shape.Budget(req.Header(shape.BudgetHeader))
 	}
 	q.timed = req.Header(trace.TimingHeader) != ""
 	by := srv.now().cfg.Bridge.Principal

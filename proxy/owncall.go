@@ -3,8 +3,6 @@ package proxy
 import (
 	"bytes"
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
 	"io"
 	"iter"
 	"slices"
@@ -110,15 +108,6 @@ func (x *exchange) toolCall(tool string, params []byte) *toolCall {
 		}
 	}
 	return c
-}
-
-// callerOf returns a hash that identifies an Authorization header and does not reveal it.
-func callerOf(authorization string) string {
-	if authorization == "" {
-		return ""
-	}
-	sum := sha256.Sum256([]byte(authorization))
-	return hex.EncodeToString(sum[:])
 }
 
 // callOwn calls one of dragoman's own tools. A panic becomes an error result.

@@ -94,7 +94,7 @@ func TestASessionBelongsToTheClientThatBeganIt(t *testing.T) {
 			if piped && strings.HasPrefix(c.name, "claims") {
 				continue // a server on stdio checks no token
 			}
-			t.Run(c.name+" "+shape(piped), func(t *testing.T) {
+			t.Run(c.name+" "+transportName(piped), func(t *testing.T) {
 				s := newFaultyServer(t, "", false)
 				s.stands = func(w http.ResponseWriter, r *http.Request) {
 					w.Header().Set("Content-Type", "text/event-stream")
@@ -237,7 +237,7 @@ func TestTokensThatStayKeepTheirSessions(t *testing.T) {
 func TestARefreshedTokenNeverEndsASession(t *testing.T) {
 	for _, modern := range []bool{false, true} {
 		for _, by := range []string{"authorization", "claim:iss+sub"} {
-			t.Run(shape(modern)+" "+by, func(t *testing.T) {
+			t.Run(transportName(modern)+" "+by, func(t *testing.T) {
 				s := newFaultyServer(t, "", modern)
 				var mu sync.Mutex
 				var seen []string

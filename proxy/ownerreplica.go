@@ -14,6 +14,7 @@ import (
 	"github.com/dragoman-proxy/dragoman/proxy/replicas"
 	"github.com/dragoman-proxy/dragoman/proxy/report"
 	"github.com/dragoman-proxy/dragoman/proxy/sealed"
+	"github.com/dragoman-proxy/dragoman/proxy/shape"
 	"github.com/dragoman-proxy/dragoman/proxy/trace"
 	"github.com/dragoman-proxy/dragoman/proxy/upstream"
 )
@@ -72,7 +73,7 @@ func (srv *Server) carriedHeaders(req *downstream.Request) (list []upstream.Head
 		return list
 	}
 	list = srv.appendPassed(list, req.Header)
-	for _, name := range []string{principal.Header(srv.now().cfg.Bridge.Principal), "Mcp-Method", "Mcp-Name", maxTokensHeader, trace.TimingHeader} {
+	for _, name := range []string{principal.Header(srv.now().cfg.Bridge.Principal), "Mcp-Method", "Mcp-Name", shape.BudgetHeader, trace.TimingHeader} {
 		if v := req.Header(name); v != "" && upstream.HeaderValue(list, name) == "" {
 			list = append(list, upstream.Header{Name: name, Value: v})
 		}

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/tidwall/gjson"
@@ -11,8 +12,10 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/dragoman-proxy/dragoman/proxy/mcp"
+	"github.com/dragoman-proxy/dragoman/proxy/shape"
 	"github.com/dragoman-proxy/dragoman/proxy/toolindex"
 	"github.com/dragoman-proxy/dragoman/proxy/upstream"
+	"github.com/dragoman-proxy/dragoman/transform"
 	"github.com/dragoman-proxy/dragoman/translate"
 	"github.com/dragoman-proxy/dragoman/translate/wire"
 )
@@ -48,7 +51,7 @@ type toolCall struct {
 	Header    []upstream.Header // the headers with the request's trace
 
 	// wanted is what shaping needs for the result; nil if the result is not shaped.
-	wanted *wanted
+	wanted *shape.Wanted
 
 	// Ask asks the user to agree to something. It is nil if no user can be asked. An error says
 	// that there was no answer; the user has not refused.
@@ -155,20 +158,12 @@ func (c *catalog) named(params []byte) (name string) {
 	return strings.Clone(name)
 }
 
-// listShape holds the members of a response to tools/list that extend reads.
-var listShape = func() *wire.Shape {
-	s := new(wire.Shape)
-	s.At(wire.ParsePath("result.nextCursor")...)
-	s.At(wire.ParsePath("result.tools[].name")...)
-	return s
-}()
-
 // extend removes tools with names of own tools from the server's response to tools/list, which is
 // in the client's revision, and appends the own tools to the last page, so that the server's
 // cursors stay valid. It calls hidden for each removed tool.
 func (c *catalog) extend(page []byte, r *translate.Revision, hidden func(name string)) []byte {
 	var m wire.Message
-	if m.Scan(page, listShape) != nil {
+	if toolindex.ScanPage(&m, page) != nil {
 		return page
 	}
 	result := m.Root().Get(wire.ResultKey)
@@ -262,3 +257,27 @@ func (srv *Server) forgetOwn(s *session) {
 		set.EndSession(s.who())
 	}
 }
+
+// withMore returns own, and the tool that reads the rest of a cut result if there is one.
+func (s *setup) withMore(own []ownTools) []ownTools {
+	if s.shaping == nil || s.shaping.Engine.MoreTool() == nil {
+		return own
+	}
+	return append(slices.Clip(own), moreTool{s.shaping.Engine})
+}
+
+// A moreTool is the tool that reads the rest of a cut result.
+type moreTool struct{ engine *transform.Engine }
+
+func (m moreTool) Tools() []ownTool {
+	return []ownTool{{m.engine.MoreName(), m.engine.MoreTool()}}
+}
+
+func (m moreTool) Call(_ context.Context, c *toolCall) []byte {
+	return m.engine.More(c.Session, c.Caller, c.Arguments)
+}
+
+func (moreTool) Instructions() string { return "" }
+
+// EndSession does nothing: what is kept is bound to the session and expires by itself.
+func (moreTool) EndSession(string) {}

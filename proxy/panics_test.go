@@ -89,7 +89,7 @@ func TestPanicAnswersItsCall(t *testing.T) {
 		for _, server := range []string{"2024-11-05", "2025-11-25", modernVersion} {
 			for shapes := range 4 {
 				overPipe, piped := shapes&1 != 0, shapes&2 != 0
-				t.Run(fmt.Sprintf("%s %s to %s %s", client, shape(overPipe), server, shape(piped)), func(t *testing.T) {
+				t.Run(fmt.Sprintf("%s %s to %s %s", client, transportName(overPipe), server, transportName(piped)), func(t *testing.T) {
 					panicBetween(t, client, server, overPipe, piped)
 				})
 			}

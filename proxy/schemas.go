@@ -25,20 +25,15 @@ func (x *exchange) learn(m *wire.Message) {
 	}
 	ctx, cancel := context.WithTimeout(x.ctx, schemaTime)
 	defer cancel()
-	if _, err := x.s.tools.Look(ctx, x.call.More.wanted.tool, func(params string) ([]byte, error) { return x.askServer(ctx, wire.ToolsList, params) }); err != nil {
+	if _, err := x.s.tools.Look(ctx, x.call.More.wanted.Tool, func(params string) ([]byte, error) { return x.askServer(ctx, wire.ToolsList, params) }); err != nil {
 		x.log().Debug("cannot read the server's tools: their structured content is not shortened", zap.Error(err))
 	}
 }
 
 // learns reports whether cutting the result of the call m needs the tool's entry in the server's list.
 func (x *exchange) learns(m *wire.Message) bool {
-	s := x.srv.now().shaping
-	if s == nil || m.Method != wire.ToolsCall || x.call == nil || x.call.More.wanted == nil ||
-		!x.s.ServerRevision.Structured || !x.s.ClientRevision.Structured || !x.s.Facts.Has(wire.ServerTools) {
-		return false
-	}
-	w := x.call.More.wanted
-	return w.maxTokens != 0 || s.engine.Touches(s.server, w.tool)
+	return m.Method == wire.ToolsCall && x.call != nil && x.s.ServerRevision.Structured && x.s.ClientRevision.Structured &&
+		x.s.Facts.Has(wire.ServerTools) && x.call.More.wanted.NeedsSchema()
 }
 
 // waits reports whether x's message is a call that must wait before it is sent: for the

@@ -31,6 +31,7 @@ import (
 	"github.com/dragoman-proxy/dragoman/proxy/results"
 	"github.com/dragoman-proxy/dragoman/proxy/sealed"
 	"github.com/dragoman-proxy/dragoman/proxy/server"
+	"github.com/dragoman-proxy/dragoman/proxy/shape"
 	"github.com/dragoman-proxy/dragoman/proxy/share"
 	"github.com/dragoman-proxy/dragoman/proxy/upstream"
 	"github.com/dragoman-proxy/dragoman/translate"
@@ -113,7 +114,9 @@ func newServer(cfg config.Config, log *zap.Logger, o origin.Origin, own ...ownTo
 	if srv.adapters, err = newAdapters(cfg.Adapters, first.sharedKey(), origin.TokenStore(&cfg, log), log); err != nil {
 		return nil, err
 	}
-	if first.shaping, err = newShaping(cfg, first.keys, nil, srv.adapters.rules()); err != nil {
+	srv.metrics = metrics.New(mcp.Version(), func() float64 { return float64(srv.sessions.count()) }, func() float64 { return float64(srv.streams.Load()) })
+	srv.shapes = metrics.NewResults(srv.metrics.Registry)
+	if first.shaping, err = shape.New(cfg, first.keys, srv.adapters.rules(), nil, srv.shapes); err != nil {
 		return nil, err
 	}
 	srv.clash.turn = make(chan struct{}, 1)
@@ -135,7 +138,6 @@ func newServer(cfg config.Config, log *zap.Logger, o origin.Origin, own ...ownTo
 	if cfg.Contract != config.Default().Contract {
 		log.Info("translation differs from the default", zap.Any("contract", cfg.Contract))
 	}
-	srv.metrics = metrics.New(mcp.Version(), func() float64 { return float64(srv.sessions.count()) }, func() float64 { return float64(srv.streams.Load()) })
 	memory := o.Memory
 	if memory == nil {
 		memory = large.NewMemory(cfg.Limits.HeldBytes())
@@ -152,11 +154,10 @@ func newServer(cfg config.Config, log *zap.Logger, o origin.Origin, own ...ownTo
 	if srv.adapters != nil {
 		srv.adapters.metrics = srv.metrics
 	}
-	srv.shapes = metrics.NewResults(srv.metrics.Registry)
 	if srv.adapters != nil {
-		srv.adapters.shapes, srv.adapters.shaping = srv.shapes, func() *shaping { return srv.now().shaping }
+		srv.adapters.shaping = func() *shape.Shaping { return srv.now().shaping }
 	}
-	srv.loadVocabularies()
+	first.shaping.Load(srv.host)
 	srv.heldTasks = newPooledTasks(srv)
 	srv.eras, srv.pool, srv.parkedCalls = era.New(srv.host, func() func(context.Context) (*upstream.Begun, error) { return srv.now().origin.Open }), newSessionPool(srv), newParkedCalls(srv)
 	srv.legacy = legacyclient.New(srv.host, srv.eras, srv.results)

@@ -17,6 +17,7 @@ import (
 	"github.com/dragoman-proxy/dragoman/proxy/oauthrelay"
 	"github.com/dragoman-proxy/dragoman/proxy/origin"
 	"github.com/dragoman-proxy/dragoman/proxy/sealed"
+	"github.com/dragoman-proxy/dragoman/proxy/shape"
 	"github.com/dragoman-proxy/dragoman/proxy/trace"
 	"github.com/dragoman-proxy/dragoman/transform/footprint"
 	"github.com/dragoman-proxy/dragoman/translate"
@@ -36,7 +37,7 @@ type setup struct {
 	secrets []string           // the secrets in cfg, which no log line may hold
 	passed  []string           // names of the client's headers that are passed to the server
 	own     *catalog           // tools that dragoman serves itself; nil if there are none
-	shaping *shaping           // shapes results; nil if it is turned off
+	shaping *shape.Shaping     // shapes results; nil if it is turned off
 	shrink  footprint.Shrinker // shrinks lists of tools
 	gates   []gate.Gate
 	relay   *oauthrelay.Relay // relays OAuth clients' requests to the server; nil if there is none
@@ -123,7 +124,7 @@ func (srv *Server) Reload(cfg config.Config) error {
 	}
 	next, err := newSetup(cfg, o, was)
 	if err == nil {
-		next.shaping, err = newShaping(cfg, next.keys, was, srv.adapters.rules())
+		next.shaping, err = shape.New(cfg, next.keys, srv.adapters.rules(), was.shaping, srv.shapes)
 	}
 	if err == nil {
 		next.own, err = newCatalog(next.table, next.withMore(srv.own), cfg.Adapters.Instructions, was.own)
@@ -142,7 +143,7 @@ func (srv *Server) Reload(cfg config.Config) error {
 	}
 	srv.use(next)
 	was.relay.Close()
-	srv.loadVocabularies()
+	next.shaping.Load(srv.host)
 	srv.forgetAnswers() // the old translators made them
 	if srv.face != nil {
 		srv.face.Renew(next.renewable())

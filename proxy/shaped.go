@@ -1,0 +1,65 @@
+package proxy
+
+import (
+	"strings"
+
+	"go.uber.org/zap"
+
+	"github.com/dragoman-proxy/dragoman/proxy/principal"
+	"github.com/dragoman-proxy/dragoman/proxy/shape"
+	"github.com/dragoman-proxy/dragoman/proxy/toolindex"
+	"github.com/dragoman-proxy/dragoman/translate/wire"
+)
+
+// want notes what package shape must know about x's request.
+func (x *exchange) want(m *wire.Message) {
+	if x.call == nil {
+		return
+	}
+	w := x.srv.now().shaping.Want(m, x.caller, x.maxTokens)
+	x.call.More.wanted = w
+	if x.ownCall != nil && x.ownCall.call != nil {
+		x.ownCall.call.wanted = w
+	}
+}
+
+// shaped returns the result as the client gets it, which is out if there is nothing to shape.
+// m is the message that out was translated from.
+func (x *exchange) shaped(out []byte, m *wire.Message) []byte {
+	s := x.srv.now().shaping
+	if s == nil {
+		return out
+	}
+	if m.Method == wire.ToolsList {
+		return x.own(s.List(out, x.srv.host.Log), out)
+	}
+	c := x.met
+	if x.final {
+		c = x.call
+	}
+	var w *shape.Wanted
+	if c != nil {
+		w = c.More.wanted
+	}
+	return x.own(s.Result(out, m, w, (*shapedExchange)(x)), out)
+}
+
+// caller returns a text that stands for the Authorization of the request, or "" if there is none.
+func (x *exchange) caller() string {
+	for _, h := range x.from {
+		if strings.EqualFold(h.Name, "Authorization") {
+			return principal.Mark(h.Value)
+		}
+	}
+	return ""
+}
+
+// shapedExchange is an exchange as package shape sees it. It implements [shape.Exchange].
+type shapedExchange exchange
+
+func (x *shapedExchange) Session() string                 { return x.s.who() }
+func (x *shapedExchange) Caller() string                  { return (*exchange)(x).caller() }
+func (x *shapedExchange) MaxTokens() int                  { return x.maxTokens }
+func (x *shapedExchange) Own() bool                       { return x.ownCall != nil }
+func (x *shapedExchange) Tool(name string) toolindex.Tool { return (*exchange)(x).tool(name) }
+func (x *shapedExchange) Log() *zap.Logger                { return (*exchange)(x).log() }
