@@ -20,6 +20,7 @@ import (
 	"github.com/dragoman-proxy/dragoman/proxy/mcp"
 	"github.com/dragoman-proxy/dragoman/proxy/metrics"
 	"github.com/dragoman-proxy/dragoman/proxy/oauth"
+	"github.com/dragoman-proxy/dragoman/proxy/owntools"
 	"github.com/dragoman-proxy/dragoman/proxy/principal"
 	"github.com/dragoman-proxy/dragoman/proxy/shape"
 	"github.com/dragoman-proxy/dragoman/proxy/trace"
@@ -112,15 +113,15 @@ func (a *adapters) logProblems(problems []adapterrt.Problem) {
 }
 
 // Tools returns the tools that the adapter runtime serves in its configured mode.
-func (a *adapters) Tools() (all []ownTool) {
+func (a *adapters) Tools() (all []owntools.Tool) {
 	for _, t := range a.runtime.Tools() {
-		all = append(all, ownTool{t.Name, t.JSON})
+		all = append(all, owntools.Tool{Name: t.Name, JSON: t.JSON})
 	}
 	return all
 }
 
 // Call dispatches one request to an operation.
-func (a *adapters) Call(ctx context.Context, c *toolCall) []byte {
+func (a *adapters) Call(ctx context.Context, c *owntools.Call) []byte {
 	at, ok := a.runtime.Tool(c.Tool)
 	if !ok { // removed since the client read the list
 		return []byte(`{"content":[{"type":"text","text":"This tool no longer exists. List the tools again."}],"isError":true}`)
@@ -139,7 +140,7 @@ func (a *adapters) Call(ctx context.Context, c *toolCall) []byte {
 	r := a.runtime.Dispatch(ctx, at, &req)
 	a.recordAll(&r.Call, r.Parts, r.Cancelled, &req)
 	if d != nil && len(r.Parts) == 0 {
-		c.wanted.Settled = d.settled
+		c.Wanted.Settled = d.settled
 	}
 	return a.runtime.AppendToolResult(nil, &r)
 }
@@ -289,7 +290,7 @@ func (srv *Server) renewOwn() error {
 		next.shaping = shaping
 	}
 	var err error
-	if next.own, err = newCatalog(was.table, next.withMore(srv.own), was.cfg.Adapters.Instructions, was.own); err != nil {
+	if next.own, err = owntools.New(was.table, owntools.WithMore(srv.own, next.shaping), was.cfg.Adapters.Instructions, was.own); err != nil {
 		return errors.Join(unshaped, err)
 	}
 	if err := enforceFootprint(&was.cfg.Footprint, next.own); err != nil {
@@ -303,8 +304,8 @@ func (srv *Server) renewOwn() error {
 // changed.
 func (srv *Server) use(next *setup) {
 	was := srv.setup.Swap(next)
-	if was != nil && was.own != nil && (next.own == nil || was.own.told != next.own.told) {
-		close(was.own.told.replaced)
+	if was != nil {
+		was.own.ReplacedBy(next.own)
 	}
 }
 

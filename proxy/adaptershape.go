@@ -12,6 +12,7 @@ import (
 	"github.com/dragoman-proxy/dragoman/adapterrt"
 	"github.com/dragoman-proxy/dragoman/proxy/downstream"
 	"github.com/dragoman-proxy/dragoman/proxy/mcp"
+	"github.com/dragoman-proxy/dragoman/proxy/owntools"
 	"github.com/dragoman-proxy/dragoman/proxy/principal"
 	"github.com/dragoman-proxy/dragoman/proxy/shape"
 	"github.com/dragoman-proxy/dragoman/transform"
@@ -129,8 +130,8 @@ func truncated(notice string, r *transform.Report) adapterrt.Notice {
 }
 
 // reduceCall prepares the shaping of a tool call. It returns nil if results are not shaped.
-func (a *adapters) reduceCall(c *toolCall) *resultShaping {
-	w := c.wanted
+func (a *adapters) reduceCall(c *owntools.Call) *resultShaping {
+	w := c.Wanted
 	if w == nil {
 		return nil
 	}

@@ -179,7 +179,7 @@ func (x *exchange) introduced(out []byte) []byte {
 		return out
 	}
 	tells := gjson.GetBytes(out, "result.capabilities.tools.listChanged").Bool()
-	with, err := own.introduce(out)
+	with, err := own.Introduce(out)
 	if err == nil && !tells { // subscriptions go to the server, which does not know of changes of dragoman's own tools
 		with, err = sjson.DeleteBytes(with, "result.capabilities.tools.listChanged")
 	}

@@ -32,7 +32,7 @@ func (srv *Server) isDirect(ctx context.Context, from []upstream.Header) (bool, 
 // server, since the tool may ask the user something.
 func (srv *Server) isOurs(q *modernRequest) bool {
 	own := srv.now().own
-	return own != nil && q.method == wire.ToolsCall && own.named([]byte(gjson.GetBytes(q.raw, "params").Raw)) != ""
+	return own != nil && q.method == wire.ToolsCall && own.Named([]byte(gjson.GetBytes(q.raw, "params").Raw)) != ""
 }
 
 // postDirect forwards one request to a modern server, with its bytes and headers unchanged, and
@@ -73,7 +73,7 @@ func (srv *Server) checkCall(ctx context.Context, b *pooledSession, q *modernReq
 		return nil
 	}
 	if own := srv.now().own; own != nil && srv.isOurs(q) {
-		t, _ := own.index.Find(gjson.ParseBytes(q.target).String())
+		t, _ := own.Find(gjson.ParseBytes(q.target).String())
 		return mcpheader.CheckParams(t.Arguments, q.arguments, q.header)
 	}
 	t, known := b.s.tools.Find(gjson.ParseBytes(q.target).String())

@@ -9,6 +9,7 @@ import (
 
 	"github.com/dragoman-proxy/dragoman/proxy/config"
 	"github.com/dragoman-proxy/dragoman/proxy/mcp"
+	"github.com/dragoman-proxy/dragoman/proxy/owntools"
 	"github.com/dragoman-proxy/dragoman/proxy/upstream"
 )
 
@@ -31,7 +32,7 @@ func useOwnTools(t *testing.T, over string, piped bool) {
 	})
 	own := echoing("ours")
 	own.words = "mind ours"
-	own.do = func(ctx context.Context, c *toolCall) string {
+	own.do = func(ctx context.Context, c *owntools.Call) string {
 		if c.Ask == nil {
 			return "nobody to ask"
 		}

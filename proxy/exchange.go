@@ -17,6 +17,7 @@ import (
 	"github.com/dragoman-proxy/dragoman/proxy/large"
 	"github.com/dragoman-proxy/dragoman/proxy/mcp"
 	"github.com/dragoman-proxy/dragoman/proxy/metrics"
+	"github.com/dragoman-proxy/dragoman/proxy/owntools"
 	"github.com/dragoman-proxy/dragoman/proxy/report"
 	"github.com/dragoman-proxy/dragoman/proxy/requests"
 	"github.com/dragoman-proxy/dragoman/proxy/restart"
@@ -66,8 +67,8 @@ type exchangeState struct {
 	stop context.CancelCauseFunc // ends ctx; nil if the exchange does not wait for the server
 	free func() bool             // stops another function that would end ctx; nil for none
 
-	call    *call    // nil if the message is not a request
-	ownCall *ownCall // nil if dragoman does not answer the request itself
+	call    *call             // nil if the message is not a request
+	ownCall *owntools.Request // nil if dragoman does not answer the request itself
 	group   *batchAnswers
 	slot    int
 	cancels bool // the message is notifications/cancelled for the request in key

@@ -282,7 +282,7 @@ func (x *exchange) refused(err error) *mcp.Failure {
 // forward sends a message to the server. The stream is nil if no response is expected.
 func (x *exchange) forward(body []byte) (upstream.Stream, error) {
 	if x.ownCall != nil {
-		return x.ownCall.start(x.ctx, x.s.asked), nil
+		return x.startHere(), nil
 	}
 	x.send = upstream.Outgoing{Body: body, Request: x.call != nil, Header: x.from, Stale: x.isStale, Logs: x.crossing.wantsLogs()}
 	if x.call != nil {
@@ -313,7 +313,7 @@ func (x *exchange) forward(body []byte) (upstream.Stream, error) {
 		err = context.Cause(x.ctx)
 	}
 	if err != nil && x.listAlone(body, err) {
-		return x.ownCall.start(x.ctx, x.s.asked), nil
+		return x.startHere(), nil
 	}
 	if err == nil && over != nil && x.s.open.CancelThis(over) && over.Stop == nil {
 		x.srv.metrics.Request(x.s.ClientRevision, x.s.ServerRevision, over.Method, metrics.Cancelled, over.Began)

@@ -12,10 +12,10 @@ import (
 
 	"github.com/dragoman-proxy/dragoman/proxy/config"
 	"github.com/dragoman-proxy/dragoman/proxy/mcp"
+	"github.com/dragoman-proxy/dragoman/proxy/owntools"
 	"github.com/dragoman-proxy/dragoman/proxy/toolindex"
 	"github.com/dragoman-proxy/dragoman/proxy/upstream"
 	"github.com/dragoman-proxy/dragoman/transform/footprint"
-	"github.com/dragoman-proxy/dragoman/translate"
 	"github.com/dragoman-proxy/dragoman/translate/wire"
 )
 
@@ -44,11 +44,11 @@ type toolsFootprint struct {
 
 // enforceFootprint returns an error if dragoman's own tools alone exceed the size limit of the
 // list.
-func enforceFootprint(c *config.Footprint, own *catalog) error {
+func enforceFootprint(c *config.Footprint, own *owntools.Catalog) error {
 	if !c.Enforce || c.MaxBytes == 0 || own == nil {
 		return nil
 	}
-	n := compactLen("[" + string(own.listing[translate.Latest()]) + "]")
+	n := compactLen("[" + string(own.List()) + "]")
 	if n <= int(c.MaxBytes) {
 		return nil
 	}

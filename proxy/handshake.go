@@ -152,7 +152,7 @@ func (h *handshake) propose(ctx context.Context, raw []byte, named *translate.Re
 func (h *handshake) ready(ctx context.Context, s *session, answer []byte) (*session, []byte, error) {
 	err := h.checkCollisions(ctx, s)
 	if err == nil {
-		answer, err = h.srv.now().own.introduce(answer)
+		answer, err = h.srv.now().own.Introduce(answer)
 	}
 	if err != nil {
 		return nil, nil, clienterror.Of(err).About(h.ID)
@@ -179,7 +179,7 @@ func (h *handshake) settleAlone() (*session, []byte, error) {
 	}
 	s, answer, err := h.settle(m)
 	if err == nil {
-		answer, err = h.srv.now().own.introduce(answer)
+		answer, err = h.srv.now().own.Introduce(answer)
 	}
 	return s, answer, err
 }

@@ -21,7 +21,7 @@ func (p *pipe) announce() {
 			p.write(mcp.Notification(wire.ToolsListChanged, ""))
 		}
 		select {
-		case <-p.s.told.Load().replaced:
+		case <-p.s.told.Load().Replaced():
 		case <-p.ctx.Done():
 			return
 		}
@@ -31,7 +31,7 @@ func (p *pipe) announce() {
 // toolsChanged reports, once for each change, whether dragoman's own tools differ from those that
 // the session's client knows.
 func (srv *Server) toolsChanged(s *session) bool {
-	was, is := s.told.Load(), srv.now().own.told
+	was, is := s.told.Load(), srv.now().own.Edition()
 	return was != is && s.told.CompareAndSwap(was, is)
 }
 
@@ -92,7 +92,7 @@ func (st *listChangedStream) Next() (sse.Event, error) {
 		case h := <-st.heard:
 			st.asked = false
 			return h.event, h.err
-		case <-st.s.told.Load().replaced:
+		case <-st.s.told.Load().Replaced():
 		case <-st.closed:
 			return sse.Event{}, upstream.ErrClosed
 		}

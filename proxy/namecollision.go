@@ -10,6 +10,7 @@ import (
 
 	"github.com/dragoman-proxy/dragoman/proxy/config"
 	"github.com/dragoman-proxy/dragoman/proxy/mcp"
+	"github.com/dragoman-proxy/dragoman/proxy/owntools"
 	"github.com/dragoman-proxy/dragoman/translate/wire"
 )
 
@@ -82,7 +83,7 @@ func (x *exchange) hideCollisions(page []byte, names []string) []byte {
 }
 
 // collides reports whether a tool of this source must not hide a tool of the server.
-func (s *setup) collides(own ownTools) bool {
+func (s *setup) collides(own owntools.Source) bool {
 	_, adapter := own.(*adapters)
 	return adapter && s.cfg.Adapters.OnClash != config.ClashShadow
 }

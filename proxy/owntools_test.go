@@ -1,7 +1,6 @@
 package proxy
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -18,16 +17,16 @@ import (
 	"github.com/dragoman-proxy/dragoman/proxy/mcp"
 	"github.com/dragoman-proxy/dragoman/proxy/metrics"
 	"github.com/dragoman-proxy/dragoman/proxy/origin"
+	"github.com/dragoman-proxy/dragoman/proxy/owntools"
 	"github.com/dragoman-proxy/dragoman/proxy/requests"
 	"github.com/dragoman-proxy/dragoman/proxy/upstream"
-	"github.com/dragoman-proxy/dragoman/translate"
 )
 
 // fakeTools are own tools whose calls answer as do says.
 type fakeTools struct {
 	names []string
 	words string
-	do    func(ctx context.Context, c *toolCall) string
+	do    func(ctx context.Context, c *owntools.Call) string
 
 	mu    sync.Mutex
 	ended []string
@@ -35,17 +34,17 @@ type fakeTools struct {
 
 // echoing returns the name and the arguments of the call.
 func echoing(names ...string) *fakeTools {
-	return &fakeTools{names: names, do: func(_ context.Context, c *toolCall) string { return c.Tool + string(c.Arguments) }}
+	return &fakeTools{names: names, do: func(_ context.Context, c *owntools.Call) string { return c.Tool + string(c.Arguments) }}
 }
 
-func (f *fakeTools) Tools() (all []ownTool) {
+func (f *fakeTools) Tools() (all []owntools.Tool) {
 	for _, name := range f.names {
-		all = append(all, ownTool{name, fmt.Appendf(nil, `{"name":%q,"title":"Ours","inputSchema":{"type":"object"},"annotations":{"readOnlyHint":true}}`, name)})
+		all = append(all, owntools.Tool{Name: name, JSON: fmt.Appendf(nil, `{"name":%q,"title":"Ours","inputSchema":{"type":"object"},"annotations":{"readOnlyHint":true}}`, name)})
 	}
 	return all
 }
 
-func (f *fakeTools) Call(ctx context.Context, c *toolCall) []byte {
+func (f *fakeTools) Call(ctx context.Context, c *owntools.Call) []byte {
 	return []byte(`{"content":[{"type":"text","text":` + string(mcp.AppendString(nil, f.do(ctx, c))) + `}]}`)
 }
 
@@ -107,12 +106,12 @@ func callOurs(id int, name, arguments string) string {
 }
 
 // beside starts a proxy with these own tools in front of f.
-func beside(t *testing.T, f *fakeServer, own ...ownTools) testServer {
+func beside(t *testing.T, f *fakeServer, own ...owntools.Source) testServer {
 	t.Helper()
 	return frontWith(t, f.origin(), own)
 }
 
-func frontWith(t *testing.T, o origin.Origin, own []ownTools, change ...func(*config.Config)) testServer {
+func frontWith(t *testing.T, o origin.Origin, own []owntools.Source, change ...func(*config.Config)) testServer {
 	t.Helper()
 	cfg := config.Default()
 	cfg.Upstream.HandshakeTimeout = patience
@@ -287,7 +286,7 @@ func TestOwnToolsRemainWhenTheServersPipeIsBroken(t *testing.T) {
 
 func TestPanicInAnOwnToolIsAnErrorOfTheTool(t *testing.T) {
 	own := echoing("ours")
-	own.do = func(context.Context, *toolCall) string { panic("no") }
+	own.do = func(context.Context, *owntools.Call) string { panic("no") }
 	srv := beside(t, listing("2025-06-18", nil, nil), own)
 	session := srv.initialize("2025-06-18")
 	sameJSON(t, srv.post(session, callOurs(3, "ours", `{}`)).body,
@@ -301,7 +300,7 @@ func TestPanicInAnOwnToolIsAnErrorOfTheTool(t *testing.T) {
 func blocking(name string) (own *fakeTools, begun, over chan string) {
 	begun, over = make(chan string, 10), make(chan string, 10)
 	own = echoing(name)
-	own.do = func(ctx context.Context, c *toolCall) string {
+	own.do = func(ctx context.Context, c *owntools.Call) string {
 		begun <- c.Tool
 		<-ctx.Done()
 		over <- context.Cause(ctx).Error()
@@ -350,7 +349,7 @@ func TestOwnCallEndsWhenItsClientLeaves(t *testing.T) {
 
 func TestOwnCallsCountAsOpenRequests(t *testing.T) {
 	own, begun, _ := blocking("ours")
-	srv := frontWith(t, listing("2025-06-18", nil, nil).origin(), []ownTools{own}, func(c *config.Config) { c.Limits.OpenRequests = 1 })
+	srv := frontWith(t, listing("2025-06-18", nil, nil).origin(), []owntools.Source{own}, func(c *config.Config) { c.Limits.OpenRequests = 1 })
 	session := srv.initialize("2025-06-18")
 	ctx, leave := context.WithCancelCause(context.Background())
 	done := make(chan struct{})
@@ -417,8 +416,8 @@ func TestOwnToolsLearnThatASessionEnded(t *testing.T) {
 	own := echoing("ours")
 	srv := beside(t, listing("2025-06-18", nil, nil), own)
 	session := srv.initialize("2025-06-18")
-	var caller toolCall
-	own.do = func(_ context.Context, c *toolCall) string { caller = *c; return "" }
+	var caller owntools.Call
+	own.do = func(_ context.Context, c *owntools.Call) string { caller = *c; return "" }
 	srv.post(session, callOurs(1, "ours", `{}`), "Authorization", "Bearer secret", "traceparent", "00-1-2-01")
 	if caller.Session != session || caller.Caller == "" || strings.Contains(caller.Caller, "secret") ||
 		len(caller.Header) != 1 || caller.Header[0].Value != "00-1-2-01" {
@@ -438,44 +437,4 @@ func TestTwoOwnToolsWithOneName(t *testing.T) {
 	if err == nil || !strings.Contains(err.Error(), "b") {
 		t.Errorf("error %v", err)
 	}
-}
-
-// FuzzExtend: whatever a server's page is, the result is JSON with the same tools, without those
-// that have names of own tools, and with the own tools after them.
-func FuzzExtend(f *testing.F) {
-	for _, seed := range []string{
-		`[]`, `[{"name":"ours"}]`, `[ {"name":"ours"} , {"name":"a"} ]`, `[{"name":"a"},{"name":"ours"}]`,
-		`[{"name":"ours"},{"name":"ours"},1,null,{"name":3}]`, `[{"n\u0061me":"o\u0075rs"},{"name":"b","name":"ours"}]`,
-	} {
-		f.Add(seed, "")
-		f.Add(seed, "next")
-	}
-	table, _ := translate.NewTable(translate.Options{})
-	own, err := newCatalog(table, []ownTools{echoing("ours", "mine")}, "append", nil)
-	if err != nil {
-		f.Fatal(err)
-	}
-	f.Fuzz(func(t *testing.T, tools, next string) {
-		if !gjson.Valid(tools) || !gjson.Parse(tools).IsArray() {
-			t.Skip()
-		}
-		in := `{"jsonrpc":"2.0","id":1,"result":{"tools":` + tools
-		if next != "" {
-			in += `,"nextCursor":` + string(mcp.AppendString(nil, next))
-		}
-		in += `}}`
-		hidden := 0
-		out := own.extend([]byte(in), translate.Latest(), func(string) { hidden++ })
-		if !gjson.ValidBytes(out) {
-			t.Fatalf("%s became %s", in, out)
-		}
-		was, is := len(gjson.Parse(tools).Array()), len(gjson.GetBytes(out, "result.tools").Array())
-		added := 2
-		if next != "" {
-			added = 0
-		}
-		if is != was-hidden+added && !bytes.Equal(out, []byte(in)) {
-			t.Errorf("%s became %s: hidden %d", in, out, hidden)
-		}
-	})
 }

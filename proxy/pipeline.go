@@ -170,7 +170,7 @@ func (x *exchange) fromServer(raw []byte) (out []byte, ok bool) {
 	}()
 	down := s.down
 	if x.ownCall != nil {
-		down = x.ownCall.down
+		down = x.ownCall.Down
 	}
 	x.clock.Start()
 	key, listed := x.listKey(down)
@@ -344,7 +344,7 @@ func (x *exchange) admitAsked(m *wire.Message) error {
 		x.s.asked.Take([]byte(c.Key))
 	}
 	if x.ownCall != nil {
-		c.More.answers = x.ownCall.answers
+		c.More.answers = x.ownCall.Answers
 	} else if !x.s.Local {
 		x.s.asked.Abandon(c) // another process may receive the answer
 	}
@@ -367,7 +367,7 @@ func (x *exchange) keepAsked(id, note []byte) {
 // reply sends the server a response that does not come from the client.
 func (x *exchange) reply(message []byte) {
 	if x.ownCall != nil { // dragoman asked
-		x.ownCall.answers <- bytes.Clone(message)
+		x.ownCall.Answers <- bytes.Clone(message)
 		return
 	}
 	st, err := x.s.conn.Send(x.ctx, &upstream.Outgoing{Body: message, Header: x.from})

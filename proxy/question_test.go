@@ -14,13 +14,14 @@ import (
 
 	"github.com/dragoman-proxy/dragoman/proxy/config"
 	"github.com/dragoman-proxy/dragoman/proxy/downstream"
+	"github.com/dragoman-proxy/dragoman/proxy/owntools"
 	"github.com/dragoman-proxy/dragoman/proxy/sealed"
 )
 
 // asker asks the user before it answers.
 func asker(name string) *fakeTools {
 	own := echoing(name)
-	own.do = func(ctx context.Context, c *toolCall) string {
+	own.do = func(ctx context.Context, c *owntools.Call) string {
 		if c.Ask == nil {
 			return "nobody to ask"
 		}
@@ -40,8 +41,8 @@ func TestUserIsAskedByAnOwnTool(t *testing.T) {
 			`"result":{"action":"accept","content":{}}`:    "true <nil>",
 			`"result":{"action":"decline"}`:                "false <nil>",
 			`"result":{"action":"cancel"}`:                 "false <nil>",
-			`"result":{"action":"what"}`:                   "false " + errNoAnswer.Error(),
-			`"error":{"code":-32601,"message":"no forms"}`: "false " + errNoAnswer.Error(),
+			`"result":{"action":"what"}`:                   "false " + owntools.ErrNoAnswer.Error(),
+			`"error":{"code":-32601,"message":"no forms"}`: "false " + owntools.ErrNoAnswer.Error(),
 		} {
 			session := srv.initializeWith(version, canBeAsked)
 			req, resp := srv.begin(t.Context(), "POST", session, callOurs(9, "ours", `{}`))
@@ -67,22 +68,6 @@ func TestUserIsAskedByAnOwnTool(t *testing.T) {
 	}
 }
 
-// TestLateAnswerIsNotTheNextOne: an answer to an earlier question, which has timed out, does not
-// confirm the next question.
-func TestLateAnswerIsNotTheNextOne(t *testing.T) {
-	q := &question{answers: make(chan []byte, 1), asked: new(calls)}
-	q.answers <- []byte(`{"id":"dragoman-ask-0","result":{"action":"accept"}}`)
-	q.yield = func(m []byte) bool {
-		go func() {
-			q.answers <- []byte(`{"id":` + gjson.GetBytes(m, "id").Raw + `,"result":{"action":"decline"}}`)
-		}()
-		return true
-	}
-	if agreed, err := q.ask(t.Context(), "Really?"); agreed || err != nil {
-		t.Error(agreed, err)
-	}
-}
-
 func TestUsersOfClientsWithoutElicitationAreNotAsked(t *testing.T) {
 	srv := beside(t, listing("2025-06-18", nil, nil), asker("ours"))
 	for _, c := range [][2]string{{"2025-06-18", `{}`}, {"2025-03-26", canBeAsked}, {"2024-11-05", canBeAsked}, {"2025-11-25", `{"elicitation":{"url":{}}}`}} {
@@ -97,7 +82,7 @@ func TestQuestionEndsWithItsCall(t *testing.T) {
 	own := asker("ours")
 	done := make(chan string, 1)
 	ask := own.do
-	own.do = func(ctx context.Context, c *toolCall) string {
+	own.do = func(ctx context.Context, c *owntools.Call) string {
 		said := ask(ctx, c)
 		done <- said
 		return said

@@ -25,6 +25,7 @@ import (
 	"github.com/dragoman-proxy/dragoman/proxy/memo"
 	"github.com/dragoman-proxy/dragoman/proxy/metrics"
 	"github.com/dragoman-proxy/dragoman/proxy/origin"
+	"github.com/dragoman-proxy/dragoman/proxy/owntools"
 	"github.com/dragoman-proxy/dragoman/proxy/processes"
 	"github.com/dragoman-proxy/dragoman/proxy/replicas"
 	"github.com/dragoman-proxy/dragoman/proxy/restart"
@@ -53,7 +54,7 @@ type Server struct {
 	shapes     *metrics.Results
 	heavy      atomic.Bool // the warning about a large list of tools was logged
 	lists      *memo.Memo
-	own        []ownTools          // the sources of tools that dragoman serves itself
+	own        []owntools.Source   // the sources of tools that dragoman serves itself
 	clash      nameCollision       // collisions of their names with those of the server's tools
 	adapters   *adapters           // one of the sources; nil if there is none
 	signIns    *origin.Credentials // makes credentials for the server
@@ -102,7 +103,7 @@ func NewDemo(cfg config.Config, log *zap.Logger, show func(DemoExchange)) (*Serv
 	return srv, err
 }
 
-func newServer(cfg config.Config, log *zap.Logger, o origin.Origin, own ...ownTools) (*Server, error) {
+func newServer(cfg config.Config, log *zap.Logger, o origin.Origin, own ...owntools.Source) (*Server, error) {
 	srv := &Server{own: own}
 	srv.handler = (*face)(srv)
 	srv.running = processes.New(func() int { return srv.now().cfg.Session.MaxProcesses }, srv.giveWay)
@@ -123,7 +124,7 @@ func newServer(cfg config.Config, log *zap.Logger, o origin.Origin, own ...ownTo
 	if srv.adapters != nil {
 		srv.own = append(srv.own, srv.adapters)
 	}
-	if first.own, err = newCatalog(first.table, first.withMore(srv.own), cfg.Adapters.Instructions, nil); err != nil {
+	if first.own, err = owntools.New(first.table, owntools.WithMore(srv.own, first.shaping), cfg.Adapters.Instructions, nil); err != nil {
 		return nil, err
 	}
 	if err := enforceFootprint(&cfg.Footprint, first.own); err != nil {
@@ -269,7 +270,7 @@ func (srv *Server) sessionWith(t sealed.Session, conn upstream.Conn) *session {
 	own := srv.now().own
 	if own != nil {
 		s.ended = func() { srv.forgetOwn(s) }
-		s.told.Store(own.told)
+		s.told.Store(own.Edition())
 	}
 	if c, ok := conn.(*legacyclient.Conn); ok {
 		s.up, s.down = c.Translators()

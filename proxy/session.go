@@ -16,6 +16,7 @@ import (
 
 	"github.com/dragoman-proxy/dragoman/proxy/bridge/legacyclient"
 	"github.com/dragoman-proxy/dragoman/proxy/ended"
+	"github.com/dragoman-proxy/dragoman/proxy/owntools"
 	"github.com/dragoman-proxy/dragoman/proxy/restart"
 	"github.com/dragoman-proxy/dragoman/proxy/sealed"
 	"github.com/dragoman-proxy/dragoman/proxy/toolindex"
@@ -52,8 +53,8 @@ type session struct {
 	used    atomic.Int64
 	busy    atomic.Int32 // exchanges and streams under way
 	closing sync.Once
-	ended   func()                      // called when the session ends in this process; may be nil
-	told    atomic.Pointer[listEdition] // the edition of dragoman's own tools that the client knows; nil if there are none
+	ended   func()                           // called when the session ends in this process; may be nil
+	told    atomic.Pointer[owntools.Edition] // the edition of dragoman's own tools that the client knows; nil if there are none
 }
 
 // who returns a text that identifies the session and that only its client knows.

@@ -16,6 +16,7 @@ import (
 	"github.com/dragoman-proxy/dragoman/proxy/gate"
 	"github.com/dragoman-proxy/dragoman/proxy/oauthrelay"
 	"github.com/dragoman-proxy/dragoman/proxy/origin"
+	"github.com/dragoman-proxy/dragoman/proxy/owntools"
 	"github.com/dragoman-proxy/dragoman/proxy/sealed"
 	"github.com/dragoman-proxy/dragoman/proxy/shape"
 	"github.com/dragoman-proxy/dragoman/proxy/trace"
@@ -36,7 +37,7 @@ type setup struct {
 	server  string             // the server's name in the log
 	secrets []string           // the secrets in cfg, which no log line may hold
 	passed  []string           // names of the client's headers that are passed to the server
-	own     *catalog           // tools that dragoman serves itself; nil if there are none
+	own     *owntools.Catalog  // tools that dragoman serves itself; nil if there are none
 	shaping *shape.Shaping     // shapes results; nil if it is turned off
 	shrink  footprint.Shrinker // shrinks lists of tools
 	gates   []gate.Gate
@@ -127,7 +128,7 @@ func (srv *Server) Reload(cfg config.Config) error {
 		next.shaping, err = shape.New(cfg, next.keys, srv.adapters.rules(), was.shaping, srv.shapes)
 	}
 	if err == nil {
-		next.own, err = newCatalog(next.table, next.withMore(srv.own), cfg.Adapters.Instructions, was.own)
+		next.own, err = owntools.New(next.table, owntools.WithMore(srv.own, next.shaping), cfg.Adapters.Instructions, was.own)
 	}
 	if err == nil {
 		err = enforceFootprint(&cfg.Footprint, next.own)

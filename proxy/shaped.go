@@ -18,8 +18,8 @@ func (x *exchange) want(m *wire.Message) {
 	}
 	w := x.srv.now().shaping.Want(m, x.caller, x.maxTokens)
 	x.call.More.wanted = w
-	if x.ownCall != nil && x.ownCall.call != nil {
-		x.ownCall.call.wanted = w
+	if x.ownCall != nil && x.ownCall.Call != nil {
+		x.ownCall.Call.Wanted = w
 	}
 }
 

@@ -11,6 +11,7 @@ import (
 
 	"github.com/dragoman-proxy/dragoman/proxy/config"
 	"github.com/dragoman-proxy/dragoman/proxy/mcp"
+	"github.com/dragoman-proxy/dragoman/proxy/owntools"
 	"github.com/dragoman-proxy/dragoman/transform"
 	"github.com/dragoman-proxy/dragoman/transform/tokens"
 )
@@ -199,7 +200,7 @@ func TestRulesApplyByTool(t *testing.T) {
 // TestOwnToolsAreShaped: rules apply to dragoman's own tools as to the server's.
 func TestOwnToolsAreShaped(t *testing.T) {
 	own := echoing("ours")
-	srv := frontWith(t, listing("2025-11-25", nil, nil).origin(), []ownTools{own}, shaped(t, "default_max_tokens: 100"))
+	srv := frontWith(t, listing("2025-11-25", nil, nil).origin(), []owntools.Source{own}, shaped(t, "default_max_tokens: 100"))
 	session := srv.initialize("2025-11-25")
 	long := quote(strings.Repeat("word ", 3000))
 	result := gjson.Get(srv.post(session, callOurs(1, "ours", long)).body, "result")

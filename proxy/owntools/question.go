@@ -1,4 +1,4 @@
-package proxy
+package owntools
 
 import (
 	"bytes"
@@ -15,7 +15,7 @@ import (
 	"github.com/dragoman-proxy/dragoman/translate/wire"
 )
 
-// dragoman's own questions to the user are sent on the stream of an ownCall, as a server would. See
+// dragoman's own questions to the user are sent on the stream of a Request, as a server would. See
 // https://modelcontextprotocol.io/specification/2025-11-25/client/elicitation.
 
 // asking is the prefix of the ids of dragoman's questions, as JSON.
@@ -24,29 +24,18 @@ const asking = `"dragoman-ask-`
 // userTime is how long a user may take to answer.
 const userTime = 5 * time.Minute
 
-// errNoAnswer says that the user did not answer. The caller may then use another way of
+// ErrNoAnswer says that the user did not answer. The caller may then use another way of
 // confirmation.
-var errNoAnswer = errors.New("the user did not answer")
+var ErrNoAnswer = errors.New("the user did not answer")
 
-// canAsk reports whether x's client can ask its user.
-func (x *exchange) canAsk() bool {
-	return x.s.ClientRevision.Elicitation && x.s.Facts.Has(wire.ClientElicitationForm)
-}
-
-// canSend reports whether x's client can show its user a page, and what the user does there affects
-// no other user.
-func (x *exchange) canSend() bool {
-	return x.srv.personal.Load() && x.s.ClientRevision.Elicitation && x.s.Facts.Has(wire.ClientElicitationURL)
-}
-
-// question asks questions for one ownCall.
+// question asks questions for one Request.
 type question struct {
 	answers chan []byte
 	yield   func([]byte) bool
-	asked   *calls // holds the open question
+	forget  func(key []byte) // drops the open question
 }
 
-// ask asks the user to agree to something. The error is errNoAnswer, or the cause of ctx's end.
+// ask asks the user to agree to something. The error is ErrNoAnswer, or the cause of ctx's end.
 func (q *question) ask(ctx context.Context, message string) (agreed bool, err error) {
 	return q.elicit(ctx, append(mcp.AppendString([]byte(`{"message":`), message), `,"requestedSchema":{"type":"object","properties":{}}}`...))
 }
@@ -64,7 +53,7 @@ func (q *question) elicit(ctx context.Context, params []byte) (agreed bool, err 
 	rand.Read(b[:])
 	id := asking + hex.EncodeToString(b[:]) + `"`
 	key := wire.AppendIDKey(nil, []byte(id))
-	defer q.asked.Take(key)
+	defer q.forget(key)
 	if !q.yield(mcp.Request(id, wire.ElicitationCreate, params)) {
 		return false, context.Cause(ctx)
 	}
@@ -82,9 +71,9 @@ func (q *question) elicit(ctx context.Context, params []byte) (agreed bool, err 
 			case "decline", "cancel":
 				return false, nil
 			}
-			return false, errNoAnswer
+			return false, ErrNoAnswer
 		case <-timer.C:
-			return false, errNoAnswer
+			return false, ErrNoAnswer
 		case <-ctx.Done():
 			return false, context.Cause(ctx)
 		}
@@ -113,17 +102,5 @@ func (q *question) progress(token []byte) func(parts int, newest string) {
 	}
 }
 
-// receiveAnswer receives the client's answer to one of dragoman's own questions, and reports
-// whether m is one. Such answers never go to the server, also when nothing waits for them any more.
-func (x *exchange) receiveAnswer(m *wire.Message) bool {
-	if x.srv.now().own == nil || !bytes.HasPrefix(m.ID(), []byte(asking)) {
-		return false
-	}
-	x.key = wire.AppendIDKey(x.key[:0], m.ID())
-	if c := x.s.asked.Take(x.key); c != nil && c.More.answers != nil {
-		c.More.answers <- bytes.Clone(m.Raw) // the buffer has room, as only one question is open
-	} else {
-		x.srv.host.Report.UnknownResponse(x.s.unknown.CompareAndSwap(false, true), x.requestInfo(), m)
-	}
-	return true
-}
+// IsAnswer reports whether m is the answer to one of dragoman's own questions, which no server may get.
+func IsAnswer(m *wire.Message) bool { return bytes.HasPrefix(m.ID(), []byte(asking)) }

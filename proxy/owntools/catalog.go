@@ -1,0 +1,256 @@
+// Package owntools serves tools of dragoman's own, in addition to the server's or without a server:
+// those of adapters, and the one that reads the rest of a cut result. To a session they look like
+// tools of a server of [translate.Latest]: a [Catalog] adds them to the server's list, and a
+// [Request] answers a call with a stream, on which it may ask the user and report progress.
+package owntools
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"strings"
+
+	"github.com/tidwall/gjson"
+	"github.com/tidwall/sjson"
+	"go.uber.org/zap"
+
+	"github.com/dragoman-proxy/dragoman/proxy/mcp"
+	"github.com/dragoman-proxy/dragoman/proxy/shape"
+	"github.com/dragoman-proxy/dragoman/proxy/toolindex"
+	"github.com/dragoman-proxy/dragoman/proxy/upstream"
+	"github.com/dragoman-proxy/dragoman/translate"
+	"github.com/dragoman-proxy/dragoman/translate/wire"
+)
+
+// Source serves tools. They use [translate.Latest]; their messages are translated for the client
+// like a server's. The methods are safe for concurrent use.
+type Source interface {
+	// Tools returns the tools, in a constant order. The result must not be modified.
+	Tools() []Tool
+	// Call answers a call of one of the tools with a CallToolResult, which the caller owns. It
+	// returns soon after ctx ends because the client has left or cancelled.
+	Call(ctx context.Context, c *Call) []byte
+	// Instructions returns what a model should know of the tools, or "".
+	Instructions() string
+	// EndSession releases what was kept for a session.
+	EndSession(session string)
+}
+
+// Tool is one of the tools: its name and its entry in tools/list.
+type Tool struct {
+	Name string
+	JSON []byte
+}
+
+// Call is a call of one of dragoman's own tools. Its slices belong to the exchange and are
+// valid during the call.
+type Call struct {
+	Tool      string
+	Arguments []byte            // as they came; nil if there are none
+	Session   string            // known only to the session's client
+	Caller    string            // stands for the request's Authorization; "" for none
+	Header    []upstream.Header // the headers with the request's trace
+
+	// Wanted is what shaping needs for the result; nil if the result is not shaped.
+	Wanted *shape.Wanted
+
+	// Ask asks the user to agree to something. It is nil if no user can be asked. An error says
+	// that there was no answer; the user has not refused.
+	Ask func(ctx context.Context, message string) (agreed bool, err error)
+	// Send asks the user to open a page. It is nil if the client cannot show pages, or if what the
+	// user does there would also affect other users.
+	Send func(ctx context.Context, message, page string) (agreed bool, err error)
+	// Progress tells the client how many parts of the result exist, and describes the newest. It is
+	// nil if the client has not asked for progress.
+	Progress func(parts int, newest string)
+}
+
+// maxOwnInstructions bounds the instructions of all own tools together, in bytes.
+const maxOwnInstructions = 2048
+
+// Catalog is an immutable list of dragoman's own tools, prepared for clients of each revision. A nil
+// Catalog has no tools.
+type Catalog struct {
+	all          []Source
+	byName       map[string]Source
+	listing      map[*translate.Revision][]byte // the entries of tools/list, joined with commas
+	instructions string
+	index        toolindex.Index
+	place        string // where the instructions are placed relative to the server's
+	table        *translate.Table
+	told         *Edition // identifies the list that sessions were sent
+}
+
+// Edition identifies a list of own tools that clients have received.
+type Edition struct {
+	replaced chan struct{}
+}
+
+// Replaced returns a channel that is closed when another list replaces this one.
+func (e *Edition) Replaced() <-chan struct{} { return e.replaced }
+
+// New makes the Catalog of these tools. It returns nil if there are none and were none
+// before. Two tools with one name are an error. was is the previous Catalog, or nil.
+func New(table *translate.Table, all []Source, place string, was *Catalog) (*Catalog, error) {
+	if len(all) == 0 && was == nil {
+		return nil, nil
+	}
+	c := &Catalog{
+		table: table, all: all, byName: make(map[string]Source), listing: make(map[*translate.Revision][]byte),
+		place: place, told: &Edition{replaced: make(chan struct{})},
+	}
+	var list [][]byte
+	var words []string
+	for _, set := range all {
+		for _, t := range set.Tools() {
+			if c.byName[t.Name] != nil {
+				return nil, fmt.Errorf("two adapter tools have the name %s: set adapters.prefix or rename one", t.Name)
+			}
+			c.byName[t.Name] = set
+			list = append(list, t.JSON)
+		}
+		if text := set.Instructions(); text != "" {
+			words = append(words, text)
+		}
+	}
+	c.instructions = strings.Join(words, "\n\n")
+	if len(c.instructions) > maxOwnInstructions {
+		c.instructions = strings.ToValidUTF8(c.instructions[:maxOwnInstructions], "")
+	}
+	for _, r := range translate.All() {
+		if err := c.write(table, r, bytes.Join(list, []byte{','})); err != nil {
+			return nil, err
+		}
+	}
+	c.index.Learn(appendToolsList(nil, nil, c.listing[translate.Latest()]), zap.NewNop())
+	if was != nil && bytes.Equal(was.listing[translate.Latest()], c.listing[translate.Latest()]) {
+		c.told = was.told
+	}
+	return c, nil
+}
+
+// write translates the entries of tools/list for clients of a revision.
+func (c *Catalog) write(table *translate.Table, r *translate.Revision, entries []byte) error {
+	var m wire.Message
+	t := table.Between(translate.Latest(), r)
+	if err := m.Scan(appendToolsList(nil, []byte("0"), entries), t.Shape()); err != nil {
+		return fmt.Errorf("adapter tools: %w", err)
+	}
+	m.Method = wire.ToolsList
+	out, _, err := t.Rewrite(nil, &m)
+	if err != nil {
+		return fmt.Errorf("adapter tools: %w", err)
+	}
+	list := gjson.GetBytes(out, "result.tools").Raw
+	c.listing[r] = bytes.Clone(bytes.TrimSpace([]byte(list[1 : len(list)-1])))
+	return nil
+}
+
+// appendToolsList appends a response to tools/list with these entries only.
+func appendToolsList(dst, id, entries []byte) []byte {
+	return mcp.AppendResult(dst, id, `{"tools":[`+string(entries)+`]}`)
+}
+
+// Edition identifies the list. A new catalog with the same list has the same edition.
+func (c *Catalog) Edition() *Edition { return c.told }
+
+// ReplacedBy tells those who wait for another edition that next, which may be nil, is in force
+// now.
+func (c *Catalog) ReplacedBy(next *Catalog) {
+	if c != nil && (next == nil || c.told != next.told) {
+		close(c.told.replaced)
+	}
+}
+
+// List returns the entries of tools/list in [translate.Latest], joined with commas.
+func (c *Catalog) List() []byte { return c.listing[translate.Latest()] }
+
+// Find returns what is known of an own tool, and whether there is one of this name.
+func (c *Catalog) Find(name string) (toolindex.Tool, bool) { return c.index.Find(name) }
+
+// Of returns the source of an own tool; nil if there is no such tool.
+func (c *Catalog) Of(name string) Source { return c.byName[name] }
+
+// EndSession releases what the sources have kept for a session.
+func (c *Catalog) EndSession(session string) {
+	for _, set := range c.all {
+		set.EndSession(session)
+	}
+}
+
+// Named returns the name of the own tool that the params of tools/call name, or "". If the member
+// name occurs twice, either may be the own tool's: such a call must not reach the server, which may
+// read the other one.
+func (c *Catalog) Named(params []byte) (name string) {
+	gjson.ParseBytes(params).ForEach(func(key, value gjson.Result) bool {
+		if key.Str == "name" && value.Type == gjson.String && c.byName[value.Str] != nil {
+			name = value.Str
+		}
+		return name == ""
+	})
+	return strings.Clone(name)
+}
+
+// Extend removes tools with names of own tools from the server's response to tools/list, which is
+// in the client's revision, and appends the own tools to the last page, so that the server's
+// cursors stay valid. It calls hidden for each removed tool.
+func (c *Catalog) Extend(page []byte, r *translate.Revision, hidden func(name string)) []byte {
+	var m wire.Message
+	if toolindex.ScanPage(&m, page) != nil {
+		return page
+	}
+	result := m.Root().Get(wire.ResultKey)
+	var tools wire.Node
+	for list := result.First(); list.OK(); list = list.Next() {
+		if list.Name() == wire.Tools && list.Kind() == '[' {
+			tools = list
+			c.hide(list, hidden)
+		}
+	}
+	if !tools.OK() {
+		return page
+	}
+	next := result.Get(wire.NextCursor)
+	if own := c.listing[r]; len(own) > 0 && (!next.OK() || next.Hollow()) {
+		tools.Add(own)
+	}
+	if !m.Edited() {
+		return page
+	}
+	return m.AppendTo(make([]byte, 0, len(page)+len(c.listing[r])+1))
+}
+
+func (c *Catalog) hide(list wire.Node, hidden func(name string)) {
+	for t := list.First(); t.OK(); t = t.Next() {
+		raw, ok := t.Get(wire.NameKey).Text()
+		if !ok {
+			continue
+		}
+		if name := string(wire.AppendUnescaped(nil, raw)); c.byName[name] != nil {
+			t.Remove()
+			hidden(name)
+		}
+	}
+}
+
+// Introduce adds the own tools to the server's response to initialize: the capability
+// tools.listChanged, and the instructions.
+func (c *Catalog) Introduce(answer []byte) ([]byte, error) {
+	if c == nil {
+		return answer, nil
+	}
+	out, err := sjson.SetBytes(answer, "result.capabilities.tools.listChanged", true)
+	if err != nil || c.instructions == "" || c.place == "off" {
+		return out, err
+	}
+	text := c.instructions
+	if said := gjson.GetBytes(answer, "result.instructions").Str; said != "" {
+		switch c.place {
+		case "append":
+			text = said + "\n\n" + text
+		case "prepend":
+			text += "\n\n" + said
+		}
+	}
+	return sjson.SetBytes(out, "result.instructions", text)
+}

@@ -1,0 +1,33 @@
+package owntools
+
+import (
+	"context"
+	"slices"
+
+	"github.com/dragoman-proxy/dragoman/proxy/shape"
+	"github.com/dragoman-proxy/dragoman/transform"
+)
+
+// WithMore returns all, and the source of the tool that reads the rest of a cut result if s has one.
+func WithMore(all []Source, s *shape.Shaping) []Source {
+	if s == nil || s.Engine.MoreTool() == nil {
+		return all
+	}
+	return append(slices.Clip(all), more{s.Engine})
+}
+
+// more serves the tool that reads the rest of a cut result. It implements [Source].
+type more struct{ engine *transform.Engine }
+
+func (m more) Tools() []Tool {
+	return []Tool{{m.engine.MoreName(), m.engine.MoreTool()}}
+}
+
+func (m more) Call(_ context.Context, c *Call) []byte {
+	return m.engine.More(c.Session, c.Caller, c.Arguments)
+}
+
+func (more) Instructions() string { return "" }
+
+// EndSession does nothing: what is kept is bound to the session and expires by itself.
+func (more) EndSession(string) {}

@@ -1,0 +1,181 @@
+package owntools
+
+import (
+	"bytes"
+	"context"
+	"io"
+	"iter"
+	"slices"
+	"strings"
+	"sync"
+
+	"github.com/tidwall/gjson"
+
+	"github.com/dragoman-proxy/dragoman/proxy/mcp"
+	"github.com/dragoman-proxy/dragoman/proxy/sse"
+	"github.com/dragoman-proxy/dragoman/proxy/trace"
+	"github.com/dragoman-proxy/dragoman/proxy/upstream"
+	"github.com/dragoman-proxy/dragoman/translate"
+	"github.com/dragoman-proxy/dragoman/translate/wire"
+)
+
+// Client is the client of a request.
+type Client interface {
+	// Revision is the client's revision.
+	Revision() *translate.Revision
+	// Session is known only to the session's client.
+	Session() string
+	// Caller stands for the request's Authorization; "" for none.
+	Caller() string
+	// Header returns the headers of the request that go on to a server. The caller may keep it during the
+	// request.
+	Header() []upstream.Header
+	// CanAsk reports whether the client can ask its user.
+	CanAsk() bool
+	// CanShow reports whether the client can show its user a page, and what the user does there
+	// affects no other user.
+	CanShow() bool
+	// Panicked reports that a source has panicked.
+	Panicked(p any)
+}
+
+// Request is a client's request that dragoman answers itself. To an exchange it looks like a request
+// to a server of [translate.Latest] that answers with a stream, so that it is counted, limited and
+// cancelled like any other.
+type Request struct {
+	// Down translates from translate.Latest to the client's revision.
+	Down *translate.Translator
+	// Call is the tool call; nil for another request.
+	Call *Call
+	// Answers receives the answers to the request's questions. It has room for one; only one question is
+	// open at a time.
+	Answers chan []byte
+
+	run func(ctx context.Context, q *question) (answer []byte)
+}
+
+// Claim returns the Request for m if m calls one of dragoman's own tools, or if it is about tools
+// and the server has none, as theirs says. Otherwise it returns nil. id is m's id at the server; it
+// is cloned.
+func (c *Catalog) Claim(m *wire.Message, id []byte, theirs bool, from Client) *Request {
+	switch {
+	case c == nil:
+		return nil
+	case m.Method == wire.ToolsCall:
+		if name := c.Named(m.Params()); name != "" {
+			return c.call(name, m.Params(), bytes.Clone(id), from)
+		}
+		if !theirs {
+			return c.refuse(id, "Unknown tool", from)
+		}
+	case m.Method == wire.ToolsList && !theirs:
+		if HasCursor(m.Params()) {
+			return c.refuse(id, "Unknown cursor", from)
+		}
+		return c.Alone(id, from)
+	}
+	return nil
+}
+
+// HasCursor reports whether the params of a list request ask for a later page.
+func HasCursor(params []byte) bool {
+	c := gjson.Get(wire.View(params), "cursor")
+	return c.Exists() && c.Type != gjson.Null
+}
+
+// Alone returns the Request that answers tools/list with dragoman's own tools only.
+func (c *Catalog) Alone(id []byte, from Client) *Request {
+	answer := appendToolsList(nil, id, c.List())
+	return c.request(from, func(context.Context, *question) []byte { return answer })
+}
+
+func (c *Catalog) refuse(id []byte, why string, from Client) *Request {
+	answer := mcp.AppendError(nil, id, mcp.CodeInvalidParams, why, nil)
+	return c.request(from, func(context.Context, *question) []byte { return answer })
+}
+
+func (c *Catalog) request(from Client, run func(context.Context, *question) []byte) *Request {
+	return &Request{Down: c.table.Between(translate.Latest(), from.Revision()), Answers: make(chan []byte, 1), run: run}
+}
+
+// call returns the Request for a call of the tool with the params of tools/call.
+func (c *Catalog) call(tool string, params, id []byte, from Client) *Request {
+	call := &Call{Tool: tool, Session: from.Session(), Caller: from.Caller()}
+	if a := gjson.Get(wire.View(params), "arguments"); a.Exists() && a.Type != gjson.Null {
+		call.Arguments = []byte(a.Raw)
+	}
+	for _, h := range from.Header() {
+		if slices.ContainsFunc(trace.Headers[:], func(name string) bool { return strings.EqualFold(name, h.Name) }) {
+			call.Header = append(call.Header, h)
+		}
+	}
+	asks, shows, token := from.CanAsk(), from.CanShow(), progressToken(params)
+	r := c.request(from, func(ctx context.Context, q *question) (answer []byte) {
+		if asks {
+			call.Ask = q.ask
+		}
+		if shows {
+			call.Send = q.send
+		}
+		if token != nil {
+			call.Progress = q.progress(token)
+		}
+		defer func() {
+			if p := recover(); p != nil {
+				from.Panicked(p)
+				answer = mcp.AppendResult(nil, id, `{"content":[{"type":"text","text":"internal error"}],"isError":true}`)
+			}
+		}()
+		return mcp.AppendResult(nil, id, wire.View(c.byName[tool].Call(ctx, call)))
+	})
+	r.Call = call
+	return r
+}
+
+// Start returns the stream of the request. The request runs while the stream is read. forget is called
+// with the key of a question's id ([wire.AppendIDKey]) when nothing waits for the answer any more.
+func (r *Request) Start(ctx context.Context, forget func(key []byte)) upstream.Stream {
+	st := new(stream)
+	st.ctx, st.cancel = context.WithCancelCause(ctx)
+	st.next, st.stop = iter.Pull(func(yield func([]byte) bool) {
+		yield(r.run(st.ctx, &question{r.Answers, yield, forget}))
+	})
+	return st
+}
+
+// stream is the stream of a Request. Next runs it.
+type stream struct {
+	ctx    context.Context
+	cancel context.CancelCauseFunc
+
+	mu   sync.Mutex // held while the call runs
+	next func() ([]byte, bool)
+	stop func()
+}
+
+// Next runs the call until it has its next message. It returns io.EOF after the last message, and the
+// cause of the context's end.
+func (st *stream) Next() (sse.Event, error) {
+	st.mu.Lock()
+	defer st.mu.Unlock()
+	if st.ctx.Err() != nil {
+		return sse.Event{}, context.Cause(st.ctx)
+	}
+	m, ok := st.next()
+	switch {
+	case st.ctx.Err() != nil:
+		return sse.Event{}, context.Cause(st.ctx)
+	case !ok:
+		return sse.Event{}, io.EOF
+	}
+	return sse.Event{Data: m}, nil
+}
+
+// Close cancels the call and waits until its function has returned.
+func (st *stream) Close() error {
+	st.cancel(upstream.ErrClosed)
+	st.mu.Lock()
+	defer st.mu.Unlock()
+	st.stop()
+	return nil
+}
