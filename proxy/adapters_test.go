@@ -19,6 +19,7 @@ import (
 	"go.uber.org/zap/zaptest/observer"
 
 	"github.com/dragoman-proxy/dragoman/adapterrt"
+	"github.com/dragoman-proxy/dragoman/proxy/adapters"
 	"github.com/dragoman-proxy/dragoman/proxy/config"
 	"github.com/dragoman-proxy/dragoman/proxy/downstream"
 	"github.com/dragoman-proxy/dragoman/proxy/origin"
@@ -480,7 +481,7 @@ func TestAdapterCallsAreLogged(t *testing.T) {
 	batch := []byte(`{"operations":[` + readItem + `,` + readItem + `]}`)
 	headers := map[string]string{"Content-Type": "application/json", "X-Request-Id": "r-1", "traceparent": "00-1-2-03"}
 	var resp downstream.Response
-	srv.adapters.serveHTTP(&downstream.Request{
+	srv.adapters.ServeHTTP(&downstream.Request{
 		Ctx: t.Context(), Method: "POST", Path: "/adapters/items-api/read", Body: batch,
 		Header: func(name string) string { return headers[name] },
 	}, &resp)
@@ -519,11 +520,11 @@ func TestTheEnvironmentWinsOverTheAdaptersSection(t *testing.T) {
 	cfg.Prefix = "file_"
 	env := map[string]string{"MCP_AQL_ENDPOINT_MODE": "single", "MCP_AQL_TOOL_PREFIX": "env_"}
 	getenv := func(name string) (string, bool) { v, ok := env[name]; return v, ok }
-	if o, err := AdapterOptions(&cfg, getenv); err != nil || o.Mode != adapterrt.Single || o.ToolPrefix != "env_" {
+	if o, err := adapters.Options(&cfg, getenv); err != nil || o.Mode != adapterrt.Single || o.ToolPrefix != "env_" {
 		t.Errorf("%v %q %v", o.Mode, o.ToolPrefix, err)
 	}
 	env["MCP_AQL_ENDPOINT_MODE"] = "both"
-	if _, err := AdapterOptions(&cfg, getenv); err == nil || !strings.HasPrefix(err.Error(), "MCP_AQL_ENDPOINT_MODE: ") {
+	if _, err := adapters.Options(&cfg, getenv); err == nil || !strings.HasPrefix(err.Error(), "MCP_AQL_ENDPOINT_MODE: ") {
 		t.Error(err)
 	}
 }

@@ -65,14 +65,13 @@
 //
 // # Tools that dragoman serves itself
 //
-// owntools.go lists them, adapters.go has those of adapter files, owncall.go runs a call, and
-// question.go asks the user during it. namecollision.go decides between equal names,
-// listchanged.go announces changes, noupstream.go is for tools without a server behind them.
+// Package owntools lists them and answers their calls, package adapters has those of adapter files,
+// owntools.go what an exchange does for them. namecollision.go decides between equal names,
+// listchanged.go announces changes.
 //
 // # What changes on the way, and what is kept
 //
-// Package shape shortens results for the model (shaped.go), footprint.go lists of tools,
-// adaptershape.go the results of adapters. Caches: lists.go (package memo) for translated lists, package results
+// Package shape shortens results for the model (shaped.go), footprint.go lists of tools. Caches: lists.go (package memo) for translated lists, package results
 // for modern clients or servers. replaybuffer.go keeps events for a client that reconnects. A
 // translated question that another replica may get the answer to has a sealed id
 // (sealedquestion.go); askagain.go repeats one whose answer does not fit.

@@ -118,7 +118,7 @@ func (srv *Server) httpFace(at net.Addr) *downstream.HTTP {
 		Refused:      srv.host.Report.Refused,
 	}
 	if a := srv.adapters; a != nil && srv.now().cfg.Adapters.HTTPPrefix != "" {
-		cfg.PlainPrefix, cfg.Plain, cfg.PlainRefusal = srv.now().cfg.Adapters.HTTPPrefix, a.serveHTTP, a.refusal
+		cfg.PlainPrefix, cfg.Plain, cfg.PlainRefusal = srv.now().cfg.Adapters.HTTPPrefix, a.ServeHTTP, a.Refusal
 	}
 	if srv.now().guard.cert != nil {
 		cfg.TLS = &tls.Config{MinVersion: tls.VersionTLS12, GetCertificate: srv.certificate}

@@ -5,9 +5,9 @@ import (
 	"strings"
 	"time"
 
-	"github.com/tidwall/gjson"
 	"go.uber.org/zap"
 
+	"github.com/dragoman-proxy/dragoman/proxy/adapters"
 	"github.com/dragoman-proxy/dragoman/proxy/config"
 	"github.com/dragoman-proxy/dragoman/proxy/mcp"
 	"github.com/dragoman-proxy/dragoman/proxy/owntools"
@@ -45,26 +45,12 @@ func (h *handshake) checkCollisions(ctx context.Context, s *session) error {
 			h.log().Debug("cannot read the names of the server's tools", zap.Error(err))
 			return nil // hideCollisions reports a collision when the client lists the tools
 		}
-		c.at, c.names = time.Now(), srv.adapters.collisions(theirs)
+		c.at, c.names = time.Now(), srv.adapters.Collisions(theirs)
 	}
 	if len(c.names) > 0 {
 		return mcp.Fail(mcp.ToolNameCollision, strings.Join(c.names, ", "))
 	}
 	return nil
-}
-
-// collisions returns the names that the server's tools and the adapters' tools have in common.
-func (a *adapters) collisions(tools [][]byte) (both []string) {
-	names := make(map[string]bool, len(tools))
-	for _, t := range tools {
-		names[gjson.GetBytes(t, "name").String()] = true
-	}
-	for _, t := range a.Tools() {
-		if names[t.Name] {
-			both = append(both, t.Name)
-		}
-	}
-	return both
 }
 
 // hideCollisions returns an error in place of a page of the server's tools on which a tool has the
@@ -84,6 +70,6 @@ func (x *exchange) hideCollisions(page []byte, names []string) []byte {
 
 // collides reports whether a tool of this source must not hide a tool of the server.
 func (s *setup) collides(own owntools.Source) bool {
-	_, adapter := own.(*adapters)
+	_, adapter := own.(*adapters.Adapters)
 	return adapter && s.cfg.Adapters.OnClash != config.ClashShadow
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/tidwall/gjson"
 	"go.uber.org/zap"
 
+	"github.com/dragoman-proxy/dragoman/proxy/adapters"
 	"github.com/dragoman-proxy/dragoman/proxy/bridge/legacyclient"
 	"github.com/dragoman-proxy/dragoman/proxy/clienterror"
 	"github.com/dragoman-proxy/dragoman/proxy/config"
@@ -56,7 +57,7 @@ type Server struct {
 	lists      *memo.Memo
 	own        []owntools.Source   // the sources of tools that dragoman serves itself
 	clash      nameCollision       // collisions of their names with those of the server's tools
-	adapters   *adapters           // one of the sources; nil if there is none
+	adapters   *adapters.Adapters  // one of the sources; nil if there is none
 	signIns    *origin.Credentials // makes credentials for the server
 	mismatches rateLimit           // limits the log lines about the URLs of protected resources
 	shadows    sync.Map            // names of the server's tools that a tool of dragoman hides, once logged
@@ -112,12 +113,12 @@ func newServer(cfg config.Config, log *zap.Logger, o origin.Origin, own ...ownto
 	if err != nil {
 		return nil, err
 	}
-	if srv.adapters, err = newAdapters(cfg.Adapters, first.sharedKey(), origin.TokenStore(&cfg, log), log); err != nil {
-		return nil, err
-	}
 	srv.metrics = metrics.New(mcp.Version(), func() float64 { return float64(srv.sessions.count()) }, func() float64 { return float64(srv.streams.Load()) })
 	srv.shapes = metrics.NewResults(srv.metrics.Registry)
-	if first.shaping, err = shape.New(cfg, first.keys, srv.adapters.rules(), nil, srv.shapes); err != nil {
+	if srv.adapters, err = adapters.New(cfg.Adapters, first.sharedKey(), origin.TokenStore(&cfg, log), func() *shape.Shaping { return srv.now().shaping }, srv.metrics, log); err != nil {
+		return nil, err
+	}
+	if first.shaping, err = shape.New(cfg, first.keys, srv.adapters.Rules(), nil, srv.shapes); err != nil {
 		return nil, err
 	}
 	srv.clash.turn = make(chan struct{}, 1)
@@ -152,12 +153,6 @@ func newServer(cfg config.Config, log *zap.Logger, o origin.Origin, own ...ownto
 		return results.Bounds{Bytes: int64(c.Bytes), Entries: c.Entries}
 	})
 	srv.results.Register(srv.metrics.Registry)
-	if srv.adapters != nil {
-		srv.adapters.metrics = srv.metrics
-	}
-	if srv.adapters != nil {
-		srv.adapters.shaping = func() *shape.Shaping { return srv.now().shaping }
-	}
 	first.shaping.Load(srv.host)
 	srv.heldTasks = newPooledTasks(srv)
 	srv.eras, srv.pool, srv.parkedCalls = era.New(srv.host, func() func(context.Context) (*upstream.Begun, error) { return srv.now().origin.Open }), newSessionPool(srv), newParkedCalls(srv)
@@ -491,7 +486,7 @@ func (srv *Server) close() {
 		end()
 	}
 	if srv.adapters != nil {
-		srv.adapters.close()
+		srv.adapters.Close()
 	}
 	srv.host.Flush()
 }

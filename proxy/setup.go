@@ -125,7 +125,7 @@ func (srv *Server) Reload(cfg config.Config) error {
 	}
 	next, err := newSetup(cfg, o, was)
 	if err == nil {
-		next.shaping, err = shape.New(cfg, next.keys, srv.adapters.rules(), was.shaping, srv.shapes)
+		next.shaping, err = shape.New(cfg, next.keys, srv.adapters.Rules(), was.shaping, srv.shapes)
 	}
 	if err == nil {
 		next.own, err = owntools.New(next.table, owntools.WithMore(srv.own, next.shaping), cfg.Adapters.Instructions, was.own)

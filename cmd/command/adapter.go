@@ -13,7 +13,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/dragoman-proxy/dragoman/adapterrt"
-	"github.com/dragoman-proxy/dragoman/proxy"
+	"github.com/dragoman-proxy/dragoman/proxy/adapters"
 	"github.com/dragoman-proxy/dragoman/proxy/config"
 	"github.com/dragoman-proxy/dragoman/proxy/origin"
 )
@@ -81,7 +81,7 @@ func (s *adapterSettings) workplace(args []string) (*workplace, error) {
 		cfg.Adapters.Sources = []string{defaultAdapters}
 	}
 	w := &workplace{sources: cfg.Adapters.List()}
-	if w.options, err = proxy.AdapterOptions(&cfg.Adapters, os.LookupEnv); err != nil {
+	if w.options, err = adapters.Options(&cfg.Adapters, os.LookupEnv); err != nil {
 		return nil, err
 	}
 	log, err := logger(cfg)

@@ -61,8 +61,8 @@ GET https://notes.example.com/v1/notes/a%20b?view=short
 {"success": true, "data": {"id": 1}}
 ` + "```\n"
 
-// adapters writes files into a new directory and returns it.
-func adapters(t *testing.T, files map[string]string) (dir string) {
+// folderWith writes files into a new directory and returns it.
+func folderWith(t *testing.T, files map[string]string) (dir string) {
 	t.Helper()
 	dir = t.TempDir()
 	for name, text := range files {
@@ -88,7 +88,7 @@ const broken = "---\nname: other-api\ntype: adapter\nversion: 1.0\ndescription: 
 
 func TestAdapterValidate(t *testing.T) {
 	t.Setenv("NOTES_TOKEN", "t")
-	dir := adapters(t, map[string]string{
+	dir := folderWith(t, map[string]string{
 		"notes-api-adapter.md": adapterFile("https://notes.example.com/v1", ""),
 		"other-api-adapter.md": broken,
 	})
@@ -139,7 +139,7 @@ DIR/other-api-adapter.md:7: warning: operations: adapter has no operations [SCHE
 
 func TestAdapterListAndShow(t *testing.T) {
 	t.Setenv("NOTES_TOKEN", "")
-	dir := adapters(t, map[string]string{
+	dir := folderWith(t, map[string]string{
 		"notes-api-adapter.md": adapterFile("https://notes.example.com/v1", ""),
 		"other-api-adapter.md": broken,
 	})
@@ -225,7 +225,7 @@ func TestAdapterCall(t *testing.T) {
 	}))
 	defer api.Close()
 	t.Setenv("NOTES_TOKEN", "secret-of-the-notes")
-	dir := adapters(t, map[string]string{"notes-api-adapter.md": adapterFile(api.URL+"/v1", "")})
+	dir := folderWith(t, map[string]string{"notes-api-adapter.md": adapterFile(api.URL+"/v1", "")})
 	const auth = " Bearer secret-of-the-notes "
 	for _, c := range []struct {
 		args   string
@@ -270,7 +270,7 @@ func TestAdapterCall(t *testing.T) {
 
 func TestDryRunPrintsTheRequestAndSendsNothing(t *testing.T) {
 	t.Setenv("NOTES_TOKEN", "secret-of-the-notes")
-	dir := adapters(t, map[string]string{"notes-api-adapter.md": adapterFile("https://127.0.0.1:1/v1", "")})
+	dir := folderWith(t, map[string]string{"notes-api-adapter.md": adapterFile("https://127.0.0.1:1/v1", "")})
 	const want = `POST https://127.0.0.1:1/v1/notes
 Accept: application/json
 User-Agent: dragoman/VERSION
@@ -301,7 +301,7 @@ func TestAdapterTest(t *testing.T) {
 		"none":     {"# Notes\n", "DIR/notes-api-adapter.md: no examples\n0 examples, all passed\n", 0},
 		"unclosed": {"```golden\n{}\n", "DIR/notes-api-adapter.md:34: error: documentation: example is not closed [SCHEMA_PARSE_ERROR]\n", exitUsage},
 	} {
-		dir := adapters(t, map[string]string{"notes-api-adapter.md": adapterFile("https://notes.example.com/v1", c.documentation)})
+		dir := folderWith(t, map[string]string{"notes-api-adapter.md": adapterFile("https://notes.example.com/v1", c.documentation)})
 		out, errOut, code := adapter(t, dir, "test", "--verbose")
 		if !strings.HasSuffix(out, c.want) || code != c.code {
 			t.Errorf("%s: %d\n%s%s", name, code, out, errOut)
@@ -359,7 +359,7 @@ func TestNothingSteersTheTerminal(t *testing.T) {
 	evil := strings.Replace(adapterFile(api.URL, ""), "enum: [short, full]", `enum: [short, full, "\e[31m\u009b"]`, 1)
 	evil = strings.Replace(evil, "operations:\n", "\"\\e[2J\": 1\noperations:\n", 1)
 	evil += "```golden\n{\"operation\":\"get_note\",\"params\":{\"id\":\"\u009b2J\"}}\n-- want --\n\"\x1b\u009b\"\n```\n"
-	dir := adapters(t, map[string]string{"notes-api-adapter.md": evil})
+	dir := folderWith(t, map[string]string{"notes-api-adapter.md": evil})
 	for _, args := range []string{"validate", "list", "show notes-api", "show notes-api get_note", "show notes-api get_note --json", "call notes-api get_note id=1", "call notes-api get_note id=1 --dry-run", "test"} {
 		out, errOut, _ := adapter(t, dir, strings.Fields(args)...)
 		if strings.ContainsAny(out+errOut, "\x1b\u009b\u202e") || out == "" {
@@ -374,7 +374,7 @@ func TestNothingSteersTheTerminal(t *testing.T) {
 }
 
 func TestAdapterCommandsHeedTheConfiguration(t *testing.T) {
-	dir := adapters(t, map[string]string{
+	dir := folderWith(t, map[string]string{
 		"notes-api-adapter.md": strings.Replace(adapterFile("http://notes.test", ""), "auth: {type: bearer, token_env: NOTES_TOKEN}\n", "", 1),
 	})
 	config := filepath.Join(dir, "c.yaml")

@@ -1,4 +1,4 @@
-package proxy
+package adapters
 
 import (
 	"errors"
@@ -26,7 +26,7 @@ import (
 
 // readRules reads the transform rules of the adapter files. An invalid rule is reported in the
 // error, and its last valid version stays in use.
-func (a *adapters) readRules() error {
+func (a *Adapters) readRules() error {
 	var given []transform.Rule
 	var wrong []error
 	for _, t := range a.runtime.Transforms() {
@@ -46,8 +46,8 @@ func (a *adapters) readRules() error {
 	return errors.Join(wrong...)
 }
 
-// rules returns the transform rules of the adapter files. a may be nil.
-func (a *adapters) rules() []transform.Rule {
+// Rules returns the transform rules of the adapter files. a may be nil.
+func (a *Adapters) Rules() []transform.Rule {
 	if a == nil {
 		return nil
 	}
@@ -56,7 +56,7 @@ func (a *adapters) rules() []transform.Rule {
 
 // resultShaping shapes the results of the operations that one request calls.
 type resultShaping struct {
-	a       *adapters
+	a       *Adapters
 	shaping *shape.Shaping
 	call    transform.Call
 	tool    string         // the MCP tool that was called; "" for a plain endpoint
@@ -130,7 +130,7 @@ func truncated(notice string, r *transform.Report) adapterrt.Notice {
 }
 
 // reduceCall prepares the shaping of a tool call. It returns nil if results are not shaped.
-func (a *adapters) reduceCall(c *owntools.Call) *resultShaping {
+func (a *Adapters) reduceCall(c *owntools.Call) *resultShaping {
 	w := c.Wanted
 	if w == nil {
 		return nil
@@ -143,7 +143,7 @@ func (a *adapters) reduceCall(c *owntools.Call) *resultShaping {
 
 // reduceHTTP prepares the shaping for a plain endpoint, whose client cannot ask for the rest of a
 // cut result. It returns nil if results are not shaped.
-func (a *adapters) reduceHTTP(s *shape.Shaping, req *downstream.Request) *resultShaping {
+func (a *Adapters) reduceHTTP(s *shape.Shaping, req *downstream.Request) *resultShaping {
 	if s == nil {
 		return nil
 	}

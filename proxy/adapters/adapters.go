@@ -1,16 +1,17 @@
-package proxy
+// Package adapters serves the operations of adapter files, which make tools of an HTTP API, as MCP
+// tools ([owntools.Source]) and as plain HTTP endpoints. Package adapterrt, which knows no MCP, does
+// the work; this package shapes what it returns, counts and logs the calls, and turns the
+// configuration into its options.
+package adapters
 
 import (
 	"context"
 	"crypto/sha256"
 	"errors"
-	"fmt"
-	"net/http"
-	"net/url"
 	"os"
 	"slices"
-	"strings"
 
+	"github.com/tidwall/gjson"
 	"go.uber.org/zap"
 	"go.uber.org/zap/zapcore"
 
@@ -27,24 +28,26 @@ import (
 	"github.com/dragoman-proxy/dragoman/transform"
 )
 
-// adapters serves the operations of adapter files as MCP tools and as plain HTTP endpoints.
-type adapters struct {
+// Adapters is the runtime of a set of adapter files. Its methods but Refresh are safe for concurrent
+// use.
+type Adapters struct {
 	runtime *adapterrt.Runtime
 	opt     adapterrt.Options // the options of runtime
 	sources []adapterrt.Source
 	log     *zap.Logger
-	given   []transform.Rule      // the rules in the adapter files; srv.reloading guards changes
-	metrics *metrics.Metrics      // set before the first call
+	given   []transform.Rule // the rules in the adapter files; srv.reloading guards changes
+	metrics *metrics.Metrics
 	shaping func() *shape.Shaping // returns the current shaping
 }
 
-// newAdapters loads the adapters that cfg names, and returns nil if there are none. key is a secret
-// that all replicas share, or nil; tokens stores the adapters' OAuth tokens.
-func newAdapters(cfg config.Adapters, key []byte, tokens *oauth.Store, log *zap.Logger) (*adapters, error) {
+// New loads the adapters that cfg names, and returns nil if there are none. key is a secret
+// that all replicas share, or nil; tokens stores the adapters' OAuth tokens; shaping returns the one in
+// force, and is called per request.
+func New(cfg config.Adapters, key []byte, tokens *oauth.Store, shaping func() *shape.Shaping, m *metrics.Metrics, log *zap.Logger) (*Adapters, error) {
 	if len(cfg.Sources) == 0 {
 		return nil, nil
 	}
-	opt, err := AdapterOptions(&cfg, os.LookupEnv)
+	opt, err := Options(&cfg, os.LookupEnv)
 	if err != nil {
 		return nil, err
 	}
@@ -53,7 +56,7 @@ func newAdapters(cfg config.Adapters, key []byte, tokens *oauth.Store, log *zap.
 		sum := sha256.Sum256(append([]byte("adapter cursors\x00"), key...))
 		opt.CursorKey = sum[:]
 	}
-	a := &adapters{opt: opt, sources: cfg.List(), log: log}
+	a := &Adapters{opt: opt, sources: cfg.List(), shaping: shaping, metrics: m, log: log}
 	rt, err := adapterrt.New(opt)
 	if err != nil {
 		return nil, err
@@ -96,11 +99,26 @@ func callback(redirect string) (adapterrt.Callback, error) {
 	return loginPage{c}, nil
 }
 
-// close releases what ended calls have left in the runtime.
-func (a *adapters) close() { a.runtime.Close() }
+// Close releases what ended calls have left in the runtime.
+func (a *Adapters) Close() { a.runtime.Close() }
+
+// Refresh reads the files again, and calls apply if that has changed something. wrong says that a
+// file is invalid. Only one goroutine at a time may call it.
+func (a *Adapters) Refresh(apply func() error) (changed, wrong bool, err error) {
+	problems, changed, err := a.runtime.Refresh(a.sources)
+	a.logProblems(problems)
+	if err == nil && changed {
+		err = errors.Join(a.readRules(), apply())
+	}
+	wrong = slices.ContainsFunc(problems, func(p adapterrt.Problem) bool { return p.Severity == adapterrt.Error })
+	return changed, wrong, err
+}
+
+// Number returns the number of adapters.
+func (a *Adapters) Number() int { return len(a.runtime.Adapters()) }
 
 // logProblems logs the problems of adapter files.
-func (a *adapters) logProblems(problems []adapterrt.Problem) {
+func (a *Adapters) logProblems(problems []adapterrt.Problem) {
 	for _, p := range problems {
 		level := zapcore.WarnLevel
 		if p.Severity == adapterrt.Error {
@@ -113,7 +131,7 @@ func (a *adapters) logProblems(problems []adapterrt.Problem) {
 }
 
 // Tools returns the tools that the adapter runtime serves in its configured mode.
-func (a *adapters) Tools() (all []owntools.Tool) {
+func (a *Adapters) Tools() (all []owntools.Tool) {
 	for _, t := range a.runtime.Tools() {
 		all = append(all, owntools.Tool{Name: t.Name, JSON: t.JSON})
 	}
@@ -121,7 +139,7 @@ func (a *adapters) Tools() (all []owntools.Tool) {
 }
 
 // Call dispatches one request to an operation.
-func (a *adapters) Call(ctx context.Context, c *owntools.Call) []byte {
+func (a *Adapters) Call(ctx context.Context, c *owntools.Call) []byte {
 	at, ok := a.runtime.Tool(c.Tool)
 	if !ok { // removed since the client read the list
 		return []byte(`{"content":[{"type":"text","text":"This tool no longer exists. List the tools again."}],"isError":true}`)
@@ -156,13 +174,13 @@ func shortened(body []byte) string {
 }
 
 // Instructions returns the runtime's instructions.
-func (a *adapters) Instructions() string { return a.runtime.Instructions() }
+func (a *Adapters) Instructions() string { return a.runtime.Instructions() }
 
 // EndSession drops the session's confirmation tokens.
-func (a *adapters) EndSession(session string) { a.runtime.EndSession(session) }
+func (a *Adapters) EndSession(session string) { a.runtime.EndSession(session) }
 
-// serveHTTP answers a request to the plain endpoints.
-func (a *adapters) serveHTTP(req *downstream.Request, resp *downstream.Response) {
+// ServeHTTP answers a request to the plain endpoints.
+func (a *Adapters) ServeHTTP(req *downstream.Request, resp *downstream.Response) {
 	in := adapterrt.Request{
 		Body: req.Body, ID: req.Header("X-Request-Id"),
 		Caller: req.Guest + "/" + principal.Mark(req.Header("Authorization")),
@@ -188,12 +206,12 @@ func (a *adapters) serveHTTP(req *downstream.Request, resp *downstream.Response)
 	d.setHeaders(resp)
 }
 
-// refusal returns the response body of a plain endpoint for a request that the listener has
+// Refusal returns the response body of a plain endpoint for a request that the listener has
 // refused.
-func (a *adapters) refusal(status int, why string) []byte { return a.runtime.Refusal(status, why) }
+func (a *Adapters) Refusal(status int, why string) []byte { return a.runtime.Refusal(status, why) }
 
 // recordAll records the call that req asked for, and each part of a batch.
-func (a *adapters) recordAll(c *adapterrt.Record, parts []adapterrt.Record, gone bool, req *adapterrt.Request) {
+func (a *Adapters) recordAll(c *adapterrt.Record, parts []adapterrt.Record, gone bool, req *adapterrt.Request) {
 	a.record(c, gone, req)
 	for i := range parts {
 		a.record(&parts[i], false, req)
@@ -201,7 +219,7 @@ func (a *adapters) recordAll(c *adapterrt.Record, parts []adapterrt.Record, gone
 }
 
 // record counts a call and logs it.
-func (a *adapters) record(c *adapterrt.Record, gone bool, req *adapterrt.Request) {
+func (a *Adapters) record(c *adapterrt.Record, gone bool, req *adapterrt.Request) {
 	if c.Operation == "" && c.Outcome == "" {
 		return // nothing was called
 	}
@@ -248,109 +266,16 @@ func (a *adapters) record(c *adapterrt.Record, gone bool, req *adapterrt.Request
 	}
 }
 
-// webProxyOf returns the HTTP proxy that the environment names for a request, as
-// [http.ProxyFromEnvironment] does.
-func webProxyOf(r *http.Request) (*url.URL, error) { return http.ProxyFromEnvironment(r) }
-
-// ReloadAdapters reads the adapter files again and applies all valid ones in one step. An invalid file
-// keeps its last valid version, and the log names the error. Calls in flight finish on the version
-// they began with. Clients are notified when the list of tools has changed. because is logged as the
-// reason for the reload.
-func (srv *Server) ReloadAdapters(because string) {
-	srv.reloading.Lock()
-	defer srv.reloading.Unlock()
-	a := srv.adapters
-	if a == nil || srv.host.Draining.Err() != nil {
-		return
+// Collisions returns the names that the server's tools and the adapters' tools have in common.
+func (a *Adapters) Collisions(tools [][]byte) (both []string) {
+	names := make(map[string]bool, len(tools))
+	for _, t := range tools {
+		names[gjson.GetBytes(t, "name").String()] = true
 	}
-	problems, changed, err := a.runtime.Refresh(a.sources)
-	a.logProblems(problems)
-	if err == nil && changed {
-		err = errors.Join(a.readRules(), srv.renewOwn())
-	}
-	wrong := slices.ContainsFunc(problems, func(p adapterrt.Problem) bool { return p.Severity == adapterrt.Error })
-	if err != nil || wrong {
-		srv.metrics.AdapterReloads.WithLabelValues("failure").Inc()
-		srv.host.Log.Error("adapter files are invalid: the last valid version of each stays in use", zap.String("because", because), zap.Error(err))
-	}
-	if changed {
-		if !wrong && err == nil {
-			srv.metrics.AdapterReloads.WithLabelValues("success").Inc()
-		}
-		srv.host.Log.Info("adapters changed", zap.String("because", because), zap.Int("adapters", len(a.runtime.Adapters())))
-	}
-}
-
-// renewOwn makes a new catalog of dragoman's own tools and applies it. srv.reloading must be held.
-func (srv *Server) renewOwn() error {
-	was := srv.now()
-	next := *was
-	shaping, unshaped := shape.New(was.cfg, was.keys, srv.adapters.rules(), was.shaping, srv.shapes)
-	if unshaped == nil {
-		next.shaping = shaping
-	}
-	var err error
-	if next.own, err = owntools.New(was.table, owntools.WithMore(srv.own, next.shaping), was.cfg.Adapters.Instructions, was.own); err != nil {
-		return errors.Join(unshaped, err)
-	}
-	if err := enforceFootprint(&was.cfg.Footprint, next.own); err != nil {
-		return errors.Join(unshaped, err)
-	}
-	srv.use(&next)
-	return unshaped
-}
-
-// use makes next the current setup, and notifies clients if the list of dragoman's own tools has
-// changed.
-func (srv *Server) use(next *setup) {
-	was := srv.setup.Swap(next)
-	if was != nil {
-		was.own.ReplacedBy(next.own)
-	}
-}
-
-// AdapterOptions converts a to the options of the adapter runtime. Environment variables of the
-// adapter protocol take precedence over a. getenv looks up these variables and the credentials.
-func AdapterOptions(a *config.Adapters, getenv func(string) (string, bool)) (adapterrt.Options, error) {
-	mode, err := adapterrt.ParseMode(a.Mode)
-	if err != nil {
-		return adapterrt.Options{}, fmt.Errorf("adapters.mode: %w", err)
-	}
-	form, err := adapterrt.ParseIntrospection(a.Introspection)
-	if err != nil {
-		return adapterrt.Options{}, fmt.Errorf("adapters.introspection: %w", err)
-	}
-	o := adapterrt.Options{
-		Mode: mode, PerAdapter: a.Tools == "per_adapter", ToolPrefix: a.Prefix,
-		HTTPPrefix:    a.HTTPPrefix,
-		SkipInvalid:   a.SkipInvalid,
-		InsecureHosts: a.Network.InsecureHosts, PublicOnly: a.Network.PublicOnly, SameOriginRedirects: a.Network.Redirects,
-		TrustOverrides: a.Trust.Overrides, MaxSelfDeclared: a.Trust.MaxSelfDeclared,
-		ConfirmDestructive: a.Confirm.Destructive,
-		DevErrors:          a.Errors.Dev, KeepAddresses: a.Errors.Addresses == "keep", NoErrorBody: !a.Errors.Body, Introspection: form,
-		MaxResponseBytes: int(a.MaxResponse),
-		TokenCommands:    a.TokenCommands,
-		Getenv:           getenv, UserAgent: "dragoman/" + strings.Trim(mcp.Version(), "()"), // a token in User-Agent must not contain parentheses
-	}
-	switch a.Confirm.Via {
-	case "token":
-		o.ConfirmVia = adapterrt.ConfirmToken
-	case "elicitation":
-		o.ConfirmVia = adapterrt.ConfirmUser
-	}
-	switch a.Trust.Enforce {
-	case "strict":
-		o.TrustEnforcement = adapterrt.TrustStrict
-	case "off":
-		o.TrustEnforcement = adapterrt.TrustOff
-	}
-	if a.Network.WebProxy {
-		o.Proxy = webProxyOf
-	}
-	if a.Network.CAFile != "" {
-		if o.RootCAs, err = config.Certificates(a.Network.CAFile); err != nil {
-			return o, fmt.Errorf("adapters.network.ca_file: %w", err)
+	for _, t := range a.Tools() {
+		if names[t.Name] {
+			both = append(both, t.Name)
 		}
 	}
-	return o, o.LoadEnv(getenv)
+	return both
 }
