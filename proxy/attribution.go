@@ -6,6 +6,7 @@ import (
 	"github.com/tidwall/gjson"
 
 	"github.com/dragoman-proxy/dragoman/proxy/mcp"
+	"github.com/dragoman-proxy/dragoman/proxy/stateless"
 	"github.com/dragoman-proxy/dragoman/translate/wire"
 )
 
@@ -14,14 +15,14 @@ import (
 // one.
 
 // wantsLogs reports whether the server may send q log messages.
-func (b *pooledSession) wantsLogs(q *modernRequest) bool {
-	return q.level != mcp.NoLogLevel && b.s.Facts.Has(wire.ServerLogging)
+func (b *pooledSession) wantsLogs(q *stateless.Request) bool {
+	return q.LogLevel != mcp.NoLogLevel && b.s.Facts.Has(wire.ServerLogging)
 }
 
 // mayReceiveOnStanding reports whether the standing stream may carry messages about q. For a server
 // on a pipe, lanes attributes the progress notifications.
-func (b *pooledSession) mayReceiveOnStanding(q *modernRequest) bool {
-	return b.wantsLogs(q) || q.token != nil && !b.s.piped
+func (b *pooledSession) mayReceiveOnStanding(q *stateless.Request) bool {
+	return b.wantsLogs(q) || q.ProgressToken != nil && !b.s.piped
 }
 
 // join adds a call to the session's parked calls, before the call is sent.
@@ -32,7 +33,7 @@ func (b *pooledSession) join(d *parkedCall) {
 	}
 	b.parkedCalls[d] = true
 	b.mu.Unlock()
-	if d.first.mayAsk() {
+	if d.first.MayAsk() {
 		b.begin(d)
 	}
 }
@@ -73,7 +74,7 @@ func (b *pooledSession) about(m *wire.Message) *parkedCall {
 		var only *parkedCall
 		for _, d := range all {
 			switch {
-			case d.first.level == mcp.NoLogLevel:
+			case d.first.LogLevel == mcp.NoLogLevel:
 			case only != nil:
 				return nil
 			default:

@@ -15,6 +15,7 @@ import (
 	"github.com/dragoman-proxy/dragoman/proxy/mcp"
 	"github.com/dragoman-proxy/dragoman/proxy/mcpheader"
 	"github.com/dragoman-proxy/dragoman/proxy/server"
+	"github.com/dragoman-proxy/dragoman/proxy/stateless"
 	"github.com/dragoman-proxy/dragoman/proxy/upstream"
 	"github.com/dragoman-proxy/dragoman/translate"
 	"github.com/dragoman-proxy/dragoman/translate/wire"
@@ -35,7 +36,7 @@ type directSession struct {
 // directly makes a session for modern clients at a modern server. discovered is the server's
 // DiscoverResult, or nil if it was not asked. If h.pipe is set, the session serves only the one
 // client on that pipe.
-func (h *handshake) directly(ctx context.Context, q *modernRequest, known *era.Era) (s *session, err error) {
+func (h *handshake) directly(ctx context.Context, q *stateless.Request, known *era.Era) (s *session, err error) {
 	srv := h.srv
 	if !known.Modern() {
 		return nil, mcp.Fail(mcp.UpstreamLegacy, "")
@@ -103,11 +104,11 @@ func (h *handshake) discover(ctx context.Context, d *directSession) ([]byte, err
 }
 
 // metaOf returns the members of _meta for dragoman's own requests, without the braces.
-func metaOf(v *translate.Revision, q *modernRequest) []byte {
+func metaOf(v *translate.Revision, q *stateless.Request) []byte {
 	meta := fmt.Appendf(nil, `%q:%q,%q:`, mcp.MetaVersion, v.Name, mcp.MetaCapabilities)
-	meta = append(meta, q.capabilities...)
-	if q.client != nil {
-		meta = append(fmt.Appendf(meta, `,%q:`, mcp.MetaClient), q.client...)
+	meta = append(meta, q.Capabilities...)
+	if q.ClientInfo != nil {
+		meta = append(fmt.Appendf(meta, `,%q:`, mcp.MetaClient), q.ClientInfo...)
 	}
 	return meta
 }
@@ -121,9 +122,6 @@ func serverInfo(result []byte) (is []byte) {
 	})
 	return is
 }
-
-// mcpPrefix is the prefix of the headers that describe a message.
-const mcpPrefix = "Mcp-"
 
 // request returns one of dragoman's own requests. params are its members besides _meta, without the
 // braces.
@@ -142,7 +140,7 @@ func (d *directSession) headers(from []upstream.Header, method, target string) [
 	}
 	h := make([]upstream.Header, 0, len(from)+2)
 	for _, f := range from {
-		if len(f.Name) < len(mcpPrefix) || !strings.EqualFold(f.Name[:len(mcpPrefix)], mcpPrefix) {
+		if len(f.Name) < len(mcpheader.Prefix) || !strings.EqualFold(f.Name[:len(mcpheader.Prefix)], mcpheader.Prefix) {
 			h = append(h, f)
 		}
 	}

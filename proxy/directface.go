@@ -3,7 +3,6 @@ package proxy
 import (
 	"context"
 	"errors"
-	"strings"
 	"time"
 
 	"github.com/tidwall/gjson"
@@ -13,6 +12,7 @@ import (
 	"github.com/dragoman-proxy/dragoman/proxy/era"
 	"github.com/dragoman-proxy/dragoman/proxy/mcp"
 	"github.com/dragoman-proxy/dragoman/proxy/mcpheader"
+	"github.com/dragoman-proxy/dragoman/proxy/stateless"
 	"github.com/dragoman-proxy/dragoman/proxy/upstream"
 	"github.com/dragoman-proxy/dragoman/translate/wire"
 )
@@ -30,14 +30,14 @@ func (srv *Server) isDirect(ctx context.Context, from []upstream.Header) (bool, 
 
 // isOurs reports whether q calls one of dragoman's own tools. Such a call needs a session with any
 // server, since the tool may ask the user something.
-func (srv *Server) isOurs(q *modernRequest) bool {
+func (srv *Server) isOurs(q *stateless.Request) bool {
 	own := srv.now().own
-	return own != nil && q.method == wire.ToolsCall && own.Named([]byte(gjson.GetBytes(q.raw, "params").Raw)) != ""
+	return own != nil && q.Method == wire.ToolsCall && own.Named([]byte(gjson.GetBytes(q.Raw, "params").Raw)) != ""
 }
 
 // postDirect forwards one request to a modern server, with its bytes and headers unchanged, and
 // returns the response.
-func (srv *Server) postDirect(req *downstream.Request, q *modernRequest, who string, from []upstream.Header, resp *downstream.Response) error {
+func (srv *Server) postDirect(req *downstream.Request, q *stateless.Request, who string, from []upstream.Header, resp *downstream.Response) error {
 	b, err := srv.pool.getDirect(req.Ctx, q, who, from)
 	if err == nil {
 		if err = srv.checkCall(req.Ctx, b, q, from); err != nil {
@@ -45,7 +45,7 @@ func (srv *Server) postDirect(req *downstream.Request, q *modernRequest, who str
 		}
 	}
 	if err != nil {
-		return clienterror.Of(err).About(q.id)
+		return clienterror.Of(err).About(q.ID)
 	}
 	ctx, stop := req.Ctx, req.Cancel
 	if stop == nil {
@@ -53,12 +53,12 @@ func (srv *Server) postDirect(req *downstream.Request, q *modernRequest, who str
 	}
 	x := srv.newExchange(ctx, stop)
 	resp.Done = func() { x.done(); srv.pool.release(b) }
-	x.s, x.crossing, x.tally = b.s, b.s.direct.crossing, q.counts
-	x.tally.hold()
+	x.s, x.crossing, x.tally = b.s, b.s.direct.crossing, q.Counts
+	x.tally.Hold()
 	x.s.enter()
-	x.from = append(append(x.from[:0], from...), q.header...)
-	x.clock.Asked, x.maxTokens = q.timed, q.maxTokens
-	if q.method == wire.SubscriptionsListen { // it would never end by itself
+	x.from = append(append(x.from[:0], from...), q.Header...)
+	x.clock.Asked, x.maxTokens = q.Timed, q.MaxTokens
+	if q.Method == wire.SubscriptionsListen { // it would never end by itself
 		x.free = context.AfterFunc(srv.host.Draining, func() { stop(clienterror.ErrShutdown) })
 	}
 	err = x.post(req.Body, resp)
@@ -68,19 +68,19 @@ func (srv *Server) postDirect(req *downstream.Request, q *modernRequest, who str
 
 // checkCall compares the headers of a tool call that repeat arguments with the arguments, by the
 // tool's inputSchema in the server's list.
-func (srv *Server) checkCall(ctx context.Context, b *pooledSession, q *modernRequest, from []upstream.Header) error {
-	if q.method != wire.ToolsCall || q.header == nil {
+func (srv *Server) checkCall(ctx context.Context, b *pooledSession, q *stateless.Request, from []upstream.Header) error {
+	if q.Method != wire.ToolsCall || q.Header == nil {
 		return nil
 	}
 	if own := srv.now().own; own != nil && srv.isOurs(q) {
-		t, _ := own.Find(gjson.ParseBytes(q.target).String())
-		return mcpheader.CheckParams(t.Arguments, q.arguments, q.header)
+		t, _ := own.Find(gjson.ParseBytes(q.Target).String())
+		return mcpheader.CheckParams(t.Arguments, q.Arguments, q.Header)
 	}
-	t, known := b.s.tools.Find(gjson.ParseBytes(q.target).String())
-	unread := !known && (b.s.direct != nil || q.hasParams())
+	t, known := b.s.tools.Find(gjson.ParseBytes(q.Target).String())
+	unread := !known && (b.s.direct != nil || q.HasParams())
 	var wrong error
 	if !unread {
-		if wrong = mcpheader.CheckParams(t.Arguments, q.arguments, q.header); wrong == nil || clienterror.Of(wrong).Cause != mcp.HeaderMismatch {
+		if wrong = mcpheader.CheckParams(t.Arguments, q.Arguments, q.Header); wrong == nil || clienterror.Of(wrong).Cause != mcp.HeaderMismatch {
 			return wrong
 		}
 	}
@@ -96,36 +96,26 @@ const (
 
 // checkAgain is checkCall with a list that is read now: the tool was unknown, or the known list
 // leads to the error wrong, and the client may have a newer list.
-func (srv *Server) checkAgain(client context.Context, b *pooledSession, q *modernRequest, from []upstream.Header, wrong error) error {
+func (srv *Server) checkAgain(client context.Context, b *pooledSession, q *stateless.Request, from []upstream.Header, wrong error) error {
 	began := time.Now()
 	ctx, cancel := context.WithTimeout(client, listTime)
 	defer cancel()
-	tools, tool := &b.s.tools, gjson.ParseBytes(q.target).String()
+	tools, tool := &b.s.tools, gjson.ParseBytes(q.Target).String()
 	ask := func(params string) ([]byte, error) { return b.list(ctx, srv, params, from) }
 	if wrong == nil {
 		t, err := tools.Look(ctx, tool, ask)
 		if err != nil {
 			return context.Cause(client) // the server will say what is wrong with the call
 		}
-		if wrong = mcpheader.CheckParams(t.Arguments, q.arguments, q.header); wrong == nil || clienterror.Of(wrong).Cause != mcp.HeaderMismatch {
+		if wrong = mcpheader.CheckParams(t.Arguments, q.Arguments, q.Header); wrong == nil || clienterror.Of(wrong).Cause != mcp.HeaderMismatch {
 			return wrong
 		}
 	}
 	if tools.Refresh(ctx, began.Add(-listFreshness), ask) == nil {
 		t, _ := tools.Find(tool)
-		wrong = mcpheader.CheckParams(t.Arguments, q.arguments, q.header)
+		wrong = mcpheader.CheckParams(t.Arguments, q.Arguments, q.Header)
 	}
 	return wrong
-}
-
-// hasParams reports whether headers repeat arguments of the tool.
-func (q *modernRequest) hasParams() bool {
-	for _, h := range q.header {
-		if len(h.Name) > len(mcpheader.ParamPrefix) && strings.EqualFold(h.Name[:len(mcpheader.ParamPrefix)], mcpheader.ParamPrefix) {
-			return true
-		}
-	}
-	return false
 }
 
 // directStatus returns the HTTP status of x's response, or 0 to keep the status that the server

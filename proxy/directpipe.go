@@ -13,6 +13,7 @@ import (
 	"github.com/dragoman-proxy/dragoman/proxy/mcpheader"
 	"github.com/dragoman-proxy/dragoman/proxy/server"
 	"github.com/dragoman-proxy/dragoman/proxy/sse"
+	"github.com/dragoman-proxy/dragoman/proxy/stateless"
 	"github.com/dragoman-proxy/dragoman/proxy/upstream"
 	"github.com/dragoman-proxy/dragoman/translate/wire"
 )
@@ -20,7 +21,7 @@ import (
 // openDirect makes the second pipe of the same client, for the requests that need no session at a
 // modern server. If the server is a process, this client has it alone, and request ids are not
 // changed.
-func (p *pipe) openDirect(q *modernRequest) error {
+func (p *pipe) openDirect(q *stateless.Request) error {
 	known, err := p.srv.eras.Of(p.ctx, p.from)
 	if err != nil {
 		return err
@@ -28,7 +29,7 @@ func (p *pipe) openDirect(q *modernRequest) error {
 	ctx, cancel := context.WithTimeout(p.ctx, p.srv.now().cfg.Upstream.HandshakeTimeout)
 	defer cancel()
 	h := &handshake{srv: p.srv, pipe: true, Opening: server.Opening{Of: p.srv.host, Header: p.from}}
-	s, err := h.directly(ctx, q.sender(), known)
+	s, err := h.directly(ctx, q.WithoutMessage(), known)
 	if err != nil {
 		return err
 	}
@@ -97,7 +98,7 @@ func (c *headerConn) Send(ctx context.Context, m *upstream.Outgoing) (upstream.S
 	call := &headerCall{c: c, ctx: ctx, out: *m, from: m.Header, method: gjson.GetBytes(m.Body, "method").String()}
 	if msg.Kind == wire.Request {
 		params := gjson.Parse(wire.View(msg.Params()))
-		if target := targetOf(msg.Method); target != "" {
+		if target := stateless.TargetOf(msg.Method); target != "" {
 			call.target = params.Get(target).String()
 		}
 		if msg.Method == wire.ToolsCall {
@@ -105,7 +106,7 @@ func (c *headerConn) Send(ctx context.Context, m *upstream.Outgoing) (upstream.S
 			if err != nil {
 				return nil, err
 			}
-			call.arguments = moved(wire.Bytes(params.Get("arguments").Raw), m.Body, body)
+			call.arguments = wire.Moved(wire.Bytes(params.Get("arguments").Raw), m.Body, body)
 			call.out.Body = body
 		}
 	}

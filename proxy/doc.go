@@ -38,7 +38,7 @@
 //
 // # Modern clients, handshake server
 //
-// modern.go reads who the client is out of each request. relay.go carries the request on a
+// Package stateless reads who the client is out of each request. relay.go carries the request on a
 // session of sessionpool.go (one is in pooledsession.go), and crossing.go tells the exchange
 // what else translation needs. parkedcall.go and parkedcalls.go hold calls that wait for their
 // client; retry.go takes the client's answers. unattributed.go finds a call for a question that
@@ -88,7 +88,6 @@
 // for large messages, and goroutines that end with the proxy.
 //
 // silencelimits.go says how long the server may be silent. Package report logs and counts what
-// fails; package clienterror makes the JSON-RPC error and the HTTP status. tally.go counts
-// calls of modern clients. oauthclients.go is for logins of clients. Packages quota and principal say how much a client may have, and which client it is; package trace has the
+// fails; package clienterror makes the JSON-RPC error and the HTTP status. oauthclients.go is for logins of clients. Packages quota and principal say how much a client may have, and which client it is; package trace has the
 // trace of a request and its timing.
 package proxy

@@ -16,6 +16,7 @@ import (
 	"github.com/dragoman-proxy/dragoman/proxy/config"
 	"github.com/dragoman-proxy/dragoman/proxy/mcp"
 	"github.com/dragoman-proxy/dragoman/proxy/origin"
+	"github.com/dragoman-proxy/dragoman/proxy/stateless"
 	"github.com/dragoman-proxy/dragoman/proxy/upstream"
 	"github.com/dragoman-proxy/dragoman/translate/wire"
 )
@@ -188,7 +189,7 @@ func TestServerThatBecameAHandshakeServer(t *testing.T) {
 	if err := m.Scan([]byte(modernRequestOf("1", "tools/list", meta(`{}`))), nil); err != nil {
 		t.Fatal(err)
 	}
-	q, err := lookModern(&m, "")
+	q, err := stateless.Read(&m, "")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -25,6 +25,7 @@ import (
 	"github.com/dragoman-proxy/dragoman/proxy/server"
 	"github.com/dragoman-proxy/dragoman/proxy/shape"
 	"github.com/dragoman-proxy/dragoman/proxy/sse"
+	"github.com/dragoman-proxy/dragoman/proxy/stateless"
 	"github.com/dragoman-proxy/dragoman/proxy/trace"
 	"github.com/dragoman-proxy/dragoman/proxy/upstream"
 	"github.com/dragoman-proxy/dragoman/translate/wire"
@@ -95,12 +96,12 @@ type exchangeState struct {
 	first    sse.Event // the first event, which Next returns again
 	pending  bool      // first is set
 
-	injected *injected     // dragoman's own messages on stream; nil for none
-	buffer   *replayBuffer // keeps the events sent to the client; nil for none
-	replay   []sse.Event   // kept events to send again before any others
-	resumed  bool          // another exchange counts the call
-	tally    *tally        // the tally of a modern client's call; nil for others
-	crossing *crossing     // set between a modern client and a handshake server; else nil
+	injected *injected        // dragoman's own messages on stream; nil for none
+	buffer   *replayBuffer    // keeps the events sent to the client; nil for none
+	replay   []sse.Event      // kept events to send again before any others
+	resumed  bool             // another exchange counts the call
+	tally    *stateless.Tally // the tally of a modern client's call; nil for others
+	crossing *crossing        // set between a modern client and a handshake server; else nil
 
 	detached bool            // the transport holds the exchange as a stream: it does not go back to the pool
 	large    bool            // a message was too large to keep the buffers
@@ -153,7 +154,7 @@ func (x *exchange) done() {
 			x.srv.metrics.Spent(&x.clock)
 		}
 	}
-	x.tally.release()
+	x.tally.Release()
 	if x.s != nil {
 		x.s.leave()
 	}
@@ -179,7 +180,7 @@ func (x *exchange) count(how metrics.Outcome) {
 		x.srv.host.Report.Unanswered(how, x.requestInfo())
 	}
 	if x.tally != nil {
-		x.tally.note(x, how)
+		x.tally.Note(x.s.ServerRevision, x.call.Began, how)
 		return
 	}
 	x.srv.metrics.Request(x.s.ClientRevision, x.s.ServerRevision, x.call.Method, how, x.call.Began)

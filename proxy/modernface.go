@@ -6,6 +6,9 @@ import (
 	"strings"
 	"sync"
 
+	"github.com/tidwall/gjson"
+	"github.com/tidwall/sjson"
+
 	"github.com/dragoman-proxy/dragoman/proxy/clienterror"
 	"github.com/dragoman-proxy/dragoman/proxy/downstream"
 	"github.com/dragoman-proxy/dragoman/proxy/mcp"
@@ -14,6 +17,7 @@ import (
 	"github.com/dragoman-proxy/dragoman/proxy/replicas"
 	"github.com/dragoman-proxy/dragoman/proxy/report"
 	"github.com/dragoman-proxy/dragoman/proxy/shape"
+	"github.com/dragoman-proxy/dragoman/proxy/stateless"
 	"github.com/dragoman-proxy/dragoman/proxy/trace"
 	"github.com/dragoman-proxy/dragoman/proxy/upstream"
 	"github.com/dragoman-proxy/dragoman/translate"
@@ -69,53 +73,53 @@ func (srv *Server) postModern(req *downstream.Request, m *wire.Message, resp *do
 	}
 	if req.Version == "" {
 		srv.metrics.Unserved(translate.Lookup(translate.Modern()), m.Method, metrics.Refused)
-		return missingVersion().About(m.ID())
+		return stateless.MissingVersion().About(m.ID())
 	}
-	q, err := lookModern(m, req.Version)
+	q, err := stateless.Read(m, req.Version)
 	if err != nil {
 		srv.metrics.Unserved(translate.Lookup(translate.Modern()), m.Method, metrics.Refused)
 		return srv.listing(err, srv.appendPassed(nil, req.Header))
 	}
-	defer srv.tallied(q).release()
+	defer q.Count(srv.metrics).Release()
 	defer func() {
 		if err != nil {
-			f := srv.host.Report.Failed(err, q.requestInfo(srv.appendPassed(nil, req.Header)))
-			q.counts.settle(report.Outcome(f))
+			f := srv.host.Report.Failed(err, q.At(srv.appendPassed(nil, req.Header)))
+			q.Counts.Settle(report.Outcome(f))
 			err = f
 		}
 	}()
-	q.headers(req)
-	if err := q.checkHeaders(req.Header); err != nil {
-		return clienterror.Of(err).About(q.id)
+	q.NoteHeaders(req)
+	if err := q.CheckHeaders(req.Header); err != nil {
+		return clienterror.Of(err).About(q.ID)
 	}
-	if handshakeOnly(q.method) {
-		return unknownMethod(q.name).About(q.id)
+	if stateless.IsHandshakeOnly(q.Method) {
+		return stateless.UnknownMethod(q.Name).About(q.ID)
 	}
-	if q.plainName {
+	if q.PlainName {
 		srv.host.Report.Quirk(report.RawName)
 	}
 	if srv.now().shaping != nil {
-		q.maxTokens = shape.Budget(req.Header(shape.BudgetHeader))
+		q.MaxTokens = shape.Budget(req.Header(shape.BudgetHeader))
 	}
-	q.timed = req.Header(trace.TimingHeader) != ""
+	q.Timed = req.Header(trace.TimingHeader) != ""
 	by := srv.now().cfg.Bridge.Principal
 	who := principal.Of(req, by)
-	q.user, q.runsFor = principal.User(req, by, who), srv.runsFor(req)
-	q.address = req.Peer
-	q.unknown = req.Guest == "" && (who == "" || !strings.HasPrefix(by, "header:")) // a header that bridge.principal names is set by a trusted proxy
+	q.User, q.RunsFor = principal.User(req, by, who), srv.runsFor(req)
+	q.Address = req.Peer
+	q.Unknown = req.Guest == "" && (who == "" || !strings.HasPrefix(by, "header:")) // a header that bridge.principal names is set by a trusted proxy
 	from := srv.appendPassed(nil, req.Header)
 	direct := false
 	if !srv.isOurs(q) {
 		if direct, err = srv.isDirect(req.Ctx, from); err != nil {
-			return clienterror.Of(err).About(q.id)
+			return clienterror.Of(err).About(q.ID)
 		}
 	}
 	for again := false; ; again = true {
 		if direct {
 			err = srv.postDirect(req, q, who, from, resp)
 		} else {
-			var own *modernRequest
-			if own, err = q.own(req.Ctx, srv.host.Memory()); err == nil {
+			var own *stateless.Request
+			if own, err = q.Clone(req.Ctx, srv.host.Memory()); err == nil {
 				err = srv.postRelayed(req, own, who, from, resp)
 			}
 		}
@@ -130,11 +134,11 @@ func (srv *Server) postModern(req *downstream.Request, m *wire.Message, resp *do
 }
 
 // postRelayed answers one request through a pooled session with a handshake server.
-func (srv *Server) postRelayed(req *downstream.Request, q *modernRequest, who string, from []upstream.Header, resp *downstream.Response) (err error) {
-	switch q.method {
+func (srv *Server) postRelayed(req *downstream.Request, q *stateless.Request, who string, from []upstream.Header, resp *downstream.Response) (err error) {
+	switch q.Method {
 	case wire.ServerDiscover:
 		if resp.Body, err = srv.discover(req.Ctx, q, who, from); err == nil {
-			q.counts.settle(metrics.Local)
+			q.Counts.Settle(metrics.Local)
 		}
 		return err
 	case wire.SubscriptionsListen:
@@ -142,7 +146,7 @@ func (srv *Server) postRelayed(req *downstream.Request, q *modernRequest, who st
 		if err != nil {
 			return err
 		}
-		q.counts.settle(metrics.Local)
+		q.Counts.Settle(metrics.Local)
 		srv.streams.Add(1)
 		free := context.AfterFunc(srv.host.Draining, l.finish)
 		resp.Stream, resp.Done = l, func() { free(); l.end(); srv.streams.Add(-1) }
@@ -163,10 +167,10 @@ func (srv *Server) postRelayed(req *downstream.Request, q *modernRequest, who st
 
 // discover answers server/discover from the server's InitializeResult. See
 // https://modelcontextprotocol.io/specification/2026-07-28/server/discover.
-func (srv *Server) discover(ctx context.Context, q *modernRequest, who string, from []upstream.Header) ([]byte, error) {
+func (srv *Server) discover(ctx context.Context, q *stateless.Request, who string, from []upstream.Header) ([]byte, error) {
 	b, err := srv.pool.get(ctx, q, who, from)
 	if err != nil {
-		return nil, clienterror.Of(err).WithID(q.id)
+		return nil, clienterror.Of(err).WithID(q.ID)
 	}
 	defer srv.pool.release(b)
 	out := []byte(`{"resultType":"complete","supportedVersions":[`)
@@ -182,25 +186,25 @@ func (srv *Server) discover(ctx context.Context, q *modernRequest, who string, f
 	}
 	out = append(out, `,"ttlMs":0,"cacheScope":"private","_meta":{"`+mcp.MetaPrefix+`serverInfo":`...)
 	out = append(append(out, b.said.server...), `}}`...)
-	return mcp.AppendResult(nil, q.id, out), nil
+	return mcp.AppendResult(nil, q.ID, out), nil
 }
 
 // modern handles a modern request on a pipe. It does not wait for the response.
 func (p *pipe) modern(m *wire.Message) {
-	q, err := lookModern(m, "")
-	if err == nil && handshakeOnly(q.method) {
-		err = unknownMethod(q.name).About(q.id)
+	q, err := stateless.Read(m, "")
+	if err == nil && stateless.IsHandshakeOnly(q.Method) {
+		err = stateless.UnknownMethod(q.Name).About(q.ID)
 	}
 	if err != nil {
 		p.srv.metrics.Unserved(translate.Lookup(translate.Modern()), m.Method, metrics.Refused)
 		p.refuse(p.srv.listing(err, p.from))
 		return
 	}
-	counts := p.srv.tallied(q)
-	defer counts.release()
+	counts := q.Count(p.srv.metrics)
+	defer counts.Release()
 	refuse := func(err error) {
-		f := p.srv.host.Report.Failed(err, q.requestInfo(p.from)).About(q.id)
-		counts.settle(report.Outcome(f))
+		f := p.srv.host.Report.Failed(err, q.At(p.from)).About(q.ID)
+		counts.Settle(report.Outcome(f))
 		p.refuse(f)
 	}
 	direct := false
@@ -226,12 +230,12 @@ func (p *pipe) modern(m *wire.Message) {
 			return
 		}
 	}
-	if q, err = q.own(p.ctx, p.srv.host.Memory()); err != nil {
+	if q, err = q.Clone(p.ctx, p.srv.host.Memory()); err != nil {
 		refuse(err)
 		return
 	}
 	ctx, stop := context.WithCancelCause(p.ctx)
-	key := string(wire.AppendIDKey(nil, q.id))
+	key := string(wire.AppendIDKey(nil, q.ID))
 	p.mu.Lock()
 	if p.running == nil {
 		p.running = map[string]context.CancelCauseFunc{}
@@ -251,7 +255,7 @@ func (p *pipe) modern(m *wire.Message) {
 		refuse(mcp.Fail(c, ""))
 		return
 	}
-	if q.method != wire.SubscriptionsListen { // a subscription does not end by itself
+	if q.Method != wire.SubscriptionsListen { // a subscription does not end by itself
 		p.calls.Add(1)
 	}
 	free := sync.OnceFunc(func() {
@@ -259,11 +263,11 @@ func (p *pipe) modern(m *wire.Message) {
 		delete(p.running, key)
 		p.mu.Unlock()
 	})
-	counts.hold()
+	counts.Hold()
 	p.spawn(func() {
-		defer counts.release()
+		defer counts.Release()
 		defer func() {
-			if q.method != wire.SubscriptionsListen {
+			if q.Method != wire.SubscriptionsListen {
 				p.calls.Done()
 			}
 			stop(nil)
@@ -275,29 +279,29 @@ func (p *pipe) modern(m *wire.Message) {
 
 // runModern answers a modern request. It calls free before the client receives the response, since
 // the client may then use the id again.
-func (p *pipe) runModern(ctx context.Context, q *modernRequest, free func()) {
+func (p *pipe) runModern(ctx context.Context, q *stateless.Request, free func()) {
 	defer func() {
 		if r := recover(); r != nil {
 			p.srv.host.Report.Panicked(r)
 			free()
-			p.refuse(mcp.Fail(mcp.Panicked, "").About(q.id))
+			p.refuse(mcp.Fail(mcp.Panicked, "").About(q.ID))
 		}
 	}()
 	var st downstream.Stream
 	var last *bool
 	cut := new(bool)
 	failed := func(err error) *mcp.Failure {
-		f := p.srv.host.Report.Failed(err, q.requestInfo(nil)).WithID(q.id)
-		q.counts.settle(report.Outcome(f))
+		f := p.srv.host.Report.Failed(err, q.At(nil)).WithID(q.ID)
+		q.Counts.Settle(report.Outcome(f))
 		return f
 	}
-	switch q.method {
+	switch q.Method {
 	case wire.ServerDiscover:
 		answer, err := p.srv.discover(ctx, q, "", nil)
 		if err != nil {
 			answer = failed(err).Body()
 		}
-		q.counts.settle(metrics.Local)
+		q.Counts.Settle(metrics.Local)
 		free()
 		p.write(answer)
 		return
@@ -308,7 +312,7 @@ func (p *pipe) runModern(ctx context.Context, q *modernRequest, free func()) {
 			p.refuse(failed(err))
 			return
 		}
-		q.counts.settle(metrics.Local)
+		q.Counts.Settle(metrics.Local)
 		defer l.end()
 		st, last, cut = l, &l.ended, &l.cut
 	default:
@@ -331,7 +335,7 @@ func (p *pipe) runModern(ctx context.Context, q *modernRequest, free func()) {
 		}
 		p.write(e.Data)
 		if *cut { // see https://modelcontextprotocol.io/specification/2026-07-28/basic/patterns/cancellation
-			p.write(mcp.Cancelled(q.id, ""))
+			p.write(mcp.Cancelled(q.ID, ""))
 			return
 		}
 	}
@@ -349,4 +353,32 @@ func (p *pipe) cancelModern(m *wire.Message) bool {
 	}
 	stop(downstream.ErrClientLeft)
 	return true
+}
+
+// listing returns err for a client of a modern server: if err lists the supported revisions,
+// listing replaces them by those in the server's own DiscoverResult.
+func (srv *Server) listing(err error, from []upstream.Header) error {
+	f, ok := errors.AsType[*mcp.Failure](err)
+	if !ok || f.Cause != mcp.RevisionUnsupported {
+		return err
+	}
+	known := srv.eras.Peek(from)
+	if known == nil || !known.Modern() {
+		return err
+	}
+	names := []byte{'['}
+	gjson.GetBytes(known.Discovered, "supportedVersions").ForEach(func(_, v gjson.Result) bool {
+		if translate.Lookup(v.String()) != nil {
+			names = append(mcp.AppendString(names, v.String()), ',')
+		}
+		return true
+	})
+	if len(names) == 1 {
+		names = append(mcp.AppendString(names, known.Revision.Name), ',')
+	}
+	names[len(names)-1] = ']'
+	if data, err := sjson.SetRawBytes(f.Data, "supported", names); err == nil {
+		f.Data = data
+	}
+	return f
 }

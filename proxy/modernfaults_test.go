@@ -13,9 +13,7 @@ import (
 
 	"github.com/tidwall/gjson"
 
-	"github.com/dragoman-proxy/dragoman/proxy/clienterror"
 	"github.com/dragoman-proxy/dragoman/proxy/config"
-	"github.com/dragoman-proxy/dragoman/proxy/mcp"
 	"github.com/dragoman-proxy/dragoman/proxy/origin"
 	"github.com/dragoman-proxy/dragoman/proxy/upstream"
 )
@@ -599,35 +597,5 @@ func TestManyParkedCalls(t *testing.T) {
 		srv.pool.mu.Lock()
 		defer srv.pool.mu.Unlock()
 		return srv.pool.count == 0 && len(srv.pool.byKey) == 0
-	})
-}
-
-func FuzzReadMeta(f *testing.F) {
-	for _, seed := range []string{
-		"", "{}", "[]", "null", "{" + meta(`{}`) + "}", `{"_meta":null}`, `{"_meta":[]}`, `{"_meta":{"io.modelcontextprotocol/protocolVersion":7}}`,
-		"{" + meta(`{"elicitation":{"url":{}}}`, `"progressToken":[]`) + `}`, "{" + meta(`{}`, `"io.modelcontextprotocol/logLevel":"loud"`) + "}",
-		`{"name":"a","name":"b",` + meta(`{}`) + "}", "{" + meta(`{}`) + "," + meta(`[]`) + "}", `{"\u005fmeta":{}}`, "{" + meta(`{}`),
-	} {
-		f.Add(seed)
-	}
-	f.Fuzz(func(t *testing.T, params string) {
-		if !gjson.Valid(params) {
-			return // no error contains it
-		}
-		q, err := readMeta(params, "name", "")
-		if err != nil {
-			if b := clienterror.Of(err).Body(); !gjson.ValidBytes(b) {
-				t.Errorf("the refusal is %s", b)
-			}
-			return
-		}
-		for what, raw := range map[string][]byte{"clientInfo": q.client, "capabilities": q.capabilities, "name": q.target, "token": q.token, "state": q.state, "inputs": q.inputs} {
-			if raw != nil && !gjson.ValidBytes(raw) {
-				t.Errorf("%s is %q", what, raw)
-			}
-		}
-		if !gjson.ParseBytes(q.capabilities).IsObject() || q.level < mcp.NoLogLevel || q.level.String() == "" && q.level != mcp.NoLogLevel {
-			t.Errorf("%+v", q)
-		}
 	})
 }

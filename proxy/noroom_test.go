@@ -15,6 +15,7 @@ import (
 
 	"github.com/dragoman-proxy/dragoman/proxy/config"
 	"github.com/dragoman-proxy/dragoman/proxy/large"
+	"github.com/dragoman-proxy/dragoman/proxy/stateless"
 	"github.com/dragoman-proxy/dragoman/translate/wire"
 )
 
@@ -112,19 +113,19 @@ func TestModernRequestOwnsItsMemory(t *testing.T) {
 	if err := m.Scan(raw, nil); err != nil {
 		t.Fatal(err)
 	}
-	q, err := lookModern(&m, "")
+	q, err := stateless.Read(&m, "")
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := []string{string(q.raw), string(q.id), string(q.target), string(q.arguments), string(q.state), string(q.inputs), string(q.capabilities)}
-	own, err := q.own(t.Context(), nil)
+	want := []string{string(q.Raw), string(q.ID), string(q.Target), string(q.Arguments), string(q.State), string(q.Inputs), string(q.Capabilities)}
+	own, err := q.Clone(t.Context(), nil)
 	if err != nil {
 		t.Fatal(err)
 	}
 	clear(raw)
-	clear(own.forServer())
-	got := []string{string(own.raw), string(own.id), string(own.target), string(own.arguments), string(own.state), string(own.inputs), string(own.capabilities)}
-	if !slices.Equal(got, want) || string(own.forServer()) != want[0] {
+	clear(own.ForServer())
+	got := []string{string(own.Raw), string(own.ID), string(own.Target), string(own.Arguments), string(own.State), string(own.Inputs), string(own.Capabilities)}
+	if !slices.Equal(got, want) || string(own.ForServer()) != want[0] {
 		t.Errorf("\ngot  %q\nwant %q", got, want)
 	}
 }

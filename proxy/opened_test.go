@@ -10,6 +10,7 @@ import (
 
 	"github.com/dragoman-proxy/dragoman/proxy/bridge"
 	"github.com/dragoman-proxy/dragoman/proxy/config"
+	"github.com/dragoman-proxy/dragoman/proxy/stateless"
 	"github.com/dragoman-proxy/dragoman/translate/wire"
 )
 
@@ -134,7 +135,7 @@ func TestClientThatLeavesWhileItsURLsAreWaitedFor(t *testing.T) {
 // named its URLs leaves nothing behind.
 func TestCancelledCallDoesNotWaitForItsURLs(t *testing.T) {
 	srv := front(t, legacyServer(`{"tools":{}}`, nil))
-	q := &modernRequest{facts: wire.ClientElicitationURL}
+	q := &stateless.Request{Facts: wire.ClientElicitationURL}
 	d := &parkedCall{srv: srv.Server, first: q, b: &pooledSession{}, over: true}
 	d.askURLs([]byte(rpcError("1", `"code":-32042,"message":"m","data":{"elicitations":[{"mode":"url","elicitationId":"e1","url":"https://a.example/c","message":"Sign in"}]}`)))
 	if n := len(d.b.pendingURLs); n > 0 {
@@ -144,7 +145,7 @@ func TestCancelledCallDoesNotWaitForItsURLs(t *testing.T) {
 
 func TestURLsOfACallAreBounded(t *testing.T) {
 	srv := front(t, legacyServer(`{"tools":{}}`, nil))
-	d := &parkedCall{srv: srv.Server, first: &modernRequest{facts: wire.ClientElicitationURL}, b: &pooledSession{}}
+	d := &parkedCall{srv: srv.Server, first: &stateless.Request{Facts: wire.ClientElicitationURL}, b: &pooledSession{}}
 	d.askURLs([]byte(rpcError("1", `"code":-32042,"message":"m","data":{"elicitations":[`+strings.Repeat(`{"mode":"url","url":"https://a.example/c"},`, bridge.MaxQuestions)+`{"mode":"url"}]}`)))
 	if n := len(d.asked); n != bridge.MaxQuestions {
 		t.Errorf("%d questions", n)

@@ -10,6 +10,7 @@ import (
 	"github.com/dragoman-proxy/dragoman/proxy/downstream"
 	"github.com/dragoman-proxy/dragoman/proxy/failures"
 	"github.com/dragoman-proxy/dragoman/proxy/mcp"
+	"github.com/dragoman-proxy/dragoman/proxy/mcpheader"
 	"github.com/dragoman-proxy/dragoman/proxy/principal"
 	"github.com/dragoman-proxy/dragoman/proxy/replicas"
 	"github.com/dragoman-proxy/dragoman/proxy/report"
@@ -63,7 +64,7 @@ func (srv *Server) forward(to sealed.ID, method string, lost mcp.Cause, req *dow
 // carriedHeaders returns the headers of a client's request that another replica may need.
 func (srv *Server) carriedHeaders(req *downstream.Request) (list []upstream.Header) {
 	if req.Headers != nil {
-		req.Headers(mcpPrefix, func(name, value string) {
+		req.Headers(mcpheader.Prefix, func(name, value string) {
 			if !strings.EqualFold(name, "Mcp-Session-Id") && !strings.EqualFold(name, "MCP-Protocol-Version") { // these have fields of their own
 				list = append(list, upstream.Header{Name: name, Value: value})
 			}

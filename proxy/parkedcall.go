@@ -22,6 +22,7 @@ import (
 	"github.com/dragoman-proxy/dragoman/proxy/outbox"
 	"github.com/dragoman-proxy/dragoman/proxy/sealed"
 	"github.com/dragoman-proxy/dragoman/proxy/server"
+	"github.com/dragoman-proxy/dragoman/proxy/stateless"
 	"github.com/dragoman-proxy/dragoman/proxy/upstream"
 	"github.com/dragoman-proxy/dragoman/translate/wire"
 )
@@ -33,10 +34,10 @@ import (
 type parkedCall struct {
 	srv    *Server
 	id     sealed.ID
-	who    string            // the principal
-	digest [sha256.Size]byte // the digest that all requests of this call have in common
-	first  *modernRequest    // the request that began the call
-	from   []upstream.Header // the headers of the newest request; guarded by mu
+	who    string             // the principal
+	digest [sha256.Size]byte  // the digest that all requests of this call have in common
+	first  *stateless.Request // the request that began the call
+	from   []upstream.Header  // the headers of the newest request; guarded by mu
 	b      *pooledSession
 	x      *exchange // only read uses it
 	call   string    // the call's id at the server
@@ -45,18 +46,18 @@ type parkedCall struct {
 	began time.Time
 
 	mu      sync.Mutex
-	asked   []pendingQuestion // open questions, in the order of asking; see setAsked
-	count   int               // how many questions the server has asked
-	round   uint32            // the number of the last round in which the client was asked; 0 before
-	inputs  []byte            // the client's answers to this round
-	urls    bool              // the call has ended, and is repeated when the user has opened URLs
-	box     *outbox.Outbox    // of the client's waiting request; nil while parked
-	reply   *modernRequest    // the client's waiting request; nil while parked
-	kept    outbox.Kept       // messages for the client's next request
-	timer   *time.Timer       // fires when the client is to be asked, or has not answered in time
-	answer  *outbox.Message   // the server's response, if it came while no request waited
-	missing []byte            // the capability that the client must declare to be asked; nil for none
-	owes    bool              // a call that will be repeated still has to be counted
+	asked   []pendingQuestion  // open questions, in the order of asking; see setAsked
+	count   int                // how many questions the server has asked
+	round   uint32             // the number of the last round in which the client was asked; 0 before
+	inputs  []byte             // the client's answers to this round
+	urls    bool               // the call has ended, and is repeated when the user has opened URLs
+	box     *outbox.Outbox     // of the client's waiting request; nil while parked
+	reply   *stateless.Request // the client's waiting request; nil while parked
+	kept    outbox.Kept        // messages for the client's next request
+	timer   *time.Timer        // fires when the client is to be asked, or has not answered in time
+	answer  *outbox.Message    // the server's response, if it came while no request waited
+	missing []byte             // the capability that the client must declare to be asked; nil for none
+	owes    bool               // a call that will be repeated still has to be counted
 	over    bool
 }
 
@@ -277,14 +278,14 @@ func (d *parkedCall) askClient() {
 		return
 	}
 	if !d.srv.parkedCalls.park(d) {
-		f := d.srv.host.Report.Failed(mcp.Fail(mcp.TooManyParked, ""), d.reply.requestInfo(d.from)).WithID(d.reply.id)
+		f := d.srv.host.Report.Failed(mcp.Fail(mcp.TooManyParked, ""), d.reply.At(d.from)).WithID(d.reply.ID)
 		d.box.Put(outbox.Message{Body: f.Body(), Last: true, Status: f.Status})
 		d.box, d.reply = nil, nil
 		d.srv.host.Spawn(func() { d.abandon("too many calls wait") })
 		return
 	}
 	if d.round == 0 {
-		d.digest = d.first.digest()
+		d.digest = d.first.Digest()
 	}
 	d.round++
 	d.inputs = nil
@@ -301,7 +302,7 @@ func (d *parkedCall) askClient() {
 	result = mcp.AppendString(result, d.srv.now().sealer.SealState(d.srv.parkedCalls.instance, d.state(expires)))
 	result = append(result, `,"_meta":{"`+mcp.MetaPrefix+`serverInfo":`...)
 	result = append(append(result, d.b.said.server...), `}}`...)
-	d.box.Put(outbox.Message{Body: mcp.AppendResult(nil, d.reply.id, result), Last: true, Status: 200})
+	d.box.Put(outbox.Message{Body: mcp.AppendResult(nil, d.reply.ID, result), Last: true, Status: 200})
 	d.box, d.reply = nil, nil
 	d.after(time.Until(expires), d.expire)
 }
@@ -310,9 +311,9 @@ func (d *parkedCall) askClient() {
 // See
 // https://modelcontextprotocol.io/specification/2025-11-25/client/elicitation#url-elicitation-required-error.
 func (d *parkedCall) askURLs(answer []byte) {
-	if !d.first.facts.Has(wire.ClientElicitationURL) {
+	if !d.first.Facts.Has(wire.ClientElicitationURL) {
 		f := urlsUnasked()
-		d.first.counts.settle(metrics.Refused)
+		d.first.Counts.Settle(metrics.Refused)
 		d.finish(outbox.Message{Body: f.WithID(nil).Body(), Status: f.Status})
 		return
 	}
@@ -348,7 +349,7 @@ func (d *parkedCall) askURLs(answer []byte) {
 	d.b.attribute(d.srv, others, from)
 	if none {
 		d.b.forgetOpened(d)
-		d.first.counts.settle(metrics.Errored)
+		d.first.Counts.Settle(metrics.Errored)
 		f := mcp.Fail(mcp.UpstreamRefused, "")
 		f.Text = gjson.GetBytes(answer, "error.message").String()
 		d.finish(outbox.Message{Body: f.Body(), Status: 200})
@@ -373,7 +374,7 @@ func (d *parkedCall) expire() {
 	d.mu.Lock()
 	asked, from := d.asked, d.from
 	if d.box == nil {
-		d.first.counts.settle(metrics.Left)
+		d.first.Counts.Settle(metrics.Left)
 	}
 	if d.box != nil || !d.endLocked() {
 		d.mu.Unlock()
@@ -407,7 +408,7 @@ var errAbandoned = fmt.Errorf("the call was given up: %w", downstream.ErrClientL
 func (d *parkedCall) abandon(why string) {
 	d.mu.Lock()
 	box, reply, running, from, others := d.box, d.reply, d.running(), d.from, d.unasked()
-	d.first.counts.settle(metrics.Left)
+	d.first.Counts.Settle(metrics.Left)
 	if !d.endLocked() {
 		d.mu.Unlock()
 		return
@@ -416,7 +417,7 @@ func (d *parkedCall) abandon(why string) {
 	d.b.attribute(d.srv, others, from)
 	d.b.forgetOpened(d)
 	if box != nil {
-		f := mcp.Fail(mcp.ShuttingDown, "").WithID(reply.id)
+		f := mcp.Fail(mcp.ShuttingDown, "").WithID(reply.ID)
 		box.Put(outbox.Message{Body: f.Body(), Last: true, Status: f.Status})
 	}
 	if running {
@@ -459,7 +460,7 @@ func (d *parkedCall) endLocked() bool {
 	}
 	d.srv.parkedCalls.drop(d)
 	if d.owes {
-		d.first.counts.release()
+		d.first.Counts.Release()
 	}
 	return true
 }
@@ -469,15 +470,15 @@ func (d *parkedCall) countLater() {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if d.over {
-		d.first.counts.settle(metrics.Left)
+		d.first.Counts.Settle(metrics.Left)
 		return
 	}
-	d.first.counts.hold()
+	d.first.Counts.Hold()
 	d.owes = true
 }
 
 // patience returns how long the server may be silent about the call.
-func (d *parkedCall) patience() config.TimeLimit { return d.srv.now().silence[d.first.method] }
+func (d *parkedCall) patience() config.TimeLimit { return d.srv.now().silence[d.first.Method] }
 
 // awaitServer cancels the call if the server sends nothing about it for the given time while the
 // client waits for the response. The time that the client needs for answers does not count. d.mu
@@ -517,8 +518,8 @@ func (d *parkedCall) finish(l outbox.Message) {
 		return
 	}
 	d.b.attribute(d.srv, others, from)
-	if !d.srv.host.Report.Contained(func() { l.Body = under(l.Body, reply.id) }) {
-		f := mcp.Fail(mcp.Panicked, "").WithID(reply.id)
+	if !d.srv.host.Report.Contained(func() { l.Body = under(l.Body, reply.ID) }) {
+		f := mcp.Fail(mcp.Panicked, "").WithID(reply.ID)
 		l = outbox.Message{Body: f.Body(), Status: f.Status}
 	}
 	l.Last = true
@@ -552,21 +553,21 @@ func under(body, id []byte) []byte {
 
 // readdressed returns a notification with the progress token of q. It returns nil for a progress
 // notification if q has no token.
-func readdressed(body []byte, q *modernRequest) []byte {
+func readdressed(body []byte, q *stateless.Request) []byte {
 	var m wire.Message
 	if m.Scan(body, addressShape) != nil || m.Method != wire.Progress {
 		return body
 	}
-	if q.token == nil {
+	if q.ProgressToken == nil {
 		return nil
 	}
 	if at := m.Root().Get(wire.Params).Get(wire.ProgressTokenKey); at.OK() {
-		at.Put(append(m.Writer(), q.token...))
+		at.Put(append(m.Writer(), q.ProgressToken...))
 	}
-	return m.AppendTo(make([]byte, 0, len(body)+len(q.token)))
+	return m.AppendTo(make([]byte, 0, len(body)+len(q.ProgressToken)))
 }
 
 // state returns the content of the requestState that the client receives with the questions.
 func (d *parkedCall) state(expires time.Time) sealed.State {
-	return sealed.State{ID: d.id, Round: d.round, User: sha256.Sum256([]byte(d.first.user)), Digest: d.digest, Expires: expires}
+	return sealed.State{ID: d.id, Round: d.round, User: sha256.Sum256([]byte(d.first.User)), Digest: d.digest, Expires: expires}
 }

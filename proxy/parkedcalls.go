@@ -46,7 +46,7 @@ func (s *parkedCalls) park(d *parkedCall) bool {
 	if s.byID[d.id] != nil {
 		return true
 	}
-	if !s.used.Acquire(d.first.holder(d.who), s.srv.now().cfg.Bridge.MaxParked) {
+	if !s.used.Acquire(d.first.Holder(d.who), s.srv.now().cfg.Bridge.MaxParked) {
 		return false
 	}
 	s.byID[d.id] = d
@@ -63,7 +63,7 @@ func (s *parkedCalls) drop(d *parkedCall) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.byID[d.id] != nil {
-		s.used.Release(d.first.holder(d.who))
+		s.used.Release(d.first.Holder(d.who))
 		delete(s.byID, d.id)
 	}
 }

@@ -22,6 +22,7 @@ import (
 	"github.com/dragoman-proxy/dragoman/proxy/report"
 	"github.com/dragoman-proxy/dragoman/proxy/server"
 	"github.com/dragoman-proxy/dragoman/proxy/share"
+	"github.com/dragoman-proxy/dragoman/proxy/stateless"
 	"github.com/dragoman-proxy/dragoman/proxy/upstream"
 	"github.com/dragoman-proxy/dragoman/translate"
 	"github.com/dragoman-proxy/dragoman/translate/wire"
@@ -96,7 +97,7 @@ type poolKey struct {
 }
 
 // open begins b's session.
-func (p *sessionPool) open(b *pooledSession, q *modernRequest, header []upstream.Header) {
+func (p *sessionPool) open(b *pooledSession, q *stateless.Request, header []upstream.Header) {
 	defer close(b.opening)
 	ctx, cancel := context.WithTimeout(p.srv.host.Draining, p.srv.now().cfg.Upstream.HandshakeTimeout)
 	defer cancel()
@@ -108,15 +109,15 @@ func (p *sessionPool) open(b *pooledSession, q *modernRequest, header []upstream
 	}
 }
 
-func (p *sessionPool) begin(ctx context.Context, b *pooledSession, q *modernRequest, header []upstream.Header) (err error) {
+func (p *sessionPool) begin(ctx context.Context, b *pooledSession, q *stateless.Request, header []upstream.Header) (err error) {
 	defer func() {
 		if r := recover(); r != nil {
 			p.srv.host.Report.Panicked(r)
 			err = mcp.Fail(mcp.Panicked, "")
 		}
 	}()
-	h := &handshake{srv: p.srv, runsFor: q.runsFor, Opening: server.Opening{Of: p.srv.host, Header: header, ID: []byte("1")}}
-	ctx = processes.For(ctx, q.runsFor)
+	h := &handshake{srv: p.srv, runsFor: q.RunsFor, Opening: server.Opening{Of: p.srv.host, Header: header, ID: []byte("1")}}
+	ctx = processes.For(ctx, q.RunsFor)
 	var s *session
 	var known *era.Era
 	if b.key.kind != onlyAdapters {
@@ -171,13 +172,13 @@ func (p *sessionPool) begin(ctx context.Context, b *pooledSession, q *modernRequ
 }
 
 // shakeHands does the handshake of b's session, with the server or, for onlyAdapters, without one.
-func (p *sessionPool) shakeHands(ctx context.Context, h *handshake, b *pooledSession, q *modernRequest, known *era.Era) (s *session, err error) {
+func (p *sessionPool) shakeHands(ctx context.Context, h *handshake, b *pooledSession, q *stateless.Request, known *era.Era) (s *session, err error) {
 	var answer []byte
 	if b.key.kind == onlyAdapters {
-		h.vc, h.facts = translate.Lookup(translate.Modern()), q.facts
+		h.vc, h.facts = translate.Lookup(translate.Modern()), q.Facts
 		s, answer, err = h.settleAlone()
 	} else {
-		s, answer, err = h.initializeFor(ctx, q.client, q.capabilities, known)
+		s, answer, err = h.initializeFor(ctx, q.ClientInfo, q.Capabilities, known)
 	}
 	if s == nil {
 		if h.Conn != nil {
@@ -306,7 +307,7 @@ func (b *pooledSession) inquire(ctx context.Context, srv *Server, method wire.Me
 		case err != nil:
 			return nil, err
 		default:
-			interested(b, &modernRequest{level: mcp.NoLogLevel}, &x.msg, e.Data)
+			interested(b, &stateless.Request{LogLevel: mcp.NoLogLevel}, &x.msg, e.Data)
 		}
 	}
 }

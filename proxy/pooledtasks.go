@@ -17,6 +17,7 @@ import (
 	"github.com/dragoman-proxy/dragoman/proxy/quota"
 	"github.com/dragoman-proxy/dragoman/proxy/server"
 	"github.com/dragoman-proxy/dragoman/proxy/sse"
+	"github.com/dragoman-proxy/dragoman/proxy/stateless"
 	"github.com/dragoman-proxy/dragoman/proxy/upstream"
 	"github.com/dragoman-proxy/dragoman/translate/wire"
 )
@@ -77,15 +78,15 @@ const (
 )
 
 // plan decides what becomes of the call q on b.
-func (t *pooledTasks) plan(ctx context.Context, b *pooledSession, q *modernRequest, from []upstream.Header) (taskPlan, error) {
-	if q.method != wire.ToolsCall || !b.s.Facts.Has(wire.ServerTasks) {
+func (t *pooledTasks) plan(ctx context.Context, b *pooledSession, q *stateless.Request, from []upstream.Header) (taskPlan, error) {
+	if q.Method != wire.ToolsCall || !b.s.Facts.Has(wire.ServerTasks) {
 		return plainCall, nil
 	}
-	required, err := b.onlyAsTask(ctx, t.srv, gjson.ParseBytes(q.target).String(), from)
+	required, err := b.onlyAsTask(ctx, t.srv, gjson.ParseBytes(q.Target).String(), from)
 	switch {
 	case err != nil || !required:
 		return plainCall, err
-	case !q.hasTasks():
+	case !q.HasTasks():
 		return taskHere, nil
 	case !t.room(t.srv.pool.holderOf(b), time.Now()):
 		f := mcp.Fail(mcp.TooManyParked, "")
@@ -94,9 +95,6 @@ func (t *pooledTasks) plan(ctx context.Context, b *pooledSession, q *modernReque
 	}
 	return asTask, nil
 }
-
-// hasTasks reports whether q's client has declared the tasks extension.
-func (q *modernRequest) hasTasks() bool { return mcp.DeclaresTasks(gjson.ParseBytes(q.capabilities)) }
 
 // onlyAsTask reports whether a tool requires that its calls are tasks.
 func (b *pooledSession) onlyAsTask(ctx context.Context, srv *Server, tool string, from []upstream.Header) (bool, error) {
@@ -262,31 +260,31 @@ func (t *pooledTasks) answer(r *relay) error {
 	q := r.q
 	switch {
 	case t.srv.now().cfg.Contract.Tasks != "bridge":
-		return mcp.Fail(mcp.MethodUnknown, q.name)
-	case !q.hasTasks():
+		return mcp.Fail(mcp.MethodUnknown, q.Name)
+	case !q.HasTasks():
 		return tasksUndeclared()
 	}
-	k := t.find(r.who, gjson.ParseBytes(q.target).String())
+	k := t.find(r.who, gjson.ParseBytes(q.Target).String())
 	if k == nil {
 		return mcp.Saying(mcp.CodeInvalidParams, "Task not found")
 	}
 	var body []byte
 	var err error
-	switch q.method {
+	switch q.Method {
 	case wire.TasksGet:
 		var state []byte
 		if state, err = k.state(r.ctx, r.from); err == nil {
-			body, err = k.clientResult(q.id, wire.TasksGet, state, r.from)
+			body, err = k.clientResult(q.ID, wire.TasksGet, state, r.from)
 		}
 	case wire.TasksUpdate:
-		if q.inputs == nil || !objects(q.inputs) {
+		if q.Inputs == nil || !objects(q.Inputs) {
 			return mcp.Fail(mcp.InputsInvalid, "")
 		}
-		k.update(q.inputs, r.from)
-		body, err = k.clientResult(q.id, wire.TasksCancel, []byte("{}"), r.from)
+		k.update(q.Inputs, r.from)
+		body, err = k.clientResult(q.ID, wire.TasksCancel, []byte("{}"), r.from)
 	default:
 		if err = k.cancel(r.ctx, r.from); err == nil {
-			body, err = k.clientResult(q.id, wire.TasksCancel, []byte("{}"), r.from)
+			body, err = k.clientResult(q.ID, wire.TasksCancel, []byte("{}"), r.from)
 		}
 	}
 	if fault, ok := errors.AsType[*mcp.ServerError](err); ok {

@@ -19,6 +19,7 @@ import (
 	"github.com/dragoman-proxy/dragoman/proxy/report"
 	"github.com/dragoman-proxy/dragoman/proxy/results"
 	"github.com/dragoman-proxy/dragoman/proxy/sse"
+	"github.com/dragoman-proxy/dragoman/proxy/stateless"
 	"github.com/dragoman-proxy/dragoman/proxy/upstream"
 	"github.com/dragoman-proxy/dragoman/translate/wire"
 )
@@ -33,7 +34,7 @@ import (
 type relay struct {
 	srv  *Server
 	ctx  context.Context // ends when the client leaves
-	q    *modernRequest
+	q    *stateless.Request
 	who  string // the principal
 	from []upstream.Header
 
@@ -41,6 +42,7 @@ type relay struct {
 	x    *exchange      // nil if a parked call reads it
 	box  *outbox.Outbox // the messages of the parked call for the client; nil if there is none
 	done bool           // Next has returned the response
+	task taskPlan       // whether a tool call becomes a task
 	sent bool           // the request was sent a second time, since the server did not know the session
 
 	ended bool // end was called
@@ -53,29 +55,29 @@ type relay struct {
 }
 
 // ask sends q to the server. The caller must end the relay.
-func (srv *Server) ask(ctx context.Context, q *modernRequest, who string, from []upstream.Header) (_ *relay, err error) {
+func (srv *Server) ask(ctx context.Context, q *stateless.Request, who string, from []upstream.Header) (_ *relay, err error) {
 	r := &relay{srv: srv, ctx: ctx, q: q, who: who, from: from, status: 200}
-	r.q.counts.hold()
+	r.q.Counts.Hold()
 	defer func() {
 		if p := recover(); p != nil {
 			srv.host.Report.Panicked(p)
 			srv.host.Report.Contained(r.end)
-			err = mcp.Fail(mcp.Panicked, "").WithID(q.id)
+			err = mcp.Fail(mcp.Panicked, "").WithID(q.ID)
 		}
 	}()
 	switch {
-	case q.method == wire.TasksGet || q.method == wire.TasksUpdate || q.method == wire.TasksCancel:
+	case q.Method == wire.TasksGet || q.Method == wire.TasksUpdate || q.Method == wire.TasksCancel:
 		if err = srv.heldTasks.answer(r); err == nil {
-			q.counts.settle(metrics.Local)
+			q.Counts.Settle(metrics.Local)
 		}
-	case q.state != nil:
+	case q.State != nil:
 		err = srv.parkedCalls.resume(r)
 	default:
 		err = r.begin()
 	}
 	if err != nil {
 		r.end()
-		return nil, clienterror.Of(err).WithID(q.id)
+		return nil, clienterror.Of(err).WithID(q.ID)
 	}
 	return r, nil
 }
@@ -83,7 +85,7 @@ func (srv *Server) ask(ctx context.Context, q *modernRequest, who string, from [
 // begin sends the request on a session. If the server does not know that session any more, begin
 // sends the request once more, on another session.
 func (r *relay) begin() error {
-	if r.q.inputs != nil && !objects(r.q.inputs) {
+	if r.q.Inputs != nil && !objects(r.q.Inputs) {
 		return mcp.Fail(mcp.InputsInvalid, "")
 	}
 	err := r.send()
@@ -118,8 +120,8 @@ func (r *relay) send() error {
 	if err := r.srv.checkCall(r.ctx, b, r.q, r.from); err != nil {
 		return err
 	}
-	b.setLevel(r.ctx, r.srv, r.q.level, r.from)
-	if r.q.task, err = r.srv.heldTasks.plan(r.ctx, b, r.q, r.from); err != nil {
+	b.setLevel(r.ctx, r.srv, r.q.LogLevel, r.from)
+	if r.task, err = r.srv.heldTasks.plan(r.ctx, b, r.q, r.from); err != nil {
 		return err
 	}
 	e, begun := r.enquire(), false
@@ -138,13 +140,13 @@ func (r *relay) send() error {
 		return err
 	}
 	id := b.nextID()
-	if r.q.mayAsk() || b.mayReceiveOnStanding(r.q) {
+	if r.q.MayAsk() || b.mayReceiveOnStanding(r.q) {
 		d, box = r.srv.parkedCalls.begin(r, b, id) // before sendOn, as the server may ask before sendOn returns
 		if e != nil {
 			e.Asked = d.hasAsked
 		}
 	}
-	x, err := r.srv.sendOn(r.ctx, b, id, r.q, r.from, e)
+	x, err := r.srv.sendOn(r.ctx, b, id, r.q, r.task, r.from, e)
 	if err != nil {
 		return err
 	}
@@ -166,11 +168,11 @@ func (r *relay) send() error {
 // cached. Otherwise it makes the session listen for the server's change notifications, which
 // invalidate the cached answer.
 func (r *relay) enquire() *results.Enquiry {
-	if _, is := r.b.s.conn.(origin.NoServer); is || r.q.inputs != nil || !r.srv.results.Keeps(r.q.method) {
+	if _, is := r.b.s.conn.(origin.NoServer); is || r.q.Inputs != nil || !r.srv.results.Keeps(r.q.Method) {
 		return nil
 	}
 	e := r.srv.results.Enquire(results.Lookup{
-		Method: r.q.method, Digest: r.q.digest(), URI: gjson.ParseBytes(r.q.target).String(),
+		Method: r.q.Method, Digest: r.q.Digest(), URI: gjson.ParseBytes(r.q.Target).String(),
 		Principal: r.who, Header: r.from, Realm: r.b.realm, TTL: r.srv.now().cfg.Bridge.TTL,
 	})
 	if e != nil {
@@ -181,34 +183,34 @@ func (r *relay) enquire() *results.Enquiry {
 
 // sendOn sends q with the given id to the server behind b, or takes the answer that e has found. The
 // caller owns the exchange. The exchange's context has the values of asked, but does not end with it.
-func (srv *Server) sendOn(asked context.Context, b *pooledSession, id []byte, q *modernRequest, from []upstream.Header, e *results.Enquiry) (*exchange, error) {
+func (srv *Server) sendOn(asked context.Context, b *pooledSession, id []byte, q *stateless.Request, task taskPlan, from []upstream.Header, e *results.Enquiry) (*exchange, error) {
 	ctx, stop := context.WithCancelCause(context.WithoutCancel(asked)) // a call may outlive the request that began it
 	x := srv.newExchange(ctx, stop)
-	x.s, x.tally = b.s, q.counts
-	x.tally.hold()
+	x.s, x.tally = b.s, q.Counts
+	x.tally.Hold()
 	x.s.enter()
 	x.from = append(x.from[:0], from...)
-	x.maxTokens, x.clock.Asked = q.maxTokens, q.timed
+	x.maxTokens, x.clock.Asked = q.MaxTokens, q.Timed
 	cfg := srv.now().cfg.Bridge
 	x.crossing = &crossing{
 		up: wire.Stamp{ID: id, ProgressToken: append(append([]byte(`"p`), id...), '"')},
 		down: wire.Stamp{
-			ID: q.id, ProgressToken: q.token, ServerInfo: b.said.server,
+			ID: q.ID, ProgressToken: q.ProgressToken, ServerInfo: b.said.server,
 			TTL: e.Remaining(cfg.TTL).Milliseconds(),
 		},
 	}
 	x.crossing.logs, x.crossing.opened = b.wantsLogs(q), b.opened
 	x.crossing.tasks = srv.heldTasks.receiver(b)
-	if q.task != plainCall {
+	if task != plainCall {
 		x.crossing.up.Task = []byte("{}")
 	}
-	if q.task == asTask {
+	if task == asTask {
 		x.crossing.down.Task = x.crossing.up.Task
 	}
-	if q.mayAsk() {
+	if q.MayAsk() {
 		x.crossing.wait = cfg.ParkTimeout // the parked call limits how long the server itself may take
 	}
-	out, v, err := x.fromClient(q.forServer())
+	out, v, err := x.fromClient(q.ForServer())
 	switch {
 	case err != nil:
 		x.outcome = metrics.Refused
@@ -219,11 +221,11 @@ func (srv *Server) sendOn(asked context.Context, b *pooledSession, id []byte, q 
 		return x, nil
 	case v == wire.Answer:
 		x.outcome = metrics.Local
-		f := mcp.Fail(mcp.MethodUnknown, q.name)
+		f := mcp.Fail(mcp.MethodUnknown, q.Name)
 		f.Cause = mcp.MethodUnknown
 		err = f
 	case v != wire.Forward:
-		err = mcp.Fail(mcp.MethodUnknown, q.name)
+		err = mcp.Fail(mcp.MethodUnknown, q.Name)
 	}
 	if err == nil {
 		var st upstream.Stream
@@ -234,9 +236,9 @@ func (srv *Server) sendOn(asked context.Context, b *pooledSession, id []byte, q 
 			}
 			switch {
 			case err != nil || x.ownCall != nil:
-			case q.task == asTask:
+			case task == asTask:
 				st = srv.heldTasks.created(st, b, id, x.from)
-			case q.task == taskHere:
+			case task == taskHere:
 				st = srv.runTask(x, b, st, id)
 			}
 			return st, err
@@ -251,7 +253,7 @@ func (srv *Server) sendOn(asked context.Context, b *pooledSession, id []byte, q 
 		}
 	}
 	x.done()
-	f := clienterror.Of(err).WithID(q.id)
+	f := clienterror.Of(err).WithID(q.ID)
 	f.Status = f.SessionlessStatus()
 	return nil, f
 }
@@ -378,8 +380,8 @@ func (r *relay) answer(err error) sse.Event {
 	if r.x != nil {
 		err = r.srv.answerFor(r.x, err)
 	}
-	f := r.srv.host.Report.Failed(err, r.q.requestInfo(r.from)).WithID(r.q.id)
-	r.q.counts.settle(report.Outcome(f))
+	f := r.srv.host.Report.Failed(err, r.q.At(r.from)).WithID(r.q.ID)
+	r.q.Counts.Settle(report.Outcome(f))
 	if f.UnknownSession() { // the server does not know the second session either
 		f.NoEndpoint()
 	}
@@ -415,21 +417,21 @@ func (r *relay) end() {
 	r.drop()
 	if !r.ended {
 		r.ended = true
-		r.q.counts.release()
+		r.q.Counts.Release()
 	}
 }
 
 // interested reports whether a message that is no response goes to q's client. List changes and resource
 // updates go to the session's subscriptions instead.
-func interested(b *pooledSession, q *modernRequest, m *wire.Message, body []byte) bool {
+func interested(b *pooledSession, q *stateless.Request, m *wire.Message, body []byte) bool {
 	if m.Kind != wire.Notification {
 		return true
 	}
 	switch m.Method {
 	case wire.Progress:
-		return q.token != nil
+		return q.ProgressToken != nil
 	case wire.LogMessage:
-		return q.level != mcp.NoLogLevel && mcp.LogLevelOf(gjson.GetBytes(body, "params.level").String()) >= q.level
+		return q.LogLevel != mcp.NoLogLevel && mcp.LogLevelOf(gjson.GetBytes(body, "params.level").String()) >= q.LogLevel
 	case wire.ToolsListChanged, wire.PromptsListChanged, wire.ResourcesListChanged, wire.ResourcesUpdated:
 		b.announce(m.Method, body)
 		return false

@@ -16,23 +16,24 @@ import (
 	"github.com/dragoman-proxy/dragoman/proxy/metrics"
 	"github.com/dragoman-proxy/dragoman/proxy/outbox"
 	"github.com/dragoman-proxy/dragoman/proxy/sealed"
+	"github.com/dragoman-proxy/dragoman/proxy/stateless"
 	"github.com/dragoman-proxy/dragoman/translate/wire"
 )
 
 // heldBy returns the other process that holds the call which q continues. ok is false if this process
 // holds it, or if q is not allowed to continue it.
-func (s *parkedCalls) heldBy(q *modernRequest) (instance sealed.ID, ok bool) {
-	if q.state == nil {
+func (s *parkedCalls) heldBy(q *stateless.Request) (instance sealed.ID, ok bool) {
+	if q.State == nil {
 		return instance, false
 	}
-	st, instance, ok := s.srv.now().sealer.OpenState(gjson.ParseBytes(q.state).String())
+	st, instance, ok := s.srv.now().sealer.OpenState(gjson.ParseBytes(q.State).String())
 	return instance, ok && instance != s.instance && mayGoOn(&st, q)
 }
 
 // mayGoOn reports whether q continues the request that the state was made for, comes from the same
 // user, and comes in time.
-func mayGoOn(st *sealed.State, q *modernRequest) bool {
-	return time.Now().Before(st.Expires) && st.User == sha256.Sum256([]byte(q.user)) && st.Digest == q.digest()
+func mayGoOn(st *sealed.State, q *stateless.Request) bool {
+	return time.Now().Before(st.Expires) && st.User == sha256.Sum256([]byte(q.User)) && st.Digest == q.Digest()
 }
 
 // anotherToken is the data of the error for a client that continues a call with another token than it
@@ -40,14 +41,14 @@ func mayGoOn(st *sealed.State, q *modernRequest) bool {
 const anotherToken = `{"reason":"the call was made with another Authorization; where tokens are refreshed while a user is asked, bridge.principal: claim:iss+sub or header:NAME knows the user by something else"}`
 
 // ofAnotherToken reports whether the call was made with a token and q has a different one.
-func ofAnotherToken(st *sealed.State, q *modernRequest) bool {
-	guest, token, _ := strings.Cut(q.user, "/")
-	return token != "" && st.User != sha256.Sum256([]byte(q.user)) && st.User != sha256.Sum256([]byte(guest))
+func ofAnotherToken(st *sealed.State, q *stateless.Request) bool {
+	guest, token, _ := strings.Cut(q.User, "/")
+	return token != "" && st.User != sha256.Sum256([]byte(q.User)) && st.User != sha256.Sum256([]byte(guest))
 }
 
 // resume attaches r, which has its client's answers, to the parked call.
 func (s *parkedCalls) resume(r *relay) error {
-	st, instance, ok := s.srv.now().sealer.OpenState(gjson.ParseBytes(r.q.state).String())
+	st, instance, ok := s.srv.now().sealer.OpenState(gjson.ParseBytes(r.q.State).String())
 	if !ok || instance != s.instance || !mayGoOn(&st, r.q) {
 		f := mcp.Fail(mcp.StateInvalid, "")
 		if ok && s.srv.now().cfg.Bridge.Principal == "authorization" && ofAnotherToken(&st, r.q) {
@@ -59,10 +60,10 @@ func (s *parkedCalls) resume(r *relay) error {
 	if d == nil {
 		return mcp.Fail(mcp.StateInvalid, "")
 	}
-	if r.q.inputs == nil {
-		r.q.inputs = []byte("{}")
+	if r.q.Inputs == nil {
+		r.q.Inputs = []byte("{}")
 	}
-	if !objects(r.q.inputs) {
+	if !objects(r.q.Inputs) {
 		return mcp.Fail(mcp.InputsInvalid, "")
 	}
 	if r.who != d.who {
@@ -94,23 +95,23 @@ func (d *parkedCall) checkToken(r *relay) error {
 func (d *parkedCall) attach(r *relay, st sealed.State) error {
 	d.mu.Lock()
 	again := d.box != nil // the round was answered already
-	if d.over || st.Round != d.round || again && !wire.Equal(r.q.inputs, d.inputs) {
+	if d.over || st.Round != d.round || again && !wire.Equal(r.q.Inputs, d.inputs) {
 		d.mu.Unlock()
 		return mcp.Fail(mcp.StateInvalid, "")
 	}
 	if d.urls {
-		if all, refused := d.opened(r.q.inputs); all || refused != "" {
+		if all, refused := d.opened(r.q.Inputs); all || refused != "" {
 			d.endLocked()
 			d.mu.Unlock()
 			return d.repeat(r, refused)
 		}
 	}
 	if again {
-		d.box.Put(outbox.Message{Body: mcp.Fail(mcp.Superseded, "").WithID(d.reply.id).Body(), Last: true, Status: 200})
+		d.box.Put(outbox.Message{Body: mcp.Fail(mcp.Superseded, "").WithID(d.reply.ID).Body(), Last: true, Status: 200})
 	}
 	box := outbox.New()
 	box.OnLeave(func() { d.leave(box) })
-	d.box, d.reply, d.inputs, d.from = box, r.q, bytes.Clone(r.q.inputs), r.from
+	d.box, d.reply, d.inputs, d.from = box, r.q, bytes.Clone(r.q.Inputs), r.from
 	for _, l := range d.kept.Take() {
 		if l.Body = readdressed(l.Body, r.q); l.Body != nil {
 			box.Put(l)
@@ -119,7 +120,7 @@ func (d *parkedCall) attach(r *relay, st sealed.State) error {
 	var answered []pendingQuestion
 	var answers []string
 	if !again {
-		answered, answers = d.match(r.q.inputs)
+		answered, answers = d.match(r.q.Inputs)
 		if d.urls {
 			answered = nil // dragoman asked these questions, not the server
 		}
@@ -164,7 +165,7 @@ func (d *parkedCall) parkAgain(r *relay, box *outbox.Outbox, left []pendingQuest
 	d.box, d.reply, d.inputs = nil, nil, nil
 	d.after(time.Until(until), d.expire)
 	if waits != box { // a repetition of the same retry has taken r's place
-		f := r.srv.host.Report.Failed(err, r.q.requestInfo(r.from)).WithID(reply.id)
+		f := r.srv.host.Report.Failed(err, r.q.At(r.from)).WithID(reply.ID)
 		waits.Put(outbox.Message{Body: f.Body(), Last: true, Status: f.Status})
 		return nil
 	}
@@ -213,20 +214,20 @@ func (d *parkedCall) repeat(r *relay, refused string) error {
 		if r.ctx.Err() != nil {
 			return context.Cause(r.ctx)
 		}
-		r.q.inputs, r.q.state = nil, nil
-		r.q.address = d.first.address // the client's, even if another replica forwarded the request
+		r.q.Inputs, r.q.State = nil, nil
+		r.q.Address = d.first.Address // the client's, even if another replica forwarded the request
 		return r.begin()
 	}
 	d.b.forgetOpened(d)
-	r.q.counts.settle(metrics.Local)
+	r.q.Counts.Settle(metrics.Local)
 	text := "User did not complete: " + refused
 	box := outbox.New()
 	r.mu.Lock()
 	r.box = box
 	r.mu.Unlock()
-	body := mcp.AppendError(nil, r.q.id, -32603, text, nil)
-	if r.q.method == wire.ToolsCall {
-		body = mcp.AppendResult(nil, r.q.id, `{"resultType":"complete","content":[{"type":"text","text":`+string(mcp.AppendString(nil, text))+`}],"isError":true}`)
+	body := mcp.AppendError(nil, r.q.ID, -32603, text, nil)
+	if r.q.Method == wire.ToolsCall {
+		body = mcp.AppendResult(nil, r.q.ID, `{"resultType":"complete","content":[{"type":"text","text":`+string(mcp.AppendString(nil, text))+`}],"isError":true}`)
 	}
 	box.Put(outbox.Message{Body: body, Last: true, Status: 200})
 	return nil

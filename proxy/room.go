@@ -1,7 +1,6 @@
 package proxy
 
 import (
-	"bytes"
 	"unsafe"
 
 	"github.com/dragoman-proxy/dragoman/proxy/large"
@@ -40,18 +39,4 @@ func (x *exchange) rewrite(t *translate.Translator, raw []byte, c large.Class) (
 // sameMemory reports whether two slices begin at the same byte.
 func sameMemory(a, b []byte) bool {
 	return cap(a) > 0 && cap(b) > 0 && unsafe.SliceData(a[:1]) == unsafe.SliceData(b[:1])
-}
-
-// moved returns the bytes of to, a copy of from, that are at the same place as part is in from. If part
-// is not within from, moved returns a clone of part.
-func moved(part, from, to []byte) []byte {
-	if len(part) == 0 || len(from) == 0 {
-		return bytes.Clone(part)
-	}
-	at := uintptr(unsafe.Pointer(unsafe.SliceData(part))) - uintptr(unsafe.Pointer(unsafe.SliceData(from)))
-	if at > uintptr(len(from)) || at+uintptr(len(part)) > uintptr(len(from)) {
-		return bytes.Clone(part)
-	}
-	end := int(at) + len(part)
-	return to[at:end:end]
 }

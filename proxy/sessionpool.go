@@ -11,6 +11,7 @@ import (
 	"github.com/dragoman-proxy/dragoman/proxy/mcp"
 	"github.com/dragoman-proxy/dragoman/proxy/quota"
 	"github.com/dragoman-proxy/dragoman/proxy/results"
+	"github.com/dragoman-proxy/dragoman/proxy/stateless"
 	"github.com/dragoman-proxy/dragoman/proxy/upstream"
 )
 
@@ -45,17 +46,17 @@ const maxSelf = 16 << 10
 
 // get returns the session for q's client. It is in use until release is called. All requests of
 // one client share it, also concurrent ones: stateful servers depend on that.
-func (p *sessionPool) get(ctx context.Context, q *modernRequest, who string, header []upstream.Header) (*pooledSession, error) {
-	for name, said := range map[string][]byte{mcp.MetaClient: q.client, mcp.MetaCapabilities: q.capabilities} {
+func (p *sessionPool) get(ctx context.Context, q *stateless.Request, who string, header []upstream.Header) (*pooledSession, error) {
+	for name, said := range map[string][]byte{mcp.MetaClient: q.ClientInfo, mcp.MetaCapabilities: q.Capabilities} {
 		if len(said) > maxSelf {
 			f := mcp.Fail(mcp.MetaInvalid, "")
 			f.Text += ": " + name
 			return nil, f
 		}
 	}
-	key := poolKey{principal: who, client: string(q.client), capabilities: string(q.capabilities)}
+	key := poolKey{principal: who, client: string(q.ClientInfo), capabilities: string(q.Capabilities)}
 	if who == "" {
-		key.address = q.address
+		key.address = q.Address
 	}
 	if p.srv.isOurs(q) {
 		direct, err := p.srv.isDirect(ctx, header)
@@ -67,7 +68,7 @@ func (p *sessionPool) get(ctx context.Context, q *modernRequest, who string, hea
 		}
 	}
 	b, err := p.hold(ctx, key, q, header)
-	if err == nil && (q.canBeAsked() || b.mayReceiveOnStanding(q)) { // servers may ask for roots when a session begins
+	if err == nil && (q.CanBeAsked() || b.mayReceiveOnStanding(q)) { // servers may ask for roots when a session begins
 		b.startListening(ctx, p.srv, header)
 	}
 	return b, err
@@ -75,18 +76,18 @@ func (p *sessionPool) get(ctx context.Context, q *modernRequest, who string, hea
 
 // getDirect returns the entry that stands for a modern server, which needs no session. It is in use until
 // release is called.
-func (p *sessionPool) getDirect(ctx context.Context, q *modernRequest, who string, header []upstream.Header) (*pooledSession, error) {
+func (p *sessionPool) getDirect(ctx context.Context, q *stateless.Request, who string, header []upstream.Header) (*pooledSession, error) {
 	return p.hold(ctx, poolKey{kind: withoutHandshake, principal: who}, q, header)
 }
 
 // hold finds or opens the session of a key, and waits until it is open.
-func (p *sessionPool) hold(ctx context.Context, key poolKey, q *modernRequest, header []upstream.Header) (*pooledSession, error) {
-	b, made, err := p.await(ctx, key, q.holder(key.principal))
+func (p *sessionPool) hold(ctx context.Context, key poolKey, q *stateless.Request, header []upstream.Header) (*pooledSession, error) {
+	b, made, err := p.await(ctx, key, q.Holder(key.principal))
 	if err != nil {
 		return nil, err
 	}
 	if made {
-		header, q := append([]upstream.Header(nil), header...), q.sender()
+		header, q := append([]upstream.Header(nil), header...), q.WithoutMessage()
 		p.srv.host.Spawn(func() { p.open(b, q, header) })
 	}
 	select {

@@ -19,6 +19,7 @@ import (
 	"github.com/dragoman-proxy/dragoman/proxy/outbox"
 	"github.com/dragoman-proxy/dragoman/proxy/server"
 	"github.com/dragoman-proxy/dragoman/proxy/sse"
+	"github.com/dragoman-proxy/dragoman/proxy/stateless"
 	"github.com/dragoman-proxy/dragoman/proxy/upstream"
 	"github.com/dragoman-proxy/dragoman/translate/wire"
 )
@@ -30,7 +31,7 @@ import (
 type subscription struct {
 	srv  *Server
 	ctx  context.Context
-	q    *modernRequest
+	q    *stateless.Request
 	from []upstream.Header
 	b    *pooledSession
 
@@ -59,13 +60,13 @@ var listenable = []struct {
 const maxListened = 256
 
 // subscribe begins to listen for q. The caller must end the subscription.
-func (srv *Server) subscribe(ctx context.Context, q *modernRequest, who string, from []upstream.Header) (*subscription, error) {
+func (srv *Server) subscribe(ctx context.Context, q *stateless.Request, who string, from []upstream.Header) (*subscription, error) {
 	b, err := srv.pool.get(ctx, q, who, from)
 	if err != nil {
-		return nil, clienterror.Of(err).WithID(q.id)
+		return nil, clienterror.Of(err).WithID(q.ID)
 	}
 	l := &subscription{srv: srv, ctx: ctx, q: q, from: from, b: b, box: outbox.New(), wants: map[wire.Method]bool{}}
-	asked := gjson.GetBytes(q.raw, "params.notifications")
+	asked := gjson.GetBytes(q.Raw, "params.notifications")
 	heard := b.startListening(ctx, srv, from)
 	for _, n := range listenable {
 		if heard && asked.Get(n.member).Bool() && gjson.GetBytes(b.said.capabilities, n.capability).Bool() {
@@ -92,7 +93,7 @@ func (srv *Server) subscribe(ctx context.Context, q *modernRequest, who string, 
 	}
 	if l.tasks, err = srv.heldTasks.subscribe(ctx, l, who, asked.Get("taskIds").Array()); err != nil {
 		l.end()
-		return nil, clienterror.Of(err).WithID(q.id)
+		return nil, clienterror.Of(err).WithID(q.ID)
 	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -113,7 +114,7 @@ func (l *subscription) cover(uris []string) {
 // that the client will receive.
 func (l *subscription) acknowledgement() []byte {
 	out := []byte(`{"_meta":{"` + mcp.MetaPrefix + `subscriptionId":`)
-	out = append(append(out, l.q.id...), `},"notifications":{`...)
+	out = append(append(out, l.q.ID...), `},"notifications":{`...)
 	comma := ""
 	for _, n := range listenable {
 		if l.wants[n.method] {
@@ -160,7 +161,7 @@ func (l *subscription) Next() (sse.Event, error) {
 }
 
 // result returns the response that ends the stream without an error.
-func (l *subscription) result() []byte { return listenResult(l.q.id) }
+func (l *subscription) result() []byte { return listenResult(l.q.ID) }
 
 // listenResult returns the response that ends the stream of the subscription with this request id.
 func listenResult(id []byte) []byte {
@@ -210,7 +211,7 @@ func (b *pooledSession) announce(method wire.Method, body []byte) {
 	for l := range b.subscriptions {
 		if l.wants[method] || uri != "" && l.covers(uri) {
 			told = true
-			l.box.Put(outbox.Message{Body: subscribed(body, l.q.id)})
+			l.box.Put(outbox.Message{Body: subscribed(body, l.q.ID)})
 		}
 	}
 	if told || uri == "" {
@@ -218,7 +219,7 @@ func (b *pooledSession) announce(method wire.Method, body []byte) {
 	}
 	for l := range b.subscriptions { // the server may use another form of the URI
 		if len(l.uris) > 0 {
-			l.box.Put(outbox.Message{Body: subscribed(body, l.q.id)})
+			l.box.Put(outbox.Message{Body: subscribed(body, l.q.ID)})
 		}
 	}
 }
@@ -360,7 +361,7 @@ func (b *pooledSession) read(srv *Server, st upstream.Stream, from []upstream.He
 			of.notify(&x.msg, e.Data)
 		default:
 			spoke = true
-			interested(b, &modernRequest{level: mcp.NoLogLevel}, &x.msg, e.Data)
+			interested(b, &stateless.Request{LogLevel: mcp.NoLogLevel}, &x.msg, e.Data)
 		}
 	}
 }

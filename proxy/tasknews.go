@@ -23,7 +23,7 @@ func (t *pooledTasks) subscribe(ctx context.Context, l *subscription, who string
 	switch {
 	case len(ids) == 0 || t.srv.now().cfg.Contract.Tasks != "bridge":
 		return nil, nil
-	case !l.q.hasTasks():
+	case !l.q.HasTasks():
 		return nil, tasksUndeclared()
 	}
 	for n, id := range ids {
@@ -107,7 +107,7 @@ func (k *pooledTask) notify(news []byte) (last bool) {
 	defer k.mu.Unlock()
 	for l := range k.listeners {
 		if news != nil {
-			l.box.Put(outbox.Message{Body: subscribed(news, l.q.id)})
+			l.box.Put(outbox.Message{Body: subscribed(news, l.q.ID)})
 		}
 	}
 	last = !k.again || k.over

@@ -15,6 +15,7 @@ import (
 	"github.com/dragoman-proxy/dragoman/proxy/bridge"
 	"github.com/dragoman-proxy/dragoman/proxy/mcp"
 	"github.com/dragoman-proxy/dragoman/proxy/sse"
+	"github.com/dragoman-proxy/dragoman/proxy/stateless"
 	"github.com/dragoman-proxy/dragoman/proxy/upstream"
 	"github.com/dragoman-proxy/dragoman/translate/wire"
 )
@@ -154,7 +155,7 @@ func (k *pooledTask) read(ctx context.Context, stop context.CancelCauseFunc, fro
 		case err != nil:
 			return err
 		default:
-			interested(k.b, &modernRequest{level: mcp.NoLogLevel}, &x.msg, e.Data)
+			interested(k.b, &stateless.Request{LogLevel: mcp.NoLogLevel}, &x.msg, e.Data)
 		}
 	}
 }

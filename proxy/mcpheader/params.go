@@ -12,6 +12,9 @@ import (
 	"github.com/dragoman-proxy/dragoman/translate/wire"
 )
 
+// Prefix is the prefix of the headers that describe a message.
+const Prefix = "Mcp-"
+
 // ParamPrefix begins the names of the headers that repeat arguments of a tool. See
 // https://modelcontextprotocol.io/specification/2026-07-28/basic/transports#custom-headers-from-tool-parameters.
 const ParamPrefix = "Mcp-Param-"

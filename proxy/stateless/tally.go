@@ -1,18 +1,19 @@
-package proxy
+package stateless
 
 import (
 	"sync"
+	"time"
 
 	"github.com/dragoman-proxy/dragoman/proxy/metrics"
 	"github.com/dragoman-proxy/dragoman/translate"
 	"github.com/dragoman-proxy/dragoman/translate/wire"
 )
 
-// A tally counts one call of a modern client in the metrics. The call may take several requests to
+// A Tally counts one call of a modern client in the metrics. The call may take several requests to
 // the server: it is sent again if the server has lost the session or turns out to be of
 // the other era. The outcome of the last request counts, when the last user releases the tally.
 // hold, settle and release may be called on a nil tally, and do nothing then.
-type tally struct {
+type Tally struct {
 	metrics *metrics.Metrics
 	method  wire.Method
 
@@ -20,16 +21,16 @@ type tally struct {
 	users  int
 	how    metrics.Outcome // "" if there is nothing to count yet
 	server *translate.Revision
-	call   *call // has the time that the call began; nil if no request was sent to the server
+	began  time.Time // zero if no request was sent to the server
 }
 
-// tallied makes and returns q's tally, with one user.
-func (srv *Server) tallied(q *modernRequest) *tally {
-	q.counts = &tally{metrics: srv.metrics, method: q.method, users: 1}
-	return q.counts
+// Count makes and returns q's tally in m, with one user.
+func (q *Request) Count(m *metrics.Metrics) *Tally {
+	q.Counts = &Tally{metrics: m, method: q.Method, users: 1}
+	return q.Counts
 }
 
-func (t *tally) hold() {
+func (t *Tally) Hold() {
 	if t == nil {
 		return
 	}
@@ -38,15 +39,15 @@ func (t *tally) hold() {
 	t.users++
 }
 
-// note notes how x's request ended.
-func (t *tally) note(x *exchange, how metrics.Outcome) {
+// Note notes how a request to a server of this revision ended, which began then.
+func (t *Tally) Note(server *translate.Revision, began time.Time, how metrics.Outcome) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	t.how, t.server, t.call = how, x.s.ServerRevision, x.call
+	t.how, t.server, t.began = how, server, began
 }
 
-// settle notes how the call ended, unless a request to the server has determined that.
-func (t *tally) settle(how metrics.Outcome) {
+// Settle notes how the call ended, unless a request to the server has determined that.
+func (t *Tally) Settle(how metrics.Outcome) {
 	if t == nil {
 		return
 	}
@@ -57,8 +58,8 @@ func (t *tally) settle(how metrics.Outcome) {
 	}
 }
 
-// release ends one use of the tally. The last one counts the call.
-func (t *tally) release() {
+// Release ends one use of the tally. The last one counts the call.
+func (t *Tally) Release() {
 	if t == nil {
 		return
 	}
@@ -68,9 +69,9 @@ func (t *tally) release() {
 		return
 	}
 	client := translate.Lookup(translate.Modern())
-	if t.call == nil {
+	if t.began.IsZero() {
 		t.metrics.Unserved(client, t.method, t.how)
 		return
 	}
-	t.metrics.Request(client, t.server, t.method, t.how, t.call.Began)
+	t.metrics.Request(client, t.server, t.method, t.how, t.began)
 }

@@ -1,0 +1,313 @@
+// Package stateless reads the requests of modern clients, which have no session: each request says
+// who sends it, in which revision, and what the client can do. It checks that the HTTP headers
+// agree with the message, and counts a call, however many requests to the server it takes.
+package stateless
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"fmt"
+	"strings"
+
+	"github.com/tidwall/gjson"
+
+	"github.com/dragoman-proxy/dragoman/proxy/clienterror"
+	"github.com/dragoman-proxy/dragoman/proxy/downstream"
+	"github.com/dragoman-proxy/dragoman/proxy/large"
+	"github.com/dragoman-proxy/dragoman/proxy/mcp"
+	"github.com/dragoman-proxy/dragoman/proxy/mcpheader"
+	"github.com/dragoman-proxy/dragoman/proxy/quota"
+	"github.com/dragoman-proxy/dragoman/proxy/report"
+	"github.com/dragoman-proxy/dragoman/proxy/results"
+	"github.com/dragoman-proxy/dragoman/proxy/upstream"
+	"github.com/dragoman-proxy/dragoman/translate"
+	"github.com/dragoman-proxy/dragoman/translate/wire"
+)
+
+// Request is a request of a modern client. See
+// https://modelcontextprotocol.io/specification/2026-07-28/basic#meta. The result of [Read] points
+// into the message; [Request.Clone] and [Request.WithoutMessage] return one that owns its memory.
+type Request struct {
+	Raw    []byte // the message as it was sent
+	spare  []byte // memory for a copy of Raw; nil for none
+	ID     []byte
+	Method wire.Method
+	Name   string // the name of the method
+	Target []byte // what the method is applied to: params.name or params.uri as JSON; nil if there is neither
+
+	Arguments []byte // arguments of a tool call; nil for none
+	PlainName bool   // Mcp-Name should have been encoded, but was not
+
+	ClientInfo    []byte // clientInfo; nil for none
+	Capabilities  []byte
+	Facts         wire.Facts   // the facts in capabilities
+	LogLevel      mcp.LogLevel // the level of log messages that the client wants; mcp.NoLogLevel for none
+	ProgressToken []byte       // the progressToken; nil for none
+
+	State  []byte // requestState, a JSON string; nil for none
+	Inputs []byte // inputResponses; nil for none
+
+	RunsFor   string            // the client that the process is counted for
+	User      string            // the user that may answer the server's questions
+	Address   string            // the peer's address; "" on a pipe, and if another replica forwarded the request
+	Unknown   bool              // only the client itself says who it is
+	Header    []upstream.Header // the HTTP headers that describe the message, as they came; nil on a pipe
+	MaxTokens int               // the budget that a header asks for; 0 for none
+	Timed     bool              // a header asks for the timing
+	Counts    *Tally            // counts the call; nil if the call is not counted
+}
+
+// Read reads a scanned request. The result points into m, and has only the facts that the
+// client has declared. header is the value of MCP-Protocol-Version, or "" if there are no headers.
+// The error is for the client, about its _meta or its revision.
+func Read(m *wire.Message, header string) (*Request, error) {
+	q, err := readMeta(wire.View(m.Params()), TargetOf(m.Method), header)
+	if err != nil {
+		return nil, clienterror.Of(err).About(m.ID())
+	}
+	q.Raw, q.ID = m.Raw, m.ID()
+	q.Method, q.Name = m.Method, wire.View(m.MethodName())
+	return q, nil
+}
+
+// Clone returns a copy of q with memory for the message, and as much again for the message to the
+// server.
+func (q *Request) Clone(ctx context.Context, memory *large.Memory) (*Request, error) {
+	room, err := memory.Alloc(ctx, large.RequestWait, large.RequestCopy, 2*len(q.Raw))
+	if err != nil {
+		return nil, clienterror.Of(err).About(q.ID)
+	}
+	o := q.WithoutMessage()
+	room = append(room, q.Raw...)
+	o.Raw, o.spare = room[:len(room):len(room)], room[len(room):]
+	o.Arguments, o.State, o.Inputs = wire.Moved(q.Arguments, q.Raw, o.Raw), wire.Moved(q.State, q.Raw, o.Raw), wire.Moved(q.Inputs, q.Raw, o.Raw)
+	return o, nil
+}
+
+// WithoutMessage returns a copy of q without the message.
+func (q *Request) WithoutMessage() *Request {
+	o := *q
+	o.Raw, o.spare, o.Arguments, o.State, o.Inputs = nil, nil, nil, nil, nil
+	o.Name = strings.Clone(q.Name)
+	for _, part := range []*[]byte{&o.ID, &o.Target, &o.ClientInfo, &o.Capabilities, &o.ProgressToken} {
+		*part = bytes.Clone(*part)
+	}
+	o.Facts = mcp.ClientFacts(gjson.ParseBytes(o.Capabilities))
+	return &o
+}
+
+// ForServer returns a copy of q's message that may be rewritten. Only one such copy may be in use
+// at a time.
+func (q *Request) ForServer() []byte {
+	if cap(q.spare) < len(q.Raw) {
+		return bytes.Clone(q.Raw)
+	}
+	return append(q.spare[:0], q.Raw...)
+}
+
+// TargetOf returns the member of params that names what a method is applied to, or "" if there is
+// none.
+func TargetOf(method wire.Method) string {
+	switch method {
+	case wire.ToolsCall, wire.PromptsGet:
+		return "name"
+	case wire.ResourcesRead:
+		return "uri"
+	case wire.TasksGet, wire.TasksUpdate, wire.TasksCancel:
+		return "taskId"
+	}
+	return ""
+}
+
+// readMeta reads the members of params; target is the member that Mcp-Name repeats. Clients may
+// rely on the order of its checks: the required members of _meta, the revision in the header,
+// whether dragoman supports the revision.
+func readMeta(params, target, header string) (*Request, error) {
+	q := &Request{LogLevel: mcp.NoLogLevel}
+	version := ""
+	var broken string // the first member with an invalid value
+	mcp.Members(params, func(name string, v gjson.Result) {
+		switch name {
+		case "_meta":
+			mcp.Members(v.Raw, func(name string, v gjson.Result) {
+				good := true // a member that occurs twice is invalid: the server may read the other one
+				switch name {
+				case mcp.MetaVersion:
+					good = v.Type == gjson.String && version == ""
+					version = v.String()
+				case mcp.MetaCapabilities:
+					good = v.IsObject() && q.Capabilities == nil
+					q.Capabilities = wire.Bytes(v.Raw)
+				case mcp.MetaClient:
+					good = v.IsObject() && q.ClientInfo == nil
+					q.ClientInfo = wire.Bytes(v.Raw)
+				case mcp.MetaLogLevel:
+					good = q.LogLevel == mcp.NoLogLevel
+					q.LogLevel = mcp.LogLevelOf(v.String())
+					good = good && q.LogLevel != mcp.NoLogLevel
+				case "progressToken":
+					good = (v.Type == gjson.String || v.Type == gjson.Number) && q.ProgressToken == nil
+					q.ProgressToken = wire.Bytes(v.Raw)
+				}
+				if !good && broken == "" {
+					broken = name
+				}
+			})
+		case target:
+			q.Target = wire.Bytes(v.Raw)
+		case "requestState":
+			q.State = wire.Bytes(v.Raw)
+		case "inputResponses":
+			q.Inputs = wire.Bytes(v.Raw)
+		case "arguments":
+			q.Arguments = wire.Bytes(v.Raw)
+		}
+	})
+	switch {
+	case version == "" && broken == "":
+		broken = mcp.MetaVersion
+	case broken == "" && q.Capabilities == nil:
+		broken = mcp.MetaCapabilities
+	}
+	if broken != "" {
+		f := mcp.Fail(mcp.MetaInvalid, "")
+		f.Text += ": " + broken
+		return nil, f
+	}
+	if header != "" && header != version {
+		return nil, mcpheader.Mismatch("MCP-Protocol-Version", "_meta")
+	}
+	if r := translate.Lookup(version); r == nil || !r.Modern {
+		return nil, unsupported(version)
+	}
+	return q, nil
+}
+
+// unsupported returns the error for a modern revision that dragoman does not support. It lists the
+// supported ones.
+func unsupported(requested string) *mcp.Failure {
+	f := mcp.Fail(mcp.RevisionUnsupported, "")
+	data := []byte(`{"supported":[`)
+	for i, r := range translate.All() {
+		if i > 0 {
+			data = append(data, ',')
+		}
+		data = mcp.AppendString(data, r.Name)
+	}
+	data = append(data, `],"requested":`...)
+	f.Data = append(mcp.AppendString(data, fmt.Sprintf("%.64s", requested)), '}')
+	return f
+}
+
+// MayAsk reports whether the server may ask the client something before it answers: the method
+// allows it, and the client has declared a capability for it.
+func (q *Request) MayAsk() bool {
+	switch q.Method {
+	case wire.ToolsCall, wire.PromptsGet, wire.ResourcesRead:
+		return q.CanBeAsked()
+	}
+	return false
+}
+
+// Holder returns the client whose share of the common limits the request uses.
+func (q *Request) Holder(who string) quota.Holder {
+	if !q.Unknown {
+		return quota.Holder{Principal: who}
+	}
+	return quota.Holder{Principal: who, Address: q.Address}
+}
+
+// CanBeAsked reports whether the client can answer any kind of question.
+func (q *Request) CanBeAsked() bool {
+	return q.Facts.Has(wire.ClientElicitation) || q.Facts.Has(wire.ClientSampling) || q.Facts.Has(wire.ClientRoots)
+}
+
+// Digest returns a hash of what a retry must have in common with the original request: everything
+// except the answers to the server's questions.
+func (q *Request) Digest() [sha256.Size]byte {
+	return results.Digest(q.Name, gjson.GetBytes(q.Raw, "params").Raw)
+}
+
+// NoteHeaders notes the headers that describe the message, except Mcp-Session-Id, since there is no
+// session, and MCP-Protocol-Version, which the connection to the server sets.
+func (q *Request) NoteHeaders(req *downstream.Request) {
+	q.Header = []upstream.Header{}
+	if req.Headers == nil {
+		return
+	}
+	req.Headers(mcpheader.Prefix, func(name, value string) {
+		if !strings.EqualFold(name, "Mcp-Session-Id") && !strings.EqualFold(name, "MCP-Protocol-Version") {
+			q.Header = append(q.Header, upstream.Header{Name: name, Value: value})
+		}
+	})
+}
+
+// IsHandshakeOnly reports whether only handshake revisions have the method.
+func IsHandshakeOnly(m wire.Method) bool {
+	switch m {
+	case wire.Initialize, wire.Ping, wire.LoggingSetLevel, wire.ResourcesSubscribe, wire.ResourcesUnsubscribe:
+		return true
+	}
+	return false
+}
+
+func UnknownMethod(name string) *mcp.Failure {
+	return mcp.Fail(mcp.MethodUnknown, fmt.Sprintf("%.100s", name))
+}
+
+// CheckHeaders compares the headers of a modern request with its body. Proxies may decide by the
+// headers without reading the body, so a request whose headers differ is refused. See
+// https://modelcontextprotocol.io/specification/2026-07-28/basic/transports#standard-request-headers.
+func (q *Request) CheckHeaders(header func(name string) string) error {
+	if name := mcpheader.Repeated(q.Header); name != "" {
+		f := mcp.Fail(mcp.HeaderMismatch, "")
+		f.Text = fmt.Sprintf("the %.100s header occurs more than once", name)
+		return f
+	}
+	if method := header("Mcp-Method"); method != q.Name {
+		return mcpheader.Mismatch("Mcp-Method", "the method")
+	}
+	what := TargetOf(q.Method)
+	if what == "" {
+		return nil
+	}
+	what = "params." + what
+	value := header("Mcp-Name")
+	if target := gjson.ParseBytes(q.Target); target.Type == gjson.String {
+		ok, plain := mcpheader.IsName(value, target.String())
+		q.PlainName = plain
+		if !ok {
+			return mcpheader.Mismatch("Mcp-Name", what)
+		}
+	} else if _, ok := mcpheader.Decode(value); !ok {
+		return mcpheader.Mismatch("Mcp-Name", what)
+	}
+	return nil
+}
+
+// MissingVersion returns the error for a request without MCP-Protocol-Version.
+func MissingVersion() *mcp.Failure {
+	f := mcp.Fail(mcp.HeaderMismatch, "")
+	f.Text = "Missing required header: MCP-Protocol-Version"
+	return f
+}
+
+func (q *Request) At(from []upstream.Header) report.At {
+	return report.At{Method: q.Name, Client: translate.Lookup(translate.Modern()), Header: from}
+}
+
+// HasParams reports whether headers repeat arguments of the tool.
+func (q *Request) HasParams() bool {
+	for _, h := range q.Header {
+		if len(h.Name) > len(mcpheader.ParamPrefix) && strings.EqualFold(h.Name[:len(mcpheader.ParamPrefix)], mcpheader.ParamPrefix) {
+			return true
+		}
+	}
+	return false
+}
+
+// HasTasks reports whether q's client has declared the tasks extension.
+func (q *Request) HasTasks() bool {
+	return mcp.DeclaresTasks(gjson.ParseBytes(q.Capabilities))
+}
