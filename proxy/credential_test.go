@@ -3,6 +3,12 @@ package proxy
 import (
 	"bytes"
 	"context"
+	"crypto"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/x509"
+	"encoding/pem"
 	"errors"
 	"io"
 	"net"
@@ -141,6 +147,7 @@ func TestServeWithACredential(t *testing.T) {
 	keyring.MockInitWithError(errors.New("no keyring in tests"))
 	file := filepath.Join(t.TempDir(), "token")
 	clients := map[string]string{"service": "canary-client-secret"}
+	key, keyFile := newKeyFile(t)
 	for name, c := range map[string]struct {
 		change  func(*config.Config)
 		provide func(*protected) // makes a token available
@@ -174,6 +181,15 @@ func TestServeWithACredential(t *testing.T) {
 			},
 			func(p *protected) {
 				p.s.Change(func(o *oauthtest.Options) { o.Clients = clients })
+				time.Sleep(5100 * time.Millisecond) // the pause after a failure
+			}, "invalid_client",
+		},
+		"private_key_jwt": {
+			func(c *config.Config) {
+				c.Upstream.Auth.Type, c.Upstream.Auth.ClientID, c.Upstream.Auth.KeyFile = config.AuthClientCredentials, "service", keyFile
+			},
+			func(p *protected) {
+				p.s.Change(func(o *oauthtest.Options) { o.Keys = map[string]crypto.PublicKey{"service": key.Public()} })
 				time.Sleep(5100 * time.Millisecond) // the pause after a failure
 			}, "invalid_client",
 		},
@@ -238,7 +254,7 @@ func TestServeWithACredential(t *testing.T) {
 			rec := httptest.NewRecorder()
 			promhttp.HandlerFor(p.srv.metrics.Registry, promhttp.HandlerOpts{}).ServeHTTP(rec, httptest.NewRequest(http.MethodGet, "/metrics", nil))
 			metrics := rec.Body.String()
-			if !strings.Contains(told, c.fault) || strings.Contains(told+metrics, "canary-") {
+			if !strings.Contains(told, c.fault) || strings.Contains(told+metrics, "canary-") || strings.Contains(told+metrics, "eyJ") {
 				t.Errorf("the log lacks %q or tells a secret:\n%s", c.fault, told)
 			}
 			if name == "client_credentials" && !strings.Contains(metrics, `dragoman_oauth_tokens_total{grant="client_credentials",result="ok"} 1`) {
@@ -249,6 +265,24 @@ func TestServeWithACredential(t *testing.T) {
 			}
 		})
 	}
+}
+
+// newKeyFile writes a new private key to a file.
+func newKeyFile(t *testing.T) (*ecdsa.PrivateKey, string) {
+	t.Helper()
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	der, err := x509.MarshalPKCS8PrivateKey(key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	path := filepath.Join(t.TempDir(), "key.pem")
+	if err := os.WriteFile(path, pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: der}), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return key, path
 }
 
 // TestAnotherPersonSignsIn: what the server told one person is not kept for the next one, and new tokens of the same

@@ -316,7 +316,7 @@ func Default() Config {
 			ConnectTimeout:   5 * time.Second,
 			HandshakeTimeout: time.Minute,
 			SilenceTimeout:   5 * time.Minute,
-			Auth:             UpstreamAuth{Wait: 25 * time.Second},
+			Auth:             UpstreamAuth{KeyAudience: KeyForIssuer, Wait: 25 * time.Second},
 			Restart:          Restart{Max: 5, Wait: time.Second, MaxWait: 30 * time.Second},
 		},
 		Adapters: defaultAdapters(), CredentialStore: string(oauth.Auto),

@@ -21,6 +21,12 @@ const (
 	AuthLogin             = "login"
 )
 
+// The values of upstream.auth.key_audience.
+const (
+	KeyForIssuer        = "issuer"
+	KeyForTokenEndpoint = "token_endpoint"
+)
+
 // UpstreamAuth sets the credential for the server at URL, if it is a token that expires. Clients'
 // own Authorization is not passed on then. For one that does not expire, use headers.
 type UpstreamAuth struct {
@@ -35,6 +41,12 @@ type UpstreamAuth struct {
 	ClientID         string `yaml:"client_id"`
 	ClientSecret     string `yaml:"client_secret"`
 	ClientSecretFile string `yaml:"client_secret_file"`
+	// KeyFile is the private key of the client, in place of a secret (private_key_jwt): PEM with an EC key on P-256 or an RSA
+	// key. Kid is its id at the authorization server, if that wants one. KeyAudience is whom the signed assertions
+	// are for: issuer, or token_endpoint for authorization servers that expect its URL.
+	KeyFile     string `yaml:"key_file"`
+	Kid         string `yaml:"kid"`
+	KeyAudience string `yaml:"key_audience"`
 	// ClientMetadataURL is an https URL of a client ID metadata document, for servers that take one for a client id.
 	ClientMetadataURL string `yaml:"client_metadata_url"`
 	// Issuer is the authorization server; "" for the one that the server's metadata names.
@@ -67,6 +79,7 @@ type UpstreamAuth struct {
 func (u *UpstreamAuth) Set(name, value string) error {
 	texts := map[string]*string{
 		"client_id": &u.ClientID, "client_secret": &u.ClientSecret, "client_secret_file": &u.ClientSecretFile,
+		"key_file": &u.KeyFile, "kid": &u.Kid, "key_audience": &u.KeyAudience,
 		"client_metadata_url": &u.ClientMetadataURL, "issuer": &u.Issuer, "resource": &u.Resource,
 		"callback_host": &u.CallbackHost, "profile": &u.Profile,
 	}
@@ -129,8 +142,8 @@ func (u *Upstream) validateAuth() error {
 		if a.ClientID == "" {
 			fault("client_id", "is missing")
 		}
-		if !secret {
-			fault("client_secret", "is missing; set it or client_secret_file")
+		if !secret && a.KeyFile == "" {
+			fault("client_secret", "is missing; set it, client_secret_file or key_file")
 		}
 	default:
 		fault("type", "%q is not one of %s, %s, %s, %s", a.Type, AuthNone, AuthTokenFile, AuthClientCredentials, AuthLogin)
@@ -153,6 +166,18 @@ func (u *Upstream) validateAuth() error {
 	}
 	if secret && a.ClientID == "" && a.Type != AuthClientCredentials {
 		fault("client_id", "is missing; the secret belongs to it")
+	}
+	if secret && a.KeyFile != "" {
+		fault("key_file", "and a client secret exclude each other")
+	}
+	if a.KeyFile != "" && a.ClientID+a.ClientMetadataURL == "" && a.Type != AuthClientCredentials {
+		fault("client_id", "is missing; the key of key_file belongs to it")
+	}
+	if a.Kid != "" && a.KeyFile == "" {
+		fault("kid", "applies only with key_file")
+	}
+	if a.KeyAudience != KeyForIssuer && a.KeyAudience != KeyForTokenEndpoint {
+		fault("key_audience", "%q is neither %s nor %s", a.KeyAudience, KeyForIssuer, KeyForTokenEndpoint)
 	}
 	for _, f := range []struct{ key, value string }{{"issuer", a.Issuer}, {"client_metadata_url", a.ClientMetadataURL}} {
 		at, err := url.Parse(f.value)

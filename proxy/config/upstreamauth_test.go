@@ -20,7 +20,13 @@ func TestUpstreamAuth(t *testing.T) {
 		"unknown type":         {`upstream: {url: https://s.example/mcp, auth: {type: oauth}}`, `upstream.auth.type: "oauth" is not one of none, token_file, client_credentials, login`},
 		"no file":              {`upstream: {url: https://s.example/mcp, auth: {type: token_file}}`, "upstream.auth.token_file: is missing"},
 		"file of another":      {`upstream: {url: https://s.example/mcp, auth: {type: login, token_file: x}}`, "upstream.auth.token_file: applies only to type: token_file"},
-		"no secret":            {`upstream: {url: https://s.example/mcp, auth: {type: client_credentials}}`, "upstream.auth.client_id: is missing\nupstream.auth.client_secret: is missing; set it or client_secret_file"},
+		"no secret":            {`upstream: {url: https://s.example/mcp, auth: {type: client_credentials}}`, "upstream.auth.client_id: is missing\nupstream.auth.client_secret: is missing; set it, client_secret_file or key_file"},
+		"key":                  {`upstream: {url: https://s.example/mcp, auth: {type: client_credentials, client_id: a, key_file: k.pem, kid: b, key_audience: token_endpoint}}`, ""},
+		"key of a document":    {`upstream: {url: https://s.example/mcp, auth: {type: login, client_metadata_url: https://c.example/m.json, key_file: k.pem}}`, ""},
+		"key and secret":       {`upstream: {url: https://s.example/mcp, auth: {type: login, client_id: a, client_secret: b, key_file: k.pem}}`, "upstream.auth.key_file: and a client secret exclude each other"},
+		"key alone":            {`upstream: {url: https://s.example/mcp, auth: {type: login, key_file: k.pem}}`, "upstream.auth.client_id: is missing; the key of key_file belongs to it"},
+		"kid alone":            {`upstream: {url: https://s.example/mcp, auth: {type: login, kid: a}}`, "upstream.auth.kid: applies only with key_file"},
+		"audience":             {`upstream: {url: https://s.example/mcp, auth: {type: login, client_id: a, key_file: k.pem, key_audience: me}}`, `upstream.auth.key_audience: "me" is neither issuer nor token_endpoint`},
 		"two secrets":          {`upstream: {url: https://s.example/mcp, auth: {type: login, client_id: a, client_secret: b, client_secret_file: c}}`, "upstream.auth.client_secret: and client_secret_file exclude each other"},
 		"secret alone":         {`upstream: {url: https://s.example/mcp, auth: {type: login, client_secret: b}}`, "upstream.auth.client_id: is missing; the secret belongs to it"},
 		"command":              {`upstream: {command: [x], auth: {type: login}}`, "upstream.auth.type: login applies only to upstream.url"},
@@ -65,13 +71,13 @@ func TestSettingsByName(t *testing.T) {
 	for name, value := range map[string]string{
 		"client_id": "a", "client_secret": "b", "client_secret_file": "c", "client_metadata_url": "d", "issuer": "e", "resource": "f",
 		"callback_host": "g", "profile": "h", "assume_pkce": "true", "allow_http": "1", "scopes": "read write,more", "callback_port": "8", "wait": "9s",
-		"params.prompt": "consent",
+		"params.prompt": "consent", "key_file": "i", "kid": "j", "key_audience": "k",
 	} {
 		if err := u.Set(name, value); err != nil {
 			t.Error(name, err)
 		}
 	}
-	if u.ClientID+u.ClientSecret+u.ClientSecretFile+u.ClientMetadataURL+u.Issuer+u.Resource+u.CallbackHost+u.Profile != "abcdefgh" ||
+	if u.ClientID+u.ClientSecret+u.ClientSecretFile+u.ClientMetadataURL+u.Issuer+u.Resource+u.CallbackHost+u.Profile+u.KeyFile+u.Kid+u.KeyAudience != "abcdefghijk" ||
 		!u.AssumePKCE || !u.AllowHTTP || strings.Join(u.Scopes, "+") != "read+write+more" || u.CallbackPort != 8 || u.Wait != 9*time.Second || u.Params["prompt"] != "consent" {
 		t.Errorf("%+v", u)
 	}

@@ -27,6 +27,7 @@ type Config struct {
 	// ClientID and ClientSecret are of a client that was registered before; "" for none.
 	// ClientMetadataURL is an https URL that authorization servers may take for a client id.
 	ClientID, ClientSecret, ClientMetadataURL string
+	Key                                       *Key // of the client, in place of a secret; nil for none
 
 	Issuer   string            // the authorization server; "" for what the server's metadata says
 	Resource string            // in place of that of the metadata; "none" to send none
@@ -379,13 +380,14 @@ func (a *Account) refresh(ctx context.Context, e Entry, r *record) error {
 	if r.Sent {
 		return &SignInError{Server: a.cfg.Server, Args: a.args, Err: errors.New("the answer to the last refresh was lost")}
 	}
+	a.useConfigured(&r.Client, &r.Authority)
 	ctx = httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{GotConn: func(httptrace.GotConnInfo) {
 		if !r.Sent { // stored before the request, because the process may end before the answer
 			r.Sent = true
 			save(e, r)
 		}
 	}})
-	t, err := a.oauth2(r).TokenSource(a.tokenContext(ctx, r.Resource), &oauth2.Token{RefreshToken: r.Refresh}).Token()
+	t, err := a.oauth2(r).TokenSource(a.tokenContext(ctx, &r.Authority, &r.Client, r.Resource), &oauth2.Token{RefreshToken: r.Refresh}).Token()
 	if err == nil {
 		if err = tokenFault(r.Authority.Token, t); err != nil { // the refresh token was answered, and may be gone
 			return &SignInError{Server: a.cfg.Server, Args: a.args, Err: err}
@@ -456,14 +458,6 @@ func (a *Account) oauth2(r *record) *oauth2.Config {
 	return c
 }
 
-// tokenContext returns a context for requests for tokens, which all name the resource:
-// https://www.rfc-editor.org/rfc/rfc8707#section-2.2.
-func (a *Account) tokenContext(ctx context.Context, resource string) context.Context {
-	c := *a.web.posts
-	c.Transport = withResource{c.Transport, resource}
-	return context.WithValue(ctx, oauth2.HTTPClient, &c)
-}
-
 // said returns what an authorization server answered, as an error for people.
 func said(e *oauth2.RetrieveError) error {
 	switch {
@@ -521,13 +515,11 @@ func (a *Account) Logout(ctx context.Context) (known, revoked bool, err error) {
 }
 
 func (a *Account) revoke(ctx context.Context, r *record, token string) error {
+	a.useConfigured(&r.Client, &r.Authority)
 	form := url.Values{"token": {token}}
-	basic := r.Client.Method == "client_secret_basic"
-	if !basic {
-		form.Set("client_id", r.Client.ID)
-		if r.Client.Secret != "" {
-			form.Set("client_secret", r.Client.Secret)
-		}
+	basic, err := a.authenticate(form, &r.Client, &r.Authority)
+	if err != nil {
+		return err
 	}
 	req, err := http.NewRequestWithContext(ctx, http.MethodPost, r.Authority.Revocation, strings.NewReader(form.Encode()))
 	if err != nil {

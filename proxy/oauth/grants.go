@@ -23,24 +23,31 @@ const maxTokenFile = 64 << 10
 
 // ReadSecret returns the content of a file with one secret, without white space around it.
 func ReadSecret(path string) (string, error) {
-	f, err := os.Open(path)
-	if err != nil {
-		return "", err
-	}
-	defer f.Close()
-	text, err := io.ReadAll(io.LimitReader(f, maxTokenFile+1))
+	text, err := readSmall(path)
 	secret := strings.TrimSpace(string(text))
 	switch {
 	case err != nil:
 		return "", err
-	case len(text) > maxTokenFile:
-		return "", fmt.Errorf("%s is larger than %d bytes", path, maxTokenFile)
 	case secret == "":
 		return "", fmt.Errorf("%s is empty", path)
 	case strings.ContainsFunc(secret, func(r rune) bool { return r <= ' ' || r == 0x7f }):
 		return "", fmt.Errorf("%s has more than one line or word", path)
 	}
 	return secret, nil
+}
+
+// readSmall reads a file that is not larger than one of a secret.
+func readSmall(path string) ([]byte, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	text, err := io.ReadAll(io.LimitReader(f, maxTokenFile+1))
+	if err == nil && len(text) > maxTokenFile {
+		err = fmt.Errorf("%s is larger than %d bytes", path, maxTokenFile)
+	}
+	return text, err
 }
 
 // TokenFile is a token in a file that another program renews. It is read again when the file
@@ -121,8 +128,8 @@ type ClientCredentials struct {
 
 // NewClientCredentials returns the token of the client that cfg names. It sends nothing yet.
 func NewClientCredentials(cfg Config, log *zap.Logger) (*ClientCredentials, error) {
-	if cfg.ClientID == "" || cfg.ClientSecret == "" {
-		return nil, errors.New("client_credentials needs client_id and a client secret")
+	if cfg.ClientID == "" || cfg.ClientSecret == "" && cfg.Key == nil {
+		return nil, errors.New("client_credentials needs client_id, and a client secret or a key")
 	}
 	a, err := NewAccount(cfg, New("", Memory, log), log)
 	if err != nil {
@@ -217,13 +224,14 @@ func (c *ClientCredentials) renew(ctx context.Context) error {
 		ClientID: c.a.cfg.ClientID, ClientSecret: c.a.cfg.ClientSecret, TokenURL: c.at.Token, Scopes: scopes,
 		EndpointParams: map[string][]string{}, AuthStyle: oauth2.AuthStyleInHeader,
 	}
-	if c.at.methodFor(c.a.cfg.ClientSecret) == "client_secret_post" {
+	as := client{ID: c.a.cfg.ClientID, Method: c.a.method(&c.at.serverMetadata)}
+	if as.Method != "client_secret_basic" {
 		cfg.AuthStyle = oauth2.AuthStyleInParams
 	}
 	for name, value := range c.a.cfg.Params {
 		cfg.EndpointParams.Set(name, value)
 	}
-	t, err := cfg.Token(c.a.tokenContext(context.WithoutCancel(ctx), c.at.resource))
+	t, err := cfg.Token(c.a.tokenContext(context.WithoutCancel(ctx), &c.at.serverMetadata, &as, c.at.resource))
 	if refused, ok := errors.AsType[*oauth2.RetrieveError](err); ok {
 		err = fmt.Errorf("AS %s: %w", hostOf(c.at.Token), said(refused))
 	} else if err != nil {

@@ -281,7 +281,7 @@ func (m *serverMetadata) shorten() {
 	m.Scopes = slices.DeleteFunc(m.Scopes, func(s string) bool { return s != "openid" && s != "offline_access" })
 	m.PKCE = slices.DeleteFunc(m.PKCE, func(s string) bool { return s != "S256" })
 	m.AuthMethods = slices.DeleteFunc(m.AuthMethods, func(s string) bool {
-		return s != "none" && s != "client_secret_basic" && s != "client_secret_post"
+		return s != "none" && s != "client_secret_basic" && s != "client_secret_post" && s != privateKeyJWT
 	})
 	m.Scopes, m.PKCE, m.AuthMethods = slices.Compact(m.Scopes), slices.Compact(m.PKCE), slices.Compact(m.AuthMethods)
 }

@@ -1,13 +1,11 @@
 package oauth
 
 import (
-	"bytes"
 	"context"
 	"crypto/rand"
 	"encoding/hex"
 	"errors"
 	"fmt"
-	"io"
 	"net"
 	"net/http"
 	"net/url"
@@ -214,7 +212,7 @@ func (a *Account) authorize(ctx context.Context, r *record, back *Callback, b Br
 	if q.Get("code") == "" {
 		return nil, errors.New("AS sent neither a code nor an error: sign-in dropped")
 	}
-	t, err := cfg.Exchange(a.tokenContext(ctx, r.Resource), q.Get("code"), oauth2.VerifierOption(verifier))
+	t, err := cfg.Exchange(a.tokenContext(ctx, &r.Authority, &r.Client, r.Resource), q.Get("code"), oauth2.VerifierOption(verifier))
 	if refused, ok := errors.AsType[*oauth2.RetrieveError](err); ok {
 		return nil, fmt.Errorf("AS %s: %w", hostOf(r.Authority.Token), said(refused))
 	} else if err != nil {
@@ -275,9 +273,9 @@ func (a *Account) identify(ctx context.Context, at *authority, before, r *record
 	}
 	switch {
 	case a.cfg.ClientID != "":
-		return fixed(client{ID: a.cfg.ClientID, Secret: a.cfg.ClientSecret, Method: at.methodFor(a.cfg.ClientSecret)})
+		return fixed(client{ID: a.cfg.ClientID, Secret: a.cfg.ClientSecret, Method: a.method(&at.serverMetadata)})
 	case a.cfg.ClientMetadataURL != "" && at.Document:
-		return fixed(client{ID: a.cfg.ClientMetadataURL, Method: "none"})
+		return fixed(client{ID: a.cfg.ClientMetadataURL, Method: a.method(&at.serverMetadata)})
 	}
 	for _, c := range []client{before.Pending, before.Client} {
 		if !c.Registered || c.Tried || c.Issuer != at.Issuer || !a.mayCallBack(c.Redirect) || !c.SecretExpires.IsZero() && !a.now().Before(c.SecretExpires) {
@@ -303,6 +301,14 @@ func (a *Account) identify(ctx context.Context, at *authority, before, r *record
 func (a *Account) mayCallBack(redirect string) bool {
 	u, err := url.Parse(redirect)
 	return err == nil && (a.cfg.CallbackPort == 0 || u.Port() == strconv.Itoa(a.cfg.CallbackPort)) && (a.cfg.CallbackHost == "" || u.Hostname() == a.cfg.CallbackHost)
+}
+
+// method returns how the configured client authenticates at the token endpoint.
+func (a *Account) method(m *serverMetadata) string {
+	if a.cfg.Key != nil {
+		return privateKeyJWT
+	}
+	return m.methodFor(a.cfg.ClientSecret)
 }
 
 // methodFor returns how a client with this secret authenticates at the token endpoint.
@@ -376,27 +382,4 @@ func portTaken(port int) error {
 func refusedAs(err error, code string) bool {
 	refused, ok := errors.AsType[*oauthex.ClientRegistrationError](err)
 	return ok && refused.ErrorCode == code
-}
-
-// withResource adds the resource to each request for a token.
-type withResource struct {
-	next     http.RoundTripper
-	resource string
-}
-
-// RoundTrip sends r, a POST of a form.
-func (w withResource) RoundTrip(r *http.Request) (*http.Response, error) {
-	if w.resource == "" {
-		return w.next.RoundTrip(r)
-	}
-	body, err := io.ReadAll(r.Body)
-	r.Body.Close()
-	if err != nil {
-		return nil, err
-	}
-	body = append(body, "&resource="+url.QueryEscape(w.resource)...)
-	again := r.Clone(r.Context())
-	again.Body, again.ContentLength = io.NopCloser(bytes.NewReader(body)), int64(len(body))
-	again.GetBody = nil // it is not sent twice
-	return w.next.RoundTrip(again)
 }

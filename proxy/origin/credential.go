@@ -54,6 +54,12 @@ func oauthConfig(u config.Upstream) (c oauth.Config, err error) {
 			return c, fmt.Errorf("upstream.auth.client_secret_file: %w", err)
 		}
 	}
+	if a.KeyFile != "" {
+		if c.Key, err = oauth.ReadKey(a.KeyFile); err != nil {
+			return c, fmt.Errorf("upstream.auth.key_file: %w", err)
+		}
+		c.Key.ID, c.Key.ForTokenEndpoint = a.Kid, a.KeyAudience == config.KeyForTokenEndpoint
+	}
 	c.TLS, err = upstreamTLS(u)
 	return c, err
 }

@@ -3,7 +3,13 @@ package e2e
 import (
 	"bufio"
 	"context"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/x509"
+	"encoding/base64"
 	"encoding/json"
+	"encoding/pem"
 	"fmt"
 	"io"
 	"maps"
@@ -166,11 +172,13 @@ func TestShimLogsInAtPublishedServers(t *testing.T) {
 	}
 }
 
-// oidcServer starts a protected server with oidc-provider as its authorization server, and returns its URL.
-func oidcServer(t *testing.T) string {
+// oidcServer starts a protected server with oidc-provider as its authorization server. It returns its URL, and a file with
+// the private key of the client service-with-a-key.
+func oidcServer(t *testing.T) (at, keyFile string) {
 	t.Helper()
 	s := conformanceSuite(t)
-	node := exec.Command(s.node, filepath.Join("conformance", "oidc.mjs"), string(s.modules))
+	keyFile, public := newKeyFile(t)
+	node := exec.Command(s.node, filepath.Join("conformance", "oidc.mjs"), string(s.modules), public)
 	said := new(output)
 	node.Stderr = said
 	stdout, err := node.StdoutPipe()
@@ -185,7 +193,30 @@ func oidcServer(t *testing.T) string {
 	if !line.Scan() {
 		t.Fatalf("the server does not listen: %s", said)
 	}
-	return line.Text()
+	return line.Text(), keyFile
+}
+
+// newKeyFile writes a new private key to a file, and returns its public key as a JWK with the id "e2e".
+func newKeyFile(t *testing.T) (path, public string) {
+	t.Helper()
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	der, err := x509.MarshalECPrivateKey(key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	point, err := key.PublicKey.Bytes()
+	if err != nil {
+		t.Fatal(err)
+	}
+	path = filepath.Join(t.TempDir(), "key.pem")
+	if err := os.WriteFile(path, pem.EncodeToMemory(&pem.Block{Type: "EC PRIVATE KEY", Bytes: der}), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	encode := base64.RawURLEncoding.EncodeToString
+	return path, fmt.Sprintf(`{"kty":"EC","crv":"P-256","alg":"ES256","use":"sig","kid":"e2e","x":%q,"y":%q}`, encode(point[1:33]), encode(point[33:]))
 }
 
 // TestShimLogsInAtOIDCProvider checks a login on real pages at oidc-provider: registration, PKCE, resource indicators,
@@ -195,7 +226,7 @@ func TestShimLogsInAtOIDCProvider(t *testing.T) {
 		t.Skip("starts peers")
 	}
 	t.Parallel()
-	at := oidcServer(t)
+	at, keyFile := oidcServer(t)
 	proxy := build(t)
 	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 	defer cancel()
@@ -244,30 +275,35 @@ func TestShimLogsInAtOIDCProvider(t *testing.T) {
 		t.Errorf("%s %v", said, err)
 	}
 
-	service := config(t, `upstream: {auth: {type: client_credentials, client_id: service, client_secret: a-secret-of-the-service-0123456789}}`)
-	to := endpoint{over: streamable, url: at, stderr: &output{}}
-	err = proxy.serve(ctx, streamable, to, []string{"--config", service}, func(served endpoint) error {
-		s, err := mcp.NewClient(&mcp.Implementation{Name: "e2e", Version: "1.0.0"}, nil).Connect(ctx, &mcp.StreamableClientTransport{Endpoint: served.url}, nil)
-		if err != nil {
-			return err
-		}
-		defer s.Close()
-		for range 2 {
-			if id, err := whoami(ctx, s, "whoami"); err != nil || !strings.HasPrefix(id, "service") {
-				t.Errorf("%q, %v", id, err)
+	for id, auth := range map[string]string{
+		"service":            "client_secret: a-secret-of-the-service-0123456789",
+		"service-with-a-key": fmt.Sprintf("key_file: %q, kid: e2e", keyFile),
+	} {
+		service := config(t, fmt.Sprintf("upstream: {auth: {type: client_credentials, client_id: %s, %s}}", id, auth))
+		to := endpoint{over: streamable, url: at, stderr: &output{}}
+		err := proxy.serve(ctx, streamable, to, []string{"--config", service}, func(served endpoint) error {
+			s, err := mcp.NewClient(&mcp.Implementation{Name: "e2e", Version: "1.0.0"}, nil).Connect(ctx, &mcp.StreamableClientTransport{Endpoint: served.url}, nil)
+			if err != nil {
+				return err
 			}
-			time.Sleep(3200 * time.Millisecond)
+			defer s.Close()
+			for range 2 {
+				if text, err := whoami(ctx, s, "whoami"); err != nil || !strings.HasPrefix(text, id+" ") {
+					t.Errorf("%q, %v", text, err)
+				}
+				time.Sleep(3200 * time.Millisecond)
+			}
+			return nil
+		})
+		if err != nil {
+			t.Errorf("%v\n%s", err, to.stderr)
 		}
-		return nil
-	})
-	if err != nil {
-		t.Errorf("%v\n%s", err, to.stderr)
 	}
 }
 
 // notBuilt are scenarios for grants that dragoman does not have.
 var notBuilt = map[string]bool{
-	"auth/client-credentials-jwt": true, "auth/enterprise-managed-authorization": true, "auth/dpop": true, "auth/dpop-nonce": true, "auth/wif-jwt-bearer": true,
+	"auth/enterprise-managed-authorization": true, "auth/dpop": true, "auth/dpop-nonce": true, "auth/wif-jwt-bearer": true,
 }
 
 // As the first argument of the test binary: be the client of a scenario about logins, or its user's browser.
@@ -296,6 +332,7 @@ func beOfALogin(what string, args []string) error {
 	var given struct {
 		ID     string `json:"client_id"`
 		Secret string `json:"client_secret"`
+		Key    string `json:"private_key_pem"`
 	}
 	if text := os.Getenv("MCP_CONFORMANCE_CONTEXT"); text != "" {
 		if err := json.Unmarshal([]byte(text), &given); err != nil {
@@ -310,6 +347,13 @@ func beOfALogin(what string, args []string) error {
 	}
 	if given.Secret != "" {
 		flags = append(flags, "--oauth", "client_secret=${GIVEN_SECRET}")
+	}
+	if given.Key != "" {
+		file := filepath.Join(tokens, "key.pem")
+		if err := os.WriteFile(file, []byte(given.Key), 0o600); err != nil {
+			return err
+		}
+		flags = append(flags, "--oauth", "key_file="+file)
 	}
 	cmd := exec.Command(proxy, flags...)
 	cmd.Stderr = os.Stderr
@@ -356,7 +400,7 @@ func TestConformanceOfLogins(t *testing.T) {
 			revisions[name] = all[strings.LastIndex(all, ",")+1:]
 		}
 	}
-	if len(revisions) < 27 {
+	if len(revisions) < 28 {
 		t.Errorf("%d scenarios", len(revisions))
 	}
 	found := scenarioChecks{}
@@ -366,7 +410,7 @@ func TestConformanceOfLogins(t *testing.T) {
 	for name, revision := range revisions {
 		running.Go(func() error {
 			command := []string{os.Args[0], logInArg, p.dir, string(proxy)}
-			if name == "auth/client-credentials-basic" {
+			if strings.HasPrefix(name, "auth/client-credentials-") {
 				command = append([]string{"env", "DRAGOMAN_UPSTREAM_AUTH_TYPE=client_credentials"}, command...)
 			}
 			checks := suite.client(t, name, revision, command)

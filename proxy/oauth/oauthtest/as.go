@@ -1,6 +1,7 @@
 package oauthtest
 
 import (
+	"crypto"
 	"crypto/rand"
 	"crypto/sha256"
 	"encoding/base64"
@@ -16,8 +17,9 @@ import (
 
 // client is a client that the AS knows.
 type client struct {
-	secret    string   // "" for a public client
-	redirects []string // registered redirect URIs; nil for pre-registered and CIMD clients, which may use all of loopback
+	secret    string           // "" for a public client
+	key       crypto.PublicKey // in place of a secret; nil for none
+	redirects []string         // registered redirect URIs; nil for pre-registered and CIMD clients, which may use all of loopback
 }
 
 // grant is what a user has allowed a client with one authorization. Its tokens end together.
@@ -61,6 +63,10 @@ func (s *Server) asm(w http.ResponseWriter, r *http.Request, here bool) {
 		"token_endpoint_auth_methods_supported":          methods,
 		"revocation_endpoint_auth_methods_supported":     methods,
 		"authorization_response_iss_parameter_supported": true,
+	}
+	if o.Keys != nil {
+		doc["token_endpoint_auth_methods_supported"] = append(methods, "private_key_jwt")
+		doc["token_endpoint_auth_signing_alg_values_supported"] = []string{"ES256", "RS256"}
 	}
 	if !o.NoPKCE {
 		doc["code_challenge_methods_supported"] = []string{"S256"}
@@ -145,6 +151,9 @@ func (s *Server) lookup(id string) (c client, known bool) {
 	}
 	if secret, known := s.opt.Clients[id]; known {
 		return client{secret: secret}, true
+	}
+	if key := s.opt.Keys[id]; key != nil {
+		return client{key: key}, true
 	}
 	u, err := url.Parse(id)
 	return client{}, s.opt.CIMD && err == nil && (u.Scheme == "https" || u.Scheme == "http") && u.Host != ""
@@ -243,6 +252,13 @@ func (s *Server) authenticate(w http.ResponseWriter, r *http.Request) (id string
 	s.mu.Lock()
 	c, known := s.lookup(id)
 	s.mu.Unlock()
+	if known && c.key != nil {
+		if why := s.proven(r.PostForm, id, c.key); why != "" {
+			refuse(w, http.StatusUnauthorized, "invalid_client", why)
+			return "", false
+		}
+		return id, true
+	}
 	if !known || secret != c.secret {
 		if basic {
 			w.Header().Set("WWW-Authenticate", "Basic")
@@ -334,7 +350,7 @@ func (s *Server) exchange(form url.Values, id string, o Options, now time.Time) 
 		}
 		g = old.grant
 	case "client_credentials":
-		if c, _ := s.lookup(id); c.secret == "" {
+		if c, _ := s.lookup(id); c.secret == "" && c.key == nil {
 			return nil, "unauthorized_client", "a public client has no credentials"
 		}
 		g = &grant{client: id, resource: form.Get("resource"), scopes: strings.Fields(form.Get("scope"))}
