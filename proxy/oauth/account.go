@@ -90,6 +90,7 @@ type Account struct {
 	log    *zap.Logger
 	web    *web
 	now    func() time.Time
+	sleep  func(context.Context, time.Duration) error
 	open   func(address string) error // shows a page; nil if the account is not interactive
 	wait   time.Duration              // of a request, for a sign-in
 	life   context.Context
@@ -101,6 +102,7 @@ type Account struct {
 	attempt *attempt  // nil if none is under way
 	useless string    // the token that the server refused although it was fresh
 	marked  time.Time // when it did
+	device  bool      // the authorization server has a device flow
 	failed  error     // why the last refresh failed at the authorization server
 	at      time.Time // when it did
 }
@@ -147,6 +149,7 @@ type client struct {
 	Method        string    `json:"auth_method,omitempty"` // token_endpoint_auth_method
 	Redirect      string    `json:"redirect_uri,omitempty"`
 	Registered    bool      `json:"registered,omitempty"` // by dragoman itself
+	Device        bool      `json:"device,omitempty"`     // also for sign-ins on another device
 
 	// Tried says that the user was sent to the authorization server as this client and did not
 	// come back: the server may have forgotten the client, and shows an error to the user then.
@@ -178,7 +181,7 @@ func NewAccount(cfg Config, store *Store, log *zap.Logger) (*Account, error) {
 	cfg.Server = canonical(u)
 	life, end := context.WithCancel(context.Background())
 	return &Account{
-		cfg: cfg, server: u, store: store, log: log, web: w, now: time.Now, wait: cmp.Or(cfg.Wait, signInWait), life: life, end: end,
+		cfg: cfg, server: u, store: store, log: log, web: w, now: time.Now, sleep: pauseFor, wait: cmp.Or(cfg.Wait, signInWait), life: life, end: end,
 		id:   strings.Join([]string{cfg.Server, accountMark, cfg.Profile, cfg.Resource, cfg.ClientID}, "\n"),
 		args: argument(" --profile ", cfg.Profile) + argument(" --oauth client_id=", cfg.ClientID) + argument(" --oauth resource=", cfg.Resource),
 	}, nil
@@ -448,14 +451,10 @@ func (r *record) take(t *oauth2.Token, now time.Time) {
 
 // oauth2 returns what golang.org/x/oauth2 needs to know of a record.
 func (a *Account) oauth2(r *record) *oauth2.Config {
-	c := &oauth2.Config{
+	return &oauth2.Config{
 		ClientID: r.Client.ID, ClientSecret: r.Client.Secret, RedirectURL: r.Client.Redirect, Scopes: r.Scopes,
-		Endpoint: oauth2.Endpoint{AuthURL: r.Authority.Authorization, TokenURL: r.Authority.Token, AuthStyle: oauth2.AuthStyleInParams},
+		Endpoint: oauth2.Endpoint{AuthURL: r.Authority.Authorization, TokenURL: r.Authority.Token, AuthStyle: r.Client.style()},
 	}
-	if r.Client.Method == "client_secret_basic" {
-		c.Endpoint.AuthStyle = oauth2.AuthStyleInHeader
-	}
-	return c
 }
 
 // said returns what an authorization server answered, as an error for people.
@@ -516,26 +515,14 @@ func (a *Account) Logout(ctx context.Context) (known, revoked bool, err error) {
 
 func (a *Account) revoke(ctx context.Context, r *record, token string) error {
 	a.useConfigured(&r.Client, &r.Authority)
-	form := url.Values{"token": {token}}
-	basic, err := a.authenticate(form, &r.Client, &r.Authority)
+	host := hostOf(r.Authority.Revocation)
+	resp, err := a.post(ctx, r.Authority.Revocation, url.Values{"token": {token}}, &r.Client, &r.Authority)
 	if err != nil {
-		return err
-	}
-	req, err := http.NewRequestWithContext(ctx, http.MethodPost, r.Authority.Revocation, strings.NewReader(form.Encode()))
-	if err != nil {
-		return err
-	}
-	req.Header.Set("Content-Type", "application/x-www-form-urlencoded")
-	if basic {
-		req.SetBasicAuth(url.QueryEscape(r.Client.ID), url.QueryEscape(r.Client.Secret))
-	}
-	resp, err := a.web.posts.Do(req)
-	if err != nil {
-		return fmt.Errorf("AS %s: %w", req.URL.Host, withoutURL(err))
+		return fmt.Errorf("AS %s: %w", host, withoutURL(err))
 	}
 	resp.Body.Close()
 	if resp.StatusCode != http.StatusOK {
-		return fmt.Errorf("AS %s answered %d to the revocation", req.URL.Host, resp.StatusCode)
+		return fmt.Errorf("AS %s answered %d to the revocation", host, resp.StatusCode)
 	}
 	return nil
 }
@@ -600,3 +587,6 @@ func Accounts(store *Store, log *zap.Logger) (all []*Account, err error) {
 
 // Server returns the URL of the MCP endpoint.
 func (a *Account) Server() string { return a.cfg.Server }
+
+// Arguments returns the arguments of dragoman login for this account.
+func (a *Account) Arguments() string { return a.cfg.Server + a.args }

@@ -15,6 +15,7 @@ type SignInError struct {
 	Err     error  // why the last sign-in is of no use; nil if there was none
 	Open    bool   // a browser shows the page
 	Link    string // of the page, if no browser could be opened
+	Device  bool   // the person can sign in on another device as well
 	Process int    // another process that waits for the person; 0 for none
 }
 
@@ -24,6 +25,8 @@ func (e *SignInError) Error() string {
 		return fmt.Sprintf("waiting for the sign-in that process %d has begun", e.Process)
 	case e.Open:
 		return fmt.Sprintf("sign-in needed for %s: finish it in the browser, then start this server again (or run: dragoman login %s)", e.Server, e.Server+e.Args)
+	case e.Link != "" && e.Device:
+		return fmt.Sprintf("sign-in needed for %s: open %s, or run: dragoman login --device %s", e.Server, e.Link, e.Server+e.Args)
 	case e.Link != "":
 		return fmt.Sprintf("sign-in needed for %s: open %s, or run: dragoman login --paste %s", e.Server, e.Link, e.Server+e.Args)
 	case e.Err != nil:
@@ -39,6 +42,20 @@ type noAnswerError struct{ args string }
 
 func (e *noAnswerError) Error() string {
 	return fmt.Sprintf("no answer from the browser in %d min; run dragoman login %s", int(signInTime.Minutes()), e.args)
+}
+
+// lateCodeError says that the person did not use the code on another device.
+type lateCodeError struct {
+	args string
+	last error // of the last request to the authorization server; nil if it has answered
+}
+
+func (e *lateCodeError) Error() string {
+	text := "the code was not used in time; run dragoman login --device " + e.args
+	if e.last != nil {
+		text += " (" + e.last.Error() + ")"
+	}
+	return text
 }
 
 // nowhereError says that a server refuses requests and names no authorization server.

@@ -7,6 +7,7 @@ import (
 	"io"
 	"io/fs"
 	"net/http"
+	"net/url"
 	"os"
 	"slices"
 	"strings"
@@ -15,7 +16,6 @@ import (
 
 	"go.uber.org/zap"
 	"golang.org/x/oauth2"
-	"golang.org/x/oauth2/clientcredentials"
 )
 
 // maxTokenFile is the size of a token file that is read.
@@ -206,7 +206,7 @@ func (c *ClientCredentials) Refused(ctx context.Context, value string, refusal R
 		r := record{Access: c.token.AccessToken, Resource: c.at.resource}
 		return &uselessError{server: c.a.cfg.Server, audience: audienceOf(&r), named: c.at.named}
 	}
-	at, err := c.a.discoverServer(ctx, ch)
+	at, err := c.a.discoverServer(ctx, ch, "")
 	if err != nil {
 		return err
 	}
@@ -220,18 +220,13 @@ func (c *ClientCredentials) renew(ctx context.Context) error {
 		return c.failed
 	}
 	scopes := slices.DeleteFunc(slices.Clone(c.at.scopes), func(s string) bool { return s == "offline_access" })
-	cfg := clientcredentials.Config{
-		ClientID: c.a.cfg.ClientID, ClientSecret: c.a.cfg.ClientSecret, TokenURL: c.at.Token, Scopes: scopes,
-		EndpointParams: map[string][]string{}, AuthStyle: oauth2.AuthStyleInHeader,
-	}
-	as := client{ID: c.a.cfg.ClientID, Method: c.a.method(&c.at.serverMetadata)}
-	if as.Method != "client_secret_basic" {
-		cfg.AuthStyle = oauth2.AuthStyleInParams
-	}
+	params := url.Values{}
 	for name, value := range c.a.cfg.Params {
-		cfg.EndpointParams.Set(name, value)
+		params.Set(name, value)
 	}
-	t, err := cfg.Token(c.a.tokenContext(context.WithoutCancel(ctx), &c.at.serverMetadata, &as, c.at.resource))
+	m := &c.at.serverMetadata
+	as := client{ID: c.a.cfg.ClientID, Secret: c.a.cfg.ClientSecret, Method: c.a.method(m)}
+	t, err := c.a.exchange(context.WithoutCancel(ctx), m, &as, c.at.resource, scopes, params)
 	if refused, ok := errors.AsType[*oauth2.RetrieveError](err); ok {
 		err = fmt.Errorf("AS %s: %w", hostOf(c.at.Token), said(refused))
 	} else if err != nil {

@@ -31,6 +31,7 @@ type serverMetadata struct {
 	Token         string   `json:"token_endpoint"`
 	Registration  string   `json:"registration_endpoint,omitempty"`
 	Revocation    string   `json:"revocation_endpoint,omitempty"`
+	Device        string   `json:"device_authorization_endpoint,omitempty"`
 	AuthMethods   []string `json:"token_endpoint_auth_methods_supported,omitempty"`
 	PKCE          []string `json:"code_challenge_methods_supported,omitempty"`
 	Scopes        []string `json:"scopes_supported,omitempty"`
@@ -92,9 +93,9 @@ func (a *Account) discover(ctx context.Context, c challenge, known string) (*aut
 	return at, nil
 }
 
-// discoverServer is discover for a client that needs no person.
-func (a *Account) discoverServer(ctx context.Context, c challenge) (*authority, error) {
-	at, err := a.find(ctx, c, "")
+// discoverServer is discover for a client that sends no browser there.
+func (a *Account) discoverServer(ctx context.Context, c challenge, known string) (*authority, error) {
+	at, err := a.find(ctx, c, known)
 	if err == nil && at.Token == "" {
 		err = fmt.Errorf("metadata of %s: it lacks a token_endpoint", at.Issuer)
 	}
@@ -118,7 +119,7 @@ func (a *Account) find(ctx context.Context, c challenge, known string) (*authori
 	if err != nil {
 		return nil, err
 	}
-	for _, u := range []string{at.Authorization, at.Token, at.Registration, at.Revocation} {
+	for _, u := range []string{at.Authorization, at.Token, at.Registration, at.Revocation, at.Device} {
 		if u == "" {
 			continue
 		}

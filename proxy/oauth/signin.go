@@ -28,6 +28,26 @@ type Browser interface {
 // SignIn signs a person in, who asked for it, and stores the tokens. A sign-in that waits for a
 // browser in another process ends.
 func (a *Account) SignIn(ctx context.Context, b Browser) error {
+	return a.signInAsked(ctx, inBrowser{b})
+}
+
+// A way is how a person signs in.
+type way interface {
+	// discover finds out where.
+	discover(ctx context.Context, a *Account, c challenge, known string) (*authority, error)
+	// ask asks the person and returns the tokens, with a record that lacks them.
+	ask(ctx context.Context, a *Account, at *authority, before record) (record, *oauth2.Token, error)
+}
+
+// inBrowser asks a person to sign in in a browser.
+type inBrowser struct{ Browser }
+
+func (b inBrowser) discover(ctx context.Context, a *Account, c challenge, known string) (*authority, error) {
+	return a.discover(ctx, c, known)
+}
+
+// signInAsked signs in a person who asked for it.
+func (a *Account) signInAsked(ctx context.Context, by way) error {
 	fields, err := a.provoke(ctx)
 	if err != nil {
 		return err
@@ -40,7 +60,7 @@ func (a *Account) SignIn(ctx context.Context, b Browser) error {
 	locked := a.store.Locked(ctx, a.signInID(), func(e Entry) {
 		var before record
 		if before, err = a.stored(ctx); err == nil {
-			err = a.signIn(ctx, readChallenge(fields), before, b)
+			err = a.signIn(ctx, readChallenge(fields), before, by)
 			a.cfg.Count.login(err)
 		}
 	})
@@ -84,12 +104,15 @@ func (a *Account) provoke(ctx context.Context) ([]string, error) {
 }
 
 // signIn signs a person in, as the client that before is, and stores the tokens.
-func (a *Account) signIn(ctx context.Context, c challenge, before record, b Browser) error {
+func (a *Account) signIn(ctx context.Context, c challenge, before record, by way) error {
 	known := before.Authority.Issuer
-	at, err := a.discover(ctx, c, known)
+	at, err := by.discover(ctx, a, c, known)
 	if err != nil {
 		return err
 	}
+	a.mu.Lock()
+	a.device = at.Device != ""
+	a.mu.Unlock()
 	if at.Issuer != known { // scopes belong to their issuer, as clients do
 		before.Scopes, before.Wanted = nil, nil
 	}
@@ -100,10 +123,10 @@ func (a *Account) signIn(ctx context.Context, c challenge, before record, b Brow
 		at.scopes = union(at.scopes, before.Wanted)
 	}
 	at.scopes = at.scopes[:min(len(at.scopes), maxScopes)]
-	r, t, err := a.ask(ctx, at, before, b)
+	r, t, err := by.ask(ctx, a, at, before)
 	if errors.Is(err, errScope) && r.Client.Registered { // some servers register a client for the scopes of that time
 		before.Client, before.Pending = client{}, client{}
-		r, t, err = a.ask(ctx, at, before, b)
+		r, t, err = by.ask(ctx, a, at, before)
 	}
 	if err != nil {
 		return err
@@ -119,12 +142,9 @@ func (a *Account) signIn(ctx context.Context, c challenge, before record, b Brow
 	return nil
 }
 
-// ask sends a person to the authorization server and returns the tokens, with a record that lacks them.
-func (a *Account) ask(ctx context.Context, at *authority, before record, b Browser) (record, *oauth2.Token, error) {
-	r := record{
-		Server: a.cfg.Server, Profile: a.cfg.Profile, Resource: at.resource, Named: at.named,
-		Authority: at.serverMetadata, Scopes: at.scopes, Wanted: before.Wanted, Login: rand.Text(),
-	}
+// ask sends the person to the authorization server.
+func (b inBrowser) ask(ctx context.Context, a *Account, at *authority, before record) (record, *oauth2.Token, error) {
+	r := a.recordOf(at, before)
 	back, err := a.identify(ctx, at, &before, &r)
 	if err != nil {
 		return r, nil, err
@@ -133,6 +153,14 @@ func (a *Account) ask(ctx context.Context, at *authority, before record, b Brows
 	t, err := a.authorize(ctx, &r, back, b)
 	a.cfg.Count.token("authorization_code", err)
 	return r, t, err
+}
+
+// recordOf returns the record of a new sign-in, without a client and tokens.
+func (a *Account) recordOf(at *authority, before record) record {
+	return record{
+		Server: a.cfg.Server, Profile: a.cfg.Profile, Resource: at.resource, Named: at.named,
+		Authority: at.serverMetadata, Scopes: at.scopes, Wanted: before.Wanted, Login: rand.Text(),
+	}
 }
 
 // errScope is wrapped by the error of an authorization server that refuses the scopes.
@@ -278,7 +306,7 @@ func (a *Account) identify(ctx context.Context, at *authority, before, r *record
 		return fixed(client{ID: a.cfg.ClientMetadataURL, Method: a.method(&at.serverMetadata)})
 	}
 	for _, c := range []client{before.Pending, before.Client} {
-		if !c.Registered || c.Tried || c.Issuer != at.Issuer || !a.mayCallBack(c.Redirect) || !c.SecretExpires.IsZero() && !a.now().Before(c.SecretExpires) {
+		if !a.stillGood(&c, at) || !a.mayCallBack(c.Redirect) {
 			continue
 		}
 		if back, err := Listen(c.Redirect); err == nil {
@@ -295,6 +323,11 @@ func (a *Account) identify(ctx context.Context, at *authority, before, r *record
 		return nil, fmt.Errorf("AS registers no clients by itself: register one with redirect URI http://%s/callback and pass --oauth client_id=…%s", net.JoinHostPort(host, port), more)
 	}
 	return a.register(ctx, at, host, r)
+}
+
+// stillGood reports whether an earlier registration can be used at an authorization server.
+func (a *Account) stillGood(c *client, at *authority) bool {
+	return c.Registered && !c.Tried && c.Issuer == at.Issuer && (c.SecretExpires.IsZero() || a.now().Before(c.SecretExpires))
 }
 
 // mayCallBack reports whether the configuration allows the redirect URI of an earlier registration.
@@ -322,8 +355,9 @@ func (m *serverMetadata) methodFor(secret string) string {
 	return "client_secret_basic" // the default of RFC 8414
 }
 
-// register registers dragoman as a client, with a redirect URI that no other sign-in has.
-func (a *Account) register(ctx context.Context, at *authority, host string, r *record) (*Callback, error) {
+// register registers dragoman as a client for sign-ins in a browser and for the given grants, with a redirect URI that no other
+// sign-in has.
+func (a *Account) register(ctx context.Context, at *authority, host string, r *record, grants ...string) (*Callback, error) {
 	var random [16]byte
 	rand.Read(random[:])
 	path := "/callback/" + hex.EncodeToString(random[:])
@@ -338,7 +372,7 @@ func (a *Account) register(ctx context.Context, at *authority, host string, r *r
 	local := "http://localhost:" + u.Port() + path
 	ask := &oauthex.ClientRegistrationMetadata{
 		ClientName: "dragoman", ApplicationType: "native", RedirectURIs: []string{back.URL, local},
-		GrantTypes: []string{"authorization_code", "refresh_token"}, ResponseTypes: []string{"code"},
+		GrantTypes: append([]string{"authorization_code", "refresh_token"}, grants...), ResponseTypes: []string{"code"},
 		TokenEndpointAuthMethod: "none", Scope: strings.Join(at.scopes, " "),
 	}
 	if len(at.AuthMethods) > 0 && !slices.Contains(at.AuthMethods, "none") {

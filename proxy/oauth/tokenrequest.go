@@ -8,8 +8,10 @@ import (
 	"maps"
 	"net/http"
 	"net/url"
+	"strings"
 
 	"golang.org/x/oauth2"
+	"golang.org/x/oauth2/clientcredentials"
 )
 
 // tokenContext returns a context for requests for tokens by the client c at an authorization server. They
@@ -74,17 +76,42 @@ func (a *Account) useConfigured(c *client, m *serverMetadata) {
 	}
 }
 
-// authenticate adds to a form what proves that the request is of c. It returns true if the id and the secret belong
-// into the header of HTTP Basic instead.
-func (a *Account) authenticate(form url.Values, c *client, m *serverMetadata) (basic bool, err error) {
-	if c.Method == "client_secret_basic" {
-		return true, nil
-	}
-	form.Set("client_id", c.ID)
-	if c.Secret != "" {
-		form.Set("client_secret", c.Secret)
+// post sends a form, which is no request for a token, as the client c.
+func (a *Account) post(ctx context.Context, at string, form url.Values, c *client, m *serverMetadata) (*http.Response, error) {
+	basic := c.Method == "client_secret_basic"
+	if !basic {
+		form.Set("client_id", c.ID)
+		if c.Secret != "" {
+			form.Set("client_secret", c.Secret)
+		}
 	}
 	proof, err := a.proofOf(c, m)
+	if err != nil {
+		return nil, err
+	}
 	maps.Copy(form, proof)
-	return false, err
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, at, strings.NewReader(form.Encode()))
+	if err != nil {
+		return nil, err
+	}
+	req.Header.Set("Content-Type", "application/x-www-form-urlencoded")
+	req.Header.Set("Accept", "application/json")
+	if basic {
+		req.SetBasicAuth(url.QueryEscape(c.ID), url.QueryEscape(c.Secret))
+	}
+	return a.web.posts.Do(req)
+}
+
+// exchange requests a token as the client c, by the grant that params describe.
+func (a *Account) exchange(ctx context.Context, m *serverMetadata, c *client, resource string, scopes []string, params url.Values) (*oauth2.Token, error) {
+	cfg := clientcredentials.Config{ClientID: c.ID, ClientSecret: c.Secret, TokenURL: m.Token, Scopes: scopes, EndpointParams: params, AuthStyle: c.style()}
+	return cfg.Token(a.tokenContext(ctx, m, c, resource))
+}
+
+// style returns where golang.org/x/oauth2 puts the id and the secret of c.
+func (c *client) style() oauth2.AuthStyle {
+	if c.Method == "client_secret_basic" {
+		return oauth2.AuthStyleInHeader
+	}
+	return oauth2.AuthStyleInParams
 }

@@ -19,6 +19,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"runtime"
 	"slices"
 	"strings"
@@ -69,11 +70,14 @@ func (p *person) nextTab(ctx context.Context) (string, error) {
 	}
 }
 
+// formField is a field of the forms of oidc-provider that has a value already.
+var formField = regexp.MustCompile(`<input[^>]* name="(\w+)" value="([^"]*)"`)
+
 // agree opens the page at address and fills in what the pages of oidc-provider ask, until the browser is back at the
-// proxy.
+// proxy, or the page says that the login on a device is done.
 func (p *person) agree(address string) error {
 	res, err := p.web.Get(address)
-	for range 4 {
+	for range 6 {
 		if err != nil {
 			return err
 		}
@@ -81,7 +85,7 @@ func (p *person) agree(address string) error {
 		res.Body.Close()
 		text := string(page)
 		switch {
-		case strings.Contains(text, "dragoman has the answer"):
+		case strings.Contains(text, "dragoman has the answer"), strings.Contains(text, "Sign-in Success"):
 			return nil
 		case res.StatusCode != http.StatusOK || err != nil:
 			return fmt.Errorf("%s: %d %v %.300s", res.Request.URL.Path, res.StatusCode, err, text)
@@ -90,19 +94,42 @@ func (p *person) agree(address string) error {
 		if strings.Contains(text, `name="login"`) {
 			form = url.Values{"prompt": {"login"}, "login": {"someone"}, "password": {"any"}}
 		}
+		for _, field := range formField.FindAllStringSubmatch(text, -1) {
+			form.Set(field[1], field[2])
+		}
 		_, action, ok := strings.Cut(text, `action="`)
 		action, _, _ = strings.Cut(action, `"`)
 		to, bad := res.Request.URL.Parse(action)
 		if !ok || bad != nil {
 			return fmt.Errorf("a page without a form: %.300s", text)
 		}
-		res, err = p.web.PostForm(to.String(), form)
-		if err != nil {
+		if res, err = p.web.PostForm(to.String(), form); err != nil {
 			return err
 		}
-		_ = res
 	}
 	return fmt.Errorf("no end of pages")
+}
+
+// loginOnADevice begins a login with a code, which the person enters. The returned function waits for the command.
+func (p *person) loginOnADevice(proxy dragoman, at string) (wait func() error, err error) {
+	cmd := exec.Command(proxy.args("login", endpoint{})[0], "login", "--device", at)
+	cmd.Env = p.env
+	notes, err := cmd.StderrPipe()
+	if err != nil {
+		return nil, err
+	}
+	if err := cmd.Start(); err != nil {
+		return nil, err
+	}
+	said, lines := "", bufio.NewScanner(notes)
+	for lines.Scan() {
+		said += lines.Text() + "\n"
+		if page, ok := strings.CutPrefix(lines.Text(), "or open "); ok {
+			go func() { _, _ = io.Copy(io.Discard, notes) }()
+			return cmd.Wait, p.agree(page)
+		}
+	}
+	return nil, fmt.Errorf("%w: no code: %s", cmd.Wait(), said)
 }
 
 // shim connects a client to a server by the local command, in which the person logs in as often as it is asked.
@@ -220,7 +247,8 @@ func newKeyFile(t *testing.T) (path, public string) {
 }
 
 // TestShimLogsInAtOIDCProvider checks a login on real pages at oidc-provider: registration, PKCE, resource indicators,
-// refresh tokens that rotate every 3 seconds, further scopes, and revocation; and serve in front of it as a service.
+// refresh tokens that rotate every 3 seconds, further scopes, and revocation; a login on another device; and serve in front of it
+// as a service with a secret and with a key.
 func TestShimLogsInAtOIDCProvider(t *testing.T) {
 	if testing.Short() {
 		t.Skip("starts peers")
@@ -275,6 +303,10 @@ func TestShimLogsInAtOIDCProvider(t *testing.T) {
 		t.Errorf("%s %v", said, err)
 	}
 
+	loggedIn, err := p.loginOnADevice(proxy, at)
+	if err != nil {
+		t.Fatal(err)
+	}
 	for id, auth := range map[string]string{
 		"service":            "client_secret: a-secret-of-the-service-0123456789",
 		"service-with-a-key": fmt.Sprintf("key_file: %q, kid: e2e", keyFile),
@@ -298,6 +330,17 @@ func TestShimLogsInAtOIDCProvider(t *testing.T) {
 		if err != nil {
 			t.Errorf("%v\n%s", err, to.stderr)
 		}
+	}
+	if err := loggedIn(); err != nil {
+		t.Fatal(err)
+	}
+	again, err := p.shim(ctx, proxy, at, log)
+	if err != nil {
+		t.Fatalf("%v\n%s", err, log)
+	}
+	defer again.Close()
+	if text, err := whoami(ctx, again, "whoami"); err != nil || !strings.HasSuffix(text, " read") || text == id {
+		t.Errorf("%q after %q, %v\n%s", text, id, err, log)
 	}
 }
 

@@ -20,6 +20,7 @@ type client struct {
 	secret    string           // "" for a public client
 	key       crypto.PublicKey // in place of a secret; nil for none
 	redirects []string         // registered redirect URIs; nil for pre-registered and CIMD clients, which may use all of loopback
+	grants    []string         // registered grant types
 }
 
 // grant is what a user has allowed a client with one authorization. Its tokens end together.
@@ -74,6 +75,10 @@ func (s *Server) asm(w http.ResponseWriter, r *http.Request, here bool) {
 	if !o.NoDCR {
 		doc["registration_endpoint"] = s.Issuer + "/register"
 	}
+	if o.Device {
+		doc["device_authorization_endpoint"] = s.Issuer + "/device"
+		doc["grant_types_supported"] = append(doc["grant_types_supported"].([]string), deviceGrant)
+	}
 	if o.CIMD {
 		doc["client_id_metadata_document_supported"] = true
 	}
@@ -103,6 +108,7 @@ func (s *Server) register(w http.ResponseWriter, r *http.Request) {
 	var asked struct {
 		Redirects []string `json:"redirect_uris"`
 		Method    string   `json:"token_endpoint_auth_method"`
+		Grants    []string `json:"grant_types"`
 		Scope     string   `json:"scope"`
 	}
 	answer := map[string]any{}
@@ -132,7 +138,7 @@ func (s *Server) register(w http.ResponseWriter, r *http.Request) {
 		refuse(w, http.StatusBadRequest, "invalid_client_metadata", "unknown scope")
 		return
 	}
-	id, c := "client-"+rand.Text(), client{redirects: asked.Redirects}
+	id, c := "client-"+rand.Text(), client{redirects: asked.Redirects, grants: asked.Grants}
 	answer["client_id"], answer["client_id_issued_at"] = id, o.now().Unix()
 	if asked.Method != "none" {
 		c.secret = "canary-secret-" + rand.Text()
@@ -283,10 +289,17 @@ func (s *Server) token(w http.ResponseWriter, r *http.Request) {
 			c.Refreshes++
 		} else if form.Get("grant_type") == "authorization_code" {
 			c.Codes++
+		} else if form.Get("grant_type") == deviceGrant {
+			c.Polls++
 		}
 	})
 	if o.TokenRedirect && r.URL.Path != elsewhere {
 		http.Redirect(w, r, s.another+elsewhere, http.StatusTemporaryRedirect)
+		return
+	}
+	if poll := form.Get("grant_type") == deviceGrant; poll && o.PollStatus > 0 {
+		s.Change(func(o *Options) { o.PollStatus = 0 })
+		w.WriteHeader(o.PollStatus)
 		return
 	}
 	if refresh && o.RefreshStatus > 0 {
@@ -349,6 +362,10 @@ func (s *Server) exchange(form url.Values, id string, o Options, now time.Time) 
 			return nil, "invalid_grant", "the refresh token was used before"
 		}
 		g = old.grant
+	case deviceGrant:
+		if g, code, why = s.byDevice(form.Get("device_code"), id, o); g == nil {
+			return nil, code, why
+		}
 	case "client_credentials":
 		if c, _ := s.lookup(id); c.secret == "" && c.key == nil {
 			return nil, "unauthorized_client", "a public client has no credentials"

@@ -39,6 +39,7 @@ type Server struct {
 	codes   map[string]*grant
 	access  map[string]accessToken
 	refresh map[string]*refreshToken
+	devices map[string]*deviceCode
 	proofs  map[string]bool // ids of the assertions that clients have used
 }
 
@@ -75,6 +76,12 @@ type Options struct {
 	Keys             map[string]crypto.PublicKey // of pre-registered clients by id, which authenticate with private_key_jwt
 	KeyForToken      bool                        // their assertions must be for the token endpoint, not for the issuer
 	Deny             string                      // error code with which /authorize redirects, such as access_denied
+	Device           bool                        // there is a device flow, in which persons act by [Server.EnterCode]
+	DevicePage       string                      // verification_uri, default that of this server, which has no page there
+	DeviceLife       time.Duration               // of codes, default 10 minutes
+	DeviceInterval   int                         // interval, in seconds; 0 for none
+	DeviceSlow       int                         // so many requests for tokens with a device code get slow_down
+	PollStatus       int                         // if > 0, the next request for tokens with a device code gets this status and no body
 	NoResource       bool                        // the AS answers invalid_target to a resource; tokens need no audience
 	NoRefresh        bool                        // issues no refresh tokens; those issued before remain valid and do not rotate
 	OfflineAccess    bool                        // the ASM lists the scope offline_access, without which there is no refresh token
@@ -92,6 +99,7 @@ type Counts struct {
 	Registrations    int
 	Authorizations   int
 	Codes, Refreshes int // token requests by grant type
+	Devices, Polls   int // requests for device codes, and for tokens with them
 	Revocations      int
 	Unauthorized     int // requests of the MCP endpoint that got 401
 	Calls            int // tools/call requests that were authorized
@@ -102,7 +110,7 @@ func New(tb testing.TB, o Options) *Server {
 	s := &Server{
 		opt: o.clone(), asPath: o.IssuerPath, done: make(chan struct{}),
 		clients: map[string]client{}, codes: map[string]*grant{},
-		access: map[string]accessToken{}, refresh: map[string]*refreshToken{}, proofs: map[string]bool{},
+		access: map[string]accessToken{}, refresh: map[string]*refreshToken{}, proofs: map[string]bool{}, devices: map[string]*deviceCode{},
 	}
 	mcp := httptest.NewUnstartedServer(s.serve(true, o.ASAtOrigin))
 	as := httptest.NewUnstartedServer(s.serve(false, !o.ASAtOrigin))
@@ -200,7 +208,7 @@ func (s *Server) Counts() Counts {
 	return s.counts
 }
 
-// TokenForms returns the forms of all token requests so far, in order.
+// TokenForms returns the forms of all requests for tokens and for device codes so far, in order.
 func (s *Server) TokenForms() []url.Values {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -276,6 +284,8 @@ func (s *Server) serve(isMCP, isAS bool) http.Handler {
 			s.token(w, r)
 		case own == "/register" && r.Method == http.MethodPost:
 			s.register(w, r)
+		case own == "/device" && r.Method == http.MethodPost:
+			s.device(w, r)
 		case own == "/revoke" && r.Method == http.MethodPost:
 			s.revoke(w, r)
 		default:

@@ -1,5 +1,5 @@
 // A protected MCP server and oidc-provider as its authorization server, on two ports of 127.0.0.1: resource indicators,
-// registration, rotation of refresh tokens, revocation, and tokens that live for 3 seconds. It prints the URL of the MCP
+// registration, device flow, rotation of refresh tokens, revocation, and tokens that live for 3 seconds. It prints the URL of the MCP
 // endpoint. Arguments: the folder of installed packages, and the public key (JWK) of the client that has one.
 import http from 'node:http';
 import { join } from 'node:path';
@@ -27,6 +27,7 @@ const provider = new Provider(issuer, {
     registration: { enabled: true },
     revocation: { enabled: true },
     clientCredentials: { enabled: true },
+    deviceFlow: { enabled: true },
     resourceIndicators: {
       enabled: true,
       getResourceServerInfo: (ctx, asked) => {
