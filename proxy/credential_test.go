@@ -21,6 +21,7 @@ import (
 	"testing"
 	"time"
 
+	gojwt "github.com/golang-jwt/jwt/v5"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 	"github.com/tidwall/gjson"
 	"github.com/zalando/go-keyring"
@@ -148,6 +149,7 @@ func TestServeWithACredential(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "token")
 	clients := map[string]string{"service": "canary-client-secret"}
 	key, keyFile := newKeyFile(t)
+	assertion := filepath.Join(t.TempDir(), "assertion")
 	for name, c := range map[string]struct {
 		change  func(*config.Config)
 		provide func(*protected) // makes a token available
@@ -192,6 +194,21 @@ func TestServeWithACredential(t *testing.T) {
 				p.s.Change(func(o *oauthtest.Options) { o.Keys = map[string]crypto.PublicKey{"service": key.Public()} })
 				time.Sleep(5100 * time.Millisecond) // the pause after a failure
 			}, "invalid_client",
+		},
+		"jwt_bearer": {
+			func(c *config.Config) {
+				c.Upstream.Auth.Type, c.Upstream.Auth.AssertionFile = config.AuthJWTBearer, assertion
+			},
+			func(p *protected) {
+				p.s.Change(func(o *oauthtest.Options) { o.AssertionKey = key.Public() })
+				signed, err := gojwt.NewWithClaims(gojwt.SigningMethodES256, gojwt.MapClaims{
+					"iss": "https://platform.example", "sub": "canary-workload", "aud": p.s.Issuer, "exp": time.Now().Add(time.Hour).Unix(),
+				}).SignedString(key)
+				if err != nil {
+					p.t.Fatal(err)
+				}
+				os.WriteFile(assertion, []byte(signed), 0o600)
+			}, "assertion_file: open ",
 		},
 	} {
 		t.Run(name, func(t *testing.T) {

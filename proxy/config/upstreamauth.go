@@ -18,6 +18,7 @@ const (
 	AuthNone              = "none"
 	AuthTokenFile         = "token_file"
 	AuthClientCredentials = "client_credentials"
+	AuthJWTBearer         = "jwt_bearer"
 	AuthLogin             = "login"
 )
 
@@ -31,11 +32,14 @@ const (
 // own Authorization is not passed on then. For one that does not expire, use headers.
 type UpstreamAuth struct {
 	// Type is none; token_file, for a token that another program renews; client_credentials, for a token that dragoman
-	// gets as a service; or login, for the tokens of a person who has run "dragoman login URL". With "", serve uses
+	// gets as a service; jwt_bearer, for a token that it gets for a signed assertion, as workloads have one; or login, for the tokens of a person who has run "dragoman login URL". With "", serve uses
 	// none, and stdio uses login unless headers has an Authorization.
 	Type string `yaml:"type"`
 	// TokenFile is the file of token_file. It is read again when it changes.
 	TokenFile string `yaml:"token_file"`
+	// AssertionFile is the file of jwt_bearer: a JWT that another program renews, such as a projected service-account
+	// token. It is read for each request for a token. ClientID is optional then.
+	AssertionFile string `yaml:"assertion_file"`
 	// ClientID and ClientSecret are of a client that is registered at the authorization server. The secret may contain
 	// ${NAME}, or is read from ClientSecretFile. With login and no ClientID, dragoman registers itself.
 	ClientID         string `yaml:"client_id"`
@@ -79,7 +83,7 @@ type UpstreamAuth struct {
 func (u *UpstreamAuth) Set(name, value string) error {
 	texts := map[string]*string{
 		"client_id": &u.ClientID, "client_secret": &u.ClientSecret, "client_secret_file": &u.ClientSecretFile,
-		"key_file": &u.KeyFile, "kid": &u.Kid, "key_audience": &u.KeyAudience,
+		"assertion_file": &u.AssertionFile, "key_file": &u.KeyFile, "kid": &u.Kid, "key_audience": &u.KeyAudience,
 		"client_metadata_url": &u.ClientMetadataURL, "issuer": &u.Issuer, "resource": &u.Resource,
 		"callback_host": &u.CallbackHost, "profile": &u.Profile,
 	}
@@ -145,8 +149,12 @@ func (u *Upstream) validateAuth() error {
 		if !secret && a.KeyFile == "" {
 			fault("client_secret", "is missing; set it, client_secret_file or key_file")
 		}
+	case AuthJWTBearer:
+		if a.AssertionFile == "" {
+			fault("assertion_file", "is missing")
+		}
 	default:
-		fault("type", "%q is not one of %s, %s, %s, %s", a.Type, AuthNone, AuthTokenFile, AuthClientCredentials, AuthLogin)
+		fault("type", "%q is not one of %s, %s, %s, %s, %s", a.Type, AuthNone, AuthTokenFile, AuthClientCredentials, AuthJWTBearer, AuthLogin)
 	}
 	if a.Lends() {
 		if u.URL == "" {
@@ -160,6 +168,9 @@ func (u *Upstream) validateAuth() error {
 	}
 	if a.TokenFile != "" && a.Type != AuthTokenFile {
 		fault("token_file", "applies only to type: %s", AuthTokenFile)
+	}
+	if a.AssertionFile != "" && a.Type != AuthJWTBearer {
+		fault("assertion_file", "applies only to type: %s", AuthJWTBearer)
 	}
 	if a.ClientSecret != "" && a.ClientSecretFile != "" {
 		fault("client_secret", "and client_secret_file exclude each other")

@@ -17,10 +17,14 @@ func TestUpstreamAuth(t *testing.T) {
 		"login":                {`upstream: {url: https://s.example/mcp, auth: {type: login, scopes: [a], resource: none, issuer: https://as.example}}`, ""},
 		"secret of a variable": {`upstream: {url: https://s.example/mcp, auth: {type: client_credentials, client_id: a, client_secret: "${SECRET}"}}`, ""},
 		"variable missing":     {`upstream: {url: https://s.example/mcp, auth: {type: client_credentials, client_id: a, client_secret: "${NONE}"}}`, "upstream.auth.client_secret: environment variable NONE is not set"},
-		"unknown type":         {`upstream: {url: https://s.example/mcp, auth: {type: oauth}}`, `upstream.auth.type: "oauth" is not one of none, token_file, client_credentials, login`},
+		"unknown type":         {`upstream: {url: https://s.example/mcp, auth: {type: oauth}}`, `upstream.auth.type: "oauth" is not one of none, token_file, client_credentials, jwt_bearer, login`},
 		"no file":              {`upstream: {url: https://s.example/mcp, auth: {type: token_file}}`, "upstream.auth.token_file: is missing"},
 		"file of another":      {`upstream: {url: https://s.example/mcp, auth: {type: login, token_file: x}}`, "upstream.auth.token_file: applies only to type: token_file"},
 		"no secret":            {`upstream: {url: https://s.example/mcp, auth: {type: client_credentials}}`, "upstream.auth.client_id: is missing\nupstream.auth.client_secret: is missing; set it, client_secret_file or key_file"},
+		"assertion":            {`upstream: {url: https://s.example/mcp, auth: {type: jwt_bearer, assertion_file: a.jwt}}`, ""},
+		"assertion and client": {`upstream: {url: https://s.example/mcp, auth: {type: jwt_bearer, assertion_file: a.jwt, client_id: a, key_file: k.pem}}`, ""},
+		"no assertion":         {`upstream: {url: https://s.example/mcp, auth: {type: jwt_bearer, client_secret: b}}`, "upstream.auth.assertion_file: is missing\nupstream.auth.client_id: is missing; the secret belongs to it"},
+		"assertion of another": {`upstream: {url: https://s.example/mcp, auth: {type: login, assertion_file: a.jwt}}`, "upstream.auth.assertion_file: applies only to type: jwt_bearer"},
 		"key":                  {`upstream: {url: https://s.example/mcp, auth: {type: client_credentials, client_id: a, key_file: k.pem, kid: b, key_audience: token_endpoint}}`, ""},
 		"key of a document":    {`upstream: {url: https://s.example/mcp, auth: {type: login, client_metadata_url: https://c.example/m.json, key_file: k.pem}}`, ""},
 		"key and secret":       {`upstream: {url: https://s.example/mcp, auth: {type: login, client_id: a, client_secret: b, key_file: k.pem}}`, "upstream.auth.key_file: and a client secret exclude each other"},
@@ -71,13 +75,13 @@ func TestSettingsByName(t *testing.T) {
 	for name, value := range map[string]string{
 		"client_id": "a", "client_secret": "b", "client_secret_file": "c", "client_metadata_url": "d", "issuer": "e", "resource": "f",
 		"callback_host": "g", "profile": "h", "assume_pkce": "true", "allow_http": "1", "scopes": "read write,more", "callback_port": "8", "wait": "9s",
-		"params.prompt": "consent", "key_file": "i", "kid": "j", "key_audience": "k",
+		"params.prompt": "consent", "key_file": "i", "kid": "j", "key_audience": "k", "assertion_file": "l",
 	} {
 		if err := u.Set(name, value); err != nil {
 			t.Error(name, err)
 		}
 	}
-	if u.ClientID+u.ClientSecret+u.ClientSecretFile+u.ClientMetadataURL+u.Issuer+u.Resource+u.CallbackHost+u.Profile+u.KeyFile+u.Kid+u.KeyAudience != "abcdefghijk" ||
+	if u.ClientID+u.ClientSecret+u.ClientSecretFile+u.ClientMetadataURL+u.Issuer+u.Resource+u.CallbackHost+u.Profile+u.KeyFile+u.Kid+u.KeyAudience+u.AssertionFile != "abcdefghijkl" ||
 		!u.AssumePKCE || !u.AllowHTTP || strings.Join(u.Scopes, "+") != "read+write+more" || u.CallbackPort != 8 || u.Wait != 9*time.Second || u.Params["prompt"] != "consent" {
 		t.Errorf("%+v", u)
 	}

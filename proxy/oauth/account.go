@@ -70,8 +70,9 @@ func resultOf(err error) string {
 	return "ok"
 }
 
-// protocolParams are the parameters of an authorization URL that a configuration may not set.
-var protocolParams = []string{"response_type", "client_id", "redirect_uri", "scope", "state", "code_challenge", "code_challenge_method", "resource", "client_secret", "grant_type"}
+// protocolParams are the parameters of requests to authorization servers that a configuration may not set.
+var protocolParams = []string{"response_type", "client_id", "redirect_uri", "scope", "state", "code_challenge", "code_challenge_method", "resource", "client_secret", "grant_type",
+	"client_assertion", "client_assertion_type", "assertion", "code", "code_verifier", "device_code"}
 
 // IsProtocolParam reports whether the protocol sets a parameter of authorization URLs.
 func IsProtocolParam(name string) bool { return slices.Contains(protocolParams, name) }

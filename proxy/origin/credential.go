@@ -146,11 +146,17 @@ func (s *Credentials) newCredential(cfg *config.Config, log *zap.Logger) (*Crede
 		Token: func(grant, result string) { s.tokens.WithLabelValues(grant, result).Inc() },
 		Login: func(result string) { s.logins.WithLabelValues(result).Inc() },
 	}
-	if u.Auth.Type == config.AuthClientCredentials {
-		k, err := oauth.NewClientCredentials(c, log)
-		if err != nil {
-			return nil, err
-		}
+	var k *oauth.ServiceToken
+	switch u.Auth.Type {
+	case config.AuthClientCredentials:
+		k, err = oauth.NewClientCredentials(c, log)
+	case config.AuthJWTBearer:
+		k, err = oauth.NewJWTBearer(c, u.Auth.AssertionFile, log)
+	}
+	if err != nil {
+		return nil, err
+	}
+	if k != nil {
 		return &Credential{from: k, expires: k.Expires, close: k.Close, of: s}, nil
 	}
 	a, err := oauth.NewAccount(c, s.store, log)

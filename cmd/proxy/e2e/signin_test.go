@@ -346,7 +346,7 @@ func TestShimLogsInAtOIDCProvider(t *testing.T) {
 
 // notBuilt are scenarios for grants that dragoman does not have.
 var notBuilt = map[string]bool{
-	"auth/enterprise-managed-authorization": true, "auth/dpop": true, "auth/dpop-nonce": true, "auth/wif-jwt-bearer": true,
+	"auth/enterprise-managed-authorization": true, "auth/dpop": true, "auth/dpop-nonce": true,
 }
 
 // As the first argument of the test binary: be the client of a scenario about logins, or its user's browser.
@@ -376,6 +376,7 @@ func beOfALogin(what string, args []string) error {
 		ID     string `json:"client_id"`
 		Secret string `json:"client_secret"`
 		Key    string `json:"private_key_pem"`
+		JWT    string `json:"valid_jwt"`
 	}
 	if text := os.Getenv("MCP_CONFORMANCE_CONTEXT"); text != "" {
 		if err := json.Unmarshal([]byte(text), &given); err != nil {
@@ -391,12 +392,15 @@ func beOfALogin(what string, args []string) error {
 	if given.Secret != "" {
 		flags = append(flags, "--oauth", "client_secret=${GIVEN_SECRET}")
 	}
-	if given.Key != "" {
-		file := filepath.Join(tokens, "key.pem")
-		if err := os.WriteFile(file, []byte(given.Key), 0o600); err != nil {
+	for setting, text := range map[string]string{"key_file": given.Key, "assertion_file": given.JWT} {
+		if text == "" {
+			continue
+		}
+		file := filepath.Join(tokens, setting)
+		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
 			return err
 		}
-		flags = append(flags, "--oauth", "key_file="+file)
+		flags = append(flags, "--oauth", setting+"="+file)
 	}
 	cmd := exec.Command(proxy, flags...)
 	cmd.Stderr = os.Stderr
@@ -443,7 +447,7 @@ func TestConformanceOfLogins(t *testing.T) {
 			revisions[name] = all[strings.LastIndex(all, ",")+1:]
 		}
 	}
-	if len(revisions) < 28 {
+	if len(revisions) < 29 {
 		t.Errorf("%d scenarios", len(revisions))
 	}
 	found := scenarioChecks{}
@@ -453,8 +457,10 @@ func TestConformanceOfLogins(t *testing.T) {
 	for name, revision := range revisions {
 		running.Go(func() error {
 			command := []string{os.Args[0], logInArg, p.dir, string(proxy)}
-			if strings.HasPrefix(name, "auth/client-credentials-") {
-				command = append([]string{"env", "DRAGOMAN_UPSTREAM_AUTH_TYPE=client_credentials"}, command...)
+			for part, kind := range map[string]string{"client-credentials": "client_credentials", "jwt-bearer": "jwt_bearer"} {
+				if strings.Contains(name, part) {
+					command = append([]string{"env", "DRAGOMAN_UPSTREAM_AUTH_TYPE=" + kind}, command...)
+				}
 			}
 			checks := suite.client(t, name, revision, command)
 			mu.Lock()

@@ -255,6 +255,9 @@ func (s *Server) authenticate(w http.ResponseWriter, r *http.Request) (id string
 	} else {
 		id, secret = r.PostForm.Get("client_id"), r.PostForm.Get("client_secret")
 	}
+	if o := s.options(func(*Counts) {}); o.AssertionKey != nil && id == "" && r.PostForm.Get("grant_type") == bearerGrant {
+		return "", true // https://www.rfc-editor.org/rfc/rfc7523#section-3.1
+	}
 	s.mu.Lock()
 	c, known := s.lookup(id)
 	s.mu.Unlock()
@@ -366,6 +369,11 @@ func (s *Server) exchange(form url.Values, id string, o Options, now time.Time) 
 		if g, code, why = s.byDevice(form.Get("device_code"), id, o); g == nil {
 			return nil, code, why
 		}
+	case bearerGrant:
+		if why := s.asserted(form.Get("assertion"), o); why != "" {
+			return nil, "invalid_grant", why
+		}
+		g = &grant{client: id, resource: form.Get("resource"), scopes: strings.Fields(form.Get("scope"))}
 	case "client_credentials":
 		if c, _ := s.lookup(id); c.secret == "" && c.key == nil {
 			return nil, "unauthorized_client", "a public client has no credentials"
@@ -394,7 +402,7 @@ func (s *Server) exchange(form url.Values, id string, o Options, now time.Time) 
 	if len(scopes) > 0 {
 		answer["scope"] = strings.Join(scopes, " ")
 	}
-	if form.Get("grant_type") != "client_credentials" && !o.NoRefresh && (!o.OfflineAccess || slices.Contains(g.scopes, "offline_access")) {
+	if form.Get("grant_type") != "client_credentials" && form.Get("grant_type") != bearerGrant && !o.NoRefresh && (!o.OfflineAccess || slices.Contains(g.scopes, "offline_access")) {
 		if old != nil {
 			old.used = true
 		}

@@ -76,6 +76,7 @@ type Options struct {
 	Keys             map[string]crypto.PublicKey // of pre-registered clients by id, which authenticate with private_key_jwt
 	KeyForToken      bool                        // their assertions must be for the token endpoint, not for the issuer
 	Deny             string                      // error code with which /authorize redirects, such as access_denied
+	AssertionKey     crypto.PublicKey            // of JWTs for the grant jwt_bearer, with the audience Issuer; nil for no such grant
 	Device           bool                        // there is a device flow, in which persons act by [Server.EnterCode]
 	DevicePage       string                      // verification_uri, default that of this server, which has no page there
 	DeviceLife       time.Duration               // of codes, default 10 minutes
