@@ -60,6 +60,7 @@ type Server struct {
 	adapters   *adapters.Adapters  // one of the sources; nil if there is none
 	signIns    *origin.Credentials // makes credentials for the server
 	mismatches rateLimit           // limits the log lines about the URLs of protected resources
+	copies     rateLimit           // for clients of 2025-03-26 that get no copy of metadata
 	shadows    sync.Map            // names of the server's tools that a tool of dragoman hides, once logged
 	pipes      atomic.Int64        // the number of sessions of clients on pipes so far
 

@@ -70,6 +70,9 @@ type OAuth struct {
 	Paths []string `yaml:"paths"`
 	// Forwarded tells the server of the client, by X-Forwarded-Host, -Proto and -For.
 	Forwarded bool `yaml:"forwarded"`
+	// OldClients gives clients of 2025-03-26, which know no metadata of a protected resource, a copy of the metadata of the
+	// authorization server where the server has none of its own. Newer clients never ask for it.
+	OldClients bool `yaml:"old_clients"`
 }
 
 // CORS names the web pages that may call dragoman from a browser.

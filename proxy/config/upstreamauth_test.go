@@ -41,6 +41,9 @@ func TestUpstreamAuth(t *testing.T) {
 		"issuer":               {`upstream: {url: https://s.example/mcp, auth: {type: login, issuer: as.example}}`, `upstream.auth.issuer: "as.example" is not an https URL`},
 		"resource":             {`upstream: {url: https://s.example/mcp, auth: {type: login, resource: nothing}}`, `upstream.auth.resource: "nothing" is neither a URI nor none`},
 		"wait":                 {`upstream: {url: https://s.example/mcp, auth: {type: login, wait: 0s}}`, "upstream.auth.wait: must be greater than 0"},
+		"old clients":          {`{upstream: {url: https://s.example/mcp}, oauth: {old_clients: true, relay: metadata}}`, ""},
+		"old clients, none":    {`{upstream: {url: https://s.example/mcp}, oauth: {old_clients: true, relay: none}}`, "oauth.old_clients: applies only to upstream.url, with oauth.relay: metadata or oauth"},
+		"old clients, command": {`{upstream: {command: [x]}, oauth: {old_clients: true}}`, "oauth.old_clients: applies only to upstream.url, with oauth.relay: metadata or oauth"},
 		"every page":           {`{upstream: {url: https://s.example/mcp, auth: {type: login}}, cors: {origins: ["*"]}}`, "cors.origins: * lets every web page use the credentials in upstream; name the origins"},
 		"claims":               {`{upstream: {url: https://s.example/mcp, auth: {type: login}}, bridge: {principal: "claim:sub"}}`, `bridge.principal: "claim:sub": the server cannot verify the claims, as it gets the credential of upstream.auth`},
 	} {

@@ -8,8 +8,11 @@ import (
 	"github.com/dragoman-proxy/dragoman/proxy/setting"
 )
 
-func (c *OAuth) validate() error {
+func (c *OAuth) validate(upstream *Upstream) error {
 	var all setting.Mistakes
+	if c.OldClients && (c.Relay == "none" || upstream.URL == "") {
+		all.Addf("oauth.old_clients", "applies only to upstream.url, with oauth.relay: metadata or oauth")
+	}
 	if !slices.Contains([]string{"metadata", "oauth", "none"}, c.Relay) {
 		all.Addf("oauth.relay", "%q is neither metadata, oauth nor none", c.Relay)
 	}

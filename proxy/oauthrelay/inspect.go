@@ -77,7 +77,7 @@ func (r *Relay) Inspect(ctx context.Context, challenge []string) (*Login, error)
 		}
 		l.Servers = append(l.Servers, as)
 	}
-	l.note(r.Server, &said)
+	l.note(r.Server, &said, r.Copy != nil)
 	return l, nil
 }
 
@@ -119,7 +119,7 @@ func (r *Relay) inspectServer(ctx context.Context, issuer string) (Authorization
 }
 
 // note adds the notes about what will work.
-func (l *Login) note(server *url.URL, said *resourceMetadata) {
+func (l *Login) note(server *url.URL, said *resourceMetadata, copied bool) {
 	say := func(format string, args ...any) { l.Notes = append(l.Notes, fmt.Sprintf(format, args...)) }
 	apart := false
 	for _, as := range l.Servers {
@@ -137,8 +137,11 @@ func (l *Login) note(server *url.URL, said *resourceMetadata) {
 	default:
 		say("clients log in through dragoman serve once the server's public URL is that of the proxy; if the server's public URL cannot be changed, use dragoman stdio, or clients that use the server's own URL")
 	}
-	if l.Metadata != "" && apart {
-		say("clients of 2025-03-26 look for the authorization server at the server itself, and do not find it")
+	switch {
+	case l.Metadata != "" && apart && copied:
+		say("clients of 2025-03-26 get a copy of the metadata of %s (oauth.old_clients); they send no resource, so that it must give tokens without one", l.Servers[0].Issuer)
+	case l.Metadata != "" && apart:
+		say("clients of 2025-03-26 look for the authorization server at the server itself, and do not find it; oauth.old_clients: true gives them a copy of its metadata")
 	}
 	for _, as := range l.Servers {
 		switch {

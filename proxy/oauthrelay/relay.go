@@ -3,12 +3,14 @@
 // A client that is refused with 401 looks for the server's metadata at the origin of the URL that it knows, which is
 // the proxy's. A [Relay] requests from the server instead: the metadata at the well-known paths, and the endpoints of
 // a server that is its own authorization server. Requests and answers pass byte for byte; nothing is kept but the
-// paths of those endpoints (learn.go). No credential of dragoman's is added. See
+// paths of those endpoints (learn.go) and, for clients of 2025-03-26, a copy of the metadata of another authorization server
+// (oldclients.go). No credential of dragoman's is added. See
 // https://modelcontextprotocol.io/specification/2025-11-25/basic/authorization.
 package oauthrelay
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"crypto/tls"
 	"encoding/json"
@@ -27,6 +29,7 @@ import (
 
 	"github.com/dragoman-proxy/dragoman/proxy/downstream"
 	"github.com/dragoman-proxy/dragoman/proxy/mcp"
+	"github.com/dragoman-proxy/dragoman/proxy/oauth"
 )
 
 // Bounds of what is relayed.
@@ -47,6 +50,9 @@ type Config struct {
 	Paths     []string // further paths; one that ends in * stands for all that begin so
 	Forwarded bool     // sends X-Forwarded-Host, -Proto and -For about the client
 
+	// Copy, if not nil, reads the metadata of the authorization server that clients of 2025-03-26 get a copy of.
+	Copy *oauth.MetadataReader
+
 	TLS         *tls.Config                      // for the server; nil for the system's way
 	Proxy       func(*url.URL) (*url.URL, error) // nil for none
 	DialTimeout time.Duration                    // 0 for none of its own
@@ -60,6 +66,7 @@ type Relay struct {
 
 	learning singleflight.Group
 	learned  learned
+	copied   servedCopy
 }
 
 // New returns a Relay that has not asked the server anything yet.
@@ -86,6 +93,9 @@ func New(c Config) *Relay {
 func (r *Relay) Close() {
 	if r != nil {
 		r.client.CloseIdleConnections()
+		if r.Copy != nil {
+			r.Copy.Close()
+		}
 	}
 }
 
@@ -158,8 +168,8 @@ func described(path string) (what string, of func(what string) string, ok bool) 
 }
 
 // Serve forwards the request to the server and fills resp. req.Path includes the query. A failure is
-// answered in plain text, and Serve returns an error if the server caused it. A *MismatchError is
-// about a response that was forwarded nonetheless.
+// answered in plain text, and Serve returns an error if the server caused it. A *MismatchError or a
+// *CopyError is about a response that was forwarded nonetheless.
 func (r *Relay) Serve(req *downstream.Request, resp *downstream.Response) error {
 	path, query, _ := strings.Cut(req.Path, "?")
 	what, of, isMetadata := described(path)
@@ -191,6 +201,10 @@ func (r *Relay) Serve(req *downstream.Request, resp *downstream.Response) error 
 	if isMetadata && err == nil && a.status == http.StatusNotFound && what == r.Path && r.Server.EscapedPath() != r.Path {
 		a, err = r.ask(ctx, req, of(r.Server.EscapedPath()), query, most, &took)
 	}
+	var noCopy error
+	if r.Copy != nil && err == nil && a.status == http.StatusNotFound && path == metadata[1] && req.Method != http.MethodOptions {
+		a, noCopy = r.forOldClients(ctx, req.Method, a)
+	}
 	switch {
 	case err != nil && req.Ctx.Err() != nil: // the client has left
 		return nil
@@ -206,7 +220,7 @@ func (r *Relay) Serve(req *downstream.Request, resp *downstream.Response) error 
 	default:
 		a.write(req, resp, isMetadata)
 		resp.Done = func() { r.room.Release(took) }
-		err = a.compare(path, req.Base+r.Path)
+		err = cmp.Or(a.compare(path, req.Base+r.Path), noCopy)
 	}
 	return err
 }

@@ -10,6 +10,7 @@ import (
 	"os/exec"
 
 	"github.com/dragoman-proxy/dragoman/proxy/config"
+	"github.com/dragoman-proxy/dragoman/proxy/oauth"
 	"github.com/dragoman-proxy/dragoman/proxy/oauthrelay"
 )
 
@@ -84,8 +85,12 @@ func NewRelay(cfg config.Config) (*oauthrelay.Relay, error) {
 	if err != nil {
 		return nil, err
 	}
-	return oauthrelay.New(oauthrelay.Config{
+	c := oauthrelay.Config{
 		Server: at, Path: cfg.Path, Metadata: cfg.OAuth.Relay == "metadata", Paths: cfg.OAuth.Paths, Forwarded: cfg.OAuth.Forwarded,
 		TLS: secured, Proxy: webProxy, DialTimeout: u.ConnectTimeout,
-	}), nil
+	}
+	if cfg.OAuth.OldClients {
+		c.Copy = oauth.NewMetadataReader(at, u.Auth.AllowHTTP, secured)
+	}
+	return oauthrelay.New(c), nil
 }
