@@ -73,6 +73,12 @@ type OAuth struct {
 	// OldClients gives clients of 2025-03-26, which know no metadata of a protected resource, a copy of the metadata of the
 	// authorization server where the server has none of its own. Newer clients never ask for it.
 	OldClients bool `yaml:"old_clients"`
+	// PublicURL is the URL by which clients know the MCP endpoint; "" for the one in each request.
+	PublicURL string `yaml:"public_url"`
+	// Rewrite tells clients PublicURL in place of the URL that the server calls itself, in its challenge and in its metadata. Tokens for
+	// PublicURL are then given to the server: only for a server that you run, that cannot be told its public URL,
+	// and whose authorization server gives tokens for any URL or for this one.
+	Rewrite bool `yaml:"rewrite"`
 }
 
 // CORS names the web pages that may call dragoman from a browser.

@@ -4,7 +4,7 @@
 // the proxy's. A [Relay] requests from the server instead: the metadata at the well-known paths, and the endpoints of
 // a server that is its own authorization server. Requests and answers pass byte for byte; nothing is kept but the
 // paths of those endpoints (learn.go) and, for clients of 2025-03-26, a copy of the metadata of another authorization server
-// (oldclients.go). No credential of dragoman's is added. See
+// (oldclients.go). On demand, the metadata and the challenge say the proxy's URL in place of the server's (rewrite.go). No credential of dragoman's is added. See
 // https://modelcontextprotocol.io/specification/2025-11-25/basic/authorization.
 package oauthrelay
 
@@ -49,6 +49,9 @@ type Config struct {
 	Metadata  bool     // only metadata is relayed, no endpoint
 	Paths     []string // further paths; one that ends in * stands for all that begin so
 	Forwarded bool     // sends X-Forwarded-Host, -Proto and -For about the client
+
+	Public  *url.URL // the URL by which clients know the MCP endpoint; nil for that of each request
+	Rewrite bool     // the metadata of the protected resource says Public in place of the server's own URL
 
 	// Copy, if not nil, reads the metadata of the authorization server that clients of 2025-03-26 get a copy of.
 	Copy *oauth.MetadataReader
@@ -110,6 +113,9 @@ func (r *Relay) Serves(ctx context.Context, base, path string) bool {
 		return true
 	case r.Metadata:
 		return false
+	}
+	if r.Public != nil {
+		base = r.Public.Scheme + "://" + r.Public.Host
 	}
 	return r.endpoints(ctx).has(base, path)
 }
@@ -198,7 +204,7 @@ func (r *Relay) Serve(req *downstream.Request, resp *downstream.Response) error 
 	ctx, cancel := context.WithTimeout(req.Ctx, timeLimit)
 	defer cancel()
 	a, err := r.ask(ctx, req, path, query, most, &took)
-	if isMetadata && err == nil && a.status == http.StatusNotFound && what == r.Path && r.Server.EscapedPath() != r.Path {
+	if isMetadata && err == nil && a.status == http.StatusNotFound && what != r.Server.EscapedPath() && (what == r.Path || what == pathOf(r.known())) && what != "" {
 		a, err = r.ask(ctx, req, of(r.Server.EscapedPath()), query, most, &took)
 	}
 	var noCopy error
@@ -218,9 +224,16 @@ func (r *Relay) Serve(req *downstream.Request, resp *downstream.Response) error 
 	case err != nil:
 		Say(resp, http.StatusBadGateway, "the server behind this proxy cannot be reached")
 	default:
+		if r.Rewrite && r.isOwn(path, what) {
+			a.rewrite(r.Public)
+		}
 		a.write(req, resp, isMetadata)
 		resp.Done = func() { r.room.Release(took) }
-		err = cmp.Or(a.compare(path, req.Base+r.Path), noCopy)
+		known := req.Base + r.Path
+		if r.Public != nil {
+			known = r.Public.String()
+		}
+		err = cmp.Or(a.compare(path, known), noCopy)
 	}
 	return err
 }

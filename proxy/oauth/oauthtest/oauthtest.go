@@ -84,6 +84,7 @@ type Options struct {
 	DeviceSlow       int                         // so many requests for tokens with a device code get slow_down
 	PollStatus       int                         // if > 0, the next request for tokens with a device code gets this status and no body
 	NoResource       bool                        // the AS answers invalid_target to a resource; tokens need no audience
+	AnyResource      bool                        // the MCP server takes tokens for any resource
 	NoRefresh        bool                        // issues no refresh tokens; those issued before remain valid and do not rotate
 	OfflineAccess    bool                        // the ASM lists the scope offline_access, without which there is no refresh token
 	RefreshStatus    int                         // if > 0, refresh requests get this status and no body, and are not processed
