@@ -216,6 +216,13 @@ func TestRefreshWithWhatIsConfigured(t *testing.T) {
 	if status, err := call(t, with(readKey(t, path)), s); status != http.StatusOK {
 		t.Error(status, err)
 	}
+	known, revoked, err := with(nil).Logout(t.Context())
+	if want := addressed(s, "AS ASHOST: the client has a private key: --oauth key_file=FILE names it"); !known || revoked || err == nil || err.Error() != want {
+		t.Errorf("%v %v %v", known, revoked, err)
+	}
+	if value, err := with(readKey(t, path)).Header(t.Context()); value != "" || err != nil {
+		t.Error("the tokens are still there", err)
+	}
 }
 
 // TestReadKey: files that hold no key for ES256 or RS256, none of which is repeated in the error.
