@@ -371,7 +371,7 @@ func (srv *Server) tend(ctx context.Context) {
 			}
 			srv.sessions.each(func(s *session) {
 				if l, ok := s.conn.(*lanes); ok {
-					l.trails.sweep(now)
+					l.trails.Sweep(now)
 				}
 			})
 			if now.Sub(flushed) >= time.Minute {
