@@ -131,7 +131,7 @@ type record struct {
 	Expires time.Time `json:"expires,omitzero"`
 
 	// Sent says that Refresh was sent and no answer was read: the server may have replaced it,
-	// and may end the sign-in if it comes again.
+	// and may end the sign-in if it comes again. See due.
 	Sent bool `json:"sent,omitempty"`
 	// Ended is why the authorization server has ended the sign-in.
 	Ended string `json:"ended,omitempty"`
@@ -156,7 +156,15 @@ type client struct {
 const renewMargin = 30 * time.Second
 
 // due reports whether the access token is to be renewed, over whether it has expired.
+//
+// A refresh token that was sent before, without an answer, is sent again only when the access token is of no use any
+// more: it has expired, or the server has refused it. Then there is nothing to lose. If the lost answer held new
+// tokens, the sign-in has ended with it, and the authorization server says so. If the request did not reach it, as
+// when a process is killed or a connection breaks on the way, the sign-in goes on.
 func (r *record) due(now time.Time) bool {
+	if r.Sent {
+		return r.Access == "" || r.over(now)
+	}
 	return r.Access == "" || !r.Expires.IsZero() && !now.Before(r.Expires.Add(-min(renewMargin, r.Expires.Sub(r.Got)/10)))
 }
 
@@ -376,9 +384,6 @@ func save(e Entry, r *record) {
 
 // refresh replaces the tokens of a record by means of its refresh token.
 func (a *Account) refresh(ctx context.Context, e Entry, r *record) error {
-	if r.Sent {
-		return &SignInError{Server: a.cfg.Server, Args: a.args, Err: errors.New("the answer to the last refresh was lost")}
-	}
 	ctx = httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{GotConn: func(httptrace.GotConnInfo) {
 		if !r.Sent { // stored before the request, because the process may end before the answer
 			r.Sent = true
@@ -395,16 +400,11 @@ func (a *Account) refresh(ctx context.Context, e Entry, r *record) error {
 		return nil
 	}
 	refused, answered := errors.AsType[*oauth2.RetrieveError](err)
-	if !answered && r.Sent {
-		return &SignInError{Server: a.cfg.Server, Args: a.args, Err: fmt.Errorf("the answer to the last refresh was lost: %w", withoutURL(err))}
-	}
-	if r.Sent {
-		r.Sent = false
-		defer save(e, r)
-	}
 	if !answered {
 		return a.later(fmt.Errorf("AS %s: %w; the token is kept", hostOf(r.Authority.Token), withoutURL(err)))
 	}
+	r.Sent = false
+	defer save(e, r)
 	switch refused.ErrorCode {
 	case "invalid_grant":
 		r.Access, r.Refresh, r.Ended = "", "", refused.ErrorCode

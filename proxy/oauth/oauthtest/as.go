@@ -277,6 +277,9 @@ func (s *Server) token(w http.ResponseWriter, r *http.Request) {
 		w.WriteHeader(o.RefreshStatus)
 		return
 	}
+	if refresh && o.DropRefresh {
+		panic(http.ErrAbortHandler)
+	}
 	id, ok := s.authenticate(w, r)
 	if !ok {
 		return
