@@ -259,7 +259,7 @@ func (a *Account) readServer(ctx context.Context, issuer string, at *authority) 
 		at.serverMetadata = serverMetadata{}
 		found, err := a.web.read(ctx, place, &at.serverMetadata)
 		if err != nil {
-			return false, fmt.Errorf("AS %s: %w", u.Host, err)
+			return false, fmt.Errorf("AS %w", err) // which begins with the URL or its host
 		}
 		if !found {
 			continue

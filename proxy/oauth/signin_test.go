@@ -232,7 +232,7 @@ func TestSignInIsKept(t *testing.T) {
 // TestRefresh: tokens are renewed before they expire and when the server refuses them, by one of
 // many callers and processes, always with the resource.
 func TestRefresh(t *testing.T) {
-	s, dir := oauthtest.New(t, oauthtest.Options{TokenLife: 2 * time.Second}), t.TempDir()
+	s, dir := oauthtest.New(t, oauthtest.Options{TokenLife: 20 * time.Second}), t.TempDir()
 	if err := accountOf(t, s, dir, nil).SignIn(t.Context(), agreeing{s}); err != nil {
 		t.Fatal(err)
 	}
@@ -262,7 +262,7 @@ func TestRefresh(t *testing.T) {
 	}
 	// Before the end: by a tenth of the token's life.
 	a := accounts[0]
-	a.now = func() time.Time { return time.Now().Add(1900 * time.Millisecond) }
+	a.now = func() time.Time { return time.Now().Add(19 * time.Second) }
 	if value, err := a.Header(t.Context()); err != nil || value == "" || s.Counts().Refreshes != 3 {
 		t.Error(value, err, s.Counts().Refreshes)
 	}
@@ -389,7 +389,7 @@ func TestInteractiveWaits(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			a := accountOf(t, s, t.TempDir(), nil)
-			a.wait = 300 * time.Millisecond
+			a.wait = time.Second
 			var page string
 			opened := make(chan struct{})
 			a.Interactive(func(address string) error {
