@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"sync"
+	"sync/atomic"
 	"testing"
 )
 
@@ -123,4 +124,37 @@ func TestCredential(t *testing.T) {
 			t.Error(err, got)
 		}
 	})
+}
+
+// TestCredentialIsForOneServer (S7): the credential goes to the server's own URL, in a header: not to where a response redirects
+// to, and not in the URL.
+func TestCredentialIsForOneServer(t *testing.T) {
+	var strayed atomic.Int64
+	elsewhere := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { strayed.Add(1) }))
+	defer elsewhere.Close()
+	for _, status := range []int{http.StatusMovedPermanently, http.StatusFound, http.StatusSeeOther, http.StatusTemporaryRedirect, http.StatusPermanentRedirect} {
+		var asked []string
+		ts := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			asked = append(asked, r.RequestURI+" "+r.Header.Get("Authorization"))
+			w.Header().Set("WWW-Authenticate", `Bearer error="invalid_token"`)
+			http.Redirect(w, r, elsewhere.URL, status)
+		}))
+		k := new(tokens)
+		h, err := NewHTTP(HTTPConfig{URL: ts.URL + "/mcp?of=us", Credential: k})
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, err = h.Session("", "").Send(t.Context(), &Outgoing{Body: []byte("notice")})
+		if refused, ok := errors.AsType[*StatusError](err); !ok || refused.Code != status {
+			t.Error(status, err)
+		}
+		if len(asked) != 1 || asked[0] != "/mcp?of=us Bearer t0" || len(k.refused) != 0 {
+			t.Error(status, asked, k.refused)
+		}
+		h.Close()
+		ts.Close()
+	}
+	if n := strayed.Load(); n != 0 {
+		t.Error(n, "requests to another server")
+	}
 }
