@@ -1,15 +1,20 @@
 package upstream
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"runtime"
 	"sync"
 	"sync/atomic"
 	"testing"
+	"time"
+
+	"github.com/dragoman-proxy/dragoman/proxy/large"
 )
 
 // tokens is a credential whose tokens a server refuses until they are renewed.
@@ -156,5 +161,45 @@ func TestCredentialIsForOneServer(t *testing.T) {
 	}
 	if n := strayed.Load(); n != 0 {
 		t.Error(n, "requests to another server")
+	}
+}
+
+// TestCredentialCopiesAreCounted: the copy of a large request, from which it can be sent once more, counts against the
+// budget of messages until the server has answered.
+func TestCredentialCopiesAreCounted(t *testing.T) {
+	m := large.NewMemory(4 << 20)
+	body := bytes.Repeat([]byte("x"), 1<<20)
+	var taken []int64
+	ts := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if n, _ := io.Copy(io.Discard, r.Body); n != int64(len(body)) {
+			t.Error(n, "bytes arrived")
+		}
+		taken = append(taken, m.Budget.Taken())
+		if r.Header.Get("Authorization") != "Bearer t1" {
+			w.WriteHeader(http.StatusUnauthorized)
+		} else {
+			w.WriteHeader(http.StatusAccepted)
+		}
+	}))
+	defer ts.Close()
+	s := newHTTP(t, HTTPConfig{URL: ts.URL, Credential: new(tokens), Memory: m}).Session("", "")
+	if _, err := s.Send(t.Context(), &Outgoing{Body: body}); err != nil {
+		t.Fatal(err)
+	}
+	if len(taken) != 2 || taken[0] < int64(len(body)) || taken[1] < int64(len(body)) || taken[0] > int64(len(body))+64<<10 {
+		t.Errorf("counted %d of %d bytes", taken, len(body))
+	}
+	for end := time.Now().Add(10 * time.Second); m.Budget.Taken() != 0; time.Sleep(time.Millisecond) {
+		if runtime.GC(); time.Now().After(end) {
+			t.Fatal(m.Budget.Taken(), "bytes are counted after the answer")
+		}
+	}
+	if err := m.Budget.Take(t.Context(), large.RequestCopy, 4<<20); err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithTimeoutCause(t.Context(), 50*time.Millisecond, errors.New("it waits"))
+	defer cancel()
+	if _, err := s.Send(ctx, &Outgoing{Body: body}); err == nil || err.Error() != "it waits" || len(taken) != 2 {
+		t.Error(err, len(taken))
 	}
 }
