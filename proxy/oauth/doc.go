@@ -7,7 +7,8 @@
 // is one.
 //
 // An [Account] is a sign-in to an MCP server. metadata.go finds the authorization server,
-// signin.go registers dragoman there and exchanges a code for tokens, account.go renews these,
-// and await.go lets requests wait for a person, one tab at a time. dial.go decides which URLs and
+// signin.go registers dragoman there and exchanges a code for tokens, record.go says what is
+// stored of it, refresh.go renews the tokens, and await.go lets requests wait for a person, one
+// tab at a time. stored.go lists and ends what is stored. dial.go decides which URLs and
 // addresses a server may name. grants.go has the credentials that need no person.
 package oauth

@@ -260,6 +260,9 @@ func TestDocuments(t *testing.T) {
 	var hops int
 	mux := http.NewServeMux()
 	mux.HandleFunc("/hops", func(w http.ResponseWriter, r *http.Request) {
+		if said := r.Header.Get("MCP-Protocol-Version"); said != "the newest" {
+			t.Error("asked with revision", said)
+		}
 		if hops--; hops >= 0 {
 			http.Redirect(w, r, "/hops", http.StatusFound)
 			return
@@ -282,6 +285,7 @@ func TestDocuments(t *testing.T) {
 	defer secure.Close()
 	server, _ := url.Parse(ts.URL)
 	w := newWeb(server, false, secure.Client().Transport.(*http.Transport).TLSClientConfig)
+	w.revision = "the newest"
 	for _, c := range []struct {
 		at    string
 		hops  int

@@ -14,9 +14,6 @@ import (
 	"go.uber.org/zap"
 )
 
-// protocolVersion is that of requests for metadata, which servers of 2025-03-26 expect.
-const protocolVersion = "2025-11-25"
-
 const (
 	resourceWellKnown = "/.well-known/oauth-protected-resource"
 	serverWellKnown   = "/.well-known/oauth-authorization-server"

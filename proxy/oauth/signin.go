@@ -59,7 +59,7 @@ func (a *Account) SignIn(ctx context.Context, b Browser) error {
 
 // provoke sends a request without a token and returns the challenge of the refusal.
 func (a *Account) provoke(ctx context.Context) ([]string, error) {
-	const initialize = `{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"` + protocolVersion + `","capabilities":{},"clientInfo":{"name":"dragoman","version":"1"}}}`
+	initialize := `{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"` + a.cfg.Revision + `","capabilities":{},"clientInfo":{"name":"dragoman","version":"1"}}}`
 	r, err := http.NewRequestWithContext(ctx, http.MethodPost, a.cfg.Server, strings.NewReader(initialize))
 	if err != nil {
 		return nil, err

@@ -77,6 +77,7 @@ type Options struct {
 	RefreshStatus    int               // if > 0, refresh requests get this status and no body, and are not processed
 	CutRefresh       bool              // refresh requests are processed, then the connection is cut before the answer
 	DropRefresh      bool              // the connection of refresh requests is cut before they are processed
+	Subject          string            // the person; token responses have an ID token that names them, without a signature
 	TokenRedirect    bool              // the token endpoint answers 307 to another port, where requests succeed
 	SlowToken        time.Duration     // time between the processing of a token request and its answer
 	HugeMetadata     bool              // the PRM has 2 MiB
