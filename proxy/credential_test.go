@@ -181,7 +181,7 @@ func TestServeWithACredential(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			s := oauthtest.New(t, oauthtest.Options{})
+			s := oauthtest.New(t, oauthtest.Options{Subject: "ada-of-the-test"})
 			p := serveProtected(t, s, c.change)
 			resp, _ := p.begin()
 			text, _ := io.ReadAll(resp.Body)
@@ -247,6 +247,9 @@ func TestServeWithACredential(t *testing.T) {
 			}
 			if name == "login" && (!strings.Contains(metrics, "dragoman_oauth_token_expiry_seconds 3") || !strings.Contains(told, "every client acts as the person")) {
 				t.Error("no expiry, or no warning")
+			}
+			if warned := p.logs.FilterField(zap.String("sub", "ada-of-the-test")).Len(); (name == "login") != (warned == 1) {
+				t.Error(warned, "warnings that name the person after the restart")
 			}
 		})
 	}
