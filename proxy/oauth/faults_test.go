@@ -311,6 +311,39 @@ func TestDocuments(t *testing.T) {
 	}
 }
 
+// TestNoPostIsRedirected (S3): what dragoman posts, such as a token, goes to no other place than the one that was judged.
+func TestNoPostIsRedirected(t *testing.T) {
+	strayed := 0
+	elsewhere := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { strayed++ }))
+	defer elsewhere.Close()
+	moved := httptest.NewServer(http.RedirectHandler(elsewhere.URL, http.StatusTemporaryRedirect))
+	defer moved.Close()
+	s := oauthtest.New(t, oauthtest.Options{})
+	a := accountOf(t, s, t.TempDir(), nil)
+	if err := a.SignIn(t.Context(), agreeing{s}); err != nil {
+		t.Fatal(err)
+	}
+	r := a.live
+	r.Authority.Token, r.Authority.Revocation = moved.URL, moved.URL
+	if err := a.store.Locked(t.Context(), a.id, func(e Entry) { save(e, &r) }); err != nil {
+		t.Fatal(err)
+	}
+	s.RevokeAccess()
+	if _, err := call(t, a, s); err == nil || !strings.HasSuffix(err.Error(), "answered 307, a redirect, which is not followed; the token is kept") {
+		t.Error("refresh:", err)
+	}
+	if _, revoked, err := a.Logout(t.Context()); revoked || err == nil || !strings.Contains(err.Error(), "answered 307") {
+		t.Error("revocation:", err)
+	}
+	at := &authority{serverMetadata: serverMetadata{Issuer: moved.URL, Registration: moved.URL}}
+	if _, err := a.register(t.Context(), at, "127.0.0.1", new(record)); err == nil || !strings.Contains(err.Error(), "registration failed") {
+		t.Error("registration:", err)
+	}
+	if strayed != 0 {
+		t.Error(strayed, "requests to another place")
+	}
+}
+
 // TestCallbackIgnoresStrangers (S5): only a GET of the path, at a loopback name, with the state, ends the wait.
 func TestCallbackIgnoresStrangers(t *testing.T) {
 	back, err := Listen("http://127.0.0.1:0/callback/abc")

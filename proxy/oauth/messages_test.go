@@ -20,6 +20,7 @@ import (
 	"go.uber.org/zap"
 	"go.uber.org/zap/zapcore"
 	"go.uber.org/zap/zaptest/observer"
+	"golang.org/x/oauth2"
 
 	"github.com/dragoman-proxy/dragoman/proxy/oauth/oauthtest"
 )
@@ -347,5 +348,19 @@ func TestMessagesOfTLS(t *testing.T) {
 	s.Change(func(o *oauthtest.Options) { o.NamedIssuer = untrusted.URL })
 	if err := accountOf(t, s, "", nil).SignIn(t.Context(), agreeing{s}); err == nil || err.Error() != "AS "+host+": "+cause {
 		t.Error("login:", err)
+	}
+}
+
+// TestMessageOfEntra: Entra ID refuses the resource under another error code.
+func TestMessageOfEntra(t *testing.T) {
+	const code, description = "invalid_request", "AADSTS9010010: The resource parameter provided in the request doesn't match with the requested scopes."
+	const want = `invalid_request "AADSTS9010010: The resource parameter provided in the request doesn't match with the requested scopes."` +
+		"; if it knows the server by another name or takes no resource: --oauth resource=NAME or --oauth resource=none"
+	if got := refusal(code, description); got != want {
+		t.Errorf("got  %s\nwant %s", got, want)
+	}
+	tokens := &oauth2.RetrieveError{Response: &http.Response{StatusCode: http.StatusBadRequest}, ErrorCode: code, ErrorDescription: description}
+	if got := said(tokens).Error(); got != "refused: "+want {
+		t.Errorf("got  %s\nwant %s", got, want)
 	}
 }

@@ -132,14 +132,19 @@ func said(e *oauth2.RetrieveError) error {
 		return fmt.Errorf("answered %d, a redirect, which is not followed", e.Response.StatusCode)
 	case e.ErrorCode == "":
 		return fmt.Errorf("answered %d", e.Response.StatusCode)
-	case strings.Contains(e.ErrorDescription, "AADSTS9010010"), e.ErrorCode == "invalid_target":
-		return fmt.Errorf("refused: %s %s%s", plainWord(e.ErrorCode), quoted(e.ErrorDescription), resourceAdvice)
 	}
-	return fmt.Errorf("refused: %s %s", plainWord(e.ErrorCode), quoted(e.ErrorDescription))
+	return fmt.Errorf("refused: %s", refusal(e.ErrorCode, e.ErrorDescription))
 }
 
-// resourceAdvice follows the error of an authorization server that does not take the resource.
-const resourceAdvice = "; if it knows the server by another name or takes no resource: --oauth resource=NAME or --oauth resource=none"
+// refusal returns an error code and its description for people, and what to do if the authorization server does not take
+// the resource, which Entra ID says in the description only.
+func refusal(code, description string) string {
+	text := plainWord(code) + " " + quoted(description)
+	if code == "invalid_target" || strings.Contains(description, "AADSTS9010010") {
+		text += "; if it knows the server by another name or takes no resource: --oauth resource=NAME or --oauth resource=none"
+	}
+	return text
+}
 
 // plainWord returns an error code of OAuth, without what is no such code.
 func plainWord(code string) string { return strings.Trim(quoted(code), `"`) }

@@ -202,14 +202,10 @@ func (a *Account) authorize(ctx context.Context, r *record, back *Callback, b Br
 	}
 	if code := q.Get("error"); code != "" {
 		a.tried(ctx, r, code == "unauthorized_client" || code == "invalid_client")
-		advice := ""
-		if code == "invalid_target" {
-			advice = resourceAdvice
-		}
 		if code == errScope.Error() {
 			return nil, fmt.Errorf("AS refused: %w %s", errScope, quoted(q.Get("error_description")))
 		}
-		return nil, fmt.Errorf("AS refused: %s %s%s", plainWord(code), quoted(q.Get("error_description")), advice)
+		return nil, fmt.Errorf("AS refused: %s", refusal(code, q.Get("error_description")))
 	}
 	if q.Get("code") == "" {
 		return nil, errors.New("AS sent neither a code nor an error: sign-in dropped")
