@@ -17,6 +17,7 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"testing"
 	"time"
@@ -213,7 +214,7 @@ func TestServeWithACredential(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			s := oauthtest.New(t, oauthtest.Options{})
+			s := oauthtest.New(t, oauthtest.Options{Subject: "ada-of-the-test"})
 			p := serveProtected(t, s, c.change)
 			resp, _ := p.begin()
 			text, _ := io.ReadAll(resp.Body)
@@ -280,6 +281,9 @@ func TestServeWithACredential(t *testing.T) {
 			if name == "login" && (!strings.Contains(metrics, "dragoman_oauth_token_expiry_seconds 3") || !strings.Contains(told, "every client acts as the person")) {
 				t.Error("no expiry, or no warning")
 			}
+			if warned := p.logs.FilterField(zap.String("sub", "ada-of-the-test")).Len(); (name == "login") != (warned == 1) {
+				t.Error(warned, "warnings that name the person after the restart")
+			}
 		})
 	}
 }
@@ -341,5 +345,54 @@ func TestServeLendsNothingToStrangers(t *testing.T) {
 	}
 	if err := srv.Serve(t.Context(), ln); err == nil || !strings.Contains(err.Error(), "auth.tokens") {
 		t.Error(err)
+	}
+}
+
+// TestLoginsAreCounted: a login in the browser counts once, by how it ended.
+func TestLoginsAreCounted(t *testing.T) {
+	if runtime.GOOS == "windows" || runtime.GOOS == "darwin" {
+		t.Skip("the browser is one that the test replaces by its name")
+	}
+	keyring.MockInitWithError(errors.New("no keyring in tests"))
+	dir := t.TempDir()
+	shown := filepath.Join(dir, "shown")
+	if err := os.WriteFile(filepath.Join(dir, "xdg-open"), []byte("#!/bin/sh\necho \"$1\" >'"+shown+".part' && mv '"+shown+".part' '"+shown+"'\n"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	t.Setenv("PATH", dir+":"+os.Getenv("PATH"))
+	t.Setenv("DISPLAY", ":0")
+	t.Setenv("SSH_CONNECTION", "")
+	for result, deny := range map[string]string{"ok": "", "failed": "access_denied"} {
+		t.Run(result, func(t *testing.T) {
+			s := oauthtest.New(t, oauthtest.Options{Deny: deny})
+			p := serveProtected(t, s, func(c *config.Config) { c.Upstream.Auth.Type, c.Upstream.Auth.Browser = config.AuthLogin, true })
+			visited := make(chan error, 1)
+			go func() {
+				var page []byte
+				for page == nil && t.Context().Err() == nil {
+					time.Sleep(10 * time.Millisecond)
+					page, _ = os.ReadFile(shown)
+				}
+				os.Remove(shown)
+				_, err := s.Visit(strings.TrimSpace(string(page)))
+				visited <- err
+			}()
+			if resp, session := p.begin(); (session != "") != (result == "ok") {
+				text, _ := io.ReadAll(resp.Body)
+				t.Errorf("%d %s", resp.StatusCode, text)
+			}
+			if err := <-visited; err != nil {
+				t.Error(err)
+			}
+			for _, of := range []string{"ok", "failed"} {
+				want := 0
+				if of == result {
+					want = 1
+				}
+				if n := counted(t, p.srv.metrics, "dragoman_oauth_logins_total", "result="+of); n != want {
+					t.Errorf("counted %d that are %s", n, of)
+				}
+			}
+		})
 	}
 }

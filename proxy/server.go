@@ -162,7 +162,7 @@ func newServer(cfg config.Config, log *zap.Logger, o origin.Origin, own ...ownto
 	if o.Credentials == nil {
 		o.Credentials = origin.NewCredentials(&cfg, log)
 	}
-	o.Credentials.Register(srv.metrics.Registry, func() *origin.Credential { return srv.now().origin.Credential }, srv.forgetAnswers)
+	o.Credentials.Register(srv.metrics.Registry, func() *origin.Credential { return srv.now().origin.Credential }, srv.loginChanged)
 	srv.signIns = o.Credentials
 	srv.replicas = newReplicas(srv)
 	return srv, nil
@@ -172,6 +172,13 @@ func newServer(cfg config.Config, log *zap.Logger, o origin.Origin, own ...ownto
 func (srv *Server) forgetAnswers() {
 	srv.lists.Forget()
 	srv.results.Forget()
+}
+
+// loginChanged makes room for another person than the one whose credential requests have carried: what the server told
+// one is not for the other.
+func (srv *Server) loginChanged() {
+	srv.forgetAnswers()
+	srv.pool.retire()
 }
 
 // newSession makes the session of a finished handshake. vu is the server's revision.
@@ -372,7 +379,7 @@ func (srv *Server) tend(ctx context.Context) {
 			}
 			srv.sessions.each(func(s *session) {
 				if l, ok := s.conn.(*lanes); ok {
-					l.trails.sweep(now)
+					l.trails.Sweep(now)
 				}
 			})
 			if now.Sub(flushed) >= time.Minute {

@@ -16,9 +16,6 @@ import (
 	"go.uber.org/zap"
 )
 
-// protocolVersion is that of requests for metadata, which servers of 2025-03-26 expect.
-const protocolVersion = "2025-11-25"
-
 const (
 	resourceWellKnown = "/.well-known/oauth-protected-resource"
 	serverWellKnown   = "/.well-known/oauth-authorization-server"
@@ -276,7 +273,7 @@ func (w *web) readServer(ctx context.Context, issuer string) (m *serverMetadata,
 		var document json.RawMessage
 		found, err := w.read(ctx, place, &document)
 		if err != nil {
-			return nil, nil, fmt.Errorf("AS %s: %w", u.Host, err)
+			return nil, nil, fmt.Errorf("AS %w", err) // which begins with the URL or its host
 		}
 		m := new(serverMetadata)
 		if !found || json.Unmarshal(document, m) != nil { // a page for people, or JSON of another kind

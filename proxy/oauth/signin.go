@@ -77,7 +77,7 @@ func (a *Account) signInAsked(ctx context.Context, by way) error {
 
 // provoke sends a request without a token and returns the challenge of the refusal.
 func (a *Account) provoke(ctx context.Context) ([]string, error) {
-	const initialize = `{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"` + protocolVersion + `","capabilities":{},"clientInfo":{"name":"dragoman","version":"1"}}}`
+	initialize := `{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"` + a.cfg.Revision + `","capabilities":{},"clientInfo":{"name":"dragoman","version":"1"}}}`
 	r, err := http.NewRequestWithContext(ctx, http.MethodPost, a.cfg.Server, strings.NewReader(initialize))
 	if err != nil {
 		return nil, err
@@ -228,14 +228,10 @@ func (a *Account) authorize(ctx context.Context, r *record, back *Callback, b Br
 	}
 	if code := q.Get("error"); code != "" {
 		a.tried(ctx, r, code == "unauthorized_client" || code == "invalid_client")
-		advice := ""
-		if code == "invalid_target" {
-			advice = resourceAdvice
-		}
 		if code == errScope.Error() {
 			return nil, fmt.Errorf("AS refused: %w %s", errScope, quoted(q.Get("error_description")))
 		}
-		return nil, fmt.Errorf("AS refused: %s %s%s", plainWord(code), quoted(q.Get("error_description")), advice)
+		return nil, fmt.Errorf("AS refused: %s", refusal(code, q.Get("error_description")))
 	}
 	if q.Get("code") == "" {
 		return nil, errors.New("AS sent neither a code nor an error: sign-in dropped")

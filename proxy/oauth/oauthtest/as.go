@@ -309,6 +309,9 @@ func (s *Server) token(w http.ResponseWriter, r *http.Request) {
 		w.WriteHeader(o.RefreshStatus)
 		return
 	}
+	if refresh && o.DropRefresh {
+		panic(http.ErrAbortHandler)
+	}
 	id, ok := s.authenticate(w, r)
 	if !ok {
 		return
@@ -399,6 +402,10 @@ func (s *Server) exchange(form url.Values, id string, o Options, now time.Time) 
 	s.access[access] = accessToken{grant: g, scopes: scopes, expires: now.Add(life)}
 	seconds := int((life + time.Second - 1) / time.Second) // 0 would mean no expiry to some clients
 	answer = map[string]any{"access_token": access, "token_type": "Bearer", "expires_in": seconds}
+	if o.Subject != "" {
+		claims, _ := json.Marshal(map[string]string{"iss": s.claimed(o), "sub": o.Subject, "aud": id})
+		answer["id_token"] = "e30." + base64.RawURLEncoding.EncodeToString(claims) + "."
+	}
 	if len(scopes) > 0 {
 		answer["scope"] = strings.Join(scopes, " ")
 	}

@@ -89,6 +89,8 @@ type Options struct {
 	OfflineAccess    bool                        // the ASM lists the scope offline_access, without which there is no refresh token
 	RefreshStatus    int                         // if > 0, refresh requests get this status and no body, and are not processed
 	CutRefresh       bool                        // refresh requests are processed, then the connection is cut before the answer
+	DropRefresh      bool                        // the connection of refresh requests is cut before they are processed
+	Subject          string                      // the person; token responses have an ID token that names them, without a signature
 	TokenRedirect    bool                        // the token endpoint answers 307 to another port, where requests succeed
 	SlowToken        time.Duration               // time between the processing of a token request and its answer
 	HugeMetadata     bool                        // the PRM has 2 MiB
