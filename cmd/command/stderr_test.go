@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"runtime"
 	"strconv"
 	"strings"
 	"sync"
@@ -20,6 +21,7 @@ type reader struct {
 	mu   sync.Mutex
 	open sync.Cond
 	may  bool
+	over bool // a write ends the goroutine that makes it
 	err  error
 	got  bytes.Buffer
 }
@@ -29,6 +31,9 @@ func (r *reader) Write(p []byte) (int, error) {
 	defer r.mu.Unlock()
 	for !r.may {
 		r.open.Wait()
+	}
+	if r.over {
+		runtime.Goexit()
 	}
 	if r.err != nil {
 		return 0, r.err
@@ -49,72 +54,85 @@ func (r *reader) text() string {
 	return r.got.String()
 }
 
-func newReader() *reader {
-	r := &reader{}
-	r.open.L = &r.mu
-	return r
+// queueing runs a test with a queue whose lines go to a reader. Sync gives up only when the queue waits for the
+// reader, however slow the machine is, since the time that it allows passes while all goroutines wait.
+func queueing(t *testing.T, test func(t *testing.T, q *lineQueue, r *reader)) {
+	synctest.Test(t, func(t *testing.T) {
+		r := &reader{}
+		r.open.L = &r.mu
+		q := newLineQueue(r)
+		defer func() {
+			r.read(nil)
+			q.Sync()
+			r.mu.Lock()
+			r.over = true
+			r.mu.Unlock()
+			fmt.Fprintln(q, "the end")
+		}()
+		test(t, q, r)
+	})
 }
 
 // TestUnreadStderrStopsNothing checks that lines are dropped while the queue is full, that those in the queue are
 // written whole and in order, and that a last line has the number of dropped ones.
 func TestUnreadStderrStopsNothing(t *testing.T) {
-	r := newReader()
-	q := newLineQueue(r)
-	const n = 40_000
-	for i := range n {
-		fmt.Fprintf(q, "%d %s\n", i, strings.Repeat("x", 50))
-	}
-	dropped := q.Dropped()
-	if dropped == 0 || dropped > n*3/5 {
-		t.Fatalf("%d of %d lines dropped", dropped, n)
-	}
-	r.read(nil)
-	q.Sync()
-	text := r.text()
-	in := bufio.NewScanner(strings.NewReader(text))
-	last := -1
-	for range int(n - dropped) {
-		if !in.Scan() {
-			t.Fatal("lines are missing")
+	queueing(t, func(t *testing.T, q *lineQueue, r *reader) {
+		const n = 40_000
+		for i := range n {
+			fmt.Fprintf(q, "%d %s\n", i, strings.Repeat("x", 50))
 		}
-		number, text, _ := strings.Cut(in.Text(), " ")
-		if i, err := strconv.Atoi(number); err != nil || i <= last || text != strings.Repeat("x", 50) {
-			t.Fatalf("after line %d: %q", last, in.Text())
-		} else {
-			last = i
+		dropped := q.Dropped()
+		if dropped == 0 || dropped > n*3/5 {
+			t.Fatalf("%d of %d lines dropped", dropped, n)
 		}
-	}
-	if !in.Scan() || gjson.Get(in.Text(), "count").Uint() != dropped || gjson.Get(in.Text(), "level").Str != "warn" {
-		t.Errorf("the last line is %q, want one that counts %d", in.Text(), dropped)
-	}
-	fmt.Fprintln(q, "after it")
-	q.Sync()
-	if !strings.HasSuffix(r.text(), "}\nafter it\n") {
-		t.Errorf("%q", r.text()[len(text):])
-	}
+		r.read(nil)
+		q.Sync()
+		text := r.text()
+		in := bufio.NewScanner(strings.NewReader(text))
+		last := -1
+		for range int(n - dropped) {
+			if !in.Scan() {
+				t.Fatal("lines are missing")
+			}
+			number, text, _ := strings.Cut(in.Text(), " ")
+			if i, err := strconv.Atoi(number); err != nil || i <= last || text != strings.Repeat("x", 50) {
+				t.Fatalf("after line %d: %q", last, in.Text())
+			} else {
+				last = i
+			}
+		}
+		if !in.Scan() || gjson.Get(in.Text(), "count").Uint() != dropped || gjson.Get(in.Text(), "level").Str != "warn" {
+			t.Errorf("the last line is %q, want one that counts %d", in.Text(), dropped)
+		}
+		fmt.Fprintln(q, "after it")
+		q.Sync()
+		if !strings.HasSuffix(r.text(), "}\nafter it\n") {
+			t.Errorf("%q", r.text()[len(text):])
+		}
+	})
 }
 
 func TestLinesThatCannotBeWrittenAreCounted(t *testing.T) {
-	r := newReader()
-	q := newLineQueue(r)
-	r.read(io.ErrClosedPipe)
-	fmt.Fprint(q, "a\nb\n")
-	q.Sync()
-	if q.Dropped() != 2 {
-		t.Errorf("%d dropped", q.Dropped())
-	}
-	r.read(nil)
-	fmt.Fprintln(q, "c")
-	q.Sync()
-	if got := r.text(); !strings.HasPrefix(got, "c\n") || !strings.Contains(got, `"count":2`) {
-		t.Errorf("%q", got)
-	}
-	r.read(errors.New("gone again"))
-	fmt.Fprintln(q, "d")
-	q.Sync()
-	if q.Dropped() != 3 {
-		t.Errorf("%d dropped", q.Dropped())
-	}
+	queueing(t, func(t *testing.T, q *lineQueue, r *reader) {
+		r.read(io.ErrClosedPipe)
+		fmt.Fprint(q, "a\nb\n")
+		q.Sync()
+		if q.Dropped() != 2 {
+			t.Errorf("%d dropped", q.Dropped())
+		}
+		r.read(nil)
+		fmt.Fprintln(q, "c")
+		q.Sync()
+		if got := r.text(); !strings.HasPrefix(got, "c\n") || !strings.Contains(got, `"count":2`) {
+			t.Errorf("%q", got)
+		}
+		r.read(errors.New("gone again"))
+		fmt.Fprintln(q, "d")
+		q.Sync()
+		if q.Dropped() != 3 {
+			t.Errorf("%d dropped", q.Dropped())
+		}
+	})
 }
 
 // TestSyncGivesUp checks that the end of the process does not wait for a stderr that is not read.
