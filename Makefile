@@ -1,6 +1,6 @@
 # Each target is one plain command that also works when typed.
 
-.PHONY: docs judges build release test test-code test-peers test-deploy check golden fuzz bench compare soak cross
+.PHONY: docs judges build release test test-code test-peers test-deploy check check-systems golden fuzz bench compare soak cross
 
 FUZZTIME ?= 6m
 
@@ -55,8 +55,10 @@ SOAKTIME ?= 10m
 soak: ## watch memory, goroutines, files and child processes under load from misbehaving peers, for SOAKTIME
 	go run ./bench/soak -time $(SOAKTIME)
 
-cross: ## build for every supported system and processor; go vet once for each system, since only systems have files of their own
+cross: check-systems ## build for every supported system and processor; go vet once for each system, since only systems have files of their own
 	for os in linux darwin windows; do for arch in amd64 arm64; do \
 		GOOS=$$os GOARCH=$$arch CGO_ENABLED=0 go build -o /dev/null ./cmd/dragoman || exit 1; done; done
+
+check-systems: ## go vet for the systems other than Linux, tests included
 	GOOS=darwin GOARCH=arm64 go vet ./...
 	GOOS=windows GOARCH=amd64 go vet ./...
