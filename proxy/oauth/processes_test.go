@@ -95,7 +95,7 @@ func caller(t *testing.T, s *oauthtest.Server, dir string, until, pause time.Dur
 // of an authorization server that ends the sign-in when a refresh token comes twice.
 func TestProcessesShareTokens(t *testing.T) {
 	expiries := soak(t, 3, 20)
-	const life = 2 * time.Second
+	const life = 4 * time.Second // a renewed token must not end while its call waits for a processor
 	s, dir := oauthtest.New(t, oauthtest.Options{TokenLife: life}), t.TempDir()
 	if err := accountOf(t, s, dir, nil).SignIn(t.Context(), agreeing{s}); err != nil {
 		t.Fatal(err)

@@ -232,7 +232,8 @@ func TestSignInIsKept(t *testing.T) {
 // TestRefresh: tokens are renewed before they expire and when the server refuses them, by one of
 // many callers and processes, always with the resource.
 func TestRefresh(t *testing.T) {
-	s, dir := oauthtest.New(t, oauthtest.Options{TokenLife: 20 * time.Second}), t.TempDir()
+	const life = time.Minute // a token must not end while the calls wait for a processor
+	s, dir := oauthtest.New(t, oauthtest.Options{TokenLife: life}), t.TempDir()
 	if err := accountOf(t, s, dir, nil).SignIn(t.Context(), agreeing{s}); err != nil {
 		t.Fatal(err)
 	}
@@ -262,7 +263,7 @@ func TestRefresh(t *testing.T) {
 	}
 	// Before the end: by a tenth of the token's life.
 	a := accounts[0]
-	a.now = func() time.Time { return time.Now().Add(19 * time.Second) }
+	a.now = func() time.Time { return time.Now().Add(life * 19 / 20) }
 	if value, err := a.Header(t.Context()); err != nil || value == "" || s.Counts().Refreshes != 3 {
 		t.Error(value, err, s.Counts().Refreshes)
 	}
