@@ -19,16 +19,30 @@ import (
 // https://modelcontextprotocol.io/specification/2025-11-25/basic/utilities/progress: "progress
 // notifications … MUST only reference tokens that were provided in an active request".
 func TestAnswersThatComeInParts(t *testing.T) {
-	api := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-		for i := range 3 {
-			if i == 2 {
-				time.Sleep(300 * time.Millisecond)
-			}
-			fmt.Fprintf(w, "{\"message\":{\"content\":\"part %d\"}}\n", i)
-			w.(http.Flusher).Flush()
+	reported := make(chan struct{}, 1) // the first part was: the last one comes after the pause between two notifications
+	api := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		const part = `{"message":{"content":"part %d"}}` + "\n"
+		fmt.Fprintf(w, part+part, 0, 1)
+		w.(http.Flusher).Flush()
+		select {
+		case <-reported:
+			time.Sleep(300 * time.Millisecond)
+		case <-r.Context().Done():
 		}
+		fmt.Fprintf(w, part, 2)
 	}))
 	t.Cleanup(api.Close)
+	// three returns the three messages that a client must get.
+	three := func(next func() string) []string {
+		first := next()
+		reported <- struct{}{}
+		return []string{first, next(), next()}
+	}
+	over := func(r *reader) []string {
+		messages := three(func() string { return string(r.next().Data) })
+		r.ends()
+		return messages
+	}
 	dir := adapterDir(t, map[string]string{"items-adapter.md": adapterFile("items-api", api.URL, `
   read:
     - name: chat
@@ -55,9 +69,6 @@ func TestAnswersThatComeInParts(t *testing.T) {
 				t.Errorf("%d: %s", i, m)
 			}
 		}
-		if len(messages) != 3 {
-			t.Errorf("%d messages: %q", len(messages), messages)
-		}
 	}
 	for _, c := range []struct{ version, token, message string }{
 		{"2024-11-05", `12`, ""}, {"2025-06-18", `"a token"`, `,"message":"part N"`}, {"2025-11-25", `-1`, `,"message":"part N"`},
@@ -65,16 +76,18 @@ func TestAnswersThatComeInParts(t *testing.T) {
 		asking := `,"_meta":{"progressToken":` + c.token + `}`
 		srv := front(t, listing(c.version, nil, nil), change)
 		session := srv.initialize(c.version)
-		check(t, srv.post(session, call(asking)).events, c.token, c.message)
+		check(t, over(srv.open("POST", session, call(asking))), c.token, c.message)
 		pipe, _ := pipeClient(t, listing(c.version, nil, nil), change)
 		pipe.initialize(c.version, "{}")
 		pipe.say(call(asking))
-		check(t, []string{pipe.hear(), pipe.hear(), pipe.hear()}, c.token, c.message)
+		check(t, three(pipe.hear), c.token, c.message)
+		reported <- struct{}{}
 		pipe.say(call("")) // without a token there is no progress notification
 		if got := pipe.hear(); text(got) != answer {
 			t.Error(got)
 		}
 	}
 	srv := front(t, listing("2025-11-25", nil, nil), change)
-	check(t, srv.modernly(call(","+meta(`{}`, `"progressToken":"m"`))).events, `"m"`, `,"message":"part N"`)
+	modern := call("," + meta(`{}`, `"progressToken":"m"`))
+	check(t, over(srv.open("POST", "", modern, modernHeader(modern)...)), `"m"`, `,"message":"part N"`)
 }
