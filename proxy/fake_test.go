@@ -28,7 +28,8 @@ import (
 	"github.com/dragoman-proxy/dragoman/proxy/upstream"
 )
 
-const patience = 20 * time.Second
+// patience is how long a test waits for what must come, also on a machine with many other things to do.
+const patience = time.Minute
 
 // fakeServer is an MCP server in this process. answer returns the events of the stream for a
 // message; an error ends the stream. On a pipe the events go to the standing stream.

@@ -15,7 +15,8 @@ import (
 	"github.com/dragoman-proxy/dragoman/proxy/config"
 )
 
-const patience = 20 * time.Second
+// patience is how long a test waits for what must come, also on a machine with many other things to do.
+const patience = time.Minute
 
 // reloading starts a reloader of a file. The configurations that it reads are sent on used.
 func reloading(t *testing.T, fault error) (file string, used chan config.Config, logs *observer.ObservedLogs) {

@@ -26,7 +26,7 @@ import (
 )
 
 // patience is how long a test waits for what must come.
-const patience = 30 * time.Second
+const patience = time.Minute
 
 // fakeHandler answers by functions; a missing one is 405.
 type fakeHandler struct{ post, get, del func(*Request, *Response) }

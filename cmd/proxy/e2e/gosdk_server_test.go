@@ -54,6 +54,7 @@ func runTests(m *testing.M) int {
 		return 1
 	}
 	os.Setenv("E2E_TOKEN", e2eToken) // the guarded proxy's configuration refers to it
+	os.Setenv("DRAGOMAN_UPSTREAM_HANDSHAKE_TIMEOUT", startTime.String())
 	var err error
 	if binaries, err = os.MkdirTemp("", "dragoman-e2e-"); err != nil {
 		fmt.Fprintln(os.Stderr, err)

@@ -16,6 +16,10 @@ import (
 	"time"
 )
 
+// startTime is how long a server may take until it listens or answers initialize. Node.js reads hundreds of files
+// first, which has taken more than a minute on a busy machine whose file cache was empty.
+const startTime = 3 * time.Minute
+
 // modules is a folder of installed npm packages.
 type modules string
 
@@ -206,7 +210,7 @@ func onLoopbackAt(port, what string, args ...string) (base string, stop func(), 
 			return "", nil, errors.New(what + " ended before it listened")
 		}
 		return base, stop, nil
-	case <-time.After(time.Minute):
+	case <-time.After(startTime):
 		stop()
 		return "", nil, errors.New(what + " did not listen in time")
 	}
