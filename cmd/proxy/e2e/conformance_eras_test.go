@@ -301,24 +301,41 @@ func TestConformanceOfTheProxyAsAClient(t *testing.T) {
 // client runs a scenario for clients with the client that command starts. The address of the scenario's server is the
 // client's last argument.
 func (s suite) client(t *testing.T, scenario, revision string, command []string) map[string]string {
-	dir := t.TempDir()
-	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
-	defer cancel()
-	run := exec.CommandContext(ctx, s.node, s.main, "client", "--command", strings.Join(command, " "), "--scenario", scenario, "-o", dir)
+	args := []string{"--scenario", scenario}
 	if revision != "extension" {
-		run.Args = append(run.Args, "--spec-version", revision)
+		args = append(args, "--spec-version", revision)
 	}
+	found := s.clients(t, command, args...)
+	if len(found) != 1 || found[scenario] == nil {
+		t.Fatalf("%s: the results are of %q", scenario, slices.Sorted(maps.Keys(found)))
+	}
+	return found[scenario]
+}
+
+// clients runs the scenarios for clients that args select, several at once.
+func (s suite) clients(t *testing.T, command []string, args ...string) scenarioChecks {
+	dir := t.TempDir()
+	ctx, cancel := context.WithTimeout(t.Context(), 4*time.Minute)
+	defer cancel()
+	run := exec.CommandContext(ctx, s.node, append([]string{s.main, "client", "--command", strings.Join(command, " "), "--timeout", "120000", "-o", dir}, args...)...)
 	run.WaitDelay = 5 * time.Second
 	out, err := run.CombinedOutput()
 	if exit := (*exec.ExitError)(nil); err != nil && !(errors.As(err, &exit) && exit.ExitCode() == 1) { // 1: some check failed
-		t.Fatalf("%s: %v\n%s", scenario, err, tail(string(out)))
+		t.Fatalf("%s: %v\n%s", args, err, tail(string(out)))
 	}
-	files, err := filepath.Glob(filepath.Join(dir, "*", "checks.json"))
-	if scenario != filepath.Base(scenario) { // auth/NAME
-		files, err = filepath.Glob(filepath.Join(dir, "*", "*", "checks.json"))
+	found := scenarioChecks{}
+	for _, folder := range []string{".", "auth"} {
+		files, err := filepath.Glob(filepath.Join(dir, folder, "*", "checks.json"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, file := range files {
+			name := filepath.ToSlash(filepath.Join(folder, scenarioName(filepath.Base(filepath.Dir(file)))))
+			found[name] = readChecks(t, file, func(c suiteCheck) string { return c.Name })
+		}
 	}
-	if err != nil || len(files) != 1 {
-		t.Fatalf("%s: %d results, %v\n%s", scenario, len(files), err, tail(string(out)))
+	if len(found) == 0 {
+		t.Fatalf("%s: no results\n%s", args, tail(string(out)))
 	}
-	return readChecks(t, files[0], func(c suiteCheck) string { return c.Name })
+	return found
 }
