@@ -71,8 +71,9 @@
 //
 // # What changes on the way, and what is kept
 //
-// Package shape shortens results for the model (shaped.go), footprint.go lists of tools. Caches: lists.go (package memo) for translated lists, package results
-// for modern clients or servers. Package replay keeps events for a client that reconnects (resume.go). A
+// Package shape shortens results for the model (shaped.go), package footprint lists of tools
+// (footprint.go). Caches: lists.go (package memo) for translated lists, package results for modern
+// clients or servers. Package replay keeps events for a client that reconnects (resume.go). A
 // translated question that another replica may get the answer to has a sealed id
 // (sealedquestion.go); askagain.go repeats one whose answer does not fit.
 //
@@ -88,6 +89,7 @@
 // for large messages, and goroutines that end with the proxy.
 //
 // silencelimits.go says how long the server may be silent. Package report logs and counts what
-// fails; package clienterror makes the JSON-RPC error and the HTTP status. oauthclients.go is for logins of clients. Packages quota and principal say how much a client may have, and which client it is; package trace has the
-// trace of a request and its timing.
+// fails; package clienterror makes the JSON-RPC error and the HTTP status. oauthclients.go is for
+// logins of clients. Packages quota and principal say how much a client may have, and which client
+// it is; package trace has the trace of a request and its timing.
 package proxy

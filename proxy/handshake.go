@@ -65,7 +65,7 @@ func (h *handshake) negotiate(ctx context.Context, raw []byte) (*session, []byte
 		f.Err = fmt.Errorf("the server has not answered initialize within %v: %w", h.srv.now().cfg.Upstream.HandshakeTimeout, f.Err)
 	}
 	if s != nil {
-		s.catalogue.instructions = len(gjson.GetBytes(answer, "result.instructions").Str)
+		s.catalogue.Introduce(answer)
 	}
 	return s, answer, err
 }

@@ -70,7 +70,7 @@ func (x *exchange) onward(raw []byte) (out []byte, v wire.Verdict, err error) {
 		}
 		x.learn(m)
 	case m.Kind == wire.Notification:
-		if m.Method == wire.Initialized && x.s.catalogue.greeted {
+		if m.Method == wire.Initialized && x.s.greeted {
 			return nil, wire.Drop, nil // readTools has already sent it
 		}
 		x.cancels = m.Method == wire.Cancelled

@@ -150,7 +150,7 @@ func (p *sessionPool) begin(ctx context.Context, b *pooledSession, q *stateless.
 			s.conn = share.NewRemapper(p.srv.host, l)
 		}
 	}
-	if b.key.kind != withoutHandshake && !s.catalogue.greeted {
+	if b.key.kind != withoutHandshake && !s.greeted {
 		_, err = s.conn.Send(ctx, &upstream.Outgoing{Body: mcp.Notification(wire.Initialized, ""), Header: header})
 	}
 	if err != nil {
@@ -196,7 +196,7 @@ func (p *sessionPool) shakeHands(ctx context.Context, h *handshake, b *pooledSes
 		server:       []byte(cmp.Or(result.Get("serverInfo").Raw, `{"name":"unknown-server","version":"0.0.0"}`)),
 		instructions: []byte(result.Get("instructions").Raw),
 	}
-	s.catalogue.instructions = len(result.Get("instructions").Str)
+	s.catalogue.Introduce(answer)
 	return s, nil
 }
 

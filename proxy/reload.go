@@ -45,7 +45,7 @@ func (srv *Server) renewOwn() error {
 	if next.own, err = owntools.New(was.table, owntools.WithMore(srv.own, next.shaping), was.cfg.Adapters.Instructions, was.own); err != nil {
 		return errors.Join(unshaped, err)
 	}
-	if err := enforceFootprint(&was.cfg.Footprint, next.own); err != nil {
+	if err := next.admits(); err != nil {
 		return errors.Join(unshaped, err)
 	}
 	srv.use(&next)

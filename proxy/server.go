@@ -20,6 +20,7 @@ import (
 	"github.com/dragoman-proxy/dragoman/proxy/downstream"
 	"github.com/dragoman-proxy/dragoman/proxy/era"
 	"github.com/dragoman-proxy/dragoman/proxy/failures"
+	"github.com/dragoman-proxy/dragoman/proxy/footprint"
 	"github.com/dragoman-proxy/dragoman/proxy/host"
 	"github.com/dragoman-proxy/dragoman/proxy/large"
 	"github.com/dragoman-proxy/dragoman/proxy/mcp"
@@ -53,7 +54,7 @@ type Server struct {
 	personal   atomic.Bool // there is one client, on stdio: a login that its user makes is for this client only
 	metrics    *metrics.Metrics
 	shapes     *metrics.Results
-	heavy      atomic.Bool // the warning about a large list of tools was logged
+	toolsSize  footprint.Gauge
 	lists      *memo.Memo
 	own        []owntools.Source   // the sources of tools that dragoman serves itself
 	clash      nameCollision       // collisions of their names with those of the server's tools
@@ -115,6 +116,7 @@ func newServer(cfg config.Config, log *zap.Logger, o origin.Origin, own ...ownto
 		return nil, err
 	}
 	srv.metrics = metrics.New(mcp.Version(), func() float64 { return float64(srv.sessions.count()) }, func() float64 { return float64(srv.streams.Load()) })
+	srv.toolsSize.Bytes = srv.metrics.ToolsList
 	srv.shapes = metrics.NewResults(srv.metrics.Registry)
 	if srv.adapters, err = adapters.New(cfg.Adapters, first.sharedKey(), origin.TokenStore(&cfg, log), func() *shape.Shaping { return srv.now().shaping }, srv.metrics, log); err != nil {
 		return nil, err
@@ -129,7 +131,7 @@ func newServer(cfg config.Config, log *zap.Logger, o origin.Origin, own ...ownto
 	if first.own, err = owntools.New(first.table, owntools.WithMore(srv.own, first.shaping), cfg.Adapters.Instructions, nil); err != nil {
 		return nil, err
 	}
-	if err := enforceFootprint(&cfg.Footprint, first.own); err != nil {
+	if err := first.admits(); err != nil {
 		return nil, err
 	}
 	srv.lists = new(memo.Memo)

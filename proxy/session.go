@@ -16,6 +16,7 @@ import (
 
 	"github.com/dragoman-proxy/dragoman/proxy/bridge/legacyclient"
 	"github.com/dragoman-proxy/dragoman/proxy/ended"
+	"github.com/dragoman-proxy/dragoman/proxy/footprint"
 	"github.com/dragoman-proxy/dragoman/proxy/owntools"
 	"github.com/dragoman-proxy/dragoman/proxy/restart"
 	"github.com/dragoman-proxy/dragoman/proxy/sealed"
@@ -45,7 +46,8 @@ type session struct {
 	asked *calls // requests of the server
 
 	tools     toolindex.Index // the server's tools
-	catalogue toolsFootprint  // the list that the client has
+	catalogue footprint.List  // the list that the client has
+	greeted   bool            // the server has already received notifications/initialized; set before the session is used
 
 	again   atomic.Bool // the server's process was started again
 	deaf    atomic.Bool // the client receives no more messages that it could answer

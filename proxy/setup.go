@@ -13,6 +13,7 @@ import (
 
 	"github.com/dragoman-proxy/dragoman/proxy/clienterror"
 	"github.com/dragoman-proxy/dragoman/proxy/config"
+	"github.com/dragoman-proxy/dragoman/proxy/footprint"
 	"github.com/dragoman-proxy/dragoman/proxy/gate"
 	"github.com/dragoman-proxy/dragoman/proxy/oauthrelay"
 	"github.com/dragoman-proxy/dragoman/proxy/origin"
@@ -20,28 +21,27 @@ import (
 	"github.com/dragoman-proxy/dragoman/proxy/sealed"
 	"github.com/dragoman-proxy/dragoman/proxy/shape"
 	"github.com/dragoman-proxy/dragoman/proxy/trace"
-	"github.com/dragoman-proxy/dragoman/transform/footprint"
 	"github.com/dragoman-proxy/dragoman/translate"
 )
 
 // A setup is all that follows from a configuration. It is immutable: a new
 // configuration makes a new setup, which replaces the old one in one step.
 type setup struct {
-	cfg     config.Config
-	table   *translate.Table
-	origin  origin.Origin
-	silence *silenceLimits
-	guard   listener
-	keys    [][]byte // the keys that seal session ids
-	sealer  *sealed.Sealer
-	server  string             // the server's name in the log
-	secrets []string           // the secrets in cfg, which no log line may hold
-	passed  []string           // names of the client's headers that are passed to the server
-	own     *owntools.Catalog  // tools that dragoman serves itself; nil if there are none
-	shaping *shape.Shaping     // shapes results; nil if it is turned off
-	shrink  footprint.Shrinker // shrinks lists of tools
-	gates   []gate.Gate
-	relay   *oauthrelay.Relay // relays OAuth clients' requests to the server; nil if there is none
+	cfg       config.Config
+	table     *translate.Table
+	origin    origin.Origin
+	silence   *silenceLimits
+	guard     listener
+	keys      [][]byte // the keys that seal session ids
+	sealer    *sealed.Sealer
+	server    string            // the server's name in the log
+	secrets   []string          // the secrets in cfg, which no log line may hold
+	passed    []string          // names of the client's headers that are passed to the server
+	own       *owntools.Catalog // tools that dragoman serves itself; nil if there are none
+	shaping   *shape.Shaping    // shapes results; nil if it is turned off
+	footprint *footprint.Policy // what lists of tools may cost
+	gates     []gate.Gate
+	relay     *oauthrelay.Relay // relays OAuth clients' requests to the server; nil if there is none
 }
 
 // newSetup makes the setup for cfg, with sessions at o. was is the previous setup, or nil.
@@ -65,7 +65,7 @@ func newSetup(cfg config.Config, o origin.Origin, was *setup) (*setup, error) {
 	if s.relay, err = origin.NewRelay(cfg); err != nil {
 		return nil, err
 	}
-	s.shrink = newShrinker(&cfg.Footprint)
+	s.footprint = footprint.NewPolicy(&cfg.Footprint)
 	isAuthorization := func(name string) bool { return strings.EqualFold(name, "Authorization") }
 	if !cfg.Upstream.Auth.Lends() && !slices.ContainsFunc(slices.Collect(maps.Keys(cfg.Upstream.Headers)), isAuthorization) {
 		s.passed = append(s.passed, "Authorization")
@@ -131,7 +131,7 @@ func (srv *Server) Reload(cfg config.Config) error {
 		next.own, err = owntools.New(next.table, owntools.WithMore(srv.own, next.shaping), cfg.Adapters.Instructions, was.own)
 	}
 	if err == nil {
-		err = enforceFootprint(&cfg.Footprint, next.own)
+		err = next.admits()
 	}
 	if err == nil && srv.at != nil {
 		err = next.mayServe(srv.at)
