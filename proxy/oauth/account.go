@@ -24,27 +24,28 @@ type Config struct {
 	Server  string // the URL of the MCP endpoint
 	Profile string // tells apart several accounts at one server
 
-	// ClientID and ClientSecret are of a client that was registered before; "" for none.
-	// ClientMetadataURL is an https URL that authorization servers may take for a client id.
+	// ClientID and ClientSecret belong to a client that was registered before; "" for none.
+	// ClientMetadataURL is the https URL of a client metadata document, which authorization
+	// servers that support these accept as a client id.
 	ClientID, ClientSecret, ClientMetadataURL string
 
-	Issuer   string            // the authorization server; "" for what the server's metadata says
-	Resource string            // in place of that of the metadata; "none" to send none
-	Scopes   []string          // in place of those that the server asks for
+	Issuer   string            // the authorization server's; "" for the one that the server's metadata names
+	Resource string            // sent instead of the resource in the metadata; "none" to send none
+	Scopes   []string          // requested instead of those that the server asks for
 	Params   map[string]string // further parameters of the authorization URL
 
-	CallbackHost string // to which the browser returns; "" for 127.0.0.1
-	CallbackPort int    // 0 for a free one
+	CallbackHost string // host of the redirect URI; "" for 127.0.0.1
+	CallbackPort int    // port of the redirect URI; 0 for a free one
 	AssumePKCE   bool   // the authorization server supports PKCE and does not say so
-	AllowHTTP    bool   // also to hosts that are not this machine
+	AllowHTTP    bool   // http URLs are allowed also for hosts other than this machine
 
-	Wait time.Duration // of a request, for a person who signs in; 0 for 25 s
+	Wait time.Duration // how long a request waits for the user to sign in; 0 for 25 s
 	TLS  *tls.Config   // nil for Go's defaults
 
 	Count Counters
 }
 
-// Counters are told what becomes of requests for tokens and of sign-ins. A nil one counts nothing.
+// Counters counts token requests and sign-ins, by result. A nil function counts nothing.
 type Counters struct {
 	Token func(grant, result string)
 	Login func(result string)
@@ -75,29 +76,29 @@ var protocolParams = []string{"response_type", "client_id", "redirect_uri", "sco
 // IsProtocolParam reports whether the protocol sets a parameter of authorization URLs.
 func IsProtocolParam(name string) bool { return slices.Contains(protocolParams, name) }
 
-// NoResource is the value of Config.Resource with which no resource is sent.
+// NoResource is the value of Config.Resource that sends no resource.
 const NoResource = "none"
 
-// An Account is a sign-in to one server: the tokens in the store, and how they are renewed. Its
+// An Account is a sign-in to one server. It keeps the tokens in the store and renews them. Its
 // methods are safe for concurrent use.
 type Account struct {
 	cfg    Config
 	server *url.URL
 	id     string
-	args   string // that dragoman login needs besides the server's URL
+	args   string // the arguments of dragoman login after the server's URL
 	store  *Store
 	log    *zap.Logger
 	web    *web
 	now    func() time.Time
 	open   func(address string) error // shows a page; nil if the account is not interactive
-	wait   time.Duration              // of a request, for a sign-in
+	wait   time.Duration              // how long a request waits for a sign-in
 	life   context.Context
 	end    context.CancelFunc
 
 	mu      sync.Mutex
 	live    record    // what the store had last
 	looked  bool      // the store was read
-	attempt *attempt  // nil if none is under way
+	attempt *attempt  // nil if none is in progress
 	useless string    // the token that the server refused although it was fresh
 	marked  time.Time // when it did
 	failed  error     // why the last refresh failed at the authorization server
@@ -118,9 +119,9 @@ type record struct {
 	Resource string `json:"resource,omitempty"`
 
 	Authority serverMetadata `json:"authorization_server"`
-	Named     string         `json:"server_resource,omitempty"` // as which the server's metadata names it
+	Named     string         `json:"server_resource,omitempty"` // the resource in the server's metadata
 	Client    client         `json:"client"`
-	Pending   client         `json:"pending,omitzero"` // of a sign-in that was begun while there are tokens of Client
+	Pending   client         `json:"pending,omitzero"` // of a sign-in that began while there are tokens of Client
 	Scopes    []string       `json:"scopes,omitempty"` // granted
 	Wanted    []string       `json:"wanted,omitempty"` // that the server has asked for in refusals
 	Login     string         `json:"login,omitempty"`  // another one for each sign-in
@@ -137,18 +138,18 @@ type record struct {
 	Ended string `json:"ended,omitempty"`
 }
 
-// A client is what dragoman is to an authorization server.
+// A client is dragoman's registration at an authorization server.
 type client struct {
 	ID            string    `json:"id"`
-	Issuer        string    `json:"issuer"` // the authorization server that knows it
+	Issuer        string    `json:"issuer"` // the authorization server's
 	Secret        string    `json:"secret,omitempty"`
 	SecretExpires time.Time `json:"secret_expires,omitzero"`
 	Method        string    `json:"auth_method,omitempty"` // token_endpoint_auth_method
 	Redirect      string    `json:"redirect_uri,omitempty"`
 	Registered    bool      `json:"registered,omitempty"` // by dragoman itself
 
-	// Tried says that the user was sent to the authorization server as this client and did not
-	// come back: the server may have forgotten the client, and shows an error to the user then.
+	// Tried says that the browser was sent to the authorization server with this client id and did
+	// not return: the server may have forgotten the client, and then shows an error to the user.
 	Tried bool `json:"tried,omitempty"`
 }
 
@@ -170,7 +171,7 @@ func NewAccount(cfg Config, store *Store, log *zap.Logger) (*Account, error) {
 	}
 	for name := range cfg.Params {
 		if slices.Contains(protocolParams, name) {
-			return nil, fmt.Errorf("params: %s belongs to the protocol and cannot be set", name)
+			return nil, fmt.Errorf("params: %s is set by dragoman and cannot be configured", name)
 		}
 	}
 	w := newWeb(u, cfg.AllowHTTP, cfg.TLS)
@@ -200,20 +201,20 @@ func argument(flag, value string) string {
 // accountMark is the second line of the ids of accounts, by which [List] knows them.
 const accountMark = "mcp server"
 
-// Close ends a sign-in that is under way, and idle connections.
+// Close cancels a sign-in that is in progress, and closes idle connections.
 func (a *Account) Close() {
 	a.end()
 	a.web.close()
 }
 
-// Identity returns a text that stays the same over new tokens, and changes when a person signs in.
+// Identity returns a text that stays the same when tokens are renewed, and changes with each sign-in.
 func (a *Account) Identity() string {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	return a.id + "\n" + a.live.Login
 }
 
-// Expires returns when the access token ends; zero if that is not known.
+// Expires returns when the access token expires; zero if that is not known.
 func (a *Account) Expires() time.Time {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -249,17 +250,17 @@ func (a *Account) Header(ctx context.Context) (string, error) {
 type Refusal struct {
 	Status    int
 	Challenge []string // the fields of WWW-Authenticate
-	Tries     int      // how many renewed credentials were refused before, in the same request
+	Tries     int      // how many renewed credentials the server has refused for the same request
 }
 
 // maxSteps is how often one request may ask for further scopes.
 const maxSteps = 2
 
-// ErrNotOurs is returned by Refused for a refusal that no credential would change.
+// ErrNotOurs is returned by Refused for a refusal that another credential would not change.
 var ErrNotOurs = errors.New("the refusal is not about the credential")
 
-// Refused takes note that the server has refused a request with this value of Authorization. It
-// returns nil if there is another value by now, with which the request can be sent once more.
+// Refused handles the server's refusal of a request whose Authorization had this value. It returns
+// nil if there is a new value, so that the caller can send the request again.
 func (a *Account) Refused(ctx context.Context, value string, refusal Refusal) error {
 	c := readChallenge(refusal.Challenge)
 	switch {
@@ -302,8 +303,8 @@ func (a *Account) Refused(ctx context.Context, value string, refusal Refusal) er
 	return a.unsigned(ctx, c)
 }
 
-// unsigned returns the error for a server that a person has to sign in to, or that does not
-// say where.
+// unsigned returns the error for a server that requires a sign-in, or that requires a token without
+// saying where to get one.
 func (a *Account) unsigned(ctx context.Context, c challenge) error {
 	if c.metadata == "" && a.cfg.Issuer == "" {
 		if at, err := a.discover(ctx, c, ""); err == nil && at.guessed && !a.exists(ctx, at.Authorization) {
@@ -313,9 +314,9 @@ func (a *Account) unsigned(ctx context.Context, c challenge) error {
 	return &SignInError{Server: a.cfg.Server, Args: a.args}
 }
 
-// renew returns the stored tokens. If stale says that they are of no use, it renews them first;
-// one process does so at a time, and the others read what it stored. With keep, a token that still
-// lives is returned if the authorization server fails.
+// renew returns the stored tokens. If stale says that they cannot be used, it renews them first;
+// one process does so at a time, and the others read what it stored. With keep, it returns a token
+// that has not expired if the authorization server fails.
 func (a *Account) renew(ctx context.Context, stale func(*record) bool, keep bool) (r record, err error) {
 	// The answer may hold the only refresh token that is still good: it is read to its end, also
 	// if the request that needed a token is gone.
@@ -344,7 +345,7 @@ func (a *Account) renew(ctx context.Context, stale func(*record) bool, keep bool
 	}
 	_, ended := errors.AsType[*SignInError](err)
 	if err != nil && keep && !ended && r.Access != "" && !r.over(a.now()) {
-		a.log.Warn("cannot renew the token of the server: the old one is used until it expires", zap.String("server", a.cfg.Server), zap.Error(err))
+		a.log.Warn("cannot renew the token for the server: the old one is used until it expires", zap.String("server", a.cfg.Server), zap.Error(err))
 		err = nil
 	}
 	if err == nil {
@@ -480,7 +481,7 @@ func said(e *oauth2.RetrieveError) error {
 // resourceAdvice follows the error of an authorization server that does not take the resource.
 const resourceAdvice = "; if it knows the server by another name or takes no resource: --oauth resource=NAME or --oauth resource=none"
 
-// plainWord returns an error code of OAuth, without what is no such code.
+// plainWord returns text as quoted does, without the quotation marks.
 func plainWord(code string) string { return strings.Trim(quoted(code), `"`) }
 
 func hostOf(at string) string {
@@ -491,9 +492,9 @@ func hostOf(at string) string {
 	return u.Host
 }
 
-// Logout forgets the account. If the authorization server offers it, the refresh token is revoked
-// first (https://www.rfc-editor.org/rfc/rfc7009); err says why it was not. known is false if
-// there was nothing to forget.
+// Logout deletes the tokens of the account. If the authorization server has a revocation endpoint,
+// it is asked first to revoke the refresh token (https://www.rfc-editor.org/rfc/rfc7009); err says
+// why it was not revoked. known is false if no tokens were stored.
 func (a *Account) Logout(ctx context.Context) (known, revoked bool, err error) {
 	locked := a.store.Locked(ctx, a.id, func(e Entry) {
 		r, unusable := load(e)
@@ -556,7 +557,7 @@ type Status struct {
 	Signed                          bool      // there are tokens
 	Renews                          bool      // there is a refresh token
 	Sealed                          bool      // the file is encrypted
-	Err                             error     // the file cannot be used
+	Err                             error     // why the file cannot be used; nil if it can
 }
 
 // List returns what is stored of all accounts.
@@ -585,7 +586,7 @@ func List(ctx context.Context, store *Store) (all []Status, err error) {
 	return all, nil
 }
 
-// Accounts returns all accounts that are stored, to end them.
+// Accounts returns all stored accounts, for their logout.
 func Accounts(store *Store, log *zap.Logger) (all []*Account, err error) {
 	files, err := store.files()
 	if err != nil {

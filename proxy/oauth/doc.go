@@ -8,6 +8,6 @@
 //
 // An [Account] is a sign-in to an MCP server. metadata.go finds the authorization server,
 // signin.go registers dragoman there and exchanges a code for tokens, account.go renews these,
-// and await.go lets requests wait for a person, one tab at a time. dial.go decides which URLs and
-// addresses a server may name. grants.go has the credentials that need no person.
+// and await.go lets requests wait for the user, with one browser tab at a time. dial.go decides
+// which URLs and addresses a server may name. grants.go has the credentials that need no user.
 package oauth

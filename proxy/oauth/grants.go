@@ -38,7 +38,7 @@ func ReadSecret(path string) (string, error) {
 	case secret == "":
 		return "", fmt.Errorf("%s is empty", path)
 	case strings.ContainsFunc(secret, func(r rune) bool { return r <= ' ' || r == 0x7f }):
-		return "", fmt.Errorf("%s has more than one line or word", path)
+		return "", fmt.Errorf("%s: expected one word on one line", path)
 	}
 	return secret, nil
 }
@@ -60,13 +60,13 @@ const tokenFileCheck = time.Second
 // NewTokenFile returns the token in the file at path.
 func NewTokenFile(path string) *TokenFile { return &TokenFile{path: path} }
 
-// Identity returns a text that stays the same over new tokens.
+// Identity returns a text that stays the same when tokens are renewed.
 func (f *TokenFile) Identity() string { return "token_file\n" + f.path }
 
 // Header returns the value of Authorization.
 func (f *TokenFile) Header(context.Context) (string, error) { return f.read(false) }
 
-// Refused returns nil if the file holds another token by now than the refused one.
+// Refused returns nil if the file now has another token than the refused one.
 func (f *TokenFile) Refused(_ context.Context, value string, refusal Refusal) error {
 	if refusal.Status != http.StatusUnauthorized {
 		return ErrNotOurs
@@ -103,7 +103,7 @@ func (f *TokenFile) read(now bool) (string, error) {
 	return f.value, nil
 }
 
-// ClientCredentials is a token that dragoman gets as itself, without a person:
+// ClientCredentials is a token that dragoman requests for itself, without a user:
 // https://www.rfc-editor.org/rfc/rfc6749#section-4.4. Tokens stay in memory. Its methods are safe
 // for concurrent use.
 type ClientCredentials struct {
@@ -119,7 +119,7 @@ type ClientCredentials struct {
 	when    time.Time
 }
 
-// NewClientCredentials returns the token of the client that cfg names. It sends nothing yet.
+// NewClientCredentials returns the credential of the client that cfg names. It sends nothing yet.
 func NewClientCredentials(cfg Config, log *zap.Logger) (*ClientCredentials, error) {
 	if cfg.ClientID == "" || cfg.ClientSecret == "" {
 		return nil, errors.New("client_credentials needs client_id and a client secret")
@@ -134,10 +134,10 @@ func NewClientCredentials(cfg Config, log *zap.Logger) (*ClientCredentials, erro
 // Close closes idle connections.
 func (c *ClientCredentials) Close() { c.a.Close() }
 
-// Identity returns a text that stays the same over new tokens.
+// Identity returns a text that stays the same when tokens are renewed.
 func (c *ClientCredentials) Identity() string { return "client_credentials\n" + c.a.id }
 
-// Expires returns when the access token ends; zero if that is not known.
+// Expires returns when the access token expires; zero if that is not known.
 func (c *ClientCredentials) Expires() time.Time {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -147,7 +147,7 @@ func (c *ClientCredentials) Expires() time.Time {
 	return c.token.Expiry
 }
 
-// Header returns the value of Authorization, "" before the server has said where tokens come from.
+// Header returns the value of Authorization; "" until a refusal has named the authorization server.
 func (c *ClientCredentials) Header(ctx context.Context) (string, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -174,8 +174,8 @@ func (c *ClientCredentials) over(now time.Time) bool {
 	return !c.token.Expiry.IsZero() && !now.Before(c.token.Expiry)
 }
 
-// Refused takes note that the server has refused a request with this value of Authorization. It
-// returns nil if there is another value by now.
+// Refused handles the server's refusal of a request whose Authorization had this value. It returns
+// nil if there is a new value.
 func (c *ClientCredentials) Refused(ctx context.Context, value string, refusal Refusal) error {
 	ch := readChallenge(refusal.Challenge)
 	c.mu.Lock()

@@ -28,7 +28,7 @@ const (
 type sealer struct {
 	mu     sync.Mutex
 	aead   cipher.AEAD
-	asking chan keyAnswer // receives the keyring's answer; nil if no question is open
+	asking chan keyAnswer // receives the keyring's answer; nil if no request is pending
 }
 
 type keyAnswer struct {
