@@ -109,7 +109,7 @@ var about = map[Cause]struct {
 	Refusal:          {zapcore.WarnLevel, "the server refused initialize: the error says why"},
 	Dropped:          {zapcore.DebugLevel, ""},
 	NoToken:          {zapcore.InfoLevel, "the client needs one of auth.tokens; the server was not asked"},
-	NotAllowed:       {zapcore.InfoLevel, "add the host to allowed_hosts if it is one of yours; the server was not asked"},
+	NotAllowed:       {zapcore.InfoLevel, "the request was not forwarded: if its Host or Origin is one of yours, add it to allowed_hosts or cors.origins"},
 	SlowClient:       {zapcore.WarnLevel, "the client does not read its streams: the oldest waiting messages are dropped"},
 	Panic:            {zapcore.ErrorLevel, "this is a defect of dragoman: report it with version and stack"},
 }

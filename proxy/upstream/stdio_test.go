@@ -327,7 +327,7 @@ func TestStderrIsReadLineByLine(t *testing.T) {
 		t.Errorf("%d long lines, %d short, %d others", long.Load(), lines.Load(), other.Load())
 	}
 	if c.exit.Stderr != "no end" {
-		t.Errorf("last words %q", c.exit.Stderr)
+		t.Errorf("last line on stderr %q", c.exit.Stderr)
 	}
 }
 
