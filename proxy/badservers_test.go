@@ -329,7 +329,7 @@ func TestServerThatGoesDown(t *testing.T) {
 	client.ask("POST", pingOne).told(t, 200, upstreamError("upstream request failed: connection refused"))
 	ln, err := net.Listen("tcp", at) // the server is back
 	if err != nil {
-		t.Skip("somebody else took the port: ", err)
+		t.Skip("another program uses the port: ", err)
 	}
 	again := &http.Server{Handler: web.Config.Handler}
 	ended := make(chan error, 1)

@@ -83,7 +83,7 @@ func TestVersion(t *testing.T) {
 	}
 }
 
-func TestServerByItsURLAlone(t *testing.T) {
+func TestAnArgumentCanBeTheServersURL(t *testing.T) {
 	if got := settingsOf(t, "https://mcp.example.com/mcp"); got.Upstream.URL != "https://mcp.example.com/mcp" || got.Upstream.Command != nil {
 		t.Errorf("%+v", got.Upstream)
 	}
@@ -135,7 +135,7 @@ func TestFlagsOverrideTheFile(t *testing.T) {
 	}
 }
 
-func TestOneProcessForAllByAFlag(t *testing.T) {
+func TestShareChildFlag(t *testing.T) {
 	if got := settingsOf(t, "--share-child", "--", "cat"); !got.Upstream.ShareChild {
 		t.Error("each session has its own")
 	}
@@ -144,7 +144,7 @@ func TestOneProcessForAllByAFlag(t *testing.T) {
 	}
 }
 
-func TestABudgetByAFlag(t *testing.T) {
+func TestMaxTokensFlag(t *testing.T) {
 	if got := settingsOf(t, "--max-tokens", "1500", "--", "cat"); got.Transform == nil || !got.Transform.Enabled || got.Transform.DefaultMaxTokens != 1500 || got.Transform.Adapters.Capper.Model != "gpt-4" {
 		t.Errorf("%+v", got.Transform)
 	}

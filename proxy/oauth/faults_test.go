@@ -104,8 +104,8 @@ func TestMessagesOfRefreshes(t *testing.T) {
 		fault func(*oauthtest.Server)
 		want  string
 	}{
-		"refused":     {func(s *oauthtest.Server) { s.RevokeAll() }, "sign-in for SERVER has ended (invalid_grant); run dragoman login SERVER"},
-		"client gone": {func(s *oauthtest.Server) { s.RevokeAccess(); s.ForgetClients() }, "sign-in for SERVER has ended (invalid_client); run dragoman login SERVER"},
+		"refused":        {func(s *oauthtest.Server) { s.RevokeAll() }, "sign-in for SERVER has ended (invalid_grant); run dragoman login SERVER"},
+		"client removed": {func(s *oauthtest.Server) { s.RevokeAccess(); s.ForgetClients() }, "sign-in for SERVER has ended (invalid_client); run dragoman login SERVER"},
 		"unavailable": {func(s *oauthtest.Server) {
 			s.RevokeAccess()
 			s.Change(func(o *oauthtest.Options) { o.RefreshStatus = 503 })
@@ -431,7 +431,7 @@ func TestForgottenRegistration(t *testing.T) {
 	_ = a.SignIn(t.Context(), agreeing{s})
 	s.Change(func(o *oauthtest.Options) { o.Deny = "" })
 	if err := a.SignIn(t.Context(), agreeing{s}); err != nil || s.Counts().Registrations != 2 {
-		t.Error("a person who declines does not end the registration:", err, s.Counts().Registrations)
+		t.Error("a declined sign-in does not end the registration:", err, s.Counts().Registrations)
 	}
 }
 

@@ -35,9 +35,9 @@ func send(t *testing.T, ctx context.Context, c Conn) Stream {
 	return s
 }
 
-// TestStandingStreamOfNoBytes checks that Next does not wait for the end of a connection
+// TestStreamWithContentLengthZeroEnds checks that Next does not wait for the end of a connection
 // that stays open.
-func TestStandingStreamOfNoBytes(t *testing.T) {
+func TestStreamWithContentLengthZeroEnds(t *testing.T) {
 	noLeaks(t)
 	srv := serveSilent(t, eventHead+"Content-Length: 0\r\n\r\n")
 	ctx, cancel := context.WithTimeout(t.Context(), patience/8)
@@ -272,7 +272,7 @@ func TestCloseEndsTheSession(t *testing.T) {
 	}
 }
 
-func TestCloseEndsAllThatIsUnderWay(t *testing.T) {
+func TestCloseEndsOpenRequests(t *testing.T) {
 	noLeaks(t)
 	s := serveSilent(t, eventHead+"\r\ndata: {}\n\n")
 	h := newHTTP(t, HTTPConfig{URL: s.url()})

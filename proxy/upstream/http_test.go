@@ -116,7 +116,7 @@ func TestBadAnswersAreClearErrors(t *testing.T) {
 	}
 }
 
-func TestBodyOfOneByteTooMuch(t *testing.T) {
+func TestBodyOneByteLargerThanTheLimit(t *testing.T) {
 	noLeaks(t)
 	const limit = 64 << 20
 	srv := serve(t, func(c net.Conn, in *bufio.Reader) {
@@ -138,7 +138,7 @@ func TestBodyOfOneByteTooMuch(t *testing.T) {
 	}
 }
 
-func TestEventsBeforeADeathAreDelivered(t *testing.T) {
+func TestEventsBeforeABrokenConnectionAreDelivered(t *testing.T) {
 	h := newHTTP(t, HTTPConfig{URL: serve(t, once(eventHead+"\r\ndata: {}\n\ndata: {\"jso")).url()})
 	got, err := said(t.Context(), h.Session("", ""))
 	if len(got) != 1 || !errors.Is(err, io.ErrUnexpectedEOF) {

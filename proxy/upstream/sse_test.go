@@ -224,7 +224,7 @@ func TestSSEEndpointIsResolved(t *testing.T) {
 	}
 }
 
-func TestSSEStreamsThatAreNone(t *testing.T) {
+func TestInvalidSSEStreamsAreRefused(t *testing.T) {
 	noLeaks(t)
 	for _, c := range []struct{ name, reply, want string }{
 		{"refused", "HTTP/1.1 405 No\r\nContent-Length: 0\r\n\r\n", "upstream answered 405"},
@@ -308,7 +308,7 @@ func TestSSEPostEndsWithTheStream(t *testing.T) {
 	}
 }
 
-func TestSSEEndsOnThisSide(t *testing.T) {
+func TestSSEStreamsCanBeClosed(t *testing.T) {
 	for _, how := range []string{"stream", "session", "context", "server"} {
 		for _, where := range []string{"in Next", "with a message lent", "with one to be heard"} {
 			t.Run(how+" "+where, func(t *testing.T) {

@@ -88,7 +88,7 @@ func by(u string, user *url.Userinfo) func(*url.URL) (*url.URL, error) {
 	}
 }
 
-func TestProxyOnTheWay(t *testing.T) {
+func TestRequestsThroughAWebProxy(t *testing.T) {
 	plain := httptest.NewServer(http.HandlerFunc(echo))
 	defer plain.Close()
 	secure := httptest.NewTLSServer(http.HandlerFunc(echo))

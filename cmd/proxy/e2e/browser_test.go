@@ -12,9 +12,9 @@ import (
 	"time"
 )
 
-// TestPagesLogInInABrowser lets a page of another origin log in through the proxy and call a tool, in a real browser,
+// TestWebPagesLogInThroughTheProxy lets a page of another origin log in through the proxy and call a tool, in a real browser,
 // which sends preflight requests and hides answers that CORS does not allow the page to read.
-func TestPagesLogInInABrowser(t *testing.T) {
+func TestWebPagesLogInThroughTheProxy(t *testing.T) {
 	if testing.Short() {
 		t.Skip("starts peers")
 	}
