@@ -142,6 +142,10 @@ func (s *settings) listSignIns(cmd *cobra.Command) error {
 	if err != nil {
 		return err
 	}
+	if len(all) == 0 {
+		_, err = fmt.Fprintln(cmd.OutOrStdout(), "no tokens are stored")
+		return err
+	}
 	return tabulate(cmd.OutOrStdout(), "SERVER\tPROFILE\tISSUER\tCLIENT\tSCOPES\tSIGN-IN\tTOKEN UNTIL\tSTORED", func(row func(...any)) {
 		for _, st := range all {
 			state, until, where := "signed in", "-", "encrypted file"
@@ -172,6 +176,9 @@ func (s *settings) listSignIns(cmd *cobra.Command) error {
 
 // account returns the sign-in to a server, with its tokens where the configuration says.
 func (s *settings) account(server string) (config.Config, *oauth.Account, error) {
+	if !looksLikeURL(server) {
+		return config.Config{}, nil, &exitError{exitUsage, fmt.Errorf("%q is not a URL such as https://mcp.example.com/mcp", server)}
+	}
 	cfg, err := s.config([]string{server})
 	if err != nil {
 		return cfg, nil, err

@@ -53,6 +53,8 @@ func TestMistakesOnTheCommandLine(t *testing.T) {
 		{"serve http://x/ --upstream http://y/", "two servers"},
 		{"stdio http://x/ cat", "write -- before the server's command"},
 		{"serve --upstream x", "upstream.url: must begin with"},
+		{"login x", `"x" is not a URL such as https://mcp.example.com/mcp`},
+		{"logout x", `"x" is not a URL such as https://mcp.example.com/mcp`},
 		{"serve --upstream http://x/ --header nonsense", "--header: expected 'Name: value'"},
 		{"serve --upstream http://x/ --header A:${DRAGOMAN_NOT_SET_EVER}", "upstream.headers.A: environment variable DRAGOMAN_NOT_SET_EVER is not set"},
 		{"serve --upstream http://x/ --upstream-version 1", "upstream.version:"},

@@ -84,7 +84,7 @@ func printReport(out io.Writer, r *proxy.Report) error {
 	fmt.Fprintf(w, "era\t%s\n", eras[r.Era])
 	revision := r.Revision
 	if r.Handshake != "" && r.Handshake != revision {
-		revision += ", by handshake " + r.Handshake + ","
+		revision += ", or " + r.Handshake + " after a handshake,"
 	}
 	fmt.Fprintf(w, "revision\t%s over %s\n", revision, r.Transport)
 	fmt.Fprintf(w, "capabilities\t%s\n", printable(strings.Join(r.Capabilities, ", ")))
