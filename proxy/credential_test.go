@@ -3,6 +3,12 @@ package proxy
 import (
 	"bytes"
 	"context"
+	"crypto"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/x509"
+	"encoding/pem"
 	"errors"
 	"io"
 	"net"
@@ -11,10 +17,12 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"testing"
 	"time"
 
+	gojwt "github.com/golang-jwt/jwt/v5"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 	"github.com/tidwall/gjson"
 	"github.com/zalando/go-keyring"
@@ -141,6 +149,8 @@ func TestServeWithACredential(t *testing.T) {
 	keyring.MockInitWithError(errors.New("no keyring in tests"))
 	file := filepath.Join(t.TempDir(), "token")
 	clients := map[string]string{"service": "canary-client-secret"}
+	key, keyFile := newKeyFile(t)
+	assertion := filepath.Join(t.TempDir(), "assertion")
 	for name, c := range map[string]struct {
 		change  func(*config.Config)
 		provide func(*protected) // makes a token available
@@ -177,10 +187,34 @@ func TestServeWithACredential(t *testing.T) {
 				time.Sleep(5100 * time.Millisecond) // the pause after a failure
 			}, "invalid_client",
 		},
+		"private_key_jwt": {
+			func(c *config.Config) {
+				c.Upstream.Auth.Type, c.Upstream.Auth.ClientID, c.Upstream.Auth.KeyFile = config.AuthClientCredentials, "service", keyFile
+			},
+			func(p *protected) {
+				p.s.Change(func(o *oauthtest.Options) { o.Keys = map[string]crypto.PublicKey{"service": key.Public()} })
+				time.Sleep(5100 * time.Millisecond) // the pause after a failure
+			}, "invalid_client",
+		},
+		"jwt_bearer": {
+			func(c *config.Config) {
+				c.Upstream.Auth.Type, c.Upstream.Auth.AssertionFile = config.AuthJWTBearer, assertion
+			},
+			func(p *protected) {
+				p.s.Change(func(o *oauthtest.Options) { o.AssertionKey = key.Public() })
+				signed, err := gojwt.NewWithClaims(gojwt.SigningMethodES256, gojwt.MapClaims{
+					"iss": "https://platform.example", "sub": "canary-workload", "aud": p.s.Issuer, "exp": time.Now().Add(time.Hour).Unix(),
+				}).SignedString(key)
+				if err != nil {
+					p.t.Fatal(err)
+				}
+				os.WriteFile(assertion, []byte(signed), 0o600)
+			}, "assertion_file: open ",
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			s := oauthtest.New(t, oauthtest.Options{})
+			s := oauthtest.New(t, oauthtest.Options{Subject: "ada-of-the-test"})
 			p := serveProtected(t, s, c.change)
 			resp, _ := p.begin()
 			text, _ := io.ReadAll(resp.Body)
@@ -238,7 +272,7 @@ func TestServeWithACredential(t *testing.T) {
 			rec := httptest.NewRecorder()
 			promhttp.HandlerFor(p.srv.metrics.Registry, promhttp.HandlerOpts{}).ServeHTTP(rec, httptest.NewRequest(http.MethodGet, "/metrics", nil))
 			metrics := rec.Body.String()
-			if !strings.Contains(told, c.fault) || strings.Contains(told+metrics, "canary-") {
+			if !strings.Contains(told, c.fault) || strings.Contains(told+metrics, "canary-") || strings.Contains(told+metrics, "eyJ") {
 				t.Errorf("the log lacks %q or tells a secret:\n%s", c.fault, told)
 			}
 			if name == "client_credentials" && !strings.Contains(metrics, `dragoman_oauth_tokens_total{grant="client_credentials",result="ok"} 1`) {
@@ -247,8 +281,29 @@ func TestServeWithACredential(t *testing.T) {
 			if name == "login" && (!strings.Contains(metrics, "dragoman_oauth_token_expiry_seconds 3") || !strings.Contains(told, "every client acts as the person")) {
 				t.Error("no expiry, or no warning")
 			}
+			if warned := p.logs.FilterField(zap.String("sub", "ada-of-the-test")).Len(); (name == "login") != (warned == 1) {
+				t.Error(warned, "warnings that name the person after the restart")
+			}
 		})
 	}
+}
+
+// newKeyFile writes a new private key to a file.
+func newKeyFile(t *testing.T) (*ecdsa.PrivateKey, string) {
+	t.Helper()
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	der, err := x509.MarshalPKCS8PrivateKey(key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	path := filepath.Join(t.TempDir(), "key.pem")
+	if err := os.WriteFile(path, pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: der}), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return key, path
 }
 
 // TestAnotherPersonSignsIn: what the server told one person is not kept for the next one, and new tokens of the same
@@ -290,5 +345,54 @@ func TestServeLendsNothingToStrangers(t *testing.T) {
 	}
 	if err := srv.Serve(t.Context(), ln); err == nil || !strings.Contains(err.Error(), "auth.tokens") {
 		t.Error(err)
+	}
+}
+
+// TestLoginsAreCounted: a login in the browser counts once, by how it ended.
+func TestLoginsAreCounted(t *testing.T) {
+	if runtime.GOOS == "windows" || runtime.GOOS == "darwin" {
+		t.Skip("the browser is one that the test replaces by its name")
+	}
+	keyring.MockInitWithError(errors.New("no keyring in tests"))
+	dir := t.TempDir()
+	shown := filepath.Join(dir, "shown")
+	if err := os.WriteFile(filepath.Join(dir, "xdg-open"), []byte("#!/bin/sh\necho \"$1\" >'"+shown+".part' && mv '"+shown+".part' '"+shown+"'\n"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	t.Setenv("PATH", dir+":"+os.Getenv("PATH"))
+	t.Setenv("DISPLAY", ":0")
+	t.Setenv("SSH_CONNECTION", "")
+	for result, deny := range map[string]string{"ok": "", "failed": "access_denied"} {
+		t.Run(result, func(t *testing.T) {
+			s := oauthtest.New(t, oauthtest.Options{Deny: deny})
+			p := serveProtected(t, s, func(c *config.Config) { c.Upstream.Auth.Type, c.Upstream.Auth.Browser = config.AuthLogin, true })
+			visited := make(chan error, 1)
+			go func() {
+				var page []byte
+				for page == nil && t.Context().Err() == nil {
+					time.Sleep(10 * time.Millisecond)
+					page, _ = os.ReadFile(shown)
+				}
+				os.Remove(shown)
+				_, err := s.Visit(strings.TrimSpace(string(page)))
+				visited <- err
+			}()
+			if resp, session := p.begin(); (session != "") != (result == "ok") {
+				text, _ := io.ReadAll(resp.Body)
+				t.Errorf("%d %s", resp.StatusCode, text)
+			}
+			if err := <-visited; err != nil {
+				t.Error(err)
+			}
+			for _, of := range []string{"ok", "failed"} {
+				want := 0
+				if of == result {
+					want = 1
+				}
+				if n := counted(t, p.srv.metrics, "dragoman_oauth_logins_total", "result="+of); n != want {
+					t.Errorf("counted %d that are %s", n, of)
+				}
+			}
+		})
 	}
 }

@@ -72,7 +72,7 @@
 // # What changes on the way, and what is kept
 //
 // Package shape shortens results for the model (shaped.go), footprint.go lists of tools. Caches: lists.go (package memo) for translated lists, package results
-// for modern clients or servers. replaybuffer.go keeps events for a client that reconnects. A
+// for modern clients or servers. Package replay keeps events for a client that reconnects (resume.go). A
 // translated question that another replica may get the answer to has a sealed id
 // (sealedquestion.go); askagain.go repeats one whose answer does not fit.
 //

@@ -18,6 +18,7 @@ import (
 	"github.com/dragoman-proxy/dragoman/proxy/mcp"
 	"github.com/dragoman-proxy/dragoman/proxy/metrics"
 	"github.com/dragoman-proxy/dragoman/proxy/owntools"
+	"github.com/dragoman-proxy/dragoman/proxy/replay"
 	"github.com/dragoman-proxy/dragoman/proxy/report"
 	"github.com/dragoman-proxy/dragoman/proxy/requests"
 	"github.com/dragoman-proxy/dragoman/proxy/restart"
@@ -97,7 +98,7 @@ type exchangeState struct {
 	pending  bool      // first is set
 
 	injected *injected        // dragoman's own messages on stream; nil for none
-	buffer   *replayBuffer    // keeps the events sent to the client; nil for none
+	buffer   *replay.Buffer   // keeps the events sent to the client; nil for none
 	replay   []sse.Event      // kept events to send again before any others
 	resumed  bool             // another exchange counts the call
 	tally    *stateless.Tally // the tally of a modern client's call; nil for others
@@ -133,7 +134,7 @@ func (x *exchange) done() {
 		st.Release()
 	}
 	x.mu.Unlock()
-	parked := x.buffer != nil && x.buffer.detach(gone)
+	parked := x.buffer != nil && x.buffer.Detach(gone)
 	x.setParked(parked)
 	x.clear()
 	x.Close()
@@ -276,7 +277,7 @@ func (x *exchange) Next() (e sse.Event, err error) {
 	}
 	e, err = x.nextOrError()
 	if err == nil && x.buffer != nil {
-		x.buffer.record(&e, x.final)
+		x.buffer.Record(&e, x.final)
 	}
 	return e, err
 }

@@ -252,7 +252,7 @@ func (x *exchange) post(raw []byte, resp *downstream.Response) (err error) {
 	default:
 		x.detach()
 		if of, ok := st.(*server.Stream); ok {
-			x.buffer = lanesOf(x.s.conn).trails.begin(x, of)
+			x.buffer = lanesOf(x.s.conn).trails.Begin(&resumableCall{x.call, x.s.open, of}, x.stop)
 		}
 		x.first, x.pending = e, true
 		resp.Stream = x

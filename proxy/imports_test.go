@@ -46,6 +46,7 @@ import (
 //   - owntools serves tools of dragoman's own, and knows no session;
 //   - adapters serves adapter files as tools and endpoints, and knows no session;
 //   - stateless reads what the requests of modern clients say, and sends nothing;
+//   - replay keeps the events of streams for clients that reconnect;
 //   - shape shortens results through package transform, and knows no session;
 //   - share lets several clients use one process of a server;
 //   - era finds out whether the server has a handshake, and has no sessions or clients;
@@ -64,7 +65,7 @@ func TestImportsPointDown(t *testing.T) {
 	const adapting = "adapterrt/clean adapterrt/failure adapterrt/escape adapterrt/near adapterrt/gate adapterrt/file adapterrt/httpcall adapterrt/credential adapterrt/guard adapterrt/present"
 	const carried = "proxy/upstream/orphans proxy/upstream proxy/sse proxy/lines proxy/large proxy/envelope translate/wire"
 	const configured = carried + " proxy/mcp proxy/memlimit proxy/oauth proxy/setting adapterrt transform translate " + parts + " " + adapting
-	const rooms = configured + " proxy/config proxy/sealed proxy/quota proxy/idmap proxy/downstream proxy/results proxy/processes proxy/ended proxy/failures proxy/repeats proxy/dialect proxy/toolindex proxy/memo proxy/demo proxy/replicas proxy/trace proxy/losses proxy/principal proxy/gate proxy/server proxy/outbox proxy/mcpheader proxy/metrics proxy/oauthrelay proxy/requests proxy/clienterror proxy/report proxy/era proxy/host proxy/bridge proxy/bridge/legacyclient proxy/restart proxy/share proxy/origin proxy/shape proxy/owntools proxy/adapters proxy/stateless"
+	const rooms = configured + " proxy/config proxy/sealed proxy/quota proxy/idmap proxy/downstream proxy/results proxy/processes proxy/ended proxy/failures proxy/repeats proxy/dialect proxy/toolindex proxy/memo proxy/demo proxy/replicas proxy/trace proxy/losses proxy/principal proxy/gate proxy/server proxy/outbox proxy/mcpheader proxy/metrics proxy/oauthrelay proxy/requests proxy/clienterror proxy/report proxy/era proxy/host proxy/bridge proxy/bridge/legacyclient proxy/restart proxy/share proxy/origin proxy/shape proxy/owntools proxy/adapters proxy/stateless proxy/replay"
 	const reporting = configured + " proxy/config proxy/idmap proxy/failures proxy/downstream proxy/requests proxy/processes proxy/server proxy/clienterror proxy/metrics proxy/repeats proxy/trace proxy/oauthrelay"
 	const hosted = reporting + " proxy/report proxy/losses proxy/host"
 	allowed := map[string]string{
@@ -116,6 +117,7 @@ func TestImportsPointDown(t *testing.T) {
 		"proxy/owntools":            hosted + " proxy/toolindex proxy/shape",
 		"proxy/adapters":            hosted + " proxy/toolindex proxy/shape proxy/owntools proxy/principal proxy/sealed proxy/ended proxy/results",
 		"proxy/stateless":           hosted + " proxy/toolindex proxy/mcpheader proxy/quota proxy/results",
+		"proxy/replay":              reporting + " proxy/report",
 		"proxy/processes":           "",
 		"proxy/oauth":               "",
 		"adapterrt":                 "translate/wire " + adapting,

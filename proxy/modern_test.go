@@ -171,6 +171,37 @@ func TestQuestionBecomesInputRequiredAndTheRetryAnswersIt(t *testing.T) {
 	}
 }
 
+// TestAnotherLoginAnswersNoQuestion: after another login to the server, a modern client gets another session, and cannot go
+// on with a call that was made with the first one.
+func TestAnotherLoginAnswersNoQuestion(t *testing.T) {
+	f, gate := asksName(nameQuestion)
+	srv := front(t, f)
+	srv.signIns.Note("the first")
+	r := srv.modernly(modernCall("7", ""))
+	srv.signIns.Note("the first") // new tokens
+	if n := srv.pool.number(); n != 1 || !gjson.Get(r.body, "result.requestState").Exists() {
+		t.Fatal(n, "sessions", r.body)
+	}
+	begun := func() (n int) {
+		for _, m := range f.sent() {
+			if gjson.Get(m, "method").Str == "initialize" {
+				n++
+			}
+		}
+		return n
+	}
+	before := begun()
+	srv.signIns.Note("the second")
+	sameJSON(t, srv.modernly(retryOf("9", ada, r)).body, `{"jsonrpc":"2.0","id":9,"error":{"code":-32602,"message":"Invalid or expired requestState","data":`+anotherLogin+`}}`)
+	open(f, gate)
+	gate <- struct{}{} // for the first call
+	again := srv.modernly(modernCall("8", ""))
+	if n := begun(); n != before+1 {
+		t.Errorf("%d handshakes, %d before the other login", n, before)
+	}
+	sameJSON(t, srv.modernly(retryOf("10", ada, again)).body, `{"jsonrpc":"2.0","id":10,"result":{"content":[{"type":"text","text":"done"}],"resultType":"complete",`+identity+`}}`)
+}
+
 // TestRetryThatComesTwice: the repetition gets the response instead of the first; with other
 // answers it is refused.
 func TestRetryThatComesTwice(t *testing.T) {

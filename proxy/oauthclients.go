@@ -40,6 +40,10 @@ func (o oauthClients) Serve(req *downstream.Request, resp *downstream.Response) 
 		o.srv.mismatches.do(func() {
 			o.srv.host.Log.Warn("clients will refuse the server's OAuth metadata", zap.String("server", now.server), zap.Error(err))
 		})
+	} else if _, refused := errors.AsType[*oauthrelay.CopyError](err); refused {
+		o.srv.copies.do(func() {
+			o.srv.host.Log.Warn("clients of 2025-03-26 get no copy of the authorization server's metadata", zap.String("server", now.server), zap.Error(err))
+		})
 	} else if err != nil {
 		o.srv.host.Report.ServerFailed("cannot forward the OAuth request of a client to the server", failures.Of(err), err, nil)
 		return

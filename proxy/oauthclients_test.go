@@ -98,3 +98,31 @@ func TestOAuthClientsOfAServerThatIsAway(t *testing.T) {
 		t.Errorf("status %d", status)
 	}
 }
+
+// TestRelayedRequestsAreCounted: by what they were for, and by the status of the server's answer.
+func TestRelayedRequestsAreCounted(t *testing.T) {
+	web := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		switch r.URL.Path {
+		case "/register":
+			w.WriteHeader(http.StatusCreated)
+		default:
+			http.NotFound(w, r)
+		}
+	}))
+	t.Cleanup(web.Close)
+	client := serving(t, func(cfg *config.Config) { cfg.Upstream.URL = web.URL + "/mcp" })
+	for range 2 {
+		client.plainly("GET", "/.well-known/oauth-protected-resource/mcp")
+	}
+	client.plainly("POST", "/register")
+	client.plainly("GET", "/authorize")
+	client.plainly("GET", "/elsewhere") // is not relayed
+	for _, c := range []struct {
+		kind, status string
+		want         int
+	}{{"metadata", "404", 2}, {"endpoint", "201", 1}, {"endpoint", "404", 1}, {"metadata", "200", 0}} {
+		if n := counted(t, client.srv.metrics, "dragoman_oauth_relayed_total", "kind="+c.kind, "status="+c.status); n != c.want {
+			t.Errorf("%s %s: counted %d, want %d", c.kind, c.status, n, c.want)
+		}
+	}
+}

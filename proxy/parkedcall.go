@@ -35,6 +35,7 @@ type parkedCall struct {
 	srv    *Server
 	id     sealed.ID
 	who    string             // the principal
+	login  string             // whose credential the call was made with; set when the call is parked
 	digest [sha256.Size]byte  // the digest that all requests of this call have in common
 	first  *stateless.Request // the request that began the call
 	from   []upstream.Header  // the headers of the newest request; guarded by mu

@@ -49,6 +49,7 @@ func (s *parkedCalls) park(d *parkedCall) bool {
 	if !s.used.Acquire(d.first.Holder(d.who), s.srv.now().cfg.Bridge.MaxParked) {
 		return false
 	}
+	d.login = s.srv.signIns.Login()
 	s.byID[d.id] = d
 	return true
 }

@@ -40,6 +40,10 @@ func mayGoOn(st *sealed.State, q *stateless.Request) bool {
 // began with. For dragoman that is another client.
 const anotherToken = `{"reason":"the call was made with another Authorization; where tokens are refreshed while a user is asked, bridge.principal: claim:iss+sub or header:NAME knows the user by something else"}`
 
+// anotherLogin is the data of the error for a client that continues a call after dragoman's own login to the server
+// has become another one.
+const anotherLogin = `{"reason":"the call was made with another login to the server than the present one; make it again"}`
+
 // ofAnotherToken reports whether the call was made with a token and q has a different one.
 func ofAnotherToken(st *sealed.State, q *stateless.Request) bool {
 	guest, token, _ := strings.Cut(q.User, "/")
@@ -59,6 +63,11 @@ func (s *parkedCalls) resume(r *relay) error {
 	d := s.find(st.ID)
 	if d == nil {
 		return mcp.Fail(mcp.StateInvalid, "")
+	}
+	if d.login != s.srv.signIns.Login() {
+		f := mcp.Fail(mcp.StateInvalid, "")
+		f.Data = []byte(anotherLogin)
+		return f
 	}
 	if r.q.Inputs == nil {
 		r.q.Inputs = []byte("{}")

@@ -60,6 +60,7 @@ type Server struct {
 	adapters   *adapters.Adapters  // one of the sources; nil if there is none
 	signIns    *origin.Credentials // makes credentials for the server
 	mismatches rateLimit           // limits the log lines about the URLs of protected resources
+	copies     rateLimit           // for clients of 2025-03-26 that get no copy of metadata
 	shadows    sync.Map            // names of the server's tools that a tool of dragoman hides, once logged
 	pipes      atomic.Int64        // the number of sessions of clients on pipes so far
 
@@ -161,7 +162,7 @@ func newServer(cfg config.Config, log *zap.Logger, o origin.Origin, own ...ownto
 	if o.Credentials == nil {
 		o.Credentials = origin.NewCredentials(&cfg, log)
 	}
-	o.Credentials.Register(srv.metrics.Registry, func() *origin.Credential { return srv.now().origin.Credential }, srv.forgetAnswers)
+	o.Credentials.Register(srv.metrics.Registry, func() *origin.Credential { return srv.now().origin.Credential }, srv.loginChanged)
 	srv.signIns = o.Credentials
 	srv.replicas = newReplicas(srv)
 	return srv, nil
@@ -171,6 +172,13 @@ func newServer(cfg config.Config, log *zap.Logger, o origin.Origin, own ...ownto
 func (srv *Server) forgetAnswers() {
 	srv.lists.Forget()
 	srv.results.Forget()
+}
+
+// loginChanged makes room for another person than the one whose credential requests have carried: what the server told
+// one is not for the other.
+func (srv *Server) loginChanged() {
+	srv.forgetAnswers()
+	srv.pool.retire()
 }
 
 // newSession makes the session of a finished handshake. vu is the server's revision.
@@ -371,7 +379,7 @@ func (srv *Server) tend(ctx context.Context) {
 			}
 			srv.sessions.each(func(s *session) {
 				if l, ok := s.conn.(*lanes); ok {
-					l.trails.sweep(now)
+					l.trails.Sweep(now)
 				}
 			})
 			if now.Sub(flushed) >= time.Minute {

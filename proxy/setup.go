@@ -168,7 +168,8 @@ func (srv *Server) Reload(cfg config.Config) error {
 func reachedAnew(cfg, was config.Config) bool {
 	u := cfg.Upstream
 	return !reflect.DeepEqual(u, was.Upstream) || cfg.Limits.UpstreamMessage != was.Limits.UpstreamMessage ||
-		u.CAFile != "" || u.ClientCert != "" || u.Auth.ClientSecretFile != "" // the content of these files may have changed
+		cfg.OAuth.Rewrite != was.OAuth.Rewrite || cfg.OAuth.PublicURL != was.OAuth.PublicURL ||
+		u.CAFile != "" || u.ClientCert != "" || u.Auth.ClientSecretFile != "" || u.Auth.KeyFile != "" // the content of these files may have changed
 }
 
 // keep copies the lasting settings of was into cfg, and returns the paths of those

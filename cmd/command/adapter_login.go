@@ -117,6 +117,8 @@ type browserLogin struct {
 	say    io.Writer
 	open   bool
 	pasted io.Reader // from which the browser's last address is read; nil if the browser comes back to this process
+
+	byDevice func() string // the command for a login on another device, "" if there is none; may be nil
 }
 
 func (b browserLogin) login(ctx context.Context, l *credential.Login) error {
@@ -141,6 +143,11 @@ func (b browserLogin) login(ctx context.Context, l *credential.Login) error {
 func (b browserLogin) Visit(ctx context.Context, address string, at *oauth.Callback, state string) (url.Values, error) {
 	if b.pasted != nil || !b.open || oauth.OpenBrowser(address) != nil {
 		fmt.Fprintf(b.say, "Log in at this address:\n\n  %s\n\n", printable(address))
+		if b.byDevice != nil && b.pasted == nil {
+			if command := b.byDevice(); command != "" {
+				fmt.Fprintf(b.say, "If no browser on this machine can open it, stop here and run this for a login on another device:\n\n  %s\n\n", printable(command))
+			}
+		}
 	} else {
 		fmt.Fprintf(b.say, "Log in in the browser. If none has opened, open this address:\n\n  %s\n\n", printable(address))
 	}
@@ -166,11 +173,16 @@ func loginByDevice(ctx context.Context, say io.Writer, l *credential.Login) erro
 	if err != nil {
 		return err
 	}
-	fmt.Fprintf(say, "Open %s on any device and enter the code %s\n", printable(d.URL), printable(d.Code))
-	if d.Whole != "" {
-		fmt.Fprintf(say, "or open %s\n", printable(d.Whole))
-	}
+	sayCode(say, d.URL, d.Code, d.Whole)
 	return d.Wait(ctx)
+}
+
+// sayCode tells the user to enter a code on another device. whole is a page that has the code already; "" for none.
+func sayCode(say io.Writer, page, code, whole string) {
+	fmt.Fprintf(say, "Open %s on any device and enter the code %s\n", printable(page), printable(code))
+	if whole != "" {
+		fmt.Fprintf(say, "or open %s\n", printable(whole))
+	}
 }
 
 func adapterLogoutCommand(s *adapterSettings) *cobra.Command {

@@ -26,13 +26,16 @@ func loginCommand() *cobra.Command {
 			"upstream.auth.type: login: in the directory that credentials names, encrypted if there is a\n" +
 			"keyring. A running process uses them from its next request on.\n\n" + exitHelp,
 		Example: "  dragoman login https://mcp.example.com/mcp\n" +
-			"  dragoman login https://mcp.example.com/mcp --paste    # the browser is on another machine\n" +
+			"  dragoman login https://mcp.example.com/mcp --paste     # the browser is on another machine\n" +
+			"  dragoman login https://mcp.example.com/mcp --device    # the same, with a code to type there\n" +
 			"  dragoman login --list",
 	}
 	list := cmd.Flags().Bool("list", false, "list the servers that tokens are stored for")
+	device := cmd.Flags().Bool("device", false, "sign in on another device, with a code, if the authorization server offers that")
 	paste := cmd.Flags().Bool("paste", false, "read the address of the browser's last page from stdin")
 	quiet := cmd.Flags().Bool("no-browser", false, "print the address of the sign-in instead of opening a browser")
-	cmd.MarkFlagsMutuallyExclusive("paste", "list")
+	cmd.MarkFlagsMutuallyExclusive("device", "paste", "list")
+	cmd.MarkFlagsMutuallyExclusive("device", "no-browser")
 	cmd.Args = func(cmd *cobra.Command, args []string) error {
 		if *list {
 			return cobra.NoArgs(cmd, args)
@@ -52,13 +55,23 @@ func loginCommand() *cobra.Command {
 		if cfg.CredentialStore == string(oauth.Memory) {
 			return &exitError{exitUsage, errLoginInMemory}
 		}
-		b := browserLogin{say: cmd.ErrOrStderr(), open: !*quiet}
-		if *paste {
-			b.pasted = cmd.InOrStdin()
-		}
 		ctx, stop := context.WithTimeout(cmd.Context(), loginTime)
 		defer stop()
-		if err := a.SignIn(ctx, b); err != nil {
+		if *device {
+			err = a.SignInOnDevice(ctx, func(d oauth.DeviceCode) { sayCode(cmd.ErrOrStderr(), d.Page, d.Code, d.Link) })
+		} else {
+			b := browserLogin{say: cmd.ErrOrStderr(), open: !*quiet, byDevice: func() string {
+				if !a.HasDevice() {
+					return ""
+				}
+				return "dragoman login --device " + a.Arguments()
+			}}
+			if *paste {
+				b.pasted = cmd.InOrStdin()
+			}
+			err = a.SignIn(ctx, b)
+		}
+		if err != nil {
 			return withCode(exitServer, errors.New(printable(err.Error())))
 		}
 		_, err = fmt.Fprintf(cmd.OutOrStdout(), "signed in to %s\n", printable(cfg.Upstream.URL))

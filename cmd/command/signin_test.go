@@ -391,6 +391,55 @@ func TestLoginByPasting(t *testing.T) {
 	}
 }
 
+// TestLoginOnADevice: the code and the page are printed as plain text, and nothing else of the sign-in is. A login without a browser
+// offers it.
+func TestLoginOnADevice(t *testing.T) {
+	d, s := newDesk(t, false), oauthtest.New(t, oauthtest.Options{Device: true, DeviceInterval: 1})
+	cmd := exec.Command(os.Args[0], "login", "--device", s.URL)
+	cmd.Env = d.env
+	notes, _ := cmd.StderrPipe()
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	code := regexp.MustCompile(`^Open ` + regexp.QuoteMeta(s.Issuer) + `/device on any device and enter the code (\S+)$`)
+	var said []string
+	for lines := bufio.NewScanner(notes); lines.Scan(); {
+		said = append(said, lines.Text())
+		if m := code.FindStringSubmatch(lines.Text()); m != nil && !s.EnterCode(m[1], true) {
+			t.Error("unknown code", m[1])
+		}
+	}
+	err := cmd.Wait()
+	all := strings.Join(said, "\n")
+	if err != nil || !strings.Contains(all, "\nor open "+s.Issuer+"/device?user_code=") || strings.Contains(all, "canary-") || len(d.tabs()) != 0 {
+		t.Errorf("%v, tabs %v\n%s", err, d.tabs(), all)
+	}
+	if r := d.shim(s.URL).initialize(); !r.Get("result").Exists() {
+		t.Error(r.Raw)
+	}
+	_, notesOfOther, _ := d.run("login", oauthtest.New(t, oauthtest.Options{}).URL, "--device")
+	if !strings.Contains(notesOfOther, "has no device flow; run dragoman login http") {
+		t.Error(notesOfOther)
+	}
+
+	cmd = exec.Command(os.Args[0], "login", s.URL)
+	cmd.Env = d.env
+	notes, _ = cmd.StderrPipe()
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	offer := "  dragoman login --device " + s.URL
+	for lines := bufio.NewScanner(notes); lines.Scan(); {
+		if lines.Text() == offer {
+			offer = ""
+			cmd.Process.Signal(syscall.SIGTERM)
+		}
+	}
+	if cmd.Wait(); offer != "" {
+		t.Error("no device flow is offered")
+	}
+}
+
 // TestShimShowsNoSecret: neither the log at debug level, nor what the client reads, nor the arguments and the
 // environment of the browser hold a code, a token, a verifier or a secret.
 func TestShimShowsNoSecret(t *testing.T) {

@@ -70,6 +70,15 @@ type OAuth struct {
 	Paths []string `yaml:"paths"`
 	// Forwarded tells the server of the client, by X-Forwarded-Host, -Proto and -For.
 	Forwarded bool `yaml:"forwarded"`
+	// OldClients gives clients of 2025-03-26, which do not read the metadata of a protected resource, a copy of the metadata of the
+	// authorization server where the server has none of its own. Newer clients never ask for it.
+	OldClients bool `yaml:"old_clients"`
+	// PublicURL is the URL of the MCP endpoint that clients use; "" for the one in each request.
+	PublicURL string `yaml:"public_url"`
+	// Rewrite replaces the server's own URL by PublicURL in its challenge and its metadata. The server then gets tokens for
+	// PublicURL. Set it only for a server that you run, whose public URL cannot be set, and whose authorization server
+	// issues tokens for any URL or for this one.
+	Rewrite bool `yaml:"rewrite"`
 }
 
 // CORS names the web pages that may call dragoman from a browser.
@@ -316,7 +325,7 @@ func Default() Config {
 			ConnectTimeout:   5 * time.Second,
 			HandshakeTimeout: time.Minute,
 			SilenceTimeout:   5 * time.Minute,
-			Auth:             UpstreamAuth{Wait: 25 * time.Second},
+			Auth:             UpstreamAuth{KeyAudience: KeyForIssuer, Wait: 25 * time.Second},
 			Restart:          Restart{Max: 5, Wait: time.Second, MaxWait: 30 * time.Second},
 		},
 		Adapters: defaultAdapters(), CredentialStore: string(oauth.Auto),

@@ -18,23 +18,40 @@ const (
 	AuthNone              = "none"
 	AuthTokenFile         = "token_file"
 	AuthClientCredentials = "client_credentials"
+	AuthJWTBearer         = "jwt_bearer"
 	AuthLogin             = "login"
+)
+
+// The values of upstream.auth.key_audience.
+const (
+	KeyForIssuer        = "issuer"
+	KeyForTokenEndpoint = "token_endpoint"
 )
 
 // UpstreamAuth sets the credential for the server at URL, if it is a token that expires. The
 // Authorization of clients is then not forwarded. For a token that does not expire, use headers.
 type UpstreamAuth struct {
 	// Type is none; token_file, for a token that another program renews; client_credentials, for a token that dragoman
-	// gets as a service; or login, for the tokens of a person who has run "dragoman login URL". With "", serve uses
-	// none, and stdio uses login unless headers has an Authorization.
+	// gets as a service; jwt_bearer, for a token that it gets for a signed assertion, such as that of a workload; or login, for the tokens of a
+	// person who has run "dragoman login URL". With "", serve uses none, and stdio uses login unless headers has an
+	// Authorization.
 	Type string `yaml:"type"`
 	// TokenFile is the file of token_file. It is read again when it changes.
 	TokenFile string `yaml:"token_file"`
+	// AssertionFile is the file of jwt_bearer: a JWT that another program renews, such as a projected service-account
+	// token. It is read for each request for a token. ClientID is optional then.
+	AssertionFile string `yaml:"assertion_file"`
 	// ClientID and ClientSecret belong to a client that is registered at the authorization server. The secret may contain
 	// ${NAME}, or is read from ClientSecretFile. With login and no ClientID, dragoman registers itself.
 	ClientID         string `yaml:"client_id"`
 	ClientSecret     string `yaml:"client_secret"`
 	ClientSecretFile string `yaml:"client_secret_file"`
+	// KeyFile is the private key of the client, instead of a secret (private_key_jwt): PEM with an EC key on P-256 or an RSA
+	// key. Kid is its id at the authorization server, if that requires one. KeyAudience is the audience of the
+	// signed assertions: issuer, or token_endpoint for authorization servers that expect its URL.
+	KeyFile     string `yaml:"key_file"`
+	Kid         string `yaml:"kid"`
+	KeyAudience string `yaml:"key_audience"`
 	// ClientMetadataURL is the https URL of a client ID metadata document, for authorization servers that accept one as
 	// client id.
 	ClientMetadataURL string `yaml:"client_metadata_url"`
@@ -68,6 +85,7 @@ type UpstreamAuth struct {
 func (u *UpstreamAuth) Set(name, value string) error {
 	texts := map[string]*string{
 		"client_id": &u.ClientID, "client_secret": &u.ClientSecret, "client_secret_file": &u.ClientSecretFile,
+		"assertion_file": &u.AssertionFile, "key_file": &u.KeyFile, "kid": &u.Kid, "key_audience": &u.KeyAudience,
 		"client_metadata_url": &u.ClientMetadataURL, "issuer": &u.Issuer, "resource": &u.Resource,
 		"callback_host": &u.CallbackHost, "profile": &u.Profile,
 	}
@@ -130,11 +148,15 @@ func (u *Upstream) validateAuth() error {
 		if a.ClientID == "" {
 			fault("client_id", "is missing")
 		}
-		if !secret {
-			fault("client_secret", "is missing; set it or client_secret_file")
+		if !secret && a.KeyFile == "" {
+			fault("client_secret", "is missing; set it, client_secret_file or key_file")
+		}
+	case AuthJWTBearer:
+		if a.AssertionFile == "" {
+			fault("assertion_file", "is missing")
 		}
 	default:
-		fault("type", "%q is not one of %s, %s, %s, %s", a.Type, AuthNone, AuthTokenFile, AuthClientCredentials, AuthLogin)
+		fault("type", "%q is not one of %s, %s, %s, %s, %s", a.Type, AuthNone, AuthTokenFile, AuthClientCredentials, AuthJWTBearer, AuthLogin)
 	}
 	if a.Lends() {
 		if u.URL == "" {
@@ -149,11 +171,26 @@ func (u *Upstream) validateAuth() error {
 	if a.TokenFile != "" && a.Type != AuthTokenFile {
 		fault("token_file", "applies only to type: %s", AuthTokenFile)
 	}
+	if a.AssertionFile != "" && a.Type != AuthJWTBearer {
+		fault("assertion_file", "applies only to type: %s", AuthJWTBearer)
+	}
 	if a.ClientSecret != "" && a.ClientSecretFile != "" {
 		fault("client_secret", "cannot be set together with client_secret_file")
 	}
 	if secret && a.ClientID == "" && a.Type != AuthClientCredentials {
 		fault("client_id", "is missing; client_secret needs it")
+	}
+	if secret && a.KeyFile != "" {
+		fault("key_file", "cannot be set together with a client secret")
+	}
+	if a.KeyFile != "" && a.ClientID+a.ClientMetadataURL == "" && a.Type != AuthClientCredentials {
+		fault("client_id", "is missing; key_file needs it")
+	}
+	if a.Kid != "" && a.KeyFile == "" {
+		fault("kid", "applies only with key_file")
+	}
+	if a.KeyAudience != KeyForIssuer && a.KeyAudience != KeyForTokenEndpoint {
+		fault("key_audience", "%q is neither %s nor %s", a.KeyAudience, KeyForIssuer, KeyForTokenEndpoint)
 	}
 	for _, f := range []struct{ key, value string }{{"issuer", a.Issuer}, {"client_metadata_url", a.ClientMetadataURL}} {
 		at, err := url.Parse(f.value)

@@ -17,10 +17,20 @@ func TestUpstreamAuth(t *testing.T) {
 		"login":                {`upstream: {url: https://s.example/mcp, auth: {type: login, scopes: [a], resource: none, issuer: https://as.example}}`, ""},
 		"secret of a variable": {`upstream: {url: https://s.example/mcp, auth: {type: client_credentials, client_id: a, client_secret: "${SECRET}"}}`, ""},
 		"variable missing":     {`upstream: {url: https://s.example/mcp, auth: {type: client_credentials, client_id: a, client_secret: "${NONE}"}}`, "upstream.auth.client_secret: environment variable NONE is not set"},
-		"unknown type":         {`upstream: {url: https://s.example/mcp, auth: {type: oauth}}`, `upstream.auth.type: "oauth" is not one of none, token_file, client_credentials, login`},
+		"unknown type":         {`upstream: {url: https://s.example/mcp, auth: {type: oauth}}`, `upstream.auth.type: "oauth" is not one of none, token_file, client_credentials, jwt_bearer, login`},
 		"no file":              {`upstream: {url: https://s.example/mcp, auth: {type: token_file}}`, "upstream.auth.token_file: is missing"},
 		"file of another type": {`upstream: {url: https://s.example/mcp, auth: {type: login, token_file: x}}`, "upstream.auth.token_file: applies only to type: token_file"},
-		"no secret":            {`upstream: {url: https://s.example/mcp, auth: {type: client_credentials}}`, "upstream.auth.client_id: is missing\nupstream.auth.client_secret: is missing; set it or client_secret_file"},
+		"no secret":            {`upstream: {url: https://s.example/mcp, auth: {type: client_credentials}}`, "upstream.auth.client_id: is missing\nupstream.auth.client_secret: is missing; set it, client_secret_file or key_file"},
+		"assertion":            {`upstream: {url: https://s.example/mcp, auth: {type: jwt_bearer, assertion_file: a.jwt}}`, ""},
+		"assertion and client": {`upstream: {url: https://s.example/mcp, auth: {type: jwt_bearer, assertion_file: a.jwt, client_id: a, key_file: k.pem}}`, ""},
+		"no assertion":         {`upstream: {url: https://s.example/mcp, auth: {type: jwt_bearer, client_secret: b}}`, "upstream.auth.assertion_file: is missing\nupstream.auth.client_id: is missing; client_secret needs it"},
+		"assertion of another": {`upstream: {url: https://s.example/mcp, auth: {type: login, assertion_file: a.jwt}}`, "upstream.auth.assertion_file: applies only to type: jwt_bearer"},
+		"key":                  {`upstream: {url: https://s.example/mcp, auth: {type: client_credentials, client_id: a, key_file: k.pem, kid: b, key_audience: token_endpoint}}`, ""},
+		"key of a document":    {`upstream: {url: https://s.example/mcp, auth: {type: login, client_metadata_url: https://c.example/m.json, key_file: k.pem}}`, ""},
+		"key and secret":       {`upstream: {url: https://s.example/mcp, auth: {type: login, client_id: a, client_secret: b, key_file: k.pem}}`, "upstream.auth.key_file: cannot be set together with a client secret"},
+		"key without id":       {`upstream: {url: https://s.example/mcp, auth: {type: login, key_file: k.pem}}`, "upstream.auth.client_id: is missing; key_file needs it"},
+		"kid alone":            {`upstream: {url: https://s.example/mcp, auth: {type: login, kid: a}}`, "upstream.auth.kid: applies only with key_file"},
+		"audience":             {`upstream: {url: https://s.example/mcp, auth: {type: login, client_id: a, key_file: k.pem, key_audience: me}}`, `upstream.auth.key_audience: "me" is neither issuer nor token_endpoint`},
 		"two secrets":          {`upstream: {url: https://s.example/mcp, auth: {type: login, client_id: a, client_secret: b, client_secret_file: c}}`, "upstream.auth.client_secret: cannot be set together with client_secret_file"},
 		"secret without id":    {`upstream: {url: https://s.example/mcp, auth: {type: login, client_secret: b}}`, "upstream.auth.client_id: is missing; client_secret needs it"},
 		"command":              {`upstream: {command: [x], auth: {type: login}}`, "upstream.auth.type: login applies only to upstream.url"},
@@ -31,6 +41,14 @@ func TestUpstreamAuth(t *testing.T) {
 		"issuer":               {`upstream: {url: https://s.example/mcp, auth: {type: login, issuer: as.example}}`, `upstream.auth.issuer: "as.example" is not an https URL`},
 		"resource":             {`upstream: {url: https://s.example/mcp, auth: {type: login, resource: nothing}}`, `upstream.auth.resource: "nothing" is neither a URI nor none`},
 		"wait":                 {`upstream: {url: https://s.example/mcp, auth: {type: login, wait: 0s}}`, "upstream.auth.wait: must be greater than 0"},
+		"old clients":          {`{upstream: {url: https://s.example/mcp}, oauth: {old_clients: true, relay: metadata}}`, ""},
+		"old clients, none":    {`{upstream: {url: https://s.example/mcp}, oauth: {old_clients: true, relay: none}}`, "oauth.old_clients: applies only to upstream.url, with oauth.relay: metadata or oauth"},
+		"old clients, command": {`{upstream: {command: [x]}, oauth: {old_clients: true}}`, "oauth.old_clients: applies only to upstream.url, with oauth.relay: metadata or oauth"},
+		"rewriting":            {`{upstream: {url: https://s.example/mcp}, oauth: {rewrite: true, public_url: "https://us.example/mcp"}}`, ""},
+		"rewriting nothing":    {`{upstream: {command: [x]}, oauth: {rewrite: true, public_url: "https://us.example/mcp"}}`, "oauth.rewrite: applies only to upstream.url, with oauth.relay: metadata or oauth"},
+		"rewriting to what":    {`{upstream: {url: https://s.example/mcp}, oauth: {rewrite: true}}`, "oauth.public_url: is missing; oauth.rewrite needs it"},
+		"rewriting for nobody": {`{upstream: {url: https://s.example/mcp, auth: {type: login}}, oauth: {rewrite: true, public_url: "https://us.example/mcp"}}`, "oauth.rewrite: cannot be set together with upstream.auth, with which clients do not log in"},
+		"no public URL":        {`{upstream: {url: https://s.example/mcp}, oauth: {public_url: us.example}}`, `oauth.public_url: "us.example" is not an http or https URL without a query`},
 		"every page":           {`{upstream: {url: https://s.example/mcp, auth: {type: login}}, cors: {origins: ["*"]}}`, "cors.origins: * lets every web page use the credentials in upstream; name the origins"},
 		"claims":               {`{upstream: {url: https://s.example/mcp, auth: {type: login}}, bridge: {principal: "claim:sub"}}`, `bridge.principal: "claim:sub": the server cannot verify the claims, as it gets the credential of upstream.auth`},
 	} {
@@ -65,13 +83,13 @@ func TestSettingsByName(t *testing.T) {
 	for name, value := range map[string]string{
 		"client_id": "a", "client_secret": "b", "client_secret_file": "c", "client_metadata_url": "d", "issuer": "e", "resource": "f",
 		"callback_host": "g", "profile": "h", "assume_pkce": "true", "allow_http": "1", "scopes": "read write,more", "callback_port": "8", "wait": "9s",
-		"params.prompt": "consent",
+		"params.prompt": "consent", "key_file": "i", "kid": "j", "key_audience": "k", "assertion_file": "l",
 	} {
 		if err := u.Set(name, value); err != nil {
 			t.Error(name, err)
 		}
 	}
-	if u.ClientID+u.ClientSecret+u.ClientSecretFile+u.ClientMetadataURL+u.Issuer+u.Resource+u.CallbackHost+u.Profile != "abcdefgh" ||
+	if u.ClientID+u.ClientSecret+u.ClientSecretFile+u.ClientMetadataURL+u.Issuer+u.Resource+u.CallbackHost+u.Profile+u.KeyFile+u.Kid+u.KeyAudience+u.AssertionFile != "abcdefghijkl" ||
 		!u.AssumePKCE || !u.AllowHTTP || strings.Join(u.Scopes, "+") != "read+write+more" || u.CallbackPort != 8 || u.Wait != 9*time.Second || u.Params["prompt"] != "consent" {
 		t.Errorf("%+v", u)
 	}

@@ -61,7 +61,7 @@ func (c *Config) Validate() error {
 		fault("upstream", "client_cert and client_key belong together")
 	}
 	all.Add(c.Upstream.validate())
-	all.Add(c.OAuth.validate())
+	all.Add(c.OAuth.validate(&c.Upstream))
 	all.Add(c.validateCORS())
 	all.Add(c.Adapters.validate(taken))
 	if kinds := oauth.Kinds(); !slices.Contains(kinds, oauth.Kind(c.CredentialStore)) {

@@ -8,8 +8,23 @@ import (
 	"github.com/dragoman-proxy/dragoman/proxy/setting"
 )
 
-func (c *OAuth) validate() error {
+func (c *OAuth) validate(upstream *Upstream) error {
 	var all setting.Mistakes
+	if c.OldClients && (c.Relay == "none" || upstream.URL == "") {
+		all.Addf("oauth.old_clients", "applies only to upstream.url, with oauth.relay: metadata or oauth")
+	}
+	if at, err := url.Parse(c.PublicURL); c.PublicURL != "" && (err != nil || at.Host == "" || at.Scheme != "https" && at.Scheme != "http" || at.User != nil || at.RawQuery != "" || at.Fragment != "") {
+		all.Addf("oauth.public_url", "%q is not an http or https URL without a query", c.PublicURL)
+	}
+	switch {
+	case !c.Rewrite:
+	case c.Relay == "none" || upstream.URL == "":
+		all.Addf("oauth.rewrite", "applies only to upstream.url, with oauth.relay: metadata or oauth")
+	case c.PublicURL == "":
+		all.Addf("oauth.public_url", "is missing; oauth.rewrite needs it")
+	case upstream.Auth.Lends():
+		all.Addf("oauth.rewrite", "cannot be set together with upstream.auth, with which clients do not log in")
+	}
 	if !slices.Contains([]string{"metadata", "oauth", "none"}, c.Relay) {
 		all.Addf("oauth.relay", "%q is neither metadata, oauth nor none", c.Relay)
 	}

@@ -8,7 +8,6 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
-	"net/http/httptrace"
 	"net/url"
 	"slices"
 	"strings"
@@ -16,7 +15,6 @@ import (
 	"time"
 
 	"go.uber.org/zap"
-	"golang.org/x/oauth2"
 )
 
 // Config says how dragoman signs in to a server.
@@ -24,10 +22,15 @@ type Config struct {
 	Server  string // the URL of the MCP endpoint
 	Profile string // tells apart several accounts at one server
 
+	// Revision is the name of the newest revision of MCP that begins with initialize, which a
+	// sign-in sends to see the server's refusal.
+	Revision string
+
 	// ClientID and ClientSecret belong to a client that was registered before; "" for none.
 	// ClientMetadataURL is the https URL of a client metadata document, which authorization
 	// servers that support these accept as a client id.
 	ClientID, ClientSecret, ClientMetadataURL string
+	Key                                       *Key // of the client, in place of a secret; nil for none
 
 	Issuer   string            // the authorization server's; "" for the one that the server's metadata names
 	Resource string            // sent instead of the resource in the metadata; "none" to send none
@@ -70,8 +73,9 @@ func resultOf(err error) string {
 	return "ok"
 }
 
-// protocolParams are the parameters of an authorization URL that a configuration may not set.
-var protocolParams = []string{"response_type", "client_id", "redirect_uri", "scope", "state", "code_challenge", "code_challenge_method", "resource", "client_secret", "grant_type"}
+// protocolParams are the parameters of requests to authorization servers that a configuration may not set.
+var protocolParams = []string{"response_type", "client_id", "redirect_uri", "scope", "state", "code_challenge", "code_challenge_method", "resource", "client_secret", "grant_type",
+	"client_assertion", "client_assertion_type", "assertion", "code", "code_verifier", "device_code"}
 
 // IsProtocolParam reports whether the protocol sets a parameter of authorization URLs.
 func IsProtocolParam(name string) bool { return slices.Contains(protocolParams, name) }
@@ -90,6 +94,7 @@ type Account struct {
 	log    *zap.Logger
 	web    *web
 	now    func() time.Time
+	sleep  func(context.Context, time.Duration) error
 	open   func(address string) error // shows a page; nil if the account is not interactive
 	wait   time.Duration              // how long a request waits for a sign-in
 	life   context.Context
@@ -101,6 +106,7 @@ type Account struct {
 	attempt *attempt  // nil if none is in progress
 	useless string    // the token that the server refused although it was fresh
 	marked  time.Time // when it did
+	device  bool      // the authorization server has a device flow
 	failed  error     // why the last refresh failed at the authorization server
 	at      time.Time // when it did
 }
@@ -111,57 +117,6 @@ const (
 	// refreshPause is how long no other refresh is tried after an authorization server has failed.
 	refreshPause = 5 * time.Second
 )
-
-// A record is what is stored of an account.
-type record struct {
-	Server   string `json:"server"`
-	Profile  string `json:"profile,omitempty"`
-	Resource string `json:"resource,omitempty"`
-
-	Authority serverMetadata `json:"authorization_server"`
-	Named     string         `json:"server_resource,omitempty"` // the resource in the server's metadata
-	Client    client         `json:"client"`
-	Pending   client         `json:"pending,omitzero"` // of a sign-in that began while there are tokens of Client
-	Scopes    []string       `json:"scopes,omitempty"` // granted
-	Wanted    []string       `json:"wanted,omitempty"` // that the server has asked for in refusals
-	Login     string         `json:"login,omitempty"`  // another one for each sign-in
-
-	Access  string    `json:"access_token,omitempty"`
-	Refresh string    `json:"refresh_token,omitempty"`
-	Got     time.Time `json:"got,omitzero"`
-	Expires time.Time `json:"expires,omitzero"`
-
-	// Sent says that Refresh was sent and no answer was read: the server may have replaced it,
-	// and may end the sign-in if it comes again.
-	Sent bool `json:"sent,omitempty"`
-	// Ended is why the authorization server has ended the sign-in.
-	Ended string `json:"ended,omitempty"`
-}
-
-// A client is dragoman's registration at an authorization server.
-type client struct {
-	ID            string    `json:"id"`
-	Issuer        string    `json:"issuer"` // the authorization server's
-	Secret        string    `json:"secret,omitempty"`
-	SecretExpires time.Time `json:"secret_expires,omitzero"`
-	Method        string    `json:"auth_method,omitempty"` // token_endpoint_auth_method
-	Redirect      string    `json:"redirect_uri,omitempty"`
-	Registered    bool      `json:"registered,omitempty"` // by dragoman itself
-
-	// Tried says that the browser was sent to the authorization server with this client id and did
-	// not return: the server may have forgotten the client, and then shows an error to the user.
-	Tried bool `json:"tried,omitempty"`
-}
-
-// renewMargin is the longest time before its end at which a token is renewed.
-const renewMargin = 30 * time.Second
-
-// due reports whether the access token is to be renewed, over whether it has expired.
-func (r *record) due(now time.Time) bool {
-	return r.Access == "" || !r.Expires.IsZero() && !now.Before(r.Expires.Add(-min(renewMargin, r.Expires.Sub(r.Got)/10)))
-}
-
-func (r *record) over(now time.Time) bool { return !r.Expires.IsZero() && !now.Before(r.Expires) }
 
 // NewAccount returns the account that cfg describes. It sends nothing yet.
 func NewAccount(cfg Config, store *Store, log *zap.Logger) (*Account, error) {
@@ -175,10 +130,11 @@ func NewAccount(cfg Config, store *Store, log *zap.Logger) (*Account, error) {
 		}
 	}
 	w := newWeb(u, cfg.AllowHTTP, cfg.TLS)
+	w.revision = cfg.Revision
 	cfg.Server = canonical(u)
 	life, end := context.WithCancel(context.Background())
 	return &Account{
-		cfg: cfg, server: u, store: store, log: log, web: w, now: time.Now, wait: cmp.Or(cfg.Wait, signInWait), life: life, end: end,
+		cfg: cfg, server: u, store: store, log: log, web: w, now: time.Now, sleep: pauseFor, wait: cmp.Or(cfg.Wait, signInWait), life: life, end: end,
 		id:   strings.Join([]string{cfg.Server, accountMark, cfg.Profile, cfg.Resource, cfg.ClientID}, "\n"),
 		args: argument(" --profile ", cfg.Profile) + argument(" --oauth client_id=", cfg.ClientID) + argument(" --oauth resource=", cfg.Resource),
 	}, nil
@@ -212,6 +168,15 @@ func (a *Account) Identity() string {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	return a.id + "\n" + a.live.Login
+}
+
+// Subject returns who has signed in, as the tokens of the sign-in say; "" if that is not known.
+func (a *Account) Subject() string {
+	var r record
+	if json.Unmarshal(a.store.peek(a.id), &r) != nil {
+		return ""
+	}
+	return r.Subject
 }
 
 // Expires returns when the access token expires; zero if that is not known.
@@ -314,298 +279,8 @@ func (a *Account) unsigned(ctx context.Context, c challenge) error {
 	return &SignInError{Server: a.cfg.Server, Args: a.args}
 }
 
-// renew returns the stored tokens. If stale says that they cannot be used, it renews them first;
-// one process does so at a time, and the others read what it stored. With keep, it returns a token
-// that has not expired if the authorization server fails.
-func (a *Account) renew(ctx context.Context, stale func(*record) bool, keep bool) (r record, err error) {
-	// The answer may hold the only refresh token that is still good: it is read to its end, also
-	// if the request that needed a token is gone.
-	ctx = context.WithoutCancel(ctx)
-	locked := a.store.Locked(ctx, a.id, func(e Entry) {
-		if r, err = load(e); err != nil || !stale(&r) || r.Refresh == "" {
-			if err == nil && r.Ended != "" {
-				err = a.ended(&r)
-			}
-			return
-		}
-		a.mu.Lock()
-		if a.now().Sub(a.at) < refreshPause {
-			err = a.failed
-		}
-		a.mu.Unlock()
-		if err == nil {
-			err = a.refresh(ctx, e, &r)
-			a.cfg.Count.token("refresh_token", err)
-		}
-	})
-	if locked != nil { // the old token, while it lives
-		a.mu.Lock()
-		r, err = a.live, locked
-		a.mu.Unlock()
-	}
-	_, ended := errors.AsType[*SignInError](err)
-	if err != nil && keep && !ended && r.Access != "" && !r.over(a.now()) {
-		a.log.Warn("cannot renew the token for the server: the old one is used until it expires", zap.String("server", a.cfg.Server), zap.Error(err))
-		err = nil
-	}
-	if err == nil {
-		a.mu.Lock()
-		a.live = r
-		a.mu.Unlock()
-	}
-	return r, err
-}
-
-// load reads the record of an account, an empty one if there is none.
-func load(e Entry) (r record, err error) {
-	data, err := e.Get()
-	if err != nil || data == nil {
-		return r, err
-	}
-	if json.Unmarshal(data, &r) != nil {
-		return record{}, fmt.Errorf("%w: the record of the account is damaged", ErrUnusable)
-	}
-	return r, nil
-}
-
-func save(e Entry, r *record) {
-	data, err := json.Marshal(r)
-	if err == nil {
-		_ = e.Put(data) // the store has logged the error and keeps data in memory
-	}
-}
-
-// refresh replaces the tokens of a record by means of its refresh token.
-func (a *Account) refresh(ctx context.Context, e Entry, r *record) error {
-	if r.Sent {
-		return &SignInError{Server: a.cfg.Server, Args: a.args, Err: errors.New("the answer to the last refresh was lost")}
-	}
-	ctx = httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{GotConn: func(httptrace.GotConnInfo) {
-		if !r.Sent { // stored before the request, because the process may end before the answer
-			r.Sent = true
-			save(e, r)
-		}
-	}})
-	t, err := a.oauth2(r).TokenSource(a.tokenContext(ctx, r.Resource), &oauth2.Token{RefreshToken: r.Refresh}).Token()
-	if err == nil {
-		if err = tokenFault(r.Authority.Token, t); err != nil { // the refresh token was answered, and may be gone
-			return &SignInError{Server: a.cfg.Server, Args: a.args, Err: err}
-		}
-		r.take(t, a.now())
-		save(e, r)
-		return nil
-	}
-	refused, answered := errors.AsType[*oauth2.RetrieveError](err)
-	if !answered && r.Sent {
-		return &SignInError{Server: a.cfg.Server, Args: a.args, Err: fmt.Errorf("the answer to the last refresh was lost: %w", withoutURL(err))}
-	}
-	if r.Sent {
-		r.Sent = false
-		defer save(e, r)
-	}
-	if !answered {
-		return a.later(fmt.Errorf("AS %s: %w; the token is kept", hostOf(r.Authority.Token), withoutURL(err)))
-	}
-	switch refused.ErrorCode {
-	case "invalid_grant":
-		r.Access, r.Refresh, r.Ended = "", "", refused.ErrorCode
-		return a.ended(r)
-	case "invalid_client", "unauthorized_client":
-		r.Access, r.Refresh, r.Ended, r.Client = "", "", refused.ErrorCode, client{}
-		return a.ended(r)
-	}
-	return a.later(fmt.Errorf("AS %s: %w; the token is kept", hostOf(r.Authority.Token), said(refused)))
-}
-
-// later notes that a refresh has failed, so that not every request tries another one.
-func (a *Account) later(err error) error {
-	a.mu.Lock()
-	a.failed, a.at = err, a.now()
-	a.mu.Unlock()
-	return err
-}
-
-// ended returns the error for a record without tokens.
-func (a *Account) ended(r *record) error {
-	e := &SignInError{Server: a.cfg.Server, Args: a.args}
-	if r.Ended != "" {
-		e.Err = errors.New(r.Ended)
-	}
-	return e
-}
-
-// take makes a token response the record's.
-func (r *record) take(t *oauth2.Token, now time.Time) {
-	r.Access, r.Got, r.Expires, r.Sent, r.Ended = t.AccessToken, now, t.Expiry, false, ""
-	if t.RefreshToken != "" {
-		r.Refresh = t.RefreshToken
-	}
-	if granted, _ := t.Extra("scope").(string); granted != "" {
-		r.Scopes = strings.Fields(granted)
-	}
-}
-
-// oauth2 returns what golang.org/x/oauth2 needs to know of a record.
-func (a *Account) oauth2(r *record) *oauth2.Config {
-	c := &oauth2.Config{
-		ClientID: r.Client.ID, ClientSecret: r.Client.Secret, RedirectURL: r.Client.Redirect, Scopes: r.Scopes,
-		Endpoint: oauth2.Endpoint{AuthURL: r.Authority.Authorization, TokenURL: r.Authority.Token, AuthStyle: oauth2.AuthStyleInParams},
-	}
-	if r.Client.Method == "client_secret_basic" {
-		c.Endpoint.AuthStyle = oauth2.AuthStyleInHeader
-	}
-	return c
-}
-
-// tokenContext returns a context for requests for tokens, which all name the resource:
-// https://www.rfc-editor.org/rfc/rfc8707#section-2.2.
-func (a *Account) tokenContext(ctx context.Context, resource string) context.Context {
-	c := *a.web.posts
-	c.Transport = withResource{c.Transport, resource}
-	return context.WithValue(ctx, oauth2.HTTPClient, &c)
-}
-
-// said returns what an authorization server answered, as an error for people.
-func said(e *oauth2.RetrieveError) error {
-	switch {
-	case e.ErrorCode == "" && e.Response.StatusCode/100 == 3:
-		return fmt.Errorf("answered %d, a redirect, which is not followed", e.Response.StatusCode)
-	case e.ErrorCode == "":
-		return fmt.Errorf("answered %d", e.Response.StatusCode)
-	case strings.Contains(e.ErrorDescription, "AADSTS9010010"), e.ErrorCode == "invalid_target":
-		return fmt.Errorf("refused: %s %s%s", plainWord(e.ErrorCode), quoted(e.ErrorDescription), resourceAdvice)
-	}
-	return fmt.Errorf("refused: %s %s", plainWord(e.ErrorCode), quoted(e.ErrorDescription))
-}
-
-// resourceAdvice follows the error of an authorization server that does not take the resource.
-const resourceAdvice = "; if it knows the server by another name or takes no resource: --oauth resource=NAME or --oauth resource=none"
-
-// plainWord returns text as quoted does, without the quotation marks.
-func plainWord(code string) string { return strings.Trim(quoted(code), `"`) }
-
-func hostOf(at string) string {
-	u, err := url.Parse(at)
-	if err != nil {
-		return quoted(at)
-	}
-	return u.Host
-}
-
-// Logout deletes the tokens of the account. If the authorization server has a revocation endpoint,
-// it is asked first to revoke the refresh token (https://www.rfc-editor.org/rfc/rfc7009); err says
-// why it was not revoked. known is false if no tokens were stored.
-func (a *Account) Logout(ctx context.Context) (known, revoked bool, err error) {
-	locked := a.store.Locked(ctx, a.id, func(e Entry) {
-		r, unusable := load(e)
-		known = unusable != nil || r.Refresh+r.Access != ""
-		if token := r.Refresh; unusable == nil && r.Authority.Revocation != "" && token+r.Access != "" {
-			if token == "" {
-				token = r.Access
-			}
-			err = a.revoke(ctx, &r, token)
-			revoked = err == nil
-		}
-		if failed := e.Put(nil); failed != nil {
-			err = errors.Join(err, failed)
-		}
-	})
-	for _, id := range []string{a.signInID(), a.terminalID()} { // not needed if a sign-in is under way
-		turn, end := context.WithTimeout(ctx, signInPoll)
-		_ = a.store.Locked(turn, id, func(e Entry) { _ = e.Put(nil) })
-		end()
-	}
-	a.mu.Lock()
-	a.live = record{}
-	a.mu.Unlock()
-	return known, revoked, errors.Join(err, locked)
-}
-
-func (a *Account) revoke(ctx context.Context, r *record, token string) error {
-	form := url.Values{"token": {token}}
-	basic := r.Client.Method == "client_secret_basic"
-	if !basic {
-		form.Set("client_id", r.Client.ID)
-		if r.Client.Secret != "" {
-			form.Set("client_secret", r.Client.Secret)
-		}
-	}
-	req, err := http.NewRequestWithContext(ctx, http.MethodPost, r.Authority.Revocation, strings.NewReader(form.Encode()))
-	if err != nil {
-		return err
-	}
-	req.Header.Set("Content-Type", "application/x-www-form-urlencoded")
-	if basic {
-		req.SetBasicAuth(url.QueryEscape(r.Client.ID), url.QueryEscape(r.Client.Secret))
-	}
-	resp, err := a.web.posts.Do(req)
-	if err != nil {
-		return fmt.Errorf("AS %s: %w", req.URL.Host, withoutURL(err))
-	}
-	resp.Body.Close()
-	if resp.StatusCode != http.StatusOK {
-		return fmt.Errorf("AS %s answered %d to the revocation", req.URL.Host, resp.StatusCode)
-	}
-	return nil
-}
-
-// Status is what is stored of an account.
-type Status struct {
-	Server, Profile, Issuer, Client string
-	Scopes                          []string
-	Expires                         time.Time // of the access token; zero if it is not known
-	Signed                          bool      // there are tokens
-	Renews                          bool      // there is a refresh token
-	Sealed                          bool      // the file is encrypted
-	Err                             error     // why the file cannot be used; nil if it can
-}
-
-// List returns what is stored of all accounts.
-func List(ctx context.Context, store *Store) (all []Status, err error) {
-	files, err := store.files()
-	if err != nil {
-		return nil, err
-	}
-	for _, f := range files {
-		lines := strings.Split(f.For, "\n")
-		if len(lines) != 5 || lines[1] != accountMark {
-			continue
-		}
-		s := Status{Server: lines[0], Profile: lines[2], Sealed: f.Sealed != nil}
-		if locked := store.Locked(ctx, f.For, func(e Entry) {
-			var r record
-			if r, s.Err = load(e); s.Err == nil {
-				s.Issuer, s.Client, s.Scopes, s.Expires = r.Authority.Issuer, r.Client.ID, r.Scopes, r.Expires
-				s.Signed, s.Renews = r.Access != "", r.Refresh != ""
-			}
-		}); locked != nil {
-			s.Err = locked
-		}
-		all = append(all, s)
-	}
-	return all, nil
-}
-
-// Accounts returns all stored accounts, for their logout.
-func Accounts(store *Store, log *zap.Logger) (all []*Account, err error) {
-	files, err := store.files()
-	if err != nil {
-		return nil, err
-	}
-	for _, f := range files {
-		lines := strings.Split(f.For, "\n")
-		if len(lines) != 5 || lines[1] != accountMark {
-			continue
-		}
-		a, err := NewAccount(Config{Server: lines[0], Profile: lines[2], Resource: lines[3], ClientID: lines[4]}, store, log)
-		if err != nil {
-			continue // no account of ours has such a server
-		}
-		a.id = f.For
-		all = append(all, a)
-	}
-	return all, nil
-}
-
 // Server returns the URL of the MCP endpoint.
 func (a *Account) Server() string { return a.cfg.Server }
+
+// Arguments returns the arguments of dragoman login for this account.
+func (a *Account) Arguments() string { return a.cfg.Server + a.args }

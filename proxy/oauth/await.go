@@ -76,7 +76,7 @@ func (a *Account) await(ctx context.Context, refused string, c challenge, why er
 	case <-wait.C:
 		a.mu.Lock()
 		defer a.mu.Unlock()
-		return &SignInError{Server: a.cfg.Server, Args: a.args, Open: t.opened, Link: t.link, Process: t.process}
+		return &SignInError{Server: a.cfg.Server, Args: a.args, Open: t.opened, Link: t.link, Device: a.device, Process: t.process}
 	}
 }
 
@@ -164,7 +164,7 @@ func (a *Account) trial(ctx context.Context, t *attempt, e Entry, refused string
 	default:
 		return &SignInError{Server: a.cfg.Server, Args: a.args}
 	}
-	err = a.signIn(ctx, c, before, &opener{a, t, e, &state, step})
+	err = a.signIn(ctx, c, before, inBrowser{&opener{a, t, e, &state, step}})
 	if a.cfg.Count.login(err); err == nil && !state.Tab.IsZero() {
 		state.Done = true
 		state.save(e)

@@ -58,6 +58,7 @@ var sharedAddresses = netip.MustParsePrefix("100.64.0.0/10")
 // web sends the requests of a sign-in. It refuses URLs and addresses that the server may not name.
 type web struct {
 	server    *url.URL
+	revision  string // of MCP, for requests for metadata; "" for none
 	allowHTTP bool
 	documents *http.Client // follows redirects
 	posts     *http.Client // follows none
@@ -194,7 +195,9 @@ func (w *web) read(ctx context.Context, at string, into any) (found bool, err er
 		return false, err
 	}
 	r.Header.Set("Accept", "application/json")
-	r.Header.Set("MCP-Protocol-Version", protocolVersion)
+	if w.revision != "" { // some servers of 2025-03-26 choose their metadata by it
+		r.Header.Set("MCP-Protocol-Version", w.revision)
+	}
 	resp, err := w.documents.Do(r)
 	if err != nil {
 		return false, fmt.Errorf("%s: %w", u.Host, withoutURL(err))

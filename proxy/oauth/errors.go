@@ -15,6 +15,7 @@ type SignInError struct {
 	Err     error  // why the last sign-in cannot be used any more; nil if there was none
 	Open    bool   // a browser shows the sign-in page
 	Link    string // URL of the sign-in page, if no browser could be opened
+	Device  bool   // the user can sign in on another device too
 	Process int    // id of another process that waits for the user; 0 for none
 }
 
@@ -24,6 +25,8 @@ func (e *SignInError) Error() string {
 		return fmt.Sprintf("waiting for the sign-in that process %d has begun", e.Process)
 	case e.Open:
 		return fmt.Sprintf("sign-in needed for %s: finish it in the browser, then start this server again (or run: dragoman login %s)", e.Server, e.Server+e.Args)
+	case e.Link != "" && e.Device:
+		return fmt.Sprintf("sign-in needed for %s: open %s, or run: dragoman login --device %s", e.Server, e.Link, e.Server+e.Args)
 	case e.Link != "":
 		return fmt.Sprintf("sign-in needed for %s: open %s, or run: dragoman login --paste %s", e.Server, e.Link, e.Server+e.Args)
 	case e.Err != nil:
@@ -39,6 +42,20 @@ type noAnswerError struct{ args string }
 
 func (e *noAnswerError) Error() string {
 	return fmt.Sprintf("no answer from the browser in %d min; run dragoman login %s", int(signInTime.Minutes()), e.args)
+}
+
+// lateCodeError says that the user did not use the code on another device.
+type lateCodeError struct {
+	args string
+	last error // of the last request to the authorization server; nil if it has answered
+}
+
+func (e *lateCodeError) Error() string {
+	text := "the code was not used in time; run dragoman login --device " + e.args
+	if e.last != nil {
+		text += " (" + e.last.Error() + ")"
+	}
+	return text
 }
 
 // nowhereError says that a server refuses requests and names no authorization server.
@@ -87,11 +104,7 @@ func audienceOf(r *record) string {
 	var claims struct {
 		Audience any `json:"aud"`
 	}
-	if parts := strings.Split(r.Access, "."); len(parts) == 3 {
-		if text, err := base64.RawURLEncoding.DecodeString(parts[1]); err == nil {
-			_ = json.Unmarshal(text, &claims)
-		}
-	}
+	readClaims(r.Access, &claims)
 	var all []string
 	switch aud := claims.Audience.(type) {
 	case string:
@@ -108,4 +121,13 @@ func audienceOf(r *record) string {
 		return r.Resource
 	}
 	return "no resource"
+}
+
+// readClaims reads what a token says of itself, if it is a JWT. It is not verified.
+func readClaims(token string, into any) {
+	if parts := strings.Split(token, "."); len(parts) == 3 {
+		if text, err := base64.RawURLEncoding.DecodeString(parts[1]); err == nil {
+			_ = json.Unmarshal(text, into)
+		}
+	}
 }

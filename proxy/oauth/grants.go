@@ -7,6 +7,7 @@ import (
 	"io"
 	"io/fs"
 	"net/http"
+	"net/url"
 	"os"
 	"slices"
 	"strings"
@@ -15,7 +16,6 @@ import (
 
 	"go.uber.org/zap"
 	"golang.org/x/oauth2"
-	"golang.org/x/oauth2/clientcredentials"
 )
 
 // maxTokenFile is the size of a token file that is read.
@@ -23,24 +23,31 @@ const maxTokenFile = 64 << 10
 
 // ReadSecret returns the content of a file with one secret, without white space around it.
 func ReadSecret(path string) (string, error) {
-	f, err := os.Open(path)
-	if err != nil {
-		return "", err
-	}
-	defer f.Close()
-	text, err := io.ReadAll(io.LimitReader(f, maxTokenFile+1))
+	text, err := readSmall(path)
 	secret := strings.TrimSpace(string(text))
 	switch {
 	case err != nil:
 		return "", err
-	case len(text) > maxTokenFile:
-		return "", fmt.Errorf("%s is larger than %d bytes", path, maxTokenFile)
 	case secret == "":
 		return "", fmt.Errorf("%s is empty", path)
 	case strings.ContainsFunc(secret, func(r rune) bool { return r <= ' ' || r == 0x7f }):
 		return "", fmt.Errorf("%s: expected one word on one line", path)
 	}
 	return secret, nil
+}
+
+// readSmall reads a file of at most maxTokenFile bytes.
+func readSmall(path string) ([]byte, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	text, err := io.ReadAll(io.LimitReader(f, maxTokenFile+1))
+	if err == nil && len(text) > maxTokenFile {
+		err = fmt.Errorf("%s is larger than %d bytes", path, maxTokenFile)
+	}
+	return text, err
 }
 
 // TokenFile is a token in a file that another program renews. It is read again when the file
@@ -103,11 +110,12 @@ func (f *TokenFile) read(now bool) (string, error) {
 	return f.value, nil
 }
 
-// ClientCredentials is a token that dragoman requests for itself, without a user:
-// https://www.rfc-editor.org/rfc/rfc6749#section-4.4. Tokens stay in memory. Its methods are safe
-// for concurrent use.
-type ClientCredentials struct {
-	a *Account // for discovery; it has no tokens
+// ServiceToken is a token that dragoman requests for itself, without a user. Tokens stay in memory. Its methods are safe for
+// concurrent use.
+type ServiceToken struct {
+	a         *Account // for discovery; it has no tokens
+	grant     string   // client_credentials or jwt_bearer
+	assertion string   // file of the assertion of jwt_bearer
 
 	mu      sync.Mutex
 	at      *authority // nil until the server has refused a request
@@ -117,28 +125,40 @@ type ClientCredentials struct {
 	marked  time.Time
 	failed  error // of the last request for a token
 	when    time.Time
+	sent    string // the assertion of that request
 }
 
-// NewClientCredentials returns the credential of the client that cfg names. It sends nothing yet.
-func NewClientCredentials(cfg Config, log *zap.Logger) (*ClientCredentials, error) {
-	if cfg.ClientID == "" || cfg.ClientSecret == "" {
-		return nil, errors.New("client_credentials needs client_id and a client secret")
+// NewClientCredentials returns the credential of the client that cfg names:
+// https://www.rfc-editor.org/rfc/rfc6749#section-4.4. It sends nothing yet.
+func NewClientCredentials(cfg Config, log *zap.Logger) (*ServiceToken, error) {
+	if cfg.ClientID == "" || cfg.ClientSecret == "" && cfg.Key == nil {
+		return nil, errors.New("client_credentials needs client_id, and a client secret or a key")
 	}
+	return newServiceToken(cfg, "client_credentials", "", log)
+}
+
+// NewJWTBearer returns the credential for the assertion in a file, which another program renews:
+// https://www.rfc-editor.org/rfc/rfc7523#section-2.1. If cfg names a client, the client authenticates too. It sends nothing yet.
+func NewJWTBearer(cfg Config, assertionFile string, log *zap.Logger) (*ServiceToken, error) {
+	return newServiceToken(cfg, "jwt_bearer", assertionFile, log)
+}
+
+func newServiceToken(cfg Config, grant, assertion string, log *zap.Logger) (*ServiceToken, error) {
 	a, err := NewAccount(cfg, New("", Memory, log), log)
 	if err != nil {
 		return nil, err
 	}
-	return &ClientCredentials{a: a}, nil
+	return &ServiceToken{a: a, grant: grant, assertion: assertion}, nil
 }
 
 // Close closes idle connections.
-func (c *ClientCredentials) Close() { c.a.Close() }
+func (c *ServiceToken) Close() { c.a.Close() }
 
 // Identity returns a text that stays the same when tokens are renewed.
-func (c *ClientCredentials) Identity() string { return "client_credentials\n" + c.a.id }
+func (c *ServiceToken) Identity() string { return c.grant + "\n" + c.a.id + "\n" + c.assertion }
 
 // Expires returns when the access token expires; zero if that is not known.
-func (c *ClientCredentials) Expires() time.Time {
+func (c *ServiceToken) Expires() time.Time {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.token == nil {
@@ -148,7 +168,7 @@ func (c *ClientCredentials) Expires() time.Time {
 }
 
 // Header returns the value of Authorization; "" until a refusal has named the authorization server.
-func (c *ClientCredentials) Header(ctx context.Context) (string, error) {
+func (c *ServiceToken) Header(ctx context.Context) (string, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.at == nil {
@@ -162,7 +182,7 @@ func (c *ClientCredentials) Header(ctx context.Context) (string, error) {
 	return "Bearer " + c.token.AccessToken, nil
 }
 
-func (c *ClientCredentials) due(now time.Time) bool {
+func (c *ServiceToken) due(now time.Time) bool {
 	if c.token == nil {
 		return true
 	}
@@ -170,13 +190,13 @@ func (c *ClientCredentials) due(now time.Time) bool {
 	return r.due(now)
 }
 
-func (c *ClientCredentials) over(now time.Time) bool {
+func (c *ServiceToken) over(now time.Time) bool {
 	return !c.token.Expiry.IsZero() && !now.Before(c.token.Expiry)
 }
 
 // Refused handles the server's refusal of a request whose Authorization had this value. It returns
 // nil if there is a new value.
-func (c *ClientCredentials) Refused(ctx context.Context, value string, refusal Refusal) error {
+func (c *ServiceToken) Refused(ctx context.Context, value string, refusal Refusal) error {
 	ch := readChallenge(refusal.Challenge)
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -199,7 +219,7 @@ func (c *ClientCredentials) Refused(ctx context.Context, value string, refusal R
 		r := record{Access: c.token.AccessToken, Resource: c.at.resource}
 		return &uselessError{server: c.a.cfg.Server, audience: audienceOf(&r), named: c.at.named}
 	}
-	at, err := c.a.discoverServer(ctx, ch)
+	at, err := c.a.discoverServer(ctx, ch, "")
 	if err != nil {
 		return err
 	}
@@ -207,31 +227,32 @@ func (c *ClientCredentials) Refused(ctx context.Context, value string, refusal R
 	return c.renew(ctx)
 }
 
+// assertionPause is how long a refused assertion is not sent again.
+const assertionPause = time.Minute
+
 // renew requests a token. c.mu is held, so that one request is sent at a time.
-func (c *ClientCredentials) renew(ctx context.Context) error {
-	if c.failed != nil && c.a.now().Sub(c.when) < refreshPause {
+func (c *ServiceToken) renew(ctx context.Context) error {
+	params, age := url.Values{}, c.a.now().Sub(c.when)
+	if c.failed != nil && age < refreshPause {
 		return c.failed
 	}
-	scopes := slices.DeleteFunc(slices.Clone(c.at.scopes), func(s string) bool { return s == "offline_access" })
-	cfg := clientcredentials.Config{
-		ClientID: c.a.cfg.ClientID, ClientSecret: c.a.cfg.ClientSecret, TokenURL: c.at.Token, Scopes: scopes,
-		EndpointParams: map[string][]string{}, AuthStyle: oauth2.AuthStyleInHeader,
-	}
-	if c.at.methodFor(c.a.cfg.ClientSecret) == "client_secret_post" {
-		cfg.AuthStyle = oauth2.AuthStyleInParams
-	}
 	for name, value := range c.a.cfg.Params {
-		cfg.EndpointParams.Set(name, value)
+		params.Set(name, value)
 	}
-	t, err := cfg.Token(c.a.tokenContext(context.WithoutCancel(ctx), c.at.resource))
-	if refused, ok := errors.AsType[*oauth2.RetrieveError](err); ok {
-		err = fmt.Errorf("AS %s: %w", hostOf(c.at.Token), said(refused))
-	} else if err != nil {
-		err = fmt.Errorf("AS %s: %w", hostOf(c.at.Token), withoutURL(err))
-	} else {
-		err = tokenFault(c.at.Token, t)
+	if c.grant == "jwt_bearer" {
+		assertion, err := ReadSecret(c.assertion)
+		if err != nil {
+			return fmt.Errorf("assertion_file: %w", err)
+		}
+		if _, refused := errors.AsType[*oauth2.RetrieveError](c.failed); refused && assertion == c.sent && age < assertionPause {
+			return c.failed
+		}
+		params.Set("grant_type", "urn:ietf:params:oauth:grant-type:jwt-bearer")
+		params.Set("assertion", assertion)
+		c.sent = assertion
 	}
-	c.a.cfg.Count.token("client_credentials", err)
+	t, err := c.request(context.WithoutCancel(ctx), params)
+	c.a.cfg.Count.token(c.grant, err)
 	c.failed, c.when = err, c.a.now()
 	if err != nil {
 		return err
@@ -239,3 +260,32 @@ func (c *ClientCredentials) renew(ctx context.Context) error {
 	c.token, c.got = t, c.a.now()
 	return nil
 }
+
+func (c *ServiceToken) request(ctx context.Context, params url.Values) (*oauth2.Token, error) {
+	m, cfg := &c.at.serverMetadata, &c.a.cfg
+	as := client{ID: cfg.ClientID, Secret: cfg.ClientSecret, Method: c.a.method(m)}
+	scopes := slices.DeleteFunc(slices.Clone(c.at.scopes), func(s string) bool { return s == "offline_access" })
+	t, err := c.a.exchange(ctx, m, &as, c.at.resource, scopes, params)
+	if refused, ok := errors.AsType[*oauth2.RetrieveError](err); ok {
+		return nil, &serviceError{hostOf(m.Token), c.assertion, refused}
+	} else if err != nil {
+		return nil, fmt.Errorf("AS %s: %w", hostOf(m.Token), withoutURL(err))
+	}
+	return t, tokenFault(m.Token, t)
+}
+
+// serviceError says that an authorization server has refused a token to dragoman.
+type serviceError struct {
+	host, assertion string // the file of the assertion, "" for none
+	refused         *oauth2.RetrieveError
+}
+
+func (e *serviceError) Error() string {
+	text := fmt.Sprintf("AS %s: %v", e.host, said(e.refused))
+	if e.assertion != "" {
+		text += "; the assertion is in " + e.assertion
+	}
+	return text
+}
+
+func (e *serviceError) Unwrap() error { return e.refused }

@@ -1,6 +1,7 @@
 package oauth
 
 import (
+	"cmp"
 	"crypto/aes"
 	"crypto/cipher"
 	"crypto/rand"
@@ -10,6 +11,7 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
+	"strings"
 	"sync"
 	"time"
 
@@ -26,10 +28,15 @@ const (
 
 // sealer has the key of the files after the keyring has returned it.
 type sealer struct {
+	wait time.Duration // for the keyring's answer; 0 for keyringWait
+
 	mu     sync.Mutex
 	aead   cipher.AEAD
 	asking chan keyAnswer // receives the keyring's answer; nil if no request is pending
 }
+
+// errLocked says that there is a keyring whose key cannot be had before a person unlocks it.
+var errLocked = errors.New("keyring locked")
 
 type keyAnswer struct {
 	key []byte
@@ -48,9 +55,9 @@ func (s *sealer) get(dir string) (cipher.AEAD, error) {
 	if !mayHaveKeyring() {
 		return nil, errors.New("this session has no keyring")
 	}
-	wait := time.Duration(0)
+	limit, wait := cmp.Or(s.wait, keyringWait), time.Duration(0)
 	if s.asking == nil {
-		wait, s.asking = keyringWait, make(chan keyAnswer, 1)
+		wait, s.asking = limit, make(chan keyAnswer, 1)
 		go func(answered chan<- keyAnswer) { // the library has no time limit
 			key, err := keyOf(dir)
 			answered <- keyAnswer{key, err}
@@ -69,7 +76,7 @@ func (s *sealer) get(dir string) (cipher.AEAD, error) {
 		s.aead, err = cipher.NewGCMWithRandomNonce(block)
 		return s.aead, err
 	case <-time.After(wait):
-		return nil, fmt.Errorf("keyring locked: no answer within %v; unlock it", keyringWait)
+		return nil, fmt.Errorf("%w: no answer within %v", errLocked, limit)
 	}
 }
 
@@ -90,7 +97,10 @@ func keyOf(dir string) ([]byte, error) {
 			err = keyring.Set(keyringService, keyringUser, text)
 		}
 	}
-	if err != nil {
+	switch {
+	case err != nil && strings.Contains(err.Error(), "failed to unlock"): // the person has closed the keyring's question
+		return nil, fmt.Errorf("%w: %w", errLocked, err)
+	case err != nil:
 		return nil, fmt.Errorf("keyring: %w", err)
 	}
 	key, err := base64.StdEncoding.DecodeString(text)

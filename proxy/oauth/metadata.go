@@ -3,6 +3,8 @@ package oauth
 import (
 	"cmp"
 	"context"
+	"crypto/tls"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"net/http"
@@ -13,9 +15,6 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/oauthex"
 	"go.uber.org/zap"
 )
-
-// protocolVersion is sent with requests for metadata, because servers of 2025-03-26 expect it.
-const protocolVersion = "2025-11-25"
 
 const (
 	resourceWellKnown = "/.well-known/oauth-protected-resource"
@@ -31,6 +30,7 @@ type serverMetadata struct {
 	Token         string   `json:"token_endpoint"`
 	Registration  string   `json:"registration_endpoint,omitempty"`
 	Revocation    string   `json:"revocation_endpoint,omitempty"`
+	Device        string   `json:"device_authorization_endpoint,omitempty"`
 	AuthMethods   []string `json:"token_endpoint_auth_methods_supported,omitempty"`
 	PKCE          []string `json:"code_challenge_methods_supported,omitempty"`
 	Scopes        []string `json:"scopes_supported,omitempty"`
@@ -92,9 +92,9 @@ func (a *Account) discover(ctx context.Context, c challenge, known string) (*aut
 	return at, nil
 }
 
-// discoverServer is discover for a grant without a user.
-func (a *Account) discoverServer(ctx context.Context, c challenge) (*authority, error) {
-	at, err := a.find(ctx, c, "")
+// discoverServer is discover for a grant without a browser.
+func (a *Account) discoverServer(ctx context.Context, c challenge, known string) (*authority, error) {
+	at, err := a.find(ctx, c, known)
 	if err == nil && at.Token == "" {
 		err = fmt.Errorf("metadata of %s: token_endpoint is missing", at.Issuer)
 	}
@@ -118,7 +118,7 @@ func (a *Account) find(ctx context.Context, c challenge, known string) (*authori
 	if err != nil {
 		return nil, err
 	}
-	for _, u := range []string{at.Authorization, at.Token, at.Registration, at.Revocation} {
+	for _, u := range []string{at.Authorization, at.Token, at.Registration, at.Revocation, at.Device} {
 		if u == "" {
 			continue
 		}
@@ -242,13 +242,27 @@ func (a *Account) serverOf(ctx context.Context, said *oauthex.ProtectedResourceM
 // errIssuer says that metadata is for another issuer than the one it was read for.
 var errIssuer = errors.New("not trusted")
 
-// readServer reads the metadata of an issuer at the places that
-// https://modelcontextprotocol.io/specification/2025-11-25/basic/authorization#authorization-server-metadata-discovery
-// lists, in that order.
+// readServer reads the metadata of an issuer.
 func (a *Account) readServer(ctx context.Context, issuer string, at *authority) (found bool, err error) {
-	u, err := a.web.check(ctx, issuer)
+	m, _, err := a.web.readServer(ctx, issuer)
+	if m == nil || err != nil {
+		return false, err
+	}
+	if m.Issuer != issuer {
+		a.log.Info("the authorization server's metadata spells its issuer differently (trailing slash)", zap.String("metadata", m.Issuer), zap.String("expected", issuer))
+	}
+	at.serverMetadata = *m
+	at.shorten()
+	return true, nil
+}
+
+// readServer reads the metadata of an issuer, and returns it with the document, at the places that
+// https://modelcontextprotocol.io/specification/2025-11-25/basic/authorization#authorization-server-metadata-discovery
+// lists, in that order. m is nil if there is none.
+func (w *web) readServer(ctx context.Context, issuer string) (m *serverMetadata, document json.RawMessage, err error) {
+	u, err := w.check(ctx, issuer)
 	if err != nil {
-		return false, fmt.Errorf("AS: %w", err)
+		return nil, nil, fmt.Errorf("AS: %w", err)
 	}
 	origin, path := originOf(u), strings.TrimSuffix(u.EscapedPath(), "/")
 	places := []string{origin + serverWellKnown + path, origin + openIDWellKnown + path}
@@ -256,32 +270,49 @@ func (a *Account) readServer(ctx context.Context, issuer string, at *authority) 
 		places = append(places, origin+path+openIDWellKnown)
 	}
 	for _, place := range places {
-		at.serverMetadata = serverMetadata{}
-		found, err := a.web.read(ctx, place, &at.serverMetadata)
+		var document json.RawMessage
+		found, err := w.read(ctx, place, &document)
 		if err != nil {
-			return false, fmt.Errorf("AS %s: %w", u.Host, err)
+			return nil, nil, fmt.Errorf("AS %w", err) // which begins with the URL or its host
 		}
-		if !found {
+		m := new(serverMetadata)
+		if !found || json.Unmarshal(document, m) != nil { // a page for people, or JSON of another kind
 			continue
 		}
-		if strings.TrimSuffix(at.Issuer, "/") != strings.TrimSuffix(issuer, "/") {
-			return false, fmt.Errorf("AS metadata at %s claims to be %s: %w", place, plainWord(at.Issuer), errIssuer)
+		if strings.TrimSuffix(m.Issuer, "/") != strings.TrimSuffix(issuer, "/") {
+			return nil, nil, fmt.Errorf("AS metadata at %s claims to be %s: %w", place, plainWord(m.Issuer), errIssuer)
 		}
-		if at.Issuer != issuer {
-			a.log.Info("the authorization server's metadata spells its issuer differently (trailing slash)", zap.String("metadata", at.Issuer), zap.String("expected", issuer))
-		}
-		at.shorten()
-		return true, nil
+		return m, document, nil
 	}
-	return false, nil
+	return nil, nil, nil
 }
+
+// MetadataReader reads the metadata of authorization servers that a server names, with the checks of a sign-in to
+// that server.
+type MetadataReader struct{ web *web }
+
+// NewMetadataReader returns a reader for what server names. config is for TLS; nil for Go's defaults.
+func NewMetadataReader(server *url.URL, allowHTTP bool, config *tls.Config) *MetadataReader {
+	return &MetadataReader{newWeb(server, allowHTTP, config)}
+}
+
+// AuthorizationServer returns the metadata of an issuer as it is, or nil if there is none.
+func (r *MetadataReader) AuthorizationServer(ctx context.Context, issuer string) (document []byte, err error) {
+	ctx, stop := context.WithTimeout(ctx, discoveryTime)
+	defer stop()
+	_, document, err = r.web.readServer(ctx, issuer)
+	return document, err
+}
+
+// Close closes idle connections.
+func (r *MetadataReader) Close() { r.web.close() }
 
 // shorten drops what is not needed later, so that the metadata fits into the store.
 func (m *serverMetadata) shorten() {
 	m.Scopes = slices.DeleteFunc(m.Scopes, func(s string) bool { return s != "openid" && s != "offline_access" })
 	m.PKCE = slices.DeleteFunc(m.PKCE, func(s string) bool { return s != "S256" })
 	m.AuthMethods = slices.DeleteFunc(m.AuthMethods, func(s string) bool {
-		return s != "none" && s != "client_secret_basic" && s != "client_secret_post"
+		return s != "none" && s != "client_secret_basic" && s != "client_secret_post" && s != privateKeyJWT
 	})
 	m.Scopes, m.PKCE, m.AuthMethods = slices.Compact(m.Scopes), slices.Compact(m.PKCE), slices.Compact(m.AuthMethods)
 }

@@ -1,13 +1,11 @@
 package oauth
 
 import (
-	"bytes"
 	"context"
 	"crypto/rand"
 	"encoding/hex"
 	"errors"
 	"fmt"
-	"io"
 	"net"
 	"net/http"
 	"net/url"
@@ -30,6 +28,26 @@ type Browser interface {
 // SignIn signs in on request of the user, and stores the tokens. If another process waits for a
 // browser, its sign-in ends.
 func (a *Account) SignIn(ctx context.Context, b Browser) error {
+	return a.signInAsked(ctx, inBrowser{b})
+}
+
+// A way is how the user signs in.
+type way interface {
+	// discover finds out where.
+	discover(ctx context.Context, a *Account, c challenge, known string) (*authority, error)
+	// ask asks the user and returns the tokens, with a record that lacks them.
+	ask(ctx context.Context, a *Account, at *authority, before record) (record, *oauth2.Token, error)
+}
+
+// inBrowser asks the user to sign in in a browser.
+type inBrowser struct{ Browser }
+
+func (b inBrowser) discover(ctx context.Context, a *Account, c challenge, known string) (*authority, error) {
+	return a.discover(ctx, c, known)
+}
+
+// signInAsked signs in on request of the user.
+func (a *Account) signInAsked(ctx context.Context, by way) error {
 	fields, err := a.provoke(ctx)
 	if err != nil {
 		return err
@@ -42,7 +60,7 @@ func (a *Account) SignIn(ctx context.Context, b Browser) error {
 	locked := a.store.Locked(ctx, a.signInID(), func(e Entry) {
 		var before record
 		if before, err = a.stored(ctx); err == nil {
-			err = a.signIn(ctx, readChallenge(fields), before, b)
+			err = a.signIn(ctx, readChallenge(fields), before, by)
 			a.cfg.Count.login(err)
 		}
 	})
@@ -59,7 +77,7 @@ func (a *Account) SignIn(ctx context.Context, b Browser) error {
 
 // provoke sends a request without a token and returns the challenge of the refusal.
 func (a *Account) provoke(ctx context.Context) ([]string, error) {
-	const initialize = `{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"` + protocolVersion + `","capabilities":{},"clientInfo":{"name":"dragoman","version":"1"}}}`
+	initialize := `{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"` + a.cfg.Revision + `","capabilities":{},"clientInfo":{"name":"dragoman","version":"1"}}}`
 	r, err := http.NewRequestWithContext(ctx, http.MethodPost, a.cfg.Server, strings.NewReader(initialize))
 	if err != nil {
 		return nil, err
@@ -87,12 +105,15 @@ func (a *Account) provoke(ctx context.Context) ([]string, error) {
 
 // signIn signs the user in, with the client registration of before if it has one, and stores the
 // tokens.
-func (a *Account) signIn(ctx context.Context, c challenge, before record, b Browser) error {
+func (a *Account) signIn(ctx context.Context, c challenge, before record, by way) error {
 	known := before.Authority.Issuer
-	at, err := a.discover(ctx, c, known)
+	at, err := by.discover(ctx, a, c, known)
 	if err != nil {
 		return err
 	}
+	a.mu.Lock()
+	a.device = at.Device != ""
+	a.mu.Unlock()
 	if at.Issuer != known { // scopes belong to their issuer, as clients do
 		before.Scopes, before.Wanted = nil, nil
 	}
@@ -103,10 +124,10 @@ func (a *Account) signIn(ctx context.Context, c challenge, before record, b Brow
 		at.scopes = union(at.scopes, before.Wanted)
 	}
 	at.scopes = at.scopes[:min(len(at.scopes), maxScopes)]
-	r, t, err := a.ask(ctx, at, before, b)
+	r, t, err := by.ask(ctx, a, at, before)
 	if errors.Is(err, errScope) && r.Client.Registered { // some servers register a client for the scopes of that time
 		before.Client, before.Pending = client{}, client{}
-		r, t, err = a.ask(ctx, at, before, b)
+		r, t, err = by.ask(ctx, a, at, before)
 	}
 	if err != nil {
 		return err
@@ -122,12 +143,9 @@ func (a *Account) signIn(ctx context.Context, c challenge, before record, b Brow
 	return nil
 }
 
-// ask sends the user to the authorization server and returns the tokens, with a record that lacks them.
-func (a *Account) ask(ctx context.Context, at *authority, before record, b Browser) (record, *oauth2.Token, error) {
-	r := record{
-		Server: a.cfg.Server, Profile: a.cfg.Profile, Resource: at.resource, Named: at.named,
-		Authority: at.serverMetadata, Scopes: at.scopes, Wanted: before.Wanted, Login: rand.Text(),
-	}
+// ask sends the user to the authorization server.
+func (b inBrowser) ask(ctx context.Context, a *Account, at *authority, before record) (record, *oauth2.Token, error) {
+	r := a.recordOf(at, before)
 	back, err := a.identify(ctx, at, &before, &r)
 	if err != nil {
 		return r, nil, err
@@ -136,6 +154,14 @@ func (a *Account) ask(ctx context.Context, at *authority, before record, b Brows
 	t, err := a.authorize(ctx, &r, back, b)
 	a.cfg.Count.token("authorization_code", err)
 	return r, t, err
+}
+
+// recordOf returns the record of a new sign-in, without a client and tokens.
+func (a *Account) recordOf(at *authority, before record) record {
+	return record{
+		Server: a.cfg.Server, Profile: a.cfg.Profile, Resource: at.resource, Named: at.named,
+		Authority: at.serverMetadata, Scopes: at.scopes, Wanted: before.Wanted, Login: rand.Text(),
+	}
 }
 
 // errScope is wrapped by the error of an authorization server that refuses the scopes.
@@ -203,19 +229,15 @@ func (a *Account) authorize(ctx context.Context, r *record, back *Callback, b Br
 	}
 	if code := q.Get("error"); code != "" {
 		a.tried(ctx, r, code == "unauthorized_client" || code == "invalid_client")
-		advice := ""
-		if code == "invalid_target" {
-			advice = resourceAdvice
-		}
 		if code == errScope.Error() {
 			return nil, fmt.Errorf("AS refused: %w %s", errScope, quoted(q.Get("error_description")))
 		}
-		return nil, fmt.Errorf("AS refused: %s %s%s", plainWord(code), quoted(q.Get("error_description")), advice)
+		return nil, fmt.Errorf("AS refused: %s", refusal(code, q.Get("error_description")))
 	}
 	if q.Get("code") == "" {
 		return nil, errors.New("AS sent neither a code nor an error: sign-in dropped")
 	}
-	t, err := cfg.Exchange(a.tokenContext(ctx, r.Resource), q.Get("code"), oauth2.VerifierOption(verifier))
+	t, err := cfg.Exchange(a.tokenContext(ctx, &r.Authority, &r.Client, r.Resource), q.Get("code"), oauth2.VerifierOption(verifier))
 	if refused, ok := errors.AsType[*oauth2.RetrieveError](err); ok {
 		return nil, fmt.Errorf("AS %s: %w", hostOf(r.Authority.Token), said(refused))
 	} else if err != nil {
@@ -276,12 +298,12 @@ func (a *Account) identify(ctx context.Context, at *authority, before, r *record
 	}
 	switch {
 	case a.cfg.ClientID != "":
-		return fixed(client{ID: a.cfg.ClientID, Secret: a.cfg.ClientSecret, Method: at.methodFor(a.cfg.ClientSecret)})
+		return fixed(client{ID: a.cfg.ClientID, Secret: a.cfg.ClientSecret, Method: a.method(&at.serverMetadata)})
 	case a.cfg.ClientMetadataURL != "" && at.Document:
-		return fixed(client{ID: a.cfg.ClientMetadataURL, Method: "none"})
+		return fixed(client{ID: a.cfg.ClientMetadataURL, Method: a.method(&at.serverMetadata)})
 	}
 	for _, c := range []client{before.Pending, before.Client} {
-		if !c.Registered || c.Tried || c.Issuer != at.Issuer || !a.mayCallBack(c.Redirect) || !c.SecretExpires.IsZero() && !a.now().Before(c.SecretExpires) {
+		if !a.stillGood(&c, at) || !a.mayCallBack(c.Redirect) {
 			continue
 		}
 		if back, err := Listen(c.Redirect); err == nil {
@@ -300,10 +322,23 @@ func (a *Account) identify(ctx context.Context, at *authority, before, r *record
 	return a.register(ctx, at, host, r)
 }
 
+// stillGood reports whether an earlier registration can be used at an authorization server.
+func (a *Account) stillGood(c *client, at *authority) bool {
+	return c.Registered && !c.Tried && c.Issuer == at.Issuer && (c.SecretExpires.IsZero() || a.now().Before(c.SecretExpires))
+}
+
 // mayCallBack reports whether the configuration allows the redirect URI of an earlier registration.
 func (a *Account) mayCallBack(redirect string) bool {
 	u, err := url.Parse(redirect)
 	return err == nil && (a.cfg.CallbackPort == 0 || u.Port() == strconv.Itoa(a.cfg.CallbackPort)) && (a.cfg.CallbackHost == "" || u.Hostname() == a.cfg.CallbackHost)
+}
+
+// method returns how the configured client authenticates at the token endpoint.
+func (a *Account) method(m *serverMetadata) string {
+	if a.cfg.Key != nil {
+		return privateKeyJWT
+	}
+	return m.methodFor(a.cfg.ClientSecret)
 }
 
 // methodFor returns how a client with this secret authenticates at the token endpoint.
@@ -317,8 +352,9 @@ func (m *serverMetadata) methodFor(secret string) string {
 	return "client_secret_basic" // the default of RFC 8414
 }
 
-// register registers dragoman as a client, with a redirect URI that no other sign-in has.
-func (a *Account) register(ctx context.Context, at *authority, host string, r *record) (*Callback, error) {
+// register registers dragoman as a client for sign-ins in a browser and for the given grants, with a redirect URI that no other
+// sign-in has.
+func (a *Account) register(ctx context.Context, at *authority, host string, r *record, grants ...string) (*Callback, error) {
 	var random [16]byte
 	rand.Read(random[:])
 	path := "/callback/" + hex.EncodeToString(random[:])
@@ -333,7 +369,7 @@ func (a *Account) register(ctx context.Context, at *authority, host string, r *r
 	local := "http://localhost:" + u.Port() + path
 	ask := &oauthex.ClientRegistrationMetadata{
 		ClientName: "dragoman", ApplicationType: "native", RedirectURIs: []string{back.URL, local},
-		GrantTypes: []string{"authorization_code", "refresh_token"}, ResponseTypes: []string{"code"},
+		GrantTypes: append([]string{"authorization_code", "refresh_token"}, grants...), ResponseTypes: []string{"code"},
 		TokenEndpointAuthMethod: "none", Scope: strings.Join(at.scopes, " "),
 	}
 	if len(at.AuthMethods) > 0 && !slices.Contains(at.AuthMethods, "none") {
@@ -377,27 +413,4 @@ func portTaken(port int) error {
 func refusedAs(err error, code string) bool {
 	refused, ok := errors.AsType[*oauthex.ClientRegistrationError](err)
 	return ok && refused.ErrorCode == code
-}
-
-// withResource adds the resource to each request for a token.
-type withResource struct {
-	next     http.RoundTripper
-	resource string
-}
-
-// RoundTrip sends r, a POST of a form.
-func (w withResource) RoundTrip(r *http.Request) (*http.Response, error) {
-	if w.resource == "" {
-		return w.next.RoundTrip(r)
-	}
-	body, err := io.ReadAll(r.Body)
-	r.Body.Close()
-	if err != nil {
-		return nil, err
-	}
-	body = append(body, "&resource="+url.QueryEscape(w.resource)...)
-	again := r.Clone(r.Context())
-	again.Body, again.ContentLength = io.NopCloser(bytes.NewReader(body)), int64(len(body))
-	again.GetBody = nil // it is not sent twice
-	return w.next.RoundTrip(again)
 }

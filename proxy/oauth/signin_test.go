@@ -232,7 +232,7 @@ func TestSignInIsKept(t *testing.T) {
 // TestRefresh: tokens are renewed before they expire and when the server refuses them, by one of
 // many callers and processes, always with the resource.
 func TestRefresh(t *testing.T) {
-	s, dir := oauthtest.New(t, oauthtest.Options{TokenLife: 2 * time.Second}), t.TempDir()
+	s, dir := oauthtest.New(t, oauthtest.Options{TokenLife: 20 * time.Second}), t.TempDir()
 	if err := accountOf(t, s, dir, nil).SignIn(t.Context(), agreeing{s}); err != nil {
 		t.Fatal(err)
 	}
@@ -262,7 +262,7 @@ func TestRefresh(t *testing.T) {
 	}
 	// Before the end: by a tenth of the token's life.
 	a := accounts[0]
-	a.now = func() time.Time { return time.Now().Add(1900 * time.Millisecond) }
+	a.now = func() time.Time { return time.Now().Add(19 * time.Second) }
 	if value, err := a.Header(t.Context()); err != nil || value == "" || s.Counts().Refreshes != 3 {
 		t.Error(value, err, s.Counts().Refreshes)
 	}
@@ -275,9 +275,10 @@ func TestRefreshFails(t *testing.T) {
 		want  string // part of the error of a call
 		after string // of the next call, once the fault is gone; "" if it works
 	}{
-		"refused":     {func(s *oauthtest.Server) { s.RevokeAll() }, "has ended (invalid_grant); run dragoman login", "has ended (invalid_grant); run dragoman login"},
-		"unavailable": {func(s *oauthtest.Server) { s.Change(func(o *oauthtest.Options) { o.RefreshStatus = 503 }) }, "answered 503; the token is kept", ""},
-		"answer lost": {func(s *oauthtest.Server) { s.Change(func(o *oauthtest.Options) { o.CutRefresh = true }) }, "the answer to the last refresh was lost", "the answer to the last refresh was lost"},
+		"refused":      {func(s *oauthtest.Server) { s.RevokeAll() }, "has ended (invalid_grant); run dragoman login", "has ended (invalid_grant); run dragoman login"},
+		"unavailable":  {func(s *oauthtest.Server) { s.Change(func(o *oauthtest.Options) { o.RefreshStatus = 503 }) }, "answered 503; the token is kept", ""},
+		"request lost": {func(s *oauthtest.Server) { s.Change(func(o *oauthtest.Options) { o.DropRefresh = true }) }, "EOF; the token is kept", ""},
+		"answer lost":  {func(s *oauthtest.Server) { s.Change(func(o *oauthtest.Options) { o.CutRefresh = true }) }, "EOF; the token is kept", "has ended (invalid_grant); run dragoman login"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s, dir := oauthtest.New(t, oauthtest.Options{}), t.TempDir()
@@ -291,17 +292,48 @@ func TestRefreshFails(t *testing.T) {
 				t.Errorf("got %v, want %s", err, c.want)
 			}
 			refreshes := len(s.TokenForms())
-			s.Change(func(o *oauthtest.Options) { o.RefreshStatus, o.CutRefresh = 0, false })
-			status, err := call(t, accountOf(t, s, dir, nil), s)
+			s.Change(func(o *oauthtest.Options) { o.RefreshStatus, o.CutRefresh, o.DropRefresh = 0, false, false })
+			other := accountOf(t, s, dir, nil)
+			status, err := call(t, other, s)
 			switch {
 			case c.after == "" && status != http.StatusOK:
 				t.Error(status, err)
 			case c.after != "" && (err == nil || !strings.Contains(err.Error(), c.after)):
 				t.Errorf("got %v, want %s", err, c.after)
-			case c.after != "" && len(s.TokenForms()) != refreshes:
-				t.Error("the refresh token was sent again")
+			}
+			if name == "refused" {
+				refreshes-- // the server has said no, and is not asked again
+			}
+			_, _ = call(t, other, s)
+			if n := len(s.TokenForms()) - refreshes; n != 1 {
+				t.Errorf("%d refreshes after the fault", n)
 			}
 		})
+	}
+}
+
+// TestNoBlindRepetition: while the access token lives, a refresh whose answer was lost is not repeated, and calls go on.
+func TestNoBlindRepetition(t *testing.T) {
+	s := oauthtest.New(t, oauthtest.Options{})
+	a := accountOf(t, s, t.TempDir(), nil)
+	if err := a.SignIn(t.Context(), agreeing{s}); err != nil {
+		t.Fatal(err)
+	}
+	s.Change(func(o *oauthtest.Options) { o.DropRefresh = true })
+	end := a.live.Expires
+	a.now = func() time.Time { return end.Add(-time.Second) } // within the margin
+	for range 3 {
+		if status, err := call(t, a, s); status != http.StatusOK {
+			t.Error(status, err)
+		}
+	}
+	if n := s.Counts().Refreshes; n != 1 {
+		t.Error(n, "refreshes while the token lived")
+	}
+	s.Change(func(o *oauthtest.Options) { o.DropRefresh = false })
+	a.now = func() time.Time { return end.Add(refreshPause) }
+	if status, err := call(t, a, s); status != http.StatusOK || s.Counts().Refreshes != 2 {
+		t.Error(status, err, s.Counts().Refreshes, "refreshes")
 	}
 }
 
@@ -357,7 +389,7 @@ func TestInteractiveWaits(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			a := accountOf(t, s, t.TempDir(), nil)
-			a.wait = 300 * time.Millisecond
+			a.wait = time.Second
 			var page string
 			opened := make(chan struct{})
 			a.Interactive(func(address string) error {

@@ -60,7 +60,8 @@ type Store struct {
 
 // Entry is an account while it is locked.
 type Entry = interface {
-	// Get returns the stored data, or nil if there is none.
+	// Get returns the stored data, or nil if there is none. Its errors wrap [ErrUnusable] unless the
+	// data can be read once the keyring is unlocked.
 	Get() ([]byte, error)
 	// Put stores data, which is JSON; nil removes what is stored. After an error, data is kept
 	// in memory until the process ends.
@@ -215,7 +216,9 @@ func (h *held) Get() ([]byte, error) {
 		return nil, nil
 	}
 	data, err := h.open(text)
-	if err != nil {
+	if errors.Is(err, errLocked) { // the file is good
+		return nil, fmt.Errorf("%w; unlock it, it has the key of %s", err, h.path)
+	} else if err != nil {
 		return nil, fmt.Errorf("%w: %s: %w", ErrUnusable, h.path, err)
 	}
 	return data, nil
@@ -238,7 +241,9 @@ func (h *held) open(text []byte) ([]byte, error) {
 		return k.Plain, nil
 	}
 	aead, err := h.store.sealer.get(filepath.Dir(h.path))
-	if err != nil {
+	if errors.Is(err, errLocked) {
+		return nil, err
+	} else if err != nil {
 		return nil, fmt.Errorf("the file is encrypted with a key in the keyring: %w", err)
 	}
 	data, err := aead.Open(nil, nil, k.Sealed, []byte(h.id))
@@ -360,7 +365,11 @@ func (h *held) seal(data []byte) ([]byte, error) {
 		return nil, err
 	default:
 		h.store.plain.Do(func() {
-			h.store.log.Info("no keyring here: tokens are in "+h.path+", readable by you alone", zap.Error(err))
+			why := "no keyring here"
+			if errors.Is(err, errLocked) {
+				why = errLocked.Error()
+			}
+			h.store.log.Info(why+": tokens are in "+h.path+", readable by you alone", zap.Error(err))
 		})
 		k.Plain = data
 	}

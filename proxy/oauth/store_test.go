@@ -307,6 +307,9 @@ func TestMain(m *testing.M) {
 	case "call":
 		callAsProcess(dir)
 		return
+	case "locked":
+		withLockedKeyring(dir)
+		return
 	case "hold":
 		s := New(dir, Auto, zap.NewNop())
 		s.Locked(context.Background(), id, func(Entry) {

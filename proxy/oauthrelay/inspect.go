@@ -53,7 +53,11 @@ func (r *Relay) Inspect(ctx context.Context, challenge []string) (*Login, error)
 	origin := r.Server.Scheme + "://" + r.Server.Host
 	l := new(Login)
 	var said resourceMetadata
-	for _, at := range []string{MetadataIn(challenge), origin + metadata[0] + r.Server.EscapedPath(), origin + metadata[0]} {
+	named := MetadataIn(challenge)
+	if r.Rewrite && named == PublicMetadata(r.Public) { // the challenge is a rewritten one
+		named = ""
+	}
+	for _, at := range []string{named, origin + metadata[0] + r.Server.EscapedPath(), origin + metadata[0]} {
 		if at == "" {
 			continue
 		}
@@ -77,7 +81,7 @@ func (r *Relay) Inspect(ctx context.Context, challenge []string) (*Login, error)
 		}
 		l.Servers = append(l.Servers, as)
 	}
-	l.note(r.Server, &said)
+	l.note(r, &said)
 	return l, nil
 }
 
@@ -119,7 +123,8 @@ func (r *Relay) inspectServer(ctx context.Context, issuer string) (Authorization
 }
 
 // note adds the notes about what will work.
-func (l *Login) note(server *url.URL, said *resourceMetadata) {
+func (l *Login) note(r *Relay, said *resourceMetadata) {
+	server := r.Server
 	say := func(format string, args ...any) { l.Notes = append(l.Notes, fmt.Sprintf(format, args...)) }
 	apart := false
 	for _, as := range l.Servers {
@@ -132,13 +137,18 @@ func (l *Login) note(server *url.URL, said *resourceMetadata) {
 		say("the server has no metadata: clients use /authorize, /token and /register at its origin, which dragoman serve relays")
 	case l.Metadata == "":
 		say("the server has no metadata of a protected resource: clients use the server itself as the authorization server, which dragoman serve relays")
+	case r.Rewrite:
+		say("clients are told %s in place of %s (oauth.rewrite): they can log in if the authorization server issues tokens for it, and the server accepts them", r.Public, l.Resource)
 	case !Covers(l.Resource, server.String()):
-		say("the server's metadata is for %s, but was read at %s: clients refuse that; set the server's public URL to the one that clients use", l.Resource, server)
+		say("the server's metadata is for %s, but was read at %s: clients refuse that; set the server's public URL to the one that clients use, or oauth.rewrite if that is impossible and you run the server", l.Resource, server)
 	default:
 		say("clients log in through dragoman serve once the server's public URL is that of the proxy; if the server's public URL cannot be changed, use dragoman stdio, or clients that use the server's own URL")
 	}
-	if l.Metadata != "" && apart {
-		say("clients of 2025-03-26 look for the authorization server at the server's own origin, and do not find it")
+	switch {
+	case l.Metadata != "" && apart && r.Copy != nil:
+		say("clients of 2025-03-26 get a copy of the metadata of %s (oauth.old_clients); they send no resource, so it must issue tokens without one", l.Servers[0].Issuer)
+	case l.Metadata != "" && apart:
+		say("clients of 2025-03-26 look for the authorization server at the server's own origin, and do not find it; oauth.old_clients: true gives them a copy of its metadata")
 	}
 	for _, as := range l.Servers {
 		switch {

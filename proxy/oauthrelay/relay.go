@@ -3,12 +3,14 @@
 // A client that is refused with 401 looks for the server's metadata at the origin of the URL that it knows, which is
 // the proxy's. A [Relay] requests from the server instead: the metadata at the well-known paths, and the endpoints of
 // a server that is its own authorization server. Requests and answers pass byte for byte; nothing is kept but the
-// paths of those endpoints (learn.go). No credential of dragoman's is added. See
+// paths of those endpoints (learn.go) and, for clients of 2025-03-26, a copy of the metadata of another authorization server
+// (oldclients.go). On demand, the metadata and the challenge say the proxy's URL in place of the server's (rewrite.go). No credential of dragoman's is added. See
 // https://modelcontextprotocol.io/specification/2025-11-25/basic/authorization.
 package oauthrelay
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"crypto/tls"
 	"encoding/json"
@@ -27,6 +29,7 @@ import (
 
 	"github.com/dragoman-proxy/dragoman/proxy/downstream"
 	"github.com/dragoman-proxy/dragoman/proxy/mcp"
+	"github.com/dragoman-proxy/dragoman/proxy/oauth"
 )
 
 // Bounds of what is relayed.
@@ -47,6 +50,12 @@ type Config struct {
 	Paths     []string // further paths; a path that ends in * stands for all paths with this prefix
 	Forwarded bool     // X-Forwarded-Host, -Proto and -For are added to requests
 
+	Public  *url.URL // the URL by which clients know the MCP endpoint; nil for that of each request
+	Rewrite bool     // the metadata of the protected resource says Public in place of the server's own URL
+
+	// Copy, if not nil, reads the metadata of the authorization server that clients of 2025-03-26 get a copy of.
+	Copy *oauth.MetadataReader
+
 	TLS         *tls.Config                      // for the server; nil for Go's defaults
 	Proxy       func(*url.URL) (*url.URL, error) // the web proxy for a URL; nil for none
 	DialTimeout time.Duration                    // 0 for the system's
@@ -60,6 +69,7 @@ type Relay struct {
 
 	learning singleflight.Group
 	learned  learned
+	copied   servedCopy
 }
 
 // New returns a Relay. It sends nothing yet.
@@ -86,6 +96,9 @@ func New(c Config) *Relay {
 func (r *Relay) Close() {
 	if r != nil {
 		r.client.CloseIdleConnections()
+		if r.Copy != nil {
+			r.Copy.Close()
+		}
 	}
 }
 
@@ -100,6 +113,9 @@ func (r *Relay) Serves(ctx context.Context, base, path string) bool {
 		return true
 	case r.Metadata:
 		return false
+	}
+	if r.Public != nil {
+		base = r.Public.Scheme + "://" + r.Public.Host
 	}
 	return r.endpoints(ctx).has(base, path)
 }
@@ -159,7 +175,7 @@ func described(path string) (what string, of func(what string) string, ok bool) 
 
 // Serve forwards the request to the server and fills resp, in plain text if the request fails.
 // req.Path includes the query. It returns an error if the server caused the failure, and a
-// *MismatchError for a response that was forwarded and that clients will refuse.
+// *MismatchError or a *CopyError for a response that was forwarded and that clients will refuse.
 func (r *Relay) Serve(req *downstream.Request, resp *downstream.Response) error {
 	path, query, _ := strings.Cut(req.Path, "?")
 	what, of, isMetadata := described(path)
@@ -188,8 +204,12 @@ func (r *Relay) Serve(req *downstream.Request, resp *downstream.Response) error 
 	ctx, cancel := context.WithTimeout(req.Ctx, timeLimit)
 	defer cancel()
 	a, err := r.ask(ctx, req, path, query, most, &took)
-	if isMetadata && err == nil && a.status == http.StatusNotFound && what == r.Path && r.Server.EscapedPath() != r.Path {
+	if isMetadata && err == nil && a.status == http.StatusNotFound && what != r.Server.EscapedPath() && (what == r.Path || what == pathOf(r.known())) && what != "" {
 		a, err = r.ask(ctx, req, of(r.Server.EscapedPath()), query, most, &took)
+	}
+	var noCopy error
+	if r.Copy != nil && err == nil && a.status == http.StatusNotFound && path == metadata[1] && req.Method != http.MethodOptions {
+		a, noCopy = r.forOldClients(ctx, req.Method, a)
 	}
 	switch {
 	case err != nil && req.Ctx.Err() != nil: // the client has disconnected
@@ -204,9 +224,16 @@ func (r *Relay) Serve(req *downstream.Request, resp *downstream.Response) error 
 	case err != nil:
 		Say(resp, http.StatusBadGateway, "the server behind this proxy cannot be reached")
 	default:
+		if r.Rewrite && r.isOwn(path, what) {
+			a.rewrite(r.Public)
+		}
 		a.write(req, resp, isMetadata)
 		resp.Done = func() { r.room.Release(took) }
-		err = a.compare(path, req.Base+r.Path)
+		known := req.Base + r.Path
+		if r.Public != nil {
+			known = r.Public.String()
+		}
+		err = cmp.Or(a.compare(path, known), noCopy)
 	}
 	return err
 }

@@ -22,6 +22,7 @@ import (
 	"github.com/dragoman-proxy/dragoman/proxy/oauth"
 	"github.com/dragoman-proxy/dragoman/proxy/oauthrelay"
 	"github.com/dragoman-proxy/dragoman/proxy/upstream"
+	"github.com/dragoman-proxy/dragoman/translate"
 )
 
 // lingerTime is how long a sign-in in the browser may go on after the client on stdio has left.
@@ -44,7 +45,7 @@ func NewAccount(cfg *config.Config, store *oauth.Store, log *zap.Logger) (*oauth
 func oauthConfig(u config.Upstream) (c oauth.Config, err error) {
 	a := u.Auth
 	c = oauth.Config{
-		Server: u.URL, Profile: a.Profile, ClientID: a.ClientID, ClientSecret: a.ClientSecret, ClientMetadataURL: a.ClientMetadataURL,
+		Server: u.URL, Profile: a.Profile, Revision: translate.Latest().Name, ClientID: a.ClientID, ClientSecret: a.ClientSecret, ClientMetadataURL: a.ClientMetadataURL,
 		Issuer: a.Issuer, Resource: a.Resource, Scopes: a.Scopes, Params: a.Params,
 		CallbackHost: a.CallbackHost, CallbackPort: a.CallbackPort, AssumePKCE: a.AssumePKCE, AllowHTTP: a.AllowHTTP,
 		Wait: min(a.Wait, max(u.HandshakeTimeout-2*time.Second, time.Second)), // so that the client gets the reason before the timeout
@@ -54,6 +55,12 @@ func oauthConfig(u config.Upstream) (c oauth.Config, err error) {
 			return c, fmt.Errorf("upstream.auth.client_secret_file: %w", err)
 		}
 	}
+	if a.KeyFile != "" {
+		if c.Key, err = oauth.ReadKey(a.KeyFile); err != nil {
+			return c, fmt.Errorf("upstream.auth.key_file: %w", err)
+		}
+		c.Key.ID, c.Key.ForTokenEndpoint = a.Kid, a.KeyAudience == config.KeyForTokenEndpoint
+	}
 	c.TLS, err = upstreamTLS(u)
 	return c, err
 }
@@ -62,7 +69,8 @@ func oauthConfig(u config.Upstream) (c oauth.Config, err error) {
 type Credentials struct {
 	store                   *oauth.Store
 	tokens, logins, relayed *prometheus.CounterVec
-	Changed                 func() // called when another user has signed in; nil until Register is called
+	Changed                 func()                 // called when another user has signed in; nil until Register is called
+	login                   atomic.Pointer[string] // whose credential the last request carried; nil before the first
 }
 
 func NewCredentials(cfg *config.Config, log *zap.Logger) *Credentials {
@@ -99,6 +107,23 @@ func (s *Credentials) Register(registry prometheus.Registerer, now func() *Crede
 	}))
 }
 
+// Note notes whose credential a request carries: the identity of a login, which stays the same when tokens are renewed.
+func (s *Credentials) Note(login string) {
+	if was := s.login.Load(); was == nil || *was != login {
+		if s.login.Store(&login); was != nil {
+			s.Changed()
+		}
+	}
+}
+
+// Login returns whose credential the last request carried; "" for none.
+func (s *Credentials) Login() string {
+	if id := s.login.Load(); id != nil {
+		return *id
+	}
+	return ""
+}
+
 // CountRelayed counts a request of an OAuth client.
 func (s *Credentials) CountRelayed(path string, status int) {
 	kind := "endpoint"
@@ -120,7 +145,6 @@ type Credential struct {
 	finish  func(context.Context)
 	close   func()
 	of      *Credentials
-	login   atomic.Pointer[string] // the Identity of the last request; nil before the first
 }
 
 // newCredential returns the credential of cfg; nil for none.
@@ -140,11 +164,17 @@ func (s *Credentials) newCredential(cfg *config.Config, log *zap.Logger) (*Crede
 		Token: func(grant, result string) { s.tokens.WithLabelValues(grant, result).Inc() },
 		Login: func(result string) { s.logins.WithLabelValues(result).Inc() },
 	}
-	if u.Auth.Type == config.AuthClientCredentials {
-		k, err := oauth.NewClientCredentials(c, log)
-		if err != nil {
-			return nil, err
-		}
+	var k *oauth.ServiceToken
+	switch u.Auth.Type {
+	case config.AuthClientCredentials:
+		k, err = oauth.NewClientCredentials(c, log)
+	case config.AuthJWTBearer:
+		k, err = oauth.NewJWTBearer(c, u.Auth.AssertionFile, log)
+	}
+	if err != nil {
+		return nil, err
+	}
+	if k != nil {
 		return &Credential{from: k, expires: k.Expires, close: k.Close, of: s}, nil
 	}
 	a, err := oauth.NewAccount(c, s.store, log)
@@ -154,7 +184,11 @@ func (s *Credentials) newCredential(cfg *config.Config, log *zap.Logger) (*Crede
 	if u.Auth.Browser {
 		a.Interactive(oauth.OpenBrowser)
 	} else {
-		log.Warn("upstream.auth.type is login: every client acts as the person who has signed in to the server", zap.String("server", Name(u)))
+		person := zap.Skip()
+		if sub := a.Subject(); sub != "" {
+			person = zap.String("sub", sub)
+		}
+		log.Warn("upstream.auth.type is login: every client acts as the person who has signed in to the server", zap.String("server", Name(u)), person)
 	}
 	return &Credential{from: a, own: u.Auth.Browser, expires: a.Expires, finish: a.Finish, close: a.Close, of: s}, nil
 }
@@ -162,12 +196,7 @@ func (s *Credentials) newCredential(cfg *config.Config, log *zap.Logger) (*Crede
 func (c *Credential) Header(ctx context.Context) (string, error) {
 	value, err := c.from.Header(ctx)
 	if value != "" {
-		id := c.from.Identity()
-		if was := c.login.Load(); was == nil || *was != id {
-			if c.login.Store(&id); was != nil {
-				c.of.Changed()
-			}
-		}
+		c.of.Note(c.from.Identity())
 	}
 	return value, c.told(err)
 }

@@ -8,9 +8,13 @@ import (
 	"net/http"
 	"net/url"
 	"os/exec"
+	"slices"
+	"strings"
 
 	"github.com/dragoman-proxy/dragoman/proxy/config"
+	"github.com/dragoman-proxy/dragoman/proxy/oauth"
 	"github.com/dragoman-proxy/dragoman/proxy/oauthrelay"
+	"github.com/dragoman-proxy/dragoman/proxy/upstream"
 )
 
 // upstreamTLS returns the TLS settings for connections to the server, or nil for the defaults.
@@ -84,8 +88,32 @@ func NewRelay(cfg config.Config) (*oauthrelay.Relay, error) {
 	if err != nil {
 		return nil, err
 	}
-	return oauthrelay.New(oauthrelay.Config{
+	c := oauthrelay.Config{
 		Server: at, Path: cfg.Path, Metadata: cfg.OAuth.Relay == "metadata", Paths: cfg.OAuth.Paths, Forwarded: cfg.OAuth.Forwarded,
 		TLS: secured, Proxy: webProxy, DialTimeout: u.ConnectTimeout,
-	}), nil
+	}
+	if cfg.OAuth.PublicURL != "" {
+		if c.Public, err = url.Parse(cfg.OAuth.PublicURL); err != nil {
+			return nil, fmt.Errorf("oauth.public_url: %w", err)
+		}
+		c.Rewrite = cfg.OAuth.Rewrite
+	}
+	if cfg.OAuth.OldClients {
+		c.Copy = oauth.NewMetadataReader(at, u.Auth.AllowHTTP, secured)
+	}
+	return oauthrelay.New(c), nil
+}
+
+// rewriteChallenge returns an error in place of a refusal, whose challenge leads clients to the metadata of public.
+func rewriteChallenge(public *url.URL) func(*upstream.StatusError) error {
+	return func(refusal *upstream.StatusError) error {
+		again := *refusal
+		again.Header = slices.Clone(refusal.Header)
+		for i, h := range again.Header {
+			if strings.EqualFold(h.Name, "WWW-Authenticate") {
+				again.Header[i].Value = oauthrelay.RewriteChallenge(h.Value, public)
+			}
+		}
+		return &again
+	}
 }

@@ -9,6 +9,7 @@ package origin
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net/url"
 	"os"
 	"path/filepath"
@@ -98,6 +99,13 @@ func httpOrigin(cfg config.Config, log *zap.Logger, memory *large.Memory, in *Cr
 		c.Credential = own
 	case u.Auth.Browser:
 		c.Explain = explainRefusal(u)
+	case cfg.OAuth.Rewrite:
+		public, err := url.Parse(cfg.OAuth.PublicURL)
+		if err != nil {
+			return Origin{}, errors.New("oauth.public_url: not a URL")
+		}
+		c.Explain = rewriteChallenge(public)
+		log.Warn(fmt.Sprintf("oauth.rewrite: tokens are asked for %s and given to %s; only for a server you run yourself", public, Name(u)))
 	}
 	d, err := upstream.NewDialer(c, upstream.Transport(u.Transport))
 	if err != nil {

@@ -7,6 +7,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/dragoman-proxy/dragoman/proxy/large"
 )
 
 // Credential is what requests to a server carry in Authorization, if it changes: a token that
@@ -32,7 +34,7 @@ func (e *CredentialError) Error() string { return e.Err.Error() }
 func (e *CredentialError) Unwrap() error { return e.Err }
 
 // carried is a request that carries a credential, with memory of its own, so that it can be sent
-// once more.
+// once more. That of a large request counts against the budget of messages.
 type carried struct {
 	by    Credential
 	r     request
@@ -47,6 +49,12 @@ func (h *HTTP) carry(ctx context.Context, r *request) (*carried, error) {
 	c := h.spare.Get().(*carried)
 	content, header := c.r.content[:0], c.r.header[:0]
 	c.by, c.r = h.credential, *r
+	if len(r.content) > large.Size {
+		var err error
+		if content, err = h.memory.Alloc(ctx, large.RequestWait, large.RequestCopy, len(r.content)); err != nil {
+			return nil, err
+		}
+	}
 	c.r.content = append(content, r.content...)
 	for _, f := range r.header {
 		if !strings.EqualFold(f.Name, "Authorization") {
@@ -64,7 +72,7 @@ func (h *HTTP) carry(ctx context.Context, r *request) (*carried, error) {
 // drop lets another request use the memory of c.
 func (h *HTTP) drop(c *carried) {
 	if cap(c.r.content) > keepBuffer {
-		return
+		c.r.content = nil
 	}
 	clear(c.r.header) // its values may be secrets
 	c.value = ""

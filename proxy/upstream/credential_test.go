@@ -1,14 +1,20 @@
 package upstream
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"runtime"
 	"sync"
+	"sync/atomic"
 	"testing"
+	"time"
+
+	"github.com/dragoman-proxy/dragoman/proxy/large"
 )
 
 // tokens is a credential whose tokens a server refuses until they are renewed.
@@ -123,4 +129,77 @@ func TestCredential(t *testing.T) {
 			t.Error(err, got)
 		}
 	})
+}
+
+// TestCredentialIsForOneServer (S7): the credential goes to the server's own URL, in a header: not to where a response redirects
+// to, and not in the URL.
+func TestCredentialIsForOneServer(t *testing.T) {
+	var strayed atomic.Int64
+	elsewhere := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { strayed.Add(1) }))
+	defer elsewhere.Close()
+	for _, status := range []int{http.StatusMovedPermanently, http.StatusFound, http.StatusSeeOther, http.StatusTemporaryRedirect, http.StatusPermanentRedirect} {
+		var asked []string
+		ts := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			asked = append(asked, r.RequestURI+" "+r.Header.Get("Authorization"))
+			w.Header().Set("WWW-Authenticate", `Bearer error="invalid_token"`)
+			http.Redirect(w, r, elsewhere.URL, status)
+		}))
+		k := new(tokens)
+		h, err := NewHTTP(HTTPConfig{URL: ts.URL + "/mcp?of=us", Credential: k})
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, err = h.Session("", "").Send(t.Context(), &Outgoing{Body: []byte("notice")})
+		if refused, ok := errors.AsType[*StatusError](err); !ok || refused.Code != status {
+			t.Error(status, err)
+		}
+		if len(asked) != 1 || asked[0] != "/mcp?of=us Bearer t0" || len(k.refused) != 0 {
+			t.Error(status, asked, k.refused)
+		}
+		h.Close()
+		ts.Close()
+	}
+	if n := strayed.Load(); n != 0 {
+		t.Error(n, "requests to another server")
+	}
+}
+
+// TestCredentialCopiesAreCounted: the copy of a large request, from which it can be sent once more, counts against the
+// budget of messages until the server has answered.
+func TestCredentialCopiesAreCounted(t *testing.T) {
+	m := large.NewMemory(4 << 20)
+	body := bytes.Repeat([]byte("x"), 1<<20)
+	var taken []int64
+	ts := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if n, _ := io.Copy(io.Discard, r.Body); n != int64(len(body)) {
+			t.Error(n, "bytes arrived")
+		}
+		taken = append(taken, m.Budget.Taken())
+		if r.Header.Get("Authorization") != "Bearer t1" {
+			w.WriteHeader(http.StatusUnauthorized)
+		} else {
+			w.WriteHeader(http.StatusAccepted)
+		}
+	}))
+	defer ts.Close()
+	s := newHTTP(t, HTTPConfig{URL: ts.URL, Credential: new(tokens), Memory: m}).Session("", "")
+	if _, err := s.Send(t.Context(), &Outgoing{Body: body}); err != nil {
+		t.Fatal(err)
+	}
+	if len(taken) != 2 || taken[0] < int64(len(body)) || taken[1] < int64(len(body)) || taken[0] > int64(len(body))+64<<10 {
+		t.Errorf("counted %d of %d bytes", taken, len(body))
+	}
+	for end := time.Now().Add(10 * time.Second); m.Budget.Taken() != 0; time.Sleep(time.Millisecond) {
+		if runtime.GC(); time.Now().After(end) {
+			t.Fatal(m.Budget.Taken(), "bytes are counted after the answer")
+		}
+	}
+	if err := m.Budget.Take(t.Context(), large.RequestCopy, 4<<20); err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithTimeoutCause(t.Context(), 50*time.Millisecond, errors.New("it waits"))
+	defer cancel()
+	if _, err := s.Send(ctx, &Outgoing{Body: body}); err == nil || err.Error() != "it waits" || len(taken) != 2 {
+		t.Error(err, len(taken))
+	}
 }

@@ -11,6 +11,8 @@
 //	              other way round, asked_test.go several questions to users at once
 //	gosdk_*.go    the official Go SDK as client and as server
 //	jsonserver_…  a published HTTP API (api/) behind an adapter (testdata/): by the runtime alone, then by clients
+//	signin…_test.go logins by the local command; TestShimsShareALogin is also a soak
+//	browser_test.go web pages in Chromium that log in: peers/page.html, and the published Inspector
 //	proxy_test.go builds and starts the proxy, and checks that it ends well
 //	conformance/  the official conformance suite, the Node 22 that it needs, and servers for it
 //

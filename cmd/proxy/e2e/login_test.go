@@ -274,6 +274,39 @@ func TestPublishedClientsLogInThroughServe(t *testing.T) {
 	}
 }
 
+// TestOldClientsLogInThroughServe checks that a client of 2025-03-26, which cannot log in at a server with another authorization
+// server, does so through the proxy with oauth.old_clients.
+func TestOldClientsLogInThroughServe(t *testing.T) {
+	if testing.Short() {
+		t.Skip("starts peers")
+	}
+	m := nodePeers(t)
+	proxy := build(t)
+	t.Parallel()
+	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
+	defer cancel()
+	port := freePort(t)
+	at := "http://127.0.0.1:" + port + "/mcp"
+	stop := guardedServer(t, m, port, at, "lenient")
+	_, err := logIn(ctx, m, "1.10.2", at)
+	stop()
+	if err == nil {
+		t.Error("it logs in at the server itself: the setting is not needed")
+	}
+	to := endpoint{over: streamable, url: at, stderr: &output{}}
+	err = proxy.serve(ctx, streamable, to, []string{"--config", config(t, "oauth: {old_clients: true}")}, func(served endpoint) error {
+		defer guardedServer(t, m, port, served.url, "lenient")()
+		through, err := logIn(ctx, m, "1.10.2", served.url)
+		if err == nil && (through.Text == "" || through.Text != through.Client) {
+			t.Errorf("%s for client %s", through.Text, through.Client)
+		}
+		return err
+	})
+	if err != nil {
+		t.Errorf("%v\n%s", err, to.stderr)
+	}
+}
+
 // freePort returns a port that is free now, and outside of the range from which the system picks ports.
 func freePort(t *testing.T) string {
 	for range 100 {

@@ -3,7 +3,13 @@ package e2e
 import (
 	"bufio"
 	"context"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/x509"
+	"encoding/base64"
 	"encoding/json"
+	"encoding/pem"
 	"fmt"
 	"io"
 	"maps"
@@ -13,6 +19,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"runtime"
 	"slices"
 	"strings"
@@ -63,11 +70,14 @@ func (p *person) nextTab(ctx context.Context) (string, error) {
 	}
 }
 
+// formField is a field of the forms of oidc-provider that has a value already.
+var formField = regexp.MustCompile(`<input[^>]* name="(\w+)" value="([^"]*)"`)
+
 // agree opens the page at address and fills in what the pages of oidc-provider ask, until the browser is back at the
-// proxy.
+// proxy, or the page says that the login on a device is done.
 func (p *person) agree(address string) error {
 	res, err := p.web.Get(address)
-	for range 4 {
+	for range 6 {
 		if err != nil {
 			return err
 		}
@@ -75,7 +85,7 @@ func (p *person) agree(address string) error {
 		res.Body.Close()
 		text := string(page)
 		switch {
-		case strings.Contains(text, "dragoman has the answer"):
+		case strings.Contains(text, "dragoman has the answer"), strings.Contains(text, "Sign-in Success"):
 			return nil
 		case res.StatusCode != http.StatusOK || err != nil:
 			return fmt.Errorf("%s: %d %v %.300s", res.Request.URL.Path, res.StatusCode, err, text)
@@ -84,19 +94,42 @@ func (p *person) agree(address string) error {
 		if strings.Contains(text, `name="login"`) {
 			form = url.Values{"prompt": {"login"}, "login": {"someone"}, "password": {"any"}}
 		}
+		for _, field := range formField.FindAllStringSubmatch(text, -1) {
+			form.Set(field[1], field[2])
+		}
 		_, action, ok := strings.Cut(text, `action="`)
 		action, _, _ = strings.Cut(action, `"`)
 		to, bad := res.Request.URL.Parse(action)
 		if !ok || bad != nil {
 			return fmt.Errorf("a page without a form: %.300s", text)
 		}
-		res, err = p.web.PostForm(to.String(), form)
-		if err != nil {
+		if res, err = p.web.PostForm(to.String(), form); err != nil {
 			return err
 		}
-		_ = res
 	}
 	return fmt.Errorf("no end of pages")
+}
+
+// loginOnADevice begins a login with a code, which the person enters. The returned function waits for the command.
+func (p *person) loginOnADevice(proxy dragoman, at string) (wait func() error, err error) {
+	cmd := exec.Command(proxy.args("login", endpoint{})[0], "login", "--device", at)
+	cmd.Env = p.env
+	notes, err := cmd.StderrPipe()
+	if err != nil {
+		return nil, err
+	}
+	if err := cmd.Start(); err != nil {
+		return nil, err
+	}
+	said, lines := "", bufio.NewScanner(notes)
+	for lines.Scan() {
+		said += lines.Text() + "\n"
+		if page, ok := strings.CutPrefix(lines.Text(), "or open "); ok {
+			go func() { _, _ = io.Copy(io.Discard, notes) }()
+			return cmd.Wait, p.agree(page)
+		}
+	}
+	return nil, fmt.Errorf("%w: no code: %s", cmd.Wait(), said)
 }
 
 // shim connects a client to a server by the local command, in which the person logs in as often as it is asked.
@@ -166,11 +199,13 @@ func TestShimLogsInAtPublishedServers(t *testing.T) {
 	}
 }
 
-// oidcServer starts a protected server with oidc-provider as its authorization server, and returns its URL.
-func oidcServer(t *testing.T) string {
+// oidcServer starts a protected server with oidc-provider as its authorization server. It returns its URL, and a file with
+// the private key of the client service-with-a-key.
+func oidcServer(t *testing.T) (at, keyFile string) {
 	t.Helper()
 	s := conformanceSuite(t)
-	node := exec.Command(s.node, filepath.Join("conformance", "oidc.mjs"), string(s.modules))
+	keyFile, public := newKeyFile(t)
+	node := exec.Command(s.node, filepath.Join("conformance", "oidc.mjs"), string(s.modules), public)
 	said := new(output)
 	node.Stderr = said
 	stdout, err := node.StdoutPipe()
@@ -185,17 +220,41 @@ func oidcServer(t *testing.T) string {
 	if !line.Scan() {
 		t.Fatalf("the server does not listen: %s", said)
 	}
-	return line.Text()
+	return line.Text(), keyFile
+}
+
+// newKeyFile writes a new private key to a file, and returns its public key as a JWK with the id "e2e".
+func newKeyFile(t *testing.T) (path, public string) {
+	t.Helper()
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	der, err := x509.MarshalECPrivateKey(key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	point, err := key.PublicKey.Bytes()
+	if err != nil {
+		t.Fatal(err)
+	}
+	path = filepath.Join(t.TempDir(), "key.pem")
+	if err := os.WriteFile(path, pem.EncodeToMemory(&pem.Block{Type: "EC PRIVATE KEY", Bytes: der}), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	encode := base64.RawURLEncoding.EncodeToString
+	return path, fmt.Sprintf(`{"kty":"EC","crv":"P-256","alg":"ES256","use":"sig","kid":"e2e","x":%q,"y":%q}`, encode(point[1:33]), encode(point[33:]))
 }
 
 // TestShimLogsInAtOIDCProvider checks a login on real pages at oidc-provider: registration, PKCE, resource indicators,
-// refresh tokens that rotate every 3 seconds, further scopes, and revocation; and serve in front of it as a service.
+// refresh tokens that rotate every 3 seconds, further scopes, and revocation; a login on another device; and serve in front of it
+// as a service with a secret and with a key.
 func TestShimLogsInAtOIDCProvider(t *testing.T) {
 	if testing.Short() {
 		t.Skip("starts peers")
 	}
 	t.Parallel()
-	at := oidcServer(t)
+	at, keyFile := oidcServer(t)
 	proxy := build(t)
 	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 	defer cancel()
@@ -244,30 +303,50 @@ func TestShimLogsInAtOIDCProvider(t *testing.T) {
 		t.Errorf("%s %v", said, err)
 	}
 
-	service := config(t, `upstream: {auth: {type: client_credentials, client_id: service, client_secret: a-secret-of-the-service-0123456789}}`)
-	to := endpoint{over: streamable, url: at, stderr: &output{}}
-	err = proxy.serve(ctx, streamable, to, []string{"--config", service}, func(served endpoint) error {
-		s, err := mcp.NewClient(&mcp.Implementation{Name: "e2e", Version: "1.0.0"}, nil).Connect(ctx, &mcp.StreamableClientTransport{Endpoint: served.url}, nil)
-		if err != nil {
-			return err
-		}
-		defer s.Close()
-		for range 2 {
-			if id, err := whoami(ctx, s, "whoami"); err != nil || !strings.HasPrefix(id, "service") {
-				t.Errorf("%q, %v", id, err)
-			}
-			time.Sleep(3200 * time.Millisecond)
-		}
-		return nil
-	})
+	loggedIn, err := p.loginOnADevice(proxy, at)
 	if err != nil {
-		t.Errorf("%v\n%s", err, to.stderr)
+		t.Fatal(err)
+	}
+	for id, auth := range map[string]string{
+		"service":            "client_secret: a-secret-of-the-service-0123456789",
+		"service-with-a-key": fmt.Sprintf("key_file: %q, kid: e2e", keyFile),
+	} {
+		service := config(t, fmt.Sprintf("upstream: {auth: {type: client_credentials, client_id: %s, %s}}", id, auth))
+		to := endpoint{over: streamable, url: at, stderr: &output{}}
+		err := proxy.serve(ctx, streamable, to, []string{"--config", service}, func(served endpoint) error {
+			s, err := mcp.NewClient(&mcp.Implementation{Name: "e2e", Version: "1.0.0"}, nil).Connect(ctx, &mcp.StreamableClientTransport{Endpoint: served.url}, nil)
+			if err != nil {
+				return err
+			}
+			defer s.Close()
+			for range 2 {
+				if text, err := whoami(ctx, s, "whoami"); err != nil || !strings.HasPrefix(text, id+" ") {
+					t.Errorf("%q, %v", text, err)
+				}
+				time.Sleep(3200 * time.Millisecond)
+			}
+			return nil
+		})
+		if err != nil {
+			t.Errorf("%v\n%s", err, to.stderr)
+		}
+	}
+	if err := loggedIn(); err != nil {
+		t.Fatal(err)
+	}
+	again, err := p.shim(ctx, proxy, at, log)
+	if err != nil {
+		t.Fatalf("%v\n%s", err, log)
+	}
+	defer again.Close()
+	if text, err := whoami(ctx, again, "whoami"); err != nil || !strings.HasSuffix(text, " read") || text == id {
+		t.Errorf("%q after %q, %v\n%s", text, id, err, log)
 	}
 }
 
 // notBuilt are scenarios for grants that dragoman does not have.
 var notBuilt = map[string]bool{
-	"auth/client-credentials-jwt": true, "auth/enterprise-managed-authorization": true, "auth/dpop": true, "auth/dpop-nonce": true, "auth/wif-jwt-bearer": true,
+	"auth/enterprise-managed-authorization": true, "auth/dpop": true, "auth/dpop-nonce": true,
 }
 
 // As the first argument of the test binary: be the client of a scenario about logins, or its user's browser.
@@ -296,6 +375,8 @@ func beOfALogin(what string, args []string) error {
 	var given struct {
 		ID     string `json:"client_id"`
 		Secret string `json:"client_secret"`
+		Key    string `json:"private_key_pem"`
+		JWT    string `json:"valid_jwt"`
 	}
 	if text := os.Getenv("MCP_CONFORMANCE_CONTEXT"); text != "" {
 		if err := json.Unmarshal([]byte(text), &given); err != nil {
@@ -310,6 +391,16 @@ func beOfALogin(what string, args []string) error {
 	}
 	if given.Secret != "" {
 		flags = append(flags, "--oauth", "client_secret=${GIVEN_SECRET}")
+	}
+	for setting, text := range map[string]string{"key_file": given.Key, "assertion_file": given.JWT} {
+		if text == "" {
+			continue
+		}
+		file := filepath.Join(tokens, setting)
+		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+			return err
+		}
+		flags = append(flags, "--oauth", setting+"="+file)
 	}
 	cmd := exec.Command(proxy, flags...)
 	cmd.Stderr = os.Stderr
@@ -356,7 +447,7 @@ func TestConformanceOfLogins(t *testing.T) {
 			revisions[name] = all[strings.LastIndex(all, ",")+1:]
 		}
 	}
-	if len(revisions) < 27 {
+	if len(revisions) < 29 {
 		t.Errorf("%d scenarios", len(revisions))
 	}
 	found := scenarioChecks{}
@@ -366,8 +457,10 @@ func TestConformanceOfLogins(t *testing.T) {
 	for name, revision := range revisions {
 		running.Go(func() error {
 			command := []string{os.Args[0], logInArg, p.dir, string(proxy)}
-			if name == "auth/client-credentials-basic" {
-				command = append([]string{"env", "DRAGOMAN_UPSTREAM_AUTH_TYPE=client_credentials"}, command...)
+			for part, kind := range map[string]string{"client-credentials": "client_credentials", "jwt-bearer": "jwt_bearer"} {
+				if strings.Contains(name, part) {
+					command = append([]string{"env", "DRAGOMAN_UPSTREAM_AUTH_TYPE=" + kind}, command...)
+				}
 			}
 			checks := suite.client(t, name, revision, command)
 			mu.Lock()

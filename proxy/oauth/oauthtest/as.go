@@ -1,6 +1,7 @@
 package oauthtest
 
 import (
+	"crypto"
 	"crypto/rand"
 	"crypto/sha256"
 	"encoding/base64"
@@ -16,8 +17,10 @@ import (
 
 // client is a client that the AS knows.
 type client struct {
-	secret    string   // "" for a public client
-	redirects []string // registered redirect URIs; nil for pre-registered and CIMD clients, which may use all of loopback
+	secret    string           // "" for a public client
+	key       crypto.PublicKey // in place of a secret; nil for none
+	redirects []string         // registered redirect URIs; nil for pre-registered and CIMD clients, which may use all of loopback
+	grants    []string         // registered grant types
 }
 
 // grant is what a user has allowed a client with one authorization. Its tokens end together.
@@ -62,11 +65,19 @@ func (s *Server) asm(w http.ResponseWriter, r *http.Request, here bool) {
 		"revocation_endpoint_auth_methods_supported":     methods,
 		"authorization_response_iss_parameter_supported": true,
 	}
+	if o.Keys != nil {
+		doc["token_endpoint_auth_methods_supported"] = append(methods, "private_key_jwt")
+		doc["token_endpoint_auth_signing_alg_values_supported"] = []string{"ES256", "RS256"}
+	}
 	if !o.NoPKCE {
 		doc["code_challenge_methods_supported"] = []string{"S256"}
 	}
 	if !o.NoDCR {
 		doc["registration_endpoint"] = s.Issuer + "/register"
+	}
+	if o.Device {
+		doc["device_authorization_endpoint"] = s.Issuer + "/device"
+		doc["grant_types_supported"] = append(doc["grant_types_supported"].([]string), deviceGrant)
 	}
 	if o.CIMD {
 		doc["client_id_metadata_document_supported"] = true
@@ -97,6 +108,7 @@ func (s *Server) register(w http.ResponseWriter, r *http.Request) {
 	var asked struct {
 		Redirects []string `json:"redirect_uris"`
 		Method    string   `json:"token_endpoint_auth_method"`
+		Grants    []string `json:"grant_types"`
 		Scope     string   `json:"scope"`
 	}
 	answer := map[string]any{}
@@ -126,7 +138,7 @@ func (s *Server) register(w http.ResponseWriter, r *http.Request) {
 		refuse(w, http.StatusBadRequest, "invalid_client_metadata", "unknown scope")
 		return
 	}
-	id, c := "client-"+rand.Text(), client{redirects: asked.Redirects}
+	id, c := "client-"+rand.Text(), client{redirects: asked.Redirects, grants: asked.Grants}
 	answer["client_id"], answer["client_id_issued_at"] = id, o.now().Unix()
 	if asked.Method != "none" {
 		c.secret = "canary-secret-" + rand.Text()
@@ -145,6 +157,9 @@ func (s *Server) lookup(id string) (c client, known bool) {
 	}
 	if secret, known := s.opt.Clients[id]; known {
 		return client{secret: secret}, true
+	}
+	if key := s.opt.Keys[id]; key != nil {
+		return client{key: key}, true
 	}
 	u, err := url.Parse(id)
 	return client{}, s.opt.CIMD && err == nil && (u.Scheme == "https" || u.Scheme == "http") && u.Host != ""
@@ -240,9 +255,19 @@ func (s *Server) authenticate(w http.ResponseWriter, r *http.Request) (id string
 	} else {
 		id, secret = r.PostForm.Get("client_id"), r.PostForm.Get("client_secret")
 	}
+	if o := s.options(func(*Counts) {}); o.AssertionKey != nil && id == "" && r.PostForm.Get("grant_type") == bearerGrant {
+		return "", true // https://www.rfc-editor.org/rfc/rfc7523#section-3.1
+	}
 	s.mu.Lock()
 	c, known := s.lookup(id)
 	s.mu.Unlock()
+	if known && c.key != nil {
+		if why := s.proven(r.PostForm, id, c.key); why != "" {
+			refuse(w, http.StatusUnauthorized, "invalid_client", why)
+			return "", false
+		}
+		return id, true
+	}
 	if !known || secret != c.secret {
 		if basic {
 			w.Header().Set("WWW-Authenticate", "Basic")
@@ -267,15 +292,25 @@ func (s *Server) token(w http.ResponseWriter, r *http.Request) {
 			c.Refreshes++
 		} else if form.Get("grant_type") == "authorization_code" {
 			c.Codes++
+		} else if form.Get("grant_type") == deviceGrant {
+			c.Polls++
 		}
 	})
 	if o.TokenRedirect && r.URL.Path != elsewhere {
 		http.Redirect(w, r, s.another+elsewhere, http.StatusTemporaryRedirect)
 		return
 	}
+	if poll := form.Get("grant_type") == deviceGrant; poll && o.PollStatus > 0 {
+		s.Change(func(o *Options) { o.PollStatus = 0 })
+		w.WriteHeader(o.PollStatus)
+		return
+	}
 	if refresh && o.RefreshStatus > 0 {
 		w.WriteHeader(o.RefreshStatus)
 		return
+	}
+	if refresh && o.DropRefresh {
+		panic(http.ErrAbortHandler)
 	}
 	id, ok := s.authenticate(w, r)
 	if !ok {
@@ -333,8 +368,17 @@ func (s *Server) exchange(form url.Values, id string, o Options, now time.Time) 
 			return nil, "invalid_grant", "the refresh token was used before"
 		}
 		g = old.grant
+	case deviceGrant:
+		if g, code, why = s.byDevice(form.Get("device_code"), id, o); g == nil {
+			return nil, code, why
+		}
+	case bearerGrant:
+		if why := s.asserted(form.Get("assertion"), o); why != "" {
+			return nil, "invalid_grant", why
+		}
+		g = &grant{client: id, resource: form.Get("resource"), scopes: strings.Fields(form.Get("scope"))}
 	case "client_credentials":
-		if c, _ := s.lookup(id); c.secret == "" {
+		if c, _ := s.lookup(id); c.secret == "" && c.key == nil {
 			return nil, "unauthorized_client", "a public client has no credentials"
 		}
 		g = &grant{client: id, resource: form.Get("resource"), scopes: strings.Fields(form.Get("scope"))}
@@ -358,10 +402,14 @@ func (s *Server) exchange(form url.Values, id string, o Options, now time.Time) 
 	s.access[access] = accessToken{grant: g, scopes: scopes, expires: now.Add(life)}
 	seconds := int((life + time.Second - 1) / time.Second) // 0 would mean no expiry to some clients
 	answer = map[string]any{"access_token": access, "token_type": "Bearer", "expires_in": seconds}
+	if o.Subject != "" {
+		claims, _ := json.Marshal(map[string]string{"iss": s.claimed(o), "sub": o.Subject, "aud": id})
+		answer["id_token"] = "e30." + base64.RawURLEncoding.EncodeToString(claims) + "."
+	}
 	if len(scopes) > 0 {
 		answer["scope"] = strings.Join(scopes, " ")
 	}
-	if form.Get("grant_type") != "client_credentials" && !o.NoRefresh && (!o.OfflineAccess || slices.Contains(g.scopes, "offline_access")) {
+	if form.Get("grant_type") != "client_credentials" && form.Get("grant_type") != bearerGrant && !o.NoRefresh && (!o.OfflineAccess || slices.Contains(g.scopes, "offline_access")) {
 		if old != nil {
 			old.used = true
 		}

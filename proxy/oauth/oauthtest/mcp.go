@@ -132,7 +132,7 @@ func (s *Server) authorized(r *http.Request, o Options) (t accessToken, why stri
 		return t, "unknown or revoked token"
 	case !now.Before(t.expires):
 		return t, "expired token"
-	case t.grant.resource == "" && (o.NoPRM || o.NoResource):
+	case o.AnyResource, t.grant.resource == "" && (o.NoPRM || o.NoResource):
 		return t, ""
 	case t.grant.resource != s.resource(o):
 		return t, "token for another resource"

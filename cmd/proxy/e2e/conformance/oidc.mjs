@@ -1,11 +1,11 @@
 // A protected MCP server and oidc-provider as its authorization server, on two ports of 127.0.0.1: resource indicators,
-// registration, rotation of refresh tokens, revocation, and tokens that live for 3 seconds. It prints the URL of the MCP
-// endpoint. Arguments: the folder of installed packages.
+// registration, device flow, rotation of refresh tokens, revocation, and tokens that live for 3 seconds. It prints the URL of the MCP
+// endpoint. Arguments: the folder of installed packages, and the public key (JWK) of the client that has one.
 import http from 'node:http';
 import { join } from 'node:path';
 import { pathToFileURL } from 'node:url';
 
-const [modules] = process.argv.slice(2);
+const [modules, key] = process.argv.slice(2);
 const { Provider } = await import(pathToFileURL(join(modules, 'oidc-provider/lib/index.js')));
 const listen = (server) => new Promise((done) => server.listen(0, '127.0.0.1', () => done(`http://127.0.0.1:${server.address().port}`)));
 
@@ -19,11 +19,15 @@ const provider = new Provider(issuer, {
   clients: [{
     client_id: 'service', client_secret: 'a-secret-of-the-service-0123456789', grant_types: ['client_credentials'],
     redirect_uris: [], response_types: [], token_endpoint_auth_method: 'client_secret_basic',
+  }, {
+    client_id: 'service-with-a-key', jwks: { keys: [JSON.parse(key)] }, grant_types: ['client_credentials'],
+    redirect_uris: [], response_types: [], token_endpoint_auth_method: 'private_key_jwt',
   }],
   features: {
     registration: { enabled: true },
     revocation: { enabled: true },
     clientCredentials: { enabled: true },
+    deviceFlow: { enabled: true },
     resourceIndicators: {
       enabled: true,
       getResourceServerInfo: (ctx, asked) => {

@@ -1,6 +1,7 @@
 // A server that requires OAuth tokens, with the published server parts of the TypeScript SDK. Arguments: the folder
 // of installed packages, the port of the server on 127.0.0.1, the URL that clients know it by, and "own" if it is its own
-// authorization server, or "apart" if that is another server on another port.
+// authorization server, "apart" if that is another server on another port, or "lenient" if that one also gives
+// tokens for no URL, and the server has no copy of its metadata.
 import http from "node:http";
 import { randomUUID } from "node:crypto";
 import { join } from "node:path";
@@ -19,7 +20,7 @@ const { DemoInMemoryAuthProvider } = await sdk("examples/server/demoInMemoryOAut
 const resource = new URL(known);
 const rateLimit = { authorizationOptions: { rateLimit: false }, tokenOptions: { rateLimit: false }, clientRegistrationOptions: { rateLimit: false } };
 // It accepts only tokens for the URL that clients know it by. With "apart" it also refuses tokens that name no URL.
-const provider = new DemoInMemoryAuthProvider((asked) => (asked ? asked.href === resource.href : mode === "own"));
+const provider = new DemoInMemoryAuthProvider((asked) => (asked ? asked.href === resource.href : mode !== "apart"));
 const app = express();
 const listen = (server, at) => new Promise((done) => server.listen(at, "127.0.0.1", () => done(server.address().port)));
 
@@ -29,6 +30,7 @@ if (mode === "own") {
   const authorization = express();
   const issuer = new URL(`http://127.0.0.1:${await listen(http.createServer(authorization), 0)}`);
   authorization.use(mcpAuthRouter({ provider, issuerUrl: issuer, ...rateLimit }));
+  if (mode === "lenient") app.use("/.well-known/oauth-authorization-server", (req, res) => res.status(404).end());
   app.use(mcpAuthMetadataRouter({ oauthMetadata: createOAuthMetadata({ provider, issuerUrl: issuer }), resourceServerUrl: resource }));
 }
 app.use(express.json());

@@ -1,0 +1,248 @@
+package oauth
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"strings"
+	"time"
+
+	"golang.org/x/oauth2"
+)
+
+const (
+	deviceGrant = "urn:ietf:params:oauth:grant-type:device_code"
+
+	deviceLife  = 30 * time.Minute // longest life of a code
+	devicePoll  = 5 * time.Second  // between two requests, if the authorization server does not say
+	deviceSlow  = 5 * time.Second  // further time after slow_down
+	deviceMost  = time.Minute      // between two requests
+	maxUserCode = 64
+)
+
+// DeviceCode is what a user needs to sign in on another device.
+type DeviceCode struct {
+	Page string // where the user types the code
+	Code string
+	Link string // a page that has the code already; "" for none
+}
+
+// SignInOnDevice signs in a user who is at another device, and stores the tokens: https://www.rfc-editor.org/rfc/rfc8628.
+// show tells the user what to do there.
+func (a *Account) SignInOnDevice(ctx context.Context, show func(DeviceCode)) error {
+	return a.signInAsked(ctx, onDevice{show})
+}
+
+// HasDevice reports whether the authorization server of the last sign-in, also of one in progress, has a device flow.
+func (a *Account) HasDevice() bool {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.device
+}
+
+// onDevice asks the user to sign in on another device.
+type onDevice struct{ show func(DeviceCode) }
+
+func (d onDevice) discover(ctx context.Context, a *Account, c challenge, known string) (*authority, error) {
+	at, err := a.discoverServer(ctx, c, known)
+	if err == nil && at.Device == "" {
+		err = fmt.Errorf("AS %s has no device flow; run dragoman login %s", hostOf(at.Token), a.Arguments())
+	}
+	return at, err
+}
+
+func (d onDevice) ask(ctx context.Context, a *Account, at *authority, before record) (record, *oauth2.Token, error) {
+	r, t, err := d.askOnce(ctx, a, at, before)
+	_, unknown := errors.AsType[clientError](err)
+	if earlier := r.Client == before.Client || r.Client == before.Pending; unknown && earlier && r.Client.Registered {
+		before.Client, before.Pending = client{}, client{}
+		r, t, err = d.askOnce(ctx, a, at, before)
+	}
+	a.cfg.Count.token("device_code", err)
+	return r, t, err
+}
+
+func (d onDevice) askOnce(ctx context.Context, a *Account, at *authority, before record) (record, *oauth2.Token, error) {
+	r := a.recordOf(at, before)
+	if err := a.identifyForDevice(ctx, at, &before, &r); err != nil {
+		return r, nil, err
+	}
+	a.tried(ctx, &r, false)
+	code, err := a.requestCode(ctx, &r)
+	if err != nil {
+		return r, nil, err
+	}
+	d.show(code.DeviceCode)
+	t, err := a.poll(ctx, &r, code)
+	return r, t, err
+}
+
+// identifyForDevice chooses the OAuth client for the device flow, and registers it if need be, in the order of identify.
+func (a *Account) identifyForDevice(ctx context.Context, at *authority, before, r *record) error {
+	switch {
+	case a.cfg.ClientID != "":
+		r.Client = client{ID: a.cfg.ClientID, Secret: a.cfg.ClientSecret, Method: a.method(&at.serverMetadata)}
+		return nil
+	case a.cfg.ClientMetadataURL != "" && at.Document:
+		r.Client = client{ID: a.cfg.ClientMetadataURL, Method: a.method(&at.serverMetadata)}
+		return nil
+	}
+	for _, c := range []client{before.Pending, before.Client} {
+		if c.Device && a.stillGood(&c, at) {
+			r.Client = c
+			return nil
+		}
+	}
+	if at.Registration == "" {
+		return errors.New("AS registers no clients by itself: register one for the device flow and pass --oauth client_id=…")
+	}
+	// The redirect URI is for sign-ins in a browser, and because some authorization servers register no client without one.
+	back, err := a.register(ctx, at, cmp.Or(a.cfg.CallbackHost, "127.0.0.1"), r, deviceGrant)
+	if err != nil {
+		return err
+	}
+	back.Close()
+	r.Client.Device = true
+	return nil
+}
+
+// deviceCode is a response of the device authorization endpoint.
+type deviceCode struct {
+	DeviceCode
+	secret  string // that dragoman sends to the token endpoint
+	pause   time.Duration
+	expires time.Time
+}
+
+// requestCode requests a code for the user.
+func (a *Account) requestCode(ctx context.Context, r *record) (*deviceCode, error) {
+	host := hostOf(r.Authority.Device)
+	form := url.Values{}
+	for name, value := range map[string]string{"scope": strings.Join(r.Scopes, " "), "resource": r.Resource} {
+		if value != "" {
+			form.Set(name, value)
+		}
+	}
+	for name, value := range a.cfg.Params {
+		form.Set(name, value)
+	}
+	resp, err := a.post(ctx, r.Authority.Device, form, &r.Client, &r.Authority)
+	if err != nil {
+		return nil, fmt.Errorf("AS %s: %w", host, withoutURL(err))
+	}
+	defer resp.Body.Close()
+	body, err := io.ReadAll(io.LimitReader(resp.Body, maxDocument))
+	if err != nil {
+		return nil, fmt.Errorf("AS %s: %w", host, withoutURL(err))
+	}
+	var said struct {
+		Code        string  `json:"device_code"`
+		UserCode    string  `json:"user_code"`
+		Page        string  `json:"verification_uri"`
+		Link        string  `json:"verification_uri_complete"`
+		Expires     float64 `json:"expires_in"`
+		Interval    float64 `json:"interval"`
+		Error       string  `json:"error"`
+		Description string  `json:"error_description"`
+	}
+	unreadable := json.Unmarshal(body, &said) != nil
+	if resp.StatusCode != http.StatusOK {
+		return nil, refusedBy(host, &oauth2.RetrieveError{Response: resp, ErrorCode: said.Error, ErrorDescription: said.Description})
+	}
+	code := plainWord(said.UserCode)
+	if unreadable || said.Code == "" || len(said.Code) > maxToken || code == "" || code != said.UserCode || len(code) > maxUserCode {
+		return nil, fmt.Errorf("AS %s: the device response has no user_code or device_code that can be used", host)
+	}
+	if _, err := a.web.check(ctx, said.Page); err != nil {
+		return nil, fmt.Errorf("AS %s: verification_uri: %w", host, err)
+	}
+	if said.Link != "" {
+		if _, err := a.web.check(ctx, said.Link); err != nil {
+			said.Link = ""
+		}
+	}
+	seconds := func(n float64, otherwise, most time.Duration) time.Duration {
+		if n <= 0 {
+			return otherwise
+		}
+		return time.Duration(min(n, most.Seconds()) * float64(time.Second))
+	}
+	return &deviceCode{
+		DeviceCode: DeviceCode{said.Page, code, said.Link}, secret: said.Code,
+		pause: max(seconds(said.Interval, devicePoll, deviceMost), time.Second), expires: a.now().Add(seconds(said.Expires, deviceLife, deviceLife)),
+	}, nil
+}
+
+// clientError is the error of an authorization server that does not know the client.
+type clientError struct{ error }
+
+func (e clientError) Unwrap() error { return e.error }
+
+// refusedBy returns the answer of an authorization server as an error.
+func refusedBy(host string, e *oauth2.RetrieveError) error {
+	err := fmt.Errorf("AS %s: %w", host, said(e))
+	switch e.ErrorCode {
+	case "invalid_client", "unauthorized_client":
+		return clientError{err}
+	case errScope.Error():
+		return fmt.Errorf("AS %s: refused: %w %s", host, errScope, quoted(e.ErrorDescription))
+	}
+	return err
+}
+
+// poll requests tokens until the user has used the code.
+func (a *Account) poll(ctx context.Context, r *record, code *deviceCode) (*oauth2.Token, error) {
+	host := hostOf(r.Authority.Token)
+	var last error
+	for pause := code.pause; ; pause = min(pause, deviceMost) {
+		if !a.now().Add(pause).Before(code.expires) {
+			return nil, &lateCodeError{a.Arguments(), last}
+		}
+		if err := a.sleep(ctx, pause); errors.Is(err, context.DeadlineExceeded) {
+			return nil, &lateCodeError{a.Arguments(), last}
+		} else if err != nil {
+			return nil, err
+		}
+		t, err := a.exchange(ctx, &r.Authority, &r.Client, r.Resource, nil, url.Values{"grant_type": {deviceGrant}, "device_code": {code.secret}})
+		refused, answered := errors.AsType[*oauth2.RetrieveError](err)
+		switch {
+		case err == nil:
+			return t, tokenFault(r.Authority.Token, t)
+		case ctx.Err() != nil: // the next pause ends at once
+		case !answered: // https://www.rfc-editor.org/rfc/rfc8628#section-3.5
+			last = fmt.Errorf("AS %s: %w", host, withoutURL(err))
+			pause *= 2
+		case refused.ErrorCode == "" && refused.Response.StatusCode >= 500:
+			last = refusedBy(host, refused)
+			pause *= 2
+		case refused.ErrorCode == "authorization_pending":
+			last = nil
+		case refused.ErrorCode == "slow_down", refused.Response.StatusCode == http.StatusTooManyRequests:
+			last = nil
+			pause += deviceSlow
+		case refused.ErrorCode == "expired_token":
+			return nil, &lateCodeError{a.Arguments(), nil}
+		case refused.ErrorCode == "access_denied":
+			return nil, fmt.Errorf("AS refused: access_denied %s", quoted(refused.ErrorDescription))
+		default:
+			return nil, refusedBy(host, refused)
+		}
+	}
+}
+
+// pauseFor waits for d, or until ctx ends.
+func pauseFor(ctx context.Context, d time.Duration) error {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-t.C:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}

@@ -1,0 +1,70 @@
+package proxy
+
+import (
+	"go.uber.org/zap"
+
+	"github.com/dragoman-proxy/dragoman/proxy/server"
+	"github.com/dragoman-proxy/dragoman/proxy/upstream"
+)
+
+// resumeStream makes x continue after the client's last event, or opens a new standing stream if that
+// event is unknown. The kept events are sent again even if some are lost, since the response
+// of a call is the last of them.
+func (x *exchange) resumeStream(l *lanes, lastEventID string) error {
+	if lastEventID == "" {
+		return x.stand(l)
+	}
+	b, again, lost := l.trails.Find(x.ctx, lastEventID, x.stop)
+	if lost != 0 {
+		x.log().Info("events were lost on a resumed stream", zap.Int("lost", lost))
+	}
+	if b == nil {
+		return x.stand(l)
+	}
+	x.buffer, x.replay = b, again
+	c, _ := b.Call().(*resumableCall)
+	switch {
+	case c == nil:
+		st, err := x.srv.listen(x.ctx, x.s, upstream.ListenOptions{})
+		if err != nil {
+			return err
+		}
+		x.attach(st)
+	case b.Over():
+		x.answered = true // no event follows
+	case !c.open.Reopen(c.call, x.stop): // cancelled, or forgotten as there were too many open requests
+		c.stream.Close()
+		b.Finish()
+		x.answered = true
+	default:
+		x.call, x.resumed = c.call, true
+		c.stream = l.Move(x.ctx, c.stream)
+		x.attach(c.stream)
+	}
+	return nil
+}
+
+// stand opens a new standing stream for x.
+func (x *exchange) stand(l *lanes) error {
+	st, err := x.srv.listen(x.ctx, x.s, upstream.ListenOptions{})
+	if err != nil {
+		return err
+	}
+	x.attach(st)
+	x.buffer = l.trails.Begin(nil, x.stop)
+	return nil
+}
+
+// resumableCall is a call whose stream a client may resume. It implements [replay.Call].
+type resumableCall struct {
+	call   *call
+	open   *calls
+	stream *server.Stream // the server's stream for the call
+}
+
+func (c *resumableCall) Cancelled() bool { return c.call.Cancelled.Load() }
+
+func (c *resumableCall) End() {
+	c.open.End(c.call)
+	c.stream.Close()
+}
