@@ -12,29 +12,29 @@ import (
 // acceptance lists the promises for which the runtime was accepted, and the tests that show them.
 var acceptance = []struct{ promise, tests string }{
 	{"front matter with BOM, with CRLF, not closed, with --- inside", "TestFrontMatter TestDocumentationIsKeptVerbatim TestScalarsAreYAML12 FuzzFrontMatter"},
-	{"each row of validation, all mistakes at once", "TestEachMistakeIsReported TestMappings TestVersionsAreSemVer TestStrictFilesMindWarnings TestAllMistakesOfAllFilesAreReported TestSameNameTwiceIsRefused TestProblemAsJSON FuzzMapping"},
+	{"each row of validation, all mistakes at once", "TestEachMistakeIsReported TestMappings TestVersionsAreSemVer TestStrictFilesRefuseWarnings TestAllMistakesOfAllFilesAreReported TestSameNameTwiceIsRefused TestProblemAsJSON FuzzMapping"},
 	{"each row of validation beyond the draft", "TestTrustMistakes TestLimitMistakes TestPaginationMistakes TestCacheMistakes TestGraphQLMistakes TestGateMistakes TestOAuthMistakes TestTypeMistakes"},
 	{"the public example of 20 operations loads, and its operations send the requests that it declares", "TestThePublicExample TestOurFileOfTwentyOperations"},
 	{"the table of path encoding and the four traversals", "TestPathValues TestPathTraversalsAreRefused FuzzPathValue"},
-	{"no value changes the scheme or host of a request, or leaves its path segment", "TestNoValueLeavesItsPlace"},
+	{"no value changes the scheme or host of a request, or leaves its path segment", "TestValuesCannotChangeTheShapeOfAURL"},
 	{"the base path is kept, also before an empty first placeholder; all rows of placement", "TestPlacement TestFormBody"},
 	{"no header is injected", "TestHeaderParameters TestTheTraceIsForwardedAndNothingElse TestRequestIDIsForwarded"},
-	{"each row of parsing over real sockets, truncated, bombs, 10 MiB ± 1", "TestAnswers TestTransportFailures TestCompressedBombIsCutOff TestResponseSizeLimit FuzzResult"},
+	{"each row of parsing over real sockets, truncated, bombs, 10 MiB ± 1", "TestResponsesBecomeResults TestTransportFailures TestDecompressionBombIsRefused TestResponseSizeLimit FuzzResult"},
 	{"the table of statuses", "TestStatusTable TestErrorMessages"},
-	{"the causes of transport failures", "TestTransportFailures TestExpiredCertificate TestAddressPolicy TestCredentialsDoNotFollowRedirects TestRepeatedOnlyWhereSafe"},
+	{"the causes of transport failures", "TestTransportFailures TestExpiredCertificate TestAddressPolicy TestCredentialsDoNotFollowRedirects TestOnlySafeRequestsAreRepeated"},
 	{"the wrong endpoint, for each pair", "TestEachOperationHasItsEndpoint"},
-	{"introspection is complete, and valid in both modes", "TestIntrospectionIsComplete TestIntrospectionConforms TestWhatIsListedIsAccepted TestSchemasAreClosed"},
+	{"introspection is complete, and valid in both modes", "TestIntrospectionIsComplete TestIntrospectionConforms TestListedParametersAreAccepted TestSchemasAreClosed"},
 	{"no message looks like a leak", "TestNoMessageLooksLikeALeak TestNoLiteralLooksLikeALeak TestUpstreamWordsAreSanitised"},
 	{"credentials are not shown, and are sent only to their API", "TestCredentialsNeverShow TestCredentialsGoOverHTTPSOnly TestCredentialsDoNotFollowRedirects TestPreviewSendsNothingAndMasks"},
-	{"the tables of isError and of HTTP statuses", "TestCodes TestToolResults TestHTTPEndpoints"},
+	{"the tables of isError and of HTTP statuses", "TestFailureCodesHaveAStatus TestToolResults TestHTTPEndpoints"},
 	{"the table of gates, and a schema that changes between two calls", "TestGate"},
-	{"reload under load without a failed call", "TestReloadUnderLoad TestNoCallFailsWhileTheFileChanges TestAChangeOnDiskIsLive TestABrokenChangeKeepsTheOldAndSaysWhy"},
+	{"reload under load without a failed call", "TestReloadUnderLoad TestNoCallFailsWhileTheFileChanges TestAChangedAdapterFileIsLoaded TestABrokenChangeKeepsTheOldAndSaysWhy"},
 	{"a confirmation is not replayed", "TestConfirmation"},
 	{"two adapters with the same operation", "TestTwoAdaptersWithTheSameOperation"},
-	{"budgets: allocations, memory, the size of tools/list", "TestDispatchAllocatesLittle TestAThousandAdaptersTakeLittle TestSharedToolsDoNotGrowWithTheAdapters"},
+	{"budgets: allocations, memory, the size of tools/list", "TestDispatchAllocatesLittle TestAThousandAdaptersTakeLittleMemory TestSharedToolsDoNotGrowWithTheAdapters"},
 }
 
-func TestEveryPromiseHasItsTest(t *testing.T) {
+func TestEveryPromiseOfTheDesignHasATest(t *testing.T) {
 	there := map[string]bool{}
 	for _, tests := range []string{"*_test.go", "*/*_test.go", "../cmd/command/*_test.go"} {
 		files, err := filepath.Glob(tests)

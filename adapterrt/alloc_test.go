@@ -17,9 +17,9 @@ func TestDispatchAllocatesLittle(t *testing.T) {
 	}
 }
 
-// TestAThousandAdaptersTakeLittle: while the adapters are loaded, twice as much may be in use
+// TestAThousandAdaptersTakeLittleMemory: while the adapters are loaded, twice as much may be in use
 // before it is collected.
-func TestAThousandAdaptersTakeLittle(t *testing.T) {
+func TestAThousandAdaptersTakeLittleMemory(t *testing.T) {
 	const most = 80 << 20
 	paths := thousand(t)
 	rt, err := New(Options{})

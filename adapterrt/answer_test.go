@@ -37,7 +37,7 @@ var others = []struct {
 	{"blank text", `as: text`, say(200, "text/plain", " \n"), `true,"data":" \n"}`},
 	{"Latin-1", `as: text`, say(200, "text/plain; charset=ISO-8859-1", "caf\xe9"), `true,"data":"café"}`},
 	{"UTF-16", `as: text`, say(200, "text/plain", "\xff\xfeh\x00\xe9\x00"), `true,"data":"hé"}`},
-	{"UTF-16, the other way", `as: text`, say(200, "text/plain", "\xfe\xff\x00h"), `true,"data":"h"}`},
+	{"UTF-16, big-endian", `as: text`, say(200, "text/plain", "\xfe\xff\x00h"), `true,"data":"h"}`},
 	{"a BOM", `as: text`, say(200, "text/plain", "\ufeffx"), `true,"data":"x"}`},
 	{"another charset", `as: text`, say(200, "text/plain; charset=shift_jis", "x"), `false,"error":{"code":"SERIALIZATION_PARSE_ERROR","message":"Failed to read the response: charset 'shift_jis' is not supported","details":{"content_type":"text/plain; charset=shift_jis","http_status":200}}}`},
 	{"no UTF-8", `as: text`, say(200, "text/plain", "a\xff"), `false,"error":{"code":"SERIALIZATION_PARSE_ERROR","message":"Failed to read the response: invalid UTF-8","details":{"content_type":"text/plain","http_status":200}}}`},
@@ -47,7 +47,7 @@ var others = []struct {
 	{"CSV with semicolons", `as: csv`, say(200, "text/csv", "\ufeffa;b\n1,5;2"), `true,"data":{"items":[{"a":"1,5","b":"2"}]}}`},
 	{"tabs", `as: csv`, say(200, "text/tab-separated-values", "a\tb\n1\t2"), `true,"data":{"items":[{"a":"1","b":"2"}]}}`},
 	{"only a header", `as: csv`, say(200, "text/csv", "a,b"), `true,"data":{"items":[]}}`},
-	{"an odd quote", `as: csv`, say(200, "text/csv", "a\nx\"y\"\n"), `true,"data":{"items":[{"a":"x\"y\""}]}}`},
+	{"a quote inside a field", `as: csv`, say(200, "text/csv", "a\nx\"y\"\n"), `true,"data":{"items":[{"a":"x\"y\""}]}}`},
 	{"long CSV", `as: csv`, say(200, "text/csv", "a\n"+strings.Repeat("x\n", 1001)), `true,"data":{"items":[` + strings.Repeat(`{"a":"x"},`, 999) + `{"a":"x"}]},"warnings":[{"code":"VALIDATION_TRUNCATED_WARNING","message":"Only the first 1000 items of the response are here","details":{"field":"data.items","truncated_count":1000,"limit":1000,"unit":"items"},"severity":"medium"}]}`},
 	{"wide CSV", `as: csv`, say(200, "text/csv", strings.Repeat(",", 1001)+"\n"), `false,"error":{"code":"SERIALIZATION_PARSE_ERROR","message":"Failed to read the response: not CSV, or too many columns","details":{"content_type":"text/csv","http_status":200}}}`},
 
@@ -94,8 +94,8 @@ var others = []struct {
 	{"decoded", `decode: {content: base64}`, say(200, "", `{"encoding":"base64","content":"aMOp\nCg==\n","size":4}`), `true,"data":{"encoding":"utf-8","content":"hé\n","size":4}}`},
 	{"decoded in a list", `decode: {files.content: base64}`, say(200, "", `{"files":[{"content":"YQ=="},{"content":null},{}]}`), `true,"data":{"files":[{"content":"a"},{"content":null},{}]}}`},
 	{"decoded binary", `decode: {content: base64}`, say(200, "", `{"content":"/wA=","encoding":"base64"}`), `true,"data":{"content":"/wA=","encoding":"base64"},"warnings":[{"code":"DECODE_BINARY","message":"The content is no text and stays base64","details":{"bytes":2},"severity":"low"}]}`},
-	{"what is not base64", `decode: {content: base64}`, say(200, "", `{"content":"é","encoding":"base64"}`), `true,"data":{"content":"é","encoding":"base64"}}`},
-	{"what says so", `decode: {content: base64}`, say(200, "", `{"content":"YQ==","encoding":"none"}`), `true,"data":{"content":"YQ==","encoding":"none"}}`},
+	{"invalid base64", `decode: {content: base64}`, say(200, "", `{"content":"é","encoding":"base64"}`), `true,"data":{"content":"é","encoding":"base64"}}`},
+	{"only fields that say base64", `decode: {content: base64}`, say(200, "", `{"content":"YQ==","encoding":"none"}`), `true,"data":{"content":"YQ==","encoding":"none"}}`},
 	{"nothing to decode", `decode: {content: base64}`, say(200, "", `[{"a": 1}]`), `true,"data":[{"a": 1}]}`},
 }
 
@@ -194,7 +194,7 @@ func TestToolResultsHaveNoBlanks(t *testing.T) {
 	}
 }
 
-func TestAnswersAreAskedForByTheirType(t *testing.T) {
+func TestAcceptHeaderNamesTheResponseType(t *testing.T) {
 	var accept []string
 	s := api(t, func(w http.ResponseWriter, r *http.Request) {
 		accept = append(accept, r.Header.Get("Accept"))
@@ -230,9 +230,9 @@ func TestCompressedTextIsBounded(t *testing.T) {
 	}
 }
 
-// TestHostileTextEndsSoon reads, in each format, texts that are slow or large to read. A reader with quadratic time
+// TestHostileTextIsReadInLinearTime reads, in each format, texts that are slow or large to read. A reader with quadratic time
 // would take minutes.
-func TestHostileTextEndsSoon(t *testing.T) {
+func TestHostileTextIsReadInLinearTime(t *testing.T) {
 	const size = 512 << 10 / effort
 	fill := func(s string) string { return strings.Repeat(s, size/len(s)) }
 	for as, bodies := range map[string][]string{
@@ -308,7 +308,7 @@ func TestRedirects(t *testing.T) {
 	}{
 		{"not by default", "", "/v2/y", `"location":"/v2/y","permanent":true`, ""},
 		{"within the API", ", redirects: same_origin", "/v2/y", `{"here":true}`, "GET /v2/y auth=true fixed=true param=true referer=false"},
-		{"not where the file says none", ", redirects: none", "/v2/y", "redirect not followed", ""},
+		{"none, if the file says none", ", redirects: none", "/v2/y", "redirect not followed", ""},
 		{"not to plain HTTP", ", redirects: same_origin", "http://127.0.0.1/x", "redirect not followed", ""},
 		{"not with a password", ", redirects: same_origin", "https://u:p@127.0.0.1/x", "redirect not followed", ""},
 		{"not to another host", ", redirects: same_origin", "https://localhost/x", `"location_host":"localhost"`, ""},
@@ -472,8 +472,8 @@ func FuzzAnswer(f *testing.F) {
 	})
 }
 
-// TestAnswersAtTheirLimit shows that the limits on what is read and on what is shown are exact to the byte.
-func TestAnswersAtTheirLimit(t *testing.T) {
+// TestResponseLimitsAreExactToTheByte shows that the limits on what is read and on what is shown are exact to the byte.
+func TestResponseLimitsAreExactToTheByte(t *testing.T) {
 	const limit = 1 << 20
 	body := func(n int) string { return "\x1f\x8b" + strings.Repeat("\x01", n-2) }
 	for _, c := range []struct{ as, kind string }{{"text", "text/plain"}, {"base64", "application/gzip"}, {"media", "application/gzip"}, {"media", "application/pdf"}} {

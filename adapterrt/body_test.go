@@ -154,9 +154,9 @@ func TestMultipart(t *testing.T) {
 	}
 }
 
-// TestLongNamesDoNotMultiply shows that a request of one megabyte does not become gigabytes because an object's long
+// TestLongMemberNamesDoNotMultiplyTheRequest shows that a request of one megabyte does not become gigabytes because an object's long
 // name is repeated in each of its pairs.
-func TestLongNamesDoNotMultiply(t *testing.T) {
+func TestLongMemberNamesDoNotMultiplyTheRequest(t *testing.T) {
 	long := strings.Repeat("k", 300<<10)
 	for _, op := range []string{
 		`create: [{name: op, maps_to: POST /q, request: {as: form, form_style: brackets}, params: {o: {type: object}}}]`,

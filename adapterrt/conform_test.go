@@ -100,10 +100,10 @@ func TestIntrospectionConforms(t *testing.T) {
 	}
 }
 
-// TestWhatIsListedIsAccepted shows that introspection lists the cross-cutting parameters that
+// TestListedParametersAreAccepted shows that introspection lists the cross-cutting parameters that
 // an operation accepts and not those that only the runtime sets, and that all listed
 // parameters are accepted.
-func TestWhatIsListedIsAccepted(t *testing.T) {
+func TestListedParametersAreAccepted(t *testing.T) {
 	rt := one(t, Options{}, "https://api.example.com/v1", everything, everythingElse[0], everythingElse[3])
 	capture(rt, `[{"id":1,"title":"T"}]`)
 	var got struct {

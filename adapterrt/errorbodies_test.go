@@ -57,8 +57,8 @@ var vendors = []struct {
 	{"DigitalOcean", 422, `{"id":"unprocessable_entity","message":"Name is already in use","request_id":"4"}`, []string{"Name is already in use"}},
 }
 
-// TestErrorsOfVendorsSayWhatIsWrong shows that the client receives these words, in the message or in the details.
-func TestErrorsOfVendorsSayWhatIsWrong(t *testing.T) {
+// TestVendorErrorTextsReachTheClient shows that the client receives these words, in the message or in the details.
+func TestVendorErrorTextsReachTheClient(t *testing.T) {
 	for _, v := range vendors {
 		t.Run(v.api, func(t *testing.T) {
 			kind := "application/json"

@@ -160,7 +160,7 @@ func TestOptionsAreChecked(t *testing.T) {
 	}
 }
 
-func TestTheEnvironmentWinsOverOptions(t *testing.T) {
+func TestEnvironmentVariablesOverrideOptions(t *testing.T) {
 	from := Options{Mode: present.All, ToolPrefix: "file_"}
 	for _, c := range []struct {
 		env  []string
@@ -199,7 +199,7 @@ var codes = []struct {
 	{"CONFIRMATION_REQUIRED", 428, false}, {"INVALID_EXPAND", 400, false},
 }
 
-func TestCodes(t *testing.T) {
+func TestFailureCodesHaveAStatus(t *testing.T) {
 	for _, c := range codes {
 		r := Result{Failure: &failure.Failure{Code: c.code}}
 		if r.HTTPStatus() != c.status || r.IsError() != c.isError {
@@ -316,7 +316,7 @@ func TestHTTPEndpoints(t *testing.T) {
 	}
 }
 
-func TestMeta(t *testing.T) {
+func TestResultsHaveMetadata(t *testing.T) {
 	rt := one(t, Options{Now: someTime}, "https://api.example.com", status)
 	capture(rt, "1")
 	r := rt.Dispatch(context.Background(), Endpoint{}, &Request{Body: []byte(`{"operation":"get_status"}`), ID: "r-1"})

@@ -143,9 +143,9 @@ func TestListsAreFiltered(t *testing.T) {
 	}
 }
 
-// TestNamesThatAreOfferedCanBeSent shows that a failure suggests an operation that several
+// TestSuggestedNamesAreAccepted shows that a failure suggests an operation that several
 // adapters have with the adapter's name.
-func TestNamesThatAreOfferedCanBeSent(t *testing.T) {
+func TestSuggestedNamesAreAccepted(t *testing.T) {
 	rt := start(t, Options{}, large())
 	for body, want := range map[string]string{
 		`{"operation":"list_thing"}`:   `"did_you_mean":["other.list_things","test-api.list_things"]`,

@@ -80,7 +80,7 @@ func TestDocumentationIsKeptVerbatim(t *testing.T) {
 	}
 }
 
-func TestFind(t *testing.T) {
+func TestAdapterFilesAreFoundByTheirName(t *testing.T) {
 	dir := t.TempDir()
 	for _, name := range []string{"b-adapter.md", "a-adapter.md", "readme.md", "adapter.md", "sub/c-adapter.md", "..data/d-adapter.md"} {
 		path := filepath.Join(dir, name)

@@ -31,8 +31,8 @@ func (p page) Wait(ctx context.Context, state string) (url.Values, error) {
 	}
 }
 
-// TestCallersLogIn shows that calls that need a login send the user to the login page once, and then succeed.
-func TestCallersLogIn(t *testing.T) {
+// TestCallsSendTheUserToTheLoginPage shows that calls that need a login send the user to the login page once, and then succeed.
+func TestCallsSendTheUserToTheLoginPage(t *testing.T) {
 	noRedirects := http.Client{CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
 	for name, c := range map[string]struct {
 		auth, message string
@@ -53,7 +53,7 @@ func TestCallersLogIn(t *testing.T) {
 		}, fine},
 		"no, thanks":  {"grant: authorization_code, authorization_url: '%s/authorize'", "Adapter test-api", func(page, string) (bool, error) { return false, nil }, "AUTH_LOGIN_REQUIRED"},
 		"no answer":   {"grant: authorization_code, authorization_url: '%s/authorize'", "Adapter test-api", func(page, string) (bool, error) { return false, errors.New("silence") }, "AUTH_LOGIN_REQUIRED"},
-		"a wrong one": {"grant: authorization_code, authorization_url: '%s/authorize'", "Adapter test-api", func(p page, _ string) (bool, error) { p.brought <- url.Values{}; return true, nil }, "AUTH_LOGIN_REQUIRED"},
+		"wrong state": {"grant: authorization_code, authorization_url: '%s/authorize'", "Adapter test-api", func(p page, _ string) (bool, error) { p.brought <- url.Values{}; return true, nil }, "AUTH_LOGIN_REQUIRED"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := oauthServer(t)

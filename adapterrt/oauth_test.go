@@ -180,7 +180,7 @@ func TestClientCertificate(t *testing.T) {
 		t.Error(got)
 	}
 	if got := ask(one(t, opt, s.URL, status, "auth: {type: mtls, "+files+filepath.Join(dir, "none.pem")+"}"), Endpoint{}, get); !strings.Contains(got, "TLS error: unknown authority") {
-		t.Error("trusts everybody:", got)
+		t.Error("trusts any certificate:", got)
 	}
 	_, problems := Parse("test-api-adapter.md", []byte(front("https://api.example.com", status, "auth: {type: mtls, cert_file: /none, key_file: /none}")), &opt)
 	if len(problems) != 1 || problems[0].Severity != file.Warning {

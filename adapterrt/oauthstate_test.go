@@ -221,7 +221,7 @@ func TestARefreshWhoseAnswerIsLost(t *testing.T) {
 
 const maxTokenTried = 40_000
 
-func TestAServerThatDoesNotRotateIsAskedAgain(t *testing.T) {
+func TestRefreshIsRepeatedIfTheServerDoesNotRotateTokens(t *testing.T) {
 	s := oauthServer(t)
 	s.Keeps = true
 	opt, ck := oauthOptions(s.Login())
@@ -240,7 +240,7 @@ func TestAServerThatDoesNotRotateIsAskedAgain(t *testing.T) {
 	mustBeFine(t, rt)
 }
 
-func TestAnUnreachableServerCostsNoToken(t *testing.T) {
+func TestAnUnreachableServerLeavesTheRefreshTokenUsable(t *testing.T) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
@@ -380,7 +380,7 @@ func TestTheNewRefreshTokenIsStoredBeforeTheAccessTokenIsUsed(t *testing.T) {
 	}
 }
 
-func TestLifeOfTokens(t *testing.T) {
+func TestLifetimeOfTokens(t *testing.T) {
 	for expires, life := range map[string]time.Duration{
 		``:                            5 * time.Minute,
 		`,"expires_in":null`:          5 * time.Minute,
@@ -426,8 +426,8 @@ func TestLifeOfTokens(t *testing.T) {
 	}
 }
 
-// TestClocksThatDiffer shows how processes with different clocks use a stored token.
-func TestClocksThatDiffer(t *testing.T) {
+// TestProcessesWithDifferentClocksUseAStoredToken shows how processes with different clocks use a stored token.
+func TestProcessesWithDifferentClocksUseAStoredToken(t *testing.T) {
 	s := oauthServer(t)
 	opt, _ := oauthOptions(s.Login())
 	opt.Tokens = credential.NewKeeper(nil).Store

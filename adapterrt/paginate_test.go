@@ -126,7 +126,7 @@ func TestEachStyleWalksTheWholeList(t *testing.T) {
 	}
 }
 
-func TestWithoutFirstTheAnswerIsTheAPIsOwn(t *testing.T) {
+func TestWithoutFirstTheResponseIsNotPaged(t *testing.T) {
 	s, queries := listAPI(t)
 	rt := one(t, Options{}, s.URL, listOps)
 	if got := ask(rt, Endpoint{}, `{"operation":"by_cursor"}`); !strings.HasPrefix(got, `{"success":true,"data":{"data":{"rows":[{"id": 0,`) || (*queries)[0] != "" {
@@ -141,7 +141,7 @@ func TestWithoutFirstTheAnswerIsTheAPIsOwn(t *testing.T) {
 	}
 }
 
-func TestCursorsHoldForOneListOnly(t *testing.T) {
+func TestCursorsAreValidForOneListOnly(t *testing.T) {
 	s, queries := listAPI(t)
 	key := []byte("0123456789abcdef")
 	rt := one(t, Options{CursorKey: key}, s.URL, listOps)
@@ -256,7 +256,7 @@ func TestFieldSelection(t *testing.T) {
 	})
 	rt := one(t, Options{}, s.URL, fieldOps, "presets: {minimal: [id], standard: [id, owner.login]}")
 	if got := ask(rt, Endpoint{}, `{"operation":"introspect","params":{"query":"operations","name":"get_user"}}`); !strings.Contains(got, `"description":"Preset of fields: minimal, standard"`) {
-		t.Error("nobody can know the presets:", got)
+		t.Error("the presets are not shown:", got)
 	}
 	for params, want := range map[string]string{
 		`get_user {}`: `{"id":1,"name":"n","pagination":{"p":1}}`,

@@ -53,7 +53,7 @@ func TestRehearsalsFindWhatDiffers(t *testing.T) {
 	}
 }
 
-func TestTheStarterIsGood(t *testing.T) {
+func TestTheStarterFilePassesItsRehearsal(t *testing.T) {
 	done, problems := Rehearse("my-api-adapter.md", []byte(present.Starter("my-api")), &Options{StrictFiles: true})
 	if len(problems) > 0 || len(done) != 1 || done[0].Fault != "" {
 		t.Error(done, problems)

@@ -67,7 +67,7 @@ func TestReloadUnderLoad(t *testing.T) {
 	}
 }
 
-func TestNothingIsLeftAfterClose(t *testing.T) {
+func TestNoGoroutineIsLeftAfterClose(t *testing.T) {
 	s := api(t, func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, "1") })
 	before := runtime.NumGoroutine()
 	rt, err := New(Options{})

@@ -126,9 +126,9 @@ func TestLongPathParameterIsSentWithAWarning(t *testing.T) {
 	}
 }
 
-// TestNoValueLeavesItsPlace shows that values cannot change the scheme, host and shape of a
+// TestValuesCannotChangeTheShapeOfAURL shows that values cannot change the scheme, host and shape of a
 // URL.
-func TestNoValueLeavesItsPlace(t *testing.T) {
+func TestValuesCannotChangeTheShapeOfAURL(t *testing.T) {
 	rt := one(t, Options{}, "https://api.example.com:8443/v1", `
 read:
 - {name: op, maps_to: "GET /a/{p}/b/{q}x?l={l}", params: {p: {type: string, required: true}, q: {type: string, required: true}, l: {type: string, required: true}, o: {type: string}, d: {type: object, style: deep_object}}}`)

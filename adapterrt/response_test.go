@@ -70,7 +70,7 @@ var answers = []struct {
 
 func someTime() time.Time { return time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC) }
 
-func TestAnswers(t *testing.T) {
+func TestResponsesBecomeResults(t *testing.T) {
 	for _, c := range answers {
 		t.Run(c.name, func(t *testing.T) {
 			s := api(t, c.handler)
@@ -202,7 +202,7 @@ func TestResponseSizeLimit(t *testing.T) {
 	}
 }
 
-func TestCompressedBombIsCutOff(t *testing.T) {
+func TestDecompressionBombIsRefused(t *testing.T) {
 	var bomb bytes.Buffer
 	z := gzip.NewWriter(&bomb)
 	chunk := bytes.Repeat([]byte(" "), 1<<20)
@@ -435,7 +435,7 @@ func TestRequestHeaders(t *testing.T) {
 	}
 }
 
-func TestRepeatedOnlyWhereSafe(t *testing.T) {
+func TestOnlySafeRequestsAreRepeated(t *testing.T) {
 	n := 0
 	s := api(t, func(w http.ResponseWriter, _ *http.Request) {
 		if n++; n < 3 {

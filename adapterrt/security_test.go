@@ -29,10 +29,10 @@ func allOf(r *Result) string {
 	return b.String()
 }
 
-// TestNoCredentialComesBack has an API, or a server in its place, repeat each credential in
+// TestNoEchoedCredentialIsShown has an API, or a server in its place, repeat each credential in
 // every part of a response whose text people see. The credential must not be in a result, a
 // cause or a record.
-func TestNoCredentialComesBack(t *testing.T) {
+func TestNoEchoedCredentialIsShown(t *testing.T) {
 	const secret = "s3cr3t+value/of&some~kind"
 	forms := []string{secret, url.QueryEscape(secret), url.PathEscape(secret), base64.StdEncoding.EncodeToString([]byte("user-name:" + secret))}
 	// seen returns the credentials as they were in the request's head.
@@ -121,9 +121,9 @@ func raw2(t *testing.T, answer func(net.Conn, string)) string {
 	return l.Addr().String()
 }
 
-// TestNoCredentialInPlaceOfItsName puts a credential where the name of its variable belongs.
+// TestACredentialInPlaceOfItsNameIsNotShown puts a credential where the name of its variable belongs.
 // The problems, the log and the client must not contain it.
-func TestNoCredentialInPlaceOfItsName(t *testing.T) {
+func TestACredentialInPlaceOfItsNameIsNotShown(t *testing.T) {
 	const secret = "ghp_0123456789abcdefghijklmnopqrstuvwxyz"
 	text := front("https://api.example.com", status, "auth: {type: bearer, token_env: "+secret+"}")
 	a, problems := Parse("test-api-adapter.md", []byte(text), &Options{Getenv: environment()})
@@ -292,7 +292,7 @@ operations:
 	all.Write(rt.HTTP(context.Background(), &HTTPRequest{Method: "GET", Path: "/adapters"}).Body)
 	text := all.String()
 	if strings.Count(text, "evil") < 20 {
-		t.Errorf("most of the text does not reach anybody: %s", text)
+		t.Errorf("most of the text is lost: %s", text)
 	}
 	for i, r := range text {
 		if unicode.Is(unicode.Cf, r) || unicode.IsControl(r) && r != '\n' || r == 0x2028 || r >= 0xe0000 && r <= 0xe0fff {
@@ -312,9 +312,9 @@ operations:
 	}
 }
 
-// TestRebindingIsSeenWhenDialled resolves a name to an address that is not allowed. The
+// TestTheDialledAddressIsChecked resolves a name to an address that is not allowed. The
 // address that is dialled is checked, not an earlier one of the name.
-func TestRebindingIsSeenWhenDialled(t *testing.T) {
+func TestTheDialledAddressIsChecked(t *testing.T) {
 	hit := false
 	s := api(t, func(http.ResponseWriter, *http.Request) { hit = true })
 	rt := one(t, Options{PublicOnly: true}, strings.Replace(s.URL, "127.0.0.1", "localhost", 1), status)
@@ -323,8 +323,8 @@ func TestRebindingIsSeenWhenDialled(t *testing.T) {
 	}
 }
 
-// TestSocketsThatMisbehave calls targets that violate HTTP.
-func TestSocketsThatMisbehave(t *testing.T) {
+// TestTargetsThatViolateHTTP calls targets that violate HTTP.
+func TestTargetsThatViolateHTTP(t *testing.T) {
 	// endless writes until the connection is closed.
 	endless := func(head, chunk string) func(net.Conn, string) {
 		return func(c net.Conn, _ string) {

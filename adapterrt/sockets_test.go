@@ -40,7 +40,7 @@ func TestCompressedAnswersThatMisbehave(t *testing.T) {
 	broken := []byte(good)
 	broken[len(broken)-5] ^= 1 // the checksum
 	for name, c := range map[string]struct{ answer, want string }{
-		"a good one":                {encoded(200, "gzip", good), `{"success":true,"data":{"a":1}}`},
+		"valid gzip":                {encoded(200, "gzip", good), `{"success":true,"data":{"a":1}}`},
 		"two members":               {encoded(200, "gzip", zipped(`{"a":`, `1}`)), `{"success":true,"data":{"a":1}}`},
 		"nothing":                   {encoded(200, "gzip", zipped("")), `{"success":true,"data":null}`},
 		"no body at all":            {encoded(200, "gzip", ""), `"success":`},
@@ -73,9 +73,9 @@ func TestCompressedAnswersThatMisbehave(t *testing.T) {
 	}
 }
 
-// TestServersThatLeave closes the connection before, during and after an answer. A request
+// TestServersThatCloseTheConnection closes the connection before, during and after an answer. A request
 // that may have had an effect must not be sent twice.
-func TestServersThatLeave(t *testing.T) {
+func TestServersThatCloseTheConnection(t *testing.T) {
 	const answer = "HTTP/1.1 200 OK\r\nContent-Length: 8\r\n\r\n{\"a\":12}"
 	reset := func(c net.Conn) { c.(*net.TCPConn).SetLinger(0) }
 	for name, f := range map[string]func(c net.Conn){
@@ -93,7 +93,7 @@ func TestServersThatLeave(t *testing.T) {
 			time.Sleep(20 * time.Millisecond)
 		},
 		"closes behind the head": func(c net.Conn) { io.WriteString(c, answer[:len(answer)-8]) },
-		"says 100 and goes":      func(c net.Conn) { io.WriteString(c, "HTTP/1.1 100 Continue\r\n\r\n") },
+		"100, then closed":       func(c net.Conn) { io.WriteString(c, "HTTP/1.1 100 Continue\r\n\r\n") },
 		"ends a chunk too early": func(c net.Conn) {
 			io.WriteString(c, "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n8\r\n{\"a\":12}\r\n")
 		},
@@ -114,9 +114,9 @@ func TestServersThatLeave(t *testing.T) {
 	}
 }
 
-// TestConnectionsThatWentStale shows that the runtime opens a new connection if the API has
+// TestIdleConnectionsClosedByTheAPIAreReplaced shows that the runtime opens a new connection if the API has
 // closed an idle one.
-func TestConnectionsThatWentStale(t *testing.T) {
+func TestIdleConnectionsClosedByTheAPIAreReplaced(t *testing.T) {
 	var requests atomic.Int32
 	s := api(t, func(w http.ResponseWriter, r *http.Request) {
 		io.Copy(io.Discard, r.Body)

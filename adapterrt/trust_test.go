@@ -85,10 +85,10 @@ func TestTrust(t *testing.T) {
 	}
 }
 
-// TestDangerIsOfTheWholeFile shows that in a file that declares danger for one operation, the
+// TestDangerOfOneOperationDoesNotClearTheOthers shows that in a file that declares danger for one operation, the
 // other operations are judged by category and name, and that a file without such keys needs
 // no confirmations. Safety keys of other runtimes need a confirmation, too.
-func TestDangerIsOfTheWholeFile(t *testing.T) {
+func TestDangerOfOneOperationDoesNotClearTheOthers(t *testing.T) {
 	const plain = "delete:\n- {name: remove, maps_to: DELETE /x, description: D}\ncreate:\n- {name: add, maps_to: POST /x, description: D%s}"
 	for said, want := range map[string]bool{
 		"":                                false,

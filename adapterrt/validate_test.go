@@ -199,7 +199,7 @@ func TestProblemAsJSON(t *testing.T) {
 	}
 }
 
-func TestStrictFilesMindWarnings(t *testing.T) {
+func TestStrictFilesRefuseWarnings(t *testing.T) {
 	text := front("https://api.example.com", status, "colour: red")
 	if a, _ := Parse("test-api-adapter.md", []byte(text), &Options{StrictFiles: true}); a != nil {
 		t.Error("an unknown field passed")
@@ -241,8 +241,8 @@ func TestCredentialsGoOverHTTPSOnly(t *testing.T) {
 	}
 }
 
-// TestNamesAreNoCredentials shows that names of operations and paths may begin like a credential.
-func TestNamesAreNoCredentials(t *testing.T) {
+// TestNamesThatLookLikeCredentialsAreAccepted shows that names of operations and paths may begin like a credential.
+func TestNamesThatLookLikeCredentialsAreAccepted(t *testing.T) {
 	ops := "read:\n- {name: secret_scanning_list_alerts, maps_to: GET /orgs/secret_scanning_alerts, description: Alerts of secret_scanning_for_orgs, params: {q: {type: string, enum: [secret_scanning_alert, lin_api_keys_all]}}}"
 	if a, problems := Parse("test-api-adapter.md", []byte(front("https://api.example.com", ops)), &Options{}); a == nil || len(problems) > 0 {
 		t.Error(problems)

@@ -173,7 +173,7 @@ func TestAdaptersRemainWhenTheServerCannotBeReached(t *testing.T) {
 	}
 	f.refuse = func(string) error { return &upstream.StatusError{Code: 401} }
 	if r := srv.post("", initialize("2025-03-26", `{}`)); r.status != 401 {
-		t.Errorf("a server that wants to know who asks: %+v", r)
+		t.Errorf("a server that requires a token: %+v", r)
 	}
 }
 

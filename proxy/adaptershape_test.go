@@ -176,7 +176,7 @@ func TestPlainEndpointsShapeTheirData(t *testing.T) {
 			t.Errorf("%s: %.300s", c.body, body)
 		}
 		if strings.Contains(body, "fetch_more") {
-			t.Errorf("%s: nobody can call that: %.300s", c.body, body)
+			t.Errorf("%s: no client can call that: %.300s", c.body, body)
 		}
 	}
 }

@@ -254,14 +254,14 @@ func TestBadServersOverHTTP(t *testing.T) {
 		{name: "cuts its second event in two", says: eventHead + "data: " + logLine + "\n\ndata: {\"js", status: 200, want: []string{logLine, failed("unexpected EOF")}},
 		{name: "ends its stream without the answer", says: eventHead + ": bye\n\n", status: 200, want: []string{upstreamError("upstream closed the stream without answering")}},
 		{name: "answers HTML", says: "HTTP/1.1 200 OK\r\nContent-Type: text/html\r\n" + ofLength("<html>"), status: 200,
-			want: []string{failed(`answer of type "text/html", where application/json or text/event-stream was expected`)}},
+			want: []string{failed(`response of type "text/html", expected application/json or text/event-stream`)}},
 		{name: "answers an error page", says: "HTTP/1.1 500 Oh\r\nContent-Type: text/html\r\n" + ofLength("<html>"), status: 200,
 			want: []string{upstreamError("upstream answered 500 Internal Server Error")}},
 		{name: "sends elsewhere", says: "HTTP/1.1 307 Go\r\nLocation: http://169.254.169.254/\r\n" + ofLength(""), status: 200,
 			want: []string{upstreamError("upstream answered 307 Temporary Redirect")}},
 		{name: "accepts and says no more", says: "HTTP/1.1 202 Accepted\r\n" + ofLength(""), status: 200, want: []string{upstreamError("upstream answered 202 Accepted")}},
-		{name: "answers nothing", says: jsonHead + ofLength(""), status: 200, want: []string{failed("answer without a body")}},
-		{name: "speaks no HTTP", says: "220 smtp ready\r\n\r\n", status: 200, want: []string{failed("malformed response head")}},
+		{name: "answers nothing", says: jsonHead + ofLength(""), status: 200, want: []string{failed("response without a body")}},
+		{name: "speaks no HTTP", says: "220 smtp ready\r\n\r\n", status: 200, want: []string{failed("malformed HTTP response")}},
 		{name: "answers an unknown id", says: jsonHead + ofLength(wrongAnswer), status: 200, want: []string{wrongAnswer, upstreamError("upstream closed the stream without answering")}},
 		{name: "answers an unknown id, then ours", says: eventHead + "data: " + wrongAnswer + "\n\ndata: " + goodAnswer + "\n\n", status: 200, want: []string{wrongAnswer, goodAnswer}},
 		{name: "answers twice", says: eventHead + "data: " + goodAnswer + "\n\ndata: " + goodAnswer + "\n\n", status: 200, want: []string{goodAnswer}},
@@ -329,7 +329,7 @@ func TestServerThatGoesDown(t *testing.T) {
 	client.ask("POST", pingOne).told(t, 200, upstreamError("upstream request failed: connection refused"))
 	ln, err := net.Listen("tcp", at) // the server is back
 	if err != nil {
-		t.Skip("somebody else took the port: ", err)
+		t.Skip("another program uses the port: ", err)
 	}
 	again := &http.Server{Handler: web.Config.Handler}
 	ended := make(chan error, 1)
@@ -435,7 +435,7 @@ func TestBadServersOnStdio(t *testing.T) {
 		status int
 		want   string
 	}{
-		{"exits mid-call", 200, lost(`exit status 7); its last words: "segmentation fault"`)},
+		{"exits mid-call", 200, lost(`exit status 7); the last line on its standard error: "segmentation fault"`)},
 		{"closes its output", 200, lost("exit status 0)")},
 		{"hangs", 200, upstreamError("upstream timed out")},
 		{"floods stderr", 200, goodAnswer},
@@ -475,8 +475,8 @@ func TestServersThatDoNotBegin(t *testing.T) {
 		status int
 		text   string
 	}{
-		{"exits at start", 502, fmt.Sprintf("upstream process ended: upstream %q ended (exit status 3); its last words: \"license expired\"", os.Args[0])},
-		{"noise for ever", 502, `upstream request failed: 1001 lines on its standard output that are no messages, beginning with "Welcome to the server!"`},
+		{"exits at start", 502, fmt.Sprintf("upstream process ended: upstream %q ended (exit status 3); the last line on its standard error: \"license expired\"", os.Args[0])},
+		{"noise for ever", 502, `upstream request failed: it has written 1001 lines to its standard output that are not JSON-RPC, beginning with "Welcome to the server!"`},
 		{"is mute", 504, "upstream timed out"},
 	} {
 		t.Run(c.name, func(t *testing.T) {

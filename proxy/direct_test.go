@@ -260,7 +260,7 @@ func TestClosingTheStreamClosesTheServers(t *testing.T) {
 		select {
 		case <-gone:
 		case <-time.After(patience):
-			t.Fatalf("%s: the server still says something to nobody", method)
+			t.Fatalf("%s: the server still sends messages without a client", method)
 		}
 		if n := up.count("notifications/cancelled"); n != 0 {
 			t.Error("a notification as well")

@@ -167,7 +167,7 @@ func TestResponsesToBothRequestsDecideTheEra(t *testing.T) {
 		{"in a revision without one", answers(begun("2026-07-28")), "2026-07-28"},
 		{"-32022 with a modern one", refuses(refused), "2026-07-28"},
 		{"-32022 with legacy ones", refuses(`"code":-32022,"message":"m","data":{"supported":["2025-03-26","2025-06-18"]}`), "handshake 2025-06-18"},
-		{"-32022 with what nobody knows", refuses(`"code":-32022,"message":"m","data":{"supported":["2031-01-01"]}`), ""},
+		{"-32022 with an unknown revision", refuses(`"code":-32022,"message":"m","data":{"supported":["2031-01-01"]}`), ""},
 		{"-32602 with legacy ones", refuses(`"code":-32602,"message":"m","data":{"supported":["2024-11-05"]}`), "handshake"},
 		{"-32022", refuses(`"code":-32022,"message":"m"`), "2026-07-28"},
 		{"-32601", refuses(`"code":-32601,"message":"m"`), "2026-07-28"},

@@ -31,7 +31,7 @@ const (
 func TestRowsFromNoSessionToOne(t *testing.T) {
 	rows := []eraRow{
 		{rule: "C29 C32", method: "tools/call", params: `"name":"t"`, result: `{"content":[]}`, answer: `{"content":[],"resultType":"complete",` + identity + `}`},
-		{rule: "C29 of methods that nobody knows", method: "x/y", params: `"a":[]`, asked: `{"a":[]}`, result: `{"b":1}`, answer: `{"b":1,"resultType":"complete",` + identity + `}`},
+		{rule: "C29 of unknown methods", method: "x/y", params: `"a":[]`, asked: `{"a":[]}`, result: `{"b":1}`, answer: `{"b":1,"resultType":"complete",` + identity + `}`},
 		{rule: "C29 is kept", method: "x/y", params: `"a":[]`, result: `{"resultType":"complete"}`, answer: `{"resultType":"complete",` + identity + `}`},
 		{rule: "C29 without hints", method: "completion/complete", params: `"ref":{"type":"ref/prompt","name":"p"},"argument":{"name":"a","value":""}`, result: `{"completion":{"values":[]}}`,
 			answer: `{"completion":{"values":[]},"resultType":"complete",` + identity + `}`},
@@ -72,7 +72,7 @@ func TestRowsFromASessionToNone(t *testing.T) {
 	}
 	rows := []eraRow{
 		{rule: "C29", method: "prompts/get", params: `"name":"p"`, asked: `{"name":"p",` + stamped("") + `}`, result: `{"resultType":"complete","messages":[]}`, answer: `{"messages":[]}`},
-		{rule: "C29 of methods that nobody knows", method: "x/y", params: `"a":[]`, asked: `{"a":[],` + stamped("") + `}`, result: `{"resultType":"complete","b":1}`, answer: `{"b":1}`},
+		{rule: "C29 of unknown methods", method: "x/y", params: `"a":[]`, asked: `{"a":[],` + stamped("") + `}`, result: `{"resultType":"complete","b":1}`, answer: `{"b":1}`},
 		{rule: "C29 of a server that forgets it", method: "x/y", params: `"a":[]`, result: `{"b":1}`, answer: `{"b":1}`},
 		{rule: "C30", method: "tools/list", params: `"cursor":""`, asked: `{"cursor":"",` + stamped("") + `}`, result: `{"resultType":"complete","ttlMs":5,"cacheScope":"public","tools":[]}`, answer: `{"tools":[]}`},
 		{rule: "C30", method: "prompts/list", result: `{"resultType":"complete","ttlMs":5,"cacheScope":"public","prompts":[]}`, answer: `{"prompts":[]}`, asked: `{` + stamped("") + `}`},

@@ -253,7 +253,7 @@ func brokenRows(t *testing.T) []failureRow {
 	deep := `{"jsonrpc":"2.0","id":1,"result":` + strings.Repeat("[", 600) + strings.Repeat("]", 600) + `}`
 	const garbled = "upstream sent something that is not JSON-RPC"
 	return []failureRow{
-		{name: "not_mcp", cause: failures.NotMCP, status: 502, code: -32603, text: `upstream request failed: answer of type "text/html"`, says: "text/html",
+		{name: "not_mcp", cause: failures.NotMCP, status: 502, code: -32603, text: `upstream request failed: response of type "text/html"`, says: "text/html",
 			play: fails(fault{says: "HTTP/1.1 200 OK\r\nContent-Type: text/html\r\n" + ofLength("<html>")}, "initialize")},
 		{name: "malformed at initialize", cause: failures.Malformed, status: 502, code: -32603, text: garbled, says: "Bad Gateway", play: fails(fault{says: jsonHead + ofLength("Bad Gateway")}, "initialize")},
 		tools("malformed no JSON", failures.Malformed, garbled, "Bad Gateway", fault{says: jsonHead + ofLength("Bad Gateway")}),
@@ -273,7 +273,7 @@ func commandRows() []failureRow {
 	return []failureRow{
 		{name: "command_not_found", cause: failures.CommandNotFound, status: 502, code: -32603, text: "upstream request failed: ", says: "no such file", play: runs("/nowhere/server-of-none", "--token=c4n4ry")},
 		{name: "command_exit", cause: failures.CommandExit, status: 502, code: -32603,
-			text: `upstream process ended: upstream "sh" ended (exit status 7); its last words: "no licence for [redacted]"`,
+			text: `upstream process ended: upstream "sh" ended (exit status 7); the last line on its standard error: "no licence for [redacted]"`,
 			says: "exit status 7", play: func(t *testing.T) failurePlayed {
 				p := runs("sh", "-c", `for n in $(seq 30); do echo "line $n" >&2; done; printf 'no \033[1mlicence for %s\n' "$API_TOKEN" >&2; exit 7`)(t)
 				logged := p.logs.FilterMessage("request failed").All()[0].ContextMap()

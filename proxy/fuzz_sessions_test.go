@@ -133,7 +133,7 @@ func (p *fuzzParty) mine(r reply, status int) {
 		case strings.Contains(m, p.other):
 			p.srv.t.Errorf("%s got %s", p.name, m)
 		case status == 200 && !strings.Contains(m, p.name) && !gjson.Get(m, "error").Exists():
-			p.srv.t.Errorf("%s got what is nobody's: %s", p.name, m)
+			p.srv.t.Errorf("%s got a message of no call: %s", p.name, m)
 		}
 	}
 }

@@ -57,7 +57,7 @@ func TestHandshake(t *testing.T) {
 			out:  `{"jsonrpc":"2.0","id":0,"result":{"protocolVersion":"2025-06-18","capabilities":{"prompts":{},"completions":{}},"serverInfo":{"name":"s","version":"2"}}}`,
 		},
 		{
-			name: "28 a version nobody knows gets the latest",
+			name: "28 an unknown version gets the latest",
 			in:   initialize("2027-01-01", `{}`),
 			sent: initialize("2025-11-25", `{}`),
 			said: `{"jsonrpc":"2.0","id":0,"result":{"protocolVersion":"2025-11-25","capabilities":{"tools":{}},"serverInfo":{"name":"s","version":"2"}}}`,
@@ -71,7 +71,7 @@ func TestHandshake(t *testing.T) {
 			out:  `{"jsonrpc":"2.0","id":0,"result":{"protocolVersion":"2025-11-25","capabilities":{"tools":{}},"serverInfo":{"name":"s","version":"2"}}}`,
 		},
 		{
-			name: "29 the server answers a version nobody knows",
+			name: "29 the server answers an unknown version",
 			in:   initialize("2025-06-18", `{}`),
 			sent: initialize("2025-11-25", `{}`),
 			said: `{"jsonrpc":"2.0","id":0,"result":{"protocolVersion":"2023-01-01","capabilities":{},"serverInfo":{"name":"s","version":"2"}}}`,

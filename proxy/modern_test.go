@@ -451,7 +451,7 @@ func TestProgressAndLogsOfAModernRequest(t *testing.T) {
 		sameJSON(t, sent[2], `{"jsonrpc":"2.0","id":2,"method":"logging/setLevel","params":{"level":"warning"}}`)
 		r = srv.modernly(modernRequestOf("8", "tools/call", `"name":"t",`+meta(capabilities)))
 		if !strings.Contains(r.body, `"complete"`) || len(r.events) > 0 {
-			t.Errorf("nobody asked for %+v", r)
+			t.Errorf("unrequested: %+v", r)
 		}
 	}
 }

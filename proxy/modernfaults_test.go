@@ -181,7 +181,7 @@ func TestPrincipalByHeader(t *testing.T) {
 		}
 	}
 	if n := len(all()); n != 3 {
-		t.Errorf("%d sessions for two principals and nobody", n)
+		t.Errorf("%d sessions for two principals and a client without one", n)
 	}
 }
 
@@ -592,7 +592,7 @@ func TestManyParkedCalls(t *testing.T) {
 	if held != len(all()) {
 		t.Errorf("%d held of %d sessions", held, len(all()))
 	}
-	eventually(t, "nobody uses a session", func() bool {
+	eventually(t, "no session is in use", func() bool {
 		srv.pool.endIdleSince(time.Now().Add(time.Hour))
 		srv.pool.mu.Lock()
 		defer srv.pool.mu.Unlock()

@@ -14,7 +14,7 @@ import (
 )
 
 // bridge makes the session at a server that has no handshake, after it has refused
-// one: it is asked who it is, once, on the same connection. ok is false where it
+// one: it gets server/discover, once, on the same connection. ok is false where it
 // is no such server, or does not answer in time; then its refusal stands. See
 // https://modelcontextprotocol.io/specification/2026-07-28/server/discover.
 func (h *handshake) bridge(ctx context.Context, raw []byte) (s *session, answer []byte, ok bool) {

@@ -28,9 +28,9 @@ func (o oauthClients) Serves(ctx context.Context, base, path string) bool {
 func (o oauthClients) Serve(req *downstream.Request, resp *downstream.Response) {
 	now := o.srv.now()
 	if now.relay == nil {
-		why := "there is no authorization server here: the server behind this proxy is a local command, or there is none"
+		why := "there is no authorization server here: this proxy runs its server as a local command, or serves adapters only"
 		if now.cfg.Upstream.URL != "" {
-			why = "there is no authorization server here, since oauth.relay is none: configure the client with a token, or log in at the server behind this proxy"
+			why = "there is no authorization server here, because oauth.relay is none: configure a token in the client"
 		}
 		oauthrelay.Say(resp, http.StatusNotFound, why)
 		return
@@ -38,18 +38,18 @@ func (o oauthClients) Serve(req *downstream.Request, resp *downstream.Response) 
 	err := now.relay.Serve(req, resp)
 	if _, refused := errors.AsType[*oauthrelay.MismatchError](err); refused {
 		o.srv.mismatches.do(func() {
-			o.srv.host.Log.Warn("OAuth clients will refuse the server's metadata", zap.String("server", now.server), zap.Error(err))
+			o.srv.host.Log.Warn("clients will refuse the server's OAuth metadata", zap.String("server", now.server), zap.Error(err))
 		})
 	} else if _, refused := errors.AsType[*oauthrelay.CopyError](err); refused {
 		o.srv.copies.do(func() {
 			o.srv.host.Log.Warn("clients of 2025-03-26 get no copy of the authorization server's metadata", zap.String("server", now.server), zap.Error(err))
 		})
 	} else if err != nil {
-		o.srv.host.Report.ServerFailed("request of an OAuth client was not relayed to the server", failures.Of(err), err, nil)
+		o.srv.host.Report.ServerFailed("cannot forward the OAuth request of a client to the server", failures.Of(err), err, nil)
 		return
 	}
 	o.srv.signIns.CountRelayed(req.Path, resp.Status)
-	o.srv.host.Log.Debug("request of an OAuth client relayed", zap.String("method", req.Method), zap.Int("status", resp.Status))
+	o.srv.host.Log.Debug("OAuth request of a client forwarded to the server", zap.String("method", req.Method), zap.Int("status", resp.Status))
 }
 
 // tellEvery is the least time between two equal warnings to operators.

@@ -91,7 +91,7 @@ func TestOAuthClientsOfAServerThatIsAway(t *testing.T) {
 	if status, _, body := client.plainly("GET", "/.well-known/oauth-protected-resource/mcp"); status != 502 || body != "the server behind this proxy cannot be reached\n" {
 		t.Errorf("%d %s", status, body)
 	}
-	if n := client.logs.FilterMessage("request of an OAuth client was not relayed to the server").Len(); n != 1 {
+	if n := client.logs.FilterMessage("cannot forward the OAuth request of a client to the server").Len(); n != 1 {
 		t.Errorf("%d lines", n)
 	}
 	if status, _, _ := client.plainly("GET", "/authorize"); status != 404 {

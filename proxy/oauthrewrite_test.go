@@ -45,7 +45,7 @@ func (p *protected) asked(value string) *http.Response {
 	return resp
 }
 
-// TestRewritingLetsClientsLogIn: a server that cannot be told its public URL refuses clients through the proxy, which log in
+// TestRewritingLetsClientsLogIn: a server whose public URL cannot be set refuses clients through the proxy, which log in
 // with oauth.rewrite, from a reload on.
 func TestRewritingLetsClientsLogIn(t *testing.T) {
 	keyring.MockInitWithError(errors.New("no keyring in tests"))

@@ -12,12 +12,13 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/dragoman-proxy/dragoman/proxy/failures"
+	"github.com/dragoman-proxy/dragoman/proxy/report"
 )
 
 var update = flag.Bool("update", false, "write what docs/operations.md has of the code")
 
-// TestOperationsPage compares the tables in docs/operations.md with the causes of failures and the
-// metrics in the code. With -update it writes them.
+// TestOperationsPage compares the tables in docs/operations.md with the causes of failures, the
+// metrics and the quirks in the code. With -update it writes them.
 func TestOperationsPage(t *testing.T) {
 	const file, from = "../docs/operations.md", "\n## Causes of failures\n"
 	page, err := os.ReadFile(file)
@@ -46,6 +47,12 @@ func TestOperationsPage(t *testing.T) {
 	want.WriteString(strings.Join(rows, ""))
 	if len(rows) < 20 {
 		t.Fatalf("%d metrics", len(rows))
+	}
+	want.WriteString("\n## Quirks\n\nSome published clients and servers differ from the specification. `dragoman_quirks_total{quirk}` counts when\n" +
+		"dragoman works around one. This needs no setting.\n\n" +
+		"| quirk | software | what it does | what dragoman does |\n|---|---|---|---|\n")
+	for _, q := range report.Quirks {
+		fmt.Fprintf(&want, "| `%s` | %s (%s) | %s | %s |\n", q.Quirk, q.Peer, q.Versions, q.Does, q.Response)
 	}
 	if *update {
 		got, found = want.String(), true

@@ -280,7 +280,7 @@ func TestQuestionOfACallThatEndsIsAskedInAnother(t *testing.T) {
 			}
 		}
 		if !asked {
-			c.Error("nobody was asked")
+			c.Error("no client was asked")
 		}
 	})
 }

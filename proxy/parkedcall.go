@@ -402,7 +402,7 @@ func (d *parkedCall) expire() {
 const noResponse = "the client did not answer in time"
 
 // errAbandoned ends the exchange of an abandoned call.
-var errAbandoned = fmt.Errorf("the call was given up: %w", downstream.ErrClientLeft)
+var errAbandoned = fmt.Errorf("the call was cancelled: %w", downstream.ErrClientLeft)
 
 // abandon ends a call whose client has left. A request that still waits gets the error that
 // dragoman is shutting down.

@@ -386,7 +386,7 @@ func TestStatusNotificationsOfATask(t *testing.T) {
 		k.mu.Lock()
 		defer k.mu.Unlock()
 		if len(k.listeners) != 0 {
-			t.Error("somebody listens still")
+			t.Error("a listener is left")
 		}
 	})
 }
@@ -462,6 +462,6 @@ func TestStatusNotificationsContinueAfterAPanic(t *testing.T) {
 		t.Fatal("no panic")
 	}
 	if broken.telling {
-		t.Error("nobody tells, and nobody ever will")
+		t.Error("no client is told, now or later")
 	}
 }

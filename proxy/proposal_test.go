@@ -150,7 +150,7 @@ func TestProposedRevisions(t *testing.T) {
 		{"the server answers another", "", always(func(string) (string, error) { return settling("2025-03-26", "s") }), []visit{
 			{"2024-11-05", "2025-11-25", "2025-03-26"}, {"2025-06-18", "2025-11-25", "2025-03-26"}, {modern, "2025-11-25", "2025-03-26"},
 		}},
-		{"the server answers one that nobody knows", "", always(func(string) (string, error) { return settling("2023-01-01", "s") }), []visit{
+		{"the server answers an unknown revision", "", always(func(string) (string, error) { return settling("2023-01-01", "s") }), []visit{
 			{"2024-11-05", "2025-11-25", ""},
 		}},
 		{"refused without a list, then the client's own, remembered", "", plainly("2025-06-18", "2024-11-05"), []visit{
@@ -184,7 +184,7 @@ func TestProposedRevisions(t *testing.T) {
 		{"refused with a list: the newest of it", "", always(naming(`["2024-11-05","2025-03-26","1999-01-01"]`)), []visit{
 			{"2024-11-05", "2025-11-25 2025-03-26", "2025-03-26"}, {"2025-06-18", "2025-11-25 2025-03-26", "2025-03-26"},
 		}},
-		{"refused with a list of what nobody knows", "", always(naming(`["1999-01-01"]`)), []visit{{"2025-11-25", "2025-11-25 2025-06-18 2025-03-26 2024-11-05", ""}}},
+		{"refused with a list of unknown revisions", "", always(naming(`["1999-01-01"]`)), []visit{{"2025-11-25", "2025-11-25 2025-06-18 2025-03-26 2024-11-05", ""}}},
 	} {
 		both(t, func(t *testing.T, piped bool) {
 			server := &choosy{piped: piped}

@@ -96,7 +96,7 @@ func TestQuestionEndsWithItsCall(t *testing.T) {
 	}
 	leave(downstream.ErrClientLeft)
 	srv.read(req, resp)
-	if got := <-done; !strings.Contains(got, "left") && !strings.Contains(got, "closed") {
+	if got := <-done; !strings.Contains(got, "disconnected") && !strings.Contains(got, "closed") {
 		t.Errorf("ended with %s", got)
 	}
 	s, _ := srv.sessions.find(session, sealed.Owner{})

@@ -117,7 +117,7 @@ func TestClientThatLostItsStreamGetsTheAnswerByGet(t *testing.T) {
 		t.Errorf("the call was counted %d times", n)
 	}
 	if n := counted(t, srv.metrics, "dragoman_messages_dropped_total"); n != 0 {
-		t.Errorf("%d messages had nobody to go to", n)
+		t.Errorf("%d messages had no receiver", n)
 	}
 }
 

@@ -83,7 +83,7 @@ func TestSharedProcessSeesEachIDOnce(t *testing.T) {
 	f.standing <- answer(`99`)
 	sameList(t, "one", (<-a.reply).events, []string{progress(`"t"`), answer(`"x"`)})
 	sameList(t, "two", (<-b.reply).events, []string{progress(`"t"`), answer(`"x"`)})
-	eventually(t, "what nobody asked for is counted", func() bool {
+	eventually(t, "the unrequested message is counted", func() bool {
 		return counted(t, srv.metrics, "dragoman_messages_dropped_total", "reason=unattributed") == 2 &&
 			counted(t, srv.metrics, "dragoman_messages_dropped_total", "reason=late_answer") == 1
 	})

@@ -39,7 +39,7 @@ func TestOnePrincipalDoesNotTakeAllSessions(t *testing.T) {
 		}
 		for n := range left {
 			if got := p.greedy(fmt.Sprint("modest ", n), 1); got != 1 {
-				t.Errorf("%d times: somebody finds none, though %d were left", times, left-n)
+				t.Errorf("%d times: a client finds none, though %d were left", times, left-n)
 			}
 		}
 		if p.greedy("late", 1) != 0 || p.count != most {

@@ -211,7 +211,7 @@ func (c conversation) serve(t *testing.T, piped bool) *scripted {
 				u.answer(200, `{"jsonrpc":"2.0","id":`+u.id+`,"result":{}}`)
 				return
 			}
-			u.answer(200, `{"jsonrpc":"2.0","id":`+u.id+`,"error":{"code":-32603,"message":"nobody has ever asked that"}}`)
+			u.answer(200, `{"jsonrpc":"2.0","id":`+u.id+`,"error":{"code":-32603,"message":"there was no such request"}}`)
 			return
 		}
 		token := gjson.Get(u.text, "params._meta.progressToken").Raw
@@ -316,7 +316,7 @@ func (e exchanged) reply(n int) string {
 			n--
 		}
 	}
-	return `"error":{"code":-32603,"message":"nobody has ever asked that"}`
+	return `"error":{"code":-32603,"message":"there was no such request"}`
 }
 
 // unlost returns a message without what the revision between cannot express.
@@ -471,7 +471,7 @@ func TestSubscriptionsSurviveTranslationThereAndBack(t *testing.T) {
 					sameJSON(t, strings.Replace(m, `,"params":{}`, "", 1), `{"jsonrpc":"2.0","method":"notifications/tools/list_changed"}`)
 				case <-time.After(100 * time.Millisecond):
 					if time.Now().After(end) {
-						t.Fatal("nobody is told of the tools")
+						t.Fatal("no client is told of the tools")
 					}
 					continue
 				}

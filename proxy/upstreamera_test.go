@@ -58,7 +58,7 @@ func TestResponsesToDiscoverDecideTheEra(t *testing.T) {
 		{name: "-32022 with legacy versions", answer: refused(`"code":-32022,"message":"m","data":{"supported":["2025-11-25","2025-03-26"]}`), http: "handshake 2025-11-25"},
 		{name: "-32022 with legacy versions, 400", status: 400, body: refused(`"code":-32022,"message":"m","data":{"supported":["2025-06-18"]}`), http: "handshake 2025-06-18"},
 		{name: "-32022 with a modern one", answer: refused(`"code":-32022,"message":"m","data":{"supported":["2026-07-28"]}`), http: "2026-07-28"},
-		{name: "-32022 with what nobody knows", answer: refused(`"code":-32022,"message":"m","data":{"supported":["2031-01-01"]}`)},
+		{name: "-32022 with an unknown revision", answer: refused(`"code":-32022,"message":"m","data":{"supported":["2031-01-01"]}`)},
 		{name: "-32022 without a list", answer: refused(`"code":-32022,"message":"m"`), http: "handshake"},
 		{name: "-32020", status: 400, body: refused(`"code":-32020,"message":"m"`), http: "2026-07-28"},
 		{name: "-32021", status: 400, body: refused(`"code":-32021,"message":"m"`), http: "2026-07-28"},

@@ -270,7 +270,7 @@ func (s *scripted) unasked(m string) {
 	select {
 	case <-s.listened:
 	case <-time.After(patience):
-		s.t.Error("nobody listens")
+		s.t.Error("no client listens")
 		return
 	}
 	if s.piped {

@@ -16,9 +16,9 @@ func uniform(n int) string {
 	return `{"issues":[` + strings.Join(items, ",") + `],"total":` + fmt.Sprint(n) + `}`
 }
 
-// TestTablesAreAnOption checks that the option turns lists of like objects into columns and
+// TestListsBecomeTablesIfConfigured checks that the option turns lists of like objects into columns and
 // rows, that more of them fit, and that reading continues at the same places as in a list.
-func TestTablesAreAnOption(t *testing.T) {
+func TestListsBecomeTablesIfConfigured(t *testing.T) {
 	const n, budget = 300, 1000
 	kept := map[string]int{}
 	for _, tables := range []string{"rows", "columns"} {
@@ -57,9 +57,9 @@ func TestTablesAreAnOption(t *testing.T) {
 	}
 }
 
-// TestTablesStayListsWhereASchemaSaysSo checks also that a result within its budget does
+// TestListsStayListsIfTheSchemaRequiresIt checks also that a result within its budget does
 // not change.
-func TestTablesStayListsWhereASchemaSaysSo(t *testing.T) {
+func TestListsStayListsIfTheSchemaRequiresIt(t *testing.T) {
 	e := engine(t, "transform: {adapters: {capper: {tables: columns}}}")
 	in := []byte(`{"content":[],"structuredContent":` + uniform(300) + `}`)
 	out, _ := e.Apply(nil, in, &Call{Tool: "x", Schemas: Seen, Schema: []byte(`{"type":"object","properties":{"issues":{"type":"array"}}}`), MaxTokens: 500})

@@ -80,7 +80,7 @@ func TestEveryFaultIsReported(t *testing.T) {
 	}
 }
 
-func TestTheFirstRuleCountsAndNamesComeBeforeGlobs(t *testing.T) {
+func TestTheFirstRuleAppliesAndNamesComeBeforeGlobs(t *testing.T) {
 	e, err := configure(t, `
 transform:
   rules:
@@ -110,7 +110,7 @@ transform:
 	}
 }
 
-func TestOffIsOff(t *testing.T) {
+func TestADisabledTransformChangesNothing(t *testing.T) {
 	for _, text := range []string{"enabled: false", "default_max_tokens: 0", "adapters: {capper: {enabled: false}}"} {
 		e, err := configure(t, "transform: {"+text+"}")
 		if err != nil {

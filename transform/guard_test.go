@@ -99,7 +99,7 @@ func valid(t fatal, s *jsonschema.Schema, text []byte) error {
 	return s.Validate(v)
 }
 
-func TestWhatIsLeftFitsTheOutputSchema(t *testing.T) {
+func TestTransformedResultsFitTheOutputSchema(t *testing.T) {
 	e := engine(t, `
 transform:
   rules:
@@ -139,7 +139,7 @@ transform:
 	})
 }
 
-func TestASchemaThatMustHoldMayCostTheBudget(t *testing.T) {
+func TestARequiredSchemaMayExceedTheBudget(t *testing.T) {
 	schema := []byte(`{"type":"object","properties":{"text":{"type":"string","pattern":"^x"}},"required":["text"]}`)
 	value := `{"text":"x` + strings.Repeat(" word", 1000) + `"}`
 	in := []byte(`{"content":[{"type":"text","text":` + string(quoted(value)) + `}],"structuredContent":` + value + `}`)
@@ -211,7 +211,7 @@ func TestCappedResultsAreResultsOfEveryRevision(t *testing.T) {
 	}
 }
 
-func TestListedToolsAreWhatTheyAnswer(t *testing.T) {
+func TestListedOutputSchemasFitTheResults(t *testing.T) {
 	e := engine(t, `
 transform:
   rules:
@@ -239,10 +239,10 @@ transform:
 	}
 }
 
-// TestALargerBudgetKeepsNoLessBesideItsPreview checks that the text that
+// TestALargerBudgetKeepsNoLessText checks that the text that
 // repeats the structured content has its share of the budget, even if its
 // preview takes less.
-func TestALargerBudgetKeepsNoLessBesideItsPreview(t *testing.T) {
+func TestALargerBudgetKeepsNoLessText(t *testing.T) {
 	var members []string
 	for i := range 30 {
 		members = append(members, fmt.Sprintf(`"m%d":"%s"`, i, strings.Repeat("word ", 1+i%7)))

@@ -51,7 +51,7 @@ func readAll(t fatal, e *Engine, cursor, path string, limit int) string {
 	}
 }
 
-func TestReadingOnGivesBackTheOriginal(t *testing.T) {
+func TestReadingOnReturnsTheOriginal(t *testing.T) {
 	e := engine(t, "transform: {}")
 	rapid.Check(t, func(t *rapid.T) {
 		text := strings.Repeat(genText(60).Draw(t, "text"), 20)
@@ -78,7 +78,7 @@ func TestReadingOnGivesBackTheOriginal(t *testing.T) {
 	})
 }
 
-func TestAPathLeadsToOnePart(t *testing.T) {
+func TestAPathReadsOnePartOfAResult(t *testing.T) {
 	e := engine(t, "transform: {}")
 	body := strings.Repeat("Zeile mit Umläuten äöü \"zitiert\". ", 300)
 	doc := `{"issues":[{"a.b":1.50},{"body":` + string(quoted(body)) + `}], "pad":"` + strings.Repeat("x y z ", 4000) + `"}`
@@ -108,7 +108,7 @@ func TestAPathLeadsToOnePart(t *testing.T) {
 	}
 }
 
-func TestAHandleOpensForItsOwnerAndInItsTimeOnly(t *testing.T) {
+func TestACursorIsValidForItsSessionUntilItExpires(t *testing.T) {
 	now := time.Unix(1_800_000_000, 0)
 	key := bytes.Repeat([]byte{7}, 32)
 	make := func() *Engine {
@@ -196,7 +196,7 @@ func TestTheStoreIsBounded(t *testing.T) {
 	}
 }
 
-func TestBadArgumentsAreNamed(t *testing.T) {
+func TestErrorsNameTheInvalidArgument(t *testing.T) {
 	e := engine(t, "transform: {}")
 	for args, why := range map[string]string{
 		``: "must be a JSON object", `[]`: "cursor is missing", `{}`: "cursor is missing", `{"cursor":7}`: "cursor must be a string", `{"cursor":`: "must be a JSON object",
@@ -224,7 +224,7 @@ func TestMaxTokensBoundsAWindow(t *testing.T) {
 	}
 }
 
-func TestTheToolIsSmallAndThereOnlyWhenSomethingCanBeCut(t *testing.T) {
+func TestTheMoreToolIsListedOnlyIfResultsCanBeCut(t *testing.T) {
 	for text, there := range map[string]bool{
 		"{}": true, "{enabled: false}": false, "{more_tool: {enabled: off}}": false, "{default_max_tokens: 0}": false,
 		"{default_max_tokens: 0, more_tool: {enabled: on, name: read_on}}": true, "{default_max_tokens: 0, rules: [{page_size: 5}]}": true,

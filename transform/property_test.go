@@ -193,7 +193,7 @@ func (p plainResult) kept(kind string) (all []string) {
 	return all
 }
 
-func TestWhateverComesIsCappedAsPromised(t *testing.T) {
+func TestRandomResultsAreCappedToTheirBudget(t *testing.T) {
 	e := engine(t, "transform: {more_tool: {enabled: off}}")
 	rapid.Check(t, func(t *rapid.T) {
 		in := []byte(genResult().Draw(t, "result"))
@@ -290,7 +290,7 @@ func within(part, whole []string) bool {
 	return len(part) == 0
 }
 
-func TestNoCutGoesThroughAGrapheme(t *testing.T) {
+func TestNoCutSplitsAGrapheme(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		text := []byte(genText(60).Draw(t, "text"))
 		total := utf8.RuneCount(text)
@@ -321,7 +321,7 @@ func TestNoCutGoesThroughAGrapheme(t *testing.T) {
 	})
 }
 
-func TestAFenceThatIsCutIsClosed(t *testing.T) {
+func TestACutCodeFenceIsClosed(t *testing.T) {
 	e := engine(t, "transform: {more_tool: {enabled: off}}")
 	rapid.Check(t, func(t *rapid.T) {
 		text := strings.Repeat(genText(60).Draw(t, "text")+"\n\n", rapid.IntRange(10, 100).Draw(t, "times"))
@@ -359,7 +359,7 @@ func (b broken) Apply(dst, _ []byte, _ Values) ([]byte, Kind, error) {
 	return dst, JSON, ErrUnchanged
 }
 
-func TestASourceThatFailsLeavesTheResult(t *testing.T) {
+func TestAFailedSourceLeavesTheResultUnchanged(t *testing.T) {
 	for _, how := range []string{"panic", "error", "broken", "rune", "unchanged"} {
 		cfg := DefaultConfig()
 		cfg.Rules = []Rule{{Match: Match{Tool: "x"}, Adapter: "broken"}}

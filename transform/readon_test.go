@@ -56,9 +56,9 @@ func withTables(t *testing.T) []*Engine {
 	return []*Engine{engine(t, "transform: {}"), engine(t, "transform: {adapters: {capper: {tables: columns}}}")}
 }
 
-// TestReadingOnByTheNoticesGivesAll checks that the calls which the notices name return
+// TestCallsNamedByNoticesReturnTheWholeResult checks that the calls which the notices name return
 // every line of a text and every value of a document.
-func TestReadingOnByTheNoticesGivesAll(t *testing.T) {
+func TestCallsNamedByNoticesReturnTheWholeResult(t *testing.T) {
 	engines := withTables(t)
 	rapid.Check(t, func(t *rapid.T) {
 		e := rapid.SampledFrom(engines).Draw(t, "engine")
@@ -102,8 +102,8 @@ func TestReadingOnByTheNoticesGivesAll(t *testing.T) {
 	})
 }
 
-// TestReadingOnOfWhateverComes checks that reading on ends, and stays within its budget.
-func TestReadingOnOfWhateverComes(t *testing.T) {
+// TestReadingOnEndsForRandomResults checks that reading on ends, and stays within its budget.
+func TestReadingOnEndsForRandomResults(t *testing.T) {
 	engines := withTables(t)
 	rapid.Check(t, func(t *rapid.T) {
 		e := rapid.SampledFrom(engines).Draw(t, "engine")
@@ -138,7 +138,7 @@ func TestReadingOnOfWhateverComes(t *testing.T) {
 	})
 }
 
-func TestReadingOnGivesParts(t *testing.T) {
+func TestReadingOnReturnsTheRequestedPart(t *testing.T) {
 	e := engine(t, "transform: {}")
 	var lines []string
 	for i := range 200 {
@@ -166,9 +166,9 @@ func TestReadingOnGivesParts(t *testing.T) {
 	}
 }
 
-// TestABlockIsReadAsItsText checks that the path of a text block, which notices name, counts
+// TestAPathOfATextBlockCountsItsLines checks that the path of a text block, which notices name, counts
 // its lines or its items.
-func TestABlockIsReadAsItsText(t *testing.T) {
+func TestAPathOfATextBlockCountsItsLines(t *testing.T) {
 	e := engine(t, "transform: {}")
 	var lines strings.Builder
 	for i := range 300 {
@@ -192,9 +192,9 @@ func TestABlockIsReadAsItsText(t *testing.T) {
 	}
 }
 
-// TestGapsAreNumberedAsReadingOnTakesThem checks that the number in a gap can be copied to
+// TestNumbersInGapsAreValuesOfFrom checks that the number in a gap can be copied to
 // from.
-func TestGapsAreNumberedAsReadingOnTakesThem(t *testing.T) {
+func TestNumbersInGapsAreValuesOfFrom(t *testing.T) {
 	e := engine(t, "transform: {}")
 	var lines []string
 	for i := range 400 {
@@ -219,9 +219,9 @@ func TestGapsAreNumberedAsReadingOnTakesThem(t *testing.T) {
 	}
 }
 
-// TestLinesOfATextAreItsLines checks the numbers of lines: blank lines count, and a long
+// TestLineNumbersCountBlankLines checks the numbers of lines: blank lines count, and a long
 // line is one line, whose pieces are its entries.
-func TestLinesOfATextAreItsLines(t *testing.T) {
+func TestLineNumbersCountBlankLines(t *testing.T) {
 	e := engine(t, "transform: {}")
 	long := "long:" + strings.Repeat(" some words", 1000)
 	var lines []string
@@ -355,9 +355,9 @@ func quotedAsk(cursor string) []byte {
 	return append(append([]byte(`{"cursor":`), quoted(cursor)...), '}')
 }
 
-// TestMoreRoomKeepsAllThatLessRoomKept checks random documents, by their numbers and
+// TestALargerBudgetKeepsEverythingASmallerOneKeeps checks random documents, by their numbers and
 // booleans.
-func TestMoreRoomKeepsAllThatLessRoomKept(t *testing.T) {
+func TestALargerBudgetKeepsEverythingASmallerOneKeeps(t *testing.T) {
 	e := engine(t, "transform: {more_tool: {enabled: off}}")
 	rapid.Check(t, func(t *rapid.T) {
 		doc := genDoc().Draw(t, "doc")
@@ -386,9 +386,9 @@ func TestMoreRoomKeepsAllThatLessRoomKept(t *testing.T) {
 	})
 }
 
-// TestTheLastLinksAreLeftOut checks that links beyond the budget go from the end, and that
+// TestLinksBeyondTheBudgetAreRemovedFromTheEnd checks that links beyond the budget go from the end, and that
 // how many there are changes neither the ranks nor the paths of the texts beside them.
-func TestTheLastLinksAreLeftOut(t *testing.T) {
+func TestLinksBeyondTheBudgetAreRemovedFromTheEnd(t *testing.T) {
 	e := engine(t, "transform: {}")
 	var blocks, links []string
 	line := strings.Repeat("A line of the text. ", 4) + `\n`

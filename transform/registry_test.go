@@ -49,7 +49,7 @@ func newEngine(t *testing.T, text string) (*transform.Engine, error) {
 	return transform.New(cfg, transform.Options{Sources: []transform.Source{weather{}}})
 }
 
-func TestASourceFromElsewhereNeedsNoChangeOfTheEngine(t *testing.T) {
+func TestAnApplicationCanRegisterASource(t *testing.T) {
 	const answer = `{"content":[{"type":"text","text":"{\"temperature\":21}"}],"structuredContent":{"temperature":21}}`
 	const other = `{"content":[{"type":"text","text":"{\"humidity\":21}"}]}`
 	for _, c := range []struct {
@@ -113,7 +113,7 @@ func TestASourceOnOneToolWithASchemaStripsIt(t *testing.T) {
 	}
 }
 
-func TestOneEngineServesManyAtOnce(t *testing.T) {
+func TestAnEngineIsSafeForConcurrentUse(t *testing.T) {
 	e, err := newEngine(t, `{rules: [{page_size: 3}]}`)
 	if err != nil {
 		t.Fatal(err)

@@ -89,7 +89,7 @@ func TestErrorsAreOnlyCapped(t *testing.T) {
 	}
 }
 
-func TestNothingMatchedNamesWhatThereIs(t *testing.T) {
+func TestIfNothingMatchesTheNoticeNamesTheFieldsThatExist(t *testing.T) {
 	e := engine(t, "transform: {rules: [{include_fields: [titel]}]}")
 	out, _ := e.Apply(nil, textResult(`{"title":"x","id":1}`), &Call{Tool: "x", Schemas: None})
 	if texts, _ := seen(t, out); len(texts) != 2 || !strings.Contains(texts[1], "title, id") {
@@ -106,7 +106,7 @@ func TestTheServersOwnCursorIsNamedFirst(t *testing.T) {
 	}
 }
 
-func TestProseIsCutWhereItHurtsLeast(t *testing.T) {
+func TestProseIsCutAtParagraphsAndSentences(t *testing.T) {
 	for _, c := range []struct {
 		claim, in string
 		max       int

@@ -122,9 +122,9 @@ func TestUnchangedMessagesAreNotCopied(t *testing.T) {
 	}
 }
 
-// TestRewriteKeepsToItsBuffers checks that a rewrite writes only to the message's
+// TestRewriteWritesOnlyToItsBuffers checks that a rewrite writes only to the message's
 // memory and to the scratch buffer, and not to the memory behind the message.
-func TestRewriteKeepsToItsBuffers(t *testing.T) {
+func TestRewriteWritesOnlyToItsBuffers(t *testing.T) {
 	for _, g := range goldens(t) {
 		if g.verdict == "error" || g.note != "" {
 			continue
@@ -234,9 +234,9 @@ func TestOptionsAreChecked(t *testing.T) {
 	}
 }
 
-// TestAdapter checks the three methods of the contract: requests go from source to
+// TestMethodsOfTheContract checks the three methods of the contract: requests go from source to
 // target, responses and notifications come back, and inputs are not changed.
-func TestAdapter(t *testing.T) {
+func TestMethodsOfTheContract(t *testing.T) {
 	table := newTable(t, translate.Options{ResourceContentsName: "strict"})
 	client, server := revision(t, "2024-11-05"), revision(t, "2025-06-18")
 	a := table.NewAdapter(client, server)
@@ -296,9 +296,9 @@ func TestAdapter(t *testing.T) {
 
 func second(_ []byte, err error) error { return err }
 
-// TestEnvelopeErrorsNameWhatIsKnown checks that an error of the scan names the revisions, and the method if the scan
+// TestEnvelopeErrorsNameRevisionsAndMethod checks that an error of the scan names the revisions, and the method if the scan
 // found it.
-func TestEnvelopeErrorsNameWhatIsKnown(t *testing.T) {
+func TestEnvelopeErrorsNameRevisionsAndMethod(t *testing.T) {
 	a := newTable(t, translate.Options{}).NewAdapter(revision(t, "2025-11-25"), revision(t, "2024-11-05"))
 	for in, want := range map[string]string{
 		`{"jsonrpc":`: "at byte 11 (2025-11-25 to 2024-11-05)",

@@ -162,7 +162,7 @@ func without(text string, n int) string {
 	return build(gjson.Parse(text))
 }
 
-func TestMissingSeesEveryMember(t *testing.T) {
+func TestMissingFindsEveryMember(t *testing.T) {
 	const text = `{"a":{"b":[{"c":1},{"c":null,"d":[[{"e":"x"}]]}]},"f":""}`
 	all := members(text)
 	if len(all) != 7 {

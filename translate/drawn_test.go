@@ -185,9 +185,9 @@ var drawnMessage = rapid.Custom(func(t *rapid.T) against {
 	return a
 })
 
-// TestDrawnAgainstSlow compares the engine with package slow, its slow twin, on messages that look like
+// TestDrawnMessagesAgreeWithPackageSlow compares the engine with package slow, its slow twin, on messages that look like
 // the protocol's, with any switches. Random bytes rarely look like that.
-func TestDrawnAgainstSlow(t *testing.T) {
+func TestDrawnMessagesAgreeWithPackageSlow(t *testing.T) {
 	var cache tables
 	rapid.Check(t, func(t *rapid.T) {
 		a := drawnMessage.Draw(t, "message")

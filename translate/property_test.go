@@ -125,9 +125,9 @@ func drawPair(t *rapid.T) (from, to *translate.Revision) {
 // allFacts says that the client and the server declared everything.
 const allFacts = ^wire.Facts(0)
 
-// TestMembersNoRuleNamesSurvive checks that members that no rule names are kept byte for byte, whatever
+// TestMembersThatNoRuleNamesAreUnchanged checks that members that no rule names are kept byte for byte, whatever
 // is removed around them.
-func TestMembersNoRuleNamesSurvive(t *testing.T) {
+func TestMembersThatNoRuleNamesAreUnchanged(t *testing.T) {
 	table := newTable(t, translate.Options{})
 	rapid.Check(t, func(t *rapid.T) {
 		d := drawMessage(t)

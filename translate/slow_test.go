@@ -15,8 +15,8 @@ import (
 	"github.com/dragoman-proxy/dragoman/translate/wire"
 )
 
-// TestGoldenByTwin compares the results of package slow with the golden files, by value.
-func TestGoldenByTwin(t *testing.T) {
+// TestGoldenCasesAgreeWithPackageSlow compares the results of package slow with the golden files, by value.
+func TestGoldenCasesAgreeWithPackageSlow(t *testing.T) {
 	cases := goldens(t)
 	all := byName(cases)
 	for _, g := range cases {
@@ -225,9 +225,9 @@ func FuzzAgainstSlow(f *testing.F) {
 	})
 }
 
-// TestUglyAgainstSlow translates every ugly message between every pair of revisions. It tries a response with
+// TestUglyMessagesAgreeWithPackageSlow translates every ugly message between every pair of revisions. It tries a response with
 // every method that the request may have had.
-func TestUglyAgainstSlow(t *testing.T) {
+func TestUglyMessagesAgreeWithPackageSlow(t *testing.T) {
 	table := newTable(t, translate.Options{})
 	for _, text := range ugly {
 		asked := gjson.Get(text, "method").Exists()

@@ -136,7 +136,7 @@ var schemaFaults = []schemaFault{
 	{wire.Result, wire.ElicitationCreate, "content.*", "number",
 		"the schema was generated with integer where the protocol's TypeScript says number"},
 	{wire.Error, wire.OtherMethod, "id", "null",
-		"an error that answers nobody: JSON-RPC wants a null id, the schemas before 2025-11-25 know none"},
+		"an error without a request: JSON-RPC wants a null id, the schemas before 2025-11-25 know none"},
 }
 
 // outOfItsExchange are values that a recorded message has only because its peer requested them,
@@ -340,9 +340,9 @@ func TestRoundTripAddsOnlyWhatRulesAdd(t *testing.T) {
 	})
 }
 
-// TestMutantsAreCaught removes members that no loss names from translated messages, one at a time.
+// TestComparisonFindsEachRemovedMember removes members that no loss names from translated messages, one at a time.
 // The comparison of the two tests above must find each.
-func TestMutantsAreCaught(t *testing.T) {
+func TestComparisonFindsEachRemovedMember(t *testing.T) {
 	mutants, n := 0, 0
 	tripsOver(t, func(way trip) {
 		if n++; n%7 != 0 {

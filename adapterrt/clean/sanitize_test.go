@@ -58,7 +58,7 @@ var leaks = map[string]string{
 	`ftp://me:pw@files.example.com/x`:  `ftp://files.example.com/x`,
 }
 
-func TestLeaksAreTakenOut(t *testing.T) {
+func TestLeaksAreRemoved(t *testing.T) {
 	for in, want := range leaks {
 		if got := (Sanitizer{}).Clean(in, 500, nil); got != want {
 			t.Errorf("%q\n got %q\nwant %q", in, got, want)
@@ -89,7 +89,7 @@ var harmless = []string{
 	"Expected one of: open, closed, all", "\u540d\u524d is required",
 }
 
-func TestHarmlessSentencesStay(t *testing.T) {
+func TestHarmlessSentencesAreUnchanged(t *testing.T) {
 	if len(harmless) < 60 {
 		t.Error(len(harmless))
 	}

@@ -73,8 +73,8 @@ func TestStatementsAreMasked(t *testing.T) {
 	}
 }
 
-// TestCleaningTakesNoLongTime cleans texts that an API could make in order to slow down cleaning.
-func TestCleaningTakesNoLongTime(t *testing.T) {
+// TestCleaningTakesLinearTime cleans texts that an API could make in order to slow down cleaning.
+func TestCleaningTakesLinearTime(t *testing.T) {
 	for _, words := range []string{
 		"select ", "insert into ", "delete from ", "update x ", "select a from the ", "insert into the values ", "update a set ", "'select ",
 		"select,\n", "select a\nfrom the ", "/var/a", "key=", "at a(", "10.0.0.1 ", "password: ", "a.b.", "-----BEGIN A-----",

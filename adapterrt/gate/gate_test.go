@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-func TestRequested(t *testing.T) {
+func TestRequestedCapabilityIsRead(t *testing.T) {
 	for value, want := range map[string]string{
 		``:                      "",
 		`null`:                  "",
@@ -29,7 +29,7 @@ func TestRequested(t *testing.T) {
 	}
 }
 
-func TestRowAndWhatItSupports(t *testing.T) {
+func TestCapabilitiesAreReadFromTheRow(t *testing.T) {
 	const answer = `{"data":{"rows":[{"name":null,"stream":"a","caps":{"expand":["x"]}},{"name":"b","caps":{"expand":[{"name":"y"},"z"]}},{"name":7,"caps":{"expand":true}},{"name":"d","caps":{"expand":{"x":1}}},{"name":"e","caps":{}}]},"one":{"name":"f","caps":{"expand":["x"]}}}`
 	for _, c := range []struct {
 		list, value string

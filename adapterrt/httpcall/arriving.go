@@ -25,7 +25,7 @@ const (
 )
 
 // errIdle ends an answer of which no further part arrives.
-var errIdle = errors.New("nothing further came")
+var errIdle = errors.New("no further data within the time limit")
 
 // arriving reads an answer that arrives item by item.
 type arriving struct {

@@ -83,10 +83,10 @@ func TestProgressIsReportedFourTimesASecond(t *testing.T) {
 	}
 }
 
-// TestAnswersThatStop shows that a call whose answer stops ends before the operation's timeout.
-func TestAnswersThatStop(t *testing.T) {
+// TestAStalledResponseEndsBeforeTheTimeout shows that a call whose answer stops ends before the operation's timeout.
+func TestAStalledResponseEndsBeforeTheTimeout(t *testing.T) {
 	said, _, f := arrives(t, file.Answer{As: file.ReadEvents}, nil, Options{Idle: 50 * time.Millisecond}, "data: 1\n\n", "")
-	if f == nil || f.Code != failure.TransportTimeout || f.Message != "The response stopped: nothing further came" || len(said) != 1 {
+	if f == nil || f.Code != failure.TransportTimeout || f.Message != "The response stopped: no further data within the time limit" || len(said) != 1 {
 		t.Errorf("%v, %v", f, said)
 	}
 }

@@ -325,7 +325,7 @@ func transportFailure(err error, t *file.Target, o *Outgoing) *failure.Failure {
 	var netErr net.Error
 	switch {
 	case errors.Is(err, errIdle):
-		f.Code, f.Message = failure.TransportTimeout, "The response stopped: nothing further came"
+		f.Code, f.Message = failure.TransportTimeout, "The response stopped: no further data within the time limit"
 	case errors.Is(err, errDenied):
 		f.Message = "Network error: address not allowed"
 	case errors.As(err, &dns) && !errors.Is(err, context.DeadlineExceeded):

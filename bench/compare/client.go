@@ -34,7 +34,7 @@ type client struct {
 
 // dial connects a client to the end of a way, and opens its session.
 func dial(w *way) (*client, error) {
-	c, err := connect(w)
+	c, err := connect(w, nil)
 	if err != nil || c.speaks.Modern {
 		return c, err
 	}
@@ -45,12 +45,17 @@ func dial(w *way) (*client, error) {
 	return c, nil
 }
 
-func connect(w *way) (*client, error) {
+// connect connects a client to the end of a way, from the given address; nil for any.
+func connect(w *way, from net.IP) (*client, error) {
 	u, err := url.Parse(w.url)
 	if err != nil {
 		return nil, err
 	}
-	conn, err := net.DialTimeout("tcp", u.Host, callTime)
+	d := net.Dialer{Timeout: callTime}
+	if from != nil {
+		d.LocalAddr = &net.TCPAddr{IP: from}
+	}
+	conn, err := d.Dial("tcp", u.Host)
 	if err != nil {
 		return nil, err
 	}

@@ -70,7 +70,7 @@ func TestClientsOfTheNewestRevisionCallWithoutASession(t *testing.T) {
 	}
 }
 
-func TestAnotherAnswerIsNotCounted(t *testing.T) {
+func TestAnUnexpectedAnswerIsAnError(t *testing.T) {
 	work, err := works()
 	if err != nil {
 		t.Fatal(err)

@@ -138,9 +138,10 @@ func (l launcher) crowd(ctx context.Context, c *crowd, tool, is string, usage *p
 	return err
 }
 
-// callOnce makes one call as the user of this number. It returns an error unless the result has the type is.
+// callOnce makes one call as the user of this number, from an address of its own: dragoman gives one address at
+// most half of the calls that may be parked. It returns an error unless the result has the type is.
 func (w *way) callOnce(user int, tool, is string) error {
-	c, err := connect(w)
+	c, err := connect(w, net.IPv4(127, 1, byte(user>>8), byte(user)))
 	if err != nil {
 		return err
 	}

@@ -79,8 +79,8 @@ func TestMessagesAreClassified(t *testing.T) {
 	}
 }
 
-// TestRevisionsHaveOnlyTheirOwn checks that no revision has members or messages of a later one.
-func TestRevisionsHaveOnlyTheirOwn(t *testing.T) {
+// TestNoRevisionHasMembersOfALaterOne checks that no revision has members or messages of a later one.
+func TestNoRevisionHasMembersOfALaterOne(t *testing.T) {
 	c := newCorpus(t, Small)
 	for _, x := range []struct{ revision, message, path string }{
 		{"2025-06-18", "tools_list_50", "result.tools.#.icons"},
@@ -164,8 +164,8 @@ func TestEveryKindOfMessageIsThere(t *testing.T) {
 	}
 }
 
-// TestFactsAreTheClients checks that the facts of a message are what the client of the two peers declared.
-func TestFactsAreTheClients(t *testing.T) {
+// TestFactsAreThoseOfTheClient checks that the facts of a message are what the client of the two peers declared.
+func TestFactsAreThoseOfTheClient(t *testing.T) {
 	c := newCorpus(t, Small)
 	latest, form, old := translate.Latest(), translate.Lookup("2025-06-18"), translate.Lookup("2024-11-05")
 	ask := func(from, to *translate.Revision) wire.Facts { return Find(c.Between(from, to), "sample").Facts }

@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-func TestTargetsThatWereNotFuzzedAreSeen(t *testing.T) {
+func TestTargetsThatWereNotFuzzedAreDetected(t *testing.T) {
 	for name, test := range map[string]struct {
 		said  string
 		begun int
@@ -40,7 +40,7 @@ func TestTargetsThatWereNotFuzzedAreSeen(t *testing.T) {
 	}
 }
 
-func TestBlindSearchIsSeen(t *testing.T) {
+func TestFuzzingWithoutCoverageIsDetected(t *testing.T) {
 	var o output
 	o.Write([]byte("fuzz: elapsed: 0s, gathering baseline coverage: 12/12 completed\n"))
 	if o.blind() {

@@ -12,6 +12,8 @@ import (
 	"strings"
 	"time"
 
+	"golang.org/x/sync/errgroup"
+
 	"github.com/dragoman-proxy/dragoman/bench/compare/process"
 )
 
@@ -61,13 +63,22 @@ func sample(ctx context.Context, watched []*subject, every time.Duration) error 
 			return nil
 		case <-ticker.C:
 		}
+		// All at once: on a busy machine each look takes a second, and one after the other would give too few samples.
+		var looks errgroup.Group
 		for _, s := range watched {
-			if err := s.look(ctx); err != nil {
-				if ctx.Err() != nil {
-					return nil
+			looks.Go(func() error {
+				if err := s.look(ctx); err != nil {
+					return fmt.Errorf("%s: %w", s.name, err)
 				}
-				return fmt.Errorf("%s: %w", s.name, err)
-			}
+				return nil
+			})
+		}
+		if err := looks.Wait(); ctx.Err() != nil {
+			return nil
+		} else if err != nil {
+			return err
+		}
+		for _, s := range watched {
 			last := s.samples[len(s.samples)-1]
 			fmt.Printf("%6.0f  %-9s %10.1f %10.0f %10.0f %10.0f %12d\n", time.Since(began).Seconds(), s.name,
 				last[resident], last[goroutines], last[files], last[children], s.counts.good.Load())

@@ -21,7 +21,7 @@ import (
 // loginTime is how long a person has to log in.
 const loginTime = 10 * time.Minute
 
-var errLoginInMemory = errors.New("credential_store is memory: the login would end with this command")
+var errLoginInMemory = errors.New("credential_store is memory, so the tokens would be lost when this command ends: set it to auto or keyring")
 
 func adapterLoginCommand(s *adapterSettings) *cobra.Command {
 	cmd := &cobra.Command{
@@ -34,7 +34,7 @@ func adapterLoginCommand(s *adapterSettings) *cobra.Command {
 		Example: "  dragoman adapter login github-api\n" +
 			"  dragoman adapter login github-api --device\n" +
 			"  dragoman adapter login github-api --paste    # the browser is on another machine\n" +
-			"  dragoman adapter login --list                # who is logged in, and until when",
+			"  dragoman adapter login --list                # which adapters are logged in, and until when",
 	}
 	list := cmd.Flags().Bool("list", false, "list the adapters that store tokens, and what is stored")
 	cmd.Args = func(cmd *cobra.Command, args []string) error {
@@ -154,7 +154,7 @@ func (b browserLogin) Visit(ctx context.Context, address string, at *oauth.Callb
 	if b.pasted == nil {
 		return at.Wait(ctx, state)
 	}
-	fmt.Fprintln(b.say, "After the login the browser fails to show a page. Paste the address of that page here:")
+	fmt.Fprintln(b.say, "After the login, the browser shows an error page, because dragoman is on another machine. Paste the address of that page here:")
 	return pastedAddress(b.pasted)
 }
 
@@ -177,7 +177,7 @@ func loginByDevice(ctx context.Context, say io.Writer, l *credential.Login) erro
 	return d.Wait(ctx)
 }
 
-// sayCode tells a person to enter a code on another device. whole is a page that knows it already; "" for none.
+// sayCode tells the user to enter a code on another device. whole is a page that has the code already; "" for none.
 func sayCode(say io.Writer, page, code, whole string) {
 	fmt.Fprintf(say, "Open %s on any device and enter the code %s\n", printable(page), printable(code))
 	if whole != "" {
@@ -208,7 +208,7 @@ func adapterLogoutCommand(s *adapterSettings) *cobra.Command {
 				said = "revoked, and deleted here"
 			}
 			if _, err = fmt.Fprintf(cmd.OutOrStdout(), "the tokens of adapter %s are %s\n", a.Name, said); err == nil && why != nil {
-				err = withCode(exitServer, fmt.Errorf("the tokens were not revoked and stay valid at the API until they expire: %s", printable(why.Error())))
+				err = withCode(exitServer, fmt.Errorf("cannot revoke the tokens, which stay valid at the API until they expire: %s", printable(why.Error())))
 			}
 			return err
 		},

@@ -348,9 +348,9 @@ func TestAdapterHelpNamesItsExitCodes(t *testing.T) {
 	}
 }
 
-// TestNothingSteersTheTerminal checks that text from an adapter file or an API cannot control the terminal
+// TestPrintedTextCannotControlTheTerminal checks that text from an adapter file or an API cannot control the terminal
 // that it is printed on.
-func TestNothingSteersTheTerminal(t *testing.T) {
+func TestPrintedTextCannotControlTheTerminal(t *testing.T) {
 	api := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		io.WriteString(w, "{\"a\":\"\u009b31m \u202e é\"}")
 	}))
@@ -373,7 +373,7 @@ func TestNothingSteersTheTerminal(t *testing.T) {
 	}
 }
 
-func TestAdapterCommandsHeedTheConfiguration(t *testing.T) {
+func TestAdapterCommandsUseTheConfiguration(t *testing.T) {
 	dir := folderWith(t, map[string]string{
 		"notes-api-adapter.md": strings.Replace(adapterFile("http://notes.test", ""), "auth: {type: bearer, token_env: NOTES_TOKEN}\n", "", 1),
 	})

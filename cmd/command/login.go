@@ -84,8 +84,8 @@ func logoutCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "logout URL | --all",
 		Short: "End a sign-in and delete its tokens",
-		Long: "Delete the stored tokens of a server. If its authorization server offers it, the tokens are revoked there\n" +
-			"first; otherwise they stay valid until they expire.\n\n" + exitHelp,
+		Long: "Delete the stored tokens of a server. If its authorization server has a revocation endpoint, the tokens are\n" +
+			"revoked there first; otherwise they stay valid until they expire.\n\n" + exitHelp,
 		Example: "  dragoman logout https://mcp.example.com/mcp\n  dragoman logout --all",
 	}
 	all := cmd.Flags().Bool("all", false, "end all sign-ins")
@@ -109,7 +109,7 @@ func logoutCommand() *cobra.Command {
 	return cmd
 }
 
-// endSignIn ends the sign-in of an account, closes it, and prints what became of the tokens.
+// endSignIn logs an account out, closes it, and prints whether its tokens were revoked and deleted.
 func endSignIn(cmd *cobra.Command, a *oauth.Account) error {
 	defer a.Close()
 	known, revoked, err := a.Logout(cmd.Context())
@@ -155,9 +155,13 @@ func (s *settings) listSignIns(cmd *cobra.Command) error {
 	if err != nil {
 		return err
 	}
+	if len(all) == 0 {
+		_, err = fmt.Fprintln(cmd.OutOrStdout(), "no tokens are stored")
+		return err
+	}
 	return tabulate(cmd.OutOrStdout(), "SERVER\tPROFILE\tISSUER\tCLIENT\tSCOPES\tSIGN-IN\tTOKEN UNTIL\tSTORED", func(row func(...any)) {
 		for _, st := range all {
-			state, until, where := "signed in", "-", "sealed"
+			state, until, where := "signed in", "-", "encrypted file"
 			switch {
 			case st.Err != nil:
 				state = st.Err.Error()
@@ -185,6 +189,9 @@ func (s *settings) listSignIns(cmd *cobra.Command) error {
 
 // account returns the sign-in to a server, with its tokens where the configuration says.
 func (s *settings) account(server string) (config.Config, *oauth.Account, error) {
+	if !looksLikeURL(server) {
+		return config.Config{}, nil, &exitError{exitUsage, fmt.Errorf("%q is not a URL such as https://mcp.example.com/mcp", server)}
+	}
 	cfg, err := s.config([]string{server})
 	if err != nil {
 		return cfg, nil, err
@@ -222,7 +229,7 @@ func signInFlags(s *settings) {
 func shimFlags(s *settings) {
 	signInFlags(s)
 	s.shim = true
-	s.cmd.Flags().StringVar(&s.login, "login", "", "auto, to sign in to a server at a URL that wants it, or never (default auto, unless --header has an Authorization)")
+	s.cmd.Flags().StringVar(&s.login, "login", "", "auto: sign in if the server at URL requires it; never: do not (default auto, unless --header sets Authorization)")
 }
 
 // laySignIn writes the values of the flags of a sign-in into cfg.
@@ -231,7 +238,7 @@ func (s *settings) laySignIn(cfg *config.Config, l *setting.Layers) {
 	for _, o := range s.oauth {
 		name, value, ok := strings.Cut(o, "=")
 		if !ok {
-			l.Add(setting.Mistake{Where: "--oauth", Text: "expected NAME=VALUE"})
+			l.Add(setting.Mistake{Where: "--oauth", Text: "expected NAME=VALUE, such as client_id=my-client"})
 			continue
 		}
 		if err := auth.Set(name, value); err != nil {
@@ -254,7 +261,7 @@ func (s *settings) laySignIn(cfg *config.Config, l *setting.Layers) {
 	case s.login == "auto":
 		auth.Type = config.AuthLogin
 	case s.login != "":
-		l.Add(setting.Mistake{Where: "--login", Text: fmt.Sprintf("%q is neither auto nor never", s.login)})
+		l.Add(setting.Mistake{Where: "--login", Text: fmt.Sprintf("expected auto or never, not %q", s.login)})
 	case auth.Type == "" && !given && cfg.Upstream.URL != "" && asksHTTP(cfg.Upstream.URL):
 		auth.Type = config.AuthLogin
 	}

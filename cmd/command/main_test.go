@@ -53,6 +53,8 @@ func TestMistakesOnTheCommandLine(t *testing.T) {
 		{"serve http://x/ --upstream http://y/", "two servers"},
 		{"stdio http://x/ cat", "write -- before the server's command"},
 		{"serve --upstream x", "upstream.url: must begin with"},
+		{"login x", `"x" is not a URL such as https://mcp.example.com/mcp`},
+		{"logout x", `"x" is not a URL such as https://mcp.example.com/mcp`},
 		{"serve --upstream http://x/ --header nonsense", "--header: expected 'Name: value'"},
 		{"serve --upstream http://x/ --header A:${DRAGOMAN_NOT_SET_EVER}", "upstream.headers.A: environment variable DRAGOMAN_NOT_SET_EVER is not set"},
 		{"serve --upstream http://x/ --upstream-version 1", "upstream.version:"},
@@ -83,7 +85,7 @@ func TestVersion(t *testing.T) {
 	}
 }
 
-func TestServerByItsURLAlone(t *testing.T) {
+func TestAnArgumentCanBeTheServersURL(t *testing.T) {
 	if got := settingsOf(t, "https://mcp.example.com/mcp"); got.Upstream.URL != "https://mcp.example.com/mcp" || got.Upstream.Command != nil {
 		t.Errorf("%+v", got.Upstream)
 	}
@@ -135,7 +137,7 @@ func TestFlagsOverrideTheFile(t *testing.T) {
 	}
 }
 
-func TestOneProcessForAllByAFlag(t *testing.T) {
+func TestShareChildFlag(t *testing.T) {
 	if got := settingsOf(t, "--share-child", "--", "cat"); !got.Upstream.ShareChild {
 		t.Error("each session has its own")
 	}
@@ -144,7 +146,7 @@ func TestOneProcessForAllByAFlag(t *testing.T) {
 	}
 }
 
-func TestABudgetByAFlag(t *testing.T) {
+func TestMaxTokensFlag(t *testing.T) {
 	if got := settingsOf(t, "--max-tokens", "1500", "--", "cat"); got.Transform == nil || !got.Transform.Enabled || got.Transform.DefaultMaxTokens != 1500 || got.Transform.Adapters.Capper.Model != "gpt-4" {
 		t.Errorf("%+v", got.Transform)
 	}

@@ -84,7 +84,7 @@ func printReport(out io.Writer, r *proxy.Report) error {
 	fmt.Fprintf(w, "era\t%s\n", eras[r.Era])
 	revision := r.Revision
 	if r.Handshake != "" && r.Handshake != revision {
-		revision += ", by handshake " + r.Handshake + ","
+		revision += ", or " + r.Handshake + " after a handshake,"
 	}
 	fmt.Fprintf(w, "revision\t%s over %s\n", revision, r.Transport)
 	fmt.Fprintf(w, "capabilities\t%s\n", printable(strings.Join(r.Capabilities, ", ")))
@@ -108,7 +108,7 @@ func printLogin(out io.Writer, l *proxy.LoginError, asJSON bool) error {
 		}{l.Challenge, l.Login})
 	}
 	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(w, "the server wants a login")
+	fmt.Fprintln(w, "the server requires a login")
 	for _, c := range l.Challenge {
 		fmt.Fprintf(w, "challenge\t%s\n", printable(c))
 	}
@@ -124,7 +124,7 @@ func printLogin(out io.Writer, l *proxy.LoginError, asJSON bool) error {
 		for _, has := range []struct {
 			what string
 			is   bool
-		}{{"registers clients", as.Dynamic}, {"takes client id documents", as.Document}, {"PKCE with S256", as.PKCE}, {"names itself in answers", as.Iss}, {"device flow", as.Device}} {
+		}{{"registers clients", as.Dynamic}, {"accepts client ID metadata documents", as.Document}, {"PKCE with S256", as.PKCE}, {"sends iss in authorization responses", as.Iss}, {"device flow", as.Device}} {
 			if has.is {
 				fmt.Fprintf(w, "\t%s\n", has.what)
 			}

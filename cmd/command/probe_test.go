@@ -112,8 +112,8 @@ func TestProbeOfAServerThatWantsALogin(t *testing.T) {
 	if code, ok := errors.AsType[*exitError](err); !ok || code.code != exitServer {
 		t.Errorf("%v", err)
 	}
-	for _, want := range []string{"the server wants a login", "resource              https://other.example/mcp", "authorization server  " + web.URL, "PKCE with S256",
-		"the server calls itself https://other.example/mcp and was asked at " + web.URL + "/mcp"} {
+	for _, want := range []string{"the server requires a login", "resource              https://other.example/mcp", "authorization server  " + web.URL, "PKCE with S256",
+		"the server's metadata is for https://other.example/mcp, but was read at " + web.URL + "/mcp"} {
 		if !strings.Contains(out, want) {
 			t.Errorf("no %q in\n%s", want, out)
 		}

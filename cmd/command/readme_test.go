@@ -10,9 +10,9 @@ import (
 	"github.com/tidwall/gjson"
 )
 
-// TestReadmeShowsARealAnswer checks that the output in the README is the output of
+// TestReadmeShowsTheCommandsOutput checks that the output in the README is the output of
 // the command above it.
-func TestReadmeShowsARealAnswer(t *testing.T) {
+func TestReadmeShowsTheCommandsOutput(t *testing.T) {
 	readme, err := os.ReadFile("../../README.md")
 	if err != nil {
 		t.Fatal(err)
@@ -45,8 +45,8 @@ func TestReadmeShowsARealAnswer(t *testing.T) {
 	}
 }
 
-// TestDocumentsLinkToWhatIsThere checks that each relative link of the documents leads to a file or a folder.
-func TestDocumentsLinkToWhatIsThere(t *testing.T) {
+// TestLinksInDocumentsAreNotBroken checks that each relative link of the documents leads to a file or a folder.
+func TestLinksInDocumentsAreNotBroken(t *testing.T) {
 	pages, err := filepath.Glob("../../docs/*.md")
 	if err != nil {
 		t.Fatal(err)

@@ -46,7 +46,7 @@ func stdioCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "stdio [--adapters DIR] (URL | -- COMMAND [ARG...])",
 		Short: "Serve one client on stdin and stdout in front of a server",
-		Example: "  dragoman stdio https://mcp.example.com/mcp    # signs in where the server wants it\n" +
+		Example: "  dragoman stdio https://mcp.example.com/mcp    # signs in if the server requires it\n" +
 			"  dragoman stdio https://mcp.example.com/mcp --header 'Authorization: Bearer ${TOKEN}'\n" +
 			"  dragoman stdio -- npx -y @modelcontextprotocol/server-everything\n" +
 			"  dragoman stdio --adapters ./adapters",
@@ -121,7 +121,7 @@ func serve(cmd *cobra.Command, cfg config.Config, make func(config.Config, *zap.
 func countDroppedLines(srv *proxy.Server) {
 	srv.Register(prometheus.NewCounterFunc(prometheus.CounterOpts{
 		Name: "dragoman_log_lines_dropped_total",
-		Help: "Log lines that were dropped because stderr was not read, or could not be written.",
+		Help: "Log lines that were dropped because no process read stderr, or writing to it failed.",
 	}, func() float64 { return float64(stderr.Dropped()) }))
 }
 

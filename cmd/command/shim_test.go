@@ -85,7 +85,7 @@ func shimInFrontOf(t *testing.T, script string, stderr *os.File) (in io.WriteClo
 const chatty = `while read -r line; do
 	id=$(printf %s "$line" | sed -n 's/.*"id":\([0-9]*\).*/\1/p')
 	[ -n "$id" ] || continue
-	i=0; while [ $i -lt 3000 ]; do echo "line $i of many that nobody reads, to fill what there is to fill" >&2; i=$((i+1)); done
+	i=0; while [ $i -lt 3000 ]; do echo "line $i of many that no process reads, to fill the pipe and its buffers" >&2; i=$((i+1)); done
 	printf '{"jsonrpc":"2.0","id":%s,"result":{"protocolVersion":"2025-06-18","capabilities":{},"serverInfo":{"name":"s","version":"1"}}}\n' "$id"
 done`
 

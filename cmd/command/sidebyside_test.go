@@ -8,9 +8,9 @@ import (
 	"pgregory.net/rapid"
 )
 
-// TestSidesKeepTheirLines checks that pairs are of equal lines and in order, and that all lines are paired if the
+// TestLinesArePairedInOrder checks that pairs are of equal lines and in order, and that all lines are paired if the
 // sides are equal.
-func TestSidesKeepTheirLines(t *testing.T) {
+func TestLinesArePairedInOrder(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		line := rapid.SampledFrom([]string{"a", "b", "c", "{", "}", "", "d", "e", "f", "g"})
 		before := rapid.SliceOfN(line, 0, 40).Draw(t, "before")
@@ -37,7 +37,7 @@ func TestSidesKeepTheirLines(t *testing.T) {
 	})
 }
 
-func TestCells(t *testing.T) {
+func TestTextIsFittedToAWidth(t *testing.T) {
 	for _, c := range []struct {
 		text, want string
 		width      int

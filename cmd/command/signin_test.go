@@ -244,8 +244,8 @@ func TestShimOfAModernClient(t *testing.T) {
 	}
 }
 
-// TestShimMessages: what a client is told where no sign-in can help.
-func TestShimMessages(t *testing.T) {
+// TestShimSaysWhyNoSignInIsPossible: what a client is told where no sign-in can help.
+func TestShimSaysWhyNoSignInIsPossible(t *testing.T) {
 	s := oauthtest.New(t, oauthtest.Options{})
 	nowhere := oauthtest.New(t, oauthtest.Options{NoPRM: true})
 	for name, c := range map[string]struct {
@@ -275,8 +275,8 @@ func TestShimMessages(t *testing.T) {
 	}
 }
 
-// TestShimEnds: a sign-in goes on for a while after the client has closed stdin, and ends with SIGTERM.
-func TestShimEnds(t *testing.T) {
+// TestSignInGoesOnAfterStdinIsClosed: a sign-in goes on for a while after the client has closed stdin, and ends with SIGTERM.
+func TestSignInGoesOnAfterStdinIsClosed(t *testing.T) {
 	for name, c := range map[string]struct {
 		end  func(*shim)
 		done bool
@@ -440,9 +440,9 @@ func TestLoginOnADevice(t *testing.T) {
 	}
 }
 
-// TestShimTellsNoSecret: neither the log at debug level, nor what the client reads, nor the arguments and the
+// TestShimShowsNoSecret: neither the log at debug level, nor what the client reads, nor the arguments and the
 // environment of the browser hold a code, a token, a verifier or a secret.
-func TestShimTellsNoSecret(t *testing.T) {
+func TestShimShowsNoSecret(t *testing.T) {
 	d, s := newDesk(t, true), oauthtest.New(t, oauthtest.Options{Clients: map[string]string{"known": "canary-client-secret"}})
 	d.env = append(d.env, "SECRET=canary-client-secret")
 	sh := d.shim(s.URL, "--oauth", "client_id=known", "--oauth", "client_secret=${SECRET}", "--oauth", "wait=20s")

@@ -135,8 +135,8 @@ func TestLinesThatCannotBeWrittenAreCounted(t *testing.T) {
 	})
 }
 
-// TestSyncGivesUp checks that the end of the process does not wait for a stderr that is not read.
-func TestSyncGivesUp(t *testing.T) {
+// TestSyncDoesNotWaitForUnreadStderr checks that the end of the process does not wait for a stderr that is not read.
+func TestSyncDoesNotWaitForUnreadStderr(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		in, out := io.Pipe()
 		q := &lineQueue{out: out}

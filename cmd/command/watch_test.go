@@ -125,7 +125,7 @@ func mkdir(t *testing.T, path string) string {
 	return path
 }
 
-func TestAChangeOnDiskIsLive(t *testing.T) {
+func TestAChangedAdapterFileIsLoaded(t *testing.T) {
 	const base = "notes-api-adapter.md"
 	for name, c := range map[string]struct {
 		before func(t *testing.T, dir string) string // makes 1.0.0; returns the source
@@ -221,7 +221,7 @@ func TestAChangeOnDiskIsLive(t *testing.T) {
 	}
 }
 
-func TestFilesComeAndGo(t *testing.T) {
+func TestAddedAndRemovedAdapterFilesAreNoticed(t *testing.T) {
 	t.Parallel()
 	dir := filepath.Join(t.TempDir(), "not", "yet")
 	w := watching(t, adapterrt.Source{Path: dir, Recursive: true})
@@ -273,7 +273,7 @@ func TestManyFilesAreReadOnce(t *testing.T) {
 	}
 }
 
-func TestNothingIsLeftOfAWatcher(t *testing.T) {
+func TestNoGoroutineOfAWatcherIsLeft(t *testing.T) {
 	before := runtime.NumGoroutine()
 	c := adapterConcern(func() []adapterrt.Source { return []adapterrt.Source{{Path: t.TempDir()}} }, func(string) {})
 	(&watcher{log: zap.NewNop(), concerns: []*concern{c}}).start(context.Background())()
@@ -305,7 +305,7 @@ func TestChangesAreFoundWithoutEvents(t *testing.T) {
 	running.Wait()
 }
 
-func TestRoads(t *testing.T) {
+func TestFoldersOnTheWayToAFileAreWatched(t *testing.T) {
 	dir, err := filepath.EvalSymlinks(t.TempDir())
 	if err != nil {
 		t.Fatal(err)

@@ -32,7 +32,7 @@ func TestErrorsForClients(t *testing.T) {
 			-32603, 200, "translation " + latest.Name + "->" + oldest.Name + " failed for resources/read: result.contents[0]: x"},
 		{&upstream.Error{Op: "connect", Addr: "127.0.0.1:1", Err: syscall.ECONNREFUSED}, -32603, 502, "upstream request failed: " + syscall.ECONNREFUSED.Error()},
 		{fmt.Errorf("x: %w", context.DeadlineExceeded), -32603, 504, "upstream timed out"},
-		{&upstream.ContentTypeError{Type: "text/html"}, -32603, 502, `upstream request failed: answer of type "text/html", where application/json or text/event-stream was expected`},
+		{&upstream.ContentTypeError{Type: "text/html"}, -32603, 502, `upstream request failed: response of type "text/html", expected application/json or text/event-stream`},
 		{&upstream.ExitError{Command: "c", Status: "exit status 1"}, -32603, 502, `upstream process ended: upstream "c" ended (exit status 1)`},
 		{plainRefusal("text/plain; charset=utf-8", "no \x1b[31msuch\r\n session\xff "), -32603, 400, "upstream answered 400 Bad Request: no such session"},
 		{plainRefusal("text/plain", strings.Repeat("é", 1000)), -32603, 400, "upstream answered 400 Bad Request: " + strings.Repeat("é", 150) + "…"},

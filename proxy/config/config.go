@@ -70,14 +70,14 @@ type OAuth struct {
 	Paths []string `yaml:"paths"`
 	// Forwarded tells the server of the client, by X-Forwarded-Host, -Proto and -For.
 	Forwarded bool `yaml:"forwarded"`
-	// OldClients gives clients of 2025-03-26, which know no metadata of a protected resource, a copy of the metadata of the
+	// OldClients gives clients of 2025-03-26, which do not read the metadata of a protected resource, a copy of the metadata of the
 	// authorization server where the server has none of its own. Newer clients never ask for it.
 	OldClients bool `yaml:"old_clients"`
-	// PublicURL is the URL by which clients know the MCP endpoint; "" for the one in each request.
+	// PublicURL is the URL of the MCP endpoint that clients use; "" for the one in each request.
 	PublicURL string `yaml:"public_url"`
-	// Rewrite tells clients PublicURL in place of the URL that the server calls itself, in its challenge and in its metadata. Tokens for
-	// PublicURL are then given to the server: only for a server that you run, that cannot be told its public URL,
-	// and whose authorization server gives tokens for any URL or for this one.
+	// Rewrite replaces the server's own URL by PublicURL in its challenge and its metadata. The server then gets tokens for
+	// PublicURL. Set it only for a server that you run, whose public URL cannot be set, and whose authorization server
+	// issues tokens for any URL or for this one.
 	Rewrite bool `yaml:"rewrite"`
 }
 

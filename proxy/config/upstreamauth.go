@@ -28,51 +28,53 @@ const (
 	KeyForTokenEndpoint = "token_endpoint"
 )
 
-// UpstreamAuth sets the credential for the server at URL, if it is a token that expires. Clients'
-// own Authorization is not passed on then. For one that does not expire, use headers.
+// UpstreamAuth sets the credential for the server at URL, if it is a token that expires. The
+// Authorization of clients is then not forwarded. For a token that does not expire, use headers.
 type UpstreamAuth struct {
 	// Type is none; token_file, for a token that another program renews; client_credentials, for a token that dragoman
-	// gets as a service; jwt_bearer, for a token that it gets for a signed assertion, as workloads have one; or login, for the tokens of a person who has run "dragoman login URL". With "", serve uses
-	// none, and stdio uses login unless headers has an Authorization.
+	// gets as a service; jwt_bearer, for a token that it gets for a signed assertion, such as that of a workload; or login, for the tokens of a
+	// person who has run "dragoman login URL". With "", serve uses none, and stdio uses login unless headers has an
+	// Authorization.
 	Type string `yaml:"type"`
 	// TokenFile is the file of token_file. It is read again when it changes.
 	TokenFile string `yaml:"token_file"`
 	// AssertionFile is the file of jwt_bearer: a JWT that another program renews, such as a projected service-account
 	// token. It is read for each request for a token. ClientID is optional then.
 	AssertionFile string `yaml:"assertion_file"`
-	// ClientID and ClientSecret are of a client that is registered at the authorization server. The secret may contain
+	// ClientID and ClientSecret belong to a client that is registered at the authorization server. The secret may contain
 	// ${NAME}, or is read from ClientSecretFile. With login and no ClientID, dragoman registers itself.
 	ClientID         string `yaml:"client_id"`
 	ClientSecret     string `yaml:"client_secret"`
 	ClientSecretFile string `yaml:"client_secret_file"`
-	// KeyFile is the private key of the client, in place of a secret (private_key_jwt): PEM with an EC key on P-256 or an RSA
-	// key. Kid is its id at the authorization server, if that wants one. KeyAudience is whom the signed assertions
-	// are for: issuer, or token_endpoint for authorization servers that expect its URL.
+	// KeyFile is the private key of the client, instead of a secret (private_key_jwt): PEM with an EC key on P-256 or an RSA
+	// key. Kid is its id at the authorization server, if that requires one. KeyAudience is the audience of the
+	// signed assertions: issuer, or token_endpoint for authorization servers that expect its URL.
 	KeyFile     string `yaml:"key_file"`
 	Kid         string `yaml:"kid"`
 	KeyAudience string `yaml:"key_audience"`
-	// ClientMetadataURL is an https URL of a client ID metadata document, for servers that take one for a client id.
+	// ClientMetadataURL is the https URL of a client ID metadata document, for authorization servers that accept one as
+	// client id.
 	ClientMetadataURL string `yaml:"client_metadata_url"`
 	// Issuer is the authorization server; "" for the one that the server's metadata names.
 	Issuer string `yaml:"issuer"`
 	// Scopes replace those that the server asks for.
 	Scopes []string `yaml:"scopes"`
-	// Resource is what tokens are requested for, in place of the server's own name; none to send no resource, for
-	// authorization servers that refuse it, such as Entra ID.
+	// Resource is what tokens are requested for, instead of the resource in the server's metadata; none sends no resource,
+	// for authorization servers that refuse it, such as Entra ID.
 	Resource string `yaml:"resource"`
 	// Params are further parameters for the authorization server, such as prompt: consent.
 	Params map[string]string `yaml:"params"`
-	// CallbackHost and CallbackPort are where the browser returns after a login, as far as the registration of ClientID
-	// says so: 127.0.0.1 and a free port for "" and 0.
+	// CallbackHost and CallbackPort are where the browser returns after a login: "" is 127.0.0.1, and 0 is a free port. Set
+	// them if ClientID is registered with another redirect URI.
 	CallbackHost string `yaml:"callback_host"`
 	CallbackPort int    `yaml:"callback_port"`
-	// AssumePKCE logs in although the authorization server does not say that it supports PKCE, as Entra ID.
+	// AssumePKCE logs in even if the authorization server's metadata does not list PKCE, as with Entra ID.
 	AssumePKCE bool `yaml:"assume_pkce"`
 	// AllowHTTP allows http URLs of other machines, for private networks.
 	AllowHTTP bool `yaml:"allow_http"`
 	// Profile tells apart several accounts at one server.
 	Profile string `yaml:"profile"`
-	// Wait is how long a request waits for a login in the browser. Clients give up after 30 s and more.
+	// Wait is how long a request waits for a login in the browser. Clients have timeouts of 30 s and more.
 	Wait time.Duration `yaml:"wait"`
 
 	// Browser says that the client's user is at this machine, so that a login may open a browser.
@@ -120,10 +122,10 @@ func (u *UpstreamAuth) Set(name, value string) error {
 	return nil
 }
 
-// Lends reports whether requests to the server carry a credential of dragoman's own.
+// Lends reports whether dragoman adds a credential of its own to requests to the server.
 func (u *UpstreamAuth) Lends() bool { return u.Type != "" && u.Type != AuthNone }
 
-// Patience returns how much longer a request may take for want of a credential.
+// Patience returns how much longer a request may take because it waits for a credential.
 func (u *UpstreamAuth) Patience() time.Duration {
 	if u.Browser && u.Type == AuthLogin {
 		return u.Wait
@@ -162,7 +164,7 @@ func (u *Upstream) validateAuth() error {
 		}
 		for name := range u.Headers {
 			if strings.EqualFold(name, "Authorization") {
-				fault("type", "%s and the Authorization of upstream.headers exclude each other", a.Type)
+				fault("type", "%s cannot be set together with the Authorization in upstream.headers", a.Type)
 			}
 		}
 	}
@@ -173,16 +175,16 @@ func (u *Upstream) validateAuth() error {
 		fault("assertion_file", "applies only to type: %s", AuthJWTBearer)
 	}
 	if a.ClientSecret != "" && a.ClientSecretFile != "" {
-		fault("client_secret", "and client_secret_file exclude each other")
+		fault("client_secret", "cannot be set together with client_secret_file")
 	}
 	if secret && a.ClientID == "" && a.Type != AuthClientCredentials {
-		fault("client_id", "is missing; the secret belongs to it")
+		fault("client_id", "is missing; client_secret needs it")
 	}
 	if secret && a.KeyFile != "" {
-		fault("key_file", "and a client secret exclude each other")
+		fault("key_file", "cannot be set together with a client secret")
 	}
 	if a.KeyFile != "" && a.ClientID+a.ClientMetadataURL == "" && a.Type != AuthClientCredentials {
-		fault("client_id", "is missing; the key of key_file belongs to it")
+		fault("client_id", "is missing; key_file needs it")
 	}
 	if a.Kid != "" && a.KeyFile == "" {
 		fault("kid", "applies only with key_file")
@@ -203,19 +205,19 @@ func (u *Upstream) validateAuth() error {
 	}
 	for name := range a.Params {
 		if oauth.IsProtocolParam(name) {
-			fault("params", "%s belongs to the protocol and cannot be set", name)
+			fault("params", "%s is set by dragoman and cannot be configured", name)
 		}
 	}
 	if strings.ContainsAny(a.CallbackHost, "/:@?#% \t\r\n") {
 		fault("callback_host", "%q is not a host such as 127.0.0.1 or localhost", a.CallbackHost)
 	} else if !oauth.IsLoopback(a.CallbackHost) && a.CallbackHost != "" {
-		fault("callback_host", "%q is not this machine", a.CallbackHost)
+		fault("callback_host", "%q is neither localhost nor a loopback address", a.CallbackHost)
 	}
 	if a.CallbackPort < 0 || a.CallbackPort > 65535 {
 		fault("callback_port", "%d is not a port", a.CallbackPort)
 	}
 	if strings.ContainsAny(a.Profile+a.ClientID+a.Resource, "\r\n") {
-		fault("profile", "holds a line break")
+		fault("profile", "profile, client_id and resource must have no line breaks")
 	}
 	if a.Wait <= 0 {
 		fault("wait", "must be greater than 0")

@@ -23,7 +23,7 @@ func (c *OAuth) validate(upstream *Upstream) error {
 	case c.PublicURL == "":
 		all.Addf("oauth.public_url", "is missing; oauth.rewrite needs it")
 	case upstream.Auth.Lends():
-		all.Addf("oauth.rewrite", "and upstream.auth exclude each other: clients do not log in then")
+		all.Addf("oauth.rewrite", "cannot be set together with upstream.auth, with which clients do not log in")
 	}
 	if !slices.Contains([]string{"metadata", "oauth", "none"}, c.Relay) {
 		all.Addf("oauth.relay", "%q is neither metadata, oauth nor none", c.Relay)

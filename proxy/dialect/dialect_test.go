@@ -36,16 +36,16 @@ func inside(t testing.TB, list string) string {
 	return schema
 }
 
-// TestClauses has an example for each thing that 2020-12 expresses otherwise or has
+// TestDraft07KeywordsAreUpdated has an example for each thing that 2020-12 expresses otherwise or has
 // removed.
-func TestClauses(t *testing.T) {
+func TestDraft07KeywordsAreUpdated(t *testing.T) {
 	for _, c := range []struct{ what, in, want string }{
 		{"$schema", `{"type":"object",` + draft07 + `,"properties":{}}`, `{"type":"object","properties":{}}`},
 		{"$schema alone", `{` + draft07 + `}`, `{}`},
 		{"$schema over https", `{"$schema":"https://json-schema.org/draft-07/schema","type":"object"}`, `{"type":"object"}`},
 		{"$schema with escapes", `{"\u0024schema":"http:\/\/json-schema.org\/draft-07\/schema#","type":"object"}`, `{"type":"object"}`},
 		{"$schema further in", `{` + draft07 + `,"properties":{"a":{` + draft07 + `,"items":[{}]}}}`, `{"properties":{"a":{"prefixItems":[{}]}}}`},
-		{"another dialect further in", `{` + draft07 + `,"properties":{"a":{"$schema":"https://json-schema.org/draft/2020-12/schema","prefixItems":[{}]}}}`,
+		{"another dialect in a subschema", `{` + draft07 + `,"properties":{"a":{"$schema":"https://json-schema.org/draft/2020-12/schema","prefixItems":[{}]}}}`,
 			`{"properties":{"a":{"$schema":"https://json-schema.org/draft/2020-12/schema","prefixItems":[{}]}}}`},
 		{"no list of items", `{` + draft07 + `,"items":{"type":"string"},"additionalItems":false}`, `{"items":{"type":"string"}}`},
 		{"additionalItems alone", `{"additionalItems":{"items":[{}]},` + draft07 + `}`, `{}`},
@@ -59,24 +59,24 @@ func TestClauses(t *testing.T) {
 			`{"dependentRequired":{"a":["b"],"d\"":["e"]},"dependentSchemas":{"c":{"prefixItems":[{}]}}}`},
 		{"beside $ref", `{` + draft07 + `,"properties":{"a":{"minLength":3,"$ref":"#/definitions/b","enum":[1],"items":[{}]}},"definitions":{"b":{}}}`,
 			`{"properties":{"a":{"$ref":"#/definitions/b"}},"definitions":{"b":{}}}`},
-		{"what describes, beside $ref", `{` + draft07 + `,"properties":{"a":{"$ref":"#/definitions/b","description":"d","default":{"items":[1]},"x-mcp-header":"A"}}}`,
+		{"description beside $ref", `{` + draft07 + `,"properties":{"a":{"$ref":"#/definitions/b","description":"d","default":{"items":[1]},"x-mcp-header":"A"}}}`,
 			`{"properties":{"a":{"$ref":"#/definitions/b","description":"d","default":{"items":[1]},"x-mcp-header":"A"}}}`},
 		{"$ref of the whole", `{"$ref":"#/definitions/a","definitions":{"a":{"items":[{}]}},"type":"object","required":["x"],` + draft07 + `}`,
 			`{"$ref":"#/definitions/a","definitions":{"a":{"prefixItems":[{}]}},"type":"object"}`},
 		{"a property named $ref", `{` + draft07 + `,"properties":{"$ref":{"type":"string"},"items":{"items":[{}]},"$schema":{"const":1}}}`,
 			`{"properties":{"$ref":{"type":"string"},"items":{"prefixItems":[{}]},"$schema":{"const":1}}}`},
-		{"$ref through what has another name", `{` + draft07 + `,"properties":{"a":{"items":[{"x":1}],"additionalItems":{}},"b":{"$ref":"#/properties/a/items/0"},"c":{"$ref":"#\/properties\/a\/additionalItems"},"items":{"$ref":"#/properties/items/items"},"e":{"$ref":"#/dependencies/items/items/0"}},"dependencies":{"items":{"items":[{}]}}}`,
+		{"$ref through a renamed keyword", `{` + draft07 + `,"properties":{"a":{"items":[{"x":1}],"additionalItems":{}},"b":{"$ref":"#/properties/a/items/0"},"c":{"$ref":"#\/properties\/a\/additionalItems"},"items":{"$ref":"#/properties/items/items"},"e":{"$ref":"#/dependencies/items/items/0"}},"dependencies":{"items":{"items":[{}]}}}`,
 			`{"properties":{"a":{"prefixItems":[{"x":1}],"items":{}},"b":{"$ref":"#/properties/a/prefixItems/0"},"c":{"$ref":"#/properties/a/items"},"items":{"$ref":"#/properties/items/items"},"e":{"$ref":"#/dependentSchemas/items/prefixItems/0"}},"dependentSchemas":{"items":{"prefixItems":[{}]}}}`},
 		{"$ref elsewhere", `{` + draft07 + `,"properties":{"b":{"$ref":"http://x/y#/items/0"}}}`, `{"properties":{"b":{"$ref":"http://x/y#/items/0"}}}`},
 		{"$id of a place", `{` + draft07 + `,"definitions":{"a":{"$id":"#here"},"b":{"$id":"http://x/y"},"c":{"$id":"#"}}}`,
 			`{"definitions":{"a":{"$anchor":"here"},"b":{"$id":"http://x/y"},"c":{"$id":"#"}}}`},
-		{"what draft-07 does not know", `{` + draft07 + `,"prefixItems":[{}],"unevaluatedItems":false,"unevaluatedProperties":false,"dependentRequired":{},"dependentSchemas":{},"minContains":2,"maxContains":3,"$anchor":"a","$dynamicRef":"#a","$defs":{"a":{"items":[{}]}}}`,
+		{"keywords unknown to draft-07", `{` + draft07 + `,"prefixItems":[{}],"unevaluatedItems":false,"unevaluatedProperties":false,"dependentRequired":{},"dependentSchemas":{},"minContains":2,"maxContains":3,"$anchor":"a","$dynamicRef":"#a","$defs":{"a":{"items":[{}]}}}`,
 			`{"$defs":{"a":{"prefixItems":[{}]}}}`},
 		{"wherever a schema stands", `{` + draft07 + `,"allOf":[{"items":[0]}],"anyOf":[{"items":[1]}],"oneOf":[{"items":[2]}],"not":{"items":[3]},"if":{"items":[4]},"then":{"items":[5]},"else":{"items":[6]},"contains":{"items":[7]},"propertyNames":{"items":[8]},"additionalProperties":{"items":[9]},"patternProperties":{"^a":{"items":[10]}}}`,
 			`{"allOf":[{"prefixItems":[0]}],"anyOf":[{"prefixItems":[1]}],"oneOf":[{"prefixItems":[2]}],"not":{"prefixItems":[3]},"if":{"prefixItems":[4]},"then":{"prefixItems":[5]},"else":{"prefixItems":[6]},"contains":{"prefixItems":[7]},"propertyNames":{"prefixItems":[8]},"additionalProperties":{"prefixItems":[9]},"patternProperties":{"^a":{"prefixItems":[10]}}}`},
 		{"data", `{` + draft07 + `,"const":{"items":[{}],` + draft07 + `},"enum":[{"dependencies":{}}],"default":{"$ref":"x","a":1},"examples":[{"additionalItems":1}],"x":{"items":[{}]}}`,
 			`{"const":{"items":[{}],` + draft07 + `},"enum":[{"dependencies":{}}],"default":{"$ref":"x","a":1},"examples":[{"additionalItems":1}],"x":{"items":[{}]}}`},
-		{"what is no schema", `{` + draft07 + `,"items":7,"dependencies":[],"allOf":{},"properties":[{"items":[]}],"$ref":{},"$id":1,"not":null}`,
+		{"values that are no schemas", `{` + draft07 + `,"items":7,"dependencies":[],"allOf":{},"properties":[{"items":[]}],"$ref":{},"$id":1,"not":null}`,
 			`{"items":7,"dependencies":[],"allOf":{},"properties":[{"items":[]}],"$ref":{},"$id":1,"not":null}`},
 	} {
 		t.Run(c.what, func(t *testing.T) {
@@ -90,9 +90,9 @@ func TestClauses(t *testing.T) {
 	}
 }
 
-// TestUntouched checks that schemas of another dialect, or of none, come back as the same
+// TestSchemasOfOtherDialectsAreUnchanged checks that schemas of another dialect, or of none, come back as the same
 // bytes.
-func TestUntouched(t *testing.T) {
+func TestSchemasOfOtherDialectsAreUnchanged(t *testing.T) {
 	for _, list := range []string{
 		before + `{"type":"object","items":[{}]}` + behind,
 		before + `{"$schema":"https://json-schema.org/draft/2020-12/schema","items":[{}]}` + behind,
@@ -113,9 +113,9 @@ func TestUntouched(t *testing.T) {
 	}
 }
 
-// TestBothSchemas checks that output schemas are updated too, and that the tools between
+// TestInputAndOutputSchemasAreUpdated checks that output schemas are updated too, and that the tools between
 // others stay.
-func TestBothSchemas(t *testing.T) {
+func TestInputAndOutputSchemasAreUpdated(t *testing.T) {
 	got, n := Update([]byte(`{"jsonrpc":"2.0","id":"a","result":{"tools":[{"name":"a","inputSchema":{"items":[]}}, {"name":"b","outputSchema":{` + draft07 + `,"items":[{}]},"inputSchema":{` + draft07 + `,"type":"object"}}]}}`))
 	want := `{"jsonrpc":"2.0","id":"a","result":{"tools":[{"name":"a","inputSchema":{"items":[]}}, {"name":"b","outputSchema":{"prefixItems":[{}]},"inputSchema":{"type":"object"}}]}}`
 	if n != 2 || string(got) != want {
@@ -123,8 +123,8 @@ func TestBothSchemas(t *testing.T) {
 	}
 }
 
-// TestDeep updates a schema that is as deep as a message may be.
-func TestDeep(t *testing.T) {
+// TestDeepSchemasAreUpdated updates a schema that is as deep as a message may be.
+func TestDeepSchemasAreUpdated(t *testing.T) {
 	const depth = 240
 	schema := `{` + draft07 + `,"items":` + strings.Repeat(`[{"items":`, depth) + `[{}]` + strings.Repeat(`}]`, depth) + `}`
 	if got := updated(t, schema); strings.Count(got, "prefixItems") != depth+1 || strings.Contains(got, `"items"`) || !json.Valid([]byte(got)) {

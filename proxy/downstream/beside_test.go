@@ -50,8 +50,8 @@ func TestOtherPathsNeedNoToken(t *testing.T) {
 	}
 }
 
-// TestPagesMayReadEveryAnswer, refusals included: otherwise browsers hide a 401.
-func TestPagesMayReadEveryAnswer(t *testing.T) {
+// TestWebPagesMayReadEveryResponse, refusals included: otherwise browsers hide a 401.
+func TestWebPagesMayReadEveryResponse(t *testing.T) {
 	s := start(t, fakeHandler{post: echo}, HTTPConfig{Tokens: []string{"x"}, Pages: []string{"https://page.example"}})
 	const page = "Origin: https://page.example\r\n"
 	for _, c := range []struct {
@@ -75,9 +75,9 @@ func TestPagesMayReadEveryAnswer(t *testing.T) {
 	}
 }
 
-// TestPagesAskBeforeTheySend checks a CORS preflight, which browsers send without a
+// TestPreflightsNeedNoToken checks a CORS preflight, which browsers send without a
 // token.
-func TestPagesAskBeforeTheySend(t *testing.T) {
+func TestPreflightsNeedNoToken(t *testing.T) {
 	for _, c := range []struct {
 		pages           []string
 		path, origin    string

@@ -130,7 +130,7 @@ func TestRefusals(t *testing.T) {
 	}
 }
 
-func TestStarAllowsEveryHost(t *testing.T) {
+func TestAllowedHostsStarAllowsEveryHost(t *testing.T) {
 	s := start(t, fakeHandler{post: echo}, HTTPConfig{AllowedHosts: []string{"*"}})
 	res, _ := ask(t, s.addr, strings.Replace(post("{}"), "Host: localhost", "Host: any.example\r\nOrigin: null", 1))
 	if res.StatusCode != 200 {

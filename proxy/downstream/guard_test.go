@@ -31,7 +31,7 @@ func TestTokensGuardTheListener(t *testing.T) {
 		{"none", "", 401, "Bearer", ""},
 		{"bearer", "Authorization: Bearer first\r\n", 200, "", `"|"`},
 		{"another token", "Authorization: Bearer second token\r\n", 200, "", `"|"`},
-		{"scheme of another case", "Authorization: bEARER first\r\n", 200, "", `"|"`},
+		{"scheme in another case", "Authorization: bEARER first\r\n", 200, "", `"|"`},
 		{"own header", "X-Dragoman-Token: first\r\n", 200, "", `"|"`},
 		{"own header beside the server's", "X-Dragoman-Token: first\r\nAuthorization: Bearer upstream\r\n", 200, "", `"Bearer upstream|"`},
 		{"wrong", "Authorization: Bearer firs\r\n", 401, `Bearer error="invalid_token"`, ""},
@@ -78,8 +78,8 @@ func TestTokensGuardTheListener(t *testing.T) {
 	}
 }
 
-// TestEmptyTokenOpensNothing: an empty token may come from a variable that is not set.
-func TestEmptyTokenOpensNothing(t *testing.T) {
+// TestAnEmptyTokenIsRefused: an empty token may come from a variable that is not set.
+func TestAnEmptyTokenIsRefused(t *testing.T) {
 	s := start(t, fakeHandler{post: echo}, HTTPConfig{Tokens: []string{""}})
 	for _, headers := range []string{"", "Authorization: Bearer\r\n", "Authorization: Bearer \r\n", "X-Dragoman-Token: \r\n"} {
 		if res, _ := ask(t, s.addr, postHead+headers+"Content-Length: 2\r\n\r\n{}"); res.StatusCode != 401 {
@@ -88,8 +88,8 @@ func TestEmptyTokenOpensNothing(t *testing.T) {
 	}
 }
 
-// TestTokenIsAskedForBeforeTheBody sends a request whose body never comes.
-func TestTokenIsAskedForBeforeTheBody(t *testing.T) {
+// TestTokenIsCheckedBeforeTheBodyIsRead sends a request whose body never comes.
+func TestTokenIsCheckedBeforeTheBodyIsRead(t *testing.T) {
 	s := start(t, fakeHandler{post: echo}, HTTPConfig{Tokens: []string{"x"}})
 	for _, length := range []string{"Content-Length: 1000000", "Transfer-Encoding: chunked"} {
 		if res, _ := ask(t, s.addr, postHead+length+"\r\n\r\n"+strings.Repeat(" ", prefetched)); res.StatusCode != 401 {

@@ -17,9 +17,9 @@ import (
 
 // Why a request's context was cancelled.
 var (
-	ErrClientLeft = errors.New("the client has left")
+	ErrClientLeft = errors.New("the client has disconnected")
 	ErrStopped    = errors.New("the server was stopped")
-	ErrOver       = errors.New("the exchange is over")
+	ErrOver       = errors.New("the request has ended")
 )
 
 // HTTPConfig says how to serve. A field that is 0 or "" has the default that its comment names.
@@ -256,7 +256,7 @@ func (h *HTTP) start(ln net.Listener) error {
 	if h.watch == nil {
 		w, err := newWatch()
 		if err != nil {
-			return fmt.Errorf("watch for leaving clients: %w", err)
+			return fmt.Errorf("watch for clients that disconnect: %w", err)
 		}
 		h.watch = w
 	}

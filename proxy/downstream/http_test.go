@@ -275,7 +275,7 @@ func (b *brokenListener) Accept() (net.Conn, error) {
 	return b.Listener.Accept()
 }
 
-func TestServeOutlivesAShortage(t *testing.T) {
+func TestServeGoesOnAfterFailedAccepts(t *testing.T) {
 	s := start(t, fakeHandler{post: echo}, HTTPConfig{}, func(ln net.Listener) net.Listener {
 		b := &brokenListener{Listener: ln}
 		b.failures.Store(3)

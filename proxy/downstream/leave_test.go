@@ -20,7 +20,7 @@ func (h hidden) Accept() (net.Conn, error) {
 	return struct{ net.Conn }{nc}, err
 }
 
-func TestLeavingClientIsNoticed(t *testing.T) {
+func TestClientThatDisconnectsIsNoticed(t *testing.T) {
 	cert := certificate(t)
 	withTLS := func(ln net.Listener) net.Listener {
 		return tls.NewListener(ln, &tls.Config{Certificates: []tls.Certificate{cert}})
@@ -104,9 +104,9 @@ func TestLeavingClientIsNoticed(t *testing.T) {
 	}
 }
 
-// TestLeavingConcernsOneConnectionOnly reuses file descriptors again and again while
+// TestDisconnectEndsOneConnectionOnly reuses file descriptors again and again while
 // one client stays.
-func TestLeavingConcernsOneConnectionOnly(t *testing.T) {
+func TestDisconnectEndsOneConnectionOnly(t *testing.T) {
 	inside := make(chan context.Context, 1)
 	goOn := make(chan struct{})
 	s := start(t, fakeHandler{post: func(q *Request, r *Response) {
@@ -140,8 +140,8 @@ func TestLeavingConcernsOneConnectionOnly(t *testing.T) {
 	}
 }
 
-// TestManyClientsLeaveAtOnce lets more clients leave than the watch reports at a time.
-func TestManyClientsLeaveAtOnce(t *testing.T) {
+// TestManyClientsDisconnectAtOnce lets more clients leave than the watch reports at a time.
+func TestManyClientsDisconnectAtOnce(t *testing.T) {
 	const n = 400
 	inside, left := make(chan struct{}, n), make(chan struct{}, n)
 	s := start(t, fakeHandler{post: func(q *Request, r *Response) {

@@ -122,9 +122,9 @@ func TestRequestWaitsForTheBudget(t *testing.T) {
 	}
 }
 
-// TestNothingBeginsWhileTheBudgetIsOverdrawn, as large messages of servers can overdraw
+// TestRequestsWaitWhileTheBudgetIsOverdrawn, as large messages of servers can overdraw
 // it: even a small request waits, and is refused in the end.
-func TestNothingBeginsWhileTheBudgetIsOverdrawn(t *testing.T) {
+func TestRequestsWaitWhileTheBudgetIsOverdrawn(t *testing.T) {
 	ps := newPipes()
 	memory := large.NewMemory(20 << 10)
 	s := start(t, fakeHandler{post: echo}, HTTPConfig{Memory: memory, BudgetWait: 20 * time.Millisecond, Pipes: ps.with(nil)})

@@ -118,7 +118,7 @@ func (p *Pipe) send(e sse.Event, held int) error {
 		return context.Cause(p.ctx)
 	}
 	if waiting := len(p.pending()) + max(p.writing, 0); waiting > p.face.cfg.MaxQueue {
-		p.face.cfg.Log("pipe", fmt.Errorf("%w: %d bytes wait", ErrNotRead, waiting))
+		p.face.cfg.Log("pipe", fmt.Errorf("%w: %d bytes are unread", ErrNotRead, waiting))
 		p.cancel(ErrNotRead)
 		p.drop(held)
 		return ErrNotRead

@@ -153,9 +153,9 @@ func TestPipeCarriesMessagesBothWays(t *testing.T) {
 	}
 }
 
-// TestPostIsAnsweredBeforeItIsTaken checks also that messages are taken one by one, in
+// TestPostIsAnsweredBeforeItsMessageIsHandled checks also that messages are taken one by one, in
 // order.
-func TestPostIsAnsweredBeforeItIsTaken(t *testing.T) {
+func TestPostIsAnsweredBeforeItsMessageIsHandled(t *testing.T) {
 	ps := newPipes()
 	goOn := make(chan struct{})
 	taken := make(chan string, 10)
@@ -236,9 +236,9 @@ func TestPipeEndsWhenItsClientLeaves(t *testing.T) {
 	}
 }
 
-// TestClosedPipeIsWhole checks that what was written comes before the end, and that the
+// TestWrittenMessagesAreSentBeforeThePipeEnds checks that what was written comes before the end, and that the
 // client can tell the end from a broken connection.
-func TestClosedPipeIsWhole(t *testing.T) {
+func TestWrittenMessagesAreSentBeforeThePipeEnds(t *testing.T) {
 	for _, proto := range []string{"HTTP/1.1", "HTTP/1.0"} {
 		t.Run(proto, func(t *testing.T) {
 			ps := newPipes()
@@ -274,8 +274,8 @@ func TestClosedPipeIsWhole(t *testing.T) {
 	}
 }
 
-// TestClientThatDoesNotReadIsCut checks also that writing to the client does not block.
-func TestClientThatDoesNotReadIsCut(t *testing.T) {
+// TestPipeOfAClientThatDoesNotReadIsClosed checks also that writing to the client does not block.
+func TestPipeOfAClientThatDoesNotReadIsClosed(t *testing.T) {
 	for _, c := range []struct {
 		name string
 		cfg  HTTPConfig
@@ -357,7 +357,7 @@ func TestEventsOfManyWritersStayWhole(t *testing.T) {
 	wg.Wait()
 }
 
-func TestPanicInTakeEndsOneMessageOnly(t *testing.T) {
+func TestPanicEndsOneMessageOfAPipeOnly(t *testing.T) {
 	ps := newPipes()
 	s := start(t, fakeHandler{}, HTTPConfig{Pipes: ps.with(func(p *Pipe, m []byte, _ func(string) string) {
 		if strings.Contains(string(m), "panic") {

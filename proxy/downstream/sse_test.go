@@ -63,7 +63,7 @@ func TestPipeRefusals(t *testing.T) {
 	c.post(t, `{"jsonrpc":"2.0","method":"still here"}`)
 }
 
-func TestWithoutPipesThereIsNothingAtTheirPaths(t *testing.T) {
+func TestPathsOfHTTPWithSSEAreNotFoundIfItIsOff(t *testing.T) {
 	s := start(t, fakeHandler{}, HTTPConfig{})
 	for _, request := range []string{sseHead + "\r\n", postTo("/messages?session=x", "", "{}")} {
 		if res, _ := ask(t, s.addr, request); res.StatusCode != 404 {

@@ -136,9 +136,9 @@ func TestHeartbeatsNeverInterleaveWithEvents(t *testing.T) {
 	}
 }
 
-// TestClientThatReadsNothingIsCut: such a client fills its socket's buffers, and
+// TestStreamOfAClientThatDoesNotReadIsClosed: such a client fills its socket's buffers, and
 // WriteTimeout ends the write.
-func TestClientThatReadsNothingIsCut(t *testing.T) {
+func TestStreamOfAClientThatDoesNotReadIsClosed(t *testing.T) {
 	done := make(chan struct{}, 1)
 	finish := func() { done <- struct{}{} }
 	big := []byte(strings.Repeat("x", 64<<20))
@@ -157,8 +157,8 @@ func TestClientThatReadsNothingIsCut(t *testing.T) {
 	}
 }
 
-// TestHeartbeatFindsAClientThatTakesNothing has a comment whose write blocks.
-func TestHeartbeatFindsAClientThatTakesNothing(t *testing.T) {
+// TestHeartbeatDetectsAClientThatDoesNotRead has a comment whose write blocks.
+func TestHeartbeatDetectsAClientThatDoesNotRead(t *testing.T) {
 	done := make(chan struct{}, 1)
 	stream := newEvents()
 	s := start(t, fakeHandler{get: func(q *Request, r *Response) { r.Stream, r.Done = stream, func() { done <- struct{}{} } }},

@@ -39,9 +39,9 @@ func TestStalledUploadsLeaveRoomForOthers(t *testing.T) {
 	}
 }
 
-// TestStalledUploadsHoldAQuarter: a client that has sent much and stalls leaves the rest
+// TestStalledUploadsHoldAQuarterOfTheBudget: a client that has sent much and stalls leaves the rest
 // of the budget to others.
-func TestStalledUploadsHoldAQuarter(t *testing.T) {
+func TestStalledUploadsHoldAQuarterOfTheBudget(t *testing.T) {
 	const size = 1 << 20
 	memory := large.NewMemory(16 * size)
 	s := start(t, fakeHandler{post: echo}, HTTPConfig{Memory: memory, BudgetWait: 100 * time.Millisecond, Tokens: []string{"greedy", "good"}})

@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-func TestDeadStaysDead(t *testing.T) {
+func TestEndedSessionsStayEnded(t *testing.T) {
 	s, now := New(DefaultBlocks), time.Now()
 	dead := map[Serial]bool{}
 	for range 20_000 {
@@ -25,9 +25,9 @@ func TestDeadStaysDead(t *testing.T) {
 	}
 }
 
-// TestLoopsCostLittle: a loop that begins and ends sessions leaves nothing but an entry for each
+// TestManyEndedSessionsTakeLittleMemory: a loop that begins and ends sessions leaves nothing but an entry for each
 // block.
-func TestLoopsCostLittle(t *testing.T) {
+func TestManyEndedSessionsTakeLittleMemory(t *testing.T) {
 	s, now := New(DefaultBlocks), time.Now()
 	var before, after runtime.MemStats
 	runtime.GC()
@@ -67,7 +67,7 @@ func TestMarksAreBounded(t *testing.T) {
 	}
 }
 
-func TestMarksGoWithTheirIDs(t *testing.T) {
+func TestMarksOfExpiredIDsAreRemoved(t *testing.T) {
 	s, now := New(DefaultBlocks), time.Now()
 	s.Add(Serial{1, 5}, now.Add(-2*time.Hour))
 	s.Add(Serial{1, 3 * blockSize}, now)

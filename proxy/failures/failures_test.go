@@ -46,9 +46,9 @@ func TestCauses(t *testing.T) {
 	}
 }
 
-// TestQuotes: a quote is one short line that contains no secret, even if the text was cut in the
+// TestQuotesAreShortAndWithoutSecrets: a quote is one short line that contains no secret, even if the text was cut in the
 // middle of one.
-func TestQuotes(t *testing.T) {
+func TestQuotesAreShortAndWithoutSecrets(t *testing.T) {
 	if is := Line("a\n\x1b[1mb\u202ec\xff"); is != "a bc" {
 		t.Errorf("%q", is)
 	}
@@ -68,7 +68,7 @@ func TestQuotes(t *testing.T) {
 	}
 }
 
-func TestTextOfAPage(t *testing.T) {
+func TestTextOfAnHTMLPage(t *testing.T) {
 	page := `<!DOCTYPE HTML><html><head><title>Error</title><style>p{}</style></head><body><h1>No &amp; no</h1><!-- x --><p>Not here.</p></body></html>`
 	if is := Line(PageText([]byte(page))); is != "No & no Not here." {
 		t.Errorf("%q", is)

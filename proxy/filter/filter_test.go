@@ -60,7 +60,7 @@ func TestFilterKnowsTheClientFromInitialize(t *testing.T) {
 	}
 }
 
-func TestFilterGoesOnBehindABadLine(t *testing.T) {
+func TestFilterGoesOnAfterAnInvalidLine(t *testing.T) {
 	out, notes, err := run("2025-06-18", "2024-11-05", "nonsense\n\n"+`{"jsonrpc":"2.0","id":1,"method":"ping"}`+"\n")
 	if !errors.Is(err, errNotTranslated) {
 		t.Error(err)
@@ -104,7 +104,7 @@ func TestFilterGetsTheSenderOfAMessage(t *testing.T) {
 	}
 }
 
-func TestFilterTakesArraysApart(t *testing.T) {
+func TestFilterTranslatesEachMessageOfAnArray(t *testing.T) {
 	out, notes, err := filterBy(AnySender, ReportNone, "2025-03-26", "2025-06-18", `[{"jsonrpc":"2.0","id":1,"method":"ping"},7, {"jsonrpc":"2.0","id":2,"method":"tools/list"}]`+"\n")
 	if !errors.Is(err, errNotTranslated) || len(out) != 2 || gjson.Get(out[1], "id").Int() != 2 {
 		t.Errorf("%v %q", err, out)

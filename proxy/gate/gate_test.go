@@ -93,8 +93,8 @@ func TestTheSourceGetsTheCallsParameters(t *testing.T) {
 	}
 }
 
-// TestSourcesThatFailLeaveAGateOpen checks that the caller gets the reason as well.
-func TestSourcesThatFailLeaveAGateOpen(t *testing.T) {
+// TestAGateIsOpenIfItsSourceFails checks that the caller gets the reason as well.
+func TestAGateIsOpenIfItsSourceFails(t *testing.T) {
 	lost := errors.New("lost")
 	for name, ask := range map[string]Ask{
 		"an error":  func(context.Context, string) ([]byte, error) { return nil, lost },
@@ -116,9 +116,9 @@ func TestStructuredContentIsReadFirst(t *testing.T) {
 	}
 }
 
-// TestASilentSourceIsNotWaitedFor checks that a gate waits for its source as long as its
+// TestAGateWaitsForItsSourceUpToATimeout checks that a gate waits for its source as long as its
 // timeout_ms says, or 2 s.
-func TestASilentSourceIsNotWaitedFor(t *testing.T) {
+func TestAGateWaitsForItsSourceUpToATimeout(t *testing.T) {
 	for configured, want := range map[int]time.Duration{0: 2 * time.Second, 5000: 5 * time.Second} {
 		synctest.Test(t, func(t *testing.T) {
 			began := time.Now()

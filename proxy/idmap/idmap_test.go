@@ -19,7 +19,7 @@ func scan(t testing.TB, text string) *wire.Message {
 
 func written(m *wire.Message) string { return string(m.AppendTo(nil)) }
 
-func TestIDsAndTokensComeBackAsTheyWere(t *testing.T) {
+func TestIDsAndTokensAreRestoredByteForByte(t *testing.T) {
 	for _, id := range []string{`1`, `1.0e0`, `"1"`, `"\u0031"`, `-0`, `9007199254740993`, `""`} {
 		for _, token := range []string{`"t"`, `7e0`, `"\ud800"`} {
 			var table Table[int]
@@ -50,7 +50,7 @@ func TestIDsAndTokensComeBackAsTheyWere(t *testing.T) {
 	}
 }
 
-func TestTextIsNoNumber(t *testing.T) {
+func TestAStringIDDoesNotEqualANumber(t *testing.T) {
 	var table Table[int]
 	table.Enter(scan(t, `{"jsonrpc":"2.0","id":3,"method":"x"}`), 0)
 	if table.Answered(scan(t, `{"jsonrpc":"2.0","id":"1","result":{}}`)) != nil {
@@ -58,7 +58,7 @@ func TestTextIsNoNumber(t *testing.T) {
 	}
 }
 
-func TestSubscriptionIsNamedByItsRequest(t *testing.T) {
+func TestSubscriptionIDIsTheRequestID(t *testing.T) {
 	var table Table[int]
 	m := scan(t, `{"jsonrpc":"2.0","id":"L","method":"subscriptions/listen"}`)
 	e := table.Enter(m, 0)
@@ -73,9 +73,9 @@ func TestSubscriptionIsNamedByItsRequest(t *testing.T) {
 	}
 }
 
-// TestTokenOfATaskOutlivesTheAnswer checks that the number of such tokens is bounded, and that
+// TestProgressTokenOfATaskOutlivesItsAnswer checks that the number of such tokens is bounded, and that
 // no other token outlives its answer.
-func TestTokenOfATaskOutlivesTheAnswer(t *testing.T) {
+func TestProgressTokenOfATaskOutlivesItsAnswer(t *testing.T) {
 	var table Table[int]
 	ask := func(params string) string {
 		e := table.Enter(scan(t, `{"jsonrpc":"2.0","id":"c","method":"tools/call","params":{"_meta":{"progressToken":"t"}`+params+`}}`), 0)

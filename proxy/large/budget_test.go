@@ -53,7 +53,7 @@ func TestBudgetServesInOrder(t *testing.T) {
 	}
 }
 
-func TestBudgetGivesUpWithItsContext(t *testing.T) {
+func TestWaitForTheBudgetEndsWithItsContext(t *testing.T) {
 	b := NewBudget(10)
 	if err := b.Take(t.Context(), Whole, 12); err != nil { // more than there is
 		t.Fatal(err)
@@ -78,7 +78,7 @@ func TestBudgetGivesUpWithItsContext(t *testing.T) {
 	}
 }
 
-func TestBudgetAdmitsOneThatIsLargerThanAll(t *testing.T) {
+func TestBudgetAdmitsOneMessageLargerThanItself(t *testing.T) {
 	b := NewBudget(10)
 	one, hundred := b.Share("a", 1), b.Share("a", 100)
 	take(t, &one, 1)
@@ -137,9 +137,9 @@ func TestMessageThatHasBegunGoesOn(t *testing.T) {
 	}
 }
 
-// TestClientsWithAQuarterDoNotKeepEachOtherOut has two clients that both hold a quarter
+// TestClientsWithAQuarterDoNotBlockEachOther has two clients that both hold a quarter
 // of the budget and both want more.
-func TestClientsWithAQuarterDoNotKeepEachOtherOut(t *testing.T) {
+func TestClientsWithAQuarterDoNotBlockEachOther(t *testing.T) {
 	b := NewBudget(100)
 	shares := make([]Share, 6)
 	for i, client := range []string{"a", "a", "b", "b"} {
@@ -264,9 +264,9 @@ func TestAnswersFindRoomWhileRequestsHoldTheirs(t *testing.T) {
 	}
 }
 
-// TestNoRoomInTime checks that the error says how many bytes were wanted, and what to
+// TestNoRoomErrorSaysWhatToDo checks that the error says how many bytes were wanted, and what to
 // do.
-func TestNoRoomInTime(t *testing.T) {
+func TestNoRoomErrorSaysWhatToDo(t *testing.T) {
 	m := NewMemory(10 << 20)
 	l := m.Lender(t.Context(), 10*time.Millisecond)
 	b, err := l.Take(10 << 20)

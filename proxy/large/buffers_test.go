@@ -29,7 +29,7 @@ func (p *Buffers) sweepNow() {
 	p.tidy()
 }
 
-func TestBufferComesBack(t *testing.T) {
+func TestReturnedBufferIsReused(t *testing.T) {
 	var p Buffers
 	b := p.Take(1 << 20)
 	p.Put(append(b, "something"...))
@@ -41,16 +41,16 @@ func TestBufferComesBack(t *testing.T) {
 	}
 }
 
-func TestLendingAgainAllocatesNothing(t *testing.T) {
+func TestReusingABufferAllocatesNothing(t *testing.T) {
 	var p Buffers
 	if n := testing.AllocsPerRun(100, func() { p.Put(p.Take(1 << 20)) }); n != 0 {
 		t.Errorf("%v allocations", n)
 	}
 }
 
-// TestUnneededBuffersAreLetGo: after the first sweep, buffers that were in use since
+// TestUnusedBuffersAreReleased: after the first sweep, buffers that were in use since
 // the last one are left, after the second none.
-func TestUnneededBuffersAreLetGo(t *testing.T) {
+func TestUnusedBuffersAreReleased(t *testing.T) {
 	var p Buffers
 	a, b := p.Take(Size), p.Take(Size)
 	p.Put(a)
@@ -107,7 +107,7 @@ func TestBuffersStayWithinTheirBounds(t *testing.T) {
 					t.Fatalf("%d bytes are kept, %d were counted, %d are allowed", p.held(), p.kept, maxKept)
 				}
 				if p.kept > 0 && p.sweep == nil {
-					t.Fatal("nobody will let go of what is kept")
+					t.Fatal("nothing will release the kept buffers")
 				}
 			},
 		})
@@ -119,7 +119,7 @@ func TestBuffersStayWithinTheirBounds(t *testing.T) {
 	})
 }
 
-func TestMemoryIsCountedWhileItIsOut(t *testing.T) {
+func TestMemoryIsCountedWhileItIsInUse(t *testing.T) {
 	m := NewMemory(1 << 20)
 	l := m.Lender(t.Context(), time.Second)
 	b, err := l.Take(300 << 10)

@@ -250,7 +250,7 @@ func TestWriterClosed(t *testing.T) {
 	}
 }
 
-func TestWriterLetsLargeBuffersGo(t *testing.T) {
+func TestWriterReleasesLargeBuffers(t *testing.T) {
 	w := NewWriter(io.Discard)
 	if err := w.WriteMessage(make([]byte, 1<<20)); err != nil {
 		t.Fatal(err)

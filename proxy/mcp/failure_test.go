@@ -2,7 +2,7 @@ package mcp
 
 import "testing"
 
-func TestEveryCauseHasItsLine(t *testing.T) {
+func TestEveryCauseHasACodeAndAText(t *testing.T) {
 	for c := range Cause(len(causes)) {
 		at := causes[c]
 		if at.Text == "" || at.Status < 200 || at.Code < -32799 || at.Code > -32600 && c < MetaInvalid {

@@ -6,7 +6,7 @@ import (
 	"github.com/dragoman-proxy/dragoman/translate/wire"
 )
 
-func TestMessagesOfOurOwn(t *testing.T) {
+func TestMessagesThatDragomanWrites(t *testing.T) {
 	for _, c := range []struct {
 		got  []byte
 		want string

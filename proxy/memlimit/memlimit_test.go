@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-func TestRead(t *testing.T) {
+func TestLimitOfTheControlGroupIsRead(t *testing.T) {
 	for _, c := range []struct {
 		name  string
 		files map[string]string

@@ -27,7 +27,7 @@ func newAdapterMetrics(f factory) adapterMetrics {
 		adapterUpstream: f.histograms("dragoman_adapter_upstream_seconds",
 			"Time from the request to the API to the end of its answer.", ofCalls, "adapter", "operation"),
 		adapterBytes: f.counters("dragoman_adapter_response_bytes_total",
-			"Bytes of APIs' answers.", "adapter"),
+			"Bytes of response bodies from the APIs of adapters.", "adapter"),
 		adapterGates: f.counters("dragoman_adapter_gates_total",
 			"Checks of adapters' capability gates, by verdict.", "adapter", "operation", "verdict"),
 		adapterCache: f.counters("dragoman_adapter_cache_total",

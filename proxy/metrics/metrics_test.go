@@ -103,7 +103,7 @@ func TestHandshakesNameWhatIsKnown(t *testing.T) {
 	}
 }
 
-func TestTimeIsSplit(t *testing.T) {
+func TestTimeIsSplitBetweenTranslationAndServer(t *testing.T) {
 	m := New("v", none, none)
 	m.Spent(&trace.Stopwatch{Parse: time.Millisecond, Upstream: time.Second})
 	for _, name := range []string{"dragoman_translate_seconds", "dragoman_upstream_seconds"} {
@@ -128,9 +128,9 @@ func TestAdapterCallsAreCounted(t *testing.T) {
 	}
 }
 
-// TestClientsMakeNoLabels checks that a tool is named if a tool list contains it, up to a
+// TestToolNamesOfClientsAreNoLabels checks that a tool is named if a tool list contains it, up to a
 // number of tools.
-func TestClientsMakeNoLabels(t *testing.T) {
+func TestToolNamesOfClientsAreNoLabels(t *testing.T) {
 	r := prometheus.NewRegistry()
 	l := NewResults(r)
 	note := func(tool string, listed bool) {

@@ -39,14 +39,14 @@ func NewResults(r prometheus.Registerer) *Results {
 	f := on(r)
 	return &Results{
 		results: f.counters("dragoman_transform_results_total",
-			"Results in front of transforms, by tool and outcome: passthrough, transformed, capped, error.", "tool", "result"),
+			"Results of calls that a transform was configured for, by tool and outcome: passthrough, transformed, capped, error.", "tool", "result"),
 		reduction: f.histogram("dragoman_transform_reduction_ratio",
 			"Size of a transformed result in bytes, divided by its size before.", []float64{.001, .01, .05, .1, .2, .3, .4, .5, .6, .7, .8, .9, 1}),
 		tokens: f.counters("dragoman_transform_tokens_total",
 			"Tokens of transformed results, by tool, before and after.", "tool", "stage"),
 		seconds: f.histogram("dragoman_transform_seconds", "Time to transform one result.", ofResults),
 		over: f.counter("dragoman_transform_over_budget_total",
-			"Results over their budget, because the tool's outputSchema allows no shorter one."),
+			"Results that exceed their budget, because the tool's outputSchema allows nothing shorter."),
 		tools:  make(map[string]bool),
 		warned: make(map[string]bool),
 	}

@@ -26,28 +26,29 @@ type Config struct {
 	// sign-in sends to see the server's refusal.
 	Revision string
 
-	// ClientID and ClientSecret are of a client that was registered before; "" for none.
-	// ClientMetadataURL is an https URL that authorization servers may take for a client id.
+	// ClientID and ClientSecret belong to a client that was registered before; "" for none.
+	// ClientMetadataURL is the https URL of a client metadata document, which authorization
+	// servers that support these accept as a client id.
 	ClientID, ClientSecret, ClientMetadataURL string
 	Key                                       *Key // of the client, in place of a secret; nil for none
 
-	Issuer   string            // the authorization server; "" for what the server's metadata says
-	Resource string            // in place of that of the metadata; "none" to send none
-	Scopes   []string          // in place of those that the server asks for
+	Issuer   string            // the authorization server's; "" for the one that the server's metadata names
+	Resource string            // sent instead of the resource in the metadata; "none" to send none
+	Scopes   []string          // requested instead of those that the server asks for
 	Params   map[string]string // further parameters of the authorization URL
 
-	CallbackHost string // to which the browser returns; "" for 127.0.0.1
-	CallbackPort int    // 0 for a free one
+	CallbackHost string // host of the redirect URI; "" for 127.0.0.1
+	CallbackPort int    // port of the redirect URI; 0 for a free one
 	AssumePKCE   bool   // the authorization server supports PKCE and does not say so
-	AllowHTTP    bool   // also to hosts that are not this machine
+	AllowHTTP    bool   // http URLs are allowed also for hosts other than this machine
 
-	Wait time.Duration // of a request, for a person who signs in; 0 for 25 s
+	Wait time.Duration // how long a request waits for the user to sign in; 0 for 25 s
 	TLS  *tls.Config   // nil for Go's defaults
 
 	Count Counters
 }
 
-// Counters are told what becomes of requests for tokens and of sign-ins. A nil one counts nothing.
+// Counters counts token requests and sign-ins, by result. A nil function counts nothing.
 type Counters struct {
 	Token func(grant, result string)
 	Login func(result string)
@@ -79,30 +80,30 @@ var protocolParams = []string{"response_type", "client_id", "redirect_uri", "sco
 // IsProtocolParam reports whether the protocol sets a parameter of authorization URLs.
 func IsProtocolParam(name string) bool { return slices.Contains(protocolParams, name) }
 
-// NoResource is the value of Config.Resource with which no resource is sent.
+// NoResource is the value of Config.Resource that sends no resource.
 const NoResource = "none"
 
-// An Account is a sign-in to one server: the tokens in the store, and how they are renewed. Its
+// An Account is a sign-in to one server. It keeps the tokens in the store and renews them. Its
 // methods are safe for concurrent use.
 type Account struct {
 	cfg    Config
 	server *url.URL
 	id     string
-	args   string // that dragoman login needs besides the server's URL
+	args   string // the arguments of dragoman login after the server's URL
 	store  *Store
 	log    *zap.Logger
 	web    *web
 	now    func() time.Time
 	sleep  func(context.Context, time.Duration) error
 	open   func(address string) error // shows a page; nil if the account is not interactive
-	wait   time.Duration              // of a request, for a sign-in
+	wait   time.Duration              // how long a request waits for a sign-in
 	life   context.Context
 	end    context.CancelFunc
 
 	mu      sync.Mutex
 	live    record    // what the store had last
 	looked  bool      // the store was read
-	attempt *attempt  // nil if none is under way
+	attempt *attempt  // nil if none is in progress
 	useless string    // the token that the server refused although it was fresh
 	marked  time.Time // when it did
 	device  bool      // the authorization server has a device flow
@@ -125,7 +126,7 @@ func NewAccount(cfg Config, store *Store, log *zap.Logger) (*Account, error) {
 	}
 	for name := range cfg.Params {
 		if slices.Contains(protocolParams, name) {
-			return nil, fmt.Errorf("params: %s belongs to the protocol and cannot be set", name)
+			return nil, fmt.Errorf("params: %s is set by dragoman and cannot be configured", name)
 		}
 	}
 	w := newWeb(u, cfg.AllowHTTP, cfg.TLS)
@@ -156,13 +157,13 @@ func argument(flag, value string) string {
 // accountMark is the second line of the ids of accounts, by which [List] knows them.
 const accountMark = "mcp server"
 
-// Close ends a sign-in that is under way, and idle connections.
+// Close cancels a sign-in that is in progress, and closes idle connections.
 func (a *Account) Close() {
 	a.end()
 	a.web.close()
 }
 
-// Identity returns a text that stays the same over new tokens, and changes when a person signs in.
+// Identity returns a text that stays the same when tokens are renewed, and changes with each sign-in.
 func (a *Account) Identity() string {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -178,7 +179,7 @@ func (a *Account) Subject() string {
 	return r.Subject
 }
 
-// Expires returns when the access token ends; zero if that is not known.
+// Expires returns when the access token expires; zero if that is not known.
 func (a *Account) Expires() time.Time {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -214,17 +215,17 @@ func (a *Account) Header(ctx context.Context) (string, error) {
 type Refusal struct {
 	Status    int
 	Challenge []string // the fields of WWW-Authenticate
-	Tries     int      // how many renewed credentials were refused before, in the same request
+	Tries     int      // how many renewed credentials the server has refused for the same request
 }
 
 // maxSteps is how often one request may ask for further scopes.
 const maxSteps = 2
 
-// ErrNotOurs is returned by Refused for a refusal that no credential would change.
+// ErrNotOurs is returned by Refused for a refusal that another credential would not change.
 var ErrNotOurs = errors.New("the refusal is not about the credential")
 
-// Refused takes note that the server has refused a request with this value of Authorization. It
-// returns nil if there is another value by now, with which the request can be sent once more.
+// Refused handles the server's refusal of a request whose Authorization had this value. It returns
+// nil if there is a new value, so that the caller can send the request again.
 func (a *Account) Refused(ctx context.Context, value string, refusal Refusal) error {
 	c := readChallenge(refusal.Challenge)
 	switch {
@@ -267,8 +268,8 @@ func (a *Account) Refused(ctx context.Context, value string, refusal Refusal) er
 	return a.unsigned(ctx, c)
 }
 
-// unsigned returns the error for a server that a person has to sign in to, or that does not
-// say where.
+// unsigned returns the error for a server that requires a sign-in, or that requires a token without
+// saying where to get one.
 func (a *Account) unsigned(ctx context.Context, c challenge) error {
 	if c.metadata == "" && a.cfg.Issuer == "" {
 		if at, err := a.discover(ctx, c, ""); err == nil && at.guessed && !a.exists(ctx, at.Authorization) {

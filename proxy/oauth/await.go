@@ -14,9 +14,9 @@ import (
 )
 
 const (
-	signInTime = 10 * time.Minute // for a person to sign in
-	tabPause   = 10 * time.Minute // between two tabs that no person asked for
-	signInWait = 25 * time.Second // of a request for the sign-in: clients give up after 30 s and more
+	signInTime = 10 * time.Minute // for the user to sign in
+	tabPause   = 10 * time.Minute // between two tabs that dragoman opens by itself
+	signInWait = 25 * time.Second // how long a request waits for a sign-in: clients have timeouts of 30 s and more
 	signInPoll = 500 * time.Millisecond
 
 	stepTime  = time.Hour
@@ -35,12 +35,12 @@ type attempt struct {
 	err  error
 
 	// The rest is guarded by the account's lock.
-	opened  bool   // a browser shows the page
-	link    string // of the page, if no browser could be opened
-	process int    // another process that waits for the person; 0 for none
+	opened  bool   // a browser shows the sign-in page
+	link    string // URL of the sign-in page, if no browser could be opened
+	process int    // id of another process that waits for the user; 0 for none
 }
 
-// Finish waits until no sign-in is under way, or until ctx ends.
+// Finish waits until no sign-in is in progress, or until ctx ends.
 func (a *Account) Finish(ctx context.Context) {
 	a.mu.Lock()
 	t := a.attempt
@@ -54,9 +54,9 @@ func (a *Account) Finish(ctx context.Context) {
 	}
 }
 
-// await waits for a sign-in in the browser, which it begins if there is none under way. A nil
-// error says that there are tokens. why says why the last sign-in is of no use; nil if there was
-// none.
+// await waits for a sign-in in the browser, which it begins if none is in progress. A nil
+// error says that there are tokens. why says why the last sign-in cannot be used any more; nil if
+// there was none.
 func (a *Account) await(ctx context.Context, refused string, c challenge, why error) error {
 	a.mu.Lock()
 	t := a.attempt
@@ -85,7 +85,7 @@ func (a *Account) try(t *attempt, refused string, c challenge, why error) {
 	defer func() {
 		if p := recover(); p != nil {
 			t.err = errors.New("the sign-in failed: internal error")
-			a.log.Error("sign-in panicked", zap.Stack("stack"))
+			a.log.Error("sign-in panicked", zap.String("server", a.cfg.Server), zap.Stack("stack"))
 		}
 		a.mu.Lock()
 		a.attempt = nil
@@ -117,7 +117,7 @@ func (a *Account) try(t *attempt, refused string, c challenge, why error) {
 	}
 	switch {
 	case a.life.Err() != nil:
-		t.err = errors.New("the sign-in was given up: this process ends")
+		t.err = errors.New("the sign-in was cancelled: dragoman is stopping")
 	case errors.Is(t.err, context.DeadlineExceeded):
 		t.err = &noAnswerError{a.cfg.Server + a.args}
 	}
@@ -131,7 +131,7 @@ func (a *Account) try(t *attempt, refused string, c challenge, why error) {
 // signInID is the entry that the one sign-in of an account locks, over all processes.
 func (a *Account) signInID() string { return a.id + "\nsign-in" }
 
-// terminalID is the entry that a sign-in in a terminal writes, to which others give way.
+// terminalID is the entry that dragoman login writes. Sign-ins that other processes began then end.
 func (a *Account) terminalID() string { return a.id + "\nterminal" }
 
 // trial signs in while no other process does.
@@ -197,8 +197,8 @@ func (a *Account) stored(ctx context.Context) (r record, err error) {
 // signInState is what processes know of each other's sign-ins to an account.
 type signInState struct {
 	Tab     time.Time `json:"tab"`     // when the last one was opened
-	Process int       `json:"process"` // that opened it
-	Done    bool      `json:"done"`    // the person has signed in there
+	Process int       `json:"process"` // id of the process that opened it
+	Done    bool      `json:"done"`    // the user has signed in there
 	Steps   []step    `json:"steps,omitempty"`
 }
 
@@ -221,8 +221,8 @@ func (s *signInState) save(e Entry) {
 	}
 }
 
-// mayOpen reports whether a tab may be opened that no person asked for. Soon after another one, that
-// is only so for further scopes, given that the person has finished the last sign-in.
+// mayOpen reports whether dragoman may open a tab by itself. Within tabPause after another one it may
+// do so only for further scopes, and only if the user has finished the last sign-in.
 func (s *signInState) mayOpen(now time.Time, scopes string) bool {
 	s.Steps = slices.DeleteFunc(s.Steps, func(p step) bool { return now.Sub(p.At) >= stepTime })
 	age := now.Sub(s.Tab)
@@ -266,7 +266,7 @@ func (o *opener) Visit(ctx context.Context, address string, c *Callback, state s
 	}
 	a.mu.Unlock()
 	if err != nil { // without the address, which holds the state of the sign-in
-		a.log.Warn("sign-in needed, and no browser could be opened", zap.String("server", a.cfg.Server), zap.Error(err))
+		a.log.Warn("sign-in needed, and no browser could be opened: run dragoman login", zap.String("server", a.cfg.Server), zap.Error(err))
 	}
 	q, err := c.Wait(ctx, state)
 	if ctx.Err() != nil && context.Cause(ctx) != ctx.Err() {
@@ -275,7 +275,7 @@ func (o *opener) Visit(ctx context.Context, address string, c *Callback, state s
 	return q, err
 }
 
-// giveWay returns a context that ends when a person begins a sign-in in a terminal.
+// giveWay returns a context that ends when dragoman login begins a sign-in to the same account.
 func (a *Account) giveWay(ctx context.Context) (context.Context, context.CancelFunc) {
 	ctx, end := context.WithCancelCause(ctx)
 	before := string(a.store.peek(a.terminalID()))

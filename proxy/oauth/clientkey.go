@@ -18,7 +18,7 @@ const privateKeyJWT = "private_key_jwt"
 // assertionLife is how long the proof of a key is valid.
 const assertionLife = time.Minute
 
-// Key is a private key by which a client proves who it is, in place of a secret:
+// Key is a private key with which a client authenticates, instead of a secret:
 // https://www.rfc-editor.org/rfc/rfc7523#section-2.2.
 type Key struct {
 	ID               string // kid; "" to send none

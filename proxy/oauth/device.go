@@ -25,28 +25,27 @@ const (
 	maxUserCode = 64
 )
 
-// DeviceCode is what a person needs to sign in on another device.
+// DeviceCode is what a user needs to sign in on another device.
 type DeviceCode struct {
-	Page string // where the person types the code
+	Page string // where the user types the code
 	Code string
-	Link string // a page that knows the code already; "" for none
+	Link string // a page that has the code already; "" for none
 }
 
-// SignInOnDevice signs in a person who uses another device, and stores the tokens: https://www.rfc-editor.org/rfc/rfc8628.
-// show tells the person what to do there.
+// SignInOnDevice signs in a user who is at another device, and stores the tokens: https://www.rfc-editor.org/rfc/rfc8628.
+// show tells the user what to do there.
 func (a *Account) SignInOnDevice(ctx context.Context, show func(DeviceCode)) error {
 	return a.signInAsked(ctx, onDevice{show})
 }
 
-// HasDevice reports whether the authorization server of the last sign-in, also of one under way, lets a person sign in on
-// another device.
+// HasDevice reports whether the authorization server of the last sign-in, also of one in progress, has a device flow.
 func (a *Account) HasDevice() bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	return a.device
 }
 
-// onDevice asks a person to sign in on another device.
+// onDevice asks the user to sign in on another device.
 type onDevice struct{ show func(DeviceCode) }
 
 func (d onDevice) discover(ctx context.Context, a *Account, c challenge, known string) (*authority, error) {
@@ -83,7 +82,7 @@ func (d onDevice) askOnce(ctx context.Context, a *Account, at *authority, before
 	return r, t, err
 }
 
-// identifyForDevice settles what dragoman is to the authorization server, in the order of identify.
+// identifyForDevice chooses the OAuth client for the device flow, and registers it if need be, in the order of identify.
 func (a *Account) identifyForDevice(ctx context.Context, at *authority, before, r *record) error {
 	switch {
 	case a.cfg.ClientID != "":
@@ -120,7 +119,7 @@ type deviceCode struct {
 	expires time.Time
 }
 
-// requestCode requests a code for a person.
+// requestCode requests a code for the user.
 func (a *Account) requestCode(ctx context.Context, r *record) (*deviceCode, error) {
 	host := hostOf(r.Authority.Device)
 	form := url.Values{}
@@ -157,7 +156,7 @@ func (a *Account) requestCode(ctx context.Context, r *record) (*deviceCode, erro
 	}
 	code := plainWord(said.UserCode)
 	if unreadable || said.Code == "" || len(said.Code) > maxToken || code == "" || code != said.UserCode || len(code) > maxUserCode {
-		return nil, fmt.Errorf("AS %s: the answer holds no user_code or device_code that can be used", host)
+		return nil, fmt.Errorf("AS %s: the device response has no user_code or device_code that can be used", host)
 	}
 	if _, err := a.web.check(ctx, said.Page); err != nil {
 		return nil, fmt.Errorf("AS %s: verification_uri: %w", host, err)
@@ -184,7 +183,7 @@ type clientError struct{ error }
 
 func (e clientError) Unwrap() error { return e.error }
 
-// refusedBy returns what an authorization server answered, as an error for people.
+// refusedBy returns the answer of an authorization server as an error.
 func refusedBy(host string, e *oauth2.RetrieveError) error {
 	err := fmt.Errorf("AS %s: %w", host, said(e))
 	switch e.ErrorCode {
@@ -196,7 +195,7 @@ func refusedBy(host string, e *oauth2.RetrieveError) error {
 	return err
 }
 
-// poll requests tokens until the person has used the code.
+// poll requests tokens until the user has used the code.
 func (a *Account) poll(ctx context.Context, r *record, code *deviceCode) (*oauth2.Token, error) {
 	host := hostOf(r.Authority.Token)
 	var last error

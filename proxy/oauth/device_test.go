@@ -101,7 +101,7 @@ func TestDeviceFails(t *testing.T) {
 		"resource": {o: oauthtest.Options{NoResource: true},
 			want: `AS ASHOST: refused: invalid_target "unknown resource"; if it knows the server by another name or takes no resource: --oauth resource=NAME or --oauth resource=none`},
 		"scopes":      {o: oauthtest.Options{Deny: "invalid_scope"}, want: `AS ASHOST: refused: invalid_scope "unknown scope"`},
-		"script":      {o: oauthtest.Options{DevicePage: "javascript:alert(1)"}, want: `AS ASHOST: verification_uri: "javascript:alert(1)" is not a URL that can be used`},
+		"script":      {o: oauthtest.Options{DevicePage: "javascript:alert(1)"}, want: `AS ASHOST: verification_uri: "javascript:alert(1)" is not an absolute URL without user and fragment`},
 		"plain http":  {o: oauthtest.Options{DevicePage: "http://as.example/device"}, want: `AS ASHOST: verification_uri: "http://as.example/device" is not an https URL`},
 		"no clients":  {o: oauthtest.Options{NoDCR: true}, want: "AS registers no clients by itself: register one for the device flow and pass --oauth client_id=…"},
 		"forgotten":   {o: oauthtest.Options{Clients: map[string]string{"known": "a"}}, change: func(c *Config) { c.ClientID, c.ClientSecret = "known", "canary-b" }, want: `AS ASHOST: refused: invalid_client "unknown client or wrong secret"`},

@@ -25,8 +25,9 @@ const (
 	discoveryTime = 30 * time.Second
 )
 
-// A zone is where an address is. A server may name addresses of its own zone and of those
-// before it, so that a public server cannot make this machine send requests inward.
+// A zone is the part of the network that an address is in. A server may name addresses of its own
+// zone and of the zones before it in this list, so that a public server cannot make dragoman send
+// requests into a private network.
 type zone int
 
 const (
@@ -54,8 +55,7 @@ func zoneOf(a netip.Addr) (z zone, ok bool) {
 // https://www.rfc-editor.org/rfc/rfc6598.
 var sharedAddresses = netip.MustParsePrefix("100.64.0.0/10")
 
-// web sends the requests of a sign-in. It refuses URLs and addresses that the server has no
-// business to name.
+// web sends the requests of a sign-in. It refuses URLs and addresses that the server may not name.
 type web struct {
 	server    *url.URL
 	revision  string // of MCP, for requests for metadata; "" for none
@@ -86,7 +86,7 @@ func newWeb(server *url.URL, allowHTTP bool, config *tls.Config) *web {
 			return fmt.Errorf("more than %d redirects", maxRedirects)
 		}
 		if via[0].URL.Scheme == "https" && r.URL.Scheme != "https" {
-			return errors.New("a redirect from https to http")
+			return errors.New("redirected from https to http")
 		}
 		_, err := w.check(r.Context(), r.URL.String())
 		return err
@@ -106,7 +106,7 @@ func (w *web) zoneOfServer(ctx context.Context) zone {
 	if err != nil {
 		return public
 	}
-	for _, a := range addrs { // a name that leads inward anywhere is inside
+	for _, a := range addrs { // the innermost of the name's addresses counts
 		if z, ok := zoneOf(a); ok {
 			w.zone = max(w.zone, z)
 		}
@@ -170,9 +170,9 @@ func (w *web) check(ctx context.Context, text string) (*url.URL, error) {
 	u, err := url.Parse(text)
 	switch {
 	case len(text) > maxURL:
-		return nil, fmt.Errorf("a URL of more than %d bytes", maxURL)
+		return nil, fmt.Errorf("a URL is longer than %d bytes", maxURL)
 	case err != nil || u.Host == "" || u.User != nil || u.Fragment != "":
-		return nil, fmt.Errorf("%s is not a URL that can be used", quoted(text))
+		return nil, fmt.Errorf("%s is not an absolute URL without user and fragment", quoted(text))
 	case u.Scheme == "https":
 	case u.Scheme == "http" && (w.allowHTTP || IsLoopback(u.Host) && IsLoopback(w.server.Host)):
 	default:
@@ -216,7 +216,7 @@ func (w *web) read(ctx context.Context, at string, into any) (found bool, err er
 	case len(body) > maxDocument:
 		return false, fmt.Errorf("%s: the document is larger than %d bytes", at, maxDocument)
 	case json.Unmarshal(body, into) != nil:
-		return false, nil // a page for people
+		return false, nil // an HTML page
 	}
 	return true, nil
 }

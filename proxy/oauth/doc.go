@@ -7,10 +7,10 @@
 // is one.
 //
 // An [Account] is a sign-in to an MCP server. metadata.go finds the authorization server,
-// signin.go registers dragoman there and exchanges a code for tokens, device.go does so for a
-// person on another device, record.go says what is stored of it, refresh.go renews the tokens, and
-// await.go lets requests wait for a person, one tab at a time. stored.go lists and ends what is
-// stored. tokenrequest.go sends what goes to a token endpoint, clientkey.go signs for clients with
-// a key. dial.go decides which URLs and addresses a server may name. grants.go has the credentials
-// that need no person.
+// signin.go registers dragoman there and exchanges a code for tokens, device.go signs in a user
+// on another device, record.go has what is stored of the account, refresh.go renews the tokens, and
+// await.go lets requests wait for the user, with one browser tab at a time. stored.go lists the
+// stored accounts and logs them out. tokenrequest.go sends requests to token endpoints, and
+// clientkey.go signs for clients with a key. dial.go decides which URLs and addresses a server may
+// name. grants.go has the credentials that need no user.
 package oauth

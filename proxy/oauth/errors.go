@@ -11,12 +11,12 @@ import (
 // SignInError says that a person has to sign in to Server.
 type SignInError struct {
 	Server  string
-	Args    string // that dragoman login needs besides Server
-	Err     error  // why the last sign-in is of no use; nil if there was none
-	Open    bool   // a browser shows the page
-	Link    string // of the page, if no browser could be opened
-	Device  bool   // the person can sign in on another device as well
-	Process int    // another process that waits for the person; 0 for none
+	Args    string // the other arguments of dragoman login
+	Err     error  // why the last sign-in cannot be used any more; nil if there was none
+	Open    bool   // a browser shows the sign-in page
+	Link    string // URL of the sign-in page, if no browser could be opened
+	Device  bool   // the user can sign in on another device too
+	Process int    // id of another process that waits for the user; 0 for none
 }
 
 func (e *SignInError) Error() string {
@@ -37,14 +37,14 @@ func (e *SignInError) Error() string {
 
 func (e *SignInError) Unwrap() error { return e.Err }
 
-// noAnswerError says that the person did not come back from the browser.
+// noAnswerError says that the browser did not return in time.
 type noAnswerError struct{ args string }
 
 func (e *noAnswerError) Error() string {
 	return fmt.Sprintf("no answer from the browser in %d min; run dragoman login %s", int(signInTime.Minutes()), e.args)
 }
 
-// lateCodeError says that the person did not use the code on another device.
+// lateCodeError says that the user did not use the code on another device.
 type lateCodeError struct {
 	args string
 	last error // of the last request to the authorization server; nil if it has answered
@@ -80,7 +80,7 @@ type scopesError struct {
 	server      string
 	wants, gave []string
 	args        string
-	signIn      bool // a person may give them in another sign-in
+	signIn      bool // another sign-in may grant them
 }
 
 func (e *scopesError) Error() string {
@@ -98,8 +98,8 @@ func listed(scopes []string) string {
 	return plainWord(strings.Join(scopes, " "))
 }
 
-// audienceOf returns whom an access token is for: the aud of a JWT, which is not verified, else the
-// resource that was asked for.
+// audienceOf returns the audience of an access token: the aud of a JWT, which is not verified, else
+// the resource in the token request.
 func audienceOf(r *record) string {
 	var claims struct {
 		Audience any `json:"aud"`

@@ -202,7 +202,7 @@ func TestForgottenRegistration(t *testing.T) {
 	_ = a.SignIn(t.Context(), agreeing{s})
 	s.Change(func(o *oauthtest.Options) { o.Deny = "" })
 	if err := a.SignIn(t.Context(), agreeing{s}); err != nil || s.Counts().Registrations != 2 {
-		t.Error("a person who declines does not end the registration:", err, s.Counts().Registrations)
+		t.Error("a declined sign-in does not end the registration:", err, s.Counts().Registrations)
 	}
 }
 
@@ -297,7 +297,7 @@ func TestDocuments(t *testing.T) {
 		{ts.URL + "/hops", maxRedirects + 1, false, "more than 3 redirects"},
 		{ts.URL + "/inward", 0, false, "may not name"},
 		{ts.URL + "/away", 0, false, "is not an https URL"},
-		{secure.URL, 0, false, "a redirect from https to http"},
+		{secure.URL, 0, false, "redirected from https to http"},
 		{ts.URL + "/page", 0, false, ""},
 		{ts.URL + "/none", 0, false, ""},
 		{ts.URL + "/error", 0, false, "answered 502"},

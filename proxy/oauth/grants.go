@@ -31,12 +31,12 @@ func ReadSecret(path string) (string, error) {
 	case secret == "":
 		return "", fmt.Errorf("%s is empty", path)
 	case strings.ContainsFunc(secret, func(r rune) bool { return r <= ' ' || r == 0x7f }):
-		return "", fmt.Errorf("%s has more than one line or word", path)
+		return "", fmt.Errorf("%s: expected one word on one line", path)
 	}
 	return secret, nil
 }
 
-// readSmall reads a file that is not larger than one of a secret.
+// readSmall reads a file of at most maxTokenFile bytes.
 func readSmall(path string) ([]byte, error) {
 	f, err := os.Open(path)
 	if err != nil {
@@ -67,13 +67,13 @@ const tokenFileCheck = time.Second
 // NewTokenFile returns the token in the file at path.
 func NewTokenFile(path string) *TokenFile { return &TokenFile{path: path} }
 
-// Identity returns a text that stays the same over new tokens.
+// Identity returns a text that stays the same when tokens are renewed.
 func (f *TokenFile) Identity() string { return "token_file\n" + f.path }
 
 // Header returns the value of Authorization.
 func (f *TokenFile) Header(context.Context) (string, error) { return f.read(false) }
 
-// Refused returns nil if the file holds another token by now than the refused one.
+// Refused returns nil if the file now has another token than the refused one.
 func (f *TokenFile) Refused(_ context.Context, value string, refusal Refusal) error {
 	if refusal.Status != http.StatusUnauthorized {
 		return ErrNotOurs
@@ -110,7 +110,7 @@ func (f *TokenFile) read(now bool) (string, error) {
 	return f.value, nil
 }
 
-// ServiceToken is a token that dragoman gets as itself, without a person. Tokens stay in memory. Its methods are safe for
+// ServiceToken is a token that dragoman requests for itself, without a user. Tokens stay in memory. Its methods are safe for
 // concurrent use.
 type ServiceToken struct {
 	a         *Account // for discovery; it has no tokens
@@ -128,7 +128,7 @@ type ServiceToken struct {
 	sent    string // the assertion of that request
 }
 
-// NewClientCredentials returns the token of the client that cfg names:
+// NewClientCredentials returns the credential of the client that cfg names:
 // https://www.rfc-editor.org/rfc/rfc6749#section-4.4. It sends nothing yet.
 func NewClientCredentials(cfg Config, log *zap.Logger) (*ServiceToken, error) {
 	if cfg.ClientID == "" || cfg.ClientSecret == "" && cfg.Key == nil {
@@ -137,8 +137,8 @@ func NewClientCredentials(cfg Config, log *zap.Logger) (*ServiceToken, error) {
 	return newServiceToken(cfg, "client_credentials", "", log)
 }
 
-// NewJWTBearer returns the token for the assertion in a file, which another program renews:
-// https://www.rfc-editor.org/rfc/rfc7523#section-2.1. A client in cfg authenticates besides. It sends nothing yet.
+// NewJWTBearer returns the credential for the assertion in a file, which another program renews:
+// https://www.rfc-editor.org/rfc/rfc7523#section-2.1. If cfg names a client, the client authenticates too. It sends nothing yet.
 func NewJWTBearer(cfg Config, assertionFile string, log *zap.Logger) (*ServiceToken, error) {
 	return newServiceToken(cfg, "jwt_bearer", assertionFile, log)
 }
@@ -154,10 +154,10 @@ func newServiceToken(cfg Config, grant, assertion string, log *zap.Logger) (*Ser
 // Close closes idle connections.
 func (c *ServiceToken) Close() { c.a.Close() }
 
-// Identity returns a text that stays the same over new tokens.
+// Identity returns a text that stays the same when tokens are renewed.
 func (c *ServiceToken) Identity() string { return c.grant + "\n" + c.a.id + "\n" + c.assertion }
 
-// Expires returns when the access token ends; zero if that is not known.
+// Expires returns when the access token expires; zero if that is not known.
 func (c *ServiceToken) Expires() time.Time {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -167,7 +167,7 @@ func (c *ServiceToken) Expires() time.Time {
 	return c.token.Expiry
 }
 
-// Header returns the value of Authorization, "" before the server has said where tokens come from.
+// Header returns the value of Authorization; "" until a refusal has named the authorization server.
 func (c *ServiceToken) Header(ctx context.Context) (string, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -194,8 +194,8 @@ func (c *ServiceToken) over(now time.Time) bool {
 	return !c.token.Expiry.IsZero() && !now.Before(c.token.Expiry)
 }
 
-// Refused takes note that the server has refused a request with this value of Authorization. It
-// returns nil if there is another value by now.
+// Refused handles the server's refusal of a request whose Authorization had this value. It returns
+// nil if there is a new value.
 func (c *ServiceToken) Refused(ctx context.Context, value string, refusal Refusal) error {
 	ch := readChallenge(refusal.Challenge)
 	c.mu.Lock()
@@ -227,7 +227,7 @@ func (c *ServiceToken) Refused(ctx context.Context, value string, refusal Refusa
 	return c.renew(ctx)
 }
 
-// assertionPause is how long an assertion that was refused is not sent again.
+// assertionPause is how long a refused assertion is not sent again.
 const assertionPause = time.Minute
 
 // renew requests a token. c.mu is held, so that one request is sent at a time.
@@ -274,7 +274,7 @@ func (c *ServiceToken) request(ctx context.Context, params url.Values) (*oauth2.
 	return t, tokenFault(m.Token, t)
 }
 
-// serviceError says that an authorization server gives dragoman no token.
+// serviceError says that an authorization server has refused a token to dragoman.
 type serviceError struct {
 	host, assertion string // the file of the assertion, "" for none
 	refused         *oauth2.RetrieveError
@@ -283,7 +283,7 @@ type serviceError struct {
 func (e *serviceError) Error() string {
 	text := fmt.Sprintf("AS %s: %v", e.host, said(e.refused))
 	if e.assertion != "" {
-		text += "; the assertion is that in " + e.assertion
+		text += "; the assertion is in " + e.assertion
 	}
 	return text
 }

@@ -119,7 +119,7 @@ func TestJWTBearerFails(t *testing.T) {
 	}
 	fails("assertion_file: open "+w.path+": no such file or directory", 0)
 	w.renew("https://other.example", time.Minute)
-	const refused = `AS ASHOST: refused: invalid_grant "token has invalid claims: token has invalid audience"; the assertion is that in `
+	const refused = `AS ASHOST: refused: invalid_grant "token has invalid claims: token has invalid audience"; the assertion is in `
 	fails(refused+w.path, 1)
 	passed = 10 * time.Second
 	fails(refused+w.path, 1)
@@ -127,7 +127,7 @@ func TestJWTBearerFails(t *testing.T) {
 	fails(refused+w.path, 2)
 	passed += 10 * time.Second
 	w.renew(s.Issuer, -time.Minute)
-	fails(`AS ASHOST: refused: invalid_grant "token has invalid claims: token is expired"; the assertion is that in `+w.path, 3)
+	fails(`AS ASHOST: refused: invalid_grant "token has invalid claims: token is expired"; the assertion is in `+w.path, 3)
 	passed += 10 * time.Second
 	w.renew(s.Issuer, time.Hour)
 	if status, err := request(t, k, s, "echo"); status != http.StatusOK {

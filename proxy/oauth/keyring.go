@@ -32,7 +32,7 @@ type sealer struct {
 
 	mu     sync.Mutex
 	aead   cipher.AEAD
-	asking chan keyAnswer // receives the keyring's answer; nil if no question is open
+	asking chan keyAnswer // receives the keyring's answer; nil if no request is pending
 }
 
 // errLocked says that there is a keyring whose key cannot be had before a person unlocks it.

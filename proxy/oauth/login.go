@@ -40,7 +40,7 @@ func Listen(redirect string) (*Callback, error) {
 	}
 	ln, err := net.Listen("tcp", net.JoinHostPort(u.Hostname(), port))
 	if err != nil {
-		return nil, fmt.Errorf("cannot listen at %s, to which the browser returns: %w", redirect, err)
+		return nil, fmt.Errorf("cannot listen at %s, where the browser returns after the login: %w", redirect, err)
 	}
 	if port == "0" {
 		_, free, _ := net.SplitHostPort(ln.Addr().String())
@@ -98,7 +98,7 @@ func (c *Callback) Wait(ctx context.Context, state string) (url.Values, error) {
 	}
 }
 
-// IsLoopback reports whether a host, which may have a port, is this machine.
+// IsLoopback reports whether host, with or without a port, is localhost or a loopback address.
 func IsLoopback(host string) bool {
 	if h, _, err := net.SplitHostPort(host); err == nil {
 		host = h
@@ -111,11 +111,12 @@ func hasState(q url.Values, state string) bool {
 	return subtle.ConstantTimeCompare([]byte(q.Get("state")), []byte(state)) == 1
 }
 
-// Pasted returns the query of the address at which a browser on another machine ended.
+// Pasted returns the query of address, which the user copied from the last page of a browser on
+// another machine.
 func Pasted(address string) (url.Values, error) {
 	address = strings.TrimSpace(address)
 	if len(address) > maxPasted {
-		return nil, fmt.Errorf("the address is longer than %d bytes", maxPasted)
+		return nil, fmt.Errorf("the pasted address is longer than %d bytes", maxPasted)
 	}
 	if _, query, ok := strings.Cut(address, "?"); ok {
 		address = query
@@ -123,12 +124,12 @@ func Pasted(address string) (url.Values, error) {
 	address, _, _ = strings.Cut(address, "#")
 	q, err := url.ParseQuery(address)
 	if err != nil || q.Get("state") == "" {
-		return nil, errors.New("this is not the address at which the browser ended, which contains ?code=… and &state=…")
+		return nil, errors.New("this is not the address of the browser's last page: that address contains code=… and state=…")
 	}
 	return q, nil
 }
 
-// OpenBrowser shows the page at address, an http or https URL, to the person at this machine.
+// OpenBrowser opens address, an http or https URL, in a browser on this machine.
 func OpenBrowser(address string) error {
 	u, err := url.Parse(address)
 	if err != nil || u.Scheme != "https" && u.Scheme != "http" {
@@ -147,7 +148,7 @@ func OpenBrowser(address string) error {
 		cmd = exec.Command("xdg-open", address)
 	}
 	if os.Getenv("SSH_CONNECTION") != "" {
-		return errors.New("this is a remote terminal")
+		return errors.New("this is a remote terminal (SSH)")
 	}
 	if err := cmd.Start(); err != nil {
 		return err

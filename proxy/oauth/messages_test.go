@@ -107,8 +107,8 @@ func TestMessagesOfRefreshes(t *testing.T) {
 		fault func(*oauthtest.Server)
 		want  string
 	}{
-		"refused":     {func(s *oauthtest.Server) { s.RevokeAll() }, "sign-in for SERVER has ended (invalid_grant); run dragoman login SERVER"},
-		"client gone": {func(s *oauthtest.Server) { s.RevokeAccess(); s.ForgetClients() }, "sign-in for SERVER has ended (invalid_client); run dragoman login SERVER"},
+		"refused":        {func(s *oauthtest.Server) { s.RevokeAll() }, "sign-in for SERVER has ended (invalid_grant); run dragoman login SERVER"},
+		"client removed": {func(s *oauthtest.Server) { s.RevokeAccess(); s.ForgetClients() }, "sign-in for SERVER has ended (invalid_client); run dragoman login SERVER"},
 		"unavailable": {func(s *oauthtest.Server) {
 			s.RevokeAccess()
 			s.Change(func(o *oauthtest.Options) { o.RefreshStatus = 503 })

@@ -22,7 +22,7 @@ const (
 	openIDWellKnown   = "/.well-known/openid-configuration"
 )
 
-// serverMetadata is what an authorization server says of itself:
+// serverMetadata is the metadata of an authorization server:
 // https://www.rfc-editor.org/rfc/rfc8414#section-2.
 type serverMetadata struct {
 	Issuer        string   `json:"issuer"`
@@ -38,12 +38,12 @@ type serverMetadata struct {
 	Iss           bool     `json:"authorization_response_iss_parameter_supported,omitempty"`
 }
 
-// authority is where one signs in to a server, and for what.
+// authority is the authorization server of an MCP server, and what a sign-in requests from it.
 type authority struct {
 	serverMetadata
 	resource string   // sent with every request for a token; "" for none
 	scopes   []string // to ask for
-	named    string   // as which the server's metadata names it
+	named    string   // the resource in the server's metadata
 	guessed  bool     // no metadata was found: the endpoints are the default ones
 	older    bool     // the server has no metadata of a protected resource: the rules of 2025-03-26
 }
@@ -76,7 +76,7 @@ func DescriptionIn(fields []string) string {
 	return ""
 }
 
-// discover finds out where to sign in, by the rules of
+// discover finds the authorization server, by the rules of
 // https://modelcontextprotocol.io/specification/2025-11-25/basic/authorization#authorization-server-discovery.
 // known is the issuer of the last sign-in, "" for none.
 func (a *Account) discover(ctx context.Context, c challenge, known string) (*authority, error) {
@@ -85,18 +85,18 @@ func (a *Account) discover(ctx context.Context, c challenge, known string) (*aut
 	case err != nil:
 		return nil, err
 	case at.Authorization == "" || at.Token == "":
-		return nil, fmt.Errorf("metadata of %s: it lacks an authorization_endpoint or a token_endpoint", at.Issuer)
+		return nil, fmt.Errorf("metadata of %s: authorization_endpoint or token_endpoint is missing", at.Issuer)
 	case !slices.Contains(at.PKCE, "S256") && !a.cfg.AssumePKCE:
 		return nil, errors.New("AS does not say that it supports PKCE; if it does (Entra ID): --oauth assume_pkce=true")
 	}
 	return at, nil
 }
 
-// discoverServer is discover for a client that sends no browser there.
+// discoverServer is discover for a grant without a browser.
 func (a *Account) discoverServer(ctx context.Context, c challenge, known string) (*authority, error) {
 	at, err := a.find(ctx, c, known)
 	if err == nil && at.Token == "" {
-		err = fmt.Errorf("metadata of %s: it lacks a token_endpoint", at.Issuer)
+		err = fmt.Errorf("metadata of %s: token_endpoint is missing", at.Issuer)
 	}
 	return at, err
 }
@@ -130,7 +130,7 @@ func (a *Account) find(ctx context.Context, c challenge, known string) (*authori
 	return at, nil
 }
 
-// choose settles which scopes and which resource a sign-in asks for.
+// choose sets the scopes and the resource that a sign-in requests.
 func (a *Account) choose(at *authority, c challenge, said *oauthex.ProtectedResourceMetadata) {
 	switch {
 	case len(a.cfg.Scopes) > 0:
@@ -249,7 +249,7 @@ func (a *Account) readServer(ctx context.Context, issuer string, at *authority) 
 		return false, err
 	}
 	if m.Issuer != issuer {
-		a.log.Info("the issuer of the authorization server is spelled in two ways", zap.String("metadata", m.Issuer), zap.String("expected", issuer))
+		a.log.Info("the authorization server's metadata spells its issuer differently (trailing slash)", zap.String("metadata", m.Issuer), zap.String("expected", issuer))
 	}
 	at.serverMetadata = *m
 	at.shorten()

@@ -16,13 +16,13 @@ type record struct {
 	Resource string `json:"resource,omitempty"`
 
 	Authority serverMetadata `json:"authorization_server"`
-	Named     string         `json:"server_resource,omitempty"` // as which the server's metadata names it
+	Named     string         `json:"server_resource,omitempty"` // the resource in the server's metadata
 	Client    client         `json:"client"`
-	Pending   client         `json:"pending,omitzero"` // of a sign-in that was begun while there are tokens of Client
+	Pending   client         `json:"pending,omitzero"` // of a sign-in that began while there are tokens of Client
 	Scopes    []string       `json:"scopes,omitempty"` // granted
 	Wanted    []string       `json:"wanted,omitempty"` // that the server has asked for in refusals
 	Login     string         `json:"login,omitempty"`  // another one for each sign-in
-	Subject   string         `json:"sub,omitempty"`    // the person, as tokens say; not verified
+	Subject   string         `json:"sub,omitempty"`    // the user, as tokens say; not verified
 
 	Access  string    `json:"access_token,omitempty"`
 	Refresh string    `json:"refresh_token,omitempty"`
@@ -36,10 +36,10 @@ type record struct {
 	Ended string `json:"ended,omitempty"`
 }
 
-// A client is what dragoman is to an authorization server.
+// A client is dragoman's registration at an authorization server.
 type client struct {
 	ID            string    `json:"id"`
-	Issuer        string    `json:"issuer"` // the authorization server that knows it
+	Issuer        string    `json:"issuer"` // the authorization server's
 	Secret        string    `json:"secret,omitempty"`
 	SecretExpires time.Time `json:"secret_expires,omitzero"`
 	Method        string    `json:"auth_method,omitempty"` // token_endpoint_auth_method
@@ -47,8 +47,8 @@ type client struct {
 	Registered    bool      `json:"registered,omitempty"` // by dragoman itself
 	Device        bool      `json:"device,omitempty"`     // also for sign-ins on another device
 
-	// Tried says that the user was sent to the authorization server as this client and did not
-	// come back: the server may have forgotten the client, and shows an error to the user then.
+	// Tried says that the browser was sent to the authorization server with this client id and did
+	// not return: the server may have forgotten the client, and then shows an error to the user.
 	Tried bool `json:"tried,omitempty"`
 }
 

@@ -12,9 +12,9 @@ import (
 	"golang.org/x/oauth2"
 )
 
-// renew returns the stored tokens. If stale says that they are of no use, it renews them first;
-// one process does so at a time, and the others read what it stored. With keep, a token that still
-// lives is returned if the authorization server fails.
+// renew returns the stored tokens. If stale says that they cannot be used, it renews them first;
+// one process does so at a time, and the others read what it stored. With keep, it returns a token
+// that has not expired if the authorization server fails.
 func (a *Account) renew(ctx context.Context, stale func(*record) bool, keep bool) (r record, err error) {
 	// The answer may hold the only refresh token that is still good: it is read to its end, also
 	// if the request that needed a token is gone.
@@ -43,7 +43,7 @@ func (a *Account) renew(ctx context.Context, stale func(*record) bool, keep bool
 	}
 	_, ended := errors.AsType[*SignInError](err)
 	if err != nil && keep && !ended && r.Access != "" && !r.over(a.now()) {
-		a.log.Warn("cannot renew the token of the server: the old one is used until it expires", zap.String("server", a.cfg.Server), zap.Error(err))
+		a.log.Warn("cannot renew the token for the server: the old one is used until it expires", zap.String("server", a.cfg.Server), zap.Error(err))
 		err = nil
 	}
 	if err == nil {
@@ -114,7 +114,7 @@ func (a *Account) oauth2(r *record) *oauth2.Config {
 	}
 }
 
-// said returns what an authorization server answered, as an error for people.
+// said returns the answer of an authorization server as an error.
 func said(e *oauth2.RetrieveError) error {
 	switch {
 	case e.ErrorCode == "" && e.Response.StatusCode/100 == 3:
@@ -135,7 +135,7 @@ func refusal(code, description string) string {
 	return text
 }
 
-// plainWord returns an error code of OAuth, without what is no such code.
+// plainWord returns text as quoted does, without the quotation marks.
 func plainWord(code string) string { return strings.Trim(quoted(code), `"`) }
 
 func hostOf(at string) string {

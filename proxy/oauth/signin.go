@@ -18,35 +18,35 @@ import (
 	"golang.org/x/oauth2"
 )
 
-// A Browser is how a person reaches the authorization server's pages.
+// A Browser shows the authorization server's pages to the user.
 type Browser interface {
-	// Visit shows the page at address to a person, who comes back to c, and returns the
-	// query that the browser brings back. state is that of the sign-in.
+	// Visit shows the page at address and returns the query of the URL with which the browser
+	// returns to c. state is that of the sign-in.
 	Visit(ctx context.Context, address string, c *Callback, state string) (url.Values, error)
 }
 
-// SignIn signs a person in, who asked for it, and stores the tokens. A sign-in that waits for a
-// browser in another process ends.
+// SignIn signs in on request of the user, and stores the tokens. If another process waits for a
+// browser, its sign-in ends.
 func (a *Account) SignIn(ctx context.Context, b Browser) error {
 	return a.signInAsked(ctx, inBrowser{b})
 }
 
-// A way is how a person signs in.
+// A way is how the user signs in.
 type way interface {
 	// discover finds out where.
 	discover(ctx context.Context, a *Account, c challenge, known string) (*authority, error)
-	// ask asks the person and returns the tokens, with a record that lacks them.
+	// ask asks the user and returns the tokens, with a record that lacks them.
 	ask(ctx context.Context, a *Account, at *authority, before record) (record, *oauth2.Token, error)
 }
 
-// inBrowser asks a person to sign in in a browser.
+// inBrowser asks the user to sign in in a browser.
 type inBrowser struct{ Browser }
 
 func (b inBrowser) discover(ctx context.Context, a *Account, c challenge, known string) (*authority, error) {
 	return a.discover(ctx, c, known)
 }
 
-// signInAsked signs in a person who asked for it.
+// signInAsked signs in on request of the user.
 func (a *Account) signInAsked(ctx context.Context, by way) error {
 	fields, err := a.provoke(ctx)
 	if err != nil {
@@ -103,7 +103,8 @@ func (a *Account) provoke(ctx context.Context) ([]string, error) {
 	return slices.Clone(resp.Header.Values("WWW-Authenticate")), nil
 }
 
-// signIn signs a person in, as the client that before is, and stores the tokens.
+// signIn signs the user in, with the client registration of before if it has one, and stores the
+// tokens.
 func (a *Account) signIn(ctx context.Context, c challenge, before record, by way) error {
 	known := before.Authority.Issuer
 	at, err := by.discover(ctx, a, c, known)
@@ -142,7 +143,7 @@ func (a *Account) signIn(ctx context.Context, c challenge, before record, by way
 	return nil
 }
 
-// ask sends the person to the authorization server.
+// ask sends the user to the authorization server.
 func (b inBrowser) ask(ctx context.Context, a *Account, at *authority, before record) (record, *oauth2.Token, error) {
 	r := a.recordOf(at, before)
 	back, err := a.identify(ctx, at, &before, &r)
@@ -166,8 +167,8 @@ func (a *Account) recordOf(at *authority, before record) record {
 // errScope is wrapped by the error of an authorization server that refuses the scopes.
 var errScope = errors.New("invalid_scope")
 
-// tried notes in the store whether the person was sent to the authorization server as r's client and
-// has not come back.
+// tried notes in the store whether the browser was sent to the authorization server with r's client
+// id and has not returned.
 func (a *Account) tried(ctx context.Context, r *record, tried bool) {
 	if !r.Client.Registered {
 		return
@@ -201,8 +202,8 @@ func union(a, b []string) []string {
 	return all
 }
 
-// authorize sends a person to the authorization server and exchanges the code that the
-// browser brings back.
+// authorize sends the user to the authorization server and exchanges the code with which the
+// browser returns.
 func (a *Account) authorize(ctx context.Context, r *record, back *Callback, b Browser) (*oauth2.Token, error) {
 	state, verifier, cfg := rand.Text(), oauth2.GenerateVerifier(), a.oauth2(r)
 	params := []oauth2.AuthCodeOption{oauth2.S256ChallengeOption(verifier)}
@@ -221,7 +222,7 @@ func (a *Account) authorize(ctx context.Context, r *record, back *Callback, b Br
 		return nil, err
 	}
 	if !hasState(q, state) {
-		return nil, errors.New("the answer belongs to another sign-in: sign-in dropped")
+		return nil, errors.New("the answer from the browser belongs to another sign-in: sign-in dropped")
 	}
 	if err := r.Authority.checkIss(q); err != nil {
 		return nil, err
@@ -245,7 +246,7 @@ func (a *Account) authorize(ctx context.Context, r *record, back *Callback, b Br
 	return t, tokenFault(r.Authority.Token, t)
 }
 
-// maxToken is the size of a token that is taken, in bytes. Servers take no longer headers.
+// maxToken is the largest token that is accepted, in bytes. Servers accept no longer headers.
 const maxToken = 32 << 10
 
 // tokenFault returns an error for an answer of a token endpoint without a token that can be sent.
@@ -253,11 +254,11 @@ func tokenFault(at string, t *oauth2.Token) error {
 	unsendable := func(r rune) bool { return r <= ' ' || r > '~' }
 	switch {
 	case t.AccessToken == "" || t.TokenType != "" && !strings.EqualFold(t.TokenType, "bearer"):
-		return fmt.Errorf("AS %s: the answer holds no bearer token", hostOf(at))
+		return fmt.Errorf("AS %s: the token response has no bearer token", hostOf(at))
 	case len(t.AccessToken) > maxToken || len(t.RefreshToken) > maxToken:
-		return fmt.Errorf("AS %s: a token of more than %d bytes", hostOf(at), maxToken)
+		return fmt.Errorf("AS %s: the token response has a token of more than %d bytes", hostOf(at), maxToken)
 	case strings.ContainsFunc(t.AccessToken, unsendable):
-		return fmt.Errorf("AS %s: a token with characters that cannot be sent", hostOf(at))
+		return fmt.Errorf("AS %s: the token response has a token with characters that an HTTP header must not have", hostOf(at))
 	}
 	return nil
 }
@@ -275,8 +276,8 @@ func (m *serverMetadata) checkIss(q url.Values) error {
 	return nil
 }
 
-// identify settles what dragoman is to the authorization server, and listens where the browser
-// comes back to. The order is that of
+// identify chooses the OAuth client with which dragoman signs in, registers it if need be, and
+// listens at its redirect URI. The order is that of
 // https://modelcontextprotocol.io/specification/2025-11-25/basic/authorization#client-registration-approaches.
 func (a *Account) identify(ctx context.Context, at *authority, before, r *record) (*Callback, error) {
 	host := a.cfg.CallbackHost

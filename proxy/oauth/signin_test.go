@@ -125,7 +125,7 @@ func TestSignIn(t *testing.T) {
 		"OpenID":                       {o: oauthtest.Options{OIDCOnly: true}},
 		"issuer with a path":           {o: oauthtest.Options{IssuerPath: "/tenant1"}},
 		"OpenID, issuer with a path":   {o: oauthtest.Options{OIDCOnly: true, IssuerPath: "/tenant1"}},
-		"resource of another":          {o: oauthtest.Options{Resource: "https://other.example/mcp"}, fails: "is for https://other.example/mcp: use https://other.example/mcp as --upstream, or --oauth resource=https://other.example/mcp if that is meant"},
+		"resource of another server":   {o: oauthtest.Options{Resource: "https://other.example/mcp"}, fails: "is for https://other.example/mcp: use https://other.example/mcp as --upstream, or --oauth resource=https://other.example/mcp if that is meant"},
 		"no metadata of the AS":        {o: oauthtest.Options{NoASM: true}, fails: "has no metadata"},
 		"wrong issuer":                 {o: oauthtest.Options{WrongIssuer: "https://evil.example"}, fails: "claims to be https://evil.example: not trusted"},
 		"wrong iss":                    {o: oauthtest.Options{WrongIss: "https://evil.example"}, fails: "the answer came from another issuer: sign-in dropped"},

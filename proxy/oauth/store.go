@@ -25,8 +25,8 @@ import (
 type Kind string
 
 const (
-	Auto    Kind = "auto"    // in files, sealed if there is a keyring
-	Keyring Kind = "keyring" // in sealed files only
+	Auto    Kind = "auto"    // in files, encrypted if there is a keyring
+	Keyring Kind = "keyring" // in encrypted files only
 	Memory  Kind = "memory"  // in this process only
 )
 
@@ -45,7 +45,7 @@ const (
 // ErrUnusable is wrapped by the errors of [Entry] about a file that exists and cannot be used.
 var ErrUnusable = errors.New("the stored tokens cannot be used")
 
-// Store keeps the tokens of accounts. What cannot be written stays in memory, and the log
+// Store keeps the tokens of accounts. Tokens that cannot be written stay in memory, and a log line
 // says so. Its methods are safe for concurrent use.
 type Store struct {
 	dir    string
@@ -83,12 +83,12 @@ type entry struct {
 	instead []byte // the file's text at that time, which unsaved replaces
 }
 
-// Locked runs do while no other call, in this process or another, holds the account id. The
+// Locked runs do while no other call, in this process or another, has locked the account id. The
 // first line of id begins the file's name. An error says that the account could not be locked
 // and that do did not run.
 func (s *Store) Locked(ctx context.Context, id string, do func(Entry)) error {
 	if len(id) > maxID {
-		return fmt.Errorf("the name of a stored account is longer than %d bytes", maxID)
+		return fmt.Errorf("cannot store tokens: the server's URL and the settings of the account are longer than %d bytes", maxID)
 	}
 	ctx, stop := context.WithTimeout(ctx, lockWait)
 	defer stop()
@@ -102,7 +102,7 @@ func (s *Store) Locked(ctx context.Context, id string, do func(Entry)) error {
 	select {
 	case e.lock <- struct{}{}:
 	case <-ctx.Done():
-		return fmt.Errorf("another call holds the stored tokens: %w", ctx.Err())
+		return fmt.Errorf("another call has locked the stored tokens: %w", ctx.Err())
 	}
 	defer func() { <-e.lock }()
 	h := &held{store: s, entry: e, id: id}
@@ -146,7 +146,7 @@ func (h *held) lockFile(ctx context.Context) (unlock func(), err error) {
 	case ok:
 		return func() { l.Close() }, nil
 	case ctx.Err() != nil:
-		return nil, fmt.Errorf("another process holds %s: %w", path, ctx.Err())
+		return nil, fmt.Errorf("another process has locked %s: %w", path, ctx.Err())
 	}
 	l.Close()
 	h.none = err
@@ -160,7 +160,7 @@ func (s *Store) location() (string, error) {
 	}
 	base, err := os.UserConfigDir()
 	if err != nil {
-		return "", fmt.Errorf("no directory for tokens: %w", err)
+		return "", fmt.Errorf("no directory for tokens (set credentials): %w", err)
 	}
 	return filepath.Join(base, "dragoman", "credentials"), nil
 }
@@ -172,7 +172,7 @@ func (s *Store) directory() (string, error) {
 		return "", err
 	}
 	if err := os.MkdirAll(dir, 0o700); err != nil {
-		return "", fmt.Errorf("directory for tokens: %w", err)
+		return "", fmt.Errorf("cannot make the directory for tokens: %w", err)
 	}
 	return dir, nil
 }
@@ -232,7 +232,7 @@ func (h *held) open(text []byte) ([]byte, error) {
 	}
 	switch {
 	case k.Version != fileVersion:
-		return nil, fmt.Errorf("the file has version %d, this build reads %d", k.Version, fileVersion)
+		return nil, fmt.Errorf("the file has format version %d, this build of dragoman reads %d", k.Version, fileVersion)
 	case k.For != h.id:
 		return nil, errors.New("the file belongs to another account")
 	case k.Sealed == nil && k.Plain == nil:
@@ -244,11 +244,11 @@ func (h *held) open(text []byte) ([]byte, error) {
 	if errors.Is(err, errLocked) {
 		return nil, err
 	} else if err != nil {
-		return nil, fmt.Errorf("the file is sealed with a key of the keyring: %w", err)
+		return nil, fmt.Errorf("the file is encrypted with a key in the keyring: %w", err)
 	}
 	data, err := aead.Open(nil, nil, k.Sealed, []byte(h.id))
 	if err != nil {
-		return nil, errors.New("the file is sealed with another key than the keyring's")
+		return nil, errors.New("the file is encrypted with another key than the one in the keyring")
 	}
 	return data, nil
 }
@@ -375,7 +375,7 @@ func (h *held) seal(data []byte) ([]byte, error) {
 	}
 	text, err := json.Marshal(k)
 	if err == nil && len(text) > maxFile {
-		err = fmt.Errorf("tokens of %d bytes are more than the store takes", len(data))
+		err = fmt.Errorf("the tokens are too large for a file of %d bytes: %d bytes", maxFile, len(data))
 	}
 	return text, err
 }

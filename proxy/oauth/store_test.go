@@ -128,7 +128,7 @@ func TestFilesThatCannotBeUsed(t *testing.T) {
 		"binary":          {[]byte{0, 1, 2, 0xff}, "damaged"},
 		"a list":          {[]byte(`[1]`), "damaged"},
 		"nothing in it":   {[]byte(`{"version":1,"for":` + strconv.Quote(id) + `}`), "damaged"},
-		"another version": {[]byte(`{"version":2,"tokens":"x"}`), "version 2, this build reads 1"},
+		"another version": {[]byte(`{"version":2,"tokens":"x"}`), "version 2, this build of dragoman reads 1"},
 		"another account": {[]byte(`{"version":1,"for":"adapter else","plain":{}}`), "another account"},
 		"too large":       {bytes.Repeat([]byte{' '}, maxFile+1), "larger than"},
 		"sealed":          {sealedText, "no keyring in tests"},
@@ -380,7 +380,7 @@ func TestALockEndsWithItsProcess(t *testing.T) {
 	out.Read(make([]byte, 5))
 	ctx, stop := context.WithTimeout(context.Background(), 100*time.Millisecond)
 	defer stop()
-	if err := s.Locked(ctx, id, func(Entry) { t.Error("two hold it") }); err == nil || !strings.Contains(err.Error(), "another process holds") {
+	if err := s.Locked(ctx, id, func(Entry) { t.Error("two hold it") }); err == nil || !strings.Contains(err.Error(), "another process has locked") {
 		t.Error(err)
 	}
 	cmd.Process.Kill()

@@ -12,9 +12,9 @@ import (
 	"go.uber.org/zap"
 )
 
-// Logout forgets the account. If the authorization server offers it, the refresh token is revoked
-// first (https://www.rfc-editor.org/rfc/rfc7009); err says why it was not. known is false if
-// there was nothing to forget.
+// Logout deletes the tokens of the account. If the authorization server has a revocation endpoint,
+// it is asked first to revoke the refresh token (https://www.rfc-editor.org/rfc/rfc7009); err says
+// why it was not revoked. known is false if no tokens were stored.
 func (a *Account) Logout(ctx context.Context) (known, revoked bool, err error) {
 	locked := a.store.Locked(ctx, a.id, func(e Entry) {
 		r, unusable := load(e)
@@ -30,7 +30,7 @@ func (a *Account) Logout(ctx context.Context) (known, revoked bool, err error) {
 			err = errors.Join(err, failed)
 		}
 	})
-	for _, id := range []string{a.signInID(), a.terminalID()} { // not needed if a sign-in is under way
+	for _, id := range []string{a.signInID(), a.terminalID()} { // not needed if a sign-in is in progress
 		turn, end := context.WithTimeout(ctx, signInPoll)
 		_ = a.store.Locked(turn, id, func(e Entry) { _ = e.Put(nil) })
 		end()
@@ -63,7 +63,7 @@ type Status struct {
 	Signed                          bool      // there are tokens
 	Renews                          bool      // there is a refresh token
 	Sealed                          bool      // the file is encrypted
-	Err                             error     // the file cannot be used
+	Err                             error     // why the file cannot be used; nil if it can
 }
 
 // List returns what is stored of all accounts.
@@ -92,7 +92,7 @@ func List(ctx context.Context, store *Store) (all []Status, err error) {
 	return all, nil
 }
 
-// Accounts returns all accounts that are stored, to end them.
+// Accounts returns all stored accounts, for their logout.
 func Accounts(store *Store, log *zap.Logger) (all []*Account, err error) {
 	files, err := store.files()
 	if err != nil {

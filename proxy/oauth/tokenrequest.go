@@ -15,7 +15,7 @@ import (
 )
 
 // tokenContext returns a context for requests for tokens by the client c at an authorization server. They
-// all name the resource (https://www.rfc-editor.org/rfc/rfc8707#section-2.2), and prove who c is if it has a key.
+// all have the resource (https://www.rfc-editor.org/rfc/rfc8707#section-2.2), and a proof of c's key if it has one.
 func (a *Account) tokenContext(ctx context.Context, m *serverMetadata, c *client, resource string) context.Context {
 	web := *a.web.posts
 	web.Transport = tokenRequests{web.Transport, func() (url.Values, error) {
@@ -28,10 +28,10 @@ func (a *Account) tokenContext(ctx context.Context, m *serverMetadata, c *client
 	return context.WithValue(ctx, oauth2.HTTPClient, &web)
 }
 
-// errNoKey says that a client has a key which this process was not given.
+// errNoKey says that a client has a key and that the configuration has none.
 var errNoKey = errors.New("the client has a private key: --oauth key_file=FILE names it")
 
-// proofOf returns the parameters of a request by c that prove who it is; none if c has a secret or nothing.
+// proofOf returns the parameters that authenticate a request by c with its key; none if c has no key.
 func (a *Account) proofOf(c *client, m *serverMetadata) (url.Values, error) {
 	switch {
 	case c.Method != privateKeyJWT:
@@ -68,15 +68,15 @@ func (t tokenRequests) RoundTrip(r *http.Request) (*http.Response, error) {
 	return t.next.RoundTrip(again)
 }
 
-// useConfigured makes the configured secret or key that of c, if c is the configured client: it may be another one than
-// at the time of the sign-in.
+// useConfigured sets the configured secret or key in c, if c is the configured client: the configuration may have changed
+// since the sign-in.
 func (a *Account) useConfigured(c *client, m *serverMetadata) {
 	if c.ID != "" && (c.ID == a.cfg.ClientID || c.ID == a.cfg.ClientMetadataURL) && (a.cfg.ClientSecret != "" || a.cfg.Key != nil) {
 		c.Secret, c.Method = a.cfg.ClientSecret, a.method(m)
 	}
 }
 
-// post sends a form, which is no request for a token, as the client c.
+// post sends a form that is not a token request, as the client c.
 func (a *Account) post(ctx context.Context, at string, form url.Values, c *client, m *serverMetadata) (*http.Response, error) {
 	basic := c.Method == "client_secret_basic"
 	if !basic {

@@ -11,7 +11,7 @@ import (
 // A Login is what a server's metadata says about how clients log in to it.
 type Login struct {
 	Metadata string                `json:"metadata,omitempty"` // URL of the protected resource's metadata; "" for none
-	Resource string                `json:"resource,omitempty"` // what the server calls itself
+	Resource string                `json:"resource,omitempty"` // the resource in the server's metadata
 	Servers  []AuthorizationServer `json:"authorization_servers,omitempty"`
 	Notes    []string              `json:"notes"` // what will work through the proxy, and what to change
 }
@@ -136,33 +136,33 @@ func (l *Login) note(r *Relay, said *resourceMetadata) {
 	case l.Metadata == "" && !l.Servers[0].Found:
 		say("the server has no metadata: clients use /authorize, /token and /register at its origin, which dragoman serve relays")
 	case l.Metadata == "":
-		say("the server has no metadata of a protected resource: clients take it for its own authorization server, which dragoman serve relays")
+		say("the server has no metadata of a protected resource: clients use the server itself as the authorization server, which dragoman serve relays")
 	case r.Rewrite:
-		say("clients are told %s in place of %s (oauth.rewrite): they can log in if the authorization server gives tokens for it, and the server takes them", r.Public, l.Resource)
+		say("clients are told %s in place of %s (oauth.rewrite): they can log in if the authorization server issues tokens for it, and the server accepts them", r.Public, l.Resource)
 	case !Covers(l.Resource, server.String()):
-		say("the server calls itself %s and was asked at %s: clients refuse that; set the server's public URL to the one that clients use, or oauth.rewrite if that is impossible and you run the server", l.Resource, server)
+		say("the server's metadata is for %s, but was read at %s: clients refuse that; set the server's public URL to the one that clients use, or oauth.rewrite if that is impossible and you run the server", l.Resource, server)
 	default:
 		say("clients log in through dragoman serve once the server's public URL is that of the proxy; if the server's public URL cannot be changed, use dragoman stdio, or clients that use the server's own URL")
 	}
 	switch {
 	case l.Metadata != "" && apart && r.Copy != nil:
-		say("clients of 2025-03-26 get a copy of the metadata of %s (oauth.old_clients); they send no resource, so that it must give tokens without one", l.Servers[0].Issuer)
+		say("clients of 2025-03-26 get a copy of the metadata of %s (oauth.old_clients); they send no resource, so it must issue tokens without one", l.Servers[0].Issuer)
 	case l.Metadata != "" && apart:
-		say("clients of 2025-03-26 look for the authorization server at the server itself, and do not find it; oauth.old_clients: true gives them a copy of its metadata")
+		say("clients of 2025-03-26 look for the authorization server at the server's own origin, and do not find it; oauth.old_clients: true gives them a copy of its metadata")
 	}
 	for _, as := range l.Servers {
 		switch {
 		case !as.Found && l.Metadata != "":
 			say("%s has no metadata: no client can log in", as.Issuer)
 		case as.Found && !as.PKCE:
-			say("%s does not say that it knows PKCE with S256: clients of 2025-11-25 and later refuse it", as.Issuer)
+			say("%s does not say that it supports PKCE with S256: clients of 2025-11-25 and later refuse it", as.Issuer)
 		}
 		if as.Found && !as.Dynamic && !as.Document {
 			say("%s registers no clients: each needs a client id that was registered before", as.Issuer)
 		}
 	}
 	if said.DPoP || said.Bound {
-		say("tokens are bound to a key: it works through the proxy only where the server checks them against its public URL")
+		say("tokens are bound to a key of the client (DPoP or TLS certificate): they work through dragoman serve only if the server checks them against its public URL")
 	}
 }
 

@@ -29,7 +29,7 @@ type endpoints struct {
 	unlisted bool
 }
 
-// learned is the last result, and how long it is valid.
+// learned is the last result, and until when it is valid.
 type learned struct {
 	mu    sync.Mutex
 	last  endpoints

@@ -37,7 +37,7 @@ const (
 	maxRequest  = 64 << 10 // bytes of a body
 	maxMetadata = 1 << 20  // bytes of an answer at a well-known path
 	maxPage     = 10 << 20 // bytes of another answer
-	maxInHand   = 64       // MiB of answers at one time: one for each request, and ten for a large answer
+	maxInHand   = 64       // MiB of answers in memory: one for each request, and ten for a large answer
 	timeLimit   = 30 * time.Second
 )
 
@@ -47,8 +47,8 @@ type Config struct {
 	Server    *url.URL // the server's MCP endpoint
 	Path      string   // path of dragoman's MCP endpoint
 	Metadata  bool     // only metadata is relayed, no endpoint
-	Paths     []string // further paths; one that ends in * stands for all that begin so
-	Forwarded bool     // sends X-Forwarded-Host, -Proto and -For about the client
+	Paths     []string // further paths; a path that ends in * stands for all paths with this prefix
+	Forwarded bool     // X-Forwarded-Host, -Proto and -For are added to requests
 
 	Public  *url.URL // the URL by which clients know the MCP endpoint; nil for that of each request
 	Rewrite bool     // the metadata of the protected resource says Public in place of the server's own URL
@@ -56,12 +56,12 @@ type Config struct {
 	// Copy, if not nil, reads the metadata of the authorization server that clients of 2025-03-26 get a copy of.
 	Copy *oauth.MetadataReader
 
-	TLS         *tls.Config                      // for the server; nil for the system's way
-	Proxy       func(*url.URL) (*url.URL, error) // nil for none
-	DialTimeout time.Duration                    // 0 for none of its own
+	TLS         *tls.Config                      // for the server; nil for Go's defaults
+	Proxy       func(*url.URL) (*url.URL, error) // the web proxy for a URL; nil for none
+	DialTimeout time.Duration                    // 0 for the system's
 }
 
-// A Relay relays requests. It is safe for concurrent use.
+// A Relay forwards requests of OAuth clients to the server. It is safe for concurrent use.
 type Relay struct {
 	Config
 	client *http.Client
@@ -72,7 +72,7 @@ type Relay struct {
 	copied   servedCopy
 }
 
-// New returns a Relay that has not asked the server anything yet.
+// New returns a Relay. It sends nothing yet.
 func New(c Config) *Relay {
 	t := &http.Transport{
 		DialContext:        (&net.Dialer{Timeout: c.DialTimeout}).DialContext,
@@ -92,7 +92,7 @@ func New(c Config) *Relay {
 	}
 }
 
-// Close ends idle connections to the server. A nil Relay has none.
+// Close closes idle connections to the server. r may be nil.
 func (r *Relay) Close() {
 	if r != nil {
 		r.client.CloseIdleConnections()
@@ -120,7 +120,7 @@ func (r *Relay) Serves(ctx context.Context, base, path string) bool {
 	return r.endpoints(ctx).has(base, path)
 }
 
-// isPlain reports whether every reader interprets a path in the same way.
+// isPlain reports whether a path has nothing that servers may interpret in different ways.
 func isPlain(path string) bool {
 	low := strings.ToLower(path)
 	for _, odd := range [...]string{"//", "\\", ";", "%2e", "%2f", "%5c"} {
@@ -173,9 +173,9 @@ func described(path string) (what string, of func(what string) string, ok bool) 
 	return "", nil, false
 }
 
-// Serve forwards the request to the server and fills resp. req.Path includes the query. A failure is
-// answered in plain text, and Serve returns an error if the server caused it. A *MismatchError or a
-// *CopyError is about a response that was forwarded nonetheless.
+// Serve forwards the request to the server and fills resp, in plain text if the request fails.
+// req.Path includes the query. It returns an error if the server caused the failure, and a
+// *MismatchError or a *CopyError for a response that was forwarded and that clients will refuse.
 func (r *Relay) Serve(req *downstream.Request, resp *downstream.Response) error {
 	path, query, _ := strings.Cut(req.Path, "?")
 	what, of, isMetadata := described(path)
@@ -212,7 +212,7 @@ func (r *Relay) Serve(req *downstream.Request, resp *downstream.Response) error 
 		a, noCopy = r.forOldClients(ctx, req.Method, a)
 	}
 	switch {
-	case err != nil && req.Ctx.Err() != nil: // the client has left
+	case err != nil && req.Ctx.Err() != nil: // the client has disconnected
 		return nil
 	case errors.Is(err, errFull):
 		full(resp)
@@ -240,10 +240,10 @@ func (r *Relay) Serve(req *downstream.Request, resp *downstream.Response) error 
 
 // full refuses a request because there is no room for it.
 func full(resp *downstream.Response) {
-	Say(resp, http.StatusServiceUnavailable, "too many requests are relayed; try again", mcp.Header{Name: "Retry-After", Value: "1"})
+	Say(resp, http.StatusServiceUnavailable, "dragoman is forwarding too many OAuth requests; try again", mcp.Header{Name: "Retry-After", Value: "1"})
 }
 
-// Say answers in plain text, because an OAuth client cannot read JSON-RPC.
+// Say fills resp with plain text, because an OAuth client cannot read JSON-RPC.
 func Say(resp *downstream.Response, status int, text string, more ...mcp.Header) {
 	resp.Status, resp.Body = status, []byte(text+"\n")
 	resp.Header = append([]mcp.Header{{Name: "Content-Type", Value: "text/plain; charset=utf-8"}}, more...)
@@ -260,7 +260,7 @@ var dropped = map[string]bool{"Connection": true, "Keep-Alive": true, "Proxy-Con
 
 var (
 	errTooLarge = errors.New("the answer of the server behind this proxy is too large")
-	errFull     = errors.New("no room for a large answer")
+	errFull     = errors.New("too many answers in memory")
 )
 
 // An answer is the server's response.
@@ -270,7 +270,7 @@ type answer struct {
 	body   []byte
 }
 
-// ask sends one request to the server's origin. took is how many MiB of room the request holds.
+// ask sends one request to the server's origin. It adds to took the MiB of r.room that it acquires.
 func (r *Relay) ask(ctx context.Context, req *downstream.Request, path, query string, most int, took *int64) (*answer, error) {
 	out, err := http.NewRequestWithContext(ctx, req.Method, r.Server.Scheme+"://"+r.Server.Host+path, bytes.NewReader(req.Body))
 	if err != nil {
@@ -321,7 +321,7 @@ func (r *Relay) ask(ctx context.Context, req *downstream.Request, path, query st
 type MismatchError struct{ Resource, Known string }
 
 func (e *MismatchError) Error() string {
-	return fmt.Sprintf("the server calls itself %s, clients come by %s: set the server's public URL to %s", e.Resource, e.Known, e.Known)
+	return fmt.Sprintf("the server's metadata is for %s, but clients use %s and will refuse it: set the server's public URL to %s", e.Resource, e.Known, e.Known)
 }
 
 // compare returns a *MismatchError if the metadata is that of a protected resource and clients that use the URL known

@@ -397,7 +397,7 @@ func TestWhatALoginNeeds(t *testing.T) {
 			"/somewhere": `{"resource":"https://vendor.example/mcp","authorization_servers":["SELF/tenant"],"dpop_bound_access_tokens_required":true}`,
 			"/tenant/.well-known/openid-configuration": `{}`,
 		}, `Bearer error="x", resource_metadata="SELF/somewhere"`, []string{
-			"the server calls itself https://vendor.example/mcp", "SELF/tenant does not say that it knows PKCE", "SELF/tenant registers no clients", "tokens are bound",
+			"the server's metadata is for https://vendor.example/mcp", "SELF/tenant does not say that it supports PKCE", "SELF/tenant registers no clients", "tokens are bound",
 		}, 1},
 		"an authorization server without metadata": {map[string]string{prm: `{"resource":"SELF","authorization_servers":["SELF/a"]}`}, "",
 			[]string{"clients log in through dragoman serve", "SELF/a has no metadata"}, 1},

@@ -48,7 +48,7 @@ func oauthConfig(u config.Upstream) (c oauth.Config, err error) {
 		Server: u.URL, Profile: a.Profile, Revision: translate.Latest().Name, ClientID: a.ClientID, ClientSecret: a.ClientSecret, ClientMetadataURL: a.ClientMetadataURL,
 		Issuer: a.Issuer, Resource: a.Resource, Scopes: a.Scopes, Params: a.Params,
 		CallbackHost: a.CallbackHost, CallbackPort: a.CallbackPort, AssumePKCE: a.AssumePKCE, AllowHTTP: a.AllowHTTP,
-		Wait: min(a.Wait, max(u.HandshakeTimeout-2*time.Second, time.Second)), // the client is to hear why
+		Wait: min(a.Wait, max(u.HandshakeTimeout-2*time.Second, time.Second)), // so that the client gets the reason before the timeout
 	}
 	if a.ClientSecretFile != "" {
 		if c.ClientSecret, err = oauth.ReadSecret(a.ClientSecretFile); err != nil {
@@ -69,7 +69,7 @@ func oauthConfig(u config.Upstream) (c oauth.Config, err error) {
 type Credentials struct {
 	store                   *oauth.Store
 	tokens, logins, relayed *prometheus.CounterVec
-	Changed                 func()                 // called when another person has signed in; nil until register is called
+	Changed                 func()                 // called when another user has signed in; nil until Register is called
 	login                   atomic.Pointer[string] // whose credential the last request carried; nil before the first
 }
 
@@ -78,11 +78,11 @@ func NewCredentials(cfg *config.Config, log *zap.Logger) *Credentials {
 		store: TokenStore(cfg, log),
 		tokens: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "dragoman_oauth_tokens_total",
-			Help: "Requests for a token for the server, by grant and result.",
+			Help: "Token requests to the server's authorization server, by grant and result (ok or failed).",
 		}, []string{"grant", "result"}),
 		logins: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "dragoman_oauth_logins_total",
-			Help: "Sign-ins to the server in a browser that this process has begun, by result.",
+			Help: "Sign-ins to the server in a browser that this process has begun, by result (ok or failed).",
 		}, []string{"result"}),
 		relayed: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "dragoman_oauth_relayed_total",
@@ -97,7 +97,7 @@ func (s *Credentials) Register(registry prometheus.Registerer, now func() *Crede
 	s.Changed = changed
 	registry.MustRegister(s.tokens, s.logins, s.relayed, prometheus.NewGaugeFunc(prometheus.GaugeOpts{
 		Name: "dragoman_oauth_token_expiry_seconds",
-		Help: "Time until the token for the server expires; NaN if there is none, or if its end is not known.",
+		Help: "Time until the token for the server expires; NaN if there is no token, or if its expiry is not known.",
 	}, func() float64 {
 		c := now()
 		if c == nil || c.expires == nil || c.expires().IsZero() {
@@ -107,7 +107,7 @@ func (s *Credentials) Register(registry prometheus.Registerer, now func() *Crede
 	}))
 }
 
-// Note takes note of whose credential a request carries: the identity of a login, which stays the same over new tokens.
+// Note notes whose credential a request carries: the identity of a login, which stays the same when tokens are renewed.
 func (s *Credentials) Note(login string) {
 	if was := s.login.Load(); was == nil || *was != login {
 		if s.login.Store(&login); was != nil {
@@ -140,7 +140,7 @@ type Credential struct {
 		Refused(context.Context, string, oauth.Refusal) error
 		Identity() string
 	}
-	own     bool             // the client's user is the one whose credential it is, and is told why it fails
+	own     bool             // the credential belongs to the client's user, so errors reach the client
 	expires func() time.Time // nil if that is never known
 	finish  func(context.Context)
 	close   func()

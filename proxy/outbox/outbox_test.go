@@ -44,7 +44,7 @@ func TestMessagesKeptBetweenRounds(t *testing.T) {
 	}
 }
 
-func TestMailboxIsBounded(t *testing.T) {
+func TestOutboxIsBounded(t *testing.T) {
 	b := New()
 	for n := range 2 * maxMessages {
 		b.Put(Message{Body: fmt.Append(nil, n)})

@@ -84,8 +84,8 @@ func TestTokensWithoutAUser(t *testing.T) {
 	}
 }
 
-// TestNoTwoUsersAreOne checks this for any claims and any token of the listener.
-func TestNoTwoUsersAreOne(t *testing.T) {
+// TestDifferentUsersHaveDifferentPrincipals checks this for any claims and any token of the listener.
+func TestDifferentUsersHaveDifferentPrincipals(t *testing.T) {
 	type identity struct{ guest, iss, sub string }
 	text := rapid.OneOf(rapid.StringMatching(`[a":,\\]{1,4}`), rapid.StringN(1, 6, -1))
 	rapid.Check(t, func(t *rapid.T) {
@@ -113,7 +113,7 @@ func TestPrincipals(t *testing.T) {
 		for _, authorization := range []string{"", "Bearer 1", "Bearer 2"} {
 			who := Of(requestBy(guest, authorization), "authorization")
 			if seen[who] {
-				t.Errorf("%q with %q is somebody else as well", guest, authorization)
+				t.Errorf("%q with %q is another user as well", guest, authorization)
 			}
 			seen[who] = true
 		}

@@ -57,7 +57,7 @@ func (s *sessions) holds(t *testing.T, want map[string]int) {
 	}
 }
 
-func TestOneClientMayHaveAllPlacesThatAreFree(t *testing.T) {
+func TestOneClientMayHaveAllFreePlaces(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newSessions(8)
 		for range 20 {

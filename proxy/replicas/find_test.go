@@ -24,9 +24,9 @@ func at(t *testing.T, addresses ...string) (r *Replicas, now *Settings, logs *ob
 	return r, now, logs
 }
 
-// TestNamesAreLookedUp checks that names are not looked up each time, and that the
+// TestHostNamesAreLookedUpOnceInAWhile checks that names are not looked up each time, and that the
 // number of addresses is bounded.
-func TestNamesAreLookedUp(t *testing.T) {
+func TestHostNamesAreLookedUpOnceInAWhile(t *testing.T) {
 	r, _, logs := at(t, "replicas.example:8808", "10.0.0.1:9", "gone.example:1")
 	asked := map[string]int{}
 	r.lookup = func(_ context.Context, host string) ([]netip.Addr, error) {
@@ -92,7 +92,7 @@ func TestLinksEndWithTheirUseAfterTheEnd(t *testing.T) {
 	}
 	r.unlink(known, before)
 	if r.links[known] != after {
-		t.Error("the link of somebody else is gone")
+		t.Error("the link of another replica is gone")
 	}
 	r.unlink(known, after)
 	if len(r.links) != 0 {
@@ -117,7 +117,7 @@ func TestLinksThatAreForgottenEndWithTheirUse(t *testing.T) {
 	}
 	r.unlink(known, before)
 	if r.links[known] != after {
-		t.Error("the link of somebody else is gone")
+		t.Error("the link of another replica is gone")
 	}
 }
 

@@ -2,8 +2,8 @@ package report
 
 import "go.uber.org/zap"
 
-// Quirk names a behaviour of published software that differs from the specification, or that is
-// easily misunderstood. The code that handles it counts it.
+// Quirk names a behaviour of published software that differs from the specification, or that the
+// specification leaves open. The code that handles it counts it.
 type Quirk string
 
 const (
@@ -18,56 +18,57 @@ const (
 	BareQuestion  Quirk = "bare-question"
 )
 
-// Quirks has all known quirks. A test of package proxy has a peer with each.
+// Quirks has all known quirks. docs/operations.md has them as a table. A test of package proxy has a
+// peer with each.
 var Quirks = [...]struct {
 	Quirk
-	Peer, Versions string // the software that was seen with it
-	Does, Response string // what the peer does, and how dragoman deals with it
+	Peer, Versions string // the software that was seen with it, and its versions or revisions
+	Does, Response string // what the peer does, and what dragoman does then
 }{
 	{
 		LegacyList, "Go SDK, server in session mode", "1.8",
-		"refuses server/discover with -32022, a code of servers without a handshake, and lists only revisions with one",
-		"the list counts, not the code: initialize with the newest of them (conclude)",
+		"answers server/discover with the error -32022, as a server without a handshake would, and lists revisions that all have a handshake",
+		"ignores the error code, and sends initialize with the newest listed revision",
 	},
 	{
 		ExitsEarly, "servers on stdio made with small or older libraries", "2024-11-05 to 2025-11-25",
-		"end when a request comes before initialize",
-		"the session gets another process, and later ones are not asked (era.Cache)",
+		"exit when they receive a request before initialize",
+		"starts another process for the session, and sends server/discover to no further process",
 	},
 	{
 		SilentEarly, "servers on stdio made with small or older libraries", "2024-11-05 to 2025-11-25",
-		"say nothing to a request that comes before initialize",
-		"after 3 s initialize is said as well, once; the session gets another process (era.Cache)",
+		"do not answer a request that they receive before initialize",
+		"sends initialize after 3 s, and server/discover to no further process",
 	},
 	{
 		IdleHandshake, "Go SDK, stateless server restricted to 2026-07-28", "1.8",
-		"answers initialize with 2025-11-25, begins no session, and refuses all that follows",
-		"an initialize that begins no session is followed by server/discover, once (handshake.shakesFor)",
+		"answers initialize with 2025-11-25, opens no session, and refuses all further requests",
+		"sends server/discover once if initialize has opened no session, to learn whether the server has a handshake",
 	},
 	{
 		NoStanding, "stateless servers over Streamable HTTP", "2025-03-26 to 2025-11-25",
-		"answer GET with 405: they have no standing stream",
-		"subscriptions are granted nothing, clients get 405; the server is not asked again (Server.listen)",
+		"answer GET with 405: they offer no stream for messages outside of calls",
+		"answers the client's GET with 405, grants subscriptions of clients nothing, and sends no further GET",
 	},
 	{
 		OtherRevision, "TypeScript SDK, Python SDK and others, clients", "1.x",
-		"give up where initialize is not answered with a revision that they know, some with any but the one that they asked for",
-		"the answer names the client's revision, whatever the server's is (handshake.settle)",
+		"disconnect if the answer to initialize has a revision that they do not support; some disconnect if it is not the requested one",
+		"answers with the revision that the client requested, and translates",
 	},
 	{
 		RawName, "Go SDK, client", "1.8",
-		"sends Mcp-Name as it is, without base64 for what is not ASCII; some HTTP libraries make Latin-1 of it",
-		"the plain text counts as well, in UTF-8 or Latin-1 (mcpheader.IsName)",
+		"sends names that are not ASCII in Mcp-Name without base64; some HTTP libraries encode them as Latin-1",
+		"accepts the plain name as well, in UTF-8 or Latin-1",
 	},
 	{
 		RawNameWanted, "Go SDK, server", "1.8",
-		"compares Mcp-Name with the name as it is, and refuses base64 with -32020",
-		"a call refused so is sent once more with the plain text, and those after it at once (legacyclient)",
+		"expects names that are not ASCII in Mcp-Name without base64, and refuses base64 with the error -32020",
+		"sends the refused call once more with the plain name, and all later calls with it at once",
 	},
 	{
 		BareQuestion, "Go SDK, client", "1.8",
-		"cannot read inputRequests in which roots/list has no params, as it has none in older revisions",
-		"it gets empty ones (rule C33, translate)",
+		"cannot read inputRequests in which roots/list has no params",
+		"adds empty params (rule C33)",
 	},
 }
 

@@ -40,7 +40,7 @@ func TestIDsThatAreEqualAreOne(t *testing.T) {
 	}
 }
 
-func TestAddHasItsReasons(t *testing.T) {
+func TestAddSaysWhyARequestIsRefused(t *testing.T) {
 	table := NewTable[told](2)
 	table.Unique = true
 	if err := table.Add(request("1")); err != nil {
@@ -107,7 +107,7 @@ func TestNotesAreCopies(t *testing.T) {
 	}
 }
 
-func TestOverdueEndsWhatHasNoTimeLeft(t *testing.T) {
+func TestOverdueEndsRequestsWithoutTimeLeft(t *testing.T) {
 	table := NewTable[told](9)
 	times := map[string]time.Duration{"1": 0, "2": 3 * time.Second, "3": 2 * time.Second, "4": -1}
 	for id := range times {
@@ -123,8 +123,8 @@ func TestOverdueEndsWhatHasNoTimeLeft(t *testing.T) {
 	}
 }
 
-// TestAnyOrder compares a table with a list, newest last.
-func TestAnyOrder(t *testing.T) {
+// TestTableAgreesWithAList compares a table with a list, newest last.
+func TestTableAgreesWithAList(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		table := NewTable[told](5)
 		var open []*Request[told]

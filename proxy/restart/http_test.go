@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-func TestRenewingTakesNoLongerThanItsClientWaits(t *testing.T) {
+func TestRenewingEndsWithTheContextOfItsClient(t *testing.T) {
 	c := &HTTP{renewing: &renewal{done: make(chan struct{})}}
 	ctx, cancel := context.WithTimeout(t.Context(), time.Millisecond)
 	defer cancel()

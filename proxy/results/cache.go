@@ -62,7 +62,7 @@ func New(bounds func() Bounds) *Cache {
 		bounds: bounds, Now: time.Now,
 		looked: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "dragoman_cache_lookups_total",
-			Help: "Look-ups in the cache of results, by outcome: hit, shared with an open request, miss, pass.",
+			Help: "Look-ups in the cache of results, by outcome: hit, shared (answered with an open request of another client), miss, pass (not cacheable).",
 		}, []string{"outcome"}),
 		byKey: make(map[Key]*ordered.Element), fetches: make(map[Key]*fetch), sent: make(map[*fetch]bool),
 	}
@@ -75,7 +75,7 @@ func (c *Cache) Register(r prometheus.Registerer) {
 	}
 	r.MustRegister(c.looked,
 		gauge("dragoman_cache_entries", "Lists and resources in the cache of results.", func(entries, _ int) int { return entries }),
-		gauge("dragoman_cache_bytes", "Memory of the kept lists and resources, with what manages them.", func(_, bytes int) int { return bytes }))
+		gauge("dragoman_cache_bytes", "Memory that the cache of results uses.", func(_, bytes int) int { return bytes }))
 }
 
 // Size returns the number of kept results, and their bytes.

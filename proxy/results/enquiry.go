@@ -28,7 +28,7 @@ type fetch struct {
 	stale bool // what it asks for has changed since it was sent
 	alone bool // done is closed before the answer, and no caller waits
 	over  bool
-	found *kept // nil if there is no result for those who wait
+	found *kept // nil if there is no result for the waiting requests
 }
 
 // Enquiry is one request whose answer may be kept. Its methods may be called on nil, which stands for

@@ -35,7 +35,7 @@ func testTicket(named string) Session {
 	}
 }
 
-func TestIDHoldsItsSession(t *testing.T) {
+func TestSessionIDContainsTheSession(t *testing.T) {
 	s := testSealer(t, "http://a/mcp", 1)
 	for _, vc := range translate.Handshake() {
 		for _, named := range []string{"", "x", "9b0a3a4e-3f4c-4f0e-b0ff-5c9b0f4b7d11", strings.Repeat("y", MaxNamed)} {
@@ -57,7 +57,7 @@ func TestIDHoldsItsSession(t *testing.T) {
 	}
 }
 
-func TestIDsThatOpenNothing(t *testing.T) {
+func TestInvalidSessionIDsAreRefused(t *testing.T) {
 	mine := testSealer(t, "http://a/mcp", 1)
 	k := testTicket("theirs")
 	good := mine.SealSession(k)

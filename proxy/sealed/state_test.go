@@ -18,7 +18,7 @@ func FuzzRequestState(f *testing.F) {
 			return
 		}
 		if instance != (ID{1}) || st.ID != (ID{2}) || st.Round != 3 || st.Expires.UnixMilli() != 1_700_000_000_123 {
-			t.Errorf("%q opens to %+v, which nobody sealed", text, st)
+			t.Errorf("%q opens to %+v, which was never sealed", text, st)
 		}
 	})
 }

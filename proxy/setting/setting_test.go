@@ -120,7 +120,7 @@ func TestAliasesAreBounded(t *testing.T) {
 	}
 }
 
-func TestNearest(t *testing.T) {
+func TestSimilarSettingIsSuggested(t *testing.T) {
 	all := []string{"limits.batch", "limits.header", "listen", "log.level"}
 	for name, want := range map[string]string{
 		"limits.bach": "limits.batch", "limits.bathc": "limits.batch", "listne": "listen", "lisen": "listen", "something": "", "": "", "log.levels": "log.level",

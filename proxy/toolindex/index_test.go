@@ -124,9 +124,9 @@ func TestAFailureIsRememberedForAWhile(t *testing.T) {
 	})
 }
 
-// TestOthersWaitNoLongerThanTheirContexts: one call reads. The others wait for it no longer than
+// TestWaitingCallsEndWithTheirContexts: one call reads. The others wait for it no longer than
 // their own contexts, and known tools are found meanwhile.
-func TestOthersWaitNoLongerThanTheirContexts(t *testing.T) {
+func TestWaitingCallsEndWithTheirContexts(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := listing{pages: []string{`{"name":"a"}`}, slow: time.Minute}
 		var x Index
@@ -199,9 +199,9 @@ func TestAClientThatLeaves(t *testing.T) {
 	}
 }
 
-// TestListsWithoutEnd: pages without an end, and cursors that repeat, are read no further than a
+// TestEndlessListsAreReadUpToABound: pages without an end, and cursors that repeat, are read no further than a
 // bound.
-func TestListsWithoutEnd(t *testing.T) {
+func TestEndlessListsAreReadUpToABound(t *testing.T) {
 	for name, ask := range map[string]func(n int) string{
 		"a cursor that stands still": func(int) string { return `"x"` },
 		"ever new cursors":           func(n int) string { return fmt.Sprintf(`"%d"`, n) },
@@ -217,7 +217,7 @@ func TestListsWithoutEnd(t *testing.T) {
 	}
 }
 
-func TestWhatIsKeptIsBounded(t *testing.T) {
+func TestIndexIsBounded(t *testing.T) {
 	var x Index
 	learn := func(format string, args ...any) {
 		x.Learn(fmt.Appendf(nil, `{"result":{"tools":[`+format+`]}}`, args...), zap.NewNop())

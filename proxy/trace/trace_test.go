@@ -10,8 +10,8 @@ import (
 	"github.com/dragoman-proxy/dragoman/proxy/upstream"
 )
 
-// TestFieldsAreOfTheTraceAlone checks also that each field is no longer than MaxLogged.
-func TestFieldsAreOfTheTraceAlone(t *testing.T) {
+// TestFieldsContainOnlyTheTrace checks also that each field is no longer than MaxLogged.
+func TestFieldsContainOnlyTheTrace(t *testing.T) {
 	fields := Fields([]upstream.Header{
 		{Name: "Authorization", Value: "secret"}, {Name: "traceparent", Value: "00-a-b-01"}, {Name: "baggage", Value: strings.Repeat("x", 2*MaxLogged)},
 	})

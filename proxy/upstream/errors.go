@@ -99,27 +99,32 @@ func (e *StatusError) Challenges() (all []string) {
 
 // ContentTypeError is a successful response whose body has a type that carries no messages.
 type ContentTypeError struct {
-	Type string // at most 100 bytes of it
+	Type   string // at most 100 bytes of it
+	Stream bool   // only a stream was expected
 }
 
 func (e *ContentTypeError) Error() string {
-	if e.Type == "" {
-		return "answer without a content type, where application/json or text/event-stream was expected"
+	expected := "application/json or text/event-stream"
+	if e.Stream {
+		expected = "text/event-stream"
 	}
-	return fmt.Sprintf("answer of type %q, where application/json or text/event-stream was expected", e.Type)
+	if e.Type == "" {
+		return "response without a Content-Type, expected " + expected
+	}
+	return fmt.Sprintf("response of type %q, expected %s", e.Type, expected)
 }
 
-// EncodingError is an answer that came compressed although identity was asked for.
+// EncodingError is a compressed response, although the request accepted only identity.
 type EncodingError struct {
 	Encoding string // at most 100 bytes of it
 }
 
 func (e *EncodingError) Error() string {
-	return fmt.Sprintf("answer encoded as %q, although identity was asked for", e.Encoding)
+	return fmt.Sprintf("response with Content-Encoding %q, expected none", e.Encoding)
 }
 
-// TooLargeError is the error for a message that is larger than the limit, or that there was no
-// memory for.
+// TooLargeError is the error for a message that is larger than the limit, or for which
+// limits.in_hand left no memory.
 type TooLargeError struct {
 	Limit   int
 	NoRoom  error  // a *large.NoRoomError; nil if the message is larger than Limit
@@ -173,7 +178,7 @@ func (e *ExitError) Error() string {
 		s = fmt.Sprintf("upstream %q was stopped: %v (%s)", e.Command, e.Err, e.Status)
 	}
 	if e.Stderr != "" {
-		s += fmt.Sprintf("; its last words: %q", e.Stderr)
+		s += fmt.Sprintf("; the last line on its standard error: %q", e.Stderr)
 	}
 	return s
 }
@@ -221,7 +226,7 @@ type NoiseError struct {
 }
 
 func (e *NoiseError) Error() string {
-	return fmt.Sprintf("%d lines on its standard output that are no messages, beginning with %q", e.Lines, e.First)
+	return fmt.Sprintf("it has written %d lines to its standard output that are not JSON-RPC, beginning with %q", e.Lines, e.First)
 }
 
 // cut returns at most n bytes of s as a string of its own.

@@ -373,11 +373,11 @@ func (x *exchange) failure(op string, err error) error {
 	case errors.As(err, &event):
 		err = tooLarge(event.Limit, event.Skipped, &event.Message, event.NoRoom)
 	case isTimeout(err) && op == "write":
-		err = &silence{what: "request not taken", after: x.silence, midway: true}
+		err = &silence{what: "the server has not read the request", after: x.silence, midway: true}
 	case isTimeout(err) && x.phase == awaiting:
 		err = &silence{what: "no answer", after: x.firstByte}
 	case isTimeout(err):
-		err = &silence{what: "nothing further", after: x.silence, midway: true}
+		err = &silence{what: "no further data", after: x.silence, midway: true}
 	case x.writeErr != nil && x.phase == awaiting:
 		op, err = "write", x.writeErr
 	}

@@ -35,9 +35,9 @@ func send(t *testing.T, ctx context.Context, c Conn) Stream {
 	return s
 }
 
-// TestStandingStreamOfNoBytes checks that Next does not wait for the end of a connection
+// TestStreamWithContentLengthZeroEnds checks that Next does not wait for the end of a connection
 // that stays open.
-func TestStandingStreamOfNoBytes(t *testing.T) {
+func TestStreamWithContentLengthZeroEnds(t *testing.T) {
 	noLeaks(t)
 	srv := serveSilent(t, eventHead+"Content-Length: 0\r\n\r\n")
 	ctx, cancel := context.WithTimeout(t.Context(), patience/8)
@@ -56,11 +56,11 @@ func TestStandingStreamOfNoBytes(t *testing.T) {
 var places = []struct{ name, reply, late string }{
 	{"before the head", "", "read: no answer within"},
 	{"in the head", "HTTP/1.1 200 OK\r\nContent-", "read: no answer within"},
-	{"before the body", jsonHead + "Content-Length: 10\r\n\r\n", "read: nothing further within"},
-	{"in the body", jsonHead + "Content-Length: 10\r\n\r\n{", "read: nothing further within"},
-	{"in a chunk", jsonHead + "Transfer-Encoding: chunked\r\n\r\n9\r\n{", "read: nothing further within"},
-	{"in an event", eventHead + "\r\ndata: {", "read: nothing further within"},
-	{"between events", eventHead + "\r\ndata: {}\n\n", "read: nothing further within"},
+	{"before the body", jsonHead + "Content-Length: 10\r\n\r\n", "read: no further data within"},
+	{"in the body", jsonHead + "Content-Length: 10\r\n\r\n{", "read: no further data within"},
+	{"in a chunk", jsonHead + "Transfer-Encoding: chunked\r\n\r\n9\r\n{", "read: no further data within"},
+	{"in an event", eventHead + "\r\ndata: {", "read: no further data within"},
+	{"between events", eventHead + "\r\ndata: {}\n\n", "read: no further data within"},
 }
 
 func TestSilenceEnds(t *testing.T) {
@@ -240,7 +240,7 @@ func TestListenRefused(t *testing.T) {
 	for _, c := range []struct{ reply, want string }{
 		{"HTTP/1.1 405 Method Not Allowed\r\nContent-Length: 0\r\n\r\n", ErrNoStream.Error()},
 		{"HTTP/1.1 404 Not Found\r\nContent-Length: 0\r\n\r\n", "upstream answered 404 Not Found"},
-		{jsonReply(answer), `answer of type "application/json"`},
+		{jsonReply(answer), `response of type "application/json"`},
 	} {
 		h := newHTTP(t, HTTPConfig{URL: serve(t, always(c.reply)).url()})
 		stream, err := h.Session("", "").Listen(t.Context(), ListenOptions{})
@@ -272,7 +272,7 @@ func TestCloseEndsTheSession(t *testing.T) {
 	}
 }
 
-func TestCloseEndsAllThatIsUnderWay(t *testing.T) {
+func TestCloseEndsOpenRequests(t *testing.T) {
 	noLeaks(t)
 	s := serveSilent(t, eventHead+"\r\ndata: {}\n\n")
 	h := newHTTP(t, HTTPConfig{URL: s.url()})

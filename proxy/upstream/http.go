@@ -97,16 +97,16 @@ func NewHTTP(c HTTPConfig) (*HTTP, error) {
 	case "":
 		return nil, errors.New("upstream url: missing scheme")
 	default:
-		return nil, fmt.Errorf("upstream url: scheme %q, where http or https was expected", u.Scheme)
+		return nil, fmt.Errorf("upstream url: unexpected scheme %q: must be http or https", u.Scheme)
 	}
 	if u.Hostname() == "" {
 		return nil, errors.New("upstream url: missing host")
 	}
 	if strings.Contains(u.RequestURI(), " ") {
-		return nil, errors.New("upstream url: blank in the query")
+		return nil, errors.New("upstream url: the query must not have spaces")
 	}
 	if u.User != nil {
-		return nil, errors.New("upstream url: user and password belong in a header")
+		return nil, errors.New("upstream url: must not contain user and password: send them in a header")
 	}
 	d.addr = net.JoinHostPort(u.Hostname(), cmp.Or(u.Port(), port))
 	if d.via, err = findProxy(c, u); err != nil {

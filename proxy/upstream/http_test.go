@@ -67,17 +67,17 @@ func TestBadAnswersAreClearErrors(t *testing.T) {
 	for _, c := range []struct{ name, reply, want string }{
 		{"nothing", "", "read: unexpected EOF"},
 		{"half a head", jsonHead + "Set-Cookie: s3cr3t", "read: unexpected EOF"},
-		{"no HTTP", "SSH-2.0-s3cr3t\r\n\r\n", "read: malformed response head"},
-		{"bad header", "HTTP/1.1 200 OK\r\nSet-Cookie s3cr3t\r\n\r\n", "read: malformed response head"},
-		{"head without end", "HTTP/1.1 200 OK\r\nX: " + strings.Repeat("x", 100<<10), "read: malformed response head"},
-		{"interim answers for ever", strings.Repeat("HTTP/1.1 100 Continue\r\n\r\n", 100), "read: malformed response head"},
-		{"two lengths", jsonHead + "Content-Length: 1\r\nContent-Length: 2\r\n\r\n{}", "read: malformed response head"},
+		{"no HTTP", "SSH-2.0-s3cr3t\r\n\r\n", "read: malformed HTTP response"},
+		{"bad header", "HTTP/1.1 200 OK\r\nSet-Cookie s3cr3t\r\n\r\n", "read: malformed HTTP response"},
+		{"head without end", "HTTP/1.1 200 OK\r\nX: " + strings.Repeat("x", 100<<10), "read: malformed HTTP response"},
+		{"interim answers for ever", strings.Repeat("HTTP/1.1 100 Continue\r\n\r\n", 100), "read: malformed HTTP response"},
+		{"two lengths", jsonHead + "Content-Length: 1\r\nContent-Length: 2\r\n\r\n{}", "read: malformed HTTP response"},
 		{"html", "HTTP/1.1 200 OK\r\nContent-Type: text/html; charset=utf-8\r\nContent-Length: 6\r\n\r\n<html>",
-			`answer of type "text/html; charset=utf-8"`},
-		{"no type", "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n{}", "answer without a content type"},
-		{"compressed", jsonHead + "Content-Encoding: gzip\r\nContent-Length: 2\r\n\r\n{}", `answer encoded as "gzip"`},
-		{"no body", jsonHead + "Content-Length: 0\r\n\r\n", "answer without a body"},
-		{"session id with a blank", jsonHead + "Mcp-Session-Id: a b\r\nContent-Length: 2\r\n\r\n{}", "malformed session id"},
+			`response of type "text/html; charset=utf-8"`},
+		{"no type", "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n{}", "response without a Content-Type"},
+		{"compressed", jsonHead + "Content-Encoding: gzip\r\nContent-Length: 2\r\n\r\n{}", `response with Content-Encoding "gzip"`},
+		{"no body", jsonHead + "Content-Length: 0\r\n\r\n", "response without a body"},
+		{"session id with a blank", jsonHead + "Mcp-Session-Id: a b\r\nContent-Length: 2\r\n\r\n{}", "malformed Mcp-Session-Id"},
 		{"body cut short", jsonHead + "Content-Length: 100\r\n\r\n{", "read: unexpected EOF"},
 		{"body too large", jsonReply(tooLarge), "larger than the limit of 102400 bytes"},
 		{"body too large in chunks", jsonHead + "Transfer-Encoding: chunked\r\n\r\n" + fmt.Sprintf("%x\r\n%s", len(tooLarge), tooLarge), "larger than the limit of 102400 bytes"},
@@ -116,7 +116,7 @@ func TestBadAnswersAreClearErrors(t *testing.T) {
 	}
 }
 
-func TestBodyOfOneByteTooMuch(t *testing.T) {
+func TestBodyOneByteLargerThanTheLimit(t *testing.T) {
 	noLeaks(t)
 	const limit = 64 << 20
 	srv := serve(t, func(c net.Conn, in *bufio.Reader) {
@@ -138,7 +138,7 @@ func TestBodyOfOneByteTooMuch(t *testing.T) {
 	}
 }
 
-func TestEventsBeforeADeathAreDelivered(t *testing.T) {
+func TestEventsBeforeABrokenConnectionAreDelivered(t *testing.T) {
 	h := newHTTP(t, HTTPConfig{URL: serve(t, once(eventHead+"\r\ndata: {}\n\ndata: {\"jso")).url()})
 	got, err := said(t.Context(), h.Session("", ""))
 	if len(got) != 1 || !errors.Is(err, io.ErrUnexpectedEOF) {
@@ -360,10 +360,10 @@ func TestBadConfiguration(t *testing.T) {
 	}{
 		{HTTPConfig{URL: "127.0.0.1:3000"}, "upstream url: not a URL"},
 		{HTTPConfig{URL: "/mcp"}, "upstream url: missing scheme"},
-		{HTTPConfig{URL: "ws://127.0.0.1"}, `upstream url: scheme "ws", where http or https was expected`},
+		{HTTPConfig{URL: "ws://127.0.0.1"}, `upstream url: unexpected scheme "ws": must be http or https`},
 		{HTTPConfig{URL: "http://:80"}, "upstream url: missing host"},
-		{HTTPConfig{URL: "http://u:s3cr3t@127.0.0.1"}, "upstream url: user and password belong in a header"},
-		{HTTPConfig{URL: "http://h/?a b"}, "upstream url: blank in the query"},
+		{HTTPConfig{URL: "http://u:s3cr3t@127.0.0.1"}, "upstream url: must not contain user and password: send them in a header"},
+		{HTTPConfig{URL: "http://h/?a b"}, "upstream url: the query must not have spaces"},
 		{HTTPConfig{URL: "http://h/%zz?s3cr3t"}, "upstream url: not a URL"},
 		{HTTPConfig{URL: "http://h", Header: []Header{{"A", "s3cr3t\r\n"}}}, `upstream: header "A": value with a byte that no header may have`},
 		{HTTPConfig{URL: "http://h", Header: []Header{{"A B", "s3cr3t"}}}, `upstream: header "A B": name with a byte that no header may have`},

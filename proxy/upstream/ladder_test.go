@@ -84,7 +84,7 @@ var rungs = []struct {
 	{"broken", refusal(500, ""), "", Auto, "upstream answered 500", "POST", "POST"},
 	{"stream unauthorized", refusal(405, ""), refusal(401, ""), Auto, "upstream answered 401", "POST GET", "POST GET"},
 	{"stream broken", refusal(405, ""), refusal(502, ""), Auto, "upstream answered 502", "POST GET", "POST GET"},
-	{"html", "HTTP/1.1 200 OK\r\nContent-Type: text/html\r\nContent-Length: 2\r\n\r\nhi", "", Auto, `answer of type "text/html"`, "POST", "POST"},
+	{"html", "HTTP/1.1 200 OK\r\nContent-Type: text/html\r\nContent-Length: 2\r\n\r\nhi", "", Auto, `response of type "text/html"`, "POST", "POST"},
 }
 
 // recorder notes the requests that a server gets.
@@ -238,8 +238,8 @@ func TestLadderIsBoundedInTime(t *testing.T) {
 		{"silent POST", "", "", "no answer within 200ms"},
 		{"silent body of a refusal", "HTTP/1.1 404 Not Found\r\nContent-Length: 10\r\n\r\n", eventHead + "\r\n", "within 200ms"},
 		{"silent GET", refusal(404, ""), "", "no answer within 200ms"},
-		{"silent stream", refusal(404, ""), eventHead + "\r\n", "nothing further within 200ms"},
-		{"comments for ever", refusal(404, ""), eventHead + "\r\n" + strings.Repeat(":\n\n", 100), "nothing further within 200ms"},
+		{"silent stream", refusal(404, ""), eventHead + "\r\n", "no further data within 200ms"},
+		{"comments for ever", refusal(404, ""), eventHead + "\r\n" + strings.Repeat(":\n\n", 100), "no further data within 200ms"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			noLeaks(t)

@@ -35,7 +35,7 @@ func (s *strict) Read(p []byte) (int, error) {
 	return s.script.Read(p)
 }
 
-func TestEveryByteEndsASilence(t *testing.T) {
+func TestEveryByteRestartsTheSilenceTimeout(t *testing.T) {
 	const (
 		head     = eventHead + "\r\n"
 		comment  = ": still there\n\n"

@@ -27,7 +27,7 @@ func TestConnectionsAreReused(t *testing.T) {
 		{"events in chunks", eventHead + fmt.Sprintf("Transfer-Encoding: chunked\r\n\r\n%x\r\n%s\r\n0\r\n\r\n", len(event), event), 1},
 		{"server says close", "HTTP/1.1 200 OK\r\nConnection: keep-alive, Close\r\n" + jsonReply(answer)[len("HTTP/1.1 200 OK\r\n"):], 10},
 		{"http/1.0", "HTTP/1.0" + jsonReply(answer)[len("HTTP/1.1"):], 10},
-		{"bytes that nobody asked for", jsonReply(answer) + "HTTP/1.1 200 OK\r\n", 10},
+		{"bytes after the answer", jsonReply(answer) + "HTTP/1.1 200 OK\r\n", 10},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			noLeaks(t)
@@ -48,7 +48,7 @@ func TestConnectionsAreReused(t *testing.T) {
 	}
 }
 
-func TestEndThatComesJustAfterTheAnswer(t *testing.T) {
+func TestConnectionClosedJustAfterTheAnswerIsNotReused(t *testing.T) {
 	noLeaks(t)
 	closed := make(chan struct{})
 	srv := serve(t, func(c net.Conn, in *bufio.Reader) {
@@ -188,7 +188,7 @@ func TestClosedConnectionIsNotPickedAgain(t *testing.T) {
 	}
 }
 
-func TestServersHintIsHeeded(t *testing.T) {
+func TestKeepAliveTimeoutOfTheServerIsUsed(t *testing.T) {
 	for _, c := range []struct {
 		hint    string
 		trusted time.Duration
@@ -216,7 +216,7 @@ func TestServersHintIsHeeded(t *testing.T) {
 	}
 }
 
-func TestLessIsTrustedAfterAnEarlyClose(t *testing.T) {
+func TestIdleConnectionsAreTrustedForLessTimeAfterAnEarlyClose(t *testing.T) {
 	p := &pool{maxAge: time.Minute}
 	c := &conn{probe: func() bool { return true }}
 	for _, step := range []struct {
@@ -270,7 +270,7 @@ func TestCancelledCallsDoNotTouchOtherCalls(t *testing.T) {
 				}
 				e, err := stream.Next()
 				if i%4 >= 2 && err != nil {
-					t.Errorf("a call that nobody gave up: %v", err)
+					t.Errorf("a call that was not cancelled: %v", err)
 				}
 				if err == nil && i%4 != 1 && string(e.Data) != body {
 					t.Errorf("sent %s, got %s", body, e.Data)
@@ -372,7 +372,7 @@ func TestDialIsCancelled(t *testing.T) {
 	}
 }
 
-func TestHandshakeThatHangs(t *testing.T) {
+func TestTLSHandshakeTimesOut(t *testing.T) {
 	noLeaks(t)
 	srv := serve(t, func(_ net.Conn, in *bufio.Reader) { io.Copy(io.Discard, in) })
 	h := newHTTP(t, HTTPConfig{URL: "https://" + srv.Addr().String(), DialTimeout: 50 * time.Millisecond})

@@ -11,9 +11,9 @@ import (
 	"testing"
 )
 
-// TestQuietStreamsAreCheap holds a thousand streams open, each with its listener, and
+// TestQuietStreamsTakeLittleMemory holds a thousand streams open, each with its listener, and
 // measures their memory, without the system's own buffers.
-func TestQuietStreamsAreCheap(t *testing.T) {
+func TestQuietStreamsTakeLittleMemory(t *testing.T) {
 	const streams = 1000
 	child := start(t, role("serves quiet streams"))
 	e, err := hear(t, child).Next()

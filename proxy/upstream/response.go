@@ -28,9 +28,9 @@ const (
 )
 
 var (
-	errHead    = errors.New("malformed response head")
-	errNoBody  = errors.New("answer without a body")
-	errSession = errors.New("answer with a malformed session id")
+	errHead    = errors.New("malformed HTTP response")
+	errNoBody  = errors.New("response without a body")
+	errSession = errors.New("response with a malformed Mcp-Session-Id")
 )
 
 // readOneHead reads the response up to its body, and decides whether the body has
@@ -135,7 +135,7 @@ func (x *exchange) judge(c *conn, head *fasthttp.ResponseHeader) error {
 	case x.kind == call && isJSON(head):
 		x.phase = object
 	default:
-		return &ContentTypeError{cut(head.ContentType(), 100)}
+		return &ContentTypeError{Type: cut(head.ContentType(), 100), Stream: x.kind != call}
 	}
 	return nil
 }

@@ -24,11 +24,11 @@ const maxEndpoint = 8 << 10
 var ErrLost = errors.New("the session's stream has ended")
 
 var (
-	errNotJoined  = errors.New("a message before Listen has begun the session")
+	errNotJoined  = errors.New("a message was sent before Listen opened the session")
 	errJoined     = errors.New("a session over HTTP+SSE can be listened to only once")
-	errNoEndpoint = errors.New("stream that does not begin with an endpoint event")
+	errNoEndpoint = errors.New("the stream does not begin with an endpoint event")
 	errEndpoint   = errors.New("malformed endpoint event")
-	errOrigin     = errors.New("endpoint event with an address at another origin")
+	errOrigin     = errors.New("the endpoint event has a URL at another origin")
 )
 
 // SSESession is one session with a server that speaks HTTP+SSE, the transport of the

@@ -224,19 +224,19 @@ func TestSSEEndpointIsResolved(t *testing.T) {
 	}
 }
 
-func TestSSEStreamsThatAreNone(t *testing.T) {
+func TestInvalidSSEStreamsAreRefused(t *testing.T) {
 	noLeaks(t)
 	for _, c := range []struct{ name, reply, want string }{
 		{"refused", "HTTP/1.1 405 No\r\nContent-Length: 0\r\n\r\n", "upstream answered 405"},
 		{"unauthorized", "HTTP/1.1 401 No\r\nWWW-Authenticate: Bearer\r\nContent-Length: 0\r\n\r\n", "upstream answered 401"},
-		{"html", "HTTP/1.1 200 OK\r\nContent-Type: text/html\r\nContent-Length: 2\r\n\r\nhi", `answer of type "text/html"`},
+		{"html", "HTTP/1.1 200 OK\r\nContent-Type: text/html\r\nContent-Length: 2\r\n\r\nhi", `response of type "text/html"`},
 		{"another first event", eventHead + "\r\ndata: {}\n\n", errNoEndpoint.Error()},
 		{"no event", eventHead + "Content-Length: 0\r\n\r\n", errNoEndpoint.Error()},
 		{"cut event", eventHead + "Content-Length: 15\r\n\r\nevent: endpoint\r\n", errNoEndpoint.Error()},
 		{"another origin", eventHead + "\r\nevent: endpoint\ndata: http://127.0.0.2/s3cr3t\n\n", errOrigin.Error()},
 		{"malformed", eventHead + "\r\nevent: endpoint\ndata: http://s3cr3t:s3cr3t/\n\n", errEndpoint.Error()},
 		{"silent head", "", "no answer within"},
-		{"silent stream", eventHead + "\r\n: hi\n\n", "nothing further within"},
+		{"silent stream", eventHead + "\r\n: hi\n\n", "no further data within"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			noLeaks(t)
@@ -308,7 +308,7 @@ func TestSSEPostEndsWithTheStream(t *testing.T) {
 	}
 }
 
-func TestSSEEndsOnThisSide(t *testing.T) {
+func TestSSEStreamsCanBeClosed(t *testing.T) {
 	for _, how := range []string{"stream", "session", "context", "server"} {
 		for _, where := range []string{"in Next", "with a message lent", "with one to be heard"} {
 			t.Run(how+" "+where, func(t *testing.T) {

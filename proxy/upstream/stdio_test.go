@@ -52,7 +52,7 @@ func wantNext(t *testing.T, s Stream, want string) {
 	}
 }
 
-func TestChildHearsAndAnswers(t *testing.T) {
+func TestChildReceivesAndAnswers(t *testing.T) {
 	c := start(t, role("echo"))
 	s := hear(t, c)
 	for _, m := range []struct{ sent, heard string }{
@@ -244,7 +244,7 @@ func TestChildThatClosesAPipe(t *testing.T) {
 	}
 }
 
-func TestListenerThatGivesUp(t *testing.T) {
+func TestListenCanBeCancelled(t *testing.T) {
 	for _, how := range []string{"close", "cancel"} {
 		c := start(t, role("echo"))
 		ctx, cancel := context.WithCancel(t.Context())
@@ -269,7 +269,7 @@ func TestListenerThatGivesUp(t *testing.T) {
 	}
 }
 
-func TestStubbornChildIsKilled(t *testing.T) {
+func TestChildThatIgnoresSIGTERMIsKilled(t *testing.T) {
 	if runtime.GOOS == "windows" {
 		t.Skip("no SIGTERM here")
 	}
@@ -285,7 +285,7 @@ func TestStubbornChildIsKilled(t *testing.T) {
 	}
 }
 
-func TestChildIsAskedFirst(t *testing.T) {
+func TestChildGetsSIGTERMBeforeSIGKILL(t *testing.T) {
 	if runtime.GOOS == "windows" {
 		t.Skip("no SIGTERM here")
 	}
@@ -327,7 +327,7 @@ func TestStderrIsReadLineByLine(t *testing.T) {
 		t.Errorf("%d long lines, %d short, %d others", long.Load(), lines.Load(), other.Load())
 	}
 	if c.exit.Stderr != "no end" {
-		t.Errorf("last words %q", c.exit.Stderr)
+		t.Errorf("last line on stderr %q", c.exit.Stderr)
 	}
 }
 

@@ -127,7 +127,7 @@ var (
 	ErrNoStream = errors.New("upstream offers no standing stream")
 
 	// ErrSilence is matched by a timeout after the server had begun to answer.
-	ErrSilence = errors.New("nothing further came")
+	ErrSilence = errors.New("the response is not complete")
 
 	// ErrClosed is returned for what this side has closed: a Stream, a Conn, or all
 	// connections to the server.

@@ -30,7 +30,7 @@ type ProxyError struct {
 }
 
 func (e *ProxyError) Error() string {
-	return fmt.Sprintf("the proxy answered %d %s", e.Code, http.StatusText(e.Code))
+	return fmt.Sprintf("the web proxy answered CONNECT with %d %s", e.Code, http.StatusText(e.Code))
 }
 
 // findProxy returns the proxy on the way to u, or nil if there is none. Its errors do
@@ -41,7 +41,7 @@ func findProxy(c HTTPConfig, u *url.URL) (*webProxy, error) {
 	}
 	at, err := c.Proxy(u)
 	if err != nil {
-		return nil, errors.New("upstream proxy: not a URL")
+		return nil, errors.New("upstream proxy: the proxy in the environment (HTTPS_PROXY or HTTP_PROXY) is not a URL")
 	}
 	if at == nil {
 		return nil, nil
@@ -58,7 +58,7 @@ func findProxy(c HTTPConfig, u *url.URL) (*webProxy, error) {
 		}
 		p.tls = tlsConfig(roots, at.Hostname())
 	default:
-		return nil, fmt.Errorf("upstream proxy: scheme %.20q, where http or https was expected", at.Scheme)
+		return nil, fmt.Errorf("upstream proxy: unexpected scheme %.20q: must be http or https", at.Scheme)
 	}
 	if at.Hostname() == "" {
 		return nil, errors.New("upstream proxy: missing host")

@@ -88,7 +88,7 @@ func by(u string, user *url.Userinfo) func(*url.URL) (*url.URL, error) {
 	}
 }
 
-func TestProxyOnTheWay(t *testing.T) {
+func TestRequestsThroughAWebProxy(t *testing.T) {
 	plain := httptest.NewServer(http.HandlerFunc(echo))
 	defer plain.Close()
 	secure := httptest.NewTLSServer(http.HandlerFunc(echo))
@@ -145,9 +145,9 @@ func TestProxyIsChosenByURL(t *testing.T) {
 func TestProxyThatFails(t *testing.T) {
 	noLeaks(t)
 	for _, c := range []struct{ name, server, reply, want string }{
-		{"wants a password", "https", "HTTP/1.1 407 No\r\nProxy-Authenticate: Basic\r\n\r\n", "connect: the proxy answered 407 Proxy Authentication Required"},
-		{"wants one in between", "http", "HTTP/1.1 407 No\r\nProxy-Authenticate: Basic\r\nContent-Length: 0\r\n\r\n", "connect: the proxy answered 407 Proxy Authentication Required"},
-		{"cannot reach it", "https", "HTTP/1.1 502 No\r\nContent-Length: 2\r\n\r\nno", "connect: the proxy answered 502 Bad Gateway"},
+		{"wants a password", "https", "HTTP/1.1 407 No\r\nProxy-Authenticate: Basic\r\n\r\n", "connect: the web proxy answered CONNECT with 407 Proxy Authentication Required"},
+		{"wants one in between", "http", "HTTP/1.1 407 No\r\nProxy-Authenticate: Basic\r\nContent-Length: 0\r\n\r\n", "connect: the web proxy answered CONNECT with 407 Proxy Authentication Required"},
+		{"cannot reach it", "https", "HTTP/1.1 502 No\r\nContent-Length: 2\r\n\r\nno", "connect: the web proxy answered CONNECT with 502 Bad Gateway"},
 		{"closes", "https", "HTTP/1.1 200", "connect: unexpected EOF"},
 		{"is none", "https", "SSH-2.0-s3cr3t\r\n\r\n", "connect: " + errHead.Error()},
 		{"has an endless head", "https", "HTTP/1.1 200 OK\r\n" + strings.Repeat("X: s3cr3t\r\n", 10_000), "connect: " + errHead.Error()},
@@ -199,9 +199,9 @@ func TestDialThroughAProxyIsCancelled(t *testing.T) {
 
 func TestBadProxies(t *testing.T) {
 	for at, want := range map[string]string{
-		"socks5://me:s3cr3t@127.0.0.1:1": `upstream proxy: scheme "socks5", where http or https was expected`,
+		"socks5://me:s3cr3t@127.0.0.1:1": `upstream proxy: unexpected scheme "socks5": must be http or https`,
 		"http://me:s3cr3t@/":             "upstream proxy: missing host",
-		"http://me:s3cr3t@a:b":           "upstream proxy: not a URL",
+		"http://me:s3cr3t@a:b":           "upstream proxy: the proxy in the environment (HTTPS_PROXY or HTTP_PROXY) is not a URL",
 	} {
 		_, err := NewHTTP(HTTPConfig{URL: "http://user.example/", Proxy: by(at, nil)})
 		if err == nil || err.Error() != want {

@@ -6,9 +6,9 @@ import (
 	"testing"
 )
 
-// TestMissedReturnsPathsThatLeadNowhere checks also the names that exist in
+// TestMissedReturnsPathsThatMatchNothing checks also the names that exist in
 // their place.
-func TestMissedReturnsPathsThatLeadNowhere(t *testing.T) {
+func TestMissedReturnsPathsThatMatchNothing(t *testing.T) {
 	const issues = `{"issues":[{"id":1,"title":"a","assignee":{"name":"x","mail":"y"},"labels":[],"parent":null},{"id":2,"title":"b","assignee":null,"labels":[],"due":3}],"total":2}`
 	for _, c := range []struct {
 		rule  Rule

@@ -20,7 +20,7 @@ func fitted(src []byte, room int) ([]byte, *Plan) {
 	return parts[0], p
 }
 
-func TestRanksAddUp(t *testing.T) {
+func TestLogarithmIsMonotonic(t *testing.T) {
 	for n := range 5000 {
 		if lg(n+1) < lg(n) {
 			t.Fatalf("lg(%d) is %d, lg(%d) is %d", n, lg(n), n+1, lg(n+1))
@@ -31,7 +31,7 @@ func TestRanksAddUp(t *testing.T) {
 	}
 }
 
-func TestWhatMattersIsKept(t *testing.T) {
+func TestImportantLinesAreKept(t *testing.T) {
 	many := strings.Repeat("2026-11-20 INFO request handled in 12 ms\n", 500)
 	var hits, issues, run strings.Builder
 	for file := range 5 {
@@ -98,9 +98,9 @@ func TestMethodsOfObjectiveCAreNoItemsOfAList(t *testing.T) {
 	}
 }
 
-// TestJSONOfWhichNothingFitsStaysJSON checks that an array stays an array, and
+// TestTheSmallestBudgetStillGivesJSON checks that an array stays an array, and
 // an object an object.
-func TestJSONOfWhichNothingFitsStaysJSON(t *testing.T) {
+func TestTheSmallestBudgetStillGivesJSON(t *testing.T) {
 	for in, want := range map[string]string{`[["` + strings.Repeat("word ", 30) + `"]]`: "[]", `{"number":` + strings.Repeat("1", 300) + `}`: "{}"} {
 		if out, _ := fitted([]byte(in), 20); string(out) != want {
 			t.Errorf("%s became %s", in, out)
@@ -200,10 +200,10 @@ func FuzzRendering(f *testing.F) {
 	})
 }
 
-// TestWhatIsWrittenDependsOnWhatIsKeptOnly checks that the output does not
+// TestOutputDependsOnlyOnTheKeptItems checks that the output does not
 // depend on what was tried before. A list whose places mean something has all
 // items up to the last one that is kept.
-func TestWhatIsWrittenDependsOnWhatIsKeptOnly(t *testing.T) {
+func TestOutputDependsOnlyOnTheKeptItems(t *testing.T) {
 	value := []byte(`{"v":[{"text":"` + strings.Repeat("a ", 99) + `"},{"text":"` + strings.Repeat("b ", 99) + `"},{"id":1}],"title":"c"}`)
 	s := schema.New([]byte(`{"type":"object","required":["v"],"properties":{"v":{"type":"array","prefixItems":[{"type":"object"},{"type":"object"}],"items":{"type":"object"}}}}`))
 	p := New([]Part{{Text: value, Guards: s.Root(value)}}, Options{Most: 100})

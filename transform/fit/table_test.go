@@ -39,10 +39,10 @@ func TestTables(t *testing.T) {
 	}
 }
 
-// TestTablesSayWhatListsSay checks that each cell is the item's member or "…",
+// TestTablesHaveTheValuesOfTheirLists checks that each cell is the item's member or "…",
 // that the table fits the room, and that it has no fewer rows than a list would
 // have items.
-func TestTablesSayWhatListsSay(t *testing.T) {
+func TestTablesHaveTheValuesOfTheirLists(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		var items []string
 		n := rapid.IntRange(4, 60).Draw(t, "items")

@@ -102,9 +102,9 @@ func TestRepeatedProseIsFound(t *testing.T) {
 	}
 }
 
-// TestHoisting checks that repeated text is said once, and that each tool still
+// TestRepeatedTextIsHoisted checks that repeated text is said once, and that each tool still
 // says what it does.
-func TestHoisting(t *testing.T) {
+func TestRepeatedTextIsHoisted(t *testing.T) {
 	tools := catalogue()
 	const own = "Read the schema first."
 	notes, _, err := Hoist(tools, len(own))
@@ -179,7 +179,7 @@ func bare(t *testing.T, tool []byte) any {
 	return v
 }
 
-func TestFirstSentencesStay(t *testing.T) {
+func TestFirstSentencesAreKept(t *testing.T) {
 	const sentence = "Reads the records that the grant allows, newest first, and never writes anything at all."
 	var tools [][]byte
 	for i := range 5 {
@@ -194,9 +194,9 @@ func TestFirstSentencesStay(t *testing.T) {
 	}
 }
 
-// TestParametersKeepWordsOfTheirOwn checks that the description of a parameter
+// TestParametersKeepADescription checks that the description of a parameter
 // does not become only a reference.
-func TestParametersKeepWordsOfTheirOwn(t *testing.T) {
+func TestParametersKeepADescription(t *testing.T) {
 	const said = "The account to use, as the accounts tool lists it; leave it out to use the only one."
 	var tools [][]byte
 	for i := range 6 {
@@ -232,9 +232,9 @@ func TestParametersKeepWordsOfTheirOwn(t *testing.T) {
 	}
 }
 
-// TestSmallSavingsMoveNothing checks that nothing moves to save less than 5 %
+// TestNothingIsHoistedForASmallSaving checks that nothing moves to save less than 5 %
 // of tools and instructions.
-func TestSmallSavingsMoveNothing(t *testing.T) {
+func TestNothingIsHoistedForASmallSaving(t *testing.T) {
 	const said = "Use the cursor of the page before to get the next page of them."
 	var tools [][]byte
 	for i := range 4 {
@@ -246,7 +246,7 @@ func TestSmallSavingsMoveNothing(t *testing.T) {
 	}
 }
 
-func TestNoRoomNoNotes(t *testing.T) {
+func TestNothingIsHoistedIfInstructionsHaveNoRoom(t *testing.T) {
 	if notes, _, err := Hoist(catalogue(), MaxInstructions-100); err != nil || len(notes) != 0 {
 		t.Errorf("%q, %v", notes, err)
 	}
@@ -255,7 +255,7 @@ func TestNoRoomNoNotes(t *testing.T) {
 	}
 }
 
-func TestShrinking(t *testing.T) {
+func TestToolsAreShrunk(t *testing.T) {
 	const tool = `{"name":"get_user","title":"Get user","description":"Get user","inputSchema":{"$schema":"x","title":"GetUser","type":"object",` +
 		`"properties":{"user_id":{"title":"User Id","type":"string","description":"User ID.","examples":["1"]},"title":{"type":"string","title":"The title"},"examples":{"type":"array","items":{"type":"string","examples":[]}}},` +
 		`"$defs":{"$schema":{"type":"string"}},"default":{"title":"x","examples":1}},"outputSchema":{"type":"object"}}`

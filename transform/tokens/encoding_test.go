@@ -18,7 +18,7 @@ func encoding(t testing.TB, name string, factor float64) *Encoding {
 	return e
 }
 
-func TestPlainMeasures(t *testing.T) {
+func TestCountsOfBytesAndCharacters(t *testing.T) {
 	for _, c := range []struct {
 		name string
 		text string
@@ -68,7 +68,7 @@ func TestFactorsRoundUp(t *testing.T) {
 	}
 }
 
-func TestLimitsAtTheirEnds(t *testing.T) {
+func TestLimitsAreExact(t *testing.T) {
 	for _, name := range []string{CL100K, P50K, Bytes, Chars4} {
 		e := encoding(t, name, 1.2)
 		for _, c := range []struct {

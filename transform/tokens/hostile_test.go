@@ -74,8 +74,8 @@ func bytesIn(text []byte, n int) func(yield func([]byte) bool) {
 	}
 }
 
-// TestScratchIsCapped: buffers that a hostile text made grow are not kept.
-func TestScratchIsCapped(t *testing.T) {
+// TestLargeScratchBuffersAreReleased: buffers that a hostile text made grow are not kept.
+func TestLargeScratchBuffersAreReleased(t *testing.T) {
 	e := exact(t)[CL100K]
 	v := e.loaded().(*vocabulary)
 	s := newScratch(v)

@@ -92,10 +92,10 @@ func TestOlderEncodingsMatchLibrary(t *testing.T) {
 	}
 }
 
-// TestWhereTheLibraryDepartsWeFollowTheOriginal: where the Go library departs from the original
+// TestCountsFollowTheOriginalWhereTheLibraryDiffers: where the Go library departs from the original
 // tokenizer, this package follows the original: the wanted counts are the original's. If the
 // library's count is another than expected, the library has changed; this package is not wrong.
-func TestWhereTheLibraryDepartsWeFollowTheOriginal(t *testing.T) {
+func TestCountsFollowTheOriginalWhereTheLibraryDiffers(t *testing.T) {
 	type counts struct{ cl100k, o200k int }
 	for _, c := range []struct {
 		why, text         string

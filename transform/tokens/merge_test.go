@@ -154,9 +154,9 @@ func TestRandomTextsMatchLibrary(t *testing.T) {
 	}
 }
 
-// TestWindowsThatDisagreeGrow: there may be a text of which no two windows agree. The window then
+// TestWindowsGrowUntilTwoAgree: there may be a text of which no two windows agree. The window then
 // grows until one holds the whole text.
-func TestWindowsThatDisagreeGrow(t *testing.T) {
+func TestWindowsGrowUntilTwoAgree(t *testing.T) {
 	v := exact(t)[O200K].loaded().(*vocabulary)
 	s := newScratch(v)
 	piece := bytes.Repeat([]byte("="), 3000)

@@ -244,7 +244,7 @@ func twiceNamed(v gjson.Result) (twice bool) {
 	return twice
 }
 
-func TestOnlyText(t *testing.T) {
+func TestOnlyTextMemberIsFound(t *testing.T) {
 	for value, want := range map[string]string{
 		`{"a":"x"}`:               "x",
 		` {"a":"x"}`[1:]:          "x",

@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-func TestNameWithParenthesesDoesNotShiftStat(t *testing.T) {
+func TestProcessNameWithParenthesesIsParsed(t *testing.T) {
 	stat, err := parseStat([]byte("7 (a) b (c) S 42 7 7 0 -1 4194560 1 2 3 4 150 50 9 9 20 0 5 0 1000 900000 321 0"))
 	if err != nil {
 		t.Fatal(err)

@@ -12,10 +12,10 @@ import (
 	"testing"
 )
 
-// TestEachUserIsAskedItsOwn makes three clients call a tool that asks its user something, at once and several times
+// TestEachUserGetsOnlyTheQuestionsOfItsCalls makes three clients call a tool that asks its user something, at once and several times
 // each. No user may get the question of another, and every answer must come back to its call, whatever the eras on the
 // two sides are and whether or not the server says for which call it asks.
-func TestEachUserIsAskedItsOwn(t *testing.T) {
+func TestEachUserGetsOnlyTheQuestionsOfItsCalls(t *testing.T) {
 	if testing.Short() {
 		t.Skip("starts dozens of peers")
 	}

@@ -28,10 +28,10 @@ import (
 	"github.com/chromedp/chromedp"
 )
 
-// TestPagesLogInInABrowser lets pages of other origins log in through the proxy and call a tool, in a real browser,
+// TestWebPagesLogInThroughTheProxy lets pages of other origins log in through the proxy and call a tool, in a real browser,
 // which sends preflight requests and hides answers that CORS does not allow the page to read: a page of our own, and the
 // published Inspector in its direct mode, in which the page itself speaks to the server.
-func TestPagesLogInInABrowser(t *testing.T) {
+func TestWebPagesLogInThroughTheProxy(t *testing.T) {
 	if testing.Short() {
 		t.Skip("starts peers")
 	}

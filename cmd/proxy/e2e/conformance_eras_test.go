@@ -251,7 +251,7 @@ func lines(found scenarioChecks, scenarios []string) string {
 	return b.String()
 }
 
-const noHandshake = "the revision has no initialize, and so nobody sends it"
+const noHandshake = "the revision has no initialize, so no client sends it"
 
 // TestConformanceOfTheProxyAsAClient runs what the suite requires of clients of 2026-07-28. The client is a published
 // one that speaks to the proxy over a pipe. If the client is of 2025-11-25, the suite's servers see only what the proxy

@@ -203,9 +203,9 @@ func connectTo(t *testing.T, revision string, to endpoint) *mcp.ClientSession {
 	return s
 }
 
-// TestBlocksThatAreNoTextSurvive checks that a budget that is too small for the texts of a result keeps images and audio,
+// TestImagesAndLinksAreKeptInACappedResult checks that a budget that is too small for the texts of a result keeps images and audio,
 // and as many resource links as fit, and that the rest can be read on.
-func TestBlocksThatAreNoTextSurvive(t *testing.T) {
+func TestImagesAndLinksAreKeptInACappedResult(t *testing.T) {
 	if testing.Short() {
 		t.Skip("starts peers")
 	}

@@ -90,8 +90,8 @@ func TestShimToAGuardedProxy(t *testing.T) {
 	}
 }
 
-// TestShimThatIsNotLetIn checks the error that a client gets with no token, with a wrong one, or without the authority.
-func TestShimThatIsNotLetIn(t *testing.T) {
+// TestShimAtAProxyThatRefusesIt checks the error that a client gets with no token, with a wrong one, or without the authority.
+func TestShimAtAProxyThatRefusesIt(t *testing.T) {
 	if testing.Short() {
 		t.Skip("starts peers")
 	}

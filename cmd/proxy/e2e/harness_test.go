@@ -60,8 +60,8 @@ func TestPublishedPeersCoverEveryPairOfTransports(t *testing.T) {
 	}
 }
 
-// TestDocumentsHaveTheTable checks that docs/conformance.md lists exactly the cells that are run.
-func TestDocumentsHaveTheTable(t *testing.T) {
+// TestConformancePageListsTheCellsThatAreRun checks that docs/conformance.md lists exactly the cells that are run.
+func TestConformancePageListsTheCellsThatAreRun(t *testing.T) {
 	page, err := os.ReadFile("../../../docs/conformance.md")
 	if err != nil {
 		t.Fatal(err)
@@ -86,9 +86,9 @@ func TestDocumentsHaveTheTable(t *testing.T) {
 	}
 }
 
-// TestGoServerHasEveryAddition checks that the Go SDK's server sends the newest clients everything that is in the tables
+// TestGoServerSendsEveryAddition checks that the Go SDK's server sends the newest clients everything that is in the tables
 // of additions, which older clients must not get, except what that SDK cannot send.
-func TestGoServerHasEveryAddition(t *testing.T) {
+func TestGoServerSendsEveryAddition(t *testing.T) {
 	elsewhere := []string{ // server-everything 2026.8.31 has the first two, and no SDK the rest
 		"capabilities.tasks", "*.tools.*.execution",
 		"serverInfo.description", "messages.*.content.resource._meta", "*.params.requestedSchema.$schema",
@@ -108,8 +108,8 @@ func TestGoServerHasEveryAddition(t *testing.T) {
 	}
 }
 
-// TestLogOfAGoodRunHoldsNoErrors checks which log lines count as errors.
-func TestLogOfAGoodRunHoldsNoErrors(t *testing.T) {
+// TestWhichLogLinesCountAsErrors checks which log lines count as errors.
+func TestWhichLogLinesCountAsErrors(t *testing.T) {
 	log := "{\"level\":\"info\",\"msg\":\"serving\"}\nServer started\n{\"level\":\"error\",\"msg\":\"x\"}\npanic: y\n{\"level\":\"warn\"}\n"
 	if got, want := errorLines(log), []string{`{"level":"error","msg":"x"}`, "panic: y"}; !slices.Equal(got, want) {
 		t.Errorf("got %q, want %q", got, want)

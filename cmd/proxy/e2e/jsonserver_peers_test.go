@@ -187,9 +187,9 @@ func (c *goCaller) call(t *testing.T, tool, arguments string) (string, bool) {
 
 func (c *goCaller) close() error { return c.session.Close() }
 
-// TestJSONServerByClients calls the published API through dragoman serve and dragoman stdio, with published clients of
+// TestJSONServerThroughClients calls the published API through dragoman serve and dragoman stdio, with published clients of
 // four revisions, over all transports, with a published server behind dragoman and without one.
-func TestJSONServerByClients(t *testing.T) {
+func TestJSONServerThroughClients(t *testing.T) {
 	if testing.Short() {
 		t.Skip("starts a published API and clients")
 	}
@@ -293,8 +293,8 @@ func post(t *testing.T, url, body string) (status int, result string) {
 	return res.StatusCode, string(b)
 }
 
-// TestJSONServerByHTTP does the same through the plain endpoints.
-func TestJSONServerByHTTP(t *testing.T) {
+// TestJSONServerThroughPlainEndpoints does the same through the plain endpoints.
+func TestJSONServerThroughPlainEndpoints(t *testing.T) {
 	if testing.Short() {
 		t.Skip("starts a published API")
 	}

@@ -164,9 +164,9 @@ func held(t *testing.T, base, serialization string, ops []judged) {
 	}
 }
 
-// TestGitHubTakesBodies checks that Prism, with GitHub's document, accepts what these operations send and refuses what
+// TestGitHubAcceptsRequestBodies checks that Prism, with GitHub's document, accepts what these operations send and refuses what
 // they would send without their request block.
-func TestGitHubTakesBodies(t *testing.T) {
+func TestGitHubAcceptsRequestBodies(t *testing.T) {
 	m := judges(t)
 	doc := document(t, m)
 	// Only the paths that are used: Prism takes half a minute to read the whole document. Without --errors it checks only
@@ -243,8 +243,8 @@ func TestGitHubTakesBodies(t *testing.T) {
 	held(t, base, "json", github)
 }
 
-// TestStripeTakesForms is the same with stripe-mock and Stripe's document.
-func TestStripeTakesForms(t *testing.T) {
+// TestStripeAcceptsForms is the same with stripe-mock and Stripe's document.
+func TestStripeAcceptsForms(t *testing.T) {
 	if os.Getenv(judgesWanted) == "" {
 		t.Skip("make judges asks the vendors' own documents; " + judgesWanted + " is not set")
 	}

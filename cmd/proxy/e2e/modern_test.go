@@ -27,7 +27,7 @@ var notModern = map[string]string{
 // notGoModern are the steps for which the Go SDK's client of that revision has no method.
 var notGoModern = map[string]string{
 	"set log level":      "each request says its own",
-	"log message":        "nobody asked for log messages",
+	"log message":        "no client asked for log messages",
 	"resource updated":   "comes before the stream of the subscription stands",
 	"cancellations seen": "the request is cancelled by closing its stream",
 	"subscribe":          "is a stream",

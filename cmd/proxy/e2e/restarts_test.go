@@ -101,9 +101,9 @@ func TestClientsOutliveARestartOfTheServer(t *testing.T) {
 	}
 }
 
-// TestKilledProxyLeavesNothing checks that no process is left after the proxy was killed, not even child processes of the
+// TestKilledProxyLeavesNoProcess checks that no process is left after the proxy was killed, not even child processes of the
 // server.
-func TestKilledProxyLeavesNothing(t *testing.T) {
+func TestKilledProxyLeavesNoProcess(t *testing.T) {
 	if runtime.GOOS != "linux" {
 		t.Skip("leftovers are looked for in /proc")
 	}

@@ -15,9 +15,9 @@ import (
 	"time"
 )
 
-// TestCredentialsOfAdaptersNeverShow gives adapters credentials for APIs that echo them in every way, and searches
+// TestAdapterCredentialsAreNeverShown gives adapters credentials for APIs that echo them in every way, and searches
 // for them in results, in the log at debug level, and in the metrics.
-func TestCredentialsOfAdaptersNeverShow(t *testing.T) {
+func TestAdapterCredentialsAreNeverShown(t *testing.T) {
 	if testing.Short() {
 		t.Skip("starts the proxy")
 	}

@@ -135,7 +135,7 @@ func TestMain(m *testing.M) {
 	syscall.Kill(os.Getpid(), syscall.SIGKILL)
 }
 
-func TestWhatIsListenedTo(t *testing.T) {
+func TestGroupsAreReadFromThePipe(t *testing.T) {
 	groups := listen(strings.NewReader("+7\n+8\n-7\n+1\n+0\n+-5\n\nx\n+\n+9"))
 	if got := slices.Sorted(maps.Keys(groups)); !slices.Equal(got, []int{8, 9}) {
 		t.Errorf("%v", got)
