@@ -36,7 +36,7 @@ func (h *handshake) bridge(ctx context.Context, raw []byte) (s *session, answer 
 		c.BelongTo(h.who)
 	}
 	h.Conn = c
-	asking, cancel := context.WithTimeout(ctx, era.AskTime)
+	asking, cancel := h.srv.eras.Asking(ctx, h.Header)
 	defer cancel()
 	result, err := c.Introduce(asking, raw, h.Header)
 	if err != nil {

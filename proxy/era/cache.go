@@ -26,10 +26,10 @@ import (
 
 const (
 	// eraSilence is how long a process may leave server/discover unanswered before it is sent
-	// initialize as well. AskTime is how long a server over HTTP may take to answer it.
+	// initialize as well. askTime is how long a server over HTTP may take to answer it.
 	// Handshake servers need not answer requests before initialize.
 	eraSilence = 3*time.Second - eraBreath
-	AskTime    = 10 * time.Second
+	askTime    = 10 * time.Second
 	// maxEras is for how many credentials the era is remembered. maxDiscovered is the largest
 	// DiscoverResult that is kept, in bytes.
 	maxEras       = 1024
@@ -69,6 +69,8 @@ type Cache struct {
 	host    *host.Host
 	open    func() func(context.Context) (*upstream.Begun, error)
 	Silence time.Duration // how long a process may be silent before it is sent initialize as well; set before the first use
+
+	AskTime time.Duration // how long a server may take to answer server/discover if it may have a handshake instead; set before the first use
 
 	fallbacks fallbacks
 
@@ -152,6 +154,15 @@ func credential(header []upstream.Header) string {
 	return ""
 }
 
+// Asking returns the context for server/discover at the beginning of a session. It limits the wait to
+// AskTime unless the server is known to have no handshake: nothing else could be sent to that one.
+func (p *Cache) Asking(ctx context.Context, header []upstream.Header) (context.Context, context.CancelFunc) {
+	if e := p.Peek(header); e != nil && e.Modern() && !e.Handshake && !e.Unsure {
+		return context.WithCancel(ctx)
+	}
+	return context.WithTimeout(ctx, p.AskTime)
+}
+
 // Peek returns the era if it is known without asking the server, else nil.
 func (p *Cache) Peek(header []upstream.Header) *Era {
 	if e := p.Fixed(); e != nil {
@@ -232,7 +243,7 @@ func (p *Cache) find(at *eraEntry, who string, header []upstream.Header) {
 		case err != nil:
 			delete(p.known, who)
 		case e.Unsure: // the handshake that follows will show the era
-			at.until = time.Now().Add(AskTime)
+			at.until = time.Now().Add(askTime)
 		}
 		if b != nil {
 			p.endSpare()
@@ -374,11 +385,11 @@ func Inconclusive(code int) bool {
 // code is that status, err is a *upstream.StatusError, and m is the JSON-RPC error in the body, or nil. See
 // https://modelcontextprotocol.io/specification/2026-07-28/server/discover.
 func (p *Cache) discover(ctx context.Context, b *upstream.Begun, header []upstream.Header) (m *wire.Message, code int, err error) {
-	ctx, cancel := context.WithTimeout(ctx, AskTime+p.host.Config().Upstream.Auth.Patience())
+	ctx, cancel := context.WithTimeout(ctx, askTime+p.host.Config().Upstream.Auth.Patience())
 	defer cancel()
 	h := &server.Opening{Of: p.host, Conn: b.Conn, Header: header}
 	Discover(h)
-	o := &upstream.Outgoing{Request: true, FirstByte: AskTime, Body: h.Sent}
+	o := &upstream.Outgoing{Request: true, FirstByte: askTime, Body: h.Sent}
 	o.Header = slices.DeleteFunc(slices.Clone(header), ofMessage)
 	o.Header = append(o.Header, upstream.Header{Name: "Mcp-Method", Value: wire.ServerDiscover.String()})
 	st, err := b.Conn.Send(ctx, o)

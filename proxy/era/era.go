@@ -18,5 +18,5 @@ import (
 // nil if servers on the transport are known to have a handshake; that function returns ErrHandshakeOnly if it
 // finds that out.
 func New(h *host.Host, open func() func(context.Context) (*upstream.Begun, error)) *Cache {
-	return &Cache{host: h, open: open, Silence: eraSilence, known: make(map[string]*eraEntry)}
+	return &Cache{host: h, open: open, Silence: eraSilence, AskTime: askTime, known: make(map[string]*eraEntry)}
 }
