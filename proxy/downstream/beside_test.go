@@ -6,6 +6,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/valyala/fasthttp"
+
 	"github.com/dragoman-proxy/dragoman/proxy/mcp"
 )
 
@@ -47,6 +49,25 @@ func TestOtherPathsNeedNoToken(t *testing.T) {
 			t.Errorf("%.40q: %d %s", request, res.StatusCode, body)
 		}
 		isSentence(t, res, body)
+	}
+}
+
+// everyPath serves all paths that it is asked about.
+type everyPath struct{ fakeBeside }
+
+func (everyPath) Serves(context.Context, string, string) bool { return true }
+
+// TestOwnPathsComeFirst: a path that an authorization server names does not take the place of one that the
+// listener serves itself.
+func TestOwnPathsComeFirst(t *testing.T) {
+	s := start(t, fakeHandler{post: echo}, HTTPConfig{
+		Beside: everyPath{}, Routes: map[string]fasthttp.RequestHandler{"/metrics": func(ctx *fasthttp.RequestCtx) { ctx.SetBodyString("ours") }},
+	})
+	for path, theirs := range map[string]bool{"/token": true, "/metrics": false, "/mcp": false} {
+		res, body := ask(t, s.addr, "GET "+path+" HTTP/1.1\r\nHost: localhost\r\n\r\n")
+		if got := strings.HasPrefix(body, "GET http://localhost"); got != theirs {
+			t.Errorf("%s: %d %s", path, res.StatusCode, body)
+		}
 	}
 }
 

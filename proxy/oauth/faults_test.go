@@ -1,6 +1,7 @@
 package oauth
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"net"
@@ -12,6 +13,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"go.uber.org/zap"
@@ -241,6 +243,13 @@ func TestZones(t *testing.T) {
 			t.Errorf("%s names %.60s: %v", c.server, c.at, err)
 		}
 	}
+	// allow_http lets a private server name http URLs, and widens nothing else.
+	for at, ok := range map[string]bool{"http://10.0.0.2/": true, "http://203.0.113.2/": true, "http://127.0.0.1/": false, "http://169.254.169.254/": false, "ftp://10.0.0.2/": false} {
+		server, _ := url.Parse("http://10.0.0.1/mcp")
+		if _, err := newWeb(server, true, nil).check(t.Context(), at); (err == nil) != ok {
+			t.Errorf("with allow_http, %s: %v", at, err)
+		}
+	}
 	// A name is judged by the address that it leads to, when the connection is made.
 	server, _ := url.Parse("https://203.0.113.1/mcp")
 	w := newWeb(server, false, nil)
@@ -252,6 +261,44 @@ func TestZones(t *testing.T) {
 	}
 	if err := w.mayReach(t.Context(), netip.MustParseAddr("::ffff:10.0.0.1")); err == nil {
 		t.Error("an IPv4 address in the clothes of IPv6")
+	}
+}
+
+// slowly answers 404 after a time; never if that is 0.
+type slowly time.Duration
+
+func (s slowly) RoundTrip(r *http.Request) (*http.Response, error) {
+	var over <-chan time.Time
+	if s > 0 {
+		over = time.After(time.Duration(s))
+	}
+	select {
+	case <-over:
+		return &http.Response{StatusCode: http.StatusNotFound, Header: http.Header{}, Body: http.NoBody, Request: r}, nil
+	case <-r.Context().Done():
+		return nil, r.Context().Err()
+	}
+}
+
+// TestDocumentsAreNotWaitedForLong (S3): one document has 10 seconds, and all that a sign-in reads have 30.
+func TestDocumentsAreNotWaitedForLong(t *testing.T) {
+	withoutKeyring(t)
+	for _, c := range []struct{ each, all time.Duration }{{0, documentTime}, {documentTime - time.Second/10, discoveryTime}} {
+		synctest.Test(t, func(t *testing.T) {
+			a, err := NewAccount(Config{Server: "https://203.0.113.1/mcp"}, New(t.TempDir(), Auto, zap.NewNop()), zap.NewNop())
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer a.Close()
+			a.web.documents.Transport = slowly(c.each)
+			began := time.Now()
+			if _, err := a.discoverServer(t.Context(), challenge{}, ""); !os.IsTimeout(err) && !errors.Is(err, context.DeadlineExceeded) {
+				t.Error(err)
+			}
+			if took := time.Since(began); took != c.all {
+				t.Errorf("%v each: %v", c.each, took)
+			}
+		})
 	}
 }
 
