@@ -126,8 +126,8 @@ func (rt *Runtime) reply(r *Result) HTTPResponse {
 
 func (rt *Runtime) fail(f *failure.Failure) HTTPResponse { return rt.reply(&Result{Failure: f}) }
 
-// Refusal returns the body of the response to a request to the plain endpoints that the
-// HTTP server refused itself: with which status, and why.
+// Refusal returns the JSON body of the response if the HTTP server itself refuses a request
+// to the plain endpoints. status is the HTTP status of the response, why the reason.
 func (rt *Runtime) Refusal(status int, why string) []byte {
 	r := Result{Failure: &failure.Failure{Code: httpcall.MapStatus(status, nil).Code, Message: why}}
 	return r.JSON()

@@ -85,7 +85,7 @@
 //
 // # Limits, failures and logins
 //
-// Package host has what all rooms use: the configuration in force, the log, the reports, the memory
+// Package host has what all parts use: the configuration in force, the log, the reports, the memory
 // for large messages, and goroutines that end with the proxy.
 //
 // silencelimits.go says how long the server may be silent. Package report logs and counts what

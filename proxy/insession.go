@@ -38,8 +38,9 @@ func newLaterStream(ctx context.Context, log *zap.Logger, open func(context.Cont
 	return l
 }
 
-// Next waits until the server opens its stream, and then returns its events. If the server refuses
-// for good, the stream ends: the client asks again, and gets the refusal.
+// Next waits until the server opens its stream, and then returns its events. It retries
+// after a failure whose status for the client is 500 or above. After any other failure the stream ends:
+// the client opens it again, and then receives the failure.
 func (l *laterStream) Next() (sse.Event, error) {
 	for again := new(server.Reopening); l.st == nil; {
 		if err := again.Wait(l.ctx, 0); err != nil {

@@ -60,7 +60,7 @@ func newPipe(srv *Server) *pipe { return &pipe{srv: srv, called: make(chan struc
 
 // ServePipe serves one client that writes to in and reads from out, one message a line, until in
 // ends, ctx ends or the server is lost. It returns when all it started has ended. When in or ctx
-// ends, open calls may still be answered within the drain time; then they get an error response.
+// ends, open calls may still be answered within the drain time; after it they get an error response.
 // Questions of the server are refused in that time, since the client cannot answer any more. The
 // error is nil if in or ctx has ended.
 func (srv *Server) ServePipe(ctx context.Context, in io.Reader, out io.Writer) error {

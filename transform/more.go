@@ -26,9 +26,9 @@ const (
 // MoreName returns the name of the tool that reads more of a cut result.
 func (e *Engine) MoreName() string { return e.config.MoreTool.Name }
 
-// MoreTool returns that tool as an element of the tools of tools/list: at most
-// 700 bytes. It returns nil if there is no such tool, because nothing is cut or
-// the configuration turns it off.
+// MoreTool returns the tool that reads more of a cut result, as an element of
+// the tools of tools/list: at most 700 bytes. It returns nil if there is no such
+// tool, because nothing is cut or the configuration turns it off.
 func (e *Engine) MoreTool() []byte {
 	if e == nil || !e.config.Enabled || e.config.MoreTool.Enabled == "off" {
 		return nil
@@ -60,9 +60,10 @@ func (e *Engine) cuts() bool {
 	return e.budget(e.rest) > 0
 }
 
-// More answers a call of that tool with the arguments args, a JSON object or
-// nil. It returns a CallToolResult that fits the budget of the result that is
-// read. Its last text names the next call, or says that there is none.
+// More answers a call of the tool that reads more of a cut result. args are the
+// arguments of the call, a JSON object or nil. More returns a CallToolResult that
+// fits the budget of the cut result. The last text of it names the next call, or
+// says that there is none. If the call fails, isError is true.
 func (e *Engine) More(session, caller string, args []byte) (out []byte) {
 	defer func() {
 		if cause := recover(); cause != nil {

@@ -22,8 +22,9 @@ const (
 	maxNarrowingName = 40
 )
 
-// Narrowing returns the parameters with which a caller of a tool can ask for less: at most
-// three, with commas between. tool is an entry of tools/list.
+// Narrowing returns the names of the parameters with which a caller of a tool can ask for
+// less: at most three, separated by commas, or "" if there are none. tool is an entry of
+// tools/list.
 func Narrowing(tool []byte) string {
 	var names []string
 	properties := tape.Member(tape.Member(tool, "inputSchema"), "properties")

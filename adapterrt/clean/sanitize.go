@@ -61,8 +61,9 @@ func MayHaveSecret(s string) bool {
 	return false
 }
 
-// IsSecret reports whether one of the words of s is as a whole a credential. A word without
-// digits is none, because it may be a name that only begins like a credential.
+// IsSecret reports whether s is a private key in PEM, or one of its words is a whole
+// credential. A word without digits does not count, because it may be a name that only
+// begins like a credential.
 func IsSecret(s string) bool {
 	if !MayHaveSecret(s) {
 		return false
@@ -159,7 +160,8 @@ func (z Sanitizer) Clean(s string, limit int, known []string) string {
 	return Text(s, limit)
 }
 
-// Credential returns a masked credential that may be shown to people.
+// Credential returns the credential s in a form that may be shown to people: its first four
+// bytes and "...", or only "..." if s has fewer than twelve bytes.
 func Credential(s string) string {
 	if len(s) >= 12 {
 		return s[:4] + "..."

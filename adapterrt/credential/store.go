@@ -9,7 +9,7 @@ import (
 type Store interface {
 	// Locked locks the account id and runs do. No other call, in this process or another one,
 	// runs for the same account meanwhile. If Locked returns an error, do did not run. The
-	// first line of id is for people.
+	// first line of id is a text by which people recognize the account.
 	Locked(ctx context.Context, id string, do func(Entry)) error
 }
 

@@ -164,8 +164,8 @@ func hexDigit(c byte) (byte, bool) {
 	return 0, false
 }
 
-// CheckPercent returns an error if a percent sign in s begins no valid escape, or an escaped
-// NUL.
+// CheckPercent returns an error if a percent sign in s does not begin a valid escape, or
+// begins the escape of NUL.
 func CheckPercent(s string) error {
 	for i := 0; i < len(s); i++ {
 		if s[i] != '%' {

@@ -156,7 +156,7 @@ func isParamName(s string) bool {
 	return s != ""
 }
 
-// IsSnake: ^[a-z][a-z0-9_]*$
+// IsSnake reports whether s is in snake_case: ^[a-z][a-z0-9_]*$
 func IsSnake[T string | []byte](s T) bool {
 	for i := range len(s) {
 		c := s[i]

@@ -313,13 +313,13 @@ func (d *Definition) mismatch(raw []byte) *Mismatch {
 	return d.Constraint(raw)
 }
 
-// WrongType returns the mismatch of a value that has the wrong type.
+// WrongType returns the mismatch of raw, a value whose type d does not allow.
 func (d *Definition) WrongType(raw []byte) *Mismatch {
 	e, a := d.Expects(), TypeOf(raw)
 	return &Mismatch{WrongType: true, Expected: e, Actual: a, Text: "expected '" + e + "', got '" + a + "'"}
 }
 
-// Expects returns the names of the types that a value may have.
+// Expects returns the names of the types that a value may have, joined by " or ".
 func (d *Definition) Expects() string {
 	if d.Also == 0 {
 		return d.Type.String()
@@ -375,7 +375,8 @@ func TypeOf(raw []byte) string {
 	}
 }
 
-// Constraint checks a value of the right type against all constraints but the type.
+// Constraint checks raw, a value of the right type, against the other constraints of d. It
+// returns nil if raw meets them, otherwise the first that it does not meet.
 func (d *Definition) Constraint(raw []byte) *Mismatch {
 	if len(d.Enum) > 0 && !d.allowed(raw) {
 		limit := []byte{'['}

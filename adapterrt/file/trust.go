@@ -44,7 +44,8 @@ type Trust struct {
 	About      []byte     // the file's trust block as JSON; it is shown, but not verified
 }
 
-// ParseTrust reads a level by any of its names.
+// ParseTrust returns the trust that word, a trust level or one of [Aliases], names. It
+// returns false if there is no such name.
 func ParseTrust(word string) (Trust, bool) {
 	if a, ok := Aliases[word]; ok {
 		return Trust{Declared: true, Level: a.Level, Categories: a.Categories}, true

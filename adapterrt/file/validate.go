@@ -306,7 +306,8 @@ func isForbiddenHeader(name string) bool {
 	return slices.Contains(forbiddenHeaders, name) || strings.HasPrefix(name, "proxy-")
 }
 
-// IsToken: https://www.rfc-editor.org/rfc/rfc9110#section-5.6.2
+// IsToken reports whether s is a token as HTTP defines it for the names of headers:
+// https://www.rfc-editor.org/rfc/rfc9110#section-5.6.2
 func IsToken(s string) bool {
 	for i := range len(s) {
 		c := s[i]

@@ -291,9 +291,9 @@ func (c *Client) attempt(ctx context.Context, t *file.Target, o *Outgoing) (*Rep
 	return r, nil
 }
 
-// ReadBody reads up to one byte more than limit, so that the caller can see that a body is too
-// large. size is the announced size, -1 if it is unknown. limit applies to the decompressed
-// body.
+// ReadBody reads a body into a new slice. It reads up to one byte more than limit, so that the
+// caller can see that the body is too large. size is the announced size in bytes, -1 if it is
+// unknown. limit is in bytes and applies to the decompressed body.
 func ReadBody(r io.Reader, size int64, limit int) ([]byte, error) {
 	r = io.LimitReader(r, int64(limit)+1)
 	if size < 0 {

@@ -102,9 +102,9 @@ func (c *Call) Turn(p *Page) {
 }
 
 // Pages makes the calls for one request for a page and joins their items. It makes no further
-// call if the items have more than most bytes. fetch makes one call; if it returns a nil
-// reply, Pages ends. ok is false if there is nothing to join; the result of the last call is
-// then the answer.
+// call when the size of the items, in bytes, exceeds the parameter most. fetch makes one call;
+// if it returns a nil reply, Pages ends. ok is false if there is nothing to join; the result of
+// the last call is then the answer.
 func (c *Call) Pages(p *Page, seals Cursors, most int, fetch func() (data []byte, answer *Reply)) (joined []byte, ok bool) {
 	g := c.Op.Paging
 	start := p.position

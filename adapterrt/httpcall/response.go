@@ -343,7 +343,7 @@ func saidText(raw []byte) string {
 
 // RetryAfter returns how long an API asks to wait, from Retry-After
 // (https://www.rfc-editor.org/rfc/rfc9110#field.retry-after), otherwise from
-// X-RateLimit-Reset if X-RateLimit-Remaining is 0.
+// X-RateLimit-Reset if X-RateLimit-Remaining is 0. It returns false if the API does not ask.
 func RetryAfter(h http.Header, now time.Time) (time.Duration, bool) {
 	const longest = 366 * 24 * time.Hour
 	if v := strings.TrimSpace(h.Get("Retry-After")); v != "" {
@@ -380,8 +380,8 @@ func resetAfter(op *file.Operation, h http.Header, now time.Time) (wait time.Dur
 	return wait, ok
 }
 
-// HeaderNumber returns the number in a header. It reports false if the header is no integer from
-// 0 on.
+// HeaderNumber returns the number in a header. It returns false if the header is missing or is
+// not an integer of at least 0.
 func HeaderNumber(h http.Header, name string) (int64, bool) {
 	if name == "" {
 		return 0, false
@@ -390,8 +390,8 @@ func HeaderNumber(h http.Header, name string) (int64, bool) {
 	return n, err == nil && n >= 0
 }
 
-// ResetTime returns the time in a reset header: Unix time in seconds or milliseconds, or the
-// seconds until then.
+// ResetTime returns the time that a reset header names with the number n: Unix time in seconds
+// or milliseconds, or the number of seconds from now. It returns at most 366 days from now.
 func ResetTime(n int64, now time.Time) time.Time {
 	const longest = 366 * 24 * time.Hour
 	switch {

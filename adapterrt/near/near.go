@@ -6,8 +6,8 @@ import (
 	"strings"
 )
 
-// Names returns at most most of the names in among that are similar to name, the most
-// similar first: the same name in another spelling (getIssue, get-issue), the same words
+// Names returns the names in among that are similar to name, the most similar first. The
+// parameter most limits their number. Similar is the same name in another spelling (getIssue, get-issue), the same words
 // in another order, name without a prefix, or a name that differs in a few letters.
 func Names(name string, among []string, most int) []string {
 	type ranked struct {

@@ -147,8 +147,8 @@ func appendInfo(dst []byte, a *file.Adapter) []byte {
 	return append(dst, o.End()...)
 }
 
-// Answer answers q from the computed answers. It calls quotas for quota_status, which
-// changes with every call.
+// Answer returns the answer to q as JSON, from what NewAdapter computed. It calls quotas for
+// the JSON of quota_status, because that changes with every call.
 func (k *Catalogue) Answer(q *Question, quotas func() []byte) ([]byte, *failure.Failure) {
 	k.answered.Do(k.work)
 	if key := q.listing(); key != "" && (q.Query != "operations" || q.Named) {

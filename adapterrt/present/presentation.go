@@ -101,7 +101,7 @@ func (p *Presenter) Prefix(adapter string) string {
 	return strings.ReplaceAll(adapter, "-", "_") + "_"
 }
 
-// IsToolPrefix: ^[a-z0-9_]+_$
+// IsToolPrefix reports whether s is valid as a prefix of tool names: ^[a-z0-9_]+_$
 func IsToolPrefix(s string) bool {
 	for i := range len(s) {
 		if c := s[i]; (c < 'a' || c > 'z') && (c < '0' || c > '9') && c != '_' {

@@ -139,9 +139,10 @@ func Find(list []Message, name string) *Message {
 	return nil
 }
 
-// Rewrite scans and translates a message with m and scratch, whose memory it
-// reuses. text is changed in place where nothing grows: it is in's Raw or, to
-// keep that, a copy. The results are those of [translate.Translator.Rewrite]; an
+// Rewrite scans and translates the message with m and scratch, whose memory it
+// reuses. text is in.Raw or a copy of it. If the translation does not make the
+// message longer, Rewrite changes text in place; pass a copy to keep in.Raw as it
+// is. The results are those of [translate.Translator.Rewrite]; an
 // error may also be that of the scan.
 func (in *Message) Rewrite(t *translate.Translator, m *wire.Message, text, scratch []byte) ([]byte, wire.Verdict, error) {
 	m.Facts = in.Facts

@@ -45,8 +45,9 @@ func (h *Histogram) Total() uint64 { return h.total }
 // Max returns the largest number, or 0 if there is none.
 func (h *Histogram) Max() int64 { return int64(h.max) }
 
-// Quantile returns a number that a share q of all numbers, from 0 to 1, does not exceed: the
-// upper bound of a bucket, but never more than Max. It returns 0 if there are no numbers.
+// Quantile returns the q-quantile of all numbers, with q from 0 to 1: at least the share q of them
+// is not larger. The result is the upper bound of a bucket, but never more than Max. It is 0 if
+// there are no numbers.
 func (h *Histogram) Quantile(q float64) int64 {
 	rank := uint64(math.Ceil(q * float64(h.total)))
 	var seen uint64

@@ -8,9 +8,9 @@
 // One dragoman is in front of an HTTP server, another starts a command for every
 // session. Two are replicas between clients without sessions and a server with sessions
 // that sends elicitation/create; the clients abandon calls, and retry them twice, late, as another
-// user, or at the other replica. One more, the same, is restarted again and again. Another one is
-// between clients with sessions and a server without. Besides, one
-// is sent more than it may hold in memory (large.go), and the log of one is not read.
+// user, or at the other replica. Another one, between the same kinds of clients and server, is
+// restarted again and again. One is between clients with sessions and a server without. One
+// receives more than it may hold in memory (large.go), and one writes a log that is not read.
 // Run it from the root of the module; it needs Linux.
 package main
 

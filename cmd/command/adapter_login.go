@@ -138,8 +138,8 @@ func (b browserLogin) login(ctx context.Context, l *credential.Login) error {
 	return visit.Finish(ctx, brought)
 }
 
-// Visit shows the page at address, and returns the query with which the browser comes back to at, or that of
-// the pasted address. It implements [oauth.Browser].
+// Visit shows the login page at address. It returns the query of the redirect that at receives from the browser,
+// or of the redirect URL that the person pastes. It implements [oauth.Browser].
 func (b browserLogin) Visit(ctx context.Context, address string, at *oauth.Callback, state string) (url.Values, error) {
 	if b.pasted != nil || !b.open || oauth.OpenBrowser(address) != nil {
 		fmt.Fprintf(b.say, "Log in at this address:\n\n  %s\n\n", printable(address))

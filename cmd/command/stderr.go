@@ -55,7 +55,7 @@ func (q *lineQueue) Write(line []byte) (int, error) {
 
 func lines(text []byte) uint64 { return max(1, uint64(bytes.Count(text, []byte("\n")))) }
 
-// Sync waits until everything is written, but at most lastWords. It returns nil in both cases.
+// Sync waits until everything is written, but not longer than lastWords. It always returns nil.
 func (q *lineQueue) Sync() error {
 	timer := time.AfterFunc(lastWords, func() {
 		q.mu.Lock()

@@ -31,8 +31,9 @@ func (p *Plan) Kept() int { return p.marked }
 
 // Fit keeps as many units as there is room for, and returns the parts that are
 // then left and their cost. count returns the cost of parts and of all that
-// comes with them; above room it may be too low, but stays above room. perByte
-// estimates the cost of a byte, rather too high than too low.
+// comes with them; if the cost exceeds room, it may return any number above room.
+// perByte estimates the cost of a byte, rather too high than too low. If nothing
+// fits, Fit returns the parts without any unit, and cost exceeds room.
 func (p *Plan) Fit(room int, perByte float64, count func(parts [][]byte) int) (parts [][]byte, cost int) {
 	best, spare := &writer{Plan: p}, &writer{Plan: p}
 	fits := func(n int) bool { // if so, or if it is the first one, this is the best so far

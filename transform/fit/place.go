@@ -200,8 +200,8 @@ type Cut struct {
 	What        string // items, keys, lines, pieces
 }
 
-// Cuts returns up to most lists, maps and texts of which something is missing,
-// in the order of the document.
+// Cuts returns the lists, maps and texts of which something is missing, in the
+// order of the document. most is the maximum length of the result.
 func (p *Plan) Cuts(most int) (all []Cut) {
 	for i := range uint32(len(p.parts)) {
 		if !p.parts[i].Solid && (p.at(i+1).kept > 0 || len(p.parts) == 1) {

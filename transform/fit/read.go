@@ -14,7 +14,7 @@ type reading struct {
 
 // Read sets a plan to continue in the order of the document: from the place at,
 // for up to count entries of the value at at.Path, or to the end if count is
-// below 0. The first units, as many as before says, were shown earlier and are
+// below 0. before is how many of the first units were shown earlier; these are
 // left out. within is the place in those entries where reading continues, or
 // nil for their beginning. Read returns false if there is no such place.
 func (p *Plan) Read(before int, at Place, count int, within *Place) bool {
@@ -169,8 +169,9 @@ func (p *Plan) entryOf(n uint32) int {
 	return 0
 }
 
-// Find calls f with every line and every value that has a text in it, ignoring
-// case, until f returns false.
+// Find calls f with each line and each value that contains what, in upper or
+// lower case, until f returns false. line reports whether text is a line, or a
+// piece of a long one, and not a value.
 func (p *Plan) Find(what string, f func(at Place, line bool, text []byte) bool) {
 	want := bytes.ToLower([]byte(what))
 	p.leaves(0, func(n uint32) bool {

@@ -2,8 +2,9 @@ package fit
 
 import "strings"
 
-// Protected reports whether a string stays whole: a name for something, an
-// address, a cursor, a date, base64.
+// Protected reports whether a string must not be shortened because it is an
+// identifier, an address, a cursor, a date or base64. name is the name of its
+// member, and inner is the string without its quotes.
 func Protected(name string, inner []byte) bool {
 	return name != "" && isKey(name) || (name == "data" || name == "blob") && onlyBase64(inner) || dateLike(inner)
 }

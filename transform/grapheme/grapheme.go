@@ -1,4 +1,5 @@
-// Package grapheme finds where a text may be cut: between two characters as readers see them.
+// Package grapheme finds where a text may be cut: at the boundary of a grapheme cluster, which is a character as
+// readers see it.
 package grapheme
 
 import (
@@ -7,13 +8,13 @@ import (
 	"github.com/rivo/uniseg"
 )
 
-// Floor returns the last grapheme boundary at or before n.
+// Floor returns the byte offset of the last grapheme boundary at or before byte offset n.
 func Floor(text []byte, n int) int {
 	at, _ := graphemes(text, n)
 	return at
 }
 
-// Ceil returns the first grapheme boundary at or after n.
+// Ceil returns the byte offset of the first grapheme boundary at or after byte offset n.
 func Ceil(text []byte, n int) int {
 	_, at := graphemes(text, n)
 	return at

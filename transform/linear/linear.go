@@ -68,8 +68,8 @@ func Convert(dst, value []byte, o Options) (out []byte, ok bool, err error) {
 // identifier matches the identifier of an issue, such as LIN-123.
 var identifier = regexp.MustCompile(`^[A-Z][A-Z0-9]*-\d+$`)
 
-// Recognize reports whether a value is an issue or a list of them beyond doubt:
-// the first one has a title and an identifier.
+// Recognize reports whether v is certainly an issue or a list of issues: the
+// first issue has a title and an identifier such as LIN-123.
 func Recognize(v tree.Value) bool {
 	f := &finder{}
 	if !f.one(v) {

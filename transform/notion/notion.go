@@ -85,8 +85,8 @@ func Convert(dst, value []byte, o Options) (out []byte, ok bool, err error) {
 	return c.out, true, nil
 }
 
-// Recognize reports whether a value names itself as Notion's: each object of
-// the API names its kind.
+// Recognize reports whether v is a block or page of Notion's API, or a list of
+// these, according to the member object in which the API names the type.
 func Recognize(v tree.Value) bool {
 	return inspect(v).kind != nothing && sure(v)
 }

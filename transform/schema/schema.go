@@ -80,7 +80,8 @@ const (
 	maxParts  = 64      // schemas that hold for one value
 )
 
-// New reads a schema. A schema that cannot be read allows no change.
+// New reads a schema. It does not keep text. A schema that cannot be read allows
+// no change.
 func New(text []byte) *Schema {
 	s := &Schema{guards: make(map[uint32]*guard), simple: make(map[uint32]Guards)}
 	if len(text) > maxSchema || s.tape.Parse(bytes.Clone(text)) != nil || s.tape.Partial {

@@ -242,7 +242,7 @@ func (m *Message) keep(text []byte) span {
 	return span{uint32(from), uint32(len(m.text))}
 }
 
-// Put replaces the value with text.
+// Put replaces the value with text. The message copies text.
 func (n Node) Put(text []byte) {
 	at := n.node()
 	if len(text) > int(at.end-at.pos) {
@@ -252,7 +252,7 @@ func (n Node) Put(text []byte) {
 }
 
 // Swap replaces the member, its name included, or the element with text. text holds one or several members or
-// elements, with commas between them.
+// elements, with commas between them. The message copies text.
 func (n Node) Swap(text []byte) {
 	at := n.node()
 	if len(text) > int(at.end-at.key) {
@@ -261,13 +261,14 @@ func (n Node) Swap(text []byte) {
 	n.mark(swap, n.m.keep(text))
 }
 
-// Add adds a member or an element at the end of a recorded object or array.
+// Add adds text, a member or an element without a comma, at the end of a recorded object or array. The message copies
+// text.
 func (n Node) Add(text []byte) {
 	n.m.grows = true
 	n.mark(add, n.m.keep(text))
 }
 
-// Before inserts a member in front of this one.
+// Before inserts text, a member without a comma, in front of this one. The message copies text.
 func (n Node) Before(text []byte) {
 	n.m.grows = true
 	n.mark(before, n.m.keep(text))

@@ -28,7 +28,7 @@ func (k ValueKind) String() string {
 	return [...]string{"undefined", "null", "boolean", "number", "string", "array", "object"}[k]
 }
 
-// KindOf returns the kind of a value. raw must not begin with blanks.
+// KindOf returns the kind of a value. raw must not begin with white space.
 func KindOf(raw []byte) ValueKind {
 	switch raw[0] {
 	case '{':

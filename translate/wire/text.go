@@ -95,10 +95,10 @@ func AppendQuotedInner(dst []byte, text string) []byte {
 	return append(dst, text[from:]...)
 }
 
-// AppendCompact appends a value without the blanks between its tokens.
+// AppendCompact appends a value without the white space between its tokens.
 func AppendCompact(dst, value []byte) []byte { return appendCompact(dst, value, false) }
 
-// AppendCompactQuoted appends a value without the blanks between its tokens,
+// AppendCompactQuoted appends a value without the white space between its tokens,
 // escaped for the inside of a JSON string.
 func AppendCompactQuoted(dst, value []byte) []byte { return appendCompact(dst, value, true) }
 
