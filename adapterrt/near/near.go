@@ -7,8 +7,9 @@ import (
 )
 
 // Names returns the names in among that are similar to name, the most similar first. The
-// parameter most limits their number. Similar is the same name in another spelling (getIssue, get-issue), the same words
-// in another order, name without a prefix, or a name that differs in a few letters.
+// parameter most limits their number. A similar name is the same name in another spelling
+// (getIssue, get-issue), the same words in another order, name without a prefix, or a name
+// that differs in a few letters.
 func Names(name string, among []string, most int) []string {
 	type ranked struct {
 		name string
