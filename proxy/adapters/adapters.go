@@ -41,8 +41,8 @@ type Adapters struct {
 }
 
 // New loads the adapters that cfg names, and returns nil if there are none. key is a secret
-// that all replicas share, or nil; tokens stores the adapters' OAuth tokens; shaping returns the one in
-// force, and is called per request.
+// that all replicas share, or nil; tokens stores the adapters' OAuth tokens; shaping returns the current
+// shaping of results, and is called for each request to the plain endpoints.
 func New(cfg config.Adapters, key []byte, tokens *oauth.Store, shaping func() *shape.Shaping, m *metrics.Metrics, log *zap.Logger) (*Adapters, error) {
 	if len(cfg.Sources) == 0 {
 		return nil, nil
@@ -102,8 +102,9 @@ func callback(redirect string) (adapterrt.Callback, error) {
 // Close releases what ended calls have left in the runtime.
 func (a *Adapters) Close() { a.runtime.Close() }
 
-// Refresh reads the files again, and calls apply if that has changed something. wrong says that a
-// file is invalid. Only one goroutine at a time may call it.
+// Refresh reads the files again, and calls apply if the adapters have changed. wrong reports that a file is
+// invalid. err joins the errors of reading the files and of apply. Only one goroutine at a time may call
+// Refresh.
 func (a *Adapters) Refresh(apply func() error) (changed, wrong bool, err error) {
 	problems, changed, err := a.runtime.Refresh(a.sources)
 	a.logProblems(problems)

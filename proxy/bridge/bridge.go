@@ -1,10 +1,11 @@
-// Package bridge has what both crossings of the eras share. Each crossing is a package, named for the client:
+// Package bridge has what is common to the two ways of connecting a client of one era with a server of the other.
+// Each way is a package, named for the client:
 //
 //	handshake client ──► legacyclient ──► modern server
 //	                     keeps the session's state for the server, and makes the questions
 //	                     in an input_required result requests to the client
 //
-// The way of a modern client to a handshake server is still in package proxy.
+// The code for a modern client of a handshake server is in package proxy.
 package bridge
 
 import (
@@ -20,15 +21,15 @@ import (
 )
 
 const (
-	// MaxQuestions bounds the questions of one round, and those that wait for answers in one call.
+	// MaxQuestions is the greatest number of questions in one round, and of unanswered questions in one call.
 	MaxQuestions = 64
 	// MaxQuiet is how long a subscription may be silent before it is renewed.
 	MaxQuiet = 24 * time.Hour
-	// MaxAskedAgain bounds the size of a question that is kept to be asked again, in bytes.
+	// MaxAskedAgain is the greatest size, in bytes, of a question that is kept in order to be asked again.
 	MaxAskedAgain = 64 << 10
 )
 
-// Rephrase returns a question under another id, with a text that says why it comes again.
+// Rephrase returns a copy of a question with another id, and with a text that says why it is asked again.
 func Rephrase(question, id []byte) ([]byte, error) {
 	out, err := sjson.SetRawBytes(question, "id", id)
 	if err != nil {

@@ -177,8 +177,8 @@ func refusedWith(e *upstream.StatusError) *mcp.Failure {
 // a method that they do not know.
 const notHandled = "JSON RPC not handled: "
 
-// PlainWords returns the plain text of a refusal, on one line and without what a terminal would act
-// on; "" if the body has another type.
+// PlainWords returns the body of a refusal if its type is text/plain, shortened, on one line and without
+// terminal control sequences. It returns "" for another type.
 func PlainWords(e *upstream.StatusError) string {
 	plain := false
 	for _, h := range e.Header {
@@ -191,7 +191,8 @@ func PlainWords(e *upstream.StatusError) string {
 	return failures.Line(string(e.Body))
 }
 
-// Unreachable reports whether err says that the server cannot be reached.
+// Unreachable reports whether err says that the server cannot be reached, or that it gave no complete and
+// readable answer.
 func Unreachable(err error) bool {
 	f := Of(err)
 	switch f.Cause {

@@ -49,8 +49,8 @@ type Request struct {
 	// prefix are in canonical form, as in "Mcp-". It is nil if it is not needed.
 	Headers func(prefix string, do func(name, value string))
 
-	// Guest identifies the token that opened the listener, and does not reveal it; "" if
-	// none is needed.
+	// Guest identifies the listener token that admitted the request, without revealing it;
+	// "" if the listener needs no token.
 	Guest string
 
 	// Peer is the address that the request comes from, without a port. It is "" if there is
@@ -75,9 +75,9 @@ type Request struct {
 // with neither the response has no body.
 type Response struct {
 	Status int          // 200 when 0
-	Header []mcp.Header // beside those of the transport; Content-Type overrides its
+	Header []mcp.Header // in addition to the transport's; Content-Type replaces the default
 	Body   []byte       // application/json; must stay untouched until Done
-	Stream Stream       // text/event-stream; of a GET, the connection ends with it
+	Stream Stream       // text/event-stream; the connection of a GET is closed at its end
 	// Done is called once, on the serving goroutine, when the response was
 	// written or given up. It may be nil.
 	Done func()

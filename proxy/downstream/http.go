@@ -38,14 +38,14 @@ type HTTPConfig struct {
 	MaxRequests int // POSTs in hand at the same time; 4096
 	MaxQueue    int // bytes that wait for one client on HTTP+SSE; 16 MiB
 
-	// Memory is what large bodies are counted in, as they come in, until the handler no longer needs them. If its
-	// budget is spent, even by other users of it, every POST waits for BudgetWait and is then refused. nil stands for
-	// 512 MiB.
+	// Memory counts the bytes of large bodies, from when they are received until the handler no longer needs them. If
+	// its budget is spent, even by other users of it, every POST waits for BudgetWait and is then refused. nil means a
+	// Memory of 512 MiB.
 	Memory     *large.Memory
 	BudgetWait time.Duration // 5 s
 
-	ReadTimeout  time.Duration // for a request to come in whole; 1 min
-	UploadTime   time.Duration // in which a body must come at 1 KiB/s or more; 30 s
+	ReadTimeout  time.Duration // until a request is received completely; 1 min
+	UploadTime   time.Duration // period over which a body's rate is measured, which must be 1 KiB/s or more; 30 s
 	WriteTimeout time.Duration // for the client to take the next MiB of a response; 1 min
 	IdleTimeout  time.Duration // between two requests on one connection; 2 min
 	Heartbeat    time.Duration // of silence on a stream before a comment is sent; 0 sends none
@@ -62,8 +62,8 @@ type HTTPConfig struct {
 	// Pages are the origins of web pages that may call dragoman, "*" for all. They pass the check of Origin.
 	Pages []string
 
-	// WithoutID reports whether an error about no message is sent without an id, rather than with null, to clients of
-	// this revision. nil stands for never.
+	// WithoutID reports whether clients of this revision get an error that belongs to no message without an id; others
+	// get it with the id null. nil means never.
 	WithoutID func(version string) bool
 
 	// Once returns the name of a header that identifies the client and may occur only once, or "" for none. It may be
@@ -77,10 +77,10 @@ type HTTPConfig struct {
 	// body of more than 8 KiB, or in chunks, is refused.
 	Routes map[string]fasthttp.RequestHandler
 
-	// Plain serves PlainPrefix and all paths below it, for every method and after the same checks. It is called as a
-	// Handler's methods are, with a body that was read as that of a POST to the endpoint. nil serves nothing.
-	// PlainRefusal returns the JSON for a request to them that was refused before, and why; if it is nil, the refusal
-	// is a JSON-RPC error.
+	// Plain serves PlainPrefix and all paths below it, for every method and after the same checks. The rules for a
+	// Handler's methods apply to it, and the limits for a POST to the endpoint apply to the body. nil serves nothing.
+	// PlainRefusal returns the JSON body for a request to these paths that is refused before Plain is called; if it is
+	// nil, the body is a JSON-RPC error.
 	PlainPrefix  string
 	Plain        func(*Request, *Response)
 	PlainRefusal func(status int, why string) []byte
@@ -342,7 +342,7 @@ const lastWords = time.Second
 // Shutdown stops accepting, closes idle connections and waits for the exchanges under way. If ctx ends first, it cuts
 // them: it cancels their contexts, closes their streams and connections a moment later, and then returns ctx's error.
 // Streams are exchanges too, and handlers must end them. In either case it waits until everything that Serve has
-// started has ended, so handlers must heed their contexts. It may be called more than once.
+// started has ended, so handlers must return when their contexts end. It may be called more than once.
 func (h *HTTP) Shutdown(ctx context.Context) error {
 	h.mu.Lock()
 	if !h.draining.Swap(true) {

@@ -39,7 +39,7 @@ type PipeSession interface {
 	// Take receives one message of the client: well-formed JSON, and a message or an array. It is called for one
 	// message after the other, in the order in which they came. The message is valid until Take returns and may be
 	// changed in place. header returns the value of a header of the message's request, "" when absent; it is valid
-	// until Take returns, too. Take must heed the pipe's context.
+	// until Take returns, too. Take must return soon after the pipe's context ends.
 	Take(message []byte, header func(name string) string)
 	// Owns reports whether a request with these headers, admitted by the token that guest identifies, may speak for
 	// the client. It is called concurrently with the others.

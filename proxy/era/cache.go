@@ -38,11 +38,11 @@ const (
 	spareTime = 10 * time.Second
 )
 
-// ErrHandshakeOnly is the error of opening a connection without a handshake, if servers on the transport
-// always have one.
+// ErrHandshakeOnly is returned when a connection is opened without a handshake, over a transport on which every
+// server requires one.
 var ErrHandshakeOnly = errors.New("servers on this transport have a handshake")
 
-// An Era is what a server is: a handshake server, a modern server, or both. It is
+// An Era says whether a server is a handshake server, a modern server, or both. It is
 // immutable.
 type Era struct {
 	// Revision is the modern revision that the server speaks, or nil if it speaks none.
@@ -154,8 +154,8 @@ func credential(header []upstream.Header) string {
 	return ""
 }
 
-// Asking returns the context for server/discover at the beginning of a session. It limits the wait to
-// AskTime unless the server is known to have no handshake: nothing else could be sent to that one.
+// Asking returns the context for server/discover at the beginning of a session. The context ends after
+// AskTime, unless the server is known to have no handshake: there is no other request to try with it.
 func (p *Cache) Asking(ctx context.Context, header []upstream.Header) (context.Context, context.CancelFunc) {
 	if e := p.Peek(header); e != nil && e.Modern() && !e.Handshake && !e.Unsure {
 		return context.WithCancel(ctx)
@@ -178,7 +178,7 @@ func (p *Cache) Peek(header []upstream.Header) *Era {
 	return nil
 }
 
-// Note stores an era that was found out in another way, and so is newer than the stored one.
+// Note replaces the stored era by e, which the caller has found out without the cache.
 func (p *Cache) Note(header []upstream.Header, e *Era) {
 	who := credential(header)
 	found := make(chan struct{})
@@ -215,8 +215,7 @@ func (p *Cache) evict() bool {
 	return !since.IsZero()
 }
 
-// Forget forgets all eras. It is called if there is another server behind the same configuration, or if the
-// server is reached in another way.
+// Forget forgets all eras. It is called if the server was replaced, or if a reload has changed how it is reached.
 func (p *Cache) Forget() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -288,8 +287,8 @@ func (p *Cache) endSpare() {
 	}
 }
 
-// TakeSpare returns the process that was asked for its era, or nil if there is none. The caller owns it
-// then, and it is counted for the client of ctx.
+// TakeSpare returns the connection to the process that was asked for its era, or nil if there is none. The
+// caller owns the connection from then on, and the process is counted for the client in ctx.
 func (p *Cache) TakeSpare(ctx context.Context) *upstream.Begun {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -304,7 +303,8 @@ func (p *Cache) TakeSpare(ctx context.Context) *upstream.Begun {
 	return b.Begun
 }
 
-// EndSpareSince ends the process that no session has taken within spareTime before now.
+// EndSpareSince ends the process that was asked for its era if no session has taken it for spareTime. now is
+// the current time.
 func (p *Cache) EndSpareSince(now time.Time) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -407,7 +407,7 @@ func (p *Cache) discover(ctx context.Context, b *upstream.Begun, header []upstre
 	return m, 0, err
 }
 
-// Discover makes server/discover, in dragoman's own name, the first request of h.
+// Discover sets the first request of h to a server/discover with dragoman's own clientInfo. It sends nothing.
 func Discover(h *server.Opening) {
 	h.ID = []byte(`"dragoman:era"`)
 	h.Sent = mcp.Request(h.ID, wire.ServerDiscover, fmt.Sprintf(`{"_meta":{%q:%q,%q:%s,%q:{}}}`, mcp.MetaVersion, translate.Modern(), mcp.MetaClient, mcp.Us, mcp.MetaCapabilities))

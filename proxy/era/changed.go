@@ -14,9 +14,9 @@ import (
 	"github.com/dragoman-proxy/dragoman/translate/wire"
 )
 
-// Changed reports whether the server turns out to be of the other era than modern says, after it has
-// refused a request with err: it may have been replaced. If err gives reason to doubt the era, Changed asks
-// the server again.
+// Changed reports whether the server no longer serves the era of a request that it refused with err: a
+// request without a session if modern is true, else one in a session. The server may have been replaced.
+// Changed asks the server again if err gives reason to doubt the era, and otherwise returns false.
 func (p *Cache) Changed(ctx context.Context, header []upstream.Header, modern bool, err error) bool {
 	if p.Fixed() != nil || !Doubtful(modern, err) && !saysEra(err) {
 		return false
@@ -28,7 +28,8 @@ func (p *Cache) Changed(ctx context.Context, header []upstream.Header, modern bo
 	return err == nil && !now.Serves(modern)
 }
 
-// Recheck asks a server over HTTP again whether it serves requests without a session.
+// Recheck forgets the server's era and asks a server over HTTP again. modern reports whether it serves requests
+// without a session. The error is that of [Cache.Of].
 func (p *Cache) Recheck(ctx context.Context, header []upstream.Header) (modern bool, err error) {
 	if known := p.Peek(header); known != nil {
 		p.Drop(header, known)
@@ -37,13 +38,13 @@ func (p *Cache) Recheck(ctx context.Context, header []upstream.Header) (modern b
 	return err == nil && now.Modern(), err
 }
 
-// IsUnsupported reports whether a message is an error about the revision.
+// IsUnsupported reports whether message is an error response that refuses the revision of the request.
 func IsUnsupported(message []byte) bool {
 	return gjson.GetBytes(message, "error.code").Int() == mcp.CodeUnsupportedVersion
 }
 
-// Serves reports whether the server accepts requests without a session, if modern is true, or else
-// sessions.
+// Serves reports whether the server is of one era: if modern is true, whether it accepts requests without a
+// session, otherwise whether it accepts initialize.
 func (e *Era) Serves(modern bool) bool {
 	if modern {
 		return e.Modern()
@@ -77,8 +78,8 @@ func Doubtful(modern bool, err error) bool {
 	return modern || bytes.Contains(body, []byte(mcp.MetaPrefix)) || bytes.Contains(body, []byte(translate.Modern()))
 }
 
-// OrChanged returns the error for a handshake that has ended with err at a server that was of era was: if the
-// server has no handshake any more, the error says so; otherwise it is err.
+// OrChanged returns the error to report for a handshake that failed with err. was is the server's era before the
+// handshake. If the server no longer accepts initialize, the error says so; otherwise it is err itself.
 func (p *Cache) OrChanged(ctx context.Context, header []upstream.Header, was *Era, err error) error {
 	if !was.Handshake || clienterror.Unreachable(err) || p.Fixed() != nil {
 		return err
@@ -98,19 +99,19 @@ func saysEra(err error) bool {
 	return c == mcp.UpstreamModern || c == mcp.UpstreamLegacy
 }
 
-// IsModern reports whether err, with which a session did not begin, says that the server has no sessions.
+// IsModern reports whether err, the failure to begin a session, says that the server has no sessions.
 func IsModern(err error) bool { return err != nil && clienterror.Of(err).Cause == mcp.UpstreamModern }
 
-// Outlived returns the error for a client whose session is of the era that the server no longer serves. The
-// client may begin a new session.
+// Outlived returns the error for a client in a session of an era that the server no longer serves. The client may
+// begin a new session.
 func Outlived() *mcp.Failure {
 	f := mcp.Fail(mcp.SessionUnknown, "the server is another one by now; initialize again")
 	f.Err = clienterror.ErrEraChanged
 	return f
 }
 
-// LooksModern reports whether m, the response to initialize, or err instead of it, may come from a server
-// that has no handshake.
+// LooksModern reports whether the outcome of initialize may come from a server that has no handshake. m is the
+// response, or err the error of the request; m is not used if err is not nil.
 func LooksModern(m *wire.Message, err error) bool {
 	if err != nil {
 		status, ok := errors.AsType[*upstream.StatusError](err)

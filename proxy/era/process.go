@@ -91,5 +91,5 @@ func concludeBegun(m *wire.Message) (*Era, error) {
 	return &Era{Revision: translate.Lookup(translate.Modern())}, nil
 }
 
-// TookTooLong reports whether err says that a server took too long.
+// TookTooLong reports whether err is that of a context whose deadline has passed.
 func TookTooLong(err error) bool { return errors.Is(err, context.DeadlineExceeded) }

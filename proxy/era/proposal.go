@@ -77,8 +77,8 @@ func (p *Cache) Proposals(client, named *translate.Revision, header []upstream.H
 	return p.fallbacks.proposals(client, named, translate.Lookup(p.host.Config().Upstream.Version), header)
 }
 
-// HasFallback reports whether a client with these headers gets an older revision than the newest one, which the
-// server has refused.
+// HasFallback reports whether the server has refused the newest revision and accepted an older one, for the
+// credential in header.
 func (p *Cache) HasFallback(header []upstream.Header) bool { return p.fallbacks.of(header) != nil }
 
 // proposals returns the proposals. set is the revision that the configuration sets, or nil.
@@ -113,11 +113,11 @@ func (p *Proposals) Next() *translate.Revision {
 	return p.now
 }
 
-// First reports whether the last revision that Next has returned was the first one.
+// First reports whether Next was called exactly once.
 func (p *Proposals) First() bool { return p.count == 1 }
 
-// Only makes r, which the server has named when it refused another revision, the last one to be proposed. It
-// reports false if there was such a revision before.
+// Only makes r the last revision to be proposed: the server has named r when it refused another one. Only
+// returns false, and changes nothing, if it was called before or if r is the revision that was refused.
 func (p *Proposals) Only(r *translate.Revision) bool {
 	if p.given || r == p.now {
 		return false
@@ -126,7 +126,8 @@ func (p *Proposals) Only(r *translate.Revision) bool {
 	return true
 }
 
-// GoOn reports whether to propose another revision after the response m, or err instead of it.
+// GoOn reports whether to propose another revision. m is the response to the last proposal, or err the error of
+// the request.
 func (p *Proposals) GoOn(m *wire.Message, err error) bool {
 	refused, closed := RefusesProposal(m, err)
 	// A process that ends at any message must not be started again and again: if it ends at the client's own

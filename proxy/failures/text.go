@@ -18,11 +18,12 @@ const (
 	minSecret = 6
 )
 
-// Quote returns a peer's text as errors and log lines may hold it: on one line, cut, without
-// what a terminal would act on, and without secrets.
+// Quote returns a peer's text for use in errors and log lines: on one line, cut to [MaxQuote]
+// bytes, without terminal control sequences and without these secrets.
 func Quote(text string, secrets []string) string { return Line(Redacted(text, secrets)) }
 
-// Line returns text on one line, cut, and without what a terminal would act on.
+// Line returns text on one line, cut to [MaxQuote] bytes, and without terminal control
+// sequences.
 func Line(text string) string {
 	text = strings.ToValidUTF8(text[:min(len(text), 4*MaxQuote)], "")
 	text = strings.Join(strings.Fields(Printable(text)), " ")

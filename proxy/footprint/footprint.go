@@ -1,6 +1,7 @@
-// Package footprint keeps small what a server's tools cost every conversation: it reduces the list
-// of tools on its way to the client, moves texts that several tools repeat to the instructions, and
-// measures what a client has received. Package transform/footprint has the reductions themselves.
+// Package footprint reduces the tokens that a server's list of tools takes in every conversation: it
+// shortens the list on its way to the client, moves texts that several tools repeat to the
+// instructions, and measures what a client has received. Package transform/footprint has the
+// reductions themselves.
 package footprint
 
 import (
@@ -20,7 +21,7 @@ import (
 	"github.com/dragoman-proxy/dragoman/translate/wire"
 )
 
-// Policy is what the configuration says about lists of tools. It is immutable.
+// Policy says how lists of tools are reduced, as configured. It is immutable.
 type Policy struct {
 	cfg    config.Footprint
 	shrink footprint.Shrinker

@@ -1,5 +1,5 @@
-// Package host has what all rooms of one running proxy use: the configuration in force, the log and the
-// reports of failures and losses, the memory for large messages, and goroutines that end before the
+// Package host has what all packages of one running proxy use: the configuration in force, the log and
+// the reports of failures and losses, the memory for large messages, and goroutines that end before the
 // proxy does.
 //
 // A [Host] is the [server.Owner] of every connection to the server, and the [server.Opener] of those
@@ -25,7 +25,7 @@ import (
 	"github.com/dragoman-proxy/dragoman/translate/wire"
 )
 
-// Setup is what the rooms need of the configuration in force. It is immutable: a reload makes a new one.
+// Setup is what these packages need of the configuration in force. It is immutable: a reload makes a new one.
 type Setup struct {
 	Config  *config.Config
 	Table   *translate.Table
@@ -33,7 +33,7 @@ type Setup struct {
 	Secrets []string // the secrets in Config, which no log line may hold
 }
 
-// Host is safe for concurrent use. Make it with [New].
+// Host holds what the packages of one running proxy share. It is safe for concurrent use. Make it with [New].
 type Host struct {
 	Log      *zap.Logger
 	Report   *report.Reporter

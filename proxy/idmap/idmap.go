@@ -45,9 +45,9 @@ type Table[T any] struct {
 // Entry is a request without an answer. It owns its memory.
 type Entry[T any] struct {
 	Of    T
-	ID    string // as the sender has it, raw JSON
-	Key   string // equal for equal ids of senders
-	Given string // the id and the progress token that the server has, raw JSON
+	ID    string // the sender's id, raw JSON
+	Key   string // the key of ID; equal ids have equal keys
+	Given string // the id towards the server, and the progress token if there is one; raw JSON
 
 	GivenKey string // the key of Given
 	number   uint64 // of the entry, in the order of creation
@@ -125,7 +125,7 @@ func (t *Table[T]) About(m *wire.Message) (e *Entry[T], known bool) {
 	return e, true
 }
 
-// Newest returns the newest of the entries for which is returns true, or nil if there is none.
+// Newest returns the newest entry that the function is accepts, or nil if it accepts none.
 func (t *Table[T]) Newest(is func(*Entry[T]) bool) (newest *Entry[T]) {
 	for _, e := range t.open {
 		if is(e) && (newest == nil || e.number > newest.number) {
@@ -135,7 +135,7 @@ func (t *Table[T]) Newest(is func(*Entry[T]) bool) (newest *Entry[T]) {
 	return newest
 }
 
-// Oldest returns the oldest of the entries for which is returns true, or nil if there is none.
+// Oldest returns the oldest entry that the function is accepts, or nil if it accepts none.
 func (t *Table[T]) Oldest(is func(*Entry[T]) bool) (oldest *Entry[T]) {
 	for _, e := range t.open {
 		if is(e) && (oldest == nil || e.number < oldest.number) {

@@ -69,9 +69,9 @@ type Share struct {
 	held   int64 // bytes taken from the budget: asked, or most
 }
 
-// Share returns a share for one message of a client, of at most most bytes. It holds
-// nothing yet. A client whose messages hold a quarter of the budget begins no other
-// message while clients that hold less wait.
+// Share returns a share for one message of a client. It holds nothing yet; most is the
+// greatest number of bytes that it will need. A client whose messages hold a quarter of
+// the budget begins no other message while clients that hold less wait.
 func (b *Budget) Share(client string, most int64) Share {
 	return Share{of: b, client: client, most: most}
 }

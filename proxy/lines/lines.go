@@ -34,13 +34,14 @@ const byteOrderMark = "\xef\xbb\xbf"
 // space is the white space that JSON allows around a value.
 const space = " \t\r\n"
 
-// TooLongError is returned for a line that was longer than the reader accepts.
+// TooLongError is returned for a line that is longer than the reader accepts, or for which there was
+// no memory.
 type TooLongError struct {
 	Limit  int   // longest line accepted, in bytes
 	Length int   // length of this line in bytes, without its line end
 	NoRoom error // why there was no memory for it; nil if it is longer than Limit
 
-	Message envelope.Finder // has seen the line
+	Message envelope.Finder // what was found in the line, such as its id
 }
 
 func (e *TooLongError) Error() string {

@@ -45,7 +45,7 @@ func (f *Failure) Error() string {
 
 func (f *Failure) Unwrap() error { return f.Err }
 
-// About gives f the id of the request that failed, where it has none, and returns f. It clones id.
+// About sets f.ID to a clone of id, the id of the request that failed, unless f has an id already. It returns f.
 func (f *Failure) About(id []byte) *Failure {
 	if f.ID == nil && id != nil {
 		f.ID = bytes.Clone(id)
@@ -89,15 +89,16 @@ func (f *Failure) WithoutID() *Failure {
 	return &whole
 }
 
-// WithID puts id, which it clones, in the place of the one that f has, and returns f.
+// WithID sets f.ID to a clone of id and returns f.
 func (f *Failure) WithID(id []byte) *Failure {
 	f.ID = bytes.Clone(id)
 	return f
 }
 
-// WithinSession returns f as a client with a handshake gets it over HTTP, in its session: published SDKs end their session on
-// a status of 5xx. A notification or a response has no answer that could hold an error: it counts as accepted, and the
-// failure is in the log.
+// WithinSession returns f for a client that is in a session over HTTP, where published SDKs end their session on a status
+// of 5xx. In place of such a status, unless a limit is reached, the result is a copy with status 200; otherwise it is f
+// itself. A copy without an id is about a notification or a response, whose answer cannot hold an error: its status is
+// 202, and the failure is only in the log.
 func (f *Failure) WithinSession() *Failure {
 	if f.Status < http.StatusInternalServerError || f.LimitReached() {
 		return f
@@ -110,7 +111,7 @@ func (f *Failure) WithinSession() *Failure {
 	return &own
 }
 
-// LimitReached reports whether f says that a limit of ours is reached.
+// LimitReached reports whether f says that one of dragoman's own limits is reached.
 func (f *Failure) LimitReached() bool {
 	switch f.Cause {
 	case TooManyOpen, TooManySessions, TooManyProcesses, TooManyParked, NoRoom:
@@ -127,8 +128,8 @@ func (f *Failure) SessionlessStatus() int {
 	return f.Status
 }
 
-// StatusFor returns the HTTP status for the error code of a server whose answer came without a status: it tells clients
-// without a session that the method does not exist, or what is wrong with their request. See
+// StatusFor returns the HTTP status with which a client without a session gets an error of this JSON-RPC code, if the
+// server's error came without an HTTP status. See
 // https://modelcontextprotocol.io/specification/2026-07-28/basic/transports#sending-messages-to-the-server.
 func StatusFor(code int64) int {
 	switch code {

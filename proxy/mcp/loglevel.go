@@ -2,7 +2,7 @@ package mcp
 
 import "slices"
 
-// LogLevel is the severity of a log message, the least severe is 0. See
+// LogLevel is the severity of a log message; 0 is the least severe. See
 // https://modelcontextprotocol.io/specification/2026-07-28/server/utilities/logging#log-levels.
 type LogLevel int
 

@@ -12,7 +12,7 @@ const (
 	MetaCapabilities = MetaPrefix + "clientCapabilities" // of requests
 	MetaLogLevel     = MetaPrefix + "logLevel"           // of requests
 	MetaServer       = MetaPrefix + "serverInfo"         // of results
-	MetaSubscription = MetaPrefix + "subscriptionId"     // of what a subscription brings
+	MetaSubscription = MetaPrefix + "subscriptionId"     // of notifications of a subscription
 	MetaRelatedTask  = MetaPrefix + "related-task"       // of messages about a task
 )
 
@@ -20,7 +20,7 @@ const (
 // https://modelcontextprotocol.github.io/ext-tasks/specification/2026-07-28/tasks.html.
 const TasksExtension = MetaPrefix + "tasks"
 
-// Declares reports whether capabilities have this one.
+// Declares reports whether capabilities have a member of this name that is not null. name is a gjson path.
 func Declares(capabilities gjson.Result, name string) bool {
 	c := capabilities.Get(name)
 	return c.Exists() && c.Type != gjson.Null
@@ -34,8 +34,8 @@ func DeclaresTasks(capabilities gjson.Result) (declared bool) {
 	return declared
 }
 
-// Members calls do for each member of a JSON object, with its unescaped name. It calls do for nothing
-// if object is not one.
+// Members calls do for each member of a JSON object, with its unescaped name. It does nothing if object is
+// not a JSON object.
 func Members(object string, do func(name string, v gjson.Result)) {
 	v := gjson.Parse(object)
 	if !v.IsObject() {

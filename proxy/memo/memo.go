@@ -100,9 +100,9 @@ func (l *Memo) Find(key Key) *Answer {
 	return nil
 }
 
-// Watch notes that an answer came which is not the known one. If its translation is worth remembering, Watch returns
-// the answer for [Memo.Learn], otherwise nil: an answer whose length differs from the one before may differ each
-// time. The id of message is message[from:to]. Watch keeps no reference to message.
+// Watch is called for an answer that differs from the remembered one. If the translation is worth remembering, it
+// returns the answer for [Memo.Learn], otherwise nil: an answer that has another length than the one before may differ
+// each time. The id of message is message[from:to]. Watch keeps no reference to message.
 func (l *Memo) Watch(key Key, message []byte, from, to int) *Pending {
 	if !l.worth(key, len(message)-(to-from)) {
 		return nil

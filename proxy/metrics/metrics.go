@@ -29,14 +29,14 @@ import (
 type Outcome string
 
 const (
-	Succeeded Outcome = "ok"         // answered by the server, with a result
-	ToolError Outcome = "tool_error" // with a result that says isError
-	Errored   Outcome = "error"      // with a JSON-RPC error
-	Local     Outcome = "local"      // answered by dragoman, on the server's behalf
-	Refused   Outcome = "refused"    // it could not be sent to the server
+	Succeeded Outcome = "ok"         // the server answered with a result
+	ToolError Outcome = "tool_error" // the server answered with a result that says isError
+	Errored   Outcome = "error"      // the server answered with a JSON-RPC error
+	Local     Outcome = "local"      // dragoman answered instead of the server
+	Refused   Outcome = "refused"    // the request could not be sent to the server
 	Failed    Outcome = "failed"     // the server gave no answer
-	Cancelled Outcome = "cancelled"  // no answer was owed any more
-	Left      Outcome = "left"       // the client went away first
+	Cancelled Outcome = "cancelled"  // the request was cancelled before its answer
+	Left      Outcome = "left"       // the client disconnected before the answer
 
 	// inputRequired is a result that asks for the call to be made again, with answers. Only
 	// the last round of a call is counted.
@@ -137,7 +137,8 @@ func New(version string, openSessions, openStreams func() float64) *Metrics {
 // unknownRevision is the label for a server that has not named its revision.
 const unknownRevision = "unknown"
 
-// Request counts one request of a client that has ended.
+// Request counts one request that has ended. vc is the client's revision and vu the server's; began is
+// when the request came.
 func (m *Metrics) Request(vc, vu *translate.Revision, method wire.Method, how Outcome, began time.Time) {
 	client, server := vc.Name, vu.Name
 	at := m.of(pair{vc, vu})

@@ -107,7 +107,8 @@ func (s *Credentials) Register(registry prometheus.Registerer, now func() *Crede
 	}))
 }
 
-// Note notes whose credential a request carries: the identity of a login, which stays the same when tokens are renewed.
+// Note stores the login whose credential a request carries. A login keeps its identity when its tokens are renewed. Note
+// calls Changed if the login differs from the last one.
 func (s *Credentials) Note(login string) {
 	if was := s.login.Load(); was == nil || *was != login {
 		if s.login.Store(&login); was != nil {
@@ -116,7 +117,7 @@ func (s *Credentials) Note(login string) {
 	}
 }
 
-// Login returns whose credential the last request carried; "" for none.
+// Login returns the login whose credential the last request carried; "" for none.
 func (s *Credentials) Login() string {
 	if id := s.login.Load(); id != nil {
 		return *id

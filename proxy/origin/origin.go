@@ -169,8 +169,8 @@ func (o *Origin) Share() {
 	o.Close = o.Shared.Close
 }
 
-// Opened returns an origin whose connections are opened before initialize is sent. piped says that
-// all messages of the server come on one stream.
+// Opened returns an origin that opens a connection with open and then sends initialize on it. piped says
+// that all messages of the server come on one stream.
 func Opened(piped bool, open func(ctx context.Context) (upstream.Conn, error)) Origin {
 	return Origin{Connect: func(ctx context.Context, initialize *upstream.Outgoing) (*upstream.Begun, error) {
 		conn, err := open(ctx)

@@ -21,10 +21,11 @@ func (c *process) Close(ctx context.Context) error {
 	return err
 }
 
-// Move makes the place one of the client of ctx.
+// Move counts the process for the client in ctx from now on.
 func (c *process) Move(ctx context.Context) { c.place.Move(ctx) }
 
-// Bounded makes each process of o occupy a place of l.
+// Bounded returns o with its number of processes limited by l. It returns o itself if the server is not a
+// process.
 func (o Origin) Bounded(l *processes.Limit) Origin {
 	if !o.Restarts {
 		return o // the server is not a process

@@ -89,8 +89,8 @@ type Edition struct {
 // Replaced returns a channel that is closed when another list replaces this one.
 func (e *Edition) Replaced() <-chan struct{} { return e.replaced }
 
-// New makes the Catalog of these tools. It returns nil if there are none and were none
-// before. Two tools with one name are an error. was is the previous Catalog, or nil.
+// New makes the Catalog of the tools of all. It returns nil if all is empty and there was no
+// Catalog before. Two tools with one name are an error. was is the previous Catalog, or nil.
 func New(table *translate.Table, all []Source, place string, was *Catalog) (*Catalog, error) {
 	if len(all) == 0 && was == nil {
 		return nil, nil
@@ -154,8 +154,8 @@ func appendToolsList(dst, id, entries []byte) []byte {
 // Edition identifies the list. A new catalog with the same list has the same edition.
 func (c *Catalog) Edition() *Edition { return c.told }
 
-// ReplacedBy tells those who wait for another edition that next, which may be nil, is in force
-// now.
+// ReplacedBy is called when next, which may be nil, has taken the place of c. It closes the channel of
+// [Edition.Replaced] if the two have different editions. c may be nil.
 func (c *Catalog) ReplacedBy(next *Catalog) {
 	if c != nil && (next == nil || c.told != next.told) {
 		close(c.told.replaced)

@@ -54,9 +54,9 @@ type Request struct {
 	run func(ctx context.Context, q *question) (answer []byte)
 }
 
-// Claim returns the Request for m if m calls one of dragoman's own tools, or if it is about tools
-// and the server has none, as theirs says. Otherwise it returns nil. id is m's id at the server; it
-// is cloned.
+// Claim returns the Request for m if m calls one of dragoman's own tools, or if it is a tools/list or
+// tools/call and the server has no tools. Otherwise it returns nil, and m is for the server. theirs
+// says that the server has tools. id is m's id at the server; it is cloned.
 func (c *Catalog) Claim(m *wire.Message, id []byte, theirs bool, from Client) *Request {
 	switch {
 	case c == nil:

@@ -44,8 +44,8 @@ const maxClaims = 8 << 10
 // User returns the identity that may answer a question the server asks during a request of principal
 // who. It is who itself or, where by names claims, a key of the listener token and the values of these
 // claims, so that another token of the same user may answer. The claims are not verified, so they
-// grant no other access. A token that lacks one of the claims, or has one twice or not as text, gives
-// who.
+// grant no other access. User returns who if the token lacks one of the claims, or has one twice or not
+// as text.
 func User(req *downstream.Request, by, who string) string {
 	names := config.ClaimsOf(by)
 	if names == nil || req.Header == nil {

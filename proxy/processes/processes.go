@@ -40,8 +40,9 @@ type waiting struct {
 	place  chan *Place // has room for one
 }
 
-// New returns a limit of max processes. yield ends the longest idle session of the clients
-// that of names, without waiting for its process, and reports whether there was one.
+// New returns a limit of max processes. yield ends the session that has been idle for the
+// longest time, among those of the clients for which of returns true. It does not wait until
+// the session's process has ended, and reports whether there was such a session.
 func New(max func() int, yield func(of func(client string) bool) bool) *Limit {
 	return &Limit{max: max, yield: yield, running: make(map[*Place]struct{}), of: make(map[string]int)}
 }

@@ -5,7 +5,8 @@
 // Thresholds for Shared-Memory Packet Switches" (1998).
 package quota
 
-// Fair counts what each holder has. The zero value is ready for use. Callers hold the lock of what is shared.
+// Fair counts what each holder has. The zero value is ready for use. It is not safe for concurrent use: callers hold the
+// lock of the shared resource.
 type Fair struct {
 	of    map[string]int // by principal
 	at    map[string]int // by address
@@ -19,7 +20,7 @@ type Holder struct {
 	Address   string // "" if the principal alone is counted
 }
 
-// Party returns h without its principal if that may be one of many of the same client, otherwise h.
+// Party returns h without its principal if the client may use several principals, otherwise h.
 func (h Holder) Party() Holder {
 	if h.Address != "" {
 		h.Principal = ""
@@ -27,13 +28,14 @@ func (h Holder) Party() Holder {
 	return h
 }
 
-// HasRoom reports whether a holder may have one more. max is the number of all.
+// HasRoom reports whether a holder may have one more. max is how many all holders together may have.
 func (s *Fair) HasRoom(who Holder, max int) bool {
 	left := max - s.taken
 	return left > 0 && s.of[who.Principal] <= left && (who.Address == "" || s.at[who.Address] <= left)
 }
 
-// Acquire takes one for a holder. max is the number of all. It returns false if the holder has its share already.
+// Acquire counts one more for a holder. max is how many all holders together may have. It returns false, and counts
+// nothing, if the holder has its share already.
 func (s *Fair) Acquire(who Holder, max int) bool {
 	if !s.HasRoom(who, max) {
 		return false
@@ -49,7 +51,7 @@ func (s *Fair) Acquire(who Holder, max int) bool {
 	return true
 }
 
-// Release gives one of a holder back.
+// Release counts one less for a holder.
 func (s *Fair) Release(who Holder) {
 	s.taken--
 	subtract(s.of, who.Principal)

@@ -210,8 +210,8 @@ func (b *Buffer) Detach(gone bool) (parked bool) {
 }
 
 // Find returns the buffer of the stream that the event with this id was sent on, for a new reader, and
-// the events that followed it. stop ends the reader; a reader before it is ended. b is nil if there is no such buffer. lost is how many events cannot
-// be sent again, or -1 if that is unknown.
+// the events that followed it. stop ends the new reader; Find ends the previous one. b is nil if there
+// is no such buffer. lost is how many events cannot be sent again, or -1 if that is unknown.
 func (t *Buffers) Find(ctx context.Context, id string, stop func(error)) (b *Buffer, again []sse.Event, lost int) {
 	number, after, ok := parseEventID(id)
 	if !ok {

@@ -4,10 +4,10 @@
 //		request ─► Forward: find the process ─► its inbox ─► the Handler there ─► answer, as it comes
 //
 //	  - find.go knows where replicas may be, as configured, and asks them which process each is;
-//	  - forward.go sends a request, sealed with what its client said in headers, and hands the
-//	    answer on;
-//	  - inbox.go takes such a request in, once, and has it served as though its client had come
-//	    here.
+//	  - forward.go sends a request, with the client's headers sealed, and returns the answer to
+//	    the client;
+//	  - inbox.go accepts such a request, once, and serves it as if the client had sent it to
+//	    this replica.
 //
 // Only replicas with the key are trusted: requests and answers between them are sealed. The package
 // does not know sessions or eras: its caller says which process is to serve a request.

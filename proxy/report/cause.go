@@ -132,7 +132,7 @@ func limitOf(cfg *config.Config, f *mcp.Failure) error {
 	return nil
 }
 
-// Outcome returns how a request has ended whose client gets f. f must have been reported.
+// Outcome returns the outcome of a request whose client gets f. f must have been reported.
 func Outcome(f *mcp.Failure) metrics.Outcome {
 	switch failures.Cause(f.Why) {
 	case "":

@@ -31,7 +31,7 @@ func (r *Reporter) Untranslated(err error, header []upstream.Header) {
 	r.ServerFailed("notification dropped", failures.Untranslatable, err, header)
 }
 
-// AnswerDropped is Dropped for an answer, whose call fails with f.
+// AnswerDropped is Dropped for an answer to a call. The call fails with f.
 func (r *Reporter) AnswerDropped(reason string, f *mcp.Failure) {
 	r.metrics.Dropped.WithLabelValues(reason).Inc()
 	r.Failed(f, At{})

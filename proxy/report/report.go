@@ -90,7 +90,7 @@ func (r *Reporter) Failed(err error, at At) *mcp.Failure {
 	return r.FailedAs("request failed", err, at)
 }
 
-// FailedAs is Failed with another message.
+// FailedAs is Failed with message as the text of the log line.
 func (r *Reporter) FailedAs(message string, err error, at At) *mcp.Failure {
 	f := clienterror.Of(err)
 	if f.Reported {
@@ -125,7 +125,7 @@ func (r *Reporter) FailedAs(message string, err error, at At) *mcp.Failure {
 	return f
 }
 
-// ServerFailed logs a failure of the server that is not a failed request. It does not count as one.
+// ServerFailed logs a failure of the server that is not about a request. It is not counted as a failed request.
 func (r *Reporter) ServerFailed(message string, c failures.Cause, err error, header []upstream.Header) {
 	r.add(kind{message, c, r.now().Server}, line{text: err.Error(), at: At{Header: header}})
 }

@@ -187,8 +187,8 @@ func (t *Table[T]) None() bool {
 	return t.count == 0
 }
 
-// Overdue ends and returns the requests for which left is not positive. next is the shortest time
-// that is left to another request, 0 if there is none.
+// Overdue ends and returns the requests that have no time left. left returns how much time a request
+// has. next is the shortest time that is left to another request, or 0 if there is none.
 func (t *Table[T]) Overdue(left func(*Request[T]) time.Duration) (late []*Request[T], next time.Duration) {
 	t.mu.Lock()
 	defer t.mu.Unlock()

@@ -37,9 +37,9 @@ var errOtherRevision = errors.New("the server now speaks another revision")
 // stream receives one [server.RestartError], after which the stream continues. Messages to be sent
 // in the meantime wait.
 //
-// It does the same for a session over HTTP+SSE, which a server loses when it restarts:
-// remote is then true. Such a server may be away for long: the number of attempts has no limit, and
-// a message to be sent waits for one attempt only.
+// It does the same for a session over HTTP+SSE, which a server loses when it restarts. Such a server may
+// be unreachable for a long time: the number of attempts has no limit, and a message to be sent waits
+// for one attempt only.
 type Pipe struct {
 	remote bool
 
@@ -92,8 +92,8 @@ type Options struct {
 	RunsFor string // the client that the process is counted for
 }
 
-// Over returns a Pipe for the process behind o, which has answered o's request. eras forgets the era of a server that
-// returns with another revision.
+// Over returns a Pipe for the process behind o, which has answered o's request. If the process restarts with another
+// revision, the Pipe makes eras forget the server's era.
 func Over(h *host.Host, eras *era.Cache, o *server.Opening, how Options) *Pipe {
 	cfg := h.Config().Upstream.Restart
 	r := &Pipe{

@@ -25,8 +25,8 @@ import (
 
 // Session is the session of the client whose server restarts.
 type Session interface {
-	// Restarted notes that the server's process has restarted: responses of the client to unknown requests go to no
-	// server from now on. It returns the ids of the server's requests that have no response, as raw JSON.
+	// Restarted notes that the server's process has restarted: from now on, the client's responses to unknown requests
+	// are dropped. It returns the ids of the server's requests that have no response, as raw JSON.
 	Restarted() (open []string)
 	// DropRequests forgets the server's requests that have no response, and returns their ids, as raw JSON.
 	DropRequests() (open []string)

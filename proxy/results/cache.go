@@ -23,14 +23,14 @@ type Bounds struct {
 }
 
 const (
-	// AsSaid as a TTL stands for the time that the server's result itself names.
+	// AsSaid as the TTL of a [Lookup] stands for the TTL that the server's result names.
 	AsSaid time.Duration = -1
 	// maxFresh is how long a result is kept at most, whatever the server says.
 	maxFresh = 24 * time.Hour
 	// passTime is how long callers do not wait for each other's requests after an answer that
 	// could not be kept.
 	passTime = time.Minute
-	// Overhead is what a result costs beside its bytes.
+	// Overhead is the number of bytes that the cache counts for a result in addition to its size.
 	Overhead = 256
 )
 
@@ -43,7 +43,7 @@ const (
 // A result belongs to the principal that asked for it, unless the server itself calls it
 // public. No caller waits for the request of another principal.
 type Cache struct {
-	// Now is time.Now; a test may set another clock before all else.
+	// Now is time.Now; a test may set another clock before the first use.
 	Now func() time.Time
 
 	bounds func() Bounds

@@ -18,10 +18,11 @@ import (
 // client sent. The seal authenticates the request, and it hides the client's headers, such as a
 // token, from third parties. A forwarded request is served where it arrives or not at all.
 
-// ForwardHeader holds the seal. It fits where the header of a client's request fits.
+// ForwardHeader is the name of the header that holds the sealed text of a request that one replica
+// forwards to another.
 const ForwardHeader = "Dragoman-Forward"
 
-// Forward is the content of such a seal.
+// Forward is the content of the sealed text in [ForwardHeader].
 type Forward struct {
 	To     ID // the process
 	At     time.Time
@@ -57,7 +58,8 @@ func (s *Sealer) SealForward(method string, f Forward) string {
 	return encoding.EncodeToString(s.keys[0].Seal(nil, nil, plain, []byte(forwardUse+method+" "+config.ReplicasPath)))
 }
 
-// OpenForward returns what a seal says; false when no replica with one of our keys made it.
+// OpenForward returns the content of box, which [Sealer.SealForward] made for a request of this method.
+// ok is false if no replica with one of our keys made it.
 func (s *Sealer) OpenForward(method, box string) (f Forward, ok bool) {
 	text, err := encoding.DecodeString(box)
 	if err != nil || strings.ContainsAny(box, "\r\n") {
@@ -89,7 +91,8 @@ func readForward(plain []byte) (f Forward, ok bool) {
 	return f, !said.broken
 }
 
-// Presence returns the answer of the process that a seal asks for.
+// Presence returns the answer of the process to box, in which another replica asks whether the process
+// is here: a Forward without a Method.
 func (s *Sealer) Presence(box string) string {
 	sum := sha256.Sum256([]byte(box))
 	return encoding.EncodeToString(s.keys[0].Seal(nil, nil, sum[:], []byte(presenceUse)))

@@ -2,9 +2,9 @@
 // them, so that what they hold needs no store.
 //
 // There are four: session ids ([Session]), the requestState of a call that waits for its client ([State]), ids of questions
-// that were put into other words, and requests that one replica forwards to another ([Forward]). Each has an additional text
-// of its own under the seal, so that none passes for another. The keys are those of session.key_file ([ReadKeys]); the first
-// seals, all open. The texts belong to the caller.
+// that were put into other words, and requests that one replica forwards to another ([Forward]). Each kind has additional
+// authenticated data of its own, so that a text of one kind is not valid as another. The keys are those of session.key_file
+// ([ReadKeys]): the first one seals, and each of them opens. The texts belong to the caller.
 package sealed
 
 import (

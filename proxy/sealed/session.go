@@ -15,10 +15,11 @@ import (
 	"github.com/dragoman-proxy/dragoman/translate/wire"
 )
 
-// MaxNamed is the greatest length of the session id that the server assigns: ours, which holds it, has to fit into a header.
+// MaxNamed is the greatest length, in bytes, of the session id that the server assigns: ours contains it, and has to fit
+// into a header.
 const MaxNamed = 2 << 10
 
-// MaxIntroduced is the greatest length of clientInfo, and of the client's capabilities, in an id.
+// MaxIntroduced is the greatest length, in bytes, of clientInfo in an id, and that of the client's capabilities.
 const MaxIntroduced = 512
 
 // ErrNamedTooLong refuses a server's session id that does not fit into ours.
@@ -145,5 +146,5 @@ func (s *Sealer) read(plain []byte, now time.Time) (t Session, ok bool) {
 	return t, ok && t.ClientRevision != nil && t.ServerRevision != nil && !s.Expired(t.Made, now)
 }
 
-// Expired reports whether an id made then is too old.
+// Expired reports whether an id that was made at the time made is too old at the time now.
 func (s *Sealer) Expired(made, now time.Time) bool { return now.Sub(made) > s.MaxAge }

@@ -36,7 +36,7 @@ func Answer(ctx context.Context, st upstream.Stream, id []byte) ([]byte, error) 
 	}
 }
 
-// ResultOf returns a copy of the result in a response. The error is a *mcp.ServerError.
+// ResultOf returns a copy of the result in a response. If the response is an error, it returns a *mcp.ServerError.
 func ResultOf(m *wire.Message) ([]byte, error) {
 	if m.Kind == wire.Error {
 		return nil, &mcp.ServerError{Raw: bytes.Clone(m.Error())}
@@ -44,7 +44,8 @@ func ResultOf(m *wire.Message) ([]byte, error) {
 	return bytes.Clone(m.Result()), nil
 }
 
-// ResultIn is ResultOf for a response that was not scanned yet.
+// ResultIn is ResultOf for a response that was not scanned yet. If response is not a message, it returns the error of
+// the scan.
 func ResultIn(response []byte) ([]byte, error) {
 	var m wire.Message
 	if err := m.Scan(response, nil); err != nil {
@@ -53,9 +54,9 @@ func ResultIn(response []byte) ([]byte, error) {
 	return ResultOf(&m)
 }
 
-// RefusalOf returns the response to the request with this id if err is an HTTP status with a JSON-RPC error
-// in its body. Otherwise it returns err, also for a status that is about the credential or the number of
-// requests.
+// RefusalOf returns an error response to the request with this id if err is an HTTP status of 4xx with a
+// JSON-RPC error in its body. Otherwise it returns err, as it does for 401, 403 and 429, which are about the
+// credential or the number of requests.
 func RefusalOf(err error, id []byte) (sse.Event, error) {
 	status, ok := errors.AsType[*upstream.StatusError](err)
 	if !ok || status.Code < 400 || status.Code > 499 || status.Code == 401 || status.Code == 403 || status.Code == 429 {

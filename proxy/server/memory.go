@@ -15,7 +15,8 @@ import (
 // healthy is how long a process must live before the failures of earlier ones are forgotten.
 const healthy = time.Minute
 
-// Backoff decides how often and how soon a process is started again.
+// Backoff decides how often and how soon a process is started again. First is the first wait, which
+// doubles up to Last. Max is the greatest number of restarts in a row, and Tries counts them.
 type Backoff struct {
 	First, Last time.Duration
 	Max, Tries  int

@@ -34,7 +34,7 @@ type Opening struct {
 	ID       []byte            // of the request, raw JSON
 	Sent     []byte            // the request as it was sent last
 	Early    [][]byte          // notifications that came before the response
-	NoRoots  bool              // the client may be asked for its roots, and has none
+	NoRoots  bool              // a roots/list of the server is answered with an empty list
 	Of       Opener
 }
 
@@ -52,12 +52,13 @@ type Opener interface {
 }
 
 // Await reads st until the response to the request. Before it, servers may only send notifications and
-// pings, which Await answers.
+// pings. Await answers pings and stores notifications in Early; most other requests get an error.
 func (o *Opening) Await(ctx context.Context, st upstream.Stream) (*wire.Message, error) {
 	return o.AwaitAny(ctx, st, o.ID)
 }
 
-// AwaitAny reads st until the response to one of the requests with these ids.
+// AwaitAny reads st until the response to one of the requests with these ids, or an error response without
+// an id. The message owns its memory.
 func (o *Opening) AwaitAny(ctx context.Context, st upstream.Stream, ids ...[]byte) (*wire.Message, error) {
 	answered := func(m *wire.Message) bool {
 		return slices.ContainsFunc(ids, func(id []byte) bool { return IsAbout(m, id) })

@@ -9,8 +9,8 @@ import (
 	"gopkg.in/yaml.v3"
 )
 
-// Env sets the settings whose variables environ ("NAME=value") contains, over what
-// earlier layers have set. It looks at names that begin with prefix. Values are written
+// Env sets the settings whose variables environ ("NAME=value") contains, and so overrides
+// earlier layers. It looks at names that begin with prefix. Values are written
 // as in the file; a list may also be a,b without brackets. An empty value sets only
 // strings and lists. A variable that belongs to no setting is a mistake, unless other
 // lists it or Kubernetes sets it for a service of the namespace.

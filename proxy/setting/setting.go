@@ -88,9 +88,9 @@ type Layers struct {
 	values   int       // number of values read from this file or variable so far
 }
 
-// Over returns Layers that fill the struct which into points to. What the struct holds are
-// the defaults. removed has the paths of removed settings and what replaces each: the error
-// for a setting that was removed says so.
+// Over returns Layers that fill the struct that into points to. The values that the struct
+// holds already are the defaults. removed maps the path of each removed setting to what
+// replaces it, which is part of the error for the setting.
 func Over(into any, removed map[string]string) *Layers {
 	return &Layers{into: reflect.ValueOf(into).Elem(), removed: removed, origins: map[string]string{}}
 }

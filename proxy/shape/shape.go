@@ -34,10 +34,10 @@ type Shaping struct {
 	counts *metrics.Results
 }
 
-// New returns the shaping that cfg asks for; nil if results are not shaped. keys seal the handles
-// to what was cut. given are the rules that came with tools. was is the shaping that the new one
-// replaces, or nil: the handles that it has given out stay valid if store and keys are the same.
-// counts gets each shaped result.
+// New returns the shaping that cfg asks for; nil if results are not shaped. keys seal the handles of
+// the parts that were cut. given are the rules of adapter files. was is the shaping that the new one
+// replaces, or nil: its handles stay valid if the store's settings and the keys are the same. counts
+// counts each shaped result.
 func New(cfg config.Config, keys [][]byte, given []transform.Rule, was *Shaping, counts *metrics.Results) (*Shaping, error) {
 	settings := settingsOf(cfg.Transform, given)
 	if settings == nil {

@@ -35,7 +35,8 @@ var errTooLarge = errors.New("event is too large")
 
 const byteOrderMark = "\xef\xbb\xbf"
 
-// TooLargeError is returned for an event with more bytes than the reader accepts.
+// TooLargeError is returned for an event with more bytes than the reader accepts, or for
+// which there was no memory.
 type TooLargeError struct {
 	Limit   int   // the most bytes that the reader accepts
 	Skipped bool  // the event was skipped and the stream can be read further

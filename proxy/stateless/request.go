@@ -51,7 +51,7 @@ type Request struct {
 	RunsFor   string            // the client that the process is counted for
 	User      string            // the user that may answer the server's questions
 	Address   string            // the peer's address; "" on a pipe, and if another replica forwarded the request
-	Unknown   bool              // only the client itself says who it is
+	Unknown   bool              // nothing but the client's own claim identifies it
 	Header    []upstream.Header // the HTTP headers that describe the message, as they came; nil on a pipe
 	MaxTokens int               // the budget that a header asks for; 0 for none
 	Timed     bool              // a header asks for the timing

@@ -12,7 +12,7 @@ import (
 // A Tally counts one call of a modern client in the metrics. The call may take several requests to
 // the server: it is sent again if the server has lost the session or turns out to be of
 // the other era. The outcome of the last request counts, when the last user releases the tally.
-// hold, settle and release may be called on a nil tally, and do nothing then.
+// Hold, Settle and Release may be called on a nil tally, and do nothing then.
 type Tally struct {
 	metrics *metrics.Metrics
 	method  wire.Method
@@ -24,12 +24,13 @@ type Tally struct {
 	began  time.Time // zero if no request was sent to the server
 }
 
-// Count makes and returns q's tally in m, with one user.
+// Count makes and returns q's tally, which counts in m. The caller is its first user, and calls Release.
 func (q *Request) Count(m *metrics.Metrics) *Tally {
 	q.Counts = &Tally{metrics: m, method: q.Method, users: 1}
 	return q.Counts
 }
 
+// Hold adds a user, which calls Release in the end.
 func (t *Tally) Hold() {
 	if t == nil {
 		return
@@ -39,7 +40,7 @@ func (t *Tally) Hold() {
 	t.users++
 }
 
-// Note notes how a request to a server of this revision ended, which began then.
+// Note notes how a request to a server of this revision ended. began is when the request was sent.
 func (t *Tally) Note(server *translate.Revision, began time.Time, how metrics.Outcome) {
 	t.mu.Lock()
 	defer t.mu.Unlock()

@@ -210,7 +210,7 @@ func (x *Index) Look(ctx context.Context, tool string, ask Ask) (Tool, error) {
 	return t, nil
 }
 
-// Refresh reads the list, unless it was read after then.
+// Refresh reads the list, unless it was read after the time then.
 func (x *Index) Refresh(ctx context.Context, then time.Time, ask Ask) error {
 	_, err := x.read(ctx, then, ask)
 	return err

@@ -17,10 +17,10 @@ import (
 type Credential interface {
 	// Header returns the value of Authorization; "" for none yet.
 	Header(ctx context.Context) (string, error)
-	// Refused takes note that the server refused a request with this value, after it refused the
-	// same request that many times with others. It returns nil if there is another value by now: the
-	// request is then sent once more. Otherwise the caller gets the error in place of the refusal,
-	// which may be another *StatusError.
+	// Refused is called when the server has refused a request with this value. tries is how many
+	// times it refused the same request with other values before. Refused returns nil if there is
+	// another value now: the request is then sent once more. Otherwise the caller gets the returned
+	// error, which may be another *StatusError, in place of refusal.
 	Refused(ctx context.Context, value string, refusal *StatusError, tries int) error
 }
 

@@ -29,8 +29,8 @@ type HTTPConfig struct {
 	// Credential is sent as Authorization, in place of the client's; nil for none.
 	Credential Credential
 
-	// Explain returns the error in place of a response that refuses a request, if there is no
-	// Credential; it may be the same. nil changes none.
+	// Explain returns the error for a response that refuses a request, if there is no
+	// Credential. It may return its argument. nil leaves all errors as they are.
 	Explain func(*StatusError) error
 
 	// Proxy returns the HTTP proxy through which URL is reached, or nil if there is

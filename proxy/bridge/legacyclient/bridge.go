@@ -9,9 +9,9 @@
 //   - introduce.go: initialize, answered from server/discover;
 //   - call.go: a request and the rounds of its questions; ask.go: the questions and their answers;
 //   - listen.go: the standing stream and the subscriptions behind it;
-//   - tasks.go, taskwait.go: tasks, which both sides have in other words; finished.go: tasks that the server
-//     did not make;
-//   - headers.go: the headers of a call of a tool.
+//   - tasks.go, taskwait.go: tasks, whose messages differ between the two revisions; finished.go: tasks that
+//     the server did not make;
+//   - headers.go: the headers of a tools/call.
 package legacyclient
 
 import (
@@ -36,14 +36,14 @@ func New(h *host.Host, eras *era.Cache, cache *results.Cache) *Bridge {
 	return &Bridge{host: h, eras: eras, results: cache, finished: newFinishedTasks()}
 }
 
-// Expire forgets the finished tasks whose time is over.
+// Expire forgets the finished tasks that have expired at the time now.
 func (b *Bridge) Expire(now time.Time) { b.finished.expire(now) }
 
-// MaxFinished changes how many bytes the finished tasks of all sessions may have. It must be called before the first
-// use.
+// MaxFinished sets the limit for the total size of the finished tasks of all sessions, in bytes. It must be called
+// before the first use.
 func (b *Bridge) MaxFinished(bytes int) { b.finished.max = bytes }
 
-// Finished returns how many sessions have finished tasks, and the bytes of these.
+// Finished returns how many sessions have finished tasks, and the total size of these tasks in bytes.
 func (b *Bridge) Finished() (sessions, bytes int) {
 	b.finished.mu.Lock()
 	defer b.finished.mu.Unlock()
@@ -53,7 +53,7 @@ func (b *Bridge) Finished() (sessions, bytes int) {
 // Pipe is a connection to a process, whose messages have no headers.
 type Pipe interface {
 	upstream.Conn
-	// Shared reports whether the process serves other sessions as well. The standing stream of one that does
-	// not belongs to the session.
+	// Shared reports whether the process serves other sessions as well. If it returns false, the standing
+	// stream of the process belongs to the session.
 	Shared() bool
 }

@@ -539,6 +539,5 @@ func (b *call) retitle() bool {
 	return true
 }
 
-// Failed reports whether the last message that Next has returned is an error of dragoman's own, and not the
-// server's answer.
+// Failed reports whether the last message that Next returned is dragoman's own error and not the server's answer.
 func (b *call) Failed() bool { return b.lost.Load() }

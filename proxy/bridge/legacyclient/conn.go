@@ -64,8 +64,8 @@ type Conn struct {
 
 var _ upstream.Conn = (*Conn)(nil)
 
-// New returns the session of a client of this revision and these capabilities on conn, which belongs to the session
-// from now on.
+// New returns the session of a client of this revision and these capabilities. conn is the connection to the server;
+// the session owns it from now on.
 func (b *Bridge) New(conn upstream.Conn, client *translate.Revision, facts wire.Facts) *Conn {
 	modern := translate.Lookup(translate.Modern())
 	table, cfg := b.host.Table(), b.host.Config()
@@ -85,7 +85,7 @@ func (b *Bridge) New(conn upstream.Conn, client *translate.Revision, facts wire.
 	return c
 }
 
-// BelongTo says which principal the session belongs to.
+// BelongTo sets the principal that the session belongs to.
 func (c *Conn) BelongTo(who string) {
 	realm := results.KeyOf("modern", who)
 	c.realm = string(realm[:])
@@ -108,7 +108,8 @@ func (c *Conn) Translators() (up, down *translate.Translator) {
 	return same, same
 }
 
-// Resume returns the session with this id, which began in another process, on conn.
+// Resume returns the session that t describes, which began in another process. conn is the connection to the server;
+// the session owns it from now on.
 func (b *Bridge) Resume(t sealed.Session, conn upstream.Conn) *Conn {
 	c := b.New(conn, t.ClientRevision, t.Facts)
 	if t.ClientInfo != "" {
@@ -121,8 +122,8 @@ func (b *Bridge) Resume(t sealed.Session, conn upstream.Conn) *Conn {
 	return c
 }
 
-// Introduced puts into t who the client is, as far as there is room: what another process must know to resume the
-// session.
+// Introduced stores the client's clientInfo and capabilities in t, as far as they fit. Another process needs them to
+// resume the session.
 func (c *Conn) Introduced(t *sealed.Session) { t.Introduce(string(c.client), string(c.can)) }
 
 // Beneath returns the connection to the server.
@@ -135,7 +136,8 @@ func (c *Conn) Calls() int {
 	return len(c.running)
 }
 
-// End ends what no request waits for. It sends nothing to the server.
+// End ends everything that still runs for the session, such as subscriptions, and makes Send return
+// upstream.ErrClosed. The connection to the server stays open.
 func (c *Conn) End() { c.end() }
 
 // Send implements [upstream.Conn].
@@ -379,7 +381,7 @@ func (c *Conn) sendCancelled(id []byte) {
 	}
 }
 
-// Close ends the session. It sends nothing about the session to the server, which has no sessions.
+// Close ends the session. The server is not notified, because it has no sessions.
 func (c *Conn) Close(ctx context.Context) error {
 	c.end()
 	c.bridge.finished.end(c)

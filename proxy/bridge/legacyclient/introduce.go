@@ -15,7 +15,8 @@ import (
 // noName is the serverInfo of a server that names none.
 const noName = `{"name":"unknown-server","version":"0.0.0"}`
 
-// Introduce notes who the client is, from its initialize request raw, and returns the server's DiscoverResult.
+// Introduce stores the clientInfo and the capabilities of raw, the client's initialize request, and returns the
+// server's DiscoverResult. It keeps no reference to raw.
 func (c *Conn) Introduce(ctx context.Context, raw []byte, header []upstream.Header) ([]byte, error) {
 	var m wire.Message
 	if err := m.Scan(slices.Clone(raw), c.up.Shape()); err != nil {
@@ -38,7 +39,8 @@ func (c *Conn) Introduce(ctx context.Context, raw []byte, header []upstream.Head
 	return c.discover(ctx, header)
 }
 
-// AppendInitializeResult appends the response to initialize that has the content of a DiscoverResult.
+// AppendInitializeResult appends to body the response to an initialize request with this id. The response names this
+// revision and has the content of result, a DiscoverResult.
 func AppendInitializeResult(body, id []byte, revision string, result []byte) []byte {
 	said := gjson.GetManyBytes(result, "capabilities", "instructions")
 	server := noName
@@ -61,8 +63,8 @@ func AppendInitializeResult(body, id []byte, revision string, result []byte) []b
 	return mcp.AppendResult(body, id, append(is, '}'))
 }
 
-// InitializeResult returns the response to initialize, whose id is id, for the server's DiscoverResult, and what is
-// known of both sides from now on.
+// InitializeResult returns the response to an initialize request with this id. result is the server's DiscoverResult.
+// facts are the session's facts about client and server from now on.
 func (c *Conn) InitializeResult(id, result []byte, header []upstream.Header) (answer []byte, facts wire.Facts, err error) {
 	can := gjson.GetBytes(result, "capabilities")
 	if can.Get("logging").IsObject() {
