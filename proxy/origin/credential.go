@@ -73,6 +73,7 @@ type Credentials struct {
 	login                   atomic.Pointer[string] // whose credential the last request carried; nil before the first
 }
 
+// NewCredentials returns Credentials that keep tokens in the [TokenStore] of cfg.
 func NewCredentials(cfg *config.Config, log *zap.Logger) *Credentials {
 	return &Credentials{
 		store: TokenStore(cfg, log),

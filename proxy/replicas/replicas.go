@@ -41,7 +41,7 @@ type Options struct {
 	Self     sealed.ID
 	Settings func() Settings
 	Handler  downstream.Handler                              // serves what others forward
-	Rescue   func(*downstream.Request, *downstream.Response) // is deferred around Handler, and recovers
+	Rescue   func(*downstream.Request, *downstream.Response) // is deferred for each call of Handler, and recovers panics
 	Memory   *large.Memory
 	Streams  *atomic.Int64 // counts the event streams that clients have
 	Draining context.Context

@@ -57,6 +57,7 @@ type Cache struct {
 	sent    map[*fetch]bool // all requests whose answer may be kept
 }
 
+// New returns an empty Cache. bounds returns the limits in force, and is called whenever they are needed.
 func New(bounds func() Bounds) *Cache {
 	return &Cache{
 		bounds: bounds, Now: time.Now,

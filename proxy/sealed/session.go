@@ -39,7 +39,7 @@ type Session struct {
 	// The process that holds what cannot be in an id, if there is such a process; and the client's description, for a
 	// server that has no sessions or has lost this one.
 	Home         ID
-	ClientInfo   string // clientInfo; "" if it is too long
+	ClientInfo   string // clientInfo, only name and version if it is long; "" if these are too long
 	Capabilities string // clientCapabilities; "" if they are too long
 }
 

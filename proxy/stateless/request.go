@@ -252,6 +252,7 @@ func IsHandshakeOnly(m wire.Method) bool {
 	return false
 }
 
+// UnknownMethod returns the failure for a request with an unknown method. It quotes at most 100 bytes of name.
 func UnknownMethod(name string) *mcp.Failure {
 	return mcp.Fail(mcp.MethodUnknown, fmt.Sprintf("%.100s", name))
 }
@@ -293,6 +294,7 @@ func MissingVersion() *mcp.Failure {
 	return f
 }
 
+// At returns what reports say about q. from has the headers that are passed to the server.
 func (q *Request) At(from []upstream.Header) report.At {
 	return report.At{Method: q.Name, Client: translate.Lookup(translate.Modern()), Header: from}
 }
