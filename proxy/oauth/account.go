@@ -104,6 +104,7 @@ type Account struct {
 	live    record    // what the store had last
 	looked  bool      // the store was read
 	attempt *attempt  // nil if none is in progress
+	fresh   string    // the last token that replaced a refused one, or came from a sign-in
 	useless string    // the token that the server refused although it was fresh
 	marked  time.Time // when it did
 	device  bool      // the authorization server has a device flow
@@ -112,6 +113,8 @@ type Account struct {
 }
 
 const (
+	// closeTime is how long Close waits for a sign-in that it has cancelled.
+	closeTime = 5 * time.Second
 	// uselessFor is how long a fresh token that the server refused is not renewed again.
 	uselessFor = time.Minute
 	// refreshPause is how long no other refresh is tried after an authorization server has failed.
@@ -157,9 +160,13 @@ func argument(flag, value string) string {
 // accountMark is the second line of the ids of accounts, by which [List] knows them.
 const accountMark = "mcp server"
 
-// Close cancels a sign-in that is in progress, and closes idle connections.
+// Close cancels a sign-in that is in progress, waits closeTime at most until it has stored what it
+// received, and closes idle connections.
 func (a *Account) Close() {
 	a.end()
+	ctx, stop := context.WithTimeout(context.Background(), closeTime)
+	defer stop()
+	a.Finish(ctx)
 	a.web.close()
 }
 
@@ -237,7 +244,8 @@ func (a *Account) Refused(ctx context.Context, value string, refusal Refusal) er
 	a.mu.Lock()
 	known := a.useless != "" && value == "Bearer "+a.useless && a.now().Sub(a.marked) < uselessFor
 	r := a.live
-	first := !known && refusal.Tries > 0 && value == "Bearer "+r.Access && r.Access != ""
+	// A token that was only read from the store may be as old as the refused one.
+	first := !known && refusal.Tries > 0 && a.fresh != "" && value == "Bearer "+a.fresh && a.fresh == r.Access && !r.over(a.now())
 	if first {
 		a.useless, a.marked, known = r.Access, a.now(), true
 	}
@@ -257,6 +265,11 @@ func (a *Account) Refused(ctx context.Context, value string, refusal Refusal) er
 	_, ended := errors.AsType[*SignInError](err)
 	switch {
 	case err == nil && !useless:
+		if value != "" {
+			a.mu.Lock()
+			a.fresh = r.Access
+			a.mu.Unlock()
+		}
 		return nil
 	case err != nil && !ended && !errors.Is(err, ErrUnusable):
 		return err

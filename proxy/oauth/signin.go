@@ -138,7 +138,7 @@ func (a *Account) signIn(ctx context.Context, c challenge, before record, by way
 		return err
 	}
 	a.mu.Lock()
-	a.live, a.useless = r, ""
+	a.live, a.fresh, a.useless = r, r.Access, ""
 	a.mu.Unlock()
 	return nil
 }

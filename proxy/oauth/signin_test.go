@@ -412,3 +412,18 @@ func TestInteractiveWaits(t *testing.T) {
 		})
 	}
 }
+
+// TestStoredTokenIsNotFresh: a refused token that a request without one has read from the store is renewed. It may be
+// as old as any, and says nothing about new ones.
+func TestStoredTokenIsNotFresh(t *testing.T) {
+	s, dir := oauthtest.New(t, oauthtest.Options{}), t.TempDir()
+	if err := accountOf(t, s, dir, nil).SignIn(t.Context(), agreeing{s}); err != nil {
+		t.Fatal(err)
+	}
+	s.RevokeAccess()
+	a := accountOf(t, s, dir, nil)
+	a.looked = true // as if another request had begun to read the store
+	if status, err := call(t, a, s); status != http.StatusOK {
+		t.Error(status, err)
+	}
+}
