@@ -38,7 +38,7 @@
 //
 // # Modern clients, handshake server
 //
-// Package stateless reads who the client is out of each request. relay.go carries the request on a
+// Package stateless reads from each request which client sends it. relay.go carries the request on a
 // session of sessionpool.go (one is in pooledsession.go), and crossing.go tells the exchange
 // what else translation needs. parkedcall.go and parkedcalls.go hold calls that wait for their
 // client; retry.go takes the client's answers. unattributed.go finds a call for a question that
@@ -66,7 +66,8 @@
 // # Tools that dragoman serves itself
 //
 // Package owntools lists them and answers their calls, package adapters has those of adapter files,
-// owntools.go what an exchange does for them. namecollision.go decides between equal names,
+// owntools.go what an exchange does for them. exchangeview.go is what such packages see of an
+// exchange. namecollision.go decides between equal names,
 // listchanged.go announces changes.
 //
 // # What changes on the way, and what is kept

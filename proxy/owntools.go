@@ -10,7 +10,6 @@ import (
 	"github.com/dragoman-proxy/dragoman/proxy/clienterror"
 	"github.com/dragoman-proxy/dragoman/proxy/owntools"
 	"github.com/dragoman-proxy/dragoman/proxy/upstream"
-	"github.com/dragoman-proxy/dragoman/translate"
 	"github.com/dragoman-proxy/dragoman/translate/wire"
 )
 
@@ -20,7 +19,7 @@ func (x *exchange) claim(m *wire.Message) {
 	if own == nil || m.Method != wire.ToolsCall && m.Method != wire.ToolsList {
 		return
 	}
-	if r := own.Claim(m, x.crossing.sent(m.ID()), x.s.Facts.Has(wire.ServerTools), (*ownClient)(x)); r != nil {
+	if r := own.Claim(m, x.crossing.sent(m.ID()), x.s.Facts.Has(wire.ServerTools), (*exchangeView)(x)); r != nil {
 		x.answerHere(r)
 	}
 }
@@ -53,7 +52,7 @@ func (x *exchange) listAlone(body []byte, err error) bool {
 		return false // the failure of the pipe has already answered it
 	}
 	x.srv.host.Report.FailedAs("the server's tools are missing from the list", err, x.requestInfo())
-	x.answerHere(own.Alone([]byte(x.call.ID), (*ownClient)(x)))
+	x.answerHere(own.Alone([]byte(x.call.ID), (*exchangeView)(x)))
 	return true
 }
 
@@ -104,22 +103,4 @@ func (srv *Server) noteCollision(name string) {
 // forgetOwn releases what dragoman's own tools kept for a session.
 func (srv *Server) forgetOwn(s *session) {
 	srv.now().own.EndSession(s.who())
-}
-
-// ownClient is the client of an exchange as package owntools sees it. It implements
-// [owntools.Client].
-type ownClient exchange
-
-func (x *ownClient) Revision() *translate.Revision { return x.s.ClientRevision }
-func (x *ownClient) Session() string               { return x.s.who() }
-func (x *ownClient) Caller() string                { return (*exchange)(x).caller() }
-func (x *ownClient) Header() []upstream.Header     { return x.from }
-func (x *ownClient) Panicked(p any)                { x.srv.host.Report.Panicked(p) }
-
-func (x *ownClient) CanAsk() bool {
-	return x.s.ClientRevision.Elicitation && x.s.Facts.Has(wire.ClientElicitationForm)
-}
-
-func (x *ownClient) CanShow() bool {
-	return x.srv.personal.Load() && x.s.ClientRevision.Elicitation && x.s.Facts.Has(wire.ClientElicitationURL)
 }

@@ -3,11 +3,8 @@ package proxy
 import (
 	"strings"
 
-	"go.uber.org/zap"
-
 	"github.com/dragoman-proxy/dragoman/proxy/principal"
 	"github.com/dragoman-proxy/dragoman/proxy/shape"
-	"github.com/dragoman-proxy/dragoman/proxy/toolindex"
 	"github.com/dragoman-proxy/dragoman/translate/wire"
 )
 
@@ -41,7 +38,7 @@ func (x *exchange) shaped(out []byte, m *wire.Message) []byte {
 	if c != nil {
 		w = c.More.wanted
 	}
-	return x.own(s.Result(out, m, w, (*shapedExchange)(x)), out)
+	return x.own(s.Result(out, m, w, (*exchangeView)(x)), out)
 }
 
 // caller returns a text that stands for the Authorization of the request, or "" if there is none.
@@ -53,13 +50,3 @@ func (x *exchange) caller() string {
 	}
 	return ""
 }
-
-// shapedExchange is an exchange as package shape sees it. It implements [shape.Exchange].
-type shapedExchange exchange
-
-func (x *shapedExchange) Session() string                 { return x.s.who() }
-func (x *shapedExchange) Caller() string                  { return (*exchange)(x).caller() }
-func (x *shapedExchange) MaxTokens() int                  { return x.maxTokens }
-func (x *shapedExchange) Own() bool                       { return x.ownCall != nil }
-func (x *shapedExchange) Tool(name string) toolindex.Tool { return (*exchange)(x).tool(name) }
-func (x *shapedExchange) Log() *zap.Logger                { return (*exchange)(x).log() }

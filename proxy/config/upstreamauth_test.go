@@ -47,7 +47,7 @@ func TestUpstreamAuth(t *testing.T) {
 		"rewriting":            {`{upstream: {url: https://s.example/mcp}, oauth: {rewrite: true, public_url: "https://us.example/mcp"}}`, ""},
 		"rewriting nothing":    {`{upstream: {command: [x]}, oauth: {rewrite: true, public_url: "https://us.example/mcp"}}`, "oauth.rewrite: applies only to upstream.url, with oauth.relay: metadata or oauth"},
 		"rewriting to what":    {`{upstream: {url: https://s.example/mcp}, oauth: {rewrite: true}}`, "oauth.public_url: is missing; oauth.rewrite needs it"},
-		"rewriting for nobody": {`{upstream: {url: https://s.example/mcp, auth: {type: login}}, oauth: {rewrite: true, public_url: "https://us.example/mcp"}}`, "oauth.rewrite: cannot be set together with upstream.auth, with which clients do not log in"},
+		"rewrite with auth":    {`{upstream: {url: https://s.example/mcp, auth: {type: login}}, oauth: {rewrite: true, public_url: "https://us.example/mcp"}}`, "oauth.rewrite: cannot be set together with upstream.auth, with which clients do not log in"},
 		"no public URL":        {`{upstream: {url: https://s.example/mcp}, oauth: {public_url: us.example}}`, `oauth.public_url: "us.example" is not an http or https URL without a query`},
 		"every page":           {`{upstream: {url: https://s.example/mcp, auth: {type: login}}, cors: {origins: ["*"]}}`, "cors.origins: * lets every web page use the credentials in upstream; name the origins"},
 		"claims":               {`{upstream: {url: https://s.example/mcp, auth: {type: login}}, bridge: {principal: "claim:sub"}}`, `bridge.principal: "claim:sub": the server cannot verify the claims, as it gets the credential of upstream.auth`},

@@ -177,7 +177,7 @@ func (a *Account) Identity() string {
 	return a.id + "\n" + a.live.Login
 }
 
-// Subject returns who has signed in, as the tokens of the sign-in say; "" if that is not known.
+// Subject returns the subject that the tokens of the sign-in name; "" if they name none.
 func (a *Account) Subject() string {
 	var r record
 	if json.Unmarshal(a.store.peek(a.id), &r) != nil {

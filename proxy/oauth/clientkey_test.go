@@ -82,7 +82,7 @@ func watched(t *testing.T) *zap.Logger {
 	return zap.New(zapcore.NewCore(zapcore.NewJSONEncoder(zap.NewProductionEncoderConfig()), zapcore.AddSync(&told), zapcore.DebugLevel))
 }
 
-// TestClientKey: a client proves by a key who it is, in each request for a token and in the revocation, with a new
+// TestClientKey: a client authenticates with a key in each request for a token and in the revocation, with a new
 // assertion each time.
 func TestClientKey(t *testing.T) {
 	for name, c := range map[string]struct {

@@ -32,7 +32,7 @@ type DeviceCode struct {
 	Link string // a page that has the code already; "" for none
 }
 
-// SignInOnDevice signs in a user who is at another device, and stores the tokens: https://www.rfc-editor.org/rfc/rfc8628.
+// SignInOnDevice signs in a user at another device, and stores the tokens: https://www.rfc-editor.org/rfc/rfc8628.
 // show tells the user what to do there.
 func (a *Account) SignInOnDevice(ctx context.Context, show func(DeviceCode)) error {
 	return a.signInAsked(ctx, onDevice{show})

@@ -66,7 +66,7 @@ func (s *Server) device(w http.ResponseWriter, r *http.Request) {
 	writeJSON(w, http.StatusOK, answer)
 }
 
-// EnterCode does what a person does who enters a code on another device, and agrees or declines. It returns false if there is no
+// EnterCode enters a code as a person does on another device, and agrees or declines. It returns false if there is no
 // such code.
 func (s *Server) EnterCode(user string, agree bool) bool {
 	s.mu.Lock()
