@@ -11,6 +11,7 @@ import (
 	"github.com/tidwall/gjson"
 	"github.com/tidwall/sjson"
 
+	"github.com/dragoman-proxy/dragoman/proxy/bridge"
 	"github.com/dragoman-proxy/dragoman/proxy/era"
 	"github.com/dragoman-proxy/dragoman/proxy/mcp"
 	"github.com/dragoman-proxy/dragoman/proxy/mcpheader"
@@ -26,11 +27,11 @@ import (
 // ordinary exchanges. See
 // https://modelcontextprotocol.io/specification/2026-07-28/basic/transports.
 type directSession struct {
-	web      bool         // the server is reached over HTTP
-	meta     []byte       // the members of _meta in dragoman's own requests, from the first client
-	crossing *crossing    // shared by all exchanges, and immutable
-	realm    string       // separates cached results from those of other sessions
-	last     atomic.Int64 // the number of dragoman's last own request
+	web      bool             // the server is reached over HTTP
+	meta     []byte           // the members of _meta in dragoman's own requests, from the first client
+	crossing *bridge.Crossing // shared by all exchanges, and immutable
+	realm    string           // separates cached results from those of other sessions
+	last     atomic.Int64     // the number of dragoman's last own request
 }
 
 // directly makes a session for modern clients at a modern server. discovered is the server's
@@ -58,7 +59,7 @@ func (h *handshake) directly(ctx context.Context, q *stateless.Request, known *e
 		h.facts |= wire.ServerTools
 	}
 	cfg := srv.now().cfg.Bridge
-	d.crossing = &crossing{down: wire.Stamp{
+	d.crossing = &bridge.Crossing{Down: wire.Stamp{
 		ServerInfo: serverInfo(discovered), TTL: cfg.TTL.Milliseconds(),
 	}}
 	s = srv.newSession(h, h.vc)

@@ -7,6 +7,7 @@ import (
 
 	"github.com/tidwall/gjson"
 
+	"github.com/dragoman-proxy/dragoman/proxy/bridge/modernclient"
 	"github.com/dragoman-proxy/dragoman/proxy/clienterror"
 	"github.com/dragoman-proxy/dragoman/proxy/downstream"
 	"github.com/dragoman-proxy/dragoman/proxy/era"
@@ -38,10 +39,15 @@ func (srv *Server) isOurs(q *stateless.Request) bool {
 // postDirect forwards one request to a modern server, with its bytes and headers unchanged, and
 // returns the response.
 func (srv *Server) postDirect(req *downstream.Request, q *stateless.Request, who string, from []upstream.Header, resp *downstream.Response) error {
-	b, err := srv.pool.getDirect(req.Ctx, q, who, from)
+	opened, release, err := srv.modern.Direct(req.Ctx, q, who, from)
+	var s *session
 	if err == nil {
-		if err = srv.checkCall(req.Ctx, b, q, from); err != nil {
-			srv.pool.release(b)
+		s = opened.(*openedSession).s
+		list := func(ctx context.Context, params string) ([]byte, error) {
+			return s.inquire(ctx, srv, wire.ToolsList, params, from)
+		}
+		if err = srv.checkCall(req.Ctx, s, list, q); err != nil {
+			release()
 		}
 	}
 	if err != nil {
@@ -52,8 +58,8 @@ func (srv *Server) postDirect(req *downstream.Request, q *stateless.Request, who
 		ctx, stop = context.WithCancelCause(ctx)
 	}
 	x := srv.newExchange(ctx, stop)
-	resp.Done = func() { x.done(); srv.pool.release(b) }
-	x.s, x.crossing, x.tally = b.s, b.s.direct.crossing, q.Counts
+	resp.Done = func() { x.done(); release() }
+	x.s, x.crossing, x.tally = s, s.direct.crossing, q.Counts
 	x.tally.Hold()
 	x.s.enter()
 	x.from = append(append(x.from[:0], from...), q.Header...)
@@ -67,8 +73,8 @@ func (srv *Server) postDirect(req *downstream.Request, q *stateless.Request, who
 }
 
 // checkCall compares the headers of a tool call that repeat arguments with the arguments, by the
-// tool's inputSchema in the server's list.
-func (srv *Server) checkCall(ctx context.Context, b *pooledSession, q *stateless.Request, from []upstream.Header) error {
+// tool's inputSchema in the server's list, of which list reads a page.
+func (srv *Server) checkCall(ctx context.Context, s *session, list modernclient.ListTools, q *stateless.Request) error {
 	if q.Method != wire.ToolsCall || q.Header == nil {
 		return nil
 	}
@@ -76,15 +82,15 @@ func (srv *Server) checkCall(ctx context.Context, b *pooledSession, q *stateless
 		t, _ := own.Find(gjson.ParseBytes(q.Target).String())
 		return mcpheader.CheckParams(t.Arguments, q.Arguments, q.Header)
 	}
-	t, known := b.s.tools.Find(gjson.ParseBytes(q.Target).String())
-	unread := !known && (b.s.direct != nil || q.HasParams())
+	t, known := s.tools.Find(gjson.ParseBytes(q.Target).String())
+	unread := !known && (s.direct != nil || q.HasParams())
 	var wrong error
 	if !unread {
 		if wrong = mcpheader.CheckParams(t.Arguments, q.Arguments, q.Header); wrong == nil || clienterror.Of(wrong).Cause != mcp.HeaderMismatch {
 			return wrong
 		}
 	}
-	return srv.checkAgain(ctx, b, q, from, wrong)
+	return checkAgain(ctx, s, list, q, wrong)
 }
 
 const (
@@ -96,12 +102,12 @@ const (
 
 // checkAgain is checkCall with a list that is read now: the tool was unknown, or the known list
 // leads to the error wrong, and the client may have a newer list.
-func (srv *Server) checkAgain(client context.Context, b *pooledSession, q *stateless.Request, from []upstream.Header, wrong error) error {
+func checkAgain(client context.Context, s *session, list modernclient.ListTools, q *stateless.Request, wrong error) error {
 	began := time.Now()
 	ctx, cancel := context.WithTimeout(client, listTime)
 	defer cancel()
-	tools, tool := &b.s.tools, gjson.ParseBytes(q.Target).String()
-	ask := func(params string) ([]byte, error) { return b.list(ctx, srv, params, from) }
+	tools, tool := &s.tools, gjson.ParseBytes(q.Target).String()
+	ask := func(params string) ([]byte, error) { return list(ctx, params) }
 	if wrong == nil {
 		t, err := tools.Look(ctx, tool, ask)
 		if err != nil {

@@ -12,10 +12,8 @@
 //	                                           keeps the session's state for the server and
 //	                                           makes each input_required a request to the client
 //
-//	modern client ──► relay ──► pooled session, exchange ──► upstream ──► handshake server
-//	                    │       opened by dragoman, shared by one client's requests
-//	                    └─► parked call: reads the stream of a call in which the server may ask
-//	                        the client; waits while the client answers with a second request
+//	modern client ──► bridge/modernclient ──► session, exchange ──► upstream ──► handshake server
+//	                  shares sessions that dragoman opens, and parks calls whose client is asked
 //
 // Package downstream and package upstream are the transports: they know bytes, HTTP and event
 // streams. Package translate has the rules between revisions, and never waits. Package wire
@@ -38,13 +36,8 @@
 //
 // # Modern clients, handshake server
 //
-// Package stateless reads from each request which client sends it. relay.go carries the request on a
-// session of sessionpool.go (one is in pooledsession.go), and crossing.go tells the exchange
-// what else translation needs. parkedcall.go and parkedcalls.go hold calls that wait for their
-// client; retry.go takes the client's answers. unattributed.go finds a call for a question that
-// names none. subscription.go and resourcewatch.go serve subscriptions/listen. Tasks:
-// pooledtasks.go, taskquestions.go, tasknews.go, and taskrun.go for a call that is a task only
-// at the server.
+// Package stateless reads from each request which client sends it, and package bridge/modernclient answers it.
+// modernclients.go opens the sessions for it, and is what it sees of them and of their exchanges.
 //
 // # Handshake clients, modern server
 //

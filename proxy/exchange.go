@@ -10,6 +10,7 @@ import (
 
 	"go.uber.org/zap"
 
+	"github.com/dragoman-proxy/dragoman/proxy/bridge"
 	"github.com/dragoman-proxy/dragoman/proxy/bridge/legacyclient"
 	"github.com/dragoman-proxy/dragoman/proxy/clienterror"
 	"github.com/dragoman-proxy/dragoman/proxy/downstream"
@@ -102,7 +103,7 @@ type exchangeState struct {
 	replay   []sse.Event      // kept events to send again before any others
 	resumed  bool             // another exchange counts the call
 	tally    *stateless.Tally // the tally of a modern client's call; nil for others
-	crossing *crossing        // set between a modern client and a handshake server; else nil
+	crossing *bridge.Crossing // set between a modern client and a handshake server; else nil
 
 	detached bool            // the transport holds the exchange as a stream: it does not go back to the pool
 	large    bool            // a message was too large to keep the buffers
@@ -298,7 +299,7 @@ func (x *exchange) nextOrError() (e sse.Event, err error) {
 	x.answered, x.final = true, true // no event follows
 	if x.call.Method == wire.SubscriptionsListen && errors.Is(err, clienterror.ErrShutdown) {
 		x.verdict = metrics.Succeeded
-		return sse.Event{Data: listenResult([]byte(x.call.ID))}, nil
+		return sse.Event{Data: bridge.ListenResult([]byte(x.call.ID))}, nil
 	}
 	return sse.Event{Data: x.srv.answerFor(x, err).Body()}, nil
 }
@@ -310,8 +311,8 @@ func (x *exchange) next() (sse.Event, error) {
 		if x.at < len(x.rest) {
 			x.at++
 			out, ok := x.fromServer(x.rest[x.at-1])
-			if !ok && x.crossing.pending() {
-				return sse.Event{}, errAsked
+			if !ok && x.crossing.Pending() {
+				return sse.Event{}, bridge.ErrAsked
 			}
 			if !ok {
 				continue

@@ -284,14 +284,14 @@ func (x *exchange) forward(body []byte) (upstream.Stream, error) {
 	if x.ownCall != nil {
 		return x.startHere(), nil
 	}
-	x.send = upstream.Outgoing{Body: body, Request: x.call != nil, Header: x.from, Stale: x.isStale, Logs: x.crossing.wantsLogs()}
+	x.send = upstream.Outgoing{Body: body, Request: x.call != nil, Header: x.from, Stale: x.isStale, Logs: x.crossing.WantsLogs()}
 	if x.call != nil {
 		limit := x.srv.now().silence[x.call.Method]
 		x.send.FirstByte, x.send.Silence = limit.FirstByte, limit.Silence
 		if x.call.Method == wire.SubscriptionsListen {
 			x.send.Silence = bridge.MaxQuiet
 		}
-		if more := x.crossing.patience(); more > 0 {
+		if more := x.crossing.Patience(); more > 0 {
 			x.send.FirstByte, x.send.Silence = lengthened(limit.FirstByte, more), lengthened(limit.Silence, more)
 		}
 	}

@@ -130,7 +130,7 @@ func TestRetryIsForwardedToTheReplicaThatHoldsTheCall(t *testing.T) {
 	if n := all[1].forwarded("served"); n != 1 {
 		t.Errorf("%d forwarded", n)
 	}
-	if all[0].parkedCalls.count() != 0 {
+	if all[0].modern.Counts().Parked != 0 {
 		t.Error("the call is still parked")
 	}
 	sameJSON(t, all[2].modernly(retryOf("8", ada, r)).body, expiredState) // the call has ended
@@ -180,14 +180,14 @@ func TestOnlyGoodRetriesAreForwarded(t *testing.T) {
 	if n := all[1].forwarded("served") + all[1].forwarded("nowhere") + all[1].forwarded("lost"); n != 0 {
 		t.Errorf("%d forwarded", n)
 	}
-	if all[0].parkedCalls.count() != 1 {
+	if all[0].modern.Counts().Parked != 1 {
 		t.Error("the call is no longer parked")
 	}
 }
 
 func TestRetryAfterTheDeadlineIsNotForwarded(t *testing.T) {
 	all, _, r := askedAt(t, 2, func(c *config.Config) { c.Bridge.ParkTimeout = time.Millisecond })
-	eventually(t, "the call is given up", func() bool { return all[0].parkedCalls.count() == 0 })
+	eventually(t, "the call is given up", func() bool { return all[0].modern.Counts().Parked == 0 })
 	sameJSON(t, all[1].modernly(retryOf("8", ada, r)).body, expiredState)
 	if n := all[1].forwarded("served"); n != 0 {
 		t.Errorf("%d forwarded", n)
@@ -221,7 +221,7 @@ func TestRefreshedTokenIsAnotherPrincipal(t *testing.T) {
 			got := p.modernly(retryOf("8", ada, r), "Authorization", "Bearer new", "X-User", "bob")
 			want := expiredState
 			if says {
-				want = `{"jsonrpc":"2.0","id":8,"error":{"code":-32602,"message":"Invalid or expired requestState","data":` + anotherToken + `}}`
+				want = `{"jsonrpc":"2.0","id":8,"error":{"code":-32602,"message":"Invalid or expired requestState","data":` + `{"reason":"the call was made with another Authorization; where tokens are refreshed while a user is asked, bridge.principal: claim:iss+sub or header:NAME knows the user by something else"}` + `}}`
 			}
 			sameJSON(t, got.body, want)
 		}
@@ -389,7 +389,7 @@ func TestClientThatLeavesTheOtherReplicaCancels(t *testing.T) {
 	case <-time.After(patience):
 		t.Error("the server was not told")
 	}
-	eventually(t, "nothing is held", func() bool { return all[0].parkedCalls.count() == 0 })
+	eventually(t, "nothing is held", func() bool { return all[0].modern.Counts().Parked == 0 })
 }
 
 // knock sends a forwarded request as a replica does.
@@ -420,7 +420,7 @@ func TestForwardedRequestsAreOnlyAcceptedFromReplicas(t *testing.T) {
 	p, by := all[0], all[0].now().sealer
 	body := retryOf("8", ada, r)
 	good := sealed.Forward{
-		To: p.parkedCalls.instance, At: time.Now(), Digest: sha256.Sum256([]byte(body)), Method: "POST", Version: "2026-07-28",
+		To: p.instance, At: time.Now(), Digest: sha256.Sum256([]byte(body)), Method: "POST", Version: "2026-07-28",
 		Header: []upstream.Header{{Name: "Mcp-Method", Value: "tools/call"}, {Name: "Mcp-Name", Value: "t"}},
 	}
 	with := func(change func(*sealed.Forward)) sealed.Forward {
@@ -428,7 +428,7 @@ func TestForwardedRequestsAreOnlyAcceptedFromReplicas(t *testing.T) {
 		change(&f)
 		return f
 	}
-	once := by.SealForward("POST", sealed.Forward{To: p.parkedCalls.instance, At: time.Now()})
+	once := by.SealForward("POST", sealed.Forward{To: p.instance, At: time.Now()})
 	if status, _ := p.knock("POST", once, "{}"); status != 200 {
 		t.Errorf("presence: %d", status)
 	}
@@ -438,7 +438,7 @@ func TestForwardedRequestsAreOnlyAcceptedFromReplicas(t *testing.T) {
 		"another key":      {sealerOf(t, "u", 9).SealForward("POST", good), body},
 		"a replay":         {once, "{}"},
 		"for a GET":        {by.SealForward("GET", good), body},
-		"another process":  {by.SealForward("POST", with(func(f *sealed.Forward) { f.To = all[1].parkedCalls.instance })), body},
+		"another process":  {by.SealForward("POST", with(func(f *sealed.Forward) { f.To = all[1].instance })), body},
 		"too old":          {by.SealForward("POST", with(func(f *sealed.Forward) { f.At = f.At.Add(-2 * sealed.ForwardWindow) })), body},
 		"of the future":    {by.SealForward("POST", with(func(f *sealed.Forward) { f.At = f.At.Add(2 * sealed.ForwardWindow) })), body},
 		"another body":     {by.SealForward("POST", good), strings.Replace(body, "Ada", "Eve", 1)},
@@ -449,7 +449,7 @@ func TestForwardedRequestsAreOnlyAcceptedFromReplicas(t *testing.T) {
 			t.Errorf("%s: %d %s", what, status, text)
 		}
 	}
-	if p.parkedCalls.count() != 1 {
+	if p.modern.Counts().Parked != 1 {
 		t.Fatal("the call is no longer parked")
 	}
 	if status, text := p.knock("POST", by.SealForward("POST", good), body); status != 200 || !strings.Contains(text, "Ada") {
@@ -462,7 +462,7 @@ func TestForwardedRequestGoesNoFurther(t *testing.T) {
 	all, _, r := askedAt(t, 2)
 	body := retryOf("8", ada, r)
 	f := sealed.Forward{
-		To: all[1].parkedCalls.instance, At: time.Now(), Digest: sha256.Sum256([]byte(body)), Method: "POST", Version: "2026-07-28",
+		To: all[1].instance, At: time.Now(), Digest: sha256.Sum256([]byte(body)), Method: "POST", Version: "2026-07-28",
 		Header: []upstream.Header{{Name: "Mcp-Method", Value: "tools/call"}, {Name: "Mcp-Name", Value: "t"}},
 	}
 	status, text := all[1].knock("POST", all[1].now().sealer.SealForward("POST", f), body)
@@ -470,7 +470,7 @@ func TestForwardedRequestGoesNoFurther(t *testing.T) {
 		t.Errorf("status %d", status)
 	}
 	sameJSON(t, text, expiredState)
-	if all[0].parkedCalls.count() != 1 {
+	if all[0].modern.Counts().Parked != 1 {
 		t.Error("the call was answered")
 	}
 }
@@ -479,7 +479,7 @@ func TestForwardedRequestGoesNoFurther(t *testing.T) {
 func TestWithoutPeersNothingIsForwardedOrAccepted(t *testing.T) {
 	all, _, r := askedAt(t, 2, func(c *config.Config) { c.Bridge.Peers = nil })
 	sameJSON(t, all[1].modernly(retryOf("8", ada, r)).body, expiredState)
-	box := all[0].now().sealer.SealForward("POST", sealed.Forward{To: all[0].parkedCalls.instance, At: time.Now()})
+	box := all[0].now().sealer.SealForward("POST", sealed.Forward{To: all[0].instance, At: time.Now()})
 	if status, _ := all[0].knock("POST", box, "{}"); status != 404 {
 		t.Errorf("status %d", status)
 	}

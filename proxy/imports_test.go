@@ -41,6 +41,8 @@ import (
 //   - report logs and counts failures, and decides nothing;
 //   - host holds what the packages of a running proxy share;
 //   - bridge/legacyclient lets handshake clients use modern servers, and has no sessions;
+//   - bridge/modernclient lets modern clients use handshake servers; it knows a session with the server by an
+//     interface of its own;
 //   - restart keeps a session when its server restarts; it knows the session by two methods;
 //   - origin opens connections to the server, and knows no client;
 //   - owntools serves tools of dragoman's own, and knows no session;
@@ -66,7 +68,7 @@ func TestImportsPointDown(t *testing.T) {
 	const adapting = "adapterrt/clean adapterrt/failure adapterrt/escape adapterrt/near adapterrt/gate adapterrt/file adapterrt/httpcall adapterrt/credential adapterrt/guard adapterrt/present"
 	const carried = "proxy/upstream/orphans proxy/upstream proxy/sse proxy/lines proxy/large proxy/envelope translate/wire"
 	const configured = carried + " proxy/mcp proxy/memlimit proxy/oauth proxy/setting adapterrt transform translate " + parts + " " + adapting
-	const rooms = configured + " proxy/config proxy/sealed proxy/quota proxy/idmap proxy/downstream proxy/results proxy/processes proxy/ended proxy/failures proxy/repeats proxy/dialect proxy/toolindex proxy/memo proxy/demo proxy/replicas proxy/trace proxy/losses proxy/principal proxy/gate proxy/server proxy/outbox proxy/mcpheader proxy/metrics proxy/oauthrelay proxy/requests proxy/clienterror proxy/report proxy/era proxy/host proxy/bridge proxy/bridge/legacyclient proxy/restart proxy/share proxy/origin proxy/shape proxy/owntools proxy/adapters proxy/stateless proxy/replay proxy/footprint"
+	const rooms = configured + " proxy/config proxy/sealed proxy/quota proxy/idmap proxy/downstream proxy/results proxy/processes proxy/ended proxy/failures proxy/repeats proxy/dialect proxy/toolindex proxy/memo proxy/demo proxy/replicas proxy/trace proxy/losses proxy/principal proxy/gate proxy/server proxy/outbox proxy/mcpheader proxy/metrics proxy/oauthrelay proxy/requests proxy/clienterror proxy/report proxy/era proxy/host proxy/bridge proxy/bridge/legacyclient proxy/bridge/modernclient proxy/restart proxy/share proxy/origin proxy/shape proxy/owntools proxy/adapters proxy/stateless proxy/replay proxy/footprint"
 	const reporting = configured + " proxy/config proxy/idmap proxy/failures proxy/downstream proxy/requests proxy/processes proxy/server proxy/clienterror proxy/metrics proxy/repeats proxy/trace proxy/oauthrelay"
 	const hosted = reporting + " proxy/report proxy/losses proxy/host"
 	allowed := map[string]string{
@@ -110,6 +112,7 @@ func TestImportsPointDown(t *testing.T) {
 		"proxy/host":                reporting + " proxy/report proxy/losses",
 		"proxy/bridge":              "proxy/mcp proxy/sse proxy/envelope translate translate/wire",
 		"proxy/bridge/legacyclient": hosted + " proxy/era proxy/bridge proxy/results proxy/sealed proxy/ended proxy/mcpheader proxy/toolindex",
+		"proxy/bridge/modernclient": hosted + " proxy/era proxy/bridge proxy/results proxy/sealed proxy/ended proxy/mcpheader proxy/toolindex proxy/outbox proxy/quota proxy/stateless",
 		"proxy/share":               hosted + " proxy/era proxy/sealed proxy/ended proxy/restart",
 		"proxy/restart":             hosted + " proxy/era proxy/sealed proxy/ended",
 		"proxy/era":                 hosted,

@@ -277,7 +277,7 @@ func TestCacheIsDroppedWithoutAStandingStream(t *testing.T) {
 	t.Run("the session ends", func(t *testing.T) {
 		srv := front(t, library(), keeping)
 		srv.modernly(modernList("1", "tools/list"))
-		srv.pool.endIdleSince(time.Now().Add(time.Hour))
+		srv.modern.Tend(time.Now().Add(24 * time.Hour))
 		if n, bytes := srv.results.Size(); n != 0 || bytes != 0 {
 			t.Errorf("%d entries of %d bytes", n, bytes)
 		}
@@ -338,7 +338,7 @@ func TestOneRequestAtATime(t *testing.T) {
 			}
 		})
 	}
-	eventually(t, "all wait", func() bool { return srv.pool.users() == 20 })
+	eventually(t, "all wait", func() bool { return srv.modern.Counts().Uses == 20 })
 	close(gate)
 	all.Wait()
 	if n := len(f.said("resources/read")); n != 1 {
@@ -363,7 +363,7 @@ func TestWaitingRequestsOutliveTheFirst(t *testing.T) {
 			}
 		})
 	}
-	eventually(t, "all wait", func() bool { return srv.pool.users() == 6 })
+	eventually(t, "all wait", func() bool { return srv.modern.Counts().Uses == 6 })
 	leave()
 	close(gate)
 	all.Wait()
@@ -387,7 +387,7 @@ func TestWaitingRequestMayEndFirst(t *testing.T) {
 		defer close(left)
 		srv.exchange(leaving, "POST", "", body, modernHeader(body)...)
 	}()
-	eventually(t, "it waits", func() bool { return srv.pool.users() == 2 })
+	eventually(t, "it waits", func() bool { return srv.modern.Counts().Uses == 2 })
 	leave()
 	<-left
 	close(gate)
@@ -433,16 +433,4 @@ func TestAnotherPrincipalDoesNotWait(t *testing.T) {
 	eventually(t, "both ask", func() bool { return len(f.said("resources/read")) == 2 })
 	close(gate)
 	all.Wait()
-}
-
-// users returns how many requests, parked calls and subscriptions use the pooled sessions.
-func (p *sessionPool) users() (n int) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	for _, list := range p.byKey {
-		for _, b := range list {
-			n += b.uses
-		}
-	}
-	return n
 }

@@ -14,7 +14,6 @@ import (
 	"github.com/dragoman-proxy/dragoman/proxy/mcp"
 	"github.com/dragoman-proxy/dragoman/proxy/metrics"
 	"github.com/dragoman-proxy/dragoman/proxy/principal"
-	"github.com/dragoman-proxy/dragoman/proxy/replicas"
 	"github.com/dragoman-proxy/dragoman/proxy/report"
 	"github.com/dragoman-proxy/dragoman/proxy/shape"
 	"github.com/dragoman-proxy/dragoman/proxy/stateless"
@@ -120,7 +119,7 @@ func (srv *Server) postModern(req *downstream.Request, m *wire.Message, resp *do
 		} else {
 			var own *stateless.Request
 			if own, err = q.Clone(req.Ctx, srv.host.Memory()); err == nil {
-				err = srv.postRelayed(req, own, who, from, resp)
+				err = srv.modern.Post(req, own, who, from, resp)
 			}
 		}
 		if err == nil || again || srv.isOurs(q) || !srv.eras.Changed(req.Ctx, from, direct, err) {
@@ -131,62 +130,6 @@ func (srv *Server) postModern(req *downstream.Request, m *wire.Message, resp *do
 			resp.Done, resp.Header = nil, nil
 		}
 	}
-}
-
-// postRelayed answers one request through a pooled session with a handshake server.
-func (srv *Server) postRelayed(req *downstream.Request, q *stateless.Request, who string, from []upstream.Header, resp *downstream.Response) (err error) {
-	switch q.Method {
-	case wire.ServerDiscover:
-		if resp.Body, err = srv.discover(req.Ctx, q, who, from); err == nil {
-			q.Counts.Settle(metrics.Local)
-		}
-		return err
-	case wire.SubscriptionsListen:
-		l, err := srv.subscribe(req.Ctx, q, who, from)
-		if err != nil {
-			return err
-		}
-		q.Counts.Settle(metrics.Local)
-		srv.streams.Add(1)
-		free := context.AfterFunc(srv.host.Draining, l.finish)
-		resp.Stream, resp.Done = l, func() { free(); l.end(); srv.streams.Add(-1) }
-		return nil
-	}
-	if to, ok := srv.parkedCalls.heldBy(q); ok && !req.Forwarded && srv.replicas.Configured() {
-		if err := srv.forward(to, "POST", mcp.StateInvalid, req, resp); !errors.Is(err, replicas.ErrNotTaken) {
-			return err
-		}
-	}
-	r, err := srv.ask(req.Ctx, q, who, from)
-	if err != nil {
-		return err
-	}
-	resp.Done = r.end
-	return r.respond(resp)
-}
-
-// discover answers server/discover from the server's InitializeResult. See
-// https://modelcontextprotocol.io/specification/2026-07-28/server/discover.
-func (srv *Server) discover(ctx context.Context, q *stateless.Request, who string, from []upstream.Header) ([]byte, error) {
-	b, err := srv.pool.get(ctx, q, who, from)
-	if err != nil {
-		return nil, clienterror.Of(err).WithID(q.ID)
-	}
-	defer srv.pool.release(b)
-	out := []byte(`{"resultType":"complete","supportedVersions":[`)
-	for n, r := range translate.All() {
-		if n > 0 {
-			out = append(out, ',')
-		}
-		out = mcp.AppendString(out, r.Name)
-	}
-	out = append(append(out, `],"capabilities":`...), b.said.capabilities...)
-	if len(b.said.instructions) > 0 {
-		out = append(append(out, `,"instructions":`...), b.said.instructions...)
-	}
-	out = append(out, `,"ttlMs":0,"cacheScope":"private","_meta":{"`+mcp.MetaPrefix+`serverInfo":`...)
-	out = append(append(out, b.said.server...), `}}`...)
-	return mcp.AppendResult(nil, q.ID, out), nil
 }
 
 // modern handles a modern request on a pipe. It does not wait for the response.
@@ -287,54 +230,25 @@ func (p *pipe) runModern(ctx context.Context, q *stateless.Request, free func())
 			p.refuse(mcp.Fail(mcp.Panicked, "").About(q.ID))
 		}
 	}()
-	var st downstream.Stream
-	var last *bool
-	cut := new(bool)
-	failed := func(err error) *mcp.Failure {
+	r, err := p.srv.modern.Begin(ctx, q, "", nil)
+	if err != nil {
 		f := p.srv.host.Report.Failed(err, q.At(nil)).WithID(q.ID)
 		q.Counts.Settle(report.Outcome(f))
-		return f
-	}
-	switch q.Method {
-	case wire.ServerDiscover:
-		answer, err := p.srv.discover(ctx, q, "", nil)
-		if err != nil {
-			answer = failed(err).Body()
-		}
-		q.Counts.Settle(metrics.Local)
 		free()
-		p.write(answer)
+		p.refuse(f)
 		return
-	case wire.SubscriptionsListen:
-		l, err := p.srv.subscribe(ctx, q, "", nil)
-		if err != nil {
-			free()
-			p.refuse(failed(err))
-			return
-		}
-		q.Counts.Settle(metrics.Local)
-		defer l.end()
-		st, last, cut = l, &l.ended, &l.cut
-	default:
-		r, err := p.srv.ask(ctx, q, "", nil)
-		if err != nil {
-			free()
-			p.refuse(failed(err))
-			return
-		}
-		defer r.end()
-		st, last = r, &r.done
 	}
+	defer r.End()
 	for {
-		e, err := st.Next()
+		e, err := r.Next()
 		if err != nil || ctx.Err() != nil {
 			return // cancelled: no response is owed
 		}
-		if *last {
+		if r.Answered() {
 			free()
 		}
 		p.write(e.Data)
-		if *cut { // see https://modelcontextprotocol.io/specification/2026-07-28/basic/patterns/cancellation
+		if r.Cut() { // see https://modelcontextprotocol.io/specification/2026-07-28/basic/patterns/cancellation
 			p.write(mcp.Cancelled(q.ID, ""))
 			return
 		}

@@ -13,6 +13,7 @@ import (
 
 	"github.com/tidwall/gjson"
 
+	"github.com/dragoman-proxy/dragoman/proxy/bridge/modernclient"
 	"github.com/dragoman-proxy/dragoman/proxy/config"
 	"github.com/dragoman-proxy/dragoman/proxy/origin"
 	"github.com/dragoman-proxy/dragoman/proxy/upstream"
@@ -81,13 +82,12 @@ func TestUpstreamDiesWhileAQuestionIsParked(t *testing.T) {
 		} else {
 			f.gate <- struct{}{}
 		}
-		d := parkedOne(t, srv)
-		eventually(t, "the end is known", func() bool { d.mu.Lock(); defer d.mu.Unlock(); return d.answer != nil })
+		eventually(t, "the end is known", func() bool { return srv.modern.Counts().Answered == 1 })
 		r = srv.modernly(retryOf("8", ada, r))
 		if r.status != 502 || gjson.Get(r.body, "id").Raw != "8" || gjson.Get(r.body, "error.code").Int() != -32603 {
 			t.Errorf("%+v", r)
 		}
-		if n := srv.parkedCalls.count(); n != 0 {
+		if n := srv.modern.Counts().Parked; n != 0 {
 			t.Errorf("%d parked", n)
 		}
 		if r := srv.modernly(modernCall("9", "")); gjson.Get(r.body, "result.resultType").String() != "input_required" {
@@ -109,29 +109,14 @@ func brokenAfterQuestion(answer func(string) ([]string, error)) func(string) ([]
 	}
 }
 
-// parkedOne returns the only parked call.
-func parkedOne(t *testing.T, srv testServer) *parkedCall {
-	t.Helper()
-	srv.parkedCalls.mu.Lock()
-	defer srv.parkedCalls.mu.Unlock()
-	if len(srv.parkedCalls.byID) != 1 {
-		t.Fatalf("%d parked", len(srv.parkedCalls.byID))
-	}
-	for _, d := range srv.parkedCalls.byID {
-		return d
-	}
-	return nil
-}
-
 // TestAnswerThatComesWhileParked: the server's response is kept for the retry, whose answers are
 // then ignored.
 func TestAnswerThatComesWhileParked(t *testing.T) {
 	f, gate := asksName(nameQuestion)
 	srv := front(t, f)
 	r := srv.modernly(modernCall("7", ""))
-	d := parkedOne(t, srv)
 	gate <- struct{}{}
-	eventually(t, "the answer is there", func() bool { d.mu.Lock(); defer d.mu.Unlock(); return d.answer != nil })
+	eventually(t, "the answer is there", func() bool { return srv.modern.Counts().Answered == 1 })
 	sent := len(f.sent())
 	sameJSON(t, srv.modernly(retryOf("8", ada, r)).body, `{"jsonrpc":"2.0","id":8,"result":{"content":[{"type":"text","text":"done"}],"resultType":"complete",`+identity+`}}`)
 	if n := len(f.sent()); n != sent {
@@ -245,7 +230,7 @@ func TestTheSessionUnusedForLongestMakesRoom(t *testing.T) {
 func TestNoRoomForASession(t *testing.T) {
 	o, _ := perSession(func() *fakeServer { f, _ := asksName(nameQuestion); return f })
 	srv := frontOf(t, o, func(c *config.Config) { c.Bridge.MaxSessions = 1 })
-	srv.pool.roomTime = time.Millisecond
+	srv.modern.Waits.Room = time.Millisecond
 	srv.modernly(modernCall("7", ""))
 	if r := srv.modernly(modernTools, "Authorization", "b"); r.status != 503 || r.header["Retry-After"] == "" || gjson.Get(r.body, "error.message").String() != "too many sessions; try again later" {
 		t.Errorf("%+v", r)
@@ -256,15 +241,11 @@ func TestNoRoomForASession(t *testing.T) {
 func TestCallsWaitForRoom(t *testing.T) {
 	o, all := perSession(asksEach)
 	srv := frontOf(t, o, func(c *config.Config) { c.Bridge.MaxSessions = 1 })
-	srv.pool.roomTime = patience
+	srv.modern.Waits.Room = patience
 	r := srv.modernly(modernCall("7", ""))
 	waited := make(chan reply, 1)
 	go func() { waited <- srv.modernly(modernCall("9", ""), "Authorization", "b") }()
-	eventually(t, "the call waits", func() bool {
-		srv.pool.mu.Lock()
-		defer srv.pool.mu.Unlock()
-		return srv.pool.room != nil
-	})
+	eventually(t, "the call waits", func() bool { return srv.modern.Counts().Waiting })
 	srv.modernly(retryOf("8", ada, r))
 	if r := <-waited; gjson.Get(r.body, "result.resultType").String() != "input_required" {
 		t.Errorf("%+v", r)
@@ -285,7 +266,7 @@ func TestQuestionsThatBelongToNoCall(t *testing.T) {
 		})
 		f.piped = piped
 		srv := front(t, f)
-		srv.pool.unattributedTime = time.Millisecond
+		srv.modern.Waits.Unattributed = time.Millisecond
 		r := srv.modernly(modernRequestOf("1", "tools/list", meta(`{"roots":{}}`)))
 		if gjson.Get(r.body, "result.resultType").String() != "complete" {
 			t.Errorf("%+v", r)
@@ -327,13 +308,10 @@ func TestTheUsersTimeIsNotTheServersSilence(t *testing.T) {
 	const limit = 100 * time.Millisecond
 	srv := front(t, f, func(c *config.Config) { c.Upstream.SilenceTimeout = limit })
 	r := srv.modernly(modernCall("7", ""))
-	d := parkedOne(t, srv)
 	<-time.After(3 * limit) // the user thinks; a call that had ended would have its response
-	d.mu.Lock()
-	if d.answer != nil || d.over {
+	if c := srv.modern.Counts(); c.Parked != 1 || c.Answered != 0 {
 		t.Error("the call has ended")
 	}
-	d.mu.Unlock()
 	r = srv.modernly(retryOf("8", ada, r))
 	if r.status != 504 || gjson.Get(r.body, "id").Raw != "8" {
 		t.Errorf("%+v", r)
@@ -557,7 +535,7 @@ func TestManyParkedCalls(t *testing.T) {
 	}
 	who := func(k int) []string { return []string{"Authorization", fmt.Sprintf("Bearer %d", k%7)} }
 	each(func(k int) { asked[k] = srv.modernly(modernCall(fmt.Sprint(k), ""), who(k)...) })
-	if p := srv.parkedCalls.count(); p != n {
+	if p := srv.modern.Counts().Parked; p != n {
 		t.Fatalf("%d parked", p)
 	}
 	each(func(k int) {
@@ -575,27 +553,9 @@ func TestManyParkedCalls(t *testing.T) {
 			}
 		}
 	})
-	for _, d := range func() (left []*parkedCall) {
-		srv.parkedCalls.mu.Lock()
-		defer srv.parkedCalls.mu.Unlock()
-		for _, d := range srv.parkedCalls.byID {
-			left = append(left, d)
-		}
-		return left
-	}() {
-		d.expire()
-	}
-	eventually(t, "nothing is parked", func() bool { return srv.parkedCalls.count() == 0 })
-	srv.pool.mu.Lock()
-	held := srv.pool.count
-	srv.pool.mu.Unlock()
-	if held != len(all()) {
+	if held := srv.modern.Counts().Sessions; held != len(all()) {
 		t.Errorf("%d held of %d sessions", held, len(all()))
 	}
-	eventually(t, "no session is in use", func() bool {
-		srv.pool.endIdleSince(time.Now().Add(time.Hour))
-		srv.pool.mu.Lock()
-		defer srv.pool.mu.Unlock()
-		return srv.pool.count == 0 && len(srv.pool.byKey) == 0
-	})
+	srv.modern.Close()
+	eventually(t, "nothing is left", func() bool { c := srv.modern.Counts(); return c == modernclient.Counts{} })
 }

@@ -8,10 +8,7 @@ import (
 
 	"github.com/tidwall/gjson"
 
-	"github.com/dragoman-proxy/dragoman/proxy/bridge"
 	"github.com/dragoman-proxy/dragoman/proxy/config"
-	"github.com/dragoman-proxy/dragoman/proxy/stateless"
-	"github.com/dragoman-proxy/dragoman/translate/wire"
 )
 
 // TestCallsWaitForTheirURLsToBeOpened: the call is repeated when both the client and the server
@@ -85,16 +82,8 @@ func TestCallsWaitForTheirURLsToBeOpened(t *testing.T) {
 				if strings.Contains(s.gets(2, "tools/call").text, "requestState") {
 					t.Error("the server got what is ours")
 				}
-				p.pool.mu.Lock()
-				defer p.pool.mu.Unlock()
-				for _, list := range p.pool.byKey {
-					for _, b := range list {
-						b.mu.Lock()
-						if len(b.pendingURLs) > 0 {
-							t.Errorf("%d calls wait for ever", len(b.pendingURLs))
-						}
-						b.mu.Unlock()
-					}
+				if n := p.modern.Counts().Opening; n > 0 {
+					t.Errorf("%d calls wait for ever", n)
 				}
 			})
 		}
@@ -123,31 +112,10 @@ func TestClientThatLeavesWhileItsURLsAreWaitedFor(t *testing.T) {
 			resp.Done()
 		}
 	}()
-	eventually(t, "the retry waits", func() bool { return srv.parkedCalls.count() == 0 })
+	eventually(t, "the retry waits", func() bool { return srv.modern.Counts().Parked == 0 })
 	leave()
 	<-done
 	if n := len(f.said("tools/call")); n != 1 {
 		t.Errorf("%d calls", n)
-	}
-}
-
-// TestCancelledCallDoesNotWaitForItsURLs: a call that is cancelled before the server has
-// named its URLs leaves nothing behind.
-func TestCancelledCallDoesNotWaitForItsURLs(t *testing.T) {
-	srv := front(t, legacyServer(`{"tools":{}}`, nil))
-	q := &stateless.Request{Facts: wire.ClientElicitationURL}
-	d := &parkedCall{srv: srv.Server, first: q, b: &pooledSession{}, over: true}
-	d.askURLs([]byte(rpcError("1", `"code":-32042,"message":"m","data":{"elicitations":[{"mode":"url","elicitationId":"e1","url":"https://a.example/c","message":"Sign in"}]}`)))
-	if n := len(d.b.pendingURLs); n > 0 {
-		t.Errorf("%d calls are waited for", n)
-	}
-}
-
-func TestURLsOfACallAreBounded(t *testing.T) {
-	srv := front(t, legacyServer(`{"tools":{}}`, nil))
-	d := &parkedCall{srv: srv.Server, first: &stateless.Request{Facts: wire.ClientElicitationURL}, b: &pooledSession{}}
-	d.askURLs([]byte(rpcError("1", `"code":-32042,"message":"m","data":{"elicitations":[`+strings.Repeat(`{"mode":"url","url":"https://a.example/c"},`, bridge.MaxQuestions)+`{"mode":"url"}]}`)))
-	if n := len(d.asked); n != bridge.MaxQuestions {
-		t.Errorf("%d questions", n)
 	}
 }

@@ -42,7 +42,7 @@ func (srv *Server) forwardToOwner(method string, req *downstream.Request, resp *
 		return false
 	}
 	home, ok := srv.sessions.ownerReplica(req.Session, srv.ownerOf(req))
-	if !ok || home == srv.parkedCalls.instance {
+	if !ok || home == srv.instance {
 		return false
 	}
 	err := srv.forward(home, method, mcp.PeerLost, req, resp)
@@ -85,7 +85,7 @@ func (srv *Server) carriedHeaders(req *downstream.Request) (list []upstream.Head
 // newReplicas returns the other processes to which srv may forward requests.
 func newReplicas(srv *Server) *replicas.Replicas {
 	return replicas.New(replicas.Options{
-		Self: srv.parkedCalls.instance, Handler: (*face)(srv), Rescue: srv.rescue,
+		Self: srv.instance, Handler: (*face)(srv), Rescue: srv.rescue,
 		Memory: srv.host.Memory(), Streams: &srv.streams, Draining: srv.host.Draining, Log: srv.host.Log,
 		Settings: func() replicas.Settings {
 			now := srv.now()

@@ -224,7 +224,7 @@ func TestASessionOutlivesItsOwnerReplica(t *testing.T) {
 func TestIDNamesTheReplicaOfASessionWithAModernServer(t *testing.T) {
 	srv := front(t, modernServer(false, `"capabilities":{}`, nil))
 	s, ok := srv.now().sealer.OpenSession(srv.initialize("2025-06-18"), time.Now())
-	if !ok || s.Home != srv.parkedCalls.instance {
+	if !ok || s.Home != srv.instance {
 		t.Errorf("%+v, %t", s, ok)
 	}
 }

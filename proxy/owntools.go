@@ -19,7 +19,7 @@ func (x *exchange) claim(m *wire.Message) {
 	if own == nil || m.Method != wire.ToolsCall && m.Method != wire.ToolsList {
 		return
 	}
-	if r := own.Claim(m, x.crossing.sent(m.ID()), x.s.Facts.Has(wire.ServerTools), (*exchangeView)(x)); r != nil {
+	if r := own.Claim(m, x.crossing.Sent(m.ID()), x.s.Facts.Has(wire.ServerTools), (*exchangeView)(x)); r != nil {
 		x.answerHere(r)
 	}
 }

@@ -50,5 +50,5 @@ func (x *exchange) afterPanic(p any, raw []byte) (out []byte, ok bool) {
 	if c == nil || c.More.answers != nil {
 		return nil, false
 	}
-	return f.About(x.crossing.rename([]byte(c.ID))).Body(), true
+	return f.About(x.crossing.Rename([]byte(c.ID))).Body(), true
 }

@@ -54,7 +54,7 @@ func (x *exchange) scan(raw []byte) error {
 	if err != nil {
 		return x.s.up.Explain(&x.msg, err)
 	}
-	x.msg.Facts, x.msg.Stamp = x.s.Facts, x.crossing.toServer()
+	x.msg.Facts, x.msg.Stamp = x.s.Facts, x.crossing.ToServer()
 	return nil
 }
 
@@ -125,7 +125,7 @@ func (x *exchange) admit(m *wire.Message) error {
 	id := m.ID()
 	switch {
 	case x.crossing != nil:
-		id = x.crossing.sent(id)
+		id = x.crossing.Sent(id)
 	case m.Method == wire.Initialize:
 		return mcp.Fail(mcp.InitializedTwice, "")
 	case isModern(m):
@@ -189,7 +189,7 @@ func (x *exchange) fromServer(raw []byte) (out []byte, ok bool) {
 		x.bad = x.srv.host.Report.Malformed(down.Explain(m, err), raw, x.from)
 		return nil, false
 	}
-	m.Facts, m.Stamp = s.Facts, x.crossing.toClient()
+	m.Facts, m.Stamp = s.Facts, x.crossing.ToClient()
 	var asked *call // the question that the server has cancelled
 	switch {
 	case m.Kind == wire.Request && s.direct != nil:
@@ -240,7 +240,7 @@ func (x *exchange) fromServer(raw []byte) (out []byte, ok bool) {
 		x.noteTools(raw)
 	}
 	if x.crossing != nil && kind == wire.Request {
-		x.crossing.about = taskOf(m.Params())
+		x.crossing.About(m.Params())
 	}
 	var list *memo.Pending
 	if listed && x.final && kind == wire.Result {
@@ -262,13 +262,13 @@ func (x *exchange) fromServer(raw []byte) (out []byte, ok bool) {
 	case err != nil:
 		x.verdict = metrics.Failed
 		f := x.srv.host.Report.Failed(err, x.requestInfo())
-		out, kind, list = mcp.AppendError(nil, x.crossing.rename(id), f.Code, f.Text, nil), wire.Error, nil
+		out, kind, list = mcp.AppendError(nil, x.crossing.Rename(id), f.Code, f.Text, nil), wire.Error, nil
 	case v == wire.Local:
-		x.crossing.keep(kind, method, id, out)
+		x.crossing.Keep(kind, method, id, out)
 		return nil, false
 	case v == wire.Answer:
 		x.forgetAsked(id)
-		x.crossing.noteUnasked(method, raw)
+		x.crossing.NoteUnasked(method, raw)
 		x.reply(out)
 		return nil, false
 	case v != wire.Forward:

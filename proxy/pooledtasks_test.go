@@ -11,7 +11,6 @@ import (
 
 	"github.com/dragoman-proxy/dragoman/proxy/config"
 	"github.com/dragoman-proxy/dragoman/proxy/downstream"
-	"github.com/dragoman-proxy/dragoman/proxy/quota"
 )
 
 const canTask = `{"elicitation":{},"extensions":{"io.modelcontextprotocol/tasks":{}}}`
@@ -131,59 +130,10 @@ func TestTasksBelongToTheirPrincipal(t *testing.T) {
 	if r := srv.onTask(get, "Authorization", "Bearer a"); gjson.Get(r.body, "result.status").String() != "working" {
 		t.Error(r.body)
 	}
-	k := srv.heldTasks.find(srv.oneTask(t).key.principal, "t1")
-	srv.heldTasks.expire(time.Now().Add(time.Hour))
+	srv.modern.Tend(time.Now().Add(time.Hour))
 	sameJSON(t, srv.onTask(get, "Authorization", "Bearer a").body, rpcError("5", none))
-	srv.pool.mu.Lock()
-	if k.b.uses != 0 {
-		t.Errorf("the session is in use %d times", k.b.uses)
-	}
-	srv.pool.mu.Unlock()
-	srv.modernly(callAsTask("6", "slow"), "Authorization", "Bearer a")
-	srv.pool.discard(srv.oneTask(t).b)
-	sameJSON(t, srv.onTask(get, "Authorization", "Bearer a").body, rpcError("5", none))
-}
-
-func (srv testServer) oneTask(t *testing.T) *pooledTask {
-	t.Helper()
-	srv.heldTasks.mu.Lock()
-	defer srv.heldTasks.mu.Unlock()
-	for _, k := range srv.heldTasks.byKey {
-		return k
-	}
-	t.Fatal("no task")
-	return nil
-}
-
-func TestTooManyTasks(t *testing.T) {
-	s := &legacyTasks{states: []string{"working"}}
-	f := s.server(taskCapabilities)
-	srv := front(t, f, bridgingTasks)
-	srv.modernly(callAsTask("1", "slow"))
-	k := srv.oneTask(t)
-	r := srv.modernly(callAsTask("2", "slow")) // with the same id
-	if gjson.Get(r.body, "error.code").Int() != -32603 {
-		t.Error(r.body)
-	}
-	n := 1
-	for srv.heldTasks.enter(k.b, strings.Repeat("x", n), gjson.Parse("60000")) {
-		n++
-	}
-	if n < maxBackedTasks/2 {
-		t.Errorf("no room for more than %d", n)
-	}
-	if r := srv.modernly(callAsTask("3", "slow"), "Authorization", "Bearer other"); gjson.Get(r.body, "result.taskId").String() != "t1" {
-		t.Errorf("another principal's: %s", r.body)
-	}
-	if r := srv.modernly(callAsTask("3", "slow")); gjson.Get(r.body, "error.message").String() != "too many tasks; try again later" {
-		t.Error(r.body)
-	}
-	if r := srv.modernly(callAsTask("4", "quick")); !gjson.Get(r.body, "result").Exists() {
-		t.Error(r.body)
-	}
-	srv.heldTasks.expire(time.Now().Add(time.Hour))
-	if !srv.heldTasks.used.HasRoom(quota.Holder{}, 1) {
-		t.Error("some are taken when none is left")
+	if n := srv.modern.Counts().Uses; n != 0 {
+		t.Errorf("the session is in use %d times", n)
 	}
 }
 
@@ -382,10 +332,7 @@ func TestStatusNotificationsOfATask(t *testing.T) {
 		sameJSON(t, next(), `{"jsonrpc":"2.0","method":"notifications/tasks","params":{"taskId":"t1","status":"completed",`+taskTimes+`,"ttlMs":60000,"pollIntervalMs":20,"result":{"content":[]},"_meta":{"io.modelcontextprotocol/subscriptionId":"L"}}}`)
 		leave(downstream.ErrClientLeft)
 		resp.Done()
-		k := srv.oneTask(t)
-		k.mu.Lock()
-		defer k.mu.Unlock()
-		if len(k.listeners) != 0 {
+		if srv.modern.Counts().Watchers != 0 {
 			t.Error("a listener is left")
 		}
 	})
@@ -404,64 +351,4 @@ func TestTasksOfAClientOnAPipe(t *testing.T) {
 		c.say(ofTaskModern("3", "tasks/cancel", "t2", ""))
 		c.hears(rpcError("3", `"code":-32602,"message":"Task not found"`))
 	})
-}
-
-// TestTaskThatIsOneTooManyEndsAtItsServer: the task is cancelled, although the server has already
-// created it.
-func TestTaskThatIsOneTooManyEndsAtItsServer(t *testing.T) {
-	s := &legacyTasks{states: []string{"working"}}
-	f := s.server(taskCapabilities)
-	var srv testServer
-	answer := f.answer
-	f.answer = func(m string) ([]string, error) {
-		if gjson.Get(m, "method").String() == "tools/call" {
-			srv.heldTasks.mu.Lock()
-			for srv.heldTasks.used.Acquire(quota.Holder{}, maxBackedTasks) {
-			}
-			srv.heldTasks.mu.Unlock()
-		}
-		return answer(m)
-	}
-	srv = front(t, f, bridgingTasks)
-	if r := srv.modernly(callAsTask("1", "slow")); gjson.Get(r.body, "error.code").Int() != -32603 {
-		t.Error(r.body)
-	}
-	eventually(t, "the end of the task", func() bool { return len(f.said("tasks/cancel")) == 1 })
-	sameJSON(t, gjson.Get(f.said("tasks/cancel")[0], "params").Raw, `{"taskId":"t1"}`)
-}
-
-// TestTaskOfALostSessionIsNotHeld, also if the session was lost while the task was created.
-func TestTaskOfALostSessionIsNotHeld(t *testing.T) {
-	s := &legacyTasks{states: []string{"working"}}
-	srv := front(t, s.server(taskCapabilities), bridgingTasks)
-	srv.modernly(callAsTask("1", "slow"))
-	b := srv.oneTask(t).b
-	srv.pool.retain(b) // as during a call
-	srv.pool.discard(b)
-	srv.heldTasks.enter(b, "t2", gjson.Parse("60000"))
-	if srv.heldTasks.find(b.key.principal, "t2") != nil {
-		t.Error("the task is held")
-	}
-	srv.pool.mu.Lock()
-	uses := b.uses
-	srv.pool.mu.Unlock()
-	if uses != 1 {
-		t.Errorf("the session is in use %d times", uses)
-	}
-	srv.pool.release(b)
-}
-
-// TestStatusNotificationsContinueAfterAPanic of the goroutine that sent the earlier ones.
-func TestStatusNotificationsContinueAfterAPanic(t *testing.T) {
-	s := &legacyTasks{states: []string{"working"}}
-	srv := front(t, s.server(taskCapabilities), bridgingTasks)
-	srv.modernly(callAsTask("1", "slow"))
-	k := srv.oneTask(t)
-	broken := &pooledTask{srv: k.srv, telling: true} // the session is missing, which causes the panic
-	if srv.host.Report.Contained(broken.notifyAll) {
-		t.Fatal("no panic")
-	}
-	if broken.telling {
-		t.Error("no client is told, now or later")
-	}
 }

@@ -64,7 +64,7 @@ func (srv *Server) giveWay(of func(client string) bool) bool {
 			}
 			return true
 		})
-		srv.pool.eachIdle(of, note)
+		srv.modern.EachIdle(of, func(since time.Time, end func() bool) { note(idleSession{since, end}) })
 		if oldest == nil {
 			return false
 		}
@@ -73,29 +73,4 @@ func (srv *Server) giveWay(of func(client string) bool) bool {
 			return true
 		}
 	}
-}
-
-// eachIdle calls note for each unused session of these clients.
-func (p *sessionPool) eachIdle(of func(client string) bool, note func(idleSession)) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	for _, list := range p.byKey {
-		for _, b := range list {
-			if b.uses == 0 && !b.gone && b.s != nil && b.key.kind != onlyAdapters && of(b.s.runsFor) {
-				note(idleSession{b.since, func() bool { return p.endIdle(b) }})
-			}
-		}
-	}
-}
-
-// endIdle ends b, and returns false if b is in use or was ended before.
-func (p *sessionPool) endIdle(b *pooledSession) bool {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if b.uses > 0 || b.gone {
-		return false
-	}
-	b.dead = true
-	p.forget(b)
-	return true
 }

@@ -106,24 +106,15 @@ func TestFaultsLeaveNothingBehind(t *testing.T) {
 			<-s.broken
 			holder := all[at%3]
 			eventually(t, "the end of the calls is known", func() bool {
-				holder.parkedCalls.mu.Lock()
-				defer holder.parkedCalls.mu.Unlock()
-				for _, d := range holder.parkedCalls.byID {
-					d.mu.Lock()
-					known := d.answer != nil
-					d.mu.Unlock()
-					if !known {
-						return false
-					}
-				}
-				return true
+				c := holder.modern.Counts()
+				return c.Answered == c.Parked
 			})
 			if got := all[(at+1)%3].modernly(retryOf("8", ada, r)); gjson.Get(got.body, "error.code").Int() != -32603 || got.status != 502 {
 				t.Errorf("%+v", got)
 			}
 		}},
 		{"the client never comes back", func(c *config.Config) { c.Bridge.ParkTimeout = 50 * time.Millisecond }, calls, func(t *testing.T, s *patient, all []peerServer, at int, r reply) {
-			eventually(t, "its call is given up", func() bool { return all[at%3].parkedCalls.count() == 0 })
+			eventually(t, "its call is given up", func() bool { return all[at%3].modern.Counts().Parked == 0 })
 			for _, p := range all {
 				if got := p.modernly(retryOf("8", ada, r)); message(got) != expired {
 					t.Errorf("%+v", got)
@@ -192,23 +183,11 @@ func TestFaultsLeaveNothingBehind(t *testing.T) {
 			wait.Wait()
 			eventually(t, "no call is open at the server", func() bool { return s.open.Load() == 0 })
 			for _, p := range all {
-				eventually(t, "no session is in use", func() bool { return p.parkedCalls.count() == 0 && p.pool.used() == 0 })
+				eventually(t, "no session is in use", func() bool { return p.modern.Counts().Parked == 0 && p.modern.Counts().Uses == 0 })
 			}
 			if n := s.answers.Load(); n != c.answer {
 				t.Errorf("the server got %d answers", n)
 			}
 		})
 	}
-}
-
-// used returns how many requests and calls use the pooled sessions.
-func (p *sessionPool) used() (n int) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	for _, list := range p.byKey {
-		for _, b := range list {
-			n += b.uses
-		}
-	}
-	return n
 }

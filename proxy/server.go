@@ -2,6 +2,7 @@ package proxy
 
 import (
 	"context"
+	"crypto/rand"
 	"errors"
 	"net"
 	"sync"
@@ -14,6 +15,7 @@ import (
 
 	"github.com/dragoman-proxy/dragoman/proxy/adapters"
 	"github.com/dragoman-proxy/dragoman/proxy/bridge/legacyclient"
+	"github.com/dragoman-proxy/dragoman/proxy/bridge/modernclient"
 	"github.com/dragoman-proxy/dragoman/proxy/clienterror"
 	"github.com/dragoman-proxy/dragoman/proxy/config"
 	"github.com/dragoman-proxy/dragoman/proxy/demo"
@@ -65,13 +67,12 @@ type Server struct {
 	shadows    sync.Map            // names of the server's tools that a tool of dragoman hides, once logged
 	pipes      atomic.Int64        // the number of sessions of clients on pipes so far
 
-	eras        *era.Cache   // which era the server is of
-	pool        *sessionPool // sessions for modern clients
-	parkedCalls *parkedCalls // calls that wait for modern clients
-	heldTasks   *pooledTasks
-	legacy      *legacyclient.Bridge // to modern servers, for handshake clients
-	results     *results.Cache
-	replicas    *replicas.Replicas // the other replicas
+	eras     *era.Cache           // which era the server is of
+	instance sealed.ID            // the id of this process
+	modern   *modernclient.Bridge // to handshake servers, for modern clients
+	legacy   *legacyclient.Bridge // to modern servers, for handshake clients
+	results  *results.Cache
+	replicas *replicas.Replicas // the other replicas
 
 	streams   atomic.Int64 // the number of open event streams of HTTP clients
 	kept      atomic.Int64 // the number of bytes of events that are kept for replay
@@ -109,6 +110,7 @@ func NewDemo(cfg config.Config, log *zap.Logger, show func(DemoExchange)) (*Serv
 func newServer(cfg config.Config, log *zap.Logger, o origin.Origin, own ...owntools.Source) (*Server, error) {
 	srv := &Server{own: own}
 	srv.handler = (*face)(srv)
+	rand.Read(srv.instance[:]) // never fails
 	srv.running = processes.New(func() int { return srv.now().cfg.Session.MaxProcesses }, srv.giveWay)
 	o = o.Bounded(srv.running)
 	first, err := newSetup(cfg, o, nil)
@@ -157,8 +159,10 @@ func newServer(cfg config.Config, log *zap.Logger, o origin.Origin, own ...ownto
 	})
 	srv.results.Register(srv.metrics.Registry)
 	first.shaping.Load(srv.host)
-	srv.heldTasks = newPooledTasks(srv)
-	srv.eras, srv.pool, srv.parkedCalls = era.New(srv.host, func() func(context.Context) (*upstream.Begun, error) { return srv.now().origin.Open }), newSessionPool(srv), newParkedCalls(srv)
+	srv.eras = era.New(srv.host, func() func(context.Context) (*upstream.Begun, error) { return srv.now().origin.Open })
+	srv.modern = modernclient.New(modernclient.Options{
+		Host: srv.host, Proxy: (*serverView)(srv), Results: srv.results, Streams: &srv.streams, Instance: srv.instance,
+	})
 	srv.legacy = legacyclient.New(srv.host, srv.eras, srv.results)
 	srv.metrics.Registry.MustRegister(srv.gauges()...)
 	if o.Credentials == nil {
@@ -180,7 +184,7 @@ func (srv *Server) forgetAnswers() {
 // one is not for the other.
 func (srv *Server) loginChanged() {
 	srv.forgetAnswers()
-	srv.pool.retire()
+	srv.modern.Retire()
 }
 
 // newSession makes the session of a finished handshake. vu is the server's revision.
@@ -198,10 +202,10 @@ func (srv *Server) newSession(h *handshake, vu *translate.Revision) *session {
 		Local: h.pipe || h.alone || h.Standing != nil || srv.now().origin.Resume == nil,
 	}
 	if !h.pipe && (t.Local || srv.serverIsBeside()) {
-		t.Home = srv.parkedCalls.instance
+		t.Home = srv.instance
 	}
 	if c, ok := h.Conn.(*legacyclient.Conn); ok {
-		t.Home = srv.parkedCalls.instance
+		t.Home = srv.instance
 		c.Introduced(&t)
 	} else if said := gjson.GetManyBytes(h.Sent, "params.clientInfo", "params.capabilities"); h.Standing == nil && t.Named != "" {
 		t.Introduce(said[0].Raw, said[1].Raw)
@@ -372,9 +376,8 @@ func (srv *Server) tend(ctx context.Context) {
 			timer.Stop()
 			return
 		case now := <-timer.C:
-			srv.heldTasks.expire(now)
+			srv.modern.Tend(now)
 			srv.legacy.Expire(now)
-			srv.pool.endIdleSince(now.Add(-srv.now().cfg.Bridge.IdleTimeout))
 			srv.eras.EndSpareSince(now)
 			for _, s := range srv.sessions.dropIdle(now.Add(-srv.now().cfg.Session.IdleTimeout)) {
 				srv.retire(s, clienterror.ErrShutdown)
@@ -470,9 +473,7 @@ func (srv *Server) open(at net.Addr) error {
 // all goroutines.
 func (srv *Server) close() {
 	srv.host.Drain()
-	srv.parkedCalls.close()
-	srv.heldTasks.close()
-	srv.pool.close()
+	srv.modern.Close()
 	srv.eras.Close()
 	if sh := srv.now().origin.Shared; sh != nil {
 		sh.DrainModern()

@@ -153,7 +153,7 @@ func (srv *Server) Reload(cfg config.Config) error {
 		srv.eras.Forget()
 	}
 	srv.replicas.Forget() // their certificates, or the trusted ones, may have changed
-	srv.pool.retire()
+	srv.modern.Retire()
 	srv.sessions.renew(cfg.Session.Max, next.sealer, renewed)
 	if renewed && was.origin.Shared != nil {
 		was.origin.Shared.Retire()

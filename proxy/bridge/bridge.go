@@ -5,7 +5,11 @@
 //	                     keeps the session's state for the server, and makes the questions
 //	                     in an input_required result requests to the client
 //
-// The code for a modern client of a handshake server is in package proxy.
+//	modern client ──► modernclient ──► sessions of dragoman with the handshake server
+//	                  makes the server's questions an input_required result, and parks the call until the client
+//	                  calls again with the answers
+//
+// [Crossing] is what modernclient and the exchange of a message share.
 package bridge
 
 import (

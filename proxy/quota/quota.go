@@ -60,6 +60,9 @@ func (s *Fair) Release(who Holder) {
 	}
 }
 
+// Held returns how many all holders have together.
+func (s *Fair) Held() int { return s.taken }
+
 func subtract[K comparable](of map[K]int, who K) {
 	if of[who]--; of[who] <= 0 {
 		delete(of, who)

@@ -1,4 +1,4 @@
-package proxy
+package modernclient
 
 import (
 	"bytes"
@@ -26,7 +26,7 @@ func (s *parkedCalls) heldBy(q *stateless.Request) (instance sealed.ID, ok bool)
 	if q.State == nil {
 		return instance, false
 	}
-	st, instance, ok := s.srv.now().sealer.OpenState(gjson.ParseBytes(q.State).String())
+	st, instance, ok := s.br.proxy.Sealer().OpenState(gjson.ParseBytes(q.State).String())
 	return instance, ok && instance != s.instance && mayGoOn(&st, q)
 }
 
@@ -52,10 +52,10 @@ func ofAnotherToken(st *sealed.State, q *stateless.Request) bool {
 
 // resume attaches r, which has its client's answers, to the parked call.
 func (s *parkedCalls) resume(r *relay) error {
-	st, instance, ok := s.srv.now().sealer.OpenState(gjson.ParseBytes(r.q.State).String())
+	st, instance, ok := s.br.proxy.Sealer().OpenState(gjson.ParseBytes(r.q.State).String())
 	if !ok || instance != s.instance || !mayGoOn(&st, r.q) {
 		f := mcp.Fail(mcp.StateInvalid, "")
-		if ok && s.srv.now().cfg.Bridge.Principal == "authorization" && ofAnotherToken(&st, r.q) {
+		if ok && s.br.host.Config().Bridge.Principal == "authorization" && ofAnotherToken(&st, r.q) {
 			f.Data = []byte(anotherToken)
 		}
 		return f
@@ -64,7 +64,7 @@ func (s *parkedCalls) resume(r *relay) error {
 	if d == nil {
 		return mcp.Fail(mcp.StateInvalid, "")
 	}
-	if d.login != s.srv.signIns.Login() {
+	if d.login != s.br.proxy.Login() {
 		f := mcp.Fail(mcp.StateInvalid, "")
 		f.Data = []byte(anotherLogin)
 		return f
@@ -88,12 +88,12 @@ func (s *parkedCalls) resume(r *relay) error {
 // must let the new token begin a session, and must then answer a ping with it on the session
 // where the call is open. Before both succeed the call is unchanged, and the client learns nothing about it.
 func (d *parkedCall) checkToken(r *relay) error {
-	b, err := d.srv.pool.get(r.ctx, r.q, r.who, r.from)
+	b, err := d.br.pool.get(r.ctx, r.q, r.who, r.from)
 	if err != nil {
 		return err
 	}
-	defer d.srv.pool.release(b)
-	err = d.b.ask(r.ctx, d.srv, wire.Ping, []byte("{}"), r.from)
+	defer d.br.pool.release(b)
+	err = d.b.ask(r.ctx, wire.Ping, []byte("{}"), r.from)
 	if err != nil && clienterror.Of(err).Status == 404 { // the session is gone, and the call with it
 		return mcp.Fail(mcp.StateInvalid, "")
 	}
@@ -145,10 +145,10 @@ func (d *parkedCall) attach(r *relay, st sealed.State) error {
 	r.box = box
 	r.mu.Unlock()
 	for n, p := range answered {
-		if answer != nil && !p.loose {
+		if answer != nil && !p.Loose {
 			continue // the server does not wait for this answer any more
 		}
-		if err := d.b.deliver(d.srv, mcp.AppendResult(nil, p.id, answers[n]), r.from); err != nil {
+		if err := d.b.deliver(mcp.AppendResult(nil, p.ID, answers[n]), r.from); err != nil {
 			return d.parkAgain(r, box, answered[n:], st.Expires, err)
 		}
 	}
@@ -174,7 +174,7 @@ func (d *parkedCall) parkAgain(r *relay, box *outbox.Outbox, left []pendingQuest
 	d.box, d.reply, d.inputs = nil, nil, nil
 	d.after(time.Until(until), d.expire)
 	if waits != box { // a repetition of the same retry has taken r's place
-		f := r.srv.host.Report.Failed(err, r.q.At(r.from)).WithID(reply.ID)
+		f := r.br.host.Report.Failed(err, r.q.At(r.from)).WithID(reply.ID)
 		waits.Put(outbox.Message{Body: f.Body(), Last: true, Status: f.Status})
 		return nil
 	}
@@ -208,7 +208,7 @@ func (d *parkedCall) opened(inputs []byte) (all bool, refused string) {
 	d.setAsked(asked)
 	for n, a := range answers {
 		if gjson.Get(a, "action").String() != "accept" {
-			return false, cmp.Or(gjson.GetBytes(answered[n].body, "params.message").String(), "opening a URL")
+			return false, cmp.Or(gjson.GetBytes(answered[n].Body, "params.message").String(), "opening a URL")
 		}
 	}
 	return len(answered) == len(asked), ""
@@ -219,7 +219,7 @@ func (d *parkedCall) opened(inputs []byte) (all bool, refused string) {
 // the user has refused that question, and repeat answers the call instead.
 func (d *parkedCall) repeat(r *relay, refused string) error {
 	if refused == "" {
-		d.b.awaitOpened(r.ctx, d, d.srv.now().cfg.Bridge.OpenedTimeout)
+		d.b.awaitOpened(r.ctx, d, d.br.host.Config().Bridge.OpenedTimeout)
 		if r.ctx.Err() != nil {
 			return context.Cause(r.ctx)
 		}

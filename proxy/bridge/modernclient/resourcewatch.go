@@ -1,4 +1,4 @@
-package proxy
+package modernclient
 
 import (
 	"context"
@@ -21,7 +21,7 @@ type resourceWatch struct {
 
 // subscribe subscribes to the changes of a resource. uri is a JSON string. The caller calls
 // unsubscribe once for each call that succeeded.
-func (b *pooledSession) subscribe(ctx context.Context, srv *Server, uri string, from []upstream.Header) error {
+func (b *pooledSession) subscribe(ctx context.Context, uri string, from []upstream.Header) error {
 	b.mu.Lock()
 	w := b.watched[uri]
 	if w == nil {
@@ -32,7 +32,7 @@ func (b *pooledSession) subscribe(ctx context.Context, srv *Server, uri string, 
 		b.watched[uri] = w
 		before := b.leaving[uri]
 		from := append([]upstream.Header(nil), from...)
-		srv.host.Spawn(func() { b.watch(srv, w, before, uri, from) }) // must not end with the first client's request
+		b.br.host.Spawn(func() { b.watch(w, before, uri, from) }) // must not end with the first client's request
 	}
 	w.uses++
 	b.mu.Unlock()
@@ -44,13 +44,13 @@ func (b *pooledSession) subscribe(ctx context.Context, srv *Server, uri string, 
 		err = context.Cause(ctx)
 	}
 	if err != nil {
-		b.unsubscribe(srv, uri, from)
+		b.unsubscribe(uri, from)
 	}
 	return err
 }
 
 // watch sends resources/subscribe, after the server has answered the end of an earlier subscription.
-func (b *pooledSession) watch(srv *Server, w *resourceWatch, before <-chan struct{}, uri string, from []upstream.Header) {
+func (b *pooledSession) watch(w *resourceWatch, before <-chan struct{}, uri string, from []upstream.Header) {
 	defer close(w.settled)
 	if before != nil {
 		select {
@@ -58,11 +58,11 @@ func (b *pooledSession) watch(srv *Server, w *resourceWatch, before <-chan struc
 		case <-b.life.Done():
 		}
 	}
-	w.err = b.ask(b.life, srv, wire.ResourcesSubscribe, []byte(`{"uri":`+uri+`}`), from)
+	w.err = b.ask(b.life, wire.ResourcesSubscribe, []byte(`{"uri":`+uri+`}`), from)
 }
 
 // unsubscribe ends the subscription if no other client uses it. It does not wait.
-func (b *pooledSession) unsubscribe(srv *Server, uri string, from []upstream.Header) {
+func (b *pooledSession) unsubscribe(uri string, from []upstream.Header) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	w := b.watched[uri]
@@ -75,7 +75,7 @@ func (b *pooledSession) unsubscribe(srv *Server, uri string, from []upstream.Hea
 	}
 	over := make(chan struct{})
 	b.leaving[uri] = over
-	srv.host.Spawn(func() {
+	b.br.host.Spawn(func() {
 		defer func() {
 			b.mu.Lock()
 			defer b.mu.Unlock()
@@ -88,8 +88,8 @@ func (b *pooledSession) unsubscribe(srv *Server, uri string, from []upstream.Hea
 		}
 		ctx, cancel := context.WithTimeout(b.life, server.NoticeTimeout)
 		defer cancel()
-		if err := b.ask(ctx, srv, wire.ResourcesUnsubscribe, []byte(`{"uri":`+uri+`}`), from); err != nil {
-			srv.host.Log.Debug("cannot unsubscribe from a resource", zap.Error(err))
+		if err := b.ask(ctx, wire.ResourcesUnsubscribe, []byte(`{"uri":`+uri+`}`), from); err != nil {
+			b.br.host.Log.Debug("cannot unsubscribe from a resource", zap.Error(err))
 		}
 	})
 }

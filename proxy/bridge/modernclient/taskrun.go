@@ -1,9 +1,10 @@
-package proxy
+package modernclient
 
 import (
 	"context"
 	"errors"
 	"io"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -29,7 +30,7 @@ const (
 // server's messages about both, with the task's result as the response of the call. No other request
 // uses the task, which ends with the stream.
 type taskRun struct {
-	srv  *Server
+	br   *Bridge
 	b    *pooledSession
 	ctx  context.Context
 	from []upstream.Header
@@ -48,10 +49,11 @@ type taskRun struct {
 }
 
 // runTask makes a taskRun of st, the stream of the call with this id.
-func (srv *Server) runTask(x *exchange, b *pooledSession, st upstream.Stream, id []byte) *taskRun {
+func (br *Bridge) runTask(x *asking, b *pooledSession, st upstream.Stream, id []byte, from []upstream.Header) *taskRun {
+	limits := x.Limits()
 	return &taskRun{
-		srv: srv, b: b, ctx: x.ctx, from: append([]upstream.Header(nil), x.from...), id: id, key: string(wire.AppendIDKey(nil, id)),
-		send: upstream.Outgoing{Request: true, FirstByte: x.send.FirstByte, Silence: x.send.Silence}, st: st, last: id,
+		br: br, b: b, ctx: x.ctx, from: slices.Clone(from), id: id, key: string(wire.AppendIDKey(nil, id)),
+		send: upstream.Outgoing{Request: true, FirstByte: limits.FirstByte, Silence: limits.Silence}, st: st, last: id,
 	}
 }
 
@@ -101,7 +103,7 @@ func (t *taskRun) born(task string) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.task = task; t.closed {
-		t.srv.host.Spawn(t.cancel)
+		t.br.host.Spawn(t.cancel)
 	}
 }
 
@@ -120,7 +122,7 @@ func (t *taskRun) askResult() error {
 	out := t.send
 	out.Header = t.from
 	out.Body = mcp.Request(id, wire.TasksResult, append(mcp.AppendString([]byte(`{"taskId":`), t.task), '}'))
-	st, err := t.b.s.conn.Send(t.ctx, &out)
+	st, err := t.b.s.Send(t.ctx, &out)
 	if err != nil {
 		return err
 	}
@@ -142,7 +144,7 @@ func (t *taskRun) Close() error {
 	t.closed = true
 	t.mu.Unlock()
 	if running {
-		t.srv.host.Spawn(t.cancel)
+		t.br.host.Spawn(t.cancel)
 	}
 	return st.Close()
 }
@@ -152,7 +154,7 @@ func (t *taskRun) cancel() {
 	ctx, stop := context.WithTimeout(context.Background(), server.NoticeTimeout)
 	defer stop()
 	params := append(mcp.AppendString([]byte(`{"taskId":`), t.task), '}')
-	if err := t.b.ask(ctx, t.srv, wire.TasksCancel, params, t.from); err != nil {
-		t.srv.host.Log.Debug("cannot cancel a task", zap.Error(err))
+	if err := t.b.ask(ctx, wire.TasksCancel, params, t.from); err != nil {
+		t.br.host.Log.Debug("cannot cancel a task", zap.Error(err))
 	}
 }

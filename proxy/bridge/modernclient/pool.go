@@ -1,4 +1,4 @@
-package proxy
+package modernclient
 
 import (
 	"context"
@@ -18,26 +18,21 @@ import (
 // A sessionPool holds the sessions with the server for modern clients. Their number is
 // bounded, and each ends if it was not used for a while.
 type sessionPool struct {
-	srv *Server
+	br *Bridge
 
 	mu     sync.Mutex
 	byKey  map[poolKey][]*pooledSession
-	count  int
+	size   int                  // the number of sessions
 	held   map[quota.Holder]int // sessions by the client that opened them
 	shares quota.Fair           // each client's share of the sessions in use
 	room   chan struct{}        // closed when there may be room again; nil while no call waits for it
-
-	unattributedTime time.Duration // how long questions that name no call wait for one
-	roomTime         time.Duration // how long calls wait for room
 }
 
 // fullTime is how long a call waits for a session if the pool is full.
 const fullTime = 10 * time.Second
 
-func newSessionPool(srv *Server) *sessionPool {
-	return &sessionPool{
-		srv: srv, byKey: make(map[poolKey][]*pooledSession), held: make(map[quota.Holder]int), unattributedTime: looseTime, roomTime: fullTime,
-	}
+func newSessionPool(br *Bridge) *sessionPool {
+	return &sessionPool{br: br, byKey: make(map[poolKey][]*pooledSession), held: make(map[quota.Holder]int)}
 }
 
 // maxSelf bounds the size of a client's clientInfo and of its capabilities, in bytes each: its pooled
@@ -58,26 +53,30 @@ func (p *sessionPool) get(ctx context.Context, q *stateless.Request, who string,
 	if who == "" {
 		key.address = q.Address
 	}
-	if p.srv.isOurs(q) {
-		direct, err := p.srv.isDirect(ctx, header)
+	if p.br.proxy.IsOurs(q) {
+		direct, err := p.br.proxy.IsDirect(ctx, header)
 		if err != nil {
 			return nil, err
 		}
 		if direct {
-			key.kind = onlyAdapters
+			key.kind = OnlyAdapters
 		}
 	}
 	b, err := p.hold(ctx, key, q, header)
 	if err == nil && (q.CanBeAsked() || b.mayReceiveOnStanding(q)) { // servers may ask for roots when a session begins
-		b.startListening(ctx, p.srv, header)
+		b.startListening(ctx, header)
 	}
 	return b, err
 }
 
-// getDirect returns the entry that stands for a modern server, which needs no session. It is in use until
-// release is called.
-func (p *sessionPool) getDirect(ctx context.Context, q *stateless.Request, who string, header []upstream.Header) (*pooledSession, error) {
-	return p.hold(ctx, poolKey{kind: withoutHandshake, principal: who}, q, header)
+// Direct returns the entry that stands for a modern server, which needs no session. It is in use until release is
+// called.
+func (br *Bridge) Direct(ctx context.Context, q *stateless.Request, who string, header []upstream.Header) (s Session, release func(), err error) {
+	b, err := br.pool.hold(ctx, poolKey{kind: WithoutHandshake, principal: who}, q, header)
+	if err != nil {
+		return nil, nil, err
+	}
+	return b.s, func() { br.pool.release(b) }, nil
 }
 
 // hold finds or opens the session of a key, and waits until it is open.
@@ -88,7 +87,7 @@ func (p *sessionPool) hold(ctx context.Context, key poolKey, q *stateless.Reques
 	}
 	if made {
 		header, q := append([]upstream.Header(nil), header...), q.WithoutMessage()
-		p.srv.host.Spawn(func() { p.open(b, q, header) })
+		p.br.host.Spawn(func() { p.open(b, q, header) })
 	}
 	select {
 	case <-b.opening:
@@ -112,7 +111,7 @@ func (p *sessionPool) await(ctx context.Context, key poolKey, by quota.Holder) (
 			return b, made, nil
 		}
 		if timer == nil {
-			timer = time.NewTimer(p.roomTime)
+			timer = time.NewTimer(p.br.Waits.Room)
 			defer timer.Stop()
 		}
 		select {
@@ -123,7 +122,7 @@ func (p *sessionPool) await(ctx context.Context, key poolKey, by quota.Holder) (
 			return nil, false, f
 		case <-ctx.Done():
 			return nil, false, context.Cause(ctx)
-		case <-p.srv.host.Draining.Done():
+		case <-p.br.host.Draining.Done():
 			return nil, false, clienterror.ErrShutdown
 		}
 	}
@@ -134,7 +133,7 @@ func (p *sessionPool) await(ctx context.Context, key poolKey, by quota.Holder) (
 func (p *sessionPool) acquire(key poolKey, by quota.Holder) (b *pooledSession, made bool, room <-chan struct{}) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	most := p.srv.now().cfg.Bridge.MaxSessions
+	most := p.br.host.Config().Bridge.MaxSessions
 	for _, b := range p.byKey[key] {
 		if b.dead {
 			continue
@@ -151,16 +150,16 @@ func (p *sessionPool) acquire(key poolKey, by quota.Holder) (b *pooledSession, m
 	if !p.shares.Acquire(by, most) {
 		return nil, false, p.roomSignal()
 	}
-	if p.count >= most && !p.evict() {
+	if p.size >= most && !p.evict() {
 		p.shares.Release(by)
 		return nil, false, p.roomSignal()
 	}
 	realm := results.KeyOf("session", strconv.Itoa(int(key.kind)), key.principal, key.address, key.client, key.capabilities)
-	b = &pooledSession{key: key, holder: by, opener: by.Party(), uses: 1, realm: string(realm[:]), opening: make(chan struct{}), settled: make(chan struct{}), level: mcp.NoLogLevel, leveling: make(chan struct{}, 1)}
+	b = &pooledSession{br: p.br, key: key, lastID: 1, holder: by, opener: by.Party(), uses: 1, realm: string(realm[:]), opening: make(chan struct{}), settled: make(chan struct{}), level: mcp.NoLogLevel, leveling: make(chan struct{}, 1)}
 	b.life, b.end = context.WithCancel(context.Background())
 	p.byKey[key] = append(p.byKey[key], b)
 	p.held[b.opener]++
-	p.count++
+	p.size++
 	return b, true, nil
 }
 
@@ -211,7 +210,7 @@ func (p *sessionPool) holderOf(b *pooledSession) quota.Holder {
 
 // discard removes b, whose session is unusable, from the pool.
 func (p *sessionPool) discard(b *pooledSession) {
-	defer p.srv.heldTasks.forgetSession(b)
+	defer p.br.tasks.forgetSession(b)
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	b.dead, b.lost = true, true
@@ -268,28 +267,36 @@ func (p *sessionPool) forget(b *pooledSession) {
 		return
 	}
 	b.gone = true
-	p.count--
+	p.size--
 	p.notifyRoom()
 	if p.held[b.opener]--; p.held[b.opener] <= 0 {
 		delete(p.held, b.opener)
 	}
 	if list := p.byKey[b.key]; len(list) == 1 {
 		delete(p.byKey, b.key)
-		p.srv.results.Unheard(b.realm)
+		p.br.results.Unheard(b.realm)
 	} else {
 		p.byKey[b.key] = slices.DeleteFunc(slices.Clone(list), func(at *pooledSession) bool { return at == b })
 	}
 	b.end()
 	if b.s != nil {
-		p.srv.host.Spawn(func() { p.srv.endSession(b.s, clienterror.ErrShutdown) })
+		p.br.host.Spawn(func() { b.s.End(clienterror.ErrShutdown) })
 	}
 }
 
-// number returns how many sessions there are.
-func (p *sessionPool) number() int {
+func (p *sessionPool) count(c *Counts) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return p.count
+	c.Sessions, c.Waiting = p.size, p.room != nil
+	c.Shares += p.shares.Held()
+	for _, list := range p.byKey {
+		for _, b := range list {
+			c.Uses += b.uses
+			b.mu.Lock()
+			c.Opening += len(b.pendingURLs)
+			b.mu.Unlock()
+		}
+	}
 }
 
 // endIdleSince ends the sessions that were not used since then.
@@ -314,4 +321,31 @@ func (p *sessionPool) close() {
 			p.forget(b)
 		}
 	}
+}
+
+// EachIdle calls note for each unused session whose process is counted for one of these clients: with the time of its
+// last use, and a function that ends it, which returns false if it is in use again.
+func (br *Bridge) EachIdle(of func(client string) bool, note func(since time.Time, end func() bool)) {
+	p := br.pool
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for _, list := range p.byKey {
+		for _, b := range list {
+			if b.uses == 0 && !b.gone && b.s != nil && b.key.kind != OnlyAdapters && of(b.s.RunsFor()) {
+				note(b.since, func() bool { return p.endIdle(b) })
+			}
+		}
+	}
+}
+
+// endIdle ends b, and returns false if b is in use or was ended before.
+func (p *sessionPool) endIdle(b *pooledSession) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if b.uses > 0 || b.gone {
+		return false
+	}
+	b.dead = true
+	p.forget(b)
+	return true
 }

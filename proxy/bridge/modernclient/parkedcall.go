@@ -1,4 +1,4 @@
-package proxy
+package modernclient
 
 import (
 	"bytes"
@@ -32,7 +32,7 @@ import (
 // the meantime the call stays open at the server, and parkedCall reads its messages. See
 // https://modelcontextprotocol.io/specification/2026-07-28/client/input-required.
 type parkedCall struct {
-	srv    *Server
+	br     *Bridge
 	id     sealed.ID
 	who    string             // the principal
 	login  string             // whose credential the call was made with; set when the call is parked
@@ -40,8 +40,8 @@ type parkedCall struct {
 	first  *stateless.Request // the request that began the call
 	from   []upstream.Header  // the headers of the newest request; guarded by mu
 	b      *pooledSession
-	x      *exchange // only read uses it
-	call   string    // the call's id at the server
+	x      *asking // only read uses it
+	call   string  // the call's id at the server
 	cut    context.CancelCauseFunc
 
 	began time.Time
@@ -65,11 +65,11 @@ type parkedCall struct {
 // pendingQuestion is an open question, with the key by which the client knows it.
 type pendingQuestion struct {
 	key string
-	serverQuestion
+	bridge.Question
 }
 
 // start begins to read the messages about the request that x has sent.
-func (d *parkedCall) start(x *exchange) {
+func (d *parkedCall) start(x *asking) {
 	d.mu.Lock()
 	d.x, d.cut = x, x.stop
 	over, from := d.over, d.from
@@ -78,8 +78,8 @@ func (d *parkedCall) start(x *exchange) {
 	if over { // the client has already left
 		d.cancelAtServer("client disconnected", from)
 	}
-	d.srv.host.Spawn(func() {
-		if !d.srv.host.Report.Contained(d.read) {
+	d.br.host.Spawn(func() {
+		if !d.br.host.Report.Contained(d.read) {
 			f := mcp.Fail(mcp.Panicked, "")
 			d.finish(outbox.Message{Body: f.Body(), Status: f.Status})
 			d.b.forgetOpened(d)
@@ -93,51 +93,52 @@ func (d *parkedCall) read() {
 	x := d.x
 	release := sync.OnceFunc(func() {
 		d.b.leave(d)
-		x.done()
-		d.srv.pool.release(d.b)
+		x.Done()
+		d.br.pool.release(d.b)
 	})
 	defer release()
 	for {
-		e, err := x.nextRecovered()
+		e, err := x.Next()
 		switch {
-		case errors.Is(err, errAsked):
-			urls := x.crossing.urls
+		case errors.Is(err, bridge.ErrAsked):
+			urls := x.crossing.URLs()
 			if urls != nil {
-				x.resumed = true
+				x.CountLater()
 				d.countLater()
 			}
-			if d.ask(x.crossing.takeQuestions()); urls == nil {
+			if d.ask(x.crossing.TakeQuestions()); urls == nil {
 				continue
 			}
 			release()
 			d.askURLs(urls)
 			return
-		case errors.Is(err, io.EOF), err != nil && x.clientLeft():
+		case errors.Is(err, io.EOF), err != nil && x.Left():
 			return
 		case err != nil:
-			unbegun := x.unbegun(err)
-			f := d.srv.answerFor(x, err)
+			unbegun := x.Unbegun(err)
+			f := x.Fail(err)
 			if f.Cause == mcp.UpstreamLost || unbegun {
-				d.srv.pool.discard(d.b)
+				d.br.pool.discard(d.b)
 			}
 			release()
 			d.finish(outbox.Message{Body: f.WithID(nil).Body(), Status: f.SessionlessStatus(), Header: f.Header, Unbegun: unbegun})
 			return
-		case x.final:
-			status := statusOf(&x.msg, e.Data)
-			body, err := d.srv.host.Memory().Clone(x.ctx, large.AnswerWait, large.Copy, e.Data)
+		case x.Final():
+			status := statusOf(x.Message(), e.Data)
+			body, err := d.br.host.Memory().Clone(x.ctx, large.AnswerWait, large.Copy, e.Data)
 			if err != nil {
-				f := d.srv.answerFor(x, err)
+				f := x.Fail(err)
 				body, status = f.Body(), f.SessionlessStatus()
 			}
 			if f := x.undeclared(d.missingCapabilities()); f != nil {
-				body, status, x.verdict = f.About([]byte(x.call.ID)).Body(), f.Status, metrics.Refused
+				body, status = f.About([]byte(d.call)).Body(), f.Status
+				x.Settle(metrics.Refused)
 			}
 			release()
 			d.finish(outbox.Message{Body: body, Status: status})
 			return
 		default:
-			d.notify(&x.msg, e.Data)
+			d.notify(x.Message(), e.Data)
 			d.awaitRoom(x.ctx)
 		}
 	}
@@ -185,9 +186,9 @@ func (d *parkedCall) notify(m *wire.Message, body []byte) {
 
 // ask accepts questions of the server. The client is asked when no more of them come for a short
 // time.
-func (d *parkedCall) ask(list []serverQuestion) {
-	list = d.accept(d.srv.heldTasks.route(d.b, list))
-	d.b.refuseAs(d.srv, list, tooManyAsked, d.headers())
+func (d *parkedCall) ask(list []bridge.Question) {
+	list = d.accept(d.br.tasks.route(d.b, list))
+	d.b.refuseAs(list, tooManyAsked, d.headers())
 }
 
 const tooManyAsked = "the server asks too many questions at once"
@@ -200,7 +201,7 @@ func (d *parkedCall) headers() []upstream.Header {
 }
 
 // accept adds as many questions as there is room for, and returns the others.
-func (d *parkedCall) accept(list []serverQuestion) (others []serverQuestion) {
+func (d *parkedCall) accept(list []bridge.Question) (others []bridge.Question) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if d.over {
@@ -211,7 +212,7 @@ func (d *parkedCall) accept(list []serverQuestion) (others []serverQuestion) {
 		d.add(q)
 	}
 	if d.box != nil && room > 0 {
-		d.after(d.srv.now().cfg.Bridge.Coalesce, d.askClient)
+		d.after(d.br.host.Config().Bridge.Coalesce, d.askClient)
 	}
 	return list[room:]
 }
@@ -237,10 +238,10 @@ func (d *parkedCall) hasAsked() bool {
 }
 
 // add gives a question a key and adds it. d.mu must be held.
-func (d *parkedCall) add(q serverQuestion) {
+func (d *parkedCall) add(q bridge.Question) {
 	d.count++
-	kind, _, _ := strings.Cut(q.method.String(), "/")
-	d.setAsked(append(d.asked, pendingQuestion{key: fmt.Sprintf("%s-%d", kind, d.count), serverQuestion: q}))
+	kind, _, _ := strings.Cut(q.Method.String(), "/")
+	d.setAsked(append(d.asked, pendingQuestion{key: fmt.Sprintf("%s-%d", kind, d.count), Question: q}))
 }
 
 // setAsked sets the open questions. d.mu must be held.
@@ -251,13 +252,13 @@ func (d *parkedCall) setAsked(list []pendingQuestion) {
 
 // unasked returns the questions that may belong to another call and that were not sent to the
 // client yet. d.mu must be held.
-func (d *parkedCall) unasked() (list []serverQuestion) {
+func (d *parkedCall) unasked() (list []bridge.Question) {
 	if d.box == nil {
 		return nil
 	}
 	for _, p := range d.asked {
-		if p.loose {
-			list = append(list, p.serverQuestion)
+		if p.Loose {
+			list = append(list, p.Question)
 		}
 	}
 	return list
@@ -278,11 +279,11 @@ func (d *parkedCall) askClient() {
 	if d.over || d.box == nil || len(d.asked) == 0 {
 		return
 	}
-	if !d.srv.parkedCalls.park(d) {
-		f := d.srv.host.Report.Failed(mcp.Fail(mcp.TooManyParked, ""), d.reply.At(d.from)).WithID(d.reply.ID)
+	if !d.br.parked.park(d) {
+		f := d.br.host.Report.Failed(mcp.Fail(mcp.TooManyParked, ""), d.reply.At(d.from)).WithID(d.reply.ID)
 		d.box.Put(outbox.Message{Body: f.Body(), Last: true, Status: f.Status})
 		d.box, d.reply = nil, nil
-		d.srv.host.Spawn(func() { d.abandon("too many calls wait") })
+		d.br.host.Spawn(func() { d.abandon("too many calls wait") })
 		return
 	}
 	if d.round == 0 {
@@ -296,11 +297,11 @@ func (d *parkedCall) askClient() {
 			result = append(result, ',')
 		}
 		result = append(mcp.AppendString(result, p.key), ':')
-		result = append(result, p.body...)
+		result = append(result, p.Body...)
 	}
-	expires := time.Now().Add(d.srv.now().cfg.Bridge.ParkTimeout)
+	expires := time.Now().Add(d.br.host.Config().Bridge.ParkTimeout)
 	result = append(result, `},"requestState":`...)
-	result = mcp.AppendString(result, d.srv.now().sealer.SealState(d.srv.parkedCalls.instance, d.state(expires)))
+	result = mcp.AppendString(result, d.br.proxy.Sealer().SealState(d.br.parked.instance, d.state(expires)))
 	result = append(result, `,"_meta":{"`+mcp.MetaPrefix+`serverInfo":`...)
 	result = append(append(result, d.b.said.server...), `}}`...)
 	d.box.Put(outbox.Message{Body: mcp.AppendResult(nil, d.reply.ID, result), Last: true, Status: 200})
@@ -342,12 +343,12 @@ func (d *parkedCall) askURLs(answer []byte) {
 			comma = true
 			body = append(append(mcp.AppendString(body, name), ':'), v.Raw...)
 		})
-		d.add(serverQuestion{method: wire.ElicitationCreate, body: append(body, `}}`...)})
+		d.add(bridge.Question{Method: wire.ElicitationCreate, Body: append(body, `}}`...)})
 		return len(d.asked) < bridge.MaxQuestions // the server names the others when the call is repeated
 	})
 	none := len(d.asked) == 0
 	d.mu.Unlock()
-	d.b.attribute(d.srv, others, from)
+	d.b.attribute(others, from)
 	if none {
 		d.b.forgetOpened(d)
 		d.first.Counts.Settle(metrics.Errored)
@@ -385,14 +386,14 @@ func (d *parkedCall) expire() {
 	d.mu.Unlock()
 	d.b.forgetOpened(d)
 	for _, p := range asked {
-		if urls || !running && !p.loose {
+		if urls || !running && !p.Loose {
 			continue
 		}
-		answer := mcp.AppendError(nil, p.id, -32603, noResponse, nil)
-		if p.method == wire.ElicitationCreate {
-			answer = mcp.AppendResult(nil, p.id, `{"action":"cancel"}`)
+		answer := mcp.AppendError(nil, p.ID, -32603, noResponse, nil)
+		if p.Method == wire.ElicitationCreate {
+			answer = mcp.AppendResult(nil, p.ID, `{"action":"cancel"}`)
 		}
-		d.b.deliverOrLog(d.srv, answer, from)
+		d.b.deliverOrLog(answer, from)
 	}
 	if running {
 		d.cancelAtServer(noResponse, from)
@@ -415,7 +416,7 @@ func (d *parkedCall) abandon(why string) {
 		return
 	}
 	d.mu.Unlock()
-	d.b.attribute(d.srv, others, from)
+	d.b.attribute(others, from)
 	d.b.forgetOpened(d)
 	if box != nil {
 		f := mcp.Fail(mcp.ShuttingDown, "").WithID(reply.ID)
@@ -431,21 +432,21 @@ func (d *parkedCall) running() bool { return d.cut != nil && !d.urls && d.answer
 
 // cancelAtServer cancels the call at the server, and stops reading its messages.
 func (d *parkedCall) cancelAtServer(why string, from []upstream.Header) {
-	d.srv.giveUpAs(d.b.s, d.call, from, why)
+	d.b.s.Cancel(d.call, from, why)
 	d.cut(errAbandoned)
 }
 
 // stop ends a call that was not sent. Its questions go to another call.
 func (d *parkedCall) stop() {
 	d.mu.Lock()
-	var others []serverQuestion
+	var others []bridge.Question
 	for _, p := range d.asked {
-		others = append(others, p.serverQuestion)
+		others = append(others, p.Question)
 	}
 	ended, from := d.endLocked(), d.from
 	d.mu.Unlock()
 	if ended {
-		d.b.attribute(d.srv, others, from)
+		d.b.attribute(others, from)
 	}
 }
 
@@ -459,7 +460,7 @@ func (d *parkedCall) endLocked() bool {
 	if d.timer != nil {
 		d.timer.Stop()
 	}
-	d.srv.parkedCalls.drop(d)
+	d.br.parked.drop(d)
 	if d.owes {
 		d.first.Counts.Release()
 	}
@@ -479,7 +480,7 @@ func (d *parkedCall) countLater() {
 }
 
 // patience returns how long the server may be silent about the call.
-func (d *parkedCall) patience() config.TimeLimit { return d.srv.now().silence[d.first.Method] }
+func (d *parkedCall) patience() config.TimeLimit { return d.br.proxy.Silence(d.first.Method) }
 
 // awaitServer cancels the call if the server sends nothing about it for the given time while the
 // client waits for the response. The time that the client needs for answers does not count. d.mu
@@ -495,7 +496,7 @@ func (d *parkedCall) awaitServer(limit time.Duration) {
 		waited := d.b.questions.Load() > 0 || d.b.asking.Load() != before
 		switch {
 		case d.over || d.box == nil || len(d.asked) > 0 || d.cut == nil:
-		case waited && time.Since(d.began) < d.srv.now().cfg.Bridge.ParkTimeout:
+		case waited && time.Since(d.began) < d.br.host.Config().Bridge.ParkTimeout:
 			d.awaitServer(limit) // the server waits, or waited until now, for the answer to another call's question
 		default:
 			d.cut(server.SilentFor(limit, false))
@@ -518,8 +519,8 @@ func (d *parkedCall) finish(l outbox.Message) {
 	if !ended {
 		return
 	}
-	d.b.attribute(d.srv, others, from)
-	if !d.srv.host.Report.Contained(func() { l.Body = under(l.Body, reply.ID) }) {
+	d.b.attribute(others, from)
+	if !d.br.host.Report.Contained(func() { l.Body = under(l.Body, reply.ID) }) {
 		f := mcp.Fail(mcp.Panicked, "").WithID(reply.ID)
 		l = outbox.Message{Body: f.Body(), Status: f.Status}
 	}

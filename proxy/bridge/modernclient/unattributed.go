@@ -1,10 +1,11 @@
-package proxy
+package modernclient
 
 import (
 	"context"
 	"slices"
 	"time"
 
+	"github.com/dragoman-proxy/dragoman/proxy/bridge"
 	"github.com/dragoman-proxy/dragoman/proxy/mcp"
 	"github.com/dragoman-proxy/dragoman/proxy/report"
 	"github.com/dragoman-proxy/dragoman/proxy/upstream"
@@ -22,10 +23,10 @@ const (
 
 // attribute gives questions that name no call to the newest call in which the server may ask. If there is
 // none, they wait for the next one. It does not matter which call carries them: the same user answers.
-func (b *pooledSession) attribute(srv *Server, list []serverQuestion, from []upstream.Header) {
-	list = srv.heldTasks.route(b, list)
+func (b *pooledSession) attribute(list []bridge.Question, from []upstream.Header) {
+	list = b.br.tasks.route(b, list)
 	for i := range list {
-		list[i].loose = true
+		list[i].Loose = true
 	}
 	for len(list) > 0 {
 		b.mu.Lock()
@@ -33,11 +34,11 @@ func (b *pooledSession) attribute(srv *Server, list []serverQuestion, from []ups
 		b.mu.Unlock()
 		left := offer(talks, list)
 		if len(talks) > 0 && len(left) < len(list) {
-			b.refuseAs(srv, left, tooManyAsked, from)
+			b.refuseAs(left, tooManyAsked, from)
 			return
 		}
 		list = left
-		if b.keep(srv, list, joined, from) {
+		if b.keep(list, joined, from) {
 			return
 		}
 	}
@@ -46,7 +47,7 @@ func (b *pooledSession) attribute(srv *Server, list []serverQuestion, from []ups
 // offer offers questions to these calls, the newest first. Calls whose client waits for a response come
 // before the parked ones, which ask only when their client calls again. offer returns the questions that
 // no call accepted.
-func offer(talks []*parkedCall, list []serverQuestion) (left []serverQuestion) {
+func offer(talks []*parkedCall, list []bridge.Question) (left []bridge.Question) {
 	var parked []*parkedCall
 	for _, d := range slices.Backward(talks) {
 		if !d.waits() {
@@ -67,7 +68,7 @@ func offer(talks []*parkedCall, list []serverQuestion) (left []serverQuestion) {
 
 // keep keeps questions a little, for the next call. It returns false, and keeps nothing, if a call has
 // begun since b.joined had the value joined.
-func (b *pooledSession) keep(srv *Server, list []serverQuestion, joined int, from []upstream.Header) bool {
+func (b *pooledSession) keep(list []bridge.Question, joined int, from []upstream.Header) bool {
 	b.mu.Lock()
 	if b.joined != joined {
 		b.mu.Unlock()
@@ -78,17 +79,17 @@ func (b *pooledSession) keep(srv *Server, list []serverQuestion, joined int, fro
 	b.unattributed = append(b.unattributed, kept...)
 	b.asks(room)
 	b.mu.Unlock()
-	b.refuse(srv, refused, from)
+	b.refuse(refused, from)
 	if len(kept) == 0 {
 		return true
 	}
 	from = slices.Clone(from)
-	srv.host.Spawn(func() {
-		timer := time.NewTimer(srv.pool.unattributedTime)
+	b.br.host.Spawn(func() {
+		timer := time.NewTimer(b.br.Waits.Unattributed)
 		defer timer.Stop()
 		select {
 		case <-timer.C:
-			b.refuse(srv, b.takeUnattributed(kept), from)
+			b.refuse(b.takeUnattributed(kept), from)
 		case <-b.life.Done():
 		}
 	})
@@ -96,11 +97,11 @@ func (b *pooledSession) keep(srv *Server, list []serverQuestion, joined int, fro
 }
 
 // takeUnattributed removes and returns those of the questions that still wait for a call.
-func (b *pooledSession) takeUnattributed(list []serverQuestion) (taken []serverQuestion) {
+func (b *pooledSession) takeUnattributed(list []bridge.Question) (taken []bridge.Question) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.unattributed = slices.DeleteFunc(b.unattributed, func(q serverQuestion) bool {
-		is := slices.ContainsFunc(list, func(o serverQuestion) bool { return &o.id[0] == &q.id[0] })
+	b.unattributed = slices.DeleteFunc(b.unattributed, func(q bridge.Question) bool {
+		is := slices.ContainsFunc(list, func(o bridge.Question) bool { return &o.ID[0] == &q.ID[0] })
 		if is {
 			taken = append(taken, q)
 			b.asks(-1)
@@ -111,14 +112,14 @@ func (b *pooledSession) takeUnattributed(list []serverQuestion) (taken []serverQ
 }
 
 // refuse answers questions with an error, as there is no call to ask the user in.
-func (b *pooledSession) refuse(srv *Server, list []serverQuestion, from []upstream.Header) {
-	b.refuseAs(srv, list, unattached, from)
+func (b *pooledSession) refuse(list []bridge.Question, from []upstream.Header) {
+	b.refuseAs(list, unattached, from)
 }
 
 // refuseAs answers questions with an error that says why the client is not asked.
-func (b *pooledSession) refuseAs(srv *Server, list []serverQuestion, why string, from []upstream.Header) {
+func (b *pooledSession) refuseAs(list []bridge.Question, why string, from []upstream.Header) {
 	for _, q := range list {
-		b.deliverOrLog(srv, mcp.AppendError(nil, q.id, -32603, why, nil), from)
+		b.deliverOrLog(mcp.AppendError(nil, q.ID, -32603, why, nil), from)
 	}
 }
 
@@ -141,7 +142,7 @@ func (b *pooledSession) begin(d *parkedCall) {
 
 // askFirst asks the client, before anything else, the questions that the server asked before the
 // call. The server may answer the call before the client answers them.
-func (d *parkedCall) askFirst(list []serverQuestion) {
+func (d *parkedCall) askFirst(list []bridge.Question) {
 	d.mu.Lock()
 	for _, q := range list {
 		d.add(q)
@@ -151,24 +152,22 @@ func (d *parkedCall) askFirst(list []serverQuestion) {
 }
 
 // deliverOrLog is deliver for callers that cannot handle an error: it logs the error.
-func (b *pooledSession) deliverOrLog(srv *Server, body []byte, from []upstream.Header) {
-	if err := b.deliver(srv, body, from); err != nil {
-		srv.host.Report.Undelivered(err, report.At{Client: b.s.ClientRevision, Server: b.s.ServerRevision, Session: b.s.Named, Header: from})
+func (b *pooledSession) deliverOrLog(body []byte, from []upstream.Header) {
+	if err := b.deliver(body, from); err != nil {
+		is := b.s.About()
+		b.br.host.Report.Undelivered(err, report.At{Client: is.ClientRevision, Server: is.ServerRevision, Session: is.Named, Header: from})
 	}
 }
 
 // deliver sends the server a response of the client, translated like one that came over a session.
-func (b *pooledSession) deliver(srv *Server, body []byte, from []upstream.Header) error {
-	ctx, cancel := context.WithTimeout(context.Background(), srv.now().cfg.Upstream.HandshakeTimeout)
+func (b *pooledSession) deliver(body []byte, from []upstream.Header) error {
+	ctx, cancel := context.WithTimeout(context.Background(), b.br.host.Config().Upstream.HandshakeTimeout)
 	defer cancel()
-	x := srv.newExchange(ctx, nil)
-	defer x.done()
-	x.s = b.s
-	x.s.enter()
-	x.from = append(x.from[:0], from...)
-	out, v, err := x.fromClient(body)
+	x := b.s.Begin(ctx, nil, from, nil, nil)
+	defer x.Done()
+	out, v, err := x.Translate(body)
 	if err == nil && v == wire.Forward {
-		_, err = x.forward(out)
+		_, err = x.Forward(out)
 	}
 	return err
 }

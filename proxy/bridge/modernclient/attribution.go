@@ -1,4 +1,4 @@
-package proxy
+package modernclient
 
 import (
 	"slices"
@@ -16,13 +16,13 @@ import (
 
 // wantsLogs reports whether the server may send q log messages.
 func (b *pooledSession) wantsLogs(q *stateless.Request) bool {
-	return q.LogLevel != mcp.NoLogLevel && b.s.Facts.Has(wire.ServerLogging)
+	return q.LogLevel != mcp.NoLogLevel && b.s.About().Facts.Has(wire.ServerLogging)
 }
 
 // mayReceiveOnStanding reports whether the standing stream may carry messages about q. For a server
 // on a pipe, lanes attributes the progress notifications.
 func (b *pooledSession) mayReceiveOnStanding(q *stateless.Request) bool {
-	return b.wantsLogs(q) || q.ProgressToken != nil && !b.s.piped
+	return b.wantsLogs(q) || q.ProgressToken != nil && !b.s.Piped()
 }
 
 // join adds a call to the session's parked calls, before the call is sent.
@@ -68,7 +68,7 @@ func (b *pooledSession) about(m *wire.Message) *parkedCall {
 		}
 		return nil
 	case wire.LogMessage:
-		if b.s.piped {
+		if b.s.Piped() {
 			return nil // lanes attributed it when it arrived
 		}
 		var only *parkedCall

@@ -1,4 +1,4 @@
-package proxy
+package modernclient
 
 import (
 	"bytes"
@@ -13,6 +13,7 @@ import (
 	"github.com/tidwall/gjson"
 	"go.uber.org/zap"
 
+	"github.com/dragoman-proxy/dragoman/proxy/bridge"
 	"github.com/dragoman-proxy/dragoman/proxy/clienterror"
 	"github.com/dragoman-proxy/dragoman/proxy/downstream"
 	"github.com/dragoman-proxy/dragoman/proxy/mcp"
@@ -29,7 +30,7 @@ import (
 // stream of the pooled session. See
 // https://modelcontextprotocol.io/specification/2026-07-28/basic/subscriptions.
 type subscription struct {
-	srv  *Server
+	br   *Bridge
 	ctx  context.Context
 	q    *stateless.Request
 	from []upstream.Header
@@ -59,15 +60,15 @@ var listenable = []struct {
 // maxListened is how many resources, and how many tasks, one request may subscribe to.
 const maxListened = 256
 
-// subscribe begins to listen for q. The caller must end the subscription.
-func (srv *Server) subscribe(ctx context.Context, q *stateless.Request, who string, from []upstream.Header) (*subscription, error) {
-	b, err := srv.pool.get(ctx, q, who, from)
+// subscribe begins to listen for q. The caller ends the subscription.
+func (br *Bridge) subscribe(ctx context.Context, q *stateless.Request, who string, from []upstream.Header) (*subscription, error) {
+	b, err := br.pool.get(ctx, q, who, from)
 	if err != nil {
 		return nil, clienterror.Of(err).WithID(q.ID)
 	}
-	l := &subscription{srv: srv, ctx: ctx, q: q, from: from, b: b, box: outbox.New(), wants: map[wire.Method]bool{}}
+	l := &subscription{br: br, ctx: ctx, q: q, from: from, b: b, box: outbox.New(), wants: map[wire.Method]bool{}}
 	asked := gjson.GetBytes(q.Raw, "params.notifications")
-	heard := b.startListening(ctx, srv, from)
+	heard := b.startListening(ctx, from)
 	for _, n := range listenable {
 		if heard && asked.Get(n.member).Bool() && gjson.GetBytes(b.said.capabilities, n.capability).Bool() {
 			l.wants[n.method] = true
@@ -85,14 +86,14 @@ func (srv *Server) subscribe(ctx context.Context, q *stateless.Request, who stri
 				continue
 			}
 			l.cover(append(l.uris, uri.Raw))
-			if err := b.subscribe(ctx, srv, uri.Raw, from); err != nil {
+			if err := b.subscribe(ctx, uri.Raw, from); err != nil {
 				l.cover(l.uris[:len(l.uris)-1])
-				srv.host.Log.Info("cannot subscribe to a resource", zap.Error(err))
+				br.host.Log.Info("cannot subscribe to a resource", zap.Error(err))
 			}
 		}
 	}
-	if l.tasks, err = srv.heldTasks.subscribe(ctx, l, who, asked.Get("taskIds").Array()); err != nil {
-		l.end()
+	if l.tasks, err = br.tasks.subscribe(ctx, l, who, asked.Get("taskIds").Array()); err != nil {
+		l.End()
 		return nil, clienterror.Of(err).WithID(q.ID)
 	}
 	b.mu.Lock()
@@ -161,12 +162,7 @@ func (l *subscription) Next() (sse.Event, error) {
 }
 
 // result returns the response that ends the stream without an error.
-func (l *subscription) result() []byte { return listenResult(l.q.ID) }
-
-// listenResult returns the response that ends the stream of the subscription with this request id.
-func listenResult(id []byte) []byte {
-	return mcp.AppendResult(nil, id, `{"resultType":"complete","_meta":{"`+mcp.MetaSubscription+`":`+string(id)+`}}`)
-}
+func (l *subscription) result() []byte { return bridge.ListenResult(l.q.ID) }
 
 // finish ends the stream without an error, after the notifications that are still in the box.
 func (l *subscription) finish() { l.box.Put(outbox.Message{Body: l.result(), Last: true}) }
@@ -177,8 +173,8 @@ func (l *subscription) Close() error {
 	return nil
 }
 
-// end ends the subscription.
-func (l *subscription) end() {
+// End ends the subscription.
+func (l *subscription) End() {
 	l.Close()
 	b := l.b
 	b.mu.Lock()
@@ -188,15 +184,15 @@ func (l *subscription) end() {
 		k.unsubscribe(l)
 	}
 	for _, uri := range l.uris {
-		b.unsubscribe(l.srv, uri, l.from)
+		b.unsubscribe(uri, l.from)
 	}
-	l.srv.pool.release(b)
+	l.br.pool.release(b)
 }
 
 // announce gives a notification to the subscriptions that asked for it.
 func (b *pooledSession) announce(method wire.Method, body []byte) {
 	if method == wire.ToolsListChanged {
-		b.s.tools.Forget()
+		b.s.Tools().Forget()
 	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -265,13 +261,13 @@ const hearingTime = 2 * time.Second
 
 // startListening opens the session's standing stream, if it was not called before, and reports
 // whether the session has one. It waits until that is known, but not longer than hearingTime.
-func (b *pooledSession) startListening(ctx context.Context, srv *Server, from []upstream.Header) bool {
+func (b *pooledSession) startListening(ctx context.Context, from []upstream.Header) bool {
 	b.hearing.Do(func() {
 		header := slices.Clone(from)
-		srv.host.Spawn(func() {
-			if !srv.host.Report.Contained(func() { b.listen(srv, header) }) {
+		b.br.host.Spawn(func() {
+			if !b.br.host.Report.Contained(func() { b.listen(header) }) {
 				b.streamEnded() // its clients listen again, on another session
-				srv.pool.discard(b)
+				b.br.pool.discard(b)
 			}
 		})
 	})
@@ -285,47 +281,47 @@ func (b *pooledSession) startListening(ctx context.Context, srv *Server, from []
 }
 
 // listen opens the standing stream and reads it.
-func (b *pooledSession) listen(srv *Server, from []upstream.Header) {
+func (b *pooledSession) listen(from []upstream.Header) {
 	settle := sync.OnceFunc(func() { close(b.settled) })
 	timer := time.AfterFunc(hearingTime, settle)
-	st, err := srv.listen(b.life, b.s, upstream.ListenOptions{Header: from})
+	st, err := b.s.Listen(b.life, upstream.ListenOptions{Header: from})
 	timer.Stop()
 	b.mu.Lock()
 	b.heard = err == nil
 	b.mu.Unlock()
 	if err == nil {
-		b.s.tools.Forget() // the list may have changed before the stream was open
+		b.s.Tools().Forget() // the list may have changed before the stream was open
 	}
 	settle()
 	switch {
 	case err == nil:
-		b.follow(srv, st, from)
+		b.follow(st, from)
 	case !errors.Is(err, upstream.ErrNoStream):
-		srv.host.Log.Info("cannot open the standing stream", zap.Error(err))
+		b.br.host.Log.Info("cannot open the standing stream", zap.Error(err))
 	}
 }
 
 // follow reads the standing stream, and opens it again when it breaks off, until the session ends.
-func (b *pooledSession) follow(srv *Server, st upstream.Stream, from []upstream.Header) {
+func (b *pooledSession) follow(st upstream.Stream, from []upstream.Header) {
 	var again server.Reopening
 	for {
-		if b.read(srv, st, from) {
+		if b.read(st, from) {
 			again.Heard()
 		}
-		srv.results.Unheard(b.realm)
+		b.br.results.Unheard(b.realm)
 		for {
 			if again.Wait(b.life, 0) != nil {
 				return
 			}
 			var err error
-			if st, err = srv.listen(b.life, b.s, upstream.ListenOptions{Header: from}); err == nil {
-				b.s.tools.Forget() // as above
+			if st, err = b.s.Listen(b.life, upstream.ListenOptions{Header: from}); err == nil {
+				b.s.Tools().Forget() // as above
 				break
 			}
 			if errors.Is(err, upstream.ErrNoStream) || b.life.Err() != nil || clienterror.Of(err).Cause == mcp.UpstreamLost || clienterror.Of(err).Status == 404 {
 				b.streamEnded()
 				if !errors.Is(err, upstream.ErrNoStream) {
-					srv.pool.discard(b)
+					b.br.pool.discard(b)
 				}
 				return
 			}
@@ -334,34 +330,31 @@ func (b *pooledSession) follow(srv *Server, st upstream.Stream, from []upstream.
 }
 
 // read reads one standing stream to its end, and reports whether the server sent anything on it.
-func (b *pooledSession) read(srv *Server, st upstream.Stream, from []upstream.Header) (spoke bool) {
+func (b *pooledSession) read(st upstream.Stream, from []upstream.Header) (spoke bool) {
 	ctx, stop := context.WithCancelCause(b.life)
-	x := srv.newExchange(ctx, stop)
-	defer x.done()
-	x.s = b.s
-	x.s.enter()
-	x.from = append(x.from[:0], from...)
-	x.crossing = &crossing{down: wire.Stamp{ServerInfo: b.said.server}, opened: b.opened, tasks: srv.heldTasks.receiver(b), lacks: b.lacks}
-	x.attach(st)
+	crossing := b.crossing()
+	x := b.s.Begin(ctx, stop, from, crossing, nil)
+	defer x.Done()
+	x.Read(st)
 	for {
-		e, err := x.nextRecovered()
+		e, err := x.Next()
 		var of *parkedCall
 		if err == nil {
-			of = b.about(&x.msg)
+			of = b.about(x.Message())
 		}
 		switch {
-		case errors.Is(err, errAsked):
+		case errors.Is(err, bridge.ErrAsked):
 			spoke = true
-			b.attribute(srv, x.crossing.takeQuestions(), from)
+			b.attribute(crossing.TakeQuestions(), from)
 		case err != nil:
 			return spoke
-		case x.msg.Kind != wire.Notification:
+		case x.Message().Kind != wire.Notification:
 		case of != nil:
 			spoke = true
-			of.notify(&x.msg, e.Data)
+			of.notify(x.Message(), e.Data)
 		default:
 			spoke = true
-			interested(b, &stateless.Request{LogLevel: mcp.NoLogLevel}, &x.msg, e.Data)
+			interested(b, &stateless.Request{LogLevel: mcp.NoLogLevel}, x.Message(), e.Data)
 		}
 	}
 }

@@ -1,4 +1,4 @@
-package proxy
+package modernclient
 
 import (
 	"bytes"
@@ -37,7 +37,7 @@ func (k *pooledTask) inputs(ctx context.Context, from []upstream.Header) []byte 
 				if n > 0 {
 					out = append(out, ',')
 				}
-				out = append(append(mcp.AppendString(out, p.key), ':'), p.body...)
+				out = append(append(mcp.AppendString(out, p.key), ':'), p.Body...)
 			}
 			out = append(out, '}')
 		}
@@ -47,7 +47,7 @@ func (k *pooledTask) inputs(ctx context.Context, from []upstream.Header) []byte 
 		}
 		select {
 		case <-changed:
-			pause := time.NewTimer(k.srv.now().cfg.Bridge.Coalesce) // more questions may follow
+			pause := time.NewTimer(k.br.host.Config().Bridge.Coalesce) // more questions may follow
 			select {
 			case <-pause.C:
 			case <-ctx.Done():
@@ -70,17 +70,17 @@ func (k *pooledTask) answeredAll() bool {
 }
 
 // add adds questions of the server. It refuses those that are more than bridge.MaxQuestions.
-func (k *pooledTask) add(list []serverQuestion) {
+func (k *pooledTask) add(list []bridge.Question) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	for _, q := range list {
 		if len(k.asked) >= bridge.MaxQuestions {
-			k.srv.host.Spawn(func() { k.b.refuse(k.srv, []serverQuestion{q}, nil) })
+			k.br.host.Spawn(func() { k.b.refuse([]bridge.Question{q}, nil) })
 			continue
 		}
 		k.count++
-		kind, _, _ := strings.Cut(q.method.String(), "/")
-		k.asked = append(k.asked, pendingQuestion{key: fmt.Sprintf("%s-%d", kind, k.count), serverQuestion: q})
+		kind, _, _ := strings.Cut(q.Method.String(), "/")
+		k.asked = append(k.asked, pendingQuestion{key: fmt.Sprintf("%s-%d", kind, k.count), Question: q})
 	}
 	close(k.changed)
 	k.changed = make(chan struct{})
@@ -101,7 +101,7 @@ func (k *pooledTask) update(inputs []byte, from []upstream.Header) {
 	})
 	k.mu.Unlock()
 	for _, p := range answered {
-		k.b.deliverOrLog(k.srv, mcp.AppendResult(nil, p.id, given[p.key]), from)
+		k.b.deliverOrLog(mcp.AppendResult(nil, p.ID, given[p.key]), from)
 	}
 }
 
@@ -120,7 +120,7 @@ func (k *pooledTask) listen(from []upstream.Header) {
 		return
 	}
 	from = slices.Clone(from)
-	k.srv.host.Spawn(func() {
+	k.br.host.Spawn(func() {
 		defer func() {
 			stop(nil)
 			k.mu.Lock()
@@ -128,7 +128,7 @@ func (k *pooledTask) listen(from []upstream.Header) {
 			k.mu.Unlock()
 		}()
 		if err := k.read(ctx, stop, from); err != nil && ctx.Err() == nil {
-			k.srv.host.Log.Debug("cannot read the result of a task", zap.Error(err))
+			k.br.host.Log.Debug("cannot read the result of a task", zap.Error(err))
 		}
 	})
 }
@@ -136,26 +136,24 @@ func (k *pooledTask) listen(from []upstream.Header) {
 // read reads the stream of the task's result to its end.
 func (k *pooledTask) read(ctx context.Context, stop context.CancelCauseFunc, from []upstream.Header) error {
 	id := k.b.nextID()
-	st, err := k.b.s.conn.Send(ctx, &upstream.Outgoing{Body: mcp.Request(id, wire.TasksResult, k.params()), Request: true, Header: from, Silence: bridge.MaxQuiet})
+	st, err := k.b.s.Send(ctx, &upstream.Outgoing{Body: mcp.Request(id, wire.TasksResult, k.params()), Request: true, Header: from, Silence: bridge.MaxQuiet})
 	if err != nil {
 		return err
 	}
-	x := k.srv.newExchange(ctx, stop)
-	defer x.done()
-	x.s = k.b.s
-	x.s.enter()
-	x.from = append(x.from[:0], from...)
-	x.crossing = &crossing{down: wire.Stamp{ServerInfo: k.b.said.server}, opened: k.b.opened, tasks: k.srv.heldTasks.receiver(k.b)}
-	x.attach(&untilAnswer{Stream: st, key: wire.AppendIDKey(nil, id)})
+	crossing := k.b.crossing()
+	crossing.Lacks = nil
+	x := k.b.s.Begin(ctx, stop, from, crossing, nil)
+	defer x.Done()
+	x.Read(&untilAnswer{Stream: st, key: wire.AppendIDKey(nil, id)})
 	for {
-		e, err := x.nextRecovered()
+		e, err := x.Next()
 		switch {
-		case errors.Is(err, errAsked):
-			k.add(x.crossing.takeQuestions())
+		case errors.Is(err, bridge.ErrAsked):
+			k.add(crossing.TakeQuestions())
 		case err != nil:
 			return err
 		default:
-			interested(k.b, &stateless.Request{LogLevel: mcp.NoLogLevel}, &x.msg, e.Data)
+			interested(k.b, &stateless.Request{LogLevel: mcp.NoLogLevel}, x.Message(), e.Data)
 		}
 	}
 }
@@ -180,28 +178,15 @@ func (s *untilAnswer) Next() (sse.Event, error) {
 }
 
 // route gives the questions that name a task of b to that task, and returns the others.
-func (t *pooledTasks) route(b *pooledSession, list []serverQuestion) (others []serverQuestion) {
+func (t *pooledTasks) route(b *pooledSession, list []bridge.Question) (others []bridge.Question) {
 	for _, q := range list {
-		if q.task != "" {
-			if k := t.find(b.key.principal, q.task); k != nil && k.b == b {
-				k.add([]serverQuestion{q})
+		if q.Task != "" {
+			if k := t.find(b.key.principal, q.Task); k != nil && k.b == b {
+				k.add([]bridge.Question{q})
 				continue
 			}
 		}
 		others = append(others, q)
 	}
 	return others
-}
-
-// taskOf returns the id of the task that a request of the server names, or "" if it names none.
-func taskOf(params []byte) (task string) {
-	if !bytes.Contains(params, []byte(mcp.MetaRelatedTask)) {
-		return ""
-	}
-	mcp.Members(gjson.Get(wire.View(params), "_meta").Raw, func(name string, v gjson.Result) {
-		if name == mcp.MetaRelatedTask {
-			task = strings.Clone(v.Get("taskId").String())
-		}
-	})
-	return task
 }

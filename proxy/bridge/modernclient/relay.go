@@ -1,4 +1,4 @@
-package proxy
+package modernclient
 
 import (
 	"context"
@@ -14,7 +14,6 @@ import (
 	"github.com/dragoman-proxy/dragoman/proxy/era"
 	"github.com/dragoman-proxy/dragoman/proxy/mcp"
 	"github.com/dragoman-proxy/dragoman/proxy/metrics"
-	"github.com/dragoman-proxy/dragoman/proxy/origin"
 	"github.com/dragoman-proxy/dragoman/proxy/outbox"
 	"github.com/dragoman-proxy/dragoman/proxy/report"
 	"github.com/dragoman-proxy/dragoman/proxy/results"
@@ -30,16 +29,16 @@ import (
 // and may outlive the relay. See "Modern client, legacy server" in
 // https://modelcontextprotocol.io/specification/2026-07-28/basic/versioning#compatibility.
 //
-// Only one goroutine at a time may use it, except for Close. The caller calls end when it is done.
+// Only one goroutine at a time may use it, except for Close. The caller calls End when it is done.
 type relay struct {
-	srv  *Server
+	br   *Bridge
 	ctx  context.Context // ends when the client leaves
 	q    *stateless.Request
 	who  string // the principal
 	from []upstream.Header
 
 	b    *pooledSession
-	x    *exchange      // nil if a parked call reads it
+	x    *asking        // nil if a parked call reads it
 	box  *outbox.Outbox // the messages of the parked call for the client; nil if there is none
 	done bool           // Next has returned the response
 	task taskPlan       // whether a tool call becomes a task
@@ -55,28 +54,28 @@ type relay struct {
 }
 
 // ask sends q to the server. The caller must end the relay.
-func (srv *Server) ask(ctx context.Context, q *stateless.Request, who string, from []upstream.Header) (_ *relay, err error) {
-	r := &relay{srv: srv, ctx: ctx, q: q, who: who, from: from, status: 200}
+func (br *Bridge) ask(ctx context.Context, q *stateless.Request, who string, from []upstream.Header) (_ *relay, err error) {
+	r := &relay{br: br, ctx: ctx, q: q, who: who, from: from, status: 200}
 	r.q.Counts.Hold()
 	defer func() {
 		if p := recover(); p != nil {
-			srv.host.Report.Panicked(p)
-			srv.host.Report.Contained(r.end)
+			br.host.Report.Panicked(p)
+			br.host.Report.Contained(r.End)
 			err = mcp.Fail(mcp.Panicked, "").WithID(q.ID)
 		}
 	}()
 	switch {
 	case q.Method == wire.TasksGet || q.Method == wire.TasksUpdate || q.Method == wire.TasksCancel:
-		if err = srv.heldTasks.answer(r); err == nil {
+		if err = br.tasks.answer(r); err == nil {
 			q.Counts.Settle(metrics.Local)
 		}
 	case q.State != nil:
-		err = srv.parkedCalls.resume(r)
+		err = br.parked.resume(r)
 	default:
 		err = r.begin()
 	}
 	if err != nil {
-		r.end()
+		r.End()
 		return nil, clienterror.Of(err).WithID(q.ID)
 	}
 	return r, nil
@@ -101,27 +100,26 @@ func (r *relay) begin() error {
 func (r *relay) resend() error {
 	r.sent = true
 	if r.b != nil {
-		r.srv.pool.discard(r.b)
+		r.br.pool.discard(r.b)
 	}
 	if r.x != nil {
-		r.x.call.Cancelled.Store(true) // the server has no such call
-		r.x.resumed = true             // the next exchange counts the call
+		r.x.Unsent()
 	}
 	r.drop()
 	return r.send()
 }
 
 func (r *relay) send() error {
-	b, err := r.srv.pool.get(r.ctx, r.q, r.who, r.from)
+	b, err := r.br.pool.get(r.ctx, r.q, r.who, r.from)
 	if err != nil {
 		return err
 	}
 	r.b = b
-	if err := r.srv.checkCall(r.ctx, b, r.q, r.from); err != nil {
+	if err := r.br.proxy.CheckCall(r.ctx, b.s, b.lists(r.from), r.q); err != nil {
 		return err
 	}
-	b.setLevel(r.ctx, r.srv, r.q.LogLevel, r.from)
-	if r.task, err = r.srv.heldTasks.plan(r.ctx, b, r.q, r.from); err != nil {
+	b.setLevel(r.ctx, r.q.LogLevel, r.from)
+	if r.task, err = r.br.tasks.plan(r.ctx, b, r.q, r.from); err != nil {
 		return err
 	}
 	e, begun := r.enquire(), false
@@ -141,12 +139,12 @@ func (r *relay) send() error {
 	}
 	id := b.nextID()
 	if r.q.MayAsk() || b.mayReceiveOnStanding(r.q) {
-		d, box = r.srv.parkedCalls.begin(r, b, id) // before sendOn, as the server may ask before sendOn returns
+		d, box = r.br.parked.begin(r, b, id) // before sendOn, as the server may ask before sendOn returns
 		if e != nil {
 			e.Asked = d.hasAsked
 		}
 	}
-	x, err := r.srv.sendOn(r.ctx, b, id, r.q, r.task, r.from, e)
+	x, err := r.br.sendOn(r.ctx, b, id, r.q, r.task, r.from, e)
 	if err != nil {
 		return err
 	}
@@ -168,59 +166,58 @@ func (r *relay) send() error {
 // cached. Otherwise it makes the session listen for the server's change notifications, which
 // invalidate the cached answer.
 func (r *relay) enquire() *results.Enquiry {
-	if _, is := r.b.s.conn.(origin.NoServer); is || r.q.Inputs != nil || !r.srv.results.Keeps(r.q.Method) {
+	if r.b.s.Alone() || r.q.Inputs != nil || !r.br.results.Keeps(r.q.Method) {
 		return nil
 	}
-	e := r.srv.results.Enquire(results.Lookup{
+	e := r.br.results.Enquire(results.Lookup{
 		Method: r.q.Method, Digest: r.q.Digest(), URI: gjson.ParseBytes(r.q.Target).String(),
-		Principal: r.who, Header: r.from, Realm: r.b.realm, TTL: r.srv.now().cfg.Bridge.TTL,
+		Principal: r.who, Header: r.from, Realm: r.b.realm, TTL: r.br.host.Config().Bridge.TTL,
 	})
 	if e != nil {
-		r.b.startListening(r.ctx, r.srv, r.from)
+		r.b.startListening(r.ctx, r.from)
 	}
 	return e
 }
 
+// asking is a request that was sent to the server, and its exchange.
+type asking struct {
+	Exchange
+	ctx      context.Context // ends with stop
+	stop     context.CancelCauseFunc
+	crossing *bridge.Crossing
+}
+
+// undeclared returns the error that replaces the server's error response that Next has returned, or nil if the
+// response is to be sent as it is. missing is the capability that the server's questions have lacked so far.
+func (x *asking) undeclared(missing []byte) *mcp.Failure {
+	if lacking := x.crossing.Lacking(); lacking != nil {
+		missing = lacking
+	}
+	if missing == nil || x.Message().Kind != wire.Error {
+		return nil
+	}
+	f := mcp.Fail(mcp.CapabilityMissing, "")
+	f.Data = missing
+	return f
+}
+
 // sendOn sends q with the given id to the server behind b, or takes the answer that e has found. The
 // caller owns the exchange. The exchange's context has the values of asked, but does not end with it.
-func (srv *Server) sendOn(asked context.Context, b *pooledSession, id []byte, q *stateless.Request, task taskPlan, from []upstream.Header, e *results.Enquiry) (*exchange, error) {
+func (br *Bridge) sendOn(asked context.Context, b *pooledSession, id []byte, q *stateless.Request, task taskPlan, from []upstream.Header, e *results.Enquiry) (*asking, error) {
 	ctx, stop := context.WithCancelCause(context.WithoutCancel(asked)) // a call may outlive the request that began it
-	x := srv.newExchange(ctx, stop)
-	x.s, x.tally = b.s, q.Counts
-	x.tally.Hold()
-	x.s.enter()
-	x.from = append(x.from[:0], from...)
-	x.maxTokens, x.clock.Asked = q.MaxTokens, q.Timed
-	cfg := srv.now().cfg.Bridge
-	x.crossing = &crossing{
-		up: wire.Stamp{ID: id, ProgressToken: append(append([]byte(`"p`), id...), '"')},
-		down: wire.Stamp{
-			ID: q.ID, ProgressToken: q.ProgressToken, ServerInfo: b.said.server,
-			TTL: e.Remaining(cfg.TTL).Milliseconds(),
-		},
-	}
-	x.crossing.logs, x.crossing.opened = b.wantsLogs(q), b.opened
-	x.crossing.tasks = srv.heldTasks.receiver(b)
-	if task != plainCall {
-		x.crossing.up.Task = []byte("{}")
-	}
-	if task == asTask {
-		x.crossing.down.Task = x.crossing.up.Task
-	}
-	if q.MayAsk() {
-		x.crossing.wait = cfg.ParkTimeout // the parked call limits how long the server itself may take
-	}
-	out, v, err := x.fromClient(q.ForServer())
+	x := &asking{ctx: ctx, stop: stop, crossing: b.crossingFor(q, id, task, e)}
+	x.Exchange = b.s.Begin(ctx, stop, from, x.crossing, q)
+	out, v, err := x.Translate(q.ForServer())
 	switch {
 	case err != nil:
-		x.outcome = metrics.Refused
+		x.Settle(metrics.Refused)
 	case v == wire.Answer && gjson.GetBytes(out, "result").Exists(): // a gate has refused the call
 		answer := under(out, id)
-		x.attach(bridge.AnswerHere(ctx, func(context.Context) ([]byte, error) { return answer, nil }))
+		x.Read(bridge.AnswerHere(ctx, func(context.Context) ([]byte, error) { return answer, nil }))
 		e.End()
 		return x, nil
 	case v == wire.Answer:
-		x.outcome = metrics.Local
+		x.Settle(metrics.Local)
 		f := mcp.Fail(mcp.MethodUnknown, q.Name)
 		f.Cause = mcp.MethodUnknown
 		err = f
@@ -230,32 +227,55 @@ func (srv *Server) sendOn(asked context.Context, b *pooledSession, id []byte, q 
 	if err == nil {
 		var st upstream.Stream
 		st, err = e.Stream(id, func() (upstream.Stream, error) {
-			st, err := x.forward(out)
-			if x.ownCall != nil {
+			st, err := x.Forward(out)
+			if x.Own() {
 				e.Taint() // dragoman answers, not the server
 			}
 			switch {
-			case err != nil || x.ownCall != nil:
+			case err != nil || x.Own():
 			case task == asTask:
-				st = srv.heldTasks.created(st, b, id, x.from)
+				st = br.tasks.created(st, b, id, from)
 			case task == taskHere:
-				st = srv.runTask(x, b, st, id)
+				st = br.runTask(x, b, st, id, from)
 			}
 			return st, err
 		})
 		if err == nil {
-			x.attach(st)
+			x.Read(st)
 			return x, nil
 		}
-		err = srv.answerFor(x, err)
-		if f := clienterror.Of(err); f.Cause == mcp.UpstreamLost || f.Cause == mcp.UpstreamRefused && f.Status == 404 {
-			srv.pool.discard(b)
+		f := x.Fail(err)
+		if err = f; f.Cause == mcp.UpstreamLost || f.Cause == mcp.UpstreamRefused && f.Status == 404 {
+			br.pool.discard(b)
 		}
 	}
-	x.done()
+	x.Done()
 	f := clienterror.Of(err).WithID(q.ID)
 	f.Status = f.SessionlessStatus()
 	return nil, f
+}
+
+// crossingFor returns what translation needs to know of q, which is sent on b with this id.
+func (b *pooledSession) crossingFor(q *stateless.Request, id []byte, task taskPlan, e *results.Enquiry) *bridge.Crossing {
+	cfg := b.br.host.Config().Bridge
+	c := &bridge.Crossing{
+		Up: wire.Stamp{ID: id, ProgressToken: append(append([]byte(`"p`), id...), '"')},
+		Down: wire.Stamp{
+			ID: q.ID, ProgressToken: q.ProgressToken, ServerInfo: b.said.server,
+			TTL: e.Remaining(cfg.TTL).Milliseconds(),
+		},
+		Logs: b.wantsLogs(q), Opened: b.opened, Tasks: b.br.tasks.receiver(b),
+	}
+	if task != plainCall {
+		c.Up.Task = []byte("{}")
+	}
+	if task == asTask {
+		c.Down.Task = c.Up.Task
+	}
+	if q.MayAsk() {
+		c.Wait = cfg.ParkTimeout // the parked call limits how long the server itself may take
+	}
+	return c
 }
 
 // urlsUnasked returns the error for a client that has not declared that it can open URLs.
@@ -276,13 +296,13 @@ func (r *relay) drop() {
 		leave()
 	}
 	if x != nil {
-		if !r.done && x.call != nil && !x.call.Cancelled.Load() {
-			r.srv.giveUpAs(r.b.s, x.call.ID, r.from, "client disconnected")
+		if !r.done {
+			x.CancelAtServer("client disconnected")
 		}
-		x.done()
+		x.Done()
 	}
 	if r.b != nil {
-		r.srv.pool.release(r.b)
+		r.br.pool.release(r.b)
 		r.b = nil
 	}
 }
@@ -294,7 +314,7 @@ func (r *relay) Next() (e sse.Event, err error) {
 	}
 	defer func() {
 		if p := recover(); p != nil {
-			r.srv.host.Report.Panicked(p)
+			r.br.host.Report.Panicked(p)
 			e, err = r.answer(mcp.Fail(mcp.Panicked, "")), nil
 		}
 	}()
@@ -302,16 +322,16 @@ func (r *relay) Next() (e sse.Event, err error) {
 		if r.box != nil {
 			return r.fromBox()
 		}
-		e, err := r.x.next()
+		e, err := r.x.Next()
 		switch {
-		case errors.Is(err, errAsked) && r.x.crossing.urls != nil: // there is no parked call to ask the user with
+		case errors.Is(err, bridge.ErrAsked) && r.x.crossing.URLs() != nil: // there is no parked call to ask the user with
 			return r.answer(urlsUnasked()), nil
-		case errors.Is(err, errAsked):
-			r.b.attribute(r.srv, r.x.crossing.takeQuestions(), r.from)
+		case errors.Is(err, bridge.ErrAsked):
+			r.b.attribute(r.x.crossing.TakeQuestions(), r.from)
 		case err != nil && r.ctx.Err() != nil:
 			return r.cutShort()
-		case err != nil && r.x.unbegun(err) && !r.sent:
-			r.srv.host.Report.Failed(err, r.x.requestInfo())
+		case err != nil && r.x.Unbegun(err) && !r.sent:
+			r.br.host.Report.Failed(err, r.x.At())
 			switch err := r.resend(); {
 			case era.IsModern(err):
 				return sse.Event{}, err
@@ -320,14 +340,14 @@ func (r *relay) Next() (e sse.Event, err error) {
 			}
 		case err != nil:
 			return r.answer(err), nil
-		case r.x.final:
+		case r.x.Final():
 			if f := r.x.undeclared(nil); f != nil {
 				return r.answer(f), nil
 			}
 			r.done = true
-			r.status = statusOf(&r.x.msg, e.Data)
+			r.status = statusOf(r.x.Message(), e.Data)
 			return sse.Event{Data: e.Data}, nil
-		case interested(r.b, r.q, &r.x.msg, e.Data):
+		case interested(r.b, r.q, r.x.Message(), e.Data):
 			return sse.Event{Data: e.Data}, nil
 		}
 	}
@@ -368,25 +388,19 @@ func (r *relay) fromBox() (sse.Event, error) {
 	return sse.Event{Data: m.Body}, nil
 }
 
-// unbegun reports whether err shows that the server has not processed the request: it does not know
-// the session, or it is now of the other era.
-func (x *exchange) unbegun(err error) bool {
-	return x.resumes == 0 && (clienterror.Of(err).UnknownSession() || x.srv.eras.Changed(x.ctx, x.from, false, err))
-}
-
 // answer ends the relay with err and returns the error response for the client.
 func (r *relay) answer(err error) sse.Event {
 	r.done = true
 	if r.x != nil {
-		err = r.srv.answerFor(r.x, err)
+		err = r.x.Fail(err)
 	}
-	f := r.srv.host.Report.Failed(err, r.q.At(r.from)).WithID(r.q.ID)
+	f := r.br.host.Report.Failed(err, r.q.At(r.from)).WithID(r.q.ID)
 	r.q.Counts.Settle(report.Outcome(f))
 	if f.UnknownSession() { // the server does not know the second session either
 		f.NoEndpoint()
 	}
 	if f.Cause == mcp.UpstreamLost && r.b != nil {
-		r.srv.pool.discard(r.b)
+		r.br.pool.discard(r.b)
 	}
 	r.status, r.header = f.SessionlessStatus(), f.Header
 	return sse.Event{Data: f.Body()}
@@ -406,8 +420,8 @@ func (r *relay) Close() error {
 	return nil
 }
 
-// end ends the relay. If there was no response yet, the client has left, and the call is cancelled.
-func (r *relay) end() {
+// End ends the relay. If there was no response yet, the client has left, and the call is cancelled.
+func (r *relay) End() {
 	r.mu.Lock()
 	box := r.box
 	r.mu.Unlock()
@@ -475,11 +489,11 @@ func (r *relay) respond(resp *downstream.Response) error {
 	case r.done:
 		resp.Status, resp.Body, resp.Header = r.status, e.Data, append(resp.Header, r.header...)
 		if r.x != nil { // no parked call reads it
-			resp.Header = r.x.clock.AppendTo(resp.Header)
+			resp.Header = r.x.AppendTiming(resp.Header)
 		}
 	default:
-		r.srv.streams.Add(1)
-		resp.Done = func() { r.srv.streams.Add(-1); r.end() }
+		r.br.streams.Add(1)
+		resp.Done = func() { r.br.streams.Add(-1); r.End() }
 		resp.Stream = &startedRelay{relay: r, first: e}
 	}
 	return nil

@@ -1,4 +1,4 @@
-package proxy
+package modernclient
 
 import (
 	"context"
@@ -21,7 +21,7 @@ import (
 // subscribe subscribes l to these tasks, and returns those whose notifications l's client will receive.
 func (t *pooledTasks) subscribe(ctx context.Context, l *subscription, who string, ids []gjson.Result) (list []*pooledTask, err error) {
 	switch {
-	case len(ids) == 0 || t.srv.now().cfg.Contract.Tasks != "bridge":
+	case len(ids) == 0 || t.br.host.Config().Contract.Tasks != "bridge":
 		return nil, nil
 	case !l.q.HasTasks():
 		return nil, tasksUndeclared()
@@ -30,7 +30,7 @@ func (t *pooledTasks) subscribe(ctx context.Context, l *subscription, who string
 		if id.Type != gjson.String || n >= maxListened {
 			continue
 		}
-		if k := t.find(who, id.String()); k != nil && k.b.startListening(ctx, t.srv, l.from) {
+		if k := t.find(who, id.String()); k != nil && k.b.startListening(ctx, l.from) {
 			k.mu.Lock()
 			if k.listeners == nil {
 				k.listeners = make(map[*subscription]bool)
@@ -65,7 +65,7 @@ func (t *pooledTasks) receiver(b *pooledSession) func(notification []byte) {
 			k.again = true
 		default:
 			k.telling = true
-			t.srv.host.Spawn(k.notifyAll)
+			t.br.host.Spawn(k.notifyAll)
 		}
 	}
 }
@@ -88,11 +88,11 @@ func (k *pooledTask) notifyAll() {
 		}
 		k.again = false
 		k.mu.Unlock()
-		ctx, cancel := context.WithTimeout(k.b.life, k.srv.now().cfg.Upstream.HandshakeTimeout)
+		ctx, cancel := context.WithTimeout(k.b.life, k.br.host.Config().Upstream.HandshakeTimeout)
 		news, err := k.statusNotification(ctx, from)
 		cancel()
 		if err != nil {
-			k.srv.host.Log.Debug("cannot subscribe to the state of a task", zap.Error(err))
+			k.br.host.Log.Debug("cannot subscribe to the state of a task", zap.Error(err))
 		}
 		if told = k.notify(news); told {
 			return

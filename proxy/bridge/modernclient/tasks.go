@@ -1,4 +1,4 @@
-package proxy
+package modernclient
 
 import (
 	"context"
@@ -34,7 +34,7 @@ const (
 // task belongs to the principal, and to the session that its call was sent on. The number of tasks
 // is bounded, and each ends with its ttl.
 type pooledTasks struct {
-	srv *Server
+	br *Bridge
 
 	mu    sync.Mutex
 	byKey map[taskKey]*pooledTask
@@ -45,7 +45,7 @@ type taskKey struct{ principal, id string }
 
 // pooledTask is a task at a handshake server.
 type pooledTask struct {
-	srv *Server
+	br  *Bridge
 	key taskKey
 	by  quota.Holder
 	b   *pooledSession // in use until the task is forgotten
@@ -64,8 +64,8 @@ type pooledTask struct {
 	again     bool // notifyAll must send the state once more
 }
 
-func newPooledTasks(srv *Server) *pooledTasks {
-	return &pooledTasks{srv: srv, byKey: make(map[taskKey]*pooledTask)}
+func newPooledTasks(br *Bridge) *pooledTasks {
+	return &pooledTasks{br: br, byKey: make(map[taskKey]*pooledTask)}
 }
 
 // taskPlan says whether a call becomes a task.
@@ -79,16 +79,16 @@ const (
 
 // plan decides what becomes of the call q on b.
 func (t *pooledTasks) plan(ctx context.Context, b *pooledSession, q *stateless.Request, from []upstream.Header) (taskPlan, error) {
-	if q.Method != wire.ToolsCall || !b.s.Facts.Has(wire.ServerTasks) {
+	if q.Method != wire.ToolsCall || !b.s.About().Facts.Has(wire.ServerTasks) {
 		return plainCall, nil
 	}
-	required, err := b.onlyAsTask(ctx, t.srv, gjson.ParseBytes(q.Target).String(), from)
+	required, err := b.onlyAsTask(ctx, gjson.ParseBytes(q.Target).String(), from)
 	switch {
 	case err != nil || !required:
 		return plainCall, err
 	case !q.HasTasks():
 		return taskHere, nil
-	case !t.room(t.srv.pool.holderOf(b), time.Now()):
+	case !t.room(t.br.pool.holderOf(b), time.Now()):
 		f := mcp.Fail(mcp.TooManyParked, "")
 		f.Text = "too many tasks; try again later"
 		return plainCall, f
@@ -97,9 +97,10 @@ func (t *pooledTasks) plan(ctx context.Context, b *pooledSession, q *stateless.R
 }
 
 // onlyAsTask reports whether a tool requires that its calls are tasks.
-func (b *pooledSession) onlyAsTask(ctx context.Context, srv *Server, tool string, from []upstream.Header) (bool, error) {
-	b.startListening(ctx, srv, from) // first, so that no change of the list is missed
-	t, err := b.s.tools.Look(ctx, tool, func(params string) ([]byte, error) { return b.list(ctx, srv, params, from) })
+func (b *pooledSession) onlyAsTask(ctx context.Context, tool string, from []upstream.Header) (bool, error) {
+	b.startListening(ctx, from) // first, so that no change of the list is missed
+	list := b.lists(from)
+	t, err := b.s.Tools().Look(ctx, tool, func(params string) ([]byte, error) { return list(ctx, params) })
 	if _, refused := errors.AsType[*mcp.ServerError](err); refused {
 		return false, nil // the server has no list of tools
 	}
@@ -150,14 +151,14 @@ func (t *pooledTasks) room(who quota.Holder, now time.Time) bool {
 // enter adds a task. It returns false if there are too many, or if the principal has a task with
 // the same id.
 func (t *pooledTasks) enter(b *pooledSession, id string, ttl gjson.Result) bool {
-	k := &pooledTask{srv: t.srv, key: taskKey{b.key.principal, id}, by: t.srv.pool.holderOf(b), b: b, changed: make(chan struct{})}
+	k := &pooledTask{br: t.br, key: taskKey{b.key.principal, id}, by: t.br.pool.holderOf(b), b: b, changed: make(chan struct{})}
 	k.endless = ttl.Type != gjson.Number
 	life := idleTaskLife
 	if !k.endless {
 		life = time.Duration(min(max(ttl.Num, 0), float64(maxTaskLife/time.Millisecond))) * time.Millisecond
 	}
 	k.expires = time.Now().Add(life)
-	t.srv.pool.retain(b)
+	t.br.pool.retain(b)
 	t.mu.Lock()
 	full := t.byKey[k.key] != nil || !t.used.Acquire(k.by, maxBackedTasks)
 	if !full {
@@ -165,8 +166,8 @@ func (t *pooledTasks) enter(b *pooledSession, id string, ttl gjson.Result) bool 
 	}
 	t.mu.Unlock()
 	if full {
-		t.srv.pool.release(b)
-	} else if t.srv.pool.isLost(b) { // forgetSession has run before the task was added
+		t.br.pool.release(b)
+	} else if t.br.pool.isLost(b) { // forgetSession has run before the task was added
 		t.forgetSession(b)
 	}
 	return !full
@@ -175,22 +176,34 @@ func (t *pooledTasks) enter(b *pooledSession, id string, ttl gjson.Result) bool 
 // refuse cancels a task at the server that cannot be held. If the same session holds a task with
 // the same id, nothing is cancelled, since it may be the same task.
 func (t *pooledTasks) refuse(b *pooledSession, id string, from []upstream.Header) {
-	k := &pooledTask{srv: t.srv, key: taskKey{b.key.principal, id}, b: b}
+	k := &pooledTask{br: t.br, key: taskKey{b.key.principal, id}, b: b}
 	t.mu.Lock()
 	other := t.byKey[k.key]
 	t.mu.Unlock()
 	if other != nil && other.b == b {
 		return
 	}
-	t.srv.pool.retain(b)
-	t.srv.host.Spawn(func() {
-		defer t.srv.pool.release(b)
+	t.br.pool.retain(b)
+	t.br.host.Spawn(func() {
+		defer t.br.pool.release(b)
 		ctx, stop := context.WithTimeout(context.Background(), server.NoticeTimeout)
 		defer stop()
 		if err := k.cancel(ctx, from); err != nil {
-			t.srv.host.Log.Debug("task not cancelled", zap.Error(err))
+			t.br.host.Log.Debug("task not cancelled", zap.Error(err))
 		}
 	})
+}
+
+func (t *pooledTasks) count(c *Counts) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	c.Tasks = len(t.byKey)
+	c.Shares += t.used.Held()
+	for _, k := range t.byKey {
+		k.mu.Lock()
+		c.Watchers += len(k.listeners)
+		k.mu.Unlock()
+	}
 }
 
 // find returns the principal's task with this id, or nil.
@@ -233,7 +246,7 @@ func (t *pooledTasks) end(which func(*pooledTask) bool) {
 		if stop != nil {
 			stop()
 		}
-		t.srv.pool.release(k.b)
+		t.br.pool.release(k.b)
 	}
 }
 
@@ -259,7 +272,7 @@ func (t *pooledTasks) close() { t.end(func(*pooledTask) bool { return true }) }
 func (t *pooledTasks) answer(r *relay) error {
 	q := r.q
 	switch {
-	case t.srv.now().cfg.Contract.Tasks != "bridge":
+	case t.br.host.Config().Contract.Tasks != "bridge":
 		return mcp.Fail(mcp.MethodUnknown, q.Name)
 	case !q.HasTasks():
 		return tasksUndeclared()
@@ -292,7 +305,7 @@ func (t *pooledTasks) answer(r *relay) error {
 	}
 	if err != nil {
 		if f := clienterror.Of(err); f.Cause == mcp.UpstreamLost || f.UnknownSession() {
-			t.srv.pool.discard(k.b)
+			t.br.pool.discard(k.b)
 		}
 		return err
 	}
@@ -311,7 +324,7 @@ func (k *pooledTask) params() []byte {
 // ask sends the server a request about the task. The caller owns the result; the error may be the
 // server's own.
 func (k *pooledTask) ask(ctx context.Context, method wire.Method, from []upstream.Header) ([]byte, error) {
-	return k.b.inquire(ctx, k.srv, method, k.params(), from)
+	return k.b.inquire(ctx, method, k.params(), from)
 }
 
 // state returns the task's state from the server, with its result or its open questions.
@@ -349,14 +362,14 @@ func (k *pooledTask) withResult(ctx context.Context, state []byte, from []upstre
 
 // clientResult translates a result of the server about the task for its client.
 func (k *pooledTask) clientResult(id []byte, method wire.Method, result []byte, from []upstream.Header) ([]byte, error) {
-	s := k.b.s
+	about, down := k.b.s.About(), k.b.s.Down()
 	var m wire.Message
-	if err := m.Scan(mcp.AppendResult(nil, id, result), s.down.Shape()); err != nil {
+	if err := m.Scan(mcp.AppendResult(nil, id, result), down.Shape()); err != nil {
 		return nil, err
 	}
-	m.Method, m.Facts, m.Stamp = method, s.Facts, &wire.Stamp{ServerInfo: k.b.said.server}
-	out, _, err := s.down.Rewrite(nil, &m)
-	k.srv.host.Losses.Note(s.ServerRevision, s.ClientRevision, method, m.Losses, from)
+	m.Method, m.Facts, m.Stamp = method, about.Facts, &wire.Stamp{ServerInfo: k.b.said.server}
+	out, _, err := down.Rewrite(nil, &m)
+	k.br.host.Losses.Note(about.ServerRevision, about.ClientRevision, method, m.Losses, from)
 	return out, err
 }
 

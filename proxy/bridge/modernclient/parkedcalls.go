@@ -1,7 +1,9 @@
-package proxy
+package modernclient
 
 import (
 	"crypto/rand"
+	"maps"
+	"slices"
 	"sync"
 	"time"
 
@@ -13,7 +15,7 @@ import (
 // parkedCalls holds the calls whose client was asked something. Their number is bounded, and so is
 // how long each waits.
 type parkedCalls struct {
-	srv      *Server
+	br       *Bridge
 	instance sealed.ID // the id of this process
 
 	mu   sync.Mutex
@@ -21,16 +23,14 @@ type parkedCalls struct {
 	used quota.Fair
 }
 
-func newParkedCalls(srv *Server) *parkedCalls {
-	s := &parkedCalls{srv: srv, byID: make(map[sealed.ID]*parkedCall)}
-	rand.Read(s.instance[:]) // never fails
-	return s
+func newParkedCalls(br *Bridge, instance sealed.ID) *parkedCalls {
+	return &parkedCalls{br: br, instance: instance, byID: make(map[sealed.ID]*parkedCall)}
 }
 
 // begin makes a parkedCall for a request that is about to be sent on b with the given id. The
 // caller then calls start or stop.
 func (s *parkedCalls) begin(r *relay, b *pooledSession, id []byte) (*parkedCall, *outbox.Outbox) {
-	d := &parkedCall{srv: s.srv, who: r.who, first: r.q, from: r.from, b: b, call: string(id), reply: r.q, began: time.Now()}
+	d := &parkedCall{br: s.br, who: r.who, first: r.q, from: r.from, b: b, call: string(id), reply: r.q, began: time.Now()}
 	rand.Read(d.id[:])
 	box := outbox.New()
 	box.OnLeave(func() { d.leave(box) })
@@ -46,10 +46,10 @@ func (s *parkedCalls) park(d *parkedCall) bool {
 	if s.byID[d.id] != nil {
 		return true
 	}
-	if !s.used.Acquire(d.first.Holder(d.who), s.srv.now().cfg.Bridge.MaxParked) {
+	if !s.used.Acquire(d.first.Holder(d.who), s.br.host.Config().Bridge.MaxParked) {
 		return false
 	}
-	d.login = s.srv.signIns.Login()
+	d.login = s.br.proxy.Login()
 	s.byID[d.id] = d
 	return true
 }
@@ -69,21 +69,29 @@ func (s *parkedCalls) drop(d *parkedCall) {
 	}
 }
 
-func (s *parkedCalls) count() int {
+func (s *parkedCalls) count(c *Counts) {
+	for _, d := range s.list() {
+		c.Parked++
+		d.mu.Lock()
+		if d.answer != nil {
+			c.Answered++
+		}
+		d.mu.Unlock()
+	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return len(s.byID)
+	c.Shares += s.used.Held()
+}
+
+func (s *parkedCalls) list() []*parkedCall {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return slices.Collect(maps.Values(s.byID))
 }
 
 // close abandons all calls.
 func (s *parkedCalls) close() {
-	s.mu.Lock()
-	var all []*parkedCall
-	for _, d := range s.byID {
-		all = append(all, d)
-	}
-	s.mu.Unlock()
-	for _, d := range all {
+	for _, d := range s.list() {
 		d.abandon("dragoman is shutting down")
 	}
 }

@@ -1,0 +1,191 @@
+package modernclient
+
+import (
+	"context"
+	"sync/atomic"
+	"time"
+
+	"github.com/dragoman-proxy/dragoman/proxy/bridge"
+	"github.com/dragoman-proxy/dragoman/proxy/config"
+	"github.com/dragoman-proxy/dragoman/proxy/downstream"
+	"github.com/dragoman-proxy/dragoman/proxy/host"
+	"github.com/dragoman-proxy/dragoman/proxy/mcp"
+	"github.com/dragoman-proxy/dragoman/proxy/metrics"
+	"github.com/dragoman-proxy/dragoman/proxy/report"
+	"github.com/dragoman-proxy/dragoman/proxy/results"
+	"github.com/dragoman-proxy/dragoman/proxy/sealed"
+	"github.com/dragoman-proxy/dragoman/proxy/sse"
+	"github.com/dragoman-proxy/dragoman/proxy/stateless"
+	"github.com/dragoman-proxy/dragoman/proxy/toolindex"
+	"github.com/dragoman-proxy/dragoman/proxy/upstream"
+	"github.com/dragoman-proxy/dragoman/translate"
+	"github.com/dragoman-proxy/dragoman/translate/wire"
+)
+
+// Proxy is the rest of dragoman, as a Bridge sees it.
+type Proxy interface {
+	// Open begins a session with the server. answer is its InitializeResult, translated to the newest revision; nil
+	// for a session without a handshake.
+	Open(ctx context.Context, o Opening) (s Session, answer []byte, err error)
+	// IsDirect reports whether the server needs no session. The error is that it took too long to find out.
+	IsDirect(ctx context.Context, header []upstream.Header) (bool, error)
+	// IsOurs reports whether a request calls one of dragoman's own tools.
+	IsOurs(q *stateless.Request) bool
+	// CheckCall compares the headers of a tool call with its arguments. list reads a page of the server's tools.
+	CheckCall(ctx context.Context, s Session, list ListTools, q *stateless.Request) error
+	// Forward lets another replica answer a request, and reports whether it did. The error is for the client.
+	Forward(to sealed.ID, req *downstream.Request, resp *downstream.Response) (done bool, err error)
+
+	Sealer() *sealed.Sealer
+	Silence(m wire.Method) config.TimeLimit // how long the server may be silent about a request
+	Login() string                          // whose credential requests to the server carry now
+}
+
+// ListTools asks the server for a page of its tools. params are without the braces.
+type ListTools func(ctx context.Context, params string) (result []byte, err error)
+
+// Opening says which session to begin.
+type Opening struct {
+	Kind      Kind
+	Principal string // the client's; dragoman's own tools keep their state for it
+	Realm     string // separates cached results from those of other sessions
+	For       *stateless.Request
+	Header    []upstream.Header
+	Lost      func() // called when the connection of a server on a pipe is lost
+}
+
+// Kind says what a pooled session stands for.
+type Kind uint8
+
+const (
+	WithHandshake    Kind = iota // a session that began with a handshake
+	OnlyAdapters                 // a session without a server: it has only adapter tools
+	WithoutHandshake             // no session: the server is modern
+)
+
+// Session is a session with the server.
+type Session interface {
+	About() *sealed.Session      // the revisions and facts of both sides, which never change
+	Tools() *toolindex.Index     // the server's tools
+	Down() *translate.Translator // from the server's revision to the client's
+	Piped() bool                 // all messages of the server come on one stream
+	Alone() bool                 // there is no server
+	RunsFor() string             // the client that its process is counted for
+
+	// Send sends a message that needs no translation.
+	Send(ctx context.Context, m *upstream.Outgoing) (upstream.Stream, error)
+	// Listen opens the standing stream.
+	Listen(ctx context.Context, o upstream.ListenOptions) (upstream.Stream, error)
+	// Begin returns an exchange. stop ends ctx; it is nil if the exchange does not wait for the server. asked is the
+	// client's request, or nil for a request of dragoman's own.
+	Begin(ctx context.Context, stop context.CancelCauseFunc, header []upstream.Header, c *bridge.Crossing, asked *stateless.Request) Exchange
+	// Cancel sends the server notifications/cancelled for the request with this id. It does not wait.
+	Cancel(id string, header []upstream.Header, reason string)
+	// End ends the session. why is the error of its open requests.
+	End(why error)
+}
+
+// Exchange carries one message to the server, and the server's messages about it back. What it returns is valid until
+// the next call. Only one goroutine at a time may use it, except for Close. The caller ends it with Done.
+type Exchange interface {
+	// Translate translates a message of the client, which may be rewritten in place, for the server. If the verdict is
+	// Answer, out is the response.
+	Translate(message []byte) (out []byte, v wire.Verdict, err error)
+	// Forward sends the translated message. The stream is nil if no response is expected.
+	Forward(out []byte) (upstream.Stream, error)
+	// Read makes st the stream that Next reads.
+	Read(st upstream.Stream)
+	// Next returns the next message for the client. The error is bridge.ErrAsked if the server has asked something,
+	// and io.EOF after the response, or if none is owed.
+	Next() (sse.Event, error)
+	// Message returns the message of Next, as it was scanned.
+	Message() *wire.Message
+	// Final reports whether Next has returned the response.
+	Final() bool
+
+	Own() bool                    // dragoman itself answers the request
+	Limits() config.TimeLimit     // how long the server may be silent about the request
+	Left() bool                   // the context has ended because the client has left
+	Unbegun(err error) bool       // err shows that the server has not processed the request
+	Fail(err error) *mcp.Failure  // reports err, which came instead of a response, and returns the failure for the client
+	Settle(how metrics.Outcome)   // sets how the request is counted
+	CountLater()                  // another exchange counts the request
+	Unsent()                      // the server does not have the request: it is not cancelled there, and another exchange counts it
+	CancelAtServer(reason string) // unless it was cancelled before
+	At() report.At
+	AppendTiming(header []mcp.Header) []mcp.Header
+	Close() error
+	Done()
+}
+
+// Options is what a Bridge shares with the rest of the proxy.
+type Options struct {
+	Host     *host.Host
+	Proxy    Proxy
+	Results  *results.Cache
+	Streams  *atomic.Int64 // counts the open event streams of HTTP clients
+	Instance sealed.ID     // the id of this process
+}
+
+// Bridge serves modern clients at a server that has a handshake. It is safe for concurrent use.
+type Bridge struct {
+	host    *host.Host
+	proxy   Proxy
+	results *results.Cache
+	streams *atomic.Int64
+
+	// Waits may be changed before the first request.
+	Waits struct {
+		Unattributed time.Duration // how long questions that name no call wait for one
+		Room         time.Duration // how long calls wait for room in the pool
+	}
+
+	pool   *sessionPool // sessions with the server
+	parked *parkedCalls // calls that wait for their client
+	tasks  *pooledTasks
+}
+
+// New returns a Bridge without sessions.
+func New(o Options) *Bridge {
+	br := &Bridge{host: o.Host, proxy: o.Proxy, results: o.Results, streams: o.Streams}
+	br.Waits.Unattributed, br.Waits.Room = looseTime, fullTime
+	br.pool, br.parked, br.tasks = newSessionPool(br), newParkedCalls(br, o.Instance), newPooledTasks(br)
+	return br
+}
+
+// Tend ends what has expired: tasks, and sessions that were not used for bridge.idle_timeout.
+func (br *Bridge) Tend(now time.Time) {
+	br.tasks.expire(now)
+	br.pool.endIdleSince(now.Add(-br.host.Config().Bridge.IdleTimeout))
+}
+
+// Retire makes later calls open new sessions.
+func (br *Bridge) Retire() { br.pool.retire() }
+
+// Close abandons all calls, and ends all tasks and sessions.
+func (br *Bridge) Close() {
+	br.parked.close()
+	br.tasks.close()
+	br.pool.close()
+}
+
+// Counts says what a Bridge holds.
+type Counts struct {
+	Sessions int  // sessions with the server
+	Uses     int  // requests, parked calls, tasks and subscriptions that use them
+	Waiting  bool // a request waits for room in the pool
+	Parked   int  // calls that wait for their client
+	Answered int  // those of Parked whose response has come
+	Opening  int  // calls that wait until the user has opened URLs
+	Tasks    int
+	Watchers int // subscriptions to tasks
+	Shares   int // shares of what clients have in common: of sessions, parked calls and tasks
+}
+
+// Counts returns what br holds now.
+func (br *Bridge) Counts() (c Counts) {
+	br.pool.count(&c)
+	br.parked.count(&c)
+	br.tasks.count(&c)
+	return c
+}

@@ -1,0 +1,376 @@
+package modernclient
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/tidwall/gjson"
+	"go.uber.org/zap"
+
+	"github.com/dragoman-proxy/dragoman/proxy/bridge"
+	"github.com/dragoman-proxy/dragoman/proxy/clienterror"
+	"github.com/dragoman-proxy/dragoman/proxy/config"
+	"github.com/dragoman-proxy/dragoman/proxy/downstream"
+	"github.com/dragoman-proxy/dragoman/proxy/host"
+	"github.com/dragoman-proxy/dragoman/proxy/large"
+	"github.com/dragoman-proxy/dragoman/proxy/mcp"
+	"github.com/dragoman-proxy/dragoman/proxy/metrics"
+	"github.com/dragoman-proxy/dragoman/proxy/quota"
+	"github.com/dragoman-proxy/dragoman/proxy/report"
+	"github.com/dragoman-proxy/dragoman/proxy/results"
+	"github.com/dragoman-proxy/dragoman/proxy/sealed"
+	"github.com/dragoman-proxy/dragoman/proxy/sse"
+	"github.com/dragoman-proxy/dragoman/proxy/stateless"
+	"github.com/dragoman-proxy/dragoman/proxy/toolindex"
+	"github.com/dragoman-proxy/dragoman/proxy/upstream"
+	"github.com/dragoman-proxy/dragoman/translate"
+	"github.com/dragoman-proxy/dragoman/translate/wire"
+)
+
+// fakeServer is the proxy, and a handshake server behind it with one session for each client. answer returns its
+// messages about a request; nil for none.
+type fakeServer struct {
+	answer func(id, method string, params gjson.Result) []string
+	sealer *sealed.Sealer
+
+	mu   sync.Mutex
+	sent []string
+}
+
+// bridgeTo returns a Bridge to f.
+func bridgeTo(t *testing.T, f *fakeServer, change ...func(*config.Config)) *Bridge {
+	t.Helper()
+	cfg := config.Default()
+	for _, c := range change {
+		c(&cfg)
+	}
+	var err error
+	if f.sealer, err = sealed.New([][]byte{bytes.Repeat([]byte{1}, sealed.KeyBytes)}, config.Upstream{URL: "u"}, time.Hour); err != nil {
+		t.Fatal(err)
+	}
+	none := func() float64 { return 0 }
+	h := host.New(zap.NewNop(), metrics.New("v0", none, none), large.NewMemory(64<<20), "v0", func() host.Setup { return host.Setup{Config: &cfg} })
+	br := New(Options{
+		Host: h, Proxy: f, Streams: new(atomic.Int64), Instance: sealed.ID{1},
+		Results: results.New(func() results.Bounds { return results.Bounds{} }),
+	})
+	t.Cleanup(func() {
+		br.Close()
+		h.Wait()
+	})
+	return br
+}
+
+func (f *fakeServer) Open(context.Context, Opening) (Session, []byte, error) {
+	modern, old := translate.Lookup(translate.Modern()), translate.Latest()
+	s := &fakeSession{f: f, about: sealed.Session{ClientRevision: modern, ServerRevision: old, Facts: wire.ServerTools}}
+	return s, []byte(`{"jsonrpc":"2.0","id":1,"result":{"capabilities":{"tools":{}},"serverInfo":{"name":"s","version":"1"}}}`), nil
+}
+
+func (f *fakeServer) IsDirect(context.Context, []upstream.Header) (bool, error) { return false, nil }
+func (f *fakeServer) IsOurs(*stateless.Request) bool                            { return false }
+func (f *fakeServer) Sealer() *sealed.Sealer                                    { return f.sealer }
+func (f *fakeServer) Silence(wire.Method) config.TimeLimit                      { return config.TimeLimit{} }
+func (f *fakeServer) Login() string                                             { return "" }
+
+func (f *fakeServer) CheckCall(context.Context, Session, ListTools, *stateless.Request) error {
+	return nil
+}
+
+func (f *fakeServer) Forward(sealed.ID, *downstream.Request, *downstream.Response) (bool, error) {
+	return false, nil
+}
+
+// said returns the messages of this method that the server got.
+func (f *fakeServer) said(method string) []string {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return slices.DeleteFunc(slices.Clone(f.sent), func(m string) bool { return gjson.Get(m, "method").String() != method })
+}
+
+// fakeSession is a session that translates nothing.
+type fakeSession struct {
+	f     *fakeServer
+	about sealed.Session
+	tools toolindex.Index
+}
+
+func (s *fakeSession) About() *sealed.Session      { return &s.about }
+func (s *fakeSession) Tools() *toolindex.Index     { return &s.tools }
+func (s *fakeSession) Down() *translate.Translator { return nil }
+func (s *fakeSession) Piped() bool                 { return false }
+func (s *fakeSession) Alone() bool                 { return false }
+func (s *fakeSession) RunsFor() string             { return "" }
+func (s *fakeSession) End(error)                   {}
+
+func (s *fakeSession) Cancel(id string, _ []upstream.Header, reason string) {
+	s.f.mu.Lock()
+	defer s.f.mu.Unlock()
+	s.f.sent = append(s.f.sent, string(mcp.Cancelled(id, reason)))
+}
+
+func (s *fakeSession) Listen(context.Context, upstream.ListenOptions) (upstream.Stream, error) {
+	return nil, upstream.ErrNoStream
+}
+
+func (s *fakeSession) Send(_ context.Context, m *upstream.Outgoing) (upstream.Stream, error) {
+	body := string(m.Body)
+	s.f.mu.Lock()
+	s.f.sent = append(s.f.sent, body)
+	s.f.mu.Unlock()
+	return &script{s.f.answer(gjson.Get(body, "id").Raw, gjson.Get(body, "method").String(), gjson.Get(body, "params"))}, nil
+}
+
+func (s *fakeSession) Begin(ctx context.Context, _ context.CancelCauseFunc, _ []upstream.Header, _ *bridge.Crossing, asked *stateless.Request) Exchange {
+	return &fakeExchange{s: s, ctx: ctx}
+}
+
+// script is a stream of these messages.
+type script struct{ messages []string }
+
+func (s *script) Next() (sse.Event, error) {
+	if len(s.messages) == 0 {
+		return sse.Event{}, io.EOF
+	}
+	m := s.messages[0]
+	if s.messages = s.messages[1:]; m == "panic" {
+		panic("in a reader")
+	}
+	return sse.Event{Data: []byte(m)}, nil
+}
+
+func (s *script) Close() error { return nil }
+
+// fakeExchange returns the messages of its stream as they are.
+type fakeExchange struct {
+	s     *fakeSession
+	ctx   context.Context
+	st    upstream.Stream
+	m     wire.Message
+	final bool
+}
+
+func (x *fakeExchange) Translate(m []byte) ([]byte, wire.Verdict, error) { return m, wire.Forward, nil }
+func (x *fakeExchange) Forward(out []byte) (upstream.Stream, error) {
+	return x.s.Send(x.ctx, &upstream.Outgoing{Body: out})
+}
+func (x *fakeExchange) Read(st upstream.Stream) { x.st = st }
+
+func (x *fakeExchange) Next() (sse.Event, error) {
+	e, err := x.st.Next()
+	if err == nil {
+		err = x.m.Scan(e.Data, nil)
+		x.final = x.m.Kind.Response()
+	}
+	return e, err
+}
+
+func (x *fakeExchange) Message() *wire.Message                        { return &x.m }
+func (x *fakeExchange) Final() bool                                   { return x.final }
+func (x *fakeExchange) Own() bool                                     { return false }
+func (x *fakeExchange) Limits() config.TimeLimit                      { return config.TimeLimit{} }
+func (x *fakeExchange) Left() bool                                    { return false }
+func (x *fakeExchange) Unbegun(error) bool                            { return false }
+func (x *fakeExchange) Fail(err error) *mcp.Failure                   { return clienterror.Of(err) }
+func (x *fakeExchange) Settle(metrics.Outcome)                        {}
+func (x *fakeExchange) CountLater()                                   {}
+func (x *fakeExchange) Unsent()                                       {}
+func (x *fakeExchange) CancelAtServer(string)                         {}
+func (x *fakeExchange) At() report.At                                 { return report.At{} }
+func (x *fakeExchange) AppendTiming(header []mcp.Header) []mcp.Header { return header }
+func (x *fakeExchange) Close() error                                  { return nil }
+func (x *fakeExchange) Done()                                         {}
+
+// request returns the request of a modern client with these capabilities. params are without the braces.
+func request(t *testing.T, id, method, params, capabilities string) *stateless.Request {
+	t.Helper()
+	if params != "" {
+		params += ","
+	}
+	body := `{"jsonrpc":"2.0","id":` + id + `,"method":"` + method + `","params":{` + params + `"_meta":{"` + mcp.MetaVersion + `":"` + translate.Modern() + `","` + mcp.MetaCapabilities + `":` + capabilities + `}}}`
+	var m wire.Message
+	if err := m.Scan([]byte(body), nil); err != nil {
+		t.Fatal(err)
+	}
+	q, err := stateless.Read(&m, "")
+	if err == nil {
+		q, err = q.Clone(t.Context(), large.NewMemory(1<<20))
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	return q
+}
+
+// session returns the pooled session of a principal, in use until the test ends.
+func session(t *testing.T, br *Bridge, who string) *pooledSession {
+	t.Helper()
+	b, err := br.pool.get(t.Context(), request(t, "1", "tools/list", "", `{}`), who, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { br.pool.release(b) })
+	return b
+}
+
+func answers(string, string, gjson.Result) []string { return nil }
+
+// TestPanicOfAReaderIsTheCallsAnswer: if the goroutine that reads for a call panics, the client gets an error and does
+// not wait.
+func TestPanicOfAReaderIsTheCallsAnswer(t *testing.T) {
+	br := bridgeTo(t, &fakeServer{answer: func(string, string, gjson.Result) []string { return []string{"panic"} }})
+	r, err := br.Begin(t.Context(), request(t, "4", "tools/call", `"name":"t","arguments":{}`, `{"elicitation":{}}`), "", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.End()
+	if r.(*relay).box == nil {
+		t.Fatal("no goroutine reads for the call")
+	}
+	e, err := r.Next()
+	if err != nil || !strings.Contains(string(e.Data), `"id":4,"error":{"code":-32603,"message":"internal error"}`) {
+		t.Errorf("%s, %v", e.Data, err)
+	}
+}
+
+// TestURLsOfACallAreBounded: the server names the others when the call is repeated.
+func TestURLsOfACallAreBounded(t *testing.T) {
+	br := bridgeTo(t, &fakeServer{answer: answers})
+	d := &parkedCall{br: br, first: &stateless.Request{Facts: wire.ClientElicitationURL}, b: &pooledSession{br: br}}
+	d.askURLs([]byte(`{"jsonrpc":"2.0","id":1,"error":{"code":-32042,"message":"m","data":{"elicitations":[` + strings.Repeat(`{"mode":"url","url":"https://a.example/c"},`, bridge.MaxQuestions) + `{"mode":"url"}]}}}`))
+	if n := len(d.asked); n != bridge.MaxQuestions {
+		t.Errorf("%d questions", n)
+	}
+}
+
+// TestCancelledCallDoesNotWaitForItsURLs: a call that is cancelled before the server has
+// named its URLs leaves nothing behind.
+func TestCancelledCallDoesNotWaitForItsURLs(t *testing.T) {
+	br := bridgeTo(t, &fakeServer{answer: answers})
+	d := &parkedCall{br: br, first: &stateless.Request{Facts: wire.ClientElicitationURL}, b: &pooledSession{br: br}, over: true}
+	d.askURLs([]byte(`{"jsonrpc":"2.0","id":1,"error":{"code":-32042,"message":"m","data":{"elicitations":[{"mode":"url","elicitationId":"e1","url":"https://a.example/c","message":"Sign in"}]}}}`))
+	if n := len(d.b.pendingURLs); n > 0 {
+		t.Errorf("%d calls are waited for", n)
+	}
+}
+
+// greedy opens new sessions again and again, with this many clients, and keeps them in use.
+func (p *sessionPool) greedy(who string, times int) (got int) {
+	for n := range times {
+		if b, _, _ := p.acquire(poolKey{principal: who, client: fmt.Sprint(n), capabilities: "{}"}, quota.Holder{Principal: who}); b != nil {
+			got++
+		}
+	}
+	return got
+}
+
+// TestOnePrincipalDoesNotTakeAllSessions: other principals still get sessions.
+func TestOnePrincipalDoesNotTakeAllSessions(t *testing.T) {
+	for _, times := range []int{10, 100} {
+		const most = 64
+		p := bridgeTo(t, &fakeServer{answer: answers}, func(c *config.Config) { c.Bridge.MaxSessions = most }).pool
+		left := most
+		for n := range 4 {
+			got := p.greedy(fmt.Sprint("greedy ", n), times*most)
+			if left -= got; got == 0 || left <= 0 || got > left+2 {
+				t.Errorf("%d times, %d: %d sessions, and %d are left", times, n, got, left)
+			}
+		}
+		for n := range left {
+			if got := p.greedy(fmt.Sprint("modest ", n), 1); got != 1 {
+				t.Errorf("%d times: a client finds none, though %d were left", times, left-n)
+			}
+		}
+		if p.greedy("late", 1) != 0 || p.size != most {
+			t.Errorf("%d sessions", p.size)
+		}
+	}
+}
+
+var lasting = gjson.Parse("60000")
+
+// TestTooManyTasks: one principal has at most half of the room, others still find some, and all is given back.
+func TestTooManyTasks(t *testing.T) {
+	br := bridgeTo(t, &fakeServer{answer: answers}, func(c *config.Config) { c.Contract.Tasks = "bridge" })
+	one, other := session(t, br, "one"), session(t, br, "other")
+	n := 0
+	for br.tasks.enter(one, fmt.Sprint(n), lasting) {
+		n++
+	}
+	if n < maxBackedTasks/2 || n == maxBackedTasks {
+		t.Errorf("room for %d", n)
+	}
+	if br.tasks.room(br.pool.holderOf(one), time.Now()) {
+		t.Error("another task may be begun")
+	}
+	if !br.tasks.enter(other, "0", lasting) {
+		t.Error("no room for another principal")
+	}
+	if br.tasks.enter(other, "0", lasting) {
+		t.Error("two tasks have one id")
+	}
+	br.tasks.expire(time.Now().Add(time.Hour))
+	if c := br.Counts(); c.Tasks != 0 || c.Uses != 2 {
+		t.Errorf("%+v", c)
+	}
+}
+
+// TestTaskThatIsOneTooManyEndsAtItsServer: the task is cancelled, although the server has already created it.
+func TestTaskThatIsOneTooManyEndsAtItsServer(t *testing.T) {
+	f := &fakeServer{answer: func(id, method string, _ gjson.Result) []string {
+		return []string{`{"jsonrpc":"2.0","id":` + id + `,"result":{}}`}
+	}}
+	br := bridgeTo(t, f, func(c *config.Config) { c.Contract.Tasks = "bridge" })
+	b := session(t, br, "")
+	for n := 0; br.tasks.enter(b, fmt.Sprint(n), lasting); n++ {
+	}
+	st := br.tasks.created(&script{[]string{`{"jsonrpc":"2.0","id":7,"result":{"task":{"taskId":"t1","ttl":60000}}}`}}, b, []byte("7"), nil)
+	if e, err := st.Next(); err != nil || gjson.GetBytes(e.Data, "error.code").Int() != -32603 {
+		t.Errorf("%s, %v", e.Data, err)
+	}
+	for end := time.Now().Add(20 * time.Second); len(f.said("tasks/cancel")) == 0; time.Sleep(time.Millisecond) {
+		if time.Now().After(end) {
+			t.Fatal("the task is not cancelled")
+		}
+	}
+	if params := gjson.Get(f.said("tasks/cancel")[0], "params").Raw; params != `{"taskId":"t1"}` {
+		t.Error(params)
+	}
+}
+
+// TestTaskOfALostSessionIsNotHeld, also if the session was lost while the task was created.
+func TestTaskOfALostSessionIsNotHeld(t *testing.T) {
+	br := bridgeTo(t, &fakeServer{answer: answers})
+	b := session(t, br, "who")
+	br.tasks.enter(b, "t1", lasting)
+	br.pool.discard(b)
+	br.tasks.enter(b, "t2", lasting)
+	for _, id := range []string{"t1", "t2"} {
+		if br.tasks.find("who", id) != nil {
+			t.Errorf("%s is held", id)
+		}
+	}
+	if n := br.Counts().Uses; n != 1 {
+		t.Errorf("the session is in use %d times", n)
+	}
+}
+
+// TestStatusNotificationsContinueAfterAPanic of the goroutine that sent the earlier ones.
+func TestStatusNotificationsContinueAfterAPanic(t *testing.T) {
+	br := bridgeTo(t, &fakeServer{answer: answers})
+	broken := &pooledTask{br: br, telling: true} // the session is missing, which causes the panic
+	if br.host.Report.Contained(broken.notifyAll) {
+		t.Fatal("no panic")
+	}
+	if broken.telling {
+		t.Error("no client is told, now or later")
+	}
+}

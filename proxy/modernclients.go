@@ -1,0 +1,265 @@
+package proxy
+
+import (
+	"context"
+	"errors"
+
+	"github.com/tidwall/gjson"
+
+	"github.com/dragoman-proxy/dragoman/proxy/bridge"
+	"github.com/dragoman-proxy/dragoman/proxy/bridge/modernclient"
+	"github.com/dragoman-proxy/dragoman/proxy/clienterror"
+	"github.com/dragoman-proxy/dragoman/proxy/config"
+	"github.com/dragoman-proxy/dragoman/proxy/downstream"
+	"github.com/dragoman-proxy/dragoman/proxy/era"
+	"github.com/dragoman-proxy/dragoman/proxy/failures"
+	"github.com/dragoman-proxy/dragoman/proxy/mcp"
+	"github.com/dragoman-proxy/dragoman/proxy/metrics"
+	"github.com/dragoman-proxy/dragoman/proxy/origin"
+	"github.com/dragoman-proxy/dragoman/proxy/processes"
+	"github.com/dragoman-proxy/dragoman/proxy/replicas"
+	"github.com/dragoman-proxy/dragoman/proxy/report"
+	"github.com/dragoman-proxy/dragoman/proxy/sealed"
+	"github.com/dragoman-proxy/dragoman/proxy/server"
+	"github.com/dragoman-proxy/dragoman/proxy/share"
+	"github.com/dragoman-proxy/dragoman/proxy/sse"
+	"github.com/dragoman-proxy/dragoman/proxy/stateless"
+	"github.com/dragoman-proxy/dragoman/proxy/toolindex"
+	"github.com/dragoman-proxy/dragoman/proxy/upstream"
+	"github.com/dragoman-proxy/dragoman/translate"
+	"github.com/dragoman-proxy/dragoman/translate/wire"
+)
+
+// This file is what package bridge/modernclient sees of the proxy: the server, the sessions that dragoman
+// opens for modern clients, and their exchanges.
+
+// serverView implements [modernclient.Proxy].
+type serverView Server
+
+func (v *serverView) IsDirect(ctx context.Context, header []upstream.Header) (bool, error) {
+	return (*Server)(v).isDirect(ctx, header)
+}
+
+func (v *serverView) IsOurs(q *stateless.Request) bool { return (*Server)(v).isOurs(q) }
+
+func (v *serverView) CheckCall(ctx context.Context, s modernclient.Session, list modernclient.ListTools, q *stateless.Request) error {
+	return (*Server)(v).checkCall(ctx, s.(*openedSession).s, list, q)
+}
+
+func (v *serverView) Forward(to sealed.ID, req *downstream.Request, resp *downstream.Response) (bool, error) {
+	srv := (*Server)(v)
+	if !srv.replicas.Configured() {
+		return false, nil
+	}
+	err := srv.forward(to, "POST", mcp.StateInvalid, req, resp)
+	if errors.Is(err, replicas.ErrNotTaken) {
+		return false, nil
+	}
+	return true, err
+}
+
+func (v *serverView) Sealer() *sealed.Sealer { return (*Server)(v).now().sealer }
+
+func (v *serverView) Silence(m wire.Method) config.TimeLimit { return (*Server)(v).now().silence[m] }
+
+func (v *serverView) Login() string { return v.signIns.Login() }
+
+// Open begins a session for modern clients.
+func (v *serverView) Open(ctx context.Context, o modernclient.Opening) (_ modernclient.Session, answer []byte, err error) {
+	srv := (*Server)(v)
+	s, answer, err := srv.openFor(ctx, o)
+	if err != nil { // each call that waits for the session reports the failure
+		f := clienterror.Of(err)
+		f.Why = string(report.CauseOf(&srv.now().cfg, f, report.At{Method: wire.Initialize.String()}))
+		srv.metrics.Handshake(translate.Lookup(translate.Modern()), nil, report.Outcome(f), failures.Cause(f.Why))
+		return nil, nil, err
+	}
+	return &openedSession{srv, s}, answer, nil
+}
+
+func (srv *Server) openFor(ctx context.Context, o modernclient.Opening) (s *session, answer []byte, err error) {
+	defer func() {
+		if r := recover(); r != nil {
+			srv.host.Report.Panicked(r)
+			err = mcp.Fail(mcp.Panicked, "")
+		}
+	}()
+	h := &handshake{srv: srv, runsFor: o.For.RunsFor, Opening: server.Opening{Of: srv.host, Header: o.Header, ID: []byte("1")}}
+	ctx = processes.For(ctx, o.For.RunsFor)
+	var known *era.Era
+	if o.Kind != modernclient.OnlyAdapters {
+		if known, err = srv.eras.Of(ctx, o.Header); err != nil {
+			return nil, nil, err
+		}
+		defer func() {
+			if err != nil { // the server may have been replaced
+				srv.eras.Drop(o.Header, known)
+				err = srv.eras.OrChanged(ctx, o.Header, known, err)
+			}
+		}()
+	}
+	if o.Kind == modernclient.WithoutHandshake {
+		if s, err = h.directly(ctx, o.For, known); err == nil {
+			s.direct.realm = o.Realm
+		}
+	} else {
+		s, answer, err = h.shakeHands(ctx, o, known)
+	}
+	if err != nil {
+		return nil, nil, err
+	}
+	s.owner = "modern " + o.Principal
+	s.ended = nil // the state of own tools belongs to the principal, which may have several sessions
+	if s.piped {
+		l := srv.openLanes(h.Conn, h.Standing)
+		l.WhenLost(o.Lost)
+		if s.conn = l; o.Kind == modernclient.WithoutHandshake {
+			s.conn = share.NewRemapper(srv.host, l)
+		}
+	}
+	if o.Kind != modernclient.WithoutHandshake && !s.greeted {
+		_, err = s.conn.Send(ctx, &upstream.Outgoing{Body: mcp.Notification(wire.Initialized, ""), Header: o.Header})
+	}
+	if err != nil {
+		srv.endSession(s, err)
+		return nil, nil, err
+	}
+	if known != nil && known.Unsure {
+		srv.eras.Note(o.Header, &era.Era{Handshake: true, Newest: s.ServerRevision})
+	}
+	return s, answer, nil
+}
+
+// shakeHands does the handshake of a session for modern clients, with the server or, for modernclient.OnlyAdapters, without one.
+// answer is an InitializeResult in the newest revision.
+func (h *handshake) shakeHands(ctx context.Context, o modernclient.Opening, known *era.Era) (s *session, answer []byte, err error) {
+	switch h.vc = translate.Lookup(translate.Modern()); {
+	case o.Kind == modernclient.OnlyAdapters:
+		h.facts = o.For.Facts
+		s, answer, err = h.settleAlone()
+	case !known.Handshake:
+		err = mcp.Fail(mcp.UpstreamModern, known.Revision.Name)
+	default:
+		h.facts = mcp.ClientFacts(gjson.ParseBytes(o.For.Capabilities))
+		client := o.For.ClientInfo
+		if client == nil {
+			client = []byte(`{"name":"unknown-client","version":"0.0.0"}`)
+		}
+		s, answer, err = h.propose(ctx, mcp.Initialize("1", h.vc.Name, o.For.Capabilities, client), known.Newest)
+	}
+	if s == nil {
+		if h.Conn != nil {
+			h.srv.host.Spawn(func() { h.srv.endConn(h.Conn) })
+		}
+		if err == nil {
+			err = refusedHandshake(answer)
+		}
+		return nil, nil, err
+	}
+	s.catalogue.Introduce(answer)
+	return s, answer, nil
+}
+
+// refusedHandshake returns the error for the server's refusal of an initialize that dragoman made.
+func refusedHandshake(answer []byte) error {
+	e := gjson.GetBytes(answer, "error")
+	f := mcp.Fail(mcp.UpstreamRefused, "")
+	f.Err = clienterror.ErrHandshakeRefused
+	if m := e.Get("message").String(); m != "" {
+		f.Text += ": " + m
+	}
+	if d := e.Get("data"); d.Exists() {
+		f.Data = []byte(d.Raw)
+	}
+	return f
+}
+
+// openedSession implements [modernclient.Session].
+type openedSession struct {
+	srv *Server
+	s   *session
+}
+
+func (o *openedSession) About() *sealed.Session      { return &o.s.Session }
+func (o *openedSession) Tools() *toolindex.Index     { return &o.s.tools }
+func (o *openedSession) Down() *translate.Translator { return o.s.down }
+func (o *openedSession) Piped() bool                 { return o.s.piped }
+func (o *openedSession) RunsFor() string             { return o.s.runsFor }
+func (o *openedSession) End(why error)               { o.srv.endSession(o.s, why) }
+
+func (o *openedSession) Alone() bool {
+	_, is := o.s.conn.(origin.NoServer)
+	return is
+}
+
+func (o *openedSession) Send(ctx context.Context, m *upstream.Outgoing) (upstream.Stream, error) {
+	return o.s.conn.Send(ctx, m)
+}
+
+func (o *openedSession) Listen(ctx context.Context, with upstream.ListenOptions) (upstream.Stream, error) {
+	return o.srv.listen(ctx, o.s, with)
+}
+
+func (o *openedSession) Cancel(id string, header []upstream.Header, reason string) {
+	o.srv.giveUpAs(o.s, id, header, reason)
+}
+
+func (o *openedSession) Begin(ctx context.Context, stop context.CancelCauseFunc, header []upstream.Header, c *bridge.Crossing, asked *stateless.Request) modernclient.Exchange {
+	x := o.srv.newExchange(ctx, stop)
+	x.s, x.crossing = o.s, c
+	x.s.enter()
+	x.from = append(x.from[:0], header...)
+	if asked != nil {
+		x.tally, x.maxTokens, x.clock.Asked = asked.Counts, asked.MaxTokens, asked.Timed
+		x.tally.Hold()
+	}
+	return (*crossingExchange)(x)
+}
+
+// crossingExchange implements [modernclient.Exchange].
+type crossingExchange exchange
+
+func (x *crossingExchange) Translate(message []byte) ([]byte, wire.Verdict, error) {
+	return (*exchange)(x).fromClient(message)
+}
+
+func (x *crossingExchange) Forward(out []byte) (upstream.Stream, error) {
+	return (*exchange)(x).forward(out)
+}
+
+func (x *crossingExchange) Read(st upstream.Stream)     { (*exchange)(x).attach(st) }
+func (x *crossingExchange) Next() (sse.Event, error)    { return (*exchange)(x).nextRecovered() }
+func (x *crossingExchange) Message() *wire.Message      { return &x.msg }
+func (x *crossingExchange) Final() bool                 { return x.final }
+func (x *crossingExchange) Own() bool                   { return x.ownCall != nil }
+func (x *crossingExchange) Left() bool                  { return (*exchange)(x).clientLeft() }
+func (x *crossingExchange) Fail(err error) *mcp.Failure { return x.srv.answerFor((*exchange)(x), err) }
+func (x *crossingExchange) At() report.At               { return (*exchange)(x).requestInfo() }
+func (x *crossingExchange) Close() error                { return (*exchange)(x).Close() }
+func (x *crossingExchange) Done()                       { (*exchange)(x).done() }
+func (x *crossingExchange) CountLater()                 { x.resumed = true }
+
+func (x *crossingExchange) Settle(how metrics.Outcome) { x.outcome, x.verdict = how, how }
+
+func (x *crossingExchange) Limits() config.TimeLimit {
+	return config.TimeLimit{FirstByte: x.send.FirstByte, Silence: x.send.Silence}
+}
+
+func (x *crossingExchange) Unbegun(err error) bool {
+	return x.resumes == 0 && (clienterror.Of(err).UnknownSession() || x.srv.eras.Changed(x.ctx, x.from, false, err))
+}
+
+func (x *crossingExchange) Unsent() {
+	x.call.Cancelled.Store(true)
+	x.resumed = true
+}
+
+func (x *crossingExchange) CancelAtServer(reason string) {
+	if x.call != nil && !x.call.Cancelled.Load() {
+		x.srv.giveUpAs(x.s, x.call.ID, x.from, reason)
+	}
+}
+
+func (x *crossingExchange) AppendTiming(header []mcp.Header) []mcp.Header {
+	return x.clock.AppendTo(header)
+}
