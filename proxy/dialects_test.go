@@ -9,7 +9,7 @@ import (
 	"github.com/tidwall/gjson"
 
 	"github.com/dragoman-proxy/dragoman/proxy/config"
-	"github.com/dragoman-proxy/dragoman/proxy/server"
+	"github.com/dragoman-proxy/dragoman/proxy/probe"
 	"github.com/dragoman-proxy/dragoman/translate"
 )
 
@@ -139,18 +139,12 @@ func TestSchemaDialectOff(t *testing.T) {
 func TestProbeWarnsOfDraft07(t *testing.T) {
 	for _, setting := range []string{"auto", "off"} {
 		srv := front(t, drafting("2025-11-25", false, false), func(c *config.Config) { c.Contract.SchemaDialect = setting })
-		p := &probeClient{srv: srv.Server, h: &handshake{srv: srv.Server, pipe: true, bridges: true, Opening: server.Opening{Of: srv.Server.host}}}
-		if err := p.begin(context.Background()); err != nil {
+		r, err := probe.Probe(context.Background(), (*probed)(srv.Server), probe.AllCapabilities())
+		if err != nil {
 			t.Fatal(err)
 		}
-		if err := p.ask(context.Background(), allLists()); err != nil {
-			t.Fatal(err)
-		}
-		for _, vc := range translate.All() {
-			c, err := p.client(vc)
-			if err != nil {
-				t.Fatal(err)
-			}
+		for _, c := range r.Clients {
+			vc := translate.Lookup(c.Revision)
 			said := ""
 			for _, ch := range c.Changes {
 				if ch.Rule == "C36" {
@@ -165,6 +159,5 @@ func TestProbeWarnsOfDraft07(t *testing.T) {
 				t.Errorf("%s, %s: %q", setting, vc, said)
 			}
 		}
-		p.end()
 	}
 }

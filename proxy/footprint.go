@@ -6,6 +6,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/dragoman-proxy/dragoman/proxy/mcp"
+	"github.com/dragoman-proxy/dragoman/proxy/probe"
 	"github.com/dragoman-proxy/dragoman/proxy/upstream"
 	"github.com/dragoman-proxy/dragoman/translate/wire"
 )
@@ -38,13 +39,9 @@ func (h *handshake) readTools(ctx context.Context, s *session) ([][]byte, error)
 		return nil, err
 	}
 	s.greeted = true
-	tools := allLists()[0]
-	p := &probeClient{srv: h.srv, h: h}
-	if err := p.all(ctx, &tools); err != nil {
+	var err error
+	if h.tools, err = probe.ReadTools(ctx, &h.Opening); err != nil {
 		return nil, err
-	}
-	for _, item := range tools.items {
-		h.tools = append(h.tools, []byte(item))
 	}
 	return h.tools, nil
 }

@@ -51,6 +51,7 @@ import (
 //   - replay keeps the events of streams for clients that reconnect;
 //   - footprint keeps lists of tools small, and knows no session;
 //   - shape shortens results through package transform, and knows no session;
+//   - probe reports what clients get of a server, and opens no connection itself;
 //   - share lets several clients use one process of a server;
 //   - era finds out whether the server has a handshake, and has no sessions or clients;
 //   - gate checks a tool call against the output of another tool, which the caller calls;
@@ -68,7 +69,7 @@ func TestImportsPointDown(t *testing.T) {
 	const adapting = "adapterrt/clean adapterrt/failure adapterrt/escape adapterrt/near adapterrt/gate adapterrt/file adapterrt/httpcall adapterrt/credential adapterrt/guard adapterrt/present"
 	const carried = "proxy/upstream/orphans proxy/upstream proxy/sse proxy/lines proxy/large proxy/envelope translate/wire"
 	const configured = carried + " proxy/mcp proxy/memlimit proxy/oauth proxy/setting adapterrt transform translate " + parts + " " + adapting
-	const rooms = configured + " proxy/config proxy/sealed proxy/quota proxy/idmap proxy/downstream proxy/results proxy/processes proxy/ended proxy/failures proxy/repeats proxy/dialect proxy/toolindex proxy/memo proxy/demo proxy/replicas proxy/trace proxy/losses proxy/principal proxy/gate proxy/server proxy/outbox proxy/mcpheader proxy/metrics proxy/oauthrelay proxy/requests proxy/clienterror proxy/report proxy/era proxy/host proxy/bridge proxy/bridge/legacyclient proxy/bridge/modernclient proxy/restart proxy/share proxy/origin proxy/shape proxy/owntools proxy/adapters proxy/stateless proxy/replay proxy/footprint"
+	const rooms = configured + " proxy/config proxy/sealed proxy/quota proxy/idmap proxy/downstream proxy/results proxy/processes proxy/ended proxy/failures proxy/repeats proxy/dialect proxy/toolindex proxy/memo proxy/demo proxy/replicas proxy/trace proxy/losses proxy/principal proxy/gate proxy/server proxy/outbox proxy/mcpheader proxy/metrics proxy/oauthrelay proxy/requests proxy/clienterror proxy/report proxy/era proxy/host proxy/bridge proxy/bridge/legacyclient proxy/bridge/modernclient proxy/restart proxy/share proxy/origin proxy/shape proxy/owntools proxy/adapters proxy/stateless proxy/replay proxy/footprint proxy/probe"
 	const reporting = configured + " proxy/config proxy/idmap proxy/failures proxy/downstream proxy/requests proxy/processes proxy/server proxy/clienterror proxy/metrics proxy/repeats proxy/trace proxy/oauthrelay"
 	const hosted = reporting + " proxy/report proxy/losses proxy/host"
 	allowed := map[string]string{
@@ -123,6 +124,7 @@ func TestImportsPointDown(t *testing.T) {
 		"proxy/stateless":           hosted + " proxy/toolindex proxy/mcpheader proxy/quota proxy/results",
 		"proxy/replay":              reporting + " proxy/report",
 		"proxy/footprint":           configured + " proxy/config proxy/toolindex",
+		"proxy/probe":               hosted + " proxy/era proxy/bridge proxy/bridge/legacyclient proxy/results proxy/sealed proxy/ended proxy/mcpheader proxy/toolindex proxy/dialect",
 		"proxy/processes":           "",
 		"proxy/oauth":               "",
 		"adapterrt":                 "translate/wire " + adapting,

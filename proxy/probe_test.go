@@ -12,6 +12,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/dragoman-proxy/dragoman/proxy/config"
+	"github.com/dragoman-proxy/dragoman/proxy/probe"
 )
 
 // lister is a server with the given responses by method; lists have one page for each cursor.
@@ -54,17 +55,17 @@ func TestProbeReportsWhatWouldBeLost(t *testing.T) {
 		"tools/list2":    `"result":{"tools":[{"name":"b","icons":[{"src":"x"}],"inputSchema":{"type":"object"}},{"name":"slow","inputSchema":{"type":"object"},"execution":{"taskSupport":"required"}}]}`,
 		"resources/list": `"result":{"resources":[{"name":"r","uri":"file:///r"}]}`,
 	})
-	r, err := Probe(t.Context(), cfg, AllCapabilities(), zap.NewNop())
+	r, err := Probe(t.Context(), cfg, probe.AllCapabilities(), zap.NewNop())
 	if err != nil {
 		t.Fatal(err)
 	}
 	if r.Server != "s 2" || r.Revision != "2025-11-25" || r.Transport != "http" {
 		t.Errorf("%+v", r)
 	}
-	if want := []ListReport{{"tools", 3}, {"resources", 1}, {"resourceTemplates", 0}}; !slices.Equal(r.Lists, want) {
+	if want := []probe.ListReport{{Name: "tools", Count: 3}, {Name: "resources", Count: 1}, {Name: "resourceTemplates", Count: 0}}; !slices.Equal(r.Lists, want) {
 		t.Errorf("lists %v, want %v", r.Lists, want)
 	}
-	if want := []string{"bridged", "same", "translated", "translated", "translated"}; !slices.EqualFunc(r.Clients, want, func(c ClientReport, way string) bool { return c.Way == way }) {
+	if want := []string{"bridged", "same", "translated", "translated", "translated"}; !slices.EqualFunc(r.Clients, want, func(c probe.ClientReport, way string) bool { return c.Way == way }) {
 		t.Errorf("ways of %+v", r.Clients)
 	}
 	if modern := r.Clients[0]; !modern.Works || len(modern.Missing) > 0 {
@@ -77,11 +78,11 @@ func TestProbeReportsWhatWouldBeLost(t *testing.T) {
 	if oldest.Works || !slices.Equal(oldest.Missing, []string{"tools: slow"}) || r.Works() {
 		t.Errorf("a tool that needs tasks is missing for %+v", oldest)
 	}
-	for _, want := range []Change{
-		{"tools", "C01", "title", "warn", []string{"a"}},
-		{"tools", "C05", "icons", "warn", []string{"b"}},
+	for _, want := range []probe.Change{
+		{List: "tools", Rule: "C01", What: "title", Level: "warn", Names: []string{"a"}},
+		{List: "tools", Rule: "C05", What: "icons", Level: "warn", Names: []string{"b"}},
 	} {
-		if !slices.ContainsFunc(oldest.Changes, func(c Change) bool {
+		if !slices.ContainsFunc(oldest.Changes, func(c probe.Change) bool {
 			return c.List == want.List && c.Rule == want.Rule && c.What == want.What && c.Level == want.Level && slices.Equal(c.Names, want.Names)
 		}) {
 			t.Errorf("no %+v among %+v", want, oldest.Changes)
@@ -97,7 +98,7 @@ func TestProbeSaysWhyItCannot(t *testing.T) {
 	} {
 		cfg := config.Default()
 		cfg.Upstream.URL = url
-		if _, err := Probe(t.Context(), cfg, AllCapabilities(), zap.NewNop()); err == nil || !strings.Contains(err.Error(), want) {
+		if _, err := Probe(t.Context(), cfg, probe.AllCapabilities(), zap.NewNop()); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%v, want %q in it", err, want)
 		}
 	}

@@ -13,6 +13,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/dragoman-proxy/dragoman/proxy/config"
+	"github.com/dragoman-proxy/dragoman/proxy/probe"
 )
 
 // TestProbeOfEitherEra probes published servers over each transport.
@@ -60,7 +61,7 @@ func TestProbeOfEitherEra(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			cfg := config.Default()
 			c.serve(t, &cfg)
-			r, err := Probe(t.Context(), cfg, AllCapabilities(), zap.NewNop())
+			r, err := Probe(t.Context(), cfg, probe.AllCapabilities(), zap.NewNop())
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -93,7 +94,7 @@ func TestProbeReportsToolsThatCannotBeCalled(t *testing.T) {
 		"server/discover": `"result":{"resultType":"complete","supportedVersions":["2026-07-28"],"capabilities":{"tools":{},"extensions":{"io.modelcontextprotocol/tasks":{}}},"ttlMs":0,"cacheScope":"private"}`,
 		"tools/list":      `"result":{"resultType":"complete","tools":[{"name":"bad","inputSchema":{"type":"object","properties":{"a":{"type":"array","x-mcp-header":"A"}}}},{"name":"good","inputSchema":{"type":"object"}}]}`,
 	})
-	r, err := Probe(t.Context(), cfg, AllCapabilities(), zap.NewNop())
+	r, err := Probe(t.Context(), cfg, probe.AllCapabilities(), zap.NewNop())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -103,27 +104,6 @@ func TestProbeReportsToolsThatCannotBeCalled(t *testing.T) {
 	for _, c := range r.Clients[1:] {
 		if c.Works || len(c.Missing) != 1 || !strings.HasPrefix(c.Missing[0], "tools: bad: ") || !slices.Contains(c.Features, "tools") {
 			t.Errorf("%+v", c)
-		}
-	}
-}
-
-// TestLostCapabilities: tasks have another name in the other era, and are not lost.
-func TestLostCapabilities(t *testing.T) {
-	const tasks, other = "extensions.io.modelcontextprotocol/tasks", "extensions.example.com/x"
-	for _, c := range []struct {
-		name                string
-		said, offered, lost []string
-	}{
-		{"the same", []string{"tools", "tools.listChanged"}, []string{"tools"}, nil},
-		{"one is lost", []string{"tools", "logging"}, []string{"tools"}, []string{"logging"}},
-		{"tasks are the extension", []string{"tools", "tasks", "tasks.list"}, []string{"tools", "extensions", tasks}, nil},
-		{"tasks are lost", []string{"tasks"}, []string{"extensions", other}, []string{"tasks"}},
-		{"the extension is tasks", []string{"extensions", tasks}, []string{"tasks"}, nil},
-		{"another extension is lost", []string{"extensions", tasks, other}, []string{"tasks"}, []string{"extensions"}},
-		{"the extension is lost", []string{"extensions", tasks}, nil, []string{"extensions"}},
-	} {
-		if got := lostCapabilities(c.said, c.offered); !slices.Equal(got, c.lost) {
-			t.Errorf("%s: %q, want %q", c.name, got, c.lost)
 		}
 	}
 }

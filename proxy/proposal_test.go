@@ -14,6 +14,7 @@ import (
 
 	"github.com/dragoman-proxy/dragoman/proxy/config"
 	"github.com/dragoman-proxy/dragoman/proxy/origin"
+	"github.com/dragoman-proxy/dragoman/proxy/probe"
 	"github.com/dragoman-proxy/dragoman/proxy/upstream"
 )
 
@@ -265,7 +266,7 @@ func TestProbeOfAServerThatRefusesTheNewestRevision(t *testing.T) {
 		"initialize":           `"error":{"code":-32000,"message":"no"}`,
 		"tools/list":           `"result":{"tools":[{"name":"a","title":"A","inputSchema":{"type":"object"}}]}`,
 	})
-	r, err := Probe(t.Context(), cfg, AllCapabilities(), zap.NewNop())
+	r, err := Probe(t.Context(), cfg, probe.AllCapabilities(), zap.NewNop())
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -13,6 +13,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/dragoman-proxy/dragoman/proxy"
+	"github.com/dragoman-proxy/dragoman/proxy/probe"
 	"github.com/dragoman-proxy/dragoman/transform/footprint"
 )
 
@@ -20,7 +21,7 @@ import (
 type footprintReport struct {
 	Encoding     string             `json:"encoding"`
 	MaxBytes     int                `json:"max_bytes"`
-	Capabilities proxy.Capabilities `json:"capabilities"` // that were declared
+	Capabilities probe.Capabilities `json:"capabilities"` // that were declared
 	footprint.Report
 }
 
@@ -85,17 +86,17 @@ func footprintCommand() *cobra.Command {
 }
 
 // capabilitiesFlag adds --capabilities to cmd.
-func capabilitiesFlag(cmd *cobra.Command) func() (proxy.Capabilities, error) {
-	all := proxy.AllCapabilities()
+func capabilitiesFlag(cmd *cobra.Command) func() (probe.Capabilities, error) {
+	all := probe.AllCapabilities()
 	names := cmd.Flags().StringSlice("capabilities", []string{"all"},
 		"client capabilities to declare, since some servers have more tools for clients with more capabilities: all, none, or some of "+strings.Join(all, ", "))
-	return func() (proxy.Capabilities, error) {
-		can := proxy.Capabilities(*names)
+	return func() (probe.Capabilities, error) {
+		can := probe.Capabilities(*names)
 		switch strings.Join(can, ",") {
 		case "all":
 			return all, nil
 		case "none", "":
-			return proxy.Capabilities{}, nil
+			return probe.Capabilities{}, nil
 		}
 		if err := can.Validate(); err != nil {
 			return nil, &exitError{exitUsage, fmt.Errorf("--capabilities: %w", err)}
@@ -105,7 +106,7 @@ func capabilitiesFlag(cmd *cobra.Command) func() (proxy.Capabilities, error) {
 }
 
 // toolsOf requests the tools of the server that args, the arguments of the command line, name.
-func toolsOf(cmd *cobra.Command, s *settings, args []string, can proxy.Capabilities) (*proxy.ToolList, error) {
+func toolsOf(cmd *cobra.Command, s *settings, args []string, can probe.Capabilities) (*probe.ToolList, error) {
 	cfg, err := s.config(args)
 	if err != nil {
 		return nil, err

@@ -14,6 +14,7 @@ import (
 
 	"github.com/dragoman-proxy/dragoman/proxy"
 	"github.com/dragoman-proxy/dragoman/proxy/oauthrelay"
+	"github.com/dragoman-proxy/dragoman/proxy/probe"
 )
 
 // probeTime is the time limit of a whole probe.
@@ -78,7 +79,7 @@ func probeCommand() *cobra.Command {
 }
 
 // printReport writes a report as text.
-func printReport(out io.Writer, r *proxy.Report) error {
+func printReport(out io.Writer, r *probe.Report) error {
 	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
 	fmt.Fprintf(w, "server\t%s\n", printable(r.Server))
 	fmt.Fprintf(w, "era\t%s\n", eras[r.Era])
@@ -145,7 +146,7 @@ var eras = map[string]string{
 }
 
 // printClient writes what clients of one revision get.
-func printClient(w io.Writer, c proxy.ClientReport) {
+func printClient(w io.Writer, c probe.ClientReport) {
 	by := ""
 	if c.Way == "bridged" {
 		by = ", bridged between the eras"

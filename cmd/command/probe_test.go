@@ -12,9 +12,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/dragoman-proxy/dragoman/proxy/probe"
 	"github.com/tidwall/gjson"
-
-	"github.com/dragoman-proxy/dragoman/proxy"
 )
 
 // probed starts a server of the newest revision with a handshake that has these tools.
@@ -67,7 +66,7 @@ func TestProbe(t *testing.T) {
 			}
 		}
 		out, _, err = run(t.Context(), "", "probe", "--json", url)
-		var r proxy.Report
+		var r probe.Report
 		if e := json.Unmarshal([]byte(out), &r); e != nil || !errors.Is(err, c.err) || r.Works() != (c.err == nil) {
 			t.Errorf("%s: %v, %v, %s", c.tools, e, err, out)
 		}

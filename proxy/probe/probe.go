@@ -1,4 +1,4 @@
-package proxy
+package probe
 
 import (
 	"bytes"
@@ -10,11 +10,10 @@ import (
 
 	"github.com/tidwall/gjson"
 	"github.com/tidwall/sjson"
-	"go.uber.org/zap"
 
 	"github.com/dragoman-proxy/dragoman/proxy/bridge/legacyclient"
-	"github.com/dragoman-proxy/dragoman/proxy/config"
 	"github.com/dragoman-proxy/dragoman/proxy/era"
+	"github.com/dragoman-proxy/dragoman/proxy/host"
 	"github.com/dragoman-proxy/dragoman/proxy/mcp"
 	"github.com/dragoman-proxy/dragoman/proxy/server"
 	"github.com/dragoman-proxy/dragoman/proxy/toolindex"
@@ -23,41 +22,51 @@ import (
 	"github.com/dragoman-proxy/dragoman/translate/wire"
 )
 
-// Probe asks the server that cfg names for its properties and lists, in each era that it supports,
-// as a client that declares the capabilities in can. It reports what clients of each revision would
-// get. It calls no tool, and ends its sessions.
-func Probe(ctx context.Context, cfg config.Config, can Capabilities, log *zap.Logger) (*Report, error) {
-	legacy, end, err := newProbeClient(cfg, can, log)
+// Server opens connections to the server that is probed.
+type Server interface {
+	Host() *host.Host
+	Eras() *era.Cache
+	// Initialize sends initialize on a new connection, which it adds to o, and returns the server's revision and facts
+	// and the response for the client. bridges says that a modern server may answer too.
+	Initialize(ctx context.Context, o *server.Opening, initialize []byte, bridges bool) (*translate.Revision, wire.Facts, []byte, error)
+	// Open adds a connection to a modern server to o, and returns false if it cannot connect.
+	Open(ctx context.Context, o *server.Opening) bool
+	// BridgesTasks reports whether calls of clients of vc may become tasks at a handshake server of vu. result is its
+	// InitializeResult.
+	BridgesTasks(vc, vu *translate.Revision, result []byte) bool
+	// WantsLogin returns err, or, if the server wants a login, an error that says how to log in.
+	WantsLogin(ctx context.Context, err error) error
+}
+
+// Probe asks the server for its properties and lists, in each era that it supports, as a client that declares the
+// capabilities in can. It reports what clients of each revision would get. It calls no tool, and ends its sessions.
+func Probe(ctx context.Context, srv Server, can Capabilities) (*Report, error) {
+	e, err := srv.Eras().Of(ctx, nil)
 	if err != nil {
-		return nil, err
+		return nil, srv.WantsLogin(ctx, plainly(err))
 	}
-	defer end()
-	legacy.h.bridges = false // the handshake side must not be bridged
-	e, err := legacy.srv.eras.Of(ctx, nil)
-	if err != nil {
-		return nil, legacy.srv.wantsLogin(ctx, plainly(err))
-	}
-	p := probing{e: e}
+	p := probing{}
 	if e.Modern() {
-		p.modern = &probeClient{srv: legacy.srv, can: can, h: &handshake{srv: legacy.srv, pipe: true, Opening: server.Opening{Of: legacy.srv.host, NoRoots: true}}}
+		p.modern = newClient(srv, can)
 		defer p.modern.end()
 		if err := p.modern.discover(ctx); err != nil {
-			return nil, legacy.srv.wantsLogin(ctx, err)
+			return nil, srv.WantsLogin(ctx, err)
 		}
 		if err := p.modern.ask(ctx, allLists()); err != nil {
 			return nil, err
 		}
 	}
 	if e.Handshake {
-		p.legacy = legacy
-		if err := legacy.begin(ctx); err != nil {
-			return nil, legacy.srv.wantsLogin(ctx, err)
+		p.legacy = newClient(srv, can)
+		defer p.legacy.end()
+		if err := p.legacy.begin(ctx, translate.Latest(), false); err != nil {
+			return nil, srv.WantsLogin(ctx, err)
 		}
-		if err := legacy.ask(ctx, allLists()); err != nil {
+		if err := p.legacy.ask(ctx, allLists()); err != nil {
 			return nil, err
 		}
-		p.mute = legacy.isMute(ctx)
-		if legacy.srv.eras.HasFallback(nil) {
+		p.mute = p.legacy.isMute(ctx)
+		if srv.Eras().HasFallback(nil) {
 			end, err := p.askOlder(ctx)
 			defer end()
 			if err != nil {
@@ -70,19 +79,18 @@ func Probe(ctx context.Context, cfg config.Config, can Capabilities, log *zap.Lo
 
 // probing holds what was learnt of a server, by era.
 type probing struct {
-	e              *era.Era
-	modern, legacy *probeClient // nil if the server is not of this era
-	mute           bool         // the handshake side has no standing stream
+	modern, legacy *client // nil if the server is not of this era
+	mute           bool    // the handshake side has no standing stream
 
 	// older holds a session for each older revision, if the server refuses the newest handshake
 	// revision: a client of that revision gets it.
-	older map[*translate.Revision]*probeClient
+	older map[*translate.Revision]*client
 }
 
 // askOlder probes a server that has refused the newest revision with each of the other revisions.
 // The caller calls end to close the sessions.
 func (p *probing) askOlder(ctx context.Context) (end func(), err error) {
-	p.older = make(map[*translate.Revision]*probeClient)
+	p.older = make(map[*translate.Revision]*client)
 	end = func() {
 		for _, q := range p.older {
 			q.end()
@@ -92,8 +100,8 @@ func (p *probing) askOlder(ctx context.Context) (end func(), err error) {
 		if vc == translate.Latest() || vc == p.legacy.vu {
 			continue
 		}
-		q := &probeClient{srv: p.legacy.srv, can: p.legacy.can, h: &handshake{srv: p.legacy.srv, pipe: true, Opening: server.Opening{Of: p.legacy.srv.host, NoRoots: true}}}
-		if err := q.beginAs(ctx, vc); err != nil || q.vu != vc {
+		q := newClient(p.legacy.srv, p.legacy.can)
+		if err := q.begin(ctx, vc, false); err != nil || q.vu != vc {
 			q.end() // these clients get what the other clients get
 			continue
 		}
@@ -106,31 +114,31 @@ func (p *probing) askOlder(ctx context.Context) (end func(), err error) {
 }
 
 // discover begins a probe of a modern server.
-func (p *probeClient) discover(ctx context.Context) error {
-	if !p.h.open(ctx) {
+func (p *client) discover(ctx context.Context) error {
+	if !p.srv.Open(ctx, &p.o) {
 		return errors.New("cannot connect to the server")
 	}
 	p.vu = translate.Lookup(translate.Modern())
-	p.h.Conn = &modernProbeConn{p.h.Conn, p.h.Standing != nil, p.can.json(true)}
-	p.h.ID = []byte("0")
+	p.o.Conn = &modernProbeConn{p.o.Conn, p.o.Standing != nil, p.can.json(true)}
+	p.o.ID = []byte("0")
 	body := mcp.Request("0", wire.ServerDiscover, "{}")
-	st, err := p.h.Conn.Send(ctx, &upstream.Outgoing{Body: body, Request: true, Header: p.h.Header})
+	st, err := p.o.Conn.Send(ctx, &upstream.Outgoing{Body: body, Request: true, Header: p.o.Header})
 	if err != nil {
 		return plainly(err)
 	}
 	if st == nil {
-		st = p.h.Standing
+		st = p.o.Standing
 	} else {
 		defer st.Close()
 	}
-	m, err := p.h.Await(ctx, st)
+	m, err := p.o.Await(ctx, st)
 	switch {
 	case err != nil:
 		return plainly(err)
 	case m.Kind == wire.Error:
 		return fmt.Errorf("%s: %s", wire.ServerDiscover, gjson.Get(wire.View(m.Error()), "message").String())
 	}
-	p.said = legacyclient.AppendInitializeResult(nil, p.h.ID, p.vu.Name, m.Result())
+	p.said = legacyclient.AppendInitializeResult(nil, p.o.ID, p.vu.Name, m.Result())
 	return nil
 }
 
@@ -159,11 +167,11 @@ func (c *modernProbeConn) Send(ctx context.Context, m *upstream.Outgoing) (upstr
 
 // isMute reports whether a server over HTTP has no standing stream, on which it could send
 // notifications.
-func (p *probeClient) isMute(ctx context.Context) bool {
-	if p.h.Standing != nil {
+func (p *client) isMute(ctx context.Context) bool {
+	if p.o.Standing != nil {
 		return false
 	}
-	st, err := p.h.Conn.Listen(ctx, upstream.ListenOptions{Header: p.h.Header})
+	st, err := p.o.Conn.Listen(ctx, upstream.ListenOptions{Header: p.o.Header})
 	if err == nil {
 		st.Close()
 	}
@@ -171,7 +179,7 @@ func (p *probeClient) isMute(ctx context.Context) bool {
 }
 
 // side returns the probe whose results clients of the revision vc get.
-func (p *probing) side(vc *translate.Revision) *probeClient {
+func (p *probing) side(vc *translate.Revision) *client {
 	if p.legacy == nil || vc.Modern && p.modern != nil {
 		return p.modern
 	}
@@ -188,7 +196,7 @@ func (p *probing) report() (*Report, error) {
 		Server:    strings.TrimSpace(said.Get("serverInfo.name").String() + " " + said.Get("serverInfo.version").String()),
 		Era:       "both",
 		Revision:  first.vu.Name,
-		Transport: transportOf(first.h.Conn),
+		Transport: transportOf(first.o.Conn),
 	}
 	switch {
 	case p.legacy == nil:
@@ -218,10 +226,10 @@ func (p *probing) report() (*Report, error) {
 }
 
 // client reports what clients of one revision get of the lists.
-func (p *probeClient) client(vc *translate.Revision) (ClientReport, error) {
+func (p *client) client(vc *translate.Revision) (ClientReport, error) {
 	c := ClientReport{Revision: vc.Name, Way: "translated", Works: true, Features: features(p.said)}
 	p.dialects(&c, vc)
-	t := p.srv.now().table.Between(p.vu, vc)
+	t := p.srv.Host().Table().Between(p.vu, vc)
 	switch {
 	case t.Identity():
 		c.Way = "same"
@@ -229,8 +237,8 @@ func (p *probeClient) client(vc *translate.Revision) (ClientReport, error) {
 	case vc.Modern != p.vu.Modern:
 		c.Way = "bridged"
 	}
-	facts := p.h.facts
-	if p.srv.bridgesTasks(vc, p.vu, []byte(gjson.Get(wire.View(p.said), "result").Raw)) {
+	facts := p.facts
+	if p.srv.BridgesTasks(vc, p.vu, []byte(gjson.Get(wire.View(p.said), "result").Raw)) {
 		facts |= wire.ServerTasks
 	}
 	out, losses, err := carry(t, facts, wire.Initialize, bytes.Clone(p.said))
@@ -239,7 +247,7 @@ func (p *probeClient) client(vc *translate.Revision) (ClientReport, error) {
 	}
 	c.Features = features(out)
 	c.note("initialize", "", losses)
-	headers := p.vu.Modern && transportOf(p.h.Conn) == "http"
+	headers := p.vu.Modern && transportOf(p.o.Conn) == "http"
 	for _, l := range p.lists {
 		for _, item := range l.items {
 			name := gjson.Get(item, l.key).String()
@@ -319,7 +327,7 @@ func (p *probing) lost(vc *translate.Revision, offered []string) (list []string)
 	tells := slices.ContainsFunc(offered, func(name string) bool {
 		return strings.HasSuffix(name, ".listChanged") || strings.HasSuffix(name, ".subscribe")
 	})
-	piped := side.h.Standing != nil
+	piped := side.o.Standing != nil
 	switch {
 	case vc.Modern == side.vu.Modern:
 		if side.vu.Elicitation && !vc.Elicitation {

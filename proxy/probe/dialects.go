@@ -1,4 +1,4 @@
-package proxy
+package probe
 
 import (
 	"github.com/tidwall/gjson"
@@ -11,12 +11,12 @@ import (
 
 // dialects adds a warning about tools with schemas in JSON Schema draft-07: published clients whose
 // revision assumes 2020-12 refuse them.
-func (p *probeClient) dialects(c *ClientReport, vc *translate.Revision) {
+func (p *client) dialects(c *ClientReport, vc *translate.Revision) {
 	if !vc.Schemas2020 {
 		return
 	}
 	ch := Change{List: "tools", Rule: "C36", What: "schemas in JSON Schema draft-07 become 2020-12", Level: "info"}
-	if p.srv.now().cfg.Contract.SchemaDialect == "off" {
+	if p.srv.Host().Config().Contract.SchemaDialect == "off" {
 		ch.What, ch.Level = "schemas in JSON Schema draft-07, left as they are: some clients refuse such tools", "warn"
 	}
 	for _, l := range p.lists {

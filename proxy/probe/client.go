@@ -1,0 +1,183 @@
+package probe
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+
+	"github.com/dragoman-proxy/dragoman/proxy/clienterror"
+	"github.com/dragoman-proxy/dragoman/proxy/mcp"
+	"github.com/dragoman-proxy/dragoman/proxy/server"
+	"github.com/dragoman-proxy/dragoman/proxy/upstream"
+	"github.com/dragoman-proxy/dragoman/translate"
+	"github.com/dragoman-proxy/dragoman/translate/wire"
+	"github.com/tidwall/gjson"
+)
+
+// ToolList is what a server tells the model about its tools.
+type ToolList struct {
+	Tools        [][]byte // the entries of all pages of tools/list, as the server sent them
+	Instructions string
+}
+
+// Tools reads the tools of the server, as a client that declares the capabilities in
+// can. It calls no tool, and ends the session.
+func Tools(ctx context.Context, srv Server, can Capabilities) (*ToolList, error) {
+	p := newClient(srv, can)
+	defer p.end()
+	if err := p.begin(ctx, translate.Latest(), true); err != nil {
+		return nil, err
+	}
+	if err := p.ask(ctx, allLists()[:1]); err != nil {
+		return nil, err
+	}
+	l := &ToolList{Instructions: gjson.Get(wire.View(p.said), "result.instructions").String()}
+	for _, tools := range p.lists {
+		for _, item := range tools.items {
+			l.Tools = append(l.Tools, []byte(item))
+		}
+	}
+	return l, nil
+}
+
+// client is a client that only reads lists.
+type client struct {
+	srv   Server
+	can   Capabilities
+	o     server.Opening
+	facts wire.Facts // what the handshake has shown of the server
+	vu    *translate.Revision
+	said  []byte // the response to initialize, or an equivalent made from the DiscoverResult
+	lists []list
+}
+
+// list is one of the server's lists, with its entries as the server sent them.
+type list struct {
+	name   string // the name of the result's member with the entries
+	method wire.Method
+	key    string // the member that identifies an entry
+	items  []string
+}
+
+// newClient returns a client without a session. The caller calls end.
+func newClient(srv Server, can Capabilities) *client {
+	return &client{srv: srv, can: can, o: server.Opening{Of: srv.Host(), NoRoots: true}}
+}
+
+// end closes the session.
+func (p *client) end() {
+	if p.o.Conn != nil {
+		server.End(p.o.Conn, p.srv.Host().Log)
+	}
+}
+
+// begin does the handshake with the server, as a client of the revision vc.
+func (p *client) begin(ctx context.Context, vc *translate.Revision, bridges bool) (err error) {
+	said := mcp.Initialize("0", vc.Name, p.can.json(false), `{"name":"dragoman-probe","version":"1"}`)
+	if p.vu, p.facts, p.said, err = p.srv.Initialize(ctx, &p.o, said, bridges); err != nil {
+		return plainly(err)
+	}
+	if _, err := p.o.Conn.Send(ctx, &upstream.Outgoing{Body: mcp.Notification(wire.Initialized, ""), Header: p.o.Header}); err != nil {
+		return plainly(err)
+	}
+	return nil
+}
+
+// allLists returns the lists that a server may have.
+func allLists() []list {
+	return []list{
+		{name: "tools", method: wire.ToolsList, key: "name"},
+		{name: "prompts", method: wire.PromptsList, key: "name"},
+		{name: "resources", method: wire.ResourcesList, key: "uri"},
+		{name: "resourceTemplates", method: wire.ResourcesTemplatesList, key: "uriTemplate"},
+	}
+}
+
+// ask reads those of the lists that the server has.
+func (p *client) ask(ctx context.Context, lists []list) error {
+	asked := 0
+	for _, l := range lists {
+		capability := l.name
+		if l.method == wire.ResourcesTemplatesList {
+			capability = "resources"
+		}
+		if !gjson.Get(wire.View(p.said), "result.capabilities."+capability).Exists() {
+			continue
+		}
+		if err := l.read(ctx, &p.o, &asked); err != nil {
+			return fmt.Errorf("%s: %w", l.method, err)
+		}
+		p.lists = append(p.lists, l)
+	}
+	return nil
+}
+
+// plainly returns the error to print: the cause of err, if it has one.
+func plainly(err error) error {
+	f := clienterror.Of(err)
+	if f.Err != nil {
+		return f.Err
+	}
+	return f
+}
+
+// maxPages is how many pages of one list a probe reads.
+const maxPages = 200
+
+// ReadTools returns the entries of all pages of tools/list, as the server behind o sends them.
+func ReadTools(ctx context.Context, o *server.Opening) (tools [][]byte, err error) {
+	l, asked := allLists()[0], 0
+	if err := l.read(ctx, o, &asked); err != nil {
+		return nil, err
+	}
+	for _, item := range l.items {
+		tools = append(tools, []byte(item))
+	}
+	return tools, nil
+}
+
+// read reads every page of a list. asked is the number of the last request. resources/templates/list may fail, since it
+// is optional.
+func (l *list) read(ctx context.Context, o *server.Opening, asked *int) error {
+	cursor := ""
+	for range maxPages {
+		*asked++
+		o.ID = fmt.Appendf(nil, "%d", *asked)
+		body := mcp.Request(o.ID, l.method, "{"+cursor+"}")
+		st, err := o.Conn.Send(ctx, &upstream.Outgoing{Body: body, Request: true, Header: o.Header})
+		if err != nil {
+			return plainly(err)
+		}
+		if st == nil {
+			st = o.Standing
+		} else {
+			defer st.Close()
+		}
+		m, err := o.Await(ctx, st)
+		if e, as := server.RefusalOf(err, o.ID); err != nil && as == nil {
+			m = new(wire.Message)
+			err = m.Scan(e.Data, nil)
+		}
+		switch {
+		case errors.Is(err, io.EOF):
+			return mcp.Fail(mcp.UpstreamSilent, "")
+		case err != nil:
+			return plainly(err)
+		case m.Kind == wire.Error && l.method == wire.ResourcesTemplatesList:
+			return nil
+		case m.Kind == wire.Error:
+			return errors.New(gjson.Get(wire.View(m.Error()), "message").String())
+		}
+		result := gjson.Parse(string(m.Result()))
+		for _, item := range result.Get(l.name).Array() {
+			l.items = append(l.items, item.Raw)
+		}
+		next := result.Get("nextCursor")
+		if next.Type != gjson.String {
+			return nil
+		}
+		cursor = `"cursor":` + next.Raw
+	}
+	return fmt.Errorf("the list has more than %d pages: the server may repeat its cursor", maxPages)
+}

@@ -1,0 +1,116 @@
+package probe
+
+import (
+	"strings"
+
+	"github.com/dragoman-proxy/dragoman/proxy/upstream"
+	"github.com/dragoman-proxy/dragoman/translate"
+	"github.com/dragoman-proxy/dragoman/translate/wire"
+)
+
+// Report describes a server, and what its clients get through the proxy.
+type Report struct {
+	Server string `json:"server"` // the server's name and version
+	// Era is "legacy" for a handshake server, "modern" for a server without a handshake, and
+	// "both".
+	Era string `json:"era"`
+	// Revision is the server's newest revision. Handshake is its response to initialize, "" if it
+	// has no handshake.
+	Revision     string         `json:"revision"`
+	Handshake    string         `json:"handshake,omitempty"`
+	Transport    string         `json:"transport"` // http, sse or stdio
+	Capabilities []string       `json:"capabilities"`
+	Lists        []ListReport   `json:"lists"`
+	Clients      []ClientReport `json:"clients"` // newest revision first
+}
+
+// ListReport is the length of one of the server's lists.
+type ListReport struct {
+	Name  string `json:"name"` // such as "tools"
+	Count int    `json:"count"`
+}
+
+// ClientReport says what clients of one revision get.
+type ClientReport struct {
+	Revision string `json:"revision"`
+	// Way is "same" if messages pass unchanged, "translated", or "bridged" between a side with a
+	// handshake and one without.
+	Way string `json:"way"`
+	// Features are the capabilities that clients are offered, such as "resources.subscribe".
+	Features []string `json:"features"`
+	// Works says that all entries of the lists reach the client.
+	Works   bool     `json:"works"`
+	Missing []string `json:"missing,omitempty"` // such as "tools: name", with the reason if it is known
+	Changes []Change `json:"changes,omitempty"`
+	// Lost describes what calls and sessions lack.
+	Lost []string `json:"lost,omitempty"`
+}
+
+// Change is the effect of one rule on the entries of one list.
+type Change struct {
+	List  string   `json:"list"` // such as "tools", or "initialize"
+	Rule  string   `json:"rule"`
+	What  string   `json:"what"`
+	Level string   `json:"level"`
+	Names []string `json:"names,omitempty"` // the changed entries
+}
+
+// Works reports whether clients of every revision get all entries.
+func (r *Report) Works() bool {
+	for _, c := range r.Clients {
+		if !c.Works {
+			return false
+		}
+	}
+	return true
+}
+
+// carry translates one response of the server. facts are what the handshake has shown of the
+// server.
+func carry(t *translate.Translator, facts wire.Facts, method wire.Method, text []byte) ([]byte, []wire.Loss, error) {
+	var m wire.Message
+	if err := m.Scan(text, t.Shape()); err != nil {
+		return nil, nil, err
+	}
+	m.Method, m.Facts = method, facts
+	out, _, err := t.Rewrite(nil, &m)
+	return out, m.Losses, err
+}
+
+// note adds an entry to the changes of the rules that have changed it.
+func (c *ClientReport) note(list, name string, losses []wire.Loss) {
+	for _, loss := range losses {
+		if loss.Level == wire.Debug {
+			continue
+		}
+		at := -1
+		for i, known := range c.Changes {
+			if known.List == list && known.Rule == loss.Rule && known.What == loss.What {
+				at = i
+			}
+		}
+		if at < 0 {
+			at = len(c.Changes)
+			c.Changes = append(c.Changes, Change{List: list, Rule: loss.Rule, What: loss.What, Level: strings.ToLower(loss.Level.String())})
+		}
+		if loss.Level == wire.Warn {
+			c.Changes[at].Level = "warn"
+		}
+		if name != "" {
+			c.Changes[at].Names = append(c.Changes[at].Names, name)
+		}
+	}
+}
+
+// transportOf returns the name of the connection's transport.
+func transportOf(conn upstream.Conn) string {
+	switch c := conn.(type) {
+	case *modernProbeConn:
+		return transportOf(c.Conn)
+	case *upstream.HTTPSession:
+		return "http"
+	case *upstream.SSESession:
+		return "sse"
+	}
+	return "stdio"
+}
