@@ -30,10 +30,6 @@ const serverRevision = "DRAGOMAN_TEST_SERVER_REVISION"
 // TestMain ends a child with syscall.Exit: with the race detector, os.Exit waits for a second, and
 // each test with a process would wait for that.
 func TestMain(m *testing.M) {
-	if address := os.Getenv(wireAddress); address != "" {
-		beWire(address)
-		syscall.Exit(0)
-	}
 	if how := os.Getenv(badChild); how != "" {
 		beBadChild(how)
 		syscall.Exit(0)
@@ -49,7 +45,9 @@ func TestMain(m *testing.M) {
 		}
 		syscall.Exit(0)
 	}
-	os.Exit(m.Run())
+	code := m.Run()
+	removeWire()
+	os.Exit(code)
 }
 
 // sdkServer is the official Go SDK's server, which supports one revision. Its tools send clients

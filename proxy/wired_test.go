@@ -5,14 +5,16 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"net"
 	"net/http"
 	"net/http/httptest"
 	"os"
+	"os/exec"
+	"path/filepath"
 	"strings"
 	"sync"
-	"syscall"
 	"testing"
 	"time"
 
@@ -26,22 +28,25 @@ import (
 // The types in this file are a scripted server and a client that sends and reads bytes. A proxy is
 // between them, over real sockets and pipes.
 
-// wireAddress in the environment makes the test binary connect its stdin and stdout with this
-// address.
-const wireAddress = "DRAGOMAN_TEST_WIRE"
-
-// beWire runs in the process that stands for a server on a pipe.
-func beWire(address string) {
-	conn, err := net.Dial("tcp", address)
+// wireProgram is the file of the program in testdata/wire, which connects its stdin and stdout with an address. It
+// stands for a server on a pipe.
+var wireProgram = sync.OnceValue(func() string {
+	dir, err := os.MkdirTemp("", "dragoman-wire-")
 	if err != nil {
-		syscall.Exit(1)
+		panic(err)
 	}
-	go func() {
-		io.Copy(conn, os.Stdin)
-		conn.(*net.TCPConn).CloseWrite()
-	}()
-	io.Copy(os.Stdout, conn)
-}
+	removeWire = func() { os.RemoveAll(dir) }
+	file := filepath.Join(dir, "wire.exe")
+	build := exec.Command("go", "build", "-o", file, "./testdata/wire")
+	build.Env = append(os.Environ(), "CGO_ENABLED=0")
+	if out, err := build.CombinedOutput(); err != nil {
+		panic(fmt.Sprintf("go build: %v\n%s", err, out))
+	}
+	return file
+})
+
+// removeWire removes the program, after all tests.
+var removeWire = func() {}
 
 // endpoint is where a server is reached: a URL, or the address of a wire.
 type endpoint struct{ url, wire string }
@@ -50,8 +55,7 @@ type endpoint struct{ url, wire string }
 func (e endpoint) behind(cfg *config.Config) {
 	cfg.Upstream.URL = e.url
 	if e.wire != "" {
-		cfg.Upstream.Command = []string{os.Args[0]}
-		cfg.Upstream.Env = map[string]string{wireAddress: e.wire}
+		cfg.Upstream.Command = []string{wireProgram(), e.wire}
 	}
 }
 
