@@ -16,8 +16,8 @@ test: test-code test-peers ## all tests; test-peers mostly waits, so that with -
 
 WITHOUT_RACE = ./cmd/proxy/e2e ./bench/capper ./bench/compare ./bench/corpus
 
-test-code: ## with the race detector
-	CGO_ENABLED=1 $(TEST) -race $$(go list ./... | grep -vFx "$$(go list $(WITHOUT_RACE))")
+test-code: ## with the race detector; package proxy begins first, because it takes longest
+	CGO_ENABLED=1 $(TEST) -race $$(go list ./proxy ./... | grep -vFx "$$(go list $(WITHOUT_RACE))")
 
 test-peers: ## the built command with published clients and servers, and the tests of the measurements, without the race detector
 	$(TEST) $(WITHOUT_RACE)
