@@ -59,6 +59,9 @@ cross: check-systems ## build for every supported system and processor; go vet o
 	for os in linux darwin windows; do for arch in amd64 arm64; do \
 		GOOS=$$os GOARCH=$$arch CGO_ENABLED=0 go build -o /dev/null ./cmd/dragoman || exit 1; done; done
 
-check-systems: ## go vet for the systems other than Linux, tests included
-	GOOS=darwin GOARCH=arm64 go vet ./...
-	GOOS=windows GOARCH=amd64 go vet ./...
+SYSTEM = linux|darwin|windows|unix
+
+check-systems: ## go vet, for the systems other than Linux, of the packages with files for one system, tests included
+	folders=$$( (grep -rlE --include='*.go' '^//go:build .*($(SYSTEM))' .; find . -name '*.go' | grep -E '_($(SYSTEM))(_test)?\.go$$') | grep -v '^./deploy' | xargs -n1 dirname | sort -u) && \
+	GOOS=darwin GOARCH=arm64 go vet $$folders && \
+	GOOS=windows GOARCH=amd64 go vet $$folders
