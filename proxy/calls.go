@@ -3,8 +3,10 @@ package proxy
 import (
 	"time"
 
+	"github.com/dragoman-proxy/dragoman/proxy/metrics"
 	"github.com/dragoman-proxy/dragoman/proxy/requests"
 	"github.com/dragoman-proxy/dragoman/proxy/shape"
+	"github.com/dragoman-proxy/dragoman/proxy/telemetry"
 	"github.com/dragoman-proxy/dragoman/translate/wire"
 )
 
@@ -16,10 +18,11 @@ type (
 
 // besideCall is what dragoman keeps with an open request.
 type besideCall struct {
-	again   *repeatable   // the question to ask once more if the answer does not fit; nil for none
-	here    bool          // dragoman answers it, and not the server
-	answers chan []byte   // receives the answer to a question of dragoman's own; nil for one of the server
-	wanted  *shape.Wanted // what shaping needs to know when the result comes; nil if the result is not shaped
+	again   *repeatable     // the question to ask once more if the answer does not fit; nil for none
+	here    bool            // dragoman answers it, and not the server
+	answers chan []byte     // receives the answer to a question of dragoman's own; nil for one of the server
+	span    *telemetry.Call // nil if the request has no spans
+	wanted  *shape.Wanted   // what shaping needs to know when the result comes; nil if the result is not shaped
 
 	// group and slot are the batch that the request came in, and the index of its response.
 	group *batchAnswers
@@ -41,3 +44,9 @@ func newCallAt(id []byte, m wire.Method, began time.Time) *call {
 }
 
 func newCalls(max int) *calls { return requests.NewTable[besideCall](max) }
+
+// ended counts a request of a client of s that has ended.
+func (srv *Server) ended(s *session, c *call, how metrics.Outcome) {
+	srv.metrics.Request(s.ClientRevision, s.ServerRevision, c.Method, how, c.Began)
+	c.More.span.End(string(how))
+}

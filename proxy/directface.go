@@ -63,7 +63,7 @@ func (srv *Server) postDirect(req *downstream.Request, q *stateless.Request, who
 	x.tally.Hold()
 	x.s.enter()
 	x.from = append(append(x.from[:0], from...), q.Header...)
-	x.clock.Asked, x.maxTokens = q.Timed, q.MaxTokens
+	x.clock.Asked, x.maxTokens, x.peer = q.Timed, q.MaxTokens, q.Address
 	if q.Method == wire.SubscriptionsListen { // it would never end by itself
 		x.free = context.AfterFunc(srv.host.Draining, func() { stop(clienterror.ErrShutdown) })
 	}

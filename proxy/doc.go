@@ -85,5 +85,5 @@
 // silencelimits.go says how long the server may be silent. Package report logs and counts what
 // fails; package clienterror makes the JSON-RPC error and the HTTP status. oauthclients.go is for
 // logins of clients. Packages quota and principal say how much a client may have, and which client
-// it is; package trace has the trace of a request and its timing.
+// it is; package trace has the trace headers of a request and its timing, package telemetry its spans (spans.go).
 package proxy

@@ -2,6 +2,7 @@ package proxy
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"io"
@@ -28,6 +29,7 @@ import (
 	"github.com/dragoman-proxy/dragoman/proxy/shape"
 	"github.com/dragoman-proxy/dragoman/proxy/sse"
 	"github.com/dragoman-proxy/dragoman/proxy/stateless"
+	"github.com/dragoman-proxy/dragoman/proxy/telemetry"
 	"github.com/dragoman-proxy/dragoman/proxy/trace"
 	"github.com/dragoman-proxy/dragoman/proxy/upstream"
 	"github.com/dragoman-proxy/dragoman/translate/wire"
@@ -78,7 +80,9 @@ type exchangeState struct {
 	send    upstream.Outgoing
 
 	clock     trace.Stopwatch
-	who       string // the principal that sent initialize, as far as it is known
+	span      *telemetry.Call // of the client's message; nil for none
+	peer      string          // the client's address; "" on a pipe
+	who       string          // the principal that sent initialize, as far as it is known
 	owner     sealed.Owner
 	runsFor   string // the client that its process is counted for
 	maxTokens int    // the budget that the request asked for with a header
@@ -156,6 +160,9 @@ func (x *exchange) done() {
 			x.srv.metrics.Spent(&x.clock)
 		}
 	}
+	if x.call == nil {
+		x.span.End(string(cmp.Or(x.outcome, metrics.Succeeded)))
+	}
 	x.tally.Release()
 	if x.s != nil {
 		x.s.leave()
@@ -183,9 +190,10 @@ func (x *exchange) count(how metrics.Outcome) {
 	}
 	if x.tally != nil {
 		x.tally.Note(x.s.ServerRevision, x.call.Began, how)
+		x.call.More.span.End(string(how))
 		return
 	}
-	x.srv.metrics.Request(x.s.ClientRevision, x.s.ServerRevision, x.call.Method, how, x.call.Began)
+	x.srv.ended(x.s, x.call, how)
 }
 
 // clear forgets all messages, so that their memory can be freed.
@@ -487,6 +495,7 @@ func (x *exchange) headers(r *downstream.Request) {
 	if r.Header != nil {
 		x.from = x.srv.appendPassed(x.from, r.Header)
 		x.clock.Asked = r.Header(trace.TimingHeader) != ""
+		x.peer = r.Peer
 		if x.srv.now().shaping != nil {
 			x.maxTokens = shape.Budget(r.Header(shape.BudgetHeader))
 		}

@@ -270,6 +270,7 @@ func (x *exchange) isInitialized() bool {
 func (x *exchange) refused(err error) *mcp.Failure {
 	x.outcome = metrics.Refused
 	f := x.srv.host.Report.Failed(err, x.requestInfo())
+	x.span.Caused(f.Why)
 	switch {
 	case x.call != nil:
 		f.About([]byte(x.call.ID))
@@ -284,7 +285,8 @@ func (x *exchange) forward(body []byte) (upstream.Stream, error) {
 	if x.ownCall != nil {
 		return x.startHere(), nil
 	}
-	x.send = upstream.Outgoing{Body: body, Request: x.call != nil, Header: x.from, Stale: x.isStale, Logs: x.crossing.WantsLogs()}
+	marked, header := x.span.Sent(body, x.from)
+	x.send = upstream.Outgoing{Body: marked, Request: x.call != nil, Header: header, Stale: x.isStale, Logs: x.crossing.WantsLogs()}
 	if x.call != nil {
 		limit := x.srv.now().silence[x.call.Method]
 		x.send.FirstByte, x.send.Silence = limit.FirstByte, limit.Silence
@@ -301,7 +303,7 @@ func (x *exchange) forward(body []byte) (upstream.Stream, error) {
 	}
 	st, err := upstream.Stream(nil), error(nil)
 	if e := x.enquire(body); e != nil {
-		st, err = x.sendKept(e, body)
+		st, err = x.sendKept(e, marked)
 	} else {
 		if c, ok := x.s.conn.(*restart.HTTP); ok {
 			x.began = c.Number()
@@ -316,7 +318,7 @@ func (x *exchange) forward(body []byte) (upstream.Stream, error) {
 		return x.startHere(), nil
 	}
 	if err == nil && over != nil && x.s.open.CancelThis(over) && over.Stop == nil {
-		x.srv.metrics.Request(x.s.ClientRevision, x.s.ServerRevision, over.Method, metrics.Cancelled, over.Began)
+		x.srv.ended(x.s, over, metrics.Cancelled)
 	}
 	return st, err
 }

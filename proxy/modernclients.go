@@ -210,7 +210,7 @@ func (o *openedSession) Begin(ctx context.Context, stop context.CancelCauseFunc,
 	x.s.enter()
 	x.from = append(x.from[:0], header...)
 	if asked != nil {
-		x.tally, x.maxTokens, x.clock.Asked = asked.Counts, asked.MaxTokens, asked.Timed
+		x.tally, x.maxTokens, x.clock.Asked, x.peer = asked.Counts, asked.MaxTokens, asked.Timed, asked.Address
 		x.tally.Hold()
 	}
 	return (*crossingExchange)(x)

@@ -372,7 +372,7 @@ func (p *pipe) pass(x *exchange, line []byte, err error) {
 	case x.cancels && (p.cancelModern(&x.msg) || p.forwardDirect(&x.msg)):
 	case x.stale(): // cancelled while it waited: no response is owed
 		if x.call.Stop == nil {
-			x.call = nil // the cancellation was counted
+			x.call, x.span = nil, nil // the cancellation was counted
 		}
 	case err != nil:
 		p.deliver(x.group, x.slot, onPipe(x.refused(err)).BodyTo(p.s.ClientRevision))
@@ -403,7 +403,7 @@ func (p *pipe) send(x *exchange, out []byte) {
 		p.spawn(func() { p.answer(x) })
 		return
 	case x.call != nil:
-		x.call = nil // the call stays open: bring receives its response
+		x.call, x.span = nil, nil // the call stays open: bring receives its response
 		select {
 		case p.called <- struct{}{}:
 		default: // watch is already awake
@@ -481,7 +481,7 @@ func (p *pipe) bring(x *exchange) {
 		p.heard.Store(time.Now().UnixNano())
 		if c := x.met; c != nil {
 			p.deliver(c.More.group, c.More.slot, p.kept(c, e.Data))
-			p.srv.metrics.Request(p.s.ClientRevision, p.s.ServerRevision, c.Method, x.verdict, c.Began)
+			p.srv.ended(p.s, c, x.verdict)
 			continue
 		}
 		p.write(e.Data)

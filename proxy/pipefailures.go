@@ -39,7 +39,7 @@ func (p *pipe) watch() {
 			f := mcp.Fail(mcp.UpstreamTimeout, "").About([]byte(c.ID))
 			f.Err = server.SilentFor(now.Sub(c.Began), heard.After(c.Began))
 			p.deliver(c.More.group, c.More.slot, f.Body())
-			p.srv.metrics.Request(p.s.ClientRevision, p.s.ServerRevision, c.Method, metrics.Failed, c.Began)
+			p.srv.ended(p.s, c, metrics.Failed)
 			p.srv.host.Report.Failed(f, p.requestInfo(c))
 		}
 		if next > 0 {
@@ -72,7 +72,7 @@ func (p *pipe) failOpen(f *mcp.Failure) {
 		each := *f
 		each.ID = []byte(c.ID)
 		p.deliver(c.More.group, c.More.slot, each.Body())
-		p.srv.metrics.Request(p.s.ClientRevision, p.s.ServerRevision, c.Method, metrics.Failed, c.Began)
+		p.srv.ended(p.s, c, metrics.Failed)
 		p.srv.host.Report.Failed(&each, p.requestInfo(c))
 	}
 }

@@ -35,6 +35,7 @@ func (x *exchange) enter(raw []byte) error {
 		return err
 	}
 	m := &x.msg
+	x.beginSpan(m)
 	if m.Kind != wire.Request {
 		return nil
 	}
@@ -85,6 +86,7 @@ func (x *exchange) onward(raw []byte) (out []byte, v wire.Verdict, err error) {
 		}
 		raw = answer
 		known = known || x.reunite(x.s.asked)
+		x.endQuestion(m)
 		switch {
 		case known:
 		case x.s.again.Load():
@@ -101,6 +103,7 @@ func (x *exchange) onward(raw []byte) (out []byte, v wire.Verdict, err error) {
 	out, v, err = x.rewrite(x.s.up, raw, large.RequestCopy)
 	x.clock.Lap(&x.clock.Translate)
 	x.srv.host.Losses.Note(x.s.ClientRevision, x.s.ServerRevision, method, x.msg.Losses, x.from)
+	x.span.Lost(x.msg.Losses)
 	if x.msg.Unfit && x.repeat(x.msg.Note) {
 		return nil, wire.Drop, nil
 	}
@@ -133,7 +136,7 @@ func (x *exchange) admit(m *wire.Message) error {
 	}
 	c := newCallAt(id, m.Method, x.clock.Now())
 	c.Stop, c.More.here = x.stop, x.ownCall != nil
-	c.More.group, c.More.slot = x.group, x.slot
+	c.More.group, c.More.slot, c.More.span = x.group, x.slot, x.span
 	if err := x.s.open.Add(c); err != nil {
 		return err
 	}
@@ -190,7 +193,8 @@ func (x *exchange) fromServer(raw []byte) (out []byte, ok bool) {
 		return nil, false
 	}
 	m.Facts, m.Stamp = s.Facts, x.crossing.ToClient()
-	var asked *call // the question that the server has cancelled
+	var asked *call    // the question that the server has cancelled
+	var question *call // the question of the server
 	switch {
 	case m.Kind == wire.Request && s.direct != nil:
 		x.srv.host.Report.Dropped("request") // modern servers send no requests
@@ -204,7 +208,7 @@ func (x *exchange) fromServer(raw []byte) (out []byte, ok bool) {
 		return nil, false
 	case m.Kind == wire.Request && x.isRepeated(m): // it is already in s.asked
 	case m.Kind == wire.Request:
-		if err := x.admitAsked(m); err != nil {
+		if question, err = x.admitAsked(m); err != nil {
 			f := clienterror.Of(err)
 			x.reply(mcp.AppendError(x.buf[:0], m.ID(), f.Code, f.Text, nil))
 			return nil, false
@@ -233,6 +237,8 @@ func (x *exchange) fromServer(raw []byte) (out []byte, ok bool) {
 			return nil, false
 		}
 	}
+	span := x.answeredSpan(m)
+	span.Answered(m)
 	id := append(x.id[:0], m.ID()...)
 	x.id = id
 	method, kind := m.Method, m.Kind
@@ -250,6 +256,7 @@ func (x *exchange) fromServer(raw []byte) (out []byte, ok bool) {
 	out, v, err := x.rewrite(down, raw, large.Copy)
 	x.clock.Lap(&x.clock.Translate)
 	x.srv.host.Losses.Note(down.From(), down.To(), method, m.Losses, x.from)
+	span.Lost(m.Losses)
 	switch {
 	case err != nil && kind == wire.Request:
 		f := clienterror.Of(err)
@@ -276,6 +283,9 @@ func (x *exchange) fromServer(raw []byte) (out []byte, ok bool) {
 	}
 	if kind == wire.Result && m.Method == wire.ToolsList {
 		out = x.inDialect(out, down.To())
+	}
+	if question != nil {
+		out, _ = question.More.span.Sent(out, nil)
 	}
 	if kind == wire.Request && m.Note != nil {
 		out = x.sealNote(out, id, m.Note)
@@ -338,8 +348,9 @@ func (x *exchange) isAnswer(m *wire.Message) bool {
 
 // admitAsked adds a request of the server to the open ones. On a stream that can be replayed, the
 // same request may come again; on a pipe, two requests with one id are an error.
-func (x *exchange) admitAsked(m *wire.Message) error {
+func (x *exchange) admitAsked(m *wire.Message) (*call, error) {
 	c := newCall(m.ID(), m.Method)
+	c.More.span = x.questionSpan(m, c.Began)
 	if !x.s.asked.Unique {
 		x.s.asked.Take([]byte(c.Key))
 	}
@@ -348,7 +359,7 @@ func (x *exchange) admitAsked(m *wire.Message) error {
 	} else if !x.s.Local {
 		x.s.asked.Abandon(c) // another process may receive the answer
 	}
-	return x.s.asked.Add(c)
+	return c, x.s.asked.Add(c)
 }
 
 func (x *exchange) forgetAsked(id []byte) {

@@ -5,6 +5,7 @@ import (
 	"crypto/rand"
 	"errors"
 	"net"
+	"os"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -38,6 +39,7 @@ import (
 	"github.com/dragoman-proxy/dragoman/proxy/server"
 	"github.com/dragoman-proxy/dragoman/proxy/shape"
 	"github.com/dragoman-proxy/dragoman/proxy/share"
+	"github.com/dragoman-proxy/dragoman/proxy/telemetry"
 	"github.com/dragoman-proxy/dragoman/proxy/upstream"
 	"github.com/dragoman-proxy/dragoman/translate"
 )
@@ -55,6 +57,7 @@ type Server struct {
 	onPipes    sync.Map    // keys: *ssePipe, one for each client on HTTP+SSE
 	personal   atomic.Bool // there is one client, on stdio: a login that its user makes is for this client only
 	metrics    *metrics.Metrics
+	tracer     *telemetry.Tracer // nil if no traces are sent
 	shapes     *metrics.Results
 	toolsSize  footprint.Gauge
 	lists      *memo.Memo
@@ -153,6 +156,9 @@ func newServer(cfg config.Config, log *zap.Logger, o origin.Origin, own ...ownto
 		now := srv.now()
 		return host.Setup{Config: &now.cfg, Table: now.table, Server: now.server, Secrets: now.secrets}
 	})
+	if srv.tracer, err = telemetry.New(os.Getenv, mcp.Version(), log); err != nil {
+		return nil, err
+	}
 	srv.results = results.New(func() results.Bounds {
 		c := srv.now().cfg.Bridge.Cache
 		return results.Bounds{Bytes: int64(c.Bytes), Entries: c.Entries}
@@ -363,7 +369,9 @@ func (srv *Server) answerFor(x *exchange, err error) *mcp.Failure {
 		f.Reported = true
 		return f
 	}
-	return x.srv.host.Report.Failed(f, x.requestInfo())
+	f = x.srv.host.Report.Failed(f, x.requestInfo())
+	x.span.Caused(f.Why)
+	return f
 }
 
 // tend does the periodic work, such as ending idle sessions, until ctx ends.
@@ -486,6 +494,7 @@ func (srv *Server) close() {
 		srv.host.Spawn(func() { srv.endSession(s, clienterror.ErrShutdown) })
 	}
 	srv.host.Wait()
+	srv.tracer.Close()
 	srv.replicas.Close()
 	srv.now().relay.Close()
 	srv.reloading.Lock()

@@ -36,6 +36,7 @@ type setup struct {
 	sealer    *sealed.Sealer
 	server    string            // the server's name in the log
 	secrets   []string          // the secrets in cfg, which no log line may hold
+	address   string            // the server's host and port; "" for a process
 	passed    []string          // names of the client's headers that are passed to the server
 	own       *owntools.Catalog // tools that dragoman serves itself; nil if there are none
 	shaping   *shape.Shaping    // shapes results; nil if it is turned off
@@ -50,7 +51,7 @@ func newSetup(cfg config.Config, o origin.Origin, was *setup) (*setup, error) {
 	if err != nil {
 		return nil, fmt.Errorf("contract.%w", err)
 	}
-	s := &setup{cfg: cfg, table: table, origin: o, silence: newSilenceLimits(cfg), passed: slices.Clone(trace.Headers[:]), server: origin.Name(cfg.Upstream), secrets: origin.Secrets(cfg.Upstream), gates: gate.New(cfg.Gates)}
+	s := &setup{cfg: cfg, table: table, origin: o, silence: newSilenceLimits(cfg), passed: slices.Clone(trace.Headers[:]), server: origin.Name(cfg.Upstream), address: addressOf(cfg.Upstream), secrets: origin.Secrets(cfg.Upstream), gates: gate.New(cfg.Gates)}
 	if s.guard, err = newListener(cfg); err != nil {
 		return nil, err
 	}

@@ -1,0 +1,338 @@
+package telemetry
+
+import (
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/tidwall/gjson"
+	"go.uber.org/zap"
+	"go.uber.org/zap/zapcore"
+	"go.uber.org/zap/zaptest/observer"
+
+	"github.com/dragoman-proxy/dragoman/proxy/telemetry/collectortest"
+	"github.com/dragoman-proxy/dragoman/proxy/upstream"
+	"github.com/dragoman-proxy/dragoman/translate/wire"
+)
+
+// environment returns a function like os.Getenv.
+func environment(pairs ...string) func(string) string {
+	return func(name string) string {
+		for i := 0; i < len(pairs); i += 2 {
+			if pairs[i] == name {
+				return pairs[i+1]
+			}
+		}
+		return ""
+	}
+}
+
+func tracer(t *testing.T, c *collectortest.Collector, log *zap.Logger, more ...string) *Tracer {
+	t.Helper()
+	tr, err := New(environment(append([]string{"OTEL_EXPORTER_OTLP_ENDPOINT", c.URL}, more...)...), "v1", log)
+	if err != nil || tr == nil {
+		t.Fatalf("%v, %v", tr, err)
+	}
+	return tr
+}
+
+const (
+	parent   = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
+	declined = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-00"
+	another  = "00-1bf7651916cd43dd8448eb211c80319c-c8ad6b7169203331-01"
+)
+
+var (
+	client = Edge{Revision: "2024-11-05", Session: "0123456789abcdef", Address: "192.0.2.1"}
+	server = Edge{Revision: "2025-11-25", Address: "mcp.example.com:8443"}
+)
+
+// TestSpansOfACall: the spans say what the conventions ask for, the second is the child of the first, and the server
+// receives the context of the second.
+func TestSpansOfACall(t *testing.T) {
+	c := collectortest.New(t)
+	tr := tracer(t, c, zap.NewNop())
+	params := []byte(`{"name":"add","_meta":{"traceparent":"` + parent + `","tracestate":"a=b"}}`)
+	header := []upstream.Header{{Name: "Authorization", Value: "x"}, {Name: "Traceparent", Value: another}}
+	p, yes := tr.Samples(params, header, nil)
+	if !yes {
+		t.Fatal("not sampled")
+	}
+	call := tr.Begin(p, Message{Method: "tools/call", ID: []byte(`"7"`), Params: params, Began: time.Now()}, client, server)
+	body, sent := call.Sent([]byte(`{"jsonrpc":"2.0","id":"7","method":"tools/call","params":`+string(params)+`}`), header)
+	call.Lost([]wire.Loss{{Rule: "C01"}, {Rule: "C01"}, {Rule: "C02"}})
+	call.End("ok")
+	tr.Close()
+	spans := c.Spans(t, 2)
+	out, in := spans[0], spans[1]
+	if in.Name != "tools/call add" || out.Name != in.Name || in.Kind != "SERVER" || out.Kind != "CLIENT" || in.Failed || out.Failed {
+		t.Errorf("%+v\n%+v", in, out)
+	}
+	if in.Trace != "0af7651916cd43dd8448eb211c80319c" || in.Parent != "b7ad6b7169203331" || out.Trace != in.Trace || out.Parent != in.ID {
+		t.Errorf("%+v\n%+v", in, out)
+	}
+	if len(in.Links) != 1 || in.Links[0] != "c8ad6b7169203331" || len(out.Links) != 0 {
+		t.Errorf("links %q, %q", in.Links, out.Links)
+	}
+	for name, want := range map[string]string{
+		"mcp.method.name": "tools/call", "gen_ai.tool.name": "add", "gen_ai.operation.name": "execute_tool", "jsonrpc.request.id": "7",
+	} {
+		if in.Attributes[name] != want || out.Attributes[name] != want {
+			t.Errorf("%s: %q and %q, want %q", name, in.Attributes[name], out.Attributes[name], want)
+		}
+	}
+	for name, want := range map[string]string{
+		"mcp.protocol.version": "2024-11-05", "mcp.session.id": "0123456789abcdef", "network.transport": "tcp", "client.address": "192.0.2.1",
+		"dragoman.rules": "C01 C02", "dragoman.losses": "3", "server.address": "",
+	} {
+		if in.Attributes[name] != want {
+			t.Errorf("%s of the client's edge: %q, want %q", name, in.Attributes[name], want)
+		}
+	}
+	for name, want := range map[string]string{"mcp.protocol.version": "2025-11-25", "server.address": "mcp.example.com", "server.port": "8443", "client.address": ""} {
+		if out.Attributes[name] != want {
+			t.Errorf("%s of the server's edge: %q, want %q", name, out.Attributes[name], want)
+		}
+	}
+	if in.Resource["service.name"] != "dragoman" || in.Resource["service.version"] != "v1" {
+		t.Errorf("%v", in.Resource)
+	}
+	context := "00-" + out.Trace + "-" + out.ID + "-01"
+	if got := gjson.GetBytes(body, "params._meta"); got.Get("traceparent").String() != context || got.Get("tracestate").String() != "a=b" {
+		t.Errorf("%s, want %s", body, context)
+	}
+	if upstream.HeaderValue(sent, "traceparent") != context || upstream.HeaderValue(sent, "Authorization") != "x" || len(sent) != 3 {
+		t.Errorf("%v", sent)
+	}
+}
+
+// TestOutcomes: how a message ends is the status of both spans.
+func TestOutcomes(t *testing.T) {
+	for name, c := range map[string]struct {
+		answer string // of the server; "" for none
+		cause  string
+		how    string
+		want   string // error.type
+		status string
+	}{
+		"ok":         {answer: `{"jsonrpc":"2.0","id":1,"result":{}}`, how: "ok"},
+		"local":      {how: "local"},
+		"error":      {answer: `{"jsonrpc":"2.0","id":1,"error":{"code":-32602,"message":"no such tool"}}`, how: "error", want: "-32602", status: "no such tool"},
+		"tool error": {answer: `{"jsonrpc":"2.0","id":1,"result":{"isError":true,"content":[]}}`, how: "tool_error", want: "tool_error"},
+		"cause":      {how: "failed", cause: "timeout_silence", want: "timeout_silence", status: "timeout_silence"},
+		"cancelled":  {how: "cancelled", want: "cancelled", status: "cancelled"},
+	} {
+		to := collectortest.New(t)
+		tr := tracer(t, to, zap.NewNop())
+		call := tr.Begin(Parent{}, Message{Method: "tools/call", ID: []byte("1"), Params: []byte(`{"name":"x"}`), Began: time.Now()}, client, Edge{Revision: "2025-11-25"})
+		call.Sent([]byte(`{}`), nil)
+		if c.answer != "" {
+			var m wire.Message
+			if err := m.Scan([]byte(c.answer), nil); err != nil {
+				t.Fatal(err)
+			}
+			m.ToolError = strings.Contains(c.answer, "isError")
+			call.Answered(&m)
+		}
+		if c.cause != "" {
+			call.Caused(c.cause)
+		}
+		call.End(c.how)
+		tr.Close()
+		for _, s := range to.Spans(t, 2) {
+			if s.Attributes["error.type"] != c.want || s.Failed != (c.want != "") || s.Status != c.status {
+				t.Errorf("%s: %+v", name, s)
+			}
+			if s.Kind == "CLIENT" && s.Attributes["network.transport"] != "pipe" {
+				t.Errorf("%s: %+v", name, s)
+			}
+		}
+	}
+}
+
+// TestSampling: the parent decides, else the ratio. Invalid contexts are none.
+func TestSampling(t *testing.T) {
+	within := func(traceparent string) []byte { return []byte(`{"_meta":{"traceparent":"` + traceparent + `"}}`) }
+	for _, c := range []struct {
+		sampler, arg, parent string
+		want                 bool
+	}{
+		{"", "", "", true},
+		{"", "", parent, true},
+		{"", "", declined, false},
+		{"", "", "00-nonsense", true},
+		{"always_on", "", declined, true},
+		{"always_off", "", parent, false},
+		{"parentbased_always_off", "", "", false},
+		{"parentbased_always_off", "", parent, true},
+		{"parentbased_traceidratio", "0", "", false},
+		{"parentbased_traceidratio", "0", parent, true},
+		{"traceidratio", "1", declined, true},
+		{"traceidratio", "0", parent, false},
+	} {
+		s, err := newSampler(c.sampler, c.arg)
+		if err != nil {
+			t.Fatal(err)
+		}
+		tr := &Tracer{sampler: s}
+		if _, yes := tr.Samples(within(c.parent), nil, nil); yes != c.want {
+			t.Errorf("%+v: %t", c, yes)
+		}
+		if _, yes := tr.Samples(nil, []upstream.Header{{Name: "traceparent", Value: c.parent}}, nil); yes != c.want {
+			t.Errorf("%+v, in the headers: %t", c, yes)
+		}
+	}
+	half, err := newSampler("parentbased_traceidratio", "0.5")
+	if err != nil {
+		t.Fatal(err)
+	}
+	n := 0
+	for range 1000 {
+		if _, yes := (&Tracer{sampler: half}).Samples(nil, nil, nil); yes {
+			n++
+		}
+	}
+	if n < 350 || n > 650 {
+		t.Errorf("%d of 1000", n)
+	}
+}
+
+// TestUnsampledMessagesCostNothing: no allocation, and nothing is changed.
+func TestUnsampledMessagesCostNothing(t *testing.T) {
+	tr := &Tracer{sampler: sampler{}}
+	params := []byte(`{"name":"add","arguments":{"a":1}}`)
+	if n := testing.AllocsPerRun(100, func() { tr.Samples(params, nil, nil) }); n != 0 {
+		t.Errorf("%v allocations", n)
+	}
+	var none *Call
+	body := []byte(`{}`)
+	if out, header := none.Sent(body, nil); &out[0] != &body[0] || header != nil {
+		t.Error("changed")
+	}
+	none.Answered(nil)
+	none.Lost(nil)
+	none.Caused("")
+	none.End("")
+	var off *Tracer
+	off.Close()
+	if _, yes := off.Samples(params, nil, nil); yes || none.TraceID() != "" {
+		t.Error("sampled")
+	}
+}
+
+// TestEnvironment: what is refused has a sentence that names the variable, and no value.
+func TestEnvironment(t *testing.T) {
+	none := filepath.Join(t.TempDir(), "none.pem")
+	bad := filepath.Join(t.TempDir(), "bad.pem")
+	if err := os.WriteFile(bad, []byte("x"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for name, c := range map[string]struct {
+		pairs []string
+		want  string // of the error; "" for none
+		at    string // the endpoint
+	}{
+		"nothing":       {nil, "", ""},
+		"base":          {[]string{"OTEL_EXPORTER_OTLP_ENDPOINT", "http://c:4318"}, "", "http://c:4318/v1/traces"},
+		"base, slash":   {[]string{"OTEL_EXPORTER_OTLP_ENDPOINT", "http://c:4318/x/"}, "", "http://c:4318/x/v1/traces"},
+		"for traces":    {[]string{"OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", "https://c/t", "OTEL_EXPORTER_OTLP_ENDPOINT", "http://d"}, "", "https://c/t"},
+		"disabled":      {[]string{"OTEL_EXPORTER_OTLP_ENDPOINT", "http://c:4318", "OTEL_SDK_DISABLED", "true"}, "", ""},
+		"none":          {[]string{"OTEL_EXPORTER_OTLP_ENDPOINT", "http://c:4318", "OTEL_TRACES_EXPORTER", "none"}, "", ""},
+		"other":         {[]string{"OTEL_EXPORTER_OTLP_ENDPOINT", "http://c:4318", "OTEL_TRACES_EXPORTER", "zipkin"}, "OTEL_TRACES_EXPORTER: dragoman sends traces by otlp only", ""},
+		"grpc":          {[]string{"OTEL_EXPORTER_OTLP_ENDPOINT", "http://c:4317", "OTEL_EXPORTER_OTLP_PROTOCOL", "grpc"}, "OTEL_EXPORTER_OTLP_PROTOCOL: dragoman sends traces by http/protobuf only, to port 4318", ""},
+		"no URL":        {[]string{"OTEL_EXPORTER_OTLP_ENDPOINT", "secret-host:4318"}, "OTEL_EXPORTER_OTLP_ENDPOINT: not an http or https URL", ""},
+		"headers":       {[]string{"OTEL_EXPORTER_OTLP_ENDPOINT", "http://c", "OTEL_EXPORTER_OTLP_HEADERS", "secret"}, "OTEL_EXPORTER_OTLP_HEADERS: not a list of name=value", ""},
+		"timeout":       {[]string{"OTEL_EXPORTER_OTLP_ENDPOINT", "http://c", "OTEL_EXPORTER_OTLP_TIMEOUT", "1s"}, "OTEL_EXPORTER_OTLP_TIMEOUT: not a number of milliseconds", ""},
+		"sampler":       {[]string{"OTEL_EXPORTER_OTLP_ENDPOINT", "http://c", "OTEL_TRACES_SAMPLER", "jaeger_remote"}, "OTEL_TRACES_SAMPLER: dragoman has", ""},
+		"ratio":         {[]string{"OTEL_EXPORTER_OTLP_ENDPOINT", "http://c", "OTEL_TRACES_SAMPLER", "traceidratio", "OTEL_TRACES_SAMPLER_ARG", "2"}, "OTEL_TRACES_SAMPLER_ARG: not a number from 0 to 1", ""},
+		"no file":       {[]string{"OTEL_EXPORTER_OTLP_ENDPOINT", "http://c", "OTEL_EXPORTER_OTLP_CERTIFICATE", none}, "OTEL_EXPORTER_OTLP_CERTIFICATE: ", ""},
+		"a broken file": {[]string{"OTEL_EXPORTER_OTLP_ENDPOINT", "http://c", "OTEL_EXPORTER_OTLP_CERTIFICATE", bad}, "OTEL_EXPORTER_OTLP_CERTIFICATE: no certificate in", ""},
+	} {
+		s, err := read(environment(c.pairs...))
+		switch {
+		case c.want == "" && (err != nil || s.endpoint != c.at):
+			t.Errorf("%s: %q, %v", name, s.endpoint, err)
+		case c.want != "" && (err == nil || !strings.HasPrefix(err.Error(), c.want) || strings.Contains(err.Error(), "secret")):
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	h, err := headers("Authorization=Bearer%20t, x-scope = a")
+	if err != nil || h.Get("Authorization") != "Bearer t" || h.Get("X-Scope") != "a" {
+		t.Errorf("%v, %v", h, err)
+	}
+}
+
+// sendOne sends one span, and returns the lines that were logged.
+func sendOne(t *testing.T, c *collectortest.Collector, more ...string) *observer.ObservedLogs {
+	core, logs := observer.New(zapcore.WarnLevel)
+	tr := tracer(t, c, zap.New(core), more...)
+	tr.Begin(Parent{}, Message{Method: "ping", Began: time.Now()}, client, server).End("ok")
+	tr.Close()
+	return logs
+}
+
+// TestBusyCollector: a request is repeated when the collector asks for that, with the headers of the configuration.
+func TestBusyCollector(t *testing.T) {
+	c := collectortest.New(t)
+	n := 0
+	c.Refuse = func(w http.ResponseWriter, _ *http.Request) bool {
+		if n++; n == 1 {
+			w.Header().Set("Retry-After", "1")
+			w.WriteHeader(http.StatusServiceUnavailable)
+		}
+		return n == 1
+	}
+	logs := sendOne(t, c, "OTEL_EXPORTER_OTLP_HEADERS", "Authorization=Bearer%20t")
+	if len(c.Spans(t, 1)) != 1 || logs.Len() != 0 {
+		t.Errorf("%v", logs.All())
+	}
+	for _, h := range c.Requests() {
+		if h.Get("Authorization") != "Bearer t" || h.Get("Content-Type") != "application/x-protobuf" {
+			t.Errorf("%v", h)
+		}
+	}
+}
+
+// TestCollectorThatRefuses: one warning, without the credential; a redirect is not followed, since it would take the
+// credential along.
+func TestCollectorThatRefuses(t *testing.T) {
+	for status, want := range map[int]string{400: "the collector answers 400", 401: "401", 404: "without /v1/traces", 307: "307"} {
+		c := collectortest.New(t)
+		c.Refuse = func(w http.ResponseWriter, r *http.Request) bool {
+			w.Header().Set("Location", "http://127.0.0.1:1/")
+			w.WriteHeader(status)
+			return true
+		}
+		logs := sendOne(t, c, "OTEL_EXPORTER_OTLP_HEADERS", "Authorization=Bearer%20planted")
+		if logs.Len() != 1 || len(c.Requests()) != 1 {
+			t.Fatalf("%d: %d requests, %v", status, len(c.Requests()), logs.All())
+		}
+		line := logs.All()[0]
+		if said := line.ContextMap()["error"].(string); !strings.Contains(said, want) || strings.Contains(said, "planted") || line.Level != zapcore.WarnLevel {
+			t.Errorf("%d: %v", status, said)
+		}
+	}
+}
+
+// TestCollectorThatIsDown: Close does not wait for it, and there is one warning for many spans.
+func TestCollectorThatIsDown(t *testing.T) {
+	core, logs := observer.New(zapcore.WarnLevel)
+	tr, err := New(environment("OTEL_EXPORTER_OTLP_ENDPOINT", "http://127.0.0.1:1", "OTEL_EXPORTER_OTLP_TIMEOUT", "100"), "v1", zap.New(core))
+	if err != nil {
+		t.Fatal(err)
+	}
+	began := time.Now()
+	for range 2000 {
+		tr.Begin(Parent{}, Message{Method: "ping", Began: time.Now()}, client, server).End("ok")
+	}
+	tr.Close()
+	if took := time.Since(began); took > closeTime+10*time.Second {
+		t.Errorf("took %v", took)
+	}
+	if logs.Len() != 1 {
+		t.Errorf("%v", logs.All())
+	}
+}

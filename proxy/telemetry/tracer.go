@@ -1,0 +1,51 @@
+package telemetry
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/sdk/resource"
+	sdk "go.opentelemetry.io/otel/sdk/trace"
+	"go.opentelemetry.io/otel/trace"
+	"go.uber.org/zap"
+)
+
+// Tracer makes spans. Its methods may be called on nil, which makes none.
+type Tracer struct {
+	provider *sdk.TracerProvider
+	tracer   trace.Tracer
+	sampler  sampler
+}
+
+// New returns the Tracer that the OTEL_ variables ask for: nil if they name no endpoint. version is dragoman's. The
+// caller ends it with Close.
+func New(getenv func(string) string, version string, log *zap.Logger) (*Tracer, error) {
+	s, err := read(getenv)
+	if err != nil || s.endpoint == "" {
+		return nil, err
+	}
+	about, err := resource.New(context.Background(),
+		resource.WithAttributes(attribute.String("service.name", "dragoman"), attribute.String("service.version", version)),
+		resource.WithTelemetrySDK(), resource.WithHost(), resource.WithFromEnv())
+	if err != nil {
+		return nil, fmt.Errorf("OTEL_RESOURCE_ATTRIBUTES: %w", err)
+	}
+	p := sdk.NewTracerProvider(sdk.WithResource(about), sdk.WithSampler(sdk.AlwaysSample()), sdk.WithBatcher(newExporter(s, log)))
+	log.Info("traces are sent", zap.String("endpoint", s.endpoint))
+	return &Tracer{provider: p, tracer: p.Tracer("dragoman", trace.WithInstrumentationVersion(version)), sampler: s.sampler}, nil
+}
+
+// closeTime is how long Close waits for the collector.
+const closeTime = 3 * time.Second
+
+// Close sends the spans that have ended.
+func (t *Tracer) Close() {
+	if t == nil {
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), closeTime)
+	defer cancel()
+	_ = t.provider.Shutdown(ctx) // the exporter reports its failures itself
+}
