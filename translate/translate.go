@@ -159,8 +159,8 @@ func (x *pass) finish() (out []byte, v wire.Verdict, err error) {
 // maxMethod is how many bytes of a method's name an error contains at most.
 const maxMethod = 64
 
-// Explain adds the revisions to the error of a scan, and the method if the scan found it.
-func (t *Translator) Explain(m *wire.Message, err error) error {
+// ScanError adds the revisions to the error of a scan, and the method if the scan found it.
+func (t *Translator) ScanError(m *wire.Message, err error) error {
 	var fault *wire.EnvelopeError
 	if !errors.As(err, &fault) {
 		return err

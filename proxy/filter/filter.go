@@ -232,7 +232,7 @@ func (r *filterRun) answered(m *wire.Message, by Sender) *request {
 func (r *filterRun) translate(line []byte, by Sender) error {
 	m := wire.Message{Trace: r.Report != ReportNone}
 	if err := m.Scan(line, r.tr.Shape()); err != nil {
-		return r.fail("", "", r.tr.Explain(&m, err))
+		return r.fail("", "", r.tr.ScanError(&m, err))
 	}
 	m.Facts = r.facts
 	var q *request
