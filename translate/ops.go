@@ -82,7 +82,7 @@ func (x *pass) fail(n wire.Node, cause error) {
 	}
 }
 
-// strip removes a member that the receiver's revision does not have, and reports the loss.
+// strip removes a member that the receiver's revision does not have.
 func strip(x *pass, n wire.Node) {
 	x.lost(n, stripLevel(n))
 	n.Remove()
