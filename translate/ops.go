@@ -19,6 +19,8 @@ type pass struct {
 	err     error
 
 	scratch []byte // for texts that are compared
+
+	origins *origins // nil unless the changes are to be explained
 }
 
 func (x *pass) done() bool { return x.err != nil || x.verdict != wire.Forward }
@@ -27,7 +29,11 @@ func (x *pass) done() bool { return x.err != nil || x.verdict != wire.Forward }
 func (x *pass) visit(s *site, n wire.Node) {
 	for _, r := range s.rules {
 		x.site, x.rule = s, r
-		if r.Do(x, n); x.done() || n.Changed() {
+		r.Do(x, n)
+		if x.origins != nil {
+			x.origins.note(x, r)
+		}
+		if x.done() || n.Changed() {
 			return
 		}
 	}
@@ -45,6 +51,9 @@ func (x *pass) visit(s *site, n wire.Node) {
 // translated before it goes on.
 func (x *pass) visitMember(c wire.Node) {
 	site, rule := x.site, x.rule
+	if x.origins != nil {
+		x.origins.note(x, rule)
+	}
 	if next := site.below(c); next != nil {
 		x.visit(next, c)
 	}
