@@ -65,6 +65,8 @@ func TestMistakesOnTheCommandLine(t *testing.T) {
 		{"translate --from 2025-06-18 --to x", `--to: "x" is not a revision`},
 		{"translate", `--from: "" is not a revision`},
 		{"translate --nonsense", "unknown flag"},
+		{"translate --from-client --from-server", "[from-client from-server] were all set"},
+		{"login --device --list", "[device list] were all set"},
 	} {
 		_, _, err := run(t.Context(), "", strings.Fields(c.args)...)
 		if err == nil || !strings.Contains(err.Error(), c.want) || strings.Contains(err.Error(), "\n") {
