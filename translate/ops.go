@@ -52,7 +52,7 @@ func (x *pass) visit(s *site, n wire.Node) {
 func (x *pass) visitMember(c wire.Node) {
 	site, rule := x.site, x.rule
 	if x.origins != nil {
-		x.origins.note(x, rule)
+		x.origins.note(x, rule) // the edits that it has made before
 	}
 	if next := site.below(c); next != nil {
 		x.visit(next, c)
