@@ -67,7 +67,7 @@ var sentences = map[string]string{
 	"taskUp":                 "renames the members of a task's state. The status failed of a task with a result becomes completed: in 2026-07-28 a tool that failed is not a failed task",
 	"tasksStatusDown":        "renames the notification of a task's state and removes the `_meta` members of 2026-07-28",
 	"tasksStatusUp":          "renames the notification of a task's state. The proxy requests the task's result from the server and adds it",
-	"titleToAnnotations":     "moves a tool's title to `annotations.title`, where 2025-03-26 has it",
+	"titleToAnnotations":     "moves a tool's title to `annotations.title` for 2025-03-26, and removes it for 2024-11-05",
 	"toolResultUnlessObject": "turns structured content of a tool_result block into text, unless it is an object",
 	"unstamp":                "removes the `_meta` members by which messages of 2026-07-28 name revision, peer and subscription",
 	"wrapTask":               "moves the members of a task into the member `task` of the result",

@@ -166,7 +166,7 @@ func TestFilterExplainsInWords(t *testing.T) {
 		"line 2: tools/list result: 3 changes\n" +
 		"  C07 task-only tool: removes tools that only run as tasks from the list, unless tasks are bridged\n" +
 		"    removed   result.tools[0]\n" +
-		"  C01 title: moves a tool's title to `annotations.title`, where 2025-03-26 has it\n" +
+		"  C01 title: moves a tool's title to `annotations.title` for 2025-03-26, and removes it for 2024-11-05\n" +
 		"    removed   result.tools[1].title\n" +
 		"    added     result.tools[0].annotations.title\n" +
 		"line 3, message 1: notifications/tasks/status notification: dropped, the receiver gets nothing\n" +
@@ -219,7 +219,7 @@ func TestFilterExplainsAsJSON(t *testing.T) {
 		t.Fatalf("%v\n%s", err, notes)
 	}
 	want := `{"line":2,"kind":"result","method":"tools/list","rule":"C01","what":"title","change":"added","after":"result.tools[0].annotations.title",` +
-		"\"does\":\"moves a tool's title to `annotations.title`, where 2025-03-26 has it\"}"
+		"\"does\":\"moves a tool's title to `annotations.title` for 2025-03-26, and removes it for 2024-11-05\"}"
 	if lines[2] != want || gjson.Get(lines[1], "before").String() != "result.tools[1].title" || gjson.Get(lines[3], "verdict").String() != "drop" || gjson.Get(lines[4], "change").String() != "dropped" {
 		t.Errorf("%s", notes)
 	}
