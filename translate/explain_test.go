@@ -211,7 +211,7 @@ func TestDrawnMessagesAreExplained(t *testing.T) {
 		table := cache.table(t, rapid.Uint16Range(0, 1).Draw(t, "defaults")*rapid.Uint16().Draw(t, "switches"))
 		n.add(explainWithAnswers(t, table, a))
 	})
-	n.atLeast(t, 50, 50)
+	n.atLeast(t, 50, 5)
 }
 
 // explainWithAnswers explains a message and, if it left a note, some answers to it.
