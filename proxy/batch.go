@@ -41,7 +41,7 @@ func (srv *Server) splitBatch(s *session, body []byte) (items []batchItem, slots
 	case errors.Is(err, wire.ErrTooMany):
 		return nil, 0, mcp.Fail(mcp.BatchTooLong, fmt.Sprintf("%d are allowed", most))
 	case err != nil && s != nil:
-		return nil, 0, s.up.Explain(new(wire.Message), err)
+		return nil, 0, s.up.ScanError(new(wire.Message), err)
 	case err != nil:
 		return nil, 0, err
 	case len(elements) == 0:
@@ -58,7 +58,7 @@ func (srv *Server) splitBatch(s *session, body []byte) (items []batchItem, slots
 		case err != nil && raw[0] != '{':
 			it.refusal = mcp.Fail(mcp.BatchElement, "").Body()
 		case err != nil && s != nil:
-			it.refusal = clienterror.Of(s.up.Explain(&m, err)).Body()
+			it.refusal = clienterror.Of(s.up.ScanError(&m, err)).Body()
 		case err != nil:
 			it.refusal = clienterror.Of(err).Body()
 		case m.Kind == wire.Request && m.Method == wire.Initialize:

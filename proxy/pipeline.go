@@ -53,7 +53,7 @@ func (x *exchange) scan(raw []byte) error {
 	err := x.msg.Scan(raw, x.s.up.Shape())
 	x.clock.Lap(&x.clock.Parse)
 	if err != nil {
-		return x.s.up.Explain(&x.msg, err)
+		return x.s.up.ScanError(&x.msg, err)
 	}
 	x.msg.Facts, x.msg.Stamp = x.s.Facts, x.crossing.ToServer()
 	return nil
@@ -189,7 +189,7 @@ func (x *exchange) fromServer(raw []byte) (out []byte, ok bool) {
 	err := m.Scan(raw, down.Shape())
 	x.clock.Lap(&x.clock.Parse)
 	if err != nil {
-		x.bad = x.srv.host.Report.Malformed(down.Explain(m, err), raw, x.from)
+		x.bad = x.srv.host.Report.Malformed(down.ScanError(m, err), raw, x.from)
 		return nil, false
 	}
 	m.Facts, m.Stamp = s.Facts, x.crossing.ToClient()

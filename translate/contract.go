@@ -62,7 +62,7 @@ func (t *Translator) translate(message []byte, facts wire.Facts, method wire.Met
 	}
 	m := wire.Message{Facts: facts}
 	if err := m.Scan(append([]byte(nil), message...), t.Shape()); err != nil {
-		return nil, errors.Join(ErrJSON, t.Explain(&m, err))
+		return nil, errors.Join(ErrJSON, t.ScanError(&m, err))
 	}
 	if !isOf(m.Kind, kinds) {
 		return nil, errors.Join(ErrTranslation, errors.New("a "+m.Kind.String()+" is not expected here"))

@@ -22,6 +22,8 @@
 // on its own comes out with the verdict [wire.Local]; the caller, which has the state of the session, completes
 // it. The actions of these rules are in era.go.
 //
+// [Translator.Explain] translates a copy of a message once more, and says which rule made which difference.
+//
 // To add a revision, add one step file, one entry in revision.go, and golden files.
 // Read on in step.go (what a rule is), plan.go (how rules are compiled), ops.go (the basic actions of rules) and
 // package wire (how bytes are changed). contract.go offers the same translation as an adapter with a source

@@ -1,19 +1,13 @@
 package translate
 
-import (
-	"reflect"
-	"runtime"
-	"strings"
-)
-
 // Steps and Always export all rules to the test of the page that lists them.
 var (
 	Steps  = steps
 	Always = always
 )
 
+// Sentences exports the sentences in words, by the name of the action.
+var Sentences = sentences
+
 // Action returns the name of the rule's function Do.
-func (r Rule) Action() string {
-	name := runtime.FuncForPC(reflect.ValueOf(r.Do).Pointer()).Name()
-	return name[strings.LastIndexByte(name, '.')+1:]
-}
+func (r *Rule) Action() string { return r.action() }

@@ -19,6 +19,8 @@ type pass struct {
 	err     error
 
 	scratch []byte // for texts that are compared
+
+	origins *origins // nil unless the changes are to be explained
 }
 
 func (x *pass) done() bool { return x.err != nil || x.verdict != wire.Forward }
@@ -27,7 +29,11 @@ func (x *pass) done() bool { return x.err != nil || x.verdict != wire.Forward }
 func (x *pass) visit(s *site, n wire.Node) {
 	for _, r := range s.rules {
 		x.site, x.rule = s, r
-		if r.Do(x, n); x.done() || n.Changed() {
+		r.Do(x, n)
+		if x.origins != nil {
+			x.origins.note(x, r)
+		}
+		if x.done() || n.Changed() {
 			return
 		}
 	}
@@ -45,6 +51,9 @@ func (x *pass) visit(s *site, n wire.Node) {
 // translated before it goes on.
 func (x *pass) visitMember(c wire.Node) {
 	site, rule := x.site, x.rule
+	if x.origins != nil {
+		x.origins.note(x, rule) // the edits that it has made before
+	}
 	if next := site.below(c); next != nil {
 		x.visit(next, c)
 	}
@@ -82,7 +91,7 @@ func (x *pass) fail(n wire.Node, cause error) {
 	}
 }
 
-// strip removes a member that the receiver's revision does not have, and reports the loss.
+// strip removes a member that the receiver's revision does not have.
 func strip(x *pass, n wire.Node) {
 	x.lost(n, stripLevel(n))
 	n.Remove()

@@ -3,8 +3,10 @@ package translate_test
 import (
 	"fmt"
 	"go/ast"
+	"go/format"
 	"go/parser"
 	"go/token"
+	"maps"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -39,7 +41,7 @@ func TestReferenceOfRules(t *testing.T) {
 	if !found {
 		t.Fatalf("%s has no %q", referencePage, referenceStart)
 	}
-	w := ruleWriter{t: t, comments: actionComments(t), levels: reportedLevels(t)}
+	w := ruleWriter{t: t, comments: actionComments(t), does: map[string]string{}, levels: reportedLevels(t)}
 	w.out.WriteString(referenceIntro)
 	older := slices.MinFunc(translate.All(), func(a, b *translate.Revision) int { return strings.Compare(a.Name, b.Name) })
 	for _, s := range translate.Steps {
@@ -48,6 +50,7 @@ func TestReferenceOfRules(t *testing.T) {
 		older = s.To
 	}
 	w.table("Between any two", translate.Both, translate.Always)
+	checkSentences(t, w.does)
 	if *update {
 		if err := os.WriteFile(referencePage, []byte(before+referenceStart+w.out.String()), 0o644); err != nil {
 			t.Fatal(err)
@@ -59,9 +62,37 @@ func TestReferenceOfRules(t *testing.T) {
 	}
 }
 
+const sentencesFile = "sentences.go"
+
+// checkSentences compares the sentences that [translate.Explain] gives with those of the page. With -update it writes
+// them.
+func checkSentences(t *testing.T, does map[string]string) {
+	if !*update {
+		if !maps.Equal(does, translate.Sentences) {
+			t.Errorf("%s is not what the comments of the actions say: make docs", sentencesFile)
+		}
+		return
+	}
+	var out strings.Builder
+	out.WriteString("// Code generated from the comments of the rules' actions by make docs. DO NOT EDIT.\n\npackage translate\n\n" +
+		"// sentences has what the action of a rule does, by the name of its function.\nvar sentences = map[string]string{\n")
+	for _, action := range slices.Sorted(maps.Keys(does)) {
+		fmt.Fprintf(&out, "\t%q: %q,\n", action, does[action])
+	}
+	out.WriteString("}\n")
+	text, err := format.Source([]byte(out.String()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(sentencesFile, text, 0o644); err != nil {
+		t.Fatal(err)
+	}
+}
+
 type ruleWriter struct {
 	t        *testing.T
 	comments map[string]string // by the action's name
+	does     map[string]string // the comments of the actions that rules have
 	levels   map[lossKey]wire.Level
 	out      strings.Builder
 }
@@ -82,6 +113,7 @@ func (w *ruleWriter) table(title string, d translate.Direction, rules []translat
 		if does == "" {
 			w.t.Errorf("rule %s %s: its action %s has no comment that begins with its name", r.ID, r.What, r.Action())
 		}
+		w.does[r.Action()] = does
 		level, found := w.levels[lossKey{r.ID, r.What, d}]
 		if !found {
 			level, found = w.levels[lossKey{r.ID, "", d}]
@@ -90,7 +122,7 @@ func (w *ruleWriter) table(title string, d translate.Direction, rules []translat
 		if found {
 			said = level.String()
 		}
-		fmt.Fprintf(&w.out, "| %s | `%s` | %s | %s | %s |\n", r.ID, r.What, places(r.At), does, said)
+		fmt.Fprintf(&w.out, "| %s | `%s` | %s | %s | %s |\n", r.ID, r.What, places(r.At), strings.ReplaceAll(does, "|", `\|`), said)
 	}
 }
 
@@ -141,7 +173,7 @@ func actionComments(t *testing.T) map[string]string {
 			if !named {
 				continue
 			}
-			all[fn.Name.Name] = strings.ReplaceAll(ruleNumbers.ReplaceAllString(strings.TrimSuffix(text, "."), ""), "|", `\|`)
+			all[fn.Name.Name] = ruleNumbers.ReplaceAllString(strings.TrimSuffix(text, "."), "")
 		}
 	}
 	return all

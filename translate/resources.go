@@ -104,7 +104,7 @@ func hostName(authority string) string {
 	return authority
 }
 
-// titleToAnnotations moves a tool's title to `annotations.title`, where 2025-03-26 has it (C01).
+// titleToAnnotations moves a tool's title to `annotations.title` for 2025-03-26, and removes it for 2024-11-05 (C01).
 func titleToAnnotations(x *pass, tool wire.Node) {
 	if tool.Kind() != '{' {
 		return

@@ -1,6 +1,12 @@
 package translate
 
-import "github.com/dragoman-proxy/dragoman/translate/wire"
+import (
+	"reflect"
+	"runtime"
+	"strings"
+
+	"github.com/dragoman-proxy/dragoman/translate/wire"
+)
 
 // Step holds the changes of a revision against the one before it.
 type Step struct {
@@ -108,9 +114,19 @@ const (
 	Both Direction = "both"
 )
 
+// action returns the name of the function Do.
+func (r *Rule) action() string {
+	name := runtime.FuncForPC(reflect.ValueOf(r.Do).Pointer()).Name()
+	return name[strings.LastIndexByte(name, '.')+1:]
+}
+
+// does returns what the rule does, in words.
+func (r *Rule) does() string { return sentences[r.action()] }
+
 // RuleInfo describes one rule, for tests and documentation.
 type RuleInfo struct {
 	ID, What  string
+	Does      string    // in words, after "the rule": "removes a member that …"
 	Revision  *Revision // whose step it belongs to; nil for rules between any two revisions
 	Direction Direction
 	Places    []Place // Method is [wire.NumMethods] for any method
@@ -120,8 +136,9 @@ type RuleInfo struct {
 func Rules() []RuleInfo {
 	var list []RuleInfo
 	add := func(rules []Rule, rev *Revision, d Direction) {
-		for _, r := range rules {
-			list = append(list, RuleInfo{r.ID, r.What, rev, d, r.At})
+		for i := range rules {
+			r := &rules[i]
+			list = append(list, RuleInfo{r.ID, r.What, r.does(), rev, d, r.At})
 		}
 	}
 	for _, s := range steps {

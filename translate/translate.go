@@ -108,6 +108,11 @@ func (t *Translator) Shape() *wire.Shape {
 //
 // If the message cannot be translated, the error is an *Error.
 func (t *Translator) Rewrite(scratch []byte, m *wire.Message) (out []byte, v wire.Verdict, err error) {
+	return t.rewrite(scratch, m, nil)
+}
+
+// rewrite is Rewrite. Unless o is nil, it lists the changes in o.
+func (t *Translator) rewrite(scratch []byte, m *wire.Message, o *origins) (out []byte, v wire.Verdict, err error) {
 	if t.plan == nil {
 		return m.Raw, wire.Forward, nil
 	}
@@ -119,8 +124,11 @@ func (t *Translator) Rewrite(scratch []byte, m *wire.Message) (out []byte, v wir
 		return nil, wire.Drop, &Error{From: t.from, To: t.to, Kind: m.Kind, Method: m.Method, Path: "result", Cause: errNotObject}
 	}
 	x := passes.Get().(*pass)
-	*x = pass{t: t, m: m, dst: scratch[:0], scratch: x.scratch[:0]}
+	*x = pass{t: t, m: m, dst: scratch[:0], scratch: x.scratch[:0], origins: o}
 	x.visit(root, m.Root())
+	if o != nil {
+		o.list(x)
+	}
 	out, v, err = x.finish()
 	if cap(x.scratch) > maxScratch {
 		x.scratch = nil
@@ -159,8 +167,8 @@ func (x *pass) finish() (out []byte, v wire.Verdict, err error) {
 // maxMethod is how many bytes of a method's name an error contains at most.
 const maxMethod = 64
 
-// Explain adds the revisions to the error of a scan, and the method if the scan found it.
-func (t *Translator) Explain(m *wire.Message, err error) error {
+// ScanError adds the revisions to the error of a scan, and the method if the scan found it.
+func (t *Translator) ScanError(m *wire.Message, err error) error {
 	var fault *wire.EnvelopeError
 	if !errors.As(err, &fault) {
 		return err

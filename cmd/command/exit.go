@@ -55,7 +55,13 @@ func withCode(code int, err error) error {
 func checkUsage(cmd *cobra.Command) {
 	cmd.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return withCode(exitUsage, err) })
 	if args := cmd.Args; args != nil {
-		cmd.Args = func(cmd *cobra.Command, a []string) error { return withCode(exitUsage, args(cmd, a)) }
+		cmd.Args = func(cmd *cobra.Command, a []string) error {
+			err := args(cmd, a)
+			if err == nil {
+				err = cmd.ValidateFlagGroups() // cobra itself would do that later, and give the error no code
+			}
+			return withCode(exitUsage, err)
+		}
 	}
 	for _, c := range cmd.Commands() {
 		checkUsage(c)

@@ -65,6 +65,10 @@ func TestMistakesOnTheCommandLine(t *testing.T) {
 		{"translate --from 2025-06-18 --to x", `--to: "x" is not a revision`},
 		{"translate", `--from: "" is not a revision`},
 		{"translate --nonsense", "unknown flag"},
+		{"translate --explain=everything", `--explain: "everything" is not words or json`},
+		{"translate --from-client --from-server", "[from-client from-server] were all set"},
+		{"login --device --list", "[device list] were all set"},
+		{"translate --explain --report", "[explain report] were all set"},
 	} {
 		_, _, err := run(t.Context(), "", strings.Fields(c.args)...)
 		if err == nil || !strings.Contains(err.Error(), c.want) || strings.Contains(err.Error(), "\n") {
@@ -117,6 +121,30 @@ func TestTranslate(t *testing.T) {
 	out, notes, err = run(t.Context(), in, append(args, "--report")...)
 	if err != nil || out != want || !strings.Contains(notes, `"rule":"C01"`) {
 		t.Errorf("%q, %q, %v", out, notes, err)
+	}
+	out, notes, err = run(t.Context(), in, append(args, "--explain")...)
+	if err != nil || out != want || !strings.Contains(notes, "line 2: tools/list result: 1 change\n  C01 title: moves a tool's title") || !strings.HasSuffix(notes, "\n    removed   result.tools[0].title\n") {
+		t.Errorf("%q, %q, %v", out, notes, err)
+	}
+	out, notes, err = run(t.Context(), in, append(args, "--explain=json")...)
+	if err != nil || out != want || !strings.Contains(notes, `"change":"removed","before":"result.tools[0].title"`) {
+		t.Errorf("%q, %q, %v", out, notes, err)
+	}
+}
+
+// TestTheExampleOfExplainIsTrue compares the explanation in the documentation with that of the command.
+func TestTheExampleOfExplainIsTrue(t *testing.T) {
+	page, err := os.ReadFile("../../docs/revisions-and-losses.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	const in = `{"jsonrpc":"2.0","id":1,"method":"tools/list"}
+{"jsonrpc":"2.0","id":1,"result":{"tools":[{"name":"add","title":"Add","inputSchema":{"type":"object"},"outputSchema":{"type":"object"}}]}}
+`
+	_, notes, err := run(t.Context(), in, "translate", "--from", "2025-11-25", "--to", "2025-03-26", "--explain")
+	example := "--explain < messages.jsonl > translated.jsonl\n    " + strings.ReplaceAll(strings.TrimSpace(notes), "\n", "\n    ") + "\n\n"
+	if err != nil || !strings.Contains(string(page), example) {
+		t.Errorf("%v: the page lacks\n%s", err, example)
 	}
 }
 

@@ -187,22 +187,27 @@ Each message is shown here, as the client sent it and as the server got it, and 
 
 func translateCommand() *cobra.Command {
 	var from, to string
-	var report string
+	var report, explain string
 	var fromClient, fromServer bool
 	cmd := &cobra.Command{
-		Use:     "translate --from REVISION --to REVISION [--report[=full]] < messages.jsonl",
-		Short:   "Translate messages, one a line, from stdin to stdout",
-		Long:    "Translate messages, one a line, from stdin to stdout. Messages that the receiver would not get\n(dropped, answered on its behalf, refused) are reported on stderr, and with --report what was lost: the\nfirst place of each rule, or with --report=full every place. A line may hold an array of messages,\nor {\"dir\":\"c2s\",\"message\":{…}}, in which dir names the sender: c2s for the client, s2c for the server.",
-		Example: "  dragoman translate --from REVISION --to REVISION --report < messages.jsonl",
+		Use:   "translate --from REVISION --to REVISION [--explain | --report[=full]] < messages.jsonl",
+		Short: "Translate messages, one a line, from stdin to stdout",
+		Long: "Translate messages, one a line, from stdin to stdout. Messages that the receiver would not get\n(dropped, answered on its behalf, refused) are reported on stderr, and with --report what was lost: the\nfirst place of each rule, or with --report=full every place.\n\n" +
+			"--explain says on stderr, for each message, what was removed, added, replaced or renamed, and which rule did\nthat, in words. The path of an added value is that in the translated message; all other paths, and\nthose before an arrow, are those in the message on stdin. --explain=json writes a line of JSON for each change.\n\n" +
+			"A line may hold an array of messages, or {\"dir\":\"c2s\",\"message\":{…}}, in which dir names the sender:\nc2s for the client, s2c for the server.",
+		Example: "  dragoman translate --from REVISION --to REVISION --report < messages.jsonl\n  dragoman translate --from REVISION --to REVISION --explain < messages.jsonl > translated.jsonl",
 		Args:    cobra.NoArgs,
 	}
 	cmd.Flags().StringVar(&from, "from", "", "revision of the messages")
 	cmd.Flags().StringVar(&to, "to", "", "revision to translate them to")
 	cmd.Flags().StringVar(&report, "report", "", "report on stderr what was lost, as lines of JSON: short or full")
 	cmd.Flags().Lookup("report").NoOptDefVal = string(filter.ReportShort)
+	cmd.Flags().StringVar(&explain, "explain", "", "explain on stderr what was changed in each message, and by which rule: words or json")
+	cmd.Flags().Lookup("explain").NoOptDefVal = string(filter.ExplainWords)
 	cmd.Flags().BoolVar(&fromClient, "from-client", false, "the client sent all messages")
 	cmd.Flags().BoolVar(&fromServer, "from-server", false, "the server sent all messages; without either flag, a response belongs to the request with its id")
 	cmd.MarkFlagsMutuallyExclusive("from-client", "from-server")
+	cmd.MarkFlagsMutuallyExclusive("explain", "report")
 	s := newSettings(cmd)
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		cfg, err := s.config(nil)
@@ -210,12 +215,14 @@ func translateCommand() *cobra.Command {
 			return err
 		}
 		f := filter.Filter{
-			Options: cfg.Contract, Limits: cfg.Limits, Report: filter.Reporting(report),
+			Options: cfg.Contract, Limits: cfg.Limits, Report: filter.Reporting(report), Explain: filter.Explaining(explain),
 			In: cmd.InOrStdin(), Out: cmd.OutOrStdout(), Notes: cmd.ErrOrStderr(),
 		}
 		switch {
 		case f.Report != filter.ReportNone && f.Report != filter.ReportShort && f.Report != filter.ReportFull:
 			return &exitError{exitUsage, fmt.Errorf("--report: %q is not short or full", report)}
+		case f.Explain != filter.ExplainNone && f.Explain != filter.ExplainWords && f.Explain != filter.ExplainJSON:
+			return &exitError{exitUsage, fmt.Errorf("--explain: %q is not words or json", explain)}
 		case fromClient:
 			f.By = filter.FromClient
 		case fromServer:

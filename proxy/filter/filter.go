@@ -38,6 +38,8 @@ type Filter struct {
 	Notes  io.Writer // lines of JSON: what was dropped, answered or refused
 	Report Reporting // how much Notes says about what was lost
 	By     Sender    // sender of lines that do not name one
+
+	Explain Explaining // how Notes says what was changed, and by which rule
 }
 
 // Reporting says how much a Filter reports about what was lost.
@@ -76,7 +78,15 @@ type note struct {
 	Count   int             `json:"count,omitempty"`
 	Path    string          `json:"path,omitempty"`
 	Standin bool            `json:"standin,omitempty"`
+	Change  string          `json:"change,omitempty"`
+	Before  string          `json:"before,omitempty"`
+	After   string          `json:"after,omitempty"`
+	Does    string          `json:"does,omitempty"`
+	More    int             `json:"more,omitempty"` // changes that are not listed
 }
+
+// answeredBefore is the verdict of a response whose request the translation answered.
+const answeredBefore = "answered before"
 
 var errNotTranslated = errors.New("not every line could be translated")
 
@@ -188,6 +198,10 @@ func (r *filterRun) fail(kind, method string, err error) error {
 }
 
 func (r *filterRun) note(n note) error {
+	if r.Explain == ExplainWords {
+		_, err := io.WriteString(r.Notes, r.words(n))
+		return err
+	}
 	n.Line, n.Index = r.line, r.index
 	return r.notes.Encode(n)
 }
@@ -232,7 +246,7 @@ func (r *filterRun) answered(m *wire.Message, by Sender) *request {
 func (r *filterRun) translate(line []byte, by Sender) error {
 	m := wire.Message{Trace: r.Report != ReportNone}
 	if err := m.Scan(line, r.tr.Shape()); err != nil {
-		return r.fail("", "", r.tr.Explain(&m, err))
+		return r.fail("", "", r.tr.ScanError(&m, err))
 	}
 	m.Facts = r.facts
 	var q *request
@@ -253,13 +267,20 @@ func (r *filterRun) translate(line []byte, by Sender) error {
 		default:
 			m.Method, m.Note = asked.method, asked.note
 			if asked.here {
-				if err := r.note(note{Kind: m.Kind.String(), Method: m.Method.String(), Verdict: "answered before"}); err != nil {
+				if err := r.note(note{Kind: m.Kind.String(), Method: m.Method.String(), Verdict: answeredBefore}); err != nil {
 					return err
 				}
 			}
 		}
 	}
 	kind, method := m.Kind.String(), m.Method.String()
+	var explanation translate.Explanation
+	if r.Explain != ExplainNone { // before the message is translated in its own memory
+		var err error
+		if explanation, err = r.tr.Explain(line, translate.Known{Method: m.Method, Note: m.Note, Facts: m.Facts}); err != nil {
+			return r.fail(kind, method, err)
+		}
+	}
 	out, verdict, err := r.tr.Rewrite(nil, &m)
 	if err != nil {
 		return r.fail(kind, method, err)
@@ -283,9 +304,28 @@ func (r *filterRun) translate(line []byte, by Sender) error {
 		case wire.Local:
 			n.Message = out
 		}
-		return r.note(n)
+		if err := r.note(n); err != nil {
+			return err
+		}
 	}
-	if _, err := r.out.Write(lines.Append(nil, out)); err != nil {
+	if r.Explain != ExplainNone {
+		if err := r.explain(kind, method, explanation); err != nil {
+			return err
+		}
+	}
+	if verdict == wire.Forward {
+		return r.write(out)
+	}
+	return nil
+}
+
+// write writes a message for the receiver. If Notes is for people, it follows the words about it at once.
+func (r *filterRun) write(message []byte) error {
+	_, err := r.out.Write(lines.Append(nil, message))
+	if err == nil && r.Explain == ExplainWords {
+		err = r.out.Flush()
+	}
+	if err != nil {
 		return fmt.Errorf("write: %w", err)
 	}
 	return nil

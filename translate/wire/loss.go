@@ -46,11 +46,16 @@ func (n Node) AppendPath(dst []byte) []byte {
 	if n.Element() {
 		return append(strconv.AppendUint(append(dst, '['), uint64(n.m.indexOf(n.i, at.parent)), 10), ']')
 	}
-	name := AppendUnescaped(nil, n.Key())
+	return appendName(dst, n.Key(), at.parent == 0)
+}
+
+// appendName appends a member's name, given as it is in the message, to a path. first says that it is the first step.
+func appendName(dst, key []byte, first bool) []byte {
+	name := AppendUnescaped(nil, key)
 	if !isPlain(name) {
-		return append(append(append(dst, `["`...), n.Key()...), `"]`...)
+		return append(append(append(dst, `["`...), key...), `"]`...)
 	}
-	if at.parent != 0 {
+	if !first {
 		dst = append(dst, '.')
 	}
 	return append(dst, name...)
