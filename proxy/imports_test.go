@@ -61,6 +61,7 @@ import (
 //     has a test there;
 //   - transform shapes results for a model; its parts, which read values, texts and lists of
 //     tools, do not import it;
+//   - deploy has the schema of the configuration, which the command prints;
 //   - proxy imports all of these, and only the command imports it.
 func TestImportsPointDown(t *testing.T) {
 	const module = "github.com/dragoman-proxy/dragoman/"
@@ -139,9 +140,9 @@ func TestImportsPointDown(t *testing.T) {
 		"transform/fit":             "translate/wire transform/tape transform/schema transform/grapheme",
 		"transform":                 "translate/wire " + parts,
 		"proxy":                     rooms,
-		"cmd/command":               rooms + " proxy proxy/filter",
-		"cmd/dragoman":              rooms + " proxy proxy/filter cmd/command",
-		"cmd/proxy":                 rooms + " proxy proxy/filter cmd/command",
+		"cmd/command":               rooms + " proxy proxy/filter deploy",
+		"cmd/dragoman":              rooms + " proxy proxy/filter deploy cmd/command",
+		"cmd/proxy":                 rooms + " proxy proxy/filter deploy cmd/command",
 	}
 	ask := []string{"list", "-f", `{{.ImportPath}}{{range .Deps}} {{.}}{{end}}`}
 	for pkg := range allowed {

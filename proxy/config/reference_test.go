@@ -61,7 +61,7 @@ type source struct {
 
 func newReferenceWriter(t *testing.T) *referenceWriter {
 	r := &referenceWriter{t: t, types: map[string]map[string]source{}}
-	for _, dir := range []string{"proxy/config", "translate"} {
+	for _, dir := range []string{"proxy/config", "translate", "transform"} {
 		files, err := filepath.Glob(filepath.Join("../..", dir, "*.go"))
 		if err != nil {
 			t.Fatal(err)
@@ -143,20 +143,9 @@ func (r *referenceWriter) words(comment string, keys map[string]string) string {
 func written(v reflect.Value) string {
 	switch value := v.Interface().(type) {
 	case time.Duration:
-		text := value.String()
-		for _, none := range []string{"m0s", "h0m"} {
-			if strings.HasSuffix(text, none) {
-				text = text[:len(text)-2]
-			}
-		}
-		return text
+		return shortDuration(value)
 	case Size:
-		for shift, unit := range []string{"", "KiB", "MiB"} {
-			if n := int(value) >> (10 * shift); value != 0 && n<<(10*shift) == int(value) && n%1024 != 0 {
-				return fmt.Sprint(n, unit)
-			}
-		}
-		return "0"
+		return value.String()
 	case []string:
 		if len(value) > 8 {
 			return "see the example"
