@@ -19,7 +19,7 @@ func configCommand() *cobra.Command {
 		Args:  cobra.NoArgs,
 		RunE:  func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
-	cmd.AddCommand(configPrintCommand(), configSchemaCommand())
+	cmd.AddCommand(configCheckCommand(), configPrintCommand(), configSchemaCommand())
 	return cmd
 }
 

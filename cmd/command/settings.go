@@ -36,6 +36,7 @@ type settings struct {
 	oauth     []string
 	login     string
 	logLevel  string
+	taken     int // arguments before -- that are of the command itself
 
 	// wholeEnv says that COMMAND gets the whole environment of this process unless
 	// upstream.pass_env is set: a client that starts dragoman instead of COMMAND puts the
@@ -169,6 +170,7 @@ func (s *settings) server(args []string) (server string, command []string, err e
 	dash := s.cmd.ArgsLenAtDash()
 	before := args
 	if dash >= 0 {
+		dash -= s.taken
 		before, command = args[:min(dash, len(args))], args[min(dash, len(args)):]
 	}
 	switch {
