@@ -7,7 +7,10 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"os"
+	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -276,3 +279,29 @@ func TestVersionIsShown(t *testing.T) {
 }
 
 func replaceHost(text, addr string) string { return strings.ReplaceAll(text, "HOST", addr) }
+
+// TestPageListsTheChecks checks that the table in docs/operations.md has every check, in the order in which they run.
+func TestPageListsTheChecks(t *testing.T) {
+	page, err := os.ReadFile("../../docs/operations.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, section, _ := strings.Cut(string(page), "\n## Doctor\n")
+	section, _, _ = strings.Cut(section, "\n## ")
+	var rows, wanted []string
+	for _, row := range regexp.MustCompile(`(?m)^\| ([a-z ]+) \| .* \| (\d*) ?\|$`).FindAllStringSubmatch(section, -1) {
+		if row[1] != "check" {
+			rows = append(rows, row[1]+" "+row[2])
+		}
+	}
+	for _, c := range checks() {
+		code := ""
+		if c.code != ExitFine {
+			code = strconv.Itoa(c.code)
+		}
+		wanted = append(wanted, c.name+" "+code)
+	}
+	if !slices.Equal(rows, wanted) {
+		t.Errorf("the page has %q, the code %q", rows, wanted)
+	}
+}
