@@ -130,10 +130,15 @@ func (e *exam) silent(err error, line string, mute <-chan *upstream.MuteError, p
 		e.fail(fmt.Sprintf("it wrote messages but answered initialize with none in %v", patience), line, "is it an MCP server? its own log says more")
 		return
 	}
+	do := failures.CommandMute.Advice()
+	if listens.MatchString(strings.Join(append(said.Said, said.Stderr), "\n")) {
+		do = "it seems to listen for HTTP: start it without the option for that, or by itself, and give dragoman its URL"
+	}
 	switch {
 	case said.Lines > 0:
-		e.fail(fmt.Sprintf("no answer in %v; its standard output has %s that %s not JSON-RPC: %s", patience, plural(said.Lines, "line"), isAre(said.Lines), quoted(said.Said)),
-			line, failures.CommandMute.Advice())
+		e.fail(fmt.Sprintf("no answer in %v; its standard output has %s that %s not JSON-RPC: %s", patience, plural(said.Lines, "line"), isAre(said.Lines), quoted(said.Said)), line, do)
+	case do != failures.CommandMute.Advice():
+		e.fail(fmt.Sprintf("no answer in %v; its standard output is empty", patience), line, do)
 	default:
 		e.fail(fmt.Sprintf("no answer in %v; its standard output is empty", patience), line,
 			"is it an MCP server on stdio, and not on HTTP? If it is still being downloaded (npx, uvx), start it once by hand and try again")
@@ -143,6 +148,9 @@ func (e *exam) silent(err error, line string, mute <-chan *upstream.MuteError, p
 	}
 	e.reportWithheld()
 }
+
+// listens matches what servers print that are reached by HTTP.
+var listens = regexp.MustCompile(`(?i)\b(listening|https?://|port \d|streamable http)`)
 
 // withheld returns the names of the variables that the command did not get.
 func (e *exam) withheld() (names []string) {

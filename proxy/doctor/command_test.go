@@ -59,10 +59,15 @@ func TestCommands(t *testing.T) {
 			"ok SH: starts",
 			"FAIL LINE: no answer in 1.35s; its standard output is empty → is it an MCP server on stdio, and not on HTTP? If it is still being downloaded (npx, uvx), start it once by hand and try again", got,
 		}},
-		"only talk": {[]string{"sh", "-c", "echo Listening on port 3000; echo ready; echo trouble >&2; exec sleep 60"}, []string{
+		"only talk": {[]string{"sh", "-c", "echo Welcome; echo ready; echo trouble >&2; exec sleep 60"}, []string{
 			"ok SH: starts",
-			`FAIL LINE: no answer in 1.35s; its standard output has 2 lines that are not JSON-RPC: "Listening on port 3000", "ready" → is this command an MCP server on stdio? its stdout must hold JSON-RPC alone`,
+			`FAIL LINE: no answer in 1.35s; its standard output has 2 lines that are not JSON-RPC: "Welcome", "ready" → is this command an MCP server on stdio? its stdout must hold JSON-RPC alone`,
 			"info standard error: trouble", got,
+		}},
+		"on HTTP": {[]string{"sh", "-c", "echo Listening on port 3000 >&2; exec sleep 60"}, []string{
+			"ok SH: starts",
+			"FAIL LINE: no answer in 1.35s; its standard output is empty → it seems to listen for HTTP: start it without the option for that, or by itself, and give dragoman its URL",
+			"info standard error: Listening on port 3000", got,
 		}},
 		"broken JSON": {[]string{"sh", "-c", `read l; echo '{"jsonrpc":'; exec sleep 60`}, []string{
 			"ok SH: starts", `FAIL LINE: its answer is not JSON-RPC: {"jsonrpc": → is this command an MCP server on stdio? its stdout must hold JSON-RPC alone`,

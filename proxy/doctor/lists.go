@@ -9,6 +9,7 @@ import (
 
 	"github.com/tidwall/gjson"
 
+	"github.com/dragoman-proxy/dragoman/proxy/failures"
 	"github.com/dragoman-proxy/dragoman/proxy/probe"
 	"github.com/dragoman-proxy/dragoman/transform/tokens"
 )
@@ -134,19 +135,7 @@ func few(all []string) string {
 // outcome says what clients of one revision get, and reports whether it gave the advice.
 func (e *exam) outcome(c probe.ClientReport, do string) bool {
 	bridged := c.Way == "bridged"
-	var changes []string
-	for _, ch := range c.Changes {
-		text := ch.Rule + " " + ch.What
-		switch n := len(ch.Names); {
-		case n == 0:
-			text += " (" + ch.List + ")"
-		case n == 1:
-			text += " (" + strings.TrimSuffix(ch.List, "s") + " " + e.quote(ch.Names[0]) + ")"
-		case n > 1:
-			text += fmt.Sprintf(" (%d %s)", n, ch.List)
-		}
-		changes = append(changes, text)
-	}
+	changes := changesOf(c.Changes)
 	lost := ""
 	if bridged && len(changes)+len(c.Missing) > 0 {
 		lost = ", bridged between the eras"
@@ -166,4 +155,28 @@ func (e *exam) outcome(c probe.ClientReport, do string) bool {
 		e.info(fmt.Sprintf("clients of %s get everything as it is", c.Revision), "", "")
 	}
 	return false
+}
+
+// changesOf returns a text for each rule: what it removes or changes, and where.
+func changesOf(all []probe.Change) (texts []string) {
+	var rules []string
+	places := map[string][]string{}
+	for _, ch := range all {
+		rule := ch.Rule + " " + ch.What
+		if places[rule] == nil {
+			rules = append(rules, rule)
+		}
+		place := ch.List
+		switch n := len(ch.Names); {
+		case n == 1:
+			place = strings.TrimSuffix(ch.List, "s") + " " + failures.Line(ch.Names[0])
+		case n > 1:
+			place = fmt.Sprintf("%d %s", n, ch.List)
+		}
+		places[rule] = append(places[rule], place)
+	}
+	for _, rule := range rules {
+		texts = append(texts, rule+" ("+strings.Join(places[rule], ", ")+")")
+	}
+	return texts
 }

@@ -55,7 +55,7 @@ func TestLists(t *testing.T) {
 					{Revision: "r6", Way: "bridged"},
 					{Revision: "r5", Way: "bridged", Changes: []probe.Change{{Rule: "C36", What: "schemas", List: "tools", Names: []string{"a"}}}},
 					{Revision: "r4"},
-					{Revision: "r3", Changes: []probe.Change{{Rule: "C01", What: "title", List: "tools", Names: []string{"a"}}, {Rule: "C02", What: "annotations", List: "tools", Names: []string{"a", "b"}}, {Rule: "C20", What: "tasks", List: "initialize"}}},
+					{Revision: "r3", Changes: []probe.Change{{Rule: "C01", What: "title", List: "tools", Names: []string{"a"}}, {Rule: "C02", What: "annotations", List: "tools", Names: []string{"a", "b"}}, {Rule: "C20", What: "tasks", List: "initialize"}, {Rule: "C01", What: "title", List: "initialize"}}},
 					{Revision: "r2", Missing: []string{"tools: x"}},
 					{Revision: "r1", Missing: []string{"tools: x", "tools: y"}, Changes: []probe.Change{{Rule: "C01", What: "title", List: "tools", Names: []string{"a"}}}},
 				}}, nil
@@ -66,7 +66,7 @@ func TestLists(t *testing.T) {
 			"info clients of r6 get everything, bridged between the eras",
 			"info clients of r5 get everything, bridged between the eras; changed or left out: C36 schemas (tool a)",
 			"info clients of r4 get everything as it is",
-			"info clients of r3 get everything; changed or left out: C01 title (tool a), C02 annotations (2 tools), C20 tasks (initialize)",
+			"info clients of r3 get everything; changed or left out: C01 title (tool a, initialize), C02 annotations (2 tools), C20 tasks (initialize)",
 			"warn clients of r2 do not get tools: x → dragoman probe has the whole report; docs/revisions-and-losses.md explains the rules",
 			"warn clients of r1 do not get tools: x, tools: y; changed or left out: C01 title (tool a)",
 		}},
