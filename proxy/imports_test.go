@@ -62,6 +62,8 @@ import (
 //     has a test there;
 //   - transform shapes results for a model; its parts, which read values, texts and lists of
 //     tools, do not import it;
+//   - doctor examines a configuration and a server, step by step; the command gives it the proxy;
+//   - deploy has the schema of the configuration, which the command prints;
 //   - proxy imports all of these, and only the command imports it.
 func TestImportsPointDown(t *testing.T) {
 	const module = "github.com/dragoman-proxy/dragoman/"
@@ -102,6 +104,7 @@ func TestImportsPointDown(t *testing.T) {
 		"proxy/oauthrelay":          configured + " proxy/downstream",
 		"proxy/gate":                configured + " proxy/config",
 		"proxy/filter":              configured + " proxy/config",
+		"proxy/doctor":              hosted + " proxy/era proxy/share proxy/restart proxy/sealed proxy/ended proxy/origin proxy/probe proxy/bridge proxy/bridge/legacyclient proxy/results proxy/mcpheader proxy/toolindex proxy/dialect",
 		"proxy/demo":                carried + " proxy/mcp translate",
 		"proxy/memo":                "translate translate/wire",
 		"proxy/toolindex":           "transform translate/wire " + parts,
@@ -141,9 +144,9 @@ func TestImportsPointDown(t *testing.T) {
 		"transform/fit":             "translate/wire transform/tape transform/schema transform/grapheme",
 		"transform":                 "translate/wire " + parts,
 		"proxy":                     rooms,
-		"cmd/command":               rooms + " proxy proxy/filter",
-		"cmd/dragoman":              rooms + " proxy proxy/filter cmd/command",
-		"cmd/proxy":                 rooms + " proxy proxy/filter cmd/command",
+		"cmd/command":               rooms + " proxy proxy/filter proxy/doctor deploy",
+		"cmd/dragoman":              rooms + " proxy proxy/filter proxy/doctor deploy cmd/command",
+		"cmd/proxy":                 rooms + " proxy proxy/filter proxy/doctor deploy cmd/command",
 	}
 	ask := []string{"list", "-f", `{{.ImportPath}}{{range .Deps}} {{.}}{{end}}`}
 	for pkg := range allowed {

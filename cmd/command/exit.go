@@ -13,13 +13,15 @@ const (
 	exitOther  = 1 // all other errors
 	exitUsage  = 2 // the command line, the configuration or an adapter file is wrong
 	exitServer = 3 // the server failed, or an operation of an adapter
+	// 4 is doctor.ExitOurs: a check of dragoman itself failed.
 )
 
 const exitHelp = `Exit codes:
   0  done
   1  failed for another reason than those below; probe: clients would miss something
   2  the command line, the configuration or an adapter file is wrong
-  3  the server cannot be reached or failed; an operation of an adapter failed`
+  3  the server cannot be reached or failed; an operation of an adapter failed
+  4  doctor: a check of dragoman itself failed`
 
 // exitError is an error with the exit code of the process.
 type exitError struct {

@@ -36,6 +36,7 @@ type settings struct {
 	oauth     []string
 	login     string
 	logLevel  string
+	taken     int // arguments before -- that are of the command itself
 
 	// wholeEnv says that COMMAND gets the whole environment of this process unless
 	// upstream.pass_env is set: a client that starts dragoman instead of COMMAND puts the
@@ -94,10 +95,7 @@ func (s *settings) configFile() string {
 // config builds the configuration from the defaults, the file, the environment and the flags.
 // args are a URL of the server, or its command behind --.
 func (s *settings) config(args []string) (config.Config, error) {
-	cfg, err := config.Sources{
-		File: s.configFile(), Environ: os.Environ(),
-		Flags: func(cfg *config.Config, l *setting.Layers) { s.lay(cfg, l, args) },
-	}.Read()
+	cfg, err := s.sources(args).Read()
 	if err != nil {
 		return cfg, &exitError{exitUsage, err}
 	}
@@ -110,12 +108,19 @@ func (s *settings) lay(cfg *config.Config, l *setting.Layers, args []string) {
 	l.Add(err)
 	if server != "" {
 		cfg.Upstream.URL, cfg.Upstream.Command, cfg.Upstream.ShareChild = server, nil, false
+		l.Flag("upstream.url", "command line")
 	}
 	if len(command) > 0 {
 		cfg.Upstream.URL, cfg.Upstream.Command = "", command
+		l.Flag("upstream.command", "command line")
 	}
 	cfg.Adapters.Sources = append(cfg.Adapters.Sources, s.adapters...)
 	cfg.Upstream.ShareChild = cfg.Upstream.ShareChild || s.share
+	for path, flag := range map[string]string{"adapters.sources": "adapters", "upstream.share_child": "share-child", "upstream.pass_env": "pass-env"} {
+		if s.cmd.Flags().Changed(flag) {
+			l.Flag(path, "--"+flag)
+		}
+	}
 	for _, f := range []struct {
 		field             *string
 		value, path, flag string
@@ -138,6 +143,7 @@ func (s *settings) lay(cfg *config.Config, l *setting.Layers, args []string) {
 		t.Enabled, t.DefaultMaxTokens = true, s.maxTokens
 		cfg.Transform = &t
 		l.Flag("transform.default_max_tokens", "--max-tokens")
+		l.Flag("transform.enabled", "--max-tokens")
 	}
 	for _, h := range s.headers {
 		name, value, ok := strings.Cut(h, ":")
@@ -150,6 +156,7 @@ func (s *settings) lay(cfg *config.Config, l *setting.Layers, args []string) {
 		}
 		cfg.Upstream.Headers[strings.TrimSpace(name)] = strings.TrimSpace(value)
 		l.Flag("upstream.headers", "--header")
+		l.Flag("upstream.headers."+strings.TrimSpace(name), "--header")
 	}
 	s.laySignIn(cfg, l)
 	if s.wholeEnv && slices.Equal(cfg.Upstream.PassEnv, upstream.DefaultEnv()) {
@@ -163,6 +170,7 @@ func (s *settings) server(args []string) (server string, command []string, err e
 	dash := s.cmd.ArgsLenAtDash()
 	before := args
 	if dash >= 0 {
+		dash -= s.taken
 		before, command = args[:min(dash, len(args))], args[min(dash, len(args)):]
 	}
 	switch {

@@ -32,12 +32,18 @@ const EnvFile = EnvPrefix + "CONFIG"
 // Read builds the configuration. Its error lists every mistake: the source, the path of the setting
 // and the expected value.
 func (s Sources) Read() (Config, error) {
+	c, _, err := s.read()
+	return c, err
+}
+
+// read does what Read does. The layers know where each setting is from.
+func (s Sources) read() (Config, *setting.Layers, error) {
 	c := Default()
 	layers := setting.Over(&c, removed)
 	if s.File != "" {
 		text, err := os.ReadFile(s.File)
 		if err != nil {
-			return c, fmt.Errorf("configuration file: %w", err)
+			return c, layers, fmt.Errorf("configuration file: %w", err)
 		}
 		layers.File(s.File, text)
 	}
@@ -50,7 +56,7 @@ func (s Sources) Read() (Config, error) {
 		return lookup(s.Environ, name)
 	}))
 	layers.Add(c.Validate())
-	return c, layers.Err()
+	return c, layers, layers.Err()
 }
 
 // lookup returns the value of a variable. If a name occurs twice, the last one counts.

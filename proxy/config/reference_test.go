@@ -28,6 +28,8 @@ Every setting, with its default. A file has them as YAML (` + "`--config FILE`, 
 variables: ` + "`session.max` is `DRAGOMAN_SESSION_MAX`" + `, and a list may be ` + "`a,b`" + `. Flags stand above variables, those above
 the file, the file above the defaults. A mistake is told with its place, and all of them at once; ` + "`SIGHUP`" + ` or a change
 of the file takes new settings into use. [config.example.yaml](../deploy/config.example.yaml) has the same settings to copy from.
+Editors with a YAML language server complete and check a file whose first line is ` + "`# yaml-language-server: $schema=config.schema.json`" + `, with
+[config.schema.json](../deploy/config.schema.json) beside it; ` + "`dragoman config check FILE`" + ` reports every mistake.
 `
 
 // TestReference compares docs/configuration.md with the settings. With -update it writes the page.
@@ -61,7 +63,7 @@ type source struct {
 
 func newReferenceWriter(t *testing.T) *referenceWriter {
 	r := &referenceWriter{t: t, types: map[string]map[string]source{}}
-	for _, dir := range []string{"proxy/config", "translate"} {
+	for _, dir := range []string{"proxy/config", "translate", "transform"} {
 		files, err := filepath.Glob(filepath.Join("../..", dir, "*.go"))
 		if err != nil {
 			t.Fatal(err)
@@ -143,20 +145,9 @@ func (r *referenceWriter) words(comment string, keys map[string]string) string {
 func written(v reflect.Value) string {
 	switch value := v.Interface().(type) {
 	case time.Duration:
-		text := value.String()
-		for _, none := range []string{"m0s", "h0m"} {
-			if strings.HasSuffix(text, none) {
-				text = text[:len(text)-2]
-			}
-		}
-		return text
+		return shortDuration(value)
 	case Size:
-		for shift, unit := range []string{"", "KiB", "MiB"} {
-			if n := int(value) >> (10 * shift); value != 0 && n<<(10*shift) == int(value) && n%1024 != 0 {
-				return fmt.Sprint(n, unit)
-			}
-		}
-		return "0"
+		return value.String()
 	case []string:
 		if len(value) > 8 {
 			return "see the example"

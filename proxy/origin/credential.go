@@ -61,7 +61,7 @@ func oauthConfig(u config.Upstream) (c oauth.Config, err error) {
 		}
 		c.Key.ID, c.Key.ForTokenEndpoint = a.Kid, a.KeyAudience == config.KeyForTokenEndpoint
 	}
-	c.TLS, err = upstreamTLS(u)
+	c.TLS, err = TLS(u)
 	return c, err
 }
 

@@ -17,8 +17,8 @@ import (
 	"github.com/dragoman-proxy/dragoman/proxy/upstream"
 )
 
-// upstreamTLS returns the TLS settings for connections to the server, or nil for the defaults.
-func upstreamTLS(u config.Upstream) (*tls.Config, error) {
+// TLS returns the TLS settings for connections to the server, or nil for the defaults.
+func TLS(u config.Upstream) (*tls.Config, error) {
 	if u.CAFile == "" && u.ClientCert == "" {
 		return nil, nil
 	}
@@ -39,16 +39,16 @@ func upstreamTLS(u config.Upstream) (*tls.Config, error) {
 	return c, nil
 }
 
-// webProxy returns the HTTP proxy that the environment names for a URL, by HTTPS_PROXY, HTTP_PROXY
+// WebProxy returns the HTTP proxy that the environment names for a URL, by HTTPS_PROXY, HTTP_PROXY
 // and NO_PROXY.
-func webProxy(u *url.URL) (*url.URL, error) {
+func WebProxy(u *url.URL) (*url.URL, error) {
 	return http.ProxyFromEnvironment(&http.Request{URL: u})
 }
 
 // reachable returns a function that checks whether something listens at u, without sending
 // anything. It returns nil if u is reached through a proxy, since the check is impossible then.
 func reachable(u *url.URL) func(context.Context) error {
-	if via, err := webProxy(u); via != nil || err != nil {
+	if via, err := WebProxy(u); via != nil || err != nil {
 		return nil
 	}
 	port := u.Port()
@@ -84,13 +84,13 @@ func NewRelay(cfg config.Config) (*oauthrelay.Relay, error) {
 	if err != nil {
 		return nil, nil // Of reports the invalid URL
 	}
-	secured, err := upstreamTLS(u)
+	secured, err := TLS(u)
 	if err != nil {
 		return nil, err
 	}
 	c := oauthrelay.Config{
 		Server: at, Path: cfg.Path, Metadata: cfg.OAuth.Relay == "metadata", Paths: cfg.OAuth.Paths, Forwarded: cfg.OAuth.Forwarded,
-		TLS: secured, Proxy: webProxy, DialTimeout: u.ConnectTimeout,
+		TLS: secured, Proxy: WebProxy, DialTimeout: u.ConnectTimeout,
 	}
 	if cfg.OAuth.PublicURL != "" {
 		if c.Public, err = url.Parse(cfg.OAuth.PublicURL); err != nil {

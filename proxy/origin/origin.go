@@ -76,11 +76,11 @@ func httpOrigin(cfg config.Config, log *zap.Logger, memory *large.Memory, in *Cr
 		FirstByteTimeout: u.SilenceTimeout,
 		IdleTimeout:      u.SilenceTimeout,
 		MaxMessage:       int(cfg.Limits.UpstreamMessage),
-		Proxy:            webProxy,
+		Proxy:            WebProxy,
 		Memory:           memory,
 	}
 	var err error
-	if c.TLS, err = upstreamTLS(u); err != nil {
+	if c.TLS, err = TLS(u); err != nil {
 		return Origin{}, err
 	}
 	for name, value := range u.Headers {
@@ -138,7 +138,7 @@ func stdioOrigin(cfg config.Config, log *zap.Logger, memory *large.Memory) Origi
 	secrets := Secrets(cfg.Upstream)
 	child := upstream.Stdio{
 		Command:    cfg.Upstream.Command,
-		Env:        childEnv(cfg.Upstream, os.Environ()),
+		Env:        Env(cfg.Upstream, os.Environ()),
 		Dir:        cfg.Upstream.Dir,
 		MaxMessage: int(cfg.Limits.UpstreamMessage),
 		Memory:     memory,
@@ -192,9 +192,9 @@ func Opened(piped bool, open func(ctx context.Context) (upstream.Conn, error)) O
 	}}
 }
 
-// childEnv returns the environment of the server's process: the variables that it may inherit, and
+// Env returns the environment of the server's process: the variables that it may inherit, and
 // those of the configuration.
-func childEnv(u config.Upstream, ours []string) []string {
+func Env(u config.Upstream, ours []string) []string {
 	env := upstream.AllowEnv(ours, u.PassEnv)
 	for name, value := range u.Env {
 		env = append(env, name+"="+value)
@@ -206,7 +206,7 @@ func childEnv(u config.Upstream, ours []string) []string {
 func Secrets(u config.Upstream) []string {
 	var secrets []string
 	if len(u.Command) > 0 {
-		secrets = failures.Secrets(childEnv(u, os.Environ()))
+		secrets = failures.Secrets(Env(u, os.Environ()))
 	}
 	for _, v := range u.Headers {
 		secrets = append(secrets, v)

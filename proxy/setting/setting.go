@@ -98,6 +98,10 @@ func Over(into any, removed map[string]string) *Layers {
 // Flag notes that the setting at path comes from the flag.
 func (l *Layers) Flag(path, flag string) { l.origins[path] = flag }
 
+// Origin returns the source of the setting at path: "dragoman.yaml:12", the name of a variable, or a flag; "" for the
+// default.
+func (l *Layers) Origin(path string) string { return l.origins[path] }
+
 // Forgive removes the mistake that the variable of this name belongs to no setting. It is for
 // variables that a setting refers to.
 func (l *Layers) Forgive(name string) {

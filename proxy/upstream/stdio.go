@@ -433,6 +433,17 @@ func (c *Child) Noise() int64 {
 	return c.noise.all
 }
 
+// Printed returns the first lines that the child wrote to its standard output, before its first message, that are not
+// messages, as Stdio.Quote returns them.
+func (c *Child) Printed() (lines []string) {
+	c.noise.mu.Lock()
+	defer c.noise.mu.Unlock()
+	for _, line := range c.noise.said {
+		lines = append(lines, c.quote(line))
+	}
+	return lines
+}
+
 // mute returns what is known of a child that has written no message yet, or nil if it
 // has.
 func (c *Child) mute() *MuteError {
@@ -442,10 +453,8 @@ func (c *Child) mute() *MuteError {
 	e := &MuteError{Command: c.name, Waited: time.Since(c.started)}
 	c.noise.mu.Lock()
 	e.Lines = c.noise.lines
-	for _, line := range c.noise.said {
-		e.Said = append(e.Said, c.quote(line))
-	}
 	c.noise.mu.Unlock()
+	e.Said = c.Printed()
 	c.mu.Lock()
 	e.Stderr = last(c.tail.quoted(c.quote))
 	c.mu.Unlock()

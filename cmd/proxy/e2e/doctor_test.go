@@ -1,0 +1,66 @@
+package e2e
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os/exec"
+	"testing"
+)
+
+// TestDoctorFindsPublishedServersWell runs dragoman doctor against published servers of both eras, over each transport: no
+// check may fail, and the lists through dragoman must be the server's.
+func TestDoctorFindsPublishedServersWell(t *testing.T) {
+	if testing.Short() {
+		t.Skip("starts published servers")
+	}
+	t.Parallel()
+	m := nodePeers(t)
+	bin := build(t)
+	several := newSeveral(t)
+	defer several.wait()
+	for _, c := range []cell{
+		{server: m.everything("2025.9.25", "2025-06-18", all...), up: withSSE},
+		{server: m.everything("2026.8.31", "2025-11-25", all...), up: stdio},
+		{server: m.everything("2026.8.31", "2025-11-25", all...), up: streamable},
+		{server: m.typescriptServer2(newest), up: streamable},
+		{server: goServer(newest), up: stdio},
+		{server: goServerOfBothEras(false), up: streamable},
+	} {
+		result := several.start(func(ctx context.Context) outcome { return examine(ctx, bin, c.server, c.up) })
+		t.Run(fmt.Sprintf("%s over %s", c.server.name, c.up), func(t *testing.T) {
+			if o := result(); o.err != nil {
+				t.Errorf("%v\n%s", o.err, o.log)
+			}
+		})
+	}
+}
+
+// examine runs doctor on a server.
+func examine(ctx context.Context, bin dragoman, s *server, over transport) (o outcome) {
+	to, stop, err := s.open(s.revision, over, "doctor")
+	if err != nil {
+		return outcome{err: err}
+	}
+	defer stop()
+	ctx, cancel := context.WithTimeout(ctx, startTime)
+	defer cancel()
+	args := bin.args("doctor", to, "--json", "--listen", "127.0.0.1:0")
+	out, err := exec.CommandContext(ctx, args[0], args[1:]...).Output()
+	o = outcome{log: string(out), err: err}
+	var report struct {
+		Lines []struct{ Check, Mark, What string }
+	}
+	if o.err == nil {
+		o.err = json.Unmarshal(out, &report)
+	}
+	compared := false
+	for _, l := range report.Lines {
+		compared = compared || l.Check == "through dragoman" && l.Mark == "ok"
+	}
+	if o.err == nil && !compared {
+		o.err = errors.New("the lists were not compared")
+	}
+	return o
+}

@@ -1,0 +1,97 @@
+package config
+
+import (
+	"crypto/sha256"
+	"fmt"
+	"net/url"
+	"regexp"
+	"slices"
+	"strings"
+	"unicode/utf8"
+)
+
+// shortSecret is the length below which a fingerprint would help to guess a secret.
+const shortSecret = 8
+
+// Masked returns what may be shown of a secret: its length, and a fingerprint by which two secrets can be compared.
+func Masked(secret string) string {
+	n := utf8.RuneCountInString(secret)
+	switch {
+	case n == 1:
+		return "[set, 1 character]"
+	case n < shortSecret:
+		return fmt.Sprintf("[set, %d characters]", n)
+	}
+	return fmt.Sprintf("[set, %d characters, %x]", n, Fingerprint([]byte(secret), 2))
+}
+
+// Fingerprint returns the first n bytes of the SHA-256 of a secret.
+func Fingerprint(secret []byte, n int) []byte {
+	sum := sha256.Sum256(secret)
+	return sum[:n]
+}
+
+// secretName matches the names of settings, variables, flags and members whose values are secrets.
+var secretName = regexp.MustCompile(`(?i)(token|secret|passw|passphrase|credential|authorization|cookie|api[-_]?key|access[-_]?key|private[-_]?key)`)
+
+// isSecret reports whether the setting at path is a secret. Members of maps are judged by their names.
+func isSecret(path string) bool {
+	switch {
+	case path == "auth.tokens", path == "upstream.auth.client_secret",
+		strings.HasPrefix(path, "upstream.headers."), strings.HasPrefix(path, "upstream.env."):
+		return true
+	case strings.HasPrefix(path, "upstream.auth.params."), strings.Contains(path, ".source_params."), strings.HasPrefix(path, "transform.adapters."):
+		return secretName.MatchString(path[strings.LastIndex(path, ".")+1:])
+	}
+	return false
+}
+
+// SafeURL returns a URL without user, password, query and fragment.
+func SafeURL(text string) string {
+	at, err := url.Parse(text)
+	if err != nil {
+		return "[not a URL]"
+	}
+	more := ""
+	if at.RawQuery != "" {
+		more = "?…"
+	}
+	at.User, at.RawQuery, at.Fragment, at.RawFragment = nil, "", "", ""
+	return at.String() + more
+}
+
+// assigned matches an argument such as --token=value or API_KEY=value.
+var assigned = regexp.MustCompile(`^([-\w]+)=(.+)$`)
+
+// harmless matches names with the word for a secret whose values are none.
+var harmless = regexp.MustCompile(`(?i)([-_](file|path|dir|store|command)|tokens)$`)
+
+// keyShape matches values that are well-known kinds of keys, wherever they are.
+var keyShape = regexp.MustCompile(`^(Bearer |Basic |sk-|ghp_|gho_|ghs_|github_pat_|glpat-|xox[abprs]-|AKIA|AIza|eyJ[\w-]+\.)`)
+
+// SafeCommand returns a command line without the values of arguments whose names, or forms, are those of secrets.
+func SafeCommand(command []string) []string {
+	safe := slices.Clone(command)
+	for i, arg := range safe {
+		if i == 0 {
+			continue
+		}
+		before := safe[i-1]
+		switch parts := assigned.FindStringSubmatch(arg); {
+		case parts != nil && (secretName.MatchString(parts[1]) && !harmless.MatchString(parts[1]) || keyShape.MatchString(parts[2])):
+			safe[i] = parts[1] + "=" + Masked(parts[2])
+		case keyShape.MatchString(arg),
+			strings.HasPrefix(before, "-") && !strings.Contains(before, "=") && secretName.MatchString(before) && !harmless.MatchString(before) && !strings.HasPrefix(arg, "-"):
+			safe[i] = Masked(arg)
+		case strings.Contains(arg, "://"):
+			safe[i] = SafeURL(arg)
+		case secretHeader.MatchString(arg):
+			name, value, _ := strings.Cut(arg, ":")
+			safe[i] = name + ": " + Masked(strings.TrimSpace(value))
+		}
+	}
+	return safe
+}
+
+// secretHeader matches an argument that is a header with a secret.
+var secretHeader = regexp.MustCompile(`(?i)^(authorization|cookie|x-[-\w]*(key|token|secret))\s*:`)

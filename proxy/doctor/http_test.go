@@ -1,0 +1,125 @@
+package doctor
+
+import (
+	"fmt"
+	"io"
+	"log"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/dragoman-proxy/dragoman/proxy/config"
+)
+
+// answering returns a handler that answers each request with a status, a content type and a body.
+func answering(status int, kind, body string, header ...string) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		for i := 0; i+1 < len(header); i += 2 {
+			w.Header().Set(header[i], header[i+1])
+		}
+		w.Header().Set("Content-Type", kind)
+		w.WriteHeader(status)
+		io.WriteString(w, body)
+	})
+}
+
+// TestHTTPAnswers checks the line about each answer that is no answer to initialize.
+func TestHTTPAnswers(t *testing.T) {
+	const tried = "; nor is there one at /sse*"
+	for name, c := range map[string]struct {
+		h    http.Handler
+		want string
+	}{
+		"401": {answering(401, "text/plain", "", "WWW-Authenticate", `Bearer resource_metadata="https://as.example/x"`),
+			`FAIL URL: 401 Unauthorized; WWW-Authenticate: Bearer resource_metadata="https://as.example/x" → give a token: --header 'Authorization: Bearer ${TOKEN}' (upstream.headers); or log in: dragoman login URL, and upstream.auth: {type: login}. dragoman stdio logs in by itself`},
+		"403": {answering(403, "text/plain", "Invalid Host header"),
+			"FAIL URL: 403 Forbidden: Invalid Host header → the server may want credentials (--header 'Authorization: Bearer ${TOKEN}'), or allow only some host names or addresses: try its name instead of its address in upstream.url, and its list of allowed hosts"},
+		"404":     {answering(404, "text/plain", "nothing"), "FAIL URL: 404 Not Found: no MCP endpoint at this path" + tried},
+		"405":     {answering(405, "text/plain", "GET only"), "FAIL URL: 405 Method Not Allowed: this path takes no POST, and has no event stream" + tried},
+		"page":    {answering(200, "text/html; charset=utf-8", "<h1>Log in</h1>"), "FAIL URL: the answer is a web page (text/html), not MCP" + tried},
+		"text":    {answering(200, "text/plain", "hello"), `FAIL URL: response of type "text/plain", expected application/json or text/event-stream` + tried},
+		"garbled": {answering(200, "application/json", "{nonsense"), "FAIL URL: the answer is not JSON-RPC: {nonsense" + tried},
+		"no rpc":  {answering(200, "application/json", `{"status":"up"}`), `FAIL URL: the answer is not JSON-RPC: {"status":"up"}` + tried},
+		"moved": {answering(308, "text/plain", "", "Location", "https://new.example/api/mcp?key=k"),
+			"FAIL URL: 308 Permanent Redirect to https://new.example/api/mcp; redirects are not followed → upstream.url: https://new.example/api/mcp"},
+		"moved here": {answering(307, "text/plain", "", "Location", "/elsewhere"), "FAIL URL: 307 Temporary Redirect to http://HOST/elsewhere; redirects are not followed → upstream.url: http://HOST/elsewhere"},
+		"broken":     {answering(500, "text/html", "<p>stack &amp; trace</p>"), "FAIL URL: 500 Internal Server Error: stack & trace → the server, or a gateway before it, fails: its own log says more"},
+		"busy":       {answering(429, "text/plain", ""), "FAIL URL: 429 Too Many Requests: the server limits the rate of requests → wait, and try again"},
+		"teapot":     {answering(418, "text/plain", "short and stout"), "FAIL URL: 418 I'm a teapot: short and stout" + tried},
+		"works":      {newFake(), "ok URL: answers over Streamable HTTP"},
+		"refuses":    {answering(400, "application/json", `{"jsonrpc":"2.0","id":1,"error":{"code":-32022,"message":"m"}}`), "ok URL: answers with a JSON-RPC error"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			addr := serve(t, c.h)
+			got := examine(t, atURL("http://"+addr+"/mcp"), "http")
+			want(t, got, strings.ReplaceAll(strings.ReplaceAll(c.want, "URL", "http://"+addr+"/mcp"), "HOST", addr))
+		})
+	}
+}
+
+func TestRefusedCredentialIsNamed(t *testing.T) {
+	for status, wanted := range map[int]string{
+		401: "FAIL URL: 401 Unauthorized → the server refuses the credential of upstream.headers.Authorization: is it complete, current, and for this server?",
+		403: "FAIL URL: 403 Forbidden → the server knows the credential of upstream.headers.Authorization, or does not; check what it is allowed to do (its scopes)",
+	} {
+		addr := serve(t, answering(status, "text/plain", ""))
+		got := examine(t, with(func(c *config.Config) {
+			c.Upstream.URL, c.Upstream.Headers = "http://"+addr+"/mcp", map[string]string{"Authorization": "Bearer canary-canary"}
+		}), "http")
+		want(t, got, strings.ReplaceAll(wanted, "URL", "http://"+addr+"/mcp"))
+	}
+}
+
+// TestUsualPathsAreTried checks that the endpoint of a server is found at the paths at which most have it.
+func TestUsualPathsAreTried(t *testing.T) {
+	stream := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.Method == http.MethodPost {
+			w.WriteHeader(http.StatusNotFound)
+			return
+		}
+		w.Header().Set("Content-Type", "text/event-stream")
+		io.WriteString(w, "event: endpoint\ndata: /messages\n\n")
+		w.(http.Flusher).Flush()
+		<-r.Context().Done()
+	})
+	for at, h := range map[string]http.Handler{"/mcp": newFake(), "/api/mcp": newFake(), "/sse": stream, "/mcp ": answering(401, "text/plain", "")} {
+		at = strings.TrimSpace(at)
+		mux := http.NewServeMux()
+		mux.Handle(at, h)
+		mux.HandleFunc("/messages", func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusAccepted) })
+		addr := serve(t, mux)
+		o := atURL("http://" + addr + "/api")
+		got := examine(t, o, "http")
+		want(t, got, fmt.Sprintf("FAIL http://%s/api: 404 Not Found: no MCP endpoint at this path; there is an endpoint at http://%s%s → upstream.url: http://%s%s", addr, addr, at, addr, at))
+	}
+}
+
+// TestTLSBehindPlainURL checks that a server that speaks TLS is recognized behind an http URL, whether it says so or only closes the
+// connection.
+func TestTLSBehindPlainURL(t *testing.T) {
+	web := httptest.NewUnstartedServer(newFake())
+	web.Config.ErrorLog = log.New(io.Discard, "", 0)
+	web.StartTLS()
+	t.Cleanup(web.Close)
+	addr := web.Listener.Addr().String()
+	want(t, examine(t, atURL("http://"+addr+"/mcp"), "http"),
+		fmt.Sprintf("FAIL http://%s/mcp: the server speaks TLS, and this URL begins with http:// → upstream.url: https://%s/mcp", addr, addr))
+}
+
+func TestServerThatDoesNotAnswer(t *testing.T) {
+	ending := make(chan struct{})
+	addr := serve(t, http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		select {
+		case <-r.Context().Done():
+		case <-ending:
+		}
+	}))
+	defer close(ending)
+	o := atURL("http://" + addr + "/mcp")
+	o.CheckTime = 300 * time.Millisecond
+	want(t, examine(t, o, "http"), "FAIL http://"+addr+"/mcp: no answer to initialize within 300ms → is this an MCP endpoint? the server's own log says more; upstream.handshake_timeout if it needs so long")
+	closing := serve(t, http.HandlerFunc(func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) }))
+	want(t, examine(t, atURL("http://"+closing+"/mcp"), "http"), "FAIL http://"+closing+"/mcp: upstream "+closing+": *")
+}

@@ -1,0 +1,130 @@
+package doctor
+
+import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"fmt"
+	"net"
+	"strings"
+	"time"
+
+	"github.com/dragoman-proxy/dragoman/proxy/config"
+)
+
+// listeners checks the addresses at which dragoman listens.
+func listeners(_ context.Context, e *exam) {
+	e.port("listen", e.cfg.Listen, "--listen ")
+	if e.cfg.Admin.Listen != "" {
+		e.port("admin.listen", e.cfg.Admin.Listen, "admin.listen: ")
+	}
+	e.exposed()
+	if e.cfg.TLS.Cert != "" {
+		e.ownCertificate()
+	}
+}
+
+// port checks that an address is free, by listening at it for a moment.
+func (e *exam) port(setting, addr, flag string) {
+	ln, err := net.Listen("tcp", addr)
+	if err == nil {
+		ln.Close()
+		e.ok(addr+" is free", setting)
+		return
+	}
+	if !isInUse(err) {
+		e.fail("cannot listen at "+addr+": "+cause(err), setting, "use an address of this machine, such as 127.0.0.1:8808, and a port above 1023")
+		return
+	}
+	holder := holderOf(addr)
+	other := flag + freeBeside(addr)
+	switch defaults := config.Default(); {
+	case strings.HasPrefix(holder, "dragoman "):
+		e.warn(addr+" is in use by "+holder+": is it the one that this configuration is for?", setting, "for a second one: "+other)
+	case setting == "listen" && addr == defaults.Listen, setting == "admin.listen" && addr == defaults.Admin.Listen:
+		e.warn(addr+" is in use by "+holder+"; it matters to dragoman serve only", setting, other+", or end that process")
+	default:
+		e.fail(addr+" is in use by "+holder, setting, other+", or end that process")
+	}
+}
+
+// freeBeside returns an address with the host of addr and a free port.
+func freeBeside(addr string) string {
+	host, _, _ := net.SplitHostPort(addr)
+	ln, err := net.Listen("tcp", net.JoinHostPort(host, "0"))
+	if err != nil {
+		return net.JoinHostPort(host, "PORT")
+	}
+	defer ln.Close()
+	_, port, _ := net.SplitHostPort(ln.Addr().String())
+	return net.JoinHostPort(host, port)
+}
+
+// exposed says whether other machines can use the listener without a token.
+func (e *exam) exposed() {
+	host, _, _ := net.SplitHostPort(e.cfg.Listen)
+	ip := net.ParseIP(host)
+	if host == "localhost" || ip != nil && ip.IsLoopback() || len(e.cfg.Auth.Tokens) > 0 || e.cfg.Auth.TokenFile != "" {
+		return
+	}
+	const do = `auth.tokens: ["${DRAGOMAN_TOKEN}"], or a loopback address in listen`
+	u := &e.cfg.Upstream
+	lends := len(u.Headers) > 0 || u.ClientCert != "" || u.Auth.Lends() || len(e.cfg.Adapters.Sources) > 0
+	switch {
+	case lends && !e.cfg.Auth.TrustNetwork:
+		e.fail(e.cfg.Listen+" can be reached from other machines without a token, and its clients use dragoman's credentials: serve refuses to start",
+			"auth.tokens", do+", or auth.trust_network: true where the network keeps others out")
+	case !e.cfg.Auth.TrustNetwork:
+		e.warn(e.cfg.Listen+" can be reached from other machines without a token", "auth.tokens", do)
+	}
+}
+
+// endsSoon is how long before its end a certificate is worth a warning.
+const endsSoon = 14 * 24 * time.Hour
+
+// ownCertificate checks the certificate of the listener.
+func (e *exam) ownCertificate() {
+	pair, err := tls.LoadX509KeyPair(e.cfg.TLS.Cert, e.cfg.TLS.Key)
+	if err != nil {
+		e.fail("the certificate and its key cannot be used: "+cause(err), "tls", "tls.cert and tls.key must be PEM files that belong together")
+		return
+	}
+	e.dates(pair.Leaf, "the listener's certificate", e.cfg.TLS.Cert, "renew it; dragoman reads the files again on SIGHUP")
+}
+
+// dates says whom a certificate is for and until when. It reports whether the certificate is valid now.
+func (e *exam) dates(c *x509.Certificate, what, where, do string) bool {
+	const day = "2006-01-02"
+	now := time.Now()
+	whose := what + " for " + namesOf(c)
+	switch {
+	case now.After(c.NotAfter):
+		e.fail(fmt.Sprintf("%s ended on %s", whose, c.NotAfter.Format(day)), where, do)
+		return false
+	case now.Before(c.NotBefore):
+		e.fail(fmt.Sprintf("%s is valid only from %s on; this machine's clock says %s", whose, c.NotBefore.Format(day), now.Format(day)), where, "correct the clock of this machine, or wait")
+		return false
+	case now.Add(endsSoon).After(c.NotAfter):
+		e.warn(fmt.Sprintf("%s ends on %s", whose, c.NotAfter.Format(day)), where, do)
+	default:
+		e.ok(fmt.Sprintf("%s, valid until %s", whose, c.NotAfter.Format(day)), where)
+	}
+	return true
+}
+
+// namesOf returns the names and addresses that a certificate is for.
+func namesOf(c *x509.Certificate) string {
+	var names []string
+	names = append(names, c.DNSNames...)
+	for _, ip := range c.IPAddresses {
+		names = append(names, ip.String())
+	}
+	const few = 6
+	switch {
+	case len(names) == 0:
+		return "no name"
+	case len(names) > few:
+		return fmt.Sprintf("%s and %d more", strings.Join(names[:few], ", "), len(names)-few)
+	}
+	return strings.Join(names, ", ")
+}

@@ -1,0 +1,213 @@
+package doctor
+
+import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"io/fs"
+	"net"
+	"net/http"
+	"net/url"
+	"os"
+	"slices"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+
+	"github.com/dragoman-proxy/dragoman/proxy/config"
+	"github.com/dragoman-proxy/dragoman/proxy/failures"
+	"github.com/dragoman-proxy/dragoman/proxy/origin"
+)
+
+const anotherProcess = "another process"
+
+// network follows the way to the server at upstream.url: name, addresses, web proxy, TLS.
+func network(ctx context.Context, e *exam) {
+	at, err := url.Parse(e.cfg.Upstream.URL)
+	if err != nil {
+		return // Validate has refused it
+	}
+	next := at
+	via, err := origin.WebProxy(at)
+	if err == nil && via != nil {
+		next = via
+	}
+	if !e.reach(ctx, next) {
+		return
+	}
+	if at.Scheme == "https" {
+		e.secured(ctx, at, via)
+	}
+}
+
+// reach resolves the host of a URL and connects to each of its addresses. It reports whether one of them answers.
+func (e *exam) reach(ctx context.Context, at *url.URL) bool {
+	host, port := at.Hostname(), at.Port()
+	if port == "" {
+		port = map[string]string{"https": "443"}[at.Scheme]
+		if port == "" {
+			port = "80"
+		}
+	}
+	addrs := []string{host}
+	if net.ParseIP(host) == nil {
+		var err error
+		if addrs, err = net.DefaultResolver.LookupHost(ctx, host); err != nil {
+			e.fail("the name "+host+" cannot be resolved: "+cause(err), at.Host, failures.DNS.Advice())
+			return false
+		}
+		e.ok(host+" is "+strings.Join(addrs, ", "), "DNS")
+	}
+	failed := make([]error, len(addrs))
+	var dialling sync.WaitGroup
+	for i, addr := range addrs {
+		dialling.Go(func() {
+			limited, cancel := context.WithTimeout(ctx, e.CheckTime/2)
+			defer cancel()
+			conn, err := new(net.Dialer).DialContext(limited, "tcp", net.JoinHostPort(addr, port))
+			if err == nil {
+				conn.Close()
+			}
+			failed[i] = err
+		})
+	}
+	dialling.Wait()
+	reached := slices.Contains(failed, nil)
+	for i, addr := range addrs {
+		place := net.JoinHostPort(addr, port)
+		switch err := failed[i]; {
+		case err == nil:
+			e.ok("connects", place)
+		case reached:
+			e.warn("does not connect: "+cause(err), place, "another address of "+host+" does; dragoman tries them one after the other")
+		case errors.Is(err, syscall.ECONNREFUSED):
+			e.fail("connection refused", place, failures.Refused.Advice())
+		default:
+			e.fail("does not connect: "+cause(err), place, failures.ConnectTimeout.Advice())
+		}
+	}
+	return reached
+}
+
+var errSeen = errors.New("the certificate was read")
+
+// handshake does a TLS handshake with the server at a URL and sends nothing. The certificate is not verified.
+func (e *exam) handshake(ctx context.Context, at, via *url.URL) (*tls.ConnectionState, *tls.Config, error) {
+	c, err := origin.TLS(e.cfg.Upstream)
+	if err != nil {
+		return nil, nil, err
+	}
+	if c == nil {
+		c = &tls.Config{MinVersion: tls.VersionTLS12}
+	}
+	reading := c.Clone()
+	reading.InsecureSkipVerify = true //nolint:gosec // so that every mistake in the certificate can be told; nothing is sent
+	var state *tls.ConnectionState
+	reading.VerifyConnection = func(s tls.ConnectionState) error {
+		state = &s
+		return errSeen
+	}
+	by := &http.Transport{TLSClientConfig: reading, Proxy: http.ProxyURL(via), DisableKeepAlives: true}
+	defer by.CloseIdleConnections()
+	req, err := http.NewRequestWithContext(ctx, http.MethodHead, (&url.URL{Scheme: "https", Host: at.Host, Path: "/"}).String(), nil)
+	if err != nil {
+		return nil, nil, err
+	}
+	resp, err := by.RoundTrip(req)
+	if err == nil {
+		resp.Body.Close()
+	}
+	if state != nil {
+		err = nil
+	}
+	return state, c, err
+}
+
+// secured checks TLS and the server's certificate.
+func (e *exam) secured(ctx context.Context, at, via *url.URL) {
+	state, c, err := e.handshake(ctx, at, via)
+	var plain tls.RecordHeaderError
+	switch {
+	case err == nil:
+	case errors.As(err, &plain), strings.Contains(err.Error(), "HTTP response to HTTPS client"):
+		e.fail("the server answers in plain HTTP, not TLS", at.Host, "upstream.url: "+withScheme(at, "http"))
+		return
+	case via != nil:
+		e.fail("the proxy does not connect to "+at.Host+": "+cause(err), config.SafeURL(via.String()), "NO_PROXY="+at.Hostname()+" if the server can be reached without it")
+		return
+	default:
+		e.fail("the TLS handshake fails: "+cause(err), at.Host, failures.TLSRefused.Advice())
+		return
+	}
+	leaf, host := state.PeerCertificates[0], at.Hostname()
+	good := e.dates(leaf, "TLS certificate", at.Host, failures.TLSExpired.Advice())
+	if err := leaf.VerifyHostname(host); err != nil {
+		good = false
+		e.fail("the certificate is for "+namesOf(leaf)+", not for "+host, at.Host, failures.TLSName.Advice())
+	}
+	options := x509.VerifyOptions{Roots: c.RootCAs, Intermediates: x509.NewCertPool(), CurrentTime: middle(leaf)}
+	for _, link := range state.PeerCertificates[1:] {
+		options.Intermediates.AddCert(link)
+	}
+	if _, err := leaf.Verify(options); err != nil {
+		good = false
+		what := "the certificate is signed by " + leaf.Issuer.String() + ", which this machine does not trust"
+		switch {
+		case leaf.Issuer.String() == leaf.Subject.String():
+			what = "the certificate is signed by itself"
+		case len(state.PeerCertificates) == 1:
+			what += "; the server sent no intermediate certificate"
+		}
+		e.fail(what, at.Host, failures.TLSUnknownCA.Advice())
+	}
+	if good {
+		e.ok(fmt.Sprintf("%s, certificate signed by %s", tls.VersionName(state.Version), leaf.Issuer.String()), at.Host)
+	}
+}
+
+// middle returns a time at which a certificate is valid, so that its dates, which were checked, do not hide another mistake.
+func middle(c *x509.Certificate) time.Time {
+	if now := time.Now(); now.After(c.NotBefore) && now.Before(c.NotAfter) {
+		return now
+	}
+	return c.NotBefore.Add(c.NotAfter.Sub(c.NotBefore) / 2)
+}
+
+// withScheme returns a URL with another scheme.
+func withScheme(at *url.URL, scheme string) string {
+	other := *at
+	other.Scheme = scheme
+	return config.SafeURL(other.String())
+}
+
+// cause returns the innermost text of an error of the network, without dragoman's own address.
+func cause(err error) string {
+	var op *net.OpError
+	if errors.As(err, &op) {
+		err = op.Err
+	}
+	var dns *net.DNSError
+	if errors.As(err, &dns) {
+		return dns.Err
+	}
+	var file *fs.PathError
+	if errors.As(err, &file) {
+		return file.Err.Error()
+	}
+	var call *os.SyscallError
+	if errors.As(err, &call) {
+		err = call.Err
+	}
+	if errors.Is(err, context.DeadlineExceeded) || errors.Is(err, os.ErrDeadlineExceeded) {
+		return "no answer in time"
+	}
+	return err.Error()
+}
+
+// isInUse reports whether an address cannot be listened at because it is in use.
+func isInUse(err error) bool {
+	return errors.Is(err, syscall.EADDRINUSE) || strings.Contains(err.Error(), "Only one usage of each socket address")
+}
