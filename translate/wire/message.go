@@ -88,6 +88,7 @@ type Message struct {
 	Places []Place
 
 	id, method, params, result, err span
+	name                            span // of params
 
 	nodes []node
 	edits []edit
@@ -124,6 +125,10 @@ func (m *Message) MethodName() []byte {
 
 // Params returns the value of params as it is in Raw, or nil if there is none.
 func (m *Message) Params() []byte { return m.part(m.params) }
+
+// Name returns the value of params.name as it is in Raw, or nil if there is none. It is what a call names: a tool or
+// a prompt.
+func (m *Message) Name() []byte { return m.part(m.name) }
 
 // Result returns the value of result as it is in Raw, or nil if there is none.
 func (m *Message) Result() []byte { return m.part(m.result) }

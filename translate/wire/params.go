@@ -81,6 +81,7 @@ func (m *Message) scanMembers(i int, self uint32, of Name, shape *Shape, e *enve
 		if shape != nil {
 			inner = shape.member(name)
 		}
+		from := i
 		if inner != nil {
 			i = m.record(i, key, name, self, inner, depth)
 		} else {
@@ -88,6 +89,9 @@ func (m *Message) scanMembers(i int, self uint32, of Name, shape *Shape, e *enve
 		}
 		if i < 0 {
 			return i
+		}
+		if of == Params && name == NameKey {
+			m.name = span{uint32(from), uint32(i)}
 		}
 		if i = behind(b, i, '}'); i < 0 || b[i-1] == '}' {
 			return i

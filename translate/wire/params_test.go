@@ -100,3 +100,18 @@ func BenchmarkScanRequest(b *testing.B) {
 		})
 	}
 }
+
+func TestNameOfWhatIsCalled(t *testing.T) {
+	for params, want := range map[string]string{
+		`{"name":"a","arguments":{"name":"b"}}`: `"a"`,
+		`{"arguments":{"name":"b"},"name": 7 }`: `7`,
+		`{"arguments":{"name":"b"}}`:            ``,
+	} {
+		for _, s := range []*Shape{nil, new(Shape)} {
+			var m Message
+			if err := m.Scan([]byte(`{"jsonrpc":"2.0","id":1,"method":"tools/call","params":`+params+`}`), s); err != nil || string(m.Name()) != want {
+				t.Errorf("%s: %s, %v", params, m.Name(), err)
+			}
+		}
+	}
+}
