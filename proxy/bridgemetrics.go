@@ -1,14 +1,43 @@
 package proxy
 
-import "github.com/prometheus/client_golang/prometheus"
+import (
+	"cmp"
+	"math"
+	"time"
 
-// gauges returns how much is held for clients without a session at the moment. [config.Bridge] has
-// a bound for each.
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/dragoman-proxy/dragoman/proxy/memlimit"
+	"github.com/dragoman-proxy/dragoman/proxy/metrics"
+)
+
+// gauges returns what is measured whenever the metrics are read: how much is held at the moment, and how much may be.
 func (srv *Server) gauges() []prometheus.Collector {
 	gauge := func(name, help string, now func() int) prometheus.Collector {
 		return prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: name, Help: help}, func() float64 { return float64(now()) })
 	}
+	memory := cmp.Or(float64(memlimit.Read()), math.Inf(1))
 	return []prometheus.Collector{
+		prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: "dragoman_ready", Help: "1 if /readyz says that a client could be served now, else 0."}, func() float64 {
+			if srv.ready() != nil {
+				return 0
+			}
+			return 1
+		}),
+		prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+			Name: "dragoman_memory_limit_bytes", Help: "Memory that the system lets this process have; +Inf if there is no limit.",
+		}, func() float64 { return memory }),
+		gauge("dragoman_sessions_limit", "Greatest number of dragoman_sessions (session.max).", func() int { return srv.now().cfg.Session.Max }),
+		gauge("dragoman_bridge_sessions_limit", "Greatest number of dragoman_bridge_sessions (bridge.max_sessions).", func() int { return srv.now().cfg.Bridge.MaxSessions }),
+		gauge("dragoman_bridge_parked_calls_limit", "Greatest number of dragoman_bridge_parked_calls.", func() int { return srv.now().cfg.Bridge.MaxParked }),
+		metrics.Expiries(func() map[string]time.Time {
+			now := srv.now()
+			ends := map[string]time.Time{"client": now.origin.Certificates.Client(), "server": now.origin.Certificates.Server()}
+			if c := now.guard.cert; c != nil {
+				ends["listener"] = c.Leaf.NotAfter
+			}
+			return ends
+		}),
 		gauge("dragoman_upstream_processes", "Running processes of the server.", srv.running.Running),
 		gauge("dragoman_bridge_sessions", "Open sessions with the server for clients without sessions.", func() int { return srv.modern.Counts().Sessions }),
 		gauge("dragoman_bridge_parked_calls", "Parked calls: calls of clients without a session that wait for the client's answer to a question of the server.", func() int { return srv.modern.Counts().Parked }),

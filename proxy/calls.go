@@ -24,6 +24,8 @@ type besideCall struct {
 	span    *telemetry.Call // nil if the request has no spans
 	wanted  *shape.Wanted   // what shaping needs to know when the result comes; nil if the result is not shaped
 
+	tool *metrics.Tool // the tool that it calls, in metrics; nil for none
+
 	// group and slot are the batch that the request came in, and the index of its response.
 	group *batchAnswers
 	slot  int
@@ -45,8 +47,8 @@ func newCallAt(id []byte, m wire.Method, began time.Time) *call {
 
 func newCalls(max int) *calls { return requests.NewTable[besideCall](max) }
 
-// ended counts a request of a client of s that has ended.
-func (srv *Server) ended(s *session, c *call, how metrics.Outcome) {
-	srv.metrics.Request(s.ClientRevision, s.ServerRevision, c.Method, how, c.Began)
-	c.More.span.End(string(how))
+// ended counts a request of a client that has ended, and ends its spans.
+func (srv *Server) ended(c *call, o *metrics.Operation) {
+	srv.metrics.Request(o)
+	c.More.span.End(string(o.Outcome))
 }

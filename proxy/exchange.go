@@ -113,6 +113,7 @@ type exchangeState struct {
 	large    bool            // a message was too large to keep the buffers
 	verdict  metrics.Outcome // the outcome of the last response
 	outcome  metrics.Outcome
+	fault    metrics.Fault // why the outcome or the verdict is a failure
 }
 
 var exchanges = sync.Pool{New: func() any { return new(exchange) }}
@@ -188,12 +189,16 @@ func (x *exchange) count(how metrics.Outcome) {
 	if how == metrics.Left || how == metrics.Cancelled {
 		x.srv.host.Report.Unanswered(how, x.requestInfo())
 	}
+	o := x.s.operation(x.call, how, x.fault)
+	if x.ownCall == nil {
+		o.Waited = x.clock.Waited()
+	}
 	if x.tally != nil {
-		x.tally.Note(x.s.ServerRevision, x.call.Began, how)
+		x.tally.Note(&o)
 		x.call.More.span.End(string(how))
 		return
 	}
-	x.srv.ended(x.s, x.call, how)
+	x.srv.ended(x.call, &o)
 }
 
 // clear forgets all messages, so that their memory can be freed.

@@ -269,13 +269,15 @@ func (x *exchange) isInitialized() bool {
 // refused returns the error for the client if err prevents its message from being sent.
 func (x *exchange) refused(err error) *mcp.Failure {
 	x.outcome = metrics.Refused
-	f := x.srv.host.Report.Failed(err, x.requestInfo())
-	x.span.Caused(f.Why)
+	f := x.failed(err)
 	switch {
 	case x.call != nil:
 		f.About([]byte(x.call.ID))
 	case x.msg.Kind == wire.Request && x.tally == nil:
-		x.srv.metrics.Request(x.s.ClientRevision, x.s.ServerRevision, x.msg.Method, metrics.Refused, x.clock.Began())
+		x.srv.metrics.Request(&metrics.Operation{
+			Client: x.s.ClientRevision, Server: x.s.ServerRevision, Method: x.msg.Method, Tool: x.toolOf(&x.msg),
+			Outcome: metrics.Refused, Fault: x.fault, Began: x.clock.Began(),
+		})
 	}
 	return f
 }
@@ -318,7 +320,8 @@ func (x *exchange) forward(body []byte) (upstream.Stream, error) {
 		return x.startHere(), nil
 	}
 	if err == nil && over != nil && x.s.open.CancelThis(over) && over.Stop == nil {
-		x.srv.ended(x.s, over, metrics.Cancelled)
+		o := x.s.operation(over, metrics.Cancelled, metrics.Fault{})
+		x.srv.ended(over, &o)
 	}
 	return st, err
 }

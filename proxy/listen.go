@@ -165,7 +165,7 @@ func (srv *Server) routes() map[string]fasthttp.RequestHandler {
 			c.SetBodyString("ok\n")
 		},
 		"/metrics": fasthttpadaptor.NewFastHTTPHandler(
-			promhttp.HandlerFor(srv.metrics.Registry, promhttp.HandlerOpts{})),
+			promhttp.HandlerFor(srv.metrics.Registry, promhttp.HandlerOpts{EnableOpenMetrics: true})),
 	}
 }
 

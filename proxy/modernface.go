@@ -83,7 +83,7 @@ func (srv *Server) postModern(req *downstream.Request, m *wire.Message, resp *do
 	defer func() {
 		if err != nil {
 			f := srv.host.Report.Failed(err, q.At(srv.appendPassed(nil, req.Header)))
-			q.Counts.Settle(report.Outcome(f))
+			q.Counts.Fail(f)
 			err = f
 		}
 	}()
@@ -147,7 +147,7 @@ func (p *pipe) modern(m *wire.Message) {
 	defer counts.Release()
 	refuse := func(err error) {
 		f := p.srv.host.Report.Failed(err, q.At(p.from)).About(q.ID)
-		counts.Settle(report.Outcome(f))
+		counts.Fail(f)
 		p.refuse(f)
 	}
 	direct := false
@@ -233,7 +233,7 @@ func (p *pipe) runModern(ctx context.Context, q *stateless.Request, free func())
 	r, err := p.srv.modern.Begin(ctx, q, "", nil)
 	if err != nil {
 		f := p.srv.host.Report.Failed(err, q.At(nil)).WithID(q.ID)
-		q.Counts.Settle(report.Outcome(f))
+		q.Counts.Fail(f)
 		free()
 		p.refuse(f)
 		return

@@ -12,10 +12,25 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/dragoman-proxy/dragoman/proxy/failures"
+	"github.com/dragoman-proxy/dragoman/proxy/metrics"
 	"github.com/dragoman-proxy/dragoman/proxy/report"
 )
 
 var update = flag.Bool("update", false, "write what docs/operations.md has of the code")
+
+// allMetrics returns the descriptions of all metrics that the command exports.
+func allMetrics(t *testing.T) (all []*prometheus.Desc) {
+	t.Helper()
+	srv := front(t, newFake(nil))
+	srv.Register(metrics.LogLinesDropped(func() float64 { return 0 }))
+	descriptions := make(chan *prometheus.Desc, 1000)
+	srv.metrics.Registry.Describe(descriptions)
+	close(descriptions)
+	for d := range descriptions {
+		all = append(all, d)
+	}
+	return all
+}
 
 // TestOperationsPage compares the tables in docs/operations.md with the causes of failures, the
 // metrics and the quirks in the code. With -update it writes them.
@@ -33,12 +48,9 @@ func TestOperationsPage(t *testing.T) {
 		fmt.Fprintf(&want, "| `%s` | %s | %s |\n", c, c.Level(), c.Advice())
 	}
 	want.WriteString("\n## Metrics\n\n| name | labels | |\n|---|---|---|\n")
-	described := regexp.MustCompile(`fqName: "(dragoman_[^"]*)", help: "((?:[^"\\]|\\.)*)".*variableLabels: \{([^}]*)\}`)
-	descriptions := make(chan *prometheus.Desc, 1000)
-	front(t, newFake(nil)).metrics.Registry.Describe(descriptions)
-	close(descriptions)
+	described := regexp.MustCompile(`fqName: "((?:dragoman|mcp)_[^"]*)", help: "((?:[^"\\]|\\.)*)".*variableLabels: \{([^}]*)\}`)
 	var rows []string
-	for d := range descriptions {
+	for _, d := range allMetrics(t) {
 		if m := described.FindStringSubmatch(d.String()); m != nil {
 			rows = append(rows, fmt.Sprintf("| `%s` | %s | %s |\n", m[1], strings.ReplaceAll(m[3], ",", ", "), m[2]))
 		}

@@ -3,6 +3,7 @@ package proxy
 import (
 	"github.com/dragoman-proxy/dragoman/proxy/mcp"
 	"github.com/dragoman-proxy/dragoman/proxy/metrics"
+	"github.com/dragoman-proxy/dragoman/proxy/report"
 	"github.com/dragoman-proxy/dragoman/translate/wire"
 )
 
@@ -15,6 +16,7 @@ import (
 func (x *exchange) panicked(p any, raw []byte) *mcp.Failure {
 	x.srv.host.Report.Panicked(p)
 	f := mcp.Fail(mcp.Panicked, "")
+	x.fault = report.FaultOf(f)
 	if x.call != nil {
 		return f.About([]byte(x.call.ID)) // raw may have been rewritten
 	}
@@ -26,8 +28,8 @@ func (x *exchange) panicked(p any, raw []byte) *mcp.Failure {
 // refused, and a notification is dropped.
 func (x *exchange) afterPanic(p any, raw []byte) (out []byte, ok bool) {
 	x.srv.host.Report.Panicked(p)
-	x.verdict = metrics.Failed
 	f := mcp.Fail(mcp.Panicked, "")
+	x.verdict, x.fault = metrics.Failed, report.FaultOf(f)
 	c, m := x.met, new(wire.Message)
 	switch {
 	case x.final:

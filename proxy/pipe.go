@@ -65,6 +65,7 @@ func newPipe(srv *Server) *pipe { return &pipe{srv: srv, called: make(chan struc
 // error is nil if in or ctx has ended.
 func (srv *Server) ServePipe(ctx context.Context, in io.Reader, out io.Writer) error {
 	srv.personal.Store(true)
+	srv.connected()
 	p := newPipe(srv)
 	client := downstream.NewStdio(downstream.StdioConfig{
 		In: in, Out: out, MaxMessage: int(srv.now().cfg.Limits.ClientMessage),
@@ -481,7 +482,7 @@ func (p *pipe) bring(x *exchange) {
 		p.heard.Store(time.Now().UnixNano())
 		if c := x.met; c != nil {
 			p.deliver(c.More.group, c.More.slot, p.kept(c, e.Data))
-			p.srv.ended(p.s, c, x.verdict)
+			p.counts(c, x.verdict, x.fault)
 			continue
 		}
 		p.write(e.Data)

@@ -39,8 +39,7 @@ func (p *pipe) watch() {
 			f := mcp.Fail(mcp.UpstreamTimeout, "").About([]byte(c.ID))
 			f.Err = server.SilentFor(now.Sub(c.Began), heard.After(c.Began))
 			p.deliver(c.More.group, c.More.slot, f.Body())
-			p.srv.ended(p.s, c, metrics.Failed)
-			p.srv.host.Report.Failed(f, p.requestInfo(c))
+			p.counts(c, metrics.Failed, report.FaultOf(p.srv.host.Report.Failed(f, p.requestInfo(c))))
 		}
 		if next > 0 {
 			timer.Reset(next)
@@ -72,9 +71,15 @@ func (p *pipe) failOpen(f *mcp.Failure) {
 		each := *f
 		each.ID = []byte(c.ID)
 		p.deliver(c.More.group, c.More.slot, each.Body())
-		p.srv.ended(p.s, c, metrics.Failed)
-		p.srv.host.Report.Failed(&each, p.requestInfo(c))
+		p.counts(c, metrics.Failed, report.FaultOf(p.srv.host.Report.Failed(&each, p.requestInfo(c))))
 	}
+}
+
+// counts counts a call that a server on a pipe has answered, or should have.
+func (p *pipe) counts(c *call, how metrics.Outcome, why metrics.Fault) {
+	o := p.s.operation(c, how, why)
+	o.Waited = time.Since(c.Began)
+	p.srv.ended(c, &o)
 }
 
 // requestInfo returns what is known of the call c.

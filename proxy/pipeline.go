@@ -136,7 +136,7 @@ func (x *exchange) admit(m *wire.Message) error {
 	}
 	c := newCallAt(id, m.Method, x.clock.Now())
 	c.Stop, c.More.here = x.stop, x.ownCall != nil
-	c.More.group, c.More.slot, c.More.span = x.group, x.slot, x.span
+	c.More.group, c.More.slot, c.More.span, c.More.tool = x.group, x.slot, x.span, x.toolOf(m)
 	if err := x.s.open.Add(c); err != nil {
 		return err
 	}
@@ -223,7 +223,7 @@ func (x *exchange) fromServer(raw []byte) (out []byte, ok bool) {
 		}
 		x.srv.results.Heard(m)
 	default:
-		x.verdict = metrics.OutcomeOf(m)
+		x.verdict, x.fault = metrics.OutcomeOf(m), metrics.FaultOf(m)
 		if b, ok := x.stream.(interface{ Failed() bool }); ok && b.Failed() {
 			x.verdict = metrics.Failed
 		}
@@ -244,6 +244,7 @@ func (x *exchange) fromServer(raw []byte) (out []byte, ok bool) {
 	method, kind := m.Method, m.Kind
 	if kind == wire.Result && method == wire.ToolsList {
 		x.noteTools(raw)
+		x.srv.metrics.Tools.Learn(m.Result())
 	}
 	if x.crossing != nil && kind == wire.Request {
 		x.crossing.About(m.Params())
@@ -268,7 +269,7 @@ func (x *exchange) fromServer(raw []byte) (out []byte, ok bool) {
 		return nil, false
 	case err != nil:
 		x.verdict = metrics.Failed
-		f := x.srv.host.Report.Failed(err, x.requestInfo())
+		f := x.failed(err)
 		out, kind, list = mcp.AppendError(nil, x.crossing.Rename(id), f.Code, f.Text, nil), wire.Error, nil
 	case v == wire.Local:
 		x.crossing.Keep(kind, method, id, out)

@@ -59,4 +59,5 @@ func (srv *Server) use(next *setup) {
 	if was != nil {
 		was.own.ReplacedBy(next.own)
 	}
+	srv.connected()
 }

@@ -122,7 +122,7 @@ func newServer(cfg config.Config, log *zap.Logger, o origin.Origin, own ...ownto
 	}
 	srv.metrics = metrics.New(mcp.Version(), func() float64 { return float64(srv.sessions.count()) }, func() float64 { return float64(srv.streams.Load()) })
 	srv.toolsSize.Bytes = srv.metrics.ToolsList
-	srv.shapes = metrics.NewResults(srv.metrics.Registry)
+	srv.shapes = metrics.NewResults(srv.metrics)
 	if srv.adapters, err = adapters.New(cfg.Adapters, first.sharedKey(), origin.TokenStore(&cfg, log), func() *shape.Shaping { return srv.now().shaping }, srv.metrics, log); err != nil {
 		return nil, err
 	}
@@ -141,6 +141,7 @@ func newServer(cfg config.Config, log *zap.Logger, o origin.Origin, own ...ownto
 	}
 	srv.lists = new(memo.Memo)
 	srv.setup.Store(first)
+	srv.connected()
 	srv.sessions = newSessions(cfg.Session.Max, first.sealer, nil)
 	if o.Resume != nil {
 		srv.sessions.resume = srv.resumeSession
@@ -282,6 +283,7 @@ func (srv *Server) sessionWith(t sealed.Session, conn upstream.Conn) *session {
 	if c, ok := s.conn.(*restart.HTTP); ok {
 		c.Bind(s, true)
 	}
+	s.counted = func(why error) { srv.countSession(s, why) }
 	own := srv.now().own
 	if own != nil {
 		s.ended = func() { srv.forgetOwn(s) }
@@ -369,9 +371,7 @@ func (srv *Server) answerFor(x *exchange, err error) *mcp.Failure {
 		f.Reported = true
 		return f
 	}
-	f = x.srv.host.Report.Failed(f, x.requestInfo())
-	x.span.Caused(f.Why)
-	return f
+	return x.failed(f)
 }
 
 // tend does the periodic work, such as ending idle sessions, until ctx ends.

@@ -55,6 +55,7 @@ type session struct {
 	used    atomic.Int64
 	busy    atomic.Int32 // exchanges and streams under way
 	closing sync.Once
+	counted func(why error)                  // counts the session when it ends, in this process or elsewhere
 	ended   func()                           // called when the session ends in this process; may be nil
 	told    atomic.Pointer[owntools.Edition] // the edition of dragoman's own tools that the client knows; nil if there are none
 }
@@ -106,6 +107,7 @@ func (s *session) stopWaits(why error) {
 func (s *session) end(ctx context.Context, why error, log *zap.Logger) {
 	s.closing.Do(func() {
 		s.stopWaits(why)
+		s.counted(why)
 		if err := s.conn.Close(ctx); err != nil {
 			log.Debug("cannot close the upstream session", zap.Error(err))
 		}

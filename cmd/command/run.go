@@ -8,13 +8,13 @@ import (
 	"os"
 	"syscall"
 
-	"github.com/prometheus/client_golang/prometheus"
 	"github.com/spf13/cobra"
 	"go.uber.org/zap"
 
 	"github.com/dragoman-proxy/dragoman/proxy"
 	"github.com/dragoman-proxy/dragoman/proxy/config"
 	"github.com/dragoman-proxy/dragoman/proxy/filter"
+	"github.com/dragoman-proxy/dragoman/proxy/metrics"
 	"github.com/dragoman-proxy/dragoman/translate"
 )
 
@@ -119,10 +119,7 @@ func serve(cmd *cobra.Command, cfg config.Config, make func(config.Config, *zap.
 }
 
 func countDroppedLines(srv *proxy.Server) {
-	srv.Register(prometheus.NewCounterFunc(prometheus.CounterOpts{
-		Name: "dragoman_log_lines_dropped_total",
-		Help: "Log lines that were dropped because no process read stderr, or writing to it failed.",
-	}, func() float64 { return float64(stderr.Dropped()) }))
+	srv.Register(metrics.LogLinesDropped(func() float64 { return float64(stderr.Dropped()) }))
 }
 
 // admin opens the listener for probes and metrics. If the listener for clients is on loopback, a failure is

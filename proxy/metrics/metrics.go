@@ -1,6 +1,8 @@
 // Package metrics counts what the proxy does, under the names that /metrics has.
 //
-//   - metrics.go counts requests, handshakes, and what goes wrong;
+//   - metrics.go counts handshakes, and what goes wrong;
+//   - operations.go counts and measures requests and sessions;
+//   - tools.go knows which tools have a label of their own;
 //   - results.go counts and logs what package transform does with results;
 //   - adapters.go counts calls of adapters.
 //
@@ -12,9 +14,7 @@ import (
 	"cmp"
 	"runtime"
 	"runtime/debug"
-	"sync"
 	"sync/atomic"
-	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
@@ -60,10 +60,8 @@ func OutcomeOf(m *wire.Message) Outcome {
 // exported are counted by methods.
 type Metrics struct {
 	Registry  *prometheus.Registry
-	requests  *prometheus.CounterVec
-	seconds   *prometheus.HistogramVec
+	Tools     Tools
 	rewrite   prometheus.Histogram
-	waiting   prometheus.Histogram
 	Losses    *prometheus.CounterVec
 	shakes    *prometheus.CounterVec
 	Dropped   *prometheus.CounterVec
@@ -74,18 +72,8 @@ type Metrics struct {
 	Forwarded *prometheus.CounterVec
 	Quirks    *prometheus.CounterVec
 	ToolsList prometheus.Gauge
+	*operations
 	adapterMetrics
-	pairs sync.Map // of pair to *meters
-}
-
-// pair has the revisions of a client and of its server.
-type pair struct{ vc, vu *translate.Revision }
-
-// meters has the counters for most requests of a pair, which are found once and not for each
-// request. A counter that was not used yet is nil, so that /metrics does not list it.
-type meters struct {
-	succeeded [wire.NumMethods]atomic.Pointer[prometheus.Counter]
-	seconds   [wire.NumMethods]atomic.Pointer[prometheus.Observer]
 }
 
 // New registers all metrics. It calls openSessions and openStreams whenever the metrics are
@@ -98,15 +86,8 @@ func New(version string, openSessions, openStreams func() float64) *Metrics {
 	r.MustRegister(buildInfo(version), collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	return &Metrics{
 		Registry: r,
-		requests: f.counters("dragoman_requests_total",
-			"Calls of clients, by the revisions of client and server, method and outcome. A call that is sent again or answered in several rounds counts once.",
-			"client", "server", "method", "outcome"),
-		seconds: f.histograms("dragoman_request_seconds",
-			"Time from a client's request to the end of its answer.", ofCalls, "client", "server", "method"),
 		rewrite: f.histogram("dragoman_translate_seconds",
 			"Time to scan and rewrite the messages of one request.", ofRewrites),
-		waiting: f.histogram("dragoman_upstream_seconds",
-			"Time spent waiting for the server in one request.", ofCalls),
 		Losses: f.counters("dragoman_losses_total",
 			"What translation removed or changed, by rule.", "from", "to", "rule", "level"),
 		shakes: f.counters("dragoman_handshakes_total",
@@ -130,6 +111,7 @@ func New(version string, openSessions, openStreams func() float64) *Metrics {
 			Name: "dragoman_tools_list_bytes",
 			Help: "Size of the last tool list sent to a client, as compact JSON.",
 		}),
+		operations:     newOperations(f),
 		adapterMetrics: newAdapterMetrics(f),
 	}
 }
@@ -137,29 +119,17 @@ func New(version string, openSessions, openStreams func() float64) *Metrics {
 // unknownRevision is the label for a server that has not named its revision.
 const unknownRevision = "unknown"
 
-// Request counts one request that has ended. vc is the client's revision and vu the server's; began is
-// when the request came.
-func (m *Metrics) Request(vc, vu *translate.Revision, method wire.Method, how Outcome, began time.Time) {
-	client, server := vc.Name, vu.Name
-	at := m.of(pair{vc, vu})
-	switch how {
-	case inputRequired:
-		return
-	case Succeeded:
-		(*once(&at.succeeded[method], func() prometheus.Counter {
-			return m.requests.WithLabelValues(client, server, method.String(), string(Succeeded))
-		})).Inc()
-	default:
-		m.requests.WithLabelValues(client, server, method.String(), string(how)).Inc()
-	}
-	(*once(&at.seconds[method], func() prometheus.Observer {
-		return m.seconds.WithLabelValues(client, server, method.String())
-	})).Observe(time.Since(began).Seconds())
-}
-
 // Unserved counts one request that has ended before the server's revision was known.
 func (m *Metrics) Unserved(client *translate.Revision, method wire.Method, how Outcome) {
 	m.requests.WithLabelValues(client.Name, unknownRevision, method.String(), string(how)).Inc()
+}
+
+// LogLinesDropped returns the metric of the log lines that were dropped so far.
+func LogLinesDropped(sofar func() float64) prometheus.Collector {
+	return prometheus.NewCounterFunc(prometheus.CounterOpts{
+		Name: "dragoman_log_lines_dropped_total",
+		Help: "Log lines that were dropped because no process read stderr, or writing to it failed.",
+	}, sofar)
 }
 
 // Handshake counts a session begun, or an attempt to begin one. The revisions may be nil.
@@ -171,14 +141,6 @@ func (m *Metrics) Handshake(client, server *translate.Revision, how Outcome, c f
 		return cmp.Or(r.Name, unknownRevision)
 	}
 	m.shakes.WithLabelValues(name(client), name(server), string(how), string(c)).Inc()
-}
-
-func (m *Metrics) of(p pair) *meters {
-	at, ok := m.pairs.Load(p)
-	if !ok {
-		at, _ = m.pairs.LoadOrStore(p, new(meters))
-	}
-	return at.(*meters)
 }
 
 // buildInfo returns a gauge that is always 1, with the build in its labels.
@@ -211,8 +173,7 @@ func once[T any](p *atomic.Pointer[T], find func() T) *T {
 	return &v
 }
 
-// Spent records where the time of a request went.
+// Spent records what the translation of a request took.
 func (m *Metrics) Spent(w *trace.Stopwatch) {
 	m.rewrite.Observe((w.Parse + w.Translate).Seconds())
-	m.waiting.Observe(w.Upstream.Seconds())
 }

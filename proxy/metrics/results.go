@@ -21,22 +21,14 @@ type Results struct {
 	seconds   prometheus.Histogram
 	over      prometheus.Counter
 
+	tools  *Tools
 	mu     sync.Mutex
-	tools  map[string]bool // tools that have a label of their own
 	warned map[string]bool // tools whose rule and schema exclude one another
 }
 
-// Metrics name a tool only if a tool list contains it, and at most maxToolLabels tools,
-// because clients can call any name.
-const (
-	maxToolLabels = 200
-	otherTools    = "_other"   // the rest of the list
-	unknownTools  = "_unknown" // what no list names
-)
-
 // NewResults registers the metrics of results.
-func NewResults(r prometheus.Registerer) *Results {
-	f := on(r)
+func NewResults(m *Metrics) *Results {
+	f := on(m.Registry)
 	return &Results{
 		results: f.counters("dragoman_transform_results_total",
 			"Results of calls that a transform was configured for, by tool and outcome: passthrough, transformed, capped, error.", "tool", "result"),
@@ -47,25 +39,20 @@ func NewResults(r prometheus.Registerer) *Results {
 		seconds: f.histogram("dragoman_transform_seconds", "Time to transform one result.", ofResults),
 		over: f.counter("dragoman_transform_over_budget_total",
 			"Results that exceed their budget, because the tool's outputSchema allows nothing shorter."),
-		tools:  make(map[string]bool),
+		tools:  &m.Tools,
 		warned: make(map[string]bool),
 	}
 }
 
 // label returns the name of a tool in metrics. listed says that a tool list contains it.
 func (l *Results) label(tool string, listed bool) string {
-	l.mu.Lock()
-	defer l.mu.Unlock()
 	switch {
-	case tool == "" || l.tools[tool]:
-		return tool
+	case tool == "":
+		return ""
 	case !listed:
 		return unknownTools
-	case len(l.tools) >= maxToolLabels || len(tool) > maxToolLabels:
-		return otherTools
 	}
-	l.tools[tool] = true
-	return tool
+	return l.tools.Listed(tool).Label()
 }
 
 // Note counts and logs what was done with one result of a tool. listed says that a tool list

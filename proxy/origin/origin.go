@@ -45,6 +45,8 @@ type Origin struct {
 	Ready func(ctx context.Context) error
 	// Renew makes an origin for the same server from another configuration. It may be nil.
 	Renew func(cfg config.Config, log *zap.Logger) (Origin, error)
+	// Certificates are those of connections to the server; nil if there are none.
+	Certificates *Certificates
 	// Credential is what requests to the server carry; nil for none.
 	Credential *Credential
 	// Credentials makes credentials; nil where there never is one.
@@ -83,6 +85,8 @@ func httpOrigin(cfg config.Config, log *zap.Logger, memory *large.Memory, in *Cr
 	if c.TLS, err = TLS(u); err != nil {
 		return Origin{}, err
 	}
+	shown := new(Certificates)
+	c.TLS = shown.watch(c.TLS)
 	for name, value := range u.Headers {
 		c.Header = append(c.Header, upstream.Header{Name: name, Value: value})
 	}
@@ -113,7 +117,7 @@ func httpOrigin(cfg config.Config, log *zap.Logger, memory *large.Memory, in *Cr
 		return Origin{}, err
 	}
 	return Origin{
-		Credential: own, Credentials: in,
+		Credential: own, Credentials: in, Certificates: shown,
 		Ready:  reachable(at),
 		Memory: memory,
 		Renew: func(cfg config.Config, log *zap.Logger) (Origin, error) {

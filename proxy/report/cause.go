@@ -148,6 +148,14 @@ func Outcome(f *mcp.Failure) metrics.Outcome {
 	return metrics.Failed
 }
 
+// FaultOf returns what metrics say of a request whose client gets f. f must have been reported.
+func FaultOf(f *mcp.Failure) metrics.Fault {
+	if f.Cause == mcp.Panicked {
+		return metrics.Fault{Cause: failures.Panic, Code: f.Code}
+	}
+	return metrics.Fault{Cause: failures.Cause(f.Why), Code: f.Code}
+}
+
 // isLeaving reports whether err says that the client has left or dragoman is stopping.
 func isLeaving(err error) bool {
 	for _, why := range []error{downstream.ErrClientLeft, downstream.ErrOver, downstream.ErrStopped, clienterror.ErrTakenUp, clienterror.ErrShutdown, upstream.ErrClosed, context.Canceled} {

@@ -4,7 +4,9 @@ import (
 	"sync"
 	"time"
 
+	"github.com/dragoman-proxy/dragoman/proxy/mcp"
 	"github.com/dragoman-proxy/dragoman/proxy/metrics"
+	"github.com/dragoman-proxy/dragoman/proxy/report"
 	"github.com/dragoman-proxy/dragoman/translate"
 	"github.com/dragoman-proxy/dragoman/translate/wire"
 )
@@ -12,21 +14,22 @@ import (
 // A Tally counts one call of a modern client in the metrics. The call may take several requests to
 // the server: it is sent again if the server has lost the session or turns out to be of
 // the other era. The outcome of the last request counts, when the last user releases the tally.
-// Hold, Settle and Release may be called on a nil tally, and do nothing then.
+// Hold, Settle, Fail and Release may be called on a nil tally, and do nothing then.
 type Tally struct {
 	metrics *metrics.Metrics
-	method  wire.Method
 
 	mu     sync.Mutex
 	users  int
-	how    metrics.Outcome // "" if there is nothing to count yet
-	server *translate.Revision
-	began  time.Time // zero if no request was sent to the server
+	counts metrics.Operation // its Outcome is "" if there is nothing to count yet
 }
 
 // Count makes and returns q's tally, which counts in m. The caller is its first user, and calls Release.
 func (q *Request) Count(m *metrics.Metrics) *Tally {
-	q.Counts = &Tally{metrics: m, method: q.Method, users: 1}
+	q.Counts = &Tally{metrics: m, users: 1}
+	q.Counts.counts = metrics.Operation{Client: translate.Lookup(translate.Modern()), Method: q.Method, Began: time.Now()}
+	if q.Method == wire.ToolsCall {
+		q.Counts.counts.Tool = m.Tools.Of(q.Target)
+	}
 	return q.Counts
 }
 
@@ -40,22 +43,30 @@ func (t *Tally) Hold() {
 	t.users++
 }
 
-// Note notes how a request to a server of this revision ended. began is when the request was sent.
-func (t *Tally) Note(server *translate.Revision, began time.Time, how metrics.Outcome) {
+// Note notes how a request to the server ended, and counts that request alone.
+func (t *Tally) Note(o *metrics.Operation) {
+	t.metrics.Sent(o)
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	t.how, t.server, t.began = how, server, began
+	began := t.counts.Began
+	t.counts = *o
+	t.counts.Began, t.counts.Waited = began, 0
 }
 
 // Settle notes how the call ended, unless a request to the server has determined that.
-func (t *Tally) Settle(how metrics.Outcome) {
+func (t *Tally) Settle(how metrics.Outcome) { t.settle(how, metrics.Fault{}) }
+
+// Fail is Settle for a call whose client gets f. f must have been reported.
+func (t *Tally) Fail(f *mcp.Failure) { t.settle(report.Outcome(f), report.FaultOf(f)) }
+
+func (t *Tally) settle(how metrics.Outcome, why metrics.Fault) {
 	if t == nil {
 		return
 	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if t.how == "" {
-		t.how = how
+	if t.counts.Outcome == "" {
+		t.counts.Outcome, t.counts.Fault = how, why
 	}
 }
 
@@ -66,13 +77,8 @@ func (t *Tally) Release() {
 	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if t.users--; t.users > 0 || t.how == "" {
+	if t.users--; t.users > 0 || t.counts.Outcome == "" {
 		return
 	}
-	client := translate.Lookup(translate.Modern())
-	if t.began.IsZero() {
-		t.metrics.Unserved(client, t.method, t.how)
-		return
-	}
-	t.metrics.Request(client, t.server, t.method, t.how, t.began)
+	t.metrics.Request(&t.counts)
 }

@@ -47,6 +47,8 @@ type Stopwatch struct {
 	Asked bool      // the client sent TimingHeader
 	began time.Time // zero before the first Start
 	at    time.Duration
+	sent  time.Duration // the begin of the first lap of Upstream
+	heard time.Duration // the end of the last lap of Upstream; 0 before the first one
 
 	Parse     time.Duration // dragoman scans messages
 	Translate time.Duration // dragoman rewrites messages
@@ -73,8 +75,18 @@ func (w *Stopwatch) Now() time.Time { return w.began.Add(w.at) }
 func (w *Stopwatch) Lap(spent *time.Duration) {
 	now := time.Since(w.began)
 	*spent += now - w.at
+	if spent == &w.Upstream {
+		if w.heard == 0 {
+			w.sent = w.at
+		}
+		w.heard = now
+	}
 	w.at = now
 }
+
+// Waited returns the time from the begin of the first lap of Upstream to the end of the last one; 0 if there was
+// none. Unlike Upstream it has what happened in between, such as the client's answer to a question.
+func (w *Stopwatch) Waited() time.Duration { return w.heard - w.sent }
 
 // AppendTo appends a Server-Timing header if the client asked for it. On a stream it
 // covers the time until the first event. See

@@ -37,6 +37,9 @@ func TestStopwatch(t *testing.T) {
 		if w.Parse != time.Millisecond || w.Upstream != 6*time.Millisecond || w.Translate != 0 || w.Began() != began {
 			t.Errorf("%+v", w)
 		}
+		if got := w.Waited(); got != time.Hour+6*time.Millisecond {
+			t.Errorf("waited %v", got)
+		}
 		if got := w.Now(); !got.Equal(time.Now()) {
 			t.Errorf("the time is %v", got)
 		}

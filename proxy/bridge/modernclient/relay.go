@@ -15,7 +15,6 @@ import (
 	"github.com/dragoman-proxy/dragoman/proxy/mcp"
 	"github.com/dragoman-proxy/dragoman/proxy/metrics"
 	"github.com/dragoman-proxy/dragoman/proxy/outbox"
-	"github.com/dragoman-proxy/dragoman/proxy/report"
 	"github.com/dragoman-proxy/dragoman/proxy/results"
 	"github.com/dragoman-proxy/dragoman/proxy/sse"
 	"github.com/dragoman-proxy/dragoman/proxy/stateless"
@@ -395,7 +394,7 @@ func (r *relay) answer(err error) sse.Event {
 		err = r.x.Fail(err)
 	}
 	f := r.br.host.Report.Failed(err, r.q.At(r.from)).WithID(r.q.ID)
-	r.q.Counts.Settle(report.Outcome(f))
+	r.q.Counts.Fail(f)
 	if f.UnknownSession() { // the server does not know the second session either
 		f.NoEndpoint()
 	}
