@@ -233,19 +233,9 @@ func (e *exam) add(l Line) {
 	}
 }
 
-// minSecret is the length below which a value is too common to be struck out.
-const minSecret = 6
-
 // safe returns text without secrets and terminal sequences.
 func (e *exam) safe(text string) string {
-	for _, s := range e.secrets {
-		for _, part := range []string{s, strings.TrimPrefix(strings.TrimPrefix(s, "Bearer "), "Basic ")} {
-			if len(part) >= minSecret {
-				text = strings.ReplaceAll(text, part, "[redacted]")
-			}
-		}
-	}
-	return failures.Printable(text)
+	return failures.Printable(failures.WithoutSecrets(text, e.secrets))
 }
 
 // quote returns a peer's text for a line.

@@ -92,7 +92,7 @@ func (e *exam) ownCertificate() {
 	e.dates(pair.Leaf, "the listener's certificate", e.cfg.TLS.Cert, "renew it; dragoman reads the files again on SIGHUP")
 }
 
-// dates says whom a certificate is for and until when. It reports whether the certificate is valid now.
+// dates writes a line with the names and the end of a certificate, and reports whether the certificate is valid now.
 func (e *exam) dates(c *x509.Certificate, what, where, do string) bool {
 	const day = "2006-01-02"
 	now := time.Now()

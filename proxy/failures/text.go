@@ -70,23 +70,13 @@ var (
 
 const struck = "[redacted]"
 
-// Redacted returns the beginning of text without these secrets, and without what looks like
-// credentials. If a secret is a header's value with a scheme, the part behind the scheme is a
-// secret, too.
+// Redacted returns the beginning of text [WithoutSecrets], and without what looks like credentials.
 func Redacted(text string, secrets []string) string {
 	cut := len(text) > maxRead
-	text = text[:min(len(text), maxRead)]
-	for _, s := range secrets {
-		parts := []string{s}
-		if _, token, ok := strings.Cut(s, " "); ok {
-			parts = []string{token, s}
-		}
-		for _, p := range parts {
-			if len(p) < minSecret {
-				continue
-			}
-			text = strings.ReplaceAll(text, p, struck)
-			if cut {
+	text = WithoutSecrets(text[:min(len(text), maxRead)], secrets)
+	if cut {
+		for _, s := range secrets {
+			for _, p := range partsOf(s) {
 				text = withoutStart(text, p)
 			}
 		}
@@ -94,6 +84,28 @@ func Redacted(text string, secrets []string) string {
 	text = userinfo.ReplaceAllString(text, "$1")
 	text = query.ReplaceAllString(text, "$1?"+struck)
 	return credentials.ReplaceAllString(text, "$1 "+struck)
+}
+
+// WithoutSecrets returns text without these secrets. If a secret is a header's value with a scheme, the part behind the
+// scheme is a secret, too.
+func WithoutSecrets(text string, secrets []string) string {
+	for _, s := range secrets {
+		for _, p := range partsOf(s) {
+			text = strings.ReplaceAll(text, p, struck)
+		}
+	}
+	return text
+}
+
+// partsOf returns what is struck out for a secret.
+func partsOf(secret string) (parts []string) {
+	if _, token, ok := strings.Cut(secret, " "); ok && len(token) >= minSecret {
+		parts = append(parts, token)
+	}
+	if len(secret) >= minSecret {
+		parts = append(parts, secret)
+	}
+	return parts
 }
 
 // withoutStart returns text without a beginning of the secret at its end, which is left if the
