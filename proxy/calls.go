@@ -50,5 +50,5 @@ func newCalls(max int) *calls { return requests.NewTable[besideCall](max) }
 // ended counts a request of a client that has ended, and ends its spans.
 func (srv *Server) ended(c *call, o *metrics.Operation) {
 	srv.metrics.Request(o)
-	c.More.span.End(string(o.Outcome))
+	c.More.span.End(string(o.Outcome), string(o.Fault.Cause))
 }

@@ -162,7 +162,7 @@ func (x *exchange) done() {
 		}
 	}
 	if x.call == nil {
-		x.span.End(string(cmp.Or(x.outcome, metrics.Succeeded)))
+		x.span.End(string(cmp.Or(x.outcome, metrics.Succeeded)), string(x.fault.Cause))
 	}
 	x.tally.Release()
 	if x.s != nil {
@@ -195,7 +195,7 @@ func (x *exchange) count(how metrics.Outcome) {
 	}
 	if x.tally != nil {
 		x.tally.Note(&o)
-		x.call.More.span.End(string(how))
+		x.call.More.span.End(string(how), string(x.fault.Cause))
 		return
 	}
 	x.srv.ended(x.call, &o)

@@ -1,7 +1,7 @@
 package proxy
 
 import (
-	"net/url"
+	"net"
 
 	"github.com/tidwall/gjson"
 
@@ -22,8 +22,8 @@ func (srv *Server) connected() {
 	if srv.personal.Load() {
 		e.Client = "pipe"
 	}
-	if u, err := url.Parse(srv.now().cfg.Upstream.URL); err == nil && u.Host != "" {
-		e.Server, e.Address = "tcp", u.Hostname()
+	if host, _, err := net.SplitHostPort(srv.now().address); err == nil {
+		e.Server, e.Address = "tcp", host
 	}
 	srv.metrics.Connect(e)
 }
@@ -54,7 +54,6 @@ func (x *exchange) toolOf(m *wire.Message) *metrics.Tool {
 func (x *exchange) failed(err error) *mcp.Failure {
 	f := x.srv.host.Report.Failed(err, x.requestInfo())
 	x.fault = report.FaultOf(f)
-	x.span.Caused(f.Why)
 	return f
 }
 

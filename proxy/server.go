@@ -157,7 +157,7 @@ func newServer(cfg config.Config, log *zap.Logger, o origin.Origin, own ...ownto
 		now := srv.now()
 		return host.Setup{Config: &now.cfg, Table: now.table, Server: now.server, Secrets: now.secrets}
 	})
-	if srv.tracer, err = telemetry.New(os.Getenv, mcp.Version(), log); err != nil {
+	if srv.tracer, err = telemetry.New(os.Getenv, mcp.Version(), func(text string) string { return failures.Quote(text, srv.now().secrets) }, log); err != nil {
 		return nil, err
 	}
 	srv.results = results.New(func() results.Bounds {

@@ -1,6 +1,7 @@
 package proxy
 
 import (
+	"net"
 	"net/url"
 	"time"
 
@@ -39,7 +40,7 @@ func (x *exchange) questionSpan(m *wire.Message, began time.Time) *telemetry.Cal
 func (x *exchange) endQuestion(m *wire.Message) {
 	if x.met != nil {
 		x.met.More.span.Answered(m)
-		x.met.More.span.End("ok")
+		x.met.More.span.End("ok", "")
 	}
 }
 
@@ -81,8 +82,9 @@ func addressOf(cfg config.Upstream) string {
 	if err != nil || u.Host == "" {
 		return ""
 	}
-	if u.Port() == "" {
-		return u.Host + map[string]string{"http": ":80", "https": ":443"}[u.Scheme]
+	port := u.Port()
+	if port == "" {
+		port = map[string]string{"http": "80", "https": "443"}[u.Scheme]
 	}
-	return u.Host
+	return net.JoinHostPort(u.Hostname(), port)
 }

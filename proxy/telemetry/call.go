@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/tidwall/gjson"
@@ -37,13 +38,15 @@ type Message struct {
 }
 
 // Call is a message's span at the edge where it came in, and the one at the edge where it goes out, once it does. Its
-// methods may be called on nil: that is a message without spans. Only one goroutine at a time may use it.
+// methods may be called on nil: that is a message without spans. It is safe for concurrent use, since a message may fail
+// while it is being sent.
 type Call struct {
 	tracer *Tracer
 	name   string
 	common []attribute.KeyValue
 	to     Edge
 
+	mu  sync.Mutex
 	ctx context.Context // with the newest span
 	in  trace.Span
 	out trace.Span // nil before the message goes out
@@ -51,7 +54,6 @@ type Call struct {
 	code  int64  // of the error response
 	wrong string // its message
 	tool  bool   // the result says isError
-	cause string // why there is no response; "" if it is not known
 	rules []string
 	lost  int
 }
@@ -74,7 +76,7 @@ func (t *Tracer) Samples(params []byte, header []upstream.Header, during *Call) 
 	}
 	p = parentOf(params, header)
 	if during != nil && !p.of.IsValid() {
-		p.of = trace.SpanContextFromContext(during.ctx)
+		p.of = during.newest()
 	}
 	return p, t.sampler.takes(p.of)
 }
@@ -135,8 +137,7 @@ func (c *Call) describe(m *Message) {
 	case wire.PromptsGet:
 		c.named(promptName, target("name"))
 	case wire.ResourcesRead, wire.ResourcesSubscribe, wire.ResourcesUnsubscribe:
-		uri, _, _ := strings.Cut(target("uri"), "?")
-		c.common = append(c.common, resourceURI.String(uri))
+		c.common = append(c.common, resourceURI.String(plainURI(target("uri"))))
 	}
 }
 
@@ -145,6 +146,21 @@ func (c *Call) named(key attribute.Key, name string) {
 		c.name += " " + name
 		c.common = append(c.common, key.String(name))
 	}
+}
+
+// plainURI returns a URI without its query and without a user's name and password.
+func plainURI(uri string) string {
+	uri, _, _ = strings.Cut(uri, "?")
+	scheme, rest, ok := strings.Cut(uri, "://")
+	if !ok {
+		return uri
+	}
+	host, path, slash := strings.Cut(rest, "/")
+	host = host[strings.LastIndexByte(host, '@')+1:]
+	if slash {
+		path = "/" + path
+	}
+	return scheme + "://" + host + path
 }
 
 // maxValue is how many bytes of a text of a peer an attribute has at most.
@@ -182,6 +198,8 @@ func (c *Call) Sent(message []byte, header []upstream.Header) ([]byte, []upstrea
 	if c == nil {
 		return message, header
 	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
 	if c.out == nil {
 		c.ctx, c.out = c.tracer.tracer.Start(c.ctx, c.name, trace.WithSpanKind(trace.SpanKindClient), trace.WithAttributes(c.common...), trace.WithAttributes(c.to.attributes(trace.SpanKindClient)...))
 	}
@@ -211,19 +229,14 @@ func (c *Call) Answered(m *wire.Message) {
 	if c == nil {
 		return
 	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
 	switch {
 	case m.Kind == wire.Error:
 		e := gjson.GetManyBytes(m.Error(), "code", "message")
-		c.code, c.wrong = e[0].Int(), limited(e[1].String())
+		c.code, c.wrong = e[0].Int(), c.tracer.quote(e[1].String())
 	case m.ToolError:
 		c.tool = true
-	}
-}
-
-// Caused notes why there will be no response.
-func (c *Call) Caused(why string) {
-	if c != nil {
-		c.cause = why
 	}
 }
 
@@ -232,6 +245,8 @@ func (c *Call) Lost(list []wire.Loss) {
 	if c == nil {
 		return
 	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
 	for _, l := range list {
 		if c.lost++; !slices.Contains(c.rules, l.Rule) {
 			c.rules = append(c.rules, l.Rule)
@@ -245,11 +260,14 @@ const (
 	local = "local"
 )
 
-// End ends the spans. how is the outcome of the message, such as "ok" or "cancelled".
-func (c *Call) End(how string) {
+// End ends the spans. how is the outcome of the message, such as "ok" or "cancelled"; cause is why there was no
+// response, "" if that is not known.
+func (c *Call) End(how, cause string) {
 	if c == nil {
 		return
 	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
 	if c.lost > 0 {
 		c.in.SetAttributes(rules.StringSlice(c.rules), losses.Int(c.lost))
 	}
@@ -266,12 +284,19 @@ func (c *Call) End(how string) {
 			s.SetAttributes(errorType.String("tool_error"))
 			s.SetStatus(codes.Error, "")
 		case how != ok && how != local:
-			why := cmp.Or(c.cause, how)
+			why := cmp.Or(cause, how)
 			s.SetAttributes(errorType.String(why))
 			s.SetStatus(codes.Error, why)
 		}
 		s.End()
 	}
+}
+
+// newest returns the context of the newest span.
+func (c *Call) newest() trace.SpanContext {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return trace.SpanContextFromContext(c.ctx)
 }
 
 // TraceID returns the id of the trace, or "" for a message without spans.

@@ -5,6 +5,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -13,6 +14,7 @@ import (
 	"go.uber.org/zap/zapcore"
 	"go.uber.org/zap/zaptest/observer"
 
+	"github.com/dragoman-proxy/dragoman/proxy/failures"
 	"github.com/dragoman-proxy/dragoman/proxy/telemetry/collectortest"
 	"github.com/dragoman-proxy/dragoman/proxy/upstream"
 	"github.com/dragoman-proxy/dragoman/translate/wire"
@@ -32,12 +34,17 @@ func environment(pairs ...string) func(string) string {
 
 func tracer(t *testing.T, c *collectortest.Collector, log *zap.Logger, more ...string) *Tracer {
 	t.Helper()
-	tr, err := New(environment(append([]string{"OTEL_EXPORTER_OTLP_ENDPOINT", c.URL}, more...)...), "v1", log)
+	tr, err := New(environment(append([]string{"OTEL_EXPORTER_OTLP_ENDPOINT", c.URL}, more...)...), "v1", quote, log)
 	if err != nil || tr == nil {
 		t.Fatalf("%v, %v", tr, err)
 	}
 	return tr
 }
+
+// planted is a secret of the configuration.
+const planted = "planted-secret"
+
+func quote(text string) string { return failures.Quote(text, []string{planted}) }
 
 const (
 	parent   = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
@@ -64,7 +71,7 @@ func TestSpansOfACall(t *testing.T) {
 	call := tr.Begin(p, Message{Method: "tools/call", ID: []byte(`"7"`), Params: params, Began: time.Now()}, client, server)
 	body, sent := call.Sent([]byte(`{"jsonrpc":"2.0","id":"7","method":"tools/call","params":`+string(params)+`}`), header)
 	call.Lost([]wire.Loss{{Rule: "C01"}, {Rule: "C01"}, {Rule: "C02"}})
-	call.End("ok")
+	call.End("ok", "")
 	tr.Close()
 	spans := c.Spans(t, 2)
 	out, in := spans[0], spans[1]
@@ -120,7 +127,7 @@ func TestOutcomes(t *testing.T) {
 	}{
 		"ok":         {answer: `{"jsonrpc":"2.0","id":1,"result":{}}`, how: "ok"},
 		"local":      {how: "local"},
-		"error":      {answer: `{"jsonrpc":"2.0","id":1,"error":{"code":-32602,"message":"no such tool"}}`, how: "error", want: "-32602", status: "no such tool"},
+		"error":      {answer: `{"jsonrpc":"2.0","id":1,"error":{"code":-32602,"message":"no such tool: planted-secret"}}`, how: "error", want: "-32602", status: "no such tool: [redacted]"},
 		"tool error": {answer: `{"jsonrpc":"2.0","id":1,"result":{"isError":true,"content":[]}}`, how: "tool_error", want: "tool_error"},
 		"cause":      {how: "failed", cause: "timeout_silence", want: "timeout_silence", status: "timeout_silence"},
 		"cancelled":  {how: "cancelled", want: "cancelled", status: "cancelled"},
@@ -137,10 +144,7 @@ func TestOutcomes(t *testing.T) {
 			m.ToolError = strings.Contains(c.answer, "isError")
 			call.Answered(&m)
 		}
-		if c.cause != "" {
-			call.Caused(c.cause)
-		}
-		call.End(c.how)
+		call.End(c.how, c.cause)
 		tr.Close()
 		for _, s := range to.Spans(t, 2) {
 			if s.Attributes["error.type"] != c.want || s.Failed != (c.want != "") || s.Status != c.status {
@@ -214,8 +218,7 @@ func TestUnsampledMessagesCostNothing(t *testing.T) {
 	}
 	none.Answered(nil)
 	none.Lost(nil)
-	none.Caused("")
-	none.End("")
+	none.End("", "")
 	var off *Tracer
 	off.Close()
 	if _, yes := off.Samples(params, nil, nil); yes || none.TraceID() != "" {
@@ -269,7 +272,7 @@ func TestEnvironment(t *testing.T) {
 func sendOne(t *testing.T, c *collectortest.Collector, more ...string) *observer.ObservedLogs {
 	core, logs := observer.New(zapcore.WarnLevel)
 	tr := tracer(t, c, zap.New(core), more...)
-	tr.Begin(Parent{}, Message{Method: "ping", Began: time.Now()}, client, server).End("ok")
+	tr.Begin(Parent{}, Message{Method: "ping", Began: time.Now()}, client, server).End("ok", "")
 	tr.Close()
 	return logs
 }
@@ -320,13 +323,13 @@ func TestCollectorThatRefuses(t *testing.T) {
 // TestCollectorThatIsDown: Close does not wait for it, and there is one warning for many spans.
 func TestCollectorThatIsDown(t *testing.T) {
 	core, logs := observer.New(zapcore.WarnLevel)
-	tr, err := New(environment("OTEL_EXPORTER_OTLP_ENDPOINT", "http://127.0.0.1:1", "OTEL_EXPORTER_OTLP_TIMEOUT", "100"), "v1", zap.New(core))
+	tr, err := New(environment("OTEL_EXPORTER_OTLP_ENDPOINT", "http://127.0.0.1:1", "OTEL_EXPORTER_OTLP_TIMEOUT", "100"), "v1", quote, zap.New(core))
 	if err != nil {
 		t.Fatal(err)
 	}
 	began := time.Now()
 	for range 2000 {
-		tr.Begin(Parent{}, Message{Method: "ping", Began: time.Now()}, client, server).End("ok")
+		tr.Begin(Parent{}, Message{Method: "ping", Began: time.Now()}, client, server).End("ok", "")
 	}
 	tr.Close()
 	if took := time.Since(began); took > closeTime+10*time.Second {
@@ -334,5 +337,36 @@ func TestCollectorThatIsDown(t *testing.T) {
 	}
 	if logs.Len() != 1 {
 		t.Errorf("%v", logs.All())
+	}
+}
+
+// TestURIsHaveNoCredentials: neither a query nor a password gets into a span.
+func TestURIsHaveNoCredentials(t *testing.T) {
+	for uri, want := range map[string]string{
+		"file:///a/b":              "file:///a/b",
+		"https://h/p?token=x":      "https://h/p",
+		"https://ann:pass@h:1/p@q": "https://h:1/p@q",
+		"postgres://u:p@w@db":      "postgres://db",
+		"note:7":                   "note:7",
+		"":                         "",
+	} {
+		if got := plainURI(uri); got != want {
+			t.Errorf("%q: %q, want %q", uri, got, want)
+		}
+	}
+}
+
+// TestFailureWhileSending: a call may end while it is being sent.
+func TestFailureWhileSending(t *testing.T) {
+	c := collectortest.New(t)
+	tr := tracer(t, c, zap.NewNop())
+	call := tr.Begin(Parent{}, Message{Method: "ping", ID: []byte("1"), Began: time.Now()}, client, server)
+	var both sync.WaitGroup
+	both.Go(func() { call.Sent([]byte(`{}`), nil) })
+	both.Go(func() { call.End("failed", "command_exit") })
+	both.Wait()
+	tr.Close()
+	if s := c.Spans(t, 1)[0]; s.Attributes["error.type"] != "command_exit" {
+		t.Errorf("%+v", s)
 	}
 }

@@ -17,11 +17,12 @@ type Tracer struct {
 	provider *sdk.TracerProvider
 	tracer   trace.Tracer
 	sampler  sampler
+	quote    func(string) string // returns a peer's text without secrets
 }
 
-// New returns the Tracer that the OTEL_ variables ask for: nil if they name no endpoint. version is dragoman's. The
-// caller ends it with Close.
-func New(getenv func(string) string, version string, log *zap.Logger) (*Tracer, error) {
+// New returns the Tracer that the OTEL_ variables ask for: nil if they name no endpoint. version is dragoman's, and
+// quote returns a peer's text without secrets, for spans. The caller ends it with Close.
+func New(getenv func(string) string, version string, quote func(string) string, log *zap.Logger) (*Tracer, error) {
 	s, err := read(getenv)
 	if err != nil || s.endpoint == "" {
 		return nil, err
@@ -34,7 +35,7 @@ func New(getenv func(string) string, version string, log *zap.Logger) (*Tracer, 
 	}
 	p := sdk.NewTracerProvider(sdk.WithResource(about), sdk.WithSampler(sdk.AlwaysSample()), sdk.WithBatcher(newExporter(s, log)))
 	log.Info("traces are sent", zap.String("endpoint", s.endpoint))
-	return &Tracer{provider: p, tracer: p.Tracer("dragoman", trace.WithInstrumentationVersion(version)), sampler: s.sampler}, nil
+	return &Tracer{provider: p, tracer: p.Tracer("dragoman", trace.WithInstrumentationVersion(version)), sampler: s.sampler, quote: quote}, nil
 }
 
 // closeTime is how long Close waits for the collector.
