@@ -435,6 +435,7 @@ type Stream struct {
 	ctx      context.Context
 	asked    *idmap.Entry[*Stream] // the request; nil on the standing stream
 	answered atomic.Bool
+	halt     atomic.Bool      // Interrupt was called, and Next has not returned sse.ErrInterrupted for it
 	logs     bool             // log messages may be about the request
 	limit    config.TimeLimit // of the server's silence; 0 for none
 	spoke    bool             // Next has returned a message; for Next only
@@ -514,6 +515,8 @@ func (s *Stream) Next() (sse.Event, error) {
 			return sse.Event{Data: m}, nil
 		case err != nil:
 			return sse.Event{}, err
+		case s.halt.Swap(false):
+			return sse.Event{}, sse.ErrInterrupted
 		}
 		select {
 		case <-s.signal:
@@ -523,6 +526,15 @@ func (s *Stream) Next() (sse.Event, error) {
 			return sse.Event{}, context.Cause(s.ctx)
 		}
 	}
+}
+
+// CanInterrupt implements [upstream.Interruptible].
+func (s *Stream) CanInterrupt() bool { return true }
+
+// Interrupt implements [upstream.Interruptible].
+func (s *Stream) Interrupt() {
+	s.halt.Store(true)
+	s.wake()
 }
 
 // Close ends the stream. Messages of a standing stream that were not read wait for the next one.

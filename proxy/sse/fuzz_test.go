@@ -31,6 +31,29 @@ func (c *cut) Read(p []byte) (int, error) {
 	return n, nil
 }
 
+// halting is a source whose every second read is interrupted.
+type halting struct {
+	src  io.Reader
+	halt bool
+}
+
+func (h *halting) Read(p []byte) (int, error) {
+	if h.halt = !h.halt; h.halt {
+		return 0, ErrInterrupted
+	}
+	return h.src.Read(p)
+}
+
+// readOn returns what readAll does, and goes on after each interruption.
+func readOn(r *Reader) (got []string, err error) {
+	for {
+		more, err := readAll(r)
+		if got = append(got, more...); err != ErrInterrupted {
+			return got, err
+		}
+	}
+}
+
 // FuzzReader checks that events that come in any pieces are parsed as the slow reader
 // below parses them, which follows the specification on the whole stream.
 func FuzzReader(f *testing.F) {
@@ -50,6 +73,10 @@ func FuzzReader(f *testing.F) {
 		got, err := readAll(NewReader(&cut{data: in, sizes: sizes}, limit))
 		if fmt.Sprint(got) != fmt.Sprint(whole) || fmt.Sprint(err) != fmt.Sprint(wholeErr) {
 			t.Errorf("%q cut by %v\n got   %v, %v\n whole %v, %v", in, sizes, got, err, whole, wholeErr)
+		}
+		got, err = readOn(NewReader(&halting{src: &cut{data: in, sizes: sizes}}, limit))
+		if fmt.Sprint(got) != fmt.Sprint(whole) || fmt.Sprint(err) != fmt.Sprint(wholeErr) {
+			t.Errorf("%q cut by %v and interrupted\n got   %v, %v\n whole %v, %v", in, sizes, got, err, whole, wholeErr)
 		}
 		var large *TooLargeError
 		want := slowly(string(in))

@@ -71,7 +71,15 @@ type Reader struct {
 	skipLF          bool  // the last line ended in "\r"; a "\n" that follows belongs to that line end
 
 	id, name []byte // copies, because data lines are moved over other lines
+
+	halted bool // an interrupted Next has left its event in event and data
+	event  Event
+	data   span
 }
+
+// ErrInterrupted is the error of a source that was told to stop waiting. It is not final: the next call of Next
+// continues where the last one has stopped.
+var ErrInterrupted = errors.New("the wait for data was interrupted")
 
 // Memory lends buffers for large events. A Reader takes one of at most 1 MiB. If that
 // is too small, it takes one with room for any event, and then puts the first one back.
@@ -127,13 +135,17 @@ func (r *Reader) Abandon() {
 // The error is io.EOF if the source ended between two events, io.ErrUnexpectedEOF if it
 // ended within one, whose beginning is discarded, a *TooLargeError for an event that is
 // over the limit or that there was no memory for, and otherwise the source's own. All
-// errors are final, except the one for an event that was skipped.
+// errors are final, except the one for an event that was skipped, and ErrInterrupted.
 func (r *Reader) Next() (Event, error) {
 	var e Event
 	data := noSpan
-	r.open = false
-	if cap(r.id)+cap(r.name) > keepBuffer {
-		r.id, r.name = nil, nil
+	if r.halted {
+		e, data, r.halted = r.event, r.data, false
+	} else {
+		r.open = false
+		if cap(r.id)+cap(r.name) > keepBuffer {
+			r.id, r.name = nil, nil
+		}
 	}
 	for {
 		from, to, err := r.line()
@@ -143,6 +155,9 @@ func (r *Reader) Next() (Event, error) {
 		case r.noRoom != nil:
 			r.noRoom = nil
 			return Event{}, r.skip(data, err)
+		case err == ErrInterrupted:
+			r.err, r.halted, r.event, r.data = nil, true, e, data
+			return Event{}, err
 		case err != nil:
 			return Event{}, err
 		case from < to:

@@ -34,7 +34,9 @@ func (r *Reader) skip(data span, noRoom error) error {
 			r.start, r.pos, r.end, r.lf, r.cr = 0, 0, 0, 0, 0
 			return e
 		}
-		r.fill()
+		if r.fill(); r.err == ErrInterrupted {
+			r.err = nil // the event ends soon
+		}
 	}
 }
 

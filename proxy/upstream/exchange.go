@@ -38,6 +38,8 @@ type exchange struct {
 	mu     sync.Mutex
 	conn   *conn // nil once it was given back or closed
 	busy   bool  // Next is under way
+	waits  bool  // Next waits for data
+	halt   bool  // Interrupt was called, and Next has not returned ErrInterrupted for it
 	lent   bool  // the caller may still read what Next has returned
 	closed bool
 
@@ -47,6 +49,7 @@ type exchange struct {
 	writeErr error // why the request was not written completely
 	body     body
 	buf      *buffer
+	part     []byte // of the object that an interrupted Next has begun to read
 	large    []byte // lent by memory, used instead of buf; nil for none
 	reader   *sse.Reader
 	session  string
@@ -175,8 +178,13 @@ func (x *exchange) next(c *conn) (sse.Event, error) {
 	if x.phase != over && (c == nil || x.ctx.Err() != nil) {
 		return sse.Event{}, x.fail(ErrClosed) // or the error of ctx
 	}
+	if x.carried == nil && c != nil {
+		c.reader = x
+	}
 	if x.phase == awaiting {
-		if err := x.readHead(c); err != nil {
+		if err := x.readHead(c); err == sse.ErrInterrupted {
+			return sse.Event{}, err
+		} else if err != nil {
 			return sse.Event{}, x.fail(err)
 		}
 		if c = x.current(); c == nil && x.phase != over {
@@ -186,6 +194,9 @@ func (x *exchange) next(c *conn) (sse.Event, error) {
 	switch x.phase {
 	case object:
 		data, err := x.readObject(c)
+		if err == sse.ErrInterrupted {
+			return sse.Event{}, err
+		}
 		if err != nil {
 			return sse.Event{}, x.fail(err)
 		}
@@ -206,6 +217,8 @@ func (x *exchange) next(c *conn) (sse.Event, error) {
 			x.finish()
 			x.err = io.EOF
 			return sse.Event{}, io.EOF
+		case err == sse.ErrInterrupted:
+			return sse.Event{}, err
 		case err != nil:
 			if skip := x.failure("read", err); skipped(skip) {
 				return sse.Event{}, skip
@@ -216,6 +229,48 @@ func (x *exchange) next(c *conn) (sse.Event, error) {
 		return e, nil
 	}
 	return sse.Event{}, io.EOF
+}
+
+// beginWait returns sse.ErrInterrupted if Next must not wait.
+func (x *exchange) beginWait() error {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	if x.halt {
+		x.halt = false
+		return sse.ErrInterrupted
+	}
+	x.waits = true
+	return nil
+}
+
+// endWait returns the error of a read of c that has returned n and err.
+func (x *exchange) endWait(c *conn, n int, err error) error {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	x.waits = false
+	if !x.halt {
+		return err
+	}
+	no := c.Conn.SetReadDeadline(c.readBy)
+	if n > 0 || no != nil || !isTimeout(err) {
+		return err // the next wait is interrupted
+	}
+	x.halt = false
+	return sse.ErrInterrupted
+}
+
+// CanInterrupt implements Interruptible. A request that carries a credential of dragoman's own may have to wait for a
+// login before its head is read.
+func (x *exchange) CanInterrupt() bool { return x.carried == nil }
+
+// Interrupt implements Interruptible.
+func (x *exchange) Interrupt() {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	x.halt = true
+	if x.waits && x.conn != nil {
+		_ = x.conn.Conn.SetReadDeadline(time.Unix(1, 0)) // if that fails, the read fails as well
+	}
 }
 
 // SessionID implements SessionStream.
@@ -259,6 +314,7 @@ func (x *exchange) Close() error {
 
 // leave gives back a connection whose response may not be read to its end.
 func (x *exchange) leave(c *conn) {
+	c.reader = nil
 	if x.phase == awaiting || x.kind.standing() || !c.reusable || x.ctx.Err() != nil {
 		x.http.pool.discard(c)
 		return
@@ -284,6 +340,7 @@ func (x *exchange) finish() {
 	x.mu.Unlock()
 	x.unwatch()
 	if c != nil {
+		c.reader = nil
 		x.http.pool.put(c)
 	}
 }

@@ -14,6 +14,8 @@ import (
 	"sync/atomic"
 	"testing"
 	"time"
+
+	"github.com/dragoman-proxy/dragoman/proxy/sse"
 )
 
 // eventually waits for what another goroutine is about to do.
@@ -75,6 +77,73 @@ func TestSilenceEnds(t *testing.T) {
 				t.Errorf("ended with %v", err)
 			}
 			eventually(t, "connection closed", func() bool { return s.gone.Load() == 1 })
+		})
+	}
+}
+
+// TestInterruptLosesNothing: another goroutine reads on where Next was told to stop, wherever the server is silent.
+func TestInterruptLosesNothing(t *testing.T) {
+	const event = "id: 7\ndata: {\"a\":\ndata: 1}\n\n"
+	replies := map[string]string{
+		"a body":   jsonHead + "Content-Length: 9\r\n\r\n{\"a\": 1}\n",
+		"chunks":   jsonHead + "Transfer-Encoding: chunked\r\n\r\n3\r\n{\"a\r\n6\r\n\": 1}\n\r\n0\r\n\r\n",
+		"an event": fmt.Sprintf("%sContent-Length: %d\r\n\r\n%s", eventHead, len(event), event),
+	}
+	for name, reply := range replies {
+		t.Run(name, func(t *testing.T) {
+			noLeaks(t)
+			further := make(chan struct{})
+			s := serve(t, func(c net.Conn, in *bufio.Reader) {
+				for {
+					if _, ok := take(in); !ok {
+						return
+					}
+					for i := range len(reply) {
+						select {
+						case <-further:
+						case <-t.Context().Done():
+							return
+						}
+						if _, err := io.WriteString(c, reply[i:i+1]); err != nil {
+							return
+						}
+					}
+				}
+			})
+			session := newHTTP(t, HTTPConfig{URL: s.url()}).Session("", "")
+			for range 2 { // the second one on the same connection
+				x := send(t, t.Context(), session).(*exchange)
+				if !x.CanInterrupt() {
+					t.Fatal("cannot interrupt")
+				}
+				var e sse.Event
+				err := sse.ErrInterrupted
+				for range len(reply) {
+					done := make(chan struct{})
+					go func() {
+						defer close(done)
+						e, err = x.Next()
+					}()
+					eventually(t, "Next waits", func() bool {
+						x.mu.Lock()
+						defer x.mu.Unlock()
+						return x.waits
+					})
+					x.Interrupt()
+					if <-done; err != sse.ErrInterrupted {
+						t.Fatalf("%s, %v", e.Data, err)
+					}
+					further <- struct{}{}
+				}
+				if e, err = x.Next(); err != nil || strings.ReplaceAll(string(e.Data), "\n", " ") != `{"a": 1}` || name == "an event" && string(e.ID) != "7" {
+					t.Errorf("%q, id %q, %v", e.Data, e.ID, err)
+				}
+				x.Interrupt() // too late
+				x.Close()
+			}
+			if n := s.conns.Load(); n != 1 {
+				t.Errorf("%d connections", n)
+			}
 		})
 	}
 }

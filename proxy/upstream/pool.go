@@ -39,6 +39,7 @@ type conn struct {
 	silence  time.Duration // how long one Read may wait; 0 leaves the deadline as it is
 	noWait   bool          // Read fails instead of waiting
 	readErr  error         // error of the last Read
+	reader   *exchange     // may be told to stop waiting in Read; nil for none
 	unread   []byte        // bytes that Read returns before those of the socket
 	reusable bool          // it may be used again once its response was read
 	keep     time.Duration // how long the server said it keeps an idle connection; 0 if it did not say
@@ -74,8 +75,17 @@ func (c *conn) Read(p []byte) (int, error) {
 			return 0, err
 		}
 	}
-	var n int
-	n, c.readErr = c.Conn.Read(p)
+	x := c.reader
+	if x == nil {
+		n, err := c.Conn.Read(p)
+		c.readErr = err
+		return n, err
+	}
+	if c.readErr = x.beginWait(); c.readErr != nil {
+		return 0, c.readErr
+	}
+	n, err := c.Conn.Read(p)
+	c.readErr = x.endWait(c, n, err)
 	return n, c.readErr
 }
 

@@ -50,7 +50,7 @@ func (x *exchange) readOneHead(c *conn) error {
 	}
 	for interim := 0; ; interim++ {
 		if err := x.parseHead(c, head); err != nil {
-			if c.idle > 0 && c.readErr != nil && !isTimeout(err) && !errors.Is(err, net.ErrClosed) {
+			if c.idle > 0 && c.readErr != nil && err != sse.ErrInterrupted && !isTimeout(err) && !errors.Is(err, net.ErrClosed) {
 				h.pool.learn(c.idle) // the server closed the connection when it was taken
 			}
 			return err
@@ -197,7 +197,7 @@ func (x *exchange) refusal(c *conn, head *fasthttp.ResponseHeader) error {
 			}
 		}
 	}
-	c.silence = 0
+	c.silence, c.reader = 0, nil
 	if x.await(c, errorBodyTime) != nil {
 		return e
 	}
@@ -213,12 +213,15 @@ func (x *exchange) readObject(c *conn) ([]byte, error) {
 	if known && x.body.left > limit {
 		return nil, &TooLargeError{Limit: int(limit)}
 	}
-	x.buf = x.http.buffer()
-	b := x.buf.b
+	b := x.part
 	var err error
-	if known {
-		if b, err = x.room(b, x.body.left); err != nil {
-			return nil, err
+	if x.buf == nil {
+		x.buf = x.http.buffer()
+		b = x.buf.b
+		if known {
+			if b, err = x.room(b, x.body.left); err != nil {
+				return nil, err
+			}
 		}
 	}
 	for !x.body.ended {
@@ -238,6 +241,10 @@ func (x *exchange) readObject(c *conn) ([]byte, error) {
 		}
 		n, err := x.body.Read(b[len(b):cap(b)])
 		b = b[:len(b)+n]
+		if err == sse.ErrInterrupted {
+			x.part = b
+			return nil, err
+		}
 		if int64(len(b)) > limit {
 			return nil, &TooLargeError{Limit: int(limit)}
 		}

@@ -108,6 +108,16 @@ type Releaser interface {
 	Release()
 }
 
+// Interruptible is a Stream whose Next can be told to stop waiting, so that another goroutine can call it instead.
+type Interruptible interface {
+	Stream
+	// CanInterrupt reports whether Interrupt has an effect from now on. It must not be called during Next.
+	CanInterrupt() bool
+	// Interrupt makes the call of Next that waits, or else the following one, return sse.ErrInterrupted. Nothing of
+	// the stream is lost. It may be called at any time.
+	Interrupt()
+}
+
 // SessionStream is the Stream that Send returns for a request over HTTP.
 type SessionStream interface {
 	Stream
