@@ -37,6 +37,8 @@ type promptStream struct{ body []byte }
 
 func (s *promptStream) Next() (sse.Event, error) { return sse.Event{Data: s.body}, nil }
 func (s *promptStream) Close() error             { return nil }
+func (s *promptStream) CanInterrupt() bool       { return true } // Next does not wait
+func (s *promptStream) Interrupt()               {}
 
 // BenchmarkEras measures one call and its response for each combination of eras, without
 // transports.

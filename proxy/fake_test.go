@@ -97,7 +97,7 @@ func (f *fakeServer) Send(ctx context.Context, m *upstream.Outgoing) (upstream.S
 	if !m.Request {
 		return nil, nil
 	}
-	return &fakeStream{ctx: ctx, events: events, err: err, id: f.id, gate: f.gate, gates: f.gates, closed: make(chan struct{})}, nil
+	return &fakeStream{ctx: ctx, events: events, err: err, id: f.id, gate: f.gate, gates: f.gates, closed: make(chan struct{}), halt: make(chan struct{}, 1)}, nil
 }
 
 func (f *fakeServer) Listen(ctx context.Context, o upstream.ListenOptions) (upstream.Stream, error) {
@@ -171,6 +171,7 @@ type fakeStream struct {
 	gates  func(name string) chan struct{}
 	once   sync.Once
 	closed chan struct{}
+	halt   chan struct{} // nil if Next cannot be interrupted
 }
 
 // These strings make a stream do something instead of sending an event: block until it is closed,
@@ -219,15 +220,19 @@ func (s *fakeStream) Next() (sse.Event, error) {
 		if named {
 			gate = s.gates(name)
 		}
-		s.events, e = s.events[1:], s.events[1]
 		select {
 		case <-gate:
+		case <-s.halt:
+			return sse.Event{}, sse.ErrInterrupted
 		case <-s.ctx.Done():
 			return sse.Event{}, s.ctx.Err()
 		}
+		s.events, e = s.events[1:], s.events[1]
 	}
 	if e == hang {
 		select {
+		case <-s.halt:
+			return sse.Event{}, sse.ErrInterrupted
 		case <-s.ctx.Done():
 			return sse.Event{}, s.ctx.Err()
 		case <-s.closed:
@@ -252,6 +257,15 @@ func fakeEvent(text string) sse.Event {
 func (s *fakeStream) Close() error {
 	s.once.Do(func() { close(s.closed) })
 	return nil
+}
+
+func (s *fakeStream) CanInterrupt() bool { return s.halt != nil }
+
+func (s *fakeStream) Interrupt() {
+	select {
+	case s.halt <- struct{}{}:
+	default:
+	}
 }
 
 func (s *fakeStream) SessionID() string { return s.id }

@@ -273,16 +273,15 @@ func (q *Request) CheckHeaders(header func(name string) string) error {
 	if what == "" {
 		return nil
 	}
-	what = "params." + what
 	value := header("Mcp-Name")
 	if target := gjson.ParseBytes(q.Target); target.Type == gjson.String {
 		ok, plain := mcpheader.IsName(value, target.String())
 		q.PlainName = plain
 		if !ok {
-			return mcpheader.Mismatch("Mcp-Name", what)
+			return mcpheader.Mismatch("Mcp-Name", "params."+what)
 		}
 	} else if _, ok := mcpheader.Decode(value); !ok {
-		return mcpheader.Mismatch("Mcp-Name", what)
+		return mcpheader.Mismatch("Mcp-Name", "params."+what)
 	}
 	return nil
 }

@@ -260,7 +260,7 @@ func (b *call) continueFor(by *answeringClient) {
 
 // answered handles one answer. The text that it returns says why the call cannot continue; "" if it can.
 func (b *call) answered(h receivedAnswer) (trouble string) {
-	question, trouble := b.c.translateAnswer(h, &b.msg, b.stream.Header)
+	question, trouble := b.c.translateAnswer(h, &b.msgs.down, b.stream.Header)
 	switch {
 	case question != nil:
 		b.ready = append(b.ready, question)

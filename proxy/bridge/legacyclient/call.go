@@ -21,6 +21,7 @@ import (
 	"github.com/dragoman-proxy/dragoman/proxy/mcpheader"
 	"github.com/dragoman-proxy/dragoman/proxy/report"
 	"github.com/dragoman-proxy/dragoman/proxy/requests"
+	"github.com/dragoman-proxy/dragoman/proxy/results"
 	"github.com/dragoman-proxy/dragoman/proxy/server"
 	"github.com/dragoman-proxy/dragoman/proxy/sse"
 	"github.com/dragoman-proxy/dragoman/proxy/upstream"
@@ -37,37 +38,34 @@ const (
 // become requests on the stream, and their answers another request to the server, as often as the server asks; see
 // https://modelcontextprotocol.io/specification/2026-07-28/basic/patterns/mrtr.
 //
-// A goroutine runs the call, since it continues when the client closes the stream: a modern server would take that
-// as a cancellation, and a client with a session does not mean it so.
+// The call continues when the client closes the stream: a modern server would take that as a cancellation, and a
+// client with a session does not mean it so. See reading for who runs it.
 type call struct {
-	c      *Conn
-	ctx    context.Context // ends when the call is cancelled, or the session ends
-	cancel context.CancelCauseFunc
-	stream upstream.Outgoing // the first request; later ones differ in id, answers and requestState
-	id     []byte            // the client's
-	key    string
-	method wire.Method
-	target string // the name or the URI that the request is about, "" for none
-	note   []byte
-	wish   []byte            // the client's params.task; nil for none
-	from   []upstream.Header // the client's headers; the stream's headers begin with them
+	c         *Conn
+	ctx       context.Context // ends when the call is cancelled, or the session ends
+	cancel    context.CancelCauseFunc
+	stream    upstream.Outgoing // the first request; later ones differ in id, answers and requestState
+	id        []byte            // the client's
+	key       string
+	method    wire.Method
+	target    string // the name or the URI that the request is about, "" for none
+	arguments []byte // of the tool; nil for none
+	note      []byte
+	wish      []byte            // the client's params.task; nil for none
+	from      []upstream.Header // the client's headers; the stream's headers begin with them
 
-	// The client's side. want is a call of Next, and got is what it returns.
-	client   context.Context
-	want     chan struct{}
-	got      chan nextEvent
-	gone     chan struct{} // closed when the stream is
-	once     sync.Once
-	released atomic.Bool
-	lost     atomic.Bool // the answer is an error of dragoman's own
+	reading
+	lost atomic.Bool // the answer is an error of dragoman's own
 
-	// For the goroutine only.
+	// For whoever runs the call.
 	sent      []byte // the id of the request to the server
 	st        upstream.Stream
-	msg       wire.Message
-	ready     [][]byte // messages for the client that come first
+	msgs      *messages
+	first     upstream.Outgoing
+	ready     [][]byte  // messages for the client that come first
+	one       [1][]byte // memory for ready
 	over      bool
-	detached  bool // the client has closed the stream
+	broken    error // why the server's stream has ended; nil if it has not
 	asking    []*ask
 	heard     chan receivedAnswer // answers to asking; it has room for all of them
 	state     string              // requestState as JSON, "" for none
@@ -80,11 +78,22 @@ type call struct {
 	opened    [][]byte // elicitationIds of the URLs that the client has accepted to open
 }
 
-// nextEvent is what a call of Next returns.
-type nextEvent struct {
-	event sse.Event
-	err   error
+// messages are the two messages that a call works on. They keep their memory for other calls.
+type messages struct {
+	up, down           wire.Message
+	upStamp, downStamp wire.Stamp
 }
+
+// release lets other calls use both.
+func (both *messages) release() {
+	both.up.Trim()
+	both.down.Trim()
+	both.up.Stamp, both.down.Stamp = nil, nil
+	both.upStamp, both.downStamp = wire.Stamp{}, wire.Stamp{}
+	messagesPool.Put(both)
+}
+
+var messagesPool = sync.Pool{New: func() any { return new(messages) }}
 
 // ask is a question of the server to the client.
 type ask struct {
@@ -105,14 +114,13 @@ type receivedAnswer struct {
 	header []upstream.Header // of the client's POST with the answer
 }
 
-// begin sends a request of the client to the server. It is rewritten in scratch. scratch and the memory of msg belong
-// to the call from now on.
-func (c *Conn) begin(ctx context.Context, m *upstream.Outgoing, msg *wire.Message, scratch []byte) (upstream.Stream, error) {
-	b := &call{
-		c: c, client: ctx, method: msg.Method, id: bytes.Clone(msg.ID()), sent: c.nextID(),
-		want: make(chan struct{}), got: make(chan nextEvent, 1), gone: make(chan struct{}),
-	}
-	b.key = string(wire.AppendIDKey(nil, b.id))
+// begin sends a request of the client to the server, which was scanned into both.up. It is rewritten in scratch.
+// scratch and both belong to the call from now on.
+func (c *Conn) begin(ctx context.Context, m *upstream.Outgoing, both *messages, scratch []byte) (upstream.Stream, error) {
+	msg := &both.up
+	b := &call{c: c, method: msg.Method, id: bytes.Clone(msg.ID()), sent: c.nextID(), msgs: both}
+	b.client = ctx
+	b.key = string(wire.AppendIDKey(make([]byte, 0, 64), b.id))
 	b.ctx, b.cancel = context.WithCancelCause(c.life)
 	params := gjson.Parse(wire.View(msg.Params()))
 	switch b.method {
@@ -124,10 +132,11 @@ func (c *Conn) begin(ctx context.Context, m *upstream.Outgoing, msg *wire.Messag
 		b.target = strings.Clone(params.Get("taskId").String())
 	}
 	b.wish = c.wish(b.method, params)
-	arguments := wire.Bytes(params.Get("arguments").Raw)
+	b.arguments = wire.Bytes(params.Get("arguments").Raw)
 	e := c.enquire(msg, b.target, m.Header)
 	msg.Facts = c.facts
-	msg.Stamp = &wire.Stamp{ID: b.sent, ClientInfo: c.client, Capabilities: c.can, LogLevel: c.logLevel(), Task: b.wish}
+	both.upStamp = wire.Stamp{ID: b.sent, ClientInfo: c.client, Capabilities: c.can, LogLevel: c.logLevel(), Task: b.wish}
+	msg.Stamp = &both.upStamp
 	if b.wish != nil || b.method == wire.TasksGet {
 		msg.Stamp.Capabilities = c.canTasks()
 	}
@@ -151,11 +160,8 @@ func (c *Conn) begin(ctx context.Context, m *upstream.Outgoing, msg *wire.Messag
 	c.mu.Lock()
 	c.running[b.key] = b
 	c.mu.Unlock()
-	if err = b.setHeaders(ctx, arguments); err == nil {
-		b.st, err = e.Open(b.ctx, b.sent, func() (upstream.Stream, error) {
-			o := b.stream
-			return c.conn.Send(b.ctx, &o)
-		})
+	if err = b.setHeaders(ctx); err == nil {
+		b.st, err = b.post(e)
 	}
 	b.stream.Stale = nil
 	if e, as := server.RefusalOf(err, b.sent); err != nil && as == nil {
@@ -169,20 +175,26 @@ func (c *Conn) begin(ctx context.Context, m *upstream.Outgoing, msg *wire.Messag
 		}
 		return nil, err
 	}
-	again := func() error {
-		c.tools.Forget()
-		return b.setHeaders(b.ctx, arguments)
-	}
-	c.host.Spawn(func() { b.run(again) })
+	b.start()
 	return b, nil
 }
 
+// post sends the first request, or takes the answer that e has found.
+func (b *call) post(e *results.Enquiry) (upstream.Stream, error) {
+	if e == nil {
+		b.first = b.stream
+		return b.c.conn.Send(b.ctx, &b.first)
+	}
+	o := b.stream
+	return e.Open(b.ctx, b.sent, func() (upstream.Stream, error) { return b.c.conn.Send(b.ctx, &o) })
+}
+
 // setHeaders sets the headers of the request. The schema of a tool says which arguments become headers.
-func (b *call) setHeaders(ctx context.Context, arguments []byte) error {
+func (b *call) setHeaders(ctx context.Context) error {
 	c := b.c
-	h := c.headers(b.from, gjson.GetBytes(b.stream.Body, "method").String(), b.target)
+	h := c.headers(b.from, strings.Clone(gjson.Get(wire.View(b.stream.Body), "method").String()), b.target)
 	if b.method == wire.ToolsCall && c.web {
-		params, err := c.paramHeaders(ctx, b.target, arguments, b.from)
+		params, err := c.paramHeaders(ctx, b.target, b.arguments, b.from)
 		if err != nil {
 			return err
 		}
@@ -190,54 +202,6 @@ func (b *call) setHeaders(ctx context.Context, arguments []byte) error {
 	}
 	b.stream.Header = h
 	return nil
-}
-
-// run runs the call to its end. again reads the schema of the tool again and sets the headers.
-func (b *call) run(again func() error) {
-	wanted := false
-	left := func() bool { return true } // stops waiting for the shutdown
-	defer func() { left() }()
-	defer b.finish()
-	defer func() {
-		if p := recover(); p != nil {
-			b.c.host.Report.Panicked(p)
-			b.reply(nextEvent{err: mcp.Fail(mcp.Panicked, "")}, wanted)
-		}
-	}()
-	for {
-		wanted = false
-		select {
-		case <-b.want:
-			wanted = true
-		case <-b.gone:
-			if b.over {
-				return
-			}
-			if !b.detached {
-				b.detached, left = true, context.AfterFunc(b.c.host.Draining, func() { b.cancel(nil) })
-			}
-		case <-b.ctx.Done():
-		}
-		e, err := b.next(again)
-		if err != nil && b.recalled() {
-			err = requests.ErrCancelled
-		}
-		b.reply(nextEvent{e, err}, wanted)
-		if err != nil {
-			return
-		}
-	}
-}
-
-// reply answers a call of Next.
-func (b *call) reply(n nextEvent, wanted bool) {
-	if !wanted {
-		return
-	}
-	select {
-	case b.got <- n:
-	case <-b.gone:
-	}
 }
 
 // finish ends the call and frees what it holds.
@@ -254,6 +218,11 @@ func (b *call) finish() {
 	}
 	b.closeServerStream()
 	b.cancel(nil)
+	if b.unwatch != nil {
+		b.unwatch()
+	}
+	b.msgs.release()
+	b.msgs = nil
 }
 
 // closeServerStream closes the server's stream.
@@ -266,27 +235,6 @@ func (b *call) closeServerStream() {
 	}
 	b.st.Close()
 	b.st = nil
-}
-
-// Next implements [upstream.Stream].
-func (b *call) Next() (sse.Event, error) {
-	select {
-	case b.want <- struct{}{}:
-	case <-b.ctx.Done():
-		return sse.Event{}, b.cause()
-	case <-b.gone:
-		return sse.Event{}, upstream.ErrClosed
-	case <-b.client.Done():
-		return sse.Event{}, context.Cause(b.client)
-	}
-	select {
-	case n := <-b.got:
-		return n.event, n.err
-	case <-b.gone:
-		return sse.Event{}, upstream.ErrClosed
-	case <-b.client.Done():
-		return sse.Event{}, context.Cause(b.client)
-	}
 }
 
 // recalled reports whether the client has cancelled the call.
@@ -303,100 +251,130 @@ func (b *call) cause() error {
 	return upstream.ErrClosed
 }
 
-// Release implements [upstream.Releaser].
-func (b *call) Release() { b.released.Store(true) }
-
-// Close closes the client's stream. The call to the server goes on.
-func (b *call) Close() error {
-	b.once.Do(func() { close(b.gone) })
-	return nil
-}
-
-// next returns the next message for the client, which is valid until the next call.
-func (b *call) next(again func() error) (sse.Event, error) {
+// next returns the next message for the client, which is valid until the next call. It first does then, unless that is
+// nil.
+func (b *call) next(then func() error) (sse.Event, error) {
 	for {
-		switch {
-		case len(b.ready) > 0:
-			out := b.ready[0]
-			b.ready = b.ready[1:]
-			return sse.Event{Data: out}, nil
-		case b.over:
-			return sse.Event{}, io.EOF
-		case b.asking != nil:
+		if then != nil {
+			if err := b.judge(then()); err != nil {
+				return sse.Event{}, err
+			}
+			then = nil
+		}
+		if e, ok, err := b.waiting(); ok || err != nil {
+			return e, err
+		}
+		if b.asking != nil {
 			if err := b.await(); err != nil {
 				return sse.Event{}, err
 			}
 			continue
 		}
-		e, err := b.st.Next()
-		if err != nil {
-			refusal := err
-			if e, err = server.RefusalOf(err, b.sent); err != nil || !era.IsUnsupported(e.Data) {
-				if b.c.bridge.eras.Changed(b.ctx, b.stream.Header, true, refusal) {
-					return sse.Event{}, era.Outlived()
-				}
-			}
-			if err != nil {
-				return sse.Event{}, err
-			}
-		}
-		if len(bytes.TrimSpace(e.Data)) == 0 {
-			continue
-		}
-		out, err := b.toClient(e.Data, again)
-		switch {
-		case err != nil && (b.ctx.Err() != nil || clienterror.Of(err).Cause == mcp.SessionUnknown):
+		out, more, err := b.read()
+		if err = b.judge(err); err != nil {
 			return sse.Event{}, err
-		case err != nil:
-			b.conclude(b.failed(err))
-		case out != nil && !b.over:
+		}
+		if out != nil && !b.over {
 			return sse.Event{Data: out}, nil
 		}
+		then = more
 	}
 }
 
-// toClient translates one message of the server. It returns nil if the client gets nothing, or what is in b.ready.
-func (b *call) toClient(raw []byte, again func() error) ([]byte, error) {
-	c, m := b.c, &b.msg
+// waiting returns the next message that is ready for the client, if there is one, or the error with which the stream
+// ends.
+func (b *call) waiting() (e sse.Event, ok bool, err error) {
+	switch {
+	case len(b.ready) > 0:
+		e.Data = b.ready[0]
+		b.ready = b.ready[1:]
+		return e, true, nil
+	case b.over:
+		return e, false, io.EOF
+	}
+	return e, false, b.broken
+}
+
+// judge ends the call because of err, which is nil for none, with an answer. If the client cannot get one, judge returns err.
+func (b *call) judge(err error) error {
+	if err == nil || b.ctx.Err() != nil || clienterror.Of(err).Cause == mcp.SessionUnknown {
+		return err
+	}
+	b.conclude(b.failed(err))
+	return nil
+}
+
+// read reads one message of the server, and translates it. out is nil if the client gets nothing, or what is in b.ready.
+// If the message requires more than that, such as another request to the server, then does it.
+func (b *call) read() (out []byte, then func() error, err error) {
+	e, failed := b.st.Next()
+	switch {
+	case failed == sse.ErrInterrupted:
+		return nil, nil, nil
+	case failed != nil:
+		return nil, func() error { return b.refused(failed) }, nil
+	case len(bytes.TrimSpace(e.Data)) == 0:
+		return nil, nil, nil
+	}
+	return b.toClient(e.Data)
+}
+
+// refused handles the error that the server's stream has ended with. A refusal may have an answer in its body.
+func (b *call) refused(refusal error) error {
+	e, err := server.RefusalOf(refusal, b.sent)
+	if (err != nil || !era.IsUnsupported(e.Data)) && b.c.bridge.eras.Changed(b.ctx, b.stream.Header, true, refusal) {
+		err = era.Outlived()
+	}
+	if err != nil {
+		b.broken = err
+		return nil
+	}
+	_, then, err := b.toClient(e.Data)
+	switch {
+	case then != nil:
+		return then()
+	case err == nil && !b.over:
+		b.broken = refusal // it was no answer
+	}
+	return err
+}
+
+// toClient translates one message of the server. It returns what read returns.
+func (b *call) toClient(raw []byte) (out []byte, then func() error, err error) {
+	c, m := b.c, &b.msgs.down
 	if err := m.Scan(raw, c.down.Shape()); err != nil {
 		_ = c.host.Report.Malformed(err, raw, b.from)
-		return nil, nil
+		return nil, nil, nil
 	}
 	m.Facts, m.Stamp = c.facts, nil
 	if !m.Kind.Response() {
-		return c.passDown(m, b.stream.Header), nil
+		return c.passDown(m, b.stream.Header), nil, nil
 	}
 	if id := m.ID(); !bytes.Equal(id, b.sent) && (m.Kind != wire.Error || id != nil && string(id) != "null") {
 		c.host.Report.Dropped("unknown_id")
-		return nil, nil
+		return nil, nil, nil
 	}
 	if m.Kind == wire.Error && c.web && gjson.Get(wire.View(m.Error()), "code").Int() == int64(mcp.HeaderMismatch.Code()) {
 		refresh := b.method == wire.ToolsCall && !b.refreshed
 		if refresh || b.retitle() {
 			b.refreshed = true
-			if err := again(); err != nil {
-				return nil, err
-			}
-			return nil, b.send(b.answers)
+			return nil, b.sendRefreshed, nil
 		}
 	}
 	if m.Kind == wire.Error && !b.asked && era.IsUnsupported(raw) {
 		b.asked = true
-		switch still, err := c.isModern(b.ctx, b.stream.Header); {
-		case err == nil && !still:
-			return nil, era.Outlived()
-		case err == nil:
-			return nil, b.send(b.answers)
-		}
+		refusal := bytes.Clone(raw)
+		return nil, func() error { return b.sendIfModern(refusal) }, nil
 	}
 	if m.Kind == wire.Result && b.method == wire.ToolsList && c.web {
 		if less, changed := c.tools.Learn(raw, c.host.Log); changed {
 			if err := m.Scan(less, c.down.Shape()); err != nil {
-				return nil, err
+				return nil, nil, err
 			}
 		}
 	}
-	m.Method, m.Note, m.Facts, m.Stamp = b.method, b.note, c.facts, &wire.Stamp{ID: b.id, Task: b.wish}
+	b.msgs.downStamp = wire.Stamp{ID: b.id, Task: b.wish}
+	m.Method, m.Note, m.Facts, m.Stamp = b.method, b.note, c.facts, &b.msgs.downStamp
 	if len(m.Raw) > large.Size {
 		m.Room = cap(m.Raw) - len(m.Raw)
 	}
@@ -404,20 +382,45 @@ func (b *call) toClient(raw []byte, again func() error) ([]byte, error) {
 	c.host.Losses.Note(c.down.From(), c.down.To(), b.method, m.Losses, b.stream.Header)
 	switch {
 	case err != nil:
-		return nil, err
+		return nil, nil, err
 	case v == wire.Local:
-		return nil, b.questions(gjson.GetBytes(out, "result"))
+		result := gjson.GetBytes(out, "result")
+		return nil, func() error { return b.questions(result) }, nil
 	}
 	if m.Kind == wire.Error {
 		if out, err = sjson.SetRawBytes(out, "id", b.id); err != nil { // it may have had none
-			return nil, err
+			return nil, nil, err
 		}
 	}
 	if b.wish != nil {
 		out = b.asTask(out)
 	}
 	b.conclude(out)
-	return nil, nil
+	return nil, nil, nil
+}
+
+// sendRefreshed sends the request again, with headers that follow the tool's present schema.
+func (b *call) sendRefreshed() error {
+	b.c.tools.Forget()
+	if err := b.setHeaders(b.ctx); err != nil {
+		return err
+	}
+	return b.send(b.answers)
+}
+
+// sendIfModern sends the request again if the server, which has refused its revision, still has no handshake.
+func (b *call) sendIfModern(refusal []byte) error {
+	switch still, err := b.c.isModern(b.ctx, b.stream.Header); {
+	case err == nil && !still:
+		return era.Outlived()
+	case err == nil:
+		return b.send(b.answers)
+	}
+	_, then, err := b.toClient(refusal)
+	if then != nil {
+		err = then()
+	}
+	return err
 }
 
 // passDown translates a notification of the server. It returns nil if the client gets nothing.
@@ -448,6 +451,9 @@ func (c *Conn) passDown(m *wire.Message, header []upstream.Header) []byte {
 func (b *call) conclude(answer []byte) {
 	c := b.c
 	b.over = true
+	if b.ready == nil {
+		b.ready = b.one[:0]
+	}
 	for _, a := range c.forget(b.asking) {
 		b.ready = append(b.ready, mcp.Cancelled(a.id, ""))
 	}

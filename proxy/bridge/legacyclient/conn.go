@@ -150,13 +150,14 @@ func (c *Conn) Send(ctx context.Context, m *upstream.Outgoing) (upstream.Stream,
 		return nil, err
 	}
 	room = append(room, m.Body...)
-	var msg wire.Message
+	both := messagesPool.Get().(*messages)
+	msg := &both.up
 	if err := msg.Scan(room[:len(room):len(room)], c.up.Shape()); err != nil {
 		return nil, err
 	}
 	switch {
 	case msg.Kind.Response():
-		c.receiveAnswer(&msg, m.Header)
+		c.receiveAnswer(msg, m.Header)
 		return nil, nil
 	case msg.Kind == wire.Notification && msg.Method == wire.Cancelled:
 		c.cancel(wire.AppendIDKey(nil, []byte(gjson.Get(wire.View(msg.Params()), "requestId").Raw)))
@@ -166,13 +167,13 @@ func (c *Conn) Send(ctx context.Context, m *upstream.Outgoing) (upstream.Stream,
 	}
 	switch msg.Method {
 	case wire.LoggingSetLevel, wire.ResourcesSubscribe, wire.ResourcesUnsubscribe:
-		return c.remember(ctx, &msg, m.Header), nil
+		return c.remember(ctx, msg, m.Header), nil
 	case wire.TasksGet, wire.TasksResult, wire.TasksCancel, wire.TasksUpdate:
-		if st := c.task(ctx, &msg, m.Header); st != nil {
+		if st := c.task(ctx, msg, m.Header); st != nil {
 			return st, nil
 		}
 	}
-	return c.begin(ctx, m, &msg, room[len(room):])
+	return c.begin(ctx, m, both, room[len(room):])
 }
 
 // remember answers a request that only changes the state of the session.

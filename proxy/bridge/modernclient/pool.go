@@ -42,12 +42,11 @@ const maxSelf = 16 << 10
 // get returns the session for q's client. It is in use until release is called. All requests of
 // one client share it, also concurrent ones: stateful servers depend on that.
 func (p *sessionPool) get(ctx context.Context, q *stateless.Request, who string, header []upstream.Header) (*pooledSession, error) {
-	for name, said := range map[string][]byte{mcp.MetaClient: q.ClientInfo, mcp.MetaCapabilities: q.Capabilities} {
-		if len(said) > maxSelf {
-			f := mcp.Fail(mcp.MetaInvalid, "")
-			f.Text += ": " + name
-			return nil, f
-		}
+	if len(q.ClientInfo) > maxSelf {
+		return nil, tooLargeMeta(mcp.MetaClient)
+	}
+	if len(q.Capabilities) > maxSelf {
+		return nil, tooLargeMeta(mcp.MetaCapabilities)
 	}
 	key := poolKey{principal: who, client: string(q.ClientInfo), capabilities: string(q.Capabilities)}
 	if who == "" {
@@ -67,6 +66,13 @@ func (p *sessionPool) get(ctx context.Context, q *stateless.Request, who string,
 		b.startListening(ctx, header)
 	}
 	return b, err
+}
+
+// tooLargeMeta returns the error for a client that has said too much of itself in this member of _meta.
+func tooLargeMeta(name string) error {
+	f := mcp.Fail(mcp.MetaInvalid, "")
+	f.Text += ": " + name
+	return f
 }
 
 // Direct returns the entry that stands for a modern server, which needs no session. It is in use until release is
@@ -156,6 +162,7 @@ func (p *sessionPool) acquire(key poolKey, by quota.Holder) (b *pooledSession, m
 	}
 	realm := results.KeyOf("session", strconv.Itoa(int(key.kind)), key.principal, key.address, key.client, key.capabilities)
 	b = &pooledSession{br: p.br, key: key, lastID: 1, holder: by, opener: by.Party(), uses: 1, realm: string(realm[:]), opening: make(chan struct{}), settled: make(chan struct{}), level: mcp.NoLogLevel, leveling: make(chan struct{}, 1)}
+	b.taskNews = p.br.tasks.receiver(b)
 	b.life, b.end = context.WithCancel(context.Background())
 	p.byKey[key] = append(p.byKey[key], b)
 	p.held[b.opener]++

@@ -143,7 +143,12 @@ func (r *relay) send() error {
 			e.Asked = d.hasAsked
 		}
 	}
-	x, err := r.br.sendOn(r.ctx, b, id, r.q, r.task, r.from, e)
+	ctx := r.ctx
+	lasts := d != nil || r.task != plainCall // the call may outlive the request that began it
+	if lasts {
+		ctx = context.WithoutCancel(ctx)
+	}
+	x, err := r.br.sendOn(ctx, b, id, r.q, r.task, r.from, e)
 	if err != nil {
 		return err
 	}
@@ -156,8 +161,10 @@ func (r *relay) send() error {
 		return nil
 	}
 	r.x = x
-	ctx, stop := r.ctx, x.stop // copied, as x may be in use for another request when ctx ends
-	r.leave = context.AfterFunc(ctx, func() { stop(context.Cause(ctx)) })
+	if lasts {
+		ctx, stop := r.ctx, x.stop // copied, as x may be in use for another request when ctx ends
+		r.leave = context.AfterFunc(ctx, func() { stop(context.Cause(ctx)) })
+	}
 	return nil
 }
 
@@ -183,7 +190,7 @@ type asking struct {
 	Exchange
 	ctx      context.Context // ends with stop
 	stop     context.CancelCauseFunc
-	crossing *bridge.Crossing
+	crossing bridge.Crossing
 }
 
 // undeclared returns the error that replaces the server's error response that Next has returned, or nil if the
@@ -201,11 +208,12 @@ func (x *asking) undeclared(missing []byte) *mcp.Failure {
 }
 
 // sendOn sends q with the given id to the server behind b, or takes the answer that e has found. The
-// caller owns the exchange. The exchange's context has the values of asked, but does not end with it.
-func (br *Bridge) sendOn(asked context.Context, b *pooledSession, id []byte, q *stateless.Request, task taskPlan, from []upstream.Header, e *results.Enquiry) (*asking, error) {
-	ctx, stop := context.WithCancelCause(context.WithoutCancel(asked)) // a call may outlive the request that began it
-	x := &asking{ctx: ctx, stop: stop, crossing: b.crossingFor(q, id, task, e)}
-	x.Exchange = b.s.Begin(ctx, stop, from, x.crossing, q)
+// caller owns the exchange, which ends with parent.
+func (br *Bridge) sendOn(parent context.Context, b *pooledSession, id []byte, q *stateless.Request, task taskPlan, from []upstream.Header, e *results.Enquiry) (*asking, error) {
+	ctx, stop := context.WithCancelCause(parent)
+	x := &asking{ctx: ctx, stop: stop}
+	b.cross(&x.crossing, q, id, task, e)
+	x.Exchange = b.s.Begin(ctx, stop, from, &x.crossing, q)
 	out, v, err := x.Translate(q.ForServer())
 	switch {
 	case err != nil:
@@ -254,16 +262,18 @@ func (br *Bridge) sendOn(asked context.Context, b *pooledSession, id []byte, q *
 	return nil, f
 }
 
-// crossingFor returns what translation needs to know of q, which is sent on b with this id.
-func (b *pooledSession) crossingFor(q *stateless.Request, id []byte, task taskPlan, e *results.Enquiry) *bridge.Crossing {
+// cross sets c to what translation needs to know of q, which is sent on b with this id.
+func (b *pooledSession) cross(c *bridge.Crossing, q *stateless.Request, id []byte, task taskPlan, e *results.Enquiry) {
 	cfg := b.br.host.Config().Bridge
-	c := &bridge.Crossing{
-		Up: wire.Stamp{ID: id, ProgressToken: append(append([]byte(`"p`), id...), '"')},
+	token := append(id, `"p`...) // behind the id, where nextID has left room
+	token = append(append(token, id...), '"')[len(id):]
+	*c = bridge.Crossing{
+		Up: wire.Stamp{ID: id[:len(id):len(id)], ProgressToken: token},
 		Down: wire.Stamp{
 			ID: q.ID, ProgressToken: q.ProgressToken, ServerInfo: b.said.server,
 			TTL: e.Remaining(cfg.TTL).Milliseconds(),
 		},
-		Logs: b.wantsLogs(q), Opened: b.opened, Tasks: b.br.tasks.receiver(b),
+		Logs: b.wantsLogs(q), Opened: b.opened, Tasks: b.taskNews,
 	}
 	if task != plainCall {
 		c.Up.Task = []byte("{}")
@@ -274,7 +284,6 @@ func (b *pooledSession) crossingFor(q *stateless.Request, id []byte, task taskPl
 	if q.MayAsk() {
 		c.Wait = cfg.ParkTimeout // the parked call limits how long the server itself may take
 	}
-	return c
 }
 
 // urlsUnasked returns the error for a client that has not declared that it can open URLs.

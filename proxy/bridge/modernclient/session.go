@@ -42,6 +42,8 @@ type pooledSession struct {
 	leveling chan struct{} // has a value while a goroutine reads or sets level
 	level    mcp.LogLevel  // the level of log messages that the server was asked for; mcp.NoLogLevel before
 
+	taskNews func(notification []byte) // receives the server's notifications about tasks
+
 	questions atomic.Int64 // questions of the server that wait for the client's answer
 	asking    atomic.Int64 // how often the number of questions has changed
 
@@ -124,7 +126,7 @@ func (b *pooledSession) nextID() []byte {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.lastID++
-	return strconv.AppendInt(nil, b.lastID, 10)
+	return strconv.AppendInt(make([]byte, 0, 48), b.lastID, 10) // room for the progress token, which holds the id again
 }
 
 // setLevel sends logging/setLevel, unless the server was already asked for this level or a less
@@ -165,7 +167,7 @@ func (b *pooledSession) ask(ctx context.Context, method wire.Method, params []by
 
 // crossing returns what translation needs to know of messages that are about no request of a client.
 func (b *pooledSession) crossing() *bridge.Crossing {
-	return &bridge.Crossing{Down: wire.Stamp{ServerInfo: b.said.server}, Opened: b.opened, Tasks: b.br.tasks.receiver(b), Lacks: b.lacks}
+	return &bridge.Crossing{Down: wire.Stamp{ServerInfo: b.said.server}, Opened: b.opened, Tasks: b.taskNews, Lacks: b.lacks}
 }
 
 // inquire sends the server one of dragoman's own requests and waits for the response, as long as a
