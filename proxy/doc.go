@@ -34,7 +34,7 @@
 //     with the proxy. report logs and counts failures, clienterror makes what clients get of them, failures names their
 //     causes. metrics counts, trace measures, telemetry sends spans, losses says what translation has lost. observe
 //     shows messages as they pass.
-//     redact removes secrets from what is shown of messages.
+//     redact removes secrets from what is shown of messages, and observe/recording writes these into files.
 //   - doctor examines a configuration and a server, filter translates lines without a connection, demo is a server to try.
 //
 // imports_test.go says which room may import which.
