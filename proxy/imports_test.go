@@ -106,7 +106,7 @@ func TestImportsPointDown(t *testing.T) {
 		"proxy/metrics":             configured + " proxy/failures proxy/trace",
 		"proxy/oauthrelay":          configured + " proxy/downstream",
 		"proxy/gate":                configured + " proxy/config",
-		"proxy/filter":              configured + " proxy/config",
+		"proxy/filter":              configured + " proxy/config proxy/failures proxy/redact proxy/observe/recording",
 		"proxy/doctor":              hosted + " proxy/era proxy/share proxy/restart proxy/sealed proxy/ended proxy/origin proxy/probe proxy/bridge proxy/bridge/legacyclient proxy/results proxy/mcpheader proxy/toolindex proxy/dialect",
 		"proxy/demo":                carried + " proxy/mcp translate",
 		"proxy/memo":                "translate translate/wire",
