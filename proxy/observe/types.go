@@ -151,10 +151,11 @@ type Why struct {
 type Note struct {
 	Call   *Call
 	At     time.Time
-	By     string // one of the constants below
-	What   string // what was done, in a word: "shorten_arrays"
-	Path   string // where in the message; "" for all of it
-	Detail string // a sentence; "" for none
+	By     string    // one of the constants below
+	What   string    // what was done, in a word: "shorten_arrays"
+	To     Direction // of the message that was changed; 0 for any
+	Path   string    // where in the message; "" for all of it
+	Detail string    // a sentence; "" for none
 
 	// TokensBefore and TokensAfter are the size of a result that was counted; 0 if it was not.
 	TokensBefore, TokensAfter int
@@ -170,6 +171,8 @@ const (
 	Restart   = "restart"   // the server's process or session began anew
 	Replica   = "replica"   // another process of dragoman has the session
 	Trace     = "trace"     // the trace context of telemetry
+	Dialect   = "dialect"   // newer JSON Schema
+	Footprint = "footprint" // lists of tools are kept small
 )
 
 // End says how a call ended.
