@@ -29,6 +29,7 @@ type MessageView struct {
 	Method      string             `json:"method,omitempty"`
 	ID          string             `json:"id,omitempty"`
 	Revision    string             `json:"rev,omitempty"`
+	Transport   string             `json:"transport,omitempty"`
 	Status      int                `json:"status,omitempty"` // of the HTTP response
 	Size        int                `json:"size"`
 	SHA256      string             `json:"sha256,omitempty"`
@@ -90,12 +91,12 @@ func (r *Ring) Detail(n uint64) (Detail, bool) {
 		switch {
 		case m.From != nil:
 			view.Pair = m.From.Seq
-			if len(m.Raw) > 0 && len(m.From.Raw) > 0 && &m.Raw[0] == &m.From.Raw[0] {
+			if m.Unchanged() {
 				view.Same, view.Payload, view.Text = true, nil, ""
 			}
 		case partner[m] != nil:
 			view.Pair = partner[m].Seq
-			view.Same = partner[m].Size == m.Size && len(m.Raw) > 0 && len(partner[m].Raw) > 0 && &m.Raw[0] == &partner[m].Raw[0]
+			view.Same = partner[m].Unchanged()
 		}
 		if m.From == nil && (partner[m] != nil || m.Why.Translator != nil || m.Recorded != nil) {
 			c := changesOf(m, partner[m], notes)
@@ -132,7 +133,7 @@ func (r *Ring) Detail(n uint64) (Detail, bool) {
 func (m *Message) view(redact Redactor, tool string) MessageView {
 	v := MessageView{
 		Seq: m.Seq, At: stamp(m.At), Edge: m.Edge.String(), Direction: m.Direction.String(), Kind: m.kind(), Method: m.Method,
-		ID: idText(m.ID), Revision: m.Revision(), Status: m.Status, Size: m.Size, SHA256: m.SHA256, Cut: m.Cut,
+		ID: idText(m.ID), Revision: m.Revision(), Transport: m.Transport(), Status: m.Status, Size: m.Size, SHA256: m.SHA256, Cut: m.Cut,
 	}
 	switch {
 	case m.Cut:

@@ -186,6 +186,9 @@ func (c *Call) add(m Message) *Message {
 			m.Method = short(w.MethodName())
 		}
 	}
+	if m.From != nil && m.Method == "" {
+		m.Method = m.From.Method
+	}
 	size := len(m.Raw)
 	if f := m.From; f != nil && f.Size == m.Size && f.SHA256 == m.SHA256 && bytes.Equal(f.Raw, m.Raw) {
 		m.Raw, size = f.Raw, 0

@@ -102,7 +102,7 @@ func (r *Ring) Message(m *Message) {
 		return
 	}
 	grown := partBytes
-	if m.From == nil || len(m.Raw) == 0 || len(m.From.Raw) == 0 || &m.Raw[0] != &m.From.Raw[0] {
+	if !m.Unchanged() {
 		grown += len(m.Raw)
 	}
 	at.messages = append(at.messages, m)

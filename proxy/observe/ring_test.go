@@ -163,7 +163,9 @@ func TestRowsSayHowACallEnds(t *testing.T) {
 			c.Came(Message{Edge: ServerEdge, Direction: ToClient, Copy: o.Keep([]byte(failed))})
 			c.Went(ClientEdge, ToClient, []byte(failed))
 			c.End("error", "", Timing{})
-		}, "error", func(r Row) bool { return r.Code == -5 && r.Error == "no …" && *r.Bytes == RowSize{len(failed), len(failed)} }},
+		}, "error", func(r Row) bool {
+			return r.Code == -5 && r.Error == "no …" && *r.Bytes == RowSize{len(failed), len(failed)}
+		}},
 		"failed": {func(o *Observer, c *Call) { c.End("failed", "dns", Timing{}) }, "failed", func(r Row) bool { return r.Cause == "dns" && r.Error == "dns" }},
 		"tokens": {func(o *Observer, c *Call) {
 			c.Note(Note{By: Transform, What: "tokens", TokensBefore: 10, TokensAfter: 3})

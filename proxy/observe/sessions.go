@@ -142,16 +142,22 @@ func (t sessionTallies) changed(c *Call, rules []string) {
 	}
 }
 
-func (s *sessionTally) view(redact Redactor) SessionRow {
-	p := &s.peers
-	out := SessionRow{
+// SessionOf returns what is shown of a session whose calls nobody has counted.
+func SessionOf(p *Peers, since time.Time, open, streams, asking int, redact Redactor) SessionRow {
+	row := SessionRow{
 		Session: p.Session, Principal: p.Principal, Client: redact.Text(p.Client), ClientRevision: p.ClientRevision,
 		Server: redact.Text(p.Server), ServerRevision: p.ServerRevision, Transport: p.ClientTransport, Era: "same",
-		Since: s.since.UTC().Format(time.RFC3339), Calls: s.calls, Open: s.open, Asking: s.asking, Errors: s.errors,
+		Since: since.UTC().Format(time.RFC3339), Open: open, Streams: streams, Asking: asking,
 	}
 	if p.Bridged {
-		out.Era = "bridge"
+		row.Era = "bridge"
 	}
+	return row
+}
+
+func (s *sessionTally) view(redact Redactor) SessionRow {
+	out := SessionOf(&s.peers, s.since, s.open, 0, s.asking, redact)
+	out.Calls, out.Errors = s.calls, s.errors
 	if n := min(s.sampled, maxSamples); n > 0 {
 		sorted := slices.Clone(s.samples[:n])
 		slices.Sort(sorted)

@@ -127,6 +127,11 @@ func (m *Message) Revision() string { return m.Call.Peers.Revision(m.Edge) }
 // Transport returns the transport of the message's edge.
 func (m *Message) Transport() string { return m.Call.Peers.Transport(m.Edge) }
 
+// Unchanged reports whether the message left as it came: its text is that of From.
+func (m *Message) Unchanged() bool {
+	return m.From != nil && len(m.Raw) > 0 && len(m.From.Raw) > 0 && &m.Raw[0] == &m.From.Raw[0]
+}
+
 // Copy is the text of a message. A long one is cut.
 type Copy struct {
 	Raw    []byte // the message, or its beginning
