@@ -55,7 +55,7 @@ type NoteView struct {
 	Detail string `json:"detail,omitempty"`
 }
 
-// Kind returns the kind of a message as it is shown.
+// kind returns the kind of a message as it is shown.
 func (m *Message) kind() string {
 	switch {
 	case m.Kind == 0:

@@ -20,7 +20,7 @@ func (m *Message) Explain() (translate.Explanation, error) {
 	return m.Why.Translator.Explain(m.Raw, m.Why.Known)
 }
 
-// Why a message changed that came in at one edge and left at the other.
+// changes says why a message changed that came in at one edge and left at the other.
 type changes struct {
 	list        []translate.Change
 	more        int

@@ -92,7 +92,7 @@ type row struct {
 	born, version uint64
 }
 
-// times in a row.
+// clock is how times are written.
 const clock = "2006-01-02T15:04:05.000Z07:00"
 
 func stamp(t time.Time) string { return t.UTC().Format(clock) }
