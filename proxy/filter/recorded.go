@@ -46,8 +46,10 @@ func (r *filterRun) takeRecorded(line []byte) error {
 	}
 	switch l.Kind {
 	case recording.Open:
-		s.learn(recording.ClientEdge, l.ClientRev)
-		s.learn(recording.ServerEdge, l.ServerRev)
+		if l.Peers != nil {
+			s.learn(recording.ClientEdge, l.Peers.ClientRev)
+			s.learn(recording.ServerEdge, l.Peers.ServerRev)
+		}
 	case recording.Close:
 		delete(r.recorded, l.Session)
 	case recording.Gap:

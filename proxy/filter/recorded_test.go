@@ -23,7 +23,7 @@ func runRecorded(edge, from, to, in string) (out, notes string, err error) {
 // prompts, and a question.
 const recorded = `{"kind":"header","format":1}
 {"seq":1,"kind":"message","edge":"client","direction":"client-to-server","session":"s","call":1,"method":"initialize","payload":{"jsonrpc":"2.0","id":0,"method":"initialize","params":{"protocolVersion":"2024-11-05","capabilities":{"roots":{}},"clientInfo":{"name":"c","version":"1"}}}}
-{"seq":2,"kind":"open","session":"s","client_rev":"2024-11-05","server_rev":"2025-11-25"}
+{"seq":2,"kind":"open","session":"s","peers":{"client_rev":"2024-11-05","server_rev":"2025-11-25"}}
 {"seq":3,"kind":"stderr","text":"listening"}
 {"seq":4,"kind":"message","edge":"client","direction":"client-to-server","session":"s","rev":"2024-11-05","call":2,"method":"prompts/list","payload":{"jsonrpc":"2.0","id":1,"method":"prompts/list"}}
 {"seq":5,"kind":"message","edge":"server","direction":"client-to-server","session":"s","rev":"2025-11-25","call":2,"method":"prompts/list","payload":{"jsonrpc":"2.0","id":71,"method":"prompts/list"}}

@@ -25,6 +25,8 @@ const (
 	Message Kind = "message"
 	Open    Kind = "open"   // a session began
 	Close   Kind = "close"  // a session ended
+	Note    Kind = "note"   // what was done to a call besides the translation
+	End     Kind = "end"    // a call ended
 	Stderr  Kind = "stderr" // a line that the server's process wrote
 	Gap     Kind = "gap"    // events that were dropped
 )
@@ -49,30 +51,54 @@ type Line struct {
 	Session   string    `json:"session"` // a fingerprint
 	Call      uint64    `json:"call"`    // the number of the call that the message belongs to
 	Method    string    `json:"method"`  // of a response: that of the request
-	Tool      string    `json:"tool"`
-	// Payload is the message without secrets. Of a message that was cut, Text is the beginning, and Size and SHA256 are those
-	// of the whole message. Text is the line of Stderr, too.
+	Tool      string    `json:"tool"`    // the tool or prompt that the call names
+	From      uint64    `json:"from"`    // the Seq of the message at the other edge that this one was made of
+	// Payload is the message without secrets, and Size its length before that. Of a message that was cut there are only Text,
+	// its beginning, and SHA256. Text is what is no JSON, and the line of Stderr, too.
 	Payload json.RawMessage   `json:"payload"`
 	Text    string            `json:"text"`
 	Size    int               `json:"size"`
 	SHA256  string            `json:"sha256"`
 	Headers map[string]string `json:"headers"`
-	// Changes are JSON: why the message differs from the one at the other edge. Notes are JSON, too: what other parts of
-	// dragoman did.
+	HTTP    int               `json:"http_status"` // of a response
+	// Changes are why the message differs from the one that it was made of, and Losses what the translation of this message
+	// has removed; both are JSON.
 	Changes json.RawMessage `json:"changes"`
-	Notes   json.RawMessage `json:"notes"`
+	Losses  json.RawMessage `json:"losses"`
 	Timing  *Timing         `json:"timing"`
 
-	// Of Open: the names and versions of both sides, and the revision of the other edge.
-	Client    string `json:"client"`
-	ClientRev string `json:"client_rev"`
-	Server    string `json:"server"`
-	ServerRev string `json:"server_rev"`
+	Peers *Peers `json:"peers"` // of Open
+
+	Did    *Did   `json:"did"`    // of Note
+	Status string `json:"status"` // of End
+	Cause  string `json:"cause"`  // of End, and of Close
 
 	Dropped       uint64 `json:"dropped"` // of Gap: how many events
 	Format        int    `json:"format"`  // of Header, as are the next two
 	Version       string `json:"version"` // of dragoman
 	Configuration string `json:"configuration"`
+}
+
+// Peers says who talks in a session.
+type Peers struct {
+	Principal       string `json:"principal,omitempty"` // a fingerprint
+	Client          string `json:"client,omitempty"`    // name and version
+	ClientRev       string `json:"client_rev,omitempty"`
+	ClientTransport string `json:"client_transport,omitempty"`
+	Server          string `json:"server,omitempty"`
+	ServerRev       string `json:"server_rev,omitempty"`
+	ServerTransport string `json:"server_transport,omitempty"`
+	Bridged         bool   `json:"bridged,omitempty"` // one side has a handshake and the other one has not
+}
+
+// Did says what was done to a call besides the translation.
+type Did struct {
+	By           string `json:"by"`
+	What         string `json:"what,omitempty"`
+	Path         string `json:"path,omitempty"`
+	Detail       string `json:"detail,omitempty"`
+	TokensBefore int    `json:"tokens_before,omitempty"`
+	TokensAfter  int    `json:"tokens_after,omitempty"`
 }
 
 // Timing says where the time of a call went, in milliseconds: waiting for the client, dragoman's own work, and waiting for
@@ -103,6 +129,14 @@ func (l *Line) Append(dst []byte) []byte {
 			o = o.Raw(name, r)
 		}
 	}
+	object := func(name string, is bool, v any) {
+		if !is {
+			return
+		}
+		if text, err := json.Marshal(v); err == nil { // structs and maps of strings have no other result
+			raw(name, text)
+		}
+	}
 	number("seq", l.Seq)
 	o = o.Str("ts", l.TS.UTC().Format(stamp))
 	text("edge", l.Edge)
@@ -117,23 +151,20 @@ func (l *Line) Append(dst []byte) []byte {
 	number("call", l.Call)
 	text("method", l.Method)
 	text("tool", l.Tool)
-	text("client", l.Client)
-	text("client_rev", l.ClientRev)
-	text("server", l.Server)
-	text("server_rev", l.ServerRev)
+	number("from", l.From)
 	number("dropped", l.Dropped)
-	if len(l.Headers) > 0 {
-		h, err := json.Marshal(l.Headers)
-		if err == nil { // a map of strings has no other result
-			raw("headers", h)
-		}
-	}
+	object("headers", len(l.Headers) > 0, l.Headers)
+	number("http_status", uint64(l.HTTP))
 	raw("payload", l.Payload)
 	text("text", l.Text)
 	number("size", uint64(l.Size))
 	text("sha256", l.SHA256)
 	raw("changes", l.Changes)
-	raw("notes", l.Notes)
+	raw("losses", l.Losses)
+	object("peers", l.Peers != nil, l.Peers)
+	object("did", l.Did != nil, l.Did)
+	text("status", l.Status)
+	text("cause", l.Cause)
 	if l.Timing != nil {
 		o = o.Raw("timing", fmt.Appendf(nil, `{"client":%.3f,"proxy":%.3f,"server":%.3f}`, l.Timing.Client, l.Timing.Proxy, l.Timing.Server))
 	}
@@ -149,7 +180,7 @@ func Parse(raw []byte) (l Line, ok bool) {
 		return Line{}, false
 	}
 	switch l.Kind {
-	case Header, Message, Open, Close, Stderr, Gap:
+	case Header, Message, Open, Close, Note, End, Stderr, Gap:
 		return l, true
 	}
 	return Line{}, false

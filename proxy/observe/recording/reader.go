@@ -4,6 +4,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"os"
+	"strings"
 
 	"github.com/dragoman-proxy/dragoman/proxy/lines"
 )
@@ -48,6 +50,35 @@ func NewReader(in io.Reader) (*Reader, error) {
 
 // Header returns the first line.
 func (r *Reader) Header() Line { return r.head }
+
+// OpenFile opens a recording. If the file before it was put aside, that is read first.
+func OpenFile(name string) (*Reader, io.Closer, error) {
+	f, err := os.Open(name)
+	if err != nil {
+		return nil, nil, err
+	}
+	files := files{f}
+	var in io.Reader = f
+	if before, err := os.Open(aside(name)); err == nil {
+		files = append(files, before)
+		in = io.MultiReader(before, strings.NewReader("\n"), f)
+	}
+	r, err := NewReader(in)
+	if err != nil {
+		return nil, nil, errors.Join(fmt.Errorf("%s: %w", name, err), files.Close())
+	}
+	return r, files, nil
+}
+
+type files []*os.File
+
+func (f files) Close() error {
+	var all error
+	for _, one := range f {
+		all = errors.Join(all, one.Close())
+	}
+	return all
+}
 
 // Next returns the next line. The error is io.EOF at the end, a *LineError for a line that is no line of a recording, such as
 // one that was not written to its end, or that of the source.
