@@ -54,7 +54,11 @@ type Redactor struct {
 	secrets []string // with their other spellings, longest first
 	paths   map[string][][]string
 	none    bool
+	asIs    bool
 }
+
+// AsIs returns a Redactor for what was redacted before, such as a recording. It shows everything.
+func AsIs() *Redactor { return &Redactor{asIs: true} }
 
 // PathError says which path cannot be used.
 type PathError struct{ Tool, Path, Reason string }
@@ -118,7 +122,7 @@ func splitPath(path string) (names []string, reason string) {
 	return names, ""
 }
 
-// Payload returns a message, or a part of one, without secrets: one line of valid JSON. method is the message's, or that of
+// Payload returns a message, or a part of one, without secrets: valid JSON on one line. method is the message's, or that of
 // the request that it answers, and tool the tool that is called. Text that is no JSON becomes a string. raw is not changed.
 func (r *Redactor) Payload(method, tool string, raw []byte) []byte {
 	if len(raw) > MaxPayload {
@@ -126,6 +130,10 @@ func (r *Redactor) Payload(method, tool string, raw []byte) []byte {
 	}
 	v, err := tree.Parse(raw)
 	switch {
+	case r.asIs && err == nil:
+		return v.Raw()
+	case r.asIs:
+		return wire.AppendQuoted(nil, raw)
 	case err != nil && r.none:
 		return wire.AppendQuoted(nil, fmt.Sprintf("[text, %d bytes]", len(raw)))
 	case err != nil:
@@ -155,6 +163,8 @@ const (
 func (r *Redactor) Header(name, value string) (string, bool) {
 	name = strings.ToLower(name)
 	switch {
+	case r.asIs:
+		return value, true
 	case name == "mcp-session-id":
 		return r.Handle(value), true
 	case !strings.HasPrefix(name, mcpHeader) && !slices.Contains(shown, name):
@@ -175,16 +185,27 @@ func (r *Redactor) Header(name, value string) (string, bool) {
 
 // Handle returns the fingerprint of a value that grants access, such as a session's id: 16 hexadecimal digits that are equal
 // for equal values, or "" for "".
-func (r *Redactor) Handle(value string) string { return fingerprint(value) }
+func (r *Redactor) Handle(value string) string {
+	if r.asIs {
+		return value
+	}
+	return fingerprint(value)
+}
 
 // Text returns text without secrets. It takes time linear in the length of text.
 func (r *Redactor) Text(text string) string {
+	if r.asIs {
+		return text
+	}
 	return shapes(failures.WithoutSecrets(text, r.secrets))
 }
 
 // Cut returns the beginning of a longer text without secrets, even if one of them was cut in the middle.
 func (r *Redactor) Cut(text string) string {
-	if r.none {
+	switch {
+	case r.asIs:
+		return text
+	case r.none:
 		return fmt.Sprintf("[text, %d bytes]", len(text))
 	}
 	text = failures.WithoutSecrets(text, r.secrets)

@@ -207,3 +207,17 @@ func TestDeepAndLargePayloadsAreBounded(t *testing.T) {
 		t.Errorf("JSON in JSON: %s", got)
 	}
 }
+
+func TestWhatWasRedactedBeforeStaysAsItIs(t *testing.T) {
+	r := AsIs()
+	header, shown := r.Header("Mcp-Session-Id", "9f21c0d2aabbccdd")
+	for got, want := range map[string]string{
+		string(r.Payload("tools/call", "", []byte(` {"token":"a"} `))): `{"token":"a"}`,
+		string(r.Payload("", "", []byte(`token=a`))):                   `"token=a"`,
+		r.Text("token=a"): "token=a", r.Cut("token=b"): "token=b", r.Handle("h"): "h", header: "9f21c0d2aabbccdd",
+	} {
+		if got != want || !shown {
+			t.Errorf("%s, want %s", got, want)
+		}
+	}
+}

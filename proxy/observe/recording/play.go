@@ -1,6 +1,7 @@
 package recording
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
 	"io"
@@ -137,6 +138,9 @@ func (p *player) message(l *Line) {
 	}
 	if from := p.seen[l.From]; from != nil {
 		m.From = from
+		if m.Size == from.Size && bytes.Equal(m.Raw, from.Raw) {
+			m.Raw = from.Raw // one text at both edges
+		}
 		var list []translate.Change
 		if p.open[l.From] && json.Unmarshal(l.Changes, &list) == nil && from.Recorded == nil {
 			from.Recorded = list

@@ -37,7 +37,7 @@ func start(t *testing.T, o *observe.Observer, options Options, failed func(error
 	if failed == nil {
 		failed = func(err error) { t.Errorf("the recording ended: %v", err) }
 	}
-	r, err := Start(o, options, func() *redact.Redactor { return safe }, failed)
+	r, err := Start(o, options, func() observe.Redactor { return safe }, failed)
 	if err != nil {
 		t.Fatal(err)
 	}
