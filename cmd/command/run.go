@@ -28,7 +28,7 @@ func serveCommand() *cobra.Command {
 			"  dragoman serve -- npx -y @modelcontextprotocol/server-everything\n" +
 			"  dragoman serve --adapters ./adapters",
 	}
-	s := newSettings(cmd, listenFlags, upstreamFlags, signInFlags, adapterFlags, transformFlags)
+	s := newSettings(cmd, listenFlags, upstreamFlags, signInFlags, adapterFlags, transformFlags, recordFlags)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		cfg, err := s.config(args)
 		if err != nil {
@@ -52,7 +52,7 @@ func stdioCommand() *cobra.Command {
 			"  dragoman stdio -- npx -y @modelcontextprotocol/server-everything\n" +
 			"  dragoman stdio --adapters ./adapters",
 	}
-	s := newSettings(cmd, upstreamFlags, shimFlags, adapterFlags, transformFlags)
+	s := newSettings(cmd, upstreamFlags, shimFlags, adapterFlags, transformFlags, recordFlags)
 	s.wholeEnv = true
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		cfg, err := s.config(args)
@@ -71,6 +71,9 @@ func stdioCommand() *cobra.Command {
 			defer (&watcher{log: log, concerns: concerns}).start(cmd.Context())()
 		}
 		countDroppedLines(srv)
+		if err := srv.Record(); err != nil {
+			return err
+		}
 		err = srv.ServePipe(cmd.Context(), os.Stdin, os.Stdout)
 		if errors.Is(err, syscall.EPIPE) {
 			log.Info("the client has closed dragoman's stdout: stopping")
@@ -99,6 +102,10 @@ func serve(cmd *cobra.Command, cfg config.Config, make func(config.Config, *zap.
 		return err
 	}
 	if err := admin(srv, cfg, ln.Addr(), log); err != nil {
+		ln.Close()
+		return err
+	}
+	if err := srv.Record(); err != nil {
 		ln.Close()
 		return err
 	}

@@ -49,6 +49,9 @@ func (r *Recorder) put(l *Line) {
 	}
 }
 
+// File returns the name of the file.
+func (r *Recorder) File() string { return r.name }
+
 // Ended reports whether the recording has ended before Close.
 func (r *Recorder) Ended() bool { return r.ended.Load() }
 

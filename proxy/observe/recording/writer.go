@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"strings"
 	"time"
 )
 
@@ -62,6 +63,11 @@ func Create(o Options) (*Writer, error) {
 		return nil, err
 	}
 	return w, nil
+}
+
+// Name returns the name of a file, with {time} replaced by the time.
+func Name(file string) string {
+	return strings.ReplaceAll(file, "{time}", time.Now().UTC().Format("20060102T150405.000Z"))
 }
 
 // aside returns the name of the file before the current one.
