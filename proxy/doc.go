@@ -32,7 +32,9 @@
 //   - mcp, mcpheader and toolindex have what the protocol names; requests and outbox what is open and what waits.
 //   - host has what all of them use: the configuration in force, the log, memory for large messages, goroutines that end
 //     with the proxy. report logs and counts failures, clienterror makes what clients get of them, failures names their
-//     causes. metrics counts, trace measures, telemetry sends spans, losses says what translation has lost.
+//     causes. metrics counts, trace measures, telemetry sends spans, losses says what translation has lost. observe
+//     shows messages as they pass.
+//     redact removes secrets from what is shown of messages, and observe/recording writes these into files.
 //   - doctor examines a configuration and a server, filter translates lines without a connection, demo is a server to try.
 //
 // imports_test.go says which room may import which.

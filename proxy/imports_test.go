@@ -52,7 +52,11 @@ import (
 //   - footprint keeps lists of tools small, and knows no session;
 //   - shape shortens results through package transform, and knows no session;
 //   - probe reports what clients get of a server, and opens no connection itself;
+//   - redact removes secrets from what is shown of messages;
+//   - observe/recording writes and reads files of events, and takes no part in any call;
 //   - telemetry makes spans of messages and sends them, and reads no session;
+//   - observe shows what is done to messages, and reads no session;
+//   - observe/inspect serves what observe has seen, with the files that it is given;
 //   - share lets several clients use one process of a server;
 //   - era finds out whether the server has a handshake, and has no sessions or clients;
 //   - gate checks a tool call against the output of another tool, which the caller calls;
@@ -72,7 +76,7 @@ func TestImportsPointDown(t *testing.T) {
 	const adapting = "adapterrt/clean adapterrt/failure adapterrt/escape adapterrt/near adapterrt/gate adapterrt/file adapterrt/httpcall adapterrt/credential adapterrt/guard adapterrt/present"
 	const carried = "proxy/upstream/orphans proxy/upstream proxy/sse proxy/lines proxy/large proxy/envelope translate/wire"
 	const configured = carried + " proxy/mcp proxy/memlimit proxy/oauth proxy/setting adapterrt transform translate " + parts + " " + adapting
-	const rooms = configured + " proxy/config proxy/sealed proxy/quota proxy/idmap proxy/downstream proxy/results proxy/processes proxy/ended proxy/failures proxy/repeats proxy/dialect proxy/toolindex proxy/memo proxy/demo proxy/replicas proxy/trace proxy/losses proxy/principal proxy/gate proxy/server proxy/outbox proxy/mcpheader proxy/metrics proxy/oauthrelay proxy/requests proxy/clienterror proxy/report proxy/era proxy/host proxy/bridge proxy/bridge/legacyclient proxy/bridge/modernclient proxy/restart proxy/share proxy/origin proxy/shape proxy/owntools proxy/adapters proxy/stateless proxy/replay proxy/footprint proxy/probe proxy/telemetry"
+	const rooms = configured + " proxy/config proxy/sealed proxy/quota proxy/idmap proxy/downstream proxy/results proxy/processes proxy/ended proxy/failures proxy/repeats proxy/dialect proxy/toolindex proxy/memo proxy/demo proxy/replicas proxy/trace proxy/losses proxy/principal proxy/gate proxy/server proxy/outbox proxy/mcpheader proxy/metrics proxy/oauthrelay proxy/requests proxy/clienterror proxy/report proxy/era proxy/host proxy/bridge proxy/bridge/legacyclient proxy/bridge/modernclient proxy/restart proxy/share proxy/origin proxy/shape proxy/owntools proxy/adapters proxy/stateless proxy/replay proxy/footprint proxy/probe proxy/telemetry proxy/observe proxy/redact proxy/observe/recording proxy/observe/inspect"
 	const reporting = configured + " proxy/config proxy/idmap proxy/failures proxy/downstream proxy/requests proxy/processes proxy/server proxy/clienterror proxy/metrics proxy/repeats proxy/trace proxy/oauthrelay"
 	const hosted = reporting + " proxy/report proxy/losses proxy/host"
 	allowed := map[string]string{
@@ -103,7 +107,7 @@ func TestImportsPointDown(t *testing.T) {
 		"proxy/metrics":             configured + " proxy/failures proxy/trace",
 		"proxy/oauthrelay":          configured + " proxy/downstream",
 		"proxy/gate":                configured + " proxy/config",
-		"proxy/filter":              configured + " proxy/config",
+		"proxy/filter":              configured + " proxy/config proxy/failures proxy/redact proxy/observe proxy/observe/recording",
 		"proxy/doctor":              hosted + " proxy/era proxy/share proxy/restart proxy/sealed proxy/ended proxy/origin proxy/probe proxy/bridge proxy/bridge/legacyclient proxy/results proxy/mcpheader proxy/toolindex proxy/dialect",
 		"proxy/demo":                carried + " proxy/mcp translate",
 		"proxy/memo":                "translate translate/wire",
@@ -129,6 +133,10 @@ func TestImportsPointDown(t *testing.T) {
 		"proxy/replay":              reporting + " proxy/report",
 		"proxy/footprint":           configured + " proxy/config proxy/toolindex",
 		"proxy/telemetry":           configured + " proxy/config",
+		"proxy/observe":             "translate translate/wire",
+		"proxy/redact":              carried + " proxy/failures transform/tree",
+		"proxy/observe/recording":   carried + " translate proxy/failures transform/tree proxy/redact proxy/observe",
+		"proxy/observe/inspect":     carried + " proxy/failures transform/tree translate proxy/redact proxy/observe proxy/observe/recording",
 		"proxy/probe":               hosted + " proxy/era proxy/bridge proxy/bridge/legacyclient proxy/results proxy/sealed proxy/ended proxy/mcpheader proxy/toolindex proxy/dialect",
 		"proxy/processes":           "",
 		"proxy/oauth":               "",

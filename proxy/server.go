@@ -29,6 +29,8 @@ import (
 	"github.com/dragoman-proxy/dragoman/proxy/mcp"
 	"github.com/dragoman-proxy/dragoman/proxy/memo"
 	"github.com/dragoman-proxy/dragoman/proxy/metrics"
+	"github.com/dragoman-proxy/dragoman/proxy/observe"
+	"github.com/dragoman-proxy/dragoman/proxy/observe/recording"
 	"github.com/dragoman-proxy/dragoman/proxy/origin"
 	"github.com/dragoman-proxy/dragoman/proxy/owntools"
 	"github.com/dragoman-proxy/dragoman/proxy/processes"
@@ -58,6 +60,8 @@ type Server struct {
 	personal   atomic.Bool // there is one client, on stdio: a login that its user makes is for this client only
 	metrics    *metrics.Metrics
 	tracer     *telemetry.Tracer // nil if no traces are sent
+	observer   observe.Observer
+	recorder   *recording.Recorder // nil if there is none
 	shapes     *metrics.Results
 	toolsSize  footprint.Gauge
 	lists      *memo.Memo
@@ -122,6 +126,7 @@ func newServer(cfg config.Config, log *zap.Logger, o origin.Origin, own ...ownto
 	}
 	srv.metrics = metrics.New(mcp.Version(), func() float64 { return float64(srv.sessions.count()) }, func() float64 { return float64(srv.streams.Load()) })
 	srv.toolsSize.Bytes = srv.metrics.ToolsList
+	srv.observer.Lost = func(reader string) { srv.metrics.Unobserved.WithLabelValues(reader).Inc() }
 	srv.shapes = metrics.NewResults(srv.metrics)
 	if srv.adapters, err = adapters.New(cfg.Adapters, first.sharedKey(), origin.TokenStore(&cfg, log), func() *shape.Shaping { return srv.now().shaping }, srv.metrics, log); err != nil {
 		return nil, err
@@ -495,6 +500,7 @@ func (srv *Server) close() {
 	}
 	srv.host.Wait()
 	srv.tracer.Close()
+	srv.endRecording()
 	srv.replicas.Close()
 	srv.now().relay.Close()
 	srv.reloading.Lock()

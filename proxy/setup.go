@@ -18,6 +18,7 @@ import (
 	"github.com/dragoman-proxy/dragoman/proxy/oauthrelay"
 	"github.com/dragoman-proxy/dragoman/proxy/origin"
 	"github.com/dragoman-proxy/dragoman/proxy/owntools"
+	"github.com/dragoman-proxy/dragoman/proxy/redact"
 	"github.com/dragoman-proxy/dragoman/proxy/sealed"
 	"github.com/dragoman-proxy/dragoman/proxy/shape"
 	"github.com/dragoman-proxy/dragoman/proxy/trace"
@@ -36,6 +37,7 @@ type setup struct {
 	sealer    *sealed.Sealer
 	server    string            // the server's name in the log
 	secrets   []string          // the secrets in cfg, which no log line may hold
+	redactor  *redact.Redactor  // removes secrets from what is shown of messages
 	address   string            // the server's host and port; "" for a process
 	passed    []string          // names of the client's headers that are passed to the server
 	own       *owntools.Catalog // tools that dragoman serves itself; nil if there are none
@@ -66,6 +68,9 @@ func newSetup(cfg config.Config, o origin.Origin, was *setup) (*setup, error) {
 	if s.relay, err = origin.NewRelay(cfg); err != nil {
 		return nil, err
 	}
+	if s.redactor, err = newRedactor(&s.cfg, s.secrets); err != nil {
+		return nil, err
+	}
 	s.footprint = footprint.NewPolicy(&cfg.Footprint)
 	isAuthorization := func(name string) bool { return strings.EqualFold(name, "Authorization") }
 	if !cfg.Upstream.Auth.Lends() && !slices.ContainsFunc(slices.Collect(maps.Keys(cfg.Upstream.Headers)), isAuthorization) {
@@ -87,7 +92,7 @@ func lasting(path string) bool {
 		"limits.client_message", "limits.in_hand":
 		return true
 	}
-	return strings.HasPrefix(path, "adapters.")
+	return strings.HasPrefix(path, "adapters.") || strings.HasPrefix(path, "record.")
 }
 
 // sharedKey returns a key that all replicas have, or nil if each replica has its own.

@@ -65,6 +65,7 @@ func TestMistakesOnTheCommandLine(t *testing.T) {
 		{"translate --from 2025-06-18 --to x", `--to: "x" is not a revision`},
 		{"translate", `--from: "" is not a revision`},
 		{"translate --nonsense", "unknown flag"},
+		{"translate --edge left", `--edge: "left" is not client or server`},
 		{"translate --explain=everything", `--explain: "everything" is not words or json`},
 		{"translate --from-client --from-server", "[from-client from-server] were all set"},
 		{"login --device --list", "[device list] were all set"},

@@ -15,6 +15,7 @@ import (
 	"github.com/dragoman-proxy/dragoman/proxy/config"
 	"github.com/dragoman-proxy/dragoman/proxy/filter"
 	"github.com/dragoman-proxy/dragoman/proxy/metrics"
+	"github.com/dragoman-proxy/dragoman/proxy/observe/recording"
 	"github.com/dragoman-proxy/dragoman/translate"
 )
 
@@ -27,7 +28,7 @@ func serveCommand() *cobra.Command {
 			"  dragoman serve -- npx -y @modelcontextprotocol/server-everything\n" +
 			"  dragoman serve --adapters ./adapters",
 	}
-	s := newSettings(cmd, listenFlags, upstreamFlags, signInFlags, adapterFlags, transformFlags)
+	s := newSettings(cmd, listenFlags, upstreamFlags, signInFlags, adapterFlags, transformFlags, recordFlags)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		cfg, err := s.config(args)
 		if err != nil {
@@ -51,7 +52,7 @@ func stdioCommand() *cobra.Command {
 			"  dragoman stdio -- npx -y @modelcontextprotocol/server-everything\n" +
 			"  dragoman stdio --adapters ./adapters",
 	}
-	s := newSettings(cmd, upstreamFlags, shimFlags, adapterFlags, transformFlags)
+	s := newSettings(cmd, upstreamFlags, shimFlags, adapterFlags, transformFlags, recordFlags)
 	s.wholeEnv = true
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		cfg, err := s.config(args)
@@ -70,6 +71,9 @@ func stdioCommand() *cobra.Command {
 			defer (&watcher{log: log, concerns: concerns}).start(cmd.Context())()
 		}
 		countDroppedLines(srv)
+		if err := srv.Record(); err != nil {
+			return err
+		}
 		err = srv.ServePipe(cmd.Context(), os.Stdin, os.Stdout)
 		if errors.Is(err, syscall.EPIPE) {
 			log.Info("the client has closed dragoman's stdout: stopping")
@@ -98,6 +102,10 @@ func serve(cmd *cobra.Command, cfg config.Config, make func(config.Config, *zap.
 		return err
 	}
 	if err := admin(srv, cfg, ln.Addr(), log); err != nil {
+		ln.Close()
+		return err
+	}
+	if err := srv.Record(); err != nil {
 		ln.Close()
 		return err
 	}
@@ -184,17 +192,19 @@ Each message is shown here, as the client sent it and as the server got it, and 
 
 func translateCommand() *cobra.Command {
 	var from, to string
-	var report, explain string
+	var report, explain, edge string
 	var fromClient, fromServer bool
 	cmd := &cobra.Command{
-		Use:   "translate --from REVISION --to REVISION [--explain | --report[=full]] < messages.jsonl",
+		Use:   "translate (--from REVISION --to REVISION | --edge SIDE) [--explain | --report[=full]] < messages.jsonl",
 		Short: "Translate messages, one a line, from stdin to stdout",
 		Long: "Translate messages, one a line, from stdin to stdout. Messages that the receiver would not get\n(dropped, answered on its behalf, refused) are reported on stderr, and with --report what was lost: the\nfirst place of each rule, or with --report=full every place.\n\n" +
 			"--explain says on stderr, for each message, what was removed, added, replaced or renamed, and which rule did\nthat, in words. The path of an added value is that in the translated message; all other paths, and\nthose before an arrow, are those in the message on stdin. --explain=json writes a line of JSON for each change.\n\n" +
-			"A line may hold an array of messages, or {\"dir\":\"c2s\",\"message\":{…}}, in which dir names the sender:\nc2s for the client, s2c for the server.",
-		Example: "  dragoman translate --from REVISION --to REVISION --report < messages.jsonl\n  dragoman translate --from REVISION --to REVISION --explain < messages.jsonl > translated.jsonl",
+			"A line may hold an array of messages, or {\"dir\":\"c2s\",\"message\":{…}}, in which dir names the sender:\nc2s for the client, s2c for the server.\n\n" +
+			"With --edge, the lines are a recording (--record FILE): the messages that came from that side are translated,\nfrom its revision to that of the other side, which the recording has.",
+		Example: "  dragoman translate --from REVISION --to REVISION --report < messages.jsonl\n  dragoman translate --from REVISION --to REVISION --explain < messages.jsonl > translated.jsonl\n  dragoman translate --edge server --explain < recording.jsonl",
 		Args:    cobra.NoArgs,
 	}
+	cmd.Flags().StringVar(&edge, "edge", "", "read a recording, and translate what came from this side: client or server")
 	cmd.Flags().StringVar(&from, "from", "", "revision of the messages")
 	cmd.Flags().StringVar(&to, "to", "", "revision to translate them to")
 	cmd.Flags().StringVar(&report, "report", "", "report on stderr what was lost, as lines of JSON: short or full")
@@ -203,7 +213,7 @@ func translateCommand() *cobra.Command {
 	cmd.Flags().Lookup("explain").NoOptDefVal = string(filter.ExplainWords)
 	cmd.Flags().BoolVar(&fromClient, "from-client", false, "the client sent all messages")
 	cmd.Flags().BoolVar(&fromServer, "from-server", false, "the server sent all messages; without either flag, a response belongs to the request with its id")
-	cmd.MarkFlagsMutuallyExclusive("from-client", "from-server")
+	cmd.MarkFlagsMutuallyExclusive("from-client", "from-server", "edge")
 	cmd.MarkFlagsMutuallyExclusive("explain", "report")
 	s := newSettings(cmd)
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
@@ -212,7 +222,7 @@ func translateCommand() *cobra.Command {
 			return err
 		}
 		f := filter.Filter{
-			Options: cfg.Contract, Limits: cfg.Limits, Report: filter.Reporting(report), Explain: filter.Explaining(explain),
+			Options: cfg.Contract, Limits: cfg.Limits, Report: filter.Reporting(report), Explain: filter.Explaining(explain), Edge: edge,
 			In: cmd.InOrStdin(), Out: cmd.OutOrStdout(), Notes: cmd.ErrOrStderr(),
 		}
 		switch {
@@ -220,16 +230,23 @@ func translateCommand() *cobra.Command {
 			return &exitError{exitUsage, fmt.Errorf("--report: %q is not short or full", report)}
 		case f.Explain != filter.ExplainNone && f.Explain != filter.ExplainWords && f.Explain != filter.ExplainJSON:
 			return &exitError{exitUsage, fmt.Errorf("--explain: %q is not words or json", explain)}
+		case edge != "" && edge != recording.ClientEdge && edge != recording.ServerEdge:
+			return &exitError{exitUsage, fmt.Errorf("--edge: %q is not client or server", edge)}
 		case fromClient:
 			f.By = filter.FromClient
 		case fromServer:
 			f.By = filter.FromServer
 		}
-		if f.From, err = revision("--from", from); err != nil {
-			return err
-		}
-		if f.To, err = revision("--to", to); err != nil {
-			return err
+		for _, at := range []struct {
+			flag, name string
+			rev        **translate.Revision
+		}{{"--from", from, &f.From}, {"--to", to, &f.To}} {
+			if at.name == "" && edge != "" {
+				continue // the recording says it
+			}
+			if *at.rev, err = revision(at.flag, at.name); err != nil {
+				return err
+			}
 		}
 		return f.Run()
 	}

@@ -35,6 +35,7 @@ type settings struct {
 	maxTokens int
 	oauth     []string
 	login     string
+	record    string
 	logLevel  string
 	taken     int // arguments before -- that are of the command itself
 
@@ -70,6 +71,10 @@ func adapterFlags(s *settings) {
 
 func transformFlags(s *settings) {
 	s.cmd.Flags().IntVar(&s.maxTokens, "max-tokens", 0, "limit every result to this many tokens, at least 100 (transform.default_max_tokens)")
+}
+
+func recordFlags(s *settings) {
+	s.cmd.Flags().StringVar(&s.record, "record", "", "new file to record all messages in, without secrets; {time} is replaced by the time (record.file)")
 }
 
 // newSettings adds --config, --log-level and the flags of groups to cmd.
@@ -129,6 +134,7 @@ func (s *settings) lay(cfg *config.Config, l *setting.Layers, args []string) {
 		{&cfg.Upstream.Transport, s.transport, "upstream.transport", "--upstream-transport"},
 		{&cfg.Upstream.Version, s.version, "upstream.version", "--upstream-version"},
 		{&cfg.Log.Level, s.logLevel, "log.level", "--log-level"},
+		{&cfg.Record.File, s.record, "record.file", "--record"},
 	} {
 		if f.value != "" {
 			*f.field = f.value

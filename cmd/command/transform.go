@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/tidwall/gjson"
 
+	"github.com/dragoman-proxy/dragoman/proxy/observe/recording"
 	"github.com/dragoman-proxy/dragoman/transform"
 	"github.com/dragoman-proxy/dragoman/translate/wire"
 )
@@ -25,9 +26,12 @@ func transformCommand() *cobra.Command {
 		Long: "Transform a recorded answer of a tool as the configuration says. The result that the client would get goes to\n" +
 			"stdout; a terminal shows the results before and after side by side. A report goes to stderr: the rule that\n" +
 			"matched, those of its paths that match nothing, and how many tokens of each part were kept. The answer may\n" +
-			"be a JSON-RPC response, its result, or the JSON or text of a result.",
-		Example: "  dragoman transform --config dragoman.yaml --tool list_issues < recorded.json",
-		Args:    cobra.NoArgs,
+			"be a JSON-RPC response, its result, or the JSON or text of a result.\n\n" +
+			"With --call, stdin is a recording (--record FILE), and the result is what the server answered to the call with this\n" +
+			"number; the tool and the method are in the recording. Secrets are not in it, so it may be a little shorter.",
+		Example: "  dragoman transform --config dragoman.yaml --tool list_issues < recorded.json\n" +
+			"  dragoman transform --config dragoman.yaml --call 4711 < recording.jsonl",
+		Args: cobra.NoArgs,
 	}
 	s := newSettings(cmd)
 	f := cmd.Flags()
@@ -37,6 +41,9 @@ func transformCommand() *cobra.Command {
 	f.StringVar(&call.Method, "method", "tools/call", "method of the request: tools/call, resources/read or prompts/get")
 	f.IntVar(&call.MaxTokens, "max-tokens", 0, "lower the budget, as a client may")
 	f.BoolVar(&call.Full, "full", false, "ask for all detail, as a client may")
+	number := f.Uint64("call", 0, "read a recording, and transform the server's answer to the call with this number")
+	cmd.MarkFlagsMutuallyExclusive("call", "tool")
+	cmd.MarkFlagsMutuallyExclusive("call", "method")
 	schema := f.String("output-schema", "", "file with the tool's outputSchema, if it has one")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		cfg, err := s.config(nil)
@@ -67,12 +74,9 @@ func transformCommand() *cobra.Command {
 			}
 			call.Schemas = transform.Seen
 		}
-		in, err := io.ReadAll(io.LimitReader(cmd.InOrStdin(), maxRecorded+1))
+		in, err := recordedAnswer(cmd.InOrStdin(), *number, call)
 		if err != nil {
 			return err
-		}
-		if len(in) > maxRecorded {
-			return fmt.Errorf("the answer is longer than %d bytes", maxRecorded)
 		}
 		in = resultIn(in)
 		out, r := engine.Apply(nil, in, call)
@@ -88,6 +92,57 @@ func transformCommand() *cobra.Command {
 		return d.write(cmd.ErrOrStderr())
 	}
 	return cmd
+}
+
+// recordedAnswer returns the answer in a file, or of the call of this number in a recording. Then it sets call's tool and method.
+func recordedAnswer(file io.Reader, number uint64, call *transform.Call) ([]byte, error) {
+	if number != 0 {
+		return answerOf(file, number, call)
+	}
+	in, err := io.ReadAll(io.LimitReader(file, maxRecorded+1))
+	if err == nil && len(in) > maxRecorded {
+		err = fmt.Errorf("the answer is longer than %d bytes", maxRecorded)
+	}
+	return in, err
+}
+
+func answerOf(file io.Reader, number uint64, call *transform.Call) ([]byte, error) {
+	r, err := recording.NewReader(file)
+	if err != nil {
+		return nil, err
+	}
+	seen := false
+	for {
+		l, err := r.Next()
+		var bad *recording.LineError
+		switch {
+		case errors.Is(err, io.EOF) && seen:
+			return nil, fmt.Errorf("the recording has no result of the server for call %d", number)
+		case errors.Is(err, io.EOF):
+			return nil, fmt.Errorf("the recording has no call %d", number)
+		case errors.As(err, &bad):
+			continue
+		case err != nil:
+			return nil, err
+		case l.Kind != recording.Message || l.Call != number:
+			continue
+		}
+		seen = true
+		tool := gjson.GetBytes(l.Payload, "params.name")
+		if tool.Exists() && l.Direction == recording.ClientToServer && l.Edge == recording.ServerEdge {
+			call.Tool = tool.String()
+		}
+		if l.Edge != recording.ServerEdge || l.Direction != recording.ServerToClient {
+			continue
+		}
+		switch {
+		case gjson.GetBytes(l.Payload, "result").IsObject():
+			call.Method = l.Method
+			return l.Payload, nil
+		case l.Payload == nil && l.Size > 0:
+			return nil, fmt.Errorf("call %d: only the beginning of the answer's %d bytes is in the recording", number, l.Size)
+		}
+	}
 }
 
 // resultIn returns the recorded result. Input that is neither a result nor a response with one becomes the text of a

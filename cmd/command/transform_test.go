@@ -128,3 +128,32 @@ transform:
 		t.Errorf("a result that passes: %v\n%s", err, told)
 	}
 }
+
+func TestTransformOfACallInARecording(t *testing.T) {
+	config := filepath.Join(t.TempDir(), "c.yaml")
+	write(t, config, `transform: {rules: [{match: {tool: list_issues}, adapter: linear, include_fields: [id, title]}]}`)
+	line := func(call int, edge, direction, payload string) string {
+		return fmt.Sprintf(`{"kind":"message","seq":%d,"edge":%q,"direction":%q,"call":%d,"method":"tools/call",%s}`+"\n", call, edge, direction, call, payload)
+	}
+	const ask, answer = `"payload":{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"list_issues"}}`,
+		`"payload":{"jsonrpc":"2.0","id":1,"result":{"content":[{"type":"text","text":"{\"identifier\":\"ENG-1\",\"title\":\"T\"}"}]}}`
+	in := `{"kind":"header","format":1}` + "\n" +
+		line(7, "client", "client-to-server", ask) + line(7, "server", "client-to-server", ask) +
+		line(7, "server", "server-to-client", `"payload":{"jsonrpc":"2.0","method":"notifications/progress"}`) + "a line that was cut\n" +
+		line(7, "server", "server-to-client", answer) + line(7, "client", "server-to-client", `"payload":{"result":{}}`) +
+		line(8, "server", "server-to-client", `"text":"{","size":2000000`) + line(9, "client", "client-to-server", ask)
+	out, told, err := run(t.Context(), in, "transform", "--config", config, "--call", "7")
+	if err != nil || gjson.Get(out, "content.0.text").String() != `{"id":"ENG-1","title":"T"}` || !strings.Contains(told, "adapter  linear\n") {
+		t.Errorf("%v\n%s\n%s", err, out, told)
+	}
+	for call, want := range map[string]string{
+		"8": "only the beginning of the answer's 2000000 bytes", "9": "no result of the server for call 9", "10": "has no call 10",
+	} {
+		if _, _, err := run(t.Context(), in, "transform", "--config", config, "--call", call); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("call %s: %v", call, err)
+		}
+	}
+	if _, _, err := run(t.Context(), "{}", "transform", "--config", config, "--call", "7"); err == nil || !strings.Contains(err.Error(), "not a recording") {
+		t.Errorf("no recording: %v", err)
+	}
+}

@@ -55,6 +55,7 @@ type Config struct {
 	Transform *transform.Config `yaml:"transform"`
 	Footprint Footprint         `yaml:"footprint"`
 	Limits    Limits            `yaml:"limits"`
+	Record    Record            `yaml:"record"`
 	Log       Log               `yaml:"log"`
 	Shutdown  Shutdown          `yaml:"shutdown"`
 }
@@ -299,6 +300,15 @@ type TimeLimit struct {
 	Silence   time.Duration `yaml:"silence"`
 }
 
+// Record sets whether messages are recorded in a file, for dragoman inspect, translate and transform.
+type Record struct {
+	// File is the file that messages are recorded in, without secrets; "" for none. {time} stands for the time at which
+	// dragoman started. Only its owner can read it. It must not exist, since a recording replaces no file.
+	File string `yaml:"file"`
+	// MaxBytes is the size at which File is renamed to FILE.1, which replaces the one before, so that there are two at most.
+	MaxBytes Size `yaml:"max_bytes"`
+}
+
 // Log sets what is written to stderr.
 type Log struct {
 	// Level is debug, info, warn or error.
@@ -356,6 +366,7 @@ func Default() Config {
 			ReplayBytes:     1 << 20,
 			ReplayTime:      5 * time.Minute,
 		},
+		Record:   Record{MaxBytes: 64 << 20},
 		Log:      Log{Level: "info"},
 		Shutdown: Shutdown{Drain: 10 * time.Second},
 	}

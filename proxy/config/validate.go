@@ -98,6 +98,9 @@ func (c *Config) Validate() error {
 			fault(n.path, "must be greater than 0")
 		}
 	}
+	if min := Size(1 << 20); c.Record.MaxBytes < min {
+		fault("record.max_bytes", "must be at least %s", min)
+	}
 	if c.Limits.Replay < 0 {
 		fault("limits.replay", "must not be negative")
 	}

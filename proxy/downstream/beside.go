@@ -26,7 +26,7 @@ func (h *HTTP) base(ctx *fasthttp.RequestCtx) string {
 
 // isOurs reports whether the listener itself serves a path.
 func (h *HTTP) isOurs(path []byte) bool {
-	_, route := h.cfg.Routes[string(path)]
+	_, route := h.routeOf(path)
 	return route || h.isMCP(path) || h.isPlain(path) || h.cfg.Replicas != nil && string(path) == h.cfg.ReplicasPath
 }
 

@@ -129,7 +129,7 @@ func postTrimmed(h Handler, req *Request, resp *Response) {
 
 // elsewhere serves the paths other than the endpoint.
 func (h *HTTP) elsewhere(ctx *fasthttp.RequestCtx) *refusal {
-	serve, ok := h.cfg.Routes[string(ctx.Path())]
+	serve, ok := h.routeOf(ctx.Path())
 	switch {
 	case !ok && h.handler == nil:
 		return nothingHere
@@ -141,6 +141,21 @@ func (h *HTTP) elsewhere(ctx *fasthttp.RequestCtx) *refusal {
 		return panicked
 	}
 	return nil
+}
+
+// routeOf returns the handler of a path: its own, or that of the longest path ending in a slash that it is below.
+func (h *HTTP) routeOf(path []byte) (serve fasthttp.RequestHandler, ok bool) {
+	if serve, ok = h.cfg.Routes[string(path)]; ok {
+		return serve, true
+	}
+	for i := len(path) - 1; i > 0; i-- { // not the root
+		if path[i] == '/' {
+			if serve, ok = h.cfg.Routes[string(path[:i+1])]; ok {
+				return serve, true
+			}
+		}
+	}
+	return nil, false
 }
 
 // admit counts one more POST in hand. It returns false if there are too many.

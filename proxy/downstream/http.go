@@ -74,7 +74,7 @@ type HTTPConfig struct {
 	TLS *tls.Config
 
 	// Routes are other paths and their handlers, which are called after the same checks of Host, Origin and token. A
-	// body of more than 8 KiB, or in chunks, is refused.
+	// path that ends in a slash stands for all paths below it, too. A body of more than 8 KiB, or in chunks, is refused.
 	Routes map[string]fasthttp.RequestHandler
 
 	// Plain serves PlainPrefix and all paths below it, for every method and after the same checks. The rules for a

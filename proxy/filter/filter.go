@@ -16,6 +16,7 @@ import (
 	"github.com/dragoman-proxy/dragoman/proxy/config"
 	"github.com/dragoman-proxy/dragoman/proxy/lines"
 	"github.com/dragoman-proxy/dragoman/proxy/mcp"
+	"github.com/dragoman-proxy/dragoman/proxy/observe/recording"
 	"github.com/dragoman-proxy/dragoman/translate"
 	"github.com/dragoman-proxy/dragoman/translate/wire"
 )
@@ -38,6 +39,10 @@ type Filter struct {
 	Notes  io.Writer // lines of JSON: what was dropped, answered or refused
 	Report Reporting // how much Notes says about what was lost
 	By     Sender    // sender of lines that do not name one
+
+	// Edge makes In a recording: the messages that came to dragoman at this edge are translated, recording.ServerEdge or
+	// ClientEdge. From and To may be nil then; they stand for the revisions of each session.
+	Edge string
 
 	Explain Explaining // how Notes says what was changed, and by which rule
 }
@@ -99,8 +104,11 @@ func (f Filter) Run() error {
 	}
 	out := bufio.NewWriter(f.Out)
 	run := &filterRun{
-		Filter: f, tr: table.Between(f.From, f.To), notes: json.NewEncoder(f.Notes), out: out,
-		asked: map[Sender]open{}, facts: ^wire.Facts(0),
+		Filter: f, table: table, notes: json.NewEncoder(f.Notes), out: out,
+		asked: map[Sender]open{}, facts: ^wire.Facts(0), recorded: map[string]*recordedSession{},
+	}
+	if f.Edge == "" {
+		run.tr = table.Between(f.From, f.To)
 	}
 	run.notes.SetEscapeHTML(false)
 	if err := run.all(); err != nil {
@@ -117,14 +125,16 @@ func (f Filter) Run() error {
 
 type filterRun struct {
 	Filter
-	tr     *translate.Translator
-	out    *bufio.Writer
-	notes  *json.Encoder
-	asked  map[Sender]open // by the sender of the requests
-	facts  wire.Facts
-	line   int
-	index  *int
-	failed bool
+	table    *translate.Table
+	tr       *translate.Translator
+	out      *bufio.Writer
+	notes    *json.Encoder
+	asked    map[Sender]open // by the sender of the requests
+	facts    wire.Facts
+	recorded map[string]*recordedSession // by their fingerprints
+	line     int
+	index    *int
+	failed   bool
 }
 
 // maxOpen bounds how many requests of one side may have no answer yet.
@@ -208,13 +218,23 @@ func (r *filterRun) note(n note) error {
 
 // takeLine translates a line: a message, an array of messages, or an object that names the sender of its message.
 func (r *filterRun) takeLine(line []byte) error {
+	if r.Edge != "" {
+		return r.takeRecorded(line)
+	}
 	by := r.By
 	if dir, said := gjson.GetBytes(line, "dir"), gjson.GetBytes(line, "message"); said.Exists() && !gjson.GetBytes(line, "jsonrpc").Exists() && gjson.ValidBytes(line) {
 		if by = Sender(dir.String()); by != FromClient && by != FromServer {
 			return r.fail("", "", fmt.Errorf("dir is %q; it must be c2s or s2c", dir.String()))
 		}
 		line = []byte(said.Raw)
+	} else if _, ok := recording.Parse(line); ok {
+		return r.fail("", "", errors.New("this is a recording, which has the messages of both sides: choose one with --edge client or --edge server"))
 	}
+	return r.takePlain(line, by)
+}
+
+// takePlain translates a message, or an array of messages.
+func (r *filterRun) takePlain(line []byte, by Sender) error {
 	if !wire.IsArray(line) {
 		return r.translate(line, by)
 	}

@@ -72,6 +72,9 @@ type Metrics struct {
 	Forwarded *prometheus.CounterVec
 	Quirks    *prometheus.CounterVec
 	ToolsList prometheus.Gauge
+
+	Unobserved        *prometheus.CounterVec
+	RecordingFailures prometheus.Counter
 	*operations
 	adapterMetrics
 }
@@ -111,6 +114,10 @@ func New(version string, openSessions, openStreams func() float64) *Metrics {
 			Name: "dragoman_tools_list_bytes",
 			Help: "Size of the last tool list sent to a client, as compact JSON.",
 		}),
+		Unobserved: f.counters("dragoman_observe_dropped_total",
+			"Events that a reader of the messages (page, record) has missed, because it was too slow.", "reader"),
+		RecordingFailures: f.counter("dragoman_recording_failures_total",
+			"Recordings that ended because their file could not be written."),
 		operations:     newOperations(f),
 		adapterMetrics: newAdapterMetrics(f),
 	}

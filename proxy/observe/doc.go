@@ -1,0 +1,14 @@
+// Package observe shows what dragoman does to messages while it does it.
+//
+//	exchange ──► Call ──► tap ──► queue ──► Ring      (the live page)
+//	(hooks)                 └───► queue ──► recorder  (a file)
+//
+// Package proxy makes a [Call] of each message of a client and adds to it every message that belongs to it, as it is at
+// the client's edge and at the server's. [Observer] hands them to its readers, each of which has a queue of its own: one
+// that is slow loses events and is told how many, and no call ever waits for it. While there is no reader, a hook costs one
+// atomic load and allocates nothing.
+//
+// types.go has what readers get, observer.go the tap, queue.go the queues. ring.go keeps the newest calls, rows.go and
+// sessions.go what they add up to, filter.go is the language in which a person asks for some of them. Why a message
+// changed is found out when somebody asks, see explain.go.
+package observe

@@ -1,0 +1,282 @@
+package observe
+
+import (
+	"cmp"
+	"slices"
+	"sync"
+	"sync/atomic"
+
+	"github.com/dragoman-proxy/dragoman/translate/wire"
+)
+
+// These constants bound the ring.
+const (
+	maxBytes = 16 << 20
+	maxRows  = 10_000
+
+	// rowBytes and partBytes are what a row, and a message or note of it, take besides texts: estimates.
+	rowBytes  = 700
+	partBytes = 450
+)
+
+// Ring keeps the newest calls. It is a [Reader], and safe for concurrent use.
+type Ring struct {
+	redact Redactor
+
+	mu       sync.Mutex
+	rows     map[uint64]*row
+	age      []*row // the oldest first; nil where one was removed
+	history  []change
+	version  atomic.Uint64
+	newest   uint64
+	bytes    int
+	dropped  uint64
+	watches  map[*Watch]struct{}
+	sessions sessionTallies
+	losses   map[Loss]*lossTally // by rule and what
+	errors   errorRate
+}
+
+// change says that the row of call n was changed. Only the newest change of a row counts.
+type change struct {
+	version uint64
+	row     *row
+}
+
+// NewRing returns an empty ring, which shows only what redact lets through.
+func NewRing(redact Redactor) *Ring {
+	return &Ring{redact: redact, rows: map[uint64]*row{}, watches: map[*Watch]struct{}{}, sessions: sessionTallies{}, losses: map[Loss]*lossTally{}}
+}
+
+// of returns the row of a call, which it makes if there is none. Called with r.mu held.
+func (r *Ring) of(c *Call) *row {
+	if at := r.rows[c.N]; at != nil {
+		return at
+	}
+	at := &row{call: c, bytes: rowBytes, born: r.version.Load()}
+	r.rows[c.N] = at
+	r.age = append(r.age, at)
+	r.bytes += at.bytes
+	r.newest = max(r.newest, c.N)
+	r.sessions.began(c)
+	return at
+}
+
+// changed notes that a row has changed and grown. Called with r.mu held.
+func (r *Ring) changed(at *row, grown int) {
+	at.bytes += grown
+	r.bytes += grown
+	at.version = r.version.Add(1)
+	r.history = append(r.history, change{at.version, at})
+	if len(r.history) > 4*maxRows {
+		r.history = slices.DeleteFunc(r.history, func(c change) bool { return c.version != c.row.version || r.rows[c.row.call.N] != c.row })
+	}
+	for r.bytes > maxBytes && len(r.rows) > 1 || len(r.rows) > maxRows {
+		r.evict()
+	}
+}
+
+// evict forgets the oldest row.
+func (r *Ring) evict() {
+	oldest := r.age[0]
+	r.age[0] = nil
+	r.age = r.age[1:]
+	delete(r.rows, oldest.call.N)
+	r.bytes -= oldest.bytes
+	for w := range r.watches {
+		if w.seen < oldest.version {
+			w.missed++
+		}
+	}
+	oldest.messages, oldest.notes = nil, nil // the history may keep the row
+}
+
+// Message implements [Reader].
+func (r *Ring) Message(m *Message) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	at := r.of(m.Call)
+	if len(at.messages)+len(at.notes) >= maxParts {
+		at.more++
+		r.changed(at, 0)
+		return
+	}
+	grown := partBytes
+	if !m.Unchanged() {
+		grown += len(m.Raw)
+	}
+	at.messages = append(at.messages, m)
+	if m.Edge == ClientEdge {
+		switch {
+		case m.Direction == ToClient && m.Kind == wire.Request:
+			at.asked++
+			r.sessions.asked(m.Call, 1)
+		case m.Direction == ToServer && m.Kind.Response() && at.asked > 0:
+			at.asked--
+			r.sessions.asked(m.Call, -1)
+		}
+	}
+	for _, l := range m.Losses {
+		r.lost(m.Call, l)
+	}
+	r.changed(at, grown)
+}
+
+// Note implements [Reader].
+func (r *Ring) Note(n *Note) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	at := r.of(n.Call)
+	if len(at.messages)+len(at.notes) >= maxParts {
+		at.more++
+		return
+	}
+	at.notes = append(at.notes, n)
+	r.changed(at, partBytes)
+}
+
+// End implements [Reader].
+func (r *Ring) End(e *End) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	at := r.of(e.Call)
+	at.end = e
+	if at.asked > 0 {
+		r.sessions.asked(e.Call, -at.asked)
+		at.asked = 0
+	}
+	bad := IsFailure(e.Status)
+	if bad {
+		r.errors.add(e.At)
+	}
+	r.sessions.ended(e, bad)
+	r.changed(at, 0)
+}
+
+// IsFailure reports whether a call with this status has failed.
+func IsFailure(status string) bool {
+	switch status {
+	case "tool_error", "error", "refused", "failed":
+		return true
+	}
+	return false
+}
+
+// Session implements [Reader].
+func (r *Ring) Session(s *Session) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.sessions.heard(s)
+}
+
+// Stderr implements [Reader]. The ring does not keep it.
+func (r *Ring) Stderr(*Stderr) {}
+
+// Gap implements [Reader].
+func (r *Ring) Gap(dropped uint64) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.dropped += dropped
+	for w := range r.watches {
+		w.missed += dropped
+	}
+}
+
+// lossTally counts what one rule has lost.
+type lossTally struct {
+	count   int
+	example uint64
+}
+
+// maxLosses bounds the kinds of losses that are counted. There are fewer rules.
+const maxLosses = 1000
+
+func (r *Ring) lost(c *Call, l wire.Loss) {
+	key := Loss{Rule: l.Rule, What: l.What}
+	t := r.losses[key]
+	if t == nil {
+		if len(r.losses) >= maxLosses {
+			return
+		}
+		t = new(lossTally)
+		r.losses[key] = t
+	}
+	t.count += l.Count
+	t.example = c.N
+}
+
+// Watch is one reader of the ring's rows.
+type Watch struct {
+	ring   *Ring
+	seen   uint64 // the version up to which it has read
+	missed uint64
+}
+
+// Watch returns a reader of all rows that came or changed since the row of the call after came. It reads all rows if
+// that is 0, or if no such call has come yet: then it is a number of an earlier process. The caller closes it.
+func (r *Ring) Watch(after uint64) *Watch {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	w := &Watch{ring: r}
+	if at := r.rows[after]; at != nil {
+		w.seen = at.born
+	}
+	r.watches[w] = struct{}{}
+	return w
+}
+
+// Close ends the watch.
+func (w *Watch) Close() {
+	w.ring.mu.Lock()
+	defer w.ring.mu.Unlock()
+	delete(w.ring.watches, w)
+}
+
+// Next returns up to max rows that changed since the last call, in the order of their changes, and how many rows or events
+// were lost since then.
+func (w *Watch) Next(max int) (rows []Row, missed uint64) {
+	r := w.ring
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	missed, w.missed = w.missed, 0
+	from, _ := slices.BinarySearchFunc(r.history, w.seen+1, func(c change, v uint64) int { return cmp.Compare(c.version, v) })
+	for _, c := range r.history[from:] {
+		if len(rows) == max {
+			break
+		}
+		w.seen = c.version
+		if c.row.version == c.version && r.rows[c.row.call.N] == c.row {
+			rows = append(rows, c.row.view(r.redact))
+		}
+	}
+	return rows, missed
+}
+
+// Bounds are the first and the newest call in the ring.
+func (r *Ring) Bounds() (first, last uint64) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if len(r.age) > 0 {
+		first = r.age[0].call.N
+	}
+	return first, r.newest
+}
+
+// Each calls f with each row and its messages, the oldest first, until f returns false.
+func (r *Ring) Each(f func(Row, []*Message) bool) {
+	r.mu.Lock()
+	all := slices.Clone(r.age)
+	r.mu.Unlock()
+	for _, at := range all {
+		r.mu.Lock()
+		gone := r.rows[at.call.N] != at
+		view, messages := at.view(r.redact), slices.Clone(at.messages)
+		r.mu.Unlock()
+		if gone {
+			continue
+		}
+		if !f(view, messages) {
+			return
+		}
+	}
+}

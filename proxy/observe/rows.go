@@ -1,0 +1,206 @@
+package observe
+
+import (
+	"cmp"
+	"math"
+	"slices"
+	"time"
+
+	"github.com/tidwall/gjson"
+
+	"github.com/dragoman-proxy/dragoman/translate/wire"
+)
+
+// Redactor removes secrets from what leaves this package.
+type Redactor interface {
+	Payload(method, tool string, raw []byte) []byte // one line of JSON
+	Header(name, value string) (string, bool)       // false if it is not shown
+	Text(text string) string
+	Cut(text string) string // text that was cut somewhere
+}
+
+// Row is what a table shows of a call.
+type Row struct {
+	N              uint64   `json:"n"`
+	At             string   `json:"at"`
+	Kind           string   `json:"kind"` // request, notification or response of the client; server
+	Method         string   `json:"method,omitempty"`
+	Tool           string   `json:"tool,omitempty"`
+	ID             string   `json:"id,omitempty"`
+	Session        string   `json:"session,omitempty"`
+	Client         string   `json:"client,omitempty"`
+	ClientRevision string   `json:"client_rev,omitempty"`
+	Server         string   `json:"server,omitempty"`
+	ServerRevision string   `json:"server_rev,omitempty"`
+	Transport      string   `json:"transport,omitempty"` // at the client's edge
+	Status         string   `json:"status"`
+	Error          string   `json:"error,omitempty"`
+	Code           int64    `json:"code,omitempty"`
+	Cause          string   `json:"cause,omitempty"`
+	MS             *RowMS   `json:"ms,omitempty"`
+	Bytes          *RowSize `json:"bytes,omitempty"`
+	Tokens         *RowSize `json:"tokens,omitempty"`
+	Rules          []string `json:"rules,omitempty"`
+	Losses         []Loss   `json:"losses,omitempty"`
+	By             []string `json:"by,omitempty"`
+	Messages       int      `json:"messages"`
+}
+
+// RowMS is the time of a call in milliseconds.
+type RowMS struct {
+	Client float64 `json:"client"`
+	Proxy  float64 `json:"proxy"`
+	Server float64 `json:"server"`
+}
+
+func (ms *RowMS) sum() float64 { return ms.Client + ms.Proxy + ms.Server }
+
+// RowSize is a size before and after.
+type RowSize struct {
+	Before int `json:"before"`
+	After  int `json:"after"`
+}
+
+// Loss is what translation has lost.
+type Loss struct {
+	Rule  string `json:"rule"`
+	What  string `json:"what"`
+	Count int    `json:"count"`
+}
+
+// Statuses of a call that has not ended.
+const (
+	open   = "open"
+	asking = "asking" // the client is asked something
+)
+
+// maxParts bounds the messages and the notes of one call.
+const maxParts = 1000
+
+// row is a call in the ring.
+type row struct {
+	call     *Call
+	messages []*Message
+	notes    []*Note
+	more     int // messages and notes over maxParts
+	end      *End
+	bytes    int
+	asked    int // questions to the client that have no answer yet
+	explains []string
+
+	// Positions in the history of the ring.
+	born, version uint64
+}
+
+// clock is how times are written.
+const clock = "2006-01-02T15:04:05.000Z07:00"
+
+func stamp(t time.Time) string { return t.UTC().Format(clock) }
+
+func inMS(d time.Duration) float64 {
+	return math.Round(float64(max(d, 0))/float64(time.Millisecond)*1000) / 1000
+}
+
+// view returns what is shown of the row.
+func (r *row) view(redact Redactor) Row {
+	c := r.call
+	out := Row{
+		N: c.N, At: stamp(c.Began), Kind: kindOf(c), Method: c.Method, Tool: c.Tool, ID: idText(c.ID), Session: c.Peers.Session,
+		Client: redact.Text(c.Peers.Client), ClientRevision: c.Peers.ClientRevision, Server: redact.Text(c.Peers.Server), ServerRevision: c.Peers.ServerRevision,
+		Transport: c.Peers.ClientTransport, Status: open, Messages: len(r.messages) + r.more,
+	}
+	if c.Tool != "" {
+		out.Tool = redact.Text(c.Tool)
+	}
+	switch {
+	case r.end != nil:
+		out.Status, out.Cause = r.end.Status, r.end.Cause
+		t := r.end.Timing
+		out.MS = &RowMS{inMS(t.Client), inMS(t.Proxy), inMS(t.Server)}
+	case r.asked > 0:
+		out.Status = asking
+	}
+	for _, m := range r.messages {
+		r.addMessage(&out, m, redact)
+	}
+	for _, n := range r.notes {
+		if !slices.Contains(out.By, n.By) {
+			out.By = append(out.By, n.By)
+		}
+		if n.TokensBefore > 0 {
+			out.Tokens = &RowSize{n.TokensBefore, n.TokensAfter}
+		}
+	}
+	for _, rule := range r.explains {
+		if !slices.Contains(out.Rules, rule) {
+			out.Rules = append(out.Rules, rule)
+		}
+	}
+	slices.Sort(out.Rules)
+	if out.Status == "failed" && out.Error == "" {
+		out.Error = out.Cause
+	}
+	return out
+}
+
+func (r *row) addMessage(out *Row, m *Message, redact Redactor) {
+	if final := m.Kind.Response() && m.Direction == ToClient; final || !r.call.Kind.Response() && r.call.Kind != wire.Request {
+		if out.Bytes == nil {
+			out.Bytes = new(RowSize)
+		}
+		if m.From == nil {
+			out.Bytes.Before = m.Size
+		}
+		if m.Edge == ClientEdge && m.Direction == ToClient || m.Edge == ServerEdge && m.Direction == ToServer {
+			out.Bytes.After = m.Size
+		}
+		if final && m.Edge == ClientEdge {
+			out.describe(m, redact)
+		}
+	}
+	for _, l := range m.Losses {
+		if !slices.Contains(out.Rules, l.Rule) {
+			out.Rules = append(out.Rules, l.Rule)
+		}
+		if i := slices.IndexFunc(out.Losses, func(o Loss) bool { return o.Rule == l.Rule && o.What == l.What }); i >= 0 {
+			out.Losses[i].Count += l.Count
+		} else {
+			out.Losses = append(out.Losses, Loss{l.Rule, l.What, l.Count})
+		}
+	}
+}
+
+// maxError is how long an error's text in a row is.
+const maxError = 300
+
+// describe notes what the response m says went wrong.
+func (r *Row) describe(m *Message, redact Redactor) {
+	text := ""
+	switch {
+	case m.Kind == wire.Error:
+		e := gjson.GetManyBytes(m.Raw, "error.code", "error.message")
+		r.Code, text = e[0].Int(), e[1].String()
+	case r.Status == "tool_error":
+		text = gjson.GetBytes(m.Raw, "result.content.0.text").String()
+	}
+	if len(text) > maxError {
+		r.Error = redact.Cut(text[:maxError]) + "…"
+	} else if text != "" {
+		r.Error = redact.Text(text)
+	}
+}
+
+func kindOf(c *Call) string {
+	switch {
+	case c.Server:
+		return "server"
+	case c.Kind.Response():
+		return "response"
+	case c.Kind == wire.Notification:
+		return "notification"
+	}
+	return "request"
+}
+
+// idText returns an id without the quotes of a string.
+func idText(id string) string { return cmp.Or(gjson.Parse(id).String(), id) }

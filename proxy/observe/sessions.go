@@ -1,0 +1,251 @@
+package observe
+
+import (
+	"cmp"
+	"math"
+	"slices"
+	"time"
+
+	"github.com/dragoman-proxy/dragoman/translate"
+)
+
+// SessionRow is what is shown of a session, or of a client without sessions.
+type SessionRow struct {
+	Session        string   `json:"session,omitempty"`
+	Principal      string   `json:"principal,omitempty"`
+	Client         string   `json:"client,omitempty"`
+	ClientRevision string   `json:"client_rev,omitempty"`
+	Server         string   `json:"server,omitempty"`
+	ServerRevision string   `json:"server_rev,omitempty"`
+	Transport      string   `json:"transport,omitempty"`
+	Era            string   `json:"era"` // same or bridge
+	Since          string   `json:"since"`
+	Calls          int      `json:"calls"`
+	Open           int      `json:"open,omitempty"`
+	Streams        int      `json:"streams,omitempty"`
+	Asking         int      `json:"asking,omitempty"`
+	Errors         int      `json:"errors"`
+	P95            float64  `json:"p95_ms,omitempty"`
+	Rules          []string `json:"rules,omitempty"`
+}
+
+// Bounds of what is counted by session.
+const (
+	maxSessions = 500
+	maxSamples  = 128
+	// idleSession is how long a client without a session, whose end nobody tells, is shown.
+	idleSession = 10 * time.Minute
+)
+
+// sessionTally counts the calls of one session.
+type sessionTally struct {
+	peers               Peers
+	since, used         time.Time
+	calls, open, asking int
+	errors              int
+	samples             [maxSamples]time.Duration
+	sampled             int
+	rules               map[string]bool
+}
+
+// sessionTallies are the tallies by session.
+type sessionTallies map[string]*sessionTally
+
+// keyOf returns what tells sessions apart. A client without sessions counts as one.
+func keyOf(p *Peers) string {
+	if p.Session != "" {
+		return p.Session
+	}
+	return p.Principal + "\x00" + p.Client + "\x00" + p.ClientRevision
+}
+
+func (t sessionTallies) of(p *Peers, at time.Time) *sessionTally {
+	key := keyOf(p)
+	s := t[key]
+	if s == nil {
+		if len(t) >= maxSessions {
+			t.forgetOldest()
+		}
+		s = &sessionTally{since: at, rules: map[string]bool{}}
+		t[key] = s
+	}
+	s.peers, s.used = *p, at
+	return s
+}
+
+func (t sessionTallies) forgetOldest() {
+	oldest, when := "", time.Time{}
+	for key, s := range t {
+		if when.IsZero() || s.used.Before(when) {
+			oldest, when = key, s.used
+		}
+	}
+	delete(t, oldest)
+}
+
+// known reports whether anybody speaks in the call: a message that was refused before there was a session has no revision
+// of a server.
+func known(p *Peers) bool { return p.ServerRevision != "" }
+
+func (t sessionTallies) began(c *Call) {
+	if !known(&c.Peers) {
+		return
+	}
+	s := t.of(&c.Peers, c.Began)
+	if !c.Server {
+		s.calls++
+	}
+	s.open++
+}
+
+func (t sessionTallies) asked(c *Call, by int) {
+	if s := t[keyOf(&c.Peers)]; s != nil {
+		s.asking = max(0, s.asking+by)
+	}
+}
+
+func (t sessionTallies) ended(e *End, bad bool) {
+	s := t[keyOf(&e.Call.Peers)]
+	if s == nil {
+		return
+	}
+	s.open = max(0, s.open-1)
+	if e.Call.Server {
+		return
+	}
+	if bad {
+		s.errors++
+	}
+	s.samples[s.sampled%maxSamples] = e.At.Sub(e.Call.Began)
+	s.sampled++
+}
+
+// heard notes that a session began or ended.
+func (t sessionTallies) heard(told *Session) {
+	if told.Ended {
+		delete(t, keyOf(&told.Peers))
+		return
+	}
+	t.of(&told.Peers, told.At)
+}
+
+// maxRules bounds the rules that are noted of one session.
+const maxRules = 100
+
+func (t sessionTallies) changed(c *Call, rules []string) {
+	if s := t[keyOf(&c.Peers)]; s != nil {
+		for _, rule := range rules {
+			if len(s.rules) < maxRules {
+				s.rules[rule] = true
+			}
+		}
+	}
+}
+
+// SessionOf returns what is shown of a session whose calls nobody has counted.
+func SessionOf(p *Peers, since time.Time, open, streams, asking int, redact Redactor) SessionRow {
+	row := SessionRow{
+		Session: p.Session, Principal: p.Principal, Client: redact.Text(p.Client), ClientRevision: p.ClientRevision,
+		Server: redact.Text(p.Server), ServerRevision: p.ServerRevision, Transport: p.ClientTransport, Era: "same",
+		Since: since.UTC().Format(time.RFC3339), Open: open, Streams: streams, Asking: asking,
+	}
+	if p.Bridged {
+		row.Era = "bridge"
+	}
+	return row
+}
+
+func (s *sessionTally) view(redact Redactor) SessionRow {
+	out := SessionOf(&s.peers, s.since, s.open, 0, s.asking, redact)
+	out.Calls, out.Errors = s.calls, s.errors
+	if n := min(s.sampled, maxSamples); n > 0 {
+		sorted := slices.Clone(s.samples[:n])
+		slices.Sort(sorted)
+		out.P95 = inMS(sorted[int(math.Ceil(0.95*float64(n)))-1])
+	}
+	for rule := range s.rules {
+		out.Rules = append(out.Rules, rule)
+	}
+	slices.Sort(out.Rules)
+	return out
+}
+
+// errorRate counts the errors of the last minute, by second.
+type errorRate struct {
+	second [60]int64
+	count  [60]int
+}
+
+func (e *errorRate) add(at time.Time) {
+	s := at.Unix()
+	if e.second[s%60] != s {
+		e.second[s%60], e.count[s%60] = s, 0
+	}
+	e.count[s%60]++
+}
+
+func (e *errorRate) since(now time.Time) (n int) {
+	for i, s := range e.second {
+		if now.Unix()-s < 60 {
+			n += e.count[i]
+		}
+	}
+	return n
+}
+
+// LossRow is what is shown of the losses of one rule.
+type LossRow struct {
+	Loss
+	Example uint64 `json:"example"`
+	Does    string `json:"does,omitempty"`
+}
+
+// Totals is what the ring adds up.
+type Totals struct {
+	Calls        uint64       `json:"calls"`
+	ErrorsPerMin int          `json:"errors_per_min"`
+	Dropped      uint64       `json:"dropped"`
+	Ring         RingSize     `json:"ring"`
+	Sessions     []SessionRow `json:"sessions"`
+}
+
+// RingSize is how full the ring is.
+type RingSize struct {
+	Rows  int `json:"rows"`
+	Bytes int `json:"bytes"`
+}
+
+// Totals returns what the ring adds up.
+func (r *Ring) Totals() Totals {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	now := time.Now()
+	t := Totals{Calls: r.newest, ErrorsPerMin: r.errors.since(now), Dropped: r.dropped, Ring: RingSize{len(r.rows), r.bytes}, Sessions: []SessionRow{}}
+	for key, s := range r.sessions {
+		if s.peers.Session == "" && s.open == 0 && now.Sub(s.used) > idleSession {
+			delete(r.sessions, key)
+			continue
+		}
+		t.Sessions = append(t.Sessions, s.view(r.redact))
+	}
+	slices.SortFunc(t.Sessions, func(a, b SessionRow) int {
+		return cmp.Or(cmp.Compare(a.Since, b.Since), cmp.Compare(a.Session, b.Session))
+	})
+	return t
+}
+
+// Losses returns what was lost, by rule.
+func (r *Ring) Losses() []LossRow {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	does := map[Loss]string{}
+	for _, rule := range translate.Rules() {
+		does[Loss{Rule: rule.ID, What: rule.What}] = rule.Does
+	}
+	list := []LossRow{}
+	for what, t := range r.losses {
+		list = append(list, LossRow{Loss: Loss{what.Rule, what.What, t.count}, Example: t.example, Does: does[what]})
+	}
+	slices.SortFunc(list, func(a, b LossRow) int { return cmp.Or(cmp.Compare(a.Rule, b.Rule), cmp.Compare(a.What, b.What)) })
+	return list
+}

@@ -1,0 +1,204 @@
+package observe
+
+import (
+	"sync"
+	"time"
+
+	"github.com/dragoman-proxy/dragoman/translate"
+	"github.com/dragoman-proxy/dragoman/translate/wire"
+)
+
+// Reader gets what is observed, in the order in which it happened, on a goroutine of its own. It may keep what it gets, and
+// must not change it.
+type Reader interface {
+	Message(*Message)
+	Note(*Note)
+	End(*End)
+	Session(*Session)
+	Stderr(*Stderr)
+	// Gap says that this many events were lost before the next one, because the reader was too slow.
+	Gap(dropped uint64)
+}
+
+// Edge is a side of dragoman.
+type Edge uint8
+
+// The two edges.
+const (
+	ClientEdge Edge = iota + 1
+	ServerEdge
+)
+
+// String returns "client" or "server".
+func (e Edge) String() string { return [...]string{"", "client", "server"}[e] }
+
+// Direction is where a message goes.
+type Direction uint8
+
+// The two directions.
+const (
+	ToServer Direction = iota + 1
+	ToClient
+)
+
+// String returns the direction in words.
+func (d Direction) String() string { return [...]string{"", "client-to-server", "server-to-client"}[d] }
+
+// Peers says who talks in a call.
+type Peers struct {
+	Session   string // a fingerprint: the id itself would grant access
+	Principal string // a fingerprint
+
+	Client, Server                   string // name and version, as they call themselves
+	ClientRevision, ServerRevision   string
+	ClientTransport, ServerTransport string // stdio, http or sse
+	Bridged                          bool   // one side has a handshake and the other one has not
+}
+
+// Revision returns the revision that is spoken at an edge.
+func (p *Peers) Revision(at Edge) string {
+	if at == ClientEdge {
+		return p.ClientRevision
+	}
+	return p.ServerRevision
+}
+
+// Transport returns the transport at an edge.
+func (p *Peers) Transport(at Edge) string {
+	if at == ClientEdge {
+		return p.ClientTransport
+	}
+	return p.ServerTransport
+}
+
+// Call is one message of the client with all that belongs to it: its response, what the server asks during it, and its
+// progress. Or it is one message of the server outside of any call. Its exported fields do not change after it began. All
+// methods may be called on nil, which is a call that nobody observes, and by several goroutines.
+type Call struct {
+	N      uint64 // its number: unique in this process, and rising
+	Began  time.Time
+	Peers  Peers
+	Server bool // it is a message of the server outside of any call
+
+	// These are of its first message.
+	Kind   wire.Kind
+	Method string
+	Tool   string // the tool or prompt that it names
+	ID     string
+
+	observer *Observer
+
+	mu    sync.Mutex
+	ended bool
+	sent  *Message // the newest message of the client that came in
+}
+
+// Message is one message at one edge.
+type Message struct {
+	Seq       uint64 // unique in this process, and rising
+	Call      *Call
+	At        time.Time
+	Edge      Edge
+	Direction Direction
+	Kind      wire.Kind // 0 for a text that is no JSON-RPC message
+	Method    string    // of a response: that of the request that it answers; "" if unknown
+	ID        string    // as it stands in the message; "" for none
+	Header    []Header  // HTTP headers that came with it; they may be secrets
+	Status    int       // HTTP status of a response at the client's edge; 0 if there is none
+
+	Copy
+
+	// From is the message that this one was made of, which came in at the other edge. It is nil for a message that came in,
+	// and for one that dragoman sends of its own accord.
+	From *Message
+	// Timing is set on the response at the client's edge.
+	Timing *Timing
+	// Losses is what the translation of a message that came in has removed or changed.
+	Losses []wire.Loss
+	// Why has what it takes to explain the translation of a message that came in; see [Message.Explain].
+	Why Why
+	// Recorded is set if the message was read from a file, which has the changes.
+	Recorded []translate.Change
+}
+
+// Revision returns the revision that is spoken at the message's edge.
+func (m *Message) Revision() string { return m.Call.Peers.Revision(m.Edge) }
+
+// Transport returns the transport of the message's edge.
+func (m *Message) Transport() string { return m.Call.Peers.Transport(m.Edge) }
+
+// Unchanged reports whether the message left as it came: its text is that of From.
+func (m *Message) Unchanged() bool {
+	return m.From != nil && len(m.Raw) > 0 && len(m.From.Raw) > 0 && &m.Raw[0] == &m.From.Raw[0]
+}
+
+// Copy is the text of a message. A long one is cut.
+type Copy struct {
+	Raw    []byte // the message, or its beginning
+	Size   int    // of the whole message, in bytes
+	Cut    bool
+	SHA256 string // of the whole message in hexadecimal, if it was cut
+}
+
+// Header is an HTTP header.
+type Header struct{ Name, Value string }
+
+// Timing says how long a call has waited for whom.
+type Timing struct{ Client, Proxy, Server time.Duration }
+
+// Why is what a translation knew of a message.
+type Why struct {
+	Translator *translate.Translator // nil if the message was not translated
+	Known      translate.Known
+}
+
+// Note says what else than the translation was done to a message of a call.
+type Note struct {
+	Call   *Call
+	At     time.Time
+	By     string    // one of the constants below
+	What   string    // what was done, in a word: "shorten_arrays"
+	To     Direction // of the message that was changed; 0 for any
+	Path   string    // where in the message; "" for all of it
+	Detail string    // a sentence; "" for none
+
+	// TokensBefore and TokensAfter are the size of a result that was counted; 0 if it was not.
+	TokensBefore, TokensAfter int
+}
+
+// What does something to messages besides the translation.
+const (
+	Transform = "transform" // results are shortened for a model
+	OwnTools  = "own_tools" // tools of dragoman's own
+	Cache     = "cache"     // a result was kept from before
+	Bridge    = "bridge"    // between a side with a handshake and one without
+	Gate      = "gate"      // a check before a call
+	Restart   = "restart"   // the server's process or session began anew
+	Replica   = "replica"   // another process of dragoman has the session
+	Trace     = "trace"     // the trace context of telemetry
+	Dialect   = "dialect"   // newer JSON Schema
+	Footprint = "footprint" // lists of tools are kept small
+)
+
+// End says how a call ended.
+type End struct {
+	Call   *Call
+	At     time.Time
+	Status string // ok, tool_error, error, local, refused, failed, cancelled or left
+	Cause  string // why it failed, see package failures; "" if that is not known
+	Timing Timing
+}
+
+// Session says that a session began or ended.
+type Session struct {
+	At    time.Time
+	Ended bool
+	Peers Peers
+	Why   string // why it ended; "" if that is not known
+}
+
+// Stderr is a line that a server's process wrote to its standard error.
+type Stderr struct {
+	At   time.Time
+	Text string
+}

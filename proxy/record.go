@@ -1,0 +1,67 @@
+package proxy
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"os"
+	"slices"
+
+	"go.uber.org/zap"
+
+	"github.com/dragoman-proxy/dragoman/proxy/config"
+	"github.com/dragoman-proxy/dragoman/proxy/failures"
+	"github.com/dragoman-proxy/dragoman/proxy/mcp"
+	"github.com/dragoman-proxy/dragoman/proxy/observe"
+	"github.com/dragoman-proxy/dragoman/proxy/observe/recording"
+	"github.com/dragoman-proxy/dragoman/proxy/redact"
+)
+
+// Record begins the recording that record.file asks for, if it does. It must be called before Serve or ServePipe, which
+// end it.
+func (srv *Server) Record() error {
+	cfg := &srv.now().cfg
+	if cfg.Record.File == "" {
+		return nil
+	}
+	r, err := recording.Start(&srv.observer, recording.Options{
+		File: recording.Name(cfg.Record.File), MaxBytes: int(cfg.Record.MaxBytes), Version: mcp.Version(), Configuration: digest(cfg),
+	}, func() observe.Redactor { return srv.now().redactor }, func(err error) {
+		srv.metrics.RecordingFailures.Inc()
+		srv.host.Log.Error("the recording has ended, since its file cannot be written; calls go on", zap.Error(err),
+			zap.String("advice", "make room on the disk, and restart dragoman to record into a new file"))
+	})
+	if err != nil {
+		return fmt.Errorf("record.file: %w", err)
+	}
+	srv.host.Log.Info("recording messages", zap.String("file", r.File()))
+	srv.recorder = r
+	return nil
+}
+
+// endRecording writes what waits.
+func (srv *Server) endRecording() {
+	if srv.recorder == nil {
+		return
+	}
+	if err := srv.recorder.Close(); err != nil {
+		srv.host.Log.Error("cannot finish the recording", zap.Error(err))
+	}
+}
+
+// digest returns what tells two configurations apart, without telling anything of them.
+func digest(cfg *config.Config) string {
+	text, err := json.Marshal(cfg)
+	if err != nil {
+		return ""
+	}
+	sum := sha256.Sum256(text)
+	return hex.EncodeToString(sum[:8])
+}
+
+// newRedactor returns what removes secrets from what is shown of messages: those of the configuration, and those in this
+// process's environment, which adapters and the server's process get.
+func newRedactor(cfg *config.Config, secrets []string) (*redact.Redactor, error) {
+	return redact.New(redact.Options{Secrets: slices.Concat(cfg.Secrets(), secrets, failures.Secrets(os.Environ()))})
+}

@@ -1,0 +1,221 @@
+// Package redact removes secrets from what dragoman shows of messages: on its page, in exports, recordings, spans and debug
+// lines.
+//
+// It removes five kinds: headers that are not on a short list, values whose member or parameter has a telling name, values
+// that look like credentials, the secrets of dragoman's own configuration, and values that grant access to a session or a
+// call. The last kind is replaced by a fingerprint, by which two of them can be compared. All of it but the
+// configuration's own secrets is guessed, so a secret without a telling name or form stays.
+package redact
+
+import (
+	"encoding/base64"
+	"fmt"
+	"net/url"
+	"slices"
+	"strings"
+
+	"github.com/dragoman-proxy/dragoman/proxy/failures"
+	"github.com/dragoman-proxy/dragoman/transform/tree"
+	"github.com/dragoman-proxy/dragoman/translate/wire"
+)
+
+// Struck stands in the place of a secret.
+const Struck = "[redacted]"
+
+// MaxPayload is the greatest size in bytes of a payload that is read. A larger one is replaced by its size.
+const MaxPayload = 32 << 20
+
+// minSecret is the length below which a value is too common to be struck out wherever it is.
+const minSecret = 6
+
+// Payloads says what is shown of payloads.
+type Payloads string
+
+// Masked shows payloads without secrets, and None only the names, types and sizes of their values.
+const (
+	Masked Payloads = "masked"
+	None   Payloads = "none"
+)
+
+// Options are what a Redactor knows of the configuration.
+type Options struct {
+	// Secrets are removed wherever they occur.
+	Secrets []string
+	// Paths are the paths of further members that hold secrets, by the name of the tool, or "*" for every message. A path is
+	// member names with dots between; a star is any name, and \. is a dot in a name. It does not mention arrays, it may
+	// begin at any depth, and names compare without case.
+	Paths map[string][]string
+	// Payloads is Masked if it is "".
+	Payloads Payloads
+}
+
+// Redactor removes secrets. It does not change, and is safe for concurrent use.
+type Redactor struct {
+	secrets []string // with their other spellings, longest first
+	paths   map[string][][]string
+	none    bool
+	asIs    bool
+}
+
+// AsIs returns a Redactor for what was redacted before, such as a recording. It shows everything.
+func AsIs() *Redactor { return &Redactor{asIs: true} }
+
+// PathError says which path cannot be used.
+type PathError struct{ Tool, Path, Reason string }
+
+func (e *PathError) Error() string {
+	return fmt.Sprintf("path %q of tool %q: %s", e.Path, e.Tool, e.Reason)
+}
+
+// New returns a Redactor. Its error is a *PathError.
+func New(o Options) (*Redactor, error) {
+	r := &Redactor{secrets: spellings(o.Secrets), none: o.Payloads == None, paths: make(map[string][][]string)}
+	for tool, paths := range o.Paths {
+		for _, p := range paths {
+			names, reason := splitPath(p)
+			if reason != "" {
+				return nil, &PathError{tool, p, reason}
+			}
+			r.paths[tool] = append(r.paths[tool], names)
+		}
+	}
+	return r, nil
+}
+
+// spellings returns the secrets as they may be written in URLs, in JSON within text, and in base64.
+func spellings(secrets []string) (all []string) {
+	for _, s := range secrets {
+		parts := []string{s}
+		if _, token, ok := strings.Cut(s, " "); ok { // a header's value with a scheme
+			parts = append(parts, strings.TrimSpace(token))
+		}
+		for _, p := range parts {
+			if len(p) < minSecret {
+				continue
+			}
+			all = append(all, p, url.QueryEscape(p), url.PathEscape(p), string(wire.AppendQuotedInner(nil, p)), strings.ReplaceAll(p, "/", `\/`),
+				base64.StdEncoding.EncodeToString([]byte(p)), base64.RawURLEncoding.EncodeToString([]byte(p)))
+		}
+	}
+	slices.SortFunc(all, func(a, b string) int { // a secret may contain another one
+		if d := len(b) - len(a); d != 0 {
+			return d
+		}
+		return strings.Compare(a, b)
+	})
+	return slices.Compact(all)
+}
+
+const maxPath = 32 // names of a path
+
+func splitPath(path string) (names []string, reason string) {
+	const dot = "\x00"
+	for name := range strings.SplitSeq(strings.ReplaceAll(path, `\.`, dot), ".") {
+		if name == "" {
+			return nil, "a name is empty"
+		}
+		names = append(names, strings.ToLower(strings.ReplaceAll(name, dot, ".")))
+	}
+	if len(names) > maxPath {
+		return nil, fmt.Sprintf("more than %d names", maxPath)
+	}
+	return names, ""
+}
+
+// Payload returns a message, or a part of one, without secrets: valid JSON on one line. method is the message's, or that of
+// the request that it answers, and tool the tool that is called. Text that is no JSON becomes a string. raw is not changed.
+func (r *Redactor) Payload(method, tool string, raw []byte) []byte {
+	if len(raw) > MaxPayload {
+		return wire.AppendQuoted(nil, fmt.Sprintf("[%d bytes]", len(raw)))
+	}
+	v, err := tree.Parse(raw)
+	switch {
+	case r.asIs && err == nil:
+		return v.Raw()
+	case r.asIs:
+		return wire.AppendQuoted(nil, raw)
+	case err != nil && r.none:
+		return wire.AppendQuoted(nil, fmt.Sprintf("[text, %d bytes]", len(raw)))
+	case err != nil:
+		return wire.AppendQuoted(nil, r.Text(string(raw)))
+	case r.none:
+		s := sizes{r: r}
+		s.message(v)
+		return s.out
+	}
+	w := walk{r: r, method: method, paths: append(slices.Clip(r.paths["*"]), r.paths[tool]...)}
+	w.out = make([]byte, 0, len(raw)+len(raw)/8)
+	w.value(v, state{})
+	return w.out
+}
+
+// shown are the headers that are shown, in lower case.
+var shown = []string{"content-type", "accept", "last-event-id", "traceparent", "tracestate"}
+
+// The beginnings of the names of MCP's headers, see
+// https://modelcontextprotocol.io/specification/2026-07-28/basic/transports#standard-request-headers.
+const (
+	mcpHeader   = "mcp-"
+	paramHeader = "mcp-param-"
+)
+
+// Header returns what is shown of a header. It returns false if the header is not shown.
+func (r *Redactor) Header(name, value string) (string, bool) {
+	name = strings.ToLower(name)
+	switch {
+	case r.asIs:
+		return value, true
+	case name == "mcp-session-id":
+		return r.Handle(value), true
+	case !strings.HasPrefix(name, mcpHeader) && !slices.Contains(shown, name):
+		return "", false
+	case strings.HasPrefix(name, paramHeader) && r.none:
+		return fmt.Sprintf("[string, %d bytes]", len(value)), true
+	case strings.HasPrefix(name, paramHeader) && classify(name[len(paramHeader):], value) != plain:
+		return Struck, true
+	}
+	if inner, ok := strings.CutPrefix(value, "=?base64?"); ok {
+		text, err := base64.StdEncoding.DecodeString(strings.TrimSuffix(inner, "?="))
+		if err != nil || r.Text(string(text)) != string(text) {
+			return Struck, true
+		}
+	}
+	return r.Text(value), true
+}
+
+// Handle returns the fingerprint of a value that grants access, such as a session's id: 16 hexadecimal digits that are equal
+// for equal values, or "" for "".
+func (r *Redactor) Handle(value string) string {
+	if r.asIs {
+		return value
+	}
+	return fingerprint(value)
+}
+
+// Text returns text without secrets. It takes time linear in the length of text.
+func (r *Redactor) Text(text string) string {
+	if r.asIs {
+		return text
+	}
+	return shapes(failures.WithoutSecrets(text, r.secrets))
+}
+
+// Cut returns the beginning of a longer text without secrets, even if one of them was cut in the middle.
+func (r *Redactor) Cut(text string) string {
+	switch {
+	case r.asIs:
+		return text
+	case r.none:
+		return fmt.Sprintf("[text, %d bytes]", len(text))
+	}
+	text = failures.WithoutSecrets(text, r.secrets)
+	for _, s := range r.secrets {
+		for n := min(len(s)-1, len(text)); n >= minSecret/2; n-- {
+			if strings.HasSuffix(text, s[:n]) {
+				text = text[:len(text)-n] + Struck
+				break
+			}
+		}
+	}
+	return shapes(text)
+}
