@@ -8,9 +8,6 @@ import (
 	"github.com/dragoman-proxy/dragoman/translate/wire"
 )
 
-// smallGrowth is a number of bytes: translation lets nearly every message grow by less.
-const smallGrowth = 4 << 10
-
 // rewrite translates x's message, which is in raw and of class c, with t. A large message is rewritten in
 // place if the capacity of raw leaves enough room; otherwise rewrite reserves memory for the copy.
 func (x *exchange) rewrite(t *translate.Translator, raw []byte, c large.Class) (out []byte, v wire.Verdict, err error) {
@@ -24,7 +21,7 @@ func (x *exchange) rewrite(t *translate.Translator, raw []byte, c large.Class) (
 		wait = large.RequestWait
 	}
 	dst := x.buf[:0]
-	if m.Room = cap(raw) - len(raw); m.Room < smallGrowth {
+	if m.Room = cap(raw) - len(raw); m.Room < large.Growth {
 		if dst, err = x.srv.host.Memory().Alloc(x.ctx, wait, c, len(raw)); err != nil {
 			return nil, wire.Drop, err
 		}

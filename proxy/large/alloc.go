@@ -6,9 +6,9 @@ import (
 	"time"
 )
 
-// growth is the number of bytes that Alloc adds to the requested size, so that a message
-// can grow a little in its buffer.
-const growth = 4 << 10
+// Growth is the number of bytes that a large message should be able to grow by in its buffer: translation lets nearly
+// every message grow by less. Alloc adds it to the requested size.
+const Growth = 4 << 10
 
 // Alloc returns an empty buffer with room for n bytes. It counts them against the budget
 // until nothing refers to the buffer any more, because the copy of a message has no
@@ -18,7 +18,7 @@ func (m *Memory) Alloc(ctx context.Context, wait time.Duration, c Class, n int) 
 	if n <= Size || m == nil {
 		return make([]byte, 0, n), nil
 	}
-	n += growth
+	n += Growth
 	if err := m.Hold(ctx, wait, c, n); err != nil {
 		return nil, err
 	}

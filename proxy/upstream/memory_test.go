@@ -154,3 +154,17 @@ func TestAnswerWaitsForMemory(t *testing.T) {
 		})
 	}
 }
+
+// TestLargeBodyLeavesRoomToGrow, also if the body nearly fills a buffer: translation changes it in place.
+func TestLargeBodyLeavesRoomToGrow(t *testing.T) {
+	for _, size := range []int{100_000, 1<<20 - 300, 1 << 20, 1<<20 + 300, 5 << 20} {
+		body := `"` + strings.Repeat("x", size-2) + `"`
+		s := serve(t, always(fmt.Sprintf("%sContent-Length: %d\r\n\r\n%s", jsonHead, size, body)))
+		x := send(t, t.Context(), newHTTP(t, HTTPConfig{URL: s.url()}).Session("", ""))
+		e, err := x.Next()
+		if room := cap(e.Data) - len(e.Data); err != nil || len(e.Data) != size || room < large.Growth {
+			t.Errorf("%d bytes: %d, with room for %d more, %v", size, len(e.Data), room, err)
+		}
+		x.Close()
+	}
+}

@@ -219,7 +219,11 @@ func (x *exchange) readObject(c *conn) ([]byte, error) {
 		x.buf = x.http.buffer()
 		b = x.buf.b
 		if known {
-			if b, err = x.room(b, x.body.left); err != nil {
+			more := x.body.left
+			if more > keepBuffer { // else translation, which may add a few bytes, would need another large buffer
+				more += large.Growth
+			}
+			if b, err = x.room(b, more); err != nil {
 				return nil, err
 			}
 		}
