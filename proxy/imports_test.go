@@ -54,6 +54,7 @@ import (
 //   - probe reports what clients get of a server, and opens no connection itself;
 //   - redact removes secrets from what is shown of messages;
 //   - observe/recording writes and reads files of events, and takes no part in any call;
+//   - observe/page has the files of the live page, and nothing else;
 //   - telemetry makes spans of messages and sends them, and reads no session;
 //   - observe shows what is done to messages, and reads no session;
 //   - observe/inspect serves what observe has seen, with the files that it is given;
@@ -137,6 +138,7 @@ func TestImportsPointDown(t *testing.T) {
 		"proxy/redact":              carried + " proxy/failures transform/tree",
 		"proxy/observe/recording":   carried + " translate proxy/failures transform/tree proxy/redact proxy/observe",
 		"proxy/observe/inspect":     carried + " proxy/failures transform/tree translate proxy/redact proxy/observe proxy/observe/recording",
+		"proxy/observe/page":        "",
 		"proxy/probe":               hosted + " proxy/era proxy/bridge proxy/bridge/legacyclient proxy/results proxy/sealed proxy/ended proxy/mcpheader proxy/toolindex proxy/dialect",
 		"proxy/processes":           "",
 		"proxy/oauth":               "",
