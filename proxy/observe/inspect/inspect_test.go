@@ -141,7 +141,7 @@ func (s *served) call(argument string) {
 	c.Went(observe.ServerEdge, observe.ToServer, []byte(request))
 	c.Came(observe.Message{Edge: observe.ServerEdge, Direction: observe.ToClient, Method: "tools/call", Copy: s.seen.Keep([]byte(response))})
 	c.Went(observe.ClientEdge, observe.ToClient, []byte(response))
-	c.End("ok", "", observe.Timing{})
+	c.End("ok", "")
 }
 
 func TestWhoMayLook(t *testing.T) {
