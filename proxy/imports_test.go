@@ -53,6 +53,7 @@ import (
 //   - shape shortens results through package transform, and knows no session;
 //   - probe reports what clients get of a server, and opens no connection itself;
 //   - redact removes secrets from what is shown of messages;
+//   - observe/instances keeps files with the URLs of pages, and reads no message;
 //   - observe/recording writes and reads files of events, and takes no part in any call;
 //   - observe/page has the files of the live page, and nothing else;
 //   - telemetry makes spans of messages and sends them, and reads no session;
@@ -77,7 +78,7 @@ func TestImportsPointDown(t *testing.T) {
 	const adapting = "adapterrt/clean adapterrt/failure adapterrt/escape adapterrt/near adapterrt/gate adapterrt/file adapterrt/httpcall adapterrt/credential adapterrt/guard adapterrt/present"
 	const carried = "proxy/upstream/orphans proxy/upstream proxy/sse proxy/lines proxy/large proxy/envelope translate/wire"
 	const configured = carried + " proxy/mcp proxy/memlimit proxy/oauth proxy/setting adapterrt transform translate " + parts + " " + adapting
-	const rooms = configured + " proxy/config proxy/sealed proxy/quota proxy/idmap proxy/downstream proxy/results proxy/processes proxy/ended proxy/failures proxy/repeats proxy/dialect proxy/toolindex proxy/memo proxy/demo proxy/replicas proxy/trace proxy/losses proxy/principal proxy/gate proxy/server proxy/outbox proxy/mcpheader proxy/metrics proxy/oauthrelay proxy/requests proxy/clienterror proxy/report proxy/era proxy/host proxy/bridge proxy/bridge/legacyclient proxy/bridge/modernclient proxy/restart proxy/share proxy/origin proxy/shape proxy/owntools proxy/adapters proxy/stateless proxy/replay proxy/footprint proxy/probe proxy/telemetry proxy/observe proxy/redact proxy/observe/recording proxy/observe/inspect"
+	const rooms = configured + " proxy/observe/instances proxy/config proxy/sealed proxy/quota proxy/idmap proxy/downstream proxy/results proxy/processes proxy/ended proxy/failures proxy/repeats proxy/dialect proxy/toolindex proxy/memo proxy/demo proxy/replicas proxy/trace proxy/losses proxy/principal proxy/gate proxy/server proxy/outbox proxy/mcpheader proxy/metrics proxy/oauthrelay proxy/requests proxy/clienterror proxy/report proxy/era proxy/host proxy/bridge proxy/bridge/legacyclient proxy/bridge/modernclient proxy/restart proxy/share proxy/origin proxy/shape proxy/owntools proxy/adapters proxy/stateless proxy/replay proxy/footprint proxy/probe proxy/telemetry proxy/observe proxy/redact proxy/observe/recording proxy/observe/inspect"
 	const reporting = configured + " proxy/config proxy/idmap proxy/failures proxy/downstream proxy/requests proxy/processes proxy/server proxy/clienterror proxy/metrics proxy/repeats proxy/trace proxy/oauthrelay"
 	const hosted = reporting + " proxy/report proxy/losses proxy/host"
 	const seen = " proxy/observe"
@@ -137,6 +138,7 @@ func TestImportsPointDown(t *testing.T) {
 		"proxy/telemetry":           configured + " proxy/config",
 		"proxy/observe":             "translate translate/wire",
 		"proxy/redact":              carried + " proxy/failures transform/tree",
+		"proxy/observe/instances":   "",
 		"proxy/observe/recording":   carried + " translate proxy/failures transform/tree proxy/redact proxy/observe",
 		"proxy/observe/inspect":     carried + " proxy/failures transform/tree translate proxy/redact proxy/observe proxy/observe/recording",
 		"proxy/observe/page":        "",
