@@ -248,6 +248,7 @@ func (b *batchReply) start(it batchItem) {
 		return
 	case v == wire.Answer:
 		x.outcome = metrics.Local
+		x.observeLocal(out)
 		b.legEnded(legMessage{slot: it.slot, message: bytes.Clone(out), final: true}) // its buffer is x's
 		x.done()
 		return

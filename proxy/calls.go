@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/dragoman-proxy/dragoman/proxy/metrics"
+	"github.com/dragoman-proxy/dragoman/proxy/observe"
 	"github.com/dragoman-proxy/dragoman/proxy/requests"
 	"github.com/dragoman-proxy/dragoman/proxy/shape"
 	"github.com/dragoman-proxy/dragoman/proxy/telemetry"
@@ -22,6 +23,7 @@ type besideCall struct {
 	here    bool            // dragoman answers it, and not the server
 	answers chan []byte     // receives the answer to a question of dragoman's own; nil for one of the server
 	span    *telemetry.Call // nil if the request has no spans
+	seen    *observe.Call   // nil if nobody watches
 	wanted  *shape.Wanted   // what shaping needs to know when the result comes; nil if the result is not shaped
 
 	tool *metrics.Tool // the tool that it calls, in metrics; nil for none
@@ -47,8 +49,9 @@ func newCallAt(id []byte, m wire.Method, began time.Time) *call {
 
 func newCalls(max int) *calls { return requests.NewTable[besideCall](max) }
 
-// ended counts a request of a client that has ended, and ends its spans.
+// ended counts a request of a client that has ended, and ends its spans and its observation.
 func (srv *Server) ended(c *call, o *metrics.Operation) {
 	srv.metrics.Request(o)
 	c.More.span.End(string(o.Outcome), string(o.Fault.Cause))
+	c.More.seen.End(string(o.Outcome), string(o.Fault.Cause))
 }

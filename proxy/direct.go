@@ -64,6 +64,7 @@ func (h *handshake) directly(ctx context.Context, q *stateless.Request, known *e
 	}}
 	s = srv.newSession(h, h.vc)
 	s.direct = d
+	s.serverName = nameOf(serverInfo(discovered))
 	s.open.Max = max(s.open.Max, srv.now().cfg.Limits.Requests)
 	return s, nil
 }

@@ -5,6 +5,7 @@ import (
 
 	"github.com/dragoman-proxy/dragoman/proxy/large"
 	"github.com/dragoman-proxy/dragoman/proxy/mcp"
+	"github.com/dragoman-proxy/dragoman/proxy/observe"
 	"github.com/dragoman-proxy/dragoman/proxy/results"
 	"github.com/dragoman-proxy/dragoman/proxy/upstream"
 	"github.com/dragoman-proxy/dragoman/translate/wire"
@@ -53,5 +54,13 @@ func (x *exchange) sendKept(e *results.Enquiry, body []byte) (upstream.Stream, e
 	if o.Body, err = x.srv.host.Memory().Clone(x.ctx, large.RequestWait, large.RequestCopy, body); err != nil { // a copy, as the request may have to wait
 		return nil, err
 	}
-	return e.Open(x.ctx, []byte(x.call.ID), func() (upstream.Stream, error) { return x.s.conn.Send(x.ctx, &o) })
+	sent := false
+	st, err := e.Open(x.ctx, []byte(x.call.ID), func() (upstream.Stream, error) {
+		sent = true
+		return x.s.conn.Send(x.ctx, &o)
+	})
+	if err == nil && !sent && x.seen != nil {
+		x.seen.Note(observe.Note{By: observe.Cache, What: "kept", Detail: "the result was kept from before, or is that of an equal request under way"})
+	}
+	return st, err
 }

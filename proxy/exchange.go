@@ -19,6 +19,7 @@ import (
 	"github.com/dragoman-proxy/dragoman/proxy/large"
 	"github.com/dragoman-proxy/dragoman/proxy/mcp"
 	"github.com/dragoman-proxy/dragoman/proxy/metrics"
+	"github.com/dragoman-proxy/dragoman/proxy/observe"
 	"github.com/dragoman-proxy/dragoman/proxy/owntools"
 	"github.com/dragoman-proxy/dragoman/proxy/replay"
 	"github.com/dragoman-proxy/dragoman/proxy/report"
@@ -109,6 +110,8 @@ type exchangeState struct {
 	tally    *stateless.Tally // the tally of a modern client's call; nil for others
 	crossing *bridge.Crossing // set between a modern client and a handshake server; else nil
 
+	observation
+
 	detached bool            // the transport holds the exchange as a stream: it does not go back to the pool
 	large    bool            // a message was too large to keep the buffers
 	verdict  metrics.Outcome // the outcome of the last response
@@ -163,6 +166,9 @@ func (x *exchange) done() {
 	}
 	if x.call == nil {
 		x.span.End(string(cmp.Or(x.outcome, metrics.Succeeded)), string(x.fault.Cause))
+		if !x.lent {
+			x.seen.End(string(cmp.Or(x.outcome, metrics.Succeeded)), string(x.fault.Cause))
+		}
 	}
 	x.tally.Release()
 	if x.s != nil {
@@ -196,6 +202,7 @@ func (x *exchange) count(how metrics.Outcome) {
 	if x.tally != nil {
 		x.tally.Note(&o)
 		x.call.More.span.End(string(how), string(x.fault.Cause))
+		x.call.More.seen.End(string(how), string(x.fault.Cause))
 		return
 	}
 	x.srv.ended(x.call, &o)
@@ -424,6 +431,7 @@ func (x *exchange) ended(err error) error {
 // the request, and so has not processed it.
 func (x *exchange) sendAgain(c *restart.HTTP) error {
 	x.resent = true
+	x.seen.Note(observe.Note{By: observe.Restart, What: "sent_again", Detail: "the server did not know the session: the request is sent again in a new one"})
 	if err := c.Renew(x.ctx, x.began, x.from); err != nil {
 		return x.ended(err)
 	}

@@ -17,6 +17,7 @@ import (
 	"github.com/dragoman-proxy/dragoman/proxy/downstream"
 	"github.com/dragoman-proxy/dragoman/proxy/mcp"
 	"github.com/dragoman-proxy/dragoman/proxy/metrics"
+	"github.com/dragoman-proxy/dragoman/proxy/observe"
 	"github.com/dragoman-proxy/dragoman/proxy/principal"
 	"github.com/dragoman-proxy/dragoman/proxy/report"
 	"github.com/dragoman-proxy/dragoman/proxy/restart"
@@ -110,7 +111,11 @@ func (srv *Server) endUpstream(s *session, req *downstream.Request) error {
 
 // refuse writes a JSON-RPC error response.
 func (srv *Server) refuse(req *downstream.Request, resp *downstream.Response, err error) {
+	known := isReported(err)
 	f := srv.host.Report.Failed(err, report.At{Client: translate.Lookup(req.Version)})
+	if !known {
+		srv.observeRefusal(req.Body, translate.Lookup(req.Version), "http", f)
+	}
 	resp.Stream = nil
 	resp.Status, resp.Header = f.Status, append(resp.Header, f.Header...)
 	if f.Status == fasthttp.StatusAccepted {
@@ -120,6 +125,12 @@ func (srv *Server) refuse(req *downstream.Request, resp *downstream.Response, er
 	if f.Status == fasthttp.StatusServiceUnavailable && !slices.ContainsFunc(resp.Header, isRetryAfter) {
 		resp.Header = append(resp.Header, mcp.Header{Name: fasthttp.HeaderRetryAfter, Value: "1"})
 	}
+}
+
+// isReported reports whether err was reported, by an exchange that has observed it, too.
+func isReported(err error) bool {
+	f, ok := errors.AsType[*mcp.Failure](err)
+	return ok && f.Reported
 }
 
 func isRetryAfter(h mcp.Header) bool {
@@ -226,6 +237,7 @@ func (x *exchange) post(raw []byte, resp *downstream.Response) (err error) {
 		return x.refused(err)
 	case v == wire.Answer:
 		x.outcome = metrics.Local
+		x.observeLocal(out)
 		resp.Body = out
 		return nil
 	case v != wire.Forward:
@@ -279,6 +291,7 @@ func (x *exchange) refused(err error) *mcp.Failure {
 			Outcome: metrics.Refused, Fault: x.fault, Began: x.clock.Began(),
 		})
 	}
+	x.observeFailure(f)
 	return f
 }
 
@@ -288,6 +301,7 @@ func (x *exchange) forward(body []byte) (upstream.Stream, error) {
 		return x.startHere(), nil
 	}
 	marked, header := x.span.Sent(body, x.from)
+	x.observeForward(marked)
 	x.send = upstream.Outgoing{Body: marked, Request: x.call != nil, Header: header, Stale: x.isStale, Logs: x.crossing.WantsLogs()}
 	if x.call != nil {
 		limit := x.srv.now().silence[x.call.Method]
@@ -310,7 +324,7 @@ func (x *exchange) forward(body []byte) (upstream.Stream, error) {
 		if c, ok := x.s.conn.(*restart.HTTP); ok {
 			x.began = c.Number()
 		}
-		st, err = x.s.conn.Send(x.ctx, &x.send)
+		st, err = x.s.conn.Send(observe.With(x.ctx, x.seen), &x.send)
 	}
 	x.clock.Lap(&x.clock.Upstream)
 	if err != nil && x.ctx.Err() != nil {
@@ -364,6 +378,7 @@ func (srv *Server) postInitialize(x *exchange, raw []byte, resp *downstream.Resp
 		return err
 	}
 	srv.sessions.add(s)
+	s.observeSession(srv, x.seen)
 	if l := lanesOf(s.conn); l != nil {
 		l.WhenLost(func() {
 			srv.host.Report.ServerFailed("session lost", report.CauseOfLoss(&srv.now().cfg, clienterror.Of(l.Reason())), l.Reason(), nil)
@@ -407,7 +422,10 @@ func (srv *Server) begin(x *exchange, raw []byte) (s *session, answer []byte, ea
 	case s != nil && s.piped:
 		s.conn = srv.openLanes(h.Conn, h.Standing)
 	}
-	if err = h.concluded(s, answer, err); err != nil {
+	err = h.concluded(s, answer, err)
+	h.observeEnd(s, err)
+	x.seen = h.seen
+	if err != nil {
 		err = clienterror.Of(err).About(id)
 	}
 	return s, answer, h.Early, err

@@ -17,6 +17,7 @@ import (
 	"github.com/dragoman-proxy/dragoman/proxy/failures"
 	"github.com/dragoman-proxy/dragoman/proxy/mcp"
 	"github.com/dragoman-proxy/dragoman/proxy/metrics"
+	"github.com/dragoman-proxy/dragoman/proxy/observe"
 	"github.com/dragoman-proxy/dragoman/proxy/origin"
 	"github.com/dragoman-proxy/dragoman/proxy/processes"
 	"github.com/dragoman-proxy/dragoman/proxy/report"
@@ -47,6 +48,8 @@ type handshake struct {
 	named  string   // the server's session id
 	answer []byte   // the server's response, as it came
 	tools  [][]byte // the server's tools, if readTools has read them
+
+	seen *observe.Call // nil if nobody watches
 }
 
 // negotiate sends the client's initialize to the server. It returns a session without an id, and
@@ -58,6 +61,7 @@ func (h *handshake) negotiate(ctx context.Context, raw []byte) (*session, []byte
 	if err := h.read(raw); err != nil {
 		return nil, nil, err
 	}
+	h.observe(raw)
 	noticed := h.noticeSilence()
 	defer noticed()
 	s, answer, err := h.propose(ctx, raw, nil)
@@ -157,6 +161,7 @@ func (h *handshake) ready(ctx context.Context, s *session, answer []byte) (*sess
 	if err != nil {
 		return nil, nil, clienterror.Of(err).About(h.ID)
 	}
+	s.serverName = nameOf([]byte(gjson.GetBytes(answer, "result.serverInfo").Raw))
 	return s, h.hoist(ctx, s, answer), nil
 }
 
@@ -209,6 +214,15 @@ func (h *handshake) read(raw []byte) error {
 
 // ask proposes a revision and waits for the response.
 func (h *handshake) ask(ctx context.Context, raw []byte, propose *translate.Revision) (*wire.Message, error) {
+	m, err := h.sendProposal(ctx, raw, propose)
+	if m != nil {
+		h.seen.Came(observe.Message{Edge: observe.ServerEdge, Direction: observe.ToClient, Copy: h.seen.Keep(m.Raw), Method: wire.Initialize.String(), Rev: propose.Name})
+	}
+	return m, err
+}
+
+// sendProposal is ask without observation of the response.
+func (h *handshake) sendProposal(ctx context.Context, raw []byte, propose *translate.Revision) (*wire.Message, error) {
 	var m wire.Message
 	up := h.srv.now().table.Between(h.vc, propose)
 	if err := m.Scan(bytes.Clone(raw), up.Shape()); err != nil {
@@ -226,6 +240,7 @@ func (h *handshake) ask(ctx context.Context, raw []byte, propose *translate.Revi
 		}
 	}
 	h.Sent = body
+	h.observeProposal(body, propose, observe.Why{Translator: up, Known: translate.Known{Facts: h.facts}}, m.Losses)
 	st, err := h.send(ctx, &upstream.Outgoing{Body: body, Request: true, Header: h.Header})
 	if err != nil {
 		return versionRefusal(err)
@@ -327,6 +342,7 @@ func (h *handshake) settle(m *wire.Message) (*session, []byte, error) {
 	m.Method, m.Facts = wire.Initialize, s.Facts
 	out, _, err := s.down.Rewrite(nil, m)
 	h.srv.host.Losses.Note(vu, h.vc, wire.Initialize, m.Losses, h.Header)
+	h.seen.Because(observe.ToClient, observe.Why{Translator: s.down, Known: known(m)}, m.Losses)
 	if err == nil && gjson.Get(wire.View(out), "result.protocolVersion").String() != h.vc.Name {
 		out, err = sjson.SetBytes(out, "result.protocolVersion", h.vc.Name)
 	}
@@ -364,15 +380,19 @@ func (h *handshake) concluded(s *session, answer []byte, err error) error {
 			f.NoEndpoint()
 		}
 		f = h.srv.host.Report.Failed(f, h.requestInfo())
+		h.observeFailure(f)
 		h.srv.metrics.Handshake(h.vc, nil, report.Outcome(f), failures.Cause(f.Why))
 		return f
 	case s == nil:
+		h.seen.Went(observe.ClientEdge, observe.ToClient, answer)
 		why, said := failures.Refusal, gjson.GetBytes(answer, "error")
 		if said.Get("code").Int() == mcp.CodeUnsupportedVersion || said.Get("data.supported").IsArray() {
 			why = failures.Revision
 		}
 		h.srv.metrics.Handshake(h.vc, nil, metrics.Errored, why)
 		h.srv.host.Report.ServerFailed("server refused initialize", why, errors.New(said.Raw), h.Header)
+	default:
+		h.observeAnswer(answer)
 	}
 	return nil
 }

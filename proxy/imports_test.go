@@ -53,7 +53,9 @@ import (
 //   - shape shortens results through package transform, and knows no session;
 //   - probe reports what clients get of a server, and opens no connection itself;
 //   - redact removes secrets from what is shown of messages;
+//   - observe/instances keeps files with the URLs of pages, and reads no message;
 //   - observe/recording writes and reads files of events, and takes no part in any call;
+//   - observe/page has the files of the live page, and nothing else;
 //   - telemetry makes spans of messages and sends them, and reads no session;
 //   - observe shows what is done to messages, and reads no session;
 //   - observe/inspect serves what observe has seen, with the files that it is given;
@@ -76,9 +78,10 @@ func TestImportsPointDown(t *testing.T) {
 	const adapting = "adapterrt/clean adapterrt/failure adapterrt/escape adapterrt/near adapterrt/gate adapterrt/file adapterrt/httpcall adapterrt/credential adapterrt/guard adapterrt/present"
 	const carried = "proxy/upstream/orphans proxy/upstream proxy/sse proxy/lines proxy/large proxy/envelope translate/wire"
 	const configured = carried + " proxy/mcp proxy/memlimit proxy/oauth proxy/setting adapterrt transform translate " + parts + " " + adapting
-	const rooms = configured + " proxy/config proxy/sealed proxy/quota proxy/idmap proxy/downstream proxy/results proxy/processes proxy/ended proxy/failures proxy/repeats proxy/dialect proxy/toolindex proxy/memo proxy/demo proxy/replicas proxy/trace proxy/losses proxy/principal proxy/gate proxy/server proxy/outbox proxy/mcpheader proxy/metrics proxy/oauthrelay proxy/requests proxy/clienterror proxy/report proxy/era proxy/host proxy/bridge proxy/bridge/legacyclient proxy/bridge/modernclient proxy/restart proxy/share proxy/origin proxy/shape proxy/owntools proxy/adapters proxy/stateless proxy/replay proxy/footprint proxy/probe proxy/telemetry proxy/observe proxy/redact proxy/observe/recording proxy/observe/inspect"
+	const rooms = configured + " proxy/observe/instances proxy/config proxy/sealed proxy/quota proxy/idmap proxy/downstream proxy/results proxy/processes proxy/ended proxy/failures proxy/repeats proxy/dialect proxy/toolindex proxy/memo proxy/demo proxy/replicas proxy/trace proxy/losses proxy/principal proxy/gate proxy/server proxy/outbox proxy/mcpheader proxy/metrics proxy/oauthrelay proxy/requests proxy/clienterror proxy/report proxy/era proxy/host proxy/bridge proxy/bridge/legacyclient proxy/bridge/modernclient proxy/restart proxy/share proxy/origin proxy/shape proxy/owntools proxy/adapters proxy/stateless proxy/replay proxy/footprint proxy/probe proxy/telemetry proxy/observe proxy/redact proxy/observe/recording proxy/observe/inspect"
 	const reporting = configured + " proxy/config proxy/idmap proxy/failures proxy/downstream proxy/requests proxy/processes proxy/server proxy/clienterror proxy/metrics proxy/repeats proxy/trace proxy/oauthrelay"
 	const hosted = reporting + " proxy/report proxy/losses proxy/host"
+	const seen = " proxy/observe"
 	allowed := map[string]string{
 		"translate/wire":            "",
 		"translate":                 "translate/wire",
@@ -108,7 +111,7 @@ func TestImportsPointDown(t *testing.T) {
 		"proxy/oauthrelay":          configured + " proxy/downstream",
 		"proxy/gate":                configured + " proxy/config",
 		"proxy/filter":              configured + " proxy/config proxy/failures proxy/redact proxy/observe proxy/observe/recording",
-		"proxy/doctor":              hosted + " proxy/era proxy/share proxy/restart proxy/sealed proxy/ended proxy/origin proxy/probe proxy/bridge proxy/bridge/legacyclient proxy/results proxy/mcpheader proxy/toolindex proxy/dialect",
+		"proxy/doctor":              hosted + seen + " proxy/era proxy/share proxy/restart proxy/sealed proxy/ended proxy/origin proxy/probe proxy/bridge proxy/bridge/legacyclient proxy/results proxy/mcpheader proxy/toolindex proxy/dialect",
 		"proxy/demo":                carried + " proxy/mcp translate",
 		"proxy/memo":                "translate translate/wire",
 		"proxy/toolindex":           "transform translate/wire " + parts,
@@ -120,12 +123,12 @@ func TestImportsPointDown(t *testing.T) {
 		"proxy/report":              reporting,
 		"proxy/host":                reporting + " proxy/report proxy/losses",
 		"proxy/bridge":              "proxy/mcp proxy/sse proxy/envelope translate translate/wire",
-		"proxy/bridge/legacyclient": hosted + " proxy/era proxy/bridge proxy/results proxy/sealed proxy/ended proxy/mcpheader proxy/toolindex",
+		"proxy/bridge/legacyclient": hosted + seen + " proxy/era proxy/bridge proxy/results proxy/sealed proxy/ended proxy/mcpheader proxy/toolindex",
 		"proxy/bridge/modernclient": hosted + " proxy/era proxy/bridge proxy/results proxy/sealed proxy/ended proxy/mcpheader proxy/toolindex proxy/outbox proxy/quota proxy/stateless",
 		"proxy/share":               hosted + " proxy/era proxy/sealed proxy/ended proxy/restart",
 		"proxy/restart":             hosted + " proxy/era proxy/sealed proxy/ended",
 		"proxy/era":                 hosted,
-		"proxy/origin":              hosted + " proxy/era proxy/share proxy/restart proxy/sealed proxy/ended",
+		"proxy/origin":              hosted + seen + " proxy/era proxy/share proxy/restart proxy/sealed proxy/ended",
 		"proxy/shape":               hosted + " proxy/toolindex",
 		"proxy/owntools":            hosted + " proxy/toolindex proxy/shape",
 		"proxy/adapters":            hosted + " proxy/toolindex proxy/shape proxy/owntools proxy/principal proxy/sealed proxy/ended proxy/results",
@@ -135,9 +138,11 @@ func TestImportsPointDown(t *testing.T) {
 		"proxy/telemetry":           configured + " proxy/config",
 		"proxy/observe":             "translate translate/wire",
 		"proxy/redact":              carried + " proxy/failures transform/tree",
+		"proxy/observe/instances":   "",
 		"proxy/observe/recording":   carried + " translate proxy/failures transform/tree proxy/redact proxy/observe",
 		"proxy/observe/inspect":     carried + " proxy/failures transform/tree translate proxy/redact proxy/observe proxy/observe/recording",
-		"proxy/probe":               hosted + " proxy/era proxy/bridge proxy/bridge/legacyclient proxy/results proxy/sealed proxy/ended proxy/mcpheader proxy/toolindex proxy/dialect",
+		"proxy/observe/page":        "",
+		"proxy/probe":               hosted + seen + " proxy/era proxy/bridge proxy/bridge/legacyclient proxy/results proxy/sealed proxy/ended proxy/mcpheader proxy/toolindex proxy/dialect",
 		"proxy/processes":           "",
 		"proxy/oauth":               "",
 		"adapterrt":                 "translate/wire " + adapting,

@@ -10,6 +10,7 @@ import (
 	"github.com/dragoman-proxy/dragoman/proxy/failures"
 	"github.com/dragoman-proxy/dragoman/proxy/mcp"
 	"github.com/dragoman-proxy/dragoman/proxy/metrics"
+	"github.com/dragoman-proxy/dragoman/proxy/observe"
 	"github.com/dragoman-proxy/dragoman/proxy/origin"
 	"github.com/dragoman-proxy/dragoman/proxy/report"
 	"github.com/dragoman-proxy/dragoman/proxy/share"
@@ -61,6 +62,9 @@ func (x *exchange) failed(err error) *mcp.Failure {
 func (srv *Server) countSession(s *session, why error) {
 	if s.direct != nil {
 		return // there are no sessions
+	}
+	if srv.observer.Watched() {
+		srv.observer.Session(observe.Session{Ended: true, Peers: s.peers(srv), Why: clienterror.Reason(why)})
 	}
 	ended := metrics.Session{Client: s.ClientRevision, Server: s.ServerRevision, Began: s.Made}
 	if s.owner != "" {

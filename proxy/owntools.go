@@ -8,6 +8,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/dragoman-proxy/dragoman/proxy/clienterror"
+	"github.com/dragoman-proxy/dragoman/proxy/observe"
 	"github.com/dragoman-proxy/dragoman/proxy/owntools"
 	"github.com/dragoman-proxy/dragoman/proxy/upstream"
 	"github.com/dragoman-proxy/dragoman/translate/wire"
@@ -27,6 +28,7 @@ func (x *exchange) claim(m *wire.Message) {
 // answerHere makes dragoman answer x's request itself.
 func (x *exchange) answerHere(r *owntools.Request) {
 	x.ownCall = r
+	x.seen.Note(observe.Note{By: observe.OwnTools, What: "answered", Detail: "dragoman answers, not the server"})
 	if x.stop == nil { // on a pipe to the server a request has no context of its own
 		x.ctx, x.stop = context.WithCancelCause(x.ctx)
 	}
@@ -64,10 +66,12 @@ func (x *exchange) receiveAnswer(m *wire.Message) bool {
 	}
 	x.key = wire.AppendIDKey(x.key[:0], m.ID())
 	if c := x.s.asked.Take(x.key); c != nil && c.More.answers != nil {
+		x.met = c
 		c.More.answers <- bytes.Clone(m.Raw) // the buffer has room, as only one question is open
 	} else {
 		x.srv.host.Report.UnknownResponse(x.s.unknown.CompareAndSwap(false, true), x.requestInfo(), m)
 	}
+	x.observeAnswer(m)
 	return true
 }
 

@@ -196,7 +196,12 @@ func (p *pipe) write(message []byte) {
 }
 
 func (p *pipe) refuse(err error) {
-	p.write(onPipe(p.srv.host.Report.Failed(err, report.At{})).BodyTo(p.revision()))
+	known := isReported(err)
+	f := onPipe(p.srv.host.Report.Failed(err, report.At{}))
+	if !known {
+		p.srv.observeRefusal(nil, p.revision(), p.srv.pipeTransport(), f)
+	}
+	p.write(f.BodyTo(p.revision()))
 }
 
 // revision returns the client's revision, or nil before it is known.
@@ -277,6 +282,7 @@ func (p *pipe) begin(line []byte) error {
 	h := &handshake{srv: p.srv, pipe: true, runsFor: p.runsFor, bridges: true, Opening: server.Opening{Of: p.srv.host, Header: p.from}}
 	s, answer, err := h.negotiate(p.ctx, line)
 	err = h.concluded(s, answer, err)
+	defer h.observeEnd(s, err)
 	if s == nil {
 		if h.Conn != nil {
 			p.srv.endConn(h.Conn)
@@ -291,6 +297,7 @@ func (p *pipe) begin(line []byte) error {
 	}
 	p.s, p.first = s, slices.Clone(p.from)
 	p.begun.Store(s)
+	s.observeSession(p.srv, h.seen)
 	x := p.exchange()
 	for _, early := range h.Early {
 		if out, ok := x.fromServer(early); ok {
@@ -373,12 +380,13 @@ func (p *pipe) pass(x *exchange, line []byte, err error) {
 	case x.cancels && (p.cancelModern(&x.msg) || p.forwardDirect(&x.msg)):
 	case x.stale(): // cancelled while it waited: no response is owed
 		if x.call.Stop == nil {
-			x.call, x.span = nil, nil // the cancellation was counted
+			x.call, x.span, x.seen = nil, nil, nil // the cancellation was counted
 		}
 	case err != nil:
 		p.deliver(x.group, x.slot, onPipe(x.refused(err)).BodyTo(p.s.ClientRevision))
 	case v == wire.Answer:
 		x.outcome = metrics.Local
+		x.observeLocal(out)
 		p.deliver(x.group, x.slot, bytes.Clone(out))
 	case v == wire.Forward:
 		p.send(x, out)
@@ -404,7 +412,7 @@ func (p *pipe) send(x *exchange, out []byte) {
 		p.spawn(func() { p.answer(x) })
 		return
 	case x.call != nil:
-		x.call, x.span = nil, nil // the call stays open: bring receives its response
+		x.call, x.span, x.seen = nil, nil, nil // the call stays open: bring receives its response
 		select {
 		case p.called <- struct{}{}:
 		default: // watch is already awake

@@ -38,6 +38,7 @@ func (p *pipe) watch() {
 			p.srv.giveUpAs(p.s, c.ID, nil, overdueCall) // first, as the client may then use the id again
 			f := mcp.Fail(mcp.UpstreamTimeout, "").About([]byte(c.ID))
 			f.Err = server.SilentFor(now.Sub(c.Began), heard.After(c.Began))
+			p.observe(c, f.Body())
 			p.deliver(c.More.group, c.More.slot, f.Body())
 			p.counts(c, metrics.Failed, report.FaultOf(p.srv.host.Report.Failed(f, p.requestInfo(c))))
 		}
@@ -70,6 +71,7 @@ func (p *pipe) failOpen(f *mcp.Failure) {
 		}
 		each := *f
 		each.ID = []byte(c.ID)
+		p.observe(c, each.Body())
 		p.deliver(c.More.group, c.More.slot, each.Body())
 		p.counts(c, metrics.Failed, report.FaultOf(p.srv.host.Report.Failed(&each, p.requestInfo(c))))
 	}

@@ -13,6 +13,7 @@ import (
 	"github.com/dragoman-proxy/dragoman/proxy/mcp"
 	"github.com/dragoman-proxy/dragoman/proxy/memo"
 	"github.com/dragoman-proxy/dragoman/proxy/metrics"
+	"github.com/dragoman-proxy/dragoman/proxy/observe"
 	"github.com/dragoman-proxy/dragoman/proxy/upstream"
 	"github.com/dragoman-proxy/dragoman/translate"
 	"github.com/dragoman-proxy/dragoman/translate/wire"
@@ -31,11 +32,13 @@ func (x *exchange) fromClient(raw []byte) (out []byte, v wire.Verdict, err error
 
 // enter is the first half of fromClient, which never waits.
 func (x *exchange) enter(raw []byte) error {
+	x.kept = x.srv.observer.Keep(raw)
 	if err := x.scan(raw); err != nil {
 		return err
 	}
 	m := &x.msg
 	x.beginSpan(m)
+	x.observeSent(m)
 	if m.Kind != wire.Request {
 		return nil
 	}
@@ -67,6 +70,7 @@ func (x *exchange) onward(raw []byte) (out []byte, v wire.Verdict, err error) {
 			return raw, wire.Forward, nil
 		}
 		if refusal := x.gate(m); refusal != nil {
+			x.seen.Note(observe.Note{By: observe.Gate, What: "refused", Detail: "a gate has refused the call: the server does not have it"})
 			return x.own(mcp.AppendResult(nil, m.ID(), refusal), raw), wire.Answer, nil
 		}
 		x.learn(m)
@@ -86,6 +90,7 @@ func (x *exchange) onward(raw []byte) (out []byte, v wire.Verdict, err error) {
 		}
 		raw = answer
 		known = known || x.reunite(x.s.asked)
+		x.observeAnswer(m)
 		x.endQuestion(m)
 		switch {
 		case known:
@@ -104,6 +109,7 @@ func (x *exchange) onward(raw []byte) (out []byte, v wire.Verdict, err error) {
 	x.clock.Lap(&x.clock.Translate)
 	x.srv.host.Losses.Note(x.s.ClientRevision, x.s.ServerRevision, method, x.msg.Losses, x.from)
 	x.span.Lost(x.msg.Losses)
+	x.observeLost(x.msg.Losses)
 	if x.msg.Unfit && x.repeat(x.msg.Note) {
 		return nil, wire.Drop, nil
 	}
@@ -137,6 +143,7 @@ func (x *exchange) admit(m *wire.Message) error {
 	c := newCallAt(id, m.Method, x.clock.Now())
 	c.Stop, c.More.here = x.stop, x.ownCall != nil
 	c.More.group, c.More.slot, c.More.span, c.More.tool = x.group, x.slot, x.span, x.toolOf(m)
+	c.More.seen = x.seen
 	if err := x.s.open.Add(c); err != nil {
 		return err
 	}
@@ -160,10 +167,10 @@ func (x *exchange) reunite(asked *calls) bool {
 	return true
 }
 
-// fromServer scans one message of the server and translates it for the client. ok is false if the
-// client gets nothing. If the server must get a response at once, fromServer sends it. raw may be
-// rewritten in place.
-func (x *exchange) fromServer(raw []byte) (out []byte, ok bool) {
+// translated scans one message of the server and translates it for the client. ok is false if the
+// client gets nothing. If the server must get a response at once, translated sends it. raw may be
+// rewritten in place. It is called by fromServer.
+func (x *exchange) translated(raw []byte) (out []byte, ok bool) {
 	m, s := &x.msg, x.s
 	x.met, x.final = nil, false
 	defer func() {
@@ -258,6 +265,7 @@ func (x *exchange) fromServer(raw []byte) (out []byte, ok bool) {
 	x.clock.Lap(&x.clock.Translate)
 	x.srv.host.Losses.Note(down.From(), down.To(), method, m.Losses, x.from)
 	span.Lost(m.Losses)
+	x.observeLost(m.Losses)
 	switch {
 	case err != nil && kind == wire.Request:
 		f := clienterror.Of(err)
@@ -283,7 +291,7 @@ func (x *exchange) fromServer(raw []byte) (out []byte, ok bool) {
 		return nil, false
 	}
 	if kind == wire.Result && m.Method == wire.ToolsList {
-		out = x.inDialect(out, down.To())
+		out = x.noted(observe.Note{By: observe.Dialect, What: "schemas", Path: "result.tools", Detail: "schemas are updated from draft-07 to 2020-12"}, out, x.inDialect(out, down.To()))
 	}
 	if question != nil {
 		out, _ = question.More.span.Sent(out, nil)
@@ -320,17 +328,17 @@ func (x *exchange) inDialect(list []byte, client *translate.Revision) []byte {
 func (x *exchange) completed(out []byte, m *wire.Message) []byte {
 	switch m.Method {
 	case wire.ServerDiscover:
-		out = x.introduced(out)
+		out = x.noted(observe.Note{By: observe.OwnTools, What: "introduced", Path: "result"}, out, x.introduced(out))
 	case wire.ToolsList:
-		out = x.callable(out)
+		out = x.noted(observe.Note{By: observe.Transform, What: "not_callable", Path: "result.tools", Detail: "tools that cannot be called over HTTP are removed"}, out, x.callable(out))
 	}
 	if x.ownCall == nil {
-		out = x.withOurs(out, m.Method)
+		out = x.noted(observe.Note{By: observe.OwnTools, What: "added", Path: "result.tools", Detail: "tools of dragoman's own are added"}, out, x.withOurs(out, m.Method))
 	}
 	if m.Method == wire.ToolsList {
-		out = x.slimmed(out)
+		out = x.noted(observe.Note{By: observe.Footprint, What: "slimmed", Path: "result.tools", Detail: "the list of tools is kept small"}, out, x.slimmed(out))
 	}
-	return x.shaped(out, m)
+	return x.noted(observe.Note{By: observe.Transform, What: "shaped", Path: "result", Detail: "the result is made fit for the model"}, out, x.shaped(out, m))
 }
 
 // isAnswer reports whether m is the response to x's own request, and ends the request.
@@ -352,6 +360,7 @@ func (x *exchange) isAnswer(m *wire.Message) bool {
 func (x *exchange) admitAsked(m *wire.Message) (*call, error) {
 	c := newCall(m.ID(), m.Method)
 	c.More.span = x.questionSpan(m, c.Began)
+	c.More.seen, x.question = x.observeQuestion(), c
 	if !x.s.asked.Unique {
 		x.s.asked.Take([]byte(c.Key))
 	}

@@ -376,7 +376,9 @@ func (srv *Server) answerFor(x *exchange, err error) *mcp.Failure {
 		f.Reported = true
 		return f
 	}
-	return x.failed(f)
+	f = x.failed(f)
+	x.observeFailure(f)
+	return f
 }
 
 // tend does the periodic work, such as ending idle sessions, until ctx ends.

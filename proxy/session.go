@@ -34,6 +34,8 @@ type session struct {
 	conn           upstream.Conn
 	piped          bool   // all messages of the server come on one stream
 	owner          string // the text that who returns for a modern client's session; "" for others
+	clientName     string // name and version, as the client has introduced itself; "" if it has not
+	serverName     string // that of the server
 	runsFor        string // the client that its process is counted for
 	pipe           int64  // a number of its own for a session of a client on a pipe; 0 for others
 

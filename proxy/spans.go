@@ -36,11 +36,14 @@ func (x *exchange) questionSpan(m *wire.Message, began time.Time) *telemetry.Cal
 	return nil
 }
 
-// endQuestion ends the spans of the question that the client's response m answers.
+// endQuestion ends the spans, and the observation, of the question that the client's response m answers.
 func (x *exchange) endQuestion(m *wire.Message) {
 	if x.met != nil {
 		x.met.More.span.Answered(m)
 		x.met.More.span.End("ok", "")
+		if c := x.met.More.seen; c != nil && c.Server {
+			c.End("ok", "")
+		}
 	}
 }
 

@@ -154,13 +154,21 @@ func (m *Message) view(redact Redactor, tool string) MessageView {
 	return v
 }
 
+// translatorOf returns the translator that made out of in.
+func translatorOf(in, out *Message) *translate.Translator {
+	if out.Why.Translator != nil {
+		return out.Why.Translator
+	}
+	return in.Why.Translator
+}
+
 // golden returns the first translated message as a case for translate/testdata/golden, or "" if there is none. A response
 // comes first, since most rules are about responses.
 func (r *Ring) golden(messages []*Message, partner map[*Message]*Message) string {
 	var best *Message
 	for _, m := range messages {
 		out := partner[m]
-		if out == nil || m.Cut || out.Cut || m.Why.Translator == nil || m.Why.Translator.Identity() {
+		if out == nil || m.Cut || out.Cut || translatorOf(m, out) == nil || translatorOf(m, out).Identity() {
 			continue
 		}
 		if best == nil || m.Kind.Response() && !best.Kind.Response() {
@@ -170,8 +178,8 @@ func (r *Ring) golden(messages []*Message, partner map[*Message]*Message) string
 	if best == nil {
 		return ""
 	}
-	t, tool := best.Why.Translator, best.Call.Tool
-	e, err := best.Explain()
+	t, tool := translatorOf(best, partner[best]), best.Call.Tool
+	e, err := partner[best].Explain()
 	if err != nil || e.Err != nil || e.Verdict != wire.Forward {
 		return ""
 	}

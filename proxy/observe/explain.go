@@ -8,9 +8,16 @@ import (
 	"github.com/dragoman-proxy/dragoman/translate/wire"
 )
 
-// Explain returns why the message left in another form than it came, by the rules of the translation. It takes much longer
-// than the translation did. A message that was cut, or was not translated, has no changes.
+// Explain returns why the message left in another form than it came, by the rules of the translation. m is the message as it
+// came, or as it left. It takes much longer than the translation did. A message that was cut, or was not translated, has no
+// changes.
 func (m *Message) Explain() (translate.Explanation, error) {
+	if in := m.From; in != nil {
+		if m.Why.Translator == nil || in.Recorded != nil || in.Cut {
+			return in.Explain()
+		}
+		return m.Why.Translator.Explain(in.Raw, m.Why.Known)
+	}
 	switch {
 	case m.Recorded != nil:
 		return translate.Explanation{Out: m.Raw, Changes: m.Recorded}, nil
@@ -32,7 +39,11 @@ type changes struct {
 // changesOf explains why the message in became out, which is nil if it did not leave. notes are those of the call: what
 // else than the translation was done.
 func changesOf(in, out *Message, notes []*Note) (c changes) {
-	e, err := in.Explain()
+	explained := in
+	if out != nil {
+		explained = out
+	}
+	e, err := explained.Explain()
 	switch {
 	case err != nil:
 		return changes{failure: err.Error()}

@@ -2,8 +2,11 @@ package observe
 
 import (
 	"bytes"
+	"cmp"
+	"context"
 	"crypto/sha256"
 	"encoding/hex"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -103,7 +106,9 @@ func (o *Observer) Keep(raw []byte) Copy {
 	if !o.Watched() || raw == nil {
 		return Copy{}
 	}
-	return copyOf(raw)
+	c := copyOf(raw)
+	c.at = time.Now()
+	return c
 }
 
 func copyOf(raw []byte) Copy {
@@ -120,7 +125,7 @@ func (o *Observer) Begin(p Peers, first Copy, server bool) *Call {
 	if !o.Watched() {
 		return nil
 	}
-	c := &Call{N: o.calls.Add(1), Began: time.Now(), Peers: p, Server: server, observer: o}
+	c := &Call{N: o.calls.Add(1), Began: cmp.Or(first.at, time.Now()), Peers: p, Server: server, observer: o}
 	var m wire.Message
 	if first.Cut || m.Scan(first.Raw, nil) != nil {
 		h := headOf(first)
@@ -172,7 +177,7 @@ func (c *Call) Add(m Message) *Message {
 
 // add is Add while there is a reader. Here m goes to the heap.
 func (c *Call) add(m Message) *Message {
-	m.Call, m.At = c, time.Now()
+	m.Call = c
 	var w wire.Message
 	if m.Cut || w.Scan(m.Raw, nil) != nil {
 		h := headOf(m.Copy)
@@ -193,31 +198,77 @@ func (c *Call) add(m Message) *Message {
 	if f := m.From; f != nil && f.Size == m.Size && f.SHA256 == m.SHA256 && bytes.Equal(f.Raw, m.Raw) {
 		m.Raw, size = f.Raw, 0
 	}
+	if m.At = m.Copy.at; m.At.IsZero() {
+		m.At = time.Now()
+	}
 	msg := &m
+	c.clock(msg)
 	c.observer.put(msg, size, func() { msg.Seq = c.observer.seq.Add(1) })
 	return msg
 }
 
-// Came adds a message that came in, and remembers it as what the next message of [Call.Sent] was made of.
-func (c *Call) Came(m Message) *Message {
-	msg := c.Add(m)
-	if msg != nil {
-		c.mu.Lock()
-		c.sent = msg
-		c.mu.Unlock()
-	}
-	return msg
-}
+// Came adds a message that came in, and remembers it as what the next message of [Call.Went] in its direction is made of.
+func (c *Call) Came(m Message) *Message { return c.Add(m) }
 
-// Went adds raw as what became of the message that came in last.
-func (c *Call) Went(edge Edge, to Direction, raw []byte) *Message {
+// Went adds what became of the message that came in last. lost is what its translation has lost.
+func (c *Call) Went(edge Edge, to Direction, raw []byte, lost ...wire.Loss) *Message {
 	if c == nil || !c.observer.Watched() {
 		return nil
 	}
+	return c.become(Message{Edge: edge, Direction: to, Copy: copyOf(raw), Losses: lost})
+}
+
+// Became is Went for a message of which more is known.
+func (c *Call) Became(m Message) *Message {
+	if c == nil || !c.observer.Watched() {
+		return nil
+	}
+	return c.become(m)
+}
+
+func (c *Call) become(m Message) *Message {
 	c.mu.Lock()
-	from := c.sent
+	m.From = c.came[m.Direction]
+	if b := &c.because[m.Direction]; b.Translator != nil && m.Why.Translator == nil {
+		m.Why, m.Losses = b.Why, b.lost
+	}
 	c.mu.Unlock()
-	return c.Add(Message{Edge: edge, Direction: to, Copy: copyOf(raw), From: from})
+	return c.add(m)
+}
+
+// Because says how the message that came in last in a direction was translated. [Call.Went] adds that to what becomes of it.
+func (c *Call) Because(to Direction, w Why, lost []wire.Loss) {
+	if c == nil || !c.observer.Watched() {
+		return
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.because[to] = reason{w, slices.Clone(lost)}
+}
+
+// Keep is [Observer.Keep] for a message of the call.
+func (c *Call) Keep(raw []byte) Copy {
+	if c == nil {
+		return Copy{}
+	}
+	return c.observer.Keep(raw)
+}
+
+// inContext is the key of a call in a context.
+type inContext struct{}
+
+// With returns a context that carries c to where the server is spoken to.
+func With(ctx context.Context, c *Call) context.Context {
+	if c == nil {
+		return ctx
+	}
+	return context.WithValue(ctx, inContext{}, c)
+}
+
+// Of returns the call that ctx carries, or nil.
+func Of(ctx context.Context) *Call {
+	c, _ := ctx.Value(inContext{}).(*Call)
+	return c
 }
 
 // Note notes what was done to the call's messages.
@@ -232,17 +283,59 @@ func (c *Call) note(n Note) {
 	c.observer.put(&n, 0, nil)
 }
 
+// clock notes when the message passed, and for whom the call waits from then on.
+func (c *Call) clock(m *Message) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if m.From == nil && (m.Edge == ClientEdge) == (m.Direction == ToServer) {
+		c.came[m.Direction], c.because[m.Direction] = m, reason{}
+	}
+	switch {
+	case m.Edge == ServerEdge && m.Direction == ToServer:
+		c.wait(&c.timing.Server, m.At)
+	case m.Edge == ClientEdge && m.Direction == ToClient && m.Kind == wire.Request:
+		c.wait(&c.timing.Client, m.At)
+	case m.Edge == ClientEdge && m.Direction == ToClient && m.Kind.Response():
+		c.wait(nil, m.At)
+		t := c.timed(m.At)
+		m.Timing = &t
+	case m.Edge == ServerEdge && m.Kind == wire.Notification:
+		// The server says that it is still at work.
+	case m.Edge == ClientEdge && m.Direction == ToClient:
+	default:
+		c.wait(nil, m.At)
+	}
+}
+
+// wait ends the wait under way, and begins another one; spent is nil if dragoman itself is at work. c.mu is held.
+func (c *Call) wait(spent *time.Duration, now time.Time) {
+	if c.spent != nil && now.After(c.since) {
+		*c.spent += now.Sub(c.since)
+	}
+	c.spent, c.since = spent, now
+}
+
+// timed returns where the time went until now. c.mu is held.
+func (c *Call) timed(now time.Time) Timing {
+	t := c.timing
+	t.Proxy = max(0, now.Sub(c.Began)-t.Client-t.Server)
+	return t
+}
+
 // End ends the call. Only the first End counts.
-func (c *Call) End(status, cause string, t Timing) {
+func (c *Call) End(status, cause string) {
 	if c == nil {
 		return
 	}
+	now := time.Now()
 	c.mu.Lock()
 	again := c.ended
 	c.ended = true
+	c.wait(nil, now)
+	t := c.timed(now)
 	c.mu.Unlock()
 	if !again {
-		c.observer.put(&End{Call: c, At: time.Now(), Status: status, Cause: cause, Timing: t}, 0, nil)
+		c.observer.put(&End{Call: c, At: now, Status: status, Cause: cause, Timing: t}, 0, nil)
 	}
 }
 

@@ -53,7 +53,7 @@ func TestNobodyWatchesNothingAllocated(t *testing.T) {
 		}
 		c.Went(ServerEdge, ToServer, raw)
 		c.Note(Note{By: Cache})
-		c.End("ok", "", Timing{})
+		c.End("ok", "")
 	}); n != 0 {
 		t.Errorf("%v allocations", n)
 	}
@@ -72,8 +72,8 @@ func TestReadersGetCallsInOrder(t *testing.T) {
 	out := c.Went(ServerEdge, ToServer, raw)
 	answer := c.Came(Message{Edge: ServerEdge, Direction: ToClient, Method: "tools/call", Copy: o.Keep([]byte(`{"jsonrpc":"2.0","id":"x","result":{}}`))})
 	c.Note(Note{By: Cache})
-	c.End("ok", "", Timing{})
-	c.End("failed", "", Timing{})
+	c.End("ok", "")
+	c.End("failed", "")
 	detachA()
 	detachB()
 	if o.Watched() {

@@ -53,7 +53,7 @@ func (r *Ring) of(c *Call) *row {
 	if at := r.rows[c.N]; at != nil {
 		return at
 	}
-	at := &row{call: c, bytes: rowBytes, born: r.version.Load()}
+	at := &row{call: c, peers: c.Peers, bytes: rowBytes, born: r.version.Load()}
 	r.rows[c.N] = at
 	r.age = append(r.age, at)
 	r.bytes += at.bytes
@@ -167,6 +167,11 @@ func (r *Ring) Session(s *Session) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.sessions.heard(s)
+	if s.Call != nil {
+		at := r.of(s.Call)
+		at.peers = s.Peers
+		r.changed(at, 0)
+	}
 }
 
 // Stderr implements [Reader]. The ring does not keep it.

@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/tidwall/gjson"
 
@@ -42,7 +44,7 @@ func one(o *Observer, p Peers, request, response string) *Call {
 	c.Went(ServerEdge, ToServer, []byte(request))
 	c.Came(Message{Edge: ServerEdge, Direction: ToClient, Method: c.Method, Copy: o.Keep([]byte(response))})
 	c.Went(ClientEdge, ToClient, []byte(response))
-	c.End("ok", "", Timing{})
+	c.End("ok", "")
 	return c
 }
 
@@ -76,7 +78,7 @@ func TestDetailExplainsATranslation(t *testing.T) {
 		out = []byte(strings.Replace(string(out), `"tools":[`, `"tools":[{"name":"ours"},`, 1))
 		c.Note(Note{By: OwnTools, What: "added", Path: "result.tools", To: ToClient})
 		c.Went(ClientEdge, ToClient, out)
-		c.End("ok", "", Timing{Server: 1500000})
+		c.End("ok", "")
 	})
 	d, ok := r.Detail(1)
 	if !ok {
@@ -112,7 +114,6 @@ func TestDetailExplainsATranslation(t *testing.T) {
 		"row.rules":                   `["C01"]`,
 		"row.by":                      `["own_tools"]`,
 		"row.losses":                  `[{"rule":"C01","what":"title","count":1}]`,
-		"row.ms":                      `{"client":0,"proxy":0,"server":1.5}`,
 		"row.id":                      "a",
 		"row.status":                  "ok",
 	} {
@@ -162,11 +163,11 @@ func TestRowsSayHowACallEnds(t *testing.T) {
 		"error": {func(o *Observer, c *Call) {
 			c.Came(Message{Edge: ServerEdge, Direction: ToClient, Copy: o.Keep([]byte(failed))})
 			c.Went(ClientEdge, ToClient, []byte(failed))
-			c.End("error", "", Timing{})
+			c.End("error", "")
 		}, "error", func(r Row) bool {
 			return r.Code == -5 && r.Error == "no …" && *r.Bytes == RowSize{len(failed), len(failed)}
 		}},
-		"failed": {func(o *Observer, c *Call) { c.End("failed", "dns", Timing{}) }, "failed", func(r Row) bool { return r.Cause == "dns" && r.Error == "dns" }},
+		"failed": {func(o *Observer, c *Call) { c.End("failed", "dns") }, "failed", func(r Row) bool { return r.Cause == "dns" && r.Error == "dns" }},
 		"tokens": {func(o *Observer, c *Call) {
 			c.Note(Note{By: Transform, What: "tokens", TokensBefore: 10, TokensAfter: 3})
 		}, "open", func(r Row) bool { return *r.Tokens == RowSize{10, 3} && fmt.Sprint(r.By) == "[transform]" }},
@@ -269,4 +270,38 @@ func TestWatchReadsEachRowAgainWhenItChanges(t *testing.T) {
 	if len(r.watches) != 3 {
 		t.Error("a closed watch is kept")
 	}
+}
+
+// TestTimesAreThoseOfTheWaits lets time pass in every place of a call in which the client is asked something.
+func TestTimesAreThoseOfTheWaits(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var o Observer
+		var h heard
+		detach := o.Attach("h", &h)
+		work := func() { time.Sleep(time.Millisecond) }
+		question, answer := []byte(`{"jsonrpc":"2.0","id":9,"method":"roots/list"}`), []byte(`{"jsonrpc":"2.0","id":9,"result":{}}`)
+		c := o.Begin(Peers{}, o.Keep([]byte(ping)), false)
+		c.Came(Message{Edge: ClientEdge, Direction: ToServer, Copy: o.Keep([]byte(ping))})
+		work()
+		c.Went(ServerEdge, ToServer, []byte(ping))
+		time.Sleep(time.Second)
+		c.Came(Message{Edge: ServerEdge, Direction: ToClient, Copy: o.Keep(question)})
+		work()
+		c.Went(ClientEdge, ToClient, question)
+		time.Sleep(time.Minute)
+		c.Came(Message{Edge: ClientEdge, Direction: ToServer, Copy: o.Keep(answer)})
+		work()
+		c.Went(ServerEdge, ToServer, answer)
+		time.Sleep(time.Second)
+		kept := o.Keep([]byte(pong))
+		work() // the translation, before the message is added
+		c.Came(Message{Edge: ServerEdge, Direction: ToClient, Copy: kept})
+		last := c.Went(ClientEdge, ToClient, []byte(pong))
+		c.End("ok", "")
+		detach()
+		want := Timing{Client: time.Minute, Proxy: 4 * time.Millisecond, Server: 2 * time.Second}
+		if *last.Timing != want || h.ends[0].Timing != want {
+			t.Errorf("%+v and %+v, want %+v", *last.Timing, h.ends[0].Timing, want)
+		}
+	})
 }

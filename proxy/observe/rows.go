@@ -80,6 +80,7 @@ const maxParts = 1000
 // row is a call in the ring.
 type row struct {
 	call     *Call
+	peers    Peers // those of the call, or of the session that began with it
 	messages []*Message
 	notes    []*Note
 	more     int // messages and notes over maxParts
@@ -103,11 +104,11 @@ func inMS(d time.Duration) float64 {
 
 // view returns what is shown of the row.
 func (r *row) view(redact Redactor) Row {
-	c := r.call
+	c, p := r.call, &r.peers
 	out := Row{
-		N: c.N, At: stamp(c.Began), Kind: kindOf(c), Method: c.Method, Tool: c.Tool, ID: idText(c.ID), Session: c.Peers.Session,
-		Client: redact.Text(c.Peers.Client), ClientRevision: c.Peers.ClientRevision, Server: redact.Text(c.Peers.Server), ServerRevision: c.Peers.ServerRevision,
-		Transport: c.Peers.ClientTransport, Status: open, Messages: len(r.messages) + r.more,
+		N: c.N, At: stamp(c.Began), Kind: kindOf(c), Method: c.Method, Tool: c.Tool, ID: idText(c.ID), Session: p.Session,
+		Client: redact.Text(p.Client), ClientRevision: p.ClientRevision, Server: redact.Text(p.Server), ServerRevision: p.ServerRevision,
+		Transport: p.ClientTransport, Status: open, Messages: len(r.messages) + r.more,
 	}
 	if c.Tool != "" {
 		out.Tool = redact.Text(c.Tool)

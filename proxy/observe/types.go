@@ -88,9 +88,20 @@ type Call struct {
 
 	observer *Observer
 
-	mu    sync.Mutex
-	ended bool
-	sent  *Message // the newest message of the client that came in
+	mu      sync.Mutex
+	ended   bool
+	came    [3]*Message // the newest message of each direction that came in
+	because [3]reason   // how it was translated, if that was said
+
+	timing Timing
+	spent  *time.Duration // the part of timing for which the call waits; nil while dragoman is at work
+	since  time.Time
+}
+
+// reason is how a message was translated.
+type reason struct {
+	Why
+	lost []wire.Loss
 }
 
 // Message is one message at one edge.
@@ -113,16 +124,24 @@ type Message struct {
 	From *Message
 	// Timing is set on the response at the client's edge.
 	Timing *Timing
-	// Losses is what the translation of a message that came in has removed or changed.
+	// Losses is what the translation has removed or changed. It stands where Why does, or with what became of the message.
 	Losses []wire.Loss
-	// Why has what it takes to explain the translation of a message that came in; see [Message.Explain].
+	// Why has what it takes to explain the translation. It stands with the message that came in, or with what became of it;
+	// see [Message.Explain].
 	Why Why
+	// Rev is the revision of the message, if that is not the one in Peers.
+	Rev string
 	// Recorded is set if the message was read from a file, which has the changes.
 	Recorded []translate.Change
 }
 
 // Revision returns the revision that is spoken at the message's edge.
-func (m *Message) Revision() string { return m.Call.Peers.Revision(m.Edge) }
+func (m *Message) Revision() string {
+	if m.Rev != "" {
+		return m.Rev
+	}
+	return m.Call.Peers.Revision(m.Edge)
+}
 
 // Transport returns the transport of the message's edge.
 func (m *Message) Transport() string { return m.Call.Peers.Transport(m.Edge) }
@@ -138,6 +157,8 @@ type Copy struct {
 	Size   int    // of the whole message, in bytes
 	Cut    bool
 	SHA256 string // of the whole message in hexadecimal, if it was cut
+
+	at time.Time // when it was copied
 }
 
 // Header is an HTTP header.
@@ -178,6 +199,7 @@ const (
 	Trace     = "trace"     // the trace context of telemetry
 	Dialect   = "dialect"   // newer JSON Schema
 	Footprint = "footprint" // lists of tools are kept small
+	Handshake = "handshake" // which revisions are spoken
 )
 
 // End says how a call ended.
@@ -194,6 +216,7 @@ type Session struct {
 	At    time.Time
 	Ended bool
 	Peers Peers
+	Call  *Call  // the call that it began with, which did not know Peers; nil if it was not observed
 	Why   string // why it ended; "" if that is not known
 }
 

@@ -19,12 +19,14 @@ import (
 	"github.com/dragoman-proxy/dragoman/proxy/large"
 	"github.com/dragoman-proxy/dragoman/proxy/mcp"
 	"github.com/dragoman-proxy/dragoman/proxy/mcpheader"
+	"github.com/dragoman-proxy/dragoman/proxy/observe"
 	"github.com/dragoman-proxy/dragoman/proxy/report"
 	"github.com/dragoman-proxy/dragoman/proxy/requests"
 	"github.com/dragoman-proxy/dragoman/proxy/results"
 	"github.com/dragoman-proxy/dragoman/proxy/server"
 	"github.com/dragoman-proxy/dragoman/proxy/sse"
 	"github.com/dragoman-proxy/dragoman/proxy/upstream"
+	"github.com/dragoman-proxy/dragoman/translate"
 	"github.com/dragoman-proxy/dragoman/translate/wire"
 )
 
@@ -52,6 +54,7 @@ type call struct {
 	arguments []byte // of the tool; nil for none
 	note      []byte
 	wish      []byte            // the client's params.task; nil for none
+	seen      *observe.Call     // nil if nobody watches
 	from      []upstream.Header // the client's headers; the stream's headers begin with them
 
 	reading
@@ -118,7 +121,7 @@ type receivedAnswer struct {
 // scratch and both belong to the call from now on.
 func (c *Conn) begin(ctx context.Context, m *upstream.Outgoing, both *messages, scratch []byte) (upstream.Stream, error) {
 	msg := &both.up
-	b := &call{c: c, method: msg.Method, id: bytes.Clone(msg.ID()), sent: c.nextID(), msgs: both}
+	b := &call{c: c, seen: observe.Of(ctx), method: msg.Method, id: bytes.Clone(msg.ID()), sent: c.nextID(), msgs: both}
 	b.client = ctx
 	b.key = string(wire.AppendIDKey(make([]byte, 0, 64), b.id))
 	b.ctx, b.cancel = context.WithCancelCause(c.life)
@@ -142,6 +145,7 @@ func (c *Conn) begin(ctx context.Context, m *upstream.Outgoing, both *messages, 
 	}
 	out, v, err := c.up.Rewrite(scratch, msg)
 	c.host.Losses.Note(c.up.From(), c.up.To(), b.method, msg.Losses, m.Header)
+	b.seen.Because(observe.ToServer, observe.Why{Translator: c.up, Known: translate.Known{Facts: msg.Facts, Stamp: msg.Stamp}}, msg.Losses)
 	switch {
 	case err != nil:
 		b.cancel(nil)
@@ -183,10 +187,14 @@ func (c *Conn) begin(ctx context.Context, m *upstream.Outgoing, both *messages, 
 func (b *call) post(e *results.Enquiry) (upstream.Stream, error) {
 	if e == nil {
 		b.first = b.stream
+		b.seen.Went(observe.ServerEdge, observe.ToServer, b.first.Body)
 		return b.c.conn.Send(b.ctx, &b.first)
 	}
 	o := b.stream
-	return e.Open(b.ctx, b.sent, func() (upstream.Stream, error) { return b.c.conn.Send(b.ctx, &o) })
+	return e.Open(b.ctx, b.sent, func() (upstream.Stream, error) {
+		b.seen.Went(observe.ServerEdge, observe.ToServer, o.Body)
+		return b.c.conn.Send(b.ctx, &o)
+	})
 }
 
 // setHeaders sets the headers of the request. The schema of a tool says which arguments become headers.
@@ -342,13 +350,16 @@ func (b *call) refused(refusal error) error {
 // toClient translates one message of the server. It returns what read returns.
 func (b *call) toClient(raw []byte) (out []byte, then func() error, err error) {
 	c, m := b.c, &b.msgs.down
+	b.seen.Came(observe.Message{Edge: observe.ServerEdge, Direction: observe.ToClient, Copy: b.seen.Keep(raw), Method: b.method.String()})
 	if err := m.Scan(raw, c.down.Shape()); err != nil {
 		_ = c.host.Report.Malformed(err, raw, b.from)
 		return nil, nil, nil
 	}
 	m.Facts, m.Stamp = c.facts, nil
 	if !m.Kind.Response() {
-		return c.passDown(m, b.stream.Header), nil, nil
+		out := c.passDown(m, b.stream.Header)
+		b.seen.Because(observe.ToClient, observe.Why{Translator: c.down, Known: translate.Known{Facts: m.Facts}}, m.Losses)
+		return out, nil, nil
 	}
 	if id := m.ID(); !bytes.Equal(id, b.sent) && (m.Kind != wire.Error || id != nil && string(id) != "null") {
 		c.host.Report.Dropped("unknown_id")
@@ -380,6 +391,7 @@ func (b *call) toClient(raw []byte) (out []byte, then func() error, err error) {
 	}
 	out, v, err := c.down.Rewrite(nil, m)
 	c.host.Losses.Note(c.down.From(), c.down.To(), b.method, m.Losses, b.stream.Header)
+	b.seen.Because(observe.ToClient, observe.Why{Translator: c.down, Known: translate.Known{Method: m.Method, Note: m.Note, Facts: m.Facts, Stamp: m.Stamp}}, m.Losses)
 	switch {
 	case err != nil:
 		return nil, nil, err
@@ -511,6 +523,8 @@ func (b *call) send(answers []*ask) error {
 			return err
 		}
 	}
+	b.seen.Note(observe.Note{By: observe.Bridge, What: "sent_again", To: observe.ToServer, Detail: "the request goes to the server once more, with the client's answers if it was asked something"})
+	b.seen.Add(observe.Message{Edge: observe.ServerEdge, Direction: observe.ToServer, Copy: b.seen.Keep(o.Body)})
 	b.st, err = b.c.conn.Send(b.ctx, &o)
 	if e, as := server.RefusalOf(err, b.sent); err != nil && as == nil {
 		b.st, err = bridge.AnswerHere(b.ctx, func(context.Context) ([]byte, error) { return e.Data, nil }), nil

@@ -2,7 +2,6 @@ package inspect
 
 import (
 	"bufio"
-	"encoding/json"
 	"strings"
 	"time"
 
@@ -25,22 +24,31 @@ func (h *Handler) export(c *fasthttp.RequestCtx) {
 		if _, err := w.Write(head.Append(nil)); err != nil {
 			return
 		}
+		lines := h.writing(w)
 		h.o.Ring.Each(func(row observe.Row, messages []*observe.Message) bool {
 			if !filter.Match(&row, func(text string) bool { return h.holds(row.Tool, messages, text) }) {
 				return true
 			}
-			d, ok := h.o.Ring.Detail(row.N)
-			if !ok {
-				return true
-			}
-			for _, line := range linesOf(&d) {
-				if _, err := w.Write(line.Append(nil)); err != nil {
-					return false
-				}
-			}
-			return true
+			h.o.Ring.Play(row.N, lines)
+			return lines.err == nil
 		})
 	})
+}
+
+// writing is a reader that writes what it gets as lines of a recording, until an error.
+type writing struct {
+	*recording.Encoder
+	err error
+}
+
+func (h *Handler) writing(w *bufio.Writer) *writing {
+	to := &writing{}
+	to.Encoder = recording.NewEncoder(func() observe.Redactor { return h.o.Redactor }, func(l *recording.Line) {
+		if to.err == nil {
+			_, to.err = w.Write(l.Append(nil))
+		}
+	})
+	return to
 }
 
 // holds reports whether a message has text in what is shown of it: nobody can search for a secret.
@@ -51,40 +59,4 @@ func (h *Handler) holds(tool string, messages []*observe.Message, text string) b
 		}
 	}
 	return false
-}
-
-// linesOf returns the lines of a call.
-func linesOf(d *observe.Detail) (lines []recording.Line) {
-	payloads := map[uint64]*observe.MessageView{}
-	for i := range d.Messages {
-		payloads[d.Messages[i].Seq] = &d.Messages[i]
-	}
-	for i := range d.Messages {
-		m := &d.Messages[i]
-		at, err := time.Parse(time.RFC3339, m.At)
-		if err != nil {
-			continue
-		}
-		l := recording.Line{
-			Seq: m.Seq, TS: at, Edge: m.Edge, Direction: m.Direction, Transport: m.Transport, Kind: recording.Message, Rev: m.Revision,
-			Session: d.Row.Session, Call: d.Row.N, Method: m.Method, Tool: d.Row.Tool, Payload: m.Payload, Text: m.Text, Headers: m.Headers,
-		}
-		if m.Cut {
-			l.Size, l.SHA256 = m.Size, m.SHA256
-		}
-		from := payloads[m.Pair]
-		if m.Same && l.Payload == nil && from != nil {
-			l.Payload, l.Text = from.Payload, from.Text
-		}
-		if from != nil && len(from.Changes) > 0 && m.Edge == recording.ClientEdge && m.Direction == recording.ServerToClient {
-			if changes, err := json.Marshal(from.Changes); err == nil {
-				l.Changes = changes
-			}
-			if ms := d.Row.MS; ms != nil {
-				l.Timing = &recording.Timing{Client: ms.Client, Proxy: ms.Proxy, Server: ms.Server}
-			}
-		}
-		lines = append(lines, l)
-	}
-	return lines
 }

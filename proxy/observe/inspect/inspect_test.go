@@ -9,6 +9,7 @@ import (
 	"log"
 	"net"
 	"net/http"
+	"reflect"
 	"strings"
 	"sync"
 	"testing"
@@ -141,7 +142,7 @@ func (s *served) call(argument string) {
 	c.Went(observe.ServerEdge, observe.ToServer, []byte(request))
 	c.Came(observe.Message{Edge: observe.ServerEdge, Direction: observe.ToClient, Method: "tools/call", Copy: s.seen.Keep([]byte(response))})
 	c.Went(observe.ClientEdge, observe.ToClient, []byte(response))
-	c.End("ok", "", observe.Timing{})
+	c.End("ok", "")
 }
 
 func TestWhoMayLook(t *testing.T) {
@@ -397,6 +398,9 @@ func TestExportIsARecording(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
+		if l.Kind != recording.Message {
+			continue
+		}
 		if l.Call != 2 || l.Session != "9f21c0d200000000" || !json.Valid(l.Payload) || l.TS.IsZero() {
 			t.Errorf("%+v", l)
 		}
@@ -408,6 +412,26 @@ func TestExportIsARecording(t *testing.T) {
 	}
 	if fmt.Sprint(kinds) != fmt.Sprint(want) {
 		t.Errorf("%q", kinds)
+	}
+}
+
+// TestAnExportShowsTheSameRowsAgain: who talks, and how the call has ended, is in the file.
+func TestAnExportShowsTheSameRowsAgain(t *testing.T) {
+	s := serve(t, func(o *Options) { o.Keep = true })
+	s.call("first")
+	eventually(t, func() bool { d, _ := s.o.Ring.Detail(1); return d.Row.Status == "ok" })
+	in, err := recording.NewReader(strings.NewReader(body(t, s.get("/inspect/export", authorized))))
+	if err != nil {
+		t.Fatal(err)
+	}
+	again := observe.NewRing(redact.AsIs())
+	if skipped, err := recording.Play(in, again); skipped > 0 || err != nil {
+		t.Fatal(skipped, err)
+	}
+	want, _ := s.o.Ring.Detail(1)
+	got, ok := again.Detail(1)
+	if !ok || !reflect.DeepEqual(got.Row, want.Row) || len(got.Messages) != len(want.Messages) || string(got.Messages[0].Payload) != string(want.Messages[0].Payload) {
+		t.Errorf("\n got  %+v\n want %+v", got.Row, want.Row)
 	}
 }
 

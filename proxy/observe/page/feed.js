@@ -1,0 +1,112 @@
+// @ts-check
+/** @import { Link } from './types.d.ts' */
+import { parse } from './diff.js';
+import { readAddress, writeAddress } from './state.js';
+
+const TOKEN = 'dragoman.token';
+/** dragoman sends a comment every 10 s. After so many milliseconds without a byte the connection is lost. */
+const SILENCE = 25_000;
+const LONGEST = 8 << 20;
+
+/** The token of this tab. If the address has one, it is moved from there. */
+export function token() {
+	const address = readAddress();
+	if (address.token) {
+		setToken(address.token);
+		writeAddress(address);
+	}
+	return sessionStorage.getItem(TOKEN) ?? '';
+}
+
+/** @param {string} value */
+export const setToken = (value) => sessionStorage.setItem(TOKEN, value);
+
+/** @param {string} path @param {AbortSignal} [signal] */
+export const get = (path, signal) => fetch(path, { headers: { Authorization: 'Bearer ' + token() }, cache: 'no-store', credentials: 'omit', signal });
+
+/** @param {string} path @param {AbortSignal} [signal] */
+export async function getJSON(path, signal) {
+	const r = await get(path, signal);
+	if (!r.ok) throw Object.assign(new Error('HTTP ' + r.status), { status: r.status });
+	return parse(await r.text());
+}
+
+/**
+ * Reads an event stream until it ends: f gets name and data of each event, alive is called for whatever comes.
+ * @param {ReadableStream} body @param {(name: string, data: string) => void} f @param {() => void} alive
+ */
+async function events(body, f, alive) {
+	const reader = body.pipeThrough(new TextDecoderStream()).getReader();
+	let rest = '', name = '', data = '';
+	for (;;) {
+		const { value, done } = await reader.read();
+		if (done) return;
+		alive();
+		const lines = (rest + value).split('\n');
+		rest = lines.pop() ?? '';
+		if (rest.length + data.length > LONGEST) throw new Error('too long');
+		for (const line of lines.map((l) => l.replace(/\r$/, ''))) {
+			if (line.startsWith('event:')) name = line.slice(6).trim();
+			else if (line.startsWith('data:')) data += line.slice(5);
+			else if (!line) {
+				if (data) f(name, data);
+				name = data = '';
+			}
+		}
+	}
+}
+
+/** The stream of rows: kept open while the page can be seen, and opened again when it is lost. */
+export class Feed {
+	#tries = 0;
+	#open = new AbortController();
+	#timer = 0;
+
+	/** @param {() => number} after the number of the last row that is known @param {(name: string, data: any) => void} event @param {(link: Link) => void} link */
+	constructor(after, event, link) {
+		this.after = after;
+		this.event = event;
+		this.link = link;
+		document.addEventListener('visibilitychange', () => this.start());
+	}
+
+	/** Opens the stream anew, or closes it if the page is hidden: browsers allow six streams for all tabs of an origin. */
+	start() {
+		clearTimeout(this.#timer);
+		this.#open.abort();
+		if (document.hidden) return this.link({ is: 'hidden' });
+		this.#run((this.#open = new AbortController()));
+	}
+
+	/** @param {AbortController} open */
+	async #run(open) {
+		let busy = false, silence = 0;
+		const alive = () => {
+			clearTimeout(silence);
+			silence = setTimeout(() => open.abort(), SILENCE);
+		};
+		this.link({ is: 'opening' });
+		try {
+			const r = await get('feed?after=' + this.after(), open.signal);
+			if (r.status === 401) return this.link({ is: 'token' });
+			if (r.status === 403) return this.link({ is: 'forbidden' });
+			busy = r.status === 429 || r.status === 503;
+			if (r.ok && r.body) {
+				alive();
+				await events(r.body, (name, data) => {
+					if (open !== this.#open) return;
+					this.#tries = 0;
+					this.event(name, JSON.parse(data));
+				}, alive);
+			}
+		} catch {
+			// Whatever it was, it is tried again.
+		}
+		clearTimeout(silence);
+		if (open !== this.#open || document.hidden) return;
+		open.abort();
+		const wait = Math.min(15_000, 500 * 2 ** this.#tries++) * (0.75 + Math.random() / 2);
+		this.link({ is: busy ? 'busy' : 'lost', at: Date.now() + wait });
+		this.#timer = setTimeout(() => this.start(), wait);
+	}
+}

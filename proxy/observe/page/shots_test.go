@@ -1,0 +1,65 @@
+package page_test
+
+import (
+	"flag"
+	"fmt"
+	"os"
+	"path/filepath"
+	"testing"
+)
+
+var shots = flag.String("shots", "", "write pictures of the page into this `folder`")
+
+// TestShots writes pictures of the page for people to look at: go test -run Shots -shots DIR.
+func TestShots(t *testing.T) {
+	if *shots == "" {
+		t.Skip("pictures are made with -shots DIR")
+	}
+	b := newTab(t)
+	for _, rows := range []int{0, 10, 10_000} {
+		f := newFake(t)
+		f.madeUp(rows)
+		for _, width := range []int{360, 1600} {
+			for _, scheme := range []string{"light", "dark"} {
+				save := func(what string) {
+					t.Helper()
+					if err := os.WriteFile(filepath.Join(*shots, fmt.Sprintf("%d-%s-%d%s.png", width, scheme, rows, what)), b.shoot(), 0o644); err != nil {
+						t.Fatal(err)
+					}
+				}
+				b.size(int64(width), map[int]int64{360: 740, 1600: 900}[width])
+				b.media("prefers-color-scheme", scheme)
+				b.open("about:blank")
+				b.open(f.withToken())
+				b.until(`document.body.dataset.link === "live"`)
+				if rows == 0 {
+					b.until(`!document.getElementById("empty").hidden`)
+					save("")
+					continue
+				}
+				b.until(`document.querySelectorAll("#rows tr").length >= 9`)
+				save("")
+				b.press("j")
+				b.press("\r")
+				b.until(`!!document.querySelector("#body")`)
+				save("-open")
+				b.press("3")
+				save("-timeline")
+				b.press("j")
+				b.press("2")
+				b.until(`document.querySelector("#detail h2 b")?.textContent === "list_issues"`)
+				save("-text")
+				b.press("\x1b")
+				if rows == 10 {
+					for _, view := range []string{"sessions", "parked", "losses"} {
+						b.click("[data-view=" + view + "]")
+						b.until(`!!document.querySelector("#panel table")`)
+						save("-" + view)
+					}
+					b.press("?")
+					save("-help")
+				}
+			}
+		}
+	}
+}

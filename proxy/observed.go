@@ -1,0 +1,291 @@
+package proxy
+
+import (
+	"slices"
+	"strings"
+
+	"github.com/tidwall/gjson"
+
+	"github.com/dragoman-proxy/dragoman/proxy/bridge/legacyclient"
+	"github.com/dragoman-proxy/dragoman/proxy/mcp"
+	"github.com/dragoman-proxy/dragoman/proxy/metrics"
+	"github.com/dragoman-proxy/dragoman/proxy/observe"
+	"github.com/dragoman-proxy/dragoman/proxy/principal"
+	"github.com/dragoman-proxy/dragoman/proxy/upstream"
+	"github.com/dragoman-proxy/dragoman/translate"
+	"github.com/dragoman-proxy/dragoman/translate/wire"
+)
+
+// This file tells package observe of the messages of exchanges. All of it does nothing while nobody watches.
+
+// observation is what an exchange keeps for package observe.
+type observation struct {
+	seen     *observe.Call // of the client's message, or of the question that it answers; nil while nobody watches
+	lent     bool          // seen is that of a question, and does not end with the exchange
+	kept     observe.Copy  // the message under way as it came, if somebody watches
+	lost     []wire.Loss   // what the translation of the message under way has lost
+	question *call         // the server's question under way
+}
+
+// peers says who talks in x's messages.
+func (x *exchange) peers() observe.Peers {
+	p := x.s.peers(x.srv)
+	if x.tally != nil { // a modern client
+		p.ClientTransport = "stdio"
+		if x.peer != "" {
+			p.ClientTransport = "http"
+		}
+	}
+	return p
+}
+
+// peers says who talks in the session.
+func (s *session) peers(srv *Server) observe.Peers {
+	p := observe.Peers{
+		Session: fingerprint(s.id), Client: s.clientName, Server: s.serverName, ClientTransport: "http", ServerTransport: srv.serverTransport(),
+		ClientRevision: s.ClientRevision.Name, ServerRevision: s.ServerRevision.Name, Bridged: s.ClientRevision.Modern != s.ServerRevision.Modern,
+	}
+	switch {
+	case s.owner != "":
+		p.Principal = principal.Mark(s.owner)[:16]
+	case s.id == "":
+		p.Session, p.ClientTransport = fingerprint(s.who()), srv.pipeTransport()
+	}
+	if _, remote := s.conn.(*upstream.SSESession); remote {
+		p.ServerTransport = "sse"
+	}
+	if p.Client == "" {
+		p.Client = nameOf([]byte(s.ClientInfo))
+	}
+	return p
+}
+
+func (srv *Server) serverTransport() string {
+	if u := &srv.now().cfg.Upstream; u.URL != "" && u.Transport != "sse" {
+		return "http"
+	} else if u.URL != "" {
+		return "sse"
+	}
+	return "stdio"
+}
+
+// pipeTransport returns the transport of clients on pipes.
+func (srv *Server) pipeTransport() string {
+	if srv.personal.Load() {
+		return "stdio"
+	}
+	return "sse"
+}
+
+// nameOf returns the name and version in an Implementation, JSON.
+func nameOf(implementation []byte) string {
+	const most = 100
+	said := gjson.GetManyBytes(implementation, "name", "version")
+	name := strings.TrimSpace(said[0].Str + " " + said[1].Str)
+	return strings.ToValidUTF8(name[:min(len(name), most)], "")
+}
+
+// bridged reports whether package legacyclient translates x's messages, and observes the server's edge.
+func (x *exchange) bridged() bool {
+	_, is := x.s.conn.(*legacyclient.Conn)
+	return is
+}
+
+// observeSent begins the observation of the client's message m, before translation changes it.
+func (x *exchange) observeSent(m *wire.Message) {
+	if x.kept.Raw == nil || m.Kind.Response() || x.call != nil {
+		return // a response belongs to a question, which is looked up later
+	}
+	p := x.peers()
+	if m.Kind == wire.Request && x.tally != nil {
+		p.Client = nameOf(clientIn(m))
+	}
+	x.seen = x.srv.observer.Begin(p, x.kept, false)
+	x.seen.Came(observe.Message{Edge: observe.ClientEdge, Direction: observe.ToServer, Copy: x.kept, Why: x.why(m), Header: headersOf(x.from)})
+}
+
+// clientIn returns the clientInfo that a modern request has in _meta.
+func clientIn(m *wire.Message) (info []byte) {
+	mcp.Members(gjson.Get(wire.View(m.Params()), "_meta").Raw, func(name string, v gjson.Result) {
+		if name == mcp.MetaClient {
+			info = []byte(v.Raw)
+		}
+	})
+	return info
+}
+
+// why returns what the translation of the client's message m knows.
+func (x *exchange) why(m *wire.Message) observe.Why {
+	if x.bridged() {
+		return observe.Why{}
+	}
+	return observe.Why{Translator: x.s.up, Known: known(m)}
+}
+
+// known returns what a translation knows of m. It keeps nothing of m's text.
+func known(m *wire.Message) translate.Known {
+	k := translate.Known{Facts: m.Facts}
+	if m.Kind.Response() {
+		k.Method, k.Note = m.Method, slices.Clone(m.Note)
+	}
+	if m.Stamp != nil {
+		stamp := *m.Stamp
+		k.Stamp = &stamp
+	}
+	return k
+}
+
+func headersOf(from []upstream.Header) (list []observe.Header) {
+	for _, h := range from {
+		list = append(list, observe.Header{Name: h.Name, Value: h.Value})
+	}
+	return list
+}
+
+// observeAnswer adds the client's response m to the question that it answers.
+func (x *exchange) observeAnswer(m *wire.Message) {
+	if x.kept.Raw == nil {
+		return
+	}
+	x.lent = x.met != nil && x.met.More.seen != nil
+	if x.lent {
+		x.seen = x.met.More.seen
+	} else {
+		x.seen = x.srv.observer.Begin(x.peers(), x.kept, false)
+	}
+	x.seen.Came(observe.Message{Edge: observe.ClientEdge, Direction: observe.ToServer, Copy: x.kept, Method: m.Method.String(), Why: x.why(m)})
+}
+
+// observeForward adds what is sent to the server.
+func (x *exchange) observeForward(body []byte) {
+	if x.seen == nil || x.bridged() {
+		return
+	}
+	x.seen.Went(observe.ServerEdge, observe.ToServer, body, x.lost...)
+}
+
+// fromServer translates one message of the server as translated does, and observes it.
+func (x *exchange) fromServer(raw []byte) (out []byte, ok bool) {
+	if x.kept, x.lost = x.srv.observer.Keep(raw), nil; x.kept.Raw == nil {
+		return x.translated(raw)
+	}
+	out, ok = x.translated(raw)
+	call, alone := x.callOf(ok)
+	if call == nil {
+		return out, ok
+	}
+	m := &x.msg
+	if x.ownCall == nil && !x.bridged() {
+		in := observe.Message{Edge: observe.ServerEdge, Direction: observe.ToClient, Copy: x.kept, Losses: x.lost, Why: observe.Why{Translator: x.s.down, Known: known(m)}}
+		if m.Kind.Response() {
+			in.Method = m.Method.String()
+		}
+		call.Came(in)
+	}
+	if ok {
+		call.Went(observe.ClientEdge, observe.ToClient, out)
+	}
+	switch {
+	case alone && m.Kind != wire.Request:
+		call.End(string(metrics.Succeeded), "")
+	case alone && !ok:
+		call.End(string(metrics.Local), "") // dragoman has answered the question
+	}
+	return out, ok
+}
+
+// callOf returns the call that the server's message in x.msg belongs to. alone says that it belongs to none, and has one of
+// its own.
+func (x *exchange) callOf(ok bool) (call *observe.Call, alone bool) {
+	m := &x.msg
+	switch {
+	case m.Kind == wire.Request && x.question != nil:
+		call = x.question.More.seen
+		x.question = nil
+		return call, call != nil && call.Server
+	case x.met != nil:
+		return x.met.More.seen, false
+	case x.call != nil:
+		return x.seen, false
+	case m.Kind.Response() && !ok:
+		return nil, false // dragoman has asked
+	}
+	return x.srv.observer.Begin(x.peers(), x.kept, true), true
+}
+
+// observeQuestion returns the call of the server's question, which begins if it belongs to no other.
+func (x *exchange) observeQuestion() *observe.Call {
+	if x.kept.Raw == nil || x.seen != nil && x.call != nil {
+		return x.seen
+	}
+	return x.srv.observer.Begin(x.peers(), x.kept, true)
+}
+
+// observeLocal adds a response of dragoman's own to the client.
+func (x *exchange) observeLocal(body []byte) {
+	if c := x.seen; c != nil {
+		c.Add(observe.Message{Edge: observe.ClientEdge, Direction: observe.ToClient, Copy: x.srv.observer.Keep(body), Method: c.Method})
+	}
+}
+
+// observeFailure adds the error that x's client gets. If the client's message could not even be read, its observation
+// begins with that.
+func (x *exchange) observeFailure(f *mcp.Failure) {
+	if x.seen == nil && x.kept.Raw != nil && x.s != nil {
+		x.seen = x.srv.observer.Begin(x.peers(), x.kept, false)
+		x.seen.Came(observe.Message{Edge: observe.ClientEdge, Direction: observe.ToServer, Copy: x.kept})
+	}
+	if c := x.seen; c != nil && !x.lent {
+		c.Add(observe.Message{Edge: observe.ClientEdge, Direction: observe.ToClient, Copy: x.srv.observer.Keep(f.Body()), Method: c.Method, Status: f.Status})
+	}
+}
+
+// observeRefusal observes a message of a client without a session that gets an error.
+func (srv *Server) observeRefusal(message []byte, client *translate.Revision, transport string, f *mcp.Failure) {
+	if !srv.observer.Watched() {
+		return
+	}
+	p := observe.Peers{ClientTransport: transport}
+	if client != nil {
+		p.ClientRevision = client.Name
+	}
+	kept := srv.observer.Keep(message)
+	c := srv.observer.Begin(p, kept, false)
+	if message != nil {
+		c.Came(observe.Message{Edge: observe.ClientEdge, Direction: observe.ToServer, Copy: kept})
+	}
+	c.Add(observe.Message{Edge: observe.ClientEdge, Direction: observe.ToClient, Copy: srv.observer.Keep(f.Body()), Method: c.Method, Status: f.Status})
+	c.End(string(metrics.Refused), f.Why)
+}
+
+// noted notes that a feature of dragoman's has made out of before, if it has, and returns out.
+func (x *exchange) noted(n observe.Note, before, out []byte) []byte {
+	if x.kept.Raw != nil && (len(before) != len(out) || len(out) > 0 && &before[0] != &out[0]) {
+		n.To = observe.ToClient
+		x.about().Note(n)
+	}
+	return out
+}
+
+// about returns the observation of the call that the server's message answers.
+func (x *exchange) about() *observe.Call {
+	switch {
+	case x.met != nil:
+		return x.met.More.seen
+	case x.call != nil:
+		return x.seen
+	}
+	return nil
+}
+
+// observeLost keeps what the translation of the message under way has lost.
+func (x *exchange) observeLost(lost []wire.Loss) {
+	if x.kept.Raw != nil {
+		x.lost = slices.Clone(lost)
+	}
+}
+
+// observe adds the error that the client gets instead of a response to c.
+func (p *pipe) observe(c *call, body []byte) {
+	c.More.seen.Add(observe.Message{Edge: observe.ClientEdge, Direction: observe.ToClient, Copy: p.srv.observer.Keep(body), Method: c.Method.String()})
+}
