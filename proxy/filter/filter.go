@@ -105,7 +105,7 @@ func (f Filter) Run() error {
 	out := bufio.NewWriter(f.Out)
 	run := &filterRun{
 		Filter: f, table: table, notes: json.NewEncoder(f.Notes), out: out,
-		asked: map[Sender]open{}, facts: ^wire.Facts(0), recorded: map[string]*recordedSession{},
+		asked: map[Sender]open{}, facts: ^wire.Facts(0), recorded: map[string]*recordedSession{}, declared: map[uint64]wire.Facts{},
 	}
 	if f.Edge == "" {
 		run.tr = table.Between(f.From, f.To)
@@ -132,6 +132,7 @@ type filterRun struct {
 	asked    map[Sender]open // by the sender of the requests
 	facts    wire.Facts
 	recorded map[string]*recordedSession // by their fingerprints
+	declared map[uint64]wire.Facts       // what clients declared, by the calls of initialize
 	line     int
 	index    *int
 	failed   bool

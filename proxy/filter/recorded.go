@@ -50,6 +50,9 @@ func (r *filterRun) takeRecorded(line []byte) error {
 			s.learn(recording.ClientEdge, l.Peers.ClientRev)
 			s.learn(recording.ServerEdge, l.Peers.ServerRev)
 		}
+		if facts, known := r.declared[l.Call]; known {
+			s.facts = facts
+		}
 	case recording.Close:
 		delete(r.recorded, l.Session)
 	case recording.Gap:
@@ -130,6 +133,10 @@ func (r *filterRun) context(s *recordedSession, l *recording.Line, back *transla
 		}
 		if m.Kind == wire.Request && m.Method == wire.Initialize && by == FromClient && l.Edge == recording.ClientEdge {
 			s.facts = mcp.ClientFacts(gjson.GetBytes(m.Params(), "capabilities"))
+			if len(r.declared) >= maxRecordedSessions {
+				clear(r.declared)
+			}
+			r.declared[l.Call] = s.facts
 		}
 		key := noteKey{l.Call, m.Method}
 		switch {

@@ -38,7 +38,7 @@ func (e *Encoder) shown(l *Line, f func(observe.Redactor)) {
 
 // Message implements [observe.Reader].
 func (e *Encoder) Message(m *observe.Message) {
-	e.introduce(&m.Call.Peers, m.At)
+	e.introduce(&m.Call.Peers, m.At, 0)
 	l := Line{
 		Kind: Message, Seq: m.Seq, TS: m.At, Edge: m.Edge.String(), Direction: m.Direction.String(), Transport: m.Transport(), Rev: m.Revision(),
 		Session: m.Call.Peers.Session, Call: m.Call.N, Size: m.Size, SHA256: m.SHA256, HTTP: m.Status, Timing: timing(m.Timing),
@@ -66,7 +66,7 @@ func (e *Encoder) Message(m *observe.Message) {
 		}
 		l.Losses = losses(m.Losses)
 		if m.From != nil {
-			l.Changes = changes(m.From, safe)
+			l.Changes = changes(m, safe)
 		}
 	})
 }
@@ -119,16 +119,16 @@ func timing(t *observe.Timing) *Timing {
 	return &Timing{ms(t.Client), ms(t.Proxy), ms(t.Server)}
 }
 
-// introduce writes who talks in a session, if the file does not say so yet.
-func (e *Encoder) introduce(p *observe.Peers, at time.Time) {
-	if was, known := e.peers[p.Session]; known && was == *p {
+// introduce writes who talks in a session, if the lines do not say so yet. began is the call that it began with, or 0.
+func (e *Encoder) introduce(p *observe.Peers, at time.Time, began uint64) {
+	if was, known := e.peers[p.Session]; known && was == *p && began == 0 {
 		return
 	}
 	if len(e.peers) >= maxSessions {
 		clear(e.peers)
 	}
 	e.peers[p.Session] = *p
-	l := Line{Kind: Open, TS: at, Session: p.Session, Peers: &Peers{
+	l := Line{Kind: Open, TS: at, Session: p.Session, Call: began, Peers: &Peers{
 		Principal: p.Principal, ClientRev: p.ClientRevision, ClientTransport: p.ClientTransport,
 		ServerRev: p.ServerRevision, ServerTransport: p.ServerTransport, Bridged: p.Bridged,
 	}}
@@ -139,7 +139,7 @@ func (e *Encoder) introduce(p *observe.Peers, at time.Time) {
 func (e *Encoder) Note(n *observe.Note) {
 	l := Line{Kind: Note, TS: n.At, Session: n.Call.Peers.Session, Call: n.Call.N}
 	e.shown(&l, func(safe observe.Redactor) {
-		l.Did = &Did{By: n.By, What: safe.Text(n.What), Path: safe.Text(n.Path), Detail: safe.Text(n.Detail), TokensBefore: n.TokensBefore, TokensAfter: n.TokensAfter}
+		l.Did = &Did{By: n.By, What: safe.Text(n.What), Path: safe.Text(n.Path), Detail: safe.Text(n.Detail), To: n.To.String(), TokensBefore: n.TokensBefore, TokensAfter: n.TokensAfter}
 	})
 }
 
@@ -151,7 +151,11 @@ func (e *Encoder) End(n *observe.End) {
 // Session implements [observe.Reader].
 func (e *Encoder) Session(s *observe.Session) {
 	if !s.Ended {
-		e.introduce(&s.Peers, s.At)
+		var began uint64
+		if s.Call != nil {
+			began = s.Call.N
+		}
+		e.introduce(&s.Peers, s.At, began)
 		return
 	}
 	delete(e.peers, s.Peers.Session)

@@ -49,7 +49,7 @@ type Line struct {
 	Kind      Kind      `json:"kind"`
 	Rev       string    `json:"rev"`     // the revision of the edge
 	Session   string    `json:"session"` // a fingerprint
-	Call      uint64    `json:"call"`    // the number of the call that the message belongs to
+	Call      uint64    `json:"call"`    // the number of the call that the message belongs to; of Open: that it began with
 	Method    string    `json:"method"`  // of a response: that of the request
 	Tool      string    `json:"tool"`    // the tool or prompt that the call names
 	From      uint64    `json:"from"`    // the Seq of the message at the other edge that this one was made of
@@ -96,6 +96,7 @@ type Did struct {
 	By           string `json:"by"`
 	What         string `json:"what,omitempty"`
 	Path         string `json:"path,omitempty"`
+	To           string `json:"to,omitempty"` // ClientToServer or ServerToClient: the messages that it was done to
 	Detail       string `json:"detail,omitempty"`
 	TokensBefore int    `json:"tokens_before,omitempty"`
 	TokensAfter  int    `json:"tokens_after,omitempty"`

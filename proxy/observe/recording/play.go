@@ -55,7 +55,7 @@ func (p *player) line(l *Line) {
 	case Open:
 		if l.Peers != nil {
 			p.peers[l.Session] = l.Peers.observed(l.Session)
-			p.hold(&observe.Session{At: l.TS, Peers: p.peers[l.Session]})
+			p.hold(&observe.Session{At: l.TS, Peers: p.peers[l.Session], Call: p.calls[l.Call]})
 		}
 	case Close:
 		p.hold(&observe.Session{At: l.TS, Ended: true, Peers: p.peers[l.Session], Why: l.Cause})
@@ -66,7 +66,7 @@ func (p *player) line(l *Line) {
 		p.hold(l.Dropped)
 	case Note:
 		if d := l.Did; d != nil {
-			p.hold(&observe.Note{Call: p.call(l), At: l.TS, By: d.By, What: d.What, Path: d.Path, Detail: d.Detail, TokensBefore: d.TokensBefore, TokensAfter: d.TokensAfter})
+			p.hold(&observe.Note{Call: p.call(l), At: l.TS, By: d.By, What: d.What, Path: d.Path, Detail: d.Detail, To: directionOf(d.To), TokensBefore: d.TokensBefore, TokensAfter: d.TokensAfter})
 		}
 	case End:
 		e := &observe.End{Call: p.call(l), At: l.TS, Status: l.Status, Cause: l.Cause}
@@ -102,14 +102,15 @@ func (p *player) call(l *Line) *observe.Call {
 
 func (p *player) message(l *Line) {
 	m := &observe.Message{
-		Seq: l.Seq, Call: p.call(l), At: l.TS, Edge: observe.ServerEdge, Direction: observe.ToServer, Method: l.Method, Status: l.HTTP,
+		Seq: l.Seq, Call: p.call(l), At: l.TS, Edge: observe.ServerEdge, Method: l.Method, Status: l.HTTP,
 		Copy: observe.Copy{Raw: l.Payload, Size: max(l.Size, len(l.Payload)), SHA256: l.SHA256}, Timing: l.Timing.observed(),
 	}
 	if l.Edge == ClientEdge {
 		m.Edge = observe.ClientEdge
 	}
-	if l.Direction == ServerToClient {
-		m.Direction = observe.ToClient
+	m.Direction = directionOf(l.Direction)
+	if l.Rev != m.Call.Peers.Revision(m.Edge) {
+		m.Rev = l.Rev
 	}
 	if l.Payload == nil {
 		m.Raw, m.Cut = []byte(l.Text), l.SHA256 != ""
@@ -152,6 +153,16 @@ func (p *player) message(l *Line) {
 	p.seen[m.Seq] = m
 	p.open[m.Seq] = true
 	p.hold(m)
+}
+
+func directionOf(name string) observe.Direction {
+	switch name {
+	case ClientToServer:
+		return observe.ToServer
+	case ServerToClient:
+		return observe.ToClient
+	}
+	return 0
 }
 
 func (p *player) hold(event any) {

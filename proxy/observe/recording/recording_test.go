@@ -111,10 +111,8 @@ func aCall(t *testing.T, o *observe.Observer) {
 	})
 	c.Note(observe.Note{By: observe.Cache, What: "kept", Detail: "with password=" + secret, TokensBefore: 9, TokensAfter: 5})
 	c.Add(observe.Message{
-		Edge: observe.ClientEdge, Direction: observe.ToClient, Method: "tools/list", Copy: whole(left), From: from, Status: 200,
-		Timing: &observe.Timing{Client: 100 * time.Microsecond, Proxy: 250 * time.Microsecond, Server: 38 * time.Millisecond},
-	})
-	c.End("ok", "", observe.Timing{Server: 38 * time.Millisecond})
+		Edge: observe.ClientEdge, Direction: observe.ToClient, Method: "tools/list", Copy: whole(left), From: from, Status: 200})
+	c.End("ok", "")
 }
 
 func TestACallIsRecordedWithoutSecrets(t *testing.T) {
@@ -147,13 +145,13 @@ func TestACallIsRecordedWithoutSecrets(t *testing.T) {
 		t.Errorf("the request to the server: %+v", all[2])
 	case !strings.Contains(string(all[3].Losses), `"C01"`):
 		t.Errorf("the answer: %s", text)
-	case out.From != all[3].Seq || !strings.Contains(string(out.Changes), `"before":"result.tools[0].title"`) || *out.Timing != Timing{0.1, 0.25, 38} || out.HTTP != 200:
+	case out.From != all[3].Seq || !strings.Contains(string(out.Changes), `"before":"result.tools[0].title"`) || out.Timing == nil || out.HTTP != 200:
 		t.Errorf("the answer to the client: %+v\n%s", out, out.Changes)
 	case string(out.Payload) != `{"jsonrpc":"2.0","id":1,"result":{"tools":[{"name":"t","inputSchema":{"type":"object"}}],"note":"[redacted]"}}`:
 		t.Errorf("its payload: %s", out.Payload)
 	case all[4].Did.By != observe.Cache || all[4].Did.Detail != "with password=[redacted]" || all[4].Did.TokensAfter != 5:
 		t.Errorf("note: %+v", all[4].Did)
-	case all[6].Status != "ok" || all[6].Timing.Server != 38 || all[8].Cause != "idle":
+	case all[6].Status != "ok" || all[6].Timing == nil || all[8].Cause != "idle":
 		t.Errorf("end: %+v, close: %+v", all[6], all[8])
 	}
 }
@@ -207,7 +205,7 @@ func (e *events) Message(m *observe.Message) {
 	e.calls, e.last = append(e.calls, m.Call), m
 }
 func (e *events) Note(n *observe.Note) { e.add("note %s %s %d", n.By, n.What, n.TokensBefore) }
-func (e *events) End(n *observe.End)   { e.add("end %s %v", n.Status, n.Timing) }
+func (e *events) End(n *observe.End)   { e.add("end %s", n.Status) }
 func (e *events) Session(s *observe.Session) {
 	e.add("session %v %+v", s.Ended, s.Peers)
 }
