@@ -57,13 +57,21 @@ func care(x uint64) uint64 {
 // word returns the eight bytes at i. b must have that many.
 func word(b []byte, i int) uint64 { return binary.LittleEndian.Uint64(b[i : i+8]) }
 
+// longRun is after how many plain bytes skipString expects many more. A call of skipPlain that skips nothing takes as
+// long as the check of some 40 bytes.
+const longRun = 128
+
 // skipString starts behind the opening quote.
 func skipString(b []byte, i int) int {
 	for {
+		long := i + longRun
 		for i+16 <= len(b) {
 			lo, hi := care(word(b, i)), care(word(b, i+8))
 			if lo|hi == 0 {
-				i += 16
+				if i += 16; i >= long {
+					i = skipPlain(b, i)
+					long = i + longRun
+				}
 				continue
 			}
 			if lo == 0 {
