@@ -157,9 +157,9 @@ func TestImportsPointDown(t *testing.T) {
 		"transform/fit":             "translate/wire transform/tape transform/schema transform/grapheme",
 		"transform":                 "translate/wire " + parts,
 		"proxy":                     rooms,
-		"cmd/command":               rooms + " proxy proxy/filter proxy/doctor deploy",
-		"cmd/dragoman":              rooms + " proxy proxy/filter proxy/doctor deploy cmd/command",
-		"cmd/proxy":                 rooms + " proxy proxy/filter proxy/doctor deploy cmd/command",
+		"cmd/command":               rooms + " proxy proxy/filter proxy/doctor proxy/observe/page deploy",
+		"cmd/dragoman":              rooms + " proxy proxy/filter proxy/doctor proxy/observe/page deploy cmd/command",
+		"cmd/proxy":                 rooms + " proxy proxy/filter proxy/doctor proxy/observe/page deploy cmd/command",
 	}
 	ask := []string{"list", "-f", `{{.ImportPath}}{{range .Deps}} {{.}}{{end}}`}
 	for pkg := range allowed {

@@ -59,7 +59,7 @@ func command() *cobra.Command {
 	quiet := root.Flags().Bool("quiet", false, "do not show the messages")
 	root.RunE = func(cmd *cobra.Command, _ []string) error { return runDemo(cmd, demo, *quiet) }
 	root.SetVersionTemplate("{{.Version}}")
-	root.AddCommand(serveCommand(), stdioCommand(), loginCommand(), logoutCommand(), translateCommand(), probeCommand(), doctorCommand(), configCommand(), footprintCommand(), tokensCommand(), transformCommand(), adapterCommand(), versionCommand())
+	root.AddCommand(serveCommand(), stdioCommand(), loginCommand(), logoutCommand(), translateCommand(), probeCommand(), doctorCommand(), inspectCommand(), configCommand(), footprintCommand(), tokensCommand(), transformCommand(), adapterCommand(), versionCommand())
 	checkUsage(root)
 	return root
 }

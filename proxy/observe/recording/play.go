@@ -74,7 +74,6 @@ func (p *player) line(l *Line) {
 			e.Timing = *t
 		}
 		p.hold(e)
-		delete(p.calls, l.Call)
 	case Message:
 		p.message(l)
 	}
