@@ -12,6 +12,7 @@ import (
 	"github.com/chromedp/cdproto/cdp"
 	"github.com/chromedp/cdproto/emulation"
 	"github.com/chromedp/cdproto/heapprofiler"
+	"github.com/chromedp/cdproto/performance"
 	"github.com/chromedp/cdproto/runtime"
 	"github.com/chromedp/chromedp"
 	"github.com/chromedp/chromedp/kb"
@@ -161,4 +162,23 @@ func (b *tab) heap() float64 {
 		b.t.Fatal(err)
 	}
 	return usage.UsedSize
+}
+
+// mainThread returns how many seconds of a processor the page's main thread has used.
+func (b *tab) mainThread() float64 {
+	b.t.Helper()
+	if _, err := chromedp.Call(b.ctx, performance.Enable, performance.EnableParams{TimeDomain: "threadTicks"}); err != nil {
+		b.t.Fatal(err)
+	}
+	got, err := chromedp.Call(b.ctx, performance.GetMetrics, cdp.Empty{})
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	for _, m := range got.Metrics {
+		if m.Name == "TaskDuration" {
+			return m.Value
+		}
+	}
+	b.t.Fatal("the browser does not say how busy it was")
+	return 0
 }

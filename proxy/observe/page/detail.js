@@ -100,6 +100,9 @@ function party(c, m, word) {
 	return h('div', null, `${word} the `, h('b', null, m.edge), h('span', null, client ? c.row.client : c.row.server), h('code.rev', null, rev), h('span.note', null, bytes(m.size ?? 0)));
 }
 
+/** @type {Record<string, string>} what became of a message that did not go on */
+const VERDICTS = { drop: ': the receiver has no form for it.', answer: ': it answered on behalf of the receiver.', local: ': it answered from what it knows.' };
+
 /** A message as it came in and as it went on. @param {Call} c @param {Message | undefined} m */
 function exchange(c, m) {
 	if (!m) return [note('dragoman no longer has this message.')];
@@ -108,14 +111,14 @@ function exchange(c, m) {
 	const ends = h('div.two', null, party(c, a, came ? 'from' : 'to'), b && party(c, b, 'to')), changes = a.changes ?? b?.changes ?? [];
 	const answer = a.kind === 'response' && a.direction !== c.messages?.[0].direction;
 	if (!b || a.same || b.same) {
-		return [ends, note(b ? 'Passed on unchanged, byte for byte.' : came ? 'dragoman did not pass this on: it answered or used it.' : 'dragoman wrote this itself.'), ...why(c, changes, answer), whole(a.payload === undefined && b ? b : a)];
+		return [ends, note(b ? 'Passed on unchanged, byte for byte.' : came ? 'dragoman did not pass this on' + (VERDICTS[a.verdict ?? ''] ?? ': it answered or used it.') : 'dragoman wrote this itself.', a.failure && h('b.bad', null, ' It could not be translated: ' + a.failure)), ...why(c, changes, answer), whole(a.payload === undefined && b ? b : a)];
 	}
 	const size = (a.size ?? 0) + (b.size ?? 0), cut = a.cut ? a : b;
 	if (a.payload === undefined || b.payload === undefined) {
 		return [ends, note(cut.cut ? `Too long to keep: only the beginning is here, so the two are not compared. SHA-256 ${cut.sha256}` : 'One side is not JSON, so the two are not compared.'), ...why(c, changes, answer), h('div.two', null, whole(a), whole(b))];
 	}
 	const lines = compare(a.payload, b.payload, size), edits = editsOf(lines), because = reasons(changes), bad = edits.filter((e) => !because(e).length).length;
-	return [ends, note(edits.length ? [plural(edits.length, 'difference'), ', ', bad ? h('b.bad', null, count(bad) + ' without an explanation: please report this as a defect') : 'each explained'] : 'The same content in other bytes', size > LARGE && '. Over 2 MB: only members are compared, each as a whole', '.'),
+	return [ends, note(edits.length ? [plural(edits.length, 'difference'), ', ', bad ? h('b.bad', null, count(bad) + ' without an explanation: please report this as a defect') : 'each explained'] : 'The same content in other bytes', a.more_changes && `, ${count(a.more_changes)} more changes`, size > LARGE && '. Over 2 MB: only members are compared, each as a whole', '.'),
 		...why(c, changes, answer), show(lines, (e) => marks(because(e)))];
 }
 

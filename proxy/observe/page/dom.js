@@ -16,7 +16,7 @@ export function safe(text, max = 300) {
 export function h(tag, props, ...kids) {
 	const [name, ...classes] = tag.split('.');
 	const e = document.createElement(name);
-	e.className = classes.join(' ');
+	if (classes.length) e.className = classes.join(' ');
 	for (const [k, v] of Object.entries(props ?? {})) {
 		if (typeof v === 'function') e.addEventListener(k, v);
 		else if (v !== undefined && v !== false) e.setAttribute(k, v === true ? '' : safe(v, 1000));

@@ -103,6 +103,9 @@ func (f *fake) feed(w http.ResponseWriter, r *http.Request) {
 	after, _ := strconv.Atoi(r.URL.Query().Get("after"))
 	events := make(chan event, 1000)
 	f.mu.Lock()
+	if started := r.URL.Query().Get("started"); started != "" && started != f.started {
+		after = 0
+	}
 	f.opened = append(f.opened, r.URL.RawQuery)
 	if f.refuse != 0 {
 		defer f.mu.Unlock()

@@ -62,7 +62,7 @@ export class Feed {
 	#open = new AbortController();
 	#timer = 0;
 
-	/** @param {() => number} after the number of the last row that is known @param {(name: string, data: any) => void} event @param {(link: Link) => void} link */
+	/** @param {() => string} after what is known already, as a query @param {(name: string, data: any) => void} event @param {(link: Link) => void} link */
 	constructor(after, event, link) {
 		this.after = after;
 		this.event = event;
@@ -87,7 +87,7 @@ export class Feed {
 		};
 		this.link({ is: 'opening' });
 		try {
-			const r = await get('feed?after=' + this.after(), open.signal);
+			const r = await get('feed?' + this.after(), open.signal);
 			if (r.status === 401) return this.link({ is: 'token' });
 			if (r.status === 403) return this.link({ is: 'forbidden' });
 			busy = r.status === 429 || r.status === 503;

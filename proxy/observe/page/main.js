@@ -98,7 +98,7 @@ function linked(to) {
 	draw();
 }
 
-const feed = new Feed(() => Math.max(rows.after(), ...(waiting?.keys() ?? [])), (name, data) => {
+const feed = new Feed(() => `after=${rows.after()}&started=${encodeURIComponent(hello?.started ?? '')}`, (name, data) => {
 	if (name === 'rows' && waiting) {
 		for (const r of data.rows) waiting.set(r.n, r);
 		for (const n of [...waiting.keys()].slice(0, Math.max(0, waiting.size - 10_000))) waiting.delete(n);
@@ -109,13 +109,12 @@ const feed = new Feed(() => Math.max(rows.after(), ...(waiting?.keys() ?? [])), 
 		state = { ...state, ...data };
 		draw();
 	} else if (name === 'hello') {
-		const other = hello && hello.started !== data.started; // its numbers begin anew
-		hello = data;
-		if (other) {
-			rows.clear();
+		if (hello && hello.started !== data.started) {
+			rows.clear(); // another process, whose numbers begin anew
+			waiting?.clear();
 			detail.close();
-			return feed.start();
 		}
+		hello = data;
 		linked({ is: 'live' });
 		ask();
 	}

@@ -45,13 +45,13 @@ func TestMeasure(t *testing.T) {
 		const [x, y] = [c.messages[2], c.messages[3]], times = [];
 		document.getElementById("detail").hidden = false;
 		for (let i = 0; i < 15; i++) {
-			const t = performance.now(), lines = compare(x.payload, y.payload, x.size + y.size), box = show(lines, () => []);
+			const t = performance.now(), lines = compare(x.payload, y.payload, x.size + y.size), t1 = performance.now(), box = show(lines, () => []), t2 = performance.now();
 			document.getElementById("detail").replaceChildren(box);
-			box.getBoundingClientRect();
+			box.getBoundingClientRect(); globalThis.parts = [t1 - t, t2 - t1, performance.now() - t2].map((x) => x.toFixed(1)).join(" + ");
 			times.push(performance.now() - t);
 		}
 		document.getElementById("detail").hidden = true;
-		return x.size + " and " + y.size + " bytes, difference to screen: first " + times[0].toFixed(1) + " ms, median " + times.sort((a, b) => a - b)[7].toFixed(1) + " ms";
+		return x.size + " and " + y.size + " bytes, difference to screen: first " + times[0].toFixed(1) + " ms, median " + times.sort((a, b) => a - b)[7].toFixed(1) + " ms; the last " + globalThis.parts;
 	})()`))
 
 	f = newFake(t)
@@ -75,6 +75,7 @@ func TestMeasure(t *testing.T) {
 			}
 		}
 	}()
+	busy := b.mainThread()
 	t.Log(value[string](b, `new Promise((done) => {
 		let last = performance.now(), slow = 0, worst = 0, frames = 0;
 		const end = last + 30_000;
@@ -89,6 +90,7 @@ func TestMeasure(t *testing.T) {
 		};
 		requestAnimationFrame(frame);
 	})`))
+	t.Logf("the main thread was busy for %.2f of these 30 s", b.mainThread()-busy)
 	close(stop)
 	<-ended
 	t.Logf("heap %.1f MB", b.heap()/1e6)

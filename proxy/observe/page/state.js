@@ -23,11 +23,11 @@ function token(text) {
 	const [, name, value] = /^(\w+):(.*)$/.exec(text) ?? [];
 	if (!NAMES.includes(name)) return (r) => [r.method, r.tool, r.id].some((v) => v?.toLowerCase().includes(text));
 	if (!value) return () => true; // it is still being typed
-	const [, sign, amount] = /^([<>]=?)([\d.]+)$/.exec(value) ?? [];
+	const [, sign, amount] = /^([<>])([\d.]+)$/.exec(value) ?? [];
 	if (sign && ['ms', 'tokens', 'bytes'].includes(name)) {
 		return (r) => {
 			const v = name === 'ms' ? r.ms && total(r.ms) : (name === 'tokens' ? r.tokens : r.bytes)?.before;
-			return v !== undefined && (v === +amount ? sign[1] === '=' : v > +amount === (sign[0] === '>'));
+			return v !== undefined && (sign === '>' ? v > +amount : v < +amount);
 		};
 	}
 	const begins = value.endsWith('*') && value.slice(0, -1);
@@ -38,7 +38,7 @@ function token(text) {
 function valuesOf(r, name) {
 	if (name === 'rule') return [...(r.rules ?? []), ...(r.by ?? [])];
 	if (name === 'dir') return [r.kind === 'server' ? 'out' : 'in'];
-	return [r[name], /^(client|server)$/.test(name) ? r[name]?.split(' ')[0] : undefined]; // with and without the version
+	return /^(client|server)$/.test(name) ? [r[name], r[name]?.replace(/ [^ ]*$/, ''), r[name + '_rev']] : [r[name]];
 }
 
 /** The rows that dragoman sent, by rising number, and those of them that the filter shows. */

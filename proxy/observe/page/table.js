@@ -3,8 +3,8 @@
 /** @import { Rows } from './state.js' */
 import { $, bar, bytes, change, chip, clock, count, h, millis, plural, status, total } from './dom.js';
 
-/** So many rows above and below those that can be seen are drawn, too. */
-const MARGIN = 8;
+/** So many rows above and below those that can be seen are drawn, too; and so many milliseconds are between new rows. */
+const MARGIN = 5, PACE = 200;
 
 /** @param {Row} r @param {number} slowest */
 function draw(r, slowest) {
@@ -26,8 +26,12 @@ function draw(r, slowest) {
 export class Table {
 	/** The number of the selected row. */
 	selected = 0;
-	#height = 0;
-	#waits = false;
+	/** Of a row, and what can be seen of all of them; the browser is not asked, because it would have to lay out the page. */
+	#height = 32;
+	#room = 0;
+	#top = 0;
+	#timer = 0;
+	#last = 0;
 	/** The newest row when the table was last drawn. */
 	#newest = 0;
 	/** @type {Map<number, {row: Row, tr: any}>} */ #drawn = new Map();
@@ -37,10 +41,11 @@ export class Table {
 		this.rows = rows;
 		this.box = $('scroll');
 		this.body = $('rows');
-		this.box.addEventListener('scroll', () => this.draw(), { passive: true });
+		this.box.addEventListener('scroll', () => this.#moved(this.box.scrollTop), { passive: true });
 		new ResizeObserver(() => {
-			this.#height = 0;
-			this.draw();
+			this.#height = parseFloat(getComputedStyle(this.box).getPropertyValue('--row'));
+			this.#room = this.box.clientHeight;
+			this.#draw();
 		}).observe(this.box);
 		this.body.addEventListener('click', (e) => {
 			const n = Number(e.target.closest('tr').dataset.n);
@@ -48,23 +53,32 @@ export class Table {
 		});
 	}
 
-	/** Draws with the next frame. */
+	/** Draws at once, or soon if it has just been drawn. */
 	draw() {
-		if (this.#waits) return;
-		this.#waits = true;
-		requestAnimationFrame(() => {
-			this.#waits = false;
-			this.#draw();
-		});
+		this.#timer ||= setTimeout(() => requestAnimationFrame(() => this.#draw()), Math.max(0, this.#last + PACE - performance.now()));
+	}
+
+	/** @param {number} top */
+	#scroll(top) {
+		this.box.scrollTop = this.#top = top;
+	}
+
+	/** @param {number} top */
+	#moved(top) {
+		if (top !== this.#top) requestAnimationFrame(() => this.#draw());
+		this.#top = top;
 	}
 
 	#draw() {
-		const { rows, box, body } = this, n = rows.shown.length, all = rows.all.length;
-		const height = (this.#height ||= parseFloat(getComputedStyle(box).getPropertyValue('--row')));
+		clearTimeout(this.#timer);
+		this.#timer = 0;
+		this.#last = performance.now();
+		const { rows, body } = this, n = rows.shown.length, all = rows.all.length, height = this.#height;
 		const newer = rows.place(this.#newest);
-		if (newer > 0 && box.scrollTop > height) box.scrollTop += newer * height; // what is being read stays where it is
+		$('below').style.height = n * height + 'px';
+		if (newer > 0 && this.#top > height) this.#scroll(this.#top + newer * height); // what is being read stays where it is
 		this.#newest = rows.at(0)?.n ?? 0;
-		const top = box.scrollTop / height, first = Math.max(0, Math.min(Math.floor(top) - MARGIN, n)), last = Math.min(n, Math.ceil(top + box.clientHeight / height) + MARGIN);
+		const top = Math.min(this.#top / height, n), first = Math.max(0, Math.floor(top) - MARGIN), last = Math.min(n, Math.ceil(top + this.#room / height) + MARGIN);
 		const seen = rows.place(this.selected);
 		const tabbed = seen >= first && seen < last ? seen : Math.min(Math.ceil(top), n - 1);
 		const old = this.#drawn;
@@ -88,7 +102,7 @@ export class Table {
 			tr.ariaCurrent = row.n === this.selected ? 'true' : null;
 		}
 		for (const { tr } of old.values()) {
-			if (tr === document.activeElement) box.focus({ preventScroll: true });
+			if (tr === document.activeElement) this.box.focus({ preventScroll: true });
 			tr.remove();
 		}
 		$('above').style.height = first * height + 'px';
@@ -100,8 +114,9 @@ export class Table {
 	/** @param {number} n @param {boolean} [focus] */
 	select(n, focus) {
 		this.selected = n;
-		const { box } = this, at = this.rows.place(n) * this.#height, room = box.clientHeight - $('head').offsetHeight - this.#height;
-		if (at >= 0) box.scrollTop = Math.min(at, Math.max(box.scrollTop, at - room));
+		const at = this.rows.place(n) * this.#height, room = this.#room - 30 - this.#height; // the head has 30 pixels
+		this.#draw();
+		if (at >= 0 && this.#top !== Math.min(at, Math.max(this.#top, at - room))) this.#scroll(Math.min(at, Math.max(this.#top, at - room)));
 		this.#draw();
 		if (focus) this.#drawn.get(n)?.tr.focus({ preventScroll: true });
 	}

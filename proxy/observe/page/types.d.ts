@@ -30,10 +30,10 @@ export interface Change { rule: string; what: string; change: string; before?: s
 export interface Message {
   seq: number; at: string; edge: 'client' | 'server'; direction: string; kind: string; method?: string; id?: string; rev?: string;
   size?: number; sha256?: string; cut?: boolean; payload?: unknown; text?: string; headers?: Record<string, string>;
-  pair?: number; same?: boolean; changes?: Change[]; unexplained?: number;
+  pair?: number; same?: boolean; changes?: Change[]; more_changes?: number; unexplained?: number; verdict?: string; failure?: string;
 }
 export interface Note { at: string; by: string; what?: string; path?: string; detail?: string }
-export interface Call { row: Row; messages?: Message[]; notes?: Note[]; curl?: string; golden?: string }
+export interface Call { row: Row; messages?: Message[]; notes?: Note[]; curl?: string; golden?: string; more?: number }
 
 /** Where the page stands with dragoman. */
 export type Link = { is: 'opening' | 'live' | 'token' | 'forbidden' | 'hidden' } | { is: 'lost' | 'busy'; at: number };
