@@ -37,8 +37,8 @@ type Message struct {
 	Began  time.Time
 }
 
-// Call is a message's span at the edge where it came in, and the one at the edge where it goes out, once it does. Its
-// methods may be called on nil: that is a message without spans. It is safe for concurrent use, since a message may fail
+// Call is a message's span at the edge where it came in, and the one at the edge where it goes out, once it does. A
+// request of dragoman's own has only the second. Its methods may be called on nil: that is a message without spans. It is safe for concurrent use, since a message may fail
 // while it is being sent.
 type Call struct {
 	tracer *Tracer
@@ -48,8 +48,8 @@ type Call struct {
 
 	mu  sync.Mutex
 	ctx context.Context // with the newest span
-	in  trace.Span
-	out trace.Span // nil before the message goes out
+	in  trace.Span      // nil for a request of dragoman's own
+	out trace.Span      // nil before the message goes out
 
 	code  int64  // of the error response
 	wrong string // its message
@@ -126,8 +126,8 @@ func (t *Tracer) Begin(p Parent, m Message, from, to Edge) *Call {
 func (c *Call) describe(m *Message) {
 	c.name = m.Method
 	c.common = append(c.common, methodName.String(m.Method))
-	if m.ID != nil {
-		c.common = append(c.common, requestID.String(limited(strings.Trim(string(m.ID), `"`))))
+	if len(m.ID) > 0 {
+		c.common = append(c.common, requestID.String(quoted(m.ID)))
 	}
 	target := func(name string) string { return limited(gjson.GetBytes(m.Params, name).String()) }
 	switch wire.MethodOf([]byte(m.Method)) {
@@ -170,7 +170,10 @@ func limited(s string) string { return strings.ToValidUTF8(s[:min(len(s), maxVal
 
 // attributes returns those of one edge, where dragoman is what kind says.
 func (e Edge) attributes(kind trace.SpanKind) []attribute.KeyValue {
-	list := []attribute.KeyValue{protocolVersion.String(e.Revision)}
+	list := make([]attribute.KeyValue, 0, 6)
+	if e.Revision != "" {
+		list = append(list, protocolVersion.String(e.Revision))
+	}
 	if e.Session != "" {
 		list = append(list, sessionID.String(e.Session))
 	}
@@ -200,8 +203,14 @@ func (c *Call) Sent(message []byte, header []upstream.Header) ([]byte, []upstrea
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	return c.sentLocked(message, header)
+}
+
+// sentLocked is Sent for a caller that holds c.mu.
+func (c *Call) sentLocked(message []byte, header []upstream.Header, links ...trace.Link) ([]byte, []upstream.Header) {
 	if c.out == nil {
-		c.ctx, c.out = c.tracer.tracer.Start(c.ctx, c.name, trace.WithSpanKind(trace.SpanKindClient), trace.WithAttributes(c.common...), trace.WithAttributes(c.to.attributes(trace.SpanKindClient)...))
+		c.ctx, c.out = c.tracer.tracer.Start(c.ctx, c.name, trace.WithSpanKind(trace.SpanKindClient), trace.WithLinks(links...),
+			trace.WithAttributes(c.common...), trace.WithAttributes(c.to.attributes(trace.SpanKindClient)...))
 	}
 	carrier := propagation.MapCarrier{}
 	propagation.TraceContext{}.Inject(c.ctx, carrier)
@@ -224,20 +233,26 @@ func (c *Call) Sent(message []byte, header []upstream.Header) ([]byte, []upstrea
 	return marked, set
 }
 
-// Answered notes what the response says.
+// Answered notes what the response says; m may be nil.
 func (c *Call) Answered(m *wire.Message) {
-	if c == nil {
+	if c == nil || m == nil {
+		return
+	}
+	if m.Kind == wire.Error {
+		c.refused(m.Error())
 		return
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	switch {
-	case m.Kind == wire.Error:
-		e := gjson.GetManyBytes(m.Error(), "code", "message")
-		c.code, c.wrong = e[0].Int(), c.tracer.quote(e[1].String())
-	case m.ToolError:
-		c.tool = true
-	}
+	c.tool = c.tool || m.ToolError
+}
+
+// refused notes the error object of an error response.
+func (c *Call) refused(raw []byte) {
+	e := gjson.GetManyBytes(raw, "code", "message")
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.code, c.wrong = e[0].Int(), c.tracer.o.Quote(e[1].String())
 }
 
 // Lost notes what translation has lost.
@@ -268,7 +283,7 @@ func (c *Call) End(how, cause string) {
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.lost > 0 {
+	if c.lost > 0 && c.in != nil {
 		c.in.SetAttributes(rules.StringSlice(c.rules), losses.Int(c.lost))
 	}
 	for _, s := range []trace.Span{c.out, c.in} {
@@ -304,5 +319,5 @@ func (c *Call) TraceID() string {
 	if c == nil {
 		return ""
 	}
-	return c.in.SpanContext().TraceID().String()
+	return c.newest().TraceID().String()
 }
