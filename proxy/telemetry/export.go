@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"compress/gzip"
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -130,11 +129,9 @@ func (x *exporter) post(ctx context.Context, body []byte) (after time.Duration, 
 		return 0, nil
 	case http.StatusTooManyRequests, http.StatusBadGateway, http.StatusServiceUnavailable, http.StatusGatewayTimeout:
 		seconds, _ := strconv.Atoi(resp.Header.Get("Retry-After"))
-		return time.Duration(seconds) * time.Second, fmt.Errorf("the collector answers %s", resp.Status)
-	case http.StatusNotFound:
-		return never, errors.New("the collector answers 404: OTEL_EXPORTER_OTLP_ENDPOINT is the address without /v1/traces, which is added")
+		return time.Duration(seconds) * time.Second, &StatusError{resp.StatusCode, resp.Header, said}
 	}
-	return never, fmt.Errorf("the collector answers %s", resp.Status)
+	return never, &StatusError{resp.StatusCode, resp.Header, said}
 }
 
 // encode returns a compressed ExportTraceServiceRequest. All spans are dragoman's, and have its resource.
@@ -144,11 +141,12 @@ func encode(spans []sdk.ReadOnlySpan) ([]byte, error) {
 		scope.Spans = append(scope.Spans, encoded(s))
 		scope.Scope = &common.InstrumentationScope{Name: s.InstrumentationScope().Name, Version: s.InstrumentationScope().Version}
 	}
-	all := &tracepb.ResourceSpans{ScopeSpans: []*tracepb.ScopeSpans{scope}}
+	all := new(collector.ExportTraceServiceRequest)
 	if len(spans) > 0 {
-		all.Resource = &resourcepb.Resource{Attributes: attributesOf(spans[0].Resource().Attributes())}
+		of := &resourcepb.Resource{Attributes: attributesOf(spans[0].Resource().Attributes())}
+		all.ResourceSpans = []*tracepb.ResourceSpans{{Resource: of, ScopeSpans: []*tracepb.ScopeSpans{scope}}}
 	}
-	raw, err := proto.Marshal(&collector.ExportTraceServiceRequest{ResourceSpans: []*tracepb.ResourceSpans{all}})
+	raw, err := proto.Marshal(all)
 	if err != nil {
 		return nil, err
 	}
