@@ -113,11 +113,23 @@ func spanOf(m *wire.Message, began time.Time) telemetry.Message {
 }
 
 func (x *exchange) clientEdge() telemetry.Edge {
-	return telemetry.Edge{Revision: x.s.ClientRevision.Name, Session: fingerprint(x.s.id), Address: x.peer}
+	return telemetry.Edge{Revision: x.s.ClientRevision.Name, Session: x.s.fingerprints().client, Address: x.peer}
 }
 
 func (x *exchange) serverEdge() telemetry.Edge {
-	return telemetry.Edge{Revision: x.s.ServerRevision.Name, Session: fingerprint(x.s.Named), Address: x.srv.now().address}
+	return telemetry.Edge{Revision: x.s.ServerRevision.Name, Session: x.s.fingerprints().server, Address: x.srv.now().address}
+}
+
+// marks are the fingerprints of the ids of a session.
+type marks struct{ client, server string }
+
+func (s *session) fingerprints() *marks {
+	m := s.marks.Load()
+	if m == nil {
+		m = &marks{fingerprint(s.id), fingerprint(s.Named)}
+		s.marks.Store(m)
+	}
+	return m
 }
 
 // fingerprint returns a text that stands for a session's id, which itself would grant access.

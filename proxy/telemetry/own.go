@@ -3,32 +3,24 @@ package telemetry
 import (
 	"context"
 	"errors"
-	"strings"
+	"time"
 
 	"github.com/tidwall/gjson"
-	"go.opentelemetry.io/otel/trace"
 
 	"github.com/dragoman-proxy/dragoman/proxy/mcp"
 	"github.com/dragoman-proxy/dragoman/proxy/upstream"
 )
 
-// cause is what requests of dragoman's own under a context belong to.
-type cause struct {
-	tracer *Tracer // nil if they have no spans
-	call   *Call   // the message that has caused them; nil for none
-}
-
+// causeKey is the key of what requests of dragoman's own under a context belong to: a *Call, nil for one without spans, or
+// a *Tracer if they belong to no message.
 type causeKey struct{}
 
 // Within returns a context in which dragoman's own requests belong to the message: they have a span only if it does.
 func (c *Call) Within(ctx context.Context) context.Context {
-	switch {
-	case c != nil:
-		return context.WithValue(ctx, causeKey{}, cause{c.tracer, c})
-	case ctx.Value(causeKey{}) != nil:
-		return context.WithValue(ctx, causeKey{}, cause{})
+	if c == nil && ctx.Value(causeKey{}) == nil {
+		return ctx
 	}
-	return ctx
+	return context.WithValue(ctx, causeKey{}, c)
 }
 
 // Alone returns a context in which dragoman's own requests belong to no message: the sampler decides about each.
@@ -36,35 +28,34 @@ func (t *Tracer) Alone(ctx context.Context) context.Context {
 	if t == nil {
 		return ctx
 	}
-	return context.WithValue(ctx, causeKey{}, cause{tracer: t})
+	return context.WithValue(ctx, causeKey{}, t)
 }
 
 // In returns the message that dragoman's own requests in ctx belong to; nil for none, or for one without spans.
 func In(ctx context.Context) *Call {
-	of, _ := ctx.Value(causeKey{}).(cause)
-	return of.call
+	c, _ := ctx.Value(causeKey{}).(*Call)
+	return c
 }
 
 // Ask begins the span of o, a request of dragoman's own to a server of this revision, and puts its context into o. It
 // returns nil, and leaves o as it is, if the request has no span. The caller ends the span with Done.
 func Ask(ctx context.Context, o *upstream.Outgoing, revision string) *Call {
-	of, _ := ctx.Value(causeKey{}).(cause)
-	var p Parent
-	switch {
-	case of.tracer == nil:
+	by := ctx.Value(causeKey{})
+	if by == nil {
 		return nil
-	case of.call != nil:
-		p.of = of.call.inContext()
-	default:
-		var yes bool
-		if p, yes = of.tracer.Samples(nil, nil, nil); !yes {
-			return nil
-		}
 	}
+	t, _ := by.(*Tracer)
+	var parent spanContext
+	if call, _ := by.(*Call); call != nil {
+		t, parent = call.tracer, call.inContext()
+	} else if _, yes := t.Samples(nil, nil, nil); !yes {
+		return nil
+	}
+	c := &Call{tracer: t}
+	c.out.parent = parent
 	is := gjson.GetManyBytes(o.Body, "method", "id", "params")
-	c := &Call{tracer: of.tracer, to: Edge{Revision: revision, Address: of.tracer.o.Address()}}
-	c.ctx = trace.ContextWithSpanContext(context.Background(), p.of)
-	c.describe(&Message{Method: is[0].String(), ID: []byte(is[1].Raw), Params: []byte(is[2].Raw)})
+	c.to = Edge{Revision: revision, Address: c.tracer.o.Address()}
+	c.about = aboutOf(&Message{Method: is[0].String(), ID: []byte(is[1].Raw), Params: []byte(is[2].Raw)})
 	o.Body, o.Header = c.Sent(o.Body, o.Header)
 	return c
 }
@@ -88,13 +79,10 @@ func (c *Call) Done(err error) {
 }
 
 // inContext returns the context of the span at the edge where the message came in.
-func (c *Call) inContext() trace.SpanContext {
+func (c *Call) inContext() spanContext {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.in == nil {
-		return trace.SpanContext{}
-	}
-	return c.in.SpanContext()
+	return c.in.at
 }
 
 // Continues links c to before, whose request was answered with questions that c's has the answers to.
@@ -105,9 +93,7 @@ func (c *Call) Continues(before *Call) {
 	to := before.inContext()
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.in != nil && to.IsValid() {
-		c.in.AddLink(trace.Link{SpanContext: to})
-	}
+	c.in.link(&to)
 }
 
 // Asked ends the span at the edge where the message came in: its sender has got questions instead of the response, and
@@ -118,9 +104,7 @@ func (c *Call) Asked() {
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.in != nil {
-		c.in.End()
-	}
+	c.endLocked(&c.in, time.Now(), new(failure))
 }
 
 // InSession names the session that the message has begun, by a fingerprint.
@@ -130,7 +114,7 @@ func (c *Call) InSession(fingerprint string) {
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.in.SetAttributes(sessionID.String(fingerprint))
+	c.from.Session = fingerprint
 }
 
 // To says which edge the message will go out at.
@@ -147,17 +131,9 @@ func (c *Call) Again(message []byte, header []upstream.Header) ([]byte, []upstre
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	var links []trace.Link
-	if c.out != nil {
-		links = append(links, trace.Link{SpanContext: c.out.SpanContext()})
-		c.out.End()
-		c.out = nil
-	}
-	if c.in != nil {
-		c.ctx = trace.ContextWithSpan(c.ctx, c.in)
-	}
-	return c.sentLocked(message, header, links...)
+	before := c.out.at
+	c.endLocked(&c.out, time.Now(), new(failure))
+	c.out = span{}
+	c.out.link(&before)
+	return c.sentLocked(message, header)
 }
-
-// quoted returns a text without quotation marks at its ends.
-func quoted(id []byte) string { return limited(strings.Trim(string(id), `"`)) }

@@ -281,6 +281,8 @@ func TestEnvironment(t *testing.T) {
 		"timeout":       {[]string{"OTEL_EXPORTER_OTLP_ENDPOINT", "http://c", "OTEL_EXPORTER_OTLP_TIMEOUT", "1s"}, "OTEL_EXPORTER_OTLP_TIMEOUT: not a number of milliseconds", ""},
 		"sampler":       {[]string{"OTEL_EXPORTER_OTLP_ENDPOINT", "http://c", "OTEL_TRACES_SAMPLER", "jaeger_remote"}, "OTEL_TRACES_SAMPLER: dragoman has", ""},
 		"ratio":         {[]string{"OTEL_EXPORTER_OTLP_ENDPOINT", "http://c", "OTEL_TRACES_SAMPLER", "traceidratio", "OTEL_TRACES_SAMPLER_ARG", "2"}, "OTEL_TRACES_SAMPLER_ARG: not a number from 0 to 1", ""},
+		"batches":       {[]string{"OTEL_EXPORTER_OTLP_ENDPOINT", "http://c", "OTEL_BSP_MAX_QUEUE_SIZE", "0"}, "OTEL_BSP_MAX_QUEUE_SIZE: not a number from 1 to", ""},
+		"resource":      {[]string{"OTEL_EXPORTER_OTLP_ENDPOINT", "http://c", "OTEL_RESOURCE_ATTRIBUTES", "secret"}, "OTEL_RESOURCE_ATTRIBUTES: not a list of name=value", ""},
 		"no file":       {[]string{"OTEL_EXPORTER_OTLP_ENDPOINT", "http://c", "OTEL_EXPORTER_OTLP_CERTIFICATE", none}, "OTEL_EXPORTER_OTLP_CERTIFICATE: ", ""},
 		"a broken file": {[]string{"OTEL_EXPORTER_OTLP_ENDPOINT", "http://c", "OTEL_EXPORTER_OTLP_CERTIFICATE", bad}, "OTEL_EXPORTER_OTLP_CERTIFICATE: no certificate in", ""},
 	} {
@@ -295,6 +297,23 @@ func TestEnvironment(t *testing.T) {
 	h, err := headers("Authorization=Bearer%20t, x-scope = a")
 	if err != nil || h.Get("Authorization") != "Bearer t" || h.Get("X-Scope") != "a" {
 		t.Errorf("%v, %v", h, err)
+	}
+}
+
+// TestResource: what describes the process can be set, and OTEL_SERVICE_NAME goes first.
+func TestResource(t *testing.T) {
+	c := collectortest.New(t)
+	tr := tracer(t, c, zap.NewNop(), "OTEL_RESOURCE_ATTRIBUTES", "service.name=x,deployment.environment.name=a%20b", "OTEL_SERVICE_NAME", "front")
+	tr.Begin(Parent{}, Message{Method: "ping", Began: time.Now()}, client, server).End("ok", "")
+	tr.Close()
+	got := c.Spans(t, 1)[0].Resource
+	host, _ := os.Hostname()
+	for name, want := range map[string]string{
+		"service.name": "front", "deployment.environment.name": "a b", "host.name": host, "service.version": "v1", "telemetry.sdk.language": "go",
+	} {
+		if got[name] != want {
+			t.Errorf("%s: %q, want %q", name, got[name], want)
+		}
 	}
 }
 
@@ -401,24 +420,23 @@ func TestFailureWhileSending(t *testing.T) {
 	}
 }
 
-// TestOwnRequestOfAnUnsampledMessage: the sampler does not decide again about what a message without spans has caused.
-func TestOwnRequestOfAnUnsampledMessage(t *testing.T) {
-	c := collectortest.New(t)
-	tr := tracer(t, c, zap.NewNop())
-	own := upstream.Outgoing{Body: []byte(`{"jsonrpc":"2.0","id":"o","method":"tools/list","params":{}}`)}
-	var none *Call
-	if Ask(none.Within(tr.Alone(t.Context())), &own, "2025-11-25") != nil {
-		t.Error("it has a span")
-	}
+// TestOwnRequests: how a request of dragoman's own ends is the status of its span. What a message without spans has caused
+// has none either, whatever the sampler says.
+func TestOwnRequests(t *testing.T) {
 	for err, want := range map[error]string{nil: "", context.Canceled: "cancelled", &mcp.ServerError{Raw: []byte(`{"code":-32601,"message":"planted-secret"}`)}: "-32601", io.EOF: "refused"} {
+		c := collectortest.New(t)
+		tr := tracer(t, c, zap.NewNop())
+		own := upstream.Outgoing{Body: []byte(`{"jsonrpc":"2.0","id":"o","method":"tools/list","params":{}}`)}
+		var none *Call
+		if Ask(none.Within(tr.Alone(t.Context())), &own, "2025-11-25") != nil {
+			t.Error("it has a span")
+		}
 		Ask(tr.Alone(t.Context()), &own, "2025-11-25").Done(err)
-		tr.provider.ForceFlush(t.Context())
-		all := c.Spans(t, 1)
-		s := all[len(all)-1]
+		tr.Close()
+		s := c.Spans(t, 1)[0]
 		if s.Name != "tools/list" || s.Kind != "CLIENT" || s.Attributes["error.type"] != want || strings.Contains(s.Status, "planted") ||
 			s.Attributes["server.address"] != "mcp.example.com" || s.Attributes["mcp.protocol.version"] != "2025-11-25" || s.Attributes["jsonrpc.request.id"] != "o" {
 			t.Errorf("%v: %+v", err, s)
 		}
 	}
-	tr.Close()
 }
