@@ -17,6 +17,7 @@ import (
 	"github.com/dragoman-proxy/dragoman/proxy/mcpheader"
 	"github.com/dragoman-proxy/dragoman/proxy/server"
 	"github.com/dragoman-proxy/dragoman/proxy/stateless"
+	"github.com/dragoman-proxy/dragoman/proxy/telemetry"
 	"github.com/dragoman-proxy/dragoman/proxy/upstream"
 	"github.com/dragoman-proxy/dragoman/translate"
 	"github.com/dragoman-proxy/dragoman/translate/wire"
@@ -85,8 +86,11 @@ func (h *handshake) reach(ctx context.Context, d *directSession) error {
 }
 
 // discover sends server/discover. The caller owns the result.
-func (h *handshake) discover(ctx context.Context, d *directSession) ([]byte, error) {
-	st, err := h.Conn.Send(ctx, &upstream.Outgoing{Body: h.Sent, Request: true, Header: d.headers(h.Header, wire.ServerDiscover.String(), "")})
+func (h *handshake) discover(ctx context.Context, d *directSession) (result []byte, err error) {
+	o := &upstream.Outgoing{Body: h.Sent, Request: true, Header: d.headers(h.Header, wire.ServerDiscover.String(), "")}
+	span := telemetry.Ask(ctx, o, translate.Modern())
+	defer func() { span.Done(err) }()
+	st, err := h.Conn.Send(ctx, o)
 	if err != nil {
 		return nil, err
 	}
@@ -100,6 +104,7 @@ func (h *handshake) discover(ctx context.Context, d *directSession) ([]byte, err
 	case err != nil:
 		return nil, err
 	case m.Kind != wire.Result:
+		span.Answered(m)
 		return nil, refusedHandshake(m.Raw)
 	}
 	return slices.Clone(m.Result()), nil
@@ -155,12 +160,14 @@ func (d *directSession) headers(from []upstream.Header, method, target string) [
 
 // inquire sends the server one of dragoman's own requests, on a connection that returns a stream
 // for each request. The caller owns the result.
-func (s *session) inquire(ctx context.Context, srv *Server, method wire.Method, params string, from []upstream.Header) ([]byte, error) {
+func (s *session) inquire(ctx context.Context, srv *Server, method wire.Method, params string, from []upstream.Header) (result []byte, err error) {
 	ctx, cancel := context.WithTimeout(ctx, srv.now().cfg.Upstream.HandshakeTimeout)
 	defer cancel()
 	d := s.direct
 	id := append(strconv.AppendInt([]byte(`"dragoman:`), d.last.Add(1), 10), '"')
 	o := &upstream.Outgoing{Body: d.request(id, method, params), Request: true, Header: d.headers(from, method.String(), "")}
+	span := telemetry.Ask(ctx, o, s.ServerRevision.Name)
+	defer func() { span.Done(err) }()
 	conn := s.conn
 	if c, ok := conn.(*headerConn); ok {
 		conn = c.Conn // headerConn adds headers that d.headers has already made

@@ -164,7 +164,7 @@ func (x *exchange) done() {
 			x.srv.metrics.Spent(&x.clock)
 		}
 	}
-	if x.call == nil {
+	if x.call == nil && x.tally == nil {
 		x.span.End(string(cmp.Or(x.outcome, metrics.Succeeded)), string(x.fault.Cause))
 		if !x.lent {
 			x.seen.End(string(cmp.Or(x.outcome, metrics.Succeeded)), string(x.fault.Cause))
@@ -201,7 +201,6 @@ func (x *exchange) count(how metrics.Outcome) {
 	}
 	if x.tally != nil {
 		x.tally.Note(&o)
-		x.call.More.span.End(string(how), string(x.fault.Cause))
 		x.call.More.seen.End(string(how), string(x.fault.Cause))
 		return
 	}

@@ -378,6 +378,7 @@ func (srv *Server) postInitialize(x *exchange, raw []byte, resp *downstream.Resp
 		return err
 	}
 	srv.sessions.add(s)
+	x.span.InSession(fingerprint(s.id))
 	s.observeSession(srv, x.seen)
 	if l := lanesOf(s.conn); l != nil {
 		l.WhenLost(func() {
@@ -414,7 +415,7 @@ func lanesOf(conn upstream.Conn) *lanes {
 // server's response.
 func (srv *Server) begin(x *exchange, raw []byte) (s *session, answer []byte, early [][]byte, err error) {
 	id := x.msg.ID()
-	h := &handshake{srv: srv, who: x.who, owner: x.owner, runsFor: x.runsFor, bridges: true, Opening: server.Opening{Of: srv.host, Header: x.from}}
+	h := &handshake{srv: srv, who: x.who, owner: x.owner, runsFor: x.runsFor, peer: x.peer, bridges: true, Opening: server.Opening{Of: srv.host, Header: x.from}}
 	s, answer, err = h.negotiate(x.ctx, raw)
 	switch {
 	case s == nil && h.Conn != nil:
@@ -424,7 +425,7 @@ func (srv *Server) begin(x *exchange, raw []byte) (s *session, answer []byte, ea
 	}
 	err = h.concluded(s, answer, err)
 	h.observeEnd(s, err)
-	x.seen = h.seen
+	x.seen, x.span = h.seen, h.span
 	if err != nil {
 		err = clienterror.Of(err).About(id)
 	}

@@ -23,6 +23,7 @@ import (
 	"github.com/dragoman-proxy/dragoman/proxy/report"
 	"github.com/dragoman-proxy/dragoman/proxy/sealed"
 	"github.com/dragoman-proxy/dragoman/proxy/server"
+	"github.com/dragoman-proxy/dragoman/proxy/telemetry"
 	"github.com/dragoman-proxy/dragoman/proxy/trace"
 	"github.com/dragoman-proxy/dragoman/proxy/upstream"
 	"github.com/dragoman-proxy/dragoman/translate"
@@ -39,15 +40,17 @@ type handshake struct {
 	alone   bool   // there is no server, only dragoman's own tools
 	bridges bool   // the session may also be with a modern server
 	who     string // the principal; "" if it is not known
+	peer    string // the client's address; "" on a pipe
 	owner   sealed.Owner
 	runsFor string // the client that the process is counted for
 
 	vc     *translate.Revision
 	asked  string // the revision that the client asked for
 	facts  wire.Facts
-	named  string   // the server's session id
-	answer []byte   // the server's response, as it came
-	tools  [][]byte // the server's tools, if readTools has read them
+	named  string          // the server's session id
+	answer []byte          // the server's response, as it came
+	tools  [][]byte        // the server's tools, if readTools has read them
+	span   *telemetry.Call // of the client's initialize; nil for none
 
 	seen *observe.Call // nil if nobody watches
 }
@@ -62,6 +65,8 @@ func (h *handshake) negotiate(ctx context.Context, raw []byte) (*session, []byte
 		return nil, nil, err
 	}
 	h.observe(raw)
+	h.beginSpan(raw)
+	ctx = h.span.Within(ctx)
 	noticed := h.noticeSilence()
 	defer noticed()
 	s, answer, err := h.propose(ctx, raw, nil)
@@ -222,7 +227,7 @@ func (h *handshake) ask(ctx context.Context, raw []byte, propose *translate.Revi
 }
 
 // sendProposal is ask without observation of the response.
-func (h *handshake) sendProposal(ctx context.Context, raw []byte, propose *translate.Revision) (*wire.Message, error) {
+func (h *handshake) sendProposal(ctx context.Context, raw []byte, propose *translate.Revision) (answer *wire.Message, err error) {
 	var m wire.Message
 	up := h.srv.now().table.Between(h.vc, propose)
 	if err := m.Scan(bytes.Clone(raw), up.Shape()); err != nil {
@@ -241,7 +246,13 @@ func (h *handshake) sendProposal(ctx context.Context, raw []byte, propose *trans
 	}
 	h.Sent = body
 	h.observeProposal(body, propose, observe.Why{Translator: up, Known: translate.Known{Facts: h.facts}}, m.Losses)
-	st, err := h.send(ctx, &upstream.Outgoing{Body: body, Request: true, Header: h.Header})
+	o := &upstream.Outgoing{Body: body, Request: true, Header: h.Header}
+	span := telemetry.Ask(ctx, o, propose.Name)
+	defer func() {
+		span.Answered(answer)
+		span.Done(err)
+	}()
+	st, err := h.send(ctx, o)
 	if err != nil {
 		return versionRefusal(err)
 	}
@@ -249,8 +260,7 @@ func (h *handshake) sendProposal(ctx context.Context, raw []byte, propose *trans
 		return h.Await(ctx, h.Standing)
 	}
 	defer st.Close()
-	answer, err := h.Await(ctx, st)
-	if err != nil {
+	if answer, err = h.Await(ctx, st); err != nil {
 		return versionRefusal(err)
 	}
 	if s, ok := st.(upstream.SessionStream); ok {
@@ -370,8 +380,8 @@ func (h *handshake) rejected(m *wire.Message) (*translate.Revision, error) {
 	return next, nil
 }
 
-// concluded logs and counts the outcome of a handshake, and returns the error for the client. If s
-// is nil, answer is the server's refusal, or err is set.
+// concluded logs and counts the outcome of a handshake, and returns the error for the client. It ends the span of one
+// that has failed. If s is nil, answer is the server's refusal, or err is set.
 func (h *handshake) concluded(s *session, answer []byte, err error) error {
 	switch {
 	case err != nil:
@@ -381,6 +391,7 @@ func (h *handshake) concluded(s *session, answer []byte, err error) error {
 		}
 		f = h.srv.host.Report.Failed(f, h.requestInfo())
 		h.observeFailure(f)
+		h.span.End(string(report.Outcome(f)), f.Why)
 		h.srv.metrics.Handshake(h.vc, nil, report.Outcome(f), failures.Cause(f.Why))
 		return f
 	case s == nil:
@@ -391,6 +402,7 @@ func (h *handshake) concluded(s *session, answer []byte, err error) error {
 		}
 		h.srv.metrics.Handshake(h.vc, nil, metrics.Errored, why)
 		h.srv.host.Report.ServerFailed("server refused initialize", why, errors.New(said.Raw), h.Header)
+		h.span.Done(&mcp.ServerError{Raw: []byte(said.Raw)})
 	default:
 		h.observeAnswer(answer)
 	}

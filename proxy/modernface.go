@@ -79,10 +79,16 @@ func (srv *Server) postModern(req *downstream.Request, m *wire.Message, resp *do
 		srv.metrics.Unserved(translate.Lookup(translate.Modern()), m.Method, metrics.Refused)
 		return srv.listing(err, srv.appendPassed(nil, req.Header))
 	}
+	from := srv.appendPassed(nil, req.Header)
+	span := srv.spanWithout(m, from, req.Peer)
+	if span != nil {
+		req.Ctx = span.Within(req.Ctx)
+	}
 	defer q.Count(srv.metrics).Release()
+	q.Counts.Trace(span)
 	defer func() {
 		if err != nil {
-			f := srv.host.Report.Failed(err, q.At(srv.appendPassed(nil, req.Header)))
+			f := srv.host.Report.Failed(err, q.At(from))
 			q.Counts.Fail(f)
 			err = f
 		}
@@ -106,7 +112,6 @@ func (srv *Server) postModern(req *downstream.Request, m *wire.Message, resp *do
 	q.User, q.RunsFor = principal.User(req, by, who), srv.runsFor(req)
 	q.Address = req.Peer
 	q.Unknown = req.Guest == "" && (who == "" || !strings.HasPrefix(by, "header:")) // a header that bridge.principal names is set by a trusted proxy
-	from := srv.appendPassed(nil, req.Header)
 	direct := false
 	if !srv.isOurs(q) {
 		if direct, err = srv.isDirect(req.Ctx, from); err != nil {
@@ -173,11 +178,13 @@ func (p *pipe) modern(m *wire.Message) {
 			return
 		}
 	}
+	span := p.srv.spanWithout(m, p.from, "")
+	counts.Trace(span)
 	if q, err = q.Clone(p.ctx, p.srv.host.Memory()); err != nil {
 		refuse(err)
 		return
 	}
-	ctx, stop := context.WithCancelCause(p.ctx)
+	ctx, stop := context.WithCancelCause(span.Within(p.ctx))
 	key := string(wire.AppendIDKey(nil, q.ID))
 	p.mu.Lock()
 	if p.running == nil {

@@ -10,13 +10,14 @@ import (
 
 	"github.com/dragoman-proxy/dragoman/proxy/mcp"
 	"github.com/dragoman-proxy/dragoman/proxy/server"
+	"github.com/dragoman-proxy/dragoman/proxy/telemetry"
 	"github.com/dragoman-proxy/dragoman/proxy/upstream"
 	"github.com/dragoman-proxy/dragoman/translate/wire"
 )
 
 // askServer sends one of dragoman's own requests on the client's session, with the client's
 // credentials. params are without the braces; ctx must have a deadline.
-func (x *exchange) askServer(ctx context.Context, method wire.Method, params string) ([]byte, error) {
+func (x *exchange) askServer(ctx context.Context, method wire.Method, params string) (result []byte, err error) {
 	var b [12]byte
 	rand.Read(b[:])
 	id := []byte(`"dragoman-` + hex.EncodeToString(b[:]) + `"`)
@@ -31,6 +32,8 @@ func (x *exchange) askServer(ctx context.Context, method wire.Method, params str
 		out.Body = d.request(id, method, params)
 		out.Header = d.headers(x.from, method.String(), gjson.Get("{"+params+"}", "name").String())
 	}
+	span := telemetry.Ask(x.span.Within(ctx), out, x.s.ServerRevision.Name)
+	defer func() { span.Done(err) }()
 	end, _ := ctx.Deadline()
 	out.FirstByte = time.Until(end)
 	out.Silence = out.FirstByte

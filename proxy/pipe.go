@@ -295,6 +295,7 @@ func (p *pipe) begin(line []byte) error {
 	if h.Standing != nil {
 		s.conn, h.Standing = server.Renumber(s.conn, h.Standing, p.srv.now().cfg.Limits, p.srv.host)
 	}
+	h.span.Done(nil)
 	p.s, p.first = s, slices.Clone(p.from)
 	p.begun.Store(s)
 	s.observeSession(p.srv, h.seen)

@@ -162,9 +162,10 @@ func newServer(cfg config.Config, log *zap.Logger, o origin.Origin, own ...ownto
 		now := srv.now()
 		return host.Setup{Config: &now.cfg, Table: now.table, Server: now.server, Secrets: now.secrets}
 	})
-	if srv.tracer, err = telemetry.New(os.Getenv, mcp.Version(), func(text string) string { return failures.Quote(text, srv.now().secrets) }, log); err != nil {
+	if srv.tracer, err = telemetry.New(os.Getenv, srv.traced(), log); err != nil {
 		return nil, err
 	}
+	srv.host.Draining = srv.tracer.Alone(srv.host.Draining)
 	srv.results = results.New(func() results.Bounds {
 		c := srv.now().cfg.Bridge.Cache
 		return results.Bounds{Bytes: int64(c.Bytes), Entries: c.Entries}

@@ -59,6 +59,7 @@ type session struct {
 	closing sync.Once
 	counted func(why error)                  // counts the session when it ends, in this process or elsewhere
 	ended   func()                           // called when the session ends in this process; may be nil
+	marks   atomic.Pointer[marks]            // of the session's ids, once a span has needed them
 	told    atomic.Pointer[owntools.Edition] // the edition of dragoman's own tools that the client knows; nil if there are none
 }
 

@@ -5,19 +5,68 @@ import (
 	"net/url"
 	"time"
 
+	"github.com/tidwall/gjson"
+
+	"github.com/dragoman-proxy/dragoman/proxy/clienterror"
 	"github.com/dragoman-proxy/dragoman/proxy/config"
+	"github.com/dragoman-proxy/dragoman/proxy/failures"
+	"github.com/dragoman-proxy/dragoman/proxy/mcp"
 	"github.com/dragoman-proxy/dragoman/proxy/principal"
+	"github.com/dragoman-proxy/dragoman/proxy/report"
 	"github.com/dragoman-proxy/dragoman/proxy/telemetry"
+	"github.com/dragoman-proxy/dragoman/proxy/upstream"
+	"github.com/dragoman-proxy/dragoman/translate"
 	"github.com/dragoman-proxy/dragoman/translate/wire"
 )
 
+// traced is what telemetry asks of srv.
+func (srv *Server) traced() telemetry.Options {
+	return telemetry.Options{
+		Version: mcp.Version(),
+		Quote:   func(text string) string { return failures.Quote(text, srv.now().secrets) },
+		Cause: func(err error) string {
+			return string(report.CauseOf(&srv.now().cfg, clienterror.Of(err), report.At{}))
+		},
+		Address: func() string { return srv.now().address },
+	}
+}
+
 // beginSpan begins the spans of the client's message m, before translation changes it.
 func (x *exchange) beginSpan(m *wire.Message) {
-	if x.srv.tracer == nil || m.Kind.Response() {
+	switch {
+	case x.srv.tracer == nil || m.Kind.Response():
+		return
+	case x.tally != nil: // the client's request may take more than one exchange
+		if x.span = x.tally.Span(); x.span != nil {
+			x.span.To(x.serverEdge())
+		}
 		return
 	}
 	if p, yes := x.srv.tracer.Samples(m.Params(), x.from, nil); yes {
 		x.span = x.srv.tracer.Begin(p, spanOf(m, x.clock.Began()), x.clientEdge(), x.serverEdge())
+		x.ctx = x.span.Within(x.ctx)
+	}
+}
+
+// spanWithout begins the spans of the request m of a client without a session, or returns nil.
+func (srv *Server) spanWithout(m *wire.Message, header []upstream.Header, peer string) *telemetry.Call {
+	p, yes := srv.tracer.Samples(m.Params(), header, nil)
+	if !yes {
+		return nil
+	}
+	client := telemetry.Edge{Revision: translate.Modern(), Address: peer}
+	return srv.tracer.Begin(p, spanOf(m, time.Now()), client, telemetry.Edge{Address: srv.now().address})
+}
+
+// beginSpan begins the span of the client's initialize, raw.
+func (h *handshake) beginSpan(raw []byte) {
+	if h.srv.tracer == nil {
+		return
+	}
+	params := []byte(gjson.GetBytes(raw, "params").Raw)
+	if p, yes := h.srv.tracer.Samples(params, h.Header, nil); yes {
+		m := telemetry.Message{Method: wire.Initialize.String(), ID: h.ID, Params: params, Began: time.Now()}
+		h.span = h.srv.tracer.Begin(p, m, telemetry.Edge{Revision: h.vc.Name, Address: h.peer}, telemetry.Edge{})
 	}
 }
 
@@ -64,11 +113,23 @@ func spanOf(m *wire.Message, began time.Time) telemetry.Message {
 }
 
 func (x *exchange) clientEdge() telemetry.Edge {
-	return telemetry.Edge{Revision: x.s.ClientRevision.Name, Session: fingerprint(x.s.id), Address: x.peer}
+	return telemetry.Edge{Revision: x.s.ClientRevision.Name, Session: x.s.fingerprints().client, Address: x.peer}
 }
 
 func (x *exchange) serverEdge() telemetry.Edge {
-	return telemetry.Edge{Revision: x.s.ServerRevision.Name, Session: fingerprint(x.s.Named), Address: x.srv.now().address}
+	return telemetry.Edge{Revision: x.s.ServerRevision.Name, Session: x.s.fingerprints().server, Address: x.srv.now().address}
+}
+
+// marks are the fingerprints of the ids of a session.
+type marks struct{ client, server string }
+
+func (s *session) fingerprints() *marks {
+	m := s.marks.Load()
+	if m == nil {
+		m = &marks{fingerprint(s.id), fingerprint(s.Named)}
+		s.marks.Store(m)
+	}
+	return m
 }
 
 // fingerprint returns a text that stands for a session's id, which itself would grant access.

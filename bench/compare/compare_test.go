@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"net"
+	"net/http"
 	"strings"
 	"testing"
 	"time"
@@ -95,5 +96,16 @@ func TestGoalsHaveThreeVerdicts(t *testing.T) {
 		if line := (goal{"x", got, 1, 2}).String(); !strings.HasSuffix(line, want) {
 			t.Errorf("%v: %q, want %s", got, line, want)
 		}
+	}
+}
+
+// TestCollectorTakesWhatItIsSent: spans are not decoded, since only dragoman is measured.
+func TestCollectorTakesWhatItIsSent(t *testing.T) {
+	resp, err := http.Post(start(t, "collector", ""), "application/x-protobuf", strings.NewReader("x"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if resp.Body.Close(); resp.StatusCode != http.StatusOK {
+		t.Error(resp.Status)
 	}
 }

@@ -30,6 +30,7 @@ func main() {
 	leaves := flag.Int("leaves", 20, "how many clients leave a quiet call, for each way")
 	sleepers := flag.Int("idle", 9000, "how many clients on HTTP+SSE stay connected and say nothing")
 	users := flag.Int("users", 1000, "how many clients without a session have something kept for them")
+	only := flag.Bool("tracing", false, "measure only what traces cost")
 	binary := flag.String("dragoman", "", "the command to measure (default: build it)")
 	part := flag.String("serve", "", "be one of the other processes: "+roleNames()+"; arguments: the server's URL")
 	flag.Parse()
@@ -45,7 +46,7 @@ func main() {
 	case runtime.GOOS != "linux":
 		err = fmt.Errorf("needs /proc, which %s does not have", runtime.GOOS)
 	default:
-		err = compare(ctx, plan{rounds: *rounds, slice: *slice, leaves: *leaves, idle: *sleepers, users: *users, binary: *binary})
+		err = compare(ctx, plan{rounds: *rounds, slice: *slice, leaves: *leaves, idle: *sleepers, users: *users, tracing: *only, binary: *binary})
 	}
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "compare:", err)
@@ -55,12 +56,13 @@ func main() {
 
 // plan says what is measured, and how long.
 type plan struct {
-	rounds int
-	slice  time.Duration
-	leaves int
-	idle   int
-	users  int
-	binary string // "" to build it
+	rounds  int
+	slice   time.Duration
+	leaves  int
+	idle    int
+	users   int
+	tracing bool   // nothing else
+	binary  string // "" to build it
 }
 
 func compare(ctx context.Context, p plan) error {
@@ -87,6 +89,13 @@ func compare(ctx context.Context, p plan) error {
 	if err != nil {
 		return err
 	}
+	if p.tracing {
+		m, err := l.measureTracing(ctx, p, server.URL(), work)
+		if err == nil {
+			(&report{out: os.Stdout, work: work, tracing: m}).print()
+		}
+		return err
+	}
 	ways, err := l.all(ctx, server.URL())
 	defer stopAll(ways)
 	if err != nil {
@@ -111,11 +120,15 @@ func compare(ctx context.Context, p plan) error {
 	if err != nil {
 		return err
 	}
+	tracing, err := l.measureTracing(ctx, p, server.URL(), work)
+	if err != nil {
+		return err
+	}
 	crowd, err := l.measureCrowd(ctx, p.users)
 	if err != nil {
 		return err
 	}
-	r := report{eras: eras, crowd: crowd, still: still, out: os.Stdout, ways: ways, work: work, measured: measured, notices: notices}
+	r := report{eras: eras, crowd: crowd, tracing: tracing, still: still, out: os.Stdout, ways: ways, work: work, measured: measured, notices: notices}
 	r.print()
 	return nil
 }

@@ -20,9 +20,15 @@ type report struct {
 	still    *idle              // nil if this was not measured
 	eras     *eras
 	crowd    *crowd // nil if this was not measured
+	tracing  *tracing
 }
 
 func (r *report) print() {
+	if r.eras == nil { // only what traces cost was measured
+		r.printTracing()
+		r.printGoals(r.tracing.goals())
+		return
+	}
 	for i := range r.work {
 		for _, load := range loads() {
 			r.printCalls(r.ways, r.measured, i, load)
@@ -31,6 +37,7 @@ func (r *report) print() {
 	for _, load := range loads() {
 		r.printCalls(r.eras.ways, r.eras.measured, small, load)
 	}
+	r.printTracing()
 	r.printIdle()
 	r.printLeaving()
 	r.printRatios()
@@ -151,6 +158,16 @@ func (r *report) printRatios() {
 	if r.crowd != nil {
 		goals = append(goals, r.crowd.goals()...)
 	}
+	r.printGoals(append(goals, r.tracing.goals()...))
+}
+
+func (r *report) printTracing() {
+	for _, load := range loads() {
+		r.printCalls(r.tracing.ways, r.tracing.measured, small, load)
+	}
+}
+
+func (r *report) printGoals(goals []goal) {
 	lines := make([]string, len(goals))
 	for i, g := range goals {
 		lines[i] = g.String()

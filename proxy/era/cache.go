@@ -19,6 +19,7 @@ import (
 	"github.com/dragoman-proxy/dragoman/proxy/mcp"
 	"github.com/dragoman-proxy/dragoman/proxy/report"
 	"github.com/dragoman-proxy/dragoman/proxy/server"
+	"github.com/dragoman-proxy/dragoman/proxy/telemetry"
 	"github.com/dragoman-proxy/dragoman/proxy/upstream"
 	"github.com/dragoman-proxy/dragoman/translate"
 	"github.com/dragoman-proxy/dragoman/translate/wire"
@@ -392,11 +393,14 @@ func (p *Cache) discover(ctx context.Context, b *upstream.Begun, header []upstre
 	o := &upstream.Outgoing{Request: true, FirstByte: askTime, Body: h.Sent}
 	o.Header = slices.DeleteFunc(slices.Clone(header), ofMessage)
 	o.Header = append(o.Header, upstream.Header{Name: "Mcp-Method", Value: wire.ServerDiscover.String()})
+	span := telemetry.Ask(ctx, o, translate.Modern())
 	st, err := b.Conn.Send(ctx, o)
 	if err == nil {
 		defer st.Close()
 		m, err = h.Await(ctx, st)
 	}
+	span.Answered(m)
+	span.Done(err)
 	if status, ok := errors.AsType[*upstream.StatusError](err); ok {
 		m = new(wire.Message)
 		if m.Scan(bytes.Clone(status.Body), nil) != nil || m.Kind != wire.Error {

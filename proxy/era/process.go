@@ -10,6 +10,7 @@ import (
 
 	"github.com/dragoman-proxy/dragoman/proxy/mcp"
 	"github.com/dragoman-proxy/dragoman/proxy/server"
+	"github.com/dragoman-proxy/dragoman/proxy/telemetry"
 	"github.com/dragoman-proxy/dragoman/proxy/upstream"
 	"github.com/dragoman-proxy/dragoman/translate"
 	"github.com/dragoman-proxy/dragoman/translate/wire"
@@ -35,7 +36,15 @@ func (p *Cache) askProcess(ctx context.Context, b *upstream.Begun) (r eraAnswer,
 	defer cancel()
 	h := &server.Opening{Of: p.host, Conn: b.Conn, Standing: b.Standing}
 	Discover(h)
-	if _, err := b.Conn.Send(ctx, &upstream.Outgoing{Body: h.Sent, Request: true}); err != nil {
+	o := &upstream.Outgoing{Body: h.Sent, Request: true}
+	span := telemetry.Ask(ctx, o, translate.Modern())
+	defer func() {
+		if !r.begun { // else server/discover has no response
+			span.Answered(r.m)
+		}
+		span.Done(err)
+	}()
+	if _, err := b.Conn.Send(ctx, o); err != nil {
 		return r, err
 	}
 	id := []byte(`"dragoman:handshake"`)

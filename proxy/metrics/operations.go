@@ -2,6 +2,7 @@ package metrics
 
 import (
 	"maps"
+	"math/bits"
 	"strconv"
 	"sync"
 	"sync/atomic"
@@ -136,7 +137,24 @@ type observers struct {
 	server   prometheus.Observer                 // nil for a round of a request
 	client   atomic.Pointer[prometheus.Observer] // nil until a request was sent to the server
 
+	named struct{ server, client exemplars }
+
 	tool, kind, code string
+}
+
+// exemplars says when durations of a histogram have got an exemplar, in nanoseconds: those under a millisecond, and those
+// between each power of two of milliseconds and the next. Prometheus reads exemplars every few seconds, and one costs more
+// than the observation.
+type exemplars [20]atomic.Int64
+
+// exemplarEvery is how often similar durations get another exemplar.
+const exemplarEvery = time.Second
+
+// due reports whether a duration gets an exemplar now.
+func (e *exemplars) due(d time.Duration) bool {
+	n := min(bits.Len64(uint64(max(d, 0)/time.Millisecond)), len(e)-1)
+	now, last := time.Now().UnixNano(), e[n].Load()
+	return now-last >= int64(exemplarEvery) && e[n].CompareAndSwap(last, now)
 }
 
 func newOperations(f factory) *operations {
@@ -172,7 +190,7 @@ func (m *operations) Request(o *Operation) {
 	}
 	at, ends := m.at(o)
 	at.requests.Inc()
-	observe(at.server, time.Since(o.Began), o.Trace)
+	observe(at.server, time.Since(o.Began), o.Trace, &at.named.server)
 	m.sent(o, at, ends)
 }
 
@@ -191,12 +209,12 @@ func (m *operations) sent(o *Operation, at *observers, ends Ends) {
 	}
 	observe(*once(&at.client, func() prometheus.Observer {
 		return m.client.WithLabelValues(o.Method.String(), at.tool, at.kind, at.code, o.Server.Name, ends.Server, ends.Address)
-	}), o.Waited, o.Trace)
+	}), o.Waited, o.Trace, &at.named.client)
 }
 
-// observe adds a duration to a histogram, with the id of its trace if that is known.
-func observe(at prometheus.Observer, d time.Duration, trace string) {
-	if trace == "" {
+// observe adds a duration to a histogram, with the id of its trace if that is known and an exemplar is due.
+func observe(at prometheus.Observer, d time.Duration, trace string, named *exemplars) {
+	if trace == "" || !named.due(d) {
 		at.Observe(d.Seconds())
 		return
 	}

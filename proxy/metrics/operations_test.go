@@ -162,6 +162,15 @@ func TestExemplarsNeedASampledTrace(t *testing.T) {
 	if ids := exemplars(); len(ids) != 1 || ids[0] != "trace_id="+o.Trace {
 		t.Errorf("%v", ids)
 	}
+	first := o.Trace
+	o.Trace = "00000000000000000000000000000001"
+	m.Request(&o) // it is as long as the one before
+	o.Trace = "00000000000000000000000000000002"
+	o.Began = time.Now().Add(-40 * time.Second)
+	m.Request(&o)
+	if ids := exemplars(); len(ids) != 2 || ids[0] != "trace_id="+first || ids[1] != "trace_id="+o.Trace {
+		t.Errorf("%v", ids)
+	}
 }
 
 func TestOtherEndsAreOtherLabels(t *testing.T) {

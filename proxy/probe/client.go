@@ -9,6 +9,7 @@ import (
 	"github.com/dragoman-proxy/dragoman/proxy/clienterror"
 	"github.com/dragoman-proxy/dragoman/proxy/mcp"
 	"github.com/dragoman-proxy/dragoman/proxy/server"
+	"github.com/dragoman-proxy/dragoman/proxy/telemetry"
 	"github.com/dragoman-proxy/dragoman/proxy/upstream"
 	"github.com/dragoman-proxy/dragoman/translate"
 	"github.com/dragoman-proxy/dragoman/translate/wire"
@@ -137,6 +138,31 @@ func ReadTools(ctx context.Context, o *server.Opening) (tools [][]byte, err erro
 	return tools, nil
 }
 
+// inquire sends o's request body and returns the response.
+func inquire(ctx context.Context, o *server.Opening, body []byte) (m *wire.Message, err error) {
+	out := &upstream.Outgoing{Body: body, Request: true, Header: o.Header}
+	span := telemetry.Ask(ctx, out, "")
+	defer func() {
+		span.Answered(m)
+		span.Done(err)
+	}()
+	st, err := o.Conn.Send(ctx, out)
+	if err != nil {
+		return nil, err
+	}
+	if st == nil {
+		st = o.Standing
+	} else {
+		defer st.Close()
+	}
+	m, err = o.Await(ctx, st)
+	if e, as := server.RefusalOf(err, o.ID); err != nil && as == nil {
+		m = new(wire.Message)
+		err = m.Scan(e.Data, nil)
+	}
+	return m, err
+}
+
 // read reads every page of a list. asked is the number of the last request. resources/templates/list may fail, since it
 // is optional.
 func (l *list) read(ctx context.Context, o *server.Opening, asked *int) error {
@@ -145,20 +171,7 @@ func (l *list) read(ctx context.Context, o *server.Opening, asked *int) error {
 		*asked++
 		o.ID = fmt.Appendf(nil, "%d", *asked)
 		body := mcp.Request(o.ID, l.method, "{"+cursor+"}")
-		st, err := o.Conn.Send(ctx, &upstream.Outgoing{Body: body, Request: true, Header: o.Header})
-		if err != nil {
-			return plainly(err)
-		}
-		if st == nil {
-			st = o.Standing
-		} else {
-			defer st.Close()
-		}
-		m, err := o.Await(ctx, st)
-		if e, as := server.RefusalOf(err, o.ID); err != nil && as == nil {
-			m = new(wire.Message)
-			err = m.Scan(e.Data, nil)
-		}
+		m, err := inquire(ctx, o, body)
 		switch {
 		case errors.Is(err, io.EOF):
 			return mcp.Fail(mcp.UpstreamSilent, "")

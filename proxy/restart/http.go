@@ -20,6 +20,7 @@ import (
 	"github.com/dragoman-proxy/dragoman/proxy/sealed"
 	"github.com/dragoman-proxy/dragoman/proxy/server"
 	"github.com/dragoman-proxy/dragoman/proxy/sse"
+	"github.com/dragoman-proxy/dragoman/proxy/telemetry"
 	"github.com/dragoman-proxy/dragoman/proxy/upstream"
 	"github.com/dragoman-proxy/dragoman/translate/wire"
 )
@@ -211,7 +212,13 @@ func initializeAgain(ctx context.Context, h *server.Opening, t sealed.Session) (
 		can = string(mcp.CapabilitiesOf(t.Facts))
 	}
 	h.Sent = mcp.Initialize(h.ID, t.ServerRevision.Name, can, client)
-	st, err := h.Conn.Send(ctx, &upstream.Outgoing{Body: h.Sent, Request: true, Header: h.Header})
+	o := &upstream.Outgoing{Body: h.Sent, Request: true, Header: h.Header}
+	span := telemetry.Ask(ctx, o, t.ServerRevision.Name)
+	defer func() {
+		span.Answered(m)
+		span.Done(err)
+	}()
+	st, err := h.Conn.Send(ctx, o)
 	if err != nil {
 		return nil, "", err
 	}

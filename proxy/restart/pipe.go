@@ -20,6 +20,7 @@ import (
 	"github.com/dragoman-proxy/dragoman/proxy/processes"
 	"github.com/dragoman-proxy/dragoman/proxy/server"
 	"github.com/dragoman-proxy/dragoman/proxy/sse"
+	"github.com/dragoman-proxy/dragoman/proxy/telemetry"
 	"github.com/dragoman-proxy/dragoman/proxy/upstream"
 	"github.com/dragoman-proxy/dragoman/translate/wire"
 )
@@ -442,7 +443,10 @@ func (r *Pipe) start() (err error) {
 	r.mu.Lock()
 	header := r.header
 	r.mu.Unlock()
-	b, err := r.connect(ctx, &upstream.Outgoing{Body: r.hello, Request: true, Header: header})
+	hello := &upstream.Outgoing{Body: r.hello, Request: true, Header: header}
+	span := telemetry.Ask(r.host.Draining, hello, r.version)
+	defer func() { span.Done(err) }()
+	b, err := r.connect(ctx, hello)
 	if err != nil {
 		return err
 	}

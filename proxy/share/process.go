@@ -18,6 +18,7 @@ import (
 	"github.com/dragoman-proxy/dragoman/proxy/report"
 	"github.com/dragoman-proxy/dragoman/proxy/restart"
 	"github.com/dragoman-proxy/dragoman/proxy/server"
+	"github.com/dragoman-proxy/dragoman/proxy/telemetry"
 	"github.com/dragoman-proxy/dragoman/proxy/upstream"
 	"github.com/dragoman-proxy/dragoman/translate"
 	"github.com/dragoman-proxy/dragoman/translate/wire"
@@ -230,9 +231,14 @@ func (p *Proxy) introduceAll(ctx context.Context, h *server.Opening) (*wire.Mess
 }
 
 // introduce sends dragoman's own initialize and returns the response.
-func (p *Proxy) introduce(ctx context.Context, h *server.Opening, v *translate.Revision) (*wire.Message, error) {
+func (p *Proxy) introduce(ctx context.Context, h *server.Opening, v *translate.Revision) (m *wire.Message, err error) {
 	h.Sent = mcp.Initialize(h.ID, v.Name, "{}", mcp.Us)
 	out := &upstream.Outgoing{Body: h.Sent, Request: true}
+	span := telemetry.Ask(ctx, out, v.Name)
+	defer func() {
+		span.Answered(m)
+		span.Done(err)
+	}()
 	if h.Conn == nil {
 		b, err := p.Connect(ctx, out)
 		if err != nil {

@@ -1,12 +1,14 @@
 package stateless
 
 import (
+	"cmp"
 	"sync"
 	"time"
 
 	"github.com/dragoman-proxy/dragoman/proxy/mcp"
 	"github.com/dragoman-proxy/dragoman/proxy/metrics"
 	"github.com/dragoman-proxy/dragoman/proxy/report"
+	"github.com/dragoman-proxy/dragoman/proxy/telemetry"
 	"github.com/dragoman-proxy/dragoman/translate"
 	"github.com/dragoman-proxy/dragoman/translate/wire"
 )
@@ -14,9 +16,10 @@ import (
 // A Tally counts one call of a modern client in the metrics. The call may take several requests to
 // the server: it is sent again if the server has lost the session or turns out to be of
 // the other era. The outcome of the last request counts, when the last user releases the tally.
-// Hold, Settle, Fail and Release may be called on a nil tally, and do nothing then.
+// Span, Hold, Settle, Fail and Release may be called on a nil tally, and do nothing then.
 type Tally struct {
 	metrics *metrics.Metrics
+	span    *telemetry.Call // nil for none
 
 	mu     sync.Mutex
 	users  int
@@ -31,6 +34,17 @@ func (q *Request) Count(m *metrics.Metrics) *Tally {
 		q.Counts.counts.Tool = m.Tools.Of(q.Target)
 	}
 	return q.Counts
+}
+
+// Trace makes c, which may be nil, the call's span. The last Release ends it.
+func (t *Tally) Trace(c *telemetry.Call) { t.span = c }
+
+// Span returns the call's span, or nil.
+func (t *Tally) Span() *telemetry.Call {
+	if t == nil {
+		return nil
+	}
+	return t.span
 }
 
 // Hold adds a user, which calls Release in the end.
@@ -77,8 +91,11 @@ func (t *Tally) Release() {
 	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if t.users--; t.users > 0 || t.counts.Outcome == "" {
+	if t.users--; t.users > 0 {
 		return
 	}
-	t.metrics.Request(&t.counts)
+	t.span.End(string(cmp.Or(t.counts.Outcome, metrics.Succeeded)), string(t.counts.Fault.Cause))
+	if t.counts.Outcome != "" {
+		t.metrics.Request(&t.counts)
+	}
 }

@@ -3,7 +3,7 @@ package telemetry
 import (
 	"bytes"
 	"cmp"
-	"context"
+	"encoding/hex"
 	"net"
 	"slices"
 	"strconv"
@@ -12,11 +12,7 @@ import (
 	"time"
 
 	"github.com/tidwall/gjson"
-	"github.com/tidwall/sjson"
-	"go.opentelemetry.io/otel/attribute"
-	"go.opentelemetry.io/otel/codes"
-	"go.opentelemetry.io/otel/propagation"
-	"go.opentelemetry.io/otel/trace"
+	"google.golang.org/protobuf/encoding/protowire"
 
 	"github.com/dragoman-proxy/dragoman/proxy/upstream"
 	"github.com/dragoman-proxy/dragoman/translate/wire"
@@ -37,19 +33,16 @@ type Message struct {
 	Began  time.Time
 }
 
-// Call is a message's span at the edge where it came in, and the one at the edge where it goes out, once it does. Its
-// methods may be called on nil: that is a message without spans. It is safe for concurrent use, since a message may fail
-// while it is being sent.
+// Call is a message's span at the edge where it came in, and the one at the edge where it goes out, once it does. A
+// request of dragoman's own has only the second. Its methods may be called on nil: that is a message without spans. It is
+// safe for concurrent use, since a message may fail while it is being sent.
 type Call struct {
 	tracer *Tracer
-	name   string
-	common []attribute.KeyValue
-	to     Edge
+	about  about
 
-	mu  sync.Mutex
-	ctx context.Context // with the newest span
-	in  trace.Span
-	out trace.Span // nil before the message goes out
+	mu       sync.Mutex
+	from, to Edge
+	in, out  span
 
 	code  int64  // of the error response
 	wrong string // its message
@@ -58,14 +51,39 @@ type Call struct {
 	lost  int
 }
 
+// about is what both spans of a message have.
+type about struct {
+	method, id string
+	tool       string // the tool that is called; "" for none
+	prompt     string
+	uri        string // without query and password
+}
+
+// span is one span. The zero value has not begun.
+type span struct {
+	kind         uint64
+	at, parent   spanContext
+	links        []spanContext
+	began, ended time.Time // ended is zero for a span that goes on
+}
+
+func (s *span) goesOn() bool { return s.at.valid() && s.ended.IsZero() }
+
+// link adds a link, unless to names no span.
+func (s *span) link(to *spanContext) {
+	if to.valid() {
+		s.links = append(s.links, *to)
+	}
+}
+
 // traceparent and tracestate are the names of a message's context, in _meta and among the headers. See
 // https://modelcontextprotocol.io/specification/2026-07-28/basic#meta and https://www.w3.org/TR/trace-context/.
 const traceparent, tracestate = "traceparent", "tracestate"
 
 // Parent is the context that a message names, if it names any.
 type Parent struct {
-	of   trace.SpanContext
-	also trace.SpanContext // that of the HTTP headers, if _meta has another one
+	of   spanContext
+	also spanContext // that of the HTTP headers, if _meta has another one
 }
 
 // Samples reports whether a message with these params and headers has spans, and returns its parent. during is the call
@@ -75,77 +93,48 @@ func (t *Tracer) Samples(params []byte, header []upstream.Header, during *Call) 
 		return p, false
 	}
 	p = parentOf(params, header)
-	if during != nil && !p.of.IsValid() {
+	if during != nil && !p.of.valid() {
 		p.of = during.newest()
 	}
-	return p, t.sampler.takes(p.of)
+	return p, t.sampler.takes(&p.of)
 }
 
 // parentOf returns the context in _meta, else that in the HTTP headers.
-func parentOf(params []byte, header []upstream.Header) Parent {
-	var p Parent
+func parentOf(params []byte, header []upstream.Header) (p Parent) {
 	if bytes.Contains(params, []byte(traceparent)) {
-		meta := gjson.GetManyBytes(params, "_meta."+traceparent, "_meta."+tracestate)
-		p.of = spanContext(meta[0].String(), meta[1].String())
+		meta := gjson.Get(wire.View(params), "_meta")
+		p.of = parseContext(meta.Get(traceparent).String(), meta.Get(tracestate).String())
 	}
-	p.also = spanContext(upstream.HeaderValue(header, traceparent), upstream.HeaderValue(header, tracestate))
+	also := parseContext(upstream.HeaderValue(header, traceparent), upstream.HeaderValue(header, tracestate))
 	switch {
-	case !p.of.IsValid():
-		return Parent{of: p.also}
-	case p.also.Equal(p.of.WithRemote(true)):
-		return Parent{of: p.of}
+	case !p.of.valid():
+		return Parent{of: also}
+	case !also.same(&p.of):
+		p.also = also
 	}
 	return p
 }
 
-// spanContext returns an invalid context for invalid values.
-func spanContext(parent, state string) trace.SpanContext {
-	if parent == "" {
-		return trace.SpanContext{}
-	}
-	ctx := propagation.TraceContext{}.Extract(context.Background(), propagation.MapCarrier{traceparent: parent, tracestate: state})
-	return trace.SpanContextFromContext(ctx)
-}
-
 // Begin begins the spans of a message that Samples has chosen, at the edge from; it will go out at the edge to.
 func (t *Tracer) Begin(p Parent, m Message, from, to Edge) *Call {
-	c := &Call{tracer: t, to: to}
-	c.describe(&m)
-	opts := []trace.SpanStartOption{
-		trace.WithSpanKind(trace.SpanKindServer), trace.WithTimestamp(m.Began),
-		trace.WithAttributes(c.common...), trace.WithAttributes(from.attributes(trace.SpanKindServer)...),
-	}
-	if p.also.IsValid() {
-		opts = append(opts, trace.WithLinks(trace.Link{SpanContext: p.also}))
-	}
-	c.ctx, c.in = t.tracer.Start(trace.ContextWithRemoteSpanContext(context.Background(), p.of), c.name, opts...)
+	c := &Call{tracer: t, about: aboutOf(&m), from: from, to: to}
+	c.in = span{kind: kindServer, at: below(&p.of), parent: p.of, began: m.Began}
+	c.in.link(&p.also)
 	return c
 }
 
-// describe sets the name and the attributes that both spans have.
-func (c *Call) describe(m *Message) {
-	c.name = m.Method
-	c.common = append(c.common, methodName.String(m.Method))
-	if m.ID != nil {
-		c.common = append(c.common, requestID.String(limited(strings.Trim(string(m.ID), `"`))))
-	}
-	target := func(name string) string { return limited(gjson.GetBytes(m.Params, name).String()) }
-	switch wire.MethodOf([]byte(m.Method)) {
+func aboutOf(m *Message) about {
+	a := about{method: m.Method, id: quoted(m.ID)}
+	target := func(name string) string { return limited(gjson.Get(wire.View(m.Params), name).String()) }
+	switch wire.MethodOf(wire.Bytes(m.Method)) {
 	case wire.ToolsCall:
-		c.named(toolName, target("name"))
-		c.common = append(c.common, operationName.String("execute_tool"))
+		a.tool = target("name")
 	case wire.PromptsGet:
-		c.named(promptName, target("name"))
+		a.prompt = target("name")
 	case wire.ResourcesRead, wire.ResourcesSubscribe, wire.ResourcesUnsubscribe:
-		c.common = append(c.common, resourceURI.String(plainURI(target("uri"))))
+		a.uri = plainURI(target("uri"))
 	}
-}
-
-func (c *Call) named(key attribute.Key, name string) {
-	if name != "" {
-		c.name += " " + name
-		c.common = append(c.common, key.String(name))
-	}
+	return a
 }
 
 // plainURI returns a URI without its query and without a user's name and password.
@@ -166,31 +155,13 @@ func plainURI(uri string) string {
 // maxValue is how many bytes of a text of a peer an attribute has at most.
 const maxValue = 256
 
-func limited(s string) string { return strings.ToValidUTF8(s[:min(len(s), maxValue)], "") }
-
-// attributes returns those of one edge, where dragoman is what kind says.
-func (e Edge) attributes(kind trace.SpanKind) []attribute.KeyValue {
-	list := []attribute.KeyValue{protocolVersion.String(e.Revision)}
-	if e.Session != "" {
-		list = append(list, sessionID.String(e.Session))
-	}
-	if e.Address == "" {
-		return append(list, transport.String("pipe"))
-	}
-	list = append(list, transport.String("tcp"), protocol.String("http"))
-	host, port, err := net.SplitHostPort(e.Address)
-	if err != nil {
-		host = e.Address
-	}
-	if kind == trace.SpanKindServer {
-		return append(list, clientAddress.String(host))
-	}
-	list = append(list, serverAddress.String(host))
-	if n, err := strconv.Atoi(port); err == nil {
-		list = append(list, serverPort.Int(n))
-	}
-	return list
+// limited returns the beginning of s, in memory of its own.
+func limited(s string) string {
+	return strings.ToValidUTF8(strings.Clone(s[:min(len(s), maxValue)]), "")
 }
+
+// quoted returns an id without quotation marks at its ends.
+func quoted(id []byte) string { return limited(strings.Trim(wire.View(id), `"`)) }
 
 // Sent begins the span at the edge where the message goes out, and returns the message and the headers with its
 // context. It returns them as they are if the message has no spans.
@@ -200,44 +171,41 @@ func (c *Call) Sent(message []byte, header []upstream.Header) ([]byte, []upstrea
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.out == nil {
-		c.ctx, c.out = c.tracer.tracer.Start(c.ctx, c.name, trace.WithSpanKind(trace.SpanKindClient), trace.WithAttributes(c.common...), trace.WithAttributes(c.to.attributes(trace.SpanKindClient)...))
-	}
-	carrier := propagation.MapCarrier{}
-	propagation.TraceContext{}.Inject(c.ctx, carrier)
-	marked, err := sjson.SetBytes(message, "params._meta."+traceparent, carrier[traceparent])
-	if state := carrier[tracestate]; err == nil && state != "" {
-		marked, err = sjson.SetBytes(marked, "params._meta."+tracestate, state)
-	}
-	if err != nil {
-		return message, header
-	}
-	set := make([]upstream.Header, 0, len(header)+2)
-	for _, h := range header {
-		if !strings.EqualFold(h.Name, traceparent) && !strings.EqualFold(h.Name, tracestate) {
-			set = append(set, h)
-		}
-	}
-	for name, value := range carrier {
-		set = append(set, upstream.Header{Name: name, Value: value})
-	}
-	return marked, set
+	return c.sentLocked(message, header)
 }
 
-// Answered notes what the response says.
+// sentLocked is Sent for a caller that holds c.mu.
+func (c *Call) sentLocked(message []byte, header []upstream.Header) ([]byte, []upstream.Header) {
+	if !c.out.at.valid() {
+		parent := &c.in.at
+		if !parent.valid() {
+			parent = &c.out.parent
+		}
+		c.out.kind, c.out.parent, c.out.at, c.out.began = kindClient, *parent, below(parent), time.Now()
+	}
+	return marked(message, header, &c.out.at)
+}
+
+// Answered notes what the response says; m may be nil.
 func (c *Call) Answered(m *wire.Message) {
-	if c == nil {
+	if c == nil || m == nil {
+		return
+	}
+	if m.Kind == wire.Error {
+		c.refused(m.Error())
 		return
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	switch {
-	case m.Kind == wire.Error:
-		e := gjson.GetManyBytes(m.Error(), "code", "message")
-		c.code, c.wrong = e[0].Int(), c.tracer.quote(e[1].String())
-	case m.ToolError:
-		c.tool = true
-	}
+	c.tool = c.tool || m.ToolError
+}
+
+// refused notes the error object of an error response.
+func (c *Call) refused(raw []byte) {
+	e := gjson.GetManyBytes(raw, "code", "message")
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.code, c.wrong = e[0].Int(), c.tracer.o.Quote(e[1].String())
 }
 
 // Lost notes what translation has lost.
@@ -268,35 +236,112 @@ func (c *Call) End(how, cause string) {
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.lost > 0 {
-		c.in.SetAttributes(rules.StringSlice(c.rules), losses.Int(c.lost))
+	var why failure
+	switch {
+	case c.code != 0:
+		code := strconv.FormatInt(c.code, 10)
+		why = failure{kind: code, code: code, text: c.wrong}
+	case c.tool:
+		why = failure{kind: "tool_error"}
+	case how != ok && how != local:
+		why.kind = cmp.Or(cause, how)
+		why.text = why.kind
 	}
-	for _, s := range []trace.Span{c.out, c.in} {
-		if s == nil {
-			continue
-		}
-		switch {
-		case c.code != 0:
-			code := strconv.FormatInt(c.code, 10)
-			s.SetAttributes(errorType.String(code), statusCode.String(code))
-			s.SetStatus(codes.Error, c.wrong)
-		case c.tool:
-			s.SetAttributes(errorType.String("tool_error"))
-			s.SetStatus(codes.Error, "")
-		case how != ok && how != local:
-			why := cmp.Or(cause, how)
-			s.SetAttributes(errorType.String(why))
-			s.SetStatus(codes.Error, why)
-		}
-		s.End()
+	now := time.Now()
+	c.endLocked(&c.out, now, &why)
+	c.endLocked(&c.in, now, &why)
+}
+
+// failure is why a span has failed. The zero value is for one that has not.
+type failure struct {
+	kind string // error.type
+	code string // of an error response
+	text string // for people
+}
+
+// endLocked ends one of c's spans, if it goes on, and sends it. c.mu must be held.
+func (c *Call) endLocked(s *span, now time.Time, why *failure) {
+	if !s.goesOn() {
+		return
+	}
+	s.ended = now
+	c.tracer.queue.put(func(dst []byte) []byte {
+		return nested(dst, scopeSpansSpans, func(b []byte) []byte {
+			a := attributes{s.head(c.appendName(b)), spanAttributes}
+			c.describe(&a, s)
+			a.text(errorType, why.kind)
+			a.text(statusCodeName, why.code)
+			if why.kind == "" {
+				return a.to
+			}
+			return nested(a.to, spanStatus, func(b []byte) []byte {
+				return varint(text(b, statusMessage, why.text), statusCode, statusError)
+			})
+		})
+	})
+}
+
+// appendName appends the name of c's spans.
+func (c *Call) appendName(dst []byte) []byte {
+	dst = protowire.AppendTag(dst, spanName, protowire.BytesType)
+	at := len(dst)
+	dst = append(dst, c.about.method...)
+	if target := c.about.tool + c.about.prompt; target != "" {
+		dst = append(append(dst, ' '), target...)
+	}
+	return prefixed(dst, at)
+}
+
+// describe appends the attributes of s but for those of a failure.
+func (c *Call) describe(a *attributes, s *span) {
+	a.text(methodName, c.about.method)
+	a.text(requestID, c.about.id)
+	a.text(toolName, c.about.tool)
+	a.text(promptName, c.about.prompt)
+	a.text(resourceURI, c.about.uri)
+	if c.about.tool != "" {
+		a.text(operationName, "execute_tool")
+	}
+	if s == &c.in {
+		c.from.describe(a, kindServer)
+		a.list(rules, c.rules)
+		a.number(losses, int64(c.lost))
+	} else {
+		c.to.describe(a, kindClient)
 	}
 }
 
+// describe appends the attributes of one edge, where dragoman is what kind says.
+func (e *Edge) describe(a *attributes, kind uint64) {
+	a.text(protocolVersion, e.Revision)
+	a.text(sessionID, e.Session)
+	if e.Address == "" {
+		a.text(transport, "pipe")
+		return
+	}
+	a.text(transport, "tcp")
+	a.text(protocol, "http")
+	host, port := e.Address, ""
+	if i := strings.LastIndexByte(host, ':'); i >= 0 && net.ParseIP(host) == nil {
+		host, port = strings.Trim(host[:i], "[]"), host[i+1:]
+	}
+	if kind == kindServer {
+		a.text(clientAddress, host)
+		return
+	}
+	a.text(serverAddress, host)
+	n, _ := strconv.ParseInt(port, 10, 32)
+	a.number(serverPort, n)
+}
+
 // newest returns the context of the newest span.
-func (c *Call) newest() trace.SpanContext {
+func (c *Call) newest() spanContext {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return trace.SpanContextFromContext(c.ctx)
+	if c.out.at.valid() {
+		return c.out.at
+	}
+	return c.in.at
 }
 
 // TraceID returns the id of the trace, or "" for a message without spans.
@@ -304,5 +349,6 @@ func (c *Call) TraceID() string {
 	if c == nil {
 		return ""
 	}
-	return c.in.SpanContext().TraceID().String()
+	at := c.newest()
+	return hex.EncodeToString(at.trace[:])
 }

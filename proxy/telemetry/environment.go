@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/url"
+	"os"
 	"strconv"
 	"strings"
 	"time"
@@ -23,7 +24,12 @@ type settings struct {
 	timeout  time.Duration
 	tls      *tls.Config // nil for the system's certificates
 	sampler  sampler
+	batching batching
+	resource []pair // in the order in which they were named
 }
+
+// pair is a name with its value.
+type pair struct{ name, value string }
 
 // read reads the variables. An error names the variable, but never its value.
 func read(getenv func(string) string) (s settings, err error) {
@@ -77,23 +83,87 @@ func read(getenv func(string) string) (s settings, err error) {
 			return s, fmt.Errorf("%s: no certificate in %s", variable, file)
 		}
 	}
+	if s.batching, err = readBatching(getenv); err != nil {
+		return s, err
+	}
+	if s.resource, err = readResource(getenv); err != nil {
+		return s, err
+	}
 	s.sampler, err = newSampler(getenv("OTEL_TRACES_SAMPLER"), getenv("OTEL_TRACES_SAMPLER_ARG"))
 	return s, err
 }
 
-// headers reads name=value pairs that are separated by commas, with values in percent-encoding.
+// readBatching reads the OTEL_BSP_ variables.
+func readBatching(getenv func(string) string) (b batching, err error) {
+	of := func(name string, otherwise int) int {
+		v := getenv("OTEL_BSP_" + name)
+		if v == "" {
+			return otherwise
+		}
+		n, wrong := strconv.Atoi(v)
+		if wrong != nil || n <= 0 || n > 1<<20 {
+			err = fmt.Errorf("OTEL_BSP_%s: not a number from 1 to %d", name, 1<<20)
+		}
+		return n
+	}
+	b.delay = time.Duration(of("SCHEDULE_DELAY", 5000)) * time.Millisecond
+	b.timeout = time.Duration(of("EXPORT_TIMEOUT", 30000)) * time.Millisecond
+	b.queue = of("MAX_QUEUE_SIZE", 2048)
+	b.batch = min(of("MAX_EXPORT_BATCH_SIZE", 512), b.queue)
+	return b, err
+}
+
+// readResource reads what describes this process: OTEL_SERVICE_NAME and OTEL_RESOURCE_ATTRIBUTES. See
+// https://opentelemetry.io/docs/specs/otel/resource/sdk/#specifying-resource-information-via-an-environment-variable.
+func readResource(getenv func(string) string) (list []pair, err error) {
+	set := func(name, value string) {
+		for i := range list {
+			if list[i].name == name {
+				list[i].value = value
+				return
+			}
+		}
+		list = append(list, pair{name, value})
+	}
+	set("service.name", "dragoman")
+	if host, err := os.Hostname(); err == nil {
+		set("host.name", host)
+	}
+	named, err := pairs(getenv("OTEL_RESOURCE_ATTRIBUTES"))
+	if err != nil {
+		return nil, fmt.Errorf("OTEL_RESOURCE_ATTRIBUTES: %w", err)
+	}
+	for _, p := range named {
+		set(p.name, p.value)
+	}
+	if name := getenv("OTEL_SERVICE_NAME"); name != "" {
+		set("service.name", name)
+	}
+	return list, nil
+}
+
+// headers reads a list of headers.
 func headers(list string) (http.Header, error) {
 	h := make(http.Header)
-	for _, pair := range strings.Split(list, ",") {
-		if pair = strings.TrimSpace(pair); pair == "" {
+	all, err := pairs(list)
+	for _, p := range all {
+		h.Set(p.name, p.value)
+	}
+	return h, err
+}
+
+// pairs reads name=value pairs that are separated by commas, with values in percent-encoding.
+func pairs(list string) (all []pair, err error) {
+	for one := range strings.SplitSeq(list, ",") {
+		if one = strings.TrimSpace(one); one == "" {
 			continue
 		}
-		name, value, ok := strings.Cut(pair, "=")
+		name, value, ok := strings.Cut(one, "=")
 		value, err := url.PathUnescape(strings.TrimSpace(value))
 		if name = strings.TrimSpace(name); !ok || name == "" || err != nil || strings.ContainsAny(name+value, "\r\n") {
 			return nil, errors.New("not a list of name=value, separated by commas")
 		}
-		h.Set(name, value)
+		all = append(all, pair{name, value})
 	}
-	return h, nil
+	return all, nil
 }

@@ -4,28 +4,18 @@ import (
 	"bytes"
 	"compress/gzip"
 	"context"
-	"errors"
+	"encoding/binary"
 	"fmt"
 	"io"
 	"net/http"
 	"strconv"
-	"sync"
 	"time"
 
-	"go.opentelemetry.io/otel/attribute"
-	"go.opentelemetry.io/otel/codes"
-	sdk "go.opentelemetry.io/otel/sdk/trace"
-	"go.opentelemetry.io/otel/trace"
-	collector "go.opentelemetry.io/proto/slim/otlp/collector/trace/v1"
-	common "go.opentelemetry.io/proto/slim/otlp/common/v1"
-	resourcepb "go.opentelemetry.io/proto/slim/otlp/resource/v1"
-	tracepb "go.opentelemetry.io/proto/slim/otlp/trace/v1"
 	"go.uber.org/zap"
-	"google.golang.org/protobuf/proto"
 )
 
-// exporter sends spans to a collector. See
-// https://opentelemetry.io/docs/specs/otlp/#otlphttp. The queue in front of it is the SDK's: it is bounded, and drops.
+// exporter sends spans to a collector. See https://opentelemetry.io/docs/specs/otlp/#otlphttp. Only one goroutine at a
+// time may use it.
 type exporter struct {
 	endpoint string
 	header   http.Header
@@ -33,7 +23,10 @@ type exporter struct {
 	client   *http.Client
 	log      *zap.Logger
 
-	mu     sync.Mutex
+	resource, scope []byte // the fields that stand before the spans
+	zip             *gzip.Writer
+	zipped          bytes.Buffer
+
 	warned time.Time // when the last failure was logged
 	lost   int       // spans lost since then
 }
@@ -46,42 +39,72 @@ const (
 func newExporter(s settings, log *zap.Logger) *exporter {
 	t := http.DefaultTransport.(*http.Transport).Clone()
 	t.TLSClientConfig = s.tls
-	return &exporter{
+	x := &exporter{
 		endpoint: s.endpoint, header: s.header, timeout: s.timeout, log: log,
 		client: &http.Client{Transport: t, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }},
 	}
+	x.zip, _ = gzip.NewWriterLevel(&x.zipped, gzip.BestSpeed) // the level is valid
+	return x
 }
 
-// ExportSpans implements [sdk.SpanExporter]. It never returns an error, which the SDK would write to standard error.
-func (x *exporter) ExportSpans(ctx context.Context, spans []sdk.ReadOnlySpan) error {
+// describe sets what all spans have in common.
+func (x *exporter) describe(resource []pair, version string) {
+	x.resource = nested(nil, resourceSpansResource, func(b []byte) []byte {
+		a := attributes{b, resourceAttributes}
+		for _, p := range resource {
+			a.text(p.name, p.value)
+		}
+		a.text("service.version", version)
+		a.text("telemetry.sdk.name", "dragoman")
+		a.text("telemetry.sdk.language", "go")
+		a.text("telemetry.sdk.version", version)
+		return a.to
+	})
+	x.scope = nested(nil, scopeSpansScope, func(b []byte) []byte {
+		return text(text(b, scopeName, "dragoman"), scopeVersion, version)
+	})
+}
+
+// room returns how many bytes may stand before the spans of a request.
+func (x *exporter) room() int { return len(x.resource) + len(x.scope) + 4*binary.MaxVarintLen64 }
+
+// export sends n encoded spans, which stand in batch behind the room. dropped spans did not fit the queue before.
+func (x *exporter) export(ctx context.Context, batch []byte, n, dropped int) {
+	x.lost += dropped
 	ctx, cancel := context.WithTimeout(ctx, x.timeout)
 	defer cancel()
-	body, err := encode(spans)
-	if err == nil {
-		err = x.send(ctx, body)
+	err := x.send(ctx, x.compressed(x.request(batch)))
+	switch {
+	case err != nil:
+		x.lost += n
+	case x.lost > 0:
+		err = fmt.Errorf("the queue was full: OTEL_BSP_MAX_QUEUE_SIZE, or sample less with OTEL_TRACES_SAMPLER")
+	default:
+		return
 	}
-	if err != nil {
-		x.failed(err, len(spans))
-	}
-	return nil
-}
-
-// Shutdown implements [sdk.SpanExporter].
-func (x *exporter) Shutdown(context.Context) error {
-	x.client.CloseIdleConnections()
-	return nil
-}
-
-// failed logs a failure, at most once a minute.
-func (x *exporter) failed(err error, n int) {
-	x.mu.Lock()
-	defer x.mu.Unlock()
-	x.lost += n
 	if time.Since(x.warned) < warnEvery {
 		return
 	}
 	x.log.Warn("cannot send traces: check OTEL_EXPORTER_OTLP_ENDPOINT and the collector", zap.Int("spans_lost", x.lost), zap.Error(err))
 	x.warned, x.lost = time.Now(), 0
+}
+
+// request returns the ExportTraceServiceRequest of the spans behind the room, in the same memory.
+func (x *exporter) request(batch []byte) []byte {
+	room := x.room()
+	head := appendRequest(make([]byte, 0, room), x.resource, x.scope, len(batch)-room)
+	begin := room - len(head)
+	copy(batch[begin:], head)
+	return batch[begin:]
+}
+
+// compressed returns the body of a request, which is valid until the next call.
+func (x *exporter) compressed(request []byte) []byte {
+	x.zipped.Reset()
+	x.zip.Reset(&x.zipped)
+	x.zip.Write(request) // a Buffer takes everything
+	x.zip.Close()
+	return x.zipped.Bytes()
 }
 
 // send posts one request, and repeats it while the collector asks for that and there is time.
@@ -123,99 +146,13 @@ func (x *exporter) post(ctx context.Context, body []byte) (after time.Duration, 
 	said, _ := io.ReadAll(io.LimitReader(resp.Body, 64<<10))
 	switch resp.StatusCode {
 	case http.StatusOK, http.StatusAccepted, http.StatusNoContent:
-		var r collector.ExportTraceServiceResponse
-		if proto.Unmarshal(said, &r) == nil && r.GetPartialSuccess().GetRejectedSpans() > 0 {
-			return never, fmt.Errorf("the collector rejected %d spans: %.200q", r.GetPartialSuccess().GetRejectedSpans(), r.GetPartialSuccess().GetErrorMessage())
+		if n, why := rejected(said); n > 0 {
+			return never, fmt.Errorf("the collector rejected %d spans: %.200q", n, why)
 		}
 		return 0, nil
 	case http.StatusTooManyRequests, http.StatusBadGateway, http.StatusServiceUnavailable, http.StatusGatewayTimeout:
 		seconds, _ := strconv.Atoi(resp.Header.Get("Retry-After"))
-		return time.Duration(seconds) * time.Second, fmt.Errorf("the collector answers %s", resp.Status)
-	case http.StatusNotFound:
-		return never, errors.New("the collector answers 404: OTEL_EXPORTER_OTLP_ENDPOINT is the address without /v1/traces, which is added")
+		return time.Duration(seconds) * time.Second, &StatusError{resp.StatusCode, resp.Header, said}
 	}
-	return never, fmt.Errorf("the collector answers %s", resp.Status)
-}
-
-// encode returns a compressed ExportTraceServiceRequest. All spans are dragoman's, and have its resource.
-func encode(spans []sdk.ReadOnlySpan) ([]byte, error) {
-	scope := &tracepb.ScopeSpans{}
-	for _, s := range spans {
-		scope.Spans = append(scope.Spans, encoded(s))
-		scope.Scope = &common.InstrumentationScope{Name: s.InstrumentationScope().Name, Version: s.InstrumentationScope().Version}
-	}
-	all := &tracepb.ResourceSpans{ScopeSpans: []*tracepb.ScopeSpans{scope}}
-	if len(spans) > 0 {
-		all.Resource = &resourcepb.Resource{Attributes: attributesOf(spans[0].Resource().Attributes())}
-	}
-	raw, err := proto.Marshal(&collector.ExportTraceServiceRequest{ResourceSpans: []*tracepb.ResourceSpans{all}})
-	if err != nil {
-		return nil, err
-	}
-	var out bytes.Buffer
-	w := gzip.NewWriter(&out)
-	if _, err := w.Write(raw); err != nil {
-		return nil, err
-	}
-	err = w.Close()
-	return out.Bytes(), err
-}
-
-func encoded(s sdk.ReadOnlySpan) *tracepb.Span {
-	at, parent := s.SpanContext(), s.Parent()
-	trID, spID := at.TraceID(), at.SpanID()
-	p := &tracepb.Span{
-		TraceId: trID[:], SpanId: spID[:], TraceState: at.TraceState().String(),
-		Name: s.Name(), Kind: kindOf(s.SpanKind()), Flags: flagsOf(parent),
-		StartTimeUnixNano: uint64(s.StartTime().UnixNano()), EndTimeUnixNano: uint64(s.EndTime().UnixNano()),
-		Attributes: attributesOf(s.Attributes()), DroppedAttributesCount: uint32(s.DroppedAttributes()),
-		Status: &tracepb.Status{Message: s.Status().Description},
-	}
-	if s.Status().Code == codes.Error {
-		p.Status.Code = tracepb.Status_STATUS_CODE_ERROR
-	}
-	if id := parent.SpanID(); id.IsValid() {
-		p.ParentSpanId = id[:]
-	}
-	for _, l := range s.Links() {
-		tr, sp := l.SpanContext.TraceID(), l.SpanContext.SpanID()
-		p.Links = append(p.Links, &tracepb.Span_Link{TraceId: tr[:], SpanId: sp[:], Attributes: attributesOf(l.Attributes)})
-	}
-	return p
-}
-
-// flagsOf returns the W3C flags, which say whether the parent is in another process.
-func flagsOf(parent trace.SpanContext) uint32 {
-	flags := uint32(trace.FlagsSampled) | uint32(tracepb.SpanFlags_SPAN_FLAGS_CONTEXT_HAS_IS_REMOTE_MASK)
-	if parent.IsRemote() {
-		flags |= uint32(tracepb.SpanFlags_SPAN_FLAGS_CONTEXT_IS_REMOTE_MASK)
-	}
-	return flags
-}
-
-func kindOf(k trace.SpanKind) tracepb.Span_SpanKind {
-	if k == trace.SpanKindClient {
-		return tracepb.Span_SPAN_KIND_CLIENT
-	}
-	return tracepb.Span_SPAN_KIND_SERVER
-}
-
-func attributesOf(list []attribute.KeyValue) (out []*common.KeyValue) {
-	for _, a := range list {
-		v := &common.AnyValue{}
-		switch a.Value.Type() {
-		case attribute.INT64:
-			v.Value = &common.AnyValue_IntValue{IntValue: a.Value.AsInt64()}
-		case attribute.STRINGSLICE:
-			values := &common.ArrayValue{}
-			for _, s := range a.Value.AsStringSlice() {
-				values.Values = append(values.Values, &common.AnyValue{Value: &common.AnyValue_StringValue{StringValue: s}})
-			}
-			v.Value = &common.AnyValue_ArrayValue{ArrayValue: values}
-		default:
-			v.Value = &common.AnyValue_StringValue{StringValue: a.Value.String()}
-		}
-		out = append(out, &common.KeyValue{Key: string(a.Key), Value: v})
-	}
-	return out
+	return never, &StatusError{resp.StatusCode, resp.Header, said}
 }

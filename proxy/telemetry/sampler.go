@@ -1,14 +1,12 @@
 package telemetry
 
 import (
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"math/rand/v2"
 	"strconv"
 	"strings"
-
-	sdk "go.opentelemetry.io/otel/sdk/trace"
-	"go.opentelemetry.io/otel/trace"
 )
 
 // sampler says which messages have spans. The decision is made before anything else, so that a message without spans
@@ -40,17 +38,16 @@ func newSampler(name, arg string) (s sampler, err error) {
 }
 
 // takes reports whether a message with this parent, which may be invalid, has spans.
-func (s sampler) takes(parent trace.SpanContext) bool {
+func (s sampler) takes(parent *spanContext) bool {
 	switch {
-	case parent.IsValid() && !s.ignoresParent:
-		return parent.IsSampled()
+	case parent.valid() && !s.ignoresParent:
+		return parent.sampled()
 	case s.ratio >= 1:
 		return true
 	case s.ratio <= 0:
 		return false
-	case parent.IsValid():
-		p := sdk.SamplingParameters{TraceID: parent.TraceID()}
-		return sdk.TraceIDRatioBased(s.ratio).ShouldSample(p).Decision == sdk.RecordAndSample
+	case parent.valid(): // all processes decide alike about a trace, by its last 63 bits
+		return float64(binary.BigEndian.Uint64(parent.trace[8:])>>1) < s.ratio*(1<<63)
 	}
 	return rand.Float64() < s.ratio
 }

@@ -1,6 +1,8 @@
 package telemetry
 
 import (
+	"context"
+	"io"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -15,6 +17,7 @@ import (
 	"go.uber.org/zap/zaptest/observer"
 
 	"github.com/dragoman-proxy/dragoman/proxy/failures"
+	"github.com/dragoman-proxy/dragoman/proxy/mcp"
 	"github.com/dragoman-proxy/dragoman/proxy/telemetry/collectortest"
 	"github.com/dragoman-proxy/dragoman/proxy/upstream"
 	"github.com/dragoman-proxy/dragoman/translate/wire"
@@ -34,7 +37,7 @@ func environment(pairs ...string) func(string) string {
 
 func tracer(t *testing.T, c *collectortest.Collector, log *zap.Logger, more ...string) *Tracer {
 	t.Helper()
-	tr, err := New(environment(append([]string{"OTEL_EXPORTER_OTLP_ENDPOINT", c.URL}, more...)...), "v1", quote, log)
+	tr, err := New(environment(append([]string{"OTEL_EXPORTER_OTLP_ENDPOINT", c.URL}, more...)...), options, log)
 	if err != nil || tr == nil {
 		t.Fatalf("%v, %v", tr, err)
 	}
@@ -44,7 +47,12 @@ func tracer(t *testing.T, c *collectortest.Collector, log *zap.Logger, more ...s
 // planted is a secret of the configuration.
 const planted = "planted-secret"
 
-func quote(text string) string { return failures.Quote(text, []string{planted}) }
+var options = Options{
+	Version: "v1",
+	Quote:   func(text string) string { return failures.Quote(text, []string{planted}) },
+	Cause:   func(error) string { return "refused" },
+	Address: func() string { return "mcp.example.com:8443" },
+}
 
 const (
 	parent   = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
@@ -216,11 +224,33 @@ func TestUnsampledMessagesCostNothing(t *testing.T) {
 	if out, header := none.Sent(body, nil); &out[0] != &body[0] || header != nil {
 		t.Error("changed")
 	}
+	if out, _ := none.Again(body, nil); &out[0] != &body[0] {
+		t.Error("changed")
+	}
+	ctx := t.Context()
+	own := upstream.Outgoing{Body: []byte(`{"jsonrpc":"2.0","id":1,"method":"tools/list"}`)}
+	if n := testing.AllocsPerRun(100, func() {
+		if none.Within(ctx) != ctx || Ask(ctx, &own, "2025-11-25") != nil {
+			t.Error("a request of dragoman's own has a span")
+		}
+	}); n != 0 {
+		t.Errorf("%v allocations for a request of dragoman's own", n)
+	}
+	if Ask(none.Within(tr.Alone(ctx)), &own, "") != nil || Ask(tr.Alone(ctx), &own, "") != nil {
+		t.Error("the sampler takes none, and a request of dragoman's own has a span")
+	}
 	none.Answered(nil)
 	none.Lost(nil)
+	none.Done(nil)
+	none.Continues(none)
+	none.Asked()
+	none.InSession("x")
 	none.End("", "")
 	var off *Tracer
 	off.Close()
+	if off.Alone(ctx) != ctx {
+		t.Error("a context for spans without a tracer")
+	}
 	if _, yes := off.Samples(params, nil, nil); yes || none.TraceID() != "" {
 		t.Error("sampled")
 	}
@@ -251,6 +281,8 @@ func TestEnvironment(t *testing.T) {
 		"timeout":       {[]string{"OTEL_EXPORTER_OTLP_ENDPOINT", "http://c", "OTEL_EXPORTER_OTLP_TIMEOUT", "1s"}, "OTEL_EXPORTER_OTLP_TIMEOUT: not a number of milliseconds", ""},
 		"sampler":       {[]string{"OTEL_EXPORTER_OTLP_ENDPOINT", "http://c", "OTEL_TRACES_SAMPLER", "jaeger_remote"}, "OTEL_TRACES_SAMPLER: dragoman has", ""},
 		"ratio":         {[]string{"OTEL_EXPORTER_OTLP_ENDPOINT", "http://c", "OTEL_TRACES_SAMPLER", "traceidratio", "OTEL_TRACES_SAMPLER_ARG", "2"}, "OTEL_TRACES_SAMPLER_ARG: not a number from 0 to 1", ""},
+		"batches":       {[]string{"OTEL_EXPORTER_OTLP_ENDPOINT", "http://c", "OTEL_BSP_MAX_QUEUE_SIZE", "0"}, "OTEL_BSP_MAX_QUEUE_SIZE: not a number from 1 to", ""},
+		"resource":      {[]string{"OTEL_EXPORTER_OTLP_ENDPOINT", "http://c", "OTEL_RESOURCE_ATTRIBUTES", "secret"}, "OTEL_RESOURCE_ATTRIBUTES: not a list of name=value", ""},
 		"no file":       {[]string{"OTEL_EXPORTER_OTLP_ENDPOINT", "http://c", "OTEL_EXPORTER_OTLP_CERTIFICATE", none}, "OTEL_EXPORTER_OTLP_CERTIFICATE: ", ""},
 		"a broken file": {[]string{"OTEL_EXPORTER_OTLP_ENDPOINT", "http://c", "OTEL_EXPORTER_OTLP_CERTIFICATE", bad}, "OTEL_EXPORTER_OTLP_CERTIFICATE: no certificate in", ""},
 	} {
@@ -265,6 +297,23 @@ func TestEnvironment(t *testing.T) {
 	h, err := headers("Authorization=Bearer%20t, x-scope = a")
 	if err != nil || h.Get("Authorization") != "Bearer t" || h.Get("X-Scope") != "a" {
 		t.Errorf("%v, %v", h, err)
+	}
+}
+
+// TestResource: what describes the process can be set, and OTEL_SERVICE_NAME goes first.
+func TestResource(t *testing.T) {
+	c := collectortest.New(t)
+	tr := tracer(t, c, zap.NewNop(), "OTEL_RESOURCE_ATTRIBUTES", "service.name=x,deployment.environment.name=a%20b", "OTEL_SERVICE_NAME", "front")
+	tr.Begin(Parent{}, Message{Method: "ping", Began: time.Now()}, client, server).End("ok", "")
+	tr.Close()
+	got := c.Spans(t, 1)[0].Resource
+	host, _ := os.Hostname()
+	for name, want := range map[string]string{
+		"service.name": "front", "deployment.environment.name": "a b", "host.name": host, "service.version": "v1", "telemetry.sdk.language": "go",
+	} {
+		if got[name] != want {
+			t.Errorf("%s: %q, want %q", name, got[name], want)
+		}
 	}
 }
 
@@ -323,7 +372,7 @@ func TestCollectorThatRefuses(t *testing.T) {
 // TestCollectorThatIsDown: Close does not wait for it, and there is one warning for many spans.
 func TestCollectorThatIsDown(t *testing.T) {
 	core, logs := observer.New(zapcore.WarnLevel)
-	tr, err := New(environment("OTEL_EXPORTER_OTLP_ENDPOINT", "http://127.0.0.1:1", "OTEL_EXPORTER_OTLP_TIMEOUT", "100"), "v1", quote, zap.New(core))
+	tr, err := New(environment("OTEL_EXPORTER_OTLP_ENDPOINT", "http://127.0.0.1:1", "OTEL_EXPORTER_OTLP_TIMEOUT", "100"), options, zap.New(core))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -368,5 +417,26 @@ func TestFailureWhileSending(t *testing.T) {
 	tr.Close()
 	if s := c.Spans(t, 1)[0]; s.Attributes["error.type"] != "command_exit" {
 		t.Errorf("%+v", s)
+	}
+}
+
+// TestOwnRequests: how a request of dragoman's own ends is the status of its span. What a message without spans has caused
+// has none either, whatever the sampler says.
+func TestOwnRequests(t *testing.T) {
+	for err, want := range map[error]string{nil: "", context.Canceled: "cancelled", &mcp.ServerError{Raw: []byte(`{"code":-32601,"message":"planted-secret"}`)}: "-32601", io.EOF: "refused"} {
+		c := collectortest.New(t)
+		tr := tracer(t, c, zap.NewNop())
+		own := upstream.Outgoing{Body: []byte(`{"jsonrpc":"2.0","id":"o","method":"tools/list","params":{}}`)}
+		var none *Call
+		if Ask(none.Within(tr.Alone(t.Context())), &own, "2025-11-25") != nil {
+			t.Error("it has a span")
+		}
+		Ask(tr.Alone(t.Context()), &own, "2025-11-25").Done(err)
+		tr.Close()
+		s := c.Spans(t, 1)[0]
+		if s.Name != "tools/list" || s.Kind != "CLIENT" || s.Attributes["error.type"] != want || strings.Contains(s.Status, "planted") ||
+			s.Attributes["server.address"] != "mcp.example.com" || s.Attributes["mcp.protocol.version"] != "2025-11-25" || s.Attributes["jsonrpc.request.id"] != "o" {
+			t.Errorf("%v: %+v", err, s)
+		}
 	}
 }

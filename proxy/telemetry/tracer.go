@@ -2,40 +2,43 @@ package telemetry
 
 import (
 	"context"
-	"fmt"
 	"time"
 
-	"go.opentelemetry.io/otel/attribute"
-	"go.opentelemetry.io/otel/sdk/resource"
-	sdk "go.opentelemetry.io/otel/sdk/trace"
-	"go.opentelemetry.io/otel/trace"
 	"go.uber.org/zap"
+
+	"github.com/dragoman-proxy/dragoman/proxy/config"
 )
 
 // Tracer makes spans. Its methods may be called on nil, which makes none.
 type Tracer struct {
-	provider *sdk.TracerProvider
-	tracer   trace.Tracer
 	sampler  sampler
-	quote    func(string) string // returns a peer's text without secrets
+	queue    *queue
+	exporter *exporter
+	o        Options
 }
 
-// New returns the Tracer that the OTEL_ variables ask for: nil if they name no endpoint. version is dragoman's, and
-// quote returns a peer's text without secrets, for spans. The caller ends it with Close.
-func New(getenv func(string) string, version string, quote func(string) string, log *zap.Logger) (*Tracer, error) {
+// Options is what a Tracer asks of the rest of the proxy.
+type Options struct {
+	Version string
+	Quote   func(text string) string // returns a peer's text without secrets
+	Cause   func(err error) string   // returns why a request of dragoman's own has failed; "" if that is not known
+	Address func() string            // returns the server's host and port; "" for a process
+}
+
+// New returns the Tracer that the OTEL_ variables ask for: nil if they name no endpoint. The caller ends it with Close.
+func New(getenv func(string) string, o Options, log *zap.Logger) (*Tracer, error) {
 	s, err := read(getenv)
 	if err != nil || s.endpoint == "" {
 		return nil, err
 	}
-	about, err := resource.New(context.Background(),
-		resource.WithAttributes(attribute.String("service.name", "dragoman"), attribute.String("service.version", version)),
-		resource.WithTelemetrySDK(), resource.WithHost(), resource.WithFromEnv())
-	if err != nil {
-		return nil, fmt.Errorf("OTEL_RESOURCE_ATTRIBUTES: %w", err)
-	}
-	p := sdk.NewTracerProvider(sdk.WithResource(about), sdk.WithSampler(sdk.AlwaysSample()), sdk.WithBatcher(newExporter(s, log)))
-	log.Info("traces are sent", zap.String("endpoint", s.endpoint))
-	return &Tracer{provider: p, tracer: p.Tracer("dragoman", trace.WithInstrumentationVersion(version)), sampler: s.sampler, quote: quote}, nil
+	x := newExporter(s, log)
+	x.describe(s.resource, o.Version)
+	t := &Tracer{sampler: s.sampler, exporter: x, o: o}
+	t.queue = newQueue(s.batching, x.room(), func(ctx context.Context, spans []byte, n int) {
+		x.export(ctx, spans, n, t.queue.lost())
+	})
+	log.Info("traces are sent", zap.String("endpoint", config.SafeURL(s.endpoint)))
+	return t, nil
 }
 
 // closeTime is how long Close waits for the collector.
@@ -43,10 +46,8 @@ const closeTime = 3 * time.Second
 
 // Close sends the spans that have ended.
 func (t *Tracer) Close() {
-	if t == nil {
-		return
+	if t != nil {
+		t.queue.close(closeTime)
+		t.exporter.client.CloseIdleConnections()
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), closeTime)
-	defer cancel()
-	_ = t.provider.Shutdown(ctx) // the exporter reports its failures itself
 }

@@ -25,6 +25,7 @@ import (
 	"github.com/dragoman-proxy/dragoman/proxy/results"
 	"github.com/dragoman-proxy/dragoman/proxy/server"
 	"github.com/dragoman-proxy/dragoman/proxy/sse"
+	"github.com/dragoman-proxy/dragoman/proxy/telemetry"
 	"github.com/dragoman-proxy/dragoman/proxy/upstream"
 	"github.com/dragoman-proxy/dragoman/translate"
 	"github.com/dragoman-proxy/dragoman/translate/wire"
@@ -55,6 +56,7 @@ type call struct {
 	note      []byte
 	wish      []byte            // the client's params.task; nil for none
 	seen      *observe.Call     // nil if nobody watches
+	span      *telemetry.Call   // nil for none
 	from      []upstream.Header // the client's headers; the stream's headers begin with them
 
 	reading
@@ -121,7 +123,7 @@ type receivedAnswer struct {
 // scratch and both belong to the call from now on.
 func (c *Conn) begin(ctx context.Context, m *upstream.Outgoing, both *messages, scratch []byte) (upstream.Stream, error) {
 	msg := &both.up
-	b := &call{c: c, seen: observe.Of(ctx), method: msg.Method, id: bytes.Clone(msg.ID()), sent: c.nextID(), msgs: both}
+	b := &call{c: c, seen: observe.Of(ctx), span: telemetry.In(ctx), method: msg.Method, id: bytes.Clone(msg.ID()), sent: c.nextID(), msgs: both}
 	b.client = ctx
 	b.key = string(wire.AppendIDKey(make([]byte, 0, 64), b.id))
 	b.ctx, b.cancel = context.WithCancelCause(c.life)
@@ -414,7 +416,7 @@ func (b *call) toClient(raw []byte) (out []byte, then func() error, err error) {
 // sendRefreshed sends the request again, with headers that follow the tool's present schema.
 func (b *call) sendRefreshed() error {
 	b.c.tools.Forget()
-	if err := b.setHeaders(b.ctx); err != nil {
+	if err := b.setHeaders(b.span.Within(b.ctx)); err != nil {
 		return err
 	}
 	return b.send(b.answers)
@@ -523,6 +525,7 @@ func (b *call) send(answers []*ask) error {
 			return err
 		}
 	}
+	o.Body, o.Header = b.span.Again(o.Body, o.Header)
 	b.seen.Note(observe.Note{By: observe.Bridge, What: "sent_again", To: observe.ToServer, Detail: "the request goes to the server once more, with the client's answers if it was asked something"})
 	b.seen.Add(observe.Message{Edge: observe.ServerEdge, Direction: observe.ToServer, Copy: b.seen.Keep(o.Body)})
 	b.st, err = b.c.conn.Send(b.ctx, &o)

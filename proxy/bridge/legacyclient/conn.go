@@ -22,6 +22,7 @@ import (
 	"github.com/dragoman-proxy/dragoman/proxy/results"
 	"github.com/dragoman-proxy/dragoman/proxy/sealed"
 	"github.com/dragoman-proxy/dragoman/proxy/server"
+	"github.com/dragoman-proxy/dragoman/proxy/telemetry"
 	"github.com/dragoman-proxy/dragoman/proxy/toolindex"
 	"github.com/dragoman-proxy/dragoman/proxy/upstream"
 	"github.com/dragoman-proxy/dragoman/translate"
@@ -281,19 +282,25 @@ func (c *Conn) inquireAs(ctx context.Context, q ownRequest, header []upstream.He
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	defer context.AfterFunc(c.life, cancel)()
-	id, st, err := c.post(ctx, q, header)
+	id, o, err := c.own(q, header)
 	if err != nil {
 		return nil, err
 	}
-	result, err := server.Answer(ctx, st, id)
+	span := telemetry.Ask(ctx, o, c.up.To().Name)
+	st, err := c.conn.Send(ctx, o)
+	var result []byte
+	if err == nil {
+		result, err = server.Answer(ctx, st, id)
+	}
+	span.Done(err)
 	if refused, ok := errors.AsType[*mcp.ServerError](err); ok {
 		return nil, refused.Failure()
 	}
 	return result, err
 }
 
-// post sends a request of dragoman's own. The caller closes the stream.
-func (c *Conn) post(ctx context.Context, q ownRequest, header []upstream.Header) (id []byte, st upstream.Stream, err error) {
+// own makes a request of dragoman's own.
+func (c *Conn) own(q ownRequest, header []upstream.Header) (id []byte, o *upstream.Outgoing, err error) {
 	id = c.nextID()
 	params := ""
 	if q.params != "" {
@@ -308,12 +315,11 @@ func (c *Conn) post(ctx context.Context, q ownRequest, header []upstream.Header)
 	if err != nil {
 		return nil, nil, err
 	}
-	o := upstream.Outgoing{Body: out, Request: true, Header: c.headers(header, q.method.String(), q.target)}
+	o = &upstream.Outgoing{Body: out, Request: true, Header: c.headers(header, q.method.String(), q.target)}
 	if q.method == wire.SubscriptionsListen {
 		o.FirstByte, o.Silence = 0, bridge.MaxQuiet
 	}
-	st, err = c.conn.Send(ctx, &o)
-	return id, st, err
+	return id, o, nil
 }
 
 // headers returns from, the client's headers, and those that describe the request. It returns nil for a pipe.

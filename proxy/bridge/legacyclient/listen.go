@@ -102,7 +102,11 @@ type listenRequest struct {
 func (l *listenRequest) begin() (granted gjson.Result, err error) {
 	ctx, cancel := context.WithTimeout(l.ctx, l.c.host.Config().Upstream.HandshakeTimeout)
 	defer cancel()
-	if l.id, l.st, err = l.c.post(l.ctx, ownRequest{method: wire.SubscriptionsListen, params: l.what, can: l.can}, l.header); err != nil {
+	var o *upstream.Outgoing
+	if l.id, o, err = l.c.own(ownRequest{method: wire.SubscriptionsListen, params: l.what, can: l.can}, l.header); err != nil {
+		return granted, err
+	}
+	if l.st, err = l.c.conn.Send(l.ctx, o); err != nil {
 		l.st = nil
 		return granted, err
 	}

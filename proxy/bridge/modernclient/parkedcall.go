@@ -23,6 +23,7 @@ import (
 	"github.com/dragoman-proxy/dragoman/proxy/sealed"
 	"github.com/dragoman-proxy/dragoman/proxy/server"
 	"github.com/dragoman-proxy/dragoman/proxy/stateless"
+	"github.com/dragoman-proxy/dragoman/proxy/telemetry"
 	"github.com/dragoman-proxy/dragoman/proxy/upstream"
 	"github.com/dragoman-proxy/dragoman/translate/wire"
 )
@@ -54,6 +55,7 @@ type parkedCall struct {
 	urls    bool               // the call has ended, and is repeated when the user has opened URLs
 	box     *outbox.Outbox     // of the client's waiting request; nil while parked
 	reply   *stateless.Request // the client's waiting request; nil while parked
+	before  *telemetry.Call    // of the request that got the questions; nil for none
 	kept    outbox.Kept        // messages for the client's next request
 	timer   *time.Timer        // fires when the client is to be asked, or has not answered in time
 	answer  *outbox.Message    // the server's response, if it came while no request waited
@@ -304,6 +306,8 @@ func (d *parkedCall) askClient() {
 	result = mcp.AppendString(result, d.br.proxy.Sealer().SealState(d.br.parked.instance, d.state(expires)))
 	result = append(result, `,"_meta":{"`+mcp.MetaPrefix+`serverInfo":`...)
 	result = append(append(result, d.b.said.server...), `}}`...)
+	d.before = d.reply.Counts.Span()
+	d.before.Asked()
 	d.box.Put(outbox.Message{Body: mcp.AppendResult(nil, d.reply.ID, result), Last: true, Status: 200})
 	d.box, d.reply = nil, nil
 	d.after(time.Until(expires), d.expire)

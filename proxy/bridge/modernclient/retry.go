@@ -108,6 +108,7 @@ func (d *parkedCall) attach(r *relay, st sealed.State) error {
 		d.mu.Unlock()
 		return mcp.Fail(mcp.StateInvalid, "")
 	}
+	r.q.Counts.Span().Continues(d.before)
 	if d.urls {
 		if all, refused := d.opened(r.q.Inputs); all || refused != "" {
 			d.endLocked()

@@ -19,6 +19,7 @@ import (
 	"github.com/dragoman-proxy/dragoman/proxy/quota"
 	"github.com/dragoman-proxy/dragoman/proxy/server"
 	"github.com/dragoman-proxy/dragoman/proxy/stateless"
+	"github.com/dragoman-proxy/dragoman/proxy/telemetry"
 	"github.com/dragoman-proxy/dragoman/proxy/upstream"
 	"github.com/dragoman-proxy/dragoman/translate/wire"
 )
@@ -88,7 +89,7 @@ type poolKey struct {
 // open begins b's session.
 func (p *sessionPool) open(b *pooledSession, q *stateless.Request, header []upstream.Header) {
 	defer close(b.opening)
-	ctx, cancel := context.WithTimeout(p.br.host.Draining, p.br.host.Config().Upstream.HandshakeTimeout)
+	ctx, cancel := context.WithTimeout(q.Counts.Span().Within(p.br.host.Draining), p.br.host.Config().Upstream.HandshakeTimeout)
 	defer cancel()
 	if b.err = p.begin(ctx, b, q, header); b.err != nil {
 		p.discard(b)
@@ -172,12 +173,15 @@ func (b *pooledSession) crossing() *bridge.Crossing {
 
 // inquire sends the server one of dragoman's own requests and waits for the response, as long as a
 // handshake may take. The error may be the server's own; the caller owns the result.
-func (b *pooledSession) inquire(ctx context.Context, method wire.Method, params []byte, header []upstream.Header) ([]byte, error) {
+func (b *pooledSession) inquire(ctx context.Context, method wire.Method, params []byte, header []upstream.Header) (result []byte, err error) {
 	ctx, stop := context.WithCancelCause(ctx)
 	defer stop(nil)
 	defer b.limit(stop)()
 	id := b.nextID()
-	st, err := b.s.Send(ctx, &upstream.Outgoing{Body: mcp.Request(id, method, params), Request: true, Header: header})
+	o := &upstream.Outgoing{Body: mcp.Request(id, method, params), Request: true, Header: header}
+	span := telemetry.Ask(ctx, o, b.s.About().ServerRevision.Name)
+	defer func() { span.Done(err) }()
+	st, err := b.s.Send(ctx, o)
 	if err != nil {
 		return nil, err
 	}

@@ -1,0 +1,68 @@
+package telemetry
+
+import (
+	"bytes"
+	"strings"
+
+	"github.com/tidwall/gjson"
+	"github.com/tidwall/sjson"
+
+	"github.com/dragoman-proxy/dragoman/proxy/mcp"
+	"github.com/dragoman-proxy/dragoman/proxy/upstream"
+	"github.com/dragoman-proxy/dragoman/translate/wire"
+)
+
+// marked returns copies of a message and its headers that name the span at.
+func marked(message []byte, header []upstream.Header, at *spanContext) ([]byte, []upstream.Header) {
+	parent := string(at.appendTo(make([]byte, 0, 64)))
+	out, err := withContext(message, parent, at.state)
+	if err != nil {
+		return message, header
+	}
+	set := make([]upstream.Header, 0, len(header)+2)
+	for _, h := range header {
+		if !strings.EqualFold(h.Name, traceparent) && !strings.EqualFold(h.Name, tracestate) {
+			set = append(set, h)
+		}
+	}
+	set = append(set, upstream.Header{Name: traceparent, Value: parent})
+	if at.state != "" {
+		set = append(set, upstream.Header{Name: tracestate, Value: at.state})
+	}
+	return out, set
+}
+
+// withContext returns a copy of a message with these members in _meta.
+func withContext(message []byte, parent, state string) (out []byte, err error) {
+	if bytes.Contains(message, []byte(traceparent)) || bytes.Contains(message, []byte(tracestate)) { // the client's
+		if out, err = sjson.SetBytes(message, "params._meta."+traceparent, parent); err != nil || state == "" {
+			return out, err
+		}
+		return sjson.SetBytes(out, "params._meta."+tracestate, state)
+	}
+	members := append(append(append(make([]byte, 0, 128), `"traceparent":"`...), parent...), '"')
+	if state != "" {
+		members = mcp.AppendString(append(members, `,"tracestate":`...), state)
+	}
+	params := gjson.Get(wire.View(message), "params")
+	switch meta := params.Get("_meta"); {
+	case meta.IsObject():
+		return inserted(message, meta.Index, members), nil
+	case params.IsObject() && !meta.Exists():
+		return inserted(message, params.Index, append(append([]byte(`"_meta":{`), members...), '}')), nil
+	case !params.Exists():
+		return sjson.SetRawBytes(message, "params", append(append([]byte(`{"_meta":{`), members...), `}}`...))
+	}
+	return message, nil // params of another kind, which the server will refuse
+}
+
+// inserted returns a copy of message with these members at the beginning of the object that begins at index at.
+func inserted(message []byte, at int, members []byte) []byte {
+	at++
+	out := make([]byte, 0, len(message)+len(members)+1)
+	out = append(append(out, message[:at]...), members...)
+	if rest := bytes.TrimLeft(message[at:], " \t\r\n"); rest[0] != '}' {
+		out = append(out, ',')
+	}
+	return append(out, message[at:]...)
+}
