@@ -82,7 +82,11 @@ func (srv *Server) postModern(req *downstream.Request, m *wire.Message, resp *do
 	defer q.Count(srv.metrics).Release()
 	defer func() {
 		if err != nil {
+			known := isReported(err)
 			f := srv.host.Report.Failed(err, q.At(srv.appendPassed(nil, req.Header)))
+			if !known {
+				srv.observeRefusal(req.Body, translate.Lookup(req.Version), "http", f)
+			}
 			q.Counts.Fail(f)
 			err = f
 		}
@@ -146,7 +150,11 @@ func (p *pipe) modern(m *wire.Message) {
 	counts := q.Count(p.srv.metrics)
 	defer counts.Release()
 	refuse := func(err error) {
+		known := isReported(err)
 		f := p.srv.host.Report.Failed(err, q.At(p.from)).About(q.ID)
+		if !known {
+			p.srv.observeRefusal(m.Raw, translate.Lookup(translate.Modern()), p.srv.pipeTransport(), f)
+		}
 		counts.Fail(f)
 		p.refuse(f)
 	}

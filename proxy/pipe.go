@@ -66,6 +66,7 @@ func newPipe(srv *Server) *pipe { return &pipe{srv: srv, called: make(chan struc
 func (srv *Server) ServePipe(ctx context.Context, in io.Reader, out io.Writer) error {
 	srv.personal.Store(true)
 	srv.connected()
+	defer srv.serveAdmin()()
 	p := newPipe(srv)
 	client := downstream.NewStdio(downstream.StdioConfig{
 		In: in, Out: out, MaxMessage: int(srv.now().cfg.Limits.ClientMessage),
@@ -298,6 +299,7 @@ func (p *pipe) begin(line []byte) error {
 	p.s, p.first = s, slices.Clone(p.from)
 	p.begun.Store(s)
 	s.observeSession(p.srv, h.seen)
+	p.srv.watchedPipes.Store(s, true)
 	x := p.exchange()
 	for _, early := range h.Early {
 		if out, ok := x.fromServer(early); ok {
