@@ -130,6 +130,10 @@ func newServer(cfg config.Config, log *zap.Logger, o origin.Origin, own ...ownto
 	}
 	srv.metrics = metrics.New(mcp.Version(), func() float64 { return float64(srv.sessions.count()) }, func() float64 { return float64(srv.streams.Load()) })
 	srv.toolsSize.Bytes = srv.metrics.ToolsList
+	if o.Stderr != nil {
+		watch := srv.observer.Stderr
+		o.Stderr.Store(&watch)
+	}
 	srv.observer.Lost = func(reader string) { srv.metrics.Unobserved.WithLabelValues(reader).Inc() }
 	srv.shapes = metrics.NewResults(srv.metrics)
 	if srv.adapters, err = adapters.New(cfg.Adapters, first.sharedKey(), origin.TokenStore(&cfg, log), func() *shape.Shaping { return srv.now().shaping }, srv.metrics, log); err != nil {
