@@ -75,6 +75,11 @@ func stdioCommand() *cobra.Command {
 		if err := srv.Record(); err != nil {
 			return err
 		}
+		withdraw, err := shimPage(srv, cfg, log)
+		if err != nil {
+			return err
+		}
+		defer withdraw()
 		err = srv.ServePipe(cmd.Context(), os.Stdin, os.Stdout)
 		if errors.Is(err, syscall.EPIPE) {
 			log.Info("the client has closed dragoman's stdout: stopping")
