@@ -167,7 +167,11 @@ func (h *handshake) ready(ctx context.Context, s *session, answer []byte) (*sess
 		return nil, nil, clienterror.Of(err).About(h.ID)
 	}
 	s.serverName = nameOf([]byte(gjson.GetBytes(answer, "result.serverInfo").Raw))
-	return s, h.hoist(ctx, s, answer), nil
+	out := h.hoist(ctx, s, answer)
+	if len(out) != len(answer) {
+		h.seen.Note(observe.Note{By: observe.Footprint, What: "hoisted", Path: "result.instructions", To: observe.ToClient, Detail: "what several tools say is said once"})
+	}
+	return s, out, nil
 }
 
 // goAlone begins a session with only dragoman's own tools, since the server cannot be reached. This
@@ -404,7 +408,7 @@ func (h *handshake) concluded(s *session, answer []byte, err error) error {
 		h.srv.host.Report.ServerFailed("server refused initialize", why, errors.New(said.Raw), h.Header)
 		h.span.Done(&mcp.ServerError{Raw: []byte(said.Raw)})
 	default:
-		h.observeAnswer(answer)
+		h.observeAnswer(s, answer)
 	}
 	return nil
 }

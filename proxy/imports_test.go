@@ -78,7 +78,7 @@ func TestImportsPointDown(t *testing.T) {
 	const adapting = "adapterrt/clean adapterrt/failure adapterrt/escape adapterrt/near adapterrt/gate adapterrt/file adapterrt/httpcall adapterrt/credential adapterrt/guard adapterrt/present"
 	const carried = "proxy/upstream/orphans proxy/upstream proxy/sse proxy/lines proxy/large proxy/envelope translate/wire"
 	const configured = carried + " proxy/mcp proxy/memlimit proxy/oauth proxy/setting adapterrt transform translate " + parts + " " + adapting
-	const rooms = configured + " proxy/observe/instances proxy/config proxy/sealed proxy/quota proxy/idmap proxy/downstream proxy/results proxy/processes proxy/ended proxy/failures proxy/repeats proxy/dialect proxy/toolindex proxy/memo proxy/demo proxy/replicas proxy/trace proxy/losses proxy/principal proxy/gate proxy/server proxy/outbox proxy/mcpheader proxy/metrics proxy/oauthrelay proxy/requests proxy/clienterror proxy/report proxy/era proxy/host proxy/bridge proxy/bridge/legacyclient proxy/bridge/modernclient proxy/restart proxy/share proxy/origin proxy/shape proxy/owntools proxy/adapters proxy/stateless proxy/replay proxy/footprint proxy/probe proxy/telemetry proxy/observe proxy/redact proxy/observe/recording proxy/observe/inspect"
+	const rooms = configured + " proxy/observe/instances proxy/config proxy/sealed proxy/quota proxy/idmap proxy/downstream proxy/results proxy/processes proxy/ended proxy/failures proxy/repeats proxy/dialect proxy/toolindex proxy/memo proxy/demo proxy/replicas proxy/trace proxy/losses proxy/principal proxy/gate proxy/server proxy/outbox proxy/mcpheader proxy/metrics proxy/oauthrelay proxy/requests proxy/clienterror proxy/report proxy/era proxy/host proxy/bridge proxy/bridge/legacyclient proxy/bridge/modernclient proxy/restart proxy/share proxy/origin proxy/shape proxy/owntools proxy/adapters proxy/stateless proxy/replay proxy/footprint proxy/probe proxy/telemetry proxy/observe proxy/redact proxy/observe/recording proxy/observe/inspect proxy/observe/page"
 	const reporting = configured + " proxy/config proxy/idmap proxy/failures proxy/downstream proxy/requests proxy/processes proxy/server proxy/clienterror proxy/metrics proxy/repeats proxy/trace proxy/oauthrelay"
 	const hosted = reporting + " proxy/report proxy/losses proxy/host proxy/telemetry"
 	const seen = " proxy/observe"
@@ -124,7 +124,7 @@ func TestImportsPointDown(t *testing.T) {
 		"proxy/host":                reporting + " proxy/report proxy/losses",
 		"proxy/bridge":              "proxy/mcp proxy/sse proxy/envelope translate translate/wire",
 		"proxy/bridge/legacyclient": hosted + seen + " proxy/era proxy/bridge proxy/results proxy/sealed proxy/ended proxy/mcpheader proxy/toolindex",
-		"proxy/bridge/modernclient": hosted + " proxy/era proxy/bridge proxy/results proxy/sealed proxy/ended proxy/mcpheader proxy/toolindex proxy/outbox proxy/quota proxy/stateless",
+		"proxy/bridge/modernclient": hosted + seen + " proxy/era proxy/bridge proxy/results proxy/sealed proxy/ended proxy/mcpheader proxy/toolindex proxy/outbox proxy/quota proxy/stateless",
 		"proxy/share":               hosted + " proxy/era proxy/sealed proxy/ended proxy/restart",
 		"proxy/restart":             hosted + " proxy/era proxy/sealed proxy/ended",
 		"proxy/era":                 hosted,

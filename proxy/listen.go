@@ -6,6 +6,7 @@ import (
 	"crypto/x509"
 	"errors"
 	"fmt"
+	"maps"
 	"net"
 	"strings"
 	"sync"
@@ -148,7 +149,9 @@ func (srv *Server) logHTTP(what string, err error) {
 
 // adminFace makes the HTTP server for probes and metrics only.
 func (srv *Server) adminFace() *downstream.HTTP {
-	return downstream.NewAdmin(srv.routes(), downstream.HTTPConfig{MaxConns: 100, Log: srv.logHTTP})
+	routes := srv.routes()
+	maps.Copy(routes, srv.pageRoutes())
+	return downstream.NewAdmin(routes, downstream.HTTPConfig{MaxConns: 100, Log: srv.logHTTP})
 }
 
 // routes returns the handlers for operators: /livez says that the process runs, /readyz whether it

@@ -15,6 +15,7 @@ import (
 	"github.com/dragoman-proxy/dragoman/proxy/failures"
 	"github.com/dragoman-proxy/dragoman/proxy/mcp"
 	"github.com/dragoman-proxy/dragoman/proxy/metrics"
+	"github.com/dragoman-proxy/dragoman/proxy/observe"
 	"github.com/dragoman-proxy/dragoman/proxy/origin"
 	"github.com/dragoman-proxy/dragoman/proxy/processes"
 	"github.com/dragoman-proxy/dragoman/proxy/replicas"
@@ -236,6 +237,7 @@ func (x *crossingExchange) Left() bool                  { return (*exchange)(x).
 func (x *crossingExchange) Fail(err error) *mcp.Failure { return x.srv.answerFor((*exchange)(x), err) }
 func (x *crossingExchange) At() report.At               { return (*exchange)(x).requestInfo() }
 func (x *crossingExchange) Close() error                { return (*exchange)(x).Close() }
+func (x *crossingExchange) Seen() *observe.Call         { return x.seen }
 func (x *crossingExchange) Done()                       { (*exchange)(x).done() }
 func (x *crossingExchange) CountLater()                 { x.resumed = true }
 

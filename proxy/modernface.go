@@ -88,7 +88,11 @@ func (srv *Server) postModern(req *downstream.Request, m *wire.Message, resp *do
 	q.Counts.Trace(span)
 	defer func() {
 		if err != nil {
+			known := isReported(err)
 			f := srv.host.Report.Failed(err, q.At(from))
+			if !known {
+				srv.observeRefusal(req.Body, translate.Lookup(req.Version), "http", f)
+			}
 			q.Counts.Fail(f)
 			err = f
 		}
@@ -151,7 +155,11 @@ func (p *pipe) modern(m *wire.Message) {
 	counts := q.Count(p.srv.metrics)
 	defer counts.Release()
 	refuse := func(err error) {
+		known := isReported(err)
 		f := p.srv.host.Report.Failed(err, q.At(p.from)).About(q.ID)
+		if !known {
+			p.srv.observeRefusal(m.Raw, translate.Lookup(translate.Modern()), p.srv.pipeTransport(), f)
+		}
 		counts.Fail(f)
 		p.refuse(f)
 	}

@@ -7,6 +7,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/dragoman-proxy/dragoman/proxy/era"
+	"github.com/dragoman-proxy/dragoman/proxy/observe"
 	"github.com/dragoman-proxy/dragoman/proxy/report"
 	"github.com/dragoman-proxy/dragoman/proxy/server"
 	"github.com/dragoman-proxy/dragoman/proxy/upstream"
@@ -51,6 +52,7 @@ func (h *handshake) bridge(ctx context.Context, raw []byte) (s *session, answer 
 		return nil, nil, false
 	}
 	h.named, h.Early = "", nil
+	h.seen.Note(observe.Note{By: observe.Bridge, What: "introduced", To: observe.ToClient, Detail: "the server has no handshake: dragoman answers initialize with what the server says of itself in server/discover"})
 	return h.srv.newSession(h, modern), answer, true
 }
 

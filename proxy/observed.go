@@ -28,16 +28,7 @@ type observation struct {
 }
 
 // peers says who talks in x's messages.
-func (x *exchange) peers() observe.Peers {
-	p := x.s.peers(x.srv)
-	if x.tally != nil { // a modern client
-		p.ClientTransport = "stdio"
-		if x.peer != "" {
-			p.ClientTransport = "http"
-		}
-	}
-	return p
-}
+func (x *exchange) peers() observe.Peers { return x.s.peers(x.srv) }
 
 // peers says who talks in the session.
 func (s *session) peers(srv *Server) observe.Peers {
@@ -45,11 +36,14 @@ func (s *session) peers(srv *Server) observe.Peers {
 		Session: fingerprint(s.id), Client: s.clientName, Server: s.serverName, ClientTransport: "http", ServerTransport: srv.serverTransport(),
 		ClientRevision: s.ClientRevision.Name, ServerRevision: s.ServerRevision.Name, Bridged: s.ClientRevision.Modern != s.ServerRevision.Modern,
 	}
+	if s.pipe != 0 || srv.personal.Load() {
+		p.ClientTransport = srv.pipeTransport()
+	}
 	switch {
 	case s.owner != "":
 		p.Principal = principal.Mark(s.owner)[:16]
 	case s.id == "":
-		p.Session, p.ClientTransport = fingerprint(s.who()), srv.pipeTransport()
+		p.Session = fingerprint(s.who())
 	}
 	if _, remote := s.conn.(*upstream.SSESession); remote {
 		p.ServerTransport = "sse"
@@ -124,15 +118,11 @@ func (x *exchange) why(m *wire.Message) observe.Why {
 
 // known returns what a translation knows of m. It keeps nothing of m's text.
 func known(m *wire.Message) translate.Known {
-	k := translate.Known{Facts: m.Facts}
+	k := translate.Known{Facts: m.Facts, Stamp: m.Stamp}
 	if m.Kind.Response() {
-		k.Method, k.Note = m.Method, slices.Clone(m.Note)
+		k.Method, k.Note = m.Method, m.Note
 	}
-	if m.Stamp != nil {
-		stamp := *m.Stamp
-		k.Stamp = &stamp
-	}
-	return k
+	return observe.Cloned(k)
 }
 
 func headersOf(from []upstream.Header) (list []observe.Header) {
@@ -153,7 +143,9 @@ func (x *exchange) observeAnswer(m *wire.Message) {
 	} else {
 		x.seen = x.srv.observer.Begin(x.peers(), x.kept, false)
 	}
-	x.seen.Came(observe.Message{Edge: observe.ClientEdge, Direction: observe.ToServer, Copy: x.kept, Method: m.Method.String(), Why: x.why(m)})
+	if x.s.owner == "" { // the answer of a modern client was in a request, which was added
+		x.seen.Came(observe.Message{Edge: observe.ClientEdge, Direction: observe.ToServer, Copy: x.kept, Method: m.Method.String(), Why: x.why(m)})
+	}
 }
 
 // observeForward adds what is sent to the server.
@@ -242,7 +234,7 @@ func (x *exchange) observeFailure(f *mcp.Failure) {
 
 // observeRefusal observes a message of a client without a session that gets an error.
 func (srv *Server) observeRefusal(message []byte, client *translate.Revision, transport string, f *mcp.Failure) {
-	if !srv.observer.Watched() {
+	if !srv.observer.Watched() || f.Status == 202 {
 		return
 	}
 	p := observe.Peers{ClientTransport: transport}

@@ -32,25 +32,27 @@ func (h *handshake) observe(raw []byte) {
 	kept := o.Keep(raw)
 	h.seen = o.Begin(p, kept, false)
 	h.seen.Came(observe.Message{Edge: observe.ClientEdge, Direction: observe.ToServer, Copy: kept, Header: headersOf(h.Header)})
-	h.seen.Note(observe.Note{By: observe.Handshake, What: "protocolVersion", Path: "params.protocolVersion", To: observe.ToServer, Detail: versionChosen})
 }
 
 // observeProposal adds initialize as the server gets it.
 func (h *handshake) observeProposal(body []byte, propose *translate.Revision, why observe.Why, lost []wire.Loss) {
+	if propose.Name != h.asked {
+		h.seen.Note(observe.Note{By: observe.Handshake, What: "protocolVersion", Path: "params.protocolVersion", To: observe.ToServer, Detail: versionChosen})
+	}
 	h.seen.Because(observe.ToServer, why, lost)
 	h.seen.Became(observe.Message{Edge: observe.ServerEdge, Direction: observe.ToServer, Copy: h.seen.Keep(body), Rev: propose.Name})
 }
 
 // observeAnswer adds the result as the client gets it.
-func (h *handshake) observeAnswer(answer []byte) {
+func (h *handshake) observeAnswer(s *session, answer []byte) {
 	if h.seen == nil {
 		return
 	}
-	h.seen.Note(observe.Note{By: observe.Handshake, What: "protocolVersion", Path: "result.protocolVersion", To: observe.ToClient, Detail: versionChosen})
+	if s.ServerRevision != h.vc {
+		h.seen.Note(observe.Note{By: observe.Handshake, What: "protocolVersion", Path: "result.protocolVersion", To: observe.ToClient, Detail: versionChosen})
+	}
 	if h.srv.now().own != nil {
 		h.seen.Note(observe.Note{By: observe.OwnTools, What: "introduced", Path: "result", To: observe.ToClient, Detail: "dragoman has tools of its own"})
-	} else {
-		h.seen.Note(observe.Note{By: observe.Footprint, What: "hoisted", Path: "result.instructions", To: observe.ToClient, Detail: "what several tools say is said once"})
 	}
 	h.seen.Went(observe.ClientEdge, observe.ToClient, answer)
 }

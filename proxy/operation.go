@@ -63,6 +63,7 @@ func (srv *Server) countSession(s *session, why error) {
 	if s.direct != nil {
 		return // there are no sessions
 	}
+	srv.watchedPipes.Delete(s)
 	if srv.observer.Watched() {
 		srv.observer.Session(observe.Session{Ended: true, Peers: s.peers(srv), Why: clienterror.Reason(why)})
 	}

@@ -66,6 +66,7 @@ func newPipe(srv *Server) *pipe { return &pipe{srv: srv, called: make(chan struc
 func (srv *Server) ServePipe(ctx context.Context, in io.Reader, out io.Writer) error {
 	srv.personal.Store(true)
 	srv.connected()
+	endAdmin := srv.serveAdmin()
 	p := newPipe(srv)
 	client := downstream.NewStdio(downstream.StdioConfig{
 		In: in, Out: out, MaxMessage: int(srv.now().cfg.Limits.ClientMessage),
@@ -105,6 +106,7 @@ func (srv *Server) ServePipe(ctx context.Context, in io.Reader, out io.Writer) e
 	if ctx.Err() == nil && err == nil && lost == nil { // a sign-in that was begun is not lost
 		srv.now().origin.Credential.Linger(ctx)
 	}
+	endAdmin() // close waits for it
 	srv.close()
 	switch {
 	case ctx.Err() != nil || err == nil && lost == nil:
@@ -299,6 +301,7 @@ func (p *pipe) begin(line []byte) error {
 	p.s, p.first = s, slices.Clone(p.from)
 	p.begun.Store(s)
 	s.observeSession(p.srv, h.seen)
+	p.srv.watchedPipes.Store(s, true)
 	x := p.exchange()
 	for _, early := range h.Early {
 		if out, ok := x.fromServer(early); ok {

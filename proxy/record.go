@@ -63,5 +63,11 @@ func digest(cfg *config.Config) string {
 // newRedactor returns what removes secrets from what is shown of messages: those of the configuration, and those in this
 // process's environment, which adapters and the server's process get.
 func newRedactor(cfg *config.Config, secrets []string) (*redact.Redactor, error) {
-	return redact.New(redact.Options{Secrets: slices.Concat(cfg.Secrets(), secrets, failures.Secrets(os.Environ()))})
+	r, err := redact.New(redact.Options{
+		Secrets: slices.Concat(cfg.Secrets(), secrets, failures.Secrets(os.Environ())), Paths: cfg.Inspect.Redact, Payloads: redact.Payloads(cfg.Inspect.Payloads),
+	})
+	if err != nil {
+		return nil, fmt.Errorf("inspect.redact: %w", err)
+	}
+	return r, nil
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/dragoman-proxy/dragoman/proxy/config"
 	"github.com/dragoman-proxy/dragoman/proxy/filter"
 	"github.com/dragoman-proxy/dragoman/proxy/observe/recording"
+	"github.com/dragoman-proxy/dragoman/proxy/server"
 )
 
 // TestARecordingBeginsBeforeAnyClient: the file is there, names the configuration by a digest, and is not replaced.
@@ -54,6 +55,22 @@ func TestTheTimeMayBeInTheNameOfARecording(t *testing.T) {
 	entries, err := os.ReadDir(dir)
 	if err != nil || len(entries) != 1 || !strings.HasPrefix(entries[0].Name(), "r-20") || strings.Contains(entries[0].Name(), "{") {
 		t.Errorf("%v, %v", entries, err)
+	}
+}
+
+func TestLinesOfTheServersProcessAreRecorded(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "r.jsonl")
+	o := newFake(nil).origin()
+	o.Stderr = new(server.Watch)
+	srv := frontOf(t, o, func(cfg *config.Config) { cfg.Record.File = file })
+	if err := srv.Record(); err != nil {
+		t.Fatal(err)
+	}
+	(*o.Stderr.Load())("listening, password=planted-1")
+	srv.endRecording()
+	text, err := os.ReadFile(file)
+	if err != nil || !strings.Contains(string(text), `"kind":"stderr","text":"listening, password=[redacted]"`) {
+		t.Errorf("%v: %s", err, text)
 	}
 }
 

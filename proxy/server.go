@@ -30,6 +30,7 @@ import (
 	"github.com/dragoman-proxy/dragoman/proxy/memo"
 	"github.com/dragoman-proxy/dragoman/proxy/metrics"
 	"github.com/dragoman-proxy/dragoman/proxy/observe"
+	"github.com/dragoman-proxy/dragoman/proxy/observe/inspect"
 	"github.com/dragoman-proxy/dragoman/proxy/observe/recording"
 	"github.com/dragoman-proxy/dragoman/proxy/origin"
 	"github.com/dragoman-proxy/dragoman/proxy/owntools"
@@ -49,30 +50,33 @@ import (
 // Server stands between clients and one MCP server. Make it with [New]; then
 // [Server.Serve] or [Server.ServePipe] is called, once.
 type Server struct {
-	host       *host.Host
-	setup      atomic.Pointer[setup]
-	lookout    reachability
-	admin      net.Listener       // nil if there is none
-	handler    downstream.Handler // handles HTTP clients' requests
-	sessions   *sessions
-	running    *processes.Limit
-	onPipes    sync.Map    // keys: *ssePipe, one for each client on HTTP+SSE
-	personal   atomic.Bool // there is one client, on stdio: a login that its user makes is for this client only
-	metrics    *metrics.Metrics
-	tracer     *telemetry.Tracer // nil if no traces are sent
-	observer   observe.Observer
-	recorder   *recording.Recorder // nil if there is none
-	shapes     *metrics.Results
-	toolsSize  footprint.Gauge
-	lists      *memo.Memo
-	own        []owntools.Source   // the sources of tools that dragoman serves itself
-	clash      nameCollision       // collisions of their names with those of the server's tools
-	adapters   *adapters.Adapters  // one of the sources; nil if there is none
-	signIns    *origin.Credentials // makes credentials for the server
-	mismatches rateLimit           // limits the log lines about the URLs of protected resources
-	copies     rateLimit           // for clients of 2025-03-26 that get no copy of metadata
-	shadows    sync.Map            // names of the server's tools that a tool of dragoman hides, once logged
-	pipes      atomic.Int64        // the number of sessions of clients on pipes so far
+	host         *host.Host
+	setup        atomic.Pointer[setup]
+	lookout      reachability
+	admin        net.Listener       // nil if there is none
+	handler      downstream.Handler // handles HTTP clients' requests
+	sessions     *sessions
+	running      *processes.Limit
+	onPipes      sync.Map    // keys: *ssePipe, one for each client on HTTP+SSE
+	personal     atomic.Bool // there is one client, on stdio: a login that its user makes is for this client only
+	metrics      *metrics.Metrics
+	tracer       *telemetry.Tracer // nil if no traces are sent
+	observer     observe.Observer
+	recorder     *recording.Recorder // nil if there is none
+	page         *inspect.Handler    // nil if there is none
+	pageToken    string              // what the page must be opened with
+	shapes       *metrics.Results
+	toolsSize    footprint.Gauge
+	lists        *memo.Memo
+	own          []owntools.Source   // the sources of tools that dragoman serves itself
+	clash        nameCollision       // collisions of their names with those of the server's tools
+	adapters     *adapters.Adapters  // one of the sources; nil if there is none
+	signIns      *origin.Credentials // makes credentials for the server
+	mismatches   rateLimit           // limits the log lines about the URLs of protected resources
+	copies       rateLimit           // for clients of 2025-03-26 that get no copy of metadata
+	shadows      sync.Map            // names of the server's tools that a tool of dragoman hides, once logged
+	watchedPipes sync.Map            // keys: *session, one for each client on a pipe
+	pipes        atomic.Int64        // the number of sessions of clients on pipes so far
 
 	eras     *era.Cache           // which era the server is of
 	instance sealed.ID            // the id of this process
@@ -126,6 +130,10 @@ func newServer(cfg config.Config, log *zap.Logger, o origin.Origin, own ...ownto
 	}
 	srv.metrics = metrics.New(mcp.Version(), func() float64 { return float64(srv.sessions.count()) }, func() float64 { return float64(srv.streams.Load()) })
 	srv.toolsSize.Bytes = srv.metrics.ToolsList
+	if o.Stderr != nil {
+		watch := srv.observer.Stderr
+		o.Stderr.Store(&watch)
+	}
 	srv.observer.Lost = func(reader string) { srv.metrics.Unobserved.WithLabelValues(reader).Inc() }
 	srv.shapes = metrics.NewResults(srv.metrics)
 	if srv.adapters, err = adapters.New(cfg.Adapters, first.sharedKey(), origin.TokenStore(&cfg, log), func() *shape.Shaping { return srv.now().shaping }, srv.metrics, log); err != nil {
@@ -184,6 +192,9 @@ func newServer(cfg config.Config, log *zap.Logger, o origin.Origin, own ...ownto
 	o.Credentials.Register(srv.metrics.Registry, func() *origin.Credential { return srv.now().origin.Credential }, srv.loginChanged)
 	srv.signIns = o.Credentials
 	srv.replicas = newReplicas(srv)
+	if err := srv.makePage(); err != nil {
+		return nil, err
+	}
 	return srv, nil
 }
 
@@ -224,6 +235,7 @@ func (srv *Server) newSession(h *handshake, vu *translate.Revision) *session {
 		t.Introduce(said[0].Raw, said[1].Raw)
 	}
 	s := srv.sessionWith(t, h.Conn)
+	s.clientName = nameOf([]byte(gjson.GetBytes(h.Sent, "params.clientInfo").Raw))
 	s.piped, s.runsFor = h.Standing != nil, h.runsFor
 	s.open.Unique, s.asked.Unique = h.pipe, s.piped
 	if again != nil {
@@ -411,8 +423,8 @@ func (srv *Server) tend(ctx context.Context) {
 	}
 }
 
-// Admin makes [Server.Serve] also serve probes and metrics, on ln. It must be called before Serve, which
-// closes ln.
+// Admin makes [Server.Serve] and [Server.ServePipe] also serve probes, metrics and the page, on ln. It must be called before,
+// and they close ln.
 func (srv *Server) Admin(ln net.Listener) { srv.admin = ln }
 
 // Serve answers HTTP clients on ln until ctx ends or ln fails. Then it stops accepting, ends standing
@@ -421,19 +433,7 @@ func (srv *Server) Admin(ln net.Listener) { srv.admin = ln }
 // ctx was the reason. Serve refuses an address that is not a loopback address if clients could use
 // dragoman's credentials there without a token.
 func (srv *Server) Serve(ctx context.Context, ln net.Listener) error {
-	admin := srv.adminFace()
-	if srv.admin != nil {
-		srv.host.Spawn(func() {
-			if err := admin.Serve(srv.admin); err != nil && !errors.Is(err, downstream.ErrStopped) {
-				srv.host.Log.Error("cannot serve probes and metrics", zap.Error(err))
-			}
-		})
-	}
-	endAdmin := func() {
-		now, cancel := context.WithCancel(context.Background())
-		cancel() // metrics need no draining
-		admin.Shutdown(now)
-	}
+	endAdmin := srv.serveAdmin()
 	if err := srv.open(ln.Addr()); err != nil {
 		ln.Close()
 		endAdmin()
@@ -470,6 +470,26 @@ func (srv *Server) Serve(ctx context.Context, ln net.Listener) error {
 	endAdmin()
 	srv.close()
 	return err
+}
+
+// serveAdmin serves operators if they have a listener, until end is called.
+func (srv *Server) serveAdmin() (end func()) {
+	admin := srv.adminFace()
+	if srv.admin != nil {
+		srv.host.Spawn(func() {
+			if err := admin.Serve(srv.admin); err != nil && !errors.Is(err, downstream.ErrStopped) {
+				srv.host.Log.Error("cannot serve probes and metrics", zap.Error(err))
+			}
+		})
+	}
+	return func() {
+		now, cancel := context.WithCancel(context.Background())
+		cancel() // metrics need no draining
+		if srv.page != nil {
+			srv.page.Close()
+		}
+		admin.Shutdown(now)
+	}
 }
 
 // open checks that dragoman may serve at the clients' address, notes it, and makes the HTTP server for

@@ -92,7 +92,7 @@ func lasting(path string) bool {
 		"limits.client_message", "limits.in_hand":
 		return true
 	}
-	return strings.HasPrefix(path, "adapters.") || strings.HasPrefix(path, "record.")
+	return strings.HasPrefix(path, "adapters.") || strings.HasPrefix(path, "record.") || path == "inspect.enabled" || path == "inspect.token" || path == "inspect.keep"
 }
 
 // sharedKey returns a key that all replicas have, or nil if each replica has its own.

@@ -6,7 +6,10 @@ import (
 	"context"
 	"io"
 	"net/http"
+	"os"
+	"os/exec"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"testing"
 	"time"
@@ -121,5 +124,63 @@ func TestWhatCannotBeShownIsRefused(t *testing.T) {
 		if _, _, err := run(t.Context(), "", "inspect", file); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v", file, err)
 		}
+	}
+}
+
+// TestThePageOfAShimIsFound: clients hide the stderr of what they start, so its page is listed. It ends with the shim.
+func TestThePageOfAShimIsFound(t *testing.T) {
+	if runtime.GOOS == "windows" {
+		t.Skip("needs XDG_RUNTIME_DIR")
+	}
+	dir := t.TempDir()
+	c := exec.Command(os.Args[0], "stdio", "--inspect", "http://127.0.0.1:1/mcp")
+	c.Env = append(os.Environ(), beDragoman+"=1", "XDG_RUNTIME_DIR="+dir)
+	in, err := c.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	said, err := c.StderrPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := c.Start(); err != nil {
+		t.Fatal(err)
+	}
+	lines := bufio.NewScanner(said)
+	for lines.Scan() && !strings.Contains(lines.Text(), "the live page is served") {
+	}
+	list := func() (found []instances.Instance) {
+		for wait := time.Now().Add(time.Minute); time.Now().Before(wait); time.Sleep(5 * time.Millisecond) {
+			if found, err = instances.List(filepath.Join(dir, "dragoman")); err != nil || len(found) > 0 {
+				break
+			}
+		}
+		return found
+	}
+	all := list()
+	if err != nil || len(all) != 1 || all[0].PID != c.Process.Pid || all[0].Command != "stdio" || strings.Contains(lines.Text(), "token=") {
+		t.Fatalf("%v, %+v; it says %s", err, all, lines.Text())
+	}
+	at, token, _ := strings.Cut(all[0].URL, "#token=")
+	req, err := http.NewRequestWithContext(t.Context(), "GET", at+"state", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	req.Header.Set("Authorization", "Bearer "+token)
+	resp, err := http.DefaultClient.Do(req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	if resp.StatusCode != 200 {
+		t.Errorf("the page answers %d", resp.StatusCode)
+	}
+	in.Close()
+	go io.Copy(io.Discard, said)
+	if err := c.Wait(); err != nil {
+		t.Error(err)
+	}
+	if left, err := os.ReadDir(filepath.Join(dir, "dragoman")); err != nil || len(left) > 0 {
+		t.Errorf("left: %v, %v", left, err)
 	}
 }

@@ -1,6 +1,7 @@
 package command
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -28,7 +29,7 @@ func serveCommand() *cobra.Command {
 			"  dragoman serve -- npx -y @modelcontextprotocol/server-everything\n" +
 			"  dragoman serve --adapters ./adapters",
 	}
-	s := newSettings(cmd, listenFlags, upstreamFlags, signInFlags, adapterFlags, transformFlags, recordFlags)
+	s := newSettings(cmd, listenFlags, upstreamFlags, signInFlags, adapterFlags, transformFlags, recordFlags, inspectFlags)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		cfg, err := s.config(args)
 		if err != nil {
@@ -52,7 +53,7 @@ func stdioCommand() *cobra.Command {
 			"  dragoman stdio -- npx -y @modelcontextprotocol/server-everything\n" +
 			"  dragoman stdio --adapters ./adapters",
 	}
-	s := newSettings(cmd, upstreamFlags, shimFlags, adapterFlags, transformFlags, recordFlags)
+	s := newSettings(cmd, upstreamFlags, shimFlags, adapterFlags, transformFlags, recordFlags, inspectFlags)
 	s.wholeEnv = true
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		cfg, err := s.config(args)
@@ -74,6 +75,11 @@ func stdioCommand() *cobra.Command {
 		if err := srv.Record(); err != nil {
 			return err
 		}
+		withdraw, err := shimPage(srv, cfg, log)
+		if err != nil {
+			return err
+		}
+		defer withdraw()
 		err = srv.ServePipe(cmd.Context(), os.Stdin, os.Stdout)
 		if errors.Is(err, syscall.EPIPE) {
 			log.Info("the client has closed dragoman's stdout: stopping")
@@ -85,9 +91,9 @@ func stdioCommand() *cobra.Command {
 }
 
 // serve listens and serves until the command's context ends. r reloads the configuration; it is nil if
-// the configuration never changes. Unless say is nil, serve calls it with the endpoint as soon as it
-// listens.
-func serve(cmd *cobra.Command, cfg config.Config, make func(config.Config, *zap.Logger) (*proxy.Server, error), r *reloader, say func(url string)) error {
+// the configuration never changes. Unless say is nil, serve calls it with the endpoint, and the
+// URL of the page if there is one, as soon as it listens.
+func serve(cmd *cobra.Command, cfg config.Config, make func(config.Config, *zap.Logger) (*proxy.Server, error), r *reloader, say func(url, page string)) error {
 	log, level, err := adjustableLogger(cfg)
 	if err != nil {
 		return err
@@ -101,16 +107,24 @@ func serve(cmd *cobra.Command, cfg config.Config, make func(config.Config, *zap.
 	if err != nil {
 		return err
 	}
-	if err := admin(srv, cfg, ln.Addr(), log); err != nil {
+	ops, err := admin(srv, cfg, ln.Addr(), log)
+	if err != nil {
 		ln.Close()
 		return err
+	}
+	page := ""
+	if ops != nil {
+		page = srv.PageURL(ops.Addr())
+		defer announce(cfg, page, log)()
 	}
 	if err := srv.Record(); err != nil {
 		ln.Close()
 		return err
 	}
 	if say != nil {
-		say(srv.Endpoint(ln.Addr()))
+		say(srv.Endpoint(ln.Addr()), page)
+	} else {
+		showPage(page)
 	}
 	if r != nil {
 		r.log = log
@@ -130,28 +144,40 @@ func countDroppedLines(srv *proxy.Server) {
 	srv.Register(metrics.LogLinesDropped(func() float64 { return float64(stderr.Dropped()) }))
 }
 
-// admin opens the listener for probes and metrics. If the listener for clients is on loopback, a failure is
-// only logged: another process on this machine, perhaps another dragoman, may use the address.
-func admin(srv *proxy.Server, cfg config.Config, clients net.Addr, log *zap.Logger) error {
-	if cfg.Admin.Listen == "" {
-		return nil
+// admin opens the listener for probes, metrics and the page; it is nil if there is none. If the listener for clients is on
+// loopback, a failure is only logged: another process on this machine, perhaps another dragoman, may use the address. The
+// page then has another one.
+func admin(srv *proxy.Server, cfg config.Config, clients net.Addr, log *zap.Logger) (net.Listener, error) {
+	if cfg.Admin.Listen == "" && !cfg.Inspect.Enabled {
+		return nil, nil
 	}
-	ln, err := net.Listen("tcp", cfg.Admin.Listen)
+	ln, err := net.Listen("tcp", cmp.Or(cfg.Admin.Listen, anyPort))
 	if err == nil {
 		srv.Admin(ln)
-		return nil
+		return ln, nil
 	}
-	if tcp, ok := clients.(*net.TCPAddr); ok && tcp.IP.IsLoopback() {
+	if tcp, ok := clients.(*net.TCPAddr); !ok || !tcp.IP.IsLoopback() {
+		return nil, fmt.Errorf("admin.listen: %w", err)
+	}
+	if !cfg.Inspect.Enabled {
 		log.Warn("cannot listen at admin.listen: probes and metrics are not served", zap.Error(err))
-		return nil
+		return nil, nil
 	}
-	return fmt.Errorf("admin.listen: %w", err)
+	if ln, err = net.Listen("tcp", anyPort); err != nil {
+		return nil, err
+	}
+	log.Warn("cannot listen at admin.listen: the page, probes and metrics are at another address", zap.Stringer("address", ln.Addr()))
+	srv.Admin(ln)
+	return ln, nil
 }
 
 func runDemo(cmd *cobra.Command, s *settings, quiet bool) error {
 	cfg, err := s.config(nil)
 	if err != nil {
 		return err
+	}
+	if !cmd.Flags().Changed("inspect") || s.inspect {
+		cfg.Inspect.Enabled, cfg.Inspect.Keep = true, true
 	}
 	out := cmd.OutOrStdout()
 	var show func(proxy.DemoExchange)
@@ -161,11 +187,15 @@ func runDemo(cmd *cobra.Command, s *settings, quiet bool) error {
 		show = (&transcript{out: queue}).print
 	}
 	build := func(cfg config.Config, log *zap.Logger) (*proxy.Server, error) { return proxy.NewDemo(cfg, log, show) }
-	return serve(cmd, cfg, build, nil, func(url string) { introduce(out, url) })
+	return serve(cmd, cfg, build, nil, func(url, page string) { introduce(out, url, page) })
 }
 
-// introduce prints how to use the built-in server at url.
-func introduce(out io.Writer, url string) {
+// introduce prints how to use the built-in server at url, and first where the page is, if there is one.
+func introduce(out io.Writer, url, page string) {
+	if page != "" {
+		fmt.Fprintf(out, "%s\n\n", page)
+		fmt.Fprint(out, "shows the messages as they pass.\n\n")
+	}
 	fmt.Fprintf(out, `A small MCP server of %[2]s is at
 
     %[1]s

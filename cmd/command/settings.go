@@ -36,6 +36,7 @@ type settings struct {
 	oauth     []string
 	login     string
 	record    string
+	inspect   bool
 	logLevel  string
 	taken     int // arguments before -- that are of the command itself
 
@@ -71,6 +72,10 @@ func adapterFlags(s *settings) {
 
 func transformFlags(s *settings) {
 	s.cmd.Flags().IntVar(&s.maxTokens, "max-tokens", 0, "limit every result to this many tokens, at least 100 (transform.default_max_tokens)")
+}
+
+func inspectFlags(s *settings) {
+	s.cmd.Flags().BoolVar(&s.inspect, "inspect", false, "serve a page that shows messages as they pass; \"dragoman inspect\" opens it (inspect.enabled)")
 }
 
 func recordFlags(s *settings) {
@@ -140,6 +145,10 @@ func (s *settings) lay(cfg *config.Config, l *setting.Layers, args []string) {
 			*f.field = f.value
 			l.Flag(f.path, f.flag)
 		}
+	}
+	if s.cmd.Flags().Changed("inspect") {
+		cfg.Inspect.Enabled = s.inspect
+		l.Flag("inspect.enabled", "--inspect")
 	}
 	if s.maxTokens != 0 {
 		t := transform.DefaultConfig()

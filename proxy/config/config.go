@@ -55,6 +55,7 @@ type Config struct {
 	Transform *transform.Config `yaml:"transform"`
 	Footprint Footprint         `yaml:"footprint"`
 	Limits    Limits            `yaml:"limits"`
+	Inspect   Inspect           `yaml:"inspect"`
 	Record    Record            `yaml:"record"`
 	Log       Log               `yaml:"log"`
 	Shutdown  Shutdown          `yaml:"shutdown"`
@@ -300,6 +301,24 @@ type TimeLimit struct {
 	Silence   time.Duration `yaml:"silence"`
 }
 
+// Inspect sets whether dragoman has a page that shows messages as they pass, at /inspect/ of the listener of probes and
+// metrics.
+type Inspect struct {
+	// Enabled serves the page.
+	Enabled bool `yaml:"enabled"`
+	// Token is what the page must be opened with, at least 32 characters; "" for a random one that ends with the process.
+	// It may contain ${NAME}. It is a secret and never logged. It must be set if admin.listen is not a loopback address.
+	Token string `yaml:"token"`
+	// Keep keeps the newest messages even while nobody watches, so that the page shows what came before it.
+	Keep bool `yaml:"keep"`
+	// Payloads is masked for payloads without what looks like a secret, or none for the names, types and sizes of their
+	// values only.
+	Payloads string `yaml:"payloads"`
+	// Redact are the paths of further members that hold secrets, by the name of the tool, or "*" for every message. A path
+	// is member names with dots between; a star is any name. It may begin at any depth.
+	Redact map[string][]string `yaml:"redact"`
+}
+
 // Record sets whether messages are recorded in a file, for dragoman inspect, translate and transform.
 type Record struct {
 	// File is the file that messages are recorded in, without secrets; "" for none. {time} stands for the time at which
@@ -366,6 +385,7 @@ func Default() Config {
 			ReplayBytes:     1 << 20,
 			ReplayTime:      5 * time.Minute,
 		},
+		Inspect:  Inspect{Payloads: "masked"},
 		Record:   Record{MaxBytes: 64 << 20},
 		Log:      Log{Level: "info"},
 		Shutdown: Shutdown{Drain: 10 * time.Second},

@@ -182,7 +182,7 @@ func (s Size) String() string {
 
 // Secrets returns the values of the settings that are secrets.
 func (c *Config) Secrets() []string {
-	all := append(slices.Clone(c.Auth.Tokens), c.Upstream.Auth.ClientSecret)
+	all := append(slices.Clone(c.Auth.Tokens), c.Upstream.Auth.ClientSecret, c.Inspect.Token)
 	all = append(slices.AppendSeq(all, maps.Values(c.Upstream.Headers)), slices.Collect(maps.Values(c.Upstream.Env))...)
 	return slices.DeleteFunc(all, func(s string) bool { return s == "" })
 }

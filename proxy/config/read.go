@@ -123,6 +123,11 @@ func (c *Config) Expand(lookup func(name string) (string, bool)) error {
 	} else {
 		c.Upstream.Auth.ClientSecret = out
 	}
+	if out, err := expand(c.Inspect.Token, lookup); err != nil {
+		all.Addf("inspect.token", "%s", err)
+	} else {
+		c.Inspect.Token = out
+	}
 	for i, token := range c.Auth.Tokens {
 		out, err := expand(token, lookup)
 		if err != nil {

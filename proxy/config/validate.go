@@ -98,6 +98,7 @@ func (c *Config) Validate() error {
 			fault(n.path, "must be greater than 0")
 		}
 	}
+	all.Add(c.Inspect.validate(c.Admin.Listen))
 	if min := Size(1 << 20); c.Record.MaxBytes < min {
 		fault("record.max_bytes", "must be at least %s", min)
 	}
@@ -120,6 +121,26 @@ func (c *Config) Validate() error {
 	all.Add(c.validatePeers())
 	if c.Shutdown.Drain < 0 {
 		fault("shutdown.drain", "must not be negative")
+	}
+	return all.Err()
+}
+
+// minToken is the least length of a token of the page.
+const minToken = 32
+
+// validate checks the settings of the page, which is at the address admin.
+func (c *Inspect) validate(admin string) error {
+	var all setting.Mistakes
+	if c.Payloads != "masked" && c.Payloads != "none" {
+		all.Addf("inspect.payloads", "%q is neither masked nor none", c.Payloads)
+	}
+	host, _, err := net.SplitHostPort(admin)
+	ip := net.ParseIP(host)
+	switch {
+	case c.Token != "" && len(c.Token) < minToken:
+		all.Addf("inspect.token", "is shorter than %d characters", minToken)
+	case c.Token == "" && c.Enabled && admin != "" && err == nil && host != "localhost" && (ip == nil || !ip.IsLoopback()):
+		all.Addf("inspect.token", "is missing; the page needs one of your own, since admin.listen is not a loopback address")
 	}
 	return all.Err()
 }

@@ -132,8 +132,8 @@ func (r *Ring) Detail(n uint64) (Detail, bool) {
 
 func (m *Message) view(redact Redactor, tool string) MessageView {
 	v := MessageView{
-		Seq: m.Seq, At: stamp(m.At), Edge: m.Edge.String(), Direction: m.Direction.String(), Kind: m.kind(), Method: m.Method,
-		ID: idText(m.ID), Revision: m.Revision(), Transport: m.Transport(), Status: m.Status, Size: m.Size, SHA256: m.SHA256, Cut: m.Cut,
+		Seq: m.Seq, At: stamp(m.At), Edge: m.Edge.String(), Direction: m.Direction.String(), Kind: m.kind(), Method: redact.Text(m.Method),
+		ID: redact.Text(idText(m.ID)), Revision: m.Revision(), Transport: m.Transport(), Status: m.Status, Size: m.Size, SHA256: m.SHA256, Cut: m.Cut,
 	}
 	switch {
 	case m.Cut:

@@ -14,6 +14,7 @@ import (
 
 	"github.com/tidwall/gjson"
 
+	"github.com/dragoman-proxy/dragoman/translate"
 	"github.com/dragoman-proxy/dragoman/translate/wire"
 )
 
@@ -243,7 +244,22 @@ func (c *Call) Because(to Direction, w Why, lost []wire.Loss) {
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	w.Known = Cloned(w.Known)
 	c.because[to] = reason{w, slices.Clone(lost)}
+}
+
+// Cloned returns a copy of k in memory of its own.
+func Cloned(k translate.Known) translate.Known {
+	k.Note = bytes.Clone(k.Note)
+	if k.Stamp == nil {
+		return k
+	}
+	s := *k.Stamp
+	for _, part := range []*[]byte{&s.ID, &s.ProgressToken, &s.ClientInfo, &s.Capabilities, &s.LogLevel, &s.ServerInfo, &s.Subscription, &s.ElicitationID, &s.Task} {
+		*part = bytes.Clone(*part)
+	}
+	k.Stamp = &s
+	return k
 }
 
 // Keep is [Observer.Keep] for a message of the call.
@@ -283,6 +299,15 @@ func (c *Call) note(n Note) {
 	c.observer.put(&n, 0, nil)
 }
 
+// asks reports whether the message asks the client something: it is a request of the server, or a result of which the client
+// has to do something for its request to go on.
+func (m *Message) asks() bool {
+	if m.Edge != ClientEdge || m.Direction != ToClient {
+		return false
+	}
+	return m.Kind == wire.Request || m.Kind == wire.Result && bytes.Contains(m.Raw, []byte(`"input_required"`)) && gjson.GetBytes(m.Raw, "result.resultType").Str == "input_required"
+}
+
 // clock notes when the message passed, and for whom the call waits from then on.
 func (c *Call) clock(m *Message) {
 	c.mu.Lock()
@@ -293,7 +318,7 @@ func (c *Call) clock(m *Message) {
 	switch {
 	case m.Edge == ServerEdge && m.Direction == ToServer:
 		c.wait(&c.timing.Server, m.At)
-	case m.Edge == ClientEdge && m.Direction == ToClient && m.Kind == wire.Request:
+	case m.asks():
 		c.wait(&c.timing.Client, m.At)
 	case m.Edge == ClientEdge && m.Direction == ToClient && m.Kind.Response():
 		c.wait(nil, m.At)

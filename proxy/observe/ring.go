@@ -108,10 +108,10 @@ func (r *Ring) Message(m *Message) {
 	at.messages = append(at.messages, m)
 	if m.Edge == ClientEdge {
 		switch {
-		case m.Direction == ToClient && m.Kind == wire.Request:
+		case m.asks():
 			at.asked++
 			r.sessions.asked(m.Call, 1)
-		case m.Direction == ToServer && m.Kind.Response() && at.asked > 0:
+		case m.Direction == ToServer && at.asked > 0 && (m.Kind.Response() || m.Kind == wire.Request):
 			at.asked--
 			r.sessions.asked(m.Call, -1)
 		}

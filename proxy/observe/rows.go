@@ -106,7 +106,7 @@ func inMS(d time.Duration) float64 {
 func (r *row) view(redact Redactor) Row {
 	c, p := r.call, &r.peers
 	out := Row{
-		N: c.N, At: stamp(c.Began), Kind: kindOf(c), Method: c.Method, Tool: c.Tool, ID: idText(c.ID), Session: p.Session,
+		N: c.N, At: stamp(c.Began), Kind: kindOf(c), Method: redact.Text(c.Method), Tool: c.Tool, ID: redact.Text(idText(c.ID)), Session: p.Session,
 		Client: redact.Text(p.Client), ClientRevision: p.ClientRevision, Server: redact.Text(p.Server), ServerRevision: p.ServerRevision,
 		Transport: p.ClientTransport, Status: open, Messages: len(r.messages) + r.more,
 	}

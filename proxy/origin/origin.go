@@ -55,6 +55,8 @@ type Origin struct {
 	Close func()
 	// Memory is the memory for large messages of the server; nil if it is not limited.
 	Memory *large.Memory
+	// Stderr has who watches what the server's process writes to its stderr; nil if there is none.
+	Stderr *server.Watch
 }
 
 // Of returns the origin for the upstream that cfg names.
@@ -63,7 +65,7 @@ func Of(cfg config.Config, log *zap.Logger) (Origin, error) {
 	case cfg.Upstream.URL != "":
 		return httpOrigin(cfg, log, large.NewMemory(cfg.Limits.HeldBytes()), NewCredentials(&cfg, log))
 	case len(cfg.Upstream.Command) > 0:
-		return stdioOrigin(cfg, log, large.NewMemory(cfg.Limits.HeldBytes())), nil
+		return stdioOrigin(cfg, log, large.NewMemory(cfg.Limits.HeldBytes()), new(server.Watch)), nil
 	case len(cfg.Adapters.Sources) > 0:
 		return None(), nil
 	}
@@ -138,7 +140,7 @@ func httpOrigin(cfg config.Config, log *zap.Logger, memory *large.Memory, in *Cr
 	}, nil
 }
 
-func stdioOrigin(cfg config.Config, log *zap.Logger, memory *large.Memory) Origin {
+func stdioOrigin(cfg config.Config, log *zap.Logger, memory *large.Memory, lines *server.Watch) Origin {
 	secrets := Secrets(cfg.Upstream)
 	child := upstream.Stdio{
 		Command:    cfg.Upstream.Command,
@@ -146,7 +148,7 @@ func stdioOrigin(cfg config.Config, log *zap.Logger, memory *large.Memory) Origi
 		Dir:        cfg.Upstream.Dir,
 		MaxMessage: int(cfg.Limits.UpstreamMessage),
 		Memory:     memory,
-		StderrLine: server.NewLog(log, secrets).Line,
+		StderrLine: server.NewLog(log, secrets, lines).Line,
 		Quote:      func(line string) string { return failures.Quote(line, secrets) },
 		Mute: func(m *upstream.MuteError) {
 			log.Warn("upstream has not answered yet: is it an MCP server on stdio?", zap.String("reason", m.Error()),
@@ -158,8 +160,11 @@ func stdioOrigin(cfg config.Config, log *zap.Logger, memory *large.Memory) Origi
 		Open:     child.Open,
 		Restarts: true,
 		Ready:    startable(cfg.Upstream.Command[0]),
-		Renew:    func(cfg config.Config, log *zap.Logger) (Origin, error) { return stdioOrigin(cfg, log, memory), nil },
-		Memory:   memory,
+		Renew: func(cfg config.Config, log *zap.Logger) (Origin, error) {
+			return stdioOrigin(cfg, log, memory, lines), nil
+		},
+		Memory: memory,
+		Stderr: lines,
 	}
 	if cfg.Upstream.ShareChild {
 		o.Share()

@@ -187,6 +187,13 @@ func (t *Table[T]) None() bool {
 	return t.count == 0
 }
 
+// Count returns the number of open requests.
+func (t *Table[T]) Count() int {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.count
+}
+
 // Overdue ends and returns the requests that have no time left. left returns how much time a request
 // has. next is the shortest time that is left to another request, or 0 if there is none.
 func (t *Table[T]) Overdue(left func(*Request[T]) time.Duration) (late []*Request[T], next time.Duration) {

@@ -2,6 +2,7 @@ package server
 
 import (
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"go.uber.org/zap"
@@ -21,18 +22,27 @@ type Log struct {
 	log     *zap.Logger
 	secrets []string // values that are removed from the lines
 	limiter *rate.Limiter
+	watch   *Watch
 
 	mu      sync.Mutex
 	dropped int
 }
 
+// Watch has the function that is called with each line, as the process wrote it. There is none at first.
+type Watch struct {
+	atomic.Pointer[func(line string)]
+}
+
 // NewLog returns a Log that writes to log, without the secrets.
-func NewLog(log *zap.Logger, secrets []string) *Log {
-	return &Log{log: log, secrets: secrets, limiter: rate.NewLimiter(linesRate, linesBurst)}
+func NewLog(log *zap.Logger, secrets []string, watch *Watch) *Log {
+	return &Log{log: log, secrets: secrets, limiter: rate.NewLimiter(linesRate, linesBurst), watch: watch}
 }
 
 // Line relays one line. It is safe for concurrent use: a server may be several processes.
 func (l *Log) Line(text []byte) {
+	if f := l.watch.Load(); f != nil {
+		(*f)(string(text))
+	}
 	if l.limiter.Allow() {
 		l.log.Info("upstream stderr", zap.String("line", failures.Printable(failures.Redacted(string(text), l.secrets))))
 		return

@@ -14,7 +14,11 @@ import (
 func TestServersStderrIsRelayedAtARate(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		core, logs := observer.New(zap.InfoLevel)
-		l := NewLog(zap.New(core), nil)
+		watched := 0
+		count := func(string) { watched++ }
+		watch := new(Watch)
+		watch.Store(&count)
+		l := NewLog(zap.New(core), nil, watch)
 		for range 2000 {
 			l.Line([]byte("x"))
 		}
@@ -27,6 +31,9 @@ func TestServersStderrIsRelayedAtARate(t *testing.T) {
 		told := logs.FilterMessageSnippet("lines dropped").All()
 		if relayed != linesBurst+100 || len(told) != 1 || told[0].ContextMap()["count"] != int64(2000-linesBurst) {
 			t.Errorf("%d relayed, told %v", relayed, told)
+		}
+		if watched != 2100 {
+			t.Errorf("%d lines were watched", watched)
 		}
 	})
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/dragoman-proxy/dragoman/proxy/host"
 	"github.com/dragoman-proxy/dragoman/proxy/mcp"
 	"github.com/dragoman-proxy/dragoman/proxy/metrics"
+	"github.com/dragoman-proxy/dragoman/proxy/observe"
 	"github.com/dragoman-proxy/dragoman/proxy/report"
 	"github.com/dragoman-proxy/dragoman/proxy/results"
 	"github.com/dragoman-proxy/dragoman/proxy/sealed"
@@ -113,6 +114,7 @@ type Exchange interface {
 	Unsent()                      // the server does not have the request: it is not cancelled there, and another exchange counts it
 	CancelAtServer(reason string) // unless it was cancelled before
 	At() report.At
+	Seen() *observe.Call // the observation of the request; nil if nobody watches
 	AppendTiming(header []mcp.Header) []mcp.Header
 	Close() error
 	Done()

@@ -23,6 +23,7 @@ import (
 	"github.com/dragoman-proxy/dragoman/proxy/large"
 	"github.com/dragoman-proxy/dragoman/proxy/mcp"
 	"github.com/dragoman-proxy/dragoman/proxy/metrics"
+	"github.com/dragoman-proxy/dragoman/proxy/observe"
 	"github.com/dragoman-proxy/dragoman/proxy/quota"
 	"github.com/dragoman-proxy/dragoman/proxy/report"
 	"github.com/dragoman-proxy/dragoman/proxy/results"
@@ -185,6 +186,7 @@ func (x *fakeExchange) CountLater()                                   {}
 func (x *fakeExchange) Unsent()                                       {}
 func (x *fakeExchange) CancelAtServer(string)                         {}
 func (x *fakeExchange) At() report.At                                 { return report.At{} }
+func (*fakeExchange) Seen() *observe.Call                             { return nil }
 func (x *fakeExchange) AppendTiming(header []mcp.Header) []mcp.Header { return header }
 func (x *fakeExchange) Close() error                                  { return nil }
 func (x *fakeExchange) Done()                                         {}

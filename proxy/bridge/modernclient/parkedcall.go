@@ -19,6 +19,7 @@ import (
 	"github.com/dragoman-proxy/dragoman/proxy/large"
 	"github.com/dragoman-proxy/dragoman/proxy/mcp"
 	"github.com/dragoman-proxy/dragoman/proxy/metrics"
+	"github.com/dragoman-proxy/dragoman/proxy/observe"
 	"github.com/dragoman-proxy/dragoman/proxy/outbox"
 	"github.com/dragoman-proxy/dragoman/proxy/sealed"
 	"github.com/dragoman-proxy/dragoman/proxy/server"
@@ -41,8 +42,9 @@ type parkedCall struct {
 	first  *stateless.Request // the request that began the call
 	from   []upstream.Header  // the headers of the newest request; guarded by mu
 	b      *pooledSession
-	x      *asking // only read uses it
-	call   string  // the call's id at the server
+	x      *asking       // only read uses it
+	seen   *observe.Call // nil if nobody watches; guarded by mu
+	call   string        // the call's id at the server
 	cut    context.CancelCauseFunc
 
 	began time.Time
@@ -73,7 +75,7 @@ type pendingQuestion struct {
 // start begins to read the messages about the request that x has sent.
 func (d *parkedCall) start(x *asking) {
 	d.mu.Lock()
-	d.x, d.cut = x, x.stop
+	d.x, d.cut, d.seen = x, x.stop, x.Seen()
 	over, from := d.over, d.from
 	d.awaitServer(d.patience().FirstByte)
 	d.mu.Unlock()
@@ -308,7 +310,10 @@ func (d *parkedCall) askClient() {
 	result = append(append(result, d.b.said.server...), `}}`...)
 	d.before = d.reply.Counts.Span()
 	d.before.Asked()
-	d.box.Put(outbox.Message{Body: mcp.AppendResult(nil, d.reply.ID, result), Last: true, Status: 200})
+	body := mcp.AppendResult(nil, d.reply.ID, result)
+	d.seen.Note(observe.Note{By: observe.Bridge, What: "input_required", To: observe.ToClient, Detail: "the server's questions are the result: the client answers them with a further request"})
+	d.seen.Add(observe.Message{Edge: observe.ClientEdge, Direction: observe.ToClient, Copy: d.seen.Keep(body), Method: d.first.Method.String()})
+	d.box.Put(outbox.Message{Body: body, Last: true, Status: 200})
 	d.box, d.reply = nil, nil
 	d.after(time.Until(expires), d.expire)
 }

@@ -14,6 +14,7 @@ import (
 	"github.com/dragoman-proxy/dragoman/proxy/clienterror"
 	"github.com/dragoman-proxy/dragoman/proxy/mcp"
 	"github.com/dragoman-proxy/dragoman/proxy/metrics"
+	"github.com/dragoman-proxy/dragoman/proxy/observe"
 	"github.com/dragoman-proxy/dragoman/proxy/outbox"
 	"github.com/dragoman-proxy/dragoman/proxy/sealed"
 	"github.com/dragoman-proxy/dragoman/proxy/stateless"
@@ -119,6 +120,8 @@ func (d *parkedCall) attach(r *relay, st sealed.State) error {
 	if again {
 		d.box.Put(outbox.Message{Body: mcp.Fail(mcp.Superseded, "").WithID(d.reply.ID).Body(), Last: true, Status: 200})
 	}
+	d.seen.Came(observe.Message{Edge: observe.ClientEdge, Direction: observe.ToServer, Copy: d.seen.Keep(r.q.Raw)})
+	d.seen.Note(observe.Note{By: observe.Bridge, What: "answered", To: observe.ToServer, Detail: "the answers in the client's request go to the server as responses to its questions"})
 	box := outbox.New()
 	box.OnLeave(func() { d.leave(box) })
 	d.box, d.reply, d.inputs, d.from = box, r.q, bytes.Clone(r.q.Inputs), r.from

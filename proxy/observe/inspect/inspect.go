@@ -373,7 +373,7 @@ func (h *Handler) curl(d *observe.Detail) string {
 		return "printf '%s\\n' '" + body + "' | $SERVER"
 	}
 	lines := []string{"curl -sS " + h.o.Endpoint(), "-H 'Content-Type: application/json'", "-H 'Accept: application/json, text/event-stream'", `-H "Authorization: Bearer $TOKEN"`}
-	if d.Row.Session != "" {
+	if d.Row.Session != "" && d.Row.Method != "initialize" {
 		lines = append(lines, `-H "Mcp-Session-Id: $SESSION"`)
 	}
 	for name, value := range m.Headers {

@@ -1,0 +1,70 @@
+package command
+
+import (
+	"fmt"
+	"net"
+	"os"
+	"strings"
+	"time"
+
+	"go.uber.org/zap"
+	"golang.org/x/term"
+
+	"github.com/dragoman-proxy/dragoman/proxy"
+	"github.com/dragoman-proxy/dragoman/proxy/config"
+	"github.com/dragoman-proxy/dragoman/proxy/mcp"
+	"github.com/dragoman-proxy/dragoman/proxy/observe/instances"
+	"github.com/dragoman-proxy/dragoman/proxy/origin"
+)
+
+// anyPort is the address of a page that has no address of its own.
+const anyPort = "127.0.0.1:0"
+
+// shimPage opens the listener of the page of a client on stdio, if there is a page. Several shims run on one machine, so
+// each has a port of its own, which "dragoman inspect" finds.
+func shimPage(srv *proxy.Server, cfg config.Config, log *zap.Logger) (withdraw func(), err error) {
+	if !cfg.Inspect.Enabled {
+		return func() {}, nil
+	}
+	ln, err := net.Listen("tcp", anyPort)
+	if err != nil {
+		return nil, err
+	}
+	srv.Admin(ln)
+	return announce(cfg, srv.PageURL(ln.Addr()), log), nil
+}
+
+// announce lets "dragoman inspect" find the page. A failure is only logged.
+func announce(cfg config.Config, page string, log *zap.Logger) (withdraw func()) {
+	if page == "" {
+		return func() {}
+	}
+	at, _, _ := strings.Cut(page, "#") // the rest is the token
+	log.Info("the live page is served: dragoman inspect lists it with its token", zap.String("url", at))
+	dir, err := instances.Dir()
+	if err == nil {
+		withdraw, err = instances.Announce(dir, instances.Instance{
+			PID: os.Getpid(), URL: page, Server: origin.Name(cfg.Upstream), Command: commandName(), Version: mcp.Version(), Started: time.Now(),
+		})
+	}
+	if err != nil {
+		log.Warn("cannot note where the live page is: dragoman inspect does not find it", zap.Error(err))
+		return func() {}
+	}
+	return withdraw
+}
+
+// commandName returns the command that runs, such as "serve".
+func commandName() string {
+	if len(os.Args) > 1 {
+		return os.Args[1]
+	}
+	return ""
+}
+
+// showPage tells the person at the terminal where the page is. The URL holds the token, so it goes to no log.
+func showPage(page string) {
+	if page != "" && term.IsTerminal(int(os.Stderr.Fd())) {
+		fmt.Fprintf(os.Stderr, "\nLive page: %s\n\n", page)
+	}
+}

@@ -1,0 +1,131 @@
+package proxy
+
+import (
+	"net"
+	"net/url"
+	"os"
+	"time"
+
+	"github.com/valyala/fasthttp"
+	"go.uber.org/zap"
+
+	"github.com/dragoman-proxy/dragoman/proxy/downstream"
+	"github.com/dragoman-proxy/dragoman/proxy/mcp"
+	"github.com/dragoman-proxy/dragoman/proxy/observe"
+	"github.com/dragoman-proxy/dragoman/proxy/observe/inspect"
+	livepage "github.com/dragoman-proxy/dragoman/proxy/observe/page"
+)
+
+// pageFiles names the directory that the files of the page are read from, for who works on them.
+const pageFiles = "DRAGOMAN_INSPECT_DIR"
+
+// redactor is the [observe.Redactor] of the configuration in force.
+type redactor Server
+
+func (r *redactor) Payload(method, tool string, raw []byte) []byte {
+	return (*Server)(r).now().redactor.Payload(method, tool, raw)
+}
+
+func (r *redactor) Header(name, value string) (string, bool) {
+	return (*Server)(r).now().redactor.Header(name, value)
+}
+
+func (r *redactor) Text(text string) string { return (*Server)(r).now().redactor.Text(text) }
+func (r *redactor) Cut(text string) string  { return (*Server)(r).now().redactor.Cut(text) }
+
+// makePage makes the page if inspect.enabled asks for it.
+func (srv *Server) makePage() (err error) {
+	cfg := &srv.now().cfg
+	if !cfg.Inspect.Enabled {
+		return nil
+	}
+	files := livepage.Files()
+	if dir := os.Getenv(pageFiles); dir != "" {
+		files = os.DirFS(dir)
+	}
+	srv.pageToken = cfg.Inspect.Token
+	if srv.pageToken == "" {
+		srv.pageToken = inspect.NewToken()
+	}
+	safe := (*redactor)(srv)
+	srv.page, err = inspect.New(inspect.Options{
+		Ring: observe.NewRing(safe), Observer: &srv.observer, Keep: cfg.Inspect.Keep, Files: files, Token: srv.pageToken, Redactor: safe,
+		AllowsHost: func(host string, local net.Addr) bool {
+			return downstream.HostCheck(srv.now().cfg.AllowedHosts)(host, local)
+		},
+		Version: mcp.Version(), Replica: srv.replicaName(), Started: time.Now(), Payloads: cfg.Inspect.Payloads,
+		Live: srv.live, Watching: srv.noteWatcher, Endpoint: srv.pageEndpoint,
+		Export: inspect.ExportHeader{Version: mcp.Version(), Configuration: digest(cfg)},
+	})
+	return err
+}
+
+// replicaName returns a short name of this process.
+func (srv *Server) replicaName() string {
+	const digits = "0123456789abcdef"
+	b := srv.instance[:2]
+	return string([]byte{digits[b[0]>>4], digits[b[0]&15], digits[b[1]>>4], digits[b[1]&15]})
+}
+
+// PageURL returns the URL of the page at the address of the listener for operators, with the page's token, or "" if there is
+// no page. The URL is a secret. It holds the token in the fragment, which browsers send to nobody.
+func (srv *Server) PageURL(at net.Addr) string {
+	if srv.page == nil {
+		return ""
+	}
+	return "http://" + at.String() + inspect.Path + "#token=" + url.QueryEscape(srv.pageToken)
+}
+
+// pageEndpoint returns the URL that clients use, as far as it is known.
+func (srv *Server) pageEndpoint() string {
+	srv.reloading.Lock()
+	defer srv.reloading.Unlock()
+	if srv.at == nil {
+		return "$URL"
+	}
+	return srv.Endpoint(srv.at)
+}
+
+// noteWatcher logs who looks at the page, so that a reviewer can see it.
+func (srv *Server) noteWatcher(w inspect.Watcher) {
+	at := zap.String("address", w.Address)
+	switch {
+	case !w.Ended:
+		srv.host.Log.Info("somebody watches the live page", at)
+	case w.Why != "":
+		srv.host.Log.Info("a watcher of the live page was cut off", at, zap.String("cause", w.Why), zap.Duration("after", w.For))
+	default:
+		srv.host.Log.Info("a watcher of the live page has left", at, zap.Duration("after", w.For))
+	}
+}
+
+// live returns what only the proxy knows of its state.
+func (srv *Server) live() inspect.Live {
+	l := inspect.Live{Sessions: map[string]inspect.LiveSession{}}
+	srv.sessions.each(func(s *session) {
+		p := s.peers(srv)
+		open := s.open.Count()
+		l.Sessions[p.Session] = inspect.LiveSession{
+			Peers: p, Since: s.Made, Open: open, Asking: s.asked.Count(), Streams: max(0, int(s.busy.Load())-open),
+		}
+	})
+	srv.watchedPipes.Range(func(key, _ any) bool {
+		s := key.(*session)
+		p := s.peers(srv)
+		l.Sessions[p.Session] = inspect.LiveSession{Peers: p, Since: s.Made, Open: s.open.Count(), Asking: s.asked.Count()}
+		return true
+	})
+	l.Connections = len(l.Sessions) + srv.modern.Counts().Sessions
+	return l
+}
+
+// pageRoutes returns the routes of the page.
+func (srv *Server) pageRoutes() map[string]fasthttp.RequestHandler {
+	if srv.page == nil {
+		return nil
+	}
+	return map[string]fasthttp.RequestHandler{
+		inspect.Path: srv.page.Serve,
+		"/inspect":   func(c *fasthttp.RequestCtx) { c.Redirect(inspect.Path, fasthttp.StatusMovedPermanently) },
+	}
+}
