@@ -5,7 +5,7 @@ import { $, $$, count, h, plural, toast } from './dom.js';
 import { Feed, get, getJSON, setToken, token } from './feed.js';
 import { about, empty, help, panel, story } from './panels.js';
 import { readAddress, Rows, writeAddress } from './state.js';
-import { Table } from './table.js';
+import { PACE, Table } from './table.js';
 
 token();
 const rows = new Rows(), address = readAddress();
@@ -126,7 +126,7 @@ function take(list) {
 	fresh += rows.put(list);
 	if (list.some((r) => r.n === detail.n)) detail.open(detail.n);
 	if (first || !rows.shown.length || !$('none').hidden) draw();
-	else table.draw();
+	else table.draw(PACE);
 	$('n-calls').textContent = count(rows.all.length);
 }
 
