@@ -48,7 +48,7 @@ export function panel(view, s, filter, open) {
 }
 
 /** The first line of the page. @param {State} s @param {Hello} hello */
-export const about = (s, hello) => [hello.version, hello.file ? 'recording ' + hello.file : hello.replica && 'replica ' + hello.replica, !hello.file && 'up ' + since(hello.started), plural(s.connections ?? 0, 'connection'), plural(s.errors_per_min ?? 0, 'error') + '/min'].filter(Boolean).map((x) => h('span', null, x));
+export const about = (s, hello) => [hello.version, hello.file ? 'recording ' + hello.file : hello.replica && 'replica ' + hello.replica, !hello.file && 'up ' + since(hello.started), ...(hello.file ? [] : [plural(s.connections ?? 0, 'connection'), plural(s.errors_per_min ?? 0, 'error') + '/min'])].filter(Boolean).map((x) => h('span', null, x));
 
 /** What to do to see a call. @param {string} url */
 export const empty = (url) => [h('h2', null, 'Waiting for the first call'), h('p.note', null, 'Point a client at dragoman, and each message appears here, as the client and as the server saw it.'),
