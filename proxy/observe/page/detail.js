@@ -1,6 +1,6 @@
 // @ts-check
 /** @import { Call, Change, Message, Row } from './types.d.ts' */
-import { $, bar, bytes, change, chip, clock, count, h, millis, plural, prose, safe, status, toast, total } from './dom.js';
+import { $, bar, bytes, change, chip, clock, count, h, isRule, millis, plural, prose, safe, status, toast, total } from './dom.js';
 import { getJSON } from './feed.js';
 import { alone, compare, editsOf, LARGE, reasons, show } from './lines.js';
 
@@ -117,7 +117,7 @@ function exchange(c, m) {
 	if (a.payload === undefined || b.payload === undefined) {
 		return [ends, note(cut.cut ? `Too long to keep: only the beginning is here, so the two are not compared. SHA-256 ${cut.sha256}` : 'One side is not JSON, so the two are not compared.'), ...why(c, changes, answer), h('div.two', null, whole(a), whole(b))];
 	}
-	const lines = compare(a.payload, b.payload, size), edits = editsOf(lines), because = reasons(changes), bad = edits.filter((e) => !because(e).length).length;
+	const lines = compare(a.payload, b.payload, size), edits = editsOf(lines), because = reasons([...changes, ...(c.notes ?? []).map((n) => ({ rule: n.by, what: n.what ?? '', change: '', before: n.path, after: n.path, does: n.detail }))]), bad = edits.filter((e) => !because(e).length).length;
 	return [ends, note(edits.length ? [plural(edits.length, 'difference'), ', ', bad ? h('b.bad', null, count(bad) + ' without an explanation: please report this as a defect') : 'each explained'] : 'The same content in other bytes', a.more_changes && `, ${count(a.more_changes)} more changes`, size > LARGE && '. Over 2 MB: only members are compared, each as a whole', '.'),
 		...why(c, changes, answer), show(lines, (e) => marks(because(e)))];
 }
@@ -125,13 +125,13 @@ function exchange(c, m) {
 /** The codes beside an edit. @param {Change[]} changes */
 function marks(changes) {
 	if (!changes.length) return [chip('unexplained', 'bad')];
-	return [...new Map(changes.map((x) => [x.rule, x.does]))].slice(0, 3).map(([rule, does]) => h('button.chip' + (/^C\d/.test(rule) ? '' : '.by'), {
+	return [...new Map(changes.map((x) => [x.rule, x.does]))].slice(0, 3).map(([rule, does]) => h('button.chip' + (isRule(rule) ? '' : '.by'), {
 		title: does, click: () => {
 			const to = $('body').querySelector(`[data-rule="${CSS.escape(rule)}"]`);
 			to?.scrollIntoView({ block: 'center' });
 			to?.focus();
 		},
-	}, rule));
+	}, rule.replaceAll('_', ' ')));
 }
 
 /** What was changed and what was lost, by rule, in words. @param {Call} c @param {Change[]} changes @param {boolean} answer */
@@ -139,7 +139,7 @@ function why(c, changes, answer) {
 	const groups = Map.groupBy(changes, (x) => x.rule + ' ' + x.what);
 	const item = (rule, what, n, ...does) => h('li', { 'data-rule': rule, tabindex: -1 }, chip(rule), h('b', null, what?.replaceAll('_', ' ')), h('span.note', null, n), h('span.note', null, does));
 	const items = [...groups.keys()].sort().map((k) => [groups.get(k) ?? []]).map(([g]) => item(g[0].rule, g[0].what, '×' + count(g.length), ...prose(g[0].does)));
-	if (answer) items.push(...(c.notes ?? []).map((n) => item(n.by, n.what, '', n.detail, ' ', n.path && h('code', null, n.path))));
+	items.push(...(c.notes ?? []).filter((n) => !n.path?.startsWith('params') === answer).map((n) => item(n.by, n.what, '', n.detail, ' ', n.path && h('code', null, n.path))));
 	const lost = (answer && c.row.losses) || [];
 	return [items.length ? h('ul.why-list', { 'aria-label': 'What was changed and why' }, items) : '', lost.length ? h('p.lost', null, h('b', null, 'Lost: '), lost.map((l) => h('span', null, chip(l.rule), `${l.what} ×${l.count}`))) : ''];
 }

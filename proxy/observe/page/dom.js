@@ -68,8 +68,11 @@ const COLOURS = { open: 'busy', asking: 'warn', ok: 'good', local: 'good', tool_
 /** A status as a word and a colour. @param {string} word @param {string} [title] */
 export const status = (word, title, colour = COLOURS[word] ?? 'calm') => h('span.status.' + colour, { title }, word.replaceAll('_', ' '));
 
+/** Whether it is the number of a rule, and not what else changes messages. @param {string} rule */
+export const isRule = (rule) => /^[A-Z]\.?\d/.test(rule);
+
 /** @param {string} rule @param {string} [kind] */
-export const chip = (rule, kind = /^C\d/.test(rule) ? 'rule' : 'by') => h('span.chip.' + kind, null, rule.replaceAll('_', ' '));
+export const chip = (rule, kind = isRule(rule) ? 'rule' : 'by') => h('span.chip.' + kind, null, rule.replaceAll('_', ' '));
 
 /** @param {import('./types.d.ts').Times | undefined} ms */
 export const total = (ms) => (ms ? ms.client + ms.proxy + ms.server : 0);

@@ -34,6 +34,7 @@ type fake struct {
 	sessions []object
 	state    object
 	started  string
+	file     string // the name of a recording
 	feeds    map[chan event]bool
 	opened   []string // the queries of the feeds that were opened
 	refuse   int      // the status of every feed, if it is not 0
@@ -114,7 +115,7 @@ func (f *fake) feed(w http.ResponseWriter, r *http.Request) {
 	}
 	f.feeds[events] = true
 	old := slices.Clone(f.rows)
-	first := []event{{"hello", object{"version": "0.3.0", "replica": "7f3a", "started": f.started, "now": f.started, "last": len(old), "payloads": "masked"}}}
+	first := []event{{"hello", object{"version": "0.3.0", "replica": "7f3a", "started": f.started, "now": f.started, "last": len(old), "payloads": "masked", "file": f.file}}}
 	stats := event{"stats", object{"connections": 3, "calls": len(old), "errors_per_min": 0, "sessions": f.sessions}}
 	f.mu.Unlock()
 	for i := 0; i < len(old); i += 200 {

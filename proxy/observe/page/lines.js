@@ -6,7 +6,7 @@ import { h, plural, safe } from './dom.js';
 /** Two messages of more bytes are compared by the members of their members, each as a whole. */
 export const LARGE = 2 << 20;
 /** Lines around a change; lines drawn at once; characters that make a text long; characters of a line; those of a text that are shown. */
-const CONTEXT = 3, CHUNK = 80, LONG = 80, WIDE = 72, CUT = 1500;
+const CONTEXT = 3, CHUNK = 80, LONG = 80, WIDE = 64, CUT = 1500;
 
 /** A path as dragoman writes it: result.tools[3]["io.example/x"]. @param {string} path @param {string | number} key */
 const step = (path, key) => (typeof key === 'number' ? `${path}[${key}]` : /^[\w$-]+$/.test(key) ? (path && path + '.') + key : `${path}[${JSON.stringify(key)}]`);
@@ -37,7 +37,7 @@ function layOut(node, one) {
 		out.push({ depth, key, kind, edit, l: sides.includes('l') ? part(t) : undefined, r: sides.includes('r') && !one ? part(t) : undefined });
 	};
 	const value = (v, depth, key, sides, edit) => {
-		const line = short(v), list = Array.isArray(v);
+		const line = short(v, WIDE - 2 * depth), list = Array.isArray(v);
 		if (line !== undefined) return put(line, depth, key, sides, edit, typeof v === 'string' ? 'string' : isLeaf(v) ? 'atom' : '');
 		put(list ? '[' : isLeaf(v) ? '' : '{', depth, key, sides, edit);
 		if (isLeaf(v)) return v.split('\n').forEach((t) => put(t, depth + 1, undefined, sides, edit, 'text'));

@@ -5,7 +5,7 @@ import { $, $$, count, h, plural, toast } from './dom.js';
 import { Feed, get, getJSON, setToken, token } from './feed.js';
 import { about, empty, help, panel, story } from './panels.js';
 import { readAddress, Rows, writeAddress } from './state.js';
-import { Table } from './table.js';
+import { PACE, Table } from './table.js';
 
 token();
 const rows = new Rows(), address = readAddress();
@@ -68,12 +68,12 @@ async function ask() {
 
 /** Shows everything but the open call. */
 function draw() {
-	const sessions = state.sessions ?? [];
+	const sessions = hello?.file ? rows.sessions() : (state.sessions ?? []);
 	if (hello) $('about').replaceChildren(...about(state, hello));
 	story(sessions, () => view('sessions'));
 	const numbers = { calls: rows.all.length, sessions: sessions.length, parked: state.parked?.length, replicas: state.replicas?.length, losses: state.losses?.reduce((n, l) => n + l.count, 0) };
 	for (const [k, n] of Object.entries(numbers)) $('n-' + k).textContent = count(n);
-	if (address.view !== 'calls' && !$('panel').contains(document.activeElement)) $('panel').replaceChildren(...panel(address.view, state, filter, open));
+	if (address.view !== 'calls' && !$('panel').contains(document.activeElement)) $('panel').replaceChildren(...panel(address.view, { ...state, sessions }, filter, open));
 	const none = link.is === 'live' && !rows.all.length;
 	if (none && $('empty').hidden) $('empty').replaceChildren(...empty(hello?.url ?? `http://${location.hostname}:8808/mcp`));
 	$('empty').hidden = !none;
@@ -126,7 +126,7 @@ function take(list) {
 	fresh += rows.put(list);
 	if (list.some((r) => r.n === detail.n)) detail.open(detail.n);
 	if (first || !rows.shown.length || !$('none').hidden) draw();
-	else table.draw();
+	else table.draw(PACE);
 	$('n-calls').textContent = count(rows.all.length);
 }
 

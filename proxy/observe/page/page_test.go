@@ -18,7 +18,7 @@ import (
 
 // maxSize is the size of all files of the page together, of which gzip leaves a third, and maxLines the lines of one.
 const (
-	maxSize  = 78 << 10
+	maxSize  = 80 << 10
 	maxLines = 400
 )
 
@@ -129,6 +129,24 @@ func TestFilter(t *testing.T) {
 	row["status"] = "cancelled"
 	f.add(row)
 	b.until(drawnRows + ` === 1 && document.getElementById("none").hidden`)
+}
+
+func TestRecordingTellsItsSessions(t *testing.T) {
+	f := newFake(t)
+	f.file = "calls.jsonl"
+	b := live(t, f, 12)
+	f.mu.Lock()
+	f.sessions = nil
+	f.mu.Unlock()
+	b.open("about:blank")
+	b.open(f.withToken())
+	b.until(`document.querySelectorAll("#story li").length === 2`)
+	story := value[string](b, `document.querySelector("#story").textContent + document.querySelector("#link").textContent + document.querySelector("#about").textContent`)
+	for _, want := range []string{"cursor 0.41", "translatedC01C02", "9 calls", "claude-code 2.1", "3 calls", "recording calls.jsonl"} {
+		if !strings.Contains(story, want) {
+			t.Errorf("%q is not in %q", want, story)
+		}
+	}
 }
 
 func TestPauseStopsTheTable(t *testing.T) {

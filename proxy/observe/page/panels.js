@@ -10,13 +10,13 @@ const code = (text) => h('code', null, text);
 
 /** The line between client and server. @param {Session} s */
 function wire(s) {
-	const rules = s.rules ?? [], same = s.client_rev === s.server_rev && !rules.length;
-	return h('span.wire' + (same ? '.same' : ''), null, h('i.line'), h('span', null, s.era === 'bridge' ? 'bridged' : same ? 'same revision' : 'translated', rules.slice(0, 4).map((r) => chip(r)), rules.length > 4 && chip('+' + (rules.length - 4), 'more')), h('i.line.head'));
+	const rules = s.rules ?? [], same = !s.server_rev || (s.client_rev === s.server_rev && !rules.length);
+	return h('span.wire' + (same ? '.same' : ''), null, h('i.line'), h('span', null, !s.server_rev ? 'connecting' : s.era === 'bridge' ? 'bridged' : same ? 'same revision' : 'translated', rules.slice(0, 4).map((r) => chip(r)), rules.length > 4 && chip('+' + (rules.length - 4), 'more')), h('i.line.head'));
 }
 
 /** Who speaks with whom: the busiest two sessions. @param {Session[]} sessions @param {() => void} all */
 export function story(sessions, all) {
-	const first = [...sessions].sort((a, b) => (b.open ?? 0) - (a.open ?? 0) || (b.calls ?? 0) - (a.calls ?? 0)).slice(0, 2);
+	const first = [...sessions].sort((a, b) => +!!b.server_rev - +!!a.server_rev || (b.open ?? 0) - (a.open ?? 0) || (b.calls ?? 0) - (a.calls ?? 0)).slice(0, 2);
 	$('story').replaceChildren(...first.map((s) => h('li.route', null,
 		h('span.peer', null, h('b', null, s.client || 'a client'), rev(s.client_rev)), wire(s), h('span.peer', null, rev(s.server_rev), h('b', null, s.server || 'the server')),
 		h('span.facts', null, h('span', null, s.transport), h('span', null, plural(s.calls ?? 0, 'call')), h('span', null, `p95 ${millis(s.p95_ms ?? 0)} ms`), h(s.errors ? 'span.bad' : 'span', null, plural(s.errors ?? 0, 'error')),
@@ -48,7 +48,7 @@ export function panel(view, s, filter, open) {
 }
 
 /** The first line of the page. @param {State} s @param {Hello} hello */
-export const about = (s, hello) => [hello.version, hello.file ? 'recording ' + hello.file : hello.replica && 'replica ' + hello.replica, !hello.file && 'up ' + since(hello.started), plural(s.connections ?? 0, 'connection'), plural(s.errors_per_min ?? 0, 'error') + '/min'].filter(Boolean).map((x) => h('span', null, x));
+export const about = (s, hello) => [hello.version, hello.file ? 'recording ' + hello.file : hello.replica && 'replica ' + hello.replica, !hello.file && 'up ' + since(hello.started), ...(hello.file ? [] : [plural(s.connections ?? 0, 'connection'), plural(s.errors_per_min ?? 0, 'error') + '/min'])].filter(Boolean).map((x) => h('span', null, x));
 
 /** What to do to see a call. @param {string} url */
 export const empty = (url) => [h('h2', null, 'Waiting for the first call'), h('p.note', null, 'Point a client at dragoman, and each message appears here, as the client and as the server saw it.'),

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 )
 
@@ -16,6 +17,10 @@ func TestShots(t *testing.T) {
 		t.Skip("pictures are made with -shots DIR")
 	}
 	b := newTab(t)
+	if *at != "" {
+		shootAt(t, b)
+		return
+	}
 	for _, rows := range []int{0, 10, 10_000} {
 		f := newFake(t)
 		f.madeUp(rows)
@@ -59,6 +64,41 @@ func TestShots(t *testing.T) {
 					b.press("?")
 					save("-help")
 				}
+			}
+		}
+	}
+}
+
+var at = flag.String("at", "", "take the pictures of the page at this `URL` instead, which has the token")
+
+// shootAt writes pictures of the page of a running dragoman: its calls, the newest list of tools, and both of them at 360.
+func shootAt(t *testing.T, b *tab) {
+	save := func(name string) {
+		t.Helper()
+		if err := os.WriteFile(filepath.Join(*shots, name+".png"), b.shoot(), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, scheme := range []string{"light", "dark"} {
+		b.media("prefers-color-scheme", scheme)
+		for _, width := range []int64{1600, 360} {
+			b.size(width, map[int64]int64{360: 740, 1600: 900}[width])
+			b.open("about:blank")
+			b.open(*at)
+			b.until(drawnRows + " > 0")
+			save(fmt.Sprintf("inspect-%d-%s", width, scheme))
+			for name, query := range map[string]string{"list": "method:tools/list", "call": "method:tools/call", "open": "method:initialize"} {
+				value[any](b, fmt.Sprintf(`(q => { q.value = %q; q.dispatchEvent(new Event("input")) })(document.getElementById("q"))`, query))
+				b.until(fmt.Sprintf(`document.querySelector("#rows .c-call")?.innerText.startsWith(%q)`, strings.TrimPrefix(query, "method:")))
+				value[any](b, `document.querySelector("#rows tr").click()`)
+				b.until(fmt.Sprintf(`!!document.querySelector("#body .ln") && document.querySelector("#detail h2").textContent.startsWith(%q)`, strings.TrimPrefix(query, "method:")))
+				value[any](b, `(q => { q.value = ""; q.dispatchEvent(new Event("input")) })(document.getElementById("q"))`)
+				b.until(drawnRows + " > 1 || innerWidth < 1000")
+				save(fmt.Sprintf("inspect-%d-%s-%s", width, scheme, name))
+				b.press("3")
+				save(fmt.Sprintf("inspect-%d-%s-%s-timeline", width, scheme, name))
+				b.press("2")
+				b.press("\x1b")
 			}
 		}
 	}

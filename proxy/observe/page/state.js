@@ -1,5 +1,5 @@
 // @ts-check
-/** @import { Row } from './types.d.ts' */
+/** @import { Row, Session } from './types.d.ts' */
 import { total } from './dom.js';
 
 /** So many rows are kept, as in dragoman. */
@@ -84,6 +84,14 @@ export class Rows {
 	after() {
 		const open = this.all.slice(-500).find((r) => r.status === 'open' || r.status === 'asking');
 		return open ? open.n - 1 : (this.all.at(-1)?.n ?? 0);
+	}
+
+	/** The sessions of a recording, in which they have ended. @returns {Session[]} */
+	sessions() {
+		return [...Map.groupBy(this.all.filter((r) => r.server_rev), (r) => `${r.session} ${r.client} ${r.client_rev}`).values()].map((list) => ({
+			...list[0], session: list[0].session ?? '', calls: list.length, since: list[0].at, errors: list.filter((r) => /error|failed/.test(r.status)).length,
+			rules: [...new Set(list.flatMap((r) => r.rules ?? []))].sort(), p95_ms: list.map((r) => total(r.ms)).sort((a, b) => a - b)[Math.ceil(0.95 * list.length) - 1],
+		}));
 	}
 
 	/** Where row n is among those shown, the newest being 0; -1 if it is not shown. @param {number} n */

@@ -4,7 +4,8 @@
 import { $, bar, bytes, change, chip, clock, count, h, millis, plural, status, total } from './dom.js';
 
 /** So many rows above and below those that can be seen are drawn, too; and so many milliseconds are between new rows. */
-const MARGIN = 5, PACE = 200;
+const MARGIN = 5;
+export const PACE = 200;
 
 /** @param {Row} r @param {number} slowest */
 function draw(r, slowest) {
@@ -53,9 +54,10 @@ export class Table {
 		});
 	}
 
-	/** Draws at once, or soon if it has just been drawn. */
-	draw() {
-		this.#timer ||= setTimeout(() => requestAnimationFrame(() => this.#draw()), Math.max(0, this.#last + PACE - performance.now()));
+	/** Draws with the next frame, or at a calm pace what came by itself. @param {number} [pace] */
+	draw(pace = 0) {
+		if (!pace) clearTimeout(this.#timer), (this.#timer = 0);
+		this.#timer ||= setTimeout(() => requestAnimationFrame(() => this.#draw()), Math.max(0, this.#last + pace - performance.now()));
 	}
 
 	/** @param {number} top */
