@@ -31,3 +31,8 @@ func (x *exchangeView) MaxTokens() int                  { return x.maxTokens }
 func (x *exchangeView) Own() bool                       { return x.ownCall != nil }
 func (x *exchangeView) Tool(name string) toolindex.Tool { return (*exchange)(x).tool(name) }
 func (x *exchangeView) Log() *zap.Logger                { return (*exchange)(x).log() }
+
+func (x *exchangeView) Counted(before, after int) {
+	of := (*exchange)(x)
+	of.answeredSpan(&of.msg).Counted(before, after)
+}

@@ -66,6 +66,9 @@ func (h *handshake) negotiate(ctx context.Context, raw []byte) (*session, []byte
 	}
 	h.observe(raw)
 	h.beginSpan(raw)
+	if h.seen != nil {
+		h.span.Numbered(h.seen.N)
+	}
 	ctx = h.span.Within(ctx)
 	noticed := h.noticeSilence()
 	defer noticed()

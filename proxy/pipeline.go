@@ -39,6 +39,9 @@ func (x *exchange) enter(raw []byte) error {
 	m := &x.msg
 	x.beginSpan(m)
 	x.observeSent(m)
+	if x.seen != nil {
+		x.span.Numbered(x.seen.N)
+	}
 	if m.Kind != wire.Request {
 		return nil
 	}

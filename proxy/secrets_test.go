@@ -18,18 +18,15 @@ import (
 )
 
 // planted are the places where a client or a server may put a secret: messages in which %s is the inside of a JSON string.
-var planted = struct{ client, named, server []string }{
+var planted = struct{ client, server []string }{
 	client: []string{
 		`{"jsonrpc":"2.0","id":7,"method":"tools/call","params":{"name":"t","arguments":{"a":"%s","%s":[{"b":"x%sy"}]},"_meta":{` + sampledParent + `,"progressToken":"%s"}}}`,
 		`{"jsonrpc":"2.0","id":8,"method":"resources/read","params":{"uri":"file:///a?b=%s&c=1#%s","_meta":{` + sampledParent + `}}}`,
 		`{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":7,"reason":"%s"}}`,
 		`%s`,
-	},
-	// Here the secret is the name of something. These calls have no spans, since spans have names as they are.
-	named: []string{
-		`{"jsonrpc":"2.0","id":"%s","method":"tools/call","params":{"name":"%s","arguments":{},"_meta":{` + declinedParent + `}}}`,
-		`{"jsonrpc":"2.0","id":9,"method":"prompts/get","params":{"name":"%s","arguments":{"a":"%s"},"_meta":{` + declinedParent + `}}}`,
-		`{"jsonrpc":"2.0","id":10,"method":"x/%s","params":{"_meta":{` + declinedParent + `}}}`,
+		`{"jsonrpc":"2.0","id":"%s","method":"tools/call","params":{"name":"%s","arguments":{},"_meta":{` + sampledParent + `}}}`,
+		`{"jsonrpc":"2.0","id":9,"method":"prompts/get","params":{"name":"%s","arguments":{"a":"%s"},"_meta":{` + sampledParent + `}}}`,
+		`{"jsonrpc":"2.0","id":10,"method":"x/%s","params":{"_meta":{` + sampledParent + `}}}`,
 	},
 	server: []string{
 		`"result":{"content":[{"type":"text","text":"%s"},{"type":"text","text":"{\"a\":[\"%s\"]}"},{"type":"resource_link","name":"r","uri":"https://h/p?q=%s"}],"structuredContent":{"%s":{"b":"%s"}}}`,
@@ -94,7 +91,7 @@ func plantAndSearch(t *testing.T, secret string) {
 	ring := observe.NewRing(srv.now().redactor)
 	detach := srv.observer.Attach("page", ring)
 	session := srv.initializeWith("2025-06-18", put(`{"experimental":{"%s":{"a":"%s"}}}`))
-	for _, place := range append(planted.client, planted.named...) {
+	for _, place := range planted.client {
 		srv.post(session, put(place), "Mcp-Param-A", secret, "Mcp-Name", secret, "Authorization", "Bearer "+secret, "X-Other", secret)
 	}
 	(*o.Stderr.Load())("started with " + secret)

@@ -27,7 +27,14 @@ func (srv *Server) traced() telemetry.Options {
 		Cause: func(err error) string {
 			return string(report.CauseOf(&srv.now().cfg, clienterror.Of(err), report.At{}))
 		},
+		Named:   func(name string) string { return srv.now().redactor.Text(name) },
 		Address: func() string { return srv.now().address },
+		Payload: func(method, tool string, raw []byte) []byte {
+			if now := srv.now(); now.cfg.Telemetry.Payloads {
+				return now.redactor.Payload(method, tool, raw)
+			}
+			return nil
+		},
 	}
 }
 

@@ -57,6 +57,7 @@ type Config struct {
 	Limits    Limits            `yaml:"limits"`
 	Inspect   Inspect           `yaml:"inspect"`
 	Record    Record            `yaml:"record"`
+	Telemetry Telemetry         `yaml:"telemetry"`
 	Log       Log               `yaml:"log"`
 	Shutdown  Shutdown          `yaml:"shutdown"`
 }
@@ -326,6 +327,13 @@ type Record struct {
 	File string `yaml:"file"`
 	// MaxBytes is the size at which File is renamed to FILE.1, which replaces the one before, so that there are two at most.
 	MaxBytes Size `yaml:"max_bytes"`
+}
+
+// Telemetry sets what spans hold. The OTEL_ variables say where they are sent.
+type Telemetry struct {
+	// Payloads is whether the spans of tool calls have the arguments and the result, without secrets as far as they can be
+	// recognized. One over 16 KiB is replaced by its size.
+	Payloads bool `yaml:"payloads"`
 }
 
 // Log sets what is written to stderr.

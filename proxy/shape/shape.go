@@ -171,6 +171,8 @@ type Exchange interface {
 	Tool(name string) toolindex.Tool
 	// Log returns the logger for lines about the exchange.
 	Log() *zap.Logger
+	// Counted notes how many tokens the result has as it came, and as the client gets it.
+	Counted(before, after int)
 }
 
 // Result returns a response as the client gets it. out is the response in the client's revision;
@@ -211,6 +213,9 @@ func (s *Shaping) Result(out []byte, m *wire.Message, w *Wanted, of Exchange) []
 	began := time.Now()
 	changed, report := w.Shaping.Engine.Apply(nil, result, &call)
 	s.counts.Note(of.Log(), w.Tool, of.Own() || call.Schemas != transform.Unknown, &report, time.Since(began))
+	if report.TokensBefore > 0 {
+		of.Counted(report.TokensBefore, report.TokensAfter)
+	}
 	if len(changed) == 0 || &changed[0] == &result[0] {
 		return out
 	}

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"cmp"
 	"encoding/hex"
+	"fmt"
 	"net"
 	"slices"
 	"strconv"
@@ -43,6 +44,11 @@ type Call struct {
 	mu       sync.Mutex
 	from, to Edge
 	in, out  span
+
+	number        int64  // on the live page; 0 for none
+	before, after int    // tokens of the result; 0 if they were not counted
+	arguments     string // of the tool; "" if they are not shown
+	result        string
 
 	code  int64  // of the error response
 	wrong string // its message
@@ -117,16 +123,35 @@ func parentOf(params []byte, header []upstream.Header) (p Parent) {
 
 // Begin begins the spans of a message that Samples has chosen, at the edge from; it will go out at the edge to.
 func (t *Tracer) Begin(p Parent, m Message, from, to Edge) *Call {
-	c := &Call{tracer: t, about: aboutOf(&m), from: from, to: to}
+	c := &Call{tracer: t, about: t.aboutOf(&m), from: from, to: to}
 	c.in = span{kind: kindServer, at: below(&p.of), parent: p.of, began: m.Began}
 	c.in.link(&p.also)
+	if c.about.tool != "" && t.o.Payload != nil {
+		c.arguments = c.payload(wire.Bytes(gjson.Get(wire.View(m.Params), "arguments").Raw))
+	}
 	return c
 }
 
-func aboutOf(m *Message) about {
+// maxPayload is how many bytes a payload has at most that a span shows.
+const maxPayload = 16 << 10
+
+// payload returns what a span shows of arguments or of a result.
+func (c *Call) payload(raw []byte) string {
+	if len(raw) > maxPayload {
+		raw = fmt.Appendf(nil, `"[%d bytes]"`, len(raw))
+	}
+	return string(c.tracer.o.Payload(c.about.method, c.about.tool, raw))
+}
+
+func (t *Tracer) aboutOf(m *Message) about {
 	a := about{method: m.Method, id: quoted(m.ID)}
-	target := func(name string) string { return limited(gjson.Get(wire.View(m.Params), name).String()) }
+	if len(m.ID) > 0 && m.ID[0] == '"' {
+		a.id = t.named(a.id)
+	}
+	target := func(name string) string { return t.named(limited(gjson.Get(wire.View(m.Params), name).String())) }
 	switch wire.MethodOf(wire.Bytes(m.Method)) {
+	case wire.OtherMethod:
+		a.method = t.named(m.Method)
 	case wire.ToolsCall:
 		a.tool = target("name")
 	case wire.PromptsGet:
@@ -135,6 +160,14 @@ func aboutOf(m *Message) about {
 		a.uri = plainURI(target("uri"))
 	}
 	return a
+}
+
+// named returns a name that a peer has chosen without secrets.
+func (t *Tracer) named(name string) string {
+	if t.o.Named == nil || name == "" {
+		return name
+	}
+	return t.o.Named(name)
 }
 
 // plainURI returns a URI without its query and without a user's name and password.
@@ -195,9 +228,33 @@ func (c *Call) Answered(m *wire.Message) {
 		c.refused(m.Error())
 		return
 	}
+	shown := ""
+	if c.about.tool != "" && c.tracer.o.Payload != nil {
+		shown = c.payload(m.Result())
+	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.tool = c.tool || m.ToolError
+	c.tool, c.result = c.tool || m.ToolError, shown
+}
+
+// Numbered notes the number that the message has on the live page; 0 for none.
+func (c *Call) Numbered(n uint64) {
+	if c == nil {
+		return
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.number = int64(n)
+}
+
+// Counted notes how many tokens the result has before it is shaped and after.
+func (c *Call) Counted(before, after int) {
+	if c == nil {
+		return
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.before, c.after = before, after
 }
 
 // refused notes the error object of an error response.
@@ -306,6 +363,11 @@ func (c *Call) describe(a *attributes, s *span) {
 		c.from.describe(a, kindServer)
 		a.list(rules, c.rules)
 		a.number(losses, int64(c.lost))
+		a.number(number, c.number)
+		a.number(before, int64(c.before))
+		a.number(after, int64(c.after))
+		a.text(toolArguments, c.arguments)
+		a.text(toolResult, c.result)
 	} else {
 		c.to.describe(a, kindClient)
 	}

@@ -3,6 +3,8 @@ package telemetry
 // These are the attributes of the conventions.
 const (
 	methodName      = "mcp.method.name"
+	toolArguments   = "gen_ai.tool.call.arguments"
+	toolResult      = "gen_ai.tool.call.result"
 	resourceURI     = "mcp.resource.uri"
 	protocolVersion = "mcp.protocol.version"
 	sessionID       = "mcp.session.id"
@@ -21,6 +23,9 @@ const (
 
 // These are dragoman's own.
 const (
-	rules  = "dragoman.rules"  // the rules that translation has lost something by
-	losses = "dragoman.losses" // how many losses there were
+	rules  = "dragoman.rules"         // the rules that translation has lost something by
+	losses = "dragoman.losses"        // how many losses there were
+	number = "dragoman.call"          // the number of the message on the live page and in recordings; none while nobody watches
+	before = "dragoman.tokens.before" // what the result costs as the server has sent it; none if it was not counted
+	after  = "dragoman.tokens.after"  // and as the client gets it
 )

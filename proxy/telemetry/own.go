@@ -55,7 +55,7 @@ func Ask(ctx context.Context, o *upstream.Outgoing, revision string) *Call {
 	c.out.parent = parent
 	is := gjson.GetManyBytes(o.Body, "method", "id", "params")
 	c.to = Edge{Revision: revision, Address: c.tracer.o.Address()}
-	c.about = aboutOf(&Message{Method: is[0].String(), ID: []byte(is[1].Raw), Params: []byte(is[2].Raw)})
+	c.about = c.tracer.aboutOf(&Message{Method: is[0].String(), ID: []byte(is[1].Raw), Params: []byte(is[2].Raw)})
 	o.Body, o.Header = c.Sent(o.Body, o.Header)
 	return c
 }

@@ -21,8 +21,11 @@ type Tracer struct {
 type Options struct {
 	Version string
 	Quote   func(text string) string // returns a peer's text without secrets
+	Named   func(name string) string // returns a name that a peer has chosen without secrets; nil for no change
 	Cause   func(err error) string   // returns why a request of dragoman's own has failed; "" if that is not known
 	Address func() string            // returns the server's host and port; "" for a process
+	// Payload returns arguments or a result of a tool without secrets, and nothing if spans do not show them; nil for never.
+	Payload func(method, tool string, raw []byte) []byte
 }
 
 // New returns the Tracer that the OTEL_ variables ask for: nil if they name no endpoint. The caller ends it with Close.
