@@ -14,12 +14,12 @@ TEST ?= go test -timeout 20m
 
 test: test-code test-peers ## all tests; test-peers mostly waits, so that with -j2 both take little longer than test-code alone
 
-WITHOUT_RACE = ./cmd/command ./cmd/proxy/e2e ./bench/capper ./bench/compare ./bench/corpus
+WITHOUT_RACE = ./cmd/command ./cmd/proxy/e2e ./proxy/observe/page ./bench/capper ./bench/compare ./bench/corpus
 
 test-code: ## with the race detector; package proxy begins first, because it takes longest
 	CGO_ENABLED=1 $(TEST) -race $$(go list ./proxy ./... | grep -vFx "$$(go list $(WITHOUT_RACE))")
 
-test-peers: ## the commands, the built command with published clients and servers, and the tests of the measurements, without the race detector
+test-peers: ## the commands, the built command with published clients and servers, the live page in a browser, and the tests of the measurements, without the race detector
 	$(TEST) $(WITHOUT_RACE)
 
 test-deploy: ## the deployment files and the release, which are modules of their own
