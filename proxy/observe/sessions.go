@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"math"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/dragoman-proxy/dragoman/translate"
@@ -240,7 +241,13 @@ func (r *Ring) Losses() []LossRow {
 	defer r.mu.Unlock()
 	does := map[Loss]string{}
 	for _, rule := range translate.Rules() {
-		does[Loss{Rule: rule.ID, What: rule.What}] = rule.Does
+		of := Loss{Rule: rule.ID, What: rule.What}
+		switch said := does[of]; {
+		case said == "":
+			does[of] = rule.Does
+		case !strings.Contains(said, rule.Does): // several rules of one number are about the same thing
+			does[of] = said + "; or " + rule.Does
+		}
 	}
 	list := []LossRow{}
 	for what, t := range r.losses {

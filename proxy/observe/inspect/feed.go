@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"net"
 	"strconv"
+	"strings"
 	"sync"
 	"time"
 
@@ -32,6 +33,7 @@ type hello struct {
 	First    uint64 `json:"first"`
 	Payloads string `json:"payloads"`
 	File     string `json:"file,omitempty"`
+	URL      string `json:"url,omitempty"` // that clients use
 }
 
 // enter counts a watcher in, and begins to fill the ring if it is the first. It returns false if there are too many.
@@ -204,7 +206,14 @@ func (f *feed) make() {
 	defer ticker.Stop()
 	first, last := h.o.Ring.Bounds()
 	var b bytes.Buffer
-	event(&b, "hello", hello{h.o.Version, h.o.Replica, h.started(), time.Now().UTC().Format(time.RFC3339Nano), last, first, h.o.Payloads, h.o.File})
+	at := ""
+	if h.o.Endpoint != nil {
+		at = h.o.Endpoint()
+	}
+	if !strings.HasPrefix(at, "http") { // a shim has none
+		at = ""
+	}
+	event(&b, "hello", hello{h.o.Version, h.o.Replica, h.started(), time.Now().UTC().Format(time.RFC3339Nano), last, first, h.o.Payloads, h.o.File, at})
 	for n, quiet := 0, 0; ; n++ {
 		rows, missed := watch.Next(maxBatch)
 		if missed > 0 {
