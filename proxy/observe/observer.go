@@ -305,7 +305,14 @@ func (m *Message) asks() bool {
 	if m.Edge != ClientEdge || m.Direction != ToClient {
 		return false
 	}
-	return m.Kind == wire.Request || m.Kind == wire.Result && bytes.Contains(m.Raw, []byte(`"input_required"`)) && gjson.GetBytes(m.Raw, "result.resultType").Str == "input_required"
+	if m.Kind != wire.Result {
+		return m.Kind == wire.Request
+	}
+	switch wire.MethodOf([]byte(m.Method)) {
+	case wire.ToolsCall, wire.PromptsGet, wire.ResourcesRead: // no other result asks for input
+		return bytes.Contains(m.Raw, []byte("input_required")) && gjson.GetBytes(m.Raw, "result.resultType").Str == "input_required"
+	}
+	return false
 }
 
 // clock notes when the message passed, and for whom the call waits from then on.

@@ -37,10 +37,14 @@ type Ring struct {
 	errors   errorRate
 }
 
-// change says that the row of call n was changed. Only the newest change of a row counts.
-type change struct {
-	version uint64
-	row     *row
+// change says that the row of call n was changed. Only the newest change of a row counts. It does not name the row, which
+// the ring may have forgotten since.
+type change struct{ version, n uint64 }
+
+// isNewest reports whether c is the newest change of a row that the ring still has. Called with r.mu held.
+func (r *Ring) isNewest(c change) bool {
+	at := r.rows[c.n]
+	return at != nil && at.version == c.version
 }
 
 // NewRing returns an empty ring, which shows only what redact lets through.
@@ -67,9 +71,9 @@ func (r *Ring) changed(at *row, grown int) {
 	at.bytes += grown
 	r.bytes += grown
 	at.version = r.version.Add(1)
-	r.history = append(r.history, change{at.version, at})
+	r.history = append(r.history, change{at.version, at.call.N})
 	if len(r.history) > 4*maxRows {
-		r.history = slices.DeleteFunc(r.history, func(c change) bool { return c.version != c.row.version || r.rows[c.row.call.N] != c.row })
+		r.history = slices.DeleteFunc(r.history, func(c change) bool { return !r.isNewest(c) })
 	}
 	for r.bytes > maxBytes && len(r.rows) > 1 || len(r.rows) > maxRows {
 		r.evict()
@@ -88,7 +92,6 @@ func (r *Ring) evict() {
 			w.missed++
 		}
 	}
-	oldest.messages, oldest.notes = nil, nil // the history may keep the row
 }
 
 // Message implements [Reader].
@@ -250,8 +253,8 @@ func (w *Watch) Next(max int) (rows []Row, missed uint64) {
 			break
 		}
 		w.seen = c.version
-		if c.row.version == c.version && r.rows[c.row.call.N] == c.row {
-			rows = append(rows, c.row.view(r.redact))
+		if r.isNewest(c) {
+			rows = append(rows, r.rows[c.n].view(r.redact))
 		}
 	}
 	return rows, missed
