@@ -1,13 +1,16 @@
 package proxy
 
 import (
+	"context"
 	"slices"
 	"strings"
 	"testing"
 
 	"github.com/tidwall/gjson"
 
+	"github.com/dragoman-proxy/dragoman/proxy/origin"
 	"github.com/dragoman-proxy/dragoman/proxy/telemetry/collectortest"
+	"github.com/dragoman-proxy/dragoman/proxy/upstream"
 )
 
 // traced makes proxies of this test send their traces to the collector that it returns.
@@ -95,11 +98,12 @@ func TestSpansOfOwnRequests(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			to := traced(t)
 			c.server.asked = c.modern && strings.Contains(name, "modern server")
-			srv := front(t, c.server)
-			parent := sampledParent
+			parent, at := sampledParent, c.server.origin()
 			if c.want == nil {
 				parent = declinedParent
+				at = origin.Opened(true, func(context.Context) (upstream.Conn, error) { return modernServer(true, discover, answer), nil }) // a process for each connection
 			}
+			srv := frontOf(t, at)
 			if c.modern {
 				srv.modernly(modernRequestOf("7", "tools/call", `"name":"t","arguments":{},`+meta(`{}`, parent, `"io.modelcontextprotocol/logLevel":"info"`)), "peer", "192.0.2.7")
 			} else {
