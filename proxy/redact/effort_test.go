@@ -1,3 +1,7 @@
+//go:build !race
+
+// The race detector takes most of the time, and more than its share for long texts.
+
 package redact
 
 import (

@@ -2,6 +2,7 @@ package telemetry
 
 import (
 	"context"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -12,9 +13,13 @@ import (
 func TestQueue(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		release := make(chan struct{})
+		var mu sync.Mutex
 		var sent []string
 		q := newQueue(batching{delay: time.Second, queue: 4, batch: 2, timeout: time.Hour}, 1, func(_ context.Context, spans []byte, n int) {
-			if sent = append(sent, string(spans[1:])); len(spans) != n+1 {
+			mu.Lock()
+			sent = append(sent, string(spans[1:]))
+			mu.Unlock()
+			if len(spans) != n+1 {
 				t.Errorf("%d spans in %q", n, spans)
 			}
 			<-release
@@ -27,6 +32,8 @@ func TestQueue(t *testing.T) {
 		want := func(what string, lost int, batches ...string) {
 			t.Helper()
 			synctest.Wait()
+			mu.Lock()
+			defer mu.Unlock()
 			if got := q.lost(); got != lost || len(sent) != len(batches) {
 				t.Fatalf("%s: %q, %d lost", what, sent, got)
 			}
