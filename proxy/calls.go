@@ -23,7 +23,7 @@ type besideCall struct {
 	here    bool            // dragoman answers it, and not the server
 	answers chan []byte     // receives the answer to a question of dragoman's own; nil for one of the server
 	span    *telemetry.Call // nil if the request has no spans
-	seen    *observe.Call   // nil if nobody watches
+	seen    *observe.Call   // nil if the call is not observed
 	wanted  *shape.Wanted   // what shaping needs to know when the result comes; nil if the result is not shaped
 
 	tool *metrics.Tool // the tool that it calls, in metrics; nil for none

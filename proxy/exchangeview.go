@@ -35,4 +35,5 @@ func (x *exchangeView) Log() *zap.Logger                { return (*exchange)(x).
 func (x *exchangeView) Counted(before, after int) {
 	of := (*exchange)(x)
 	of.answeredSpan(&of.msg).Counted(before, after)
+	of.counted = [2]int{before, after}
 }

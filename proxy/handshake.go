@@ -52,7 +52,7 @@ type handshake struct {
 	tools  [][]byte        // the server's tools, if readTools has read them
 	span   *telemetry.Call // of the client's initialize; nil for none
 
-	seen *observe.Call // nil if nobody watches
+	seen *observe.Call // nil if the call is not observed
 }
 
 // negotiate sends the client's initialize to the server. It returns a session without an id, and
@@ -66,9 +66,7 @@ func (h *handshake) negotiate(ctx context.Context, raw []byte) (*session, []byte
 	}
 	h.observe(raw)
 	h.beginSpan(raw)
-	if h.seen != nil {
-		h.span.Numbered(h.seen.N)
-	}
+	h.span.Numbered(h.seen.Number())
 	ctx = h.span.Within(ctx)
 	noticed := h.noticeSilence()
 	defer noticed()

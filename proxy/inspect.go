@@ -16,7 +16,7 @@ import (
 	livepage "github.com/dragoman-proxy/dragoman/proxy/observe/page"
 )
 
-// pageFiles names the directory that the files of the page are read from, for who works on them.
+// pageFiles names the directory that the files of the page are read from, for work on them.
 const pageFiles = "DRAGOMAN_INSPECT_DIR"
 
 // redactor is the [observe.Redactor] of the configuration in force.
@@ -68,7 +68,7 @@ func (srv *Server) replicaName() string {
 }
 
 // PageURL returns the URL of the page at the address of the listener for operators, with the page's token, or "" if there is
-// no page. The URL is a secret. It holds the token in the fragment, which browsers send to nobody.
+// no page. The URL is a secret. It holds the token in the fragment, which browsers do not send.
 func (srv *Server) PageURL(at net.Addr) string {
 	if srv.page == nil {
 		return ""
@@ -91,11 +91,11 @@ func (srv *Server) noteWatcher(w inspect.Watcher) {
 	at := zap.String("address", w.Address)
 	switch {
 	case !w.Ended:
-		srv.host.Log.Info("somebody watches the live page", at)
+		srv.host.Log.Info("live page opened", at)
 	case w.Why != "":
-		srv.host.Log.Info("a watcher of the live page was cut off", at, zap.String("cause", w.Why), zap.Duration("after", w.For))
+		srv.host.Log.Info("live page cut off", at, zap.String("cause", w.Why), zap.Duration("after", w.For))
 	default:
-		srv.host.Log.Info("a watcher of the live page has left", at, zap.Duration("after", w.For))
+		srv.host.Log.Info("live page closed", at, zap.Duration("after", w.For))
 	}
 }
 
@@ -108,15 +108,31 @@ func (srv *Server) live() inspect.Live {
 		l.Sessions[p.Session] = inspect.LiveSession{
 			Peers: p, Since: s.Made, Open: open, Asking: s.asked.Count(), Streams: max(0, int(s.busy.Load())-open),
 		}
+		l.Parked = s.appendAsked(l.Parked, p.Session)
 	})
 	srv.watchedPipes.Range(func(key, _ any) bool {
 		s := key.(*session)
 		p := s.peers(srv)
 		l.Sessions[p.Session] = inspect.LiveSession{Peers: p, Since: s.Made, Open: s.open.Count(), Asking: s.asked.Count()}
+		l.Parked = s.appendAsked(l.Parked, p.Session)
 		return true
 	})
 	l.Connections = len(l.Sessions) + srv.modern.Counts().Sessions
+	for _, q := range srv.modern.Parked() {
+		l.Parked = append(l.Parked, inspect.Parked{Method: q.Method.String(), Since: q.Since, Ends: q.Ends, Call: q.Seen.Number()})
+	}
+	for _, r := range srv.replicas.List() {
+		l.Replicas = append(l.Replicas, inspect.Replica{Address: r.Address, Reachable: r.Reachable, Forwarded: r.Forwarded})
+	}
 	return l
+}
+
+// appendAsked appends the questions that wait for the answers of the session's client.
+func (s *session) appendAsked(list []inspect.Parked, fingerprint string) []inspect.Parked {
+	for _, q := range s.asked.List() {
+		list = append(list, inspect.Parked{Method: q.Method.String(), Session: fingerprint, Since: q.Began, Call: q.More.seen.Number()})
+	}
+	return list
 }
 
 // pageRoutes returns the routes of the page.

@@ -16,15 +16,16 @@ import (
 	"github.com/dragoman-proxy/dragoman/translate/wire"
 )
 
-// This file tells package observe of the messages of exchanges. All of it does nothing while nobody watches.
+// This file tells package observe of the messages of exchanges. All of it does nothing while there is no reader.
 
 // observation is what an exchange keeps for package observe.
 type observation struct {
-	seen     *observe.Call // of the client's message, or of the question that it answers; nil while nobody watches
+	seen     *observe.Call // of the client's message, or of the question that it answers; nil if it is not observed
 	lent     bool          // seen is that of a question, and does not end with the exchange
-	kept     observe.Copy  // the message under way as it came, if somebody watches
+	kept     observe.Copy  // the message under way as it came, if there is a reader
 	lost     []wire.Loss   // what the translation of the message under way has lost
 	question *call         // the server's question under way
+	counted  [2]int        // the tokens of the result under way as it came and as it goes; 0 if they were not counted
 }
 
 // peers says who talks in x's messages.

@@ -153,6 +153,9 @@ func TestAQuestionBelongsToItsCall(t *testing.T) {
 		calls := rowsOf(ring, "tools/call")
 		return len(calls) == 1 && calls[0].Row.Status == "asking"
 	})
+	if q := srv.live().Parked; len(q) != 1 || q[0].Method != "elicitation/create" || q[0].Call != rowsOf(ring, "tools/call")[0].Row.N || q[0].Since.IsZero() || q[0].Session == "" {
+		t.Errorf("%+v", q)
+	}
 	srv.post(session, `{"jsonrpc":"2.0","id":`+gjson.Get(question, "id").Raw+`,"result":{"action":"decline"}}`)
 	gate <- struct{}{}
 	r.next()
@@ -173,6 +176,9 @@ func TestAQuestionBelongsToItsCall(t *testing.T) {
 	}
 	if others := rowsOf(ring, "elicitation/create"); len(others) != 0 {
 		t.Errorf("%+v", others)
+	}
+	if q := srv.live().Parked; len(q) != 0 {
+		t.Errorf("%+v", q)
 	}
 }
 
@@ -217,6 +223,9 @@ func TestAQuestionToAModernClientBelongsToItsCall(t *testing.T) {
 	ring, end := observedBy(srv)
 	asked := srv.modernly(modernCall("1", ""))
 	eventually(t, "the client is asked", func() bool { d := rowsOf(ring, "tools/call"); return len(d) == 1 && d[0].Row.Status == "asking" })
+	if q := srv.live().Parked; len(q) != 1 || q[0].Method != "elicitation/create" || q[0].Call != rowsOf(ring, "tools/call")[0].Row.N || !q[0].Ends.After(q[0].Since) {
+		t.Errorf("%+v", q)
+	}
 	open(f, gate)
 	if r := srv.modernly(retryOf("2", ada, asked)); r.status != 200 {
 		t.Fatalf("%+v", r)
@@ -233,5 +242,22 @@ func TestAQuestionToAModernClientBelongsToItsCall(t *testing.T) {
 	want := []string{"client > request", "> server request", "server > request", "> client response", "client > request", "> server response", "server > response", "> client response"}
 	if fmt.Sprint(kinds) != fmt.Sprint(want) {
 		t.Errorf("%q", kinds)
+	}
+}
+
+// TestARowHasTheTokensOfItsResult, also if the result had to be counted and then stays as it is.
+func TestARowHasTheTokensOfItsResult(t *testing.T) {
+	for text, cut := range map[string]bool{strings.Repeat("word ", 1000): true, strings.Repeat("word ", 270): false} {
+		srv := front(t, answering("2025-11-25", false, func(string) string { return `{"content":[{"type":"text","text":` + quote(text) + `}]}` }, `{"tools":[]}`), shaped(t, "default_max_tokens: 300"))
+		ring, end := observedBy(srv)
+		srv.post(srv.initialize("2025-11-25"), `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"t","arguments":{}}}`)
+		end()
+		d := rowsOf(ring, "tools/call")[0]
+		if n := d.Row.Tokens; n == nil || n.Before == 0 || n.After > 300 || cut != (n.After < n.Before) {
+			t.Errorf("%t: %+v", cut, n)
+		}
+		if by := strings.Join(d.Row.By, " "); (by == observe.Transform) != cut || !cut && by != "" || unexplained(d) > 0 {
+			t.Errorf("%t: by %q, %d unexplained", cut, by, unexplained(d))
+		}
 	}
 }

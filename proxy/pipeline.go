@@ -39,9 +39,7 @@ func (x *exchange) enter(raw []byte) error {
 	m := &x.msg
 	x.beginSpan(m)
 	x.observeSent(m)
-	if x.seen != nil {
-		x.span.Numbered(x.seen.N)
-	}
+	x.span.Numbered(x.seen.Number())
 	if m.Kind != wire.Request {
 		return nil
 	}
@@ -341,7 +339,13 @@ func (x *exchange) completed(out []byte, m *wire.Message) []byte {
 	if m.Method == wire.ToolsList {
 		out = x.noted(observe.Note{By: observe.Footprint, What: "slimmed", Path: "result.tools", Detail: "the list of tools is kept small"}, out, x.slimmed(out))
 	}
-	return x.noted(observe.Note{By: observe.Transform, What: "shaped", Path: "result", Detail: "the result is made fit for the model"}, out, x.shaped(out, m))
+	x.counted = [2]int{}
+	shaped := x.shaped(out, m)
+	x.noted(observe.Note{By: observe.Transform, What: "shaped", Path: "result", Detail: "the result is made fit for the model"}, out, shaped)
+	if x.counted != [2]int{} {
+		x.about().Note(observe.Note{TokensBefore: x.counted[0], TokensAfter: x.counted[1]})
+	}
+	return shaped
 }
 
 // isAnswer reports whether m is the response to x's own request, and ends the request.

@@ -310,7 +310,7 @@ type Inspect struct {
 	// Token is what the page must be opened with, at least 32 characters; "" for a random one that ends with the process.
 	// It may contain ${NAME}. It is a secret and never logged. It must be set if admin.listen is not a loopback address.
 	Token string `yaml:"token"`
-	// Keep keeps the newest messages even while nobody watches, so that the page shows what came before it.
+	// Keep keeps the newest messages even while no page is open, so that the page shows what came before it.
 	Keep bool `yaml:"keep"`
 	// Payloads is masked for payloads without what looks like a secret, or none for the names, types and sizes of their
 	// values only.

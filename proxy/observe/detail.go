@@ -113,6 +113,9 @@ func (r *Ring) Detail(n uint64) (Detail, bool) {
 		d.Messages = append(d.Messages, view)
 	}
 	for _, note := range notes {
+		if note.By == "" {
+			continue // the row has it
+		}
 		d.Notes = append(d.Notes, NoteView{stamp(note.At), note.By, note.What, note.Path, r.redact.Text(note.Detail)})
 	}
 	d.Golden = r.golden(messages, partner)

@@ -10,5 +10,5 @@
 //
 // types.go has what readers get, observer.go the tap, queue.go the queues. ring.go keeps the newest calls, rows.go and
 // sessions.go what they add up to, filter.go is the language in which a person asks for some of them. Why a message
-// changed is found out when somebody asks, see explain.go.
+// changed is found out when a row is opened, see explain.go.
 package observe

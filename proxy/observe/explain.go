@@ -101,7 +101,7 @@ func whoDid(at difference, in *Message, notes []*Note) *Note {
 	}
 	var best *Note
 	for _, n := range notes {
-		if n.To != 0 && n.To != in.Direction {
+		if n.By == "" || n.To != 0 && n.To != in.Direction {
 			continue
 		}
 		switch {

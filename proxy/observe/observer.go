@@ -23,6 +23,8 @@ const (
 	maxWhole = 1 << 20  // a longer message is cut
 	maxCut   = 64 << 10 // to this length
 	maxName  = 256      // of a method, a tool or an id
+
+	longMessage = 4 << 10 // a longer one is read once, and not again when it leaves
 )
 
 // Observer hands what is observed to its readers. The zero value has none, and is ready for use.
@@ -180,7 +182,9 @@ func (c *Call) Add(m Message) *Message {
 func (c *Call) add(m Message) *Message {
 	m.Call = c
 	var w wire.Message
-	if m.Cut || w.Scan(m.Raw, nil) != nil {
+	if f := m.From; f != nil && len(m.Raw) > longMessage && f.Kind != 0 { // it takes long to read, and is still of that kind
+		m.Kind, m.ID = f.Kind, short([]byte(gjson.GetBytes(m.Raw, "id").Raw))
+	} else if m.Cut || w.Scan(m.Raw, nil) != nil {
 		h := headOf(m.Copy)
 		m.Kind, m.ID = h.kind, h.id
 		if m.Method == "" {
@@ -196,7 +200,7 @@ func (c *Call) add(m Message) *Message {
 		m.Method = m.From.Method
 	}
 	size := len(m.Raw)
-	if f := m.From; f != nil && f.Size == m.Size && f.SHA256 == m.SHA256 && bytes.Equal(f.Raw, m.Raw) {
+	if f := m.From; f != nil && (m.Unchanged() || f.Size == m.Size && f.SHA256 == m.SHA256 && bytes.Equal(f.Raw, m.Raw)) {
 		m.Raw, size = f.Raw, 0
 	}
 	if m.At = m.Copy.at; m.At.IsZero() {
@@ -216,7 +220,17 @@ func (c *Call) Went(edge Edge, to Direction, raw []byte, lost ...wire.Loss) *Mes
 	if c == nil || !c.observer.Watched() {
 		return nil
 	}
-	return c.become(Message{Edge: edge, Direction: to, Copy: copyOf(raw), Losses: lost})
+	c.mu.Lock()
+	from := c.came[to]
+	c.mu.Unlock()
+	left := Copy{}
+	if from != nil && !from.Cut && bytes.Equal(from.Raw, raw) {
+		left = from.Copy // unchanged
+		left.at = time.Now()
+	} else {
+		left = copyOf(raw)
+	}
+	return c.become(Message{Edge: edge, Direction: to, Copy: left, Losses: lost})
 }
 
 // Became is Went for a message of which more is known.
@@ -260,6 +274,14 @@ func Cloned(k translate.Known) translate.Known {
 	}
 	k.Stamp = &s
 	return k
+}
+
+// Number returns the number of the call, and 0 for one that nothing observes.
+func (c *Call) Number() uint64 {
+	if c == nil {
+		return 0
+	}
+	return c.N
 }
 
 // Keep is [Observer.Keep] for a message of the call.

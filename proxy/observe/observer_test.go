@@ -111,7 +111,7 @@ func TestSlowReaderLosesEventsAndIsTold(t *testing.T) {
 	detach := o.Attach("slow", &slow)
 	big := []byte(`{"jsonrpc":"2.0","method":"` + strings.Repeat("n", maxWhole-100) + `"}`)
 	const sent = 3 * queueBytes / maxWhole
-	for range sent { // never waits, although nobody reads
+	for range sent { // never waits, although the reader does not read
 		c := o.Begin(Peers{}, o.Keep(big), true)
 		c.Came(Message{Edge: ServerEdge, Direction: ToClient, Copy: o.Keep(big)})
 	}

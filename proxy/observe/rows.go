@@ -125,7 +125,7 @@ func (r *row) view(redact Redactor) Row {
 		r.addMessage(&out, m, redact)
 	}
 	for _, n := range r.notes {
-		if !slices.Contains(out.By, n.By) {
+		if n.By != "" && !slices.Contains(out.By, n.By) {
 			out.By = append(out.By, n.By)
 		}
 		if n.TokensBefore > 0 {

@@ -34,7 +34,7 @@ type SessionRow struct {
 const (
 	maxSessions = 500
 	maxSamples  = 128
-	// idleSession is how long a client without a session, whose end nobody tells, is shown.
+	// idleSession is how long a client without a session, whose end is not known, is shown.
 	idleSession = 10 * time.Minute
 )
 
@@ -143,7 +143,7 @@ func (t sessionTallies) changed(c *Call, rules []string) {
 	}
 }
 
-// SessionOf returns what is shown of a session whose calls nobody has counted.
+// SessionOf returns what is shown of a session whose calls were not counted.
 func SessionOf(p *Peers, since time.Time, open, streams, asking int, redact Redactor) SessionRow {
 	row := SessionRow{
 		Session: p.Session, Principal: p.Principal, Client: redact.Text(p.Client), ClientRevision: p.ClientRevision,

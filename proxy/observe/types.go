@@ -73,7 +73,7 @@ func (p *Peers) Transport(at Edge) string {
 
 // Call is one message of the client with all that belongs to it: its response, what the server asks during it, and its
 // progress. Or it is one message of the server outside of any call. Its exported fields do not change after it began. All
-// methods may be called on nil, which is a call that nobody observes, and by several goroutines.
+// methods may be called on nil, which is a call that is not observed, and by several goroutines.
 type Call struct {
 	N      uint64 // its number: unique in this process, and rising
 	Began  time.Time
@@ -177,7 +177,7 @@ type Why struct {
 type Note struct {
 	Call   *Call
 	At     time.Time
-	By     string    // one of the constants below
+	By     string    // one of the constants below; "" if the message was only counted
 	What   string    // what was done, in a word: "shorten_arrays"
 	To     Direction // of the message that was changed; 0 for any
 	Path   string    // where in the message; "" for all of it

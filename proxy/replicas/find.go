@@ -38,6 +38,49 @@ type directory struct {
 	places map[sealed.ID]place
 	links  map[address]*link // to addresses in known, and all that are in use
 	closed bool              // links are closed after their last use
+	states map[address]state // of addresses in known
+}
+
+// state is what was seen of a replica.
+type state struct {
+	tried, reached bool // whether dragoman has tried to reach it, and whether the last attempt succeeded
+	forwarded      uint64
+}
+
+// Replica is another replica, or this one, as the page shows it.
+type Replica struct {
+	Address   string
+	Reachable *bool  // whether the last attempt to reach it succeeded; nil if there was none
+	Forwarded uint64 // requests that it has served for this one
+}
+
+// List returns the addresses that are known now. It does not look any up.
+func (d *directory) List() (list []Replica) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	for _, at := range d.known {
+		r, s := Replica{Address: at.at}, d.states[at]
+		if r.Forwarded = s.forwarded; s.tried {
+			r.Reachable = &s.reached
+		}
+		list = append(list, r)
+	}
+	return list
+}
+
+// tried notes an attempt to reach a replica. served counts a request that it has served.
+func (d *directory) tried(at address, reached bool, served uint64) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if !slices.Contains(d.known, at) {
+		return
+	}
+	for old := range d.states {
+		if !slices.Contains(d.known, old) {
+			delete(d.states, old)
+		}
+	}
+	d.states[at] = state{true, reached, d.states[at].forwarded + served}
 }
 
 // address is where a replica may listen.
@@ -72,7 +115,7 @@ var errNoPeer = errors.New("no replica holds it")
 
 func newDirectory(o *Options) *directory {
 	return &directory{
-		Options: o, places: make(map[sealed.ID]place), links: make(map[address]*link),
+		Options: o, places: make(map[sealed.ID]place), links: make(map[address]*link), states: make(map[address]state),
 		lookup: func(ctx context.Context, host string) ([]netip.Addr, error) {
 			return net.DefaultResolver.LookupNetIP(ctx, "ip", host)
 		},
@@ -155,10 +198,17 @@ func (d *directory) isAt(ctx context.Context, id sealed.ID, at address) bool {
 	})
 	if err != nil {
 		d.Log.Debug("cannot reach replica", zap.String("address", at.at), zap.Error(err))
+		if ctx.Err() == nil {
+			d.tried(at, false, 0)
+		}
 		return false
 	}
 	defer st.Close()
 	e, err := st.Next()
+	if ctx.Err() == nil {
+		_, refused := errors.AsType[*upstream.StatusError](err)
+		d.tried(at, err == nil || refused, 0)
+	}
 	return err == nil && seal.IsPresence(string(bytes.Trim(e.Data, `"`)), box)
 }
 

@@ -142,3 +142,26 @@ func TestEachSealIsAcceptedOnce(t *testing.T) {
 		t.Error("it is forgotten while it may be good")
 	}
 }
+
+// TestListSaysOnlyWhatWasSeen of each known address: nothing before the first attempt to reach it.
+func TestListSaysOnlyWhatWasSeen(t *testing.T) {
+	r, now, _ := at(t, "127.0.0.1:1", "127.0.0.1:2")
+	known := r.addresses(context.Background())
+	r.tried(known[1], true, 1)
+	r.tried(known[1], true, 2)
+	list := r.List()
+	if len(list) != 2 || list[0].Reachable != nil || list[0].Forwarded != 0 || list[1].Address != "127.0.0.1:2" || !*list[1].Reachable || list[1].Forwarded != 3 {
+		t.Errorf("%+v", list)
+	}
+	r.tried(known[1], false, 0)
+	if list = r.List(); *list[1].Reachable || list[1].Forwarded != 3 {
+		t.Errorf("%+v", list)
+	}
+	now.Addresses = []string{"127.0.0.1:1"}
+	r.addresses(context.Background())
+	r.tried(known[1], true, 1)
+	r.tried(known[0], true, 0)
+	if list = r.List(); len(list) != 1 || len(r.states) != 1 {
+		t.Errorf("%+v, %v", list, r.states)
+	}
+}

@@ -71,11 +71,15 @@ func (r *Replicas) Forward(to sealed.ID, req *Request, resp *downstream.Response
 	})
 	if err == nil {
 		r.Count(Served)
+		r.tried(at, true, 1)
 		a.respond(resp)
 		return nil
 	}
 	a.end()
 	status, refused := errors.AsType[*upstream.StatusError](err)
+	if req.Ctx.Err() == nil {
+		r.tried(at, refused || errors.Is(err, io.EOF) || errors.Is(err, upstream.ErrNoStream), 0)
+	}
 	switch {
 	case req.Ctx.Err() != nil:
 		return context.Cause(req.Ctx)

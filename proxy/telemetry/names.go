@@ -25,7 +25,7 @@ const (
 const (
 	rules  = "dragoman.rules"         // the rules that translation has lost something by
 	losses = "dragoman.losses"        // how many losses there were
-	number = "dragoman.call"          // the number of the message on the live page and in recordings; none while nobody watches
+	number = "dragoman.call"          // the number of the message on the live page and in recordings; none while no page is open and nothing is recorded
 	before = "dragoman.tokens.before" // what the result costs as the server has sent it; none if it was not counted
 	after  = "dragoman.tokens.after"  // and as the client gets it
 )

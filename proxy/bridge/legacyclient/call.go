@@ -42,7 +42,7 @@ const (
 // https://modelcontextprotocol.io/specification/2026-07-28/basic/patterns/mrtr.
 //
 // The call continues when the client closes the stream: a modern server would take that as a cancellation, and a
-// client with a session does not mean it so. See reading for who runs it.
+// client with a session does not mean it so. See reading for the goroutine that runs it.
 type call struct {
 	c         *Conn
 	ctx       context.Context // ends when the call is cancelled, or the session ends
@@ -55,14 +55,14 @@ type call struct {
 	arguments []byte // of the tool; nil for none
 	note      []byte
 	wish      []byte            // the client's params.task; nil for none
-	seen      *observe.Call     // nil if nobody watches
+	seen      *observe.Call     // nil if the call is not observed
 	span      *telemetry.Call   // nil for none
 	from      []upstream.Header // the client's headers; the stream's headers begin with them
 
 	reading
 	lost atomic.Bool // the answer is an error of dragoman's own
 
-	// For whoever runs the call.
+	// For the goroutine that runs the call: that of Next, or the call's own.
 	sent      []byte // the id of the request to the server
 	st        upstream.Stream
 	msgs      *messages

@@ -114,7 +114,7 @@ type Exchange interface {
 	Unsent()                      // the server does not have the request: it is not cancelled there, and another exchange counts it
 	CancelAtServer(reason string) // unless it was cancelled before
 	At() report.At
-	Seen() *observe.Call // the observation of the request; nil if nobody watches
+	Seen() *observe.Call // the observation of the request; nil if the call is not observed
 	AppendTiming(header []mcp.Header) []mcp.Header
 	Close() error
 	Done()

@@ -43,7 +43,7 @@ type parkedCall struct {
 	from   []upstream.Header  // the headers of the newest request; guarded by mu
 	b      *pooledSession
 	x      *asking       // only read uses it
-	seen   *observe.Call // nil if nobody watches; guarded by mu
+	seen   *observe.Call // nil if the call is not observed; guarded by mu
 	call   string        // the call's id at the server
 	cut    context.CancelCauseFunc
 
@@ -59,6 +59,8 @@ type parkedCall struct {
 	reply   *stateless.Request // the client's waiting request; nil while parked
 	before  *telemetry.Call    // of the request that got the questions; nil for none
 	kept    outbox.Kept        // messages for the client's next request
+	parked  time.Time          // when the client was asked
+	ends    time.Time          // when the wait for its answers ends
 	timer   *time.Timer        // fires when the client is to be asked, or has not answered in time
 	answer  *outbox.Message    // the server's response, if it came while no request waited
 	missing []byte             // the capability that the client must declare to be asked; nil for none
@@ -315,6 +317,7 @@ func (d *parkedCall) askClient() {
 	d.seen.Add(observe.Message{Edge: observe.ClientEdge, Direction: observe.ToClient, Copy: d.seen.Keep(body), Method: d.first.Method.String()})
 	d.box.Put(outbox.Message{Body: body, Last: true, Status: 200})
 	d.box, d.reply = nil, nil
+	d.parked, d.ends = time.Now(), expires
 	d.after(time.Until(expires), d.expire)
 }
 

@@ -7,9 +7,11 @@ import (
 	"sync"
 	"time"
 
+	"github.com/dragoman-proxy/dragoman/proxy/observe"
 	"github.com/dragoman-proxy/dragoman/proxy/outbox"
 	"github.com/dragoman-proxy/dragoman/proxy/quota"
 	"github.com/dragoman-proxy/dragoman/proxy/sealed"
+	"github.com/dragoman-proxy/dragoman/translate/wire"
 )
 
 // parkedCalls holds the calls whose client was asked something. Their number is bounded, and so is
@@ -81,6 +83,27 @@ func (s *parkedCalls) count(c *Counts) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	c.Shares += s.used.Held()
+}
+
+// Parked is a question that waits for the answer of a modern client.
+type Parked struct {
+	Method      wire.Method
+	Since, Ends time.Time
+	Seen        *observe.Call // the observation of the call; nil if nothing observed it
+}
+
+// Parked returns the questions that wait for their clients.
+func (br *Bridge) Parked() (list []Parked) {
+	for _, d := range br.parked.list() {
+		d.mu.Lock()
+		if d.box == nil { // else the client is not asked yet
+			for _, q := range d.asked {
+				list = append(list, Parked{q.Method, d.parked, d.ends, d.seen})
+			}
+		}
+		d.mu.Unlock()
+	}
+	return list
 }
 
 func (s *parkedCalls) list() []*parkedCall {

@@ -35,7 +35,7 @@ func refuse(c *fasthttp.RequestCtx, status int, why string) {
 	c.SetBodyString(why + "\n")
 }
 
-// refuses returns the status and the text for a request that nobody may make, or 0.
+// refuses returns the status and the text for a request that is not allowed, or 0.
 func (h *Handler) refuses(c *fasthttp.RequestCtx) (status int, why string) {
 	header := &c.Request.Header
 	hosts := header.PeekAll(fasthttp.HeaderHost)

@@ -51,7 +51,7 @@ func (h *Handler) writing(w *bufio.Writer) *writing {
 	return to
 }
 
-// holds reports whether a message has text in what is shown of it: nobody can search for a secret.
+// holds reports whether a message has text in what is shown of it, so that a filter cannot find a secret.
 func (h *Handler) holds(tool string, messages []*observe.Message, text string) bool {
 	for _, m := range messages {
 		if !m.Unchanged() && strings.Contains(strings.ToLower(string(h.o.Redactor.Payload(m.Method, tool, m.Raw))), text) {

@@ -31,7 +31,7 @@ const Path = "/inspect/"
 // Options are what the page shows and who may see it.
 type Options struct {
 	Ring *observe.Ring
-	// Observer fills Ring while somebody watches, or always if Keep is set. It is nil for a ring that was read from a file.
+	// Observer fills Ring while a page is open, or always if Keep is set. It is nil for a ring that was read from a file.
 	Observer *observe.Observer
 	Keep     bool
 	File     string // the name of that file
@@ -47,11 +47,11 @@ type Options struct {
 	Payloads         string        // masked or none
 	Live             func() Live   // may be nil
 	Endpoint         func() string // URL that clients of HTTP use; may be nil
-	Watching         func(Watcher) // called when somebody begins or stops to watch; may be nil
+	Watching         func(Watcher) // called when a page is opened or closed; may be nil
 	Export           ExportHeader  // of an export
 }
 
-// Watcher is somebody who watches.
+// Watcher is a browser that has the page open.
 type Watcher struct {
 	Address string
 	Ended   bool
@@ -88,7 +88,7 @@ type Parked struct {
 // Replica is another process of dragoman.
 type Replica struct {
 	Address   string `json:"address"`
-	Reachable bool   `json:"reachable"`
+	Reachable *bool  `json:"reachable,omitempty"` // whether the last attempt to reach it succeeded; nil if there was none
 	Forwarded uint64 `json:"forwarded"`
 }
 

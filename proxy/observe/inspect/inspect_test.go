@@ -246,7 +246,7 @@ func (f *stream) next(name string) gjson.Result {
 func TestFeed(t *testing.T) {
 	s := serve(t, nil)
 	if s.seen.Watched() {
-		t.Fatal("somebody watches before anybody does")
+		t.Fatal("watched before there is a watcher")
 	}
 	f := s.watch("")
 	if h := f.next("hello"); h.Get("version").Str != "0.3.0" || h.Get("replica").Str != "7f3a" || h.Get("payloads").Str != "masked" || h.Get("last").Int() != 0 {

@@ -37,11 +37,11 @@ export function panel(view, s, filter, open) {
 	}
 	if (view === 'parked') {
 		return table('Parked questions', 'A server asked something during a call. The call waits here until the client answers.', 'No server waits for an answer.', ['Question', 'Waiting', 'Ends at', 'Session', 'Call'],
-			(s.parked ?? []).map((x) => [x.method, since(x.since), clock(x.ends), print(x.session), call(x.call)]));
+			(s.parked ?? []).map((x) => [x.method, since(x.since), x.ends ? clock(x.ends) : '–', print(x.session), call(x.call)]));
 	}
 	if (view === 'replicas') {
 		return table('Replicas', 'A request about a session or question of another replica is forwarded to that one.', 'This dragoman is the only one.', ['Address', 'State', 'Forwarded'],
-			(s.replicas ?? []).map((x) => [code(x.address), x.reachable ? status('reachable', '', 'good') : status('not reachable', '', 'bad'), count(x.forwarded)]));
+			(s.replicas ?? []).map((x) => [code(x.address), x.reachable == null ? status('not asked yet', '') : x.reachable ? status('reachable', '', 'good') : status('not reachable', '', 'bad'), count(x.forwarded)]));
 	}
 	return table('Losses by rule', 'What the receiver’s revision has no form for, since dragoman started.', 'Nothing was lost.', ['Rule', 'What', 'Count', 'Why', 'Example'],
 		(s.losses ?? []).map((x) => [link(x.rule, () => filter('rule:' + x.rule)), h('b', null, x.what), count(x.count), h('span.does', null, prose(x.does ?? s.rules?.find((r) => r.rule === x.rule)?.does)), call(x.example)]));
