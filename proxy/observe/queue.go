@@ -1,6 +1,9 @@
 package observe
 
-import "sync"
+import (
+	"sync"
+	"time"
+)
 
 // queueBytes is how many bytes wait for one reader.
 const queueBytes = 8 << 20
@@ -20,6 +23,8 @@ type queue struct {
 	max  int
 	lost func(reader string) // called for each dropped event
 
+	urgent chan struct{} // the reader must not wait for more events
+
 	mu      sync.Mutex
 	filled  *sync.Cond
 	events  []event
@@ -30,7 +35,7 @@ type queue struct {
 }
 
 func newQueue(name string, max int, lost func(string)) *queue {
-	q := &queue{name: name, max: max, lost: lost}
+	q := &queue{name: name, max: max, lost: lost, urgent: make(chan struct{}, 1)}
 	q.filled = sync.NewCond(&q.mu)
 	return q
 }
@@ -43,27 +48,58 @@ func (q *queue) put(e event) {
 	case fits:
 		q.events = append(q.events, e)
 		q.bytes += e.size
-		q.filled.Signal()
+		if len(q.events) == 1 {
+			q.filled.Signal()
+		}
 	case !q.closed:
 		q.dropped++
 	}
-	closed := q.closed
+	closed, full := q.closed, q.bytes > q.max/2
 	q.mu.Unlock()
+	if full {
+		q.hurry()
+	}
 	if !fits && !closed && q.lost != nil {
 		q.lost(q.name)
 	}
 }
 
-// take returns all events that wait, and how many were dropped behind them. It waits for one, and returns ok false when
-// the queue is closed and empty. spare is memory for further events.
-func (q *queue) take(spare []event) (events []event, dropped uint64, ok bool) {
+// hurry ends the reader's wait for more events.
+func (q *queue) hurry() {
+	select {
+	case q.urgent <- struct{}{}:
+	default:
+	}
+}
+
+// gather is how long the reader waits for more events after the first one: to wake it for each event would take longer than
+// all the rest.
+const gather = 20 * time.Millisecond
+
+// await waits for the first event, and then for further ones, until the queue is half full or closed.
+func (q *queue) await(timer *time.Timer) {
 	q.mu.Lock()
-	defer q.mu.Unlock()
-	q.bytes -= q.reading
-	q.reading = 0
 	for len(q.events) == 0 && q.dropped == 0 && !q.closed {
 		q.filled.Wait()
 	}
+	now := q.closed || q.bytes > q.max/2
+	q.mu.Unlock()
+	if now {
+		return
+	}
+	timer.Reset(gather)
+	select {
+	case <-timer.C:
+	case <-q.urgent:
+		timer.Stop()
+	}
+}
+
+// take returns all events that wait, and how many were dropped behind them. ok is false when the queue is closed and empty.
+// spare is memory for further events.
+func (q *queue) take(spare []event) (events []event, dropped uint64, ok bool) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
 	events, q.events = q.events, spare
 	dropped, q.dropped = q.dropped, 0
 	q.reading = q.bytes
@@ -75,12 +111,24 @@ func (q *queue) close() {
 	q.closed = true
 	q.filled.Signal()
 	q.mu.Unlock()
+	q.hurry()
+}
+
+// done notes that the events of the last take were read.
+func (q *queue) done() {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.bytes -= q.reading
+	q.reading = 0
 }
 
 // feed hands the events to r until the queue is closed and empty.
 func (q *queue) feed(r Reader) {
 	var spare []event
+	timer := time.NewTimer(gather)
+	defer timer.Stop()
 	for {
+		q.await(timer)
 		events, dropped, ok := q.take(spare)
 		if !ok {
 			return
@@ -104,5 +152,6 @@ func (q *queue) feed(r Reader) {
 		}
 		clear(events)
 		spare = events[:0]
+		q.done()
 	}
 }
