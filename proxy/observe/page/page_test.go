@@ -319,9 +319,11 @@ func TestExportSavesWhatTheFilterShows(t *testing.T) {
 	value[any](b, `(q => { q.value = "tool:list*"; q.dispatchEvent(new Event("input")) })(document.getElementById("q"))`)
 	b.click("#export")
 	file := filepath.Join(dir, "dragoman.jsonl")
-	waitFor(t, func() bool { _, err := os.Stat(file); return err == nil })
-	if data, err := os.ReadFile(file); err != nil || !strings.Contains(string(data), `{"query":"tool:list*"}`) {
-		t.Errorf("%s, %v", data, err)
+	// The browser reserves the name with an empty file, and renames the whole file to it when it has all of it.
+	var data []byte
+	waitFor(t, func() bool { data, _ = os.ReadFile(file); return len(data) > 0 })
+	if !strings.Contains(string(data), `{"query":"tool:list*"}`) {
+		t.Errorf("the saved file is %s", data)
 	}
 }
 
