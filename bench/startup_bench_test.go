@@ -65,11 +65,11 @@ func firstAnswer(b *testing.B, command string, client *http.Client, initialize [
 	return took
 }
 
-// announced reads the endpoint's URL, which is on a line of its own.
+// announced reads the endpoint's URL, which is on a line of its own, as that of the live page is.
 func announced(stdout io.Reader) (string, error) {
 	lines := bufio.NewScanner(stdout)
 	for lines.Scan() {
-		if line := strings.TrimSpace(lines.Text()); strings.HasPrefix(line, "http://") {
+		if line := strings.TrimSpace(lines.Text()); strings.HasPrefix(line, "http://") && strings.HasSuffix(line, "/mcp") {
 			return line, nil
 		}
 	}
