@@ -80,8 +80,6 @@ func (x *exchange) isRepeated(m *wire.Message) bool {
 // putter returns a function that inserts a message into the stream that x reads, before the
 // server's next message.
 func (x *exchange) putter() func([]byte) bool {
-	x.mu.Lock()
-	defer x.mu.Unlock()
 	if st, ok := x.stream.(*server.Stream); ok {
 		return func(m []byte) bool {
 			if st.Over() {

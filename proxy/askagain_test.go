@@ -71,7 +71,7 @@ type askedOverHTTP struct {
 	testServer
 	session string
 	req     *downstream.Request
-	resp    *downstream.Response
+	resp    *response
 }
 
 func (c *askedOverHTTP) question() string {

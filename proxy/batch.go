@@ -170,15 +170,17 @@ type batchReply struct {
 	group  *batchAnswers
 	legs   sync.WaitGroup
 	said   chan legMessage
-	open   int          // the number of legs that have not ended
-	order  []legMessage // responses in the order in which they came, for a streamed reply
+	open   int // the number of legs that have not ended
 	status []*mcp.Failure
+
+	order    []legMessage // what was not sent, in the order in which it came, for a streamed reply
+	streamed bool         // the reply is an event stream
 }
 
 // postBatch answers a batch. As long as the legs only send responses, the reply is one array in the
 // order of the requests. The first other message makes the reply an event stream.
-func (srv *Server) postBatch(x *exchange, body []byte, resp *downstream.Response) error {
-	items, slots, err := srv.splitBatch(x.s, body)
+func (srv *Server) postBatch(x *exchange, req *downstream.Request, resp *downstream.Response) error {
+	items, slots, err := srv.splitBatch(x.s, req.Body)
 	if err != nil {
 		return err
 	}
@@ -196,15 +198,23 @@ func (srv *Server) postBatch(x *exchange, body []byte, resp *downstream.Response
 	}
 	for b.open > 0 {
 		m, err := b.receive()
-		if err != nil {
+		switch {
+		case err != nil && b.streamed:
+			return nil // the client has left, or dragoman is stopping
+		case err != nil:
 			return err
-		}
-		if !m.final {
+		case m.final:
+			b.legEnded(m)
+		default:
+			b.streamed = true
 			b.order = append(b.order, m)
-			resp.Stream = b
+		}
+		if b.streamed && b.send(req.Client) != nil {
 			return nil
 		}
-		b.legEnded(m)
+	}
+	if b.streamed {
+		return nil
 	}
 	if f := b.verdict(slots); f != nil {
 		return f
@@ -212,6 +222,20 @@ func (srv *Server) postBatch(x *exchange, body []byte, resp *downstream.Response
 	if resp.Body = b.group.array(); resp.Body == nil {
 		resp.Status = fasthttp.StatusAccepted
 	}
+	return nil
+}
+
+// send sends the client the messages that have come, in the order of arrival.
+func (b *batchReply) send(client mcp.Peer) error {
+	for _, m := range b.order {
+		if m.message == nil {
+			continue
+		}
+		if err := client.Send(sse.Event{Data: m.message}); err != nil {
+			return err
+		}
+	}
+	b.order = nil
 	return nil
 }
 
@@ -271,51 +295,56 @@ func (b *batchReply) fail(x *exchange, slot int, f *mcp.Failure) {
 // follow forwards the server's messages for one leg.
 func (b *batchReply) follow(x *exchange, slot int) {
 	defer x.done()
-	for {
-		m := x.keep(x.nextMessage(slot))
-		if len(m.message) == 0 && !m.final {
-			continue
-		}
-		select {
-		case b.said <- m:
-		case <-b.x.ctx.Done():
-			return
-		}
-		if m.final {
-			return
-		}
-	}
-}
-
-// nextMessage returns the next message for x's request. It is valid until the next call.
-func (x *exchange) nextMessage(slot int) legMessage {
-	e, err := x.nextRecovered()
+	last := legMessage{slot: slot, final: true}
+	client := &legClient{b: b, x: x, slot: slot}
+	e, err := x.answer(client)
 	switch {
-	case errors.Is(err, io.EOF): // cancelled: no response is owed
-		return legMessage{slot: slot, final: true}
-	case err != nil:
-		return x.endMessage(slot, err)
+	case err == nil:
+		last.message, err = x.keep(e.Data)
+	case client.failed != nil:
+		err = client.failed
 	}
-	return legMessage{slot: slot, message: e.Data, final: x.final}
+	if err != nil && !errors.Is(err, io.EOF) { // io.EOF: no response is owed
+		last.failure = x.srv.answerFor(x, err)
+		last.message = last.failure.Body()
+	}
+	b.say(last)
 }
 
-// keep returns m with a copy of its message.
-func (x *exchange) keep(m legMessage) legMessage {
-	if m.failure != nil || m.message == nil {
-		return m
+// say passes a message on to the goroutine of the POST.
+func (b *batchReply) say(m legMessage) error {
+	select {
+	case b.said <- m:
+		return nil
+	case <-b.x.ctx.Done():
+		return context.Cause(b.x.ctx)
 	}
-	message, err := x.srv.host.Memory().Clone(x.ctx, large.AnswerWait, large.Copy, m.message)
-	if err != nil {
-		return x.endMessage(m.slot, err)
-	}
-	m.message = message
-	return m
 }
 
-// endMessage returns the last message of x's request, which has failed with err.
-func (x *exchange) endMessage(slot int, err error) legMessage {
-	f := x.srv.answerFor(x, err)
-	return legMessage{slot: slot, message: f.Body(), final: true, failure: f}
+// legClient is the client of one leg of a batch.
+type legClient struct {
+	b    *batchReply
+	x    *exchange
+	slot int
+
+	failed error // why a message could not be kept
+}
+
+// Send implements [mcp.Peer].
+func (c *legClient) Send(e sse.Event) error {
+	if len(e.Data) == 0 {
+		return nil
+	}
+	var message []byte
+	if message, c.failed = c.x.keep(e.Data); c.failed != nil {
+		return c.failed
+	}
+	return c.b.say(legMessage{slot: c.slot, message: message})
+}
+
+// keep returns a copy of a message.
+func (x *exchange) keep(message []byte) ([]byte, error) {
+	return x.srv.host.Memory().Clone(x.ctx, large.AnswerWait, large.Copy, message)
 }
 
 // leg returns an exchange for one request of the POST.
@@ -362,35 +391,6 @@ func (b *batchReply) verdict(slots int) *mcp.Failure {
 	if same && (b.status[0].Status == fasthttp.StatusForbidden || b.status[0].Status == fasthttp.StatusNotFound) {
 		return b.status[0].WithoutID()
 	}
-	return nil
-}
-
-// Next returns the next message of the reply as an event, in the order of arrival. It returns
-// io.EOF after the last response, or if the client has left.
-func (b *batchReply) Next() (sse.Event, error) {
-	for {
-		if len(b.order) > 0 {
-			m := b.order[0]
-			b.order = b.order[1:]
-			if m.message == nil {
-				continue
-			}
-			return sse.Event{Data: m.message}, nil
-		}
-		if b.open == 0 {
-			return sse.Event{}, io.EOF
-		}
-		m, err := b.receive()
-		if err != nil {
-			return sse.Event{}, io.EOF // the client has left, or dragoman is stopping
-		}
-		b.order = append(b.order, m)
-	}
-}
-
-// Close ends all legs.
-func (b *batchReply) Close() error {
-	b.x.stop(nil)
 	return nil
 }
 

@@ -8,6 +8,7 @@ import (
 
 	"github.com/dragoman-proxy/dragoman/proxy/demo"
 	"github.com/dragoman-proxy/dragoman/proxy/downstream"
+	"github.com/dragoman-proxy/dragoman/proxy/mcp"
 	"github.com/dragoman-proxy/dragoman/proxy/sse"
 	"github.com/dragoman-proxy/dragoman/translate"
 )
@@ -58,11 +59,10 @@ func (t *tapped) got(message []byte) {
 func (p *tap) Post(req *downstream.Request, resp *downstream.Response) {
 	t := &tapped{DemoExchange: DemoExchange{Client: p.revisionOf(req), Server: translate.Oldest().Name, Sent: bytes.Clone(req.Body)}}
 	req.Ctx = demo.WithWatcher(req.Ctx, t)
+	req.Client = &tappedClient{req.Client, t}
 	p.face.Post(req, resp)
 	t.got(resp.Body)
-	if resp.Stream != nil {
-		resp.Stream = &tappedStream{resp.Stream, t}
-	}
+	t.got(resp.Last.Data)
 	done := resp.Done
 	resp.Done = func() {
 		if done != nil {
@@ -86,16 +86,14 @@ func (p *tap) revisionOf(req *downstream.Request) string {
 	return gjson.GetBytes(req.Body, "params.protocolVersion").Str
 }
 
-// tappedStream records the response in an event stream.
-type tappedStream struct {
-	downstream.Stream
+// tappedClient records the response in an event stream.
+type tappedClient struct {
+	mcp.Peer
 	t *tapped
 }
 
-func (s *tappedStream) Next() (sse.Event, error) {
-	e, err := s.Stream.Next()
-	if err == nil {
-		s.t.got(e.Data)
-	}
-	return e, err
+// Send implements [mcp.Peer].
+func (c *tappedClient) Send(e sse.Event) error {
+	c.t.got(e.Data)
+	return c.Peer.Send(e)
 }

@@ -63,12 +63,15 @@ func (srv *Server) postDirect(req *downstream.Request, q *stateless.Request, who
 	x.tally.Hold()
 	x.s.enter()
 	x.from = append(append(x.from[:0], from...), q.Header...)
+	x.client = httpClient{x: x, to: req.Client}
 	x.clock.Asked, x.maxTokens, x.peer = q.Timed, q.MaxTokens, q.Address
 	if q.Method == wire.SubscriptionsListen { // it would never end by itself
 		x.free = context.AfterFunc(srv.host.Draining, func() { stop(clienterror.ErrShutdown) })
 	}
 	err = x.post(req.Body, resp)
-	resp.Header = x.clock.AppendTo(resp.Header)
+	if !x.streamed {
+		resp.Header = x.clock.AppendTo(resp.Header)
+	}
 	return err
 }
 

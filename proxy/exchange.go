@@ -48,7 +48,7 @@ const (
 
 // exchange carries one message of a client to the server and the server's messages about it back,
 // or it reads one standing stream. It owns the buffers of both directions; what it returns is valid
-// until the next call. Only one goroutine at a time may use it, except for Close.
+// until the next call. Only one goroutine at a time may use it.
 type exchange struct {
 	// These fields keep their memory when the exchange is used again.
 	msg      wire.Message
@@ -61,7 +61,6 @@ type exchange struct {
 	release  func()            // the method done, bound once
 	isStale  func() bool       // the method stale, bound once
 
-	mu sync.Mutex // guards stream and closed against Close
 	exchangeState
 }
 
@@ -89,7 +88,6 @@ type exchangeState struct {
 	maxTokens int    // the budget that the request asked for with a header
 
 	stream   upstream.Stream
-	closed   bool
 	at       int       // how many messages of rest were returned
 	eventID  sse.Event // the ID and Retry of the last event
 	retry    time.Duration
@@ -98,10 +96,8 @@ type exchangeState struct {
 	resent   bool         // the request was sent once more, in another server session
 	bad      *mcp.Failure // the last data of the server that was not a message
 	answered bool
-	final    bool      // next has returned the response
-	met      *call     // the call that the message of next answers, if it is not x's own
-	first    sse.Event // the first event, which Next returns again
-	pending  bool      // first is set
+	final    bool  // next has returned the response
+	met      *call // the call that the message of next answers, if it is not x's own
 
 	injected *injected        // dragoman's own messages on stream; nil for none
 	buffer   *replay.Buffer   // keeps the events sent to the client; nil for none
@@ -112,7 +108,8 @@ type exchangeState struct {
 
 	observation
 
-	detached bool            // the transport holds the exchange as a stream: it does not go back to the pool
+	client   httpClient      // receives what comes before the response; unused on pipes
+	streamed bool            // the client's response is an event stream
 	large    bool            // a message was too large to keep the buffers
 	verdict  metrics.Outcome // the outcome of the last response
 	outcome  metrics.Outcome
@@ -138,15 +135,14 @@ func (x *exchange) log() *zap.Logger { return x.srv.host.Log.With(trace.Fields(x
 // done ends the exchange and returns it to the pool.
 func (x *exchange) done() {
 	gone := x.clientLeft()
-	x.mu.Lock()
 	if st, ok := x.stream.(upstream.Releaser); ok {
 		st.Release()
 	}
-	x.mu.Unlock()
 	parked := x.buffer != nil && x.buffer.Detach(gone)
-	x.setParked(parked)
 	x.clear()
-	x.Close()
+	if x.stream != nil && !parked { // the stream of a parked call goes on
+		x.stream.Close()
+	}
 	if x.stop != nil {
 		x.stop(nil)
 	}
@@ -174,9 +170,8 @@ func (x *exchange) done() {
 	if x.s != nil {
 		x.s.leave()
 	}
-	if x.detached {
+	if x.streamed {
 		x.srv.streams.Add(-1)
-		return // the transport may still call Close
 	}
 	if x.large {
 		x.msg.Trim()
@@ -212,7 +207,7 @@ func (x *exchange) clear() {
 	x.msg.Raw, x.send.Body = nil, nil
 	clear(x.rest[:cap(x.rest)])
 	x.rest, x.at = x.rest[:0], 0
-	x.first, x.replay = sse.Event{}, nil
+	x.replay = nil
 }
 
 // stale reports whether x's request was answered or cancelled before it was sent.
@@ -243,84 +238,95 @@ func (x *exchange) ending(gone bool) metrics.Outcome {
 	return metrics.Left
 }
 
-// detach makes x the body of a streamed response. x then does not go back to the pool, and the
-// client's message is no longer available.
-func (x *exchange) detach() {
-	x.detached, x.send.Body = true, nil
+// startStream notes that the response is an event stream. The client's message is not available any more.
+func (x *exchange) startStream() {
+	x.streamed, x.send.Body = true, nil
 	x.srv.streams.Add(1)
 }
 
 // attach makes st the stream that Next reads.
 func (x *exchange) attach(st upstream.Stream) {
-	x.mu.Lock()
-	defer x.mu.Unlock()
 	if x.injected != nil {
 		st = x.injected.on(x.srv, st)
 	}
 	x.stream = st
-	if x.closed {
-		st.Close()
+}
+
+// answer sends the client the server's messages until the response, which it returns; it is valid until the next call.
+// The error is io.EOF if no response is owed, or if the client gets no more messages.
+func (x *exchange) answer(client mcp.Peer) (response sse.Event, err error) {
+	for {
+		e, err := x.nextRecovered()
+		if err != nil || x.final && x.at == len(x.rest) {
+			return e, err
+		}
+		if client.Send(e) != nil {
+			if x.stop != nil {
+				x.stop(downstream.ErrClientLeft)
+			}
+			return sse.Event{}, io.EOF
+		}
 	}
 }
 
-// Close ends the stream. It may be called by any goroutine, and more than once.
-func (x *exchange) Close() error {
-	x.mu.Lock()
-	defer x.mu.Unlock()
-	x.closed = true
-	switch {
-	case x.stream == nil:
-		return nil
-	case x.buffer != nil && x.call != nil: // done decides whether the call goes on
-		x.stop(downstream.ErrOver)
-		return nil
-	}
-	return x.stream.Close()
+// httpClient is the client of an exchange over HTTP. The first message that it receives makes the response an event
+// stream, and what it receives is kept for replay.
+type httpClient struct {
+	x    *exchange
+	to   mcp.Peer
+	resp *downstream.Response // nil if the response is an event stream already
 }
 
-// setParked ends the replay buffer's use of x. If parked is true, the call goes on and Close must
-// not close its stream.
-func (x *exchange) setParked(parked bool) {
-	x.mu.Lock()
-	defer x.mu.Unlock()
-	x.buffer = nil
-	if parked {
-		x.stream = nil
+// Send implements [mcp.Peer].
+func (c *httpClient) Send(e sse.Event) error {
+	x := c.x
+	if !x.streamed {
+		x.startStream()
+		c.resp.Header = x.clock.AppendTo(c.resp.Header)
+		if of, ok := x.stream.(*server.Stream); ok {
+			x.buffer = lanesOf(x.s.conn).trails.Begin(&resumableCall{x.call, x.s.open, of}, x.stop)
+		}
 	}
-}
-
-// Next returns the next event of the HTTP response, and keeps it for replay.
-func (x *exchange) Next() (e sse.Event, err error) {
-	if len(x.replay) > 0 {
-		e, x.replay = x.replay[0], x.replay[1:]
-		return e, nil
-	}
-	e, err = x.nextOrError()
-	if err == nil && x.buffer != nil {
+	if x.buffer != nil {
 		x.buffer.Record(&e, x.final)
 	}
-	return e, err
+	return c.to.Send(e)
 }
 
-// nextOrError returns the next event. If reading fails, it returns the error response instead.
-func (x *exchange) nextOrError() (e sse.Event, err error) {
-	if x.pending {
-		x.pending = false
-		return x.first, nil
+// late returns the last event of an event stream whose reading has failed with err: an error instead of the response.
+// ok is false if the client is owed nothing more.
+func (x *exchange) late(err error) (e sse.Event, ok bool) {
+	if errors.Is(err, io.EOF) || x.call == nil || x.clientLeft() {
+		return e, false // a client opens a standing stream again
 	}
-	e, err = x.nextRecovered()
-	if err == nil || errors.Is(err, io.EOF) {
-		return e, err
-	}
-	if x.call == nil || x.clientLeft() {
-		return sse.Event{}, io.EOF // the standing stream ends without an error; the client opens another one
-	}
-	x.answered, x.final = true, true // no event follows
+	x.answered, x.final = true, true
 	if x.call.Method == wire.SubscriptionsListen && errors.Is(err, clienterror.ErrShutdown) {
 		x.verdict = metrics.Succeeded
-		return sse.Event{Data: bridge.ListenResult([]byte(x.call.ID))}, nil
+		return sse.Event{Data: bridge.ListenResult([]byte(x.call.ID))}, true
 	}
-	return sse.Event{Data: x.srv.answerFor(x, err).Body()}, nil
+	return sse.Event{Data: x.srv.answerFor(x, err).Body()}, true
+}
+
+// listen sends the client the events of x's stream until it ends: first those that are kept for it.
+func (x *exchange) listen(client mcp.Peer) error {
+	for _, e := range x.replay {
+		if err := client.Send(e); err != nil {
+			return err
+		}
+	}
+	x.replay = nil
+	if x.ctx.Err() != nil {
+		return nil // what comes waits for the next stream
+	}
+	x.client = httpClient{x: x, to: client}
+	last, err := x.answer(&x.client)
+	if err != nil {
+		var ok bool
+		if last, ok = x.late(err); !ok {
+			return nil
+		}
+	}
+	return x.client.Send(last)
 }
 
 // next returns the next message for the client. It is valid until the next call. The error is
@@ -441,10 +447,7 @@ func (x *exchange) sendAgain(c *restart.HTTP) error {
 	if err != nil {
 		return x.ended(err)
 	}
-	x.mu.Lock()
-	old := x.stream
-	x.mu.Unlock()
-	old.Close()
+	x.stream.Close()
 	x.attach(st)
 	return nil
 }
@@ -492,10 +495,7 @@ func (x *exchange) resume() error {
 		}
 		return err
 	}
-	x.mu.Lock()
-	old := x.stream
-	x.mu.Unlock()
-	old.Close()
+	x.stream.Close()
 	x.attach(st)
 	return nil
 }

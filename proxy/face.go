@@ -116,7 +116,7 @@ func (srv *Server) refuse(req *downstream.Request, resp *downstream.Response, er
 	if !known {
 		srv.observeRefusal(req.Body, translate.Lookup(req.Version), "http", f)
 	}
-	resp.Stream = nil
+	resp.Listen = nil
 	resp.Status, resp.Header = f.Status, append(resp.Header, f.Header...)
 	if f.Status == fasthttp.StatusAccepted {
 		return
@@ -204,6 +204,7 @@ func (srv *Server) post(req *downstream.Request, resp *downstream.Response) erro
 	}
 	x.s = s
 	x.headers(req)
+	x.client = httpClient{x: x, to: req.Client}
 	if s == nil {
 		x.who, x.owner, x.runsFor = "http "+principal.Of(req, srv.now().cfg.Bridge.Principal), srv.ownerOf(req), srv.runsFor(req)
 	}
@@ -211,15 +212,17 @@ func (srv *Server) post(req *downstream.Request, resp *downstream.Response) erro
 	case wire.IsArray(req.Body) && s == nil && r != nil && r.Modern:
 		err = noBatches(r.Name)
 	case wire.IsArray(req.Body):
-		err = srv.postBatch(x, req.Body, resp)
+		err = srv.postBatch(x, req, resp)
 	case s == nil:
-		err = srv.postInitialize(x, req.Body, resp)
+		err = srv.postInitialize(x, req, resp)
 	default:
 		if err = x.post(req.Body, resp); err != nil && !x.isInitialized() {
 			err = srv.host.Report.Failed(err, x.requestInfo()).WithinSession()
 		}
 	}
-	resp.Header = x.clock.AppendTo(resp.Header)
+	if !x.streamed {
+		resp.Header = x.clock.AppendTo(resp.Header)
+	}
 	return err
 }
 
@@ -253,21 +256,24 @@ func (x *exchange) post(raw []byte, resp *downstream.Response) (err error) {
 		return nil
 	}
 	x.attach(st)
-	e, err := x.next()
+	x.client.resp = resp
+	last, err := x.answer(&x.client)
 	switch {
+	case x.streamed:
+		owed := true
+		if err != nil {
+			last, owed = x.late(err)
+		}
+		if owed && x.buffer != nil {
+			x.buffer.Record(&last, true)
+		}
+		resp.Last = last
 	case errors.Is(err, io.EOF): // cancelled: no response is owed
 		resp.Status = fasthttp.StatusAccepted
 	case err != nil:
 		return x.srv.answerFor(x, err)
-	case x.final && x.at == len(x.rest):
-		resp.Status, resp.Body = x.directStatus(e.Data), e.Data
 	default:
-		x.detach()
-		if of, ok := st.(*server.Stream); ok {
-			x.buffer = lanesOf(x.s.conn).trails.Begin(&resumableCall{x.call, x.s.open, of}, x.stop)
-		}
-		x.first, x.pending = e, true
-		resp.Stream = x
+		resp.Status, resp.Body = x.directStatus(last.Data), last.Data
 	}
 	return nil
 }
@@ -349,7 +355,8 @@ func lengthened(limit, by time.Duration) time.Duration {
 }
 
 // postInitialize handles initialize and begins a session.
-func (srv *Server) postInitialize(x *exchange, raw []byte, resp *downstream.Response) (err error) {
+func (srv *Server) postInitialize(x *exchange, req *downstream.Request, resp *downstream.Response) (err error) {
+	raw := req.Body
 	if err := x.msg.Scan(raw, nil); err != nil {
 		return err
 	}
@@ -393,9 +400,13 @@ func (srv *Server) postInitialize(x *exchange, raw []byte, resp *downstream.Resp
 	}
 	s.enter()
 	x.s = s
-	x.rest = append(x.rest[:0], early...)
-	resp.Stream = &initializeReply{exchange: x, answer: answer}
-	x.detach()
+	x.startStream()
+	for _, message := range early { // what the server sent before its answer
+		if out, ok := x.fromServer(message); ok && req.Client.Send(sse.Event{Data: out}) != nil {
+			return nil // the client has left
+		}
+	}
+	resp.Body = answer
 	return nil
 }
 
@@ -432,29 +443,6 @@ func (srv *Server) begin(x *exchange, raw []byte) (s *session, answer []byte, ea
 	return s, answer, h.Early, err
 }
 
-// initializeReply is the response to initialize, after the messages that the server sent before it.
-type initializeReply struct {
-	*exchange
-	answer []byte
-}
-
-// Next returns the messages that the server sent before its answer to initialize, then the answer,
-// then io.EOF.
-func (o *initializeReply) Next() (sse.Event, error) {
-	for o.at < len(o.rest) {
-		o.at++
-		if out, ok := o.fromServer(o.rest[o.at-1]); ok {
-			return sse.Event{Data: out}, nil
-		}
-	}
-	if o.answer == nil {
-		return sse.Event{}, io.EOF
-	}
-	e := sse.Event{Data: o.answer}
-	o.answer = nil
-	return e, nil
-}
-
 func (srv *Server) get(req *downstream.Request, resp *downstream.Response) error {
 	s, err := srv.sessionOf(req)
 	if err != nil {
@@ -472,7 +460,7 @@ func (srv *Server) get(req *downstream.Request, resp *downstream.Response) error
 	resp.Done = x.release
 	x.s = s
 	x.headers(req)
-	x.detach()
+	x.startStream()
 	if l, ok := s.conn.(*lanes); ok {
 		if err := x.resumeStream(l, req.LastEventID); err != nil {
 			f := srv.answerFor(x, err)
@@ -481,7 +469,7 @@ func (srv *Server) get(req *downstream.Request, resp *downstream.Response) error
 			}
 			return f
 		}
-		resp.Stream = x
+		resp.Listen = x.listen
 		return nil
 	}
 	st, err := srv.listen(ctx, s, upstream.ListenOptions{LastEventID: req.LastEventID, Header: x.from})
@@ -504,6 +492,6 @@ func (srv *Server) get(req *downstream.Request, resp *downstream.Response) error
 		})
 	}
 	x.attach(st)
-	resp.Stream = x
+	resp.Listen = x.listen
 	return nil
 }

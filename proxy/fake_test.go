@@ -360,7 +360,7 @@ func (srv testServer) exchange(ctx context.Context, method, session, body string
 	return srv.read(req, resp)
 }
 
-func (srv testServer) begin(ctx context.Context, method, session, body string, header ...string) (*downstream.Request, *downstream.Response) {
+func (srv testServer) begin(ctx context.Context, method, session, body string, header ...string) (*downstream.Request, *response) {
 	h := map[string]string{}
 	for i := 0; i+1 < len(header); i += 2 {
 		h[header[i]] = header[i+1]
@@ -376,20 +376,12 @@ func (srv testServer) begin(ctx context.Context, method, session, body string, h
 			}
 		},
 	}
-	resp := new(downstream.Response)
 	f := (*face)(srv.Server)
-	switch method {
-	case "POST":
-		f.Post(req, resp)
-	case "GET":
-		f.Get(req, resp)
-	case "DELETE":
-		f.Delete(req, resp)
-	}
-	return req, resp
+	handle := map[string]func(*downstream.Request, *downstream.Response){"POST": f.Post, "GET": f.Get, "DELETE": f.Delete}[method]
+	return req, respond(req, handle)
 }
 
-func (srv testServer) read(req *downstream.Request, resp *downstream.Response) reply {
+func (srv testServer) read(req *downstream.Request, resp *response) reply {
 	srv.t.Helper()
 	r := reply{status: max(resp.Status, 0), header: map[string]string{}, body: string(resp.Body)}
 	if r.status == 0 {
@@ -398,10 +390,11 @@ func (srv testServer) read(req *downstream.Request, resp *downstream.Response) r
 	for _, h := range resp.Header {
 		r.header[h.Name] = h.Value
 	}
-	for i := range req.Body {
-		req.Body[i] = 'X' // the body is invalid after the handler has returned
-	}
-	if resp.Stream != nil {
+	if resp.Stream == nil {
+		for i := range req.Body {
+			req.Body[i] = 'X' // the body is invalid after the handler has returned
+		}
+	} else {
 		for {
 			e, err := resp.Stream.Next()
 			if err != nil {
@@ -413,11 +406,8 @@ func (srv testServer) read(req *downstream.Request, resp *downstream.Response) r
 			r.events = append(r.events, string(e.Data))
 			r.ids = append(r.ids, string(e.ID))
 		}
-		resp.Stream.Close()
 	}
-	if resp.Done != nil {
-		resp.Done()
-	}
+	resp.Done()
 	return r
 }
 

@@ -91,7 +91,7 @@ func TestImportsPointDown(t *testing.T) {
 		"proxy/idmap":               "translate/wire",
 		"proxy/large":               "",
 		"proxy/setting":             "",
-		"proxy/mcp":                 "translate translate/wire",
+		"proxy/mcp":                 "proxy/sse proxy/envelope translate translate/wire",
 		"proxy/config":              configured,
 		"proxy/memlimit":            "",
 		"proxy/downstream":          "proxy/mcp translate proxy/sse proxy/lines proxy/large proxy/envelope translate/wire",

@@ -130,12 +130,11 @@ func TestNewStandingStreamTakesOver(t *testing.T) {
 	ctx, stop := context.WithCancel(context.Background())
 	defer stop()
 	oldReq, old := srv.begin(ctx, "GET", s, "")
-	f.standing <- logLine
-	eventually(t, "it waits in the old one", func() bool { return srv.lanes(s).Waiting() == 1 })
 	req, resp := srv.begin(ctx, "GET", s, "")
 	if r := srv.read(oldReq, old); len(r.events) != 0 {
 		t.Errorf("old: %+v", r)
 	}
+	f.standing <- logLine
 	if e, err := resp.Stream.Next(); err != nil || string(e.Data) != logLine {
 		t.Errorf("%q, %v", e.Data, err)
 	}
@@ -149,9 +148,10 @@ func TestUndeliveredMessagesWaitForTheNextStream(t *testing.T) {
 	s := srv.initialize("2025-06-18")
 	f.standing <- logLine
 	eventually(t, "queued", func() bool { return srv.lanes(s).Waiting() == 1 })
-	req, resp := srv.begin(context.Background(), "GET", s, "")
-	resp.Stream.Close() // the client disconnects before it has read
-	srv.read(req, &downstream.Response{Done: resp.Done})
+	ctx, leave := context.WithCancelCause(context.Background())
+	leave(downstream.ErrClientLeft) // the client disconnects before it can be sent anything
+	_, resp := srv.begin(ctx, "GET", s, "")
+	resp.Done()
 	if srv.lanes(s).Waiting() != 1 {
 		t.Error("lost")
 	}

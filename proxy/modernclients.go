@@ -236,7 +236,6 @@ func (x *crossingExchange) Own() bool                   { return x.ownCall != ni
 func (x *crossingExchange) Left() bool                  { return (*exchange)(x).clientLeft() }
 func (x *crossingExchange) Fail(err error) *mcp.Failure { return x.srv.answerFor((*exchange)(x), err) }
 func (x *crossingExchange) At() report.At               { return (*exchange)(x).requestInfo() }
-func (x *crossingExchange) Close() error                { return (*exchange)(x).Close() }
 func (x *crossingExchange) Seen() *observe.Call         { return x.seen }
 func (x *crossingExchange) Done()                       { (*exchange)(x).done() }
 func (x *crossingExchange) CountLater()                 { x.resumed = true }

@@ -562,9 +562,7 @@ func TestClientThatLeavesDoesNotCancel(t *testing.T) {
 			defer close(done)
 			req, resp := srv.begin(ctx, "POST", session, `{"jsonrpc":"2.0","id":5,"method":"prompts/get","params":{"name":"p"}}`)
 			_ = req
-			if resp.Done != nil {
-				resp.Done()
-			}
+			resp.Done()
 		}()
 		eventually(t, "the call is there", func() bool { return len(f.said("prompts/get")) == 1 })
 		leave(downstream.ErrClientLeft)

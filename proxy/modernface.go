@@ -16,6 +16,7 @@ import (
 	"github.com/dragoman-proxy/dragoman/proxy/principal"
 	"github.com/dragoman-proxy/dragoman/proxy/report"
 	"github.com/dragoman-proxy/dragoman/proxy/shape"
+	"github.com/dragoman-proxy/dragoman/proxy/sse"
 	"github.com/dragoman-proxy/dragoman/proxy/stateless"
 	"github.com/dragoman-proxy/dragoman/proxy/trace"
 	"github.com/dragoman-proxy/dragoman/proxy/upstream"
@@ -254,20 +255,30 @@ func (p *pipe) runModern(ctx context.Context, q *stateless.Request, free func())
 		return
 	}
 	defer r.End()
-	for {
-		e, err := r.Next()
-		if err != nil || ctx.Err() != nil {
-			return // cancelled: no response is owed
-		}
-		if r.Answered() {
-			free()
-		}
-		p.write(e.Data)
-		if r.Cut() { // see https://modelcontextprotocol.io/specification/2026-07-28/basic/patterns/cancellation
-			p.write(mcp.Cancelled(q.ID, ""))
-			return
-		}
+	answer, err := r.Answer(until{ctx, p})
+	if err != nil || ctx.Err() != nil {
+		return // cancelled: no response is owed
 	}
+	free()
+	p.write(answer)
+	if r.Cut() { // see https://modelcontextprotocol.io/specification/2026-07-28/basic/patterns/cancellation
+		p.write(mcp.Cancelled(q.ID, ""))
+	}
+}
+
+// until is the client of a pipe until a request is cancelled: it gets no further message about the request.
+type until struct {
+	ctx context.Context
+	p   *pipe
+}
+
+// Send implements [mcp.Peer].
+func (u until) Send(e sse.Event) error {
+	if u.ctx.Err() != nil {
+		return context.Cause(u.ctx)
+	}
+	u.p.write(e.Data)
+	return nil
 }
 
 // cancelModern cancels the request that a notifications/cancelled names, if it is a modern one. It

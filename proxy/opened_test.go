@@ -108,9 +108,7 @@ func TestClientThatLeavesWhileItsURLsAreWaitedFor(t *testing.T) {
 	go func() {
 		defer close(done)
 		_, resp := srv.begin(ctx, "POST", "", body, modernHeader(body)...)
-		if resp.Done != nil {
-			resp.Done()
-		}
+		resp.Done()
 	}()
 	eventually(t, "the retry waits", func() bool { return srv.modern.Counts().Parked == 0 })
 	leave()

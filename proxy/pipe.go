@@ -21,6 +21,7 @@ import (
 	"github.com/dragoman-proxy/dragoman/proxy/metrics"
 	"github.com/dragoman-proxy/dragoman/proxy/report"
 	"github.com/dragoman-proxy/dragoman/proxy/server"
+	"github.com/dragoman-proxy/dragoman/proxy/sse"
 	"github.com/dragoman-proxy/dragoman/proxy/upstream"
 	"github.com/dragoman-proxy/dragoman/translate"
 	"github.com/dragoman-proxy/dragoman/translate/wire"
@@ -453,25 +454,34 @@ func (p *pipe) kept(c *call, answer []byte) []byte {
 // answer sends the client the server's messages about one request.
 func (p *pipe) answer(x *exchange) {
 	defer x.done()
-	for {
-		m := x.nextMessage(x.slot)
-		if x.group != nil {
-			m = x.keep(m)
-		}
-		switch {
-		case m.final && m.message == nil && x.group == nil: // cancelled: no response is owed
-		case m.final:
-			p.deliver(x.group, x.slot, m.message)
-		case len(m.message) > 0:
-			p.write(m.message)
-		}
-		if m.failure != nil {
-			p.lostWith(m.failure)
-		}
-		if m.final {
-			return
-		}
+	var message []byte
+	e, err := x.answer(p)
+	switch {
+	case err == nil && x.group != nil:
+		message, err = x.keep(e.Data)
+	case err == nil:
+		message = e.Data
 	}
+	switch {
+	case errors.Is(err, io.EOF): // cancelled: no response is owed
+		if x.group != nil {
+			x.group.put(x.slot, nil)
+		}
+	case err != nil:
+		f := p.srv.answerFor(x, err)
+		p.deliver(x.group, x.slot, f.Body())
+		p.lostWith(f)
+	default:
+		p.deliver(x.group, x.slot, message)
+	}
+}
+
+// Send implements [mcp.Peer].
+func (p *pipe) Send(e sse.Event) error {
+	if len(e.Data) > 0 {
+		p.write(e.Data)
+	}
+	return nil
 }
 
 // bring sends the client all messages of a server on a pipe. The session ends with the server.

@@ -26,7 +26,7 @@ import (
 type reader struct {
 	t    testing.TB
 	req  *downstream.Request
-	resp *downstream.Response
+	resp *response
 	stop context.CancelCauseFunc
 }
 

@@ -17,7 +17,7 @@ import (
 
 // listens is a client with a subscription to a resource.
 type listens struct {
-	resp  *downstream.Response
+	resp  *response
 	leave func()
 }
 

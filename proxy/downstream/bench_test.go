@@ -47,9 +47,9 @@ func BenchmarkPost(b *testing.B) {
 	body := func(body []byte) fakeHandler {
 		return fakeHandler{post: func(q *Request, r *Response) { r.Body = body }}
 	}
-	stream := func(data []byte) fakeHandler {
+	events := func(data []byte) fakeHandler {
 		s := &three{event: sse.Event{Data: data}}
-		return fakeHandler{post: func(q *Request, r *Response) { r.Stream = s }}
+		return fakeHandler{post: func(q *Request, r *Response) { stream(s, q, r) }}
 	}
 	for _, c := range []struct {
 		name  string
@@ -63,8 +63,8 @@ func BenchmarkPost(b *testing.B) {
 		}, string(small)},
 		{"body", ours(body(small)), string(small)},
 		{"body of 1 MiB", ours(body(large)), string(large)},
-		{"three events", ours(stream(small)), "\r\n0\r\n\r\n"},
-		{"three events of 1 MiB", ours(stream(large)), "\r\n0\r\n\r\n"},
+		{"three events", ours(events(small)), "\r\n0\r\n\r\n"},
+		{"three events of 1 MiB", ours(events(large)), "\r\n0\r\n\r\n"},
 	} {
 		b.Run(c.name, func(b *testing.B) {
 			ln, err := net.Listen("tcp", "127.0.0.1:0")

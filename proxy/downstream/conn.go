@@ -32,6 +32,8 @@ type conn struct {
 	linger          bool
 	bodyRead        bool // the body of the request under way was read
 	ended           bool // Read has returned io.EOF
+	muted           bool // the response was written without fasthttp, whose own is dropped
+	held            bool // fasthttp may hold back a response until it has answered the pipelined request after it
 	// takenOver goes on with the connection, for a stream, after fasthttp has released it. It is
 	// set once.
 	takenOver func()
@@ -175,6 +177,15 @@ func (c *conn) Read(b []byte) (n int, err error) {
 		c.ended = true
 	}
 	return n, err
+}
+
+// Write writes what fasthttp has to send.
+func (c *conn) Write(b []byte) (int, error) {
+	c.held = false
+	if c.muted {
+		return len(b), nil
+	}
+	return c.Conn.Write(b)
 }
 
 // Close closes the connection. If the client is still sending, it does so after a while: unread

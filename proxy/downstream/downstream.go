@@ -13,21 +13,9 @@ import (
 	"github.com/dragoman-proxy/dragoman/proxy/sse"
 )
 
-// Stream returns the events of a response body of server-sent events.
-type Stream interface {
-	// Next blocks until there is an event, which is valid until the next call. io.EOF is
-	// the regular end of the body. Any other error cuts the body off, so that the client
-	// sees that something is missing.
-	Next() (sse.Event, error)
-	// Close ends the stream and makes a Next that is under way return. It may be called at
-	// any time, from any goroutine and more than once. The transport always calls it at the
-	// end.
-	Close() error
-}
-
 // Request is one HTTP request of a client. Its slices and its Header function belong to the
-// transport and are invalid after the handler's method has returned: what is used longer,
-// as by a Stream, must have been cloned. Strings may be kept.
+// transport and are invalid after the handler's method has returned, and the Body after the first
+// event that was sent to Client: what is used longer must have been cloned. Strings may be kept.
 type Request struct {
 	// Ctx is cancelled when the client leaves (a half-closed connection counts as that),
 	// when the server is stopped by force and when the exchange is over. [context.Cause]
@@ -35,7 +23,11 @@ type Request struct {
 	Ctx context.Context
 	// Cancel ends Ctx, for a handler that knows a reason before the transport does. It may
 	// be called at any time. It is nil if the transport does not offer it.
-	Cancel       context.CancelCauseFunc
+	Cancel context.CancelCauseFunc
+	// Client receives the messages that come before the response to a POST. The first one makes the response an
+	// event stream, with the Status and Header that the Response has then. It is valid until the handler's method
+	// returns.
+	Client       mcp.Peer
 	Body         []byte // may be rewritten in place
 	Session      string // Mcp-Session-Id, "" when absent
 	Version      string // MCP-Protocol-Version, "" when absent
@@ -71,13 +63,22 @@ type Request struct {
 	Forwarded bool
 }
 
-// Response is filled by the handler. At most one of Body and Stream is set;
-// with neither the response has no body.
+// Response is filled by the handler. At most one of Body and Listen is set; with neither, the
+// response has no body, or ends without a further event.
 type Response struct {
 	Status int          // 200 when 0
 	Header []mcp.Header // in addition to the transport's; Content-Type replaces the default
-	Body   []byte       // application/json; must stay untouched until Done
-	Stream Stream       // text/event-stream; the connection of a GET is closed at its end
+	// Body is application/json, or the data of the last event if others were sent before. It must stay untouched
+	// until Done.
+	Body []byte
+	Last sse.Event // the last event, if others were sent before and Body is not set; as Body
+	// Listen makes the response to a GET an event stream. It is called once the handler's method has returned, sends
+	// the events to client and returns soon after the request's Ctx has ended. nil is the regular end of the stream.
+	// Any other error cuts it off, so that the client sees that something is missing. The connection is closed then.
+	Listen func(client mcp.Peer) error
+	// Cut is why the events sent to Client break off; nil for their regular end. The client sees that something is
+	// missing.
+	Cut error
 	// Done is called once, on the serving goroutine, when the response was
 	// written or given up. It may be nil.
 	Done func()

@@ -1,6 +1,7 @@
 package downstream
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -11,6 +12,7 @@ import (
 
 	"github.com/valyala/fasthttp"
 
+	"github.com/dragoman-proxy/dragoman/proxy/sse"
 	"github.com/dragoman-proxy/dragoman/translate/wire"
 )
 
@@ -28,6 +30,7 @@ func (h *HTTP) serve(ctx *fasthttp.RequestCtx) {
 	}
 	c := ctx.Conn().(*conn) // Serve made it
 	c.bodyRead = false
+	defer finishBuffered(ctx, c)
 	if r := h.route(ctx, c); r != nil {
 		if r != drained {
 			h.cfg.Refused(r.status, r.words)
@@ -44,6 +47,50 @@ func (h *HTTP) serve(ctx *fasthttp.RequestCtx) {
 	if !c.bodyRead {
 		h.leaveBody(ctx, c)
 	}
+}
+
+// finishBuffered makes fasthttp write out a response that no exchange writes, even if the client has pipelined another
+// request behind it, whose exchange may write on the connection itself. A response without a body may still be held
+// back.
+func finishBuffered(ctx *fasthttp.RequestCtx, c *conn) {
+	switch r := &ctx.Response; {
+	case ctx.Hijacked():
+	case !r.IsBodyStream():
+		c.held = true
+		if body := r.Body(); len(body) > 0 {
+			r.SetBodyStream(&wholeBody{data: bytes.Clone(body)}, len(body))
+		}
+	default:
+		if _, ours := r.BodyStream().(*exchange); !ours {
+			ctx.SetConnectionClose()
+		}
+	}
+}
+
+// wholeBody is a body that is written out at once.
+type wholeBody struct{ data []byte }
+
+// SupportsBodyWriteTo makes fasthttp call WriteTo.
+func (b *wholeBody) SupportsBodyWriteTo() bool { return true }
+
+// Read is only there to implement io.Reader.
+func (b *wholeBody) Read([]byte) (int, error) { return 0, errWritten }
+
+// WriteTo writes the body, and all that was held back before it.
+func (b *wholeBody) WriteTo(w io.Writer) (int64, error) {
+	n, err := w.Write(b.data)
+	if err == nil {
+		err = flush(w)
+	}
+	return int64(n), err
+}
+
+// flush writes what w has buffered.
+func flush(w io.Writer) error {
+	if f, ok := w.(interface{ Flush() error }); ok {
+		return f.Flush()
+	}
+	return nil
 }
 
 // route finds the code that answers a request, and calls it. It may return a refusal.
@@ -97,6 +144,9 @@ func (h *HTTP) endpoint(ctx *fasthttp.RequestCtx, c *conn) *refusal {
 	var call func(Handler, *Request, *Response)
 	var r *refusal
 	switch {
+	case c.held:
+		ctx.SetConnectionClose()
+		r = pipelined
 	case ctx.IsPost():
 		call, r = postTrimmed, checkPost(header, c)
 	case ctx.IsGet():
@@ -183,6 +233,9 @@ func (h *HTTP) guard(f func()) (ok bool) {
 // returned, and reports the end of the writing only by the Close of a body stream.
 // Writing from the slice needs no copy, and the exchange no allocation, because it is
 // pooled.
+//
+// If the handler sends events before it returns, the exchange writes the whole response
+// itself, and the connection drops that of fasthttp.
 type exchange struct {
 	face   *HTTP
 	ctx    *fasthttp.RequestCtx // nil once the handler has returned
@@ -191,16 +244,15 @@ type exchange struct {
 	req    Request
 	resp   Response
 	in     body
-	posted bool   // the request is counted as a POST
-	head   []byte // head of a response on a connection that was taken over
-	chunks chunkWriter
+	posted bool // the request is counted as a POST
 	events eventWriter
+	failed error // why the events ended early
 }
 
 func newExchange(h *HTTP) *exchange {
 	x := &exchange{face: h}
 	x.req.Header, x.req.Headers = x.header, x.headers // bound once
-	x.chunks.face = h
+	x.req.Client = x
 	x.events.init(h)
 	return x
 }
@@ -253,7 +305,9 @@ func (x *exchange) run(ctx *fasthttp.RequestCtx, c *conn, call func(Handler, *Re
 	x.ctx, x.conn = ctx, c
 	x.req.Ctx, x.cancel = context.WithCancelCause(context.Background())
 	x.req.Cancel = x.cancel
-	x.req.Body = x.in.data
+	if x.req.Body = nil; x.posted {
+		x.req.Body = x.in.data
+	}
 	x.req.Session = c.session.string(header.Peek("Mcp-Session-Id"))
 	x.req.Version = c.version.string(header.Peek("Mcp-Protocol-Version"))
 	x.req.VersionTwice = x.req.Version != "" && len(header.PeekAll(versionHeader)) > 1
@@ -268,7 +322,7 @@ func (x *exchange) run(ctx *fasthttp.RequestCtx, c *conn, call func(Handler, *Re
 		x.fail()
 	}
 	x.ctx = nil
-	if x.resp.Stream != nil { // the stream may last for hours; the request's body is not needed for it
+	if x.resp.Listen != nil { // the stream may last for hours; the request's body is not needed for it
 		x.req.Body = nil
 		x.dropBody()
 	}
@@ -278,10 +332,48 @@ func (x *exchange) run(ctx *fasthttp.RequestCtx, c *conn, call func(Handler, *Re
 	x.respond(ctx)
 }
 
+// Send implements [mcp.Peer].
+func (x *exchange) Send(e sse.Event) error {
+	if !x.events.open {
+		x.startEvents()
+	}
+	return x.events.send(e, false)
+}
+
+// startEvents makes the response an event stream. Its head goes out with the first event, in one packet.
+func (x *exchange) startEvents() {
+	x.req.Body = nil
+	x.dropBody()
+	out := &x.ctx.Response
+	x.fillHead(out)
+	http11 := x.ctx.Request.Header.IsHTTP11()
+	if http11 {
+		out.Header.SetContentLength(-1) // chunks
+	} else {
+		out.Header.SetConnectionClose()
+	}
+	if x.ctx.Request.Header.ConnectionClose() {
+		out.Header.SetConnectionClose()
+	}
+	x.conn.muted = true
+	x.events.begin(x.conn, out.Header.Header(), !http11)
+}
+
+// fillHead sets the status and the headers of the response, which is an event stream.
+func (x *exchange) fillHead(out *fasthttp.Response) {
+	if x.resp.Status != 0 {
+		out.SetStatusCode(x.resp.Status)
+	}
+	streamHead(&out.Header)
+	for _, h := range x.resp.Header {
+		out.Header.Add(h.Name, h.Value)
+	}
+}
+
 // fail replaces the response of a handler that panicked.
 func (x *exchange) fail() {
-	if s := x.resp.Stream; s != nil {
-		x.face.guard(func() { _ = s.Close() })
+	if x.events.open {
+		x.failed = errPanicked
 	}
 	x.resp = Response{
 		Status: fasthttp.StatusInternalServerError,
@@ -293,50 +385,54 @@ func (x *exchange) fail() {
 func (x *exchange) respond(ctx *fasthttp.RequestCtx) {
 	r := &x.resp
 	out := &ctx.Response
+	switch {
+	case x.events.open:
+		if x.failed == nil {
+			x.failed = r.Cut
+		}
+		if x.failed == nil {
+			x.failed = x.events.end(r)
+		}
+		x.events.halt()
+		out.SetBodyStream(x, 0)
+		return
+	case r.Listen != nil && ctx.IsGet():
+		x.fillHead(out)
+		x.takeOver(ctx)
+		return
+	}
 	if r.Status != 0 {
 		out.SetStatusCode(r.Status)
 	}
-	size := len(r.Body)
-	switch {
-	case r.Stream != nil:
-		size = -1
-		streamHead(&out.Header)
-		// A client that listens has nothing else to wait for. For a call, the head of
-		// the response goes out with the first event, in one packet.
-		x.events.begin(x.conn, r.Stream, ctx.IsGet())
-	case size > 0:
+	if len(r.Body) > 0 {
 		out.Header.SetContentType("application/json")
 	}
 	for _, h := range r.Header {
 		out.Header.Add(h.Name, h.Value)
 	}
-	if r.Stream != nil && ctx.IsGet() {
-		x.takeOver(ctx)
-		return
-	}
-	out.SetBodyStream(x, size)
+	out.SetBodyStream(x, len(r.Body))
 }
 
 // takeOver continues the stream without fasthttp. A stream that clients listen to lasts
 // for hours, most of the time without an event, and should not hold two buffers and a
 // grown stack meanwhile.
 func (x *exchange) takeOver(ctx *fasthttp.RequestCtx) {
-	x.head = takeOver(ctx, x.head[:0])
-	x.chunks.conn, x.chunks.plain = x.conn, !ctx.Request.Header.IsHTTP11()
+	x.events.begin(x.conn, takeOver(ctx), !ctx.Request.Header.IsHTTP11())
 	x.conn.takenOver = x.stand
 }
 
 // stand writes the response of a connection that was taken over, and closes it.
 func (x *exchange) stand() {
 	c := x.conn
-	err := c.write(x.head)
+	err := x.events.writeHead() // the client has nothing else to wait for
 	if err == nil {
 		err = errPanicked
-		x.face.guard(func() { err = x.events.run(x.req.Ctx, &x.chunks) })
+		x.face.guard(func() { err = x.resp.Listen(x) })
 	}
 	if err == nil {
-		err = x.chunks.end()
+		err = x.events.end(new(Response))
 	}
+	x.events.halt()
 	if err == nil {
 		err = c.Conn.Close()
 	}
@@ -347,26 +443,27 @@ func (x *exchange) stand() {
 	_ = x.Close()
 }
 
-// SupportsBodyWriteTo makes fasthttp call WriteTo, whose every Write becomes a
-// chunk of a streamed body and is flushed.
+// SupportsBodyWriteTo makes fasthttp call WriteTo.
 func (x *exchange) SupportsBodyWriteTo() bool { return true }
 
-// Read is only there to implement io.Reader.
-func (x *exchange) Read([]byte) (int, error) {
-	return 0, errors.New("downstream: a response is written, not read")
-}
+var (
+	errWritten  = errors.New("downstream: a response is written, not read")
+	errPanicked = errors.New("the response's stream panicked")
+)
 
-// WriteTo writes the body, from the slice or until the stream ends.
+// Read is only there to implement io.Reader.
+func (x *exchange) Read([]byte) (int, error) { return 0, errWritten }
+
+// WriteTo writes the body. Events were written before; then it drops the head that fasthttp has buffered.
 func (x *exchange) WriteTo(w io.Writer) (n int64, err error) {
-	if x.resp.Stream == nil {
+	if !x.events.open {
 		return x.writeBody(w)
 	}
-	err = errPanicked
-	x.face.guard(func() { err = x.events.run(x.req.Ctx, w) })
-	return 0, err
+	if err := flush(w); err != nil {
+		return 0, err
+	}
+	return 0, x.failed
 }
-
-var errPanicked = errors.New("the response's stream panicked")
 
 func (x *exchange) writeBody(w io.Writer) (n int64, err error) {
 	for body := x.resp.Body; len(body) > 0; {
@@ -383,20 +480,15 @@ func (x *exchange) writeBody(w io.Writer) (n int64, err error) {
 	}
 	// Done promises that the body was written, and not buffered behind a pipelined
 	// request.
-	if f, ok := w.(interface{ Flush() error }); ok {
-		err = f.Flush()
-	}
-	return n, err
+	return n, flush(w)
 }
 
 // Close is called by fasthttp when the response was written or abandoned.
 func (x *exchange) Close() error {
 	x.conn.finish()
-	if s := x.resp.Stream; s != nil {
-		x.face.guard(func() { _ = s.Close() })
-		x.events.finish()
-	}
-	x.resp.Body, x.req.Body = nil, nil
+	x.conn.muted = false
+	x.events.finish()
+	x.resp.Body, x.resp.Last, x.req.Body = nil, sse.Event{}, nil
 	if x.resp.Done != nil {
 		x.face.guard(x.resp.Done)
 	}
@@ -405,8 +497,8 @@ func (x *exchange) Close() error {
 	if x.posted {
 		x.face.requests.Add(-1)
 	}
-	x.conn, x.chunks.conn, x.cancel, x.req.Ctx, x.req.Cancel = nil, nil, nil, nil, nil
-	x.resp, x.posted = Response{}, false
+	x.conn, x.cancel, x.req.Ctx, x.req.Cancel = nil, nil, nil, nil
+	x.resp, x.posted, x.failed = Response{}, false, nil
 	x.face.exchanges.Put(x)
 	return nil
 }

@@ -46,6 +46,8 @@ func FuzzHTTP(f *testing.F) {
 		postTo("/messages?session=%00", "", "{}"), postTo("/messages", "", "{}") + sseHead + "\r\n",
 		strings.Replace(getHead, "HTTP/1.1", "HTTP/1.0", 1) + "\r\n", getHead + "Content-Length: 9999\r\n\r\n",
 		postHead + "Transfer-Encoding: chunked\r\n\r\n2\r\n{}\r\n",
+		post("[]") + post("{}") + post("[]"), "HEAD /mcp HTTP/1.1\r\nHost: localhost\r\n\r\n" + post("[]"), strings.Replace(post("[]"), "HTTP/1.1", "HTTP/1.0", 1),
+		"GET /nowhere HTTP/1.1\r\nHost: localhost\r\n\r\n" + post("[]") + "GET /nowhere HTTP/1.1\r\nHost: localhost\r\n\r\n",
 		"GET /x HTTP/1.1\r\nHost: [::1]:\r\n\r\n", getHead + "Origin: null\r\n\r\n",
 	} {
 		f.Add([]byte(s))
@@ -71,10 +73,17 @@ func FuzzHTTP(f *testing.F) {
 			}
 		}
 		h := NewHTTP(fakeHandler{
-			post: func(q *Request, r *Response) { begin(q, r); echo(q, r) },
+			post: func(q *Request, r *Response) {
+				begin(q, r)
+				if bytes.HasPrefix(q.Body, []byte(`[`)) { // an event stream
+					stream(&three{event: sse.Event{Data: []byte("x")}}, q, r)
+					return
+				}
+				echo(q, r)
+			},
 			get: func(q *Request, r *Response) {
 				begin(q, r)
-				r.Stream = &three{event: sse.Event{Data: []byte("x")}}
+				stream(&three{event: sse.Event{Data: []byte("x")}}, q, r)
 			},
 			del: func(q *Request, r *Response) { begin(q, r); r.Status = http.StatusAccepted },
 		}, HTTPConfig{MaxBody: limit, Pipes: openFunc(func(p *Pipe, q *Request, r *Response) PipeSession {

@@ -106,9 +106,50 @@ func TestPipelinedRequestsAreAnsweredInOrder(t *testing.T) {
 	}
 }
 
+// TestPipelinedEventsComeInOrder: the transport itself writes the events of a response, and fasthttp the responses
+// before and after it.
+func TestPipelinedEventsComeInOrder(t *testing.T) {
+	const nowhere = "GET /nowhere HTTP/1.1\r\nHost: localhost\r\n\r\n"
+	s := start(t, fakeHandler{post: func(q *Request, r *Response) {
+		if len(q.Body) > 1 {
+			echo(q, r)
+			return
+		}
+		for _, data := range []string{"1", "2"} {
+			if err := q.Client.Send(sse.Event{Data: []byte(data)}); err != nil {
+				t.Error(err)
+			}
+		}
+		r.Body = []byte("3")
+	}}, HTTPConfig{})
+	nc := dial(t, s.addr)
+	if _, err := io.WriteString(nc, nowhere+post("x")+post("whole")+post("y")+nowhere+post("end")); err != nil {
+		t.Fatal(err)
+	}
+	br := bufio.NewReader(nc)
+	const events = "data: 1\n\ndata: 2\n\ndata: 3\n\n"
+	for i, want := range []string{"no such path", events, "whole", events, "no such path", "end"} {
+		if _, body := answer(t, br, "POST"); !strings.Contains(body, want) {
+			t.Errorf("response %d is %q, want %q", i, body, want)
+		}
+	}
+
+	// fasthttp holds back a response without a body, which events must not overtake.
+	nc = dial(t, s.addr)
+	if _, err := io.WriteString(nc, strings.Replace(nowhere, "GET", "HEAD", 1)+post("x")); err != nil {
+		t.Fatal(err)
+	}
+	br = bufio.NewReader(nc)
+	if res, _ := answer(t, br, "HEAD"); res.StatusCode != 404 {
+		t.Errorf("status %d", res.StatusCode)
+	}
+	if res, _ := answer(t, br, "POST"); res.StatusCode != 503 || !res.Close {
+		t.Errorf("status %d, close %v", res.StatusCode, res.Close)
+	}
+}
+
 func TestPanicsStayInTheirRequest(t *testing.T) {
 	var done atomic.Int32
-	stream := newEvents()
 	finish := func() { done.Add(1) }
 	for _, c := range []struct {
 		name   string
@@ -116,10 +157,14 @@ func TestPanicsStayInTheirRequest(t *testing.T) {
 		status int // 0: the answer is cut off
 	}{
 		{"handler", func(q *Request, r *Response) { r.Done = finish; panic("no") }, 500},
-		{"handler with a stream", func(q *Request, r *Response) { r.Done, r.Stream = finish, stream; panic("no") }, 500},
 		{"done", func(q *Request, r *Response) { r.Done = func() { finish(); panic("no") }; echo(q, r) }, 200},
-		{"next", func(q *Request, r *Response) { r.Done, r.Stream = finish, panics{next: true} }, 0},
-		{"close", func(q *Request, r *Response) { r.Done, r.Stream = finish, panics{} }, 200},
+		{"handler with events", func(q *Request, r *Response) {
+			r.Done = finish
+			if err := q.Client.Send(sse.Event{Data: []byte("x")}); err != nil {
+				t.Error(err)
+			}
+			panic("no")
+		}, 0},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			done.Store(0)
@@ -159,20 +204,7 @@ func TestPanicsStayInTheirRequest(t *testing.T) {
 			}
 		})
 	}
-	if stream.closed.Load() == 0 {
-		t.Error("the panicked handler's stream is open")
-	}
 }
-
-type panics struct{ next bool }
-
-func (p panics) Next() (sse.Event, error) {
-	if p.next {
-		panic("no")
-	}
-	return sse.Event{}, io.EOF
-}
-func (p panics) Close() error { panic("no") }
 
 func TestTooManyConnections(t *testing.T) {
 	s := start(t, fakeHandler{post: echo}, HTTPConfig{MaxConns: 1})
@@ -230,14 +262,14 @@ func TestShutdownClosesIdleConnectionsAndWaitsForTheRest(t *testing.T) {
 func TestShutdownCutsWhatDoesNotEnd(t *testing.T) {
 	inside := make(chan struct{}, 2)
 	causes := make(chan error, 1)
-	stream := newEvents()
+	events := newEvents()
 	s := start(t, fakeHandler{
 		post: func(q *Request, r *Response) {
 			inside <- struct{}{}
 			<-q.Ctx.Done()
 			causes <- context.Cause(q.Ctx)
 		},
-		get: func(q *Request, r *Response) { inside <- struct{}{}; r.Stream = stream },
+		get: func(q *Request, r *Response) { inside <- struct{}{}; stream(events, q, r) },
 	}, HTTPConfig{})
 	_, _ = io.WriteString(dial(t, s.addr), post("{}"))
 	_, _ = io.WriteString(dial(t, s.addr), getHead+"\r\n")
@@ -251,7 +283,7 @@ func TestShutdownCutsWhatDoesNotEnd(t *testing.T) {
 	if err := recv(t, causes, "the handler"); !errors.Is(err, ErrStopped) {
 		t.Errorf("cause = %v", err)
 	}
-	if stream.closed.Load() == 0 {
+	if events.closed.Load() == 0 {
 		t.Error("the stream is open")
 	}
 }

@@ -50,7 +50,7 @@ func TestClientThatDisconnectsIsNoticed(t *testing.T) {
 				}
 				inside := make(chan struct{}, 1)
 				left := make(chan error, 1)
-				stream := newEvents()
+				events := newEvents()
 				s := start(t, fakeHandler{
 					post: func(q *Request, r *Response) {
 						inside <- struct{}{}
@@ -60,7 +60,7 @@ func TestClientThatDisconnectsIsNoticed(t *testing.T) {
 					get: func(q *Request, r *Response) {
 						inside <- struct{}{}
 						ctx := q.Ctx
-						r.Stream = stream
+						stream(events, q, r)
 						r.Done = func() { left <- context.Cause(ctx) }
 					},
 				}, HTTPConfig{}, c.wrap...)

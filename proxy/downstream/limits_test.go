@@ -266,7 +266,7 @@ func TestSlowBodyTimesOut(t *testing.T) {
 // TestIdleConnectionIsClosed checks also that a connection with a stream is not closed.
 func TestIdleConnectionIsClosed(t *testing.T) {
 	ps := newPipes()
-	s := start(t, fakeHandler{post: echo, get: func(q *Request, r *Response) { r.Stream = newEvents() }},
+	s := start(t, fakeHandler{post: echo, get: func(q *Request, r *Response) { stream(newEvents(), q, r) }},
 		HTTPConfig{IdleTimeout: 20 * time.Millisecond, ReadTimeout: 20 * time.Millisecond, WriteTimeout: 20 * time.Millisecond, Pipes: ps.with(nil)})
 	stream, _, _ := listen(t, s, getHead+"\r\n")
 	client := openSSE(t, s, "")

@@ -61,6 +61,8 @@ var (
 	saidTwice  = &refusal{status: 400, words: "the %s header occurs more than once"}
 	twoLengths = &refusal{status: 400, words: "a request must not have both Content-Length and Transfer-Encoding"}
 
+	pipelined = &refusal{status: 503, words: "the response before this request is not sent yet: wait for it before the next request"}
+
 	drained  = &refusal{status: 503, words: "dragoman is shutting down"}
 	panicked = &refusal{status: 500, words: "internal error"}
 )

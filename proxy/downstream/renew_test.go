@@ -46,7 +46,7 @@ func TestTokensAreReplacedOnOpenConnections(t *testing.T) {
 
 func TestHeartbeatIsRenewed(t *testing.T) {
 	e := newEvents()
-	s := start(t, fakeHandler{get: func(_ *Request, r *Response) { r.Stream = e }}, HTTPConfig{})
+	s := start(t, fakeHandler{get: func(q *Request, r *Response) { stream(e, q, r) }}, HTTPConfig{})
 	s.Renew(Renewable{Heartbeat: time.Millisecond})
 	nc := dial(t, s.addr)
 	_, _ = io.WriteString(nc, getHead+"\r\n")

@@ -34,7 +34,7 @@ func FuzzSequence(f *testing.F) {
 			post: func(q *Request, r *Response) { r.Body = fmt.Appendf(nil, "%s|%s", q.Session, q.Body) },
 			get: func(q *Request, r *Response) {
 				e := newEvents()
-				r.Stream = e
+				stream(e, q, r)
 				event := sse.Event{Data: []byte(q.Session)}
 				go func() {
 					select {

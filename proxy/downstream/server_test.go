@@ -22,6 +22,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/dragoman-proxy/dragoman/proxy/mcp"
 	"github.com/dragoman-proxy/dragoman/proxy/sse"
 )
 
@@ -68,6 +69,40 @@ func (e *events) Close() error {
 	e.closed.Add(1)
 	e.once.Do(func() { close(e.end) })
 	return nil
+}
+
+// source is a stream of events that a test's handler sends to the client.
+type source interface {
+	Next() (sse.Event, error)
+	Close() error
+}
+
+// pump sends the events of s to client until they end, or ctx does.
+func pump(ctx context.Context, s source, client mcp.Peer) error {
+	defer context.AfterFunc(ctx, func() { _ = s.Close() })()
+	defer s.Close()
+	for {
+		e, err := s.Next()
+		if errors.Is(err, io.EOF) {
+			return nil
+		}
+		if err == nil {
+			err = client.Send(e)
+		}
+		if err != nil {
+			return err
+		}
+	}
+}
+
+// stream answers with the events of s.
+func stream(s source, q *Request, r *Response) {
+	if q.Client != nil && q.Body != nil {
+		r.Cut = pump(q.Ctx, s, q.Client)
+		return
+	}
+	ctx := q.Ctx
+	r.Listen = func(client mcp.Peer) error { return pump(ctx, s, client) }
 }
 
 func (e *events) send(t *testing.T, data string) {

@@ -1,6 +1,7 @@
 package downstream
 
 import (
+	"bytes"
 	"context"
 	"crypto/rand"
 	"encoding/base64"
@@ -58,7 +59,7 @@ func (h *HTTP) openPipe(ctx *fasthttp.RequestCtx, c *conn) *refusal {
 		return nil
 	}
 	streamHead(&ctx.Response.Header)
-	p.begin(takeOver(ctx, nil))
+	p.begin(bytes.Clone(takeOver(ctx)))
 	h.mu.Lock()
 	h.pipes[p.id] = p
 	h.mu.Unlock()

@@ -1,39 +1,31 @@
 package downstream
 
 import (
-	"context"
-	"errors"
-	"io"
 	"sync"
 	"time"
 
 	"github.com/dragoman-proxy/dragoman/proxy/sse"
 )
 
-// firstBeat is how long the head of an answer waits for the first event.
-const firstBeat = 20 * time.Millisecond
-
-// largeData is the size above which data is written without a copy, in chunks of its
-// own.
+// largeData is the size above which data is written without a copy.
 const largeData = 32 << 10
 
-// eventWriter writes the events of a stream as they come, and a comment if none came
-// for a while. The serving goroutine waits in the stream's Next; a timer starts the
-// comments.
+// eventWriter writes the head of an event stream, its events as they are sent, and a comment if none came for a while. A
+// timer starts the comments.
 type eventWriter struct {
-	face   *HTTP
-	conn   *conn
-	stream Stream
+	face  *HTTP
+	conn  *conn
+	open  bool // begin was called, and finish was not
+	plain bool // the body has no chunks, and ends with the connection
 
 	mu    sync.Mutex // held while something is written
-	w     io.Writer
-	last  time.Time     // time of the last write
-	quiet time.Duration // silence after which the next comment is due; 0 for none
+	head  []byte     // what is to be written before the next event
+	last  time.Time  // time of the last write
 	over  bool
-	err   error // error of writing a comment
+	err   error // why nothing more can be written
+	timer *time.Timer
 
-	timer   *time.Timer
-	started sync.WaitGroup // calls of beat and leave that are due or running
+	started sync.WaitGroup // calls of beat that are due or running
 }
 
 func (e *eventWriter) init(h *HTTP) {
@@ -42,56 +34,32 @@ func (e *eventWriter) init(h *HTTP) {
 	e.timer.Stop()
 }
 
-// begin prepares for a stream. headSent says that the response's head is sent before
-// the first event.
-func (e *eventWriter) begin(c *conn, s Stream, headSent bool) {
-	e.conn, e.stream, e.over, e.err = c, s, false, nil
-	e.quiet = firstBeat
-	if headSent {
-		e.quiet = e.face.beat()
-	}
+// begin prepares for a response with this head, of which it keeps a copy.
+func (e *eventWriter) begin(c *conn, head []byte, plain bool) {
+	e.conn, e.plain, e.open = c, plain, true
+	e.head = append(e.head[:0], head...)
+	e.over, e.err = false, nil
 }
 
-// run writes events to w until the stream ends. It closes the stream when ctx ends. A
-// nil error means that the stream ended regularly.
-func (e *eventWriter) run(ctx context.Context, w io.Writer) error {
-	e.started.Add(1)
-	stop := context.AfterFunc(ctx, e.leave)
-	defer func() {
-		if stop() {
-			e.started.Done()
-		}
-		e.halt()
-	}()
-	e.mu.Lock()
-	e.w, e.last = w, time.Now()
-	e.arm(e.quiet)
-	e.mu.Unlock()
-	for {
-		event, err := e.stream.Next()
-		if err != nil {
-			return e.verdict(err)
-		}
-		if err := e.event(event); err != nil {
-			return err
-		}
-	}
-}
-
-// verdict returns the error of run after Next has returned err.
-func (e *eventWriter) verdict(err error) error {
+// writeHead writes the head before the first event comes.
+func (e *eventWriter) writeHead() error {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	if e.err != nil {
-		return e.err // the failed comment has closed the stream
-	}
-	if errors.Is(err, io.EOF) {
-		return nil
-	}
+	err := e.write(e.head)
+	e.head = e.head[:0]
+	e.beatLater()
 	return err
 }
 
-func (e *eventWriter) event(event sse.Event) error {
+// beatLater starts the time after which a comment is due. Callers hold mu.
+func (e *eventWriter) beatLater() {
+	if after := e.face.beat(); after > 0 {
+		e.arm(after)
+	}
+}
+
+// send writes an event. If it is the last one, the end of the body follows it.
+func (e *eventWriter) send(event sse.Event, last bool) error {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if e.err != nil {
@@ -99,12 +67,64 @@ func (e *eventWriter) event(event sse.Event) error {
 	}
 	buf := e.face.buffer()
 	defer e.face.giveBack(buf)
-	if len(event.Data) > largeData && sse.SingleLine(event.Data) {
-		*buf = sse.AppendHead(*buf, event)
-		return e.write(*buf, event.Data, []byte(sse.Tail))
+	first := len(e.head) > 0
+	b := append(*buf, e.head...)
+	e.head = e.head[:0]
+	if !e.plain {
+		b = append(b, chunkHead...)
 	}
-	*buf = sse.Append(*buf, event)
-	return e.write(*buf)
+	from := len(b)
+	var err error
+	if len(event.Data) > largeData && sse.SingleLine(event.Data) {
+		b = sse.AppendHead(b, event)
+		if !e.plain {
+			setChunkSize(b, from, len(b)-from+len(event.Data)+len(sse.Tail))
+		}
+		*buf = b
+		err = e.write(b, event.Data, e.appendEnd([]byte(sse.Tail), last))
+	} else {
+		b = sse.Append(b, event)
+		if !e.plain {
+			setChunkSize(b, from, len(b)-from)
+		}
+		*buf = e.appendEnd(b, last)
+		err = e.write(*buf)
+	}
+	if err == nil && first && !last {
+		e.beatLater()
+	}
+	return err
+}
+
+// appendEnd appends the end of a chunk, and of the body if it is the last one.
+func (e *eventWriter) appendEnd(dst []byte, last bool) []byte {
+	if e.plain {
+		return dst
+	}
+	dst = append(dst, chunkTail...)
+	if last {
+		dst = append(dst, lastChunk...)
+	}
+	return dst
+}
+
+// end writes the last event, if there is one, and the end of the body.
+func (e *eventWriter) end(r *Response) error {
+	switch {
+	case len(r.Body) > 0:
+		return e.send(sse.Event{Data: r.Body}, true)
+	case len(r.Last.Data) > 0 || r.Last.HasID:
+		return e.send(r.Last, true)
+	}
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	switch {
+	case e.err != nil:
+		return e.err
+	case e.plain:
+		return nil
+	}
+	return e.write([]byte(lastChunk))
 }
 
 // write writes the parts in pieces, each of which has the full time. Callers hold mu.
@@ -112,59 +132,54 @@ func (e *eventWriter) write(parts ...[]byte) error {
 	for _, b := range parts {
 		for len(b) > 0 {
 			e.last = time.Now()
-			if err := e.conn.SetWriteDeadline(e.last.Add(e.face.cfg.WriteTimeout)); err != nil {
-				return err
+			if e.err = e.conn.SetWriteDeadline(e.last.Add(e.face.cfg.WriteTimeout)); e.err != nil {
+				return e.err
 			}
-			n, err := e.w.Write(b[:min(len(b), piece)])
-			if err != nil {
-				return err
+			var n int
+			if n, e.err = e.conn.Conn.Write(b[:min(len(b), piece)]); e.err != nil {
+				return e.err
 			}
 			b = b[n:]
 		}
 	}
-	e.quiet = e.face.beat()
 	return nil
 }
 
-// arm schedules beat, unless after is 0. Callers hold mu.
+// arm schedules beat. Callers hold mu.
 func (e *eventWriter) arm(after time.Duration) {
-	if after > 0 {
-		e.started.Add(1)
-		e.timer.Reset(after)
-	}
+	e.started.Add(1)
+	e.timer.Reset(after)
 }
 
-// beat writes a comment if nothing else was written for long enough. It runs in a
-// goroutine of its own, so that a client that reads nothing blocks only its own stream.
+// beat writes a comment if nothing else was written for long enough. It runs in a goroutine of its own, so that a
+// client that reads nothing blocks only its own stream.
 func (e *eventWriter) beat() {
 	defer e.started.Done()
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	if e.over || e.err != nil || e.quiet == 0 {
+	quiet := e.face.beat()
+	if e.over || e.err != nil || quiet == 0 {
 		return
 	}
-	if left := e.quiet - time.Since(e.last); left > 0 {
+	if left := quiet - time.Since(e.last); left > 0 {
 		e.arm(left)
 		return
 	}
-	if e.err = e.write([]byte(sse.Heartbeat)); e.err == nil {
-		e.arm(e.quiet)
+	buf := e.face.buffer()
+	defer e.face.giveBack(buf)
+	if e.plain {
+		*buf = append(*buf, sse.Heartbeat...)
+	} else {
+		*buf = closeChunk(append(append(*buf, chunkHead...), sse.Heartbeat...), len(chunkHead))
+	}
+	if e.write(*buf) != nil {
+		e.conn.end(ErrClientLeft)
 		return
 	}
-	e.closeStream()
+	e.arm(quiet)
 }
 
-// leave ends a stream whose client has left.
-func (e *eventWriter) leave() {
-	defer e.started.Done()
-	e.closeStream()
-}
-
-func (e *eventWriter) closeStream() {
-	e.face.guard(func() { _ = e.stream.Close() })
-}
-
-// halt ends the comments and waits for calls of beat and leave.
+// halt ends the comments and waits for calls of beat.
 func (e *eventWriter) halt() {
 	e.mu.Lock()
 	e.over = true
@@ -175,7 +190,10 @@ func (e *eventWriter) halt() {
 	e.started.Wait()
 }
 
-// finish drops the references to the stream.
+// finish drops the references to the connection.
 func (e *eventWriter) finish() {
-	e.conn, e.stream, e.w = nil, nil, nil
+	e.conn, e.open = nil, false
+	if cap(e.head) > 4<<10 {
+		e.head = nil
+	}
 }

@@ -33,14 +33,17 @@ func listen(t *testing.T, s *server, request string) (*http.Response, *bufio.Rea
 func TestEventsAreFlushedOneByOne(t *testing.T) {
 	for _, request := range []string{post("{}"), getHead + "\r\n"} {
 		t.Run(request[:4], func(t *testing.T) {
-			stream := newEvents()
+			events := newEvents()
 			var done atomic.Int32
-			give := func(q *Request, r *Response) { r.Stream, r.Done = stream, func() { done.Add(1) } }
+			give := func(q *Request, r *Response) { r.Done = func() { done.Add(1) }; stream(events, q, r) }
 			s := start(t, fakeHandler{post: give, get: give, del: echo}, HTTPConfig{})
 			nc := dial(t, s.addr)
 			_, _ = io.WriteString(nc, request)
 			br := bufio.NewReader(nc)
-			res, err := http.ReadResponse(br, nil) // comes before the first event
+			if request[0] == 'P' { // the head comes with the first event
+				events.send(t, "zero")
+			}
+			res, err := http.ReadResponse(br, nil)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -50,8 +53,13 @@ func TestEventsAreFlushedOneByOne(t *testing.T) {
 				}
 			}
 			r := sse.NewReader(res.Body, 10<<20)
+			if request[0] == 'P' {
+				if e, err := r.Next(); err != nil || string(e.Data) != "zero" {
+					t.Fatalf("got %q, %v", e.Data, err)
+				}
+			}
 			for _, data := range []string{"one", "two words", strings.Repeat("x", 3*piece+1), ""} {
-				stream.send(t, data)
+				events.send(t, data)
 				if e, err := r.Next(); err != nil || string(e.Data) != data {
 					t.Fatalf("got %.20q (%d bytes), %v", e.Data, len(e.Data), err)
 				}
@@ -59,7 +67,7 @@ func TestEventsAreFlushedOneByOne(t *testing.T) {
 			if done.Load() != 0 {
 				t.Error("Done before the end")
 			}
-			close(stream.ch)
+			close(events.ch)
 			if _, err := r.Next(); err != io.EOF {
 				t.Errorf("err = %v, want EOF", err)
 			}
@@ -72,19 +80,19 @@ func TestEventsAreFlushedOneByOne(t *testing.T) {
 				t.Errorf("the connection is open: %v", err)
 			}
 			_ = s.Shutdown(context.Background())
-			if done.Load() != 1 || stream.closed.Load() == 0 {
-				t.Errorf("Done %d times, Close %d times", done.Load(), stream.closed.Load())
+			if done.Load() != 1 || events.closed.Load() == 0 {
+				t.Errorf("Done %d times, Close %d times", done.Load(), events.closed.Load())
 			}
 		})
 	}
 }
 
 func TestBrokenStreamCutsTheBody(t *testing.T) {
-	stream := newEvents()
-	s := start(t, fakeHandler{get: func(q *Request, r *Response) { r.Stream = stream }}, HTTPConfig{})
+	events := newEvents()
+	s := start(t, fakeHandler{get: func(q *Request, r *Response) { stream(events, q, r) }}, HTTPConfig{})
 	res, _, _ := listen(t, s, getHead+"\r\n")
-	stream.send(t, "one")
-	_ = stream.Close()
+	events.send(t, "one")
+	_ = events.Close()
 	body, err := io.ReadAll(res.Body)
 	if string(body) != "data: one\n\n" || !errors.Is(err, io.ErrUnexpectedEOF) {
 		t.Errorf("got %q, %v", body, err)
@@ -94,11 +102,21 @@ func TestBrokenStreamCutsTheBody(t *testing.T) {
 func TestHeartbeatsComeOnAQuietStream(t *testing.T) {
 	for _, request := range []string{post("{}"), getHead + "\r\n"} {
 		t.Run(request[:4], func(t *testing.T) {
-			stream := newEvents()
-			give := func(q *Request, r *Response) { r.Stream = stream }
+			events := newEvents()
+			give := func(q *Request, r *Response) { stream(events, q, r) }
 			s := start(t, fakeHandler{post: give, get: give}, HTTPConfig{Heartbeat: time.Millisecond})
+			go func() { events.ch <- sse.Event{Data: []byte("x")} }()
 			res, _, _ := listen(t, s, request)
 			body := bufio.NewReader(res.Body)
+			for line := ""; line != "data: x\n"; { // comments may come before it
+				var err error
+				if line, err = body.ReadString('\n'); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if line, err := body.ReadString('\n'); line != "\n" || err != nil {
+				t.Fatalf("got %q, %v", line, err)
+			}
 			for range 3 {
 				for _, want := range []string{":\n", "\n"} {
 					if line, err := body.ReadString('\n'); line != want || err != nil {
@@ -106,7 +124,7 @@ func TestHeartbeatsComeOnAQuietStream(t *testing.T) {
 					}
 				}
 			}
-			close(stream.ch)
+			close(events.ch)
 			if rest, err := io.ReadAll(body); err != nil || strings.Trim(string(rest), ":\n") != "" {
 				t.Errorf("got %q, %v", rest, err)
 			}
@@ -115,15 +133,15 @@ func TestHeartbeatsComeOnAQuietStream(t *testing.T) {
 }
 
 func TestHeartbeatsNeverInterleaveWithEvents(t *testing.T) {
-	stream := newEvents()
-	s := start(t, fakeHandler{get: func(q *Request, r *Response) { r.Stream = stream }}, HTTPConfig{Heartbeat: time.Microsecond})
+	events := newEvents()
+	s := start(t, fakeHandler{get: func(q *Request, r *Response) { stream(events, q, r) }}, HTTPConfig{Heartbeat: time.Microsecond})
 	res, _, _ := listen(t, s, getHead+"\r\n")
 	const n = 300
 	go func() {
 		for i := range n {
-			stream.ch <- sse.Event{Data: []byte(strings.Repeat(fmt.Sprint(i, ","), i*10))}
+			events.ch <- sse.Event{Data: []byte(strings.Repeat(fmt.Sprint(i, ","), i*10))}
 		}
-		close(stream.ch)
+		close(events.ch)
 	}()
 	r := sse.NewReader(res.Body, 1<<20)
 	for i := range n {
@@ -147,7 +165,7 @@ func TestStreamOfAClientThatDoesNotReadIsClosed(t *testing.T) {
 		give func(*Request, *Response)
 	}{
 		{"body", func(q *Request, r *Response) { r.Body, r.Done = big, finish }},
-		{"stream", func(q *Request, r *Response) { r.Stream, r.Done = &flood{data: big}, finish }},
+		{"stream", func(q *Request, r *Response) { r.Done = finish; stream(&flood{data: big}, q, r) }},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			s := start(t, fakeHandler{post: c.give}, HTTPConfig{WriteTimeout: 50 * time.Millisecond})
@@ -160,8 +178,8 @@ func TestStreamOfAClientThatDoesNotReadIsClosed(t *testing.T) {
 // TestHeartbeatDetectsAClientThatDoesNotRead has a comment whose write blocks.
 func TestHeartbeatDetectsAClientThatDoesNotRead(t *testing.T) {
 	done := make(chan struct{}, 1)
-	stream := newEvents()
-	s := start(t, fakeHandler{get: func(q *Request, r *Response) { r.Stream, r.Done = stream, func() { done <- struct{}{} } }},
+	events := newEvents()
+	s := start(t, fakeHandler{get: func(q *Request, r *Response) { r.Done = func() { done <- struct{}{} }; stream(events, q, r) }},
 		HTTPConfig{Heartbeat: time.Nanosecond, WriteTimeout: 50 * time.Millisecond})
 	nc := dial(t, s.addr)
 	_, _ = io.WriteString(nc, getHead+"\r\n")

@@ -2,7 +2,6 @@ package downstream
 
 import (
 	"net"
-	"strconv"
 
 	"github.com/valyala/fasthttp"
 )
@@ -15,9 +14,9 @@ func streamHead(header *fasthttp.ResponseHeader) {
 }
 
 // takeOver makes fasthttp release the connection, without a response, when its handler
-// returns. It appends the response's head to dst. If the client is too old for chunks,
-// the body is plain and ends with the connection.
-func takeOver(ctx *fasthttp.RequestCtx, dst []byte) []byte {
+// returns. It returns the response's head, which is valid until then. If the client is too old
+// for chunks, the body is plain and ends with the connection.
+func takeOver(ctx *fasthttp.RequestCtx) []byte {
 	header := &ctx.Response.Header
 	header.SetConnectionClose()
 	if ctx.Request.Header.IsHTTP11() {
@@ -25,7 +24,7 @@ func takeOver(ctx *fasthttp.RequestCtx, dst []byte) []byte {
 	}
 	ctx.HijackSetNoResponse(true)
 	ctx.Hijack(func(net.Conn) {})
-	return append(dst, header.Header()...)
+	return header.Header()
 }
 
 // Parts of a chunk whose size is not known when it is begun: digits that are filled in
@@ -39,49 +38,16 @@ const (
 // closeChunk completes the chunk of what was appended behind a chunkHead, which ends at
 // from.
 func closeChunk(dst []byte, from int) []byte {
-	const digits = "0123456789abcdef"
-	for i, n := from-len(chunkTail)-1, len(dst)-from; n > 0; i, n = i-1, n>>4 {
-		dst[i] = digits[n&15]
-	}
+	setChunkSize(dst, from, len(dst)-from)
 	return append(dst, chunkTail...)
 }
 
-// chunkWriter writes each Write as a chunk on the connection, in as few writes as
-// possible without copying much.
-type chunkWriter struct {
-	face  *HTTP
-	conn  *conn
-	plain bool
-}
-
-func (w *chunkWriter) Write(p []byte) (n int, err error) {
-	if w.plain {
-		return w.conn.Conn.Write(p)
+// setChunkSize fills in the size of the chunk whose chunkHead ends at from.
+func setChunkSize(dst []byte, from, size int) {
+	const digits = "0123456789abcdef"
+	for i := from - len(chunkTail) - 1; size > 0; i, size = i-1, size>>4 {
+		dst[i] = digits[size&15]
 	}
-	buf := w.face.buffer()
-	defer w.face.giveBack(buf)
-	*buf = append(strconv.AppendInt(*buf, int64(len(p)), 16), chunkTail...)
-	if len(p) <= largeData {
-		*buf = append(append(*buf, p...), chunkTail...)
-		if _, err := w.conn.Conn.Write(*buf); err != nil {
-			return 0, err
-		}
-		return len(p), nil
-	}
-	for _, part := range [][]byte{*buf, p, []byte(chunkTail)} {
-		if _, err := w.conn.Conn.Write(part); err != nil {
-			return 0, err
-		}
-	}
-	return len(p), nil
-}
-
-// end writes the end of the body.
-func (w *chunkWriter) end() error {
-	if w.plain {
-		return nil
-	}
-	return w.conn.write([]byte(lastChunk))
 }
 
 // buffer returns an empty buffer for what is about to be written.

@@ -72,7 +72,7 @@ func (r *Replicas) Forward(to sealed.ID, req *Request, resp *downstream.Response
 	if err == nil {
 		r.Count(Served)
 		r.tried(at, true, 1)
-		a.respond(resp)
+		a.respond(req.Client, resp)
 		return nil
 	}
 	a.end()
@@ -133,7 +133,7 @@ type answer struct {
 	id       []byte       // of the request whose answer the client waits for; nil for none
 	lost     *mcp.Failure // failure of the request if its answer is lost
 	first    sse.Event
-	pending  bool // Next has not returned first yet
+	pending  bool // next has not returned first yet
 	standing bool // this is the stream of a GET
 }
 
@@ -163,7 +163,7 @@ func (a *answer) begin(req *downstream.Request, f sealed.Forward) (err error) {
 
 // respond gives the response the same form as at the other replica: one body, or a
 // stream.
-func (a *answer) respond(resp *downstream.Response) {
+func (a *answer) respond(client mcp.Peer, resp *downstream.Response) {
 	if a.st == nil {
 		resp.Done = a.end
 		return
@@ -173,12 +173,33 @@ func (a *answer) respond(resp *downstream.Response) {
 		return
 	}
 	a.of.Streams.Add(1)
-	resp.Stream, resp.Done = a, func() { a.of.Streams.Add(-1); a.end() }
+	resp.Done = func() { a.of.Streams.Add(-1); a.end() }
+	if a.standing {
+		resp.Listen = a.pass
+		return
+	}
+	resp.Cut = a.pass(client)
 }
 
-// Next returns the next event of the replica. If the replica is lost during a call, Next
+// pass sends the client the events of the replica until they end.
+func (a *answer) pass(client mcp.Peer) error {
+	for {
+		e, err := a.next()
+		switch {
+		case errors.Is(err, io.EOF):
+			return nil
+		case err != nil:
+			return err
+		}
+		if err := client.Send(e); err != nil {
+			return err
+		}
+	}
+}
+
+// next returns the next event of the replica. If the replica is lost during a call, next
 // returns an error response for the call.
-func (a *answer) Next() (sse.Event, error) {
+func (a *answer) next() (sse.Event, error) {
 	e, err := a.first, error(nil)
 	if !a.pending {
 		e, err = a.st.Next()

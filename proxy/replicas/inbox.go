@@ -62,7 +62,7 @@ func (b *inbox) Serve(req *downstream.Request, resp *downstream.Response) {
 		return
 	}
 	own := downstream.Request{
-		Ctx: req.Ctx, Cancel: req.Cancel, Body: req.Body, Forwarded: true,
+		Ctx: req.Ctx, Cancel: req.Cancel, Client: req.Client, Body: req.Body, Forwarded: true,
 		Session: f.Session, Version: f.Version, LastEventID: f.LastEventID, Guest: f.Guest,
 		Header: func(name string) string { return upstream.HeaderValue(f.Header, name) },
 		Headers: func(prefix string, do func(name, value string)) {

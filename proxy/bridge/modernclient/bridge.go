@@ -87,7 +87,7 @@ type Session interface {
 }
 
 // Exchange carries one message to the server, and the server's messages about it back. What it returns is valid until
-// the next call. Only one goroutine at a time may use it, except for Close. The caller ends it with Done.
+// the next call. Only one goroutine at a time may use it. The caller ends it with Done.
 type Exchange interface {
 	// Translate translates a message of the client, which may be rewritten in place, for the server. If the verdict is
 	// Answer, out is the response.
@@ -116,7 +116,6 @@ type Exchange interface {
 	At() report.At
 	Seen() *observe.Call // the observation of the request; nil if the call is not observed
 	AppendTiming(header []mcp.Header) []mcp.Header
-	Close() error
 	Done()
 }
 

@@ -237,9 +237,9 @@ func TestPanicOfAReaderIsTheCallsAnswer(t *testing.T) {
 	if r.(*relay).box == nil {
 		t.Fatal("no goroutine reads for the call")
 	}
-	e, err := r.Next()
-	if err != nil || !strings.Contains(string(e.Data), `"id":4,"error":{"code":-32603,"message":"internal error"}`) {
-		t.Errorf("%s, %v", e.Data, err)
+	answer, err := r.Answer(nil)
+	if err != nil || !strings.Contains(string(answer), `"id":4,"error":{"code":-32603,"message":"internal error"}`) {
+		t.Errorf("%s, %v", answer, err)
 	}
 }
 

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"io"
-	"sync"
 
 	"github.com/tidwall/gjson"
 
@@ -28,7 +27,7 @@ import (
 // and may outlive the relay. See "Modern client, legacy server" in
 // https://modelcontextprotocol.io/specification/2026-07-28/basic/versioning#compatibility.
 //
-// Only one goroutine at a time may use it, except for Close. The caller calls End when it is done.
+// Only one goroutine at a time may use it. The caller calls End when it is done.
 type relay struct {
 	br   *Bridge
 	ctx  context.Context // ends when the client leaves
@@ -39,7 +38,7 @@ type relay struct {
 	b    *pooledSession
 	x    *asking        // nil if a parked call reads it
 	box  *outbox.Outbox // the messages of the parked call for the client; nil if there is none
-	done bool           // Next has returned the response
+	done bool           // next has returned the response
 	task taskPlan       // whether a tool call becomes a task
 	sent bool           // the request was sent a second time, since the server did not know the session
 
@@ -48,7 +47,6 @@ type relay struct {
 	status int // the HTTP status of the response
 	header []mcp.Header
 
-	mu    sync.Mutex  // guards x and box against Close
 	leave func() bool // stops watching ctx
 }
 
@@ -153,8 +151,6 @@ func (r *relay) send() error {
 		return err
 	}
 	begun = true
-	r.mu.Lock()
-	defer r.mu.Unlock()
 	if d != nil {
 		r.box, r.b = box, nil // d releases the session
 		d.start(x)
@@ -296,10 +292,8 @@ func urlsUnasked() *mcp.Failure {
 // drop releases the session. If the call has no response yet, drop also cancels it at the server, since
 // its client has left.
 func (r *relay) drop() {
-	r.mu.Lock()
 	x, leave := r.x, r.leave
 	r.x, r.leave = nil, nil
-	r.mu.Unlock()
 	if leave != nil {
 		leave()
 	}
@@ -315,11 +309,24 @@ func (r *relay) drop() {
 	}
 }
 
-// Next returns the next message for the client, and io.EOF after the response.
-func (r *relay) Next() (e sse.Event, err error) {
-	if r.done {
-		return sse.Event{}, io.EOF
+// Answer implements [Reply].
+func (r *relay) Answer(client mcp.Peer) ([]byte, error) {
+	for {
+		e, err := r.next()
+		switch {
+		case err != nil:
+			return nil, err
+		case r.done:
+			return e.Data, nil
+		}
+		if client.Send(e) != nil {
+			return nil, io.EOF
+		}
 	}
+}
+
+// next returns the next message for the client.
+func (r *relay) next() (e sse.Event, err error) {
 	defer func() {
 		if p := recover(); p != nil {
 			r.br.host.Report.Panicked(p)
@@ -379,16 +386,14 @@ func (r *relay) fromBox() (sse.Event, error) {
 	case m.Unbegun && r.sent:
 		return r.answer(mcp.Fail(mcp.UpstreamRefused, "").NoEndpoint()), nil
 	case m.Unbegun:
-		r.mu.Lock()
 		r.box = nil
-		r.mu.Unlock()
 		switch err := r.resend(); {
 		case era.IsModern(err):
 			return sse.Event{}, err
 		case err != nil:
 			return r.answer(err), nil
 		}
-		return r.Next()
+		return r.next()
 	case last:
 		r.done = true
 		r.status, r.header = m.Status, m.Header
@@ -414,27 +419,10 @@ func (r *relay) answer(err error) sse.Event {
 	return sse.Event{Data: f.Body()}
 }
 
-// Close makes Next return. It may be called by any goroutine, and more than once.
-func (r *relay) Close() error {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	switch {
-	case r.box != nil:
-		r.box.Close()
-	case r.x != nil:
-		r.x.stop(downstream.ErrClientLeft)
-		r.x.Close()
-	}
-	return nil
-}
-
 // End ends the relay. If there was no response yet, the client has left, and the call is cancelled.
 func (r *relay) End() {
-	r.mu.Lock()
-	box := r.box
-	r.mu.Unlock()
-	if box != nil {
-		box.Close()
+	if r.box != nil {
+		r.box.Close()
 	}
 	r.drop()
 	if !r.ended {
@@ -485,40 +473,12 @@ func objects(raw []byte) bool {
 	return good
 }
 
-// respond makes the relay's first message the body of the HTTP response if it is the JSON-RPC response.
-// Otherwise the relay becomes the event stream of the HTTP response.
-func (r *relay) respond(resp *downstream.Response) error {
-	e, err := r.Next()
-	switch {
-	case err != nil && era.IsModern(err):
-		return err
-	case err != nil: // the client has left
-		resp.Status = 202
-	case r.done:
-		resp.Status, resp.Body, resp.Header = r.status, e.Data, append(resp.Header, r.header...)
-		if r.x != nil { // no parked call reads it
-			resp.Header = r.x.AppendTiming(resp.Header)
-		}
-	default:
-		r.br.streams.Add(1)
-		resp.Done = func() { r.br.streams.Add(-1); r.End() }
-		resp.Stream = &startedRelay{relay: r, first: e}
-	}
-	return nil
-}
+// Cut implements [Reply].
+func (r *relay) Cut() bool { return false }
 
-// A startedRelay is a relay whose first message was already taken from it.
-type startedRelay struct {
-	*relay
-	first sse.Event
-	out   bool
-}
-
-// Next returns the first message, then the others.
-func (o *startedRelay) Next() (sse.Event, error) {
-	if !o.out {
-		o.out = true
-		return o.first, nil
+func (r *relay) fill(resp *downstream.Response) {
+	resp.Status, resp.Header = r.status, append(resp.Header, r.header...)
+	if r.x != nil { // no parked call reads it
+		resp.Header = r.x.AppendTiming(resp.Header)
 	}
-	return o.relay.Next()
 }

@@ -2,7 +2,9 @@ package modernclient
 
 import (
 	"context"
+	"errors"
 	"io"
+	"sync/atomic"
 
 	"github.com/dragoman-proxy/dragoman/proxy/clienterror"
 	"github.com/dragoman-proxy/dragoman/proxy/downstream"
@@ -15,18 +17,19 @@ import (
 	"github.com/dragoman-proxy/dragoman/translate/wire"
 )
 
-// Reply is what the client receives for one request: messages that end with the response. Only one goroutine at a
-// time may use it, except for Close, which makes Next return. The caller ends it with End.
+// Reply is what the client receives for one request. Only one goroutine at a time may use it. The caller ends it with
+// End.
 type Reply interface {
-	downstream.Stream
-	// Answered reports whether Next has returned the response.
-	Answered() bool
+	// Answer sends the client the messages that come before the response, and returns the response. It returns soon
+	// after the request's context has ended. The error is io.EOF if no response is owed or the client gets no more
+	// messages; any other error comes before the first message.
+	Answer(client mcp.Peer) (response []byte, err error)
 	// Cut reports whether the response ended a subscription that had something to listen for.
 	Cut() bool
 	// End ends the request. If there was no response yet, the client has left.
 	End()
 
-	respond(resp *downstream.Response) error // as an HTTP response
+	fill(resp *downstream.Response) // sets the status and the headers of an HTTP response that is not an event stream
 }
 
 // Begin sends q, which has a header of from, to the server. The error has the id of q.
@@ -38,7 +41,7 @@ func (br *Bridge) Begin(ctx context.Context, q *stateless.Request, who string, f
 			return nil, err
 		}
 		q.Counts.Settle(metrics.Local)
-		return &discovered{body: body}, nil
+		return discovered{body}, nil
 	case wire.SubscriptionsListen:
 		l, err := br.subscribe(ctx, q, who, from)
 		if err != nil {
@@ -67,7 +70,43 @@ func (br *Bridge) Post(req *downstream.Request, q *stateless.Request, who string
 		return err
 	}
 	resp.Done = r.End
-	return r.respond(resp)
+	client := &httpClient{Peer: req.Client, streams: br.streams}
+	defer client.leave()
+	answer, err := r.Answer(client)
+	switch {
+	case err != nil && !errors.Is(err, io.EOF):
+		return err
+	case client.streamed:
+		resp.Last.Data = answer
+	case err != nil: // the client has left
+		resp.Status = 202
+	default:
+		resp.Body = answer
+		r.fill(resp)
+	}
+	return nil
+}
+
+// httpClient is a client over HTTP, whose response becomes an event stream when it receives the first message.
+type httpClient struct {
+	mcp.Peer
+	streams  *atomic.Int64 // counts the event streams
+	streamed bool
+}
+
+// Send implements [mcp.Peer].
+func (c *httpClient) Send(e sse.Event) error {
+	if !c.streamed {
+		c.streamed = true
+		c.streams.Add(1)
+	}
+	return c.Peer.Send(e)
+}
+
+func (c *httpClient) leave() {
+	if c.streamed {
+		c.streams.Add(-1)
+	}
 }
 
 // discover answers server/discover from the server's InitializeResult. See
@@ -95,46 +134,11 @@ func (br *Bridge) discover(ctx context.Context, q *stateless.Request, who string
 }
 
 // discovered is the reply to server/discover.
-type discovered struct {
-	body []byte
-	done bool
-}
+type discovered struct{ body []byte }
 
-// Next returns the response, then io.EOF.
-func (d *discovered) Next() (sse.Event, error) {
-	if d.done {
-		return sse.Event{}, io.EOF
-	}
-	d.done = true
-	return sse.Event{Data: d.body}, nil
-}
+// Answer implements [Reply].
+func (d discovered) Answer(mcp.Peer) ([]byte, error) { return d.body, nil }
 
-func (d *discovered) Close() error   { return nil }
-func (d *discovered) Answered() bool { return d.done }
-func (d *discovered) Cut() bool      { return false }
-func (d *discovered) End()           {}
-
-func (d *discovered) respond(resp *downstream.Response) error {
-	resp.Body = d.body
-	return nil
-}
-
-// Answered implements [Reply].
-func (l *subscription) Answered() bool { return l.ended }
-
-// Cut implements [Reply].
-func (l *subscription) Cut() bool { return l.cut }
-
-// respond makes l the event stream of the HTTP response.
-func (l *subscription) respond(resp *downstream.Response) error {
-	l.br.streams.Add(1)
-	free := context.AfterFunc(l.br.host.Draining, l.finish)
-	resp.Stream, resp.Done = l, func() { free(); l.End(); l.br.streams.Add(-1) }
-	return nil
-}
-
-// Answered implements [Reply].
-func (r *relay) Answered() bool { return r.done }
-
-// Cut implements [Reply].
-func (r *relay) Cut() bool { return false }
+func (d discovered) Cut() bool                 { return false }
+func (d discovered) End()                      {}
+func (d discovered) fill(*downstream.Response) {}

@@ -145,9 +145,7 @@ func (d *parkedCall) attach(r *relay, st sealed.State) error {
 	}
 	answer := d.answer
 	d.mu.Unlock()
-	r.mu.Lock()
 	r.box = box
-	r.mu.Unlock()
 	for n, p := range answered {
 		if answer != nil && !p.Loose {
 			continue // the server does not wait for this answer any more
@@ -182,8 +180,6 @@ func (d *parkedCall) parkAgain(r *relay, box *outbox.Outbox, left []pendingQuest
 		waits.Put(outbox.Message{Body: f.Body(), Last: true, Status: f.Status})
 		return nil
 	}
-	r.mu.Lock()
-	defer r.mu.Unlock()
 	r.box = nil
 	return err
 }
@@ -235,9 +231,7 @@ func (d *parkedCall) repeat(r *relay, refused string) error {
 	r.q.Counts.Settle(metrics.Local)
 	text := "User did not complete: " + refused
 	box := outbox.New()
-	r.mu.Lock()
 	r.box = box
-	r.mu.Unlock()
 	body := mcp.AppendError(nil, r.q.ID, -32603, text, nil)
 	if r.q.Method == wire.ToolsCall {
 		body = mcp.AppendResult(nil, r.q.ID, `{"resultType":"complete","content":[{"type":"text","text":`+string(mcp.AppendString(nil, text))+`}],"isError":true}`)

@@ -141,25 +141,31 @@ func (l *subscription) acknowledgement() []byte {
 	return mcp.Notification(wire.SubscriptionsAcknowledged, append(out, `}}`...))
 }
 
-// Next returns the acknowledgement, then one notification after the other.
-func (l *subscription) Next() (sse.Event, error) {
-	switch {
-	case !l.begun:
-		l.begun = true
-		return sse.Event{Data: l.acknowledgement()}, nil
-	case l.ended:
-		return sse.Event{}, io.EOF
-	case len(l.wants) == 0 && len(l.uris) == 0 && len(l.tasks) == 0:
-		l.ended = true
-		return sse.Event{Data: l.result()}, nil
+// Answer implements [Reply]: it sends the acknowledgement, then one notification after the other.
+func (l *subscription) Answer(client mcp.Peer) ([]byte, error) {
+	defer context.AfterFunc(l.br.host.Draining, l.finish)()
+	m := outbox.Message{Body: l.acknowledgement()}
+	for {
+		if client.Send(sse.Event{Data: m.Body}) != nil {
+			return nil, io.EOF
+		}
+		if len(l.wants) == 0 && len(l.uris) == 0 && len(l.tasks) == 0 {
+			return l.result(), nil
+		}
+		var err error
+		if m, l.cut, err = l.box.Next(l.ctx); err != nil {
+			return nil, io.EOF
+		}
+		if l.cut {
+			return m.Body, nil
+		}
 	}
-	m, last, err := l.box.Next(l.ctx)
-	if err != nil {
-		return sse.Event{}, io.EOF
-	}
-	l.ended, l.cut = last, last
-	return sse.Event{Data: m.Body}, nil
 }
+
+// Cut implements [Reply].
+func (l *subscription) Cut() bool { return l.cut }
+
+func (l *subscription) fill(*downstream.Response) {}
 
 // result returns the response that ends the stream without an error.
 func (l *subscription) result() []byte { return bridge.ListenResult(l.q.ID) }
@@ -167,15 +173,9 @@ func (l *subscription) result() []byte { return bridge.ListenResult(l.q.ID) }
 // finish ends the stream without an error, after the notifications that are still in the box.
 func (l *subscription) finish() { l.box.Put(outbox.Message{Body: l.result(), Last: true}) }
 
-// Close makes Next return.
-func (l *subscription) Close() error {
-	l.box.Close()
-	return nil
-}
-
 // End ends the subscription.
 func (l *subscription) End() {
-	l.Close()
+	l.box.Close()
 	b := l.b
 	b.mu.Lock()
 	delete(b.subscriptions, l)
@@ -368,5 +368,3 @@ func (b *pooledSession) streamEnded() {
 		l.finish()
 	}
 }
-
-var _ downstream.Stream = (*subscription)(nil)

@@ -309,9 +309,7 @@ func (t *pooledTasks) answer(r *relay) error {
 		}
 		return err
 	}
-	r.mu.Lock()
 	r.box = outbox.New()
-	r.mu.Unlock()
 	r.box.Put(outbox.Message{Body: body, Last: true, Status: 200})
 	return nil
 }
