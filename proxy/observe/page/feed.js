@@ -1,6 +1,5 @@
 // @ts-check
 /** @import { Link } from './types.d.ts' */
-import { parse } from './diff.js';
 import { readAddress, writeAddress } from './state.js';
 
 const TOKEN = 'dragoman.token';
@@ -28,13 +27,10 @@ export const get = (path, signal) => fetch(path, { headers: { Authorization: 'Be
 export async function getJSON(path, signal) {
 	const r = await get(path, signal);
 	if (!r.ok) throw Object.assign(new Error('HTTP ' + r.status), { status: r.status });
-	return parse(await r.text());
+	return r.json();
 }
 
-/**
- * Reads an event stream until it ends: f gets name and data of each event, alive is called for whatever comes.
- * @param {ReadableStream} body @param {(name: string, data: string) => void} f @param {() => void} alive
- */
+/** Reads an event stream until it ends; alive is called for whatever comes. @param {ReadableStream} body @param {(name: string, data: any) => void} f @param {() => void} alive */
 async function events(body, f, alive) {
 	const reader = body.pipeThrough(new TextDecoderStream()).getReader();
 	let rest = '', name = '', data = '';
@@ -42,16 +38,13 @@ async function events(body, f, alive) {
 		const { value, done } = await reader.read();
 		if (done) return;
 		alive();
-		const lines = (rest + value).split('\n');
+		const lines = (rest + value).split(/\r?\n/);
 		rest = lines.pop() ?? '';
-		if (rest.length + data.length > LONGEST) throw new Error('too long');
-		for (const line of lines.map((l) => l.replace(/\r$/, ''))) {
-			if (line.startsWith('event:')) name = line.slice(6).trim();
-			else if (line.startsWith('data:')) data += line.slice(5);
-			else if (!line) {
-				if (data) f(name, data);
-				name = data = '';
-			}
+		if (rest.length > LONGEST) throw new Error('too long');
+		for (const line of lines) {
+			if (line.startsWith('event: ')) name = line.slice(7);
+			else if (line.startsWith('data: ')) data = line.slice(6);
+			else if (!line && data) f(name, JSON.parse(data)), (data = '');
 		}
 	}
 }
@@ -88,17 +81,14 @@ export class Feed {
 		this.link({ is: 'opening' });
 		try {
 			const r = await get('feed?' + this.after(), open.signal);
-			if (r.status === 401) return this.link({ is: 'token' });
-			if (r.status === 403) return this.link({ is: 'forbidden' });
+			if (r.status === 401 || r.status === 403) return this.link({ is: r.status === 401 ? 'token' : 'forbidden' });
 			busy = r.status === 429 || r.status === 503;
-			if (r.ok && r.body) {
-				alive();
-				await events(r.body, (name, data) => {
-					if (open !== this.#open) return;
-					this.#tries = 0;
-					this.event(name, JSON.parse(data));
-				}, alive);
-			}
+			alive();
+			if (r.ok && r.body) await events(r.body, (name, data) => {
+				if (open !== this.#open) return;
+				this.#tries = 0;
+				this.event(name, data);
+			}, alive);
 		} catch {
 			// Whatever it was, it is tried again.
 		}

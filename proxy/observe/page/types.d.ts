@@ -8,8 +8,6 @@ export interface Row {
   session?: string; client?: string; client_rev?: string; server?: string; server_rev?: string; transport?: string;
   status: string; error?: string; code?: number; cause?: string; ms?: Times; bytes?: Sizes; tokens?: Sizes;
   rules?: string[]; losses?: Loss[]; by?: string[]; messages?: number;
-  /** counts how often the row came; the page's own */
-  v?: number;
 }
 export interface Session {
   session: string; principal?: string; client?: string; client_rev?: string; server?: string; server_rev?: string;
@@ -21,10 +19,9 @@ export interface Stats {
   connections?: number; calls?: number; errors_per_min?: number; watchers?: number; dropped?: number;
   ring?: { rows: number; bytes: number }; sessions?: Session[];
 }
-export interface Rule { rule: string; does: string; link?: string }
 export interface State extends Stats {
   parked?: { method: string; session: string; since: string; ends: string; call?: number }[];
-  replicas?: { address: string; reachable?: boolean; forwarded?: number }[]; losses?: Loss[]; rules?: Rule[];
+  replicas?: { address: string; reachable?: boolean; forwarded?: number }[]; losses?: Loss[];
 }
 export interface Change { rule: string; what: string; change: string; before?: string; after?: string; does?: string }
 export interface Message {
@@ -38,14 +35,11 @@ export interface Call { row: Row; messages?: Message[]; notes?: Note[]; curl?: s
 /** Where the page stands with dragoman. */
 export type Link = { is: 'opening' | 'live' | 'token' | 'forbidden' | 'hidden' } | { is: 'lost' | 'busy'; at: number };
 
-/** The difference of two values. from and to are the keys before and after; one is missing if the value is new or gone. */
-export type Node =
-  | { op: 'same'; a: any }
-  | { op: 'replace'; a: any; b: any }
-  | { op: 'object' | 'list'; a: any; b: any; kids: Kid[] };
-export interface Kid { from?: string | number; to?: string | number; node?: Node; a?: any; b?: any }
+/** What a filter chooses of the calls that changed since the version of dragoman's rows that was asked for. */
+export interface Found { fit: number[]; not: number[]; until: number }
+
 /** A piece of text, and whether it differs from the other side. */
-export type Part = [text: string, changed: boolean];
-/** One line of the comparison. l and r are missing on the side that does not have it. */
-export interface Line { depth: number; key?: string; l?: Part[]; r?: Part[]; edit?: Edit; text?: boolean; kind?: string }
-export interface Edit { before?: string; after?: string }
+export interface Part { t: string; c?: boolean }
+/** One line of two messages beside each other. l and r are missing on the side that does not have it. */
+export interface Line { depth: number; key?: string; kind?: string; l?: Part[]; r?: Part[]; edit?: boolean; why?: string[] }
+export interface Comparison { lines: Line[]; more?: number; differences: number; unexplained: number }
