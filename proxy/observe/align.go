@@ -92,9 +92,10 @@ func rising(pairs []pair) (longest []pair) {
 	return longest
 }
 
-// words returns two lines in parts, those that differ marked.
-func words(a, b string) (left, right []Part) {
+// words returns two lines in pieces, of which every second one is not in the other line.
+func words(a, b string) (left, right []string) {
 	x, y := split(a), split(b)
+	left, right = []string{""}, []string{""}
 	for _, p := range align(x, y) {
 		if p.a >= 0 {
 			left = add(left, x[p.a], p.b < 0)
@@ -106,12 +107,12 @@ func words(a, b string) (left, right []Part) {
 	return left, right
 }
 
-func add(to []Part, text string, changed bool) []Part {
-	if n := len(to); n > 0 && to[n-1].Changed == changed {
-		to[n-1].Text += text
+func add(to []string, text string, changed bool) []string {
+	if last := len(to) - 1; (last%2 == 1) == changed {
+		to[last] += text
 		return to
 	}
-	return append(to, Part{text, changed})
+	return append(to, text)
 }
 
 // split returns the words and signs of a text, each with the spaces before it.

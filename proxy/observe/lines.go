@@ -12,8 +12,9 @@ import (
 	"github.com/dragoman-proxy/dragoman/translate/wire"
 )
 
-// Comparison is two messages beside each other, or one message if Right is nil in all lines.
+// Comparison is two messages beside each other, or one message.
 type Comparison struct {
+	Two         bool   `json:"two,omitempty"`
 	Lines       []Line `json:"lines"`
 	More        int    `json:"more,omitempty"` // further lines
 	Differences int    `json:"differences"`
@@ -25,17 +26,13 @@ type Line struct {
 	Depth int     `json:"depth"`
 	Key   *string `json:"key,omitempty"`
 	Kind  string  `json:"kind,omitempty"` // string; atom for other values without members; text for a line of a long string
-	Left  []Part  `json:"l,omitempty"`    // nil if only the other side has the line
-	Right []Part  `json:"r,omitempty"`
-	Edit  bool    `json:"edit,omitempty"` // it is of a difference
+	// Left and Right are in pieces, of which every second one is not in the other one. A side that does not have the line is
+	// nil. Outside of a difference the right side is as the left one, and nil.
+	Left  []string `json:"l,omitempty"`
+	Right []string `json:"r,omitempty"`
+	Edit  bool     `json:"edit,omitempty"` // it is of a difference
 	// Why has the rules and notes that made the difference, on its first line. It is empty, and not nil, if there are none.
 	Why []string `json:"why,omitzero"`
-}
-
-// Part is a piece of a line.
-type Part struct {
-	Text    string `json:"t"`
-	Changed bool   `json:"c,omitempty"` // the other side has something else here
 }
 
 // Bounds of a comparison, and its looks.
@@ -84,7 +81,7 @@ func (r *Ring) Compare(n, seq uint64) (Comparison, bool) {
 
 // Beside lays out a JSON text beside what it became, or alone if after is nil. why says what made the differences.
 func Beside(before, after []byte, why []translate.Change) Comparison {
-	l := &layout{Comparison: Comparison{Lines: []Line{}}, why: why}
+	l := &layout{Comparison: Comparison{Two: after != nil, Lines: []Line{}}, why: why}
 	switch {
 	case after != nil:
 		l.compare(gjson.ParseBytes(before), gjson.ParseBytes(after), place{}, edit{})
@@ -132,7 +129,7 @@ const (
 )
 
 // put adds a line. e is nil if it is of no difference.
-func (l *layout) put(at place, kind string, before, after []Part, e *edit) {
+func (l *layout) put(at place, kind string, before, after []string, e *edit) {
 	line := Line{Depth: at.depth, Key: at.key, Kind: kind, Left: before, Right: after, Edit: e != nil}
 	if e != nil && !*e.seen {
 		*e.seen = true
@@ -151,14 +148,10 @@ func (l *layout) put(at place, kind string, before, after []Part, e *edit) {
 
 // text adds a line that is the same on the sides that have it.
 func (l *layout) text(text string, at place, kind string, s side, e *edit) {
-	parts := []Part{{Text: text}}
-	switch s {
-	case both:
-		l.put(at, kind, parts, parts, e)
-	case left:
-		l.put(at, kind, parts, nil, e)
-	case right:
-		l.put(at, kind, nil, parts, e)
+	if s == right {
+		l.put(at, kind, nil, []string{text}, e)
+	} else {
+		l.put(at, kind, []string{text}, nil, e)
 	}
 }
 
@@ -390,7 +383,7 @@ func (l *layout) replaced(a, b gjson.Result, at place, e *edit) {
 		before, after := words(x, y)
 		l.put(at, "string", before, after, e)
 	case fitsX && fitsY:
-		l.put(at, "atom", []Part{{x, true}}, []Part{{y, true}}, e)
+		l.put(at, "atom", []string{"", x}, []string{"", y}, e)
 	default:
 		l.value(a, at, left, e)
 		l.value(b, at, right, e)

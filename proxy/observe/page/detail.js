@@ -125,9 +125,9 @@ async function compare(c, m, changes, says, shows, same) {
 	const answer = asked.get(path) ?? getJSON(path);
 	asked.set(path, answer);
 	try {
-		const { lines, more, differences, unexplained } = await answer;
+		const { more, differences, unexplained } = await answer;
 		if (!same) says.append(differences ? plural(differences, 'difference') + ', ' : 'The same content in other bytes', unexplained ? h('b.bad', count(unexplained) + ' without an explanation: please report this as a defect') : differences ? 'each explained' : '', '.');
-		shows.append(show(lines, (rule) => changes.find((x) => x.rule === rule)?.does ?? ''), more ? note(plural(more, 'further line')) : '');
+		shows.append(show(await answer, (rule) => changes.find((x) => x.rule === rule)?.does ?? ''), more ? note(plural(more, 'further line')) : '');
 	} catch (e) {
 		asked.delete(path);
 		says.append('It cannot be shown: ' + e.message);

@@ -44,11 +44,11 @@ func TestMeasure(t *testing.T) {
 		const { getJSON } = await import("./feed.js"), { show } = await import("./lines.js"), detail = document.getElementById("detail"), times = [];
 		detail.hidden = false;
 		for (let i = 0; i < 15; i++) {
-			const begin = performance.now(), { lines } = await getJSON("calls/10/3"), got = performance.now();
-			detail.replaceChildren(show(lines, () => ""));
+			const begin = performance.now(), compared = await getJSON("calls/10/3"), got = performance.now();
+			detail.replaceChildren(show(compared, () => ""));
 			detail.getBoundingClientRect();
 			times.push(performance.now() - begin);
-			globalThis.parts = (got - begin).toFixed(1) + " to ask + " + (performance.now() - got).toFixed(1) + " to show " + lines.length + " lines";
+			globalThis.parts = (got - begin).toFixed(1) + " to ask + " + (performance.now() - got).toFixed(1) + " to show " + compared.lines.length + " lines";
 		}
 		detail.hidden = true;
 		return "difference to screen: first " + times[0].toFixed(1) + " ms, median " + times.sort((a, b) => a - b)[7].toFixed(1) + " ms; the last " + globalThis.parts;

@@ -38,8 +38,9 @@ export type Link = { is: 'opening' | 'live' | 'token' | 'forbidden' | 'hidden' }
 /** What a filter chooses of the calls that changed since the version of dragoman's rows that was asked for. */
 export interface Found { fit: number[]; not: number[]; until: number }
 
-/** A piece of text, and whether it differs from the other side. */
-export interface Part { t: string; c?: boolean }
-/** One line of two messages beside each other. l and r are missing on the side that does not have it. */
-export interface Line { depth: number; key?: string; kind?: string; l?: Part[]; r?: Part[]; edit?: boolean; why?: string[] }
-export interface Comparison { lines: Line[]; more?: number; differences: number; unexplained: number }
+/**
+ * One line of a comparison. l and r are in pieces, of which every second one is not in the other one; the side that does not
+ * have the line is missing. Outside of an edit the right side is as the left one.
+ */
+export interface Line { depth: number; key?: string; kind?: string; l?: string[]; r?: string[]; edit?: boolean; why?: string[] }
+export interface Comparison { two?: boolean; lines: Line[]; more?: number; differences: number; unexplained: number }
