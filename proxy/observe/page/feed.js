@@ -78,9 +78,10 @@ export class Feed {
 			clearTimeout(silence);
 			silence = setTimeout(() => open.abort(), SILENCE);
 		};
+		const asked = get('feed?' + this.after(), open.signal);
 		this.link({ is: 'opening' });
 		try {
-			const r = await get('feed?' + this.after(), open.signal);
+			const r = await asked;
 			if (r.status === 401 || r.status === 403) return this.link({ is: r.status === 401 ? 'token' : 'forbidden' });
 			busy = r.status === 429 || r.status === 503;
 			alive();

@@ -236,7 +236,7 @@ setInterval(() => link.is === 'live' && ask(), 5000);
 $('logo').src = $('icon').href;
 document.documentElement.dataset.theme = localStorage.getItem('dragoman.theme') ?? '';
 const { view: shown, call } = address;
+feed.start();
 filter(address.q);
 view(shown);
-feed.start();
 if (call) open(call);
