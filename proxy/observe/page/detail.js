@@ -1,4 +1,3 @@
-// @ts-check
 /** @import { Call, Change, Comparison, Message, Row } from './types.d.ts' */
 import { $, bar, bytes, change, chip, clock, count, h, millis, plural, prose, safe, status, toast, total, words } from './dom.js';
 import { getJSON } from './feed.js';
@@ -14,12 +13,11 @@ export class Detail {
 	tab = 'Response';
 	#asked = new AbortController();
 
-	/** @param {() => void} closed */
 	constructor(closed) {
 		this.closed = closed;
 	}
 
-	/** Shows call n, or what has become of it. @param {number} n */
+	/** Shows call n, or what has become of it. */
 	async open(n) {
 		this.n = n;
 		this.#asked.abort();
@@ -44,7 +42,6 @@ export class Detail {
 		this.closed();
 	}
 
-	/** @param {any} title @param {any} [state] */
 	#head(title, state) {
 		return h('header', h('h2', title), state, h('button.close', { 'aria-label': 'Close', title: 'Close (Esc)', click: () => this.close() }, '✕'));
 	}
@@ -68,21 +65,18 @@ export class Detail {
 		if (focused) $(focused)?.focus();
 	}
 
-	/** @param {KeyboardEvent} e */
 	#turn(e) {
 		const by = { ArrowRight: 1, ArrowLeft: 3 }[e.key];
 		if (by) this.show(TABS[(TABS.indexOf(this.tab) + by) % 4]);
 		if (by) $('tab-' + this.tab).focus();
 	}
 
-	/** @param {string} tab */
 	show(tab) {
 		this.tab = tab;
 		this.#draw();
 	}
 }
 
-/** @param {string} text @param {string} name */
 async function copyText(text, name) {
 	try {
 		await navigator.clipboard.writeText(text);
@@ -92,7 +86,7 @@ async function copyText(text, name) {
 	}
 }
 
-/** Who sent a message, or who got it. @param {Call} c @param {Message} m @param {string} word */
+/** Who sent a message, or who got it. @param {Call} c @param {Message} m */
 function party({ row }, m, word) {
 	const [name, rev] = m.edge === 'client' ? [row.client, row.client_rev] : [row.server, row.server_rev];
 	return h('div', `${word} the `, h('b', m.edge), h('span', name), h('code.rev', m.rev ?? rev), h('span.note', bytes(m.size)));
@@ -118,7 +112,7 @@ function exchange(c, m) {
 /** The comparisons that dragoman was asked for, by path. @type {Map<string, Promise<Comparison>>} */
 const asked = new Map();
 
-/** Shows a message beside what became of it. @param {Call} c @param {Message} m @param {Change[]} changes @param {HTMLElement} says @param {HTMLElement} shows @param {boolean} same */
+/** Shows a message beside what became of it. @param {Call} c @param {Message} m @param {Change[]} changes */
 async function compare(c, m, changes, says, shows, same) {
 	const path = `calls/${c.row.n}/${m.seq}?pair=${m.pair ?? ''}`;
 	if (asked.size > 20) asked.clear();
@@ -134,7 +128,7 @@ async function compare(c, m, changes, says, shows, same) {
 	}
 }
 
-/** What was changed and what was lost, by rule, in words. @param {Call} c @param {Change[]} changes @param {boolean} answer */
+/** What was changed and what was lost, by rule, in words. @param {Call} c @param {Change[]} changes */
 function why(c, changes, answer) {
 	const item = (rule, what, n, ...does) => h('li', { 'data-rule': rule, tabindex: -1 }, chip(rule), h('b', words(what)), h('span.note', n), h('span.note', does));
 	const items = [...Map.groupBy(changes, (x) => x.rule + ' ' + x.what)].sort(([x], [y]) => (x < y ? -1 : 1)).map(([, g]) => item(g[0].rule, g[0].what, '×' + count(g.length), prose(g[0].does)));

@@ -1,10 +1,9 @@
-// @ts-check
 /** @import { Sizes, Times } from './types.d.ts' */
 
 /** Characters that hide, reorder or end text; tabs are none. */
 const HIDDEN = /(?!\t)[\p{Cc}\p{Cf}\p{Cs}\p{Zl}\p{Zp}\u115f\u1160\u2800\u3164\uffa0\u{e0100}-\u{e01ef}]/gu;
 
-/** Makes text of a peer fit to be shown: short, with escapes for hidden characters. @param {unknown} text */
+/** Makes text of a peer fit to be shown: short, with escapes for hidden characters. */
 export function safe(text, max = 1000) {
 	const s = String(text ?? '');
 	return (s.length > max ? s.slice(0, max) + '…' : s).replace(HIDDEN, (c) => (c === '\n' ? '\\n' : '\\u' + c.codePointAt(0)?.toString(16).padStart(4, '0')));
@@ -12,7 +11,7 @@ export function safe(text, max = 1000) {
 
 /**
  * Makes an element: h('td.num', {title: '…'}, 'text', child). Properties that are functions are listeners; texts are text.
- * @param {string} tag @param {...any} kids @returns {any}
+ * @returns {any}
  */
 export function h(tag, ...kids) {
 	const [name, ...classes] = tag.split('.'), e = document.createElement(name);
@@ -25,14 +24,14 @@ export function h(tag, ...kids) {
 	return e;
 }
 
-/** Gives an element these children. What is there already stays, so that the browser lays out only what differs. @param {any} box @param {...any} kids */
+/** Gives an element these children. What is there already stays, so that the browser lays out only what differs. */
 export function fill(box, ...kids) {
 	const to = box.cloneNode();
 	to.append(...kids);
 	turn(box, to);
 }
 
-/** Makes one node equal to another; listeners do not count. @param {any} from @param {any} to */
+/** Makes one node equal to another; listeners do not count. */
 function turn(from, to) {
 	if (from.isEqualNode(to)) return;
 	if (from.nodeName !== to.nodeName) return from.replaceWith(to);
@@ -47,26 +46,24 @@ function turn(from, to) {
 	kids.forEach((kid, i) => (from.childNodes[i] ? turn(from.childNodes[i], kid) : from.append(kid)));
 }
 
-/** @param {string} id @returns {any} */
+/** @returns {any} */
 export const $ = (id) => document.getElementById(id);
-/** @param {string} selector @returns {any[]} */
+/** @returns {any[]} */
 export const $$ = (selector) => [...document.querySelectorAll(selector)];
 
 const numbers = new Intl.NumberFormat('en'), sizes = new Intl.NumberFormat('en', { notation: 'compact' });
 export const count = (n = 0) => numbers.format(n);
-/** @param {number} n @param {string} one */
 export const plural = (n, one) => `${count(n)} ${one}${n === 1 ? '' : 's'}`;
 export const bytes = (n = 0) => sizes.format(n).replace(/(?=[KMB])/, ' ');
-/** @param {number} t milliseconds */
 export const millis = (t) => (t < 100 ? t.toFixed(1) : count(Math.round(t)));
 
-/** How long ago a time was. @param {string | undefined} at */
+/** How long ago a time was. */
 export function since(at) {
 	const s = at ? Math.max(0, Date.now() - Date.parse(at)) / 1000 : NaN, of = (n, unit) => Math.round(s / n) + unit;
 	return isNaN(s) ? '–' : s < 60 ? of(1, ' s') : s < 3600 ? of(60, ' min') : s < 172_800 ? of(3600, ' h') : of(86_400, ' d');
 }
 
-/** The time of day here. @param {string} at */
+/** The time of day here. */
 export const clock = (at) => new Date(at).toTimeString().slice(0, 8);
 
 /** Before and after, or one of them if they are equal. @param {Sizes | undefined} x @param {(n: number) => string} f */
@@ -80,22 +77,21 @@ export const prose = (text = '') => text.split('`').map((t, i) => (i % 2 ? h('co
 /** @type {Record<string, string>} */
 const COLOURS = { open: 'busy', asking: 'warn', ok: 'good', local: 'good', tool_error: 'warn', error: 'bad', refused: 'bad', failed: 'bad' };
 
-/** A status as a word and a colour. @param {string} word @param {string} [title] */
+/** A status as a word and a colour. */
 export const status = (word, title, colour = COLOURS[word] ?? 'calm') => h('span.status.' + colour, { title }, words(word));
 
-/** Whether it is the number of a rule, and not what else changes messages. @param {string} rule */
+/** Whether it is the number of a rule, and not what else changes messages. */
 const isRule = (rule) => /^[A-Z]\.?\d/.test(rule);
 
-/** @param {string} rule */
 export const chip = (rule, tag = 'span', props = {}) => h(`${tag}.chip${isRule(rule) ? '' : '.by'}`, props, words(rule));
 
-/** The first rules, and how many more there are. @param {string[]} rules */
+/** The first rules, and how many more there are. */
 export const chips = (rules) => [rules.slice(0, rules.length > 4 ? 3 : 4).map((r) => chip(r)), rules.length > 4 && h('span.chip.more', '+' + (rules.length - 3))];
 
 /** @param {Times | undefined} ms */
 export const total = (ms) => (ms ? ms.client + ms.proxy + ms.server : 0);
 
-/** The times of client, proxy and server as parts of a bar, width % of its place. @param {Times | undefined} ms @param {number} width */
+/** The times of client, proxy and server as parts of a bar, width % of its place. @param {Times | undefined} ms */
 export function bar(ms, width) {
 	const e = h('i.bar'), all = total(ms) || 1;
 	const to = (t) => (100 * t) / all + '%';
@@ -103,7 +99,7 @@ export function bar(ms, width) {
 	return e;
 }
 
-/** Says something at the foot of the page for a moment. @param {string} text */
+/** Says something at the foot of the page for a moment. */
 export function toast(text) {
 	const e = h('p.toast', { role: 'status' }, text);
 	document.body.append(e);

@@ -1,4 +1,3 @@
-// @ts-check
 /** @import { Link } from './types.d.ts' */
 import { readAddress, writeAddress } from './state.js';
 
@@ -17,20 +16,17 @@ export function token() {
 	return sessionStorage.getItem(TOKEN) ?? '';
 }
 
-/** @param {string} value */
 export const setToken = (value) => sessionStorage.setItem(TOKEN, value);
 
-/** @param {string} path @param {AbortSignal} [signal] */
 export const get = (path, signal) => fetch(path, { headers: { Authorization: 'Bearer ' + token() }, cache: 'no-store', credentials: 'omit', signal });
 
-/** @param {string} path @param {AbortSignal} [signal] */
 export async function getJSON(path, signal) {
 	const r = await get(path, signal);
 	if (!r.ok) throw Object.assign(new Error('HTTP ' + r.status), { status: r.status });
 	return r.json();
 }
 
-/** Reads an event stream until it ends; alive is called for whatever comes. @param {ReadableStream} body @param {(name: string, data: any) => void} f @param {() => void} alive */
+/** Reads an event stream until it ends; alive is called for whatever comes. @param {ReadableStream} body @param {(name: string, data: any) => void} f */
 async function events(body, f, alive) {
 	const reader = body.pipeThrough(new TextDecoderStream()).getReader();
 	let rest = '', name = '', data = '';
@@ -71,7 +67,6 @@ export class Feed {
 		this.#run((this.#open = new AbortController()));
 	}
 
-	/** @param {AbortController} open */
 	async #run(open) {
 		let busy = false, silence = 0;
 		const alive = () => {

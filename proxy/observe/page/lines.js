@@ -1,11 +1,10 @@
-// @ts-check
 /** @import { Comparison, Line } from './types.d.ts' */
 import { chip, h, plural, safe } from './dom.js';
 
 /** Lines around a change; lines drawn at once; characters of a piece of text that are shown. */
 const CONTEXT = 3, CHUNK = 80, CUT = 1500;
 
-/** One side of a line. @param {Line} line @param {string[] | undefined} pieces @param {string} mark */
+/** One side of a line. @param {Line} line */
 function side({ depth, edit, key, kind = '' }, pieces, mark) {
 	const e = h('div', pieces && [edit && h('span.mark', mark), key !== undefined && [h('span.key', JSON.stringify(key)), ': '], h('span.' + kind, pieces.map((t, i) => {
 		const text = document.createTextNode(safe(t, CUT));

@@ -1,4 +1,3 @@
-// @ts-check
 /** @import { Hello, Link, Row, State } from './types.d.ts' */
 import { Detail, TABS } from './detail.js';
 import { $, $$, count, fill, h, plural, toast } from './dom.js';
@@ -25,7 +24,7 @@ const detail = new Detail(() => {
 	table.select(table.selected, true);
 });
 
-/** Opens call n. @param {number} n */
+/** Opens call n. */
 function open(n) {
 	if (!n) return;
 	view('calls');
@@ -34,7 +33,7 @@ function open(n) {
 	remember();
 }
 
-/** Shows the calls that fit q, which dragoman knows. @param {string} q */
+/** Shows the calls that fit q, which dragoman knows. */
 function filter(q) {
 	address.q = $('q').value = q;
 	for (const b of $$('[data-word]')) b.ariaPressed = String(q.split(' ').includes(b.dataset.word));
@@ -63,7 +62,7 @@ function search() {
 	}, 100);
 }
 
-/** @param {string} name of calls or a panel */
+/** of calls or a panel */
 function view(name) {
 	address.view = name;
 	for (const b of $$('#views button')) b.ariaPressed = String(b.dataset.view === name);
@@ -160,7 +159,6 @@ async function save() {
 	toast('exported what the filter shows');
 }
 
-/** @param {number} by */
 function move(by) {
 	const n = table.move(by);
 	if (detail.n) open(n);

@@ -1,10 +1,9 @@
-// @ts-check
 /** @import { Hello, Session, State } from './types.d.ts' */
 import { chips, clock, count, h, millis, plural, prose, since, status } from './dom.js';
 
 const rev = (r) => h('code.rev', r || 'no revision yet');
 const errors = (n = 0, text = count(n)) => h(n ? 'span.bad' : 'span', text);
-/** A button that shows another view, the calls that fit a filter, or one call: main.js listens to all of them. @param {string} text @param {Record<string, any>} to */
+/** A button that shows another view, the calls that fit a filter, or one call: main.js listens to all of them. @param {Record<string, any>} to */
 const link = (text, to) => h('button.link', to, text);
 
 /** The line between client and server. @param {Session} s */
@@ -42,7 +41,7 @@ const PANELS = {
 		(s) => (s.losses ?? []).map((x) => [link(x.rule, { 'data-q': 'rule:' + x.rule }), h('b', x.what), count(x.count), h('span.does', prose(x.does)), call(x.example)])],
 };
 
-/** What a view besides that of the calls shows. @param {string} view @param {State} state */
+/** What a view besides that of the calls shows. @param {State} state */
 export function panel(view, state) {
 	const [title, text, none, heads, list] = PANELS[view] ?? PANELS.sessions, rows = list(state);
 	return [h('h2', title), h('p.note', text), !rows.length ? h('p', none) : h('div.wide', { tabindex: 0, role: 'region', 'aria-label': title }, h('table', h('caption.vh', title),
@@ -52,7 +51,7 @@ export function panel(view, state) {
 /** The first line of the page. @param {State} s @param {Hello} hello */
 export const about = (s, { version, file, replica, started }) => [version, ...(file ? ['recording ' + file] : [replica && 'replica ' + replica, 'up ' + since(started), plural(s.connections ?? 0, 'connection'), plural(s.errors_per_min ?? 0, 'error') + '/min'])].filter(Boolean).map((x) => h('span', x));
 
-/** What to do to see a call. @param {string} url */
+/** What to do to see a call. */
 export const empty = (url) => [h('h2', 'Waiting for the first call'), h('p.note', 'Point a client at dragoman, and each message appears here, as the client and as the server saw it.'),
 	h('h3', 'In a client’s configuration'), h('pre', `{"mcpServers": {"dragoman": {"type": "http", "url": "${url}"}}}`),
 	h('h3', 'Or from a terminal'), h('pre', `npx -y @modelcontextprotocol/inspector --cli ${url} --transport http --method tools/list`)];

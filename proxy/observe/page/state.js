@@ -1,4 +1,3 @@
-// @ts-check
 /** @import { Row } from './types.d.ts' */
 import { total } from './dom.js';
 
@@ -15,7 +14,7 @@ export class Rows {
 	/** The version of dragoman's rows that were compared; 0 before the first answer. */
 	until = 0;
 
-	/** Shows only what fits a filter, once dragoman has said what does. @param {string} query */
+	/** Shows only what fits a filter, once dragoman has said what does. */
 	show(query) {
 		this.until = 0;
 		this.#fit = query.trim() ? new Set() : undefined;
@@ -55,19 +54,19 @@ export class Rows {
 		return open ? open.n - 1 : (this.all.at(-1)?.n ?? 0);
 	}
 
-	/** Where row n is among those shown, the newest being 0; -1 if it is not shown. @param {number} n */
+	/** Where row n is among those shown, the newest being 0; -1 if it is not shown. */
 	place(n) {
 		const i = find(this.shown, n);
 		return this.shown[i]?.n === n ? this.shown.length - 1 - i : -1;
 	}
 
-	/** @param {number} place @returns {Row | undefined} */
+	/** @returns {Row | undefined} */
 	at(place) {
 		return this.shown[this.shown.length - 1 - place];
 	}
 }
 
-/** The first place whose number is at least n. @param {Row[]} list @param {number} n */
+/** The first place whose number is at least n. @param {Row[]} list */
 function find(list, n) {
 	let lo = 0, hi = list.length;
 	while (lo < hi) {

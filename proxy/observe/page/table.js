@@ -1,4 +1,3 @@
-// @ts-check
 /** @import { Row } from './types.d.ts' */
 /** @import { Rows } from './state.js' */
 import { $, bar, bytes, change, chips, clock, count, fill, h, millis, plural, status, total } from './dom.js';
@@ -6,7 +5,7 @@ import { $, bar, bytes, change, chips, clock, count, fill, h, millis, plural, st
 /** So many rows above and below those that can be seen are in the document, too; so many milliseconds are between drawings of new rows; the height of the head. */
 const MARGIN = 5, PACE = 200, HEAD = 30;
 
-/** The cells of a row. @param {Row} r @param {number} slowest */
+/** The cells of a row. @param {Row} r */
 function cells(r, slowest) {
 	const rules = [...(r.rules ?? []), ...(r.by ?? [])], size = change(r.bytes, bytes), all = total(r.ms), time = clock(r.at);
 	return [
@@ -56,7 +55,7 @@ export class Table {
 		this.#timer ||= setTimeout(() => requestAnimationFrame(() => this.draw()), Math.max(0, this.#last + PACE - performance.now()));
 	}
 
-	/** Draws now. @param {boolean} [moved] the table is to be scrolled to #top */
+	/** Draws now. the table is to be scrolled to #top */
 	draw(moved) {
 		clearTimeout(this.#timer);
 		this.#timer = 0;
@@ -90,7 +89,6 @@ export class Table {
 		$('shown').textContent = n === all ? plural(all, 'call') : `${count(n)} of ${count(all)} shown`;
 	}
 
-	/** @param {number} n @param {boolean} [focus] */
 	select(n, focus) {
 		this.selected = n;
 		const at = this.rows.place(n) * this.#height, to = Math.min(at, Math.max(this.#top, at - this.#room + HEAD + this.#height)), moved = at >= 0 && to !== this.#top;
@@ -99,7 +97,7 @@ export class Table {
 		if (focus) [...this.body.children].find((tr) => tr.row.n === n)?.focus({ preventScroll: true });
 	}
 
-	/** Selects the next row, or the one before if by is -1, and returns its number. @param {number} by */
+	/** Selects the next row, or the one before if by is -1, and returns its number. */
 	move(by) {
 		const at = this.rows.place(this.selected), n = this.rows.at(at < 0 ? 0 : Math.max(0, Math.min(at + by, this.rows.shown.length - 1)))?.n ?? 0;
 		if (n) this.select(n, true);
