@@ -1,6 +1,6 @@
 /** @import { Call, Change, Comparison, Message, Row } from './types.d.ts' */
 import { $, bar, bytes, change, chip, clock, count, h, millis, plural, prose, safe, status, toast, total, words } from './dom.js';
-import { getJSON } from './feed.js';
+import { get, getJSON } from './feed.js';
 import { show } from './lines.js';
 
 export const TABS = ['Request', 'Response', 'Timeline', 'Headers'];
@@ -48,27 +48,20 @@ export class Detail {
 
 	#draw() {
 		const c = this.call, /** @type {Row} */ r = c.row, box = $('detail');
-		const copy = (name, text) => text && h('button', { click: () => copyText(text, name) }, 'Copy ' + name);
+		const copy = (name, text) => h('button', { click: () => copyText(text, name) }, 'Copy ' + name);
 		const focused = box.contains(document.activeElement) && document.activeElement?.id;
-		const first = c.messages?.[0], answer = c.messages?.findLast((m) => m.kind === 'response' && m.direction !== first.direction);
+		const first = c.messages[0], answer = c.messages.findLast((m) => m.kind === 'response' && m.direction !== first?.direction);
 		box.replaceChildren(...[
 			this.#head([r.method || r.kind, r.tool && [' ', h('b', r.tool)], h('small', ' #' + r.n)], status(r.status)),
 			h('p.note.facts', [clock(r.at) + r.at.slice(19, 23), `${r.client ?? 'client'} → ${r.server ?? 'server'}`, r.bytes && change(r.bytes, bytes) + ' bytes', r.tokens && change(r.tokens, count) + ' tokens', r.code && 'code ' + r.code].filter(Boolean).map((x) => h('span', x))),
 			r.ms && h('div.times', h('b', millis(total(r.ms)) + ' ms'), bar(r.ms, 100), Object.entries(r.ms).map(([who, t]) => h('span', h('i.' + who), who, ' ', h('b', millis(t))))),
 			r.error && h('p.bad', r.cause && r.cause + ': ', r.error),
-			h('div.tools', h('div.tabs', { role: 'tablist', 'aria-label': 'Parts of the call' }, TABS.map((t) => h('button', {
-				role: 'tab', id: 'tab-' + t, 'aria-selected': t === this.tab, 'aria-controls': 'body', tabindex: t === this.tab ? 0 : -1, click: () => this.show(t), keydown: (e) => this.#turn(e),
-			}, t))), h('div.copy', copy('curl', c.curl), copy('golden case', c.golden), copy('JSON', JSON.stringify(c, null, 2)))),
-			h('div', { id: 'body', role: 'tabpanel', tabindex: 0, 'aria-labelledby': 'tab-' + this.tab },
+			h('div.tools', h('div.tabs', TABS.map((t) => h('button', { id: 'tab-' + t, 'aria-pressed': t === this.tab, click: () => this.show(t) }, t))),
+				h('div.copy', c.curl && copy('curl', () => c.curl), c.golden && copy('golden case', () => c.golden), copy('JSON', async () => (await get('calls/' + r.n)).text()))),
+			h('div', { id: 'body', role: 'region', tabindex: 0, 'aria-label': this.tab },
 				this.tab === 'Timeline' ? timeline(c) : this.tab === 'Headers' ? headers(c) : this.tab === 'Request' ? exchange(c, first) : answer ? exchange(c, answer) : note(r.status === 'open' || r.status === 'asking' ? 'There is no response yet.' : 'There is no response.')),
 		].filter((e) => e instanceof Node));
 		if (focused) $(focused)?.focus();
-	}
-
-	#turn(e) {
-		const by = { ArrowRight: 1, ArrowLeft: 3 }[e.key];
-		if (by) this.show(TABS[(TABS.indexOf(this.tab) + by) % 4]);
-		if (by) $('tab-' + this.tab).focus();
 	}
 
 	show(tab) {
@@ -79,7 +72,7 @@ export class Detail {
 
 async function copyText(text, name) {
 	try {
-		await navigator.clipboard.writeText(text);
+		await navigator.clipboard.writeText(await text());
 		toast(name + ' copied');
 	} catch {
 		toast('the browser gives pages that came by http: from another machine no clipboard');
@@ -98,8 +91,8 @@ const VERDICTS = { drop: ': the receiver has no form for it.', answer: ': it ans
 /** A message as it came in and as it went on. @param {Call} c @param {Message | undefined} m */
 function exchange(c, m) {
 	if (!m) return note('dragoman no longer has this message.');
-	const other = c.messages?.find((x) => x.seq === m.pair), [a, b] = other && other.seq < m.seq ? [other, m] : [m, other];
-	const came = (a.edge === 'client') === (a.direction === 'client-to-server'), answer = a.kind === 'response' && a.direction !== c.messages?.[0].direction;
+	const other = c.messages.find((x) => x.seq === m.pair), [a, b] = other && other.seq < m.seq ? [other, m] : [m, other];
+	const came = (a.edge === 'client') === (a.direction === 'client-to-server'), answer = a.kind === 'response' && a.direction !== c.messages[0].direction;
 	const changes = a.changes ?? b?.changes ?? [], same = !b || !!(a.same || b.same), cut = [a, b].find((x) => x?.cut), texts = [a, b].filter((x) => x?.text);
 	const says = note(same ? (b ? 'Passed on unchanged, byte for byte.' : came ? 'dragoman did not pass this on' + (VERDICTS[a.verdict ?? ''] ?? ': it answered or used it.') : 'dragoman wrote this itself.')
 		: cut ? `Too long to keep: only the beginning is here, so the two are not compared. SHA-256 ${cut.sha256}` : texts.length > 0 && 'One side is not JSON, so the two are not compared.',
@@ -139,7 +132,7 @@ function why(c, changes, answer) {
 
 /** @param {Call} c */
 function headers(c) {
-	const some = (c.messages ?? []).filter((m) => Object.keys(m.headers ?? {}).length);
+	const some = c.messages.filter((m) => Object.keys(m.headers ?? {}).length);
 	if (!some.length) return note('No headers: a pipe has none, and over HTTP only those are kept that hold no secrets.');
 	return some.map((m) => [h('h3', `${m.direction.replaceAll('-', ' ')}, at the ${m.edge}`), h('dl', Object.entries(m.headers ?? {}).map(([k, v]) => [h('dt', k), h('dd', v)]))]);
 }
@@ -148,7 +141,7 @@ function headers(c) {
 function timeline(c) {
 	const step = (m, ...kids) => h('div.step', h('span.at', '+' + millis(Math.max(0, Date.parse(m.at) - Date.parse(c.row.at)))), kids);
 	const steps = [
-		...(c.messages ?? []).map((m) => ({ at: m.at, e: step(m, arrow(c, m)) })),
+		...c.messages.map((m) => ({ at: m.at, e: step(m, arrow(c, m)) })),
 		...(c.notes ?? []).map((n) => ({ at: n.at, e: step(n, h('span.noted', chip(n.by), words(n.what), ' ', n.path && h('code', n.path))) })),
 	].sort((x, y) => Date.parse(x.at) - Date.parse(y.at));
 	return [h('div.step.top', h('span.at', 'ms'), [c.row.client ?? 'client', 'dragoman', c.row.server ?? 'server'].map((x) => h('b', x))), steps.map((s) => s.e)];

@@ -53,9 +53,9 @@ export const $$ = (selector) => [...document.querySelectorAll(selector)];
 
 const numbers = new Intl.NumberFormat('en'), sizes = new Intl.NumberFormat('en', { notation: 'compact' });
 export const count = (n = 0) => numbers.format(n);
-export const plural = (n, one) => `${count(n)} ${one}${n === 1 ? '' : 's'}`;
+export const plural = (n = 0, one) => `${count(n)} ${one}${n === 1 ? '' : 's'}`;
 export const bytes = (n = 0) => sizes.format(n).replace(/(?=[KMB])/, ' ');
-export const millis = (t) => (t < 100 ? t.toFixed(1) : count(Math.round(t)));
+export const millis = (t = 0) => (t < 100 ? t.toFixed(1) : count(Math.round(t)));
 
 /** How long ago a time was. */
 export function since(at) {

@@ -1,17 +1,17 @@
 /** @import { Hello, Link, Row, State } from './types.d.ts' */
 import { Detail, TABS } from './detail.js';
 import { $, $$, count, fill, h, plural, toast } from './dom.js';
-import { Feed, get, getJSON, setToken, token } from './feed.js';
+import { feed, get, getJSON, setToken, token } from './feed.js';
 import { about, empty, help, panel, story } from './panels.js';
 import { readAddress, Rows, writeAddress } from './state.js';
-import { Table } from './table.js';
+import { table as makeTable } from './table.js';
 
 token();
-const rows = new Rows(), address = readAddress(), table = new Table(rows);
+const rows = new Rows(), address = readAddress(), table = makeTable(rows);
 /** @type {Hello | undefined} */
 let hello;
 /** @type {State} */
-let state = {};
+let state = { sessions: [], parked: [], replicas: [], losses: [] };
 /** @type {Link} */
 let link = { is: 'opening' };
 /** @type {Map<number, Row> | undefined} what came while the table is paused */
@@ -21,10 +21,9 @@ let missed = 0, fresh = 0;
 const remember = () => writeAddress({ ...address, call: detail.n });
 const detail = new Detail(() => {
 	remember();
-	table.select(table.selected, true);
+	table.select(table.selected(), true);
 });
 
-/** Opens call n. */
 function open(n) {
 	if (!n) return;
 	view('calls');
@@ -43,26 +42,21 @@ function filter(q) {
 }
 
 let searching = 0;
+const quiet = () => {}; // the feed says what is wrong
 
 /** Asks soon which calls fit the filter, of those that are new or have changed. */
 function search() {
 	$('table').ariaBusy = String(!!address.q && !rows.until);
 	if (address.q) searching ||= setTimeout(async () => {
-		const { q } = address;
-		try {
-			const found = await getJSON(`search?q=${encodeURIComponent(q)}&since=${rows.until}`);
-			if (q === address.q) rows.found(found);
-		} catch {
-			// The feed says what is wrong.
-		}
+		const { q } = address, found = await getJSON(`search?q=${encodeURIComponent(q)}&since=${rows.until}`).catch(quiet);
 		searching = 0;
 		if (q !== address.q) return search();
+		if (found) rows.found(found);
 		$('table').ariaBusy = 'false';
 		draw();
 	}, 100);
 }
 
-/** of calls or a panel */
 function view(name) {
 	address.view = name;
 	for (const b of $$('#views button')) b.ariaPressed = String(b.dataset.view === name);
@@ -75,20 +69,16 @@ function view(name) {
 
 /** Asks for what the feed does not tell. */
 async function ask() {
-	try {
-		state = { ...state, ...(await getJSON('state')) };
-		draw();
-	} catch {
-		// The feed says what is wrong.
-	}
+	state = { ...state, ...(await getJSON('state').catch(quiet)) };
+	draw();
 }
 
 /** Shows everything but the open call. */
 function draw() {
-	const sessions = state.sessions ?? [], { length } = rows.all;
+	const { sessions, parked, replicas, losses } = state, { length } = rows.all;
 	if (hello) fill($('about'), ...about(state, hello));
 	fill($('story'), ...story(sessions));
-	const numbers = { calls: length, sessions: sessions.length, parked: state.parked?.length, replicas: state.replicas?.length, losses: state.losses?.reduce((n, l) => n + l.count, 0) };
+	const numbers = { calls: length, sessions: sessions.length, parked: parked.length, replicas: replicas.length, losses: losses.reduce((n, l) => n + l.count, 0) };
 	for (const [k, n] of Object.entries(numbers)) $('n-' + k).textContent = count(n);
 	if (address.view !== 'calls') fill($('panel'), ...panel(address.view, state));
 	$('empty').hidden = link.is !== 'live' || length > 0;
@@ -98,14 +88,12 @@ function draw() {
 	table.draw();
 }
 
-const WORDS = { opening: 'connecting', live: 'live', lost: 'not connected', busy: 'not connected', token: 'token', forbidden: 'forbidden', hidden: 'hidden' };
-
 /** Says where the page stands with dragoman. @param {Link} to */
 function linked(to) {
 	link = to;
 	const live = to.is === 'live', lost = to.is === 'lost' || to.is === 'busy';
 	document.body.dataset.link = waiting && live ? 'paused' : to.is;
-	$('link').textContent = !live ? WORDS[to.is] : hello?.file ? 'recording' : waiting ? 'paused' : 'live';
+	$('link').textContent = lost ? 'not connected' : live && hello?.file ? 'recording' : (document.body.dataset.link ?? '');
 	$('gate').hidden = to.is !== 'token' && to.is !== 'forbidden';
 	$('no-token').hidden = to.is !== 'token';
 	$('no-host').hidden = to.is !== 'forbidden';
@@ -116,10 +104,10 @@ function linked(to) {
 	draw();
 }
 
-const feed = new Feed(() => `after=${rows.after()}&started=${encodeURIComponent(hello?.started ?? '')}`, (name, data) => {
+const connect = feed(() => `after=${rows.after()}&started=${encodeURIComponent(hello?.started ?? '')}`, (name, data) => {
 	if (name === 'rows' && waiting) {
 		for (const r of data.rows) waiting.set(r.n, r);
-		for (const n of [...waiting.keys()].slice(0, Math.max(0, waiting.size - 10_000))) waiting.delete(n);
+		for (const n of waiting.keys()) if (waiting.size > 10_000) waiting.delete(n);
 		$('pause').textContent = `Resume (${count(waiting.size)})`;
 	} else if (name === 'rows') take(data.rows);
 	else if (name === 'gap') missed += data.dropped;
@@ -182,14 +170,14 @@ const DO = {
 		fill($('help-text'), ...help());
 		$('help').showModal();
 	},
-	again: () => feed.start(),
+	again: connect,
 	clear: () => filter(''),
 	'help-close': () => $('help').close(),
 };
 
 /** @type {Record<string, () => void>} */
 const KEYS = {
-	j: () => move(1), ArrowDown: () => move(1), k: () => move(-1), ArrowUp: () => move(-1), Enter: () => open(table.selected), '/': () => $('q').focus(),
+	j: () => move(1), ArrowDown: () => move(1), k: () => move(-1), ArrowUp: () => move(-1), Enter: () => open(table.selected()), '/': () => $('q').focus(),
 	p: DO.pause, e: DO.export, t: DO.theme, '?': DO.keys, Escape: () => (detail.n ? detail.close() : filter('')),
 };
 TABS.forEach((tab, i) => (KEYS[i + 1] = () => detail.n && detail.show(tab)));
@@ -221,9 +209,9 @@ $('token-form').addEventListener('submit', (e) => {
 	e.preventDefault();
 	setToken($('paste').value.trim().replace(/^.*token=/, ''));
 	$('paste').value = '';
-	feed.start();
+	connect();
 });
-addEventListener('hashchange', () => readAddress().token && (token(), feed.start()));
+addEventListener('hashchange', () => readAddress().token && (token(), connect()));
 setInterval(() => {
 	if (fresh) $('said').textContent = plural(fresh, 'new call');
 	fresh = 0;
@@ -234,7 +222,7 @@ setInterval(() => link.is === 'live' && ask(), 5000);
 $('logo').src = $('icon').href;
 document.documentElement.dataset.theme = localStorage.getItem('dragoman.theme') ?? '';
 const { view: shown, call } = address;
-feed.start();
+connect();
 filter(address.q);
 view(shown);
 if (call) open(call);

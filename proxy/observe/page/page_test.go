@@ -170,7 +170,7 @@ func TestKeysReachEverything(t *testing.T) {
 	}
 	for i, tab := range []string{"Request", "Response", "Timeline", "Headers"} {
 		b.press(fmt.Sprint(i + 1))
-		b.until(fmt.Sprintf(`document.querySelector("[aria-selected=true]").textContent === %q`, tab))
+		b.until(fmt.Sprintf(`document.querySelector(".tabs [aria-pressed=true]").textContent === %q`, tab))
 	}
 	b.press("j")
 	b.until(`document.querySelector("#detail h2").textContent.includes("#39")`)
@@ -243,7 +243,7 @@ func TestHostileNamesStayText(t *testing.T) {
 	b.press("\r")
 	for i := range 4 {
 		b.press(fmt.Sprint(i + 1))
-		b.until(fmt.Sprintf(`document.querySelectorAll("[role=tab]")[%d]?.getAttribute("aria-selected") === "true"`, i))
+		b.until(fmt.Sprintf(`document.querySelectorAll(".tabs button")[%d]?.ariaPressed === "true"`, i))
 		if n := value[int](b, `document.querySelectorAll("img:not(#logo), iframe, body script").length`); n != 0 {
 			t.Errorf("%d elements of markup in a name", n)
 		}

@@ -3,7 +3,7 @@ import { chips, clock, count, h, millis, plural, prose, since, status } from './
 
 const rev = (r) => h('code.rev', r || 'no revision yet');
 const errors = (n = 0, text = count(n)) => h(n ? 'span.bad' : 'span', text);
-/** A button that shows another view, the calls that fit a filter, or one call: main.js listens to all of them. @param {Record<string, any>} to */
+/** A button that leads to a view, to the calls that fit a filter, or to a call: main.js listens to all of them. */
 const link = (text, to) => h('button.link', to, text);
 
 /** The line between client and server. @param {Session} s */
@@ -14,31 +14,31 @@ function wire(s) {
 
 /** Who speaks with whom: the busiest two sessions. @param {Session[]} sessions */
 export function story(sessions) {
-	const first = sessions.toSorted((a, b) => +!!b.server_rev - +!!a.server_rev || (b.open ?? 0) - (a.open ?? 0) || (b.calls ?? 0) - (a.calls ?? 0)).slice(0, 2);
+	const first = sessions.toSorted((a, b) => +!!b.server_rev - +!!a.server_rev || (b.open ?? 0) - (a.open ?? 0) || b.calls - a.calls).slice(0, 2);
 	return [...first.map((s) => h('li.route',
 		h('span.peer', h('b', s.client || 'a client'), rev(s.client_rev)), wire(s), h('span.peer', rev(s.server_rev), h('b', s.server || 'the server')),
-		h('span.facts', h('span', s.transport), h('span', plural(s.calls ?? 0, 'call')), h('span', `p95 ${millis(s.p95_ms ?? 0)} ms`), errors(s.errors, plural(s.errors ?? 0, 'error')),
+		h('span.facts', h('span', s.transport), h('span', plural(s.calls, 'call')), h('span', `p95 ${millis(s.p95_ms)} ms`), errors(s.errors, plural(s.errors, 'error')),
 			s.asking && h('span.warn', s.asking + ' asking'), s.open && h('span.busy', s.open + ' open')))),
 	...(sessions.length > 2 ? [h('li', link(`and ${plural(sessions.length - 2, 'more session')}`, { 'data-view': 'sessions' }))] : [])];
 }
 
 const call = (n) => (n ? link('#' + n, { 'data-n': n }) : '–'), print = (x) => h('code', x?.slice(0, 8) || '–');
 
-/** Of each view: a title, what it is about, what it says if there is nothing, the heads of its columns, and its rows. @type {Record<string, [string, string, string, string[], (s: State) => any[][]]>} */
+/** Title, subject, what stands for no rows, columns, rows. @type {Record<string, [string, string, string, string[], (s: State) => any[][]]>} */
 const PANELS = {
 	sessions: ['Sessions', 'Ids are fingerprints: they tell sessions apart, and grant no access.', 'No client has a session.',
 		['Client', 'Revisions', 'Server', 'Transport', 'Age', 'Calls', 'Open', 'Streams', 'Errors', 'p95 ms', 'Principal', 'Session'],
-		(s) => (s.sessions ?? []).map((x) => [x.client, h('span.peer', rev(x.client_rev), wire(x), rev(x.server_rev)), h('b', x.server), x.transport, since(x.since), link(count(x.calls), { 'data-q': 'session:' + x.session }),
-			count(x.open), count(x.streams), errors(x.errors), millis(x.p95_ms ?? 0), print(x.principal), print(x.session)])],
+		(s) => s.sessions.map((x) => [x.client, h('span.peer', rev(x.client_rev), wire(x), rev(x.server_rev)), h('b', x.server), x.transport, since(x.since), link(count(x.calls), { 'data-q': 'session:' + x.session }),
+			count(x.open), count(x.streams), errors(x.errors), millis(x.p95_ms), print(x.principal), print(x.session)])],
 	parked: ['Parked questions', 'A server asked something during a call. The call waits here until the client answers.', 'No server waits for an answer.',
 		['Question', 'Waiting', 'Ends at', 'Session', 'Call'],
-		(s) => (s.parked ?? []).map((x) => [x.method, since(x.since), x.ends ? clock(x.ends) : '–', print(x.session), call(x.call)])],
+		(s) => s.parked.map((x) => [x.method, since(x.since), x.ends ? clock(x.ends) : '–', print(x.session), call(x.call)])],
 	replicas: ['Replicas', 'A request about a session or question of another replica is forwarded to that one.', 'This dragoman is the only one.',
 		['Address', 'State', 'Forwarded'],
-		(s) => (s.replicas ?? []).map((x) => [h('code', x.address), x.reachable == null ? status('not asked yet') : x.reachable ? status('reachable', '', 'good') : status('not reachable', '', 'bad'), count(x.forwarded)])],
+		(s) => s.replicas.map((x) => [h('code', x.address), x.reachable == null ? status('not asked yet') : x.reachable ? status('reachable', '', 'good') : status('not reachable', '', 'bad'), count(x.forwarded)])],
 	losses: ['Losses by rule', 'What the receiver’s revision has no form for, since dragoman started.', 'Nothing was lost.',
 		['Rule', 'What', 'Count', 'Why', 'Example'],
-		(s) => (s.losses ?? []).map((x) => [link(x.rule, { 'data-q': 'rule:' + x.rule }), h('b', x.what), count(x.count), h('span.does', prose(x.does)), call(x.example)])],
+		(s) => s.losses.map((x) => [link(x.rule, { 'data-q': 'rule:' + x.rule }), h('b', x.what), count(x.count), h('span.does', prose(x.does)), call(x.example)])],
 };
 
 /** What a view besides that of the calls shows. @param {State} state */
@@ -49,19 +49,18 @@ export function panel(view, state) {
 }
 
 /** The first line of the page. @param {State} s @param {Hello} hello */
-export const about = (s, { version, file, replica, started }) => [version, ...(file ? ['recording ' + file] : [replica && 'replica ' + replica, 'up ' + since(started), plural(s.connections ?? 0, 'connection'), plural(s.errors_per_min ?? 0, 'error') + '/min'])].filter(Boolean).map((x) => h('span', x));
+export const about = (s, { version, file, replica, started }) => [version, ...(file ? ['recording ' + file] : [replica && 'replica ' + replica, 'up ' + since(started), plural(s.connections, 'connection'), plural(s.errors_per_min, 'error') + '/min'])].filter(Boolean).map((x) => h('span', x));
 
 /** What to do to see a call. */
 export const empty = (url) => [h('h2', 'Waiting for the first call'), h('p.note', 'Point a client at dragoman, and each message appears here, as the client and as the server saw it.'),
 	h('h3', 'In a client’s configuration'), h('pre', `{"mcpServers": {"dragoman": {"type": "http", "url": "${url}"}}}`),
 	h('h3', 'Or from a terminal'), h('pre', `npx -y @modelcontextprotocol/inspector --cli ${url} --transport http --method tools/list`)];
 
-/** The names that a filter knows. */
-const NAMES = ['method', 'tool', 'status', 'rule', 'client', 'server', 'session', 'kind', 'id', 'dir', 'ms', 'tokens', 'bytes'];
+const NAMES = 'method tool status rule client server session kind id dir ms tokens bytes';
 const KEYS = { 'j ↓': 'next call', 'k ↑': 'previous call', Enter: 'open the call', '1 2 3 4': 'request, response, timeline, headers', Esc: 'close', '/': 'filter', p: 'pause', e: 'export what the filter shows', t: 'theme', '?': 'this help' };
 
 /** Keys and filters. */
 export const help = () => [h('h2', 'Keys'), h('dl', Object.entries(KEYS).map(([k, v]) => [h('dt', k.split(' ').map((x) => h('kbd', x))), h('dd', v)])),
-	h('h2', 'Filter'), h('p', 'Words with spaces between them, all of which must fit. A plain word is looked for in method, tool, id and messages.'), h('p', NAMES.map((n) => [h('code', n + ':'), ' '])),
+	h('h2', 'Filter'), h('p', 'Words with spaces between them, all of which must fit. A plain word is looked for in method, tool, id and messages.'), h('p', NAMES.split(' ').map((n) => [h('code', n + ':'), ' '])),
 	h('p', prose('`tool:list*` begins with, `-status:ok` is not, `ms:>500` is more, `rule:*` is any.')),
 	h('p.note', 'Secrets are masked before they leave dragoman, as far as it can tell them. The bars of times are logarithmic.')];

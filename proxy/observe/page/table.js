@@ -20,57 +20,32 @@ function cells(r, slowest) {
 	];
 }
 
-/** The table of calls, newest first. Only what can be seen is in the document. */
-export class Table {
-	/** The number of the selected row. */
-	selected = 0;
-	/** Of a row, and what can be seen of all of them; the browser is not asked, because it would have to lay out the page. */
-	#height = 32;
-	#room = 0;
-	#top = 0;
-	#timer = 0;
-	#last = 0;
-	/** The newest row when the table was last drawn. */
-	#newest = 0;
+/** The table of calls, newest first. Only what can be seen is in the document. @param {Rows} rows */
+export function table(rows) {
+	const box = $('scroll'), body = $('rows');
+	// Of a row, and what can be seen of all of them; the browser is not asked, because it would have to lay out the page.
+	let height = 32, room = 0, top = 0;
+	let timer = 0, drawn = 0, newest = 0, selected = 0;
 
-	/** @param {Rows} rows */
-	constructor(rows) {
-		this.rows = rows;
-		this.box = $('scroll');
-		this.body = $('rows');
-		this.box.addEventListener('scroll', () => {
-			if (this.box.scrollTop === this.#top) return;
-			this.#top = this.box.scrollTop;
-			requestAnimationFrame(() => this.draw());
-		}, { passive: true });
-		new ResizeObserver(() => {
-			this.#height = parseFloat(getComputedStyle(this.box).getPropertyValue('--row'));
-			this.#room = this.box.clientHeight;
-			this.draw();
-		}).observe(this.box);
-	}
-
-	/** Draws with a frame soon, at a calm pace, what came by itself. */
-	later() {
-		this.#timer ||= setTimeout(() => requestAnimationFrame(() => this.draw()), Math.max(0, this.#last + PACE - performance.now()));
-	}
-
-	/** Draws now. the table is to be scrolled to #top */
-	draw(moved) {
-		clearTimeout(this.#timer);
-		this.#timer = 0;
-		this.#last = performance.now();
-		const { rows, body } = this, n = rows.shown.length, all = rows.all.length, height = this.#height;
-		const newer = rows.place(this.#newest);
-		if (newer > 0 && this.#top > height) moved = true, (this.#top += newer * height); // what is being read stays where it is
-		this.#newest = rows.at(0)?.n ?? 0;
-		const top = Math.min(this.#top / height, n), first = Math.max(0, Math.floor(top) - MARGIN), last = Math.min(n, Math.ceil(top + this.#room / height) + MARGIN);
-		const selected = rows.place(this.selected), tabbed = selected >= first && selected < last ? selected : Math.min(Math.ceil(top), n - 1);
+	/** Draws now, and scrolls to top if that has moved. */
+	function draw(moved = false) {
+		clearTimeout(timer);
+		timer = 0;
+		drawn = performance.now();
+		const n = rows.shown.length, all = rows.all.length, newer = rows.place(newest);
+		if (newer > 0 && top > height) moved = true, (top += newer * height); // what is being read stays where it is
+		newest = rows.at(0)?.n ?? 0;
+		const at = Math.min(top / height, n), first = Math.max(0, Math.floor(at) - MARGIN), last = Math.min(n, Math.ceil(at + room / height) + MARGIN);
+		const here = rows.place(selected), tabbed = here >= first && here < last ? here : Math.min(Math.ceil(at), n - 1);
 
 		// An element stays with its row; one whose row is no longer drawn becomes another row.
-		const kept = (tr) => (rows.place(tr.row.n) >= first && rows.place(tr.row.n) < last);
-		const old = [...body.children], byNumber = new Map(old.filter(kept).map((tr) => [tr.row.n, tr])), spare = old.filter((tr) => !kept(tr));
-		if (spare.includes(document.activeElement)) this.box.focus({ preventScroll: true });
+		const byNumber = new Map(), spare = [];
+		for (const tr of body.children) {
+			const p = rows.place(tr.row.n);
+			if (p >= first && p < last) byNumber.set(tr.row.n, tr);
+			else spare.push(tr);
+		}
+		if (spare.includes(document.activeElement)) box.focus({ preventScroll: true });
 		let next = body.firstChild;
 		for (let p = first; p < last; p++) {
 			const row = /** @type {Row} */ (rows.at(p)), tr = byNumber.get(row.n) ?? spare.shift() ?? h('tr');
@@ -78,29 +53,47 @@ export class Table {
 			if (tr === next) next = next.nextSibling;
 			else body.insertBefore(tr, next);
 			if (tr.row !== row) fill(tr, ...cells(row, rows.slowest));
-			Object.assign(tr, { row, tabIndex: p === tabbed ? 0 : -1, ariaRowIndex: p + 2, ariaCurrent: p === selected ? 'true' : null });
+			Object.assign(tr, { row, tabIndex: p === tabbed ? 0 : -1, ariaRowIndex: p + 2, ariaCurrent: p === here ? 'true' : null });
 			tr.dataset.n = row.n;
 		}
 		for (const tr of spare) tr.remove();
 		$('above').style.height = first * height + 'px';
 		$('below').style.height = (n - last) * height + 'px';
-		if (moved) this.box.scrollTop = this.#top;
+		if (moved) box.scrollTop = top;
 		$('table').ariaRowCount = n + 1;
 		$('shown').textContent = n === all ? plural(all, 'call') : `${count(n)} of ${count(all)} shown`;
 	}
 
-	select(n, focus) {
-		this.selected = n;
-		const at = this.rows.place(n) * this.#height, to = Math.min(at, Math.max(this.#top, at - this.#room + HEAD + this.#height)), moved = at >= 0 && to !== this.#top;
-		if (moved) this.#top = to;
-		this.draw(moved);
-		if (focus) [...this.body.children].find((tr) => tr.row.n === n)?.focus({ preventScroll: true });
+	/** Selects row n. */
+	function select(n, focus = false) {
+		selected = n;
+		const at = rows.place(n) * height, to = Math.min(at, Math.max(top, at - room + HEAD + height)), moved = at >= 0 && to !== top;
+		if (moved) top = to;
+		draw(moved);
+		if (focus) body.querySelector('[aria-current]')?.focus({ preventScroll: true });
 	}
 
-	/** Selects the next row, or the one before if by is -1, and returns its number. */
-	move(by) {
-		const at = this.rows.place(this.selected), n = this.rows.at(at < 0 ? 0 : Math.max(0, Math.min(at + by, this.rows.shown.length - 1)))?.n ?? 0;
-		if (n) this.select(n, true);
-		return n;
-	}
+	box.addEventListener('scroll', () => {
+		if (box.scrollTop === top) return;
+		top = box.scrollTop;
+		requestAnimationFrame(() => draw());
+	}, { passive: true });
+	new ResizeObserver(() => {
+		height = parseFloat(getComputedStyle(box).getPropertyValue('--row'));
+		room = box.clientHeight;
+		draw();
+	}).observe(box);
+
+	return {
+		draw, select,
+		selected: () => selected,
+		/** Draws what came by itself: with a frame soon, at a calm pace. */
+		later: () => (timer ||= setTimeout(() => requestAnimationFrame(() => draw()), Math.max(0, drawn + PACE - performance.now()))),
+		/** Selects the next row, or the one before if by is -1, and returns its number. */
+		move(by) {
+			const at = rows.place(selected), n = rows.at(at < 0 ? 0 : Math.max(0, Math.min(at + by, rows.shown.length - 1)))?.n ?? 0;
+			if (n) select(n, true);
+			return n;
+		},
+	};
 }

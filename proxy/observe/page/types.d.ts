@@ -11,17 +11,17 @@ export interface Row {
 }
 export interface Session {
   session: string; principal?: string; client?: string; client_rev?: string; server?: string; server_rev?: string;
-  transport?: string; era?: string; since?: string; calls?: number; open?: number; streams?: number; asking?: number;
+  transport?: string; era?: string; since?: string; calls: number; open?: number; streams?: number; asking?: number;
   errors?: number; p95_ms?: number; rules?: string[];
 }
 export interface Hello { version: string; replica?: string; started: string; now: string; last?: number; first?: number; payloads?: string; file?: string; url?: string }
 export interface Stats {
   connections?: number; calls?: number; errors_per_min?: number; watchers?: number; dropped?: number;
-  ring?: { rows: number; bytes: number }; sessions?: Session[];
+  ring?: { rows: number; bytes: number }; sessions: Session[];
 }
 export interface State extends Stats {
-  parked?: { method: string; session: string; since: string; ends: string; call?: number }[];
-  replicas?: { address: string; reachable?: boolean; forwarded?: number }[]; losses?: Loss[];
+  parked: { method: string; session: string; since: string; ends: string; call?: number }[];
+  replicas: { address: string; reachable?: boolean; forwarded?: number }[]; losses: Loss[];
 }
 export interface Change { rule: string; what: string; change: string; before?: string; after?: string; does?: string }
 export interface Message {
@@ -30,7 +30,7 @@ export interface Message {
   pair?: number; same?: boolean; changes?: Change[]; more_changes?: number; unexplained?: number; verdict?: string; failure?: string;
 }
 export interface Note { at: string; by: string; what?: string; path?: string; detail?: string }
-export interface Call { row: Row; messages?: Message[]; notes?: Note[]; curl?: string; golden?: string; more?: number }
+export interface Call { row: Row; messages: Message[]; notes?: Note[]; curl?: string; golden?: string; more?: number }
 
 /** Where the page stands with dragoman. */
 export type Link = { is: 'opening' | 'live' | 'token' | 'forbidden' | 'hidden' } | { is: 'lost' | 'busy'; at: number };
