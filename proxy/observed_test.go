@@ -19,7 +19,7 @@ func observedBy(srv testServer) (ring *observe.Ring, end func()) {
 // rowsOf returns all calls with a method, in full.
 func rowsOf(ring *observe.Ring, method string) (list []observe.Detail) {
 	var numbers []uint64
-	ring.Each(func(row observe.Row, _ []*observe.Message) bool {
+	ring.Each(0, func(row observe.Row, _ []*observe.Message) bool {
 		if row.Method == method {
 			numbers = append(numbers, row.N)
 		}

@@ -105,7 +105,7 @@ func plantAndSearch(t *testing.T, secret string) {
 		t.Fatal(err)
 	}
 	shown := map[string]string{"the recording": string(text), "the spans": fmt.Sprintf("%+v", to.Spans(t, 2))}
-	ring.Each(func(row observe.Row, _ []*observe.Message) bool {
+	ring.Each(0, func(row observe.Row, _ []*observe.Message) bool {
 		d, _ := ring.Detail(row.N)
 		call, err := json.Marshal(d)
 		if err != nil {

@@ -69,7 +69,7 @@ func inspectFile(ctx context.Context, out io.Writer, name string) error {
 	if err != nil {
 		return err
 	}
-	ring := observe.NewRing(redact.AsIs())
+	ring := observe.NewPast(redact.AsIs())
 	skipped, err := recording.Play(file, ring)
 	if err = errors.Join(err, closer.Close()); err != nil {
 		return fmt.Errorf("%s: %w", name, err)

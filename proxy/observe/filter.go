@@ -1,6 +1,7 @@
 package observe
 
 import (
+	"cmp"
 	"slices"
 	"strconv"
 	"strings"
@@ -57,6 +58,9 @@ func ParseFilter(text string) Filter {
 		}
 		f.terms = append(f.terms, t)
 	}
+	slices.SortStableFunc(f.terms, func(a, b term) int { // payloads are searched only if all else fits
+		return -cmp.Compare(a.key, b.key)
+	})
 	return f
 }
 

@@ -3,6 +3,7 @@ package observe
 import (
 	"cmp"
 	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 
@@ -35,6 +36,7 @@ type Ring struct {
 	sessions sessionTallies
 	losses   map[Loss]*lossTally // by rule and what
 	errors   errorRate
+	past     bool // sessions are shown when they have ended, too
 }
 
 // change says that the row of call n was changed. Only the newest change of a row counts. It does not name the row, which
@@ -50,6 +52,13 @@ func (r *Ring) isNewest(c change) bool {
 // NewRing returns an empty ring, which shows only what redact lets through.
 func NewRing(redact Redactor) *Ring {
 	return &Ring{redact: redact, rows: map[uint64]*row{}, watches: map[*Watch]struct{}{}, sessions: sessionTallies{}, losses: map[Loss]*lossTally{}}
+}
+
+// NewPast returns an empty ring for a recording, whose sessions have ended and are shown nevertheless.
+func NewPast(redact Redactor) *Ring {
+	r := NewRing(redact)
+	r.past = true
+	return r
 }
 
 // of returns the row of a call, which it makes if there is none. Called with r.mu held.
@@ -169,7 +178,9 @@ func IsFailure(status string) bool {
 func (r *Ring) Session(s *Session) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.sessions.heard(s)
+	if !s.Ended || !r.past {
+		r.sessions.heard(s)
+	}
 	if s.Call != nil {
 		at := r.of(s.Call)
 		at.peers = s.Peers
@@ -270,21 +281,55 @@ func (r *Ring) Bounds() (first, last uint64) {
 	return first, r.newest
 }
 
-// Each calls f with each row and its messages, the oldest first, until f returns false.
-func (r *Ring) Each(f func(Row, []*Message) bool) {
+// Each calls f with each row that changed after the version since, and with its messages, the oldest first, until f returns
+// false. It returns the version up to which the caller has seen all rows.
+func (r *Ring) Each(since uint64, f func(Row, []*Message) bool) (until uint64) {
 	r.mu.Lock()
-	all := slices.Clone(r.age)
+	all, until := slices.Clone(r.age), r.version.Load()
 	r.mu.Unlock()
 	for _, at := range all {
 		r.mu.Lock()
-		gone := r.rows[at.call.N] != at
-		view, messages := at.view(r.redact), slices.Clone(at.messages)
-		r.mu.Unlock()
-		if gone {
+		if at.version <= since || r.rows[at.call.N] != at {
+			r.mu.Unlock()
 			continue
 		}
+		view, messages := at.view(r.redact), slices.Clone(at.messages)
+		r.mu.Unlock()
 		if !f(view, messages) {
-			return
+			break
 		}
 	}
+	return until
+}
+
+// Found is what a filter chooses of the calls that changed after some version of the ring.
+type Found struct {
+	Fit   []uint64 `json:"fit"`
+	Not   []uint64 `json:"not"`   // those that it does not choose; only if there was an earlier version
+	Until uint64   `json:"until"` // the version of the ring
+}
+
+// Search returns which of the calls that changed after the version since a filter chooses. It may take long, and does not
+// block the ring.
+func (r *Ring) Search(f Filter, since uint64) Found {
+	found := Found{Fit: []uint64{}, Not: []uint64{}}
+	found.Until = r.Each(since, func(row Row, messages []*Message) bool {
+		if r.Matches(f, &row, messages) {
+			found.Fit = append(found.Fit, row.N)
+		} else if since > 0 {
+			found.Not = append(found.Not, row.N)
+		}
+		return true
+	})
+	return found
+}
+
+// Matches reports whether a filter chooses a call. Texts are searched in what is shown of its messages, so that a filter cannot
+// find a secret.
+func (r *Ring) Matches(f Filter, row *Row, messages []*Message) bool {
+	return f.Match(row, func(text string) bool {
+		return slices.ContainsFunc(messages, func(m *Message) bool {
+			return !m.Unchanged() && strings.Contains(strings.ToLower(string(r.redact.Payload(m.Method, row.Tool, m.Raw))), text)
+		})
+	})
 }

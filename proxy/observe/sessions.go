@@ -223,7 +223,7 @@ func (r *Ring) Totals() Totals {
 	now := time.Now()
 	t := Totals{Calls: r.newest, ErrorsPerMin: r.errors.since(now), Dropped: r.dropped, Ring: RingSize{len(r.rows), r.bytes}, Sessions: []SessionRow{}}
 	for key, s := range r.sessions {
-		if s.peers.Session == "" && s.open == 0 && now.Sub(s.used) > idleSession {
+		if !r.past && s.peers.Session == "" && s.open == 0 && now.Sub(s.used) > idleSession {
 			delete(r.sessions, key)
 			continue
 		}

@@ -2,7 +2,6 @@ package inspect
 
 import (
 	"bufio"
-	"strings"
 	"time"
 
 	"github.com/valyala/fasthttp"
@@ -25,8 +24,8 @@ func (h *Handler) export(c *fasthttp.RequestCtx) {
 			return
 		}
 		lines := h.writing(w)
-		h.o.Ring.Each(func(row observe.Row, messages []*observe.Message) bool {
-			if !filter.Match(&row, func(text string) bool { return h.holds(row.Tool, messages, text) }) {
+		h.o.Ring.Each(0, func(row observe.Row, messages []*observe.Message) bool {
+			if !h.o.Ring.Matches(filter, &row, messages) {
 				return true
 			}
 			h.o.Ring.Play(row.N, lines)
@@ -49,14 +48,4 @@ func (h *Handler) writing(w *bufio.Writer) *writing {
 		}
 	})
 	return to
-}
-
-// holds reports whether a message has text in what is shown of it, so that a filter cannot find a secret.
-func (h *Handler) holds(tool string, messages []*observe.Message, text string) bool {
-	for _, m := range messages {
-		if !m.Unchanged() && strings.Contains(strings.ToLower(string(h.o.Redactor.Payload(m.Method, tool, m.Raw))), text) {
-			return true
-		}
-	}
-	return false
 }

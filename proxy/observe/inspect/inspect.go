@@ -22,7 +22,6 @@ import (
 	"github.com/valyala/fasthttp"
 
 	"github.com/dragoman-proxy/dragoman/proxy/observe"
-	"github.com/dragoman-proxy/dragoman/translate"
 )
 
 // Path is where the page is; everything else is below it.
@@ -97,6 +96,8 @@ type Handler struct {
 	o     Options
 	token [sha256.Size]byte
 	files map[string]*file
+
+	searching sync.Mutex
 
 	mu       sync.Mutex
 	watchers int
@@ -194,7 +195,7 @@ func (h *Handler) Serve(c *fasthttp.RequestCtx) {
 		return
 	}
 	n, isCall := strings.CutPrefix(rest, "calls/")
-	if !isCall && rest != "feed" && rest != "state" && rest != "export" {
+	if !isCall && rest != "feed" && rest != "state" && rest != "search" && rest != "export" {
 		refuse(c, fasthttp.StatusNotFound, "there is nothing at this path; the page is at "+Path)
 		return
 	}
@@ -211,6 +212,8 @@ func (h *Handler) Serve(c *fasthttp.RequestCtx) {
 		h.feed(c)
 	case rest == "state":
 		writeJSON(c, h.state())
+	case rest == "search":
+		h.search(c)
 	default:
 		h.export(c)
 	}
@@ -244,11 +247,35 @@ func writeJSON(c *fasthttp.RequestCtx, v any) {
 	c.SetBody(text)
 }
 
-// call answers with one call.
-func (h *Handler) call(c *fasthttp.RequestCtx, number string) {
-	n, err := strconv.ParseUint(number, 10, 64)
+// search answers with the calls that the filter q chooses, of those that changed after the version since.
+func (h *Handler) search(c *fasthttp.RequestCtx) {
+	since, err := strconv.ParseUint(string(c.QueryArgs().Peek("since")), 10, 64)
 	if err != nil {
-		refuse(c, fasthttp.StatusNotFound, "a call has a number")
+		since = 0
+	}
+	h.searching.Lock() // so that pages do not take more than one processor
+	defer h.searching.Unlock()
+	writeJSON(c, h.o.Ring.Search(observe.ParseFilter(string(c.QueryArgs().Peek("q"))), since))
+}
+
+// call answers with one call, or after a further slash with one of its messages beside the one that was made of it.
+func (h *Handler) call(c *fasthttp.RequestCtx, path string) {
+	number, message, one := strings.Cut(path, "/")
+	n, err := strconv.ParseUint(number, 10, 64)
+	seq, err2 := uint64(0), error(nil)
+	if one {
+		seq, err2 = strconv.ParseUint(message, 10, 64)
+	}
+	if err != nil || err2 != nil {
+		refuse(c, fasthttp.StatusNotFound, "calls and messages have numbers")
+		return
+	}
+	if one {
+		if lines, ok := h.o.Ring.Compare(n, seq); ok {
+			writeJSON(c, lines)
+		} else {
+			refuse(c, fasthttp.StatusNotFound, "message "+message+" of call "+number+" is not kept any more")
+		}
 		return
 	}
 	d, ok := h.o.Ring.Detail(n)
@@ -276,30 +303,7 @@ type state struct {
 	Parked   []Parked          `json:"parked"`
 	Replicas []Replica         `json:"replicas"`
 	Losses   []observe.LossRow `json:"losses"`
-	Rules    []ruleRow         `json:"rules"`
 }
-
-// ruleRow says what a rule does.
-type ruleRow struct {
-	Rule string `json:"rule"`
-	What string `json:"what"`
-	Does string `json:"does"`
-	Link string `json:"link"`
-}
-
-// rulesAt is the page that describes the rules.
-const rulesAt = "https://github.com/dragoman-proxy/dragoman/blob/main/docs/revisions-and-losses.md"
-
-var ruleRows = sync.OnceValue(func() (list []ruleRow) {
-	seen := map[string]bool{}
-	for _, r := range translate.Rules() {
-		if key := r.ID + " " + r.What; !seen[key] {
-			seen[key] = true
-			list = append(list, ruleRow{r.ID, r.What, r.Does, rulesAt})
-		}
-	}
-	return list
-})
 
 func (h *Handler) live() Live {
 	if h.o.Live == nil {
@@ -351,7 +355,7 @@ func (h *Handler) state() state {
 	l := h.live()
 	s := state{
 		Version: h.o.Version, Replica: h.o.Replica, Started: h.o.Started.UTC().Format(time.RFC3339), stats: h.stats(&l),
-		Parked: l.Parked, Replicas: l.Replicas, Losses: h.o.Ring.Losses(), Rules: ruleRows(),
+		Parked: l.Parked, Replicas: l.Replicas, Losses: h.o.Ring.Losses(),
 	}
 	if s.Parked == nil {
 		s.Parked = []Parked{}

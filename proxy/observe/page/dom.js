@@ -1,94 +1,105 @@
-// @ts-check
+/** @import { Sizes, Times } from './types.d.ts' */
 
 /** Characters that hide, reorder or end text; tabs are none. */
 const HIDDEN = /(?!\t)[\p{Cc}\p{Cf}\p{Cs}\p{Zl}\p{Zp}\u115f\u1160\u2800\u3164\uffa0\u{e0100}-\u{e01ef}]/gu;
 
-/** Makes text of a peer fit to be shown: short, with escapes for hidden characters. @param {unknown} text */
-export function safe(text, max = 300) {
+/** Makes text of a peer fit to be shown: short, with escapes for hidden characters. */
+export function safe(text, max = 1000) {
 	const s = String(text ?? '');
 	return (s.length > max ? s.slice(0, max) + '…' : s).replace(HIDDEN, (c) => (c === '\n' ? '\\n' : '\\u' + c.codePointAt(0)?.toString(16).padStart(4, '0')));
 }
 
 /**
  * Makes an element: h('td.num', {title: '…'}, 'text', child). Properties that are functions are listeners; texts are text.
- * @param {string} tag @param {Record<string, any> | null} [props] @param {...any} kids @returns {any}
+ * @returns {any}
  */
-export function h(tag, props, ...kids) {
-	const [name, ...classes] = tag.split('.');
-	const e = document.createElement(name);
+export function h(tag, ...kids) {
+	const [name, ...classes] = tag.split('.'), e = document.createElement(name);
 	if (classes.length) e.className = classes.join(' ');
-	for (const [k, v] of Object.entries(props ?? {})) {
+	for (const [k, v] of kids[0]?.constructor === Object ? Object.entries(kids.shift()) : []) {
 		if (typeof v === 'function') e.addEventListener(k, v);
-		else if (v !== undefined && v !== false) e.setAttribute(k, v === true ? '' : safe(v, 1000));
+		else if (v !== undefined) e.setAttribute(k, safe(v));
 	}
-	e.append(...kids.flat(3).filter((k) => k || k === 0).map((k) => (k instanceof Node ? k : safe(k, 1000))));
+	e.append(...kids.flat(3).filter((k) => k || k === 0).map((k) => (k instanceof Node ? k : safe(k))));
 	return e;
 }
 
-/** @param {string} id @returns {any} */
+/** Gives an element these children. What is there already stays, so that the browser lays out only what differs. */
+export function fill(box, ...kids) {
+	const to = box.cloneNode();
+	to.append(...kids);
+	turn(box, to);
+}
+
+/** Makes one node equal to another; listeners do not count. */
+function turn(from, to) {
+	if (from.isEqualNode(to)) return;
+	if (from.nodeName !== to.nodeName) return from.replaceWith(to);
+	if (from.nodeType === 3) from.data = to.data;
+	for (const name of from.nodeType === 1 ? new Set([...from.getAttributeNames(), ...to.getAttributeNames()]) : []) {
+		if (name === 'style') from.style.cssText = to.style.cssText; // the policy of the page refuses styles that are attributes
+		else if (!to.hasAttribute(name)) from.removeAttribute(name);
+		else if (from.getAttribute(name) !== to.getAttribute(name)) from.setAttribute(name, to.getAttribute(name));
+	}
+	const kids = [...to.childNodes];
+	while (from.childNodes.length > kids.length) from.lastChild.remove();
+	kids.forEach((kid, i) => (from.childNodes[i] ? turn(from.childNodes[i], kid) : from.append(kid)));
+}
+
+/** @returns {any} */
 export const $ = (id) => document.getElementById(id);
-/** @param {string} selector @returns {any[]} */
+/** @returns {any[]} */
 export const $$ = (selector) => [...document.querySelectorAll(selector)];
 
-const numbers = new Intl.NumberFormat('en');
+const numbers = new Intl.NumberFormat('en'), sizes = new Intl.NumberFormat('en', { notation: 'compact' });
 export const count = (n = 0) => numbers.format(n);
-/** @param {number} n @param {string} one */
-export const plural = (n, one) => `${count(n)} ${one}${n === 1 ? '' : 's'}`;
+export const plural = (n = 0, one) => `${count(n)} ${one}${n === 1 ? '' : 's'}`;
+export const bytes = (n = 0) => sizes.format(n).replace(/(?=[KMB])/, ' ');
+export const millis = (t = 0) => (t < 100 ? t.toFixed(1) : count(Math.round(t)));
 
-/** @param {number} b */
-export function bytes(b) {
-	for (const unit of ['', ' K', ' M']) {
-		if (b < 1000) return (unit && b < 99.5 ? b.toFixed(1) : Math.round(b)) + unit;
-		b /= 1000;
-	}
-	return b.toFixed(1) + ' G';
+/** How long ago a time was. */
+export function since(at) {
+	const s = at ? Math.max(0, Date.now() - Date.parse(at)) / 1000 : NaN, of = (n, unit) => Math.round(s / n) + unit;
+	return isNaN(s) ? '–' : s < 60 ? of(1, ' s') : s < 3600 ? of(60, ' min') : s < 172_800 ? of(3600, ' h') : of(86_400, ' d');
 }
 
-/** @param {number} t milliseconds */
-export const millis = (t) => (t < 100 ? t.toFixed(1) : count(Math.round(t)));
+/** The time of day here. */
+export const clock = (at) => new Date(at).toTimeString().slice(0, 8);
 
-/** @param {number} s seconds */
-export const age = (s) => (s < 60 ? Math.max(0, Math.round(s)) + ' s' : s < 3600 ? Math.round(s / 60) + ' min' : s < 172_800 ? Math.round(s / 3600) + ' h' : Math.round(s / 86_400) + ' d');
-
-/** The time of day here. @param {string} at @param {boolean} [fine] with milliseconds */
-export function clock(at, fine) {
-	const d = new Date(at), t = d.toTimeString().slice(0, 8);
-	return fine ? `${t}.${String(d.getMilliseconds()).padStart(3, '0')}` : t;
-}
-
-/** Before and after, or one of them if they are equal. @param {import('./types.d.ts').Sizes | undefined} x @param {(n: number) => string} f */
+/** Before and after, or one of them if they are equal. @param {Sizes | undefined} x @param {(n: number) => string} f */
 export const change = (x, f) => (!x ? '–' : x.before === x.after ? f(x.after) : f(x.before) + ' → ' + f(x.after));
 
+export const words = (text = '') => text.replaceAll('_', ' ');
+
 /** Words of ours, in which `…` is code. */
-export const prose = (text = '') => text.split('`').map((t, i) => (i % 2 ? h('code', null, t) : t));
+export const prose = (text = '') => text.split('`').map((t, i) => (i % 2 ? h('code', t) : t));
 
 /** @type {Record<string, string>} */
 const COLOURS = { open: 'busy', asking: 'warn', ok: 'good', local: 'good', tool_error: 'warn', error: 'bad', refused: 'bad', failed: 'bad' };
 
-/** A status as a word and a colour. @param {string} word @param {string} [title] */
-export const status = (word, title, colour = COLOURS[word] ?? 'calm') => h('span.status.' + colour, { title }, word.replaceAll('_', ' '));
+/** A status as a word and a colour. */
+export const status = (word, title, colour = COLOURS[word] ?? 'calm') => h('span.status.' + colour, { title }, words(word));
 
-/** Whether it is the number of a rule, and not what else changes messages. @param {string} rule */
-export const isRule = (rule) => /^[A-Z]\.?\d/.test(rule);
+/** Whether it is the number of a rule, and not what else changes messages. */
+const isRule = (rule) => /^[A-Z]\.?\d/.test(rule);
 
-/** @param {string} rule @param {string} [kind] */
-export const chip = (rule, kind = isRule(rule) ? 'rule' : 'by') => h('span.chip.' + kind, null, rule.replaceAll('_', ' '));
+export const chip = (rule, tag = 'span', props = {}) => h(`${tag}.chip${isRule(rule) ? '' : '.by'}`, props, words(rule));
 
-/** @param {import('./types.d.ts').Times | undefined} ms */
+/** The first rules, and how many more there are. */
+export const chips = (rules) => [rules.slice(0, rules.length > 4 ? 3 : 4).map((r) => chip(r)), rules.length > 4 && h('span.chip.more', '+' + (rules.length - 3))];
+
+/** @param {Times | undefined} ms */
 export const total = (ms) => (ms ? ms.client + ms.proxy + ms.server : 0);
 
-/** The times of client, proxy and server as parts of a bar, width % of its place. @param {import('./types.d.ts').Times | undefined} ms @param {number} width */
+/** The times of client, proxy and server as parts of a bar, width % of its place. @param {Times | undefined} ms */
 export function bar(ms, width) {
-	const e = h('span.bar', null, ['client', 'proxy', 'server'].map((who) => {
-		const part = h('i.' + who);
-		part.style.flexGrow = ms ? /** @type {any} */ (ms)[who] / (total(ms) || 1) : 0;
-		return part;
-	}));
-	e.style.width = width + '%';
-	return h('span.track', null, e);
+	const e = h('i.bar'), all = total(ms) || 1;
+	const to = (t) => (100 * t) / all + '%';
+	if (ms) e.style.background = `linear-gradient(90deg, var(--client) ${to(ms.client)}, var(--proxy) 0 ${to(ms.client + ms.proxy)}, var(--server) 0) 0 / ${width}% no-repeat`;
+	return e;
 }
 
-/** Says something at the foot of the page for a moment. @param {string} text */
+/** Says something at the foot of the page for a moment. */
 export function toast(text) {
 	const e = h('p.toast', { role: 'status' }, text);
 	document.body.append(e);

@@ -16,7 +16,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/dragoman-proxy/dragoman/proxy/observe"
 	"github.com/dragoman-proxy/dragoman/proxy/observe/page"
+	"github.com/dragoman-proxy/dragoman/translate"
 )
 
 // testToken is the token of every fake.
@@ -37,7 +39,8 @@ type fake struct {
 	file     string // the name of a recording
 	feeds    map[chan event]bool
 	opened   []string // the queries of the feeds that were opened
-	refuse   int      // the status of every feed, if it is not 0
+	searches int
+	refuse   int // the status of every feed, if it is not 0
 }
 
 type event struct {
@@ -86,18 +89,76 @@ func (f *fake) serve(w http.ResponseWriter, r *http.Request) {
 	case name == "export":
 		w.Header().Set("Content-Disposition", "attachment; filename=dragoman.jsonl")
 		fmt.Fprintf(w, "{\"kind\":\"header\",\"format\":1}\n{\"query\":%q}\n", r.URL.Query().Get("q"))
+	case name == "search":
+		_ = json.NewEncoder(w).Encode(f.search(r.URL.Query().Get("q"), r.URL.Query().Get("since")))
 	case call:
+		number, message, one := strings.Cut(number, "/")
 		n, _ := strconv.Atoi(number)
 		f.mu.Lock()
 		defer f.mu.Unlock()
-		if f.calls[n] == nil {
+		switch {
+		case f.calls[n] == nil:
 			w.WriteHeader(http.StatusNotFound)
-			return
+		case one:
+			seq, _ := strconv.Atoi(message)
+			_ = json.NewEncoder(w).Encode(beside(f.calls[n]["messages"].([]object), seq))
+		default:
+			_ = json.NewEncoder(w).Encode(f.calls[n])
 		}
-		_ = json.NewEncoder(w).Encode(f.calls[n])
 	default:
 		w.WriteHeader(http.StatusNotFound)
 	}
+}
+
+// as turns what a test made up into what dragoman has.
+func as[T any](from any) (to T) {
+	data, err := json.Marshal(from)
+	if err == nil {
+		err = json.Unmarshal(data, &to)
+	}
+	if err != nil {
+		panic(err)
+	}
+	return to
+}
+
+// search compares all rows. The versions of the fake are the numbers of searches.
+func (f *fake) search(q, since string) observe.Found {
+	filter := observe.ParseFilter(q)
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.searches++
+	found := observe.Found{Fit: []uint64{}, Not: []uint64{}, Until: uint64(f.searches)}
+	for _, r := range f.rows {
+		row := as[observe.Row](r)
+		fits := filter.Match(&row, func(text string) bool {
+			payloads, _ := json.Marshal(f.calls[int(row.N)])
+			return strings.Contains(strings.ToLower(string(payloads)), text)
+		})
+		if fits {
+			found.Fit = append(found.Fit, row.N)
+		} else if since != "0" {
+			found.Not = append(found.Not, row.N)
+		}
+	}
+	return found
+}
+
+// beside compares message seq with its pair.
+func beside(messages []object, seq int) observe.Comparison {
+	payload := func(m object) []byte {
+		data, _ := json.Marshal(m["payload"])
+		return data
+	}
+	m := messages[seq-1]
+	pair := messages[m["pair"].(int)-1]
+	if seq > m["pair"].(int) {
+		m, pair = pair, m
+	}
+	if m["same"] != nil {
+		return observe.Beside(payload(m), nil, nil)
+	}
+	return observe.Beside(payload(m), payload(pair), as[[]translate.Change](m["changes"]))
 }
 
 func (f *fake) feed(w http.ResponseWriter, r *http.Request) {

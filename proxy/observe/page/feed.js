@@ -1,6 +1,4 @@
-// @ts-check
 /** @import { Link } from './types.d.ts' */
-import { parse } from './diff.js';
 import { readAddress, writeAddress } from './state.js';
 
 const TOKEN = 'dragoman.token';
@@ -18,23 +16,17 @@ export function token() {
 	return sessionStorage.getItem(TOKEN) ?? '';
 }
 
-/** @param {string} value */
 export const setToken = (value) => sessionStorage.setItem(TOKEN, value);
 
-/** @param {string} path @param {AbortSignal} [signal] */
 export const get = (path, signal) => fetch(path, { headers: { Authorization: 'Bearer ' + token() }, cache: 'no-store', credentials: 'omit', signal });
 
-/** @param {string} path @param {AbortSignal} [signal] */
 export async function getJSON(path, signal) {
 	const r = await get(path, signal);
 	if (!r.ok) throw Object.assign(new Error('HTTP ' + r.status), { status: r.status });
-	return parse(await r.text());
+	return r.json();
 }
 
-/**
- * Reads an event stream until it ends: f gets name and data of each event, alive is called for whatever comes.
- * @param {ReadableStream} body @param {(name: string, data: string) => void} f @param {() => void} alive
- */
+/** Reads an event stream until it ends; alive is called for whatever comes. */
 async function events(body, f, alive) {
 	const reader = body.pipeThrough(new TextDecoderStream()).getReader();
 	let rest = '', name = '', data = '';
@@ -42,71 +34,54 @@ async function events(body, f, alive) {
 		const { value, done } = await reader.read();
 		if (done) return;
 		alive();
-		const lines = (rest + value).split('\n');
+		const lines = (rest + value).split(/\r?\n/);
 		rest = lines.pop() ?? '';
-		if (rest.length + data.length > LONGEST) throw new Error('too long');
-		for (const line of lines.map((l) => l.replace(/\r$/, ''))) {
-			if (line.startsWith('event:')) name = line.slice(6).trim();
-			else if (line.startsWith('data:')) data += line.slice(5);
-			else if (!line) {
-				if (data) f(name, data);
-				name = data = '';
-			}
+		if (rest.length > LONGEST) throw new Error('too long');
+		for (const line of lines) {
+			if (line.startsWith('event: ')) name = line.slice(7);
+			else if (line.startsWith('data: ')) data = line.slice(6);
+			else if (!line && data) f(name, JSON.parse(data)), (data = '');
 		}
 	}
 }
 
-/** The stream of rows: kept open while the page can be seen, and opened again when it is lost. */
-export class Feed {
-	#tries = 0;
-	#open = new AbortController();
-	#timer = 0;
-
-	/** @param {() => string} after what is known already, as a query @param {(name: string, data: any) => void} event @param {(link: Link) => void} link */
-	constructor(after, event, link) {
-		this.after = after;
-		this.event = event;
-		this.link = link;
-		document.addEventListener('visibilitychange', () => this.start());
-	}
-
-	/** Opens the stream anew, or closes it if the page is hidden: browsers allow six streams for all tabs of an origin. */
-	start() {
-		clearTimeout(this.#timer);
-		this.#open.abort();
-		if (document.hidden) return this.link({ is: 'hidden' });
-		this.#run((this.#open = new AbortController()));
-	}
-
-	/** @param {AbortController} open */
-	async #run(open) {
+/**
+ * Keeps the stream of rows open while the page can be seen, and opens it again when it is lost: browsers allow six streams for
+ * all tabs of an origin. after says what is known already, as a query. Returns what opens the stream anew.
+ * @param {(link: Link) => void} link
+ */
+export function feed(after, event, link) {
+	let tries = 0, timer = 0, open = new AbortController();
+	const start = async () => {
+		clearTimeout(timer);
+		open.abort();
+		if (document.hidden) return link({ is: 'hidden' });
+		const mine = (open = new AbortController()), asked = get('feed?' + after(), mine.signal);
 		let busy = false, silence = 0;
 		const alive = () => {
 			clearTimeout(silence);
-			silence = setTimeout(() => open.abort(), SILENCE);
+			silence = setTimeout(() => mine.abort(), SILENCE);
 		};
-		this.link({ is: 'opening' });
+		link({ is: 'opening' });
 		try {
-			const r = await get('feed?' + this.after(), open.signal);
-			if (r.status === 401) return this.link({ is: 'token' });
-			if (r.status === 403) return this.link({ is: 'forbidden' });
+			const r = await asked;
+			if (r.status === 401 || r.status === 403) return link({ is: r.status === 401 ? 'token' : 'forbidden' });
 			busy = r.status === 429 || r.status === 503;
-			if (r.ok && r.body) {
-				alive();
-				await events(r.body, (name, data) => {
-					if (open !== this.#open) return;
-					this.#tries = 0;
-					this.event(name, JSON.parse(data));
-				}, alive);
-			}
+			alive();
+			if (r.ok && r.body) await events(r.body, (name, data) => {
+				if (mine === open) event(name, data);
+				tries = 0;
+			}, alive);
 		} catch {
 			// Whatever it was, it is tried again.
 		}
 		clearTimeout(silence);
-		if (open !== this.#open || document.hidden) return;
-		open.abort();
-		const wait = Math.min(15_000, 500 * 2 ** this.#tries++) * (0.75 + Math.random() / 2);
-		this.link({ is: busy ? 'busy' : 'lost', at: Date.now() + wait });
-		this.#timer = setTimeout(() => this.start(), wait);
-	}
+		if (mine !== open || document.hidden) return;
+		mine.abort();
+		const wait = Math.min(15_000, 500 * 2 ** tries++) * (0.75 + Math.random() / 2);
+		link({ is: busy ? 'busy' : 'lost', at: Date.now() + wait });
+		timer = setTimeout(start, wait);
+	};
+	document.addEventListener('visibilitychange', start);
+	return start;
 }

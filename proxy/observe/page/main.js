@@ -1,18 +1,17 @@
-// @ts-check
 /** @import { Hello, Link, Row, State } from './types.d.ts' */
 import { Detail, TABS } from './detail.js';
-import { $, $$, count, h, plural, toast } from './dom.js';
-import { Feed, get, getJSON, setToken, token } from './feed.js';
+import { $, $$, count, fill, h, plural, toast } from './dom.js';
+import { feed, get, getJSON, setToken, token } from './feed.js';
 import { about, empty, help, panel, story } from './panels.js';
 import { readAddress, Rows, writeAddress } from './state.js';
-import { PACE, Table } from './table.js';
+import { table as makeTable } from './table.js';
 
 token();
-const rows = new Rows(), address = readAddress();
+const rows = new Rows(), address = readAddress(), table = makeTable(rows);
 /** @type {Hello | undefined} */
 let hello;
 /** @type {State} */
-let state = {};
+let state = { sessions: [], parked: [], replicas: [], losses: [] };
 /** @type {Link} */
 let link = { is: 'opening' };
 /** @type {Map<number, Row> | undefined} what came while the table is paused */
@@ -22,11 +21,9 @@ let missed = 0, fresh = 0;
 const remember = () => writeAddress({ ...address, call: detail.n });
 const detail = new Detail(() => {
 	remember();
-	table.select(table.selected, true);
+	table.select(table.selected(), true);
 });
-const table = new Table(rows, (n) => open(n));
 
-/** Opens call n. @param {number} n */
 function open(n) {
 	if (!n) return;
 	view('calls');
@@ -35,22 +32,36 @@ function open(n) {
 	remember();
 }
 
-/** Shows the rows that fit q. @param {string} q */
+/** Shows the calls that fit q, which dragoman knows. */
 function filter(q) {
 	address.q = $('q').value = q;
-	for (const b of $$('[data-q]')) b.ariaPressed = String(q.split(' ').includes(b.dataset.q));
+	for (const b of $$('[data-word]')) b.ariaPressed = String(q.split(' ').includes(b.dataset.word));
 	rows.show(q);
 	view('calls');
-	$('scroll').scrollTop = 0;
+	search();
 }
 
-/** @param {string} name of calls or a panel */
+let searching = 0;
+const quiet = () => {}; // the feed says what is wrong
+
+/** Asks soon which calls fit the filter, of those that are new or have changed. */
+function search() {
+	$('table').ariaBusy = String(!!address.q && !rows.until);
+	if (address.q) searching ||= setTimeout(async () => {
+		const { q } = address, found = await getJSON(`search?q=${encodeURIComponent(q)}&since=${rows.until}`).catch(quiet);
+		searching = 0;
+		if (q !== address.q) return search();
+		if (found) rows.found(found);
+		$('table').ariaBusy = 'false';
+		draw();
+	}, 100);
+}
+
 function view(name) {
 	address.view = name;
-	for (const b of $$('[data-view]')) b.ariaPressed = String(b.dataset.view === name);
+	for (const b of $$('#views button')) b.ariaPressed = String(b.dataset.view === name);
 	$('split').hidden = name !== 'calls';
 	$('panel').hidden = name === 'calls';
-	$('panel').replaceChildren();
 	if (name !== 'calls') ask();
 	remember();
 	draw();
@@ -58,50 +69,45 @@ function view(name) {
 
 /** Asks for what the feed does not tell. */
 async function ask() {
-	try {
-		state = { ...state, ...(await getJSON('state')) };
-		draw();
-	} catch {
-		// The feed says what is wrong.
-	}
+	state = { ...state, ...(await getJSON('state').catch(quiet)) };
+	draw();
 }
 
 /** Shows everything but the open call. */
 function draw() {
-	const sessions = hello?.file ? rows.sessions() : (state.sessions ?? []);
-	if (hello) $('about').replaceChildren(...about(state, hello));
-	story(sessions, () => view('sessions'));
-	const numbers = { calls: rows.all.length, sessions: sessions.length, parked: state.parked?.length, replicas: state.replicas?.length, losses: state.losses?.reduce((n, l) => n + l.count, 0) };
+	const { sessions, parked, replicas, losses } = state, { length } = rows.all;
+	if (hello) fill($('about'), ...about(state, hello));
+	fill($('story'), ...story(sessions));
+	const numbers = { calls: length, sessions: sessions.length, parked: parked.length, replicas: replicas.length, losses: losses.reduce((n, l) => n + l.count, 0) };
 	for (const [k, n] of Object.entries(numbers)) $('n-' + k).textContent = count(n);
-	if (address.view !== 'calls' && !$('panel').contains(document.activeElement)) $('panel').replaceChildren(...panel(address.view, { ...state, sessions }, filter, open));
-	const none = link.is === 'live' && !rows.all.length;
-	if (none && $('empty').hidden) $('empty').replaceChildren(...empty(hello?.url ?? `http://${location.hostname}:8808/mcp`));
-	$('empty').hidden = !none;
-	$('none').hidden = !rows.all.length || rows.shown.length > 0;
+	if (address.view !== 'calls') fill($('panel'), ...panel(address.view, state));
+	$('empty').hidden = link.is !== 'live' || length > 0;
+	if (!$('empty').hidden) fill($('empty'), ...empty(hello?.url ?? `http://${location.hostname}:8808/mcp`));
+	$('none').hidden = !length || rows.shown.length > 0;
 	$('missed').textContent = missed ? plural(missed, 'row') + ' missed' : '';
 	table.draw();
 }
 
 /** Says where the page stands with dragoman. @param {Link} to */
 function linked(to) {
-	const lost = to.is === 'lost' || to.is === 'busy';
 	link = to;
-	document.body.dataset.link = waiting && to.is === 'live' ? 'paused' : to.is;
+	const live = to.is === 'live', lost = to.is === 'lost' || to.is === 'busy';
+	document.body.dataset.link = waiting && live ? 'paused' : to.is;
+	$('link').textContent = lost ? 'not connected' : live && hello?.file ? 'recording' : (document.body.dataset.link ?? '');
 	$('gate').hidden = to.is !== 'token' && to.is !== 'forbidden';
 	$('no-token').hidden = to.is !== 'token';
 	$('no-host').hidden = to.is !== 'forbidden';
 	$('refused').hidden = !token();
 	if (to.is === 'token') $('paste').focus();
-	$('link').textContent = lost ? 'not connected' : to.is === 'opening' ? 'connecting' : to.is !== 'live' ? to.is : hello?.file ? 'recording' : waiting ? 'paused' : 'live';
 	if (to.is !== 'opening') $('lost').hidden = !lost;
 	if (lost) $('lost-text').textContent = `${to.is === 'lost' ? 'The connection to dragoman is lost.' : 'dragoman is busy: it serves at most eight pages.'} Next try in ${Math.ceil((to.at - Date.now()) / 1000)} s.`;
 	draw();
 }
 
-const feed = new Feed(() => `after=${rows.after()}&started=${encodeURIComponent(hello?.started ?? '')}`, (name, data) => {
+const connect = feed(() => `after=${rows.after()}&started=${encodeURIComponent(hello?.started ?? '')}`, (name, data) => {
 	if (name === 'rows' && waiting) {
 		for (const r of data.rows) waiting.set(r.n, r);
-		for (const n of [...waiting.keys()].slice(0, Math.max(0, waiting.size - 10_000))) waiting.delete(n);
+		for (const n of waiting.keys()) if (waiting.size > 10_000) waiting.delete(n);
 		$('pause').textContent = `Resume (${count(waiting.size)})`;
 	} else if (name === 'rows') take(data.rows);
 	else if (name === 'gap') missed += data.dropped;
@@ -117,6 +123,7 @@ const feed = new Feed(() => `after=${rows.after()}&started=${encodeURIComponent(
 		hello = data;
 		linked({ is: 'live' });
 		ask();
+		search();
 	}
 }, linked);
 
@@ -124,18 +131,11 @@ const feed = new Feed(() => `after=${rows.after()}&started=${encodeURIComponent(
 function take(list) {
 	const first = !rows.all.length;
 	fresh += rows.put(list);
+	search();
 	if (list.some((r) => r.n === detail.n)) detail.open(detail.n);
-	if (first || !rows.shown.length || !$('none').hidden) draw();
-	else table.draw(PACE);
+	if (first || !$('none').hidden) draw();
+	else table.later();
 	$('n-calls').textContent = count(rows.all.length);
-}
-
-function pause() {
-	const list = waiting;
-	waiting = list ? undefined : new Map();
-	if (list) take([...list.values()]);
-	$('pause').textContent = waiting ? 'Resume' : 'Pause';
-	linked(link);
 }
 
 async function save() {
@@ -147,26 +147,38 @@ async function save() {
 	toast('exported what the filter shows');
 }
 
-function theme() {
-	const now = document.documentElement.dataset, dark = now.theme ? now.theme === 'dark' : matchMedia('(prefers-color-scheme: dark)').matches;
-	localStorage.setItem('dragoman.theme', (now.theme = dark ? 'light' : 'dark'));
-}
-
-function showHelp() {
-	$('help-text').replaceChildren(...help());
-	$('help').showModal();
-}
-
-/** @param {number} by */
 function move(by) {
 	const n = table.move(by);
 	if (detail.n) open(n);
 }
 
+/** What buttons of the page do, by the id of the button. @type {Record<string, () => void>} */
+const DO = {
+	pause() {
+		const list = waiting;
+		waiting = list ? undefined : new Map();
+		if (list) take([...list.values()]);
+		$('pause').textContent = waiting ? 'Resume' : 'Pause';
+		linked(link);
+	},
+	export: save,
+	theme() {
+		const now = document.documentElement.dataset, dark = now.theme ? now.theme === 'dark' : matchMedia('(prefers-color-scheme: dark)').matches;
+		localStorage.setItem('dragoman.theme', (now.theme = dark ? 'light' : 'dark'));
+	},
+	keys() {
+		fill($('help-text'), ...help());
+		$('help').showModal();
+	},
+	again: connect,
+	clear: () => filter(''),
+	'help-close': () => $('help').close(),
+};
+
 /** @type {Record<string, () => void>} */
 const KEYS = {
-	j: () => move(1), ArrowDown: () => move(1), k: () => move(-1), ArrowUp: () => move(-1), Enter: () => open(table.selected), '/': () => $('q').focus(),
-	p: pause, e: save, t: theme, '?': showHelp, Escape: () => (detail.n ? detail.close() : filter('')),
+	j: () => move(1), ArrowDown: () => move(1), k: () => move(-1), ArrowUp: () => move(-1), Enter: () => open(table.selected()), '/': () => $('q').focus(),
+	p: DO.pause, e: DO.export, t: DO.theme, '?': DO.keys, Escape: () => (detail.n ? detail.close() : filter('')),
 };
 TABS.forEach((tab, i) => (KEYS[i + 1] = () => detail.n && detail.show(tab)));
 
@@ -178,25 +190,28 @@ document.addEventListener('keydown', (e) => {
 	if (typing) $('scroll').focus();
 	else act();
 });
-
-document.documentElement.dataset.theme = localStorage.getItem('dragoman.theme') ?? '';
+document.addEventListener('click', (e) => {
+	const at = /** @type {HTMLElement} */ (e.target).closest('button, #rows tr');
+	if (!(at instanceof HTMLElement)) return;
+	const { view: name, q, n, word, why } = at.dataset;
+	DO[at.id]?.();
+	if (name) view(name);
+	if (q) filter(q);
+	if (n && (at.matches('button') || !String(getSelection()))) open(Number(n));
+	if (why) $('body').querySelector(`[data-rule="${CSS.escape(why)}"]`)?.focus();
+	if (word) {
+		const rest = address.q.split(' ').filter((x) => x && x !== word);
+		filter((at.ariaPressed === 'true' ? rest : [...rest, word]).join(' '));
+	}
+});
 $('q').addEventListener('input', () => filter($('q').value));
-for (const b of $$('[data-view]')) b.addEventListener('click', () => view(b.dataset.view));
-for (const b of $$('[data-q]')) {
-	b.addEventListener('click', () => {
-		const q = address.q.split(' ').filter((x) => x && x !== b.dataset.q);
-		filter((b.ariaPressed === 'true' ? q : [...q, b.dataset.q]).join(' '));
-	});
-}
-const CLICKS = { pause, export: save, theme, keys: showHelp, again: () => feed.start(), clear: () => filter(''), 'help-close': () => $('help').close() };
-for (const [id, f] of Object.entries(CLICKS)) $(id).addEventListener('click', f);
 $('token-form').addEventListener('submit', (e) => {
 	e.preventDefault();
 	setToken($('paste').value.trim().replace(/^.*token=/, ''));
 	$('paste').value = '';
-	feed.start();
+	connect();
 });
-addEventListener('hashchange', () => readAddress().token && (token(), feed.start()));
+addEventListener('hashchange', () => readAddress().token && (token(), connect()));
 setInterval(() => {
 	if (fresh) $('said').textContent = plural(fresh, 'new call');
 	fresh = 0;
@@ -204,8 +219,10 @@ setInterval(() => {
 }, 1000);
 setInterval(() => link.is === 'live' && ask(), 5000);
 
+$('logo').src = $('icon').href;
+document.documentElement.dataset.theme = localStorage.getItem('dragoman.theme') ?? '';
 const { view: shown, call } = address;
+connect();
 filter(address.q);
 view(shown);
-feed.start();
 if (call) open(call);

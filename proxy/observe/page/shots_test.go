@@ -42,7 +42,7 @@ func TestShots(t *testing.T) {
 					save("")
 					continue
 				}
-				b.until(`document.querySelectorAll("#rows tr").length >= 9`)
+				b.until(fmt.Sprintf(`document.getElementById("n-calls").textContent.replace(",", "") === "%d"`, rows))
 				save("")
 				b.press("j")
 				b.press("\r")

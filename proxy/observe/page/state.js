@@ -1,83 +1,51 @@
-// @ts-check
-/** @import { Row, Session } from './types.d.ts' */
+/** @import { Row } from './types.d.ts' */
 import { total } from './dom.js';
 
 /** So many rows are kept, as in dragoman. */
 const KEEP = 10_000;
 
-/** The names that a filter knows. */
-export const NAMES = ['method', 'tool', 'status', 'rule', 'client', 'server', 'session', 'kind', 'id', 'dir', 'ms', 'tokens', 'bytes'];
-
-/** A filter: tokens like name:value, and plain texts, all of which must fit. @param {string} query @returns {(r: Row) => boolean} */
-export function filter(query) {
-	const tests = query.toLowerCase().split(/\s+/).filter(Boolean).map(token);
-	return (r) => tests.every((t) => t(r));
-}
-
-/** @param {string} text @returns {(r: Row) => boolean} */
-function token(text) {
-	if (/^-./.test(text)) {
-		const not = token(text.slice(1));
-		return (r) => !not(r);
-	}
-	const [, name, value] = /^(\w+):(.*)$/.exec(text) ?? [];
-	if (!NAMES.includes(name)) return (r) => [r.method, r.tool, r.id].some((v) => v?.toLowerCase().includes(text));
-	if (!value) return () => true; // it is still being typed
-	const [, sign, amount] = /^([<>])([\d.]+)$/.exec(value) ?? [];
-	if (sign && ['ms', 'tokens', 'bytes'].includes(name)) {
-		return (r) => {
-			const v = name === 'ms' ? r.ms && total(r.ms) : (name === 'tokens' ? r.tokens : r.bytes)?.before;
-			return v !== undefined && (sign === '>' ? v > +amount : v < +amount);
-		};
-	}
-	const begins = value.endsWith('*') && value.slice(0, -1);
-	return (r) => valuesOf(r, name).some((v) => v !== undefined && (begins === false ? v.toLowerCase() === value : v.toLowerCase().startsWith(begins)));
-}
-
-/** @param {any} r @param {string} name @returns {(string | undefined)[]} */
-function valuesOf(r, name) {
-	if (name === 'rule') return [...(r.rules ?? []), ...(r.by ?? [])];
-	if (name === 'dir') return [r.kind === 'server' ? 'out' : 'in'];
-	return /^(client|server)$/.test(name) ? [r[name], r[name]?.replace(/ [^ ]*$/, ''), r[name + '_rev']] : [r[name]];
-}
-
-/** The rows that dragoman sent, by rising number, and those of them that the filter shows. */
+/** The rows that dragoman sent, by rising number. */
 export class Rows {
 	/** @type {Row[]} */ all = [];
-	/** @type {Row[]} */ shown = [];
-	/** @type {Map<number, Row>} */ byNumber = new Map();
+	/** @type {Row[]} those of them that fit the filter */ shown = this.all;
 	/** The time of the slowest, in milliseconds. */
 	slowest = 10;
-	#fits = filter('');
+	/** Of those that dragoman has compared with the filter, the ones that fit; undefined if there is no filter. @type {Set<number> | undefined} */ #fit;
+	/** The version of dragoman's rows that were compared; 0 before the first answer. */
+	until = 0;
 
-	/** @param {string} query */
+	/** Shows only what fits a filter, once dragoman has said what does. */
 	show(query) {
-		this.#fits = filter(query);
-		this.shown = this.all.filter(this.#fits);
+		this.until = 0;
+		this.#fit = query.trim() ? new Set() : undefined;
+		if (!this.#fit) this.shown = this.all;
+	}
+
+	/** @param {import('./types.d.ts').Found} found */
+	found({ fit, not, until }) {
+		for (const n of fit) this.#fit?.add(n);
+		for (const n of not) this.#fit?.delete(n);
+		this.until = until;
+		this.shown = this.all.filter((r) => this.#fit?.has(r.n) ?? true);
 	}
 
 	/** Takes rows that are new or have changed, and returns how many are new. @param {Row[]} rows */
 	put(rows) {
-		const before = this.byNumber.size;
+		const before = this.all.length;
 		for (const r of rows) {
-			const old = this.byNumber.get(r.n);
-			this.byNumber.set(r.n, r);
-			place(this.all, r, !!old, true);
-			place(this.shown, r, !!old && this.#fits(old), this.#fits(r));
+			const i = find(this.all, r.n);
+			this.all.splice(i, +(this.all[i]?.n === r.n), r);
 			this.slowest = Math.max(this.slowest, total(r.ms));
 		}
-		const fresh = this.byNumber.size - before;
-		if (this.all.length > KEEP + 200) {
-			for (const r of this.all.splice(0, this.all.length - KEEP)) this.byNumber.delete(r.n);
-			this.shown.splice(0, find(this.shown, this.all[0].n));
-		}
+		const fresh = this.all.length - before;
+		if (this.all.length > KEEP + 200) this.all.splice(0, this.all.length - KEEP);
+		if (this.#fit && this.until) this.shown = this.all.filter((r) => this.#fit?.has(r.n));
 		return fresh;
 	}
 
 	clear() {
-		this.all = [];
-		this.shown = [];
-		this.byNumber.clear();
+		this.all.length = this.shown.length = this.until = 0;
+		this.#fit?.clear();
 	}
 
 	/** The number after which dragoman should go on: the one before the oldest recent call that is still open. */
@@ -86,38 +54,21 @@ export class Rows {
 		return open ? open.n - 1 : (this.all.at(-1)?.n ?? 0);
 	}
 
-	/** The sessions of a recording, in which they have ended. @returns {Session[]} */
-	sessions() {
-		return [...Map.groupBy(this.all.filter((r) => r.server_rev), (r) => `${r.session} ${r.client} ${r.client_rev}`).values()].map((list) => ({
-			...list[0], session: list[0].session ?? '', calls: list.length, since: list[0].at, errors: list.filter((r) => /error|failed/.test(r.status)).length,
-			rules: [...new Set(list.flatMap((r) => r.rules ?? []))].sort(), p95_ms: list.map((r) => total(r.ms)).sort((a, b) => a - b)[Math.ceil(0.95 * list.length) - 1],
-		}));
-	}
-
-	/** Where row n is among those shown, the newest being 0; -1 if it is not shown. @param {number} n */
+	/** Where row n is among those shown, the newest being 0; -1 if it is not shown. */
 	place(n) {
 		const i = find(this.shown, n);
 		return this.shown[i]?.n === n ? this.shown.length - 1 - i : -1;
 	}
 
-	/** @param {number} place @returns {Row | undefined} */
+	/** @returns {Row | undefined} */
 	at(place) {
 		return this.shown[this.shown.length - 1 - place];
 	}
 }
 
-/** Inserts, replaces or removes a row, by whether it was there and is to be there. @param {Row[]} list @param {Row} r @param {boolean} was @param {boolean} is */
-function place(list, r, was, is) {
-	const i = find(list, r.n);
-	if (is && !was && i === list.length) list.push(r);
-	else if (is && was) list[i] = r;
-	else if (is || was) list.splice(i, +was, ...(is ? [r] : []));
-}
-
-/** The first place whose number is at least n. @param {Row[]} list @param {number} n */
+/** The first place whose number is at least n. @param {Row[]} list */
 function find(list, n) {
 	let lo = 0, hi = list.length;
-	if (hi && list[hi - 1].n < n) return hi;
 	while (lo < hi) {
 		const mid = (lo + hi) >> 1;
 		if (list[mid].n < n) lo = mid + 1;

@@ -1,133 +1,99 @@
-// @ts-check
 /** @import { Row } from './types.d.ts' */
 /** @import { Rows } from './state.js' */
-import { $, bar, bytes, change, chip, clock, count, h, millis, plural, status, total } from './dom.js';
+import { $, bar, bytes, change, chips, clock, count, fill, h, millis, plural, status, total } from './dom.js';
 
-/** So many rows above and below those that can be seen are drawn, too; and so many milliseconds are between new rows. */
-const MARGIN = 5;
-export const PACE = 200;
+/** So many rows above and below those that can be seen are in the document, too; so many milliseconds are between drawings of new rows; the height of the head. */
+const MARGIN = 5, PACE = 200, HEAD = 30;
 
-/** @param {Row} r @param {number} slowest */
-function draw(r, slowest) {
-	const td = (name, ...kids) => h('td.c-' + name, null, kids);
-	const rules = [...(r.rules ?? []), ...(r.by ?? [])], size = change(r.bytes, bytes), tokens = change(r.tokens, count), all = total(r.ms);
-	const cut = r.tokens && r.tokens.after < r.tokens.before;
-	return h('tr', { 'data-n': r.n },
-		td('time', clock(r.at)),
-		h('th.c-call', { scope: 'row' }, h('span', null, r.method || r.kind), r.tool && [' ', h('b', null, r.tool)], h('span.sub', null, [clock(r.at), size, ...rules.slice(0, 4)].join('  '))),
+/** The cells of a row. @param {Row} r */
+function cells(r, slowest) {
+	const rules = [...(r.rules ?? []), ...(r.by ?? [])], size = change(r.bytes, bytes), all = total(r.ms), time = clock(r.at);
+	return [
+		h('td.c-time', time),
+		h('th.c-call', { scope: 'row' }, h(r.tool ? 'span' : 'span.alone', r.method || r.kind), r.tool && [' ', h('b', r.tool)], h('span.sub', [time, size, ...rules.slice(0, 4)].join('  '))),
 		h('td.c-peer', { title: `${r.client ?? ''} ${r.client_rev ?? ''} → ${r.server ?? ''} ${r.server_rev ?? ''}` }, r.client),
-		td('status', status(r.status, r.error)),
-		td('ms', h('span.all', null, r.ms ? millis(all) : '–'), [r.ms?.client, r.ms?.proxy, r.ms?.server].map((t) => h('span.part', null, t !== undefined && millis(t))),
-			bar(r.ms, all && Math.max(2, (100 * Math.log1p(all)) / Math.log1p(slowest)))),
-		td('bytes', size), h('td.c-tokens' + (cut ? '.cut' : ''), null, tokens),
-		td('changed', rules.length ? rules.slice(0, rules.length > 4 ? 3 : 4).map((x) => chip(x)) : '–', rules.length > 4 && chip('+' + (rules.length - 3), 'more')));
+		h('td.c-status', status(r.status, r.error)),
+		h('td.c-ms', h('span.all', r.ms ? millis(all) : '–'), [r.ms?.client, r.ms?.proxy, r.ms?.server].map((t, i) => h('span.part' + (i === 2 ? '.own' : ''), t !== undefined && millis(t))), bar(r.ms, Math.max(2, (100 * Math.log1p(all)) / Math.log1p(slowest)))),
+		h('td.c-bytes', size),
+		h('td.c-tokens' + (r.tokens && r.tokens.after < r.tokens.before ? '.cut' : ''), change(r.tokens, count)),
+		h('td.c-changed', rules.length ? chips(rules) : '–'),
+	];
 }
 
-/** The table of calls, newest first. Only what can be seen is in the document. */
-export class Table {
-	/** The number of the selected row. */
-	selected = 0;
-	/** Of a row, and what can be seen of all of them; the browser is not asked, because it would have to lay out the page. */
-	#height = 32;
-	#room = 0;
-	#top = 0;
-	#timer = 0;
-	#last = 0;
-	/** The newest row when the table was last drawn. */
-	#newest = 0;
-	/** @type {Map<number, {row: Row, tr: any}>} */ #drawn = new Map();
+/** The table of calls, newest first. Only what can be seen is in the document. @param {Rows} rows */
+export function table(rows) {
+	const box = $('scroll'), body = $('rows');
+	// Of a row, and what can be seen of all of them; the browser is not asked, because it would have to lay out the page.
+	let height = 32, room = 0, top = 0;
+	let timer = 0, drawn = 0, newest = 0, selected = 0;
 
-	/** @param {Rows} rows @param {(n: number) => void} open */
-	constructor(rows, open) {
-		this.rows = rows;
-		this.box = $('scroll');
-		this.body = $('rows');
-		this.box.addEventListener('scroll', () => this.#moved(this.box.scrollTop), { passive: true });
-		new ResizeObserver(() => {
-			this.#height = parseFloat(getComputedStyle(this.box).getPropertyValue('--row'));
-			this.#room = this.box.clientHeight;
-			this.#draw();
-		}).observe(this.box);
-		this.body.addEventListener('click', (e) => {
-			const n = Number(e.target.closest('tr').dataset.n);
-			if (!String(getSelection())) open(n);
-		});
-	}
+	/** Draws now, and scrolls to top if that has moved. */
+	function draw(moved = false) {
+		clearTimeout(timer);
+		timer = 0;
+		drawn = performance.now();
+		const n = rows.shown.length, all = rows.all.length, newer = rows.place(newest);
+		if (newer > 0 && top > height) moved = true, (top += newer * height); // what is being read stays where it is
+		newest = rows.at(0)?.n ?? 0;
+		const at = Math.min(top / height, n), first = Math.max(0, Math.floor(at) - MARGIN), last = Math.min(n, Math.ceil(at + room / height) + MARGIN);
+		const here = rows.place(selected), tabbed = here >= first && here < last ? here : Math.min(Math.ceil(at), n - 1);
 
-	/** Draws with the next frame, or at a calm pace what came by itself. @param {number} [pace] */
-	draw(pace = 0) {
-		if (!pace) clearTimeout(this.#timer), (this.#timer = 0);
-		this.#timer ||= setTimeout(() => requestAnimationFrame(() => this.#draw()), Math.max(0, this.#last + pace - performance.now()));
-	}
-
-	/** @param {number} top */
-	#scroll(top) {
-		this.box.scrollTop = this.#top = top;
-	}
-
-	/** @param {number} top */
-	#moved(top) {
-		if (top !== this.#top) requestAnimationFrame(() => this.#draw());
-		this.#top = top;
-	}
-
-	#draw() {
-		clearTimeout(this.#timer);
-		this.#timer = 0;
-		this.#last = performance.now();
-		const { rows, body } = this, n = rows.shown.length, all = rows.all.length, height = this.#height;
-		const newer = rows.place(this.#newest);
-		$('below').style.height = n * height + 'px';
-		if (newer > 0 && this.#top > height) this.#scroll(this.#top + newer * height); // what is being read stays where it is
-		this.#newest = rows.at(0)?.n ?? 0;
-		const top = Math.min(this.#top / height, n), first = Math.max(0, Math.floor(top) - MARGIN), last = Math.min(n, Math.ceil(top + this.#room / height) + MARGIN);
-		const seen = rows.place(this.selected);
-		const tabbed = seen >= first && seen < last ? seen : Math.min(Math.ceil(top), n - 1);
-		const old = this.#drawn;
-		this.#drawn = new Map();
+		// An element stays with its row; one whose row is no longer drawn becomes another row.
+		const byNumber = new Map(), spare = [];
+		for (const tr of body.children) {
+			const p = rows.place(tr.row.n);
+			if (p >= first && p < last) byNumber.set(tr.row.n, tr);
+			else spare.push(tr);
+		}
+		if (spare.includes(document.activeElement)) box.focus({ preventScroll: true });
 		let next = body.firstChild;
 		for (let p = first; p < last; p++) {
-			const row = /** @type {Row} */ (rows.at(p)), was = old.get(row.n);
-			const tr = was?.row === row ? was.tr : draw(row, rows.slowest);
-			if (was && was.tr !== tr) {
-				if (was.tr === next) next = tr;
-				const focused = was.tr === document.activeElement;
-				was.tr.replaceWith(tr);
-				if (focused) requestAnimationFrame(() => tr.focus({ preventScroll: true }));
-			}
-			old.delete(row.n);
-			this.#drawn.set(row.n, { row, tr });
-			if (tr !== next) body.insertBefore(tr, next);
-			next = tr.nextSibling;
-			tr.tabIndex = p === tabbed ? 0 : -1;
-			tr.ariaRowIndex = p + 2;
-			tr.ariaCurrent = row.n === this.selected ? 'true' : null;
+			const row = /** @type {Row} */ (rows.at(p)), tr = byNumber.get(row.n) ?? spare.shift() ?? h('tr');
+			while (next !== tr && spare.includes(next)) next = next.nextSibling;
+			if (tr === next) next = next.nextSibling;
+			else body.insertBefore(tr, next);
+			if (tr.row !== row) fill(tr, ...cells(row, rows.slowest));
+			Object.assign(tr, { row, tabIndex: p === tabbed ? 0 : -1, ariaRowIndex: p + 2, ariaCurrent: p === here ? 'true' : null });
+			tr.dataset.n = row.n;
 		}
-		for (const { tr } of old.values()) {
-			if (tr === document.activeElement) this.box.focus({ preventScroll: true });
-			tr.remove();
-		}
+		for (const tr of spare) tr.remove();
 		$('above').style.height = first * height + 'px';
 		$('below').style.height = (n - last) * height + 'px';
+		if (moved) box.scrollTop = top;
 		$('table').ariaRowCount = n + 1;
 		$('shown').textContent = n === all ? plural(all, 'call') : `${count(n)} of ${count(all)} shown`;
 	}
 
-	/** @param {number} n @param {boolean} [focus] */
-	select(n, focus) {
-		this.selected = n;
-		const at = this.rows.place(n) * this.#height, room = this.#room - 30 - this.#height; // the head has 30 pixels
-		this.#draw();
-		if (at >= 0 && this.#top !== Math.min(at, Math.max(this.#top, at - room))) this.#scroll(Math.min(at, Math.max(this.#top, at - room)));
-		this.#draw();
-		if (focus) this.#drawn.get(n)?.tr.focus({ preventScroll: true });
+	/** Selects row n. */
+	function select(n, focus = false) {
+		selected = n;
+		const at = rows.place(n) * height, to = Math.min(at, Math.max(top, at - room + HEAD + height)), moved = at >= 0 && to !== top;
+		if (moved) top = to;
+		draw(moved);
+		if (focus) body.querySelector('[aria-current]')?.focus({ preventScroll: true });
 	}
 
-	/** Selects the next row, or the one before if by is -1, and returns its number. @param {number} by */
-	move(by) {
-		const at = this.rows.place(this.selected), to = at < 0 ? 0 : Math.max(0, Math.min(at + by, this.rows.shown.length - 1));
-		const n = this.rows.at(to)?.n ?? 0;
-		if (n) this.select(n, true);
-		return n;
-	}
+	box.addEventListener('scroll', () => {
+		if (box.scrollTop === top) return;
+		top = box.scrollTop;
+		requestAnimationFrame(() => draw());
+	}, { passive: true });
+	new ResizeObserver(() => {
+		height = parseFloat(getComputedStyle(box).getPropertyValue('--row'));
+		room = box.clientHeight;
+		draw();
+	}).observe(box);
+
+	return {
+		draw, select,
+		selected: () => selected,
+		/** Draws what came by itself: with a frame soon, at a calm pace. */
+		later: () => (timer ||= setTimeout(() => requestAnimationFrame(() => draw()), Math.max(0, drawn + PACE - performance.now()))),
+		/** Selects the next row, or the one before if by is -1, and returns its number. */
+		move(by) {
+			const at = rows.place(selected), n = rows.at(at < 0 ? 0 : Math.max(0, Math.min(at + by, rows.shown.length - 1)))?.n ?? 0;
+			if (n) select(n, true);
+			return n;
+		},
+	};
 }

@@ -8,23 +8,20 @@ export interface Row {
   session?: string; client?: string; client_rev?: string; server?: string; server_rev?: string; transport?: string;
   status: string; error?: string; code?: number; cause?: string; ms?: Times; bytes?: Sizes; tokens?: Sizes;
   rules?: string[]; losses?: Loss[]; by?: string[]; messages?: number;
-  /** counts how often the row came; the page's own */
-  v?: number;
 }
 export interface Session {
   session: string; principal?: string; client?: string; client_rev?: string; server?: string; server_rev?: string;
-  transport?: string; era?: string; since?: string; calls?: number; open?: number; streams?: number; asking?: number;
+  transport?: string; era?: string; since?: string; calls: number; open?: number; streams?: number; asking?: number;
   errors?: number; p95_ms?: number; rules?: string[];
 }
 export interface Hello { version: string; replica?: string; started: string; now: string; last?: number; first?: number; payloads?: string; file?: string; url?: string }
 export interface Stats {
   connections?: number; calls?: number; errors_per_min?: number; watchers?: number; dropped?: number;
-  ring?: { rows: number; bytes: number }; sessions?: Session[];
+  ring?: { rows: number; bytes: number }; sessions: Session[];
 }
-export interface Rule { rule: string; does: string; link?: string }
 export interface State extends Stats {
-  parked?: { method: string; session: string; since: string; ends: string; call?: number }[];
-  replicas?: { address: string; reachable?: boolean; forwarded?: number }[]; losses?: Loss[]; rules?: Rule[];
+  parked: { method: string; session: string; since: string; ends: string; call?: number }[];
+  replicas: { address: string; reachable?: boolean; forwarded?: number }[]; losses: Loss[];
 }
 export interface Change { rule: string; what: string; change: string; before?: string; after?: string; does?: string }
 export interface Message {
@@ -33,19 +30,17 @@ export interface Message {
   pair?: number; same?: boolean; changes?: Change[]; more_changes?: number; unexplained?: number; verdict?: string; failure?: string;
 }
 export interface Note { at: string; by: string; what?: string; path?: string; detail?: string }
-export interface Call { row: Row; messages?: Message[]; notes?: Note[]; curl?: string; golden?: string; more?: number }
+export interface Call { row: Row; messages: Message[]; notes?: Note[]; curl?: string; golden?: string; more?: number }
 
 /** Where the page stands with dragoman. */
 export type Link = { is: 'opening' | 'live' | 'token' | 'forbidden' | 'hidden' } | { is: 'lost' | 'busy'; at: number };
 
-/** The difference of two values. from and to are the keys before and after; one is missing if the value is new or gone. */
-export type Node =
-  | { op: 'same'; a: any }
-  | { op: 'replace'; a: any; b: any }
-  | { op: 'object' | 'list'; a: any; b: any; kids: Kid[] };
-export interface Kid { from?: string | number; to?: string | number; node?: Node; a?: any; b?: any }
-/** A piece of text, and whether it differs from the other side. */
-export type Part = [text: string, changed: boolean];
-/** One line of the comparison. l and r are missing on the side that does not have it. */
-export interface Line { depth: number; key?: string; l?: Part[]; r?: Part[]; edit?: Edit; text?: boolean; kind?: string }
-export interface Edit { before?: string; after?: string }
+/** What a filter chooses of the calls that changed since the version of dragoman's rows that was asked for. */
+export interface Found { fit: number[]; not: number[]; until: number }
+
+/**
+ * One line of a comparison. l and r are in pieces, of which every second one is not in the other one; the side that does not
+ * have the line is missing. Outside of an edit the right side is as the left one.
+ */
+export interface Line { depth: number; key?: string; kind?: string; l?: string[]; r?: string[]; edit?: boolean; why?: string[] }
+export interface Comparison { two?: boolean; lines: Line[]; more?: number; differences: number; unexplained: number }
