@@ -59,8 +59,8 @@ func played(t testing.TB, name string, data []byte) int {
 
 // The documents of GitHub and Stripe are not in the repository.
 const (
-	githubPath = "DRAGOMAN_OPENAPI_GITHUB" // api.github.com.json of the npm package @octokit/openapi
-	stripePath = "DRAGOMAN_OPENAPI_STRIPE" // spec3.json of the Go module github.com/stripe/stripe-mock
+	githubPath = "OPENAPI_GITHUB" // api.github.com.json of the npm package @octokit/openapi
+	stripePath = "OPENAPI_STRIPE" // spec3.json of the Go module github.com/stripe/stripe-mock
 )
 
 func large(t testing.TB, variable string) []byte {
@@ -116,7 +116,7 @@ func TestLargeDocuments(t *testing.T) {
 				examples += played(t, name, data)
 				bytes += len(data)
 				largest = max(largest, len(data))
-				if dir := os.Getenv("DRAGOMAN_OPENAPI_OUT"); dir != "" {
+				if dir := os.Getenv("OPENAPI_OUT"); dir != "" {
 					if err := os.WriteFile(filepath.Join(dir, name), data, 0o666); err != nil {
 						t.Fatal(err)
 					}

@@ -1,8 +1,6 @@
 package openapi
 
 import (
-	"crypto/sha256"
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"maps"
@@ -33,6 +31,9 @@ type Options struct {
 	ServerVars map[string]string
 	Most       int  // operations; more are an error of type *TooMany. 0 for no limit
 	Deprecated bool // include what is deprecated
+
+	group         string   // only the operations of this group of Split, in one file
+	InsecureHosts []string // host names that may be called over http
 }
 
 // Import is the outcome of [Document.Import].
@@ -41,7 +42,7 @@ type Import struct {
 	Findings []Finding
 	Selected int            // operations that were selected
 	Dropped  int            // those of them that are in no file
-	Left     map[string]int // what was not even looked at, such as webhooks
+	Left     map[string]int // what an adapter has no place for, or is not wanted, such as webhooks
 }
 
 // File is an adapter file.
@@ -51,9 +52,10 @@ type File struct {
 	Drafts     []Draft
 	Findings   []Finding
 
-	front string
-	intro string
-	ops   []*operation
+	front  string
+	source string // the block x-source, in front
+	intro  string
+	ops    []*operation
 }
 
 // FileName returns the name of the file.
@@ -115,6 +117,18 @@ func (d *Document) Import(o Options) (*Import, error) {
 	if len(ops) == 0 {
 		return nil, fmt.Errorf("no operation of %d is selected", len(d.ops))
 	}
+	left := maps.Clone(d.left)
+	if !opt.Deprecated {
+		ops = slices.DeleteFunc(ops, func(op *rawOperation) bool {
+			if op.deprecated {
+				left["deprecated operations"]++
+			}
+			return op.deprecated
+		})
+		if len(ops) == 0 {
+			return nil, errors.New("all operations that are selected are deprecated: import them with --deprecated")
+		}
+	}
 	if opt.Most > 0 && len(ops) > opt.Most {
 		return nil, tooMany(ops, opt.Most)
 	}
@@ -122,8 +136,11 @@ func (d *Document) Import(o Options) (*Import, error) {
 	if err != nil {
 		return nil, err
 	}
-	out := &Import{Selected: len(ops), Left: d.left}
+	out := &Import{Selected: len(ops), Left: left}
 	for _, g := range groups(opt, ops) {
+		if opt.group != "" && g.key != opt.group {
+			continue
+		}
 		f, dropped, err := d.file(opt, g, t)
 		if err != nil {
 			return nil, err
@@ -143,28 +160,20 @@ func (d *Document) Import(o Options) (*Import, error) {
 // group are the operations of one file.
 type group struct {
 	name string
+	key  string // of the group, if there are several; a tag, or a part of paths
 	tag  string // of all of them; "" for several
 	ops  []*rawOperation
 }
 
 func groups(opt *Options, ops []*rawOperation) []*group {
 	if opt.Split == "" || opt.Split == SplitNone {
-		g := &group{name: opt.Name, ops: ops, tag: ops[0].tag()}
-		for _, op := range ops {
-			if op.tag() != g.tag {
-				g.tag = ""
-			}
-		}
-		return []*group{g}
+		return []*group{{name: opt.Name, ops: ops, tag: oneTag(ops)}}
 	}
 	var out []*group
 	at := map[string]*group{}
 	taken := map[string]bool{}
 	for _, op := range ops {
-		key := op.area()
-		if opt.Split == SplitTag && op.tag() != "" {
-			key = op.tag()
-		}
+		key := op.group(opt.Split)
 		g := at[key]
 		if g == nil {
 			name := opt.Name + "-" + first(slug(key), "other")
@@ -176,7 +185,7 @@ func groups(opt *Options, ops []*rawOperation) []*group {
 				name = whole + "-" + strconv.Itoa(i)
 			}
 			taken[name] = true
-			g = &group{name: name}
+			g = &group{name: name, key: key}
 			if opt.Split == SplitTag {
 				g.tag = op.tag()
 			}
@@ -188,6 +197,24 @@ func groups(opt *Options, ops []*rawOperation) []*group {
 	return out
 }
 
+// group returns what the operations of one file have in common.
+func (op *rawOperation) group(s Split) string {
+	if t := op.tag(); s == SplitTag && t != "" {
+		return t
+	}
+	return op.area()
+}
+
+// oneTag returns the tag of the operations, or "" if they have several.
+func oneTag(ops []*rawOperation) string {
+	for _, op := range ops {
+		if op.tag() != ops[0].tag() {
+			return ""
+		}
+	}
+	return ops[0].tag()
+}
+
 // maxRounds is how often a file is made again without the operations that the format refuses.
 const maxRounds = 6
 
@@ -196,7 +223,7 @@ func (d *Document) file(opt *Options, g *group, t *target) (f *File, dropped int
 	var ops []*operation
 	var gone []Finding
 	for _, raw := range g.ops {
-		op := d.mapOperation(raw, t, opt.Deprecated)
+		op := d.mapOperation(raw, t)
 		if op.dropped {
 			dropped++
 			for _, x := range op.findings {
@@ -210,9 +237,11 @@ func (d *Document) file(opt *Options, g *group, t *target) (f *File, dropped int
 	nameAll(ops, g.tag)
 	for round := 0; ; round++ {
 		f = d.write(opt, g, t, ops)
-		a, problems := file.Parse("", []byte(f.front), &file.Options{})
+		a, problems := file.Parse("", []byte(f.front), &file.Options{InsecureHosts: opt.InsecureHosts})
 		if a != nil {
-			f.finish(d, a, gone)
+			if err := f.finish(d, opt, g, t, a, gone); err != nil {
+				return nil, 0, err
+			}
 			return f, dropped, nil
 		}
 		bad := map[*operation]string{}
@@ -220,16 +249,19 @@ func (d *Document) file(opt *Options, g *group, t *target) (f *File, dropped int
 			if p.Severity != file.Error {
 				continue
 			}
+			if p.Path == "target.base_url" && strings.HasPrefix(t.url, "http://") {
+				return nil, 0, fmt.Errorf("the server %s is not https: give --server https://HOST, or allow it with --insecure-host", quoted(t.url))
+			}
 			op := f.operationAt(p.Path)
 			if op == nil || round == maxRounds {
-				return nil, 0, fmt.Errorf("the adapter cannot be written: %s", p.String())
+				return nil, 0, fmt.Errorf("the adapter would not be valid: %s: %s", p.Path, p.Message)
 			}
 			if bad[op] == "" {
 				bad[op] = p.Message
 			}
 		}
 		if len(bad) == 0 {
-			return nil, 0, errors.New("the adapter cannot be written")
+			return nil, 0, errors.New("the adapter would not be valid")
 		}
 		ops = slices.DeleteFunc(ops, func(op *operation) bool {
 			why := bad[op]
@@ -343,9 +375,7 @@ func (d *Document) write(opt *Options, g *group, t *target, ops []*operation) *F
 			y.line(0, "")
 		}
 	}
-	d.source(y, opt, g, ops)
-	y.line(0, "---")
-	f.front = y.String()
+	f.front = y.String() + "---\n"
 	f.intro = "# " + first(d.Title, g.name)
 	if g.tag != "" {
 		f.intro += ": " + cell(short(g.tag))
@@ -395,7 +425,8 @@ func (y *writer) auth(a auth) {
 
 // source writes the block that says of which document the file was made, and with which
 // options.
-func (d *Document) source(y *writer, opt *Options, g *group, ops []*operation) {
+func (d *Document) source(opt *Options, g *group, t *target, ops []*operation) string {
+	y := &writer{}
 	y.line(0, "# Of which document this file was made. \"adapter diff\" and \"adapter import --update\" read it.")
 	y.line(0, "x-source:")
 	y.line(2, "title: %s", quote(d.Title))
@@ -414,8 +445,8 @@ func (d *Document) source(y *writer, opt *Options, g *group, ops []*operation) {
 	}
 	list("include", opt.Include)
 	list("exclude", opt.Exclude)
-	if g.name != opt.Name {
-		s = append(s, pair{"name", opt.Name}, pair{"split", string(opt.Split)})
+	if g.key != "" {
+		s = append(s, pair{"split", string(opt.Split)}, pair{"group", quote(g.key)})
 	}
 	if opt.Server != "" {
 		s = append(s, pair{"server", quote(opt.Server)})
@@ -433,28 +464,33 @@ func (d *Document) source(y *writer, opt *Options, g *group, ops []*operation) {
 	if s != nil {
 		y.line(2, "selection: %s", flowMap(s))
 	}
+	y.line(2, "base_url: %s", quote(t.url))
 	y.line(2, "operations: # name and a hash of what was imported, by method and path")
 	for _, op := range ops {
-		y.line(4, "%s: %s", quote(op.key()), op.name+" "+op.hash())
+		y.line(4, "%s: %s", quote(op.key()), op.name+" "+op.hash)
 	}
+	return y.String()
 }
 
 // key returns method and path of the document, which identify the operation.
 func (op *operation) key() string { return op.raw.method + " " + op.raw.path }
 
-// hash returns a hash of all that is written for the operation, but its name.
-func (op *operation) hash() string {
-	y := &writer{}
-	named := *op
-	named.name = ""
-	y.operation(&named, &shared{})
-	sum := sha256.Sum256([]byte(y.String()))
-	return hex.EncodeToString(sum[:4])
-}
-
 // finish makes the drafts of a file that is valid, and its findings. gone are those of
 // operations that are not in it.
-func (f *File) finish(d *Document, a *file.Adapter, gone []Finding) {
+func (f *File) finish(d *Document, opt *Options, g *group, t *target, a *file.Adapter, gone []Finding) error {
+	front, err := parseFront([]byte(f.front))
+	if err != nil {
+		return err
+	}
+	for _, e := range front.operations() {
+		for _, op := range f.ops {
+			if op.name == e.name {
+				op.hash = hash(e.node)
+			}
+		}
+	}
+	f.source = d.source(opt, g, t, f.ops)
+	f.front = strings.TrimSuffix(f.front, "---\n") + f.source + "---\n"
 	for _, x := range gone {
 		f.Findings = append(f.Findings, x)
 	}
@@ -480,6 +516,7 @@ func (f *File) finish(d *Document, a *file.Adapter, gone []Finding) {
 	for i := range f.Findings {
 		f.Findings[i].File = f.FileName()
 	}
+	return nil
 }
 
 // Front returns the file without its documentation.

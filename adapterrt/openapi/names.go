@@ -46,12 +46,14 @@ func snake(s string) string {
 }
 
 // slug returns a name for an adapter or part of it: a-z, 0-9 and hyphens.
-func slug(s string) string { return strings.ReplaceAll(snake(s), "_", "-") }
+func slug(s string) string {
+	return strings.ReplaceAll(snake(strings.ToLower(strings.NewReplacer("'", "", "’", "").Replace(s))), "_", "-")
+}
 
 // AdapterName returns the name of an adapter for an API with that title.
 func AdapterName(title string) string {
 	s := slug(title)
-	for _, word := range [...]string{"-open-api", "-openapi", "-swagger", "-specification", "-spec", "-documentation", "-rest-api", "-api"} {
+	for _, word := range [...]string{"-v1", "-v2", "-v3", "-open-api", "-openapi", "-swagger", "-specification", "-spec", "-documentation", "-rest-api", "-api"} {
 		s = strings.TrimSuffix(s, word)
 	}
 	s = strings.TrimLeft(s, "0123456789-")

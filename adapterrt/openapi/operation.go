@@ -23,6 +23,7 @@ type operation struct {
 	deprecated  bool
 	findings    []Finding
 	dropped     bool
+	hash        string // of what is written, but its name
 }
 
 // param is a parameter of an operation.
@@ -63,14 +64,10 @@ type mapper struct {
 
 // mapOperation maps an operation of the document. If its objects have too many members, it
 // describes them less deep.
-func (d *Document) mapOperation(raw *rawOperation, base *target, deprecated bool) *operation {
+func (d *Document) mapOperation(raw *rawOperation, base *target) *operation {
 	for levels := maxLevels; ; levels-- {
 		m := &mapper{doc: d, raw: raw, base: base, levels: levels}
 		m.op = &operation{raw: raw, deprecated: raw.deprecated}
-		if raw.deprecated && !deprecated {
-			m.drop("deprecated", "import it with --deprecated")
-			return m.op
-		}
 		m.all()
 		if m.members <= maxMembers || levels == 1 || m.op.dropped {
 			if levels < maxLevels {
