@@ -52,6 +52,7 @@ type File struct {
 	Drafts     []Draft
 	Findings   []Finding
 
+	url    string // base_url
 	front  string
 	source string // the block x-source, in front
 	intro  string
@@ -330,7 +331,7 @@ func (f *File) operationAt(path string) *operation {
 
 // write writes the front matter.
 func (d *Document) write(opt *Options, g *group, t *target, ops []*operation) *File {
-	f := &File{Name: g.name, Operations: len(ops), ops: ops}
+	f := &File{Name: g.name, Operations: len(ops), ops: ops, url: t.url}
 	y := &writer{}
 	y.line(0, "---")
 	y.line(0, "name: %s", g.name)

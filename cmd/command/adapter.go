@@ -52,7 +52,7 @@ func adapterCommand() *cobra.Command {
 	f.StringArrayVar(&s.insecure, "insecure-host", nil, "host, besides localhost, that adapters may call over http; repeatable")
 	cmd.AddCommand(
 		adapterValidateCommand(s), adapterListCommand(s), adapterShowCommand(s),
-		adapterCallCommand(s), adapterTestCommand(s), adapterNewCommand(), adapterImportCommand(s),
+		adapterCallCommand(s), adapterTestCommand(s), adapterNewCommand(), adapterImportCommand(s), adapterDiffCommand(s),
 		adapterLoginCommand(s), adapterLogoutCommand(s),
 	)
 	return cmd

@@ -17,8 +17,8 @@ import (
 	"github.com/dragoman-proxy/dragoman/adapterrt/openapi"
 )
 
-// reader reads descriptions of APIs.
-type reader struct {
+// documents reads descriptions of APIs.
+type documents struct {
 	in         io.Reader
 	fetch      bool // https URLs are fetched
 	publicOnly bool
@@ -26,7 +26,7 @@ type reader struct {
 }
 
 // read reads the document at a path or URL, or from standard input for "-".
-func (r *reader) read(ctx context.Context, where string) (*openapi.Document, error) {
+func (r *documents) read(ctx context.Context, where string) (*openapi.Document, error) {
 	switch {
 	case where == "-":
 		data, err := limited(r.in)
@@ -105,7 +105,7 @@ func limited(r io.Reader) ([]byte, error) {
 const maxMoves = 3
 
 // get fetches a document. No credential is sent.
-func (r *reader) get(ctx context.Context, where string, publicOnly bool) ([]byte, error) {
+func (r *documents) get(ctx context.Context, where string, publicOnly bool) ([]byte, error) {
 	client := httpcall.NewClient(httpcall.Options{PublicOnly: publicOnly, Proxy: r.proxy})
 	defer client.CloseIdleConnections()
 	ctx, cancel := context.WithTimeout(ctx, 2*time.Minute)

@@ -73,7 +73,7 @@ func adapterImportCommand(s *adapterSettings) *cobra.Command {
 			return err
 		}
 		i.InsecureHosts = w.options.InsecureHosts
-		d, err := (&reader{in: cmd.InOrStdin(), fetch: i.fetch, publicOnly: w.options.PublicOnly, proxy: w.options.Proxy}).read(cmd.Context(), args[0])
+		d, err := documentReader(cmd, w, i.fetch).read(cmd.Context(), args[0])
 		if err != nil {
 			return err
 		}
