@@ -21,6 +21,7 @@ var rooms = []struct{ name, may string }{
 	{"credential", "clean escape failure near gate file httpcall"},
 	{"guard", "clean escape failure near gate file httpcall"},
 	{"present", "clean escape failure near gate file httpcall guard"},
+	{"openapi", "clean escape near gate file"},
 }
 
 func TestPackagesImportDownwards(t *testing.T) {

@@ -43,30 +43,10 @@ type Rehearsal struct {
 // space. Examples run without credentials, trust levels and confirmations, at midnight
 // of 2026-01-01 UTC, and with a fixed key for cursors.
 func Rehearse(path string, data []byte, opt *Options) ([]Rehearsal, []file.Problem) {
-	o := *opt
-	o.Getenv = nil
-	o.TrustEnforcement, o.TrustOverrides, o.PerAdapter, o.ToolPrefix = guard.TrustOff, nil, false, ""
-	o.Now = func() time.Time { return time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC) }
-	o.CursorKey = make([]byte, 32) // a fixed key, so that examples can contain cursors; no other process accepts them
-	rt, err := New(o)
-	if err != nil {
-		return nil, []file.Problem{{Message: err.Error(), Code: file.SchemaParseError, Severity: file.Error, File: path}}
-	}
-	a, problems := file.Parse(path, data, rt.opt.files())
-	if a == nil {
+	rt, a, problems := offline(path, data, opt)
+	if rt == nil {
 		return nil, problems
 	}
-	served := rt.prepare(a)
-	a.Auth, a.Limits = file.Auth{}, nil
-	for _, op := range a.Operations {
-		op.Danger, op.Limits, op.Cache = file.Danger{}, nil, nil
-	}
-	served.guard = guard.New(a, rt.opt.policy())
-	s, err := rt.snapshot([]*adapter{served}, nil)
-	if err != nil {
-		return nil, append(problems, file.Problem{Message: err.Error(), Code: file.SchemaParseError, Severity: file.Error, File: path})
-	}
-	rt.live.Store(s)
 	first := bytes.Count(data[:len(data)-len(a.Documentation)], []byte("\n")) + 1
 	examples, problem := file.Examples(a.Documentation, first)
 	if problem != nil {
@@ -79,6 +59,36 @@ func Rehearse(path string, data []byte, opt *Options) ([]Rehearsal, []file.Probl
 		out = append(out, Rehearsal{Operation: batchName(e.Request), Line: e.Line, Fault: rt.rehearse(e)})
 	}
 	return out, problems
+}
+
+// offline returns a runtime that serves the adapter in data without its credentials, its limits and its
+// protections. The caller sets how it sends. It returns nil if the file has errors.
+func offline(path string, data []byte, opt *Options) (*Runtime, *file.Adapter, []file.Problem) {
+	o := *opt
+	o.Getenv = nil
+	o.TrustEnforcement, o.TrustOverrides, o.PerAdapter, o.ToolPrefix = guard.TrustOff, nil, false, ""
+	o.Now = func() time.Time { return time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC) }
+	o.CursorKey = make([]byte, 32) // a fixed key, so that examples can contain cursors; no other process accepts them
+	rt, err := New(o)
+	if err != nil {
+		return nil, nil, []file.Problem{{Message: err.Error(), Code: file.SchemaParseError, Severity: file.Error, File: path}}
+	}
+	a, problems := file.Parse(path, data, rt.opt.files())
+	if a == nil {
+		return nil, nil, problems
+	}
+	served := rt.prepare(a)
+	a.Auth, a.Limits = file.Auth{}, nil
+	for _, op := range a.Operations {
+		op.Danger, op.Limits, op.Cache = file.Danger{}, nil, nil
+	}
+	served.guard = guard.New(a, rt.opt.policy())
+	s, err := rt.snapshot([]*adapter{served}, nil)
+	if err != nil {
+		return nil, nil, append(problems, file.Problem{Message: err.Error(), Code: file.SchemaParseError, Severity: file.Error, File: path})
+	}
+	rt.live.Store(s)
+	return rt, a, problems
 }
 
 // rehearse runs one example. It returns what differs, or "" if nothing does.

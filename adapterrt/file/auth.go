@@ -192,7 +192,7 @@ func (c *checker) scheme(n *node, path, kind string, more ...string) (s Scheme) 
 
 // isCredentialHeader reports whether a credential may be sent in the header of that name.
 func isCredentialHeader(name string) bool {
-	return IsToken(name) && (strings.EqualFold(name, "authorization") || !isForbiddenHeader(name))
+	return IsToken(name) && (strings.EqualFold(name, "authorization") || !IsForbiddenHeader(name))
 }
 
 // secretKeys are keys under which people put a credential itself. authKeys reports that, and

@@ -34,6 +34,12 @@ type QueryPart struct {
 	Value Segment
 }
 
+// CheckMapping returns an error if s is no valid maps_to.
+func CheckMapping(s string) error {
+	_, err := parseMapping(s)
+	return err
+}
+
 // parseMapping compiles "METHOD /path/{name}?key={name}".
 func parseMapping(s string) (*Mapping, error) {
 	method, path, ok := strings.Cut(s, " ")

@@ -262,7 +262,7 @@ func (c *checker) placement(path string, n *node, op *Operation, inBody map[int]
 			c.wrong(SchemaInvalidValue, path+".params."+p.Name+".wire_path", "wire_path is for bodies and queries", "wire_name", nil, line)
 		}
 		if p.Place == InHeader {
-			if !IsToken(p.Wire) || isForbiddenHeader(p.Wire) || op.Adapter.Auth.sets(p.Wire, "") {
+			if !IsToken(p.Wire) || IsForbiddenHeader(p.Wire) || op.Adapter.Auth.sets(p.Wire, "") {
 				c.wrong(SchemaInvalidValue, path+".params."+p.Name, "parameter cannot be this header", "a header name that is not the connection's or auth's", nil, line)
 			}
 		}

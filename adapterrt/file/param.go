@@ -145,7 +145,7 @@ func (c *checker) definition(n *node, path string, depth int, d *Definition) boo
 	d.Format = clean.Text(c.str(n, path, "format"), 100)
 	d.Sensitive = c.flag(n, path, "sensitive", false)
 	d.Minimum, d.Maximum = c.limit(n, path, "minimum", d), c.limit(n, path, "maximum", d)
-	if d.Minimum != nil && d.Maximum != nil && compareNumbers(d.Minimum.Raw, d.Maximum.Raw) > 0 {
+	if d.Minimum != nil && d.Maximum != nil && CompareNumbers(d.Minimum.Raw, d.Maximum.Raw) > 0 {
 		c.wrong(SchemaInvalidValue, path+".minimum", "minimum is above maximum", "minimum <= maximum", n.get("minimum"), 0)
 	}
 	d.MinLength, d.MaxLength = c.length(n, path, "minLength", d), c.length(n, path, "maxLength", d)
@@ -389,10 +389,10 @@ func (d *Definition) Constraint(raw []byte) *Mismatch {
 		return &Mismatch{Text: "must be one of: " + d.enumText, Key: "allowed", Limit: append(limit, ']')}
 	}
 	kind := wire.KindOf(raw)
-	if d.Minimum != nil && kind == wire.Number && compareNumbers(raw, d.Minimum.Raw) < 0 {
+	if d.Minimum != nil && kind == wire.Number && CompareNumbers(raw, d.Minimum.Raw) < 0 {
 		return &Mismatch{Text: "must be >= " + string(d.Minimum.Raw), Key: "minimum", Limit: d.Minimum.Raw}
 	}
-	if d.Maximum != nil && kind == wire.Number && compareNumbers(raw, d.Maximum.Raw) > 0 {
+	if d.Maximum != nil && kind == wire.Number && CompareNumbers(raw, d.Maximum.Raw) > 0 {
 		return &Mismatch{Text: "must be <= " + string(d.Maximum.Raw), Key: "maximum", Limit: d.Maximum.Raw}
 	}
 	if d.MinLength >= 0 || d.MaxLength >= 0 || d.Pattern != nil {
@@ -485,13 +485,13 @@ func (e *EnumValue) equal(raw []byte) bool {
 	case k == wire.String:
 		return string(wire.Unquoted(raw)) == e.Text
 	case k == wire.Number:
-		return compareNumbers(raw, e.Raw) == 0
+		return CompareNumbers(raw, e.Raw) == 0
 	}
 	return string(raw) == string(e.Raw)
 }
 
-// compareNumbers compares two JSON numbers. It compares integers exactly.
-func compareNumbers(a, b []byte) int {
+// CompareNumbers compares two JSON numbers. It compares integers exactly.
+func CompareNumbers(a, b []byte) int {
 	x, _ := strconv.ParseFloat(string(a), 64) // out of range is infinite, which compares correctly
 	y, _ := strconv.ParseFloat(string(b), 64)
 	if x < y {

@@ -301,7 +301,8 @@ func OriginOf(u *url.URL) string {
 // forbiddenHeaders belong to the transport or to auth.
 var forbiddenHeaders = []string{"host", "content-length", "transfer-encoding", "connection", "upgrade", "te", "trailer", "cookie", "authorization"}
 
-func isForbiddenHeader(name string) bool {
+// IsForbiddenHeader reports whether a parameter must not be sent in the header of that name.
+func IsForbiddenHeader(name string) bool {
 	name = strings.ToLower(name)
 	return slices.Contains(forbiddenHeaders, name) || strings.HasPrefix(name, "proxy-")
 }
@@ -399,7 +400,7 @@ func (c *checker) headers(n *node, path string) []Header {
 			c.wrong(SchemaInvalidValue, path, "header name is not valid", "RFC 9110 token", f.val, 0)
 		case strings.EqualFold(f.key, "authorization") || strings.HasPrefix(strings.ToLower(f.key), "proxy-auth"):
 			c.wrong(AuthConfigInvalid, path, "credentials belong to auth", "auth block", &node{kind: wire.Object, line: f.line}, 0)
-		case isForbiddenHeader(f.key):
+		case IsForbiddenHeader(f.key):
 			c.wrong(SchemaInvalidValue, path, "header must not be set", "any header but those of the connection", f.val, 0)
 		case f.val.kind != wire.String && f.val.kind != wire.Number && f.val.kind != wire.Boolean:
 			c.wrong(SchemaInvalidType, path, "header value must be a string", "string", f.val, 0)

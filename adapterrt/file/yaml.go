@@ -247,6 +247,13 @@ func scalar(s string) *node {
 	return n
 }
 
+// Scalar resolves an unquoted value as adapter files do, with the YAML 1.2 core schema. The
+// text of a number is that of JSON.
+func Scalar(s string) (kind wire.ValueKind, text string) {
+	n := scalar(s)
+	return n.kind, n.text
+}
+
 // yamlNumber returns a YAML number as a JSON number. Infinities and NaN are not JSON
 // numbers, so they stay text.
 func yamlNumber(s string) (json string, integer, ok bool) {

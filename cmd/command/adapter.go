@@ -32,6 +32,7 @@ func adapterCommand() *cobra.Command {
 		Long: "Adapters are Markdown files whose front matter says how an HTTP API becomes operations.\n" +
 			"dragoman serve --adapters DIR offers them to clients; these commands help to write them.\n\n" + exitHelp,
 		Example: "  dragoman adapter new my-api > adapters/my-api-adapter.md\n" +
+			"  dragoman adapter import openapi.yaml -o adapters\n" +
 			"  dragoman adapter validate adapters/my-api-adapter.md\n" +
 			"  dragoman adapter test adapters/my-api-adapter.md\n" +
 			"  dragoman adapter call my-api get_item id=7 --dry-run\n" +
@@ -51,7 +52,7 @@ func adapterCommand() *cobra.Command {
 	f.StringArrayVar(&s.insecure, "insecure-host", nil, "host, besides localhost, that adapters may call over http; repeatable")
 	cmd.AddCommand(
 		adapterValidateCommand(s), adapterListCommand(s), adapterShowCommand(s),
-		adapterCallCommand(s), adapterTestCommand(s), adapterNewCommand(),
+		adapterCallCommand(s), adapterTestCommand(s), adapterNewCommand(), adapterImportCommand(s), adapterDiffCommand(s),
 		adapterLoginCommand(s), adapterLogoutCommand(s),
 	)
 	return cmd

@@ -1,0 +1,213 @@
+package openapi
+
+import (
+	"slices"
+	"strings"
+
+	"github.com/dragoman-proxy/dragoman/translate/wire"
+)
+
+// rank returns the order in which representations of a body are preferred. It is negative for
+// those that cannot be sent.
+func rank(kind string) int {
+	switch {
+	case kind == "application/json":
+		return 0
+	case isJSON(kind):
+		return 1
+	case kind == "application/x-www-form-urlencoded":
+		return 2
+	case kind == "multipart/form-data":
+		return 3
+	case isTextual(kind):
+		return 4
+	case strings.HasPrefix(kind, "multipart/"):
+		return -1
+	}
+	return 5
+}
+
+// isTextual reports whether a body of this type is sent as text.
+func isTextual(kind string) bool {
+	return strings.HasPrefix(kind, "text/") || kind == "application/xml" || strings.HasSuffix(kind, "+xml") || kind == "application/yaml" ||
+		kind == "application/x-yaml" || kind == "application/graphql" || kind == "application/x-ndjson" || kind == "application/jsonl" || kind == "application/sparql-query" || kind == "application/sql" || kind == "application/csv"
+}
+
+// body maps the request's body.
+func (m *mapper) body() {
+	b := m.raw.body
+	if b == nil || len(b.content) == 0 {
+		return
+	}
+	if m.raw.method == "GET" {
+		switch s := m.shape(b.content[0].schema); {
+		case b.required:
+			m.drop("a GET request with a body", "")
+		case len(s.props) > 0 || s.plainType() != "object":
+			m.weak("the body of a GET request is left out")
+		}
+		return
+	}
+	content := slices.DeleteFunc(slices.Clone(b.content), func(c media) bool { return rank(c.kind) < 0 })
+	if len(content) == 0 {
+		m.drop("its body is "+quoted(b.content[0].kind), "")
+		return
+	}
+	c := slices.MinFunc(content, func(x, y media) int { return rank(x.kind) - rank(y.kind) })
+	m.describing = paramText
+	r := &m.op.request
+	switch rank(c.kind) {
+	case 0:
+	case 1:
+		if strings.HasSuffix(c.kind, "+json") {
+			r.kind = c.kind
+		}
+	case 2, 3:
+		r.as = map[int]string{2: "form", 3: "multipart"}[rank(c.kind)]
+		m.formBody(b, c)
+		return
+	case 4:
+		if r.as = "text"; c.kind != "text/plain" && !strings.Contains(c.kind, "*") {
+			r.kind = c.kind
+		}
+		m.wholeBody(b, &definition{typ: "string", minLen: -1, maxLen: -1, description: prose(b.description, paramText), examples: texts(c.examples)})
+		return
+	default:
+		if r.as = "bytes"; c.kind != "application/octet-stream" && !strings.Contains(c.kind, "*") {
+			r.kind = c.kind
+		}
+		d := &definition{typ: "string", minLen: -1, maxLen: -1, description: first(prose(b.description, paramText-12), "The content") + ", as base64"}
+		d.examples = []*node{text("AAEC")}
+		m.wholeBody(b, d)
+		return
+	}
+	m.jsonBody(b, c)
+}
+
+func texts(list []*node) (out []*node) {
+	for _, n := range list {
+		if n.kind == wire.String {
+			out = append(out, n)
+		}
+	}
+	return out
+}
+
+// wholeBody adds the parameter whose value is the whole body.
+func (m *mapper) wholeBody(b *rawBody, d *definition) {
+	if d.description == "" {
+		d.description = first(prose(b.description, paramText), "The whole body")
+	}
+	m.add(&param{in: "body", wire: "body", required: b.required, definition: d})
+	m.op.request.from = m.op.params[len(m.op.params)-1].name
+}
+
+func (m *mapper) jsonBody(b *rawBody, c media) {
+	s := m.shape(c.schema)
+	if s.plainType() != "object" || len(s.props) == 0 {
+		mark := len(m.stack)
+		m.stack = append(m.stack, s.refs...)
+		d := m.definition(s, 0, 0)
+		m.stack = m.stack[:mark]
+		d.examples = append(slices.Clone(c.examples), d.examples...)
+		m.wholeBody(b, d)
+		return
+	}
+	m.bodyMembers(b, c, s, func(*param) {})
+}
+
+// bodyMembers makes a parameter of each member of a body.
+func (m *mapper) bodyMembers(b *rawBody, c media, s *shape, set func(p *param)) {
+	mark := len(m.stack)
+	m.stack = append(m.stack, s.refs...)
+	defer func() { m.stack = m.stack[:mark] }()
+	if s.joined {
+		m.weak("members that fit no single variant are accepted")
+	}
+	for _, key := range s.unchecked {
+		m.weak(key + " is not checked")
+	}
+	required := s.required
+	if !b.required && len(required) > 0 {
+		m.weak("members that are required in an optional body are not required")
+		required = nil
+	}
+	props := slices.Clone(s.props)
+	slices.SortStableFunc(props, func(x, y member) int { // the required ones first
+		return order(slices.Contains(required, x.name)) - order(slices.Contains(required, y.name))
+	})
+	any := false
+	for _, e := range props {
+		if m.isReadOnly(e.schema) {
+			continue
+		}
+		p := &param{in: "body", wire: e.name, required: slices.Contains(required, e.name)}
+		m.describing = paramText
+		p.definition = m.define(e.schema, 0, 0)
+		for _, whole := range append(slices.Clone(c.examples), s.examples...) {
+			if v := whole.get(e.name); v != nil && v.kind != wire.Null {
+				p.examples = append([]*node{v}, p.examples...)
+				break
+			}
+		}
+		set(p)
+		m.add(p)
+		any = any || p.required
+	}
+	for _, name := range required {
+		if !slices.ContainsFunc(s.props, func(e member) bool { return e.name == name }) {
+			m.add(&param{in: "body", wire: name, required: true, definition: m.definition(&shape{}, 0, 0)})
+			any = true
+		}
+	}
+	m.op.request.required = b.required && !any
+}
+
+func order(required bool) int {
+	if required {
+		return 0
+	}
+	return 1
+}
+
+// formBody maps a form. Its members have no types but text, so the encoding says how lists
+// and objects are written: https://spec.openapis.org/oas/v3.1.0#encoding-object
+func (m *mapper) formBody(b *rawBody, c media) {
+	s := m.shape(c.schema)
+	if len(s.props) == 0 {
+		if s.more {
+			m.weak("the members of the form are not described, and cannot be sent")
+		}
+		m.op.request.required = b.required
+		return
+	}
+	deep := false
+	if c.encoding.is(wire.Object) {
+		for _, e := range c.encoding.kids {
+			deep = deep || e.str("style") == "deepObject"
+		}
+	}
+	if deep {
+		m.op.request.form = "brackets"
+	}
+	m.bodyMembers(b, c, s, func(p *param) {
+		e := c.encoding.get(p.wire)
+		if p.typ != "array" || deep {
+			return
+		}
+		switch {
+		case e.get("explode") != nil && !e.flag("explode"):
+			p.style = map[string]string{"spaceDelimited": "space", "pipeDelimited": "pipe"}[e.str("style")]
+		case p.items == nil || p.items.format != "binary":
+			p.style = "repeat"
+		}
+	})
+	if m.op.request.as != "multipart" {
+		return
+	}
+	for _, p := range m.op.params { // only texts can be files
+		if p.in == "body" && p.format == "binary" && p.typ != "string" {
+			p.format = ""
+		}
+	}
+}

@@ -1,0 +1,287 @@
+package openapi
+
+import (
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/dragoman-proxy/dragoman/adapterrt/clean"
+	"github.com/dragoman-proxy/dragoman/translate/wire"
+)
+
+// definition says which values a parameter, an element or a member may have, as adapter files
+// write it.
+type definition struct {
+	typ         string
+	also        []string
+	description string
+	format      string
+	pattern     string
+	enum        []*node
+	min, max    string
+	minLen      int // -1 for none
+	maxLen      int
+	items       *definition
+	props       []property
+	sensitive   bool
+	examples    []*node // not written
+	closed      bool    // object: it has no other members
+}
+
+type property struct {
+	name     string
+	required bool
+	*definition
+}
+
+// The limits of definitions: those of adapter files, and maxMembers, above which the members
+// of an operation's objects are described to a smaller depth.
+const (
+	maxLevels  = 4
+	maxItems   = 4 // lists in lists
+	maxEnum    = 1000
+	maxProps   = 200
+	maxPattern = 1000
+	maxName    = 128
+	maxMembers = 250
+)
+
+// define makes the definition of a schema. depth is the number of objects around it, lists
+// the number of lists directly around it.
+func (m *mapper) define(n *node, depth, lists int) *definition {
+	mark := len(m.stack)
+	s := m.shape(n)
+	m.stack = append(m.stack, s.refs...)
+	d := m.definition(s, depth, lists)
+	m.stack = m.stack[:mark]
+	return d
+}
+
+func (m *mapper) definition(s *shape, depth, lists int) *definition {
+	m.members++
+	d := &definition{minLen: -1, maxLen: -1, examples: s.examples}
+	if s.fallback != nil && s.fallback.kind != wire.Null {
+		d.examples = append(slices.Clone(s.examples), s.fallback)
+	}
+	types := slices.Clone(s.types)
+	if types == nil {
+		types = []string{"string", "number", "boolean", "object", "array"}
+		if s.cut {
+			types = []string{"object"}
+		}
+	}
+	if i := slices.Index(types, "number"); i > 0 && slices.Contains(types, "integer") {
+		types = slices.DeleteFunc(types, func(t string) bool { return t == "integer" })
+	}
+	d.typ, d.also = types[0], types[1:]
+	if s.null {
+		d.also = append(d.also, "null")
+	}
+	d.description = describe(s, m.describing)
+	if s.joined || len(types) > 1 && s.types != nil {
+		m.weak("values that fit no single variant are accepted")
+	}
+	for _, key := range s.unchecked {
+		m.weak(key + " is not checked")
+	}
+	if d.typ == "string" {
+		m.textLimits(d, s)
+	}
+	if d.typ == "integer" || d.typ == "number" {
+		m.bounds(d, s)
+	}
+	m.values(d, s, len(types) > 1)
+	if s.items != nil && d.typ == "array" {
+		if lists < maxItems {
+			d.items = m.define(s.items, depth, lists+1)
+		} else {
+			m.weak("lists nested deeper than four levels are not described")
+		}
+	}
+	if slices.Contains(types, "object") {
+		m.objectMembers(d, s, depth)
+	}
+	return d
+}
+
+func (m *mapper) textLimits(d *definition, s *shape) {
+	if f := clean.Text(s.format, 40); f == s.format && isPlain(f) {
+		d.format = f
+	}
+	d.sensitive = s.format == "password"
+	d.minLen, d.maxLen = length(s.minLen), length(s.maxLen)
+	if d.maxLen >= 0 && d.minLen > d.maxLen {
+		d.minLen, d.maxLen = -1, -1
+	}
+	if d.minLen == 0 {
+		d.minLen = -1
+	}
+	if s.pattern != "" {
+		if _, err := regexp.Compile(s.pattern); err != nil || len(s.pattern) > maxPattern || clean.Text(s.pattern, maxPattern) != s.pattern {
+			m.weak("a pattern that RE2 does not have is not checked")
+		} else {
+			d.pattern = s.pattern
+		}
+	}
+}
+
+func length(n *node) int {
+	if n == nil {
+		return -1
+	}
+	i, err := strconv.Atoi(n.text)
+	if err != nil || i < 0 || i > 1<<30 {
+		return -1
+	}
+	return i
+}
+
+// bounds takes over the smallest and largest number. The bounds of an adapter are inclusive.
+func (m *mapper) bounds(d *definition, s *shape) {
+	limit := func(n *node, open bool, step int64) string {
+		if n == nil {
+			return ""
+		}
+		if open {
+			if i, err := strconv.ParseInt(n.text, 10, 62); err == nil && d.typ == "integer" {
+				return strconv.FormatInt(i+step, 10)
+			}
+			m.weak("a bound that is itself not valid is accepted")
+		}
+		return n.text
+	}
+	d.min, d.max = limit(s.min, s.minOpen, 1), limit(s.max, s.maxOpen, -1)
+	lo, err1 := strconv.ParseFloat(d.min, 64)
+	hi, err2 := strconv.ParseFloat(d.max, 64)
+	if d.min != "" && d.max != "" && err1 == nil && err2 == nil && lo > hi {
+		d.min, d.max = "", ""
+	}
+}
+
+// values takes over the values of an enum, where the format of adapters has them.
+func (m *mapper) values(d *definition, s *shape, mixed bool) {
+	if s.enum == nil {
+		return
+	}
+	var out []*node
+	odd := mixed || d.typ == "array" || d.typ == "object"
+	for _, v := range s.enum {
+		fits := v.kind == wire.String && d.typ == "string" || v.kind == wire.Boolean && d.typ == "boolean" ||
+			v.kind == wire.Number && (d.typ == "number" || d.typ == "integer" && isWhole(v.text))
+		if d.typ == "string" && v.kind < wire.String && v.kind > wire.Null { // 1.0 in YAML, without quotes
+			v, fits = text(v.text), true
+		}
+		switch {
+		case !fits:
+			odd = true
+		case !slices.ContainsFunc(out, v.equal):
+			out = append(out, v)
+		}
+	}
+	if d.typ != "string" && len(out) > 1 {
+		out = distinct(out)
+	}
+	if d.typ == "string" {
+		out = slices.DeleteFunc(out, func(v *node) bool { return !d.textFits(v.text) })
+	}
+	if odd || len(out) > maxEnum || len(out) == 0 {
+		m.weak("the list of values is not checked")
+		return
+	}
+	d.enum = out
+}
+
+// textFits reports whether a text meets the limits of its length and its pattern.
+func (d *definition) textFits(s string) bool {
+	n := len([]rune(s))
+	if d.minLen >= 0 && n < d.minLen || d.maxLen >= 0 && n > d.maxLen {
+		return false
+	}
+	return d.pattern == "" || regexp.MustCompile(d.pattern).MatchString(s)
+}
+
+// distinct leaves out numbers that are equal, such as 1 and 1.0.
+func distinct(list []*node) (out []*node) {
+	for _, v := range list {
+		x, _ := strconv.ParseFloat(v.text, 64)
+		if !slices.ContainsFunc(out, func(o *node) bool { y, _ := strconv.ParseFloat(o.text, 64); return x == y }) {
+			out = append(out, v)
+		}
+	}
+	return out
+}
+
+// objectMembers describes the members of an object, up to m.levels objects deep.
+func (m *mapper) objectMembers(d *definition, s *shape, depth int) {
+	d.closed = !s.more
+	if len(s.props) == 0 {
+		return
+	}
+	if depth >= m.levels {
+		if m.levels == maxLevels {
+			m.weak("members of objects are described to four levels only")
+		}
+		return
+	}
+	left := 0
+	for _, p := range s.props {
+		required := slices.Contains(s.required, p.name)
+		if len(d.props) == maxProps || m.members > 20*maxMembers {
+			left++
+			continue
+		}
+		if len(p.name) > maxName || clean.Text(p.name, maxName) != p.name || p.name == "" {
+			left++
+			continue
+		}
+		e := m.define(p.schema, depth+1, 0)
+		if m.isReadOnly(p.schema) {
+			m.members--
+			continue
+		}
+		if !required {
+			e.also = without(e.also, "null") // null passes for an optional member
+		}
+		d.props = append(d.props, property{p.name, required, e})
+	}
+	if left > 0 {
+		m.weak("members beyond 200, or with names that are not visible, are not described")
+	}
+}
+
+func without(list []string, word string) []string {
+	return slices.DeleteFunc(slices.Clone(list), func(s string) bool { return s == word })
+}
+
+// isReadOnly reports whether a member is only in answers.
+func (m *mapper) isReadOnly(n *node) bool {
+	for range maxHops {
+		if n.flag("readOnly") {
+			return true
+		}
+		if list := n.list("allOf"); len(list) == 1 && n.get("$ref") == nil {
+			n = list[0]
+			continue
+		}
+		to, err := m.doc.follow(n)
+		if err != nil || to == n {
+			return false
+		}
+		n = to
+	}
+	return false
+}
+
+// describe returns the description of a value, of at most limit characters, with its default.
+func describe(s *shape, limit int) string {
+	text := prose(s.description, limit)
+	f := s.fallback
+	if !f.scalar() || len(f.text) > 40 || f.text == "" || clean.Text(f.text, 40) != f.text || strings.Contains(strings.ToLower(text), "default") {
+		return text
+	}
+	if text == "" {
+		return "Default: " + f.text
+	}
+	return text + " (default: " + f.text + ")"
+}

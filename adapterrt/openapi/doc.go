@@ -1,0 +1,20 @@
+// Package openapi makes adapter files of descriptions of HTTP APIs: OpenAPI 3.0 and 3.1, and
+// Swagger 2.0, as JSON or YAML.
+//
+// [Read] parses a document, and the documents that it refers to, into a tree of nodes
+// (tree.go, json.go, yaml.go, refs.go). [Document.Import] selects operations (selection.go),
+// maps each to an operation of an adapter, and writes files. All that a file cannot express
+// is a [Finding]. [Diff] compares an adapter file with a document, and [Update] brings what
+// has changed in a document into a file, and keeps what a person has changed.
+//
+// document.go and swagger.go read the two formats into the same rawOperation. operation.go
+// maps it: parameters.go its parameters, body.go its request body, answer.go its answers,
+// pages.go its pages, judge.go its category and its danger. schema.go merges the keywords of
+// a schema, and definition.go makes the definition of a parameter of them. write.go writes
+// YAML.
+//
+// Documents are not trusted. Their size, number of values, depth, and the work that
+// references and allOf make are limited, and no text of them reaches a file with characters
+// that are not visible. The package reads no file and opens no connection: the caller of
+// [Read] passes a function that does.
+package openapi

@@ -1,0 +1,210 @@
+package openapi
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"slices"
+	"strings"
+
+	"github.com/dragoman-proxy/dragoman/adapterrt/file"
+	"github.com/dragoman-proxy/dragoman/translate/wire"
+)
+
+// front is the front matter of an adapter file, as a tree and as lines.
+type front struct {
+	root  *node
+	lines []string // of the file; line 1 is lines[0]
+	end   int      // index of the line that closes the front matter
+}
+
+// parseFront reads the front matter of an adapter file that is known to be valid.
+func parseFront(data []byte) (*front, error) {
+	if len(data) > file.MaxFile {
+		return nil, errors.New("the file is larger than 1 MiB")
+	}
+	f := &front{lines: strings.SplitAfter(string(data), "\n")}
+	for i, l := range f.lines {
+		if i > 0 && strings.TrimRight(l, " \t\r\n") == "---" {
+			f.end = i
+			break
+		}
+	}
+	if f.end == 0 {
+		return nil, errors.New("the front matter is not closed")
+	}
+	count := 0
+	b := &builder{name: "the adapter file", count: &count}
+	root, err := b.parseYAML([]byte("\n" + strings.Join(f.lines[1:f.end], ""))) // so that the lines are those of the file
+	if err != nil {
+		return nil, err
+	}
+	f.root = root
+	return f, nil
+}
+
+// entry is an operation in a file.
+type entry struct {
+	name     string
+	category string
+	mapsTo   string
+	node     *node
+	from, to int // indexes of its lines
+}
+
+// operations returns the operations of the file with the lines that they are on.
+func (f *front) operations() (out []*entry) {
+	all := f.root.get("operations")
+	if !all.is(wire.Object) {
+		return nil
+	}
+	var starts []int // of everything that may follow an operation
+	for i, key := range all.keys {
+		if all.kids[i].is(wire.Array) {
+			starts = append(starts, f.lineOf(key+":", int(all.kids[i].line)))
+			for _, n := range all.kids[i].kids {
+				starts = append(starts, int(n.line)-1)
+			}
+		}
+	}
+	for _, key := range f.root.keys {
+		if i := f.topLevel(key); i >= 0 {
+			starts = append(starts, i)
+		}
+	}
+	starts = append(starts, f.end)
+	slices.Sort(starts)
+	for i, category := range all.keys {
+		if !all.kids[i].is(wire.Array) {
+			continue
+		}
+		for _, n := range all.kids[i].kids {
+			e := &entry{name: n.str("name"), category: category, mapsTo: n.str("maps_to"), node: n, from: int(n.line) - 1}
+			e.to = f.end
+			for _, s := range starts {
+				if s > e.from {
+					e.to = s
+					break
+				}
+			}
+			for e.to > e.from+1 && isBlank(f.lines[e.to-1]) {
+				e.to--
+			}
+			out = append(out, e)
+		}
+	}
+	return out
+}
+
+// isBlank reports whether a line is empty or a comment, which then belongs to what follows.
+func isBlank(line string) bool {
+	t := strings.TrimSpace(line)
+	return t == "" || t[0] == '#'
+}
+
+// lineOf returns the index of the line with a key, at or before the line of its value.
+func (f *front) lineOf(key string, line int) int {
+	for i := min(line-1, len(f.lines)-1); i >= 0; i-- {
+		if strings.HasPrefix(strings.TrimLeft(f.lines[i], " "), key) {
+			return i
+		}
+	}
+	return line - 1
+}
+
+// topLevel returns the index of the line with a key of the top level, or -1.
+func (f *front) topLevel(key string) int {
+	for i := 1; i < f.end; i++ {
+		if strings.HasPrefix(f.lines[i], key+":") || strings.HasPrefix(f.lines[i], quote(key)+":") {
+			return i
+		}
+	}
+	return -1
+}
+
+// hash returns a short hash of an operation in a file, without its name. The order of members
+// and how they are written do not change it.
+func hash(n *node) string {
+	h := sha256.New()
+	var b bytes.Buffer
+	canonical(&b, n, true)
+	h.Write(b.Bytes())
+	return hex.EncodeToString(h.Sum(nil)[:4])
+}
+
+func canonical(b *bytes.Buffer, n *node, top bool) {
+	switch n.kind {
+	case wire.Object:
+		order := make([]int, len(n.keys))
+		for i := range order {
+			order[i] = i
+		}
+		slices.SortFunc(order, func(x, y int) int { return strings.Compare(n.keys[x], n.keys[y]) })
+		b.WriteByte('{')
+		for _, i := range order {
+			if top && n.keys[i] == "name" {
+				continue
+			}
+			b.Write(wire.AppendQuoted(nil, n.keys[i]))
+			canonical(b, n.kids[i], false)
+		}
+		b.WriteByte('}')
+	case wire.Array:
+		b.WriteByte('[')
+		for _, v := range n.kids {
+			canonical(b, v, false)
+		}
+		b.WriteByte(']')
+	default:
+		b.Write(n.JSON(nil))
+	}
+	b.WriteByte(',')
+}
+
+// origin is the block x-source of a file.
+type origin struct {
+	there      bool
+	title      string
+	version    string
+	digest     string
+	baseURL    string
+	options    Options
+	operations []recorded
+}
+
+// recorded is an operation as it was imported.
+type recorded struct{ key, name, hash string }
+
+func (f *front) origin() (o origin) {
+	n := f.root.get("x-source")
+	if !n.is(wire.Object) {
+		return o
+	}
+	s := n.get("selection")
+	o = origin{there: true, title: n.str("title"), version: n.word("version"), digest: n.str("sha256"), baseURL: n.str("base_url")}
+	o.options = Options{
+		Include: s.strs("include"), Exclude: s.strs("exclude"), Split: Split(s.str("split")), group: s.str("group"),
+		Server: s.word("server"), Deprecated: s.flag("deprecated"),
+	}
+	if v := s.get("server_vars"); v.is(wire.Object) {
+		o.options.ServerVars = map[string]string{}
+		for i, key := range v.keys {
+			o.options.ServerVars[key] = v.kids[i].text
+		}
+	}
+	if ops := n.get("operations"); ops.is(wire.Object) {
+		for i, key := range ops.keys {
+			name, hash, _ := strings.Cut(ops.kids[i].text, " ")
+			o.operations = append(o.operations, recorded{key, name, hash})
+		}
+	}
+	return o
+}
+
+// place returns method and path without the names of placeholders, by which operations of a
+// file and of a document are compared.
+func place(mapsTo string) string {
+	method, path, _ := strings.Cut(mapsTo, " ")
+	return strings.ToUpper(method) + " " + variable.ReplaceAllString(strings.TrimSpace(path), "{}")
+}

@@ -1,0 +1,552 @@
+package openapi
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/dragoman-proxy/dragoman/adapterrt/file"
+)
+
+// Split says into how many files an API is imported.
+type Split string
+
+// The ways to split.
+const (
+	SplitNone Split = "none"
+	SplitTag  Split = "tag"  // a file for each tag
+	SplitPath Split = "path" // a file for each first part of paths
+)
+
+// Options say what is imported, and how.
+type Options struct {
+	Name       string // of the adapter; "" for one made of the document's title
+	Include    []string
+	Exclude    []string
+	Split      Split  // "" for SplitNone
+	Server     string // a URL, or the number of one of the document's servers, from 1
+	ServerVars map[string]string
+	Most       int  // operations; more are an error of type *TooMany. 0 for no limit
+	Deprecated bool // include what is deprecated
+
+	group         string   // only the operations of this group of Split, in one file
+	InsecureHosts []string // host names that may be called over http
+}
+
+// Import is the outcome of [Document.Import].
+type Import struct {
+	Files    []*File
+	Findings []Finding
+	Selected int            // operations that were selected
+	Dropped  int            // those of them that are in no file
+	Left     map[string]int // what an adapter has no place for, or is not wanted, such as webhooks
+}
+
+// File is an adapter file.
+type File struct {
+	Name       string // of the adapter
+	Operations int
+	Drafts     []Draft
+	Findings   []Finding
+
+	url    string // base_url
+	front  string
+	source string // the block x-source, in front
+	intro  string
+	ops    []*operation
+}
+
+// FileName returns the name of the file.
+func (f *File) FileName() string { return f.Name + "-adapter.md" }
+
+// TooMany says that more operations are selected than are wanted.
+type TooMany struct {
+	Selected, Most int
+	Groups         []Group
+}
+
+// Group are operations with the same tag or, if there are no tags, the same beginning of the
+// path.
+type Group struct {
+	Selector string // that selects them
+	Count    int
+}
+
+func (e *TooMany) Error() string {
+	return fmt.Sprintf("%d operations are selected, more than --max-ops %d", e.Selected, e.Most)
+}
+
+// tooMany makes the error with the groups of the operations.
+func tooMany(ops []*rawOperation, most int) error {
+	e := &TooMany{Selected: len(ops), Most: most}
+	at := map[string]int{}
+	for _, op := range ops {
+		s := "path:/**/" + op.area() + "/**"
+		if i := strings.Index(op.path, "/"+op.area()); i >= 0 {
+			s = "path:" + op.path[:i] + "/" + op.area() + "**"
+		}
+		if t := op.tag(); t != "" {
+			s = "tag:" + t
+		}
+		i, ok := at[s]
+		if !ok {
+			i = len(e.Groups)
+			at[s] = i
+			e.Groups = append(e.Groups, Group{Selector: s})
+		}
+		e.Groups[i].Count++
+	}
+	return e
+}
+
+// Import makes adapter files of the selected operations.
+func (d *Document) Import(o Options) (*Import, error) {
+	opt := &o
+	if len(d.ops) == 0 {
+		return nil, &Error{d.sources[0].name, 0, errNoOperations.Error()}
+	}
+	if opt.Name == "" {
+		opt.Name = AdapterName(d.Title)
+	}
+	ops, err := d.selected(opt.Include, opt.Exclude)
+	if err != nil {
+		return nil, err
+	}
+	if len(ops) == 0 {
+		return nil, fmt.Errorf("no operation of %d is selected", len(d.ops))
+	}
+	left := maps.Clone(d.left)
+	if !opt.Deprecated {
+		ops = slices.DeleteFunc(ops, func(op *rawOperation) bool {
+			if op.deprecated {
+				left["deprecated operations"]++
+			}
+			return op.deprecated
+		})
+		if len(ops) == 0 {
+			return nil, errors.New("all operations that are selected are deprecated: import them with --deprecated")
+		}
+	}
+	if opt.Most > 0 && len(ops) > opt.Most {
+		return nil, tooMany(ops, opt.Most)
+	}
+	t, err := d.target(opt, ops)
+	if err != nil {
+		return nil, err
+	}
+	out := &Import{Selected: len(ops), Left: left}
+	for _, g := range groups(opt, ops) {
+		if opt.group != "" && g.key != opt.group {
+			continue
+		}
+		f, dropped, err := d.file(opt, g, t)
+		if err != nil {
+			return nil, err
+		}
+		out.Dropped += dropped
+		out.Findings = append(out.Findings, f.Findings...)
+		if f.Operations > 0 {
+			out.Files = append(out.Files, f)
+		}
+	}
+	for _, note := range d.notes {
+		out.Findings = append(out.Findings, Finding{Place: d.sources[0].name, Class: Weaker, What: note})
+	}
+	return out, nil
+}
+
+// group are the operations of one file.
+type group struct {
+	name string
+	key  string // of the group, if there are several; a tag, or a part of paths
+	tag  string // of all of them; "" for several
+	ops  []*rawOperation
+}
+
+func groups(opt *Options, ops []*rawOperation) []*group {
+	if opt.Split == "" || opt.Split == SplitNone {
+		return []*group{{name: opt.Name, ops: ops, tag: oneTag(ops)}}
+	}
+	var out []*group
+	at := map[string]*group{}
+	taken := map[string]bool{}
+	for _, op := range ops {
+		key := op.group(opt.Split)
+		g := at[key]
+		if g == nil {
+			name := opt.Name + "-" + first(slug(key), "other")
+			if len(name) > 60 {
+				name = strings.Trim(name[:60], "-")
+			}
+			whole := name
+			for i := 2; taken[name]; i++ {
+				name = whole + "-" + strconv.Itoa(i)
+			}
+			taken[name] = true
+			g = &group{name: name, key: key}
+			if opt.Split == SplitTag {
+				g.tag = op.tag()
+			}
+			at[key] = g
+			out = append(out, g)
+		}
+		g.ops = append(g.ops, op)
+	}
+	return out
+}
+
+// group returns what the operations of one file have in common.
+func (op *rawOperation) group(s Split) string {
+	if t := op.tag(); s == SplitTag && t != "" {
+		return t
+	}
+	return op.area()
+}
+
+// oneTag returns the tag of the operations, or "" if they have several.
+func oneTag(ops []*rawOperation) string {
+	for _, op := range ops {
+		if op.tag() != ops[0].tag() {
+			return ""
+		}
+	}
+	return ops[0].tag()
+}
+
+// maxRounds is how often a file is made again without the operations that the format refuses.
+const maxRounds = 6
+
+// file makes one file. What the reader of adapter files refuses is dropped, with its reason.
+func (d *Document) file(opt *Options, g *group, t *target) (f *File, dropped int, err error) {
+	var ops []*operation
+	var gone []Finding
+	for _, raw := range g.ops {
+		op := d.mapOperation(raw, t)
+		if op.dropped {
+			dropped++
+			for _, x := range op.findings {
+				x.Operation = raw.method + " " + short(raw.path)
+				gone = append(gone, x)
+			}
+			continue
+		}
+		ops = append(ops, op)
+	}
+	nameAll(ops, g.tag)
+	for round := 0; ; round++ {
+		f = d.write(opt, g, t, ops)
+		a, problems := file.Parse("", []byte(f.front), &file.Options{InsecureHosts: opt.InsecureHosts})
+		if a != nil {
+			if err := f.finish(d, opt, g, t, a, gone); err != nil {
+				return nil, 0, err
+			}
+			return f, dropped, nil
+		}
+		bad := map[*operation]string{}
+		for _, p := range problems {
+			if p.Severity != file.Error {
+				continue
+			}
+			if p.Path == "target.base_url" && strings.HasPrefix(t.url, "http://") {
+				return nil, 0, fmt.Errorf("the server %s is not https: give --server https://HOST, or allow it with --insecure-host", quoted(t.url))
+			}
+			op := f.operationAt(p.Path)
+			if op == nil || round == maxRounds {
+				return nil, 0, fmt.Errorf("the adapter would not be valid: %s: %s", p.Path, p.Message)
+			}
+			if bad[op] == "" {
+				bad[op] = p.Message
+			}
+		}
+		if len(bad) == 0 {
+			return nil, 0, errors.New("the adapter would not be valid")
+		}
+		ops = slices.DeleteFunc(ops, func(op *operation) bool {
+			why := bad[op]
+			if why != "" {
+				dropped++
+				gone = append(gone, Finding{Operation: op.raw.method + " " + short(op.raw.path), Place: d.place(op.raw.node), Class: Dropped, What: "the format of adapters refuses it: " + short(why)})
+			}
+			return why != ""
+		})
+	}
+}
+
+// nameAll gives the operations of a file their names. A name loses the tag that all of them
+// have in front, if two words are left and no other operation has that name.
+func nameAll(ops []*operation, tag string) {
+	count := map[string]int{}
+	brief := func(op *operation) string {
+		rest, ok := strings.CutPrefix(op.name, snake(tag)+"_")
+		if tag == "" || !ok || !strings.Contains(rest, "_") || rest[0] < 'a' || rest[0] > 'z' {
+			return op.name
+		}
+		return rest
+	}
+	for _, op := range ops {
+		count[brief(op)]++
+	}
+	n := names{taken: map[string]bool{}}
+	for _, op := range ops {
+		if b := brief(op); count[b] == 1 {
+			op.name = b
+		}
+		if len(op.name) > maxOperationName {
+			op.name = shorten(op.name)
+			op.findings = append(op.findings, Finding{Class: Guessed, What: "its name was longer than 64 characters: words are left out", Do: "rename it, if you like"})
+		}
+		name := n.unique(op.name)
+		if name != op.name {
+			op.findings = append(op.findings, Finding{Class: Guessed, What: "another operation had the same name: it has a number", Do: "rename it, if you like"})
+		}
+		op.name = name
+	}
+}
+
+// categories are the categories of operations, in the order of files.
+var categories = []string{"create", "read", "update", "delete", "execute"}
+
+// operationAt returns the operation at a path of a problem: operations.read[3].params.id.
+func (f *File) operationAt(path string) *operation {
+	rest, ok := strings.CutPrefix(path, "operations.")
+	category, rest, ok2 := strings.Cut(rest, "[")
+	number, _, _ := strings.Cut(rest, "]")
+	i, err := strconv.Atoi(number)
+	if !ok || !ok2 || err != nil {
+		return nil
+	}
+	for _, op := range f.ops {
+		if op.category == category {
+			if i == 0 {
+				return op
+			}
+			i--
+		}
+	}
+	return nil
+}
+
+// write writes the front matter.
+func (d *Document) write(opt *Options, g *group, t *target, ops []*operation) *File {
+	f := &File{Name: g.name, Operations: len(ops), ops: ops, url: t.url}
+	y := &writer{}
+	y.line(0, "---")
+	y.line(0, "name: %s", g.name)
+	y.line(0, "type: adapter")
+	y.line(0, `version: "1.0.0"`)
+	y.line(0, "description: %s", quote(d.describe(g)))
+	y.line(0, "")
+	y.line(0, "target:")
+	y.line(2, "base_url: %s", quote(t.url))
+	if t.env != "" {
+		y.line(2, "base_url_env: %s # if it is set, it replaces base_url", t.env)
+	}
+	y.line(2, "transport: http")
+	y.line(2, "protocol: rest")
+	y.line(2, "serialization: json")
+	y.line(0, "")
+	y.auth(t.auth)
+	s := share(ops)
+	if len(s.order) > 0 {
+		y.line(0, "x-params:")
+		for _, a := range s.order {
+			y.line(2, "%s: &%s %s", a.name, a.name, a.text)
+		}
+		y.line(0, "")
+	}
+	y.line(0, "operations:")
+	for _, category := range categories {
+		first := true
+		for _, op := range ops {
+			if op.category != category {
+				continue
+			}
+			if first {
+				y.line(2, "%s:", category)
+			} else {
+				y.line(0, "")
+			}
+			first = false
+			y.operation(op, s)
+		}
+		if !first {
+			y.line(0, "")
+		}
+	}
+	f.front = y.String() + "---\n"
+	f.intro = "# " + first(d.Title, g.name)
+	if g.tag != "" {
+		f.intro += ": " + cell(short(g.tag))
+	}
+	f.Findings = slices.Clone(t.auth.findings)
+	for i := range f.Findings {
+		f.Findings[i].Place = d.place(d.root)
+	}
+	return f
+}
+
+// describe returns the description of an adapter, of 10 to 200 characters.
+func (d *Document) describe(g *group) string {
+	title := first(d.Title, g.name)
+	text := prose(d.about, operationText)
+	if !strings.HasPrefix(strings.ToLower(text), strings.ToLower(title)) {
+		text = strings.TrimSuffix(title+": "+text, ": ")
+	}
+	if g.tag != "" {
+		text = prose(title, 80) + ", " + prose(g.tag, 60)
+		for _, n := range d.root.list("tags") {
+			if n.str("name") == g.tag && n.str("description") != "" {
+				text += ": " + prose(n.str("description"), 120)
+			}
+		}
+	}
+	if len(text) < 10 {
+		text += " (an HTTP API)"
+	}
+	return cut(text, 200)
+}
+
+func (y *writer) auth(a auth) {
+	y.line(0, "auth:")
+	y.line(2, "type: %s", a.kind)
+	for _, p := range a.members {
+		y.line(2, "%s: %s", p.key, p.value)
+	}
+	if len(a.also) > 0 {
+		y.line(2, "also:")
+		for _, b := range a.also {
+			y.line(4, "- %s", flowMap(append([]pair{{"type", b.kind}}, b.members...)))
+		}
+	}
+	y.line(0, "")
+}
+
+// source writes the block that says of which document the file was made, and with which
+// options.
+func (d *Document) source(opt *Options, g *group, t *target, ops []*operation) string {
+	y := &writer{}
+	y.line(0, "# Of which document this file was made. \"adapter diff\" and \"adapter import --update\" read it.")
+	y.line(0, "x-source:")
+	y.line(2, "title: %s", quote(d.Title))
+	y.line(2, "version: %s", quote(d.Version))
+	y.line(2, "format: %s", quote(d.Format))
+	y.line(2, "sha256: %s", quote(d.Digest))
+	var s []pair
+	list := func(key string, values []string) {
+		if len(values) > 0 {
+			words := make([]string, len(values))
+			for i, v := range values {
+				words[i] = quote(v)
+			}
+			s = append(s, pair{key, "[" + strings.Join(words, ", ") + "]"})
+		}
+	}
+	list("include", opt.Include)
+	list("exclude", opt.Exclude)
+	if g.key != "" {
+		s = append(s, pair{"split", string(opt.Split)}, pair{"group", quote(g.key)})
+	}
+	if opt.Server != "" {
+		s = append(s, pair{"server", quote(opt.Server)})
+	}
+	if len(opt.ServerVars) > 0 {
+		var vars []pair
+		for _, k := range slices.Sorted(maps.Keys(opt.ServerVars)) {
+			vars = append(vars, pair{scalar(k), quote(opt.ServerVars[k])})
+		}
+		s = append(s, pair{"server_vars", flowMap(vars)})
+	}
+	if opt.Deprecated {
+		s = append(s, pair{"deprecated", "true"})
+	}
+	if s != nil {
+		y.line(2, "selection: %s", flowMap(s))
+	}
+	y.line(2, "base_url: %s", quote(t.url))
+	y.line(2, "operations: # name and a hash of what was imported, by method and path")
+	for _, op := range ops {
+		y.line(4, "%s: %s", quote(op.key()), op.name+" "+op.hash)
+	}
+	return y.String()
+}
+
+// key returns method and path of the document, which identify the operation.
+func (op *operation) key() string { return op.raw.method + " " + op.raw.path }
+
+// finish makes the drafts of a file that is valid, and its findings. gone are those of
+// operations that are not in it.
+func (f *File) finish(d *Document, opt *Options, g *group, t *target, a *file.Adapter, gone []Finding) error {
+	front, err := parseFront([]byte(f.front))
+	if err != nil {
+		return err
+	}
+	for _, e := range front.operations() {
+		for _, op := range f.ops {
+			if op.name == e.name {
+				op.hash = hash(e.node)
+			}
+		}
+	}
+	f.source = d.source(opt, g, t, f.ops)
+	f.front = strings.TrimSuffix(f.front, "---\n") + f.source + "---\n"
+	for _, x := range gone {
+		f.Findings = append(f.Findings, x)
+	}
+	for _, op := range f.ops {
+		compiled := a.Index[op.name]
+		for _, x := range op.findings {
+			x.Operation = op.name
+			if x.Place == "" {
+				x.Place = d.place(op.raw.node)
+			}
+			f.Findings = append(f.Findings, x)
+		}
+		if op.request.as == "multipart" {
+			continue // the boundary is random, so its body cannot be in an example
+		}
+		draft, missing := d.draft(op, compiled)
+		if draft == nil {
+			f.Findings = append(f.Findings, Finding{Operation: op.name, Place: d.place(op.raw.node), Class: Guessed, What: "there is no example: no value was found for a required parameter", Do: "write one for " + missing})
+			continue
+		}
+		f.Drafts = append(f.Drafts, *draft)
+	}
+	for i := range f.Findings {
+		f.Findings[i].File = f.FileName()
+	}
+	return nil
+}
+
+// Front returns the file without its documentation.
+func (f *File) Front() []byte { return []byte(f.front) }
+
+// Bytes returns the file with these examples.
+func (f *File) Bytes(d *Document, examples []string) []byte {
+	var b strings.Builder
+	b.WriteString(f.front)
+	fmt.Fprintf(&b, "\n%s\n\nMade by `dragoman adapter import` of %s %s (%s), %s.\n", f.intro, first(cell(d.Title), "a document"), cell(d.Version), d.Format, plural(f.Operations, "operation"))
+	if len(f.Findings) > 0 {
+		b.WriteString("\n## What did not fit\n\n" + legend)
+		table(&b, f.Findings)
+	}
+	if len(examples) > 0 {
+		b.WriteString("\n## Examples\n\n`dragoman adapter test` runs them, offline.\n")
+		for _, e := range examples {
+			b.WriteString("\n" + e)
+		}
+	}
+	return []byte(b.String())
+}
+
+const legend = "dropped: the operation is not in this file. guessed: the document does not say it. weaker: this file accepts more than the\n" +
+	"document, which the API then refuses, or lacks something that may be left out.\n\n"
+
+func plural(n int, what string) string {
+	if n == 1 {
+		return "1 " + what
+	}
+	return strconv.Itoa(n) + " " + what + "s"
+}

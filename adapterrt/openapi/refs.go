@@ -1,0 +1,211 @@
+package openapi
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"net/url"
+	"path"
+	"strconv"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/dragoman-proxy/dragoman/translate/wire"
+)
+
+// source is one of the files of a document.
+type source struct {
+	name string // as messages show it
+	path string // relative to the folder of the first file, with slashes, or a URL
+	root *node
+}
+
+// Load returns the file at a path, which is relative to the folder of a document's first file
+// and has no "..", or at an https URL. The files that a document refers to are read with it.
+type Load func(path string) ([]byte, error)
+
+// maxSources is the largest number of files of a document, maxHops of references that lead to
+// one value.
+const maxSources, maxHops = 200, 32
+
+// parse adds a file to the document.
+func (d *Document) parse(name, at string, data []byte) (*source, error) {
+	if len(d.sources) == maxSources {
+		return nil, &Error{name, 0, fmt.Sprintf("the document has more than %d files", maxSources)}
+	}
+	b := &builder{name: name, file: uint16(len(d.sources)), count: &d.count}
+	switch {
+	case len(data) > MaxDocument:
+		return nil, b.fail(0, fmt.Sprintf("larger than %d MiB", MaxDocument>>20))
+	case bytes.HasPrefix(data, []byte("\xff\xfe")) || bytes.HasPrefix(data, []byte("\xfe\xff")):
+		return nil, b.fail(1, "the document is UTF-16; convert it to UTF-8")
+	case !utf8.Valid(data):
+		return nil, b.fail(1, "the document is not valid UTF-8")
+	}
+	data = bytes.TrimPrefix(data, []byte("\ufeff"))
+	read := b.parseYAML
+	if t := bytes.TrimLeft(data, " \t\r\n"); len(t) > 0 && t[0] == '{' {
+		read = b.parseJSON
+	}
+	root, err := read(data)
+	if err != nil {
+		return nil, err
+	}
+	d.notes = append(d.notes, b.notes...)
+	s := &source{name: name, path: at, root: root}
+	d.sources = append(d.sources, s)
+	return s, nil
+}
+
+// place returns where a value is, for messages.
+func (d *Document) place(n *node) string {
+	if n == nil || n.line == 0 {
+		return d.sources[0].name
+	}
+	return d.sources[n.file].name + ":" + strconv.Itoa(int(n.line))
+}
+
+// follow returns n, or the value that it refers to by $ref. It returns nil and a reason if
+// there is none.
+func (d *Document) follow(n *node) (*node, error) {
+	for range maxHops {
+		ref := n.get("$ref")
+		if !ref.is(wire.String) {
+			return n, nil
+		}
+		to, err := d.pointed(n, ref.text)
+		if err != nil {
+			return nil, err
+		}
+		n = to
+	}
+	return nil, errors.New("$ref leads to itself")
+}
+
+// resolved is follow for values that are left out if their reference is wrong. It notes the
+// mistake.
+func (d *Document) resolved(n *node) *node {
+	if n.get("$ref") == nil {
+		return n
+	}
+	to, err := d.follow(n)
+	if err != nil {
+		d.broken(n, err)
+		return nil
+	}
+	return to
+}
+
+// broken notes a reference that leads nowhere, once.
+func (d *Document) broken(n *node, err error) {
+	note := d.place(n) + ": $ref " + quoted(n.str("$ref")) + ": " + err.Error()
+	if !d.noted[note] && len(d.noted) < 200 {
+		d.noted[note] = true
+		d.notes = append(d.notes, note)
+	}
+}
+
+// pointed returns the value that a reference in the file of n names:
+// https://spec.openapis.org/oas/v3.1.0#reference-object
+func (d *Document) pointed(n *node, ref string) (*node, error) {
+	key := refKey{n.file, ref}
+	if t, ok := d.targets[key]; ok {
+		return t.node, t.err
+	}
+	t, err := d.lookup(n, ref)
+	d.targets[key] = refTarget{t, err}
+	return t, err
+}
+
+type refKey struct {
+	file uint16
+	ref  string
+}
+
+type refTarget struct {
+	node *node
+	err  error
+}
+
+func (d *Document) lookup(n *node, ref string) (*node, error) {
+	where, fragment, _ := strings.Cut(ref, "#")
+	s := d.sources[n.file]
+	if where != "" {
+		var err error
+		if s, err = d.other(s, where); err != nil {
+			return nil, err
+		}
+	}
+	if fragment == "" {
+		return s.root, nil
+	}
+	if fragment[0] != '/' {
+		return nil, errors.New("only JSON pointers are supported behind #")
+	}
+	pointer, err := url.PathUnescape(fragment[1:])
+	if err != nil {
+		return nil, errors.New("not a JSON pointer")
+	}
+	at := s.root
+	for _, step := range strings.Split(pointer, "/") {
+		step = strings.NewReplacer("~1", "/", "~0", "~").Replace(step)
+		next := at.get(step)
+		if i, err := strconv.Atoi(step); err == nil && at.is(wire.Array) && i >= 0 && i < len(at.kids) {
+			next = at.kids[i]
+		}
+		if next == nil {
+			return nil, fmt.Errorf("there is no %s", quoted(step))
+		}
+		at = next
+	}
+	return at, nil
+}
+
+// other returns the file at a relative path or URL, as the file s names it.
+func (d *Document) other(s *source, where string) (*source, error) {
+	u, err := url.Parse(where)
+	if err != nil {
+		return nil, errors.New("not a reference")
+	}
+	at := ""
+	switch {
+	case u.Scheme == "https" && u.Host != "" && u.User == nil:
+		at = u.String()
+	case u.Scheme != "" || u.Host != "":
+		return nil, errors.New("only files below the document's folder and https URLs can be referred to")
+	case strings.HasPrefix(s.path, "https://"):
+		base, err := url.Parse(s.path)
+		if err != nil {
+			return nil, errors.New("not a reference")
+		}
+		at = base.ResolveReference(u).String()
+	default:
+		if at, err = url.PathUnescape(where); err != nil || strings.ContainsAny(at, "\\:") || strings.HasPrefix(at, "/") {
+			return nil, errors.New("not the relative path of a file")
+		}
+		at = path.Join(path.Dir(s.path), at)
+		if at == ".." || strings.HasPrefix(at, "../") {
+			return nil, errors.New("the file is outside of the document's folder")
+		}
+	}
+	for _, o := range d.sources {
+		if o.path == at {
+			return o, nil
+		}
+	}
+	if d.load == nil {
+		return nil, errors.New("the document comes from standard input, so it cannot refer to other files")
+	}
+	if err := d.failed[at]; err != nil {
+		return nil, err
+	}
+	data, err := d.load(at)
+	if err == nil {
+		s, err = d.parse(short(at), at, data)
+	}
+	if err != nil {
+		d.failed[at] = err
+		return nil, err
+	}
+	return s, nil
+}

@@ -1,0 +1,461 @@
+package openapi
+
+import (
+	"slices"
+	"strings"
+
+	"github.com/dragoman-proxy/dragoman/translate/wire"
+)
+
+// shape is what the keywords of a schema say together, with those that it refers to and those
+// of allOf, oneOf and anyOf.
+type shape struct {
+	types       []string // without null; nil for any
+	null        bool
+	description string
+	format      string
+	pattern     string
+	enum        []*node // nil for any value
+	min, max    *node
+	minOpen     bool // the minimum itself is not valid
+	maxOpen     bool
+	minLen      *node
+	maxLen      *node
+	items       *node
+	props       []member
+	required    []string
+	more        bool // members that are not described are allowed
+	readOnly    bool
+	fallback    *node
+	examples    []*node
+	unchecked   []string // keywords that an adapter does not have
+	refs        []*node  // what it refers to
+	joined      bool     // it accepts more than its branches do
+	cut         bool     // it refers to itself, or is too large
+	file        bool     // its value is the content of a file
+}
+
+type member struct {
+	name   string
+	schema *node
+}
+
+// maxSteps bounds the work for one operation: how many schemas are merged. maxMerge is the
+// depth of allOf, oneOf, anyOf and $ref within each other.
+const maxSteps, maxMerge = 20_000, 64
+
+// trail is a list of the references that lead to a schema.
+type trail struct {
+	node *node
+	up   *trail
+}
+
+func (p *trail) has(n *node) bool {
+	for ; p != nil; p = p.up {
+		if p.node == n {
+			return true
+		}
+	}
+	return false
+}
+
+// shape merges the keywords of a schema. It returns a shape without limits for nil.
+func (m *mapper) shape(n *node) *shape { return m.merged(n, nil, 0) }
+
+func (m *mapper) merged(n *node, via *trail, depth int) *shape {
+	if m.steps++; m.steps > maxSteps || depth > maxMerge {
+		m.endless = m.endless || m.steps > maxSteps
+		return &shape{cut: true}
+	}
+	if n == nil || n.kind != wire.Object {
+		return &shape{more: true}
+	}
+	s := m.keywords(n)
+	if n.get("$ref").is(wire.String) {
+		to, err := m.doc.pointed(n, n.str("$ref"))
+		switch {
+		case err != nil:
+			m.doc.broken(n, err)
+			s.cut = true
+		case via.has(to) || slices.Contains(m.stack, to):
+			s = both(s, &shape{types: m.kindOf(to), description: to.str("description"), more: true, cut: true})
+		default:
+			s = both(s, m.merged(to, &trail{to, via}, depth+1))
+			s.refs = append(s.refs, to)
+		}
+	}
+	for _, part := range n.list("allOf") {
+		s = both(s, m.merged(part, via, depth+1))
+	}
+	for _, key := range [...]string{"oneOf", "anyOf"} {
+		if list := n.list(key); len(list) > 0 {
+			branches := make([]*shape, 0, len(list))
+			for _, b := range list {
+				if m.steps > maxSteps {
+					break
+				}
+				branches = append(branches, m.merged(b, via, depth+1))
+			}
+			s = both(s, either(branches))
+		}
+	}
+	m.discriminator(n, s)
+	return s
+}
+
+// kindOf returns the types of a schema that refers to itself. It looks only at its own
+// keywords; an object is the usual case.
+func (m *mapper) kindOf(n *node) []string {
+	if s := m.keywords(n); s.types != nil {
+		return s.types
+	}
+	return []string{"object"}
+}
+
+// keywords reads the keywords of one schema, without what they refer to:
+// https://json-schema.org/draft/2020-12/json-schema-validation
+func (m *mapper) keywords(n *node) *shape {
+	s := &shape{
+		description: n.str("description"), format: n.str("format"), pattern: n.str("pattern"),
+		null: n.flag("nullable") || n.flag("x-nullable"), readOnly: n.flag("readOnly"), fallback: n.get("default"),
+		min: number(n, "minimum"), max: number(n, "maximum"), minLen: number(n, "minLength"), maxLen: number(n, "maxLength"),
+		required: n.strs("required"), more: true,
+	}
+	if t := n.str("title"); s.description == "" && strings.Contains(t, " ") { // otherwise it is a name
+		s.description = t
+	}
+	if e := n.get("example"); e != nil {
+		s.examples = append(s.examples, e)
+	}
+	s.examples = append(s.examples, n.list("examples")...)
+	types := n.strs("type")
+	if t := n.str("type"); t != "" {
+		types = []string{t}
+	}
+	for _, t := range types {
+		switch t {
+		case "null":
+			s.null = true
+		case "file":
+			s.types, s.format = append(s.types, "string"), "binary"
+		case "string", "integer", "number", "boolean", "array", "object":
+			if !slices.Contains(s.types, t) {
+				s.types = append(s.types, t)
+			}
+		}
+	}
+	if lo := n.get("exclusiveMinimum"); lo.is(wire.Number) {
+		s.min, s.minOpen = lo, true
+	} else {
+		s.minOpen = n.flag("exclusiveMinimum")
+	}
+	if hi := n.get("exclusiveMaximum"); hi.is(wire.Number) {
+		s.max, s.maxOpen = hi, true
+	} else {
+		s.maxOpen = n.flag("exclusiveMaximum")
+	}
+	values := n.list("enum")
+	if c := n.get("const"); c != nil {
+		values = []*node{c}
+	}
+	for _, v := range values {
+		if v.kind == wire.Null {
+			s.null = true
+		} else {
+			s.enum = append(s.enum, v)
+		}
+	}
+	if items := n.get("items"); items.is(wire.Object) {
+		s.items = items
+	} else if list := n.list("prefixItems"); list != nil {
+		s.items = object(n, "anyOf", array(list...))
+	}
+	if p := n.get("properties"); p.is(wire.Object) {
+		for i, name := range p.keys {
+			s.props = append(s.props, member{name, p.kids[i]})
+		}
+	}
+	extra := n.get("additionalProperties")
+	if extra.is(wire.Boolean) && extra.text == "false" {
+		s.more = false
+	}
+	for _, key := range [...]string{"minItems", "maxItems", "uniqueItems", "multipleOf", "minProperties", "maxProperties", "not", "if", "dependentRequired", "patternProperties", "contains", "propertyNames"} {
+		if v := n.get(key); v != nil && v.text != "false" {
+			if strings.HasSuffix(key, "Items") || strings.HasSuffix(key, "Properties") && key != "patternProperties" {
+				key = "the number of elements and members"
+			}
+			s.unchecked = union(s.unchecked, []string{key})
+		}
+	}
+	if enc := n.str("contentEncoding"); n.str("contentMediaType") != "" && enc == "" && s.format == "" {
+		s.format = "binary"
+	}
+	if s.types == nil {
+		switch {
+		case s.props != nil || extra.is(wire.Object) || extra.is(wire.Boolean) && extra.text == "false" || s.required != nil:
+			s.types = []string{"object"}
+		case s.items != nil:
+			s.types = []string{"array"}
+		case s.enum != nil:
+			s.types = typesOf(s.enum)
+		case s.pattern != "" || s.minLen != nil || s.maxLen != nil || s.format == "binary" || s.format == "date-time" || s.format == "date" || s.format == "uuid" || s.format == "uri":
+			s.types = []string{"string"}
+		case s.min != nil || s.max != nil:
+			s.types = []string{"number"}
+		}
+	}
+	return s
+}
+
+func number(n *node, key string) *node {
+	if v := n.get(key); v.is(wire.Number) {
+		return v
+	}
+	return nil
+}
+
+// typesOf returns the types of values.
+func typesOf(values []*node) (types []string) {
+	for _, v := range values {
+		t := v.kind.String()
+		if t == "number" && isWhole(v.text) {
+			t = "integer"
+		}
+		if t != "null" && !slices.Contains(types, t) {
+			types = append(types, t)
+		}
+	}
+	return types
+}
+
+func isWhole(s string) bool {
+	if len(s) > 0 && s[0] == '-' {
+		s = s[1:]
+	}
+	for i := range len(s) {
+		if s[i] < '0' || s[i] > '9' {
+			return false
+		}
+	}
+	return s != ""
+}
+
+// untyped reports whether the shape says nothing about the type of values.
+func (s *shape) untyped() bool { return s.types == nil && s.enum == nil }
+
+// both returns the shape of values that fit a and b. What only one can say is taken from a.
+func both(a, b *shape) *shape {
+	s := *a
+	s.null = (a.null || a.untyped()) && (b.null || b.untyped()) && (a.null || b.null)
+	switch {
+	case a.types == nil:
+		s.types = b.types
+	case b.types != nil:
+		var common []string
+		for _, t := range a.types {
+			if slices.Contains(b.types, t) {
+				common = append(common, t)
+			} else if t == "number" && slices.Contains(b.types, "integer") || t == "integer" && slices.Contains(b.types, "number") {
+				common = append(common, "integer")
+			}
+		}
+		if common != nil {
+			s.types = common
+		}
+	}
+	if a.enum == nil {
+		s.enum = b.enum
+	} else if b.enum != nil {
+		var common []*node
+		for _, v := range a.enum {
+			if slices.ContainsFunc(b.enum, v.equal) {
+				common = append(common, v)
+			}
+		}
+		if common != nil {
+			s.enum = common
+		}
+	}
+	s.description, s.format, s.pattern = first(a.description, b.description), first(a.format, b.format), first(a.pattern, b.pattern)
+	if s.min == nil {
+		s.min, s.minOpen = b.min, b.minOpen
+	}
+	if s.max == nil {
+		s.max, s.maxOpen = b.max, b.maxOpen
+	}
+	s.minLen, s.maxLen, s.items, s.fallback = one(a.minLen, b.minLen), one(a.maxLen, b.maxLen), one(a.items, b.items), one(a.fallback, b.fallback)
+	s.props = withMembers(a.props, b.props, "allOf")
+	s.required = union(a.required, b.required)
+	s.more, s.readOnly, s.joined, s.cut = a.more && b.more, a.readOnly || b.readOnly, a.joined || b.joined, a.cut || b.cut
+	s.examples, s.unchecked, s.refs = slices.Concat(a.examples, b.examples), union(a.unchecked, b.unchecked), slices.Concat(a.refs, b.refs)
+	return &s
+}
+
+// withMembers returns the members of two objects. A member of both has a schema that joins
+// theirs with the keyword how.
+func withMembers(a, b []member, how string) []member {
+	if len(a) == 0 {
+		return b
+	}
+	out := slices.Clone(a)
+	at := make(map[string]int, len(a))
+	for i, p := range out {
+		at[p.name] = i
+	}
+	for _, p := range b {
+		i, there := at[p.name]
+		switch {
+		case !there:
+			at[p.name] = len(out)
+			out = append(out, p)
+		case out[i].schema != p.schema:
+			out[i].schema = object(p.schema, how, array(out[i].schema, p.schema))
+		}
+	}
+	return out
+}
+
+// either returns a shape of values that fit one of the branches. It may accept more.
+func either(branches []*shape) *shape {
+	s := &shape{}
+	var full []*shape // branches that are not only null
+	for _, b := range branches {
+		s.null = s.null || b.null
+		s.cut = s.cut || b.cut
+		s.refs = append(s.refs, b.refs...)
+		if b.null && b.untyped() && b.props == nil {
+			continue
+		}
+		full = append(full, b)
+	}
+	if len(full) == 0 {
+		s.more = true
+		return s
+	}
+	if len(full) == 1 {
+		only := *full[0]
+		only.null, only.cut, only.refs = s.null, s.cut, s.refs
+		return &only
+	}
+	a := full[0]
+	enums, anyType, objects := true, false, 0
+	same := *a
+	for i, b := range full {
+		anyType = anyType || b.types == nil
+		s.more = s.more || b.more
+		for _, t := range b.types {
+			if !slices.Contains(s.types, t) {
+				s.types = append(s.types, t)
+			}
+		}
+		enums = enums && b.enum != nil
+		for _, v := range b.enum {
+			if !slices.ContainsFunc(s.enum, v.equal) {
+				s.enum = append(s.enum, v)
+			}
+		}
+		s.examples, s.unchecked = append(s.examples, b.examples...), union(s.unchecked, b.unchecked)
+		if s.items == nil {
+			s.items = b.items
+		} else if b.items != nil && b.items != s.items {
+			s.items = object(b.items, "anyOf", array(s.items, b.items))
+		}
+		if slices.Contains(b.types, "object") || b.types == nil {
+			s.props = withMembers(s.props, b.props, "anyOf")
+			if objects++; objects == 1 {
+				s.required = b.required
+			} else {
+				s.required = common(s.required, b.required)
+			}
+		}
+		if s.description == "" && i == 0 {
+			s.description = b.description
+		}
+		if b.format != same.format {
+			same.format = ""
+		}
+		if b.pattern != same.pattern {
+			same.pattern = ""
+		}
+		same.min, same.max = equalOr(same.min, b.min), equalOr(same.max, b.max)
+		same.minLen, same.maxLen = equalOr(same.minLen, b.minLen), equalOr(same.maxLen, b.maxLen)
+		if b.joined || objects > 1 || b.minLen != nil || b.pattern != "" || b.min != nil || b.max != nil {
+			s.joined = true
+		}
+	}
+	s.format, s.pattern, s.min, s.max, s.minOpen, s.maxOpen = same.format, same.pattern, same.min, same.max, same.minOpen, same.maxOpen
+	s.minLen, s.maxLen = same.minLen, same.maxLen
+	if !enums {
+		s.joined = s.joined || s.enum != nil
+		s.enum = nil
+	}
+	if anyType {
+		s.types = nil
+	}
+	return s
+}
+
+// discriminator makes the names in a mapping the values of the member that selects a branch:
+// https://spec.openapis.org/oas/v3.1.0#discriminator-object
+func (m *mapper) discriminator(n *node, s *shape) {
+	d := n.get("discriminator")
+	name, mapping := d.str("propertyName"), d.get("mapping")
+	if name == "" || !mapping.is(wire.Object) || len(mapping.keys) == 0 {
+		return
+	}
+	values := array()
+	for _, key := range mapping.keys {
+		values.kids = append(values.kids, text(key))
+	}
+	schema := object(n, "type", text("string"), "enum", values)
+	for i, p := range s.props {
+		if p.name == name {
+			if p.schema.get("enum") == nil && p.schema.get("const") == nil && p.schema.get("anyOf") == nil {
+				s.props = slices.Clone(s.props)
+				s.props[i].schema = object(n, "allOf", array(p.schema, schema))
+			}
+			return
+		}
+	}
+	s.props = append(slices.Clone(s.props), member{name, schema})
+}
+
+func equalOr(a, b *node) *node {
+	if a == nil || b == nil || a.text != b.text {
+		return nil
+	}
+	return a
+}
+
+func first(a, b string) string {
+	if a != "" {
+		return a
+	}
+	return b
+}
+
+func one(a, b *node) *node {
+	if a != nil {
+		return a
+	}
+	return b
+}
+
+func union(a, b []string) []string {
+	out := slices.Clone(a)
+	for _, s := range b {
+		if !slices.Contains(out, s) {
+			out = append(out, s)
+		}
+	}
+	return out
+}
+
+func common(a, b []string) (out []string) {
+	for _, s := range a {
+		if slices.Contains(b, s) {
+			out = append(out, s)
+		}
+	}
+	return out
+}

@@ -1,0 +1,159 @@
+package openapi
+
+import (
+	"strings"
+
+	"github.com/dragoman-proxy/dragoman/translate/wire"
+)
+
+// swaggerOperation reads what Swagger 2.0 describes in its own way:
+// https://swagger.io/specification/v2/
+func (d *Document) swaggerOperation(op *rawOperation, params []*node) {
+	consumes, produces := op.node.strs("consumes"), op.node.strs("produces")
+	if op.node.get("consumes") == nil {
+		consumes = d.root.strs("consumes")
+	}
+	if op.node.get("produces") == nil {
+		produces = d.root.strs("produces")
+	}
+	var form []*node
+	for _, p := range params {
+		switch p.str("in") {
+		case "body":
+			op.body = &rawBody{node: p, required: p.flag("required"), description: p.str("description")}
+			if len(consumes) == 0 {
+				consumes = []string{"application/json"}
+			}
+			for _, kind := range consumes {
+				op.body.content = append(op.body.content, media{kind: mediaType(kind), schema: p.get("schema"), examples: swaggerExamples(p)})
+			}
+		case "formData":
+			form = append(form, p)
+		default:
+			op.params = append(op.params, d.swaggerParameter(p))
+		}
+	}
+	if form != nil && op.body == nil {
+		op.body = d.swaggerForm(op.node, form, consumes)
+	}
+	r := op.node.get("responses")
+	if !r.is(wire.Object) {
+		return
+	}
+	for i, status := range r.keys {
+		a := d.resolved(r.kids[i])
+		if !a.is(wire.Object) {
+			continue
+		}
+		answer := &rawAnswer{status: status}
+		if h := a.get("headers"); h.is(wire.Object) {
+			for _, name := range h.keys {
+				answer.headers = append(answer.headers, strings.ToLower(name))
+			}
+		}
+		if schema := a.get("schema"); schema != nil {
+			kinds := produces
+			if len(kinds) == 0 {
+				kinds = []string{"application/json"}
+			}
+			for _, kind := range kinds {
+				m := media{kind: mediaType(kind), schema: schema}
+				if e := a.get("examples").get(kind); e != nil {
+					m.examples = []*node{e}
+				}
+				answer.content = append(answer.content, m)
+			}
+		}
+		op.answers = append(op.answers, answer)
+	}
+}
+
+func swaggerExamples(p *node) (out []*node) {
+	for _, key := range [...]string{"example", "x-example"} {
+		if e := p.get(key); e != nil {
+			out = append(out, e)
+		}
+	}
+	return out
+}
+
+// swaggerParameter reads a parameter that has the keywords of its schema itself.
+func (d *Document) swaggerParameter(p *node) *rawParam {
+	r := &rawParam{
+		node: p, name: p.str("name"), in: p.str("in"), description: p.str("description"), required: p.flag("required"),
+		schema: p, style: "simple", examples: swaggerExamples(p),
+	}
+	if s := p.get("schema"); s != nil { // not allowed, and common
+		r.schema = s
+	}
+	if r.in == "query" {
+		r.style = "form"
+	}
+	switch p.str("collectionFormat") {
+	case "multi":
+		r.explode = true
+	case "ssv":
+		r.style = "spaceDelimited"
+	case "pipes":
+		r.style = "pipeDelimited"
+	case "tsv":
+		r.style = "tabDelimited" // not in OpenAPI 3
+	}
+	return r
+}
+
+// swaggerForm makes one body of the form's parameters, as OpenAPI 3 has it.
+func (d *Document) swaggerForm(at *node, form []*node, consumes []string) *rawBody {
+	properties, required := object(at), array()
+	b := &rawBody{node: at}
+	files := false
+	encoding := object(at)
+	for _, p := range form {
+		name := p.str("name")
+		if name == "" || properties.get(name) != nil {
+			continue
+		}
+		schema := p
+		if p.str("type") == "file" {
+			files = true
+			schema = object(p, "type", text("string"), "format", text("binary"), "description", p.get("description"))
+		}
+		properties.keys, properties.kids = append(properties.keys, name), append(properties.kids, schema)
+		if p.flag("required") {
+			b.required = true
+			required.kids = append(required.kids, text(name))
+		}
+		if f := p.str("collectionFormat"); p.str("type") == "array" && f != "multi" {
+			style := map[string]string{"ssv": "spaceDelimited", "pipes": "pipeDelimited"}[f]
+			if style == "" {
+				style = "form"
+			}
+			encoding.keys = append(encoding.keys, name)
+			encoding.kids = append(encoding.kids, object(p, "style", text(style), "explode", boolean(false)))
+		}
+	}
+	kind := "application/x-www-form-urlencoded"
+	for _, c := range consumes {
+		files = files || mediaType(c) == "multipart/form-data"
+	}
+	for _, c := range consumes {
+		if mediaType(c) == kind && !anyFile(form) {
+			files = false
+		}
+	}
+	if files {
+		kind = "multipart/form-data"
+	}
+	schema := object(at, "type", text("object"), "properties", properties, "required", required)
+	b.content = []media{{kind: kind, schema: schema, encoding: encoding}}
+	return b
+}
+
+func anyFile(form []*node) bool {
+	for _, p := range form {
+		if p.str("type") == "file" {
+			return true
+		}
+	}
+	return false
+}

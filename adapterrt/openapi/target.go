@@ -1,0 +1,385 @@
+package openapi
+
+import (
+	"errors"
+	"fmt"
+	"net/url"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/dragoman-proxy/dragoman/translate/wire"
+)
+
+// target is where an adapter's API is, and how it authenticates.
+type target struct {
+	url  string // base_url
+	env  string // base_url_env
+	vars map[string]string
+	auth auth
+
+	given bool // by a person, as a URL
+}
+
+// auth is the auth block of a file.
+type auth struct {
+	kind     string // none, bearer, api_key, basic, oauth
+	members  []pair // further members, in order
+	header   string // which it sets
+	query    string
+	also     []auth
+	findings []Finding
+}
+
+// pair is a member of a block with its value as YAML.
+type pair struct{ key, value string }
+
+// sets reports whether a credential is sent in the header or query parameter of that name.
+func (t *target) sets(header, query string) bool {
+	return slices.ContainsFunc(append([]auth{t.auth}, t.auth.also...), func(a auth) bool {
+		return header != "" && strings.EqualFold(a.header, header) || query != "" && a.query == query
+	})
+}
+
+var variable = regexp.MustCompile(`\{([^{}]*)\}`)
+
+// serverURL returns the URL of a server object with its variables replaced:
+// https://spec.openapis.org/oas/v3.1.0#server-object
+func (d *Document) serverURL(s *node, vars map[string]string) (string, error) {
+	var wrong error
+	raw := s.str("url")
+	host := raw
+	if i := strings.Index(raw, "://"); i >= 0 {
+		if j := strings.IndexByte(raw[i+3:], '/'); j >= 0 {
+			host = raw[:i+3+j]
+		}
+	}
+	out := variable.ReplaceAllStringFunc(raw, func(m string) string {
+		name := m[1 : len(m)-1]
+		v := s.get("variables").get(name)
+		value, given := vars[name]
+		allowed := v.strs("enum")
+		switch {
+		case given && len(allowed) > 0 && !slices.Contains(allowed, value):
+			wrong = fmt.Errorf("server variable %s must be one of %s", short(name), short(strings.Join(allowed, ", ")))
+		case given:
+			return value
+		case len(allowed) == 0 && strings.Contains(host, m): // the document must not choose to which host credentials go
+			wrong = fmt.Errorf("the host in %s depends on a variable: give --server-var %s=VALUE", quoted(raw), short(name))
+		case v.word("default") != "":
+			return v.word("default")
+		default:
+			wrong = fmt.Errorf("give --server-var %s=VALUE for %s", short(name), quoted(raw))
+		}
+		return ""
+	})
+	if wrong != nil {
+		return "", wrong
+	}
+	return baseURL(out)
+}
+
+// baseURL checks a URL as adapters have it, without the slash at its end.
+func baseURL(s string) (string, error) {
+	s = strings.TrimRight(s, "/")
+	u, err := url.Parse(s)
+	switch {
+	case err != nil:
+		return "", fmt.Errorf("%s is not a URL", quoted(s))
+	case u.Scheme == "" || u.Host == "":
+		return "", fmt.Errorf("the server %s is relative: give --server https://HOST", quoted(s))
+	case u.Scheme != "https" && u.Scheme != "http":
+		return "", fmt.Errorf("the server %s is not an https URL", quoted(s))
+	}
+	return s, nil
+}
+
+// servers returns the server objects of the document. Those of Swagger 2.0 are made of host,
+// basePath and schemes.
+func (d *Document) servers() []*node {
+	if !d.swagger {
+		return d.root.list("servers")
+	}
+	host, base := d.root.str("host"), d.root.str("basePath")
+	if host == "" {
+		return []*node{object(nil, "url", text(first(base, "/")))}
+	}
+	schemes := d.root.strs("schemes")
+	if len(schemes) == 0 {
+		schemes = []string{"https"}
+	}
+	var out []*node
+	for _, s := range schemes {
+		out = append(out, object(nil, "url", text(s+"://"+host+base)))
+	}
+	return out
+}
+
+// target decides where the API is.
+func (d *Document) target(opt *Options, ops []*rawOperation) (*target, error) {
+	t := &target{vars: opt.ServerVars}
+	servers := d.servers()
+	if len(servers) == 0 && len(ops) > 0 { // some documents have servers only beside paths
+		servers = ops[0].servers
+	}
+	if n, err := strconv.Atoi(opt.Server); err == nil {
+		if n < 1 || n > len(servers) {
+			return nil, fmt.Errorf("--server %d: the document has %d servers", n, len(servers))
+		}
+		servers = servers[n-1 : n]
+	} else if opt.Server != "" {
+		if t.url, err = baseURL(opt.Server); err != nil {
+			return nil, fmt.Errorf("--server: %w", err)
+		}
+		t.given = true
+	}
+	var wrong error
+	for _, s := range servers {
+		if t.url != "" {
+			break
+		}
+		u, err := d.serverURL(s, opt.ServerVars)
+		switch {
+		case err != nil:
+			wrong = errors.Join(wrong, err)
+		case strings.HasPrefix(u, "https://"):
+			t.url = u
+		}
+		if t.url != "" && len(opt.ServerVars) > 0 && variable.MatchString(s.str("url")) {
+			t.env = envName(opt.Name, "URL")
+		}
+	}
+	for _, s := range servers {
+		if u, err := d.serverURL(s, opt.ServerVars); t.url == "" && err == nil {
+			t.url = u
+		}
+	}
+	switch {
+	case t.url == "" && wrong != nil:
+		if list, ok := wrong.(interface{ Unwrap() []error }); ok {
+			wrong = list.Unwrap()[0]
+		}
+		return nil, wrong
+	case t.url == "":
+		return nil, errors.New("the document names no server: give --server https://HOST")
+	}
+	t.auth = d.auth(opt.Name, ops)
+	return t, nil
+}
+
+// envName returns the name of an environment variable for an adapter.
+func envName(adapter, what string) string {
+	return strings.ToUpper(strings.ReplaceAll(adapter, "-", "_")) + "_" + what
+}
+
+// auth decides how the adapter authenticates: as most of the operations want it.
+func (d *Document) auth(name string, ops []*rawOperation) auth {
+	none := auth{kind: "none"}
+	count := map[string]int{}
+	var best *node
+	for _, op := range ops {
+		if !op.security.is(wire.Array) || len(op.security.kids) == 0 {
+			continue
+		}
+		if anonymous(op.security) && len(op.security.kids) == 1 {
+			continue
+		}
+		key := string(op.security.JSON(nil))
+		if count[key]++; best == nil || count[key] > count[string(best.JSON(nil))] {
+			best = op.security
+		}
+	}
+	if best == nil {
+		none.note("the document does not say how to authenticate", "add an auth block, if the API needs one")
+		return none
+	}
+	if len(count) > 1 {
+		defer func() {
+			none.note("some operations authenticate in another way", "see security in the document")
+		}()
+	}
+	type choice struct {
+		auths []auth
+		rank  int
+	}
+	var choices []choice
+	var refused []string
+	for _, alternative := range best.kids {
+		if !alternative.is(wire.Object) || len(alternative.keys) == 0 {
+			continue
+		}
+		c := choice{}
+		for i, scheme := range alternative.keys {
+			a, rank, err := d.scheme(name, scheme, alternative.kids[i])
+			if err != nil {
+				refused = append(refused, err.Error())
+				c.auths = nil
+				break
+			}
+			c.auths = append(c.auths, a)
+			c.rank = max(c.rank, rank)
+		}
+		if len(c.auths) > 0 {
+			choices = append(choices, c)
+		}
+	}
+	if len(choices) == 0 {
+		none.note("its authentication is not supported: "+short(strings.Join(refused, "; ")), "add an auth block by hand")
+		return none
+	}
+	c := slices.MinFunc(choices, func(a, b choice) int { return a.rank - b.rank })
+	slices.SortStableFunc(c.auths, func(a, b auth) int { return isOAuth(b) - isOAuth(a) }) // it must be the first
+	a := c.auths[0]
+	for _, b := range c.auths[1:] {
+		t := target{auth: a}
+		if isOAuth(b) > 0 || t.sets(b.header, b.query) {
+			a.note("two credentials in one place, or two of OAuth", "check the auth block")
+			continue
+		}
+		if b.kind == a.kind {
+			b = b.renamed(len(a.also) + 2)
+		}
+		a.also = append(a.also, b)
+	}
+	if len(count) > 1 {
+		a.note("some operations authenticate in another way", "see security in the document")
+	}
+	return a
+}
+
+func anonymous(security *node) bool {
+	return slices.ContainsFunc(security.kids, func(n *node) bool { return len(n.keys) == 0 })
+}
+
+func isOAuth(a auth) int {
+	if a.kind == "oauth" {
+		return 1
+	}
+	return 0
+}
+
+// renamed returns a second credential of the same kind, with variables of its own.
+func (a auth) renamed(i int) auth {
+	a.members = slices.Clone(a.members)
+	for k := range a.members {
+		if strings.HasSuffix(a.members[k].key, "_env") {
+			a.members[k].value += "_" + strconv.Itoa(i)
+		}
+	}
+	return a
+}
+
+func (a *auth) note(what, do string) {
+	a.findings = append(a.findings, Finding{Class: Guessed, What: what, Do: do})
+}
+
+// scheme makes the auth block of one security scheme. rank is the order in which
+// alternatives are preferred.
+func (d *Document) scheme(name, key string, scopes *node) (a auth, rank int, err error) {
+	schemes := d.root.get("components").get("securitySchemes")
+	if d.swagger {
+		schemes = d.root.get("securityDefinitions")
+	}
+	s := d.resolved(schemes.get(key))
+	bearer := func() auth {
+		return auth{kind: "bearer", header: "Authorization", members: []pair{{"token_env", envName(name, "TOKEN")}}}
+	}
+	switch kind := s.str("type"); kind {
+	case "http":
+		switch scheme := strings.ToLower(s.str("scheme")); scheme {
+		case "bearer":
+			return bearer(), 0, nil
+		case "basic":
+			return basic(name), 2, nil
+		default:
+			return a, 0, fmt.Errorf("HTTP scheme %s", quoted(scheme))
+		}
+	case "basic":
+		return basic(name), 2, nil
+	case "apiKey":
+		where := s.str("name")
+		a = auth{kind: "api_key"}
+		switch s.str("in") {
+		case "header":
+			if strings.EqualFold(where, "authorization") {
+				a = bearer()
+				a.members = append(a.members, pair{"prefix", `""`})
+				a.note("the key is the whole Authorization header", `set auth.prefix, if the API wants a word such as "Bearer " before it`)
+				return a, 1, nil
+			}
+			a.header = where
+			a.members = []pair{{"header_name", scalar(where)}, {"key_env", envName(name, "KEY")}}
+			return a, 1, nil
+		case "query":
+			a.query = where
+			a.members = []pair{{"in", "query"}, {"query_name", scalar(where)}, {"key_env", envName(name, "KEY")}}
+			return a, 3, nil
+		}
+		return a, 0, fmt.Errorf("a key in a %s", short(s.str("in")))
+	case "oauth2":
+		a, err = d.oauth(name, s, scopes)
+		return a, 4, err
+	case "openIdConnect":
+		a = bearer()
+		a.note("the API uses OpenID Connect", "put a token into the variable, or write an auth block of type oauth")
+		return a, 5, nil
+	case "":
+		return a, 0, fmt.Errorf("the security scheme %s is not defined", quoted(key))
+	default:
+		return a, 0, fmt.Errorf("the scheme %s", quoted(kind))
+	}
+}
+
+func basic(name string) auth {
+	return auth{kind: "basic", header: "Authorization", members: []pair{{"username_env", envName(name, "USERNAME")}, {"password_env", envName(name, "PASSWORD")}}}
+}
+
+// oauth makes an auth block of the flows of an OAuth scheme. For flows that are only for
+// browsers or for passwords, it is a token in a variable.
+func (d *Document) oauth(name string, s, scopes *node) (auth, error) {
+	flows := s.get("flows")
+	if d.swagger {
+		key := map[string]string{"application": "clientCredentials", "accessCode": "authorizationCode"}[s.str("flow")]
+		flows = object(s, first(key, "other"), s)
+	}
+	a := auth{kind: "oauth", header: "Authorization"}
+	var list []string
+	if scopes.is(wire.Array) {
+		for _, n := range scopes.kids {
+			if n.kind == wire.String && len(list) < 50 {
+				list = append(list, scalar(n.text))
+			}
+		}
+	}
+	add := func(key, value string) { a.members = append(a.members, pair{key, value}) }
+	client := func() {
+		add("client_id_env", envName(name, "CLIENT_ID"))
+		add("client_secret_env", envName(name, "CLIENT_SECRET"))
+		if len(list) > 0 {
+			add("scopes", "["+strings.Join(list, ", ")+"]")
+		}
+	}
+	if f := flows.get("clientCredentials"); isHTTPS(f.str("tokenUrl")) {
+		add("grant", "client_credentials")
+		add("token_url", quote(f.str("tokenUrl")))
+		client()
+		return a, nil
+	}
+	if f := flows.get("authorizationCode"); isHTTPS(f.str("tokenUrl")) && isHTTPS(f.str("authorizationUrl")) {
+		add("grant", "authorization_code")
+		add("authorization_url", quote(f.str("authorizationUrl")))
+		add("token_url", quote(f.str("tokenUrl")))
+		client()
+		a.note("a person logs in", "run dragoman adapter login")
+		return a, nil
+	}
+	a = auth{kind: "bearer", header: "Authorization", members: []pair{{"token_env", envName(name, "TOKEN")}}}
+	a.note("the document has no OAuth flow that dragoman supports", "put a token into the variable")
+	return a, nil
+}
+
+func isHTTPS(s string) bool {
+	u, err := url.Parse(s)
+	return err == nil && u.Scheme == "https" && u.Host != "" && u.User == nil && u.Fragment == "" && !strings.ContainsAny(s, " {}$")
+}

@@ -1,0 +1,148 @@
+package command
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/dragoman-proxy/dragoman/adapterrt/httpcall"
+	"github.com/dragoman-proxy/dragoman/adapterrt/openapi"
+)
+
+// documents reads descriptions of APIs.
+type documents struct {
+	in         io.Reader
+	fetch      bool // https URLs are fetched
+	publicOnly bool
+	proxy      func(*http.Request) (*url.URL, error)
+}
+
+// read reads the document at a path or URL, or from standard input for "-".
+func (r *documents) read(ctx context.Context, where string) (*openapi.Document, error) {
+	switch {
+	case where == "-":
+		data, err := limited(r.in)
+		if err != nil {
+			return nil, err
+		}
+		return wrong(openapi.Read("standard input", data, nil))
+	case strings.HasPrefix(where, "https://") || strings.HasPrefix(where, "http://"):
+		if !r.fetch {
+			return nil, &exitError{exitUsage, errors.New("a URL is fetched only with --fetch")}
+		}
+		data, err := r.get(ctx, where, r.publicOnly)
+		if err != nil {
+			return nil, err
+		}
+		host, _ := url.Parse(where)
+		return wrong(openapi.Read(where, data, func(path string) ([]byte, error) {
+			u, err := url.Parse(path)
+			if err != nil || !strings.HasPrefix(path, "https://") {
+				return nil, errors.New("only https URLs are fetched")
+			}
+			// A document must not make this machine call what only this machine can reach.
+			return r.get(ctx, path, r.publicOnly || u.Host != host.Host)
+		}))
+	}
+	f, err := os.Open(where)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	if st, err := f.Stat(); err == nil && st.IsDir() {
+		return nil, fmt.Errorf("%s is a directory, not a document", where)
+	}
+	data, err := limited(f)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", where, err)
+	}
+	return wrong(openapi.Read(filepath.Base(where), data, func(path string) ([]byte, error) {
+		if strings.HasPrefix(path, "https://") {
+			if !r.fetch {
+				return nil, errors.New("a URL is fetched only with --fetch")
+			}
+			return r.get(ctx, path, true)
+		}
+		folder, err := os.OpenRoot(filepath.Dir(where)) // links do not lead out of it
+		if err != nil {
+			return nil, err
+		}
+		defer folder.Close()
+		f, err := folder.Open(filepath.FromSlash(path))
+		if err != nil {
+			return nil, errors.New("the file cannot be read")
+		}
+		defer f.Close()
+		if st, err := f.Stat(); err != nil || !st.Mode().IsRegular() {
+			return nil, errors.New("not a regular file")
+		}
+		return limited(f)
+	}))
+}
+
+// wrong gives an error of a document its exit code.
+func wrong(d *openapi.Document, err error) (*openapi.Document, error) {
+	return d, withCode(exitUsage, err)
+}
+
+func limited(r io.Reader) ([]byte, error) {
+	data, err := io.ReadAll(io.LimitReader(r, openapi.MaxDocument+1))
+	if err == nil && len(data) > openapi.MaxDocument {
+		err = fmt.Errorf("larger than %d MiB", openapi.MaxDocument>>20)
+	}
+	return data, err
+}
+
+// maxMoves is the largest number of redirects on the way to a document.
+const maxMoves = 3
+
+// get fetches a document. No credential is sent.
+func (r *documents) get(ctx context.Context, where string, publicOnly bool) ([]byte, error) {
+	client := httpcall.NewClient(httpcall.Options{PublicOnly: publicOnly, Proxy: r.proxy})
+	defer client.CloseIdleConnections()
+	ctx, cancel := context.WithTimeout(ctx, 2*time.Minute)
+	defer cancel()
+	for range maxMoves + 1 {
+		u, err := url.Parse(where)
+		if err != nil || u.Scheme != "https" || u.Host == "" || u.User != nil {
+			return nil, fmt.Errorf("%s: documents are fetched from https URLs without user and password", printable(where))
+		}
+		req, err := http.NewRequestWithContext(ctx, http.MethodGet, u.String(), nil)
+		if err != nil {
+			return nil, err
+		}
+		req.Header.Set("Accept", "application/json, application/yaml, */*;q=0.5")
+		req.Header.Set("User-Agent", "dragoman")
+		res, err := client.Do(req)
+		if err != nil {
+			return nil, err
+		}
+		data, err := limited(res.Body)
+		res.Body.Close()
+		switch {
+		case err != nil:
+			return nil, fmt.Errorf("%s: %w", u.Redacted(), err)
+		case res.StatusCode >= 300 && res.StatusCode < 400 && res.Header.Get("Location") != "":
+			next, err := u.Parse(res.Header.Get("Location"))
+			if err != nil {
+				return nil, fmt.Errorf("%s: redirected to no URL", u.Redacted())
+			}
+			where = next.String()
+		case res.StatusCode != http.StatusOK:
+			return nil, fmt.Errorf("%s: %s", u.Redacted(), res.Status)
+		case bytes.HasPrefix(bytes.ToLower(bytes.TrimSpace(data[:min(len(data), 200)])), []byte("<!doctype")) || bytes.HasPrefix(bytes.TrimSpace(data[:min(len(data), 200)]), []byte("<html")):
+			return nil, fmt.Errorf("%s is a web page, not a document: look for a link to its JSON or YAML", u.Redacted())
+		default:
+			return data, nil
+		}
+	}
+	return nil, fmt.Errorf("%s: more than %d redirects", printable(where), maxMoves)
+}
