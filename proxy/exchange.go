@@ -384,6 +384,9 @@ func (x *exchange) pull() (e sse.Event, ok bool, err error) {
 	e, err = server.Next(x.stream, x.srv.host)
 	x.clock.Lap(&x.clock.Upstream)
 	if c, ok := x.s.conn.(*restart.HTTP); err != nil && ok && x.call != nil && !x.resent && x.send.Body != nil && restart.IsLost(err) {
+		if x.crossing.StopsBeingAlone() {
+			return sse.Event{}, false, sse.ErrInterrupted
+		}
 		return sse.Event{}, false, x.sendAgain(c)
 	}
 	if err != nil {
@@ -428,6 +431,8 @@ func (x *exchange) ended(err error) error {
 		return x.bad
 	case len(x.resumeAt) == 0 || x.resumes >= maxResumes || x.s.direct != nil:
 		return mcp.Fail(mcp.UpstreamSilent, "")
+	case x.crossing.StopsBeingAlone():
+		return sse.ErrInterrupted
 	}
 	return x.resume()
 }

@@ -228,7 +228,15 @@ func (x *crossingExchange) Forward(out []byte) (upstream.Stream, error) {
 	return (*exchange)(x).forward(out)
 }
 
-func (x *crossingExchange) Read(st upstream.Stream)     { (*exchange)(x).attach(st) }
+func (x *crossingExchange) Read(st upstream.Stream) { (*exchange)(x).attach(st) }
+
+func (x *crossingExchange) Interruptible() upstream.Interruptible {
+	if st, ok := x.stream.(upstream.Interruptible); ok && st.CanInterrupt() {
+		return st
+	}
+	return nil
+}
+
 func (x *crossingExchange) Next() (sse.Event, error)    { return (*exchange)(x).nextRecovered() }
 func (x *crossingExchange) Message() *wire.Message      { return &x.msg }
 func (x *crossingExchange) Final() bool                 { return x.final }

@@ -20,6 +20,10 @@ type Crossing struct {
 	Logs bool          // log messages may be about the request
 	Wait time.Duration // added to the limits for the server's silence, since its client may be asked something
 
+	// Alone says that one goroutine both serves the client and reads the exchange: reading returns sse.ErrInterrupted,
+	// once, before it waits for anything but the stream.
+	Alone bool
+
 	// These functions receive what no request waits for. Each may be nil.
 	Opened func(notification []byte) // a URL was opened
 	Tasks  func(notification []byte) // the state of a task has changed
@@ -43,6 +47,15 @@ type Question struct {
 
 // ErrAsked says that the server has sent a question before its response.
 var ErrAsked = errors.New("the server has asked its client something")
+
+// StopsBeingAlone reports whether Alone was set, and clears it. A nil Crossing is never alone.
+func (e *Crossing) StopsBeingAlone() bool {
+	if e == nil || !e.Alone {
+		return false
+	}
+	e.Alone = false
+	return true
+}
 
 // ToServer returns the stamp for messages to the server.
 func (e *Crossing) ToServer() *wire.Stamp {

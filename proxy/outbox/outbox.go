@@ -19,14 +19,20 @@ import (
 // bounded: if the client does not fetch them and the sender cannot wait, the oldest messages
 // are dropped.
 type Outbox struct {
-	signal  chan struct{} // a message was put, or the outbox was closed
-	fetched chan struct{} // a message was fetched, or the outbox was closed
+	mu      sync.Mutex
+	signal  chan struct{} // a message was put, or the outbox was closed; nil until Next has waited
+	fetched chan struct{} // a message was fetched, or the outbox was closed; nil until AwaitRoom has waited
+	queue   []Message
+	bytes   int // size of queue
+	closed  bool
+	left    func() // called once when the client leaves before the answer; may be nil
+	reader  Reader // nil for none
+}
 
-	mu     sync.Mutex
-	queue  []Message
-	bytes  int // size of queue
-	closed bool
-	left   func() // called once when the client leaves before the answer; may be nil
+// Reader is a client's goroutine that may wait for something else than Next.
+type Reader interface {
+	// Wake tells that a message was put. It does not wait.
+	Wake()
 }
 
 // A Message is one message for the client. It owns its bytes.
@@ -49,8 +55,20 @@ const (
 )
 
 // New returns an empty outbox.
-func New() *Outbox {
-	return &Outbox{signal: make(chan struct{}, 1), fetched: make(chan struct{}, 1)}
+func New() *Outbox { return new(Outbox) }
+
+// SetReader sets the reader to wake.
+func (b *Outbox) SetReader(r Reader) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.reader = r
+}
+
+// Waiting reports whether Next has a message without waiting.
+func (b *Outbox) Waiting() bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return len(b.queue) > 0
 }
 
 // OnLeave sets a function that is called once if the client leaves before the answer.
@@ -76,11 +94,19 @@ func (b *Outbox) Put(l Message) bool {
 	if l.Last {
 		b.left = nil
 	}
-	select {
-	case b.signal <- struct{}{}:
-	default:
+	notify(b.signal)
+	if b.reader != nil {
+		b.reader.Wake()
 	}
 	return true
+}
+
+// notify wakes the receiver of a channel with room for one value. A nil channel has none.
+func notify(c chan<- struct{}) {
+	select {
+	case c <- struct{}{}:
+	default:
+	}
 }
 
 // full reports whether the queue exceeds its bounds. Called with b.mu held.
@@ -91,26 +117,31 @@ func (b *Outbox) full() bool { return len(b.queue) > maxMessages || b.bytes > ma
 func (b *Outbox) Crowded() bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
+	return b.crowded()
+}
+
+func (b *Outbox) crowded() bool {
 	return !b.closed && (len(b.queue) > maxMessages/2 || b.bytes > maxBytes/2) && !b.queue[len(b.queue)-1].Last
 }
 
 // AwaitRoom waits until the client has fetched most of the queue or has left, or until ctx
 // ends.
 func (b *Outbox) AwaitRoom(ctx context.Context) {
-	for b.Crowded() {
+	for {
+		b.mu.Lock()
+		if b.fetched == nil {
+			b.fetched = make(chan struct{}, 1)
+		}
+		crowded := b.crowded()
+		b.mu.Unlock()
+		if !crowded {
+			return
+		}
 		select {
 		case <-b.fetched:
 		case <-ctx.Done():
 			return
 		}
-	}
-}
-
-// wakeWriter wakes AwaitRoom: a message was fetched, or none will be any more.
-func (b *Outbox) wakeWriter() {
-	select {
-	case b.fetched <- struct{}{}:
-	default:
 	}
 }
 
@@ -121,11 +152,14 @@ func (b *Outbox) Next(ctx context.Context) (l Message, last bool, err error) {
 		if len(b.queue) > 0 {
 			l = b.queue[0]
 			b.queue, b.bytes = b.queue[1:], b.bytes-len(l.Body)
+			notify(b.fetched)
 			b.mu.Unlock()
-			b.wakeWriter()
 			return l, l.Last, nil
 		}
 		closed := b.closed
+		if b.signal == nil {
+			b.signal = make(chan struct{}, 1)
+		}
 		b.mu.Unlock()
 		if closed {
 			return Message{}, false, downstream.ErrClientLeft
@@ -144,12 +178,9 @@ func (b *Outbox) Close() {
 	b.mu.Lock()
 	left := b.left
 	b.left, b.closed = nil, true
+	notify(b.fetched)
+	notify(b.signal)
 	b.mu.Unlock()
-	b.wakeWriter()
-	select {
-	case b.signal <- struct{}{}:
-	default:
-	}
 	if left != nil {
 		left()
 	}

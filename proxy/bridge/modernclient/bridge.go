@@ -99,6 +99,9 @@ type Exchange interface {
 	// Next returns the next message for the client. The error is bridge.ErrAsked if the server has asked something,
 	// and io.EOF after the response, or if none is owed.
 	Next() (sse.Event, error)
+	// Interruptible returns the stream that Next reads, if another goroutine can make Next return sse.ErrInterrupted; else
+	// nil. Next then never replaces the stream while the crossing is Alone.
+	Interruptible() upstream.Interruptible
 	// Message returns the message of Next, as it was scanned.
 	Message() *wire.Message
 	// Final reports whether Next has returned the response.

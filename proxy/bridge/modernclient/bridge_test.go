@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"runtime/debug"
 	"slices"
 	"strings"
 	"sync"
@@ -40,6 +41,7 @@ import (
 // messages about a request; nil for none.
 type fakeServer struct {
 	answer func(id, method string, params gjson.Result) []string
+	stream upstream.Stream // of each request, instead of answer; nil for none
 	sealer *sealed.Sealer
 
 	mu   sync.Mutex
@@ -127,6 +129,9 @@ func (s *fakeSession) Send(_ context.Context, m *upstream.Outgoing) (upstream.St
 	s.f.mu.Lock()
 	s.f.sent = append(s.f.sent, body)
 	s.f.mu.Unlock()
+	if s.f.stream != nil {
+		return s.f.stream, nil
+	}
 	return &script{s.f.answer(gjson.Get(body, "id").Raw, gjson.Get(body, "method").String(), gjson.Get(body, "params"))}, nil
 }
 
@@ -165,6 +170,11 @@ func (x *fakeExchange) Forward(out []byte) (upstream.Stream, error) {
 }
 func (x *fakeExchange) Read(st upstream.Stream) { x.st = st }
 
+func (x *fakeExchange) Interruptible() upstream.Interruptible {
+	st, _ := x.st.(upstream.Interruptible)
+	return st
+}
+
 func (x *fakeExchange) Next() (sse.Event, error) {
 	e, err := x.st.Next()
 	if err == nil {
@@ -188,7 +198,6 @@ func (x *fakeExchange) CancelAtServer(string)                         {}
 func (x *fakeExchange) At() report.At                                 { return report.At{} }
 func (*fakeExchange) Seen() *observe.Call                             { return nil }
 func (x *fakeExchange) AppendTiming(header []mcp.Header) []mcp.Header { return header }
-func (x *fakeExchange) Close() error                                  { return nil }
 func (x *fakeExchange) Done()                                         {}
 
 // request returns the request of a modern client with these capabilities. params are without the braces.
@@ -240,6 +249,42 @@ func TestPanicOfAReaderIsTheCallsAnswer(t *testing.T) {
 	answer, err := r.Answer(nil)
 	if err != nil || !strings.Contains(string(answer), `"id":4,"error":{"code":-32603,"message":"internal error"}`) {
 		t.Errorf("%s, %v", answer, err)
+	}
+}
+
+// interruptible is a script whose reading can be interrupted. It notes who reads it.
+type interruptible struct {
+	script
+	by []string
+}
+
+func (s *interruptible) Next() (sse.Event, error) {
+	s.by = append(s.by, string(debug.Stack()))
+	return s.script.Next()
+}
+
+func (s *interruptible) CanInterrupt() bool { return true }
+func (s *interruptible) Interrupt()         {}
+
+// TestGoroutineOfTheRequestReads: a call whose client may be asked needs no goroutine of its own until it is.
+func TestGoroutineOfTheRequestReads(t *testing.T) {
+	st := &interruptible{script: script{[]string{`{"jsonrpc":"2.0","method":"notifications/progress","params":{"progressToken":"x","progress":1}}`, `{"jsonrpc":"2.0","id":4,"result":{}}`}}}
+	br := bridgeTo(t, &fakeServer{stream: st})
+	r, err := br.Begin(t.Context(), request(t, "4", "tools/call", `"name":"t","arguments":{}`, `{"elicitation":{}}`), "", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.End()
+	if answer, err := r.Answer(nil); err != nil || !strings.Contains(string(answer), `"id":4,"result"`) {
+		t.Errorf("%s, %v", answer, err)
+	}
+	for _, stack := range st.by {
+		if !strings.Contains(stack, "(*relay).Answer") {
+			t.Errorf("read by\n%s", stack)
+		}
+	}
+	if len(st.by) != 2 {
+		t.Errorf("read %d times", len(st.by))
 	}
 }
 

@@ -4,9 +4,7 @@ import (
 	"bytes"
 	"context"
 	"crypto/sha256"
-	"errors"
 	"fmt"
-	"io"
 	"strings"
 	"sync"
 	"time"
@@ -42,12 +40,13 @@ type parkedCall struct {
 	first  *stateless.Request // the request that began the call
 	from   []upstream.Header  // the headers of the newest request; guarded by mu
 	b      *pooledSession
-	x      *asking       // only read uses it
+	x      *asking       // only the goroutine that reads uses it
 	seen   *observe.Call // nil if the call is not observed; guarded by mu
 	call   string        // the call's id at the server
 	cut    context.CancelCauseFunc
 
-	began time.Time
+	began   time.Time
+	reading reading
 
 	mu      sync.Mutex
 	asked   []pendingQuestion  // open questions, in the order of asking; see setAsked
@@ -72,82 +71,6 @@ type parkedCall struct {
 type pendingQuestion struct {
 	key string
 	bridge.Question
-}
-
-// start begins to read the messages about the request that x has sent.
-func (d *parkedCall) start(x *asking) {
-	d.mu.Lock()
-	d.x, d.cut, d.seen = x, x.stop, x.Seen()
-	over, from := d.over, d.from
-	d.awaitServer(d.patience().FirstByte)
-	d.mu.Unlock()
-	if over { // the client has already left
-		d.cancelAtServer("client disconnected", from)
-	}
-	d.br.host.Spawn(func() {
-		if !d.br.host.Report.Contained(d.read) {
-			f := mcp.Fail(mcp.Panicked, "")
-			d.finish(outbox.Message{Body: f.Body(), Status: f.Status})
-			d.b.forgetOpened(d)
-		}
-	})
-}
-
-// read reads the server's messages about the call until the response. It releases the session
-// before the client receives the response.
-func (d *parkedCall) read() {
-	x := d.x
-	release := sync.OnceFunc(func() {
-		d.b.leave(d)
-		x.Done()
-		d.br.pool.release(d.b)
-	})
-	defer release()
-	for {
-		e, err := x.Next()
-		switch {
-		case errors.Is(err, bridge.ErrAsked):
-			urls := x.crossing.URLs()
-			if urls != nil {
-				x.CountLater()
-				d.countLater()
-			}
-			if d.ask(x.crossing.TakeQuestions()); urls == nil {
-				continue
-			}
-			release()
-			d.askURLs(urls)
-			return
-		case errors.Is(err, io.EOF), err != nil && x.Left():
-			return
-		case err != nil:
-			unbegun := x.Unbegun(err)
-			f := x.Fail(err)
-			if f.Cause == mcp.UpstreamLost || unbegun {
-				d.br.pool.discard(d.b)
-			}
-			release()
-			d.finish(outbox.Message{Body: f.WithID(nil).Body(), Status: f.SessionlessStatus(), Header: f.Header, Unbegun: unbegun})
-			return
-		case x.Final():
-			status := statusOf(x.Message(), e.Data)
-			body, err := d.br.host.Memory().Clone(x.ctx, large.AnswerWait, large.Copy, e.Data)
-			if err != nil {
-				f := x.Fail(err)
-				body, status = f.Body(), f.SessionlessStatus()
-			}
-			if f := x.undeclared(d.missingCapabilities()); f != nil {
-				body, status = f.About([]byte(d.call)).Body(), f.Status
-				x.Settle(metrics.Refused)
-			}
-			release()
-			d.finish(outbox.Message{Body: body, Status: status})
-			return
-		default:
-			d.notify(x.Message(), e.Data)
-			d.awaitRoom(x.ctx)
-		}
-	}
 }
 
 // awaitRoom waits while the client reads more slowly than the server writes.

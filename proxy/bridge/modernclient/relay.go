@@ -35,12 +35,13 @@ type relay struct {
 	who  string // the principal
 	from []upstream.Header
 
-	b    *pooledSession
-	x    *asking        // nil if a parked call reads it
-	box  *outbox.Outbox // the messages of the parked call for the client; nil if there is none
-	done bool           // next has returned the response
-	task taskPlan       // whether a tool call becomes a task
-	sent bool           // the request was sent a second time, since the server did not know the session
+	b     *pooledSession
+	x     *asking        // nil if a parked call reads it
+	box   *outbox.Outbox // the messages of the parked call for the client; nil if there is none
+	reads *parkedCall    // the parked call that this goroutine reads; nil if another one does
+	done  bool           // next has returned the response
+	task  taskPlan       // whether a tool call becomes a task
+	sent  bool           // the request was sent a second time, since the server did not know the session
 
 	ended bool // end was called
 
@@ -153,7 +154,11 @@ func (r *relay) send() error {
 	begun = true
 	if d != nil {
 		r.box, r.b = box, nil // d releases the session
-		d.start(x)
+		if d.start(x) {
+			r.reads = d
+			box.SetReader(d)
+			r.leave = context.AfterFunc(r.ctx, d.Wake)
+		}
 		return nil
 	}
 	r.x = x
@@ -319,7 +324,13 @@ func (r *relay) Answer(client mcp.Peer) ([]byte, error) {
 		case r.done:
 			return e.Data, nil
 		}
-		if client.Send(e) != nil {
+		send := func() error { return client.Send(e) }
+		if d := r.reads; d != nil {
+			err = d.whileSending(send)
+		} else {
+			err = send()
+		}
+		if err != nil {
 			return nil, io.EOF
 		}
 	}
@@ -379,6 +390,9 @@ func (r *relay) cutShort() (sse.Event, error) {
 
 // fromBox returns the next message that the parked call has for the client.
 func (r *relay) fromBox() (sse.Event, error) {
+	if r.reads != nil && !r.reads.readFor(r.ctx, r.box) {
+		r.reads = nil
+	}
 	m, last, err := r.box.Next(r.ctx)
 	switch {
 	case err != nil:
@@ -423,6 +437,10 @@ func (r *relay) answer(err error) sse.Event {
 func (r *relay) End() {
 	if r.box != nil {
 		r.box.Close()
+	}
+	if r.reads != nil { // the client has left
+		r.reads.readOn()
+		r.reads = nil
 	}
 	r.drop()
 	if !r.ended {
