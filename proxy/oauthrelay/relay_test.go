@@ -111,7 +111,7 @@ func TestMetadataPassesByteForByte(t *testing.T) {
 		t.Fatal("not served")
 	}
 	resp, err := ask(t, r, "GET", path+"?a=%2F", map[string]string{"MCP-Protocol-Version": "2025-06-18", "User-Agent": "client/1", "X-Other": "x", "Cookie": "c=1"}, "")
-	if err != nil || resp.Status != 200 || string(resp.Body) != document || resp.Stream != nil {
+	if err != nil || resp.Status != 200 || string(resp.Body) != document {
 		t.Errorf("%v %d %q", err, resp.Status, resp.Body)
 	}
 	for name, want := range map[string][]string{"Content-Type": {"application/json; charset=utf-8"}, "Cache-Control": {"max-age=3600"}, "ETag": {`"1"`}, "X-Twice": {"a", "b"},

@@ -39,7 +39,8 @@ type Reader interface {
 type Message struct {
 	Body   []byte
 	Last   bool
-	Status int // HTTP status, of the last message
+	For    []byte // the id of the request that a response is for, if it is known
+	Status int    // HTTP status, of the last message
 	Header []mcp.Header
 
 	progress bool // it is a progress notification

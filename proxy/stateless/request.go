@@ -78,11 +78,23 @@ func (q *Request) Clone(ctx context.Context, memory *large.Memory) (*Request, er
 	if err != nil {
 		return nil, clienterror.Of(err).About(q.ID)
 	}
-	o := q.WithoutMessage()
+	o := *q
 	room = append(room, q.Raw...)
 	o.Raw, o.spare = room[:len(room):len(room)], room[len(room):]
-	o.Arguments, o.State, o.Inputs = wire.Moved(q.Arguments, q.Raw, o.Raw), wire.Moved(q.State, q.Raw, o.Raw), wire.Moved(q.Inputs, q.Raw, o.Raw)
-	return o, nil
+	for _, part := range o.parts() {
+		*part = wire.Moved(*part, q.Raw, o.Raw)
+	}
+	for _, part := range []*[]byte{&o.Arguments, &o.State, &o.Inputs} {
+		*part = wire.Moved(*part, q.Raw, o.Raw)
+	}
+	o.Name = wire.View(wire.Moved(wire.Bytes(q.Name), q.Raw, o.Raw))
+	o.Facts = mcp.ClientFacts(gjson.Parse(wire.View(o.Capabilities)))
+	return &o, nil
+}
+
+// parts returns the parts of the message that q keeps without it.
+func (q *Request) parts() [5]*[]byte {
+	return [5]*[]byte{&q.ID, &q.Target, &q.ClientInfo, &q.Capabilities, &q.ProgressToken}
 }
 
 // WithoutMessage returns a copy of q without the message.
@@ -90,7 +102,7 @@ func (q *Request) WithoutMessage() *Request {
 	o := *q
 	o.Raw, o.spare, o.Arguments, o.State, o.Inputs = nil, nil, nil, nil, nil
 	o.Name = strings.Clone(q.Name)
-	for _, part := range []*[]byte{&o.ID, &o.Target, &o.ClientInfo, &o.Capabilities, &o.ProgressToken} {
+	for _, part := range o.parts() {
 		*part = bytes.Clone(*part)
 	}
 	o.Facts = mcp.ClientFacts(gjson.ParseBytes(o.Capabilities))

@@ -455,7 +455,7 @@ func (d *parkedCall) finish(l outbox.Message) {
 		return
 	}
 	d.b.attribute(others, from)
-	if !d.br.host.Report.Contained(func() { l.Body = under(l.Body, reply.ID) }) {
+	if !bytes.Equal(l.For, reply.ID) && !d.br.host.Report.Contained(func() { l.Body = under(l.Body, reply.ID) }) {
 		f := mcp.Fail(mcp.Panicked, "").WithID(reply.ID)
 		l = outbox.Message{Body: f.Body(), Status: f.Status}
 	}

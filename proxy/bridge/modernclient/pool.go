@@ -4,6 +4,7 @@ import (
 	"context"
 	"slices"
 	"strconv"
+	"strings"
 	"sync"
 	"time"
 
@@ -13,6 +14,7 @@ import (
 	"github.com/dragoman-proxy/dragoman/proxy/results"
 	"github.com/dragoman-proxy/dragoman/proxy/stateless"
 	"github.com/dragoman-proxy/dragoman/proxy/upstream"
+	"github.com/dragoman-proxy/dragoman/translate/wire"
 )
 
 // A sessionPool holds the sessions with the server for modern clients. Their number is
@@ -48,7 +50,7 @@ func (p *sessionPool) get(ctx context.Context, q *stateless.Request, who string,
 	if len(q.Capabilities) > maxSelf {
 		return nil, tooLargeMeta(mcp.MetaCapabilities)
 	}
-	key := poolKey{principal: who, client: string(q.ClientInfo), capabilities: string(q.Capabilities)}
+	key := poolKey{principal: who, client: wire.View(q.ClientInfo), capabilities: wire.View(q.Capabilities)}
 	if who == "" {
 		key.address = q.Address
 	}
@@ -160,6 +162,7 @@ func (p *sessionPool) acquire(key poolKey, by quota.Holder) (b *pooledSession, m
 		p.shares.Release(by)
 		return nil, false, p.roomSignal()
 	}
+	key.client, key.capabilities = strings.Clone(key.client), strings.Clone(key.capabilities)
 	realm := results.KeyOf("session", strconv.Itoa(int(key.kind)), key.principal, key.address, key.client, key.capabilities)
 	b = &pooledSession{br: p.br, key: key, lastID: 1, holder: by, opener: by.Party(), uses: 1, realm: string(realm[:]), opening: make(chan struct{}), settled: make(chan struct{}), level: mcp.NoLogLevel, leveling: make(chan struct{}, 1)}
 	b.taskNews = p.br.tasks.receiver(b)

@@ -150,14 +150,14 @@ func (d *parkedCall) readNext() (next step) {
 		body, err := d.br.host.Memory().Clone(x.ctx, large.AnswerWait, large.Copy, e.Data)
 		if err != nil {
 			f := x.Fail(err)
-			body, status = f.Body(), f.SessionlessStatus()
+			body, status = f.WithID(d.first.ID).Body(), f.SessionlessStatus()
 		}
 		if f := x.undeclared(d.missingCapabilities()); f != nil {
-			body, status = f.About([]byte(d.call)).Body(), f.Status
+			body, status = f.WithID(d.first.ID).Body(), f.Status
 			x.Settle(metrics.Refused)
 		}
 		d.release()
-		d.finish(outbox.Message{Body: body, Status: status})
+		d.finish(outbox.Message{Body: body, Status: status, For: d.first.ID})
 		return over
 	}
 	d.notify(x.Message(), e.Data)
