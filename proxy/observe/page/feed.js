@@ -1,4 +1,3 @@
-/** @import { Link } from './types.d.ts' */
 import { readAddress, writeAddress } from './state.js';
 
 const TOKEN = 'dragoman.token';
@@ -65,7 +64,8 @@ export function feed(after, event, link) {
 		link({ is: 'opening' });
 		try {
 			const r = await asked;
-			if (r.status === 401 || r.status === 403) return link({ is: r.status === 401 ? 'token' : 'forbidden' });
+			if (r.status === 401) return link({ is: 'token' });
+			if (r.status === 403) return link({ is: 'forbidden' });
 			busy = r.status === 429 || r.status === 503;
 			alive();
 			if (r.ok && r.body) await events(r.body, (name, data) => {

@@ -1,4 +1,3 @@
-/** @import { Hello, Link, Row, State } from './types.d.ts' */
 import { Detail, TABS } from './detail.js';
 import { $, $$, count, fill, h, plural, toast } from './dom.js';
 import { feed, get, getJSON, setToken, token } from './feed.js';
@@ -78,7 +77,7 @@ function draw() {
 	const { sessions, parked, replicas, losses } = state, { length } = rows.all;
 	if (hello) fill($('about'), ...about(state, hello));
 	fill($('story'), ...story(sessions));
-	const numbers = { calls: length, sessions: sessions.length, parked: parked.length, replicas: replicas.length, losses: losses.reduce((n, l) => n + l.count, 0) };
+	const numbers = { sessions: sessions.length, parked: parked.length, replicas: replicas.length, losses: losses.reduce((n, l) => n + l.count, 0) };
 	for (const [k, n] of Object.entries(numbers)) $('n-' + k).textContent = count(n);
 	if (address.view !== 'calls') fill($('panel'), ...panel(address.view, state));
 	$('empty').hidden = link.is !== 'live' || length > 0;
@@ -135,7 +134,6 @@ function take(list) {
 	if (list.some((r) => r.n === detail.n)) detail.open(detail.n);
 	if (first || !$('none').hidden) draw();
 	else table.later();
-	$('n-calls').textContent = count(rows.all.length);
 }
 
 async function save() {

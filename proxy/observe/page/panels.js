@@ -1,4 +1,3 @@
-/** @import { Hello, Session, State } from './types.d.ts' */
 import { chips, clock, count, h, millis, plural, prose, since, status } from './dom.js';
 
 const rev = (r) => h('code.rev', r || 'no revision yet');

@@ -1,4 +1,3 @@
-/** @import { Row } from './types.d.ts' */
 import { total } from './dom.js';
 
 /** So many rows are kept, as in dragoman. */
@@ -10,8 +9,8 @@ export class Rows {
 	/** @type {Row[]} those of them that fit the filter */ shown = this.all;
 	/** The time of the slowest, in milliseconds. */
 	slowest = 10;
-	/** Of those that dragoman has compared with the filter, the ones that fit; undefined if there is no filter. @type {Set<number> | undefined} */ #fit;
-	/** The version of dragoman's rows that were compared; 0 before the first answer. */
+	/** The numbers of those, if there is a filter. @type {Set<number> | undefined} */ #fit;
+	/** The version of dragoman's rows that it has compared; 0 before its first answer. */
 	until = 0;
 
 	/** Shows only what fits a filter, once dragoman has said what does. */
@@ -21,7 +20,7 @@ export class Rows {
 		if (!this.#fit) this.shown = this.all;
 	}
 
-	/** @param {import('./types.d.ts').Found} found */
+	/** @param {Found} found */
 	found({ fit, not, until }) {
 		for (const n of fit) this.#fit?.add(n);
 		for (const n of not) this.#fit?.delete(n);

@@ -1,8 +1,7 @@
-/** @import { Row } from './types.d.ts' */
 /** @import { Rows } from './state.js' */
 import { $, bar, bytes, change, chips, clock, count, fill, h, millis, plural, status, total } from './dom.js';
 
-/** So many rows above and below those that can be seen are in the document, too; so many milliseconds are between drawings of new rows; the height of the head. */
+/** Rows drawn above and below those that can be seen; milliseconds between drawings; the height of the head. */
 const MARGIN = 5, PACE = 200, HEAD = 30;
 
 /** The cells of a row. @param {Row} r */
@@ -61,6 +60,7 @@ export function table(rows) {
 		$('below').style.height = (n - last) * height + 'px';
 		if (moved) box.scrollTop = top;
 		$('table').ariaRowCount = n + 1;
+		$('n-calls').textContent = count(all);
 		$('shown').textContent = n === all ? plural(all, 'call') : `${count(n)} of ${count(all)} shown`;
 	}
 
