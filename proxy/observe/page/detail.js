@@ -36,6 +36,7 @@ export class Detail {
 		this.n = 0;
 		this.#asked.abort();
 		$('detail').hidden = true;
+		$('detail').replaceChildren();
 		document.body.classList.remove('opened');
 		this.closed();
 	}
