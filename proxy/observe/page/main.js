@@ -1,9 +1,8 @@
 import { Detail, TABS } from './detail.js';
 import { $, $$, count, fill, h, plural, toast } from './dom.js';
-import { feed, get, getJSON, setToken, token } from './feed.js';
+import { feed, get, getJSON, readAddress, setToken, token, writeAddress } from './feed.js';
 import { about, empty, help, panel, story } from './panels.js';
-import { readAddress, Rows, writeAddress } from './state.js';
-import { table as makeTable } from './table.js';
+import { Rows, table as makeTable } from './table.js';
 
 token();
 const rows = new Rows(), address = readAddress(), table = makeTable(rows);
