@@ -11,8 +11,8 @@ export function readAddress() {
 
 /** Writes filter, view and open call there, and never the token. @param {{q: string, view: string, call: number}} to */
 export function writeAddress({ q, view, call }) {
-	const p = [q && 'q=' + encodeURIComponent(q), view !== 'calls' && 'view=' + view, call && 'call=' + call].filter(Boolean);
-	history.replaceState(null, '', location.pathname + (p.length ? '#' + p.join('&') : ''));
+	const p = [q && 'q=' + encodeURIComponent(q), view !== 'calls' && 'view=' + view, call && 'call=' + call].filter(Boolean).join('&'), hash = p && '#' + p;
+	if (hash !== location.hash) history.replaceState(null, '', location.pathname + hash);
 }
 
 /** The token of this tab. If the address has one, it is moved from there. */

@@ -221,5 +221,5 @@ document.documentElement.dataset.theme = localStorage.getItem('dragoman.theme') 
 const { view: shown, call } = address;
 connect();
 filter(address.q);
-view(shown);
+if (shown !== 'calls') view(shown);
 if (call) open(call);
