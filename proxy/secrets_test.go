@@ -112,6 +112,14 @@ func plantAndSearch(t *testing.T, secret string) {
 			t.Error(err)
 		}
 		shown["the page"] += string(call) + "\n"
+		for i := range d.Messages {
+			beside, _ := ring.Compare(row.N, d.Messages[i].Seq)
+			lines, err := json.Marshal(beside)
+			if err != nil {
+				t.Error(err)
+			}
+			shown["the page"] += string(lines) + "\n"
+		}
 		return true
 	})
 	for _, line := range srv.logs.All() {

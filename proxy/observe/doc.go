@@ -10,5 +10,6 @@
 //
 // types.go has what readers get, observer.go the tap, queue.go the queues. ring.go keeps the newest calls, rows.go and
 // sessions.go what they add up to, filter.go is the language in which a person asks for some of them. Why a message
-// changed is found out when a row is opened, see explain.go.
+// changed is found out when a row is opened, see explain.go; lines.go lays it out beside what became of it, which align.go
+// finds the common parts for.
 package observe

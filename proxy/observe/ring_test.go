@@ -91,6 +91,7 @@ func TestDetailExplainsATranslation(t *testing.T) {
 	if strings.Contains(string(text), secret) {
 		t.Errorf("a secret is shown: %s", text)
 	}
+	checkCompare(t, r, &d)
 	got := gjson.ParseBytes(text)
 	for path, want := range map[string]string{
 		"messages.#":                  "4",
@@ -129,6 +130,80 @@ func TestDetailExplainsATranslation(t *testing.T) {
 	}
 	if s := r.Totals().Sessions; len(s) != 1 || s[0].Calls != 1 || s[0].Open != 0 || s[0].P95 <= 0 || fmt.Sprint(s[0].Rules) != "[C01]" {
 		t.Errorf("%+v", s)
+	}
+}
+
+// checkCompare lays out the messages of that call beside each other.
+func checkCompare(t *testing.T, r *Ring, d *Detail) {
+	t.Helper()
+	for i := range d.Messages {
+		m := &d.Messages[i]
+		c, ok := r.Compare(1, m.Seq)
+		text := shows(c)
+		switch response := m.Kind == "response"; {
+		case !ok || strings.Contains(text, secret):
+			t.Errorf("message %d: %v\n%s", i, ok, text)
+		case response != c.Two, !response && c.Differences > 0:
+			t.Errorf("message %d is beside another one: %v\n%s", i, c.Two, text)
+		case response && (c.Unexplained != 0 || c.Differences != 2 || !strings.Contains(text, `title: "…" |  [C01]`) || !strings.Contains(text, `| { "name": "ours" } [own_tools]`)):
+			t.Errorf("%d differences, %d without an explanation:\n%s", c.Differences, c.Unexplained, text)
+		}
+	}
+	if _, ok := r.Compare(1, 4711); ok {
+		t.Error("there is a message 4711")
+	}
+	if _, ok := r.Compare(2, d.Messages[0].Seq); ok {
+		t.Error("there is a call 2")
+	}
+}
+
+// TestPastKeepsSessions plays a session that has ended long ago, as from a recording.
+func TestPastKeepsSessions(t *testing.T) {
+	p := Peers{Session: "s", Client: "cursor 0.41", ServerRevision: "2025-11-25"}
+	ended := &Session{Peers: p, At: time.Now().Add(-time.Hour), Ended: true}
+	for _, c := range []struct {
+		ring *Ring
+		want int
+	}{{NewRing(plain{}), 0}, {NewPast(plain{}), 2}} {
+		var o Observer
+		detach := o.Attach("ring", c.ring)
+		one(&o, p, `{"jsonrpc":"2.0","id":1,"method":"ping"}`, pong)
+		detach()
+		c.ring.sessions.of(&Peers{Client: "modern", ServerRevision: "2026-07-28"}, time.Now().Add(-time.Hour))
+		c.ring.Session(ended)
+		if got := c.ring.Totals().Sessions; len(got) != c.want {
+			t.Errorf("%+v, want %d", got, c.want)
+		}
+	}
+}
+
+// TestEachSince reads only what has changed.
+func TestEachSince(t *testing.T) {
+	var o Observer
+	r := NewRing(plain{})
+	detach := o.Attach("ring", r)
+	numbers := func(since uint64) (all []uint64, until uint64) {
+		until = r.Each(since, func(row Row, _ []*Message) bool {
+			all = append(all, row.N)
+			return true
+		})
+		return all, until
+	}
+	const ping = `{"jsonrpc":"2.0","id":1,"method":"ping"}`
+	one(&o, Peers{}, ping, pong)
+	late := o.Begin(Peers{}, o.Keep([]byte(ping)), false)
+	late.Came(Message{Edge: ClientEdge, Direction: ToServer, Copy: o.Keep([]byte(ping))})
+	detach()
+	all, until := numbers(0)
+	if fmt.Sprint(all) != "[1 2]" {
+		t.Errorf("%v", all)
+	}
+	if all, again := numbers(until); all != nil || again != until {
+		t.Errorf("%v, %d after %d", all, again, until)
+	}
+	r.End(&End{Call: late, At: time.Now(), Status: "ok"})
+	if all, _ := numbers(until); fmt.Sprint(all) != "[2]" {
+		t.Errorf("%v", all)
 	}
 }
 

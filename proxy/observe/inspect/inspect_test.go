@@ -159,13 +159,17 @@ func TestWhoMayLook(t *testing.T) {
 		"state without a token":     {"/inspect/state", nil, 401},
 		"feed without a token":      {"/inspect/feed", nil, 401},
 		"export without a token":    {"/inspect/export", nil, 401},
+		"search without a token":    {"/inspect/search?q=a", nil, 401},
 		"call without a token":      {"/inspect/calls/1", nil, 401},
+		"message without a token":   {"/inspect/calls/1/1", nil, 401},
 		"wrong token":               {"/inspect/state", []string{"Authorization: Bearer " + token + "0"}, 401},
 		"token in the query":        {"/inspect/state?token=" + token, nil, 401},
 		"another scheme":            {"/inspect/state", []string{"Authorization: Basic " + token}, 401},
 		"token":                     {"/inspect/state", []string{authorized}, 200},
 		"unknown call":              {"/inspect/calls/99", []string{authorized}, 404},
 		"no number":                 {"/inspect/calls/x", []string{authorized}, 404},
+		"unknown message":           {"/inspect/calls/1/99", []string{authorized}, 404},
+		"no number of a message":    {"/inspect/calls/1/", []string{authorized}, 404},
 		"rebound name":              {"/inspect/state", []string{authorized, "Host: evil.example"}, 403},
 		"rebound name, page":        {"/inspect/", []string{"Host: evil.example"}, 403},
 		"page of another origin":    {"/inspect/state", []string{authorized, "Sec-Fetch-Site: cross-site"}, 403},
@@ -432,6 +436,48 @@ func TestAnExportShowsTheSameRowsAgain(t *testing.T) {
 	got, ok := again.Detail(1)
 	if !ok || !reflect.DeepEqual(got.Row, want.Row) || len(got.Messages) != len(want.Messages) || string(got.Messages[0].Payload) != string(want.Messages[0].Payload) {
 		t.Errorf("\n got  %+v\n want %+v", got.Row, want.Row)
+	}
+}
+
+// TestSearch filters as the page does: all calls first, and then those that have changed since.
+func TestSearch(t *testing.T) {
+	s := serve(t, func(o *Options) { o.Keep = true })
+	s.call("first configured-secret")
+	s.call("Second")
+	eventually(t, func() bool { d, _ := s.o.Ring.Detail(2); return len(d.Messages) == 4 && d.Row.Status == "ok" })
+	search := func(query string) gjson.Result {
+		return gjson.Parse(body(t, s.get("/inspect/search?"+query, authorized)))
+	}
+	for query, want := range map[string]string{
+		"q=": "[1,2]", "q=second": "[2]", "q=tool:echo%20-second": "[1]", "q=configured-secret": "[]", "q=status:failed": "[]", "q=cursor": "[]", "q=client:cursor": "[1,2]",
+	} {
+		if found := search(query); found.Get("fit").Raw != want || found.Get("not").Raw != "[]" {
+			t.Errorf("%s: %s, want %s", query, found, want)
+		}
+	}
+	until := search("q=second").Get("until").Raw
+	if found := search("q=second&since=" + until); found.Get("fit").Raw != "[]" || found.Get("until").Raw != until {
+		t.Errorf("nothing has changed: %s", found)
+	}
+	s.call("the second one")
+	s.call("third")
+	eventually(t, func() bool { d, _ := s.o.Ring.Detail(4); return d.Row.Status == "ok" })
+	if found := search("q=second&since=" + until); found.Get("fit").Raw != "[3]" || found.Get("not").Raw != "[4]" {
+		t.Errorf("after two more calls: %s", found)
+	}
+}
+
+// TestMessagesBesideEachOther asks for what the page shows of a message.
+func TestMessagesBesideEachOther(t *testing.T) {
+	s := serve(t, func(o *Options) { o.Keep = true })
+	s.call("one configured-secret")
+	eventually(t, func() bool { d, _ := s.o.Ring.Detail(1); return len(d.Messages) == 4 })
+	d, _ := s.o.Ring.Detail(1)
+	for i := range d.Messages {
+		text := body(t, s.get(fmt.Sprintf("/inspect/calls/1/%d", d.Messages[i].Seq), authorized))
+		if lines := gjson.Get(text, "lines"); lines.Get("#").Int() < 5 || lines.Get("0.l.0").Str != "{" || strings.Contains(text, "configured-secret") || gjson.Get(text, "two").Bool() {
+			t.Errorf("message %d: %s", i, text)
+		}
 	}
 }
 

@@ -1,4 +1,3 @@
-/** @import { Call, Change, Comparison, Message, Row } from './types.d.ts' */
 import { $, bar, bytes, change, chip, clock, count, h, millis, plural, prose, safe, status, toast, total, words } from './dom.js';
 import { get, getJSON } from './feed.js';
 import { show } from './lines.js';
@@ -17,7 +16,6 @@ export class Detail {
 		this.closed = closed;
 	}
 
-	/** Shows call n, or what has become of it. */
 	async open(n) {
 		this.n = n;
 		this.#asked.abort();
@@ -38,6 +36,7 @@ export class Detail {
 		this.n = 0;
 		this.#asked.abort();
 		$('detail').hidden = true;
+		$('detail').replaceChildren();
 		document.body.classList.remove('opened');
 		this.closed();
 	}
@@ -102,7 +101,7 @@ function exchange(c, m) {
 	return [h('div.two', party(c, a, came ? 'from' : 'to'), b && party(c, b, 'to')), says, why(c, changes, answer), shows];
 }
 
-/** The comparisons that dragoman was asked for, by path. @type {Map<string, Promise<Comparison>>} */
+/** What dragoman was asked for, by path. @type {Map<string, Promise<Comparison>>} */
 const asked = new Map();
 
 /** Shows a message beside what became of it. @param {Call} c @param {Message} m @param {Change[]} changes */
@@ -137,14 +136,11 @@ function headers(c) {
 	return some.map((m) => [h('h3', `${m.direction.replaceAll('-', ' ')}, at the ${m.edge}`), h('dl', Object.entries(m.headers ?? {}).map(([k, v]) => [h('dt', k), h('dd', v)]))]);
 }
 
-/** Every message of a call on two lanes, in order. @param {Call} c */
+/** Messages and notes in order, on two lanes. @param {Call} c */
 function timeline(c) {
-	const step = (m, ...kids) => h('div.step', h('span.at', '+' + millis(Math.max(0, Date.parse(m.at) - Date.parse(c.row.at)))), kids);
-	const steps = [
-		...c.messages.map((m) => ({ at: m.at, e: step(m, arrow(c, m)) })),
-		...(c.notes ?? []).map((n) => ({ at: n.at, e: step(n, h('span.noted', chip(n.by), words(n.what), ' ', n.path && h('code', n.path))) })),
-	].sort((x, y) => Date.parse(x.at) - Date.parse(y.at));
-	return [h('div.step.top', h('span.at', 'ms'), [c.row.client ?? 'client', 'dragoman', c.row.server ?? 'server'].map((x) => h('b', x))), steps.map((s) => s.e)];
+	const begin = Date.parse(c.row.at), steps = [...c.messages, ...(c.notes ?? [])].map((of) => ({ of, ms: Date.parse(of.at) - begin })).sort((x, y) => x.ms - y.ms);
+	return [h('div.step.top', h('span.at', 'ms'), [c.row.client ?? 'client', 'dragoman', c.row.server ?? 'server'].map((x) => h('b', x))),
+		steps.map(({ of, ms }) => h('div.step', h('span.at', '+' + millis(Math.max(0, ms))), 'by' in of ? h('span.noted', chip(of.by), words(of.what), ' ', of.path && h('code', of.path)) : arrow(c, of)))];
 }
 
 /** A message on its way from lane to lane, which opens below. @param {Call} c @param {Message} m */

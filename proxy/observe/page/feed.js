@@ -1,10 +1,19 @@
-/** @import { Link } from './types.d.ts' */
-import { readAddress, writeAddress } from './state.js';
-
 const TOKEN = 'dragoman.token';
 /** dragoman sends a comment every 10 s. After so many milliseconds without a byte the connection is lost. */
 const SILENCE = 25_000;
 const LONGEST = 8 << 20;
+
+/** What stands behind # in the address. */
+export function readAddress() {
+	const p = new URLSearchParams(location.hash.slice(1).replaceAll('+', '%2B'));
+	return { q: p.get('q') ?? '', view: p.get('view') ?? 'calls', call: Number(p.get('call')) || 0, token: p.get('token') };
+}
+
+/** Writes filter, view and open call there, and never the token. @param {{q: string, view: string, call: number}} to */
+export function writeAddress({ q, view, call }) {
+	const p = [q && 'q=' + encodeURIComponent(q), view !== 'calls' && 'view=' + view, call && 'call=' + call].filter(Boolean).join('&'), hash = p && '#' + p;
+	if (hash !== location.hash) history.replaceState(null, '', location.pathname + hash);
+}
 
 /** The token of this tab. If the address has one, it is moved from there. */
 export function token() {
@@ -65,7 +74,8 @@ export function feed(after, event, link) {
 		link({ is: 'opening' });
 		try {
 			const r = await asked;
-			if (r.status === 401 || r.status === 403) return link({ is: r.status === 401 ? 'token' : 'forbidden' });
+			if (r.status === 401) return link({ is: 'token' });
+			if (r.status === 403) return link({ is: 'forbidden' });
 			busy = r.status === 429 || r.status === 503;
 			alive();
 			if (r.ok && r.body) await events(r.body, (name, data) => {

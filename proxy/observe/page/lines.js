@@ -1,7 +1,6 @@
-/** @import { Comparison, Line } from './types.d.ts' */
 import { chip, h, plural, safe } from './dom.js';
 
-/** Lines around a change; lines drawn at once; characters of a piece of text that are shown. */
+/** Lines around a change; lines drawn at once; characters of a text that are shown. */
 const CONTEXT = 3, CHUNK = 80, CUT = 1500;
 
 /** One side of a line. @param {Line} line */
@@ -15,8 +14,7 @@ function side({ depth, edit, key, kind = '' }, pieces, mark) {
 }
 
 /**
- * Shows two messages beside each other, or one; lines far from a change are folded. The first lines are there at once, the
- * others frame by frame. does says what a rule does.
+ * Shows two messages beside each other, or one. Lines far from a change are folded, and all but the first come frame by frame.
  * @param {Comparison} comparison @param {(rule: string) => string} does
  */
 export function show({ lines, two }, does) {

@@ -1,10 +1,8 @@
-/** @import { Hello, Link, Row, State } from './types.d.ts' */
 import { Detail, TABS } from './detail.js';
 import { $, $$, count, fill, h, plural, toast } from './dom.js';
-import { feed, get, getJSON, setToken, token } from './feed.js';
+import { feed, get, getJSON, readAddress, setToken, token, writeAddress } from './feed.js';
 import { about, empty, help, panel, story } from './panels.js';
-import { readAddress, Rows, writeAddress } from './state.js';
-import { table as makeTable } from './table.js';
+import { Rows, table as makeTable } from './table.js';
 
 token();
 const rows = new Rows(), address = readAddress(), table = makeTable(rows);
@@ -78,7 +76,7 @@ function draw() {
 	const { sessions, parked, replicas, losses } = state, { length } = rows.all;
 	if (hello) fill($('about'), ...about(state, hello));
 	fill($('story'), ...story(sessions));
-	const numbers = { calls: length, sessions: sessions.length, parked: parked.length, replicas: replicas.length, losses: losses.reduce((n, l) => n + l.count, 0) };
+	const numbers = { sessions: sessions.length, parked: parked.length, replicas: replicas.length, losses: losses.reduce((n, l) => n + l.count, 0) };
 	for (const [k, n] of Object.entries(numbers)) $('n-' + k).textContent = count(n);
 	if (address.view !== 'calls') fill($('panel'), ...panel(address.view, state));
 	$('empty').hidden = link.is !== 'live' || length > 0;
@@ -135,7 +133,6 @@ function take(list) {
 	if (list.some((r) => r.n === detail.n)) detail.open(detail.n);
 	if (first || !$('none').hidden) draw();
 	else table.later();
-	$('n-calls').textContent = count(rows.all.length);
 }
 
 async function save() {
@@ -224,5 +221,5 @@ document.documentElement.dataset.theme = localStorage.getItem('dragoman.theme') 
 const { view: shown, call } = address;
 connect();
 filter(address.q);
-view(shown);
+if (shown !== 'calls') view(shown);
 if (call) open(call);

@@ -2,8 +2,6 @@ package page_test
 
 import (
 	"flag"
-	"fmt"
-	"strings"
 	"testing"
 	"time"
 )
@@ -15,46 +13,32 @@ func TestMeasure(t *testing.T) {
 	if !*measure {
 		t.Skip("figures are taken with -measure")
 	}
-	f := newFake(t)
-	b := live(t, f, 10)
+	b := newTab(t)
+	at := newReal(t)
 	first := `new Promise((done) => { const look = () => document.querySelector("#rows tr") ? done(performance.now()) : requestAnimationFrame(look); look() })`
-	for range 3 {
+	for i := range 6 {
 		b.open("about:blank")
-		b.open(f.withToken())
-		t.Logf("from the request to the first row: %.0f ms", value[float64](b, first))
-	}
-
-	var before, after, changes []any
-	words := strings.Repeat("what this tool does, and when to use it; ", 9)
-	for i := range 50 {
-		name := fmt.Sprintf("tool_%d", i)
-		properties := object{}
-		for j := range 5 {
-			properties[fmt.Sprintf("p%d", j)] = object{"type": "string", "description": words[:80]}
-		}
-		tool := object{"name": name, "description": words, "inputSchema": object{"type": "object", "properties": properties}}
-		after = append(after, tool)
-		before = append(before, object{"name": name, "title": name, "description": words, "inputSchema": tool["inputSchema"], "annotations": object{"readOnlyHint": true}, "outputSchema": object{"type": "object", "properties": object{"x": object{"type": "number"}}}})
-		for _, m := range []string{"title", "annotations", "outputSchema"} {
-			changes = append(changes, object{"rule": "C01", "what": m, "change": "removed", "before": fmt.Sprintf("result.tools[%d].%s", i, m), "does": gone})
+		b.open(at)
+		if took := value[float64](b, first); i > 0 {
+			t.Logf("from the request to the first row: %.0f ms", took)
 		}
 	}
-	f.calls[10] = call(f.rows[9], object{}, object{"result": object{"tools": before}}, object{"result": object{"tools": after}}, changes, nil)
 	t.Log(value[string](b, `(async () => {
-		const { getJSON } = await import("./feed.js"), { show } = await import("./lines.js"), detail = document.getElementById("detail"), times = [];
+		const { getJSON } = await import("./feed.js"), { show } = await import("./lines.js"), detail = document.getElementById("detail"), times = [], sizes = (await getJSON("calls/1")).messages.map((m) => m.size);
 		detail.hidden = false;
+		let parts;
 		for (let i = 0; i < 15; i++) {
-			const begin = performance.now(), compared = await getJSON("calls/10/3"), got = performance.now();
+			const begin = performance.now(), compared = await getJSON("calls/1/3"), got = performance.now();
 			detail.replaceChildren(show(compared, () => ""));
 			detail.getBoundingClientRect();
 			times.push(performance.now() - begin);
-			globalThis.parts = (got - begin).toFixed(1) + " to ask + " + (performance.now() - got).toFixed(1) + " to show " + compared.lines.length + " lines";
+			parts = (got - begin).toFixed(1) + " to ask + " + (performance.now() - got).toFixed(1) + " to show " + compared.lines.length + " lines";
 		}
 		detail.hidden = true;
-		return "difference to screen: first " + times[0].toFixed(1) + " ms, median " + times.sort((a, b) => a - b)[7].toFixed(1) + " ms; the last " + globalThis.parts;
+		return sizes.slice(2) + " bytes, difference to screen: first " + times[0].toFixed(1) + " ms, median " + times.sort((a, b) => a - b)[7].toFixed(1) + " ms; the last " + parts;
 	})()`))
 
-	f = newFake(t)
+	f := newFake(t)
 	b = live(t, f, 10_000)
 	stop := make(chan struct{})
 	ended := make(chan struct{})

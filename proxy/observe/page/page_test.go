@@ -48,13 +48,13 @@ func TestThePageStaysSmall(t *testing.T) {
 	t.Logf("%d files, %d bytes", len(files), sum)
 }
 
-// live opens the page of a fake with so many calls, and waits until it shows them.
+// live opens the page of a fake with so many calls, and waits until it shows them and their sessions.
 func live(t *testing.T, f *fake, rows int) *tab {
 	t.Helper()
 	f.madeUp(rows)
 	b := newTab(t)
 	b.open(f.withToken())
-	b.until(fmt.Sprintf(`document.body.dataset.link === "live" && document.getElementById("n-calls").textContent.replace(",", "") === "%d"`, rows))
+	b.until(fmt.Sprintf(`document.body.dataset.link === "live" && !!document.querySelector("#story li") && document.getElementById("n-calls").textContent.replace(",", "") === "%d"`, rows))
 	return b
 }
 

@@ -1,4 +1,3 @@
-/** @import { Hello, Session, State } from './types.d.ts' */
 import { chips, clock, count, h, millis, plural, prose, since, status } from './dom.js';
 
 const rev = (r) => h('code.rev', r || 'no revision yet');
@@ -18,7 +17,7 @@ export function story(sessions) {
 	return [...first.map((s) => h('li.route',
 		h('span.peer', h('b', s.client || 'a client'), rev(s.client_rev)), wire(s), h('span.peer', rev(s.server_rev), h('b', s.server || 'the server')),
 		h('span.facts', h('span', s.transport), h('span', plural(s.calls, 'call')), h('span', `p95 ${millis(s.p95_ms)} ms`), errors(s.errors, plural(s.errors, 'error')),
-			s.asking && h('span.warn', s.asking + ' asking'), s.open && h('span.busy', s.open + ' open')))),
+			s.asking && h('span.warn', s.asking + '\u00a0asking'), s.open && h('span.busy', s.open + '\u00a0open')))),
 	...(sessions.length > 2 ? [h('li', link(`and ${plural(sessions.length - 2, 'more session')}`, { 'data-view': 'sessions' }))] : [])];
 }
 

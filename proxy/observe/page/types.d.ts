@@ -1,46 +1,46 @@
-// The messages between dragoman and the page. This file is for editors and tsc; browsers never load it.
+// The messages between dragoman and the page. This file is for editors and tsc, which know its types everywhere; browsers never load it.
 
-export interface Times { client: number; proxy: number; server: number }
-export interface Sizes { before: number; after: number }
-export interface Loss { rule: string; what: string; count: number; example?: number; does?: string }
-export interface Row {
+interface Times { client: number; proxy: number; server: number }
+interface Sizes { before: number; after: number }
+interface Loss { rule: string; what: string; count: number; example?: number; does?: string }
+interface Row {
   n: number; at: string; kind: string; method?: string; tool?: string; id?: string;
   session?: string; client?: string; client_rev?: string; server?: string; server_rev?: string; transport?: string;
   status: string; error?: string; code?: number; cause?: string; ms?: Times; bytes?: Sizes; tokens?: Sizes;
   rules?: string[]; losses?: Loss[]; by?: string[]; messages?: number;
 }
-export interface Session {
+interface Session {
   session: string; principal?: string; client?: string; client_rev?: string; server?: string; server_rev?: string;
   transport?: string; era?: string; since?: string; calls: number; open?: number; streams?: number; asking?: number;
   errors?: number; p95_ms?: number; rules?: string[];
 }
-export interface Hello { version: string; replica?: string; started: string; now: string; last?: number; first?: number; payloads?: string; file?: string; url?: string }
-export interface Stats {
+interface Hello { version: string; replica?: string; started: string; now: string; last?: number; first?: number; payloads?: string; file?: string; url?: string }
+interface Stats {
   connections?: number; calls?: number; errors_per_min?: number; watchers?: number; dropped?: number;
   ring?: { rows: number; bytes: number }; sessions: Session[];
 }
-export interface State extends Stats {
+interface State extends Stats {
   parked: { method: string; session: string; since: string; ends: string; call?: number }[];
   replicas: { address: string; reachable?: boolean; forwarded?: number }[]; losses: Loss[];
 }
-export interface Change { rule: string; what: string; change: string; before?: string; after?: string; does?: string }
-export interface Message {
+interface Change { rule: string; what: string; change: string; before?: string; after?: string; does?: string }
+interface Message {
   seq: number; at: string; edge: 'client' | 'server'; direction: string; kind: string; method?: string; id?: string; rev?: string;
   size?: number; sha256?: string; cut?: boolean; payload?: unknown; text?: string; headers?: Record<string, string>;
   pair?: number; same?: boolean; changes?: Change[]; more_changes?: number; unexplained?: number; verdict?: string; failure?: string;
 }
-export interface Note { at: string; by: string; what?: string; path?: string; detail?: string }
-export interface Call { row: Row; messages: Message[]; notes?: Note[]; curl?: string; golden?: string; more?: number }
+interface Note { at: string; by: string; what?: string; path?: string; detail?: string }
+interface Call { row: Row; messages: Message[]; notes?: Note[]; curl?: string; golden?: string; more?: number }
 
 /** Where the page stands with dragoman. */
-export type Link = { is: 'opening' | 'live' | 'token' | 'forbidden' | 'hidden' } | { is: 'lost' | 'busy'; at: number };
+type Link = { is: 'opening' | 'live' | 'token' | 'forbidden' | 'hidden' } | { is: 'lost' | 'busy'; at: number };
 
 /** What a filter chooses of the calls that changed since the version of dragoman's rows that was asked for. */
-export interface Found { fit: number[]; not: number[]; until: number }
+interface Found { fit: number[]; not: number[]; until: number }
 
 /**
  * One line of a comparison. l and r are in pieces, of which every second one is not in the other one; the side that does not
  * have the line is missing. Outside of an edit the right side is as the left one.
  */
-export interface Line { depth: number; key?: string; kind?: string; l?: string[]; r?: string[]; edit?: boolean; why?: string[] }
-export interface Comparison { two?: boolean; lines: Line[]; more?: number; differences: number; unexplained: number }
+interface Line { depth: number; key?: string; kind?: string; l?: string[]; r?: string[]; edit?: boolean; why?: string[] }
+interface Comparison { two?: boolean; lines: Line[]; more?: number; differences: number; unexplained: number }
