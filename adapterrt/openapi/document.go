@@ -29,6 +29,7 @@ type Document struct {
 	noted   map[string]bool
 	notes   []string // what is odd in the document as a whole
 	left    map[string]int
+	lost    []Finding // paths that cannot be read
 	swagger bool
 	ops     []*rawOperation
 }
@@ -155,8 +156,13 @@ func (d *Document) operations() error {
 		if strings.HasPrefix(path, "x-") {
 			continue
 		}
-		item := d.resolved(paths.kids[i])
-		if item == nil || item.kind != wire.Object {
+		item, err := d.follow(paths.kids[i])
+		if err != nil {
+			what := "$ref " + quoted(paths.kids[i].str("$ref")) + ": " + err.Error()
+			d.lost = append(d.lost, Finding{Operation: short(path), Place: d.place(paths.kids[i]), Class: Dropped, What: what})
+			continue
+		}
+		if item.kind != wire.Object {
 			continue
 		}
 		for _, method := range methods {

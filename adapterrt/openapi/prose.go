@@ -76,6 +76,9 @@ func prose(s string, limit int) string {
 			break
 		}
 	}
+	if clean.MayHaveSecret(out) {
+		out = clean.MaskSecrets(out)
+	}
 	return strings.TrimSuffix(cut(out, limit), ".")
 }
 

@@ -188,6 +188,9 @@ func (i *importSettings) make(w *workplace, d *openapi.Document, f *openapi.File
 func illustrated(w *workplace, f *openapi.File) (examples []string, err error) {
 	var drafts []adapterrt.Draft
 	for _, d := range f.Drafts {
+		if d.Random {
+			continue
+		}
 		drafts = append(drafts, adapterrt.Draft{Request: d.Request, Receives: d.Receives})
 	}
 	all, problems := adapterrt.Illustrate(f.FileName(), f.Front(), &w.options, drafts)
