@@ -226,6 +226,9 @@ func (c *comparison) compare(was, now *file.Operation) {
 			c.add("optional", false, "new optional parameter %s", q.Name)
 		}
 	}
+	if was.Paging == nil && now.Paging != nil {
+		c.add("optional", false, "it has pages now")
+	}
 	c.bodies(was, now)
 }
 
