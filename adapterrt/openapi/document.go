@@ -146,7 +146,7 @@ func (d *Document) operations() error {
 	}
 	for _, key := range [...]string{"webhooks", "x-webhooks"} {
 		if w := d.root.get(key); w != nil {
-			d.left["webhooks"] += len(w.keys)
+			d.left["webhook"] += len(w.keys)
 		}
 	}
 	if paths == nil {
@@ -174,13 +174,13 @@ func (d *Document) operations() error {
 				return &Error{d.sources[0].name, int(n.line), fmt.Sprintf("more than %d operations", maxPaths)}
 			}
 			if slices.Index(methods, method) > 4 {
-				d.left[strings.ToUpper(method)+" operations"]++
+				d.left[strings.ToUpper(method)+" operation"]++
 				continue
 			}
 			d.ops = append(d.ops, d.operation(strings.ToUpper(method), path, item, n))
 			for _, key := range [...]string{"callbacks", "x-callbacks"} {
 				if c := n.get(key); c != nil {
-					d.left["callbacks"] += len(c.keys)
+					d.left["callback"] += len(c.keys)
 				}
 			}
 		}

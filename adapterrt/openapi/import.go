@@ -122,7 +122,7 @@ func (d *Document) Import(o Options) (*Import, error) {
 	if !opt.Deprecated {
 		ops = slices.DeleteFunc(ops, func(op *rawOperation) bool {
 			if op.deprecated {
-				left["deprecated operations"]++
+				left["deprecated operation"]++
 			}
 			return op.deprecated
 		})

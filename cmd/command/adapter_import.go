@@ -324,7 +324,7 @@ func tellImport(w io.Writer, d *openapi.Document, in *openapi.Import, files []ma
 	}
 	parts = nil
 	for _, what := range slices.Sorted(maps.Keys(in.Left)) {
-		parts = append(parts, fmt.Sprintf("%d %s", in.Left[what], what))
+		parts = append(parts, count(in.Left[what], what))
 	}
 	if parts != nil {
 		fmt.Fprintf(&b, "left out: %s\n", strings.Join(parts, ", "))
