@@ -77,7 +77,6 @@ func (m *mapper) body() {
 			r.kind = c.kind
 		}
 		d := &definition{typ: "string", minLen: -1, maxLen: -1, description: first(prose(b.description, paramText-12), "The content") + ", as base64"}
-		d.examples = []*node{text("AAEC")}
 		m.wholeBody(b, d)
 		return
 	}

@@ -66,7 +66,7 @@ func (p *param) sample(compiled *file.Param, base64 bool) []byte {
 			(p.in != "header" || !strings.ContainsAny(string(raw), "\\"))
 	}
 	if base64 {
-		return []byte(`"AAEC"`)
+		return []byte(`"aGVsbG8="`)
 	}
 	for _, e := range p.examples {
 		if raw := e.JSON(nil); fits(raw) {
