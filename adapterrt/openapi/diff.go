@@ -164,7 +164,7 @@ func visible(op *file.Operation) (out []*file.Param) {
 	return out
 }
 
-// pair returns the parameter of list that is sent as p is. Path parameters are compared by
+// partner returns the parameter of op that is sent as p, a parameter of the operation of, is. Path parameters are compared by
 // their order.
 func partner(p *file.Param, op *file.Operation, of *file.Operation) *file.Param {
 	if p.Place == file.InPath {

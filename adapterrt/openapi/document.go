@@ -300,20 +300,6 @@ func isJSON(kind string) bool {
 	return kind == "application/json" || kind == "text/json" || strings.HasSuffix(kind, "+json") || kind == "*/*" || kind == "application/*" || kind == ""
 }
 
-// Tags returns the tags of the operations that match, with their numbers, in the order of the
-// document. The tag of operations that have none is "".
-func (d *Document) Tags(ops []*rawOperation) (tags []string, count map[string]int) {
-	count = map[string]int{}
-	for _, op := range ops {
-		tag := op.tag()
-		if count[tag] == 0 {
-			tags = append(tags, tag)
-		}
-		count[tag]++
-	}
-	return tags, count
-}
-
 func (op *rawOperation) tag() string {
 	if len(op.tags) == 0 {
 		return ""
