@@ -1,6 +1,7 @@
 package command
 
 import (
+	"crypto/x509"
 	"encoding/json"
 	"net/http"
 	"net/http/httptest"
@@ -8,6 +9,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/dragoman-proxy/dragoman/adapterrt/openapi"
 )
 
 const petsDocument = `openapi: 3.0.3
@@ -270,5 +273,61 @@ func TestAdapterImportedCall(t *testing.T) {
 	out, errOut, code := importing(t, dir, "call pet-shop list_pets limit=2")
 	if code != 0 || !strings.Contains(out, "Rex") {
 		t.Error(code, out, errOut)
+	}
+}
+
+// TestDocumentsAreFetched reads documents over https.
+func TestDocumentsAreFetched(t *testing.T) {
+	var asked []string
+	api := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		asked = append(asked, r.URL.Path)
+		if len(r.Header["Authorization"])+len(r.Header["Cookie"]) > 0 {
+			t.Error("a credential was sent")
+		}
+		switch r.URL.Path {
+		case "/moved":
+			http.Redirect(w, r, "/d/api.yaml", http.StatusFound)
+		case "/round":
+			http.Redirect(w, r, "/round", http.StatusFound)
+		case "/plain":
+			http.Redirect(w, r, "http://"+r.Host+"/d/api.yaml", http.StatusFound)
+		case "/d/api.yaml":
+			_, _ = w.Write([]byte("openapi: 3.0.0\ninfo: {title: Fetched, version: 1}\nservers: [{url: 'https://h.example.com'}]\npaths: {/a: {$ref: 'paths/a.yaml'}, /b: {$ref: 'https://localhost:1/b.yaml'}}\n"))
+		case "/d/paths/a.yaml":
+			_, _ = w.Write([]byte("get: {operationId: getA, responses: {'200': {description: x}}}"))
+		case "/page":
+			_, _ = w.Write([]byte("\n<!DOCTYPE html><html></html>"))
+		default:
+			http.NotFound(w, r)
+		}
+	}))
+	defer api.Close()
+	roots := x509.NewCertPool()
+	roots.AddCert(api.Certificate())
+	r := &documents{fetch: true, roots: roots}
+	d, err := r.read(t.Context(), api.URL+"/d/api.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	in, err := d.Import(openapi.Options{})
+	if err != nil || in.Files[0].Operations != 1 || in.Dropped != 1 || !strings.Contains(in.Findings[0].What, "address not allowed") {
+		t.Errorf("%v %+v", err, in)
+	}
+	if got := strings.Join(asked, " "); got != "/d/api.yaml /d/paths/a.yaml" {
+		t.Error(got)
+	}
+	if _, err := r.read(t.Context(), api.URL+"/moved"); err != nil {
+		t.Error(err)
+	}
+	for path, want := range map[string]string{
+		"/round": "more than 3 redirects", "/plain": "documents are fetched from https URLs", "/none": "404 Not Found", "/page": "is a web page, not a document",
+	} {
+		if _, err := r.read(t.Context(), api.URL+path); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v", path, err)
+		}
+	}
+	r.publicOnly = true
+	if _, err := r.read(t.Context(), api.URL+"/d/api.yaml"); err == nil || !strings.Contains(err.Error(), "address not allowed") {
+		t.Error(err)
 	}
 }
