@@ -27,7 +27,7 @@ test-deploy: ## the deployment files and the release, which are modules of their
 	cd deploy/release && go vet ./... && $(TEST) ./...
 
 judges: ## check requests and the shipped adapters against the vendors' own API documents; npm unpacks 450 MB for it
-	DRAGOMAN_JUDGES=1 $(TEST) -v ./cmd/proxy/e2e -run 'TestGitHub|TestNotion|TestLinear|TestStripe'
+	DRAGOMAN_JUDGES=1 $(TEST) -v ./cmd/proxy/e2e -run 'TestGitHub|TestNotion|TestLinear|TestStripe|TestImported'
 
 check: ## format, go vet and go.mod, before a review
 	test -z "$$(gofmt -l .)"

@@ -21,6 +21,8 @@
 // that package present shows. All of it is one snapshot, swapped in one step; a call
 // ends on the snapshot that it began with.
 //
+// Package openapi makes adapter files of descriptions of APIs. The runtime does not need it.
+//
 // The value of a parameter cannot change the scheme or host of a request, and cannot
 // leave its place in the path. Unknown parameters are not sent. A request that may have
 // had an effect is not sent twice. No result, [Record] or [Failure] cause contains a

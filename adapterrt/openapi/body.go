@@ -77,7 +77,6 @@ func (m *mapper) body() {
 			r.kind = c.kind
 		}
 		d := &definition{typ: "string", minLen: -1, maxLen: -1, description: first(prose(b.description, paramText-12), "The content") + ", as base64"}
-		d.examples = []*node{text("AAEC")}
 		m.wholeBody(b, d)
 		return
 	}
@@ -141,7 +140,7 @@ func (m *mapper) bodyMembers(b *rawBody, c media, s *shape, set func(p *param)) 
 		if m.isReadOnly(e.schema) {
 			continue
 		}
-		p := &param{in: "body", wire: e.name, required: slices.Contains(required, e.name)}
+		p := &param{in: "body", wire: e.name, required: slices.Contains(required, e.name), needed: b.required && slices.Contains(s.needs, e.name)}
 		m.describing = paramText
 		p.definition = m.define(e.schema, 0, 0)
 		for _, whole := range append(slices.Clone(c.examples), s.examples...) {
@@ -160,7 +159,8 @@ func (m *mapper) bodyMembers(b *rawBody, c media, s *shape, set func(p *param)) 
 			any = true
 		}
 	}
-	m.op.request.required = b.required && !any
+	// Servers that read forms want their type, even if no member is sent.
+	m.op.request.required = !any && (b.required || m.op.request.as == "form" && m.raw.method == "POST" && len(s.required) == 0)
 }
 
 func order(required bool) int {
@@ -178,7 +178,7 @@ func (m *mapper) formBody(b *rawBody, c media) {
 		if s.more {
 			m.weak("the members of the form are not described, and cannot be sent")
 		}
-		m.op.request.required = b.required
+		m.op.request.required = b.required || m.op.request.as == "form" && m.raw.method == "POST"
 		return
 	}
 	deep := false

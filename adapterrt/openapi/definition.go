@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/dragoman-proxy/dragoman/adapterrt/clean"
+	"github.com/dragoman-proxy/dragoman/adapterrt/file"
 	"github.com/dragoman-proxy/dragoman/translate/wire"
 )
 
@@ -26,12 +27,15 @@ type definition struct {
 	props       []property
 	sensitive   bool
 	examples    []*node // not written
+	fallback    string  // the default; only in the description
+	extra       *node   // object: schema of members that are not described
 	closed      bool    // object: it has no other members
 }
 
 type property struct {
 	name     string
 	required bool
+	needed   bool // by examples
 	*definition
 }
 
@@ -63,6 +67,7 @@ func (m *mapper) definition(s *shape, depth, lists int) *definition {
 	d := &definition{minLen: -1, maxLen: -1, examples: s.examples}
 	if s.fallback != nil && s.fallback.kind != wire.Null {
 		d.examples = append(slices.Clone(s.examples), s.fallback)
+		d.fallback = s.fallback.text
 	}
 	types := slices.Clone(s.types)
 	if types == nil {
@@ -152,9 +157,7 @@ func (m *mapper) bounds(d *definition, s *shape) {
 		return n.text
 	}
 	d.min, d.max = limit(s.min, s.minOpen, 1), limit(s.max, s.maxOpen, -1)
-	lo, err1 := strconv.ParseFloat(d.min, 64)
-	hi, err2 := strconv.ParseFloat(d.max, 64)
-	if d.min != "" && d.max != "" && err1 == nil && err2 == nil && lo > hi {
+	if d.min != "" && d.max != "" && file.CompareNumbers([]byte(d.min), []byte(d.max)) > 0 {
 		d.min, d.max = "", ""
 	}
 }
@@ -214,7 +217,7 @@ func distinct(list []*node) (out []*node) {
 
 // objectMembers describes the members of an object, up to m.levels objects deep.
 func (m *mapper) objectMembers(d *definition, s *shape, depth int) {
-	d.closed = !s.more
+	d.closed, d.extra = !s.more, s.extra
 	if len(s.props) == 0 {
 		return
 	}
@@ -243,7 +246,7 @@ func (m *mapper) objectMembers(d *definition, s *shape, depth int) {
 		if !required {
 			e.also = without(e.also, "null") // null passes for an optional member
 		}
-		d.props = append(d.props, property{p.name, required, e})
+		d.props = append(d.props, property{p.name, required, required || slices.Contains(s.needs, p.name), e})
 	}
 	if left > 0 {
 		m.weak("members beyond 200, or with names that are not visible, are not described")
@@ -277,7 +280,7 @@ func (m *mapper) isReadOnly(n *node) bool {
 func describe(s *shape, limit int) string {
 	text := prose(s.description, limit)
 	f := s.fallback
-	if !f.scalar() || len(f.text) > 40 || f.text == "" || clean.Text(f.text, 40) != f.text || strings.Contains(strings.ToLower(text), "default") {
+	if !f.scalar() || len(f.text) > 40 || f.text == "" || clean.Text(f.text, 40) != f.text || clean.IsSecret(f.text) || strings.Contains(strings.ToLower(text), "default") {
 		return text
 	}
 	if text == "" {

@@ -164,7 +164,7 @@ func visible(op *file.Operation) (out []*file.Param) {
 	return out
 }
 
-// pair returns the parameter of list that is sent as p is. Path parameters are compared by
+// partner returns the parameter of op that is sent as p, a parameter of the operation of, is. Path parameters are compared by
 // their order.
 func partner(p *file.Param, op *file.Operation, of *file.Operation) *file.Param {
 	if p.Place == file.InPath {
@@ -225,6 +225,9 @@ func (c *comparison) compare(was, now *file.Operation) {
 		} else {
 			c.add("optional", false, "new optional parameter %s", q.Name)
 		}
+	}
+	if was.Paging == nil && now.Paging != nil {
+		c.add("optional", false, "it has pages now")
 	}
 	c.bodies(was, now)
 }

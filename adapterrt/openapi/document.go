@@ -29,6 +29,7 @@ type Document struct {
 	noted   map[string]bool
 	notes   []string // what is odd in the document as a whole
 	left    map[string]int
+	lost    []Finding // paths that cannot be read
 	swagger bool
 	ops     []*rawOperation
 }
@@ -145,7 +146,7 @@ func (d *Document) operations() error {
 	}
 	for _, key := range [...]string{"webhooks", "x-webhooks"} {
 		if w := d.root.get(key); w != nil {
-			d.left["webhooks"] += len(w.keys)
+			d.left["webhook"] += len(w.keys)
 		}
 	}
 	if paths == nil {
@@ -155,8 +156,13 @@ func (d *Document) operations() error {
 		if strings.HasPrefix(path, "x-") {
 			continue
 		}
-		item := d.resolved(paths.kids[i])
-		if item == nil || item.kind != wire.Object {
+		item, err := d.follow(paths.kids[i])
+		if err != nil {
+			what := "$ref " + quoted(paths.kids[i].str("$ref")) + ": " + err.Error()
+			d.lost = append(d.lost, Finding{Operation: short(path), Place: d.place(paths.kids[i]), Class: Dropped, What: what})
+			continue
+		}
+		if item.kind != wire.Object {
 			continue
 		}
 		for _, method := range methods {
@@ -168,13 +174,13 @@ func (d *Document) operations() error {
 				return &Error{d.sources[0].name, int(n.line), fmt.Sprintf("more than %d operations", maxPaths)}
 			}
 			if slices.Index(methods, method) > 4 {
-				d.left[strings.ToUpper(method)+" operations"]++
+				d.left[strings.ToUpper(method)+" operation"]++
 				continue
 			}
 			d.ops = append(d.ops, d.operation(strings.ToUpper(method), path, item, n))
 			for _, key := range [...]string{"callbacks", "x-callbacks"} {
 				if c := n.get(key); c != nil {
-					d.left["callbacks"] += len(c.keys)
+					d.left["callback"] += len(c.keys)
 				}
 			}
 		}
@@ -292,20 +298,6 @@ func mediaType(s string) string {
 
 func isJSON(kind string) bool {
 	return kind == "application/json" || kind == "text/json" || strings.HasSuffix(kind, "+json") || kind == "*/*" || kind == "application/*" || kind == ""
-}
-
-// Tags returns the tags of the operations that match, with their numbers, in the order of the
-// document. The tag of operations that have none is "".
-func (d *Document) Tags(ops []*rawOperation) (tags []string, count map[string]int) {
-	count = map[string]int{}
-	for _, op := range ops {
-		tag := op.tag()
-		if count[tag] == 0 {
-			tags = append(tags, tag)
-		}
-		count[tag]++
-	}
-	return tags, count
 }
 
 func (op *rawOperation) tag() string {

@@ -30,6 +30,9 @@ func written(t testing.TB, d *openapi.Document, opt openapi.Options) (*openapi.I
 		}
 		var examples []string
 		for i, m := range made {
+			if f.Drafts[i].Random {
+				continue
+			}
 			if m.Fault != "" {
 				t.Errorf("%s: %s: %s\n%s", f.FileName(), f.Drafts[i].Operation, m.Fault, f.Drafts[i].Request)
 				continue
@@ -61,6 +64,7 @@ func played(t testing.TB, name string, data []byte) int {
 const (
 	githubPath = "OPENAPI_GITHUB" // api.github.com.json of the npm package @octokit/openapi
 	stripePath = "OPENAPI_STRIPE" // spec3.json of the Go module github.com/stripe/stripe-mock
+	outPath    = "OPENAPI_OUT"    // a directory in which to leave what was imported, to look at it
 )
 
 func large(t testing.TB, variable string) []byte {
@@ -116,7 +120,7 @@ func TestLargeDocuments(t *testing.T) {
 				examples += played(t, name, data)
 				bytes += len(data)
 				largest = max(largest, len(data))
-				if dir := os.Getenv("OPENAPI_OUT"); dir != "" {
+				if dir := os.Getenv(outPath); dir != "" {
 					if err := os.WriteFile(filepath.Join(dir, name), data, 0o666); err != nil {
 						t.Fatal(err)
 					}

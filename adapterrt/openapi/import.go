@@ -122,7 +122,7 @@ func (d *Document) Import(o Options) (*Import, error) {
 	if !opt.Deprecated {
 		ops = slices.DeleteFunc(ops, func(op *rawOperation) bool {
 			if op.deprecated {
-				left["deprecated operations"]++
+				left["deprecated operation"]++
 			}
 			return op.deprecated
 		})
@@ -137,7 +137,7 @@ func (d *Document) Import(o Options) (*Import, error) {
 	if err != nil {
 		return nil, err
 	}
-	out := &Import{Selected: len(ops), Left: left}
+	out := &Import{Selected: len(ops) + len(d.lost), Dropped: len(d.lost), Findings: slices.Clone(d.lost), Left: left}
 	for _, g := range groups(opt, ops) {
 		if opt.group != "" && g.key != opt.group {
 			continue
@@ -152,8 +152,19 @@ func (d *Document) Import(o Options) (*Import, error) {
 			out.Files = append(out.Files, f)
 		}
 	}
+	if len(out.Files) > 0 {
+		for i := range d.lost {
+			out.Findings[i].File = out.Files[0].FileName()
+			out.Files[0].Findings = append(out.Files[0].Findings, out.Findings[i])
+		}
+	}
 	for _, note := range d.notes {
-		out.Findings = append(out.Findings, Finding{Place: d.sources[0].name, Class: Weaker, What: note})
+		x := Finding{Place: d.sources[0].name, Class: Weaker, What: note}
+		if len(out.Files) > 0 {
+			x.File = out.Files[0].FileName()
+			out.Files[0].Findings = append(out.Files[0].Findings, x)
+		}
+		out.Findings = append(out.Findings, x)
 	}
 	return out, nil
 }
@@ -223,8 +234,15 @@ const maxRounds = 6
 func (d *Document) file(opt *Options, g *group, t *target) (f *File, dropped int, err error) {
 	var ops []*operation
 	var gone []Finding
+	there := map[string]bool{}
 	for _, raw := range g.ops {
 		op := d.mapOperation(raw, t)
+		if at := place(op.mapsTo); !op.dropped && there[at] {
+			op.dropped = true
+			op.findings = []Finding{{Place: d.place(raw.node), Class: Dropped, What: "another operation has the same method and path"}}
+		} else {
+			there[at] = true
+		}
 		if op.dropped {
 			dropped++
 			for _, x := range op.findings {
@@ -238,6 +256,10 @@ func (d *Document) file(opt *Options, g *group, t *target) (f *File, dropped int
 	nameAll(ops, g.tag)
 	for round := 0; ; round++ {
 		f = d.write(opt, g, t, ops)
+		if len(ops) == 0 {
+			f.Findings = append(f.Findings, gone...)
+			return f, dropped, nil
+		}
 		a, problems := file.Parse("", []byte(f.front), &file.Options{InsecureHosts: opt.InsecureHosts})
 		if a != nil {
 			if err := f.finish(d, opt, g, t, a, gone); err != nil {
@@ -468,13 +490,10 @@ func (d *Document) source(opt *Options, g *group, t *target, ops []*operation) s
 	y.line(2, "base_url: %s", quote(t.url))
 	y.line(2, "operations: # name and a hash of what was imported, by method and path")
 	for _, op := range ops {
-		y.line(4, "%s: %s", quote(op.key()), op.name+" "+op.hash)
+		y.line(4, "%s: %s", quote(op.mapsTo), op.name+" "+op.hash)
 	}
 	return y.String()
 }
-
-// key returns method and path of the document, which identify the operation.
-func (op *operation) key() string { return op.raw.method + " " + op.raw.path }
 
 // finish makes the drafts of a file that is valid, and its findings. gone are those of
 // operations that are not in it.
@@ -503,9 +522,6 @@ func (f *File) finish(d *Document, opt *Options, g *group, t *target, a *file.Ad
 				x.Place = d.place(op.raw.node)
 			}
 			f.Findings = append(f.Findings, x)
-		}
-		if op.request.as == "multipart" {
-			continue // the boundary is random, so its body cannot be in an example
 		}
 		draft, missing := d.draft(op, compiled)
 		if draft == nil {

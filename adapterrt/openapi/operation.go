@@ -34,6 +34,7 @@ type param struct {
 	style    string
 	encode   string
 	required bool
+	needed   bool // by examples
 	*definition
 }
 

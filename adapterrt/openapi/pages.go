@@ -49,7 +49,7 @@ func (m *mapper) pages() {
 		p.style, p.position, p.next = "cursor", cursor.wire, next
 	case page != nil && size != nil && items != "":
 		p.style, p.position = "page", page.wire
-		if page.min == "0" || strings.Contains(page.description, "default: 0") {
+		if page.min == "0" || page.fallback == "0" {
 			p.start = 0
 		}
 	case offset != nil && size != nil && items != "":
@@ -96,11 +96,10 @@ func (p *paging) limits(size *param) {
 	if n, err := strconv.Atoi(size.max); err == nil && n > 0 {
 		p.most = min(n, 1000)
 	}
-	_, after, ok := strings.Cut(size.description, "(default: ")
-	if n, err := strconv.Atoi(strings.TrimSuffix(after, ")")); ok && err == nil && n > 0 && n <= 1000 {
+	if n, err := strconv.Atoi(size.fallback); err == nil && n > 0 && n <= 1000 {
 		p.limit = n
 	}
-	_, after, ok = strings.Cut(size.description, "(max ")
+	_, after, ok := strings.Cut(size.description, "(max ")
 	if n, err := strconv.Atoi(strings.TrimSuffix(strings.Fields(after + " x")[0], ")")); p.most == 0 && ok && err == nil && n > 0 && n <= 1000 {
 		p.most = n
 	}

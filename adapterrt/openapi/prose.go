@@ -16,6 +16,10 @@ const (
 	memberText    = 80
 )
 
+// codeMark takes the place of code while marks are removed. It is a character for private use,
+// which is removed from the text before.
+const codeMark = "\ue000"
+
 // maxProse is how many bytes of a description are read.
 const maxProse = 8 << 10
 
@@ -25,12 +29,16 @@ var (
 	images     = regexp.MustCompile(`!\[[^\]]*\]\([^)]*\)`)
 	mdLinks    = regexp.MustCompile(`\[([^\[\]]*)\]\([^()]*(?:\([^()]*\)[^()]*)*\)`)
 	refLinks   = regexp.MustCompile(`\[([^\[\]]+)\]\[[^\[\]]*\]`)
-	headings   = regexp.MustCompile(`(?m)^\s*(?:#{1,6}\s+|>\s?|\*\s+|-\s+|=+\s*$|-+\s*$)`)
+	headings   = regexp.MustCompile(`(?m)^\s*(?:#{1,6}\s+|>\s?|=+\s*$|-+\s*$)`)
+	bullets    = regexp.MustCompile(`(?m)^\s*[*+-]\s+`)
+	code       = regexp.MustCompile("`[^`\n]{1,200}`")
 	notes      = regexp.MustCompile(`(?i)^\W*(?:note|warning|important|caution|tip|\[!\w+\])\b\W*`)
 	asides     = regexp.MustCompile(`(?i)_note:[^_]*_|\*\*note:?\*\*:?.*`)
 	slanted    = regexp.MustCompile(`(^|[\s(])[*_]([^*_\s][^*_]*)[*_]`)
 	emphasis   = regexp.MustCompile("\\*\\*|__|`")
 	spaces     = regexp.MustCompile(`\s+`)
+	betweens   = regexp.MustCompile(`([:;.!?]|^)\s*;\s`)
+	loose      = regexp.MustCompile(`\s+;\s`)
 	sentence   = regexp.MustCompile(`[.!?](?:\s|$)`)
 )
 
@@ -45,6 +53,11 @@ func prose(s string, limit int) string {
 	}
 	s = strings.ReplaceAll(s, "\r\n", "\n")
 	s = codeBlocks.ReplaceAllString(s, "")
+	var spans []string // of code, in which nothing is a mark
+	s = code.ReplaceAllStringFunc(strings.ReplaceAll(s, codeMark, ""), func(c string) string {
+		spans = append(spans, c[1:len(c)-1])
+		return codeMark
+	})
 	s = images.ReplaceAllString(s, "")
 	s = mdLinks.ReplaceAllString(s, "$1")
 	s = refLinks.ReplaceAllString(s, "$1")
@@ -52,15 +65,21 @@ func prose(s string, limit int) string {
 		s = strings.ReplaceAll(s, end, "\n\n")
 	}
 	s = html.UnescapeString(tags.ReplaceAllString(s, ""))
-	s = headings.ReplaceAllString(s, "")
+	s = bullets.ReplaceAllString(headings.ReplaceAllString(s, ""), "; ")
+	s = loose.ReplaceAllString(betweens.ReplaceAllString(s, "$1 "), "; ")
 	out := ""
 	for part := range strings.SplitSeq(s, "\n\n") {
-		if rest := strings.TrimSpace(asides.ReplaceAllString(part, "")); rest != "" {
+		if rest := strings.TrimSpace(asides.ReplaceAllString(part, "")); rest != "" && strings.Count(rest, codeMark) == strings.Count(part, codeMark) {
 			part = rest
 		}
 		part = slanted.ReplaceAllString(emphasis.ReplaceAllString(part, ""), "$1$2")
 		if notes.MatchString(part) && out != "" {
+			spans = spans[min(len(spans), strings.Count(part, codeMark)):]
 			continue
+		}
+		for len(spans) > 0 && strings.Contains(part, codeMark) {
+			part = strings.Replace(part, codeMark, spans[0], 1)
+			spans = spans[1:]
 		}
 		part = strings.TrimSpace(spaces.ReplaceAllString(clean.Text(part, maxProse), " "))
 		if part == "" {
@@ -75,6 +94,9 @@ func prose(s string, limit int) string {
 		if out += part; len(out) > 2*limit {
 			break
 		}
+	}
+	if clean.MayHaveSecret(out) {
+		out = clean.MaskSecrets(out)
 	}
 	return strings.TrimSuffix(cut(out, limit), ".")
 }

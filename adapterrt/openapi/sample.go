@@ -6,6 +6,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/dragoman-proxy/dragoman/adapterrt/clean"
 	"github.com/dragoman-proxy/dragoman/adapterrt/file"
 	"github.com/dragoman-proxy/dragoman/translate/wire"
 )
@@ -16,6 +17,7 @@ type Draft struct {
 	Operation string
 	Request   string // JSON
 	Receives  string // as the receives section of an example has it
+	Random    bool   // what it sends differs each time, so that there is no example of it
 }
 
 // maxSample is the largest size of an example's answer and of an optional value in its request.
@@ -23,11 +25,11 @@ const maxSample = 400
 
 // draft makes a request of the examples of the document, or of values that fit. compiled is
 // the operation as it was read from the file. It returns false if there is no such value.
-func (m *Document) draft(op *operation, compiled *file.Operation) (*Draft, string) {
+func (d *Document) draft(op *operation, compiled *file.Operation) (*Draft, string) {
 	o := wire.Members(nil)
 	any := false
 	for _, p := range op.params {
-		if !p.required {
+		if !p.required && !p.needed {
 			continue
 		}
 		i, ok := compiled.Param([]byte(p.name))
@@ -35,8 +37,11 @@ func (m *Document) draft(op *operation, compiled *file.Operation) (*Draft, strin
 			return nil, p.name
 		}
 		raw := p.sample(compiled.Params[i], p.file(op))
-		if raw == nil {
+		if raw == nil && p.required {
 			return nil, p.name
+		}
+		if raw == nil {
+			continue
 		}
 		o = o.Raw(p.name, raw)
 		any = true
@@ -45,7 +50,7 @@ func (m *Document) draft(op *operation, compiled *file.Operation) (*Draft, strin
 	if any {
 		request = request.Raw("params", o.End())
 	}
-	return &Draft{op.name, string(request.End()), m.received(op)}, ""
+	return &Draft{op.name, string(request.End()), d.received(op), op.request.as == "multipart"}, "" // its boundary is random
 }
 
 // file reports whether the value of a parameter is base64.
@@ -56,12 +61,12 @@ func (p *param) file(op *operation) bool {
 // sample returns the first value that fits: of the examples, then one that is made up.
 func (p *param) sample(compiled *file.Param, base64 bool) []byte {
 	fits := func(raw []byte) bool {
-		return len(raw) <= 4<<10 && wire.Check(raw, wire.Limits{Depth: 20, Unicode: true}) == nil && compiled.Accepts(raw) &&
+		return len(raw) <= 4<<10 && !hasSecret(raw) && wire.Check(raw, wire.Limits{Depth: 20, Unicode: true}) == nil && compiled.Accepts(raw) &&
 			(p.in != "path" || string(raw) != `""` && !strings.ContainsAny(string(raw), "/%\\.")) &&
 			(p.in != "header" || !strings.ContainsAny(string(raw), "\\"))
 	}
 	if base64 {
-		return []byte(`"AAEC"`)
+		return []byte(`"aGVsbG8="`)
 	}
 	for _, e := range p.examples {
 		if raw := e.JSON(nil); fits(raw) {
@@ -73,12 +78,24 @@ func (p *param) sample(compiled *file.Param, base64 bool) []byte {
 			}
 		}
 	}
+	if slices.Contains(p.also, "string") && p.typ != "string" && (p.in == "path" || p.in == "query") {
+		// What is sent is a text: one that is a number fits both types, and some servers refuse that.
+		if raw := []byte(`"example"`); fits(raw) {
+			return raw
+		}
+	}
 	for try := range 6 {
 		if raw := p.definition.invent(nil, try, 0); fits(raw) {
 			return raw
 		}
 	}
 	return nil
+}
+
+// hasSecret reports whether something in a value looks like a credential.
+func hasSecret(raw []byte) bool {
+	s := string(raw)
+	return clean.MayHaveSecret(s) && clean.MaskSecrets(s) != s
 }
 
 // samples are texts for formats.
@@ -114,8 +131,14 @@ func (d *definition) invent(dst []byte, try, depth int) []byte {
 	case "object":
 		dst = append(dst, '{')
 		any := false
+		if d.props == nil && d.extra != nil && depth < 8 {
+			kind := d.extra.str("type")
+			e := &definition{typ: first(kind, "string"), minLen: -1, maxLen: -1}
+			dst = append(e.invent(append(dst, `"example":`...), try, depth+8), '}')
+			return dst
+		}
 		for i, p := range d.props {
-			if !p.required && (i > 0 || slices.ContainsFunc(d.props, func(p property) bool { return p.required })) {
+			if !p.needed && (i > 0 || slices.ContainsFunc(d.props, func(p property) bool { return p.needed })) {
 				continue // an object with no required member gets one
 			}
 			if any {
@@ -294,6 +317,9 @@ func otherAnswer(as string) string {
 func trimmed(n *node, limit int) *node {
 	switch n.kind {
 	case wire.String:
+		if hasSecret([]byte(n.text)) {
+			return text("[redacted]")
+		}
 		if len(n.text) > 80 {
 			return text(strings.ToValidUTF8(n.text[:80], "") + "…")
 		}

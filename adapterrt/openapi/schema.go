@@ -22,9 +22,11 @@ type shape struct {
 	minLen      *node
 	maxLen      *node
 	items       *node
+	extra       *node // schema of members that have none of their own
 	props       []member
 	required    []string
-	more        bool // members that are not described are allowed
+	needs       []string // members that one of several variants requires: examples have them
+	more        bool     // members that are not described are allowed
 	readOnly    bool
 	fallback    *node
 	examples    []*node
@@ -176,6 +178,9 @@ func (m *mapper) keywords(n *node) *shape {
 		}
 	}
 	extra := n.get("additionalProperties")
+	if extra.is(wire.Object) {
+		s.extra = extra
+	}
 	if extra.is(wire.Boolean) && extra.text == "false" {
 		s.more = false
 	}
@@ -284,8 +289,9 @@ func both(a, b *shape) *shape {
 		s.max, s.maxOpen = b.max, b.maxOpen
 	}
 	s.minLen, s.maxLen, s.items, s.fallback = one(a.minLen, b.minLen), one(a.maxLen, b.maxLen), one(a.items, b.items), one(a.fallback, b.fallback)
+	s.extra = one(a.extra, b.extra)
 	s.props = withMembers(a.props, b.props, "allOf")
-	s.required = union(a.required, b.required)
+	s.required, s.needs = union(a.required, b.required), union(a.needs, b.needs)
 	s.more, s.readOnly, s.joined, s.cut = a.more && b.more, a.readOnly || b.readOnly, a.joined || b.joined, a.cut || b.cut
 	s.examples, s.unchecked, s.refs = slices.Concat(a.examples, b.examples), union(a.unchecked, b.unchecked), slices.Concat(a.refs, b.refs)
 	return &s
@@ -355,6 +361,7 @@ func either(branches []*shape) *shape {
 			}
 		}
 		s.examples, s.unchecked = append(s.examples, b.examples...), union(s.unchecked, b.unchecked)
+		s.extra = one(s.extra, b.extra)
 		if s.items == nil {
 			s.items = b.items
 		} else if b.items != nil && b.items != s.items {
@@ -363,7 +370,7 @@ func either(branches []*shape) *shape {
 		if slices.Contains(b.types, "object") || b.types == nil {
 			s.props = withMembers(s.props, b.props, "anyOf")
 			if objects++; objects == 1 {
-				s.required = b.required
+				s.required, s.needs = b.required, union(b.required, b.needs)
 			} else {
 				s.required = common(s.required, b.required)
 			}
@@ -387,6 +394,7 @@ func either(branches []*shape) *shape {
 	s.minLen, s.maxLen = same.minLen, same.maxLen
 	if !enums {
 		s.joined = s.joined || s.enum != nil
+		s.examples = append(s.examples, s.enum...)
 		s.enum = nil
 	}
 	if anyType {

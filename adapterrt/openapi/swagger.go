@@ -41,6 +41,9 @@ func (d *Document) swaggerOperation(op *rawOperation, params []*node) {
 		return
 	}
 	for i, status := range r.keys {
+		if status == "" {
+			continue
+		}
 		a := d.resolved(r.kids[i])
 		if !a.is(wire.Object) {
 			continue
@@ -51,7 +54,8 @@ func (d *Document) swaggerOperation(op *rawOperation, params []*node) {
 				answer.headers = append(answer.headers, strings.ToLower(name))
 			}
 		}
-		if schema := a.get("schema"); schema != nil {
+		schema := a.get("schema")
+		if schema != nil || status[:1] == "2" && status != "204" && op.node.get("produces") != nil {
 			kinds := produces
 			if len(kinds) == 0 {
 				kinds = []string{"application/json"}

@@ -3,7 +3,6 @@ package openapi
 import (
 	"fmt"
 	"strconv"
-	"strings"
 
 	"github.com/dragoman-proxy/dragoman/adapterrt/clean"
 	"github.com/dragoman-proxy/dragoman/translate/wire"
@@ -231,6 +230,3 @@ func index(n *node, seen map[string]int) map[string]int {
 	}
 	return seen
 }
-
-// lines returns how many line breaks are in s.
-func lines(s string) int { return strings.Count(s, "\n") }

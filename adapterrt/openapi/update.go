@@ -87,6 +87,8 @@ type merge struct {
 	edits  []edit
 	added  map[string][]string // texts of new operations, by category
 	kept   []*operation        // what x-source lists
+
+	byPlace map[string]*operation // of fresh
 }
 
 // edit replaces the lines from one index up to another, which is not replaced.
@@ -113,9 +115,10 @@ func (m *merge) run() {
 	for _, r := range m.origin.operations {
 		recorded[place(r.key)] = r
 	}
-	byPlace, byName := map[string]*operation{}, map[string]*operation{}
+	m.byPlace = map[string]*operation{}
+	byName := map[string]*operation{}
 	for _, op := range m.fresh.ops {
-		byPlace[place(op.mapsTo)] = op
+		m.byPlace[place(op.mapsTo)] = op
 		if _, known := recorded[place(op.mapsTo)]; !known {
 			byName[op.name] = op // it may have moved
 		}
@@ -129,7 +132,7 @@ func (m *merge) run() {
 	for _, e := range mine {
 		at := place(e.mapsTo)
 		r, known := recorded[at]
-		op := byPlace[at]
+		op := m.byPlace[at]
 		if op == nil && known {
 			op = byName[r.name]
 		}
@@ -333,7 +336,11 @@ func (m *merge) write(d *Document) {
 			m.out.Lines = append(m.out.Lines, "note: the document's server is now "+m.fresh.url+"; the file keeps "+short(server.text))
 		}
 	}
+	m.emptyCategories()
 	m.newOperations()
+	slices.SortStableFunc(m.kept, func(a, b *operation) int { // in the order of the document
+		return slices.Index(m.fresh.ops, a) - slices.Index(m.fresh.ops, b)
+	})
 	opt := m.origin.options
 	opt.Name = m.fresh.Name
 	g := &group{name: opt.Name, key: opt.group}
@@ -358,7 +365,70 @@ func (m *merge) write(d *Document) {
 		at = e.to
 	}
 	b.WriteString(strings.Join(f.lines[at:], ""))
-	m.out.Data = []byte(b.String())
+	m.out.Data = []byte(m.documentation(b.String()))
+}
+
+// documentation replaces the list of what did not fit, if the file still has it.
+func (m *merge) documentation(text string) string {
+	const heading = "## What did not fit\n"
+	head, rest, found := strings.Cut(text, "\n"+heading)
+	if !found {
+		return text
+	}
+	tail := ""
+	if i := strings.Index(rest, "\n## "); i >= 0 {
+		tail = rest[i:]
+	}
+	var b strings.Builder
+	b.WriteString(head + "\n" + heading + "\n" + legend)
+	table(&b, m.named(m.fresh.Findings))
+	return b.String() + tail
+}
+
+// named returns findings with the names that the operations have in the file. Those of
+// operations that are not in the file are left out.
+func (m *merge) named(findings []Finding) (out []Finding) {
+	names := map[string]string{}
+	for _, e := range m.front.operations() {
+		if op := m.byPlace[place(e.mapsTo)]; op != nil && !slices.Contains(m.out.Removed, e.name) {
+			names[op.name] = e.name
+		}
+	}
+	for _, op := range m.fresh.ops {
+		if slices.Contains(m.out.Changed, op.name) && names[op.name] == "" {
+			names[op.name] = op.name
+		}
+	}
+	for _, f := range findings {
+		if f.Class != Dropped && f.Operation != "" {
+			if f.Operation = names[f.Operation]; f.Operation == "" {
+				continue
+			}
+		}
+		out = append(out, f)
+	}
+	return out
+}
+
+// emptyCategories removes the categories of which all operations are removed.
+func (m *merge) emptyCategories() {
+	mine := m.front.operations()
+	for _, category := range categories {
+		left, from := len(m.added[category]), -1
+		for _, e := range mine {
+			if e.category == category && from < 0 {
+				from = e.from
+			}
+			if e.category == category && !slices.Contains(m.out.Removed, e.name) {
+				left++
+			}
+		}
+		for i := range m.edits {
+			if e := &m.edits[i]; left == 0 && e.from == from && e.text == "" {
+				e.from = m.front.lineOf(category+":", from)
+			}
+		}
+	}
 }
 
 // newOperations puts the new operations behind the others of their category.

@@ -3,6 +3,7 @@ package command
 import (
 	"bytes"
 	"context"
+	"crypto/x509"
 	"errors"
 	"fmt"
 	"io"
@@ -23,6 +24,7 @@ type documents struct {
 	fetch      bool // https URLs are fetched
 	publicOnly bool
 	proxy      func(*http.Request) (*url.URL, error)
+	roots      *x509.CertPool // nil for the system's
 }
 
 // read reads the document at a path or URL, or from standard input for "-".
@@ -106,7 +108,7 @@ const maxMoves = 3
 
 // get fetches a document. No credential is sent.
 func (r *documents) get(ctx context.Context, where string, publicOnly bool) ([]byte, error) {
-	client := httpcall.NewClient(httpcall.Options{PublicOnly: publicOnly, Proxy: r.proxy})
+	client := httpcall.NewClient(httpcall.Options{PublicOnly: publicOnly, Proxy: r.proxy, RootCAs: r.roots})
 	defer client.CloseIdleConnections()
 	ctx, cancel := context.WithTimeout(ctx, 2*time.Minute)
 	defer cancel()

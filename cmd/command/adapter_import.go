@@ -188,6 +188,9 @@ func (i *importSettings) make(w *workplace, d *openapi.Document, f *openapi.File
 func illustrated(w *workplace, f *openapi.File) (examples []string, err error) {
 	var drafts []adapterrt.Draft
 	for _, d := range f.Drafts {
+		if d.Random {
+			continue
+		}
 		drafts = append(drafts, adapterrt.Draft{Request: d.Request, Receives: d.Receives})
 	}
 	all, problems := adapterrt.Illustrate(f.FileName(), f.Front(), &w.options, drafts)
@@ -321,7 +324,7 @@ func tellImport(w io.Writer, d *openapi.Document, in *openapi.Import, files []ma
 	}
 	parts = nil
 	for _, what := range slices.Sorted(maps.Keys(in.Left)) {
-		parts = append(parts, fmt.Sprintf("%d %s", in.Left[what], what))
+		parts = append(parts, count(in.Left[what], what))
 	}
 	if parts != nil {
 		fmt.Fprintf(&b, "left out: %s\n", strings.Join(parts, ", "))

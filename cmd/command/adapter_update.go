@@ -89,7 +89,7 @@ func (i *importSettings) renewed(w *workplace, name string, u *openapi.Updated) 
 		var drafts []adapterrt.Draft
 		var names []string
 		for _, d := range u.Drafts {
-			if failing[d.Operation] || !with[d.Operation] {
+			if !d.Random && (failing[d.Operation] || !with[d.Operation]) {
 				drafts = append(drafts, adapterrt.Draft{Request: d.Request, Receives: d.Receives})
 				names = append(names, d.Operation)
 			}

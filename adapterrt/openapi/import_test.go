@@ -1,0 +1,85 @@
+package openapi_test
+
+import (
+	"bytes"
+	"flag"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/dragoman-proxy/dragoman/adapterrt/openapi"
+)
+
+var update = flag.Bool("update", false, "rewrite the adapter files of the golden cases; then read the diff")
+
+// read reads a document of testdata, and the files below its folder that it refers to.
+func read(t testing.TB, path string) *openapi.Document {
+	t.Helper()
+	data, err := os.ReadFile(filepath.Join("testdata", path))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return parse(t, filepath.Base(path), data, filepath.Dir(filepath.Join("testdata", path)))
+}
+
+func parse(t testing.TB, name string, data []byte, folder string) *openapi.Document {
+	t.Helper()
+	d, err := openapi.Read(name, data, func(path string) ([]byte, error) { return os.ReadFile(filepath.Join(folder, path)) })
+	if err != nil {
+		t.Fatal(err)
+	}
+	return d
+}
+
+// TestGolden compares the adapter files of the documents in testdata. -update rewrites them.
+func TestGolden(t *testing.T) {
+	for _, c := range []struct{ document, want string }{
+		{"petstore3.yaml", "petstore3"}, {"petstore2.json", "petstore2"}, {"schemas.yaml", "schemas"}, {"styles.yaml", "styles"},
+		{"bodies.yaml", "bodies"}, {"files/main.yaml", "files"},
+	} {
+		t.Run(c.want, func(t *testing.T) {
+			in, files := written(t, read(t, c.document), openapi.Options{Name: c.want})
+			if len(files) != 1 {
+				t.Fatal(len(files), "files")
+			}
+			name := in.Files[0].FileName()
+			data := files[name]
+			if n := played(t, name, data); n == 0 {
+				t.Error("no examples")
+			}
+			path := filepath.Join("testdata", name)
+			if *update {
+				if err := os.WriteFile(path, data, 0o666); err != nil {
+					t.Fatal(err)
+				}
+			}
+			want, err := os.ReadFile(path)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if d := cmp.Diff(string(want), string(data)); d != "" {
+				t.Errorf("%s (-update rewrites it)\n%s", path, d)
+			}
+			// Deterministic, also with another document that was read in between.
+			if _, again := written(t, read(t, c.document), openapi.Options{Name: c.want}); !bytes.Equal(data, again[name]) {
+				t.Error("the second import differs")
+			}
+		})
+	}
+}
+
+// TestSwaggerIsLikeOpenAPI checks that a document in both formats becomes the same file.
+func TestSwaggerIsLikeOpenAPI(t *testing.T) {
+	operations := func(path string) string {
+		_, files := written(t, read(t, path), openapi.Options{Name: "pets"})
+		text := string(files["pets-adapter.md"])
+		text = text[:strings.Index(text, "# Of which document")] + text[strings.Index(text, "## Examples"):]
+		return text
+	}
+	if d := cmp.Diff(operations("petstore3.yaml"), operations("petstore2.json")); d != "" {
+		t.Error(d)
+	}
+}
