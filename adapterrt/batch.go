@@ -25,7 +25,7 @@ func (rt *Runtime) batch(ctx context.Context, at Endpoint, req *Request, e *enve
 	}
 	if e.adapter != nil {
 		if at.Adapter != "" && at.Adapter != string(e.adapter) {
-			return rt.live.Load().unknownAdapter(string(e.adapter))
+			return rt.live.Load().full.unknownAdapter(string(e.adapter))
 		}
 		at.Adapter = string(e.adapter)
 	}

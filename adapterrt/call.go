@@ -23,6 +23,7 @@ type call struct {
 	token    []byte // the confirmation token of the request
 	goOn     []byte // the token that permits calls beyond a quota's pause
 	inner    bool   // the request is part of a batch
+	single   bool   // the request came by a tool for this one operation
 	trace    []Header
 	send     credential.Send // sends the user to a login page; nil if the client cannot
 	progress httpcall.Progress

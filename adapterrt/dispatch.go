@@ -27,8 +27,8 @@ func (c *call) run(ctx context.Context, rt *Runtime, at Endpoint, req *Request, 
 		r.Failure = rt.batch(ctx, at, req, &c.env, r)
 		return
 	}
-	live := rt.live.Load()
-	sc, found, f := live.find(rt, at, &c.env)
+	v := rt.live.Load().full
+	sc, found, f := v.find(rt, at, &c.env)
 	if f != nil {
 		r.Failure = f
 		return
@@ -38,7 +38,7 @@ func (c *call) run(ctx context.Context, rt *Runtime, at Endpoint, req *Request, 
 	if a := op.Adapter; a != nil {
 		r.Call.Adapter, r.Call.Version = a.Name, a.Version
 	}
-	if r.Failure = rt.rightEndpoint(op, at); r.Failure != nil {
+	if r.Failure = rt.rightEndpoint(v, op, at); r.Failure != nil {
 		return
 	}
 	if r.Failure = c.resolve(found.a, op); r.Failure == nil {
@@ -63,6 +63,7 @@ func (c *call) run(ctx context.Context, rt *Runtime, at Endpoint, req *Request, 
 	if r.Failure != nil {
 		return
 	}
+	c.single = at.single
 	c.perform(ctx, rt, req, r)
 }
 
@@ -127,6 +128,9 @@ func (c *call) perform(ctx context.Context, rt *Runtime, req *Request, r *Result
 	}
 	r.Data = c.Decoded(c.Selected(r.Data, selected, page != nil))
 	r.Media = c.Media
+	if c.single && selected == c.ownSelection() {
+		c.checkSchema(r.Data)
+	}
 	if d := c.Op.Deprecated; d != nil {
 		c.Warn(deprecated(c.Op.Name, d))
 	}
@@ -137,10 +141,33 @@ func (c *call) perform(ctx context.Context, rt *Runtime, req *Request, r *Result
 	}
 }
 
+// ownSelection returns the fields that the operation returns if a request selects none.
+func (c *call) ownSelection() *file.Selection {
+	if c.Op.Fields == nil {
+		return nil
+	}
+	return c.Op.Fields.Fallback
+}
+
+// checkSchema warns if data does not fit the schema that the file declares.
+func (c *call) checkSchema(data []byte) {
+	if c.Op.Schema == nil || len(data) == 0 {
+		return
+	}
+	if why := c.Op.Schema.Misfit(data); why != "" {
+		c.Warn(failure.Notice{
+			Code: "RESPONSE_SCHEMA_MISMATCH", Message: "The API's answer differs from its description: " + clean.Text(why, 300), Severity: "low",
+		})
+	}
+}
+
 // confirm returns nil if the adapter may run the operation and, if the operation needs
 // a confirmation, it is confirmed.
 func (c *call) confirm(ctx context.Context, rt *Runtime, req *Request) *failure.Failure {
 	by := guard.Asker{Session: req.Session, Caller: req.Caller, Token: string(c.token)}
+	if c.single {
+		by.Place = "the argument _confirmation"
+	}
 	if req.Ask != nil && c.a.guard.Verdict(c.Op) == guard.Confirm {
 		by.Ask = c.asking(rt, req)
 	}
@@ -226,27 +253,27 @@ func deprecated(op string, d *file.Deprecation) failure.Notice {
 const maxOperationName = 200
 
 // find returns the operation that a request names, in the scope of its endpoint.
-func (s *snapshot) find(rt *Runtime, at Endpoint, e *envelope) (*scope, offered, *failure.Failure) {
+func (v *view) find(rt *Runtime, at Endpoint, e *envelope) (*scope, offered, *failure.Failure) {
 	if e.operation == nil {
 		return nil, offered{}, &failure.Failure{
 			Code: failure.ValidationMissingParam, Message: "Missing required parameter 'operation'. Expected: string.",
 			Details: wire.Members(nil).Str("param_name", "operation").Str("expected_type", "string").Strs("missing", []string{"operation"}).End(),
 		}
 	}
-	sc := s.all
+	sc := v.all
 	if at.Adapter != "" {
-		if sc = s.scopes[at.Adapter]; sc == nil {
-			return nil, offered{}, s.unknownAdapter(at.Adapter)
+		if sc = v.scopes[at.Adapter]; sc == nil {
+			return nil, offered{}, v.unknownAdapter(at.Adapter)
 		}
 	}
 	name := e.operation
 	if e.adapter != nil {
-		if sc = sc.narrow(s, e.adapter); sc == nil {
-			return nil, offered{}, s.unknownAdapter(string(e.adapter))
+		if sc = sc.narrow(v, e.adapter); sc == nil {
+			return nil, offered{}, v.unknownAdapter(string(e.adapter))
 		}
 	}
 	if before, after, qualified := bytes.Cut(name, []byte(".")); qualified {
-		if inner := sc.narrow(s, before); inner != nil {
+		if inner := sc.narrow(v, before); inner != nil {
 			sc, name = inner, after
 		}
 	}
@@ -275,10 +302,10 @@ func (s *snapshot) find(rt *Runtime, at Endpoint, e *envelope) (*scope, offered,
 const maxAdapters = 20
 
 // unknownAdapter returns the failure for an unknown adapter; it lists the loaded adapters.
-func (s *snapshot) unknownAdapter(name string) *failure.Failure {
+func (v *view) unknownAdapter(name string) *failure.Failure {
 	name = clean.FirstRunes(clean.Text(name, 100), 100)
 	var names []string
-	for _, a := range s.adapters[:min(len(s.adapters), maxAdapters)] {
+	for _, a := range v.adapters[:min(len(v.adapters), maxAdapters)] {
 		names = append(names, a.Name)
 	}
 	return &failure.Failure{
@@ -327,14 +354,17 @@ func atMost(names []string, n int) []string { return names[:min(len(names), n)] 
 const maxMeant = 3
 
 // rightEndpoint refuses an operation at another category's endpoint.
-func (rt *Runtime) rightEndpoint(op *file.Operation, at Endpoint) *failure.Failure {
+func (rt *Runtime) rightEndpoint(v *view, op *file.Operation, at Endpoint) *failure.Failure {
 	if at.Category == file.AnyCategory || at.Category == op.Category {
 		return nil
 	}
+	right, wrong := rt.shows.ToolName(at.Adapter, op.Category), rt.shows.ToolName(at.Adapter, at.Category)
+	if at.tool != "" && v.mode == present.Search {
+		right, wrong = rt.shows.SearchTool(at.Adapter, present.CallTool(op.Category)), at.tool
+	}
 	return &failure.Failure{
-		Code: failure.ValidationEndpointMismatch,
-		Message: "Operation '" + op.Name + "' must be called via " + rt.shows.ToolName(at.Adapter, op.Category) +
-			", not " + rt.shows.ToolName(at.Adapter, at.Category),
+		Code:    failure.ValidationEndpointMismatch,
+		Message: "Operation '" + op.Name + "' must be called via " + right + ", not " + wrong,
 		Details: wire.Members(nil).Str("operation", op.Name).Str("expected_endpoint", op.Category.String()).Str("actual_endpoint", at.Category.String()).End(),
 	}
 }

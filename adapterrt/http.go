@@ -52,15 +52,15 @@ func (rt *Runtime) HTTP(ctx context.Context, req *HTTPRequest) HTTPResponse {
 		return rt.fail(notFound("No such endpoint"))
 	}
 	name := parts[0]
-	if rt.live.Load().byName[name] == nil {
-		return rt.fail(rt.live.Load().unknownAdapter(name))
+	if v := rt.live.Load().full; v.scopes[name] == nil {
+		return rt.fail(v.unknownAdapter(name))
 	}
 	if len(parts) == 1 {
 		switch req.Method {
 		case "GET":
 			return rt.ask(ctx, req, name, "adapter_info", nil)
 		case "POST":
-			return rt.operate(ctx, req, Endpoint{name, file.AnyCategory})
+			return rt.operate(ctx, req, Endpoint{Adapter: name})
 		}
 		return rt.notAllowed("GET, POST")
 	}
@@ -81,7 +81,7 @@ func (rt *Runtime) HTTP(ctx context.Context, req *HTTPRequest) HTTPResponse {
 	if req.Method != "POST" {
 		return rt.notAllowed("POST")
 	}
-	return rt.operate(ctx, req, Endpoint{name, category})
+	return rt.operate(ctx, req, Endpoint{Adapter: name, Category: category})
 }
 
 // operate answers a POST with an operation.
@@ -109,7 +109,7 @@ func (rt *Runtime) ask(ctx context.Context, req *HTTPRequest, adapter, query str
 	}
 	inner := req.Request
 	inner.Body = wire.Members(nil).Str("operation", rt.shows.Builtin.Name).Raw("params", params.End()).End()
-	r := rt.Dispatch(ctx, Endpoint{adapter, file.Read}, &inner)
+	r := rt.Dispatch(ctx, Endpoint{Adapter: adapter, Category: file.Read}, &inner)
 	return rt.reply(&r)
 }
 

@@ -19,9 +19,10 @@ import (
 // Options are the operator's choices. The zero value is ready to use.
 type Options struct {
 	Mode       present.Mode
-	PerAdapter bool   // a set of tools for each adapter instead of a shared one
-	ToolPrefix string // of the tool names; with PerAdapter it works only for a single adapter
-	HTTPPrefix string // path of the plain endpoints, default /adapters
+	Pin        []string // operations that are a tool each in every mode, as operation or adapter.operation
+	PerAdapter bool     // a set of tools for each adapter instead of a shared one
+	ToolPrefix string   // of the tool names; with PerAdapter it works only for a single adapter
+	HTTPPrefix string   // path of the plain endpoints, default /adapters
 
 	StrictFiles         bool                                  // refuse a file for some warnings, such as unknown fields
 	SkipInvalid         bool                                  // load the other files if one has an error

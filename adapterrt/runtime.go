@@ -58,7 +58,7 @@ func New(opt Options) (*Runtime, error) {
 	rt.gates = guard.Gates{Cache: rt.cache, Reading: rt.reading}
 	rt.cursors = httpcall.Cursors{Key: opt.CursorKey}
 	rt.shows = rt.opt.presentation()
-	s, err := rt.snapshot(nil, nil)
+	s, err := rt.snapshot(nil)
 	if err != nil {
 		return nil, err
 	}
@@ -148,7 +148,7 @@ func (rt *Runtime) load(files []string, keep bool) ([]file.Problem, error) {
 	if slices.Equal(adapters, before.adapters) {
 		return problems, nil
 	}
-	s, err := rt.snapshot(adapters, before)
+	s, err := rt.snapshot(adapters)
 	if err != nil {
 		return problems, err
 	}
@@ -224,6 +224,8 @@ func (rt *Runtime) Close() {
 type Endpoint struct {
 	Adapter  string
 	Category file.Category
+	tool     string // the name of the MCP tool that was called; "" for a plain endpoint
+	single   bool   // the tool calls this one operation, so that its arguments are the parameters
 }
 
 // Request is one request to an operation.
@@ -282,7 +284,7 @@ func (rt *Runtime) dispatch(ctx context.Context, at Endpoint, req *Request, inne
 func (rt *Runtime) finish(r *Result, req *Request, start time.Time) {
 	r.Call.Duration = rt.opt.Now().Sub(start)
 	if f := r.Failure; f != nil {
-		r.Data, r.Warnings, r.Meta, r.Media, r.whole = nil, nil, nil, nil, nil
+		r.Data, r.Warnings, r.Meta, r.Media, r.whole, r.text = nil, nil, nil, nil, nil, nil
 		r.Call.Outcome, r.Call.Cause, r.Call.Original = f.Code, f.Cause, f.Original
 		r.Cancelled = errors.Is(f.Cause, failure.ErrCancelled)
 	}
@@ -329,9 +331,10 @@ func (rt *Runtime) EndSession(id string) { rt.confirmations.EndSession(id) }
 // result of initialize. Its first 512 characters can be read alone. It is ASCII and at
 // most 2,048 bytes long. It is "" if there are no adapters.
 func (rt *Runtime) Instructions() string {
+	v := rt.live.Load().full
 	var names []string
-	for _, a := range rt.live.Load().adapters {
+	for _, a := range v.adapters {
 		names = append(names, a.Name)
 	}
-	return present.Instructions(names)
+	return present.Instructions(v.mode, names)
 }

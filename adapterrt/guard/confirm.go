@@ -62,6 +62,7 @@ type Asker struct {
 	Session string
 	Caller  string // used if there is no session
 	Token   string // "" for none
+	Place   string // where the caller puts a token; "" for params._confirmation
 
 	// Ask asks the user to agree. It is nil if the user cannot be asked. It returns an
 	// error if the user gave no answer.
@@ -160,7 +161,11 @@ func (s *Confirmations) required(c *httpcall.Call, by Asker, scope [sha256.Size]
 	token := s.issue(&confirmation{session: by.Session, adapter: op.Adapter, scope: scope, expires: expires})
 	message := d.Message
 	if message == "" {
-		message = "Operation '" + op.Name + "' is " + d.Level.String() + ". Ask the person first, then send it again with params._confirmation."
+		place := "params._confirmation"
+		if by.Place != "" {
+			place = by.Place
+		}
+		message = "Operation '" + op.Name + "' is " + d.Level.String() + ". Ask the person first, then send it again with " + place + "."
 	}
 	reasons := d.Reasons
 	if reasons == nil {

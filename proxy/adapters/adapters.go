@@ -141,10 +141,6 @@ func (a *Adapters) Tools() (all []owntools.Tool) {
 
 // Call dispatches one request to an operation.
 func (a *Adapters) Call(ctx context.Context, c *owntools.Call) []byte {
-	at, ok := a.runtime.Tool(c.Tool)
-	if !ok { // removed since the client read the list
-		return []byte(`{"content":[{"type":"text","text":"This tool no longer exists. List the tools again."}],"isError":true}`)
-	}
 	req := adapterrt.Request{Body: c.Arguments, Session: c.Session, Caller: c.Caller, Ask: c.Ask, Send: c.Send, Progress: c.Progress}
 	if req.Body == nil {
 		req.Body = []byte("{}")
@@ -156,7 +152,10 @@ func (a *Adapters) Call(ctx context.Context, c *owntools.Call) []byte {
 	if d != nil {
 		req.Shape = d.shape
 	}
-	r := a.runtime.Dispatch(ctx, at, &req)
+	r, ok := a.runtime.CallTool(ctx, c.Tool, &req)
+	if !ok { // removed since the client read the list
+		return []byte(`{"content":[{"type":"text","text":"This tool no longer exists. List the tools again."}],"isError":true}`)
+	}
 	a.recordAll(&r.Call, r.Parts, r.Cancelled, &req)
 	if d != nil && len(r.Parts) == 0 {
 		c.Wanted.Settled = d.settled
