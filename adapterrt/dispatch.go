@@ -27,8 +27,8 @@ func (c *call) run(ctx context.Context, rt *Runtime, at Endpoint, req *Request, 
 		r.Failure = rt.batch(ctx, at, req, &c.env, r)
 		return
 	}
-	v := rt.live.Load().full
-	sc, found, f := v.find(rt, at, &c.env)
+	v := rt.live.Load().view(req.Grant)
+	sc, found, f := v.find(at, &c.env)
 	if f != nil {
 		r.Failure = f
 		return
@@ -38,7 +38,7 @@ func (c *call) run(ctx context.Context, rt *Runtime, at Endpoint, req *Request, 
 	if a := op.Adapter; a != nil {
 		r.Call.Adapter, r.Call.Version = a.Name, a.Version
 	}
-	if r.Failure = rt.rightEndpoint(v, op, at); r.Failure != nil {
+	if r.Failure = v.rightEndpoint(op, at); r.Failure != nil {
 		return
 	}
 	if r.Failure = c.resolve(found.a, op); r.Failure == nil {
@@ -253,7 +253,7 @@ func deprecated(op string, d *file.Deprecation) failure.Notice {
 const maxOperationName = 200
 
 // find returns the operation that a request names, in the scope of its endpoint.
-func (v *view) find(rt *Runtime, at Endpoint, e *envelope) (*scope, offered, *failure.Failure) {
+func (v *view) find(at Endpoint, e *envelope) (*scope, offered, *failure.Failure) {
 	if e.operation == nil {
 		return nil, offered{}, &failure.Failure{
 			Code: failure.ValidationMissingParam, Message: "Missing required parameter 'operation'. Expected: string.",
@@ -280,15 +280,15 @@ func (v *view) find(rt *Runtime, at Endpoint, e *envelope) (*scope, offered, *fa
 	if !file.IsSnake(name) || len(name) > maxOperationName {
 		return nil, offered{}, failure.InvalidValue("operation", "is not a valid operation name")
 	}
-	if string(name) == rt.shows.Builtin.Name {
-		return sc, offered{op: rt.shows.Builtin}, nil
+	if string(name) == v.how.Builtin.Name {
+		return sc, offered{op: v.how.Builtin}, nil
 	}
 	one, several := sc.find(name)
 	switch {
 	case one.op != nil:
 		return sc, one, nil
 	case several == nil:
-		return nil, offered{}, unknownOperation(string(name), sc.names(rt), sc.shown.Callable)
+		return nil, offered{}, unknownOperation(string(name), sc.names(), sc.shown.Callable)
 	default:
 		var names []string
 		for _, o := range several {
@@ -354,13 +354,13 @@ func atMost(names []string, n int) []string { return names[:min(len(names), n)] 
 const maxMeant = 3
 
 // rightEndpoint refuses an operation at another category's endpoint.
-func (rt *Runtime) rightEndpoint(v *view, op *file.Operation, at Endpoint) *failure.Failure {
+func (v *view) rightEndpoint(op *file.Operation, at Endpoint) *failure.Failure {
 	if at.Category == file.AnyCategory || at.Category == op.Category {
 		return nil
 	}
-	right, wrong := rt.shows.ToolName(at.Adapter, op.Category), rt.shows.ToolName(at.Adapter, at.Category)
+	right, wrong := v.how.ToolName(at.Adapter, op.Category), v.how.ToolName(at.Adapter, at.Category)
 	if at.tool != "" && v.mode == present.Search {
-		right, wrong = rt.shows.SearchTool(at.Adapter, present.CallTool(op.Category)), at.tool
+		right, wrong = v.how.SearchTool(at.Adapter, present.CallTool(op.Category)), at.tool
 	}
 	return &failure.Failure{
 		Code:    failure.ValidationEndpointMismatch,

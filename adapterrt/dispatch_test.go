@@ -167,7 +167,7 @@ func TestTwoAdaptersWithTheSameOperation(t *testing.T) {
 		t.Error("left its adapter:", got)
 	}
 	per := start(t, Options{PerAdapter: true}, two())
-	if u := per.live.Load().full.byTool["b_api_mcp_aql_read"]; u == nil || u.at != (Endpoint{Adapter: "b-api", Category: file.Read}) || len(per.Tools()) != 10 {
+	if u := per.live.Load().full.byTool["b_api_mcp_aql_read"]; u == nil || u.at != (Endpoint{Adapter: "b-api", Category: file.Read}) || len(per.Tools("")) != 10 {
 		t.Error(u)
 	}
 	if rt, err := New(Options{PerAdapter: true, ToolPrefix: "x_"}); err != nil {

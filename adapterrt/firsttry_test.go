@@ -229,7 +229,7 @@ func contains(body any, k string, v any) bool {
 // TestFirstTry counts how many tasks of find/testdata/tasks.tsv a novice does with its first
 // call, and names those that it does not.
 func TestFirstTry(t *testing.T) {
-	ours, theirs := shippedRuntime(t, Options{Mode: Search}), allOfGitHub(t, Options{Mode: Search})
+	ours, theirs := shippedRuntime(t, Options{Shown: Shown{Mode: Search}}), allOfGitHub(t, Options{Shown: Shown{Mode: Search}})
 	data, err := os.ReadFile("find/testdata/tasks.tsv")
 	if err != nil {
 		t.Fatal(err)

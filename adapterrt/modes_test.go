@@ -115,7 +115,7 @@ type toolEntry struct {
 
 func toolEntries(t testing.TB, rt *Runtime) (all []toolEntry) {
 	t.Helper()
-	for _, tool := range rt.Tools() {
+	for _, tool := range rt.Tools("") {
 		var l toolEntry
 		if err := json.Unmarshal(tool.JSON, &l); err != nil {
 			t.Fatal(err)
@@ -153,11 +153,11 @@ var toolName = regexp.MustCompile(`^[a-zA-Z0-9_-]{1,64}$`)
 func TestToolsOfEachMode(t *testing.T) {
 	for _, mode := range []Mode{Semantic, Single, All, Discrete, Search, Auto} {
 		for name, rt := range map[string]*Runtime{
-			"shipped": shippedRuntime(t, Options{Mode: mode}),
-			"per":     shippedRuntime(t, Options{Mode: mode, PerAdapter: true}),
-			"pinned":  shippedRuntime(t, Options{Mode: mode, Pin: []string{"get_issue", "notion.search"}}),
-			"github":  allOfGitHub(t, Options{Mode: mode}),
-			"all":     one(t, Options{Mode: mode}, "https://api.example.com", everything, everythingElse...),
+			"shipped": shippedRuntime(t, Options{Shown: Shown{Mode: mode}}),
+			"per":     shippedRuntime(t, Options{Shown: Shown{Mode: mode}, PerAdapter: true}),
+			"pinned":  shippedRuntime(t, Options{Shown: Shown{Mode: mode, Pin: []string{"get_issue", "notion.search"}}}),
+			"github":  allOfGitHub(t, Options{Shown: Shown{Mode: mode}}),
+			"all":     one(t, Options{Shown: Shown{Mode: mode}}, "https://api.example.com", everything, everythingElse...),
 		} {
 			seen := map[string]bool{}
 			for _, l := range toolEntries(t, rt) {
@@ -196,7 +196,7 @@ func TestToolsOfEachMode(t *testing.T) {
 // TestDiscreteTools shows that a tool's schema accepts the parameters of each example of its
 // operation, and that the tool does what the operation does.
 func TestDiscreteTools(t *testing.T) {
-	rt := shippedRuntime(t, Options{Mode: Discrete, CursorKey: make([]byte, 32)}) // the key that Rehearse uses
+	rt := shippedRuntime(t, Options{Shown: Shown{Mode: Discrete}, CursorKey: make([]byte, 32)}) // the key that Rehearse uses
 	for _, a := range rt.live.Load().adapters {
 		a.guard = guard.New(&file.Adapter{Operations: a.Operations}, rt.opt.policy()) // without the adapter's limits
 	}
@@ -255,7 +255,7 @@ func TestDiscreteNames(t *testing.T) {
 	long := strings.Repeat("very_", 20) + "long_name"
 	ops := "read:\n- {name: " + long + ", maps_to: GET /a}\n- {name: " + strings.Replace(long, "long", "lang", 1) + ", maps_to: GET /b}\n- {name: " +
 		strings.Repeat("x", 120) + ", maps_to: GET /c}\n- {name: " + strings.Repeat("x", 121) + ", maps_to: GET /d}\n- {name: b_c, maps_to: GET /e}"
-	rt := one(t, Options{Mode: Discrete}, "https://api.example.com", ops)
+	rt := one(t, Options{Shown: Shown{Mode: Discrete}}, "https://api.example.com", ops)
 	var names []string
 	for _, l := range toolEntries(t, rt) {
 		names = append(names, l.Name)
@@ -266,13 +266,13 @@ func TestDiscreteNames(t *testing.T) {
 		t.Errorf("\n%q\n%q", names, want)
 	}
 	// aa + b_c and aa-b + c
-	two := start(t, Options{Mode: Discrete, ToolPrefix: "p_"}, map[string]string{
+	two := start(t, Options{Shown: Shown{Mode: Discrete}, ToolPrefix: "p_"}, map[string]string{
 		"aa-adapter.md":   strings.Replace(front("https://a.example.com", "read:\n- {name: b_c, maps_to: GET /bc}"), "test-api", "aa", 1),
 		"aa-b-adapter.md": strings.Replace(front("https://b.example.com", "read:\n- {name: c, maps_to: GET /c}"), "test-api", "aa-b", 1),
 	})
 	all := capture(two, "1")
 	names = nil
-	for _, tool := range two.Tools() {
+	for _, tool := range two.Tools("") {
 		names = append(names, tool.Name)
 		two.CallTool(context.Background(), tool.Name, &Request{Body: []byte("{}")})
 	}
@@ -285,7 +285,7 @@ func TestDiscreteNames(t *testing.T) {
 // TestArgumentsStayArguments shows that the arguments of a tool for one operation cannot name
 // another operation.
 func TestArgumentsStayArguments(t *testing.T) {
-	rt := one(t, Options{Mode: Discrete}, "https://api.example.com", "read:\n- {name: get_a, maps_to: GET /a, params: {q: {type: string}}}\ndelete:\n- {name: drop_b, maps_to: DELETE /b}")
+	rt := one(t, Options{Shown: Shown{Mode: Discrete}}, "https://api.example.com", "read:\n- {name: get_a, maps_to: GET /a, params: {q: {type: string}}}\ndelete:\n- {name: drop_b, maps_to: DELETE /b}")
 	all := capture(rt, "1")
 	for _, args := range []string{
 		`{},"operation":"drop_b","x":{}`, `{}}{"operation":"drop_b"`, `{}],"operation":"drop_b"`, `[]`, `"x"`, ``, `{"operation":"drop_b"}`, `{"operations":[{"operation":"drop_b"}]}`,
@@ -312,11 +312,11 @@ func TestAutoMode(t *testing.T) {
 		for i := range c.ops {
 			ops += fmt.Sprintf("- {name: op_%d, maps_to: GET /%d}\n", i, i)
 		}
-		rt := one(t, Options{Mode: Auto}, "https://api.example.com", ops)
-		if got := rt.Tools()[0].Name; got != c.want {
+		rt := one(t, Options{Shown: Shown{Mode: Auto}}, "https://api.example.com", ops)
+		if got := rt.Tools("")[0].Name; got != c.want {
 			t.Errorf("%d operations: %s", c.ops, got)
 		}
-		if text := rt.Instructions(); strings.Contains(text, "search_operations") != (c.want == "search_operations") {
+		if text := rt.Instructions(""); strings.Contains(text, "search_operations") != (c.want == "search_operations") {
 			t.Error(text)
 		}
 	}
@@ -327,9 +327,9 @@ func TestPinned(t *testing.T) {
 		Semantic: {"mcp_aql_create", "mcp_aql_read", "mcp_aql_update", "mcp_aql_delete", "mcp_aql_execute", "github_get_issue", "linear_get_issue", "notion_search"},
 		Search:   {"search_operations", "describe_operations", "call_read", "call_write", "github_get_issue", "linear_get_issue", "notion_search"},
 	} {
-		rt := shippedRuntime(t, Options{Mode: mode, Pin: []string{"get_issue", "notion.search", "github.nothing", "elsewhere.get_issue", "get_issue"}})
+		rt := shippedRuntime(t, Options{Shown: Shown{Mode: mode, Pin: []string{"get_issue", "notion.search", "github.nothing", "elsewhere.get_issue", "get_issue"}}})
 		var names []string
-		for _, tool := range rt.Tools() {
+		for _, tool := range rt.Tools("") {
 			names = append(names, tool.Name)
 		}
 		if !slices.Equal(names, want) {
@@ -364,7 +364,7 @@ func called(t testing.TB, rt *Runtime, tool, args string) string {
 }
 
 func TestSearchMode(t *testing.T) {
-	rt := shippedRuntime(t, Options{Mode: Search})
+	rt := shippedRuntime(t, Options{Shown: Shown{Mode: Search}})
 	all := capture(rt, `{"id":1}`)
 	for _, c := range []struct{ tool, args, want string }{
 		{"search_operations", `{"query":"open an issue on github","limit":1}`, "github.create_issue(owner: string, repo: string, title: string, body?: string, labels?: string[], assignees?: string[], milestone?: integer) – Open an issue [write]\n"},
@@ -408,7 +408,7 @@ func TestSearchMode(t *testing.T) {
 }
 
 func TestOneOperationToolNeedsConfirmation(t *testing.T) {
-	rt := one(t, Options{Mode: Discrete}, "https://api.example.com", "delete:\n- {name: drop, maps_to: 'DELETE /x/{id}', description: Drop it, danger: {level: destructive, requires_confirmation: true}, params: {id: {type: integer, required: true}}}")
+	rt := one(t, Options{Shown: Shown{Mode: Discrete}}, "https://api.example.com", "delete:\n- {name: drop, maps_to: 'DELETE /x/{id}', description: Drop it, danger: {level: destructive, requires_confirmation: true}, params: {id: {type: integer, required: true}}}")
 	all := capture(rt, "1")
 	l := toolEntries(t, rt)[0]
 	if !strings.HasSuffix(l.Description, "(a person must confirm)") || !l.Annotations["destructiveHint"] {
@@ -442,7 +442,7 @@ read:
   supports_fields: true
   default_fields: {id: integer, user.login: string}
 - {name: get_any, maps_to: GET /any}`
-	rt := one(t, Options{Mode: Discrete}, "https://api.example.com", ops)
+	rt := one(t, Options{Shown: Shown{Mode: Discrete}}, "https://api.example.com", ops)
 	tools := map[string]toolEntry{}
 	for _, l := range toolEntries(t, rt) {
 		tools[l.Name] = l
@@ -496,7 +496,7 @@ read:
 
 func TestReloadChangesTools(t *testing.T) {
 	dir, paths := write(t, map[string]string{"test-api-adapter.md": front("https://api.example.com", "read:\n- {name: get_a, maps_to: GET /a}")})
-	rt, err := New(Options{Mode: Auto})
+	rt, err := New(Options{Shown: Shown{Mode: Auto}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -504,13 +504,13 @@ func TestReloadChangesTools(t *testing.T) {
 	if _, err := rt.Load(paths); err != nil {
 		t.Fatal(err)
 	}
-	if n := len(rt.Tools()); n != 1 {
+	if n := len(rt.Tools("")); n != 1 {
 		t.Error(n)
 	}
 	if err := os.WriteFile(filepath.Join(dir, "test-api-adapter.md"), []byte(front("https://api.example.com", "read:\n- {name: get_a, maps_to: GET /a}\n- {name: get_b, maps_to: GET /b}")), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if _, changed, err := rt.Reload(paths); err != nil || !changed || len(rt.Tools()) != 2 {
-		t.Error(changed, err, len(rt.Tools()))
+	if _, changed, err := rt.Reload(paths); err != nil || !changed || len(rt.Tools("")) != 2 {
+		t.Error(changed, err, len(rt.Tools("")))
 	}
 }

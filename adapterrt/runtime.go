@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"net/http"
 	"path/filepath"
+	"reflect"
 	"slices"
 	"strings"
 	"sync"
@@ -33,7 +34,6 @@ type Runtime struct {
 	cache   *guard.Cache
 
 	confirmations guard.Confirmations
-	shows         *present.Presenter
 	gates         guard.Gates
 	reading       httpcall.Reading
 	cursors       httpcall.Cursors
@@ -57,8 +57,7 @@ func New(opt Options) (*Runtime, error) {
 	rt.cache = guard.NewCache(opt.Now)
 	rt.gates = guard.Gates{Cache: rt.cache, Reading: rt.reading}
 	rt.cursors = httpcall.Cursors{Key: opt.CursorKey}
-	rt.shows = rt.opt.presentation()
-	s, err := rt.snapshot(nil)
+	s, err := rt.snapshot(nil, &snapshot{shown: opt.Shown})
 	if err != nil {
 		return nil, err
 	}
@@ -79,6 +78,28 @@ func (rt *Runtime) Reload(files []string) (problems []file.Problem, changed bool
 	before := rt.live.Load()
 	problems, err = rt.load(files, true)
 	return problems, rt.live.Load() != before, err
+}
+
+// Show changes what is shown, to whom, and how. It reports whether anything changed. If it
+// returns an error, nothing did.
+func (rt *Runtime) Show(shown Shown) (changed bool, err error) {
+	rt.loading.Lock()
+	defer rt.loading.Unlock()
+	before := rt.live.Load()
+	if reflect.DeepEqual(before.shown, shown) {
+		return false, nil
+	}
+	o := rt.opt
+	o.Shown = shown
+	if err := o.setDefaults(); err != nil {
+		return false, err
+	}
+	s, err := rt.snapshot(before.adapters, &snapshot{shown: shown})
+	if err != nil {
+		return false, err
+	}
+	rt.live.Store(s)
+	return true, nil
 }
 
 // Refresh is Reload for the files that sources contain now. The adapters of a source that
@@ -148,7 +169,7 @@ func (rt *Runtime) load(files []string, keep bool) ([]file.Problem, error) {
 	if slices.Equal(adapters, before.adapters) {
 		return problems, nil
 	}
-	s, err := rt.snapshot(adapters)
+	s, err := rt.snapshot(adapters, before)
 	if err != nil {
 		return problems, err
 	}
@@ -232,6 +253,7 @@ type Endpoint struct {
 type Request struct {
 	Body    []byte // {"operation":…,"params":{…}}; the caller's, not kept
 	ID      string // for _meta and logs; "" for none
+	Grant   string // what the caller may use; "" for everything
 	Session string // confirmations are bound to it
 	Caller  string // confirmations are bound to it if there is no session
 	// Ask asks the user to agree to an operation that needs a confirmation. It is nil if
@@ -329,9 +351,9 @@ func (rt *Runtime) EndSession(id string) { rt.confirmations.EndSession(id) }
 
 // Instructions returns what a model should know about all the tools together, for the
 // result of initialize. Its first 512 characters can be read alone. It is ASCII and at
-// most 2,048 bytes long. It is "" if there are no adapters.
-func (rt *Runtime) Instructions() string {
-	v := rt.live.Load().full
+// most 2,048 bytes long. It is "" if the grant has no operations.
+func (rt *Runtime) Instructions(grant string) string {
+	v := rt.live.Load().view(grant)
 	var names []string
 	for _, a := range v.adapters {
 		names = append(names, a.Name)

@@ -13,18 +13,54 @@ import (
 type snapshot struct {
 	adapters []*adapter // in the order of the files
 	byName   map[string]*adapter
+	shown    Shown
+	how      *present.Presenter
+	entries  map[*adapter]*present.Adapter
 	full     *view
+	views    map[string]*view // by grant
+	nothing  *view
 }
 
-// snapshot makes the snapshot of adapters.
-func (rt *Runtime) snapshot(adapters []*adapter) (*snapshot, error) {
-	s := &snapshot{adapters: adapters, byName: map[string]*adapter{}}
+// snapshot makes the snapshot of adapters. It shows them as before does, and takes from it
+// what has not changed.
+func (rt *Runtime) snapshot(adapters []*adapter, before *snapshot) (*snapshot, error) {
+	s := &snapshot{
+		adapters: adapters, byName: map[string]*adapter{}, shown: before.shown, how: before.how,
+		entries: map[*adapter]*present.Adapter{}, views: map[string]*view{},
+	}
+	if s.how == nil {
+		s.how = rt.opt.presentation(s.shown.Mode)
+	}
 	for _, a := range adapters {
 		s.byName[a.Name] = a
+		if s.entries[a] = before.entries[a]; s.entries[a] == nil {
+			s.entries[a] = present.NewAdapter(a.Adapter, a.guard.Verdict, s.how)
+		}
 	}
 	var err error
-	s.full, err = rt.newView(adapters, nil)
-	return s, err
+	if s.full, err = rt.newView(s, nil); err != nil {
+		return nil, err
+	}
+	if s.nothing, err = rt.newView(s, func(*file.Operation) bool { return false }); err != nil {
+		return nil, err
+	}
+	for name, g := range s.shown.Grants {
+		if s.views[name], err = rt.newView(s, g.permits); err != nil {
+			return nil, err
+		}
+	}
+	return s, nil
+}
+
+// view returns what callers with a grant see. With a grant that does not exist they see nothing.
+func (s *snapshot) view(grant string) *view {
+	if grant == "" {
+		return s.full
+	}
+	if v := s.views[grant]; v != nil {
+		return v
+	}
+	return s.nothing
 }
 
 // Transform is the transform block of an operation. The runtime only reports it: its
@@ -54,9 +90,9 @@ type Tool struct {
 	JSON []byte // its entry in tools/list, including annotations
 }
 
-// Tools returns the runtime's tools, in a stable order. The slice is shared, so callers
-// must not change it.
-func (rt *Runtime) Tools() []Tool { return rt.live.Load().full.tools }
+// Tools returns the tools of the callers with a grant, in a stable order. The slice is shared,
+// so callers of Tools must not change it.
+func (rt *Runtime) Tools(grant string) []Tool { return rt.live.Load().view(grant).tools }
 
 // maxToolName is the largest number of bytes in a tool name.
 const maxToolName = 64
@@ -75,7 +111,7 @@ func (rt *Runtime) makeTools(v *view) error {
 			}
 		}
 	}
-	pinned := rt.pinned(v.all)
+	pinned := v.pinned()
 	for _, a := range v.adapters {
 		shown := v.scopes[a.Name].shown.Adapters[0]
 		for _, op := range shown.Operations() {
@@ -86,7 +122,7 @@ func (rt *Runtime) makeTools(v *view) error {
 			if len(v.adapters) == 1 {
 				prefix = ""
 			}
-			name := rt.unique(v, prefix, op.Name)
+			name := v.unique(prefix, op.Name)
 			v.toolOf[op] = name
 			v.byTool[name] = &use{at: Endpoint{Adapter: a.Name}, operation: a.Name + "." + op.Name, calls: true}
 			v.tools = append(v.tools, Tool{name, shown.DiscreteJSON(op, name)})
@@ -117,7 +153,7 @@ func (rt *Runtime) addTools(v *view, adapter string, sc *scope) error {
 			if t == present.CallRead {
 				u.at.Category = file.Read
 			}
-			if err := add(rt.shows.SearchTool(adapter, t), u, func() []byte { return sc.shown.SearchJSON(adapter, t) }); err != nil {
+			if err := add(v.how.SearchTool(adapter, t), u, func() []byte { return sc.shown.SearchJSON(adapter, t) }); err != nil {
 				return err
 			}
 		}
@@ -131,7 +167,7 @@ func (rt *Runtime) addTools(v *view, adapter string, sc *scope) error {
 		categories = append(categories, file.AnyCategory)
 	}
 	for _, c := range categories {
-		name := rt.shows.ToolName(adapter, c)
+		name := v.how.ToolName(adapter, c)
 		u := &use{at: Endpoint{Adapter: adapter, Category: c}, calls: true}
 		if err := add(name, u, func() []byte { return sc.shown.ToolJSON(adapter, name, c) }); err != nil {
 			return err
@@ -140,11 +176,11 @@ func (rt *Runtime) addTools(v *view, adapter string, sc *scope) error {
 	return nil
 }
 
-// pinned returns the operations of sc that Options.Pin names.
-func (rt *Runtime) pinned(sc *scope) map[*file.Operation]bool {
+// pinned returns the operations of v that are pinned.
+func (v *view) pinned() map[*file.Operation]bool {
 	out := map[*file.Operation]bool{}
-	for _, name := range rt.opt.Pin {
-		for _, s := range sc.shown.Adapters {
+	for _, name := range v.pin {
+		for _, s := range v.all.shown.Adapters {
 			for _, op := range s.Operations() {
 				if isNamed(op, name) {
 					out[op] = true
@@ -160,10 +196,10 @@ func isNamed(op *file.Operation, name string) bool {
 	return name == op.Name || name == op.Adapter.Name+"."+op.Name
 }
 
-// Unpinned returns the names in Options.Pin that no operation has.
+// Unpinned returns the names in Shown.Pin that no operation has.
 func (rt *Runtime) Unpinned() (names []string) {
 	s := rt.live.Load()
-	for _, name := range rt.opt.Pin {
+	for _, name := range s.shown.Pin {
 		known := slices.ContainsFunc(s.adapters, func(a *adapter) bool {
 			return slices.ContainsFunc(a.Operations, func(op *file.Operation) bool { return isNamed(op, name) })
 		})

@@ -17,7 +17,7 @@ func TestTokensOfEachMode(t *testing.T) {
 	}
 	list := func(rt *Runtime) int {
 		var entries [][]byte
-		for _, tool := range rt.Tools() {
+		for _, tool := range rt.Tools("") {
 			entries = append(entries, tool.JSON)
 		}
 		return o200k.Count([]byte(`{"tools":[` + string(bytes.Join(entries, []byte{','})) + `]}`))
@@ -27,8 +27,8 @@ func TestTokensOfEachMode(t *testing.T) {
 		"shipped": func(o Options) *Runtime { return shippedRuntime(t, o) },
 		"github":  func(o Options) *Runtime { return allOfGitHub(t, o) },
 	} {
-		crude, search, discrete := make(Options{}), make(Options{Mode: Search}), make(Options{Mode: Discrete})
-		tools := len(discrete.Tools())
+		crude, search, discrete := make(Options{}), make(Options{Shown: Shown{Mode: Search}}), make(Options{Shown: Shown{Mode: Discrete}})
+		tools := len(discrete.Tools(""))
 		c, s, d := list(crude), list(search), list(discrete)
 		first := o200k.Count([]byte(ask(crude, Endpoint{}, introspect)))
 		hits := o200k.Count([]byte(called(t, search, "search_operations", `{"query":"comment on an issue","limit":5}`)))
@@ -41,7 +41,7 @@ func TestTokensOfEachMode(t *testing.T) {
 			t.Errorf("%s: 5 hits take %d tokens: %s", name, hits, called(t, search, "search_operations", `{"query":"comment on an issue","limit":5}`))
 		}
 		for _, rt := range []*Runtime{crude, search, discrete} {
-			if text := rt.Instructions(); len(text) > 2048 || strings.Contains(text, "\n\n") {
+			if text := rt.Instructions(""); len(text) > 2048 || strings.Contains(text, "\n\n") {
 				t.Errorf("%q", text)
 			}
 		}

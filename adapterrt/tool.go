@@ -14,7 +14,7 @@ import (
 // CallTool calls the tool called name with the arguments that req.Body holds. It reports false
 // if there is no such tool.
 func (rt *Runtime) CallTool(ctx context.Context, name string, req *Request) (Result, bool) {
-	v := rt.live.Load().full
+	v := rt.live.Load().view(req.Grant)
 	u := v.byTool[name]
 	if u == nil {
 		return Result{}, false

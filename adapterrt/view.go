@@ -12,6 +12,8 @@ import (
 // tools that offer them, and all that introspection says. An operation that is not in a view
 // does not exist for its callers.
 type view struct {
+	how      *present.Presenter
+	pin      []string
 	adapters []*adapter // that have an operation in the view, in the order of the files
 	all      *scope
 	scopes   map[string]*scope // by adapter
@@ -30,18 +32,18 @@ type use struct {
 }
 
 // newView makes the view of the operations that visible allows.
-func (rt *Runtime) newView(adapters []*adapter, visible func(*file.Operation) bool) (*view, error) {
-	v := &view{scopes: map[string]*scope{}, byTool: map[string]*use{}, toolOf: map[*file.Operation]string{}}
+func (rt *Runtime) newView(s *snapshot, visible func(*file.Operation) bool) (*view, error) {
+	v := &view{how: s.how, pin: s.shown.Pin, scopes: map[string]*scope{}, byTool: map[string]*use{}, toolOf: map[*file.Operation]string{}}
 	count := 0
-	for _, a := range adapters {
-		shown := a.shown
+	for _, a := range s.adapters {
+		shown := s.entries[a]
 		if visible != nil {
 			if shown = shown.Only(visible); len(shown.Operations()) == 0 {
 				continue
 			}
 		}
 		v.adapters = append(v.adapters, a)
-		v.scopes[a.Name] = rt.newScope(v, []*adapter{a}, []*present.Adapter{shown}, visible != nil)
+		v.scopes[a.Name] = v.newScope([]*adapter{a}, []*present.Adapter{shown}, visible != nil)
 		count += len(shown.Operations())
 	}
 	if len(v.adapters) == 1 {
@@ -51,9 +53,9 @@ func (rt *Runtime) newView(adapters []*adapter, visible func(*file.Operation) bo
 		for _, a := range v.adapters {
 			shown = append(shown, v.scopes[a.Name].shown.Adapters...)
 		}
-		v.all = rt.newScope(v, v.adapters, shown, true)
+		v.all = v.newScope(v.adapters, shown, true)
 	}
-	v.mode = rt.shows.Mode.Of(count)
+	v.mode = v.how.Mode.Of(count)
 	return v, rt.makeTools(v)
 }
 
@@ -64,11 +66,11 @@ type scope struct {
 	shown    *present.Catalogue
 }
 
-func (rt *Runtime) newScope(v *view, adapters []*adapter, shown []*present.Adapter, indexed bool) *scope {
-	sc := &scope{adapters: adapters, shown: &present.Catalogue{How: rt.shows, Adapters: shown}}
+func (v *view) newScope(adapters []*adapter, shown []*present.Adapter, indexed bool) *scope {
+	sc := &scope{adapters: adapters, shown: &present.Catalogue{How: v.how, Adapters: shown}}
 	sc.shown.Ambiguous = func(name string) bool { return len(sc.index[name]) > 1 }
-	if rt.shows.Mode >= present.Discrete || len(rt.opt.Pin) > 0 {
-		sc.shown.ToolOf = func(op *file.Operation) string { return rt.toolOf(v, op) }
+	if v.how.Mode >= present.Discrete || len(v.pin) > 0 {
+		sc.shown.ToolOf = func(op *file.Operation) string { return v.toolName(op) }
 	}
 	if !indexed {
 		return sc
@@ -82,18 +84,18 @@ func (rt *Runtime) newScope(v *view, adapters []*adapter, shown []*present.Adapt
 	return sc
 }
 
-// toolOf returns the name of the tool that calls an operation.
-func (rt *Runtime) toolOf(v *view, op *file.Operation) string {
+// toolName returns the name of the tool that calls an operation.
+func (v *view) toolName(op *file.Operation) string {
 	if name := v.toolOf[op]; name != "" {
 		return name
 	}
 	switch v.mode {
 	case present.Search:
-		return rt.shows.SearchTool(op.Adapter.Name, present.CallTool(op.Category))
+		return v.how.SearchTool(op.Adapter.Name, present.CallTool(op.Category))
 	case present.Single:
-		return rt.shows.ToolName(op.Adapter.Name, file.AnyCategory)
+		return v.how.ToolName(op.Adapter.Name, file.AnyCategory)
 	}
-	return rt.shows.ToolName(op.Adapter.Name, op.Category)
+	return v.how.ToolName(op.Adapter.Name, op.Category)
 }
 
 // offered is an operation and the adapter that has it.
@@ -119,8 +121,8 @@ func (sc *scope) find(name []byte) (one offered, several []offered) {
 }
 
 // names returns the names of the operations, sorted.
-func (sc *scope) names(rt *Runtime) []string {
-	names := []string{rt.shows.Builtin.Name}
+func (sc *scope) names() []string {
+	names := []string{sc.shown.How.Builtin.Name}
 	if sc.index == nil {
 		for _, op := range sc.adapters[0].Operations {
 			names = append(names, op.Name)
@@ -144,11 +146,11 @@ func (sc *scope) narrow(v *view, name []byte) *scope {
 
 // unique returns the name of the tool for one operation: it differs from the names of all
 // tools of v.
-func (rt *Runtime) unique(v *view, adapter, operation string) string {
-	name := rt.shows.OperationTool(adapter, operation, maxToolName)
+func (v *view) unique(adapter, operation string) string {
+	name := v.how.OperationTool(adapter, operation, maxToolName)
 	for i := 2; v.byTool[name] != nil; i++ {
 		suffix := "_" + strconv.Itoa(i)
-		name = rt.shows.OperationTool(adapter, operation, maxToolName-len(suffix)) + suffix
+		name = v.how.OperationTool(adapter, operation, maxToolName-len(suffix)) + suffix
 	}
 	return name
 }

@@ -61,7 +61,8 @@ type Adapter struct {
 	operations []*file.Operation          // that are shown
 	index      map[string]*file.Operation // of operations
 	verdict    func(*file.Operation) guard.Verdict
-	Details    []Detail // by operation of the file
+	how        *Presenter
+	details    []Detail // by operation of the file; nil in the modes that show them in another form
 	generated  []generatedType
 	golden     map[string][]byte // params of an example in the documentation, by operation
 }
@@ -102,13 +103,25 @@ func (s *Adapter) shown(op *file.Operation, tool string) shown {
 // the verdict on an operation.
 func NewAdapter(a *file.Adapter, verdict func(*file.Operation) guard.Verdict, p *Presenter) *Adapter {
 	s := &Adapter{
-		adapter: a, operations: a.Operations, index: a.Index, verdict: verdict,
-		Details: make([]Detail, len(a.Operations)), generated: generateTypes(a), golden: goldenParams(a),
+		adapter: a, operations: a.Operations, index: a.Index, verdict: verdict, how: p,
+		generated: generateTypes(a), golden: goldenParams(a),
 	}
-	for i, op := range a.Operations {
-		s.Details[i] = describe(op, s.shown(op, p.toolName(a.Name, op)), p, "")
+	if p.Mode <= All {
+		details := make([]Detail, len(a.Operations))
+		for i, op := range a.Operations {
+			details[i] = s.Detail(op)
+		}
+		s.details = details
 	}
 	return s
+}
+
+// Detail returns the details of an operation, as they are if no other adapter is offered.
+func (s *Adapter) Detail(op *file.Operation) Detail {
+	if s.details != nil {
+		return s.details[op.Index]
+	}
+	return describe(op, s.shown(op, s.how.toolName(s.adapter.Name, op)), s.how, "")
 }
 
 // Catalogue answers introspection for adapters that are offered together.
@@ -251,7 +264,8 @@ func (k *Catalogue) operation(name string) ([]byte, *failure.Failure) {
 	case s == nil:
 		return k.How.builtinDetail.Answer(), nil
 	case len(k.Adapters) == 1 && k.ToolOf == nil:
-		return s.Details[op.Index].Answer(), nil
+		d := s.Detail(op)
+		return d.Answer(), nil
 	}
 	d := k.describe(s, op, k.How)
 	return d.Answer(), nil
