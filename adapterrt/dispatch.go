@@ -48,11 +48,16 @@ func (c *call) run(ctx context.Context, rt *Runtime, at Endpoint, req *Request, 
 	if op.Builtin {
 		if r.Failure == nil {
 			r.Data, r.Failure = sc.shown.Answer(c.question(), func() []byte {
-				var guards []*guard.Adapter
+				guards := map[*guard.Adapter]string{}
+				var order []*guard.Adapter
 				for _, a := range sc.adapters {
-					guards = append(guards, a.guard)
+					if f := c.identify(rt, a, req); f != nil {
+						continue // a caller without a credential has no quota
+					}
+					order = append(order, a.guard)
+					guards[a.guard] = c.Caller
 				}
-				return guard.QuotaStatus(guards, rt.opt.Now())
+				return guard.QuotaStatus(order, guards, rt.opt.Now())
 			})
 		}
 		if r.Failure != nil {
@@ -89,6 +94,9 @@ func (c *call) question() *present.Question {
 
 // perform makes the HTTP calls of a validated request.
 func (c *call) perform(ctx context.Context, rt *Runtime, req *Request, r *Result) {
+	if r.Failure = c.identify(rt, c.a, req); r.Failure != nil {
+		return
+	}
 	selected, f := c.WantedFields()
 	if f != nil {
 		r.Failure = f
@@ -191,7 +199,7 @@ func (c *call) asking(rt *Runtime, req *Request) func(context.Context, string) (
 // the call failed.
 func (c *call) fetch(ctx context.Context, rt *Runtime, r *Result) *httpcall.Reply {
 	answer, f := c.try(ctx, rt, r)
-	if f != nil && f.Code == failure.AuthLoginRequired && c.send != nil {
+	if f != nil && f.Code == failure.AuthLoginRequired && c.send != nil && c.own == nil {
 		answer, f = c.loggedIn(ctx, rt, r, f)
 	}
 	if f != nil {
@@ -376,10 +384,10 @@ func (rt *Runtime) request(ctx context.Context, c *call) (r *httpcall.Reply, f *
 		r, c.cached, f = rt.cache.Fetch(ctx, &c.Call, &upstream{rt, c})
 		return r, f
 	}
-	if f := c.a.signer.Authorize(ctx, &c.Out); f != nil {
+	if f := c.authorize(ctx, &c.Out); f != nil {
 		return nil, f
 	}
-	r, f = rt.deliver(ctx, c.a, &c.Call, c.goOn)
+	r, f = rt.deliver(ctx, c, &c.Call)
 	if c.Op.Category != file.Read {
 		rt.cache.Clear(c.Op.Adapter) // also after a failure, because the request may have had an effect
 	}
@@ -392,29 +400,38 @@ type upstream struct {
 	c  *call
 }
 
-// Authorize adds the adapter's credentials to o.
+// Authorize adds the credentials to o.
 func (u *upstream) Authorize(ctx context.Context, o *httpcall.Outgoing) *failure.Failure {
-	return u.c.a.signer.Authorize(ctx, o)
+	return u.c.authorize(ctx, o)
+}
+
+// authorize adds the credentials to a request: the caller's own, or the adapter's.
+func (c *call) authorize(ctx context.Context, o *httpcall.Outgoing) *failure.Failure {
+	if c.own != nil {
+		return c.a.signer.Present(o, c.own)
+	}
+	return c.a.signer.Authorize(ctx, o)
 }
 
 // Send sends the request of c, which already has its credentials, if the limits allow it.
 func (u *upstream) Send(ctx context.Context, c *httpcall.Call) (*httpcall.Reply, *failure.Failure) {
-	return u.rt.deliver(ctx, u.c.a, c, u.c.goOn)
+	return u.rt.deliver(ctx, u.c, c)
 }
 
-// deliver sends c.Out if the adapter's limits allow it. goOn is the token that permits
-// calls beyond a quota's pause. If the API answers 401 and the token can be renewed,
-// deliver renews it and sends the request once more: a refused request had no effect.
-func (rt *Runtime) deliver(ctx context.Context, a *adapter, c *httpcall.Call, goOn []byte) (r *httpcall.Reply, f *failure.Failure) {
+// deliver sends the request of c, on behalf of the call of, if the adapter's limits allow it.
+// If the API answers 401 and the token can be renewed, deliver renews it and sends the
+// request once more: a refused request had no effect.
+func (rt *Runtime) deliver(ctx context.Context, of *call, c *httpcall.Call) (r *httpcall.Reply, f *failure.Failure) {
+	a := of.a
 	if a.guard.Limited() {
-		done, f := a.guard.Admit(c, string(goOn), rt.opt.Now)
+		done, f := a.guard.Admit(c, string(of.goOn), rt.opt.Now)
 		if f != nil {
 			return nil, f
 		}
 		defer func() { done(r) }()
 	}
 	r, f = rt.send(ctx, a, &c.Out)
-	if f != nil || r.Status != 401 || !a.signer.Renews() {
+	if f != nil || r.Status != 401 || !a.signer.Renews() || of.own != nil {
 		return r, f
 	}
 	if f := a.signer.Renew(ctx, &c.Out); f != nil {

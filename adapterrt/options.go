@@ -65,8 +65,10 @@ type Options struct {
 	// TokenCommands are programs with their arguments, by the name of an adapter. The program
 	// prints the adapter's token, which replaces the credential that the file names.
 	TokenCommands map[string][]string
-	Now           func() time.Time // nil for time.Now
-	UserAgent     string
+	// Callers are the adapters, by name, whose APIs get the credentials of the callers.
+	Callers   map[string]Callers
+	Now       func() time.Time // nil for time.Now
+	UserAgent string
 }
 
 func (o *Options) setDefaults() error {
@@ -105,6 +107,11 @@ func (o *Options) setDefaults() error {
 	}
 	if !strings.HasPrefix(o.HTTPPrefix, "/") || strings.HasSuffix(o.HTTPPrefix, "/") {
 		bad("HTTP prefix %q must start with a slash and not end with one", o.HTTPPrefix)
+	}
+	for _, name := range sortedKeys(o.Callers) {
+		if err := o.Callers[name].Validate(); err != nil {
+			bad("callers.%s: %w", name, err)
+		}
 	}
 	for _, name := range sortedKeys(o.Grants) {
 		g := o.Grants[name]

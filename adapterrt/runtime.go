@@ -256,6 +256,11 @@ type Request struct {
 	Grant   string // what the caller may use; "" for everything
 	Session string // confirmations are bound to it
 	Caller  string // confirmations are bound to it if there is no session
+	// Headers are the headers of the caller's request that Options.Callers names.
+	Headers []Header
+	// Local says that the caller is the operator, who has started this program, so that the
+	// adapters' own credentials are the caller's.
+	Local bool
 	// Ask asks the user to agree to an operation that needs a confirmation. It is nil if
 	// the user cannot be asked. It returns an error if the user gave no answer.
 	Ask func(ctx context.Context, question string) (agreed bool, err error)
