@@ -85,6 +85,9 @@ func (p pattern) matches(op *file.Operation) bool {
 	return ok && err == nil
 }
 
+// Grants returns the names of the grants.
+func (rt *Runtime) Grants() []string { return sortedKeys(rt.live.Load().shown.Grants) }
+
 // Idle returns the patterns of all grants that match no operation, as grant: pattern.
 func (rt *Runtime) Idle() (idle []string) {
 	s := rt.live.Load()

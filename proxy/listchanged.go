@@ -31,7 +31,7 @@ func (p *pipe) announce() {
 // toolsChanged reports, once for each change, whether dragoman's own tools differ from those that
 // the session's client knows.
 func (srv *Server) toolsChanged(s *session) bool {
-	was, is := s.told.Load(), srv.now().own.Edition()
+	was, is := s.told.Load(), srv.now().ownFor(&s.sender).Edition()
 	return was != is && s.told.CompareAndSwap(was, is)
 }
 

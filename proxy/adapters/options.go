@@ -23,7 +23,7 @@ func Options(a *config.Adapters, getenv func(string) (string, bool)) (adapterrt.
 		return adapterrt.Options{}, fmt.Errorf("adapters.introspection: %w", err)
 	}
 	o := adapterrt.Options{
-		Mode: mode, PerAdapter: a.Tools == "per_adapter", ToolPrefix: a.Prefix,
+		Shown: adapterrt.Shown{Mode: mode, Pin: a.Pin}, PerAdapter: a.Tools == "per_adapter", ToolPrefix: a.Prefix,
 		HTTPPrefix:    a.HTTPPrefix,
 		SkipInvalid:   a.SkipInvalid,
 		InsecureHosts: a.Network.InsecureHosts, PublicOnly: a.Network.PublicOnly, SameOriginRedirects: a.Network.Redirects,
@@ -33,6 +33,18 @@ func Options(a *config.Adapters, getenv func(string) (string, bool)) (adapterrt.
 		MaxResponseBytes: int(a.MaxResponse),
 		TokenCommands:    a.TokenCommands,
 		Getenv:           getenv, UserAgent: "dragoman/" + strings.Trim(mcp.Version(), "()"), // a token in User-Agent must not contain parentheses
+	}
+	for name, c := range a.Callers {
+		if o.Callers == nil {
+			o.Callers = map[string]adapterrt.Callers{}
+		}
+		o.Callers[name] = adapterrt.Callers{Headers: c.Headers, Fallback: c.Fallback}
+	}
+	for name, g := range a.Tokens {
+		if o.Grants == nil {
+			o.Grants = map[string]adapterrt.Grant{}
+		}
+		o.Grants[name] = adapterrt.Grant{Allow: g.Allow, Deny: g.Deny}
 	}
 	switch a.Confirm.Via {
 	case "token":
