@@ -303,7 +303,7 @@ func TestReloadChangesWhatClientsSee(t *testing.T) {
 				t.Error(got)
 			}
 			cfg.Adapters.Pin = []string{"drop_all"}
-			cfg.Adapters.Tokens["ci"] = config.AdapterGrant{Allow: []string{"*:read"}}
+			cfg.Adapters.Tokens = map[string]config.AdapterGrant{"ci": {Allow: []string{"*:read"}}, "dev": {}, config.OtherClients: {Deny: []string{"*"}}}
 			if err := srv.Reload(cfg); err != nil {
 				t.Fatal(err)
 			}
