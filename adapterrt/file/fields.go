@@ -198,7 +198,7 @@ func (d *Definition) member(name string, t ParamType) *Definition {
 	return &(*d.Properties)[len(*d.Properties)-1].Definition
 }
 
-// The largest number of aliases of an operation, and of characters of one.
+// maxAliases is the largest number of aliases of an operation, and aliasRunes of characters of one.
 const maxAliases, aliasRunes = 20, 60
 
 // aliases reads further words for an operation.

@@ -53,7 +53,8 @@ func (s *Adapter) DiscreteJSON(op *file.Operation, name string) []byte {
 	return o.Raw("annotations", hintsOf(op)).End()
 }
 
-// What descriptions say of an operation that a person must confirm, and of a deprecated one.
+// needsPerson is what a description says of an operation that a person must confirm, isDeprecated of
+// a deprecated one.
 const needsPerson, isDeprecated = " (a person must confirm)", " (deprecated)"
 
 // hintsOf returns the annotations of the tool for one operation, without those that have their

@@ -41,8 +41,9 @@ func (p *Presenter) SearchTool(adapter string, t Tool) string {
 	return p.Prefix(adapter) + searchTools[t]
 }
 
-// The number of hits that a search returns by default, MostHits, which is the largest number,
-// the largest number of operations that one call describes, and of characters of a query.
+// defaultHits is how many operations a search returns by default, and MostHits how many at most.
+// maxDescribed is the largest number of operations that one call describes, and maxQuery of
+// characters of a query.
 const defaultHits, MostHits, maxDescribed, maxQuery = 8, 20, 10, 500
 
 // SearchJSON returns the entry of tools/list for a tool of search mode.
