@@ -32,7 +32,9 @@ func (rt *Runtime) CallTool(ctx context.Context, name string, req *Request) (Res
 		return rt.Dispatch(ctx, at, req), true
 	}
 	if f := rt.opt.limits().check(req.Body); f != nil { // so that they cannot end the request below
-		return Result{Failure: f}, true
+		r := Result{Failure: f, Call: Record{RequestID: req.ID, Adapter: at.Adapter, Operation: u.operation[len(at.Adapter)+1:]}}
+		rt.finish(&r, req, rt.opt.Now())
+		return r, true
 	}
 	inner := *req
 	inner.Body = wire.Members(make([]byte, 0, len(req.Body)+len(u.operation)+32)).Str("operation", u.operation).Raw("params", req.Body).End()

@@ -360,3 +360,40 @@ func TestWhoseAuthorizationGoesToAPIs(t *testing.T) {
 		t.Errorf("the server has another credential, and still: %v", err)
 	}
 }
+
+// TestDiscreteToolsOfOldRevisions shows what clients of each revision get of a tool that has everything.
+func TestDiscreteToolsOfOldRevisions(t *testing.T) {
+	const ops = `
+  read:
+    - name: get_item
+      maps_to: "GET /items/{id}"
+      description: Get an item
+      params: {id: {type: string, required: true}}
+      response: {schema: {type: object, properties: {asked: {type: string}}}}
+`
+	base, _, _ := items(t)
+	cfg := config.Default()
+	cfg.Adapters.Sources = []string{adapterDir(t, map[string]string{"items-adapter.md": adapterFile("items-api", base, ops)})}
+	cfg.Adapters.Mode = "discrete"
+	core, logs := observer.New(zap.InfoLevel)
+	srv, err := New(cfg, zap.New(core))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(srv.close)
+	for version, has := range map[string]struct{ annotations, title, structured bool }{
+		"2024-11-05": {}, "2025-03-26": {annotations: true}, "2025-06-18": {true, true, true}, "2025-11-25": {true, true, true},
+	} {
+		client := testServer{srv, t, logs}
+		session := client.initialize(version)
+		tool := gjson.Get(client.post(session, listTools).body, "result.tools.0")
+		if tool.Get("annotations").Exists() != has.annotations || tool.Get("title").Exists() != has.title || tool.Get("outputSchema").Exists() != has.structured ||
+			tool.Get("name").Str != "get_item" || !tool.Get("inputSchema.properties.id").Exists() {
+			t.Errorf("%s: %s", version, tool)
+		}
+		answer := client.post(session, callOurs(2, "get_item", `{"id":"7"}`)).body
+		if gjson.Get(answer, "result.structuredContent").Exists() != has.structured || text(answer) != `{"success":true,"data":{"asked":"GET /items/7"}}` {
+			t.Errorf("%s: %s", version, answer)
+		}
+	}
+}

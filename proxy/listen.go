@@ -118,6 +118,7 @@ func (srv *Server) httpFace(at net.Addr) *downstream.HTTP {
 		AllowedHosts: srv.now().renewable().AllowedHosts,
 		Tokens:       srv.now().renewable().Tokens,
 		Pages:        srv.now().renewable().Pages,
+		PageHeaders:  srv.now().renewable().PageHeaders,
 		Beside:       oauthClients{srv},
 		Replicas:     srv.replicas.Inbox(),
 		ReplicasPath: config.ReplicasPath,
@@ -138,7 +139,7 @@ func (srv *Server) httpFace(at net.Addr) *downstream.HTTP {
 
 // renewable returns the listener's settings that can change while it is open.
 func (s *setup) renewable() downstream.Renewable {
-	return downstream.Renewable{AllowedHosts: s.cfg.AllowedHosts, Tokens: s.guard.tokens, Pages: s.cfg.CORS.Origins, Heartbeat: s.cfg.Heartbeat}
+	return downstream.Renewable{AllowedHosts: s.cfg.AllowedHosts, Tokens: s.guard.tokens, Pages: s.cfg.CORS.Origins, PageHeaders: s.cfg.Adapters.CallerHeaders(), Heartbeat: s.cfg.Heartbeat}
 }
 
 func (srv *Server) logHTTP(what string, err error) {

@@ -14,16 +14,16 @@ import (
 // Options converts a to the options of the adapter runtime. Environment variables of the
 // adapter protocol take precedence over a. getenv looks up these variables and the credentials.
 func Options(a *config.Adapters, getenv func(string) (string, bool)) (adapterrt.Options, error) {
-	mode, err := adapterrt.ParseMode(a.Mode)
+	shown, err := a.Shown()
 	if err != nil {
-		return adapterrt.Options{}, fmt.Errorf("adapters.mode: %w", err)
+		return adapterrt.Options{}, err
 	}
 	form, err := adapterrt.ParseIntrospection(a.Introspection)
 	if err != nil {
 		return adapterrt.Options{}, fmt.Errorf("adapters.introspection: %w", err)
 	}
 	o := adapterrt.Options{
-		Shown: adapterrt.Shown{Mode: mode, Pin: a.Pin}, PerAdapter: a.Tools == "per_adapter", ToolPrefix: a.Prefix,
+		Shown: shown, Callers: a.CallerRules(), PerAdapter: a.Tools == "per_adapter", ToolPrefix: a.Prefix,
 		HTTPPrefix:    a.HTTPPrefix,
 		SkipInvalid:   a.SkipInvalid,
 		InsecureHosts: a.Network.InsecureHosts, PublicOnly: a.Network.PublicOnly, SameOriginRedirects: a.Network.Redirects,
@@ -33,18 +33,6 @@ func Options(a *config.Adapters, getenv func(string) (string, bool)) (adapterrt.
 		MaxResponseBytes: int(a.MaxResponse),
 		TokenCommands:    a.TokenCommands,
 		Getenv:           getenv, UserAgent: "dragoman/" + strings.Trim(mcp.Version(), "()"), // a token in User-Agent must not contain parentheses
-	}
-	for name, c := range a.Callers {
-		if o.Callers == nil {
-			o.Callers = map[string]adapterrt.Callers{}
-		}
-		o.Callers[name] = adapterrt.Callers{Headers: c.Headers, Fallback: c.Fallback}
-	}
-	for name, g := range a.Tokens {
-		if o.Grants == nil {
-			o.Grants = map[string]adapterrt.Grant{}
-		}
-		o.Grants[name] = adapterrt.Grant{Allow: g.Allow, Deny: g.Deny}
 	}
 	switch a.Confirm.Via {
 	case "token":

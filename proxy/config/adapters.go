@@ -271,6 +271,33 @@ func (a *Adapters) PassesAuthorization() (adapter string, passes bool) {
 	return "", false
 }
 
+// Shown returns what a runtime shows of the adapters, to whom, and how.
+func (a *Adapters) Shown() (adapterrt.Shown, error) {
+	mode, err := adapterrt.ParseMode(a.Mode)
+	if err != nil {
+		return adapterrt.Shown{}, fmt.Errorf("adapters.mode: %w", err)
+	}
+	s := adapterrt.Shown{Mode: mode, Pin: a.Pin}
+	for name, g := range a.Tokens {
+		if s.Grants == nil {
+			s.Grants = map[string]adapterrt.Grant{}
+		}
+		s.Grants[name] = adapterrt.Grant{Allow: g.Allow, Deny: g.Deny}
+	}
+	return s, nil
+}
+
+// CallerRules returns which APIs get the credentials of clients.
+func (a *Adapters) CallerRules() (rules map[string]adapterrt.Callers) {
+	for name, c := range a.Callers {
+		if rules == nil {
+			rules = map[string]adapterrt.Callers{}
+		}
+		rules[name] = adapterrt.Callers{Headers: c.Headers, Fallback: c.Fallback}
+	}
+	return rules
+}
+
 // CallerHeaders returns the names of the clients' headers that are sent to APIs.
 func (a *Adapters) CallerHeaders() (names []string) {
 	for _, name := range slices.Sorted(maps.Keys(a.Callers)) {
