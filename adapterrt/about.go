@@ -37,13 +37,15 @@ type Operation struct {
 // Operations returns the operations of an adapter in the order of its file. It returns
 // nil if no adapter has that name.
 func (rt *Runtime) Operations(adapter string) []Operation {
-	a := rt.live.Load().byName[adapter]
+	s := rt.live.Load()
+	a := s.byName[adapter]
 	if a == nil {
 		return nil
 	}
 	out := make([]Operation, 0, len(a.Operations))
 	for _, op := range a.Operations {
-		out = append(out, Operation{op.Name, op.Description, op.Category, op.Mapping.Method + " " + op.Mapping.Template, a.shown.Details[op.Index].Answer()})
+		d := s.entries[a].Detail(op)
+		out = append(out, Operation{op.Name, op.Description, op.Category, op.Mapping.Method + " " + op.Mapping.Template, d.Answer()})
 	}
 	return out
 }

@@ -9,7 +9,6 @@ import (
 	"github.com/dragoman-proxy/dragoman/adapterrt/file"
 	"github.com/dragoman-proxy/dragoman/adapterrt/guard"
 	"github.com/dragoman-proxy/dragoman/adapterrt/httpcall"
-	"github.com/dragoman-proxy/dragoman/adapterrt/present"
 )
 
 // adapter is a compiled adapter file together with the state that the runtime keeps for
@@ -17,7 +16,6 @@ import (
 type adapter struct {
 	*file.Adapter
 	guard  *guard.Adapter
-	shown  *present.Adapter
 	signer *credential.Signer
 	login  chan struct{}    // full while a caller is asked to log in
 	client *httpcall.Client // set when the adapter goes live; its next version may use the same one
@@ -35,8 +33,7 @@ func Parse(path string, data []byte, opt *Options) (*file.Adapter, []file.Proble
 
 // prepare computes everything that does not depend on a request.
 func (rt *Runtime) prepare(a *file.Adapter) *adapter {
-	guard := guard.New(a, rt.opt.policy())
-	return &adapter{Adapter: a, guard: guard, shown: present.NewAdapter(a, guard.Verdict, rt.shows), signer: credential.NewSigner(rt.keeper, a), login: make(chan struct{}, 1)}
+	return &adapter{Adapter: a, guard: guard.New(a, rt.opt.policy()), signer: credential.NewSigner(rt.keeper, a), login: make(chan struct{}, 1)}
 }
 
 // loaded is the outcome of loading one file. adapter is nil if the file has an error.

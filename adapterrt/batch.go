@@ -25,7 +25,7 @@ func (rt *Runtime) batch(ctx context.Context, at Endpoint, req *Request, e *enve
 	}
 	if e.adapter != nil {
 		if at.Adapter != "" && at.Adapter != string(e.adapter) {
-			return rt.live.Load().unknownAdapter(string(e.adapter))
+			return rt.live.Load().view(req.Grant).unknownAdapter(string(e.adapter))
 		}
 		at.Adapter = string(e.adapter)
 	}
@@ -40,7 +40,9 @@ func (rt *Runtime) batch(ctx context.Context, at Endpoint, req *Request, e *enve
 	out := []byte(`{"success":true,"data":null,"results":[`)
 	good, bad, halted := 0, 0, -1
 	for i, item := range items {
-		one := rt.dispatch(ctx, at, &Request{Body: item, Session: req.Session, Caller: req.Caller, Ask: req.Ask, Send: req.Send, Trace: req.Trace, Shape: req.Shape}, true)
+		inner := *req
+		inner.Body, inner.ID, inner.Progress = item, "", nil
+		one := rt.dispatch(ctx, at, &inner, true)
 		if one.Cancelled {
 			return one.Failure
 		}

@@ -20,9 +20,11 @@ type call struct {
 	env      envelope
 	a        *adapter
 	unknown  []string
-	token    []byte // the confirmation token of the request
-	goOn     []byte // the token that permits calls beyond a quota's pause
-	inner    bool   // the request is part of a batch
+	token    []byte        // the confirmation token of the request
+	goOn     []byte        // the token that permits calls beyond a quota's pause
+	inner    bool          // the request is part of a batch
+	own      []file.Header // the caller's own credential for the API, nil for the adapter's
+	single   bool          // the request came by a tool for this one operation
 	trace    []Header
 	send     credential.Send // sends the user to a login page; nil if the client cannot
 	progress httpcall.Progress

@@ -57,7 +57,7 @@ func TestIntrospectionConforms(t *testing.T) {
 	text := front("https://api.example.com/v1", everything, everythingElse...)
 	second := strings.Replace(text, "name: test-api", "name: other-api", 1)
 	for _, opt := range []Options{
-		{}, {Introspection: present.Strict}, {Mode: present.Single, Introspection: present.Strict}, {Mode: present.All}, {Introspection: present.Strict, TrustEnforcement: guard.TrustStrict},
+		{}, {Introspection: present.Strict}, {Shown: Shown{Mode: present.Single}, Introspection: present.Strict}, {Shown: Shown{Mode: present.All}}, {Introspection: present.Strict, TrustEnforcement: guard.TrustStrict},
 		{PerAdapter: true}, {PerAdapter: true, Introspection: present.Strict},
 	} {
 		detail := "detailExtended"

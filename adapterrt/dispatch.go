@@ -27,8 +27,8 @@ func (c *call) run(ctx context.Context, rt *Runtime, at Endpoint, req *Request, 
 		r.Failure = rt.batch(ctx, at, req, &c.env, r)
 		return
 	}
-	live := rt.live.Load()
-	sc, found, f := live.find(rt, at, &c.env)
+	v := rt.live.Load().view(req.Grant)
+	sc, found, f := v.find(at, &c.env)
 	if f != nil {
 		r.Failure = f
 		return
@@ -38,7 +38,7 @@ func (c *call) run(ctx context.Context, rt *Runtime, at Endpoint, req *Request, 
 	if a := op.Adapter; a != nil {
 		r.Call.Adapter, r.Call.Version = a.Name, a.Version
 	}
-	if r.Failure = rt.rightEndpoint(op, at); r.Failure != nil {
+	if r.Failure = v.rightEndpoint(op, at); r.Failure != nil {
 		return
 	}
 	if r.Failure = c.resolve(found.a, op); r.Failure == nil {
@@ -48,11 +48,16 @@ func (c *call) run(ctx context.Context, rt *Runtime, at Endpoint, req *Request, 
 	if op.Builtin {
 		if r.Failure == nil {
 			r.Data, r.Failure = sc.shown.Answer(c.question(), func() []byte {
-				var guards []*guard.Adapter
+				guards := map[*guard.Adapter]string{}
+				var order []*guard.Adapter
 				for _, a := range sc.adapters {
-					guards = append(guards, a.guard)
+					if f := c.identify(rt, a, req); f != nil {
+						continue // a caller without a credential has no quota
+					}
+					order = append(order, a.guard)
+					guards[a.guard] = c.Caller
 				}
-				return guard.QuotaStatus(guards, rt.opt.Now())
+				return guard.QuotaStatus(order, guards, rt.opt.Now())
 			})
 		}
 		if r.Failure != nil {
@@ -63,6 +68,7 @@ func (c *call) run(ctx context.Context, rt *Runtime, at Endpoint, req *Request, 
 	if r.Failure != nil {
 		return
 	}
+	c.single = at.single
 	c.perform(ctx, rt, req, r)
 }
 
@@ -88,6 +94,9 @@ func (c *call) question() *present.Question {
 
 // perform makes the HTTP calls of a validated request.
 func (c *call) perform(ctx context.Context, rt *Runtime, req *Request, r *Result) {
+	if r.Failure = c.identify(rt, c.a, req); r.Failure != nil {
+		return
+	}
 	selected, f := c.WantedFields()
 	if f != nil {
 		r.Failure = f
@@ -127,6 +136,9 @@ func (c *call) perform(ctx context.Context, rt *Runtime, req *Request, r *Result
 	}
 	r.Data = c.Decoded(c.Selected(r.Data, selected, page != nil))
 	r.Media = c.Media
+	if c.single && selected == c.ownSelection() {
+		c.checkSchema(r.Data)
+	}
 	if d := c.Op.Deprecated; d != nil {
 		c.Warn(deprecated(c.Op.Name, d))
 	}
@@ -137,10 +149,33 @@ func (c *call) perform(ctx context.Context, rt *Runtime, req *Request, r *Result
 	}
 }
 
+// ownSelection returns the fields that the operation returns if a request selects none.
+func (c *call) ownSelection() *file.Selection {
+	if c.Op.Fields == nil {
+		return nil
+	}
+	return c.Op.Fields.Fallback
+}
+
+// checkSchema warns if data does not fit the schema that the file declares.
+func (c *call) checkSchema(data []byte) {
+	if c.Op.Schema == nil || len(data) == 0 {
+		return
+	}
+	if why := c.Op.Schema.Misfit(data); why != "" {
+		c.Warn(failure.Notice{
+			Code: "RESPONSE_SCHEMA_MISMATCH", Message: "The API's answer differs from its description: " + clean.Text(why, 300), Severity: "low",
+		})
+	}
+}
+
 // confirm returns nil if the adapter may run the operation and, if the operation needs
 // a confirmation, it is confirmed.
 func (c *call) confirm(ctx context.Context, rt *Runtime, req *Request) *failure.Failure {
 	by := guard.Asker{Session: req.Session, Caller: req.Caller, Token: string(c.token)}
+	if c.single {
+		by.Place = "the argument _confirmation"
+	}
 	if req.Ask != nil && c.a.guard.Verdict(c.Op) == guard.Confirm {
 		by.Ask = c.asking(rt, req)
 	}
@@ -164,7 +199,7 @@ func (c *call) asking(rt *Runtime, req *Request) func(context.Context, string) (
 // the call failed.
 func (c *call) fetch(ctx context.Context, rt *Runtime, r *Result) *httpcall.Reply {
 	answer, f := c.try(ctx, rt, r)
-	if f != nil && f.Code == failure.AuthLoginRequired && c.send != nil {
+	if f != nil && f.Code == failure.AuthLoginRequired && c.send != nil && c.own == nil {
 		answer, f = c.loggedIn(ctx, rt, r, f)
 	}
 	if f != nil {
@@ -226,42 +261,42 @@ func deprecated(op string, d *file.Deprecation) failure.Notice {
 const maxOperationName = 200
 
 // find returns the operation that a request names, in the scope of its endpoint.
-func (s *snapshot) find(rt *Runtime, at Endpoint, e *envelope) (*scope, offered, *failure.Failure) {
+func (v *view) find(at Endpoint, e *envelope) (*scope, offered, *failure.Failure) {
 	if e.operation == nil {
 		return nil, offered{}, &failure.Failure{
 			Code: failure.ValidationMissingParam, Message: "Missing required parameter 'operation'. Expected: string.",
 			Details: wire.Members(nil).Str("param_name", "operation").Str("expected_type", "string").Strs("missing", []string{"operation"}).End(),
 		}
 	}
-	sc := s.all
+	sc := v.all
 	if at.Adapter != "" {
-		if sc = s.scopes[at.Adapter]; sc == nil {
-			return nil, offered{}, s.unknownAdapter(at.Adapter)
+		if sc = v.scopes[at.Adapter]; sc == nil {
+			return nil, offered{}, v.unknownAdapter(at.Adapter)
 		}
 	}
 	name := e.operation
 	if e.adapter != nil {
-		if sc = sc.narrow(s, e.adapter); sc == nil {
-			return nil, offered{}, s.unknownAdapter(string(e.adapter))
+		if sc = sc.narrow(v, e.adapter); sc == nil {
+			return nil, offered{}, v.unknownAdapter(string(e.adapter))
 		}
 	}
 	if before, after, qualified := bytes.Cut(name, []byte(".")); qualified {
-		if inner := sc.narrow(s, before); inner != nil {
+		if inner := sc.narrow(v, before); inner != nil {
 			sc, name = inner, after
 		}
 	}
 	if !file.IsSnake(name) || len(name) > maxOperationName {
 		return nil, offered{}, failure.InvalidValue("operation", "is not a valid operation name")
 	}
-	if string(name) == rt.shows.Builtin.Name {
-		return sc, offered{op: rt.shows.Builtin}, nil
+	if string(name) == v.how.Builtin.Name {
+		return sc, offered{op: v.how.Builtin}, nil
 	}
 	one, several := sc.find(name)
 	switch {
 	case one.op != nil:
 		return sc, one, nil
 	case several == nil:
-		return nil, offered{}, unknownOperation(string(name), sc.names(rt), sc.shown.Callable)
+		return nil, offered{}, unknownOperation(string(name), sc.names(), sc.shown.Callable)
 	default:
 		var names []string
 		for _, o := range several {
@@ -275,10 +310,10 @@ func (s *snapshot) find(rt *Runtime, at Endpoint, e *envelope) (*scope, offered,
 const maxAdapters = 20
 
 // unknownAdapter returns the failure for an unknown adapter; it lists the loaded adapters.
-func (s *snapshot) unknownAdapter(name string) *failure.Failure {
+func (v *view) unknownAdapter(name string) *failure.Failure {
 	name = clean.FirstRunes(clean.Text(name, 100), 100)
 	var names []string
-	for _, a := range s.adapters[:min(len(s.adapters), maxAdapters)] {
+	for _, a := range v.adapters[:min(len(v.adapters), maxAdapters)] {
 		names = append(names, a.Name)
 	}
 	return &failure.Failure{
@@ -327,14 +362,17 @@ func atMost(names []string, n int) []string { return names[:min(len(names), n)] 
 const maxMeant = 3
 
 // rightEndpoint refuses an operation at another category's endpoint.
-func (rt *Runtime) rightEndpoint(op *file.Operation, at Endpoint) *failure.Failure {
+func (v *view) rightEndpoint(op *file.Operation, at Endpoint) *failure.Failure {
 	if at.Category == file.AnyCategory || at.Category == op.Category {
 		return nil
 	}
+	right, wrong := v.how.ToolName(at.Adapter, op.Category), v.how.ToolName(at.Adapter, at.Category)
+	if at.tool != "" && v.mode == present.Search {
+		right, wrong = v.how.SearchTool(at.Adapter, present.CallTool(op.Category)), at.tool
+	}
 	return &failure.Failure{
-		Code: failure.ValidationEndpointMismatch,
-		Message: "Operation '" + op.Name + "' must be called via " + rt.shows.ToolName(at.Adapter, op.Category) +
-			", not " + rt.shows.ToolName(at.Adapter, at.Category),
+		Code:    failure.ValidationEndpointMismatch,
+		Message: "Operation '" + op.Name + "' must be called via " + right + ", not " + wrong,
 		Details: wire.Members(nil).Str("operation", op.Name).Str("expected_endpoint", op.Category.String()).Str("actual_endpoint", at.Category.String()).End(),
 	}
 }
@@ -346,10 +384,10 @@ func (rt *Runtime) request(ctx context.Context, c *call) (r *httpcall.Reply, f *
 		r, c.cached, f = rt.cache.Fetch(ctx, &c.Call, &upstream{rt, c})
 		return r, f
 	}
-	if f := c.a.signer.Authorize(ctx, &c.Out); f != nil {
+	if f := c.authorize(ctx, &c.Out); f != nil {
 		return nil, f
 	}
-	r, f = rt.deliver(ctx, c.a, &c.Call, c.goOn)
+	r, f = rt.deliver(ctx, c, &c.Call)
 	if c.Op.Category != file.Read {
 		rt.cache.Clear(c.Op.Adapter) // also after a failure, because the request may have had an effect
 	}
@@ -362,29 +400,38 @@ type upstream struct {
 	c  *call
 }
 
-// Authorize adds the adapter's credentials to o.
+// Authorize adds the credentials to o.
 func (u *upstream) Authorize(ctx context.Context, o *httpcall.Outgoing) *failure.Failure {
-	return u.c.a.signer.Authorize(ctx, o)
+	return u.c.authorize(ctx, o)
+}
+
+// authorize adds the credentials to a request: the caller's own, or the adapter's.
+func (c *call) authorize(ctx context.Context, o *httpcall.Outgoing) *failure.Failure {
+	if c.own != nil {
+		return c.a.signer.Present(o, c.own)
+	}
+	return c.a.signer.Authorize(ctx, o)
 }
 
 // Send sends the request of c, which already has its credentials, if the limits allow it.
 func (u *upstream) Send(ctx context.Context, c *httpcall.Call) (*httpcall.Reply, *failure.Failure) {
-	return u.rt.deliver(ctx, u.c.a, c, u.c.goOn)
+	return u.rt.deliver(ctx, u.c, c)
 }
 
-// deliver sends c.Out if the adapter's limits allow it. goOn is the token that permits
-// calls beyond a quota's pause. If the API answers 401 and the token can be renewed,
-// deliver renews it and sends the request once more: a refused request had no effect.
-func (rt *Runtime) deliver(ctx context.Context, a *adapter, c *httpcall.Call, goOn []byte) (r *httpcall.Reply, f *failure.Failure) {
+// deliver sends the request of c, on behalf of the call of, if the adapter's limits allow it.
+// If the API answers 401 and the token can be renewed, deliver renews it and sends the
+// request once more: a refused request had no effect.
+func (rt *Runtime) deliver(ctx context.Context, of *call, c *httpcall.Call) (r *httpcall.Reply, f *failure.Failure) {
+	a := of.a
 	if a.guard.Limited() {
-		done, f := a.guard.Admit(c, string(goOn), rt.opt.Now)
+		done, f := a.guard.Admit(c, string(of.goOn), rt.opt.Now)
 		if f != nil {
 			return nil, f
 		}
 		defer func() { done(r) }()
 	}
 	r, f = rt.send(ctx, a, &c.Out)
-	if f != nil || r.Status != 401 || !a.signer.Renews() {
+	if f != nil || r.Status != 401 || !a.signer.Renews() || of.own != nil {
 		return r, f
 	}
 	if f := a.signer.Renew(ctx, &c.Out); f != nil {

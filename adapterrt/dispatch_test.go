@@ -167,8 +167,8 @@ func TestTwoAdaptersWithTheSameOperation(t *testing.T) {
 		t.Error("left its adapter:", got)
 	}
 	per := start(t, Options{PerAdapter: true}, two())
-	if e, ok := per.Tool("b_api_mcp_aql_read"); !ok || e != (Endpoint{"b-api", file.Read}) || len(per.Tools()) != 10 {
-		t.Error(e, ok)
+	if u := per.live.Load().full.byTool["b_api_mcp_aql_read"]; u == nil || u.at != (Endpoint{Adapter: "b-api", Category: file.Read}) || len(per.Tools("")) != 10 {
+		t.Error(u)
 	}
 	if rt, err := New(Options{PerAdapter: true, ToolPrefix: "x_"}); err != nil {
 		t.Error(err)

@@ -41,12 +41,8 @@ const (
 func (e *envelope) parse(body []byte, lim limits) *failure.Failure {
 	e.top, e.params = e.top[:0], e.params[:0]
 	e.operation, e.adapter, e.batch, e.repeated = nil, nil, nil, false
-	if len(body) > lim.size {
-		return failure.TooLarge("request_size", lim.size, len(body), "bytes")
-	}
-	check := wire.Limits{Depth: lim.depth, Text: lim.text, Elements: lim.elements, Unicode: true}
-	if bad := wire.Check(body, check); bad != nil {
-		return refusedText(body, bad, check)
+	if f := lim.check(body); f != nil {
+		return f
 	}
 	if body = wire.Trim(body); body[0] != '{' {
 		return failure.InvalidType("params", "object", file.TypeOf(body))
@@ -82,6 +78,18 @@ func (e *envelope) parse(body []byte, lim limits) *failure.Failure {
 		return failure.InvalidType("operation", "string", file.TypeOf(op.raw))
 	}
 	e.operation = wire.Unquoted(op.raw)
+	return nil
+}
+
+// check returns a failure if body is not valid JSON or exceeds a limit.
+func (lim limits) check(body []byte) *failure.Failure {
+	if len(body) > lim.size {
+		return failure.TooLarge("request_size", lim.size, len(body), "bytes")
+	}
+	check := wire.Limits{Depth: lim.depth, Text: lim.text, Elements: lim.elements, Unicode: true}
+	if bad := wire.Check(body, check); bad != nil {
+		return refusedText(body, bad, check)
+	}
 	return nil
 }
 

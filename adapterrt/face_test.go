@@ -32,7 +32,7 @@ func TestTools(t *testing.T) {
 	}
 	var names []string
 	size := 0
-	for _, tool := range rt.Tools() {
+	for _, tool := range rt.Tools("") {
 		names = append(names, tool.Name)
 		size += len(tool.JSON)
 		var v struct {
@@ -71,11 +71,11 @@ func TestTools(t *testing.T) {
 	if size > 6<<10 {
 		t.Errorf("%d bytes of tools", size)
 	}
-	single := github(t, Options{Mode: present.Single})
-	if tools := single.Tools(); len(tools) != 1 || tools[0].Name != "mcp_aql" || len(tools[0].JSON) > 1536 {
+	single := github(t, Options{Shown: Shown{Mode: present.Single}})
+	if tools := single.Tools(""); len(tools) != 1 || tools[0].Name != "mcp_aql" || len(tools[0].JSON) > 1536 {
 		t.Error(len(tools[0].JSON))
 	}
-	if tools := github(t, Options{Mode: present.All}).Tools(); len(tools) != 6 {
+	if tools := github(t, Options{Shown: Shown{Mode: present.All}}).Tools(""); len(tools) != 6 {
 		t.Error(len(tools))
 	}
 }
@@ -85,9 +85,9 @@ func TestTools(t *testing.T) {
 func TestToolsDoNotRepeatThemselves(t *testing.T) {
 	for _, files := range []map[string]string{large(), {"test-api-adapter.md": front("https://api.example.com", status)}} {
 		for _, mode := range []present.Mode{present.Semantic, present.Single, present.All} {
-			rt := start(t, Options{Mode: mode}, files)
+			rt := start(t, Options{Shown: Shown{Mode: mode}}, files)
 			seen := map[string][]string{}
-			for _, tool := range rt.Tools() {
+			for _, tool := range rt.Tools("") {
 				var v struct {
 					Description string
 					InputSchema struct {
@@ -122,7 +122,7 @@ func TestToolsDoNotRepeatThemselves(t *testing.T) {
 
 func TestSharedToolsDoNotGrowWithTheAdapters(t *testing.T) {
 	size := func(rt *Runtime) (n int) {
-		for _, tool := range rt.Tools() {
+		for _, tool := range rt.Tools("") {
 			n += len(tool.JSON)
 		}
 		return n
@@ -161,7 +161,7 @@ func TestOptionsAreChecked(t *testing.T) {
 }
 
 func TestEnvironmentVariablesOverrideOptions(t *testing.T) {
-	from := Options{Mode: present.All, ToolPrefix: "file_"}
+	from := Options{Shown: Shown{Mode: present.All}, ToolPrefix: "file_"}
 	for _, c := range []struct {
 		env  []string
 		want Options
@@ -169,7 +169,7 @@ func TestEnvironmentVariablesOverrideOptions(t *testing.T) {
 	}{
 		{nil, from, ""},
 		{[]string{"MCP_AQL_ENDPOINT_MODE", "", "MCP_AQL_TOOL_PREFIX", ""}, from, ""},
-		{[]string{"MCP_AQL_ENDPOINT_MODE", "single"}, Options{Mode: present.Single, ToolPrefix: "file_"}, ""},
+		{[]string{"MCP_AQL_ENDPOINT_MODE", "single"}, Options{Shown: Shown{Mode: present.Single}, ToolPrefix: "file_"}, ""},
 		{[]string{"MCP_AQL_ENDPOINT_MODE", "CRUDE", "MCP_AQL_TOOL_PREFIX", "my_"}, Options{ToolPrefix: "my_"}, ""},
 		{[]string{"MCP_AQL_ENDPOINT_MODE", "both"}, from, `MCP_AQL_ENDPOINT_MODE: unknown mode "both"`},
 		{[]string{"MCP_AQL_TOOL_PREFIX", "My"}, from, `MCP_AQL_TOOL_PREFIX: "My" must be`},
@@ -339,7 +339,7 @@ func TestNoLiteralLooksLikeALeak(t *testing.T) {
 	for _, file := range files {
 		if slices.Contains([]string{
 			"file/validate.go", "file/operation.go", "file/param.go", "file/types.go", "clean/sanitize.go",
-			"present/starter.go", "rehearse.go", "present/gentypes.go", "present/instructions.go", "runtime.go",
+			"present/starter.go", "rehearse.go", "present/gentypes.go", "present/instructions.go", "present/search.go", "find/words.go", "runtime.go",
 		}, file) || strings.HasPrefix(file, "openapi/") {
 			continue // these files contain patterns, and texts that are in no failure; openapi is for the command
 		}

@@ -39,9 +39,20 @@ func FuzzFrontMatter(f *testing.F) {
 			}
 		}
 		if a != nil {
-			for _, d := range rt.prepare(a).shown.Details {
-				if !json.Valid(d.Answer()) {
-					t.Errorf("%s", d.Answer())
+			for _, mode := range []Mode{Semantic, Discrete, Search} {
+				s, err := rt.snapshot([]*adapter{rt.prepare(a)}, &snapshot{shown: Shown{Mode: mode}})
+				if err != nil {
+					continue // the file is fine, and a tool's name too long
+				}
+				for _, tool := range s.full.tools {
+					if !json.Valid(tool.JSON) {
+						t.Errorf("%s", tool.JSON)
+					}
+				}
+				for _, op := range a.Operations {
+					if d := s.full.all.shown.Adapters[0].Detail(op); !json.Valid(d.Answer()) {
+						t.Errorf("%s", d.Answer())
+					}
 				}
 			}
 		}

@@ -47,20 +47,21 @@ func (rt *Runtime) HTTP(ctx context.Context, req *HTTPRequest) HTTPResponse {
 		if req.Method != "GET" {
 			return rt.notAllowed("GET")
 		}
-		return rt.reply(&Result{Data: rt.listing()})
+		return rt.reply(&Result{Data: rt.live.Load().view(req.Grant).listing()})
 	case parts[0] == "-":
 		return rt.fail(notFound("No such endpoint"))
 	}
 	name := parts[0]
-	if rt.live.Load().byName[name] == nil {
-		return rt.fail(rt.live.Load().unknownAdapter(name))
+	v := rt.live.Load().view(req.Grant)
+	if v.scopes[name] == nil {
+		return rt.fail(v.unknownAdapter(name))
 	}
 	if len(parts) == 1 {
 		switch req.Method {
 		case "GET":
 			return rt.ask(ctx, req, name, "adapter_info", nil)
 		case "POST":
-			return rt.operate(ctx, req, Endpoint{name, file.AnyCategory})
+			return rt.operate(ctx, req, Endpoint{Adapter: name})
 		}
 		return rt.notAllowed("GET, POST")
 	}
@@ -73,7 +74,7 @@ func (rt *Runtime) HTTP(ctx context.Context, req *HTTPRequest) HTTPResponse {
 		}
 		return rt.ask(ctx, req, name, query, parts[2:])
 	}
-	word := strings.TrimPrefix(parts[1], rt.shows.Prefix(name))
+	word := strings.TrimPrefix(parts[1], v.how.Prefix(name))
 	category, known := file.CategoryOf(strings.TrimPrefix(word, "mcp_aql_"))
 	if len(parts) > 2 || !known && word != "mcp_aql" {
 		return rt.fail(notFound("No such endpoint"))
@@ -81,7 +82,7 @@ func (rt *Runtime) HTTP(ctx context.Context, req *HTTPRequest) HTTPResponse {
 	if req.Method != "POST" {
 		return rt.notAllowed("POST")
 	}
-	return rt.operate(ctx, req, Endpoint{name, category})
+	return rt.operate(ctx, req, Endpoint{Adapter: name, Category: category})
 }
 
 // operate answers a POST with an operation.
@@ -108,8 +109,8 @@ func (rt *Runtime) ask(ctx context.Context, req *HTTPRequest, adapter, query str
 		params = params.Int("first", present.MostListed) // the clients of GET are programs, which do not page
 	}
 	inner := req.Request
-	inner.Body = wire.Members(nil).Str("operation", rt.shows.Builtin.Name).Raw("params", params.End()).End()
-	r := rt.Dispatch(ctx, Endpoint{adapter, file.Read}, &inner)
+	inner.Body = wire.Members(nil).Str("operation", rt.live.Load().how.Builtin.Name).Raw("params", params.End()).End()
+	r := rt.Dispatch(ctx, Endpoint{Adapter: adapter, Category: file.Read}, &inner)
 	return rt.reply(&r)
 }
 
@@ -144,14 +145,14 @@ func (rt *Runtime) notAllowed(allow string) HTTPResponse {
 }
 
 // listing returns the answer to GET on the prefix.
-func (rt *Runtime) listing() []byte {
+func (v *view) listing() []byte {
 	dst := []byte(`{"adapters":[`)
-	for i, a := range rt.live.Load().adapters {
+	for i, a := range v.adapters {
 		if i > 0 {
 			dst = append(dst, ',')
 		}
 		dst = append(dst, wire.Members(nil).Str("name", a.Name).Str("version", a.Version).Str("description", a.Description).
-			Strs("modes", []string{present.Semantic.String(), present.Single.String()}).Int("operation_count", int64(len(a.Operations))).End()...)
+			Strs("modes", []string{present.Semantic.String(), present.Single.String()}).Int("operation_count", int64(len(v.scopes[a.Name].shown.Adapters[0].Operations()))).End()...)
 	}
 	return append(dst, "]}"...)
 }

@@ -15,12 +15,13 @@ var rooms = []struct{ name, may string }{
 	{"escape", ""},
 	{"failure", ""},
 	{"near", ""},
+	{"find", ""},
 	{"gate", "clean"},
 	{"file", "clean escape near gate"},
 	{"httpcall", "clean escape failure near gate file"},
 	{"credential", "clean escape failure near gate file httpcall"},
 	{"guard", "clean escape failure near gate file httpcall"},
-	{"present", "clean escape failure near gate file httpcall guard"},
+	{"present", "clean escape failure near find gate file httpcall guard"},
 	{"openapi", "clean escape near gate file"},
 }
 

@@ -146,7 +146,7 @@ func sendsWhatItSays(t *testing.T, text []byte) {
 // TestIntrospectionIsComplete reads the file with another YAML reader, and checks that
 // introspection returns everything in it.
 func TestIntrospectionIsComplete(t *testing.T) {
-	for _, opt := range []Options{{}, {Introspection: present.Strict}, {Mode: present.Single}} {
+	for _, opt := range []Options{{}, {Introspection: present.Strict}, {Shown: Shown{Mode: present.Single}}} {
 		rt := github(t, opt)
 		text, _ := os.ReadFile("testdata/github-api-adapter.md")
 		var file struct {

@@ -71,11 +71,16 @@ const (
 // Mode says how operations are grouped into tools.
 type Mode = present.Mode
 
-// The modes. Semantic is a tool per category, Single one tool for all, All both.
+// The modes. Semantic is a tool per category, Single one tool for all, All both. Discrete is
+// a tool per operation. Search is four tools: two that find operations and two that call
+// them. Auto is Discrete for few operations and Search for more.
 const (
 	Semantic = present.Semantic
 	Single   = present.Single
 	All      = present.All
+	Discrete = present.Discrete
+	Search   = present.Search
+	Auto     = present.Auto
 )
 
 // ParseMode returns the mode that word names; crude is a synonym of semantic.

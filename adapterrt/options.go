@@ -5,8 +5,10 @@ import (
 	"crypto/x509"
 	"errors"
 	"fmt"
+	"maps"
 	"net/http"
 	"net/url"
+	"slices"
 	"strings"
 	"time"
 
@@ -16,9 +18,19 @@ import (
 	"github.com/dragoman-proxy/dragoman/adapterrt/present"
 )
 
+// Shown says which operations are shown, to whom, and how. It can change while a runtime is in
+// use, by [Runtime.Show].
+type Shown struct {
+	Mode present.Mode
+	Pin  []string // operations that are a tool each in every mode, as operation or adapter.operation
+	// Grants are what callers may use, by Request.Grant. The callers without a grant, "", may
+	// use everything.
+	Grants map[string]Grant
+}
+
 // Options are the operator's choices. The zero value is ready to use.
 type Options struct {
-	Mode       present.Mode
+	Shown
 	PerAdapter bool   // a set of tools for each adapter instead of a shared one
 	ToolPrefix string // of the tool names; with PerAdapter it works only for a single adapter
 	HTTPPrefix string // path of the plain endpoints, default /adapters
@@ -53,8 +65,10 @@ type Options struct {
 	// TokenCommands are programs with their arguments, by the name of an adapter. The program
 	// prints the adapter's token, which replaces the credential that the file names.
 	TokenCommands map[string][]string
-	Now           func() time.Time // nil for time.Now
-	UserAgent     string
+	// Callers are the adapters, by name, whose APIs get the credentials of the callers.
+	Callers   map[string]Callers
+	Now       func() time.Time // nil for time.Now
+	UserAgent string
 }
 
 func (o *Options) setDefaults() error {
@@ -94,6 +108,17 @@ func (o *Options) setDefaults() error {
 	if !strings.HasPrefix(o.HTTPPrefix, "/") || strings.HasSuffix(o.HTTPPrefix, "/") {
 		bad("HTTP prefix %q must start with a slash and not end with one", o.HTTPPrefix)
 	}
+	for _, name := range sortedKeys(o.Callers) {
+		if err := o.Callers[name].Validate(); err != nil {
+			bad("callers.%s: %w", name, err)
+		}
+	}
+	for _, name := range sortedKeys(o.Grants) {
+		g := o.Grants[name]
+		if err := g.Validate(); err != nil {
+			bad("tokens.%s.%w", name, err)
+		}
+	}
 	if o.ToolPrefix != "" && !present.IsToolPrefix(o.ToolPrefix) {
 		bad("tool prefix %q must be of a-z, 0-9 and _ and end with _", o.ToolPrefix)
 	}
@@ -132,9 +157,12 @@ func (o *Options) policy() *guard.Policy {
 	}
 }
 
-func (o *Options) presentation() *present.Presenter {
+// sortedKeys returns the keys of m in their order.
+func sortedKeys[V any](m map[string]V) []string { return slices.Sorted(maps.Keys(m)) }
+
+func (o *Options) presentation(mode present.Mode) *present.Presenter {
 	return present.New(present.Options{
-		Mode: o.Mode, PerAdapter: o.PerAdapter, ToolPrefix: o.ToolPrefix,
+		Mode: mode, PerAdapter: o.PerAdapter, ToolPrefix: o.ToolPrefix,
 		Introspection: o.Introspection,
 		Limits: present.Limits{
 			Request: o.MaxRequestBytes, Response: o.MaxResponseBytes, Text: maxText, Elements: maxElements, Depth: maxNesting,

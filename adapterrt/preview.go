@@ -28,12 +28,13 @@ func (rt *Runtime) Preview(at Endpoint, req *Request) (*Preview, *failure.Failur
 	if f := c.env.parse(req.Body, rt.opt.limits()); f != nil {
 		return nil, f
 	}
-	_, found, f := rt.live.Load().find(rt, at, &c.env)
+	v := rt.live.Load().view(req.Grant)
+	_, found, f := v.find(at, &c.env)
 	if f != nil {
 		return nil, f
 	}
 	op := found.op
-	if f := rt.rightEndpoint(op, at); f != nil {
+	if f := v.rightEndpoint(op, at); f != nil {
 		return nil, f
 	}
 	if op.Builtin {

@@ -140,7 +140,7 @@ func TestPreviewSendsNothingAndMasks(t *testing.T) {
 
 func TestInstructions(t *testing.T) {
 	none, _ := New(Options{})
-	if got := none.Instructions(); got != "" {
+	if got := none.Instructions(""); got != "" {
 		t.Error(got)
 	}
 	files := map[string]string{}
@@ -149,7 +149,7 @@ func TestInstructions(t *testing.T) {
 		files[name+"-adapter.md"] = strings.Replace(front("https://api.example.com", status), "name: test-api", "name: "+name, 1)
 	}
 	for _, rt := range []*Runtime{one(t, Options{}, "https://api.example.com", status), start(t, Options{}, files)} {
-		s := rt.Instructions()
+		s := rt.Instructions("")
 		if len(s) > 2048 || len(s) < 512 {
 			t.Error(len(s))
 		}

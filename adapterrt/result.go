@@ -27,7 +27,9 @@ type Result struct {
 
 	Parts []Record // for a batch: what happened to each request
 
-	whole []byte // the whole answer to a batch
+	whole      []byte // the whole answer to a batch
+	text       []byte // what a tool result says in place of Data
+	structured bool   // a tool result also has structuredContent
 }
 
 // Record holds what logs and metrics may contain about a call. It holds no value of a
@@ -125,6 +127,9 @@ func (r *Result) IsError() bool { return r.Failure != nil && !r.Failure.Recovera
 
 // AppendToolResult appends r to dst as the result of tools/call, including isError.
 func (rt *Runtime) AppendToolResult(dst []byte, r *Result) []byte {
+	if r.text != nil && r.Failure == nil {
+		return append(dst, wire.Members(nil).Raw("content", append(append([]byte(`[`), wire.Members(nil).Str("type", "text").Str("text", string(r.text)).End()...), ']')).Bool("isError", false).End()...)
+	}
 	result := r.JSON()
 	dst = append(dst, `{"content":[{"type":"text","text":"`...)
 	dst = wire.AppendCompactQuoted(dst, result) // compact, because white space costs a model tokens
@@ -133,6 +138,9 @@ func (rt *Runtime) AppendToolResult(dst []byte, r *Result) []byte {
 		dst = appendMedia(append(dst, ','), &r.Media[i])
 	}
 	dst = append(dst, ']')
+	if r.structured {
+		dst = wire.AppendCompact(append(dst, `,"structuredContent":`...), result)
+	}
 	dst = append(dst, `,"isError":`...)
 	return append(strconv.AppendBool(dst, r.IsError()), '}')
 }

@@ -89,7 +89,7 @@ func TestPublicConformanceRunner(t *testing.T) {
 		return json.RawMessage(ask(rt, Endpoint{}, string(body)))
 	}
 	type evidence = map[string]any
-	for _, opt := range []Options{{Introspection: present.Strict, Mode: present.All}, {Introspection: present.Strict, Mode: present.Single}} {
+	for _, opt := range []Options{{Introspection: present.Strict, Shown: Shown{Mode: present.All}}, {Introspection: present.Strict, Shown: Shown{Mode: present.Single}}} {
 		rt = one(t, opt, base, widgetOps)
 		operations := call("introspect", evidence{"query": "operations"})
 		var details []json.RawMessage

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"net/http"
 	"path/filepath"
+	"reflect"
 	"slices"
 	"strings"
 	"sync"
@@ -33,7 +34,6 @@ type Runtime struct {
 	cache   *guard.Cache
 
 	confirmations guard.Confirmations
-	shows         *present.Presenter
 	gates         guard.Gates
 	reading       httpcall.Reading
 	cursors       httpcall.Cursors
@@ -57,8 +57,7 @@ func New(opt Options) (*Runtime, error) {
 	rt.cache = guard.NewCache(opt.Now)
 	rt.gates = guard.Gates{Cache: rt.cache, Reading: rt.reading}
 	rt.cursors = httpcall.Cursors{Key: opt.CursorKey}
-	rt.shows = rt.opt.presentation()
-	s, err := rt.snapshot(nil, nil)
+	s, err := rt.snapshot(nil, &snapshot{shown: opt.Shown})
 	if err != nil {
 		return nil, err
 	}
@@ -79,6 +78,28 @@ func (rt *Runtime) Reload(files []string) (problems []file.Problem, changed bool
 	before := rt.live.Load()
 	problems, err = rt.load(files, true)
 	return problems, rt.live.Load() != before, err
+}
+
+// Show changes what is shown, to whom, and how. It reports whether anything changed. If it
+// returns an error, nothing did.
+func (rt *Runtime) Show(shown Shown) (changed bool, err error) {
+	rt.loading.Lock()
+	defer rt.loading.Unlock()
+	before := rt.live.Load()
+	if reflect.DeepEqual(before.shown, shown) {
+		return false, nil
+	}
+	o := rt.opt
+	o.Shown = shown
+	if err := o.setDefaults(); err != nil {
+		return false, err
+	}
+	s, err := rt.snapshot(before.adapters, &snapshot{shown: shown})
+	if err != nil {
+		return false, err
+	}
+	rt.live.Store(s)
+	return true, nil
 }
 
 // Refresh is Reload for the files that sources contain now. The adapters of a source that
@@ -224,14 +245,22 @@ func (rt *Runtime) Close() {
 type Endpoint struct {
 	Adapter  string
 	Category file.Category
+	tool     string // the name of the MCP tool that was called; "" for a plain endpoint
+	single   bool   // the tool calls this one operation, so that its arguments are the parameters
 }
 
 // Request is one request to an operation.
 type Request struct {
 	Body    []byte // {"operation":…,"params":{…}}; the caller's, not kept
 	ID      string // for _meta and logs; "" for none
+	Grant   string // what the caller may use; "" for everything
 	Session string // confirmations are bound to it
 	Caller  string // confirmations are bound to it if there is no session
+	// Headers are the headers of the caller's request that Options.Callers names.
+	Headers []Header
+	// Local says that the caller is the operator, who has started this program, so that the
+	// adapters' own credentials are the caller's.
+	Local bool
 	// Ask asks the user to agree to an operation that needs a confirmation. It is nil if
 	// the user cannot be asked. It returns an error if the user gave no answer.
 	Ask func(ctx context.Context, question string) (agreed bool, err error)
@@ -282,7 +311,7 @@ func (rt *Runtime) dispatch(ctx context.Context, at Endpoint, req *Request, inne
 func (rt *Runtime) finish(r *Result, req *Request, start time.Time) {
 	r.Call.Duration = rt.opt.Now().Sub(start)
 	if f := r.Failure; f != nil {
-		r.Data, r.Warnings, r.Meta, r.Media, r.whole = nil, nil, nil, nil, nil
+		r.Data, r.Warnings, r.Meta, r.Media, r.whole, r.text = nil, nil, nil, nil, nil, nil
 		r.Call.Outcome, r.Call.Cause, r.Call.Original = f.Code, f.Cause, f.Original
 		r.Cancelled = errors.Is(f.Cause, failure.ErrCancelled)
 	}
@@ -327,11 +356,12 @@ func (rt *Runtime) EndSession(id string) { rt.confirmations.EndSession(id) }
 
 // Instructions returns what a model should know about all the tools together, for the
 // result of initialize. Its first 512 characters can be read alone. It is ASCII and at
-// most 2,048 bytes long. It is "" if there are no adapters.
-func (rt *Runtime) Instructions() string {
+// most 2,048 bytes long. It is "" if the grant has no operations.
+func (rt *Runtime) Instructions(grant string) string {
+	v := rt.live.Load().view(grant)
 	var names []string
-	for _, a := range rt.live.Load().adapters {
+	for _, a := range v.adapters {
 		names = append(names, a.Name)
 	}
-	return present.Instructions(names)
+	return present.Instructions(v.mode, names)
 }

@@ -275,8 +275,8 @@ operations:
 `, "DIRT", dirt)
 	rt := start(t, Options{TrustOverrides: map[string]string{"test-api": "certified"}}, map[string]string{"test-api-adapter.md": file})
 	var all strings.Builder
-	all.WriteString(rt.Instructions())
-	for _, tool := range rt.Tools() {
+	all.WriteString(rt.Instructions(""))
+	for _, tool := range rt.Tools("") {
 		all.Write(tool.JSON)
 	}
 	for _, request := range []string{

@@ -147,16 +147,16 @@ func TestDiscoveryBudget(t *testing.T) {
 	for path, data := range shippedFiles(t) {
 		for mode, limit := range map[present.Mode]int{present.Semantic: 6 << 10, present.Single: 3 << 9} {
 			for _, per := range []bool{false, true} {
-				rt := start(t, Options{Mode: mode, PerAdapter: per}, map[string]string{path: string(data)})
+				rt := start(t, Options{Shown: Shown{Mode: mode}, PerAdapter: per}, map[string]string{path: string(data)})
 				size := 0
-				for _, tool := range rt.Tools() {
+				for _, tool := range rt.Tools("") {
 					var compact bytes.Buffer
 					if err := json.Compact(&compact, tool.JSON); err != nil {
 						t.Fatal(err)
 					}
 					size += compact.Len() + len(",")
 				}
-				t.Logf("%s: %d tools, %d bytes (%s, per adapter %v)", path, len(rt.Tools()), size, mode, per)
+				t.Logf("%s: %d tools, %d bytes (%s, per adapter %v)", path, len(rt.Tools("")), size, mode, per)
 				if size > limit {
 					t.Errorf("%s in mode %s takes %d bytes, more than %d", path, mode, size, limit)
 				}

@@ -13,101 +13,54 @@ import (
 type snapshot struct {
 	adapters []*adapter // in the order of the files
 	byName   map[string]*adapter
-	all      *scope
-	scopes   map[string]*scope
-	tools    []Tool
-	byTool   map[string]Endpoint
+	shown    Shown
+	how      *present.Presenter
+	entries  map[*adapter]*present.Adapter
+	full     *view
+	views    map[string]*view // by grant
+	nothing  *view
 }
 
-// scope is the set of adapters among which a request's operation is looked up.
-type scope struct {
-	adapters []*adapter
-	index    map[string][]offered // operations by name; nil for one adapter, which has its own index
-	shown    *present.Catalogue
-}
-
-// snapshot makes the snapshot of adapters. It takes the scopes of adapters that have not
-// changed from before.
+// snapshot makes the snapshot of adapters. It shows them as before does, and takes from it
+// what has not changed.
 func (rt *Runtime) snapshot(adapters []*adapter, before *snapshot) (*snapshot, error) {
-	s := &snapshot{adapters: adapters, byName: map[string]*adapter{}, scopes: map[string]*scope{}}
+	s := &snapshot{
+		adapters: adapters, byName: map[string]*adapter{}, shown: before.shown, how: before.how,
+		entries: map[*adapter]*present.Adapter{}, views: map[string]*view{},
+	}
+	if s.how == nil {
+		s.how = rt.opt.presentation(s.shown.Mode)
+	}
 	for _, a := range adapters {
 		s.byName[a.Name] = a
-		if before != nil && before.byName[a.Name] == a {
-			s.scopes[a.Name] = before.scopes[a.Name]
-		} else {
-			s.scopes[a.Name] = rt.newScope([]*adapter{a})
+		if s.entries[a] = before.entries[a]; s.entries[a] == nil {
+			s.entries[a] = present.NewAdapter(a.Adapter, a.guard.Verdict, s.how)
 		}
 	}
-	if len(adapters) == 1 {
-		s.all = s.scopes[adapters[0].Name]
-	} else {
-		s.all = rt.newScope(adapters)
+	var err error
+	if s.full, err = rt.newView(s, nil); err != nil {
+		return nil, err
 	}
-	return s, rt.makeTools(s)
-}
-
-func (rt *Runtime) newScope(adapters []*adapter) *scope {
-	sc := &scope{adapters: adapters, shown: &present.Catalogue{How: rt.shows}}
-	for _, a := range adapters {
-		sc.shown.Adapters = append(sc.shown.Adapters, a.shown)
+	if s.nothing, err = rt.newView(s, func(*file.Operation) bool { return false }); err != nil {
+		return nil, err
 	}
-	sc.shown.Ambiguous = func(name string) bool { return len(sc.index[name]) > 1 }
-	if len(adapters) == 1 {
-		return sc
-	}
-	sc.index = map[string][]offered{}
-	for _, a := range adapters {
-		for _, op := range a.Operations {
-			sc.index[op.Name] = append(sc.index[op.Name], offered{a, op})
+	for name, g := range s.shown.Grants {
+		if s.views[name], err = rt.newView(s, g.permits); err != nil {
+			return nil, err
 		}
 	}
-	return sc
+	return s, nil
 }
 
-// offered is an operation and the adapter that has it.
-type offered struct {
-	a  *adapter
-	op *file.Operation
-}
-
-// find returns the operation of that name as one. If several adapters have an operation
-// of that name, it returns all of them as several.
-func (sc *scope) find(name []byte) (one offered, several []offered) {
-	if sc.index == nil {
-		return offered{sc.adapters[0], sc.adapters[0].Index[string(name)]}, nil
+// view returns what callers with a grant see. With a grant that does not exist they see nothing.
+func (s *snapshot) view(grant string) *view {
+	if grant == "" {
+		return s.full
 	}
-	switch ops := sc.index[string(name)]; len(ops) {
-	case 0:
-		return offered{}, nil
-	case 1:
-		return ops[0], nil
-	default:
-		return offered{}, ops
+	if v := s.views[grant]; v != nil {
+		return v
 	}
-}
-
-// names returns the names of the operations, sorted.
-func (sc *scope) names(rt *Runtime) []string {
-	names := []string{rt.shows.Builtin.Name}
-	if sc.index == nil {
-		for _, op := range sc.adapters[0].Operations {
-			names = append(names, op.Name)
-		}
-	}
-	for name := range sc.index {
-		names = append(names, name)
-	}
-	slices.Sort(names)
-	return names
-}
-
-// narrow returns the scope of the adapter called name, or nil if sc has no such adapter.
-func (sc *scope) narrow(s *snapshot, name []byte) *scope {
-	one := s.scopes[string(name)]
-	if one == nil || len(sc.adapters) == 1 && sc.adapters[0] != one.adapters[0] {
-		return nil
-	}
-	return one
+	return s.nothing
 }
 
 // Transform is the transform block of an operation. The runtime only reports it: its
@@ -133,57 +86,126 @@ func (rt *Runtime) Transforms() []Transform {
 
 // Tool is one MCP tool of the runtime.
 type Tool struct {
-	Name     string
-	Endpoint Endpoint
-	JSON     []byte // its entry in tools/list, including annotations
+	Name string
+	JSON []byte // its entry in tools/list, including annotations
 }
 
-// Tools returns the runtime's tools, in a stable order. The slice is shared, so callers
-// must not change it.
-func (rt *Runtime) Tools() []Tool { return rt.live.Load().tools }
-
-// Tool returns the endpoint of the tool called name, and whether there is such a tool.
-func (rt *Runtime) Tool(name string) (Endpoint, bool) {
-	e, ok := rt.live.Load().byTool[name]
-	return e, ok
-}
+// Tools returns the tools of the callers with a grant, in a stable order. The slice is shared,
+// so callers of Tools must not change it.
+func (rt *Runtime) Tools(grant string) []Tool { return rt.live.Load().view(grant).tools }
 
 // maxToolName is the largest number of bytes in a tool name.
 const maxToolName = 64
 
-// makeTools makes the tools of s. It returns an error if two tools have the same name,
+// makeTools makes the tools of v. It returns an error if two tools have the same name,
 // because a call could mean either.
-func (rt *Runtime) makeTools(s *snapshot) error {
-	s.byTool = map[string]Endpoint{}
-	add := func(adapter string, sc *scope) error {
-		var categories []file.Category
-		if rt.shows.Mode != present.Single {
-			categories = append(categories, file.Create, file.Read, file.Update, file.Delete, file.Execute)
+func (rt *Runtime) makeTools(v *view) error {
+	if !rt.opt.PerAdapter {
+		if err := rt.addTools(v, "", v.all); err != nil {
+			return err
 		}
-		if rt.shows.Mode != present.Semantic {
-			categories = append(categories, file.AnyCategory)
+	} else {
+		for _, a := range v.adapters {
+			if err := rt.addTools(v, a.Name, v.scopes[a.Name]); err != nil {
+				return err
+			}
 		}
-		for _, c := range categories {
-			name := rt.shows.ToolName(adapter, c)
-			if len(name) > maxToolName {
-				return fmt.Errorf("adapters: tool name %s is longer than %d", name, maxToolName)
+	}
+	pinned := v.pinned()
+	for _, a := range v.adapters {
+		shown := v.scopes[a.Name].shown.Adapters[0]
+		for _, op := range shown.Operations() {
+			if v.mode != present.Discrete && !pinned[op] {
+				continue
 			}
-			if other, ok := s.byTool[name]; ok {
-				return fmt.Errorf("adapters: tool %s belongs to adapter %s and to %s", name, other.Adapter, adapter)
+			prefix := a.Name
+			if len(v.adapters) == 1 {
+				prefix = ""
 			}
-			e := Endpoint{adapter, c}
-			s.byTool[name] = e
-			s.tools = append(s.tools, Tool{name, e, sc.shown.ToolJSON(adapter, name, c)})
+			name := v.unique(prefix, op.Name)
+			v.toolOf[op] = name
+			v.byTool[name] = &use{at: Endpoint{Adapter: a.Name}, operation: a.Name + "." + op.Name, calls: true}
+			v.tools = append(v.tools, Tool{name, shown.DiscreteJSON(op, name)})
+		}
+	}
+	return nil
+}
+
+// addTools adds the tools that call more than one operation.
+func (rt *Runtime) addTools(v *view, adapter string, sc *scope) error {
+	add := func(name string, u *use, entry func() []byte) error {
+		if len(name) > maxToolName {
+			return fmt.Errorf("adapters: tool name %s is longer than %d", name, maxToolName)
+		}
+		if other := v.byTool[name]; other != nil {
+			return fmt.Errorf("adapters: tool %s belongs to adapter %s and to %s", name, other.at.Adapter, adapter)
+		}
+		v.byTool[name] = u
+		v.tools = append(v.tools, Tool{name, entry()})
+		return nil
+	}
+	switch v.mode {
+	case present.Discrete:
+		return nil
+	case present.Search:
+		for t := present.SearchOperations; t <= present.CallWrite; t++ {
+			u := &use{at: Endpoint{Adapter: adapter}, finds: t, calls: t >= present.CallRead}
+			if t == present.CallRead {
+				u.at.Category = file.Read
+			}
+			if err := add(v.how.SearchTool(adapter, t), u, func() []byte { return sc.shown.SearchJSON(adapter, t) }); err != nil {
+				return err
+			}
 		}
 		return nil
 	}
-	if !rt.opt.PerAdapter {
-		return add("", s.all)
+	var categories []file.Category
+	if v.mode != present.Single {
+		categories = append(categories, file.Create, file.Read, file.Update, file.Delete, file.Execute)
 	}
-	for _, a := range s.adapters {
-		if err := add(a.Name, s.scopes[a.Name]); err != nil {
+	if v.mode != present.Semantic {
+		categories = append(categories, file.AnyCategory)
+	}
+	for _, c := range categories {
+		name := v.how.ToolName(adapter, c)
+		u := &use{at: Endpoint{Adapter: adapter, Category: c}, calls: true}
+		if err := add(name, u, func() []byte { return sc.shown.ToolJSON(adapter, name, c) }); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// pinned returns the operations of v that are pinned.
+func (v *view) pinned() map[*file.Operation]bool {
+	out := map[*file.Operation]bool{}
+	for _, name := range v.pin {
+		for _, s := range v.all.shown.Adapters {
+			for _, op := range s.Operations() {
+				if isNamed(op, name) {
+					out[op] = true
+				}
+			}
+		}
+	}
+	return out
+}
+
+// isNamed reports whether name is the operation's name, alone or behind its adapter's.
+func isNamed(op *file.Operation, name string) bool {
+	return name == op.Name || name == op.Adapter.Name+"."+op.Name
+}
+
+// Unpinned returns the names in Shown.Pin that no operation has.
+func (rt *Runtime) Unpinned() (names []string) {
+	s := rt.live.Load()
+	for _, name := range s.shown.Pin {
+		known := slices.ContainsFunc(s.adapters, func(a *adapter) bool {
+			return slices.ContainsFunc(a.Operations, func(op *file.Operation) bool { return isNamed(op, name) })
+		})
+		if !known {
+			names = append(names, name)
+		}
+	}
+	return names
 }

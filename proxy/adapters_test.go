@@ -267,7 +267,7 @@ func TestAdaptersRequireTheToken(t *testing.T) {
 	for _, category := range []string{"create", "read", "update", "delete", "execute"} {
 		asks = append(asks, [3]string{"POST", "/adapters/items-api/" + category, readItem})
 	}
-	for _, tool := range srv.adapters.Tools() {
+	for _, tool := range srv.adapters.Tools("") {
 		asks = append(asks, [3]string{"POST", "/mcp", callOurs(1, tool.Name, readItem)})
 	}
 	for _, a := range asks {
@@ -484,7 +484,7 @@ func TestAdapterCallsAreLogged(t *testing.T) {
 	srv.adapters.ServeHTTP(&downstream.Request{
 		Ctx: t.Context(), Method: "POST", Path: "/adapters/items-api/read", Body: batch,
 		Header: func(name string) string { return headers[name] },
-	}, &resp)
+	}, "", &resp)
 	if !strings.Contains(string(resp.Body), `"succeeded":2`) {
 		t.Fatalf("%d %s", resp.Status, resp.Body)
 	}

@@ -354,6 +354,7 @@ func (x *exchange) leg() *exchange {
 	leg.s = x.s
 	leg.s.enter()
 	leg.from = append(leg.from[:0], x.from...)
+	leg.sender = x.sender
 	return leg
 }
 

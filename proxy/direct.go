@@ -181,7 +181,7 @@ func (s *session) inquire(ctx context.Context, srv *Server, method wire.Method, 
 
 // introduced adds dragoman's own tools to the server's response to server/discover.
 func (x *exchange) introduced(out []byte) []byte {
-	own := x.srv.now().own
+	own := x.srv.now().ownFor(&x.sender)
 	if own == nil || x.s.direct == nil {
 		return out
 	}

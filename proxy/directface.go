@@ -32,7 +32,7 @@ func (srv *Server) isDirect(ctx context.Context, from []upstream.Header) (bool, 
 // isOurs reports whether q calls one of dragoman's own tools. Such a call needs a session with any
 // server, since the tool may ask the user something.
 func (srv *Server) isOurs(q *stateless.Request) bool {
-	own := srv.now().own
+	own := srv.now().ownFor(&q.Sender)
 	return own != nil && q.Method == wire.ToolsCall && own.Named([]byte(gjson.GetBytes(q.Raw, "params").Raw)) != ""
 }
 
@@ -64,7 +64,7 @@ func (srv *Server) postDirect(req *downstream.Request, q *stateless.Request, who
 	x.s.enter()
 	x.from = append(append(x.from[:0], from...), q.Header...)
 	x.client = httpClient{x: x, to: req.Client}
-	x.clock.Asked, x.maxTokens, x.peer = q.Timed, q.MaxTokens, q.Address
+	x.clock.Asked, x.maxTokens, x.peer, x.sender = q.Timed, q.MaxTokens, q.Address, q.Sender
 	if q.Method == wire.SubscriptionsListen { // it would never end by itself
 		x.free = context.AfterFunc(srv.host.Draining, func() { stop(clienterror.ErrShutdown) })
 	}
@@ -81,7 +81,7 @@ func (srv *Server) checkCall(ctx context.Context, s *session, list modernclient.
 	if q.Method != wire.ToolsCall || q.Header == nil {
 		return nil
 	}
-	if own := srv.now().own; own != nil && srv.isOurs(q) {
+	if own := srv.now().ownFor(&q.Sender); own != nil && srv.isOurs(q) {
 		t, _ := own.Find(gjson.ParseBytes(q.Target).String())
 		return mcpheader.CheckParams(t.Arguments, q.Arguments, q.Header)
 	}

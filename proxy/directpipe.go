@@ -28,7 +28,7 @@ func (p *pipe) openDirect(q *stateless.Request) error {
 	}
 	ctx, cancel := context.WithTimeout(p.ctx, p.srv.now().cfg.Upstream.HandshakeTimeout)
 	defer cancel()
-	h := &handshake{srv: p.srv, pipe: true, Opening: server.Opening{Of: p.srv.host, Header: p.from}}
+	h := &handshake{srv: p.srv, pipe: true, sender: p.sender, Opening: server.Opening{Of: p.srv.host, Header: p.from}}
 	s, err := h.directly(ctx, q.WithoutMessage(), known)
 	if err != nil {
 		return err
@@ -36,7 +36,7 @@ func (p *pipe) openDirect(q *stateless.Request) error {
 	s.owner = "modern " // dragoman's own tools keep their state under this owner
 	s.ended = nil
 	half := newPipe(p.srv)
-	half.client, half.ctx, half.fail, half.from = p.client, p.ctx, p.fail, p.from
+	half.client, half.ctx, half.fail, half.from, half.sender = p.client, p.ctx, p.fail, p.from, p.sender
 	half.s, half.first = s, slices.Clone(p.from)
 	half.begun.Store(s)
 	if s.direct.web {

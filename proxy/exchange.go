@@ -86,6 +86,7 @@ type exchangeState struct {
 	owner     sealed.Owner
 	runsFor   string // the client that its process is counted for
 	maxTokens int    // the budget that the request asked for with a header
+	sender    downstream.Sender
 
 	stream   upstream.Stream
 	at       int       // how many messages of rest were returned
@@ -513,6 +514,7 @@ func (x *exchange) headers(r *downstream.Request) {
 		x.from = x.srv.appendPassed(x.from, r.Header)
 		x.clock.Asked = r.Header(trace.TimingHeader) != ""
 		x.peer = r.Peer
+		x.sender = downstream.SenderOf(r.Guest, r.Header, x.srv.adapters.CallerHeaders())
 		if x.srv.now().shaping != nil {
 			x.maxTokens = shape.Budget(r.Header(shape.BudgetHeader))
 		}

@@ -3,6 +3,7 @@ package proxy
 import (
 	"go.uber.org/zap"
 
+	"github.com/dragoman-proxy/dragoman/proxy/downstream"
 	"github.com/dragoman-proxy/dragoman/proxy/toolindex"
 	"github.com/dragoman-proxy/dragoman/proxy/upstream"
 	"github.com/dragoman-proxy/dragoman/translate"
@@ -16,6 +17,7 @@ type exchangeView exchange
 func (x *exchangeView) Revision() *translate.Revision { return x.s.ClientRevision }
 func (x *exchangeView) Session() string               { return x.s.who() }
 func (x *exchangeView) Caller() string                { return (*exchange)(x).caller() }
+func (x *exchangeView) Sender() downstream.Sender     { return x.sender }
 func (x *exchangeView) Header() []upstream.Header     { return x.from }
 func (x *exchangeView) Panicked(p any)                { x.srv.host.Report.Panicked(p) }
 

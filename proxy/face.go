@@ -161,7 +161,7 @@ func (srv *Server) sessionOf(req *downstream.Request) (*session, error) {
 		return nil, nil
 	}
 	rev := translate.Lookup(req.Version)
-	s, err := srv.sessions.find(req.Session, srv.ownerOf(req))
+	s, err := srv.sessions.findFor(req.Session, srv.ownerOf(req), &downstream.Sender{Guest: req.Guest})
 	switch {
 	case err != nil:
 		return nil, mcp.Fail(mcp.TooManySessions, "").About(idOf(req.Body))
@@ -426,7 +426,7 @@ func lanesOf(conn upstream.Conn) *lanes {
 // server's response.
 func (srv *Server) begin(x *exchange, raw []byte) (s *session, answer []byte, early [][]byte, err error) {
 	id := x.msg.ID()
-	h := &handshake{srv: srv, who: x.who, owner: x.owner, runsFor: x.runsFor, peer: x.peer, bridges: true, Opening: server.Opening{Of: srv.host, Header: x.from}}
+	h := &handshake{srv: srv, sender: x.sender, who: x.who, owner: x.owner, runsFor: x.runsFor, peer: x.peer, bridges: true, Opening: server.Opening{Of: srv.host, Header: x.from}}
 	s, answer, err = h.negotiate(x.ctx, raw)
 	switch {
 	case s == nil && h.Conn != nil:

@@ -13,6 +13,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/dragoman-proxy/dragoman/proxy/clienterror"
+	"github.com/dragoman-proxy/dragoman/proxy/downstream"
 	"github.com/dragoman-proxy/dragoman/proxy/era"
 	"github.com/dragoman-proxy/dragoman/proxy/failures"
 	"github.com/dragoman-proxy/dragoman/proxy/mcp"
@@ -36,8 +37,9 @@ import (
 type handshake struct {
 	srv *Server
 	server.Opening
-	pipe    bool   // the client is on a pipe
-	alone   bool   // there is no server, only dragoman's own tools
+	pipe    bool // the client is on a pipe
+	alone   bool // there is no server, only dragoman's own tools
+	sender  downstream.Sender
 	bridges bool   // the session may also be with a modern server
 	who     string // the principal; "" if it is not known
 	peer    string // the client's address; "" on a pipe
@@ -162,7 +164,7 @@ func (h *handshake) propose(ctx context.Context, raw []byte, named *translate.Re
 func (h *handshake) ready(ctx context.Context, s *session, answer []byte) (*session, []byte, error) {
 	err := h.checkCollisions(ctx, s)
 	if err == nil {
-		answer, err = h.srv.now().own.Introduce(answer)
+		answer, err = h.srv.now().ownFor(&h.sender).Introduce(answer)
 	}
 	if err != nil {
 		return nil, nil, clienterror.Of(err).About(h.ID)
@@ -194,7 +196,7 @@ func (h *handshake) settleAlone() (*session, []byte, error) {
 	}
 	s, answer, err := h.settle(m)
 	if err == nil {
-		answer, err = h.srv.now().own.Introduce(answer)
+		answer, err = h.srv.now().ownFor(&h.sender).Introduce(answer)
 	}
 	return s, answer, err
 }

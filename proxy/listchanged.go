@@ -31,7 +31,11 @@ func (p *pipe) announce() {
 // toolsChanged reports, once for each change, whether dragoman's own tools differ from those that
 // the session's client knows.
 func (srv *Server) toolsChanged(s *session) bool {
-	was, is := s.told.Load(), srv.now().own.Edition()
+	own := srv.now().ownFor(&s.sender)
+	if own == nil {
+		return false
+	}
+	was, is := s.told.Load(), own.Edition()
 	return was != is && s.told.CompareAndSwap(was, is)
 }
 

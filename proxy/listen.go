@@ -27,7 +27,8 @@ import (
 // listener holds the settings of the listener: which clients may connect, and the certificate.
 type listener struct {
 	tokens []string
-	cert   *tls.Certificate // nil for none
+	names  map[string]string // of tokens, by downstream.Request.Guest
+	cert   *tls.Certificate  // nil for none
 
 	peerRoots *x509.CertPool // verify the certificates of other replicas; nil for the system's roots
 }
@@ -35,6 +36,11 @@ type listener struct {
 // newListener reads the files of the listener's settings that cfg names.
 func newListener(cfg config.Config) (l listener, err error) {
 	l.tokens = append(l.tokens, cfg.Auth.Tokens...)
+	l.names = map[string]string{}
+	for name, token := range cfg.Auth.NamedTokens {
+		l.tokens = append(l.tokens, token)
+		l.names[downstream.GuestOf(token)] = name
+	}
 	if file := cfg.Auth.TokenFile; file != "" {
 		text, err := config.ReadSmall(file)
 		if err != nil {
@@ -112,6 +118,7 @@ func (srv *Server) httpFace(at net.Addr) *downstream.HTTP {
 		AllowedHosts: srv.now().renewable().AllowedHosts,
 		Tokens:       srv.now().renewable().Tokens,
 		Pages:        srv.now().renewable().Pages,
+		PageHeaders:  srv.now().renewable().PageHeaders,
 		Beside:       oauthClients{srv},
 		Replicas:     srv.replicas.Inbox(),
 		ReplicasPath: config.ReplicasPath,
@@ -119,7 +126,7 @@ func (srv *Server) httpFace(at net.Addr) *downstream.HTTP {
 		Refused:      srv.host.Report.Refused,
 	}
 	if a := srv.adapters; a != nil && srv.now().cfg.Adapters.HTTPPrefix != "" {
-		cfg.PlainPrefix, cfg.Plain, cfg.PlainRefusal = srv.now().cfg.Adapters.HTTPPrefix, a.ServeHTTP, a.Refusal
+		cfg.PlainPrefix, cfg.Plain, cfg.PlainRefusal = srv.now().cfg.Adapters.HTTPPrefix, srv.servePlain, a.Refusal
 	}
 	if srv.now().guard.cert != nil {
 		cfg.TLS = &tls.Config{MinVersion: tls.VersionTLS12, GetCertificate: srv.certificate}
@@ -132,7 +139,7 @@ func (srv *Server) httpFace(at net.Addr) *downstream.HTTP {
 
 // renewable returns the listener's settings that can change while it is open.
 func (s *setup) renewable() downstream.Renewable {
-	return downstream.Renewable{AllowedHosts: s.cfg.AllowedHosts, Tokens: s.guard.tokens, Pages: s.cfg.CORS.Origins, Heartbeat: s.cfg.Heartbeat}
+	return downstream.Renewable{AllowedHosts: s.cfg.AllowedHosts, Tokens: s.guard.tokens, Pages: s.cfg.CORS.Origins, PageHeaders: s.cfg.Adapters.CallerHeaders(), Heartbeat: s.cfg.Heartbeat}
 }
 
 func (srv *Server) logHTTP(what string, err error) {
@@ -206,4 +213,10 @@ func (p *reachability) ask(ctx context.Context, look func(context.Context) error
 		p.at = time.Now()
 	}
 	return p.last
+}
+
+// servePlain answers a request to the plain endpoints of adapters.
+func (srv *Server) servePlain(req *downstream.Request, resp *downstream.Response) {
+	grant := srv.now().grantOf(&downstream.Sender{Guest: req.Guest})
+	srv.adapters.ServeHTTP(req, grant, resp)
 }

@@ -85,7 +85,7 @@ func (srv *Server) openFor(ctx context.Context, o modernclient.Opening) (s *sess
 			err = mcp.Fail(mcp.Panicked, "")
 		}
 	}()
-	h := &handshake{srv: srv, runsFor: o.For.RunsFor, Opening: server.Opening{Of: srv.host, Header: o.Header, ID: []byte("1")}}
+	h := &handshake{srv: srv, sender: o.For.Sender, runsFor: o.For.RunsFor, Opening: server.Opening{Of: srv.host, Header: o.Header, ID: []byte("1")}}
 	ctx = processes.For(ctx, o.For.RunsFor)
 	var known *era.Era
 	if o.Kind != modernclient.OnlyAdapters {
@@ -211,7 +211,7 @@ func (o *openedSession) Begin(ctx context.Context, stop context.CancelCauseFunc,
 	x.s.enter()
 	x.from = append(x.from[:0], header...)
 	if asked != nil {
-		x.tally, x.maxTokens, x.clock.Asked, x.peer = asked.Counts, asked.MaxTokens, asked.Timed, asked.Address
+		x.tally, x.maxTokens, x.clock.Asked, x.peer, x.sender = asked.Counts, asked.MaxTokens, asked.Timed, asked.Address, asked.Sender
 		x.tally.Hold()
 	}
 	return (*crossingExchange)(x)

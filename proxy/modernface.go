@@ -47,7 +47,7 @@ func (srv *Server) isModernPost(req *downstream.Request, m *wire.Message) bool {
 	if req.Session == "" {
 		return true
 	}
-	s, err := srv.sessions.find(req.Session, srv.ownerOf(req))
+	s, err := srv.sessions.findFor(req.Session, srv.ownerOf(req), &downstream.Sender{Guest: req.Guest})
 	if s != nil {
 		s.leave()
 	}
@@ -116,6 +116,7 @@ func (srv *Server) postModern(req *downstream.Request, m *wire.Message, resp *do
 	who := principal.Of(req, by)
 	q.User, q.RunsFor = principal.User(req, by, who), srv.runsFor(req)
 	q.Address = req.Peer
+	q.Sender = downstream.SenderOf(req.Guest, req.Header, srv.adapters.CallerHeaders())
 	q.Unknown = req.Guest == "" && (who == "" || !strings.HasPrefix(by, "header:")) // a header that bridge.principal names is set by a trusted proxy
 	direct := false
 	if !srv.isOurs(q) {
@@ -145,6 +146,9 @@ func (srv *Server) postModern(req *downstream.Request, m *wire.Message, resp *do
 // modern handles a modern request on a pipe. It does not wait for the response.
 func (p *pipe) modern(m *wire.Message) {
 	q, err := stateless.Read(m, "")
+	if err == nil {
+		q.Sender = p.sender
+	}
 	if err == nil && stateless.IsHandshakeOnly(q.Method) {
 		err = stateless.UnknownMethod(q.Name).About(q.ID)
 	}

@@ -42,7 +42,7 @@ func (x *exchange) toolOf(m *wire.Message) *metrics.Tool {
 	if m.Method != wire.ToolsCall {
 		return nil
 	}
-	if own := x.srv.now().own; x.ownCall != nil && own != nil {
+	if own := x.srv.now().ownFor(&x.sender); x.ownCall != nil && own != nil {
 		name := gjson.ParseBytes(m.Name()).Str
 		if t, _ := own.Find(name); t.Listed {
 			return x.srv.metrics.Tools.Listed(name)

@@ -74,6 +74,11 @@ func (srv *Server) carriedHeaders(req *downstream.Request) (list []upstream.Head
 		return list
 	}
 	list = srv.appendPassed(list, req.Header)
+	for _, name := range srv.adapters.CallerHeaders() {
+		if v := req.Header(name); v != "" && upstream.HeaderValue(list, name) == "" {
+			list = append(list, upstream.Header{Name: name, Value: v})
+		}
+	}
 	for _, name := range []string{principal.Header(srv.now().cfg.Bridge.Principal), "Mcp-Method", "Mcp-Name", shape.BudgetHeader, trace.TimingHeader} {
 		if v := req.Header(name); v != "" && upstream.HeaderValue(list, name) == "" {
 			list = append(list, upstream.Header{Name: name, Value: v})

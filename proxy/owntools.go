@@ -16,7 +16,7 @@ import (
 
 // claim makes dragoman answer x's request itself if the catalog of its own tools claims it.
 func (x *exchange) claim(m *wire.Message) {
-	own := x.srv.now().own
+	own := x.srv.now().ownFor(&x.sender)
 	if own == nil || m.Method != wire.ToolsCall && m.Method != wire.ToolsList {
 		return
 	}
@@ -43,7 +43,7 @@ func (x *exchange) startHere() upstream.Stream {
 // listAlone answers tools/list with dragoman's own tools only, if err says that the server cannot
 // be reached. It returns false if err says something else, or if the request asks for a later page.
 func (x *exchange) listAlone(body []byte, err error) bool {
-	own := x.srv.now().own
+	own := x.srv.now().ownFor(&x.sender)
 	if own == nil || x.call == nil || x.call.Method != wire.ToolsList || !clienterror.Unreachable(err) {
 		return false
 	}
@@ -77,7 +77,7 @@ func (x *exchange) receiveAnswer(m *wire.Message) bool {
 
 // withOurs adds dragoman's own tools to the server's response to tools/list.
 func (x *exchange) withOurs(page []byte, method wire.Method) []byte {
-	own := x.srv.now().own
+	own := x.srv.now().ownFor(&x.sender)
 	if own == nil || method != wire.ToolsList {
 		return page
 	}

@@ -37,7 +37,9 @@ func echoing(names ...string) *fakeTools {
 	return &fakeTools{names: names, do: func(_ context.Context, c *owntools.Call) string { return c.Tool + string(c.Arguments) }}
 }
 
-func (f *fakeTools) Tools() (all []owntools.Tool) {
+func (f *fakeTools) Grants() []string { return nil }
+
+func (f *fakeTools) Tools(string) (all []owntools.Tool) {
 	for _, name := range f.names {
 		all = append(all, owntools.Tool{Name: name, JSON: fmt.Appendf(nil, `{"name":%q,"title":"Ours","inputSchema":{"type":"object"},"annotations":{"readOnlyHint":true}}`, name)})
 	}
@@ -48,7 +50,7 @@ func (f *fakeTools) Call(ctx context.Context, c *owntools.Call) []byte {
 	return []byte(`{"content":[{"type":"text","text":` + string(mcp.AppendString(nil, f.do(ctx, c))) + `}]}`)
 }
 
-func (f *fakeTools) Instructions() string { return f.words }
+func (f *fakeTools) Instructions(string) string { return f.words }
 
 func (f *fakeTools) EndSession(session string) {
 	f.mu.Lock()

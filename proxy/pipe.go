@@ -45,6 +45,7 @@ type pipe struct {
 	begun   atomic.Pointer[session] // the same as s, for other goroutines
 	from    []upstream.Header       // headers of the current message for the server; used only by the goroutine that handles messages
 	first   []upstream.Header       // headers of the message that began s, for log lines about calls
+	sender  downstream.Sender       // of the current message
 	listens bool                    // the standing stream was opened
 	called  chan struct{}           // wakes watch
 
@@ -73,7 +74,7 @@ func (srv *Server) ServePipe(ctx context.Context, in io.Reader, out io.Writer) e
 		In: in, Out: out, MaxMessage: int(srv.now().cfg.Limits.ClientMessage),
 		TooLong: p.tooLong,
 	})
-	p.client, p.bothEras = client, true
+	p.client, p.bothEras, p.sender.Local = client, true, true
 	p.ctx, p.fail = context.WithCancelCause(context.WithoutCancel(ctx))
 	reading, read := context.WithCancel(ctx)
 	defer read()
@@ -282,7 +283,7 @@ func (p *pipe) initialize(line []byte) {
 }
 
 func (p *pipe) begin(line []byte) error {
-	h := &handshake{srv: p.srv, pipe: true, runsFor: p.runsFor, bridges: true, Opening: server.Opening{Of: p.srv.host, Header: p.from}}
+	h := &handshake{srv: p.srv, pipe: true, sender: p.sender, runsFor: p.runsFor, bridges: true, Opening: server.Opening{Of: p.srv.host, Header: p.from}}
 	s, answer, err := h.negotiate(p.ctx, line)
 	err = h.concluded(s, answer, err)
 	defer h.observeEnd(s, err)
@@ -333,6 +334,7 @@ func (p *pipe) exchange() *exchange {
 	x.s = p.s
 	x.s.enter()
 	x.from = append(x.from[:0], p.from...)
+	x.sender = p.sender
 	if p.s.direct != nil {
 		x.crossing = p.s.direct.crossing
 	}

@@ -56,7 +56,7 @@ func (x *exchange) waits() bool {
 
 // tool returns what is known of a tool that x's client may call.
 func (x *exchange) tool(name string) (t toolindex.Tool) {
-	if own := x.srv.now().own; x.ownCall != nil && own != nil {
+	if own := x.srv.now().ownFor(&x.sender); x.ownCall != nil && own != nil {
 		t, _ = own.Find(name)
 	} else {
 		t, _ = x.s.tools.Find(name)

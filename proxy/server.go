@@ -234,7 +234,7 @@ func (srv *Server) newSession(h *handshake, vu *translate.Revision) *session {
 	} else if said := gjson.GetManyBytes(h.Sent, "params.clientInfo", "params.capabilities"); h.Standing == nil && t.Named != "" {
 		t.Introduce(said[0].Raw, said[1].Raw)
 	}
-	s := srv.sessionWith(t, h.Conn)
+	s := srv.sessionWith(t, h.Conn, &h.sender)
 	s.clientName = nameOf([]byte(gjson.GetBytes(h.Sent, "params.clientInfo").Raw))
 	s.piped, s.runsFor = h.Standing != nil, h.runsFor
 	s.open.Unique, s.asked.Unique = h.pipe, s.piped
@@ -278,18 +278,18 @@ func (srv *Server) sharing() *share.Proxy {
 
 // resumeSession makes the session from what its id holds. The session began in another process, or
 // this process has dropped it.
-func (srv *Server) resumeSession(t sealed.Session) *session {
+func (srv *Server) resumeSession(t sealed.Session, by *downstream.Sender) *session {
 	if t.ServerRevision.Modern {
-		return srv.sessionWith(t, srv.legacy.Resume(t, srv.now().origin.Resume("", t.ServerRevision.HeaderName())))
+		return srv.sessionWith(t, srv.legacy.Resume(t, srv.now().origin.Resume("", t.ServerRevision.HeaderName())), by)
 	}
-	s := srv.sessionWith(t, srv.now().origin.Resume(t.Named, t.ServerRevision.HeaderName()))
+	s := srv.sessionWith(t, srv.now().origin.Resume(t.Named, t.ServerRevision.HeaderName()), by)
 	if c, ok := s.conn.(*restart.HTTP); ok {
 		c.Bind(s, false)
 	}
 	return s
 }
 
-func (srv *Server) sessionWith(t sealed.Session, conn upstream.Conn) *session {
+func (srv *Server) sessionWith(t sealed.Session, conn upstream.Conn, by *downstream.Sender) *session {
 	s := &session{
 		Session: t,
 		conn:    restart.OverHTTP(srv.host, t, conn, func() func(id, version string) upstream.Conn { return srv.now().origin.Resume }),
@@ -302,7 +302,8 @@ func (srv *Server) sessionWith(t sealed.Session, conn upstream.Conn) *session {
 		c.Bind(s, true)
 	}
 	s.counted = func(why error) { srv.countSession(s, why) }
-	own := srv.now().own
+	s.sender.Guest, s.sender.Local = by.Guest, by.Local
+	own := srv.now().ownFor(by)
 	if own != nil {
 		s.ended = func() { srv.forgetOwn(s) }
 		s.told.Store(own.Edition())

@@ -15,6 +15,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/dragoman-proxy/dragoman/proxy/bridge/legacyclient"
+	"github.com/dragoman-proxy/dragoman/proxy/downstream"
 	"github.com/dragoman-proxy/dragoman/proxy/ended"
 	"github.com/dragoman-proxy/dragoman/proxy/footprint"
 	"github.com/dragoman-proxy/dragoman/proxy/owntools"
@@ -60,6 +61,7 @@ type session struct {
 	counted func(why error)                  // counts the session when it ends, in this process or elsewhere
 	ended   func()                           // called when the session ends in this process; may be nil
 	marks   atomic.Pointer[marks]            // of the session's ids, once a span has needed them
+	sender  downstream.Sender                // that began the session here, without its headers
 	told    atomic.Pointer[owntools.Edition] // the edition of dragoman's own tools that the client knows; nil if there are none
 }
 
@@ -126,7 +128,7 @@ func (s *session) end(ctx context.Context, why error, log *zap.Logger) {
 type sessions struct {
 	max    int
 	sealer *sealed.Sealer
-	resume func(sealed.Session) *session // resumes a session that is not local
+	resume func(sealed.Session, *downstream.Sender) *session // resumes a session that is not local
 
 	mu   sync.Mutex
 	byID map[string]*session
@@ -135,7 +137,7 @@ type sessions struct {
 	over *ended.Set   // sessions that have ended although their ids could still be opened, in this process
 }
 
-func newSessions(max int, by *sealed.Sealer, resume func(sealed.Session) *session) *sessions {
+func newSessions(max int, by *sealed.Sealer, resume func(sealed.Session, *downstream.Sender) *session) *sessions {
 	t := &sessions{max: max, sealer: by, resume: resume, byID: make(map[string]*session), over: ended.New(ended.DefaultBlocks)}
 	var process [8]byte
 	rand.Read(process[:]) // never fails
@@ -223,6 +225,11 @@ func (t *sessions) add(s *session) {
 // belongs to another owner. A session that this process does not hold is resumed if its id allows that. The
 // only error is errTooManySessions.
 func (t *sessions) find(id string, owner sealed.Owner) (*session, error) {
+	return t.findFor(id, owner, &downstream.Sender{})
+}
+
+// findFor does what find does for a request of this sender.
+func (t *sessions) findFor(id string, owner sealed.Owner, from *downstream.Sender) (*session, error) {
 	now := time.Now()
 	t.mu.Lock()
 	s := t.byID[id]
@@ -240,7 +247,7 @@ func (t *sessions) find(id string, owner sealed.Owner) (*session, error) {
 	if !ok || t.over.Has(what.Serial) || !what.Owner.Is(owner) || what.Local || t.resume == nil {
 		return nil, nil
 	}
-	s = t.resume(what)
+	s = t.resume(what, from)
 	s.id = id
 	s.used.Store(now.UnixNano())
 

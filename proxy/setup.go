@@ -13,6 +13,7 @@ import (
 
 	"github.com/dragoman-proxy/dragoman/proxy/clienterror"
 	"github.com/dragoman-proxy/dragoman/proxy/config"
+	"github.com/dragoman-proxy/dragoman/proxy/downstream"
 	"github.com/dragoman-proxy/dragoman/proxy/footprint"
 	"github.com/dragoman-proxy/dragoman/proxy/gate"
 	"github.com/dragoman-proxy/dragoman/proxy/oauthrelay"
@@ -79,6 +80,26 @@ func newSetup(cfg config.Config, o origin.Origin, was *setup) (*setup, error) {
 	return s, nil
 }
 
+// grantOf returns what a client may use of adapters: the name of an entry of adapters.tokens, or "" for
+// everything.
+func (s *setup) grantOf(by *downstream.Sender) string {
+	if by.Local || len(s.cfg.Adapters.Sources) == 0 {
+		return ""
+	}
+	if name := s.guard.names[by.Guest]; name != "" {
+		if _, ok := s.cfg.Adapters.Tokens[name]; ok {
+			return name
+		}
+	}
+	if _, ok := s.cfg.Adapters.Tokens[config.OtherClients]; ok {
+		return config.OtherClients
+	}
+	return ""
+}
+
+// ownFor returns dragoman's own tools as a client sees them; nil if there are none.
+func (s *setup) ownFor(by *downstream.Sender) *owntools.Catalog { return s.own.For(s.grantOf(by)) }
+
 // now returns the current setup. A caller that needs several of its fields to be consistent calls now
 // once.
 func (srv *Server) now() *setup { return srv.setup.Load() }
@@ -91,6 +112,8 @@ func lasting(path string) bool {
 		"upstream.url", "upstream.command", "upstream.dir", "credentials", "credential_store",
 		"limits.client_message", "limits.in_hand":
 		return true
+	case "adapters.mode", "adapters.pin", "adapters.tokens":
+		return false
 	}
 	return strings.HasPrefix(path, "adapters.") || strings.HasPrefix(path, "record.") || path == "inspect.enabled" || path == "inspect.token" || path == "inspect.keep"
 }
@@ -130,6 +153,10 @@ func (srv *Server) Reload(cfg config.Config) error {
 		o, renewed = next.Bounded(srv.running), true
 	}
 	next, err := newSetup(cfg, o, was)
+	shown := false
+	if err == nil {
+		shown, err = srv.adapters.Show(&cfg.Adapters)
+	}
 	if err == nil {
 		next.shaping, err = shape.New(cfg, next.keys, srv.adapters.Rules(), was.shaping, srv.shapes)
 	}
@@ -145,6 +172,10 @@ func (srv *Server) Reload(cfg config.Config) error {
 	if err != nil {
 		if renewed && o.Close != nil {
 			o.Close()
+		}
+		if shown {
+			_, undone := srv.adapters.Show(&was.cfg.Adapters)
+			err = errors.Join(err, undone)
 		}
 		return err
 	}

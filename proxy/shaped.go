@@ -41,12 +41,15 @@ func (x *exchange) shaped(out []byte, m *wire.Message) []byte {
 	return x.own(s.Result(out, m, w, (*exchangeView)(x)), out)
 }
 
-// caller returns a text that stands for the Authorization of the request, or "" if there is none.
-func (x *exchange) caller() string {
+// caller returns a text that stands for the credentials of the request, or "" if there are none.
+func (x *exchange) caller() (mark string) {
 	for _, h := range x.from {
 		if strings.EqualFold(h.Name, "Authorization") {
-			return principal.Mark(h.Value)
+			mark = principal.Mark(h.Value)
 		}
 	}
-	return ""
+	for _, h := range x.sender.Header { // no other client may read what an API gave to this one
+		mark += "/" + principal.Mark(h.Name+"\x00"+h.Value)
+	}
+	return mark
 }

@@ -22,7 +22,7 @@ func (f *sseFace) OpenPipe(client *downstream.Pipe, req *downstream.Request, res
 		return nil
 	}
 	p := newPipe(srv)
-	p.client, p.runsFor = client, srv.runsFor(req)
+	p.client, p.runsFor, p.sender.Guest = client, srv.runsFor(req), req.Guest
 	p.ctx, p.fail = context.WithCancelCause(req.Ctx)
 	context.AfterFunc(p.ctx, client.Close) // the client has left, or the pipe ends: messages already written are still sent
 	p.tasks.Add(1)                         // for drain, which may begin while the client leaves
@@ -60,6 +60,7 @@ func (t *ssePipe) Owns(guest string, header func(name string) string) bool {
 // Take handles one message of the client.
 func (t *ssePipe) Take(message []byte, header func(name string) string) {
 	t.from = t.srv.appendPassed(t.from[:0], header)
+	t.sender = downstream.SenderOf(t.sender.Guest, header, t.srv.adapters.CallerHeaders())
 	t.handle(message)
 }
 

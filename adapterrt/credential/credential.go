@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -205,4 +206,55 @@ func (s *Signer) add(o *httpcall.Outgoing, k *file.Scheme) *failure.Failure {
 		o.Headers = append(o.Headers, file.Header{Name: k.Header, Value: k.Prefix + v})
 	}
 	return nil
+}
+
+// maxOwn is the largest number of bytes of a caller's credential.
+const maxOwn = 16 << 10
+
+// Present adds the caller's own credential to o, in place of the adapter's. Keys that the API
+// needs in addition, and that the caller does not send, are the adapter's.
+func (s *Signer) Present(o *httpcall.Outgoing, own []file.Header) *failure.Failure {
+	au := &s.adapter.Auth
+	for _, h := range own {
+		v := strings.TrimSpace(h.Value)
+		if len(v) > maxOwn || !file.IsHeaderValue(v) {
+			return &failure.Failure{
+				Code: failure.AuthInvalid, Message: "Your credential for adapter '" + s.adapter.Name + "' is not usable: it is too long or contains control characters",
+				Details: wire.Members(nil).Str("adapter", s.adapter.Name).End(), Caller: true,
+			}
+		}
+		o.Secrets = append(o.Secrets, v)
+		for _, scheme := range au.Schemes() {
+			if scheme.Prefix == "" || !strings.EqualFold(scheme.Header, h.Name) {
+				continue
+			}
+			if bare, has := cutPrefixFold(v, scheme.Prefix); has {
+				o.Secrets = append(o.Secrets, bare)
+			} else if !strings.Contains(v, " ") { // not with another scheme in front
+				v = scheme.Prefix + v
+			}
+		}
+		if _, bare, ok := strings.Cut(v, " "); ok && strings.TrimSpace(bare) != "" {
+			o.Secrets = append(o.Secrets, strings.TrimSpace(bare))
+		}
+		o.Headers = append(o.Headers, file.Header{Name: h.Name, Value: v})
+	}
+	for i := range au.Also {
+		k := &au.Also[i]
+		if slices.ContainsFunc(own, func(h file.Header) bool { return strings.EqualFold(h.Name, k.Header) }) {
+			continue
+		}
+		if f := s.add(o, k); f != nil {
+			return f
+		}
+	}
+	return nil
+}
+
+// cutPrefixFold is strings.CutPrefix without regard to case.
+func cutPrefixFold(s, prefix string) (after string, found bool) {
+	if len(s) < len(prefix) || !strings.EqualFold(s[:len(prefix)], prefix) {
+		return s, false
+	}
+	return s[len(prefix):], true
 }

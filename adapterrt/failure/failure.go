@@ -65,6 +65,7 @@ type Failure struct {
 	Message    string
 	Details    []byte        // a JSON object, or nil for none
 	RetryAfter time.Duration // 0 if the API did not send it
+	Caller     bool          // the reason is a credential that the caller has to send
 	Own        bool          // the reason is a defect or the configuration of this program, not the API
 	Cause      error         // only for the log; it may contain what clients must not see
 	Original   string        // only for the debug log: the API's text before it was cleaned; secrets are masked
@@ -96,6 +97,10 @@ func (f *Failure) Status() int {
 			return 500
 		}
 		return 502
+	case AuthCredentialMissing, AuthInvalid:
+		if f.Caller {
+			return 400 // not 401, which would need a challenge
+		}
 	case ConfirmationRequired:
 		return 428
 	case TokenScopeMismatch:

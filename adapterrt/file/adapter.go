@@ -97,7 +97,9 @@ type Operation struct {
 	Timeout     time.Duration
 	Repeatable  bool // safe to send twice
 	Returns     *Returns
-	Answer      *Answer // nil for JSON
+	Schema      *Definition // of the data of an answer; nil if the file does not describe it
+	Aliases     []string    // further words by which a search finds the operation
+	Answer      *Answer     // nil for JSON
 	Deprecated  *Deprecation
 	Lifecycle   []byte // JSON
 	Paging      *Paging

@@ -150,7 +150,7 @@ func (c *checker) scheme(n *node, path, kind string, more ...string) (s Scheme) 
 			return absent
 		case s == nil || s.kind != wire.String || s.text == "":
 			bad(key, key+" is required", "header name", s)
-		case !isCredentialHeader(s.text):
+		case !IsCredentialHeader(s.text):
 			bad(key, key+" is not a valid header name for auth", "RFC 9110 token", s)
 		default:
 			return s.text
@@ -190,8 +190,8 @@ func (c *checker) scheme(n *node, path, kind string, more ...string) (s Scheme) 
 	return s
 }
 
-// isCredentialHeader reports whether a credential may be sent in the header of that name.
-func isCredentialHeader(name string) bool {
+// IsCredentialHeader reports whether a credential may be sent in the header of that name.
+func IsCredentialHeader(name string) bool {
 	return IsToken(name) && (strings.EqualFold(name, "authorization") || !IsForbiddenHeader(name))
 }
 

@@ -3,6 +3,7 @@ package file
 import (
 	"maps"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/dragoman-proxy/dragoman/adapterrt/clean"
@@ -121,7 +122,7 @@ func (s *Selection) ProjectAt(dst, raw []byte, path []string) []byte {
 
 func (c *checker) fieldRules(n *node, path string, op *Operation) {
 	supports := c.flag(n, path, "supports_fields", false)
-	declared := c.strs(n, path, "default_fields")
+	declared, typed := c.defaultFields(n, path)
 	if !supports {
 		if declared != nil {
 			c.warn(SchemaInvalidValue, path+".default_fields", "default_fields need supports_fields", n.get("default_fields").line)
@@ -147,6 +148,71 @@ func (c *checker) fieldRules(n *node, path string, op *Operation) {
 	r.Fields = op.ownParam("fields", Definition{Type: TypeArray, orString: true, Description: "Dotted paths of the wanted fields, or the name of a preset"})
 	r.Preset = op.ownParam("preset", Definition{Type: TypeString, Description: op.Adapter.presetNames()})
 	op.Fields = r
+	if typed != nil && op.Paging == nil { // the answer to a request for a page has another form
+		op.Schema = typed
+	}
+}
+
+// defaultFields reads default_fields: a list of paths, or the types by path. typed is nil for
+// a list.
+func (c *checker) defaultFields(n *node, path string) (paths []string, typed *Definition) {
+	m := n.get("default_fields")
+	if m == nil || m.kind != wire.Object {
+		return c.strs(n, path, "default_fields"), nil
+	}
+	typed = newDefinition(TypeObject)
+	typed.Also = setOf(TypeArray) // a path leads through lists as well
+	for _, f := range m.fields {
+		at := path + ".default_fields." + clean.FirstRunes(f.key, 60)
+		t := slices.Index(typeNames[:], f.val.text)
+		if f.val.kind != wire.String || t < 0 {
+			c.wrong(SchemaInvalidValue, at, "type is unknown", strings.Join(typeNames[:], ", "), f.val, f.line)
+			continue
+		}
+		if d, names := typed, strings.Split(f.key, "."); len(names) <= maxPathDepth {
+			for _, name := range names[:len(names)-1] {
+				d = d.member(name, TypeObject)
+				d.Also |= setOf(TypeArray)
+			}
+			d.member(names[len(names)-1], ParamType(t))
+		}
+		paths = append(paths, f.key)
+	}
+	return paths, typed
+}
+
+// newDefinition returns a definition that accepts every value of a type.
+func newDefinition(t ParamType) *Definition {
+	return &Definition{Type: t, MinLength: -1, MaxLength: -1}
+}
+
+// member returns the definition of the member called name, which it adds if there is none.
+func (d *Definition) member(name string, t ParamType) *Definition {
+	if m := d.Property([]byte(name)); m != nil {
+		return m
+	}
+	if d.Properties == nil {
+		d.Properties, d.Constrained = &[]Property{}, true
+	}
+	*d.Properties = append(*d.Properties, Property{Name: name, Definition: *newDefinition(t)})
+	return &(*d.Properties)[len(*d.Properties)-1].Definition
+}
+
+// maxAliases is the largest number of aliases of an operation, and aliasRunes of characters of one.
+const maxAliases, aliasRunes = 20, 60
+
+// aliases reads further words for an operation.
+func (c *checker) aliases(n *node, path string, op *Operation) {
+	list := c.strs(n, path, "aliases")
+	if len(list) > maxAliases {
+		c.wrong(SchemaInvalidValue, path+".aliases", "too many aliases", "up to "+strconv.Itoa(maxAliases), n.get("aliases"), 0)
+		list = list[:maxAliases]
+	}
+	for _, a := range list {
+		if a = clean.Text(a, aliasRunes); a != "" {
+			op.Aliases = append(op.Aliases, a)
+		}
+	}
 }
 
 // maxPresetNames is the largest number of presets that a description names.

@@ -66,7 +66,7 @@ var elsewhere = []string{"approval", "escalation", "operation_overrides"}
 
 var operationKeys = append([]string{"name", "maps_to", "request", "description", "params", "response", "pagination", "supports_fields", "default_fields",
 	"danger_level", "requires_confirmation", "danger", "non_idempotent", "timeout_ms", "cache", "rate_limits", "transform",
-	"capability_gate", "query", "variables", "result_path", "lifecycle", "deprecated", "coalesce", "error_mapping"}, elsewhere...)
+	"capability_gate", "query", "variables", "result_path", "lifecycle", "deprecated", "coalesce", "error_mapping", "aliases"}, elsewhere...)
 
 // notOurs warns of the keys in elsewhere and reports whether there is one.
 func (c *checker) notOurs(n *node, path string) (any bool) {
@@ -148,6 +148,7 @@ func (c *checker) operation(n *node, path string, category Category, a *Adapter)
 // about reads the blocks of an operation that are for introspection, and its transform block.
 func (c *checker) about(n *node, path string, op *Operation) {
 	c.response(n, path, op)
+	c.aliases(n, path, op)
 	if d := c.get(n, path, "deprecated", wire.Object); d != nil {
 		c.known(d, path+".deprecated", "since", "replacement", "removal_date")
 		at := path + ".deprecated"

@@ -302,6 +302,18 @@ type Mismatch struct {
 	Limit     []byte // JSON
 }
 
+// Misfit says where and how the JSON value raw does not fit d, or returns "" if it fits.
+func (d *Definition) Misfit(raw []byte) string {
+	m := d.mismatch(raw)
+	switch {
+	case m == nil:
+		return ""
+	case m.WrongType:
+		return "data" + m.Where + " is of type " + m.Actual + ", not " + m.Expected
+	}
+	return "data" + m.Where + " " + m.Text
+}
+
 // mismatch checks the JSON value raw and returns nil if it fits. raw must be valid JSON.
 func (d *Definition) mismatch(raw []byte) *Mismatch {
 	switch {

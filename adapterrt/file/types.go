@@ -84,7 +84,7 @@ func (c *checker) typeFields(n *node, path string) (out []byte) {
 	return out
 }
 
-var responseKeys = append([]string{"type", "description", "fields"}, answerKeys...)
+var responseKeys = append([]string{"type", "description", "fields", "schema"}, answerKeys...)
 
 // response reads what an operation returns: a JSON type or one of the types.
 func (c *checker) response(n *node, path string, op *Operation) {
@@ -98,6 +98,12 @@ func (c *checker) response(n *node, path string, op *Operation) {
 	op.Returns = &Returns{Name: "JsonValue", Kind: "scalar", Description: clean.Text(c.str(r, path, "description"), descriptionRunes)}
 	if f := r.get("fields"); f != nil && f.kind != wire.Null {
 		op.Returns.Fields = f.shown()
+	}
+	if s := c.get(r, path, "schema", wire.Object); s != nil {
+		c.misspelt(s, path+".schema", definitionKeys, nil)
+		if d := new(Definition); c.definition(s, path+".schema", 0, d) {
+			op.Schema = d
+		}
 	}
 	name := c.str(r, path, "type")
 	if name == "" || slices.Contains(typeNames[:], name) {

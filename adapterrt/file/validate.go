@@ -350,7 +350,7 @@ func (c *checker) secretHeaders(root *node, a *Adapter) {
 		}
 		for _, f := range m.fields {
 			at := "target." + key + "." + clean.FirstRunes(f.key, 60)
-			if !isCredentialHeader(f.key) {
+			if !IsCredentialHeader(f.key) {
 				c.wrong(SchemaInvalidValue, at, "header name is not valid", "RFC 9110 token, none of the connection's", f.val, f.line)
 				continue
 			}

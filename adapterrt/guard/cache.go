@@ -65,6 +65,7 @@ func keyOf(ctx context.Context, c *httpcall.Call, api API, purpose string) (key 
 	h := sha256.New()
 	h.Write(c.Op.Adapter.Digest[:])
 	h.Write([]byte(purpose))
+	h.Write([]byte("\x00" + c.Caller))
 	h.Write(append([]byte{0}, c.Out.URL.Text...))
 	for _, p := range c.Out.Headers {
 		h.Write([]byte("\x00" + p.Name + "\x00" + p.Value))

@@ -7,6 +7,7 @@ import (
 	"crypto/sha256"
 	"encoding/binary"
 	"encoding/hex"
+	"maps"
 	"strings"
 	"sync"
 	"time"
@@ -45,7 +46,13 @@ type Confirmations struct {
 	mu      sync.Mutex
 	byToken map[string]*list.Element
 	order   list.List // the oldest first
-	ran     map[*file.Operation]time.Time
+	ran     map[run]time.Time
+}
+
+// run is an operation that a caller has run.
+type run struct {
+	op     *file.Operation
+	caller string
 }
 
 type confirmation struct {
@@ -62,6 +69,7 @@ type Asker struct {
 	Session string
 	Caller  string // used if there is no session
 	Token   string // "" for none
+	Place   string // where the caller puts a token; "" for params._confirmation
 
 	// Ask asks the user to agree. It is nil if the user cannot be asked. It returns an
 	// error if the user gave no answer.
@@ -86,7 +94,7 @@ func (s *Confirmations) Check(ctx context.Context, c *httpcall.Call, v *Judgemen
 		now = clock() // the user took some time
 	}
 	if c.Op.Danger.Cooldown > 0 {
-		return s.cool(c.Op, now)
+		return s.cool(run{c.Op, c.Caller}, now)
 	}
 	return nil
 }
@@ -134,7 +142,7 @@ func scopeOf(c *httpcall.Call, by Asker) (sum [sha256.Size]byte) {
 	if who == "" {
 		kind, who = "caller", by.Caller
 	}
-	for _, s := range [...]string{kind, who, c.Op.Adapter.Name, c.Op.Name} {
+	for _, s := range [...]string{kind, who, c.Caller, c.Op.Adapter.Name, c.Op.Name} {
 		part([]byte(s))
 	}
 	h.Write(c.Op.Adapter.Digest[:])
@@ -160,7 +168,11 @@ func (s *Confirmations) required(c *httpcall.Call, by Asker, scope [sha256.Size]
 	token := s.issue(&confirmation{session: by.Session, adapter: op.Adapter, scope: scope, expires: expires})
 	message := d.Message
 	if message == "" {
-		message = "Operation '" + op.Name + "' is " + d.Level.String() + ". Ask the person first, then send it again with params._confirmation."
+		place := "params._confirmation"
+		if by.Place != "" {
+			place = by.Place
+		}
+		message = "Operation '" + op.Name + "' is " + d.Level.String() + ". Ask the person first, then send it again with " + place + "."
 	}
 	reasons := d.Reasons
 	if reasons == nil {
@@ -251,11 +263,12 @@ func (s *Confirmations) redeem(token string, scope [sha256.Size]byte, now time.T
 }
 
 // cool refuses an operation that ran less than its cooldown ago.
-func (s *Confirmations) cool(op *file.Operation, now time.Time) *failure.Failure {
+func (s *Confirmations) cool(r run, now time.Time) *failure.Failure {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	op := r.op
 	pause := time.Duration(op.Danger.Cooldown) * time.Second
-	if wait := s.ran[op].Add(pause).Sub(now); wait > 0 && !s.ran[op].IsZero() {
+	if wait := s.ran[r].Add(pause).Sub(now); wait > 0 && !s.ran[r].IsZero() {
 		return &failure.Failure{
 			Code: failure.RateLimitExceeded, RetryAfter: wait, Message: "Rate limit exceeded: operation '" + op.Name + "' ran a moment ago",
 			Details: wire.Members(nil).Str("operation", op.Name).Int("retry_after_seconds", int64((wait+time.Second-1)/time.Second)).
@@ -263,9 +276,14 @@ func (s *Confirmations) cool(op *file.Operation, now time.Time) *failure.Failure
 		}
 	}
 	if s.ran == nil {
-		s.ran = map[*file.Operation]time.Time{}
+		s.ran = map[run]time.Time{}
 	}
-	s.ran[op] = now
+	if len(s.ran) >= maxConfirmations {
+		maps.DeleteFunc(s.ran, func(old run, at time.Time) bool {
+			return now.Sub(at) >= time.Duration(old.op.Danger.Cooldown)*time.Second
+		})
+	}
+	s.ran[r] = now
 	return nil
 }
 
@@ -292,9 +310,5 @@ func (s *Confirmations) Forget(a *file.Adapter) {
 	s.drop(func(c *confirmation) bool { return c.adapter == a })
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for op := range s.ran {
-		if op.Adapter == a {
-			delete(s.ran, op)
-		}
-	}
+	maps.DeleteFunc(s.ran, func(r run, _ time.Time) bool { return r.op.Adapter == a })
 }

@@ -214,19 +214,21 @@ func (l *limiter) status(dst []byte, adapter string, now time.Time) []byte {
 	return append(dst, wire.Members(nil).Str("adapter", adapter).Str("status", words[worst]).Raw("limits", append(list, ']')).End()...)
 }
 
-// QuotaStatus returns the usage of the adapters' quotas as JSON. It does not include the
-// quotas of single operations.
-func QuotaStatus(adapters []*Adapter, now time.Time) []byte {
+// QuotaStatus returns the usage of the adapters' quotas as JSON, as far as callers have used
+// them. callers has the caller for each adapter. The quotas of single operations are not
+// included.
+func QuotaStatus(adapters []*Adapter, callers map[*Adapter]string, now time.Time) []byte {
 	out := []byte(`{"quota_status":[`)
 	n := 0
 	for _, g := range adapters {
-		if g.limiter == nil {
+		l := g.counters(callers[g]).whole
+		if l == nil {
 			continue
 		}
 		if n++; n > 1 {
 			out = append(out, ',')
 		}
-		out = g.limiter.status(out, g.adapter.Name, now)
+		out = l.status(out, g.adapter.Name, now)
 	}
 	return append(out, "]}"...)
 }

@@ -282,7 +282,7 @@ func (k Cursors) sum(b []byte) []byte {
 	return m.Sum(nil)[:sealSize]
 }
 
-// listHash returns a hash of the operation, its style of paging, and every parameter except
+// listHash returns a hash of the operation, its style of paging, the caller, and every parameter except
 // those that select the page and the fields.
 func (c *Call) listHash() []byte {
 	h := sha256.New()
@@ -295,6 +295,10 @@ func (c *Call) listHash() []byte {
 	part([]byte(c.Op.Adapter.Name))
 	part([]byte(c.Op.Name))
 	part([]byte(c.Op.Paging.Style))
+	if c.Caller != "" {
+		part([]byte("caller"))
+		part([]byte(c.Caller))
+	}
 	for i, p := range c.Op.Params {
 		if v := c.Values[i]; p.Place != file.InRuntime && v.Kind != wire.Absent && i != c.Op.Paging.Position && i != c.Op.Paging.Size {
 			part([]byte(p.Name))

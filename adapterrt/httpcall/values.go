@@ -23,11 +23,14 @@ type Call struct {
 	Values   []Value // by the operation's parameters
 	Warnings []failure.Notice
 	Out      Outgoing
-	Media    []Media  // images and files of the answer
-	text     []byte   // scratch
-	chosen   []string // top-level fields that the request selects
-	shown    int      // bytes of Media
-	query    string   // the complete query of the URL, if it comes from the link of a page
+	// Caller stands for the credential with which the call is made, if that is not the
+	// adapter's. What is kept for one caller must not reach another.
+	Caller string
+	Media  []Media  // images and files of the answer
+	text   []byte   // scratch
+	chosen []string // top-level fields that the request selects
+	shown  int      // bytes of Media
+	query  string   // the complete query of the URL, if it comes from the link of a page
 }
 
 // Reuse empties the call, so that another request can use its memory. It reports false if

@@ -44,40 +44,84 @@ func introspectOperation(form Introspection) *file.Operation {
 func (p *Presenter) protocolBlock() []byte {
 	can := wire.Members(nil).Bool("batch", true).Bool("field_selection", true).Bool("pagination", true).
 		Bool("warnings", true).Bool("confirmation", true).Bool("dangerous_operations", true).End()
+	mode := p.Mode
+	if mode > All && p.Introspection == Strict { // the specification has only these three
+		mode = Semantic
+	}
 	limits := wire.Members(nil).Int("max_request_size", int64(p.Limits.Request)).Int("max_response_size", int64(p.Limits.Response)).
 		Int("max_string_length", int64(p.Limits.Text)).Int("max_array_elements", int64(p.Limits.Elements)).Int("max_nesting_depth", int64(p.Limits.Depth)).End()
-	return wire.Members(nil).Str("version", "1.0.0-draft").Str("conformance", "level-2").Str("mode", p.Mode.String()).
+	return wire.Members(nil).Str("version", "1.0.0-draft").Str("conformance", "level-2").Str("mode", mode.String()).
 		Raw("capabilities", can).Raw("limits", limits).Str("concurrency", "fully-concurrent").End()
 }
 
-// Adapter holds what introspection shows of an adapter. It is computed when the adapter is
-// loaded.
+// Adapter holds what introspection shows of an adapter, or of some of its operations. It is
+// computed when the adapter is loaded.
 type Adapter struct {
-	adapter   *file.Adapter
-	verdict   func(*file.Operation) guard.Verdict
-	Details   []Detail // by operation
-	generated []generatedType
-	golden    map[string][]byte // params of an example in the documentation, by operation
+	adapter    *file.Adapter
+	operations []*file.Operation          // that are shown
+	index      map[string]*file.Operation // of operations
+	verdict    func(*file.Operation) guard.Verdict
+	how        *Presenter
+	details    []Detail // by operation of the file; nil in the modes that show them in another form
+	generated  []generatedType
+	golden     map[string][]byte // params of an example in the documentation, by operation
 }
+
+// Only returns an Adapter that shows only the operations that visible allows.
+func (s *Adapter) Only(visible func(*file.Operation) bool) *Adapter {
+	some := *s
+	some.operations, some.index, some.generated = nil, map[string]*file.Operation{}, nil
+	for _, op := range s.operations {
+		if visible(op) {
+			some.operations = append(some.operations, op)
+			some.index[op.Name] = op
+		}
+	}
+	for _, t := range s.generated {
+		if t.of == nil || visible(t.of) {
+			some.generated = append(some.generated, t)
+		}
+	}
+	return &some
+}
+
+// Operations returns the operations that are shown.
+func (s *Adapter) Operations() []*file.Operation { return s.operations }
 
 // shown is what introspection shows of an operation in addition to the file's front matter.
 type shown struct {
 	verdict guard.Verdict
 	golden  []byte
+	tool    string // the name of the tool that calls the operation
 }
 
-func (s *Adapter) shown(op *file.Operation) shown {
-	return shown{s.verdict(op), s.golden[op.Name]}
+func (s *Adapter) shown(op *file.Operation, tool string) shown {
+	return shown{s.verdict(op), s.golden[op.Name], tool}
 }
 
 // NewAdapter computes what introspection shows of the adapter's operations. verdict returns
 // the verdict on an operation.
 func NewAdapter(a *file.Adapter, verdict func(*file.Operation) guard.Verdict, p *Presenter) *Adapter {
-	s := &Adapter{adapter: a, verdict: verdict, Details: make([]Detail, len(a.Operations)), generated: generateTypes(a), golden: goldenParams(a)}
-	for i, op := range a.Operations {
-		s.Details[i] = describe(op, s.shown(op), p, "")
+	s := &Adapter{
+		adapter: a, operations: a.Operations, index: a.Index, verdict: verdict, how: p,
+		generated: generateTypes(a), golden: goldenParams(a),
+	}
+	if p.Mode <= All {
+		details := make([]Detail, len(a.Operations))
+		for i, op := range a.Operations {
+			details[i] = s.Detail(op)
+		}
+		s.details = details
 	}
 	return s
+}
+
+// Detail returns the details of an operation, as they are if no other adapter is offered.
+func (s *Adapter) Detail(op *file.Operation) Detail {
+	if s.details != nil {
+		return s.details[op.Index]
+	}
+	return describe(op, s.shown(op, s.how.toolName(s.adapter.Name, op)), s.how, "")
 }
 
 // Catalogue answers introspection for adapters that are offered together.
@@ -85,11 +129,17 @@ type Catalogue struct {
 	Adapters  []*Adapter
 	Ambiguous func(operation string) bool // several of the adapters have it
 	How       *Presenter
+	// ToolOf returns the name of the tool that calls an operation. It is nil in the modes in
+	// which the name does not depend on what else is offered.
+	ToolOf func(op *file.Operation) string
 
 	answered   sync.Once
 	operations []byte // the answer to introspect operations
 	types      []byte
 	info       []byte
+
+	indexed sync.Once
+	found   searched
 }
 
 // work computes the answers. It runs once, at the first request.
@@ -113,17 +163,18 @@ func (k *Catalogue) work() {
 		if i > 0 {
 			info = append(info, ',')
 		}
-		info = appendInfo(info, s.adapter)
+		info = appendInfo(info, s)
 	}
 	k.info = append(info, "]}"...)
 	if len(k.Adapters) == 1 {
-		k.info = append(appendInfo([]byte(`{"adapter":`), k.Adapters[0].adapter), '}')
+		k.info = append(appendInfo([]byte(`{"adapter":`), k.Adapters[0]), '}')
 	}
 }
 
-func appendInfo(dst []byte, a *file.Adapter) []byte {
+func appendInfo(dst []byte, s *Adapter) []byte {
+	a := s.adapter
 	o := wire.Members(nil).Str("name", a.Name).Str("version", a.Version).Str("description", a.Description).
-		Int("operation_count", int64(len(a.Operations)))
+		Int("operation_count", int64(len(s.operations)))
 	for _, m := range [...]struct{ key, val string }{{"author", a.Author}, {"created", a.Created}, {"modified", a.Modified}} {
 		if m.val != "" {
 			o = o.Str(m.key, clean.Text(m.val, 200))
@@ -176,7 +227,7 @@ func (k *Catalogue) Answer(q *Question, quotas func() []byte) ([]byte, *failure.
 		}
 		for _, s := range k.Adapters {
 			if s.adapter.Name == q.Name {
-				return append(appendInfo([]byte(`{"adapter":`), s.adapter), '}'), nil
+				return append(appendInfo([]byte(`{"adapter":`), s), '}'), nil
 			}
 		}
 		return []byte(`{"adapter":null}`), nil
@@ -199,33 +250,59 @@ func (k *Catalogue) qualified(name string) ([]*Adapter, string) {
 }
 
 func (k *Catalogue) operation(name string) ([]byte, *failure.Failure) {
-	adapters, name := k.qualified(name)
-	if name == k.How.Builtin.Name {
-		return k.How.builtinDetail.Answer(), nil
-	}
-	var found []*Adapter
-	for _, s := range adapters {
-		if s.adapter.Index[name] != nil {
-			found = append(found, s)
-		}
-	}
+	s, op, f := k.lookup(name)
 	switch {
-	case len(found) == 0:
+	case f != nil:
+		return nil, f
+	case op == nil:
+		_, name = k.qualified(name)
 		return k.nothing("operation", name, func(s *Adapter, add func(string)) {
-			for _, op := range s.adapter.Operations {
+			for _, op := range s.operations {
 				add(op.Name)
 			}
 		}), nil
-	case len(found) > 1:
-		return nil, failure.Ambiguous(name, adapterNames(found))
+	case s == nil:
+		return k.How.builtinDetail.Answer(), nil
+	case len(k.Adapters) == 1 && k.ToolOf == nil:
+		d := s.Detail(op)
+		return d.Answer(), nil
 	}
-	s := found[0]
-	op := s.adapter.Index[name]
-	if len(k.Adapters) == 1 {
-		return s.Details[op.Index].Answer(), nil
-	}
-	d := describe(op, s.shown(op), k.How, s.adapter.Name)
+	d := k.describe(s, op, k.How)
 	return d.Answer(), nil
+}
+
+// lookup returns the operation called name, and its adapter, which is nil for introspect. op is
+// nil if there is no such operation.
+func (k *Catalogue) lookup(name string) (s *Adapter, op *file.Operation, f *failure.Failure) {
+	adapters, name := k.qualified(name)
+	if name == k.How.Builtin.Name {
+		return nil, k.How.Builtin, nil
+	}
+	var found []*Adapter
+	for _, s := range adapters {
+		if s.index[name] != nil {
+			found = append(found, s)
+		}
+	}
+	switch len(found) {
+	case 0:
+		return nil, nil, nil
+	case 1:
+		return found[0], found[0].index[name], nil
+	}
+	return nil, nil, failure.Ambiguous(name, adapterNames(found))
+}
+
+// describe returns the details of an operation among those of k.
+func (k *Catalogue) describe(s *Adapter, op *file.Operation, how *Presenter) Detail {
+	tool, among := how.toolName(s.adapter.Name, op), ""
+	if k.ToolOf != nil {
+		tool = k.ToolOf(op)
+	}
+	if len(k.Adapters) > 1 {
+		among = s.adapter.Name
+	}
+	return describe(op, s.shown(op, tool), how, among)
 }
 
 // maxMeant is the largest number of names in did_you_mean, and maxSought of names that are compared
@@ -308,14 +385,6 @@ func (d *Detail) Answer() []byte {
 // describe returns the details of an operation. among is its adapter's name if several
 // adapters are offered together, and "" otherwise.
 func describe(op *file.Operation, more shown, how *Presenter, among string) (d Detail) {
-	adapter := ""
-	if op.Adapter != nil {
-		adapter = op.Adapter.Name
-	}
-	tool := how.ToolName(adapter, op.Category)
-	if how.Mode == Single {
-		tool = how.ToolName(adapter, file.AnyCategory)
-	}
 	params := append(make([]byte, 0, 1<<10), '[')
 	for _, p := range op.Params {
 		if p.Hidden {
@@ -329,7 +398,7 @@ func describe(op *file.Operation, more shown, how *Presenter, among string) (d D
 	params = append(params, ']')
 	permissions := wire.Members(nil).Bool("readOnly", op.Category == file.Read).Bool("destructive", op.Category >= file.Update).End()
 	o := wire.Members(make([]byte, 0, 2<<10)).Str("name", op.Name).Str("semantic_category", file.CategoryUpper[op.Category]).
-		Str("endpoint", op.Category.String()).Str("mcpTool", tool).Str("description", op.Description).
+		Str("endpoint", op.Category.String()).Str("mcpTool", more.tool).Str("description", op.Description).
 		Raw("permissions", permissions).Raw(how.parametersKey(), params)
 	const head = `{"operation":`
 	d.to = len(head) + len(o)

@@ -127,7 +127,7 @@ func (k *Catalogue) chosen(q *Question) ([]item, *failure.Failure) {
 			continue
 		}
 		tag = true
-		for _, op := range s.adapter.Operations {
+		for _, op := range s.operations {
 			if fits(op) {
 				items = append(items, item{s, op})
 			}
@@ -164,7 +164,7 @@ func (k *Catalogue) Callable(names []string) (out []string) {
 			continue
 		}
 		for _, s := range k.Adapters {
-			if op := s.adapter.Index[name]; op != nil {
+			if op := s.index[name]; op != nil {
 				out = append(out, k.nameOf(s, op))
 			}
 		}

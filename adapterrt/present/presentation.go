@@ -12,27 +12,48 @@ import (
 // Mode says how operations are grouped into tools.
 type Mode uint8
 
-// The modes. Semantic is a tool per category, Single one tool for all, All both.
+// The modes. Semantic is a tool per category, Single one tool for all, All both. Discrete is
+// a tool per operation. Search is four tools: two that find operations and two that call
+// them. Auto is Discrete for few operations and Search for more.
 const (
 	Semantic Mode = iota
 	Single
 	All
+	Discrete
+	Search
+	Auto
 )
 
-// String returns the mode's name in introspection.
-func (m Mode) String() string { return [...]string{"semantic", "single", "all"}[m] }
+var modes = [...]string{"semantic", "single", "all", "discrete", "search", "auto"}
+
+// String returns the mode's name.
+func (m Mode) String() string { return modes[m] }
 
 // ParseMode returns the mode that word names; crude is a synonym of semantic.
 func ParseMode(word string) (Mode, error) {
-	switch strings.ToLower(word) {
-	case "semantic", "crude":
+	word = strings.ToLower(word)
+	if word == "crude" {
 		return Semantic, nil
-	case "single":
-		return Single, nil
-	case "all":
-		return All, nil
 	}
-	return Semantic, fmt.Errorf("unknown mode %q: semantic, crude, single or all", word)
+	if i := slices.Index(modes[:], word); i >= 0 {
+		return Mode(i), nil
+	}
+	return Semantic, fmt.Errorf("unknown mode %q: semantic, crude, single, all, discrete, search or auto", word)
+}
+
+// fewOperations is the largest number of operations that Auto shows as a tool each. The
+// tools of 40 operations take about 7,000 tokens.
+const fewOperations = 40
+
+// Of returns the mode for a number of operations: m itself, or what Auto stands for.
+func (m Mode) Of(operations int) Mode {
+	switch {
+	case m != Auto:
+		return m
+	case operations <= fewOperations:
+		return Discrete
+	}
+	return Search
 }
 
 // Introspection says how much introspection returns about an operation.
@@ -73,14 +94,18 @@ type Presenter struct {
 	Options
 	Builtin       *file.Operation // introspect
 	builtinDetail Detail
-	protocol      []byte // the _protocol block of introspection
+	protocol      []byte     // the _protocol block of introspection
+	brief         *Presenter // shows operations in search mode; nil in itself
 }
 
 // New returns a Presenter with the options o.
 func New(o Options) *Presenter {
 	p := &Presenter{Options: o, Builtin: introspectOperation(o.Introspection)}
-	p.builtinDetail = describe(p.Builtin, shown{verdict: guard.Allow}, p, "")
+	p.builtinDetail = describe(p.Builtin, shown{verdict: guard.Allow, tool: p.toolName("", p.Builtin)}, p, "")
 	p.protocol = p.protocolBlock()
+	brief := *p
+	brief.Introspection = Compact
+	p.brief = &brief
 	return p
 }
 
@@ -91,6 +116,18 @@ func (p *Presenter) ToolName(adapter string, category file.Category) string {
 		name += "_" + category.String()
 	}
 	return p.Prefix(adapter) + name
+}
+
+// toolName returns the name of the tool that calls an operation of an adapter, in the modes
+// where it does not depend on other operations.
+func (p *Presenter) toolName(adapter string, op *file.Operation) string {
+	switch p.Mode {
+	case Single:
+		return p.ToolName(adapter, file.AnyCategory)
+	case Search:
+		return p.SearchTool(adapter, CallTool(op.Category))
+	}
+	return p.ToolName(adapter, op.Category)
 }
 
 // Prefix returns the prefix of the names of an adapter's tools.

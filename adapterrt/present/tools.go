@@ -40,9 +40,7 @@ func (k *Catalogue) ToolJSON(adapter, name string, category file.Category) []byt
 	p := purposes[category]
 	o := wire.Members(nil).Str("name", name).Str("description", k.describeTool(adapter, category, names)).
 		Raw("inputSchema", k.inputSchema(category))
-	notes := wire.Members(nil).Bool("readOnlyHint", p.readOnly).Bool("destructiveHint", p.destructive).
-		Bool("idempotentHint", p.idempotent).Bool("openWorldHint", true).End()
-	return o.Raw("annotations", notes).End()
+	return o.Raw("annotations", p.annotations()).End()
 }
 
 // namesOf returns the names of a category's operations, with the adapter's name if several
@@ -50,7 +48,7 @@ func (k *Catalogue) ToolJSON(adapter, name string, category file.Category) []byt
 func (k *Catalogue) namesOf(category file.Category) []string {
 	var names []string
 	for _, s := range k.Adapters {
-		for _, op := range s.adapter.Operations {
+		for _, op := range s.operations {
 			if category != file.AnyCategory && op.Category != category {
 				continue
 			}

@@ -8,6 +8,7 @@ import (
 	"context"
 	"crypto/sha256"
 	"errors"
+	"maps"
 	"os"
 	"slices"
 
@@ -38,6 +39,8 @@ type Adapters struct {
 	given   []transform.Rule // the rules in the adapter files; srv.reloading guards changes
 	metrics *metrics.Metrics
 	shaping func() *shape.Shaping // returns the current shaping
+
+	callerHeaders []string // names of the clients' headers with credentials for APIs
 }
 
 // New loads the adapters that cfg names, and returns nil if there are none. key is a secret
@@ -56,7 +59,7 @@ func New(cfg config.Adapters, key []byte, tokens *oauth.Store, shaping func() *s
 		sum := sha256.Sum256(append([]byte("adapter cursors\x00"), key...))
 		opt.CursorKey = sum[:]
 	}
-	a := &Adapters{opt: opt, sources: cfg.List(), shaping: shaping, metrics: m, log: log}
+	a := &Adapters{opt: opt, sources: cfg.List(), shaping: shaping, metrics: m, log: log, callerHeaders: cfg.CallerHeaders()}
 	rt, err := adapterrt.New(opt)
 	if err != nil {
 		return nil, err
@@ -76,6 +79,8 @@ func New(cfg config.Adapters, key []byte, tokens *oauth.Store, shaping func() *s
 		log.Info("adapter loaded", zap.String("name", info.Name), zap.String("version", info.Version),
 			zap.Int("operations", info.Operations), zap.String("file", info.File))
 	}
+	a.logUnused()
+	a.logCallers(&cfg)
 	if err := a.readRules(); err != nil {
 		if !cfg.SkipInvalid {
 			return nil, err
@@ -83,6 +88,58 @@ func New(cfg config.Adapters, key []byte, tokens *oauth.Store, shaping func() *s
 		log.Error("cannot read the transform rules of adapter files: they are not applied", zap.Error(err))
 	}
 	return a, nil
+}
+
+// CallerHeaders returns the names of the clients' headers with credentials for APIs. a may be nil.
+func (a *Adapters) CallerHeaders() []string {
+	if a == nil {
+		return nil
+	}
+	return a.callerHeaders
+}
+
+// Show changes the mode, the pinned operations and the grants to those of cfg. It reports whether
+// anything changed. a may be nil.
+func (a *Adapters) Show(cfg *config.Adapters) (changed bool, err error) {
+	if a == nil {
+		return false, nil
+	}
+	opt, err := Options(cfg, os.LookupEnv)
+	if err == nil {
+		changed, err = a.runtime.Show(opt.Shown)
+	}
+	if changed {
+		a.logUnused()
+	}
+	return changed, err
+}
+
+// logUnused logs names and patterns of the configuration that fit no operation.
+func (a *Adapters) logUnused() {
+	for _, name := range a.runtime.Unpinned() {
+		a.log.Warn("adapters.pin names an operation that no adapter has", zap.String("operation", name))
+	}
+	for _, pattern := range a.runtime.Idle() {
+		a.log.Warn("a pattern of adapters.tokens matches no operation", zap.String("pattern", pattern))
+	}
+}
+
+// logCallers logs which APIs get credentials of clients.
+func (a *Adapters) logCallers(cfg *config.Adapters) {
+	for _, name := range slices.Sorted(maps.Keys(cfg.Callers)) {
+		c := cfg.Callers[name]
+		if !slices.ContainsFunc(a.runtime.Adapters(), func(i adapterrt.Info) bool { return i.Name == name }) {
+			a.log.Warn("adapters.callers names an adapter that is not loaded", zap.String("adapter", name))
+		}
+		for _, to := range slices.Sorted(maps.Keys(c.Headers)) {
+			a.log.Info("the API of an adapter gets a credential of the client", zap.String("adapter", name),
+				zap.String("header", to), zap.String("of_the_clients_header", c.Headers[to]), zap.Bool("fallback", c.Fallback))
+		}
+	}
+	if name, passes := cfg.PassesAuthorization(); passes {
+		a.log.Warn("the Authorization header of clients is sent to an API: clients must not send a token there that was issued for this MCP server, "+
+			"and send a token of auth.tokens as X-Dragoman-Token", zap.String("adapter", name))
+	}
 }
 
 // loginPage is the page on this machine to which the browser returns after a login.
@@ -131,9 +188,13 @@ func (a *Adapters) logProblems(problems []adapterrt.Problem) {
 	}
 }
 
-// Tools returns the tools that the adapter runtime serves in its configured mode.
-func (a *Adapters) Tools() (all []owntools.Tool) {
-	for _, t := range a.runtime.Tools() {
+// Grants returns the names in adapters.tokens.
+func (a *Adapters) Grants() []string { return a.runtime.Grants() }
+
+// Tools returns the tools that the adapter runtime serves in its configured mode to clients with a
+// grant.
+func (a *Adapters) Tools(grant string) (all []owntools.Tool) {
+	for _, t := range a.runtime.Tools(grant) {
 		all = append(all, owntools.Tool{Name: t.Name, JSON: t.JSON})
 	}
 	return all
@@ -141,11 +202,7 @@ func (a *Adapters) Tools() (all []owntools.Tool) {
 
 // Call dispatches one request to an operation.
 func (a *Adapters) Call(ctx context.Context, c *owntools.Call) []byte {
-	at, ok := a.runtime.Tool(c.Tool)
-	if !ok { // removed since the client read the list
-		return []byte(`{"content":[{"type":"text","text":"This tool no longer exists. List the tools again."}],"isError":true}`)
-	}
-	req := adapterrt.Request{Body: c.Arguments, Session: c.Session, Caller: c.Caller, Ask: c.Ask, Send: c.Send, Progress: c.Progress}
+	req := adapterrt.Request{Body: c.Arguments, Grant: c.Grant, Headers: headersOf(&c.Sender), Local: c.Sender.Local, Session: c.Session, Caller: c.Caller, Ask: c.Ask, Send: c.Send, Progress: c.Progress}
 	if req.Body == nil {
 		req.Body = []byte("{}")
 	}
@@ -156,7 +213,10 @@ func (a *Adapters) Call(ctx context.Context, c *owntools.Call) []byte {
 	if d != nil {
 		req.Shape = d.shape
 	}
-	r := a.runtime.Dispatch(ctx, at, &req)
+	r, ok := a.runtime.CallTool(ctx, c.Tool, &req)
+	if !ok { // removed since the client read the list
+		return []byte(`{"content":[{"type":"text","text":"This tool no longer exists. List the tools again."}],"isError":true}`)
+	}
 	a.recordAll(&r.Call, r.Parts, r.Cancelled, &req)
 	if d != nil && len(r.Parts) == 0 {
 		c.Wanted.Settled = d.settled
@@ -174,15 +234,25 @@ func shortened(body []byte) string {
 	return string(text)
 }
 
-// Instructions returns the runtime's instructions.
-func (a *Adapters) Instructions() string { return a.runtime.Instructions() }
+// headersOf returns the headers with credentials for APIs.
+func headersOf(s *downstream.Sender) (list []adapterrt.Header) {
+	for _, h := range s.Header {
+		list = append(list, adapterrt.Header{Name: h.Name, Value: h.Value})
+	}
+	return list
+}
+
+// Instructions returns the runtime's instructions for clients with a grant.
+func (a *Adapters) Instructions(grant string) string { return a.runtime.Instructions(grant) }
 
 // EndSession drops the session's confirmation tokens.
 func (a *Adapters) EndSession(session string) { a.runtime.EndSession(session) }
 
-// ServeHTTP answers a request to the plain endpoints.
-func (a *Adapters) ServeHTTP(req *downstream.Request, resp *downstream.Response) {
+// ServeHTTP answers a request to the plain endpoints, whose client has this grant.
+func (a *Adapters) ServeHTTP(req *downstream.Request, grant string, resp *downstream.Response) {
+	sender := downstream.SenderOf(req.Guest, req.Header, a.callerHeaders)
 	in := adapterrt.Request{
+		Grant: grant, Headers: headersOf(&sender),
 		Body: req.Body, ID: req.Header("X-Request-Id"),
 		Caller: req.Guest + "/" + principal.Mark(req.Header("Authorization")),
 	}
@@ -273,7 +343,7 @@ func (a *Adapters) Collisions(tools [][]byte) (both []string) {
 	for _, t := range tools {
 		names[gjson.GetBytes(t, "name").String()] = true
 	}
-	for _, t := range a.Tools() {
+	for _, t := range a.Tools("") {
 		if names[t.Name] {
 			both = append(both, t.Name)
 		}

@@ -14,16 +14,16 @@ import (
 // Options converts a to the options of the adapter runtime. Environment variables of the
 // adapter protocol take precedence over a. getenv looks up these variables and the credentials.
 func Options(a *config.Adapters, getenv func(string) (string, bool)) (adapterrt.Options, error) {
-	mode, err := adapterrt.ParseMode(a.Mode)
+	shown, err := a.Shown()
 	if err != nil {
-		return adapterrt.Options{}, fmt.Errorf("adapters.mode: %w", err)
+		return adapterrt.Options{}, err
 	}
 	form, err := adapterrt.ParseIntrospection(a.Introspection)
 	if err != nil {
 		return adapterrt.Options{}, fmt.Errorf("adapters.introspection: %w", err)
 	}
 	o := adapterrt.Options{
-		Mode: mode, PerAdapter: a.Tools == "per_adapter", ToolPrefix: a.Prefix,
+		Shown: shown, Callers: a.CallerRules(), PerAdapter: a.Tools == "per_adapter", ToolPrefix: a.Prefix,
 		HTTPPrefix:    a.HTTPPrefix,
 		SkipInvalid:   a.SkipInvalid,
 		InsecureHosts: a.Network.InsecureHosts, PublicOnly: a.Network.PublicOnly, SameOriginRedirects: a.Network.Redirects,

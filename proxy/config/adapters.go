@@ -19,8 +19,12 @@ type Adapters struct {
 	SkipInvalid bool `yaml:"skip_invalid"`
 
 	// Mode is semantic, a tool for each of create, read, update, delete and
-	// execute; single, one tool for all; or all, both.
+	// execute; single, one tool for all; all, both; discrete, a tool for each operation;
+	// search, tools that find operations and call them; or auto, discrete for up to 40
+	// operations and search for more.
 	Mode string `yaml:"mode"`
+	// Pin names operations that have a tool of their own in every mode, as operation or adapter.operation.
+	Pin []string `yaml:"pin"`
 	// Tools is shared, for tools that all adapters have in common, or per_adapter.
 	Tools string `yaml:"tools"`
 	// Prefix is put before the names of the tools.
@@ -44,6 +48,12 @@ type Adapters struct {
 	// token they print.
 	TokenCommands map[string][]string `yaml:"token_commands"`
 
+	// Callers are adapters whose API gets the credentials of the client that calls, by name.
+	Callers map[string]AdapterCallers `yaml:"callers"`
+	// Tokens are what clients may use, by the name of their token in auth.named_tokens. * is for
+	// all other HTTP clients.
+	Tokens map[string]AdapterGrant `yaml:"tokens"`
+
 	Errors  AdapterErrors  `yaml:"errors"`
 	Trust   AdapterTrust   `yaml:"trust"`
 	Confirm AdapterConfirm `yaml:"confirm"`
@@ -55,6 +65,26 @@ const (
 	ClashShadow = "shadow"
 	ClashFail   = "fail"
 )
+
+// AdapterCallers says which headers of a client become which headers of the requests to the API.
+type AdapterCallers struct {
+	// Fallback sends the adapter's own credential where a client has sent none.
+	Fallback bool `yaml:"fallback"`
+	// Headers are the client's headers, by the header to the API.
+	Headers map[string]string `yaml:",inline"`
+}
+
+// AdapterGrant says which operations clients may use: those that allow matches, without those that
+// deny matches.
+type AdapterGrant struct {
+	// Allow and Deny are patterns such as github.*:read, create_issue or *:delete. Without Allow, all
+	// operations are allowed.
+	Allow []string `yaml:"allow"`
+	Deny  []string `yaml:"deny"`
+}
+
+// OtherClients stands in [Adapters.Tokens] for all HTTP clients whose token has no entry there.
+const OtherClients = "*"
 
 // AdapterErrors sets what errors contain.
 type AdapterErrors struct {
@@ -162,7 +192,123 @@ func (a *Adapters) validate(taken []string) error {
 			return fmt.Errorf("adapters.token_commands.%s: is empty; it must name a program", name)
 		}
 	}
+	if err := a.validateCallers(); err != nil {
+		return err
+	}
 	return a.validatePrefix(taken)
+}
+
+// validateCallers checks callers, tokens and pin.
+func (a *Adapters) validateCallers() error {
+	for i, name := range a.Pin {
+		if name == "" {
+			return fmt.Errorf("adapters.pin[%d]: is empty; it must name an operation", i)
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(a.Callers)) {
+		c := a.Callers[name]
+		if err := (adapterrt.Callers{Headers: c.Headers}).Validate(); err != nil {
+			return fmt.Errorf("adapters.callers.%s: %w", name, err)
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(a.Tokens)) {
+		g := a.Tokens[name]
+		if g.Allow != nil && len(g.Allow) == 0 {
+			return fmt.Errorf("adapters.tokens.%s.allow: is empty; leave it out to allow everything, or set deny: [\"*\"] to allow nothing", name)
+		}
+		if err := (&adapterrt.Grant{Allow: g.Allow, Deny: g.Deny}).Validate(); err != nil {
+			return fmt.Errorf("adapters.tokens.%s.%w", name, err)
+		}
+	}
+	return nil
+}
+
+// validateClients checks what the adapters' settings say of clients against the listener's.
+func (c *Config) validateClients() error {
+	a := &c.Adapters
+	for _, name := range slices.Sorted(maps.Keys(c.Auth.NamedTokens)) {
+		switch token := c.Auth.NamedTokens[name]; {
+		case strings.TrimSpace(token) == "":
+			return fmt.Errorf("auth.named_tokens.%s: is empty", name)
+		case name == OtherClients || name == "":
+			return fmt.Errorf("auth.named_tokens: %q is not a name", name)
+		case slices.Contains(c.Auth.Tokens, token):
+			return fmt.Errorf("auth.named_tokens.%s: is in auth.tokens, too, where it has no name", name)
+		default:
+			for _, other := range slices.Sorted(maps.Keys(c.Auth.NamedTokens)) {
+				if other < name && c.Auth.NamedTokens[other] == token {
+					return fmt.Errorf("auth.named_tokens.%s: is the same token as %s", name, other)
+				}
+			}
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(a.Tokens)) {
+		if _, ok := c.Auth.NamedTokens[name]; !ok && name != OtherClients {
+			return fmt.Errorf("adapters.tokens.%s: auth.named_tokens has no token of this name", name)
+		}
+	}
+	if adapter, passes := a.PassesAuthorization(); passes && c.Upstream.URL != "" && !c.Upstream.Auth.Lends() && !c.setsAuthorization() {
+		return fmt.Errorf("adapters.callers.%s: the clients' Authorization is for the server at upstream.url, and no other API may get it; name another header", adapter)
+	}
+	return nil
+}
+
+// setsAuthorization reports whether the server gets another Authorization than the client's.
+func (c *Config) setsAuthorization() bool {
+	return slices.ContainsFunc(slices.Collect(maps.Keys(c.Upstream.Headers)), func(name string) bool { return strings.EqualFold(name, "Authorization") })
+}
+
+// PassesAuthorization reports whether an API gets the clients' Authorization, and names the first
+// adapter whose API does.
+func (a *Adapters) PassesAuthorization() (adapter string, passes bool) {
+	for _, name := range slices.Sorted(maps.Keys(a.Callers)) {
+		for _, header := range a.Callers[name].Headers {
+			if strings.EqualFold(header, "Authorization") {
+				return name, true
+			}
+		}
+	}
+	return "", false
+}
+
+// Shown returns what a runtime shows of the adapters, to whom, and how.
+func (a *Adapters) Shown() (adapterrt.Shown, error) {
+	mode, err := adapterrt.ParseMode(a.Mode)
+	if err != nil {
+		return adapterrt.Shown{}, fmt.Errorf("adapters.mode: %w", err)
+	}
+	s := adapterrt.Shown{Mode: mode, Pin: a.Pin}
+	for name, g := range a.Tokens {
+		if s.Grants == nil {
+			s.Grants = map[string]adapterrt.Grant{}
+		}
+		s.Grants[name] = adapterrt.Grant{Allow: g.Allow, Deny: g.Deny}
+	}
+	return s, nil
+}
+
+// CallerRules returns which APIs get the credentials of clients.
+func (a *Adapters) CallerRules() (rules map[string]adapterrt.Callers) {
+	for name, c := range a.Callers {
+		if rules == nil {
+			rules = map[string]adapterrt.Callers{}
+		}
+		rules[name] = adapterrt.Callers{Headers: c.Headers, Fallback: c.Fallback}
+	}
+	return rules
+}
+
+// CallerHeaders returns the names of the clients' headers that are sent to APIs.
+func (a *Adapters) CallerHeaders() (names []string) {
+	for _, name := range slices.Sorted(maps.Keys(a.Callers)) {
+		for _, header := range a.Callers[name].Headers {
+			if !slices.ContainsFunc(names, func(n string) bool { return strings.EqualFold(n, header) }) {
+				names = append(names, header)
+			}
+		}
+	}
+	slices.Sort(names)
+	return names
 }
 
 func (a *Adapters) validatePrefix(taken []string) error {

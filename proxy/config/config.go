@@ -96,6 +96,9 @@ type Auth struct {
 	// Tokens are bearer tokens, one of which each HTTP client must send; none serves every client. Values
 	// may contain ${NAME}. They are secrets and never logged.
 	Tokens []string `yaml:"tokens"`
+	// NamedTokens are further tokens, by names for adapters.tokens. Values may contain ${NAME}. They are
+	// secrets and never logged.
+	NamedTokens map[string]string `yaml:"named_tokens"`
 	// TokenFile is a file with further tokens, one per line.
 	TokenFile string `yaml:"token_file"`
 	// TrustNetwork allows every client that reaches the listener to use dragoman's credentials for the

@@ -118,7 +118,11 @@ func shown(path string, v reflect.Value) *yaml.Node {
 	case reflect.Struct:
 		n.Kind = yaml.MappingNode
 		for i := range v.NumField() {
-			key, _, _ := strings.Cut(v.Type().Field(i).Tag.Get("yaml"), ",")
+			key, how, _ := strings.Cut(v.Type().Field(i).Tag.Get("yaml"), ",")
+			if how == "inline" {
+				n.Content = append(n.Content, shown(path, v.Field(i)).Content...)
+				continue
+			}
 			if key != "" && key != "-" && !v.Field(i).IsZero() {
 				n.Content = append(n.Content, plain(key), shown(join(path, key), v.Field(i)))
 			}
@@ -183,6 +187,8 @@ func (s Size) String() string {
 // Secrets returns the values of the settings that are secrets.
 func (c *Config) Secrets() []string {
 	all := append(slices.Clone(c.Auth.Tokens), c.Upstream.Auth.ClientSecret, c.Inspect.Token)
-	all = append(slices.AppendSeq(all, maps.Values(c.Upstream.Headers)), slices.Collect(maps.Values(c.Upstream.Env))...)
+	for _, m := range []map[string]string{c.Upstream.Headers, c.Upstream.Env, c.Auth.NamedTokens} {
+		all = slices.AppendSeq(all, maps.Values(m))
+	}
 	return slices.DeleteFunc(all, func(s string) bool { return s == "" })
 }

@@ -38,7 +38,7 @@ var secretName = regexp.MustCompile(`(?i)(token|secret|passw|passphrase|credenti
 func isSecret(path string) bool {
 	switch {
 	case path == "auth.tokens", path == "inspect.token", path == "upstream.auth.client_secret",
-		strings.HasPrefix(path, "upstream.headers."), strings.HasPrefix(path, "upstream.env."):
+		strings.HasPrefix(path, "upstream.headers."), strings.HasPrefix(path, "upstream.env."), strings.HasPrefix(path, "auth.named_tokens."):
 		return true
 	case strings.HasPrefix(path, "upstream.auth.params."), strings.Contains(path, ".source_params."), strings.HasPrefix(path, "transform.adapters."):
 		return secretName.MatchString(path[strings.LastIndex(path, ".")+1:])

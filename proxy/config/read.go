@@ -109,7 +109,7 @@ func (c *Config) Expand(lookup func(name string) (string, bool)) error {
 	for _, m := range []struct {
 		path   string
 		values map[string]string
-	}{{"upstream.headers", c.Upstream.Headers}, {"upstream.env", c.Upstream.Env}} {
+	}{{"upstream.headers", c.Upstream.Headers}, {"upstream.env", c.Upstream.Env}, {"auth.named_tokens", c.Auth.NamedTokens}} {
 		for _, k := range slices.Sorted(maps.Keys(m.values)) {
 			out, err := expand(m.values[k], lookup)
 			if err != nil {

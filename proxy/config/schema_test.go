@@ -78,7 +78,7 @@ func limits() map[string]schema {
 		"upstream.auth.key_audience":       oneOf(KeyForIssuer, KeyForTokenEndpoint),
 		"upstream.auth.callback_port":      {"minimum": 0, "maximum": 65535},
 		"upstream.restart.max":             atLeast(0),
-		"adapters.mode":                    oneOf("semantic", "single", "all"),
+		"adapters.mode":                    oneOf("semantic", "single", "all", "discrete", "search", "auto"),
 		"adapters.tools":                   oneOf("shared", "per_adapter"),
 		"adapters.on_clash":                oneOf(ClashShadow, ClashFail),
 		"adapters.instructions":            oneOf("append", "prepend", "replace", "off"),

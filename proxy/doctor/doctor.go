@@ -98,6 +98,7 @@ func checks() []check {
 		{name: "configuration", code: ExitConfiguration, run: configuration},
 		{name: "environment", code: ExitConfiguration, needs: []string{"configuration"}, run: environment},
 		{name: "listeners", code: ExitConfiguration, needs: []string{"configuration"}, run: listeners},
+		{name: "adapters", code: ExitConfiguration, needs: []string{"configuration"}, applies: hasAdapters, run: adapterFiles},
 		{name: "network", code: ExitServer, needs: []string{"configuration"}, applies: hasURL, run: network},
 		{name: "command", code: ExitServer, needs: []string{"configuration"}, applies: hasCommand, run: command},
 		{name: "http", code: ExitServer, needs: []string{"network"}, applies: hasURL, run: overHTTP},

@@ -64,7 +64,7 @@ func freeBeside(addr string) string {
 func (e *exam) exposed() {
 	host, _, _ := net.SplitHostPort(e.cfg.Listen)
 	ip := net.ParseIP(host)
-	if host == "localhost" || ip != nil && ip.IsLoopback() || len(e.cfg.Auth.Tokens) > 0 || e.cfg.Auth.TokenFile != "" {
+	if host == "localhost" || ip != nil && ip.IsLoopback() || len(e.cfg.Auth.Tokens)+len(e.cfg.Auth.NamedTokens) > 0 || e.cfg.Auth.TokenFile != "" {
 		return
 	}
 	const do = `auth.tokens: ["${DRAGOMAN_TOKEN}"], or a loopback address in listen`

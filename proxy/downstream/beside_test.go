@@ -105,7 +105,7 @@ func TestPreflightsNeedNoToken(t *testing.T) {
 		headers, status string
 		allowed         string
 	}{
-		{[]string{"https://page.example"}, "/mcp", "https://page.example", "authorization, Mcp-Param-Region, x-other,mcp-protocol-version", "204 ", "authorization, Mcp-Param-Region, mcp-protocol-version"},
+		{[]string{"https://page.example"}, "/mcp", "https://page.example", "authorization, Mcp-Param-Region, x-other,mcp-protocol-version, X-API-token", "204 ", "authorization, Mcp-Param-Region, mcp-protocol-version, X-API-token"},
 		{[]string{"*"}, "/mcp", "null", "", "204 ", ""},
 		{[]string{"*"}, "/mcp", "https://any.example", "x-other, mcp-param-", "204 ", ""},
 		{[]string{"https://page.example"}, "/mcp", "https://page.example.evil", "authorization", "403 ", ""},
@@ -113,7 +113,7 @@ func TestPreflightsNeedNoToken(t *testing.T) {
 		{nil, "/mcp", "https://page.example", "authorization", "403 ", ""},
 	} {
 		t.Run(c.path+" for "+c.origin, func(t *testing.T) {
-			s := start(t, fakeHandler{}, HTTPConfig{Tokens: []string{"x"}, Pages: c.pages})
+			s := start(t, fakeHandler{}, HTTPConfig{Tokens: []string{"x"}, Pages: c.pages, PageHeaders: []string{"X-Api-Token"}})
 			res, body := ask(t, s.addr, "OPTIONS "+c.path+" HTTP/1.1\r\nHost: localhost\r\nOrigin: "+c.origin+"\r\nAccess-Control-Request-Method: POST\r\nAccess-Control-Request-Headers: "+c.headers+"\r\n\r\n")
 			h := res.Header
 			if !strings.HasPrefix(res.Status, c.status) || h.Get("Access-Control-Allow-Headers") != c.allowed {

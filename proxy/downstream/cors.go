@@ -46,20 +46,21 @@ func (h *HTTP) allowPages(ctx *fasthttp.RequestCtx, path []byte) (answered bool)
 	}
 	out.Set(fasthttp.HeaderAccessControlAllowMethods, "POST, GET, DELETE")
 	out.Set(fasthttp.HeaderAccessControlMaxAge, pageMaxAge)
-	if allowed := allowedHeaders(in.Peek(fasthttp.HeaderAccessControlRequestHeaders)); allowed != "" {
+	if allowed := allowedHeaders(in.Peek(fasthttp.HeaderAccessControlRequestHeaders), h.guests.Load().pageHeaders); allowed != "" {
 		out.Set(fasthttp.HeaderAccessControlAllowHeaders, allowed)
 	}
 	ctx.SetStatusCode(fasthttp.StatusNoContent)
 	return true
 }
 
-// allowedHeaders returns those headers of a list that pages may send.
-func allowedHeaders(asked []byte) string {
+// allowedHeaders returns those headers of a list that pages may send, with those in further.
+func allowedHeaders(asked []byte, further []string) string {
 	var allowed []string
 	for name := range bytes.SplitSeq(asked, []byte{','}) {
 		name := string(bytes.TrimSpace(name))
 		if len(name) > len(pageHeaderPrefix) && strings.EqualFold(name[:len(pageHeaderPrefix)], pageHeaderPrefix) ||
-			slices.ContainsFunc(pageHeaders[:], func(s string) bool { return strings.EqualFold(s, name) }) {
+			slices.ContainsFunc(pageHeaders[:], func(s string) bool { return strings.EqualFold(s, name) }) ||
+			slices.ContainsFunc(further, func(s string) bool { return strings.EqualFold(s, name) }) {
 			allowed = append(allowed, name)
 		}
 	}

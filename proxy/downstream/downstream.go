@@ -63,6 +63,25 @@ type Request struct {
 	Forwarded bool
 }
 
+// Sender says who sends a message, as far as tools of dragoman's own need it. The zero value is
+// a client without a token on a network.
+type Sender struct {
+	Guest  string       // as in [Request.Guest]
+	Header []mcp.Header // with credentials for APIs; never for the server
+	Local  bool         // the client has started dragoman, on stdin and stdout
+}
+
+// SenderOf returns the sender of a request with the headers that names selects.
+func SenderOf(guest string, header func(name string) string, names []string) Sender {
+	s := Sender{Guest: guest}
+	for _, name := range names {
+		if v := header(name); v != "" {
+			s.Header = append(s.Header, mcp.Header{Name: name, Value: v})
+		}
+	}
+	return s
+}
+
 // Response is filled by the handler. At most one of Body and Listen is set; with neither, the
 // response has no body, or ends without a further event.
 type Response struct {

@@ -77,6 +77,12 @@ func (c *conn) guestName() string {
 	return hex.EncodeToString(c.guest[:])
 }
 
+// GuestOf returns the [Request.Guest] of requests with a token.
+func GuestOf(token string) string {
+	sum := sha256.Sum256([]byte(token))
+	return hex.EncodeToString(sum[:])
+}
+
 func unauthorized(ctx *fasthttp.RequestCtx, r *refusal) *refusal {
 	challenge := "Bearer"
 	if r == badToken {

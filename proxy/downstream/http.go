@@ -61,6 +61,8 @@ type HTTPConfig struct {
 
 	// Pages are the origins of web pages that may call dragoman, "*" for all. They pass the check of Origin.
 	Pages []string
+	// PageHeaders are further headers that these pages may send.
+	PageHeaders []string
 
 	// WithoutID reports whether clients of this revision get an error that belongs to no message without an id; others
 	// get it with the id null. nil means never.
@@ -172,7 +174,7 @@ func NewHTTP(handler Handler, cfg HTTPConfig) *HTTP {
 		conns:     make(map[*conn]struct{}),
 		pipes:     make(map[string]*Pipe),
 	}
-	h.Renew(Renewable{AllowedHosts: cfg.AllowedHosts, Tokens: cfg.Tokens, Pages: cfg.Pages, Heartbeat: cfg.Heartbeat})
+	h.Renew(Renewable{AllowedHosts: cfg.AllowedHosts, Tokens: cfg.Tokens, Pages: cfg.Pages, PageHeaders: cfg.PageHeaders, Heartbeat: cfg.Heartbeat})
 	h.hard, h.stop = context.WithCancelCause(context.Background())
 	h.buffers.New = func() any { return new([]byte) }
 	h.exchanges.New = func() any { return newExchange(h) }

@@ -34,7 +34,7 @@ var (
 	badHost   = &refusal{status: 403, words: "the Host header names a host that is not allowed; add it to allowed_hosts"}
 	badOrigin = &refusal{status: 403, words: "the Origin header names an origin that is not allowed; add its host to allowed_hosts"}
 	noToken   = &refusal{status: 401, words: "a token is required, as Authorization: Bearer or as " + tokenHeader}
-	badToken  = &refusal{status: 401, words: "the token is not valid: use one of those in auth.tokens or auth.token_file"}
+	badToken  = &refusal{status: 401, words: "the token is not valid: use one of those in auth.tokens, auth.named_tokens or auth.token_file"}
 
 	nothingHere = &refusal{status: 404, words: "no such path"}
 	elsewhere   = &refusal{status: 404, words: "no such path; the MCP endpoint is %s"}

@@ -8,6 +8,7 @@ type Renewable struct {
 	AllowedHosts []string
 	Tokens       []string
 	Pages        []string
+	PageHeaders  []string
 	Heartbeat    time.Duration
 }
 
@@ -16,6 +17,8 @@ type guests struct {
 	hosts  hostList
 	tokens tokenList
 	pages  pages
+
+	pageHeaders []string // that pages may send, too
 }
 
 // Renew replaces these parts of the configuration by r, for every request from now on,
@@ -23,7 +26,7 @@ type guests struct {
 // token is removed, and its next heartbeat still comes at the old time. Renew may be
 // called at any time.
 func (h *HTTP) Renew(r Renewable) {
-	h.guests.Store(&guests{hosts: newHostList(r.AllowedHosts), tokens: newTokenList(r.Tokens), pages: r.Pages})
+	h.guests.Store(&guests{hosts: newHostList(r.AllowedHosts), tokens: newTokenList(r.Tokens), pages: r.Pages, pageHeaders: r.PageHeaders})
 	h.heartbeat.Store(int64(r.Heartbeat))
 }
 

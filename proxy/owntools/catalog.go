@@ -8,12 +8,14 @@ import (
 	"bytes"
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/tidwall/gjson"
 	"github.com/tidwall/sjson"
 	"go.uber.org/zap"
 
+	"github.com/dragoman-proxy/dragoman/proxy/downstream"
 	"github.com/dragoman-proxy/dragoman/proxy/mcp"
 	"github.com/dragoman-proxy/dragoman/proxy/shape"
 	"github.com/dragoman-proxy/dragoman/proxy/toolindex"
@@ -24,14 +26,19 @@ import (
 
 // Source serves tools. They use [translate.Latest]; their messages are translated for the client
 // like a server's. The methods are safe for concurrent use.
+//
+// A grant is what a client may use; "" is for clients that may use everything. A tool that is not
+// among those of a grant does not exist for its clients.
 type Source interface {
-	// Tools returns the tools, in a constant order. The result must not be modified.
-	Tools() []Tool
+	// Grants returns the names of all grants.
+	Grants() []string
+	// Tools returns the tools of a grant, in a constant order. The result must not be modified.
+	Tools(grant string) []Tool
 	// Call answers a call of one of the tools with a CallToolResult, which the caller owns. It
 	// returns soon after ctx ends because the client has left or cancelled.
 	Call(ctx context.Context, c *Call) []byte
-	// Instructions returns what a model should know of the tools, or "".
-	Instructions() string
+	// Instructions returns what a model should know of the tools of a grant, or "".
+	Instructions(grant string) string
 	// EndSession releases what was kept for a session.
 	EndSession(session string)
 }
@@ -47,6 +54,8 @@ type Tool struct {
 type Call struct {
 	Tool      string
 	Arguments []byte            // as they came; nil if there are none
+	Grant     string            // what the client may use
+	Sender    downstream.Sender // whose Header has the credentials for APIs
 	Session   string            // known only to the session's client
 	Caller    string            // stands for the request's Authorization; "" for none
 	Header    []upstream.Header // the headers with the request's trace
@@ -68,12 +77,15 @@ type Call struct {
 // maxOwnInstructions bounds the instructions of all own tools together, in bytes.
 const maxOwnInstructions = 2048
 
-// Catalog is an immutable list of dragoman's own tools, prepared for clients of each revision. A nil
-// Catalog has no tools.
+// Catalog is an immutable list of dragoman's own tools for the clients with one grant, prepared for
+// clients of each revision. A nil Catalog has no tools.
 type Catalog struct {
 	all          []Source
+	grant        string
+	others       map[string]*Catalog // by grant; in the catalog of the grant "" only
+	names        []string
 	byName       map[string]Source
-	listing      map[*translate.Revision][]byte // the entries of tools/list, joined with commas
+	listing      map[*translate.Revision][][]byte // the entries of tools/list
 	instructions string
 	index        toolindex.Index
 	place        string // where the instructions are placed relative to the server's
@@ -89,27 +101,55 @@ type Edition struct {
 // Replaced returns a channel that is closed when another list replaces this one.
 func (e *Edition) Replaced() <-chan struct{} { return e.replaced }
 
-// New makes the Catalog of the tools of all. It returns nil if all is empty and there was no
-// Catalog before. Two tools with one name are an error. was is the previous Catalog, or nil.
+// New makes the Catalog of the tools of all for the grant "", with those of the other grants. It
+// returns nil if all is empty and there was no Catalog before. Two tools with one name are an
+// error. was is the previous Catalog, or nil.
 func New(table *translate.Table, all []Source, place string, was *Catalog) (*Catalog, error) {
 	if len(all) == 0 && was == nil {
 		return nil, nil
 	}
+	c, err := newCatalog(table, all, place, "", was)
+	if err != nil {
+		return nil, err
+	}
+	c.others = map[string]*Catalog{}
+	for _, set := range all {
+		for _, grant := range set.Grants() {
+			if c.others[grant] == nil {
+				if c.others[grant], err = newCatalog(table, all, place, grant, was.For(grant)); err != nil {
+					return nil, err
+				}
+			}
+		}
+	}
+	return c, nil
+}
+
+// For returns the Catalog for clients with a grant. c must be the one for the grant "", or nil.
+func (c *Catalog) For(grant string) *Catalog {
+	if c == nil || grant == "" {
+		return c
+	}
+	return c.others[grant]
+}
+
+func newCatalog(table *translate.Table, all []Source, place, grant string, was *Catalog) (*Catalog, error) {
 	c := &Catalog{
-		table: table, all: all, byName: make(map[string]Source), listing: make(map[*translate.Revision][]byte),
+		table: table, all: all, grant: grant, byName: make(map[string]Source), listing: make(map[*translate.Revision][][]byte),
 		place: place, told: &Edition{replaced: make(chan struct{})},
 	}
 	var list [][]byte
 	var words []string
 	for _, set := range all {
-		for _, t := range set.Tools() {
+		for _, t := range set.Tools(grant) {
 			if c.byName[t.Name] != nil {
 				return nil, fmt.Errorf("two adapter tools have the name %s: set adapters.prefix or rename one", t.Name)
 			}
 			c.byName[t.Name] = set
+			c.names = append(c.names, t.Name)
 			list = append(list, t.JSON)
 		}
-		if text := set.Instructions(); text != "" {
+		if text := set.Instructions(grant); text != "" {
 			words = append(words, text)
 		}
 	}
@@ -122,8 +162,8 @@ func New(table *translate.Table, all []Source, place string, was *Catalog) (*Cat
 			return nil, err
 		}
 	}
-	c.index.Learn(appendToolsList(nil, nil, c.listing[translate.Latest()]), zap.NewNop())
-	if was != nil && bytes.Equal(was.listing[translate.Latest()], c.listing[translate.Latest()]) {
+	c.index.Learn(appendToolsList(nil, nil, c.List(), ""), zap.NewNop())
+	if was != nil && bytes.Equal(was.List(), c.List()) {
 		c.told = was.told
 	}
 	return c, nil
@@ -133,7 +173,7 @@ func New(table *translate.Table, all []Source, place string, was *Catalog) (*Cat
 func (c *Catalog) write(table *translate.Table, r *translate.Revision, entries []byte) error {
 	var m wire.Message
 	t := table.Between(translate.Latest(), r)
-	if err := m.Scan(appendToolsList(nil, []byte("0"), entries), t.Shape()); err != nil {
+	if err := m.Scan(appendToolsList(nil, []byte("0"), entries, ""), t.Shape()); err != nil {
 		return fmt.Errorf("adapter tools: %w", err)
 	}
 	m.Method = wire.ToolsList
@@ -141,29 +181,66 @@ func (c *Catalog) write(table *translate.Table, r *translate.Revision, entries [
 	if err != nil {
 		return fmt.Errorf("adapter tools: %w", err)
 	}
-	list := gjson.GetBytes(out, "result.tools").Raw
-	c.listing[r] = bytes.Clone(bytes.TrimSpace([]byte(list[1 : len(list)-1])))
+	c.listing[r] = nil
+	for _, entry := range gjson.GetBytes(out, "result.tools").Array() {
+		c.listing[r] = append(c.listing[r], []byte(entry.Raw))
+	}
 	return nil
 }
 
-// appendToolsList appends a response to tools/list with these entries only.
-func appendToolsList(dst, id, entries []byte) []byte {
-	return mcp.AppendResult(dst, id, `{"tools":[`+string(entries)+`]}`)
+// pageSize is how many own tools one page of tools/list has.
+const pageSize = 200
+
+// cursorPrefix is the beginning of cursors for pages of own tools. The rest is the last name of the
+// page before, so that a cursor is also valid in another replica, and after a reload.
+const cursorPrefix = "dragoman-tools-after:"
+
+// page returns the entries for clients of r after the tool called after, "" for the first ones, and
+// the cursor for the next page, "" for none. It returns false if there is no such tool.
+func (c *Catalog) page(r *translate.Revision, after string) (entries []byte, cursor string, ok bool) {
+	from := 0
+	if after != "" {
+		if from = slices.Index(c.names, after) + 1; from == 0 {
+			return nil, "", false
+		}
+	}
+	to := min(from+pageSize, len(c.names))
+	if to < len(c.names) {
+		cursor = cursorPrefix + c.names[to-1]
+	}
+	return bytes.Join(c.listing[r][from:to], []byte{','}), cursor, true
+}
+
+// appendToolsList appends a response to tools/list with these entries and the cursor for the next
+// page, "" for none.
+func appendToolsList(dst, id, entries []byte, cursor string) []byte {
+	result := append([]byte(`{"tools":[`), entries...)
+	result = append(result, ']')
+	if cursor != "" {
+		result = mcp.AppendString(append(result, `,"nextCursor":`...), cursor)
+	}
+	return mcp.AppendResult(dst, id, string(append(result, '}')))
 }
 
 // Edition identifies the list. A new catalog with the same list has the same edition.
 func (c *Catalog) Edition() *Edition { return c.told }
 
-// ReplacedBy is called when next, which may be nil, has taken the place of c. It closes the channel of
-// [Edition.Replaced] if the two have different editions. c may be nil.
+// ReplacedBy is called when next, which may be nil, has taken the place of c. It closes the channels of
+// [Edition.Replaced] of the catalogs, one for each grant, that have another edition now. c may be nil.
 func (c *Catalog) ReplacedBy(next *Catalog) {
-	if c != nil && (next == nil || c.told != next.told) {
+	if c == nil {
+		return
+	}
+	if next == nil || c.told != next.told {
 		close(c.told.replaced)
+	}
+	for grant, other := range c.others {
+		other.ReplacedBy(next.For(grant))
 	}
 }
 
-// List returns the entries of tools/list in [translate.Latest], joined with commas.
-func (c *Catalog) List() []byte { return c.listing[translate.Latest()] }
+// List returns all entries of tools/list in [translate.Latest], joined with commas.
+func (c *Catalog) List() []byte { return bytes.Join(c.listing[translate.Latest()], []byte{','}) }
 
 // Find returns what is known of an own tool, and whether there is one of this name.
 func (c *Catalog) Find(name string) (toolindex.Tool, bool) { return c.index.Find(name) }
@@ -211,13 +288,21 @@ func (c *Catalog) Extend(page []byte, r *translate.Revision, hidden func(name st
 		return page
 	}
 	next := result.Get(wire.NextCursor)
-	if own := c.listing[r]; len(own) > 0 && (!next.OK() || next.Hollow()) {
+	own, cursor, _ := c.page(r, "")
+	if len(own) > 0 && (!next.OK() || next.Hollow()) {
 		tools.Add(own)
+		switch text := mcp.AppendString(nil, cursor); {
+		case cursor == "":
+		case next.OK():
+			next.Put(text)
+		default:
+			result.Add(append([]byte(`"nextCursor":`), text...))
+		}
 	}
 	if !m.Edited() {
 		return page
 	}
-	return m.AppendTo(make([]byte, 0, len(page)+len(c.listing[r])+1))
+	return m.AppendTo(make([]byte, 0, len(page)+len(own)+100))
 }
 
 func (c *Catalog) hide(list wire.Node, hidden func(name string)) {

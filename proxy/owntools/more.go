@@ -19,7 +19,9 @@ func WithMore(all []Source, s *shape.Shaping) []Source {
 // more serves the tool that reads the rest of a cut result. It implements [Source].
 type more struct{ engine *transform.Engine }
 
-func (m more) Tools() []Tool {
+func (more) Grants() []string { return nil }
+
+func (m more) Tools(string) []Tool {
 	return []Tool{{m.engine.MoreName(), m.engine.MoreTool()}}
 }
 
@@ -27,7 +29,7 @@ func (m more) Call(_ context.Context, c *Call) []byte {
 	return m.engine.More(c.Session, c.Caller, c.Arguments)
 }
 
-func (more) Instructions() string { return "" }
+func (more) Instructions(string) string { return "" }
 
 // EndSession does nothing: what is kept is bound to the session and expires by itself.
 func (more) EndSession(string) {}

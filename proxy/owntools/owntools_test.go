@@ -15,7 +15,9 @@ import (
 // named are tools with these names.
 type named []string
 
-func (n named) Tools() (all []Tool) {
+func (named) Grants() []string { return nil }
+
+func (n named) Tools(string) (all []Tool) {
 	for _, name := range n {
 		all = append(all, Tool{name, fmt.Appendf(nil, `{"name":%q,"inputSchema":{"type":"object"}}`, name)})
 	}
@@ -23,7 +25,7 @@ func (n named) Tools() (all []Tool) {
 }
 
 func (named) Call(context.Context, *Call) []byte { return []byte(`{"content":[]}`) }
-func (named) Instructions() string               { return "" }
+func (named) Instructions(string) string         { return "" }
 func (named) EndSession(string)                  {}
 
 // TestLateAnswerIsNotTheNextOne: an answer to an earlier question, which has timed out, does not

@@ -11,6 +11,7 @@ import (
 
 	"github.com/tidwall/gjson"
 
+	"github.com/dragoman-proxy/dragoman/proxy/downstream"
 	"github.com/dragoman-proxy/dragoman/proxy/mcp"
 	"github.com/dragoman-proxy/dragoman/proxy/sse"
 	"github.com/dragoman-proxy/dragoman/proxy/trace"
@@ -27,6 +28,8 @@ type Client interface {
 	Session() string
 	// Caller stands for the request's Authorization; "" for none.
 	Caller() string
+	// Sender says who sends the request.
+	Sender() downstream.Sender
 	// Header returns the headers of the request that go on to a server. The caller may keep it during the
 	// request.
 	Header() []upstream.Header
@@ -54,8 +57,8 @@ type Request struct {
 	run func(ctx context.Context, q *question) (answer []byte)
 }
 
-// Claim returns the Request for m if m calls one of dragoman's own tools, or if it is a tools/list or
-// tools/call and the server has no tools. Otherwise it returns nil, and m is for the server. theirs
+// Claim returns the Request for m if m calls one of dragoman's own tools or asks for a later page of
+// them, or if it is a tools/list or tools/call and the server has no tools. Otherwise it returns nil, and m is for the server. theirs
 // says that the server has tools. id is m's id at the server; it is cloned.
 func (c *Catalog) Claim(m *wire.Message, id []byte, theirs bool, from Client) *Request {
 	switch {
@@ -68,8 +71,14 @@ func (c *Catalog) Claim(m *wire.Message, id []byte, theirs bool, from Client) *R
 		if !theirs {
 			return c.refuse(id, "Unknown tool", from)
 		}
-	case m.Method == wire.ToolsList && !theirs:
-		if HasCursor(m.Params()) {
+	case m.Method == wire.ToolsList:
+		after, ours := strings.CutPrefix(gjson.Get(wire.View(m.Params()), "cursor").Str, cursorPrefix)
+		switch {
+		case ours:
+			return c.listPage(id, strings.Clone(after), from)
+		case theirs:
+			return nil
+		case HasCursor(m.Params()):
 			return c.refuse(id, "Unknown cursor", from)
 		}
 		return c.Alone(id, from)
@@ -84,8 +93,15 @@ func HasCursor(params []byte) bool {
 }
 
 // Alone returns the Request that answers tools/list with dragoman's own tools only.
-func (c *Catalog) Alone(id []byte, from Client) *Request {
-	answer := appendToolsList(nil, id, c.List())
+func (c *Catalog) Alone(id []byte, from Client) *Request { return c.listPage(id, "", from) }
+
+// listPage returns the Request that answers tools/list with the own tools after the one called after.
+func (c *Catalog) listPage(id []byte, after string, from Client) *Request {
+	entries, cursor, ok := c.page(translate.Latest(), after)
+	if !ok {
+		return c.refuse(id, "Unknown cursor", from)
+	}
+	answer := appendToolsList(nil, id, entries, cursor)
 	return c.request(from, func(context.Context, *question) []byte { return answer })
 }
 
@@ -100,7 +116,7 @@ func (c *Catalog) request(from Client, run func(context.Context, *question) []by
 
 // call returns the Request for a call of the tool with the params of tools/call.
 func (c *Catalog) call(tool string, params, id []byte, from Client) *Request {
-	call := &Call{Tool: tool, Session: from.Session(), Caller: from.Caller()}
+	call := &Call{Tool: tool, Grant: c.grant, Sender: from.Sender(), Session: from.Session(), Caller: from.Caller()}
 	if a := gjson.Get(wire.View(params), "arguments"); a.Exists() && a.Type != gjson.Null {
 		call.Arguments = []byte(a.Raw)
 	}

@@ -55,7 +55,8 @@ type Request struct {
 	Header    []upstream.Header // the HTTP headers that describe the message, as they came; nil on a pipe
 	MaxTokens int               // the budget that a header asks for; 0 for none
 	Timed     bool              // a header asks for the timing
-	Counts    *Tally            // counts the call; nil if the call is not counted
+	Sender    downstream.Sender
+	Counts    *Tally // counts the call; nil if the call is not counted
 }
 
 // Read reads a scanned request. The result points into m, and has only the facts that the

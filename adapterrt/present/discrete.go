@@ -1,0 +1,86 @@
+package present
+
+import (
+	"strings"
+
+	"github.com/dragoman-proxy/dragoman/adapterrt/file"
+	"github.com/dragoman-proxy/dragoman/adapterrt/guard"
+	"github.com/dragoman-proxy/dragoman/translate/wire"
+)
+
+// maxDiscreteDescription is the largest number of characters of the description of a tool
+// for one operation.
+const maxDiscreteDescription = 200
+
+// OperationTool returns the name of the tool for one operation. adapter is "" if there is
+// only one adapter. The name has at most the given number of characters: whole words are cut
+// from the middle of a longer one, because its ends say most.
+func (p *Presenter) OperationTool(adapter, operation string, most int) string {
+	name := p.ToolPrefix
+	if adapter != "" {
+		name += strings.ReplaceAll(adapter, "-", "_") + "_"
+	}
+	name += operation
+	words := strings.Split(name, "_")
+	for len(name) > most && len(words) > 2 {
+		middle := len(words) / 2
+		words = append(words[:middle], words[middle+1:]...)
+		name = strings.Join(words, "_")
+	}
+	return name[:min(len(name), most)]
+}
+
+// DiscreteJSON returns the entry of tools/list for the tool called name, which calls one
+// operation of s.
+func (s *Adapter) DiscreteJSON(op *file.Operation, name string) []byte {
+	v := s.verdict(op)
+	title := strings.ReplaceAll(op.Name, "_", " ")
+	description := op.Description
+	if description == "" {
+		description = op.Mapping.Method + " " + op.Mapping.Template
+	}
+	switch {
+	case v == guard.Confirm:
+		description = shortened(description, maxDiscreteDescription-len(needsPerson)) + needsPerson
+	case op.Deprecated != nil:
+		description = shortened(description, maxDiscreteDescription-len(isDeprecated)) + isDeprecated
+	}
+	o := wire.Members(nil).Str("name", name).Str("title", strings.ToUpper(title[:1])+title[1:]).
+		Str("description", shortened(description, maxDiscreteDescription)).Raw("inputSchema", inputSchemaOf(op, v))
+	if schema := outputSchemaOf(op); schema != nil {
+		o = o.Raw("outputSchema", schema)
+	}
+	return o.Raw("annotations", hintsOf(op)).End()
+}
+
+// needsPerson is what a description says of an operation that a person must confirm, isDeprecated of
+// a deprecated one.
+const needsPerson, isDeprecated = " (a person must confirm)", " (deprecated)"
+
+// hintsOf returns the annotations of the tool for one operation, without those that have their
+// default: https://modelcontextprotocol.io/specification/2025-11-25/schema#toolannotations
+func hintsOf(op *file.Operation) []byte {
+	h := hints{
+		readOnly:    op.Category == file.Read,
+		destructive: op.Category == file.Delete || op.Danger.Level >= file.Destructive,
+		idempotent:  op.Category == file.Read,
+	}
+	switch op.Mapping.Method {
+	case "GET", "PUT", "DELETE": // https://www.rfc-editor.org/rfc/rfc9110#section-9.2.2
+		h.idempotent = true
+	}
+	if h.readOnly { // the other two say nothing then
+		return wire.Members(nil).Bool("readOnlyHint", true).Bool("openWorldHint", true).End()
+	}
+	o := wire.Members(nil).Bool("destructiveHint", h.destructive)
+	if h.idempotent { // not by default
+		o = o.Bool("idempotentHint", true)
+	}
+	return o.Bool("openWorldHint", true).End()
+}
+
+// annotations returns the annotations of a tool, all of which call APIs.
+func (h hints) annotations() []byte {
+	return wire.Members(nil).Bool("readOnlyHint", h.readOnly).Bool("destructiveHint", h.destructive).
+		Bool("idempotentHint", h.idempotent).Bool("openWorldHint", true).End()
+}
