@@ -486,10 +486,9 @@ func (srv *Server) get(req *downstream.Request, resp *downstream.Response) error
 		case f.Status < fasthttp.StatusInternalServerError:
 			return f
 		}
-		from, after := slices.Clone(x.from), req.LastEventID
-		st = newLaterStream(ctx, x.log(), func(ctx context.Context) (upstream.Stream, error) {
-			return srv.listen(ctx, s, upstream.ListenOptions{LastEventID: after, Header: from})
-		})
+		o := upstream.ListenOptions{LastEventID: req.LastEventID, Header: slices.Clone(x.from)}
+		resp.Listen = func(client mcp.Peer) error { return x.listenLater(o, client) }
+		return nil
 	}
 	x.attach(st)
 	resp.Listen = x.listen
