@@ -124,7 +124,7 @@ func (r *Ring) Detail(n uint64) (Detail, bool) {
 	defer r.mu.Unlock()
 	if len(rules) > len(at.explains) || !known {
 		at.explains = rules
-		r.sessions.changed(at.call, rules)
+		r.sessions.changed(at.call, rules...)
 		if r.rows[n] == at {
 			r.changed(at, 0) // its row has more rules now
 		}

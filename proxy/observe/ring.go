@@ -130,6 +130,7 @@ func (r *Ring) Message(m *Message) {
 	}
 	for _, l := range m.Losses {
 		r.lost(m.Call, l)
+		r.sessions.changed(m.Call, l.Rule)
 	}
 	r.changed(at, grown)
 }

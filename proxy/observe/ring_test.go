@@ -80,6 +80,9 @@ func TestDetailExplainsATranslation(t *testing.T) {
 		c.Went(ClientEdge, ToClient, out)
 		c.End("ok", "")
 	})
+	if s := r.Totals().Sessions; len(s) != 1 || fmt.Sprint(s[0].Rules) != "[C01]" {
+		t.Errorf("before its call is opened: %+v", s)
+	}
 	d, ok := r.Detail(1)
 	if !ok {
 		t.Fatal("no such call")
@@ -170,6 +173,7 @@ func TestPastKeepsSessions(t *testing.T) {
 		one(&o, p, `{"jsonrpc":"2.0","id":1,"method":"ping"}`, pong)
 		detach()
 		c.ring.sessions.of(&Peers{Client: "modern", ServerRevision: "2026-07-28"}, time.Now().Add(-time.Hour))
+		c.ring.Session(&Session{Peers: Peers{Client: "cursor 0.41"}, At: time.Now().Add(-time.Hour)})
 		c.ring.Session(ended)
 		if got := c.ring.Totals().Sessions; len(got) != c.want {
 			t.Errorf("%+v, want %d", got, c.want)

@@ -133,7 +133,7 @@ func (t sessionTallies) heard(told *Session) {
 // maxRules bounds the rules that are noted of one session.
 const maxRules = 100
 
-func (t sessionTallies) changed(c *Call, rules []string) {
+func (t sessionTallies) changed(c *Call, rules ...string) {
 	if s := t[keyOf(&c.Peers)]; s != nil {
 		for _, rule := range rules {
 			if len(s.rules) < maxRules {
@@ -225,6 +225,9 @@ func (r *Ring) Totals() Totals {
 	for key, s := range r.sessions {
 		if !r.past && s.peers.Session == "" && s.open == 0 && now.Sub(s.used) > idleSession {
 			delete(r.sessions, key)
+			continue
+		}
+		if r.past && !known(&s.peers) { // it became a session later on
 			continue
 		}
 		t.Sessions = append(t.Sessions, s.view(r.redact))

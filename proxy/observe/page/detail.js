@@ -11,6 +11,7 @@ export class Detail {
 	n = 0;
 	tab = 'Response';
 	#asked = new AbortController();
+	#shown = '';
 
 	constructor(closed) {
 		this.closed = closed;
@@ -23,10 +24,12 @@ export class Detail {
 		$('detail').hidden = false;
 		document.body.classList.add('opened');
 		try {
-			this.call = await getJSON('calls/' + n, signal);
-			this.#draw();
+			const c = (this.call = await getJSON('calls/' + n, signal)), shown = [n, c.row.status, c.messages.length, c.notes?.length].join();
+			if (shown !== this.#shown) this.#draw();
+			this.#shown = shown;
 		} catch (e) {
 			if (signal.aborted) return;
+			this.#shown = '';
 			$('detail').replaceChildren(this.#head('Call ' + n), note(e.status === 404 ? 'dragoman no longer has this call: it keeps the newest 10,000, and at most 16 MiB.' : `This call cannot be shown: ${e.message}`));
 		}
 	}
@@ -35,6 +38,7 @@ export class Detail {
 		if (!this.n) return;
 		this.n = 0;
 		this.#asked.abort();
+		this.#shown = '';
 		$('detail').hidden = true;
 		$('detail').replaceChildren();
 		document.body.classList.remove('opened');

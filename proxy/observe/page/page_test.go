@@ -3,6 +3,7 @@ package page_test
 import (
 	"fmt"
 	"io/fs"
+	"maps"
 	"net/url"
 	"os"
 	"os/exec"
@@ -198,6 +199,29 @@ func TestKeysReachEverything(t *testing.T) {
 	if said := value[string](b, `document.getElementById("said").textContent`); said != "" && said != "40 new calls" {
 		t.Errorf("a screen reader hears %q", said)
 	}
+}
+
+// TestOpenCallIsDrawnAgainOnlyWithMessages lets the row of the open call come again, as it does when dragoman has explained it.
+func TestOpenCallIsDrawnAgainOnlyWithMessages(t *testing.T) {
+	f := newFake(t)
+	b := live(t, f, 10)
+	b.press("j")
+	b.press("\r")
+	b.until(`!!document.querySelector("#body .ln")`)
+	value[any](b, `document.getElementById("body").mark = 1`)
+	row := maps.Clone(f.rows[9])
+	row["tool"] = "explained"
+	f.add(row)
+	b.until(`document.querySelector("#rows b")?.textContent === "explained"`)
+	f.mu.Lock()
+	f.calls[10]["row"] = madeUpRow(10, time.Now())
+	f.calls[10]["row"].(object)["status"] = "cancelled"
+	f.mu.Unlock()
+	if drawn := value[bool](b, `!document.getElementById("body").mark`); drawn {
+		t.Error("it was drawn again with the same messages")
+	}
+	f.add(row)
+	b.until(`!document.getElementById("body").mark && document.querySelector("#detail .status").textContent === "cancelled"`)
 }
 
 func TestTokenIsAskedFor(t *testing.T) {

@@ -50,7 +50,6 @@ export function panel(view, state) {
 /** The first line of the page. @param {State} s @param {Hello} hello */
 export const about = (s, { version, file, replica, started }) => [version, ...(file ? ['recording ' + file] : [replica && 'replica ' + replica, 'up ' + since(started), plural(s.connections, 'connection'), plural(s.errors_per_min, 'error') + '/min'])].filter(Boolean).map((x) => h('span', x));
 
-/** What to do to see a call. */
 export const empty = (url) => [h('h2', 'Waiting for the first call'), h('p.note', 'Point a client at dragoman, and each message appears here, as the client and as the server saw it.'),
 	h('h3', 'In a client’s configuration'), h('pre', `{"mcpServers": {"dragoman": {"type": "http", "url": "${url}"}}}`),
 	h('h3', 'Or from a terminal'), h('pre', `npx -y @modelcontextprotocol/inspector --cli ${url} --transport http --method tools/list`)];
@@ -58,7 +57,6 @@ export const empty = (url) => [h('h2', 'Waiting for the first call'), h('p.note'
 const NAMES = 'method tool status rule client server session kind id dir ms tokens bytes';
 const KEYS = { 'j ↓': 'next call', 'k ↑': 'previous call', Enter: 'open the call', '1 2 3 4': 'request, response, timeline, headers', Esc: 'close', '/': 'filter', p: 'pause', e: 'export what the filter shows', t: 'theme', '?': 'this help' };
 
-/** Keys and filters. */
 export const help = () => [h('h2', 'Keys'), h('dl', Object.entries(KEYS).map(([k, v]) => [h('dt', k.split(' ').map((x) => h('kbd', x))), h('dd', v)])),
 	h('h2', 'Filter'), h('p', 'Words with spaces between them, all of which must fit. A plain word is looked for in method, tool, id and messages.'), h('p', NAMES.split(' ').map((n) => [h('code', n + ':'), ' '])),
 	h('p', prose('`tool:list*` begins with, `-status:ok` is not, `ms:>500` is more, `rule:*` is any.')),
