@@ -71,7 +71,7 @@ func newTab(t *testing.T) *tab {
 
 func (b *tab) do(steps ...chromedp.Action[chromedp.Void]) {
 	b.t.Helper()
-	ctx, cancel := context.WithTimeout(b.ctx, 15*time.Second)
+	ctx, cancel := context.WithTimeout(b.ctx, time.Minute)
 	defer cancel()
 	if err := chromedp.Do(ctx, steps...); err != nil {
 		shows, _ := chromedp.Run(b.ctx, chromedp.Evaluate[string]("document.body.innerText"))

@@ -233,7 +233,11 @@ func (f *fake) send(name string, data any) {
 func (f *fake) add(rows ...object) {
 	f.mu.Lock()
 	for _, r := range rows {
-		if i := slices.IndexFunc(f.rows, func(x object) bool { return x["n"] == r["n"] }); i >= 0 && len(rows) < 100 {
+		i := -1
+		if len(rows) < 100 { // many are new
+			i = slices.IndexFunc(f.rows, func(x object) bool { return x["n"] == r["n"] })
+		}
+		if i >= 0 {
 			f.rows[i] = r
 		} else {
 			f.rows = append(f.rows, r)

@@ -320,7 +320,7 @@ func TestHiddenPageClosesItsFeed(t *testing.T) {
 
 func waitFor(t *testing.T, done func() bool) {
 	t.Helper()
-	for until := time.Now().Add(10 * time.Second); !done(); time.Sleep(5 * time.Millisecond) {
+	for until := time.Now().Add(time.Minute); !done(); time.Sleep(5 * time.Millisecond) {
 		if time.Now().After(until) {
 			t.Fatal("it did not happen")
 		}
