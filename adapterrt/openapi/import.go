@@ -138,6 +138,7 @@ func (d *Document) Import(o Options) (*Import, error) {
 	if err != nil {
 		return nil, err
 	}
+	d.steps = 0
 	out := &Import{Selected: len(ops) + len(d.lost), Dropped: len(d.lost), Findings: slices.Clone(d.lost), Left: left}
 	for _, g := range groups(opt, ops) {
 		if opt.group != "" && g.key != opt.group {
