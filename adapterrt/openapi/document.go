@@ -25,6 +25,7 @@ type Document struct {
 	load    Load
 	failed  map[string]error // files that cannot be read
 	count   int              // values in all files
+	steps   int              // work that the operations of one import have needed
 	targets map[refKey]refTarget
 	noted   map[string]bool
 	notes   []string // what is odd in the document as a whole

@@ -8,6 +8,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/dragoman-proxy/dragoman/adapterrt/clean"
 	"github.com/dragoman-proxy/dragoman/adapterrt/file"
 )
 
@@ -137,6 +138,7 @@ func (d *Document) Import(o Options) (*Import, error) {
 	if err != nil {
 		return nil, err
 	}
+	d.steps = 0
 	out := &Import{Selected: len(ops) + len(d.lost), Dropped: len(d.lost), Findings: slices.Clone(d.lost), Left: left}
 	for _, g := range groups(opt, ops) {
 		if opt.group != "" && g.key != opt.group {
@@ -360,6 +362,9 @@ func (d *Document) write(opt *Options, g *group, t *target, ops []*operation) *F
 	y.line(0, "type: adapter")
 	y.line(0, `version: "1.0.0"`)
 	y.line(0, "description: %s", quote(d.describe(g)))
+	if tags := tagsOf(ops); tags != nil {
+		y.line(0, "tags: [%s]", strings.Join(tags, ", "))
+	}
 	y.line(0, "")
 	y.line(0, "target:")
 	y.line(2, "base_url: %s", quote(t.url))
@@ -408,6 +413,19 @@ func (d *Document) write(opt *Options, g *group, t *target, ops []*operation) *F
 		f.Findings[i].Place = d.place(d.root)
 	}
 	return f
+}
+
+// maxTags is the largest number of tags of a file.
+const maxTags = 10
+
+// tagsOf returns the tags of operations, by which a search can be narrowed.
+func tagsOf(ops []*operation) (tags []string) {
+	for _, op := range ops {
+		if t := clean.Text(op.raw.tag(), 60); t != "" && !slices.Contains(tags, scalar(t)) && len(tags) < maxTags {
+			tags = append(tags, scalar(t))
+		}
+	}
+	return tags
 }
 
 // describe returns the description of an adapter, of 10 to 200 characters.

@@ -56,6 +56,7 @@ type mapper struct {
 	prefix     string // of the path: what the operation's server has beyond base_url
 	base       *target
 	steps      int
+	limit      int // of steps
 	members    int // definitions
 	levels     int // depth to which members of objects are described
 	describing int // characters of a description
@@ -67,9 +68,13 @@ type mapper struct {
 // describes them less deep.
 func (d *Document) mapOperation(raw *rawOperation, base *target) *operation {
 	for levels := maxLevels; ; levels-- {
-		m := &mapper{doc: d, raw: raw, base: base, levels: levels}
+		m := &mapper{doc: d, raw: raw, base: base, levels: levels, limit: maxSteps}
+		if d.steps > manySteps {
+			m.limit = fewSteps
+		}
 		m.op = &operation{raw: raw, deprecated: raw.deprecated}
 		m.all()
+		d.steps += m.steps
 		if m.members <= maxMembers || levels == 1 || m.op.dropped {
 			if levels < maxLevels {
 				m.weak("there are too many members in its objects: they are described to " + plural(levels, "level") + " only")

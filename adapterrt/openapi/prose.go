@@ -21,7 +21,7 @@ const (
 const codeMark = "\ue000"
 
 // maxProse is how many bytes of a description are read.
-const maxProse = 8 << 10
+const maxProse = 2 << 10
 
 var (
 	codeBlocks = regexp.MustCompile("(?s)```.*?(?:```|\\z)")
@@ -50,6 +50,13 @@ func prose(s string, limit int) string {
 	}
 	if len(s) > maxProse {
 		s = strings.ToValidUTF8(s[:maxProse], "")
+	}
+	if !strings.ContainsAny(s, "<>[]*_`#&\n\r;+-="+codeMark) { // the usual case: nothing but words
+		s = strings.TrimSpace(spaces.ReplaceAllString(clean.Text(s, maxProse), " "))
+		if clean.MayHaveSecret(s) {
+			s = clean.MaskSecrets(s)
+		}
+		return strings.TrimSuffix(cut(s, limit), ".")
 	}
 	s = strings.ReplaceAll(s, "\r\n", "\n")
 	s = codeBlocks.ReplaceAllString(s, "")

@@ -274,7 +274,7 @@ func (d *Document) received(op *operation) string {
 			if strings.Contains(kind, "*") || kind == "" {
 				kind = "application/json"
 			}
-			m := &mapper{doc: d, op: &operation{}, levels: 1, raw: op.raw}
+			m := &mapper{doc: d, op: &operation{}, levels: 1, limit: fewSteps, raw: op.raw}
 			s := m.shape(c.schema)
 			examples := append(slices.Clone(c.examples), s.examples...)
 			for _, e := range examples {

@@ -42,9 +42,15 @@ type member struct {
 	schema *node
 }
 
-// maxSteps bounds the work for one operation: how many schemas are merged. maxMerge is the
-// depth of allOf, oneOf, anyOf and $ref within each other.
-const maxSteps, maxMerge = 20_000, 64
+// maxSteps bounds the work for one operation: how many schemas are merged. Once all operations
+// together have needed manySteps, far more than the documents of real APIs, it is fewSteps.
+// maxMerge is the depth of allOf, oneOf, anyOf and $ref within each other.
+const (
+	maxSteps  = 20_000
+	fewSteps  = 1_000
+	manySteps = 2_000_000
+	maxMerge  = 64
+)
 
 // trail is a list of the references that lead to a schema.
 type trail struct {
@@ -65,8 +71,8 @@ func (p *trail) has(n *node) bool {
 func (m *mapper) shape(n *node) *shape { return m.merged(n, nil, 0) }
 
 func (m *mapper) merged(n *node, via *trail, depth int) *shape {
-	if m.steps++; m.steps > maxSteps || depth > maxMerge {
-		m.endless = m.endless || m.steps > maxSteps
+	if m.steps++; m.steps > m.limit || depth > maxMerge {
+		m.endless = m.endless || m.steps > m.limit
 		return &shape{cut: true}
 	}
 	if n == nil || n.kind != wire.Object {
@@ -93,7 +99,7 @@ func (m *mapper) merged(n *node, via *trail, depth int) *shape {
 		if list := n.list(key); len(list) > 0 {
 			branches := make([]*shape, 0, len(list))
 			for _, b := range list {
-				if m.steps > maxSteps {
+				if m.steps > m.limit {
 					break
 				}
 				branches = append(branches, m.merged(b, via, depth+1))
