@@ -96,6 +96,19 @@ func (srv *Server) pipeTransport() string {
 	return "sse"
 }
 
+// observeNews makes the notifications of a server without a handshake, that belong to no call, known to s.
+func (s *session) observeNews(srv *Server) {
+	if c, is := s.conn.(*legacyclient.Conn); is {
+		c.Observe(func(raw []byte) (*observe.Call, observe.Copy) {
+			kept := srv.observer.Keep(raw)
+			if !kept.Kept() {
+				return nil, kept
+			}
+			return srv.observer.Begin(s.peers(srv), kept, true), kept
+		})
+	}
+}
+
 // nameOf returns the name and version in an Implementation, JSON.
 func nameOf(implementation []byte) string {
 	const most = 100
@@ -198,7 +211,7 @@ func (x *exchange) fromServer(raw []byte) (out []byte, ok bool) {
 		return x.translated(raw)
 	}
 	out, ok = x.translated(raw)
-	call, alone := x.callOf(ok)
+	call, alone := x.callOf(raw, ok)
 	if call == nil {
 		return out, ok
 	}
@@ -244,9 +257,9 @@ func (x *exchange) seenWithin() context.Context {
 	return observe.With(x.ctx, x.seen)
 }
 
-// callOf returns the call that the server's message in x.msg belongs to. alone says that it belongs to none, and has one of
+// callOf returns the call that the server's message raw in x.msg belongs to. alone says that it belongs to none, and has one of
 // its own.
-func (x *exchange) callOf(ok bool) (call *observe.Call, alone bool) {
+func (x *exchange) callOf(raw []byte, ok bool) (call *observe.Call, alone bool) {
 	m := &x.msg
 	switch {
 	case m.Kind == wire.Request && x.question != nil:
@@ -259,6 +272,11 @@ func (x *exchange) callOf(ok bool) (call *observe.Call, alone bool) {
 		return x.seen, false
 	case m.Kind.Response() && !ok:
 		return nil, false // dragoman has asked
+	}
+	if c, is := x.s.conn.(*legacyclient.Conn); is {
+		if call = c.Seen(raw); call != nil {
+			return call, true
+		}
 	}
 	return x.srv.observer.Begin(x.peers(), x.kept, true), true
 }
@@ -304,6 +322,18 @@ func (srv *Server) observeRefusal(message []byte, client *translate.Revision, tr
 	if message != nil {
 		c.Came(observe.Message{Edge: observe.ClientEdge, Direction: observe.ToServer, Copy: kept})
 	}
+	c.Add(observe.Message{Edge: observe.ClientEdge, Direction: observe.ToClient, Copy: srv.observer.Keep(f.Body()), Method: c.Method, Status: f.Status})
+	c.End(string(metrics.Refused), f.Why)
+}
+
+// observeRefused observes a message of the session's client that gets an error, and of which there is no exchange.
+func (srv *Server) observeRefused(s *session, message []byte, f *mcp.Failure) {
+	if !srv.observer.Watched() {
+		return
+	}
+	kept := srv.observer.Keep(message)
+	c := srv.observer.Begin(s.peers(srv), kept, false)
+	c.Came(observe.Message{Edge: observe.ClientEdge, Direction: observe.ToServer, Copy: kept})
 	c.Add(observe.Message{Edge: observe.ClientEdge, Direction: observe.ToClient, Copy: srv.observer.Keep(f.Body()), Method: c.Method, Status: f.Status})
 	c.End(string(metrics.Refused), f.Why)
 }
