@@ -178,7 +178,7 @@ func (r *report) printWatching() {
 		r.printCalls(r.watching.ways, r.watching.small, small, load)
 	}
 	for i := range r.work {
-		r.printCalls(r.watching.ways[:3], r.watching.mixed, i, loads()[len(loads())-1])
+		r.printCalls(r.watching.ways[:mixedWays], r.watching.mixed, i, loads()[len(loads())-1])
 	}
 }
 

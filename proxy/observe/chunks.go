@@ -11,7 +11,8 @@ type chunks struct {
 	scratch []byte   // memory to write a text in
 }
 
-// A text in a chunk must not be used after the call is released: the memory is used again, or returned to the system.
+// chunk is a piece of memory for texts. A text must not be used after its call is released: the memory is used again, or
+// returned to the system.
 type chunk struct {
 	text  []byte
 	calls int // that use it
@@ -19,9 +20,9 @@ type chunk struct {
 
 // These constants are the size of a chunk, what a call in one takes at most, and how many are kept for later.
 const (
-	chunkBytes = 256 << 10
-	maxInChunk = 128 << 10
-	maxFree    = 2
+	chunkBytes = 1 << 20
+	maxInChunk = 256 << 10
+	maxFree    = 1
 )
 
 // place moves p, with this text, into a chunk, or gives it memory of its own if it is long.

@@ -200,13 +200,15 @@ func partsOf(s *wire.Stamp) [9]*[]byte {
 // unpack returns what was packed. It is valid as long as p is in the ring: see [contents.owned].
 func (p *packedCall) unpack(peers *Peers) *contents {
 	r := unpacker{rest: p.text, p: p}
-	c := &Call{Peers: peers, N: r.uint(), Began: r.time(), Server: r.flag(), Head: Head{Kind: wire.Kind(r.uint()), Method: r.text(), Tool: r.text(), ID: r.text()}}
+	c := &Call{Peers: peers, N: r.uint(), Began: r.time(), Server: r.flag(), Head: Head{Kind: wire.Kind(r.uint()), Method: r.method(), Tool: r.text(), ID: r.text()}}
 	if c.short = r.flag(); c.short {
 		c.sum = r.summary()
 	}
-	messages := make([]*Message, 0, r.uint())
-	for range cap(messages) {
-		messages = append(messages, r.message(c, messages))
+	memory := make([]Message, r.uint())
+	messages := make([]*Message, 0, len(memory))
+	for i := range memory {
+		r.message(&memory[i], c, messages)
+		messages = append(messages, &memory[i])
 	}
 	notes := make([]*Note, 0, r.uint())
 	for range cap(notes) {
@@ -267,6 +269,15 @@ func (r *unpacker) part() []byte {
 
 func (r *unpacker) text() string { return string(r.part()) }
 
+// method is text for what is mostly the name of a known method, which takes no memory.
+func (r *unpacker) method() string {
+	name := r.part()
+	if m := wire.MethodOf(name); m != wire.OtherMethod && m < wire.NumMethods && m.String() == wire.View(name) {
+		return m.String()
+	}
+	return string(name)
+}
+
 func (r *unpacker) bytes() []byte {
 	if !r.flag() {
 		return nil
@@ -278,10 +289,10 @@ func (r *unpacker) timing() Timing {
 	return Timing{time.Duration(r.uint()), time.Duration(r.uint()), time.Duration(r.uint())}
 }
 
-func (r *unpacker) message(c *Call, before []*Message) *Message {
-	m := &Message{Call: c, Seq: r.uint(), At: r.time(), Edge: Edge(r.uint()), Direction: Direction(r.uint()), Kind: wire.Kind(r.uint()), Status: int(r.uint())}
-	m.Size = int(r.uint())
-	m.Method, m.ID, m.SHA256, m.Rev = r.text(), r.text(), r.text(), r.text()
+func (r *unpacker) message(m *Message, c *Call, before []*Message) {
+	m.Call, m.Seq, m.At, m.Edge, m.Direction = c, r.uint(), r.time(), Edge(r.uint()), Direction(r.uint())
+	m.Kind, m.Status, m.Size = wire.Kind(r.uint()), int(r.uint()), int(r.uint())
+	m.Method, m.ID, m.SHA256, m.Rev = r.method(), r.text(), r.text(), r.text()
 	m.Cut = r.flag()
 	for range r.uint() {
 		m.Header = append(m.Header, Header{r.text(), r.text()})
@@ -306,7 +317,6 @@ func (r *unpacker) message(c *Call, before []*Message) *Message {
 	if r.flag() {
 		m.Why = r.why()
 	}
-	return m
 }
 
 func (r *unpacker) losses() (list []wire.Loss) {

@@ -13,7 +13,7 @@ import (
 // These constants bound the ring. The garbage collector lets as much garbage gather as there is memory in use, so a byte that
 // is not in chunks costs the process up to two.
 const (
-	maxBytes = 6 << 20
+	maxBytes = 5 << 20
 	maxRows  = 10_000
 
 	// rowBytes is what a row takes besides its contents: with it, its places in the tables of the ring. The others are what
@@ -319,6 +319,7 @@ func (w *Watch) Next(max int) (rows []Row, missed uint64) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	missed, w.missed = w.missed, 0
+	redact := &remembering{Redactor: r.redact, texts: map[string]string{}}
 	from, _ := slices.BinarySearchFunc(r.history, w.seen+1, func(c change, v uint64) int { return cmp.Compare(c.version, v) })
 	for _, c := range r.history[from:] {
 		if len(rows) == max {
@@ -329,7 +330,7 @@ func (w *Watch) Next(max int) (rows []Row, missed uint64) {
 			r.read = c.version
 		}
 		if r.isNewest(c) {
-			rows = append(rows, r.rows[c.n].view(r.redact))
+			rows = append(rows, r.rows[c.n].view(redact))
 		}
 	}
 	return rows, missed

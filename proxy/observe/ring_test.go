@@ -290,7 +290,7 @@ func TestRingIsBounded(t *testing.T) {
 		for n := range uint64(100) {
 			r.Message(&Message{Call: &Call{N: n + 1}, Copy: Copy{Raw: make([]byte, maxWhole), Size: maxWhole}, Edge: ClientEdge, Direction: ToServer})
 		}
-		if size := r.Totals().Ring; size.Bytes > maxBytes || size.Rows < 5 {
+		if size := r.Totals().Ring; size.Bytes > maxBytes || size.Rows < 4 {
 			t.Errorf("%+v", size)
 		}
 	})

@@ -19,6 +19,25 @@ type Redactor interface {
 	Cut(text string) string // text that was cut somewhere
 }
 
+// remembering is a Redactor for many rows at once, which have the same names.
+type remembering struct {
+	Redactor
+	texts map[string]string
+}
+
+// Text implements [Redactor].
+func (r *remembering) Text(text string) string {
+	if text == "" {
+		return ""
+	}
+	out, known := r.texts[text]
+	if !known {
+		out = r.Redactor.Text(text)
+		r.texts[text] = out
+	}
+	return out
+}
+
 // Row is what a table shows of a call.
 type Row struct {
 	N              uint64   `json:"n"`
