@@ -28,8 +28,8 @@ import (
 // batchItem is one element of a client's batch.
 type batchItem struct {
 	raw     []byte
-	refusal []byte // the error response to it; nil for a message to send to the server
-	slot    int    // the index of its response in the reply; -1 if it gets none
+	refusal *mcp.Failure // the error that it gets; nil for a message to send to the server
+	slot    int          // the index of its response in the reply; -1 if it gets none
 }
 
 // splitBatch splits the batch in body, and returns how many responses are owed. s is nil if the
@@ -56,11 +56,11 @@ func (srv *Server) splitBatch(s *session, body []byte) (items []batchItem, slots
 		*it = batchItem{raw: raw, slot: -1}
 		switch err := m.Scan(raw, nil); {
 		case err != nil && raw[0] != '{':
-			it.refusal = mcp.Fail(mcp.BatchElement, "").Body()
+			it.refusal = mcp.Fail(mcp.BatchElement, "")
 		case err != nil && s != nil:
-			it.refusal = clienterror.Of(s.up.ScanError(&m, err)).Body()
+			it.refusal = clienterror.Of(s.up.ScanError(&m, err))
 		case err != nil:
-			it.refusal = clienterror.Of(err).Body()
+			it.refusal = clienterror.Of(err)
 		case m.Kind == wire.Request && m.Method == wire.Initialize:
 			return nil, 0, mcp.Fail(mcp.BatchInitialize, "")
 		case m.Kind == wire.Request:
@@ -69,7 +69,7 @@ func (srv *Server) splitBatch(s *session, body []byte) (items []batchItem, slots
 			}
 			key := string(wire.AppendIDKey(nil, m.ID()))
 			if seen[key] {
-				it.refusal = mcp.Fail(mcp.BatchDuplicate, "").About(m.ID()).Body()
+				it.refusal = mcp.Fail(mcp.BatchDuplicate, "").About(m.ID())
 			}
 			seen[key] = true
 		}
@@ -189,7 +189,8 @@ func (srv *Server) postBatch(x *exchange, req *downstream.Request, resp *downstr
 	for _, it := range items {
 		switch {
 		case it.refusal != nil:
-			b.legEnded(legMessage{slot: it.slot, message: it.refusal, final: true})
+			srv.observeRefused(x.s, it.raw, it.refusal)
+			b.legEnded(legMessage{slot: it.slot, message: it.refusal.Body(), final: true})
 		case it.slot < 0:
 			b.pass(it.raw)
 		default:

@@ -17,7 +17,6 @@ import (
 	"github.com/dragoman-proxy/dragoman/proxy/downstream"
 	"github.com/dragoman-proxy/dragoman/proxy/mcp"
 	"github.com/dragoman-proxy/dragoman/proxy/metrics"
-	"github.com/dragoman-proxy/dragoman/proxy/observe"
 	"github.com/dragoman-proxy/dragoman/proxy/principal"
 	"github.com/dragoman-proxy/dragoman/proxy/report"
 	"github.com/dragoman-proxy/dragoman/proxy/restart"
@@ -330,7 +329,7 @@ func (x *exchange) forward(body []byte) (upstream.Stream, error) {
 		if c, ok := x.s.conn.(*restart.HTTP); ok {
 			x.began = c.Number()
 		}
-		st, err = x.s.conn.Send(observe.With(x.ctx, x.seen), &x.send)
+		st, err = x.s.conn.Send(x.seenWithin(), &x.send)
 	}
 	x.clock.Lap(&x.clock.Upstream)
 	if err != nil && x.ctx.Err() != nil {

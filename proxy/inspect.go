@@ -50,14 +50,17 @@ func (srv *Server) makePage() (err error) {
 	safe := (*redactor)(srv)
 	srv.page, err = inspect.New(inspect.Options{
 		Ring: observe.NewRing(safe), Observer: &srv.observer, Keep: cfg.Inspect.Keep, Files: files, Token: srv.pageToken, Redactor: safe,
-		AllowsHost: func(host string, local net.Addr) bool {
-			return downstream.HostCheck(srv.now().cfg.AllowedHosts)(host, local)
-		},
-		Version: mcp.Version(), Replica: srv.replicaName(), Started: time.Now(), Payloads: cfg.Inspect.Payloads,
+		AllowsHost: srv.allowsHost,
+		Version:    mcp.Version(), Replica: srv.replicaName(), Started: time.Now(), Payloads: cfg.Inspect.Payloads,
 		Live: srv.live, Watching: srv.noteWatcher, Endpoint: srv.pageEndpoint,
 		Export: inspect.ExportHeader{Version: mcp.Version(), Configuration: digest(cfg)},
 	})
 	return err
+}
+
+// allowsHost reports whether a page in a browser may use a name of the listener for operators.
+func (srv *Server) allowsHost(host string, local net.Addr) bool {
+	return downstream.HostCheck(srv.now().cfg.AllowedHosts)(host, local)
 }
 
 // replicaName returns a short name of this process.
@@ -106,14 +109,14 @@ func (srv *Server) live() inspect.Live {
 		p := s.peers(srv)
 		open := s.open.Count()
 		l.Sessions[p.Session] = inspect.LiveSession{
-			Peers: p, Since: s.Made, Open: open, Asking: s.asked.Count(), Streams: max(0, int(s.busy.Load())-open),
+			Peers: *p, Since: s.Made, Open: open, Asking: s.asked.Count(), Streams: max(0, int(s.busy.Load())-open),
 		}
 		l.Parked = s.appendAsked(l.Parked, p.Session)
 	})
 	srv.watchedPipes.Range(func(key, _ any) bool {
 		s := key.(*session)
 		p := s.peers(srv)
-		l.Sessions[p.Session] = inspect.LiveSession{Peers: p, Since: s.Made, Open: s.open.Count(), Asking: s.asked.Count()}
+		l.Sessions[p.Session] = inspect.LiveSession{Peers: *p, Since: s.Made, Open: s.open.Count(), Asking: s.asked.Count()}
 		l.Parked = s.appendAsked(l.Parked, p.Session)
 		return true
 	})

@@ -157,6 +157,7 @@ func (srv *Server) logHTTP(what string, err error) {
 // adminFace makes the HTTP server for probes and metrics only.
 func (srv *Server) adminFace() *downstream.HTTP {
 	routes := srv.routes()
+	routes["/metrics"] = downstream.GuardFromPages(routes["/metrics"], srv.allowsHost)
 	maps.Copy(routes, srv.pageRoutes())
 	return downstream.NewAdmin(routes, downstream.HTTPConfig{MaxConns: 100, Log: srv.logHTTP})
 }

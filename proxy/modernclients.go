@@ -205,6 +205,20 @@ func (o *openedSession) Cancel(id string, header []upstream.Header, reason strin
 	o.srv.giveUpAs(o.s, id, header, reason)
 }
 
+func (o *openedSession) Observe(asked *stateless.Request, from []upstream.Header) *observe.Call {
+	kept := o.srv.observer.Keep(asked.Raw)
+	if !kept.Kept() {
+		return nil
+	}
+	info := asked.ClientInfo
+	if info == nil {
+		info = []byte("{}")
+	}
+	c := o.srv.observer.Begin(o.s.peersWith(o.srv, info), kept, false)
+	c.Came(observe.Message{Edge: observe.ClientEdge, Direction: observe.ToServer, Copy: kept, Header: headersOf(from)})
+	return c
+}
+
 func (o *openedSession) Begin(ctx context.Context, stop context.CancelCauseFunc, header []upstream.Header, c *bridge.Crossing, asked *stateless.Request) modernclient.Exchange {
 	x := o.srv.newExchange(ctx, stop)
 	x.s, x.crossing = o.s, c

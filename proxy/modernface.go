@@ -154,7 +154,7 @@ func (p *pipe) modern(m *wire.Message) {
 	}
 	if err != nil {
 		p.srv.metrics.Unserved(translate.Lookup(translate.Modern()), m.Method, metrics.Refused)
-		p.refuse(p.srv.listing(err, p.from))
+		p.refuse(p.srv.listing(err, p.from), m.Raw)
 		return
 	}
 	counts := q.Count(p.srv.metrics)
@@ -166,7 +166,7 @@ func (p *pipe) modern(m *wire.Message) {
 			p.srv.observeRefusal(m.Raw, translate.Lookup(translate.Modern()), p.srv.pipeTransport(), f)
 		}
 		counts.Fail(f)
-		p.refuse(f)
+		p.refuse(f, nil)
 	}
 	direct := false
 	if !p.srv.isOurs(q) {
@@ -247,15 +247,19 @@ func (p *pipe) runModern(ctx context.Context, q *stateless.Request, free func())
 		if r := recover(); r != nil {
 			p.srv.host.Report.Panicked(r)
 			free()
-			p.refuse(mcp.Fail(mcp.Panicked, "").About(q.ID))
+			p.refuse(mcp.Fail(mcp.Panicked, "").About(q.ID), q.Raw)
 		}
 	}()
 	r, err := p.srv.modern.Begin(ctx, q, "", nil)
 	if err != nil {
+		known := isReported(err)
 		f := p.srv.host.Report.Failed(err, q.At(nil)).WithID(q.ID)
+		if !known {
+			p.srv.observeRefusal(q.Raw, translate.Lookup(translate.Modern()), p.srv.pipeTransport(), f)
+		}
 		q.Counts.Fail(f)
 		free()
-		p.refuse(f)
+		p.refuse(f, nil)
 		return
 	}
 	defer r.End()

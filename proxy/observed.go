@@ -1,6 +1,7 @@
 package proxy
 
 import (
+	"context"
 	"slices"
 	"strings"
 
@@ -29,10 +30,33 @@ type observation struct {
 }
 
 // peers says who talks in x's messages.
-func (x *exchange) peers() observe.Peers { return x.s.peers(x.srv) }
+func (x *exchange) peers() *observe.Peers { return x.s.peers(x.srv) }
+
+// seenPeers are the peers of a session, and what they were made of besides what never changes.
+type seenPeers struct {
+	observe.Peers
+	client, server, owner string
+	info                  string // the clientInfo of a request; "" for none
+}
 
 // peers says who talks in the session.
-func (s *session) peers(srv *Server) observe.Peers {
+func (s *session) peers(srv *Server) *observe.Peers { return s.peersWith(srv, nil) }
+
+// peersWith is peers for a request with this clientInfo. Most calls of a session have the same peers, so it remembers the
+// last ones.
+func (s *session) peersWith(srv *Server, info []byte) *observe.Peers {
+	if k := s.seen.Load(); k != nil && k.info == string(info) && k.client == s.clientName && k.server == s.serverName && k.owner == s.owner {
+		return &k.Peers
+	}
+	k := &seenPeers{s.newPeers(srv), s.clientName, s.serverName, s.owner, string(info)}
+	if info != nil {
+		k.Client = nameOf(info)
+	}
+	s.seen.Store(k)
+	return &k.Peers
+}
+
+func (s *session) newPeers(srv *Server) observe.Peers {
 	p := observe.Peers{
 		Session: fingerprint(s.id), Client: s.clientName, Server: s.serverName, ClientTransport: "http", ServerTransport: srv.serverTransport(),
 		ClientRevision: s.ClientRevision.Name, ServerRevision: s.ServerRevision.Name, Bridged: s.ClientRevision.Modern != s.ServerRevision.Modern,
@@ -72,6 +96,19 @@ func (srv *Server) pipeTransport() string {
 	return "sse"
 }
 
+// observeNews makes the notifications of a server without a handshake, that belong to no call, known to s.
+func (s *session) observeNews(srv *Server) {
+	if c, is := s.conn.(*legacyclient.Conn); is {
+		c.Observe(func(raw []byte) (*observe.Call, observe.Copy) {
+			kept := srv.observer.Keep(raw)
+			if !kept.Kept() {
+				return nil, kept
+			}
+			return srv.observer.Begin(s.peers(srv), kept, true), kept
+		})
+	}
+}
+
 // nameOf returns the name and version in an Implementation, JSON.
 func nameOf(implementation []byte) string {
 	const most = 100
@@ -88,22 +125,30 @@ func (x *exchange) bridged() bool {
 
 // observeSent begins the observation of the client's message m, before translation changes it.
 func (x *exchange) observeSent(m *wire.Message) {
-	if x.kept.Raw == nil || m.Kind.Response() || x.call != nil {
+	if !x.kept.Kept() || m.Kind.Response() || x.call != nil {
 		return // a response belongs to a question, which is looked up later
 	}
-	p := x.peers()
+	p := x.peers
 	if m.Kind == wire.Request && x.tally != nil {
-		p.Client = nameOf(clientIn(m))
+		p = func() *observe.Peers { return x.s.peersWith(x.srv, clientIn(m)) }
 	}
-	x.seen = x.srv.observer.Begin(p, x.kept, false)
-	x.seen.Came(observe.Message{Edge: observe.ClientEdge, Direction: observe.ToServer, Copy: x.kept, Why: x.why(m), Header: headersOf(x.from)})
+	x.seen = x.srv.observer.BeginWith(p(), x.kept, observe.HeadOf(m), false)
+	if x.seen == nil {
+		return
+	}
+	first := observe.Message{Edge: observe.ClientEdge, Direction: observe.ToServer, Kind: m.Kind, Method: x.seen.Method, ID: x.seen.ID, Copy: x.kept}
+	if !x.seen.Short() {
+		first.Why, first.Header = x.why(m), headersOf(x.from)
+	}
+	x.seen.Came(first)
 }
 
-// clientIn returns the clientInfo that a modern request has in _meta.
+// clientIn returns the clientInfo that a modern request has in _meta. It is a part of m.
 func clientIn(m *wire.Message) (info []byte) {
+	info = []byte("{}") // the session's client is not that of the request
 	mcp.Members(gjson.Get(wire.View(m.Params()), "_meta").Raw, func(name string, v gjson.Result) {
 		if name == mcp.MetaClient {
-			info = []byte(v.Raw)
+			info = wire.Bytes(v.Raw)
 		}
 	})
 	return info
@@ -127,6 +172,9 @@ func known(m *wire.Message) translate.Known {
 }
 
 func headersOf(from []upstream.Header) (list []observe.Header) {
+	if len(from) > 0 {
+		list = make([]observe.Header, 0, len(from))
+	}
 	for _, h := range from {
 		list = append(list, observe.Header{Name: h.Name, Value: h.Value})
 	}
@@ -135,7 +183,7 @@ func headersOf(from []upstream.Header) (list []observe.Header) {
 
 // observeAnswer adds the client's response m to the question that it answers.
 func (x *exchange) observeAnswer(m *wire.Message) {
-	if x.kept.Raw == nil {
+	if !x.kept.Kept() {
 		return
 	}
 	x.lent = x.met != nil && x.met.More.seen != nil
@@ -159,17 +207,23 @@ func (x *exchange) observeForward(body []byte) {
 
 // fromServer translates one message of the server as translated does, and observes it.
 func (x *exchange) fromServer(raw []byte) (out []byte, ok bool) {
-	if x.kept, x.lost = x.srv.observer.Keep(raw), nil; x.kept.Raw == nil {
+	if x.kept, x.lost = x.keepSeen(raw), nil; !x.kept.Kept() {
 		return x.translated(raw)
 	}
 	out, ok = x.translated(raw)
-	call, alone := x.callOf(ok)
+	call, alone := x.callOf(raw, ok)
 	if call == nil {
 		return out, ok
 	}
 	m := &x.msg
 	if x.ownCall == nil && !x.bridged() {
-		in := observe.Message{Edge: observe.ServerEdge, Direction: observe.ToClient, Copy: x.kept, Losses: x.lost, Why: observe.Why{Translator: x.s.down, Known: known(m)}}
+		in := observe.Message{Edge: observe.ServerEdge, Direction: observe.ToClient, Copy: x.kept, Losses: x.lost}
+		if !call.Short() {
+			in.Why = observe.Why{Translator: x.s.down, Known: known(m)}
+		}
+		if ok && m.Kind != wire.Request {
+			in.Kind = m.Kind
+		}
 		if m.Kind.Response() {
 			in.Method = m.Method.String()
 		}
@@ -187,9 +241,25 @@ func (x *exchange) fromServer(raw []byte) (out []byte, ok bool) {
 	return out, ok
 }
 
-// callOf returns the call that the server's message in x.msg belongs to. alone says that it belongs to none, and has one of
+// keepSeen keeps a message of the server before it is changed.
+func (x *exchange) keepSeen(raw []byte) observe.Copy {
+	if x.call != nil && x.seen != nil {
+		return x.seen.KeepAnswer(raw)
+	}
+	return x.srv.observer.Keep(raw)
+}
+
+// seenWithin returns x's context, with what legacyclient needs to observe the server's edge.
+func (x *exchange) seenWithin() context.Context {
+	if x.seen == nil || !x.bridged() {
+		return x.ctx
+	}
+	return observe.With(x.ctx, x.seen)
+}
+
+// callOf returns the call that the server's message raw in x.msg belongs to. alone says that it belongs to none, and has one of
 // its own.
-func (x *exchange) callOf(ok bool) (call *observe.Call, alone bool) {
+func (x *exchange) callOf(raw []byte, ok bool) (call *observe.Call, alone bool) {
 	m := &x.msg
 	switch {
 	case m.Kind == wire.Request && x.question != nil:
@@ -203,12 +273,17 @@ func (x *exchange) callOf(ok bool) (call *observe.Call, alone bool) {
 	case m.Kind.Response() && !ok:
 		return nil, false // dragoman has asked
 	}
+	if c, is := x.s.conn.(*legacyclient.Conn); is {
+		if call = c.Seen(raw); call != nil {
+			return call, true
+		}
+	}
 	return x.srv.observer.Begin(x.peers(), x.kept, true), true
 }
 
 // observeQuestion returns the call of the server's question, which begins if it belongs to no other.
 func (x *exchange) observeQuestion() *observe.Call {
-	if x.kept.Raw == nil || x.seen != nil && x.call != nil {
+	if !x.kept.Kept() || x.seen != nil && x.call != nil {
 		return x.seen
 	}
 	return x.srv.observer.Begin(x.peers(), x.kept, true)
@@ -224,7 +299,7 @@ func (x *exchange) observeLocal(body []byte) {
 // observeFailure adds the error that x's client gets. If the client's message could not even be read, its observation
 // begins with that.
 func (x *exchange) observeFailure(f *mcp.Failure) {
-	if x.seen == nil && x.kept.Raw != nil && x.s != nil {
+	if x.seen == nil && x.kept.Kept() && x.s != nil {
 		x.seen = x.srv.observer.Begin(x.peers(), x.kept, false)
 		x.seen.Came(observe.Message{Edge: observe.ClientEdge, Direction: observe.ToServer, Copy: x.kept})
 	}
@@ -243,7 +318,7 @@ func (srv *Server) observeRefusal(message []byte, client *translate.Revision, tr
 		p.ClientRevision = client.Name
 	}
 	kept := srv.observer.Keep(message)
-	c := srv.observer.Begin(p, kept, false)
+	c := srv.observer.Begin(&p, kept, false)
 	if message != nil {
 		c.Came(observe.Message{Edge: observe.ClientEdge, Direction: observe.ToServer, Copy: kept})
 	}
@@ -251,9 +326,21 @@ func (srv *Server) observeRefusal(message []byte, client *translate.Revision, tr
 	c.End(string(metrics.Refused), f.Why)
 }
 
+// observeRefused observes a message of the session's client that gets an error, and of which there is no exchange.
+func (srv *Server) observeRefused(s *session, message []byte, f *mcp.Failure) {
+	if !srv.observer.Watched() {
+		return
+	}
+	kept := srv.observer.Keep(message)
+	c := srv.observer.Begin(s.peers(srv), kept, false)
+	c.Came(observe.Message{Edge: observe.ClientEdge, Direction: observe.ToServer, Copy: kept})
+	c.Add(observe.Message{Edge: observe.ClientEdge, Direction: observe.ToClient, Copy: srv.observer.Keep(f.Body()), Method: c.Method, Status: f.Status})
+	c.End(string(metrics.Refused), f.Why)
+}
+
 // noted notes that a feature of dragoman's has made out of before, if it has, and returns out.
 func (x *exchange) noted(n observe.Note, before, out []byte) []byte {
-	if x.kept.Raw != nil && (len(before) != len(out) || len(out) > 0 && &before[0] != &out[0]) {
+	if x.kept.Kept() && (len(before) != len(out) || len(out) > 0 && &before[0] != &out[0]) {
 		n.To = observe.ToClient
 		x.about().Note(n)
 	}
@@ -273,7 +360,7 @@ func (x *exchange) about() *observe.Call {
 
 // observeLost keeps what the translation of the message under way has lost.
 func (x *exchange) observeLost(lost []wire.Loss) {
-	if x.kept.Raw != nil {
+	if x.kept.Kept() {
 		x.lost = slices.Clone(lost)
 	}
 }

@@ -30,7 +30,7 @@ func (h *handshake) observe(raw []byte) {
 		p.ClientTransport = h.srv.pipeTransport()
 	}
 	kept := o.Keep(raw)
-	h.seen = o.Begin(p, kept, false)
+	h.seen = o.Begin(&p, kept, false)
 	h.seen.Came(observe.Message{Edge: observe.ClientEdge, Direction: observe.ToServer, Copy: kept, Header: headersOf(h.Header)})
 }
 
@@ -79,6 +79,6 @@ func (h *handshake) observeEnd(s *session, err error) {
 // observeSession tells of the session that began with the call begun.
 func (s *session) observeSession(srv *Server, begun *observe.Call) {
 	if srv.observer.Watched() {
-		srv.observer.Session(observe.Session{Peers: s.peers(srv), Call: begun})
+		srv.observer.Session(observe.Session{Peers: *s.peers(srv), Call: begun})
 	}
 }

@@ -65,7 +65,7 @@ func (srv *Server) countSession(s *session, why error) {
 	}
 	srv.watchedPipes.Delete(s)
 	if srv.observer.Watched() {
-		srv.observer.Session(observe.Session{Ended: true, Peers: s.peers(srv), Why: clienterror.Reason(why)})
+		srv.observer.Session(observe.Session{Ended: true, Peers: *s.peers(srv), Why: clienterror.Reason(why)})
 	}
 	ended := metrics.Session{Client: s.ClientRevision, Server: s.ServerRevision, Began: s.Made}
 	if s.owner != "" {

@@ -14,7 +14,6 @@ import (
 	"github.com/dragoman-proxy/dragoman/proxy/principal"
 	"github.com/dragoman-proxy/dragoman/proxy/replicas"
 	"github.com/dragoman-proxy/dragoman/proxy/report"
-	"github.com/dragoman-proxy/dragoman/proxy/sealed"
 	"github.com/dragoman-proxy/dragoman/proxy/shape"
 	"github.com/dragoman-proxy/dragoman/proxy/trace"
 	"github.com/dragoman-proxy/dragoman/proxy/upstream"
@@ -53,12 +52,6 @@ func (srv *Server) forwardToOwner(method string, req *downstream.Request, resp *
 		srv.refuse(req, resp, srv.host.Report.Failed(err, report.At{}).WithinSession())
 	}
 	return true
-}
-
-// forward forwards a request to another process. If no response comes, the request fails with the
-// cause lost.
-func (srv *Server) forward(to sealed.ID, method string, lost mcp.Cause, req *downstream.Request, resp *downstream.Response) error {
-	return srv.replicas.Forward(to, &replicas.Request{Request: req, Method: method, Header: srv.carriedHeaders(req), Lost: lost}, resp)
 }
 
 // carriedHeaders returns the headers of a client's request that another replica may need.

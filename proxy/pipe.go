@@ -199,11 +199,12 @@ func (p *pipe) write(message []byte) {
 	}
 }
 
-func (p *pipe) refuse(err error) {
+// refuse answers a message with an error. It has no message if that was too long to read.
+func (p *pipe) refuse(err error, message []byte) {
 	known := isReported(err)
 	f := onPipe(p.srv.host.Report.Failed(err, report.At{}))
 	if !known {
-		p.srv.observeRefusal(nil, p.revision(), p.srv.pipeTransport(), f)
+		p.srv.observeRefusal(message, p.revision(), p.srv.pipeTransport(), f)
 	}
 	p.write(f.BodyTo(p.revision()))
 }
@@ -230,7 +231,7 @@ func (p *pipe) tooLong(e *lines.TooLongError) {
 	if e.Message.Method() {
 		f.About(e.Message.ID())
 	}
-	p.refuse(f)
+	p.refuse(f, nil)
 }
 
 // handle handles one line of the client.
@@ -239,7 +240,7 @@ func (p *pipe) handle(line []byte) {
 		if r := recover(); r != nil {
 			p.srv.host.Report.Panicked(r)
 			if id := idOf(line); id != nil || wire.IsArray(line) {
-				p.refuse(mcp.Fail(mcp.Panicked, "").About(id))
+				p.refuse(mcp.Fail(mcp.Panicked, "").About(id), line)
 			}
 		}
 	}()
@@ -258,7 +259,7 @@ func (p *pipe) handle(line []byte) {
 func (p *pipe) initialize(line []byte) {
 	var m wire.Message
 	if err := m.Scan(line, nil); err != nil {
-		p.refuse(err)
+		p.refuse(err, line)
 		return
 	}
 	switch {
@@ -271,14 +272,14 @@ func (p *pipe) initialize(line []byte) {
 		p.modern(&m)
 		return
 	case isModern(&m):
-		p.refuse(mcp.Uninitialized(mcp.ModernRefused).About(m.ID()))
+		p.refuse(mcp.Uninitialized(mcp.ModernRefused).About(m.ID()), line)
 		return
 	case m.Method != wire.Initialize:
-		p.refuse(mcp.Uninitialized(mcp.NotInitialized).About(m.ID()))
+		p.refuse(mcp.Uninitialized(mcp.NotInitialized).About(m.ID()), line)
 		return
 	}
 	if err := p.begin(line); err != nil {
-		p.refuse(clienterror.Of(err).About(m.ID()))
+		p.refuse(clienterror.Of(err).About(m.ID()), line)
 	}
 }
 
@@ -558,7 +559,7 @@ func (p *pipe) copy(x *exchange) (some bool) {
 func (p *pipe) batch(line []byte) {
 	items, slots, err := p.srv.splitBatch(p.s, line)
 	if err != nil {
-		p.refuse(err)
+		p.refuse(err, line)
 		return
 	}
 	g := newGroup(slots)
@@ -566,7 +567,8 @@ func (p *pipe) batch(line []byte) {
 	for _, it := range items {
 		switch {
 		case it.refusal != nil:
-			g.put(it.slot, it.refusal)
+			p.srv.observeRefused(p.s, it.raw, it.refusal)
+			g.put(it.slot, it.refusal.Body())
 		case it.slot < 0:
 			p.forward(it.raw, nil, 0)
 		default:

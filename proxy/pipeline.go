@@ -32,7 +32,7 @@ func (x *exchange) fromClient(raw []byte) (out []byte, v wire.Verdict, err error
 
 // enter is the first half of fromClient, which never waits.
 func (x *exchange) enter(raw []byte) error {
-	x.kept = x.srv.observer.Keep(raw)
+	x.kept = x.srv.observer.KeepFirst(raw)
 	if err := x.scan(raw); err != nil {
 		return err
 	}

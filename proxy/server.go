@@ -310,6 +310,7 @@ func (srv *Server) sessionWith(t sealed.Session, conn upstream.Conn, by *downstr
 	}
 	if c, ok := conn.(*legacyclient.Conn); ok {
 		s.up, s.down = c.Translators()
+		s.observeNews(srv)
 		s.ended = func() {
 			c.End()
 			if own != nil {

@@ -62,6 +62,7 @@ type session struct {
 	ended   func()                           // called when the session ends in this process; may be nil
 	marks   atomic.Pointer[marks]            // of the session's ids, once a span has needed them
 	sender  downstream.Sender                // that began the session here, without its headers
+	seen    atomic.Pointer[seenPeers]        // of its last calls, if a reader has seen them
 	told    atomic.Pointer[owntools.Edition] // the edition of dragoman's own tools that the client knows; nil if there are none
 }
 

@@ -31,6 +31,7 @@ func main() {
 	sleepers := flag.Int("idle", 9000, "how many clients on HTTP+SSE stay connected and say nothing")
 	users := flag.Int("users", 1000, "how many clients without a session have something kept for them")
 	only := flag.Bool("tracing", false, "measure only what traces cost")
+	watched := flag.Bool("watching", false, "measure only what the live page and a recording cost")
 	binary := flag.String("dragoman", "", "the command to measure (default: build it)")
 	part := flag.String("serve", "", "be one of the other processes: "+roleNames()+"; arguments: the server's URL")
 	flag.Parse()
@@ -46,7 +47,7 @@ func main() {
 	case runtime.GOOS != "linux":
 		err = fmt.Errorf("needs /proc, which %s does not have", runtime.GOOS)
 	default:
-		err = compare(ctx, plan{rounds: *rounds, slice: *slice, leaves: *leaves, idle: *sleepers, users: *users, tracing: *only, binary: *binary})
+		err = compare(ctx, plan{rounds: *rounds, slice: *slice, leaves: *leaves, idle: *sleepers, users: *users, tracing: *only, watching: *watched, binary: *binary})
 	}
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "compare:", err)
@@ -56,13 +57,14 @@ func main() {
 
 // plan says what is measured, and how long.
 type plan struct {
-	rounds  int
-	slice   time.Duration
-	leaves  int
-	idle    int
-	users   int
-	tracing bool   // nothing else
-	binary  string // "" to build it
+	rounds   int
+	slice    time.Duration
+	leaves   int
+	idle     int
+	users    int
+	tracing  bool   // nothing else
+	watching bool   // nothing else
+	binary   string // "" to build it
 }
 
 func compare(ctx context.Context, p plan) error {
@@ -93,6 +95,13 @@ func compare(ctx context.Context, p plan) error {
 		m, err := l.measureTracing(ctx, p, server.URL(), work)
 		if err == nil {
 			(&report{out: os.Stdout, work: work, tracing: m}).print()
+		}
+		return err
+	}
+	if p.watching {
+		m, err := l.measureWatching(ctx, p, server.URL(), work)
+		if err == nil {
+			(&report{out: os.Stdout, work: work, watching: m}).print()
 		}
 		return err
 	}

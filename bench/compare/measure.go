@@ -21,6 +21,7 @@ type cell struct {
 	cpu      time.Duration // of the proxy
 	resident int64         // of the proxy, the greatest of all turns
 	latency  histogram.Histogram
+	slow     []int64 // the 99th percentile of each turn
 }
 
 func (c *cell) perSecond() float64 { return float64(c.calls) / c.wall.Seconds() }
@@ -105,10 +106,13 @@ func (c *cell) turn(ctx context.Context, w *way, call *work, load int, slice tim
 	}
 	c.cpu += after.CPU - before.CPU
 	c.resident = max(c.resident, after.Resident)
+	var now histogram.Histogram
 	for _, one := range callers {
-		c.calls += int(one.latency.Total())
-		c.latency.Add(&one.latency)
+		now.Add(&one.latency)
 	}
+	c.calls += int(now.Total())
+	c.latency.Add(&now)
+	c.slow = append(c.slow, now.Quantile(0.99))
 	return nil
 }
 

@@ -21,9 +21,15 @@ type report struct {
 	eras     *eras
 	crowd    *crowd // nil if this was not measured
 	tracing  *tracing
+	watching *watching // nil if this was not measured
 }
 
 func (r *report) print() {
+	if r.watching != nil { // only that was measured
+		r.printWatching()
+		r.printGoals(r.watching.goals())
+		return
+	}
 	if r.eras == nil { // only what traces cost was measured
 		r.printTracing()
 		r.printGoals(r.tracing.goals())
@@ -164,6 +170,15 @@ func (r *report) printRatios() {
 func (r *report) printTracing() {
 	for _, load := range loads() {
 		r.printCalls(r.tracing.ways, r.tracing.measured, small, load)
+	}
+}
+
+func (r *report) printWatching() {
+	for _, load := range loads() {
+		r.printCalls(r.watching.ways, r.watching.small, small, load)
+	}
+	for i := range r.work {
+		r.printCalls(r.watching.ways[:mixedWays], r.watching.mixed, i, loads()[len(loads())-1])
 	}
 }
 

@@ -31,6 +31,7 @@ type way struct {
 	server string              // URL of the server at its end
 	proxy  *process.Process    // nil for the direct one
 	idle   process.Usage       // of the proxy, before the first call
+	admin  string              // the address of its listener for operators; "" for none
 }
 
 // launcher starts the processes that are measured.

@@ -8,7 +8,7 @@ import (
 
 // NewAdmin returns the server of probes and metrics, which has these routes only. It
 // checks no Host, Origin or token, because probes use any name or address that they are
-// configured with. Of cfg, it uses the limits, times, TLS and Log.
+// configured with; see also [GuardFromPages]. Of cfg, it uses the limits, times, TLS and Log.
 func NewAdmin(routes map[string]fasthttp.RequestHandler, cfg HTTPConfig) *HTTP {
 	cfg.Routes, cfg.Tokens, cfg.Pipes = routes, nil, nil
 	return NewHTTP(nil, cfg)
@@ -19,4 +19,40 @@ func NewAdmin(routes map[string]fasthttp.RequestHandler, cfg HTTPConfig) *HTTP {
 func HostCheck(allowed []string) func(host string, local net.Addr) bool {
 	list := newHostList(allowed)
 	return list.allowsHost
+}
+
+// GuardFromPages returns h with a check against pages in browsers of this machine or network: it refuses requests of other
+// sites, and those of browsers whose Host allowsHost does not know, since a page can give its own name this machine's
+// address (DNS rebinding). Programs that read metrics are no browsers, and may use any name.
+func GuardFromPages(h fasthttp.RequestHandler, allowsHost func(host string, local net.Addr) bool) fasthttp.RequestHandler {
+	return func(ctx *fasthttp.RequestCtx) {
+		header := &ctx.Request.Header
+		site, browser, why := string(header.Peek("Sec-Fetch-Site")), isBrowser(header), ""
+		switch hosts := header.PeekAll(fasthttp.HeaderHost); {
+		case site != "" && site != "same-origin" && site != "none":
+			why = "pages of other origins may not read this"
+		case browser && (len(hosts) != 1 || !allowsHost(string(hosts[0]), ctx.LocalAddr())):
+			why = "a browser may not use this Host: open an address of this machine, or add the name to allowed_hosts"
+		default:
+			h(ctx)
+			return
+		}
+		ctx.SetStatusCode(fasthttp.StatusForbidden)
+		ctx.SetContentType("text/plain; charset=utf-8")
+		ctx.SetBodyString(why + "\n")
+	}
+}
+
+// isBrowser reports whether a request has a header that a script in a page cannot leave out, and programs do not send. A browser
+// sends Accept-Language with every request, and Sec-Fetch-Site only to addresses that it trusts; a page whose name was rebound
+// sends no Origin, since the request is to its own origin.
+//
+// See https://fetch.spec.whatwg.org/#http-network-or-cache-fetch.
+func isBrowser(header *fasthttp.RequestHeader) bool {
+	for _, name := range []string{fasthttp.HeaderAcceptLanguage, fasthttp.HeaderOrigin, "Sec-Fetch-Site", "Sec-Fetch-Mode"} {
+		if len(header.PeekAll(name)) > 0 {
+			return true
+		}
+	}
+	return false
 }

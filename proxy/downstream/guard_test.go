@@ -107,6 +107,31 @@ func TestServeOverTLS(t *testing.T) {
 	}
 }
 
+func TestPagesDoNotReadWhatProgramsRead(t *testing.T) {
+	s := startHTTP(t, func(cfg HTTPConfig) *HTTP {
+		return NewAdmin(map[string]fasthttp.RequestHandler{
+			"/metrics": GuardFromPages(func(ctx *fasthttp.RequestCtx) { ctx.SetBodyString("numbers") }, HostCheck([]string{"known.example"})),
+		}, cfg)
+	}, HTTPConfig{})
+	for headers, status := range map[string]int{
+		"Host: rebound.example:8809\r\nAccept-Language: en\r\n":                                           403,
+		"Host: rebound.example:8809\r\nAccept-Language:\r\n":                                              403, // a script can empty it
+		"Host: rebound.example\r\nOrigin: http://rebound.example\r\n":                                     403,
+		"Host: rebound.example\r\nSec-Fetch-Mode: no-cors\r\n":                                            403,
+		"Host: 127.0.0.1\r\nSec-Fetch-Site: cross-site\r\n":                                               403,
+		"Host: 127.0.0.1\r\nSec-Fetch-Site: same-site\r\n":                                                403,
+		"Host: localhost:8809\r\nAccept-Language: en\r\nSec-Fetch-Site: none\r\n":                         200,
+		"Host: 127.0.0.1:8809\r\nAccept-Language: en\r\nSec-Fetch-Site: same-origin\r\n":                  200,
+		"Host: known.example\r\nAccept-Language: en\r\n":                                                  200,
+		"Host: dragoman.monitoring.svc:8809\r\nUser-Agent: Prometheus/3.5.0\r\nAccept-Encoding: gzip\r\n": 200,
+		"Host: 10.1.2.3:8809\r\nUser-Agent: curl/8.14.1\r\nAccept: */*\r\n":                               200,
+	} {
+		if res, body := ask(t, s.addr, "GET /metrics HTTP/1.1\r\n"+headers+"\r\n"); res.StatusCode != status || (status == 200) != (body == "numbers") {
+			t.Errorf("%q: %d %s", headers, res.StatusCode, body)
+		}
+	}
+}
+
 func TestAdminServesItsRoutesAndNothingElse(t *testing.T) {
 	s := startHTTP(t, func(cfg HTTPConfig) *HTTP {
 		return NewAdmin(map[string]fasthttp.RequestHandler{

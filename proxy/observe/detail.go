@@ -13,7 +13,8 @@ import (
 type Detail struct {
 	Row      Row           `json:"row"`
 	Messages []MessageView `json:"messages"`
-	More     int           `json:"more,omitempty"` // further messages and notes, which were not kept
+	Short    bool          `json:"short,omitempty"` // its messages were not kept, but for some
+	More     int           `json:"more,omitempty"`  // further messages and notes, which were not kept
 	Notes    []NoteView    `json:"notes,omitempty"`
 	Curl     string        `json:"curl,omitempty"`
 	Golden   string        `json:"golden,omitempty"`
@@ -75,33 +76,33 @@ func (r *Ring) Detail(n uint64) (Detail, bool) {
 		r.mu.Unlock()
 		return Detail{}, false
 	}
-	messages, notes, more, known := slices.Clone(at.messages), slices.Clone(at.notes), at.more, at.explains != nil
+	call, messages, notes, _ := at.owned()
+	d := Detail{Row: at.view(r.redact), Messages: []MessageView{}, Short: call.short, More: at.more}
 	r.mu.Unlock()
 
-	d := Detail{Messages: []MessageView{}, More: more}
 	rules := []string{}
-	partner := map[*Message]*Message{}
+	partner := partners{}
 	for _, m := range messages {
 		if m.From != nil {
-			partner[m.From] = m
+			partner[m.From.Seq] = m
 		}
 	}
 	for _, m := range messages {
-		view := m.view(r.redact, at.call.Tool)
+		view := m.view(r.redact, call.Tool)
 		switch {
 		case m.From != nil:
 			view.Pair = m.From.Seq
 			if m.Unchanged() {
 				view.Same, view.Payload, view.Text = true, nil, ""
 			}
-		case partner[m] != nil:
-			view.Pair = partner[m].Seq
-			view.Same = partner[m].Unchanged()
+		case partner[m.Seq] != nil:
+			view.Pair = partner[m.Seq].Seq
+			view.Same = partner[m.Seq].Unchanged()
 		}
-		if m.From == nil && (partner[m] != nil || m.Why.Translator != nil || m.Recorded != nil) {
-			c := changesOf(m, partner[m], notes)
+		if m.From == nil && (partner[m.Seq] != nil || m.Why.Translator != nil || m.Recorded != nil) {
+			c := changesOf(m, partner[m.Seq], notes)
 			view.Changes, view.MoreChanges, view.Unexplained, view.Failure = c.list, c.more, c.unexplained, r.redact.Text(c.failure)
-			if partner[m] == nil && c.verdict != wire.Forward {
+			if partner[m.Seq] == nil && c.verdict != wire.Forward {
 				view.Verdict = c.verdict.String()
 			}
 			for _, change := range c.list {
@@ -122,21 +123,27 @@ func (r *Ring) Detail(n uint64) (Detail, bool) {
 
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if len(rules) > len(at.explains) || !known {
-		at.explains = rules
-		r.sessions.changed(at.call, rules...)
-		if r.rows[n] == at {
-			r.changed(at, 0) // its row has more rules now
-		}
+	if r.rows[n] != at { // it was forgotten meanwhile
+		return d, true
 	}
-	d.Row = at.view(r.redact)
+	if len(rules) > len(at.explains) || at.explains == nil {
+		at.explains = rules
+		r.sessions.changed(at.peers, rules...)
+		r.changed(at, 0) // its row has more rules now
+	}
+	if r.rows[n] == at {
+		d.Row = at.view(r.redact)
+	}
 	return d, true
 }
+
+// partners has, by the Seq of a message, what became of it.
+type partners map[uint64]*Message
 
 func (m *Message) view(redact Redactor, tool string) MessageView {
 	v := MessageView{
 		Seq: m.Seq, At: stamp(m.At), Edge: m.Edge.String(), Direction: m.Direction.String(), Kind: m.kind(), Method: redact.Text(m.Method),
-		ID: redact.Text(idText(m.ID)), Revision: m.Revision(), Transport: m.Transport(), Status: m.Status, Size: m.Size, SHA256: m.SHA256, Cut: m.Cut,
+		ID: redact.Text(idText(m.IDText())), Revision: m.Revision(), Transport: m.Transport(), Status: m.Status, Size: m.Size, SHA256: m.SHA256, Cut: m.Cut,
 	}
 	switch {
 	case m.Cut:
@@ -167,10 +174,10 @@ func translatorOf(in, out *Message) *translate.Translator {
 
 // golden returns the first translated message as a case for translate/testdata/golden, or "" if there is none. A response
 // comes first, since most rules are about responses.
-func (r *Ring) golden(messages []*Message, partner map[*Message]*Message) string {
+func (r *Ring) golden(messages []*Message, partner partners) string {
 	var best *Message
 	for _, m := range messages {
-		out := partner[m]
+		out := partner[m.Seq]
 		if out == nil || m.Cut || out.Cut || translatorOf(m, out) == nil || translatorOf(m, out).Identity() {
 			continue
 		}
@@ -181,8 +188,8 @@ func (r *Ring) golden(messages []*Message, partner map[*Message]*Message) string
 	if best == nil {
 		return ""
 	}
-	t, tool := translatorOf(best, partner[best]), best.Call.Tool
-	e, err := partner[best].Explain()
+	t, tool := translatorOf(best, partner[best.Seq]), best.Call.Tool
+	e, err := partner[best.Seq].Explain()
 	if err != nil || e.Err != nil || e.Verdict != wire.Forward {
 		return ""
 	}

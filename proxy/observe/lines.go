@@ -52,7 +52,7 @@ func (r *Ring) Compare(n, seq uint64) (Comparison, bool) {
 		r.mu.Unlock()
 		return Comparison{}, false
 	}
-	messages, notes := slices.Clone(at.messages), slices.Clone(at.notes)
+	call, messages, notes, _ := at.owned()
 	r.mu.Unlock()
 	i := slices.IndexFunc(messages, func(m *Message) bool { return m.Seq == seq })
 	if i < 0 {
@@ -61,14 +61,14 @@ func (r *Ring) Compare(n, seq uint64) (Comparison, bool) {
 	in, out := messages[i], (*Message)(nil)
 	if in.From != nil {
 		in, out = in.From, in
-	} else if i = slices.IndexFunc(messages, func(m *Message) bool { return m.From == in }); i >= 0 {
+	} else if i = slices.IndexFunc(messages, func(m *Message) bool { return m.From != nil && m.From.Seq == in.Seq }); i >= 0 {
 		out = messages[i]
 	}
-	before, ok := r.shown(in, at.call.Tool)
+	before, ok := r.shown(in, call.Tool)
 	if !ok || out == nil || out.Unchanged() {
 		return Beside(before, nil, nil), true
 	}
-	after, ok := r.shown(out, at.call.Tool)
+	after, ok := r.shown(out, call.Tool)
 	if !ok {
 		return Beside(nil, nil, nil), true
 	}

@@ -2,7 +2,6 @@ package observe
 
 import (
 	"bytes"
-	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
@@ -24,7 +23,9 @@ const (
 	maxCut   = 64 << 10 // to this length
 	maxName  = 256      // of a method, a tool or an id
 
-	longMessage = 4 << 10 // a longer one is read once, and not again when it leaves
+	maxReady = 4 // messages for which a call has memory: most calls have no more
+
+	longMessage = 4 << 10 // a longer one is read once, and not again when it leaves; see also Bounds
 )
 
 // Observer hands what is observed to its readers. The zero value has none, and is ready for use.
@@ -43,6 +44,19 @@ type Observer struct {
 type tap struct {
 	order  sync.Mutex // held while an event gets its number and its place in all queues
 	queues []*queue
+	long   *allowance // for messages longer than longMessage; nil if all are kept
+	calls  *allowance // for calls with their messages; nil if all are kept
+}
+
+// Bounds are how much of the messages a reader gets.
+type Bounds struct {
+	Queue int // how many bytes wait for the reader
+	// Long is how many bytes a second of messages over 4 KiB are kept. While more pass, such messages are cut to 4 KiB. 0 is
+	// for a reader that wants all.
+	Long int
+	// Calls is how many calls a second are kept with their messages. While more come, the others are only summarized: their
+	// rows say all, and they have no messages but those that ask something or say that something failed. 0 is for all.
+	Calls int
 }
 
 // Watched reports whether there is a reader. It may be called on nil.
@@ -51,9 +65,15 @@ func (o *Observer) Watched() bool { return o != nil && o.tap.Load() != nil }
 // Calls returns the number of the newest call.
 func (o *Observer) Calls() uint64 { return o.calls.Load() }
 
-// Attach makes r a reader under this name, until detach is called. detach returns when r has got all that waits for it.
+// Attach makes r a reader of all there is under this name, until detach is called. detach returns when r has got all that
+// waits for it.
 func (o *Observer) Attach(name string, r Reader) (detach func()) {
-	q := newQueue(name, queueBytes, o.Lost)
+	return o.AttachWithin(Bounds{Queue: queueBytes}, name, r)
+}
+
+// AttachWithin is Attach for a reader that can do with less. While another one wants all, it gets all, too.
+func (o *Observer) AttachWithin(b Bounds, name string, r Reader) (detach func()) {
+	q := newQueue(name, b, o.Lost)
 	ended := make(chan struct{})
 	go func() {
 		defer close(ended)
@@ -85,19 +105,23 @@ func (o *Observer) change(f func([]*queue) []*queue) {
 		o.tap.Store(nil)
 		return
 	}
-	o.tap.Store(&tap{queues: list})
+	t := &tap{queues: list, long: list[0].long, calls: list[0].calls}
+	for _, q := range list[1:] {
+		t.long, t.calls = t.long.or(q.long), t.calls.or(q.calls)
+	}
+	o.tap.Store(t)
 }
 
-// put hands an event to all readers. number is called before, in the order of the events.
-func (o *Observer) put(what any, size int, number func()) {
+// put hands an event to all readers. m is the message that it is, or nil: it gets its number in the order of the events.
+func (o *Observer) put(what any, size int, m *Message) {
 	t := o.tap.Load()
 	if t == nil {
 		return
 	}
 	t.order.Lock()
 	defer t.order.Unlock()
-	if number != nil {
-		number()
+	if m != nil {
+		m.Seq = o.seq.Add(1)
 	}
 	for _, q := range t.queues {
 		q.put(event{what, size + overhead})
@@ -106,67 +130,128 @@ func (o *Observer) put(what any, size int, number func()) {
 
 // Keep returns a copy of a message that a hook is about to change, or an empty one if there is no reader.
 func (o *Observer) Keep(raw []byte) Copy {
-	if !o.Watched() || raw == nil {
+	if o == nil || raw == nil {
 		return Copy{}
 	}
-	c := copyOf(raw)
-	c.at = time.Now()
+	t := o.tap.Load()
+	if t == nil {
+		return Copy{}
+	}
+	now := time.Now()
+	c := t.copy(raw, now)
+	c.at = now
 	return c
 }
 
-func copyOf(raw []byte) Copy {
-	if len(raw) <= maxWhole {
+// KeepFirst is Keep for the first message of a call. It copies nothing if the call is only summarized.
+func (o *Observer) KeepFirst(raw []byte) Copy {
+	if o == nil || raw == nil {
+		return Copy{}
+	}
+	t := o.tap.Load()
+	if t == nil {
+		return Copy{}
+	}
+	now := time.Now()
+	if !t.calls.take(1, now) {
+		return Copy{Size: len(raw), at: now, short: true}
+	}
+	c := t.copy(raw, now)
+	c.at = now
+	return c
+}
+
+// copy copies a message, or its beginning.
+func (t *tap) copy(raw []byte, now time.Time) Copy {
+	switch {
+	case len(raw) > longMessage && !t.long.take(len(raw), now):
+		return beginningOf(raw)
+	case len(raw) <= maxWhole:
 		return Copy{Raw: bytes.Clone(raw), Size: len(raw)}
 	}
 	sum := sha256.Sum256(raw)
 	return Copy{Raw: bytes.Clone(raw[:maxCut]), Size: len(raw), Cut: true, SHA256: hex.EncodeToString(sum[:])}
 }
 
+// beginningOf copies what is kept of a long message while too many pass.
+func beginningOf(raw []byte) Copy {
+	return Copy{Raw: bytes.Clone(raw[:longMessage]), Size: len(raw), Cut: true}
+}
+
 // Begin begins the call of a message. server says that the server sends it outside of any call. It returns nil if there is
 // no reader.
-func (o *Observer) Begin(p Peers, first Copy, server bool) *Call {
+func (o *Observer) Begin(p *Peers, first Copy, server bool) *Call {
 	if !o.Watched() {
 		return nil
 	}
-	c := &Call{N: o.calls.Add(1), Began: cmp.Or(first.at, time.Now()), Peers: p, Server: server, observer: o}
-	var m wire.Message
-	if first.Cut || m.Scan(first.Raw, nil) != nil {
-		h := headOf(first)
-		c.Kind, c.Method, c.ID, c.Tool = h.kind, h.method, h.id, h.tool
-		return c
-	}
-	c.Kind, c.Method, c.ID = m.Kind, short(m.MethodName()), short(m.ID())
-	if name := m.Name(); len(name) > 0 && len(name) < maxName {
-		c.Tool = gjson.ParseBytes(name).String()
-	}
-	return c
+	return o.BeginWith(p, first, first.head(), server)
 }
 
-// head is what is known of a message that cannot be scanned, because it was cut or is broken.
-type head struct {
-	kind             wire.Kind
-	method, id, tool string
+// BeginWith is Begin for a message that was read.
+func (o *Observer) BeginWith(p *Peers, first Copy, h Head, server bool) *Call {
+	if !o.Watched() {
+		return nil
+	}
+	began := first.at
+	if began.IsZero() {
+		began = time.Now()
+	}
+	if first.short {
+		return &Call{N: o.calls.Add(1), Began: began, Peers: p, Server: server, Head: h, observer: o, short: true}
+	}
+	// One allocation takes a fraction of the time that one for each message would.
+	with := new(struct {
+		Call
+		first [maxReady]Message
+	})
+	with.Call = Call{N: o.calls.Add(1), Began: began, Peers: p, Server: server, Head: h, observer: o, first: with.first[:0]}
+	return &with.Call
 }
 
-// headOf reads what it can of a message. gjson reads broken JSON as well.
-func headOf(c Copy) (h head) {
-	v := gjson.GetManyBytes(c.Raw, "method", "id", "params.name", "result", "error")
-	h.method, h.id, h.tool = short([]byte(v[0].String())), short([]byte(v[1].Raw)), short([]byte(v[2].String()))
+// HeadOf returns what is known of m, which was scanned.
+func HeadOf(m *wire.Message) Head {
+	h := Head{Kind: m.Kind}
 	switch {
-	case h.method != "" && h.id != "":
-		h.kind = wire.Request
-	case h.method != "":
-		h.kind = wire.Notification
+	case m.Kind.Response():
+	case m.Method != wire.OtherMethod && m.Method < wire.NumMethods:
+		h.Method = m.Method.String()
+	default:
+		h.Method = short(wire.View(m.MethodName()))
+	}
+	id, tool := wire.View(m.ID()), ""
+	id = id[:min(len(id), maxName)]
+	if name := m.Name(); len(name) > 0 && len(name) < maxName {
+		tool = gjson.Parse(wire.View(name)).String()
+	}
+	both := strings.ToValidUTF8(id, "") + tool // in one piece of memory
+	h.ID, h.Tool = both[:len(both)-len(tool)], both[len(both)-len(tool):]
+	return h
+}
+
+// head reads what it can of a message.
+func (c *Copy) head() (h Head) {
+	var m wire.Message
+	if !c.Cut && m.Scan(c.Raw, nil) == nil {
+		return HeadOf(&m)
+	}
+	v := gjson.GetManyBytes(c.Raw, "method", "id", "params.name", "result", "error") // gjson reads broken JSON as well
+	h.Method, h.ID, h.Tool = short(v[0].String()), short(v[1].Raw), short(v[2].String())
+	switch {
+	case h.Method != "" && h.ID != "":
+		h.Kind = wire.Request
+	case h.Method != "":
+		h.Kind = wire.Notification
 	case v[4].Exists():
-		h.kind = wire.Error
+		h.Kind = wire.Error
 	case v[3].Exists(), c.Cut: // what is long is a result
-		h.kind = wire.Result
+		h.Kind = wire.Result
 	}
 	return h
 }
 
-func short(text []byte) string {
-	return strings.ToValidUTF8(string(text[:min(len(text), maxName)]), "")
+// short returns a copy of a name that is not too long.
+func short(text string) string {
+	return strings.ToValidUTF8(strings.Clone(text[:min(len(text), maxName)]), "")
 }
 
 // Add adds a message to the call, and returns it. m has Edge, Direction and Copy, and whichever of the other fields are
@@ -175,41 +260,84 @@ func (c *Call) Add(m Message) *Message {
 	if c == nil || !c.observer.Watched() {
 		return nil
 	}
-	return c.add(m)
+	return c.add(&m)
 }
 
-// add is Add while there is a reader. Here m goes to the heap.
-func (c *Call) add(m Message) *Message {
-	m.Call = c
-	var w wire.Message
-	if f := m.From; f != nil && len(m.Raw) > longMessage && f.Kind != 0 { // it takes long to read, and is still of that kind
-		m.Kind, m.ID = f.Kind, short([]byte(gjson.GetBytes(m.Raw, "id").Raw))
-	} else if m.Cut || w.Scan(m.Raw, nil) != nil {
-		h := headOf(m.Copy)
-		m.Kind, m.ID = h.kind, h.id
-		if m.Method == "" {
-			m.Method = h.method
+// add is Add while there is a reader. It keeps a copy of from.
+func (c *Call) add(from *Message) *Message {
+	from.read()
+	size := len(from.Raw)
+	if f := from.From; f != nil && from.same(f) {
+		from.Raw, size = f.Raw, 0
+	}
+	from.Call = c
+	if from.At = from.Copy.at; from.At.IsZero() {
+		from.At = time.Now()
+	}
+	c.mu.Lock()
+	if c.short {
+		c.sum.add(c, from)
+		from.Losses = nil // the summary has them
+		if !c.wants(from) {
+			c.clock(from)
+			c.mu.Unlock()
+			return nil
 		}
-	} else {
-		m.Kind, m.ID = w.Kind, short(w.ID())
-		if !m.Kind.Response() {
-			m.Method = short(w.MethodName())
+		if from.Method == "" && from.Kind.Response() && from.Edge == ClientEdge && from.Direction == ToClient {
+			from.Method = c.Method
 		}
 	}
-	if m.From != nil && m.Method == "" {
-		m.Method = m.From.Method
+	m := c.place()
+	*m = *from
+	c.clock(m)
+	if m.From == nil && m.cameIn() {
+		c.came[m.Direction] = m
+		if c.because != nil {
+			c.because[m.Direction] = reason{}
+		}
 	}
-	size := len(m.Raw)
-	if f := m.From; f != nil && (m.Unchanged() || f.Size == m.Size && f.SHA256 == m.SHA256 && bytes.Equal(f.Raw, m.Raw)) {
-		m.Raw, size = f.Raw, 0
+	c.mu.Unlock()
+	c.observer.put(m, size, m)
+	return m
+}
+
+// place returns memory for a message. c.mu is held.
+func (c *Call) place() *Message {
+	if n := len(c.first); n < cap(c.first) {
+		c.first = c.first[:n+1]
+		return &c.first[n]
 	}
-	if m.At = m.Copy.at; m.At.IsZero() {
-		m.At = time.Now()
+	return new(Message)
+}
+
+// read finds out what kind of message m is, if the hook does not know.
+func (m *Message) read() {
+	f := m.From
+	switch {
+	case m.Kind != 0:
+	case f != nil && f.Kind != 0 && (len(m.Raw) > longMessage || m.Cut || m.same(f)): // it takes long to read, and is still of that kind
+		m.Kind = f.Kind
+	default:
+		h := m.Copy.head()
+		m.Kind, m.ID = h.Kind, h.ID
+		if m.Method == "" || !h.Kind.Response() && h.Kind != 0 {
+			m.Method = h.Method
+		}
 	}
-	msg := &m
-	c.clock(msg)
-	c.observer.put(msg, size, func() { msg.Seq = c.observer.seq.Add(1) })
-	return msg
+	if f != nil && m.Method == "" {
+		m.Method = f.Method
+	}
+}
+
+// same reports whether m has the text of f, as far as that is known.
+func (m *Message) same(f *Message) bool {
+	switch {
+	case f.Size != m.Size || f.Cut != m.Cut || m.Cut && (m.SHA256 == "" || m.SHA256 != f.SHA256):
+		return false
+	case len(f.Raw) > 0 && len(m.Raw) > 0 && &f.Raw[0] == &m.Raw[0]:
+		return true
+	}
+	return bytes.Equal(f.Raw, m.Raw)
 }
 
 // Came adds a message that came in, and remembers it as what the next message of [Call.Went] in its direction is made of.
@@ -217,20 +345,32 @@ func (c *Call) Came(m Message) *Message { return c.Add(m) }
 
 // Went adds what became of the message that came in last. lost is what its translation has lost.
 func (c *Call) Went(edge Edge, to Direction, raw []byte, lost ...wire.Loss) *Message {
-	if c == nil || !c.observer.Watched() {
+	if c == nil {
+		return nil
+	}
+	t := c.observer.tap.Load()
+	if t == nil {
+		return nil
+	}
+	left, now := Copy{}, time.Now()
+	if c.short && c.summarized(&Message{At: now, Edge: edge, Direction: to, Copy: Copy{Size: len(raw), at: now}, Losses: lost}, raw) {
 		return nil
 	}
 	c.mu.Lock()
 	from := c.came[to]
 	c.mu.Unlock()
-	left := Copy{}
-	if from != nil && !from.Cut && bytes.Equal(from.Raw, raw) {
+	switch {
+	case from == nil:
+		left = t.copy(raw, now)
+	case !from.Cut && bytes.Equal(from.Raw, raw):
 		left = from.Copy // unchanged
-		left.at = time.Now()
-	} else {
-		left = copyOf(raw)
+	case from.Cut && from.SHA256 == "" && len(raw) > longMessage: // it cannot be compared
+		left = beginningOf(raw)
+	default:
+		left = t.copy(raw, now)
 	}
-	return c.become(Message{Edge: edge, Direction: to, Copy: left, Losses: lost})
+	left.at = now
+	return c.become(&Message{Edge: edge, Direction: to, Copy: left, Losses: lost})
 }
 
 // Became is Went for a message of which more is known.
@@ -238,14 +378,16 @@ func (c *Call) Became(m Message) *Message {
 	if c == nil || !c.observer.Watched() {
 		return nil
 	}
-	return c.become(m)
+	return c.become(&m)
 }
 
-func (c *Call) become(m Message) *Message {
+func (c *Call) become(m *Message) *Message {
 	c.mu.Lock()
 	m.From = c.came[m.Direction]
-	if b := &c.because[m.Direction]; b.Translator != nil && m.Why.Translator == nil {
-		m.Why, m.Losses = b.Why, b.lost
+	if c.because != nil {
+		if b := &c.because[m.Direction]; b.Translator != nil && m.Why.Translator == nil {
+			m.Why, m.Losses = b.Why, b.lost
+		}
 	}
 	c.mu.Unlock()
 	return c.add(m)
@@ -253,12 +395,15 @@ func (c *Call) become(m Message) *Message {
 
 // Because says how the message that came in last in a direction was translated. [Call.Went] adds that to what becomes of it.
 func (c *Call) Because(to Direction, w Why, lost []wire.Loss) {
-	if c == nil || !c.observer.Watched() {
+	if c == nil || c.short || !c.observer.Watched() {
 		return
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	w.Known = Cloned(w.Known)
+	if c.because == nil {
+		c.because = new([3]reason)
+	}
 	c.because[to] = reason{w, slices.Clone(lost)}
 }
 
@@ -284,6 +429,9 @@ func (c *Call) Number() uint64 {
 	return c.N
 }
 
+// Short reports whether the call is only summarized: what its messages are made of need not be said.
+func (c *Call) Short() bool { return c != nil && c.short }
+
 // Keep is [Observer.Keep] for a message of the call.
 func (c *Call) Keep(raw []byte) Copy {
 	if c == nil {
@@ -291,6 +439,16 @@ func (c *Call) Keep(raw []byte) Copy {
 	}
 	return c.observer.Keep(raw)
 }
+
+// KeepAnswer is Keep for a message of the server. It copies nothing that the summary of a call does not need.
+func (c *Call) KeepAnswer(raw []byte) Copy {
+	if c != nil && c.short && !bytes.Contains(raw[:min(len(raw), 256)], methodName) && c.observer.Watched() {
+		return Copy{Size: len(raw), at: time.Now()}
+	}
+	return c.Keep(raw)
+}
+
+var methodName = []byte(`"method"`) // in a question of the server
 
 // inContext is the key of a call in a context.
 type inContext struct{}
@@ -311,7 +469,11 @@ func Of(ctx context.Context) *Call {
 
 // Note notes what was done to the call's messages.
 func (c *Call) Note(n Note) {
-	if c != nil && c.observer.Watched() {
+	switch {
+	case c == nil || !c.observer.Watched():
+	case c.short:
+		c.noteShort(&n)
+	default:
 		c.note(n)
 	}
 }
@@ -337,13 +499,8 @@ func (m *Message) asks() bool {
 	return false
 }
 
-// clock notes when the message passed, and for whom the call waits from then on.
+// clock notes when the message passed, and for whom the call waits from then on. c.mu is held.
 func (c *Call) clock(m *Message) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if m.From == nil && (m.Edge == ClientEdge) == (m.Direction == ToServer) {
-		c.came[m.Direction], c.because[m.Direction] = m, reason{}
-	}
 	switch {
 	case m.Edge == ServerEdge && m.Direction == ToServer:
 		c.wait(&c.timing.Server, m.At)
@@ -351,14 +508,30 @@ func (c *Call) clock(m *Message) {
 		c.wait(&c.timing.Client, m.At)
 	case m.Edge == ClientEdge && m.Direction == ToClient && m.Kind.Response():
 		c.wait(nil, m.At)
-		t := c.timed(m.At)
-		m.Timing = &t
+		if c.short {
+			return // its end has the timing
+		}
+		if m.Timing = &c.answered; c.replied {
+			m.Timing = new(Timing)
+		}
+		c.replied = true
+		*m.Timing = c.timed(m.At)
 	case m.Edge == ServerEdge && m.Kind == wire.Notification:
 		// The server says that it is still at work.
 	case m.Edge == ClientEdge && m.Direction == ToClient:
 	default:
 		c.wait(nil, m.At)
 	}
+}
+
+// WaitsForServer notes that the call waits for another process, to which its message goes as it came.
+func (c *Call) WaitsForServer() {
+	if c == nil {
+		return
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.wait(&c.timing.Server, c.Began)
 }
 
 // wait ends the wait under way, and begins another one; spent is nil if dragoman itself is at work. c.mu is held.
@@ -384,12 +557,14 @@ func (c *Call) End(status, cause string) {
 	now := time.Now()
 	c.mu.Lock()
 	again := c.ended
-	c.ended = true
-	c.wait(nil, now)
-	t := c.timed(now)
+	if !again {
+		c.ended = true
+		c.wait(nil, now)
+		c.end = End{Call: c, At: now, Status: status, Cause: cause, Timing: c.timed(now)}
+	}
 	c.mu.Unlock()
 	if !again {
-		c.observer.put(&End{Call: c, At: now, Status: status, Cause: cause, Timing: t}, 0, nil)
+		c.observer.put(&c.end, 0, nil)
 	}
 }
 

@@ -46,7 +46,7 @@ func TestNobodyWatchesNothingAllocated(t *testing.T) {
 		}
 		var c *Call
 		if o.Watched() {
-			c = o.Begin(Peers{}, kept, false)
+			c = o.Begin(&Peers{}, kept, false)
 		}
 		if m := c.Came(Message{Edge: ClientEdge, Direction: ToServer, Copy: kept}); m != nil {
 			t.Fatal("observed")
@@ -57,7 +57,7 @@ func TestNobodyWatchesNothingAllocated(t *testing.T) {
 	}); n != 0 {
 		t.Errorf("%v allocations", n)
 	}
-	if o.Begin(Peers{}, Copy{Raw: raw}, false) != nil {
+	if o.Begin(&Peers{}, Copy{Raw: raw}, false) != nil {
 		t.Error("a call without a reader")
 	}
 }
@@ -67,7 +67,7 @@ func TestReadersGetCallsInOrder(t *testing.T) {
 	var a, b heard
 	detachA, detachB := o.Attach("a", &a), o.Attach("b", &b)
 	raw := []byte(`{"jsonrpc":"2.0","id":"x","method":"tools/call","params":{"name":"echo"}}`)
-	c := o.Begin(Peers{ClientRevision: "2024-11-05", ServerRevision: "2025-11-25", ServerTransport: "stdio"}, o.Keep(raw), false)
+	c := o.Begin(&Peers{ClientRevision: "2024-11-05", ServerRevision: "2025-11-25", ServerTransport: "stdio"}, o.Keep(raw), false)
 	in := c.Came(Message{Edge: ClientEdge, Direction: ToServer, Copy: o.Keep(raw)})
 	out := c.Went(ServerEdge, ToServer, raw)
 	answer := c.Came(Message{Edge: ServerEdge, Direction: ToClient, Method: "tools/call", Copy: o.Keep([]byte(`{"jsonrpc":"2.0","id":"x","result":{}}`))})
@@ -112,7 +112,7 @@ func TestSlowReaderLosesEventsAndIsTold(t *testing.T) {
 	big := []byte(`{"jsonrpc":"2.0","method":"` + strings.Repeat("n", maxWhole-100) + `"}`)
 	const sent = 3 * queueBytes / maxWhole
 	for range sent { // never waits, although the reader does not read
-		c := o.Begin(Peers{}, o.Keep(big), true)
+		c := o.Begin(&Peers{}, o.Keep(big), true)
 		c.Came(Message{Edge: ServerEdge, Direction: ToClient, Copy: o.Keep(big)})
 	}
 	slow.gate.Unlock()
@@ -130,7 +130,7 @@ func TestLongMessagesAreCut(t *testing.T) {
 	var h heard
 	detach := o.Attach("h", &h)
 	big := []byte(`{"jsonrpc":"2.0","id":7,"result":"` + strings.Repeat("x", maxWhole) + `"}`)
-	c := o.Begin(Peers{}, o.Keep([]byte(ping)), false)
+	c := o.Begin(&Peers{}, o.Keep([]byte(ping)), false)
 	in := c.Came(Message{Edge: ServerEdge, Direction: ToClient, Copy: o.Keep(big)})
 	out := c.Went(ClientEdge, ToClient, big)
 	detach()

@@ -1,7 +1,5 @@
 package observe
 
-import "slices"
-
 // Play hands all that the ring has of call n to a reader, in its order. It returns false if the ring does not have the call.
 func (r *Ring) Play(n uint64, to Reader) bool {
 	r.mu.Lock()
@@ -10,7 +8,7 @@ func (r *Ring) Play(n uint64, to Reader) bool {
 		r.mu.Unlock()
 		return false
 	}
-	messages, notes, end := slices.Clone(at.messages), slices.Clone(at.notes), at.end
+	_, messages, notes, end := at.owned()
 	r.mu.Unlock()
 	for _, m := range messages {
 		for len(notes) > 0 && notes[0].At.Before(m.At) {

@@ -19,9 +19,11 @@ type event struct {
 
 // queue holds the events that one reader has not read. It is bounded in bytes: what does not fit is dropped and counted.
 type queue struct {
-	name string
-	max  int
-	lost func(reader string) // called for each dropped event
+	name  string
+	max   int
+	long  *allowance
+	calls *allowance
+	lost  func(reader string) // called for each dropped event
 
 	urgent chan struct{} // the reader must not wait for more events
 
@@ -34,8 +36,8 @@ type queue struct {
 	closed  bool
 }
 
-func newQueue(name string, max int, lost func(string)) *queue {
-	q := &queue{name: name, max: max, lost: lost, urgent: make(chan struct{}, 1)}
+func newQueue(name string, b Bounds, lost func(string)) *queue {
+	q := &queue{name: name, max: b.Queue, long: newAllowance(b.Long, burst), calls: newAllowance(b.Calls, callsBurst), lost: lost, urgent: make(chan struct{}, 1)}
 	q.filled = sync.NewCond(&q.mu)
 	return q
 }

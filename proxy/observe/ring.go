@@ -5,20 +5,28 @@ import (
 	"slices"
 	"strings"
 	"sync"
-	"sync/atomic"
+	"unsafe"
 
 	"github.com/dragoman-proxy/dragoman/translate/wire"
 )
 
-// These constants bound the ring.
+// These constants bound the ring. The garbage collector lets as much garbage gather as there is memory in use, so a byte that
+// is not in chunks costs the process up to two.
 const (
-	maxBytes = 16 << 20
+	maxBytes = 5 << 20
 	maxRows  = 10_000
 
-	// rowBytes and partBytes are what a row, and a message or note of it, take besides texts: estimates.
-	rowBytes  = 700
-	partBytes = 450
+	// rowBytes is what a row takes besides its contents: with it, its places in the tables of the ring. The others are what
+	// contents take while they are not packed.
+	rowBytes     = int(unsafe.Sizeof(row{})) + 150
+	messageBytes = int(unsafe.Sizeof(Message{})) + 16
+	noteBytes    = int(unsafe.Sizeof(Note{})) + 16
 )
+
+// liveBytes returns what the contents of a call take besides its messages.
+func liveBytes(c *Call) int {
+	return int(unsafe.Sizeof(contents{})+unsafe.Sizeof(Call{})) + 64 + c.ready()*messageBytes
+}
 
 // Ring keeps the newest calls. It is a [Reader], and safe for concurrent use.
 type Ring struct {
@@ -28,7 +36,8 @@ type Ring struct {
 	rows     map[uint64]*row
 	age      []*row // the oldest first; nil where one was removed
 	history  []change
-	version  atomic.Uint64
+	version  uint64
+	read     uint64 // the newest version that a watch has read
 	newest   uint64
 	bytes    int
 	dropped  uint64
@@ -36,7 +45,9 @@ type Ring struct {
 	sessions sessionTallies
 	losses   map[Loss]*lossTally // by rule and what
 	errors   errorRate
-	past     bool // sessions are shown when they have ended, too
+	past     bool     // sessions are shown when they have ended, too
+	memory   chunks   // of packed calls
+	once     contents // of a call of which only the end is known
 }
 
 // change says that the row of call n was changed. Only the newest change of a row counts. It does not name the row, which
@@ -63,24 +74,58 @@ func NewPast(redact Redactor) *Ring {
 
 // of returns the row of a call, which it makes if there is none. Called with r.mu held.
 func (r *Ring) of(c *Call) *row {
-	if at := r.rows[c.N]; at != nil {
-		return at
+	at, is := r.find(c)
+	if !is {
+		at.live = newContents(c)
+		r.grow(at, liveBytes(c))
 	}
-	at := &row{call: c, peers: c.Peers, bytes: rowBytes, born: r.version.Load()}
+	return at
+}
+
+// find returns the row of a call. is is false if there was none: then the new one has no contents. Called with r.mu held.
+func (r *Ring) find(c *Call) (at *row, is bool) {
+	if at := r.rows[c.N]; at != nil {
+		return at, true
+	}
+	at = &row{n: c.N, peers: c.peers(), bytes: rowBytes, born: r.version}
 	r.rows[c.N] = at
 	r.age = append(r.age, at)
 	r.bytes += at.bytes
 	r.newest = max(r.newest, c.N)
 	r.sessions.began(c)
-	return at
+	return at, false
 }
 
-// changed notes that a row has changed and grown. Called with r.mu held.
+// open returns the contents of a row to add to them. Called with r.mu held.
+func (r *Ring) open(at *row) *contents {
+	if at.live == nil {
+		at.live = at.packed.unpack(at.calls).owned()
+		r.memory.release(&at.packed)
+		r.grow(at, at.size()-at.bytes)
+	}
+	return at.live
+}
+
+// grow notes that a row takes more bytes. Called with r.mu held.
+func (r *Ring) grow(at *row, by int) {
+	at.bytes += by
+	r.bytes += by
+}
+
+// changed notes that a row has changed, and takes more bytes. Called with r.mu held.
 func (r *Ring) changed(at *row, grown int) {
-	at.bytes += grown
-	r.bytes += grown
-	at.version = r.version.Add(1)
-	r.history = append(r.history, change{at.version, at.call.N})
+	r.grow(at, grown)
+	if at.live != nil && at.live.end != nil {
+		if p, ok := at.live.pack(&r.memory); ok {
+			at.calls, at.live, at.packed = at.live.call.Peers, nil, p
+			r.grow(at, at.size()-at.bytes)
+		}
+	}
+	if at.version <= r.read { // otherwise no watch has read the last change
+		r.version++
+		at.version = r.version
+		r.history = append(r.history, change{at.version, at.n})
+	}
 	if len(r.history) > 4*maxRows {
 		r.history = slices.DeleteFunc(r.history, func(c change) bool { return !r.isNewest(c) })
 	}
@@ -94,7 +139,8 @@ func (r *Ring) evict() {
 	oldest := r.age[0]
 	r.age[0] = nil
 	r.age = r.age[1:]
-	delete(r.rows, oldest.call.N)
+	delete(r.rows, oldest.n)
+	r.memory.release(&oldest.packed)
 	r.bytes -= oldest.bytes
 	for w := range r.watches {
 		if w.seen < oldest.version {
@@ -108,16 +154,20 @@ func (r *Ring) Message(m *Message) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	at := r.of(m.Call)
-	if len(at.messages)+len(at.notes) >= maxParts {
+	has := r.open(at)
+	if len(has.messages)+len(has.notes) >= maxParts {
 		at.more++
 		r.changed(at, 0)
 		return
 	}
-	grown := partBytes
-	if !m.Unchanged() {
-		grown += len(m.Raw)
+	has.messages = append(has.messages, m)
+	grown := 0
+	if len(has.messages) > m.Call.ready() {
+		grown = messageBytes
 	}
-	at.messages = append(at.messages, m)
+	if !m.Unchanged() {
+		grown += cap(m.Raw)
+	}
 	if m.Edge == ClientEdge {
 		switch {
 		case m.asks():
@@ -130,7 +180,6 @@ func (r *Ring) Message(m *Message) {
 	}
 	for _, l := range m.Losses {
 		r.lost(m.Call, l)
-		r.sessions.changed(m.Call, l.Rule)
 	}
 	r.changed(at, grown)
 }
@@ -140,20 +189,30 @@ func (r *Ring) Note(n *Note) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	at := r.of(n.Call)
-	if len(at.messages)+len(at.notes) >= maxParts {
+	has := r.open(at)
+	if len(has.messages)+len(has.notes) >= maxParts {
 		at.more++
 		return
 	}
-	at.notes = append(at.notes, n)
-	r.changed(at, partBytes)
+	has.notes = append(has.notes, n)
+	r.changed(at, noteBytes)
 }
 
 // End implements [Reader].
 func (r *Ring) End(e *End) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	at := r.of(e.Call)
-	at.end = e
+	at, is := r.find(e.Call)
+	if !is { // the call is only summarized, or what was before is lost
+		r.once = contents{call: e.Call} // it is packed at once
+		at.live = &r.once
+	}
+	r.open(at).end = e
+	if more := e.Call.summary().more; more != nil {
+		for _, l := range more.losses {
+			r.lost(e.Call, l)
+		}
+	}
 	if at.asked > 0 {
 		r.sessions.asked(e.Call, -at.asked)
 		at.asked = 0
@@ -184,7 +243,7 @@ func (r *Ring) Session(s *Session) {
 	}
 	if s.Call != nil {
 		at := r.of(s.Call)
-		at.peers = s.Peers
+		at.peers = &s.Peers
 		r.changed(at, 0)
 	}
 }
@@ -212,6 +271,7 @@ type lossTally struct {
 const maxLosses = 1000
 
 func (r *Ring) lost(c *Call, l wire.Loss) {
+	r.sessions.changed(c.peers(), l.Rule)
 	key := Loss{Rule: l.Rule, What: l.What}
 	t := r.losses[key]
 	if t == nil {
@@ -259,14 +319,18 @@ func (w *Watch) Next(max int) (rows []Row, missed uint64) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	missed, w.missed = w.missed, 0
+	redact := &remembering{Redactor: r.redact, texts: map[string]string{}}
 	from, _ := slices.BinarySearchFunc(r.history, w.seen+1, func(c change, v uint64) int { return cmp.Compare(c.version, v) })
 	for _, c := range r.history[from:] {
 		if len(rows) == max {
 			break
 		}
 		w.seen = c.version
+		if c.version > r.read {
+			r.read = c.version
+		}
 		if r.isNewest(c) {
-			rows = append(rows, r.rows[c.n].view(r.redact))
+			rows = append(rows, r.rows[c.n].view(redact))
 		}
 	}
 	return rows, missed
@@ -277,7 +341,7 @@ func (r *Ring) Bounds() (first, last uint64) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if len(r.age) > 0 {
-		first = r.age[0].call.N
+		first = r.age[0].n
 	}
 	return first, r.newest
 }
@@ -286,15 +350,17 @@ func (r *Ring) Bounds() (first, last uint64) {
 // false. It returns the version up to which the caller has seen all rows.
 func (r *Ring) Each(since uint64, f func(Row, []*Message) bool) (until uint64) {
 	r.mu.Lock()
-	all, until := slices.Clone(r.age), r.version.Load()
+	all, until := slices.Clone(r.age), r.version
+	r.read = max(r.read, until)
 	r.mu.Unlock()
 	for _, at := range all {
 		r.mu.Lock()
-		if at.version <= since || r.rows[at.call.N] != at {
+		if at.version <= since || r.rows[at.n] != at { // it was forgotten meanwhile
 			r.mu.Unlock()
 			continue
 		}
-		view, messages := at.view(r.redact), slices.Clone(at.messages)
+		view := at.view(r.redact)
+		_, messages, _, _ := at.owned()
 		r.mu.Unlock()
 		if !f(view, messages) {
 			break

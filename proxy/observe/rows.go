@@ -19,6 +19,25 @@ type Redactor interface {
 	Cut(text string) string // text that was cut somewhere
 }
 
+// remembering is a Redactor for many rows at once, which have the same names.
+type remembering struct {
+	Redactor
+	texts map[string]string
+}
+
+// Text implements [Redactor].
+func (r *remembering) Text(text string) string {
+	if text == "" {
+		return ""
+	}
+	out, known := r.texts[text]
+	if !known {
+		out = r.Redactor.Text(text)
+		r.texts[text] = out
+	}
+	return out
+}
+
 // Row is what a table shows of a call.
 type Row struct {
 	N              uint64   `json:"n"`
@@ -79,18 +98,65 @@ const maxParts = 1000
 
 // row is a call in the ring.
 type row struct {
-	call     *Call
-	peers    Peers // those of the call, or of the session that began with it
-	messages []*Message
-	notes    []*Note
+	n        uint64
+	peers    *Peers    // those of the call, or of the session that began with it
+	calls    *Peers    // those of the call, if it is packed
+	live     *contents // nil if the call is packed
+	packed   packedCall
 	more     int // messages and notes over maxParts
-	end      *End
 	bytes    int
 	asked    int // questions to the client that have no answer yet
 	explains []string
 
 	// Positions in the history of the ring.
 	born, version uint64
+}
+
+// contents is all that there is of a call.
+type contents struct {
+	call     *Call
+	messages []*Message
+	notes    []*Note
+	end      *End        // nil if it has not ended
+	first    [4]*Message // memory for messages
+}
+
+func newContents(c *Call) *contents {
+	has := &contents{call: c}
+	has.messages = has.first[:0]
+	return has
+}
+
+// contents returns what there is of the call. It is valid while the ring is locked.
+func (r *row) contents() *contents {
+	if r.live != nil {
+		return r.live
+	}
+	return r.packed.unpack(r.calls)
+}
+
+// owned returns what there is of the call, to be used after the ring is unlocked. Its messages and notes do not change.
+func (r *row) owned() (c *Call, messages []*Message, notes []*Note, end *End) {
+	has := r.live
+	if has == nil {
+		has = r.packed.unpack(r.calls).owned()
+	}
+	return has.call, slices.Clone(has.messages), slices.Clone(has.notes), has.end
+}
+
+// size returns how many bytes the row takes, as far as that is known.
+func (r *row) size() int {
+	if r.live == nil {
+		return rowBytes + r.packed.size()
+	}
+	c := r.live.call
+	n := rowBytes + liveBytes(c) + len(r.live.notes)*noteBytes + max(0, len(r.live.messages)-c.ready())*messageBytes
+	for _, m := range r.live.messages {
+		if !m.Unchanged() {
+			n += cap(m.Raw)
+		}
+	}
+	return n
 }
 
 // clock is how times are written.
@@ -104,27 +170,32 @@ func inMS(d time.Duration) float64 {
 
 // view returns what is shown of the row.
 func (r *row) view(redact Redactor) Row {
-	c, p := r.call, &r.peers
+	has, p := r.contents(), r.peers
+	c := has.call
 	out := Row{
 		N: c.N, At: stamp(c.Began), Kind: kindOf(c), Method: redact.Text(c.Method), Tool: c.Tool, ID: redact.Text(idText(c.ID)), Session: p.Session,
 		Client: redact.Text(p.Client), ClientRevision: p.ClientRevision, Server: redact.Text(p.Server), ServerRevision: p.ServerRevision,
-		Transport: p.ClientTransport, Status: open, Messages: len(r.messages) + r.more,
+		Transport: p.ClientTransport, Status: open, Messages: len(has.messages) + r.more,
 	}
 	if c.Tool != "" {
 		out.Tool = redact.Text(c.Tool)
 	}
 	switch {
-	case r.end != nil:
-		out.Status, out.Cause = r.end.Status, r.end.Cause
-		t := r.end.Timing
+	case has.end != nil:
+		out.Status, out.Cause = has.end.Status, has.end.Cause
+		t := has.end.Timing
 		out.MS = &RowMS{inMS(t.Client), inMS(t.Proxy), inMS(t.Server)}
 	case r.asked > 0:
 		out.Status = asking
 	}
-	for _, m := range r.messages {
-		r.addMessage(&out, m, redact)
+	for _, m := range has.messages {
+		out.add(m, redact)
 	}
-	for _, n := range r.notes {
+	if c.short {
+		s := c.summary()
+		out.addSummary(&s)
+	}
+	for _, n := range has.notes {
 		if n.By != "" && !slices.Contains(out.By, n.By) {
 			out.By = append(out.By, n.By)
 		}
@@ -144,22 +215,39 @@ func (r *row) view(redact Redactor) Row {
 	return out
 }
 
-func (r *row) addMessage(out *Row, m *Message, redact Redactor) {
-	if final := m.Kind.Response() && m.Direction == ToClient; final || !r.call.Kind.Response() && r.call.Kind != wire.Request {
-		if out.Bytes == nil {
-			out.Bytes = new(RowSize)
-		}
-		if m.From == nil {
-			out.Bytes.Before = m.Size
-		}
-		if m.Edge == ClientEdge && m.Direction == ToClient || m.Edge == ServerEdge && m.Direction == ToServer {
-			out.Bytes.After = m.Size
-		}
-		if final && m.Edge == ClientEdge {
-			out.describe(m, redact)
-		}
+// add adds what m says to the row of its call.
+func (out *Row) add(m *Message, redact Redactor) {
+	if out.Bytes == nil {
+		out.Bytes = new(RowSize)
 	}
-	for _, l := range m.Losses {
+	if out.Bytes.add(m.Call, m); *out.Bytes == (RowSize{}) {
+		out.Bytes = nil
+	}
+	if m.Kind.Response() && m.Direction == ToClient && m.Edge == ClientEdge {
+		out.describe(m, redact)
+	}
+	out.lose(m.Losses)
+}
+
+// addSummary adds what is known of messages that were not kept.
+func (out *Row) addSummary(s *summary) {
+	out.Messages = s.messages
+	if s.size != (RowSize{}) {
+		out.Bytes = &RowSize{s.size.Before, s.size.After}
+	}
+	if s.more == nil {
+		return
+	}
+	out.lose(s.more.losses)
+	out.By = append(out.By, s.more.by...)
+	if s.more.tokens.Before > 0 {
+		out.Tokens = &RowSize{s.more.tokens.Before, s.more.tokens.After}
+	}
+}
+
+// lose adds what was lost.
+func (out *Row) lose(list []wire.Loss) {
+	for _, l := range list {
 		if !slices.Contains(out.Rules, l.Rule) {
 			out.Rules = append(out.Rules, l.Rule)
 		}

@@ -40,7 +40,7 @@ const (
 
 // sessionTally counts the calls of one session.
 type sessionTally struct {
-	peers               Peers
+	peers               *Peers
 	since, used         time.Time
 	calls, open, asking int
 	errors              int
@@ -70,7 +70,7 @@ func (t sessionTallies) of(p *Peers, at time.Time) *sessionTally {
 		s = &sessionTally{since: at, rules: map[string]bool{}}
 		t[key] = s
 	}
-	s.peers, s.used = *p, at
+	s.peers, s.used = p, at
 	return s
 }
 
@@ -89,10 +89,11 @@ func (t sessionTallies) forgetOldest() {
 func known(p *Peers) bool { return p.ServerRevision != "" }
 
 func (t sessionTallies) began(c *Call) {
-	if !known(&c.Peers) {
+	p := c.peers()
+	if !known(p) {
 		return
 	}
-	s := t.of(&c.Peers, c.Began)
+	s := t.of(p, c.Began)
 	if !c.Server {
 		s.calls++
 	}
@@ -100,13 +101,13 @@ func (t sessionTallies) began(c *Call) {
 }
 
 func (t sessionTallies) asked(c *Call, by int) {
-	if s := t[keyOf(&c.Peers)]; s != nil {
+	if s := t[keyOf(c.peers())]; s != nil {
 		s.asking = max(0, s.asking+by)
 	}
 }
 
 func (t sessionTallies) ended(e *End, bad bool) {
-	s := t[keyOf(&e.Call.Peers)]
+	s := t[keyOf(e.Call.peers())]
 	if s == nil {
 		return
 	}
@@ -133,8 +134,8 @@ func (t sessionTallies) heard(told *Session) {
 // maxRules bounds the rules that are noted of one session.
 const maxRules = 100
 
-func (t sessionTallies) changed(c *Call, rules ...string) {
-	if s := t[keyOf(&c.Peers)]; s != nil {
+func (t sessionTallies) changed(p *Peers, rules ...string) {
+	if s := t[keyOf(p)]; s != nil {
 		for _, rule := range rules {
 			if len(s.rules) < maxRules {
 				s.rules[rule] = true
@@ -157,7 +158,7 @@ func SessionOf(p *Peers, since time.Time, open, streams, asking int, redact Reda
 }
 
 func (s *sessionTally) view(redact Redactor) SessionRow {
-	out := SessionOf(&s.peers, s.since, s.open, 0, s.asking, redact)
+	out := SessionOf(s.peers, s.since, s.open, 0, s.asking, redact)
 	out.Calls, out.Errors = s.calls, s.errors
 	if n := min(s.sampled, maxSamples); n > 0 {
 		sorted := slices.Clone(s.samples[:n])
@@ -227,7 +228,7 @@ func (r *Ring) Totals() Totals {
 			delete(r.sessions, key)
 			continue
 		}
-		if r.past && !known(&s.peers) { // it became a session later on
+		if r.past && !known(s.peers) { // it became a session later on
 			continue
 		}
 		t.Sessions = append(t.Sessions, s.view(r.redact))

@@ -4,6 +4,8 @@ import (
 	"sync"
 	"time"
 
+	"github.com/tidwall/gjson"
+
 	"github.com/dragoman-proxy/dragoman/translate"
 	"github.com/dragoman-proxy/dragoman/translate/wire"
 )
@@ -71,31 +73,51 @@ func (p *Peers) Transport(at Edge) string {
 	return p.ServerTransport
 }
 
+// Head is what is known of a message that was read.
+type Head struct {
+	Kind   wire.Kind
+	Method string
+	Tool   string // the tool or prompt that it names
+	ID     string // as it stands in the message; "" for none
+}
+
 // Call is one message of the client with all that belongs to it: its response, what the server asks during it, and its
 // progress. Or it is one message of the server outside of any call. Its exported fields do not change after it began. All
 // methods may be called on nil, which is a call that is not observed, and by several goroutines.
 type Call struct {
 	N      uint64 // its number: unique in this process, and rising
 	Began  time.Time
-	Peers  Peers
-	Server bool // it is a message of the server outside of any call
+	Peers  *Peers // other calls have the same; it does not change
+	Server bool   // it is a message of the server outside of any call
 
-	// These are of its first message.
-	Kind   wire.Kind
-	Method string
-	Tool   string // the tool or prompt that it names
-	ID     string
+	Head // of its first message
 
 	observer *Observer
 
 	mu      sync.Mutex
 	ended   bool
 	came    [3]*Message // the newest message of each direction that came in
-	because [3]reason   // how it was translated, if that was said
+	because *[3]reason  // how it was translated, if that was said
 
 	timing Timing
 	spent  *time.Duration // the part of timing for which the call waits; nil while dragoman is at work
 	since  time.Time
+
+	short bool // only sum is kept
+	sum   summary
+
+	first    []Message // memory for messages; its length is what was used
+	answered Timing    // memory for that of the first response, if replied is set
+	replied  bool
+	end      End
+}
+
+// peers returns Peers also of a call that says nothing of them.
+func (c *Call) peers() *Peers {
+	if c.Peers == nil {
+		return new(Peers)
+	}
+	return c.Peers
 }
 
 // reason is how a message was translated.
@@ -113,7 +135,7 @@ type Message struct {
 	Direction Direction
 	Kind      wire.Kind // 0 for a text that is no JSON-RPC message
 	Method    string    // of a response: that of the request that it answers; "" if unknown
-	ID        string    // as it stands in the message; "" for none
+	ID        string    // as it stands in the message, if that was read before a reader asks [Message.IDText]
 	Header    []Header  // HTTP headers that came with it; they may be secrets
 	Status    int       // HTTP status of a response at the client's edge; 0 if there is none
 
@@ -140,11 +162,22 @@ func (m *Message) Revision() string {
 	if m.Rev != "" {
 		return m.Rev
 	}
-	return m.Call.Peers.Revision(m.Edge)
+	return m.Call.peers().Revision(m.Edge)
 }
 
 // Transport returns the transport of the message's edge.
-func (m *Message) Transport() string { return m.Call.Peers.Transport(m.Edge) }
+func (m *Message) Transport() string { return m.Call.peers().Transport(m.Edge) }
+
+// IDText returns the id as it stands in the message, or "".
+func (m *Message) IDText() string {
+	switch {
+	case m.ID != "":
+		return m.ID
+	case m.Kind == wire.Notification:
+		return ""
+	}
+	return short(gjson.GetBytes(m.Raw, "id").Raw) // gjson reads broken JSON as well
+}
 
 // Unchanged reports whether the message left as it came: its text is that of From.
 func (m *Message) Unchanged() bool {
@@ -156,10 +189,14 @@ type Copy struct {
 	Raw    []byte // the message, or its beginning
 	Size   int    // of the whole message, in bytes
 	Cut    bool
-	SHA256 string // of the whole message in hexadecimal, if it was cut
+	SHA256 string // of the whole message in hexadecimal, if it was cut for its length; "" if too much came at once
 
-	at time.Time // when it was copied
+	at    time.Time // when it was copied
+	short bool      // it was not: its call is only summarized
 }
+
+// Kept reports whether there is a reader for the message.
+func (c *Copy) Kept() bool { return !c.at.IsZero() }
 
 // Header is an HTTP header.
 type Header struct{ Name, Value string }

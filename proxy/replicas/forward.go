@@ -43,6 +43,8 @@ type Request struct {
 	Method string            // POST, GET or DELETE
 	Header []upstream.Header // headers that the replica which serves it may need
 	Lost   mcp.Cause         // cause of the call's failure if its answer is lost
+
+	Answers string // the address of the replica that answers, which Forward sets
 }
 
 // Forward sends a client's request to the process that can serve it, and answers with the
@@ -59,6 +61,7 @@ func (r *Replicas) Forward(to sealed.ID, req *Request, resp *downstream.Response
 		r.Unreachable(fmt.Errorf("replica %s: %w", at.at, err))
 		return ErrNotTaken
 	}
+	req.Answers = at.at
 	a := &answer{of: r, link: l, at: at, lost: mcp.Fail(req.Lost, "")}
 	var m wire.Message
 	if req.Method == "POST" && m.Scan(req.Body, nil) == nil && m.Kind == wire.Request {

@@ -352,7 +352,7 @@ func (b *call) refused(refusal error) error {
 // toClient translates one message of the server. It returns what read returns.
 func (b *call) toClient(raw []byte) (out []byte, then func() error, err error) {
 	c, m := b.c, &b.msgs.down
-	b.seen.Came(observe.Message{Edge: observe.ServerEdge, Direction: observe.ToClient, Copy: b.seen.Keep(raw), Method: b.method.String()})
+	b.seen.Came(observe.Message{Edge: observe.ServerEdge, Direction: observe.ToClient, Copy: b.seen.KeepAnswer(raw), Method: b.method.String()})
 	if err := m.Scan(raw, c.down.Shape()); err != nil {
 		_ = c.host.Report.Malformed(err, raw, b.from)
 		return nil, nil, nil

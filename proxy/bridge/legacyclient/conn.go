@@ -18,6 +18,7 @@ import (
 	"github.com/dragoman-proxy/dragoman/proxy/large"
 	"github.com/dragoman-proxy/dragoman/proxy/mcp"
 	"github.com/dragoman-proxy/dragoman/proxy/mcpheader"
+	"github.com/dragoman-proxy/dragoman/proxy/observe"
 	"github.com/dragoman-proxy/dragoman/proxy/requests"
 	"github.com/dragoman-proxy/dragoman/proxy/results"
 	"github.com/dragoman-proxy/dragoman/proxy/sealed"
@@ -60,7 +61,9 @@ type Conn struct {
 	running  map[string]*call  // requests without a response, by the keys of the client's ids
 	watched  map[string]func() // ends subscriptions, by URI
 	news     server.Queue      // for the standing stream
-	standing *standingStream   // nil for none
+	queued   []queuedNews      // the observations of some of them
+	seeing   func(raw []byte) (*observe.Call, observe.Copy)
+	standing *standingStream // nil for none
 }
 
 var _ upstream.Conn = (*Conn)(nil)

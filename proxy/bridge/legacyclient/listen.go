@@ -197,11 +197,14 @@ func (c *Conn) enqueue(raw []byte, header []upstream.Header) {
 		c.host.Report.Dropped("malformed")
 		return
 	}
+	seen := c.observe(&m)
 	out := c.passDown(&m, header)
+	seen.translated(c, &m, out)
 	if out == nil {
 		return
 	}
 	c.mu.Lock()
+	c.await(seen.call, out)
 	dropped := c.news.Put(out, false)
 	at := c.standing
 	c.mu.Unlock()

@@ -80,6 +80,9 @@ type Session interface {
 	// Begin returns an exchange. stop ends ctx; it is nil if the exchange does not wait for the server. asked is the
 	// client's request, or nil for a request of dragoman's own.
 	Begin(ctx context.Context, stop context.CancelCauseFunc, header []upstream.Header, c *bridge.Crossing, asked *stateless.Request) Exchange
+	// Observe begins the observation of a request that dragoman answers itself, which has a header of from. It returns nil
+	// if nothing observes it.
+	Observe(asked *stateless.Request, from []upstream.Header) *observe.Call
 	// Cancel sends the server notifications/cancelled for the request with this id. It does not wait.
 	Cancel(id string, header []upstream.Header, reason string)
 	// End ends the session. why is the error of its open requests.

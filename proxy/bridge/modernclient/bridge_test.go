@@ -114,6 +114,8 @@ func (s *fakeSession) Alone() bool                 { return false }
 func (s *fakeSession) RunsFor() string             { return "" }
 func (s *fakeSession) End(error)                   {}
 
+func (s *fakeSession) Observe(*stateless.Request, []upstream.Header) *observe.Call { return nil }
+
 func (s *fakeSession) Cancel(id string, _ []upstream.Header, reason string) {
 	s.f.mu.Lock()
 	defer s.f.mu.Unlock()

@@ -10,6 +10,7 @@ import (
 	"github.com/dragoman-proxy/dragoman/proxy/downstream"
 	"github.com/dragoman-proxy/dragoman/proxy/mcp"
 	"github.com/dragoman-proxy/dragoman/proxy/metrics"
+	"github.com/dragoman-proxy/dragoman/proxy/observe"
 	"github.com/dragoman-proxy/dragoman/proxy/sse"
 	"github.com/dragoman-proxy/dragoman/proxy/stateless"
 	"github.com/dragoman-proxy/dragoman/proxy/upstream"
@@ -117,6 +118,7 @@ func (br *Bridge) discover(ctx context.Context, q *stateless.Request, who string
 		return nil, clienterror.Of(err).WithID(q.ID)
 	}
 	defer br.pool.release(b)
+	seen := b.observe(q, from)
 	out := []byte(`{"resultType":"complete","supportedVersions":[`)
 	for n, r := range translate.All() {
 		if n > 0 {
@@ -130,7 +132,36 @@ func (br *Bridge) discover(ctx context.Context, q *stateless.Request, who string
 	}
 	out = append(out, `,"ttlMs":0,"cacheScope":"private","_meta":{"`+mcp.MetaPrefix+`serverInfo":`...)
 	out = append(append(out, b.said.server...), `}}`...)
-	return mcp.AppendResult(nil, q.ID, out), nil
+	out = mcp.AppendResult(nil, q.ID, out)
+	observed(seen, out)
+	seen.End(string(metrics.Local), "")
+	return out, nil
+}
+
+// observe begins the observation of a request that dragoman answers itself.
+func (b *pooledSession) observe(q *stateless.Request, from []upstream.Header) *observe.Call {
+	seen := b.s.Observe(q, from)
+	seen.Note(observe.Note{By: observe.Bridge, What: "answered", Detail: "the server has a handshake, and no such method: dragoman answers from what the server said there, and from its notifications"})
+	return seen
+}
+
+// seenPeer is a client that is observed.
+type seenPeer struct {
+	mcp.Peer
+	seen *observe.Call
+}
+
+// Send implements [mcp.Peer].
+func (p *seenPeer) Send(e sse.Event) error {
+	observed(p.seen, e.Data)
+	return p.Peer.Send(e)
+}
+
+// observed adds a message that the client gets.
+func observed(seen *observe.Call, body []byte) {
+	if seen != nil {
+		seen.Add(observe.Message{Edge: observe.ClientEdge, Direction: observe.ToClient, Copy: seen.Keep(body), Method: seen.Method})
+	}
 }
 
 // discovered is the reply to server/discover.

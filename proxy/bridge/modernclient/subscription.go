@@ -17,6 +17,8 @@ import (
 	"github.com/dragoman-proxy/dragoman/proxy/clienterror"
 	"github.com/dragoman-proxy/dragoman/proxy/downstream"
 	"github.com/dragoman-proxy/dragoman/proxy/mcp"
+	"github.com/dragoman-proxy/dragoman/proxy/metrics"
+	"github.com/dragoman-proxy/dragoman/proxy/observe"
 	"github.com/dragoman-proxy/dragoman/proxy/outbox"
 	"github.com/dragoman-proxy/dragoman/proxy/server"
 	"github.com/dragoman-proxy/dragoman/proxy/sse"
@@ -35,13 +37,12 @@ type subscription struct {
 	q    *stateless.Request
 	from []upstream.Header
 	b    *pooledSession
+	seen *observe.Call // nil if nothing observes it
 
 	wants map[wire.Method]bool
 	uris  []string
 	tasks []*pooledTask
 	box   *outbox.Outbox
-	begun bool // Next has returned the acknowledgement
-	ended bool
 	cut   bool // the stream was ended although there was something to listen for
 }
 
@@ -66,7 +67,7 @@ func (br *Bridge) subscribe(ctx context.Context, q *stateless.Request, who strin
 	if err != nil {
 		return nil, clienterror.Of(err).WithID(q.ID)
 	}
-	l := &subscription{br: br, ctx: ctx, q: q, from: from, b: b, box: outbox.New(), wants: map[wire.Method]bool{}}
+	l := &subscription{br: br, ctx: ctx, q: q, from: from, b: b, seen: b.observe(q, from), box: outbox.New(), wants: map[wire.Method]bool{}}
 	asked := gjson.GetBytes(q.Raw, "params.notifications")
 	heard := b.startListening(ctx, from)
 	for _, n := range listenable {
@@ -143,6 +144,18 @@ func (l *subscription) acknowledgement() []byte {
 
 // Answer implements [Reply]: it sends the acknowledgement, then one notification after the other.
 func (l *subscription) Answer(client mcp.Peer) ([]byte, error) {
+	if l.seen != nil {
+		client = &seenPeer{client, l.seen}
+	}
+	body, err := l.answer(client)
+	if err == nil {
+		observed(l.seen, body)
+		l.seen.End(string(metrics.Local), "")
+	}
+	return body, err
+}
+
+func (l *subscription) answer(client mcp.Peer) ([]byte, error) {
 	defer context.AfterFunc(l.br.host.Draining, l.finish)()
 	m := outbox.Message{Body: l.acknowledgement()}
 	for {
@@ -176,6 +189,7 @@ func (l *subscription) finish() { l.box.Put(outbox.Message{Body: l.result(), Las
 // End ends the subscription.
 func (l *subscription) End() {
 	l.box.Close()
+	l.seen.End(string(metrics.Left), "")
 	b := l.b
 	b.mu.Lock()
 	delete(b.subscriptions, l)

@@ -49,7 +49,7 @@ func (h *Handler) enter() bool {
 		h.idle.Stop()
 	}
 	if h.detach == nil && h.o.Observer != nil {
-		h.detach = h.o.Observer.Attach("page", h.o.Ring)
+		h.attach()
 	}
 	return true
 }

@@ -133,7 +133,7 @@ func New(o Options) (*Handler, error) {
 	}
 	h.files[""] = h.files["page.html"]
 	if o.Keep && o.Observer != nil {
-		h.detach = o.Observer.Attach("page", o.Ring)
+		h.attach()
 	}
 	return h, nil
 }
@@ -156,6 +156,12 @@ func newFile(name string, text []byte) *file {
 	}
 	return f
 }
+
+// enough is what a person can look at. The ring holds less than a second of such long messages, and ten seconds of such calls.
+var enough = observe.Bounds{Queue: 2 << 20, Long: 8 << 20, Calls: 500}
+
+// attach begins to fill the ring.
+func (h *Handler) attach() { h.detach = h.o.Observer.AttachWithin(enough, "page", h.o.Ring) }
 
 // linger is how long the ring is filled after the last watcher has left, since a page that is hidden or loaded again comes
 // back.

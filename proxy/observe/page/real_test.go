@@ -58,7 +58,7 @@ func newReal(t *testing.T) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	c := seen.Begin(observe.Peers{Client: "cursor 0.41", ClientRevision: "2024-11-05", Server: "everything 2.0", ServerRevision: "2025-11-25", ClientTransport: "http", ServerTransport: "stdio"}, seen.Keep([]byte(request)), false)
+	c := seen.Begin(&observe.Peers{Client: "cursor 0.41", ClientRevision: "2024-11-05", Server: "everything 2.0", ServerRevision: "2025-11-25", ClientTransport: "http", ServerTransport: "stdio"}, seen.Keep([]byte(request)), false)
 	c.Came(observe.Message{Edge: observe.ClientEdge, Direction: observe.ToServer, Copy: seen.Keep([]byte(request))})
 	c.Went(observe.ServerEdge, observe.ToServer, []byte(request))
 	kept := seen.Keep(list)

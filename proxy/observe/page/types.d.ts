@@ -30,7 +30,7 @@ interface Message {
   pair?: number; same?: boolean; changes?: Change[]; more_changes?: number; unexplained?: number; verdict?: string; failure?: string;
 }
 interface Note { at: string; by: string; what?: string; path?: string; detail?: string }
-interface Call { row: Row; messages: Message[]; notes?: Note[]; curl?: string; golden?: string; more?: number }
+interface Call { row: Row; messages: Message[]; notes?: Note[]; curl?: string; golden?: string; more?: number; short?: boolean }
 
 /** Where the page stands with dragoman. */
 type Link = { is: 'opening' | 'live' | 'token' | 'forbidden' | 'hidden' } | { is: 'lost' | 'busy'; at: number };

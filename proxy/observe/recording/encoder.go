@@ -38,10 +38,11 @@ func (e *Encoder) shown(l *Line, f func(observe.Redactor)) {
 
 // Message implements [observe.Reader].
 func (e *Encoder) Message(m *observe.Message) {
-	e.introduce(&m.Call.Peers, m.At, 0)
+	p := m.Call.Peers
+	e.introduce(p, m.At, 0)
 	l := Line{
 		Kind: Message, Seq: m.Seq, TS: m.At, Edge: m.Edge.String(), Direction: m.Direction.String(), Transport: m.Transport(), Rev: m.Revision(),
-		Session: m.Call.Peers.Session, Call: m.Call.N, Size: m.Size, SHA256: m.SHA256, HTTP: m.Status, Timing: timing(m.Timing),
+		Session: p.Session, Call: m.Call.N, Size: m.Size, SHA256: m.SHA256, Cut: m.Cut && m.SHA256 == "", HTTP: m.Status, Timing: timing(m.Timing),
 	}
 	if m.From != nil {
 		l.From = m.From.Seq
@@ -145,7 +146,9 @@ func (e *Encoder) Note(n *observe.Note) {
 
 // End implements [observe.Reader].
 func (e *Encoder) End(n *observe.End) {
-	e.put(&Line{Kind: End, TS: n.At, Session: n.Call.Peers.Session, Call: n.Call.N, Status: n.Status, Cause: n.Cause, Timing: timing(&n.Timing)})
+	e.introduce(n.Call.Peers, n.At, 0)
+	l := Line{Kind: End, TS: n.At, Session: n.Call.Peers.Session, Call: n.Call.N, Status: n.Status, Cause: n.Cause, Timing: timing(&n.Timing)}
+	e.shown(&l, func(safe observe.Redactor) { l.Method, l.Tool = safe.Text(n.Call.Method), safe.Text(n.Call.Tool) })
 }
 
 // Session implements [observe.Reader].

@@ -59,6 +59,7 @@ type Line struct {
 	Text    string            `json:"text"`
 	Size    int               `json:"size"`
 	SHA256  string            `json:"sha256"`
+	Cut     bool              `json:"cut"` // it was cut to 4 KiB without a SHA256, because too much came at once
 	Headers map[string]string `json:"headers"`
 	HTTP    int               `json:"http_status"` // of a response
 	// Changes are why the message differs from the one that it was made of, and Losses what the translation of this message
@@ -160,6 +161,9 @@ func (l *Line) Append(dst []byte) []byte {
 	text("text", l.Text)
 	number("size", uint64(l.Size))
 	text("sha256", l.SHA256)
+	if l.Cut {
+		o = o.Raw("cut", []byte("true"))
+	}
 	raw("changes", l.Changes)
 	raw("losses", l.Losses)
 	object("peers", l.Peers != nil, l.Peers)

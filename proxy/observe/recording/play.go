@@ -89,7 +89,7 @@ func (p *player) call(l *Line) *observe.Call {
 	}
 	peers := p.peers[l.Session]
 	peers.Session = l.Session
-	c := &observe.Call{N: l.Call, Began: l.TS, Peers: peers, Method: l.Method, Tool: l.Tool}
+	c := &observe.Call{N: l.Call, Began: l.TS, Peers: &peers, Head: observe.Head{Method: l.Method, Tool: l.Tool}}
 	c.Server = l.Kind == Message && l.Edge == ServerEdge && l.Direction == ServerToClient
 	var m wire.Message
 	if m.Scan(l.Payload, nil) == nil {
@@ -112,7 +112,7 @@ func (p *player) message(l *Line) {
 		m.Rev = l.Rev
 	}
 	if l.Payload == nil {
-		m.Raw, m.Cut = []byte(l.Text), l.SHA256 != ""
+		m.Raw, m.Cut = []byte(l.Text), l.SHA256 != "" || l.Cut
 	}
 	var w wire.Message
 	if w.Scan(m.Raw, nil) == nil {
@@ -138,7 +138,7 @@ func (p *player) message(l *Line) {
 	}
 	if from := p.seen[l.From]; from != nil {
 		m.From = from
-		if m.Size == from.Size && bytes.Equal(m.Raw, from.Raw) {
+		if m.Size == from.Size && m.SHA256 == from.SHA256 && !l.Cut && bytes.Equal(m.Raw, from.Raw) {
 			m.Raw = from.Raw // one text at both edges
 		}
 		var list []translate.Change

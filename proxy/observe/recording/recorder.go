@@ -10,11 +10,12 @@ import (
 
 // Recorder writes what is observed, without secrets.
 type Recorder struct {
-	name   string
-	failed func(error)
-	detach func()
-	ended  atomic.Bool
-	out    *Writer // used by the goroutine that reads what is observed; nil if the recording has ended
+	name     string
+	failed   func(error)
+	attached chan struct{} // closed when detach is set
+	detach   func()
+	ended    atomic.Bool
+	out      *Writer // used by the goroutine that reads what is observed; nil if the recording has ended
 }
 
 // closeFor is how long Close waits for the disk.
@@ -27,8 +28,9 @@ func Start(o *observe.Observer, options Options, current func() observe.Redactor
 	if err != nil {
 		return nil, err
 	}
-	r := &Recorder{name: options.File, failed: failed, out: w}
+	r := &Recorder{name: options.File, failed: failed, out: w, attached: make(chan struct{})}
 	r.detach = o.Attach("record", NewEncoder(current, r.put))
+	close(r.attached)
 	return r, nil
 }
 
@@ -44,6 +46,10 @@ func (r *Recorder) put(l *Line) {
 	_ = r.out.Close() // the recording is over anyway
 	r.out = nil
 	r.ended.Store(true)
+	go func() { // nothing more is read for it; Close waits until that is so
+		<-r.attached
+		r.detach()
+	}()
 	if r.failed != nil {
 		r.failed(fmt.Errorf("%s: %w", r.name, err))
 	}

@@ -99,7 +99,7 @@ func aCall(t *testing.T, o *observe.Observer) {
 	const ask, answer, left = `{"jsonrpc":"2.0","id":1,"method":"tools/list"}`,
 		"{\"jsonrpc\":\"2.0\",\n\"id\":1,\"result\":{\"tools\":[{\"name\":\"t\",\"title\":\"T\",\"inputSchema\":{\"type\":\"object\"}}],\"note\":\"" + secret + "\"}}",
 		"{\"jsonrpc\":\"2.0\",\n\"id\":1,\"result\":{\"tools\":[{\"name\":\"t\",\"inputSchema\":{\"type\":\"object\"}}],\"note\":\"" + secret + "\"}}"
-	c := o.Begin(peers, whole(ask), false)
+	c := o.Begin(&peers, whole(ask), false)
 	c.Came(observe.Message{
 		Edge: observe.ClientEdge, Direction: observe.ToServer, Copy: whole(ask),
 		Header: []observe.Header{{Name: "Mcp-Method", Value: "tools/list"}, {Name: "Authorization", Value: "Bearer " + secret}},
@@ -173,7 +173,7 @@ func TestLongMessagesAndTextsThatAreNoMessages(t *testing.T) {
 	var o observe.Observer
 	options := options(t)
 	r := start(t, &o, options, nil)
-	c := o.Begin(peers, whole("no JSON"), false)
+	c := o.Begin(&peers, whole("no JSON"), false)
 	c.Add(observe.Message{Edge: observe.ClientEdge, Direction: observe.ToServer, Copy: whole("no JSON, " + secret)})
 	cut := observe.Copy{Raw: []byte(`{"jsonrpc":"2.0","id":1,"result":{"a":"` + secret[:10]), Size: 2 << 20, Cut: true, SHA256: strings.Repeat("ab", 32)}
 	c.Add(observe.Message{Edge: observe.ServerEdge, Direction: observe.ToClient, Copy: cut})
@@ -246,7 +246,7 @@ func TestARecordingPlaysWhatHappened(t *testing.T) {
 		t.Errorf("the changes are %+v, %v", e, err)
 	}
 	c := played.last.Call
-	if c.N != 1 || c.Method != "tools/list" || c.ID != "1" || c.Peers != peers || c.Kind != wire.Request || c.Server || slices.ContainsFunc(played.calls, func(other *observe.Call) bool { return other != c }) {
+	if c.N != 1 || c.Method != "tools/list" || c.ID != "1" || *c.Peers != peers || c.Kind != wire.Request || c.Server || slices.ContainsFunc(played.calls, func(other *observe.Call) bool { return other != c }) {
 		t.Errorf("the call is %+v", c)
 	}
 }
@@ -366,7 +366,7 @@ func TestASlowDiskStopsNoCall(t *testing.T) {
 	r := start(t, &o, options, nil)
 	big := `{"pad":"` + strings.Repeat("x", 1<<20-100) + `"}`
 	for range 20 {
-		o.Begin(peers, whole(big), false).Add(observe.Message{Edge: observe.ClientEdge, Direction: observe.ToServer, Copy: whole(big)})
+		o.Begin(&peers, whole(big), false).Add(observe.Message{Edge: observe.ClientEdge, Direction: observe.ToServer, Copy: whole(big)})
 	}
 	if err := r.close(0); err == nil {
 		t.Error("Close waits for ever, or says nothing")

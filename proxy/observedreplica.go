@@ -1,0 +1,143 @@
+package proxy
+
+import (
+	"errors"
+	"time"
+
+	"github.com/dragoman-proxy/dragoman/proxy/clienterror"
+	"github.com/dragoman-proxy/dragoman/proxy/downstream"
+	"github.com/dragoman-proxy/dragoman/proxy/mcp"
+	"github.com/dragoman-proxy/dragoman/proxy/metrics"
+	"github.com/dragoman-proxy/dragoman/proxy/observe"
+	"github.com/dragoman-proxy/dragoman/proxy/replicas"
+	"github.com/dragoman-proxy/dragoman/proxy/report"
+	"github.com/dragoman-proxy/dragoman/proxy/sealed"
+	"github.com/dragoman-proxy/dragoman/proxy/sse"
+	"github.com/dragoman-proxy/dragoman/translate/wire"
+)
+
+// This file tells package observe of requests that another replica answers. That replica observes both edges; this one what
+// its client sent and got.
+
+// forward forwards a request to another process. If no response comes, the request fails with the
+// cause lost.
+func (srv *Server) forward(to sealed.ID, method string, lost mcp.Cause, req *downstream.Request, resp *downstream.Response) error {
+	r := &replicas.Request{Request: req, Method: method, Header: srv.carriedHeaders(req), Lost: lost}
+	if !srv.observer.Watched() || method == "DELETE" {
+		return srv.replicas.Forward(to, r, resp)
+	}
+	f := &forwarded{srv: srv, request: r, kept: srv.observer.Keep(req.Body), peers: srv.peersOfForwarded(req)}
+	seen := *req
+	r.Request, seen.Client = &seen, &forwardedPeer{req.Client, f}
+	err := srv.replicas.Forward(to, r, resp)
+	f.answered(resp, err)
+	return err
+}
+
+// answered observes what came of the request. Nothing is seen of a request that no replica took: it goes on here.
+func (f *forwarded) answered(resp *downstream.Response, err error) {
+	switch {
+	case errors.Is(err, replicas.ErrNotTaken):
+	case f.request.Method == "GET":
+		if listen := resp.Listen; listen != nil {
+			resp.Listen = func(client mcp.Peer) error { return listen(&forwardedPeer{client, f}) }
+		}
+	case err == nil:
+		f.begin()
+		f.sent(resp.Body, resp.Status)
+		switch {
+		case resp.Cut != nil && f.outcome == "":
+			f.outcome = metrics.Left
+		case f.outcome == "":
+			f.outcome = metrics.Succeeded
+		}
+		f.call.End(string(f.outcome), "")
+	case isReported(err) || f.request.Session != "": // otherwise refuse observes it
+		f.begin()
+		lost := clienterror.Of(err)
+		f.call.Add(observe.Message{Edge: observe.ClientEdge, Direction: observe.ToClient, Copy: f.call.Keep(lost.Body()), Method: f.call.Method, Status: lost.Status})
+		f.call.End(string(report.Outcome(lost)), lost.Why)
+	}
+}
+
+// peersOfForwarded says who talks, as far as the session's id and the request tell.
+func (srv *Server) peersOfForwarded(req *downstream.Request) *observe.Peers {
+	p := &observe.Peers{Session: fingerprint(req.Session), ClientRevision: req.Version, ClientTransport: "http", ServerTransport: srv.serverTransport()}
+	var m wire.Message
+	if s, ok := srv.now().sealer.OpenSession(req.Session, time.Now()); ok {
+		p.Client, p.ClientRevision, p.ServerRevision = nameOf([]byte(s.ClientInfo)), s.ClientRevision.Name, s.ServerRevision.Name
+		p.Bridged = s.ClientRevision.Modern != s.ServerRevision.Modern
+	} else if m.Scan(req.Body, nil) == nil {
+		p.Client = nameOf(clientIn(&m))
+	}
+	return p
+}
+
+// forwarded is a request that another replica answers, as this one's client sees it.
+type forwarded struct {
+	srv     *Server
+	request *replicas.Request
+	kept    observe.Copy
+	peers   *observe.Peers
+	call    *observe.Call   // nil before begin, and for a standing stream
+	outcome metrics.Outcome // of the response; "" before
+}
+
+// begin begins the observation once a replica has taken the request.
+func (f *forwarded) begin() {
+	if f.call != nil {
+		return
+	}
+	f.call = f.srv.observer.Begin(f.peers, f.kept, false)
+	header := headersOf(f.srv.appendPassed(nil, f.request.Request.Header))
+	f.call.Came(observe.Message{Edge: observe.ClientEdge, Direction: observe.ToServer, Copy: f.kept, Header: header})
+	f.call.WaitsForServer()
+	f.note(f.call)
+}
+
+func (f *forwarded) note(c *observe.Call) {
+	c.Note(observe.Note{By: observe.Replica, What: "forwarded", Detail: "the replica at " + f.request.Answers + " answers"})
+}
+
+// forwardedPeer is the client of a forwarded request.
+type forwardedPeer struct {
+	mcp.Peer
+	of *forwarded
+}
+
+// Send implements [mcp.Peer].
+func (p *forwardedPeer) Send(e sse.Event) error {
+	switch f := p.of; {
+	case len(e.Data) == 0:
+	case f.request.Method == "GET":
+		kept := f.srv.observer.Keep(e.Data)
+		c := f.srv.observer.Begin(f.peers, kept, true)
+		c.Add(observe.Message{Edge: observe.ClientEdge, Direction: observe.ToClient, Copy: kept})
+		f.note(c)
+		c.End(string(metrics.Succeeded), "")
+	default:
+		f.begin()
+		f.sent(e.Data, 0)
+	}
+	return p.Peer.Send(e)
+}
+
+// sent observes a message that the client gets.
+func (f *forwarded) sent(body []byte, status int) {
+	if len(body) == 0 || f.call == nil {
+		return
+	}
+	var m wire.Message
+	if m.Scan(body, nil) == nil && m.Kind.Response() {
+		f.outcome = metrics.OutcomeOf(&m)
+	}
+	f.call.Add(observe.Message{Edge: observe.ClientEdge, Direction: observe.ToClient, Copy: f.call.Keep(body), Method: f.methodOf(&m), Status: status})
+}
+
+// methodOf returns the method of a response, or "".
+func (f *forwarded) methodOf(m *wire.Message) string {
+	if m.Kind.Response() {
+		return f.call.Method
+	}
+	return ""
+}
