@@ -24,6 +24,12 @@ func FuzzFrontMatter(f *testing.F) {
 	for _, s := range []string{"---\n---\n", "---\na: &a [*a]\n---\n", "---\n? [a]\n: b\n---\n", "---\n<<: [{a: 1}, 5]\n---\n", "---\n%YAML 1.2\n---\na: 1\n---\n", "---\na: !!int x\n---\n", "---\noperations: {read: [{params: {a: {type: array, items: {type: array, items: 5}}}}]}\n---\n"} {
 		f.Add([]byte(s))
 	}
+	for _, more := range []string{
+		"aliases: [branch, '', \"\\0\"]", "aliases: 5", "response: {schema: {type: object, properties: {a: {type: array, items: {type: string}}, '': {type: string}}}}",
+		"response: {schema: {type: nothing}}", "supports_fields: true, default_fields: {a: integer, a.b: string, '.': string, a..b: x, '': 5}", "supports_fields: true, default_fields: {}",
+	} {
+		f.Add([]byte(front("https://api.example.com", "read:\n- {name: a, maps_to: GET /a, description: A, "+more+"}")))
+	}
 	rt, err := New(Options{})
 	if err != nil {
 		f.Fatal(err)

@@ -514,3 +514,23 @@ func TestReloadChangesTools(t *testing.T) {
 		t.Error(changed, err, len(rt.Tools("")))
 	}
 }
+
+// TestDescriptionOfManyAdapters shows that the description of the search stays short.
+func TestDescriptionOfManyAdapters(t *testing.T) {
+	for n, want := range map[int]string{
+		1:  "Find operations of api-00 (1) by what they do",
+		3:  "Find operations of api-00 (1), api-01 (1), api-02 (1) by what they do",
+		4:  "Find operations of api-00, api-01, api-02, api-03 by what they do",
+		60: "api-16, api-17 and 42 more APIs by what they do",
+	} {
+		files := map[string]string{}
+		for i := range n {
+			name := fmt.Sprintf("api-%02d", i)
+			files[name+"-adapter.md"] = strings.Replace(front("https://"+name+".example.com", "read:\n- {name: get_a, maps_to: GET /a}"), "test-api", name, 1)
+		}
+		got := toolEntries(t, start(t, Options{Shown: Shown{Mode: Search}}, files))[0].Description
+		if !strings.Contains(got, want) || len(got) > 250 {
+			t.Errorf("%d: %s", n, got)
+		}
+	}
+}

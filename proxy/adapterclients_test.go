@@ -315,6 +315,19 @@ func TestReloadChangesWhatClientsSee(t *testing.T) {
 				t.Error(got)
 			}
 
+			count := ofCI.count("list_changed")
+			cfg.Auth.NamedTokens = map[string]string{"dev": "token-of-ci", "ci": "token-of-dev"}
+			if err := srv.Reload(cfg); err != nil {
+				t.Fatal(err)
+			}
+			eventually(t, "told", func() bool { return ofCI.count("list_changed") > count })
+			if got := toolNames(t, ctx, ci); !slices.Contains(got, "drop_all") {
+				t.Error("the token has another name, and the old grant: ", got)
+			}
+			if got := toolNames(t, ctx, dev); slices.Contains(got, "drop_all") {
+				t.Error("the token has another name, and the old grant: ", got)
+			}
+
 			bad := cfg
 			bad.Adapters.Tokens = map[string]config.AdapterGrant{"ci": {Allow: []string{"?"}}}
 			if err := srv.Reload(bad); err == nil {

@@ -97,6 +97,12 @@ func (s *setup) grantOf(by *downstream.Sender) string {
 	return ""
 }
 
+// grantsDiffer reports whether a client may have another grant than before, by its token's name.
+func (s *setup) grantsDiffer(was *setup) bool {
+	known := func(s *setup) []string { return slices.Sorted(maps.Keys(s.cfg.Adapters.Tokens)) }
+	return !maps.Equal(s.guard.names, was.guard.names) || !slices.Equal(known(s), known(was))
+}
+
 // ownFor returns dragoman's own tools as a client sees them; nil if there are none.
 func (s *setup) ownFor(by *downstream.Sender) *owntools.Catalog { return s.own.For(s.grantOf(by)) }
 
@@ -162,6 +168,9 @@ func (srv *Server) Reload(cfg config.Config) error {
 	}
 	if err == nil {
 		next.own, err = owntools.New(next.table, owntools.WithMore(srv.own, next.shaping), cfg.Adapters.Instructions, was.own)
+	}
+	if err == nil && next.grantsDiffer(was) {
+		next.own.Anew()
 	}
 	if err == nil {
 		err = next.admits()

@@ -95,7 +95,7 @@ func undouble(w string) string {
 // irregular are words that stem would not recognize as another form of the same word.
 var irregular = map[string]string{
 	"people": "person", "children": "child", "left": "leave", "wrote": "write", "written": "write", "ran": "run", "got": "get",
-	"made": "mak", "sent": "send", "found": "find", "shown": "show", "went": "go", "repos": "repo", "prs": "pr", "running": "run", "status": "status",
+	"made": "mak", "logged": "login", "signed": "login", "sent": "send", "found": "find", "shown": "show", "went": "go", "repos": "repo", "prs": "pr", "running": "run", "status": "status",
 }
 
 // stops are words that say nothing about an operation.

@@ -95,20 +95,30 @@ func (k *Catalogue) SearchJSON(adapter string, t Tool) []byte {
 		Raw("inputSchema", schema.Bool("additionalProperties", false).End()).Raw("annotations", h.annotations()).End()
 }
 
-// maxAbout is the largest number of adapters that a description names.
-const maxAbout = 12
+// maxAbout is the largest number of bytes of the names of adapters in a description.
+const maxAbout = 150
 
-// about names the adapters with the numbers of their operations.
+// about names the adapters, with the numbers of their operations if they are few.
 func (k *Catalogue) about() string {
 	var list []string
-	for _, s := range k.Adapters[:min(len(k.Adapters), maxAbout)] {
-		list = append(list, s.adapter.Name+" ("+strconv.Itoa(len(s.operations))+")")
+	size := 0
+	for _, s := range k.Adapters {
+		name := s.adapter.Name
+		if len(k.Adapters) <= fewAdapters {
+			name += " (" + strconv.Itoa(len(s.operations)) + ")"
+		}
+		if size += len(name) + 2; size > maxAbout {
+			break
+		}
+		list = append(list, name)
 	}
-	if left := len(k.Adapters) - len(list); left > 0 {
-		list = append(list, strconv.Itoa(left)+" more APIs")
-	}
-	if list == nil {
+	switch left := len(k.Adapters) - len(list); {
+	case len(k.Adapters) == 0:
 		return "APIs"
+	case len(list) == 0:
+		return strconv.Itoa(left) + " APIs"
+	case left > 0:
+		return strings.Join(list, ", ") + " and " + strconv.Itoa(left) + " more APIs"
 	}
 	return strings.Join(list, ", ")
 }

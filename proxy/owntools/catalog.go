@@ -225,6 +225,18 @@ func appendToolsList(dst, id, entries []byte, cursor string) []byte {
 // Edition identifies the list. A new catalog with the same list has the same edition.
 func (c *Catalog) Edition() *Edition { return c.told }
 
+// Anew gives the catalogs, one for each grant, editions of their own, so that all clients are told to list
+// the tools again. It must not be called once c is in use. c may be nil.
+func (c *Catalog) Anew() {
+	if c == nil {
+		return
+	}
+	c.told = &Edition{replaced: make(chan struct{})}
+	for _, other := range c.others {
+		other.Anew()
+	}
+}
+
 // ReplacedBy is called when next, which may be nil, has taken the place of c. It closes the channels of
 // [Edition.Replaced] of the catalogs, one for each grant, that have another edition now. c may be nil.
 func (c *Catalog) ReplacedBy(next *Catalog) {
