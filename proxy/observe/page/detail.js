@@ -93,12 +93,12 @@ const VERDICTS = { drop: ': the receiver has no form for it.', answer: ': it ans
 
 /** A message as it came in and as it went on. @param {Call} c @param {Message | undefined} m */
 function exchange(c, m) {
-	if (!m) return note(c.short ? 'More calls came at once than dragoman keeps with their messages: of this one, only the row is there.' : 'dragoman no longer has this message.');
+	if (!m) return note('Not kept' + (c.short ? ': too many calls at once.' : '.'));
 	const other = c.messages.find((x) => x.seq === m.pair), [a, b] = other && other.seq < m.seq ? [other, m] : [m, other];
 	const came = (a.edge === 'client') === (a.direction === 'client-to-server'), answer = a.kind === 'response' && a.direction !== c.messages[0].direction;
 	const changes = a.changes ?? b?.changes ?? [], same = !b || !!(a.same || b.same), cut = [a, b].find((x) => x?.cut), texts = [a, b].filter((x) => x?.text);
 	const says = note(same ? (b ? 'Passed on unchanged, byte for byte.' : came ? 'dragoman did not pass this on' + (VERDICTS[a.verdict ?? ''] ?? ': it answered or used it.') : 'dragoman wrote this itself.')
-		: cut ? (cut.sha256 ? `Too long to keep: only the beginning is here, so the two are not compared. SHA-256 ${cut.sha256}` : 'Too many long messages came at once: only the beginning is here, so the two are not compared.') : texts.length > 0 && 'One side is not JSON, so the two are not compared.',
+		: cut ? `Too long, or too much at once, to keep: only the beginning is here. SHA-256 ${cut.sha256 ?? 'unknown'}` : texts.length > 0 && 'One side is not JSON, so the two are not compared.',
 		a.failure && h('b.bad', ' It could not be translated: ' + a.failure));
 	const shows = h('div', texts.map((x) => h('pre', (x?.text ?? '').split('\n').map((t) => [document.createTextNode(safe(t, 70_000)), h('br')]))));
 	if (!texts.length) compare(c, m, changes, says, shows, same);
