@@ -35,6 +35,9 @@ func (x *exchange) again(key memo.Key, raw []byte) (out []byte, ok bool) {
 	if !k.Same() {
 		out = x.own(k.AppendTranslation(x.buf[:0], x.call.ID), raw)
 	}
+	if k.Updated {
+		x.noteDialect()
+	}
 	x.observeLost(k.Losses)
 	x.srv.host.Losses.Note(key.By.From(), key.By.To(), key.Method, k.Losses, x.from)
 	return out, true

@@ -347,6 +347,13 @@ func (x *exchange) noted(n observe.Note, before, out []byte) []byte {
 	return out
 }
 
+// noteDialect notes that the schemas of a list are in another dialect than the server's.
+func (x *exchange) noteDialect() {
+	if x.kept.Kept() {
+		x.about().Note(observe.Note{By: observe.Dialect, What: "schemas", Path: "result.tools", To: observe.ToClient, Detail: "schemas are updated from draft-07 to 2020-12"})
+	}
+}
+
 // about returns the observation of the call that the server's message answers.
 func (x *exchange) about() *observe.Call {
 	switch {

@@ -7,7 +7,9 @@ import (
 
 	"github.com/tidwall/gjson"
 
+	"github.com/dragoman-proxy/dragoman/proxy/memo"
 	"github.com/dragoman-proxy/dragoman/proxy/observe"
+	"github.com/dragoman-proxy/dragoman/translate/wire"
 )
 
 // observedBy returns a ring that sees what srv does until end is called.
@@ -242,6 +244,27 @@ func TestAQuestionToAModernClientBelongsToItsCall(t *testing.T) {
 	want := []string{"client > request", "> server request", "server > request", "> client response", "client > request", "> server response", "server > response", "> client response"}
 	if fmt.Sprint(kinds) != fmt.Sprint(want) {
 		t.Errorf("%q", kinds)
+	}
+}
+
+// TestEachListSaysWhyItDiffers: also a list whose translation is remembered.
+func TestEachListSaysWhyItDiffers(t *testing.T) {
+	for _, version := range []string{"2025-11-25", "2025-06-18"} {
+		srv := front(t, drafting(version, false, false))
+		ring, end := observedBy(srv)
+		s := srv.initialize("2025-11-25")
+		for n := range 4 {
+			srv.post(s, fmt.Sprintf(`{"jsonrpc":"2.0","id":%d,"method":"tools/list"}`, n+2))
+		}
+		end()
+		for n, d := range rowsOf(ring, "tools/list") {
+			if unexplained(d) > 0 || len(d.Notes) != 1 || d.Notes[0].By != observe.Dialect {
+				t.Errorf("%s: list %d: %d differences without a reason, notes %+v", version, n, unexplained(d), d.Notes)
+			}
+		}
+		if srv.lists.Find(memo.Key{By: srv.sessions.byID[s].down, Method: wire.ToolsList, Facts: srv.sessions.byID[s].Facts}) == nil {
+			t.Error("no list is remembered")
+		}
 	}
 }
 

@@ -292,7 +292,10 @@ func (x *exchange) translated(raw []byte) (out []byte, ok bool) {
 		return nil, false
 	}
 	if kind == wire.Result && m.Method == wire.ToolsList {
-		out = x.noted(observe.Note{By: observe.Dialect, What: "schemas", Path: "result.tools", Detail: "schemas are updated from draft-07 to 2020-12"}, out, x.inDialect(out, down.To()))
+		var updated bool
+		if out, updated = x.inDialect(out, down.To()); list != nil {
+			list.Updated = updated
+		}
 	}
 	if question != nil {
 		out, _ = question.More.span.Sent(out, nil)
@@ -312,16 +315,17 @@ func (x *exchange) translated(raw []byte) (out []byte, ok bool) {
 }
 
 // inDialect updates the schemas in a list of tools for clients whose revision uses JSON Schema
-// 2020-12.
-func (x *exchange) inDialect(list []byte, client *translate.Revision) []byte {
+// 2020-12, and reports whether any had to be.
+func (x *exchange) inDialect(list []byte, client *translate.Revision) (out []byte, updated bool) {
 	if !client.Schemas2020 || x.srv.now().cfg.Contract.SchemaDialect == "off" {
-		return list
+		return list, false
 	}
 	out, n := dialect.Update(list)
 	if n > 0 {
+		x.noteDialect()
 		x.log().Debug("tool schemas updated from draft-07 to 2020-12", zap.Int("schemas", n))
 	}
-	return out
+	return out, n > 0
 }
 
 // completed completes a result for the client: it adds dragoman's own tools, and shapes the result.

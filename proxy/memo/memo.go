@@ -48,6 +48,7 @@ type Answer struct {
 	in, out frame
 	same    bool        // the translation is the answer itself
 	Losses  []wire.Loss // of the translation
+	Updated bool        // the translation has other schemas; see package dialect
 }
 
 // Is reports whether message is this answer with the given id.
@@ -88,6 +89,8 @@ func (f frame) size() int { return len(f.before) + len(f.behind) }
 type Pending struct {
 	key Key
 	in  frame
+
+	Updated bool // as in [Answer], which is set before [Memo.Learn]
 }
 
 // Find returns the answer that is known for a key, or nil if there is none.
@@ -107,7 +110,7 @@ func (l *Memo) Watch(key Key, message []byte, from, to int) *Pending {
 	if !l.worth(key, len(message)-(to-from)) {
 		return nil
 	}
-	return &Pending{key, around(message, from, to)}
+	return &Pending{key: key, in: around(message, from, to)}
 }
 
 // worth reports whether an answer that is not known should be, and notes its length, which is without its id.
@@ -137,7 +140,7 @@ func (l *Memo) Learn(p *Pending, out []byte, losses []wire.Loss) {
 	if m.Scan(out, nil) != nil {
 		return
 	}
-	k := &Answer{in: p.in, Losses: slices.Clone(losses)}
+	k := &Answer{in: p.in, Losses: slices.Clone(losses), Updated: p.Updated}
 	from, to := m.IDAt()
 	k.same = bytes.Equal(p.in.before, out[:from]) && bytes.Equal(p.in.behind, out[to:])
 	if !k.same {
