@@ -46,9 +46,9 @@ func TestTools(t *testing.T) {
 		if v.Name != tool.Name || string(v.Annotations) != want[v.Name] {
 			t.Errorf("%s", tool.JSON)
 		}
-		several := `{"type":"array"}`
+		several := `{"type":"array","items":{"type":"object"}}`
 		if v.Name == "mcp_aql_read" {
-			several = `{"type":"array","description":"Several {operation, params} in one, instead of operation"}`
+			several = `{"type":"array","items":{"type":"object"},"description":"Several {operation, params} in one, instead of operation"}`
 		}
 		if string(v.InputSchema) != `{"type":"object","properties":{"operation":{"type":"string"},"params":{"type":"object","additionalProperties":true},"operations":`+several+`}}` {
 			t.Errorf("%s", v.InputSchema)
@@ -142,7 +142,7 @@ func TestSharedToolsDoNotGrowWithTheAdapters(t *testing.T) {
 }
 
 func TestModes(t *testing.T) {
-	for word, want := range map[string]present.Mode{"semantic": present.Semantic, "crude": present.Semantic, "CRUDE": present.Semantic, "single": present.Single, "all": present.All} {
+	for word, want := range map[string]present.Mode{"semantic": present.Semantic, "crude": present.Semantic, "CRUDE": present.Semantic, "single": present.Single, "all": present.All, "discrete": present.Discrete, "Search": present.Search, "auto": present.Auto} {
 		if got, err := present.ParseMode(word); err != nil || got != want {
 			t.Error(word, got, err)
 		}

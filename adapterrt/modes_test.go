@@ -147,6 +147,35 @@ func compiledSchema(t testing.TB, raw []byte) *jsonschema.Schema {
 	return s
 }
 
+// complete checks what APIs of models demand of schemas in addition to JSON Schema: a type, and items
+// of each array.
+func complete(t *testing.T, at string, schema []byte) {
+	t.Helper()
+	var walk func(path string, v any)
+	walk = func(path string, v any) {
+		s, _ := v.(map[string]any)
+		if s["type"] == nil && s["anyOf"] == nil && len(s) > 0 {
+			t.Errorf("%s%s has no type", at, path)
+		}
+		if s["type"] == "array" && s["items"] == nil {
+			t.Errorf("%s%s has no items", at, path)
+		}
+		if props, ok := s["properties"].(map[string]any); ok {
+			for name, p := range props {
+				walk(path+"."+name, p)
+			}
+		}
+		if s["items"] != nil {
+			walk(path+"[]", s["items"])
+		}
+	}
+	var v any
+	if err := json.Unmarshal(schema, &v); err != nil {
+		t.Fatal(err)
+	}
+	walk(" ", v)
+}
+
 var toolName = regexp.MustCompile(`^[a-zA-Z0-9_-]{1,64}$`)
 
 // TestToolsOfEachMode checks what clients and APIs of models demand of every tool.
@@ -177,9 +206,10 @@ func TestToolsOfEachMode(t *testing.T) {
 						t.Errorf("%s has $ref: %s", at, schema)
 					}
 					compiledSchema(t, schema)
+					complete(t, at, schema)
 				}
 				_, destructive := l.Annotations["destructiveHint"]
-				if !l.Annotations["openWorldHint"] || !l.Annotations["readOnlyHint"] && !destructive {
+				if open, ok := l.Annotations["openWorldHint"]; ok && !open || !l.Annotations["readOnlyHint"] && !destructive {
 					t.Errorf("%s: %v", at, l.Annotations)
 				}
 				if l.Annotations["readOnlyHint"] && l.Annotations["destructiveHint"] {

@@ -60,23 +60,15 @@ const needsPerson, isDeprecated = " (a person must confirm)", " (deprecated)"
 // hintsOf returns the annotations of the tool for one operation, without those that have their
 // default: https://modelcontextprotocol.io/specification/2025-11-25/schema#toolannotations
 func hintsOf(op *file.Operation) []byte {
-	h := hints{
-		readOnly:    op.Category == file.Read,
-		destructive: op.Category == file.Delete || op.Danger.Level >= file.Destructive,
-		idempotent:  op.Category == file.Read,
+	if op.Category == file.Read { // the other hints say nothing then
+		return wire.Members(nil).Bool("readOnlyHint", true).End()
 	}
+	o := wire.Members(nil).Bool("destructiveHint", op.Category == file.Delete || op.Danger.Level >= file.Destructive)
 	switch op.Mapping.Method {
 	case "GET", "PUT", "DELETE": // https://www.rfc-editor.org/rfc/rfc9110#section-9.2.2
-		h.idempotent = true
-	}
-	if h.readOnly { // the other two say nothing then
-		return wire.Members(nil).Bool("readOnlyHint", true).Bool("openWorldHint", true).End()
-	}
-	o := wire.Members(nil).Bool("destructiveHint", h.destructive)
-	if h.idempotent { // not by default
 		o = o.Bool("idempotentHint", true)
 	}
-	return o.Bool("openWorldHint", true).End()
+	return o.End()
 }
 
 // annotations returns the annotations of a tool, all of which call APIs.

@@ -47,7 +47,7 @@ func inputSchemaOf(op *file.Operation, v guard.Verdict) []byte {
 			if len(names) == 0 {
 				continue
 			}
-			o = wire.Members(nil).Raw("enum", clean.EscapeHidden(wire.AppendStrings(nil, names)))
+			o = wire.Members(nil).Str("type", "string").Raw("enum", clean.EscapeHidden(wire.AppendStrings(nil, names)))
 		}
 		if p.Fallback != nil {
 			o = o.Raw("default", p.Fallback)
@@ -139,8 +139,11 @@ func schemaMembers(o wire.Members, d *file.Definition) wire.Members {
 	if d.Format != "" {
 		o = o.Str("format", d.Format)
 	}
-	if d.Items != nil {
+	switch {
+	case d.Items != nil:
 		o = o.Raw("items", schemaMembers(wire.Members(nil), d.Items).End())
+	case d.Type == file.TypeArray: // some APIs of models refuse an array without items
+		o = o.Raw("items", []byte("{}"))
 	}
 	if d.Properties != nil {
 		list := wire.Members(nil)

@@ -72,11 +72,11 @@ func (k *Catalogue) SearchJSON(adapter string, t Tool) []byte {
 		if many {
 			props = props.Raw("adapter", text(""))
 		}
-		props = props.Raw("category", []byte(`{"enum":["create","read","update","delete","execute"]}`)).Raw("tag", text(""))
+		props = props.Raw("category", []byte(`{"type":"string","enum":["create","read","update","delete","execute"]}`)).Raw("tag", text(""))
 		required = []string{"query"}
 	case DescribeOperations:
 		description = "All parameters of operations, where " + names[SearchOperations] + " does not say enough."
-		props = props.Raw("operations", []byte(`{"type":"array","items":{"type":"string"},"minItems":1,"maxItems":`+strconv.Itoa(maxDescribed)+`}`))
+		props = props.Raw("operations", []byte(`{"type":"array","items":{"type":"string"},"maxItems":`+strconv.Itoa(maxDescribed)+`}`))
 		required = []string{"operations"}
 	default:
 		description = "Call an operation that only reads."

@@ -106,6 +106,9 @@ func (k *Catalogue) pointer(adapter string, category file.Category) string {
 func (k *Catalogue) inputSchema(category file.Category) []byte {
 	member := func(typ, meaning string) []byte {
 		o := wire.Members(nil).Str("type", typ)
+		if typ == "array" { // some APIs of models refuse an array without items
+			o = o.Raw("items", []byte(`{"type":"object"}`))
+		}
 		if category == file.AnyCategory || category == file.Read {
 			o = o.Str("description", meaning)
 		}

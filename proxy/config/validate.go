@@ -64,7 +64,7 @@ func (c *Config) Validate() error {
 	all.Add(c.OAuth.validate(&c.Upstream))
 	all.Add(c.validateCORS())
 	all.Add(c.Adapters.validate(taken))
-	all.Add(c.validateClients())
+	c.validateClients(&all)
 	if kinds := oauth.Kinds(); !slices.Contains(kinds, oauth.Kind(c.CredentialStore)) {
 		fault("credential_store", "%q is not one of %v", c.CredentialStore, kinds)
 	}
