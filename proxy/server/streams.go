@@ -148,7 +148,9 @@ func (l *Streams) Listen(ctx context.Context, _ upstream.ListenOptions) (upstrea
 	}
 	if old := l.standing; old != nil {
 		old.finish(io.EOF)
+		old.mu.Lock() // its reader may still take a message
 		l.waiting.take(&old.queue)
+		old.mu.Unlock()
 	}
 	l.standing = s
 	s.queue.take(&l.waiting)
