@@ -22,7 +22,7 @@ test-code: ## with the race detector; package proxy begins first, because it tak
 test-peers: ## the commands, the built command with published clients and servers, the live page in a browser, and the tests of the measurements, without the race detector
 	$(TEST) $(WITHOUT_RACE)
 
-test-deploy: ## the deployment files and the release, which are modules of their own
+test-deploy: ## the deployment files, adapter import against kin-openapi, and the release, which are modules of their own
 	cd deploy/check && go vet ./... && $(TEST) ./...
 	cd deploy/release && go vet ./... && $(TEST) ./...
 
