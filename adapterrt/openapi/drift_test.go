@@ -205,6 +205,32 @@ func TestUpdateIsImport(t *testing.T) {
 	}
 }
 
+// TestUpdateProposesFields checks that a file with proposed fields is compared and updated with them.
+func TestUpdateProposesFields(t *testing.T) {
+	const answer = `schema: {type: array, items: {type: object}}`
+	document := strings.Replace(shop, answer, `schema: {type: array, items: {type: object, properties: {id: {type: integer}, name: {type: string}, state: {type: string}, self_url: {type: string}}}}`, 1)
+	data := imported(t, document, openapi.Options{Fields: true})
+	const proposed = "      supports_fields: true\n      default_fields: [id, name, state]\n"
+	if !strings.Contains(string(data), proposed) {
+		t.Fatalf("no fields in\n%s", data)
+	}
+	if bare := string(imported(t, document, openapi.Options{})); strings.Contains(bare, "fields:") {
+		t.Errorf("fields without the flag in\n%s", bare)
+	}
+	if d := differences(t, data, document); d != "" {
+		t.Errorf("differences from the same document:\n%s", d)
+	}
+	u := updated(t, data, strings.Replace(document, "state: {type: string}, self", "price: {type: number}, self", 1), "")
+	if !strings.Contains(string(u.Data), strings.Replace(proposed, "state", "price", 1)) {
+		t.Errorf("after the update (%v):\n%s", u.Conflicts, u.Data)
+	}
+	mine := strings.Replace(string(data), "[id, name, state]", "[id]", 1)
+	u = updated(t, []byte(mine), strings.Replace(document, "Get an item", "Get one item", 1), "")
+	if !strings.Contains(string(u.Data), "default_fields: [id]\n") || !strings.Contains(string(u.Data), "Get one item") {
+		t.Errorf("a person's fields, after the update (%v):\n%s", u.Conflicts, u.Data)
+	}
+}
+
 // TestUpdateKeepsChanges checks what becomes of a file that a person has changed, too.
 func TestUpdateKeepsChanges(t *testing.T) {
 	data := string(imported(t, shop, openapi.Options{}))

@@ -185,7 +185,7 @@ func (f *front) origin() (o origin) {
 	o = origin{there: true, title: n.str("title"), version: n.word("version"), digest: n.str("sha256"), baseURL: n.str("base_url")}
 	o.options = Options{
 		Include: s.strs("include"), Exclude: s.strs("exclude"), Split: Split(s.str("split")), group: s.str("group"),
-		Server: s.word("server"), Deprecated: s.flag("deprecated"),
+		Server: s.word("server"), Deprecated: s.flag("deprecated"), Fields: s.flag("fields"),
 	}
 	if v := s.get("server_vars"); v.is(wire.Object) {
 		o.options.ServerVars = map[string]string{}

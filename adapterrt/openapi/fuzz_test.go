@@ -65,7 +65,7 @@ func FuzzImport(f *testing.F) {
 		if err != nil {
 			return
 		}
-		in, err := d.Import(openapi.Options{Most: 300})
+		in, err := d.Import(openapi.Options{Most: 300, Fields: true})
 		if err != nil {
 			return
 		}

@@ -32,6 +32,7 @@ type Options struct {
 	ServerVars map[string]string
 	Most       int  // operations; more are an error of type *TooMany. 0 for no limit
 	Deprecated bool // include what is deprecated
+	Fields     bool // propose default_fields
 
 	group         string   // only the operations of this group of Split, in one file
 	InsecureHosts []string // host names that may be called over http
@@ -252,6 +253,9 @@ func (d *Document) file(opt *Options, g *group, t *target) (f *File, dropped int
 				gone = append(gone, x)
 			}
 			continue
+		}
+		if opt.Fields {
+			d.propose(op)
 		}
 		ops = append(ops, op)
 	}
@@ -501,6 +505,9 @@ func (d *Document) source(opt *Options, g *group, t *target, ops []*operation) s
 	}
 	if opt.Deprecated {
 		s = append(s, pair{"deprecated", "true"})
+	}
+	if opt.Fields {
+		s = append(s, pair{"fields", "true"})
 	}
 	if s != nil {
 		y.line(2, "selection: %s", flowMap(s))

@@ -38,10 +38,10 @@ func parse(t testing.TB, name string, data []byte, folder string) *openapi.Docum
 func TestGolden(t *testing.T) {
 	for _, c := range []struct{ document, want string }{
 		{"petstore3.yaml", "petstore3"}, {"petstore2.json", "petstore2"}, {"schemas.yaml", "schemas"}, {"styles.yaml", "styles"},
-		{"bodies.yaml", "bodies"}, {"files/main.yaml", "files"},
+		{"bodies.yaml", "bodies"}, {"files/main.yaml", "files"}, {"fields.yaml", "fields"},
 	} {
 		t.Run(c.want, func(t *testing.T) {
-			in, files := written(t, read(t, c.document), openapi.Options{Name: c.want})
+			in, files := written(t, read(t, c.document), openapi.Options{Name: c.want, Fields: c.want == "fields"})
 			if len(files) != 1 {
 				t.Fatal(len(files), "files")
 			}
@@ -64,7 +64,7 @@ func TestGolden(t *testing.T) {
 				t.Errorf("%s (-update rewrites it)\n%s", path, d)
 			}
 			// Deterministic, also with another document that was read in between.
-			if _, again := written(t, read(t, c.document), openapi.Options{Name: c.want}); !bytes.Equal(data, again[name]) {
+			if _, again := written(t, read(t, c.document), openapi.Options{Name: c.want, Fields: c.want == "fields"}); !bytes.Equal(data, again[name]) {
 				t.Error("the second import differs")
 			}
 		})

@@ -19,6 +19,7 @@ type operation struct {
 	request     request
 	response    response
 	paging      *paging
+	fields      []string // default_fields
 	danger      judgement
 	deprecated  bool
 	findings    []Finding

@@ -22,6 +22,7 @@ var (
 	cursorNames = []string{"cursor", "page_token", "next_token", "starting_after", "start_cursor", "continuation_token", "next_page_token", "after", "page_cursor"}
 	nextNames   = []string{"next_cursor", "next_page_token", "next_token", "nextcursor", "next_page", "end_cursor", "continuation_token", "next"}
 	itemNames   = []string{"items", "data", "results", "values", "entries", "records", "list", "content", "nodes", "elements", "objects"}
+	metaNames   = []string{"meta", "paging", "pagination", "page_info", "response_metadata"} // of objects with the next cursor in them
 	totalNames  = []string{"total", "total_count", "total_results", "total_items", "count", "total_size", "total_elements"}
 )
 
@@ -172,12 +173,12 @@ func (m *mapper) pageMembers(s *shape) (items, next, total string) {
 	}
 	if next == "" {
 		for _, e := range s.props { // {"data": […], "meta": {"next_cursor": "…"}}
-			switch snake(e.name) {
-			case "meta", "paging", "pagination", "page_info", "response_metadata":
-				for _, inner := range m.shape(e.schema).props {
-					if slices.Contains(nextNames, snake(inner.name)) && !strings.ContainsRune(e.name+inner.name, '.') {
-						next = e.name + "." + inner.name
-					}
+			if !slices.Contains(metaNames, snake(e.name)) {
+				continue
+			}
+			for _, inner := range m.shape(e.schema).props {
+				if slices.Contains(nextNames, snake(inner.name)) && !strings.ContainsRune(e.name+inner.name, '.') {
+					next = e.name + "." + inner.name
 				}
 			}
 		}

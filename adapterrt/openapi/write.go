@@ -284,6 +284,14 @@ func (y *writer) operation(op *operation, s *shared) {
 	if op.paging != nil {
 		y.line(6, "pagination: %s", flowMap(op.paging.pairs()))
 	}
+	if op.fields != nil {
+		words := make([]string, len(op.fields))
+		for i, path := range op.fields {
+			words[i] = scalar(path)
+		}
+		y.line(6, "supports_fields: true")
+		y.wrapped(6, pair{"default_fields", "[" + strings.Join(words, ", ") + "]"})
+	}
 	if op.danger.danger != "" {
 		y.line(6, "danger_level: %s", op.danger.danger)
 	}

@@ -40,7 +40,9 @@ func adapterImportCommand(s *adapterSettings) *cobra.Command {
 			"a file, - for standard input, or with --fetch an https URL. What a file cannot express is listed in it, and with\n" +
 			"--report as JSON. Existing files are not overwritten: --update brings what has changed in the document into a file.\n\n" +
 			"--include and --exclude select operations: tag:issues, path:/repos/**, id:issues/*, method:GET, op:get_*. In a path,\n" +
-			"* does not match a slash, and ** does. What --exclude matches is left out.\n\n" + exitHelp,
+			"* does not match a slash, and ** does. What --exclude matches is left out.\n\n" +
+			"--fields proposes, for each operation that reads JSON, the members of its answers that are shown unless a request asks\n" +
+			"for others with fields. The file lists these operations: check the proposals.\n\n" + exitHelp,
 		Example: "  dragoman adapter import openapi.yaml -o adapters\n" +
 			"  dragoman adapter import --fetch https://api.example.com/openapi.json --name shop\n" +
 			"  dragoman adapter import github.json --include tag:issues --include tag:pulls --split tag -o adapters\n" +
@@ -58,13 +60,14 @@ func adapterImportCommand(s *adapterSettings) *cobra.Command {
 	f.StringArrayVar(&i.vars, "server-var", nil, "NAME=VALUE of a variable in the server's URL; repeatable")
 	f.IntVar(&i.Most, "max-ops", 200, "refuse to import more operations than this; 0 for any number")
 	f.BoolVar(&i.Deprecated, "deprecated", false, "import deprecated operations, too")
+	f.BoolVar(&i.Fields, "fields", false, "propose default_fields: at most a dozen members of JSON answers")
 	f.BoolVar(&i.partial, "allow-partial", false, "leave out operations that an adapter cannot express")
 	f.BoolVar(&i.examples, "examples", true, "write an example of each operation")
 	f.StringVar(&i.report, "report", "", "write what did not fit, as JSON, into this file; - for standard output")
 	f.StringVar(&i.update, "update", "", "adapter file into which to bring what has changed in the document")
 	f.StringVar(&i.base, "base", "", "with --update: the document of which the file was made, to merge within operations")
 	f.BoolVar(&i.fetch, "fetch", false, "fetch the document, and those that it refers to, over https")
-	for _, name := range [...]string{"output", "name", "include", "exclude", "split", "server", "server-var", "max-ops", "deprecated"} {
+	for _, name := range [...]string{"output", "name", "include", "exclude", "split", "server", "server-var", "max-ops", "deprecated", "fields"} {
 		cmd.MarkFlagsMutuallyExclusive("update", name)
 	}
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {

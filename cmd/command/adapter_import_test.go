@@ -24,7 +24,7 @@ paths:
       summary: List pets
       tags: [pets]
       parameters: [{name: limit, in: query, schema: {type: integer, maximum: 100}}]
-      responses: {'200': {description: ok, content: {application/json: {schema: {type: array, items: {type: object}}}}}}
+      responses: {'200': {description: ok, content: {application/json: {schema: {type: array, items: {type: object, properties: {id: {type: integer}, name: {type: string}, kind: {type: string}, photo_url: {type: string}}}}}}}}
   /pets/{id}:
     delete: {operationId: deletePet, tags: [pets], parameters: [{name: id, in: path, required: true, schema: {type: string}}], responses: {'204': {description: gone}}}
   /owners: {get: {operationId: listOwners, tags: [owners], responses: {'200': {description: ok}}}}
@@ -105,6 +105,7 @@ func TestAdapterImportSelection(t *testing.T) {
 		"--include path:/old --deprecated":                    "get_old",
 		"--include tag:pets --examples=false":                 "list_pets delete_pet",
 		"--include tag:pets --name zoo":                       "list_pets delete_pet",
+		"--include tag:pets --fields":                         "list_pets delete_pet",
 		"--include tag:pets --server https://h.example.com/x": "list_pets delete_pet",
 	} {
 		all := args
@@ -121,6 +122,9 @@ func TestAdapterImportSelection(t *testing.T) {
 		if strings.Join(names, " ") != want || code != 0 {
 			t.Errorf("%s: %d %v %s", args, code, names, errOut)
 		}
+		if strings.Contains(out, "default_fields: [id, name, kind]") != strings.Contains(args, "--fields") {
+			t.Errorf("%s: default_fields", args)
+		}
 		if strings.Contains(out, "```golden") == strings.Contains(args, "examples=false") {
 			t.Errorf("%s: examples", args)
 		}
@@ -136,6 +140,7 @@ func TestAdapterImportSelection(t *testing.T) {
 		"--include path:/old":                    "are deprecated: import them with --deprecated",
 		"--include tag:pets --name Zoo":          "Adapter name is not valid",
 		"--include tag:pets --update x --name z": "none of the others can be",
+		"--update x --fields":                    "none of the others can be",
 		"--max-ops 1":                            "4 operations are selected, more than --max-ops 1",
 		"--split tag --allow-partial":            "2 files cannot be written to standard output",
 	} {

@@ -68,7 +68,7 @@ var (
 
 func TestJudge(t *testing.T) {
 	bin := build(t)
-	for _, name := range []string{"petstore3.yaml", "petstore2.json", "schemas.yaml", "styles.yaml", "bodies.yaml"} {
+	for _, name := range []string{"petstore3.yaml", "petstore2.json", "schemas.yaml", "styles.yaml", "bodies.yaml", "fields.yaml"} {
 		t.Run(name, func(t *testing.T) { compare(t, bin, filepath.Join(testdata, name), "none") })
 	}
 	t.Run("files", func(t *testing.T) {
