@@ -92,6 +92,9 @@ func NewClient(opt Options) *Client {
 
 var errDenied = errors.New("address not allowed")
 
+// IsDenied reports whether a request failed because its address is not allowed.
+func IsDenied(err error) bool { return errors.Is(err, errDenied) }
+
 var deniedAddresses = []netip.Addr{
 	netip.MustParseAddr("fd00:ec2::254"), // metadata services
 	netip.MustParseAddr("100.100.100.200"),
@@ -201,7 +204,8 @@ func (c *Client) again(r *Reply, f *failure.Failure, attempt int, delay time.Dur
 	}
 	switch r.Status {
 	case 502, 503, 504:
-		return wait, true
+		after, _ := RetryAfter(r.Header, c.opt.Now())
+		return max(wait, after), after <= longestRetryAfter
 	case 429:
 		after, ok := RetryAfter(r.Header, c.opt.Now())
 		return max(after, 0), ok && after <= longestRetryAfter
