@@ -50,7 +50,7 @@ func (b *breaker) refuse(now time.Time) *failure.Failure {
 	}
 	return &failure.Failure{
 		Code: failure.TransportCircuitOpen, RetryAfter: wait,
-		Message: "The API of adapter '" + b.adapter + "' does not work at the moment; it is tried again after a pause",
+		Message: "The API of adapter '" + b.adapter + "' does not work; it is tried again after a pause",
 		Details: wire.Members(nil).Str("adapter", b.adapter).Int("retry_after_seconds", seconds(wait)).End(),
 	}
 }
