@@ -28,7 +28,7 @@ target:
 
 # How to authenticate. Credentials stay in the environment; the file has only the names of the variables.
 # auth:
-#   type: bearer
+#   type: bearer # or api_key, basic, oauth, aws-sig4, mtls
 #   token_env: EXAMPLE_TOKEN
 
 # What the API allows, and how long a call waits for its turn.
