@@ -433,7 +433,7 @@ func (rt *Runtime) deliver(ctx context.Context, of *call, c *httpcall.Call) (r *
 		w.Left = 0
 	}
 	defer func() { of.waited += w.Waited }()
-	pass := &guard.Pass{}
+	var pass guard.Pass
 	if a.guard.Limited() {
 		if pass, f = a.guard.Admit(ctx, c, string(of.goOn), &w, rt.opt.Now); f != nil {
 			return nil, f

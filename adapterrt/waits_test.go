@@ -425,6 +425,8 @@ func TestBreakerOpensAndCloses(t *testing.T) {
 		}
 		conforms(t, "quotaStatus", query(b.rt, "quota_status", ""))
 		same(t, []string{state(), call(), state(), call()}, `{"state":"closed","failures":4}`, "INTERNAL_ERROR at 100ms", `{"state":"open","failures":5,"retry_after_seconds":10}`, "TRANSPORT_CIRCUIT_OPEN 10s at 0s")
+		r := b.rt.Dispatch(context.Background(), Endpoint{}, &Request{Body: []byte(`{"operation":"post"}`)})
+		same(t, []string{fmt.Sprint(r.HTTPStatus()), r.RetryAfter(), fmt.Sprint(r.IsError())}, "503", "10", "true")
 		for _, next := range []string{"20s", "40s", "1m0s", "1m0s"} {
 			time.Sleep(time.Minute)
 			sent := len(b.sent)

@@ -162,9 +162,9 @@ func (g *Adapter) Limited() bool { return g.limited }
 // Admit counts a call against the limits of its caller. If a limit is reached, Admit waits for
 // the call's turn as long as w allows. It returns a failure if the call may not be made; goOn is
 // the token for calls beyond a quota's pause.
-func (g *Adapter) Admit(ctx context.Context, c *httpcall.Call, goOn string, w *Patience, now func() time.Time) (*Pass, *failure.Failure) {
+func (g *Adapter) Admit(ctx context.Context, c *httpcall.Call, goOn string, w *Patience, now func() time.Time) (pass Pass, f *failure.Failure) {
 	counted := g.counters(c.Caller)
-	pass := &Pass{op: c.Op, now: now}
+	pass = Pass{op: c.Op, now: now}
 	// The whole adapter comes last, so that a call that waits for its operation's turn takes no
 	// place from the others.
 	for _, l := range [...]*limiter{counted.of(c.Op), counted.whole} {
@@ -176,7 +176,7 @@ func (g *Adapter) Admit(ctx context.Context, c *httpcall.Call, goOn string, w *P
 			for _, l := range pass.taken {
 				l.cancel(c.Op)
 			}
-			return nil, f
+			return Pass{}, f
 		}
 		pass.taken = append(pass.taken, l)
 		if warning != nil {
