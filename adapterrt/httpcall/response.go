@@ -367,7 +367,7 @@ func RetryAfter(h http.Header, now time.Time) (time.Duration, bool) {
 // only for the moment. It returns false if the API does not say so, or if the request may have had
 // an effect and is not repeatable.
 func AsksAgain(r *Reply, repeatable bool, now time.Time) (time.Duration, bool) {
-	if MapStatus(r.Status, r.Header).Code != failure.RateLimitExceeded && (r.Status != 503 || !repeatable || r.Header.Get("Retry-After") == "") {
+	if r.Status < 400 || MapStatus(r.Status, r.Header).Code != failure.RateLimitExceeded && (r.Status != 503 || !repeatable || r.Header.Get("Retry-After") == "") {
 		return 0, false
 	}
 	wait, asks := RetryAfter(r.Header, now)
