@@ -102,6 +102,8 @@ func TestCallsWaitForTheirTurn(t *testing.T) {
 			[]string{"ok at 0s", "RATE_LIMIT_EXCEEDED 1h0m0s at 0s", "ok at 0s"}},
 		"only those of the same limit": {"rate_limits: {api_limits: [{scope: endpoint, endpoint: GET /list, limit: 1, window: second}, {limit: 100, window: second}]}",
 			[]string{"list", "list", "list", "post", "get_status"}, []string{"ok at 0s", "ok at 1s", "ok at 2s", "ok at 0s", "ok at 0s"}},
+		"who waits elsewhere keeps no place": {"rate_limits: {concurrent_requests: 2, api_limits: [{scope: endpoint, endpoint: GET /list, limit: 1, window: second}, {limit: 2, window: second}]}",
+			[]string{"list", "list", "list", "post"}, []string{"ok at 0s", "ok at 1s", "ok at 2s", "ok at 0s"}},
 		"a quota does not wait": {"rate_limits: {" + each + ", quotas: {limits: [{metric: requests_per_day, hard_stop: 2}]}}", []string{"get_status", "post", "list"},
 			[]string{"ok at 0s", "ok at 1s", "RATE_LIMIT_QUOTA_EXHAUSTED 23h59m59s at 1s"}},
 	} {

@@ -72,17 +72,19 @@ func (l *limiter) take(p *place, now time.Time) (warning *failure.Notice, no *re
 		if !rule.Covers(p.op) {
 			continue
 		}
-		wait, asked := l.buckets[i].wait(rule, l.ahead(p, rule), now)
+		wait, asked := l.buckets[i].wait(rule, l.ahead(p, i), now)
 		if wait > 0 && (no == nil || wait > no.after) {
 			// A place in an hour's window is no matter of seconds, unless the API itself says so.
 			waits := (no == nil || no.waits) && (rule.Window < time.Hour || asked)
 			no = &refusal{exceeded(rule.Limit, rule.Word, wait, now), waits, wait}
+			p.behind = i
 		}
 	}
 	if no != nil {
 		return nil, no
 	}
-	if most := l.rules.Concurrent; most > 0 && l.running+l.ahead(p, nil) >= most {
+	if most := l.rules.Concurrent; most > 0 && l.running+l.ahead(p, atOnce) >= most {
+		p.behind = atOnce
 		return nil, &refusal{exceeded(most, "concurrent", time.Second, now), true, 0}
 	}
 	l.count(p.op, 1)
@@ -90,13 +92,17 @@ func (l *limiter) take(p *place, now time.Time) (warning *failure.Notice, no *re
 	return warning, nil
 }
 
-// ahead returns how many calls that rule covers are in the queue before p. A nil rule covers all.
-func (l *limiter) ahead(p *place, rule *file.Limit) (n int) {
+// atOnce stands for the limit of calls at once, beside the indexes of rules.
+const atOnce = -1
+
+// ahead returns how many calls in the queue before p wait for the same limit. Those that wait for
+// another one keep nothing from p.
+func (l *limiter) ahead(p *place, limit int) (n int) {
 	for _, other := range l.queue {
 		if other == p {
 			break
 		}
-		if rule == nil || rule.Covers(other.op) {
+		if other.behind == limit {
 			n++
 		}
 	}
@@ -133,7 +139,7 @@ func (l *limiter) count(op *file.Operation, n int) {
 		}
 	}
 	for i := range l.used {
-		l.used[i].count += n
+		l.used[i].count = max(l.used[i].count+n, 0) // a window may have ended before a call is taken back
 	}
 }
 

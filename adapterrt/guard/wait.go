@@ -58,9 +58,10 @@ func (w *Patience) Pause(ctx context.Context, d time.Duration, wake <-chan struc
 
 // place is a call at a limiter.
 type place struct {
-	op   *file.Operation
-	goOn string        // the token for calls beyond a quota's pause
-	wake chan struct{} // has a value when another call has left the queue or ended
+	op     *file.Operation
+	goOn   string        // the token for calls beyond a quota's pause
+	behind int           // the limit that it waits for: a rule, or atOnce
+	wake   chan struct{} // has a value when another call has left the queue or ended
 }
 
 // wake makes all calls in the queue look whether it is their turn. l.mu must be held.
