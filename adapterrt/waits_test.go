@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
 	"slices"
 	"strings"
@@ -538,5 +539,41 @@ func TestExamplesDoNotWait(t *testing.T) {
 	done, problems := Rehearse("test-api-adapter.md", []byte(front("https://api.example.com", status, "breaker: {failures: 1}")+example), &Options{})
 	if len(done) != 1 || done[0].Fault != "" {
 		t.Error(done, problems)
+	}
+}
+
+// TestBreakerOverSockets: an API goes away and comes back at the same address.
+func TestBreakerOverSockets(t *testing.T) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	address := l.Addr().String()
+	l.Close()
+	rt := one(t, Options{}, "http://"+address, twoOps, "breaker: {failures: 2, open_ms: 100}")
+	call := func() failure.Code {
+		r := rt.Dispatch(context.Background(), Endpoint{}, &Request{Body: []byte(`{"operation":"post"}`)})
+		return r.Call.Outcome
+	}
+	if got := []failure.Code{call(), call()}; got[0] != failure.TransportRefused || got[1] != failure.TransportRefused || rt.live.Load().adapters[0].guard.Breaker() != "open" {
+		t.Error(got)
+	}
+	if l, err = net.Listen("tcp", address); err != nil {
+		t.Skip("the port is in use: ", err)
+	}
+	s := &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { io.WriteString(w, "1") })}
+	go s.Serve(l)
+	defer s.Close()
+	for end := time.Now().Add(time.Minute); ; time.Sleep(20 * time.Millisecond) {
+		got := call()
+		if got == "" {
+			break
+		}
+		if got != failure.TransportCircuitOpen || time.Now().After(end) {
+			t.Fatal(got)
+		}
+	}
+	if state := rt.live.Load().adapters[0].guard.Breaker(); state != BreakerClosed {
+		t.Error(state)
 	}
 }
