@@ -75,9 +75,15 @@ func (rt *Runtime) loadFile(path string, old *adapter) loaded {
 	if a == nil {
 		return loaded{problems: problems}
 	}
-	if rt.opt.TokenCommands[a.Name] != nil && (a.Auth.Header == "" || a.Auth.Kind == file.AuthBasic) {
+	if rt.opt.TokenCommands[a.Name] != nil && (a.Auth.Header == "" || a.Auth.Kind == file.AuthBasic || a.Auth.Kind == file.AuthAWS) {
 		return loaded{problems: append(problems, file.Problem{
 			Message: "adapters.token_commands names this adapter, and its requests carry no token in a header", Expected: "auth of type bearer, oauth, or api_key with header_name",
+			Code: file.AuthConfigInvalid, Severity: file.Error, File: path, Path: "auth.type",
+		})}
+	}
+	if _, ok := rt.opt.Callers[a.Name]; ok && a.Auth.Kind == file.AuthAWS {
+		return loaded{problems: append(problems, file.Problem{
+			Message: "adapters.callers names this adapter, and its requests are signed: a header of a caller is no signature", Expected: "no entry of adapters.callers",
 			Code: file.AuthConfigInvalid, Severity: file.Error, File: path, Path: "auth.type",
 		})}
 	}

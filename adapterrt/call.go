@@ -29,6 +29,7 @@ type call struct {
 	send     credential.Send // sends the user to a login page; nil if the client cannot
 	progress httpcall.Progress
 	asked    time.Duration // time spent waiting for the user to answer
+	waited   time.Duration // time spent waiting for a rate limit
 	cached   string        // what the cache did: hit, miss, revalidated
 }
 

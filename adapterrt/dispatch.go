@@ -5,6 +5,7 @@ import (
 	"context"
 	"slices"
 	"strconv"
+	"time"
 
 	"github.com/dragoman-proxy/dragoman/adapterrt/clean"
 	"github.com/dragoman-proxy/dragoman/adapterrt/failure"
@@ -119,7 +120,7 @@ func (c *call) perform(ctx context.Context, rt *Runtime, req *Request, r *Result
 			return
 		}
 	}
-	defer func() { r.Call.Cache = c.cached }()
+	defer func() { r.Call.Cache, r.Call.Waited, r.Call.Breaker = c.cached, c.waited, c.a.guard.Breaker() }()
 	if page != nil {
 		joined, ok := c.Pages(page, rt.cursors, rt.opt.MaxResponseBytes, func() ([]byte, *httpcall.Reply) {
 			answer := c.fetch(ctx, rt, r)
@@ -225,9 +226,9 @@ func (c *call) try(ctx context.Context, rt *Runtime, r *Result) (*httpcall.Reply
 	if c.Op.Cache == nil { // calls that wait for a cached answer must not wait for this call's slow client
 		c.Out.Progress = c.progress
 	}
-	start := rt.opt.Now()
+	start, waited := rt.opt.Now(), c.waited
 	answer, f := rt.request(ctx, c)
-	r.Call.Upstream += rt.opt.Now().Sub(start)
+	r.Call.Upstream += max(rt.opt.Now().Sub(start)-(c.waited-waited), 0)
 	return answer, f
 }
 
@@ -418,18 +419,70 @@ func (u *upstream) Send(ctx context.Context, c *httpcall.Call) (*httpcall.Reply,
 	return u.rt.deliver(ctx, u.c, c)
 }
 
-// deliver sends the request of c, on behalf of the call of, if the adapter's limits allow it.
-// If the API answers 401 and the token can be renewed, deliver renews it and sends the
-// request once more: a refused request had no effect.
+// deliver sends the request of c, on behalf of the call of, if the adapter's limits and its
+// breaker allow it. A call that is over a limit waits for its turn; a request that the API
+// refused for the moment is sent once more. Together, these waits take no longer than the
+// operation's max_wait_ms and its timeout.
 func (rt *Runtime) deliver(ctx context.Context, of *call, c *httpcall.Call) (r *httpcall.Reply, f *failure.Failure) {
 	a := of.a
+	if f := a.guard.Refuse(rt.opt.Now()); f != nil {
+		return nil, f
+	}
+	w := guard.Patience{Left: min(c.Op.MaxWait()-of.waited, c.Out.Timeout), Tell: waiting(c)}
+	if rt.hasty {
+		w.Left = 0
+	}
+	defer func() { of.waited += w.Waited }()
+	var pass guard.Pass
 	if a.guard.Limited() {
-		done, f := a.guard.Admit(c, string(of.goOn), rt.opt.Now)
-		if f != nil {
+		if pass, f = a.guard.Admit(ctx, c, string(of.goOn), &w, rt.opt.Now); f != nil {
 			return nil, f
 		}
-		defer func() { done(r) }()
+		defer pass.Done()
 	}
+	if r, f = rt.attempt(ctx, of, c, w.Waited); f != nil {
+		return nil, f
+	}
+	pass.Learn(r)
+	if c.Out.Repeatable && a.Target.Retries > 0 {
+		return r, nil // the client has done all that it may
+	}
+	after, again := httpcall.AsksAgain(r, c.Out.Repeatable, rt.opt.Now())
+	if !again || w.Left <= 0 || after > w.Left {
+		return r, nil
+	}
+	if !w.Pause(ctx, after, nil) {
+		return nil, failure.Cancelled()
+	}
+	pass.Again()
+	if r, f = rt.attempt(ctx, of, c, w.Waited); f == nil {
+		pass.Learn(r)
+	}
+	return r, f
+}
+
+// waiting returns a function that tells the client that c waits. It is nil if the client did not
+// ask for progress.
+func waiting(c *httpcall.Call) func() {
+	if c.Out.Progress == nil {
+		return nil
+	}
+	return func() { c.Out.Progress(0, "Waiting for the rate limit of "+c.Op.Adapter.Name) }
+}
+
+// attempt sends the request of c, which has waited for its turn, if the adapter's breaker allows
+// it. If the API answers 401 and the token can be renewed, attempt renews it and sends the request
+// once more: a refused request had no effect.
+func (rt *Runtime) attempt(ctx context.Context, of *call, c *httpcall.Call, waited time.Duration) (r *httpcall.Reply, f *failure.Failure) {
+	a := of.a
+	ended, f := a.guard.Try(rt.opt.Now)
+	if f != nil {
+		return nil, f
+	}
+	defer func() { ended(r, f) }()
+	whole := c.Out.Timeout
+	defer func() { c.Out.Timeout = whole }()
+	c.Out.Timeout = max(whole-waited, time.Millisecond)
 	r, f = rt.send(ctx, a, &c.Out)
 	if f != nil || r.Status != 401 || !a.signer.Renews() || of.own != nil {
 		return r, f

@@ -68,6 +68,9 @@ const (
 	ConfirmUser  = guard.ConfirmUser
 )
 
+// BreakerClosed is the state of a breaker, in [Record], that lets calls pass.
+const BreakerClosed = guard.BreakerClosed
+
 // Mode says how operations are grouped into tools.
 type Mode = present.Mode
 

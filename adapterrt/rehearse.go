@@ -78,7 +78,8 @@ func offline(path string, data []byte, opt *Options) (*Runtime, *file.Adapter, [
 		return nil, nil, problems
 	}
 	served := rt.prepare(a)
-	a.Auth, a.Limits = file.Auth{}, nil
+	a.Auth, a.Limits, a.Breaker = file.Auth{}, nil, nil
+	rt.hasty = true
 	for _, op := range a.Operations {
 		op.Danger, op.Limits, op.Cache = file.Danger{}, nil, nil
 	}

@@ -41,11 +41,13 @@ type Record struct {
 	Bytes                                  int           // of the response's body
 	Gates                                  time.Duration // spent on the requests of gates
 	Upstream                               time.Duration // spent on the request to the API
+	Waited                                 time.Duration // spent waiting for a rate limit
 	Duration                               time.Duration // of the call, without the time spent waiting for the user
 	Outcome                                failure.Code  // "" for success
 	Danger                                 string        // destructive, dangerous or forbidden, for the audit log; "" for less
 	Gate                                   string        // passed, refused or open; "" if no gate was checked
 	Cache                                  string        // hit, miss or revalidated; "" if the operation has no cache
+	Breaker                                string        // the breaker's state after the call: closed, open or half_open; "" for none
 	Repeated                               bool          // the request had a member twice; the last one counted
 	Cause                                  error         // the cause of a failure; not to be sent to clients
 	Original                               string        // the API's own error text, for the debug log only
@@ -115,7 +117,7 @@ func (r *Result) HTTPStatus() int {
 // RetryAfter returns the value of the Retry-After header in seconds, or "" if the
 // response has no such header.
 func (r *Result) RetryAfter() string {
-	if r.Failure == nil || r.HTTPStatus() != 429 {
+	if r.Failure == nil || r.HTTPStatus() != 429 && r.Failure.Code != failure.TransportCircuitOpen {
 		return ""
 	}
 	return strconv.FormatInt(int64((max(r.Failure.RetryAfter, time.Second)+time.Second-1)/time.Second), 10)

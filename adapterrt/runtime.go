@@ -37,6 +37,7 @@ type Runtime struct {
 	gates         guard.Gates
 	reading       httpcall.Reading
 	cursors       httpcall.Cursors
+	hasty         bool // no call waits
 	send          func(context.Context, *adapter, *httpcall.Outgoing) (*httpcall.Reply, *failure.Failure)
 }
 

@@ -81,7 +81,7 @@ var mistakes = []struct {
 	{"# extra", `auth: {type: api_key, key_env: SET, header_name: "a b"}`, "auth.header_name", file.AuthConfigInvalid, false},
 	{"# extra", "auth: {type: api_key, key_env: SET, header_name: Host}", "auth.header_name", file.AuthConfigInvalid, false},
 	{"# extra", "auth: {type: basic, username_env: SET}", "auth.password_env", file.AuthConfigInvalid, false},
-	{"# extra", "auth: {type: aws-sig4}", "auth.type", file.PluginNotFound, false},
+	{"# extra", "auth: {type: aws-sig5}", "auth.type", file.PluginNotFound, false},
 	{"# extra", "auth: {type: magic}", "auth.type", file.PluginNotFound, false},
 	{"  read:", "  raed:", "operations.raed", file.SchemaInvalidValue, false},
 	{"name: get_item", "name: ''", "operations.read[0].name", file.SchemaMissingField, false},

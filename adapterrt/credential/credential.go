@@ -156,7 +156,7 @@ func (s *Signer) Authorize(ctx context.Context, o *httpcall.Outgoing) *failure.F
 // Sketch does what Authorize does, for a request that is only shown and not sent: it adds
 // "..." in place of a token and requests none.
 func (s *Signer) Sketch(o *httpcall.Outgoing) *failure.Failure {
-	if au := &s.adapter.Auth; s.session != nil {
+	if au := &s.adapter.Auth; s.session != nil || au.AWS != nil {
 		o.Headers = append(o.Headers, file.Header{Name: au.Header, Value: au.Prefix + "..."})
 	}
 	return s.sign(o)
@@ -182,8 +182,11 @@ func (s *Signer) sign(o *httpcall.Outgoing) *failure.Failure {
 }
 
 func (s *Signer) add(o *httpcall.Outgoing, k *file.Scheme) *failure.Failure {
-	if k.Kind == file.AuthNone {
+	switch k.Kind {
+	case file.AuthNone:
 		return nil
+	case file.AuthAWS:
+		return s.signAWS(o, s.adapter.Auth.AWS)
 	}
 	v, f := s.secret(k.Value)
 	if f != nil {

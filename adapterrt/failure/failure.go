@@ -41,6 +41,7 @@ const (
 	TransportTimeout           Code = "TRANSPORT_TIMEOUT"
 	TransportTLS               Code = "TRANSPORT_TLS_ERROR"
 	TransportNetwork           Code = "TRANSPORT_NETWORK_ERROR"
+	TransportCircuitOpen       Code = "TRANSPORT_CIRCUIT_OPEN"
 	SerializationParse         Code = "SERIALIZATION_PARSE_ERROR"
 	InternalError              Code = "INTERNAL_ERROR"
 	InvalidQueryType           Code = "INVALID_QUERY_TYPE"
@@ -92,6 +93,8 @@ func (f *Failure) Status() int {
 		return 405
 	case TransportTimeout:
 		return 504
+	case TransportCircuitOpen:
+		return 503
 	case InternalError:
 		if f.Own {
 			return 500

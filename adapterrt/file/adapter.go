@@ -51,6 +51,7 @@ type Adapter struct {
 	DeclaresDanger bool // the file declares, for one operation at least, danger or a confirmation
 	Trust          Trust
 	Limits         *Limits
+	Breaker        *Breaker     // nil for none
 	Operations     []*Operation // in the order of the file
 	Index          map[string]*Operation
 	Presets        map[string][]string

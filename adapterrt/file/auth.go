@@ -20,18 +20,20 @@ const (
 	authKey
 	AuthBasic
 	AuthOAuth
+	AuthAWS
 )
 
 // String returns the kind as files write it. A client certificate is no kind, because it can
 // be combined with every kind.
 func (k AuthKind) String() string {
-	return [...]string{"none", "bearer", "api_key", "basic", "oauth"}[k]
+	return [...]string{"none", "bearer", "api_key", "basic", "oauth", "aws-sig4"}[k]
 }
 
 // Auth says how an adapter authenticates at its API.
 type Auth struct {
 	Scheme
 	OAuth  *OAuth
+	AWS    *AWS
 	Mutual *Mutual  // a client certificate, in addition to any of the others
 	Also   []Scheme // further keys that the API needs, never OAuth
 }
@@ -88,7 +90,8 @@ func (c *checker) auth(root *node, a *Adapter) {
 		c.authKeys(n, "auth", "type", "cert_file", "key_file", "ca_file", "also")
 		au.Mutual = c.mutual(n, "auth")
 	case "aws-sig4":
-		c.wrong(PluginNotFound, "auth.type", "auth type "+kind+" is known, not supported", authWords, v, 0)
+		au.Scheme = Scheme{Kind: AuthAWS, Header: "Authorization", Prefix: "AWS4-HMAC-SHA256 "}
+		au.AWS = c.aws(n)
 	default:
 		c.wrong(PluginNotFound, "auth.type", "auth type is unknown", authWords, v, 0)
 	}
@@ -197,7 +200,8 @@ func IsCredentialHeader(name string) bool {
 
 // secretKeys are keys under which people put a credential itself. authKeys reports that, and
 // does not report them as unknown keys in addition.
-var secretKeys = []string{"token", "key", "api_key", "password", "client_secret", "refresh_token"}
+var secretKeys = []string{"token", "key", "api_key", "password", "client_secret", "refresh_token",
+	"access_key_id", "secret_access_key", "session_token"}
 
 func (c *checker) authKeys(n *node, path string, keys ...string) {
 	for _, key := range secretKeys {
@@ -208,7 +212,7 @@ func (c *checker) authKeys(n *node, path string, keys ...string) {
 	c.only(n, path, append(keys, secretKeys...)...)
 }
 
-const authWords = "none, bearer, api_key, basic, oauth, mtls"
+const authWords = "none, bearer, api_key, basic, oauth, mtls, aws-sig4"
 
 // credential reads where a secret is kept. One of the keys env and file is required.
 func (c *checker) credential(n *node, path, env, file string) Credential {
@@ -311,6 +315,9 @@ func (au *Auth) Credentials() []string {
 	}
 	if o := au.OAuth; o != nil {
 		all = append(all, o.ID, o.Secret, Credential{File: o.Key.File}, o.Refresh, o.Subject, o.Assertion)
+	}
+	if w := au.AWS; w != nil {
+		all = append(all, w.ID, w.Secret, w.Session)
 	}
 	if m := au.Mutual; m != nil {
 		all = append(all, Credential{File: m.Cert}, Credential{File: m.Key}, Credential{File: m.ca})

@@ -14,6 +14,8 @@ type Limits struct {
 	Rules      []Limit
 	Concurrent int
 	Quotas     []Quota
+	Shared     bool          // callers with credentials of their own are counted together
+	wait       time.Duration // the longest wait of a call for its turn; negative if the block does not say
 }
 
 // Limit is the largest number of calls in a window, of all operations or of some.
@@ -39,14 +41,33 @@ var windows = map[string]time.Duration{"second": time.Second, "minute": time.Min
 
 const maxLimit = 1 << 30
 
+const (
+	defaultWait = 2 * time.Second
+	longestWait = 60_000 // ms
+)
+
+// MaxWait returns how long a call of the operation may wait in all: for its turn, if a limit is
+// reached, and for an API that asks it to come again.
+func (op *Operation) MaxWait() time.Duration {
+	for _, l := range [...]*Limits{op.Limits, op.Adapter.Limits} {
+		if l != nil && l.wait >= 0 {
+			return l.wait
+		}
+	}
+	return defaultWait
+}
+
 func (c *checker) limits(n *node, at string) *Limits {
 	v := c.get(n, at, "rate_limits", wire.Object)
 	if v == nil {
 		return nil
 	}
 	at = join(at, "rate_limits")
-	c.known(v, at, "requests_per_minute", "requests_per_hour", "requests_per_day", "concurrent_requests", "burst_limit", "api_limits", "quotas")
+	c.known(v, at, "requests_per_minute", "requests_per_hour", "requests_per_day", "concurrent_requests", "burst_limit", "api_limits", "quotas",
+		"max_wait_ms", "per")
 	l := &Limits{Source: v.JSON(nil), Concurrent: c.whole(v, at, "concurrent_requests", 0, 1, maxLimit)}
+	l.wait = time.Duration(c.whole(v, at, "max_wait_ms", -1, 0, longestWait)) * time.Millisecond
+	l.Shared = c.word(v, at, "per", "caller", "adapter") == "adapter"
 	burst := c.whole(v, at, "burst_limit", 0, 1, maxLimit)
 	for _, word := range [...]string{"minute", "hour", "day"} {
 		if limit := c.whole(v, at, "requests_per_"+word, 0, 1, maxLimit); limit > 0 {

@@ -38,7 +38,7 @@ func (c *checker) adapter(root *node) *Adapter {
 	}
 	a := &Adapter{File: c.file, Index: map[string]*Operation{}}
 	keys := append([]string{"name", "type", "version", "description", "target", "auth", "operations", "author", "tags", "triggers",
-		"created", "modified", "trust", "rate_limits", "transform", "types", "presets", "error_mapping", "error_codes", "shared_parameters"}, elsewhere...)
+		"created", "modified", "trust", "rate_limits", "breaker", "transform", "types", "presets", "error_mapping", "error_codes", "shared_parameters"}, elsewhere...)
 	c.misspelt(root, "", keys, []string{"trust"})
 	c.later(root, "", "error_codes", "shared_parameters")
 	a.errors = c.errorRules(root, "")
@@ -85,6 +85,7 @@ func (c *checker) adapter(root *node) *Adapter {
 		c.wrong(AuthConfigInvalid, "target.redirects", "a client certificate would be shown to other hosts", "same_origin", nil, root.get("target").line)
 	}
 	a.Limits = c.limits(root, "")
+	a.Breaker = c.breaker(root)
 	c.trust(root, a)
 	c.presets(root, a)
 	c.types(root, a)

@@ -3,7 +3,9 @@ package guard
 import (
 	"bytes"
 	"container/list"
+	"context"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/dragoman-proxy/dragoman/adapterrt/failure"
@@ -17,7 +19,9 @@ type Adapter struct {
 	judgements []Judgement // by operation
 	limited    bool        // the adapter or one of its operations has limits
 
-	own *counters // of calls with the adapter's own credential
+	own     *counters     // of calls with the adapter's own credential, and of all callers together
+	waiting *atomic.Int32 // calls that wait for their turn; shared with other versions of the adapter
+	breaker *breaker      // nil for none
 
 	mu      sync.Mutex
 	callers map[string]*list.Element // of callers with credentials of their own
@@ -42,19 +46,30 @@ const maxCallers = 10_000
 // New returns an Adapter with a judgement of each operation, and with counters for the
 // adapter and the operations that have limits.
 func New(a *file.Adapter, p *Policy) *Adapter {
-	g := &Adapter{adapter: a, judgements: make([]Judgement, len(a.Operations)), limited: a.Limits != nil}
+	g := &Adapter{adapter: a, judgements: make([]Judgement, len(a.Operations)), limited: a.Limits != nil, waiting: new(atomic.Int32)}
 	for i, op := range a.Operations {
 		g.judgements[i] = p.judge(op)
 		g.limited = g.limited || op.Limits != nil
 	}
-	g.own = newCounters(a)
+	g.own = newCounters(a, nil)
+	if a.Breaker != nil {
+		g.breaker = newBreaker(a)
+	}
 	return g
 }
 
-func newCounters(a *file.Adapter) *counters {
+// newCounters returns the counters of a caller; all are those of all callers together, nil if
+// these are asked for.
+func newCounters(a *file.Adapter, all *counters) *counters {
 	c := &counters{}
+	limit := func(r *file.Limits, shared func() *limiter) *limiter {
+		if all != nil && r.Shared {
+			return shared()
+		}
+		return newLimiter(r)
+	}
 	if a.Limits != nil {
-		c.whole = newLimiter(a.Limits)
+		c.whole = limit(a.Limits, func() *limiter { return all.whole })
 	}
 	for i, op := range a.Operations {
 		if op.Limits == nil {
@@ -63,7 +78,7 @@ func newCounters(a *file.Adapter) *counters {
 		if c.operations == nil {
 			c.operations = make([]*limiter, len(a.Operations))
 		}
-		c.operations[i] = newLimiter(op.Limits)
+		c.operations[i] = limit(op.Limits, func() *limiter { return all.operations[i] })
 	}
 	return c
 }
@@ -79,7 +94,7 @@ func (g *Adapter) counters(caller string) *counters {
 		g.order.MoveToFront(e)
 		return e.Value.(*callerCounters).counters
 	}
-	return g.remember(caller, newCounters(g.adapter))
+	return g.remember(caller, newCounters(g.adapter, g.own))
 }
 
 // remember keeps the counters of a caller. g.mu must be held.
@@ -100,6 +115,10 @@ func (g *Adapter) Verdict(op *file.Operation) Verdict { return g.judgements[op.I
 // Carry takes over the counters of old, the adapter's previous version, for limits that
 // have not changed.
 func (g *Adapter) Carry(old *Adapter) {
+	g.waiting = old.waiting
+	if g.breaker != nil && old.breaker != nil && g.breaker.rule == old.breaker.rule {
+		g.breaker = old.breaker
+	}
 	g.carry(g.own, old.own, old.adapter)
 	old.mu.Lock()
 	defer old.mu.Unlock()
@@ -107,7 +126,7 @@ func (g *Adapter) Carry(old *Adapter) {
 	defer g.mu.Unlock()
 	for e := old.order.Back(); e != nil; e = e.Prev() {
 		was := e.Value.(*callerCounters)
-		c := newCounters(g.adapter)
+		c := newCounters(g.adapter, g.own)
 		g.carry(c, was.counters, old.adapter)
 		g.remember(was.caller, c)
 	}
@@ -140,32 +159,31 @@ func (c *counters) of(op *file.Operation) *limiter {
 // Limited reports whether the adapter or one of its operations has limits.
 func (g *Adapter) Limited() bool { return g.limited }
 
-// Admit counts a call against the limits of its caller. It returns a failure if a limit does
-// not allow the call. Otherwise the caller of Admit must call done when the call has ended,
-// with the API's reply, or nil if there was none.
-func (g *Adapter) Admit(c *httpcall.Call, goOn string, now func() time.Time) (done func(*httpcall.Reply), f *failure.Failure) {
-	op, counted := c.Op, g.counters(c.Caller)
-	var taken []*limiter
-	done = func(r *httpcall.Reply) {
-		for _, l := range taken {
-			l.give(op, r, now())
-		}
-	}
-	for _, l := range [...]*limiter{counted.whole, counted.of(op)} {
+// Admit counts a call against the limits of its caller. If a limit is reached, Admit waits for
+// the call's turn as long as w allows. It returns a failure if the call may not be made; goOn is
+// the token for calls beyond a quota's pause.
+func (g *Adapter) Admit(ctx context.Context, c *httpcall.Call, goOn string, w *Patience, now func() time.Time) (pass Pass, f *failure.Failure) {
+	counted := g.counters(c.Caller)
+	pass = Pass{op: c.Op, now: now}
+	// The whole adapter comes last, so that a call that waits for its operation's turn takes no
+	// place from the others.
+	for _, l := range [...]*limiter{counted.of(c.Op), counted.whole} {
 		if l == nil {
 			continue
 		}
-		warning, f := l.take(op, goOn, now())
+		warning, f := l.enter(ctx, &place{op: c.Op, goOn: goOn}, w, g.waiting, now)
 		if f != nil {
-			done(nil)
-			return nil, f
+			for _, l := range pass.taken {
+				l.cancel(c.Op)
+			}
+			return Pass{}, f
 		}
-		taken = append(taken, l)
+		pass.taken = append(pass.taken, l)
 		if warning != nil {
 			c.Warn(*warning)
 		}
 	}
-	return done, nil
+	return pass, nil
 }
 
 // Judgement returns the judgement of an operation.

@@ -92,6 +92,9 @@ func NewClient(opt Options) *Client {
 
 var errDenied = errors.New("address not allowed")
 
+// IsDenied reports whether a request failed because its address is not allowed.
+func IsDenied(err error) bool { return errors.Is(err, errDenied) }
+
 var deniedAddresses = []netip.Addr{
 	netip.MustParseAddr("fd00:ec2::254"), // metadata services
 	netip.MustParseAddr("100.100.100.200"),
@@ -201,7 +204,8 @@ func (c *Client) again(r *Reply, f *failure.Failure, attempt int, delay time.Dur
 	}
 	switch r.Status {
 	case 502, 503, 504:
-		return wait, true
+		after, _ := RetryAfter(r.Header, c.opt.Now())
+		return max(wait, after), after <= longestRetryAfter
 	case 429:
 		after, ok := RetryAfter(r.Header, c.opt.Now())
 		return max(after, 0), ok && after <= longestRetryAfter
@@ -244,6 +248,11 @@ func (c *Client) attempt(ctx context.Context, t *file.Target, o *Outgoing) (*Rep
 	for _, h := range o.Headers {
 		req.Header.Set(h.Name, h.Value)
 	}
+	if o.Sign != nil {
+		if err := o.sign(req); err != nil {
+			return nil, failure.Ours("", clean.Redact(err, o.Secrets))
+		}
+	}
 	defer func() {
 		if c.retired.Load() {
 			c.CloseIdleConnections()
@@ -256,7 +265,11 @@ func (c *Client) attempt(ctx context.Context, t *file.Target, o *Outgoing) (*Rep
 			break
 		}
 		res.Body.Close()
-		req = next
+		if req = next; o.Sign != nil && req.Header.Get("Authorization") != "" { // else it goes to another origin
+			if err = o.Sign(req, nil); err != nil {
+				break
+			}
+		}
 		res, err = c.Do(req)
 	}
 	if err != nil {
@@ -289,6 +302,14 @@ func (c *Client) attempt(ctx context.Context, t *file.Target, o *Outgoing) (*Rep
 		return nil, f
 	}
 	return r, nil
+}
+
+// sign adds the signature to req, which o became.
+func (o *Outgoing) sign(req *http.Request) error {
+	if !o.HasBody {
+		return o.Sign(req, nil)
+	}
+	return o.Sign(req, o.Body.Text)
 }
 
 // ReadBody reads a body into a new slice. It reads up to one byte more than limit, so that the

@@ -3,6 +3,7 @@ package httpcall
 import (
 	"bytes"
 	"fmt"
+	"net/http"
 	"net/url"
 	"strconv"
 	"strings"
@@ -27,9 +28,14 @@ type Outgoing struct {
 	Repeatable  bool
 	Stream      *file.Answer // how an answer that arrives item by item is read; nil for other answers
 	Progress    Progress     // receives the progress of such an answer; nil for none
+	Sign        Sign         // signs the request when it is sent; nil for none
 	ID          string       // of the client's request, sent to the API as X-Request-Id
 	Trace       []file.Header
 }
+
+// Sign adds the signature of a request with this body. It is called for each attempt, because a
+// signature has a date.
+type Sign func(req *http.Request, body []byte) error
 
 func (o *Outgoing) reset() {
 	clear(o.Headers)

@@ -342,8 +342,8 @@ func saidText(raw []byte) string {
 }
 
 // RetryAfter returns how long an API asks to wait, from Retry-After
-// (https://www.rfc-editor.org/rfc/rfc9110#field.retry-after), otherwise from
-// X-RateLimit-Reset if X-RateLimit-Remaining is 0. It returns false if the API does not ask.
+// (https://www.rfc-editor.org/rfc/rfc9110#field.retry-after), otherwise from the headers of a rate
+// limit of which nothing remains. It returns false if the API does not ask.
 func RetryAfter(h http.Header, now time.Time) (time.Duration, bool) {
 	const longest = 366 * 24 * time.Hour
 	if v := strings.TrimSpace(h.Get("Retry-After")); v != "" {
@@ -354,12 +354,24 @@ func RetryAfter(h http.Header, now time.Time) (time.Duration, bool) {
 			return min(max(t.Sub(now), 0), longest), true
 		}
 	}
-	if v := h.Get("X-RateLimit-Reset"); v != "" && h.Get("X-RateLimit-Remaining") == "0" {
-		if s, err := strconv.ParseInt(v, 10, 64); err == nil && s > 0 {
-			return max(ResetTime(s, now).Sub(now), 0), true
+	wait, asks := time.Duration(0), false
+	for _, b := range Budgets(h, now) {
+		if b.Remaining == 0 && b.Reset.After(time.Time{}) {
+			wait, asks = max(wait, b.Reset.Sub(now), 0), true
 		}
 	}
-	return 0, false
+	return wait, asks
+}
+
+// AsksAgain returns after how long a request should be sent once more, because the API refused it
+// only for the moment. It returns false if the API does not say so, or if the request may have had
+// an effect and is not repeatable.
+func AsksAgain(r *Reply, repeatable bool, now time.Time) (time.Duration, bool) {
+	if r.Status < 400 || MapStatus(r.Status, r.Header).Code != failure.RateLimitExceeded && (r.Status != 503 || !repeatable || r.Header.Get("Retry-After") == "") {
+		return 0, false
+	}
+	wait, asks := RetryAfter(r.Header, now)
+	return wait, asks && (wait > 0 || r.Header.Get("Retry-After") != "") // a reset in the past says nothing
 }
 
 // resetAfter returns how long to wait according to the headers that the rate limits of op name,

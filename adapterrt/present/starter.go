@@ -28,8 +28,14 @@ target:
 
 # How to authenticate. Credentials stay in the environment; the file has only the names of the variables.
 # auth:
-#   type: bearer
+#   type: bearer # or api_key, basic, oauth, aws-sig4, mtls
 #   token_env: EXAMPLE_TOKEN
+
+# What the API allows, and how long a call waits for its turn.
+# rate_limits: {requests_per_minute: 60, burst_limit: 10, max_wait_ms: 2000}
+
+# After so many calls in a row without an answer, the API is left alone for a while.
+# breaker: {failures: 5, open_ms: 10000}
 
 operations:
   create:

@@ -331,6 +331,12 @@ func (a *Adapters) record(c *adapterrt.Record, gone bool, req *adapterrt.Request
 		if c.Original != "" && level == zapcore.DebugLevel {
 			fields = append(fields, zap.String("api_said", c.Original))
 		}
+		if c.Waited > 0 {
+			fields = append(fields, zap.Duration("waited", c.Waited))
+		}
+		if c.Breaker != "" && c.Breaker != adapterrt.BreakerClosed {
+			fields = append(fields, zap.String("breaker", c.Breaker))
+		}
 		if c.Repeated {
 			fields = append(fields, zap.Bool("repeated_member", true))
 		}

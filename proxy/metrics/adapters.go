@@ -15,6 +15,8 @@ type adapterMetrics struct {
 	adapterBytes    *prometheus.CounterVec
 	adapterGates    *prometheus.CounterVec
 	adapterCache    *prometheus.CounterVec
+	adapterWaits    *prometheus.HistogramVec
+	adapterBreaker  *prometheus.GaugeVec
 	AdapterReloads  *prometheus.CounterVec
 }
 
@@ -32,6 +34,10 @@ func newAdapterMetrics(f factory) adapterMetrics {
 			"Checks of adapters' capability gates, by verdict.", "adapter", "operation", "verdict"),
 		adapterCache: f.counters("dragoman_adapter_cache_total",
 			"Look-ups in the cache of adapter results, by result.", "adapter", "operation", "result"),
+		adapterWaits: f.histograms("dragoman_adapter_wait_seconds",
+			"Time that calls of adapters waited for a rate limit; only those that waited.", ofCalls, "adapter"),
+		adapterBreaker: f.NewGaugeVec(prometheus.GaugeOpts{Name: "dragoman_adapter_breaker_open",
+			Help: "1 from when an adapter's breaker stops calls until its API works again, else 0. As of the last call."}, []string{"adapter"}),
 		AdapterReloads: f.counters("dragoman_adapter_reloads_total",
 			"Reloads of adapter files that had changed, by result.", "result"),
 	}
@@ -47,6 +53,16 @@ func (m *adapterMetrics) AdapterCall(c *adapterrt.Record, outcome string) {
 	m.adapterBytes.WithLabelValues(c.Adapter).Add(float64(c.Bytes))
 	if c.Gate != "" {
 		m.adapterGates.WithLabelValues(c.Adapter, c.Operation, c.Gate).Inc()
+	}
+	if c.Waited > 0 {
+		m.adapterWaits.WithLabelValues(c.Adapter).Observe(c.Waited.Seconds())
+	}
+	if c.Breaker != "" {
+		open := 0.
+		if c.Breaker != adapterrt.BreakerClosed {
+			open = 1
+		}
+		m.adapterBreaker.WithLabelValues(c.Adapter).Set(open)
 	}
 	if c.Cache != "" {
 		m.adapterCache.WithLabelValues(c.Adapter, c.Operation, c.Cache).Inc()

@@ -115,10 +115,20 @@ func TestTimeOfTranslationIsMeasured(t *testing.T) {
 // are no series for what did not occur.
 func TestAdapterCallsAreCounted(t *testing.T) {
 	m := New("v", none, none)
-	m.AdapterCall(&adapterrt.Record{Adapter: "a", Operation: "o", Bytes: 7, Gate: "passed"}, "success")
+	m.AdapterCall(&adapterrt.Record{Adapter: "a", Operation: "o", Bytes: 7, Gate: "passed", Breaker: "open"}, "success")
+	if n := gathered(t, m.Registry, "dragoman_adapter_breaker_open", map[string]string{"adapter": "a"}); n != 1 {
+		t.Error("an open breaker is", n)
+	}
+	m.AdapterCall(&adapterrt.Record{Adapter: "b", Operation: "o", Waited: time.Second, Breaker: "closed"}, "success")
+	for name, want := range map[string]float64{"dragoman_adapter_breaker_open": 0, "dragoman_adapter_wait_seconds": 1} {
+		if n := gathered(t, m.Registry, name, map[string]string{"adapter": "b"}); n != want {
+			t.Errorf("%s: %v, want %v", name, n, want)
+		}
+	}
 	for name, want := range map[string]float64{
 		"dragoman_adapter_requests_total": 1, "dragoman_adapter_request_seconds": 1, "dragoman_adapter_response_bytes_total": 7,
 		"dragoman_adapter_gates_total": 1, "dragoman_adapter_cache_total": -1, "dragoman_adapter_upstream_seconds": -1,
+		"dragoman_adapter_wait_seconds": -1,
 	} {
 		if n := gathered(t, m.Registry, name, map[string]string{"adapter": "a"}); n != want {
 			t.Errorf("%s: %v, want %v", name, n, want)

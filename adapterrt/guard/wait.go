@@ -1,0 +1,162 @@
+package guard
+
+import (
+	"context"
+	"slices"
+	"sync/atomic"
+	"time"
+
+	"github.com/dragoman-proxy/dragoman/adapterrt/failure"
+	"github.com/dragoman-proxy/dragoman/adapterrt/file"
+	"github.com/dragoman-proxy/dragoman/adapterrt/httpcall"
+)
+
+// maxQueue is the largest number of calls of an adapter that wait for their turn.
+const maxQueue = 64
+
+// noteAfter is the time after which a call that waits says so.
+const noteAfter = time.Second
+
+// Patience is how long a call may still wait, and what it has waited already.
+type Patience struct {
+	Left   time.Duration
+	Waited time.Duration
+	Tell   func() // is called once, after one second of waiting; may be nil
+}
+
+// Pause waits for d, or until wake has a value, but not longer than is left. It returns false if
+// ctx ends before.
+func (w *Patience) Pause(ctx context.Context, d time.Duration, wake <-chan struct{}) bool {
+	start := time.Now()
+	defer func() {
+		took := time.Since(start)
+		w.Waited += took
+		w.Left -= took
+	}()
+	end := time.NewTimer(min(d, w.Left))
+	defer end.Stop()
+	var note <-chan time.Time
+	if w.Tell != nil {
+		t := time.NewTimer(noteAfter - w.Waited)
+		defer t.Stop()
+		note = t.C
+	}
+	for {
+		select {
+		case <-end.C:
+			return ctx.Err() == nil
+		case <-wake:
+			return ctx.Err() == nil
+		case <-ctx.Done():
+			return false
+		case <-note:
+			w.Tell()
+			w.Tell = nil
+		}
+	}
+}
+
+// place is a call at a limiter.
+type place struct {
+	op     *file.Operation
+	goOn   string        // the token for calls beyond a quota's pause
+	behind int           // the limit that it waits for: a rule, or atOnce
+	wake   chan struct{} // has a value when another call has left the queue or ended
+}
+
+// wake makes all calls in the queue look whether it is their turn. l.mu must be held.
+func (l *limiter) wake() {
+	for _, p := range l.queue {
+		select {
+		case p.wake <- struct{}{}:
+		default:
+		}
+	}
+}
+
+// enter counts a call. If it is not the call's turn, enter waits for that as long as w allows, and
+// while there is room, which counts the calls of the adapter that wait.
+func (l *limiter) enter(ctx context.Context, p *place, w *Patience, room *atomic.Int32, now func() time.Time) (*failure.Notice, *failure.Failure) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	warning, no := l.take(p, now())
+	if no == nil {
+		return warning, nil
+	}
+	if !no.fits(w) {
+		return nil, no.f
+	}
+	if room.Add(1) > maxQueue {
+		room.Add(-1)
+		return nil, no.f
+	}
+	p.wake = make(chan struct{}, 1)
+	l.queue = append(l.queue, p)
+	defer func() {
+		room.Add(-1)
+		l.queue = slices.DeleteFunc(l.queue, func(other *place) bool { return other == p })
+		l.wake()
+	}()
+	for {
+		d := no.after
+		if d == 0 {
+			d = w.Left
+		}
+		l.mu.Unlock()
+		stays := w.Pause(ctx, d, p.wake)
+		l.mu.Lock()
+		if !stays {
+			return nil, failure.Cancelled()
+		}
+		if warning, no = l.take(p, now()); no == nil {
+			return warning, nil
+		}
+		if !no.fits(w) {
+			return nil, no.f
+		}
+	}
+}
+
+// fits reports whether waiting helps within the time that is left.
+func (no *refusal) fits(w *Patience) bool { return no.waits && w.Left > 0 && no.after <= w.Left }
+
+// cancel takes back a call that was counted and is not made after all.
+func (l *limiter) cancel(op *file.Operation) {
+	l.mu.Lock()
+	l.count(op, -1)
+	l.mu.Unlock()
+	l.give()
+}
+
+// Pass is the permission for one call. Its holder must call Done when the call has ended.
+type Pass struct {
+	op    *file.Operation
+	taken []*limiter
+	now   func() time.Time
+}
+
+// Learn corrects the limits by the API's reply.
+func (p *Pass) Learn(r *httpcall.Reply) {
+	for _, l := range p.taken {
+		l.learn(p.op, r, p.now())
+	}
+}
+
+// Again counts the call once more, because its request is sent once more.
+func (p *Pass) Again() {
+	for _, l := range p.taken {
+		l.mu.Lock()
+		l.count(p.op, 1)
+		l.mu.Unlock()
+	}
+}
+
+// Done ends the call.
+func (p *Pass) Done() {
+	for _, l := range p.taken {
+		l.give()
+	}
+}
+
+// Waiting returns how many calls of the adapter wait for their turn.
+func (g *Adapter) Waiting() int { return int(g.waiting.Load()) }
