@@ -14,6 +14,9 @@
 //	modern client ──► bridge/modernclient ──► session, exchange ──► upstream ──► handshake server
 //	                  shares sessions that dragoman opens, and parks calls whose client is asked
 //
+// What comes before a response is sent to the client as a [mcp.Peer], by the goroutine that serves the request and then
+// returns with the response.
+//
 // This package has sessions, exchanges and the start and end of it all: [New] makes a [Server] of a configuration. A
 // session is one client's with its server; an exchange carries one message both ways. docs/architecture.md follows
 // three messages function by function. The rest has rooms of its own, which do not know this package:
