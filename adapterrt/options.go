@@ -18,7 +18,7 @@ import (
 	"github.com/dragoman-proxy/dragoman/adapterrt/present"
 )
 
-// Shown says which operations are shown, to whom, and how. It can change while a runtime is in
+// Shown says which operations are shown to which callers, and how. It can change while a runtime is in
 // use, by [Runtime.Show].
 type Shown struct {
 	Mode present.Mode

@@ -81,7 +81,7 @@ func (rt *Runtime) Reload(files []string) (problems []file.Problem, changed bool
 	return problems, rt.live.Load() != before, err
 }
 
-// Show changes what is shown, to whom, and how. It reports whether anything changed. If it
+// Show changes which operations are shown to which callers, and how. It reports whether anything changed. If it
 // returns an error, nothing did.
 func (rt *Runtime) Show(shown Shown) (changed bool, err error) {
 	rt.loading.Lock()
@@ -259,7 +259,7 @@ type Request struct {
 	Caller  string // confirmations are bound to it if there is no session
 	// Headers are the headers of the caller's request that Options.Callers names.
 	Headers []Header
-	// Local says that the caller is the operator, who has started this program, so that the
+	// Local says that the caller is the operator: that user has started this program, so that the
 	// adapters' own credentials are the caller's.
 	Local bool
 	// Ask asks the user to agree to an operation that needs a confirmation. It is nil if

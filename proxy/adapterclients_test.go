@@ -189,7 +189,7 @@ func TestClientsWithoutACredential(t *testing.T) {
 	}
 }
 
-// TestTheOperatorsCredentialIsTheStdioClients shows that a client on stdin, who has started dragoman,
+// TestTheOperatorsCredentialIsTheStdioClients shows that a client on stdin, which has started dragoman,
 // may do everything with the credential of the environment.
 func TestTheOperatorsCredentialIsTheStdioClients(t *testing.T) {
 	core, logs := observer.New(zap.DebugLevel)

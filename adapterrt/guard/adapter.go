@@ -28,7 +28,7 @@ type Adapter struct {
 	order   list.List                // of *callerCounters, those used last in front
 }
 
-// counters are the counters of one caller, or of all who share a credential.
+// counters are the counters of one caller, or of all callers that share a credential.
 type counters struct {
 	whole      *limiter   // of the whole adapter; nil if it has no limits
 	operations []*limiter // by operation; nil if no operation has limits
@@ -40,7 +40,7 @@ type callerCounters struct {
 }
 
 // maxCallers is the largest number of callers of an adapter whose calls are counted. For
-// more, those who have not called for the longest time are forgotten.
+// more, the callers whose last call is the oldest are forgotten.
 const maxCallers = 10_000
 
 // New returns an Adapter with a judgement of each operation, and with counters for the

@@ -493,18 +493,7 @@ func (p *Presenter) members(o wire.Members, d *file.Definition) wire.Members {
 		}
 		o = o.Raw("enum", append(values, ']'))
 	}
-	if d.Minimum != nil {
-		o = o.Raw("minimum", d.Minimum.Raw)
-	}
-	if d.Maximum != nil {
-		o = o.Raw("maximum", d.Maximum.Raw)
-	}
-	if d.MinLength >= 0 {
-		o = o.Int("minLength", int64(d.MinLength))
-	}
-	if d.MaxLength >= 0 {
-		o = o.Int("maxLength", int64(d.MaxLength))
-	}
+	o = withBounds(o, d)
 	if d.Pattern != nil {
 		o = o.Raw("pattern", clean.EscapeHidden(wire.AppendQuoted(nil, d.Pattern.String())))
 	}

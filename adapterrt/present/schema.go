@@ -98,6 +98,23 @@ func outputSchemaOf(op *file.Operation) []byte {
 	return wire.Members(nil).Str("type", "object").Raw("properties", props).Strs("required", []string{"success"}).End()
 }
 
+// withBounds appends to o how small and how large a value of d may be.
+func withBounds(o wire.Members, d *file.Definition) wire.Members {
+	if d.Minimum != nil {
+		o = o.Raw("minimum", d.Minimum.Raw)
+	}
+	if d.Maximum != nil {
+		o = o.Raw("maximum", d.Maximum.Raw)
+	}
+	if d.MinLength >= 0 {
+		o = o.Int("minLength", int64(d.MinLength))
+	}
+	if d.MaxLength >= 0 {
+		o = o.Int("maxLength", int64(d.MaxLength))
+	}
+	return o
+}
+
 // schemaMembers appends the members of the schema of d to o.
 func schemaMembers(o wire.Members, d *file.Definition) wire.Members {
 	if d.Also == 0 {
@@ -121,18 +138,7 @@ func schemaMembers(o wire.Members, d *file.Definition) wire.Members {
 		}
 		o = o.Raw("enum", append(values, ']'))
 	}
-	if d.Minimum != nil {
-		o = o.Raw("minimum", d.Minimum.Raw)
-	}
-	if d.Maximum != nil {
-		o = o.Raw("maximum", d.Maximum.Raw)
-	}
-	if d.MinLength >= 0 {
-		o = o.Int("minLength", int64(d.MinLength))
-	}
-	if d.MaxLength >= 0 {
-		o = o.Int("maxLength", int64(d.MaxLength))
-	}
+	o = withBounds(o, d)
 	if d.Pattern != nil && isPortable(d.Pattern.String()) {
 		o = o.Raw("pattern", clean.EscapeHidden(wire.AppendQuoted(nil, d.Pattern.String())))
 	}

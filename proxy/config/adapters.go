@@ -264,7 +264,7 @@ func (a *Adapters) PassesAuthorization() (adapter string, passes bool) {
 	return "", false
 }
 
-// Shown returns what a runtime shows of the adapters, to whom, and how.
+// Shown returns which operations a runtime shows to which callers, and how.
 func (a *Adapters) Shown() (adapterrt.Shown, error) {
 	mode, err := adapterrt.ParseMode(a.Mode)
 	if err != nil {

@@ -8,8 +8,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net"
-	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -17,7 +15,6 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"time"
 
 	"github.com/dragoman-proxy/dragoman/adapterrt"
 	"github.com/dragoman-proxy/dragoman/adapterrt/file"
@@ -215,31 +212,7 @@ func TestGitHubAcceptsRequestBodies(t *testing.T) {
 	if err := os.WriteFile(file, text, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	_, port, _ := net.SplitHostPort(l.Addr().String())
-	l.Close()
-	ctx, cancel := context.WithCancel(t.Context())
-	prism := exec.CommandContext(ctx, "node", filepath.Join(string(m), "@stoplight", "prism-cli", "dist", "index.js"), "mock", "--multiprocess", "false", "-h", "127.0.0.1", "-p", port, file)
-	out := new(output)
-	prism.Stdout, prism.Stderr = out, out
-	if err := prism.Start(); err != nil {
-		t.Fatal(err)
-	}
-	defer func() { cancel(); _ = prism.Wait() }()
-	base := "http://127.0.0.1:" + port
-	for begun := time.Now(); ; time.Sleep(100 * time.Millisecond) {
-		res, err := http.Get(base + "/")
-		if err == nil {
-			res.Body.Close()
-			break
-		}
-		if time.Since(begun) > 2*time.Minute {
-			t.Fatalf("Prism does not listen: %v\n%s", err, out)
-		}
-	}
+	base := prism(t, m, file)
 	held(t, base, "json", github)
 }
 
