@@ -1,6 +1,7 @@
 package wire_test
 
 import (
+	"github.com/tidwall/gjson"
 	"strings"
 	"testing"
 
@@ -90,6 +91,9 @@ func FuzzChanges(f *testing.F) {
 			return
 		}
 		after, changes := changesOf(&m, edits)
+		if twiceNamed(gjson.Parse(after)) && !twiceNamed(gjson.ParseBytes(in)) {
+			return // the edits have given two members one name, which no rule does
+		}
 		if faults := explained.Faults(string(in), after, changes); len(faults) > 0 {
 			t.Errorf("before  %q\nafter   %q\nchanges %q\n%s", in, after, changes, strings.Join(faults, "\n"))
 		}
