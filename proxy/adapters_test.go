@@ -24,6 +24,7 @@ import (
 	"github.com/dragoman-proxy/dragoman/proxy/downstream"
 	"github.com/dragoman-proxy/dragoman/proxy/origin"
 	"github.com/dragoman-proxy/dragoman/proxy/sealed"
+	"github.com/dragoman-proxy/dragoman/proxy/setup"
 	"github.com/dragoman-proxy/dragoman/proxy/upstream"
 	"github.com/dragoman-proxy/dragoman/transform"
 	"github.com/dragoman-proxy/dragoman/translate"
@@ -296,7 +297,7 @@ func TestAdaptersAreNotLentToStrangers(t *testing.T) {
 	if err != nil {
 		t.Skip(err)
 	}
-	if err := srv.Serve(t.Context(), ln); err != errLends {
+	if err := srv.Serve(t.Context(), ln); err != setup.ErrLends {
 		t.Errorf("served: %v", err)
 	}
 }
@@ -552,7 +553,7 @@ func TestOwnToolsFollowTheConfiguration(t *testing.T) {
 	srv := front(t, listing("2025-06-18", nil, []string{"a"}), shaped)
 	session := srv.initialize("2025-06-18")
 	for _, on := range []bool{true, false, true} {
-		cfg := srv.now().cfg
+		cfg := srv.now().Config
 		cfg.Transform = nil
 		want := "a"
 		if on {

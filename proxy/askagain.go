@@ -48,7 +48,7 @@ func (x *exchange) repeat(note []byte) bool {
 	}
 	id := []byte(c.ID)
 	next := newCall(id, c.Method)
-	next.As = x.srv.now().sealer.SealQuestion(id, note)
+	next.As = x.srv.now().Sealer.SealQuestion(id, note)
 	question, err := bridge.Rephrase(c.More.again.question, next.As)
 	if err != nil {
 		return false
@@ -73,7 +73,7 @@ func (x *exchange) isRepeated(m *wire.Message) bool {
 	if !bytes.HasPrefix(m.ID(), []byte(sealed.QuestionPrefix)) {
 		return false
 	}
-	_, _, ok := x.srv.now().sealer.OpenQuestion(m.ID())
+	_, _, ok := x.srv.now().Sealer.OpenQuestion(m.ID())
 	return ok
 }
 
@@ -117,7 +117,7 @@ func (e *injected) put(m []byte) bool {
 }
 
 // on returns st with the messages of e inserted.
-func (e *injected) on(srv *Server, st upstream.Stream) upstream.Stream {
+func (e *injected) on(srv *exchanges, st upstream.Stream) upstream.Stream {
 	return &injectedStream{Stream: st, srv: srv, extra: e, came: make(chan nextResult, 1)}
 }
 
@@ -125,7 +125,7 @@ func (e *injected) on(srv *Server, st upstream.Stream) upstream.Stream {
 // for injected messages.
 type injectedStream struct {
 	upstream.Stream
-	srv     *Server
+	srv     *exchanges
 	extra   *injected
 	came    chan nextResult
 	reading bool // a read is under way, or its result is still in came

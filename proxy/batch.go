@@ -35,7 +35,7 @@ type batchItem struct {
 // splitBatch splits the batch in body, and returns how many responses are owed. s is nil if the
 // client has not sent initialize yet.
 func (srv *Server) splitBatch(s *session, body []byte) (items []batchItem, slots int, err error) {
-	most := srv.now().cfg.Limits.Batch
+	most := srv.now().Config.Limits.Batch
 	elements, err := wire.AppendElements(nil, body, most)
 	switch {
 	case errors.Is(err, wire.ErrTooMany):

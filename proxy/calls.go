@@ -50,7 +50,7 @@ func newCallAt(id []byte, m wire.Method, began time.Time) *call {
 func newCalls(max int) *calls { return requests.NewTable[besideCall](max) }
 
 // ended counts a request of a client that has ended, and ends its spans and its observation.
-func (srv *Server) ended(c *call, o *metrics.Operation) {
+func (srv *sessions) ended(c *call, o *metrics.Operation) {
 	srv.metrics.Request(o)
 	c.More.span.End(string(o.Outcome), string(o.Fault.Cause))
 	c.More.seen.End(string(o.Outcome), string(o.Fault.Cause))

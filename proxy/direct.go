@@ -50,7 +50,7 @@ func (h *handshake) directly(ctx context.Context, q *stateless.Request, known *e
 	}
 	d.web = h.Standing == nil
 	discovered := known.Discovered
-	if discovered == nil && srv.now().own != nil || h.Standing != nil {
+	if discovered == nil && srv.now().Own != nil || h.Standing != nil {
 		if discovered, err = h.discover(ctx, d); err != nil {
 			srv.host.Spawn(func() { srv.endConn(h.Conn) })
 			return nil, err
@@ -59,14 +59,14 @@ func (h *handshake) directly(ctx context.Context, q *stateless.Request, known *e
 	if discovered == nil || mcp.Declares(gjson.GetBytes(discovered, "capabilities"), "tools") {
 		h.facts |= wire.ServerTools
 	}
-	cfg := srv.now().cfg.Bridge
+	cfg := srv.now().Config.Bridge
 	d.crossing = &bridge.Crossing{Down: wire.Stamp{
 		ServerInfo: serverInfo(discovered), TTL: cfg.TTL.Milliseconds(),
 	}}
 	s = srv.newSession(h, h.vc)
 	s.direct = d
 	s.serverName = nameOf(serverInfo(discovered))
-	s.open.Max = max(s.open.Max, srv.now().cfg.Limits.Requests)
+	s.open.Max = max(s.open.Max, srv.now().Config.Limits.Requests)
 	return s, nil
 }
 
@@ -75,7 +75,7 @@ func (h *handshake) reach(ctx context.Context, d *directSession) error {
 	b := h.srv.eras.TakeSpare(ctx)
 	if b == nil {
 		var err error
-		if b, err = h.srv.now().origin.Open(ctx); err != nil {
+		if b, err = h.srv.now().Origin.Open(ctx); err != nil {
 			return err
 		}
 	}
@@ -160,8 +160,8 @@ func (d *directSession) headers(from []upstream.Header, method, target string) [
 
 // inquire sends the server one of dragoman's own requests, on a connection that returns a stream
 // for each request. The caller owns the result.
-func (s *session) inquire(ctx context.Context, srv *Server, method wire.Method, params string, from []upstream.Header) (result []byte, err error) {
-	ctx, cancel := context.WithTimeout(ctx, srv.now().cfg.Upstream.HandshakeTimeout)
+func (s *session) inquire(ctx context.Context, method wire.Method, params string, from []upstream.Header) (result []byte, err error) {
+	ctx, cancel := context.WithTimeout(ctx, s.of.now().Config.Upstream.HandshakeTimeout)
 	defer cancel()
 	d := s.direct
 	id := append(strconv.AppendInt([]byte(`"dragoman:`), d.last.Add(1), 10), '"')
@@ -181,7 +181,7 @@ func (s *session) inquire(ctx context.Context, srv *Server, method wire.Method, 
 
 // introduced adds dragoman's own tools to the server's response to server/discover.
 func (x *exchange) introduced(out []byte) []byte {
-	own := x.srv.now().ownFor(&x.sender)
+	own := x.srv.now().OwnFor(&x.sender)
 	if own == nil || x.s.direct == nil {
 		return out
 	}

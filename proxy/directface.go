@@ -32,7 +32,7 @@ func (srv *Server) isDirect(ctx context.Context, from []upstream.Header) (bool, 
 // isOurs reports whether q calls one of dragoman's own tools. Such a call needs a session with any
 // server, since the tool may ask the user something.
 func (srv *Server) isOurs(q *stateless.Request) bool {
-	own := srv.now().ownFor(&q.Sender)
+	own := srv.now().OwnFor(&q.Sender)
 	return own != nil && q.Method == wire.ToolsCall && own.Named([]byte(gjson.GetBytes(q.Raw, "params").Raw)) != ""
 }
 
@@ -44,7 +44,7 @@ func (srv *Server) postDirect(req *downstream.Request, q *stateless.Request, who
 	if err == nil {
 		s = opened.(*openedSession).s
 		list := func(ctx context.Context, params string) ([]byte, error) {
-			return s.inquire(ctx, srv, wire.ToolsList, params, from)
+			return s.inquire(ctx, wire.ToolsList, params, from)
 		}
 		if err = srv.checkCall(req.Ctx, s, list, q); err != nil {
 			release()
@@ -81,7 +81,7 @@ func (srv *Server) checkCall(ctx context.Context, s *session, list modernclient.
 	if q.Method != wire.ToolsCall || q.Header == nil {
 		return nil
 	}
-	if own := srv.now().ownFor(&q.Sender); own != nil && srv.isOurs(q) {
+	if own := srv.now().OwnFor(&q.Sender); own != nil && srv.isOurs(q) {
 		t, _ := own.Find(gjson.ParseBytes(q.Target).String())
 		return mcpheader.CheckParams(t.Arguments, q.Arguments, q.Header)
 	}

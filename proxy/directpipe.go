@@ -26,9 +26,9 @@ func (p *pipe) openDirect(q *stateless.Request) error {
 	if err != nil {
 		return err
 	}
-	ctx, cancel := context.WithTimeout(p.ctx, p.srv.now().cfg.Upstream.HandshakeTimeout)
+	ctx, cancel := context.WithTimeout(p.ctx, p.srv.now().Config.Upstream.HandshakeTimeout)
 	defer cancel()
-	h := &handshake{srv: p.srv, pipe: true, sender: p.sender, Opening: server.Opening{Of: p.srv.host, Header: p.from}}
+	h := &handshake{srv: p.srv.handshakes, pipe: true, sender: p.sender, Opening: server.Opening{Of: p.srv.host, Header: p.from}}
 	s, err := h.directly(ctx, q.WithoutMessage(), known)
 	if err != nil {
 		return err
@@ -43,7 +43,7 @@ func (p *pipe) openDirect(q *stateless.Request) error {
 		s.conn = &headerConn{Conn: s.conn, srv: p.srv, s: s}
 	} else {
 		var standing upstream.Stream
-		s.conn, standing = server.Renumber(s.conn, h.Standing, p.srv.now().cfg.Limits, p.srv.host)
+		s.conn, standing = server.Renumber(s.conn, h.Standing, p.srv.now().Config.Limits, p.srv.host)
 		x := half.exchange()
 		x.attach(standing)
 		half.spawn(func() { half.bring(x) })
@@ -150,7 +150,7 @@ func (h *headerCall) setHeaders() error {
 		return nil
 	}
 	t, err := h.c.s.tools.Look(h.ctx, h.target, func(params string) ([]byte, error) {
-		return h.c.s.inquire(h.ctx, h.c.srv, wire.ToolsList, params, h.from)
+		return h.c.s.inquire(h.ctx, wire.ToolsList, params, h.from)
 	})
 	if err != nil && h.ctx.Err() != nil {
 		return err

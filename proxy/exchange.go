@@ -7,6 +7,7 @@ import (
 	"errors"
 	"io"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"go.uber.org/zap"
@@ -16,8 +17,10 @@ import (
 	"github.com/dragoman-proxy/dragoman/proxy/clienterror"
 	"github.com/dragoman-proxy/dragoman/proxy/downstream"
 	"github.com/dragoman-proxy/dragoman/proxy/era"
+	"github.com/dragoman-proxy/dragoman/proxy/footprint"
 	"github.com/dragoman-proxy/dragoman/proxy/large"
 	"github.com/dragoman-proxy/dragoman/proxy/mcp"
+	"github.com/dragoman-proxy/dragoman/proxy/memo"
 	"github.com/dragoman-proxy/dragoman/proxy/metrics"
 	"github.com/dragoman-proxy/dragoman/proxy/observe"
 	"github.com/dragoman-proxy/dragoman/proxy/owntools"
@@ -25,6 +28,7 @@ import (
 	"github.com/dragoman-proxy/dragoman/proxy/report"
 	"github.com/dragoman-proxy/dragoman/proxy/requests"
 	"github.com/dragoman-proxy/dragoman/proxy/restart"
+	"github.com/dragoman-proxy/dragoman/proxy/results"
 	"github.com/dragoman-proxy/dragoman/proxy/sealed"
 	"github.com/dragoman-proxy/dragoman/proxy/server"
 	"github.com/dragoman-proxy/dragoman/proxy/shape"
@@ -46,6 +50,16 @@ const (
 	maxRetryWait = 30 * time.Second // the longest wait, whatever the server named
 )
 
+// exchanges has what all exchanges share.
+type exchanges struct {
+	*sessions
+	results   *results.Cache
+	lists     *memo.Memo
+	toolsSize footprint.Gauge
+	shadows   sync.Map     // names of the server's tools that a tool of dragoman hides, once logged
+	streams   atomic.Int64 // the number of open event streams of HTTP clients
+}
+
 // exchange carries one message of a client to the server and the server's messages about it back,
 // or it reads one standing stream. It owns the buffers of both directions; what it returns is valid
 // until the next call. Only one goroutine at a time may use it.
@@ -66,7 +80,7 @@ type exchange struct {
 
 // exchangeState is the part of an exchange that is cleared before the exchange is used again.
 type exchangeState struct {
-	srv  *Server
+	srv  *exchanges
 	s    *session
 	ctx  context.Context
 	stop context.CancelCauseFunc // ends ctx; nil if the exchange does not wait for the server
@@ -117,12 +131,12 @@ type exchangeState struct {
 	fault    metrics.Fault // why the outcome or the verdict is a failure
 }
 
-var exchanges = sync.Pool{New: func() any { return new(exchange) }}
+var exchangePool = sync.Pool{New: func() any { return new(exchange) }}
 
 // newExchange takes an exchange from the pool. The caller ends it with done. stop ends ctx; it is
 // nil if the exchange does not wait for the server.
-func (srv *Server) newExchange(ctx context.Context, stop context.CancelCauseFunc) *exchange {
-	x := exchanges.Get().(*exchange)
+func (srv *exchanges) newExchange(ctx context.Context, stop context.CancelCauseFunc) *exchange {
+	x := exchangePool.Get().(*exchange)
 	if x.release == nil {
 		x.release, x.isStale = x.done, x.stale
 	}
@@ -183,7 +197,7 @@ func (x *exchange) done() {
 	x.exchangeState = exchangeState{}
 	clear(x.from)
 	x.from, x.resumeAt = x.from[:0], x.resumeAt[:0]
-	exchanges.Put(x)
+	exchangePool.Put(x)
 }
 
 // count counts x's request with its outcome.
@@ -407,7 +421,7 @@ func (x *exchange) pull() (e sse.Event, ok bool, err error) {
 		e.Data = e.Data[:0]
 		return e, x.s.down.Identity(), nil
 	case wire.IsArray(e.Data):
-		if x.rest, err = wire.AppendElements(x.rest, e.Data, x.srv.now().cfg.Limits.Batch); err != nil {
+		if x.rest, err = wire.AppendElements(x.rest, e.Data, x.srv.now().Config.Limits.Batch); err != nil {
 			x.bad = x.srv.host.Report.Malformed(err, e.Data, x.from)
 			x.rest = x.rest[:0]
 		}
@@ -515,15 +529,15 @@ func (x *exchange) headers(r *downstream.Request) {
 		x.clock.Asked = r.Header(trace.TimingHeader) != ""
 		x.peer = r.Peer
 		x.sender = downstream.SenderOf(r.Guest, r.Header, x.srv.adapters.CallerHeaders())
-		if x.srv.now().shaping != nil {
+		if x.srv.now().Shaping != nil {
 			x.maxTokens = shape.Budget(r.Header(shape.BudgetHeader))
 		}
 	}
 }
 
 // appendPassed appends the headers of a request that are passed to the server.
-func (srv *Server) appendPassed(dst []upstream.Header, header func(name string) string) []upstream.Header {
-	for _, name := range srv.now().passed {
+func (srv *sessions) appendPassed(dst []upstream.Header, header func(name string) string) []upstream.Header {
+	for _, name := range srv.now().Passed {
 		if v := header(name); v != "" {
 			dst = append(dst, upstream.Header{Name: name, Value: v})
 		}

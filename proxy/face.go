@@ -205,7 +205,7 @@ func (srv *Server) post(req *downstream.Request, resp *downstream.Response) erro
 	x.headers(req)
 	x.client = httpClient{x: x, to: req.Client}
 	if s == nil {
-		x.who, x.owner, x.runsFor = "http "+principal.Of(req, srv.now().cfg.Bridge.Principal), srv.ownerOf(req), srv.runsFor(req)
+		x.who, x.owner, x.runsFor = "http "+principal.Of(req, srv.now().Config.Bridge.Principal), srv.ownerOf(req), srv.runsFor(req)
 	}
 	switch r := translate.Lookup(req.Version); {
 	case wire.IsArray(req.Body) && s == nil && r != nil && r.Modern:
@@ -309,7 +309,7 @@ func (x *exchange) forward(body []byte) (upstream.Stream, error) {
 	x.observeForward(marked)
 	x.send = upstream.Outgoing{Body: marked, Request: x.call != nil, Header: header, Stale: x.isStale, Logs: x.crossing.WantsLogs()}
 	if x.call != nil {
-		limit := x.srv.now().silence[x.call.Method]
+		limit := x.srv.now().Silence[x.call.Method]
 		x.send.FirstByte, x.send.Silence = limit.FirstByte, limit.Silence
 		if x.call.Method == wire.SubscriptionsListen {
 			x.send.Silence = bridge.MaxQuiet
@@ -385,10 +385,10 @@ func (srv *Server) postInitialize(x *exchange, req *downstream.Request, resp *do
 	}
 	srv.sessions.add(s)
 	x.span.InSession(fingerprint(s.id))
-	s.observeSession(srv, x.seen)
+	s.observeSession(x.seen)
 	if l := lanesOf(s.conn); l != nil {
 		l.WhenLost(func() {
-			srv.host.Report.ServerFailed("session lost", report.CauseOfLoss(&srv.now().cfg, clienterror.Of(l.Reason())), l.Reason(), nil)
+			srv.host.Report.ServerFailed("session lost", report.CauseOfLoss(&srv.now().Config, clienterror.Of(l.Reason())), l.Reason(), nil)
 			srv.forget(s, l.Reason())
 		})
 	}
@@ -425,7 +425,7 @@ func lanesOf(conn upstream.Conn) *lanes {
 // server's response.
 func (srv *Server) begin(x *exchange, raw []byte) (s *session, answer []byte, early [][]byte, err error) {
 	id := x.msg.ID()
-	h := &handshake{srv: srv, sender: x.sender, who: x.who, owner: x.owner, runsFor: x.runsFor, peer: x.peer, bridges: true, Opening: server.Opening{Of: srv.host, Header: x.from}}
+	h := &handshake{srv: srv.handshakes, sender: x.sender, who: x.who, owner: x.owner, runsFor: x.runsFor, peer: x.peer, bridges: true, Opening: server.Opening{Of: srv.host, Header: x.from}}
 	s, answer, err = h.negotiate(x.ctx, raw)
 	switch {
 	case s == nil && h.Conn != nil:

@@ -14,7 +14,7 @@ import (
 // hoist moves texts that the server's tools repeat into the instructions of answer, the response to
 // initialize, if the configuration says so.
 func (h *handshake) hoist(ctx context.Context, s *session, answer []byte) []byte {
-	policy := h.srv.now().footprint
+	policy := h.srv.now().Footprint
 	if !policy.Hoists() || !s.Facts.Has(wire.ServerTools) {
 		return answer
 	}
@@ -49,13 +49,5 @@ func (h *handshake) readTools(ctx context.Context, s *session) ([][]byte, error)
 // slimmed returns a response to tools/list with its tools reduced as the configuration says. page
 // is in the client's revision.
 func (x *exchange) slimmed(page []byte) []byte {
-	return x.own(x.s.catalogue.Slim(page, x.srv.now().footprint, &x.srv.toolsSize, x.log), page)
-}
-
-// admits returns an error if dragoman's own tools alone exceed the size limit of the list.
-func (s *setup) admits() error {
-	if s.own == nil {
-		return nil
-	}
-	return s.footprint.Admit(s.own.List())
+	return x.own(x.s.catalogue.Slim(page, x.srv.now().Footprint, &x.srv.toolsSize, x.log), page)
 }

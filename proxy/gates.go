@@ -13,7 +13,7 @@ import (
 // gate asks the gates of a server's tool. refusal is the result for the client if a gate refuses
 // the call.
 func (x *exchange) gate(m *wire.Message) (refusal []byte) {
-	gates := x.srv.now().gates
+	gates := x.srv.now().Gates
 	if len(gates) == 0 || m.Method != wire.ToolsCall || x.ownCall != nil {
 		return nil
 	}

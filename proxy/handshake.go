@@ -21,6 +21,7 @@ import (
 	"github.com/dragoman-proxy/dragoman/proxy/observe"
 	"github.com/dragoman-proxy/dragoman/proxy/origin"
 	"github.com/dragoman-proxy/dragoman/proxy/processes"
+	"github.com/dragoman-proxy/dragoman/proxy/replicas"
 	"github.com/dragoman-proxy/dragoman/proxy/report"
 	"github.com/dragoman-proxy/dragoman/proxy/sealed"
 	"github.com/dragoman-proxy/dragoman/proxy/server"
@@ -31,11 +32,19 @@ import (
 	"github.com/dragoman-proxy/dragoman/translate/wire"
 )
 
+// handshakes has what all handshakes share.
+type handshakes struct {
+	*sessions
+	clash    nameCollision      // collisions of their names with those of the server's tools
+	instance sealed.ID          // the id of this process
+	replicas *replicas.Replicas // the other replicas
+}
+
 // handshake processes one client's initialize: it sends it to the server and makes a session of the
 // response. See
 // https://modelcontextprotocol.io/specification/2025-11-25/basic/lifecycle#initialization.
 type handshake struct {
-	srv *Server
+	srv *handshakes
 	server.Opening
 	pipe    bool // the client is on a pipe
 	alone   bool // there is no server, only dragoman's own tools
@@ -61,7 +70,7 @@ type handshake struct {
 // the response for the client. The client gets the revision that it asked for, whichever the server
 // speaks. If s is nil, the caller must close h.conn, if there is one.
 func (h *handshake) negotiate(ctx context.Context, raw []byte) (*session, []byte, error) {
-	ctx, cancel := context.WithTimeout(processes.For(ctx, h.runsFor), h.srv.now().cfg.Upstream.HandshakeTimeout)
+	ctx, cancel := context.WithTimeout(processes.For(ctx, h.runsFor), h.srv.now().Config.Upstream.HandshakeTimeout)
 	defer cancel()
 	if err := h.read(raw); err != nil {
 		return nil, nil, err
@@ -74,7 +83,7 @@ func (h *handshake) negotiate(ctx context.Context, raw []byte) (*session, []byte
 	defer noticed()
 	s, answer, err := h.propose(ctx, raw, nil)
 	if f, ok := err.(*mcp.Failure); ok && f.Cause == mcp.UpstreamTimeout && f.Err == context.DeadlineExceeded {
-		f.Err = fmt.Errorf("the server has not answered initialize within %v: %w", h.srv.now().cfg.Upstream.HandshakeTimeout, f.Err)
+		f.Err = fmt.Errorf("the server has not answered initialize within %v: %w", h.srv.now().Config.Upstream.HandshakeTimeout, f.Err)
 	}
 	if s != nil {
 		s.catalogue.Introduce(answer)
@@ -85,13 +94,13 @@ func (h *handshake) negotiate(ctx context.Context, raw []byte) (*session, []byte
 // noticeSilence logs a warning if a server at a URL is slow to answer initialize. The caller calls
 // stop when the server has answered. For a silent process, its connection logs a warning.
 func (h *handshake) noticeSilence() (stop func()) {
-	at := h.srv.now().cfg.Upstream.URL
+	at := h.srv.now().Config.Upstream.URL
 	if at == "" {
 		return func() {}
 	}
 	timer := time.AfterFunc(upstream.MuteTime, func() {
 		h.log().Warn("upstream has not answered initialize yet", zap.String("url", at), zap.Duration("waited", upstream.MuteTime),
-			zap.Duration("given_up_after", h.srv.now().cfg.Upstream.HandshakeTimeout))
+			zap.Duration("given_up_after", h.srv.now().Config.Upstream.HandshakeTimeout))
 	})
 	return func() { timer.Stop() }
 }
@@ -144,14 +153,14 @@ func (h *handshake) propose(ctx context.Context, raw []byte, named *translate.Re
 				continue
 			}
 		}
-		if h.srv.now().origin.Shared == nil && steps.GoOn(m, err) { // a shared process does its own handshake
+		if h.srv.now().Origin.Shared == nil && steps.GoOn(m, err) { // a shared process does its own handshake
 			h.unbridge() // a process that has refused one revision may not accept another one
 			continue
 		}
 		switch {
 		case err == nil:
 			return nil, h.refusal(m), nil
-		case h.srv.now().own != nil && clienterror.Unreachable(err):
+		case h.srv.now().Own != nil && clienterror.Unreachable(err):
 			return h.goAlone(err)
 		}
 		return nil, nil, clienterror.Of(err).About(h.ID)
@@ -164,7 +173,7 @@ func (h *handshake) propose(ctx context.Context, raw []byte, named *translate.Re
 func (h *handshake) ready(ctx context.Context, s *session, answer []byte) (*session, []byte, error) {
 	err := h.checkCollisions(ctx, s)
 	if err == nil {
-		answer, err = h.srv.now().ownFor(&h.sender).Introduce(answer)
+		answer, err = h.srv.now().OwnFor(&h.sender).Introduce(answer)
 	}
 	if err != nil {
 		return nil, nil, clienterror.Of(err).About(h.ID)
@@ -196,7 +205,7 @@ func (h *handshake) settleAlone() (*session, []byte, error) {
 	}
 	s, answer, err := h.settle(m)
 	if err == nil {
-		answer, err = h.srv.now().ownFor(&h.sender).Introduce(answer)
+		answer, err = h.srv.now().OwnFor(&h.sender).Introduce(answer)
 	}
 	return s, answer, err
 }
@@ -236,7 +245,7 @@ func (h *handshake) ask(ctx context.Context, raw []byte, propose *translate.Revi
 // sendProposal is ask without observation of the response.
 func (h *handshake) sendProposal(ctx context.Context, raw []byte, propose *translate.Revision) (answer *wire.Message, err error) {
 	var m wire.Message
-	up := h.srv.now().table.Between(h.vc, propose)
+	up := h.srv.now().Table.Between(h.vc, propose)
 	if err := m.Scan(bytes.Clone(raw), up.Shape()); err != nil {
 		return nil, err
 	}
@@ -292,8 +301,8 @@ func (h *handshake) send(ctx context.Context, m *upstream.Outgoing) (upstream.St
 }
 
 // begun opens a session's connection: to a process of its own, or to the shared one.
-func (srv *Server) begun(ctx context.Context, initialize *upstream.Outgoing) (*upstream.Begun, error) {
-	if sh := srv.now().origin.Shared; sh != nil {
+func (srv *handshakes) begun(ctx context.Context, initialize *upstream.Outgoing) (*upstream.Begun, error) {
+	if sh := srv.now().Origin.Shared; sh != nil {
 		return sh.Join(ctx, srv.sharing(), initialize)
 	}
 	return srv.connect(ctx, initialize)
@@ -326,8 +335,8 @@ func (h *handshake) refusal(m *wire.Message) []byte {
 
 // bridgesTasks reports whether calls of clients of vc may become tasks at a handshake server of vu.
 // result is its InitializeResult.
-func (srv *Server) bridgesTasks(vc, vu *translate.Revision, result []byte) bool {
-	return vc.Modern && vu.Tasks && srv.now().cfg.Contract.Tasks == "bridge" &&
+func (srv *handshakes) bridgesTasks(vc, vu *translate.Revision, result []byte) bool {
+	return vc.Modern && vu.Tasks && srv.now().Config.Contract.Tasks == "bridge" &&
 		gjson.Get(wire.View(result), "capabilities.tasks.requests.tools.call").IsObject()
 }
 
@@ -423,7 +432,7 @@ func (h *handshake) requestInfo() report.At {
 // sharesModern reports whether the shared process is a modern server. It is called after a handshake with the
 // process has failed.
 func (h *handshake) sharesModern(ctx context.Context) bool {
-	if h.srv.now().origin.Shared == nil || !h.bridges {
+	if h.srv.now().Origin.Shared == nil || !h.bridges {
 		return false
 	}
 	e, err := h.srv.eras.Of(ctx, h.Header)

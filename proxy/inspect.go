@@ -23,19 +23,19 @@ const pageFiles = "DRAGOMAN_INSPECT_DIR"
 type redactor Server
 
 func (r *redactor) Payload(method, tool string, raw []byte) []byte {
-	return (*Server)(r).now().redactor.Payload(method, tool, raw)
+	return (*Server)(r).now().Redactor.Payload(method, tool, raw)
 }
 
 func (r *redactor) Header(name, value string) (string, bool) {
-	return (*Server)(r).now().redactor.Header(name, value)
+	return (*Server)(r).now().Redactor.Header(name, value)
 }
 
-func (r *redactor) Text(text string) string { return (*Server)(r).now().redactor.Text(text) }
-func (r *redactor) Cut(text string) string  { return (*Server)(r).now().redactor.Cut(text) }
+func (r *redactor) Text(text string) string { return (*Server)(r).now().Redactor.Text(text) }
+func (r *redactor) Cut(text string) string  { return (*Server)(r).now().Redactor.Cut(text) }
 
 // makePage makes the page if inspect.enabled asks for it.
 func (srv *Server) makePage() (err error) {
-	cfg := &srv.now().cfg
+	cfg := &srv.now().Config
 	if !cfg.Inspect.Enabled {
 		return nil
 	}
@@ -60,7 +60,7 @@ func (srv *Server) makePage() (err error) {
 
 // allowsHost reports whether a page in a browser may use a name of the listener for operators.
 func (srv *Server) allowsHost(host string, local net.Addr) bool {
-	return downstream.HostCheck(srv.now().cfg.AllowedHosts)(host, local)
+	return downstream.HostCheck(srv.now().Config.AllowedHosts)(host, local)
 }
 
 // replicaName returns a short name of this process.
@@ -106,7 +106,7 @@ func (srv *Server) noteWatcher(w inspect.Watcher) {
 func (srv *Server) live() inspect.Live {
 	l := inspect.Live{Sessions: map[string]inspect.LiveSession{}}
 	srv.sessions.each(func(s *session) {
-		p := s.peers(srv)
+		p := s.peers()
 		open := s.open.Count()
 		l.Sessions[p.Session] = inspect.LiveSession{
 			Peers: *p, Since: s.Made, Open: open, Asking: s.asked.Count(), Streams: max(0, int(s.busy.Load())-open),
@@ -115,7 +115,7 @@ func (srv *Server) live() inspect.Live {
 	})
 	srv.watchedPipes.Range(func(key, _ any) bool {
 		s := key.(*session)
-		p := s.peers(srv)
+		p := s.peers()
 		l.Sessions[p.Session] = inspect.LiveSession{Peers: *p, Since: s.Made, Open: s.open.Count(), Asking: s.asked.Count()}
 		l.Parked = s.appendAsked(l.Parked, p.Session)
 		return true

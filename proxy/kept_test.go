@@ -285,7 +285,7 @@ func TestCacheIsDroppedWithoutAStandingStream(t *testing.T) {
 	t.Run("a new configuration", func(t *testing.T) {
 		srv := front(t, library(), keeping)
 		srv.modernly(modernList("1", "tools/list"))
-		if err := srv.Reload(srv.now().cfg); err != nil {
+		if err := srv.Reload(srv.now().Config); err != nil {
 			t.Fatal(err)
 		}
 		if n, _ := srv.results.Size(); n != 0 {

@@ -20,8 +20,8 @@ type lanes struct {
 }
 
 // openLanes reads st, the stream of all messages of the server behind conn.
-func (srv *Server) openLanes(conn upstream.Conn, st upstream.Stream) *lanes {
-	cfg := srv.now().cfg.Limits
+func (srv *sessions) openLanes(conn upstream.Conn, st upstream.Stream) *lanes {
+	cfg := srv.now().Config.Limits
 	return &lanes{
 		Streams: server.Open(conn, st, cfg, srv.host),
 		trails: replay.New(replay.Limits{

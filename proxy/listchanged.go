@@ -30,8 +30,8 @@ func (p *pipe) announce() {
 
 // toolsChanged reports, once for each change, whether dragoman's own tools differ from those that
 // the session's client knows.
-func (srv *Server) toolsChanged(s *session) bool {
-	own := srv.now().ownFor(&s.sender)
+func (srv *sessions) toolsChanged(s *session) bool {
+	own := srv.now().OwnFor(&s.sender)
 	if own == nil {
 		return false
 	}
@@ -42,12 +42,12 @@ func (srv *Server) toolsChanged(s *session) bool {
 // listen opens the standing stream of a session for an HTTP client. If dragoman has tools of its
 // own, the stream also carries notifications of their changes, and exists even if the server offers
 // none.
-func (srv *Server) listen(ctx context.Context, s *session, o upstream.ListenOptions) (upstream.Stream, error) {
+func (srv *sessions) listen(ctx context.Context, s *session, o upstream.ListenOptions) (upstream.Stream, error) {
 	st, err := s.stand(ctx, o)
 	if errors.Is(err, upstream.ErrNoStream) && !s.ServerRevision.Modern {
 		srv.host.Report.Quirk(report.NoStanding)
 	}
-	if srv.now().own == nil || s.told.Load() == nil {
+	if srv.now().Own == nil || s.told.Load() == nil {
 		return st, err
 	}
 	if errors.Is(err, upstream.ErrNoStream) {
@@ -61,7 +61,7 @@ func (srv *Server) listen(ctx context.Context, s *session, o upstream.ListenOpti
 
 // listChangedStream is a standing stream with dragoman's own tools/list_changed notifications.
 type listChangedStream struct {
-	srv   *Server
+	srv   *sessions
 	s     *session
 	of    upstream.Stream
 	ctx   context.Context

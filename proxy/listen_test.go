@@ -24,6 +24,7 @@ import (
 	"go.uber.org/zap/zaptest/observer"
 
 	"github.com/dragoman-proxy/dragoman/proxy/config"
+	"github.com/dragoman-proxy/dragoman/proxy/setup"
 )
 
 // certificate makes a self-signed certificate for this machine, in two files.
@@ -210,7 +211,7 @@ func TestCredentialsAreNotLentToStrangers(t *testing.T) {
 			ended, stop := context.WithCancel(context.Background())
 			stop() // as soon as it serves
 			err = srv.Serve(ended, addressed{ln, &net.TCPAddr{IP: c.at, Port: 1}})
-			if errors.Is(err, errLends) != c.refused || err != nil && (!c.refused || strings.Contains(err.Error(), "secret")) {
+			if errors.Is(err, setup.ErrLends) != c.refused || err != nil && (!c.refused || strings.Contains(err.Error(), "secret")) {
 				t.Errorf("%v", err)
 			}
 			if _, err := ln.Accept(); !errors.Is(err, net.ErrClosed) {

@@ -85,7 +85,7 @@ func TestListsRememberedAreTheSame(t *testing.T) {
 					for _, answer = range all {
 						for _, id := range ids {
 							got := srv.post(session, fmt.Sprintf(`{"jsonrpc":"2.0","id":%s,"method":%q}`, id, answer.Method))
-							known := srv.lists.Find(memo.Key{By: srv.now().table.Between(vu, vc), Method: answer.Method, Facts: srv.factsOf(session)}) != nil
+							known := srv.lists.Find(memo.Key{By: srv.now().Table.Between(vu, vc), Method: answer.Method, Facts: srv.factsOf(session)}) != nil
 							if srv == &without {
 								srv.lists.Forget()
 							} else if id != ids[0] && id != ids[1] && !known {
@@ -120,7 +120,7 @@ func (srv testServer) factsOf(session string) wire.Facts {
 // want returns a list as a translator without a cache translates it.
 func want(t *testing.T, vu, vc *translate.Revision, answer *corpus.Message, id string, srv *testServer) string {
 	t.Helper()
-	down := srv.now().table.Between(vu, vc)
+	down := srv.now().Table.Between(vu, vc)
 	var m wire.Message
 	if err := m.Scan(withID(t, answer.Raw, id), down.Shape()); err != nil {
 		t.Fatal(err)

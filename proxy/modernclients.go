@@ -59,9 +59,9 @@ func (v *serverView) Forward(to sealed.ID, req *downstream.Request, resp *downst
 	return true, err
 }
 
-func (v *serverView) Sealer() *sealed.Sealer { return (*Server)(v).now().sealer }
+func (v *serverView) Sealer() *sealed.Sealer { return (*Server)(v).now().Sealer }
 
-func (v *serverView) Silence(m wire.Method) config.TimeLimit { return (*Server)(v).now().silence[m] }
+func (v *serverView) Silence(m wire.Method) config.TimeLimit { return (*Server)(v).now().Silence[m] }
 
 func (v *serverView) Login() string { return v.signIns.Login() }
 
@@ -71,14 +71,14 @@ func (v *serverView) Open(ctx context.Context, o modernclient.Opening) (_ modern
 	s, answer, err := srv.openFor(ctx, o)
 	if err != nil { // each call that waits for the session reports the failure
 		f := clienterror.Of(err)
-		f.Why = string(report.CauseOf(&srv.now().cfg, f, report.At{Method: wire.Initialize.String()}))
+		f.Why = string(report.CauseOf(&srv.now().Config, f, report.At{Method: wire.Initialize.String()}))
 		srv.metrics.Handshake(translate.Lookup(translate.Modern()), nil, report.Outcome(f), failures.Cause(f.Why))
 		return nil, nil, err
 	}
 	return &openedSession{srv, s}, answer, nil
 }
 
-func (srv *Server) openFor(ctx context.Context, o modernclient.Opening) (s *session, answer []byte, err error) {
+func (srv *handshakes) openFor(ctx context.Context, o modernclient.Opening) (s *session, answer []byte, err error) {
 	defer func() {
 		if r := recover(); r != nil {
 			srv.host.Report.Panicked(r)
@@ -214,7 +214,7 @@ func (o *openedSession) Observe(asked *stateless.Request, from []upstream.Header
 	if info == nil {
 		info = []byte("{}")
 	}
-	c := o.srv.observer.Begin(o.s.peersWith(o.srv, info), kept, false)
+	c := o.srv.observer.Begin(o.s.peersWith(info), kept, false)
 	c.Came(observe.Message{Edge: observe.ClientEdge, Direction: observe.ToServer, Copy: kept, Header: headersOf(from)})
 	return c
 }

@@ -443,7 +443,7 @@ func TestLogLevelBeforeTheClientNamesOne(t *testing.T) {
 			t.Errorf("by default: %s", l.Raw)
 		}
 		for _, level := range []string{"off", "warning"} {
-			cfg := srv.now().cfg
+			cfg := srv.now().Config
 			cfg.Bridge.DefaultLogLevel = level
 			if err := srv.Reload(cfg); err != nil {
 				t.Fatal(err)

@@ -108,11 +108,11 @@ func (srv *Server) postModern(req *downstream.Request, m *wire.Message, resp *do
 	if q.PlainName {
 		srv.host.Report.Quirk(report.RawName)
 	}
-	if srv.now().shaping != nil {
+	if srv.now().Shaping != nil {
 		q.MaxTokens = shape.Budget(req.Header(shape.BudgetHeader))
 	}
 	q.Timed = req.Header(trace.TimingHeader) != ""
-	by := srv.now().cfg.Bridge.Principal
+	by := srv.now().Config.Bridge.Principal
 	who := principal.Of(req, by)
 	q.User, q.RunsFor = principal.User(req, by, who), srv.runsFor(req)
 	q.Address = req.Peer
@@ -204,7 +204,7 @@ func (p *pipe) modern(m *wire.Message) {
 		p.running = map[string]context.CancelCauseFunc{}
 	}
 	taken := p.running[key] != nil
-	full := len(p.running) >= p.srv.now().cfg.Limits.OpenRequests
+	full := len(p.running) >= p.srv.now().Config.Limits.OpenRequests
 	if !taken && !full {
 		p.running[key] = stop
 	}

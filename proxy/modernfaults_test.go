@@ -143,7 +143,7 @@ func TestReloadBeginsNewSessions(t *testing.T) {
 	})
 	srv := frontOf(t, o)
 	r := srv.modernly(modernCall("7", ""))
-	cfg := srv.now().cfg
+	cfg := srv.now().Config
 	if err := srv.Reload(cfg); err != nil {
 		t.Fatal(err)
 	}

@@ -58,8 +58,8 @@ func (h *handshake) bridge(ctx context.Context, raw []byte) (s *session, answer 
 
 // lanesTo are the lanes of a server without a handshake on a pipe. One that is a
 // process and ends by itself is started again; there is nothing that it has to be told.
-func (srv *Server) lanesTo(conn upstream.Conn, standing upstream.Stream) *lanes {
-	if now := srv.now(); now.origin.Restarts && now.cfg.Upstream.Restart.Max > 0 {
+func (srv *handshakes) lanesTo(conn upstream.Conn, standing upstream.Stream) *lanes {
+	if now := srv.now(); now.Origin.Restarts && now.Config.Upstream.Restart.Max > 0 {
 		o := &server.Opening{Of: srv.host, Conn: conn, Standing: standing}
 		era.Discover(o)
 		r := srv.restarting(o, translate.Modern(), "")
@@ -70,7 +70,7 @@ func (srv *Server) lanesTo(conn upstream.Conn, standing upstream.Stream) *lanes 
 
 // open opens a connection for a server without a handshake.
 func (h *handshake) open(ctx context.Context) bool {
-	if sh := h.srv.now().origin.Shared; sh != nil && h.bridges {
+	if sh := h.srv.now().Origin.Shared; sh != nil && h.bridges {
 		g, err := sh.JoinModern(ctx, h.srv.sharing())
 		if err != nil {
 			h.log().Debug("no process to share", zap.Error(err))
@@ -80,9 +80,9 @@ func (h *handshake) open(ctx context.Context) bool {
 		return true
 	}
 	b := h.srv.eras.TakeSpare(ctx)
-	if b == nil && h.srv.now().origin.Open != nil {
+	if b == nil && h.srv.now().Origin.Open != nil {
 		var err error
-		if b, err = h.srv.now().origin.Open(ctx); err != nil {
+		if b, err = h.srv.now().Origin.Open(ctx); err != nil {
 			h.log().Debug("no connection without a handshake", zap.Error(err))
 			return false
 		}

@@ -7,10 +7,8 @@ import (
 
 	"go.uber.org/zap"
 
-	"github.com/dragoman-proxy/dragoman/proxy/adapters"
 	"github.com/dragoman-proxy/dragoman/proxy/config"
 	"github.com/dragoman-proxy/dragoman/proxy/mcp"
-	"github.com/dragoman-proxy/dragoman/proxy/owntools"
 	"github.com/dragoman-proxy/dragoman/translate/wire"
 )
 
@@ -29,7 +27,7 @@ type nameCollision struct {
 // refuses the session.
 func (h *handshake) checkCollisions(ctx context.Context, s *session) error {
 	srv := h.srv
-	if srv.adapters == nil || srv.now().cfg.Adapters.OnClash == config.ClashShadow || !s.Facts.Has(wire.ServerTools) {
+	if srv.adapters == nil || srv.now().Config.Adapters.OnClash == config.ClashShadow || !s.Facts.Has(wire.ServerTools) {
 		return nil
 	}
 	c := &srv.clash
@@ -66,10 +64,4 @@ func (x *exchange) hideCollisions(page []byte, names []string) []byte {
 		return page
 	}
 	return mcp.AppendError(nil, m.ID(), f.Code, f.Text, nil) // the client's id, which may differ from the server's
-}
-
-// collides reports whether a tool of this source must not hide a tool of the server.
-func (s *setup) collides(own owntools.Source) bool {
-	_, adapter := own.(*adapters.Adapters)
-	return adapter && s.cfg.Adapters.OnClash != config.ClashShadow
 }

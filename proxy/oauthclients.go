@@ -19,7 +19,7 @@ import (
 type oauthClients struct{ srv *Server }
 
 func (o oauthClients) Serves(ctx context.Context, base, path string) bool {
-	if r := o.srv.now().relay; r != nil {
+	if r := o.srv.now().Relay; r != nil {
 		return r.Serves(ctx, base, path)
 	}
 	return oauthrelay.IsMetadata(path)
@@ -27,22 +27,22 @@ func (o oauthClients) Serves(ctx context.Context, base, path string) bool {
 
 func (o oauthClients) Serve(req *downstream.Request, resp *downstream.Response) {
 	now := o.srv.now()
-	if now.relay == nil {
+	if now.Relay == nil {
 		why := "there is no authorization server here: this proxy runs its server as a local command, or serves adapters only"
-		if now.cfg.Upstream.URL != "" {
+		if now.Config.Upstream.URL != "" {
 			why = "there is no authorization server here, because oauth.relay is none: configure a token in the client"
 		}
 		oauthrelay.Say(resp, http.StatusNotFound, why)
 		return
 	}
-	err := now.relay.Serve(req, resp)
+	err := now.Relay.Serve(req, resp)
 	if _, refused := errors.AsType[*oauthrelay.MismatchError](err); refused {
 		o.srv.mismatches.do(func() {
-			o.srv.host.Log.Warn("clients will refuse the server's OAuth metadata", zap.String("server", now.server), zap.Error(err))
+			o.srv.host.Log.Warn("clients will refuse the server's OAuth metadata", zap.String("server", now.Server), zap.Error(err))
 		})
 	} else if _, refused := errors.AsType[*oauthrelay.CopyError](err); refused {
 		o.srv.copies.do(func() {
-			o.srv.host.Log.Warn("clients of 2025-03-26 get no copy of the authorization server's metadata", zap.String("server", now.server), zap.Error(err))
+			o.srv.host.Log.Warn("clients of 2025-03-26 get no copy of the authorization server's metadata", zap.String("server", now.Server), zap.Error(err))
 		})
 	} else if err != nil {
 		o.srv.host.Report.ServerFailed("cannot forward the OAuth request of a client to the server", failures.Of(err), err, nil)
@@ -83,7 +83,7 @@ func (e *LoginError) Unwrap() error { return e.Err }
 // wantsLogin returns a *LoginError if err is the server's 401 over HTTP, else err.
 func (srv *Server) wantsLogin(ctx context.Context, err error) error {
 	status, ok := errors.AsType[*upstream.StatusError](err)
-	r := srv.now().relay
+	r := srv.now().Relay
 	if !ok || status.Code != http.StatusUnauthorized || r == nil {
 		return err
 	}

@@ -30,7 +30,7 @@ type observation struct {
 }
 
 // peers says who talks in x's messages.
-func (x *exchange) peers() *observe.Peers { return x.s.peers(x.srv) }
+func (x *exchange) peers() *observe.Peers { return x.s.peers() }
 
 // seenPeers are the peers of a session, and what they were made of besides what never changes.
 type seenPeers struct {
@@ -40,15 +40,15 @@ type seenPeers struct {
 }
 
 // peers says who talks in the session.
-func (s *session) peers(srv *Server) *observe.Peers { return s.peersWith(srv, nil) }
+func (s *session) peers() *observe.Peers { return s.peersWith(nil) }
 
 // peersWith is peers for a request with this clientInfo. Most calls of a session have the same peers, so it remembers the
 // last ones.
-func (s *session) peersWith(srv *Server, info []byte) *observe.Peers {
+func (s *session) peersWith(info []byte) *observe.Peers {
 	if k := s.seen.Load(); k != nil && k.info == string(info) && k.client == s.clientName && k.server == s.serverName && k.owner == s.owner {
 		return &k.Peers
 	}
-	k := &seenPeers{s.newPeers(srv), s.clientName, s.serverName, s.owner, string(info)}
+	k := &seenPeers{s.newPeers(), s.clientName, s.serverName, s.owner, string(info)}
 	if info != nil {
 		k.Client = nameOf(info)
 	}
@@ -56,13 +56,13 @@ func (s *session) peersWith(srv *Server, info []byte) *observe.Peers {
 	return &k.Peers
 }
 
-func (s *session) newPeers(srv *Server) observe.Peers {
+func (s *session) newPeers() observe.Peers {
 	p := observe.Peers{
-		Session: fingerprint(s.id), Client: s.clientName, Server: s.serverName, ClientTransport: "http", ServerTransport: srv.serverTransport(),
+		Session: fingerprint(s.id), Client: s.clientName, Server: s.serverName, ClientTransport: "http", ServerTransport: s.of.serverTransport(),
 		ClientRevision: s.ClientRevision.Name, ServerRevision: s.ServerRevision.Name, Bridged: s.ClientRevision.Modern != s.ServerRevision.Modern,
 	}
-	if s.pipe != 0 || srv.personal.Load() {
-		p.ClientTransport = srv.pipeTransport()
+	if s.pipe != 0 || s.of.personal.Load() {
+		p.ClientTransport = s.of.pipeTransport()
 	}
 	switch {
 	case s.owner != "":
@@ -79,8 +79,8 @@ func (s *session) newPeers(srv *Server) observe.Peers {
 	return p
 }
 
-func (srv *Server) serverTransport() string {
-	if u := &srv.now().cfg.Upstream; u.URL != "" && u.Transport != "sse" {
+func (srv *sessions) serverTransport() string {
+	if u := &srv.now().Config.Upstream; u.URL != "" && u.Transport != "sse" {
 		return "http"
 	} else if u.URL != "" {
 		return "sse"
@@ -89,7 +89,7 @@ func (srv *Server) serverTransport() string {
 }
 
 // pipeTransport returns the transport of clients on pipes.
-func (srv *Server) pipeTransport() string {
+func (srv *sessions) pipeTransport() string {
 	if srv.personal.Load() {
 		return "stdio"
 	}
@@ -97,14 +97,14 @@ func (srv *Server) pipeTransport() string {
 }
 
 // observeNews makes the notifications of a server without a handshake, that belong to no call, known to s.
-func (s *session) observeNews(srv *Server) {
+func (s *session) observeNews() {
 	if c, is := s.conn.(*legacyclient.Conn); is {
 		c.Observe(func(raw []byte) (*observe.Call, observe.Copy) {
-			kept := srv.observer.Keep(raw)
+			kept := s.of.observer.Keep(raw)
 			if !kept.Kept() {
 				return nil, kept
 			}
-			return srv.observer.Begin(s.peers(srv), kept, true), kept
+			return s.of.observer.Begin(s.peers(), kept, true), kept
 		})
 	}
 }
@@ -130,7 +130,7 @@ func (x *exchange) observeSent(m *wire.Message) {
 	}
 	p := x.peers
 	if m.Kind == wire.Request && x.tally != nil {
-		p = func() *observe.Peers { return x.s.peersWith(x.srv, clientIn(m)) }
+		p = func() *observe.Peers { return x.s.peersWith(clientIn(m)) }
 	}
 	x.seen = x.srv.observer.BeginWith(p(), x.kept, observe.HeadOf(m), false)
 	if x.seen == nil {
@@ -332,7 +332,7 @@ func (srv *Server) observeRefused(s *session, message []byte, f *mcp.Failure) {
 		return
 	}
 	kept := srv.observer.Keep(message)
-	c := srv.observer.Begin(s.peers(srv), kept, false)
+	c := srv.observer.Begin(s.peers(), kept, false)
 	c.Came(observe.Message{Edge: observe.ClientEdge, Direction: observe.ToServer, Copy: kept})
 	c.Add(observe.Message{Edge: observe.ClientEdge, Direction: observe.ToClient, Copy: srv.observer.Keep(f.Body()), Method: c.Method, Status: f.Status})
 	c.End(string(metrics.Refused), f.Why)

@@ -51,7 +51,7 @@ func (h *handshake) observeAnswer(s *session, answer []byte) {
 	if s.ServerRevision != h.vc {
 		h.seen.Note(observe.Note{By: observe.Handshake, What: "protocolVersion", Path: "result.protocolVersion", To: observe.ToClient, Detail: versionChosen})
 	}
-	if h.srv.now().own != nil {
+	if h.srv.now().Own != nil {
 		h.seen.Note(observe.Note{By: observe.OwnTools, What: "introduced", Path: "result", To: observe.ToClient, Detail: "dragoman has tools of its own"})
 	}
 	h.seen.Went(observe.ClientEdge, observe.ToClient, answer)
@@ -77,8 +77,8 @@ func (h *handshake) observeEnd(s *session, err error) {
 }
 
 // observeSession tells of the session that began with the call begun.
-func (s *session) observeSession(srv *Server, begun *observe.Call) {
-	if srv.observer.Watched() {
-		srv.observer.Session(observe.Session{Peers: *s.peers(srv), Call: begun})
+func (s *session) observeSession(begun *observe.Call) {
+	if s.of.observer.Watched() {
+		s.of.observer.Session(observe.Session{Peers: *s.peers(), Call: begun})
 	}
 }

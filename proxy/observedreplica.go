@@ -64,7 +64,7 @@ func (f *forwarded) answered(resp *downstream.Response, err error) {
 func (srv *Server) peersOfForwarded(req *downstream.Request) *observe.Peers {
 	p := &observe.Peers{Session: fingerprint(req.Session), ClientRevision: req.Version, ClientTransport: "http", ServerTransport: srv.serverTransport()}
 	var m wire.Message
-	if s, ok := srv.now().sealer.OpenSession(req.Session, time.Now()); ok {
+	if s, ok := srv.now().Sealer.OpenSession(req.Session, time.Now()); ok {
 		p.Client, p.ClientRevision, p.ServerRevision = nameOf([]byte(s.ClientInfo)), s.ClientRevision.Name, s.ServerRevision.Name
 		p.Bridged = s.ClientRevision.Modern != s.ServerRevision.Modern
 	} else if m.Scan(req.Body, nil) == nil {

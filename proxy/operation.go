@@ -18,12 +18,12 @@ import (
 )
 
 // connected tells the metrics how clients and the server are connected.
-func (srv *Server) connected() {
+func (srv *sessions) connected() {
 	e := metrics.Ends{Client: "tcp", Server: "pipe"}
 	if srv.personal.Load() {
 		e.Client = "pipe"
 	}
-	if host, _, err := net.SplitHostPort(srv.now().address); err == nil {
+	if host, _, err := net.SplitHostPort(srv.now().Address); err == nil {
 		e.Server, e.Address = "tcp", host
 	}
 	srv.metrics.Connect(e)
@@ -42,7 +42,7 @@ func (x *exchange) toolOf(m *wire.Message) *metrics.Tool {
 	if m.Method != wire.ToolsCall {
 		return nil
 	}
-	if own := x.srv.now().ownFor(&x.sender); x.ownCall != nil && own != nil {
+	if own := x.srv.now().OwnFor(&x.sender); x.ownCall != nil && own != nil {
 		name := gjson.ParseBytes(m.Name()).Str
 		if t, _ := own.Find(name); t.Listed {
 			return x.srv.metrics.Tools.Listed(name)
@@ -59,13 +59,13 @@ func (x *exchange) failed(err error) *mcp.Failure {
 }
 
 // countSession counts a session that has ended because of why.
-func (srv *Server) countSession(s *session, why error) {
+func (srv *sessions) countSession(s *session, why error) {
 	if s.direct != nil {
 		return // there are no sessions
 	}
 	srv.watchedPipes.Delete(s)
 	if srv.observer.Watched() {
-		srv.observer.Session(observe.Session{Ended: true, Peers: *s.peers(srv), Why: clienterror.Reason(why)})
+		srv.observer.Session(observe.Session{Ended: true, Peers: *s.peers(), Why: clienterror.Reason(why)})
 	}
 	ended := metrics.Session{Client: s.ClientRevision, Server: s.ServerRevision, Began: s.Made}
 	if s.owner != "" {
@@ -77,7 +77,7 @@ func (srv *Server) countSession(s *session, why error) {
 	}
 	f := clienterror.Of(why)
 	if f.Cause != mcp.SessionUnknown {
-		ended.Cause = report.CauseOf(&srv.now().cfg, f, report.At{})
+		ended.Cause = report.CauseOf(&srv.now().Config, f, report.At{})
 	}
 	if ended.Cause == failures.ClientLeft {
 		ended.Cause = ""

@@ -22,8 +22,8 @@ import (
 // serverIsBeside reports whether each replica has a server of its own: the server is on this
 // machine, or in this pod, and there are other replicas. Such a server does not know the sessions
 // of the others.
-func (srv *Server) serverIsBeside() bool {
-	at, err := url.Parse(srv.now().cfg.Upstream.URL)
+func (srv *handshakes) serverIsBeside() bool {
+	at, err := url.Parse(srv.now().Config.Upstream.URL)
 	if err != nil || !srv.replicas.Configured() {
 		return false
 	}
@@ -72,7 +72,7 @@ func (srv *Server) carriedHeaders(req *downstream.Request) (list []upstream.Head
 			list = append(list, upstream.Header{Name: name, Value: v})
 		}
 	}
-	for _, name := range []string{principal.Header(srv.now().cfg.Bridge.Principal), "Mcp-Method", "Mcp-Name", shape.BudgetHeader, trace.TimingHeader} {
+	for _, name := range []string{principal.Header(srv.now().Config.Bridge.Principal), "Mcp-Method", "Mcp-Name", shape.BudgetHeader, trace.TimingHeader} {
 		if v := req.Header(name); v != "" && upstream.HeaderValue(list, name) == "" {
 			list = append(list, upstream.Header{Name: name, Value: v})
 		}
@@ -88,8 +88,8 @@ func newReplicas(srv *Server) *replicas.Replicas {
 		Settings: func() replicas.Settings {
 			now := srv.now()
 			return replicas.Settings{
-				Addresses: now.cfg.Bridge.Peers, Sealer: now.sealer, MaxMessage: int(now.cfg.Limits.UpstreamMessage),
-				Certificate: now.guard.cert, Roots: now.guard.peerRoots,
+				Addresses: now.Config.Bridge.Peers, Sealer: now.Sealer, MaxMessage: int(now.Config.Limits.UpstreamMessage),
+				Certificate: now.Guard.Cert, Roots: now.Guard.PeerRoots,
 			}
 		},
 		Count: func(o replicas.Outcome) { srv.metrics.Forwarded.WithLabelValues(string(o)).Inc() },

@@ -223,7 +223,7 @@ func TestASessionOutlivesItsOwnerReplica(t *testing.T) {
 // TestIDNamesTheReplicaOfASessionWithAModernServer, which alone has the session's state.
 func TestIDNamesTheReplicaOfASessionWithAModernServer(t *testing.T) {
 	srv := front(t, modernServer(false, `"capabilities":{}`, nil))
-	s, ok := srv.now().sealer.OpenSession(srv.initialize("2025-06-18"), time.Now())
+	s, ok := srv.now().Sealer.OpenSession(srv.initialize("2025-06-18"), time.Now())
 	if !ok || s.Home != srv.instance {
 		t.Errorf("%+v, %t", s, ok)
 	}

@@ -16,7 +16,7 @@ import (
 
 // claim makes dragoman answer x's request itself if the catalog of its own tools claims it.
 func (x *exchange) claim(m *wire.Message) {
-	own := x.srv.now().ownFor(&x.sender)
+	own := x.srv.now().OwnFor(&x.sender)
 	if own == nil || m.Method != wire.ToolsCall && m.Method != wire.ToolsList {
 		return
 	}
@@ -43,7 +43,7 @@ func (x *exchange) startHere() upstream.Stream {
 // listAlone answers tools/list with dragoman's own tools only, if err says that the server cannot
 // be reached. It returns false if err says something else, or if the request asks for a later page.
 func (x *exchange) listAlone(body []byte, err error) bool {
-	own := x.srv.now().ownFor(&x.sender)
+	own := x.srv.now().OwnFor(&x.sender)
 	if own == nil || x.call == nil || x.call.Method != wire.ToolsList || !clienterror.Unreachable(err) {
 		return false
 	}
@@ -61,7 +61,7 @@ func (x *exchange) listAlone(body []byte, err error) bool {
 // receiveAnswer receives the client's answer to one of dragoman's own questions, and reports
 // whether m is one. Such answers never go to the server, also when nothing waits for them any more.
 func (x *exchange) receiveAnswer(m *wire.Message) bool {
-	if x.srv.now().own == nil || !owntools.IsAnswer(m) {
+	if x.srv.now().Own == nil || !owntools.IsAnswer(m) {
 		return false
 	}
 	x.key = wire.AppendIDKey(x.key[:0], m.ID())
@@ -77,13 +77,13 @@ func (x *exchange) receiveAnswer(m *wire.Message) bool {
 
 // withOurs adds dragoman's own tools to the server's response to tools/list.
 func (x *exchange) withOurs(page []byte, method wire.Method) []byte {
-	own := x.srv.now().ownFor(&x.sender)
+	own := x.srv.now().OwnFor(&x.sender)
 	if own == nil || method != wire.ToolsList {
 		return page
 	}
 	var clashing []string
 	out := own.Extend(page, x.s.ClientRevision, func(name string) {
-		if x.srv.now().collides(own.Of(name)) {
+		if x.srv.now().Collides(own.Of(name)) {
 			clashing = append(clashing, name)
 		} else {
 			x.srv.noteCollision(name)
@@ -97,7 +97,7 @@ func (x *exchange) withOurs(page []byte, method wire.Method) []byte {
 
 // noteCollision counts that a server's tool was hidden, since an own tool has its name. It logs
 // each name once.
-func (srv *Server) noteCollision(name string) {
+func (srv *exchanges) noteCollision(name string) {
 	srv.metrics.Shadowed.WithLabelValues(name).Inc()
 	if _, seen := srv.shadows.LoadOrStore(name, true); !seen {
 		srv.host.Log.Warn("a server tool has the name of an adapter tool: clients get the adapter tool", zap.String("tool", name))
@@ -105,6 +105,6 @@ func (srv *Server) noteCollision(name string) {
 }
 
 // forgetOwn releases what dragoman's own tools kept for a session.
-func (srv *Server) forgetOwn(s *session) {
-	srv.now().own.EndSession(s.who())
+func (srv *sessions) forgetOwn(s *session) {
+	srv.now().Own.EndSession(s.who())
 }

@@ -71,7 +71,7 @@ func (srv *Server) ServePipe(ctx context.Context, in io.Reader, out io.Writer) e
 	endAdmin := srv.serveAdmin()
 	p := newPipe(srv)
 	client := downstream.NewStdio(downstream.StdioConfig{
-		In: in, Out: out, MaxMessage: int(srv.now().cfg.Limits.ClientMessage),
+		In: in, Out: out, MaxMessage: int(srv.now().Config.Limits.ClientMessage),
 		TooLong: p.tooLong,
 	})
 	p.client, p.bothEras, p.sender.Local = client, true, true
@@ -80,7 +80,7 @@ func (srv *Server) ServePipe(ctx context.Context, in io.Reader, out io.Writer) e
 	defer read()
 	context.AfterFunc(p.ctx, read)
 	context.AfterFunc(ctx, func() {
-		overdue := time.AfterFunc(srv.now().cfg.Shutdown.Drain, func() { p.fail(clienterror.ErrShutdown) })
+		overdue := time.AfterFunc(srv.now().Config.Shutdown.Drain, func() { p.fail(clienterror.ErrShutdown) })
 		context.AfterFunc(p.ctx, func() { overdue.Stop() })
 	})
 	tending, stop := context.WithCancel(context.Background())
@@ -106,7 +106,7 @@ func (srv *Server) ServePipe(ctx context.Context, in io.Reader, out io.Writer) e
 	p.tasks.Wait()
 	stop()
 	if ctx.Err() == nil && err == nil && lost == nil { // a sign-in that was begun is not lost
-		srv.now().origin.Credential.Linger(ctx)
+		srv.now().Origin.Credential.Linger(ctx)
 	}
 	endAdmin() // close waits for it
 	srv.close()
@@ -132,7 +132,7 @@ func (p *pipe) spawn(task func()) {
 // finish waits, within the drain time, until open calls are answered after the client's last
 // message.
 func (p *pipe) finish() {
-	timer := time.NewTimer(p.srv.now().cfg.Shutdown.Drain)
+	timer := time.NewTimer(p.srv.now().Config.Shutdown.Drain)
 	defer timer.Stop()
 	answered := make(chan struct{})
 	p.spawn(func() {
@@ -284,7 +284,7 @@ func (p *pipe) initialize(line []byte) {
 }
 
 func (p *pipe) begin(line []byte) error {
-	h := &handshake{srv: p.srv, pipe: true, sender: p.sender, runsFor: p.runsFor, bridges: true, Opening: server.Opening{Of: p.srv.host, Header: p.from}}
+	h := &handshake{srv: p.srv.handshakes, pipe: true, sender: p.sender, runsFor: p.runsFor, bridges: true, Opening: server.Opening{Of: p.srv.host, Header: p.from}}
 	s, answer, err := h.negotiate(p.ctx, line)
 	err = h.concluded(s, answer, err)
 	defer h.observeEnd(s, err)
@@ -298,12 +298,12 @@ func (p *pipe) begin(line []byte) error {
 		return err
 	}
 	if h.Standing != nil {
-		s.conn, h.Standing = server.Renumber(s.conn, h.Standing, p.srv.now().cfg.Limits, p.srv.host)
+		s.conn, h.Standing = server.Renumber(s.conn, h.Standing, p.srv.now().Config.Limits, p.srv.host)
 	}
 	h.span.Done(nil)
 	p.s, p.first = s, slices.Clone(p.from)
 	p.begun.Store(s)
-	s.observeSession(p.srv, h.seen)
+	s.observeSession(h.seen)
 	p.srv.watchedPipes.Store(s, true)
 	x := p.exchange()
 	for _, early := range h.Early {

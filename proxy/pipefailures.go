@@ -32,7 +32,7 @@ func (p *pipe) watch() {
 			if c.More.here || c.Method == wire.SubscriptionsListen {
 				return time.Hour // the server does not process it, or may be silent about it
 			}
-			return p.srv.now().silence.left(c, heard, now)
+			return p.srv.now().Silence.Left(c.Method, c.Began, heard, now)
 		})
 		for _, c := range late {
 			p.srv.giveUpAs(p.s, c.ID, nil, overdueCall) // first, as the client may then use the id again

@@ -317,7 +317,7 @@ func (x *exchange) translated(raw []byte) (out []byte, ok bool) {
 // inDialect updates the schemas in a list of tools for clients whose revision uses JSON Schema
 // 2020-12, and reports whether any had to be.
 func (x *exchange) inDialect(list []byte, client *translate.Revision) (out []byte, updated bool) {
-	if !client.Schemas2020 || x.srv.now().cfg.Contract.SchemaDialect == "off" {
+	if !client.Schemas2020 || x.srv.now().Config.Contract.SchemaDialect == "off" {
 		return list, false
 	}
 	out, n := dialect.Update(list)

@@ -51,8 +51,8 @@ func newProbed(cfg config.Config, log *zap.Logger) (*probed, error) {
 		return nil, err
 	}
 	bare := *srv.now()
-	bare.own = nil // dragoman's own tools are not part of the server
-	srv.setup.Store(&bare)
+	bare.Own = nil // dragoman's own tools are not part of the server
+	srv.setup.Replace(&bare)
 	return (*probed)(srv), nil
 }
 
@@ -60,7 +60,7 @@ func (p *probed) Host() *host.Host { return p.host }
 func (p *probed) Eras() *era.Cache { return p.eras }
 
 func (p *probed) Initialize(ctx context.Context, o *server.Opening, initialize []byte, bridges bool) (*translate.Revision, wire.Facts, []byte, error) {
-	h := &handshake{srv: (*Server)(p), pipe: true, bridges: bridges, Opening: *o}
+	h := &handshake{srv: p.handshakes, pipe: true, bridges: bridges, Opening: *o}
 	s, answer, err := h.negotiate(ctx, initialize)
 	*o = h.Opening
 	switch {
@@ -73,7 +73,7 @@ func (p *probed) Initialize(ctx context.Context, o *server.Opening, initialize [
 }
 
 func (p *probed) Open(ctx context.Context, o *server.Opening) bool {
-	h := &handshake{srv: (*Server)(p), pipe: true, Opening: *o}
+	h := &handshake{srv: p.handshakes, pipe: true, Opening: *o}
 	defer func() { *o = h.Opening }()
 	return h.open(ctx)
 }

@@ -30,7 +30,7 @@ type idleSession struct {
 // function of returns true. It returns false if there is none. It does not wait until the process
 // has ended.
 func (srv *Server) giveWay(of func(client string) bool) bool {
-	if srv.now().origin.Shared != nil {
+	if srv.now().Origin.Shared != nil {
 		return false // all sessions share one process
 	}
 	for {

@@ -5,29 +5,25 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"fmt"
-	"os"
-	"slices"
 
 	"go.uber.org/zap"
 
 	"github.com/dragoman-proxy/dragoman/proxy/config"
-	"github.com/dragoman-proxy/dragoman/proxy/failures"
 	"github.com/dragoman-proxy/dragoman/proxy/mcp"
 	"github.com/dragoman-proxy/dragoman/proxy/observe"
 	"github.com/dragoman-proxy/dragoman/proxy/observe/recording"
-	"github.com/dragoman-proxy/dragoman/proxy/redact"
 )
 
 // Record begins the recording that record.file asks for, if it does. It must be called before Serve or ServePipe, which
 // end it.
 func (srv *Server) Record() error {
-	cfg := &srv.now().cfg
+	cfg := &srv.now().Config
 	if cfg.Record.File == "" {
 		return nil
 	}
 	r, err := recording.Start(&srv.observer, recording.Options{
 		File: recording.Name(cfg.Record.File), MaxBytes: int(cfg.Record.MaxBytes), Version: mcp.Version(), Configuration: digest(cfg),
-	}, func() observe.Redactor { return srv.now().redactor }, func(err error) {
+	}, func() observe.Redactor { return srv.now().Redactor }, func(err error) {
 		srv.metrics.RecordingFailures.Inc()
 		srv.host.Log.Error("the recording has ended, since its file cannot be written; calls go on", zap.Error(err),
 			zap.String("advice", "make room on the disk, and restart dragoman to record into a new file"))
@@ -58,16 +54,4 @@ func digest(cfg *config.Config) string {
 	}
 	sum := sha256.Sum256(text)
 	return hex.EncodeToString(sum[:8])
-}
-
-// newRedactor returns what removes secrets from what is shown of messages: those of the configuration, and those in this
-// process's environment, which adapters and the server's process get.
-func newRedactor(cfg *config.Config, secrets []string) (*redact.Redactor, error) {
-	r, err := redact.New(redact.Options{
-		Secrets: slices.Concat(cfg.Secrets(), secrets, failures.Secrets(os.Environ())), Paths: cfg.Inspect.Redact, Payloads: redact.Payloads(cfg.Inspect.Payloads),
-	})
-	if err != nil {
-		return nil, fmt.Errorf("inspect.redact: %w", err)
-	}
-	return r, nil
 }

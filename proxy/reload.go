@@ -1,11 +1,17 @@
 package proxy
 
 import (
+	"crypto/tls"
 	"errors"
+	"reflect"
+	"strings"
 
 	"go.uber.org/zap"
 
+	"github.com/dragoman-proxy/dragoman/proxy/clienterror"
+	"github.com/dragoman-proxy/dragoman/proxy/config"
 	"github.com/dragoman-proxy/dragoman/proxy/owntools"
+	"github.com/dragoman-proxy/dragoman/proxy/setup"
 	"github.com/dragoman-proxy/dragoman/proxy/shape"
 )
 
@@ -37,15 +43,15 @@ func (srv *Server) ReloadAdapters(because string) {
 func (srv *Server) renewOwn() error {
 	was := srv.now()
 	next := *was
-	shaping, unshaped := shape.New(was.cfg, was.keys, srv.adapters.Rules(), was.shaping, srv.shapes)
+	shaping, unshaped := shape.New(was.Config, was.Keys, srv.adapters.Rules(), was.Shaping, srv.shapes)
 	if unshaped == nil {
-		next.shaping = shaping
+		next.Shaping = shaping
 	}
 	var err error
-	if next.own, err = owntools.New(was.table, owntools.WithMore(srv.own, next.shaping), was.cfg.Adapters.Instructions, was.own); err != nil {
+	if next.Own, err = owntools.New(was.Table, owntools.WithMore(srv.own, next.Shaping), was.Config.Adapters.Instructions, was.Own); err != nil {
 		return errors.Join(unshaped, err)
 	}
-	if err := next.admits(); err != nil {
+	if err := next.Admits(); err != nil {
 		return errors.Join(unshaped, err)
 	}
 	srv.use(&next)
@@ -54,10 +60,140 @@ func (srv *Server) renewOwn() error {
 
 // use makes next the current setup, and notifies clients if the list of dragoman's own tools has
 // changed.
-func (srv *Server) use(next *setup) {
-	was := srv.setup.Swap(next)
+func (srv *Server) use(next *setup.Setup) {
+	was := srv.setup.Replace(next)
 	if was != nil {
-		was.own.ReplacedBy(next.own)
+		was.Own.ReplacedBy(next.Own)
 	}
 	srv.connected()
+}
+
+// Reload applies cfg, which must be valid, in one step; if that fails, nothing changes. Sessions that
+// began before keep their translation. Sessions with a server over Streamable HTTP use the new
+// upstream settings; all others keep the old ones until their process restarts. Settings that take
+// effect only after a restart of dragoman keep their values, and a log line names them. Files that cfg
+// names are read again.
+func (srv *Server) Reload(cfg config.Config) error {
+	srv.reloading.Lock()
+	defer srv.reloading.Unlock()
+	if srv.host.Draining.Err() != nil {
+		return clienterror.ErrShutdown
+	}
+	was := srv.now()
+	if (cfg.TLS == config.TLS{}) != (was.Config.TLS == config.TLS{}) {
+		return errors.New("tls: a listener cannot start or stop using it without a restart")
+	}
+	if kept := keep(&cfg, was.Config); len(kept) > 0 {
+		srv.host.Log.Warn("these settings changed and take effect after a restart", zap.Strings("settings", kept))
+	}
+	o, renewed := was.Origin, false
+	if was.Origin.Renew != nil && reachedAnew(cfg, was.Config) {
+		next, err := was.Origin.Renew(cfg, srv.host.Log)
+		if err != nil {
+			return err
+		}
+		o, renewed = next.Bounded(srv.running), true
+	}
+	next, err := setup.New(cfg, o, was)
+	shown := false
+	if err == nil {
+		shown, err = srv.adapters.Show(&cfg.Adapters)
+	}
+	if err == nil {
+		next.Shaping, err = shape.New(cfg, next.Keys, srv.adapters.Rules(), was.Shaping, srv.shapes)
+	}
+	if err == nil {
+		next.Own, err = owntools.New(next.Table, owntools.WithMore(srv.own, next.Shaping), cfg.Adapters.Instructions, was.Own)
+	}
+	if err == nil && next.GrantsDiffer(was) {
+		next.Own.Anew()
+	}
+	if err == nil {
+		err = next.Admits()
+	}
+	if err == nil && srv.at != nil {
+		err = next.MayServe(srv.at)
+	}
+	if err != nil {
+		if renewed && o.Close != nil {
+			o.Close()
+		}
+		if shown {
+			_, undone := srv.adapters.Show(&was.Config.Adapters)
+			err = errors.Join(err, undone)
+		}
+		return err
+	}
+	srv.use(next)
+	was.Relay.Close()
+	next.Shaping.Load(srv.host)
+	srv.forgetAnswers() // the old translators made them
+	if srv.face != nil {
+		srv.face.Renew(next.Renewable())
+	}
+	if renewed {
+		srv.eras.Forget()
+	}
+	srv.replicas.Forget() // their certificates, or the trusted ones, may have changed
+	srv.modern.Retire()
+	srv.sessions.renew(cfg.Session.Max, next.Sealer, renewed)
+	if renewed && was.Origin.Shared != nil {
+		was.Origin.Shared.Retire()
+	}
+	if renewed && was.Origin.Close != nil {
+		srv.outdated = append(srv.outdated, was.Origin.Close) // not closed now, as exchanges may use it
+	}
+	return nil
+}
+
+// reachedAnew reports whether cfg may reach the server in another way than was.
+func reachedAnew(cfg, was config.Config) bool {
+	u := cfg.Upstream
+	return !reflect.DeepEqual(u, was.Upstream) || cfg.Limits.UpstreamMessage != was.Limits.UpstreamMessage ||
+		cfg.OAuth.Rewrite != was.OAuth.Rewrite || cfg.OAuth.PublicURL != was.OAuth.PublicURL ||
+		u.CAFile != "" || u.ClientCert != "" || u.Auth.ClientSecretFile != "" || u.Auth.KeyFile != "" // the content of these files may have changed
+}
+
+// keep copies the lasting settings of was into cfg, and returns the paths of those
+// that differed.
+func keep(cfg *config.Config, was config.Config) (kept []string) {
+	old := make(map[string]reflect.Value)
+	_ = was.EachSetting(func(path string, v reflect.Value) error {
+		old[path] = v
+		return nil
+	})
+	_ = cfg.EachSetting(func(path string, v reflect.Value) error {
+		if !lasting(path) {
+			return nil
+		}
+		same := reflect.DeepEqual(v.Interface(), old[path].Interface())
+		if (v.Kind() == reflect.Slice || v.Kind() == reflect.Map) && v.Len() == 0 && old[path].Len() == 0 {
+			same = true
+		}
+		if !same {
+			kept = append(kept, path)
+			v.Set(old[path])
+		}
+		return nil
+	})
+	return kept
+}
+
+// lasting reports whether a setting takes effect only after a restart of dragoman: a listener is made with it, or
+// the sessions with the server depend on it.
+func lasting(path string) bool {
+	switch path {
+	case "listen", "path", "admin.listen",
+		"upstream.url", "upstream.command", "upstream.dir", "credentials", "credential_store",
+		"limits.client_message", "limits.in_hand":
+		return true
+	case "adapters.mode", "adapters.pin", "adapters.tokens":
+		return false
+	}
+	return strings.HasPrefix(path, "adapters.") || strings.HasPrefix(path, "record.") || path == "inspect.enabled" || path == "inspect.token" || path == "inspect.keep"
+}
+
+// certificate returns the current certificate of the listener.
+func (srv *Server) certificate(*tls.ClientHelloInfo) (*tls.Certificate, error) {
+	return srv.now().Guard.Cert, nil
 }

@@ -342,7 +342,7 @@ func TestForeignAndOldSessionsAreNotFound(t *testing.T) {
 	held.leave()
 	old := held.Session
 	old.Made = time.Now().Add(-25 * time.Hour)
-	foreign := sealerOf(t, srv.now().cfg.Upstream.URL, 9).SealSession(held.Session)
+	foreign := sealerOf(t, srv.now().Config.Upstream.URL, 9).SealSession(held.Session)
 	aged := srv.sessions.sealer.SealSession(old)
 	held.Made = old.Made // the session of this process has expired too
 	for what, r := range map[string]reply{

@@ -44,7 +44,7 @@ func (x *exchange) waits() bool {
 		return false
 	}
 	tool := gjson.Get(wire.View(m.Params()), "name").Str
-	if slices.ContainsFunc(x.srv.now().gates, func(g gate.Gate) bool { return g.Tool == tool }) {
+	if slices.ContainsFunc(x.srv.now().Gates, func(g gate.Gate) bool { return g.Tool == tool }) {
 		return true
 	}
 	if _, known := x.s.tools.Find(tool); !known && x.learns(m) {
@@ -56,7 +56,7 @@ func (x *exchange) waits() bool {
 
 // tool returns what is known of a tool that x's client may call.
 func (x *exchange) tool(name string) (t toolindex.Tool) {
-	if own := x.srv.now().ownFor(&x.sender); x.ownCall != nil && own != nil {
+	if own := x.srv.now().OwnFor(&x.sender); x.ownCall != nil && own != nil {
 		t, _ = own.Find(name)
 	} else {
 		t, _ = x.s.tools.Find(name)
@@ -67,7 +67,7 @@ func (x *exchange) tool(name string) (t toolindex.Tool) {
 // noteTools notes the tools on a page of the server's list, for later calls. raw is the response as the
 // server sent it.
 func (x *exchange) noteTools(raw []byte) {
-	if x.ownCall == nil && x.s.direct == nil && (x.srv.now().shaping != nil || x.crossing != nil) {
+	if x.ownCall == nil && x.s.direct == nil && (x.srv.now().Shaping != nil || x.crossing != nil) {
 		x.s.tools.Learn(raw, zap.NewNop()) // no log: a wrong annotation fails only the calls of that tool
 	}
 }

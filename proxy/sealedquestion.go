@@ -23,7 +23,7 @@ func (x *exchange) sealNote(out, id, note []byte) []byte {
 		x.keepAsked(id, note)
 		return out
 	}
-	as := x.srv.now().sealer.SealQuestion(id, note)
+	as := x.srv.now().Sealer.SealQuestion(id, note)
 	x.key = wire.AppendIDKey(x.key[:0], id)
 	x.s.asked.Change(x.key, func(c *call) { c.As = as })
 	asked, err := sjson.SetRawBytes(out, "id", as)
@@ -41,7 +41,7 @@ func (x *exchange) openSealed(raw []byte) (answer []byte, ok bool, err error) {
 	if !bytes.HasPrefix(m.ID(), []byte(sealed.QuestionPrefix)) {
 		return raw, false, nil
 	}
-	id, note, ok := x.srv.now().sealer.OpenQuestion(m.ID())
+	id, note, ok := x.srv.now().Sealer.OpenQuestion(m.ID())
 	if !ok {
 		return raw, false, nil
 	}

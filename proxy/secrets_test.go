@@ -88,7 +88,7 @@ func plantAndSearch(t *testing.T, secret string) {
 	if err := srv.Record(); err != nil {
 		t.Fatal(err)
 	}
-	ring := observe.NewRing(srv.now().redactor)
+	ring := observe.NewRing(srv.now().Redactor)
 	detach := srv.observer.Attach("page", ring)
 	session := srv.initializeWith("2025-06-18", put(`{"experimental":{"%s":{"a":"%s"}}}`))
 	for _, place := range planted.client {

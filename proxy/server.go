@@ -7,7 +7,6 @@ import (
 	"net"
 	"os"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -23,23 +22,21 @@ import (
 	"github.com/dragoman-proxy/dragoman/proxy/downstream"
 	"github.com/dragoman-proxy/dragoman/proxy/era"
 	"github.com/dragoman-proxy/dragoman/proxy/failures"
-	"github.com/dragoman-proxy/dragoman/proxy/footprint"
 	"github.com/dragoman-proxy/dragoman/proxy/host"
 	"github.com/dragoman-proxy/dragoman/proxy/large"
 	"github.com/dragoman-proxy/dragoman/proxy/mcp"
 	"github.com/dragoman-proxy/dragoman/proxy/memo"
 	"github.com/dragoman-proxy/dragoman/proxy/metrics"
-	"github.com/dragoman-proxy/dragoman/proxy/observe"
 	"github.com/dragoman-proxy/dragoman/proxy/observe/inspect"
 	"github.com/dragoman-proxy/dragoman/proxy/observe/recording"
 	"github.com/dragoman-proxy/dragoman/proxy/origin"
 	"github.com/dragoman-proxy/dragoman/proxy/owntools"
 	"github.com/dragoman-proxy/dragoman/proxy/processes"
-	"github.com/dragoman-proxy/dragoman/proxy/replicas"
 	"github.com/dragoman-proxy/dragoman/proxy/restart"
 	"github.com/dragoman-proxy/dragoman/proxy/results"
 	"github.com/dragoman-proxy/dragoman/proxy/sealed"
 	"github.com/dragoman-proxy/dragoman/proxy/server"
+	"github.com/dragoman-proxy/dragoman/proxy/setup"
 	"github.com/dragoman-proxy/dragoman/proxy/shape"
 	"github.com/dragoman-proxy/dragoman/proxy/share"
 	"github.com/dragoman-proxy/dragoman/proxy/telemetry"
@@ -50,43 +47,24 @@ import (
 // Server stands between clients and one MCP server. Make it with [New]; then
 // [Server.Serve] or [Server.ServePipe] is called, once.
 type Server struct {
-	host         *host.Host
-	setup        atomic.Pointer[setup]
-	lookout      reachability
-	admin        net.Listener       // nil if there is none
-	handler      downstream.Handler // handles HTTP clients' requests
-	sessions     *sessions
-	running      *processes.Limit
-	onPipes      sync.Map    // keys: *ssePipe, one for each client on HTTP+SSE
-	personal     atomic.Bool // there is one client, on stdio: a login that its user makes is for this client only
-	metrics      *metrics.Metrics
-	tracer       *telemetry.Tracer // nil if no traces are sent
-	observer     observe.Observer
-	recorder     *recording.Recorder // nil if there is none
-	page         *inspect.Handler    // nil if there is none
-	pageToken    string              // what the page must be opened with
-	shapes       *metrics.Results
-	toolsSize    footprint.Gauge
-	lists        *memo.Memo
-	own          []owntools.Source   // the sources of tools that dragoman serves itself
-	clash        nameCollision       // collisions of their names with those of the server's tools
-	adapters     *adapters.Adapters  // one of the sources; nil if there is none
-	signIns      *origin.Credentials // makes credentials for the server
-	mismatches   rateLimit           // limits the log lines about the URLs of protected resources
-	copies       rateLimit           // for clients of 2025-03-26 that get no copy of metadata
-	shadows      sync.Map            // names of the server's tools that a tool of dragoman hides, once logged
-	watchedPipes sync.Map            // keys: *session, one for each client on a pipe
-	pipes        atomic.Int64        // the number of sessions of clients on pipes so far
+	*sessions
+	*exchanges
+	*handshakes
+	lookout    reachability
+	admin      net.Listener       // nil if there is none
+	handler    downstream.Handler // handles HTTP clients' requests
+	running    *processes.Limit
+	onPipes    sync.Map            // keys: *ssePipe, one for each client on HTTP+SSE
+	recorder   *recording.Recorder // nil if there is none
+	page       *inspect.Handler    // nil if there is none
+	pageToken  string              // what the page must be opened with
+	shapes     *metrics.Results
+	own        []owntools.Source   // the sources of tools that dragoman serves itself
+	signIns    *origin.Credentials // makes credentials for the server
+	mismatches rateLimit           // limits the log lines about the URLs of protected resources
+	copies     rateLimit           // for clients of 2025-03-26 that get no copy of metadata
 
-	eras     *era.Cache           // which era the server is of
-	instance sealed.ID            // the id of this process
-	modern   *modernclient.Bridge // to handshake servers, for modern clients
-	legacy   *legacyclient.Bridge // to modern servers, for handshake clients
-	results  *results.Cache
-	replicas *replicas.Replicas // the other replicas
-
-	streams   atomic.Int64 // the number of open event streams of HTTP clients
-	kept      atomic.Int64 // the number of bytes of events that are kept for replay
+	modern    *modernclient.Bridge // to handshake servers, for modern clients
 	reloading sync.Mutex
 	at        net.Addr         // the address of the listener for clients; nil while there is none
 	face      *downstream.HTTP // serves that listener
@@ -121,14 +99,17 @@ func NewDemo(cfg config.Config, log *zap.Logger, show func(DemoExchange)) (*Serv
 func newServer(cfg config.Config, log *zap.Logger, o origin.Origin, own ...owntools.Source) (*Server, error) {
 	srv := &Server{own: own}
 	srv.handler = (*face)(srv)
-	rand.Read(srv.instance[:]) // never fails
-	srv.running = processes.New(func() int { return srv.now().cfg.Session.MaxProcesses }, srv.giveWay)
+	srv.running = processes.New(func() int { return srv.now().Config.Session.MaxProcesses }, srv.giveWay)
 	o = o.Bounded(srv.running)
-	first, err := newSetup(cfg, o, nil)
+	first, err := setup.New(cfg, o, nil)
 	if err != nil {
 		return nil, err
 	}
-	srv.metrics = metrics.New(mcp.Version(), func() float64 { return float64(srv.sessions.count()) }, func() float64 { return float64(srv.streams.Load()) })
+	all := newSessions(cfg.Session.Max, first.Sealer, nil)
+	all.setup = new(setup.Current)
+	srv.sessions, srv.exchanges, srv.handshakes = all, &exchanges{sessions: all}, &handshakes{sessions: all}
+	rand.Read(srv.instance[:]) // never fails
+	srv.metrics = metrics.New(mcp.Version(), func() float64 { return float64(srv.count()) }, func() float64 { return float64(srv.streams.Load()) })
 	srv.toolsSize.Bytes = srv.metrics.ToolsList
 	if o.Stderr != nil {
 		watch := srv.observer.Stderr
@@ -136,28 +117,27 @@ func newServer(cfg config.Config, log *zap.Logger, o origin.Origin, own ...ownto
 	}
 	srv.observer.Lost = func(reader string) { srv.metrics.Unobserved.WithLabelValues(reader).Inc() }
 	srv.shapes = metrics.NewResults(srv.metrics)
-	if srv.adapters, err = adapters.New(cfg.Adapters, first.sharedKey(), origin.TokenStore(&cfg, log), func() *shape.Shaping { return srv.now().shaping }, srv.metrics, log); err != nil {
+	if srv.adapters, err = adapters.New(cfg.Adapters, first.SharedKey(), origin.TokenStore(&cfg, log), func() *shape.Shaping { return srv.now().Shaping }, srv.metrics, log); err != nil {
 		return nil, err
 	}
-	if first.shaping, err = shape.New(cfg, first.keys, srv.adapters.Rules(), nil, srv.shapes); err != nil {
+	if first.Shaping, err = shape.New(cfg, first.Keys, srv.adapters.Rules(), nil, srv.shapes); err != nil {
 		return nil, err
 	}
 	srv.clash.turn = make(chan struct{}, 1)
 	if srv.adapters != nil {
 		srv.own = append(srv.own, srv.adapters)
 	}
-	if first.own, err = owntools.New(first.table, owntools.WithMore(srv.own, first.shaping), cfg.Adapters.Instructions, nil); err != nil {
+	if first.Own, err = owntools.New(first.Table, owntools.WithMore(srv.own, first.Shaping), cfg.Adapters.Instructions, nil); err != nil {
 		return nil, err
 	}
-	if err := first.admits(); err != nil {
+	if err := first.Admits(); err != nil {
 		return nil, err
 	}
 	srv.lists = new(memo.Memo)
-	srv.setup.Store(first)
+	srv.setup.Replace(first)
 	srv.connected()
-	srv.sessions = newSessions(cfg.Session.Max, first.sealer, nil)
 	if o.Resume != nil {
-		srv.sessions.resume = srv.resumeSession
+		all.resume = all.resumeSession
 	}
 	if cfg.Contract != config.Default().Contract {
 		log.Info("translation differs from the default", zap.Any("contract", cfg.Contract))
@@ -168,19 +148,19 @@ func newServer(cfg config.Config, log *zap.Logger, o origin.Origin, own ...ownto
 	}
 	srv.host = host.New(log, srv.metrics, memory, mcp.Version(), func() host.Setup {
 		now := srv.now()
-		return host.Setup{Config: &now.cfg, Table: now.table, Server: now.server, Secrets: now.secrets}
+		return host.Setup{Config: &now.Config, Table: now.Table, Server: now.Server, Secrets: now.Secrets}
 	})
 	if srv.tracer, err = telemetry.New(os.Getenv, srv.traced(), log); err != nil {
 		return nil, err
 	}
 	srv.host.Draining = srv.tracer.Alone(srv.host.Draining)
 	srv.results = results.New(func() results.Bounds {
-		c := srv.now().cfg.Bridge.Cache
+		c := srv.now().Config.Bridge.Cache
 		return results.Bounds{Bytes: int64(c.Bytes), Entries: c.Entries}
 	})
 	srv.results.Register(srv.metrics.Registry)
-	first.shaping.Load(srv.host)
-	srv.eras = era.New(srv.host, func() func(context.Context) (*upstream.Begun, error) { return srv.now().origin.Open })
+	first.Shaping.Load(srv.host)
+	srv.eras = era.New(srv.host, func() func(context.Context) (*upstream.Begun, error) { return srv.now().Origin.Open })
 	srv.modern = modernclient.New(modernclient.Options{
 		Host: srv.host, Proxy: (*serverView)(srv), Results: srv.results, Streams: &srv.streams, Instance: srv.instance,
 	})
@@ -189,7 +169,7 @@ func newServer(cfg config.Config, log *zap.Logger, o origin.Origin, own ...ownto
 	if o.Credentials == nil {
 		o.Credentials = origin.NewCredentials(&cfg, log)
 	}
-	o.Credentials.Register(srv.metrics.Registry, func() *origin.Credential { return srv.now().origin.Credential }, srv.loginChanged)
+	o.Credentials.Register(srv.metrics.Registry, func() *origin.Credential { return srv.now().Origin.Credential }, srv.loginChanged)
 	srv.signIns = o.Credentials
 	srv.replicas = newReplicas(srv)
 	if err := srv.makePage(); err != nil {
@@ -212,18 +192,18 @@ func (srv *Server) loginChanged() {
 }
 
 // newSession makes the session of a finished handshake. vu is the server's revision.
-func (srv *Server) newSession(h *handshake, vu *translate.Revision) *session {
+func (srv *handshakes) newSession(h *handshake, vu *translate.Revision) *session {
 	var again *restart.Pipe
 	_, shares := h.Conn.(*share.Conn)         // the shared process restarts by itself
 	_, bridged := h.Conn.(*legacyclient.Conn) // there is no handshake to repeat
 	_, remote := h.Conn.(*upstream.SSESession)
-	if !h.alone && !shares && !bridged && (srv.now().origin.Restarts || remote && !h.vc.Modern) && srv.now().cfg.Upstream.Restart.Max > 0 {
+	if !h.alone && !shares && !bridged && (srv.now().Origin.Restarts || remote && !h.vc.Modern) && srv.now().Config.Upstream.Restart.Max > 0 {
 		again = srv.restarting(&h.Opening, vu.Name, h.runsFor)
 		h.Conn, h.Standing = again, again.Stream()
 	}
 	t := sealed.Session{
 		Made: time.Now(), ClientRevision: h.vc, ServerRevision: vu, Facts: h.facts, Named: h.named, Owner: h.owner,
-		Local: h.pipe || h.alone || h.Standing != nil || srv.now().origin.Resume == nil,
+		Local: h.pipe || h.alone || h.Standing != nil || srv.now().Origin.Resume == nil,
 	}
 	if !h.pipe && (t.Local || srv.serverIsBeside()) {
 		t.Home = srv.instance
@@ -252,65 +232,65 @@ func (srv *Server) newSession(h *handshake, vu *translate.Revision) *session {
 }
 
 // restarting returns the connection behind o, which starts the server's process again when it ends by itself.
-func (srv *Server) restarting(o *server.Opening, version, runsFor string) *restart.Pipe {
+func (srv *handshakes) restarting(o *server.Opening, version, runsFor string) *restart.Pipe {
 	return restart.Over(srv.host, srv.eras, o, restart.Options{Connect: srv.connect, Version: version, RunsFor: runsFor})
 }
 
 // connect begins a session with the server, by the current configuration. It uses the spare process, which
 // was started to find out the server's era, if there is one.
-func (srv *Server) connect(ctx context.Context, initialize *upstream.Outgoing) (*upstream.Begun, error) {
+func (srv *handshakes) connect(ctx context.Context, initialize *upstream.Outgoing) (*upstream.Begun, error) {
 	if b := srv.eras.TakeSpare(ctx); b != nil {
 		if _, err := b.Conn.Send(ctx, initialize); err == nil {
 			return b, nil
 		}
 		srv.host.Spawn(func() { server.EndBegun(b, srv.host.Log) })
 	}
-	return srv.now().origin.Connect(ctx, initialize)
+	return srv.now().Origin.Connect(ctx, initialize)
 }
 
 // sharing returns what package share needs of srv.
-func (srv *Server) sharing() *share.Proxy {
+func (srv *handshakes) sharing() *share.Proxy {
 	return &share.Proxy{
-		Host: srv.host, Eras: srv.eras, Connect: srv.connect, Open: srv.now().origin.Open,
+		Host: srv.host, Eras: srv.eras, Connect: srv.connect, Open: srv.now().Origin.Open,
 		Streams: func(conn upstream.Conn, standing upstream.Stream) share.Streams { return srv.lanesTo(conn, standing) },
 	}
 }
 
 // resumeSession makes the session from what its id holds. The session began in another process, or
 // this process has dropped it.
-func (srv *Server) resumeSession(t sealed.Session, by *downstream.Sender) *session {
+func (srv *sessions) resumeSession(t sealed.Session, by *downstream.Sender) *session {
 	if t.ServerRevision.Modern {
-		return srv.sessionWith(t, srv.legacy.Resume(t, srv.now().origin.Resume("", t.ServerRevision.HeaderName())), by)
+		return srv.sessionWith(t, srv.legacy.Resume(t, srv.now().Origin.Resume("", t.ServerRevision.HeaderName())), by)
 	}
-	s := srv.sessionWith(t, srv.now().origin.Resume(t.Named, t.ServerRevision.HeaderName()), by)
+	s := srv.sessionWith(t, srv.now().Origin.Resume(t.Named, t.ServerRevision.HeaderName()), by)
 	if c, ok := s.conn.(*restart.HTTP); ok {
 		c.Bind(s, false)
 	}
 	return s
 }
 
-func (srv *Server) sessionWith(t sealed.Session, conn upstream.Conn, by *downstream.Sender) *session {
+func (srv *sessions) sessionWith(t sealed.Session, conn upstream.Conn, by *downstream.Sender) *session {
 	s := &session{
-		Session: t,
-		conn:    restart.OverHTTP(srv.host, t, conn, func() func(id, version string) upstream.Conn { return srv.now().origin.Resume }),
-		up:      srv.now().table.Between(t.ClientRevision, t.ServerRevision),
-		down:    srv.now().table.Between(t.ServerRevision, t.ClientRevision),
-		open:    newCalls(srv.now().cfg.Limits.OpenRequests),
-		asked:   newCalls(srv.now().cfg.Limits.OpenRequests),
+		of: srv, Session: t,
+		conn:    restart.OverHTTP(srv.host, t, conn, func() func(id, version string) upstream.Conn { return srv.now().Origin.Resume }),
+		up:      srv.now().Table.Between(t.ClientRevision, t.ServerRevision),
+		down:    srv.now().Table.Between(t.ServerRevision, t.ClientRevision),
+		open:    newCalls(srv.now().Config.Limits.OpenRequests),
+		asked:   newCalls(srv.now().Config.Limits.OpenRequests),
 	}
 	if c, ok := s.conn.(*restart.HTTP); ok {
 		c.Bind(s, true)
 	}
 	s.counted = func(why error) { srv.countSession(s, why) }
 	s.sender.Guest, s.sender.Local = by.Guest, by.Local
-	own := srv.now().ownFor(by)
+	own := srv.now().OwnFor(by)
 	if own != nil {
 		s.ended = func() { srv.forgetOwn(s) }
 		s.told.Store(own.Edition())
 	}
 	if c, ok := conn.(*legacyclient.Conn); ok {
 		s.up, s.down = c.Translators()
-		s.observeNews(srv)
+		s.observeNews()
 		s.ended = func() {
 			c.End()
 			if own != nil {
@@ -322,7 +302,7 @@ func (srv *Server) sessionWith(t sealed.Session, conn upstream.Conn, by *downstr
 }
 
 // countHandshake counts a handshake and logs the deprecated revisions in it.
-func (srv *Server) countHandshake(log *zap.Logger, s *session) {
+func (srv *handshakes) countHandshake(log *zap.Logger, s *session) {
 	for _, side := range []struct {
 		name string
 		rev  *translate.Revision
@@ -336,33 +316,33 @@ func (srv *Server) countHandshake(log *zap.Logger, s *session) {
 }
 
 // forget drops a session that can no longer be used, and ends it. It does not wait.
-func (srv *Server) forget(s *session, why error) {
-	srv.sessions.drop(s)
+func (srv *sessions) forget(s *session, why error) {
+	srv.drop(s)
 	srv.retire(s, why)
 }
 
 // retire ends what this process holds of a session. The session at the server is ended only if it is local
 // to this process or its id has expired: otherwise the client may resume it. It does not wait.
-func (srv *Server) retire(s *session, why error) {
-	if s.Local || srv.now().sealer.Expired(s.Made, time.Now()) {
+func (srv *sessions) retire(s *session, why error) {
+	if s.Local || srv.now().Sealer.Expired(s.Made, time.Now()) {
 		srv.host.Spawn(func() { srv.endSession(s, why) })
 		return
 	}
 	s.release(why)
 }
 
-func (srv *Server) endSession(s *session, why error) {
+func (srv *sessions) endSession(s *session, why error) {
 	ctx, cancel := context.WithTimeout(context.Background(), server.EndTimeout)
 	defer cancel()
 	s.end(ctx, why, srv.host.Log)
 }
 
-func (srv *Server) endConn(c upstream.Conn) { server.End(c, srv.host.Log) }
+func (srv *sessions) endConn(c upstream.Conn) { server.End(c, srv.host.Log) }
 
 // answerFor returns the failure that x's client is sent when err came instead of a response.
 // A session that err has ended is forgotten; the session of a client on a pipe ends with
 // the pipe.
-func (srv *Server) answerFor(x *exchange, err error) *mcp.Failure {
+func (srv *exchanges) answerFor(x *exchange, err error) *mcp.Failure {
 	f := clienterror.Of(x.outlives(err))
 	if x.call != nil {
 		f.About([]byte(x.call.ID))
@@ -400,7 +380,7 @@ func (srv *Server) answerFor(x *exchange, err error) *mcp.Failure {
 func (srv *Server) tend(ctx context.Context) {
 	flushed := time.Now()
 	for {
-		timer := time.NewTimer(min(time.Minute, max(srv.now().cfg.Session.IdleTimeout/4, 10*time.Millisecond)))
+		timer := time.NewTimer(min(time.Minute, max(srv.now().Config.Session.IdleTimeout/4, 10*time.Millisecond)))
 		select {
 		case <-ctx.Done():
 			timer.Stop()
@@ -409,7 +389,7 @@ func (srv *Server) tend(ctx context.Context) {
 			srv.modern.Tend(now)
 			srv.legacy.Expire(now)
 			srv.eras.EndSpareSince(now)
-			for _, s := range srv.sessions.dropIdle(now.Add(-srv.now().cfg.Session.IdleTimeout)) {
+			for _, s := range srv.sessions.dropIdle(now.Add(-srv.now().Config.Session.IdleTimeout)) {
 				srv.retire(s, clienterror.ErrShutdown)
 			}
 			srv.sessions.each(func(s *session) {
@@ -443,7 +423,7 @@ func (srv *Server) Serve(ctx context.Context, ln net.Listener) error {
 		return err
 	}
 	srv.host.Log.Info("serving", zap.String("url", srv.Endpoint(ln.Addr())))
-	if len(srv.now().cfg.Upstream.Command) > 0 {
+	if len(srv.now().Config.Upstream.Command) > 0 {
 		if err := srv.ready(); err != nil { // warn now, as the process starts only when a client comes
 			srv.host.Report.ServerFailed("upstream is not ready", failures.Of(err), err, nil)
 		}
@@ -462,7 +442,7 @@ func (srv *Server) Serve(ctx context.Context, ln net.Listener) error {
 		srv.host.Log.Info("stopping")
 	}
 	srv.host.Drain()
-	grace, cancel := context.WithTimeout(context.Background(), srv.now().cfg.Shutdown.Drain)
+	grace, cancel := context.WithTimeout(context.Background(), srv.now().Config.Shutdown.Drain)
 	if e := face.Shutdown(grace); e != nil {
 		srv.host.Log.Info("some calls were still open at the end of shutdown.drain: they got an error", zap.Error(e))
 	}
@@ -500,7 +480,7 @@ func (srv *Server) open(at net.Addr) error {
 	srv.reloading.Lock()
 	defer srv.reloading.Unlock()
 	srv.at = at
-	if err := srv.now().mayServe(at); err != nil {
+	if err := srv.now().MayServe(at); err != nil {
 		return err
 	}
 	srv.face = srv.httpFace(at)
@@ -513,11 +493,11 @@ func (srv *Server) close() {
 	srv.host.Drain()
 	srv.modern.Close()
 	srv.eras.Close()
-	if sh := srv.now().origin.Shared; sh != nil {
+	if sh := srv.now().Origin.Shared; sh != nil {
 		sh.DrainModern()
 	}
 	for _, s := range srv.sessions.dropAll() {
-		if srv.now().cfg.Session.KeyFile != "" {
+		if srv.now().Config.Session.KeyFile != "" {
 			srv.retire(s, clienterror.ErrShutdown)
 			continue
 		}
@@ -527,10 +507,10 @@ func (srv *Server) close() {
 	srv.tracer.Close()
 	srv.endRecording()
 	srv.replicas.Close()
-	srv.now().relay.Close()
+	srv.now().Relay.Close()
 	srv.reloading.Lock()
 	defer srv.reloading.Unlock()
-	if end := srv.now().origin.Close; end != nil {
+	if end := srv.now().Origin.Close; end != nil {
 		end()
 	}
 	for _, end := range srv.outdated {
@@ -544,3 +524,7 @@ func (srv *Server) close() {
 
 // Register adds a collector to those of /metrics. It must be called before Serve.
 func (srv *Server) Register(c prometheus.Collector) { srv.metrics.Registry.MustRegister(c) }
+
+// now returns the current setup. A caller that needs several of its fields to be consistent calls now
+// once.
+func (srv *sessions) now() *setup.Setup { return srv.setup.Now() }

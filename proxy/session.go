@@ -14,13 +14,20 @@ import (
 
 	"go.uber.org/zap"
 
+	"github.com/dragoman-proxy/dragoman/proxy/adapters"
 	"github.com/dragoman-proxy/dragoman/proxy/bridge/legacyclient"
 	"github.com/dragoman-proxy/dragoman/proxy/downstream"
 	"github.com/dragoman-proxy/dragoman/proxy/ended"
+	"github.com/dragoman-proxy/dragoman/proxy/era"
 	"github.com/dragoman-proxy/dragoman/proxy/footprint"
+	"github.com/dragoman-proxy/dragoman/proxy/host"
+	"github.com/dragoman-proxy/dragoman/proxy/metrics"
+	"github.com/dragoman-proxy/dragoman/proxy/observe"
 	"github.com/dragoman-proxy/dragoman/proxy/owntools"
 	"github.com/dragoman-proxy/dragoman/proxy/restart"
 	"github.com/dragoman-proxy/dragoman/proxy/sealed"
+	"github.com/dragoman-proxy/dragoman/proxy/setup"
+	"github.com/dragoman-proxy/dragoman/proxy/telemetry"
 	"github.com/dragoman-proxy/dragoman/proxy/toolindex"
 	"github.com/dragoman-proxy/dragoman/proxy/upstream"
 	"github.com/dragoman-proxy/dragoman/translate"
@@ -30,6 +37,7 @@ var errTooManySessions = errors.New("too many sessions")
 
 // A session is one client's session with its server.
 type session struct {
+	of             *sessions
 	id             string // the Mcp-Session-Id that HTTP clients get; "" for a client on a pipe
 	sealed.Session        // what the id holds
 	conn           upstream.Conn
@@ -127,6 +135,20 @@ func (s *session) end(ctx context.Context, why error, log *zap.Logger) {
 // this process, the bounds only limit memory: the session's id resumes it, here and in
 // every other process with the same key.
 type sessions struct {
+	host     *host.Host
+	setup    *setup.Current
+	metrics  *metrics.Metrics
+	tracer   *telemetry.Tracer // nil if no traces are sent
+	observer observe.Observer
+	eras     *era.Cache           // which era the server is of
+	legacy   *legacyclient.Bridge // to modern servers, for handshake clients
+	adapters *adapters.Adapters   // nil if there are none
+	personal atomic.Bool          // there is one client, on stdio: a login that its user makes is for this client only
+
+	watchedPipes sync.Map     // keys: *session, one for each client on a pipe
+	pipes        atomic.Int64 // the number of sessions of clients on pipes so far
+	kept         atomic.Int64 // the number of bytes of events that are kept for replay
+
 	max    int
 	sealer *sealed.Sealer
 	resume func(sealed.Session, *downstream.Sender) *session // resumes a session that is not local

@@ -24,7 +24,7 @@ func TestReloadReachesTheServerInTheNewWay(t *testing.T) {
 	srv := severalOf(t, s, 1)[0]
 	id := srv.initialize("2024-11-05")
 	name := srv.who(id)
-	cfg := srv.now().cfg
+	cfg := srv.now().Config
 	cfg.Upstream.Headers = map[string]string{"Authorization": "Bearer new"}
 	cfg.Limits.Batch = 1
 	if err := srv.Reload(cfg); err != nil {
@@ -47,7 +47,7 @@ func TestKeysAreReplacedByReloading(t *testing.T) {
 	srv := severalOf(t, s, 1)[0]
 	old := srv.initialize("2025-06-18")
 	name := srv.who(old)
-	cfg := srv.now().cfg
+	cfg := srv.now().Config
 	before, err := os.ReadFile(cfg.Session.KeyFile)
 	if err != nil {
 		t.Fatal(err)
@@ -88,7 +88,7 @@ func TestWrongConfigurationChangesNothing(t *testing.T) {
 		"contract.tasks":   func(c *config.Config) { c.Contract.Tasks = "none" },
 		"upstream":         func(c *config.Config) { c.Upstream.Headers = map[string]string{"A": "x\r\ny"} },
 	} {
-		cfg := was.cfg
+		cfg := was.Config
 		change(&cfg)
 		if err := srv.Reload(cfg); err == nil || !strings.HasPrefix(err.Error(), want) {
 			t.Errorf("%s: %v", want, err)
@@ -107,7 +107,7 @@ func TestLastingSettingsStayAndAreNamed(t *testing.T) {
 	if err := srv.Reload(cfg); err != nil {
 		t.Fatal(err)
 	}
-	now := srv.now().cfg
+	now := srv.now().Config
 	if now.Listen != config.Default().Listen || now.Path != config.Default().Path || now.Upstream.URL != "" || now.Bridge.TTL != time.Minute {
 		t.Errorf("%+v", now)
 	}

@@ -13,7 +13,7 @@ func (x *exchange) want(m *wire.Message) {
 	if x.call == nil {
 		return
 	}
-	w := x.srv.now().shaping.Want(m, x.caller, x.maxTokens)
+	w := x.srv.now().Shaping.Want(m, x.caller, x.maxTokens)
 	x.call.More.wanted = w
 	if x.ownCall != nil && x.ownCall.Call != nil {
 		x.ownCall.Call.Wanted = w
@@ -23,7 +23,7 @@ func (x *exchange) want(m *wire.Message) {
 // shaped returns the result as the client gets it, which is out if there is nothing to shape.
 // m is the message that out was translated from.
 func (x *exchange) shaped(out []byte, m *wire.Message) []byte {
-	s := x.srv.now().shaping
+	s := x.srv.now().Shaping
 	if s == nil {
 		return out
 	}

@@ -308,7 +308,7 @@ func TestNewRulesCountAtOnce(t *testing.T) {
 	srv := front(t, f, shaped(t, "default_max_tokens: 200"))
 	session := srv.initialize("2025-11-25")
 	cursor := gjson.Get(srv.post(session, callOf(1, "t", "")).body, "result._meta.dragoman/transform.cursor").String()
-	cfg := srv.now().cfg
+	cfg := srv.now().Config
 	shaped(t, "{default_max_tokens: 1000}")(&cfg)
 	if err := srv.Reload(cfg); err != nil {
 		t.Fatal(err)

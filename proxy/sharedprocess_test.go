@@ -251,7 +251,7 @@ func TestSharedProcessEndsWithTheLastSessionThatBeganBeforeAReload(t *testing.T)
 		defer f.mu.Unlock()
 		return f.closed > 0
 	}
-	srv.now().origin.Shared.Retire()
+	srv.now().Origin.Shared.Retire()
 	if closed() {
 		t.Error("ended under its session")
 	}

@@ -1,14 +1,11 @@
 package proxy
 
 import (
-	"net"
-	"net/url"
 	"time"
 
 	"github.com/tidwall/gjson"
 
 	"github.com/dragoman-proxy/dragoman/proxy/clienterror"
-	"github.com/dragoman-proxy/dragoman/proxy/config"
 	"github.com/dragoman-proxy/dragoman/proxy/failures"
 	"github.com/dragoman-proxy/dragoman/proxy/mcp"
 	"github.com/dragoman-proxy/dragoman/proxy/principal"
@@ -23,15 +20,15 @@ import (
 func (srv *Server) traced() telemetry.Options {
 	return telemetry.Options{
 		Version: mcp.Version(),
-		Quote:   func(text string) string { return failures.Quote(text, srv.now().secrets) },
+		Quote:   func(text string) string { return failures.Quote(text, srv.now().Secrets) },
 		Cause: func(err error) string {
-			return string(report.CauseOf(&srv.now().cfg, clienterror.Of(err), report.At{}))
+			return string(report.CauseOf(&srv.now().Config, clienterror.Of(err), report.At{}))
 		},
-		Named:   func(name string) string { return srv.now().redactor.Text(name) },
-		Address: func() string { return srv.now().address },
+		Named:   func(name string) string { return srv.now().Redactor.Text(name) },
+		Address: func() string { return srv.now().Address },
 		Payload: func(method, tool string, raw []byte) []byte {
-			if now := srv.now(); now.cfg.Telemetry.Payloads {
-				return now.redactor.Payload(method, tool, raw)
+			if now := srv.now(); now.Config.Telemetry.Payloads {
+				return now.Redactor.Payload(method, tool, raw)
 			}
 			return nil
 		},
@@ -62,7 +59,7 @@ func (srv *Server) spanWithout(m *wire.Message, header []upstream.Header, peer s
 		return nil
 	}
 	client := telemetry.Edge{Revision: translate.Modern(), Address: peer}
-	return srv.tracer.Begin(p, spanOf(m, time.Now()), client, telemetry.Edge{Address: srv.now().address})
+	return srv.tracer.Begin(p, spanOf(m, time.Now()), client, telemetry.Edge{Address: srv.now().Address})
 }
 
 // beginSpan begins the span of the client's initialize, raw.
@@ -124,7 +121,7 @@ func (x *exchange) clientEdge() telemetry.Edge {
 }
 
 func (x *exchange) serverEdge() telemetry.Edge {
-	return telemetry.Edge{Revision: x.s.ServerRevision.Name, Session: x.s.fingerprints().server, Address: x.srv.now().address}
+	return telemetry.Edge{Revision: x.s.ServerRevision.Name, Session: x.s.fingerprints().server, Address: x.srv.now().Address}
 }
 
 // marks are the fingerprints of the ids of a session.
@@ -145,17 +142,4 @@ func fingerprint(id string) string {
 		return ""
 	}
 	return principal.Mark(id)[:16]
-}
-
-// addressOf returns the host and port of the server, or "" for a process.
-func addressOf(cfg config.Upstream) string {
-	u, err := url.Parse(cfg.URL)
-	if err != nil || u.Host == "" {
-		return ""
-	}
-	port := u.Port()
-	if port == "" {
-		port = map[string]string{"http": "80", "https": "443"}[u.Scheme]
-	}
-	return net.JoinHostPort(u.Hostname(), port)
 }

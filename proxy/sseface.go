@@ -54,7 +54,7 @@ type ssePipe struct {
 
 // Owns reports whether the sender of a message is the client that opened the stream.
 func (t *ssePipe) Owns(guest string, header func(name string) string) bool {
-	return t.owner.Is(t.srv.now().ownerOf(guest, header))
+	return t.owner.Is(t.srv.now().OwnerOf(guest, header))
 }
 
 // Take handles one message of the client.
