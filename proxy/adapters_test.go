@@ -122,7 +122,7 @@ func TestAdaptersWithoutAServer(t *testing.T) {
 	if err := srv.ready(); err != nil {
 		t.Errorf("not ready: %v", err)
 	}
-	if n := counted(t, srv.metrics, "dragoman_adapter_requests_total", "adapter=items-api", "operation=get_item", "outcome=success"); n != 4 {
+	if n := counted(t, srv.Metrics, "dragoman_adapter_requests_total", "adapter=items-api", "operation=get_item", "outcome=success"); n != 4 {
 		t.Errorf("counted %d", n)
 	}
 	for _, line := range logs.All() {
@@ -268,7 +268,7 @@ func TestAdaptersRequireTheToken(t *testing.T) {
 	for _, category := range []string{"create", "read", "update", "delete", "execute"} {
 		asks = append(asks, [3]string{"POST", "/adapters/items-api/" + category, readItem})
 	}
-	for _, tool := range srv.adapters.Tools("") {
+	for _, tool := range srv.Adapters.Tools("") {
 		asks = append(asks, [3]string{"POST", "/mcp", callOurs(1, tool.Name, readItem)})
 	}
 	for _, a := range asks {
@@ -482,7 +482,7 @@ func TestAdapterCallsAreLogged(t *testing.T) {
 	batch := []byte(`{"operations":[` + readItem + `,` + readItem + `]}`)
 	headers := map[string]string{"Content-Type": "application/json", "X-Request-Id": "r-1", "traceparent": "00-1-2-03"}
 	var resp downstream.Response
-	srv.adapters.ServeHTTP(&downstream.Request{
+	srv.Adapters.ServeHTTP(&downstream.Request{
 		Ctx: t.Context(), Method: "POST", Path: "/adapters/items-api/read", Body: batch,
 		Header: func(name string) string { return headers[name] },
 	}, "", &resp)
@@ -553,7 +553,7 @@ func TestOwnToolsFollowTheConfiguration(t *testing.T) {
 	srv := front(t, listing("2025-06-18", nil, []string{"a"}), shaped)
 	session := srv.initialize("2025-06-18")
 	for _, on := range []bool{true, false, true} {
-		cfg := srv.now().Config
+		cfg := srv.Now().Config
 		cfg.Transform = nil
 		want := "a"
 		if on {
@@ -567,12 +567,12 @@ func TestOwnToolsFollowTheConfiguration(t *testing.T) {
 			t.Errorf("with it %v: %s", on, got)
 		}
 	}
-	s, err := srv.sessions.find(session, sealed.Owner{})
+	s, err := srv.Table.Find(session, sealed.Owner{}, &downstream.Sender{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer s.leave()
-	if !srv.toolsChanged(s) {
+	defer s.Leave()
+	if !srv.ToolsChanged(s) {
 		t.Error("the client is not told")
 	}
 }

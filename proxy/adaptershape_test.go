@@ -72,7 +72,7 @@ func TestAFileShapesWithoutConfiguration(t *testing.T) {
 		t.Errorf("what was cut cannot be read: tools %s", got)
 	}
 	// The block may be removed from the file and added again; the store of cut results remains.
-	cfg := srv.now().Config
+	cfg := srv.Now().Config
 	for range 2 {
 		if err := srv.Reload(cfg); err != nil {
 			t.Fatal(err)

@@ -9,6 +9,7 @@ import (
 	"github.com/dragoman-proxy/dragoman/proxy/mcp"
 	"github.com/dragoman-proxy/dragoman/proxy/sealed"
 	"github.com/dragoman-proxy/dragoman/proxy/server"
+	"github.com/dragoman-proxy/dragoman/proxy/session"
 	"github.com/dragoman-proxy/dragoman/proxy/sse"
 	"github.com/dragoman-proxy/dragoman/proxy/upstream"
 	"github.com/dragoman-proxy/dragoman/translate"
@@ -22,45 +23,39 @@ import (
 // manyAgain is how many repeated questions may wait on one stream.
 const manyAgain = 4
 
-// repeatable holds what is needed to ask a question once more.
-type repeatable struct {
-	question []byte // as the client received it
-	put      func(question []byte) bool
-}
-
 // mayRepeat keeps the question out, whose id at the server is id, if the number of choices in its
 // answer will be checked.
 func (x *exchange) mayRepeat(out, id, note []byte) {
 	if len(out) > bridge.MaxAskedAgain || !translate.Counts(note) {
 		return
 	}
-	again := &repeatable{question: bytes.Clone(out), put: x.putter()}
+	again := &session.Repeatable{Question: bytes.Clone(out), Put: x.putter()}
 	x.key = wire.AppendIDKey(x.key[:0], id)
-	x.s.asked.Change(x.key, func(c *call) { c.More.again = again })
+	x.s.Asked.Change(x.key, func(c *session.Call) { c.More.Again = again })
 }
 
 // repeat asks the question of x.met once more. It returns false if that is impossible or was done
 // before.
 func (x *exchange) repeat(note []byte) bool {
 	c := x.met
-	if c == nil || c.More.again == nil {
+	if c == nil || c.More.Again == nil {
 		return false
 	}
 	id := []byte(c.ID)
-	next := newCall(id, c.Method)
-	next.As = x.srv.now().Sealer.SealQuestion(id, note)
-	question, err := bridge.Rephrase(c.More.again.question, next.As)
+	next := session.NewCall(id, c.Method)
+	next.As = x.srv.Now().Sealer.SealQuestion(id, note)
+	question, err := bridge.Rephrase(c.More.Again.Question, next.As)
 	if err != nil {
 		return false
 	}
 	if !x.s.Local {
-		x.s.asked.Abandon(next)
+		x.s.Asked.Abandon(next)
 	}
-	if x.s.asked.Add(next) != nil {
+	if x.s.Asked.Add(next) != nil {
 		return false
 	}
-	if !c.More.again.put(question) {
-		x.s.asked.End(next)
+	if !c.More.Again.Put(question) {
+		x.s.Asked.End(next)
 		return false
 	}
 	x.log().Debug("question asked again: the number of choices did not fit", zap.ByteString("id", id))
@@ -73,7 +68,7 @@ func (x *exchange) isRepeated(m *wire.Message) bool {
 	if !bytes.HasPrefix(m.ID(), []byte(sealed.QuestionPrefix)) {
 		return false
 	}
-	_, _, ok := x.srv.now().Sealer.OpenQuestion(m.ID())
+	_, _, ok := x.srv.Now().Sealer.OpenQuestion(m.ID())
 	return ok
 }
 
@@ -118,7 +113,7 @@ func (e *injected) put(m []byte) bool {
 
 // on returns st with the messages of e inserted.
 func (e *injected) on(srv *exchanges, st upstream.Stream) upstream.Stream {
-	return &injectedStream{Stream: st, srv: srv, extra: e, came: make(chan nextResult, 1)}
+	return &injectedStream{Stream: st, srv: srv, extra: e, came: make(chan session.NextResult, 1)}
 }
 
 // injectedStream reads its stream in a goroutine, one event at a time, so that Next can also wait
@@ -127,23 +122,23 @@ type injectedStream struct {
 	upstream.Stream
 	srv     *exchanges
 	extra   *injected
-	came    chan nextResult
+	came    chan session.NextResult
 	reading bool // a read is under way, or its result is still in came
 }
 
 func (s *injectedStream) Next() (sse.Event, error) {
 	if !s.reading {
 		s.reading = true
-		s.srv.host.Spawn(func() {
-			n := nextResult{err: mcp.Fail(mcp.Panicked, "")}
+		s.srv.Host.Spawn(func() {
+			n := session.NextResult{Err: mcp.Fail(mcp.Panicked, "")}
 			defer func() { s.came <- n }()
-			n.event, n.err = s.Stream.Next()
+			n.Event, n.Err = s.Stream.Next()
 		})
 	}
 	select {
 	case n := <-s.came:
 		s.reading = false
-		return n.event, n.err
+		return n.Event, n.Err
 	case m := <-s.extra.messages:
 		return sse.Event{Data: m}, nil
 	}

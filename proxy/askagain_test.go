@@ -195,15 +195,15 @@ func TestTooFewChoicesElsewhereAreDeclined(t *testing.T) {
 	srv := frontOfNamed(t, f)
 	c := client06(srv, "http").(*askedOverHTTP)
 	first := c.question()
-	s, err := srv.sessions.find(c.session, sealed.Owner{})
+	s, err := srv.Table.Find(c.session, sealed.Owner{}, &downstream.Sender{})
 	if err != nil || s == nil {
 		t.Fatal(err)
 	}
 	if s.Local {
 		t.Error("the session is of this process only")
 	}
-	s.asked.Drain()
-	s.leave()
+	s.Asked.Drain()
+	s.Leave()
 	c.answer(gjson.Get(first, "id").Raw, `{"tags.0":true}`)
 	c.last()
 	if got := choicesHeard(f); got != `{"action":"decline"}` {

@@ -16,6 +16,7 @@ import (
 	"github.com/tidwall/gjson"
 
 	"github.com/dragoman-proxy/dragoman/proxy/config"
+	"github.com/dragoman-proxy/dragoman/proxy/downstream"
 	"github.com/dragoman-proxy/dragoman/proxy/sealed"
 )
 
@@ -201,14 +202,14 @@ func TestBadRequests(t *testing.T) {
 		cfg.Upstream.URL, cfg.Upstream.Transport, cfg.Bridge.Principal = web.URL, "http", "header:x-user"
 	})
 	client.initialize()
-	held, err := client.srv.sessions.find(client.session, sealed.Owner{})
+	held, err := client.srv.Table.Find(client.session, sealed.Owner{}, &downstream.Sender{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	held.leave()
+	held.Leave()
 	old := held.Session
 	old.Made = time.Now().Add(-25 * time.Hour)
-	elsewhere := *client.srv.sessions.sealer
+	elsewhere := *client.srv.Now().Sealer
 	elsewhere.Server = sealed.ServerMark(config.Upstream{URL: "http://127.0.0.1:1/"})
 	unknown := refusal("1", -32600, "Session not found")
 	with := func(id string) string { return "Mcp-Session-Id: " + id }
@@ -249,7 +250,7 @@ func TestBadRequests(t *testing.T) {
 		{"session of no shape", request("POST", pingOne, with("../../etc/passwd")), 404, unknown},
 		{"session of another key", request("POST", pingOne, with(sealerOf(t, web.URL, 9).SealSession(held.Session))), 404, unknown},
 		{"session of another server", request("POST", pingOne, with(elsewhere.SealSession(held.Session))), 404, unknown},
-		{"session expired", request("POST", pingOne, with(client.srv.sessions.sealer.SealSession(old))), 404, unknown},
+		{"session expired", request("POST", pingOne, with(client.srv.Now().Sealer.SealSession(old))), 404, unknown},
 		{"foreign origin", request("POST", pingOne, session, "Origin: https://evil.example"), 403, refusal("null", -32600, "the Origin header names an origin that is not allowed; add its host to allowed_hosts")},
 		{"rebound host", request("POST", pingOne, session, "Host: evil.example"), 403, refusal("null", -32600, "the Host header names a host that is not allowed; add it to allowed_hosts")},
 		{"no host", request("POST", pingOne, session, "Host:"), 400, refusal("null", -32600, "this is not an HTTP request")},

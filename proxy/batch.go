@@ -15,6 +15,7 @@ import (
 	"github.com/dragoman-proxy/dragoman/proxy/large"
 	"github.com/dragoman-proxy/dragoman/proxy/mcp"
 	"github.com/dragoman-proxy/dragoman/proxy/metrics"
+	"github.com/dragoman-proxy/dragoman/proxy/session"
 	"github.com/dragoman-proxy/dragoman/proxy/sse"
 	"github.com/dragoman-proxy/dragoman/translate"
 	"github.com/dragoman-proxy/dragoman/translate/wire"
@@ -34,14 +35,14 @@ type batchItem struct {
 
 // splitBatch splits the batch in body, and returns how many responses are owed. s is nil if the
 // client has not sent initialize yet.
-func (srv *Server) splitBatch(s *session, body []byte) (items []batchItem, slots int, err error) {
-	most := srv.now().Config.Limits.Batch
+func (srv *Server) splitBatch(s *session.Session, body []byte) (items []batchItem, slots int, err error) {
+	most := srv.Now().Config.Limits.Batch
 	elements, err := wire.AppendElements(nil, body, most)
 	switch {
 	case errors.Is(err, wire.ErrTooMany):
 		return nil, 0, mcp.Fail(mcp.BatchTooLong, fmt.Sprintf("%d are allowed", most))
 	case err != nil && s != nil:
-		return nil, 0, s.up.ScanError(new(wire.Message), err)
+		return nil, 0, s.Up.ScanError(new(wire.Message), err)
 	case err != nil:
 		return nil, 0, err
 	case len(elements) == 0:
@@ -58,7 +59,7 @@ func (srv *Server) splitBatch(s *session, body []byte) (items []batchItem, slots
 		case err != nil && raw[0] != '{':
 			it.refusal = mcp.Fail(mcp.BatchElement, "")
 		case err != nil && s != nil:
-			it.refusal = clienterror.Of(s.up.ScanError(&m, err))
+			it.refusal = clienterror.Of(s.Up.ScanError(&m, err))
 		case err != nil:
 			it.refusal = clienterror.Of(err)
 		case m.Kind == wire.Request && m.Method == wire.Initialize:
@@ -107,54 +108,6 @@ func takesBatches(r *translate.Revision) bool {
 	return false
 }
 
-// batchAnswers collects the responses to a batch.
-type batchAnswers struct {
-	emit func(array []byte) // called with the joined responses once all are there; may be nil
-
-	mu      sync.Mutex
-	answers [][]byte // by slot; nil until the response comes, and if none is owed
-	left    int
-}
-
-func newGroup(slots int) *batchAnswers {
-	return &batchAnswers{answers: make([][]byte, slots), left: slots}
-}
-
-// put stores the response for one slot and owns its bytes. The response is nil if none is owed.
-func (g *batchAnswers) put(slot int, answer []byte) {
-	g.mu.Lock()
-	g.answers[slot] = answer
-	g.left--
-	last := g.left == 0
-	g.mu.Unlock()
-	if !last || g.emit == nil {
-		return
-	}
-	if reply := g.array(); reply != nil {
-		g.emit(reply)
-	}
-}
-
-// array returns the joined responses, or nil if there are none.
-func (g *batchAnswers) array() []byte {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	out := []byte{'['}
-	for _, a := range g.answers {
-		if a == nil {
-			continue
-		}
-		if len(out) > 1 {
-			out = append(out, ',')
-		}
-		out = append(out, a...)
-	}
-	if len(out) == 1 {
-		return nil
-	}
-	return append(out, ']')
-}
-
 // legMessage is a message of the server for one leg of a batch.
 type legMessage struct {
 	slot    int
@@ -167,7 +120,7 @@ type legMessage struct {
 // of its own, which ends with the leg.
 type batchReply struct {
 	x      *exchange // the exchange of the POST
-	group  *batchAnswers
+	group  *session.Batch
 	legs   sync.WaitGroup
 	said   chan legMessage
 	open   int // the number of legs that have not ended
@@ -184,7 +137,7 @@ func (srv *Server) postBatch(x *exchange, req *downstream.Request, resp *downstr
 	if err != nil {
 		return err
 	}
-	b := &batchReply{x: x, group: newGroup(slots), said: make(chan legMessage)}
+	b := &batchReply{x: x, group: session.NewBatch(slots), said: make(chan legMessage)}
 	resp.Done = b.done
 	for _, it := range items {
 		switch {
@@ -220,7 +173,7 @@ func (srv *Server) postBatch(x *exchange, req *downstream.Request, resp *downstr
 	if f := b.verdict(slots); f != nil {
 		return f
 	}
-	if resp.Body = b.group.array(); resp.Body == nil {
+	if resp.Body = b.group.Array(); resp.Body == nil {
 		resp.Status = fasthttp.StatusAccepted
 	}
 	return nil
@@ -246,7 +199,7 @@ func (b *batchReply) pass(raw []byte) {
 	defer x.done()
 	defer func() {
 		if p := recover(); p != nil {
-			x.srv.host.Report.Panicked(p)
+			x.srv.Host.Report.Panicked(p)
 		}
 	}()
 	out, v, err := x.fromClient(raw)
@@ -345,7 +298,7 @@ func (c *legClient) Send(e sse.Event) error {
 
 // keep returns a copy of a message.
 func (x *exchange) keep(message []byte) ([]byte, error) {
-	return x.srv.host.Memory().Clone(x.ctx, large.AnswerWait, large.Copy, message)
+	return x.srv.Host.Memory().Clone(x.ctx, large.AnswerWait, large.Copy, message)
 }
 
 // leg returns an exchange for one request of the POST.
@@ -353,7 +306,7 @@ func (x *exchange) leg() *exchange {
 	ctx, stop := context.WithCancelCause(x.ctx)
 	leg := x.srv.newExchange(ctx, stop)
 	leg.s = x.s
-	leg.s.enter()
+	leg.s.Enter()
 	leg.from = append(leg.from[:0], x.from...)
 	leg.sender = x.sender
 	return leg
@@ -373,7 +326,7 @@ func (b *batchReply) receive() (legMessage, error) {
 
 // legEnded stores the last message of a leg.
 func (b *batchReply) legEnded(m legMessage) {
-	b.group.put(m.slot, m.message)
+	b.group.Put(m.slot, m.message)
 	b.order = append(b.order, m)
 	if m.failure != nil {
 		b.status = append(b.status, m.failure)

@@ -27,11 +27,11 @@ func (srv *Server) gauges() []prometheus.Collector {
 		prometheus.NewGaugeFunc(prometheus.GaugeOpts{
 			Name: "dragoman_memory_limit_bytes", Help: "Memory that the system lets this process have; +Inf if there is no limit.",
 		}, func() float64 { return memory }),
-		gauge("dragoman_sessions_limit", "Greatest number of dragoman_sessions (session.max).", func() int { return srv.now().Config.Session.Max }),
-		gauge("dragoman_bridge_sessions_limit", "Greatest number of dragoman_bridge_sessions (bridge.max_sessions).", func() int { return srv.now().Config.Bridge.MaxSessions }),
-		gauge("dragoman_bridge_parked_calls_limit", "Greatest number of dragoman_bridge_parked_calls.", func() int { return srv.now().Config.Bridge.MaxParked }),
+		gauge("dragoman_sessions_limit", "Greatest number of dragoman_sessions (session.max).", func() int { return srv.Now().Config.Session.Max }),
+		gauge("dragoman_bridge_sessions_limit", "Greatest number of dragoman_bridge_sessions (bridge.max_sessions).", func() int { return srv.Now().Config.Bridge.MaxSessions }),
+		gauge("dragoman_bridge_parked_calls_limit", "Greatest number of dragoman_bridge_parked_calls.", func() int { return srv.Now().Config.Bridge.MaxParked }),
 		metrics.Expiries(func() map[string]time.Time {
-			now := srv.now()
+			now := srv.Now()
 			ends := map[string]time.Time{"client": now.Origin.Certificates.Client(), "server": now.Origin.Certificates.Server()}
 			if c := now.Guard.Cert; c != nil {
 				ends["listener"] = c.Leaf.NotAfter

@@ -10,7 +10,7 @@ func TestMetricsOfModernClients(t *testing.T) {
 	f, gate := asksName(nameQuestion)
 	srv := front(t, f)
 	gauge := func(name string) (n float64) {
-		families, err := srv.metrics.Registry.Gather()
+		families, err := srv.Metrics.Registry.Gather()
 		if err != nil {
 			t.Fatal(err)
 		}

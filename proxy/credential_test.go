@@ -270,7 +270,7 @@ func TestServeWithACredential(t *testing.T) {
 				told += e.Message + "\n"
 			}
 			rec := httptest.NewRecorder()
-			promhttp.HandlerFor(p.srv.metrics.Registry, promhttp.HandlerOpts{}).ServeHTTP(rec, httptest.NewRequest(http.MethodGet, "/metrics", nil))
+			promhttp.HandlerFor(p.srv.Metrics.Registry, promhttp.HandlerOpts{}).ServeHTTP(rec, httptest.NewRequest(http.MethodGet, "/metrics", nil))
 			metrics := rec.Body.String()
 			if !strings.Contains(told, c.fault) || strings.Contains(told+metrics, "canary-") || strings.Contains(told+metrics, "eyJ") {
 				t.Errorf("the log lacks %q or tells a secret:\n%s", c.fault, told)
@@ -389,7 +389,7 @@ func TestLoginsAreCounted(t *testing.T) {
 				if of == result {
 					want = 1
 				}
-				if n := counted(t, p.srv.metrics, "dragoman_oauth_logins_total", "result="+of); n != want {
+				if n := counted(t, p.srv.Metrics, "dragoman_oauth_logins_total", "result="+of); n != want {
 					t.Errorf("counted %d that are %s", n, of)
 				}
 			}

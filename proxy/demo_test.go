@@ -54,7 +54,7 @@ func TestBuiltInServer(t *testing.T) {
 	go func() {
 		done <- ts.post(s, `{"jsonrpc":"2.0","id":"s","method":"tools/call","params":{"name":"slow","arguments":{"steps":20}}}`)
 	}()
-	eventually(t, "call is open", func() bool { return len(srv.sessions.byID[s].open.List()) == 1 })
+	eventually(t, "call is open", func() bool { return len(srv.Table.Held(s).Open.List()) == 1 })
 	ts.post(s, `{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":"s"}}`)
 	if r := <-done; r.status != 202 {
 		t.Errorf("%+v", r)

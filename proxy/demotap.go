@@ -80,7 +80,7 @@ func (p *tap) revisionOf(req *downstream.Request) string {
 		return req.Version
 	}
 	if s, err := (*Server)(p.face).sessionOf(req); err == nil && s != nil {
-		defer s.leave()
+		defer s.Leave()
 		return s.ClientRevision.Name
 	}
 	return gjson.GetBytes(req.Body, "params.protocolVersion").Str

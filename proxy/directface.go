@@ -13,6 +13,7 @@ import (
 	"github.com/dragoman-proxy/dragoman/proxy/era"
 	"github.com/dragoman-proxy/dragoman/proxy/mcp"
 	"github.com/dragoman-proxy/dragoman/proxy/mcpheader"
+	"github.com/dragoman-proxy/dragoman/proxy/session"
 	"github.com/dragoman-proxy/dragoman/proxy/stateless"
 	"github.com/dragoman-proxy/dragoman/proxy/upstream"
 	"github.com/dragoman-proxy/dragoman/translate/wire"
@@ -22,7 +23,7 @@ import (
 // too long to answer. If the era cannot be found out for another reason, isDirect returns false,
 // and the request through a session reports that reason.
 func (srv *Server) isDirect(ctx context.Context, from []upstream.Header) (bool, error) {
-	known, err := srv.eras.Of(ctx, from)
+	known, err := srv.Eras.Of(ctx, from)
 	if era.TookTooLong(err) {
 		return false, err
 	}
@@ -32,7 +33,7 @@ func (srv *Server) isDirect(ctx context.Context, from []upstream.Header) (bool, 
 // isOurs reports whether q calls one of dragoman's own tools. Such a call needs a session with any
 // server, since the tool may ask the user something.
 func (srv *Server) isOurs(q *stateless.Request) bool {
-	own := srv.now().OwnFor(&q.Sender)
+	own := srv.Now().OwnFor(&q.Sender)
 	return own != nil && q.Method == wire.ToolsCall && own.Named([]byte(gjson.GetBytes(q.Raw, "params").Raw)) != ""
 }
 
@@ -40,11 +41,11 @@ func (srv *Server) isOurs(q *stateless.Request) bool {
 // returns the response.
 func (srv *Server) postDirect(req *downstream.Request, q *stateless.Request, who string, from []upstream.Header, resp *downstream.Response) error {
 	opened, release, err := srv.modern.Direct(req.Ctx, q, who, from)
-	var s *session
+	var s *session.Session
 	if err == nil {
 		s = opened.(*openedSession).s
 		list := func(ctx context.Context, params string) ([]byte, error) {
-			return s.inquire(ctx, wire.ToolsList, params, from)
+			return s.Inquire(ctx, wire.ToolsList, params, from)
 		}
 		if err = srv.checkCall(req.Ctx, s, list, q); err != nil {
 			release()
@@ -59,14 +60,14 @@ func (srv *Server) postDirect(req *downstream.Request, q *stateless.Request, who
 	}
 	x := srv.newExchange(ctx, stop)
 	resp.Done = func() { x.done(); release() }
-	x.s, x.crossing, x.tally = s, s.direct.crossing, q.Counts
+	x.s, x.crossing, x.tally = s, s.Direct.Crossing, q.Counts
 	x.tally.Hold()
-	x.s.enter()
+	x.s.Enter()
 	x.from = append(append(x.from[:0], from...), q.Header...)
 	x.client = httpClient{x: x, to: req.Client}
 	x.clock.Asked, x.maxTokens, x.peer, x.sender = q.Timed, q.MaxTokens, q.Address, q.Sender
 	if q.Method == wire.SubscriptionsListen { // it would never end by itself
-		x.free = context.AfterFunc(srv.host.Draining, func() { stop(clienterror.ErrShutdown) })
+		x.free = context.AfterFunc(srv.Host.Draining, func() { stop(clienterror.ErrShutdown) })
 	}
 	err = x.post(req.Body, resp)
 	if !x.streamed {
@@ -77,16 +78,16 @@ func (srv *Server) postDirect(req *downstream.Request, q *stateless.Request, who
 
 // checkCall compares the headers of a tool call that repeat arguments with the arguments, by the
 // tool's inputSchema in the server's list, of which list reads a page.
-func (srv *Server) checkCall(ctx context.Context, s *session, list modernclient.ListTools, q *stateless.Request) error {
+func (srv *Server) checkCall(ctx context.Context, s *session.Session, list modernclient.ListTools, q *stateless.Request) error {
 	if q.Method != wire.ToolsCall || q.Header == nil {
 		return nil
 	}
-	if own := srv.now().OwnFor(&q.Sender); own != nil && srv.isOurs(q) {
+	if own := srv.Now().OwnFor(&q.Sender); own != nil && srv.isOurs(q) {
 		t, _ := own.Find(gjson.ParseBytes(q.Target).String())
 		return mcpheader.CheckParams(t.Arguments, q.Arguments, q.Header)
 	}
-	t, known := s.tools.Find(gjson.ParseBytes(q.Target).String())
-	unread := !known && (s.direct != nil || q.HasParams())
+	t, known := s.Tools.Find(gjson.ParseBytes(q.Target).String())
+	unread := !known && (s.Direct != nil || q.HasParams())
 	var wrong error
 	if !unread {
 		if wrong = mcpheader.CheckParams(t.Arguments, q.Arguments, q.Header); wrong == nil || clienterror.Of(wrong).Cause != mcp.HeaderMismatch {
@@ -105,11 +106,11 @@ const (
 
 // checkAgain is checkCall with a list that is read now: the tool was unknown, or the known list
 // leads to the error wrong, and the client may have a newer list.
-func checkAgain(client context.Context, s *session, list modernclient.ListTools, q *stateless.Request, wrong error) error {
+func checkAgain(client context.Context, s *session.Session, list modernclient.ListTools, q *stateless.Request, wrong error) error {
 	began := time.Now()
 	ctx, cancel := context.WithTimeout(client, listTime)
 	defer cancel()
-	tools, tool := &s.tools, gjson.ParseBytes(q.Target).String()
+	tools, tool := &s.Tools, gjson.ParseBytes(q.Target).String()
 	ask := func(params string) ([]byte, error) { return list(ctx, params) }
 	if wrong == nil {
 		t, err := tools.Look(ctx, tool, ask)
@@ -130,7 +131,7 @@ func checkAgain(client context.Context, s *session, list modernclient.ListTools,
 // directStatus returns the HTTP status of x's response, or 0 to keep the status that the server
 // sent.
 func (x *exchange) directStatus(body []byte) int {
-	if x.s.direct == nil || x.s.direct.web || x.msg.Kind != wire.Error {
+	if x.s.Direct == nil || x.s.Direct.Web || x.msg.Kind != wire.Error {
 		return 0
 	}
 	return mcp.StatusFor(gjson.GetBytes(body, "error.code").Int())
@@ -147,7 +148,7 @@ func (x *exchange) asItCame(f *mcp.Failure, err error) {
 	if m.Scan(status.Body, nil) != nil || m.Kind != wire.Error {
 		return
 	}
-	if string(wire.AppendIDKey(nil, m.ID())) == x.call.Key || !x.s.open.Unique {
+	if string(wire.AppendIDKey(nil, m.ID())) == x.call.Key || !x.s.Open.Unique {
 		f.Verbatim = status.Body
 	}
 }

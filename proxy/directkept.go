@@ -15,7 +15,7 @@ import (
 // receive it. enquire returns nil if the session is not a direct one, or if the result must not be
 // cached.
 func (x *exchange) enquire(body []byte) *results.Enquiry {
-	if x.s.direct == nil || x.call == nil || !x.srv.results.Keeps(x.call.Method) {
+	if x.s.Direct == nil || x.call == nil || !x.srv.results.Keeps(x.call.Method) {
 		return nil
 	}
 	var m wire.Message
@@ -43,7 +43,7 @@ func (x *exchange) enquire(body []byte) *results.Enquiry {
 	}
 	return x.srv.results.Enquire(results.Lookup{
 		Method: x.call.Method, Digest: results.Digest(string(m.MethodName()), wire.View(m.Params())), URI: uri,
-		Principal: x.s.who(), Header: x.from, Variant: can, Realm: x.s.direct.realm, TTL: results.AsSaid,
+		Principal: x.s.Who(), Header: x.from, Variant: can, Realm: x.s.Direct.Realm, TTL: results.AsSaid,
 	})
 }
 
@@ -51,13 +51,13 @@ func (x *exchange) enquire(body []byte) *results.Enquiry {
 func (x *exchange) sendKept(e *results.Enquiry, body []byte) (upstream.Stream, error) {
 	o := x.send
 	var err error
-	if o.Body, err = x.srv.host.Memory().Clone(x.ctx, large.RequestWait, large.RequestCopy, body); err != nil { // a copy, as the request may have to wait
+	if o.Body, err = x.srv.Host.Memory().Clone(x.ctx, large.RequestWait, large.RequestCopy, body); err != nil { // a copy, as the request may have to wait
 		return nil, err
 	}
 	sent := false
 	st, err := e.Open(x.ctx, []byte(x.call.ID), func() (upstream.Stream, error) {
 		sent = true
-		return x.s.conn.Send(x.ctx, &o)
+		return x.s.Conn.Send(x.ctx, &o)
 	})
 	if err == nil && !sent && x.seen != nil {
 		x.seen.Note(observe.Note{By: observe.Cache, What: "kept", Detail: "the result was kept from before, or is that of an equal request under way"})

@@ -12,6 +12,7 @@ import (
 	"github.com/dragoman-proxy/dragoman/proxy/mcp"
 	"github.com/dragoman-proxy/dragoman/proxy/mcpheader"
 	"github.com/dragoman-proxy/dragoman/proxy/server"
+	"github.com/dragoman-proxy/dragoman/proxy/session"
 	"github.com/dragoman-proxy/dragoman/proxy/sse"
 	"github.com/dragoman-proxy/dragoman/proxy/stateless"
 	"github.com/dragoman-proxy/dragoman/proxy/upstream"
@@ -22,28 +23,28 @@ import (
 // modern server. If the server is a process, this client has it alone, and request ids are not
 // changed.
 func (p *pipe) openDirect(q *stateless.Request) error {
-	known, err := p.srv.eras.Of(p.ctx, p.from)
+	known, err := p.srv.Eras.Of(p.ctx, p.from)
 	if err != nil {
 		return err
 	}
-	ctx, cancel := context.WithTimeout(p.ctx, p.srv.now().Config.Upstream.HandshakeTimeout)
+	ctx, cancel := context.WithTimeout(p.ctx, p.srv.Now().Config.Upstream.HandshakeTimeout)
 	defer cancel()
-	h := &handshake{srv: p.srv.handshakes, pipe: true, sender: p.sender, Opening: server.Opening{Of: p.srv.host, Header: p.from}}
+	h := &handshake{srv: p.srv.handshakes, pipe: true, sender: p.sender, Opening: server.Opening{Of: p.srv.Host, Header: p.from}}
 	s, err := h.directly(ctx, q.WithoutMessage(), known)
 	if err != nil {
 		return err
 	}
-	s.owner = "modern " // dragoman's own tools keep their state under this owner
-	s.ended = nil
+	s.Principal = "modern " // dragoman's own tools keep their state under this owner
+	s.Ended = nil
 	half := newPipe(p.srv)
 	half.client, half.ctx, half.fail, half.from, half.sender = p.client, p.ctx, p.fail, p.from, p.sender
 	half.s, half.first = s, slices.Clone(p.from)
 	half.begun.Store(s)
-	if s.direct.web {
-		s.conn = &headerConn{Conn: s.conn, srv: p.srv, s: s}
+	if s.Direct.Web {
+		s.Conn = &headerConn{Conn: s.Conn, srv: p.srv, s: s}
 	} else {
 		var standing upstream.Stream
-		s.conn, standing = server.Renumber(s.conn, h.Standing, p.srv.now().Config.Limits, p.srv.host)
+		s.Conn, standing = server.Renumber(s.Conn, h.Standing, p.srv.Now().Config.Limits, p.srv.Host)
 		x := half.exchange()
 		x.attach(standing)
 		half.spawn(func() { half.bring(x) })
@@ -60,7 +61,7 @@ func (p *pipe) forwardDirect(m *wire.Message) bool {
 	if half == nil || m.Kind != wire.Notification {
 		return false
 	}
-	if key := appendCancelled(nil, m, m.Method == wire.Cancelled); m.Method == wire.Cancelled && !half.s.open.Knows(key) {
+	if key := appendCancelled(nil, m, m.Method == wire.Cancelled); m.Method == wire.Cancelled && !half.s.Open.Knows(key) {
 		return false
 	}
 	half.forward(m.Raw, nil, 0)
@@ -69,20 +70,11 @@ func (p *pipe) forwardDirect(m *wire.Message) bool {
 
 // leaveSubscriptions ends the subscriptions, which would not end by themselves.
 func (p *pipe) leaveSubscriptions() {
-	for _, c := range p.s.open.List() {
+	for _, c := range p.s.Open.List() {
 		if c.Method == wire.SubscriptionsListen {
-			p.s.open.Cancel([]byte(c.Key))
+			p.s.Open.Cancel([]byte(c.Key))
 		}
 	}
-}
-
-// headerConn adds to the requests of a client on a pipe the headers that a server over HTTP
-// requires. See
-// https://modelcontextprotocol.io/specification/2026-07-28/basic/transports#standard-request-headers.
-type headerConn struct {
-	upstream.Conn
-	srv *Server
-	s   *session
 }
 
 // Send sends one message. If the server refuses the headers of a tool call, the call is sent once
@@ -102,7 +94,7 @@ func (c *headerConn) Send(ctx context.Context, m *upstream.Outgoing) (upstream.S
 			call.target = params.Get(target).String()
 		}
 		if msg.Method == wire.ToolsCall {
-			body, err := c.srv.host.Memory().Clone(ctx, large.RequestWait, large.RequestCopy, m.Body)
+			body, err := c.srv.Host.Memory().Clone(ctx, large.RequestWait, large.RequestCopy, m.Body)
 			if err != nil {
 				return nil, err
 			}
@@ -123,7 +115,7 @@ func (c *headerConn) Send(ctx context.Context, m *upstream.Outgoing) (upstream.S
 
 // knows reports whether a call of the tool can be sent without reading the server's list.
 func (c *headerConn) knows(tool string) bool {
-	_, known := c.s.tools.Find(tool)
+	_, known := c.s.Tools.Find(tool)
 	return known
 }
 
@@ -144,13 +136,13 @@ type headerCall struct {
 
 // setHeaders sets the headers of the request.
 func (h *headerCall) setHeaders() error {
-	d := h.c.s.direct
-	h.out.Header = d.headers(h.from, h.method, h.target)
+	d := h.c.s.Direct
+	h.out.Header = d.Headers(h.from, h.method, h.target)
 	if h.method != wire.ToolsCall.String() {
 		return nil
 	}
-	t, err := h.c.s.tools.Look(h.ctx, h.target, func(params string) ([]byte, error) {
-		return h.c.s.inquire(h.ctx, wire.ToolsList, params, h.from)
+	t, err := h.c.s.Tools.Look(h.ctx, h.target, func(params string) ([]byte, error) {
+		return h.c.s.Inquire(h.ctx, wire.ToolsList, params, h.from)
 	})
 	if err != nil && h.ctx.Err() != nil {
 		return err
@@ -171,7 +163,7 @@ func (h *headerCall) Next() (sse.Event, error) {
 	if !h.isMismatch(e, err) {
 		return e, err
 	}
-	h.c.s.tools.Forget()
+	h.c.s.Tools.Forget()
 	if h.setHeaders() != nil {
 		return e, err
 	}
@@ -227,10 +219,22 @@ var _ upstream.Releaser = (*headerCall)(nil)
 // untilAnswered waits until no call is open. It returns false when timer fires or the pipe ends.
 func (p *pipe) untilAnswered(timer <-chan time.Time) bool {
 	select {
-	case <-p.s.open.Idle():
+	case <-p.s.Open.Idle():
 		return true
 	case <-timer:
 	case <-p.ctx.Done():
 	}
 	return false
 }
+
+// headerConn adds to the requests of a client on a pipe the headers that a server over HTTP
+// requires. See
+// https://modelcontextprotocol.io/specification/2026-07-28/basic/transports#standard-request-headers.
+type headerConn struct {
+	upstream.Conn
+	srv *Server
+	s   *session.Session
+}
+
+// Bare returns the connection without the headers that c adds.
+func (c *headerConn) Bare() upstream.Conn { return c.Conn }

@@ -189,7 +189,7 @@ func TestSubscriptionEndsWithItsResultAtShutdown(t *testing.T) {
 		srv := front(t, f)
 		body := modernRequestOf(`"L"`, "subscriptions/listen", `"notifications":{"toolsListChanged":true},`+meta(`{}`))
 		req, resp := srv.begin(t.Context(), "POST", "", body, modernHeader(body)...)
-		time.AfterFunc(time.Millisecond, srv.host.Drain)
+		time.AfterFunc(time.Millisecond, srv.Host.Drain)
 		r := srv.read(req, resp)
 		if len(r.events) != 2 {
 			t.Fatalf("%+v", r)

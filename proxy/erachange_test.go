@@ -197,7 +197,7 @@ func TestServerThatBecameAHandshakeServer(t *testing.T) {
 	if err == nil || clienterror.Of(err).Cause != mcp.UpstreamLegacy {
 		t.Errorf("%v", err)
 	}
-	if !srv.eras.Changed(t.Context(), nil, true, err) {
+	if !srv.Eras.Changed(t.Context(), nil, true, err) {
 		t.Errorf("%v is no reason to go another way", err)
 	}
 }

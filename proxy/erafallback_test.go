@@ -105,7 +105,7 @@ func TestProcessThatStartsSlowly(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			srv.eras.Silence = 50 * time.Millisecond
+			srv.Eras.Silence = 50 * time.Millisecond
 			front := testServer{srv, t, nil}
 			good := func(said string) {
 				if !gjson.Get(said, "result.tools").IsArray() {
@@ -125,7 +125,7 @@ func TestProcessThatStartsSlowly(t *testing.T) {
 					good(front.modernly(request).body)
 				}
 			}
-			if e := srv.eras.Peek(nil); e == nil || concluded(e) != c.want {
+			if e := srv.Eras.Peek(nil); e == nil || concluded(e) != c.want {
 				t.Errorf("%s: concluded %+v", c.name, e)
 			}
 			if strings.HasPrefix(c.want, "handshake") || piped {
@@ -196,19 +196,19 @@ func TestResponsesToBothRequestsDecideTheEra(t *testing.T) {
 			}
 			f.piped, f.asked = true, true
 			srv := front(t, f)
-			srv.eras.Silence = time.Millisecond
+			srv.Eras.Silence = time.Millisecond
 			got := ""
-			e, err := srv.eras.Of(t.Context(), nil)
+			e, err := srv.Eras.Of(t.Context(), nil)
 			if err == nil {
 				got = concluded(e)
 			}
 			if got != c.want {
 				t.Errorf("concluded %q (%v)", got, err)
 			}
-			if known := err == nil; known != (srv.eras.Peek(nil) != nil) {
-				t.Errorf("remembered %v", srv.eras.Peek(nil))
+			if known := err == nil; known != (srv.Eras.Peek(nil) != nil) {
+				t.Errorf("remembered %v", srv.Eras.Peek(nil))
 			}
-			if b := srv.eras.TakeSpare(t.Context()); b != nil || f.closed == 0 {
+			if b := srv.Eras.TakeSpare(t.Context()); b != nil || f.closed == 0 {
 				t.Error("a process that has seen both goes on")
 			}
 		})
@@ -227,12 +227,12 @@ func TestProcessThatStaysSilent(t *testing.T) {
 			return one(result(id, `"resultType":"complete","tools":[]`))
 		}))
 		srv := frontOf(t, o, func(cfg *config.Config) { cfg.Upstream.HandshakeTimeout = time.Second })
-		srv.eras.Silence = time.Millisecond
+		srv.Eras.Silence = time.Millisecond
 		request := modernRequestOf("7", "tools/list", meta(`{}`))
 		if r := srv.modernly(request); r.status != 504 {
 			t.Errorf("%+v", r)
 		}
-		if srv.eras.Peek(nil) != nil || *started != 1 {
+		if srv.Eras.Peek(nil) != nil || *started != 1 {
 			t.Errorf("%d processes", *started)
 		}
 		if r := srv.modernly(request); r.status != 200 {
@@ -242,7 +242,7 @@ func TestProcessThatStaysSilent(t *testing.T) {
 	t.Run("pipe", func(t *testing.T) {
 		o, started := childProcesses(t, mute())
 		srv := frontOf(t, o, func(cfg *config.Config) { cfg.Upstream.HandshakeTimeout = 100 * time.Millisecond })
-		srv.eras.Silence = time.Millisecond
+		srv.Eras.Silence = time.Millisecond
 		c := srv.pipe()
 		c.say(modernRequestOf("7", "tools/list", meta(`{}`)))
 		c.hears(`{"jsonrpc":"2.0","id":7,"error":{"code":-32603,"message":"upstream timed out"}}`)
@@ -263,8 +263,8 @@ func TestProcessThatEndsLate(t *testing.T) {
 	}
 	f.piped, f.asked = true, true
 	srv := front(t, f)
-	srv.eras.Silence = time.Millisecond
-	if e, err := srv.eras.Of(t.Context(), nil); err != nil || concluded(e) != "handshake" {
+	srv.Eras.Silence = time.Millisecond
+	if e, err := srv.Eras.Of(t.Context(), nil); err != nil || concluded(e) != "handshake" {
 		t.Errorf("%+v %v", e, err)
 	}
 }
@@ -274,7 +274,7 @@ func TestProcessThatEndsLate(t *testing.T) {
 func TestProcessIsNotSentInitializeNeedlessly(t *testing.T) {
 	f := plainFake(true, nil)
 	srv := front(t, f)
-	if e, err := srv.eras.Of(t.Context(), nil); err != nil || !e.Modern() || len(f.said("initialize")) > 0 {
+	if e, err := srv.Eras.Of(t.Context(), nil); err != nil || !e.Modern() || len(f.said("initialize")) > 0 {
 		t.Errorf("%+v %v, sent %q", e, err, f.sent())
 	}
 	silent := newFake(func(string) ([]string, error) { return nil, nil })
@@ -284,7 +284,7 @@ func TestProcessIsNotSentInitializeNeedlessly(t *testing.T) {
 		eventually(t, "it is asked", func() bool { return len(silent.sent()) > 0 })
 		ended.close()
 	}()
-	if _, err := ended.eras.Of(context.Background(), nil); !errors.Is(err, clienterror.ErrShutdown) && !errors.Is(err, context.Canceled) {
+	if _, err := ended.Eras.Of(context.Background(), nil); !errors.Is(err, clienterror.ErrShutdown) && !errors.Is(err, context.Canceled) {
 		t.Error(err)
 	}
 }

@@ -31,6 +31,7 @@ import (
 	"github.com/dragoman-proxy/dragoman/proxy/results"
 	"github.com/dragoman-proxy/dragoman/proxy/sealed"
 	"github.com/dragoman-proxy/dragoman/proxy/server"
+	"github.com/dragoman-proxy/dragoman/proxy/session"
 	"github.com/dragoman-proxy/dragoman/proxy/shape"
 	"github.com/dragoman-proxy/dragoman/proxy/sse"
 	"github.com/dragoman-proxy/dragoman/proxy/stateless"
@@ -52,7 +53,7 @@ const (
 
 // exchanges has what all exchanges share.
 type exchanges struct {
-	*sessions
+	*session.Table
 	results   *results.Cache
 	lists     *memo.Memo
 	toolsSize footprint.Gauge
@@ -81,14 +82,14 @@ type exchange struct {
 // exchangeState is the part of an exchange that is cleared before the exchange is used again.
 type exchangeState struct {
 	srv  *exchanges
-	s    *session
+	s    *session.Session
 	ctx  context.Context
 	stop context.CancelCauseFunc // ends ctx; nil if the exchange does not wait for the server
 	free func() bool             // stops another function that would end ctx; nil for none
 
-	call    *call             // nil if the message is not a request
+	call    *session.Call     // nil if the message is not a request
 	ownCall *owntools.Request // nil if dragoman does not answer the request itself
-	group   *batchAnswers
+	group   *session.Batch
 	slot    int
 	cancels bool // the message is notifications/cancelled for the request in key
 	send    upstream.Outgoing
@@ -111,8 +112,8 @@ type exchangeState struct {
 	resent   bool         // the request was sent once more, in another server session
 	bad      *mcp.Failure // the last data of the server that was not a message
 	answered bool
-	final    bool  // next has returned the response
-	met      *call // the call that the message of next answers, if it is not x's own
+	final    bool          // next has returned the response
+	met      *session.Call // the call that the message of next answers, if it is not x's own
 
 	injected *injected        // dragoman's own messages on stream; nil for none
 	buffer   *replay.Buffer   // keeps the events sent to the client; nil for none
@@ -145,7 +146,7 @@ func (srv *exchanges) newExchange(ctx context.Context, stop context.CancelCauseF
 }
 
 // log returns the logger for lines about x's message.
-func (x *exchange) log() *zap.Logger { return x.srv.host.Log.With(trace.Fields(x.from)...) }
+func (x *exchange) log() *zap.Logger { return x.srv.Host.Log.With(trace.Fields(x.from)...) }
 
 // done ends the exchange and returns it to the pool.
 func (x *exchange) done() {
@@ -166,13 +167,13 @@ func (x *exchange) done() {
 	}
 	if x.call != nil {
 		if parked || gone && len(x.resumeAt) > 0 {
-			x.s.open.Abandon(x.call) // the client may resume the stream
+			x.s.Open.Abandon(x.call) // the client may resume the stream
 		} else {
-			x.s.open.End(x.call)
+			x.s.Open.End(x.call)
 		}
 		if !x.resumed {
 			x.count(x.ending(gone))
-			x.srv.metrics.Spent(&x.clock)
+			x.srv.Metrics.Spent(&x.clock)
 		}
 	}
 	if x.call == nil && x.tally == nil {
@@ -183,7 +184,7 @@ func (x *exchange) done() {
 	}
 	x.tally.Release()
 	if x.s != nil {
-		x.s.leave()
+		x.s.Leave()
 	}
 	if x.streamed {
 		x.srv.streams.Add(-1)
@@ -203,18 +204,18 @@ func (x *exchange) done() {
 // count counts x's request with its outcome.
 func (x *exchange) count(how metrics.Outcome) {
 	if how == metrics.Left || how == metrics.Cancelled {
-		x.srv.host.Report.Unanswered(how, x.requestInfo())
+		x.srv.Host.Report.Unanswered(how, x.requestInfo())
 	}
-	o := x.s.operation(x.call, how, x.fault)
+	o := x.s.Operation(x.call, how, x.fault)
 	if x.ownCall == nil {
 		o.Waited = x.clock.Waited()
 	}
 	if x.tally != nil {
 		x.tally.Note(&o)
-		x.call.More.seen.End(string(how), string(x.fault.Cause))
+		x.call.More.Seen.End(string(how), string(x.fault.Cause))
 		return
 	}
-	x.srv.ended(x.call, &o)
+	x.srv.EndCall(x.call, &o)
 }
 
 // clear forgets all messages, so that their memory can be freed.
@@ -226,7 +227,7 @@ func (x *exchange) clear() {
 }
 
 // stale reports whether x's request was answered or cancelled before it was sent.
-func (x *exchange) stale() bool { return x.call != nil && !x.s.open.Has(x.call) }
+func (x *exchange) stale() bool { return x.call != nil && !x.s.Open.Has(x.call) }
 
 // clientLeft reports whether x's context ended because the client has left. Other reasons are
 // reported as an error.
@@ -299,7 +300,7 @@ func (c *httpClient) Send(e sse.Event) error {
 		x.startStream()
 		c.resp.Header = x.clock.AppendTo(c.resp.Header)
 		if of, ok := x.stream.(*server.Stream); ok {
-			x.buffer = lanesOf(x.s.conn).trails.Begin(&resumableCall{x.call, x.s.open, of}, x.stop)
+			x.buffer = lanesOf(x.s.Conn).Trails.Begin(&resumableCall{x.call, x.s.Open, of}, x.stop)
 		}
 	}
 	if x.buffer != nil {
@@ -372,7 +373,7 @@ func (x *exchange) next() (sse.Event, error) {
 func (x *exchange) nextRecovered() (e sse.Event, err error) {
 	defer func() {
 		if p := recover(); p != nil {
-			x.srv.host.Report.Panicked(p)
+			x.srv.Host.Report.Panicked(p)
 			e, err = sse.Event{}, mcp.Fail(mcp.Panicked, "")
 		}
 	}()
@@ -396,9 +397,9 @@ func (x *exchange) pull() (e sse.Event, ok bool, err error) {
 		x.buf = nil // the previous message was large
 	}
 	x.clock.Start()
-	e, err = server.Next(x.stream, x.srv.host)
+	e, err = server.Next(x.stream, x.srv.Host)
 	x.clock.Lap(&x.clock.Upstream)
-	if c, ok := x.s.conn.(*restart.HTTP); err != nil && ok && x.call != nil && !x.resent && x.send.Body != nil && restart.IsLost(err) {
+	if c, ok := x.s.Conn.(*restart.HTTP); err != nil && ok && x.call != nil && !x.resent && x.send.Body != nil && restart.IsLost(err) {
 		if x.crossing.StopsBeingAlone() {
 			return sse.Event{}, false, sse.ErrInterrupted
 		}
@@ -419,10 +420,10 @@ func (x *exchange) pull() (e sse.Event, ok bool, err error) {
 	switch {
 	case len(bytes.TrimSpace(e.Data)) == 0:
 		e.Data = e.Data[:0]
-		return e, x.s.down.Identity(), nil
+		return e, x.s.Down.Identity(), nil
 	case wire.IsArray(e.Data):
-		if x.rest, err = wire.AppendElements(x.rest, e.Data, x.srv.now().Config.Limits.Batch); err != nil {
-			x.bad = x.srv.host.Report.Malformed(err, e.Data, x.from)
+		if x.rest, err = wire.AppendElements(x.rest, e.Data, x.srv.Now().Config.Limits.Batch); err != nil {
+			x.bad = x.srv.Host.Report.Malformed(err, e.Data, x.from)
 			x.rest = x.rest[:0]
 		}
 	default:
@@ -444,7 +445,7 @@ func (x *exchange) ended(err error) error {
 		return err
 	case x.bad != nil:
 		return x.bad
-	case len(x.resumeAt) == 0 || x.resumes >= maxResumes || x.s.direct != nil:
+	case len(x.resumeAt) == 0 || x.resumes >= maxResumes || x.s.Direct != nil:
 		return mcp.Fail(mcp.UpstreamSilent, "")
 	case x.crossing.StopsBeingAlone():
 		return sse.ErrInterrupted
@@ -484,12 +485,12 @@ func (x *exchange) forwardKept(body []byte) (upstream.Stream, error) {
 // keepBody copies the body to send into a buffer of x, if it may have to be sent again after the
 // client's message is gone.
 func (x *exchange) keepBody(body []byte) ([]byte, error) {
-	_, again := x.s.conn.(*restart.HTTP)
+	_, again := x.s.Conn.(*restart.HTTP)
 	switch {
 	case !again || x.call == nil || sameMemory(x.buf, body):
 		return body, nil
 	case len(body) > large.Size:
-		return x.srv.host.Memory().Clone(x.ctx, large.RequestWait, large.RequestCopy, body)
+		return x.srv.Host.Memory().Clone(x.ctx, large.RequestWait, large.RequestCopy, body)
 	}
 	x.buf = append(x.buf[:0], body...)
 	x.large = x.large || cap(x.buf) > maxPooled
@@ -508,7 +509,7 @@ func (x *exchange) resume() error {
 	if err := server.Sleep(x.ctx, wait); err != nil {
 		return x.ended(err)
 	}
-	st, err := x.s.conn.Listen(x.ctx, upstream.ListenOptions{LastEventID: string(x.resumeAt), Header: x.from})
+	st, err := x.s.Conn.Listen(x.ctx, upstream.ListenOptions{LastEventID: string(x.resumeAt), Header: x.from})
 	if err != nil {
 		if errors.Is(err, upstream.ErrNoStream) {
 			return mcp.Fail(mcp.UpstreamSilent, "")
@@ -525,24 +526,14 @@ func (x *exchange) resume() error {
 func (x *exchange) headers(r *downstream.Request) {
 	x.from = x.from[:0]
 	if r.Header != nil {
-		x.from = x.srv.appendPassed(x.from, r.Header)
+		x.from = x.srv.AppendPassed(x.from, r.Header)
 		x.clock.Asked = r.Header(trace.TimingHeader) != ""
 		x.peer = r.Peer
-		x.sender = downstream.SenderOf(r.Guest, r.Header, x.srv.adapters.CallerHeaders())
-		if x.srv.now().Shaping != nil {
+		x.sender = downstream.SenderOf(r.Guest, r.Header, x.srv.Adapters.CallerHeaders())
+		if x.srv.Now().Shaping != nil {
 			x.maxTokens = shape.Budget(r.Header(shape.BudgetHeader))
 		}
 	}
-}
-
-// appendPassed appends the headers of a request that are passed to the server.
-func (srv *sessions) appendPassed(dst []upstream.Header, header func(name string) string) []upstream.Header {
-	for _, name := range srv.now().Passed {
-		if v := header(name); v != "" {
-			dst = append(dst, upstream.Header{Name: name, Value: v})
-		}
-	}
-	return dst
 }
 
 // requestInfo returns what is known of x's message.
@@ -560,10 +551,10 @@ func (x *exchange) requestInfo() report.At {
 // outlives returns the error that ends x's session if err says that the server no longer has sessions; else
 // it returns err.
 func (x *exchange) outlives(err error) error {
-	if _, bridged := x.s.conn.(*legacyclient.Conn); bridged || x.s.piped || x.s.id == "" && x.s.pipe == 0 || !era.Doubtful(false, err) {
+	if _, bridged := x.s.Conn.(*legacyclient.Conn); bridged || x.s.Piped || x.s.ID == "" && x.s.Pipe == 0 || !era.Doubtful(false, err) {
 		return err
 	}
-	if x.srv.eras.Changed(x.ctx, x.from, false, err) {
+	if x.srv.Eras.Changed(x.ctx, x.from, false, err) {
 		return era.Outlived()
 	}
 	return err

@@ -15,18 +15,18 @@ import (
 type exchangeView exchange
 
 func (x *exchangeView) Revision() *translate.Revision { return x.s.ClientRevision }
-func (x *exchangeView) Session() string               { return x.s.who() }
+func (x *exchangeView) Session() string               { return x.s.Who() }
 func (x *exchangeView) Caller() string                { return (*exchange)(x).caller() }
 func (x *exchangeView) Sender() downstream.Sender     { return x.sender }
 func (x *exchangeView) Header() []upstream.Header     { return x.from }
-func (x *exchangeView) Panicked(p any)                { x.srv.host.Report.Panicked(p) }
+func (x *exchangeView) Panicked(p any)                { x.srv.Host.Report.Panicked(p) }
 
 func (x *exchangeView) CanAsk() bool {
 	return x.s.ClientRevision.Elicitation && x.s.Facts.Has(wire.ClientElicitationForm)
 }
 
 func (x *exchangeView) CanShow() bool {
-	return x.srv.personal.Load() && x.s.ClientRevision.Elicitation && x.s.Facts.Has(wire.ClientElicitationURL)
+	return x.srv.Personal.Load() && x.s.ClientRevision.Elicitation && x.s.Facts.Has(wire.ClientElicitationURL)
 }
 
 func (x *exchangeView) MaxTokens() int                  { return x.maxTokens }

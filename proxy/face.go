@@ -21,6 +21,7 @@ import (
 	"github.com/dragoman-proxy/dragoman/proxy/report"
 	"github.com/dragoman-proxy/dragoman/proxy/restart"
 	"github.com/dragoman-proxy/dragoman/proxy/server"
+	"github.com/dragoman-proxy/dragoman/proxy/session"
 	"github.com/dragoman-proxy/dragoman/proxy/sse"
 	"github.com/dragoman-proxy/dragoman/proxy/upstream"
 	"github.com/dragoman-proxy/dragoman/translate"
@@ -73,23 +74,23 @@ func (f *face) Delete(req *downstream.Request, resp *downstream.Response) {
 		srv.refuse(req, resp, err)
 		return
 	}
-	defer s.leave()
+	defer s.Leave()
 	if !s.Local {
 		if err := srv.endUpstream(s, req); err != nil {
 			srv.refuse(req, resp, err)
 			return
 		}
 	}
-	srv.sessions.dropForGood(s)
-	srv.endSession(s, mcp.Fail(mcp.SessionUnknown, "it was ended"))
+	srv.Table.DropForGood(s)
+	srv.End(s, mcp.Fail(mcp.SessionUnknown, "it was ended"))
 }
 
 // endUpstream sends DELETE to a server that has given the session an id.
-func (srv *Server) endUpstream(s *session, req *downstream.Request) error {
-	if _, ok := s.conn.(*legacyclient.Conn); ok {
+func (srv *Server) endUpstream(s *session.Session, req *downstream.Request) error {
+	if _, ok := s.Conn.(*legacyclient.Conn); ok {
 		return nil // the server does not know the session
 	}
-	c, ok := s.conn.(interface {
+	c, ok := s.Conn.(interface {
 		Delete(ctx context.Context, header []upstream.Header) error
 	})
 	if !ok || s.Named == "" {
@@ -97,13 +98,13 @@ func (srv *Server) endUpstream(s *session, req *downstream.Request) error {
 		f.Header = []mcp.Header{{Name: "Allow", Value: "GET, POST"}}
 		return f
 	}
-	err := c.Delete(req.Ctx, srv.appendPassed(nil, req.Header))
+	err := c.Delete(req.Ctx, srv.AppendPassed(nil, req.Header))
 	switch status, _ := errors.AsType[*upstream.StatusError](err); {
 	case status != nil && status.Code == fasthttp.StatusNotFound:
-		srv.sessions.dropForGood(s)
-		srv.retire(s, err)
+		srv.Table.DropForGood(s)
+		srv.Retire(s, err)
 	case err == nil:
-		s.release(mcp.Fail(mcp.SessionUnknown, "it was ended")) // so that no user is asked again
+		s.Release(mcp.Fail(mcp.SessionUnknown, "it was ended")) // so that no user is asked again
 	}
 	return err
 }
@@ -111,7 +112,7 @@ func (srv *Server) endUpstream(s *session, req *downstream.Request) error {
 // refuse writes a JSON-RPC error response.
 func (srv *Server) refuse(req *downstream.Request, resp *downstream.Response, err error) {
 	known := isReported(err)
-	f := srv.host.Report.Failed(err, report.At{Client: translate.Lookup(req.Version)})
+	f := srv.Host.Report.Failed(err, report.At{Client: translate.Lookup(req.Version)})
 	if !known {
 		srv.observeRefusal(req.Body, translate.Lookup(req.Version), "http", f)
 	}
@@ -139,7 +140,7 @@ func isRetryAfter(h mcp.Header) bool {
 // rescue writes the error response for a request whose handler panicked.
 func (srv *Server) rescue(req *downstream.Request, resp *downstream.Response) {
 	if p := recover(); p != nil {
-		srv.host.Report.Panicked(p)
+		srv.Host.Report.Panicked(p)
 		f := mcp.Fail(mcp.Panicked, "").About(idOf(req.Body))
 		if f.ID != nil && req.Session != "" && !namesModern(req.Version) {
 			f = f.WithinSession()
@@ -150,7 +151,7 @@ func (srv *Server) rescue(req *downstream.Request, resp *downstream.Response) {
 
 // sessionOf returns the session that a request names, marked as in use. It returns nil if the
 // request names none, or if the client is modern.
-func (srv *Server) sessionOf(req *downstream.Request) (*session, error) {
+func (srv *Server) sessionOf(req *downstream.Request) (*session.Session, error) {
 	if req.VersionTwice && !namesModern(req.Version) { // a modern request is checked with the rest of its message
 		f := mcp.Fail(mcp.VersionUnknown, "").About(idOf(req.Body))
 		f.Text = "the MCP-Protocol-Version header occurs more than once"
@@ -160,7 +161,7 @@ func (srv *Server) sessionOf(req *downstream.Request) (*session, error) {
 		return nil, nil
 	}
 	rev := translate.Lookup(req.Version)
-	s, err := srv.sessions.findFor(req.Session, srv.ownerOf(req), &downstream.Sender{Guest: req.Guest})
+	s, err := srv.Table.Find(req.Session, srv.OwnerOf(req), &downstream.Sender{Guest: req.Guest})
 	switch {
 	case err != nil:
 		return nil, mcp.Fail(mcp.TooManySessions, "").About(idOf(req.Body))
@@ -169,7 +170,7 @@ func (srv *Server) sessionOf(req *downstream.Request) (*session, error) {
 	case s == nil:
 		return nil, mcp.Fail(mcp.SessionUnknown, "").About(idOf(req.Body))
 	case req.Version != "" && rev == nil:
-		s.leave()
+		s.Leave()
 		return nil, mcp.Fail(mcp.VersionUnknown, "").About(idOf(req.Body))
 	}
 	return s, nil
@@ -205,7 +206,7 @@ func (srv *Server) post(req *downstream.Request, resp *downstream.Response) erro
 	x.headers(req)
 	x.client = httpClient{x: x, to: req.Client}
 	if s == nil {
-		x.who, x.owner, x.runsFor = "http "+principal.Of(req, srv.now().Config.Bridge.Principal), srv.ownerOf(req), srv.runsFor(req)
+		x.who, x.owner, x.runsFor = "http "+principal.Of(req, srv.Now().Config.Bridge.Principal), srv.OwnerOf(req), srv.runsFor(req)
 	}
 	switch r := translate.Lookup(req.Version); {
 	case wire.IsArray(req.Body) && s == nil && r != nil && r.Modern:
@@ -216,7 +217,7 @@ func (srv *Server) post(req *downstream.Request, resp *downstream.Response) erro
 		err = srv.postInitialize(x, req, resp)
 	default:
 		if err = x.post(req.Body, resp); err != nil && !x.isInitialized() {
-			err = srv.host.Report.Failed(err, x.requestInfo()).WithinSession()
+			err = srv.Host.Report.Failed(err, x.requestInfo()).WithinSession()
 		}
 	}
 	if !x.streamed {
@@ -291,7 +292,7 @@ func (x *exchange) refused(err error) *mcp.Failure {
 	case x.call != nil:
 		f.About([]byte(x.call.ID))
 	case x.msg.Kind == wire.Request && x.tally == nil:
-		x.srv.metrics.Request(&metrics.Operation{
+		x.srv.Metrics.Request(&metrics.Operation{
 			Client: x.s.ClientRevision, Server: x.s.ServerRevision, Method: x.msg.Method, Tool: x.toolOf(&x.msg),
 			Outcome: metrics.Refused, Fault: x.fault, Began: x.clock.Began(),
 		})
@@ -309,7 +310,7 @@ func (x *exchange) forward(body []byte) (upstream.Stream, error) {
 	x.observeForward(marked)
 	x.send = upstream.Outgoing{Body: marked, Request: x.call != nil, Header: header, Stale: x.isStale, Logs: x.crossing.WantsLogs()}
 	if x.call != nil {
-		limit := x.srv.now().Silence[x.call.Method]
+		limit := x.srv.Now().Silence[x.call.Method]
 		x.send.FirstByte, x.send.Silence = limit.FirstByte, limit.Silence
 		if x.call.Method == wire.SubscriptionsListen {
 			x.send.Silence = bridge.MaxQuiet
@@ -318,18 +319,18 @@ func (x *exchange) forward(body []byte) (upstream.Stream, error) {
 			x.send.FirstByte, x.send.Silence = lengthened(limit.FirstByte, more), lengthened(limit.Silence, more)
 		}
 	}
-	var over *call // the cancelled call, whose id the client may use again once the server has the cancellation
+	var over *session.Call // the cancelled call, whose id the client may use again once the server has the cancellation
 	if x.cancels {
-		over = x.s.open.Newest(x.key)
+		over = x.s.Open.Newest(x.key)
 	}
 	st, err := upstream.Stream(nil), error(nil)
 	if e := x.enquire(body); e != nil {
 		st, err = x.sendKept(e, marked)
 	} else {
-		if c, ok := x.s.conn.(*restart.HTTP); ok {
+		if c, ok := x.s.Conn.(*restart.HTTP); ok {
 			x.began = c.Number()
 		}
-		st, err = x.s.conn.Send(x.seenWithin(), &x.send)
+		st, err = x.s.Conn.Send(x.seenWithin(), &x.send)
 	}
 	x.clock.Lap(&x.clock.Upstream)
 	if err != nil && x.ctx.Err() != nil {
@@ -338,9 +339,9 @@ func (x *exchange) forward(body []byte) (upstream.Stream, error) {
 	if err != nil && x.listAlone(body, err) {
 		return x.startHere(), nil
 	}
-	if err == nil && over != nil && x.s.open.CancelThis(over) && over.Stop == nil {
-		o := x.s.operation(over, metrics.Cancelled, metrics.Fault{})
-		x.srv.ended(over, &o)
+	if err == nil && over != nil && x.s.Open.CancelThis(over) && over.Stop == nil {
+		o := x.s.Operation(over, metrics.Cancelled, metrics.Fault{})
+		x.srv.EndCall(over, &o)
 	}
 	return st, err
 }
@@ -363,7 +364,7 @@ func (srv *Server) postInitialize(x *exchange, req *downstream.Request, resp *do
 	id := bytes.Clone(m.ID())
 	defer func() {
 		if p := recover(); p != nil {
-			srv.host.Report.Panicked(p)
+			srv.Host.Report.Panicked(p)
 			err = mcp.Fail(mcp.Panicked, "").About(id)
 		}
 	}()
@@ -374,30 +375,30 @@ func (srv *Server) postInitialize(x *exchange, req *downstream.Request, resp *do
 		return mcp.Uninitialized(mcp.NotInitialized)
 	case m.Method != wire.Initialize:
 		return mcp.Uninitialized(mcp.NotInitialized).About(m.ID())
-	case !srv.sessions.reserve():
+	case !srv.Table.Reserve():
 		return mcp.Fail(mcp.TooManySessions, "").About(m.ID())
 	}
 	s, answer, early, err := srv.begin(x, raw)
 	if s == nil {
-		srv.sessions.release()
+		srv.Table.Release()
 		resp.Body = answer
 		return err
 	}
-	srv.sessions.add(s)
-	x.span.InSession(fingerprint(s.id))
-	s.observeSession(x.seen)
-	if l := lanesOf(s.conn); l != nil {
+	srv.Table.Add(s)
+	x.span.InSession(session.Fingerprint(s.ID))
+	s.ObserveSession(x.seen)
+	if l := lanesOf(s.Conn); l != nil {
 		l.WhenLost(func() {
-			srv.host.Report.ServerFailed("session lost", report.CauseOfLoss(&srv.now().Config, clienterror.Of(l.Reason())), l.Reason(), nil)
-			srv.forget(s, l.Reason())
+			srv.Host.Report.ServerFailed("session lost", report.CauseOfLoss(&srv.Now().Config, clienterror.Of(l.Reason())), l.Reason(), nil)
+			srv.Forget(s, l.Reason())
 		})
 	}
-	resp.Header = append(resp.Header, mcp.Header{Name: "Mcp-Session-Id", Value: s.id})
+	resp.Header = append(resp.Header, mcp.Header{Name: "Mcp-Session-Id", Value: s.ID})
 	if len(early) == 0 {
 		resp.Body = answer
 		return nil
 	}
-	s.enter()
+	s.Enter()
 	x.s = s
 	x.startStream()
 	for _, message := range early { // what the server sent before its answer
@@ -410,12 +411,12 @@ func (srv *Server) postInitialize(x *exchange, req *downstream.Request, resp *do
 }
 
 // lanesOf returns the lanes of a connection, or nil if it has none.
-func lanesOf(conn upstream.Conn) *lanes {
+func lanesOf(conn upstream.Conn) *session.Lanes {
 	switch c := conn.(type) {
-	case *lanes:
+	case *session.Lanes:
 		return c
 	case *legacyclient.Conn:
-		l, _ := c.Beneath().(*lanes)
+		l, _ := c.Beneath().(*session.Lanes)
 		return l
 	}
 	return nil
@@ -423,15 +424,15 @@ func lanesOf(conn upstream.Conn) *lanes {
 
 // begin sends initialize on a new connection. If no session begins, s is nil and answer is the
 // server's response.
-func (srv *Server) begin(x *exchange, raw []byte) (s *session, answer []byte, early [][]byte, err error) {
+func (srv *Server) begin(x *exchange, raw []byte) (s *session.Session, answer []byte, early [][]byte, err error) {
 	id := x.msg.ID()
-	h := &handshake{srv: srv.handshakes, sender: x.sender, who: x.who, owner: x.owner, runsFor: x.runsFor, peer: x.peer, bridges: true, Opening: server.Opening{Of: srv.host, Header: x.from}}
+	h := &handshake{srv: srv.handshakes, sender: x.sender, who: x.who, owner: x.owner, runsFor: x.runsFor, peer: x.peer, bridges: true, Opening: server.Opening{Of: srv.Host, Header: x.from}}
 	s, answer, err = h.negotiate(x.ctx, raw)
 	switch {
 	case s == nil && h.Conn != nil:
-		srv.host.Spawn(func() { srv.endConn(h.Conn) })
-	case s != nil && s.piped:
-		s.conn = srv.openLanes(h.Conn, h.Standing)
+		srv.Host.Spawn(func() { srv.EndConn(h.Conn) })
+	case s != nil && s.Piped:
+		s.Conn = srv.OpenLanes(h.Conn, h.Standing)
 	}
 	err = h.concluded(s, answer, err)
 	h.observeEnd(s, err)
@@ -455,12 +456,12 @@ func (srv *Server) get(req *downstream.Request, resp *downstream.Response) error
 	}
 	ctx, stop := context.WithCancelCause(req.Ctx)
 	x := srv.newExchange(ctx, stop)
-	x.free = context.AfterFunc(srv.host.Draining, func() { stop(clienterror.ErrShutdown) }) // a standing stream would not end by itself
+	x.free = context.AfterFunc(srv.Host.Draining, func() { stop(clienterror.ErrShutdown) }) // a standing stream would not end by itself
 	resp.Done = x.release
 	x.s = s
 	x.headers(req)
 	x.startStream()
-	if l, ok := s.conn.(*lanes); ok {
+	if l, ok := s.Conn.(*session.Lanes); ok {
 		if err := x.resumeStream(l, req.LastEventID); err != nil {
 			f := srv.answerFor(x, err)
 			if f.Cause == mcp.UpstreamLost {
@@ -471,7 +472,7 @@ func (srv *Server) get(req *downstream.Request, resp *downstream.Response) error
 		resp.Listen = x.listen
 		return nil
 	}
-	st, err := srv.listen(ctx, s, upstream.ListenOptions{LastEventID: req.LastEventID, Header: x.from})
+	st, err := srv.Listen(ctx, s, upstream.ListenOptions{LastEventID: req.LastEventID, Header: x.from})
 	switch {
 	case errors.Is(err, upstream.ErrNoStream):
 		f := mcp.Fail(mcp.NoStream, "")

@@ -63,12 +63,12 @@ func TestRefusedTokensAreLoggedOnce(t *testing.T) {
 		t.Errorf("%v", lines)
 	}
 	client.logs.TakeAll()
-	client.srv.host.Report.Flush()
+	client.srv.Host.Report.Flush()
 	lines = client.logs.FilterMessage("client refused").All()
 	if len(lines) != 1 || lines[0].ContextMap()["repeated"] != int64(19) {
 		t.Errorf("%v", lines)
 	}
-	if n := counted(t, client.srv.metrics, "dragoman_upstream_failures_total"); n != 0 {
+	if n := counted(t, client.srv.Metrics, "dragoman_upstream_failures_total"); n != 0 {
 		t.Errorf("counted %d", n)
 	}
 }

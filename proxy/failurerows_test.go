@@ -162,11 +162,11 @@ func (r failureRow) walk(t *testing.T) {
 	case r.twice:
 		want = 2
 	}
-	if n := counted(t, p.srv.metrics, "dragoman_upstream_failures_total", "cause="+string(r.cause)); n != want {
+	if n := counted(t, p.srv.Metrics, "dragoman_upstream_failures_total", "cause="+string(r.cause)); n != want {
 		t.Errorf("counted %d", n)
 	}
 	if r.method == "" && r.logged == "request failed" {
-		if n := counted(t, p.srv.metrics, "dragoman_handshakes_total", "cause="+string(r.cause), "outcome=failed", "server=unknown"); n != 1 {
+		if n := counted(t, p.srv.Metrics, "dragoman_handshakes_total", "cause="+string(r.cause), "outcome=failed", "server=unknown"); n != 1 {
 			t.Errorf("%d handshakes", n)
 		}
 	}
@@ -349,7 +349,7 @@ func ownRows() []failureRow {
 			client, s := hanging(t, nil)
 			client.during(s, callOne)() // and disconnects
 			eventually(t, "the count", func() bool {
-				return counted(t, client.srv.metrics, "dragoman_requests_total", "method=tools/call", "outcome=left") == 1
+				return counted(t, client.srv.Metrics, "dragoman_requests_total", "method=tools/call", "outcome=left") == 1
 			})
 			return client.played(heardAll{})
 		}},
@@ -359,7 +359,7 @@ func ownRows() []failureRow {
 			defer call()
 			h := client.ask("POST", `{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":1}}`)
 			eventually(t, "the count", func() bool {
-				return counted(t, client.srv.metrics, "dragoman_requests_total", "method=tools/call", "outcome=cancelled") == 1
+				return counted(t, client.srv.Metrics, "dragoman_requests_total", "method=tools/call", "outcome=cancelled") == 1
 			})
 			return client.played(h)
 		}},

@@ -276,7 +276,7 @@ func (f fault) withoutSession(t *testing.T, begun, modern bool) {
 func (f fault) isReported(t *testing.T, client *webClient, method string, times int) {
 	t.Helper()
 	counts := func() int {
-		return counted(t, client.srv.metrics, "dragoman_upstream_failures_total", "cause="+string(f.cause))
+		return counted(t, client.srv.Metrics, "dragoman_upstream_failures_total", "cause="+string(f.cause))
 	}
 	eventually(t, "the count", func() bool { return counts() >= times })
 	lines := client.logs.FilterMessage("request failed").TakeAll()

@@ -464,7 +464,7 @@ func sameList(t *testing.T, what string, got, want []string) {
 // outcomes returns how many requests of a method had this outcome.
 func (srv testServer) outcomes(how metrics.Outcome, method string) int {
 	srv.t.Helper()
-	return counted(srv.t, srv.metrics, "dragoman_requests_total", "method="+method, "outcome="+string(how))
+	return counted(srv.t, srv.Metrics, "dragoman_requests_total", "method="+method, "outcome="+string(how))
 }
 
 // counted returns the sum of a family's counters that have all these labels.

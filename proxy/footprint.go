@@ -7,14 +7,15 @@ import (
 
 	"github.com/dragoman-proxy/dragoman/proxy/mcp"
 	"github.com/dragoman-proxy/dragoman/proxy/probe"
+	"github.com/dragoman-proxy/dragoman/proxy/session"
 	"github.com/dragoman-proxy/dragoman/proxy/upstream"
 	"github.com/dragoman-proxy/dragoman/translate/wire"
 )
 
 // hoist moves texts that the server's tools repeat into the instructions of answer, the response to
 // initialize, if the configuration says so.
-func (h *handshake) hoist(ctx context.Context, s *session, answer []byte) []byte {
-	policy := h.srv.now().Footprint
+func (h *handshake) hoist(ctx context.Context, s *session.Session, answer []byte) []byte {
+	policy := h.srv.Now().Footprint
 	if !policy.Hoists() || !s.Facts.Has(wire.ServerTools) {
 		return answer
 	}
@@ -23,13 +24,13 @@ func (h *handshake) hoist(ctx context.Context, s *session, answer []byte) []byte
 		h.log().Warn("cannot read the server's tools to find repeated descriptions", zap.Error(err))
 		return answer
 	}
-	return policy.Hoist(&s.catalogue, tools, answer, h.log())
+	return policy.Hoist(&s.Catalogue, tools, answer, h.log())
 }
 
 // readTools reads all pages of the server's tools. It sends notifications/initialized first; the
 // client's own notification is then not sent to the server.
-func (h *handshake) readTools(ctx context.Context, s *session) ([][]byte, error) {
-	if s.greeted {
+func (h *handshake) readTools(ctx context.Context, s *session.Session) ([][]byte, error) {
+	if s.Greeted {
 		return h.tools, nil // read by an earlier caller
 	}
 	id := h.ID
@@ -38,7 +39,7 @@ func (h *handshake) readTools(ctx context.Context, s *session) ([][]byte, error)
 	if _, err := h.Conn.Send(ctx, &upstream.Outgoing{Body: initialized, Header: h.Header}); err != nil {
 		return nil, err
 	}
-	s.greeted = true
+	s.Greeted = true
 	var err error
 	if h.tools, err = probe.ReadTools(ctx, &h.Opening); err != nil {
 		return nil, err
@@ -49,5 +50,5 @@ func (h *handshake) readTools(ctx context.Context, s *session) ([][]byte, error)
 // slimmed returns a response to tools/list with its tools reduced as the configuration says. page
 // is in the client's revision.
 func (x *exchange) slimmed(page []byte) []byte {
-	return x.own(x.s.catalogue.Slim(page, x.srv.now().Footprint, &x.srv.toolsSize, x.log), page)
+	return x.own(x.s.Catalogue.Slim(page, x.srv.Now().Footprint, &x.srv.toolsSize, x.log), page)
 }

@@ -123,7 +123,7 @@ func TestWhatSaysNothingIsDropped(t *testing.T) {
 	if strings.Contains(list, `"title":"Id"`) || !strings.Contains(list, `"title":"T one"`) || names(list) != "one two" {
 		t.Errorf("%s", list)
 	}
-	cfg := srv.now().Config
+	cfg := srv.Now().Config
 	cfg.Footprint.Drop = append(cfg.Footprint.Drop, "nonsense")
 	if err := cfg.Validate(); err == nil || !strings.Contains(err.Error(), "footprint.drop") {
 		t.Errorf("%v", err)

@@ -101,7 +101,7 @@ func acquainted(t *testing.T, n int, begin func(config.Config, *zap.Logger) (*Se
 }
 
 func (p peerServer) forwarded(outcome string) int {
-	return counted(p.t, p.metrics, "dragoman_forwarded_total", "outcome="+outcome)
+	return counted(p.t, p.Metrics, "dragoman_forwarded_total", "outcome="+outcome)
 }
 
 // askedAt starts replicas in front of a server that asks for a name, and returns the result of a
@@ -417,7 +417,7 @@ func (p peerServer) knock(method, box, body string) (int, string) {
 // that they are addressed to.
 func TestForwardedRequestsAreOnlyAcceptedFromReplicas(t *testing.T) {
 	all, _, r := askedAt(t, 2, func(c *config.Config) { c.Auth.Tokens = []string{"none of these need it"} })
-	p, by := all[0], all[0].now().Sealer
+	p, by := all[0], all[0].Now().Sealer
 	body := retryOf("8", ada, r)
 	good := sealed.Forward{
 		To: p.instance, At: time.Now(), Digest: sha256.Sum256([]byte(body)), Method: "POST", Version: "2026-07-28",
@@ -465,7 +465,7 @@ func TestForwardedRequestGoesNoFurther(t *testing.T) {
 		To: all[1].instance, At: time.Now(), Digest: sha256.Sum256([]byte(body)), Method: "POST", Version: "2026-07-28",
 		Header: []upstream.Header{{Name: "Mcp-Method", Value: "tools/call"}, {Name: "Mcp-Name", Value: "t"}},
 	}
-	status, text := all[1].knock("POST", all[1].now().Sealer.SealForward("POST", f), body)
+	status, text := all[1].knock("POST", all[1].Now().Sealer.SealForward("POST", f), body)
 	if status != 200 {
 		t.Errorf("status %d", status)
 	}
@@ -479,7 +479,7 @@ func TestForwardedRequestGoesNoFurther(t *testing.T) {
 func TestWithoutPeersNothingIsForwardedOrAccepted(t *testing.T) {
 	all, _, r := askedAt(t, 2, func(c *config.Config) { c.Bridge.Peers = nil })
 	sameJSON(t, all[1].modernly(retryOf("8", ada, r)).body, expiredState)
-	box := all[0].now().Sealer.SealForward("POST", sealed.Forward{To: all[0].instance, At: time.Now()})
+	box := all[0].Now().Sealer.SealForward("POST", sealed.Forward{To: all[0].instance, At: time.Now()})
 	if status, _ := all[0].knock("POST", box, "{}"); status != 404 {
 		t.Errorf("status %d", status)
 	}
@@ -554,13 +554,13 @@ func TestReplicasThatSpeakTLS(t *testing.T) {
 	}
 	served("the same certificate", true)
 	other, otherKey, _ := certificate(t)
-	cfg := all[0].now().Config
+	cfg := all[0].Now().Config
 	cfg.TLS = config.TLS{Cert: other, Key: otherKey}
 	if err := all[0].Reload(cfg); err != nil {
 		t.Fatal(err)
 	}
 	served("another certificate", false)
-	cfg = all[1].now().Config
+	cfg = all[1].Now().Config
 	cfg.Bridge.PeerCAFile = other
 	if err := all[1].Reload(cfg); err != nil {
 		t.Fatal(err)

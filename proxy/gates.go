@@ -13,7 +13,7 @@ import (
 // gate asks the gates of a server's tool. refusal is the result for the client if a gate refuses
 // the call.
 func (x *exchange) gate(m *wire.Message) (refusal []byte) {
-	gates := x.srv.now().Gates
+	gates := x.srv.Now().Gates
 	if len(gates) == 0 || m.Method != wire.ToolsCall || x.ownCall != nil {
 		return nil
 	}
@@ -30,11 +30,11 @@ func (x *exchange) gate(m *wire.Message) (refusal []byte) {
 		if verdict == gate.None {
 			continue
 		}
-		x.srv.metrics.Gates.WithLabelValues(g.Tool, string(verdict)).Inc()
+		x.srv.Metrics.Gates.WithLabelValues(g.Tool, string(verdict)).Inc()
 		if err != nil {
 			x.log().Debug("cannot learn from a gate's source what the server supports", zap.String("tool", g.Tool), zap.String("source", g.Source), zap.Error(err))
 		}
-		if refusal != nil && x.s.direct != nil {
+		if refusal != nil && x.s.Direct != nil {
 			refusal = append([]byte(`{"resultType":"complete",`), refusal[1:]...)
 		}
 		if refusal != nil {

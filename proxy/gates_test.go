@@ -141,7 +141,7 @@ func TestGateSeesAChangeAtOnce(t *testing.T) {
 	if got := text(srv.answer(session, call)); got != "records" {
 		t.Errorf("got %s", got)
 	}
-	if n := counted(t, srv.metrics, "dragoman_gates_total", "tool=get_records", "verdict=refused"); n != 1 {
+	if n := counted(t, srv.Metrics, "dragoman_gates_total", "tool=get_records", "verdict=refused"); n != 1 {
 		t.Errorf("counted %d", n)
 	}
 }

@@ -25,6 +25,7 @@ import (
 	"github.com/dragoman-proxy/dragoman/proxy/report"
 	"github.com/dragoman-proxy/dragoman/proxy/sealed"
 	"github.com/dragoman-proxy/dragoman/proxy/server"
+	"github.com/dragoman-proxy/dragoman/proxy/session"
 	"github.com/dragoman-proxy/dragoman/proxy/telemetry"
 	"github.com/dragoman-proxy/dragoman/proxy/trace"
 	"github.com/dragoman-proxy/dragoman/proxy/upstream"
@@ -34,7 +35,7 @@ import (
 
 // handshakes has what all handshakes share.
 type handshakes struct {
-	*sessions
+	*session.Table
 	clash    nameCollision      // collisions of their names with those of the server's tools
 	instance sealed.ID          // the id of this process
 	replicas *replicas.Replicas // the other replicas
@@ -69,8 +70,8 @@ type handshake struct {
 // negotiate sends the client's initialize to the server. It returns a session without an id, and
 // the response for the client. The client gets the revision that it asked for, whichever the server
 // speaks. If s is nil, the caller must close h.conn, if there is one.
-func (h *handshake) negotiate(ctx context.Context, raw []byte) (*session, []byte, error) {
-	ctx, cancel := context.WithTimeout(processes.For(ctx, h.runsFor), h.srv.now().Config.Upstream.HandshakeTimeout)
+func (h *handshake) negotiate(ctx context.Context, raw []byte) (*session.Session, []byte, error) {
+	ctx, cancel := context.WithTimeout(processes.For(ctx, h.runsFor), h.srv.Now().Config.Upstream.HandshakeTimeout)
 	defer cancel()
 	if err := h.read(raw); err != nil {
 		return nil, nil, err
@@ -83,10 +84,10 @@ func (h *handshake) negotiate(ctx context.Context, raw []byte) (*session, []byte
 	defer noticed()
 	s, answer, err := h.propose(ctx, raw, nil)
 	if f, ok := err.(*mcp.Failure); ok && f.Cause == mcp.UpstreamTimeout && f.Err == context.DeadlineExceeded {
-		f.Err = fmt.Errorf("the server has not answered initialize within %v: %w", h.srv.now().Config.Upstream.HandshakeTimeout, f.Err)
+		f.Err = fmt.Errorf("the server has not answered initialize within %v: %w", h.srv.Now().Config.Upstream.HandshakeTimeout, f.Err)
 	}
 	if s != nil {
-		s.catalogue.Introduce(answer)
+		s.Catalogue.Introduce(answer)
 	}
 	return s, answer, err
 }
@@ -94,13 +95,13 @@ func (h *handshake) negotiate(ctx context.Context, raw []byte) (*session, []byte
 // noticeSilence logs a warning if a server at a URL is slow to answer initialize. The caller calls
 // stop when the server has answered. For a silent process, its connection logs a warning.
 func (h *handshake) noticeSilence() (stop func()) {
-	at := h.srv.now().Config.Upstream.URL
+	at := h.srv.Now().Config.Upstream.URL
 	if at == "" {
 		return func() {}
 	}
 	timer := time.AfterFunc(upstream.MuteTime, func() {
 		h.log().Warn("upstream has not answered initialize yet", zap.String("url", at), zap.Duration("waited", upstream.MuteTime),
-			zap.Duration("given_up_after", h.srv.now().Config.Upstream.HandshakeTimeout))
+			zap.Duration("given_up_after", h.srv.Now().Config.Upstream.HandshakeTimeout))
 	})
 	return func() { timer.Stop() }
 }
@@ -108,20 +109,20 @@ func (h *handshake) noticeSilence() (stop func()) {
 // propose sends initialize with one revision after the other until the server accepts one. named is
 // the newest handshake revision that the server has named, or nil. A server that is known to be
 // modern only is not sent initialize.
-func (h *handshake) propose(ctx context.Context, raw []byte, named *translate.Revision) (*session, []byte, error) {
-	if known := h.srv.eras.Peek(h.Header); h.bridges && known != nil && known.Modern() && !known.Handshake {
+func (h *handshake) propose(ctx context.Context, raw []byte, named *translate.Revision) (*session.Session, []byte, error) {
+	if known := h.srv.Eras.Peek(h.Header); h.bridges && known != nil && known.Modern() && !known.Handshake {
 		if s, answer, ok := h.bridge(ctx, raw); ok {
 			return h.ready(ctx, s, answer)
 		}
 		h.unbridge()
-		h.srv.eras.Drop(h.Header, known)
+		h.srv.Eras.Drop(h.Header, known)
 	}
-	steps := h.srv.eras.Proposals(h.vc, named, h.Header)
+	steps := h.srv.Eras.Proposals(h.vc, named, h.Header)
 	for {
 		m, err := h.ask(ctx, raw, steps.Next())
 		if steps.First() && era.LooksModern(m, err) && !h.namesHandshake(m) {
 			if s, answer, ok := h.bridge(ctx, raw); ok {
-				h.srv.eras.Note(h.Header, &era.Era{Revision: s.ServerRevision})
+				h.srv.Eras.Note(h.Header, &era.Era{Revision: s.ServerRevision})
 				return h.ready(ctx, s, answer)
 			}
 		}
@@ -153,14 +154,14 @@ func (h *handshake) propose(ctx context.Context, raw []byte, named *translate.Re
 				continue
 			}
 		}
-		if h.srv.now().Origin.Shared == nil && steps.GoOn(m, err) { // a shared process does its own handshake
+		if h.srv.Now().Origin.Shared == nil && steps.GoOn(m, err) { // a shared process does its own handshake
 			h.unbridge() // a process that has refused one revision may not accept another one
 			continue
 		}
 		switch {
 		case err == nil:
 			return nil, h.refusal(m), nil
-		case h.srv.now().Own != nil && clienterror.Unreachable(err):
+		case h.srv.Now().Own != nil && clienterror.Unreachable(err):
 			return h.goAlone(err)
 		}
 		return nil, nil, clienterror.Of(err).About(h.ID)
@@ -170,15 +171,15 @@ func (h *handshake) propose(ctx context.Context, raw []byte, named *translate.Re
 // ready completes a session before the client receives the response to initialize: it checks
 // dragoman's own tools for name collisions and adds them to the response. An error means that there
 // is no session.
-func (h *handshake) ready(ctx context.Context, s *session, answer []byte) (*session, []byte, error) {
+func (h *handshake) ready(ctx context.Context, s *session.Session, answer []byte) (*session.Session, []byte, error) {
 	err := h.checkCollisions(ctx, s)
 	if err == nil {
-		answer, err = h.srv.now().OwnFor(&h.sender).Introduce(answer)
+		answer, err = h.srv.Now().OwnFor(&h.sender).Introduce(answer)
 	}
 	if err != nil {
 		return nil, nil, clienterror.Of(err).About(h.ID)
 	}
-	s.serverName = nameOf([]byte(gjson.GetBytes(answer, "result.serverInfo").Raw))
+	s.ServerName = session.NameOf([]byte(gjson.GetBytes(answer, "result.serverInfo").Raw))
 	out := h.hoist(ctx, s, answer)
 	if len(out) != len(answer) {
 		h.seen.Note(observe.Note{By: observe.Footprint, What: "hoisted", Path: "result.instructions", To: observe.ToClient, Detail: "what several tools say is said once"})
@@ -188,16 +189,16 @@ func (h *handshake) ready(ctx context.Context, s *session, answer []byte) (*sess
 
 // goAlone begins a session with only dragoman's own tools, since the server cannot be reached. This
 // does not change until the client sends initialize again.
-func (h *handshake) goAlone(err error) (*session, []byte, error) {
-	h.srv.host.Report.FailedAs("server is unavailable: the session has only tools of adapters", err, h.requestInfo())
+func (h *handshake) goAlone(err error) (*session.Session, []byte, error) {
+	h.srv.Host.Report.FailedAs("server is unavailable: the session has only tools of adapters", err, h.requestInfo())
 	if conn := h.Conn; conn != nil {
-		h.srv.host.Spawn(func() { h.srv.endConn(conn) })
+		h.srv.Host.Spawn(func() { h.srv.EndConn(conn) })
 	}
 	return h.settleAlone()
 }
 
 // settleAlone makes a session without a server.
-func (h *handshake) settleAlone() (*session, []byte, error) {
+func (h *handshake) settleAlone() (*session.Session, []byte, error) {
 	h.alone, h.Conn, h.Standing, h.named, h.Early = true, origin.NoServer{}, nil, "", nil
 	m := new(wire.Message)
 	if err := m.Scan(origin.NoServer{}.AnswerTo(wire.Initialize, h.ID), nil); err != nil {
@@ -205,13 +206,13 @@ func (h *handshake) settleAlone() (*session, []byte, error) {
 	}
 	s, answer, err := h.settle(m)
 	if err == nil {
-		answer, err = h.srv.now().OwnFor(&h.sender).Introduce(answer)
+		answer, err = h.srv.Now().OwnFor(&h.sender).Introduce(answer)
 	}
 	return s, answer, err
 }
 
 // log returns the logger for lines about the handshake.
-func (h *handshake) log() *zap.Logger { return h.srv.host.Log.With(trace.Fields(h.Header)...) }
+func (h *handshake) log() *zap.Logger { return h.srv.Host.Log.With(trace.Fields(h.Header)...) }
 
 // read notes what the session needs to know of initialize.
 func (h *handshake) read(raw []byte) error {
@@ -245,13 +246,13 @@ func (h *handshake) ask(ctx context.Context, raw []byte, propose *translate.Revi
 // sendProposal is ask without observation of the response.
 func (h *handshake) sendProposal(ctx context.Context, raw []byte, propose *translate.Revision) (answer *wire.Message, err error) {
 	var m wire.Message
-	up := h.srv.now().Table.Between(h.vc, propose)
+	up := h.srv.Now().Table.Between(h.vc, propose)
 	if err := m.Scan(bytes.Clone(raw), up.Shape()); err != nil {
 		return nil, err
 	}
 	m.Facts = h.facts
 	body, _, err := up.Rewrite(nil, &m)
-	h.srv.host.Losses.Note(h.vc, propose, wire.Initialize, m.Losses, h.Header)
+	h.srv.Host.Losses.Note(h.vc, propose, wire.Initialize, m.Losses, h.Header)
 	if err != nil {
 		return nil, err
 	}
@@ -302,7 +303,7 @@ func (h *handshake) send(ctx context.Context, m *upstream.Outgoing) (upstream.St
 
 // begun opens a session's connection: to a process of its own, or to the shared one.
 func (srv *handshakes) begun(ctx context.Context, initialize *upstream.Outgoing) (*upstream.Begun, error) {
-	if sh := srv.now().Origin.Shared; sh != nil {
+	if sh := srv.Now().Origin.Shared; sh != nil {
 		return sh.Join(ctx, srv.sharing(), initialize)
 	}
 	return srv.connect(ctx, initialize)
@@ -336,12 +337,12 @@ func (h *handshake) refusal(m *wire.Message) []byte {
 // bridgesTasks reports whether calls of clients of vc may become tasks at a handshake server of vu.
 // result is its InitializeResult.
 func (srv *handshakes) bridgesTasks(vc, vu *translate.Revision, result []byte) bool {
-	return vc.Modern && vu.Tasks && srv.now().Config.Contract.Tasks == "bridge" &&
+	return vc.Modern && vu.Tasks && srv.Now().Config.Contract.Tasks == "bridge" &&
 		gjson.Get(wire.View(result), "capabilities.tasks.requests.tools.call").IsObject()
 }
 
 // settle makes the session from the server's InitializeResult.
-func (h *handshake) settle(m *wire.Message) (*session, []byte, error) {
+func (h *handshake) settle(m *wire.Message) (*session.Session, []byte, error) {
 	said := gjson.Get(wire.View(m.Result()), "protocolVersion").String()
 	vu := translate.Lookup(said)
 	if vu == nil || vu.Modern {
@@ -350,7 +351,7 @@ func (h *handshake) settle(m *wire.Message) (*session, []byte, error) {
 		return nil, nil, f
 	}
 	if vu != h.vc && !h.vc.Modern {
-		h.srv.host.Report.Quirk(report.OtherRevision)
+		h.srv.Host.Report.Quirk(report.OtherRevision)
 	}
 	if gjson.Get(wire.View(m.Result()), "capabilities.logging").Exists() {
 		h.facts |= wire.ServerLogging
@@ -362,13 +363,13 @@ func (h *handshake) settle(m *wire.Message) (*session, []byte, error) {
 		h.facts |= wire.ServerTasks
 	}
 	s := h.srv.newSession(h, vu)
-	if err := m.Scan(m.Raw, s.down.Shape()); err != nil {
+	if err := m.Scan(m.Raw, s.Down.Shape()); err != nil {
 		return nil, nil, err
 	}
 	m.Method, m.Facts = wire.Initialize, s.Facts
-	out, _, err := s.down.Rewrite(nil, m)
-	h.srv.host.Losses.Note(vu, h.vc, wire.Initialize, m.Losses, h.Header)
-	h.seen.Because(observe.ToClient, observe.Why{Translator: s.down, Known: known(m)}, m.Losses)
+	out, _, err := s.Down.Rewrite(nil, m)
+	h.srv.Host.Losses.Note(vu, h.vc, wire.Initialize, m.Losses, h.Header)
+	h.seen.Because(observe.ToClient, observe.Why{Translator: s.Down, Known: known(m)}, m.Losses)
 	if err == nil && gjson.Get(wire.View(out), "result.protocolVersion").String() != h.vc.Name {
 		out, err = sjson.SetBytes(out, "result.protocolVersion", h.vc.Name)
 	}
@@ -398,17 +399,17 @@ func (h *handshake) rejected(m *wire.Message) (*translate.Revision, error) {
 
 // concluded logs and counts the outcome of a handshake, and returns the error for the client. It ends the span of one
 // that has failed. If s is nil, answer is the server's refusal, or err is set.
-func (h *handshake) concluded(s *session, answer []byte, err error) error {
+func (h *handshake) concluded(s *session.Session, answer []byte, err error) error {
 	switch {
 	case err != nil:
 		f := clienterror.Of(err)
 		if f.UnknownSession() { // without a session, 404 means that there is no server at this path
 			f.NoEndpoint()
 		}
-		f = h.srv.host.Report.Failed(f, h.requestInfo())
+		f = h.srv.Host.Report.Failed(f, h.requestInfo())
 		h.observeFailure(f)
 		h.span.End(string(report.Outcome(f)), f.Why)
-		h.srv.metrics.Handshake(h.vc, nil, report.Outcome(f), failures.Cause(f.Why))
+		h.srv.Metrics.Handshake(h.vc, nil, report.Outcome(f), failures.Cause(f.Why))
 		return f
 	case s == nil:
 		h.seen.Went(observe.ClientEdge, observe.ToClient, answer)
@@ -416,8 +417,8 @@ func (h *handshake) concluded(s *session, answer []byte, err error) error {
 		if said.Get("code").Int() == mcp.CodeUnsupportedVersion || said.Get("data.supported").IsArray() {
 			why = failures.Revision
 		}
-		h.srv.metrics.Handshake(h.vc, nil, metrics.Errored, why)
-		h.srv.host.Report.ServerFailed("server refused initialize", why, errors.New(said.Raw), h.Header)
+		h.srv.Metrics.Handshake(h.vc, nil, metrics.Errored, why)
+		h.srv.Host.Report.ServerFailed("server refused initialize", why, errors.New(said.Raw), h.Header)
 		h.span.Done(&mcp.ServerError{Raw: []byte(said.Raw)})
 	default:
 		h.observeAnswer(s, answer)
@@ -432,9 +433,9 @@ func (h *handshake) requestInfo() report.At {
 // sharesModern reports whether the shared process is a modern server. It is called after a handshake with the
 // process has failed.
 func (h *handshake) sharesModern(ctx context.Context) bool {
-	if h.srv.now().Origin.Shared == nil || !h.bridges {
+	if h.srv.Now().Origin.Shared == nil || !h.bridges {
 		return false
 	}
-	e, err := h.srv.eras.Of(ctx, h.Header)
+	e, err := h.srv.Eras.Of(ctx, h.Header)
 	return err == nil && e.Modern() && !e.Handshake
 }

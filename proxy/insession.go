@@ -23,7 +23,7 @@ import (
 // other failure the stream ends: the client opens it again, and then receives the failure.
 func (x *exchange) listenLater(o upstream.ListenOptions, client mcp.Peer) error {
 	for again := new(server.Reopening); again.Wait(x.ctx, 0) == nil; {
-		st, err := x.srv.listen(x.ctx, x.s, o)
+		st, err := x.srv.Listen(x.ctx, x.s, o)
 		switch {
 		case err == nil:
 			x.attach(st)

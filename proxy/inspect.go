@@ -14,6 +14,7 @@ import (
 	"github.com/dragoman-proxy/dragoman/proxy/observe"
 	"github.com/dragoman-proxy/dragoman/proxy/observe/inspect"
 	livepage "github.com/dragoman-proxy/dragoman/proxy/observe/page"
+	"github.com/dragoman-proxy/dragoman/proxy/session"
 )
 
 // pageFiles names the directory that the files of the page are read from, for work on them.
@@ -23,19 +24,19 @@ const pageFiles = "DRAGOMAN_INSPECT_DIR"
 type redactor Server
 
 func (r *redactor) Payload(method, tool string, raw []byte) []byte {
-	return (*Server)(r).now().Redactor.Payload(method, tool, raw)
+	return (*Server)(r).Now().Redactor.Payload(method, tool, raw)
 }
 
 func (r *redactor) Header(name, value string) (string, bool) {
-	return (*Server)(r).now().Redactor.Header(name, value)
+	return (*Server)(r).Now().Redactor.Header(name, value)
 }
 
-func (r *redactor) Text(text string) string { return (*Server)(r).now().Redactor.Text(text) }
-func (r *redactor) Cut(text string) string  { return (*Server)(r).now().Redactor.Cut(text) }
+func (r *redactor) Text(text string) string { return (*Server)(r).Now().Redactor.Text(text) }
+func (r *redactor) Cut(text string) string  { return (*Server)(r).Now().Redactor.Cut(text) }
 
 // makePage makes the page if inspect.enabled asks for it.
 func (srv *Server) makePage() (err error) {
-	cfg := &srv.now().Config
+	cfg := &srv.Now().Config
 	if !cfg.Inspect.Enabled {
 		return nil
 	}
@@ -49,7 +50,7 @@ func (srv *Server) makePage() (err error) {
 	}
 	safe := (*redactor)(srv)
 	srv.page, err = inspect.New(inspect.Options{
-		Ring: observe.NewRing(safe), Observer: &srv.observer, Keep: cfg.Inspect.Keep, Files: files, Token: srv.pageToken, Redactor: safe,
+		Ring: observe.NewRing(safe), Observer: &srv.Observer, Keep: cfg.Inspect.Keep, Files: files, Token: srv.pageToken, Redactor: safe,
 		AllowsHost: srv.allowsHost,
 		Version:    mcp.Version(), Replica: srv.replicaName(), Started: time.Now(), Payloads: cfg.Inspect.Payloads,
 		Live: srv.live, Watching: srv.noteWatcher, Endpoint: srv.pageEndpoint,
@@ -60,7 +61,7 @@ func (srv *Server) makePage() (err error) {
 
 // allowsHost reports whether a page in a browser may use a name of the listener for operators.
 func (srv *Server) allowsHost(host string, local net.Addr) bool {
-	return downstream.HostCheck(srv.now().Config.AllowedHosts)(host, local)
+	return downstream.HostCheck(srv.Now().Config.AllowedHosts)(host, local)
 }
 
 // replicaName returns a short name of this process.
@@ -94,30 +95,30 @@ func (srv *Server) noteWatcher(w inspect.Watcher) {
 	at := zap.String("address", w.Address)
 	switch {
 	case !w.Ended:
-		srv.host.Log.Info("live page opened", at)
+		srv.Host.Log.Info("live page opened", at)
 	case w.Why != "":
-		srv.host.Log.Info("live page cut off", at, zap.String("cause", w.Why), zap.Duration("after", w.For))
+		srv.Host.Log.Info("live page cut off", at, zap.String("cause", w.Why), zap.Duration("after", w.For))
 	default:
-		srv.host.Log.Info("live page closed", at, zap.Duration("after", w.For))
+		srv.Host.Log.Info("live page closed", at, zap.Duration("after", w.For))
 	}
 }
 
 // live returns what only the proxy knows of its state.
 func (srv *Server) live() inspect.Live {
 	l := inspect.Live{Sessions: map[string]inspect.LiveSession{}}
-	srv.sessions.each(func(s *session) {
-		p := s.peers()
-		open := s.open.Count()
+	srv.Table.Each(func(s *session.Session) {
+		p := s.Peers()
+		open := s.Open.Count()
 		l.Sessions[p.Session] = inspect.LiveSession{
-			Peers: *p, Since: s.Made, Open: open, Asking: s.asked.Count(), Streams: max(0, int(s.busy.Load())-open),
+			Peers: *p, Since: s.Made, Open: open, Asking: s.Asked.Count(), Streams: max(0, int(s.Busy.Load())-open),
 		}
-		l.Parked = s.appendAsked(l.Parked, p.Session)
+		l.Parked = s.AppendAsked(l.Parked, p.Session)
 	})
-	srv.watchedPipes.Range(func(key, _ any) bool {
-		s := key.(*session)
-		p := s.peers()
-		l.Sessions[p.Session] = inspect.LiveSession{Peers: *p, Since: s.Made, Open: s.open.Count(), Asking: s.asked.Count()}
-		l.Parked = s.appendAsked(l.Parked, p.Session)
+	srv.WatchedPipes.Range(func(key, _ any) bool {
+		s := key.(*session.Session)
+		p := s.Peers()
+		l.Sessions[p.Session] = inspect.LiveSession{Peers: *p, Since: s.Made, Open: s.Open.Count(), Asking: s.Asked.Count()}
+		l.Parked = s.AppendAsked(l.Parked, p.Session)
 		return true
 	})
 	l.Connections = len(l.Sessions) + srv.modern.Counts().Sessions
@@ -128,14 +129,6 @@ func (srv *Server) live() inspect.Live {
 		l.Replicas = append(l.Replicas, inspect.Replica{Address: r.Address, Reachable: r.Reachable, Forwarded: r.Forwarded})
 	}
 	return l
-}
-
-// appendAsked appends the questions that wait for the answers of the session's client.
-func (s *session) appendAsked(list []inspect.Parked, fingerprint string) []inspect.Parked {
-	for _, q := range s.asked.List() {
-		list = append(list, inspect.Parked{Method: q.Method.String(), Session: fingerprint, Since: q.Began, Call: q.More.seen.Number()})
-	}
-	return list
 }
 
 // pageRoutes returns the routes of the page.

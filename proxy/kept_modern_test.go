@@ -172,7 +172,7 @@ func TestSessionsOfOnePrincipalAskOnce(t *testing.T) {
 			})
 		}
 		eventually(t, "all wait", func() bool {
-			return counted(t, srv.metrics, "dragoman_cache_lookups_total") >= 1 && len(f.said("resources/read")) == 1
+			return counted(t, srv.Metrics, "dragoman_cache_lookups_total") >= 1 && len(f.said("resources/read")) == 1
 		})
 		close(gate)
 		all.Wait()

@@ -93,7 +93,7 @@ func TestResultsAreKeptForTheirTime(t *testing.T) {
 			t.Errorf("%d: the server was asked %d times, want %d", n, got, c.asked)
 		}
 	}
-	if hits := counted(t, srv.metrics, "dragoman_cache_lookups_total", "outcome=hit"); hits != 4 {
+	if hits := counted(t, srv.Metrics, "dragoman_cache_lookups_total", "outcome=hit"); hits != 4 {
 		t.Errorf("%d hits", hits)
 	}
 }
@@ -285,7 +285,7 @@ func TestCacheIsDroppedWithoutAStandingStream(t *testing.T) {
 	t.Run("a new configuration", func(t *testing.T) {
 		srv := front(t, library(), keeping)
 		srv.modernly(modernList("1", "tools/list"))
-		if err := srv.Reload(srv.now().Config); err != nil {
+		if err := srv.Reload(srv.Now().Config); err != nil {
 			t.Fatal(err)
 		}
 		if n, _ := srv.results.Size(); n != 0 {

@@ -101,7 +101,7 @@ func TestRestOfThePipeGoesToTheStandingStream(t *testing.T) {
 		got = append(got, string(e.Data))
 	}
 	sameList(t, "events", got, []string{logLine, sampling})
-	if n := counted(t, srv.metrics, "dragoman_messages_dropped_total", "reason=unattributed"); n != 1 {
+	if n := counted(t, srv.Metrics, "dragoman_messages_dropped_total", "reason=unattributed"); n != 1 {
 		t.Errorf("%d counted", n)
 	}
 	stop()
@@ -165,7 +165,7 @@ func TestFullQueueIsLoggedAndCounted(t *testing.T) {
 		f.standing <- logLine
 	}
 	eventually(t, "three were dropped", func() bool {
-		return counted(t, srv.metrics, "dragoman_messages_dropped_total", "reason=queue_full") == 3
+		return counted(t, srv.Metrics, "dragoman_messages_dropped_total", "reason=queue_full") == 3
 	})
 	if n := srv.logs.FilterMessageSnippet("oldest notification was dropped").Len(); n != 1 {
 		t.Errorf("%d lines", n)

@@ -23,7 +23,7 @@ import (
 
 // Endpoint returns the URL of the Streamable HTTP endpoint at an address.
 func (srv *Server) Endpoint(at net.Addr) string {
-	s := srv.now()
+	s := srv.Now()
 	scheme := "http://"
 	if s.Guard.Cert != nil {
 		scheme = "https://"
@@ -33,14 +33,14 @@ func (srv *Server) Endpoint(at net.Addr) string {
 
 // httpFace makes the HTTP server for clients.
 func (srv *Server) httpFace(at net.Addr) *downstream.HTTP {
-	l := srv.now().Config.Limits
+	l := srv.Now().Config.Limits
 	cfg := downstream.HTTPConfig{
 		WithoutID: func(version string) bool {
 			r := translate.Lookup(version)
 			return r != nil && r.ErrorWithoutID
 		},
-		Once:         func() string { return principal.Header(srv.now().Config.Bridge.Principal) },
-		Path:         srv.now().Config.Path,
+		Once:         func() string { return principal.Header(srv.Now().Config.Bridge.Principal) },
+		Path:         srv.Now().Config.Path,
 		SSEPath:      config.SSEPath,
 		MessagesPath: config.MessagesPath,
 		Pipes:        (*sseFace)(srv),
@@ -48,22 +48,22 @@ func (srv *Server) httpFace(at net.Addr) *downstream.HTTP {
 		MaxHeader:    int(l.Header),
 		MaxConns:     l.Connections,
 		MaxRequests:  l.Requests,
-		Memory:       srv.host.Memory(),
-		Heartbeat:    srv.now().Renewable().Heartbeat,
-		AllowedHosts: srv.now().Renewable().AllowedHosts,
-		Tokens:       srv.now().Renewable().Tokens,
-		Pages:        srv.now().Renewable().Pages,
-		PageHeaders:  srv.now().Renewable().PageHeaders,
+		Memory:       srv.Host.Memory(),
+		Heartbeat:    srv.Now().Renewable().Heartbeat,
+		AllowedHosts: srv.Now().Renewable().AllowedHosts,
+		Tokens:       srv.Now().Renewable().Tokens,
+		Pages:        srv.Now().Renewable().Pages,
+		PageHeaders:  srv.Now().Renewable().PageHeaders,
 		Beside:       oauthClients{srv},
 		Replicas:     srv.replicas.Inbox(),
 		ReplicasPath: config.ReplicasPath,
 		Log:          srv.logHTTP,
-		Refused:      srv.host.Report.Refused,
+		Refused:      srv.Host.Report.Refused,
 	}
-	if a := srv.adapters; a != nil && srv.now().Config.Adapters.HTTPPrefix != "" {
-		cfg.PlainPrefix, cfg.Plain, cfg.PlainRefusal = srv.now().Config.Adapters.HTTPPrefix, srv.servePlain, a.Refusal
+	if a := srv.Adapters; a != nil && srv.Now().Config.Adapters.HTTPPrefix != "" {
+		cfg.PlainPrefix, cfg.Plain, cfg.PlainRefusal = srv.Now().Config.Adapters.HTTPPrefix, srv.servePlain, a.Refusal
 	}
-	if srv.now().Guard.Cert != nil {
+	if srv.Now().Guard.Cert != nil {
 		cfg.TLS = &tls.Config{MinVersion: tls.VersionTLS12, GetCertificate: srv.certificate}
 	}
 	if setup.IsLoopback(at) {
@@ -74,14 +74,14 @@ func (srv *Server) httpFace(at net.Addr) *downstream.HTTP {
 
 func (srv *Server) logHTTP(what string, err error) {
 	if what == "panic" {
-		srv.host.Report.Panicked(err)
+		srv.Host.Report.Panicked(err)
 		return
 	}
 	level := zap.WarnLevel
 	if what == "connection" { // clients may close connections at any time
 		level = zap.DebugLevel
 	}
-	srv.host.Log.Log(level, "problem on an HTTP connection", zap.String("what", what), zap.Error(err))
+	srv.Host.Log.Log(level, "problem on an HTTP connection", zap.String("what", what), zap.Error(err))
 }
 
 // adminFace makes the HTTP server for probes and metrics only.
@@ -106,19 +106,19 @@ func (srv *Server) routes() map[string]fasthttp.RequestHandler {
 			c.SetBodyString("ok\n")
 		},
 		"/metrics": fasthttpadaptor.NewFastHTTPHandler(
-			promhttp.HandlerFor(srv.metrics.Registry, promhttp.HandlerOpts{EnableOpenMetrics: true})),
+			promhttp.HandlerFor(srv.Metrics.Registry, promhttp.HandlerOpts{EnableOpenMetrics: true})),
 	}
 }
 
 // ready returns an error if no client could be served now.
 func (srv *Server) ready() error {
-	if srv.host.Draining.Err() != nil {
+	if srv.Host.Draining.Err() != nil {
 		return clienterror.ErrShutdown
 	}
-	if srv.now().Origin.Ready == nil {
+	if srv.Now().Origin.Ready == nil {
 		return nil
 	}
-	return srv.lookout.ask(srv.host.Draining, srv.now().Origin.Ready)
+	return srv.lookout.ask(srv.Host.Draining, srv.Now().Origin.Ready)
 }
 
 // These constants bound how the server's reachability is checked.
@@ -148,6 +148,6 @@ func (p *reachability) ask(ctx context.Context, look func(context.Context) error
 
 // servePlain answers a request to the plain endpoints of adapters.
 func (srv *Server) servePlain(req *downstream.Request, resp *downstream.Response) {
-	grant := srv.now().GrantOf(&downstream.Sender{Guest: req.Guest})
-	srv.adapters.ServeHTTP(req, grant, resp)
+	grant := srv.Now().GrantOf(&downstream.Sender{Guest: req.Guest})
+	srv.Adapters.ServeHTTP(req, grant, resp)
 }

@@ -30,7 +30,7 @@ func (x *exchange) again(key memo.Key, raw []byte) (out []byte, ok bool) {
 	x.msg.Kind, x.msg.Method = wire.Result, key.Method
 	x.id = append(x.id[:0], x.call.ID...)
 	x.answered, x.final, x.verdict = true, true, metrics.Succeeded
-	x.s.open.End(x.call)
+	x.s.Open.End(x.call)
 	out = raw
 	if !k.Same() {
 		out = x.own(k.AppendTranslation(x.buf[:0], x.call.ID), raw)
@@ -39,6 +39,6 @@ func (x *exchange) again(key memo.Key, raw []byte) (out []byte, ok bool) {
 		x.noteDialect()
 	}
 	x.observeLost(k.Losses)
-	x.srv.host.Losses.Note(key.By.From(), key.By.To(), key.Method, k.Losses, x.from)
+	x.srv.Host.Losses.Note(key.By.From(), key.By.To(), key.Method, k.Losses, x.from)
 	return out, true
 }

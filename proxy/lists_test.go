@@ -13,6 +13,7 @@ import (
 
 	"github.com/dragoman-proxy/dragoman/bench/corpus"
 	"github.com/dragoman-proxy/dragoman/proxy/dialect"
+	"github.com/dragoman-proxy/dragoman/proxy/downstream"
 	"github.com/dragoman-proxy/dragoman/proxy/memo"
 	"github.com/dragoman-proxy/dragoman/proxy/sealed"
 	"github.com/dragoman-proxy/dragoman/translate"
@@ -85,7 +86,7 @@ func TestListsRememberedAreTheSame(t *testing.T) {
 					for _, answer = range all {
 						for _, id := range ids {
 							got := srv.post(session, fmt.Sprintf(`{"jsonrpc":"2.0","id":%s,"method":%q}`, id, answer.Method))
-							known := srv.lists.Find(memo.Key{By: srv.now().Table.Between(vu, vc), Method: answer.Method, Facts: srv.factsOf(session)}) != nil
+							known := srv.lists.Find(memo.Key{By: srv.Now().Table.Between(vu, vc), Method: answer.Method, Facts: srv.factsOf(session)}) != nil
 							if srv == &without {
 								srv.lists.Forget()
 							} else if id != ids[0] && id != ids[1] && !known {
@@ -109,18 +110,18 @@ func TestListsRememberedAreTheSame(t *testing.T) {
 // factsOf returns the facts of a session.
 func (srv testServer) factsOf(session string) wire.Facts {
 	srv.t.Helper()
-	s, err := srv.sessions.find(session, sealed.Owner{})
+	s, err := srv.Table.Find(session, sealed.Owner{}, &downstream.Sender{})
 	if s == nil || err != nil {
 		srv.t.Fatal("no session", err)
 	}
-	defer s.leave()
+	defer s.Leave()
 	return s.Facts
 }
 
 // want returns a list as a translator without a cache translates it.
 func want(t *testing.T, vu, vc *translate.Revision, answer *corpus.Message, id string, srv *testServer) string {
 	t.Helper()
-	down := srv.now().Table.Between(vu, vc)
+	down := srv.Now().Table.Between(vu, vc)
 	var m wire.Message
 	if err := m.Scan(withID(t, answer.Raw, id), down.Shape()); err != nil {
 		t.Fatal(err)
@@ -150,7 +151,7 @@ func withID(t *testing.T, message []byte, id string) []byte {
 // lost returns the metrics' counts of losses.
 func lost(t *testing.T, srv testServer) string {
 	t.Helper()
-	families, err := srv.metrics.Registry.Gather()
+	families, err := srv.Metrics.Registry.Gather()
 	if err != nil {
 		t.Fatal(err)
 	}

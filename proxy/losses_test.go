@@ -14,7 +14,7 @@ func TestLossesOfRealMessagesAreCounted(t *testing.T) {
 	srv := front(t, f)
 	r := srv.post(srv.initialize("2024-11-05"), listOne)
 	sameJSON(t, r.body, `{"jsonrpc":"2.0","id":1,"result":{"tools":[{"name":"t","inputSchema":{"type":"object"}}]}}`)
-	if n := counted(t, srv.metrics, "dragoman_losses_total", "from=2025-11-25", "to=2024-11-05", "rule=C01", "level=warn"); n != 1 {
+	if n := counted(t, srv.Metrics, "dragoman_losses_total", "from=2025-11-25", "to=2024-11-05", "rule=C01", "level=warn"); n != 1 {
 		t.Errorf("counted %v", n)
 	}
 	at := srv.logs.FilterMessage("lost in translation").FilterField(zap.String("rule", "C01")).All()

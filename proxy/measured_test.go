@@ -11,7 +11,7 @@ import (
 // measured returns how many observations the histograms of a family have that have all these labels.
 func measured(t *testing.T, srv testServer, family string, labels ...string) (n uint64) {
 	t.Helper()
-	families, err := srv.metrics.Registry.Gather()
+	families, err := srv.Metrics.Registry.Gather()
 	if err != nil {
 		t.Fatal(err)
 	}

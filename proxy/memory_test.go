@@ -75,16 +75,16 @@ func TestNewRequestsWaitForLargeAnswers(t *testing.T) {
 
 	_, slow := post(session, `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"large"}}`)
 	large := head(slow) // all work on the response is done; a busy machine may take longer for it than a request waits
-	if n := srv.host.Memory().Budget.Taken(); n < size {
+	if n := srv.Host.Memory().Budget.Taken(); n < size {
 		t.Errorf("%d bytes are in hand while the client has not read the response", n)
 	}
 	_, other := post(session, `{"jsonrpc":"2.0","id":2,"method":"ping"}`)
-	eventually(t, "another request to wait", func() bool { return srv.host.Memory().Budget.Waiting() == 1 })
+	eventually(t, "another request to wait", func() bool { return srv.Host.Memory().Budget.Waiting() == 1 })
 	if body := read(large); len(body) < size {
 		t.Errorf("%d bytes came back", len(body))
 	}
 	if resp := head(other); resp.StatusCode != http.StatusOK {
 		t.Errorf("%d %s", resp.StatusCode, read(resp))
 	}
-	eventually(t, "nothing to be in hand", func() bool { return srv.host.Memory().Budget.Taken() == 0 })
+	eventually(t, "nothing to be in hand", func() bool { return srv.Host.Memory().Budget.Taken() == 0 })
 }

@@ -22,6 +22,7 @@ import (
 	"github.com/dragoman-proxy/dragoman/proxy/report"
 	"github.com/dragoman-proxy/dragoman/proxy/sealed"
 	"github.com/dragoman-proxy/dragoman/proxy/server"
+	"github.com/dragoman-proxy/dragoman/proxy/session"
 	"github.com/dragoman-proxy/dragoman/proxy/share"
 	"github.com/dragoman-proxy/dragoman/proxy/sse"
 	"github.com/dragoman-proxy/dragoman/proxy/stateless"
@@ -59,9 +60,9 @@ func (v *serverView) Forward(to sealed.ID, req *downstream.Request, resp *downst
 	return true, err
 }
 
-func (v *serverView) Sealer() *sealed.Sealer { return (*Server)(v).now().Sealer }
+func (v *serverView) Sealer() *sealed.Sealer { return (*Server)(v).Now().Sealer }
 
-func (v *serverView) Silence(m wire.Method) config.TimeLimit { return (*Server)(v).now().Silence[m] }
+func (v *serverView) Silence(m wire.Method) config.TimeLimit { return (*Server)(v).Now().Silence[m] }
 
 func (v *serverView) Login() string { return v.signIns.Login() }
 
@@ -71,37 +72,37 @@ func (v *serverView) Open(ctx context.Context, o modernclient.Opening) (_ modern
 	s, answer, err := srv.openFor(ctx, o)
 	if err != nil { // each call that waits for the session reports the failure
 		f := clienterror.Of(err)
-		f.Why = string(report.CauseOf(&srv.now().Config, f, report.At{Method: wire.Initialize.String()}))
-		srv.metrics.Handshake(translate.Lookup(translate.Modern()), nil, report.Outcome(f), failures.Cause(f.Why))
+		f.Why = string(report.CauseOf(&srv.Now().Config, f, report.At{Method: wire.Initialize.String()}))
+		srv.Metrics.Handshake(translate.Lookup(translate.Modern()), nil, report.Outcome(f), failures.Cause(f.Why))
 		return nil, nil, err
 	}
 	return &openedSession{srv, s}, answer, nil
 }
 
-func (srv *handshakes) openFor(ctx context.Context, o modernclient.Opening) (s *session, answer []byte, err error) {
+func (srv *handshakes) openFor(ctx context.Context, o modernclient.Opening) (s *session.Session, answer []byte, err error) {
 	defer func() {
 		if r := recover(); r != nil {
-			srv.host.Report.Panicked(r)
+			srv.Host.Report.Panicked(r)
 			err = mcp.Fail(mcp.Panicked, "")
 		}
 	}()
-	h := &handshake{srv: srv, sender: o.For.Sender, runsFor: o.For.RunsFor, Opening: server.Opening{Of: srv.host, Header: o.Header, ID: []byte("1")}}
+	h := &handshake{srv: srv, sender: o.For.Sender, runsFor: o.For.RunsFor, Opening: server.Opening{Of: srv.Host, Header: o.Header, ID: []byte("1")}}
 	ctx = processes.For(ctx, o.For.RunsFor)
 	var known *era.Era
 	if o.Kind != modernclient.OnlyAdapters {
-		if known, err = srv.eras.Of(ctx, o.Header); err != nil {
+		if known, err = srv.Eras.Of(ctx, o.Header); err != nil {
 			return nil, nil, err
 		}
 		defer func() {
 			if err != nil { // the server may have been replaced
-				srv.eras.Drop(o.Header, known)
-				err = srv.eras.OrChanged(ctx, o.Header, known, err)
+				srv.Eras.Drop(o.Header, known)
+				err = srv.Eras.OrChanged(ctx, o.Header, known, err)
 			}
 		}()
 	}
 	if o.Kind == modernclient.WithoutHandshake {
 		if s, err = h.directly(ctx, o.For, known); err == nil {
-			s.direct.realm = o.Realm
+			s.Direct.Realm = o.Realm
 		}
 	} else {
 		s, answer, err = h.shakeHands(ctx, o, known)
@@ -109,31 +110,31 @@ func (srv *handshakes) openFor(ctx context.Context, o modernclient.Opening) (s *
 	if err != nil {
 		return nil, nil, err
 	}
-	s.owner = "modern " + o.Principal
-	s.ended = nil // the state of own tools belongs to the principal, which may have several sessions
-	if s.piped {
-		l := srv.openLanes(h.Conn, h.Standing)
+	s.Principal = "modern " + o.Principal
+	s.Ended = nil // the state of own tools belongs to the principal, which may have several sessions
+	if s.Piped {
+		l := srv.OpenLanes(h.Conn, h.Standing)
 		l.WhenLost(o.Lost)
-		if s.conn = l; o.Kind == modernclient.WithoutHandshake {
-			s.conn = share.NewRemapper(srv.host, l)
+		if s.Conn = l; o.Kind == modernclient.WithoutHandshake {
+			s.Conn = share.NewRemapper(srv.Host, l)
 		}
 	}
-	if o.Kind != modernclient.WithoutHandshake && !s.greeted {
-		_, err = s.conn.Send(ctx, &upstream.Outgoing{Body: mcp.Notification(wire.Initialized, ""), Header: o.Header})
+	if o.Kind != modernclient.WithoutHandshake && !s.Greeted {
+		_, err = s.Conn.Send(ctx, &upstream.Outgoing{Body: mcp.Notification(wire.Initialized, ""), Header: o.Header})
 	}
 	if err != nil {
-		srv.endSession(s, err)
+		srv.End(s, err)
 		return nil, nil, err
 	}
 	if known != nil && known.Unsure {
-		srv.eras.Note(o.Header, &era.Era{Handshake: true, Newest: s.ServerRevision})
+		srv.Eras.Note(o.Header, &era.Era{Handshake: true, Newest: s.ServerRevision})
 	}
 	return s, answer, nil
 }
 
 // shakeHands does the handshake of a session for modern clients, with the server or, for modernclient.OnlyAdapters, without one.
 // answer is an InitializeResult in the newest revision.
-func (h *handshake) shakeHands(ctx context.Context, o modernclient.Opening, known *era.Era) (s *session, answer []byte, err error) {
+func (h *handshake) shakeHands(ctx context.Context, o modernclient.Opening, known *era.Era) (s *session.Session, answer []byte, err error) {
 	switch h.vc = translate.Lookup(translate.Modern()); {
 	case o.Kind == modernclient.OnlyAdapters:
 		h.facts = o.For.Facts
@@ -150,14 +151,14 @@ func (h *handshake) shakeHands(ctx context.Context, o modernclient.Opening, know
 	}
 	if s == nil {
 		if h.Conn != nil {
-			h.srv.host.Spawn(func() { h.srv.endConn(h.Conn) })
+			h.srv.Host.Spawn(func() { h.srv.EndConn(h.Conn) })
 		}
 		if err == nil {
 			err = refusedHandshake(answer)
 		}
 		return nil, nil, err
 	}
-	s.catalogue.Introduce(answer)
+	s.Catalogue.Introduce(answer)
 	return s, answer, nil
 }
 
@@ -178,35 +179,35 @@ func refusedHandshake(answer []byte) error {
 // openedSession implements [modernclient.Session].
 type openedSession struct {
 	srv *Server
-	s   *session
+	s   *session.Session
 }
 
 func (o *openedSession) About() *sealed.Session      { return &o.s.Session }
-func (o *openedSession) Tools() *toolindex.Index     { return &o.s.tools }
-func (o *openedSession) Down() *translate.Translator { return o.s.down }
-func (o *openedSession) Piped() bool                 { return o.s.piped }
-func (o *openedSession) RunsFor() string             { return o.s.runsFor }
-func (o *openedSession) End(why error)               { o.srv.endSession(o.s, why) }
+func (o *openedSession) Tools() *toolindex.Index     { return &o.s.Tools }
+func (o *openedSession) Down() *translate.Translator { return o.s.Down }
+func (o *openedSession) Piped() bool                 { return o.s.Piped }
+func (o *openedSession) RunsFor() string             { return o.s.RunsFor }
+func (o *openedSession) End(why error)               { o.srv.End(o.s, why) }
 
 func (o *openedSession) Alone() bool {
-	_, is := o.s.conn.(origin.NoServer)
+	_, is := o.s.Conn.(origin.NoServer)
 	return is
 }
 
 func (o *openedSession) Send(ctx context.Context, m *upstream.Outgoing) (upstream.Stream, error) {
-	return o.s.conn.Send(ctx, m)
+	return o.s.Conn.Send(ctx, m)
 }
 
 func (o *openedSession) Listen(ctx context.Context, with upstream.ListenOptions) (upstream.Stream, error) {
-	return o.srv.listen(ctx, o.s, with)
+	return o.srv.Listen(ctx, o.s, with)
 }
 
 func (o *openedSession) Cancel(id string, header []upstream.Header, reason string) {
-	o.srv.giveUpAs(o.s, id, header, reason)
+	o.srv.GiveUpAs(o.s, id, header, reason)
 }
 
 func (o *openedSession) Observe(asked *stateless.Request, from []upstream.Header) *observe.Call {
-	kept := o.srv.observer.Keep(asked.Raw)
+	kept := o.srv.Observer.Keep(asked.Raw)
 	if !kept.Kept() {
 		return nil
 	}
@@ -214,7 +215,7 @@ func (o *openedSession) Observe(asked *stateless.Request, from []upstream.Header
 	if info == nil {
 		info = []byte("{}")
 	}
-	c := o.srv.observer.Begin(o.s.peersWith(info), kept, false)
+	c := o.srv.Observer.Begin(o.s.PeersWith(info), kept, false)
 	c.Came(observe.Message{Edge: observe.ClientEdge, Direction: observe.ToServer, Copy: kept, Header: headersOf(from)})
 	return c
 }
@@ -222,7 +223,7 @@ func (o *openedSession) Observe(asked *stateless.Request, from []upstream.Header
 func (o *openedSession) Begin(ctx context.Context, stop context.CancelCauseFunc, header []upstream.Header, c *bridge.Crossing, asked *stateless.Request) modernclient.Exchange {
 	x := o.srv.newExchange(ctx, stop)
 	x.s, x.crossing = o.s, c
-	x.s.enter()
+	x.s.Enter()
 	x.from = append(x.from[:0], header...)
 	if asked != nil {
 		x.tally, x.maxTokens, x.clock.Asked, x.peer, x.sender = asked.Counts, asked.MaxTokens, asked.Timed, asked.Address, asked.Sender
@@ -269,7 +270,7 @@ func (x *crossingExchange) Limits() config.TimeLimit {
 }
 
 func (x *crossingExchange) Unbegun(err error) bool {
-	return x.resumes == 0 && (clienterror.Of(err).UnknownSession() || x.srv.eras.Changed(x.ctx, x.from, false, err))
+	return x.resumes == 0 && (clienterror.Of(err).UnknownSession() || x.srv.Eras.Changed(x.ctx, x.from, false, err))
 }
 
 func (x *crossingExchange) Unsent() {
@@ -279,7 +280,7 @@ func (x *crossingExchange) Unsent() {
 
 func (x *crossingExchange) CancelAtServer(reason string) {
 	if x.call != nil && !x.call.Cancelled.Load() {
-		x.srv.giveUpAs(x.s, x.call.ID, x.from, reason)
+		x.srv.GiveUpAs(x.s, x.call.ID, x.from, reason)
 	}
 }
 

@@ -443,7 +443,7 @@ func TestLogLevelBeforeTheClientNamesOne(t *testing.T) {
 			t.Errorf("by default: %s", l.Raw)
 		}
 		for _, level := range []string{"off", "warning"} {
-			cfg := srv.now().Config
+			cfg := srv.Now().Config
 			cfg.Bridge.DefaultLogLevel = level
 			if err := srv.Reload(cfg); err != nil {
 				t.Fatal(err)
@@ -567,12 +567,12 @@ func TestClientThatLeavesDoesNotCancel(t *testing.T) {
 		eventually(t, "the call is there", func() bool { return len(f.said("prompts/get")) == 1 })
 		leave(downstream.ErrClientLeft)
 		<-done
-		s, err := srv.sessions.find(session, sealed.Owner{})
+		s, err := srv.Table.Find(session, sealed.Owner{}, &downstream.Sender{})
 		if err != nil || s == nil {
 			t.Fatal("no session")
 		}
-		s.leave()
-		c := s.conn.(*legacyclient.Conn)
+		s.Leave()
+		c := s.Conn.(*legacyclient.Conn)
 		running := func() int {
 			return c.Calls()
 		}
@@ -596,11 +596,11 @@ func TestClientThatLeavesDoesNotCancel(t *testing.T) {
 func TestCancelledEndsTheCallForGood(t *testing.T) {
 	f := modernServer(false, `"capabilities":{"prompts":{}}`, func(string, string, string) ([]string, error) { return one(hang) })
 	srv := front(t, f)
-	s, err := srv.sessions.find(srv.initialize("2025-11-25"), sealed.Owner{})
+	s, err := srv.Table.Find(srv.initialize("2025-11-25"), sealed.Owner{}, &downstream.Sender{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	conn := s.conn
+	conn := s.Conn
 	st, err := conn.Send(t.Context(), &upstream.Outgoing{Request: true, Body: []byte(`{"jsonrpc":"2.0","id":"x","method":"prompts/get","params":{"name":"p"}}`)})
 	if err != nil {
 		t.Fatal(err)
@@ -647,7 +647,7 @@ func TestModernServerThatIsLostInACall(t *testing.T) {
 	if answer := <-events; gjson.Get(answer, "error.code").Int() != -32603 || gjson.Get(answer, "id").Int() != 5 {
 		t.Errorf("%s", answer)
 	}
-	eventually(t, "the session is over", func() bool { return srv.sessions.count() == 0 })
+	eventually(t, "the session is over", func() bool { return srv.Table.Len() == 0 })
 }
 
 func TestClientThatDoesNotAnswerAModernServer(t *testing.T) {

@@ -47,9 +47,9 @@ func (srv *Server) isModernPost(req *downstream.Request, m *wire.Message) bool {
 	if req.Session == "" {
 		return true
 	}
-	s, err := srv.sessions.findFor(req.Session, srv.ownerOf(req), &downstream.Sender{Guest: req.Guest})
+	s, err := srv.Table.Find(req.Session, srv.OwnerOf(req), &downstream.Sender{Guest: req.Guest})
 	if s != nil {
-		s.leave()
+		s.Leave()
 	}
 	return s == nil && err == nil
 }
@@ -72,25 +72,25 @@ func (srv *Server) postModern(req *downstream.Request, m *wire.Message, resp *do
 		return nil
 	}
 	if req.Version == "" {
-		srv.metrics.Unserved(translate.Lookup(translate.Modern()), m.Method, metrics.Refused)
+		srv.Metrics.Unserved(translate.Lookup(translate.Modern()), m.Method, metrics.Refused)
 		return stateless.MissingVersion().About(m.ID())
 	}
 	q, err := stateless.Read(m, req.Version)
 	if err != nil {
-		srv.metrics.Unserved(translate.Lookup(translate.Modern()), m.Method, metrics.Refused)
-		return srv.listing(err, srv.appendPassed(nil, req.Header))
+		srv.Metrics.Unserved(translate.Lookup(translate.Modern()), m.Method, metrics.Refused)
+		return srv.listing(err, srv.AppendPassed(nil, req.Header))
 	}
-	from := srv.appendPassed(nil, req.Header)
+	from := srv.AppendPassed(nil, req.Header)
 	span := srv.spanWithout(m, from, req.Peer)
 	if span != nil {
 		req.Ctx = span.Within(req.Ctx)
 	}
-	defer q.Count(srv.metrics).Release()
+	defer q.Count(srv.Metrics).Release()
 	q.Counts.Trace(span)
 	defer func() {
 		if err != nil {
 			known := isReported(err)
-			f := srv.host.Report.Failed(err, q.At(from))
+			f := srv.Host.Report.Failed(err, q.At(from))
 			if !known {
 				srv.observeRefusal(req.Body, translate.Lookup(req.Version), "http", f)
 			}
@@ -106,17 +106,17 @@ func (srv *Server) postModern(req *downstream.Request, m *wire.Message, resp *do
 		return stateless.UnknownMethod(q.Name).About(q.ID)
 	}
 	if q.PlainName {
-		srv.host.Report.Quirk(report.RawName)
+		srv.Host.Report.Quirk(report.RawName)
 	}
-	if srv.now().Shaping != nil {
+	if srv.Now().Shaping != nil {
 		q.MaxTokens = shape.Budget(req.Header(shape.BudgetHeader))
 	}
 	q.Timed = req.Header(trace.TimingHeader) != ""
-	by := srv.now().Config.Bridge.Principal
+	by := srv.Now().Config.Bridge.Principal
 	who := principal.Of(req, by)
 	q.User, q.RunsFor = principal.User(req, by, who), srv.runsFor(req)
 	q.Address = req.Peer
-	q.Sender = downstream.SenderOf(req.Guest, req.Header, srv.adapters.CallerHeaders())
+	q.Sender = downstream.SenderOf(req.Guest, req.Header, srv.Adapters.CallerHeaders())
 	q.Unknown = req.Guest == "" && (who == "" || !strings.HasPrefix(by, "header:")) // a header that bridge.principal names is set by a trusted proxy
 	direct := false
 	if !srv.isOurs(q) {
@@ -129,11 +129,11 @@ func (srv *Server) postModern(req *downstream.Request, m *wire.Message, resp *do
 			err = srv.postDirect(req, q, who, from, resp)
 		} else {
 			var own *stateless.Request
-			if own, err = q.Clone(req.Ctx, srv.host.Memory()); err == nil {
+			if own, err = q.Clone(req.Ctx, srv.Host.Memory()); err == nil {
 				err = srv.modern.Post(req, own, who, from, resp)
 			}
 		}
-		if err == nil || again || srv.isOurs(q) || !srv.eras.Changed(req.Ctx, from, direct, err) {
+		if err == nil || again || srv.isOurs(q) || !srv.Eras.Changed(req.Ctx, from, direct, err) {
 			return err
 		}
 		if direct = !direct; resp.Done != nil {
@@ -153,17 +153,17 @@ func (p *pipe) modern(m *wire.Message) {
 		err = stateless.UnknownMethod(q.Name).About(q.ID)
 	}
 	if err != nil {
-		p.srv.metrics.Unserved(translate.Lookup(translate.Modern()), m.Method, metrics.Refused)
+		p.srv.Metrics.Unserved(translate.Lookup(translate.Modern()), m.Method, metrics.Refused)
 		p.refuse(p.srv.listing(err, p.from), m.Raw)
 		return
 	}
-	counts := q.Count(p.srv.metrics)
+	counts := q.Count(p.srv.Metrics)
 	defer counts.Release()
 	refuse := func(err error) {
 		known := isReported(err)
-		f := p.srv.host.Report.Failed(err, q.At(p.from)).About(q.ID)
+		f := p.srv.Host.Report.Failed(err, q.At(p.from)).About(q.ID)
 		if !known {
-			p.srv.observeRefusal(m.Raw, translate.Lookup(translate.Modern()), p.srv.pipeTransport(), f)
+			p.srv.observeRefusal(m.Raw, translate.Lookup(translate.Modern()), p.srv.PipeTransport(), f)
 		}
 		counts.Fail(f)
 		p.refuse(f, nil)
@@ -193,7 +193,7 @@ func (p *pipe) modern(m *wire.Message) {
 	}
 	span := p.srv.spanWithout(m, p.from, "")
 	counts.Trace(span)
-	if q, err = q.Clone(p.ctx, p.srv.host.Memory()); err != nil {
+	if q, err = q.Clone(p.ctx, p.srv.Host.Memory()); err != nil {
 		refuse(err)
 		return
 	}
@@ -204,7 +204,7 @@ func (p *pipe) modern(m *wire.Message) {
 		p.running = map[string]context.CancelCauseFunc{}
 	}
 	taken := p.running[key] != nil
-	full := len(p.running) >= p.srv.now().Config.Limits.OpenRequests
+	full := len(p.running) >= p.srv.Now().Config.Limits.OpenRequests
 	if !taken && !full {
 		p.running[key] = stop
 	}
@@ -245,7 +245,7 @@ func (p *pipe) modern(m *wire.Message) {
 func (p *pipe) runModern(ctx context.Context, q *stateless.Request, free func()) {
 	defer func() {
 		if r := recover(); r != nil {
-			p.srv.host.Report.Panicked(r)
+			p.srv.Host.Report.Panicked(r)
 			free()
 			p.refuse(mcp.Fail(mcp.Panicked, "").About(q.ID), q.Raw)
 		}
@@ -253,9 +253,9 @@ func (p *pipe) runModern(ctx context.Context, q *stateless.Request, free func())
 	r, err := p.srv.modern.Begin(ctx, q, "", nil)
 	if err != nil {
 		known := isReported(err)
-		f := p.srv.host.Report.Failed(err, q.At(nil)).WithID(q.ID)
+		f := p.srv.Host.Report.Failed(err, q.At(nil)).WithID(q.ID)
 		if !known {
-			p.srv.observeRefusal(q.Raw, translate.Lookup(translate.Modern()), p.srv.pipeTransport(), f)
+			p.srv.observeRefusal(q.Raw, translate.Lookup(translate.Modern()), p.srv.PipeTransport(), f)
 		}
 		q.Counts.Fail(f)
 		free()
@@ -310,7 +310,7 @@ func (srv *Server) listing(err error, from []upstream.Header) error {
 	if !ok || f.Cause != mcp.RevisionUnsupported {
 		return err
 	}
-	known := srv.eras.Peek(from)
+	known := srv.Eras.Peek(from)
 	if known == nil || !known.Modern() {
 		return err
 	}

@@ -143,7 +143,7 @@ func TestReloadBeginsNewSessions(t *testing.T) {
 	})
 	srv := frontOf(t, o)
 	r := srv.modernly(modernCall("7", ""))
-	cfg := srv.now().Config
+	cfg := srv.Now().Config
 	if err := srv.Reload(cfg); err != nil {
 		t.Fatal(err)
 	}
@@ -430,7 +430,7 @@ func TestSubscriptionEndsWithoutAnErrorAtShutdown(t *testing.T) {
 			t.Fatal(err)
 		}
 		if how == "us" {
-			srv.host.Drain()
+			srv.Host.Drain()
 		} else {
 			f.lose(upstream.ErrLost)
 		}

@@ -10,6 +10,7 @@ import (
 	"github.com/dragoman-proxy/dragoman/proxy/observe"
 	"github.com/dragoman-proxy/dragoman/proxy/report"
 	"github.com/dragoman-proxy/dragoman/proxy/server"
+	"github.com/dragoman-proxy/dragoman/proxy/session"
 	"github.com/dragoman-proxy/dragoman/proxy/upstream"
 	"github.com/dragoman-proxy/dragoman/translate"
 )
@@ -18,7 +19,7 @@ import (
 // one: it gets server/discover, once, on the same connection. ok is false where it
 // is no such server, or does not answer in time; then its refusal stands. See
 // https://modelcontextprotocol.io/specification/2026-07-28/server/discover.
-func (h *handshake) bridge(ctx context.Context, raw []byte) (s *session, answer []byte, ok bool) {
+func (h *handshake) bridge(ctx context.Context, raw []byte) (s *session.Session, answer []byte, ok bool) {
 	modern := translate.Lookup(translate.Modern())
 	if !h.bridges {
 		return nil, nil, false
@@ -32,12 +33,12 @@ func (h *handshake) bridge(ctx context.Context, raw []byte) (s *session, answer 
 	if h.Standing != nil {
 		h.Conn, h.Standing = h.srv.lanesTo(h.Conn, h.Standing), nil
 	}
-	c := h.srv.legacy.New(h.Conn, h.vc, h.facts)
+	c := h.srv.Legacy.New(h.Conn, h.vc, h.facts)
 	if h.who != "" {
 		c.BelongTo(h.who)
 	}
 	h.Conn = c
-	asking, cancel := h.srv.eras.Asking(ctx, h.Header)
+	asking, cancel := h.srv.Eras.Asking(ctx, h.Header)
 	defer cancel()
 	result, err := c.Introduce(asking, raw, h.Header)
 	if err != nil {
@@ -58,19 +59,19 @@ func (h *handshake) bridge(ctx context.Context, raw []byte) (s *session, answer 
 
 // lanesTo are the lanes of a server without a handshake on a pipe. One that is a
 // process and ends by itself is started again; there is nothing that it has to be told.
-func (srv *handshakes) lanesTo(conn upstream.Conn, standing upstream.Stream) *lanes {
-	if now := srv.now(); now.Origin.Restarts && now.Config.Upstream.Restart.Max > 0 {
-		o := &server.Opening{Of: srv.host, Conn: conn, Standing: standing}
+func (srv *handshakes) lanesTo(conn upstream.Conn, standing upstream.Stream) *session.Lanes {
+	if now := srv.Now(); now.Origin.Restarts && now.Config.Upstream.Restart.Max > 0 {
+		o := &server.Opening{Of: srv.Host, Conn: conn, Standing: standing}
 		era.Discover(o)
 		r := srv.restarting(o, translate.Modern(), "")
 		conn, standing = r, r.Stream()
 	}
-	return srv.openLanes(conn, standing)
+	return srv.OpenLanes(conn, standing)
 }
 
 // open opens a connection for a server without a handshake.
 func (h *handshake) open(ctx context.Context) bool {
-	if sh := h.srv.now().Origin.Shared; sh != nil && h.bridges {
+	if sh := h.srv.Now().Origin.Shared; sh != nil && h.bridges {
 		g, err := sh.JoinModern(ctx, h.srv.sharing())
 		if err != nil {
 			h.log().Debug("no process to share", zap.Error(err))
@@ -79,10 +80,10 @@ func (h *handshake) open(ctx context.Context) bool {
 		h.Conn, h.Standing = g, nil
 		return true
 	}
-	b := h.srv.eras.TakeSpare(ctx)
-	if b == nil && h.srv.now().Origin.Open != nil {
+	b := h.srv.Eras.TakeSpare(ctx)
+	if b == nil && h.srv.Now().Origin.Open != nil {
 		var err error
-		if b, err = h.srv.now().Origin.Open(ctx); err != nil {
+		if b, err = h.srv.Now().Origin.Open(ctx); err != nil {
 			h.log().Debug("no connection without a handshake", zap.Error(err))
 			return false
 		}
@@ -98,7 +99,7 @@ func (h *handshake) open(ctx context.Context) bool {
 // handshake, so that initialize can be said to it. What it was asked before is void.
 func (h *handshake) unbridge() {
 	if conn := h.Conn; conn != nil {
-		h.srv.host.Spawn(func() { h.srv.endConn(conn) })
+		h.srv.Host.Spawn(func() { h.srv.EndConn(conn) })
 	}
 	h.Conn, h.Standing, h.Early, h.named = nil, nil, nil, ""
 }
@@ -110,10 +111,10 @@ func (h *handshake) shakesFor(ctx context.Context) bool {
 	if !h.bridges || h.Standing != nil || h.named != "" {
 		return true
 	}
-	e, err := h.srv.eras.Of(ctx, h.Header)
+	e, err := h.srv.Eras.Of(ctx, h.Header)
 	if err != nil || !e.Modern() || e.Handshake {
 		return true
 	}
-	h.srv.host.Report.Quirk(report.IdleHandshake)
+	h.srv.Host.Report.Quirk(report.IdleHandshake)
 	return false
 }

@@ -76,7 +76,7 @@ func TestSlowModernServerHasTheHandshakeTimeout(t *testing.T) {
 			return answer(m)
 		}
 		srv := front(t, f, func(cfg *config.Config) { cfg.Upstream.Version = c.version })
-		srv.eras.AskTime = 20 * time.Millisecond
+		srv.Eras.AskTime = 20 * time.Millisecond
 		if r := srv.post("", initialize("2025-11-25", `{}`)); gjson.Get(r.body, "result").Exists() != c.begins {
 			t.Errorf("upstream.version %s: %+v", c.version, r)
 		}

@@ -41,10 +41,10 @@ func TestProcessWithoutAHandshakeIsStartedAgain(t *testing.T) {
 	if list := second.said("initialize"); len(list) > 0 {
 		t.Errorf("told %q", list)
 	}
-	if n := counted(t, srv.metrics, "dragoman_upstream_restarts_total"); n != 1 {
+	if n := counted(t, srv.Metrics, "dragoman_upstream_restarts_total"); n != 1 {
 		t.Errorf("%d restarts counted", n)
 	}
-	if srv.sessions.count() != 1 {
+	if srv.Table.Len() != 1 {
 		t.Error("the session is gone")
 	}
 }
@@ -64,7 +64,7 @@ func TestProcessThatComesBackWithAHandshake(t *testing.T) {
 	srv := frontOf(t, kids.origin(), quickly, func(cfg *config.Config) { cfg.Upstream.Restart.Max = 1 })
 	s := srv.initialize("2025-06-18")
 	kids.child(t, 0).lose(exited)
-	eventually(t, "session ended", func() bool { return srv.sessions.count() == 0 })
+	eventually(t, "session ended", func() bool { return srv.Table.Len() == 0 })
 	if r := srv.post(s, callOne); r.status != 404 {
 		t.Errorf("%+v", r)
 	}

@@ -348,7 +348,7 @@ func TestTaskThatAsksTooMuch(t *testing.T) {
 // all are forgotten with their sessions.
 func TestFinishedTasksOfManySessions(t *testing.T) {
 	srv := front(t, modernTasks(false))
-	srv.legacy.MaxFinished(10 * 556)
+	srv.Legacy.MaxFinished(10 * 556)
 	call := func(session string) string {
 		r := srv.post(session, `{"jsonrpc":"2.0","id":3,"method":"tools/call","params":{"name":"quick","task":{"ttl":60000}}}`)
 		return gjson.Get(r.body, "result.task.taskId").String()
@@ -368,7 +368,7 @@ func TestFinishedTasksOfManySessions(t *testing.T) {
 		srv.exchange(t.Context(), "DELETE", session, "")
 	}
 	eventually(t, "nothing is left", func() bool {
-		sessions, bytes := srv.legacy.Finished()
+		sessions, bytes := srv.Legacy.Finished()
 		return sessions == 0 && bytes == 0
 	})
 }

@@ -9,6 +9,7 @@ import (
 
 	"github.com/dragoman-proxy/dragoman/proxy/config"
 	"github.com/dragoman-proxy/dragoman/proxy/mcp"
+	"github.com/dragoman-proxy/dragoman/proxy/session"
 	"github.com/dragoman-proxy/dragoman/translate/wire"
 )
 
@@ -25,9 +26,9 @@ type nameCollision struct {
 // checkCollisions checks, before the client receives the response to initialize, whether adapter
 // tools and server tools have equal names. It does nothing if adapters.on_clash is shadow. An error
 // refuses the session.
-func (h *handshake) checkCollisions(ctx context.Context, s *session) error {
+func (h *handshake) checkCollisions(ctx context.Context, s *session.Session) error {
 	srv := h.srv
-	if srv.adapters == nil || srv.now().Config.Adapters.OnClash == config.ClashShadow || !s.Facts.Has(wire.ServerTools) {
+	if srv.Adapters == nil || srv.Now().Config.Adapters.OnClash == config.ClashShadow || !s.Facts.Has(wire.ServerTools) {
 		return nil
 	}
 	c := &srv.clash
@@ -43,7 +44,7 @@ func (h *handshake) checkCollisions(ctx context.Context, s *session) error {
 			h.log().Debug("cannot read the names of the server's tools", zap.Error(err))
 			return nil // hideCollisions reports a collision when the client lists the tools
 		}
-		c.at, c.names = time.Now(), srv.adapters.Collisions(theirs)
+		c.at, c.names = time.Now(), srv.Adapters.Collisions(theirs)
 	}
 	if len(c.names) > 0 {
 		return mcp.Fail(mcp.ToolNameCollision, strings.Join(c.names, ", "))
@@ -55,9 +56,9 @@ func (h *handshake) checkCollisions(ctx context.Context, s *session) error {
 // name of an adapter's tool. There was no collision when the session began.
 func (x *exchange) hideCollisions(page []byte, names []string) []byte {
 	for _, name := range names {
-		x.srv.metrics.Shadowed.WithLabelValues(name).Inc()
+		x.srv.Metrics.Shadowed.WithLabelValues(name).Inc()
 	}
-	x.srv.host.Log.Warn("adapter tool names collide with server tools", zap.Strings("tools", names))
+	x.srv.Host.Log.Warn("adapter tool names collide with server tools", zap.Strings("tools", names))
 	f := mcp.Fail(mcp.ToolNameCollision, strings.Join(names, ", "))
 	var m wire.Message
 	if m.Scan(page, nil) != nil {

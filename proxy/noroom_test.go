@@ -85,7 +85,7 @@ func TestAnswerWithoutRoomIsAnError(t *testing.T) {
 	call := func(id int, tool string) string {
 		return fmt.Sprintf(`{"jsonrpc":"2.0","id":%d,"method":"tools/call","params":{"name":%q}}`, id, tool)
 	}
-	if err := srv.host.Memory().Budget.Take(t.Context(), large.Copy, 4<<20); err != nil {
+	if err := srv.Host.Memory().Budget.Take(t.Context(), large.Copy, 4<<20); err != nil {
 		t.Fatal(err)
 	}
 	resp, body := postTo(t, url, session, call(1, "json"))
@@ -96,13 +96,13 @@ func TestAnswerWithoutRoomIsAnError(t *testing.T) {
 	if _, body := postTo(t, url, session, call(2, "event")); gjson.Get(body, "id").Int() != 2 || !strings.Contains(body, "limits.in_hand") {
 		t.Errorf("an event: %s", body)
 	}
-	srv.host.Memory().Budget.Give(large.Copy, 4<<20)
+	srv.Host.Memory().Budget.Give(large.Copy, 4<<20)
 	for id, tool := range []string{"json", "event"} {
 		if resp, body := postTo(t, url, session, call(id, tool)); resp.StatusCode != http.StatusOK || len(body) < 200<<10 {
 			t.Errorf("%d %.200s", resp.StatusCode, body)
 		}
 	}
-	eventually(t, "nothing to be in hand", func() bool { return srv.host.Memory().Budget.Taken() == 0 })
+	eventually(t, "nothing to be in hand", func() bool { return srv.Host.Memory().Budget.Taken() == 0 })
 }
 
 // TestModernRequestOwnsItsMemory: the copy is in one buffer, which has room for a second copy.

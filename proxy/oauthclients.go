@@ -19,14 +19,14 @@ import (
 type oauthClients struct{ srv *Server }
 
 func (o oauthClients) Serves(ctx context.Context, base, path string) bool {
-	if r := o.srv.now().Relay; r != nil {
+	if r := o.srv.Now().Relay; r != nil {
 		return r.Serves(ctx, base, path)
 	}
 	return oauthrelay.IsMetadata(path)
 }
 
 func (o oauthClients) Serve(req *downstream.Request, resp *downstream.Response) {
-	now := o.srv.now()
+	now := o.srv.Now()
 	if now.Relay == nil {
 		why := "there is no authorization server here: this proxy runs its server as a local command, or serves adapters only"
 		if now.Config.Upstream.URL != "" {
@@ -38,18 +38,18 @@ func (o oauthClients) Serve(req *downstream.Request, resp *downstream.Response) 
 	err := now.Relay.Serve(req, resp)
 	if _, refused := errors.AsType[*oauthrelay.MismatchError](err); refused {
 		o.srv.mismatches.do(func() {
-			o.srv.host.Log.Warn("clients will refuse the server's OAuth metadata", zap.String("server", now.Server), zap.Error(err))
+			o.srv.Host.Log.Warn("clients will refuse the server's OAuth metadata", zap.String("server", now.Server), zap.Error(err))
 		})
 	} else if _, refused := errors.AsType[*oauthrelay.CopyError](err); refused {
 		o.srv.copies.do(func() {
-			o.srv.host.Log.Warn("clients of 2025-03-26 get no copy of the authorization server's metadata", zap.String("server", now.Server), zap.Error(err))
+			o.srv.Host.Log.Warn("clients of 2025-03-26 get no copy of the authorization server's metadata", zap.String("server", now.Server), zap.Error(err))
 		})
 	} else if err != nil {
-		o.srv.host.Report.ServerFailed("cannot forward the OAuth request of a client to the server", failures.Of(err), err, nil)
+		o.srv.Host.Report.ServerFailed("cannot forward the OAuth request of a client to the server", failures.Of(err), err, nil)
 		return
 	}
 	o.srv.signIns.CountRelayed(req.Path, resp.Status)
-	o.srv.host.Log.Debug("OAuth request of a client forwarded to the server", zap.String("method", req.Method), zap.Int("status", resp.Status))
+	o.srv.Host.Log.Debug("OAuth request of a client forwarded to the server", zap.String("method", req.Method), zap.Int("status", resp.Status))
 }
 
 // tellEvery is the least time between two equal warnings to operators.
@@ -83,7 +83,7 @@ func (e *LoginError) Unwrap() error { return e.Err }
 // wantsLogin returns a *LoginError if err is the server's 401 over HTTP, else err.
 func (srv *Server) wantsLogin(ctx context.Context, err error) error {
 	status, ok := errors.AsType[*upstream.StatusError](err)
-	r := srv.now().Relay
+	r := srv.Now().Relay
 	if !ok || status.Code != http.StatusUnauthorized || r == nil {
 		return err
 	}

@@ -121,7 +121,7 @@ func TestRelayedRequestsAreCounted(t *testing.T) {
 		kind, status string
 		want         int
 	}{{"metadata", "404", 2}, {"endpoint", "201", 1}, {"endpoint", "404", 1}, {"metadata", "200", 0}} {
-		if n := counted(t, client.srv.metrics, "dragoman_oauth_relayed_total", "kind="+c.kind, "status="+c.status); n != c.want {
+		if n := counted(t, client.srv.Metrics, "dragoman_oauth_relayed_total", "kind="+c.kind, "status="+c.status); n != c.want {
 			t.Errorf("%s %s: counted %d, want %d", c.kind, c.status, n, c.want)
 		}
 	}

@@ -3,7 +3,6 @@ package proxy
 import (
 	"context"
 	"slices"
-	"strings"
 
 	"github.com/tidwall/gjson"
 
@@ -11,7 +10,7 @@ import (
 	"github.com/dragoman-proxy/dragoman/proxy/mcp"
 	"github.com/dragoman-proxy/dragoman/proxy/metrics"
 	"github.com/dragoman-proxy/dragoman/proxy/observe"
-	"github.com/dragoman-proxy/dragoman/proxy/principal"
+	"github.com/dragoman-proxy/dragoman/proxy/session"
 	"github.com/dragoman-proxy/dragoman/proxy/upstream"
 	"github.com/dragoman-proxy/dragoman/translate"
 	"github.com/dragoman-proxy/dragoman/translate/wire"
@@ -25,101 +24,16 @@ type observation struct {
 	lent     bool          // seen is that of a question, and does not end with the exchange
 	kept     observe.Copy  // the message under way as it came, if there is a reader
 	lost     []wire.Loss   // what the translation of the message under way has lost
-	question *call         // the server's question under way
+	question *session.Call // the server's question under way
 	counted  [2]int        // the tokens of the result under way as it came and as it goes; 0 if they were not counted
 }
 
 // peers says who talks in x's messages.
-func (x *exchange) peers() *observe.Peers { return x.s.peers() }
-
-// seenPeers are the peers of a session, and what they were made of besides what never changes.
-type seenPeers struct {
-	observe.Peers
-	client, server, owner string
-	info                  string // the clientInfo of a request; "" for none
-}
-
-// peers says who talks in the session.
-func (s *session) peers() *observe.Peers { return s.peersWith(nil) }
-
-// peersWith is peers for a request with this clientInfo. Most calls of a session have the same peers, so it remembers the
-// last ones.
-func (s *session) peersWith(info []byte) *observe.Peers {
-	if k := s.seen.Load(); k != nil && k.info == string(info) && k.client == s.clientName && k.server == s.serverName && k.owner == s.owner {
-		return &k.Peers
-	}
-	k := &seenPeers{s.newPeers(), s.clientName, s.serverName, s.owner, string(info)}
-	if info != nil {
-		k.Client = nameOf(info)
-	}
-	s.seen.Store(k)
-	return &k.Peers
-}
-
-func (s *session) newPeers() observe.Peers {
-	p := observe.Peers{
-		Session: fingerprint(s.id), Client: s.clientName, Server: s.serverName, ClientTransport: "http", ServerTransport: s.of.serverTransport(),
-		ClientRevision: s.ClientRevision.Name, ServerRevision: s.ServerRevision.Name, Bridged: s.ClientRevision.Modern != s.ServerRevision.Modern,
-	}
-	if s.pipe != 0 || s.of.personal.Load() {
-		p.ClientTransport = s.of.pipeTransport()
-	}
-	switch {
-	case s.owner != "":
-		p.Principal = principal.Mark(s.owner)[:16]
-	case s.id == "":
-		p.Session = fingerprint(s.who())
-	}
-	if _, remote := s.conn.(*upstream.SSESession); remote {
-		p.ServerTransport = "sse"
-	}
-	if p.Client == "" {
-		p.Client = nameOf([]byte(s.ClientInfo))
-	}
-	return p
-}
-
-func (srv *sessions) serverTransport() string {
-	if u := &srv.now().Config.Upstream; u.URL != "" && u.Transport != "sse" {
-		return "http"
-	} else if u.URL != "" {
-		return "sse"
-	}
-	return "stdio"
-}
-
-// pipeTransport returns the transport of clients on pipes.
-func (srv *sessions) pipeTransport() string {
-	if srv.personal.Load() {
-		return "stdio"
-	}
-	return "sse"
-}
-
-// observeNews makes the notifications of a server without a handshake, that belong to no call, known to s.
-func (s *session) observeNews() {
-	if c, is := s.conn.(*legacyclient.Conn); is {
-		c.Observe(func(raw []byte) (*observe.Call, observe.Copy) {
-			kept := s.of.observer.Keep(raw)
-			if !kept.Kept() {
-				return nil, kept
-			}
-			return s.of.observer.Begin(s.peers(), kept, true), kept
-		})
-	}
-}
-
-// nameOf returns the name and version in an Implementation, JSON.
-func nameOf(implementation []byte) string {
-	const most = 100
-	said := gjson.GetManyBytes(implementation, "name", "version")
-	name := strings.TrimSpace(said[0].Str + " " + said[1].Str)
-	return strings.ToValidUTF8(name[:min(len(name), most)], "")
-}
+func (x *exchange) peers() *observe.Peers { return x.s.Peers() }
 
 // bridged reports whether package legacyclient translates x's messages, and observes the server's edge.
 func (x *exchange) bridged() bool {
-	_, is := x.s.conn.(*legacyclient.Conn)
+	_, is := x.s.Conn.(*legacyclient.Conn)
 	return is
 }
 
@@ -130,9 +44,9 @@ func (x *exchange) observeSent(m *wire.Message) {
 	}
 	p := x.peers
 	if m.Kind == wire.Request && x.tally != nil {
-		p = func() *observe.Peers { return x.s.peersWith(clientIn(m)) }
+		p = func() *observe.Peers { return x.s.PeersWith(clientIn(m)) }
 	}
-	x.seen = x.srv.observer.BeginWith(p(), x.kept, observe.HeadOf(m), false)
+	x.seen = x.srv.Observer.BeginWith(p(), x.kept, observe.HeadOf(m), false)
 	if x.seen == nil {
 		return
 	}
@@ -159,7 +73,7 @@ func (x *exchange) why(m *wire.Message) observe.Why {
 	if x.bridged() {
 		return observe.Why{}
 	}
-	return observe.Why{Translator: x.s.up, Known: known(m)}
+	return observe.Why{Translator: x.s.Up, Known: known(m)}
 }
 
 // known returns what a translation knows of m. It keeps nothing of m's text.
@@ -186,13 +100,13 @@ func (x *exchange) observeAnswer(m *wire.Message) {
 	if !x.kept.Kept() {
 		return
 	}
-	x.lent = x.met != nil && x.met.More.seen != nil
+	x.lent = x.met != nil && x.met.More.Seen != nil
 	if x.lent {
-		x.seen = x.met.More.seen
+		x.seen = x.met.More.Seen
 	} else {
-		x.seen = x.srv.observer.Begin(x.peers(), x.kept, false)
+		x.seen = x.srv.Observer.Begin(x.peers(), x.kept, false)
 	}
-	if x.s.owner == "" { // the answer of a modern client was in a request, which was added
+	if x.s.Principal == "" { // the answer of a modern client was in a request, which was added
 		x.seen.Came(observe.Message{Edge: observe.ClientEdge, Direction: observe.ToServer, Copy: x.kept, Method: m.Method.String(), Why: x.why(m)})
 	}
 }
@@ -219,7 +133,7 @@ func (x *exchange) fromServer(raw []byte) (out []byte, ok bool) {
 	if x.ownCall == nil && !x.bridged() {
 		in := observe.Message{Edge: observe.ServerEdge, Direction: observe.ToClient, Copy: x.kept, Losses: x.lost}
 		if !call.Short() {
-			in.Why = observe.Why{Translator: x.s.down, Known: known(m)}
+			in.Why = observe.Why{Translator: x.s.Down, Known: known(m)}
 		}
 		if ok && m.Kind != wire.Request {
 			in.Kind = m.Kind
@@ -246,7 +160,7 @@ func (x *exchange) keepSeen(raw []byte) observe.Copy {
 	if x.call != nil && x.seen != nil {
 		return x.seen.KeepAnswer(raw)
 	}
-	return x.srv.observer.Keep(raw)
+	return x.srv.Observer.Keep(raw)
 }
 
 // seenWithin returns x's context, with what legacyclient needs to observe the server's edge.
@@ -263,22 +177,22 @@ func (x *exchange) callOf(raw []byte, ok bool) (call *observe.Call, alone bool) 
 	m := &x.msg
 	switch {
 	case m.Kind == wire.Request && x.question != nil:
-		call = x.question.More.seen
+		call = x.question.More.Seen
 		x.question = nil
 		return call, call != nil && call.Server
 	case x.met != nil:
-		return x.met.More.seen, false
+		return x.met.More.Seen, false
 	case x.call != nil:
 		return x.seen, false
 	case m.Kind.Response() && !ok:
 		return nil, false // dragoman has asked
 	}
-	if c, is := x.s.conn.(*legacyclient.Conn); is {
+	if c, is := x.s.Conn.(*legacyclient.Conn); is {
 		if call = c.Seen(raw); call != nil {
 			return call, true
 		}
 	}
-	return x.srv.observer.Begin(x.peers(), x.kept, true), true
+	return x.srv.Observer.Begin(x.peers(), x.kept, true), true
 }
 
 // observeQuestion returns the call of the server's question, which begins if it belongs to no other.
@@ -286,13 +200,13 @@ func (x *exchange) observeQuestion() *observe.Call {
 	if !x.kept.Kept() || x.seen != nil && x.call != nil {
 		return x.seen
 	}
-	return x.srv.observer.Begin(x.peers(), x.kept, true)
+	return x.srv.Observer.Begin(x.peers(), x.kept, true)
 }
 
 // observeLocal adds a response of dragoman's own to the client.
 func (x *exchange) observeLocal(body []byte) {
 	if c := x.seen; c != nil {
-		c.Add(observe.Message{Edge: observe.ClientEdge, Direction: observe.ToClient, Copy: x.srv.observer.Keep(body), Method: c.Method})
+		c.Add(observe.Message{Edge: observe.ClientEdge, Direction: observe.ToClient, Copy: x.srv.Observer.Keep(body), Method: c.Method})
 	}
 }
 
@@ -300,41 +214,41 @@ func (x *exchange) observeLocal(body []byte) {
 // begins with that.
 func (x *exchange) observeFailure(f *mcp.Failure) {
 	if x.seen == nil && x.kept.Kept() && x.s != nil {
-		x.seen = x.srv.observer.Begin(x.peers(), x.kept, false)
+		x.seen = x.srv.Observer.Begin(x.peers(), x.kept, false)
 		x.seen.Came(observe.Message{Edge: observe.ClientEdge, Direction: observe.ToServer, Copy: x.kept})
 	}
 	if c := x.seen; c != nil && !x.lent {
-		c.Add(observe.Message{Edge: observe.ClientEdge, Direction: observe.ToClient, Copy: x.srv.observer.Keep(f.Body()), Method: c.Method, Status: f.Status})
+		c.Add(observe.Message{Edge: observe.ClientEdge, Direction: observe.ToClient, Copy: x.srv.Observer.Keep(f.Body()), Method: c.Method, Status: f.Status})
 	}
 }
 
 // observeRefusal observes a message of a client without a session that gets an error.
 func (srv *Server) observeRefusal(message []byte, client *translate.Revision, transport string, f *mcp.Failure) {
-	if !srv.observer.Watched() || f.Status == 202 {
+	if !srv.Observer.Watched() || f.Status == 202 {
 		return
 	}
 	p := observe.Peers{ClientTransport: transport}
 	if client != nil {
 		p.ClientRevision = client.Name
 	}
-	kept := srv.observer.Keep(message)
-	c := srv.observer.Begin(&p, kept, false)
+	kept := srv.Observer.Keep(message)
+	c := srv.Observer.Begin(&p, kept, false)
 	if message != nil {
 		c.Came(observe.Message{Edge: observe.ClientEdge, Direction: observe.ToServer, Copy: kept})
 	}
-	c.Add(observe.Message{Edge: observe.ClientEdge, Direction: observe.ToClient, Copy: srv.observer.Keep(f.Body()), Method: c.Method, Status: f.Status})
+	c.Add(observe.Message{Edge: observe.ClientEdge, Direction: observe.ToClient, Copy: srv.Observer.Keep(f.Body()), Method: c.Method, Status: f.Status})
 	c.End(string(metrics.Refused), f.Why)
 }
 
 // observeRefused observes a message of the session's client that gets an error, and of which there is no exchange.
-func (srv *Server) observeRefused(s *session, message []byte, f *mcp.Failure) {
-	if !srv.observer.Watched() {
+func (srv *Server) observeRefused(s *session.Session, message []byte, f *mcp.Failure) {
+	if !srv.Observer.Watched() {
 		return
 	}
-	kept := srv.observer.Keep(message)
-	c := srv.observer.Begin(s.peers(), kept, false)
+	kept := srv.Observer.Keep(message)
+	c := srv.Observer.Begin(s.Peers(), kept, false)
 	c.Came(observe.Message{Edge: observe.ClientEdge, Direction: observe.ToServer, Copy: kept})
-	c.Add(observe.Message{Edge: observe.ClientEdge, Direction: observe.ToClient, Copy: srv.observer.Keep(f.Body()), Method: c.Method, Status: f.Status})
+	c.Add(observe.Message{Edge: observe.ClientEdge, Direction: observe.ToClient, Copy: srv.Observer.Keep(f.Body()), Method: c.Method, Status: f.Status})
 	c.End(string(metrics.Refused), f.Why)
 }
 
@@ -358,7 +272,7 @@ func (x *exchange) noteDialect() {
 func (x *exchange) about() *observe.Call {
 	switch {
 	case x.met != nil:
-		return x.met.More.seen
+		return x.met.More.Seen
 	case x.call != nil:
 		return x.seen
 	}
@@ -373,6 +287,6 @@ func (x *exchange) observeLost(lost []wire.Loss) {
 }
 
 // observe adds the error that the client gets instead of a response to c.
-func (p *pipe) observe(c *call, body []byte) {
-	c.More.seen.Add(observe.Message{Edge: observe.ClientEdge, Direction: observe.ToClient, Copy: p.srv.observer.Keep(body), Method: c.Method.String()})
+func (p *pipe) observe(c *session.Call, body []byte) {
+	c.More.Seen.Add(observe.Message{Edge: observe.ClientEdge, Direction: observe.ToClient, Copy: p.srv.Observer.Keep(body), Method: c.Method.String()})
 }

@@ -15,7 +15,7 @@ import (
 // observedBy returns a ring that sees what srv does until end is called.
 func observedBy(srv testServer) (ring *observe.Ring, end func()) {
 	ring = observe.NewRing((*redactor)(srv.Server))
-	return ring, srv.observer.Attach("test", ring)
+	return ring, srv.Observer.Attach("test", ring)
 }
 
 // rowsOf returns all calls with a method, in full.
@@ -262,7 +262,7 @@ func TestEachListSaysWhyItDiffers(t *testing.T) {
 				t.Errorf("%s: list %d: %d differences without a reason, notes %+v", version, n, unexplained(d), d.Notes)
 			}
 		}
-		if srv.lists.Find(memo.Key{By: srv.sessions.byID[s].down, Method: wire.ToolsList, Facts: srv.sessions.byID[s].Facts}) == nil {
+		if srv.lists.Find(memo.Key{By: srv.Table.Held(s).Down, Method: wire.ToolsList, Facts: srv.Table.Held(s).Facts}) == nil {
 			t.Error("no list is remembered")
 		}
 	}

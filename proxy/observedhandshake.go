@@ -8,6 +8,7 @@ import (
 	"github.com/dragoman-proxy/dragoman/proxy/metrics"
 	"github.com/dragoman-proxy/dragoman/proxy/observe"
 	"github.com/dragoman-proxy/dragoman/proxy/report"
+	"github.com/dragoman-proxy/dragoman/proxy/session"
 	"github.com/dragoman-proxy/dragoman/translate"
 	"github.com/dragoman-proxy/dragoman/translate/wire"
 )
@@ -19,15 +20,15 @@ const versionChosen = "dragoman proposes the revisions that the server may speak
 
 // observe begins the observation of the client's initialize.
 func (h *handshake) observe(raw []byte) {
-	o := &h.srv.observer
+	o := &h.srv.Observer
 	if !o.Watched() {
 		return
 	}
 	p := observe.Peers{
-		Client: nameOf([]byte(gjson.GetBytes(raw, "params.clientInfo").Raw)), ClientRevision: h.vc.Name, ClientTransport: "http", ServerTransport: h.srv.serverTransport(),
+		Client: session.NameOf([]byte(gjson.GetBytes(raw, "params.clientInfo").Raw)), ClientRevision: h.vc.Name, ClientTransport: "http", ServerTransport: h.srv.ServerTransport(),
 	}
 	if h.pipe {
-		p.ClientTransport = h.srv.pipeTransport()
+		p.ClientTransport = h.srv.PipeTransport()
 	}
 	kept := o.Keep(raw)
 	h.seen = o.Begin(&p, kept, false)
@@ -44,14 +45,14 @@ func (h *handshake) observeProposal(body []byte, propose *translate.Revision, wh
 }
 
 // observeAnswer adds the result as the client gets it.
-func (h *handshake) observeAnswer(s *session, answer []byte) {
+func (h *handshake) observeAnswer(s *session.Session, answer []byte) {
 	if h.seen == nil {
 		return
 	}
 	if s.ServerRevision != h.vc {
 		h.seen.Note(observe.Note{By: observe.Handshake, What: "protocolVersion", Path: "result.protocolVersion", To: observe.ToClient, Detail: versionChosen})
 	}
-	if h.srv.now().Own != nil {
+	if h.srv.Now().Own != nil {
 		h.seen.Note(observe.Note{By: observe.OwnTools, What: "introduced", Path: "result", To: observe.ToClient, Detail: "dragoman has tools of its own"})
 	}
 	h.seen.Went(observe.ClientEdge, observe.ToClient, answer)
@@ -63,7 +64,7 @@ func (h *handshake) observeFailure(f *mcp.Failure) {
 }
 
 // observeEnd ends the observation of initialize. s is nil if there is no session.
-func (h *handshake) observeEnd(s *session, err error) {
+func (h *handshake) observeEnd(s *session.Session, err error) {
 	switch {
 	case h.seen == nil:
 	case err != nil:
@@ -73,12 +74,5 @@ func (h *handshake) observeEnd(s *session, err error) {
 		h.seen.End(string(metrics.Errored), "")
 	default:
 		h.seen.End(string(metrics.Succeeded), "")
-	}
-}
-
-// observeSession tells of the session that began with the call begun.
-func (s *session) observeSession(begun *observe.Call) {
-	if s.of.observer.Watched() {
-		s.of.observer.Session(observe.Session{Peers: *s.peers(), Call: begun})
 	}
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/dragoman-proxy/dragoman/proxy/replicas"
 	"github.com/dragoman-proxy/dragoman/proxy/report"
 	"github.com/dragoman-proxy/dragoman/proxy/sealed"
+	"github.com/dragoman-proxy/dragoman/proxy/session"
 	"github.com/dragoman-proxy/dragoman/proxy/sse"
 	"github.com/dragoman-proxy/dragoman/translate/wire"
 )
@@ -23,10 +24,10 @@ import (
 // cause lost.
 func (srv *Server) forward(to sealed.ID, method string, lost mcp.Cause, req *downstream.Request, resp *downstream.Response) error {
 	r := &replicas.Request{Request: req, Method: method, Header: srv.carriedHeaders(req), Lost: lost}
-	if !srv.observer.Watched() || method == "DELETE" {
+	if !srv.Observer.Watched() || method == "DELETE" {
 		return srv.replicas.Forward(to, r, resp)
 	}
-	f := &forwarded{srv: srv, request: r, kept: srv.observer.Keep(req.Body), peers: srv.peersOfForwarded(req)}
+	f := &forwarded{srv: srv, request: r, kept: srv.Observer.Keep(req.Body), peers: srv.peersOfForwarded(req)}
 	seen := *req
 	r.Request, seen.Client = &seen, &forwardedPeer{req.Client, f}
 	err := srv.replicas.Forward(to, r, resp)
@@ -62,13 +63,13 @@ func (f *forwarded) answered(resp *downstream.Response, err error) {
 
 // peersOfForwarded says who talks, as far as the session's id and the request tell.
 func (srv *Server) peersOfForwarded(req *downstream.Request) *observe.Peers {
-	p := &observe.Peers{Session: fingerprint(req.Session), ClientRevision: req.Version, ClientTransport: "http", ServerTransport: srv.serverTransport()}
+	p := &observe.Peers{Session: session.Fingerprint(req.Session), ClientRevision: req.Version, ClientTransport: "http", ServerTransport: srv.ServerTransport()}
 	var m wire.Message
-	if s, ok := srv.now().Sealer.OpenSession(req.Session, time.Now()); ok {
-		p.Client, p.ClientRevision, p.ServerRevision = nameOf([]byte(s.ClientInfo)), s.ClientRevision.Name, s.ServerRevision.Name
+	if s, ok := srv.Now().Sealer.OpenSession(req.Session, time.Now()); ok {
+		p.Client, p.ClientRevision, p.ServerRevision = session.NameOf([]byte(s.ClientInfo)), s.ClientRevision.Name, s.ServerRevision.Name
 		p.Bridged = s.ClientRevision.Modern != s.ServerRevision.Modern
 	} else if m.Scan(req.Body, nil) == nil {
-		p.Client = nameOf(clientIn(&m))
+		p.Client = session.NameOf(clientIn(&m))
 	}
 	return p
 }
@@ -88,8 +89,8 @@ func (f *forwarded) begin() {
 	if f.call != nil {
 		return
 	}
-	f.call = f.srv.observer.Begin(f.peers, f.kept, false)
-	header := headersOf(f.srv.appendPassed(nil, f.request.Request.Header))
+	f.call = f.srv.Observer.Begin(f.peers, f.kept, false)
+	header := headersOf(f.srv.AppendPassed(nil, f.request.Request.Header))
 	f.call.Came(observe.Message{Edge: observe.ClientEdge, Direction: observe.ToServer, Copy: f.kept, Header: header})
 	f.call.WaitsForServer()
 	f.note(f.call)
@@ -110,8 +111,8 @@ func (p *forwardedPeer) Send(e sse.Event) error {
 	switch f := p.of; {
 	case len(e.Data) == 0:
 	case f.request.Method == "GET":
-		kept := f.srv.observer.Keep(e.Data)
-		c := f.srv.observer.Begin(f.peers, kept, true)
+		kept := f.srv.Observer.Keep(e.Data)
+		c := f.srv.Observer.Begin(f.peers, kept, true)
 		c.Add(observe.Message{Edge: observe.ClientEdge, Direction: observe.ToClient, Copy: kept})
 		f.note(c)
 		c.End(string(metrics.Succeeded), "")

@@ -24,7 +24,7 @@ func allMetrics(t *testing.T) (all []*prometheus.Desc) {
 	srv := front(t, newFake(nil))
 	srv.Register(metrics.LogLinesDropped(func() float64 { return 0 }))
 	descriptions := make(chan *prometheus.Desc, 1000)
-	srv.metrics.Registry.Describe(descriptions)
+	srv.Metrics.Registry.Describe(descriptions)
 	close(descriptions)
 	for d := range descriptions {
 		all = append(all, d)

@@ -181,9 +181,9 @@ func TestACallCountsOnce(t *testing.T) {
 			method := "method=" + cmp.Or(c.method, "tools/call")
 			const family = "dragoman_requests_total"
 			eventually(t, "the count", func() bool {
-				return counted(t, srv.metrics, family, method, "outcome="+string(c.want), "server="+c.server) == 1
+				return counted(t, srv.Metrics, family, method, "outcome="+string(c.want), "server="+c.server) == 1
 			})
-			if n := counted(t, srv.metrics, family, method); n != 1 {
+			if n := counted(t, srv.Metrics, family, method); n != 1 {
 				t.Errorf("counted %d times", n)
 			}
 		})
@@ -192,7 +192,7 @@ func TestACallCountsOnce(t *testing.T) {
 
 func TestBuildInfo(t *testing.T) {
 	srv := front(t, newFake(nil))
-	families, err := srv.metrics.Registry.Gather()
+	families, err := srv.Metrics.Registry.Gather()
 	if err != nil {
 		t.Fatal(err)
 	}

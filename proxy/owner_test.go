@@ -220,7 +220,7 @@ func TestTokensThatStayKeepTheirSessions(t *testing.T) {
 	client := serving(t, func(cfg *config.Config) { cfg.Upstream.URL, cfg.Auth.TokenFile = s.URL, file })
 	a, b := client.begins("X-Dragoman-Token", "a"), client.begins("X-Dragoman-Token", "b")
 	tokens("c\na\n")
-	if err := client.srv.Reload(client.srv.now().Config); err != nil {
+	if err := client.srv.Reload(client.srv.Now().Config); err != nil {
 		t.Fatal(err)
 	}
 	for _, c := range []struct {

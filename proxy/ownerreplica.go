@@ -23,7 +23,7 @@ import (
 // machine, or in this pod, and there are other replicas. Such a server does not know the sessions
 // of the others.
 func (srv *handshakes) serverIsBeside() bool {
-	at, err := url.Parse(srv.now().Config.Upstream.URL)
+	at, err := url.Parse(srv.Now().Config.Upstream.URL)
 	if err != nil || !srv.replicas.Configured() {
 		return false
 	}
@@ -40,7 +40,7 @@ func (srv *Server) forwardToOwner(method string, req *downstream.Request, resp *
 	if req.Session == "" || req.Forwarded || !srv.replicas.Configured() {
 		return false
 	}
-	home, ok := srv.sessions.ownerReplica(req.Session, srv.ownerOf(req))
+	home, ok := srv.Table.OwnerReplica(req.Session, srv.OwnerOf(req))
 	if !ok || home == srv.instance {
 		return false
 	}
@@ -49,7 +49,7 @@ func (srv *Server) forwardToOwner(method string, req *downstream.Request, resp *
 	case errors.Is(err, replicas.ErrNotTaken), err != nil && method == "GET" && clienterror.Of(err).Cause == mcp.PeerLost:
 		return false
 	case err != nil:
-		srv.refuse(req, resp, srv.host.Report.Failed(err, report.At{}).WithinSession())
+		srv.refuse(req, resp, srv.Host.Report.Failed(err, report.At{}).WithinSession())
 	}
 	return true
 }
@@ -66,13 +66,13 @@ func (srv *Server) carriedHeaders(req *downstream.Request) (list []upstream.Head
 	if req.Header == nil {
 		return list
 	}
-	list = srv.appendPassed(list, req.Header)
-	for _, name := range srv.adapters.CallerHeaders() {
+	list = srv.AppendPassed(list, req.Header)
+	for _, name := range srv.Adapters.CallerHeaders() {
 		if v := req.Header(name); v != "" && upstream.HeaderValue(list, name) == "" {
 			list = append(list, upstream.Header{Name: name, Value: v})
 		}
 	}
-	for _, name := range []string{principal.Header(srv.now().Config.Bridge.Principal), "Mcp-Method", "Mcp-Name", shape.BudgetHeader, trace.TimingHeader} {
+	for _, name := range []string{principal.Header(srv.Now().Config.Bridge.Principal), "Mcp-Method", "Mcp-Name", shape.BudgetHeader, trace.TimingHeader} {
 		if v := req.Header(name); v != "" && upstream.HeaderValue(list, name) == "" {
 			list = append(list, upstream.Header{Name: name, Value: v})
 		}
@@ -84,20 +84,20 @@ func (srv *Server) carriedHeaders(req *downstream.Request) (list []upstream.Head
 func newReplicas(srv *Server) *replicas.Replicas {
 	return replicas.New(replicas.Options{
 		Self: srv.instance, Handler: (*face)(srv), Rescue: srv.rescue,
-		Memory: srv.host.Memory(), Streams: &srv.streams, Draining: srv.host.Draining, Log: srv.host.Log,
+		Memory: srv.Host.Memory(), Streams: &srv.streams, Draining: srv.Host.Draining, Log: srv.Host.Log,
 		Settings: func() replicas.Settings {
-			now := srv.now()
+			now := srv.Now()
 			return replicas.Settings{
 				Addresses: now.Config.Bridge.Peers, Sealer: now.Sealer, MaxMessage: int(now.Config.Limits.UpstreamMessage),
 				Certificate: now.Guard.Cert, Roots: now.Guard.PeerRoots,
 			}
 		},
-		Count: func(o replicas.Outcome) { srv.metrics.Forwarded.WithLabelValues(string(o)).Inc() },
+		Count: func(o replicas.Outcome) { srv.Metrics.Forwarded.WithLabelValues(string(o)).Inc() },
 		Unreachable: func(err error) {
-			srv.host.Report.ServerFailed("replica cannot be reached", failures.ReplicaLost, err, nil)
+			srv.Host.Report.ServerFailed("replica cannot be reached", failures.ReplicaLost, err, nil)
 		},
 		Report: func(f *mcp.Failure, method string) string {
-			return srv.host.Report.Failed(f, report.At{Method: method}).Why
+			return srv.Host.Report.Failed(f, report.At{Method: method}).Why
 		},
 	})
 }

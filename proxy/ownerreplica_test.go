@@ -120,7 +120,7 @@ func TestASessionHasOneOwnerReplica(t *testing.T) {
 	resp.Stream.Close()
 	resp.Done()
 	for _, p := range all[1:] {
-		if p.sessions.count() != 0 {
+		if p.Table.Len() != 0 {
 			t.Error("the session is held elsewhere, too")
 		}
 	}
@@ -174,7 +174,7 @@ func TestBatchIsForwardedToTheOwnerReplica(t *testing.T) {
 	if r := all[1].post(session, `{"jsonrpc":"2.0","id":9,"method":"x/none"}`); gjson.Get(r.body, "error.code").Int() != -32601 || gjson.Get(r.body, "id").Raw != "9" {
 		t.Errorf("%+v", r)
 	}
-	if n := all[1].sessions.count(); n != 0 {
+	if n := all[1].Table.Len(); n != 0 {
 		t.Errorf("%d sessions", n)
 	}
 }
@@ -223,7 +223,7 @@ func TestASessionOutlivesItsOwnerReplica(t *testing.T) {
 // TestIDNamesTheReplicaOfASessionWithAModernServer, which alone has the session's state.
 func TestIDNamesTheReplicaOfASessionWithAModernServer(t *testing.T) {
 	srv := front(t, modernServer(false, `"capabilities":{}`, nil))
-	s, ok := srv.now().Sealer.OpenSession(srv.initialize("2025-06-18"), time.Now())
+	s, ok := srv.Now().Sealer.OpenSession(srv.initialize("2025-06-18"), time.Now())
 	if !ok || s.Home != srv.instance {
 		t.Errorf("%+v, %t", s, ok)
 	}

@@ -10,6 +10,7 @@ import (
 
 	"github.com/dragoman-proxy/dragoman/proxy/mcp"
 	"github.com/dragoman-proxy/dragoman/proxy/server"
+	"github.com/dragoman-proxy/dragoman/proxy/session"
 	"github.com/dragoman-proxy/dragoman/proxy/telemetry"
 	"github.com/dragoman-proxy/dragoman/proxy/upstream"
 	"github.com/dragoman-proxy/dragoman/translate/wire"
@@ -21,23 +22,23 @@ func (x *exchange) askServer(ctx context.Context, method wire.Method, params str
 	var b [12]byte
 	rand.Read(b[:])
 	id := []byte(`"dragoman-` + hex.EncodeToString(b[:]) + `"`)
-	c := newCall(id, wire.ToolsCall)
-	c.More.here, c.More.answers = true, make(chan []byte, 1)
-	if err := x.s.open.Add(c); err != nil {
+	c := session.NewCall(id, wire.ToolsCall)
+	c.More.Here, c.More.Answers = true, make(chan []byte, 1)
+	if err := x.s.Open.Add(c); err != nil {
 		return nil, err
 	}
-	defer x.s.open.End(c)
+	defer x.s.Open.End(c)
 	out := &upstream.Outgoing{Body: mcp.Request(id, method, "{"+params+"}"), Request: true, Header: x.from}
-	if d := x.s.direct; d != nil { // a modern request names its sender
-		out.Body = d.request(id, method, params)
-		out.Header = d.headers(x.from, method.String(), gjson.Get("{"+params+"}", "name").String())
+	if d := x.s.Direct; d != nil { // a modern request names its sender
+		out.Body = d.Request(id, method, params)
+		out.Header = d.Headers(x.from, method.String(), gjson.Get("{"+params+"}", "name").String())
 	}
 	span := telemetry.Ask(x.span.Within(ctx), out, x.s.ServerRevision.Name)
 	defer func() { span.Done(err) }()
 	end, _ := ctx.Deadline()
 	out.FirstByte = time.Until(end)
 	out.Silence = out.FirstByte
-	st, err := x.s.conn.Send(ctx, out)
+	st, err := x.s.Conn.Send(ctx, out)
 	switch {
 	case err != nil:
 		return nil, err
@@ -45,7 +46,7 @@ func (x *exchange) askServer(ctx context.Context, method wire.Method, params str
 		return server.Answer(ctx, st, id)
 	}
 	select { // a server on a pipe sends the response with all its other messages
-	case answer := <-c.More.answers:
+	case answer := <-c.More.Answers:
 		return server.ResultIn(answer)
 	case <-ctx.Done():
 		return nil, context.Cause(ctx)

@@ -16,7 +16,7 @@ import (
 
 // claim makes dragoman answer x's request itself if the catalog of its own tools claims it.
 func (x *exchange) claim(m *wire.Message) {
-	own := x.srv.now().OwnFor(&x.sender)
+	own := x.srv.Now().OwnFor(&x.sender)
 	if own == nil || m.Method != wire.ToolsCall && m.Method != wire.ToolsList {
 		return
 	}
@@ -36,24 +36,24 @@ func (x *exchange) answerHere(r *owntools.Request) {
 
 // startHere returns the stream of the request that dragoman answers itself.
 func (x *exchange) startHere() upstream.Stream {
-	asked := x.s.asked
+	asked := x.s.Asked
 	return x.ownCall.Start(x.ctx, func(key []byte) { asked.Take(key) })
 }
 
 // listAlone answers tools/list with dragoman's own tools only, if err says that the server cannot
 // be reached. It returns false if err says something else, or if the request asks for a later page.
 func (x *exchange) listAlone(body []byte, err error) bool {
-	own := x.srv.now().OwnFor(&x.sender)
+	own := x.srv.Now().OwnFor(&x.sender)
 	if own == nil || x.call == nil || x.call.Method != wire.ToolsList || !clienterror.Unreachable(err) {
 		return false
 	}
 	if owntools.HasCursor([]byte(gjson.GetBytes(body, "params").Raw)) {
 		return false
 	}
-	if x.s.piped && x.s.open.Unique && !x.s.open.End(x.call) {
+	if x.s.Piped && x.s.Open.Unique && !x.s.Open.End(x.call) {
 		return false // the failure of the pipe has already answered it
 	}
-	x.srv.host.Report.FailedAs("the server's tools are missing from the list", err, x.requestInfo())
+	x.srv.Host.Report.FailedAs("the server's tools are missing from the list", err, x.requestInfo())
 	x.answerHere(own.Alone([]byte(x.call.ID), (*exchangeView)(x)))
 	return true
 }
@@ -61,15 +61,15 @@ func (x *exchange) listAlone(body []byte, err error) bool {
 // receiveAnswer receives the client's answer to one of dragoman's own questions, and reports
 // whether m is one. Such answers never go to the server, also when nothing waits for them any more.
 func (x *exchange) receiveAnswer(m *wire.Message) bool {
-	if x.srv.now().Own == nil || !owntools.IsAnswer(m) {
+	if x.srv.Now().Own == nil || !owntools.IsAnswer(m) {
 		return false
 	}
 	x.key = wire.AppendIDKey(x.key[:0], m.ID())
-	if c := x.s.asked.Take(x.key); c != nil && c.More.answers != nil {
+	if c := x.s.Asked.Take(x.key); c != nil && c.More.Answers != nil {
 		x.met = c
-		c.More.answers <- bytes.Clone(m.Raw) // the buffer has room, as only one question is open
+		c.More.Answers <- bytes.Clone(m.Raw) // the buffer has room, as only one question is open
 	} else {
-		x.srv.host.Report.UnknownResponse(x.s.unknown.CompareAndSwap(false, true), x.requestInfo(), m)
+		x.srv.Host.Report.UnknownResponse(x.s.Unknown.CompareAndSwap(false, true), x.requestInfo(), m)
 	}
 	x.observeAnswer(m)
 	return true
@@ -77,13 +77,13 @@ func (x *exchange) receiveAnswer(m *wire.Message) bool {
 
 // withOurs adds dragoman's own tools to the server's response to tools/list.
 func (x *exchange) withOurs(page []byte, method wire.Method) []byte {
-	own := x.srv.now().OwnFor(&x.sender)
+	own := x.srv.Now().OwnFor(&x.sender)
 	if own == nil || method != wire.ToolsList {
 		return page
 	}
 	var clashing []string
 	out := own.Extend(page, x.s.ClientRevision, func(name string) {
-		if x.srv.now().Collides(own.Of(name)) {
+		if x.srv.Now().Collides(own.Of(name)) {
 			clashing = append(clashing, name)
 		} else {
 			x.srv.noteCollision(name)
@@ -98,13 +98,8 @@ func (x *exchange) withOurs(page []byte, method wire.Method) []byte {
 // noteCollision counts that a server's tool was hidden, since an own tool has its name. It logs
 // each name once.
 func (srv *exchanges) noteCollision(name string) {
-	srv.metrics.Shadowed.WithLabelValues(name).Inc()
+	srv.Metrics.Shadowed.WithLabelValues(name).Inc()
 	if _, seen := srv.shadows.LoadOrStore(name, true); !seen {
-		srv.host.Log.Warn("a server tool has the name of an adapter tool: clients get the adapter tool", zap.String("tool", name))
+		srv.Host.Log.Warn("a server tool has the name of an adapter tool: clients get the adapter tool", zap.String("tool", name))
 	}
-}
-
-// forgetOwn releases what dragoman's own tools kept for a session.
-func (srv *sessions) forgetOwn(s *session) {
-	srv.now().Own.EndSession(s.who())
 }

@@ -199,7 +199,7 @@ func TestServersToolWithAnOwnToolsNameIsHidden(t *testing.T) {
 			t.Errorf("%s got %s", call, got)
 		}
 	}
-	if n := counted(t, srv.metrics, "dragoman_shadowed_tools_total", "tool=ours"); n != 2 {
+	if n := counted(t, srv.Metrics, "dragoman_shadowed_tools_total", "tool=ours"); n != 2 {
 		t.Errorf("counted %d", n)
 	}
 	if n := srv.logs.FilterMessageSnippet("has the name of an adapter tool").Len(); n != 1 {

@@ -14,7 +14,7 @@ import (
 // panicked returns the error response to x's message raw, whose handling panicked. Its id is nil if
 // the message is not a request.
 func (x *exchange) panicked(p any, raw []byte) *mcp.Failure {
-	x.srv.host.Report.Panicked(p)
+	x.srv.Host.Report.Panicked(p)
 	f := mcp.Fail(mcp.Panicked, "")
 	x.fault = report.FaultOf(f)
 	if x.call != nil {
@@ -27,7 +27,7 @@ func (x *exchange) panicked(p any, raw []byte) *mcp.Failure {
 // panicked: the error response to the call that the message answers. A request of the server is
 // refused, and a notification is dropped.
 func (x *exchange) afterPanic(p any, raw []byte) (out []byte, ok bool) {
-	x.srv.host.Report.Panicked(p)
+	x.srv.Host.Report.Panicked(p)
 	f := mcp.Fail(mcp.Panicked, "")
 	x.verdict, x.fault = metrics.Failed, report.FaultOf(f)
 	c, m := x.met, new(wire.Message)
@@ -46,10 +46,10 @@ func (x *exchange) afterPanic(p any, raw []byte) (out []byte, ok bool) {
 	case x.isAnswer(m):
 		c = x.call
 	default:
-		c = x.s.open.Take(wire.AppendIDKey(nil, m.ID()))
+		c = x.s.Open.Take(wire.AppendIDKey(nil, m.ID()))
 		x.met = c
 	}
-	if c == nil || c.More.answers != nil {
+	if c == nil || c.More.Answers != nil {
 		return nil, false
 	}
 	return f.About(x.crossing.Rename([]byte(c.ID))).Body(), true

@@ -327,8 +327,8 @@ func TestPanicOnTheStandingStream(t *testing.T) {
 
 func TestPanicEndsItsTaskAndNothingElse(t *testing.T) {
 	srv := front(t, newFake(nil))
-	srv.host.Spawn(func() { panic("oh") })
-	srv.host.Wait()
+	srv.Host.Spawn(func() { panic("oh") })
+	srv.Host.Wait()
 	if srv.logs.FilterMessage("panic").Len() != 1 {
 		t.Error("not told")
 	}

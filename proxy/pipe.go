@@ -21,6 +21,7 @@ import (
 	"github.com/dragoman-proxy/dragoman/proxy/metrics"
 	"github.com/dragoman-proxy/dragoman/proxy/report"
 	"github.com/dragoman-proxy/dragoman/proxy/server"
+	"github.com/dragoman-proxy/dragoman/proxy/session"
 	"github.com/dragoman-proxy/dragoman/proxy/sse"
 	"github.com/dragoman-proxy/dragoman/proxy/upstream"
 	"github.com/dragoman-proxy/dragoman/translate"
@@ -41,13 +42,13 @@ type pipe struct {
 	fail    context.CancelCauseFunc
 	tasks   sync.WaitGroup
 
-	s       *session                // nil before initialize
-	begun   atomic.Pointer[session] // the same as s, for other goroutines
-	from    []upstream.Header       // headers of the current message for the server; used only by the goroutine that handles messages
-	first   []upstream.Header       // headers of the message that began s, for log lines about calls
-	sender  downstream.Sender       // of the current message
-	listens bool                    // the standing stream was opened
-	called  chan struct{}           // wakes watch
+	s       *session.Session                // nil before initialize
+	begun   atomic.Pointer[session.Session] // the same as s, for other goroutines
+	from    []upstream.Header               // headers of the current message for the server; used only by the goroutine that handles messages
+	first   []upstream.Header               // headers of the message that began s, for log lines about calls
+	sender  downstream.Sender               // of the current message
+	listens bool                            // the standing stream was opened
+	called  chan struct{}                   // wakes watch
 
 	// These fields are for modern requests, which only come on stdin.
 	bothEras bool
@@ -66,12 +67,12 @@ func newPipe(srv *Server) *pipe { return &pipe{srv: srv, called: make(chan struc
 // Questions of the server are refused in that time, since the client cannot answer any more. The
 // error is nil if in or ctx has ended.
 func (srv *Server) ServePipe(ctx context.Context, in io.Reader, out io.Writer) error {
-	srv.personal.Store(true)
-	srv.connected()
+	srv.Personal.Store(true)
+	srv.Connected()
 	endAdmin := srv.serveAdmin()
 	p := newPipe(srv)
 	client := downstream.NewStdio(downstream.StdioConfig{
-		In: in, Out: out, MaxMessage: int(srv.now().Config.Limits.ClientMessage),
+		In: in, Out: out, MaxMessage: int(srv.Now().Config.Limits.ClientMessage),
 		TooLong: p.tooLong,
 	})
 	p.client, p.bothEras, p.sender.Local = client, true, true
@@ -80,11 +81,11 @@ func (srv *Server) ServePipe(ctx context.Context, in io.Reader, out io.Writer) e
 	defer read()
 	context.AfterFunc(p.ctx, read)
 	context.AfterFunc(ctx, func() {
-		overdue := time.AfterFunc(srv.now().Config.Shutdown.Drain, func() { p.fail(clienterror.ErrShutdown) })
+		overdue := time.AfterFunc(srv.Now().Config.Shutdown.Drain, func() { p.fail(clienterror.ErrShutdown) })
 		context.AfterFunc(p.ctx, func() { overdue.Stop() })
 	})
 	tending, stop := context.WithCancel(context.Background())
-	srv.host.Spawn(func() { srv.tend(tending) })
+	srv.Host.Spawn(func() { srv.tend(tending) })
 
 	err := client.Run(reading, p.handle)
 	lost := context.Cause(p.ctx)
@@ -97,16 +98,16 @@ func (srv *Server) ServePipe(ctx context.Context, in io.Reader, out io.Writer) e
 	}
 	p.fail(clienterror.ErrShutdown)
 	if p.s != nil {
-		srv.endSession(p.s, clienterror.ErrShutdown)
+		srv.End(p.s, clienterror.ErrShutdown)
 	}
 	if half := p.straight; half != nil {
-		srv.endSession(half.s, clienterror.ErrShutdown)
+		srv.End(half.s, clienterror.ErrShutdown)
 		half.tasks.Wait()
 	}
 	p.tasks.Wait()
 	stop()
 	if ctx.Err() == nil && err == nil && lost == nil { // a sign-in that was begun is not lost
-		srv.now().Origin.Credential.Linger(ctx)
+		srv.Now().Origin.Credential.Linger(ctx)
 	}
 	endAdmin() // close waits for it
 	srv.close()
@@ -123,7 +124,7 @@ func (srv *Server) ServePipe(ctx context.Context, in io.Reader, out io.Writer) e
 // the process.
 func (p *pipe) spawn(task func()) {
 	p.tasks.Go(func() {
-		if !p.srv.host.Report.Contained(task) {
+		if !p.srv.Host.Report.Contained(task) {
 			p.fail(mcp.Fail(mcp.Panicked, ""))
 		}
 	})
@@ -132,7 +133,7 @@ func (p *pipe) spawn(task func()) {
 // finish waits, within the drain time, until open calls are answered after the client's last
 // message.
 func (p *pipe) finish() {
-	timer := time.NewTimer(p.srv.now().Config.Shutdown.Drain)
+	timer := time.NewTimer(p.srv.Now().Config.Shutdown.Drain)
 	defer timer.Stop()
 	answered := make(chan struct{})
 	p.spawn(func() {
@@ -161,8 +162,8 @@ func (p *pipe) hangUp() {
 	if s == nil {
 		return
 	}
-	s.deaf.Store(true)
-	for _, c := range s.asked.List() {
+	s.Deaf.Store(true)
+	for _, c := range s.Asked.List() {
 		p.handle(clientGone([]byte(c.ID)))
 	}
 }
@@ -180,10 +181,10 @@ func (p *pipe) cutOff() {
 		}
 		switch s := half.begun.Load(); {
 		case s == nil:
-		case s.piped:
+		case s.Piped:
 			half.failOpen(mcp.Fail(mcp.ShuttingDown, ""))
 		default: // each call has a goroutine that answers it
-			for _, c := range s.open.List() {
+			for _, c := range s.Open.List() {
 				if c.Stop != nil {
 					c.Stop(clienterror.ErrShutdown)
 				}
@@ -202,9 +203,9 @@ func (p *pipe) write(message []byte) {
 // refuse answers a message with an error. It has no message if that was too long to read.
 func (p *pipe) refuse(err error, message []byte) {
 	known := isReported(err)
-	f := onPipe(p.srv.host.Report.Failed(err, report.At{}))
+	f := onPipe(p.srv.Host.Report.Failed(err, report.At{}))
 	if !known {
-		p.srv.observeRefusal(message, p.revision(), p.srv.pipeTransport(), f)
+		p.srv.observeRefusal(message, p.revision(), p.srv.PipeTransport(), f)
 	}
 	p.write(f.BodyTo(p.revision()))
 }
@@ -238,7 +239,7 @@ func (p *pipe) tooLong(e *lines.TooLongError) {
 func (p *pipe) handle(line []byte) {
 	defer func() {
 		if r := recover(); r != nil {
-			p.srv.host.Report.Panicked(r)
+			p.srv.Host.Report.Panicked(r)
 			if id := idOf(line); id != nil || wire.IsArray(line) {
 				p.refuse(mcp.Fail(mcp.Panicked, "").About(id), line)
 			}
@@ -266,7 +267,7 @@ func (p *pipe) initialize(line []byte) {
 	case m.Method == wire.Cancelled && p.cancelModern(&m), p.forwardDirect(&m):
 		return
 	case m.Kind.Response(), m.Kind == wire.Notification:
-		p.srv.host.Report.Dropped("not_initialized") // JSON-RPC requires no response
+		p.srv.Host.Report.Dropped("not_initialized") // JSON-RPC requires no response
 		return
 	case isModern(&m) && p.bothEras:
 		p.modern(&m)
@@ -284,13 +285,13 @@ func (p *pipe) initialize(line []byte) {
 }
 
 func (p *pipe) begin(line []byte) error {
-	h := &handshake{srv: p.srv.handshakes, pipe: true, sender: p.sender, runsFor: p.runsFor, bridges: true, Opening: server.Opening{Of: p.srv.host, Header: p.from}}
+	h := &handshake{srv: p.srv.handshakes, pipe: true, sender: p.sender, runsFor: p.runsFor, bridges: true, Opening: server.Opening{Of: p.srv.Host, Header: p.from}}
 	s, answer, err := h.negotiate(p.ctx, line)
 	err = h.concluded(s, answer, err)
 	defer h.observeEnd(s, err)
 	if s == nil {
 		if h.Conn != nil {
-			p.srv.endConn(h.Conn)
+			p.srv.EndConn(h.Conn)
 		}
 		if err == nil {
 			p.write(answer)
@@ -298,13 +299,13 @@ func (p *pipe) begin(line []byte) error {
 		return err
 	}
 	if h.Standing != nil {
-		s.conn, h.Standing = server.Renumber(s.conn, h.Standing, p.srv.now().Config.Limits, p.srv.host)
+		s.Conn, h.Standing = server.Renumber(s.Conn, h.Standing, p.srv.Now().Config.Limits, p.srv.Host)
 	}
 	h.span.Done(nil)
 	p.s, p.first = s, slices.Clone(p.from)
 	p.begun.Store(s)
-	s.observeSession(h.seen)
-	p.srv.watchedPipes.Store(s, true)
+	s.ObserveSession(h.seen)
+	p.srv.WatchedPipes.Store(s, true)
 	x := p.exchange()
 	for _, early := range h.Early {
 		if out, ok := x.fromServer(early); ok {
@@ -312,7 +313,7 @@ func (p *pipe) begin(line []byte) error {
 		}
 	}
 	p.write(answer)
-	if s.told.Load() != nil {
+	if s.Told.Load() != nil {
 		p.spawn(p.announce)
 	}
 	if h.Standing == nil {
@@ -328,23 +329,23 @@ func (p *pipe) begin(line []byte) error {
 // exchange returns an exchange for the client's next message.
 func (p *pipe) exchange() *exchange {
 	ctx, stop := p.ctx, context.CancelCauseFunc(nil)
-	if !p.s.piped {
+	if !p.s.Piped {
 		ctx, stop = context.WithCancelCause(ctx) // each request has a stream to close
 	}
 	x := p.srv.newExchange(ctx, stop)
 	x.s = p.s
-	x.s.enter()
+	x.s.Enter()
 	x.from = append(x.from[:0], p.from...)
 	x.sender = p.sender
-	if p.s.direct != nil {
-		x.crossing = p.s.direct.crossing
+	if p.s.Direct != nil {
+		x.crossing = p.s.Direct.Crossing
 	}
 	return x
 }
 
 // forward sends one message to the server. If the message is an element of a batch, g and slot are
 // where its response goes.
-func (p *pipe) forward(line []byte, g *batchAnswers, slot int) {
+func (p *pipe) forward(line []byte, g *session.Batch, slot int) {
 	x := p.exchange()
 	x.group, x.slot = g, slot
 	defer p.rescue(x, line)
@@ -354,7 +355,7 @@ func (p *pipe) forward(line []byte, g *batchAnswers, slot int) {
 		return
 	}
 	// The messages after it must not wait.
-	own, err := p.srv.host.Memory().Clone(p.ctx, large.RequestWait, large.RequestCopy, line)
+	own, err := p.srv.Host.Memory().Clone(p.ctx, large.RequestWait, large.RequestCopy, line)
 	if err == nil {
 		err = x.scan(own)
 	}
@@ -368,7 +369,7 @@ func (p *pipe) forward(line []byte, g *batchAnswers, slot int) {
 func (p *pipe) rescue(x *exchange, line []byte) {
 	if r := recover(); r != nil {
 		f := x.panicked(r, line)
-		if f.ID != nil && (x.call == nil || x.s.open.End(x.call)) {
+		if f.ID != nil && (x.call == nil || x.s.Open.End(x.call)) {
 			p.deliver(x.group, x.slot, f.Body())
 		}
 		x.done()
@@ -408,7 +409,7 @@ func (p *pipe) send(x *exchange, out []byte) {
 	st, err := x.forwardKept(out)
 	switch {
 	case err != nil:
-		owed := x.call != nil && x.s.open.End(x.call) // else serverLost has answered it
+		owed := x.call != nil && x.s.Open.End(x.call) // else serverLost has answered it
 		f := p.srv.answerFor(x, err)
 		switch {
 		case owed:
@@ -425,7 +426,7 @@ func (p *pipe) send(x *exchange, out []byte) {
 		case p.called <- struct{}{}:
 		default: // watch is already awake
 		}
-	case x.msg.Method == wire.Initialized && !p.s.piped && !p.listens:
+	case x.msg.Method == wire.Initialized && !p.s.Piped && !p.listens:
 		p.listens = true
 		standing := p.exchange()
 		p.spawn(func() { p.listen(standing) })
@@ -434,22 +435,22 @@ func (p *pipe) send(x *exchange, out []byte) {
 }
 
 // deliver sends the client the response to a request, or adds it to a batch.
-func (p *pipe) deliver(g *batchAnswers, slot int, answer []byte) {
+func (p *pipe) deliver(g *session.Batch, slot int, answer []byte) {
 	if g == nil {
 		p.write(answer)
 		return
 	}
-	g.put(slot, answer)
+	g.Put(slot, answer)
 }
 
 // kept returns the response to c, copied if it goes into a batch.
-func (p *pipe) kept(c *call, answer []byte) []byte {
-	if c.More.group == nil {
+func (p *pipe) kept(c *session.Call, answer []byte) []byte {
+	if c.More.Group == nil {
 		return answer
 	}
-	own, err := p.srv.host.Memory().Clone(p.ctx, large.AnswerWait, large.Copy, answer)
+	own, err := p.srv.Host.Memory().Clone(p.ctx, large.AnswerWait, large.Copy, answer)
 	if err != nil {
-		return p.srv.host.Report.Failed(err, p.requestInfo(c)).About([]byte(c.ID)).Body()
+		return p.srv.Host.Report.Failed(err, p.requestInfo(c)).About([]byte(c.ID)).Body()
 	}
 	return own
 }
@@ -468,7 +469,7 @@ func (p *pipe) answer(x *exchange) {
 	switch {
 	case errors.Is(err, io.EOF): // cancelled: no response is owed
 		if x.group != nil {
-			x.group.put(x.slot, nil)
+			x.group.Put(x.slot, nil)
 		}
 	case err != nil:
 		f := p.srv.answerFor(x, err)
@@ -497,7 +498,7 @@ func (p *pipe) bring(x *exchange) {
 			p.failOpen(clienterror.Of(err))
 			continue
 		case server.Skipped(err) != nil:
-			p.srv.host.Report.Dropped("too_large")
+			p.srv.Host.Report.Dropped("too_large")
 			p.failOpen(clienterror.Of(err))
 			continue
 		case err != nil:
@@ -506,7 +507,7 @@ func (p *pipe) bring(x *exchange) {
 		}
 		p.heard.Store(time.Now().UnixNano())
 		if c := x.met; c != nil {
-			p.deliver(c.More.group, c.More.slot, p.kept(c, e.Data))
+			p.deliver(c.More.Group, c.More.Slot, p.kept(c, e.Data))
 			p.counts(c, x.verdict, x.fault)
 			continue
 		}
@@ -519,7 +520,7 @@ func (p *pipe) bring(x *exchange) {
 func (p *pipe) listen(x *exchange) {
 	defer x.done()
 	for again := new(server.Reopening); ; {
-		st, err := p.s.stand(x.ctx, upstream.ListenOptions{LastEventID: string(x.resumeAt), Header: x.from})
+		st, err := p.s.Stand(x.ctx, upstream.ListenOptions{LastEventID: string(x.resumeAt), Header: x.from})
 		switch {
 		case errors.Is(err, upstream.ErrNoStream):
 			return
@@ -530,7 +531,7 @@ func (p *pipe) listen(x *exchange) {
 			}
 			st.Close()
 		default:
-			p.srv.host.Log.Debug("cannot open the server's standing stream: it is tried again", zap.Error(err))
+			p.srv.Host.Log.Debug("cannot open the server's standing stream: it is tried again", zap.Error(err))
 			p.lostWith(p.srv.answerFor(x, err))
 		}
 		if again.Wait(x.ctx, x.retry) != nil {
@@ -562,17 +563,32 @@ func (p *pipe) batch(line []byte) {
 		p.refuse(err, line)
 		return
 	}
-	g := newGroup(slots)
-	g.emit = p.write
+	g := session.NewBatch(slots)
+	g.Emit = p.write
 	for _, it := range items {
 		switch {
 		case it.refusal != nil:
 			p.srv.observeRefused(p.s, it.raw, it.refusal)
-			g.put(it.slot, it.refusal.Body())
+			g.Put(it.slot, it.refusal.Body())
 		case it.slot < 0:
 			p.forward(it.raw, nil, 0)
 		default:
 			p.forward(it.raw, g, it.slot)
+		}
+	}
+}
+
+// announce sends a client on a pipe notifications/tools/list_changed whenever dragoman's own tools
+// change, until the session ends.
+func (p *pipe) announce() {
+	for {
+		if p.srv.ToolsChanged(p.s) {
+			p.write(mcp.Notification(wire.ToolsListChanged, ""))
+		}
+		select {
+		case <-p.s.Told.Load().Replaced():
+		case <-p.ctx.Done():
+			return
 		}
 	}
 }

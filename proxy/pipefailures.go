@@ -9,6 +9,7 @@ import (
 	"github.com/dragoman-proxy/dragoman/proxy/metrics"
 	"github.com/dragoman-proxy/dragoman/proxy/report"
 	"github.com/dragoman-proxy/dragoman/proxy/server"
+	"github.com/dragoman-proxy/dragoman/proxy/session"
 	"github.com/dragoman-proxy/dragoman/translate/wire"
 )
 
@@ -28,19 +29,19 @@ func (p *pipe) watch() {
 			return
 		}
 		now, heard := time.Now(), time.Unix(0, p.heard.Load())
-		late, next := p.s.open.Overdue(func(c *call) time.Duration {
-			if c.More.here || c.Method == wire.SubscriptionsListen {
+		late, next := p.s.Open.Overdue(func(c *session.Call) time.Duration {
+			if c.More.Here || c.Method == wire.SubscriptionsListen {
 				return time.Hour // the server does not process it, or may be silent about it
 			}
-			return p.srv.now().Silence.Left(c.Method, c.Began, heard, now)
+			return p.srv.Now().Silence.Left(c.Method, c.Began, heard, now)
 		})
 		for _, c := range late {
-			p.srv.giveUpAs(p.s, c.ID, nil, overdueCall) // first, as the client may then use the id again
+			p.srv.GiveUpAs(p.s, c.ID, nil, session.Overdue) // first, as the client may then use the id again
 			f := mcp.Fail(mcp.UpstreamTimeout, "").About([]byte(c.ID))
 			f.Err = server.SilentFor(now.Sub(c.Began), heard.After(c.Began))
 			p.observe(c, f.Body())
-			p.deliver(c.More.group, c.More.slot, f.Body())
-			p.counts(c, metrics.Failed, report.FaultOf(p.srv.host.Report.Failed(f, p.requestInfo(c))))
+			p.deliver(c.More.Group, c.More.Slot, f.Body())
+			p.counts(c, metrics.Failed, report.FaultOf(p.srv.Host.Report.Failed(f, p.requestInfo(c))))
 		}
 		if next > 0 {
 			timer.Reset(next)
@@ -65,34 +66,34 @@ func (p *pipe) serverLost(err error) {
 
 // failOpen answers every open call with f.
 func (p *pipe) failOpen(f *mcp.Failure) {
-	for _, c := range p.s.open.List() {
-		if server.Spares(f, p.givenKey(c)) || !p.s.open.End(c) || c.More.here {
+	for _, c := range p.s.Open.List() {
+		if server.Spares(f, p.givenKey(c)) || !p.s.Open.End(c) || c.More.Here {
 			continue // calls that dragoman answers itself also report their own failures
 		}
 		each := *f
 		each.ID = []byte(c.ID)
 		p.observe(c, each.Body())
-		p.deliver(c.More.group, c.More.slot, each.Body())
-		p.counts(c, metrics.Failed, report.FaultOf(p.srv.host.Report.Failed(&each, p.requestInfo(c))))
+		p.deliver(c.More.Group, c.More.Slot, each.Body())
+		p.counts(c, metrics.Failed, report.FaultOf(p.srv.Host.Report.Failed(&each, p.requestInfo(c))))
 	}
 }
 
 // counts counts a call that a server on a pipe has answered, or should have.
-func (p *pipe) counts(c *call, how metrics.Outcome, why metrics.Fault) {
-	o := p.s.operation(c, how, why)
+func (p *pipe) counts(c *session.Call, how metrics.Outcome, why metrics.Fault) {
+	o := p.s.Operation(c, how, why)
 	o.Waited = time.Since(c.Began)
-	p.srv.ended(c, &o)
+	p.srv.EndCall(c, &o)
 }
 
 // requestInfo returns what is known of the call c.
-func (p *pipe) requestInfo(c *call) report.At {
+func (p *pipe) requestInfo(c *session.Call) report.At {
 	return report.At{Method: c.Method.String(), Client: p.s.ClientRevision, Server: p.s.ServerRevision, Session: p.s.Named, Header: p.first}
 }
 
 // lostWith ends the pipe if a failure over HTTP means that the session has ended. For a server on a
 // pipe bring does that, after it has answered the open calls.
 func (p *pipe) lostWith(f *mcp.Failure) {
-	if p.s.piped || p.s.direct != nil {
+	if p.s.Piped || p.s.Direct != nil {
 		return
 	}
 	if f.Cause == mcp.UpstreamLost || f.Cause == mcp.SessionUnknown || f.Status == 404 && f.Cause == mcp.UpstreamRefused {
@@ -103,8 +104,8 @@ func (p *pipe) lostWith(f *mcp.Failure) {
 }
 
 // givenKey returns the key of the id by which the server knows c, or "".
-func (p *pipe) givenKey(c *call) string {
-	if conn, ok := p.s.conn.(*server.Renumbered); ok {
+func (p *pipe) givenKey(c *session.Call) string {
+	if conn, ok := p.s.Conn.(*server.Renumbered); ok {
 		return conn.GivenKey(c.Key)
 	}
 	return c.Key

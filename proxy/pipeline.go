@@ -14,6 +14,7 @@ import (
 	"github.com/dragoman-proxy/dragoman/proxy/memo"
 	"github.com/dragoman-proxy/dragoman/proxy/metrics"
 	"github.com/dragoman-proxy/dragoman/proxy/observe"
+	"github.com/dragoman-proxy/dragoman/proxy/session"
 	"github.com/dragoman-proxy/dragoman/proxy/upstream"
 	"github.com/dragoman-proxy/dragoman/translate"
 	"github.com/dragoman-proxy/dragoman/translate/wire"
@@ -32,7 +33,7 @@ func (x *exchange) fromClient(raw []byte) (out []byte, v wire.Verdict, err error
 
 // enter is the first half of fromClient, which never waits.
 func (x *exchange) enter(raw []byte) error {
-	x.kept = x.srv.observer.KeepFirst(raw)
+	x.kept = x.srv.Observer.KeepFirst(raw)
 	if err := x.scan(raw); err != nil {
 		return err
 	}
@@ -54,10 +55,10 @@ func (x *exchange) enter(raw []byte) error {
 // scan scans raw, the client's message, into x.msg.
 func (x *exchange) scan(raw []byte) error {
 	x.clock.Start()
-	err := x.msg.Scan(raw, x.s.up.Shape())
+	err := x.msg.Scan(raw, x.s.Up.Shape())
 	x.clock.Lap(&x.clock.Parse)
 	if err != nil {
-		return x.s.up.ScanError(&x.msg, err)
+		return x.s.Up.ScanError(&x.msg, err)
 	}
 	x.msg.Facts, x.msg.Stamp = x.s.Facts, x.crossing.ToServer()
 	return nil
@@ -76,7 +77,7 @@ func (x *exchange) onward(raw []byte) (out []byte, v wire.Verdict, err error) {
 		}
 		x.learn(m)
 	case m.Kind == wire.Notification:
-		if m.Method == wire.Initialized && x.s.greeted {
+		if m.Method == wire.Initialized && x.s.Greeted {
 			return nil, wire.Drop, nil // readTools has already sent it
 		}
 		x.cancels = m.Method == wire.Cancelled
@@ -90,12 +91,12 @@ func (x *exchange) onward(raw []byte) (out []byte, v wire.Verdict, err error) {
 			return nil, wire.Drop, err
 		}
 		raw = answer
-		known = known || x.reunite(x.s.asked)
+		known = known || x.reunite(x.s.Asked)
 		x.observeAnswer(m)
 		x.endQuestion(m)
 		switch {
 		case known:
-		case x.s.again.Load():
+		case x.s.Again.Load():
 			return nil, wire.Drop, nil // it may answer a question of the previous process, and the new one may have used the id again
 		case x.s.Local && m.Method == wire.ElicitationCreate && x.s.ServerRevision.Newer(x.s.ClientRevision):
 			// The question may have been translated for this client, and this process does not know
@@ -106,9 +107,9 @@ func (x *exchange) onward(raw []byte) (out []byte, v wire.Verdict, err error) {
 	}
 	x.id = append(x.id[:0], x.msg.ID()...)
 	method, kind := x.msg.Method, x.msg.Kind
-	out, v, err = x.rewrite(x.s.up, raw, large.RequestCopy)
+	out, v, err = x.rewrite(x.s.Up, raw, large.RequestCopy)
 	x.clock.Lap(&x.clock.Translate)
-	x.srv.host.Losses.Note(x.s.ClientRevision, x.s.ServerRevision, method, x.msg.Losses, x.from)
+	x.srv.Host.Losses.Note(x.s.ClientRevision, x.s.ServerRevision, method, x.msg.Losses, x.from)
 	x.span.Lost(x.msg.Losses)
 	x.observeLost(x.msg.Losses)
 	if x.msg.Unfit && x.repeat(x.msg.Note) {
@@ -119,7 +120,7 @@ func (x *exchange) onward(raw []byte) (out []byte, v wire.Verdict, err error) {
 		f := clienterror.Of(err)
 		return mcp.AppendError(nil, x.id, f.Code, f.Text, nil), wire.Forward, nil
 	case err != nil && kind == wire.Notification:
-		x.srv.host.Report.Untranslated(err, x.from)
+		x.srv.Host.Report.Untranslated(err, x.from)
 		return nil, wire.Drop, nil
 	case err != nil:
 		return nil, wire.Drop, err
@@ -141,11 +142,11 @@ func (x *exchange) admit(m *wire.Message) error {
 	case isModern(m):
 		return mcp.Uninitialized(mcp.ModernRefused)
 	}
-	c := newCallAt(id, m.Method, x.clock.Now())
-	c.Stop, c.More.here = x.stop, x.ownCall != nil
-	c.More.group, c.More.slot, c.More.span, c.More.tool = x.group, x.slot, x.span, x.toolOf(m)
-	c.More.seen = x.seen
-	if err := x.s.open.Add(c); err != nil {
+	c := session.NewCallAt(id, m.Method, x.clock.Now())
+	c.Stop, c.More.Here = x.stop, x.ownCall != nil
+	c.More.Group, c.More.Slot, c.More.Span, c.More.Tool = x.group, x.slot, x.span, x.toolOf(m)
+	c.More.Seen = x.seen
+	if err := x.s.Open.Add(c); err != nil {
 		return err
 	}
 	x.call = c
@@ -154,14 +155,14 @@ func (x *exchange) admit(m *wire.Message) error {
 
 // reunite finds the request of a response and sets the response's method and note. If there is
 // none, it returns false, and the method is guessed.
-func (x *exchange) reunite(asked *calls) bool {
+func (x *exchange) reunite(asked *session.Calls) bool {
 	m := &x.msg
 	x.key = wire.AppendIDKey(x.key[:0], m.ID())
 	c := asked.Take(x.key)
 	x.met = c
 	if c == nil {
 		m.Classify()
-		x.srv.host.Report.UnknownResponse(x.s.unknown.CompareAndSwap(false, true), x.requestInfo(), m)
+		x.srv.Host.Report.UnknownResponse(x.s.Unknown.CompareAndSwap(false, true), x.requestInfo(), m)
 		return false
 	}
 	m.Method, m.Note = c.Method, c.Note
@@ -179,7 +180,7 @@ func (x *exchange) translated(raw []byte) (out []byte, ok bool) {
 			out, ok = x.afterPanic(p, raw)
 		}
 	}()
-	down := s.down
+	down := s.Down
 	if x.ownCall != nil {
 		down = x.ownCall.Down
 	}
@@ -197,17 +198,17 @@ func (x *exchange) translated(raw []byte) (out []byte, ok bool) {
 	err := m.Scan(raw, down.Shape())
 	x.clock.Lap(&x.clock.Parse)
 	if err != nil {
-		x.bad = x.srv.host.Report.Malformed(down.ScanError(m, err), raw, x.from)
+		x.bad = x.srv.Host.Report.Malformed(down.ScanError(m, err), raw, x.from)
 		return nil, false
 	}
 	m.Facts, m.Stamp = s.Facts, x.crossing.ToClient()
-	var asked *call    // the question that the server has cancelled
-	var question *call // the question of the server
+	var asked *session.Call    // the question that the server has cancelled
+	var question *session.Call // the question of the server
 	switch {
-	case m.Kind == wire.Request && s.direct != nil:
-		x.srv.host.Report.Dropped("request") // modern servers send no requests
+	case m.Kind == wire.Request && s.Direct != nil:
+		x.srv.Host.Report.Dropped("request") // modern servers send no requests
 		return nil, false
-	case m.Kind == wire.Request && s.deaf.Load():
+	case m.Kind == wire.Request && s.Deaf.Load():
 		answer := clientGone(m.ID())
 		if m.Method == wire.Ping {
 			answer = mcp.AppendResult(nil, m.ID(), "{}")
@@ -224,10 +225,10 @@ func (x *exchange) translated(raw []byte) (out []byte, ok bool) {
 	case m.Kind == wire.Notification:
 		if m.Method == wire.Cancelled {
 			x.key = appendCancelled(x.key[:0], m, true)
-			asked = s.asked.Cancel(x.key)
+			asked = s.Asked.Cancel(x.key)
 		}
 		if m.Method == wire.ToolsListChanged {
-			s.tools.Forget()
+			s.Tools.Forget()
 		}
 		x.srv.results.Heard(m)
 	default:
@@ -237,11 +238,11 @@ func (x *exchange) translated(raw []byte) (out []byte, ok bool) {
 		}
 		if x.isAnswer(m) {
 			m.Method, m.Note = x.call.Method, x.call.Note
-		} else if !x.reunite(s.open) && s.open.Unique {
+		} else if !x.reunite(s.Open) && s.Open.Unique {
 			return nil, false // the client has no such open request
-		} else if c := x.met; c != nil && c.More.answers != nil {
+		} else if c := x.met; c != nil && c.More.Answers != nil {
 			x.met = nil
-			c.More.answers <- bytes.Clone(raw) // dragoman asked
+			c.More.Answers <- bytes.Clone(raw) // dragoman asked
 			return nil, false
 		}
 	}
@@ -252,7 +253,7 @@ func (x *exchange) translated(raw []byte) (out []byte, ok bool) {
 	method, kind := m.Method, m.Kind
 	if kind == wire.Result && method == wire.ToolsList {
 		x.noteTools(raw)
-		x.srv.metrics.Tools.Learn(m.Result())
+		x.srv.Metrics.Tools.Learn(m.Result())
 	}
 	if x.crossing != nil && kind == wire.Request {
 		x.crossing.About(m.Params())
@@ -264,7 +265,7 @@ func (x *exchange) translated(raw []byte) (out []byte, ok bool) {
 	}
 	out, v, err := x.rewrite(down, raw, large.Copy)
 	x.clock.Lap(&x.clock.Translate)
-	x.srv.host.Losses.Note(down.From(), down.To(), method, m.Losses, x.from)
+	x.srv.Host.Losses.Note(down.From(), down.To(), method, m.Losses, x.from)
 	span.Lost(m.Losses)
 	x.observeLost(m.Losses)
 	switch {
@@ -274,7 +275,7 @@ func (x *exchange) translated(raw []byte) (out []byte, ok bool) {
 		x.reply(mcp.AppendError(nil, id, f.Code, f.Text, nil))
 		return nil, false
 	case err != nil && kind == wire.Notification:
-		x.srv.host.Report.Untranslated(err, x.from)
+		x.srv.Host.Report.Untranslated(err, x.from)
 		return nil, false
 	case err != nil:
 		x.verdict = metrics.Failed
@@ -298,7 +299,7 @@ func (x *exchange) translated(raw []byte) (out []byte, ok bool) {
 		}
 	}
 	if question != nil {
-		out, _ = question.More.span.Sent(out, nil)
+		out, _ = question.More.Span.Sent(out, nil)
 	}
 	if kind == wire.Request && m.Note != nil {
 		out = x.sealNote(out, id, m.Note)
@@ -317,7 +318,7 @@ func (x *exchange) translated(raw []byte) (out []byte, ok bool) {
 // inDialect updates the schemas in a list of tools for clients whose revision uses JSON Schema
 // 2020-12, and reports whether any had to be.
 func (x *exchange) inDialect(list []byte, client *translate.Revision) (out []byte, updated bool) {
-	if !client.Schemas2020 || x.srv.now().Config.Contract.SchemaDialect == "off" {
+	if !client.Schemas2020 || x.srv.Now().Config.Contract.SchemaDialect == "off" {
 		return list, false
 	}
 	out, n := dialect.Update(list)
@@ -362,36 +363,36 @@ func (x *exchange) isAnswer(m *wire.Message) bool {
 		return false
 	}
 	x.answered, x.final = true, true
-	x.s.open.End(x.call)
+	x.s.Open.End(x.call)
 	return true
 }
 
 // admitAsked adds a request of the server to the open ones. On a stream that can be replayed, the
 // same request may come again; on a pipe, two requests with one id are an error.
-func (x *exchange) admitAsked(m *wire.Message) (*call, error) {
-	c := newCall(m.ID(), m.Method)
-	c.More.span = x.questionSpan(m, c.Began)
-	c.More.seen, x.question = x.observeQuestion(), c
-	if !x.s.asked.Unique {
-		x.s.asked.Take([]byte(c.Key))
+func (x *exchange) admitAsked(m *wire.Message) (*session.Call, error) {
+	c := session.NewCall(m.ID(), m.Method)
+	c.More.Span = x.questionSpan(m, c.Began)
+	c.More.Seen, x.question = x.observeQuestion(), c
+	if !x.s.Asked.Unique {
+		x.s.Asked.Take([]byte(c.Key))
 	}
 	if x.ownCall != nil {
-		c.More.answers = x.ownCall.Answers
+		c.More.Answers = x.ownCall.Answers
 	} else if !x.s.Local {
-		x.s.asked.Abandon(c) // another process may receive the answer
+		x.s.Asked.Abandon(c) // another process may receive the answer
 	}
-	return c, x.s.asked.Add(c)
+	return c, x.s.Asked.Add(c)
 }
 
 func (x *exchange) forgetAsked(id []byte) {
 	x.key = wire.AppendIDKey(x.key[:0], id)
-	x.s.asked.Take(x.key)
+	x.s.Asked.Take(x.key)
 }
 
 // keepAsked stores the note for translating the client's answer.
 func (x *exchange) keepAsked(id, note []byte) {
 	x.key = wire.AppendIDKey(x.key[:0], id)
-	if !x.s.asked.Annotate(x.key, note) {
+	if !x.s.Asked.Annotate(x.key, note) {
 		x.log().Warn("cannot keep the note of a translated question: its answer may not be translated back", zap.Int("bytes", len(note)))
 	}
 }
@@ -402,12 +403,12 @@ func (x *exchange) reply(message []byte) {
 		x.ownCall.Answers <- bytes.Clone(message)
 		return
 	}
-	st, err := x.s.conn.Send(x.ctx, &upstream.Outgoing{Body: message, Header: x.from})
+	st, err := x.s.Conn.Send(x.ctx, &upstream.Outgoing{Body: message, Header: x.from})
 	if st != nil {
 		st.Close()
 	}
 	if err != nil {
-		x.srv.host.Report.Undelivered(err, x.requestInfo())
+		x.srv.Host.Report.Undelivered(err, x.requestInfo())
 	}
 }
 

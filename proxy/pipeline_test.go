@@ -536,13 +536,13 @@ func TestIdleSessionsEnd(t *testing.T) {
 	f := newFake(initializing("2025-06-18", obliging))
 	srv := front(t, f)
 	s := srv.initialize("2025-06-18")
-	found, _ := srv.sessions.find(s, sealed.Owner{})
-	far := found.used.Load() + 1
-	if got := srv.sessions.dropIdle(timeOf(far)); len(got) != 0 {
+	found, _ := srv.Table.Find(s, sealed.Owner{}, &downstream.Sender{})
+	far := found.Used.Load() + 1
+	if got := srv.Table.DropIdle(timeOf(far)); len(got) != 0 {
 		t.Error("dropped while in use")
 	}
-	found.leave()
-	if got := srv.sessions.dropIdle(timeOf(found.used.Load() + 1)); len(got) != 1 {
+	found.Leave()
+	if got := srv.Table.DropIdle(timeOf(found.Used.Load() + 1)); len(got) != 1 {
 		t.Error("not dropped")
 	}
 	if r := srv.post(s, pingOne); r.status != 404 {
@@ -560,7 +560,7 @@ func TestIdleSessionsAreSweptInTime(t *testing.T) {
 		srv.tend(ctx)
 	}()
 	srv.initialize("2025-06-18")
-	eventually(t, "swept", func() bool { return srv.sessions.count() == 0 })
+	eventually(t, "swept", func() bool { return srv.Table.Len() == 0 })
 	stop()
 	<-ended
 }

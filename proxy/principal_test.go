@@ -111,7 +111,7 @@ func TestARefreshedTokenAnswers(t *testing.T) {
 func TestByDefaultATokenIsItsUser(t *testing.T) {
 	old, fresh := jwt(adaClaims, "1"), jwt(adaClaims, "2")
 	g, srv := guardedFront(t)
-	cfg := srv.now().Config
+	cfg := srv.Now().Config
 	cfg.Bridge.Principal = "authorization"
 	if err := srv.Reload(cfg); err != nil {
 		t.Fatal(err)

@@ -50,14 +50,14 @@ func newProbed(cfg config.Config, log *zap.Logger) (*probed, error) {
 	if err != nil {
 		return nil, err
 	}
-	bare := *srv.now()
+	bare := *srv.Now()
 	bare.Own = nil // dragoman's own tools are not part of the server
-	srv.setup.Replace(&bare)
+	srv.Setup.Replace(&bare)
 	return (*probed)(srv), nil
 }
 
-func (p *probed) Host() *host.Host { return p.host }
-func (p *probed) Eras() *era.Cache { return p.eras }
+func (p *probed) Host() *host.Host { return p.Table.Host }
+func (p *probed) Eras() *era.Cache { return p.Table.Eras }
 
 func (p *probed) Initialize(ctx context.Context, o *server.Opening, initialize []byte, bridges bool) (*translate.Revision, wire.Facts, []byte, error) {
 	h := &handshake{srv: p.handshakes, pipe: true, bridges: bridges, Opening: *o}

@@ -6,6 +6,7 @@ import (
 
 	"github.com/dragoman-proxy/dragoman/proxy/downstream"
 	"github.com/dragoman-proxy/dragoman/proxy/sealed"
+	"github.com/dragoman-proxy/dragoman/proxy/session"
 )
 
 // errGaveWay is the reason why a session ended so that another client could have a process.
@@ -14,7 +15,7 @@ var errGaveWay = errors.New("the idle session was ended to free a process for an
 // runsFor returns the client that a process is counted for: the session's owner, or the peer's
 // address if nothing identifies the owner.
 func (srv *Server) runsFor(req *downstream.Request) string {
-	if m := srv.ownerOf(req); m != (sealed.Owner{}) {
+	if m := srv.OwnerOf(req); m != (sealed.Owner{}) {
 		return string(m[:])
 	}
 	return "peer " + req.Peer
@@ -30,7 +31,7 @@ type idleSession struct {
 // function of returns true. It returns false if there is none. It does not wait until the process
 // has ended.
 func (srv *Server) giveWay(of func(client string) bool) bool {
-	if srv.now().Origin.Shared != nil {
+	if srv.Now().Origin.Shared != nil {
 		return false // all sessions share one process
 	}
 	for {
@@ -40,21 +41,21 @@ func (srv *Server) giveWay(of func(client string) bool) bool {
 				oldest = &s
 			}
 		}
-		srv.sessions.each(func(s *session) {
-			if of(s.runsFor) && lanesOf(s.conn) != nil && s.open.None() {
-				note(idleSession{time.Unix(0, s.used.Load()), func() bool {
-					if !srv.sessions.drop(s) {
+		srv.Table.Each(func(s *session.Session) {
+			if of(s.RunsFor) && lanesOf(s.Conn) != nil && s.Open.None() {
+				note(idleSession{time.Unix(0, s.Used.Load()), func() bool {
+					if !srv.Table.Drop(s) {
 						return false
 					}
-					srv.retire(s, errGaveWay)
+					srv.Retire(s, errGaveWay)
 					return true
 				}})
 			}
 		})
 		srv.onPipes.Range(func(key, _ any) bool {
 			t := key.(*ssePipe)
-			if s := t.begun.Load(); s != nil && of(s.runsFor) && s.open.None() {
-				note(idleSession{time.Unix(0, s.used.Load()), func() bool {
+			if s := t.begun.Load(); s != nil && of(s.RunsFor) && s.Open.None() {
+				note(idleSession{time.Unix(0, s.Used.Load()), func() bool {
 					if _, here := srv.onPipes.LoadAndDelete(t); !here {
 						return false
 					}
@@ -69,7 +70,7 @@ func (srv *Server) giveWay(of func(client string) bool) bool {
 			return false
 		}
 		if oldest.end() {
-			srv.host.Log.Info("session ended to free a process for another client: session.max_processes is reached")
+			srv.Host.Log.Info("session ended to free a process for another client: session.max_processes is reached")
 			return true
 		}
 	}

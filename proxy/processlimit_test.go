@@ -10,6 +10,7 @@ import (
 	"github.com/tidwall/gjson"
 
 	"github.com/dragoman-proxy/dragoman/proxy/config"
+	"github.com/dragoman-proxy/dragoman/proxy/downstream"
 	"github.com/dragoman-proxy/dragoman/proxy/sealed"
 )
 
@@ -95,9 +96,9 @@ func TestBusyProcessesAreNotEnded(t *testing.T) {
 	calls := (&talker{t: t, url: client.base + "/mcp", web: client.http, session: session})
 	going := calls.say(callOne)
 	for end := time.Now().Add(patience); ; time.Sleep(time.Millisecond) {
-		if s, _ := client.srv.sessions.find(session, sealed.Owner{}); s != nil {
-			none := s.open.None()
-			s.leave()
+		if s, _ := client.srv.Table.Find(session, sealed.Owner{}, &downstream.Sender{}); s != nil {
+			none := s.Open.None()
+			s.Leave()
 			if !none {
 				break
 			}

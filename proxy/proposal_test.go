@@ -199,7 +199,7 @@ func TestProposedRevisions(t *testing.T) {
 				} else {
 					client := strings.TrimPrefix(v.client, "initialize ")
 					r = srv.post("", initialize(client, `{}`), "Authorization", fmt.Sprint("Bearer ", c.name))
-					if s := srv.sessions.byID[r.header["Mcp-Session-Id"]]; s != nil {
+					if s := srv.Table.Held(r.header["Mcp-Session-Id"]); s != nil {
 						if want := s.ClientRevision.Name; gjson.Get(r.body, "result.protocolVersion").String() != want {
 							t.Errorf("%s, visit %d: answered %s, want %s", c.name, i, r.body, want)
 						}

@@ -99,9 +99,9 @@ func TestQuestionEndsWithItsCall(t *testing.T) {
 	if got := <-done; !strings.Contains(got, "disconnected") && !strings.Contains(got, "closed") {
 		t.Errorf("ended with %s", got)
 	}
-	s, _ := srv.sessions.find(session, sealed.Owner{})
-	defer s.leave()
-	if !s.asked.None() {
+	s, _ := srv.Table.Find(session, sealed.Owner{}, &downstream.Sender{})
+	defer s.Leave()
+	if !s.Asked.None() {
 		t.Error("the question still waits")
 	}
 }

@@ -128,7 +128,7 @@ func TestQuirks(t *testing.T) {
 			if peer == nil {
 				t.Fatal("there is no peer with it")
 			}
-			if srv := peer(t); srv != nil && counted(t, srv.metrics, "dragoman_quirks_total", "quirk="+string(q.Quirk)) == 0 {
+			if srv := peer(t); srv != nil && counted(t, srv.Metrics, "dragoman_quirks_total", "quirk="+string(q.Quirk)) == 0 {
 				t.Error("it was not met")
 			}
 		})
@@ -183,7 +183,7 @@ func beforeEarlyQuestions(t *testing.T, how string) testServer {
 	}
 	t.Cleanup(srv.close)
 	if how == "is silent when asked early" {
-		srv.eras.Silence = 200 * time.Millisecond
+		srv.Eras.Silence = 200 * time.Millisecond
 	}
 	for range 2 {
 		goodModernList(t, testServer{srv, t, nil})

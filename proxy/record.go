@@ -17,21 +17,21 @@ import (
 // Record begins the recording that record.file asks for, if it does. It must be called before Serve or ServePipe, which
 // end it.
 func (srv *Server) Record() error {
-	cfg := &srv.now().Config
+	cfg := &srv.Now().Config
 	if cfg.Record.File == "" {
 		return nil
 	}
-	r, err := recording.Start(&srv.observer, recording.Options{
+	r, err := recording.Start(&srv.Observer, recording.Options{
 		File: recording.Name(cfg.Record.File), MaxBytes: int(cfg.Record.MaxBytes), Version: mcp.Version(), Configuration: digest(cfg),
-	}, func() observe.Redactor { return srv.now().Redactor }, func(err error) {
-		srv.metrics.RecordingFailures.Inc()
-		srv.host.Log.Error("the recording has ended, since its file cannot be written; calls go on", zap.Error(err),
+	}, func() observe.Redactor { return srv.Now().Redactor }, func(err error) {
+		srv.Metrics.RecordingFailures.Inc()
+		srv.Host.Log.Error("the recording has ended, since its file cannot be written; calls go on", zap.Error(err),
 			zap.String("advice", "make room on the disk, and restart dragoman to record into a new file"))
 	})
 	if err != nil {
 		return fmt.Errorf("record.file: %w", err)
 	}
-	srv.host.Log.Info("recording messages", zap.String("file", r.File()))
+	srv.Host.Log.Info("recording messages", zap.String("file", r.File()))
 	srv.recorder = r
 	return nil
 }
@@ -42,7 +42,7 @@ func (srv *Server) endRecording() {
 		return
 	}
 	if err := srv.recorder.Close(); err != nil {
-		srv.host.Log.Error("cannot finish the recording", zap.Error(err))
+		srv.Host.Log.Error("cannot finish the recording", zap.Error(err))
 	}
 }
 

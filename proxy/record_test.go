@@ -41,8 +41,8 @@ func TestARecordingBeginsBeforeAnyClient(t *testing.T) {
 
 func TestWithoutAFileNothingIsRecorded(t *testing.T) {
 	srv := front(t, newFake(nil))
-	if err := srv.Record(); err != nil || srv.observer.Watched() {
-		t.Errorf("%v, watched %v", err, srv.observer.Watched())
+	if err := srv.Record(); err != nil || srv.Observer.Watched() {
+		t.Errorf("%v, watched %v", err, srv.Observer.Watched())
 	}
 }
 

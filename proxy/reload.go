@@ -22,28 +22,28 @@ import (
 func (srv *Server) ReloadAdapters(because string) {
 	srv.reloading.Lock()
 	defer srv.reloading.Unlock()
-	a := srv.adapters
-	if a == nil || srv.host.Draining.Err() != nil {
+	a := srv.Adapters
+	if a == nil || srv.Host.Draining.Err() != nil {
 		return
 	}
 	changed, wrong, err := a.Refresh(srv.renewOwn)
 	if err != nil || wrong {
-		srv.metrics.AdapterReloads.WithLabelValues("failure").Inc()
-		srv.host.Log.Error("adapter files are invalid: the last valid version of each stays in use", zap.String("because", because), zap.Error(err))
+		srv.Metrics.AdapterReloads.WithLabelValues("failure").Inc()
+		srv.Host.Log.Error("adapter files are invalid: the last valid version of each stays in use", zap.String("because", because), zap.Error(err))
 	}
 	if changed {
 		if !wrong && err == nil {
-			srv.metrics.AdapterReloads.WithLabelValues("success").Inc()
+			srv.Metrics.AdapterReloads.WithLabelValues("success").Inc()
 		}
-		srv.host.Log.Info("adapters changed", zap.String("because", because), zap.Int("adapters", a.Number()))
+		srv.Host.Log.Info("adapters changed", zap.String("because", because), zap.Int("adapters", a.Number()))
 	}
 }
 
 // renewOwn makes a new catalog of dragoman's own tools and applies it. srv.reloading must be held.
 func (srv *Server) renewOwn() error {
-	was := srv.now()
+	was := srv.Now()
 	next := *was
-	shaping, unshaped := shape.New(was.Config, was.Keys, srv.adapters.Rules(), was.Shaping, srv.shapes)
+	shaping, unshaped := shape.New(was.Config, was.Keys, srv.Adapters.Rules(), was.Shaping, srv.shapes)
 	if unshaped == nil {
 		next.Shaping = shaping
 	}
@@ -61,11 +61,11 @@ func (srv *Server) renewOwn() error {
 // use makes next the current setup, and notifies clients if the list of dragoman's own tools has
 // changed.
 func (srv *Server) use(next *setup.Setup) {
-	was := srv.setup.Replace(next)
+	was := srv.Setup.Replace(next)
 	if was != nil {
 		was.Own.ReplacedBy(next.Own)
 	}
-	srv.connected()
+	srv.Connected()
 }
 
 // Reload applies cfg, which must be valid, in one step; if that fails, nothing changes. Sessions that
@@ -76,19 +76,19 @@ func (srv *Server) use(next *setup.Setup) {
 func (srv *Server) Reload(cfg config.Config) error {
 	srv.reloading.Lock()
 	defer srv.reloading.Unlock()
-	if srv.host.Draining.Err() != nil {
+	if srv.Host.Draining.Err() != nil {
 		return clienterror.ErrShutdown
 	}
-	was := srv.now()
+	was := srv.Now()
 	if (cfg.TLS == config.TLS{}) != (was.Config.TLS == config.TLS{}) {
 		return errors.New("tls: a listener cannot start or stop using it without a restart")
 	}
 	if kept := keep(&cfg, was.Config); len(kept) > 0 {
-		srv.host.Log.Warn("these settings changed and take effect after a restart", zap.Strings("settings", kept))
+		srv.Host.Log.Warn("these settings changed and take effect after a restart", zap.Strings("settings", kept))
 	}
 	o, renewed := was.Origin, false
 	if was.Origin.Renew != nil && reachedAnew(cfg, was.Config) {
-		next, err := was.Origin.Renew(cfg, srv.host.Log)
+		next, err := was.Origin.Renew(cfg, srv.Host.Log)
 		if err != nil {
 			return err
 		}
@@ -97,10 +97,10 @@ func (srv *Server) Reload(cfg config.Config) error {
 	next, err := setup.New(cfg, o, was)
 	shown := false
 	if err == nil {
-		shown, err = srv.adapters.Show(&cfg.Adapters)
+		shown, err = srv.Adapters.Show(&cfg.Adapters)
 	}
 	if err == nil {
-		next.Shaping, err = shape.New(cfg, next.Keys, srv.adapters.Rules(), was.Shaping, srv.shapes)
+		next.Shaping, err = shape.New(cfg, next.Keys, srv.Adapters.Rules(), was.Shaping, srv.shapes)
 	}
 	if err == nil {
 		next.Own, err = owntools.New(next.Table, owntools.WithMore(srv.own, next.Shaping), cfg.Adapters.Instructions, was.Own)
@@ -119,24 +119,24 @@ func (srv *Server) Reload(cfg config.Config) error {
 			o.Close()
 		}
 		if shown {
-			_, undone := srv.adapters.Show(&was.Config.Adapters)
+			_, undone := srv.Adapters.Show(&was.Config.Adapters)
 			err = errors.Join(err, undone)
 		}
 		return err
 	}
 	srv.use(next)
 	was.Relay.Close()
-	next.Shaping.Load(srv.host)
+	next.Shaping.Load(srv.Host)
 	srv.forgetAnswers() // the old translators made them
 	if srv.face != nil {
 		srv.face.Renew(next.Renewable())
 	}
 	if renewed {
-		srv.eras.Forget()
+		srv.Eras.Forget()
 	}
 	srv.replicas.Forget() // their certificates, or the trusted ones, may have changed
 	srv.modern.Retire()
-	srv.sessions.renew(cfg.Session.Max, next.Sealer, renewed)
+	srv.Table.Renew(cfg.Session.Max, next.Sealer, renewed)
 	if renewed && was.Origin.Shared != nil {
 		was.Origin.Shared.Retire()
 	}
@@ -195,5 +195,5 @@ func lasting(path string) bool {
 
 // certificate returns the current certificate of the listener.
 func (srv *Server) certificate(*tls.ClientHelloInfo) (*tls.Certificate, error) {
-	return srv.now().Guard.Cert, nil
+	return srv.Now().Guard.Cert, nil
 }

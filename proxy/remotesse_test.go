@@ -266,7 +266,7 @@ func TestAnSSEServerThatRefusesAnotherSession(t *testing.T) {
 	f.refuses = true
 	f.mu.Unlock()
 	f.forget(true)
-	eventually(t, "over", func() bool { return srv.sessions.count() == 0 })
+	eventually(t, "over", func() bool { return srv.Table.Len() == 0 })
 	if r := srv.post(session, echoCall); r.status != 404 {
 		t.Errorf("%+v", r)
 	}

@@ -19,6 +19,7 @@ import (
 	"github.com/dragoman-proxy/dragoman/proxy/downstream"
 	"github.com/dragoman-proxy/dragoman/proxy/metrics"
 	"github.com/dragoman-proxy/dragoman/proxy/replay"
+	"github.com/dragoman-proxy/dragoman/proxy/session"
 	"github.com/dragoman-proxy/dragoman/proxy/sse"
 )
 
@@ -90,7 +91,9 @@ func (srv testServer) streaming(f *fakeServer, session, id string) (c *reader, l
 	return c, c.hears(progress(id))
 }
 
-func (srv testServer) lanes(session string) *lanes { return srv.sessions.byID[session].conn.(*lanes) }
+func (srv testServer) lanes(id string) *session.Lanes {
+	return srv.Table.Held(id).Conn.(*session.Lanes)
+}
 
 func TestClientThatLostItsStreamGetsTheAnswerByGet(t *testing.T) {
 	f := silentPipe()
@@ -116,7 +119,7 @@ func TestClientThatLostItsStreamGetsTheAnswerByGet(t *testing.T) {
 	if n := srv.outcomes(metrics.Left, "tools/call") + srv.outcomes(metrics.Succeeded, "tools/call"); n != 1 {
 		t.Errorf("the call was counted %d times", n)
 	}
-	if n := counted(t, srv.metrics, "dragoman_messages_dropped_total"); n != 0 {
+	if n := counted(t, srv.Metrics, "dragoman_messages_dropped_total"); n != 0 {
 		t.Errorf("%d messages had no receiver", n)
 	}
 }
@@ -219,13 +222,13 @@ func TestForgottenStreamIsAFreshOne(t *testing.T) {
 	c.hears(progress(`1`))
 	c.leaves()
 	l := srv.lanes(s)
-	l.trails.Sweep(time.Now())
-	if srv.kept.Load() == 0 {
+	l.Trails.Sweep(time.Now())
+	if srv.Kept.Load() == 0 {
 		t.Fatal("forgotten too soon")
 	}
-	l.trails.Sweep(time.Now().Add(5 * time.Minute))
-	if n := srv.kept.Load(); n != 0 || l.Requests() != 0 || len(srv.sessions.byID[s].open.List()) != 0 {
-		t.Errorf("%d bytes, %d lanes, %d calls are left", n, l.Requests(), len(srv.sessions.byID[s].open.List()))
+	l.Trails.Sweep(time.Now().Add(5 * time.Minute))
+	if n := srv.Kept.Load(); n != 0 || l.Requests() != 0 || len(srv.Table.Held(s).Open.List()) != 0 {
+		t.Errorf("%d bytes, %d lanes, %d calls are left", n, l.Requests(), len(srv.Table.Held(s).Open.List()))
 	}
 	for id, n := range map[string]int64{last: 1, "1-9": -1, "77-1": -1, "x": -1, "-": -1, "1-": -1, "-1--1": -1, "99999999999999999999-1": -1} {
 		c = srv.open("GET", s, "", "Last-Event-ID", id)
@@ -297,11 +300,11 @@ func TestReplaysAreBounded(t *testing.T) {
 	if l.Requests() != replay.MaxStreams {
 		t.Errorf("%d lanes", l.Requests())
 	}
-	if n := srv.kept.Load(); n == 0 || n > 100*replay.MaxStreams {
+	if n := srv.Kept.Load(); n == 0 || n > 100*replay.MaxStreams {
 		t.Errorf("%d bytes are kept", n)
 	}
 	srv.exchange(context.Background(), "DELETE", s, "")
-	eventually(t, "nothing is kept of a session that has ended", func() bool { return srv.kept.Load() == 0 })
+	eventually(t, "nothing is kept of a session that has ended", func() bool { return srv.Kept.Load() == 0 })
 }
 
 func TestWithoutReplayEventsHaveNoIDs(t *testing.T) {

@@ -22,6 +22,7 @@ import (
 
 	"github.com/dragoman-proxy/dragoman/proxy/clienterror"
 	"github.com/dragoman-proxy/dragoman/proxy/config"
+	"github.com/dragoman-proxy/dragoman/proxy/downstream"
 	"github.com/dragoman-proxy/dragoman/proxy/sealed"
 )
 
@@ -282,20 +283,20 @@ func TestSessionOverHTTPIsForgottenAndFoundAgain(t *testing.T) {
 	one := srv.initialize("2024-11-05")
 	name := srv.who(one)
 	two := srv.initialize("2025-11-25") // there is room for one
-	if n := srv.sessions.count(); n != 1 {
+	if n := srv.Table.Len(); n != 1 {
 		t.Errorf("%d sessions are held", n)
 	}
 	if srv.who(one) != name || srv.who(two) == name {
 		t.Error("sessions were mixed")
 	}
-	if got := srv.sessions.dropIdle(time.Now().Add(time.Hour)); len(got) != 1 {
+	if got := srv.Table.DropIdle(time.Now().Add(time.Hour)); len(got) != 1 {
 		t.Errorf("%d dropped", len(got))
 	}
 	if srv.who(one) != name {
 		t.Error("not found again")
 	}
 	// While the only place is in use, there is no room.
-	used, err := srv.sessions.find(one, sealed.Owner{})
+	used, err := srv.Table.Find(one, sealed.Owner{}, &downstream.Sender{})
 	if err != nil || used == nil {
 		t.Fatal(err)
 	}
@@ -305,7 +306,7 @@ func TestSessionOverHTTPIsForgottenAndFoundAgain(t *testing.T) {
 	if r := srv.post("", initialize("2025-06-18", `{}`)); r.status != 503 {
 		t.Errorf("%+v", r)
 	}
-	used.leave()
+	used.Leave()
 	if srv.who(two) == name || s.deletes > 0 {
 		t.Errorf("%d deleted", s.deletes)
 	}
@@ -335,20 +336,20 @@ func TestForeignAndOldSessionsAreNotFound(t *testing.T) {
 	s := &sessionServer{version: "2025-06-18"}
 	srv := severalOf(t, s, 1)[0]
 	id := srv.initialize("2025-06-18")
-	held, err := srv.sessions.find(id, sealed.Owner{})
+	held, err := srv.Table.Find(id, sealed.Owner{}, &downstream.Sender{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	held.leave()
+	held.Leave()
 	old := held.Session
 	old.Made = time.Now().Add(-25 * time.Hour)
-	foreign := sealerOf(t, srv.now().Config.Upstream.URL, 9).SealSession(held.Session)
-	aged := srv.sessions.sealer.SealSession(old)
+	foreign := sealerOf(t, srv.Now().Config.Upstream.URL, 9).SealSession(held.Session)
+	aged := srv.Now().Sealer.SealSession(old)
 	held.Made = old.Made // the session of this process has expired too
 	for what, r := range map[string]reply{
 		"foreign":      srv.post(foreign, whoAmI),
 		"old":          srv.post(aged, whoAmI),
-		"old and held": srv.post(held.id, whoAmI),
+		"old and held": srv.post(held.ID, whoAmI),
 		"forged":       srv.post(strings.ToUpper(aged), whoAmI),
 	} {
 		if r.status != 404 {
@@ -363,13 +364,13 @@ func TestSessionOnAPipeDiesWithItsProcess(t *testing.T) {
 	f.piped = true
 	srv := front(t, f)
 	id := srv.initialize("2025-06-18")
-	what, ok := srv.sessions.sealer.OpenSession(id, time.Now())
+	what, ok := srv.Now().Sealer.OpenSession(id, time.Now())
 	if !ok || !what.Local {
 		t.Errorf("%+v, %t", what, ok)
 	}
-	held, _ := srv.sessions.find(id, sealed.Owner{})
-	held.leave()
-	srv.forget(held, clienterror.ErrShutdown)
+	held, _ := srv.Table.Find(id, sealed.Owner{}, &downstream.Sender{})
+	held.Leave()
+	srv.Forget(held, clienterror.ErrShutdown)
 	if r := srv.post(id, pingOne); r.status != 404 {
 		t.Errorf("%+v", r)
 	}

@@ -136,10 +136,10 @@ func TestRestartedProcessGetsTheSessionsState(t *testing.T) {
 	if r := <-again.reply; r.body != answer(`1`) {
 		t.Errorf("%+v", r)
 	}
-	if n := counted(t, srv.metrics, "dragoman_messages_dropped_total"); n != 0 {
+	if n := counted(t, srv.Metrics, "dragoman_messages_dropped_total"); n != 0 {
 		t.Errorf("%d answers of ours went further", n)
 	}
-	if n := counted(t, srv.metrics, "dragoman_upstream_restarts_total"); n != 1 {
+	if n := counted(t, srv.Metrics, "dragoman_upstream_restarts_total"); n != 1 {
 		t.Errorf("%d restarts counted", n)
 	}
 }
@@ -169,7 +169,7 @@ func TestStreamOfALostCallEndsWithAnError(t *testing.T) {
 	if len(r.events) != 2 || !strings.Contains(r.events[1], "being restarted") {
 		t.Errorf("%q", r.events)
 	}
-	if srv.sessions.count() != 1 {
+	if srv.Table.Len() != 1 {
 		t.Error("the session is gone")
 	}
 }
@@ -185,7 +185,7 @@ func TestRestartsAreBoundedThenTheSessionEnds(t *testing.T) {
 	srv := frontOf(t, kids.origin(), quickly, func(cfg *config.Config) { cfg.Upstream.Restart.Max = 3 })
 	s := srv.initialize("2025-06-18")
 	kids.child(t, 0).lose(exited)
-	eventually(t, "session ended", func() bool { return srv.sessions.count() == 0 })
+	eventually(t, "session ended", func() bool { return srv.Table.Len() == 0 })
 	if n := kids.count(); n != 4 {
 		t.Errorf("started %d times, want once and three times again", n)
 	}
@@ -225,7 +225,7 @@ func TestProcessOfAnotherRevisionEndsTheSession(t *testing.T) {
 	srv := frontOf(t, kids.origin(), quickly)
 	srv.initialize("2025-06-18")
 	kids.child(t, 0).lose(exited)
-	eventually(t, "session ended", func() bool { return srv.sessions.count() == 0 })
+	eventually(t, "session ended", func() bool { return srv.Table.Len() == 0 })
 	if n := kids.count(); n != 2 {
 		t.Errorf("started %d times", n)
 	}
@@ -236,7 +236,7 @@ func TestWithoutRestartsTheSessionEndsWithTheProcess(t *testing.T) {
 	srv := frontOf(t, kids.origin(), func(cfg *config.Config) { cfg.Upstream.Restart.Max = 0 })
 	srv.initialize("2025-06-18")
 	kids.child(t, 0).lose(exited)
-	eventually(t, "session ended", func() bool { return srv.sessions.count() == 0 })
+	eventually(t, "session ended", func() bool { return srv.Table.Len() == 0 })
 	if kids.count() != 1 {
 		t.Error("it was started again")
 	}

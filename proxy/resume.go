@@ -4,17 +4,18 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/dragoman-proxy/dragoman/proxy/server"
+	"github.com/dragoman-proxy/dragoman/proxy/session"
 	"github.com/dragoman-proxy/dragoman/proxy/upstream"
 )
 
 // resumeStream makes x continue after the client's last event, or opens a new standing stream if that
 // event is unknown. The kept events are sent again even if some are lost, since the response
 // of a call is the last of them.
-func (x *exchange) resumeStream(l *lanes, lastEventID string) error {
+func (x *exchange) resumeStream(l *session.Lanes, lastEventID string) error {
 	if lastEventID == "" {
 		return x.stand(l)
 	}
-	b, again, lost := l.trails.Find(x.ctx, lastEventID, x.stop)
+	b, again, lost := l.Trails.Find(x.ctx, lastEventID, x.stop)
 	if lost != 0 {
 		x.log().Info("events were lost on a resumed stream", zap.Int("lost", lost))
 	}
@@ -25,7 +26,7 @@ func (x *exchange) resumeStream(l *lanes, lastEventID string) error {
 	c, _ := b.Call().(*resumableCall)
 	switch {
 	case c == nil:
-		st, err := x.srv.listen(x.ctx, x.s, upstream.ListenOptions{})
+		st, err := x.srv.Listen(x.ctx, x.s, upstream.ListenOptions{})
 		if err != nil {
 			return err
 		}
@@ -45,20 +46,20 @@ func (x *exchange) resumeStream(l *lanes, lastEventID string) error {
 }
 
 // stand opens a new standing stream for x.
-func (x *exchange) stand(l *lanes) error {
-	st, err := x.srv.listen(x.ctx, x.s, upstream.ListenOptions{})
+func (x *exchange) stand(l *session.Lanes) error {
+	st, err := x.srv.Listen(x.ctx, x.s, upstream.ListenOptions{})
 	if err != nil {
 		return err
 	}
 	x.attach(st)
-	x.buffer = l.trails.Begin(nil, x.stop)
+	x.buffer = l.Trails.Begin(nil, x.stop)
 	return nil
 }
 
 // resumableCall is a call whose stream a client may resume. It implements [replay.Call].
 type resumableCall struct {
-	call   *call
-	open   *calls
+	call   *session.Call
+	open   *session.Calls
 	stream *server.Stream // the server's stream for the call
 }
 

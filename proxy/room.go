@@ -22,13 +22,13 @@ func (x *exchange) rewrite(t *translate.Translator, raw []byte, c large.Class) (
 	}
 	dst := x.buf[:0]
 	if m.Room = cap(raw) - len(raw); m.Room < large.Growth {
-		if dst, err = x.srv.host.Memory().Alloc(x.ctx, wait, c, len(raw)); err != nil {
+		if dst, err = x.srv.Host.Memory().Alloc(x.ctx, wait, c, len(raw)); err != nil {
 			return nil, wire.Drop, err
 		}
 	}
 	out, v, err = t.Rewrite(dst, m)
 	if err == nil && len(out) > 0 && !sameMemory(out, raw) && !sameMemory(out, dst) {
-		err = x.srv.host.Memory().Adopt(x.ctx, wait, c, out)
+		err = x.srv.Host.Memory().Adopt(x.ctx, wait, c, out)
 	}
 	return x.own(out, raw), v, err
 }

@@ -25,7 +25,7 @@ func (x *exchange) learn(m *wire.Message) {
 	}
 	ctx, cancel := context.WithTimeout(x.ctx, schemaTime)
 	defer cancel()
-	if _, err := x.s.tools.Look(ctx, x.call.More.wanted.Tool, func(params string) ([]byte, error) { return x.askServer(ctx, wire.ToolsList, params) }); err != nil {
+	if _, err := x.s.Tools.Look(ctx, x.call.More.Wanted.Tool, func(params string) ([]byte, error) { return x.askServer(ctx, wire.ToolsList, params) }); err != nil {
 		x.log().Debug("cannot read the server's tools: their structured content is not shortened", zap.Error(err))
 	}
 }
@@ -33,7 +33,7 @@ func (x *exchange) learn(m *wire.Message) {
 // learns reports whether cutting the result of the call m needs the tool's entry in the server's list.
 func (x *exchange) learns(m *wire.Message) bool {
 	return m.Method == wire.ToolsCall && x.call != nil && x.s.ServerRevision.Structured && x.s.ClientRevision.Structured &&
-		x.s.Facts.Has(wire.ServerTools) && x.call.More.wanted.NeedsSchema()
+		x.s.Facts.Has(wire.ServerTools) && x.call.More.Wanted.NeedsSchema()
 }
 
 // waits reports whether x's message is a call that must wait before it is sent: for the
@@ -44,22 +44,22 @@ func (x *exchange) waits() bool {
 		return false
 	}
 	tool := gjson.Get(wire.View(m.Params()), "name").Str
-	if slices.ContainsFunc(x.srv.now().Gates, func(g gate.Gate) bool { return g.Tool == tool }) {
+	if slices.ContainsFunc(x.srv.Now().Gates, func(g gate.Gate) bool { return g.Tool == tool }) {
 		return true
 	}
-	if _, known := x.s.tools.Find(tool); !known && x.learns(m) {
+	if _, known := x.s.Tools.Find(tool); !known && x.learns(m) {
 		return true
 	}
-	conn, ok := x.s.conn.(interface{ knows(tool string) bool })
+	conn, ok := x.s.Conn.(interface{ knows(tool string) bool })
 	return ok && !conn.knows(tool)
 }
 
 // tool returns what is known of a tool that x's client may call.
 func (x *exchange) tool(name string) (t toolindex.Tool) {
-	if own := x.srv.now().OwnFor(&x.sender); x.ownCall != nil && own != nil {
+	if own := x.srv.Now().OwnFor(&x.sender); x.ownCall != nil && own != nil {
 		t, _ = own.Find(name)
 	} else {
-		t, _ = x.s.tools.Find(name)
+		t, _ = x.s.Tools.Find(name)
 	}
 	return t
 }
@@ -67,7 +67,7 @@ func (x *exchange) tool(name string) (t toolindex.Tool) {
 // noteTools notes the tools on a page of the server's list, for later calls. raw is the response as the
 // server sent it.
 func (x *exchange) noteTools(raw []byte) {
-	if x.ownCall == nil && x.s.direct == nil && (x.srv.now().Shaping != nil || x.crossing != nil) {
-		x.s.tools.Learn(raw, zap.NewNop()) // no log: a wrong annotation fails only the calls of that tool
+	if x.ownCall == nil && x.s.Direct == nil && (x.srv.Now().Shaping != nil || x.crossing != nil) {
+		x.s.Tools.Learn(raw, zap.NewNop()) // no log: a wrong annotation fails only the calls of that tool
 	}
 }

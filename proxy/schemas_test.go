@@ -9,6 +9,7 @@ import (
 	"github.com/tidwall/gjson"
 
 	"github.com/dragoman-proxy/dragoman/proxy/config"
+	"github.com/dragoman-proxy/dragoman/proxy/downstream"
 	"github.com/dragoman-proxy/dragoman/proxy/sealed"
 )
 
@@ -55,12 +56,12 @@ func TestSchemasAreAskedForWhereTheListWasNeverSeen(t *testing.T) {
 				if n := timesAsked(f, "tools/list"); n != c.asks {
 					t.Errorf("asked %d times", n)
 				}
-				s, err := srv.sessions.find(session, sealed.Owner{})
+				s, err := srv.Table.Find(session, sealed.Owner{}, &downstream.Sender{})
 				if err != nil {
 					t.Fatal(err)
 				}
-				s.tools.Forget() // as for notifications/tools/list_changed
-				s.leave()
+				s.Tools.Forget() // as for notifications/tools/list_changed
+				s.Leave()
 				srv.post(session, callOf(1, c.tool, ""))
 				if n := timesAsked(f, "tools/list"); n != 2*c.asks {
 					t.Errorf("asked %d times after a change", n)

@@ -8,6 +8,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/dragoman-proxy/dragoman/proxy/sealed"
+	"github.com/dragoman-proxy/dragoman/proxy/session"
 	"github.com/dragoman-proxy/dragoman/translate/wire"
 )
 
@@ -23,9 +24,9 @@ func (x *exchange) sealNote(out, id, note []byte) []byte {
 		x.keepAsked(id, note)
 		return out
 	}
-	as := x.srv.now().Sealer.SealQuestion(id, note)
+	as := x.srv.Now().Sealer.SealQuestion(id, note)
 	x.key = wire.AppendIDKey(x.key[:0], id)
-	x.s.asked.Change(x.key, func(c *call) { c.As = as })
+	x.s.Asked.Change(x.key, func(c *session.Call) { c.As = as })
 	asked, err := sjson.SetRawBytes(out, "id", as)
 	if err != nil {
 		x.log().Error("cannot rename a question: its answer may not be translated", zap.Error(err))
@@ -41,18 +42,18 @@ func (x *exchange) openSealed(raw []byte) (answer []byte, ok bool, err error) {
 	if !bytes.HasPrefix(m.ID(), []byte(sealed.QuestionPrefix)) {
 		return raw, false, nil
 	}
-	id, note, ok := x.srv.now().Sealer.OpenQuestion(m.ID())
+	id, note, ok := x.srv.Now().Sealer.OpenQuestion(m.ID())
 	if !ok {
 		return raw, false, nil
 	}
 	if answer, err = sjson.SetRawBytes(raw, "id", id); err != nil {
 		return raw, false, err
 	}
-	if err := m.Scan(answer, x.s.up.Shape()); err != nil {
+	if err := m.Scan(answer, x.s.Up.Shape()); err != nil {
 		return raw, false, err
 	}
 	x.key = wire.AppendIDKey(x.key[:0], m.ID())
-	x.met = x.s.asked.Take(x.key)
+	x.met = x.s.Asked.Take(x.key)
 	if x.s.Local && x.met == nil {
 		return answer, false, nil // the question was repeated and has been answered already
 	}
@@ -62,7 +63,7 @@ func (x *exchange) openSealed(raw []byte) (answer []byte, ok bool, err error) {
 
 // renamed puts the id by which the client knows a question into the server's notifications/cancelled
 // for that question.
-func renamed(out []byte, c *call) []byte {
+func renamed(out []byte, c *session.Call) []byte {
 	if c == nil || c.As == nil || !gjson.GetBytes(out, "params.requestId").Exists() {
 		return out
 	}

@@ -88,8 +88,8 @@ func plantAndSearch(t *testing.T, secret string) {
 	if err := srv.Record(); err != nil {
 		t.Fatal(err)
 	}
-	ring := observe.NewRing(srv.now().Redactor)
-	detach := srv.observer.Attach("page", ring)
+	ring := observe.NewRing(srv.Now().Redactor)
+	detach := srv.Observer.Attach("page", ring)
 	session := srv.initializeWith("2025-06-18", put(`{"experimental":{"%s":{"a":"%s"}}}`))
 	for _, place := range planted.client {
 		srv.post(session, put(place), "Mcp-Param-A", secret, "Mcp-Name", secret, "Authorization", "Bearer "+secret, "X-Other", secret)
@@ -98,7 +98,7 @@ func plantAndSearch(t *testing.T, secret string) {
 	detach()
 	srv.endRecording()
 	srv.recorder = nil
-	srv.tracer.Close()
+	srv.Tracer.Close()
 
 	text, err := os.ReadFile(file)
 	if err != nil {

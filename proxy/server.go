@@ -36,6 +36,7 @@ import (
 	"github.com/dragoman-proxy/dragoman/proxy/results"
 	"github.com/dragoman-proxy/dragoman/proxy/sealed"
 	"github.com/dragoman-proxy/dragoman/proxy/server"
+	"github.com/dragoman-proxy/dragoman/proxy/session"
 	"github.com/dragoman-proxy/dragoman/proxy/setup"
 	"github.com/dragoman-proxy/dragoman/proxy/shape"
 	"github.com/dragoman-proxy/dragoman/proxy/share"
@@ -47,7 +48,7 @@ import (
 // Server stands between clients and one MCP server. Make it with [New]; then
 // [Server.Serve] or [Server.ServePipe] is called, once.
 type Server struct {
-	*sessions
+	*session.Table
 	*exchanges
 	*handshakes
 	lookout    reachability
@@ -99,33 +100,33 @@ func NewDemo(cfg config.Config, log *zap.Logger, show func(DemoExchange)) (*Serv
 func newServer(cfg config.Config, log *zap.Logger, o origin.Origin, own ...owntools.Source) (*Server, error) {
 	srv := &Server{own: own}
 	srv.handler = (*face)(srv)
-	srv.running = processes.New(func() int { return srv.now().Config.Session.MaxProcesses }, srv.giveWay)
+	srv.running = processes.New(func() int { return srv.Now().Config.Session.MaxProcesses }, srv.giveWay)
 	o = o.Bounded(srv.running)
 	first, err := setup.New(cfg, o, nil)
 	if err != nil {
 		return nil, err
 	}
-	all := newSessions(cfg.Session.Max, first.Sealer, nil)
-	all.setup = new(setup.Current)
-	srv.sessions, srv.exchanges, srv.handshakes = all, &exchanges{sessions: all}, &handshakes{sessions: all}
+	all := session.NewTable(cfg.Session.Max, first.Sealer, nil)
+	all.Setup = new(setup.Current)
+	srv.Table, srv.exchanges, srv.handshakes = all, &exchanges{Table: all}, &handshakes{Table: all}
 	rand.Read(srv.instance[:]) // never fails
-	srv.metrics = metrics.New(mcp.Version(), func() float64 { return float64(srv.count()) }, func() float64 { return float64(srv.streams.Load()) })
-	srv.toolsSize.Bytes = srv.metrics.ToolsList
+	srv.Metrics = metrics.New(mcp.Version(), func() float64 { return float64(srv.Len()) }, func() float64 { return float64(srv.streams.Load()) })
+	srv.toolsSize.Bytes = srv.Metrics.ToolsList
 	if o.Stderr != nil {
-		watch := srv.observer.Stderr
+		watch := srv.Observer.Stderr
 		o.Stderr.Store(&watch)
 	}
-	srv.observer.Lost = func(reader string) { srv.metrics.Unobserved.WithLabelValues(reader).Inc() }
-	srv.shapes = metrics.NewResults(srv.metrics)
-	if srv.adapters, err = adapters.New(cfg.Adapters, first.SharedKey(), origin.TokenStore(&cfg, log), func() *shape.Shaping { return srv.now().Shaping }, srv.metrics, log); err != nil {
+	srv.Observer.Lost = func(reader string) { srv.Metrics.Unobserved.WithLabelValues(reader).Inc() }
+	srv.shapes = metrics.NewResults(srv.Metrics)
+	if srv.Adapters, err = adapters.New(cfg.Adapters, first.SharedKey(), origin.TokenStore(&cfg, log), func() *shape.Shaping { return srv.Now().Shaping }, srv.Metrics, log); err != nil {
 		return nil, err
 	}
-	if first.Shaping, err = shape.New(cfg, first.Keys, srv.adapters.Rules(), nil, srv.shapes); err != nil {
+	if first.Shaping, err = shape.New(cfg, first.Keys, srv.Adapters.Rules(), nil, srv.shapes); err != nil {
 		return nil, err
 	}
 	srv.clash.turn = make(chan struct{}, 1)
-	if srv.adapters != nil {
-		srv.own = append(srv.own, srv.adapters)
+	if srv.Adapters != nil {
+		srv.own = append(srv.own, srv.Adapters)
 	}
 	if first.Own, err = owntools.New(first.Table, owntools.WithMore(srv.own, first.Shaping), cfg.Adapters.Instructions, nil); err != nil {
 		return nil, err
@@ -134,10 +135,10 @@ func newServer(cfg config.Config, log *zap.Logger, o origin.Origin, own ...ownto
 		return nil, err
 	}
 	srv.lists = new(memo.Memo)
-	srv.setup.Replace(first)
-	srv.connected()
+	srv.Setup.Replace(first)
+	srv.Connected()
 	if o.Resume != nil {
-		all.resume = all.resumeSession
+		all.Resume = all.ResumeSession
 	}
 	if cfg.Contract != config.Default().Contract {
 		log.Info("translation differs from the default", zap.Any("contract", cfg.Contract))
@@ -146,30 +147,30 @@ func newServer(cfg config.Config, log *zap.Logger, o origin.Origin, own ...ownto
 	if memory == nil {
 		memory = large.NewMemory(cfg.Limits.HeldBytes())
 	}
-	srv.host = host.New(log, srv.metrics, memory, mcp.Version(), func() host.Setup {
-		now := srv.now()
+	srv.Host = host.New(log, srv.Metrics, memory, mcp.Version(), func() host.Setup {
+		now := srv.Now()
 		return host.Setup{Config: &now.Config, Table: now.Table, Server: now.Server, Secrets: now.Secrets}
 	})
-	if srv.tracer, err = telemetry.New(os.Getenv, srv.traced(), log); err != nil {
+	if srv.Tracer, err = telemetry.New(os.Getenv, srv.traced(), log); err != nil {
 		return nil, err
 	}
-	srv.host.Draining = srv.tracer.Alone(srv.host.Draining)
+	srv.Host.Draining = srv.Tracer.Alone(srv.Host.Draining)
 	srv.results = results.New(func() results.Bounds {
-		c := srv.now().Config.Bridge.Cache
+		c := srv.Now().Config.Bridge.Cache
 		return results.Bounds{Bytes: int64(c.Bytes), Entries: c.Entries}
 	})
-	srv.results.Register(srv.metrics.Registry)
-	first.Shaping.Load(srv.host)
-	srv.eras = era.New(srv.host, func() func(context.Context) (*upstream.Begun, error) { return srv.now().Origin.Open })
+	srv.results.Register(srv.Metrics.Registry)
+	first.Shaping.Load(srv.Host)
+	srv.Eras = era.New(srv.Host, func() func(context.Context) (*upstream.Begun, error) { return srv.Now().Origin.Open })
 	srv.modern = modernclient.New(modernclient.Options{
-		Host: srv.host, Proxy: (*serverView)(srv), Results: srv.results, Streams: &srv.streams, Instance: srv.instance,
+		Host: srv.Host, Proxy: (*serverView)(srv), Results: srv.results, Streams: &srv.streams, Instance: srv.instance,
 	})
-	srv.legacy = legacyclient.New(srv.host, srv.eras, srv.results)
-	srv.metrics.Registry.MustRegister(srv.gauges()...)
+	srv.Legacy = legacyclient.New(srv.Host, srv.Eras, srv.results)
+	srv.Metrics.Registry.MustRegister(srv.gauges()...)
 	if o.Credentials == nil {
 		o.Credentials = origin.NewCredentials(&cfg, log)
 	}
-	o.Credentials.Register(srv.metrics.Registry, func() *origin.Credential { return srv.now().Origin.Credential }, srv.loginChanged)
+	o.Credentials.Register(srv.Metrics.Registry, func() *origin.Credential { return srv.Now().Origin.Credential }, srv.loginChanged)
 	srv.signIns = o.Credentials
 	srv.replicas = newReplicas(srv)
 	if err := srv.makePage(); err != nil {
@@ -192,18 +193,18 @@ func (srv *Server) loginChanged() {
 }
 
 // newSession makes the session of a finished handshake. vu is the server's revision.
-func (srv *handshakes) newSession(h *handshake, vu *translate.Revision) *session {
+func (srv *handshakes) newSession(h *handshake, vu *translate.Revision) *session.Session {
 	var again *restart.Pipe
 	_, shares := h.Conn.(*share.Conn)         // the shared process restarts by itself
 	_, bridged := h.Conn.(*legacyclient.Conn) // there is no handshake to repeat
 	_, remote := h.Conn.(*upstream.SSESession)
-	if !h.alone && !shares && !bridged && (srv.now().Origin.Restarts || remote && !h.vc.Modern) && srv.now().Config.Upstream.Restart.Max > 0 {
+	if !h.alone && !shares && !bridged && (srv.Now().Origin.Restarts || remote && !h.vc.Modern) && srv.Now().Config.Upstream.Restart.Max > 0 {
 		again = srv.restarting(&h.Opening, vu.Name, h.runsFor)
 		h.Conn, h.Standing = again, again.Stream()
 	}
 	t := sealed.Session{
 		Made: time.Now(), ClientRevision: h.vc, ServerRevision: vu, Facts: h.facts, Named: h.named, Owner: h.owner,
-		Local: h.pipe || h.alone || h.Standing != nil || srv.now().Origin.Resume == nil,
+		Local: h.pipe || h.alone || h.Standing != nil || srv.Now().Origin.Resume == nil,
 	}
 	if !h.pipe && (t.Local || srv.serverIsBeside()) {
 		t.Home = srv.instance
@@ -214,15 +215,15 @@ func (srv *handshakes) newSession(h *handshake, vu *translate.Revision) *session
 	} else if said := gjson.GetManyBytes(h.Sent, "params.clientInfo", "params.capabilities"); h.Standing == nil && t.Named != "" {
 		t.Introduce(said[0].Raw, said[1].Raw)
 	}
-	s := srv.sessionWith(t, h.Conn, &h.sender)
-	s.clientName = nameOf([]byte(gjson.GetBytes(h.Sent, "params.clientInfo").Raw))
-	s.piped, s.runsFor = h.Standing != nil, h.runsFor
-	s.open.Unique, s.asked.Unique = h.pipe, s.piped
+	s := srv.Make(t, h.Conn, &h.sender)
+	s.ClientName = session.NameOf([]byte(gjson.GetBytes(h.Sent, "params.clientInfo").Raw))
+	s.Piped, s.RunsFor = h.Standing != nil, h.runsFor
+	s.Open.Unique, s.Asked.Unique = h.pipe, s.Piped
 	if again != nil {
 		again.Bind(s)
 	}
 	if h.pipe {
-		s.pipe = srv.pipes.Add(1)
+		s.Pipe = srv.Pipes.Add(1)
 	}
 	if c, ok := h.Conn.(interface{ SetSession(id, version string) }); ok {
 		c.SetSession(h.named, vu.HeaderName())
@@ -233,76 +234,31 @@ func (srv *handshakes) newSession(h *handshake, vu *translate.Revision) *session
 
 // restarting returns the connection behind o, which starts the server's process again when it ends by itself.
 func (srv *handshakes) restarting(o *server.Opening, version, runsFor string) *restart.Pipe {
-	return restart.Over(srv.host, srv.eras, o, restart.Options{Connect: srv.connect, Version: version, RunsFor: runsFor})
+	return restart.Over(srv.Host, srv.Eras, o, restart.Options{Connect: srv.connect, Version: version, RunsFor: runsFor})
 }
 
 // connect begins a session with the server, by the current configuration. It uses the spare process, which
 // was started to find out the server's era, if there is one.
 func (srv *handshakes) connect(ctx context.Context, initialize *upstream.Outgoing) (*upstream.Begun, error) {
-	if b := srv.eras.TakeSpare(ctx); b != nil {
+	if b := srv.Eras.TakeSpare(ctx); b != nil {
 		if _, err := b.Conn.Send(ctx, initialize); err == nil {
 			return b, nil
 		}
-		srv.host.Spawn(func() { server.EndBegun(b, srv.host.Log) })
+		srv.Host.Spawn(func() { server.EndBegun(b, srv.Host.Log) })
 	}
-	return srv.now().Origin.Connect(ctx, initialize)
+	return srv.Now().Origin.Connect(ctx, initialize)
 }
 
 // sharing returns what package share needs of srv.
 func (srv *handshakes) sharing() *share.Proxy {
 	return &share.Proxy{
-		Host: srv.host, Eras: srv.eras, Connect: srv.connect, Open: srv.now().Origin.Open,
+		Host: srv.Host, Eras: srv.Eras, Connect: srv.connect, Open: srv.Now().Origin.Open,
 		Streams: func(conn upstream.Conn, standing upstream.Stream) share.Streams { return srv.lanesTo(conn, standing) },
 	}
 }
 
-// resumeSession makes the session from what its id holds. The session began in another process, or
-// this process has dropped it.
-func (srv *sessions) resumeSession(t sealed.Session, by *downstream.Sender) *session {
-	if t.ServerRevision.Modern {
-		return srv.sessionWith(t, srv.legacy.Resume(t, srv.now().Origin.Resume("", t.ServerRevision.HeaderName())), by)
-	}
-	s := srv.sessionWith(t, srv.now().Origin.Resume(t.Named, t.ServerRevision.HeaderName()), by)
-	if c, ok := s.conn.(*restart.HTTP); ok {
-		c.Bind(s, false)
-	}
-	return s
-}
-
-func (srv *sessions) sessionWith(t sealed.Session, conn upstream.Conn, by *downstream.Sender) *session {
-	s := &session{
-		of: srv, Session: t,
-		conn:    restart.OverHTTP(srv.host, t, conn, func() func(id, version string) upstream.Conn { return srv.now().Origin.Resume }),
-		up:      srv.now().Table.Between(t.ClientRevision, t.ServerRevision),
-		down:    srv.now().Table.Between(t.ServerRevision, t.ClientRevision),
-		open:    newCalls(srv.now().Config.Limits.OpenRequests),
-		asked:   newCalls(srv.now().Config.Limits.OpenRequests),
-	}
-	if c, ok := s.conn.(*restart.HTTP); ok {
-		c.Bind(s, true)
-	}
-	s.counted = func(why error) { srv.countSession(s, why) }
-	s.sender.Guest, s.sender.Local = by.Guest, by.Local
-	own := srv.now().OwnFor(by)
-	if own != nil {
-		s.ended = func() { srv.forgetOwn(s) }
-		s.told.Store(own.Edition())
-	}
-	if c, ok := conn.(*legacyclient.Conn); ok {
-		s.up, s.down = c.Translators()
-		s.observeNews()
-		s.ended = func() {
-			c.End()
-			if own != nil {
-				srv.forgetOwn(s)
-			}
-		}
-	}
-	return s
-}
-
 // countHandshake counts a handshake and logs the deprecated revisions in it.
-func (srv *handshakes) countHandshake(log *zap.Logger, s *session) {
+func (srv *handshakes) countHandshake(log *zap.Logger, s *session.Session) {
 	for _, side := range []struct {
 		name string
 		rev  *translate.Revision
@@ -311,33 +267,9 @@ func (srv *handshakes) countHandshake(log *zap.Logger, s *session) {
 			log.Info("peer uses a deprecated revision", zap.String("peer", side.name), zap.String("revision", side.rev.Name))
 		}
 	}
-	srv.metrics.Handshake(s.ClientRevision, s.ServerRevision, metrics.Succeeded, "")
+	srv.Metrics.Handshake(s.ClientRevision, s.ServerRevision, metrics.Succeeded, "")
 	log.Debug("session begins", zap.String("client", s.ClientRevision.Name), zap.String("server", s.ServerRevision.Name))
 }
-
-// forget drops a session that can no longer be used, and ends it. It does not wait.
-func (srv *sessions) forget(s *session, why error) {
-	srv.drop(s)
-	srv.retire(s, why)
-}
-
-// retire ends what this process holds of a session. The session at the server is ended only if it is local
-// to this process or its id has expired: otherwise the client may resume it. It does not wait.
-func (srv *sessions) retire(s *session, why error) {
-	if s.Local || srv.now().Sealer.Expired(s.Made, time.Now()) {
-		srv.host.Spawn(func() { srv.endSession(s, why) })
-		return
-	}
-	s.release(why)
-}
-
-func (srv *sessions) endSession(s *session, why error) {
-	ctx, cancel := context.WithTimeout(context.Background(), server.EndTimeout)
-	defer cancel()
-	s.end(ctx, why, srv.host.Log)
-}
-
-func (srv *sessions) endConn(c upstream.Conn) { server.End(c, srv.host.Log) }
 
 // answerFor returns the failure that x's client is sent when err came instead of a response.
 // A session that err has ended is forgotten; the session of a client on a pipe ends with
@@ -346,22 +278,22 @@ func (srv *exchanges) answerFor(x *exchange, err error) *mcp.Failure {
 	f := clienterror.Of(x.outlives(err))
 	if x.call != nil {
 		f.About([]byte(x.call.ID))
-		x.s.open.End(x.call)
-		if f.Cause == mcp.UpstreamTimeout && !upstream.NeverSent(err) && !(x.s.direct != nil && x.s.direct.web) { // there closing the stream cancels
-			x.giveUp(overdueCall)
+		x.s.Open.End(x.call)
+		if f.Cause == mcp.UpstreamTimeout && !upstream.NeverSent(err) && !(x.s.Direct != nil && x.s.Direct.Web) { // there closing the stream cancels
+			x.giveUp(session.Overdue)
 		}
 	}
 	switch {
-	case f.Cause == mcp.UpstreamRefused && x.s.direct != nil:
+	case f.Cause == mcp.UpstreamRefused && x.s.Direct != nil:
 		x.asItCame(f, err)
-	case f.Cause == mcp.UpstreamLost && x.s.id != "":
-		srv.forget(x.s, err)
-	case f.Cause == mcp.SessionUnknown && x.s.id != "":
-		srv.sessions.dropForGood(x.s)
-		srv.retire(x.s, err)
+	case f.Cause == mcp.UpstreamLost && x.s.ID != "":
+		srv.Forget(x.s, err)
+	case f.Cause == mcp.SessionUnknown && x.s.ID != "":
+		srv.Table.DropForGood(x.s)
+		srv.Retire(x.s, err)
 	case f.Cause == mcp.UpstreamRefused && f.Status == 404 && x.s.Named != "":
-		if x.s.id != "" {
-			srv.forget(x.s, err)
+		if x.s.ID != "" {
+			srv.Forget(x.s, err)
 		}
 	case f.Cause == mcp.UpstreamRefused && f.Status == 404:
 		f.NoEndpoint()
@@ -380,26 +312,26 @@ func (srv *exchanges) answerFor(x *exchange, err error) *mcp.Failure {
 func (srv *Server) tend(ctx context.Context) {
 	flushed := time.Now()
 	for {
-		timer := time.NewTimer(min(time.Minute, max(srv.now().Config.Session.IdleTimeout/4, 10*time.Millisecond)))
+		timer := time.NewTimer(min(time.Minute, max(srv.Now().Config.Session.IdleTimeout/4, 10*time.Millisecond)))
 		select {
 		case <-ctx.Done():
 			timer.Stop()
 			return
 		case now := <-timer.C:
 			srv.modern.Tend(now)
-			srv.legacy.Expire(now)
-			srv.eras.EndSpareSince(now)
-			for _, s := range srv.sessions.dropIdle(now.Add(-srv.now().Config.Session.IdleTimeout)) {
-				srv.retire(s, clienterror.ErrShutdown)
+			srv.Legacy.Expire(now)
+			srv.Eras.EndSpareSince(now)
+			for _, s := range srv.Table.DropIdle(now.Add(-srv.Now().Config.Session.IdleTimeout)) {
+				srv.Retire(s, clienterror.ErrShutdown)
 			}
-			srv.sessions.each(func(s *session) {
-				if l, ok := s.conn.(*lanes); ok {
-					l.trails.Sweep(now)
+			srv.Table.Each(func(s *session.Session) {
+				if l, ok := s.Conn.(*session.Lanes); ok {
+					l.Trails.Sweep(now)
 				}
 			})
 			if now.Sub(flushed) >= time.Minute {
 				flushed = now
-				srv.host.Flush()
+				srv.Host.Flush()
 			}
 		}
 	}
@@ -422,29 +354,29 @@ func (srv *Server) Serve(ctx context.Context, ln net.Listener) error {
 		srv.close()
 		return err
 	}
-	srv.host.Log.Info("serving", zap.String("url", srv.Endpoint(ln.Addr())))
-	if len(srv.now().Config.Upstream.Command) > 0 {
+	srv.Host.Log.Info("serving", zap.String("url", srv.Endpoint(ln.Addr())))
+	if len(srv.Now().Config.Upstream.Command) > 0 {
 		if err := srv.ready(); err != nil { // warn now, as the process starts only when a client comes
-			srv.host.Report.ServerFailed("upstream is not ready", failures.Of(err), err, nil)
+			srv.Host.Report.ServerFailed("upstream is not ready", failures.Of(err), err, nil)
 		}
 	}
 	face := srv.face
 	ended := make(chan error, 1)
 	go func() { ended <- face.Serve(ln) }()
 	tending, stop := context.WithCancel(context.Background())
-	srv.host.Spawn(func() { srv.tend(tending) })
+	srv.Host.Spawn(func() { srv.tend(tending) })
 
 	var err error
 	select {
 	case err = <-ended:
 		ended <- nil
 	case <-ctx.Done():
-		srv.host.Log.Info("stopping")
+		srv.Host.Log.Info("stopping")
 	}
-	srv.host.Drain()
-	grace, cancel := context.WithTimeout(context.Background(), srv.now().Config.Shutdown.Drain)
+	srv.Host.Drain()
+	grace, cancel := context.WithTimeout(context.Background(), srv.Now().Config.Shutdown.Drain)
 	if e := face.Shutdown(grace); e != nil {
-		srv.host.Log.Info("some calls were still open at the end of shutdown.drain: they got an error", zap.Error(e))
+		srv.Host.Log.Info("some calls were still open at the end of shutdown.drain: they got an error", zap.Error(e))
 	}
 	cancel()
 	<-ended
@@ -458,9 +390,9 @@ func (srv *Server) Serve(ctx context.Context, ln net.Listener) error {
 func (srv *Server) serveAdmin() (end func()) {
 	admin := srv.adminFace()
 	if srv.admin != nil {
-		srv.host.Spawn(func() {
+		srv.Host.Spawn(func() {
 			if err := admin.Serve(srv.admin); err != nil && !errors.Is(err, downstream.ErrStopped) {
-				srv.host.Log.Error("cannot serve probes and metrics", zap.Error(err))
+				srv.Host.Log.Error("cannot serve probes and metrics", zap.Error(err))
 			}
 		})
 	}
@@ -480,7 +412,7 @@ func (srv *Server) open(at net.Addr) error {
 	srv.reloading.Lock()
 	defer srv.reloading.Unlock()
 	srv.at = at
-	if err := srv.now().MayServe(at); err != nil {
+	if err := srv.Now().MayServe(at); err != nil {
 		return err
 	}
 	srv.face = srv.httpFace(at)
@@ -490,41 +422,37 @@ func (srv *Server) open(at net.Addr) error {
 // close ends all sessions, except those that other replicas can resume, and waits for
 // all goroutines.
 func (srv *Server) close() {
-	srv.host.Drain()
+	srv.Host.Drain()
 	srv.modern.Close()
-	srv.eras.Close()
-	if sh := srv.now().Origin.Shared; sh != nil {
+	srv.Eras.Close()
+	if sh := srv.Now().Origin.Shared; sh != nil {
 		sh.DrainModern()
 	}
-	for _, s := range srv.sessions.dropAll() {
-		if srv.now().Config.Session.KeyFile != "" {
-			srv.retire(s, clienterror.ErrShutdown)
+	for _, s := range srv.Table.DropAll() {
+		if srv.Now().Config.Session.KeyFile != "" {
+			srv.Retire(s, clienterror.ErrShutdown)
 			continue
 		}
-		srv.host.Spawn(func() { srv.endSession(s, clienterror.ErrShutdown) })
+		srv.Host.Spawn(func() { srv.End(s, clienterror.ErrShutdown) })
 	}
-	srv.host.Wait()
-	srv.tracer.Close()
+	srv.Host.Wait()
+	srv.Tracer.Close()
 	srv.endRecording()
 	srv.replicas.Close()
-	srv.now().Relay.Close()
+	srv.Now().Relay.Close()
 	srv.reloading.Lock()
 	defer srv.reloading.Unlock()
-	if end := srv.now().Origin.Close; end != nil {
+	if end := srv.Now().Origin.Close; end != nil {
 		end()
 	}
 	for _, end := range srv.outdated {
 		end()
 	}
-	if srv.adapters != nil {
-		srv.adapters.Close()
+	if srv.Adapters != nil {
+		srv.Adapters.Close()
 	}
-	srv.host.Flush()
+	srv.Host.Flush()
 }
 
 // Register adds a collector to those of /metrics. It must be called before Serve.
-func (srv *Server) Register(c prometheus.Collector) { srv.metrics.Registry.MustRegister(c) }
-
-// now returns the current setup. A caller that needs several of its fields to be consistent calls now
-// once.
-func (srv *sessions) now() *setup.Setup { return srv.setup.Now() }
+func (srv *Server) Register(c prometheus.Collector) { srv.Metrics.Registry.MustRegister(c) }

@@ -24,7 +24,7 @@ func TestReloadReachesTheServerInTheNewWay(t *testing.T) {
 	srv := severalOf(t, s, 1)[0]
 	id := srv.initialize("2024-11-05")
 	name := srv.who(id)
-	cfg := srv.now().Config
+	cfg := srv.Now().Config
 	cfg.Upstream.Headers = map[string]string{"Authorization": "Bearer new"}
 	cfg.Limits.Batch = 1
 	if err := srv.Reload(cfg); err != nil {
@@ -47,7 +47,7 @@ func TestKeysAreReplacedByReloading(t *testing.T) {
 	srv := severalOf(t, s, 1)[0]
 	old := srv.initialize("2025-06-18")
 	name := srv.who(old)
-	cfg := srv.now().Config
+	cfg := srv.Now().Config
 	before, err := os.ReadFile(cfg.Session.KeyFile)
 	if err != nil {
 		t.Fatal(err)
@@ -60,7 +60,7 @@ func TestKeysAreReplacedByReloading(t *testing.T) {
 		if err := srv.Reload(cfg); err != nil {
 			t.Fatal(err)
 		}
-		srv.sessions.dropAll()
+		srv.Table.DropAll()
 	}
 	next := hex.EncodeToString(bytes.Repeat([]byte{7}, sealed.KeyBytes))
 	turn(next + "\n" + string(before))
@@ -79,7 +79,7 @@ func TestWrongConfigurationChangesNothing(t *testing.T) {
 	s := &sessionServer{version: "2025-06-18"}
 	srv := severalOf(t, s, 1)[0]
 	srv.at = &net.TCPAddr{IP: net.IPv4(192, 0, 2, 1)}
-	was := srv.now()
+	was := srv.Now()
 	for want, change := range map[string]func(*config.Config){
 		"session.key_file": func(c *config.Config) { c.Session.KeyFile = "none" },
 		"upstream.ca_file": func(c *config.Config) { c.Upstream.CAFile = "none" },
@@ -93,7 +93,7 @@ func TestWrongConfigurationChangesNothing(t *testing.T) {
 		if err := srv.Reload(cfg); err == nil || !strings.HasPrefix(err.Error(), want) {
 			t.Errorf("%s: %v", want, err)
 		}
-		if srv.now() != was {
+		if srv.Now() != was {
 			t.Errorf("%s: in use all the same", want)
 		}
 	}
@@ -107,7 +107,7 @@ func TestLastingSettingsStayAndAreNamed(t *testing.T) {
 	if err := srv.Reload(cfg); err != nil {
 		t.Fatal(err)
 	}
-	now := srv.now().Config
+	now := srv.Now().Config
 	if now.Listen != config.Default().Listen || now.Path != config.Default().Path || now.Upstream.URL != "" || now.Bridge.TTL != time.Minute {
 		t.Errorf("%+v", now)
 	}

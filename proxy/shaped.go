@@ -13,8 +13,8 @@ func (x *exchange) want(m *wire.Message) {
 	if x.call == nil {
 		return
 	}
-	w := x.srv.now().Shaping.Want(m, x.caller, x.maxTokens)
-	x.call.More.wanted = w
+	w := x.srv.Now().Shaping.Want(m, x.caller, x.maxTokens)
+	x.call.More.Wanted = w
 	if x.ownCall != nil && x.ownCall.Call != nil {
 		x.ownCall.Call.Wanted = w
 	}
@@ -23,12 +23,12 @@ func (x *exchange) want(m *wire.Message) {
 // shaped returns the result as the client gets it, which is out if there is nothing to shape.
 // m is the message that out was translated from.
 func (x *exchange) shaped(out []byte, m *wire.Message) []byte {
-	s := x.srv.now().Shaping
+	s := x.srv.Now().Shaping
 	if s == nil {
 		return out
 	}
 	if m.Method == wire.ToolsList {
-		return x.own(s.List(out, x.srv.host.Log), out)
+		return x.own(s.List(out, x.srv.Host.Log), out)
 	}
 	c := x.met
 	if x.final {
@@ -36,7 +36,7 @@ func (x *exchange) shaped(out []byte, m *wire.Message) []byte {
 	}
 	var w *shape.Wanted
 	if c != nil {
-		w = c.More.wanted
+		w = c.More.Wanted
 	}
 	return x.own(s.Result(out, m, w, (*exchangeView)(x)), out)
 }

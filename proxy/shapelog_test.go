@@ -25,7 +25,7 @@ func TestMetricsNameOnlyListedTools(t *testing.T) {
 		srv.post(session, callOf(1, fmt.Sprintf("made-up-%d", i), ""))
 	}
 	for tool, want := range map[string]int{"t0": 1, "t199": 1, "t200": 0, "made-up-0": 0, "_other": 50, "_unknown": 3} {
-		if n := counted(t, srv.metrics, "dragoman_transform_results_total", "tool="+tool); n != want {
+		if n := counted(t, srv.Metrics, "dragoman_transform_results_total", "tool="+tool); n != want {
 			t.Errorf("%s: %d results, want %d", tool, n, want)
 		}
 	}
@@ -44,7 +44,7 @@ func TestMetricsNameToolsOfClientsWithoutSessions(t *testing.T) {
 		srv.modernly(modernRequestOf("1", "tools/call", `"name":"`+tool+`","arguments":{},`+meta(`{}`)))
 	}
 	for tool, want := range map[string]int{"theirs": 2, "made-up": 0, "_unknown": 1} {
-		if n := counted(t, srv.metrics, "dragoman_transform_results_total", "tool="+tool); n != want {
+		if n := counted(t, srv.Metrics, "dragoman_transform_results_total", "tool="+tool); n != want {
 			t.Errorf("%s: %d results, want %d", tool, n, want)
 		}
 	}
@@ -56,7 +56,7 @@ func TestTokensThatRulesSaveAreCounted(t *testing.T) {
 	srv := front(t, f, shaped(t, `{rules: [{match: {tool: list_issues}, include_fields: [issues.identifier]}]}`))
 	srv.post(srv.initialize("2025-11-25"), callOf(1, "list_issues", ""))
 	stage := func(name string) int {
-		return counted(t, srv.metrics, "dragoman_transform_tokens_total", "tool=list_issues", "stage="+name)
+		return counted(t, srv.Metrics, "dragoman_transform_tokens_total", "tool=list_issues", "stage="+name)
 	}
 	if before, after := stage("before"), stage("after"); after < 10 || before < 2*after {
 		t.Errorf("%d tokens before, %d after", before, after)

@@ -161,7 +161,7 @@ func TestUnderItsBudgetAResultPassesAsItCame(t *testing.T) {
 		if want := `{"jsonrpc":"2.0","id":1,"result":{ "content" : [{"text":"1.50","type":"text"}], "x":[1.0e+2] }}`; got != want {
 			t.Errorf("%s\n got  %s\n want %s", version, got, want)
 		}
-		if n := counted(t, srv.metrics, "dragoman_transform_results_total", "tool=_unknown", "result=passthrough"); n != 1 {
+		if n := counted(t, srv.Metrics, "dragoman_transform_results_total", "tool=_unknown", "result=passthrough"); n != 1 {
 			t.Errorf("%d counted", n)
 		}
 	}
@@ -308,7 +308,7 @@ func TestNewRulesCountAtOnce(t *testing.T) {
 	srv := front(t, f, shaped(t, "default_max_tokens: 200"))
 	session := srv.initialize("2025-11-25")
 	cursor := gjson.Get(srv.post(session, callOf(1, "t", "")).body, "result._meta.dragoman/transform.cursor").String()
-	cfg := srv.now().Config
+	cfg := srv.Now().Config
 	shaped(t, "{default_max_tokens: 1000}")(&cfg)
 	if err := srv.Reload(cfg); err != nil {
 		t.Fatal(err)

@@ -84,8 +84,8 @@ func TestSharedProcessSeesEachIDOnce(t *testing.T) {
 	sameList(t, "one", (<-a.reply).events, []string{progress(`"t"`), answer(`"x"`)})
 	sameList(t, "two", (<-b.reply).events, []string{progress(`"t"`), answer(`"x"`)})
 	eventually(t, "the unrequested message is counted", func() bool {
-		return counted(t, srv.metrics, "dragoman_messages_dropped_total", "reason=unattributed") == 2 &&
-			counted(t, srv.metrics, "dragoman_messages_dropped_total", "reason=late_answer") == 1
+		return counted(t, srv.Metrics, "dragoman_messages_dropped_total", "reason=unattributed") == 2 &&
+			counted(t, srv.Metrics, "dragoman_messages_dropped_total", "reason=late_answer") == 1
 	})
 }
 
@@ -184,7 +184,7 @@ func TestCallsOfOneSessionAreCancelledAtASharedProcess(t *testing.T) {
 	srv.exchange(context.Background(), "DELETE", two, "") // its session ends while the call is open
 	<-b.reply
 	eventually(t, "cancelled", func() bool { return gjson.Get(got(t, f, "cancelled"), "params.requestId").Raw == idb })
-	if srv.sessions.count() != 1 || kids.count() != 1 {
+	if srv.Table.Len() != 1 || kids.count() != 1 {
 		t.Error("the other session is gone")
 	}
 }
@@ -218,7 +218,7 @@ func TestSessionsEndWithTheirSharedProcessAndNewOnesStartAnother(t *testing.T) {
 	srv.initialize("2025-06-18")
 	srv.initialize("2025-06-18")
 	kids.child(t, 0).lose(exited)
-	eventually(t, "sessions ended", func() bool { return srv.sessions.count() == 0 })
+	eventually(t, "sessions ended", func() bool { return srv.Table.Len() == 0 })
 	srv.initialize("2025-06-18")
 	if kids.count() != 2 {
 		t.Errorf("%d starts", kids.count())
@@ -251,7 +251,7 @@ func TestSharedProcessEndsWithTheLastSessionThatBeganBeforeAReload(t *testing.T)
 		defer f.mu.Unlock()
 		return f.closed > 0
 	}
-	srv.now().Origin.Shared.Retire()
+	srv.Now().Origin.Shared.Retire()
 	if closed() {
 		t.Error("ended under its session")
 	}

@@ -19,7 +19,7 @@ func TestRetryOfAParkedCallIsLinked(t *testing.T) {
 	open(f, gate)
 	srv.modernly(retryOf("8", ada, first))
 	eventually(t, "the call has ended", func() bool { return srv.modern.Counts().Uses == 0 })
-	srv.tracer.Close()
+	srv.Tracer.Close()
 	got := spansOf(to.Spans(t, 5), "tools/call")
 	if len(got) != 3 {
 		t.Fatalf("%+v", got)
@@ -48,7 +48,7 @@ func TestRetryToAModernServerIsLinked(t *testing.T) {
 		for range events {
 		}
 		eventually(t, "the call has ended", func() bool { return srv.streams.Load() == 0 })
-		srv.tracer.Close()
+		srv.Tracer.Close()
 		got := spansOf(to.Spans(t, 3), "tools/call")
 		if len(got) != 3 {
 			t.Fatalf("%+v", got)

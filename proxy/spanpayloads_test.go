@@ -36,7 +36,7 @@ func TestSpansOfAShapedResult(t *testing.T) {
 				c.Telemetry.Payloads = payloads
 				c.Auth.Tokens = []string{secret}
 			})
-			detach := srv.observer.Attach("test", watching{})
+			detach := srv.Observer.Attach("test", watching{})
 			defer detach()
 			session := srv.initialize("2025-11-25")
 			more := ""
@@ -47,7 +47,7 @@ func TestSpansOfAShapedResult(t *testing.T) {
 			if !gjson.Get(r.body, "result").Exists() {
 				t.Fatal(r.body)
 			}
-			srv.tracer.Close()
+			srv.Tracer.Close()
 			all := to.Spans(t, 4)
 			call := spansOf(all, "tools/call")[0].Attributes
 			before, _ := strconv.Atoi(call["dragoman.tokens.before"])
@@ -55,8 +55,8 @@ func TestSpansOfAShapedResult(t *testing.T) {
 			if before < 1000 || after < 100 || after > 300 {
 				t.Errorf("tokens: %v", call)
 			}
-			if n, _ := strconv.Atoi(call["dragoman.call"]); n != int(srv.observer.Calls()) || n == 0 {
-				t.Errorf("the number is %d, not %d", n, srv.observer.Calls())
+			if n, _ := strconv.Atoi(call["dragoman.call"]); n != int(srv.Observer.Calls()) || n == 0 {
+				t.Errorf("the number is %d, not %d", n, srv.Observer.Calls())
 			}
 			for _, s := range all {
 				for name, value := range s.Attributes {

@@ -54,7 +54,7 @@ func TestSpansOfACallOnEachWay(t *testing.T) {
 				f := legacyServer(`{"tools":{}}`, answer)
 				f.piped = c.piped
 				srv := front(t, f)
-				say, end := func(string) {}, srv.tracer.Close
+				say, end := func(string) {}, srv.Tracer.Close
 				switch {
 				case stdio:
 					client := srv.pipe()
@@ -117,7 +117,7 @@ func TestSpansOfAQuestion(t *testing.T) {
 	r.next()
 	r.leaves()
 	eventually(t, "the call has ended", func() bool { return srv.streams.Load() == 0 })
-	srv.tracer.Close()
+	srv.Tracer.Close()
 	all := to.Spans(t, 4)
 	call, asked := spansOf(all, "tools/call"), spansOf(all, "elicitation/create")
 	if len(call) != 2 || len(asked) != 2 {
@@ -145,7 +145,7 @@ func TestSpansOfFailures(t *testing.T) {
 	for n, tool := range []string{"none", "mute"} {
 		srv.post(session, fmt.Sprintf(`{"jsonrpc":"2.0","id":%d,"method":"tools/call","params":{"name":%q}}`, n, tool))
 	}
-	srv.tracer.Close()
+	srv.Tracer.Close()
 	got := map[string]bool{}
 	for _, s := range spansOf(to.Spans(t, 4), "tools/call") {
 		got[s.Attributes["gen_ai.tool.name"]+": "+s.Attributes["error.type"]] = s.Failed

@@ -9,6 +9,7 @@ import (
 	"github.com/tidwall/gjson"
 
 	"github.com/dragoman-proxy/dragoman/proxy/origin"
+	"github.com/dragoman-proxy/dragoman/proxy/session"
 	"github.com/dragoman-proxy/dragoman/proxy/telemetry/collectortest"
 	"github.com/dragoman-proxy/dragoman/proxy/upstream"
 )
@@ -51,15 +52,15 @@ func TestSpansOfAHandshake(t *testing.T) {
 		}
 		f = server()
 		srv := front(t, f)
-		session := srv.post("", initializeIn(sampledParent), "peer", "192.0.2.7").header["Mcp-Session-Id"]
-		srv.tracer.Close()
+		id := srv.post("", initializeIn(sampledParent), "peer", "192.0.2.7").header["Mcp-Session-Id"]
+		srv.Tracer.Close()
 		got := spansOf(to.Spans(t, 3), "initialize")
 		if len(got) != 3 {
 			t.Fatalf("%+v", got)
 		}
 		in, refused, accepted := got[0], got[1], got[2]
 		if in.Kind != "SERVER" || in.Parent != "b7ad6b7169203331" || in.Failed || in.Attributes["mcp.protocol.version"] != "2025-06-18" ||
-			in.Attributes["mcp.session.id"] != fingerprint(session) || in.Attributes["client.address"] != "192.0.2.7" {
+			in.Attributes["mcp.session.id"] != session.Fingerprint(id) || in.Attributes["client.address"] != "192.0.2.7" {
 			t.Errorf("%+v", in)
 		}
 		if refused.Parent != in.ID || refused.Attributes["error.type"] != "-32602" || !refused.Failed {
@@ -110,7 +111,7 @@ func TestSpansOfOwnRequests(t *testing.T) {
 				session := srv.initialize("2025-06-18")
 				srv.post(session, `{"jsonrpc":"2.0","id":7,"method":"tools/call","params":{"name":"t","arguments":{},"_meta":{`+parent+`}}}`)
 			}
-			srv.tracer.Close()
+			srv.Tracer.Close()
 			var below []string
 			for _, s := range to.Spans(t, len(c.want)+min(len(c.want), 1)) {
 				if s.Trace != "0af7651916cd43dd8448eb211c80319c" || s.Kind != "CLIENT" || s.Attributes["mcp.method.name"] == "tools/call" {
@@ -141,10 +142,10 @@ func TestSpanOfAProbe(t *testing.T) {
 		f := modernServer(false, `"capabilities":{}`, nil)
 		f.asked = true
 		srv := front(t, f)
-		if _, err := srv.eras.Of(t.Context(), nil); err != nil {
+		if _, err := srv.Eras.Of(t.Context(), nil); err != nil {
 			t.Fatal(err)
 		}
-		srv.tracer.Close()
+		srv.Tracer.Close()
 		got := spansOf(to.Spans(t, want), "server/discover")
 		if len(got) != want || want == 1 && (got[0].Kind != "CLIENT" || got[0].Parent != "" || got[0].Failed) {
 			t.Errorf("%s: %+v", sampler, got)

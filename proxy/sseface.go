@@ -17,7 +17,7 @@ type sseFace Server
 // many sessions it fills resp with the error and returns nil.
 func (f *sseFace) OpenPipe(client *downstream.Pipe, req *downstream.Request, resp *downstream.Response) downstream.PipeSession {
 	srv := (*Server)(f)
-	if !srv.sessions.reserve() {
+	if !srv.Table.Reserve() {
 		srv.refuse(req, resp, mcp.Fail(mcp.TooManySessions, ""))
 		return nil
 	}
@@ -26,7 +26,7 @@ func (f *sseFace) OpenPipe(client *downstream.Pipe, req *downstream.Request, res
 	p.ctx, p.fail = context.WithCancelCause(req.Ctx)
 	context.AfterFunc(p.ctx, client.Close) // the client has left, or the pipe ends: messages already written are still sent
 	p.tasks.Add(1)                         // for drain, which may begin while the client leaves
-	t := &ssePipe{p, srv.ownerOf(req), context.AfterFunc(srv.host.Draining, p.drain)}
+	t := &ssePipe{p, srv.OwnerOf(req), context.AfterFunc(srv.Host.Draining, p.drain)}
 	srv.onPipes.Store(t, nil)
 	return t
 }
@@ -36,9 +36,9 @@ func (p *pipe) drain() {
 	defer p.tasks.Done()
 	p.finish()
 	p.cutOff()
-	if s := p.begun.Load(); s != nil && !s.piped {
+	if s := p.begun.Load(); s != nil && !s.Piped {
 		select { // the client's side is closed with p
-		case <-s.open.Idle():
+		case <-s.Open.Idle():
 		case <-time.After(time.Second):
 		}
 	}
@@ -54,13 +54,13 @@ type ssePipe struct {
 
 // Owns reports whether the sender of a message is the client that opened the stream.
 func (t *ssePipe) Owns(guest string, header func(name string) string) bool {
-	return t.owner.Is(t.srv.now().OwnerOf(guest, header))
+	return t.owner.Is(t.srv.Now().OwnerOf(guest, header))
 }
 
 // Take handles one message of the client.
 func (t *ssePipe) Take(message []byte, header func(name string) string) {
-	t.from = t.srv.appendPassed(t.from[:0], header)
-	t.sender = downstream.SenderOf(t.sender.Guest, header, t.srv.adapters.CallerHeaders())
+	t.from = t.srv.AppendPassed(t.from[:0], header)
+	t.sender = downstream.SenderOf(t.sender.Guest, header, t.srv.Adapters.CallerHeaders())
 	t.handle(message)
 }
 
@@ -72,8 +72,8 @@ func (t *ssePipe) Left(error) {
 	}
 	t.fail(clienterror.ErrShutdown)
 	if t.s != nil {
-		t.srv.endSession(t.s, clienterror.ErrShutdown)
+		t.srv.End(t.s, clienterror.ErrShutdown)
 	}
 	t.tasks.Wait()
-	t.srv.sessions.release()
+	t.srv.Table.Release()
 }

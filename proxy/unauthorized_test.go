@@ -73,7 +73,7 @@ func TestALoginThatBeginsIsNoFailure(t *testing.T) {
 				t.Errorf("%+v", h)
 			}
 			lines := client.logs.FilterField(zap.String("cause", "unauthorized")).Len()
-			if n := counted(t, client.srv.metrics, "dragoman_upstream_failures_total", "cause=unauthorized"); n != c.fails || lines != c.fails {
+			if n := counted(t, client.srv.Metrics, "dragoman_upstream_failures_total", "cause=unauthorized"); n != c.fails || lines != c.fails {
 				t.Errorf("counted %d, %d lines", n, lines)
 			}
 			if n := client.logs.FilterMessage("server asks the client to log in").Len(); n != 1-c.fails {

@@ -99,14 +99,14 @@ func TestResponsesToDiscoverDecideTheEra(t *testing.T) {
 				want = c.pipe
 			}
 			got := ""
-			e, err := srv.eras.Of(t.Context(), nil)
+			e, err := srv.Eras.Of(t.Context(), nil)
 			if err == nil {
 				got = concluded(e)
 			}
 			if got != want {
 				t.Errorf("%s: concluded %q (%v), want %q", c.name, got, err, want)
 			}
-			again := srv.eras.Peek(nil)
+			again := srv.Eras.Peek(nil)
 			if known := err == nil && !e.Unsure; known != (again != nil) {
 				t.Errorf("%s: remembered %v", c.name, again)
 			}
@@ -126,7 +126,7 @@ func TestServerIsAskedOnceForAllCallers(t *testing.T) {
 	for range 20 {
 		for _, token := range []string{"a", "b"} {
 			wg.Go(func() {
-				e, err := srv.eras.Of(t.Context(), as(token))
+				e, err := srv.Eras.Of(t.Context(), as(token))
 				if err != nil || !e.Modern() || gjson.GetBytes(e.Discovered, "capabilities").Raw != `{"tools":{}}` {
 					t.Errorf("%+v %v", e, err)
 				}
@@ -137,10 +137,10 @@ func TestServerIsAskedOnceForAllCallers(t *testing.T) {
 	if n := len(f.said("server/discover")); n != 2 {
 		t.Errorf("asked %d times", n)
 	}
-	e := srv.eras.Peek(as("a"))
-	srv.eras.Drop(as("b"), e) // not the entry of b
-	srv.eras.Drop(as("a"), e)
-	if srv.eras.Peek(as("a")) != nil || srv.eras.Peek(as("b")) == nil {
+	e := srv.Eras.Peek(as("a"))
+	srv.Eras.Drop(as("b"), e) // not the entry of b
+	srv.Eras.Drop(as("a"), e)
+	if srv.Eras.Peek(as("a")) != nil || srv.Eras.Peek(as("b")) == nil {
 		t.Error("another credential's was dropped")
 	}
 }
@@ -155,11 +155,11 @@ func TestFirstCallerMayLeave(t *testing.T) {
 	srv := front(t, f)
 	ctx, leave := context.WithCancel(t.Context())
 	leave()
-	if _, err := srv.eras.Of(ctx, nil); !errors.Is(err, context.Canceled) {
+	if _, err := srv.Eras.Of(ctx, nil); !errors.Is(err, context.Canceled) {
 		t.Error(err)
 	}
 	close(f.gate)
-	if e, err := srv.eras.Of(t.Context(), nil); err != nil || !e.Modern() {
+	if e, err := srv.Eras.Of(t.Context(), nil); err != nil || !e.Modern() {
 		t.Errorf("%+v %v", e, err)
 	}
 	if n := len(f.sent()); n != 1 {
@@ -181,13 +181,13 @@ func TestProcessOfAnOlderConfigurationServesNoSession(t *testing.T) {
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
-		srv.eras.Of(t.Context(), nil)
+		srv.Eras.Of(t.Context(), nil)
 	}()
 	<-asked
-	srv.eras.Forget()
+	srv.Eras.Forget()
 	close(answer)
 	<-done
-	if srv.eras.TakeSpare(t.Context()) != nil {
+	if srv.Eras.TakeSpare(t.Context()) != nil {
 		t.Error("it is kept")
 	}
 	eventually(t, "its end", f.ended)
@@ -198,7 +198,7 @@ func TestConfiguredVersionIsNotAskedFor(t *testing.T) {
 		f := modernServer(false, `"capabilities":{}`, nil)
 		f.asked = true
 		srv := front(t, f, func(cfg *config.Config) { cfg.Upstream.Version = version })
-		e, err := srv.eras.Of(t.Context(), nil)
+		e, err := srv.Eras.Of(t.Context(), nil)
 		if err != nil || concluded(e) != want || len(f.sent()) > 0 {
 			t.Errorf("%+v %v, sent %q", e, err, f.sent())
 		}
@@ -260,7 +260,7 @@ func TestModernClientOfAProcess(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			o, started := childProcesses(t, legacy(c.says), legacy(never))
 			srv := frontOf(t, o)
-			srv.eras.Silence = 50 * time.Millisecond
+			srv.Eras.Silence = 50 * time.Millisecond
 			for range 2 {
 				r := srv.modernly(modernRequestOf("7", "tools/list", meta(`{}`)))
 				sameJSON(t, r.body, result("7", `"resultType":"complete","tools":[],"ttlMs":0,"cacheScope":"private",`+identity))

@@ -77,7 +77,7 @@ func TestWaitingCallsDoNotDelayOthers(t *testing.T) {
 					}
 				}
 				how := map[bool]string{true: "cancelled", false: "ok"}[cancels]
-				if n := counted(t, srv.metrics, "dragoman_requests_total", "method=tools/call", "outcome="+how); n != 1 {
+				if n := counted(t, srv.Metrics, "dragoman_requests_total", "method=tools/call", "outcome="+how); n != 1 {
 					t.Errorf("%d counted as %s", n, how)
 				}
 				if want := map[bool]int{true: 0, false: 1}[cancels]; sent != want {

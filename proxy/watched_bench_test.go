@@ -138,7 +138,7 @@ func BenchmarkReaderThatBlocks(b *testing.B) {
 	call := `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"small","arguments":{}}}`
 	answer := `{"jsonrpc":"2.0","id":1,"result":{"content":[{"type":"text","text":"x"}]}}`
 	without, with := newSide(b, call, answer, false), newSide(b, call, answer, false)
-	(*Server)(with.face).observer.Attach("record", &stuck{})
+	(*Server)(with.face).Observer.Attach("record", &stuck{})
 	for range 5 {
 		with.turn(b, 10_000) // the queue is full
 	}

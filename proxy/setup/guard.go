@@ -12,7 +12,7 @@ import (
 	"github.com/dragoman-proxy/dragoman/proxy/downstream"
 )
 
-// listener holds the settings of the listener: which clients may connect, and the certificate.
+// Listener holds the settings of the listener: which clients may connect, and the certificate.
 type Listener struct {
 	tokens []string
 	names  map[string]string // of tokens, by downstream.Request.Guest
@@ -21,7 +21,7 @@ type Listener struct {
 	PeerRoots *x509.CertPool // verify the certificates of other replicas; nil for the system's roots
 }
 
-// newListener reads the files of the listener's settings that cfg names.
+// NewListener reads the files of the listener's settings that cfg names.
 func NewListener(cfg config.Config) (l Listener, err error) {
 	l.tokens = append(l.tokens, cfg.Auth.Tokens...)
 	l.names = map[string]string{}
@@ -58,7 +58,7 @@ func NewListener(cfg config.Config) (l Listener, err error) {
 var ErrLends = errors.New("listen: this address is not a loopback address, and any client that reaches it would use the credentials of upstream and of adapters: " +
 	"set auth.tokens, or auth.trust_network where the network keeps others out")
 
-// mayServe returns an error for an address at which others could use dragoman's credentials.
+// MayServe returns an error for an address at which others could use dragoman's credentials.
 func (s *Setup) MayServe(at net.Addr) error {
 	u := s.Config.Upstream
 	lends := len(u.Headers) > 0 || u.ClientCert != "" || u.Auth.Lends() || len(s.Config.Adapters.Sources) > 0
@@ -68,13 +68,13 @@ func (s *Setup) MayServe(at net.Addr) error {
 	return nil
 }
 
-// isLoopback reports whether an address can be reached only from this machine.
+// IsLoopback reports whether an address can be reached only from this machine.
 func IsLoopback(at net.Addr) bool {
 	tcp, ok := at.(*net.TCPAddr)
 	return !ok || tcp.IP.IsLoopback()
 }
 
-// renewable returns the listener's settings that can change while it is open.
+// Renewable returns the listener's settings that can change while it is open.
 func (s *Setup) Renewable() downstream.Renewable {
 	return downstream.Renewable{AllowedHosts: s.Config.AllowedHosts, Tokens: s.Guard.tokens, Pages: s.Config.CORS.Origins, PageHeaders: s.Config.Adapters.CallerHeaders(), Heartbeat: s.Config.Heartbeat}
 }

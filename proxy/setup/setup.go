@@ -26,8 +26,8 @@ import (
 	"github.com/dragoman-proxy/dragoman/translate"
 )
 
-// A setup is all that follows from a configuration. It is immutable: a new
-// configuration makes a new setup, which replaces the old one in one step.
+// Setup is all that follows from a configuration. It is immutable: a new
+// configuration makes a new Setup, which replaces the old one in one step.
 type Setup struct {
 	Config    config.Config
 	Table     *translate.Table
@@ -48,7 +48,7 @@ type Setup struct {
 	Relay     *oauthrelay.Relay // relays OAuth clients' requests to the server; nil if there is none
 }
 
-// newSetup makes the setup for cfg, with sessions at o. was is the previous setup, or nil.
+// New makes the setup for cfg, with sessions at o. was is the previous setup, or nil.
 func New(cfg config.Config, o origin.Origin, was *Setup) (*Setup, error) {
 	table, err := translate.NewTable(cfg.Contract)
 	if err != nil {
@@ -80,7 +80,7 @@ func New(cfg config.Config, o origin.Origin, was *Setup) (*Setup, error) {
 	return s, nil
 }
 
-// grantOf returns what a client may use of adapters: the name of an entry of adapters.tokens, or "" for
+// GrantOf returns what a client may use of adapters: the name of an entry of adapters.tokens, or "" for
 // everything.
 func (s *Setup) GrantOf(by *downstream.Sender) string {
 	if by.Local || len(s.Config.Adapters.Sources) == 0 {
@@ -97,16 +97,16 @@ func (s *Setup) GrantOf(by *downstream.Sender) string {
 	return ""
 }
 
-// grantsDiffer reports whether a client may have another grant than before, by its token's name.
+// GrantsDiffer reports whether a client may have another grant than before, by its token's name.
 func (s *Setup) GrantsDiffer(was *Setup) bool {
 	known := func(s *Setup) []string { return slices.Sorted(maps.Keys(s.Config.Adapters.Tokens)) }
 	return !maps.Equal(s.Guard.names, was.Guard.names) || !slices.Equal(known(s), known(was))
 }
 
-// ownFor returns dragoman's own tools as a client sees them; nil if there are none.
+// OwnFor returns dragoman's own tools as a client sees them; nil if there are none.
 func (s *Setup) OwnFor(by *downstream.Sender) *owntools.Catalog { return s.Own.For(s.GrantOf(by)) }
 
-// sharedKey returns a key that all replicas have, or nil if each replica has its own.
+// SharedKey returns a key that all replicas have, or nil if each replica has its own.
 func (s *Setup) SharedKey() []byte {
 	if s.Config.Session.KeyFile == "" {
 		return nil
@@ -114,19 +114,19 @@ func (s *Setup) SharedKey() []byte {
 	return s.Keys[0]
 }
 
-// ownerOf returns the owner mark of the client that sent a request with these headers. guest stands
+// OwnerOf returns the owner mark of the client that sent a request with these headers. guest stands
 // for the token that the client was admitted with.
 func (s *Setup) OwnerOf(guest string, header func(name string) string) sealed.Owner {
 	return principal.Owner(s.Config.Bridge.Principal, guest, header)
 }
 
-// collides reports whether a tool of this source must not hide a tool of the server.
+// Collides reports whether a tool of this source must not hide a tool of the server.
 func (s *Setup) Collides(own owntools.Source) bool {
 	_, adapter := own.(*adapters.Adapters)
 	return adapter && s.Config.Adapters.OnClash != config.ClashShadow
 }
 
-// admits returns an error if dragoman's own tools alone exceed the size limit of the list.
+// Admits returns an error if dragoman's own tools alone exceed the size limit of the list.
 func (s *Setup) Admits() error {
 	if s.Own == nil {
 		return nil

@@ -7,7 +7,7 @@ import (
 	"github.com/dragoman-proxy/dragoman/translate/wire"
 )
 
-// silenceLimits holds how long to wait for the server, by method.
+// SilenceLimits holds how long to wait for the server, by method.
 type SilenceLimits [wire.NumMethods]config.TimeLimit
 
 func newSilenceLimits(cfg config.Config) *SilenceLimits {
@@ -27,7 +27,7 @@ func newSilenceLimits(cfg config.Config) *SilenceLimits {
 	return p
 }
 
-// left returns how much longer to wait for the response to a request of this method that began then. heard is when
+// Left returns how much longer to wait for the response to a request of this method that began then. heard is when
 // the last message of the server was received.
 func (p *SilenceLimits) Left(m wire.Method, began, heard, now time.Time) time.Duration {
 	limit := p[m]

@@ -1,4 +1,4 @@
-package proxy
+package session
 
 import (
 	"context"
@@ -13,41 +13,26 @@ import (
 	"github.com/dragoman-proxy/dragoman/translate/wire"
 )
 
-// announce sends a client on a pipe notifications/tools/list_changed whenever dragoman's own tools
-// change, until the session ends.
-func (p *pipe) announce() {
-	for {
-		if p.srv.toolsChanged(p.s) {
-			p.write(mcp.Notification(wire.ToolsListChanged, ""))
-		}
-		select {
-		case <-p.s.told.Load().Replaced():
-		case <-p.ctx.Done():
-			return
-		}
-	}
-}
-
-// toolsChanged reports, once for each change, whether dragoman's own tools differ from those that
+// ToolsChanged reports, once for each change, whether dragoman's own tools differ from those that
 // the session's client knows.
-func (srv *sessions) toolsChanged(s *session) bool {
-	own := srv.now().OwnFor(&s.sender)
+func (srv *Table) ToolsChanged(s *Session) bool {
+	own := srv.Now().OwnFor(&s.sender)
 	if own == nil {
 		return false
 	}
-	was, is := s.told.Load(), own.Edition()
-	return was != is && s.told.CompareAndSwap(was, is)
+	was, is := s.Told.Load(), own.Edition()
+	return was != is && s.Told.CompareAndSwap(was, is)
 }
 
-// listen opens the standing stream of a session for an HTTP client. If dragoman has tools of its
+// Listen opens the standing stream of a session for an HTTP client. If dragoman has tools of its
 // own, the stream also carries notifications of their changes, and exists even if the server offers
 // none.
-func (srv *sessions) listen(ctx context.Context, s *session, o upstream.ListenOptions) (upstream.Stream, error) {
-	st, err := s.stand(ctx, o)
+func (srv *Table) Listen(ctx context.Context, s *Session, o upstream.ListenOptions) (upstream.Stream, error) {
+	st, err := s.Stand(ctx, o)
 	if errors.Is(err, upstream.ErrNoStream) && !s.ServerRevision.Modern {
-		srv.host.Report.Quirk(report.NoStanding)
+		srv.Host.Report.Quirk(report.NoStanding)
 	}
-	if srv.now().Own == nil || s.told.Load() == nil {
+	if srv.Now().Own == nil || s.Told.Load() == nil {
 		return st, err
 	}
 	if errors.Is(err, upstream.ErrNoStream) {
@@ -56,26 +41,26 @@ func (srv *sessions) listen(ctx context.Context, s *session, o upstream.ListenOp
 	if err != nil {
 		return nil, err
 	}
-	return &listChangedStream{srv: srv, s: s, of: st, ctx: ctx, heard: make(chan nextResult, 1), closed: make(chan struct{})}, nil
+	return &listChangedStream{srv: srv, s: s, of: st, ctx: ctx, heard: make(chan NextResult, 1), closed: make(chan struct{})}, nil
 }
 
 // listChangedStream is a standing stream with dragoman's own tools/list_changed notifications.
 type listChangedStream struct {
-	srv   *sessions
-	s     *session
+	srv   *Table
+	s     *Session
 	of    upstream.Stream
 	ctx   context.Context
-	heard chan nextResult
+	heard chan NextResult
 	asked bool // a call of of.Next is under way
 
 	once   sync.Once
 	closed chan struct{}
 }
 
-// nextResult is the result of a call of Next.
-type nextResult struct {
-	event sse.Event
-	err   error
+// NextResult is the result of a call of Next.
+type NextResult struct {
+	Event sse.Event
+	Err   error
 }
 
 // Next returns the next event of the server's stream, or a notifications/tools/list_changed of
@@ -83,20 +68,20 @@ type nextResult struct {
 func (st *listChangedStream) Next() (sse.Event, error) {
 	if !st.asked {
 		st.asked = true
-		st.srv.host.Spawn(func() {
+		st.srv.Host.Spawn(func() {
 			e, err := st.of.Next()
-			st.heard <- nextResult{e, err}
+			st.heard <- NextResult{e, err}
 		})
 	}
 	for {
-		if st.srv.toolsChanged(st.s) {
+		if st.srv.ToolsChanged(st.s) {
 			return sse.Event{Data: mcp.Notification(wire.ToolsListChanged, "")}, nil
 		}
 		select {
 		case h := <-st.heard:
 			st.asked = false
-			return h.event, h.err
-		case <-st.s.told.Load().Replaced():
+			return h.Event, h.Err
+		case <-st.s.Told.Load().Replaced():
 		case <-st.closed:
 			return sse.Event{}, upstream.ErrClosed
 		}

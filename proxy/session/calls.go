@@ -1,0 +1,113 @@
+package session
+
+import (
+	"sync"
+	"time"
+
+	"github.com/dragoman-proxy/dragoman/proxy/metrics"
+	"github.com/dragoman-proxy/dragoman/proxy/observe"
+	"github.com/dragoman-proxy/dragoman/proxy/requests"
+	"github.com/dragoman-proxy/dragoman/proxy/shape"
+	"github.com/dragoman-proxy/dragoman/proxy/telemetry"
+	"github.com/dragoman-proxy/dragoman/translate/wire"
+)
+
+// calls holds the open requests of one session in one direction; a call is one of them.
+type (
+	Call  = requests.Request[More]
+	Calls = requests.Table[More]
+)
+
+// More is what dragoman keeps with an open request.
+type More struct {
+	Again   *Repeatable     // the question to ask once more if the answer does not fit; nil for none
+	Here    bool            // dragoman answers it, and not the server
+	Answers chan []byte     // receives the answer to a question of dragoman's own; nil for one of the server
+	Span    *telemetry.Call // nil if the request has no spans
+	Seen    *observe.Call   // nil if the call is not observed
+	Wanted  *shape.Wanted   // what shaping needs to know when the result comes; nil if the result is not shaped
+
+	Tool *metrics.Tool // the tool that it calls, in metrics; nil for none
+
+	// Group and slot are the batch that the request came in, and the index of its response.
+	Group *Batch
+	Slot  int
+}
+
+// Cancelled implements requests.More.
+func (b More) Cancelled() {
+	if b.Group != nil {
+		b.Group.Put(b.Slot, nil)
+	}
+}
+
+// NewCall returns a call for the request with the given id, which begins now.
+func NewCall(id []byte, m wire.Method) *Call { return NewCallAt(id, m, time.Now()) }
+
+func NewCallAt(id []byte, m wire.Method, began time.Time) *Call {
+	return requests.New[More](id, m, began)
+}
+
+func NewCalls(max int) *Calls { return requests.NewTable[More](max) }
+
+// Operation returns what metrics count of the request c of s's client.
+func (s *Session) Operation(c *Call, how metrics.Outcome, why metrics.Fault) metrics.Operation {
+	return metrics.Operation{
+		Client: s.ClientRevision, Server: s.ServerRevision, Method: c.Method, Tool: c.More.Tool,
+		Outcome: how, Fault: why, Began: c.Began, Trace: c.More.Span.TraceID(),
+	}
+}
+
+// Batch collects the responses to a batch.
+type Batch struct {
+	Emit func(array []byte) // called with the joined responses once all are there; may be nil
+
+	mu      sync.Mutex
+	answers [][]byte // by slot; nil until the response comes, and if none is owed
+	left    int
+}
+
+func NewBatch(slots int) *Batch {
+	return &Batch{answers: make([][]byte, slots), left: slots}
+}
+
+// Put stores the response for one slot and owns its bytes. The response is nil if none is owed.
+func (g *Batch) Put(slot int, answer []byte) {
+	g.mu.Lock()
+	g.answers[slot] = answer
+	g.left--
+	last := g.left == 0
+	g.mu.Unlock()
+	if !last || g.Emit == nil {
+		return
+	}
+	if reply := g.Array(); reply != nil {
+		g.Emit(reply)
+	}
+}
+
+// Array returns the joined responses, or nil if there are none.
+func (g *Batch) Array() []byte {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	out := []byte{'['}
+	for _, a := range g.answers {
+		if a == nil {
+			continue
+		}
+		if len(out) > 1 {
+			out = append(out, ',')
+		}
+		out = append(out, a...)
+	}
+	if len(out) == 1 {
+		return nil
+	}
+	return append(out, ']')
+}
+
+// Repeatable holds what is needed to ask a question once more.
+type Repeatable struct {
+	Question []byte // as the client received it
+	Put      func(question []byte) bool
+}

@@ -1,0 +1,102 @@
+package session
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+	"strings"
+	"sync/atomic"
+
+	"github.com/tidwall/gjson"
+
+	"github.com/dragoman-proxy/dragoman/proxy/bridge"
+	"github.com/dragoman-proxy/dragoman/proxy/mcp"
+	"github.com/dragoman-proxy/dragoman/proxy/mcpheader"
+	"github.com/dragoman-proxy/dragoman/proxy/server"
+	"github.com/dragoman-proxy/dragoman/proxy/stateless"
+	"github.com/dragoman-proxy/dragoman/proxy/telemetry"
+	"github.com/dragoman-proxy/dragoman/proxy/upstream"
+	"github.com/dragoman-proxy/dragoman/translate"
+	"github.com/dragoman-proxy/dragoman/translate/wire"
+)
+
+// Direct is the part of a session that exists only between a modern client and a modern
+// server. It holds what is known of the server for one principal. Messages pass unchanged, by
+// ordinary exchanges. See
+// https://modelcontextprotocol.io/specification/2026-07-28/basic/transports.
+type Direct struct {
+	Web      bool             // the server is reached over HTTP
+	Meta     []byte           // the members of _meta in dragoman's own requests, from the first client
+	Crossing *bridge.Crossing // shared by all exchanges, and immutable
+	Realm    string           // separates cached results from those of other sessions
+	last     atomic.Int64     // the number of dragoman's last own request
+}
+
+// Request returns one of dragoman's own requests. params are its members besides _meta, without the
+// braces.
+func (d *Direct) Request(id []byte, method wire.Method, params string) []byte {
+	if params != "" {
+		params += ","
+	}
+	return mcp.Request(id, method, fmt.Sprintf(`{%s"_meta":{%s}}`, params, d.Meta))
+}
+
+// Headers returns the headers of one of dragoman's own requests, after those that the client's
+// request passes on. It returns nil on a pipe.
+func (d *Direct) Headers(from []upstream.Header, method, target string) []upstream.Header {
+	if !d.Web {
+		return nil
+	}
+	h := make([]upstream.Header, 0, len(from)+2)
+	for _, f := range from {
+		if len(f.Name) < len(mcpheader.Prefix) || !strings.EqualFold(f.Name[:len(mcpheader.Prefix)], mcpheader.Prefix) {
+			h = append(h, f)
+		}
+	}
+	h = append(h, upstream.Header{Name: "Mcp-Method", Value: mcpheader.Encode(method)})
+	if target != "" {
+		h = append(h, upstream.Header{Name: "Mcp-Name", Value: mcpheader.Encode(target)})
+	}
+	return h
+}
+
+// Inquire sends the server one of dragoman's own requests, on a connection that returns a stream
+// for each request. The caller owns the result.
+func (s *Session) Inquire(ctx context.Context, method wire.Method, params string, from []upstream.Header) (result []byte, err error) {
+	ctx, cancel := context.WithTimeout(ctx, s.Table.Now().Config.Upstream.HandshakeTimeout)
+	defer cancel()
+	d := s.Direct
+	id := append(strconv.AppendInt([]byte(`"dragoman:`), d.last.Add(1), 10), '"')
+	o := &upstream.Outgoing{Body: d.Request(id, method, params), Request: true, Header: d.Headers(from, method.String(), "")}
+	span := telemetry.Ask(ctx, o, s.ServerRevision.Name)
+	defer func() { span.Done(err) }()
+	conn := s.Conn
+	if c, ok := conn.(interface{ Bare() upstream.Conn }); ok {
+		conn = c.Bare() // d.headers has already made the headers that conn would add
+	}
+	st, err := conn.Send(ctx, o)
+	if err != nil {
+		return nil, err
+	}
+	return server.Answer(ctx, st, id)
+}
+
+// MetaOf returns the members of _meta for dragoman's own requests, without the braces.
+func MetaOf(v *translate.Revision, q *stateless.Request) []byte {
+	meta := fmt.Appendf(nil, `%q:%q,%q:`, mcp.MetaVersion, v.Name, mcp.MetaCapabilities)
+	meta = append(meta, q.Capabilities...)
+	if q.ClientInfo != nil {
+		meta = append(fmt.Appendf(meta, `,%q:`, mcp.MetaClient), q.ClientInfo...)
+	}
+	return meta
+}
+
+// ServerInfo returns the serverInfo in a result, or nil if there is none.
+func ServerInfo(result []byte) (is []byte) {
+	mcp.Members(gjson.GetBytes(result, "_meta").Raw, func(name string, v gjson.Result) {
+		if name == mcp.MetaServer && v.IsObject() {
+			is = []byte(v.Raw)
+		}
+	})
+	return is
+}

@@ -1,0 +1,98 @@
+package session
+
+import (
+	"context"
+	"time"
+
+	"github.com/dragoman-proxy/dragoman/proxy/bridge/legacyclient"
+	"github.com/dragoman-proxy/dragoman/proxy/clienterror"
+	"github.com/dragoman-proxy/dragoman/proxy/failures"
+	"github.com/dragoman-proxy/dragoman/proxy/mcp"
+	"github.com/dragoman-proxy/dragoman/proxy/metrics"
+	"github.com/dragoman-proxy/dragoman/proxy/observe"
+	"github.com/dragoman-proxy/dragoman/proxy/origin"
+	"github.com/dragoman-proxy/dragoman/proxy/report"
+	"github.com/dragoman-proxy/dragoman/proxy/server"
+	"github.com/dragoman-proxy/dragoman/proxy/share"
+	"github.com/dragoman-proxy/dragoman/proxy/upstream"
+)
+
+// Forget drops a session that can no longer be used, and ends it. It does not wait.
+func (srv *Table) Forget(s *Session, why error) {
+	srv.Drop(s)
+	srv.Retire(s, why)
+}
+
+// Retire ends what this process holds of a session. The session at the server is ended only if it is local
+// to this process or its id has expired: otherwise the client may resume it. It does not wait.
+func (srv *Table) Retire(s *Session, why error) {
+	if s.Local || srv.Now().Sealer.Expired(s.Made, time.Now()) {
+		srv.Host.Spawn(func() { srv.End(s, why) })
+		return
+	}
+	s.Release(why)
+}
+
+func (srv *Table) End(s *Session, why error) {
+	ctx, cancel := context.WithTimeout(context.Background(), server.EndTimeout)
+	defer cancel()
+	s.end(ctx, why, srv.Host.Log)
+}
+
+func (srv *Table) EndConn(c upstream.Conn) { server.End(c, srv.Host.Log) }
+
+// countSession counts a session that has ended because of why.
+func (srv *Table) countSession(s *Session, why error) {
+	if s.Direct != nil {
+		return // there are no sessions
+	}
+	srv.WatchedPipes.Delete(s)
+	if srv.Observer.Watched() {
+		srv.Observer.Session(observe.Session{Ended: true, Peers: *s.Peers(), Why: clienterror.Reason(why)})
+	}
+	ended := metrics.Session{Client: s.ClientRevision, Server: s.ServerRevision, Began: s.Made}
+	if s.Principal != "" {
+		ended.Client = nil // it is a session for clients without sessions
+	}
+	switch s.Conn.(type) {
+	case *share.Conn, *legacyclient.Conn, origin.NoServer:
+		ended.Server = nil // the server knows no session of this client
+	}
+	f := clienterror.Of(why)
+	if f.Cause != mcp.SessionUnknown {
+		ended.Cause = report.CauseOf(&srv.Now().Config, f, report.At{})
+	}
+	if ended.Cause == failures.ClientLeft {
+		ended.Cause = ""
+	}
+	srv.Metrics.SessionEnded(ended)
+}
+
+// GiveUpAs sends the server notifications/cancelled for the request with this id. It does not wait.
+func (srv *Table) GiveUpAs(s *Session, id string, header []upstream.Header, reason string) {
+	conn := s.Conn
+	if c, ok := conn.(server.Renames); ok { // translated now, as the id may later be that of another request
+		given, open := c.Known(id)
+		if !open {
+			return
+		}
+		id, conn = given, c.Beneath()
+	}
+	srv.Host.SendCancelled(conn, id, header, reason)
+}
+
+// Overdue is the reason in the cancellation of a call that took too long. See
+// https://modelcontextprotocol.io/specification/2025-11-25/basic/lifecycle#timeouts.
+const Overdue = "timed out"
+
+// forgetOwn releases what dragoman's own tools kept for a session.
+func (srv *Table) forgetOwn(s *Session) {
+	srv.Now().Own.EndSession(s.Who())
+}
+
+// EndCall counts a request of a client that has ended, and ends its spans and its observation.
+func (srv *Table) EndCall(c *Call, o *metrics.Operation) {
+	srv.Metrics.Request(o)
+	c.More.Span.End(string(o.Outcome), string(o.Fault.Cause))
+	c.More.Seen.End(string(o.Outcome), string(o.Fault.Cause))
+}

@@ -1,0 +1,124 @@
+package session
+
+import (
+	"strings"
+
+	"github.com/tidwall/gjson"
+
+	"github.com/dragoman-proxy/dragoman/proxy/bridge/legacyclient"
+	"github.com/dragoman-proxy/dragoman/proxy/observe"
+	"github.com/dragoman-proxy/dragoman/proxy/principal"
+	"github.com/dragoman-proxy/dragoman/proxy/upstream"
+)
+
+// Peers says who talks in the session.
+func (s *Session) Peers() *observe.Peers { return s.PeersWith(nil) }
+
+// seenPeers are the peers of a session, and what they were made of besides what never changes.
+type seenPeers struct {
+	observe.Peers
+	client, server, owner string
+	info                  string // the clientInfo of a request; "" for none
+}
+
+// PeersWith is peers for a request with this clientInfo. Most calls of a session have the same peers, so it remembers the
+// last ones.
+func (s *Session) PeersWith(info []byte) *observe.Peers {
+	if k := s.seen.Load(); k != nil && k.info == string(info) && k.client == s.ClientName && k.server == s.ServerName && k.owner == s.Principal {
+		return &k.Peers
+	}
+	k := &seenPeers{s.newPeers(), s.ClientName, s.ServerName, s.Principal, string(info)}
+	if info != nil {
+		k.Client = NameOf(info)
+	}
+	s.seen.Store(k)
+	return &k.Peers
+}
+
+func (s *Session) newPeers() observe.Peers {
+	p := observe.Peers{
+		Session: Fingerprint(s.ID), Client: s.ClientName, Server: s.ServerName, ClientTransport: "http", ServerTransport: s.Table.ServerTransport(),
+		ClientRevision: s.ClientRevision.Name, ServerRevision: s.ServerRevision.Name, Bridged: s.ClientRevision.Modern != s.ServerRevision.Modern,
+	}
+	if s.Pipe != 0 || s.Table.Personal.Load() {
+		p.ClientTransport = s.Table.PipeTransport()
+	}
+	switch {
+	case s.Principal != "":
+		p.Principal = principal.Mark(s.Principal)[:16]
+	case s.ID == "":
+		p.Session = Fingerprint(s.Who())
+	}
+	if _, remote := s.Conn.(*upstream.SSESession); remote {
+		p.ServerTransport = "sse"
+	}
+	if p.Client == "" {
+		p.Client = NameOf([]byte(s.ClientInfo))
+	}
+	return p
+}
+
+func (srv *Table) ServerTransport() string {
+	if u := &srv.Now().Config.Upstream; u.URL != "" && u.Transport != "sse" {
+		return "http"
+	} else if u.URL != "" {
+		return "sse"
+	}
+	return "stdio"
+}
+
+// PipeTransport returns the transport of clients on pipes.
+func (srv *Table) PipeTransport() string {
+	if srv.Personal.Load() {
+		return "stdio"
+	}
+	return "sse"
+}
+
+// observeNews makes the notifications of a server without a handshake, that belong to no call, known to s.
+func (s *Session) observeNews() {
+	if c, is := s.Conn.(*legacyclient.Conn); is {
+		c.Observe(func(raw []byte) (*observe.Call, observe.Copy) {
+			kept := s.Table.Observer.Keep(raw)
+			if !kept.Kept() {
+				return nil, kept
+			}
+			return s.Table.Observer.Begin(s.Peers(), kept, true), kept
+		})
+	}
+}
+
+// NameOf returns the name and version in an Implementation, JSON.
+func NameOf(implementation []byte) string {
+	const most = 100
+	said := gjson.GetManyBytes(implementation, "name", "version")
+	name := strings.TrimSpace(said[0].Str + " " + said[1].Str)
+	return strings.ToValidUTF8(name[:min(len(name), most)], "")
+}
+
+// ObserveSession tells of the session that began with the call begun.
+func (s *Session) ObserveSession(begun *observe.Call) {
+	if s.Table.Observer.Watched() {
+		s.Table.Observer.Session(observe.Session{Peers: *s.Peers(), Call: begun})
+	}
+}
+
+// marks are the fingerprints of the ids of a session.
+type marks struct{ Client, Server string }
+
+func (s *Session) Fingerprints() *marks {
+	m := s.marks.Load()
+	if m == nil {
+		m = &marks{Fingerprint(s.ID), Fingerprint(s.Named)}
+		s.marks.Store(m)
+	}
+	return m
+}
+
+// Fingerprint returns a text that stands for a session's id, which itself would grant access.
+func Fingerprint(id string) string {
+	if id == "" {
+		return ""
+	}
+	return principal.Mark(id)[:16]
+}

@@ -1,0 +1,176 @@
+package session
+
+import (
+	"context"
+	"net"
+	"strconv"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"go.uber.org/zap"
+
+	"github.com/dragoman-proxy/dragoman/proxy/downstream"
+	"github.com/dragoman-proxy/dragoman/proxy/footprint"
+	"github.com/dragoman-proxy/dragoman/proxy/metrics"
+	"github.com/dragoman-proxy/dragoman/proxy/observe/inspect"
+	"github.com/dragoman-proxy/dragoman/proxy/owntools"
+	"github.com/dragoman-proxy/dragoman/proxy/restart"
+	"github.com/dragoman-proxy/dragoman/proxy/sealed"
+	"github.com/dragoman-proxy/dragoman/proxy/toolindex"
+	"github.com/dragoman-proxy/dragoman/proxy/upstream"
+	"github.com/dragoman-proxy/dragoman/translate"
+)
+
+// Session is one client's session with its server.
+type Session struct {
+	Table          *Table
+	ID             string // the Mcp-Session-Id that HTTP clients get; "" for a client on a pipe
+	sealed.Session        // what the id holds
+	Conn           upstream.Conn
+	Piped          bool   // all messages of the server come on one stream
+	Principal      string // the text that who returns for a modern client's session; "" for others
+	ClientName     string // name and version, as the client has introduced itself; "" if it has not
+	ServerName     string // that of the server
+	RunsFor        string // the client that its process is counted for
+	Pipe           int64  // a number of its own for a session of a client on a pipe; 0 for others
+
+	Direct *Direct // not nil if both ends are modern
+
+	Up   *translate.Translator // client to server
+	Down *translate.Translator // server to client
+
+	Open  *Calls // requests of the client
+	Asked *Calls // requests of the server
+
+	Tools     toolindex.Index // the server's tools
+	Catalogue footprint.List  // the list that the client has
+	Greeted   bool            // the server has already received notifications/initialized; set before the session is used
+
+	Again   atomic.Bool // the server's process was started again
+	Deaf    atomic.Bool // the client receives no more messages that it could answer
+	Unknown atomic.Bool // a response to an unknown request was received, and logged
+	Used    atomic.Int64
+	Busy    atomic.Int32 // exchanges and streams under way
+	closing sync.Once
+	counted func(why error)                  // counts the session when it ends, in this process or elsewhere
+	Ended   func()                           // called when the session ends in this process; may be nil
+	marks   atomic.Pointer[marks]            // of the session's ids, once a span has needed them
+	sender  downstream.Sender                // that began the session here, without its headers
+	seen    atomic.Pointer[seenPeers]        // of its last calls, if a reader has seen them
+	Told    atomic.Pointer[owntools.Edition] // the edition of dragoman's own tools that the client knows; nil if there are none
+}
+
+// Who returns a text that identifies the session and that only its client knows.
+func (s *Session) Who() string {
+	if s.Principal != "" {
+		return s.Principal
+	}
+	if s.ID == "" {
+		return "pipe " + strconv.FormatInt(s.Pipe, 10)
+	}
+	return s.ID
+}
+
+// Enter marks the session as in use until leave.
+func (s *Session) Enter() { s.Busy.Add(1) }
+
+func (s *Session) Leave() {
+	s.Used.Store(time.Now().UnixNano())
+	s.Busy.Add(-1)
+}
+
+// idle reports whether the session was not used since t.
+func (s *Session) idle(t time.Time) bool {
+	return s.Busy.Load() == 0 && s.Used.Load() < t.UnixNano()
+}
+
+// Release ends every open request with the error why, and leaves the session at the
+// server as it is.
+func (s *Session) Release(why error) {
+	s.closing.Do(func() { s.stopWaits(why) })
+}
+
+func (s *Session) stopWaits(why error) {
+	for _, c := range s.Open.Drain() {
+		if c.Stop != nil {
+			c.Stop(why)
+		}
+	}
+	s.Asked.Drain()
+	if s.Ended != nil {
+		s.Ended()
+	}
+}
+
+// end ends every open request with the error why, and closes the connection to the
+// server. It may be called more than once.
+func (s *Session) end(ctx context.Context, why error, log *zap.Logger) {
+	s.closing.Do(func() {
+		s.stopWaits(why)
+		s.counted(why)
+		if err := s.Conn.Close(ctx); err != nil {
+			log.Debug("cannot close the upstream session", zap.Error(err))
+		}
+	})
+}
+
+// Restarted implements [restart.Session].
+func (s *Session) Restarted() (open []string) {
+	s.Again.Store(true)
+	for _, c := range s.Asked.List() {
+		open = append(open, c.ID)
+	}
+	return open
+}
+
+// DropRequests implements [restart.Session].
+func (s *Session) DropRequests() (open []string) {
+	for _, c := range s.Asked.Drain() {
+		open = append(open, c.ID)
+	}
+	return open
+}
+
+// Stand opens the standing stream of the session.
+func (s *Session) Stand(ctx context.Context, o upstream.ListenOptions) (upstream.Stream, error) {
+	if c, ok := s.Conn.(*restart.HTTP); ok {
+		return c.Stand(ctx, o)
+	}
+	return s.Conn.Listen(ctx, o)
+}
+
+// AppendAsked appends the questions that wait for the answers of the session's client.
+func (s *Session) AppendAsked(list []inspect.Parked, fingerprint string) []inspect.Parked {
+	for _, q := range s.Asked.List() {
+		list = append(list, inspect.Parked{Method: q.Method.String(), Session: fingerprint, Since: q.Began, Call: q.More.Seen.Number()})
+	}
+	return list
+}
+
+// AppendPassed appends the headers of a request that are passed to the server.
+func (srv *Table) AppendPassed(dst []upstream.Header, header func(name string) string) []upstream.Header {
+	for _, name := range srv.Now().Passed {
+		if v := header(name); v != "" {
+			dst = append(dst, upstream.Header{Name: name, Value: v})
+		}
+	}
+	return dst
+}
+
+// OwnerOf returns the owner mark of the client that sent req.
+func (srv *Table) OwnerOf(req *downstream.Request) sealed.Owner {
+	return srv.Now().OwnerOf(req.Guest, req.Header)
+}
+
+// Connected tells the metrics how clients and the server are connected.
+func (srv *Table) Connected() {
+	e := metrics.Ends{Client: "tcp", Server: "pipe"}
+	if srv.Personal.Load() {
+		e.Client = "pipe"
+	}
+	if host, _, err := net.SplitHostPort(srv.Now().Address); err == nil {
+		e.Server, e.Address = "tcp", host
+	}
+	srv.Metrics.Connect(e)
+}

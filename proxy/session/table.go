@@ -1,0 +1,270 @@
+package session
+
+import (
+	"crypto/rand"
+	"encoding/binary"
+	"errors"
+	"maps"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/dragoman-proxy/dragoman/proxy/adapters"
+	"github.com/dragoman-proxy/dragoman/proxy/bridge/legacyclient"
+	"github.com/dragoman-proxy/dragoman/proxy/downstream"
+	"github.com/dragoman-proxy/dragoman/proxy/ended"
+	"github.com/dragoman-proxy/dragoman/proxy/era"
+	"github.com/dragoman-proxy/dragoman/proxy/host"
+	"github.com/dragoman-proxy/dragoman/proxy/metrics"
+	"github.com/dragoman-proxy/dragoman/proxy/observe"
+	"github.com/dragoman-proxy/dragoman/proxy/sealed"
+	"github.com/dragoman-proxy/dragoman/proxy/setup"
+	"github.com/dragoman-proxy/dragoman/proxy/telemetry"
+)
+
+// Table holds the sessions of HTTP clients in this process, by the id that dragoman gave
+// them. Only this type makes and opens ids.
+//
+// The number of Table is bounded, and so is how long one may be idle. If the session is not local to
+// this process, the bounds only limit memory: the session's id resumes it, here and in
+// every other process with the same key.
+type Table struct {
+	Host     *host.Host
+	Setup    *setup.Current
+	Metrics  *metrics.Metrics
+	Tracer   *telemetry.Tracer // nil if no traces are sent
+	Observer observe.Observer
+	Eras     *era.Cache           // which era the server is of
+	Legacy   *legacyclient.Bridge // to modern servers, for handshake clients
+	Adapters *adapters.Adapters   // nil if there are none
+	Personal atomic.Bool          // there is one client, on stdio: a login that its user makes is for this client only
+
+	WatchedPipes sync.Map     // keys: *session, one for each client on a pipe
+	Pipes        atomic.Int64 // the number of sessions of clients on pipes so far
+	Kept         atomic.Int64 // the number of bytes of events that are kept for replay
+
+	max    int
+	sealer *sealed.Sealer
+	Resume func(sealed.Session, *downstream.Sender) *Session // resumes a session that is not local
+
+	mu     sync.Mutex
+	byID   map[string]*Session
+	places int          // that are reserved, without a session yet
+	last   ended.Serial // of the newest session that began here
+	over   *ended.Set   // sessions that have ended although their ids could still be opened, in this process
+}
+
+func NewTable(max int, by *sealed.Sealer, resume func(sealed.Session, *downstream.Sender) *Session) *Table {
+	t := &Table{max: max, sealer: by, Resume: resume, byID: make(map[string]*Session), over: ended.New(ended.DefaultBlocks)}
+	var process [8]byte
+	rand.Read(process[:]) // never fails
+	t.last.Process = binary.BigEndian.Uint64(process[:])
+	return t
+}
+
+// Renew changes the bounds and the sealer. If afresh is true, the server is now reached in
+// another way, and Renew forgets the sessions that can be resumed.
+func (t *Table) Renew(max int, by *sealed.Sealer, afresh bool) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.max, t.sealer = max, by
+	for id, s := range t.byID {
+		if afresh && !s.Local {
+			delete(t.byID, id)
+			if c, ok := s.Conn.(*legacyclient.Conn); ok {
+				c.Unwatch()
+			}
+		}
+	}
+}
+
+// Reserve keeps a place for a new session, and returns false if there is no place. The caller calls add or
+// release once for each place.
+func (t *Table) Reserve() bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if !t.room() {
+		return false
+	}
+	t.places++
+	return true
+}
+
+func (t *Table) Release() {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.places--
+}
+
+// room reports whether there is a place, and makes one if it can: of a few unused
+// sessions that can be resumed, it drops the one that was not used for the longest time. The caller
+// holds t.mu.
+func (t *Table) room() bool {
+	if len(t.byID)+t.places < t.max {
+		return true
+	}
+	const few = 32
+	var oldest *Session
+	seen := 0
+	for _, s := range t.byID { // in random order
+		if seen++; seen > few && oldest != nil {
+			break
+		}
+		if !s.Local && s.Busy.Load() == 0 && (oldest == nil || s.Used.Load() < oldest.Used.Load()) {
+			oldest = s
+		}
+	}
+	if oldest == nil {
+		return false
+	}
+	delete(t.byID, oldest.ID)
+	if c, ok := oldest.Conn.(*legacyclient.Conn); ok {
+		c.End()
+	}
+	return true
+}
+
+// Add gives s an id and adds it, in a reserved place.
+func (t *Table) Add(s *Session) {
+	s.Used.Store(time.Now().UnixNano())
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if !s.Local {
+		t.last.Number++
+		s.Serial = t.last
+	}
+	s.ID = t.sealer.SealSession(s.Session)
+	t.places--
+	t.byID[s.ID] = s
+}
+
+// Find returns the session of an id, marked as in use, for a request of this sender. It returns nil if there is none, or
+// if it belongs to another owner. A session that this process does not hold is resumed if its id allows that. The only error
+// is errTooManySessions.
+func (t *Table) Find(id string, owner sealed.Owner, from *downstream.Sender) (*Session, error) {
+	now := time.Now()
+	t.mu.Lock()
+	s := t.byID[id]
+	if s != nil && s.Owner.Is(owner) {
+		defer t.mu.Unlock()
+		if t.sealer.Expired(s.Made, now) {
+			return nil, nil
+		}
+		s.Enter()
+		return s, nil
+	}
+	by := t.sealer
+	t.mu.Unlock()
+	what, ok := by.OpenSession(id, now)
+	if !ok || t.over.Has(what.Serial) || !what.Owner.Is(owner) || what.Local || t.Resume == nil {
+		return nil, nil
+	}
+	s = t.Resume(what, from)
+	s.ID = id
+	s.Used.Store(now.UnixNano())
+
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if other := t.byID[id]; other != nil {
+		s = other // another goroutine was faster
+	} else if t.over.Has(what.Serial) {
+		return nil, nil // another goroutine has ended it since
+	} else if !t.room() {
+		return nil, ErrTooMany
+	}
+	t.byID[id] = s
+	s.Enter()
+	return s, nil
+}
+
+// Held returns the session of an id if this process holds it, else nil.
+func (t *Table) Held(id string) *Session {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.byID[id]
+}
+
+// OwnerReplica returns the owner replica of a session that this process does not hold: the process with
+// the state that an id cannot hold. ok is false if this process holds the session, if the session has no
+// owner replica, or if it belongs to another owner.
+func (t *Table) OwnerReplica(id string, owner sealed.Owner) (home sealed.ID, ok bool) {
+	t.mu.Lock()
+	held, by := t.byID[id] != nil, t.sealer
+	t.mu.Unlock()
+	if held {
+		return home, false
+	}
+	what, ok := by.OpenSession(id, time.Now())
+	return what.Home, ok && what.Owner.Is(owner) && what.Home != sealed.ID{}
+}
+
+// Drop forgets s and reports whether it was known.
+func (t *Table) Drop(s *Session) bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.byID[s.ID] != s {
+		return false
+	}
+	delete(t.byID, s.ID)
+	return true
+}
+
+// DropForGood drops s: its id cannot resume the session any more, in this process.
+func (t *Table) DropForGood(s *Session) {
+	if !s.Local {
+		t.over.Add(s.Serial, s.Made)
+	}
+	t.Drop(s)
+}
+
+// DropIdle forgets and returns the sessions that were not used since then, and those whose ids have
+// expired and that have no open requests.
+func (t *Table) DropIdle(then time.Time) []*Session {
+	now := time.Now()
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.over.Sweep(now.Add(-t.sealer.MaxAge))
+	var out []*Session
+	for id, s := range t.byID {
+		if s.idle(then) || t.sealer.Expired(s.Made, now) && s.Open.None() {
+			delete(t.byID, id)
+			out = append(out, s)
+		}
+	}
+	return out
+}
+
+// Each calls do with every session.
+func (t *Table) Each(do func(*Session)) {
+	t.mu.Lock()
+	all := slices.Collect(maps.Values(t.byID))
+	t.mu.Unlock()
+	for _, s := range all {
+		do(s)
+	}
+}
+
+// DropAll forgets and returns every session.
+func (t *Table) DropAll() []*Session {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	out := make([]*Session, 0, len(t.byID))
+	for _, s := range t.byID {
+		out = append(out, s)
+	}
+	clear(t.byID)
+	return out
+}
+
+func (t *Table) Len() int {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return len(t.byID)
+}
+
+var ErrTooMany = errors.New("too many sessions")
+
+// Now returns the current setup. A caller that needs several of its fields to be consistent calls now
+// once.
+func (srv *Table) Now() *setup.Setup { return srv.Setup.Now() }
