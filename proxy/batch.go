@@ -12,11 +12,12 @@ import (
 
 	"github.com/dragoman-proxy/dragoman/proxy/clienterror"
 	"github.com/dragoman-proxy/dragoman/proxy/downstream"
-	"github.com/dragoman-proxy/dragoman/proxy/large"
+	"github.com/dragoman-proxy/dragoman/proxy/exchange"
 	"github.com/dragoman-proxy/dragoman/proxy/mcp"
 	"github.com/dragoman-proxy/dragoman/proxy/metrics"
 	"github.com/dragoman-proxy/dragoman/proxy/session"
 	"github.com/dragoman-proxy/dragoman/proxy/sse"
+	"github.com/dragoman-proxy/dragoman/proxy/stateless"
 	"github.com/dragoman-proxy/dragoman/translate"
 	"github.com/dragoman-proxy/dragoman/translate/wire"
 )
@@ -65,7 +66,7 @@ func (srv *Server) splitBatch(s *session.Session, body []byte) (items []batchIte
 		case m.Kind == wire.Request && m.Method == wire.Initialize:
 			return nil, 0, mcp.Fail(mcp.BatchInitialize, "")
 		case m.Kind == wire.Request:
-			if s == nil && isModern(&m) {
+			if s == nil && stateless.IsModern(&m) {
 				modern = translate.Modern()
 			}
 			key := string(wire.AppendIDKey(nil, m.ID()))
@@ -119,7 +120,7 @@ type legMessage struct {
 // batchReply processes the requests of one batch over HTTP. Each request is a leg with a goroutine
 // of its own, which ends with the leg.
 type batchReply struct {
-	x      *exchange // the exchange of the POST
+	x      *exchange.Exchange // the exchange of the POST
 	group  *session.Batch
 	legs   sync.WaitGroup
 	said   chan legMessage
@@ -132,8 +133,8 @@ type batchReply struct {
 
 // postBatch answers a batch. As long as the legs only send responses, the reply is one array in the
 // order of the requests. The first other message makes the reply an event stream.
-func (srv *Server) postBatch(x *exchange, req *downstream.Request, resp *downstream.Response) error {
-	items, slots, err := srv.splitBatch(x.s, req.Body)
+func (srv *Server) postBatch(x *exchange.Exchange, req *downstream.Request, resp *downstream.Response) error {
+	items, slots, err := srv.splitBatch(x.Session, req.Body)
 	if err != nil {
 		return err
 	}
@@ -142,7 +143,7 @@ func (srv *Server) postBatch(x *exchange, req *downstream.Request, resp *downstr
 	for _, it := range items {
 		switch {
 		case it.refusal != nil:
-			srv.observeRefused(x.s, it.raw, it.refusal)
+			srv.ObserveRefused(x.Session, it.raw, it.refusal)
 			b.legEnded(legMessage{slot: it.slot, message: it.refusal.Body(), final: true})
 		case it.slot < 0:
 			b.pass(it.raw)
@@ -195,71 +196,71 @@ func (b *batchReply) send(client mcp.Peer) error {
 
 // pass sends a notification or a response to the server. A failure is only logged.
 func (b *batchReply) pass(raw []byte) {
-	x := b.x.leg()
-	defer x.done()
+	x := b.x.Leg()
+	defer x.Done()
 	defer func() {
 		if p := recover(); p != nil {
-			x.srv.Host.Report.Panicked(p)
+			x.Common.Host.Report.Panicked(p)
 		}
 	}()
-	out, v, err := x.fromClient(raw)
+	out, v, err := x.FromClient(raw)
 	if err == nil && v == wire.Forward {
-		_, err = x.forward(out)
+		_, err = x.Forward(out)
 	}
 	if err != nil {
-		x.srv.answerFor(x, err)
+		x.Common.Failed(x, err)
 	}
 }
 
 // start sends one request and starts a goroutine for the rest.
 func (b *batchReply) start(it batchItem) {
-	x := b.x.leg()
+	x := b.x.Leg()
 	defer func() {
 		if p := recover(); p != nil {
-			b.fail(x, it.slot, x.panicked(p, it.raw))
+			b.fail(x, it.slot, x.Panicked(p, it.raw))
 		}
 	}()
-	out, v, err := x.fromClient(it.raw)
+	out, v, err := x.FromClient(it.raw)
 	switch {
 	case err != nil:
-		b.fail(x, it.slot, x.refused(err))
+		b.fail(x, it.slot, x.Refused(err))
 		return
 	case v == wire.Answer:
-		x.outcome = metrics.Local
-		x.observeLocal(out)
+		x.Outcome = metrics.Local
+		x.ObserveLocal(out)
 		b.legEnded(legMessage{slot: it.slot, message: bytes.Clone(out), final: true}) // its buffer is x's
-		x.done()
+		x.Done()
 		return
 	}
-	st, err := x.forwardKept(out)
+	st, err := x.ForwardKept(out)
 	if err != nil {
-		b.fail(x, it.slot, x.srv.answerFor(x, err))
+		b.fail(x, it.slot, x.Common.Failed(x, err))
 		return
 	}
-	x.attach(st)
+	x.Attach(st)
 	b.open++
 	b.legs.Go(func() { b.follow(x, it.slot) })
 }
 
-func (b *batchReply) fail(x *exchange, slot int, f *mcp.Failure) {
+func (b *batchReply) fail(x *exchange.Exchange, slot int, f *mcp.Failure) {
 	b.legEnded(legMessage{slot: slot, message: f.Body(), final: true, failure: f})
-	x.done()
+	x.Done()
 }
 
 // follow forwards the server's messages for one leg.
-func (b *batchReply) follow(x *exchange, slot int) {
-	defer x.done()
+func (b *batchReply) follow(x *exchange.Exchange, slot int) {
+	defer x.Done()
 	last := legMessage{slot: slot, final: true}
 	client := &legClient{b: b, x: x, slot: slot}
-	e, err := x.answer(client)
+	e, err := x.Answer(client)
 	switch {
 	case err == nil:
-		last.message, err = x.keep(e.Data)
+		last.message, err = x.Keep(e.Data)
 	case client.failed != nil:
 		err = client.failed
 	}
 	if err != nil && !errors.Is(err, io.EOF) { // io.EOF: no response is owed
-		last.failure = x.srv.answerFor(x, err)
+		last.failure = x.Common.Failed(x, err)
 		last.message = last.failure.Body()
 	}
 	b.say(last)
@@ -270,15 +271,15 @@ func (b *batchReply) say(m legMessage) error {
 	select {
 	case b.said <- m:
 		return nil
-	case <-b.x.ctx.Done():
-		return context.Cause(b.x.ctx)
+	case <-b.x.Ctx.Done():
+		return context.Cause(b.x.Ctx)
 	}
 }
 
 // legClient is the client of one leg of a batch.
 type legClient struct {
 	b    *batchReply
-	x    *exchange
+	x    *exchange.Exchange
 	slot int
 
 	failed error // why a message could not be kept
@@ -290,26 +291,10 @@ func (c *legClient) Send(e sse.Event) error {
 		return nil
 	}
 	var message []byte
-	if message, c.failed = c.x.keep(e.Data); c.failed != nil {
+	if message, c.failed = c.x.Keep(e.Data); c.failed != nil {
 		return c.failed
 	}
 	return c.b.say(legMessage{slot: c.slot, message: message})
-}
-
-// keep returns a copy of a message.
-func (x *exchange) keep(message []byte) ([]byte, error) {
-	return x.srv.Host.Memory().Clone(x.ctx, large.AnswerWait, large.Copy, message)
-}
-
-// leg returns an exchange for one request of the POST.
-func (x *exchange) leg() *exchange {
-	ctx, stop := context.WithCancelCause(x.ctx)
-	leg := x.srv.newExchange(ctx, stop)
-	leg.s = x.s
-	leg.s.Enter()
-	leg.from = append(leg.from[:0], x.from...)
-	leg.sender = x.sender
-	return leg
 }
 
 func (b *batchReply) receive() (legMessage, error) {
@@ -319,8 +304,8 @@ func (b *batchReply) receive() (legMessage, error) {
 			b.open--
 		}
 		return m, nil
-	case <-b.x.ctx.Done():
-		return legMessage{}, context.Cause(b.x.ctx)
+	case <-b.x.Ctx.Done():
+		return legMessage{}, context.Cause(b.x.Ctx)
 	}
 }
 
@@ -351,7 +336,7 @@ func (b *batchReply) verdict(slots int) *mcp.Failure {
 
 // done cancels the legs and waits until they have ended.
 func (b *batchReply) done() {
-	b.x.stop(nil)
+	b.x.Stop(nil)
 	b.legs.Wait()
-	b.x.done()
+	b.x.Done()
 }

@@ -5,7 +5,6 @@ import (
 	"slices"
 
 	"github.com/tidwall/gjson"
-	"github.com/tidwall/sjson"
 
 	"github.com/dragoman-proxy/dragoman/proxy/bridge"
 	"github.com/dragoman-proxy/dragoman/proxy/era"
@@ -91,35 +90,4 @@ func (h *handshake) discover(ctx context.Context, d *session.Direct) (result []b
 		return nil, refusedHandshake(m.Raw)
 	}
 	return slices.Clone(m.Result()), nil
-}
-
-// introduced adds dragoman's own tools to the server's response to server/discover.
-func (x *exchange) introduced(out []byte) []byte {
-	own := x.srv.Now().OwnFor(&x.sender)
-	if own == nil || x.s.Direct == nil {
-		return out
-	}
-	tells := gjson.GetBytes(out, "result.capabilities.tools.listChanged").Bool()
-	with, err := own.Introduce(out)
-	if err == nil && !tells { // subscriptions go to the server, which does not know of changes of dragoman's own tools
-		with, err = sjson.DeleteBytes(with, "result.capabilities.tools.listChanged")
-	}
-	if err != nil {
-		return out
-	}
-	return x.own(with, out)
-}
-
-// callable removes the tools that cannot be called over HTTP from the server's list, and learns
-// which headers calls of the others need.
-func (x *exchange) callable(page []byte) []byte {
-	d := x.s.Direct
-	if d == nil || x.ownCall != nil {
-		return page
-	}
-	out, changed := x.s.Tools.Learn(page, x.srv.Host.Log)
-	if !changed || !d.Web {
-		return page
-	}
-	return x.own(out, page)
 }

@@ -2,7 +2,6 @@ package proxy
 
 import (
 	"context"
-	"errors"
 	"time"
 
 	"github.com/tidwall/gjson"
@@ -58,20 +57,20 @@ func (srv *Server) postDirect(req *downstream.Request, q *stateless.Request, who
 	if stop == nil {
 		ctx, stop = context.WithCancelCause(ctx)
 	}
-	x := srv.newExchange(ctx, stop)
-	resp.Done = func() { x.done(); release() }
-	x.s, x.crossing, x.tally = s, s.Direct.Crossing, q.Counts
-	x.tally.Hold()
-	x.s.Enter()
-	x.from = append(append(x.from[:0], from...), q.Header...)
-	x.client = httpClient{x: x, to: req.Client}
-	x.clock.Asked, x.maxTokens, x.peer, x.sender = q.Timed, q.MaxTokens, q.Address, q.Sender
+	x := srv.New(ctx, stop)
+	resp.Done = func() { x.Done(); release() }
+	x.Session, x.Crossing, x.Tally = s, s.Direct.Crossing, q.Counts
+	x.Tally.Hold()
+	x.Session.Enter()
+	x.From = append(append(x.From[:0], from...), q.Header...)
+	x.AnswerTo(req.Client)
+	x.Clock.Asked, x.MaxTokens, x.Peer, x.Sender = q.Timed, q.MaxTokens, q.Address, q.Sender
 	if q.Method == wire.SubscriptionsListen { // it would never end by itself
-		x.free = context.AfterFunc(srv.Host.Draining, func() { stop(clienterror.ErrShutdown) })
+		x.Free = context.AfterFunc(srv.Host.Draining, func() { stop(clienterror.ErrShutdown) })
 	}
-	err = x.post(req.Body, resp)
-	if !x.streamed {
-		resp.Header = x.clock.AppendTo(resp.Header)
+	err = x.Post(req.Body, resp)
+	if !x.Streamed {
+		resp.Header = x.Clock.AppendTo(resp.Header)
 	}
 	return err
 }
@@ -126,29 +125,4 @@ func checkAgain(client context.Context, s *session.Session, list modernclient.Li
 		wrong = mcpheader.CheckParams(t.Arguments, q.Arguments, q.Header)
 	}
 	return wrong
-}
-
-// directStatus returns the HTTP status of x's response, or 0 to keep the status that the server
-// sent.
-func (x *exchange) directStatus(body []byte) int {
-	if x.s.Direct == nil || x.s.Direct.Web || x.msg.Kind != wire.Error {
-		return 0
-	}
-	return mcp.StatusFor(gjson.GetBytes(body, "error.code").Int())
-}
-
-// asItCame makes the server's own error body the response for f, unchanged, if the client can
-// relate it to its request: by the id, or because the transport has one response for each request.
-func (x *exchange) asItCame(f *mcp.Failure, err error) {
-	status, ok := errors.AsType[*upstream.StatusError](err)
-	if !ok || x.call == nil {
-		return
-	}
-	var m wire.Message
-	if m.Scan(status.Body, nil) != nil || m.Kind != wire.Error {
-		return
-	}
-	if string(wire.AppendIDKey(nil, m.ID())) == x.call.Key || !x.s.Open.Unique {
-		f.Verbatim = status.Body
-	}
 }

@@ -8,6 +8,7 @@ import (
 
 	"github.com/tidwall/gjson"
 
+	"github.com/dragoman-proxy/dragoman/proxy/exchange"
 	"github.com/dragoman-proxy/dragoman/proxy/large"
 	"github.com/dragoman-proxy/dragoman/proxy/mcp"
 	"github.com/dragoman-proxy/dragoman/proxy/mcpheader"
@@ -46,7 +47,7 @@ func (p *pipe) openDirect(q *stateless.Request) error {
 		var standing upstream.Stream
 		s.Conn, standing = server.Renumber(s.Conn, h.Standing, p.srv.Now().Config.Limits, p.srv.Host)
 		x := half.exchange()
-		x.attach(standing)
+		x.Attach(standing)
 		half.spawn(func() { half.bring(x) })
 		half.spawn(half.watch)
 	}
@@ -61,7 +62,7 @@ func (p *pipe) forwardDirect(m *wire.Message) bool {
 	if half == nil || m.Kind != wire.Notification {
 		return false
 	}
-	if key := appendCancelled(nil, m, m.Method == wire.Cancelled); m.Method == wire.Cancelled && !half.s.Open.Knows(key) {
+	if key := exchange.AppendCancelled(nil, m, m.Method == wire.Cancelled); m.Method == wire.Cancelled && !half.s.Open.Knows(key) {
 		return false
 	}
 	half.forward(m.Raw, nil, 0)

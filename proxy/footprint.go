@@ -46,9 +46,3 @@ func (h *handshake) readTools(ctx context.Context, s *session.Session) ([][]byte
 	}
 	return h.tools, nil
 }
-
-// slimmed returns a response to tools/list with its tools reduced as the configuration says. page
-// is in the client's revision.
-func (x *exchange) slimmed(page []byte) []byte {
-	return x.own(x.s.Catalogue.Slim(page, x.srv.Now().Footprint, &x.srv.toolsSize, x.log), page)
-}

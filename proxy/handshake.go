@@ -15,6 +15,7 @@ import (
 	"github.com/dragoman-proxy/dragoman/proxy/clienterror"
 	"github.com/dragoman-proxy/dragoman/proxy/downstream"
 	"github.com/dragoman-proxy/dragoman/proxy/era"
+	"github.com/dragoman-proxy/dragoman/proxy/exchange"
 	"github.com/dragoman-proxy/dragoman/proxy/failures"
 	"github.com/dragoman-proxy/dragoman/proxy/mcp"
 	"github.com/dragoman-proxy/dragoman/proxy/metrics"
@@ -369,7 +370,7 @@ func (h *handshake) settle(m *wire.Message) (*session.Session, []byte, error) {
 	m.Method, m.Facts = wire.Initialize, s.Facts
 	out, _, err := s.Down.Rewrite(nil, m)
 	h.srv.Host.Losses.Note(vu, h.vc, wire.Initialize, m.Losses, h.Header)
-	h.seen.Because(observe.ToClient, observe.Why{Translator: s.Down, Known: known(m)}, m.Losses)
+	h.seen.Because(observe.ToClient, observe.Why{Translator: s.Down, Known: exchange.Known(m)}, m.Losses)
 	if err == nil && gjson.Get(wire.View(out), "result.protocolVersion").String() != h.vc.Name {
 		out, err = sjson.SetBytes(out, "result.protocolVersion", h.vc.Name)
 	}

@@ -137,7 +137,7 @@ func TestInputRequiredIsNotCached(t *testing.T) {
 			t.Errorf("asked %d times", got)
 		}
 	}
-	if _, bytes := srv.results.Size(); bytes > 2*results.Overhead {
+	if _, bytes := srv.Results.Size(); bytes > 2*results.Overhead {
 		t.Errorf("%d bytes are kept", bytes)
 	}
 }
@@ -199,7 +199,7 @@ func TestChangesAtAModernServerInvalidateTheCache(t *testing.T) {
 		}
 		before := len(f.said("tools/list"))
 		srv.post(session, `{"jsonrpc":"2.0","id":8,"method":"tools/call","params":{"name":"t"}}`)
-		eventually(t, "dropped", func() bool { n, _ := srv.results.Size(); return n == 0 })
+		eventually(t, "dropped", func() bool { n, _ := srv.Results.Size(); return n == 0 })
 		srv.post(session, wantTools)
 		if n := len(f.said("tools/list")); n <= before {
 			t.Errorf("asked %d times", n)

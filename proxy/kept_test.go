@@ -41,7 +41,7 @@ func (c *clock) pass(d time.Duration) {
 // standStill gives the cache of srv a clock that the test controls.
 func (srv testServer) standStill() *clock {
 	c := &clock{at: time.Unix(1_800_000_000, 0)}
-	srv.results.Now = c.now
+	srv.Results.Now = c.now
 	return c
 }
 
@@ -155,7 +155,7 @@ func TestOnlyCacheableResultsAreCached(t *testing.T) {
 	if n := len(f.said("resources/list")) - before; n != 3 {
 		t.Errorf("three pages of a list were asked for %d times", n)
 	}
-	if entries, _ := srv.results.Size(); entries != 3 {
+	if entries, _ := srv.Results.Size(); entries != 3 {
 		t.Errorf("%d entries", entries)
 	}
 }
@@ -231,9 +231,9 @@ func TestWhatHasChangedIsAskedForAgain(t *testing.T) {
 			{"a resource", `{"jsonrpc":"2.0","method":"notifications/resources/updated","params":{"uri":"u:2"}}`, [5]int{0, 0, 0, 0, 1}},
 			{"what a resource is part of", `{"jsonrpc":"2.0","method":"notifications/resources/updated","params":{"uri":"u:1"}}`, [5]int{0, 0, 0, 1}},
 		} {
-			entries, _ := srv.results.Size()
+			entries, _ := srv.Results.Size()
 			f.standing <- c.body
-			eventually(t, c.what+" is dropped", func() bool { now, _ := srv.results.Size(); return now < entries })
+			eventually(t, c.what+" is dropped", func() bool { now, _ := srv.Results.Size(); return now < entries })
 			for n, more := range c.again {
 				want[n] += more
 			}
@@ -272,13 +272,13 @@ func TestCacheIsDroppedWithoutAStandingStream(t *testing.T) {
 		srv := front(t, f, keeping)
 		srv.modernly(modernList("1", "tools/list"))
 		f.lose(upstream.ErrClosed)
-		eventually(t, "dropped", func() bool { n, _ := srv.results.Size(); return n == 0 })
+		eventually(t, "dropped", func() bool { n, _ := srv.Results.Size(); return n == 0 })
 	})
 	t.Run("the session ends", func(t *testing.T) {
 		srv := front(t, library(), keeping)
 		srv.modernly(modernList("1", "tools/list"))
 		srv.modern.Tend(time.Now().Add(24 * time.Hour))
-		if n, bytes := srv.results.Size(); n != 0 || bytes != 0 {
+		if n, bytes := srv.Results.Size(); n != 0 || bytes != 0 {
 			t.Errorf("%d entries of %d bytes", n, bytes)
 		}
 	})
@@ -288,7 +288,7 @@ func TestCacheIsDroppedWithoutAStandingStream(t *testing.T) {
 		if err := srv.Reload(srv.Now().Config); err != nil {
 			t.Fatal(err)
 		}
-		if n, _ := srv.results.Size(); n != 0 {
+		if n, _ := srv.Results.Size(); n != 0 {
 			t.Errorf("%d entries", n)
 		}
 	})
@@ -301,7 +301,7 @@ func TestKeptResultsAreBounded(t *testing.T) {
 	for n := range 50 {
 		read(n)
 		read(0) // recently used results stay
-		if entries, bytes := srv.results.Size(); entries > 5 || bytes > 4<<10 || entries == 0 {
+		if entries, bytes := srv.Results.Size(); entries > 5 || bytes > 4<<10 || entries == 0 {
 			t.Fatalf("%d entries of %d bytes", entries, bytes)
 		}
 	}
@@ -416,7 +416,7 @@ func TestRequestsDoNotWaitForAnotherUsersAnswer(t *testing.T) {
 	if !strings.Contains(done.body, `"text":"x"`) {
 		t.Fatalf("%+v", done)
 	}
-	if n, _ := srv.results.Size(); n != 0 {
+	if n, _ := srv.Results.Size(); n != 0 {
 		t.Errorf("%d entries", n)
 	}
 }

@@ -86,9 +86,9 @@ func TestListsRememberedAreTheSame(t *testing.T) {
 					for _, answer = range all {
 						for _, id := range ids {
 							got := srv.post(session, fmt.Sprintf(`{"jsonrpc":"2.0","id":%s,"method":%q}`, id, answer.Method))
-							known := srv.lists.Find(memo.Key{By: srv.Now().Table.Between(vu, vc), Method: answer.Method, Facts: srv.factsOf(session)}) != nil
+							known := srv.Lists.Find(memo.Key{By: srv.Now().Table.Between(vu, vc), Method: answer.Method, Facts: srv.factsOf(session)}) != nil
 							if srv == &without {
-								srv.lists.Forget()
+								srv.Lists.Forget()
 							} else if id != ids[0] && id != ids[1] && !known {
 								t.Errorf("%s: nothing is remembered", answer.Name)
 							}

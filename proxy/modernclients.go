@@ -12,6 +12,7 @@ import (
 	"github.com/dragoman-proxy/dragoman/proxy/config"
 	"github.com/dragoman-proxy/dragoman/proxy/downstream"
 	"github.com/dragoman-proxy/dragoman/proxy/era"
+	"github.com/dragoman-proxy/dragoman/proxy/exchange"
 	"github.com/dragoman-proxy/dragoman/proxy/failures"
 	"github.com/dragoman-proxy/dragoman/proxy/mcp"
 	"github.com/dragoman-proxy/dragoman/proxy/metrics"
@@ -216,74 +217,74 @@ func (o *openedSession) Observe(asked *stateless.Request, from []upstream.Header
 		info = []byte("{}")
 	}
 	c := o.srv.Observer.Begin(o.s.PeersWith(info), kept, false)
-	c.Came(observe.Message{Edge: observe.ClientEdge, Direction: observe.ToServer, Copy: kept, Header: headersOf(from)})
+	c.Came(observe.Message{Edge: observe.ClientEdge, Direction: observe.ToServer, Copy: kept, Header: exchange.HeadersOf(from)})
 	return c
 }
 
 func (o *openedSession) Begin(ctx context.Context, stop context.CancelCauseFunc, header []upstream.Header, c *bridge.Crossing, asked *stateless.Request) modernclient.Exchange {
-	x := o.srv.newExchange(ctx, stop)
-	x.s, x.crossing = o.s, c
-	x.s.Enter()
-	x.from = append(x.from[:0], header...)
+	x := o.srv.New(ctx, stop)
+	x.Session, x.Crossing = o.s, c
+	x.Session.Enter()
+	x.From = append(x.From[:0], header...)
 	if asked != nil {
-		x.tally, x.maxTokens, x.clock.Asked, x.peer, x.sender = asked.Counts, asked.MaxTokens, asked.Timed, asked.Address, asked.Sender
-		x.tally.Hold()
+		x.Tally, x.MaxTokens, x.Clock.Asked, x.Peer, x.Sender = asked.Counts, asked.MaxTokens, asked.Timed, asked.Address, asked.Sender
+		x.Tally.Hold()
 	}
-	return (*crossingExchange)(x)
+	return crossingExchange{x}
 }
 
 // crossingExchange implements [modernclient.Exchange].
-type crossingExchange exchange
+type crossingExchange struct{ x *exchange.Exchange }
 
-func (x *crossingExchange) Translate(message []byte) ([]byte, wire.Verdict, error) {
-	return (*exchange)(x).fromClient(message)
+func (c crossingExchange) Translate(message []byte) ([]byte, wire.Verdict, error) {
+	return c.x.FromClient(message)
 }
 
-func (x *crossingExchange) Forward(out []byte) (upstream.Stream, error) {
-	return (*exchange)(x).forward(out)
+func (c crossingExchange) Forward(out []byte) (upstream.Stream, error) {
+	return c.x.Forward(out)
 }
 
-func (x *crossingExchange) Read(st upstream.Stream) { (*exchange)(x).attach(st) }
+func (c crossingExchange) Read(st upstream.Stream) { c.x.Attach(st) }
 
-func (x *crossingExchange) Interruptible() upstream.Interruptible {
-	if st, ok := x.stream.(upstream.Interruptible); ok && st.CanInterrupt() {
+func (c crossingExchange) Interruptible() upstream.Interruptible {
+	if st, ok := c.x.Stream.(upstream.Interruptible); ok && st.CanInterrupt() {
 		return st
 	}
 	return nil
 }
 
-func (x *crossingExchange) Next() (sse.Event, error)    { return (*exchange)(x).nextRecovered() }
-func (x *crossingExchange) Message() *wire.Message      { return &x.msg }
-func (x *crossingExchange) Final() bool                 { return x.final }
-func (x *crossingExchange) Own() bool                   { return x.ownCall != nil }
-func (x *crossingExchange) Left() bool                  { return (*exchange)(x).clientLeft() }
-func (x *crossingExchange) Fail(err error) *mcp.Failure { return x.srv.answerFor((*exchange)(x), err) }
-func (x *crossingExchange) At() report.At               { return (*exchange)(x).requestInfo() }
-func (x *crossingExchange) Seen() *observe.Call         { return x.seen }
-func (x *crossingExchange) Done()                       { (*exchange)(x).done() }
-func (x *crossingExchange) CountLater()                 { x.resumed = true }
+func (c crossingExchange) Next() (sse.Event, error)    { return c.x.Next() }
+func (c crossingExchange) Message() *wire.Message      { return &c.x.Msg }
+func (c crossingExchange) Final() bool                 { return c.x.Final }
+func (c crossingExchange) Own() bool                   { return c.x.OwnCall != nil }
+func (c crossingExchange) Left() bool                  { return c.x.ClientLeft() }
+func (c crossingExchange) Fail(err error) *mcp.Failure { return c.x.Common.Failed(c.x, err) }
+func (c crossingExchange) At() report.At               { return c.x.At() }
+func (c crossingExchange) Seen() *observe.Call         { return c.x.Seen }
+func (c crossingExchange) Done()                       { c.x.Done() }
+func (c crossingExchange) CountLater()                 { c.x.Resumed = true }
 
-func (x *crossingExchange) Settle(how metrics.Outcome) { x.outcome, x.verdict = how, how }
+func (c crossingExchange) Settle(how metrics.Outcome) { c.x.Outcome, c.x.Verdict = how, how }
 
-func (x *crossingExchange) Limits() config.TimeLimit {
-	return config.TimeLimit{FirstByte: x.send.FirstByte, Silence: x.send.Silence}
+func (c crossingExchange) Limits() config.TimeLimit {
+	return config.TimeLimit{FirstByte: c.x.Outgoing.FirstByte, Silence: c.x.Outgoing.Silence}
 }
 
-func (x *crossingExchange) Unbegun(err error) bool {
-	return x.resumes == 0 && (clienterror.Of(err).UnknownSession() || x.srv.Eras.Changed(x.ctx, x.from, false, err))
+func (c crossingExchange) Unbegun(err error) bool {
+	return c.x.Resumes == 0 && (clienterror.Of(err).UnknownSession() || c.x.Common.Eras.Changed(c.x.Ctx, c.x.From, false, err))
 }
 
-func (x *crossingExchange) Unsent() {
-	x.call.Cancelled.Store(true)
-	x.resumed = true
+func (c crossingExchange) Unsent() {
+	c.x.Call.Cancelled.Store(true)
+	c.x.Resumed = true
 }
 
-func (x *crossingExchange) CancelAtServer(reason string) {
-	if x.call != nil && !x.call.Cancelled.Load() {
-		x.srv.GiveUpAs(x.s, x.call.ID, x.from, reason)
+func (c crossingExchange) CancelAtServer(reason string) {
+	if c.x.Call != nil && !c.x.Call.Cancelled.Load() {
+		c.x.Common.GiveUpAs(c.x.Session, c.x.Call.ID, c.x.From, reason)
 	}
 }
 
-func (x *crossingExchange) AppendTiming(header []mcp.Header) []mcp.Header {
-	return x.clock.AppendTo(header)
+func (c crossingExchange) AppendTiming(header []mcp.Header) []mcp.Header {
+	return c.x.Clock.AppendTo(header)
 }

@@ -11,6 +11,7 @@ import (
 
 	"github.com/dragoman-proxy/dragoman/proxy/clienterror"
 	"github.com/dragoman-proxy/dragoman/proxy/downstream"
+	"github.com/dragoman-proxy/dragoman/proxy/exchange"
 	"github.com/dragoman-proxy/dragoman/proxy/mcp"
 	"github.com/dragoman-proxy/dragoman/proxy/metrics"
 	"github.com/dragoman-proxy/dragoman/proxy/principal"
@@ -24,24 +25,17 @@ import (
 	"github.com/dragoman-proxy/dragoman/translate/wire"
 )
 
-// namesModern reports whether the revision in a header is a modern one. A revision that dragoman
-// does not know counts as modern.
-func namesModern(version string) bool {
-	r := translate.Lookup(version)
-	return version != "" && (r == nil || r.Modern)
-}
-
 // isModernPost reports whether a message is from a modern client, and scans it into m. A modern
 // client's session id is ignored. A client with a session may also name a modern revision in the
 // header, the newest one that it knows.
 func (srv *Server) isModernPost(req *downstream.Request, m *wire.Message) bool {
-	if m.Scan(req.Body, nil) != nil || m.Kind == wire.Request && m.Method == wire.Initialize && !isModern(m) {
+	if m.Scan(req.Body, nil) != nil || m.Kind == wire.Request && m.Method == wire.Initialize && !stateless.IsModern(m) {
 		return false
 	}
-	if m.Kind == wire.Request && isModern(m) {
+	if m.Kind == wire.Request && stateless.IsModern(m) {
 		return true
 	}
-	if !namesModern(req.Version) {
+	if !stateless.NamesModern(req.Version) {
 		return false
 	}
 	if req.Session == "" {
@@ -92,7 +86,7 @@ func (srv *Server) postModern(req *downstream.Request, m *wire.Message, resp *do
 			known := isReported(err)
 			f := srv.Host.Report.Failed(err, q.At(from))
 			if !known {
-				srv.observeRefusal(req.Body, translate.Lookup(req.Version), "http", f)
+				srv.ObserveRefusal(req.Body, translate.Lookup(req.Version), "http", f)
 			}
 			q.Counts.Fail(f)
 			err = f
@@ -163,7 +157,7 @@ func (p *pipe) modern(m *wire.Message) {
 		known := isReported(err)
 		f := p.srv.Host.Report.Failed(err, q.At(p.from)).About(q.ID)
 		if !known {
-			p.srv.observeRefusal(m.Raw, translate.Lookup(translate.Modern()), p.srv.PipeTransport(), f)
+			p.srv.ObserveRefusal(m.Raw, translate.Lookup(translate.Modern()), p.srv.PipeTransport(), f)
 		}
 		counts.Fail(f)
 		p.refuse(f, nil)
@@ -255,7 +249,7 @@ func (p *pipe) runModern(ctx context.Context, q *stateless.Request, free func())
 		known := isReported(err)
 		f := p.srv.Host.Report.Failed(err, q.At(nil)).WithID(q.ID)
 		if !known {
-			p.srv.observeRefusal(q.Raw, translate.Lookup(translate.Modern()), p.srv.PipeTransport(), f)
+			p.srv.ObserveRefusal(q.Raw, translate.Lookup(translate.Modern()), p.srv.PipeTransport(), f)
 		}
 		q.Counts.Fail(f)
 		free()
@@ -292,7 +286,7 @@ func (u until) Send(e sse.Event) error {
 // cancelModern cancels the request that a notifications/cancelled names, if it is a modern one. It
 // reports whether it is.
 func (p *pipe) cancelModern(m *wire.Message) bool {
-	key := string(appendCancelled(nil, m, true))
+	key := string(exchange.AppendCancelled(nil, m, true))
 	p.mu.Lock()
 	stop := p.running[key]
 	p.mu.Unlock()

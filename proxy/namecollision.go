@@ -51,18 +51,3 @@ func (h *handshake) checkCollisions(ctx context.Context, s *session.Session) err
 	}
 	return nil
 }
-
-// hideCollisions returns an error in place of a page of the server's tools on which a tool has the
-// name of an adapter's tool. There was no collision when the session began.
-func (x *exchange) hideCollisions(page []byte, names []string) []byte {
-	for _, name := range names {
-		x.srv.Metrics.Shadowed.WithLabelValues(name).Inc()
-	}
-	x.srv.Host.Log.Warn("adapter tool names collide with server tools", zap.Strings("tools", names))
-	f := mcp.Fail(mcp.ToolNameCollision, strings.Join(names, ", "))
-	var m wire.Message
-	if m.Scan(page, nil) != nil {
-		return page
-	}
-	return mcp.AppendError(nil, m.ID(), f.Code, f.Text, nil) // the client's id, which may differ from the server's
-}

@@ -162,7 +162,7 @@ func TestAQuestionBelongsToItsCall(t *testing.T) {
 	gate <- struct{}{}
 	r.next()
 	r.leaves()
-	eventually(t, "the call has ended", func() bool { return srv.streams.Load() == 0 })
+	eventually(t, "the call has ended", func() bool { return srv.Streams.Load() == 0 })
 	end()
 	calls := rowsOf(ring, "tools/call")
 	if len(calls) != 1 {
@@ -262,7 +262,7 @@ func TestEachListSaysWhyItDiffers(t *testing.T) {
 				t.Errorf("%s: list %d: %d differences without a reason, notes %+v", version, n, unexplained(d), d.Notes)
 			}
 		}
-		if srv.lists.Find(memo.Key{By: srv.Table.Held(s).Down, Method: wire.ToolsList, Facts: srv.Table.Held(s).Facts}) == nil {
+		if srv.Lists.Find(memo.Key{By: srv.Table.Held(s).Down, Method: wire.ToolsList, Facts: srv.Table.Held(s).Facts}) == nil {
 			t.Error("no list is remembered")
 		}
 	}

@@ -4,6 +4,7 @@ import (
 	"github.com/tidwall/gjson"
 
 	"github.com/dragoman-proxy/dragoman/proxy/clienterror"
+	"github.com/dragoman-proxy/dragoman/proxy/exchange"
 	"github.com/dragoman-proxy/dragoman/proxy/mcp"
 	"github.com/dragoman-proxy/dragoman/proxy/metrics"
 	"github.com/dragoman-proxy/dragoman/proxy/observe"
@@ -32,7 +33,7 @@ func (h *handshake) observe(raw []byte) {
 	}
 	kept := o.Keep(raw)
 	h.seen = o.Begin(&p, kept, false)
-	h.seen.Came(observe.Message{Edge: observe.ClientEdge, Direction: observe.ToServer, Copy: kept, Header: headersOf(h.Header)})
+	h.seen.Came(observe.Message{Edge: observe.ClientEdge, Direction: observe.ToServer, Copy: kept, Header: exchange.HeadersOf(h.Header)})
 }
 
 // observeProposal adds initialize as the server gets it.

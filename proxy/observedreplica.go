@@ -6,6 +6,7 @@ import (
 
 	"github.com/dragoman-proxy/dragoman/proxy/clienterror"
 	"github.com/dragoman-proxy/dragoman/proxy/downstream"
+	"github.com/dragoman-proxy/dragoman/proxy/exchange"
 	"github.com/dragoman-proxy/dragoman/proxy/mcp"
 	"github.com/dragoman-proxy/dragoman/proxy/metrics"
 	"github.com/dragoman-proxy/dragoman/proxy/observe"
@@ -69,7 +70,7 @@ func (srv *Server) peersOfForwarded(req *downstream.Request) *observe.Peers {
 		p.Client, p.ClientRevision, p.ServerRevision = session.NameOf([]byte(s.ClientInfo)), s.ClientRevision.Name, s.ServerRevision.Name
 		p.Bridged = s.ClientRevision.Modern != s.ServerRevision.Modern
 	} else if m.Scan(req.Body, nil) == nil {
-		p.Client = session.NameOf(clientIn(&m))
+		p.Client = session.NameOf(exchange.ClientIn(&m))
 	}
 	return p
 }
@@ -90,7 +91,7 @@ func (f *forwarded) begin() {
 		return
 	}
 	f.call = f.srv.Observer.Begin(f.peers, f.kept, false)
-	header := headersOf(f.srv.AppendPassed(nil, f.request.Request.Header))
+	header := exchange.HeadersOf(f.srv.AppendPassed(nil, f.request.Request.Header))
 	f.call.Came(observe.Message{Edge: observe.ClientEdge, Direction: observe.ToServer, Copy: f.kept, Header: header})
 	f.call.WaitsForServer()
 	f.note(f.call)

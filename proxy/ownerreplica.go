@@ -84,7 +84,7 @@ func (srv *Server) carriedHeaders(req *downstream.Request) (list []upstream.Head
 func newReplicas(srv *Server) *replicas.Replicas {
 	return replicas.New(replicas.Options{
 		Self: srv.instance, Handler: (*face)(srv), Rescue: srv.rescue,
-		Memory: srv.Host.Memory(), Streams: &srv.streams, Draining: srv.Host.Draining, Log: srv.Host.Log,
+		Memory: srv.Host.Memory(), Streams: &srv.Streams, Draining: srv.Host.Draining, Log: srv.Host.Log,
 		Settings: func() replicas.Settings {
 			now := srv.Now()
 			return replicas.Settings{

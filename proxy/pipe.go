@@ -15,6 +15,7 @@ import (
 
 	"github.com/dragoman-proxy/dragoman/proxy/clienterror"
 	"github.com/dragoman-proxy/dragoman/proxy/downstream"
+	"github.com/dragoman-proxy/dragoman/proxy/exchange"
 	"github.com/dragoman-proxy/dragoman/proxy/large"
 	"github.com/dragoman-proxy/dragoman/proxy/lines"
 	"github.com/dragoman-proxy/dragoman/proxy/mcp"
@@ -23,6 +24,7 @@ import (
 	"github.com/dragoman-proxy/dragoman/proxy/server"
 	"github.com/dragoman-proxy/dragoman/proxy/session"
 	"github.com/dragoman-proxy/dragoman/proxy/sse"
+	"github.com/dragoman-proxy/dragoman/proxy/stateless"
 	"github.com/dragoman-proxy/dragoman/proxy/upstream"
 	"github.com/dragoman-proxy/dragoman/translate"
 	"github.com/dragoman-proxy/dragoman/translate/wire"
@@ -164,13 +166,8 @@ func (p *pipe) hangUp() {
 	}
 	s.Deaf.Store(true)
 	for _, c := range s.Asked.List() {
-		p.handle(clientGone([]byte(c.ID)))
+		p.handle(exchange.ClientGone([]byte(c.ID)))
 	}
-}
-
-// clientGone returns the error response to a question that the client can no longer answer.
-func clientGone(id []byte) []byte {
-	return mcp.AppendError(nil, id, mcp.Untranslatable.Code(), "the client has closed its side of the pipe", nil)
 }
 
 // cutOff answers the open calls with an error that says that dragoman is shutting down.
@@ -205,7 +202,7 @@ func (p *pipe) refuse(err error, message []byte) {
 	known := isReported(err)
 	f := onPipe(p.srv.Host.Report.Failed(err, report.At{}))
 	if !known {
-		p.srv.observeRefusal(message, p.revision(), p.srv.PipeTransport(), f)
+		p.srv.ObserveRefusal(message, p.revision(), p.srv.PipeTransport(), f)
 	}
 	p.write(f.BodyTo(p.revision()))
 }
@@ -240,7 +237,7 @@ func (p *pipe) handle(line []byte) {
 	defer func() {
 		if r := recover(); r != nil {
 			p.srv.Host.Report.Panicked(r)
-			if id := idOf(line); id != nil || wire.IsArray(line) {
+			if id := exchange.IDOf(line); id != nil || wire.IsArray(line) {
 				p.refuse(mcp.Fail(mcp.Panicked, "").About(id), line)
 			}
 		}
@@ -269,10 +266,10 @@ func (p *pipe) initialize(line []byte) {
 	case m.Kind.Response(), m.Kind == wire.Notification:
 		p.srv.Host.Report.Dropped("not_initialized") // JSON-RPC requires no response
 		return
-	case isModern(&m) && p.bothEras:
+	case stateless.IsModern(&m) && p.bothEras:
 		p.modern(&m)
 		return
-	case isModern(&m):
+	case stateless.IsModern(&m):
 		p.refuse(mcp.Uninitialized(mcp.ModernRefused).About(m.ID()), line)
 		return
 	case m.Method != wire.Initialize:
@@ -308,7 +305,7 @@ func (p *pipe) begin(line []byte) error {
 	p.srv.WatchedPipes.Store(s, true)
 	x := p.exchange()
 	for _, early := range h.Early {
-		if out, ok := x.fromServer(early); ok {
+		if out, ok := x.FromServer(early); ok {
 			p.write(out)
 		}
 	}
@@ -317,28 +314,28 @@ func (p *pipe) begin(line []byte) error {
 		p.spawn(p.announce)
 	}
 	if h.Standing == nil {
-		x.done()
+		x.Done()
 		return nil
 	}
-	x.attach(h.Standing)
+	x.Attach(h.Standing)
 	p.spawn(func() { p.bring(x) })
 	p.spawn(p.watch)
 	return nil
 }
 
 // exchange returns an exchange for the client's next message.
-func (p *pipe) exchange() *exchange {
+func (p *pipe) exchange() *exchange.Exchange {
 	ctx, stop := p.ctx, context.CancelCauseFunc(nil)
 	if !p.s.Piped {
 		ctx, stop = context.WithCancelCause(ctx) // each request has a stream to close
 	}
-	x := p.srv.newExchange(ctx, stop)
-	x.s = p.s
-	x.s.Enter()
-	x.from = append(x.from[:0], p.from...)
-	x.sender = p.sender
+	x := p.srv.New(ctx, stop)
+	x.Session = p.s
+	x.Session.Enter()
+	x.From = append(x.From[:0], p.from...)
+	x.Sender = p.sender
 	if p.s.Direct != nil {
-		x.crossing = p.s.Direct.Crossing
+		x.Crossing = p.s.Direct.Crossing
 	}
 	return x
 }
@@ -347,17 +344,17 @@ func (p *pipe) exchange() *exchange {
 // where its response goes.
 func (p *pipe) forward(line []byte, g *session.Batch, slot int) {
 	x := p.exchange()
-	x.group, x.slot = g, slot
+	x.Batch, x.Slot = g, slot
 	defer p.rescue(x, line)
-	err := x.enter(line)
-	if err != nil || !x.waits() {
+	err := x.Enter(line)
+	if err != nil || !x.Waits() {
 		p.pass(x, line, err)
 		return
 	}
 	// The messages after it must not wait.
 	own, err := p.srv.Host.Memory().Clone(p.ctx, large.RequestWait, large.RequestCopy, line)
 	if err == nil {
-		err = x.scan(own)
+		err = x.Scan(own)
 	}
 	p.spawn(func() {
 		defer p.rescue(x, own)
@@ -366,72 +363,72 @@ func (p *pipe) forward(line []byte, g *session.Batch, slot int) {
 }
 
 // rescue recovers a panic, and answers the request in line with an error.
-func (p *pipe) rescue(x *exchange, line []byte) {
+func (p *pipe) rescue(x *exchange.Exchange, line []byte) {
 	if r := recover(); r != nil {
-		f := x.panicked(r, line)
-		if f.ID != nil && (x.call == nil || x.s.Open.End(x.call)) {
-			p.deliver(x.group, x.slot, f.Body())
+		f := x.Panicked(r, line)
+		if f.ID != nil && (x.Call == nil || x.Session.Open.End(x.Call)) {
+			p.deliver(x.Batch, x.Slot, f.Body())
 		}
-		x.done()
+		x.Done()
 	}
 }
 
 // pass handles x's message after enter, which has returned err.
-func (p *pipe) pass(x *exchange, line []byte, err error) {
+func (p *pipe) pass(x *exchange.Exchange, line []byte, err error) {
 	var out []byte
 	var v wire.Verdict
 	if err == nil {
-		out, v, err = x.onward(line)
+		out, v, err = x.Onward(line)
 	}
 	switch {
-	case err != nil && clienterror.Of(err).Cause == mcp.ModernRefused && x.group == nil && p.bothEras:
-		p.modern(&x.msg)
-	case x.cancels && (p.cancelModern(&x.msg) || p.forwardDirect(&x.msg)):
-	case x.stale(): // cancelled while it waited: no response is owed
-		if x.call.Stop == nil {
-			x.call, x.span, x.seen = nil, nil, nil // the cancellation was counted
+	case err != nil && clienterror.Of(err).Cause == mcp.ModernRefused && x.Batch == nil && p.bothEras:
+		p.modern(&x.Msg)
+	case x.Cancels && (p.cancelModern(&x.Msg) || p.forwardDirect(&x.Msg)):
+	case x.IsStale(): // cancelled while it waited: no response is owed
+		if x.Call.Stop == nil {
+			x.Call, x.Span, x.Seen = nil, nil, nil // the cancellation was counted
 		}
 	case err != nil:
-		p.deliver(x.group, x.slot, onPipe(x.refused(err)).BodyTo(p.s.ClientRevision))
+		p.deliver(x.Batch, x.Slot, onPipe(x.Refused(err)).BodyTo(p.s.ClientRevision))
 	case v == wire.Answer:
-		x.outcome = metrics.Local
-		x.observeLocal(out)
-		p.deliver(x.group, x.slot, bytes.Clone(out))
+		x.Outcome = metrics.Local
+		x.ObserveLocal(out)
+		p.deliver(x.Batch, x.Slot, bytes.Clone(out))
 	case v == wire.Forward:
 		p.send(x, out)
 		return
 	}
-	x.done()
+	x.Done()
 }
 
 // send sends a message to the server, and arranges that the response is read.
-func (p *pipe) send(x *exchange, out []byte) {
-	st, err := x.forwardKept(out)
+func (p *pipe) send(x *exchange.Exchange, out []byte) {
+	st, err := x.ForwardKept(out)
 	switch {
 	case err != nil:
-		owed := x.call != nil && x.s.Open.End(x.call) // else serverLost has answered it
-		f := p.srv.answerFor(x, err)
+		owed := x.Call != nil && x.Session.Open.End(x.Call) // else serverLost has answered it
+		f := p.srv.Failed(x, err)
 		switch {
 		case owed:
-			p.deliver(x.group, x.slot, f.Body())
+			p.deliver(x.Batch, x.Slot, f.Body())
 		}
 		p.lostWith(f)
 	case st != nil:
-		x.attach(st)
+		x.Attach(st)
 		p.spawn(func() { p.answer(x) })
 		return
-	case x.call != nil:
-		x.call, x.span, x.seen = nil, nil, nil // the call stays open: bring receives its response
+	case x.Call != nil:
+		x.Call, x.Span, x.Seen = nil, nil, nil // the call stays open: bring receives its response
 		select {
 		case p.called <- struct{}{}:
 		default: // watch is already awake
 		}
-	case x.msg.Method == wire.Initialized && !p.s.Piped && !p.listens:
+	case x.Msg.Method == wire.Initialized && !p.s.Piped && !p.listens:
 		p.listens = true
 		standing := p.exchange()
 		p.spawn(func() { p.listen(standing) })
 	}
-	x.done()
+	x.Done()
 }
 
 // deliver sends the client the response to a request, or adds it to a batch.
@@ -456,27 +453,27 @@ func (p *pipe) kept(c *session.Call, answer []byte) []byte {
 }
 
 // answer sends the client the server's messages about one request.
-func (p *pipe) answer(x *exchange) {
-	defer x.done()
+func (p *pipe) answer(x *exchange.Exchange) {
+	defer x.Done()
 	var message []byte
-	e, err := x.answer(p)
+	e, err := x.Answer(p)
 	switch {
-	case err == nil && x.group != nil:
-		message, err = x.keep(e.Data)
+	case err == nil && x.Batch != nil:
+		message, err = x.Keep(e.Data)
 	case err == nil:
 		message = e.Data
 	}
 	switch {
 	case errors.Is(err, io.EOF): // cancelled: no response is owed
-		if x.group != nil {
-			x.group.Put(x.slot, nil)
+		if x.Batch != nil {
+			x.Batch.Put(x.Slot, nil)
 		}
 	case err != nil:
-		f := p.srv.answerFor(x, err)
-		p.deliver(x.group, x.slot, f.Body())
+		f := p.srv.Failed(x, err)
+		p.deliver(x.Batch, x.Slot, f.Body())
 		p.lostWith(f)
 	default:
-		p.deliver(x.group, x.slot, message)
+		p.deliver(x.Batch, x.Slot, message)
 	}
 }
 
@@ -489,10 +486,10 @@ func (p *pipe) Send(e sse.Event) error {
 }
 
 // bring sends the client all messages of a server on a pipe. The session ends with the server.
-func (p *pipe) bring(x *exchange) {
-	defer x.done()
+func (p *pipe) bring(x *exchange.Exchange) {
+	defer x.Done()
 	for {
-		e, err := x.nextRecovered()
+		e, err := x.Next()
 		switch {
 		case server.Restarts(err):
 			p.failOpen(clienterror.Of(err))
@@ -506,9 +503,9 @@ func (p *pipe) bring(x *exchange) {
 			return
 		}
 		p.heard.Store(time.Now().UnixNano())
-		if c := x.met; c != nil {
+		if c := x.Met; c != nil {
 			p.deliver(c.More.Group, c.More.Slot, p.kept(c, e.Data))
-			p.counts(c, x.verdict, x.fault)
+			p.counts(c, x.Verdict, x.Fault)
 			continue
 		}
 		p.write(e.Data)
@@ -517,24 +514,24 @@ func (p *pipe) bring(x *exchange) {
 
 // listen keeps the server's standing stream open, and resumes it if it breaks off, as long as the
 // server offers one.
-func (p *pipe) listen(x *exchange) {
-	defer x.done()
+func (p *pipe) listen(x *exchange.Exchange) {
+	defer x.Done()
 	for again := new(server.Reopening); ; {
-		st, err := p.s.Stand(x.ctx, upstream.ListenOptions{LastEventID: string(x.resumeAt), Header: x.from})
+		st, err := p.s.Stand(x.Ctx, upstream.ListenOptions{LastEventID: string(x.ResumeAt), Header: x.From})
 		switch {
 		case errors.Is(err, upstream.ErrNoStream):
 			return
 		case err == nil:
-			x.attach(st)
+			x.Attach(st)
 			if p.copy(x) {
 				again.Heard()
 			}
 			st.Close()
 		default:
 			p.srv.Host.Log.Debug("cannot open the server's standing stream: it is tried again", zap.Error(err))
-			p.lostWith(p.srv.answerFor(x, err))
+			p.lostWith(p.srv.Failed(x, err))
 		}
-		if again.Wait(x.ctx, x.retry) != nil {
+		if again.Wait(x.Ctx, x.Retry) != nil {
 			return
 		}
 	}
@@ -542,9 +539,9 @@ func (p *pipe) listen(x *exchange) {
 
 // copy writes the messages of x's stream to the client until the stream ends, and reports whether
 // there were any.
-func (p *pipe) copy(x *exchange) (some bool) {
+func (p *pipe) copy(x *exchange.Exchange) (some bool) {
 	for {
-		e, err := x.nextRecovered()
+		e, err := x.Next()
 		if err != nil {
 			return some
 		}
@@ -568,7 +565,7 @@ func (p *pipe) batch(line []byte) {
 	for _, it := range items {
 		switch {
 		case it.refusal != nil:
-			p.srv.observeRefused(p.s, it.raw, it.refusal)
+			p.srv.ObserveRefused(p.s, it.raw, it.refusal)
 			g.Put(it.slot, it.refusal.Body())
 		case it.slot < 0:
 			p.forward(it.raw, nil, 0)

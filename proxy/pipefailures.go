@@ -7,6 +7,7 @@ import (
 	"github.com/dragoman-proxy/dragoman/proxy/clienterror"
 	"github.com/dragoman-proxy/dragoman/proxy/mcp"
 	"github.com/dragoman-proxy/dragoman/proxy/metrics"
+	"github.com/dragoman-proxy/dragoman/proxy/observe"
 	"github.com/dragoman-proxy/dragoman/proxy/report"
 	"github.com/dragoman-proxy/dragoman/proxy/server"
 	"github.com/dragoman-proxy/dragoman/proxy/session"
@@ -109,4 +110,9 @@ func (p *pipe) givenKey(c *session.Call) string {
 		return conn.GivenKey(c.Key)
 	}
 	return c.Key
+}
+
+// observe adds the error that the client gets instead of a response to c.
+func (p *pipe) observe(c *session.Call, body []byte) {
+	c.More.Seen.Add(observe.Message{Edge: observe.ClientEdge, Direction: observe.ToClient, Copy: p.srv.Observer.Keep(body), Method: c.Method.String()})
 }

@@ -21,6 +21,7 @@ import (
 	"github.com/dragoman-proxy/dragoman/proxy/demo"
 	"github.com/dragoman-proxy/dragoman/proxy/downstream"
 	"github.com/dragoman-proxy/dragoman/proxy/era"
+	"github.com/dragoman-proxy/dragoman/proxy/exchange"
 	"github.com/dragoman-proxy/dragoman/proxy/failures"
 	"github.com/dragoman-proxy/dragoman/proxy/host"
 	"github.com/dragoman-proxy/dragoman/proxy/large"
@@ -49,7 +50,7 @@ import (
 // [Server.Serve] or [Server.ServePipe] is called, once.
 type Server struct {
 	*session.Table
-	*exchanges
+	*exchange.Common
 	*handshakes
 	lookout    reachability
 	admin      net.Listener       // nil if there is none
@@ -108,10 +109,10 @@ func newServer(cfg config.Config, log *zap.Logger, o origin.Origin, own ...ownto
 	}
 	all := session.NewTable(cfg.Session.Max, first.Sealer, nil)
 	all.Setup = new(setup.Current)
-	srv.Table, srv.exchanges, srv.handshakes = all, &exchanges{Table: all}, &handshakes{Table: all}
+	srv.Table, srv.Common, srv.handshakes = all, &exchange.Common{Table: all}, &handshakes{Table: all}
 	rand.Read(srv.instance[:]) // never fails
-	srv.Metrics = metrics.New(mcp.Version(), func() float64 { return float64(srv.Len()) }, func() float64 { return float64(srv.streams.Load()) })
-	srv.toolsSize.Bytes = srv.Metrics.ToolsList
+	srv.Metrics = metrics.New(mcp.Version(), func() float64 { return float64(srv.Len()) }, func() float64 { return float64(srv.Streams.Load()) })
+	srv.ToolsSize.Bytes = srv.Metrics.ToolsList
 	if o.Stderr != nil {
 		watch := srv.Observer.Stderr
 		o.Stderr.Store(&watch)
@@ -134,7 +135,7 @@ func newServer(cfg config.Config, log *zap.Logger, o origin.Origin, own ...ownto
 	if err := first.Admits(); err != nil {
 		return nil, err
 	}
-	srv.lists = new(memo.Memo)
+	srv.Lists = new(memo.Memo)
 	srv.Setup.Replace(first)
 	srv.Connected()
 	if o.Resume != nil {
@@ -155,17 +156,17 @@ func newServer(cfg config.Config, log *zap.Logger, o origin.Origin, own ...ownto
 		return nil, err
 	}
 	srv.Host.Draining = srv.Tracer.Alone(srv.Host.Draining)
-	srv.results = results.New(func() results.Bounds {
+	srv.Results = results.New(func() results.Bounds {
 		c := srv.Now().Config.Bridge.Cache
 		return results.Bounds{Bytes: int64(c.Bytes), Entries: c.Entries}
 	})
-	srv.results.Register(srv.Metrics.Registry)
+	srv.Results.Register(srv.Metrics.Registry)
 	first.Shaping.Load(srv.Host)
 	srv.Eras = era.New(srv.Host, func() func(context.Context) (*upstream.Begun, error) { return srv.Now().Origin.Open })
 	srv.modern = modernclient.New(modernclient.Options{
-		Host: srv.Host, Proxy: (*serverView)(srv), Results: srv.results, Streams: &srv.streams, Instance: srv.instance,
+		Host: srv.Host, Proxy: (*serverView)(srv), Results: srv.Results, Streams: &srv.Streams, Instance: srv.instance,
 	})
-	srv.Legacy = legacyclient.New(srv.Host, srv.Eras, srv.results)
+	srv.Legacy = legacyclient.New(srv.Host, srv.Eras, srv.Results)
 	srv.Metrics.Registry.MustRegister(srv.gauges()...)
 	if o.Credentials == nil {
 		o.Credentials = origin.NewCredentials(&cfg, log)
@@ -181,8 +182,8 @@ func newServer(cfg config.Config, log *zap.Logger, o origin.Origin, own ...ownto
 
 // forgetAnswers empties the caches of what the server has answered.
 func (srv *Server) forgetAnswers() {
-	srv.lists.Forget()
-	srv.results.Forget()
+	srv.Lists.Forget()
+	srv.Results.Forget()
 }
 
 // loginChanged makes room for another person than the one whose credential requests have carried: what the server told
@@ -269,43 +270,6 @@ func (srv *handshakes) countHandshake(log *zap.Logger, s *session.Session) {
 	}
 	srv.Metrics.Handshake(s.ClientRevision, s.ServerRevision, metrics.Succeeded, "")
 	log.Debug("session begins", zap.String("client", s.ClientRevision.Name), zap.String("server", s.ServerRevision.Name))
-}
-
-// answerFor returns the failure that x's client is sent when err came instead of a response.
-// A session that err has ended is forgotten; the session of a client on a pipe ends with
-// the pipe.
-func (srv *exchanges) answerFor(x *exchange, err error) *mcp.Failure {
-	f := clienterror.Of(x.outlives(err))
-	if x.call != nil {
-		f.About([]byte(x.call.ID))
-		x.s.Open.End(x.call)
-		if f.Cause == mcp.UpstreamTimeout && !upstream.NeverSent(err) && !(x.s.Direct != nil && x.s.Direct.Web) { // there closing the stream cancels
-			x.giveUp(session.Overdue)
-		}
-	}
-	switch {
-	case f.Cause == mcp.UpstreamRefused && x.s.Direct != nil:
-		x.asItCame(f, err)
-	case f.Cause == mcp.UpstreamLost && x.s.ID != "":
-		srv.Forget(x.s, err)
-	case f.Cause == mcp.SessionUnknown && x.s.ID != "":
-		srv.Table.DropForGood(x.s)
-		srv.Retire(x.s, err)
-	case f.Cause == mcp.UpstreamRefused && f.Status == 404 && x.s.Named != "":
-		if x.s.ID != "" {
-			srv.Forget(x.s, err)
-		}
-	case f.Cause == mcp.UpstreamRefused && f.Status == 404:
-		f.NoEndpoint()
-	}
-	x.outcome = metrics.Failed
-	if x.clientLeft() {
-		f.Reported = true
-		return f
-	}
-	f = x.failed(f)
-	x.observeFailure(f)
-	return f
 }
 
 // tend does the periodic work, such as ending idle sessions, until ctx ends.

@@ -47,7 +47,7 @@ func TestRetryToAModernServerIsLinked(t *testing.T) {
 		srv.post(session, `{"jsonrpc":"2.0","id":`+gjson.Get(question, "id").Raw+`,"result":{"roots":[]}}`)
 		for range events {
 		}
-		eventually(t, "the call has ended", func() bool { return srv.streams.Load() == 0 })
+		eventually(t, "the call has ended", func() bool { return srv.Streams.Load() == 0 })
 		srv.Tracer.Close()
 		got := spansOf(to.Spans(t, 3), "tools/call")
 		if len(got) != 3 {

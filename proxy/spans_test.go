@@ -116,7 +116,7 @@ func TestSpansOfAQuestion(t *testing.T) {
 	gate <- struct{}{}
 	r.next()
 	r.leaves()
-	eventually(t, "the call has ended", func() bool { return srv.streams.Load() == 0 })
+	eventually(t, "the call has ended", func() bool { return srv.Streams.Load() == 0 })
 	srv.Tracer.Close()
 	all := to.Spans(t, 4)
 	call, asked := spansOf(all, "tools/call"), spansOf(all, "elicitation/create")

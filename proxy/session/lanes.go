@@ -3,6 +3,7 @@ package session
 import (
 	"context"
 
+	"github.com/dragoman-proxy/dragoman/proxy/bridge/legacyclient"
 	"github.com/dragoman-proxy/dragoman/proxy/replay"
 	"github.com/dragoman-proxy/dragoman/proxy/server"
 	"github.com/dragoman-proxy/dragoman/proxy/upstream"
@@ -39,4 +40,16 @@ func (l *Lanes) Close(ctx context.Context) error {
 	err := l.Streams.Close(ctx)
 	l.Trails.Close()
 	return err
+}
+
+// LanesOf returns the lanes of a connection, or nil if it has none.
+func LanesOf(conn upstream.Conn) *Lanes {
+	switch c := conn.(type) {
+	case *Lanes:
+		return c
+	case *legacyclient.Conn:
+		l, _ := c.Beneath().(*Lanes)
+		return l
+	}
+	return nil
 }

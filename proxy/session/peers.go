@@ -6,9 +6,12 @@ import (
 	"github.com/tidwall/gjson"
 
 	"github.com/dragoman-proxy/dragoman/proxy/bridge/legacyclient"
+	"github.com/dragoman-proxy/dragoman/proxy/mcp"
+	"github.com/dragoman-proxy/dragoman/proxy/metrics"
 	"github.com/dragoman-proxy/dragoman/proxy/observe"
 	"github.com/dragoman-proxy/dragoman/proxy/principal"
 	"github.com/dragoman-proxy/dragoman/proxy/upstream"
+	"github.com/dragoman-proxy/dragoman/translate"
 )
 
 // Peers says who talks in the session.
@@ -121,4 +124,34 @@ func Fingerprint(id string) string {
 		return ""
 	}
 	return principal.Mark(id)[:16]
+}
+
+// ObserveRefusal observes a message of a client without a session that gets an error.
+func (t *Table) ObserveRefusal(message []byte, client *translate.Revision, transport string, f *mcp.Failure) {
+	if !t.Observer.Watched() || f.Status == 202 {
+		return
+	}
+	p := observe.Peers{ClientTransport: transport}
+	if client != nil {
+		p.ClientRevision = client.Name
+	}
+	kept := t.Observer.Keep(message)
+	c := t.Observer.Begin(&p, kept, false)
+	if message != nil {
+		c.Came(observe.Message{Edge: observe.ClientEdge, Direction: observe.ToServer, Copy: kept})
+	}
+	c.Add(observe.Message{Edge: observe.ClientEdge, Direction: observe.ToClient, Copy: t.Observer.Keep(f.Body()), Method: c.Method, Status: f.Status})
+	c.End(string(metrics.Refused), f.Why)
+}
+
+// ObserveRefused observes a message of the session's client that gets an error, and of which there is no exchange.
+func (t *Table) ObserveRefused(s *Session, message []byte, f *mcp.Failure) {
+	if !t.Observer.Watched() {
+		return
+	}
+	kept := t.Observer.Keep(message)
+	c := t.Observer.Begin(s.Peers(), kept, false)
+	c.Came(observe.Message{Edge: observe.ClientEdge, Direction: observe.ToServer, Copy: kept})
+	c.Add(observe.Message{Edge: observe.ClientEdge, Direction: observe.ToClient, Copy: t.Observer.Keep(f.Body()), Method: c.Method, Status: f.Status})
+	c.End(string(metrics.Refused), f.Why)
 }

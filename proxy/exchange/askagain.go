@@ -1,4 +1,4 @@
-package proxy
+package exchange
 
 import (
 	"bytes"
@@ -25,37 +25,37 @@ const manyAgain = 4
 
 // mayRepeat keeps the question out, whose id at the server is id, if the number of choices in its
 // answer will be checked.
-func (x *exchange) mayRepeat(out, id, note []byte) {
+func (x *Exchange) mayRepeat(out, id, note []byte) {
 	if len(out) > bridge.MaxAskedAgain || !translate.Counts(note) {
 		return
 	}
 	again := &session.Repeatable{Question: bytes.Clone(out), Put: x.putter()}
 	x.key = wire.AppendIDKey(x.key[:0], id)
-	x.s.Asked.Change(x.key, func(c *session.Call) { c.More.Again = again })
+	x.Session.Asked.Change(x.key, func(c *session.Call) { c.More.Again = again })
 }
 
 // repeat asks the question of x.met once more. It returns false if that is impossible or was done
 // before.
-func (x *exchange) repeat(note []byte) bool {
-	c := x.met
+func (x *Exchange) repeat(note []byte) bool {
+	c := x.Met
 	if c == nil || c.More.Again == nil {
 		return false
 	}
 	id := []byte(c.ID)
 	next := session.NewCall(id, c.Method)
-	next.As = x.srv.Now().Sealer.SealQuestion(id, note)
+	next.As = x.Common.Now().Sealer.SealQuestion(id, note)
 	question, err := bridge.Rephrase(c.More.Again.Question, next.As)
 	if err != nil {
 		return false
 	}
-	if !x.s.Local {
-		x.s.Asked.Abandon(next)
+	if !x.Session.Local {
+		x.Session.Asked.Abandon(next)
 	}
-	if x.s.Asked.Add(next) != nil {
+	if x.Session.Asked.Add(next) != nil {
 		return false
 	}
 	if !c.More.Again.Put(question) {
-		x.s.Asked.End(next)
+		x.Session.Asked.End(next)
 		return false
 	}
 	x.log().Debug("question asked again: the number of choices did not fit", zap.ByteString("id", id))
@@ -64,18 +64,18 @@ func (x *exchange) repeat(note []byte) bool {
 
 // isRepeated reports whether a request on the stream is a question that dragoman repeats: only
 // dragoman can make such an id.
-func (x *exchange) isRepeated(m *wire.Message) bool {
+func (x *Exchange) isRepeated(m *wire.Message) bool {
 	if !bytes.HasPrefix(m.ID(), []byte(sealed.QuestionPrefix)) {
 		return false
 	}
-	_, _, ok := x.srv.Now().Sealer.OpenQuestion(m.ID())
+	_, _, ok := x.Common.Now().Sealer.OpenQuestion(m.ID())
 	return ok
 }
 
 // putter returns a function that inserts a message into the stream that x reads, before the
 // server's next message.
-func (x *exchange) putter() func([]byte) bool {
-	if st, ok := x.stream.(*server.Stream); ok {
+func (x *Exchange) putter() func([]byte) bool {
+	if st, ok := x.Stream.(*server.Stream); ok {
 		return func(m []byte) bool {
 			if st.Over() {
 				return false
@@ -85,8 +85,8 @@ func (x *exchange) putter() func([]byte) bool {
 		}
 	}
 	if x.injected == nil {
-		x.injected = &injected{messages: make(chan []byte, manyAgain), over: x.ctx.Done()}
-		x.stream = x.injected.on(x.srv, x.stream)
+		x.injected = &injected{messages: make(chan []byte, manyAgain), over: x.Ctx.Done()}
+		x.Stream = x.injected.on(x.Common, x.Stream)
 	}
 	return x.injected.put
 }
@@ -112,7 +112,7 @@ func (e *injected) put(m []byte) bool {
 }
 
 // on returns st with the messages of e inserted.
-func (e *injected) on(srv *exchanges, st upstream.Stream) upstream.Stream {
+func (e *injected) on(srv *Common, st upstream.Stream) upstream.Stream {
 	return &injectedStream{Stream: st, srv: srv, extra: e, came: make(chan session.NextResult, 1)}
 }
 
@@ -120,7 +120,7 @@ func (e *injected) on(srv *exchanges, st upstream.Stream) upstream.Stream {
 // for injected messages.
 type injectedStream struct {
 	upstream.Stream
-	srv     *exchanges
+	srv     *Common
 	extra   *injected
 	came    chan session.NextResult
 	reading bool // a read is under way, or its result is still in came

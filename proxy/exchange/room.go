@@ -1,4 +1,4 @@
-package proxy
+package exchange
 
 import (
 	"unsafe"
@@ -10,8 +10,8 @@ import (
 
 // rewrite translates x's message, which is in raw and of class c, with t. A large message is rewritten in
 // place if the capacity of raw leaves enough room; otherwise rewrite reserves memory for the copy.
-func (x *exchange) rewrite(t *translate.Translator, raw []byte, c large.Class) (out []byte, v wire.Verdict, err error) {
-	m := &x.msg
+func (x *Exchange) rewrite(t *translate.Translator, raw []byte, c large.Class) (out []byte, v wire.Verdict, err error) {
+	m := &x.Msg
 	if len(raw) <= large.Size || t.Identity() || m.Kind == wire.Notification {
 		out, v, err = t.Rewrite(x.buf[:0], m)
 		return x.own(out, raw), v, err
@@ -22,13 +22,13 @@ func (x *exchange) rewrite(t *translate.Translator, raw []byte, c large.Class) (
 	}
 	dst := x.buf[:0]
 	if m.Room = cap(raw) - len(raw); m.Room < large.Growth {
-		if dst, err = x.srv.Host.Memory().Alloc(x.ctx, wait, c, len(raw)); err != nil {
+		if dst, err = x.Common.Host.Memory().Alloc(x.Ctx, wait, c, len(raw)); err != nil {
 			return nil, wire.Drop, err
 		}
 	}
 	out, v, err = t.Rewrite(dst, m)
 	if err == nil && len(out) > 0 && !sameMemory(out, raw) && !sameMemory(out, dst) {
-		err = x.srv.Host.Memory().Adopt(x.ctx, wait, c, out)
+		err = x.Common.Host.Memory().Adopt(x.Ctx, wait, c, out)
 	}
 	return x.own(out, raw), v, err
 }

@@ -1,4 +1,4 @@
-package proxy
+package exchange
 
 import (
 	"strings"
@@ -9,46 +9,46 @@ import (
 )
 
 // want notes what package shape must know about x's request.
-func (x *exchange) want(m *wire.Message) {
-	if x.call == nil {
+func (x *Exchange) want(m *wire.Message) {
+	if x.Call == nil {
 		return
 	}
-	w := x.srv.Now().Shaping.Want(m, x.caller, x.maxTokens)
-	x.call.More.Wanted = w
-	if x.ownCall != nil && x.ownCall.Call != nil {
-		x.ownCall.Call.Wanted = w
+	w := x.Common.Now().Shaping.Want(m, x.caller, x.MaxTokens)
+	x.Call.More.Wanted = w
+	if x.OwnCall != nil && x.OwnCall.Call != nil {
+		x.OwnCall.Call.Wanted = w
 	}
 }
 
 // shaped returns the result as the client gets it, which is out if there is nothing to shape.
 // m is the message that out was translated from.
-func (x *exchange) shaped(out []byte, m *wire.Message) []byte {
-	s := x.srv.Now().Shaping
+func (x *Exchange) shaped(out []byte, m *wire.Message) []byte {
+	s := x.Common.Now().Shaping
 	if s == nil {
 		return out
 	}
 	if m.Method == wire.ToolsList {
-		return x.own(s.List(out, x.srv.Host.Log), out)
+		return x.own(s.List(out, x.Common.Host.Log), out)
 	}
-	c := x.met
-	if x.final {
-		c = x.call
+	c := x.Met
+	if x.Final {
+		c = x.Call
 	}
 	var w *shape.Wanted
 	if c != nil {
 		w = c.More.Wanted
 	}
-	return x.own(s.Result(out, m, w, (*exchangeView)(x)), out)
+	return x.own(s.Result(out, m, w, view{x}), out)
 }
 
 // caller returns a text that stands for the credentials of the request, or "" if there are none.
-func (x *exchange) caller() (mark string) {
-	for _, h := range x.from {
+func (x *Exchange) caller() (mark string) {
+	for _, h := range x.From {
 		if strings.EqualFold(h.Name, "Authorization") {
 			mark = principal.Mark(h.Value)
 		}
 	}
-	for _, h := range x.sender.Header { // no other client may read what an API gave to this one
+	for _, h := range x.Sender.Header { // no other client may read what an API gave to this one
 		mark += "/" + principal.Mark(h.Name+"\x00"+h.Value)
 	}
 	return mark

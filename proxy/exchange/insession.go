@@ -1,4 +1,4 @@
-package proxy
+package exchange
 
 import (
 	"errors"
@@ -17,17 +17,17 @@ import (
 // status 200. Other statuses tell the client what to do and stay: the challenges 401 and
 // 403, 404 for a lost session, 429, and our own 503 with Retry-After.
 
-// listenLater is listen for a standing stream that the server has refused for a reason that may pass. The client's
+// ListenLater is listen for a standing stream that the server has refused for a reason that may pass. The client's
 // stream stays open in the meantime, since published SDKs close their client, or ask again at once, if the stream is
 // refused or ends. The server is asked again after a failure whose status for the client is 500 or above. After any
 // other failure the stream ends: the client opens it again, and then receives the failure.
-func (x *exchange) listenLater(o upstream.ListenOptions, client mcp.Peer) error {
-	for again := new(server.Reopening); again.Wait(x.ctx, 0) == nil; {
-		st, err := x.srv.Listen(x.ctx, x.s, o)
+func (x *Exchange) ListenLater(o upstream.ListenOptions, client mcp.Peer) error {
+	for again := new(server.Reopening); again.Wait(x.Ctx, 0) == nil; {
+		st, err := x.Common.Listen(x.Ctx, x.Session, o)
 		switch {
 		case err == nil:
-			x.attach(st)
-			return x.listen(client)
+			x.Attach(st)
+			return x.Listen(client)
 		case errors.Is(err, upstream.ErrNoStream), clienterror.Of(err).Status < http.StatusInternalServerError:
 			return nil
 		}

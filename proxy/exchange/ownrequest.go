@@ -1,4 +1,4 @@
-package proxy
+package exchange
 
 import (
 	"context"
@@ -18,27 +18,27 @@ import (
 
 // askServer sends one of dragoman's own requests on the client's session, with the client's
 // credentials. params are without the braces; ctx must have a deadline.
-func (x *exchange) askServer(ctx context.Context, method wire.Method, params string) (result []byte, err error) {
+func (x *Exchange) askServer(ctx context.Context, method wire.Method, params string) (result []byte, err error) {
 	var b [12]byte
 	rand.Read(b[:])
 	id := []byte(`"dragoman-` + hex.EncodeToString(b[:]) + `"`)
 	c := session.NewCall(id, wire.ToolsCall)
 	c.More.Here, c.More.Answers = true, make(chan []byte, 1)
-	if err := x.s.Open.Add(c); err != nil {
+	if err := x.Session.Open.Add(c); err != nil {
 		return nil, err
 	}
-	defer x.s.Open.End(c)
-	out := &upstream.Outgoing{Body: mcp.Request(id, method, "{"+params+"}"), Request: true, Header: x.from}
-	if d := x.s.Direct; d != nil { // a modern request names its sender
+	defer x.Session.Open.End(c)
+	out := &upstream.Outgoing{Body: mcp.Request(id, method, "{"+params+"}"), Request: true, Header: x.From}
+	if d := x.Session.Direct; d != nil { // a modern request names its sender
 		out.Body = d.Request(id, method, params)
-		out.Header = d.Headers(x.from, method.String(), gjson.Get("{"+params+"}", "name").String())
+		out.Header = d.Headers(x.From, method.String(), gjson.Get("{"+params+"}", "name").String())
 	}
-	span := telemetry.Ask(x.span.Within(ctx), out, x.s.ServerRevision.Name)
+	span := telemetry.Ask(x.Span.Within(ctx), out, x.Session.ServerRevision.Name)
 	defer func() { span.Done(err) }()
 	end, _ := ctx.Deadline()
 	out.FirstByte = time.Until(end)
 	out.Silence = out.FirstByte
-	st, err := x.s.Conn.Send(ctx, out)
+	st, err := x.Session.Conn.Send(ctx, out)
 	switch {
 	case err != nil:
 		return nil, err

@@ -1,4 +1,4 @@
-package proxy
+package exchange
 
 import (
 	"go.uber.org/zap"
@@ -8,14 +8,14 @@ import (
 	"github.com/dragoman-proxy/dragoman/proxy/upstream"
 )
 
-// resumeStream makes x continue after the client's last event, or opens a new standing stream if that
+// ResumeStream makes x continue after the client's last event, or opens a new standing stream if that
 // event is unknown. The kept events are sent again even if some are lost, since the response
 // of a call is the last of them.
-func (x *exchange) resumeStream(l *session.Lanes, lastEventID string) error {
+func (x *Exchange) ResumeStream(l *session.Lanes, lastEventID string) error {
 	if lastEventID == "" {
 		return x.stand(l)
 	}
-	b, again, lost := l.Trails.Find(x.ctx, lastEventID, x.stop)
+	b, again, lost := l.Trails.Find(x.Ctx, lastEventID, x.Stop)
 	if lost != 0 {
 		x.log().Info("events were lost on a resumed stream", zap.Int("lost", lost))
 	}
@@ -26,33 +26,33 @@ func (x *exchange) resumeStream(l *session.Lanes, lastEventID string) error {
 	c, _ := b.Call().(*resumableCall)
 	switch {
 	case c == nil:
-		st, err := x.srv.Listen(x.ctx, x.s, upstream.ListenOptions{})
+		st, err := x.Common.Listen(x.Ctx, x.Session, upstream.ListenOptions{})
 		if err != nil {
 			return err
 		}
-		x.attach(st)
+		x.Attach(st)
 	case b.Over():
 		x.answered = true // no event follows
-	case !c.open.Reopen(c.call, x.stop): // cancelled, or forgotten as there were too many open requests
+	case !c.open.Reopen(c.call, x.Stop): // cancelled, or forgotten as there were too many open requests
 		c.stream.Close()
 		b.Finish()
 		x.answered = true
 	default:
-		x.call, x.resumed = c.call, true
-		c.stream = l.Move(x.ctx, c.stream)
-		x.attach(c.stream)
+		x.Call, x.Resumed = c.call, true
+		c.stream = l.Move(x.Ctx, c.stream)
+		x.Attach(c.stream)
 	}
 	return nil
 }
 
 // stand opens a new standing stream for x.
-func (x *exchange) stand(l *session.Lanes) error {
-	st, err := x.srv.Listen(x.ctx, x.s, upstream.ListenOptions{})
+func (x *Exchange) stand(l *session.Lanes) error {
+	st, err := x.Common.Listen(x.Ctx, x.Session, upstream.ListenOptions{})
 	if err != nil {
 		return err
 	}
-	x.attach(st)
-	x.buffer = l.Trails.Begin(nil, x.stop)
+	x.Attach(st)
+	x.buffer = l.Trails.Begin(nil, x.Stop)
 	return nil
 }
 

@@ -1,4 +1,4 @@
-package proxy
+package exchange
 
 import (
 	"context"
@@ -12,9 +12,9 @@ import (
 
 // gate asks the gates of a server's tool. refusal is the result for the client if a gate refuses
 // the call.
-func (x *exchange) gate(m *wire.Message) (refusal []byte) {
-	gates := x.srv.Now().Gates
-	if len(gates) == 0 || m.Method != wire.ToolsCall || x.ownCall != nil {
+func (x *Exchange) gate(m *wire.Message) (refusal []byte) {
+	gates := x.Common.Now().Gates
+	if len(gates) == 0 || m.Method != wire.ToolsCall || x.OwnCall != nil {
 		return nil
 	}
 	tool, arguments := gjson.Get(wire.View(m.Params()), "name").Str, wire.Member(m.Params(), "arguments")
@@ -26,15 +26,15 @@ func (x *exchange) gate(m *wire.Message) (refusal []byte) {
 		if g.Tool != tool {
 			continue
 		}
-		verdict, refusal, err := g.Check(x.ctx, arguments, ask)
+		verdict, refusal, err := g.Check(x.Ctx, arguments, ask)
 		if verdict == gate.None {
 			continue
 		}
-		x.srv.Metrics.Gates.WithLabelValues(g.Tool, string(verdict)).Inc()
+		x.Common.Metrics.Gates.WithLabelValues(g.Tool, string(verdict)).Inc()
 		if err != nil {
 			x.log().Debug("cannot learn from a gate's source what the server supports", zap.String("tool", g.Tool), zap.String("source", g.Source), zap.Error(err))
 		}
-		if refusal != nil && x.s.Direct != nil {
+		if refusal != nil && x.Session.Direct != nil {
 			refusal = append([]byte(`{"resultType":"complete",`), refusal[1:]...)
 		}
 		if refusal != nil {

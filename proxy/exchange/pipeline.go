@@ -1,4 +1,4 @@
-package proxy
+package exchange
 
 import (
 	"bytes"
@@ -15,32 +15,33 @@ import (
 	"github.com/dragoman-proxy/dragoman/proxy/metrics"
 	"github.com/dragoman-proxy/dragoman/proxy/observe"
 	"github.com/dragoman-proxy/dragoman/proxy/session"
+	"github.com/dragoman-proxy/dragoman/proxy/stateless"
 	"github.com/dragoman-proxy/dragoman/proxy/upstream"
 	"github.com/dragoman-proxy/dragoman/translate"
 	"github.com/dragoman-proxy/dragoman/translate/wire"
 )
 
-// fromClient scans one message of the client and translates it for the server. A request becomes
+// FromClient scans one message of the client and translates it for the server. A request becomes
 // x.call. raw may be rewritten in place; out is valid until the exchange's next step.
 //
 // If the verdict is Answer, out is the response to the client itself.
-func (x *exchange) fromClient(raw []byte) (out []byte, v wire.Verdict, err error) {
-	if err := x.enter(raw); err != nil {
+func (x *Exchange) FromClient(raw []byte) (out []byte, v wire.Verdict, err error) {
+	if err := x.Enter(raw); err != nil {
 		return nil, wire.Drop, err
 	}
-	return x.onward(raw)
+	return x.Onward(raw)
 }
 
-// enter is the first half of fromClient, which never waits.
-func (x *exchange) enter(raw []byte) error {
-	x.kept = x.srv.Observer.KeepFirst(raw)
-	if err := x.scan(raw); err != nil {
+// Enter is the first half of fromClient, which never waits.
+func (x *Exchange) Enter(raw []byte) error {
+	x.kept = x.Common.Observer.KeepFirst(raw)
+	if err := x.Scan(raw); err != nil {
 		return err
 	}
-	m := &x.msg
+	m := &x.Msg
 	x.beginSpan(m)
 	x.observeSent(m)
-	x.span.Numbered(x.seen.Number())
+	x.Span.Numbered(x.Seen.Number())
 	if m.Kind != wire.Request {
 		return nil
 	}
@@ -52,36 +53,36 @@ func (x *exchange) enter(raw []byte) error {
 	return nil
 }
 
-// scan scans raw, the client's message, into x.msg.
-func (x *exchange) scan(raw []byte) error {
-	x.clock.Start()
-	err := x.msg.Scan(raw, x.s.Up.Shape())
-	x.clock.Lap(&x.clock.Parse)
+// Scan scans raw, the client's message, into x.msg.
+func (x *Exchange) Scan(raw []byte) error {
+	x.Clock.Start()
+	err := x.Msg.Scan(raw, x.Session.Up.Shape())
+	x.Clock.Lap(&x.Clock.Parse)
 	if err != nil {
-		return x.s.Up.ScanError(&x.msg, err)
+		return x.Session.Up.ScanError(&x.Msg, err)
 	}
-	x.msg.Facts, x.msg.Stamp = x.s.Facts, x.crossing.ToServer()
+	x.Msg.Facts, x.Msg.Stamp = x.Session.Facts, x.Crossing.ToServer()
 	return nil
 }
 
-// onward is the second half of fromClient, for which a call may have to wait.
-func (x *exchange) onward(raw []byte) (out []byte, v wire.Verdict, err error) {
-	switch m := &x.msg; {
+// Onward is the second half of fromClient, for which a call may have to wait.
+func (x *Exchange) Onward(raw []byte) (out []byte, v wire.Verdict, err error) {
+	switch m := &x.Msg; {
 	case m.Kind == wire.Request:
-		if x.ownCall != nil {
+		if x.OwnCall != nil {
 			return raw, wire.Forward, nil
 		}
 		if refusal := x.gate(m); refusal != nil {
-			x.seen.Note(observe.Note{By: observe.Gate, What: "refused", Detail: "a gate has refused the call: the server does not have it"})
+			x.Seen.Note(observe.Note{By: observe.Gate, What: "refused", Detail: "a gate has refused the call: the server does not have it"})
 			return x.own(mcp.AppendResult(nil, m.ID(), refusal), raw), wire.Answer, nil
 		}
 		x.learn(m)
 	case m.Kind == wire.Notification:
-		if m.Method == wire.Initialized && x.s.Greeted {
+		if m.Method == wire.Initialized && x.Session.Greeted {
 			return nil, wire.Drop, nil // readTools has already sent it
 		}
-		x.cancels = m.Method == wire.Cancelled
-		x.key = appendCancelled(x.key[:0], m, x.cancels)
+		x.Cancels = m.Method == wire.Cancelled
+		x.key = AppendCancelled(x.key[:0], m, x.Cancels)
 	default:
 		if x.receiveAnswer(m) {
 			return nil, wire.Drop, nil
@@ -91,28 +92,28 @@ func (x *exchange) onward(raw []byte) (out []byte, v wire.Verdict, err error) {
 			return nil, wire.Drop, err
 		}
 		raw = answer
-		known = known || x.reunite(x.s.Asked)
+		known = known || x.reunite(x.Session.Asked)
 		x.observeAnswer(m)
 		x.endQuestion(m)
 		switch {
 		case known:
-		case x.s.Again.Load():
+		case x.Session.Again.Load():
 			return nil, wire.Drop, nil // it may answer a question of the previous process, and the new one may have used the id again
-		case x.s.Local && m.Method == wire.ElicitationCreate && x.s.ServerRevision.Newer(x.s.ClientRevision):
+		case x.Session.Local && m.Method == wire.ElicitationCreate && x.Session.ServerRevision.Newer(x.Session.ClientRevision):
 			// The question may have been translated for this client, and this process does not know
 			// how.
 			out := mcp.AppendResult(x.buf[:0], m.ID(), `{"action":"cancel"}`)
 			return x.own(out, raw), wire.Forward, nil
 		}
 	}
-	x.id = append(x.id[:0], x.msg.ID()...)
-	method, kind := x.msg.Method, x.msg.Kind
-	out, v, err = x.rewrite(x.s.Up, raw, large.RequestCopy)
-	x.clock.Lap(&x.clock.Translate)
-	x.srv.Host.Losses.Note(x.s.ClientRevision, x.s.ServerRevision, method, x.msg.Losses, x.from)
-	x.span.Lost(x.msg.Losses)
-	x.observeLost(x.msg.Losses)
-	if x.msg.Unfit && x.repeat(x.msg.Note) {
+	x.id = append(x.id[:0], x.Msg.ID()...)
+	method, kind := x.Msg.Method, x.Msg.Kind
+	out, v, err = x.rewrite(x.Session.Up, raw, large.RequestCopy)
+	x.Clock.Lap(&x.Clock.Translate)
+	x.Common.Host.Losses.Note(x.Session.ClientRevision, x.Session.ServerRevision, method, x.Msg.Losses, x.From)
+	x.Span.Lost(x.Msg.Losses)
+	x.observeLost(x.Msg.Losses)
+	if x.Msg.Unfit && x.repeat(x.Msg.Note) {
 		return nil, wire.Drop, nil
 	}
 	switch {
@@ -120,49 +121,49 @@ func (x *exchange) onward(raw []byte) (out []byte, v wire.Verdict, err error) {
 		f := clienterror.Of(err)
 		return mcp.AppendError(nil, x.id, f.Code, f.Text, nil), wire.Forward, nil
 	case err != nil && kind == wire.Notification:
-		x.srv.Host.Report.Untranslated(err, x.from)
+		x.Common.Host.Report.Untranslated(err, x.From)
 		return nil, wire.Drop, nil
 	case err != nil:
 		return nil, wire.Drop, err
 	}
-	if x.call != nil && x.msg.Note != nil {
-		err = x.call.Keep(x.msg.Note)
+	if x.Call != nil && x.Msg.Note != nil {
+		err = x.Call.Keep(x.Msg.Note)
 	}
 	return out, v, err
 }
 
 // admit checks a client's request and adds it to the open ones as x.call.
-func (x *exchange) admit(m *wire.Message) error {
+func (x *Exchange) admit(m *wire.Message) error {
 	id := m.ID()
 	switch {
-	case x.crossing != nil:
-		id = x.crossing.Sent(id)
+	case x.Crossing != nil:
+		id = x.Crossing.Sent(id)
 	case m.Method == wire.Initialize:
 		return mcp.Fail(mcp.InitializedTwice, "")
-	case isModern(m):
+	case stateless.IsModern(m):
 		return mcp.Uninitialized(mcp.ModernRefused)
 	}
-	c := session.NewCallAt(id, m.Method, x.clock.Now())
-	c.Stop, c.More.Here = x.stop, x.ownCall != nil
-	c.More.Group, c.More.Slot, c.More.Span, c.More.Tool = x.group, x.slot, x.span, x.toolOf(m)
-	c.More.Seen = x.seen
-	if err := x.s.Open.Add(c); err != nil {
+	c := session.NewCallAt(id, m.Method, x.Clock.Now())
+	c.Stop, c.More.Here = x.Stop, x.OwnCall != nil
+	c.More.Group, c.More.Slot, c.More.Span, c.More.Tool = x.Batch, x.Slot, x.Span, x.toolOf(m)
+	c.More.Seen = x.Seen
+	if err := x.Session.Open.Add(c); err != nil {
 		return err
 	}
-	x.call = c
+	x.Call = c
 	return nil
 }
 
 // reunite finds the request of a response and sets the response's method and note. If there is
 // none, it returns false, and the method is guessed.
-func (x *exchange) reunite(asked *session.Calls) bool {
-	m := &x.msg
+func (x *Exchange) reunite(asked *session.Calls) bool {
+	m := &x.Msg
 	x.key = wire.AppendIDKey(x.key[:0], m.ID())
 	c := asked.Take(x.key)
-	x.met = c
+	x.Met = c
 	if c == nil {
 		m.Classify()
-		x.srv.Host.Report.UnknownResponse(x.s.Unknown.CompareAndSwap(false, true), x.requestInfo(), m)
+		x.Common.Host.Report.UnknownResponse(x.Session.Unknown.CompareAndSwap(false, true), x.At(), m)
 		return false
 	}
 	m.Method, m.Note = c.Method, c.Note
@@ -172,44 +173,44 @@ func (x *exchange) reunite(asked *session.Calls) bool {
 // translated scans one message of the server and translates it for the client. ok is false if the
 // client gets nothing. If the server must get a response at once, translated sends it. raw may be
 // rewritten in place. It is called by fromServer.
-func (x *exchange) translated(raw []byte) (out []byte, ok bool) {
-	m, s := &x.msg, x.s
-	x.met, x.final = nil, false
+func (x *Exchange) translated(raw []byte) (out []byte, ok bool) {
+	m, s := &x.Msg, x.Session
+	x.Met, x.Final = nil, false
 	defer func() {
 		if p := recover(); p != nil {
 			out, ok = x.afterPanic(p, raw)
 		}
 	}()
 	down := s.Down
-	if x.ownCall != nil {
-		down = x.ownCall.Down
+	if x.OwnCall != nil {
+		down = x.OwnCall.Down
 	}
-	x.clock.Start()
+	x.Clock.Start()
 	key, listed := x.listKey(down)
 	if listed {
 		if out, ok := x.again(key, raw); ok {
 			if key.Method == wire.ToolsList {
 				x.noteTools(raw)
 			}
-			x.clock.Lap(&x.clock.Translate)
+			x.Clock.Lap(&x.Clock.Translate)
 			return x.completed(out, m), true
 		}
 	}
 	err := m.Scan(raw, down.Shape())
-	x.clock.Lap(&x.clock.Parse)
+	x.Clock.Lap(&x.Clock.Parse)
 	if err != nil {
-		x.bad = x.srv.Host.Report.Malformed(down.ScanError(m, err), raw, x.from)
+		x.bad = x.Common.Host.Report.Malformed(down.ScanError(m, err), raw, x.From)
 		return nil, false
 	}
-	m.Facts, m.Stamp = s.Facts, x.crossing.ToClient()
+	m.Facts, m.Stamp = s.Facts, x.Crossing.ToClient()
 	var asked *session.Call    // the question that the server has cancelled
 	var question *session.Call // the question of the server
 	switch {
 	case m.Kind == wire.Request && s.Direct != nil:
-		x.srv.Host.Report.Dropped("request") // modern servers send no requests
+		x.Common.Host.Report.Dropped("request") // modern servers send no requests
 		return nil, false
 	case m.Kind == wire.Request && s.Deaf.Load():
-		answer := clientGone(m.ID())
+		answer := ClientGone(m.ID())
 		if m.Method == wire.Ping {
 			answer = mcp.AppendResult(nil, m.ID(), "{}")
 		}
@@ -224,24 +225,24 @@ func (x *exchange) translated(raw []byte) (out []byte, ok bool) {
 		}
 	case m.Kind == wire.Notification:
 		if m.Method == wire.Cancelled {
-			x.key = appendCancelled(x.key[:0], m, true)
+			x.key = AppendCancelled(x.key[:0], m, true)
 			asked = s.Asked.Cancel(x.key)
 		}
 		if m.Method == wire.ToolsListChanged {
 			s.Tools.Forget()
 		}
-		x.srv.results.Heard(m)
+		x.Common.Results.Heard(m)
 	default:
-		x.verdict, x.fault = metrics.OutcomeOf(m), metrics.FaultOf(m)
-		if b, ok := x.stream.(interface{ Failed() bool }); ok && b.Failed() {
-			x.verdict = metrics.Failed
+		x.Verdict, x.Fault = metrics.OutcomeOf(m), metrics.FaultOf(m)
+		if b, ok := x.Stream.(interface{ Failed() bool }); ok && b.Failed() {
+			x.Verdict = metrics.Failed
 		}
 		if x.isAnswer(m) {
-			m.Method, m.Note = x.call.Method, x.call.Note
+			m.Method, m.Note = x.Call.Method, x.Call.Note
 		} else if !x.reunite(s.Open) && s.Open.Unique {
 			return nil, false // the client has no such open request
-		} else if c := x.met; c != nil && c.More.Answers != nil {
-			x.met = nil
+		} else if c := x.Met; c != nil && c.More.Answers != nil {
+			x.Met = nil
 			c.More.Answers <- bytes.Clone(raw) // dragoman asked
 			return nil, false
 		}
@@ -253,19 +254,19 @@ func (x *exchange) translated(raw []byte) (out []byte, ok bool) {
 	method, kind := m.Method, m.Kind
 	if kind == wire.Result && method == wire.ToolsList {
 		x.noteTools(raw)
-		x.srv.Metrics.Tools.Learn(m.Result())
+		x.Common.Metrics.Tools.Learn(m.Result())
 	}
-	if x.crossing != nil && kind == wire.Request {
-		x.crossing.About(m.Params())
+	if x.Crossing != nil && kind == wire.Request {
+		x.Crossing.About(m.Params())
 	}
 	var list *memo.Pending
-	if listed && x.final && kind == wire.Result {
+	if listed && x.Final && kind == wire.Result {
 		from, to := m.IDAt()
-		list = x.srv.lists.Watch(key, raw, from, to)
+		list = x.Common.Lists.Watch(key, raw, from, to)
 	}
 	out, v, err := x.rewrite(down, raw, large.Copy)
-	x.clock.Lap(&x.clock.Translate)
-	x.srv.Host.Losses.Note(down.From(), down.To(), method, m.Losses, x.from)
+	x.Clock.Lap(&x.Clock.Translate)
+	x.Common.Host.Losses.Note(down.From(), down.To(), method, m.Losses, x.From)
 	span.Lost(m.Losses)
 	x.observeLost(m.Losses)
 	switch {
@@ -275,18 +276,18 @@ func (x *exchange) translated(raw []byte) (out []byte, ok bool) {
 		x.reply(mcp.AppendError(nil, id, f.Code, f.Text, nil))
 		return nil, false
 	case err != nil && kind == wire.Notification:
-		x.srv.Host.Report.Untranslated(err, x.from)
+		x.Common.Host.Report.Untranslated(err, x.From)
 		return nil, false
 	case err != nil:
-		x.verdict = metrics.Failed
+		x.Verdict = metrics.Failed
 		f := x.failed(err)
-		out, kind, list = mcp.AppendError(nil, x.crossing.Rename(id), f.Code, f.Text, nil), wire.Error, nil
+		out, kind, list = mcp.AppendError(nil, x.Crossing.Rename(id), f.Code, f.Text, nil), wire.Error, nil
 	case v == wire.Local:
-		x.crossing.Keep(kind, method, id, out)
+		x.Crossing.Keep(kind, method, id, out)
 		return nil, false
 	case v == wire.Answer:
 		x.forgetAsked(id)
-		x.crossing.NoteUnasked(method, raw)
+		x.Crossing.NoteUnasked(method, raw)
 		x.reply(out)
 		return nil, false
 	case v != wire.Forward:
@@ -307,7 +308,7 @@ func (x *exchange) translated(raw []byte) (out []byte, ok bool) {
 	}
 	out = renamed(out, asked)
 	if list != nil {
-		x.srv.lists.Learn(list, out, m.Losses)
+		x.Common.Lists.Learn(list, out, m.Losses)
 	}
 	if kind == wire.Result {
 		out = x.completed(out, m)
@@ -317,8 +318,8 @@ func (x *exchange) translated(raw []byte) (out []byte, ok bool) {
 
 // inDialect updates the schemas in a list of tools for clients whose revision uses JSON Schema
 // 2020-12, and reports whether any had to be.
-func (x *exchange) inDialect(list []byte, client *translate.Revision) (out []byte, updated bool) {
-	if !client.Schemas2020 || x.srv.Now().Config.Contract.SchemaDialect == "off" {
+func (x *Exchange) inDialect(list []byte, client *translate.Revision) (out []byte, updated bool) {
+	if !client.Schemas2020 || x.Common.Now().Config.Contract.SchemaDialect == "off" {
 		return list, false
 	}
 	out, n := dialect.Update(list)
@@ -331,14 +332,14 @@ func (x *exchange) inDialect(list []byte, client *translate.Revision) (out []byt
 
 // completed completes a result for the client: it adds dragoman's own tools, and shapes the result.
 // m is the message that out was translated from.
-func (x *exchange) completed(out []byte, m *wire.Message) []byte {
+func (x *Exchange) completed(out []byte, m *wire.Message) []byte {
 	switch m.Method {
 	case wire.ServerDiscover:
 		out = x.noted(observe.Note{By: observe.OwnTools, What: "introduced", Path: "result"}, out, x.introduced(out))
 	case wire.ToolsList:
 		out = x.noted(observe.Note{By: observe.Transform, What: "not_callable", Path: "result.tools", Detail: "tools that cannot be called over HTTP are removed"}, out, x.callable(out))
 	}
-	if x.ownCall == nil {
+	if x.OwnCall == nil {
 		out = x.noted(observe.Note{By: observe.OwnTools, What: "added", Path: "result.tools", Detail: "tools of dragoman's own are added"}, out, x.withOurs(out, m.Method))
 	}
 	if m.Method == wire.ToolsList {
@@ -354,67 +355,67 @@ func (x *exchange) completed(out []byte, m *wire.Message) []byte {
 }
 
 // isAnswer reports whether m is the response to x's own request, and ends the request.
-func (x *exchange) isAnswer(m *wire.Message) bool {
-	if x.call == nil || x.answered {
+func (x *Exchange) isAnswer(m *wire.Message) bool {
+	if x.Call == nil || x.answered {
 		return false
 	}
 	x.key = wire.AppendIDKey(x.key[:0], m.ID())
-	if string(x.key) != x.call.Key {
+	if string(x.key) != x.Call.Key {
 		return false
 	}
-	x.answered, x.final = true, true
-	x.s.Open.End(x.call)
+	x.answered, x.Final = true, true
+	x.Session.Open.End(x.Call)
 	return true
 }
 
 // admitAsked adds a request of the server to the open ones. On a stream that can be replayed, the
 // same request may come again; on a pipe, two requests with one id are an error.
-func (x *exchange) admitAsked(m *wire.Message) (*session.Call, error) {
+func (x *Exchange) admitAsked(m *wire.Message) (*session.Call, error) {
 	c := session.NewCall(m.ID(), m.Method)
 	c.More.Span = x.questionSpan(m, c.Began)
 	c.More.Seen, x.question = x.observeQuestion(), c
-	if !x.s.Asked.Unique {
-		x.s.Asked.Take([]byte(c.Key))
+	if !x.Session.Asked.Unique {
+		x.Session.Asked.Take([]byte(c.Key))
 	}
-	if x.ownCall != nil {
-		c.More.Answers = x.ownCall.Answers
-	} else if !x.s.Local {
-		x.s.Asked.Abandon(c) // another process may receive the answer
+	if x.OwnCall != nil {
+		c.More.Answers = x.OwnCall.Answers
+	} else if !x.Session.Local {
+		x.Session.Asked.Abandon(c) // another process may receive the answer
 	}
-	return c, x.s.Asked.Add(c)
+	return c, x.Session.Asked.Add(c)
 }
 
-func (x *exchange) forgetAsked(id []byte) {
+func (x *Exchange) forgetAsked(id []byte) {
 	x.key = wire.AppendIDKey(x.key[:0], id)
-	x.s.Asked.Take(x.key)
+	x.Session.Asked.Take(x.key)
 }
 
 // keepAsked stores the note for translating the client's answer.
-func (x *exchange) keepAsked(id, note []byte) {
+func (x *Exchange) keepAsked(id, note []byte) {
 	x.key = wire.AppendIDKey(x.key[:0], id)
-	if !x.s.Asked.Annotate(x.key, note) {
+	if !x.Session.Asked.Annotate(x.key, note) {
 		x.log().Warn("cannot keep the note of a translated question: its answer may not be translated back", zap.Int("bytes", len(note)))
 	}
 }
 
 // reply sends the server a response that does not come from the client.
-func (x *exchange) reply(message []byte) {
-	if x.ownCall != nil { // dragoman asked
-		x.ownCall.Answers <- bytes.Clone(message)
+func (x *Exchange) reply(message []byte) {
+	if x.OwnCall != nil { // dragoman asked
+		x.OwnCall.Answers <- bytes.Clone(message)
 		return
 	}
-	st, err := x.s.Conn.Send(x.ctx, &upstream.Outgoing{Body: message, Header: x.from})
+	st, err := x.Session.Conn.Send(x.Ctx, &upstream.Outgoing{Body: message, Header: x.From})
 	if st != nil {
 		st.Close()
 	}
 	if err != nil {
-		x.srv.Host.Report.Undelivered(err, x.requestInfo())
+		x.Common.Host.Report.Undelivered(err, x.At())
 	}
 }
 
 // own keeps out's buffer for later messages, if it is not raw's. It also notes if buffers have
 // become too large to keep.
-func (x *exchange) own(out, raw []byte) []byte {
+func (x *Exchange) own(out, raw []byte) []byte {
 	if len(out) > 0 && unsafe.SliceData(out) != unsafe.SliceData(raw) {
 		x.buf = out[:0]
 	}
@@ -422,9 +423,9 @@ func (x *exchange) own(out, raw []byte) []byte {
 	return out
 }
 
-// appendCancelled appends the key of the request that a notifications/cancelled names. It appends
+// AppendCancelled appends the key of the request that a notifications/cancelled names. It appends
 // nothing if there is none, or if want is false.
-func appendCancelled(dst []byte, m *wire.Message, want bool) []byte {
+func AppendCancelled(dst []byte, m *wire.Message, want bool) []byte {
 	if !want {
 		return dst
 	}
@@ -433,21 +434,4 @@ func appendCancelled(dst []byte, m *wire.Message, want bool) []byte {
 		return dst
 	}
 	return wire.AppendIDKey(dst, []byte(id.Raw))
-}
-
-// isModern reports whether a request is of a modern revision, which every modern request names in
-// _meta.
-func isModern(m *wire.Message) bool {
-	params := m.Params()
-	if !bytes.Contains(params, []byte("protocolVersion")) {
-		return false // most requests need no further check
-	}
-	modern := false
-	gjson.Get(wire.View(params), "_meta").ForEach(func(key, value gjson.Result) bool {
-		if key.String() == mcp.MetaVersion && value.Type == gjson.String {
-			modern = !translate.HasHandshake(value.String())
-		}
-		return !modern
-	})
-	return modern
 }

@@ -1,4 +1,4 @@
-package proxy
+package exchange
 
 import (
 	"bytes"
@@ -19,14 +19,14 @@ import (
 
 // sealNote makes note available when the question out, which has the given id, is answered. It
 // returns the question to send to the client.
-func (x *exchange) sealNote(out, id, note []byte) []byte {
-	if x.s.Local { // the answer will come to this process
+func (x *Exchange) sealNote(out, id, note []byte) []byte {
+	if x.Session.Local { // the answer will come to this process
 		x.keepAsked(id, note)
 		return out
 	}
-	as := x.srv.Now().Sealer.SealQuestion(id, note)
+	as := x.Common.Now().Sealer.SealQuestion(id, note)
 	x.key = wire.AppendIDKey(x.key[:0], id)
-	x.s.Asked.Change(x.key, func(c *session.Call) { c.As = as })
+	x.Session.Asked.Change(x.key, func(c *session.Call) { c.As = as })
 	asked, err := sjson.SetRawBytes(out, "id", as)
 	if err != nil {
 		x.log().Error("cannot rename a question: its answer may not be translated", zap.Error(err))
@@ -37,27 +37,27 @@ func (x *exchange) sealNote(out, id, note []byte) []byte {
 
 // openSealed prepares the answer to a question with a sealed id for translation: it puts the server's id
 // back into the answer and sets the note. ok is false if the id is not sealed.
-func (x *exchange) openSealed(raw []byte) (answer []byte, ok bool, err error) {
-	m := &x.msg
+func (x *Exchange) openSealed(raw []byte) (answer []byte, ok bool, err error) {
+	m := &x.Msg
 	if !bytes.HasPrefix(m.ID(), []byte(sealed.QuestionPrefix)) {
 		return raw, false, nil
 	}
-	id, note, ok := x.srv.Now().Sealer.OpenQuestion(m.ID())
+	id, note, ok := x.Common.Now().Sealer.OpenQuestion(m.ID())
 	if !ok {
 		return raw, false, nil
 	}
 	if answer, err = sjson.SetRawBytes(raw, "id", id); err != nil {
 		return raw, false, err
 	}
-	if err := m.Scan(answer, x.s.Up.Shape()); err != nil {
+	if err := m.Scan(answer, x.Session.Up.Shape()); err != nil {
 		return raw, false, err
 	}
 	x.key = wire.AppendIDKey(x.key[:0], m.ID())
-	x.met = x.s.Asked.Take(x.key)
-	if x.s.Local && x.met == nil {
+	x.Met = x.Session.Asked.Take(x.key)
+	if x.Session.Local && x.Met == nil {
 		return answer, false, nil // the question was repeated and has been answered already
 	}
-	m.Facts, m.Method, m.Note = x.s.Facts, wire.ElicitationCreate, note
+	m.Facts, m.Method, m.Note = x.Session.Facts, wire.ElicitationCreate, note
 	return answer, true, nil
 }
 

@@ -1,0 +1,641 @@
+package exchange
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"errors"
+	"io"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"go.uber.org/zap"
+
+	"github.com/valyala/fasthttp"
+
+	"github.com/dragoman-proxy/dragoman/proxy/bridge"
+	"github.com/dragoman-proxy/dragoman/proxy/clienterror"
+	"github.com/dragoman-proxy/dragoman/proxy/downstream"
+	"github.com/dragoman-proxy/dragoman/proxy/footprint"
+	"github.com/dragoman-proxy/dragoman/proxy/large"
+	"github.com/dragoman-proxy/dragoman/proxy/mcp"
+	"github.com/dragoman-proxy/dragoman/proxy/memo"
+	"github.com/dragoman-proxy/dragoman/proxy/metrics"
+	"github.com/dragoman-proxy/dragoman/proxy/observe"
+	"github.com/dragoman-proxy/dragoman/proxy/owntools"
+	"github.com/dragoman-proxy/dragoman/proxy/replay"
+	"github.com/dragoman-proxy/dragoman/proxy/requests"
+	"github.com/dragoman-proxy/dragoman/proxy/restart"
+	"github.com/dragoman-proxy/dragoman/proxy/results"
+	"github.com/dragoman-proxy/dragoman/proxy/sealed"
+	"github.com/dragoman-proxy/dragoman/proxy/server"
+	"github.com/dragoman-proxy/dragoman/proxy/session"
+	"github.com/dragoman-proxy/dragoman/proxy/shape"
+	"github.com/dragoman-proxy/dragoman/proxy/sse"
+	"github.com/dragoman-proxy/dragoman/proxy/stateless"
+	"github.com/dragoman-proxy/dragoman/proxy/telemetry"
+	"github.com/dragoman-proxy/dragoman/proxy/trace"
+	"github.com/dragoman-proxy/dragoman/proxy/upstream"
+	"github.com/dragoman-proxy/dragoman/translate/wire"
+)
+
+// maxPooled is the largest buffer that goes back to the pool, in bytes.
+const maxPooled = 64 << 10
+
+// These constants bound how a stream is resumed that the server closed before it sent the response.
+const (
+	maxResumes   = 5                // attempts in a row without a message between them
+	resumeWait   = time.Second      // the wait if the server named none
+	maxRetryWait = 30 * time.Second // the longest wait, whatever the server named
+)
+
+// Common has what all exchanges share.
+type Common struct {
+	*session.Table
+	Results   *results.Cache
+	Lists     *memo.Memo
+	ToolsSize footprint.Gauge
+	shadows   sync.Map     // names of the server's tools that a tool of dragoman hides, once logged
+	Streams   atomic.Int64 // the number of open event streams of HTTP clients
+}
+
+// Exchange carries one message of a client to the server and the server's messages about it back,
+// or it reads one standing stream. It owns the buffers of both directions; what it returns is valid
+// until the next call. Only one goroutine at a time may use it.
+type Exchange struct {
+	// These fields keep their memory when the exchange is used again.
+	Msg      wire.Message
+	buf      []byte // the buffer for translated messages
+	key      []byte
+	id       []byte            // the id of the current message
+	From     []upstream.Header // headers passed to the server; they may be secrets
+	rest     [][]byte          // the messages of the last event
+	ResumeAt []byte            // the id of the last event that had one
+	Release  func()            // the method done, bound once
+	isStale  func() bool       // the method stale, bound once
+
+	state
+}
+
+// exchangeState is the part of an exchange that is cleared before the exchange is used again.
+type state struct {
+	Common  *Common
+	Session *session.Session
+	Ctx     context.Context
+	Stop    context.CancelCauseFunc // ends ctx; nil if the exchange does not wait for the server
+	Free    func() bool             // stops another function that would end ctx; nil for none
+
+	Call     *session.Call     // nil if the message is not a request
+	OwnCall  *owntools.Request // nil if dragoman does not answer the request itself
+	Batch    *session.Batch
+	Slot     int
+	Cancels  bool // the message is notifications/cancelled for the request in key
+	Outgoing upstream.Outgoing
+
+	Clock     trace.Stopwatch
+	Span      *telemetry.Call // of the client's message; nil for none
+	Peer      string          // the client's address; "" on a pipe
+	Principal string          // the principal that sent initialize, as far as it is known
+	Owner     sealed.Owner
+	RunsFor   string // the client that its process is counted for
+	MaxTokens int    // the budget that the request asked for with a header
+	Sender    downstream.Sender
+
+	Stream   upstream.Stream
+	at       int       // how many messages of rest were returned
+	eventID  sse.Event // the ID and Retry of the last event
+	Retry    time.Duration
+	Resumes  int
+	began    uint64       // the number of the server session that the request was sent in
+	resent   bool         // the request was sent once more, in another server session
+	bad      *mcp.Failure // the last data of the server that was not a message
+	answered bool
+	Final    bool          // next has returned the response
+	Met      *session.Call // the call that the message of next answers, if it is not x's own
+
+	injected *injected        // dragoman's own messages on stream; nil for none
+	buffer   *replay.Buffer   // keeps the events sent to the client; nil for none
+	replay   []sse.Event      // kept events to send again before any others
+	Resumed  bool             // another exchange counts the call
+	Tally    *stateless.Tally // the tally of a modern client's call; nil for others
+	Crossing *bridge.Crossing // set between a modern client and a handshake server; else nil
+
+	observation
+
+	client   httpClient      // receives what comes before the response; unused on pipes
+	Streamed bool            // the client's response is an event stream
+	large    bool            // a message was too large to keep the buffers
+	Verdict  metrics.Outcome // the outcome of the last response
+	Outcome  metrics.Outcome
+	Fault    metrics.Fault // why the outcome or the verdict is a failure
+}
+
+var pool = sync.Pool{New: func() any { return new(Exchange) }}
+
+// New takes an exchange from the pool. The caller ends it with done. stop ends ctx; it is
+// nil if the exchange does not wait for the server.
+func (srv *Common) New(ctx context.Context, stop context.CancelCauseFunc) *Exchange {
+	x := pool.Get().(*Exchange)
+	if x.Release == nil {
+		x.Release, x.isStale = x.Done, x.IsStale
+	}
+	x.Common, x.Ctx, x.Stop = srv, ctx, stop
+	return x
+}
+
+// log returns the logger for lines about x's message.
+func (x *Exchange) log() *zap.Logger { return x.Common.Host.Log.With(trace.Fields(x.From)...) }
+
+// Done ends the exchange and returns it to the pool.
+func (x *Exchange) Done() {
+	gone := x.ClientLeft()
+	if st, ok := x.Stream.(upstream.Releaser); ok {
+		st.Release()
+	}
+	parked := x.buffer != nil && x.buffer.Detach(gone)
+	x.clear()
+	if x.Stream != nil && !parked { // the stream of a parked call goes on
+		x.Stream.Close()
+	}
+	if x.Stop != nil {
+		x.Stop(nil)
+	}
+	if x.Free != nil {
+		x.Free()
+	}
+	if x.Call != nil {
+		if parked || gone && len(x.ResumeAt) > 0 {
+			x.Session.Open.Abandon(x.Call) // the client may resume the stream
+		} else {
+			x.Session.Open.End(x.Call)
+		}
+		if !x.Resumed {
+			x.count(x.ending(gone))
+			x.Common.Metrics.Spent(&x.Clock)
+		}
+	}
+	if x.Call == nil && x.Tally == nil {
+		x.Span.End(string(cmp.Or(x.Outcome, metrics.Succeeded)), string(x.Fault.Cause))
+		if !x.lent {
+			x.Seen.End(string(cmp.Or(x.Outcome, metrics.Succeeded)), string(x.Fault.Cause))
+		}
+	}
+	x.Tally.Release()
+	if x.Session != nil {
+		x.Session.Leave()
+	}
+	if x.Streamed {
+		x.Common.Streams.Add(-1)
+	}
+	if x.large {
+		x.Msg.Trim()
+		if cap(x.buf) > maxPooled {
+			x.buf = nil
+		}
+	}
+	x.state = state{}
+	clear(x.From)
+	x.From, x.ResumeAt = x.From[:0], x.ResumeAt[:0]
+	pool.Put(x)
+}
+
+// clear forgets all messages, so that their memory can be freed.
+func (x *Exchange) clear() {
+	x.Msg.Raw, x.Outgoing.Body = nil, nil
+	clear(x.rest[:cap(x.rest)])
+	x.rest, x.at = x.rest[:0], 0
+	x.replay = nil
+}
+
+// IsStale reports whether x's request was answered or cancelled before it was sent.
+func (x *Exchange) IsStale() bool { return x.Call != nil && !x.Session.Open.Has(x.Call) }
+
+// StartStream notes that the response is an event stream. The client's message is not available any more.
+func (x *Exchange) StartStream() {
+	x.Streamed, x.Outgoing.Body = true, nil
+	x.Common.Streams.Add(1)
+}
+
+// Attach makes st the stream that Next reads.
+func (x *Exchange) Attach(st upstream.Stream) {
+	if x.injected != nil {
+		st = x.injected.on(x.Common, st)
+	}
+	x.Stream = st
+}
+
+// Answer sends the client the server's messages until the response, which it returns; it is valid until the next call.
+// The error is io.EOF if no response is owed, or if the client gets no more messages.
+func (x *Exchange) Answer(client mcp.Peer) (response sse.Event, err error) {
+	for {
+		e, err := x.Next()
+		if err != nil || x.Final && x.at == len(x.rest) {
+			return e, err
+		}
+		if client.Send(e) != nil {
+			if x.Stop != nil {
+				x.Stop(downstream.ErrClientLeft)
+			}
+			return sse.Event{}, io.EOF
+		}
+	}
+}
+
+// httpClient is the client of an exchange over HTTP. The first message that it receives makes the response an event
+// stream, and what it receives is kept for replay.
+type httpClient struct {
+	x    *Exchange
+	to   mcp.Peer
+	resp *downstream.Response // nil if the response is an event stream already
+}
+
+// AnswerTo makes to the client of x over HTTP.
+func (x *Exchange) AnswerTo(to mcp.Peer) { x.client = httpClient{x: x, to: to} }
+
+// Send implements [mcp.Peer].
+func (c *httpClient) Send(e sse.Event) error {
+	x := c.x
+	if !x.Streamed {
+		x.StartStream()
+		c.resp.Header = x.Clock.AppendTo(c.resp.Header)
+		if of, ok := x.Stream.(*server.Stream); ok {
+			x.buffer = session.LanesOf(x.Session.Conn).Trails.Begin(&resumableCall{x.Call, x.Session.Open, of}, x.Stop)
+		}
+	}
+	if x.buffer != nil {
+		x.buffer.Record(&e, x.Final)
+	}
+	return c.to.Send(e)
+}
+
+// late returns the last event of an event stream whose reading has failed with err: an error instead of the response.
+// ok is false if the client is owed nothing more.
+func (x *Exchange) late(err error) (e sse.Event, ok bool) {
+	if errors.Is(err, io.EOF) || x.Call == nil || x.ClientLeft() {
+		return e, false // a client opens a standing stream again
+	}
+	x.answered, x.Final = true, true
+	if x.Call.Method == wire.SubscriptionsListen && errors.Is(err, clienterror.ErrShutdown) {
+		x.Verdict = metrics.Succeeded
+		return sse.Event{Data: bridge.ListenResult([]byte(x.Call.ID))}, true
+	}
+	return sse.Event{Data: x.Common.Failed(x, err).Body()}, true
+}
+
+// Listen sends the client the events of x's stream until it ends: first those that are kept for it.
+func (x *Exchange) Listen(client mcp.Peer) error {
+	for _, e := range x.replay {
+		if err := client.Send(e); err != nil {
+			return err
+		}
+	}
+	x.replay = nil
+	if x.Ctx.Err() != nil {
+		return nil // what comes waits for the next stream
+	}
+	x.client = httpClient{x: x, to: client}
+	last, err := x.Answer(&x.client)
+	if err != nil {
+		var ok bool
+		if last, ok = x.late(err); !ok {
+			return nil
+		}
+	}
+	return x.client.Send(last)
+}
+
+// next returns the next message for the client. It is valid until the next call. The error is
+// io.EOF after the response, or if none is owed.
+func (x *Exchange) next() (sse.Event, error) {
+	for {
+		if x.at < len(x.rest) {
+			x.at++
+			out, ok := x.FromServer(x.rest[x.at-1])
+			if !ok && x.Crossing.Pending() {
+				return sse.Event{}, bridge.ErrAsked
+			}
+			if !ok {
+				continue
+			}
+			return x.event(out), nil
+		}
+		if x.answered {
+			return sse.Event{}, io.EOF
+		}
+		if e, ok, err := x.pull(); ok || err != nil {
+			return e, err
+		}
+	}
+}
+
+// Next is next, but a panic becomes an error.
+func (x *Exchange) Next() (e sse.Event, err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			x.Common.Host.Report.Panicked(p)
+			e, err = sse.Event{}, mcp.Fail(mcp.Panicked, "")
+		}
+	}()
+	return x.next()
+}
+
+// event returns the event that carries data. The event id goes with the last message of the
+// server's event.
+func (x *Exchange) event(data []byte) sse.Event {
+	e := sse.Event{Data: data}
+	if x.at == len(x.rest) {
+		e.ID, e.HasID, e.Retry = x.eventID.ID, x.eventID.HasID, x.eventID.Retry
+	}
+	return e
+}
+
+// pull reads one event of the server into x.rest. If the event has no message and client and server
+// have the same revision, pull returns the event unchanged, with ok true.
+func (x *Exchange) pull() (e sse.Event, ok bool, err error) {
+	if cap(x.buf) > maxPooled {
+		x.buf = nil // the previous message was large
+	}
+	x.Clock.Start()
+	e, err = server.Next(x.Stream, x.Common.Host)
+	x.Clock.Lap(&x.Clock.Upstream)
+	if c, ok := x.Session.Conn.(*restart.HTTP); err != nil && ok && x.Call != nil && !x.resent && x.Outgoing.Body != nil && restart.IsLost(err) {
+		if x.Crossing.StopsBeingAlone() {
+			return sse.Event{}, false, sse.ErrInterrupted
+		}
+		return sse.Event{}, false, x.sendAgain(c)
+	}
+	if err != nil {
+		return sse.Event{}, false, x.ended(err)
+	}
+	x.Resumes = 0
+	x.eventID = sse.Event{ID: e.ID, HasID: e.HasID, Retry: e.Retry}
+	if e.HasID {
+		x.ResumeAt = append(x.ResumeAt[:0], e.ID...)
+	}
+	if e.Retry > 0 {
+		x.Retry = e.Retry
+	}
+	x.rest, x.at = x.rest[:0], 0
+	switch {
+	case len(bytes.TrimSpace(e.Data)) == 0:
+		e.Data = e.Data[:0]
+		return e, x.Session.Down.Identity(), nil
+	case wire.IsArray(e.Data):
+		if x.rest, err = wire.AppendElements(x.rest, e.Data, x.Common.Now().Config.Limits.Batch); err != nil {
+			x.bad = x.Common.Host.Report.Malformed(err, e.Data, x.From)
+			x.rest = x.rest[:0]
+		}
+	default:
+		x.rest = append(x.rest, e.Data)
+	}
+	return sse.Event{}, false, nil
+}
+
+// ended returns the error for a stream that has ended with err, or nil if the stream was resumed.
+func (x *Exchange) ended(err error) error {
+	switch {
+	case x.Call == nil:
+		return err
+	case x.Call.Cancelled.Load(), errors.Is(err, requests.ErrCancelled):
+		return io.EOF // no answer is owed
+	case x.Ctx.Err() != nil:
+		return context.Cause(x.Ctx)
+	case !errors.Is(err, io.EOF):
+		return err
+	case x.bad != nil:
+		return x.bad
+	case len(x.ResumeAt) == 0 || x.Resumes >= maxResumes || x.Session.Direct != nil:
+		return mcp.Fail(mcp.UpstreamSilent, "")
+	case x.Crossing.StopsBeingAlone():
+		return sse.ErrInterrupted
+	}
+	return x.resume()
+}
+
+// sendAgain sends x's request in another server session: the server does not know the session of
+// the request, and so has not processed it.
+func (x *Exchange) sendAgain(c *restart.HTTP) error {
+	x.resent = true
+	x.Seen.Note(observe.Note{By: observe.Restart, What: "sent_again", Detail: "the server did not know the session: the request is sent again in a new one"})
+	if err := c.Renew(x.Ctx, x.began, x.From); err != nil {
+		return x.ended(err)
+	}
+	if x.Call.Cancelled.Load() {
+		return io.EOF
+	}
+	st, err := c.Send(x.Ctx, &x.Outgoing)
+	if err != nil {
+		return x.ended(err)
+	}
+	x.Stream.Close()
+	x.Attach(st)
+	return nil
+}
+
+// ForwardKept is forward for a body that may be overwritten before the response comes.
+func (x *Exchange) ForwardKept(body []byte) (upstream.Stream, error) {
+	body, err := x.keepBody(body)
+	if err != nil {
+		return nil, err
+	}
+	return x.Forward(body)
+}
+
+// keepBody copies the body to send into a buffer of x, if it may have to be sent again after the
+// client's message is gone.
+func (x *Exchange) keepBody(body []byte) ([]byte, error) {
+	_, again := x.Session.Conn.(*restart.HTTP)
+	switch {
+	case !again || x.Call == nil || sameMemory(x.buf, body):
+		return body, nil
+	case len(body) > large.Size:
+		return x.Common.Host.Memory().Clone(x.Ctx, large.RequestWait, large.RequestCopy, body)
+	}
+	x.buf = append(x.buf[:0], body...)
+	x.large = x.large || cap(x.buf) > maxPooled
+	return x.buf, nil
+}
+
+// resume reopens a stream that the server closed before it sent the response. The client does not
+// notice. See "Resumability and Redelivery",
+// https://modelcontextprotocol.io/specification/2025-11-25/basic/transports#resumability-and-redelivery.
+func (x *Exchange) resume() error {
+	x.Resumes++
+	wait := resumeWait
+	if x.Retry > 0 {
+		wait = min(x.Retry, maxRetryWait)
+	}
+	if err := server.Sleep(x.Ctx, wait); err != nil {
+		return x.ended(err)
+	}
+	st, err := x.Session.Conn.Listen(x.Ctx, upstream.ListenOptions{LastEventID: string(x.ResumeAt), Header: x.From})
+	if err != nil {
+		if errors.Is(err, upstream.ErrNoStream) {
+			return mcp.Fail(mcp.UpstreamSilent, "")
+		}
+		return err
+	}
+	x.Stream.Close()
+	x.Attach(st)
+	return nil
+}
+
+// TakeHeaders notes the client's headers that are passed to the server: its credentials, and its trace
+// (https://www.w3.org/TR/trace-context/).
+func (x *Exchange) TakeHeaders(r *downstream.Request) {
+	x.From = x.From[:0]
+	if r.Header != nil {
+		x.From = x.Common.AppendPassed(x.From, r.Header)
+		x.Clock.Asked = r.Header(trace.TimingHeader) != ""
+		x.Peer = r.Peer
+		x.Sender = downstream.SenderOf(r.Guest, r.Header, x.Common.Adapters.CallerHeaders())
+		if x.Common.Now().Shaping != nil {
+			x.MaxTokens = shape.Budget(r.Header(shape.BudgetHeader))
+		}
+	}
+}
+
+// Post handles one message of a session: it translates and forwards the message, and writes the
+// server's response, or starts a stream. It runs on the goroutine of the HTTP request.
+func (x *Exchange) Post(raw []byte, resp *downstream.Response) (err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			err = x.Panicked(p, raw)
+		}
+	}()
+	out, v, err := x.FromClient(raw)
+	switch {
+	case err != nil:
+		return x.Refused(err)
+	case v == wire.Answer:
+		x.Outcome = metrics.Local
+		x.ObserveLocal(out)
+		resp.Body = out
+		return nil
+	case v != wire.Forward:
+		resp.Status = fasthttp.StatusAccepted
+		return nil
+	}
+	st, err := x.Forward(out)
+	if err != nil {
+		return x.Common.Failed(x, err)
+	}
+	if st == nil {
+		resp.Status = fasthttp.StatusAccepted
+		return nil
+	}
+	x.Attach(st)
+	x.client.resp = resp
+	last, err := x.Answer(&x.client)
+	switch {
+	case x.Streamed:
+		owed := true
+		if err != nil {
+			last, owed = x.late(err)
+		}
+		if owed && x.buffer != nil {
+			x.buffer.Record(&last, true)
+		}
+		resp.Last = last
+	case errors.Is(err, io.EOF): // cancelled: no response is owed
+		resp.Status = fasthttp.StatusAccepted
+	case err != nil:
+		return x.Common.Failed(x, err)
+	default:
+		resp.Status, resp.Body = x.directStatus(last.Data), last.Data
+	}
+	return nil
+}
+
+// IsInitialized reports whether x's message is notifications/initialized, whose failure is reported
+// like that of initialize.
+func (x *Exchange) IsInitialized() bool {
+	return x.Msg.Kind == wire.Notification && x.Msg.Method == wire.Initialized
+}
+
+// Refused returns the error for the client if err prevents its message from being sent.
+func (x *Exchange) Refused(err error) *mcp.Failure {
+	x.Outcome = metrics.Refused
+	f := x.failed(err)
+	switch {
+	case x.Call != nil:
+		f.About([]byte(x.Call.ID))
+	case x.Msg.Kind == wire.Request && x.Tally == nil:
+		x.Common.Metrics.Request(&metrics.Operation{
+			Client: x.Session.ClientRevision, Server: x.Session.ServerRevision, Method: x.Msg.Method, Tool: x.toolOf(&x.Msg),
+			Outcome: metrics.Refused, Fault: x.Fault, Began: x.Clock.Began(),
+		})
+	}
+	x.observeFailure(f)
+	return f
+}
+
+// Forward sends a message to the server. The stream is nil if no response is expected.
+func (x *Exchange) Forward(body []byte) (upstream.Stream, error) {
+	if x.OwnCall != nil {
+		return x.startHere(), nil
+	}
+	marked, header := x.Span.Sent(body, x.From)
+	x.observeForward(marked)
+	x.Outgoing = upstream.Outgoing{Body: marked, Request: x.Call != nil, Header: header, Stale: x.isStale, Logs: x.Crossing.WantsLogs()}
+	if x.Call != nil {
+		limit := x.Common.Now().Silence[x.Call.Method]
+		x.Outgoing.FirstByte, x.Outgoing.Silence = limit.FirstByte, limit.Silence
+		if x.Call.Method == wire.SubscriptionsListen {
+			x.Outgoing.Silence = bridge.MaxQuiet
+		}
+		if more := x.Crossing.Patience(); more > 0 {
+			x.Outgoing.FirstByte, x.Outgoing.Silence = lengthened(limit.FirstByte, more), lengthened(limit.Silence, more)
+		}
+	}
+	var over *session.Call // the cancelled call, whose id the client may use again once the server has the cancellation
+	if x.Cancels {
+		over = x.Session.Open.Newest(x.key)
+	}
+	st, err := upstream.Stream(nil), error(nil)
+	if e := x.enquire(body); e != nil {
+		st, err = x.sendKept(e, marked)
+	} else {
+		if c, ok := x.Session.Conn.(*restart.HTTP); ok {
+			x.began = c.Number()
+		}
+		st, err = x.Session.Conn.Send(x.seenWithin(), &x.Outgoing)
+	}
+	x.Clock.Lap(&x.Clock.Upstream)
+	if err != nil && x.Ctx.Err() != nil {
+		err = context.Cause(x.Ctx)
+	}
+	if err != nil && x.listAlone(body, err) {
+		return x.startHere(), nil
+	}
+	if err == nil && over != nil && x.Session.Open.CancelThis(over) && over.Stop == nil {
+		o := x.Session.Operation(over, metrics.Cancelled, metrics.Fault{})
+		x.Common.EndCall(over, &o)
+	}
+	return st, err
+}
+
+// lengthened returns limit extended by the given time. 0 means no limit and stays 0.
+func lengthened(limit, by time.Duration) time.Duration {
+	if limit <= 0 {
+		return limit
+	}
+	return limit + by
+}
+
+// Leg returns an exchange for one request of the POST.
+func (x *Exchange) Leg() *Exchange {
+	ctx, stop := context.WithCancelCause(x.Ctx)
+	leg := x.Common.New(ctx, stop)
+	leg.Session = x.Session
+	leg.Session.Enter()
+	leg.From = append(leg.From[:0], x.From...)
+	leg.Sender = x.Sender
+	return leg
+}
+
+// Keep returns a copy of a message.
+func (x *Exchange) Keep(message []byte) ([]byte, error) {
+	return x.Common.Host.Memory().Clone(x.Ctx, large.AnswerWait, large.Copy, message)
+}

@@ -1,0 +1,40 @@
+package exchange
+
+import (
+	"go.uber.org/zap"
+
+	"github.com/dragoman-proxy/dragoman/proxy/downstream"
+	"github.com/dragoman-proxy/dragoman/proxy/toolindex"
+	"github.com/dragoman-proxy/dragoman/proxy/upstream"
+	"github.com/dragoman-proxy/dragoman/translate"
+	"github.com/dragoman-proxy/dragoman/translate/wire"
+)
+
+// exchangeView is an exchange as the packages of single features see it. It implements
+// [owntools.Client] and [shape.Exchange].
+type view struct{ x *Exchange }
+
+func (v view) Revision() *translate.Revision { return v.x.Session.ClientRevision }
+func (v view) Session() string               { return v.x.Session.Who() }
+func (v view) Caller() string                { return v.x.caller() }
+func (v view) Sender() downstream.Sender     { return v.x.Sender }
+func (v view) Header() []upstream.Header     { return v.x.From }
+func (v view) Panicked(p any)                { v.x.Common.Host.Report.Panicked(p) }
+
+func (v view) CanAsk() bool {
+	return v.x.Session.ClientRevision.Elicitation && v.x.Session.Facts.Has(wire.ClientElicitationForm)
+}
+
+func (v view) CanShow() bool {
+	return v.x.Common.Personal.Load() && v.x.Session.ClientRevision.Elicitation && v.x.Session.Facts.Has(wire.ClientElicitationURL)
+}
+
+func (v view) MaxTokens() int                  { return v.x.MaxTokens }
+func (v view) Own() bool                       { return v.x.OwnCall != nil }
+func (v view) Tool(name string) toolindex.Tool { return v.x.tool(name) }
+func (v view) Log() *zap.Logger                { return v.x.log() }
+
+func (v view) Counted(before, after int) {
+	v.x.answeredSpan(&v.x.Msg).Counted(before, after)
+	v.x.counted = [2]int{before, after}
+}
