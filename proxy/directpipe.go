@@ -9,6 +9,7 @@ import (
 	"github.com/tidwall/gjson"
 
 	"github.com/dragoman-proxy/dragoman/proxy/exchange"
+	"github.com/dragoman-proxy/dragoman/proxy/handshake"
 	"github.com/dragoman-proxy/dragoman/proxy/large"
 	"github.com/dragoman-proxy/dragoman/proxy/mcp"
 	"github.com/dragoman-proxy/dragoman/proxy/mcpheader"
@@ -30,8 +31,8 @@ func (p *pipe) openDirect(q *stateless.Request) error {
 	}
 	ctx, cancel := context.WithTimeout(p.ctx, p.srv.Now().Config.Upstream.HandshakeTimeout)
 	defer cancel()
-	h := &handshake{srv: p.srv.handshakes, pipe: true, sender: p.sender, Opening: server.Opening{Of: p.srv.Host, Header: p.from}}
-	s, err := h.directly(ctx, q.WithoutMessage(), known)
+	h := &handshake.Handshake{Opener: p.srv.Opener, Pipe: true, Sender: p.sender, Opening: server.Opening{Of: p.srv.Host, Header: p.from}}
+	s, err := h.Directly(ctx, q.WithoutMessage(), known)
 	if err != nil {
 		return err
 	}

@@ -13,6 +13,7 @@ import (
 	"github.com/dragoman-proxy/dragoman/proxy/clienterror"
 	"github.com/dragoman-proxy/dragoman/proxy/downstream"
 	"github.com/dragoman-proxy/dragoman/proxy/exchange"
+	"github.com/dragoman-proxy/dragoman/proxy/handshake"
 	"github.com/dragoman-proxy/dragoman/proxy/mcp"
 	"github.com/dragoman-proxy/dragoman/proxy/principal"
 	"github.com/dragoman-proxy/dragoman/proxy/report"
@@ -274,17 +275,17 @@ func (srv *Server) postInitialize(x *exchange.Exchange, req *downstream.Request,
 // server's response.
 func (srv *Server) begin(x *exchange.Exchange, raw []byte) (s *session.Session, answer []byte, early [][]byte, err error) {
 	id := x.Msg.ID()
-	h := &handshake{srv: srv.handshakes, sender: x.Sender, who: x.Principal, owner: x.Owner, runsFor: x.RunsFor, peer: x.Peer, bridges: true, Opening: server.Opening{Of: srv.Host, Header: x.From}}
-	s, answer, err = h.negotiate(x.Ctx, raw)
+	h := &handshake.Handshake{Opener: srv.Opener, Sender: x.Sender, Principal: x.Principal, Owner: x.Owner, RunsFor: x.RunsFor, Peer: x.Peer, Bridges: true, Opening: server.Opening{Of: srv.Host, Header: x.From}}
+	s, answer, err = h.Negotiate(x.Ctx, raw)
 	switch {
 	case s == nil && h.Conn != nil:
 		srv.Host.Spawn(func() { srv.EndConn(h.Conn) })
 	case s != nil && s.Piped:
 		s.Conn = srv.OpenLanes(h.Conn, h.Standing)
 	}
-	err = h.concluded(s, answer, err)
-	h.observeEnd(s, err)
-	x.Seen, x.Span = h.seen, h.span
+	err = h.Conclude(s, answer, err)
+	h.End(s, err)
+	x.Seen, x.Span = h.Seen, h.Span
 	if err != nil {
 		err = clienterror.Of(err).About(id)
 	}

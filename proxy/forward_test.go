@@ -420,7 +420,7 @@ func TestForwardedRequestsAreOnlyAcceptedFromReplicas(t *testing.T) {
 	p, by := all[0], all[0].Now().Sealer
 	body := retryOf("8", ada, r)
 	good := sealed.Forward{
-		To: p.instance, At: time.Now(), Digest: sha256.Sum256([]byte(body)), Method: "POST", Version: "2026-07-28",
+		To: p.Instance, At: time.Now(), Digest: sha256.Sum256([]byte(body)), Method: "POST", Version: "2026-07-28",
 		Header: []upstream.Header{{Name: "Mcp-Method", Value: "tools/call"}, {Name: "Mcp-Name", Value: "t"}},
 	}
 	with := func(change func(*sealed.Forward)) sealed.Forward {
@@ -428,7 +428,7 @@ func TestForwardedRequestsAreOnlyAcceptedFromReplicas(t *testing.T) {
 		change(&f)
 		return f
 	}
-	once := by.SealForward("POST", sealed.Forward{To: p.instance, At: time.Now()})
+	once := by.SealForward("POST", sealed.Forward{To: p.Instance, At: time.Now()})
 	if status, _ := p.knock("POST", once, "{}"); status != 200 {
 		t.Errorf("presence: %d", status)
 	}
@@ -438,7 +438,7 @@ func TestForwardedRequestsAreOnlyAcceptedFromReplicas(t *testing.T) {
 		"another key":      {sealerOf(t, "u", 9).SealForward("POST", good), body},
 		"a replay":         {once, "{}"},
 		"for a GET":        {by.SealForward("GET", good), body},
-		"another process":  {by.SealForward("POST", with(func(f *sealed.Forward) { f.To = all[1].instance })), body},
+		"another process":  {by.SealForward("POST", with(func(f *sealed.Forward) { f.To = all[1].Instance })), body},
 		"too old":          {by.SealForward("POST", with(func(f *sealed.Forward) { f.At = f.At.Add(-2 * sealed.ForwardWindow) })), body},
 		"of the future":    {by.SealForward("POST", with(func(f *sealed.Forward) { f.At = f.At.Add(2 * sealed.ForwardWindow) })), body},
 		"another body":     {by.SealForward("POST", good), strings.Replace(body, "Ada", "Eve", 1)},
@@ -462,7 +462,7 @@ func TestForwardedRequestGoesNoFurther(t *testing.T) {
 	all, _, r := askedAt(t, 2)
 	body := retryOf("8", ada, r)
 	f := sealed.Forward{
-		To: all[1].instance, At: time.Now(), Digest: sha256.Sum256([]byte(body)), Method: "POST", Version: "2026-07-28",
+		To: all[1].Instance, At: time.Now(), Digest: sha256.Sum256([]byte(body)), Method: "POST", Version: "2026-07-28",
 		Header: []upstream.Header{{Name: "Mcp-Method", Value: "tools/call"}, {Name: "Mcp-Name", Value: "t"}},
 	}
 	status, text := all[1].knock("POST", all[1].Now().Sealer.SealForward("POST", f), body)
@@ -479,7 +479,7 @@ func TestForwardedRequestGoesNoFurther(t *testing.T) {
 func TestWithoutPeersNothingIsForwardedOrAccepted(t *testing.T) {
 	all, _, r := askedAt(t, 2, func(c *config.Config) { c.Bridge.Peers = nil })
 	sameJSON(t, all[1].modernly(retryOf("8", ada, r)).body, expiredState)
-	box := all[0].Now().Sealer.SealForward("POST", sealed.Forward{To: all[0].instance, At: time.Now()})
+	box := all[0].Now().Sealer.SealForward("POST", sealed.Forward{To: all[0].Instance, At: time.Now()})
 	if status, _ := all[0].knock("POST", box, "{}"); status != 404 {
 		t.Errorf("status %d", status)
 	}
@@ -543,7 +543,7 @@ func TestReplicasThatSpeakTLS(t *testing.T) {
 	all, _, r := askedAt(t, 2, func(c *config.Config) { c.TLS = config.TLS{Cert: cert, Key: key} })
 	served := func(what string, want bool) {
 		t.Helper()
-		all[1].replicas.Forget()
+		all[1].Replicas.Forget()
 		got := all[1].modernly(retryOf("8", `{}`, r))
 		if is := gjson.Get(got.body, "result.resultType").String() == "input_required"; is != want {
 			t.Errorf("%s: %+v", what, got)

@@ -67,7 +67,7 @@ func (srv *Server) allowsHost(host string, local net.Addr) bool {
 // replicaName returns a short name of this process.
 func (srv *Server) replicaName() string {
 	const digits = "0123456789abcdef"
-	b := srv.instance[:2]
+	b := srv.Instance[:2]
 	return string([]byte{digits[b[0]>>4], digits[b[0]&15], digits[b[1]>>4], digits[b[1]&15]})
 }
 
@@ -125,7 +125,7 @@ func (srv *Server) live() inspect.Live {
 	for _, q := range srv.modern.Parked() {
 		l.Parked = append(l.Parked, inspect.Parked{Method: q.Method.String(), Since: q.Since, Ends: q.Ends, Call: q.Seen.Number()})
 	}
-	for _, r := range srv.replicas.List() {
+	for _, r := range srv.Replicas.List() {
 		l.Replicas = append(l.Replicas, inspect.Replica{Address: r.Address, Reachable: r.Reachable, Forwarded: r.Forwarded})
 	}
 	return l

@@ -55,7 +55,7 @@ func (srv *Server) httpFace(at net.Addr) *downstream.HTTP {
 		Pages:        srv.Now().Renewable().Pages,
 		PageHeaders:  srv.Now().Renewable().PageHeaders,
 		Beside:       oauthClients{srv},
-		Replicas:     srv.replicas.Inbox(),
+		Replicas:     srv.Replicas.Inbox(),
 		ReplicasPath: config.ReplicasPath,
 		Log:          srv.logHTTP,
 		Refused:      srv.Host.Report.Refused,

@@ -26,12 +26,12 @@ import (
 func (srv *Server) forward(to sealed.ID, method string, lost mcp.Cause, req *downstream.Request, resp *downstream.Response) error {
 	r := &replicas.Request{Request: req, Method: method, Header: srv.carriedHeaders(req), Lost: lost}
 	if !srv.Observer.Watched() || method == "DELETE" {
-		return srv.replicas.Forward(to, r, resp)
+		return srv.Replicas.Forward(to, r, resp)
 	}
 	f := &forwarded{srv: srv, request: r, kept: srv.Observer.Keep(req.Body), peers: srv.peersOfForwarded(req)}
 	seen := *req
 	r.Request, seen.Client = &seen, &forwardedPeer{req.Client, f}
-	err := srv.replicas.Forward(to, r, resp)
+	err := srv.Replicas.Forward(to, r, resp)
 	f.answered(resp, err)
 	return err
 }

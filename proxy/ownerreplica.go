@@ -2,8 +2,6 @@ package proxy
 
 import (
 	"errors"
-	"net/netip"
-	"net/url"
 	"strings"
 
 	"github.com/dragoman-proxy/dragoman/proxy/clienterror"
@@ -19,29 +17,17 @@ import (
 	"github.com/dragoman-proxy/dragoman/proxy/upstream"
 )
 
-// serverIsBeside reports whether each replica has a server of its own: the server is on this
-// machine, or in this pod, and there are other replicas. Such a server does not know the sessions
-// of the others.
-func (srv *handshakes) serverIsBeside() bool {
-	at, err := url.Parse(srv.Now().Config.Upstream.URL)
-	if err != nil || !srv.replicas.Configured() {
-		return false
-	}
-	ip, err := netip.ParseAddr(at.Hostname())
-	return at.Hostname() == "localhost" || err == nil && ip.Unmap().IsLoopback()
-}
-
 // forwardToOwner forwards a request to the process that its session began in, if that process has
 // state which the session id cannot hold: the server's own process, a server on the same machine,
 // or, for a modern server, the log level, the subscriptions and the open questions. It reports
 // whether the request was answered. If the process cannot be reached, a session with a modern
 // server is resumed here without that state; all other such sessions have ended.
 func (srv *Server) forwardToOwner(method string, req *downstream.Request, resp *downstream.Response) bool {
-	if req.Session == "" || req.Forwarded || !srv.replicas.Configured() {
+	if req.Session == "" || req.Forwarded || !srv.Replicas.Configured() {
 		return false
 	}
 	home, ok := srv.Table.OwnerReplica(req.Session, srv.OwnerOf(req))
-	if !ok || home == srv.instance {
+	if !ok || home == srv.Instance {
 		return false
 	}
 	err := srv.forward(home, method, mcp.PeerLost, req, resp)
@@ -83,7 +69,7 @@ func (srv *Server) carriedHeaders(req *downstream.Request) (list []upstream.Head
 // newReplicas returns the other processes to which srv may forward requests.
 func newReplicas(srv *Server) *replicas.Replicas {
 	return replicas.New(replicas.Options{
-		Self: srv.instance, Handler: (*face)(srv), Rescue: srv.rescue,
+		Self: srv.Instance, Handler: (*face)(srv), Rescue: srv.rescue,
 		Memory: srv.Host.Memory(), Streams: &srv.Streams, Draining: srv.Host.Draining, Log: srv.Host.Log,
 		Settings: func() replicas.Settings {
 			now := srv.Now()

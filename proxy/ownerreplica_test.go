@@ -224,7 +224,7 @@ func TestASessionOutlivesItsOwnerReplica(t *testing.T) {
 func TestIDNamesTheReplicaOfASessionWithAModernServer(t *testing.T) {
 	srv := front(t, modernServer(false, `"capabilities":{}`, nil))
 	s, ok := srv.Now().Sealer.OpenSession(srv.initialize("2025-06-18"), time.Now())
-	if !ok || s.Home != srv.instance {
+	if !ok || s.Home != srv.Instance {
 		t.Errorf("%+v, %t", s, ok)
 	}
 }

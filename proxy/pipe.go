@@ -16,6 +16,7 @@ import (
 	"github.com/dragoman-proxy/dragoman/proxy/clienterror"
 	"github.com/dragoman-proxy/dragoman/proxy/downstream"
 	"github.com/dragoman-proxy/dragoman/proxy/exchange"
+	"github.com/dragoman-proxy/dragoman/proxy/handshake"
 	"github.com/dragoman-proxy/dragoman/proxy/large"
 	"github.com/dragoman-proxy/dragoman/proxy/lines"
 	"github.com/dragoman-proxy/dragoman/proxy/mcp"
@@ -282,10 +283,10 @@ func (p *pipe) initialize(line []byte) {
 }
 
 func (p *pipe) begin(line []byte) error {
-	h := &handshake{srv: p.srv.handshakes, pipe: true, sender: p.sender, runsFor: p.runsFor, bridges: true, Opening: server.Opening{Of: p.srv.Host, Header: p.from}}
-	s, answer, err := h.negotiate(p.ctx, line)
-	err = h.concluded(s, answer, err)
-	defer h.observeEnd(s, err)
+	h := &handshake.Handshake{Opener: p.srv.Opener, Pipe: true, Sender: p.sender, RunsFor: p.runsFor, Bridges: true, Opening: server.Opening{Of: p.srv.Host, Header: p.from}}
+	s, answer, err := h.Negotiate(p.ctx, line)
+	err = h.Conclude(s, answer, err)
+	defer h.End(s, err)
 	if s == nil {
 		if h.Conn != nil {
 			p.srv.EndConn(h.Conn)
@@ -298,10 +299,10 @@ func (p *pipe) begin(line []byte) error {
 	if h.Standing != nil {
 		s.Conn, h.Standing = server.Renumber(s.Conn, h.Standing, p.srv.Now().Config.Limits, p.srv.Host)
 	}
-	h.span.Done(nil)
+	h.Span.Done(nil)
 	p.s, p.first = s, slices.Clone(p.from)
 	p.begun.Store(s)
-	s.ObserveSession(h.seen)
+	s.ObserveSession(h.Seen)
 	p.srv.WatchedPipes.Store(s, true)
 	x := p.exchange()
 	for _, early := range h.Early {

@@ -10,6 +10,7 @@ import (
 
 	"github.com/dragoman-proxy/dragoman/proxy/config"
 	"github.com/dragoman-proxy/dragoman/proxy/era"
+	"github.com/dragoman-proxy/dragoman/proxy/handshake"
 	"github.com/dragoman-proxy/dragoman/proxy/host"
 	"github.com/dragoman-proxy/dragoman/proxy/probe"
 	"github.com/dragoman-proxy/dragoman/proxy/server"
@@ -60,8 +61,8 @@ func (p *probed) Host() *host.Host { return p.Table.Host }
 func (p *probed) Eras() *era.Cache { return p.Table.Eras }
 
 func (p *probed) Initialize(ctx context.Context, o *server.Opening, initialize []byte, bridges bool) (*translate.Revision, wire.Facts, []byte, error) {
-	h := &handshake{srv: p.handshakes, pipe: true, bridges: bridges, Opening: *o}
-	s, answer, err := h.negotiate(ctx, initialize)
+	h := &handshake.Handshake{Opener: p.Opener, Pipe: true, Bridges: bridges, Opening: *o}
+	s, answer, err := h.Negotiate(ctx, initialize)
 	*o = h.Opening
 	switch {
 	case err != nil:
@@ -69,17 +70,17 @@ func (p *probed) Initialize(ctx context.Context, o *server.Opening, initialize [
 	case s == nil:
 		return nil, 0, nil, fmt.Errorf("the server refuses initialize: %s", gjson.Get(wire.View(answer), "error.message").String())
 	}
-	return s.ServerRevision, h.facts, bytes.Clone(answer), nil
+	return s.ServerRevision, h.Facts, bytes.Clone(answer), nil
 }
 
 func (p *probed) Open(ctx context.Context, o *server.Opening) bool {
-	h := &handshake{srv: p.handshakes, pipe: true, Opening: *o}
+	h := &handshake.Handshake{Opener: p.Opener, Pipe: true, Opening: *o}
 	defer func() { *o = h.Opening }()
-	return h.open(ctx)
+	return h.Open(ctx)
 }
 
 func (p *probed) BridgesTasks(vc, vu *translate.Revision, result []byte) bool {
-	return (*Server)(p).bridgesTasks(vc, vu, result)
+	return (*Server)(p).BridgesTasks(vc, vu, result)
 }
 
 func (p *probed) WantsLogin(ctx context.Context, err error) error {

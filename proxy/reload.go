@@ -134,7 +134,7 @@ func (srv *Server) Reload(cfg config.Config) error {
 	if renewed {
 		srv.Eras.Forget()
 	}
-	srv.replicas.Forget() // their certificates, or the trusted ones, may have changed
+	srv.Replicas.Forget() // their certificates, or the trusted ones, may have changed
 	srv.modern.Retire()
 	srv.Table.Renew(cfg.Session.Max, next.Sealer, renewed)
 	if renewed && was.Origin.Shared != nil {

@@ -2,7 +2,6 @@ package proxy
 
 import (
 	"context"
-	"crypto/rand"
 	"errors"
 	"net"
 	"os"
@@ -10,7 +9,6 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
-	"github.com/tidwall/gjson"
 	"go.uber.org/zap"
 
 	"github.com/dragoman-proxy/dragoman/proxy/adapters"
@@ -23,6 +21,7 @@ import (
 	"github.com/dragoman-proxy/dragoman/proxy/era"
 	"github.com/dragoman-proxy/dragoman/proxy/exchange"
 	"github.com/dragoman-proxy/dragoman/proxy/failures"
+	"github.com/dragoman-proxy/dragoman/proxy/handshake"
 	"github.com/dragoman-proxy/dragoman/proxy/host"
 	"github.com/dragoman-proxy/dragoman/proxy/large"
 	"github.com/dragoman-proxy/dragoman/proxy/mcp"
@@ -33,17 +32,12 @@ import (
 	"github.com/dragoman-proxy/dragoman/proxy/origin"
 	"github.com/dragoman-proxy/dragoman/proxy/owntools"
 	"github.com/dragoman-proxy/dragoman/proxy/processes"
-	"github.com/dragoman-proxy/dragoman/proxy/restart"
 	"github.com/dragoman-proxy/dragoman/proxy/results"
-	"github.com/dragoman-proxy/dragoman/proxy/sealed"
-	"github.com/dragoman-proxy/dragoman/proxy/server"
 	"github.com/dragoman-proxy/dragoman/proxy/session"
 	"github.com/dragoman-proxy/dragoman/proxy/setup"
 	"github.com/dragoman-proxy/dragoman/proxy/shape"
-	"github.com/dragoman-proxy/dragoman/proxy/share"
 	"github.com/dragoman-proxy/dragoman/proxy/telemetry"
 	"github.com/dragoman-proxy/dragoman/proxy/upstream"
-	"github.com/dragoman-proxy/dragoman/translate"
 )
 
 // Server stands between clients and one MCP server. Make it with [New]; then
@@ -51,7 +45,7 @@ import (
 type Server struct {
 	*session.Table
 	*exchange.Common
-	*handshakes
+	*handshake.Opener
 	lookout    reachability
 	admin      net.Listener       // nil if there is none
 	handler    downstream.Handler // handles HTTP clients' requests
@@ -109,8 +103,7 @@ func newServer(cfg config.Config, log *zap.Logger, o origin.Origin, own ...ownto
 	}
 	all := session.NewTable(cfg.Session.Max, first.Sealer, nil)
 	all.Setup = new(setup.Current)
-	srv.Table, srv.Common, srv.handshakes = all, &exchange.Common{Table: all}, &handshakes{Table: all}
-	rand.Read(srv.instance[:]) // never fails
+	srv.Table, srv.Common, srv.Opener = all, &exchange.Common{Table: all}, handshake.NewOpener(all)
 	srv.Metrics = metrics.New(mcp.Version(), func() float64 { return float64(srv.Len()) }, func() float64 { return float64(srv.Streams.Load()) })
 	srv.ToolsSize.Bytes = srv.Metrics.ToolsList
 	if o.Stderr != nil {
@@ -125,7 +118,6 @@ func newServer(cfg config.Config, log *zap.Logger, o origin.Origin, own ...ownto
 	if first.Shaping, err = shape.New(cfg, first.Keys, srv.Adapters.Rules(), nil, srv.shapes); err != nil {
 		return nil, err
 	}
-	srv.clash.turn = make(chan struct{}, 1)
 	if srv.Adapters != nil {
 		srv.own = append(srv.own, srv.Adapters)
 	}
@@ -164,7 +156,7 @@ func newServer(cfg config.Config, log *zap.Logger, o origin.Origin, own ...ownto
 	first.Shaping.Load(srv.Host)
 	srv.Eras = era.New(srv.Host, func() func(context.Context) (*upstream.Begun, error) { return srv.Now().Origin.Open })
 	srv.modern = modernclient.New(modernclient.Options{
-		Host: srv.Host, Proxy: (*serverView)(srv), Results: srv.Results, Streams: &srv.Streams, Instance: srv.instance,
+		Host: srv.Host, Proxy: (*serverView)(srv), Results: srv.Results, Streams: &srv.Streams, Instance: srv.Instance,
 	})
 	srv.Legacy = legacyclient.New(srv.Host, srv.Eras, srv.Results)
 	srv.Metrics.Registry.MustRegister(srv.gauges()...)
@@ -173,7 +165,7 @@ func newServer(cfg config.Config, log *zap.Logger, o origin.Origin, own ...ownto
 	}
 	o.Credentials.Register(srv.Metrics.Registry, func() *origin.Credential { return srv.Now().Origin.Credential }, srv.loginChanged)
 	srv.signIns = o.Credentials
-	srv.replicas = newReplicas(srv)
+	srv.Replicas = newReplicas(srv)
 	if err := srv.makePage(); err != nil {
 		return nil, err
 	}
@@ -191,85 +183,6 @@ func (srv *Server) forgetAnswers() {
 func (srv *Server) loginChanged() {
 	srv.forgetAnswers()
 	srv.modern.Retire()
-}
-
-// newSession makes the session of a finished handshake. vu is the server's revision.
-func (srv *handshakes) newSession(h *handshake, vu *translate.Revision) *session.Session {
-	var again *restart.Pipe
-	_, shares := h.Conn.(*share.Conn)         // the shared process restarts by itself
-	_, bridged := h.Conn.(*legacyclient.Conn) // there is no handshake to repeat
-	_, remote := h.Conn.(*upstream.SSESession)
-	if !h.alone && !shares && !bridged && (srv.Now().Origin.Restarts || remote && !h.vc.Modern) && srv.Now().Config.Upstream.Restart.Max > 0 {
-		again = srv.restarting(&h.Opening, vu.Name, h.runsFor)
-		h.Conn, h.Standing = again, again.Stream()
-	}
-	t := sealed.Session{
-		Made: time.Now(), ClientRevision: h.vc, ServerRevision: vu, Facts: h.facts, Named: h.named, Owner: h.owner,
-		Local: h.pipe || h.alone || h.Standing != nil || srv.Now().Origin.Resume == nil,
-	}
-	if !h.pipe && (t.Local || srv.serverIsBeside()) {
-		t.Home = srv.instance
-	}
-	if c, ok := h.Conn.(*legacyclient.Conn); ok {
-		t.Home = srv.instance
-		c.Introduced(&t)
-	} else if said := gjson.GetManyBytes(h.Sent, "params.clientInfo", "params.capabilities"); h.Standing == nil && t.Named != "" {
-		t.Introduce(said[0].Raw, said[1].Raw)
-	}
-	s := srv.Make(t, h.Conn, &h.sender)
-	s.ClientName = session.NameOf([]byte(gjson.GetBytes(h.Sent, "params.clientInfo").Raw))
-	s.Piped, s.RunsFor = h.Standing != nil, h.runsFor
-	s.Open.Unique, s.Asked.Unique = h.pipe, s.Piped
-	if again != nil {
-		again.Bind(s)
-	}
-	if h.pipe {
-		s.Pipe = srv.Pipes.Add(1)
-	}
-	if c, ok := h.Conn.(interface{ SetSession(id, version string) }); ok {
-		c.SetSession(h.named, vu.HeaderName())
-	}
-	srv.countHandshake(h.log(), s)
-	return s
-}
-
-// restarting returns the connection behind o, which starts the server's process again when it ends by itself.
-func (srv *handshakes) restarting(o *server.Opening, version, runsFor string) *restart.Pipe {
-	return restart.Over(srv.Host, srv.Eras, o, restart.Options{Connect: srv.connect, Version: version, RunsFor: runsFor})
-}
-
-// connect begins a session with the server, by the current configuration. It uses the spare process, which
-// was started to find out the server's era, if there is one.
-func (srv *handshakes) connect(ctx context.Context, initialize *upstream.Outgoing) (*upstream.Begun, error) {
-	if b := srv.Eras.TakeSpare(ctx); b != nil {
-		if _, err := b.Conn.Send(ctx, initialize); err == nil {
-			return b, nil
-		}
-		srv.Host.Spawn(func() { server.EndBegun(b, srv.Host.Log) })
-	}
-	return srv.Now().Origin.Connect(ctx, initialize)
-}
-
-// sharing returns what package share needs of srv.
-func (srv *handshakes) sharing() *share.Proxy {
-	return &share.Proxy{
-		Host: srv.Host, Eras: srv.Eras, Connect: srv.connect, Open: srv.Now().Origin.Open,
-		Streams: func(conn upstream.Conn, standing upstream.Stream) share.Streams { return srv.lanesTo(conn, standing) },
-	}
-}
-
-// countHandshake counts a handshake and logs the deprecated revisions in it.
-func (srv *handshakes) countHandshake(log *zap.Logger, s *session.Session) {
-	for _, side := range []struct {
-		name string
-		rev  *translate.Revision
-	}{{"client", s.ClientRevision}, {"server", s.ServerRevision}} {
-		if side.rev.Deprecated {
-			log.Info("peer uses a deprecated revision", zap.String("peer", side.name), zap.String("revision", side.rev.Name))
-		}
-	}
-	srv.Metrics.Handshake(s.ClientRevision, s.ServerRevision, metrics.Succeeded, "")
-	log.Debug("session begins", zap.String("client", s.ClientRevision.Name), zap.String("server", s.ServerRevision.Name))
 }
 
 // tend does the periodic work, such as ending idle sessions, until ctx ends.
@@ -402,7 +315,7 @@ func (srv *Server) close() {
 	srv.Host.Wait()
 	srv.Tracer.Close()
 	srv.endRecording()
-	srv.replicas.Close()
+	srv.Replicas.Close()
 	srv.Now().Relay.Close()
 	srv.reloading.Lock()
 	defer srv.reloading.Unlock()

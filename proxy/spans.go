@@ -3,8 +3,6 @@ package proxy
 import (
 	"time"
 
-	"github.com/tidwall/gjson"
-
 	"github.com/dragoman-proxy/dragoman/proxy/clienterror"
 	"github.com/dragoman-proxy/dragoman/proxy/exchange"
 	"github.com/dragoman-proxy/dragoman/proxy/failures"
@@ -43,16 +41,4 @@ func (srv *Server) spanWithout(m *wire.Message, header []upstream.Header, peer s
 	}
 	client := telemetry.Edge{Revision: translate.Modern(), Address: peer}
 	return srv.Tracer.Begin(p, exchange.SpanOf(m, time.Now()), client, telemetry.Edge{Address: srv.Now().Address})
-}
-
-// beginSpan begins the span of the client's initialize, raw.
-func (h *handshake) beginSpan(raw []byte) {
-	if h.srv.Tracer == nil {
-		return
-	}
-	params := []byte(gjson.GetBytes(raw, "params").Raw)
-	if p, yes := h.srv.Tracer.Samples(params, h.Header, nil); yes {
-		m := telemetry.Message{Method: wire.Initialize.String(), ID: h.ID, Params: params, Began: time.Now()}
-		h.span = h.srv.Tracer.Begin(p, m, telemetry.Edge{Revision: h.vc.Name, Address: h.peer}, telemetry.Edge{})
-	}
 }

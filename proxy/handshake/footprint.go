@@ -1,4 +1,4 @@
-package proxy
+package handshake
 
 import (
 	"context"
@@ -14,8 +14,8 @@ import (
 
 // hoist moves texts that the server's tools repeat into the instructions of answer, the response to
 // initialize, if the configuration says so.
-func (h *handshake) hoist(ctx context.Context, s *session.Session, answer []byte) []byte {
-	policy := h.srv.Now().Footprint
+func (h *Handshake) hoist(ctx context.Context, s *session.Session, answer []byte) []byte {
+	policy := h.Opener.Now().Footprint
 	if !policy.Hoists() || !s.Facts.Has(wire.ServerTools) {
 		return answer
 	}
@@ -29,7 +29,7 @@ func (h *handshake) hoist(ctx context.Context, s *session.Session, answer []byte
 
 // readTools reads all pages of the server's tools. It sends notifications/initialized first; the
 // client's own notification is then not sent to the server.
-func (h *handshake) readTools(ctx context.Context, s *session.Session) ([][]byte, error) {
+func (h *Handshake) readTools(ctx context.Context, s *session.Session) ([][]byte, error) {
 	if s.Greeted {
 		return h.tools, nil // read by an earlier caller
 	}

@@ -1,4 +1,4 @@
-package proxy
+package handshake
 
 import (
 	"context"
@@ -26,8 +26,8 @@ type nameCollision struct {
 // checkCollisions checks, before the client receives the response to initialize, whether adapter
 // tools and server tools have equal names. It does nothing if adapters.on_clash is shadow. An error
 // refuses the session.
-func (h *handshake) checkCollisions(ctx context.Context, s *session.Session) error {
-	srv := h.srv
+func (h *Handshake) checkCollisions(ctx context.Context, s *session.Session) error {
+	srv := h.Opener
 	if srv.Adapters == nil || srv.Now().Config.Adapters.OnClash == config.ClashShadow || !s.Facts.Has(wire.ServerTools) {
 		return nil
 	}

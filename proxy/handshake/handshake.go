@@ -1,8 +1,9 @@
-package proxy
+package handshake
 
 import (
 	"bytes"
 	"context"
+	"crypto/rand"
 	"errors"
 	"fmt"
 	"strings"
@@ -34,58 +35,65 @@ import (
 	"github.com/dragoman-proxy/dragoman/translate/wire"
 )
 
-// handshakes has what all handshakes share.
-type handshakes struct {
+// Opener has what all handshakes share.
+type Opener struct {
 	*session.Table
 	clash    nameCollision      // collisions of their names with those of the server's tools
-	instance sealed.ID          // the id of this process
-	replicas *replicas.Replicas // the other replicas
+	Instance sealed.ID          // the id of this process
+	Replicas *replicas.Replicas // the other replicas
 }
 
-// handshake processes one client's initialize: it sends it to the server and makes a session of the
+// NewOpener returns what the handshakes of a process share, with an id of its own.
+func NewOpener(table *session.Table) *Opener {
+	o := &Opener{Table: table, clash: nameCollision{turn: make(chan struct{}, 1)}}
+	rand.Read(o.Instance[:]) // never fails
+	return o
+}
+
+// Handshake processes one client's initialize: it sends it to the server and makes a session of the
 // response. See
 // https://modelcontextprotocol.io/specification/2025-11-25/basic/lifecycle#initialization.
-type handshake struct {
-	srv *handshakes
+type Handshake struct {
+	Opener *Opener
 	server.Opening
-	pipe    bool // the client is on a pipe
-	alone   bool // there is no server, only dragoman's own tools
-	sender  downstream.Sender
-	bridges bool   // the session may also be with a modern server
-	who     string // the principal; "" if it is not known
-	peer    string // the client's address; "" on a pipe
-	owner   sealed.Owner
-	runsFor string // the client that the process is counted for
+	Pipe      bool // the client is on a pipe
+	alone     bool // there is no server, only dragoman's own tools
+	Sender    downstream.Sender
+	Bridges   bool   // the session may also be with a modern server
+	Principal string // the principal; "" if it is not known
+	Peer      string // the client's address; "" on a pipe
+	Owner     sealed.Owner
+	RunsFor   string // the client that the process is counted for
 
 	vc     *translate.Revision
 	asked  string // the revision that the client asked for
-	facts  wire.Facts
+	Facts  wire.Facts
 	named  string          // the server's session id
 	answer []byte          // the server's response, as it came
 	tools  [][]byte        // the server's tools, if readTools has read them
-	span   *telemetry.Call // of the client's initialize; nil for none
+	Span   *telemetry.Call // of the client's initialize; nil for none
 
-	seen *observe.Call // nil if the call is not observed
+	Seen *observe.Call // nil if the call is not observed
 }
 
-// negotiate sends the client's initialize to the server. It returns a session without an id, and
+// Negotiate sends the client's initialize to the server. It returns a session without an id, and
 // the response for the client. The client gets the revision that it asked for, whichever the server
 // speaks. If s is nil, the caller must close h.conn, if there is one.
-func (h *handshake) negotiate(ctx context.Context, raw []byte) (*session.Session, []byte, error) {
-	ctx, cancel := context.WithTimeout(processes.For(ctx, h.runsFor), h.srv.Now().Config.Upstream.HandshakeTimeout)
+func (h *Handshake) Negotiate(ctx context.Context, raw []byte) (*session.Session, []byte, error) {
+	ctx, cancel := context.WithTimeout(processes.For(ctx, h.RunsFor), h.Opener.Now().Config.Upstream.HandshakeTimeout)
 	defer cancel()
 	if err := h.read(raw); err != nil {
 		return nil, nil, err
 	}
 	h.observe(raw)
 	h.beginSpan(raw)
-	h.span.Numbered(h.seen.Number())
-	ctx = h.span.Within(ctx)
+	h.Span.Numbered(h.Seen.Number())
+	ctx = h.Span.Within(ctx)
 	noticed := h.noticeSilence()
 	defer noticed()
 	s, answer, err := h.propose(ctx, raw, nil)
 	if f, ok := err.(*mcp.Failure); ok && f.Cause == mcp.UpstreamTimeout && f.Err == context.DeadlineExceeded {
-		f.Err = fmt.Errorf("the server has not answered initialize within %v: %w", h.srv.Now().Config.Upstream.HandshakeTimeout, f.Err)
+		f.Err = fmt.Errorf("the server has not answered initialize within %v: %w", h.Opener.Now().Config.Upstream.HandshakeTimeout, f.Err)
 	}
 	if s != nil {
 		s.Catalogue.Introduce(answer)
@@ -95,14 +103,14 @@ func (h *handshake) negotiate(ctx context.Context, raw []byte) (*session.Session
 
 // noticeSilence logs a warning if a server at a URL is slow to answer initialize. The caller calls
 // stop when the server has answered. For a silent process, its connection logs a warning.
-func (h *handshake) noticeSilence() (stop func()) {
-	at := h.srv.Now().Config.Upstream.URL
+func (h *Handshake) noticeSilence() (stop func()) {
+	at := h.Opener.Now().Config.Upstream.URL
 	if at == "" {
 		return func() {}
 	}
 	timer := time.AfterFunc(upstream.MuteTime, func() {
 		h.log().Warn("upstream has not answered initialize yet", zap.String("url", at), zap.Duration("waited", upstream.MuteTime),
-			zap.Duration("given_up_after", h.srv.Now().Config.Upstream.HandshakeTimeout))
+			zap.Duration("given_up_after", h.Opener.Now().Config.Upstream.HandshakeTimeout))
 	})
 	return func() { timer.Stop() }
 }
@@ -110,20 +118,20 @@ func (h *handshake) noticeSilence() (stop func()) {
 // propose sends initialize with one revision after the other until the server accepts one. named is
 // the newest handshake revision that the server has named, or nil. A server that is known to be
 // modern only is not sent initialize.
-func (h *handshake) propose(ctx context.Context, raw []byte, named *translate.Revision) (*session.Session, []byte, error) {
-	if known := h.srv.Eras.Peek(h.Header); h.bridges && known != nil && known.Modern() && !known.Handshake {
+func (h *Handshake) propose(ctx context.Context, raw []byte, named *translate.Revision) (*session.Session, []byte, error) {
+	if known := h.Opener.Eras.Peek(h.Header); h.Bridges && known != nil && known.Modern() && !known.Handshake {
 		if s, answer, ok := h.bridge(ctx, raw); ok {
 			return h.ready(ctx, s, answer)
 		}
 		h.unbridge()
-		h.srv.Eras.Drop(h.Header, known)
+		h.Opener.Eras.Drop(h.Header, known)
 	}
-	steps := h.srv.Eras.Proposals(h.vc, named, h.Header)
+	steps := h.Opener.Eras.Proposals(h.vc, named, h.Header)
 	for {
 		m, err := h.ask(ctx, raw, steps.Next())
 		if steps.First() && era.LooksModern(m, err) && !h.namesHandshake(m) {
 			if s, answer, ok := h.bridge(ctx, raw); ok {
-				h.srv.Eras.Note(h.Header, &era.Era{Revision: s.ServerRevision})
+				h.Opener.Eras.Note(h.Header, &era.Era{Revision: s.ServerRevision})
 				return h.ready(ctx, s, answer)
 			}
 		}
@@ -155,14 +163,14 @@ func (h *handshake) propose(ctx context.Context, raw []byte, named *translate.Re
 				continue
 			}
 		}
-		if h.srv.Now().Origin.Shared == nil && steps.GoOn(m, err) { // a shared process does its own handshake
+		if h.Opener.Now().Origin.Shared == nil && steps.GoOn(m, err) { // a shared process does its own handshake
 			h.unbridge() // a process that has refused one revision may not accept another one
 			continue
 		}
 		switch {
 		case err == nil:
 			return nil, h.refusal(m), nil
-		case h.srv.Now().Own != nil && clienterror.Unreachable(err):
+		case h.Opener.Now().Own != nil && clienterror.Unreachable(err):
 			return h.goAlone(err)
 		}
 		return nil, nil, clienterror.Of(err).About(h.ID)
@@ -172,10 +180,10 @@ func (h *handshake) propose(ctx context.Context, raw []byte, named *translate.Re
 // ready completes a session before the client receives the response to initialize: it checks
 // dragoman's own tools for name collisions and adds them to the response. An error means that there
 // is no session.
-func (h *handshake) ready(ctx context.Context, s *session.Session, answer []byte) (*session.Session, []byte, error) {
+func (h *Handshake) ready(ctx context.Context, s *session.Session, answer []byte) (*session.Session, []byte, error) {
 	err := h.checkCollisions(ctx, s)
 	if err == nil {
-		answer, err = h.srv.Now().OwnFor(&h.sender).Introduce(answer)
+		answer, err = h.Opener.Now().OwnFor(&h.Sender).Introduce(answer)
 	}
 	if err != nil {
 		return nil, nil, clienterror.Of(err).About(h.ID)
@@ -183,23 +191,23 @@ func (h *handshake) ready(ctx context.Context, s *session.Session, answer []byte
 	s.ServerName = session.NameOf([]byte(gjson.GetBytes(answer, "result.serverInfo").Raw))
 	out := h.hoist(ctx, s, answer)
 	if len(out) != len(answer) {
-		h.seen.Note(observe.Note{By: observe.Footprint, What: "hoisted", Path: "result.instructions", To: observe.ToClient, Detail: "what several tools say is said once"})
+		h.Seen.Note(observe.Note{By: observe.Footprint, What: "hoisted", Path: "result.instructions", To: observe.ToClient, Detail: "what several tools say is said once"})
 	}
 	return s, out, nil
 }
 
 // goAlone begins a session with only dragoman's own tools, since the server cannot be reached. This
 // does not change until the client sends initialize again.
-func (h *handshake) goAlone(err error) (*session.Session, []byte, error) {
-	h.srv.Host.Report.FailedAs("server is unavailable: the session has only tools of adapters", err, h.requestInfo())
+func (h *Handshake) goAlone(err error) (*session.Session, []byte, error) {
+	h.Opener.Host.Report.FailedAs("server is unavailable: the session has only tools of adapters", err, h.requestInfo())
 	if conn := h.Conn; conn != nil {
-		h.srv.Host.Spawn(func() { h.srv.EndConn(conn) })
+		h.Opener.Host.Spawn(func() { h.Opener.EndConn(conn) })
 	}
 	return h.settleAlone()
 }
 
 // settleAlone makes a session without a server.
-func (h *handshake) settleAlone() (*session.Session, []byte, error) {
+func (h *Handshake) settleAlone() (*session.Session, []byte, error) {
 	h.alone, h.Conn, h.Standing, h.named, h.Early = true, origin.NoServer{}, nil, "", nil
 	m := new(wire.Message)
 	if err := m.Scan(origin.NoServer{}.AnswerTo(wire.Initialize, h.ID), nil); err != nil {
@@ -207,16 +215,16 @@ func (h *handshake) settleAlone() (*session.Session, []byte, error) {
 	}
 	s, answer, err := h.settle(m)
 	if err == nil {
-		answer, err = h.srv.Now().OwnFor(&h.sender).Introduce(answer)
+		answer, err = h.Opener.Now().OwnFor(&h.Sender).Introduce(answer)
 	}
 	return s, answer, err
 }
 
 // log returns the logger for lines about the handshake.
-func (h *handshake) log() *zap.Logger { return h.srv.Host.Log.With(trace.Fields(h.Header)...) }
+func (h *Handshake) log() *zap.Logger { return h.Opener.Host.Log.With(trace.Fields(h.Header)...) }
 
 // read notes what the session needs to know of initialize.
-func (h *handshake) read(raw []byte) error {
+func (h *Handshake) read(raw []byte) error {
 	var m wire.Message
 	if err := m.Scan(raw, nil); err != nil {
 		return err
@@ -231,29 +239,29 @@ func (h *handshake) read(raw []byte) error {
 	if h.vc == nil || h.vc.Modern {
 		h.vc = translate.Latest() // as the specification requires of servers
 	}
-	h.facts = mcp.ClientFacts(gjson.Get(params, "capabilities"))
+	h.Facts = mcp.ClientFacts(gjson.Get(params, "capabilities"))
 	return nil
 }
 
 // ask proposes a revision and waits for the response.
-func (h *handshake) ask(ctx context.Context, raw []byte, propose *translate.Revision) (*wire.Message, error) {
+func (h *Handshake) ask(ctx context.Context, raw []byte, propose *translate.Revision) (*wire.Message, error) {
 	m, err := h.sendProposal(ctx, raw, propose)
 	if m != nil {
-		h.seen.Came(observe.Message{Edge: observe.ServerEdge, Direction: observe.ToClient, Copy: h.seen.Keep(m.Raw), Method: wire.Initialize.String(), Rev: propose.Name})
+		h.Seen.Came(observe.Message{Edge: observe.ServerEdge, Direction: observe.ToClient, Copy: h.Seen.Keep(m.Raw), Method: wire.Initialize.String(), Rev: propose.Name})
 	}
 	return m, err
 }
 
 // sendProposal is ask without observation of the response.
-func (h *handshake) sendProposal(ctx context.Context, raw []byte, propose *translate.Revision) (answer *wire.Message, err error) {
+func (h *Handshake) sendProposal(ctx context.Context, raw []byte, propose *translate.Revision) (answer *wire.Message, err error) {
 	var m wire.Message
-	up := h.srv.Now().Table.Between(h.vc, propose)
+	up := h.Opener.Now().Table.Between(h.vc, propose)
 	if err := m.Scan(bytes.Clone(raw), up.Shape()); err != nil {
 		return nil, err
 	}
-	m.Facts = h.facts
+	m.Facts = h.Facts
 	body, _, err := up.Rewrite(nil, &m)
-	h.srv.Host.Losses.Note(h.vc, propose, wire.Initialize, m.Losses, h.Header)
+	h.Opener.Host.Losses.Note(h.vc, propose, wire.Initialize, m.Losses, h.Header)
 	if err != nil {
 		return nil, err
 	}
@@ -263,7 +271,7 @@ func (h *handshake) sendProposal(ctx context.Context, raw []byte, propose *trans
 		}
 	}
 	h.Sent = body
-	h.observeProposal(body, propose, observe.Why{Translator: up, Known: translate.Known{Facts: h.facts}}, m.Losses)
+	h.observeProposal(body, propose, observe.Why{Translator: up, Known: translate.Known{Facts: h.Facts}}, m.Losses)
 	o := &upstream.Outgoing{Body: body, Request: true, Header: h.Header}
 	span := telemetry.Ask(ctx, o, propose.Name)
 	defer func() {
@@ -290,24 +298,16 @@ func (h *handshake) sendProposal(ctx context.Context, raw []byte, propose *trans
 }
 
 // send sends initialize. It opens the connection first if there is none.
-func (h *handshake) send(ctx context.Context, m *upstream.Outgoing) (upstream.Stream, error) {
+func (h *Handshake) send(ctx context.Context, m *upstream.Outgoing) (upstream.Stream, error) {
 	if h.Conn != nil {
 		return h.Conn.Send(ctx, m)
 	}
-	b, err := h.srv.begun(ctx, m)
+	b, err := h.Opener.begun(ctx, m)
 	if err != nil {
 		return nil, err
 	}
 	h.Conn, h.Standing = b.Conn, b.Standing
 	return b.Answer, nil
-}
-
-// begun opens a session's connection: to a process of its own, or to the shared one.
-func (srv *handshakes) begun(ctx context.Context, initialize *upstream.Outgoing) (*upstream.Begun, error) {
-	if sh := srv.Now().Origin.Shared; sh != nil {
-		return sh.Join(ctx, srv.sharing(), initialize)
-	}
-	return srv.connect(ctx, initialize)
 }
 
 // versionRefusal returns the JSON-RPC error in the body of an HTTP refusal, if it is about
@@ -328,22 +328,15 @@ func versionRefusal(err error) (*wire.Message, error) {
 }
 
 // refusal returns the server's error response to initialize, with the client's id.
-func (h *handshake) refusal(m *wire.Message) []byte {
+func (h *Handshake) refusal(m *wire.Message) []byte {
 	if id := m.ID(); id != nil && string(id) != "null" {
 		return m.Raw
 	}
 	return mcp.AppendErrorAs(nil, h.ID, m.Error())
 }
 
-// bridgesTasks reports whether calls of clients of vc may become tasks at a handshake server of vu.
-// result is its InitializeResult.
-func (srv *handshakes) bridgesTasks(vc, vu *translate.Revision, result []byte) bool {
-	return vc.Modern && vu.Tasks && srv.Now().Config.Contract.Tasks == "bridge" &&
-		gjson.Get(wire.View(result), "capabilities.tasks.requests.tools.call").IsObject()
-}
-
 // settle makes the session from the server's InitializeResult.
-func (h *handshake) settle(m *wire.Message) (*session.Session, []byte, error) {
+func (h *Handshake) settle(m *wire.Message) (*session.Session, []byte, error) {
 	said := gjson.Get(wire.View(m.Result()), "protocolVersion").String()
 	vu := translate.Lookup(said)
 	if vu == nil || vu.Modern {
@@ -352,25 +345,25 @@ func (h *handshake) settle(m *wire.Message) (*session.Session, []byte, error) {
 		return nil, nil, f
 	}
 	if vu != h.vc && !h.vc.Modern {
-		h.srv.Host.Report.Quirk(report.OtherRevision)
+		h.Opener.Host.Report.Quirk(report.OtherRevision)
 	}
 	if gjson.Get(wire.View(m.Result()), "capabilities.logging").Exists() {
-		h.facts |= wire.ServerLogging
+		h.Facts |= wire.ServerLogging
 	}
 	if mcp.Declares(gjson.GetBytes(m.Result(), "capabilities"), "tools") {
-		h.facts |= wire.ServerTools
+		h.Facts |= wire.ServerTools
 	}
-	if h.srv.bridgesTasks(h.vc, vu, m.Result()) {
-		h.facts |= wire.ServerTasks
+	if h.Opener.BridgesTasks(h.vc, vu, m.Result()) {
+		h.Facts |= wire.ServerTasks
 	}
-	s := h.srv.newSession(h, vu)
+	s := h.Opener.newSession(h, vu)
 	if err := m.Scan(m.Raw, s.Down.Shape()); err != nil {
 		return nil, nil, err
 	}
 	m.Method, m.Facts = wire.Initialize, s.Facts
 	out, _, err := s.Down.Rewrite(nil, m)
-	h.srv.Host.Losses.Note(vu, h.vc, wire.Initialize, m.Losses, h.Header)
-	h.seen.Because(observe.ToClient, observe.Why{Translator: s.Down, Known: exchange.Known(m)}, m.Losses)
+	h.Opener.Host.Losses.Note(vu, h.vc, wire.Initialize, m.Losses, h.Header)
+	h.Seen.Because(observe.ToClient, observe.Why{Translator: s.Down, Known: exchange.Known(m)}, m.Losses)
 	if err == nil && gjson.Get(wire.View(out), "result.protocolVersion").String() != h.vc.Name {
 		out, err = sjson.SetBytes(out, "result.protocolVersion", h.vc.Name)
 	}
@@ -381,7 +374,7 @@ func (h *handshake) settle(m *wire.Message) (*session.Session, []byte, error) {
 }
 
 // namesHandshake reports whether the server's error names a handshake revision that it accepts.
-func (h *handshake) namesHandshake(m *wire.Message) bool {
+func (h *Handshake) namesHandshake(m *wire.Message) bool {
 	if m == nil {
 		return false
 	}
@@ -390,7 +383,7 @@ func (h *handshake) namesHandshake(m *wire.Message) bool {
 }
 
 // rejected is [era.Rejected] for the request of h.
-func (h *handshake) rejected(m *wire.Message) (*translate.Revision, error) {
+func (h *Handshake) rejected(m *wire.Message) (*translate.Revision, error) {
 	next, err := era.Rejected(m)
 	if err != nil {
 		return nil, clienterror.Of(err).About(h.ID)
@@ -398,45 +391,60 @@ func (h *handshake) rejected(m *wire.Message) (*translate.Revision, error) {
 	return next, nil
 }
 
-// concluded logs and counts the outcome of a handshake, and returns the error for the client. It ends the span of one
+// Conclude logs and counts the outcome of a handshake, and returns the error for the client. It ends the span of one
 // that has failed. If s is nil, answer is the server's refusal, or err is set.
-func (h *handshake) concluded(s *session.Session, answer []byte, err error) error {
+func (h *Handshake) Conclude(s *session.Session, answer []byte, err error) error {
 	switch {
 	case err != nil:
 		f := clienterror.Of(err)
 		if f.UnknownSession() { // without a session, 404 means that there is no server at this path
 			f.NoEndpoint()
 		}
-		f = h.srv.Host.Report.Failed(f, h.requestInfo())
+		f = h.Opener.Host.Report.Failed(f, h.requestInfo())
 		h.observeFailure(f)
-		h.span.End(string(report.Outcome(f)), f.Why)
-		h.srv.Metrics.Handshake(h.vc, nil, report.Outcome(f), failures.Cause(f.Why))
+		h.Span.End(string(report.Outcome(f)), f.Why)
+		h.Opener.Metrics.Handshake(h.vc, nil, report.Outcome(f), failures.Cause(f.Why))
 		return f
 	case s == nil:
-		h.seen.Went(observe.ClientEdge, observe.ToClient, answer)
+		h.Seen.Went(observe.ClientEdge, observe.ToClient, answer)
 		why, said := failures.Refusal, gjson.GetBytes(answer, "error")
 		if said.Get("code").Int() == mcp.CodeUnsupportedVersion || said.Get("data.supported").IsArray() {
 			why = failures.Revision
 		}
-		h.srv.Metrics.Handshake(h.vc, nil, metrics.Errored, why)
-		h.srv.Host.Report.ServerFailed("server refused initialize", why, errors.New(said.Raw), h.Header)
-		h.span.Done(&mcp.ServerError{Raw: []byte(said.Raw)})
+		h.Opener.Metrics.Handshake(h.vc, nil, metrics.Errored, why)
+		h.Opener.Host.Report.ServerFailed("server refused initialize", why, errors.New(said.Raw), h.Header)
+		h.Span.Done(&mcp.ServerError{Raw: []byte(said.Raw)})
 	default:
 		h.observeAnswer(s, answer)
 	}
 	return nil
 }
 
-func (h *handshake) requestInfo() report.At {
+func (h *Handshake) requestInfo() report.At {
 	return report.At{Method: wire.Initialize.String(), Client: h.vc, Header: h.Header}
 }
 
 // sharesModern reports whether the shared process is a modern server. It is called after a handshake with the
 // process has failed.
-func (h *handshake) sharesModern(ctx context.Context) bool {
-	if h.srv.Now().Origin.Shared == nil || !h.bridges {
+func (h *Handshake) sharesModern(ctx context.Context) bool {
+	if h.Opener.Now().Origin.Shared == nil || !h.Bridges {
 		return false
 	}
-	e, err := h.srv.Eras.Of(ctx, h.Header)
+	e, err := h.Opener.Eras.Of(ctx, h.Header)
 	return err == nil && e.Modern() && !e.Handshake
 }
+
+// beginSpan begins the span of the client's initialize, raw.
+func (h *Handshake) beginSpan(raw []byte) {
+	if h.Opener.Tracer == nil {
+		return
+	}
+	params := []byte(gjson.GetBytes(raw, "params").Raw)
+	if p, yes := h.Opener.Tracer.Samples(params, h.Header, nil); yes {
+		m := telemetry.Message{Method: wire.Initialize.String(), ID: h.ID, Params: params, Began: time.Now()}
+		h.Span = h.Opener.Tracer.Begin(p, m, telemetry.Edge{Revision: h.vc.Name, Address: h.Peer}, telemetry.Edge{})
+	}
+}
+
+// versionChosen is noted of initialize: no rule of the translation sets the revision.
+const versionChosen = "dragoman proposes the revisions that the server may speak, and gives the client the one that it asked for"

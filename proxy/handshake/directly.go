@@ -1,4 +1,4 @@
-package proxy
+package handshake
 
 import (
 	"context"
@@ -17,11 +17,11 @@ import (
 	"github.com/dragoman-proxy/dragoman/translate/wire"
 )
 
-// directly makes a session for modern clients at a modern server. discovered is the server's
+// Directly makes a session for modern clients at a modern server. discovered is the server's
 // DiscoverResult, or nil if it was not asked. If h.pipe is set, the session serves only the one
 // client on that pipe.
-func (h *handshake) directly(ctx context.Context, q *stateless.Request, known *era.Era) (s *session.Session, err error) {
-	srv := h.srv
+func (h *Handshake) Directly(ctx context.Context, q *stateless.Request, known *era.Era) (s *session.Session, err error) {
+	srv := h.Opener
 	if !known.Modern() {
 		return nil, mcp.Fail(mcp.UpstreamLegacy, "")
 	}
@@ -39,7 +39,7 @@ func (h *handshake) directly(ctx context.Context, q *stateless.Request, known *e
 		}
 	}
 	if discovered == nil || mcp.Declares(gjson.GetBytes(discovered, "capabilities"), "tools") {
-		h.facts |= wire.ServerTools
+		h.Facts |= wire.ServerTools
 	}
 	cfg := srv.Now().Config.Bridge
 	d.Crossing = &bridge.Crossing{Down: wire.Stamp{
@@ -53,11 +53,11 @@ func (h *handshake) directly(ctx context.Context, q *stateless.Request, known *e
 }
 
 // reach opens the connection to the server.
-func (h *handshake) reach(ctx context.Context, d *session.Direct) error {
-	b := h.srv.Eras.TakeSpare(ctx)
+func (h *Handshake) reach(ctx context.Context, d *session.Direct) error {
+	b := h.Opener.Eras.TakeSpare(ctx)
 	if b == nil {
 		var err error
-		if b, err = h.srv.Now().Origin.Open(ctx); err != nil {
+		if b, err = h.Opener.Now().Origin.Open(ctx); err != nil {
 			return err
 		}
 	}
@@ -68,7 +68,7 @@ func (h *handshake) reach(ctx context.Context, d *session.Direct) error {
 }
 
 // discover sends server/discover. The caller owns the result.
-func (h *handshake) discover(ctx context.Context, d *session.Direct) (result []byte, err error) {
+func (h *Handshake) discover(ctx context.Context, d *session.Direct) (result []byte, err error) {
 	o := &upstream.Outgoing{Body: h.Sent, Request: true, Header: d.Headers(h.Header, wire.ServerDiscover.String(), "")}
 	span := telemetry.Ask(ctx, o, translate.Modern())
 	defer func() { span.Done(err) }()

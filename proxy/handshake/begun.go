@@ -1,0 +1,167 @@
+package handshake
+
+import (
+	"context"
+	"net/netip"
+	"net/url"
+	"time"
+
+	"github.com/tidwall/gjson"
+	"go.uber.org/zap"
+
+	"github.com/dragoman-proxy/dragoman/proxy/bridge/legacyclient"
+	"github.com/dragoman-proxy/dragoman/proxy/era"
+	"github.com/dragoman-proxy/dragoman/proxy/metrics"
+	"github.com/dragoman-proxy/dragoman/proxy/restart"
+	"github.com/dragoman-proxy/dragoman/proxy/sealed"
+	"github.com/dragoman-proxy/dragoman/proxy/server"
+	"github.com/dragoman-proxy/dragoman/proxy/session"
+	"github.com/dragoman-proxy/dragoman/proxy/share"
+	"github.com/dragoman-proxy/dragoman/proxy/upstream"
+	"github.com/dragoman-proxy/dragoman/translate"
+	"github.com/dragoman-proxy/dragoman/translate/wire"
+)
+
+// newSession makes the session of a finished handshake. vu is the server's revision.
+func (srv *Opener) newSession(h *Handshake, vu *translate.Revision) *session.Session {
+	var again *restart.Pipe
+	_, shares := h.Conn.(*share.Conn)         // the shared process restarts by itself
+	_, bridged := h.Conn.(*legacyclient.Conn) // there is no handshake to repeat
+	_, remote := h.Conn.(*upstream.SSESession)
+	if !h.alone && !shares && !bridged && (srv.Now().Origin.Restarts || remote && !h.vc.Modern) && srv.Now().Config.Upstream.Restart.Max > 0 {
+		again = srv.restarting(&h.Opening, vu.Name, h.RunsFor)
+		h.Conn, h.Standing = again, again.Stream()
+	}
+	t := sealed.Session{
+		Made: time.Now(), ClientRevision: h.vc, ServerRevision: vu, Facts: h.Facts, Named: h.named, Owner: h.Owner,
+		Local: h.Pipe || h.alone || h.Standing != nil || srv.Now().Origin.Resume == nil,
+	}
+	if !h.Pipe && (t.Local || srv.serverIsBeside()) {
+		t.Home = srv.Instance
+	}
+	if c, ok := h.Conn.(*legacyclient.Conn); ok {
+		t.Home = srv.Instance
+		c.Introduced(&t)
+	} else if said := gjson.GetManyBytes(h.Sent, "params.clientInfo", "params.capabilities"); h.Standing == nil && t.Named != "" {
+		t.Introduce(said[0].Raw, said[1].Raw)
+	}
+	s := srv.Make(t, h.Conn, &h.Sender)
+	s.ClientName = session.NameOf([]byte(gjson.GetBytes(h.Sent, "params.clientInfo").Raw))
+	s.Piped, s.RunsFor = h.Standing != nil, h.RunsFor
+	s.Open.Unique, s.Asked.Unique = h.Pipe, s.Piped
+	if again != nil {
+		again.Bind(s)
+	}
+	if h.Pipe {
+		s.Pipe = srv.Pipes.Add(1)
+	}
+	if c, ok := h.Conn.(interface{ SetSession(id, version string) }); ok {
+		c.SetSession(h.named, vu.HeaderName())
+	}
+	srv.countHandshake(h.log(), s)
+	return s
+}
+
+// restarting returns the connection behind o, which starts the server's process again when it ends by itself.
+func (srv *Opener) restarting(o *server.Opening, version, runsFor string) *restart.Pipe {
+	return restart.Over(srv.Host, srv.Eras, o, restart.Options{Connect: srv.connect, Version: version, RunsFor: runsFor})
+}
+
+// connect begins a session with the server, by the current configuration. It uses the spare process, which
+// was started to find out the server's era, if there is one.
+func (srv *Opener) connect(ctx context.Context, initialize *upstream.Outgoing) (*upstream.Begun, error) {
+	if b := srv.Eras.TakeSpare(ctx); b != nil {
+		if _, err := b.Conn.Send(ctx, initialize); err == nil {
+			return b, nil
+		}
+		srv.Host.Spawn(func() { server.EndBegun(b, srv.Host.Log) })
+	}
+	return srv.Now().Origin.Connect(ctx, initialize)
+}
+
+// sharing returns what package share needs of srv.
+func (srv *Opener) sharing() *share.Proxy {
+	return &share.Proxy{
+		Host: srv.Host, Eras: srv.Eras, Connect: srv.connect, Open: srv.Now().Origin.Open,
+		Streams: func(conn upstream.Conn, standing upstream.Stream) share.Streams { return srv.lanesTo(conn, standing) },
+	}
+}
+
+// begun opens a session's connection: to a process of its own, or to the shared one.
+func (srv *Opener) begun(ctx context.Context, initialize *upstream.Outgoing) (*upstream.Begun, error) {
+	if sh := srv.Now().Origin.Shared; sh != nil {
+		return sh.Join(ctx, srv.sharing(), initialize)
+	}
+	return srv.connect(ctx, initialize)
+}
+
+// BridgesTasks reports whether calls of clients of vc may become tasks at a handshake server of vu.
+// result is its InitializeResult.
+func (srv *Opener) BridgesTasks(vc, vu *translate.Revision, result []byte) bool {
+	return vc.Modern && vu.Tasks && srv.Now().Config.Contract.Tasks == "bridge" &&
+		gjson.Get(wire.View(result), "capabilities.tasks.requests.tools.call").IsObject()
+}
+
+// countHandshake counts a handshake and logs the deprecated revisions in it.
+func (srv *Opener) countHandshake(log *zap.Logger, s *session.Session) {
+	for _, side := range []struct {
+		name string
+		rev  *translate.Revision
+	}{{"client", s.ClientRevision}, {"server", s.ServerRevision}} {
+		if side.rev.Deprecated {
+			log.Info("peer uses a deprecated revision", zap.String("peer", side.name), zap.String("revision", side.rev.Name))
+		}
+	}
+	srv.Metrics.Handshake(s.ClientRevision, s.ServerRevision, metrics.Succeeded, "")
+	log.Debug("session begins", zap.String("client", s.ClientRevision.Name), zap.String("server", s.ServerRevision.Name))
+}
+
+// serverIsBeside reports whether each replica has a server of its own: the server is on this
+// machine, or in this pod, and there are other replicas. Such a server does not know the sessions
+// of the others.
+func (srv *Opener) serverIsBeside() bool {
+	at, err := url.Parse(srv.Now().Config.Upstream.URL)
+	if err != nil || !srv.Replicas.Configured() {
+		return false
+	}
+	ip, err := netip.ParseAddr(at.Hostname())
+	return at.Hostname() == "localhost" || err == nil && ip.Unmap().IsLoopback()
+}
+
+// lanesTo are the lanes of a server without a handshake on a pipe. One that is a
+// process and ends by itself is started again; there is nothing that it has to be told.
+func (srv *Opener) lanesTo(conn upstream.Conn, standing upstream.Stream) *session.Lanes {
+	if now := srv.Now(); now.Origin.Restarts && now.Config.Upstream.Restart.Max > 0 {
+		o := &server.Opening{Of: srv.Host, Conn: conn, Standing: standing}
+		era.Discover(o)
+		r := srv.restarting(o, translate.Modern(), "")
+		conn, standing = r, r.Stream()
+	}
+	return srv.OpenLanes(conn, standing)
+}
+
+// Open opens a connection for a server without a handshake.
+func (h *Handshake) Open(ctx context.Context) bool {
+	if sh := h.Opener.Now().Origin.Shared; sh != nil && h.Bridges {
+		g, err := sh.JoinModern(ctx, h.Opener.sharing())
+		if err != nil {
+			h.log().Debug("no process to share", zap.Error(err))
+			return false
+		}
+		h.Conn, h.Standing = g, nil
+		return true
+	}
+	b := h.Opener.Eras.TakeSpare(ctx)
+	if b == nil && h.Opener.Now().Origin.Open != nil {
+		var err error
+		if b, err = h.Opener.Now().Origin.Open(ctx); err != nil {
+			h.log().Debug("no connection without a handshake", zap.Error(err))
+			return false
+		}
+	}
+	if b == nil {
+		return false
+	}
+	h.Conn, h.Standing = b.Conn, b.Standing
+	return true
+}

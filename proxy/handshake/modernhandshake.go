@@ -1,0 +1,80 @@
+package handshake
+
+import (
+	"context"
+
+	"github.com/tidwall/gjson"
+	"go.uber.org/zap"
+
+	"github.com/dragoman-proxy/dragoman/proxy/era"
+	"github.com/dragoman-proxy/dragoman/proxy/observe"
+	"github.com/dragoman-proxy/dragoman/proxy/report"
+	"github.com/dragoman-proxy/dragoman/proxy/session"
+	"github.com/dragoman-proxy/dragoman/translate"
+)
+
+// bridge makes the session at a server that has no handshake, after it has refused
+// one: it gets server/discover, once, on the same connection. ok is false where it
+// is no such server, or does not answer in time; then its refusal stands. See
+// https://modelcontextprotocol.io/specification/2026-07-28/server/discover.
+func (h *Handshake) bridge(ctx context.Context, raw []byte) (s *session.Session, answer []byte, ok bool) {
+	modern := translate.Lookup(translate.Modern())
+	if !h.Bridges {
+		return nil, nil, false
+	}
+	if h.Conn == nil && !h.Open(ctx) {
+		return nil, nil, false
+	}
+	if named, is := h.Conn.(interface{ SetSession(id, version string) }); is {
+		named.SetSession("", modern.HeaderName())
+	}
+	if h.Standing != nil {
+		h.Conn, h.Standing = h.Opener.lanesTo(h.Conn, h.Standing), nil
+	}
+	c := h.Opener.Legacy.New(h.Conn, h.vc, h.Facts)
+	if h.Principal != "" {
+		c.BelongTo(h.Principal)
+	}
+	h.Conn = c
+	asking, cancel := h.Opener.Eras.Asking(ctx, h.Header)
+	defer cancel()
+	result, err := c.Introduce(asking, raw, h.Header)
+	if err != nil {
+		h.log().Debug("server does not answer server/discover either", zap.Error(err))
+		return nil, nil, false
+	}
+	if speaks, _, _ := era.Named(gjson.GetBytes(result, "supportedVersions")); speaks != modern {
+		return nil, nil, false
+	}
+	if answer, h.Facts, err = c.InitializeResult(h.ID, result, h.Header); err != nil {
+		h.log().Warn("cannot build the initialize result from server/discover", zap.Error(err))
+		return nil, nil, false
+	}
+	h.named, h.Early = "", nil
+	h.Seen.Note(observe.Note{By: observe.Bridge, What: "introduced", To: observe.ToClient, Detail: "the server has no handshake: dragoman answers initialize with what the server says of itself in server/discover"})
+	return h.Opener.newSession(h, modern), answer, true
+}
+
+// unbridge takes back what bridge has left of a server that is none without a
+// handshake, so that initialize can be said to it. What it was asked before is void.
+func (h *Handshake) unbridge() {
+	if conn := h.Conn; conn != nil {
+		h.Opener.Host.Spawn(func() { h.Opener.EndConn(conn) })
+	}
+	h.Conn, h.Standing, h.Early, h.named = nil, nil, nil, ""
+}
+
+// shakesFor reports whether the server has a handshake at all, which has just
+// answered one without beginning a session: some that have none answer it, too, and
+// refuse all that follows.
+func (h *Handshake) shakesFor(ctx context.Context) bool {
+	if !h.Bridges || h.Standing != nil || h.named != "" {
+		return true
+	}
+	e, err := h.Opener.Eras.Of(ctx, h.Header)
+	if err != nil || !e.Modern() || e.Handshake {
+		return true
+	}
+	h.Opener.Host.Report.Quirk(report.IdleHandshake)
+	return false
+}

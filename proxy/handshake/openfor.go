@@ -1,0 +1,116 @@
+package handshake
+
+import (
+	"context"
+
+	"github.com/tidwall/gjson"
+
+	"github.com/dragoman-proxy/dragoman/proxy/bridge/modernclient"
+	"github.com/dragoman-proxy/dragoman/proxy/clienterror"
+	"github.com/dragoman-proxy/dragoman/proxy/era"
+	"github.com/dragoman-proxy/dragoman/proxy/mcp"
+	"github.com/dragoman-proxy/dragoman/proxy/processes"
+	"github.com/dragoman-proxy/dragoman/proxy/server"
+	"github.com/dragoman-proxy/dragoman/proxy/session"
+	"github.com/dragoman-proxy/dragoman/proxy/share"
+	"github.com/dragoman-proxy/dragoman/proxy/upstream"
+	"github.com/dragoman-proxy/dragoman/translate"
+	"github.com/dragoman-proxy/dragoman/translate/wire"
+)
+
+func (srv *Opener) Open(ctx context.Context, o modernclient.Opening) (s *session.Session, answer []byte, err error) {
+	defer func() {
+		if r := recover(); r != nil {
+			srv.Host.Report.Panicked(r)
+			err = mcp.Fail(mcp.Panicked, "")
+		}
+	}()
+	h := &Handshake{Opener: srv, Sender: o.For.Sender, RunsFor: o.For.RunsFor, Opening: server.Opening{Of: srv.Host, Header: o.Header, ID: []byte("1")}}
+	ctx = processes.For(ctx, o.For.RunsFor)
+	var known *era.Era
+	if o.Kind != modernclient.OnlyAdapters {
+		if known, err = srv.Eras.Of(ctx, o.Header); err != nil {
+			return nil, nil, err
+		}
+		defer func() {
+			if err != nil { // the server may have been replaced
+				srv.Eras.Drop(o.Header, known)
+				err = srv.Eras.OrChanged(ctx, o.Header, known, err)
+			}
+		}()
+	}
+	if o.Kind == modernclient.WithoutHandshake {
+		if s, err = h.Directly(ctx, o.For, known); err == nil {
+			s.Direct.Realm = o.Realm
+		}
+	} else {
+		s, answer, err = h.shakeHands(ctx, o, known)
+	}
+	if err != nil {
+		return nil, nil, err
+	}
+	s.Principal = "modern " + o.Principal
+	s.Ended = nil // the state of own tools belongs to the principal, which may have several sessions
+	if s.Piped {
+		l := srv.OpenLanes(h.Conn, h.Standing)
+		l.WhenLost(o.Lost)
+		if s.Conn = l; o.Kind == modernclient.WithoutHandshake {
+			s.Conn = share.NewRemapper(srv.Host, l)
+		}
+	}
+	if o.Kind != modernclient.WithoutHandshake && !s.Greeted {
+		_, err = s.Conn.Send(ctx, &upstream.Outgoing{Body: mcp.Notification(wire.Initialized, ""), Header: o.Header})
+	}
+	if err != nil {
+		srv.End(s, err)
+		return nil, nil, err
+	}
+	if known != nil && known.Unsure {
+		srv.Eras.Note(o.Header, &era.Era{Handshake: true, Newest: s.ServerRevision})
+	}
+	return s, answer, nil
+}
+
+// shakeHands does the handshake of a session for modern clients, with the server or, for modernclient.OnlyAdapters, without one.
+// answer is an InitializeResult in the newest revision.
+func (h *Handshake) shakeHands(ctx context.Context, o modernclient.Opening, known *era.Era) (s *session.Session, answer []byte, err error) {
+	switch h.vc = translate.Lookup(translate.Modern()); {
+	case o.Kind == modernclient.OnlyAdapters:
+		h.Facts = o.For.Facts
+		s, answer, err = h.settleAlone()
+	case !known.Handshake:
+		err = mcp.Fail(mcp.UpstreamModern, known.Revision.Name)
+	default:
+		h.Facts = mcp.ClientFacts(gjson.ParseBytes(o.For.Capabilities))
+		client := o.For.ClientInfo
+		if client == nil {
+			client = []byte(`{"name":"unknown-client","version":"0.0.0"}`)
+		}
+		s, answer, err = h.propose(ctx, mcp.Initialize("1", h.vc.Name, o.For.Capabilities, client), known.Newest)
+	}
+	if s == nil {
+		if h.Conn != nil {
+			h.Opener.Host.Spawn(func() { h.Opener.EndConn(h.Conn) })
+		}
+		if err == nil {
+			err = refusedHandshake(answer)
+		}
+		return nil, nil, err
+	}
+	s.Catalogue.Introduce(answer)
+	return s, answer, nil
+}
+
+// refusedHandshake returns the error for the server's refusal of an initialize that dragoman made.
+func refusedHandshake(answer []byte) error {
+	e := gjson.GetBytes(answer, "error")
+	f := mcp.Fail(mcp.UpstreamRefused, "")
+	f.Err = clienterror.ErrHandshakeRefused
+	if m := e.Get("message").String(); m != "" {
+		f.Text += ": " + m
+	}
+	if d := e.Get("data"); d.Exists() {
+		f.Data = []byte(d.Raw)
+	}
+	return f
+}
