@@ -36,7 +36,7 @@ type batchItem struct {
 
 // splitBatch splits the batch in body, and returns how many responses are owed. s is nil if the
 // client has not sent initialize yet.
-func (srv *Server) splitBatch(s *session.Session, body []byte) (items []batchItem, slots int, err error) {
+func (srv *fronts) splitBatch(s *session.Session, body []byte) (items []batchItem, slots int, err error) {
 	most := srv.Now().Config.Limits.Batch
 	elements, err := wire.AppendElements(nil, body, most)
 	switch {
@@ -133,7 +133,7 @@ type batchReply struct {
 
 // postBatch answers a batch. As long as the legs only send responses, the reply is one array in the
 // order of the requests. The first other message makes the reply an event stream.
-func (srv *Server) postBatch(x *exchange.Exchange, req *downstream.Request, resp *downstream.Response) error {
+func (srv *face) postBatch(x *exchange.Exchange, req *downstream.Request, resp *downstream.Response) error {
 	items, slots, err := srv.splitBatch(x.Session, req.Body)
 	if err != nil {
 		return err

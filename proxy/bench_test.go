@@ -74,7 +74,7 @@ func BenchmarkPost(b *testing.B) {
 					b.Fatal(err)
 				}
 				defer srv.close()
-				f := (*face)(srv)
+				f := srv.web
 				var resp downstream.Response
 				f.Post(&downstream.Request{Ctx: b.Context(), Body: []byte(initialize(vc, `{}`))}, &resp)
 				resp.Done()
@@ -122,7 +122,7 @@ func BenchmarkDirect(b *testing.B) {
 				b.Fatal(err)
 			}
 			defer srv.close()
-			f := (*face)(srv)
+			f := srv.web
 			header := map[string]string{"Mcp-Method": "tools/call", "Mcp-Name": "t"}
 			req := &downstream.Request{
 				Ctx: b.Context(), Cancel: func(error) {}, Version: c.version, Header: func(name string) string { return header[name] },

@@ -77,7 +77,7 @@ func BenchmarkEras(b *testing.B) {
 				b.Fatal(err)
 			}
 			defer srv.close()
-			f := (*face)(srv)
+			f := srv.web
 			req := &downstream.Request{Ctx: b.Context(), Header: func(string) string { return "" }}
 			if c.modern {
 				header := modernHeader(c.body)

@@ -79,7 +79,7 @@ func (p *tap) revisionOf(req *downstream.Request) string {
 	if req.Version != "" {
 		return req.Version
 	}
-	if s, err := (*Server)(p.face).sessionOf(req); err == nil && s != nil {
+	if s, err := p.face.sessionOf(req); err == nil && s != nil {
 		defer s.Leave()
 		return s.ClientRevision.Name
 	}

@@ -21,7 +21,7 @@ import (
 // isDirect reports whether the server needs no session. The error is set only if the server took
 // too long to answer. If the era cannot be found out for another reason, isDirect returns false,
 // and the request through a session reports that reason.
-func (srv *Server) isDirect(ctx context.Context, from []upstream.Header) (bool, error) {
+func (srv *fronts) isDirect(ctx context.Context, from []upstream.Header) (bool, error) {
 	known, err := srv.Eras.Of(ctx, from)
 	if era.TookTooLong(err) {
 		return false, err
@@ -31,14 +31,14 @@ func (srv *Server) isDirect(ctx context.Context, from []upstream.Header) (bool, 
 
 // isOurs reports whether q calls one of dragoman's own tools. Such a call needs a session with any
 // server, since the tool may ask the user something.
-func (srv *Server) isOurs(q *stateless.Request) bool {
+func (srv *fronts) isOurs(q *stateless.Request) bool {
 	own := srv.Now().OwnFor(&q.Sender)
 	return own != nil && q.Method == wire.ToolsCall && own.Named([]byte(gjson.GetBytes(q.Raw, "params").Raw)) != ""
 }
 
 // postDirect forwards one request to a modern server, with its bytes and headers unchanged, and
 // returns the response.
-func (srv *Server) postDirect(req *downstream.Request, q *stateless.Request, who string, from []upstream.Header, resp *downstream.Response) error {
+func (srv *face) postDirect(req *downstream.Request, q *stateless.Request, who string, from []upstream.Header, resp *downstream.Response) error {
 	opened, release, err := srv.modern.Direct(req.Ctx, q, who, from)
 	var s *session.Session
 	if err == nil {
@@ -77,7 +77,7 @@ func (srv *Server) postDirect(req *downstream.Request, q *stateless.Request, who
 
 // checkCall compares the headers of a tool call that repeat arguments with the arguments, by the
 // tool's inputSchema in the server's list, of which list reads a page.
-func (srv *Server) checkCall(ctx context.Context, s *session.Session, list modernclient.ListTools, q *stateless.Request) error {
+func (srv *fronts) checkCall(ctx context.Context, s *session.Session, list modernclient.ListTools, q *stateless.Request) error {
 	if q.Method != wire.ToolsCall || q.Header == nil {
 		return nil
 	}

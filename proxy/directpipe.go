@@ -234,7 +234,7 @@ func (p *pipe) untilAnswered(timer <-chan time.Time) bool {
 // https://modelcontextprotocol.io/specification/2026-07-28/basic/transports#standard-request-headers.
 type headerConn struct {
 	upstream.Conn
-	srv *Server
+	srv *fronts
 	s   *session.Session
 }
 

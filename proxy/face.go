@@ -27,11 +27,11 @@ import (
 )
 
 // face handles the requests of clients over Streamable HTTP.
-type face Server
+type face struct{ *fronts }
 
 // Post handles one message, or a batch.
 func (f *face) Post(req *downstream.Request, resp *downstream.Response) {
-	srv := (*Server)(f)
+	srv := f
 	defer srv.rescue(req, resp)
 	if srv.forwardToOwner("POST", req, resp) {
 		return
@@ -43,7 +43,7 @@ func (f *face) Post(req *downstream.Request, resp *downstream.Response) {
 
 // Get opens the standing stream of a session, or resumes a stream.
 func (f *face) Get(req *downstream.Request, resp *downstream.Response) {
-	srv := (*Server)(f)
+	srv := f
 	defer srv.rescue(req, resp)
 	if srv.forwardToOwner("GET", req, resp) {
 		return
@@ -55,7 +55,7 @@ func (f *face) Get(req *downstream.Request, resp *downstream.Response) {
 
 // Delete ends a session.
 func (f *face) Delete(req *downstream.Request, resp *downstream.Response) {
-	srv := (*Server)(f)
+	srv := f
 	defer srv.rescue(req, resp)
 	if srv.forwardToOwner("DELETE", req, resp) {
 		return
@@ -84,7 +84,7 @@ func (f *face) Delete(req *downstream.Request, resp *downstream.Response) {
 }
 
 // endUpstream sends DELETE to a server that has given the session an id.
-func (srv *Server) endUpstream(s *session.Session, req *downstream.Request) error {
+func (srv *face) endUpstream(s *session.Session, req *downstream.Request) error {
 	if _, ok := s.Conn.(*legacyclient.Conn); ok {
 		return nil // the server does not know the session
 	}
@@ -108,7 +108,7 @@ func (srv *Server) endUpstream(s *session.Session, req *downstream.Request) erro
 }
 
 // refuse writes a JSON-RPC error response.
-func (srv *Server) refuse(req *downstream.Request, resp *downstream.Response, err error) {
+func (srv *fronts) refuse(req *downstream.Request, resp *downstream.Response, err error) {
 	known := isReported(err)
 	f := srv.Host.Report.Failed(err, report.At{Client: translate.Lookup(req.Version)})
 	if !known {
@@ -136,7 +136,7 @@ func isRetryAfter(h mcp.Header) bool {
 }
 
 // rescue writes the error response for a request whose handler panicked.
-func (srv *Server) rescue(req *downstream.Request, resp *downstream.Response) {
+func (srv *face) rescue(req *downstream.Request, resp *downstream.Response) {
 	if p := recover(); p != nil {
 		srv.Host.Report.Panicked(p)
 		f := mcp.Fail(mcp.Panicked, "").About(exchange.IDOf(req.Body))
@@ -149,7 +149,7 @@ func (srv *Server) rescue(req *downstream.Request, resp *downstream.Response) {
 
 // sessionOf returns the session that a request names, marked as in use. It returns nil if the
 // request names none, or if the client is modern.
-func (srv *Server) sessionOf(req *downstream.Request) (*session.Session, error) {
+func (srv *face) sessionOf(req *downstream.Request) (*session.Session, error) {
 	if req.VersionTwice && !stateless.NamesModern(req.Version) { // a modern request is checked with the rest of its message
 		f := mcp.Fail(mcp.VersionUnknown, "").About(exchange.IDOf(req.Body))
 		f.Text = "the MCP-Protocol-Version header occurs more than once"
@@ -174,7 +174,7 @@ func (srv *Server) sessionOf(req *downstream.Request) (*session.Session, error) 
 	return s, nil
 }
 
-func (srv *Server) post(req *downstream.Request, resp *downstream.Response) error {
+func (srv *face) post(req *downstream.Request, resp *downstream.Response) error {
 	if req.Session == "" || stateless.NamesModern(req.Version) {
 		m := new(wire.Message) // allocated only for requests outside a session
 		if srv.isModernPost(req, m) {
@@ -216,7 +216,7 @@ func (srv *Server) post(req *downstream.Request, resp *downstream.Response) erro
 }
 
 // postInitialize handles initialize and begins a session.
-func (srv *Server) postInitialize(x *exchange.Exchange, req *downstream.Request, resp *downstream.Response) (err error) {
+func (srv *face) postInitialize(x *exchange.Exchange, req *downstream.Request, resp *downstream.Response) (err error) {
 	raw := req.Body
 	if err := x.Msg.Scan(raw, nil); err != nil {
 		return err
@@ -273,7 +273,7 @@ func (srv *Server) postInitialize(x *exchange.Exchange, req *downstream.Request,
 
 // begin sends initialize on a new connection. If no session begins, s is nil and answer is the
 // server's response.
-func (srv *Server) begin(x *exchange.Exchange, raw []byte) (s *session.Session, answer []byte, early [][]byte, err error) {
+func (srv *face) begin(x *exchange.Exchange, raw []byte) (s *session.Session, answer []byte, early [][]byte, err error) {
 	id := x.Msg.ID()
 	h := &handshake.Handshake{Opener: srv.Opener, Sender: x.Sender, Principal: x.Principal, Owner: x.Owner, RunsFor: x.RunsFor, Peer: x.Peer, Bridges: true, Opening: server.Opening{Of: srv.Host, Header: x.From}}
 	s, answer, err = h.Negotiate(x.Ctx, raw)
@@ -292,7 +292,7 @@ func (srv *Server) begin(x *exchange.Exchange, raw []byte) (s *session.Session, 
 	return s, answer, h.Early, err
 }
 
-func (srv *Server) get(req *downstream.Request, resp *downstream.Response) error {
+func (srv *face) get(req *downstream.Request, resp *downstream.Response) error {
 	s, err := srv.sessionOf(req)
 	if err != nil {
 		return err

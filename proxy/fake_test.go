@@ -376,7 +376,7 @@ func (srv testServer) begin(ctx context.Context, method, session, body string, h
 			}
 		},
 	}
-	f := (*face)(srv.Server)
+	f := srv.Server.web
 	handle := map[string]func(*downstream.Request, *downstream.Response){"POST": f.Post, "GET": f.Get, "DELETE": f.Delete}[method]
 	return req, respond(req, handle)
 }

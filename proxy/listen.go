@@ -43,7 +43,7 @@ func (srv *Server) httpFace(at net.Addr) *downstream.HTTP {
 		Path:         srv.Now().Config.Path,
 		SSEPath:      config.SSEPath,
 		MessagesPath: config.MessagesPath,
-		Pipes:        (*sseFace)(srv),
+		Pipes:        srv.sse,
 		MaxBody:      int(l.ClientMessage),
 		MaxHeader:    int(l.Header),
 		MaxConns:     l.Connections,

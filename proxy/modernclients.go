@@ -31,20 +31,20 @@ import (
 // opens for modern clients, and their exchanges.
 
 // serverView implements [modernclient.Proxy].
-type serverView Server
+type serverView struct{ *fronts }
 
 func (v *serverView) IsDirect(ctx context.Context, header []upstream.Header) (bool, error) {
-	return (*Server)(v).isDirect(ctx, header)
+	return v.fronts.isDirect(ctx, header)
 }
 
-func (v *serverView) IsOurs(q *stateless.Request) bool { return (*Server)(v).isOurs(q) }
+func (v *serverView) IsOurs(q *stateless.Request) bool { return v.fronts.isOurs(q) }
 
 func (v *serverView) CheckCall(ctx context.Context, s modernclient.Session, list modernclient.ListTools, q *stateless.Request) error {
-	return (*Server)(v).checkCall(ctx, s.(*openedSession).s, list, q)
+	return v.fronts.checkCall(ctx, s.(*openedSession).s, list, q)
 }
 
 func (v *serverView) Forward(to sealed.ID, req *downstream.Request, resp *downstream.Response) (bool, error) {
-	srv := (*Server)(v)
+	srv := v.fronts
 	if !srv.Replicas.Configured() {
 		return false, nil
 	}
@@ -55,15 +55,15 @@ func (v *serverView) Forward(to sealed.ID, req *downstream.Request, resp *downst
 	return true, err
 }
 
-func (v *serverView) Sealer() *sealed.Sealer { return (*Server)(v).Now().Sealer }
+func (v *serverView) Sealer() *sealed.Sealer { return v.fronts.Now().Sealer }
 
-func (v *serverView) Silence(m wire.Method) config.TimeLimit { return (*Server)(v).Now().Silence[m] }
+func (v *serverView) Silence(m wire.Method) config.TimeLimit { return v.fronts.Now().Silence[m] }
 
 func (v *serverView) Login() string { return v.signIns.Login() }
 
 // Open begins a session for modern clients.
 func (v *serverView) Open(ctx context.Context, o modernclient.Opening) (_ modernclient.Session, answer []byte, err error) {
-	srv := (*Server)(v)
+	srv := v.fronts
 	s, answer, err := srv.Open(ctx, o)
 	if err != nil { // each call that waits for the session reports the failure
 		f := clienterror.Of(err)
@@ -76,7 +76,7 @@ func (v *serverView) Open(ctx context.Context, o modernclient.Opening) (_ modern
 
 // openedSession implements [modernclient.Session].
 type openedSession struct {
-	srv *Server
+	srv *fronts
 	s   *session.Session
 }
 

@@ -28,7 +28,7 @@ import (
 // isModernPost reports whether a message is from a modern client, and scans it into m. A modern
 // client's session id is ignored. A client with a session may also name a modern revision in the
 // header, the newest one that it knows.
-func (srv *Server) isModernPost(req *downstream.Request, m *wire.Message) bool {
+func (srv *face) isModernPost(req *downstream.Request, m *wire.Message) bool {
 	if m.Scan(req.Body, nil) != nil || m.Kind == wire.Request && m.Method == wire.Initialize && !stateless.IsModern(m) {
 		return false
 	}
@@ -57,7 +57,7 @@ func onlyPost() error {
 }
 
 // postModern answers one message of a modern client.
-func (srv *Server) postModern(req *downstream.Request, m *wire.Message, resp *downstream.Response) (err error) {
+func (srv *face) postModern(req *downstream.Request, m *wire.Message, resp *downstream.Response) (err error) {
 	if m.Kind != wire.Request {
 		if m.Kind.Response() {
 			return mcp.Fail(mcp.Malformed, "a response belongs into inputResponses")
@@ -299,7 +299,7 @@ func (p *pipe) cancelModern(m *wire.Message) bool {
 
 // listing returns err for a client of a modern server: if err lists the supported revisions,
 // listing replaces them by those in the server's own DiscoverResult.
-func (srv *Server) listing(err error, from []upstream.Header) error {
+func (srv *fronts) listing(err error, from []upstream.Header) error {
 	f, ok := errors.AsType[*mcp.Failure](err)
 	if !ok || f.Cause != mcp.RevisionUnsupported {
 		return err

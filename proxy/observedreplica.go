@@ -23,7 +23,7 @@ import (
 
 // forward forwards a request to another process. If no response comes, the request fails with the
 // cause lost.
-func (srv *Server) forward(to sealed.ID, method string, lost mcp.Cause, req *downstream.Request, resp *downstream.Response) error {
+func (srv *fronts) forward(to sealed.ID, method string, lost mcp.Cause, req *downstream.Request, resp *downstream.Response) error {
 	r := &replicas.Request{Request: req, Method: method, Header: srv.carriedHeaders(req), Lost: lost}
 	if !srv.Observer.Watched() || method == "DELETE" {
 		return srv.Replicas.Forward(to, r, resp)
@@ -63,7 +63,7 @@ func (f *forwarded) answered(resp *downstream.Response, err error) {
 }
 
 // peersOfForwarded says who talks, as far as the session's id and the request tell.
-func (srv *Server) peersOfForwarded(req *downstream.Request) *observe.Peers {
+func (srv *fronts) peersOfForwarded(req *downstream.Request) *observe.Peers {
 	p := &observe.Peers{Session: session.Fingerprint(req.Session), ClientRevision: req.Version, ClientTransport: "http", ServerTransport: srv.ServerTransport()}
 	var m wire.Message
 	if s, ok := srv.Now().Sealer.OpenSession(req.Session, time.Now()); ok {
@@ -77,7 +77,7 @@ func (srv *Server) peersOfForwarded(req *downstream.Request) *observe.Peers {
 
 // forwarded is a request that another replica answers, as this one's client sees it.
 type forwarded struct {
-	srv     *Server
+	srv     *fronts
 	request *replicas.Request
 	kept    observe.Copy
 	peers   *observe.Peers

@@ -22,7 +22,7 @@ import (
 // or, for a modern server, the log level, the subscriptions and the open questions. It reports
 // whether the request was answered. If the process cannot be reached, a session with a modern
 // server is resumed here without that state; all other such sessions have ended.
-func (srv *Server) forwardToOwner(method string, req *downstream.Request, resp *downstream.Response) bool {
+func (srv *face) forwardToOwner(method string, req *downstream.Request, resp *downstream.Response) bool {
 	if req.Session == "" || req.Forwarded || !srv.Replicas.Configured() {
 		return false
 	}
@@ -41,7 +41,7 @@ func (srv *Server) forwardToOwner(method string, req *downstream.Request, resp *
 }
 
 // carriedHeaders returns the headers of a client's request that another replica may need.
-func (srv *Server) carriedHeaders(req *downstream.Request) (list []upstream.Header) {
+func (srv *fronts) carriedHeaders(req *downstream.Request) (list []upstream.Header) {
 	if req.Headers != nil {
 		req.Headers(mcpheader.Prefix, func(name, value string) {
 			if !strings.EqualFold(name, "Mcp-Session-Id") && !strings.EqualFold(name, "MCP-Protocol-Version") { // these have fields of their own
@@ -69,7 +69,7 @@ func (srv *Server) carriedHeaders(req *downstream.Request) (list []upstream.Head
 // newReplicas returns the other processes to which srv may forward requests.
 func newReplicas(srv *Server) *replicas.Replicas {
 	return replicas.New(replicas.Options{
-		Self: srv.Instance, Handler: (*face)(srv), Rescue: srv.rescue,
+		Self: srv.Instance, Handler: srv.web, Rescue: srv.web.rescue,
 		Memory: srv.Host.Memory(), Streams: &srv.Streams, Draining: srv.Host.Draining, Log: srv.Host.Log,
 		Settings: func() replicas.Settings {
 			now := srv.Now()

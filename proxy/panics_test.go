@@ -337,7 +337,7 @@ func TestPanicEndsItsTaskAndNothingElse(t *testing.T) {
 // TestPanicBehindAPipeEndsThePipe: otherwise the client would wait forever.
 func TestPanicBehindAPipeEndsThePipe(t *testing.T) {
 	srv := front(t, newFake(nil))
-	p := newPipe(srv.Server)
+	p := newPipe(srv.fronts)
 	p.ctx, p.fail = context.WithCancelCause(t.Context())
 	p.spawn(func() { panic("oh") })
 	p.tasks.Wait()

@@ -38,7 +38,7 @@ var errUpstreamGone = errors.New("the session with the server has ended")
 // goroutine writes all messages of the server to the client, in order. Over HTTP, each request's
 // response has a goroutine, and one more reads the standing stream.
 type pipe struct {
-	srv     *Server
+	srv     *fronts
 	client  interface{ Write(message []byte) error }
 	runsFor string // the client that its process is counted for
 	ctx     context.Context
@@ -62,17 +62,10 @@ type pipe struct {
 	heard    atomic.Int64                       // the time of the last message of a server on a pipe, in ns
 }
 
-func newPipe(srv *Server) *pipe { return &pipe{srv: srv, called: make(chan struct{}, 1)} }
+func newPipe(srv *fronts) *pipe { return &pipe{srv: srv, called: make(chan struct{}, 1)} }
 
-// ServePipe serves one client that writes to in and reads from out, one message a line, until in
-// ends, ctx ends or the server is lost. It returns when all it started has ended. When in or ctx
-// ends, open calls may still be answered within the drain time; after it they get an error response.
-// Questions of the server are refused in that time, since the client cannot answer any more. The
-// error is nil if in or ctx has ended.
-func (srv *Server) ServePipe(ctx context.Context, in io.Reader, out io.Writer) error {
-	srv.Personal.Store(true)
-	srv.Connected()
-	endAdmin := srv.serveAdmin()
+// servePipe serves one client on stdin and stdout as [Server.ServePipe] says.
+func servePipe(ctx context.Context, srv *fronts, in io.Reader, out io.Writer) error {
 	p := newPipe(srv)
 	client := downstream.NewStdio(downstream.StdioConfig{
 		In: in, Out: out, MaxMessage: int(srv.Now().Config.Limits.ClientMessage),
@@ -87,9 +80,6 @@ func (srv *Server) ServePipe(ctx context.Context, in io.Reader, out io.Writer) e
 		overdue := time.AfterFunc(srv.Now().Config.Shutdown.Drain, func() { p.fail(clienterror.ErrShutdown) })
 		context.AfterFunc(p.ctx, func() { overdue.Stop() })
 	})
-	tending, stop := context.WithCancel(context.Background())
-	srv.Host.Spawn(func() { srv.tend(tending) })
-
 	err := client.Run(reading, p.handle)
 	lost := context.Cause(p.ctx)
 	overdue := errors.Is(lost, clienterror.ErrShutdown) // Run returned after the drain time
@@ -108,12 +98,6 @@ func (srv *Server) ServePipe(ctx context.Context, in io.Reader, out io.Writer) e
 		half.tasks.Wait()
 	}
 	p.tasks.Wait()
-	stop()
-	if ctx.Err() == nil && err == nil && lost == nil { // a sign-in that was begun is not lost
-		srv.Now().Origin.Credential.Linger(ctx)
-	}
-	endAdmin() // close waits for it
-	srv.close()
 	switch {
 	case ctx.Err() != nil || err == nil && lost == nil:
 		return nil

@@ -14,7 +14,7 @@ var errGaveWay = errors.New("the idle session was ended to free a process for an
 
 // runsFor returns the client that a process is counted for: the session's owner, or the peer's
 // address if nothing identifies the owner.
-func (srv *Server) runsFor(req *downstream.Request) string {
+func (srv *fronts) runsFor(req *downstream.Request) string {
 	if m := srv.OwnerOf(req); m != (sealed.Owner{}) {
 		return string(m[:])
 	}
@@ -52,18 +52,8 @@ func (srv *Server) giveWay(of func(client string) bool) bool {
 				}})
 			}
 		})
-		srv.onPipes.Range(func(key, _ any) bool {
-			t := key.(*ssePipe)
-			if s := t.begun.Load(); s != nil && of(s.RunsFor) && s.Open.None() {
-				note(idleSession{time.Unix(0, s.Used.Load()), func() bool {
-					if _, here := srv.onPipes.LoadAndDelete(t); !here {
-						return false
-					}
-					t.fail(errGaveWay)
-					return true
-				}})
-			}
-			return true
+		srv.sse.eachIdle(of, func(since time.Time, end func(error) bool) {
+			note(idleSession{since, func() bool { return end(errGaveWay) }})
 		})
 		srv.modern.EachIdle(of, func(since time.Time, end func() bool) { note(idleSession{since, end}) })
 		if oldest == nil {

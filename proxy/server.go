@@ -3,6 +3,7 @@ package proxy
 import (
 	"context"
 	"errors"
+	"io"
 	"net"
 	"os"
 	"sync"
@@ -43,24 +44,21 @@ import (
 // Server stands between clients and one MCP server. Make it with [New]; then
 // [Server.Serve] or [Server.ServePipe] is called, once.
 type Server struct {
-	*session.Table
-	*exchange.Common
-	*handshake.Opener
+	*fronts
 	lookout    reachability
 	admin      net.Listener       // nil if there is none
 	handler    downstream.Handler // handles HTTP clients' requests
+	web        *face
+	sse        *sseFace // handles clients on HTTP+SSE
 	running    *processes.Limit
-	onPipes    sync.Map            // keys: *ssePipe, one for each client on HTTP+SSE
 	recorder   *recording.Recorder // nil if there is none
 	page       *inspect.Handler    // nil if there is none
 	pageToken  string              // what the page must be opened with
 	shapes     *metrics.Results
-	own        []owntools.Source   // the sources of tools that dragoman serves itself
-	signIns    *origin.Credentials // makes credentials for the server
-	mismatches rateLimit           // limits the log lines about the URLs of protected resources
-	copies     rateLimit           // for clients of 2025-03-26 that get no copy of metadata
+	own        []owntools.Source // the sources of tools that dragoman serves itself
+	mismatches rateLimit         // limits the log lines about the URLs of protected resources
+	copies     rateLimit         // for clients of 2025-03-26 that get no copy of metadata
 
-	modern    *modernclient.Bridge // to handshake servers, for modern clients
 	reloading sync.Mutex
 	at        net.Addr         // the address of the listener for clients; nil while there is none
 	face      *downstream.HTTP // serves that listener
@@ -87,14 +85,13 @@ func New(cfg config.Config, log *zap.Logger) (*Server, error) {
 func NewDemo(cfg config.Config, log *zap.Logger, show func(DemoExchange)) (*Server, error) {
 	srv, err := newServer(cfg, log, origin.Opened(true, demo.Open))
 	if err == nil && show != nil {
-		srv.handler = &tap{(*face)(srv), show}
+		srv.handler = &tap{srv.web, show}
 	}
 	return srv, err
 }
 
 func newServer(cfg config.Config, log *zap.Logger, o origin.Origin, own ...owntools.Source) (*Server, error) {
 	srv := &Server{own: own}
-	srv.handler = (*face)(srv)
 	srv.running = processes.New(func() int { return srv.Now().Config.Session.MaxProcesses }, srv.giveWay)
 	o = o.Bounded(srv.running)
 	first, err := setup.New(cfg, o, nil)
@@ -103,7 +100,9 @@ func newServer(cfg config.Config, log *zap.Logger, o origin.Origin, own ...ownto
 	}
 	all := session.NewTable(cfg.Session.Max, first.Sealer, nil)
 	all.Setup = new(setup.Current)
-	srv.Table, srv.Common, srv.Opener = all, &exchange.Common{Table: all}, handshake.NewOpener(all)
+	srv.fronts = &fronts{Table: all, Common: &exchange.Common{Table: all}, Opener: handshake.NewOpener(all)}
+	srv.web, srv.sse = &face{srv.fronts}, &sseFace{fronts: srv.fronts}
+	srv.handler = srv.web
 	srv.Metrics = metrics.New(mcp.Version(), func() float64 { return float64(srv.Len()) }, func() float64 { return float64(srv.Streams.Load()) })
 	srv.ToolsSize.Bytes = srv.Metrics.ToolsList
 	if o.Stderr != nil {
@@ -156,7 +155,7 @@ func newServer(cfg config.Config, log *zap.Logger, o origin.Origin, own ...ownto
 	first.Shaping.Load(srv.Host)
 	srv.Eras = era.New(srv.Host, func() func(context.Context) (*upstream.Begun, error) { return srv.Now().Origin.Open })
 	srv.modern = modernclient.New(modernclient.Options{
-		Host: srv.Host, Proxy: (*serverView)(srv), Results: srv.Results, Streams: &srv.Streams, Instance: srv.Instance,
+		Host: srv.Host, Proxy: &serverView{srv.fronts}, Results: srv.Results, Streams: &srv.Streams, Instance: srv.Instance,
 	})
 	srv.Legacy = legacyclient.New(srv.Host, srv.Eras, srv.Results)
 	srv.Metrics.Registry.MustRegister(srv.gauges()...)
@@ -259,6 +258,27 @@ func (srv *Server) Serve(ctx context.Context, ln net.Listener) error {
 	<-ended
 	stop()
 	endAdmin()
+	srv.close()
+	return err
+}
+
+// ServePipe serves one client that writes to in and reads from out, one message a line, until in
+// ends, ctx ends or the server is lost. It returns when all it started has ended. When in or ctx
+// ends, open calls may still be answered within the drain time; after it they get an error response.
+// Questions of the server are refused in that time, since the client cannot answer any more. The
+// error is nil if in or ctx has ended.
+func (srv *Server) ServePipe(ctx context.Context, in io.Reader, out io.Writer) error {
+	srv.Personal.Store(true)
+	srv.Connected()
+	endAdmin := srv.serveAdmin()
+	tending, stop := context.WithCancel(context.Background())
+	srv.Host.Spawn(func() { srv.tend(tending) })
+	err := servePipe(ctx, srv.fronts, in, out)
+	stop()
+	if ctx.Err() == nil && err == nil { // a sign-in that was begun is not lost
+		srv.Now().Origin.Credential.Linger(ctx)
+	}
+	endAdmin() // close waits for it
 	srv.close()
 	return err
 }

@@ -34,7 +34,7 @@ func (srv *Server) traced() telemetry.Options {
 }
 
 // spanWithout begins the spans of the request m of a client without a session, or returns nil.
-func (srv *Server) spanWithout(m *wire.Message, header []upstream.Header, peer string) *telemetry.Call {
+func (srv *fronts) spanWithout(m *wire.Message, header []upstream.Header, peer string) *telemetry.Call {
 	p, yes := srv.Tracer.Samples(m.Params(), header, nil)
 	if !yes {
 		return nil

@@ -2,6 +2,7 @@ package proxy
 
 import (
 	"context"
+	"sync"
 	"time"
 
 	"github.com/dragoman-proxy/dragoman/proxy/clienterror"
@@ -11,12 +12,15 @@ import (
 )
 
 // An sseFace is the server's face for clients on HTTP+SSE.
-type sseFace Server
+type sseFace struct {
+	*fronts
+	open sync.Map // keys: *ssePipe
+}
 
 // OpenPipe begins the session of a client whose HTTP+SSE stream is about to open. If there are too
 // many sessions it fills resp with the error and returns nil.
 func (f *sseFace) OpenPipe(client *downstream.Pipe, req *downstream.Request, resp *downstream.Response) downstream.PipeSession {
-	srv := (*Server)(f)
+	srv := f.fronts
 	if !srv.Table.Reserve() {
 		srv.refuse(req, resp, mcp.Fail(mcp.TooManySessions, ""))
 		return nil
@@ -26,8 +30,8 @@ func (f *sseFace) OpenPipe(client *downstream.Pipe, req *downstream.Request, res
 	p.ctx, p.fail = context.WithCancelCause(req.Ctx)
 	context.AfterFunc(p.ctx, client.Close) // the client has left, or the pipe ends: messages already written are still sent
 	p.tasks.Add(1)                         // for drain, which may begin while the client leaves
-	t := &ssePipe{p, srv.OwnerOf(req), context.AfterFunc(srv.Host.Draining, p.drain)}
-	srv.onPipes.Store(t, nil)
+	t := &ssePipe{p, f, srv.OwnerOf(req), context.AfterFunc(srv.Host.Draining, p.drain)}
+	f.open.Store(t, nil)
 	return t
 }
 
@@ -48,6 +52,7 @@ func (p *pipe) drain() {
 // An ssePipe is a pipe whose client sends each message in an HTTP request of its own.
 type ssePipe struct {
 	*pipe
+	face    *sseFace
 	owner   sealed.Owner
 	undrain func() bool
 }
@@ -66,7 +71,7 @@ func (t *ssePipe) Take(message []byte, header func(name string) string) {
 
 // Left ends the session of a client that has left.
 func (t *ssePipe) Left(error) {
-	t.srv.onPipes.Delete(t)
+	t.face.open.Delete(t)
 	if t.undrain() {
 		t.tasks.Done()
 	}
@@ -76,4 +81,22 @@ func (t *ssePipe) Left(error) {
 	}
 	t.tasks.Wait()
 	t.srv.Table.Release()
+}
+
+// eachIdle calls do with the pipes without open calls of the clients for which the function of returns true: how long each is
+// unused, and a function that ends it, and returns false if it has ended.
+func (f *sseFace) eachIdle(of func(client string) bool, do func(since time.Time, end func(why error) bool)) {
+	f.open.Range(func(key, _ any) bool {
+		t := key.(*ssePipe)
+		if s := t.begun.Load(); s != nil && of(s.RunsFor) && s.Open.None() {
+			do(time.Unix(0, s.Used.Load()), func(why error) bool {
+				if _, here := f.open.LoadAndDelete(t); !here {
+					return false
+				}
+				t.fail(why)
+				return true
+			})
+		}
+		return true
+	})
 }

@@ -41,7 +41,7 @@ func newSide(b *testing.B, call, answer string, keep bool) *side {
 		b.Fatal(err)
 	}
 	b.Cleanup(srv.close)
-	s := &side{face: (*face)(srv), call: call, body: make([]byte, len(call))}
+	s := &side{face: srv.web, call: call, body: make([]byte, len(call))}
 	var resp downstream.Response
 	s.face.Post(&downstream.Request{Ctx: b.Context(), Body: []byte(initialize("2024-11-05", `{}`))}, &resp)
 	resp.Done()
@@ -138,7 +138,7 @@ func BenchmarkReaderThatBlocks(b *testing.B) {
 	call := `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"small","arguments":{}}}`
 	answer := `{"jsonrpc":"2.0","id":1,"result":{"content":[{"type":"text","text":"x"}]}}`
 	without, with := newSide(b, call, answer, false), newSide(b, call, answer, false)
-	(*Server)(with.face).Observer.Attach("record", &stuck{})
+	with.face.Observer.Attach("record", &stuck{})
 	for range 5 {
 		with.turn(b, 10_000) // the queue is full
 	}
