@@ -39,7 +39,7 @@ func (srv *Server) gauges() []prometheus.Collector {
 			return ends
 		}),
 		gauge("dragoman_upstream_processes", "Running processes of the server.", srv.running.Running),
-		gauge("dragoman_bridge_sessions", "Open sessions with the server for clients without sessions.", func() int { return srv.modern.Counts().Sessions }),
-		gauge("dragoman_bridge_parked_calls", "Parked calls: calls of clients without a session that wait for the client's answer to a question of the server.", func() int { return srv.modern.Counts().Parked }),
+		gauge("dragoman_bridge_sessions", "Open sessions with the server for clients without sessions.", func() int { return srv.Modern.Counts().Sessions }),
+		gauge("dragoman_bridge_parked_calls", "Parked calls: calls of clients without a session that wait for the client's answer to a question of the server.", func() int { return srv.Modern.Counts().Parked }),
 	}
 }

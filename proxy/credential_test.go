@@ -314,7 +314,7 @@ func TestAnotherPersonSignsIn(t *testing.T) {
 	p := serveProtected(t, s, func(c *config.Config) { c.Upstream.Auth.Type = config.AuthLogin })
 	p.signIn()
 	changes := 0
-	p.srv.signIns.Changed = func() { changes++ }
+	p.srv.SignIns.Changed = func() { changes++ }
 	_, session := p.begin()
 	p.echo(session)
 	s.RevokeAccess()

@@ -6,6 +6,7 @@ import (
 
 	"github.com/tidwall/gjson"
 
+	"github.com/dragoman-proxy/dragoman/proxy/clients/web"
 	"github.com/dragoman-proxy/dragoman/proxy/demo"
 	"github.com/dragoman-proxy/dragoman/proxy/downstream"
 	"github.com/dragoman-proxy/dragoman/proxy/mcp"
@@ -23,7 +24,7 @@ type DemoExchange struct {
 
 // tap records the messages between the demo server and its clients over Streamable HTTP.
 type tap struct {
-	*face
+	*web.Face
 	show func(DemoExchange)
 }
 
@@ -60,7 +61,7 @@ func (p *tap) Post(req *downstream.Request, resp *downstream.Response) {
 	t := &tapped{DemoExchange: DemoExchange{Client: p.revisionOf(req), Server: translate.Oldest().Name, Sent: bytes.Clone(req.Body)}}
 	req.Ctx = demo.WithWatcher(req.Ctx, t)
 	req.Client = &tappedClient{req.Client, t}
-	p.face.Post(req, resp)
+	p.Face.Post(req, resp)
 	t.got(resp.Body)
 	t.got(resp.Last.Data)
 	done := resp.Done
@@ -79,7 +80,7 @@ func (p *tap) revisionOf(req *downstream.Request) string {
 	if req.Version != "" {
 		return req.Version
 	}
-	if s, err := p.face.sessionOf(req); err == nil && s != nil {
+	if s, err := p.Face.SessionOf(req); err == nil && s != nil {
 		defer s.Leave()
 		return s.ClientRevision.Name
 	}

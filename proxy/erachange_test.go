@@ -193,7 +193,7 @@ func TestServerThatBecameAHandshakeServer(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, _, err = srv.modern.Direct(t.Context(), q, "", nil)
+	_, _, err = srv.Modern.Direct(t.Context(), q, "", nil)
 	if err == nil || clienterror.Of(err).Cause != mcp.UpstreamLegacy {
 		t.Errorf("%v", err)
 	}

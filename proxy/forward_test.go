@@ -130,7 +130,7 @@ func TestRetryIsForwardedToTheReplicaThatHoldsTheCall(t *testing.T) {
 	if n := all[1].forwarded("served"); n != 1 {
 		t.Errorf("%d forwarded", n)
 	}
-	if all[0].modern.Counts().Parked != 0 {
+	if all[0].Modern.Counts().Parked != 0 {
 		t.Error("the call is still parked")
 	}
 	sameJSON(t, all[2].modernly(retryOf("8", ada, r)).body, expiredState) // the call has ended
@@ -180,14 +180,14 @@ func TestOnlyGoodRetriesAreForwarded(t *testing.T) {
 	if n := all[1].forwarded("served") + all[1].forwarded("nowhere") + all[1].forwarded("lost"); n != 0 {
 		t.Errorf("%d forwarded", n)
 	}
-	if all[0].modern.Counts().Parked != 1 {
+	if all[0].Modern.Counts().Parked != 1 {
 		t.Error("the call is no longer parked")
 	}
 }
 
 func TestRetryAfterTheDeadlineIsNotForwarded(t *testing.T) {
 	all, _, r := askedAt(t, 2, func(c *config.Config) { c.Bridge.ParkTimeout = time.Millisecond })
-	eventually(t, "the call is given up", func() bool { return all[0].modern.Counts().Parked == 0 })
+	eventually(t, "the call is given up", func() bool { return all[0].Modern.Counts().Parked == 0 })
 	sameJSON(t, all[1].modernly(retryOf("8", ada, r)).body, expiredState)
 	if n := all[1].forwarded("served"); n != 0 {
 		t.Errorf("%d forwarded", n)
@@ -389,7 +389,7 @@ func TestClientThatLeavesTheOtherReplicaCancels(t *testing.T) {
 	case <-time.After(patience):
 		t.Error("the server was not told")
 	}
-	eventually(t, "nothing is held", func() bool { return all[0].modern.Counts().Parked == 0 })
+	eventually(t, "nothing is held", func() bool { return all[0].Modern.Counts().Parked == 0 })
 }
 
 // knock sends a forwarded request as a replica does.
@@ -449,7 +449,7 @@ func TestForwardedRequestsAreOnlyAcceptedFromReplicas(t *testing.T) {
 			t.Errorf("%s: %d %s", what, status, text)
 		}
 	}
-	if p.modern.Counts().Parked != 1 {
+	if p.Modern.Counts().Parked != 1 {
 		t.Fatal("the call is no longer parked")
 	}
 	if status, text := p.knock("POST", by.SealForward("POST", good), body); status != 200 || !strings.Contains(text, "Ada") {
@@ -470,7 +470,7 @@ func TestForwardedRequestGoesNoFurther(t *testing.T) {
 		t.Errorf("status %d", status)
 	}
 	sameJSON(t, text, expiredState)
-	if all[0].modern.Counts().Parked != 1 {
+	if all[0].Modern.Counts().Parked != 1 {
 		t.Error("the call was answered")
 	}
 }
@@ -503,7 +503,7 @@ func TestHeadersOfTheClientGoAlong(t *testing.T) {
 		}
 	}
 	got := map[string]string{}
-	for _, h := range srv.carriedHeaders(req) {
+	for _, h := range srv.CarriedHeaders(req) {
 		got[h.Name] = h.Value
 	}
 	for _, name := range []string{"Mcp-Session-Id", "MCP-Protocol-Version", "Cookie"} {

@@ -121,8 +121,8 @@ func (srv *Server) live() inspect.Live {
 		l.Parked = s.AppendAsked(l.Parked, p.Session)
 		return true
 	})
-	l.Connections = len(l.Sessions) + srv.modern.Counts().Sessions
-	for _, q := range srv.modern.Parked() {
+	l.Connections = len(l.Sessions) + srv.Modern.Counts().Sessions
+	for _, q := range srv.Modern.Parked() {
 		l.Parked = append(l.Parked, inspect.Parked{Method: q.Method.String(), Since: q.Since, Ends: q.Ends, Call: q.Seen.Number()})
 	}
 	for _, r := range srv.Replicas.List() {

@@ -277,7 +277,7 @@ func TestCacheIsDroppedWithoutAStandingStream(t *testing.T) {
 	t.Run("the session ends", func(t *testing.T) {
 		srv := front(t, library(), keeping)
 		srv.modernly(modernList("1", "tools/list"))
-		srv.modern.Tend(time.Now().Add(24 * time.Hour))
+		srv.Modern.Tend(time.Now().Add(24 * time.Hour))
 		if n, bytes := srv.Results.Size(); n != 0 || bytes != 0 {
 			t.Errorf("%d entries of %d bytes", n, bytes)
 		}
@@ -338,7 +338,7 @@ func TestOneRequestAtATime(t *testing.T) {
 			}
 		})
 	}
-	eventually(t, "all wait", func() bool { return srv.modern.Counts().Uses == 20 })
+	eventually(t, "all wait", func() bool { return srv.Modern.Counts().Uses == 20 })
 	close(gate)
 	all.Wait()
 	if n := len(f.said("resources/read")); n != 1 {
@@ -363,7 +363,7 @@ func TestWaitingRequestsOutliveTheFirst(t *testing.T) {
 			}
 		})
 	}
-	eventually(t, "all wait", func() bool { return srv.modern.Counts().Uses == 6 })
+	eventually(t, "all wait", func() bool { return srv.Modern.Counts().Uses == 6 })
 	leave()
 	close(gate)
 	all.Wait()
@@ -387,7 +387,7 @@ func TestWaitingRequestMayEndFirst(t *testing.T) {
 		defer close(left)
 		srv.exchange(leaving, "POST", "", body, modernHeader(body)...)
 	}()
-	eventually(t, "it waits", func() bool { return srv.modern.Counts().Uses == 2 })
+	eventually(t, "it waits", func() bool { return srv.Modern.Counts().Uses == 2 })
 	leave()
 	<-left
 	close(gate)

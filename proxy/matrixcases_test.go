@@ -587,7 +587,7 @@ var bridgeCases = map[int]bridgeCase{
 	90: {not: "stdio to", do: func(c *staged) {
 		s := c.legacy(`{"tools":{}}`, func(u *turn) { u.answer(200, `{"jsonrpc":"2.0","id":`+u.id+`,"result":{"tools":[]}}`) })
 		p := through(c.T, s.at())
-		p.modern.Waits.Unattributed = 50 * time.Millisecond
+		p.Modern.Waits.Unattributed = 50 * time.Millisecond
 		client := p.client(c.T, false)
 		client.say(modernRequestOf("1", "tools/list", meta(`{"roots":{}}`))).next()
 		l := client.say(modernRequestOf(`"L"`, "subscriptions/listen", `"notifications":{"toolsListChanged":true},`+meta(`{"roots":{}}`)))

@@ -143,7 +143,7 @@ func TestQuestionBecomesInputRequiredAndTheRetryAnswersIt(t *testing.T) {
 	r := srv.modernly(modernCall("7", ""))
 	state := gjson.Get(r.body, "result.requestState").Raw
 	sameJSON(t, r.body, `{"jsonrpc":"2.0","id":7,"result":{"resultType":"input_required","inputRequests":{"elicitation-1":{"method":"elicitation/create","params":{"mode":"form","message":"Name?","requestedSchema":{"type":"object","properties":{"n":{"type":"string"}}}}}},"requestState":`+state+`,`+identity+`}}`)
-	if n := srv.modern.Counts().Parked; n != 1 {
+	if n := srv.Modern.Counts().Parked; n != 1 {
 		t.Errorf("%d parked", n)
 	}
 	for _, c := range []struct {
@@ -163,7 +163,7 @@ func TestQuestionBecomesInputRequiredAndTheRetryAnswersIt(t *testing.T) {
 	sameJSON(t, srv.modernly(retryOf("8", ada, r)).body, `{"jsonrpc":"2.0","id":8,"result":{"content":[{"type":"text","text":"done"}],"resultType":"complete",`+identity+`}}`)
 	sent := f.sent()
 	sameJSON(t, sent[len(sent)-1], `{"jsonrpc":"2.0","id":"s1","result":{"action":"accept","content":{"n":"Ada"}}}`)
-	if n := srv.modern.Counts().Parked; n != 0 {
+	if n := srv.Modern.Counts().Parked; n != 0 {
 		t.Errorf("%d parked", n)
 	}
 	if r := srv.modernly(retryOf("10", ada, r)); gjson.Get(r.body, "error.message").String() != "Invalid or expired requestState" {
@@ -176,10 +176,10 @@ func TestQuestionBecomesInputRequiredAndTheRetryAnswersIt(t *testing.T) {
 func TestAnotherLoginAnswersNoQuestion(t *testing.T) {
 	f, gate := asksName(nameQuestion)
 	srv := front(t, f)
-	srv.signIns.Note("the first")
+	srv.SignIns.Note("the first")
 	r := srv.modernly(modernCall("7", ""))
-	srv.signIns.Note("the first") // new tokens
-	if n := srv.modern.Counts().Sessions; n != 1 || !gjson.Get(r.body, "result.requestState").Exists() {
+	srv.SignIns.Note("the first") // new tokens
+	if n := srv.Modern.Counts().Sessions; n != 1 || !gjson.Get(r.body, "result.requestState").Exists() {
 		t.Fatal(n, "sessions", r.body)
 	}
 	begun := func() (n int) {
@@ -191,7 +191,7 @@ func TestAnotherLoginAnswersNoQuestion(t *testing.T) {
 		return n
 	}
 	before := begun()
-	srv.signIns.Note("the second")
+	srv.SignIns.Note("the second")
 	sameJSON(t, srv.modernly(retryOf("9", ada, r)).body, `{"jsonrpc":"2.0","id":9,"error":{"code":-32602,"message":"Invalid or expired requestState","data":`+`{"reason":"the call was made with another login to the server than the present one; make it again"}`+`}}`)
 	open(f, gate)
 	gate <- struct{}{} // for the first call
@@ -363,7 +363,7 @@ func TestClientThatNeverComesBack(t *testing.T) {
 	f, _ := asksName(nameQuestion)
 	srv := front(t, f, func(c *config.Config) { c.Bridge.ParkTimeout = 50 * time.Millisecond })
 	r := srv.modernly(modernCall("7", ""))
-	eventually(t, "the call is given up", func() bool { return srv.modern.Counts().Parked == 0 && len(f.sent()) >= 5 })
+	eventually(t, "the call is given up", func() bool { return srv.Modern.Counts().Parked == 0 && len(f.sent()) >= 5 })
 	sent := f.sent()
 	sameJSON(t, sent[3], `{"jsonrpc":"2.0","id":"s1","result":{"action":"cancel"}}`)
 	sameJSON(t, sent[4], `{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":2,"reason":"the client did not answer in time"}}`)

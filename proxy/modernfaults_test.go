@@ -82,12 +82,12 @@ func TestUpstreamDiesWhileAQuestionIsParked(t *testing.T) {
 		} else {
 			f.gate <- struct{}{}
 		}
-		eventually(t, "the end is known", func() bool { return srv.modern.Counts().Answered == 1 })
+		eventually(t, "the end is known", func() bool { return srv.Modern.Counts().Answered == 1 })
 		r = srv.modernly(retryOf("8", ada, r))
 		if r.status != 502 || gjson.Get(r.body, "id").Raw != "8" || gjson.Get(r.body, "error.code").Int() != -32603 {
 			t.Errorf("%+v", r)
 		}
-		if n := srv.modern.Counts().Parked; n != 0 {
+		if n := srv.Modern.Counts().Parked; n != 0 {
 			t.Errorf("%d parked", n)
 		}
 		if r := srv.modernly(modernCall("9", "")); gjson.Get(r.body, "result.resultType").String() != "input_required" {
@@ -116,7 +116,7 @@ func TestAnswerThatComesWhileParked(t *testing.T) {
 	srv := front(t, f)
 	r := srv.modernly(modernCall("7", ""))
 	gate <- struct{}{}
-	eventually(t, "the answer is there", func() bool { return srv.modern.Counts().Answered == 1 })
+	eventually(t, "the answer is there", func() bool { return srv.Modern.Counts().Answered == 1 })
 	sent := len(f.sent())
 	sameJSON(t, srv.modernly(retryOf("8", ada, r)).body, `{"jsonrpc":"2.0","id":8,"result":{"content":[{"type":"text","text":"done"}],"resultType":"complete",`+identity+`}}`)
 	if n := len(f.sent()); n != sent {
@@ -230,7 +230,7 @@ func TestTheSessionUnusedForLongestMakesRoom(t *testing.T) {
 func TestNoRoomForASession(t *testing.T) {
 	o, _ := perSession(func() *fakeServer { f, _ := asksName(nameQuestion); return f })
 	srv := frontOf(t, o, func(c *config.Config) { c.Bridge.MaxSessions = 1 })
-	srv.modern.Waits.Room = time.Millisecond
+	srv.Modern.Waits.Room = time.Millisecond
 	srv.modernly(modernCall("7", ""))
 	if r := srv.modernly(modernTools, "Authorization", "b"); r.status != 503 || r.header["Retry-After"] == "" || gjson.Get(r.body, "error.message").String() != "too many sessions; try again later" {
 		t.Errorf("%+v", r)
@@ -241,11 +241,11 @@ func TestNoRoomForASession(t *testing.T) {
 func TestCallsWaitForRoom(t *testing.T) {
 	o, all := perSession(asksEach)
 	srv := frontOf(t, o, func(c *config.Config) { c.Bridge.MaxSessions = 1 })
-	srv.modern.Waits.Room = patience
+	srv.Modern.Waits.Room = patience
 	r := srv.modernly(modernCall("7", ""))
 	waited := make(chan reply, 1)
 	go func() { waited <- srv.modernly(modernCall("9", ""), "Authorization", "b") }()
-	eventually(t, "the call waits", func() bool { return srv.modern.Counts().Waiting })
+	eventually(t, "the call waits", func() bool { return srv.Modern.Counts().Waiting })
 	srv.modernly(retryOf("8", ada, r))
 	if r := <-waited; gjson.Get(r.body, "result.resultType").String() != "input_required" {
 		t.Errorf("%+v", r)
@@ -266,7 +266,7 @@ func TestQuestionsThatBelongToNoCall(t *testing.T) {
 		})
 		f.piped = piped
 		srv := front(t, f)
-		srv.modern.Waits.Unattributed = time.Millisecond
+		srv.Modern.Waits.Unattributed = time.Millisecond
 		r := srv.modernly(modernRequestOf("1", "tools/list", meta(`{"roots":{}}`)))
 		if gjson.Get(r.body, "result.resultType").String() != "complete" {
 			t.Errorf("%+v", r)
@@ -309,7 +309,7 @@ func TestTheUsersTimeIsNotTheServersSilence(t *testing.T) {
 	srv := front(t, f, func(c *config.Config) { c.Upstream.SilenceTimeout = limit })
 	r := srv.modernly(modernCall("7", ""))
 	<-time.After(3 * limit) // the user thinks; a call that had ended would have its response
-	if c := srv.modern.Counts(); c.Parked != 1 || c.Answered != 0 {
+	if c := srv.Modern.Counts(); c.Parked != 1 || c.Answered != 0 {
 		t.Error("the call has ended")
 	}
 	r = srv.modernly(retryOf("8", ada, r))
@@ -535,7 +535,7 @@ func TestManyParkedCalls(t *testing.T) {
 	}
 	who := func(k int) []string { return []string{"Authorization", fmt.Sprintf("Bearer %d", k%7)} }
 	each(func(k int) { asked[k] = srv.modernly(modernCall(fmt.Sprint(k), ""), who(k)...) })
-	if p := srv.modern.Counts().Parked; p != n {
+	if p := srv.Modern.Counts().Parked; p != n {
 		t.Fatalf("%d parked", p)
 	}
 	each(func(k int) {
@@ -553,9 +553,9 @@ func TestManyParkedCalls(t *testing.T) {
 			}
 		}
 	})
-	if held := srv.modern.Counts().Sessions; held != len(all()) {
+	if held := srv.Modern.Counts().Sessions; held != len(all()) {
 		t.Errorf("%d held of %d sessions", held, len(all()))
 	}
-	srv.modern.Close()
-	eventually(t, "nothing is left", func() bool { c := srv.modern.Counts(); return c == modernclient.Counts{} })
+	srv.Modern.Close()
+	eventually(t, "nothing is left", func() bool { c := srv.Modern.Counts(); return c == modernclient.Counts{} })
 }

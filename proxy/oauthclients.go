@@ -48,7 +48,7 @@ func (o oauthClients) Serve(req *downstream.Request, resp *downstream.Response) 
 		o.srv.Host.Report.ServerFailed("cannot forward the OAuth request of a client to the server", failures.Of(err), err, nil)
 		return
 	}
-	o.srv.signIns.CountRelayed(req.Path, resp.Status)
+	o.srv.SignIns.CountRelayed(req.Path, resp.Status)
 	o.srv.Host.Log.Debug("OAuth request of a client forwarded to the server", zap.String("method", req.Method), zap.Int("status", resp.Status))
 }
 

@@ -82,7 +82,7 @@ func TestCallsWaitForTheirURLsToBeOpened(t *testing.T) {
 				if strings.Contains(s.gets(2, "tools/call").text, "requestState") {
 					t.Error("the server got what is ours")
 				}
-				if n := p.modern.Counts().Opening; n > 0 {
+				if n := p.Modern.Counts().Opening; n > 0 {
 					t.Errorf("%d calls wait for ever", n)
 				}
 			})
@@ -110,7 +110,7 @@ func TestClientThatLeavesWhileItsURLsAreWaitedFor(t *testing.T) {
 		_, resp := srv.begin(ctx, "POST", "", body, modernHeader(body)...)
 		resp.Done()
 	}()
-	eventually(t, "the retry waits", func() bool { return srv.modern.Counts().Parked == 0 })
+	eventually(t, "the retry waits", func() bool { return srv.Modern.Counts().Parked == 0 })
 	leave()
 	<-done
 	if n := len(f.said("tools/call")); n != 1 {

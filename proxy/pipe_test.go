@@ -11,6 +11,7 @@ import (
 
 	"github.com/tidwall/gjson"
 
+	"github.com/dragoman-proxy/dragoman/proxy/clients/pipe"
 	"github.com/dragoman-proxy/dragoman/proxy/config"
 	"github.com/dragoman-proxy/dragoman/proxy/metrics"
 	"github.com/dragoman-proxy/dragoman/proxy/upstream"
@@ -302,7 +303,7 @@ func TestLostSessionEndsThePipe(t *testing.T) {
 	}
 	err := <-c.ended
 	c.ended = nil
-	if !errors.Is(err, errUpstreamGone) {
+	if !errors.Is(err, pipe.ErrUpstreamGone) {
 		t.Errorf("ended with %v", err)
 	}
 }

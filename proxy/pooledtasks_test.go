@@ -130,9 +130,9 @@ func TestTasksBelongToTheirPrincipal(t *testing.T) {
 	if r := srv.onTask(get, "Authorization", "Bearer a"); gjson.Get(r.body, "result.status").String() != "working" {
 		t.Error(r.body)
 	}
-	srv.modern.Tend(time.Now().Add(time.Hour))
+	srv.Modern.Tend(time.Now().Add(time.Hour))
 	sameJSON(t, srv.onTask(get, "Authorization", "Bearer a").body, rpcError("5", none))
-	if n := srv.modern.Counts().Uses; n != 0 {
+	if n := srv.Modern.Counts().Uses; n != 0 {
 		t.Errorf("the session is in use %d times", n)
 	}
 }
@@ -332,7 +332,7 @@ func TestStatusNotificationsOfATask(t *testing.T) {
 		sameJSON(t, next(), `{"jsonrpc":"2.0","method":"notifications/tasks","params":{"taskId":"t1","status":"completed",`+taskTimes+`,"ttlMs":60000,"pollIntervalMs":20,"result":{"content":[]},"_meta":{"io.modelcontextprotocol/subscriptionId":"L"}}}`)
 		leave(downstream.ErrClientLeft)
 		resp.Done()
-		if srv.modern.Counts().Watchers != 0 {
+		if srv.Modern.Counts().Watchers != 0 {
 			t.Error("a listener is left")
 		}
 	})

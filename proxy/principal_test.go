@@ -198,7 +198,7 @@ func TestAnAnswerThatIsRefusedIsAskedForAgain(t *testing.T) {
 			t.Errorf("%+v", r)
 		}
 	}
-	if n := srv.modern.Counts().Parked; n != 1 {
+	if n := srv.Modern.Counts().Parked; n != 1 {
 		t.Errorf("%d calls are parked", n)
 	}
 	g.only(fresh)
@@ -217,7 +217,7 @@ func TestARefusedAnswerStillEnds(t *testing.T) {
 	if r := srv.modernly(retryOf("8", ada, asked), "Authorization", old); r.status != 401 {
 		t.Errorf("%+v", r)
 	}
-	eventually(t, "it is given up", func() bool { return srv.modern.Counts().Parked == 0 && len(g.said("notifications/cancelled")) == 1 })
+	eventually(t, "it is given up", func() bool { return srv.Modern.Counts().Parked == 0 && len(g.said("notifications/cancelled")) == 1 })
 }
 
 func TestClaimsNeedAServerThatVerifiesThem(t *testing.T) {

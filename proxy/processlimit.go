@@ -4,22 +4,11 @@ import (
 	"errors"
 	"time"
 
-	"github.com/dragoman-proxy/dragoman/proxy/downstream"
-	"github.com/dragoman-proxy/dragoman/proxy/sealed"
 	"github.com/dragoman-proxy/dragoman/proxy/session"
 )
 
 // errGaveWay is the reason why a session ended so that another client could have a process.
 var errGaveWay = errors.New("the idle session was ended to free a process for another client: session.max_processes is reached")
-
-// runsFor returns the client that a process is counted for: the session's owner, or the peer's
-// address if nothing identifies the owner.
-func (srv *fronts) runsFor(req *downstream.Request) string {
-	if m := srv.OwnerOf(req); m != (sealed.Owner{}) {
-		return string(m[:])
-	}
-	return "peer " + req.Peer
-}
 
 // idleSession is a session whose process may be stopped to free its place.
 type idleSession struct {
@@ -52,10 +41,10 @@ func (srv *Server) giveWay(of func(client string) bool) bool {
 				}})
 			}
 		})
-		srv.sse.eachIdle(of, func(since time.Time, end func(error) bool) {
+		srv.sse.EachIdle(of, func(since time.Time, end func(error) bool) {
 			note(idleSession{since, func() bool { return end(errGaveWay) }})
 		})
-		srv.modern.EachIdle(of, func(since time.Time, end func() bool) { note(idleSession{since, end}) })
+		srv.Modern.EachIdle(of, func(since time.Time, end func() bool) { note(idleSession{since, end}) })
 		if oldest == nil {
 			return false
 		}

@@ -138,7 +138,7 @@ func TestIdleSessionsOfAllKindsGiveWay(t *testing.T) {
 	for range pooled.events {
 	}
 	idle := func() (n int) { // a client receives its response before its session is idle
-		client.srv.modern.EachIdle(func(string) bool { return true }, func(time.Time, func() bool) { n++ })
+		client.srv.Modern.EachIdle(func(string) bool { return true }, func(time.Time, func() bool) { n++ })
 		return n
 	}
 	for end := time.Now().Add(patience); idle() == 0; time.Sleep(time.Millisecond) {

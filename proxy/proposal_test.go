@@ -215,7 +215,7 @@ func TestProposedRevisions(t *testing.T) {
 				if got := server.took(); got != v.proposed {
 					t.Errorf("%s, visit %d: proposed %s, want %s", c.name, i, got, v.proposed)
 				}
-				srv.modern.Retire()
+				srv.Modern.Retire()
 			}
 		})
 	}

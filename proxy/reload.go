@@ -135,7 +135,7 @@ func (srv *Server) Reload(cfg config.Config) error {
 		srv.Eras.Forget()
 	}
 	srv.Replicas.Forget() // their certificates, or the trusted ones, may have changed
-	srv.modern.Retire()
+	srv.Modern.Retire()
 	srv.Table.Renew(cfg.Session.Max, next.Sealer, renewed)
 	if renewed && was.Origin.Shared != nil {
 		was.Origin.Shared.Retire()

@@ -106,7 +106,7 @@ func TestFaultsLeaveNothingBehind(t *testing.T) {
 			<-s.broken
 			holder := all[at%3]
 			eventually(t, "the end of the calls is known", func() bool {
-				c := holder.modern.Counts()
+				c := holder.Modern.Counts()
 				return c.Answered == c.Parked
 			})
 			if got := all[(at+1)%3].modernly(retryOf("8", ada, r)); gjson.Get(got.body, "error.code").Int() != -32603 || got.status != 502 {
@@ -114,7 +114,7 @@ func TestFaultsLeaveNothingBehind(t *testing.T) {
 			}
 		}},
 		{"the client never comes back", func(c *config.Config) { c.Bridge.ParkTimeout = 50 * time.Millisecond }, calls, func(t *testing.T, s *patient, all []peerServer, at int, r reply) {
-			eventually(t, "its call is given up", func() bool { return all[at%3].modern.Counts().Parked == 0 })
+			eventually(t, "its call is given up", func() bool { return all[at%3].Modern.Counts().Parked == 0 })
 			for _, p := range all {
 				if got := p.modernly(retryOf("8", ada, r)); message(got) != expired {
 					t.Errorf("%+v", got)
@@ -183,7 +183,7 @@ func TestFaultsLeaveNothingBehind(t *testing.T) {
 			wait.Wait()
 			eventually(t, "no call is open at the server", func() bool { return s.open.Load() == 0 })
 			for _, p := range all {
-				eventually(t, "no session is in use", func() bool { return p.modern.Counts().Parked == 0 && p.modern.Counts().Uses == 0 })
+				eventually(t, "no session is in use", func() bool { return p.Modern.Counts().Parked == 0 && p.Modern.Counts().Uses == 0 })
 			}
 			if n := s.answers.Load(); n != c.answer {
 				t.Errorf("the server got %d answers", n)

@@ -63,7 +63,7 @@ func TestClientThatResubscribesAtOnceIsSubscribed(t *testing.T) {
 	eventually(t, "it ends", func() bool { return len(f.said("resources/unsubscribe")) == 1 })
 	ready := make(chan *listens)
 	go func() { ready <- srv.listenFor("u:1") }()
-	eventually(t, "it waits", func() bool { return srv.modern.Counts().Uses == 1 })
+	eventually(t, "it waits", func() bool { return srv.Modern.Counts().Uses == 1 })
 	if n := len(f.said("resources/subscribe")); n != 1 {
 		t.Errorf("subscribed %d times before the end was answered", n)
 	}
@@ -132,7 +132,7 @@ func TestAllWaitingClientsGetTheRefusal(t *testing.T) {
 			}
 		})
 	}
-	eventually(t, "both wait", func() bool { return srv.modern.Counts().Uses == 2 && len(f.said("resources/subscribe")) == 1 })
+	eventually(t, "both wait", func() bool { return srv.Modern.Counts().Uses == 2 && len(f.said("resources/subscribe")) == 1 })
 	close(gate)
 	all.Wait()
 	if n := len(f.said("resources/unsubscribe")); n != 0 {
@@ -157,7 +157,7 @@ func TestUnsubscribeByFirstClientKeepsSharedSubscription(t *testing.T) {
 	eventually(t, "the first asks", func() bool { return len(f.said("resources/subscribe")) == 1 })
 	second := make(chan *listens)
 	go func() { second <- srv.listenFor("u:1") }()
-	eventually(t, "both wait", func() bool { return srv.modern.Counts().Uses == 2 })
+	eventually(t, "both wait", func() bool { return srv.Modern.Counts().Uses == 2 })
 	leave(downstream.ErrClientLeft)
 	all.Wait()
 	close(gate)
@@ -279,7 +279,7 @@ func TestServerThatAsksInVainBeforeItSubscribes(t *testing.T) {
 		f.piped, f.gate = piped, make(chan struct{}, 1)
 		srv := front(t, f)
 		const waits = 50 * time.Millisecond
-		srv.modern.Waits.Unattributed = waits
+		srv.Modern.Waits.Unattributed = waits
 		ctx, leave := context.WithCancel(t.Context())
 		defer leave()
 		body := modernRequestOf("1", "subscriptions/listen", `"notifications":{"resourceSubscriptions":["u:1"]},`+meta(`{"sampling":{}}`))

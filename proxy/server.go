@@ -16,6 +16,9 @@ import (
 	"github.com/dragoman-proxy/dragoman/proxy/bridge/legacyclient"
 	"github.com/dragoman-proxy/dragoman/proxy/bridge/modernclient"
 	"github.com/dragoman-proxy/dragoman/proxy/clienterror"
+	"github.com/dragoman-proxy/dragoman/proxy/clients"
+	"github.com/dragoman-proxy/dragoman/proxy/clients/pipe"
+	"github.com/dragoman-proxy/dragoman/proxy/clients/web"
 	"github.com/dragoman-proxy/dragoman/proxy/config"
 	"github.com/dragoman-proxy/dragoman/proxy/demo"
 	"github.com/dragoman-proxy/dragoman/proxy/downstream"
@@ -44,12 +47,12 @@ import (
 // Server stands between clients and one MCP server. Make it with [New]; then
 // [Server.Serve] or [Server.ServePipe] is called, once.
 type Server struct {
-	*fronts
+	*clients.Proxy
 	lookout    reachability
 	admin      net.Listener       // nil if there is none
 	handler    downstream.Handler // handles HTTP clients' requests
-	web        *face
-	sse        *sseFace // handles clients on HTTP+SSE
+	web        *web.Face
+	sse        *pipe.SSE // handles clients on HTTP+SSE
 	running    *processes.Limit
 	recorder   *recording.Recorder // nil if there is none
 	page       *inspect.Handler    // nil if there is none
@@ -100,8 +103,8 @@ func newServer(cfg config.Config, log *zap.Logger, o origin.Origin, own ...ownto
 	}
 	all := session.NewTable(cfg.Session.Max, first.Sealer, nil)
 	all.Setup = new(setup.Current)
-	srv.fronts = &fronts{Table: all, Common: &exchange.Common{Table: all}, Opener: handshake.NewOpener(all)}
-	srv.web, srv.sse = &face{srv.fronts}, &sseFace{fronts: srv.fronts}
+	srv.Proxy = &clients.Proxy{Table: all, Common: &exchange.Common{Table: all}, Opener: handshake.NewOpener(all)}
+	srv.web, srv.sse = &web.Face{Proxy: srv.Proxy}, &pipe.SSE{Proxy: srv.Proxy}
 	srv.handler = srv.web
 	srv.Metrics = metrics.New(mcp.Version(), func() float64 { return float64(srv.Len()) }, func() float64 { return float64(srv.Streams.Load()) })
 	srv.ToolsSize.Bytes = srv.Metrics.ToolsList
@@ -154,8 +157,8 @@ func newServer(cfg config.Config, log *zap.Logger, o origin.Origin, own ...ownto
 	srv.Results.Register(srv.Metrics.Registry)
 	first.Shaping.Load(srv.Host)
 	srv.Eras = era.New(srv.Host, func() func(context.Context) (*upstream.Begun, error) { return srv.Now().Origin.Open })
-	srv.modern = modernclient.New(modernclient.Options{
-		Host: srv.Host, Proxy: &serverView{srv.fronts}, Results: srv.Results, Streams: &srv.Streams, Instance: srv.Instance,
+	srv.Modern = modernclient.New(modernclient.Options{
+		Host: srv.Host, Proxy: &clients.View{Proxy: srv.Proxy}, Results: srv.Results, Streams: &srv.Streams, Instance: srv.Instance,
 	})
 	srv.Legacy = legacyclient.New(srv.Host, srv.Eras, srv.Results)
 	srv.Metrics.Registry.MustRegister(srv.gauges()...)
@@ -163,7 +166,7 @@ func newServer(cfg config.Config, log *zap.Logger, o origin.Origin, own ...ownto
 		o.Credentials = origin.NewCredentials(&cfg, log)
 	}
 	o.Credentials.Register(srv.Metrics.Registry, func() *origin.Credential { return srv.Now().Origin.Credential }, srv.loginChanged)
-	srv.signIns = o.Credentials
+	srv.SignIns = o.Credentials
 	srv.Replicas = newReplicas(srv)
 	if err := srv.makePage(); err != nil {
 		return nil, err
@@ -181,7 +184,7 @@ func (srv *Server) forgetAnswers() {
 // one is not for the other.
 func (srv *Server) loginChanged() {
 	srv.forgetAnswers()
-	srv.modern.Retire()
+	srv.Modern.Retire()
 }
 
 // tend does the periodic work, such as ending idle sessions, until ctx ends.
@@ -194,7 +197,7 @@ func (srv *Server) tend(ctx context.Context) {
 			timer.Stop()
 			return
 		case now := <-timer.C:
-			srv.modern.Tend(now)
+			srv.Modern.Tend(now)
 			srv.Legacy.Expire(now)
 			srv.Eras.EndSpareSince(now)
 			for _, s := range srv.Table.DropIdle(now.Add(-srv.Now().Config.Session.IdleTimeout)) {
@@ -273,7 +276,7 @@ func (srv *Server) ServePipe(ctx context.Context, in io.Reader, out io.Writer) e
 	endAdmin := srv.serveAdmin()
 	tending, stop := context.WithCancel(context.Background())
 	srv.Host.Spawn(func() { srv.tend(tending) })
-	err := servePipe(ctx, srv.fronts, in, out)
+	err := pipe.Serve(ctx, srv.Proxy, in, out)
 	stop()
 	if ctx.Err() == nil && err == nil { // a sign-in that was begun is not lost
 		srv.Now().Origin.Credential.Linger(ctx)
@@ -320,7 +323,7 @@ func (srv *Server) open(at net.Addr) error {
 // all goroutines.
 func (srv *Server) close() {
 	srv.Host.Drain()
-	srv.modern.Close()
+	srv.Modern.Close()
 	srv.Eras.Close()
 	if sh := srv.Now().Origin.Shared; sh != nil {
 		sh.DrainModern()

@@ -35,7 +35,7 @@ func TestWarmSessionsOfOthersStay(t *testing.T) {
 	if n := len(f.said("initialize")) - before - opened; n != 0 {
 		t.Errorf("%d sessions of others had been ended", n)
 	}
-	if n := srv.modern.Counts().Sessions; n > 20 {
+	if n := srv.Modern.Counts().Sessions; n > 20 {
 		t.Errorf("%d sessions", n)
 	}
 }
@@ -76,11 +76,11 @@ func TestOnePrincipalDoesNotParkAllCalls(t *testing.T) {
 			t.Errorf("%d: not asked", n)
 		}
 	}
-	if srv.modern.Counts().Parked != 8 {
-		t.Errorf("%d are parked", srv.modern.Counts().Parked)
+	if srv.Modern.Counts().Parked != 8 {
+		t.Errorf("%d are parked", srv.Modern.Counts().Parked)
 	}
-	srv.modern.Close()
-	eventually(t, "the shares are given back", func() bool { return srv.modern.Counts().Shares == 0 })
+	srv.Modern.Close()
+	eventually(t, "the shares are given back", func() bool { return srv.Modern.Counts().Shares == 0 })
 }
 
 // TestInventedPrincipalsShareAnAddress: a client that sends another Authorization with each
@@ -107,7 +107,7 @@ func TestInventedPrincipalsShareAnAddress(t *testing.T) {
 						cfg.Bridge.MaxParked = most
 					}
 				})
-				srv.modern.Waits.Room = time.Millisecond
+				srv.Modern.Waits.Room = time.Millisecond
 				asks := func(peer string, n int) bool {
 					value := jwt(fmt.Sprintf(`{"iss":"x","sub":"%d"}`, n), "")
 					r := srv.modernly(modernCall(fmt.Sprint(n), ""), append(c.header, "peer", peer, "Authorization", value, "X-User", value)...)
@@ -125,8 +125,8 @@ func TestInventedPrincipalsShareAnAddress(t *testing.T) {
 				if !c.all && !asks("192.0.2.2", 1000) {
 					t.Error("nothing is left for another address")
 				}
-				srv.modern.Close()
-				eventually(t, "the shares are given back", func() bool { return srv.modern.Counts().Shares == 0 })
+				srv.Modern.Close()
+				eventually(t, "the shares are given back", func() bool { return srv.Modern.Counts().Shares == 0 })
 			})
 		}
 	}

@@ -18,7 +18,7 @@ func TestRetryOfAParkedCallIsLinked(t *testing.T) {
 	first := srv.modernly(modernCall("7", ""))
 	open(f, gate)
 	srv.modernly(retryOf("8", ada, first))
-	eventually(t, "the call has ended", func() bool { return srv.modern.Counts().Uses == 0 })
+	eventually(t, "the call has ended", func() bool { return srv.Modern.Counts().Uses == 0 })
 	srv.Tracer.Close()
 	got := spansOf(to.Spans(t, 5), "tools/call")
 	if len(got) != 3 {

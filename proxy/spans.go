@@ -1,17 +1,11 @@
 package proxy
 
 import (
-	"time"
-
 	"github.com/dragoman-proxy/dragoman/proxy/clienterror"
-	"github.com/dragoman-proxy/dragoman/proxy/exchange"
 	"github.com/dragoman-proxy/dragoman/proxy/failures"
 	"github.com/dragoman-proxy/dragoman/proxy/mcp"
 	"github.com/dragoman-proxy/dragoman/proxy/report"
 	"github.com/dragoman-proxy/dragoman/proxy/telemetry"
-	"github.com/dragoman-proxy/dragoman/proxy/upstream"
-	"github.com/dragoman-proxy/dragoman/translate"
-	"github.com/dragoman-proxy/dragoman/translate/wire"
 )
 
 // traced is what telemetry asks of srv.
@@ -31,14 +25,4 @@ func (srv *Server) traced() telemetry.Options {
 			return nil
 		},
 	}
-}
-
-// spanWithout begins the spans of the request m of a client without a session, or returns nil.
-func (srv *fronts) spanWithout(m *wire.Message, header []upstream.Header, peer string) *telemetry.Call {
-	p, yes := srv.Tracer.Samples(m.Params(), header, nil)
-	if !yes {
-		return nil
-	}
-	client := telemetry.Edge{Revision: translate.Modern(), Address: peer}
-	return srv.Tracer.Begin(p, exchange.SpanOf(m, time.Now()), client, telemetry.Edge{Address: srv.Now().Address})
 }

@@ -15,6 +15,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/dragoman-proxy/dragoman/bench/histogram"
+	"github.com/dragoman-proxy/dragoman/proxy/clients/web"
 	"github.com/dragoman-proxy/dragoman/proxy/config"
 	"github.com/dragoman-proxy/dragoman/proxy/downstream"
 	"github.com/dragoman-proxy/dragoman/proxy/observe"
@@ -24,7 +25,7 @@ import (
 
 // side is a dragoman without transports, and a call that it gets again and again.
 type side struct {
-	face    *face
+	face    *web.Face
 	req     downstream.Request
 	body    []byte
 	call    string

@@ -1,16 +1,16 @@
-package proxy
+package web
 
 import (
 	"bytes"
 	"context"
 	"errors"
 	"slices"
-	"strings"
 
 	"github.com/valyala/fasthttp"
 
 	"github.com/dragoman-proxy/dragoman/proxy/bridge/legacyclient"
 	"github.com/dragoman-proxy/dragoman/proxy/clienterror"
+	"github.com/dragoman-proxy/dragoman/proxy/clients"
 	"github.com/dragoman-proxy/dragoman/proxy/downstream"
 	"github.com/dragoman-proxy/dragoman/proxy/exchange"
 	"github.com/dragoman-proxy/dragoman/proxy/handshake"
@@ -26,56 +26,56 @@ import (
 	"github.com/dragoman-proxy/dragoman/translate/wire"
 )
 
-// face handles the requests of clients over Streamable HTTP.
-type face struct{ *fronts }
+// Face handles the requests of clients over Streamable HTTP.
+type Face struct{ *clients.Proxy }
 
 // Post handles one message, or a batch.
-func (f *face) Post(req *downstream.Request, resp *downstream.Response) {
+func (f *Face) Post(req *downstream.Request, resp *downstream.Response) {
 	srv := f
-	defer srv.rescue(req, resp)
+	defer srv.Rescue(req, resp)
 	if srv.forwardToOwner("POST", req, resp) {
 		return
 	}
 	if err := srv.post(req, resp); err != nil {
-		srv.refuse(req, resp, err)
+		srv.Refuse(req, resp, err)
 	}
 }
 
 // Get opens the standing stream of a session, or resumes a stream.
-func (f *face) Get(req *downstream.Request, resp *downstream.Response) {
+func (f *Face) Get(req *downstream.Request, resp *downstream.Response) {
 	srv := f
-	defer srv.rescue(req, resp)
+	defer srv.Rescue(req, resp)
 	if srv.forwardToOwner("GET", req, resp) {
 		return
 	}
 	if err := srv.get(req, resp); err != nil {
-		srv.refuse(req, resp, err)
+		srv.Refuse(req, resp, err)
 	}
 }
 
 // Delete ends a session.
-func (f *face) Delete(req *downstream.Request, resp *downstream.Response) {
+func (f *Face) Delete(req *downstream.Request, resp *downstream.Response) {
 	srv := f
-	defer srv.rescue(req, resp)
+	defer srv.Rescue(req, resp)
 	if srv.forwardToOwner("DELETE", req, resp) {
 		return
 	}
-	s, err := srv.sessionOf(req)
+	s, err := srv.SessionOf(req)
 	switch {
 	case err != nil || s != nil:
 	case stateless.NamesModern(req.Version):
-		err = onlyPost()
+		err = clients.OnlyPost()
 	default:
 		err = mcp.Fail(mcp.NotInitialized, "no session to end")
 	}
 	if err != nil {
-		srv.refuse(req, resp, err)
+		srv.Refuse(req, resp, err)
 		return
 	}
 	defer s.Leave()
 	if !s.Local {
 		if err := srv.endUpstream(s, req); err != nil {
-			srv.refuse(req, resp, err)
+			srv.Refuse(req, resp, err)
 			return
 		}
 	}
@@ -84,7 +84,7 @@ func (f *face) Delete(req *downstream.Request, resp *downstream.Response) {
 }
 
 // endUpstream sends DELETE to a server that has given the session an id.
-func (srv *face) endUpstream(s *session.Session, req *downstream.Request) error {
+func (srv *Face) endUpstream(s *session.Session, req *downstream.Request) error {
 	if _, ok := s.Conn.(*legacyclient.Conn); ok {
 		return nil // the server does not know the session
 	}
@@ -107,49 +107,21 @@ func (srv *face) endUpstream(s *session.Session, req *downstream.Request) error 
 	return err
 }
 
-// refuse writes a JSON-RPC error response.
-func (srv *fronts) refuse(req *downstream.Request, resp *downstream.Response, err error) {
-	known := isReported(err)
-	f := srv.Host.Report.Failed(err, report.At{Client: translate.Lookup(req.Version)})
-	if !known {
-		srv.ObserveRefusal(req.Body, translate.Lookup(req.Version), "http", f)
-	}
-	resp.Listen = nil
-	resp.Status, resp.Header = f.Status, append(resp.Header, f.Header...)
-	if f.Status == fasthttp.StatusAccepted {
-		return
-	}
-	resp.Body = f.BodyTo(translate.Lookup(req.Version))
-	if f.Status == fasthttp.StatusServiceUnavailable && !slices.ContainsFunc(resp.Header, isRetryAfter) {
-		resp.Header = append(resp.Header, mcp.Header{Name: fasthttp.HeaderRetryAfter, Value: "1"})
-	}
-}
-
-// isReported reports whether err was reported, by an exchange that has observed it, too.
-func isReported(err error) bool {
-	f, ok := errors.AsType[*mcp.Failure](err)
-	return ok && f.Reported
-}
-
-func isRetryAfter(h mcp.Header) bool {
-	return strings.EqualFold(h.Name, fasthttp.HeaderRetryAfter)
-}
-
-// rescue writes the error response for a request whose handler panicked.
-func (srv *face) rescue(req *downstream.Request, resp *downstream.Response) {
+// Rescue writes the error response for a request whose handler panicked.
+func (srv *Face) Rescue(req *downstream.Request, resp *downstream.Response) {
 	if p := recover(); p != nil {
 		srv.Host.Report.Panicked(p)
 		f := mcp.Fail(mcp.Panicked, "").About(exchange.IDOf(req.Body))
 		if f.ID != nil && req.Session != "" && !stateless.NamesModern(req.Version) {
 			f = f.WithinSession()
 		}
-		srv.refuse(req, resp, f)
+		srv.Refuse(req, resp, f)
 	}
 }
 
-// sessionOf returns the session that a request names, marked as in use. It returns nil if the
+// SessionOf returns the session that a request names, marked as in use. It returns nil if the
 // request names none, or if the client is modern.
-func (srv *face) sessionOf(req *downstream.Request) (*session.Session, error) {
+func (srv *Face) SessionOf(req *downstream.Request) (*session.Session, error) {
 	if req.VersionTwice && !stateless.NamesModern(req.Version) { // a modern request is checked with the rest of its message
 		f := mcp.Fail(mcp.VersionUnknown, "").About(exchange.IDOf(req.Body))
 		f.Text = "the MCP-Protocol-Version header occurs more than once"
@@ -174,7 +146,7 @@ func (srv *face) sessionOf(req *downstream.Request) (*session.Session, error) {
 	return s, nil
 }
 
-func (srv *face) post(req *downstream.Request, resp *downstream.Response) error {
+func (srv *Face) post(req *downstream.Request, resp *downstream.Response) error {
 	if req.Session == "" || stateless.NamesModern(req.Version) {
 		m := new(wire.Message) // allocated only for requests outside a session
 		if srv.isModernPost(req, m) {
@@ -187,7 +159,7 @@ func (srv *face) post(req *downstream.Request, resp *downstream.Response) error 
 	}
 	x := srv.New(ctx, stop)
 	resp.Done = x.Release
-	s, err := srv.sessionOf(req)
+	s, err := srv.SessionOf(req)
 	if err != nil {
 		return err
 	}
@@ -195,11 +167,11 @@ func (srv *face) post(req *downstream.Request, resp *downstream.Response) error 
 	x.TakeHeaders(req)
 	x.AnswerTo(req.Client)
 	if s == nil {
-		x.Principal, x.Owner, x.RunsFor = "http "+principal.Of(req, srv.Now().Config.Bridge.Principal), srv.OwnerOf(req), srv.runsFor(req)
+		x.Principal, x.Owner, x.RunsFor = "http "+principal.Of(req, srv.Now().Config.Bridge.Principal), srv.OwnerOf(req), srv.RunsFor(req)
 	}
 	switch r := translate.Lookup(req.Version); {
 	case wire.IsArray(req.Body) && s == nil && r != nil && r.Modern:
-		err = noBatches(r.Name)
+		err = clients.NoBatches(r.Name)
 	case wire.IsArray(req.Body):
 		err = srv.postBatch(x, req, resp)
 	case s == nil:
@@ -216,7 +188,7 @@ func (srv *face) post(req *downstream.Request, resp *downstream.Response) error 
 }
 
 // postInitialize handles initialize and begins a session.
-func (srv *face) postInitialize(x *exchange.Exchange, req *downstream.Request, resp *downstream.Response) (err error) {
+func (srv *Face) postInitialize(x *exchange.Exchange, req *downstream.Request, resp *downstream.Response) (err error) {
 	raw := req.Body
 	if err := x.Msg.Scan(raw, nil); err != nil {
 		return err
@@ -273,7 +245,7 @@ func (srv *face) postInitialize(x *exchange.Exchange, req *downstream.Request, r
 
 // begin sends initialize on a new connection. If no session begins, s is nil and answer is the
 // server's response.
-func (srv *face) begin(x *exchange.Exchange, raw []byte) (s *session.Session, answer []byte, early [][]byte, err error) {
+func (srv *Face) begin(x *exchange.Exchange, raw []byte) (s *session.Session, answer []byte, early [][]byte, err error) {
 	id := x.Msg.ID()
 	h := &handshake.Handshake{Opener: srv.Opener, Sender: x.Sender, Principal: x.Principal, Owner: x.Owner, RunsFor: x.RunsFor, Peer: x.Peer, Bridges: true, Opening: server.Opening{Of: srv.Host, Header: x.From}}
 	s, answer, err = h.Negotiate(x.Ctx, raw)
@@ -292,13 +264,13 @@ func (srv *face) begin(x *exchange.Exchange, raw []byte) (s *session.Session, an
 	return s, answer, h.Early, err
 }
 
-func (srv *face) get(req *downstream.Request, resp *downstream.Response) error {
-	s, err := srv.sessionOf(req)
+func (srv *Face) get(req *downstream.Request, resp *downstream.Response) error {
+	s, err := srv.SessionOf(req)
 	if err != nil {
 		return err
 	}
 	if s == nil && stateless.NamesModern(req.Version) {
-		return onlyPost()
+		return clients.OnlyPost()
 	}
 	if s == nil {
 		return mcp.Uninitialized(mcp.NotInitialized)

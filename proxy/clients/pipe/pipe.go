@@ -1,4 +1,4 @@
-package proxy
+package pipe
 
 import (
 	"bytes"
@@ -14,6 +14,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/dragoman-proxy/dragoman/proxy/clienterror"
+	"github.com/dragoman-proxy/dragoman/proxy/clients"
 	"github.com/dragoman-proxy/dragoman/proxy/downstream"
 	"github.com/dragoman-proxy/dragoman/proxy/exchange"
 	"github.com/dragoman-proxy/dragoman/proxy/handshake"
@@ -31,14 +32,14 @@ import (
 	"github.com/dragoman-proxy/dragoman/translate/wire"
 )
 
-var errUpstreamGone = errors.New("the session with the server has ended")
+var ErrUpstreamGone = errors.New("the session with the server has ended")
 
 // pipe is a client on stdin and stdout, or on HTTP+SSE. One goroutine handles its messages in
 // order, and sends them to the server in that order. If the server is on a pipe too, a second
 // goroutine writes all messages of the server to the client, in order. Over HTTP, each request's
 // response has a goroutine, and one more reads the standing stream.
 type pipe struct {
-	srv     *fronts
+	srv     *clients.Proxy
 	client  interface{ Write(message []byte) error }
 	runsFor string // the client that its process is counted for
 	ctx     context.Context
@@ -62,10 +63,10 @@ type pipe struct {
 	heard    atomic.Int64                       // the time of the last message of a server on a pipe, in ns
 }
 
-func newPipe(srv *fronts) *pipe { return &pipe{srv: srv, called: make(chan struct{}, 1)} }
+func newPipe(srv *clients.Proxy) *pipe { return &pipe{srv: srv, called: make(chan struct{}, 1)} }
 
-// servePipe serves one client on stdin and stdout as [Server.ServePipe] says.
-func servePipe(ctx context.Context, srv *fronts, in io.Reader, out io.Writer) error {
+// Serve serves one client on stdin and stdout as [Server.ServePipe] says.
+func Serve(ctx context.Context, srv *clients.Proxy, in io.Reader, out io.Writer) error {
 	p := newPipe(srv)
 	client := downstream.NewStdio(downstream.StdioConfig{
 		In: in, Out: out, MaxMessage: int(srv.Now().Config.Limits.ClientMessage),
@@ -184,7 +185,7 @@ func (p *pipe) write(message []byte) {
 
 // refuse answers a message with an error. It has no message if that was too long to read.
 func (p *pipe) refuse(err error, message []byte) {
-	known := isReported(err)
+	known := clients.IsReported(err)
 	f := onPipe(p.srv.Host.Report.Failed(err, report.At{}))
 	if !known {
 		p.srv.ObserveRefusal(message, p.revision(), p.srv.PipeTransport(), f)
@@ -540,7 +541,7 @@ func (p *pipe) copy(x *exchange.Exchange) (some bool) {
 // batch splits a batch of the client. Its responses are written as one line when all have come;
 // other messages of the server are written at once.
 func (p *pipe) batch(line []byte) {
-	items, slots, err := p.srv.splitBatch(p.s, line)
+	items, slots, err := p.srv.Split(p.s, line)
 	if err != nil {
 		p.refuse(err, line)
 		return
@@ -549,13 +550,13 @@ func (p *pipe) batch(line []byte) {
 	g.Emit = p.write
 	for _, it := range items {
 		switch {
-		case it.refusal != nil:
-			p.srv.ObserveRefused(p.s, it.raw, it.refusal)
-			g.Put(it.slot, it.refusal.Body())
-		case it.slot < 0:
-			p.forward(it.raw, nil, 0)
+		case it.Refusal != nil:
+			p.srv.ObserveRefused(p.s, it.Raw, it.Refusal)
+			g.Put(it.Slot, it.Refusal.Body())
+		case it.Slot < 0:
+			p.forward(it.Raw, nil, 0)
 		default:
-			p.forward(it.raw, g, it.slot)
+			p.forward(it.Raw, g, it.Slot)
 		}
 	}
 }

@@ -1,4 +1,4 @@
-package proxy
+package pipe
 
 import (
 	"context"
@@ -6,27 +6,28 @@ import (
 	"time"
 
 	"github.com/dragoman-proxy/dragoman/proxy/clienterror"
+	"github.com/dragoman-proxy/dragoman/proxy/clients"
 	"github.com/dragoman-proxy/dragoman/proxy/downstream"
 	"github.com/dragoman-proxy/dragoman/proxy/mcp"
 	"github.com/dragoman-proxy/dragoman/proxy/sealed"
 )
 
-// An sseFace is the server's face for clients on HTTP+SSE.
-type sseFace struct {
-	*fronts
+// SSE is the server's face for clients on HTTP+SSE.
+type SSE struct {
+	*clients.Proxy
 	open sync.Map // keys: *ssePipe
 }
 
 // OpenPipe begins the session of a client whose HTTP+SSE stream is about to open. If there are too
 // many sessions it fills resp with the error and returns nil.
-func (f *sseFace) OpenPipe(client *downstream.Pipe, req *downstream.Request, resp *downstream.Response) downstream.PipeSession {
-	srv := f.fronts
+func (f *SSE) OpenPipe(client *downstream.Pipe, req *downstream.Request, resp *downstream.Response) downstream.PipeSession {
+	srv := f.Proxy
 	if !srv.Table.Reserve() {
-		srv.refuse(req, resp, mcp.Fail(mcp.TooManySessions, ""))
+		srv.Refuse(req, resp, mcp.Fail(mcp.TooManySessions, ""))
 		return nil
 	}
 	p := newPipe(srv)
-	p.client, p.runsFor, p.sender.Guest = client, srv.runsFor(req), req.Guest
+	p.client, p.runsFor, p.sender.Guest = client, srv.RunsFor(req), req.Guest
 	p.ctx, p.fail = context.WithCancelCause(req.Ctx)
 	context.AfterFunc(p.ctx, client.Close) // the client has left, or the pipe ends: messages already written are still sent
 	p.tasks.Add(1)                         // for drain, which may begin while the client leaves
@@ -52,7 +53,7 @@ func (p *pipe) drain() {
 // An ssePipe is a pipe whose client sends each message in an HTTP request of its own.
 type ssePipe struct {
 	*pipe
-	face    *sseFace
+	face    *SSE
 	owner   sealed.Owner
 	undrain func() bool
 }
@@ -83,9 +84,9 @@ func (t *ssePipe) Left(error) {
 	t.srv.Table.Release()
 }
 
-// eachIdle calls do with the pipes without open calls of the clients for which the function of returns true: how long each is
+// EachIdle calls do with the pipes without open calls of the clients for which the function of returns true: how long each is
 // unused, and a function that ends it, and returns false if it has ended.
-func (f *sseFace) eachIdle(of func(client string) bool, do func(since time.Time, end func(why error) bool)) {
+func (f *SSE) EachIdle(of func(client string) bool, do func(since time.Time, end func(why error) bool)) {
 	f.open.Range(func(key, _ any) bool {
 		t := key.(*ssePipe)
 		if s := t.begun.Load(); s != nil && of(s.RunsFor) && s.Open.None() {

@@ -1,4 +1,4 @@
-package proxy
+package clients
 
 import (
 	"github.com/dragoman-proxy/dragoman/proxy/bridge/modernclient"
@@ -8,11 +8,11 @@ import (
 	"github.com/dragoman-proxy/dragoman/proxy/session"
 )
 
-// fronts has what the rooms share through which clients enter.
-type fronts struct {
+// Proxy has what the rooms share through which clients enter.
+type Proxy struct {
 	*session.Table
 	*exchange.Common
 	*handshake.Opener
-	modern  *modernclient.Bridge // to handshake servers, for modern clients
-	signIns *origin.Credentials  // makes credentials for the server
+	Modern  *modernclient.Bridge // to handshake servers, for modern clients
+	SignIns *origin.Credentials  // makes credentials for the server
 }

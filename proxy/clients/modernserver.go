@@ -1,4 +1,4 @@
-package proxy
+package clients
 
 import (
 	"context"
@@ -10,18 +10,22 @@ import (
 	"github.com/dragoman-proxy/dragoman/proxy/clienterror"
 	"github.com/dragoman-proxy/dragoman/proxy/downstream"
 	"github.com/dragoman-proxy/dragoman/proxy/era"
+	"github.com/dragoman-proxy/dragoman/proxy/exchange"
 	"github.com/dragoman-proxy/dragoman/proxy/mcp"
 	"github.com/dragoman-proxy/dragoman/proxy/mcpheader"
+	"github.com/dragoman-proxy/dragoman/proxy/sealed"
 	"github.com/dragoman-proxy/dragoman/proxy/session"
 	"github.com/dragoman-proxy/dragoman/proxy/stateless"
+	"github.com/dragoman-proxy/dragoman/proxy/telemetry"
 	"github.com/dragoman-proxy/dragoman/proxy/upstream"
+	"github.com/dragoman-proxy/dragoman/translate"
 	"github.com/dragoman-proxy/dragoman/translate/wire"
 )
 
-// isDirect reports whether the server needs no session. The error is set only if the server took
-// too long to answer. If the era cannot be found out for another reason, isDirect returns false,
+// IsDirect reports whether the server needs no session. The error is set only if the server took
+// too long to answer. If the era cannot be found out for another reason, IsDirect returns false,
 // and the request through a session reports that reason.
-func (srv *fronts) isDirect(ctx context.Context, from []upstream.Header) (bool, error) {
+func (srv *Proxy) IsDirect(ctx context.Context, from []upstream.Header) (bool, error) {
 	known, err := srv.Eras.Of(ctx, from)
 	if era.TookTooLong(err) {
 		return false, err
@@ -29,59 +33,20 @@ func (srv *fronts) isDirect(ctx context.Context, from []upstream.Header) (bool, 
 	return err == nil && known.Modern(), nil
 }
 
-// isOurs reports whether q calls one of dragoman's own tools. Such a call needs a session with any
+// IsOurs reports whether q calls one of dragoman's own tools. Such a call needs a session with any
 // server, since the tool may ask the user something.
-func (srv *fronts) isOurs(q *stateless.Request) bool {
+func (srv *Proxy) IsOurs(q *stateless.Request) bool {
 	own := srv.Now().OwnFor(&q.Sender)
 	return own != nil && q.Method == wire.ToolsCall && own.Named([]byte(gjson.GetBytes(q.Raw, "params").Raw)) != ""
 }
 
-// postDirect forwards one request to a modern server, with its bytes and headers unchanged, and
-// returns the response.
-func (srv *face) postDirect(req *downstream.Request, q *stateless.Request, who string, from []upstream.Header, resp *downstream.Response) error {
-	opened, release, err := srv.modern.Direct(req.Ctx, q, who, from)
-	var s *session.Session
-	if err == nil {
-		s = opened.(*openedSession).s
-		list := func(ctx context.Context, params string) ([]byte, error) {
-			return s.Inquire(ctx, wire.ToolsList, params, from)
-		}
-		if err = srv.checkCall(req.Ctx, s, list, q); err != nil {
-			release()
-		}
-	}
-	if err != nil {
-		return clienterror.Of(err).About(q.ID)
-	}
-	ctx, stop := req.Ctx, req.Cancel
-	if stop == nil {
-		ctx, stop = context.WithCancelCause(ctx)
-	}
-	x := srv.New(ctx, stop)
-	resp.Done = func() { x.Done(); release() }
-	x.Session, x.Crossing, x.Tally = s, s.Direct.Crossing, q.Counts
-	x.Tally.Hold()
-	x.Session.Enter()
-	x.From = append(append(x.From[:0], from...), q.Header...)
-	x.AnswerTo(req.Client)
-	x.Clock.Asked, x.MaxTokens, x.Peer, x.Sender = q.Timed, q.MaxTokens, q.Address, q.Sender
-	if q.Method == wire.SubscriptionsListen { // it would never end by itself
-		x.Free = context.AfterFunc(srv.Host.Draining, func() { stop(clienterror.ErrShutdown) })
-	}
-	err = x.Post(req.Body, resp)
-	if !x.Streamed {
-		resp.Header = x.Clock.AppendTo(resp.Header)
-	}
-	return err
-}
-
-// checkCall compares the headers of a tool call that repeat arguments with the arguments, by the
+// CheckCall compares the headers of a tool call that repeat arguments with the arguments, by the
 // tool's inputSchema in the server's list, of which list reads a page.
-func (srv *fronts) checkCall(ctx context.Context, s *session.Session, list modernclient.ListTools, q *stateless.Request) error {
+func (srv *Proxy) CheckCall(ctx context.Context, s *session.Session, list modernclient.ListTools, q *stateless.Request) error {
 	if q.Method != wire.ToolsCall || q.Header == nil {
 		return nil
 	}
-	if own := srv.Now().OwnFor(&q.Sender); own != nil && srv.isOurs(q) {
+	if own := srv.Now().OwnFor(&q.Sender); own != nil && srv.IsOurs(q) {
 		t, _ := own.Find(gjson.ParseBytes(q.Target).String())
 		return mcpheader.CheckParams(t.Arguments, q.Arguments, q.Header)
 	}
@@ -125,4 +90,23 @@ func checkAgain(client context.Context, s *session.Session, list modernclient.Li
 		wrong = mcpheader.CheckParams(t.Arguments, q.Arguments, q.Header)
 	}
 	return wrong
+}
+
+// SpanWithout begins the spans of the request m of a client without a session, or returns nil.
+func (srv *Proxy) SpanWithout(m *wire.Message, header []upstream.Header, peer string) *telemetry.Call {
+	p, yes := srv.Tracer.Samples(m.Params(), header, nil)
+	if !yes {
+		return nil
+	}
+	client := telemetry.Edge{Revision: translate.Modern(), Address: peer}
+	return srv.Tracer.Begin(p, exchange.SpanOf(m, time.Now()), client, telemetry.Edge{Address: srv.Now().Address})
+}
+
+// RunsFor returns the client that a process is counted for: the session's owner, or the peer's
+// address if nothing identifies the owner.
+func (srv *Proxy) RunsFor(req *downstream.Request) string {
+	if m := srv.OwnerOf(req); m != (sealed.Owner{}) {
+		return string(m[:])
+	}
+	return "peer " + req.Peer
 }

@@ -1,24 +1,21 @@
-package proxy
+package web
 
 import (
 	"bytes"
 	"context"
 	"errors"
-	"fmt"
 	"io"
 	"sync"
 
 	"github.com/valyala/fasthttp"
 
-	"github.com/dragoman-proxy/dragoman/proxy/clienterror"
+	"github.com/dragoman-proxy/dragoman/proxy/clients"
 	"github.com/dragoman-proxy/dragoman/proxy/downstream"
 	"github.com/dragoman-proxy/dragoman/proxy/exchange"
 	"github.com/dragoman-proxy/dragoman/proxy/mcp"
 	"github.com/dragoman-proxy/dragoman/proxy/metrics"
 	"github.com/dragoman-proxy/dragoman/proxy/session"
 	"github.com/dragoman-proxy/dragoman/proxy/sse"
-	"github.com/dragoman-proxy/dragoman/proxy/stateless"
-	"github.com/dragoman-proxy/dragoman/translate"
 	"github.com/dragoman-proxy/dragoman/translate/wire"
 )
 
@@ -26,88 +23,6 @@ import (
 // (https://modelcontextprotocol.io/specification/2025-03-26/basic#batching). dragoman splits a
 // client's batch, so that translation and the server see single messages, and joins the responses.
 // It never sends a batch to a server.
-
-// batchItem is one element of a client's batch.
-type batchItem struct {
-	raw     []byte
-	refusal *mcp.Failure // the error that it gets; nil for a message to send to the server
-	slot    int          // the index of its response in the reply; -1 if it gets none
-}
-
-// splitBatch splits the batch in body, and returns how many responses are owed. s is nil if the
-// client has not sent initialize yet.
-func (srv *fronts) splitBatch(s *session.Session, body []byte) (items []batchItem, slots int, err error) {
-	most := srv.Now().Config.Limits.Batch
-	elements, err := wire.AppendElements(nil, body, most)
-	switch {
-	case errors.Is(err, wire.ErrTooMany):
-		return nil, 0, mcp.Fail(mcp.BatchTooLong, fmt.Sprintf("%d are allowed", most))
-	case err != nil && s != nil:
-		return nil, 0, s.Up.ScanError(new(wire.Message), err)
-	case err != nil:
-		return nil, 0, err
-	case len(elements) == 0:
-		return nil, 0, mcp.Fail(mcp.BatchEmpty, "")
-	}
-	items = make([]batchItem, len(elements))
-	seen := make(map[string]bool)
-	modern := ""
-	var m wire.Message
-	for i, raw := range elements {
-		it := &items[i]
-		*it = batchItem{raw: raw, slot: -1}
-		switch err := m.Scan(raw, nil); {
-		case err != nil && raw[0] != '{':
-			it.refusal = mcp.Fail(mcp.BatchElement, "")
-		case err != nil && s != nil:
-			it.refusal = clienterror.Of(s.Up.ScanError(&m, err))
-		case err != nil:
-			it.refusal = clienterror.Of(err)
-		case m.Kind == wire.Request && m.Method == wire.Initialize:
-			return nil, 0, mcp.Fail(mcp.BatchInitialize, "")
-		case m.Kind == wire.Request:
-			if s == nil && stateless.IsModern(&m) {
-				modern = translate.Modern()
-			}
-			key := string(wire.AppendIDKey(nil, m.ID()))
-			if seen[key] {
-				it.refusal = mcp.Fail(mcp.BatchDuplicate, "").About(m.ID())
-			}
-			seen[key] = true
-		}
-		if it.refusal != nil || m.Kind == wire.Request {
-			it.slot = slots
-			slots++
-		}
-	}
-	switch {
-	case s == nil && modern != "":
-		return nil, 0, noBatches(modern)
-	case s == nil:
-		return nil, 0, mcp.Uninitialized(mcp.NotInitialized)
-	case !takesBatches(s.ClientRevision):
-		return nil, 0, noBatches(s.ClientRevision.Name)
-	}
-	return items, slots, nil
-}
-
-// noBatches returns the error for a batch from a client of a revision without batches.
-func noBatches(revision string) *mcp.Failure {
-	f := mcp.Fail(mcp.BatchRefused, "")
-	f.Text += " in " + revision
-	return f
-}
-
-// takesBatches reports whether clients of the revision r may send batches: r has them, or is older
-// than the revision that has.
-func takesBatches(r *translate.Revision) bool {
-	for _, at := range translate.Handshake() { // newest first
-		if at.Batches {
-			return at == r || at.Newer(r)
-		}
-	}
-	return false
-}
 
 // legMessage is a message of the server for one leg of a batch.
 type legMessage struct {
@@ -133,8 +48,8 @@ type batchReply struct {
 
 // postBatch answers a batch. As long as the legs only send responses, the reply is one array in the
 // order of the requests. The first other message makes the reply an event stream.
-func (srv *face) postBatch(x *exchange.Exchange, req *downstream.Request, resp *downstream.Response) error {
-	items, slots, err := srv.splitBatch(x.Session, req.Body)
+func (srv *Face) postBatch(x *exchange.Exchange, req *downstream.Request, resp *downstream.Response) error {
+	items, slots, err := srv.Split(x.Session, req.Body)
 	if err != nil {
 		return err
 	}
@@ -142,11 +57,11 @@ func (srv *face) postBatch(x *exchange.Exchange, req *downstream.Request, resp *
 	resp.Done = b.done
 	for _, it := range items {
 		switch {
-		case it.refusal != nil:
-			srv.ObserveRefused(x.Session, it.raw, it.refusal)
-			b.legEnded(legMessage{slot: it.slot, message: it.refusal.Body(), final: true})
-		case it.slot < 0:
-			b.pass(it.raw)
+		case it.Refusal != nil:
+			srv.ObserveRefused(x.Session, it.Raw, it.Refusal)
+			b.legEnded(legMessage{slot: it.Slot, message: it.Refusal.Body(), final: true})
+		case it.Slot < 0:
+			b.pass(it.Raw)
 		default:
 			b.start(it)
 		}
@@ -213,33 +128,33 @@ func (b *batchReply) pass(raw []byte) {
 }
 
 // start sends one request and starts a goroutine for the rest.
-func (b *batchReply) start(it batchItem) {
+func (b *batchReply) start(it clients.Item) {
 	x := b.x.Leg()
 	defer func() {
 		if p := recover(); p != nil {
-			b.fail(x, it.slot, x.Panicked(p, it.raw))
+			b.fail(x, it.Slot, x.Panicked(p, it.Raw))
 		}
 	}()
-	out, v, err := x.FromClient(it.raw)
+	out, v, err := x.FromClient(it.Raw)
 	switch {
 	case err != nil:
-		b.fail(x, it.slot, x.Refused(err))
+		b.fail(x, it.Slot, x.Refused(err))
 		return
 	case v == wire.Answer:
 		x.Outcome = metrics.Local
 		x.ObserveLocal(out)
-		b.legEnded(legMessage{slot: it.slot, message: bytes.Clone(out), final: true}) // its buffer is x's
+		b.legEnded(legMessage{slot: it.Slot, message: bytes.Clone(out), final: true}) // its buffer is x's
 		x.Done()
 		return
 	}
 	st, err := x.ForwardKept(out)
 	if err != nil {
-		b.fail(x, it.slot, x.Common.Failed(x, err))
+		b.fail(x, it.Slot, x.Common.Failed(x, err))
 		return
 	}
 	x.Attach(st)
 	b.open++
-	b.legs.Go(func() { b.follow(x, it.slot) })
+	b.legs.Go(func() { b.follow(x, it.Slot) })
 }
 
 func (b *batchReply) fail(x *exchange.Exchange, slot int, f *mcp.Failure) {

@@ -1,4 +1,4 @@
-package proxy
+package clients
 
 import (
 	"context"
@@ -30,40 +30,40 @@ import (
 // This file is what package bridge/modernclient sees of the proxy: the server, the sessions that dragoman
 // opens for modern clients, and their exchanges.
 
-// serverView implements [modernclient.Proxy].
-type serverView struct{ *fronts }
+// View implements [modernclient.Proxy].
+type View struct{ *Proxy }
 
-func (v *serverView) IsDirect(ctx context.Context, header []upstream.Header) (bool, error) {
-	return v.fronts.isDirect(ctx, header)
+func (v *View) IsDirect(ctx context.Context, header []upstream.Header) (bool, error) {
+	return v.Proxy.IsDirect(ctx, header)
 }
 
-func (v *serverView) IsOurs(q *stateless.Request) bool { return v.fronts.isOurs(q) }
+func (v *View) IsOurs(q *stateless.Request) bool { return v.Proxy.IsOurs(q) }
 
-func (v *serverView) CheckCall(ctx context.Context, s modernclient.Session, list modernclient.ListTools, q *stateless.Request) error {
-	return v.fronts.checkCall(ctx, s.(*openedSession).s, list, q)
+func (v *View) CheckCall(ctx context.Context, s modernclient.Session, list modernclient.ListTools, q *stateless.Request) error {
+	return v.Proxy.CheckCall(ctx, s.(*Opened).Session, list, q)
 }
 
-func (v *serverView) Forward(to sealed.ID, req *downstream.Request, resp *downstream.Response) (bool, error) {
-	srv := v.fronts
+func (v *View) Forward(to sealed.ID, req *downstream.Request, resp *downstream.Response) (bool, error) {
+	srv := v.Proxy
 	if !srv.Replicas.Configured() {
 		return false, nil
 	}
-	err := srv.forward(to, "POST", mcp.StateInvalid, req, resp)
+	err := srv.Forward(to, "POST", mcp.StateInvalid, req, resp)
 	if errors.Is(err, replicas.ErrNotTaken) {
 		return false, nil
 	}
 	return true, err
 }
 
-func (v *serverView) Sealer() *sealed.Sealer { return v.fronts.Now().Sealer }
+func (v *View) Sealer() *sealed.Sealer { return v.Proxy.Now().Sealer }
 
-func (v *serverView) Silence(m wire.Method) config.TimeLimit { return v.fronts.Now().Silence[m] }
+func (v *View) Silence(m wire.Method) config.TimeLimit { return v.Proxy.Now().Silence[m] }
 
-func (v *serverView) Login() string { return v.signIns.Login() }
+func (v *View) Login() string { return v.SignIns.Login() }
 
 // Open begins a session for modern clients.
-func (v *serverView) Open(ctx context.Context, o modernclient.Opening) (_ modernclient.Session, answer []byte, err error) {
-	srv := v.fronts
+func (v *View) Open(ctx context.Context, o modernclient.Opening) (_ modernclient.Session, answer []byte, err error) {
+	srv := v.Proxy
 	s, answer, err := srv.Open(ctx, o)
 	if err != nil { // each call that waits for the session reports the failure
 		f := clienterror.Of(err)
@@ -71,40 +71,40 @@ func (v *serverView) Open(ctx context.Context, o modernclient.Opening) (_ modern
 		srv.Metrics.Handshake(translate.Lookup(translate.Modern()), nil, report.Outcome(f), failures.Cause(f.Why))
 		return nil, nil, err
 	}
-	return &openedSession{srv, s}, answer, nil
+	return &Opened{srv, s}, answer, nil
 }
 
-// openedSession implements [modernclient.Session].
-type openedSession struct {
-	srv *fronts
-	s   *session.Session
+// Opened implements [modernclient.Session].
+type Opened struct {
+	srv     *Proxy
+	Session *session.Session
 }
 
-func (o *openedSession) About() *sealed.Session      { return &o.s.Session }
-func (o *openedSession) Tools() *toolindex.Index     { return &o.s.Tools }
-func (o *openedSession) Down() *translate.Translator { return o.s.Down }
-func (o *openedSession) Piped() bool                 { return o.s.Piped }
-func (o *openedSession) RunsFor() string             { return o.s.RunsFor }
-func (o *openedSession) End(why error)               { o.srv.End(o.s, why) }
+func (o *Opened) About() *sealed.Session      { return &o.Session.Session }
+func (o *Opened) Tools() *toolindex.Index     { return &o.Session.Tools }
+func (o *Opened) Down() *translate.Translator { return o.Session.Down }
+func (o *Opened) Piped() bool                 { return o.Session.Piped }
+func (o *Opened) RunsFor() string             { return o.Session.RunsFor }
+func (o *Opened) End(why error)               { o.srv.End(o.Session, why) }
 
-func (o *openedSession) Alone() bool {
-	_, is := o.s.Conn.(origin.NoServer)
+func (o *Opened) Alone() bool {
+	_, is := o.Session.Conn.(origin.NoServer)
 	return is
 }
 
-func (o *openedSession) Send(ctx context.Context, m *upstream.Outgoing) (upstream.Stream, error) {
-	return o.s.Conn.Send(ctx, m)
+func (o *Opened) Send(ctx context.Context, m *upstream.Outgoing) (upstream.Stream, error) {
+	return o.Session.Conn.Send(ctx, m)
 }
 
-func (o *openedSession) Listen(ctx context.Context, with upstream.ListenOptions) (upstream.Stream, error) {
-	return o.srv.Listen(ctx, o.s, with)
+func (o *Opened) Listen(ctx context.Context, with upstream.ListenOptions) (upstream.Stream, error) {
+	return o.srv.Listen(ctx, o.Session, with)
 }
 
-func (o *openedSession) Cancel(id string, header []upstream.Header, reason string) {
-	o.srv.GiveUpAs(o.s, id, header, reason)
+func (o *Opened) Cancel(id string, header []upstream.Header, reason string) {
+	o.srv.GiveUpAs(o.Session, id, header, reason)
 }
 
-func (o *openedSession) Observe(asked *stateless.Request, from []upstream.Header) *observe.Call {
+func (o *Opened) Observe(asked *stateless.Request, from []upstream.Header) *observe.Call {
 	kept := o.srv.Observer.Keep(asked.Raw)
 	if !kept.Kept() {
 		return nil
@@ -113,14 +113,14 @@ func (o *openedSession) Observe(asked *stateless.Request, from []upstream.Header
 	if info == nil {
 		info = []byte("{}")
 	}
-	c := o.srv.Observer.Begin(o.s.PeersWith(info), kept, false)
+	c := o.srv.Observer.Begin(o.Session.PeersWith(info), kept, false)
 	c.Came(observe.Message{Edge: observe.ClientEdge, Direction: observe.ToServer, Copy: kept, Header: exchange.HeadersOf(from)})
 	return c
 }
 
-func (o *openedSession) Begin(ctx context.Context, stop context.CancelCauseFunc, header []upstream.Header, c *bridge.Crossing, asked *stateless.Request) modernclient.Exchange {
+func (o *Opened) Begin(ctx context.Context, stop context.CancelCauseFunc, header []upstream.Header, c *bridge.Crossing, asked *stateless.Request) modernclient.Exchange {
 	x := o.srv.New(ctx, stop)
-	x.Session, x.Crossing = o.s, c
+	x.Session, x.Crossing = o.Session, c
 	x.Session.Enter()
 	x.From = append(x.From[:0], header...)
 	if asked != nil {

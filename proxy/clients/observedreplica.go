@@ -1,4 +1,4 @@
-package proxy
+package clients
 
 import (
 	"errors"
@@ -21,10 +21,10 @@ import (
 // This file tells package observe of requests that another replica answers. That replica observes both edges; this one what
 // its client sent and got.
 
-// forward forwards a request to another process. If no response comes, the request fails with the
+// Forward forwards a request to another process. If no response comes, the request fails with the
 // cause lost.
-func (srv *fronts) forward(to sealed.ID, method string, lost mcp.Cause, req *downstream.Request, resp *downstream.Response) error {
-	r := &replicas.Request{Request: req, Method: method, Header: srv.carriedHeaders(req), Lost: lost}
+func (srv *Proxy) Forward(to sealed.ID, method string, lost mcp.Cause, req *downstream.Request, resp *downstream.Response) error {
+	r := &replicas.Request{Request: req, Method: method, Header: srv.CarriedHeaders(req), Lost: lost}
 	if !srv.Observer.Watched() || method == "DELETE" {
 		return srv.Replicas.Forward(to, r, resp)
 	}
@@ -54,7 +54,7 @@ func (f *forwarded) answered(resp *downstream.Response, err error) {
 			f.outcome = metrics.Succeeded
 		}
 		f.call.End(string(f.outcome), "")
-	case isReported(err) || f.request.Session != "": // otherwise refuse observes it
+	case IsReported(err) || f.request.Session != "": // otherwise refuse observes it
 		f.begin()
 		lost := clienterror.Of(err)
 		f.call.Add(observe.Message{Edge: observe.ClientEdge, Direction: observe.ToClient, Copy: f.call.Keep(lost.Body()), Method: f.call.Method, Status: lost.Status})
@@ -63,7 +63,7 @@ func (f *forwarded) answered(resp *downstream.Response, err error) {
 }
 
 // peersOfForwarded says who talks, as far as the session's id and the request tell.
-func (srv *fronts) peersOfForwarded(req *downstream.Request) *observe.Peers {
+func (srv *Proxy) peersOfForwarded(req *downstream.Request) *observe.Peers {
 	p := &observe.Peers{Session: session.Fingerprint(req.Session), ClientRevision: req.Version, ClientTransport: "http", ServerTransport: srv.ServerTransport()}
 	var m wire.Message
 	if s, ok := srv.Now().Sealer.OpenSession(req.Session, time.Now()); ok {
@@ -77,7 +77,7 @@ func (srv *fronts) peersOfForwarded(req *downstream.Request) *observe.Peers {
 
 // forwarded is a request that another replica answers, as this one's client sees it.
 type forwarded struct {
-	srv     *fronts
+	srv     *Proxy
 	request *replicas.Request
 	kept    observe.Copy
 	peers   *observe.Peers

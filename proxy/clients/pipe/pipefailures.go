@@ -1,4 +1,4 @@
-package proxy
+package pipe
 
 import (
 	"fmt"
@@ -100,7 +100,7 @@ func (p *pipe) lostWith(f *mcp.Failure) {
 	if f.Cause == mcp.UpstreamLost || f.Cause == mcp.SessionUnknown || f.Status == 404 && f.Cause == mcp.UpstreamRefused {
 		whole := f.WithoutID()
 		whole.Reported = false // the session's end is reported again, with its effect
-		p.fail(fmt.Errorf("%w: %w", errUpstreamGone, whole))
+		p.fail(fmt.Errorf("%w: %w", ErrUpstreamGone, whole))
 	}
 }
 

@@ -1,4 +1,4 @@
-package proxy
+package pipe
 
 import (
 	"context"
@@ -8,6 +8,7 @@ import (
 
 	"github.com/tidwall/gjson"
 
+	"github.com/dragoman-proxy/dragoman/proxy/clients"
 	"github.com/dragoman-proxy/dragoman/proxy/exchange"
 	"github.com/dragoman-proxy/dragoman/proxy/handshake"
 	"github.com/dragoman-proxy/dragoman/proxy/large"
@@ -234,7 +235,7 @@ func (p *pipe) untilAnswered(timer <-chan time.Time) bool {
 // https://modelcontextprotocol.io/specification/2026-07-28/basic/transports#standard-request-headers.
 type headerConn struct {
 	upstream.Conn
-	srv *fronts
+	srv *clients.Proxy
 	s   *session.Session
 }
 

@@ -1,0 +1,38 @@
+package clients
+
+import (
+	"strings"
+
+	"github.com/dragoman-proxy/dragoman/proxy/downstream"
+	"github.com/dragoman-proxy/dragoman/proxy/mcpheader"
+	"github.com/dragoman-proxy/dragoman/proxy/principal"
+	"github.com/dragoman-proxy/dragoman/proxy/shape"
+	"github.com/dragoman-proxy/dragoman/proxy/trace"
+	"github.com/dragoman-proxy/dragoman/proxy/upstream"
+)
+
+// CarriedHeaders returns the headers of a client's request that another replica may need.
+func (srv *Proxy) CarriedHeaders(req *downstream.Request) (list []upstream.Header) {
+	if req.Headers != nil {
+		req.Headers(mcpheader.Prefix, func(name, value string) {
+			if !strings.EqualFold(name, "Mcp-Session-Id") && !strings.EqualFold(name, "MCP-Protocol-Version") { // these have fields of their own
+				list = append(list, upstream.Header{Name: name, Value: value})
+			}
+		})
+	}
+	if req.Header == nil {
+		return list
+	}
+	list = srv.AppendPassed(list, req.Header)
+	for _, name := range srv.Adapters.CallerHeaders() {
+		if v := req.Header(name); v != "" && upstream.HeaderValue(list, name) == "" {
+			list = append(list, upstream.Header{Name: name, Value: v})
+		}
+	}
+	for _, name := range []string{principal.Header(srv.Now().Config.Bridge.Principal), "Mcp-Method", "Mcp-Name", shape.BudgetHeader, trace.TimingHeader} {
+		if v := req.Header(name); v != "" && upstream.HeaderValue(list, name) == "" {
+			list = append(list, upstream.Header{Name: name, Value: v})
+		}
+	}
+	return list
+}

@@ -1,0 +1,81 @@
+package clients
+
+import (
+	"errors"
+	"slices"
+	"strings"
+
+	"github.com/tidwall/gjson"
+	"github.com/tidwall/sjson"
+	"github.com/valyala/fasthttp"
+
+	"github.com/dragoman-proxy/dragoman/proxy/downstream"
+	"github.com/dragoman-proxy/dragoman/proxy/mcp"
+	"github.com/dragoman-proxy/dragoman/proxy/report"
+	"github.com/dragoman-proxy/dragoman/proxy/upstream"
+	"github.com/dragoman-proxy/dragoman/translate"
+)
+
+// Refuse writes a JSON-RPC error response.
+func (srv *Proxy) Refuse(req *downstream.Request, resp *downstream.Response, err error) {
+	known := IsReported(err)
+	f := srv.Host.Report.Failed(err, report.At{Client: translate.Lookup(req.Version)})
+	if !known {
+		srv.ObserveRefusal(req.Body, translate.Lookup(req.Version), "http", f)
+	}
+	resp.Listen = nil
+	resp.Status, resp.Header = f.Status, append(resp.Header, f.Header...)
+	if f.Status == fasthttp.StatusAccepted {
+		return
+	}
+	resp.Body = f.BodyTo(translate.Lookup(req.Version))
+	if f.Status == fasthttp.StatusServiceUnavailable && !slices.ContainsFunc(resp.Header, isRetryAfter) {
+		resp.Header = append(resp.Header, mcp.Header{Name: fasthttp.HeaderRetryAfter, Value: "1"})
+	}
+}
+
+// IsReported reports whether err was reported, by an exchange that has observed it, too.
+func IsReported(err error) bool {
+	f, ok := errors.AsType[*mcp.Failure](err)
+	return ok && f.Reported
+}
+
+func isRetryAfter(h mcp.Header) bool {
+	return strings.EqualFold(h.Name, fasthttp.HeaderRetryAfter)
+}
+
+// Listing returns err for a client of a modern server: if err lists the supported revisions,
+// Listing replaces them by those in the server's own DiscoverResult.
+func (srv *Proxy) Listing(err error, from []upstream.Header) error {
+	f, ok := errors.AsType[*mcp.Failure](err)
+	if !ok || f.Cause != mcp.RevisionUnsupported {
+		return err
+	}
+	known := srv.Eras.Peek(from)
+	if known == nil || !known.Modern() {
+		return err
+	}
+	names := []byte{'['}
+	gjson.GetBytes(known.Discovered, "supportedVersions").ForEach(func(_, v gjson.Result) bool {
+		if translate.Lookup(v.String()) != nil {
+			names = append(mcp.AppendString(names, v.String()), ',')
+		}
+		return true
+	})
+	if len(names) == 1 {
+		names = append(mcp.AppendString(names, known.Revision.Name), ',')
+	}
+	names[len(names)-1] = ']'
+	if data, err := sjson.SetRawBytes(f.Data, "supported", names); err == nil {
+		f.Data = data
+	}
+	return f
+}
+
+// OnlyPost returns the error for a GET or DELETE of a client without a session.
+func OnlyPost() error {
+	f := mcp.Fail(mcp.NoStream, "")
+	f.Text = "clients of this revision have no session: only POST is accepted"
+	f.Header = []mcp.Header{{Name: "Allow", Value: "POST"}}
+	return f
+}

@@ -1,0 +1,164 @@
+package web
+
+import (
+	"context"
+	"strings"
+
+	"github.com/dragoman-proxy/dragoman/proxy/clienterror"
+	"github.com/dragoman-proxy/dragoman/proxy/clients"
+	"github.com/dragoman-proxy/dragoman/proxy/downstream"
+	"github.com/dragoman-proxy/dragoman/proxy/mcp"
+	"github.com/dragoman-proxy/dragoman/proxy/metrics"
+	"github.com/dragoman-proxy/dragoman/proxy/principal"
+	"github.com/dragoman-proxy/dragoman/proxy/report"
+	"github.com/dragoman-proxy/dragoman/proxy/session"
+	"github.com/dragoman-proxy/dragoman/proxy/shape"
+	"github.com/dragoman-proxy/dragoman/proxy/stateless"
+	"github.com/dragoman-proxy/dragoman/proxy/trace"
+	"github.com/dragoman-proxy/dragoman/proxy/upstream"
+	"github.com/dragoman-proxy/dragoman/translate"
+	"github.com/dragoman-proxy/dragoman/translate/wire"
+)
+
+// isModernPost reports whether a message is from a modern client, and scans it into m. A modern
+// client's session id is ignored. A client with a session may also name a modern revision in the
+// header, the newest one that it knows.
+func (srv *Face) isModernPost(req *downstream.Request, m *wire.Message) bool {
+	if m.Scan(req.Body, nil) != nil || m.Kind == wire.Request && m.Method == wire.Initialize && !stateless.IsModern(m) {
+		return false
+	}
+	if m.Kind == wire.Request && stateless.IsModern(m) {
+		return true
+	}
+	if !stateless.NamesModern(req.Version) {
+		return false
+	}
+	if req.Session == "" {
+		return true
+	}
+	s, err := srv.Table.Find(req.Session, srv.OwnerOf(req), &downstream.Sender{Guest: req.Guest})
+	if s != nil {
+		s.Leave()
+	}
+	return s == nil && err == nil
+}
+
+// postModern answers one message of a modern client.
+func (srv *Face) postModern(req *downstream.Request, m *wire.Message, resp *downstream.Response) (err error) {
+	if m.Kind != wire.Request {
+		if m.Kind.Response() {
+			return mcp.Fail(mcp.Malformed, "a response belongs into inputResponses")
+		}
+		resp.Status = 202 // no notification of a modern client needs an action
+		return nil
+	}
+	if req.Version == "" {
+		srv.Metrics.Unserved(translate.Lookup(translate.Modern()), m.Method, metrics.Refused)
+		return stateless.MissingVersion().About(m.ID())
+	}
+	q, err := stateless.Read(m, req.Version)
+	if err != nil {
+		srv.Metrics.Unserved(translate.Lookup(translate.Modern()), m.Method, metrics.Refused)
+		return srv.Listing(err, srv.AppendPassed(nil, req.Header))
+	}
+	from := srv.AppendPassed(nil, req.Header)
+	span := srv.SpanWithout(m, from, req.Peer)
+	if span != nil {
+		req.Ctx = span.Within(req.Ctx)
+	}
+	defer q.Count(srv.Metrics).Release()
+	q.Counts.Trace(span)
+	defer func() {
+		if err != nil {
+			known := clients.IsReported(err)
+			f := srv.Host.Report.Failed(err, q.At(from))
+			if !known {
+				srv.ObserveRefusal(req.Body, translate.Lookup(req.Version), "http", f)
+			}
+			q.Counts.Fail(f)
+			err = f
+		}
+	}()
+	q.NoteHeaders(req)
+	if err := q.CheckHeaders(req.Header); err != nil {
+		return clienterror.Of(err).About(q.ID)
+	}
+	if stateless.IsHandshakeOnly(q.Method) {
+		return stateless.UnknownMethod(q.Name).About(q.ID)
+	}
+	if q.PlainName {
+		srv.Host.Report.Quirk(report.RawName)
+	}
+	if srv.Now().Shaping != nil {
+		q.MaxTokens = shape.Budget(req.Header(shape.BudgetHeader))
+	}
+	q.Timed = req.Header(trace.TimingHeader) != ""
+	by := srv.Now().Config.Bridge.Principal
+	who := principal.Of(req, by)
+	q.User, q.RunsFor = principal.User(req, by, who), srv.RunsFor(req)
+	q.Address = req.Peer
+	q.Sender = downstream.SenderOf(req.Guest, req.Header, srv.Adapters.CallerHeaders())
+	q.Unknown = req.Guest == "" && (who == "" || !strings.HasPrefix(by, "header:")) // a header that bridge.principal names is set by a trusted proxy
+	direct := false
+	if !srv.IsOurs(q) {
+		if direct, err = srv.IsDirect(req.Ctx, from); err != nil {
+			return clienterror.Of(err).About(q.ID)
+		}
+	}
+	for again := false; ; again = true {
+		if direct {
+			err = srv.postDirect(req, q, who, from, resp)
+		} else {
+			var own *stateless.Request
+			if own, err = q.Clone(req.Ctx, srv.Host.Memory()); err == nil {
+				err = srv.Modern.Post(req, own, who, from, resp)
+			}
+		}
+		if err == nil || again || srv.IsOurs(q) || !srv.Eras.Changed(req.Ctx, from, direct, err) {
+			return err
+		}
+		if direct = !direct; resp.Done != nil {
+			resp.Done()
+			resp.Done, resp.Header = nil, nil
+		}
+	}
+}
+
+// postDirect forwards one request to a modern server, with its bytes and headers unchanged, and
+// returns the response.
+func (srv *Face) postDirect(req *downstream.Request, q *stateless.Request, who string, from []upstream.Header, resp *downstream.Response) error {
+	opened, release, err := srv.Modern.Direct(req.Ctx, q, who, from)
+	var s *session.Session
+	if err == nil {
+		s = opened.(*clients.Opened).Session
+		list := func(ctx context.Context, params string) ([]byte, error) {
+			return s.Inquire(ctx, wire.ToolsList, params, from)
+		}
+		if err = srv.CheckCall(req.Ctx, s, list, q); err != nil {
+			release()
+		}
+	}
+	if err != nil {
+		return clienterror.Of(err).About(q.ID)
+	}
+	ctx, stop := req.Ctx, req.Cancel
+	if stop == nil {
+		ctx, stop = context.WithCancelCause(ctx)
+	}
+	x := srv.New(ctx, stop)
+	resp.Done = func() { x.Done(); release() }
+	x.Session, x.Crossing, x.Tally = s, s.Direct.Crossing, q.Counts
+	x.Tally.Hold()
+	x.Session.Enter()
+	x.From = append(append(x.From[:0], from...), q.Header...)
+	x.AnswerTo(req.Client)
+	x.Clock.Asked, x.MaxTokens, x.Peer, x.Sender = q.Timed, q.MaxTokens, q.Address, q.Sender
+	if q.Method == wire.SubscriptionsListen { // it would never end by itself
+		x.Free = context.AfterFunc(srv.Host.Draining, func() { stop(clienterror.ErrShutdown) })
+	}
+	err = x.Post(req.Body, resp)
+	if !x.Streamed {
+		resp.Header = x.Clock.AppendTo(resp.Header)
+	}
+	return err
+}

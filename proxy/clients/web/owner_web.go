@@ -1,0 +1,34 @@
+package web
+
+import (
+	"errors"
+
+	"github.com/dragoman-proxy/dragoman/proxy/clienterror"
+	"github.com/dragoman-proxy/dragoman/proxy/downstream"
+	"github.com/dragoman-proxy/dragoman/proxy/mcp"
+	"github.com/dragoman-proxy/dragoman/proxy/replicas"
+	"github.com/dragoman-proxy/dragoman/proxy/report"
+)
+
+// forwardToOwner forwards a request to the process that its session began in, if that process has
+// state which the session id cannot hold: the server's own process, a server on the same machine,
+// or, for a modern server, the log level, the subscriptions and the open questions. It reports
+// whether the request was answered. If the process cannot be reached, a session with a modern
+// server is resumed here without that state; all other such sessions have ended.
+func (srv *Face) forwardToOwner(method string, req *downstream.Request, resp *downstream.Response) bool {
+	if req.Session == "" || req.Forwarded || !srv.Replicas.Configured() {
+		return false
+	}
+	home, ok := srv.Table.OwnerReplica(req.Session, srv.OwnerOf(req))
+	if !ok || home == srv.Instance {
+		return false
+	}
+	err := srv.Forward(home, method, mcp.PeerLost, req, resp)
+	switch {
+	case errors.Is(err, replicas.ErrNotTaken), err != nil && method == "GET" && clienterror.Of(err).Cause == mcp.PeerLost:
+		return false
+	case err != nil:
+		srv.Refuse(req, resp, srv.Host.Report.Failed(err, report.At{}).WithinSession())
+	}
+	return true
+}
