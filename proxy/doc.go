@@ -1,29 +1,32 @@
 // Package proxy stands between MCP clients and one MCP server, which may speak different revisions of the protocol and
 // use different transports.
 //
-//	client ──► downstream ──► session, exchange ──► translate ──► upstream ──► server
-//	client ◄── downstream ◄── session, exchange ◄── translate ◄── upstream ◄── server
+//	client ──► downstream ──► clients ──► exchange ──► translate ──► upstream ──► server
+//	client ◄── downstream ◄── clients ◄── exchange ◄── translate ◄── upstream ◄── server
 //
 // That is the path between equal eras: both sides have the initialize handshake ("handshake client", "handshake server"),
 // or both are of 2026-07-28 and have none ("modern"). The two crossings add one step each:
 //
-//	handshake client ──► session, exchange ──► bridge/legacyclient ──► upstream ──► modern server
-//	                                           keeps the session's state for the server and
-//	                                           makes each input_required a request to the client
+//	handshake client ──► clients ──► exchange ──► bridge/legacyclient ──► upstream ──► modern server
+//	                                              keeps the session's state for the server and
+//	                                              makes each input_required a request to the client
 //
-//	modern client ──► bridge/modernclient ──► session, exchange ──► upstream ──► handshake server
-//	                  shares sessions that dragoman opens, and parks calls whose client is asked
+//	modern client ──► clients ──► bridge/modernclient ──► exchange ──► upstream ──► handshake server
+//	                              shares sessions that dragoman opens, and parks calls whose client is asked
 //
 // What comes before a response is sent to the client as a [mcp.Peer], by the goroutine that serves the request and then
 // returns with the response.
 //
-// This package has sessions, exchanges and the start and end of it all: [New] makes a [Server] of a configuration. A
-// session is one client's with its server; an exchange carries one message both ways. docs/architecture.md follows
-// three messages function by function. The rest has rooms of its own, which do not know this package:
+// This package builds the rooms from a configuration and starts and ends them: [New] makes a [Server], which has the
+// listeners, reloads and the page. docs/architecture.md follows three messages function by function. The rooms do not know
+// this package:
 //
 //   - downstream and upstream are the transports: bytes, HTTP and event streams, and nothing of MCP. origin opens
 //     connections to the server; server, restart and share stand over them: ids and streams on a pipe, a server that
 //     restarts, clients that share one process (processes bounds their number). sse, lines and large read bytes.
+//   - clients has the ways in: web for Streamable HTTP, pipe for stdio and HTTP+SSE.
+//   - handshake begins sessions, session holds them, exchange carries one message in one. setup is what follows from a
+//     configuration.
 //   - translate has the rules between revisions, and never waits; memo keeps translated lists.
 //   - stateless reads from each modern request which client sends it. sealed makes the ids and tokens that clients keep,
 //     so that any replica with the same key can serve them; replicas finds the process that alone holds something.
@@ -33,10 +36,9 @@
 //     that reconnects. Each sees a session only by a small interface of its own.
 //   - oauth and oauthrelay are for logins, principal and quota say which client it is and how much it may have.
 //   - mcp, mcpheader and toolindex have what the protocol names; requests and outbox what is open and what waits.
-//   - host has what all of them use: the configuration in force, the log, memory for large messages, goroutines that end
-//     with the proxy. report logs and counts failures, clienterror makes what clients get of them, failures names their
-//     causes. metrics counts, trace measures, telemetry sends spans, losses says what translation has lost. observe
-//     shows messages as they pass.
+//   - host has what all of them use: the log, memory for large messages, goroutines that end with the proxy. report logs
+//     and counts failures, clienterror makes what clients get of them, failures names their causes. metrics counts, trace
+//     measures, telemetry sends spans, losses says what translation has lost. observe shows messages as they pass.
 //     redact removes secrets from what is shown of messages, and observe/recording writes these into files.
 //   - doctor examines a configuration and a server, filter translates lines without a connection, demo is a server to try.
 //

@@ -69,6 +69,9 @@ import (
 //   - transform shapes results for a model; its parts, which read values, texts and lists of
 //     tools, do not import it;
 //   - doctor examines a configuration and a server, step by step; the command gives it the proxy;
+//   - setup has what follows from a configuration, and starts nothing;
+//   - session holds sessions; handshake begins them, and exchange carries a message in one: neither imports the other;
+//   - clients has what its rooms web and pipe share, through which clients enter; they do not import each other;
 //   - deploy has the schema of the configuration, which the command prints;
 //   - proxy imports all of these, and only the command imports it.
 func TestImportsPointDown(t *testing.T) {
@@ -82,7 +85,18 @@ func TestImportsPointDown(t *testing.T) {
 	const reporting = configured + " proxy/config proxy/idmap proxy/failures proxy/downstream proxy/requests proxy/processes proxy/server proxy/clienterror proxy/metrics proxy/repeats proxy/trace proxy/oauthrelay"
 	const hosted = reporting + " proxy/report proxy/losses proxy/host proxy/telemetry"
 	const seen = " proxy/observe"
+	const made = hosted + " proxy/adapters proxy/ended proxy/era proxy/footprint proxy/gate proxy/origin proxy/owntools proxy/principal proxy/redact proxy/restart proxy/results proxy/sealed proxy/shape proxy/share proxy/toolindex"
+	const talking = made + seen + " proxy/setup proxy/bridge proxy/bridge/legacyclient proxy/mcpheader proxy/quota proxy/replay proxy/stateless"
+	const entering = talking + " proxy/session proxy/exchange proxy/handshake proxy/bridge/modernclient proxy/outbox proxy/probe proxy/dialect proxy/memo proxy/replicas"
+	const all = rooms + " proxy/setup proxy/session proxy/exchange proxy/handshake proxy/clients proxy/clients/web proxy/clients/pipe"
 	allowed := map[string]string{
+		"proxy/setup":               made,
+		"proxy/session":             talking,
+		"proxy/exchange":            talking + " proxy/session proxy/dialect proxy/memo",
+		"proxy/handshake":           talking + " proxy/session proxy/bridge/modernclient proxy/outbox proxy/probe proxy/dialect proxy/replicas",
+		"proxy/clients":             entering,
+		"proxy/clients/web":         entering + " proxy/clients",
+		"proxy/clients/pipe":        entering + " proxy/clients",
 		"translate/wire":            "",
 		"translate":                 "translate/wire",
 		"proxy/sse":                 "proxy/envelope",
@@ -112,7 +126,7 @@ func TestImportsPointDown(t *testing.T) {
 		"proxy/gate":                configured + " proxy/config",
 		"proxy/filter":              configured + " proxy/config proxy/failures proxy/redact proxy/observe proxy/observe/recording",
 		"proxy/doctor":              hosted + seen + " proxy/era proxy/share proxy/restart proxy/sealed proxy/ended proxy/origin proxy/probe proxy/bridge proxy/bridge/legacyclient proxy/results proxy/mcpheader proxy/toolindex proxy/dialect",
-		"proxy/demo":                carried + " proxy/mcp translate",
+		"proxy/demo":                carried + " proxy/mcp proxy/downstream translate",
 		"proxy/memo":                "translate translate/wire",
 		"proxy/toolindex":           "transform translate/wire " + parts,
 		"proxy/failures":            carried,
@@ -156,10 +170,10 @@ func TestImportsPointDown(t *testing.T) {
 		"transform/schema":          "translate/wire transform/tape",
 		"transform/fit":             "translate/wire transform/tape transform/schema transform/grapheme",
 		"transform":                 "translate/wire " + parts,
-		"proxy":                     rooms,
-		"cmd/command":               rooms + " proxy proxy/filter proxy/doctor proxy/observe/page deploy",
-		"cmd/dragoman":              rooms + " proxy proxy/filter proxy/doctor proxy/observe/page deploy cmd/command",
-		"cmd/proxy":                 rooms + " proxy proxy/filter proxy/doctor proxy/observe/page deploy cmd/command",
+		"proxy":                     all,
+		"cmd/command":               all + " proxy proxy/filter proxy/doctor proxy/observe/page deploy",
+		"cmd/dragoman":              all + " proxy proxy/filter proxy/doctor proxy/observe/page deploy cmd/command",
+		"cmd/proxy":                 all + " proxy proxy/filter proxy/doctor proxy/observe/page deploy cmd/command",
 	}
 	ask := []string{"list", "-f", `{{.ImportPath}}{{range .Deps}} {{.}}{{end}}`}
 	for pkg := range allowed {

@@ -55,7 +55,7 @@ func probeCommand() *cobra.Command {
 		ctx, cancel := context.WithTimeout(cmd.Context(), probeTime)
 		defer cancel()
 		r, err := proxy.Probe(ctx, cfg, declared, log)
-		if login, wanted := errors.AsType[*proxy.LoginError](err); wanted && login.Login != nil {
+		if login, wanted := errors.AsType[*oauthrelay.LoginError](err); wanted && login.Login != nil {
 			if err := printLogin(cmd.OutOrStdout(), login, *asJSON); err != nil {
 				return err
 			}
@@ -99,7 +99,7 @@ func printReport(out io.Writer, r *probe.Report) error {
 }
 
 // printLogin writes how clients log in to a server that answers nothing without a login.
-func printLogin(out io.Writer, l *proxy.LoginError, asJSON bool) error {
+func printLogin(out io.Writer, l *oauthrelay.LoginError, asJSON bool) error {
 	if asJSON {
 		enc := json.NewEncoder(out)
 		enc.SetIndent("", "  ")

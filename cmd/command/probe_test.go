@@ -12,8 +12,9 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/dragoman-proxy/dragoman/proxy/probe"
 	"github.com/tidwall/gjson"
+
+	"github.com/dragoman-proxy/dragoman/proxy/probe"
 )
 
 // probed starts a server of the newest revision with a handshake that has these tools.

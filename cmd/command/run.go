@@ -14,6 +14,7 @@ import (
 
 	"github.com/dragoman-proxy/dragoman/proxy"
 	"github.com/dragoman-proxy/dragoman/proxy/config"
+	"github.com/dragoman-proxy/dragoman/proxy/demo"
 	"github.com/dragoman-proxy/dragoman/proxy/filter"
 	"github.com/dragoman-proxy/dragoman/proxy/metrics"
 	"github.com/dragoman-proxy/dragoman/proxy/observe/recording"
@@ -180,7 +181,7 @@ func runDemo(cmd *cobra.Command, s *settings, quiet bool) error {
 		cfg.Inspect.Enabled, cfg.Inspect.Keep = true, true
 	}
 	out := cmd.OutOrStdout()
-	var show func(proxy.DemoExchange)
+	var show func(demo.Exchange)
 	if !quiet {
 		queue := newLineQueue(out) // so that calls do not wait for the reader of out
 		defer queue.Sync()         //nolint:errcheck // never fails

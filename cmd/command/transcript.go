@@ -9,7 +9,7 @@ import (
 
 	"github.com/tidwall/gjson"
 
-	"github.com/dragoman-proxy/dragoman/proxy"
+	"github.com/dragoman-proxy/dragoman/proxy/demo"
 )
 
 // The most bytes that are shown of a message and of a value, and the most changes.
@@ -26,7 +26,7 @@ type transcript struct {
 	count int
 }
 
-func (t *transcript) print(e proxy.DemoExchange) {
+func (t *transcript) print(e demo.Exchange) {
 	method := gjson.GetBytes(e.Sent, "method").Str
 	if method == "" {
 		return // the client's response to a request of the server, or an invalid message

@@ -10,7 +10,6 @@ import (
 	"github.com/dragoman-proxy/dragoman/proxy/clienterror"
 	"github.com/dragoman-proxy/dragoman/proxy/downstream"
 	"github.com/dragoman-proxy/dragoman/proxy/era"
-	"github.com/dragoman-proxy/dragoman/proxy/exchange"
 	"github.com/dragoman-proxy/dragoman/proxy/mcp"
 	"github.com/dragoman-proxy/dragoman/proxy/mcpheader"
 	"github.com/dragoman-proxy/dragoman/proxy/sealed"
@@ -99,7 +98,7 @@ func (srv *Proxy) SpanWithout(m *wire.Message, header []upstream.Header, peer st
 		return nil
 	}
 	client := telemetry.Edge{Revision: translate.Modern(), Address: peer}
-	return srv.Tracer.Begin(p, exchange.SpanOf(m, time.Now()), client, telemetry.Edge{Address: srv.Now().Address})
+	return srv.Tracer.Begin(p, telemetry.MessageOf(m, time.Now()), client, telemetry.Edge{Address: srv.Now().Address})
 }
 
 // RunsFor returns the client that a process is counted for: the session's owner, or the peer's

@@ -1,3 +1,20 @@
+// Package exchange carries one message of a client to the server, and the server's messages about it back.
+//
+//	[Exchange.FromClient] ─► translate ─► [Exchange.Forward] ─► the session's connection
+//	[Exchange.Answer] ◄─ FromServer ◄─ translate ◄─ the stream of the request
+//
+// An [Exchange] is taken from a pool ([Common.New]) and given back with Done; it owns the buffers of both directions. It
+// runs on the goroutine of the client's request, which gets what comes before the response as a [mcp.Peer].
+//
+//   - exchange.go has the road, pipeline.go the two directions of translation;
+//   - own.go, gates.go, schemas.go, lists.go, shaped.go and direct.go are where features take part: each asks its own
+//     package, and does nothing if that has nothing to do;
+//   - askagain.go and sealedquestion.go are about questions of the server;
+//   - resume.go and listen.go continue and open standing streams;
+//   - outcome.go says how the exchange ended; observed.go and spans.go tell the observer and the tracer;
+//   - panics.go answers a message whose handling panicked, and memory.go bounds what large messages take.
+//
+// The package does not know how clients reach dragoman, nor how a session begins.
 package exchange
 
 import (
@@ -78,7 +95,7 @@ type Exchange struct {
 	state
 }
 
-// exchangeState is the part of an exchange that is cleared before the exchange is used again.
+// state is the part of an exchange that is cleared before the exchange is used again.
 type state struct {
 	Common  *Common
 	Session *session.Session

@@ -11,8 +11,6 @@ import (
 	"github.com/dragoman-proxy/dragoman/proxy/metrics"
 	"github.com/dragoman-proxy/dragoman/proxy/observe"
 	"github.com/dragoman-proxy/dragoman/proxy/session"
-	"github.com/dragoman-proxy/dragoman/proxy/upstream"
-	"github.com/dragoman-proxy/dragoman/translate"
 	"github.com/dragoman-proxy/dragoman/translate/wire"
 )
 
@@ -52,7 +50,7 @@ func (x *Exchange) observeSent(m *wire.Message) {
 	}
 	first := observe.Message{Edge: observe.ClientEdge, Direction: observe.ToServer, Kind: m.Kind, Method: x.Seen.Method, ID: x.Seen.ID, Copy: x.kept}
 	if !x.Seen.Short() {
-		first.Why, first.Header = x.why(m), HeadersOf(x.From)
+		first.Why, first.Header = x.why(m), session.HeadersOf(x.From)
 	}
 	x.Seen.Came(first)
 }
@@ -73,26 +71,7 @@ func (x *Exchange) why(m *wire.Message) observe.Why {
 	if x.bridged() {
 		return observe.Why{}
 	}
-	return observe.Why{Translator: x.Session.Up, Known: Known(m)}
-}
-
-// Known returns what a translation knows of m. It keeps nothing of m's text.
-func Known(m *wire.Message) translate.Known {
-	k := translate.Known{Facts: m.Facts, Stamp: m.Stamp}
-	if m.Kind.Response() {
-		k.Method, k.Note = m.Method, m.Note
-	}
-	return observe.Cloned(k)
-}
-
-func HeadersOf(from []upstream.Header) (list []observe.Header) {
-	if len(from) > 0 {
-		list = make([]observe.Header, 0, len(from))
-	}
-	for _, h := range from {
-		list = append(list, observe.Header{Name: h.Name, Value: h.Value})
-	}
-	return list
+	return observe.Why{Translator: x.Session.Up, Known: observe.KnownOf(m)}
 }
 
 // observeAnswer adds the client's response m to the question that it answers.
@@ -133,7 +112,7 @@ func (x *Exchange) FromServer(raw []byte) (out []byte, ok bool) {
 	if x.OwnCall == nil && !x.bridged() {
 		in := observe.Message{Edge: observe.ServerEdge, Direction: observe.ToClient, Copy: x.kept, Losses: x.lost}
 		if !call.Short() {
-			in.Why = observe.Why{Translator: x.Session.Down, Known: Known(m)}
+			in.Why = observe.Why{Translator: x.Session.Down, Known: observe.KnownOf(m)}
 		}
 		if ok && m.Kind != wire.Request {
 			in.Kind = m.Kind

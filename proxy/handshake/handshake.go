@@ -1,3 +1,14 @@
+// Package handshake begins sessions: it sends the client's initialize to the server, or asks a server without a handshake what it
+// is, and makes a session of the answer.
+//
+//   - handshake.go proposes one revision after the other, and settles on the one that the server accepts;
+//   - modern.go begins the session of a handshake client at a modern server, directly.go that of a modern client;
+//   - openfor.go opens the sessions that modern clients share at a handshake server;
+//   - connection.go opens the connection, and says what stands over it: a restart, lanes, a shared process;
+//   - namecollision.go and footprint.go read the server's tools before the client has its answer, where a setting asks for it;
+//   - observed.go tells the observer.
+//
+// See https://modelcontextprotocol.io/specification/2025-11-25/basic/lifecycle#initialization.
 package handshake
 
 import (
@@ -16,7 +27,6 @@ import (
 	"github.com/dragoman-proxy/dragoman/proxy/clienterror"
 	"github.com/dragoman-proxy/dragoman/proxy/downstream"
 	"github.com/dragoman-proxy/dragoman/proxy/era"
-	"github.com/dragoman-proxy/dragoman/proxy/exchange"
 	"github.com/dragoman-proxy/dragoman/proxy/failures"
 	"github.com/dragoman-proxy/dragoman/proxy/mcp"
 	"github.com/dragoman-proxy/dragoman/proxy/metrics"
@@ -363,7 +373,7 @@ func (h *Handshake) settle(m *wire.Message) (*session.Session, []byte, error) {
 	m.Method, m.Facts = wire.Initialize, s.Facts
 	out, _, err := s.Down.Rewrite(nil, m)
 	h.Opener.Host.Losses.Note(vu, h.vc, wire.Initialize, m.Losses, h.Header)
-	h.Seen.Because(observe.ToClient, observe.Why{Translator: s.Down, Known: exchange.Known(m)}, m.Losses)
+	h.Seen.Because(observe.ToClient, observe.Why{Translator: s.Down, Known: observe.KnownOf(m)}, m.Losses)
 	if err == nil && gjson.Get(wire.View(out), "result.protocolVersion").String() != h.vc.Name {
 		out, err = sjson.SetBytes(out, "result.protocolVersion", h.vc.Name)
 	}

@@ -187,3 +187,13 @@ func (r *Relay) readAt(ctx context.Context, at string, into any) (bool, error) {
 	body, err := r.fetch(ctx, at)
 	return body != nil && json.Unmarshal(body, into) == nil, err
 }
+
+// LoginError is the error of a request that failed because the server requires a login.
+type LoginError struct {
+	Challenge []string // the WWW-Authenticate values of the server's 401
+	Login     *Login   // what the server's metadata says; nil if it could not be read
+	Err       error
+}
+
+func (e *LoginError) Error() string { return e.Err.Error() }
+func (e *LoginError) Unwrap() error { return e.Err }

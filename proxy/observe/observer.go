@@ -583,3 +583,12 @@ func (o *Observer) Stderr(line string) {
 		o.put(&Stderr{At: time.Now(), Text: line[:min(len(line), maxCut)]}, len(line), nil)
 	}
 }
+
+// KnownOf returns what a translation knows of m. It keeps nothing of m's text.
+func KnownOf(m *wire.Message) translate.Known {
+	k := translate.Known{Facts: m.Facts, Stamp: m.Stamp}
+	if m.Kind.Response() {
+		k.Method, k.Note = m.Method, m.Note
+	}
+	return Cloned(k)
+}

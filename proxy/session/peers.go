@@ -155,3 +155,14 @@ func (t *Table) ObserveRefused(s *Session, message []byte, f *mcp.Failure) {
 	c.Add(observe.Message{Edge: observe.ClientEdge, Direction: observe.ToClient, Copy: t.Observer.Keep(f.Body()), Method: c.Method, Status: f.Status})
 	c.End(string(metrics.Refused), f.Why)
 }
+
+// HeadersOf returns headers as the observer keeps them.
+func HeadersOf(from []upstream.Header) (list []observe.Header) {
+	if len(from) > 0 {
+		list = make([]observe.Header, 0, len(from))
+	}
+	for _, h := range from {
+		list = append(list, observe.Header{Name: h.Name, Value: h.Value})
+	}
+	return list
+}

@@ -1,3 +1,17 @@
+// Package session holds the sessions of clients with the server.
+//
+// A [Session] has the connection to the server, the translators of both directions, and the open requests of either
+// side. The id that an HTTP client gets is sealed and holds all that another process needs, so [Table], which makes and
+// opens ids, holds only the sessions that this process uses: one that it does not hold is resumed from its id.
+//
+//   - begin.go makes a session of what is known of it, at its beginning and when it is resumed; ends.go ends it;
+//   - calls.go has the open requests, and the batch that a request belongs to;
+//   - lanes.go is the connection to a server on a pipe, with one stream for each request;
+//   - listchanged.go adds the news of dragoman's own tools to a standing stream;
+//   - direct.go has what a session of a client of 2026-07-28 with such a server needs;
+//   - peers.go says who talks, for observation and metrics.
+//
+// How a session begins is in package handshake; what is done in it is in package exchange.
 package session
 
 import (
@@ -13,7 +27,6 @@ import (
 	"github.com/dragoman-proxy/dragoman/proxy/downstream"
 	"github.com/dragoman-proxy/dragoman/proxy/footprint"
 	"github.com/dragoman-proxy/dragoman/proxy/metrics"
-	"github.com/dragoman-proxy/dragoman/proxy/observe/inspect"
 	"github.com/dragoman-proxy/dragoman/proxy/owntools"
 	"github.com/dragoman-proxy/dragoman/proxy/restart"
 	"github.com/dragoman-proxy/dragoman/proxy/sealed"
@@ -138,14 +151,6 @@ func (s *Session) Stand(ctx context.Context, o upstream.ListenOptions) (upstream
 		return c.Stand(ctx, o)
 	}
 	return s.Conn.Listen(ctx, o)
-}
-
-// AppendAsked appends the questions that wait for the answers of the session's client.
-func (s *Session) AppendAsked(list []inspect.Parked, fingerprint string) []inspect.Parked {
-	for _, q := range s.Asked.List() {
-		list = append(list, inspect.Parked{Method: q.Method.String(), Session: fingerprint, Since: q.Began, Call: q.More.Seen.Number()})
-	}
-	return list
 }
 
 // AppendPassed appends the headers of a request that are passed to the server.

@@ -1,3 +1,9 @@
+// Package setup has what follows from a configuration: translation tables, connections to the server, keys, limits, gates,
+// and which client may do what.
+//
+// A [Setup] is immutable and made whole: if one setting is wrong, there is none. A reload makes another and puts it in
+// force in one step ([Current]), so that a message is never handled by half of each. The package starts nothing and
+// handles no message.
 package setup
 
 import (

@@ -414,3 +414,8 @@ func (c *Call) TraceID() string {
 	at := c.newest()
 	return hex.EncodeToString(at.trace[:])
 }
+
+// MessageOf returns the message m, which began then.
+func MessageOf(m *wire.Message, began time.Time) Message {
+	return Message{Method: string(m.MethodName()), ID: m.ID(), Params: m.Params(), Began: began}
+}

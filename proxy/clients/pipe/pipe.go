@@ -1,3 +1,11 @@
+// Package pipe serves clients on a pipe: stdin and stdout ([Serve]), or HTTP+SSE ([SSE]).
+//
+// One goroutine handles a client's messages in order. If the server is on a pipe too, a second one writes all its messages to
+// the client; over HTTP each request has a goroutine that reads its response.
+//
+//   - pipe.go has the road, failures.go fails the calls of a server that is late or lost;
+//   - modern.go and direct.go have the requests of 2026-07-28, which need no initialize;
+//   - sse.go lets each message come in an HTTP request of its own.
 package pipe
 
 import (

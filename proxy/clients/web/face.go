@@ -1,3 +1,8 @@
+// Package web serves clients over Streamable HTTP: [Face] handles POST, GET and DELETE.
+//
+//   - face.go has the requests of clients with a session, and initialize;
+//   - modern.go has those of clients of 2026-07-28, which have no session;
+//   - batch.go answers the batches of 2025-03-26; owner.go forwards a request to the process that holds its session.
 package web
 
 import (

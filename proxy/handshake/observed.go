@@ -4,7 +4,6 @@ import (
 	"github.com/tidwall/gjson"
 
 	"github.com/dragoman-proxy/dragoman/proxy/clienterror"
-	"github.com/dragoman-proxy/dragoman/proxy/exchange"
 	"github.com/dragoman-proxy/dragoman/proxy/mcp"
 	"github.com/dragoman-proxy/dragoman/proxy/metrics"
 	"github.com/dragoman-proxy/dragoman/proxy/observe"
@@ -30,7 +29,7 @@ func (h *Handshake) observe(raw []byte) {
 	}
 	kept := o.Keep(raw)
 	h.Seen = o.Begin(&p, kept, false)
-	h.Seen.Came(observe.Message{Edge: observe.ClientEdge, Direction: observe.ToServer, Copy: kept, Header: exchange.HeadersOf(h.Header)})
+	h.Seen.Came(observe.Message{Edge: observe.ClientEdge, Direction: observe.ToServer, Copy: kept, Header: session.HeadersOf(h.Header)})
 }
 
 // observeProposal adds initialize as the server gets it.

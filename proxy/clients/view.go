@@ -114,7 +114,7 @@ func (o *Opened) Observe(asked *stateless.Request, from []upstream.Header) *obse
 		info = []byte("{}")
 	}
 	c := o.srv.Observer.Begin(o.Session.PeersWith(info), kept, false)
-	c.Came(observe.Message{Edge: observe.ClientEdge, Direction: observe.ToServer, Copy: kept, Header: exchange.HeadersOf(from)})
+	c.Came(observe.Message{Edge: observe.ClientEdge, Direction: observe.ToServer, Copy: kept, Header: session.HeadersOf(from)})
 	return c
 }
 

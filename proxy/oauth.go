@@ -70,24 +70,14 @@ func (s *rateLimit) do(say func()) {
 	}
 }
 
-// LoginError is the error of [Probe] if the server requires a login.
-type LoginError struct {
-	Challenge []string          // the WWW-Authenticate values of the server's 401
-	Login     *oauthrelay.Login // what the server's metadata says; nil if it could not be read
-	Err       error
-}
-
-func (e *LoginError) Error() string { return e.Err.Error() }
-func (e *LoginError) Unwrap() error { return e.Err }
-
-// wantsLogin returns a *LoginError if err is the server's 401 over HTTP, else err.
+// wantsLogin returns an *oauthrelay.LoginError if err is the server's 401 over HTTP, else err.
 func (srv *Server) wantsLogin(ctx context.Context, err error) error {
 	status, ok := errors.AsType[*upstream.StatusError](err)
 	r := srv.Now().Relay
 	if !ok || status.Code != http.StatusUnauthorized || r == nil {
 		return err
 	}
-	e := &LoginError{Err: err, Challenge: status.Challenges()}
+	e := &oauthrelay.LoginError{Err: err, Challenge: status.Challenges()}
 	if l, err := r.Inspect(ctx, e.Challenge); err == nil {
 		e.Login = l
 	}

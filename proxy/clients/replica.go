@@ -91,7 +91,7 @@ func (f *forwarded) begin() {
 		return
 	}
 	f.call = f.srv.Observer.Begin(f.peers, f.kept, false)
-	header := exchange.HeadersOf(f.srv.AppendPassed(nil, f.request.Request.Header))
+	header := session.HeadersOf(f.srv.AppendPassed(nil, f.request.Request.Header))
 	f.call.Came(observe.Message{Edge: observe.ClientEdge, Direction: observe.ToServer, Copy: f.kept, Header: header})
 	f.call.WaitsForServer()
 	f.note(f.call)

@@ -1,4 +1,4 @@
-package proxy
+package demo
 
 import (
 	"bytes"
@@ -6,46 +6,45 @@ import (
 
 	"github.com/tidwall/gjson"
 
-	"github.com/dragoman-proxy/dragoman/proxy/clients/web"
-	"github.com/dragoman-proxy/dragoman/proxy/demo"
 	"github.com/dragoman-proxy/dragoman/proxy/downstream"
 	"github.com/dragoman-proxy/dragoman/proxy/mcp"
 	"github.com/dragoman-proxy/dragoman/proxy/sse"
 	"github.com/dragoman-proxy/dragoman/translate"
 )
 
-// DemoExchange is one message of a client to the demo server and its answer, each before and after
+// Exchange is one message of a client to the demo server and its answer, each before and after
 // translation. A field is nil where there is no such message.
-type DemoExchange struct {
+type Exchange struct {
 	Client, Server string // the revisions of the client and of the server
 	Sent, Heard    []byte // the request as the client sent it, and as the server received it
 	Said, Got      []byte // the response as the server sent it, and as the client received it
 }
 
-// tap records the messages between the demo server and its clients over Streamable HTTP.
-type tap struct {
-	*web.Face
-	show func(DemoExchange)
+// Tap shows the messages between the demo server and its clients over Streamable HTTP.
+type Tap struct {
+	downstream.Handler                                        // handles the requests
+	RevisionOf         func(session string) (revision string) // of the session's client; "" if the session is not known
+	Show               func(Exchange)                         // is called after the response was sent
 }
 
 // tapped is one exchange in progress.
 type tapped struct {
 	mu sync.Mutex
-	DemoExchange
+	Exchange
 }
 
-// Heard implements [demo.Watcher]: it records a request as the server received it.
+// Heard implements [Watcher]: it records a request as the server received it.
 func (t *tapped) Heard(message []byte) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	t.DemoExchange.Heard = bytes.Clone(message)
+	t.Exchange.Heard = bytes.Clone(message)
 }
 
-// Said implements [demo.Watcher]: it records a response as the server sent it.
+// Said implements [Watcher]: it records a response as the server sent it.
 func (t *tapped) Said(message []byte) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	t.DemoExchange.Said = bytes.Clone(message)
+	t.Exchange.Said = bytes.Clone(message)
 }
 
 func (t *tapped) got(message []byte) {
@@ -56,12 +55,12 @@ func (t *tapped) got(message []byte) {
 	}
 }
 
-// Post handles the request as [face.Post] does, and calls show after the response was sent.
-func (p *tap) Post(req *downstream.Request, resp *downstream.Response) {
-	t := &tapped{DemoExchange: DemoExchange{Client: p.revisionOf(req), Server: translate.Oldest().Name, Sent: bytes.Clone(req.Body)}}
-	req.Ctx = demo.WithWatcher(req.Ctx, t)
+// Post handles the request, and calls Show after the response was sent.
+func (p *Tap) Post(req *downstream.Request, resp *downstream.Response) {
+	t := &tapped{Exchange: Exchange{Client: p.revisionOf(req), Server: translate.Oldest().Name, Sent: bytes.Clone(req.Body)}}
+	req.Ctx = WithWatcher(req.Ctx, t)
 	req.Client = &tappedClient{req.Client, t}
-	p.Face.Post(req, resp)
+	p.Handler.Post(req, resp)
 	t.got(resp.Body)
 	t.got(resp.Last.Data)
 	done := resp.Done
@@ -71,18 +70,17 @@ func (p *tap) Post(req *downstream.Request, resp *downstream.Response) {
 		}
 		t.mu.Lock()
 		defer t.mu.Unlock()
-		p.show(t.DemoExchange)
+		p.Show(t.Exchange)
 	}
 }
 
 // revisionOf returns the client's revision, or "" if it is unknown.
-func (p *tap) revisionOf(req *downstream.Request) string {
+func (p *Tap) revisionOf(req *downstream.Request) string {
 	if req.Version != "" {
 		return req.Version
 	}
-	if s, err := p.Face.SessionOf(req); err == nil && s != nil {
-		defer s.Leave()
-		return s.ClientRevision.Name
+	if revision := p.RevisionOf(req.Session); revision != "" {
+		return revision
 	}
 	return gjson.GetBytes(req.Body, "params.protocolVersion").Str
 }

@@ -10,7 +10,7 @@ import (
 	"github.com/dragoman-proxy/dragoman/translate/wire"
 )
 
-// exchangeView is an exchange as the packages of single features see it. It implements
+// view is an exchange as the packages of single features see it. It implements
 // [owntools.Client] and [shape.Exchange].
 type view struct{ x *Exchange }
 

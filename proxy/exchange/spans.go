@@ -19,7 +19,7 @@ func (x *Exchange) beginSpan(m *wire.Message) {
 		return
 	}
 	if p, yes := x.Common.Tracer.Samples(m.Params(), x.From, nil); yes {
-		x.Span = x.Common.Tracer.Begin(p, SpanOf(m, x.Clock.Began()), x.clientEdge(), x.serverEdge())
+		x.Span = x.Common.Tracer.Begin(p, telemetry.MessageOf(m, x.Clock.Began()), x.clientEdge(), x.serverEdge())
 		x.Ctx = x.Span.Within(x.Ctx)
 	}
 }
@@ -34,7 +34,7 @@ func (x *Exchange) questionSpan(m *wire.Message, began time.Time) *telemetry.Cal
 		during = x.Call.More.Span
 	}
 	if p, yes := x.Common.Tracer.Samples(m.Params(), nil, during); yes {
-		return x.Common.Tracer.Begin(p, SpanOf(m, began), x.serverEdge(), x.clientEdge())
+		return x.Common.Tracer.Begin(p, telemetry.MessageOf(m, began), x.serverEdge(), x.clientEdge())
 	}
 	return nil
 }
@@ -68,8 +68,4 @@ func (x *Exchange) clientEdge() telemetry.Edge {
 
 func (x *Exchange) serverEdge() telemetry.Edge {
 	return telemetry.Edge{Revision: x.Session.ServerRevision.Name, Session: x.Session.Fingerprints().Server, Address: x.Common.Now().Address}
-}
-
-func SpanOf(m *wire.Message, began time.Time) telemetry.Message {
-	return telemetry.Message{Method: string(m.MethodName()), ID: m.ID(), Params: m.Params(), Began: began}
 }

@@ -1,6 +1,10 @@
 package proxy
 
 import (
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
 	"net"
 	"net/url"
 	"os"
@@ -9,16 +13,15 @@ import (
 	"github.com/valyala/fasthttp"
 	"go.uber.org/zap"
 
+	"github.com/dragoman-proxy/dragoman/proxy/config"
 	"github.com/dragoman-proxy/dragoman/proxy/downstream"
 	"github.com/dragoman-proxy/dragoman/proxy/mcp"
 	"github.com/dragoman-proxy/dragoman/proxy/observe"
 	"github.com/dragoman-proxy/dragoman/proxy/observe/inspect"
 	livepage "github.com/dragoman-proxy/dragoman/proxy/observe/page"
+	"github.com/dragoman-proxy/dragoman/proxy/observe/recording"
 	"github.com/dragoman-proxy/dragoman/proxy/session"
 )
-
-// pageFiles names the directory that the files of the page are read from, for work on them.
-const pageFiles = "DRAGOMAN_INSPECT_DIR"
 
 // redactor is the [observe.Redactor] of the configuration in force.
 type redactor Server
@@ -32,7 +35,11 @@ func (r *redactor) Header(name, value string) (string, bool) {
 }
 
 func (r *redactor) Text(text string) string { return (*Server)(r).Now().Redactor.Text(text) }
-func (r *redactor) Cut(text string) string  { return (*Server)(r).Now().Redactor.Cut(text) }
+
+func (r *redactor) Cut(text string) string { return (*Server)(r).Now().Redactor.Cut(text) }
+
+// pageFiles names the directory that the files of the page are read from, for work on them.
+const pageFiles = "DRAGOMAN_INSPECT_DIR"
 
 // makePage makes the page if inspect.enabled asks for it.
 func (srv *Server) makePage() (err error) {
@@ -112,13 +119,13 @@ func (srv *Server) live() inspect.Live {
 		l.Sessions[p.Session] = inspect.LiveSession{
 			Peers: *p, Since: s.Made, Open: open, Asking: s.Asked.Count(), Streams: max(0, int(s.Busy.Load())-open),
 		}
-		l.Parked = s.AppendAsked(l.Parked, p.Session)
+		l.Parked = appendAsked(l.Parked, s, p.Session)
 	})
 	srv.WatchedPipes.Range(func(key, _ any) bool {
 		s := key.(*session.Session)
 		p := s.Peers()
 		l.Sessions[p.Session] = inspect.LiveSession{Peers: *p, Since: s.Made, Open: s.Open.Count(), Asking: s.Asked.Count()}
-		l.Parked = s.AppendAsked(l.Parked, p.Session)
+		l.Parked = appendAsked(l.Parked, s, p.Session)
 		return true
 	})
 	l.Connections = len(l.Sessions) + srv.Modern.Counts().Sessions
@@ -140,4 +147,54 @@ func (srv *Server) pageRoutes() map[string]fasthttp.RequestHandler {
 		inspect.Path: srv.page.Serve,
 		"/inspect":   func(c *fasthttp.RequestCtx) { c.Redirect(inspect.Path, fasthttp.StatusMovedPermanently) },
 	}
+}
+
+// Record begins the recording that record.file asks for, if it does. It must be called before Serve or ServePipe, which
+// end it.
+func (srv *Server) Record() error {
+	cfg := &srv.Now().Config
+	if cfg.Record.File == "" {
+		return nil
+	}
+	r, err := recording.Start(&srv.Observer, recording.Options{
+		File: recording.Name(cfg.Record.File), MaxBytes: int(cfg.Record.MaxBytes), Version: mcp.Version(), Configuration: digest(cfg),
+	}, func() observe.Redactor { return srv.Now().Redactor }, func(err error) {
+		srv.Metrics.RecordingFailures.Inc()
+		srv.Host.Log.Error("the recording has ended, since its file cannot be written; calls go on", zap.Error(err),
+			zap.String("advice", "make room on the disk, and restart dragoman to record into a new file"))
+	})
+	if err != nil {
+		return fmt.Errorf("record.file: %w", err)
+	}
+	srv.Host.Log.Info("recording messages", zap.String("file", r.File()))
+	srv.recorder = r
+	return nil
+}
+
+// endRecording writes what waits.
+func (srv *Server) endRecording() {
+	if srv.recorder == nil {
+		return
+	}
+	if err := srv.recorder.Close(); err != nil {
+		srv.Host.Log.Error("cannot finish the recording", zap.Error(err))
+	}
+}
+
+// digest returns what tells two configurations apart, without telling anything of them.
+func digest(cfg *config.Config) string {
+	text, err := json.Marshal(cfg)
+	if err != nil {
+		return ""
+	}
+	sum := sha256.Sum256(text)
+	return hex.EncodeToString(sum[:8])
+}
+
+// appendAsked appends the questions that wait for the answers of the session's client.
+func appendAsked(list []inspect.Parked, s *session.Session, fingerprint string) []inspect.Parked {
+	for _, q := range s.Asked.List() {
+		list = append(list, inspect.Parked{Method: q.Method.String(), Session: fingerprint, Since: q.Began, Call: q.More.Seen.Number()})
+	}
+	return list
 }

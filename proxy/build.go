@@ -1,0 +1,191 @@
+package proxy
+
+import (
+	"context"
+	"os"
+
+	"go.uber.org/zap"
+
+	"github.com/dragoman-proxy/dragoman/proxy/adapters"
+	"github.com/dragoman-proxy/dragoman/proxy/bridge/legacyclient"
+	"github.com/dragoman-proxy/dragoman/proxy/bridge/modernclient"
+	"github.com/dragoman-proxy/dragoman/proxy/clienterror"
+	"github.com/dragoman-proxy/dragoman/proxy/clients"
+	"github.com/dragoman-proxy/dragoman/proxy/clients/pipe"
+	"github.com/dragoman-proxy/dragoman/proxy/clients/web"
+	"github.com/dragoman-proxy/dragoman/proxy/config"
+	"github.com/dragoman-proxy/dragoman/proxy/demo"
+	"github.com/dragoman-proxy/dragoman/proxy/era"
+	"github.com/dragoman-proxy/dragoman/proxy/exchange"
+	"github.com/dragoman-proxy/dragoman/proxy/failures"
+	"github.com/dragoman-proxy/dragoman/proxy/handshake"
+	"github.com/dragoman-proxy/dragoman/proxy/host"
+	"github.com/dragoman-proxy/dragoman/proxy/large"
+	"github.com/dragoman-proxy/dragoman/proxy/mcp"
+	"github.com/dragoman-proxy/dragoman/proxy/memo"
+	"github.com/dragoman-proxy/dragoman/proxy/metrics"
+	"github.com/dragoman-proxy/dragoman/proxy/origin"
+	"github.com/dragoman-proxy/dragoman/proxy/owntools"
+	"github.com/dragoman-proxy/dragoman/proxy/processes"
+	"github.com/dragoman-proxy/dragoman/proxy/replicas"
+	"github.com/dragoman-proxy/dragoman/proxy/report"
+	"github.com/dragoman-proxy/dragoman/proxy/results"
+	"github.com/dragoman-proxy/dragoman/proxy/session"
+	"github.com/dragoman-proxy/dragoman/proxy/setup"
+	"github.com/dragoman-proxy/dragoman/proxy/shape"
+	"github.com/dragoman-proxy/dragoman/proxy/telemetry"
+	"github.com/dragoman-proxy/dragoman/proxy/upstream"
+)
+
+// New makes a server for cfg, which must be valid and name an upstream. It
+// does not connect to anything yet. The server logs to log.
+func New(cfg config.Config, log *zap.Logger) (*Server, error) {
+	o, err := origin.Of(cfg, log)
+	if err != nil {
+		return nil, err
+	}
+	srv, err := newServer(cfg, log, o)
+	if err != nil && o.Close != nil {
+		o.Close()
+	}
+	return srv, err
+}
+
+// NewDemo is like [New], but instead of cfg.Upstream it uses a small server of the oldest revision in this
+// process. If show is not nil, it is called, concurrently, with each message of clients over
+// Streamable HTTP after its response was sent.
+func NewDemo(cfg config.Config, log *zap.Logger, show func(demo.Exchange)) (*Server, error) {
+	srv, err := newServer(cfg, log, origin.Opened(true, demo.Open))
+	if err == nil && show != nil {
+		revisionOf := func(id string) string {
+			if s := srv.Held(id); s != nil {
+				return s.ClientRevision.Name
+			}
+			return ""
+		}
+		srv.handler = &demo.Tap{Handler: srv.web, RevisionOf: revisionOf, Show: show}
+	}
+	return srv, err
+}
+
+func newServer(cfg config.Config, log *zap.Logger, o origin.Origin, own ...owntools.Source) (*Server, error) {
+	srv := &Server{own: own}
+	srv.running = processes.New(func() int { return srv.Now().Config.Session.MaxProcesses }, srv.giveWay)
+	o = o.Bounded(srv.running)
+	first, err := setup.New(cfg, o, nil)
+	if err != nil {
+		return nil, err
+	}
+	all := session.NewTable(cfg.Session.Max, first.Sealer, nil)
+	all.Setup = new(setup.Current)
+	srv.Proxy = &clients.Proxy{Table: all, Common: &exchange.Common{Table: all}, Opener: handshake.NewOpener(all)}
+	srv.web, srv.sse = &web.Face{Proxy: srv.Proxy}, &pipe.SSE{Proxy: srv.Proxy}
+	srv.handler = srv.web
+	srv.Metrics = metrics.New(mcp.Version(), func() float64 { return float64(srv.Len()) }, func() float64 { return float64(srv.Streams.Load()) })
+	srv.ToolsSize.Bytes = srv.Metrics.ToolsList
+	if o.Stderr != nil {
+		watch := srv.Observer.Stderr
+		o.Stderr.Store(&watch)
+	}
+	srv.Observer.Lost = func(reader string) { srv.Metrics.Unobserved.WithLabelValues(reader).Inc() }
+	srv.shapes = metrics.NewResults(srv.Metrics)
+	if srv.Adapters, err = adapters.New(cfg.Adapters, first.SharedKey(), origin.TokenStore(&cfg, log), func() *shape.Shaping { return srv.Now().Shaping }, srv.Metrics, log); err != nil {
+		return nil, err
+	}
+	if first.Shaping, err = shape.New(cfg, first.Keys, srv.Adapters.Rules(), nil, srv.shapes); err != nil {
+		return nil, err
+	}
+	if srv.Adapters != nil {
+		srv.own = append(srv.own, srv.Adapters)
+	}
+	if first.Own, err = owntools.New(first.Table, owntools.WithMore(srv.own, first.Shaping), cfg.Adapters.Instructions, nil); err != nil {
+		return nil, err
+	}
+	if err := first.Admits(); err != nil {
+		return nil, err
+	}
+	srv.Lists = new(memo.Memo)
+	srv.Setup.Replace(first)
+	srv.Connected()
+	if o.Resume != nil {
+		all.Resume = all.ResumeSession
+	}
+	if cfg.Contract != config.Default().Contract {
+		log.Info("translation differs from the default", zap.Any("contract", cfg.Contract))
+	}
+	memory := o.Memory
+	if memory == nil {
+		memory = large.NewMemory(cfg.Limits.HeldBytes())
+	}
+	srv.Host = host.New(log, srv.Metrics, memory, mcp.Version(), func() host.Setup {
+		now := srv.Now()
+		return host.Setup{Config: &now.Config, Table: now.Table, Server: now.Server, Secrets: now.Secrets}
+	})
+	if srv.Tracer, err = telemetry.New(os.Getenv, srv.traced(), log); err != nil {
+		return nil, err
+	}
+	srv.Host.Draining = srv.Tracer.Alone(srv.Host.Draining)
+	srv.Results = results.New(func() results.Bounds {
+		c := srv.Now().Config.Bridge.Cache
+		return results.Bounds{Bytes: int64(c.Bytes), Entries: c.Entries}
+	})
+	srv.Results.Register(srv.Metrics.Registry)
+	first.Shaping.Load(srv.Host)
+	srv.Eras = era.New(srv.Host, func() func(context.Context) (*upstream.Begun, error) { return srv.Now().Origin.Open })
+	srv.Modern = modernclient.New(modernclient.Options{
+		Host: srv.Host, Proxy: &clients.View{Proxy: srv.Proxy}, Results: srv.Results, Streams: &srv.Streams, Instance: srv.Instance,
+	})
+	srv.Legacy = legacyclient.New(srv.Host, srv.Eras, srv.Results)
+	srv.Metrics.Registry.MustRegister(srv.gauges()...)
+	if o.Credentials == nil {
+		o.Credentials = origin.NewCredentials(&cfg, log)
+	}
+	o.Credentials.Register(srv.Metrics.Registry, func() *origin.Credential { return srv.Now().Origin.Credential }, srv.loginChanged)
+	srv.SignIns = o.Credentials
+	srv.Replicas = newReplicas(srv)
+	if err := srv.makePage(); err != nil {
+		return nil, err
+	}
+	return srv, nil
+}
+
+// traced is what telemetry asks of srv.
+func (srv *Server) traced() telemetry.Options {
+	return telemetry.Options{
+		Version: mcp.Version(),
+		Quote:   func(text string) string { return failures.Quote(text, srv.Now().Secrets) },
+		Cause: func(err error) string {
+			return string(report.CauseOf(&srv.Now().Config, clienterror.Of(err), report.At{}))
+		},
+		Named:   func(name string) string { return srv.Now().Redactor.Text(name) },
+		Address: func() string { return srv.Now().Address },
+		Payload: func(method, tool string, raw []byte) []byte {
+			if now := srv.Now(); now.Config.Telemetry.Payloads {
+				return now.Redactor.Payload(method, tool, raw)
+			}
+			return nil
+		},
+	}
+}
+
+// newReplicas returns the other processes to which srv may forward requests.
+func newReplicas(srv *Server) *replicas.Replicas {
+	return replicas.New(replicas.Options{
+		Self: srv.Instance, Handler: srv.web, Rescue: srv.web.Rescue,
+		Memory: srv.Host.Memory(), Streams: &srv.Streams, Draining: srv.Host.Draining, Log: srv.Host.Log,
+		Settings: func() replicas.Settings {
+			now := srv.Now()
+			return replicas.Settings{
+				Addresses: now.Config.Bridge.Peers, Sealer: now.Sealer, MaxMessage: int(now.Config.Limits.UpstreamMessage),
+				Certificate: now.Guard.Cert, Roots: now.Guard.PeerRoots,
+			}
+		},
+		Count: func(o replicas.Outcome) { srv.Metrics.Forwarded.WithLabelValues(string(o)).Inc() },
+		Unreachable: func(err error) {
+			srv.Host.Report.ServerFailed("replica cannot be reached", failures.ReplicaLost, err, nil)
+		},
+		Report: func(f *mcp.Failure, method string) string {
+			return srv.Host.Report.Failed(f, report.At{Method: method}).Why
+		},
+	})
+}
