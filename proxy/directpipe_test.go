@@ -260,6 +260,29 @@ func TestPipeClientGetsHeadersMade(t *testing.T) {
 	c.hears(rpcError("2", `"code":-32601,"message":"nothing here"`))
 }
 
+// TestListThatIsReadForHeadersHoldsNothingUp: the call of a tool that is not known yet waits for the server's list, and the
+// client's next message does not wait for the call.
+func TestListThatIsReadForHeadersHoldsNothingUp(t *testing.T) {
+	listed := make(chan struct{})
+	f := plainFake(false, func(id, method, m string) ([]string, error) {
+		switch method {
+		case "tools/list":
+			<-listed
+			return one(result(id, `"resultType":"complete","tools":[`+annotatedTool+`]`))
+		case "tools/call":
+			return one(result(id, `"resultType":"complete","content":[]`))
+		}
+		return one(result(id, `"resultType":"complete","prompts":[]`))
+	})
+	c := front(t, f).pipe()
+	c.say(modernRequestOf("1", "tools/call", `"name":"größe","arguments":{"region":"eu"},`+meta(`{}`)))
+	got(t, f, `"tools/list"`)
+	c.say(modernRequestOf("2", "prompts/list", meta(`{}`)))
+	c.hears(result("2", `"resultType":"complete","prompts":[]`))
+	close(listed)
+	c.hears(result("1", `"resultType":"complete","content":[]`))
+}
+
 func TestParamHeadersAreComparedWithTheBody(t *testing.T) {
 	for what, make := range map[string]func(rest func(id, method, m string) ([]string, error)) *fakeServer{
 		"http":  func(rest func(id, method, m string) ([]string, error)) *fakeServer { return plainFake(false, rest) },

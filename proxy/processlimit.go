@@ -31,7 +31,7 @@ func (srv *Server) giveWay(of func(client string) bool) bool {
 			}
 		}
 		srv.Table.Each(func(s *session.Session) {
-			if of(s.RunsFor) && session.LanesOf(s.Conn) != nil && s.Open.None() {
+			if of(s.RunsFor) && s.Lanes != nil && s.Open.None() {
 				note(idleSession{time.Unix(0, s.Used.Load()), func() bool {
 					if !srv.Table.Drop(s) {
 						return false

@@ -79,7 +79,7 @@ func (srv *Server) tend(ctx context.Context) {
 				srv.Retire(s, clienterror.ErrShutdown)
 			}
 			srv.Table.Each(func(s *session.Session) {
-				if l, ok := s.Conn.(*session.Lanes); ok {
+				if l := s.Lanes; l != nil {
 					l.Trails.Sweep(now)
 				}
 			})

@@ -14,7 +14,6 @@ import (
 	"github.com/dragoman-proxy/dragoman/proxy/mcp"
 	"github.com/dragoman-proxy/dragoman/proxy/metrics"
 	"github.com/dragoman-proxy/dragoman/proxy/observe"
-	"github.com/dragoman-proxy/dragoman/proxy/origin"
 	"github.com/dragoman-proxy/dragoman/proxy/replicas"
 	"github.com/dragoman-proxy/dragoman/proxy/report"
 	"github.com/dragoman-proxy/dragoman/proxy/sealed"
@@ -87,10 +86,7 @@ func (o *Opened) Piped() bool                 { return o.Session.Piped }
 func (o *Opened) RunsFor() string             { return o.Session.RunsFor }
 func (o *Opened) End(why error)               { o.srv.End(o.Session, why) }
 
-func (o *Opened) Alone() bool {
-	_, is := o.Session.Conn.(origin.NoServer)
-	return is
-}
+func (o *Opened) Alone() bool { return o.Session.Alone }
 
 func (o *Opened) Send(ctx context.Context, m *upstream.Outgoing) (upstream.Stream, error) {
 	return o.Session.Conn.Send(ctx, m)

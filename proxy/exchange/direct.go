@@ -17,7 +17,7 @@ import (
 // introduced adds dragoman's own tools to the server's response to server/discover.
 func (x *Exchange) introduced(out []byte) []byte {
 	own := x.Common.Now().OwnFor(&x.Sender)
-	if own == nil || x.Session.Direct == nil {
+	if own == nil || !x.Session.Direct.Introduces() {
 		return out
 	}
 	tells := gjson.GetBytes(out, "result.capabilities.tools.listChanged").Bool()
@@ -43,15 +43,6 @@ func (x *Exchange) callable(page []byte) []byte {
 		return page
 	}
 	return x.own(out, page)
-}
-
-// directStatus returns the HTTP status of x's response, or 0 to keep the status that the server
-// sent.
-func (x *Exchange) directStatus(body []byte) int {
-	if x.Session.Direct == nil || x.Session.Direct.Web || x.Msg.Kind != wire.Error {
-		return 0
-	}
-	return mcp.StatusFor(gjson.GetBytes(body, "error.code").Int())
 }
 
 // asItCame makes the server's own error body the response for f, unchanged, if the client can

@@ -277,7 +277,7 @@ func (c *httpClient) Send(e sse.Event) error {
 		x.StartStream()
 		c.resp.Header = x.Clock.AppendTo(c.resp.Header)
 		if of, ok := x.Stream.(*server.Stream); ok {
-			x.buffer = session.LanesOf(x.Session.Conn).Trails.Begin(&resumableCall{x.Call, x.Session.Open, of}, x.Stop)
+			x.buffer = x.Session.Lanes.Trails.Begin(&resumableCall{x.Call, x.Session.Open, of}, x.Stop)
 		}
 	}
 	if x.buffer != nil {
@@ -376,7 +376,7 @@ func (x *Exchange) pull() (e sse.Event, ok bool, err error) {
 	x.Clock.Start()
 	e, err = server.Next(x.Stream, x.Common.Host)
 	x.Clock.Lap(&x.Clock.Upstream)
-	if c, ok := x.Session.Conn.(*restart.HTTP); err != nil && ok && x.Call != nil && !x.resent && x.Outgoing.Body != nil && restart.IsLost(err) {
+	if c := x.Session.Renewing; err != nil && c != nil && x.Call != nil && !x.resent && x.Outgoing.Body != nil && restart.IsLost(err) {
 		if x.Crossing.StopsBeingAlone() {
 			return sse.Event{}, false, sse.ErrInterrupted
 		}
@@ -422,7 +422,7 @@ func (x *Exchange) ended(err error) error {
 		return err
 	case x.bad != nil:
 		return x.bad
-	case len(x.ResumeAt) == 0 || x.Resumes >= maxResumes || x.Session.Direct != nil:
+	case len(x.ResumeAt) == 0 || x.Resumes >= maxResumes || !x.Session.Direct.Resumes():
 		return mcp.Fail(mcp.UpstreamSilent, "")
 	case x.Crossing.StopsBeingAlone():
 		return sse.ErrInterrupted
@@ -462,9 +462,8 @@ func (x *Exchange) ForwardKept(body []byte) (upstream.Stream, error) {
 // keepBody copies the body to send into a buffer of x, if it may have to be sent again after the
 // client's message is gone.
 func (x *Exchange) keepBody(body []byte) ([]byte, error) {
-	_, again := x.Session.Conn.(*restart.HTTP)
 	switch {
-	case !again || x.Call == nil || sameMemory(x.buf, body):
+	case x.Session.Renewing == nil || x.Call == nil || sameMemory(x.buf, body):
 		return body, nil
 	case len(body) > large.Size:
 		return x.Common.Host.Memory().Clone(x.Ctx, large.RequestWait, large.RequestCopy, body)
@@ -560,7 +559,10 @@ func (x *Exchange) Post(raw []byte, resp *downstream.Response) (err error) {
 	case err != nil:
 		return x.Common.Failed(x, err)
 	default:
-		resp.Status, resp.Body = x.directStatus(last.Data), last.Data
+		if x.Msg.Kind == wire.Error {
+			resp.Status = x.Session.Direct.Status(last.Data)
+		}
+		resp.Body = last.Data
 	}
 	return nil
 }
@@ -614,7 +616,7 @@ func (x *Exchange) Forward(body []byte) (upstream.Stream, error) {
 	if e := x.enquire(body); e != nil {
 		st, err = x.sendKept(e, marked)
 	} else {
-		if c, ok := x.Session.Conn.(*restart.HTTP); ok {
+		if c := x.Session.Renewing; c != nil {
 			x.began = c.Number()
 		}
 		st, err = x.Session.Conn.Send(x.seenWithin(), &x.Outgoing)

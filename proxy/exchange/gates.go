@@ -34,11 +34,8 @@ func (x *Exchange) gate(m *wire.Message) (refusal []byte) {
 		if err != nil {
 			x.log().Debug("cannot learn from a gate's source what the server supports", zap.String("tool", g.Tool), zap.String("source", g.Source), zap.Error(err))
 		}
-		if refusal != nil && x.Session.Direct != nil {
-			refusal = append([]byte(`{"resultType":"complete",`), refusal[1:]...)
-		}
 		if refusal != nil {
-			return refusal
+			return x.Session.Direct.Complete(refusal)
 		}
 	}
 	return nil

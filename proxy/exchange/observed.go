@@ -6,7 +6,6 @@ import (
 
 	"github.com/tidwall/gjson"
 
-	"github.com/dragoman-proxy/dragoman/proxy/bridge/legacyclient"
 	"github.com/dragoman-proxy/dragoman/proxy/mcp"
 	"github.com/dragoman-proxy/dragoman/proxy/metrics"
 	"github.com/dragoman-proxy/dragoman/proxy/observe"
@@ -31,8 +30,7 @@ func (x *Exchange) peers() *observe.Peers { return x.Session.Peers() }
 
 // bridged reports whether package legacyclient translates x's messages, and observes the server's edge.
 func (x *Exchange) bridged() bool {
-	_, is := x.Session.Conn.(*legacyclient.Conn)
-	return is
+	return x.Session.Bridge != nil
 }
 
 // observeSent begins the observation of the client's message m, before translation changes it.
@@ -166,8 +164,8 @@ func (x *Exchange) callOf(raw []byte, ok bool) (call *observe.Call, alone bool) 
 	case m.Kind.Response() && !ok:
 		return nil, false // dragoman has asked
 	}
-	if c, is := x.Session.Conn.(*legacyclient.Conn); is {
-		if call = c.Seen(raw); call != nil {
+	if x.bridged() {
+		if call = x.Session.Bridge.Seen(raw); call != nil {
 			return call, true
 		}
 	}

@@ -6,7 +6,6 @@ import (
 
 	"github.com/tidwall/gjson"
 
-	"github.com/dragoman-proxy/dragoman/proxy/bridge/legacyclient"
 	"github.com/dragoman-proxy/dragoman/proxy/clienterror"
 	"github.com/dragoman-proxy/dragoman/proxy/downstream"
 	"github.com/dragoman-proxy/dragoman/proxy/era"
@@ -27,12 +26,12 @@ func (srv *Common) Failed(x *Exchange, err error) *mcp.Failure {
 	if x.Call != nil {
 		f.About([]byte(x.Call.ID))
 		x.Session.Open.End(x.Call)
-		if f.Cause == mcp.UpstreamTimeout && !upstream.NeverSent(err) && !(x.Session.Direct != nil && x.Session.Direct.Web) { // there closing the stream cancels
+		if f.Cause == mcp.UpstreamTimeout && !upstream.NeverSent(err) && !x.Session.Direct.CloseCancels() {
 			x.giveUp(session.Overdue)
 		}
 	}
 	switch {
-	case f.Cause == mcp.UpstreamRefused && x.Session.Direct != nil:
+	case f.Cause == mcp.UpstreamRefused && x.Session.Direct.PassesRefusals():
 		x.asItCame(f, err)
 	case f.Cause == mcp.UpstreamLost && x.Session.ID != "":
 		srv.Forget(x.Session, err)
@@ -79,7 +78,7 @@ func (x *Exchange) failed(err error) *mcp.Failure {
 
 // giveUp sends the server notifications/cancelled for x's request. It does not wait.
 func (x *Exchange) giveUp(reason string) {
-	if l, ok := x.Session.Conn.(*session.Lanes); ok { // several requests may have the same id
+	if l := x.Session.Lanes; l != nil && !x.bridged() { // several requests may have the same id
 		if st, ok := x.Stream.(*server.Stream); ok {
 			x.Common.Host.SendCancelled(l.Beneath(), st.Given(), x.From, reason)
 		}
@@ -91,7 +90,7 @@ func (x *Exchange) giveUp(reason string) {
 // outlives returns the error that ends x's session if err says that the server no longer has sessions; else
 // it returns err.
 func (x *Exchange) outlives(err error) error {
-	if _, bridged := x.Session.Conn.(*legacyclient.Conn); bridged || x.Session.Piped || x.Session.ID == "" && x.Session.Pipe == 0 || !era.Doubtful(false, err) {
+	if x.bridged() || x.Session.Piped || x.Session.ID == "" && x.Session.Pipe == 0 || !era.Doubtful(false, err) {
 		return err
 	}
 	if x.Common.Eras.Changed(x.Ctx, x.From, false, err) {

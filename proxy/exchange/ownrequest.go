@@ -6,13 +6,9 @@ import (
 	"encoding/hex"
 	"time"
 
-	"github.com/tidwall/gjson"
-
-	"github.com/dragoman-proxy/dragoman/proxy/mcp"
 	"github.com/dragoman-proxy/dragoman/proxy/server"
 	"github.com/dragoman-proxy/dragoman/proxy/session"
 	"github.com/dragoman-proxy/dragoman/proxy/telemetry"
-	"github.com/dragoman-proxy/dragoman/proxy/upstream"
 	"github.com/dragoman-proxy/dragoman/translate/wire"
 )
 
@@ -28,11 +24,7 @@ func (x *Exchange) askServer(ctx context.Context, method wire.Method, params str
 		return nil, err
 	}
 	defer x.Session.Open.End(c)
-	out := &upstream.Outgoing{Body: mcp.Request(id, method, "{"+params+"}"), Request: true, Header: x.From}
-	if d := x.Session.Direct; d != nil { // a modern request names its sender
-		out.Body = d.Request(id, method, params)
-		out.Header = d.Headers(x.From, method.String(), gjson.Get("{"+params+"}", "name").String())
-	}
+	out := x.Session.Direct.Own(id, method, params, x.From)
 	span := telemetry.Ask(x.Span.Within(ctx), out, x.Session.ServerRevision.Name)
 	defer func() { span.Done(err) }()
 	end, _ := ctx.Deadline()

@@ -206,7 +206,7 @@ func (x *Exchange) translated(raw []byte) (out []byte, ok bool) {
 	var asked *session.Call    // the question that the server has cancelled
 	var question *session.Call // the question of the server
 	switch {
-	case m.Kind == wire.Request && s.Direct != nil:
+	case m.Kind == wire.Request && !s.Direct.ServerAsks():
 		x.Common.Host.Report.Dropped("request") // modern servers send no requests
 		return nil, false
 	case m.Kind == wire.Request && s.Deaf.Load():

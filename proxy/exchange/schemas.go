@@ -47,11 +47,11 @@ func (x *Exchange) Waits() bool {
 	if slices.ContainsFunc(x.Common.Now().Gates, func(g gate.Gate) bool { return g.Tool == tool }) {
 		return true
 	}
-	if _, known := x.Session.Tools.Find(tool); !known && x.learns(m) {
+	_, known := x.Session.Tools.Find(tool)
+	if !known && x.learns(m) {
 		return true
 	}
-	conn, ok := x.Session.Conn.(interface{ knows(tool string) bool })
-	return ok && !conn.knows(tool)
+	return !known && x.Session.AddsHeaders
 }
 
 // tool returns what is known of a tool that x's client may call.

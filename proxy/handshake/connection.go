@@ -9,7 +9,6 @@ import (
 	"github.com/tidwall/gjson"
 	"go.uber.org/zap"
 
-	"github.com/dragoman-proxy/dragoman/proxy/bridge/legacyclient"
 	"github.com/dragoman-proxy/dragoman/proxy/era"
 	"github.com/dragoman-proxy/dragoman/proxy/metrics"
 	"github.com/dragoman-proxy/dragoman/proxy/restart"
@@ -25,10 +24,9 @@ import (
 // newSession makes the session of a finished handshake. vu is the server's revision.
 func (srv *Opener) newSession(h *Handshake, vu *translate.Revision) *session.Session {
 	var again *restart.Pipe
-	_, shares := h.Conn.(*share.Conn)         // the shared process restarts by itself
-	_, bridged := h.Conn.(*legacyclient.Conn) // there is no handshake to repeat
 	_, remote := h.Conn.(*upstream.SSESession)
-	if !h.alone && !shares && !bridged && (srv.Now().Origin.Restarts || remote && !h.vc.Modern) && srv.Now().Config.Upstream.Restart.Max > 0 {
+	// A shared process restarts by itself, and a bridge has no handshake to repeat.
+	if !h.alone && !h.shared && h.bridged == nil && (srv.Now().Origin.Restarts || remote && !h.vc.Modern) && srv.Now().Config.Upstream.Restart.Max > 0 {
 		again = srv.restarting(&h.Opening, vu.Name, h.RunsFor)
 		h.Conn, h.Standing = again, again.Stream()
 	}
@@ -39,13 +37,19 @@ func (srv *Opener) newSession(h *Handshake, vu *translate.Revision) *session.Ses
 	if !h.Pipe && (t.Local || srv.serverIsBeside()) {
 		t.Home = srv.Instance
 	}
-	if c, ok := h.Conn.(*legacyclient.Conn); ok {
+	if h.bridged != nil {
 		t.Home = srv.Instance
-		c.Introduced(&t)
+		h.bridged.Introduced(&t)
 	} else if said := gjson.GetManyBytes(h.Sent, "params.clientInfo", "params.capabilities"); h.Standing == nil && t.Named != "" {
 		t.Introduce(said[0].Raw, said[1].Raw)
 	}
-	s := srv.Make(t, h.Conn, &h.Sender)
+	var s *session.Session
+	if h.bridged != nil {
+		s = srv.MakeBridged(t, h.bridged, &h.Sender)
+	} else {
+		s = srv.Make(t, h.Conn, &h.Sender)
+	}
+	s.Remote, s.Alone, s.Shared, s.Lanes = remote, h.alone, h.shared, h.lanes
 	s.ClientName = session.NameOf([]byte(gjson.GetBytes(h.Sent, "params.clientInfo").Raw))
 	s.Piped, s.RunsFor = h.Standing != nil, h.RunsFor
 	s.Open.Unique, s.Asked.Unique = h.Pipe, s.Piped

@@ -24,6 +24,7 @@ import (
 	"github.com/tidwall/sjson"
 	"go.uber.org/zap"
 
+	"github.com/dragoman-proxy/dragoman/proxy/bridge/legacyclient"
 	"github.com/dragoman-proxy/dragoman/proxy/clienterror"
 	"github.com/dragoman-proxy/dragoman/proxy/downstream"
 	"github.com/dragoman-proxy/dragoman/proxy/era"
@@ -66,8 +67,11 @@ func NewOpener(table *session.Table) *Opener {
 type Handshake struct {
 	Opener *Opener
 	server.Opening
-	Pipe      bool // the client is on a pipe
-	alone     bool // there is no server, only dragoman's own tools
+	Pipe      bool               // the client is on a pipe
+	bridged   *legacyclient.Conn // Conn, if the server alone is modern
+	lanes     *session.Lanes     // beneath bridged; nil if the server is not on a pipe
+	shared    bool               // Conn is a share of one process
+	alone     bool               // there is no server, only dragoman's own tools
 	Sender    downstream.Sender
 	Bridges   bool   // the session may also be with a modern server
 	Principal string // the principal; "" if it is not known
@@ -218,7 +222,8 @@ func (h *Handshake) goAlone(err error) (*session.Session, []byte, error) {
 
 // settleAlone makes a session without a server.
 func (h *Handshake) settleAlone() (*session.Session, []byte, error) {
-	h.alone, h.Conn, h.Standing, h.named, h.Early = true, origin.NoServer{}, nil, "", nil
+	h.alone, h.shared, h.bridged = true, false, nil
+	h.Conn, h.Standing, h.named, h.Early = origin.NoServer{}, nil, "", nil
 	m := new(wire.Message)
 	if err := m.Scan(origin.NoServer{}.AnswerTo(wire.Initialize, h.ID), nil); err != nil {
 		return nil, nil, err
@@ -316,7 +321,7 @@ func (h *Handshake) send(ctx context.Context, m *upstream.Outgoing) (upstream.St
 	if err != nil {
 		return nil, err
 	}
-	h.Conn, h.Standing = b.Conn, b.Standing
+	h.Conn, h.Standing, h.shared = b.Conn, b.Standing, h.Opener.Now().Origin.Shared != nil
 	return b.Answer, nil
 }
 

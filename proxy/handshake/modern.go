@@ -29,13 +29,14 @@ func (h *Handshake) bridge(ctx context.Context, raw []byte) (s *session.Session,
 		named.SetSession("", modern.HeaderName())
 	}
 	if h.Standing != nil {
-		h.Conn, h.Standing = h.Opener.lanesTo(h.Conn, h.Standing), nil
+		h.lanes = h.Opener.lanesTo(h.Conn, h.Standing)
+		h.Conn, h.Standing = h.lanes, nil
 	}
 	c := h.Opener.Legacy.New(h.Conn, h.vc, h.Facts)
 	if h.Principal != "" {
 		c.BelongTo(h.Principal)
 	}
-	h.Conn = c
+	h.Conn, h.bridged = c, c
 	asking, cancel := h.Opener.Eras.Asking(ctx, h.Header)
 	defer cancel()
 	result, err := c.Introduce(asking, raw, h.Header)
@@ -62,6 +63,7 @@ func (h *Handshake) unbridge() {
 		h.Opener.Host.Spawn(func() { h.Opener.EndConn(conn) })
 	}
 	h.Conn, h.Standing, h.Early, h.named = nil, nil, nil, ""
+	h.bridged, h.lanes, h.shared = nil, nil, false
 }
 
 // shakesFor reports whether the server has a handshake at all, which has just

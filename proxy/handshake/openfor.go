@@ -54,8 +54,10 @@ func (srv *Opener) Open(ctx context.Context, o modernclient.Opening) (s *session
 	if s.Piped {
 		l := srv.OpenLanes(h.Conn, h.Standing)
 		l.WhenLost(o.Lost)
-		if s.Conn = l; o.Kind == modernclient.WithoutHandshake {
+		if o.Kind == modernclient.WithoutHandshake {
 			s.Conn = share.NewRemapper(srv.Host, l)
+		} else {
+			s.OverLanes(l)
 		}
 	}
 	if o.Kind != modernclient.WithoutHandshake && !s.Greeted {

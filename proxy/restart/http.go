@@ -67,13 +67,12 @@ func (*replacedError) Error() string {
 	return "the server has lost the session, and the request with it; another session has begun"
 }
 
-// OverHTTP returns an HTTP around conn for the session t. It returns conn itself if the server has given no session
-// id, or if there is no way to begin another session. resume returns the function that makes the connection of another
-// session, or nil.
-func OverHTTP(h *host.Host, t sealed.Session, conn upstream.Conn, resume func() func(id, version string) upstream.Conn) upstream.Conn {
+// OverHTTP returns an HTTP around conn for the session t. It returns nil if the server has given no session id, or if there
+// is no way to begin another session. resume returns the function that makes the connection of another session, or nil.
+func OverHTTP(h *host.Host, t sealed.Session, conn upstream.Conn, resume func() func(id, version string) upstream.Conn) *HTTP {
 	c, ok := conn.(*upstream.HTTPSession)
 	if !ok || t.Named == "" || t.ClientRevision.Modern || t.ServerRevision.Modern || resume() == nil {
-		return conn
+		return nil
 	}
 	return &HTTP{HTTPSession: c, host: h, was: t, resume: resume, standing: make(map[*stream]struct{})}
 }

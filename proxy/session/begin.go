@@ -12,26 +12,44 @@ import (
 // this process has dropped it.
 func (srv *Table) ResumeSession(t sealed.Session, by *downstream.Sender) *Session {
 	if t.ServerRevision.Modern {
-		return srv.Make(t, srv.Legacy.Resume(t, srv.Now().Origin.Resume("", t.ServerRevision.HeaderName())), by)
+		return srv.MakeBridged(t, srv.Legacy.Resume(t, srv.Now().Origin.Resume("", t.ServerRevision.HeaderName())), by)
 	}
 	s := srv.Make(t, srv.Now().Origin.Resume(t.Named, t.ServerRevision.HeaderName()), by)
-	if c, ok := s.Conn.(*restart.HTTP); ok {
-		c.Bind(s, false)
+	if s.Renewing != nil {
+		s.Renewing.Bind(s, false)
 	}
 	return s
 }
 
+// MakeBridged makes the session t of a handshake client with a modern server, over c.
+func (srv *Table) MakeBridged(t sealed.Session, c *legacyclient.Conn, by *downstream.Sender) *Session {
+	s := srv.Make(t, c, by)
+	s.Bridge = c
+	s.Up, s.Down = c.Translators()
+	s.observeNews()
+	forget := s.Ended
+	s.Ended = func() {
+		c.End()
+		if forget != nil {
+			forget()
+		}
+	}
+	return s
+}
+
+// Make makes the session t over conn, for the client that sent by.
 func (srv *Table) Make(t sealed.Session, conn upstream.Conn, by *downstream.Sender) *Session {
 	s := &Session{
 		Table: srv, Session: t,
-		Conn:  restart.OverHTTP(srv.Host, t, conn, func() func(id, version string) upstream.Conn { return srv.Now().Origin.Resume }),
+		Conn:  conn,
 		Up:    srv.Now().Table.Between(t.ClientRevision, t.ServerRevision),
 		Down:  srv.Now().Table.Between(t.ServerRevision, t.ClientRevision),
 		Open:  NewCalls(srv.Now().Config.Limits.OpenRequests),
 		Asked: NewCalls(srv.Now().Config.Limits.OpenRequests),
 	}
-	if c, ok := s.Conn.(*restart.HTTP); ok {
-		c.Bind(s, true)
+	if s.Renewing = restart.OverHTTP(srv.Host, t, conn, func() func(id, version string) upstream.Conn { return srv.Now().Origin.Resume }); s.Renewing != nil {
+		s.Conn = s.Renewing
+		s.Renewing.Bind(s, true)
 	}
 	s.counted = func(why error) { srv.countSession(s, why) }
 	s.sender.Guest, s.sender.Local = by.Guest, by.Local
@@ -39,16 +57,6 @@ func (srv *Table) Make(t sealed.Session, conn upstream.Conn, by *downstream.Send
 	if own != nil {
 		s.Ended = func() { srv.forgetOwn(s) }
 		s.Told.Store(own.Edition())
-	}
-	if c, ok := conn.(*legacyclient.Conn); ok {
-		s.Up, s.Down = c.Translators()
-		s.observeNews()
-		s.Ended = func() {
-			c.End()
-			if own != nil {
-				srv.forgetOwn(s)
-			}
-		}
 	}
 	return s
 }

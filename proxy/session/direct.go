@@ -32,6 +32,49 @@ type Direct struct {
 	last     atomic.Int64     // the number of dragoman's last own request
 }
 
+// The methods of a Direct may be called on nil, for a session in which one side has the handshake.
+
+// ServerAsks reports whether the server may send requests to the client.
+func (d *Direct) ServerAsks() bool { return d == nil }
+
+// Resumes reports whether a stream that the server has closed early can be continued.
+func (d *Direct) Resumes() bool { return d == nil }
+
+// Introduces reports whether clients ask what the server is after the session has begun, by server/discover.
+func (d *Direct) Introduces() bool { return d != nil }
+
+// CloseCancels reports whether the server takes a closed stream for the cancellation of its request.
+func (d *Direct) CloseCancels() bool { return d != nil && d.Web }
+
+// PassesRefusals reports whether the client gets the body of an HTTP error as the server sent it.
+func (d *Direct) PassesRefusals() bool { return d != nil }
+
+// Complete returns a result of dragoman's own, a JSON object with members, as the client's revision wants it.
+func (d *Direct) Complete(result []byte) []byte {
+	if d == nil {
+		return result
+	}
+	return append([]byte(`{"resultType":"complete",`), result[1:]...)
+}
+
+// Status returns the HTTP status for a client of an error with this body, or 0 to keep the status that the server sent.
+func (d *Direct) Status(body []byte) int {
+	if d == nil || d.Web {
+		return 0
+	}
+	return mcp.StatusFor(gjson.GetBytes(body, "error.code").Int())
+}
+
+// Own returns one of dragoman's own requests. params are without the braces, and from are the headers that the client's
+// request passes on.
+func (d *Direct) Own(id []byte, method wire.Method, params string, from []upstream.Header) *upstream.Outgoing {
+	if d == nil {
+		return &upstream.Outgoing{Body: mcp.Request(id, method, "{"+params+"}"), Request: true, Header: from}
+	}
+	header := d.Headers(from, method.String(), gjson.Get("{"+params+"}", "name").String())
+	return &upstream.Outgoing{Body: d.Request(id, method, params), Request: true, Header: header}
+}
+
 // Request returns one of dragoman's own requests. params are its members besides _meta, without the
 // braces.
 func (d *Direct) Request(id []byte, method wire.Method, params string) []byte {

@@ -4,16 +4,13 @@ import (
 	"context"
 	"time"
 
-	"github.com/dragoman-proxy/dragoman/proxy/bridge/legacyclient"
 	"github.com/dragoman-proxy/dragoman/proxy/clienterror"
 	"github.com/dragoman-proxy/dragoman/proxy/failures"
 	"github.com/dragoman-proxy/dragoman/proxy/mcp"
 	"github.com/dragoman-proxy/dragoman/proxy/metrics"
 	"github.com/dragoman-proxy/dragoman/proxy/observe"
-	"github.com/dragoman-proxy/dragoman/proxy/origin"
 	"github.com/dragoman-proxy/dragoman/proxy/report"
 	"github.com/dragoman-proxy/dragoman/proxy/server"
-	"github.com/dragoman-proxy/dragoman/proxy/share"
 	"github.com/dragoman-proxy/dragoman/proxy/upstream"
 )
 
@@ -54,8 +51,7 @@ func (srv *Table) countSession(s *Session, why error) {
 	if s.Principal != "" {
 		ended.Client = nil // it is a session for clients without sessions
 	}
-	switch s.Conn.(type) {
-	case *share.Conn, *legacyclient.Conn, origin.NoServer:
+	if s.Shared || s.Alone || s.Bridge != nil {
 		ended.Server = nil // the server knows no session of this client
 	}
 	f := clienterror.Of(why)

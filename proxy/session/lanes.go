@@ -3,7 +3,6 @@ package session
 import (
 	"context"
 
-	"github.com/dragoman-proxy/dragoman/proxy/bridge/legacyclient"
 	"github.com/dragoman-proxy/dragoman/proxy/replay"
 	"github.com/dragoman-proxy/dragoman/proxy/server"
 	"github.com/dragoman-proxy/dragoman/proxy/upstream"
@@ -42,14 +41,5 @@ func (l *Lanes) Close(ctx context.Context) error {
 	return err
 }
 
-// LanesOf returns the lanes of a connection, or nil if it has none.
-func LanesOf(conn upstream.Conn) *Lanes {
-	switch c := conn.(type) {
-	case *Lanes:
-		return c
-	case *legacyclient.Conn:
-		l, _ := c.Beneath().(*Lanes)
-		return l
-	}
-	return nil
-}
+// OverLanes makes l the connection of s.
+func (s *Session) OverLanes(l *Lanes) { s.Conn, s.Lanes = l, l }

@@ -5,7 +5,6 @@ import (
 
 	"github.com/tidwall/gjson"
 
-	"github.com/dragoman-proxy/dragoman/proxy/bridge/legacyclient"
 	"github.com/dragoman-proxy/dragoman/proxy/mcp"
 	"github.com/dragoman-proxy/dragoman/proxy/metrics"
 	"github.com/dragoman-proxy/dragoman/proxy/observe"
@@ -52,7 +51,7 @@ func (s *Session) newPeers() observe.Peers {
 	case s.ID == "":
 		p.Session = Fingerprint(s.Who())
 	}
-	if _, remote := s.Conn.(*upstream.SSESession); remote {
+	if s.Remote {
 		p.ServerTransport = "sse"
 	}
 	if p.Client == "" {
@@ -80,8 +79,8 @@ func (srv *Table) PipeTransport() string {
 
 // observeNews makes the notifications of a server without a handshake, that belong to no call, known to s.
 func (s *Session) observeNews() {
-	if c, is := s.Conn.(*legacyclient.Conn); is {
-		c.Observe(func(raw []byte) (*observe.Call, observe.Copy) {
+	if s.Bridge != nil {
+		s.Bridge.Observe(func(raw []byte) (*observe.Call, observe.Copy) {
 			kept := s.Table.Observer.Keep(raw)
 			if !kept.Kept() {
 				return nil, kept

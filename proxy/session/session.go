@@ -24,6 +24,7 @@ import (
 
 	"go.uber.org/zap"
 
+	"github.com/dragoman-proxy/dragoman/proxy/bridge/legacyclient"
 	"github.com/dragoman-proxy/dragoman/proxy/downstream"
 	"github.com/dragoman-proxy/dragoman/proxy/footprint"
 	"github.com/dragoman-proxy/dragoman/proxy/metrics"
@@ -41,12 +42,19 @@ type Session struct {
 	ID             string // the Mcp-Session-Id that HTTP clients get; "" for a client on a pipe
 	sealed.Session        // what the id holds
 	Conn           upstream.Conn
-	Piped          bool   // all messages of the server come on one stream
-	Principal      string // the text that who returns for a modern client's session; "" for others
-	ClientName     string // name and version, as the client has introduced itself; "" if it has not
-	ServerName     string // that of the server
-	RunsFor        string // the client that its process is counted for
-	Pipe           int64  // a number of its own for a session of a client on a pipe; 0 for others
+	Bridge         *legacyclient.Conn // Conn, if the server alone is modern; else nil
+	Renewing       *restart.HTTP      // Conn, if a session that the server has lost can be renewed; else nil
+	Lanes          *Lanes             // Conn, or beneath Bridge, if the server is on a pipe and the client is not; else nil
+	Remote         bool               // the server is reached over HTTP+SSE
+	Shared         bool               // Conn is a share of one process
+	Alone          bool               // there is no server, only dragoman's own tools
+	AddsHeaders    bool               // Conn adds the headers that repeat arguments, which needs the tool's entry in the server's list
+	Piped          bool               // all messages of the server come on one stream
+	Principal      string             // the text that who returns for a modern client's session; "" for others
+	ClientName     string             // name and version, as the client has introduced itself; "" if it has not
+	ServerName     string             // that of the server
+	RunsFor        string             // the client that its process is counted for
+	Pipe           int64              // a number of its own for a session of a client on a pipe; 0 for others
 
 	Direct *Direct // not nil if both ends are modern
 
@@ -147,8 +155,8 @@ func (s *Session) DropRequests() (open []string) {
 
 // Stand opens the standing stream of the session.
 func (s *Session) Stand(ctx context.Context, o upstream.ListenOptions) (upstream.Stream, error) {
-	if c, ok := s.Conn.(*restart.HTTP); ok {
-		return c.Stand(ctx, o)
+	if s.Renewing != nil {
+		return s.Renewing.Stand(ctx, o)
 	}
 	return s.Conn.Listen(ctx, o)
 }

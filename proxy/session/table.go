@@ -72,8 +72,8 @@ func (t *Table) Renew(max int, by *sealed.Sealer, afresh bool) {
 	for id, s := range t.byID {
 		if afresh && !s.Local {
 			delete(t.byID, id)
-			if c, ok := s.Conn.(*legacyclient.Conn); ok {
-				c.Unwatch()
+			if s.Bridge != nil {
+				s.Bridge.Unwatch()
 			}
 		}
 	}
@@ -119,8 +119,8 @@ func (t *Table) room() bool {
 		return false
 	}
 	delete(t.byID, oldest.ID)
-	if c, ok := oldest.Conn.(*legacyclient.Conn); ok {
-		c.End()
+	if oldest.Bridge != nil {
+		oldest.Bridge.End()
 	}
 	return true
 }

@@ -44,10 +44,11 @@ func (p *pipe) openDirect(q *stateless.Request) error {
 	half.s, half.first = s, slices.Clone(p.from)
 	half.begun.Store(s)
 	if s.Direct.Web {
-		s.Conn = &headerConn{Conn: s.Conn, srv: p.srv, s: s}
+		s.Conn, s.AddsHeaders = &headerConn{Conn: s.Conn, srv: p.srv, s: s}, true
 	} else {
 		var standing upstream.Stream
-		s.Conn, standing = server.Renumber(s.Conn, h.Standing, p.srv.Now().Config.Limits, p.srv.Host)
+		half.given, standing = server.Renumber(s.Conn, h.Standing, p.srv.Now().Config.Limits, p.srv.Host)
+		s.Conn = half.given
 		x := half.exchange()
 		x.Attach(standing)
 		half.spawn(func() { half.bring(x) })
@@ -114,12 +115,6 @@ func (c *headerConn) Send(ctx context.Context, m *upstream.Outgoing) (upstream.S
 	}
 	call.out.Stale, call.st = nil, st
 	return call, nil
-}
-
-// knows reports whether a call of the tool can be sent without reading the server's list.
-func (c *headerConn) knows(tool string) bool {
-	_, known := c.s.Tools.Find(tool)
-	return known
 }
 
 // headerCall is a tool call, and the stream of the server's messages about it.

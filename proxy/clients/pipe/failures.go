@@ -106,8 +106,8 @@ func (p *pipe) lostWith(f *mcp.Failure) {
 
 // givenKey returns the key of the id by which the server knows c, or "".
 func (p *pipe) givenKey(c *session.Call) string {
-	if conn, ok := p.s.Conn.(*server.Renumbered); ok {
-		return conn.GivenKey(c.Key)
+	if p.given != nil {
+		return p.given.GivenKey(c.Key)
 	}
 	return c.Key
 }

@@ -60,6 +60,7 @@ type pipe struct {
 	first   []upstream.Header               // headers of the message that began s, for log lines about calls
 	sender  downstream.Sender               // of the current message
 	listens bool                            // the standing stream was opened
+	given   *server.Renumbered              // the connection to a server on a pipe, which gives requests other ids; nil for others
 	called  chan struct{}                   // wakes watch
 
 	// These fields are for modern requests, which only come on stdin.
@@ -290,7 +291,8 @@ func (p *pipe) begin(line []byte) error {
 		return err
 	}
 	if h.Standing != nil {
-		s.Conn, h.Standing = server.Renumber(s.Conn, h.Standing, p.srv.Now().Config.Limits, p.srv.Host)
+		p.given, h.Standing = server.Renumber(s.Conn, h.Standing, p.srv.Now().Config.Limits, p.srv.Host)
+		s.Conn = p.given
 	}
 	h.Span.Done(nil)
 	p.s, p.first = s, slices.Clone(p.from)

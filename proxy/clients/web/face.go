@@ -13,7 +13,6 @@ import (
 
 	"github.com/valyala/fasthttp"
 
-	"github.com/dragoman-proxy/dragoman/proxy/bridge/legacyclient"
 	"github.com/dragoman-proxy/dragoman/proxy/clienterror"
 	"github.com/dragoman-proxy/dragoman/proxy/clients"
 	"github.com/dragoman-proxy/dragoman/proxy/downstream"
@@ -90,7 +89,7 @@ func (f *Face) Delete(req *downstream.Request, resp *downstream.Response) {
 
 // endUpstream sends DELETE to a server that has given the session an id.
 func (srv *Face) endUpstream(s *session.Session, req *downstream.Request) error {
-	if _, ok := s.Conn.(*legacyclient.Conn); ok {
+	if s.Bridge != nil {
 		return nil // the server does not know the session
 	}
 	c, ok := s.Conn.(interface {
@@ -225,7 +224,7 @@ func (srv *Face) postInitialize(x *exchange.Exchange, req *downstream.Request, r
 	srv.Table.Add(s)
 	x.Span.InSession(session.Fingerprint(s.ID))
 	s.ObserveSession(x.Seen)
-	if l := session.LanesOf(s.Conn); l != nil {
+	if l := s.Lanes; l != nil {
 		l.WhenLost(func() {
 			srv.Host.Report.ServerFailed("session lost", report.CauseOfLoss(&srv.Now().Config, clienterror.Of(l.Reason())), l.Reason(), nil)
 			srv.Forget(s, l.Reason())
@@ -258,7 +257,7 @@ func (srv *Face) begin(x *exchange.Exchange, raw []byte) (s *session.Session, an
 	case s == nil && h.Conn != nil:
 		srv.Host.Spawn(func() { srv.EndConn(h.Conn) })
 	case s != nil && s.Piped:
-		s.Conn = srv.OpenLanes(h.Conn, h.Standing)
+		s.OverLanes(srv.OpenLanes(h.Conn, h.Standing))
 	}
 	err = h.Conclude(s, answer, err)
 	h.End(s, err)
@@ -287,8 +286,8 @@ func (srv *Face) get(req *downstream.Request, resp *downstream.Response) error {
 	x.Session = s
 	x.TakeHeaders(req)
 	x.StartStream()
-	if l, ok := s.Conn.(*session.Lanes); ok {
-		if err := x.ResumeStream(l, req.LastEventID); err != nil {
+	if s.Lanes != nil && s.Bridge == nil {
+		if err := x.ResumeStream(s.Lanes, req.LastEventID); err != nil {
 			f := srv.Failed(x, err)
 			if f.Cause == mcp.UpstreamLost {
 				f = mcp.Fail(mcp.SessionUnknown, "")
