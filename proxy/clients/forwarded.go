@@ -12,7 +12,7 @@ import (
 )
 
 // CarriedHeaders returns the headers of a client's request that another replica may need.
-func (srv *Proxy) CarriedHeaders(req *downstream.Request) (list []upstream.Header) {
+func (p *Proxy) CarriedHeaders(req *downstream.Request) (list []upstream.Header) {
 	if req.Headers != nil {
 		req.Headers(mcpheader.Prefix, func(name, value string) {
 			if !strings.EqualFold(name, "Mcp-Session-Id") && !strings.EqualFold(name, "MCP-Protocol-Version") { // these have fields of their own
@@ -23,13 +23,13 @@ func (srv *Proxy) CarriedHeaders(req *downstream.Request) (list []upstream.Heade
 	if req.Header == nil {
 		return list
 	}
-	list = srv.AppendPassed(list, req.Header)
-	for _, name := range srv.Adapters.CallerHeaders() {
+	list = p.AppendPassed(list, req.Header)
+	for _, name := range p.Adapters.CallerHeaders() {
 		if v := req.Header(name); v != "" && upstream.HeaderValue(list, name) == "" {
 			list = append(list, upstream.Header{Name: name, Value: v})
 		}
 	}
-	for _, name := range []string{principal.Header(srv.Now().Config.Bridge.Principal), "Mcp-Method", "Mcp-Name", shape.BudgetHeader, trace.TimingHeader} {
+	for _, name := range []string{principal.Header(p.Now().Config.Bridge.Principal), "Mcp-Method", "Mcp-Name", shape.BudgetHeader, trace.TimingHeader} {
 		if v := req.Header(name); v != "" && upstream.HeaderValue(list, name) == "" {
 			list = append(list, upstream.Header{Name: name, Value: v})
 		}

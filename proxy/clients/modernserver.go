@@ -24,8 +24,8 @@ import (
 // IsDirect reports whether the server needs no session. The error is set only if the server took
 // too long to answer. If the era cannot be found out for another reason, IsDirect returns false,
 // and the request through a session reports that reason.
-func (srv *Proxy) IsDirect(ctx context.Context, from []upstream.Header) (bool, error) {
-	known, err := srv.Eras.Of(ctx, from)
+func (p *Proxy) IsDirect(ctx context.Context, from []upstream.Header) (bool, error) {
+	known, err := p.Eras.Of(ctx, from)
 	if era.TookTooLong(err) {
 		return false, err
 	}
@@ -34,18 +34,18 @@ func (srv *Proxy) IsDirect(ctx context.Context, from []upstream.Header) (bool, e
 
 // IsOurs reports whether q calls one of dragoman's own tools. Such a call needs a session with any
 // server, since the tool may ask the user something.
-func (srv *Proxy) IsOurs(q *stateless.Request) bool {
-	own := srv.Now().OwnFor(&q.Sender)
+func (p *Proxy) IsOurs(q *stateless.Request) bool {
+	own := p.Now().OwnFor(&q.Sender)
 	return own != nil && q.Method == wire.ToolsCall && own.Named([]byte(gjson.GetBytes(q.Raw, "params").Raw)) != ""
 }
 
 // CheckCall compares the headers of a tool call that repeat arguments with the arguments, by the
 // tool's inputSchema in the server's list, of which list reads a page.
-func (srv *Proxy) CheckCall(ctx context.Context, s *session.Session, list modernclient.ListTools, q *stateless.Request) error {
+func (p *Proxy) CheckCall(ctx context.Context, s *session.Session, list modernclient.ListTools, q *stateless.Request) error {
 	if q.Method != wire.ToolsCall || q.Header == nil {
 		return nil
 	}
-	if own := srv.Now().OwnFor(&q.Sender); own != nil && srv.IsOurs(q) {
+	if own := p.Now().OwnFor(&q.Sender); own != nil && p.IsOurs(q) {
 		t, _ := own.Find(gjson.ParseBytes(q.Target).String())
 		return mcpheader.CheckParams(t.Arguments, q.Arguments, q.Header)
 	}
@@ -92,19 +92,19 @@ func checkAgain(client context.Context, s *session.Session, list modernclient.Li
 }
 
 // SpanWithout begins the spans of the request m of a client without a session, or returns nil.
-func (srv *Proxy) SpanWithout(m *wire.Message, header []upstream.Header, peer string) *telemetry.Call {
-	p, yes := srv.Tracer.Samples(m.Params(), header, nil)
+func (proxy *Proxy) SpanWithout(m *wire.Message, header []upstream.Header, peer string) *telemetry.Call {
+	p, yes := proxy.Tracer.Samples(m.Params(), header, nil)
 	if !yes {
 		return nil
 	}
 	client := telemetry.Edge{Revision: translate.Modern(), Address: peer}
-	return srv.Tracer.Begin(p, telemetry.MessageOf(m, time.Now()), client, telemetry.Edge{Address: srv.Now().Address})
+	return proxy.Tracer.Begin(p, telemetry.MessageOf(m, time.Now()), client, telemetry.Edge{Address: proxy.Now().Address})
 }
 
 // RunsFor returns the client that a process is counted for: the session's owner, or the peer's
 // address if nothing identifies the owner.
-func (srv *Proxy) RunsFor(req *downstream.Request) string {
-	if m := srv.OwnerOf(req); m != (sealed.Owner{}) {
+func (p *Proxy) RunsFor(req *downstream.Request) string {
+	if m := p.OwnerOf(req); m != (sealed.Owner{}) {
 		return string(m[:])
 	}
 	return "peer " + req.Peer

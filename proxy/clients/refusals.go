@@ -17,11 +17,11 @@ import (
 )
 
 // Refuse writes a JSON-RPC error response.
-func (srv *Proxy) Refuse(req *downstream.Request, resp *downstream.Response, err error) {
+func (p *Proxy) Refuse(req *downstream.Request, resp *downstream.Response, err error) {
 	known := IsReported(err)
-	f := srv.Host.Report.Failed(err, report.At{Client: translate.Lookup(req.Version)})
+	f := p.Host.Report.Failed(err, report.At{Client: translate.Lookup(req.Version)})
 	if !known {
-		srv.ObserveRefusal(req.Body, translate.Lookup(req.Version), "http", f)
+		p.ObserveRefusal(req.Body, translate.Lookup(req.Version), "http", f)
 	}
 	resp.Listen = nil
 	resp.Status, resp.Header = f.Status, append(resp.Header, f.Header...)
@@ -46,12 +46,12 @@ func isRetryAfter(h mcp.Header) bool {
 
 // Listing returns err for a client of a modern server: if err lists the supported revisions,
 // Listing replaces them by those in the server's own DiscoverResult.
-func (srv *Proxy) Listing(err error, from []upstream.Header) error {
+func (p *Proxy) Listing(err error, from []upstream.Header) error {
 	f, ok := errors.AsType[*mcp.Failure](err)
 	if !ok || f.Cause != mcp.RevisionUnsupported {
 		return err
 	}
-	known := srv.Eras.Peek(from)
+	known := p.Eras.Peek(from)
 	if known == nil || !known.Modern() {
 		return err
 	}

@@ -23,15 +23,15 @@ import (
 
 // Forward forwards a request to another process. If no response comes, the request fails with the
 // cause lost.
-func (srv *Proxy) Forward(to sealed.ID, method string, lost mcp.Cause, req *downstream.Request, resp *downstream.Response) error {
-	r := &replicas.Request{Request: req, Method: method, Header: srv.CarriedHeaders(req), Lost: lost}
-	if !srv.Observer.Watched() || method == "DELETE" {
-		return srv.Replicas.Forward(to, r, resp)
+func (p *Proxy) Forward(to sealed.ID, method string, lost mcp.Cause, req *downstream.Request, resp *downstream.Response) error {
+	r := &replicas.Request{Request: req, Method: method, Header: p.CarriedHeaders(req), Lost: lost}
+	if !p.Observer.Watched() || method == "DELETE" {
+		return p.Replicas.Forward(to, r, resp)
 	}
-	f := &forwarded{srv: srv, request: r, kept: srv.Observer.Keep(req.Body), peers: srv.peersOfForwarded(req)}
+	f := &forwarded{proxy: p, request: r, kept: p.Observer.Keep(req.Body), peers: p.peersOfForwarded(req)}
 	seen := *req
 	r.Request, seen.Client = &seen, &forwardedPeer{req.Client, f}
-	err := srv.Replicas.Forward(to, r, resp)
+	err := p.Replicas.Forward(to, r, resp)
 	f.answered(resp, err)
 	return err
 }
@@ -63,10 +63,10 @@ func (f *forwarded) answered(resp *downstream.Response, err error) {
 }
 
 // peersOfForwarded says who talks, as far as the session's id and the request tell.
-func (srv *Proxy) peersOfForwarded(req *downstream.Request) *observe.Peers {
-	p := &observe.Peers{Session: session.Fingerprint(req.Session), ClientRevision: req.Version, ClientTransport: "http", ServerTransport: srv.ServerTransport()}
+func (proxy *Proxy) peersOfForwarded(req *downstream.Request) *observe.Peers {
+	p := &observe.Peers{Session: session.Fingerprint(req.Session), ClientRevision: req.Version, ClientTransport: "http", ServerTransport: proxy.ServerTransport()}
 	var m wire.Message
-	if s, ok := srv.Now().Sealer.OpenSession(req.Session, time.Now()); ok {
+	if s, ok := proxy.Now().Sealer.OpenSession(req.Session, time.Now()); ok {
 		p.Client, p.ClientRevision, p.ServerRevision = session.NameOf([]byte(s.ClientInfo)), s.ClientRevision.Name, s.ServerRevision.Name
 		p.Bridged = s.ClientRevision.Modern != s.ServerRevision.Modern
 	} else if m.Scan(req.Body, nil) == nil {
@@ -77,7 +77,7 @@ func (srv *Proxy) peersOfForwarded(req *downstream.Request) *observe.Peers {
 
 // forwarded is a request that another replica answers, as this one's client sees it.
 type forwarded struct {
-	srv     *Proxy
+	proxy   *Proxy
 	request *replicas.Request
 	kept    observe.Copy
 	peers   *observe.Peers
@@ -90,8 +90,8 @@ func (f *forwarded) begin() {
 	if f.call != nil {
 		return
 	}
-	f.call = f.srv.Observer.Begin(f.peers, f.kept, false)
-	header := session.HeadersOf(f.srv.AppendPassed(nil, f.request.Request.Header))
+	f.call = f.proxy.Observer.Begin(f.peers, f.kept, false)
+	header := session.HeadersOf(f.proxy.AppendPassed(nil, f.request.Request.Header))
 	f.call.Came(observe.Message{Edge: observe.ClientEdge, Direction: observe.ToServer, Copy: f.kept, Header: header})
 	f.call.WaitsForServer()
 	f.note(f.call)
@@ -112,8 +112,8 @@ func (p *forwardedPeer) Send(e sse.Event) error {
 	switch f := p.of; {
 	case len(e.Data) == 0:
 	case f.request.Method == "GET":
-		kept := f.srv.Observer.Keep(e.Data)
-		c := f.srv.Observer.Begin(f.peers, kept, true)
+		kept := f.proxy.Observer.Keep(e.Data)
+		c := f.proxy.Observer.Begin(f.peers, kept, true)
 		c.Add(observe.Message{Edge: observe.ClientEdge, Direction: observe.ToClient, Copy: kept})
 		f.note(c)
 		c.End(string(metrics.Succeeded), "")

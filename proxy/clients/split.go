@@ -21,8 +21,8 @@ type Item struct {
 
 // Split splits the batch in body, and returns how many responses are owed. s is nil if the
 // client has not sent initialize yet.
-func (srv *Proxy) Split(s *session.Session, body []byte) (items []Item, slots int, err error) {
-	most := srv.Now().Config.Limits.Batch
+func (p *Proxy) Split(s *session.Session, body []byte) (items []Item, slots int, err error) {
+	most := p.Now().Config.Limits.Batch
 	elements, err := wire.AppendElements(nil, body, most)
 	switch {
 	case errors.Is(err, wire.ErrTooMany):

@@ -43,11 +43,11 @@ func (v *View) CheckCall(ctx context.Context, s modernclient.Session, list moder
 }
 
 func (v *View) Forward(to sealed.ID, req *downstream.Request, resp *downstream.Response) (bool, error) {
-	srv := v.Proxy
-	if !srv.Replicas.Configured() {
+	proxy := v.Proxy
+	if !proxy.Replicas.Configured() {
 		return false, nil
 	}
-	err := srv.Forward(to, "POST", mcp.StateInvalid, req, resp)
+	err := proxy.Forward(to, "POST", mcp.StateInvalid, req, resp)
 	if errors.Is(err, replicas.ErrNotTaken) {
 		return false, nil
 	}
@@ -62,20 +62,20 @@ func (v *View) Login() string { return v.SignIns.Login() }
 
 // Open begins a session for modern clients.
 func (v *View) Open(ctx context.Context, o modernclient.Opening) (_ modernclient.Session, answer []byte, err error) {
-	srv := v.Proxy
-	s, answer, err := srv.Open(ctx, o)
+	proxy := v.Proxy
+	s, answer, err := proxy.Open(ctx, o)
 	if err != nil { // each call that waits for the session reports the failure
 		f := clienterror.Of(err)
-		f.Why = string(report.CauseOf(&srv.Now().Config, f, report.At{Method: wire.Initialize.String()}))
-		srv.Metrics.Handshake(translate.Lookup(translate.Modern()), nil, report.Outcome(f), failures.Cause(f.Why))
+		f.Why = string(report.CauseOf(&proxy.Now().Config, f, report.At{Method: wire.Initialize.String()}))
+		proxy.Metrics.Handshake(translate.Lookup(translate.Modern()), nil, report.Outcome(f), failures.Cause(f.Why))
 		return nil, nil, err
 	}
-	return &Opened{srv, s}, answer, nil
+	return &Opened{proxy, s}, answer, nil
 }
 
 // Opened implements [modernclient.Session].
 type Opened struct {
-	srv     *Proxy
+	proxy   *Proxy
 	Session *session.Session
 }
 
@@ -84,7 +84,7 @@ func (o *Opened) Tools() *toolindex.Index     { return &o.Session.Tools }
 func (o *Opened) Down() *translate.Translator { return o.Session.Down }
 func (o *Opened) Piped() bool                 { return o.Session.Piped }
 func (o *Opened) RunsFor() string             { return o.Session.RunsFor }
-func (o *Opened) End(why error)               { o.srv.End(o.Session, why) }
+func (o *Opened) End(why error)               { o.proxy.End(o.Session, why) }
 
 func (o *Opened) Alone() bool { return o.Session.Alone }
 
@@ -93,15 +93,15 @@ func (o *Opened) Send(ctx context.Context, m *upstream.Outgoing) (upstream.Strea
 }
 
 func (o *Opened) Listen(ctx context.Context, with upstream.ListenOptions) (upstream.Stream, error) {
-	return o.srv.Listen(ctx, o.Session, with)
+	return o.proxy.Listen(ctx, o.Session, with)
 }
 
 func (o *Opened) Cancel(id string, header []upstream.Header, reason string) {
-	o.srv.GiveUpAs(o.Session, id, header, reason)
+	o.proxy.GiveUpAs(o.Session, id, header, reason)
 }
 
 func (o *Opened) Observe(asked *stateless.Request, from []upstream.Header) *observe.Call {
-	kept := o.srv.Observer.Keep(asked.Raw)
+	kept := o.proxy.Observer.Keep(asked.Raw)
 	if !kept.Kept() {
 		return nil
 	}
@@ -109,13 +109,13 @@ func (o *Opened) Observe(asked *stateless.Request, from []upstream.Header) *obse
 	if info == nil {
 		info = []byte("{}")
 	}
-	c := o.srv.Observer.Begin(o.Session.PeersWith(info), kept, false)
+	c := o.proxy.Observer.Begin(o.Session.PeersWith(info), kept, false)
 	c.Came(observe.Message{Edge: observe.ClientEdge, Direction: observe.ToServer, Copy: kept, Header: session.HeadersOf(from)})
 	return c
 }
 
 func (o *Opened) Begin(ctx context.Context, stop context.CancelCauseFunc, header []upstream.Header, c *bridge.Crossing, asked *stateless.Request) modernclient.Exchange {
-	x := o.srv.New(ctx, stop)
+	x := o.proxy.New(ctx, stop)
 	x.Session, x.Crossing = o.Session, c
 	x.Session.Enter()
 	x.From = append(x.From[:0], header...)

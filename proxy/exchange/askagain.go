@@ -112,15 +112,15 @@ func (e *injected) put(m []byte) bool {
 }
 
 // on returns st with the messages of e inserted.
-func (e *injected) on(srv *Common, st upstream.Stream) upstream.Stream {
-	return &injectedStream{Stream: st, srv: srv, extra: e, came: make(chan session.NextResult, 1)}
+func (e *injected) on(common *Common, st upstream.Stream) upstream.Stream {
+	return &injectedStream{Stream: st, common: common, extra: e, came: make(chan session.NextResult, 1)}
 }
 
 // injectedStream reads its stream in a goroutine, one event at a time, so that Next can also wait
 // for injected messages.
 type injectedStream struct {
 	upstream.Stream
-	srv     *Common
+	common  *Common
 	extra   *injected
 	came    chan session.NextResult
 	reading bool // a read is under way, or its result is still in came
@@ -129,7 +129,7 @@ type injectedStream struct {
 func (s *injectedStream) Next() (sse.Event, error) {
 	if !s.reading {
 		s.reading = true
-		s.srv.Host.Spawn(func() {
+		s.common.Host.Spawn(func() {
 			n := session.NextResult{Err: mcp.Fail(mcp.Panicked, "")}
 			defer func() { s.came <- n }()
 			n.Event, n.Err = s.Stream.Next()

@@ -152,12 +152,12 @@ var pool = sync.Pool{New: func() any { return new(Exchange) }}
 
 // New takes an exchange from the pool. The caller ends it with done. stop ends ctx; it is
 // nil if the exchange does not wait for the server.
-func (srv *Common) New(ctx context.Context, stop context.CancelCauseFunc) *Exchange {
+func (all *Common) New(ctx context.Context, stop context.CancelCauseFunc) *Exchange {
 	x := pool.Get().(*Exchange)
 	if x.Release == nil {
 		x.Release, x.isStale = x.Done, x.IsStale
 	}
-	x.Common, x.Ctx, x.Stop = srv, ctx, stop
+	x.Common, x.Ctx, x.Stop = all, ctx, stop
 	return x
 }
 

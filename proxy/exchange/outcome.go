@@ -21,7 +21,7 @@ import (
 // Failed returns the failure that x's client is sent when err came instead of a response.
 // A session that err has ended is forgotten; the session of a client on a pipe ends with
 // the pipe.
-func (srv *Common) Failed(x *Exchange, err error) *mcp.Failure {
+func (all *Common) Failed(x *Exchange, err error) *mcp.Failure {
 	f := clienterror.Of(x.outlives(err))
 	if x.Call != nil {
 		f.About([]byte(x.Call.ID))
@@ -34,13 +34,13 @@ func (srv *Common) Failed(x *Exchange, err error) *mcp.Failure {
 	case f.Cause == mcp.UpstreamRefused && x.Session.Direct.PassesRefusals():
 		x.asItCame(f, err)
 	case f.Cause == mcp.UpstreamLost && x.Session.ID != "":
-		srv.Forget(x.Session, err)
+		all.Forget(x.Session, err)
 	case f.Cause == mcp.SessionUnknown && x.Session.ID != "":
-		srv.Table.DropForGood(x.Session)
-		srv.Retire(x.Session, err)
+		all.Table.DropForGood(x.Session)
+		all.Retire(x.Session, err)
 	case f.Cause == mcp.UpstreamRefused && f.Status == 404 && x.Session.Named != "":
 		if x.Session.ID != "" {
-			srv.Forget(x.Session, err)
+			all.Forget(x.Session, err)
 		}
 	case f.Cause == mcp.UpstreamRefused && f.Status == 404:
 		f.NoEndpoint()

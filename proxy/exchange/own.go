@@ -99,10 +99,10 @@ func (x *Exchange) withOurs(page []byte, method wire.Method) []byte {
 
 // noteCollision counts that a server's tool was hidden, since an own tool has its name. It logs
 // each name once.
-func (srv *Common) noteCollision(name string) {
-	srv.Metrics.Shadowed.WithLabelValues(name).Inc()
-	if _, seen := srv.shadows.LoadOrStore(name, true); !seen {
-		srv.Host.Log.Warn("a server tool has the name of an adapter tool: clients get the adapter tool", zap.String("tool", name))
+func (all *Common) noteCollision(name string) {
+	all.Metrics.Shadowed.WithLabelValues(name).Inc()
+	if _, seen := all.shadows.LoadOrStore(name, true); !seen {
+		all.Host.Log.Warn("a server tool has the name of an adapter tool: clients get the adapter tool", zap.String("tool", name))
 	}
 }
 

@@ -22,32 +22,32 @@ import (
 )
 
 // newSession makes the session of a finished handshake. vu is the server's revision.
-func (srv *Opener) newSession(h *Handshake, vu *translate.Revision) *session.Session {
+func (o *Opener) newSession(h *Handshake, vu *translate.Revision) *session.Session {
 	var again *restart.Pipe
 	_, remote := h.Conn.(*upstream.SSESession)
 	// A shared process restarts by itself, and a bridge has no handshake to repeat.
-	if !h.alone && !h.shared && h.bridged == nil && (srv.Now().Origin.Restarts || remote && !h.vc.Modern) && srv.Now().Config.Upstream.Restart.Max > 0 {
-		again = srv.restarting(&h.Opening, vu.Name, h.RunsFor)
+	if !h.alone && !h.shared && h.bridged == nil && (o.Now().Origin.Restarts || remote && !h.vc.Modern) && o.Now().Config.Upstream.Restart.Max > 0 {
+		again = o.restarting(&h.Opening, vu.Name, h.RunsFor)
 		h.Conn, h.Standing = again, again.Stream()
 	}
 	t := sealed.Session{
 		Made: time.Now(), ClientRevision: h.vc, ServerRevision: vu, Facts: h.Facts, Named: h.named, Owner: h.Owner,
-		Local: h.Pipe || h.alone || h.Standing != nil || srv.Now().Origin.Resume == nil,
+		Local: h.Pipe || h.alone || h.Standing != nil || o.Now().Origin.Resume == nil,
 	}
-	if !h.Pipe && (t.Local || srv.serverIsBeside()) {
-		t.Home = srv.Instance
+	if !h.Pipe && (t.Local || o.serverIsBeside()) {
+		t.Home = o.Instance
 	}
 	if h.bridged != nil {
-		t.Home = srv.Instance
+		t.Home = o.Instance
 		h.bridged.Introduced(&t)
 	} else if said := gjson.GetManyBytes(h.Sent, "params.clientInfo", "params.capabilities"); h.Standing == nil && t.Named != "" {
 		t.Introduce(said[0].Raw, said[1].Raw)
 	}
 	var s *session.Session
 	if h.bridged != nil {
-		s = srv.MakeBridged(t, h.bridged, &h.Sender)
+		s = o.MakeBridged(t, h.bridged, &h.Sender)
 	} else {
-		s = srv.Make(t, h.Conn, &h.Sender)
+		s = o.Make(t, h.Conn, &h.Sender)
 	}
 	s.Remote, s.Alone, s.Shared, s.Lanes = remote, h.alone, h.shared, h.lanes
 	s.ClientName = session.NameOf([]byte(gjson.GetBytes(h.Sent, "params.clientInfo").Raw))
@@ -57,57 +57,57 @@ func (srv *Opener) newSession(h *Handshake, vu *translate.Revision) *session.Ses
 		again.Bind(s)
 	}
 	if h.Pipe {
-		s.Pipe = srv.Pipes.Add(1)
+		s.Pipe = o.Pipes.Add(1)
 	}
 	if c, ok := h.Conn.(interface{ SetSession(id, version string) }); ok {
 		c.SetSession(h.named, vu.HeaderName())
 	}
-	srv.countHandshake(h.log(), s)
+	o.countHandshake(h.log(), s)
 	return s
 }
 
 // restarting returns the connection behind o, which starts the server's process again when it ends by itself.
-func (srv *Opener) restarting(o *server.Opening, version, runsFor string) *restart.Pipe {
-	return restart.Over(srv.Host, srv.Eras, o, restart.Options{Connect: srv.connect, Version: version, RunsFor: runsFor})
+func (opener *Opener) restarting(o *server.Opening, version, runsFor string) *restart.Pipe {
+	return restart.Over(opener.Host, opener.Eras, o, restart.Options{Connect: opener.connect, Version: version, RunsFor: runsFor})
 }
 
 // connect begins a session with the server, by the current configuration. It uses the spare process, which
 // was started to find out the server's era, if there is one.
-func (srv *Opener) connect(ctx context.Context, initialize *upstream.Outgoing) (*upstream.Begun, error) {
-	if b := srv.Eras.TakeSpare(ctx); b != nil {
+func (o *Opener) connect(ctx context.Context, initialize *upstream.Outgoing) (*upstream.Begun, error) {
+	if b := o.Eras.TakeSpare(ctx); b != nil {
 		if _, err := b.Conn.Send(ctx, initialize); err == nil {
 			return b, nil
 		}
-		srv.Host.Spawn(func() { server.EndBegun(b, srv.Host.Log) })
+		o.Host.Spawn(func() { server.EndBegun(b, o.Host.Log) })
 	}
-	return srv.Now().Origin.Connect(ctx, initialize)
+	return o.Now().Origin.Connect(ctx, initialize)
 }
 
-// sharing returns what package share needs of srv.
-func (srv *Opener) sharing() *share.Proxy {
+// sharing returns what package share needs of o.
+func (o *Opener) sharing() *share.Proxy {
 	return &share.Proxy{
-		Host: srv.Host, Eras: srv.Eras, Connect: srv.connect, Open: srv.Now().Origin.Open,
-		Streams: func(conn upstream.Conn, standing upstream.Stream) share.Streams { return srv.lanesTo(conn, standing) },
+		Host: o.Host, Eras: o.Eras, Connect: o.connect, Open: o.Now().Origin.Open,
+		Streams: func(conn upstream.Conn, standing upstream.Stream) share.Streams { return o.lanesTo(conn, standing) },
 	}
 }
 
 // begun opens a session's connection: to a process of its own, or to the shared one.
-func (srv *Opener) begun(ctx context.Context, initialize *upstream.Outgoing) (*upstream.Begun, error) {
-	if sh := srv.Now().Origin.Shared; sh != nil {
-		return sh.Join(ctx, srv.sharing(), initialize)
+func (o *Opener) begun(ctx context.Context, initialize *upstream.Outgoing) (*upstream.Begun, error) {
+	if sh := o.Now().Origin.Shared; sh != nil {
+		return sh.Join(ctx, o.sharing(), initialize)
 	}
-	return srv.connect(ctx, initialize)
+	return o.connect(ctx, initialize)
 }
 
 // BridgesTasks reports whether calls of clients of vc may become tasks at a handshake server of vu.
 // result is its InitializeResult.
-func (srv *Opener) BridgesTasks(vc, vu *translate.Revision, result []byte) bool {
-	return vc.Modern && vu.Tasks && srv.Now().Config.Contract.Tasks == "bridge" &&
+func (o *Opener) BridgesTasks(vc, vu *translate.Revision, result []byte) bool {
+	return vc.Modern && vu.Tasks && o.Now().Config.Contract.Tasks == "bridge" &&
 		gjson.Get(wire.View(result), "capabilities.tasks.requests.tools.call").IsObject()
 }
 
 // countHandshake counts a handshake and logs the deprecated revisions in it.
-func (srv *Opener) countHandshake(log *zap.Logger, s *session.Session) {
+func (o *Opener) countHandshake(log *zap.Logger, s *session.Session) {
 	for _, side := range []struct {
 		name string
 		rev  *translate.Revision
@@ -116,16 +116,16 @@ func (srv *Opener) countHandshake(log *zap.Logger, s *session.Session) {
 			log.Info("peer uses a deprecated revision", zap.String("peer", side.name), zap.String("revision", side.rev.Name))
 		}
 	}
-	srv.Metrics.Handshake(s.ClientRevision, s.ServerRevision, metrics.Succeeded, "")
+	o.Metrics.Handshake(s.ClientRevision, s.ServerRevision, metrics.Succeeded, "")
 	log.Debug("session begins", zap.String("client", s.ClientRevision.Name), zap.String("server", s.ServerRevision.Name))
 }
 
 // serverIsBeside reports whether each replica has a server of its own: the server is on this
 // machine, or in this pod, and there are other replicas. Such a server does not know the sessions
 // of the others.
-func (srv *Opener) serverIsBeside() bool {
-	at, err := url.Parse(srv.Now().Config.Upstream.URL)
-	if err != nil || !srv.Replicas.Configured() {
+func (o *Opener) serverIsBeside() bool {
+	at, err := url.Parse(o.Now().Config.Upstream.URL)
+	if err != nil || !o.Replicas.Configured() {
 		return false
 	}
 	ip, err := netip.ParseAddr(at.Hostname())
@@ -134,14 +134,14 @@ func (srv *Opener) serverIsBeside() bool {
 
 // lanesTo are the lanes of a server without a handshake on a pipe. One that is a
 // process and ends by itself is started again; there is nothing that it has to be told.
-func (srv *Opener) lanesTo(conn upstream.Conn, standing upstream.Stream) *session.Lanes {
-	if now := srv.Now(); now.Origin.Restarts && now.Config.Upstream.Restart.Max > 0 {
-		o := &server.Opening{Of: srv.Host, Conn: conn, Standing: standing}
+func (opener *Opener) lanesTo(conn upstream.Conn, standing upstream.Stream) *session.Lanes {
+	if now := opener.Now(); now.Origin.Restarts && now.Config.Upstream.Restart.Max > 0 {
+		o := &server.Opening{Of: opener.Host, Conn: conn, Standing: standing}
 		era.Discover(o)
-		r := srv.restarting(o, translate.Modern(), "")
+		r := opener.restarting(o, translate.Modern(), "")
 		conn, standing = r, r.Stream()
 	}
-	return srv.OpenLanes(conn, standing)
+	return opener.OpenLanes(conn, standing)
 }
 
 // Open opens a connection for a server without a handshake.

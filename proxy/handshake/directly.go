@@ -21,7 +21,7 @@ import (
 // DiscoverResult, or nil if it was not asked. If h.pipe is set, the session serves only the one
 // client on that pipe.
 func (h *Handshake) Directly(ctx context.Context, q *stateless.Request, known *era.Era) (s *session.Session, err error) {
-	srv := h.Opener
+	opener := h.Opener
 	if !known.Modern() {
 		return nil, mcp.Fail(mcp.UpstreamLegacy, "")
 	}
@@ -32,23 +32,23 @@ func (h *Handshake) Directly(ctx context.Context, q *stateless.Request, known *e
 	}
 	d.Web = h.Standing == nil
 	discovered := known.Discovered
-	if discovered == nil && srv.Now().Own != nil || h.Standing != nil {
+	if discovered == nil && opener.Now().Own != nil || h.Standing != nil {
 		if discovered, err = h.discover(ctx, d); err != nil {
-			srv.Host.Spawn(func() { srv.EndConn(h.Conn) })
+			opener.Host.Spawn(func() { opener.EndConn(h.Conn) })
 			return nil, err
 		}
 	}
 	if discovered == nil || mcp.Declares(gjson.GetBytes(discovered, "capabilities"), "tools") {
 		h.Facts |= wire.ServerTools
 	}
-	cfg := srv.Now().Config.Bridge
+	cfg := opener.Now().Config.Bridge
 	d.Crossing = &bridge.Crossing{Down: wire.Stamp{
 		ServerInfo: session.ServerInfo(discovered), TTL: cfg.TTL.Milliseconds(),
 	}}
-	s = srv.newSession(h, h.vc)
+	s = opener.newSession(h, h.vc)
 	s.Direct = d
 	s.ServerName = session.NameOf(session.ServerInfo(discovered))
-	s.Open.Max = max(s.Open.Max, srv.Now().Config.Limits.Requests)
+	s.Open.Max = max(s.Open.Max, opener.Now().Config.Limits.Requests)
 	return s, nil
 }
 

@@ -27,11 +27,11 @@ type nameCollision struct {
 // tools and server tools have equal names. It does nothing if adapters.on_clash is shadow. An error
 // refuses the session.
 func (h *Handshake) checkCollisions(ctx context.Context, s *session.Session) error {
-	srv := h.Opener
-	if srv.Adapters == nil || srv.Now().Config.Adapters.OnClash == config.ClashShadow || !s.Facts.Has(wire.ServerTools) {
+	opener := h.Opener
+	if opener.Adapters == nil || opener.Now().Config.Adapters.OnClash == config.ClashShadow || !s.Facts.Has(wire.ServerTools) {
 		return nil
 	}
-	c := &srv.clash
+	c := &opener.clash
 	select {
 	case c.turn <- struct{}{}:
 		defer func() { <-c.turn }()
@@ -44,7 +44,7 @@ func (h *Handshake) checkCollisions(ctx context.Context, s *session.Session) err
 			h.log().Debug("cannot read the names of the server's tools", zap.Error(err))
 			return nil // hideCollisions reports a collision when the client lists the tools
 		}
-		c.at, c.names = time.Now(), srv.Adapters.Collisions(theirs)
+		c.at, c.names = time.Now(), opener.Adapters.Collisions(theirs)
 	}
 	if len(c.names) > 0 {
 		return mcp.Fail(mcp.ToolNameCollision, strings.Join(c.names, ", "))

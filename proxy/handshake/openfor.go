@@ -18,24 +18,25 @@ import (
 	"github.com/dragoman-proxy/dragoman/translate/wire"
 )
 
-func (srv *Opener) Open(ctx context.Context, o modernclient.Opening) (s *session.Session, answer []byte, err error) {
+// Open begins a session for modern clients, and returns the InitializeResult of the server in the newest revision.
+func (opener *Opener) Open(ctx context.Context, o modernclient.Opening) (s *session.Session, answer []byte, err error) {
 	defer func() {
 		if r := recover(); r != nil {
-			srv.Host.Report.Panicked(r)
+			opener.Host.Report.Panicked(r)
 			err = mcp.Fail(mcp.Panicked, "")
 		}
 	}()
-	h := &Handshake{Opener: srv, Sender: o.For.Sender, RunsFor: o.For.RunsFor, Opening: server.Opening{Of: srv.Host, Header: o.Header, ID: []byte("1")}}
+	h := &Handshake{Opener: opener, Sender: o.For.Sender, RunsFor: o.For.RunsFor, Opening: server.Opening{Of: opener.Host, Header: o.Header, ID: []byte("1")}}
 	ctx = processes.For(ctx, o.For.RunsFor)
 	var known *era.Era
 	if o.Kind != modernclient.OnlyAdapters {
-		if known, err = srv.Eras.Of(ctx, o.Header); err != nil {
+		if known, err = opener.Eras.Of(ctx, o.Header); err != nil {
 			return nil, nil, err
 		}
 		defer func() {
 			if err != nil { // the server may have been replaced
-				srv.Eras.Drop(o.Header, known)
-				err = srv.Eras.OrChanged(ctx, o.Header, known, err)
+				opener.Eras.Drop(o.Header, known)
+				err = opener.Eras.OrChanged(ctx, o.Header, known, err)
 			}
 		}()
 	}
@@ -52,10 +53,10 @@ func (srv *Opener) Open(ctx context.Context, o modernclient.Opening) (s *session
 	s.Principal = "modern " + o.Principal
 	s.Ended = nil // the state of own tools belongs to the principal, which may have several sessions
 	if s.Piped {
-		l := srv.OpenLanes(h.Conn, h.Standing)
+		l := opener.OpenLanes(h.Conn, h.Standing)
 		l.WhenLost(o.Lost)
 		if o.Kind == modernclient.WithoutHandshake {
-			s.Conn = share.NewRemapper(srv.Host, l)
+			s.Conn = share.NewRemapper(opener.Host, l)
 		} else {
 			s.OverLanes(l)
 		}
@@ -64,11 +65,11 @@ func (srv *Opener) Open(ctx context.Context, o modernclient.Opening) (s *session
 		_, err = s.Conn.Send(ctx, &upstream.Outgoing{Body: mcp.Notification(wire.Initialized, ""), Header: o.Header})
 	}
 	if err != nil {
-		srv.End(s, err)
+		opener.End(s, err)
 		return nil, nil, err
 	}
 	if known != nil && known.Unsure {
-		srv.Eras.Note(o.Header, &era.Era{Handshake: true, Newest: s.ServerRevision})
+		opener.Eras.Note(o.Header, &era.Era{Handshake: true, Newest: s.ServerRevision})
 	}
 	return s, answer, nil
 }

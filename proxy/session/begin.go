@@ -10,11 +10,11 @@ import (
 
 // ResumeSession makes the session from what its id holds. The session began in another process, or
 // this process has dropped it.
-func (srv *Table) ResumeSession(t sealed.Session, by *downstream.Sender) *Session {
+func (table *Table) ResumeSession(t sealed.Session, by *downstream.Sender) *Session {
 	if t.ServerRevision.Modern {
-		return srv.MakeBridged(t, srv.Legacy.Resume(t, srv.Now().Origin.Resume("", t.ServerRevision.HeaderName())), by)
+		return table.MakeBridged(t, table.Legacy.Resume(t, table.Now().Origin.Resume("", t.ServerRevision.HeaderName())), by)
 	}
-	s := srv.Make(t, srv.Now().Origin.Resume(t.Named, t.ServerRevision.HeaderName()), by)
+	s := table.Make(t, table.Now().Origin.Resume(t.Named, t.ServerRevision.HeaderName()), by)
 	if s.Renewing != nil {
 		s.Renewing.Bind(s, false)
 	}
@@ -22,8 +22,8 @@ func (srv *Table) ResumeSession(t sealed.Session, by *downstream.Sender) *Sessio
 }
 
 // MakeBridged makes the session t of a handshake client with a modern server, over c.
-func (srv *Table) MakeBridged(t sealed.Session, c *legacyclient.Conn, by *downstream.Sender) *Session {
-	s := srv.Make(t, c, by)
+func (table *Table) MakeBridged(t sealed.Session, c *legacyclient.Conn, by *downstream.Sender) *Session {
+	s := table.Make(t, c, by)
 	s.Bridge = c
 	s.Up, s.Down = c.Translators()
 	s.observeNews()
@@ -38,24 +38,24 @@ func (srv *Table) MakeBridged(t sealed.Session, c *legacyclient.Conn, by *downst
 }
 
 // Make makes the session t over conn, for the client that sent by.
-func (srv *Table) Make(t sealed.Session, conn upstream.Conn, by *downstream.Sender) *Session {
+func (table *Table) Make(t sealed.Session, conn upstream.Conn, by *downstream.Sender) *Session {
 	s := &Session{
-		Table: srv, Session: t,
+		Table: table, Session: t,
 		Conn:  conn,
-		Up:    srv.Now().Table.Between(t.ClientRevision, t.ServerRevision),
-		Down:  srv.Now().Table.Between(t.ServerRevision, t.ClientRevision),
-		Open:  NewCalls(srv.Now().Config.Limits.OpenRequests),
-		Asked: NewCalls(srv.Now().Config.Limits.OpenRequests),
+		Up:    table.Now().Table.Between(t.ClientRevision, t.ServerRevision),
+		Down:  table.Now().Table.Between(t.ServerRevision, t.ClientRevision),
+		Open:  NewCalls(table.Now().Config.Limits.OpenRequests),
+		Asked: NewCalls(table.Now().Config.Limits.OpenRequests),
 	}
-	if s.Renewing = restart.OverHTTP(srv.Host, t, conn, func() func(id, version string) upstream.Conn { return srv.Now().Origin.Resume }); s.Renewing != nil {
+	if s.Renewing = restart.OverHTTP(table.Host, t, conn, func() func(id, version string) upstream.Conn { return table.Now().Origin.Resume }); s.Renewing != nil {
 		s.Conn = s.Renewing
 		s.Renewing.Bind(s, true)
 	}
-	s.counted = func(why error) { srv.countSession(s, why) }
+	s.counted = func(why error) { table.countSession(s, why) }
 	s.sender.Guest, s.sender.Local = by.Guest, by.Local
-	own := srv.Now().OwnFor(by)
+	own := table.Now().OwnFor(by)
 	if own != nil {
-		s.Ended = func() { srv.forgetOwn(s) }
+		s.Ended = func() { table.forgetOwn(s) }
 		s.Told.Store(own.Edition())
 	}
 	return s

@@ -44,10 +44,12 @@ func (b More) Cancelled() {
 // NewCall returns a call for the request with the given id, which begins now.
 func NewCall(id []byte, m wire.Method) *Call { return NewCallAt(id, m, time.Now()) }
 
+// NewCallAt is NewCall for a request that began then.
 func NewCallAt(id []byte, m wire.Method, began time.Time) *Call {
 	return requests.New[More](id, m, began)
 }
 
+// NewCalls returns an empty table of at most max open requests.
 func NewCalls(max int) *Calls { return requests.NewTable[More](max) }
 
 // Operation returns what metrics count of the request c of s's client.
@@ -67,6 +69,7 @@ type Batch struct {
 	left    int
 }
 
+// NewBatch returns a batch that is owed this many responses.
 func NewBatch(slots int) *Batch {
 	return &Batch{answers: make([][]byte, slots), left: slots}
 }

@@ -15,37 +15,40 @@ import (
 )
 
 // Forget drops a session that can no longer be used, and ends it. It does not wait.
-func (srv *Table) Forget(s *Session, why error) {
-	srv.Drop(s)
-	srv.Retire(s, why)
+func (t *Table) Forget(s *Session, why error) {
+	t.Drop(s)
+	t.Retire(s, why)
 }
 
 // Retire ends what this process holds of a session. The session at the server is ended only if it is local
 // to this process or its id has expired: otherwise the client may resume it. It does not wait.
-func (srv *Table) Retire(s *Session, why error) {
-	if s.Local || srv.Now().Sealer.Expired(s.Made, time.Now()) {
-		srv.Host.Spawn(func() { srv.End(s, why) })
+func (t *Table) Retire(s *Session, why error) {
+	if s.Local || t.Now().Sealer.Expired(s.Made, time.Now()) {
+		t.Host.Spawn(func() { t.End(s, why) })
 		return
 	}
 	s.Release(why)
 }
 
-func (srv *Table) End(s *Session, why error) {
+// End ends every open request of s with the error why, and closes its connection. It waits for the server, at most
+// [server.EndTimeout].
+func (t *Table) End(s *Session, why error) {
 	ctx, cancel := context.WithTimeout(context.Background(), server.EndTimeout)
 	defer cancel()
-	s.end(ctx, why, srv.Host.Log)
+	s.end(ctx, why, t.Host.Log)
 }
 
-func (srv *Table) EndConn(c upstream.Conn) { server.End(c, srv.Host.Log) }
+// EndConn closes a connection that no session came of. It waits like End.
+func (t *Table) EndConn(c upstream.Conn) { server.End(c, t.Host.Log) }
 
 // countSession counts a session that has ended because of why.
-func (srv *Table) countSession(s *Session, why error) {
+func (t *Table) countSession(s *Session, why error) {
 	if s.Direct != nil {
 		return // there are no sessions
 	}
-	srv.WatchedPipes.Delete(s)
-	if srv.Observer.Watched() {
-		srv.Observer.Session(observe.Session{Ended: true, Peers: *s.Peers(), Why: clienterror.Reason(why)})
+	t.WatchedPipes.Delete(s)
+	if t.Observer.Watched() {
+		t.Observer.Session(observe.Session{Ended: true, Peers: *s.Peers(), Why: clienterror.Reason(why)})
 	}
 	ended := metrics.Session{Client: s.ClientRevision, Server: s.ServerRevision, Began: s.Made}
 	if s.Principal != "" {
@@ -56,16 +59,16 @@ func (srv *Table) countSession(s *Session, why error) {
 	}
 	f := clienterror.Of(why)
 	if f.Cause != mcp.SessionUnknown {
-		ended.Cause = report.CauseOf(&srv.Now().Config, f, report.At{})
+		ended.Cause = report.CauseOf(&t.Now().Config, f, report.At{})
 	}
 	if ended.Cause == failures.ClientLeft {
 		ended.Cause = ""
 	}
-	srv.Metrics.SessionEnded(ended)
+	t.Metrics.SessionEnded(ended)
 }
 
 // GiveUpAs sends the server notifications/cancelled for the request with this id. It does not wait.
-func (srv *Table) GiveUpAs(s *Session, id string, header []upstream.Header, reason string) {
+func (t *Table) GiveUpAs(s *Session, id string, header []upstream.Header, reason string) {
 	conn := s.Conn
 	if c, ok := conn.(server.Renames); ok { // translated now, as the id may later be that of another request
 		given, open := c.Known(id)
@@ -74,7 +77,7 @@ func (srv *Table) GiveUpAs(s *Session, id string, header []upstream.Header, reas
 		}
 		id, conn = given, c.Beneath()
 	}
-	srv.Host.SendCancelled(conn, id, header, reason)
+	t.Host.SendCancelled(conn, id, header, reason)
 }
 
 // Overdue is the reason in the cancellation of a call that took too long. See
@@ -82,13 +85,13 @@ func (srv *Table) GiveUpAs(s *Session, id string, header []upstream.Header, reas
 const Overdue = "timed out"
 
 // forgetOwn releases what dragoman's own tools kept for a session.
-func (srv *Table) forgetOwn(s *Session) {
-	srv.Now().Own.EndSession(s.Who())
+func (t *Table) forgetOwn(s *Session) {
+	t.Now().Own.EndSession(s.Who())
 }
 
 // EndCall counts a request of a client that has ended, and ends its spans and its observation.
-func (srv *Table) EndCall(c *Call, o *metrics.Operation) {
-	srv.Metrics.Request(o)
+func (t *Table) EndCall(c *Call, o *metrics.Operation) {
+	t.Metrics.Request(o)
 	c.More.Span.End(string(o.Outcome), string(o.Fault.Cause))
 	c.More.Seen.End(string(o.Outcome), string(o.Fault.Cause))
 }

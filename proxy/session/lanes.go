@@ -20,13 +20,13 @@ type Lanes struct {
 }
 
 // OpenLanes reads st, the stream of all messages of the server behind conn.
-func (srv *Table) OpenLanes(conn upstream.Conn, st upstream.Stream) *Lanes {
-	cfg := srv.Now().Config.Limits
+func (t *Table) OpenLanes(conn upstream.Conn, st upstream.Stream) *Lanes {
+	cfg := t.Now().Config.Limits
 	return &Lanes{
-		Streams: server.Open(conn, st, cfg, srv.Host),
+		Streams: server.Open(conn, st, cfg, t.Host),
 		Trails: replay.New(replay.Limits{
 			Events: cfg.Replay, Bytes: int(cfg.ReplayBytes), Age: cfg.ReplayTime,
-			Total: &srv.Kept, Most: srv.Host.Memory().Budget.Size() / replayShare,
+			Total: &t.Kept, Most: t.Host.Memory().Budget.Size() / replayShare,
 		}),
 	}
 }

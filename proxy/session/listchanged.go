@@ -15,8 +15,8 @@ import (
 
 // ToolsChanged reports, once for each change, whether dragoman's own tools differ from those that
 // the session's client knows.
-func (srv *Table) ToolsChanged(s *Session) bool {
-	own := srv.Now().OwnFor(&s.sender)
+func (t *Table) ToolsChanged(s *Session) bool {
+	own := t.Now().OwnFor(&s.sender)
 	if own == nil {
 		return false
 	}
@@ -27,12 +27,12 @@ func (srv *Table) ToolsChanged(s *Session) bool {
 // Listen opens the standing stream of a session for an HTTP client. If dragoman has tools of its
 // own, the stream also carries notifications of their changes, and exists even if the server offers
 // none.
-func (srv *Table) Listen(ctx context.Context, s *Session, o upstream.ListenOptions) (upstream.Stream, error) {
+func (t *Table) Listen(ctx context.Context, s *Session, o upstream.ListenOptions) (upstream.Stream, error) {
 	st, err := s.Stand(ctx, o)
 	if errors.Is(err, upstream.ErrNoStream) && !s.ServerRevision.Modern {
-		srv.Host.Report.Quirk(report.NoStanding)
+		t.Host.Report.Quirk(report.NoStanding)
 	}
-	if srv.Now().Own == nil || s.Told.Load() == nil {
+	if t.Now().Own == nil || s.Told.Load() == nil {
 		return st, err
 	}
 	if errors.Is(err, upstream.ErrNoStream) {
@@ -41,12 +41,12 @@ func (srv *Table) Listen(ctx context.Context, s *Session, o upstream.ListenOptio
 	if err != nil {
 		return nil, err
 	}
-	return &listChangedStream{srv: srv, s: s, of: st, ctx: ctx, heard: make(chan NextResult, 1), closed: make(chan struct{})}, nil
+	return &listChangedStream{table: t, s: s, of: st, ctx: ctx, heard: make(chan NextResult, 1), closed: make(chan struct{})}, nil
 }
 
 // listChangedStream is a standing stream with dragoman's own tools/list_changed notifications.
 type listChangedStream struct {
-	srv   *Table
+	table *Table
 	s     *Session
 	of    upstream.Stream
 	ctx   context.Context
@@ -68,13 +68,13 @@ type NextResult struct {
 func (st *listChangedStream) Next() (sse.Event, error) {
 	if !st.asked {
 		st.asked = true
-		st.srv.Host.Spawn(func() {
+		st.table.Host.Spawn(func() {
 			e, err := st.of.Next()
 			st.heard <- NextResult{e, err}
 		})
 	}
 	for {
-		if st.srv.ToolsChanged(st.s) {
+		if st.table.ToolsChanged(st.s) {
 			return sse.Event{Data: mcp.Notification(wire.ToolsListChanged, "")}, nil
 		}
 		select {

@@ -60,8 +60,9 @@ func (s *Session) newPeers() observe.Peers {
 	return p
 }
 
-func (srv *Table) ServerTransport() string {
-	if u := &srv.Now().Config.Upstream; u.URL != "" && u.Transport != "sse" {
+// ServerTransport returns the transport of the server, as configured.
+func (t *Table) ServerTransport() string {
+	if u := &t.Now().Config.Upstream; u.URL != "" && u.Transport != "sse" {
 		return "http"
 	} else if u.URL != "" {
 		return "sse"
@@ -70,8 +71,8 @@ func (srv *Table) ServerTransport() string {
 }
 
 // PipeTransport returns the transport of clients on pipes.
-func (srv *Table) PipeTransport() string {
-	if srv.Personal.Load() {
+func (t *Table) PipeTransport() string {
+	if t.Personal.Load() {
 		return "stdio"
 	}
 	return "sse"
@@ -108,6 +109,7 @@ func (s *Session) ObserveSession(begun *observe.Call) {
 // marks are the fingerprints of the ids of a session.
 type marks struct{ Client, Server string }
 
+// Fingerprints returns the fingerprints of the ids of s.
 func (s *Session) Fingerprints() *marks {
 	m := s.marks.Load()
 	if m == nil {

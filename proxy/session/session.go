@@ -96,6 +96,7 @@ func (s *Session) Who() string {
 // Enter marks the session as in use until leave.
 func (s *Session) Enter() { s.Busy.Add(1) }
 
+// Leave ends what Enter began.
 func (s *Session) Leave() {
 	s.Used.Store(time.Now().UnixNano())
 	s.Busy.Add(-1)
@@ -162,8 +163,8 @@ func (s *Session) Stand(ctx context.Context, o upstream.ListenOptions) (upstream
 }
 
 // AppendPassed appends the headers of a request that are passed to the server.
-func (srv *Table) AppendPassed(dst []upstream.Header, header func(name string) string) []upstream.Header {
-	for _, name := range srv.Now().Passed {
+func (t *Table) AppendPassed(dst []upstream.Header, header func(name string) string) []upstream.Header {
+	for _, name := range t.Now().Passed {
 		if v := header(name); v != "" {
 			dst = append(dst, upstream.Header{Name: name, Value: v})
 		}
@@ -172,18 +173,18 @@ func (srv *Table) AppendPassed(dst []upstream.Header, header func(name string) s
 }
 
 // OwnerOf returns the owner mark of the client that sent req.
-func (srv *Table) OwnerOf(req *downstream.Request) sealed.Owner {
-	return srv.Now().OwnerOf(req.Guest, req.Header)
+func (t *Table) OwnerOf(req *downstream.Request) sealed.Owner {
+	return t.Now().OwnerOf(req.Guest, req.Header)
 }
 
 // Connected tells the metrics how clients and the server are connected.
-func (srv *Table) Connected() {
+func (t *Table) Connected() {
 	e := metrics.Ends{Client: "tcp", Server: "pipe"}
-	if srv.Personal.Load() {
+	if t.Personal.Load() {
 		e.Client = "pipe"
 	}
-	if host, _, err := net.SplitHostPort(srv.Now().Address); err == nil {
+	if host, _, err := net.SplitHostPort(t.Now().Address); err == nil {
 		e.Server, e.Address = "tcp", host
 	}
-	srv.Metrics.Connect(e)
+	t.Metrics.Connect(e)
 }

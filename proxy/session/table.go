@@ -55,6 +55,8 @@ type Table struct {
 	over   *ended.Set   // sessions that have ended although their ids could still be opened, in this process
 }
 
+// NewTable returns a table of at most max sessions, whose ids by seals. resume makes a session that this process does not
+// hold of what its id holds; nil if that is impossible.
 func NewTable(max int, by *sealed.Sealer, resume func(sealed.Session, *downstream.Sender) *Session) *Table {
 	t := &Table{max: max, sealer: by, Resume: resume, byID: make(map[string]*Session), over: ended.New(ended.DefaultBlocks)}
 	var process [8]byte
@@ -91,6 +93,7 @@ func (t *Table) Reserve() bool {
 	return true
 }
 
+// Release gives a place back that Reserve has kept.
 func (t *Table) Release() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -257,6 +260,7 @@ func (t *Table) DropAll() []*Session {
 	return out
 }
 
+// Len returns the number of sessions that this process holds.
 func (t *Table) Len() int {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -267,4 +271,4 @@ var ErrTooMany = errors.New("too many sessions")
 
 // Now returns the current setup. A caller that needs several of its fields to be consistent calls now
 // once.
-func (srv *Table) Now() *setup.Setup { return srv.Setup.Now() }
+func (t *Table) Now() *setup.Setup { return t.Setup.Now() }

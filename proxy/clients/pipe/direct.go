@@ -26,28 +26,28 @@ import (
 // modern server. If the server is a process, this client has it alone, and request ids are not
 // changed.
 func (p *pipe) openDirect(q *stateless.Request) error {
-	known, err := p.srv.Eras.Of(p.ctx, p.from)
+	known, err := p.proxy.Eras.Of(p.ctx, p.from)
 	if err != nil {
 		return err
 	}
-	ctx, cancel := context.WithTimeout(p.ctx, p.srv.Now().Config.Upstream.HandshakeTimeout)
+	ctx, cancel := context.WithTimeout(p.ctx, p.proxy.Now().Config.Upstream.HandshakeTimeout)
 	defer cancel()
-	h := &handshake.Handshake{Opener: p.srv.Opener, Pipe: true, Sender: p.sender, Opening: server.Opening{Of: p.srv.Host, Header: p.from}}
+	h := &handshake.Handshake{Opener: p.proxy.Opener, Pipe: true, Sender: p.sender, Opening: server.Opening{Of: p.proxy.Host, Header: p.from}}
 	s, err := h.Directly(ctx, q.WithoutMessage(), known)
 	if err != nil {
 		return err
 	}
 	s.Principal = "modern " // dragoman's own tools keep their state under this owner
 	s.Ended = nil
-	half := newPipe(p.srv)
+	half := newPipe(p.proxy)
 	half.client, half.ctx, half.fail, half.from, half.sender = p.client, p.ctx, p.fail, p.from, p.sender
 	half.s, half.first = s, slices.Clone(p.from)
 	half.begun.Store(s)
 	if s.Direct.Web {
-		s.Conn, s.AddsHeaders = &headerConn{Conn: s.Conn, srv: p.srv, s: s}, true
+		s.Conn, s.AddsHeaders = &headerConn{Conn: s.Conn, proxy: p.proxy, s: s}, true
 	} else {
 		var standing upstream.Stream
-		half.given, standing = server.Renumber(s.Conn, h.Standing, p.srv.Now().Config.Limits, p.srv.Host)
+		half.given, standing = server.Renumber(s.Conn, h.Standing, p.proxy.Now().Config.Limits, p.proxy.Host)
 		s.Conn = half.given
 		x := half.exchange()
 		x.Attach(standing)
@@ -98,7 +98,7 @@ func (c *headerConn) Send(ctx context.Context, m *upstream.Outgoing) (upstream.S
 			call.target = params.Get(target).String()
 		}
 		if msg.Method == wire.ToolsCall {
-			body, err := c.srv.Host.Memory().Clone(ctx, large.RequestWait, large.RequestCopy, m.Body)
+			body, err := c.proxy.Host.Memory().Clone(ctx, large.RequestWait, large.RequestCopy, m.Body)
 			if err != nil {
 				return nil, err
 			}
@@ -230,8 +230,8 @@ func (p *pipe) untilAnswered(timer <-chan time.Time) bool {
 // https://modelcontextprotocol.io/specification/2026-07-28/basic/transports#standard-request-headers.
 type headerConn struct {
 	upstream.Conn
-	srv *clients.Proxy
-	s   *session.Session
+	proxy *clients.Proxy
+	s     *session.Session
 }
 
 // Bare returns the connection without the headers that c adds.

@@ -34,15 +34,15 @@ func (p *pipe) watch() {
 			if c.More.Here || c.Method == wire.SubscriptionsListen {
 				return time.Hour // the server does not process it, or may be silent about it
 			}
-			return p.srv.Now().Silence.Left(c.Method, c.Began, heard, now)
+			return p.proxy.Now().Silence.Left(c.Method, c.Began, heard, now)
 		})
 		for _, c := range late {
-			p.srv.GiveUpAs(p.s, c.ID, nil, session.Overdue) // first, as the client may then use the id again
+			p.proxy.GiveUpAs(p.s, c.ID, nil, session.Overdue) // first, as the client may then use the id again
 			f := mcp.Fail(mcp.UpstreamTimeout, "").About([]byte(c.ID))
 			f.Err = server.SilentFor(now.Sub(c.Began), heard.After(c.Began))
 			p.observe(c, f.Body())
 			p.deliver(c.More.Group, c.More.Slot, f.Body())
-			p.counts(c, metrics.Failed, report.FaultOf(p.srv.Host.Report.Failed(f, p.requestInfo(c))))
+			p.counts(c, metrics.Failed, report.FaultOf(p.proxy.Host.Report.Failed(f, p.requestInfo(c))))
 		}
 		if next > 0 {
 			timer.Reset(next)
@@ -75,7 +75,7 @@ func (p *pipe) failOpen(f *mcp.Failure) {
 		each.ID = []byte(c.ID)
 		p.observe(c, each.Body())
 		p.deliver(c.More.Group, c.More.Slot, each.Body())
-		p.counts(c, metrics.Failed, report.FaultOf(p.srv.Host.Report.Failed(&each, p.requestInfo(c))))
+		p.counts(c, metrics.Failed, report.FaultOf(p.proxy.Host.Report.Failed(&each, p.requestInfo(c))))
 	}
 }
 
@@ -83,7 +83,7 @@ func (p *pipe) failOpen(f *mcp.Failure) {
 func (p *pipe) counts(c *session.Call, how metrics.Outcome, why metrics.Fault) {
 	o := p.s.Operation(c, how, why)
 	o.Waited = time.Since(c.Began)
-	p.srv.EndCall(c, &o)
+	p.proxy.EndCall(c, &o)
 }
 
 // requestInfo returns what is known of the call c.
@@ -114,5 +114,5 @@ func (p *pipe) givenKey(c *session.Call) string {
 
 // observe adds the error that the client gets instead of a response to c.
 func (p *pipe) observe(c *session.Call, body []byte) {
-	c.More.Seen.Add(observe.Message{Edge: observe.ClientEdge, Direction: observe.ToClient, Copy: p.srv.Observer.Keep(body), Method: c.Method.String()})
+	c.More.Seen.Add(observe.Message{Edge: observe.ClientEdge, Direction: observe.ToClient, Copy: p.proxy.Observer.Keep(body), Method: c.Method.String()})
 }

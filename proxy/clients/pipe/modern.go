@@ -26,25 +26,25 @@ func (p *pipe) modern(m *wire.Message) {
 		err = stateless.UnknownMethod(q.Name).About(q.ID)
 	}
 	if err != nil {
-		p.srv.Metrics.Unserved(translate.Lookup(translate.Modern()), m.Method, metrics.Refused)
-		p.refuse(p.srv.Listing(err, p.from), m.Raw)
+		p.proxy.Metrics.Unserved(translate.Lookup(translate.Modern()), m.Method, metrics.Refused)
+		p.refuse(p.proxy.Listing(err, p.from), m.Raw)
 		return
 	}
-	counts := q.Count(p.srv.Metrics)
+	counts := q.Count(p.proxy.Metrics)
 	defer counts.Release()
 	refuse := func(err error) {
 		known := clients.IsReported(err)
-		f := p.srv.Host.Report.Failed(err, q.At(p.from)).About(q.ID)
+		f := p.proxy.Host.Report.Failed(err, q.At(p.from)).About(q.ID)
 		if !known {
-			p.srv.ObserveRefusal(m.Raw, translate.Lookup(translate.Modern()), p.srv.PipeTransport(), f)
+			p.proxy.ObserveRefusal(m.Raw, translate.Lookup(translate.Modern()), p.proxy.PipeTransport(), f)
 		}
 		counts.Fail(f)
 		p.refuse(f, nil)
 	}
 	direct := false
-	if !p.srv.IsOurs(q) {
+	if !p.proxy.IsOurs(q) {
 		if direct = p.straight != nil; !direct {
-			direct, err = p.srv.IsDirect(p.ctx, p.from)
+			direct, err = p.proxy.IsDirect(p.ctx, p.from)
 		}
 		if err != nil {
 			refuse(err)
@@ -64,9 +64,9 @@ func (p *pipe) modern(m *wire.Message) {
 			return
 		}
 	}
-	span := p.srv.SpanWithout(m, p.from, "")
+	span := p.proxy.SpanWithout(m, p.from, "")
 	counts.Trace(span)
-	if q, err = q.Clone(p.ctx, p.srv.Host.Memory()); err != nil {
+	if q, err = q.Clone(p.ctx, p.proxy.Host.Memory()); err != nil {
 		refuse(err)
 		return
 	}
@@ -77,7 +77,7 @@ func (p *pipe) modern(m *wire.Message) {
 		p.running = map[string]context.CancelCauseFunc{}
 	}
 	taken := p.running[key] != nil
-	full := len(p.running) >= p.srv.Now().Config.Limits.OpenRequests
+	full := len(p.running) >= p.proxy.Now().Config.Limits.OpenRequests
 	if !taken && !full {
 		p.running[key] = stop
 	}
@@ -118,17 +118,17 @@ func (p *pipe) modern(m *wire.Message) {
 func (p *pipe) runModern(ctx context.Context, q *stateless.Request, free func()) {
 	defer func() {
 		if r := recover(); r != nil {
-			p.srv.Host.Report.Panicked(r)
+			p.proxy.Host.Report.Panicked(r)
 			free()
 			p.refuse(mcp.Fail(mcp.Panicked, "").About(q.ID), q.Raw)
 		}
 	}()
-	r, err := p.srv.Modern.Begin(ctx, q, "", nil)
+	r, err := p.proxy.Modern.Begin(ctx, q, "", nil)
 	if err != nil {
 		known := clients.IsReported(err)
-		f := p.srv.Host.Report.Failed(err, q.At(nil)).WithID(q.ID)
+		f := p.proxy.Host.Report.Failed(err, q.At(nil)).WithID(q.ID)
 		if !known {
-			p.srv.ObserveRefusal(q.Raw, translate.Lookup(translate.Modern()), p.srv.PipeTransport(), f)
+			p.proxy.ObserveRefusal(q.Raw, translate.Lookup(translate.Modern()), p.proxy.PipeTransport(), f)
 		}
 		q.Counts.Fail(f)
 		free()

@@ -47,7 +47,7 @@ var ErrUpstreamGone = errors.New("the session with the server has ended")
 // goroutine writes all messages of the server to the client, in order. Over HTTP, each request's
 // response has a goroutine, and one more reads the standing stream.
 type pipe struct {
-	srv     *clients.Proxy
+	proxy   *clients.Proxy
 	client  interface{ Write(message []byte) error }
 	runsFor string // the client that its process is counted for
 	ctx     context.Context
@@ -72,13 +72,13 @@ type pipe struct {
 	heard    atomic.Int64                       // the time of the last message of a server on a pipe, in ns
 }
 
-func newPipe(srv *clients.Proxy) *pipe { return &pipe{srv: srv, called: make(chan struct{}, 1)} }
+func newPipe(proxy *clients.Proxy) *pipe { return &pipe{proxy: proxy, called: make(chan struct{}, 1)} }
 
 // Serve serves one client on stdin and stdout as [Server.ServePipe] says.
-func Serve(ctx context.Context, srv *clients.Proxy, in io.Reader, out io.Writer) error {
-	p := newPipe(srv)
+func Serve(ctx context.Context, proxy *clients.Proxy, in io.Reader, out io.Writer) error {
+	p := newPipe(proxy)
 	client := downstream.NewStdio(downstream.StdioConfig{
-		In: in, Out: out, MaxMessage: int(srv.Now().Config.Limits.ClientMessage),
+		In: in, Out: out, MaxMessage: int(proxy.Now().Config.Limits.ClientMessage),
 		TooLong: p.tooLong,
 	})
 	p.client, p.bothEras, p.sender.Local = client, true, true
@@ -87,7 +87,7 @@ func Serve(ctx context.Context, srv *clients.Proxy, in io.Reader, out io.Writer)
 	defer read()
 	context.AfterFunc(p.ctx, read)
 	context.AfterFunc(ctx, func() {
-		overdue := time.AfterFunc(srv.Now().Config.Shutdown.Drain, func() { p.fail(clienterror.ErrShutdown) })
+		overdue := time.AfterFunc(proxy.Now().Config.Shutdown.Drain, func() { p.fail(clienterror.ErrShutdown) })
 		context.AfterFunc(p.ctx, func() { overdue.Stop() })
 	})
 	err := client.Run(reading, p.handle)
@@ -101,10 +101,10 @@ func Serve(ctx context.Context, srv *clients.Proxy, in io.Reader, out io.Writer)
 	}
 	p.fail(clienterror.ErrShutdown)
 	if p.s != nil {
-		srv.End(p.s, clienterror.ErrShutdown)
+		proxy.End(p.s, clienterror.ErrShutdown)
 	}
 	if half := p.straight; half != nil {
-		srv.End(half.s, clienterror.ErrShutdown)
+		proxy.End(half.s, clienterror.ErrShutdown)
 		half.tasks.Wait()
 	}
 	p.tasks.Wait()
@@ -121,7 +121,7 @@ func Serve(ctx context.Context, srv *clients.Proxy, in io.Reader, out io.Writer)
 // the process.
 func (p *pipe) spawn(task func()) {
 	p.tasks.Go(func() {
-		if !p.srv.Host.Report.Contained(task) {
+		if !p.proxy.Host.Report.Contained(task) {
 			p.fail(mcp.Fail(mcp.Panicked, ""))
 		}
 	})
@@ -130,7 +130,7 @@ func (p *pipe) spawn(task func()) {
 // finish waits, within the drain time, until open calls are answered after the client's last
 // message.
 func (p *pipe) finish() {
-	timer := time.NewTimer(p.srv.Now().Config.Shutdown.Drain)
+	timer := time.NewTimer(p.proxy.Now().Config.Shutdown.Drain)
 	defer timer.Stop()
 	answered := make(chan struct{})
 	p.spawn(func() {
@@ -195,9 +195,9 @@ func (p *pipe) write(message []byte) {
 // refuse answers a message with an error. It has no message if that was too long to read.
 func (p *pipe) refuse(err error, message []byte) {
 	known := clients.IsReported(err)
-	f := onPipe(p.srv.Host.Report.Failed(err, report.At{}))
+	f := onPipe(p.proxy.Host.Report.Failed(err, report.At{}))
 	if !known {
-		p.srv.ObserveRefusal(message, p.revision(), p.srv.PipeTransport(), f)
+		p.proxy.ObserveRefusal(message, p.revision(), p.proxy.PipeTransport(), f)
 	}
 	p.write(f.BodyTo(p.revision()))
 }
@@ -231,7 +231,7 @@ func (p *pipe) tooLong(e *lines.TooLongError) {
 func (p *pipe) handle(line []byte) {
 	defer func() {
 		if r := recover(); r != nil {
-			p.srv.Host.Report.Panicked(r)
+			p.proxy.Host.Report.Panicked(r)
 			if id := exchange.IDOf(line); id != nil || wire.IsArray(line) {
 				p.refuse(mcp.Fail(mcp.Panicked, "").About(id), line)
 			}
@@ -259,7 +259,7 @@ func (p *pipe) initialize(line []byte) {
 	case m.Method == wire.Cancelled && p.cancelModern(&m), p.forwardDirect(&m):
 		return
 	case m.Kind.Response(), m.Kind == wire.Notification:
-		p.srv.Host.Report.Dropped("not_initialized") // JSON-RPC requires no response
+		p.proxy.Host.Report.Dropped("not_initialized") // JSON-RPC requires no response
 		return
 	case stateless.IsModern(&m) && p.bothEras:
 		p.modern(&m)
@@ -277,13 +277,13 @@ func (p *pipe) initialize(line []byte) {
 }
 
 func (p *pipe) begin(line []byte) error {
-	h := &handshake.Handshake{Opener: p.srv.Opener, Pipe: true, Sender: p.sender, RunsFor: p.runsFor, Bridges: true, Opening: server.Opening{Of: p.srv.Host, Header: p.from}}
+	h := &handshake.Handshake{Opener: p.proxy.Opener, Pipe: true, Sender: p.sender, RunsFor: p.runsFor, Bridges: true, Opening: server.Opening{Of: p.proxy.Host, Header: p.from}}
 	s, answer, err := h.Negotiate(p.ctx, line)
 	err = h.Conclude(s, answer, err)
 	defer h.End(s, err)
 	if s == nil {
 		if h.Conn != nil {
-			p.srv.EndConn(h.Conn)
+			p.proxy.EndConn(h.Conn)
 		}
 		if err == nil {
 			p.write(answer)
@@ -291,14 +291,14 @@ func (p *pipe) begin(line []byte) error {
 		return err
 	}
 	if h.Standing != nil {
-		p.given, h.Standing = server.Renumber(s.Conn, h.Standing, p.srv.Now().Config.Limits, p.srv.Host)
+		p.given, h.Standing = server.Renumber(s.Conn, h.Standing, p.proxy.Now().Config.Limits, p.proxy.Host)
 		s.Conn = p.given
 	}
 	h.Span.Done(nil)
 	p.s, p.first = s, slices.Clone(p.from)
 	p.begun.Store(s)
 	s.ObserveSession(h.Seen)
-	p.srv.WatchedPipes.Store(s, true)
+	p.proxy.WatchedPipes.Store(s, true)
 	x := p.exchange()
 	for _, early := range h.Early {
 		if out, ok := x.FromServer(early); ok {
@@ -325,7 +325,7 @@ func (p *pipe) exchange() *exchange.Exchange {
 	if !p.s.Piped {
 		ctx, stop = context.WithCancelCause(ctx) // each request has a stream to close
 	}
-	x := p.srv.New(ctx, stop)
+	x := p.proxy.New(ctx, stop)
 	x.Session = p.s
 	x.Session.Enter()
 	x.From = append(x.From[:0], p.from...)
@@ -348,7 +348,7 @@ func (p *pipe) forward(line []byte, g *session.Batch, slot int) {
 		return
 	}
 	// The messages after it must not wait.
-	own, err := p.srv.Host.Memory().Clone(p.ctx, large.RequestWait, large.RequestCopy, line)
+	own, err := p.proxy.Host.Memory().Clone(p.ctx, large.RequestWait, large.RequestCopy, line)
 	if err == nil {
 		err = x.Scan(own)
 	}
@@ -403,7 +403,7 @@ func (p *pipe) send(x *exchange.Exchange, out []byte) {
 	switch {
 	case err != nil:
 		owed := x.Call != nil && x.Session.Open.End(x.Call) // else serverLost has answered it
-		f := p.srv.Failed(x, err)
+		f := p.proxy.Failed(x, err)
 		switch {
 		case owed:
 			p.deliver(x.Batch, x.Slot, f.Body())
@@ -441,9 +441,9 @@ func (p *pipe) kept(c *session.Call, answer []byte) []byte {
 	if c.More.Group == nil {
 		return answer
 	}
-	own, err := p.srv.Host.Memory().Clone(p.ctx, large.AnswerWait, large.Copy, answer)
+	own, err := p.proxy.Host.Memory().Clone(p.ctx, large.AnswerWait, large.Copy, answer)
 	if err != nil {
-		return p.srv.Host.Report.Failed(err, p.requestInfo(c)).About([]byte(c.ID)).Body()
+		return p.proxy.Host.Report.Failed(err, p.requestInfo(c)).About([]byte(c.ID)).Body()
 	}
 	return own
 }
@@ -465,7 +465,7 @@ func (p *pipe) answer(x *exchange.Exchange) {
 			x.Batch.Put(x.Slot, nil)
 		}
 	case err != nil:
-		f := p.srv.Failed(x, err)
+		f := p.proxy.Failed(x, err)
 		p.deliver(x.Batch, x.Slot, f.Body())
 		p.lostWith(f)
 	default:
@@ -491,7 +491,7 @@ func (p *pipe) bring(x *exchange.Exchange) {
 			p.failOpen(clienterror.Of(err))
 			continue
 		case server.Skipped(err) != nil:
-			p.srv.Host.Report.Dropped("too_large")
+			p.proxy.Host.Report.Dropped("too_large")
 			p.failOpen(clienterror.Of(err))
 			continue
 		case err != nil:
@@ -524,8 +524,8 @@ func (p *pipe) listen(x *exchange.Exchange) {
 			}
 			st.Close()
 		default:
-			p.srv.Host.Log.Debug("cannot open the server's standing stream: it is tried again", zap.Error(err))
-			p.lostWith(p.srv.Failed(x, err))
+			p.proxy.Host.Log.Debug("cannot open the server's standing stream: it is tried again", zap.Error(err))
+			p.lostWith(p.proxy.Failed(x, err))
 		}
 		if again.Wait(x.Ctx, x.Retry) != nil {
 			return
@@ -551,7 +551,7 @@ func (p *pipe) copy(x *exchange.Exchange) (some bool) {
 // batch splits a batch of the client. Its responses are written as one line when all have come;
 // other messages of the server are written at once.
 func (p *pipe) batch(line []byte) {
-	items, slots, err := p.srv.Split(p.s, line)
+	items, slots, err := p.proxy.Split(p.s, line)
 	if err != nil {
 		p.refuse(err, line)
 		return
@@ -561,7 +561,7 @@ func (p *pipe) batch(line []byte) {
 	for _, it := range items {
 		switch {
 		case it.Refusal != nil:
-			p.srv.ObserveRefused(p.s, it.Raw, it.Refusal)
+			p.proxy.ObserveRefused(p.s, it.Raw, it.Refusal)
 			g.Put(it.Slot, it.Refusal.Body())
 		case it.Slot < 0:
 			p.forward(it.Raw, nil, 0)
@@ -575,7 +575,7 @@ func (p *pipe) batch(line []byte) {
 // change, until the session ends.
 func (p *pipe) announce() {
 	for {
-		if p.srv.ToolsChanged(p.s) {
+		if p.proxy.ToolsChanged(p.s) {
 			p.write(mcp.Notification(wire.ToolsListChanged, ""))
 		}
 		select {

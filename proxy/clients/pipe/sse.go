@@ -21,17 +21,17 @@ type SSE struct {
 // OpenPipe begins the session of a client whose HTTP+SSE stream is about to open. If there are too
 // many sessions it fills resp with the error and returns nil.
 func (f *SSE) OpenPipe(client *downstream.Pipe, req *downstream.Request, resp *downstream.Response) downstream.PipeSession {
-	srv := f.Proxy
-	if !srv.Table.Reserve() {
-		srv.Refuse(req, resp, mcp.Fail(mcp.TooManySessions, ""))
+	proxy := f.Proxy
+	if !proxy.Table.Reserve() {
+		proxy.Refuse(req, resp, mcp.Fail(mcp.TooManySessions, ""))
 		return nil
 	}
-	p := newPipe(srv)
-	p.client, p.runsFor, p.sender.Guest = client, srv.RunsFor(req), req.Guest
+	p := newPipe(proxy)
+	p.client, p.runsFor, p.sender.Guest = client, proxy.RunsFor(req), req.Guest
 	p.ctx, p.fail = context.WithCancelCause(req.Ctx)
 	context.AfterFunc(p.ctx, client.Close) // the client has left, or the pipe ends: messages already written are still sent
 	p.tasks.Add(1)                         // for drain, which may begin while the client leaves
-	t := &ssePipe{p, f, srv.OwnerOf(req), context.AfterFunc(srv.Host.Draining, p.drain)}
+	t := &ssePipe{p, f, proxy.OwnerOf(req), context.AfterFunc(proxy.Host.Draining, p.drain)}
 	f.open.Store(t, nil)
 	return t
 }
@@ -60,13 +60,13 @@ type ssePipe struct {
 
 // Owns reports whether the sender of a message is the client that opened the stream.
 func (t *ssePipe) Owns(guest string, header func(name string) string) bool {
-	return t.owner.Is(t.srv.Now().OwnerOf(guest, header))
+	return t.owner.Is(t.proxy.Now().OwnerOf(guest, header))
 }
 
 // Take handles one message of the client.
 func (t *ssePipe) Take(message []byte, header func(name string) string) {
-	t.from = t.srv.AppendPassed(t.from[:0], header)
-	t.sender = downstream.SenderOf(t.sender.Guest, header, t.srv.Adapters.CallerHeaders())
+	t.from = t.proxy.AppendPassed(t.from[:0], header)
+	t.sender = downstream.SenderOf(t.sender.Guest, header, t.proxy.Adapters.CallerHeaders())
 	t.handle(message)
 }
 
@@ -78,10 +78,10 @@ func (t *ssePipe) Left(error) {
 	}
 	t.fail(clienterror.ErrShutdown)
 	if t.s != nil {
-		t.srv.End(t.s, clienterror.ErrShutdown)
+		t.proxy.End(t.s, clienterror.ErrShutdown)
 	}
 	t.tasks.Wait()
-	t.srv.Table.Release()
+	t.proxy.Table.Release()
 }
 
 // EachIdle calls do with the pipes without open calls of the clients for which the function of returns true: how long each is

@@ -48,8 +48,8 @@ type batchReply struct {
 
 // postBatch answers a batch. As long as the legs only send responses, the reply is one array in the
 // order of the requests. The first other message makes the reply an event stream.
-func (srv *Face) postBatch(x *exchange.Exchange, req *downstream.Request, resp *downstream.Response) error {
-	items, slots, err := srv.Split(x.Session, req.Body)
+func (face *Face) postBatch(x *exchange.Exchange, req *downstream.Request, resp *downstream.Response) error {
+	items, slots, err := face.Split(x.Session, req.Body)
 	if err != nil {
 		return err
 	}
@@ -58,7 +58,7 @@ func (srv *Face) postBatch(x *exchange.Exchange, req *downstream.Request, resp *
 	for _, it := range items {
 		switch {
 		case it.Refusal != nil:
-			srv.ObserveRefused(x.Session, it.Raw, it.Refusal)
+			face.ObserveRefused(x.Session, it.Raw, it.Refusal)
 			b.legEnded(legMessage{slot: it.Slot, message: it.Refusal.Body(), final: true})
 		case it.Slot < 0:
 			b.pass(it.Raw)

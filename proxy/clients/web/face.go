@@ -35,36 +35,33 @@ type Face struct{ *clients.Proxy }
 
 // Post handles one message, or a batch.
 func (f *Face) Post(req *downstream.Request, resp *downstream.Response) {
-	srv := f
-	defer srv.Rescue(req, resp)
-	if srv.forwardToOwner("POST", req, resp) {
+	defer f.Rescue(req, resp)
+	if f.forwardToOwner("POST", req, resp) {
 		return
 	}
-	if err := srv.post(req, resp); err != nil {
-		srv.Refuse(req, resp, err)
+	if err := f.post(req, resp); err != nil {
+		f.Refuse(req, resp, err)
 	}
 }
 
 // Get opens the standing stream of a session, or resumes a stream.
 func (f *Face) Get(req *downstream.Request, resp *downstream.Response) {
-	srv := f
-	defer srv.Rescue(req, resp)
-	if srv.forwardToOwner("GET", req, resp) {
+	defer f.Rescue(req, resp)
+	if f.forwardToOwner("GET", req, resp) {
 		return
 	}
-	if err := srv.get(req, resp); err != nil {
-		srv.Refuse(req, resp, err)
+	if err := f.get(req, resp); err != nil {
+		f.Refuse(req, resp, err)
 	}
 }
 
 // Delete ends a session.
 func (f *Face) Delete(req *downstream.Request, resp *downstream.Response) {
-	srv := f
-	defer srv.Rescue(req, resp)
-	if srv.forwardToOwner("DELETE", req, resp) {
+	defer f.Rescue(req, resp)
+	if f.forwardToOwner("DELETE", req, resp) {
 		return
 	}
-	s, err := srv.SessionOf(req)
+	s, err := f.SessionOf(req)
 	switch {
 	case err != nil || s != nil:
 	case stateless.NamesModern(req.Version):
@@ -73,22 +70,22 @@ func (f *Face) Delete(req *downstream.Request, resp *downstream.Response) {
 		err = mcp.Fail(mcp.NotInitialized, "no session to end")
 	}
 	if err != nil {
-		srv.Refuse(req, resp, err)
+		f.Refuse(req, resp, err)
 		return
 	}
 	defer s.Leave()
 	if !s.Local {
-		if err := srv.endUpstream(s, req); err != nil {
-			srv.Refuse(req, resp, err)
+		if err := f.endUpstream(s, req); err != nil {
+			f.Refuse(req, resp, err)
 			return
 		}
 	}
-	srv.Table.DropForGood(s)
-	srv.End(s, mcp.Fail(mcp.SessionUnknown, "it was ended"))
+	f.Table.DropForGood(s)
+	f.End(s, mcp.Fail(mcp.SessionUnknown, "it was ended"))
 }
 
 // endUpstream sends DELETE to a server that has given the session an id.
-func (srv *Face) endUpstream(s *session.Session, req *downstream.Request) error {
+func (face *Face) endUpstream(s *session.Session, req *downstream.Request) error {
 	if s.Bridge != nil {
 		return nil // the server does not know the session
 	}
@@ -100,11 +97,11 @@ func (srv *Face) endUpstream(s *session.Session, req *downstream.Request) error 
 		f.Header = []mcp.Header{{Name: "Allow", Value: "GET, POST"}}
 		return f
 	}
-	err := c.Delete(req.Ctx, srv.AppendPassed(nil, req.Header))
+	err := c.Delete(req.Ctx, face.AppendPassed(nil, req.Header))
 	switch status, _ := errors.AsType[*upstream.StatusError](err); {
 	case status != nil && status.Code == fasthttp.StatusNotFound:
-		srv.Table.DropForGood(s)
-		srv.Retire(s, err)
+		face.Table.DropForGood(s)
+		face.Retire(s, err)
 	case err == nil:
 		s.Release(mcp.Fail(mcp.SessionUnknown, "it was ended")) // so that no user is asked again
 	}
@@ -112,20 +109,20 @@ func (srv *Face) endUpstream(s *session.Session, req *downstream.Request) error 
 }
 
 // Rescue writes the error response for a request whose handler panicked.
-func (srv *Face) Rescue(req *downstream.Request, resp *downstream.Response) {
+func (face *Face) Rescue(req *downstream.Request, resp *downstream.Response) {
 	if p := recover(); p != nil {
-		srv.Host.Report.Panicked(p)
+		face.Host.Report.Panicked(p)
 		f := mcp.Fail(mcp.Panicked, "").About(exchange.IDOf(req.Body))
 		if f.ID != nil && req.Session != "" && !stateless.NamesModern(req.Version) {
 			f = f.WithinSession()
 		}
-		srv.Refuse(req, resp, f)
+		face.Refuse(req, resp, f)
 	}
 }
 
 // SessionOf returns the session that a request names, marked as in use. It returns nil if the
 // request names none, or if the client is modern.
-func (srv *Face) SessionOf(req *downstream.Request) (*session.Session, error) {
+func (face *Face) SessionOf(req *downstream.Request) (*session.Session, error) {
 	if req.VersionTwice && !stateless.NamesModern(req.Version) { // a modern request is checked with the rest of its message
 		f := mcp.Fail(mcp.VersionUnknown, "").About(exchange.IDOf(req.Body))
 		f.Text = "the MCP-Protocol-Version header occurs more than once"
@@ -135,7 +132,7 @@ func (srv *Face) SessionOf(req *downstream.Request) (*session.Session, error) {
 		return nil, nil
 	}
 	rev := translate.Lookup(req.Version)
-	s, err := srv.Table.Find(req.Session, srv.OwnerOf(req), &downstream.Sender{Guest: req.Guest})
+	s, err := face.Table.Find(req.Session, face.OwnerOf(req), &downstream.Sender{Guest: req.Guest})
 	switch {
 	case err != nil:
 		return nil, mcp.Fail(mcp.TooManySessions, "").About(exchange.IDOf(req.Body))
@@ -150,20 +147,20 @@ func (srv *Face) SessionOf(req *downstream.Request) (*session.Session, error) {
 	return s, nil
 }
 
-func (srv *Face) post(req *downstream.Request, resp *downstream.Response) error {
+func (f *Face) post(req *downstream.Request, resp *downstream.Response) error {
 	if req.Session == "" || stateless.NamesModern(req.Version) {
 		m := new(wire.Message) // allocated only for requests outside a session
-		if srv.isModernPost(req, m) {
-			return srv.postModern(req, m, resp)
+		if f.isModernPost(req, m) {
+			return f.postModern(req, m, resp)
 		}
 	}
 	ctx, stop := req.Ctx, req.Cancel
 	if stop == nil {
 		ctx, stop = context.WithCancelCause(ctx)
 	}
-	x := srv.New(ctx, stop)
+	x := f.New(ctx, stop)
 	resp.Done = x.Release
-	s, err := srv.SessionOf(req)
+	s, err := f.SessionOf(req)
 	if err != nil {
 		return err
 	}
@@ -171,18 +168,18 @@ func (srv *Face) post(req *downstream.Request, resp *downstream.Response) error 
 	x.TakeHeaders(req)
 	x.AnswerTo(req.Client)
 	if s == nil {
-		x.Principal, x.Owner, x.RunsFor = "http "+principal.Of(req, srv.Now().Config.Bridge.Principal), srv.OwnerOf(req), srv.RunsFor(req)
+		x.Principal, x.Owner, x.RunsFor = "http "+principal.Of(req, f.Now().Config.Bridge.Principal), f.OwnerOf(req), f.RunsFor(req)
 	}
 	switch r := translate.Lookup(req.Version); {
 	case wire.IsArray(req.Body) && s == nil && r != nil && r.Modern:
 		err = clients.NoBatches(r.Name)
 	case wire.IsArray(req.Body):
-		err = srv.postBatch(x, req, resp)
+		err = f.postBatch(x, req, resp)
 	case s == nil:
-		err = srv.postInitialize(x, req, resp)
+		err = f.postInitialize(x, req, resp)
 	default:
 		if err = x.Post(req.Body, resp); err != nil && !x.IsInitialized() {
-			err = srv.Host.Report.Failed(err, x.At()).WithinSession()
+			err = f.Host.Report.Failed(err, x.At()).WithinSession()
 		}
 	}
 	if !x.Streamed {
@@ -192,7 +189,7 @@ func (srv *Face) post(req *downstream.Request, resp *downstream.Response) error 
 }
 
 // postInitialize handles initialize and begins a session.
-func (srv *Face) postInitialize(x *exchange.Exchange, req *downstream.Request, resp *downstream.Response) (err error) {
+func (f *Face) postInitialize(x *exchange.Exchange, req *downstream.Request, resp *downstream.Response) (err error) {
 	raw := req.Body
 	if err := x.Msg.Scan(raw, nil); err != nil {
 		return err
@@ -201,7 +198,7 @@ func (srv *Face) postInitialize(x *exchange.Exchange, req *downstream.Request, r
 	id := bytes.Clone(m.ID())
 	defer func() {
 		if p := recover(); p != nil {
-			srv.Host.Report.Panicked(p)
+			f.Host.Report.Panicked(p)
 			err = mcp.Fail(mcp.Panicked, "").About(id)
 		}
 	}()
@@ -212,22 +209,22 @@ func (srv *Face) postInitialize(x *exchange.Exchange, req *downstream.Request, r
 		return mcp.Uninitialized(mcp.NotInitialized)
 	case m.Method != wire.Initialize:
 		return mcp.Uninitialized(mcp.NotInitialized).About(m.ID())
-	case !srv.Table.Reserve():
+	case !f.Table.Reserve():
 		return mcp.Fail(mcp.TooManySessions, "").About(m.ID())
 	}
-	s, answer, early, err := srv.begin(x, raw)
+	s, answer, early, err := f.begin(x, raw)
 	if s == nil {
-		srv.Table.Release()
+		f.Table.Release()
 		resp.Body = answer
 		return err
 	}
-	srv.Table.Add(s)
+	f.Table.Add(s)
 	x.Span.InSession(session.Fingerprint(s.ID))
 	s.ObserveSession(x.Seen)
 	if l := s.Lanes; l != nil {
 		l.WhenLost(func() {
-			srv.Host.Report.ServerFailed("session lost", report.CauseOfLoss(&srv.Now().Config, clienterror.Of(l.Reason())), l.Reason(), nil)
-			srv.Forget(s, l.Reason())
+			f.Host.Report.ServerFailed("session lost", report.CauseOfLoss(&f.Now().Config, clienterror.Of(l.Reason())), l.Reason(), nil)
+			f.Forget(s, l.Reason())
 		})
 	}
 	resp.Header = append(resp.Header, mcp.Header{Name: "Mcp-Session-Id", Value: s.ID})
@@ -249,15 +246,15 @@ func (srv *Face) postInitialize(x *exchange.Exchange, req *downstream.Request, r
 
 // begin sends initialize on a new connection. If no session begins, s is nil and answer is the
 // server's response.
-func (srv *Face) begin(x *exchange.Exchange, raw []byte) (s *session.Session, answer []byte, early [][]byte, err error) {
+func (f *Face) begin(x *exchange.Exchange, raw []byte) (s *session.Session, answer []byte, early [][]byte, err error) {
 	id := x.Msg.ID()
-	h := &handshake.Handshake{Opener: srv.Opener, Sender: x.Sender, Principal: x.Principal, Owner: x.Owner, RunsFor: x.RunsFor, Peer: x.Peer, Bridges: true, Opening: server.Opening{Of: srv.Host, Header: x.From}}
+	h := &handshake.Handshake{Opener: f.Opener, Sender: x.Sender, Principal: x.Principal, Owner: x.Owner, RunsFor: x.RunsFor, Peer: x.Peer, Bridges: true, Opening: server.Opening{Of: f.Host, Header: x.From}}
 	s, answer, err = h.Negotiate(x.Ctx, raw)
 	switch {
 	case s == nil && h.Conn != nil:
-		srv.Host.Spawn(func() { srv.EndConn(h.Conn) })
+		f.Host.Spawn(func() { f.EndConn(h.Conn) })
 	case s != nil && s.Piped:
-		s.OverLanes(srv.OpenLanes(h.Conn, h.Standing))
+		s.OverLanes(f.OpenLanes(h.Conn, h.Standing))
 	}
 	err = h.Conclude(s, answer, err)
 	h.End(s, err)
@@ -268,8 +265,8 @@ func (srv *Face) begin(x *exchange.Exchange, raw []byte) (s *session.Session, an
 	return s, answer, h.Early, err
 }
 
-func (srv *Face) get(req *downstream.Request, resp *downstream.Response) error {
-	s, err := srv.SessionOf(req)
+func (face *Face) get(req *downstream.Request, resp *downstream.Response) error {
+	s, err := face.SessionOf(req)
 	if err != nil {
 		return err
 	}
@@ -280,15 +277,15 @@ func (srv *Face) get(req *downstream.Request, resp *downstream.Response) error {
 		return mcp.Uninitialized(mcp.NotInitialized)
 	}
 	ctx, stop := context.WithCancelCause(req.Ctx)
-	x := srv.New(ctx, stop)
-	x.Free = context.AfterFunc(srv.Host.Draining, func() { stop(clienterror.ErrShutdown) }) // a standing stream would not end by itself
+	x := face.New(ctx, stop)
+	x.Free = context.AfterFunc(face.Host.Draining, func() { stop(clienterror.ErrShutdown) }) // a standing stream would not end by itself
 	resp.Done = x.Release
 	x.Session = s
 	x.TakeHeaders(req)
 	x.StartStream()
 	if s.Lanes != nil && s.Bridge == nil {
 		if err := x.ResumeStream(s.Lanes, req.LastEventID); err != nil {
-			f := srv.Failed(x, err)
+			f := face.Failed(x, err)
 			if f.Cause == mcp.UpstreamLost {
 				f = mcp.Fail(mcp.SessionUnknown, "")
 			}
@@ -297,14 +294,14 @@ func (srv *Face) get(req *downstream.Request, resp *downstream.Response) error {
 		resp.Listen = x.Listen
 		return nil
 	}
-	st, err := srv.Listen(ctx, s, upstream.ListenOptions{LastEventID: req.LastEventID, Header: x.From})
+	st, err := face.Listen(ctx, s, upstream.ListenOptions{LastEventID: req.LastEventID, Header: x.From})
 	switch {
 	case errors.Is(err, upstream.ErrNoStream):
 		f := mcp.Fail(mcp.NoStream, "")
 		f.Header = []mcp.Header{{Name: "Allow", Value: "POST, DELETE"}}
 		return f
 	case err != nil:
-		f := srv.Failed(x, err)
+		f := face.Failed(x, err)
 		switch {
 		case f.Cause == mcp.UpstreamLost:
 			return mcp.Fail(mcp.SessionUnknown, "")

@@ -23,7 +23,7 @@ import (
 // isModernPost reports whether a message is from a modern client, and scans it into m. A modern
 // client's session id is ignored. A client with a session may also name a modern revision in the
 // header, the newest one that it knows.
-func (srv *Face) isModernPost(req *downstream.Request, m *wire.Message) bool {
+func (f *Face) isModernPost(req *downstream.Request, m *wire.Message) bool {
 	if m.Scan(req.Body, nil) != nil || m.Kind == wire.Request && m.Method == wire.Initialize && !stateless.IsModern(m) {
 		return false
 	}
@@ -36,7 +36,7 @@ func (srv *Face) isModernPost(req *downstream.Request, m *wire.Message) bool {
 	if req.Session == "" {
 		return true
 	}
-	s, err := srv.Table.Find(req.Session, srv.OwnerOf(req), &downstream.Sender{Guest: req.Guest})
+	s, err := f.Table.Find(req.Session, f.OwnerOf(req), &downstream.Sender{Guest: req.Guest})
 	if s != nil {
 		s.Leave()
 	}
@@ -44,7 +44,7 @@ func (srv *Face) isModernPost(req *downstream.Request, m *wire.Message) bool {
 }
 
 // postModern answers one message of a modern client.
-func (srv *Face) postModern(req *downstream.Request, m *wire.Message, resp *downstream.Response) (err error) {
+func (face *Face) postModern(req *downstream.Request, m *wire.Message, resp *downstream.Response) (err error) {
 	if m.Kind != wire.Request {
 		if m.Kind.Response() {
 			return mcp.Fail(mcp.Malformed, "a response belongs into inputResponses")
@@ -53,27 +53,27 @@ func (srv *Face) postModern(req *downstream.Request, m *wire.Message, resp *down
 		return nil
 	}
 	if req.Version == "" {
-		srv.Metrics.Unserved(translate.Lookup(translate.Modern()), m.Method, metrics.Refused)
+		face.Metrics.Unserved(translate.Lookup(translate.Modern()), m.Method, metrics.Refused)
 		return stateless.MissingVersion().About(m.ID())
 	}
 	q, err := stateless.Read(m, req.Version)
 	if err != nil {
-		srv.Metrics.Unserved(translate.Lookup(translate.Modern()), m.Method, metrics.Refused)
-		return srv.Listing(err, srv.AppendPassed(nil, req.Header))
+		face.Metrics.Unserved(translate.Lookup(translate.Modern()), m.Method, metrics.Refused)
+		return face.Listing(err, face.AppendPassed(nil, req.Header))
 	}
-	from := srv.AppendPassed(nil, req.Header)
-	span := srv.SpanWithout(m, from, req.Peer)
+	from := face.AppendPassed(nil, req.Header)
+	span := face.SpanWithout(m, from, req.Peer)
 	if span != nil {
 		req.Ctx = span.Within(req.Ctx)
 	}
-	defer q.Count(srv.Metrics).Release()
+	defer q.Count(face.Metrics).Release()
 	q.Counts.Trace(span)
 	defer func() {
 		if err != nil {
 			known := clients.IsReported(err)
-			f := srv.Host.Report.Failed(err, q.At(from))
+			f := face.Host.Report.Failed(err, q.At(from))
 			if !known {
-				srv.ObserveRefusal(req.Body, translate.Lookup(req.Version), "http", f)
+				face.ObserveRefusal(req.Body, translate.Lookup(req.Version), "http", f)
 			}
 			q.Counts.Fail(f)
 			err = f
@@ -87,34 +87,34 @@ func (srv *Face) postModern(req *downstream.Request, m *wire.Message, resp *down
 		return stateless.UnknownMethod(q.Name).About(q.ID)
 	}
 	if q.PlainName {
-		srv.Host.Report.Quirk(report.RawName)
+		face.Host.Report.Quirk(report.RawName)
 	}
-	if srv.Now().Shaping != nil {
+	if face.Now().Shaping != nil {
 		q.MaxTokens = shape.Budget(req.Header(shape.BudgetHeader))
 	}
 	q.Timed = req.Header(trace.TimingHeader) != ""
-	by := srv.Now().Config.Bridge.Principal
+	by := face.Now().Config.Bridge.Principal
 	who := principal.Of(req, by)
-	q.User, q.RunsFor = principal.User(req, by, who), srv.RunsFor(req)
+	q.User, q.RunsFor = principal.User(req, by, who), face.RunsFor(req)
 	q.Address = req.Peer
-	q.Sender = downstream.SenderOf(req.Guest, req.Header, srv.Adapters.CallerHeaders())
+	q.Sender = downstream.SenderOf(req.Guest, req.Header, face.Adapters.CallerHeaders())
 	q.Unknown = req.Guest == "" && (who == "" || !strings.HasPrefix(by, "header:")) // a header that bridge.principal names is set by a trusted proxy
 	direct := false
-	if !srv.IsOurs(q) {
-		if direct, err = srv.IsDirect(req.Ctx, from); err != nil {
+	if !face.IsOurs(q) {
+		if direct, err = face.IsDirect(req.Ctx, from); err != nil {
 			return clienterror.Of(err).About(q.ID)
 		}
 	}
 	for again := false; ; again = true {
 		if direct {
-			err = srv.postDirect(req, q, who, from, resp)
+			err = face.postDirect(req, q, who, from, resp)
 		} else {
 			var own *stateless.Request
-			if own, err = q.Clone(req.Ctx, srv.Host.Memory()); err == nil {
-				err = srv.Modern.Post(req, own, who, from, resp)
+			if own, err = q.Clone(req.Ctx, face.Host.Memory()); err == nil {
+				err = face.Modern.Post(req, own, who, from, resp)
 			}
 		}
-		if err == nil || again || srv.IsOurs(q) || !srv.Eras.Changed(req.Ctx, from, direct, err) {
+		if err == nil || again || face.IsOurs(q) || !face.Eras.Changed(req.Ctx, from, direct, err) {
 			return err
 		}
 		if direct = !direct; resp.Done != nil {
@@ -126,15 +126,15 @@ func (srv *Face) postModern(req *downstream.Request, m *wire.Message, resp *down
 
 // postDirect forwards one request to a modern server, with its bytes and headers unchanged, and
 // returns the response.
-func (srv *Face) postDirect(req *downstream.Request, q *stateless.Request, who string, from []upstream.Header, resp *downstream.Response) error {
-	opened, release, err := srv.Modern.Direct(req.Ctx, q, who, from)
+func (f *Face) postDirect(req *downstream.Request, q *stateless.Request, who string, from []upstream.Header, resp *downstream.Response) error {
+	opened, release, err := f.Modern.Direct(req.Ctx, q, who, from)
 	var s *session.Session
 	if err == nil {
 		s = opened.(*clients.Opened).Session
 		list := func(ctx context.Context, params string) ([]byte, error) {
 			return s.Inquire(ctx, wire.ToolsList, params, from)
 		}
-		if err = srv.CheckCall(req.Ctx, s, list, q); err != nil {
+		if err = f.CheckCall(req.Ctx, s, list, q); err != nil {
 			release()
 		}
 	}
@@ -145,7 +145,7 @@ func (srv *Face) postDirect(req *downstream.Request, q *stateless.Request, who s
 	if stop == nil {
 		ctx, stop = context.WithCancelCause(ctx)
 	}
-	x := srv.New(ctx, stop)
+	x := f.New(ctx, stop)
 	resp.Done = func() { x.Done(); release() }
 	x.Session, x.Crossing, x.Tally = s, s.Direct.Crossing, q.Counts
 	x.Tally.Hold()
@@ -154,7 +154,7 @@ func (srv *Face) postDirect(req *downstream.Request, q *stateless.Request, who s
 	x.AnswerTo(req.Client)
 	x.Clock.Asked, x.MaxTokens, x.Peer, x.Sender = q.Timed, q.MaxTokens, q.Address, q.Sender
 	if q.Method == wire.SubscriptionsListen { // it would never end by itself
-		x.Free = context.AfterFunc(srv.Host.Draining, func() { stop(clienterror.ErrShutdown) })
+		x.Free = context.AfterFunc(f.Host.Draining, func() { stop(clienterror.ErrShutdown) })
 	}
 	err = x.Post(req.Body, resp)
 	if !x.Streamed {

@@ -15,20 +15,20 @@ import (
 // or, for a modern server, the log level, the subscriptions and the open questions. It reports
 // whether the request was answered. If the process cannot be reached, a session with a modern
 // server is resumed here without that state; all other such sessions have ended.
-func (srv *Face) forwardToOwner(method string, req *downstream.Request, resp *downstream.Response) bool {
-	if req.Session == "" || req.Forwarded || !srv.Replicas.Configured() {
+func (f *Face) forwardToOwner(method string, req *downstream.Request, resp *downstream.Response) bool {
+	if req.Session == "" || req.Forwarded || !f.Replicas.Configured() {
 		return false
 	}
-	home, ok := srv.Table.OwnerReplica(req.Session, srv.OwnerOf(req))
-	if !ok || home == srv.Instance {
+	home, ok := f.Table.OwnerReplica(req.Session, f.OwnerOf(req))
+	if !ok || home == f.Instance {
 		return false
 	}
-	err := srv.Forward(home, method, mcp.PeerLost, req, resp)
+	err := f.Forward(home, method, mcp.PeerLost, req, resp)
 	switch {
 	case errors.Is(err, replicas.ErrNotTaken), err != nil && method == "GET" && clienterror.Of(err).Cause == mcp.PeerLost:
 		return false
 	case err != nil:
-		srv.Refuse(req, resp, srv.Host.Report.Failed(err, report.At{}).WithinSession())
+		f.Refuse(req, resp, f.Host.Report.Failed(err, report.At{}).WithinSession())
 	}
 	return true
 }
