@@ -43,9 +43,6 @@ const (
 // It reports a problem for a source that cannot be read or is no adapter file.
 func Find(sources []Source) ([]string, []Problem) { return file.Find(sources) }
 
-// CategoryOf returns the category that word names in lower case, and whether there is one.
-func CategoryOf(word string) (Category, bool) { return file.CategoryOf(word) }
-
 // TrustEnforcement says for which adapters trust levels count.
 type TrustEnforcement = guard.TrustEnforcement
 

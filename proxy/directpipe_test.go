@@ -263,24 +263,34 @@ func TestPipeClientGetsHeadersMade(t *testing.T) {
 // TestListThatIsReadForHeadersHoldsNothingUp: the call of a tool that is not known yet waits for the server's list, and the
 // client's next message does not wait for the call.
 func TestListThatIsReadForHeadersHoldsNothingUp(t *testing.T) {
-	listed := make(chan struct{})
-	f := plainFake(false, func(id, method, m string) ([]string, error) {
-		switch method {
-		case "tools/list":
-			<-listed
-			return one(result(id, `"resultType":"complete","tools":[`+annotatedTool+`]`))
-		case "tools/call":
-			return one(result(id, `"resultType":"complete","content":[]`))
-		}
-		return one(result(id, `"resultType":"complete","prompts":[]`))
-	})
-	c := front(t, f).pipe()
-	c.say(modernRequestOf("1", "tools/call", `"name":"größe","arguments":{"region":"eu"},`+meta(`{}`)))
-	got(t, f, `"tools/list"`)
-	c.say(modernRequestOf("2", "prompts/list", meta(`{}`)))
-	c.hears(result("2", `"resultType":"complete","prompts":[]`))
-	close(listed)
-	c.hears(result("1", `"resultType":"complete","content":[]`))
+	for _, client := range []string{"2026-07-28", "2025-11-25"} {
+		t.Run(client, func(t *testing.T) {
+			listed := make(chan struct{})
+			f := plainFake(false, func(id, method, m string) ([]string, error) {
+				switch method {
+				case "tools/list":
+					<-listed
+					return one(result(id, `"resultType":"complete","tools":[`+annotatedTool+`]`))
+				case "tools/call":
+					return one(result(id, `"resultType":"complete","content":[]`))
+				}
+				return one(result(id, `"resultType":"complete","prompts":[]`))
+			})
+			c := front(t, f).pipe()
+			params, after := meta(`{}`), `"resultType":"complete",`
+			if client != "2026-07-28" {
+				c.say(initialize(client, `{}`))
+				c.hear()
+				params, after = `"x":1`, ""
+			}
+			c.say(modernRequestOf("1", "tools/call", `"name":"größe","arguments":{"region":"eu"},`+params))
+			got(t, f, `"tools/list"`)
+			c.say(modernRequestOf("2", "prompts/list", params))
+			c.hears(result("2", after+`"prompts":[]`))
+			close(listed)
+			c.hears(result("1", after+`"content":[]`))
+		})
+	}
 }
 
 func TestParamHeadersAreComparedWithTheBody(t *testing.T) {

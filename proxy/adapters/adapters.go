@@ -228,16 +228,6 @@ func (a *Adapters) Call(ctx context.Context, c *owntools.Call) []byte {
 	return a.runtime.AppendToolResult(nil, &r)
 }
 
-// shortened returns the beginning of a request for a question to the user.
-func shortened(body []byte) string {
-	const most = 500
-	text := []rune(string(body[:min(len(body), 4*most)]))
-	if len(text) > most || len(body) > 4*most {
-		return string(text[:min(len(text), most)]) + " …"
-	}
-	return string(text)
-}
-
 // headersOf returns the headers with credentials for APIs.
 func headersOf(s *downstream.Sender) (list []adapterrt.Header) {
 	for _, h := range s.Header {

@@ -47,11 +47,10 @@ func (x *Exchange) Waits() bool {
 	if slices.ContainsFunc(x.Common.Now().Gates, func(g gate.Gate) bool { return g.Tool == tool }) {
 		return true
 	}
-	_, known := x.Session.Tools.Find(tool)
-	if !known && x.learns(m) {
+	if _, known := x.Session.Tools.Find(tool); !known && x.learns(m) {
 		return true
 	}
-	return !known && x.Session.AddsHeaders
+	return !x.Session.CanCall(tool)
 }
 
 // tool returns what is known of a tool that x's client may call.

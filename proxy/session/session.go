@@ -162,6 +162,16 @@ func (s *Session) Stand(ctx context.Context, o upstream.ListenOptions) (upstream
 	return s.Conn.Listen(ctx, o)
 }
 
+// CanCall reports whether a call of the tool can be sent without reading the server's list of tools first, for headers that
+// repeat arguments.
+func (s *Session) CanCall(tool string) bool {
+	if s.Bridge != nil {
+		return s.Bridge.Knows(tool)
+	}
+	_, known := s.Tools.Find(tool)
+	return known || !s.AddsHeaders
+}
+
 // AppendPassed appends the headers of a request that are passed to the server.
 func (t *Table) AppendPassed(dst []upstream.Header, header func(name string) string) []upstream.Header {
 	for _, name := range t.Now().Passed {

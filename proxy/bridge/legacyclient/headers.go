@@ -20,8 +20,8 @@ func (c *Conn) paramHeaders(ctx context.Context, tool string, arguments []byte, 
 	return mcpheader.Params(t.Arguments, arguments)
 }
 
-// knows reports whether a call of tool can be sent without reading the server's list first.
-func (c *Conn) knows(tool string) bool {
+// Knows reports whether a call of tool can be sent without reading the server's list first.
+func (c *Conn) Knows(tool string) bool {
 	_, known := c.tools.Find(tool)
 	return known || !c.web
 }
