@@ -19,6 +19,11 @@ import (
 const (
 	// keepBuffer is the largest buffer that is kept for the next request.
 	keepBuffer = 64 << 10
+	// copied is the largest body that is copied behind its head, to be written with it.
+	copied = 2 << 10
+	// gathered is the largest body that is written with its head without a copy. For larger ones the system takes longer
+	// than for two writes.
+	gathered = 128 << 10
 	// piece is how many bytes of a response the client must take within WriteTimeout.
 	piece = 1 << 20
 )
@@ -465,8 +470,14 @@ func (x *exchange) WriteTo(w io.Writer) (n int64, err error) {
 	return 0, x.failed
 }
 
+// writeBody writes the body behind the head that w has buffered.
 func (x *exchange) writeBody(w io.Writer) (n int64, err error) {
-	for body := x.resp.Body; len(body) > 0; {
+	body := x.resp.Body
+	if len(body) > copied && len(body) <= gathered {
+		m, err := x.conn.writeBehind(w, body)
+		return int64(m), err
+	}
+	for len(body) > 0 {
 		if n > 0 { // fasthttp has set the deadline of the first write
 			if err := x.conn.SetWriteDeadline(time.Now().Add(x.face.cfg.WriteTimeout)); err != nil {
 				return n, err

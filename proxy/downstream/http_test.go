@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"bytes"
 	"context"
+	"crypto/tls"
 	"encoding/json"
 	"errors"
 	"io"
@@ -63,23 +64,30 @@ func TestRequestReachesHandler(t *testing.T) {
 }
 
 func TestBodiesOfEverySizeArriveWhole(t *testing.T) {
-	var want []byte
-	done := make(chan struct{}, 1)
-	s := start(t, fakeHandler{post: func(q *Request, r *Response) {
-		r.Body, r.Done = want, func() { done <- struct{}{} }
-	}}, HTTPConfig{})
-	nc := dial(t, s.addr)
-	br := bufio.NewReader(nc)
-	for _, n := range []int{1, 4000, 4096, 5000, piece, piece + 1, 3*piece + 5, 5 << 20} {
-		want = bytes.Repeat([]byte{byte('a' + n%26)}, n)
-		if _, err := io.WriteString(nc, post("{}")); err != nil {
-			t.Fatal(err)
-		}
-		res, body := answer(t, br, "POST")
-		if body != string(want) || res.Header.Get("Content-Type") != "application/json" || res.ContentLength != int64(n) {
-			t.Fatalf("%d bytes: got %d, %v", n, len(body), res.Header)
-		}
-		recv(t, done, "Done")
+	for name, cfg := range map[string]HTTPConfig{"": {}, "over TLS": {TLS: &tls.Config{Certificates: []tls.Certificate{certificate(t)}}}} {
+		t.Run(name, func(t *testing.T) {
+			var want []byte
+			done := make(chan struct{}, 1)
+			s := start(t, fakeHandler{post: func(q *Request, r *Response) {
+				r.Body, r.Done = want, func() { done <- struct{}{} }
+			}}, cfg)
+			nc := dial(t, s.addr)
+			if cfg.TLS != nil {
+				nc = tls.Client(nc, &tls.Config{InsecureSkipVerify: true})
+			}
+			br := bufio.NewReader(nc)
+			for _, n := range []int{1, copied, copied + 1, 4000, 4096, 5000, gathered, gathered + 1, piece, piece + 1, 3*piece + 5, 5 << 20} {
+				want = bytes.Repeat([]byte{byte('a' + n%26)}, n)
+				if _, err := io.WriteString(nc, post("{}")); err != nil {
+					t.Fatal(err)
+				}
+				res, body := answer(t, br, "POST")
+				if body != string(want) || res.Header.Get("Content-Type") != "application/json" || res.ContentLength != int64(n) {
+					t.Fatalf("%d bytes: got %d, %v", n, len(body), res.Header)
+				}
+				recv(t, done, "Done")
+			}
+		})
 	}
 }
 
