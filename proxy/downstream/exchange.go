@@ -12,6 +12,7 @@ import (
 
 	"github.com/valyala/fasthttp"
 
+	"github.com/dragoman-proxy/dragoman/proxy/callctx"
 	"github.com/dragoman-proxy/dragoman/proxy/sse"
 	"github.com/dragoman-proxy/dragoman/translate/wire"
 )
@@ -285,7 +286,7 @@ func (x *exchange) take(ctx *fasthttp.RequestCtx) (r *refusal) {
 	if !x.face.admit() {
 		return tooManyPost
 	}
-	if x.in, r = x.face.readBody(ctx, x.in.data); r != nil {
+	if r = x.face.readBody(ctx, &x.in); r != nil {
 		x.dropBody()
 		x.face.requests.Add(-1)
 		return r
@@ -308,8 +309,9 @@ func (x *exchange) dropBody() {
 func (x *exchange) run(ctx *fasthttp.RequestCtx, c *conn, call func(Handler, *Request, *Response)) {
 	header := &ctx.Request.Header
 	x.ctx, x.conn = ctx, c
-	x.req.Ctx, x.cancel = context.WithCancelCause(context.Background())
-	x.req.Cancel = x.cancel
+	life := callctx.New()
+	x.cancel = life.End
+	x.req.Ctx, x.req.Cancel = life, x.cancel
 	if x.req.Body = nil; x.posted {
 		x.req.Body = x.in.data
 	}
