@@ -13,10 +13,12 @@ import (
 	"time"
 )
 
-// Context is a [context.Context] without values and deadline. [context.Cause] returns why it has ended. It is safe for
-// concurrent use.
+// Context is a [context.Context] that can be ended. [context.Cause] returns why it has ended. It is safe for concurrent
+// use.
 type Context struct {
-	ended atomic.Bool // set when everything below says so
+	parent context.Context // nil for none
+	above  Watch           // of parent
+	ended  atomic.Bool     // set when everything below says so
 
 	mu    sync.Mutex
 	cause error // why it has ended; nil while it has not
@@ -43,12 +45,64 @@ type Ender interface {
 
 var _ Ender = (*Context)(nil)
 
-// New returns a Context that has not ended.
+// Watch is the wait of a Waiter for the end of a context. The zero value waits for none.
+type Watch struct {
+	ctx  Ender // nil if ctx cannot call w itself
+	w    Waiter
+	stop func() bool
+}
+
+// Notify makes the end of ctx, of any type, call w. w must be comparable.
+func Notify(ctx context.Context, w Waiter) Watch {
+	if e, ok := ctx.(Ender); ok {
+		e.Await(w)
+		return Watch{ctx: e, w: w}
+	}
+	if ctx.Done() == nil {
+		return Watch{}
+	}
+	return Watch{stop: context.AfterFunc(ctx, w.ContextEnded)}
+}
+
+// Stop ends the wait. It returns false if the context's end has called the Waiter, or is about to, or if Stop was called
+// before.
+func (w *Watch) Stop() bool {
+	switch {
+	case w.ctx != nil:
+		return w.ctx.Forget(w.w)
+	case w.stop != nil:
+		return w.stop()
+	}
+	return false
+}
+
+// New returns a Context without values and deadline.
 func New() *Context { return new(Context) }
+
+// Under returns a Context that ends when parent does, with the same cause, and has the values and the deadline of parent.
+// It must be ended, as parent knows it until then.
+func Under(parent context.Context) *Context {
+	c := &Context{parent: parent}
+	c.above = Notify(parent, c)
+	if parent.Err() != nil {
+		c.ContextEnded()
+	}
+	return c
+}
+
+// ContextEnded implements [Waiter], for the parent.
+func (c *Context) ContextEnded() { c.endWith(context.Cause(c.parent)) }
 
 // End ends c with a cause, which is [context.Canceled] if it is nil. Only the first call has an effect. End does not
 // block.
 func (c *Context) End(cause error) {
+	c.endWith(cause)
+	if c.parent != nil {
+		c.above.Stop()
+	}
+}
+
+func (c *Context) endWith(cause error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.cause != nil {
@@ -63,12 +117,21 @@ func (c *Context) End(cause error) {
 	}
 	c.ended.Store(true)
 	if c.first != nil {
-		go c.first.ContextEnded()
+		c.tell(c.first)
 	}
 	for _, w := range c.rest {
-		go w.ContextEnded()
+		c.tell(w)
 	}
 	c.first, c.rest = nil, nil
+}
+
+// tell calls w. A Context under c has ended when End returns, as with those of the standard library.
+func (c *Context) tell(w Waiter) {
+	if under, ok := w.(*Context); ok {
+		under.endWith(c.cause)
+	} else {
+		go w.ContextEnded()
+	}
 }
 
 // Await implements [Ender].
@@ -77,7 +140,7 @@ func (c *Context) Await(w Waiter) {
 	defer c.mu.Unlock()
 	switch {
 	case c.cause != nil:
-		go w.ContextEnded()
+		c.tell(w)
 	case c.first == nil:
 		c.first = w
 	default:
@@ -101,8 +164,13 @@ func (c *Context) Forget(w Waiter) bool {
 	return true
 }
 
-// Deadline returns that there is none.
-func (*Context) Deadline() (deadline time.Time, ok bool) { return deadline, false }
+// Deadline returns the parent's deadline.
+func (c *Context) Deadline() (deadline time.Time, ok bool) {
+	if c.parent == nil {
+		return deadline, false
+	}
+	return c.parent.Deadline()
+}
 
 // Done returns a channel that is closed when c has ended.
 func (c *Context) Done() <-chan struct{} { return c.standard().Done() }
@@ -120,13 +188,16 @@ func (c *Context) Err() error {
 	return nil
 }
 
-// Value returns nil for all keys but that by which the standard library finds the context that it derives others from,
-// and the cause: a pointer to an int.
+// Value returns a value of the parent. The standard library finds the context that it derives others from, and the
+// cause, by a pointer to an int.
 func (c *Context) Value(key any) any {
-	if _, ok := key.(*int); !ok {
-		return nil
+	switch _, ok := key.(*int); {
+	case ok:
+		return c.standard().Value(key)
+	case c.parent != nil:
+		return c.parent.Value(key)
 	}
-	return c.standard().Value(key)
+	return nil
 }
 
 // standard returns a context of the standard library that ends with c.

@@ -24,6 +24,16 @@ func TestDerivedContextsEnd(t *testing.T) {
 			c, end := context.WithTimeout(c, time.Hour)
 			return c, end
 		},
+		"under": func(c context.Context) (context.Context, func()) { u := Under(c); return u, func() { u.End(nil) } },
+		"under value": func(c context.Context) (context.Context, func()) {
+			u := Under(context.WithValue(c, valueKey{}, 1))
+			return u, func() { u.End(nil) }
+		},
+		"timeout under": func(c context.Context) (context.Context, func()) {
+			u := Under(c)
+			c, end := context.WithTimeout(u, time.Hour)
+			return c, func() { end(); u.End(nil) }
+		},
 		"value and cause": func(c context.Context) (context.Context, func()) {
 			c, end := context.WithCancelCause(context.WithValue(c, valueKey{}, 1))
 			return c, func() { end(nil) }
@@ -64,6 +74,31 @@ func TestEndWithoutACause(t *testing.T) {
 	}
 	if _, ok := c.Deadline(); ok || c.Value(valueKey{}) != nil {
 		t.Error("it has a deadline or a value")
+	}
+}
+
+// TestContextUnderAnother ends alone, and is then forgotten; it ends at once with the one above it.
+func TestContextUnderAnother(t *testing.T) {
+	above := New()
+	one, two := Under(above), Under(above)
+	one.End(errWhy)
+	if above.Err() != nil || two.Err() != nil || above.Forget(one) {
+		t.Error("the end of a context has ended others, or it is still known")
+	}
+	above.End(context.DeadlineExceeded)
+	if two.Err() == nil || context.Cause(two) != context.DeadlineExceeded || context.Cause(one) != errWhy {
+		t.Errorf("ended because of %v and %v", context.Cause(one), context.Cause(two))
+	}
+	two.End(errWhy)
+	limited, end := context.WithTimeout(context.WithValue(t.Context(), valueKey{}, 1), time.Hour)
+	c := Under(limited)
+	if by, ok := c.Deadline(); !ok || time.Until(by) < time.Minute || c.Value(valueKey{}) != 1 {
+		t.Error("the deadline or the value is not that of the context above")
+	}
+	end()
+	<-c.Done()
+	if c.Err() == nil || context.Cause(c) != context.Canceled {
+		t.Errorf("ended because of %v", context.Cause(c))
 	}
 }
 

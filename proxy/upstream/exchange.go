@@ -30,7 +30,7 @@ type exchange struct {
 	http *HTTP
 	ctx  context.Context
 	kind kind
-	stop func() bool // ends the watch of ctx; nil if ctx has called Await
+	end  callctx.Watch // of ctx
 
 	firstByte, silence time.Duration
 	deadline           time.Time // of the response's head; zero for none
@@ -67,7 +67,7 @@ func (x *exchange) write(head, content []byte) error {
 		return x.unreached(err)
 	}
 	x.conn = c
-	x.watch()
+	x.end = callctx.Notify(x.ctx, x)
 	n, err := c.write(head, content, x.silence)
 	if err != nil && n == 0 && reused && x.ctx.Err() == nil {
 		x.abort()
@@ -355,26 +355,11 @@ func (x *exchange) abort() {
 	}
 }
 
-// watch makes the end of ctx abort the exchange.
-func (x *exchange) watch() {
-	if ctx, ok := x.ctx.(callctx.Ender); ok {
-		ctx.Await(x)
-	} else if x.ctx.Done() != nil {
-		x.stop = context.AfterFunc(x.ctx, x.abort)
-	}
-}
-
 // ContextEnded implements [callctx.Waiter].
 func (x *exchange) ContextEnded() { x.abort() }
 
 // unwatch ends the watch of ctx.
-func (x *exchange) unwatch() {
-	if x.stop != nil {
-		x.stop()
-	} else if ctx, ok := x.ctx.(callctx.Ender); ok {
-		ctx.Forget(x)
-	}
-}
+func (x *exchange) unwatch() { x.end.Stop() }
 
 // free gives back the memory of Next, except what is lent: that stays with the caller
 // that may still read it.
