@@ -14,6 +14,7 @@ import (
 	"github.com/tidwall/sjson"
 
 	"github.com/dragoman-proxy/dragoman/proxy/bridge"
+	"github.com/dragoman-proxy/dragoman/proxy/callctx"
 	"github.com/dragoman-proxy/dragoman/proxy/clienterror"
 	"github.com/dragoman-proxy/dragoman/proxy/era"
 	"github.com/dragoman-proxy/dragoman/proxy/large"
@@ -45,8 +46,7 @@ const (
 // client with a session does not mean it so. See reading for the goroutine that runs it.
 type call struct {
 	c         *Conn
-	ctx       context.Context // ends when the call is cancelled, or the session ends
-	cancel    context.CancelCauseFunc
+	ctx       *callctx.Context  // ends when the call is cancelled, or the session ends
 	stream    upstream.Outgoing // the first request; later ones differ in id, answers and requestState
 	id        []byte            // the client's
 	key       string
@@ -126,7 +126,7 @@ func (c *Conn) begin(ctx context.Context, m *upstream.Outgoing, both *messages, 
 	b := &call{c: c, seen: observe.Of(ctx), span: telemetry.In(ctx), method: msg.Method, id: bytes.Clone(msg.ID()), sent: c.nextID(), msgs: both}
 	b.client = ctx
 	b.key = string(wire.AppendIDKey(make([]byte, 0, 64), b.id))
-	b.ctx, b.cancel = context.WithCancelCause(c.life)
+	b.ctx = callctx.Under(c.life)
 	params := gjson.Parse(wire.View(msg.Params()))
 	switch b.method {
 	case wire.ToolsCall, wire.PromptsGet:
@@ -150,14 +150,14 @@ func (c *Conn) begin(ctx context.Context, m *upstream.Outgoing, both *messages, 
 	b.seen.Because(observe.ToServer, observe.Why{Translator: c.up, Known: translate.Known{Facts: msg.Facts, Stamp: msg.Stamp}}, msg.Losses)
 	switch {
 	case err != nil:
-		b.cancel(nil)
+		b.ctx.End(nil)
 		return nil, err
 	case v == wire.Answer:
-		b.cancel(nil)
+		b.ctx.End(nil)
 		answer, err := sjson.SetRawBytes(out, "id", b.id)
 		return bridge.AnswerHere(ctx, func(context.Context) ([]byte, error) { return answer, err }), nil
 	case v != wire.Forward:
-		b.cancel(nil)
+		b.ctx.End(nil)
 		return nil, mcp.Saying(mcp.CodeMethodNotFound, "Method not found: "+b.method.String())
 	}
 	b.note = bytes.Clone(msg.Note)
@@ -227,10 +227,8 @@ func (b *call) finish() {
 		c.sendCancelled(b.sent)
 	}
 	b.closeServerStream()
-	b.cancel(nil)
-	if b.unwatch != nil {
-		b.unwatch()
-	}
+	b.ctx.End(nil)
+	b.watch.Stop()
 	b.msgs.release()
 	b.msgs = nil
 }
