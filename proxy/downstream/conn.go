@@ -45,6 +45,44 @@ type conn struct {
 	known     bool              // guest is set
 	// Header values that clients repeat with every request, as they were last sent.
 	host, origin, accept, session, version recent
+	others                                 []namedValue // those that the handler asks for
+}
+
+// namedValue is the value of a header that was last asked for.
+type namedValue struct {
+	name  string
+	value recent
+}
+
+// maxOthers is the number of headers whose values a connection keeps for its next request.
+const maxOthers = 12
+
+// valueOf returns value, the value of the header with this name, as a string.
+func (c *conn) valueOf(name string, value []byte) string {
+	if len(value) == 0 {
+		return ""
+	}
+	for i := range c.others {
+		if at := &c.others[i]; at.name == name {
+			return at.value.string(value)
+		}
+	}
+	if len(c.others) == maxOthers {
+		return string(value)
+	}
+	c.others = append(c.others, namedValue{name, recent(value)})
+	return string(c.others[len(c.others)-1].value)
+}
+
+// named returns the name and the value of a header as strings.
+func (c *conn) named(name, value []byte) (string, string) {
+	for i := range c.others {
+		if at := &c.others[i]; at.name == string(name) {
+			return at.name, at.value.string(value)
+		}
+	}
+	s := string(name)
+	return s, c.valueOf(s, value)
 }
 
 // addressOf returns a network address without its port, or "" if it is not a TCP address.

@@ -267,7 +267,10 @@ func (x *exchange) header(name string) string {
 	if x.ctx == nil {
 		return ""
 	}
-	return headerOf(&x.ctx.Request.Header, name)
+	if strings.EqualFold(name, tokenHeader) {
+		return "" // it is for the listener only
+	}
+	return x.conn.valueOf(name, x.ctx.Request.Header.Peek(name))
 }
 
 func (x *exchange) headers(prefix string, do func(name, value string)) {
@@ -276,7 +279,7 @@ func (x *exchange) headers(prefix string, do func(name, value string)) {
 	}
 	for name, value := range x.ctx.Request.Header.All() {
 		if len(name) >= len(prefix) && string(name[:len(prefix)]) == prefix && !strings.EqualFold(string(name), tokenHeader) {
-			do(string(name), string(value))
+			do(x.conn.named(name, value))
 		}
 	}
 }

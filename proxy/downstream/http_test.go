@@ -7,9 +7,11 @@ import (
 	"crypto/tls"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"net"
 	"net/http"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -326,5 +328,40 @@ func TestServeGoesOnAfterFailedAccepts(t *testing.T) {
 	}
 	if !strings.Contains(s.logs.String(), "too many open files") {
 		t.Errorf("log: %s", &s.logs)
+	}
+}
+
+// TestHeadersOfEachRequestAreItsOwn, although a connection keeps their values.
+func TestHeadersOfEachRequestAreItsOwn(t *testing.T) {
+	var got []string
+	s := start(t, fakeHandler{post: func(q *Request, r *Response) {
+		got = nil
+		for i := range 2 * maxOthers {
+			got = append(got, q.Header(fmt.Sprintf("Mcp-Param-%d", i)))
+		}
+		q.Headers("Mcp-", func(name, value string) { got = append(got, name+"="+value) })
+		r.Body = []byte("{}")
+	}}, HTTPConfig{})
+	nc := dial(t, s.addr)
+	br := bufio.NewReader(nc)
+	for round := range 4 {
+		var header strings.Builder
+		var want, all []string
+		for i := range 2 * maxOthers {
+			value := strings.Repeat("v", (round*7+i)%5)
+			if round == 2 && i%3 == 0 {
+				want = append(want, "")
+				continue
+			}
+			fmt.Fprintf(&header, "Mcp-Param-%d: %s\r\n", i, value)
+			want, all = append(want, value), append(all, fmt.Sprintf("Mcp-Param-%d=%s", i, value))
+		}
+		if _, err := io.WriteString(nc, strings.Replace(post("{}"), "Accept:", header.String()+"Accept:", 1)); err != nil {
+			t.Fatal(err)
+		}
+		answer(t, br, "POST")
+		if want = append(want, all...); !slices.Equal(got, want) {
+			t.Errorf("round %d: got %q, want %q", round, got, want)
+		}
 	}
 }

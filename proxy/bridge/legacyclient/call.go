@@ -59,6 +59,9 @@ type call struct {
 	span      *telemetry.Call   // nil for none
 	from      []upstream.Header // the client's headers; the stream's headers begin with them
 
+	names []byte    // the memory of id, key, target and the first sent, one behind the other
+	room  [128]byte // the memory of names, unless they are long
+
 	reading
 	lost atomic.Bool // the answer is an error of dragoman's own
 
@@ -123,18 +126,21 @@ type receivedAnswer struct {
 // scratch and both belong to the call from now on.
 func (c *Conn) begin(ctx context.Context, m *upstream.Outgoing, both *messages, scratch []byte) (upstream.Stream, error) {
 	msg := &both.up
-	b := &call{c: c, seen: observe.Of(ctx), span: telemetry.In(ctx), method: msg.Method, id: bytes.Clone(msg.ID()), sent: c.nextID(), msgs: both}
+	b := &call{c: c, seen: observe.Of(ctx), span: telemetry.In(ctx), method: msg.Method, msgs: both}
 	b.client = ctx
-	b.key = string(wire.AppendIDKey(make([]byte, 0, 64), b.id))
+	b.names = b.room[:0]
+	b.id = b.keep(func(dst []byte) []byte { return append(dst, msg.ID()...) })
+	b.key = wire.View(b.keep(func(dst []byte) []byte { return wire.AppendIDKey(dst, b.id) }))
+	b.sent = b.keep(c.appendNextID)
 	b.ctx = callctx.Under(c.life)
 	params := gjson.Parse(wire.View(msg.Params()))
 	switch b.method {
 	case wire.ToolsCall, wire.PromptsGet:
-		b.target = strings.Clone(params.Get("name").String())
+		b.target = b.keepText(params.Get("name").String())
 	case wire.ResourcesRead:
-		b.target = strings.Clone(params.Get("uri").String())
+		b.target = b.keepText(params.Get("uri").String())
 	case wire.TasksGet:
-		b.target = strings.Clone(params.Get("taskId").String())
+		b.target = b.keepText(params.Get("taskId").String())
 	}
 	b.wish = c.wish(b.method, params)
 	b.arguments = wire.Bytes(params.Get("arguments").Raw)
@@ -183,6 +189,18 @@ func (c *Conn) begin(ctx context.Context, m *upstream.Outgoing, both *messages, 
 	}
 	b.start()
 	return b, nil
+}
+
+// keep returns what f appends, in memory of the call. Nothing writes to it again.
+func (b *call) keep(f func(dst []byte) []byte) []byte {
+	from := len(b.names)
+	b.names = f(b.names)
+	return b.names[from:len(b.names):len(b.names)]
+}
+
+// keepText returns a copy of text.
+func (b *call) keepText(text string) string {
+	return wire.View(b.keep(func(dst []byte) []byte { return append(dst, text...) }))
 }
 
 // post sends the first request, or takes the answer that e has found.

@@ -350,11 +350,14 @@ func (c *Conn) nameHeader(target string) string {
 	return mcpheader.Encode(target)
 }
 
-func (c *Conn) nextID() []byte {
+func (c *Conn) nextID() []byte { return c.appendNextID(nil) }
+
+// appendNextID appends an id for a request to the server.
+func (c *Conn) appendNextID(dst []byte) []byte {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.lastID++
-	return strconv.AppendInt(nil, c.lastID, 10)
+	return strconv.AppendInt(dst, c.lastID, 10)
 }
 
 // logLevel returns the level that requests name, as JSON; nil for none.

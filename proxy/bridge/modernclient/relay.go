@@ -275,7 +275,7 @@ func (b *pooledSession) cross(c *bridge.Crossing, q *stateless.Request, id []byt
 			ID: q.ID, ProgressToken: q.ProgressToken, ServerInfo: b.said.server,
 			TTL: e.Remaining(cfg.TTL).Milliseconds(),
 		},
-		Logs: b.wantsLogs(q), Opened: b.opened, Tasks: b.taskNews,
+		Logs: b.wantsLogs(q), Opened: b.hasOpened, Tasks: b.taskNews,
 	}
 	if task != plainCall {
 		c.Up.Task = []byte("{}")
