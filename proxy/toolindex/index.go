@@ -109,19 +109,21 @@ type Index struct {
 
 var seed = maphash.MakeSeed()
 
-// hashOf returns a hash of an answer without its id, if the id comes where most servers write it. The answer is a valid
-// message, so that the id has a comma only in a string, and all from there on is part of the hash.
+// hashOf returns a hash of an answer without its id, if the id is where most servers write it: at the start or at the end.
+// The answer is a valid message, so that what is left out is the id or a part of it, and nothing else.
 func hashOf(answer []byte) uint64 {
-	const head = `{"jsonrpc":"2.0","id":`
-	var h maphash.Hash
-	h.SetSeed(seed)
-	if rest, ok := bytes.CutPrefix(answer, []byte(head)); ok {
+	const start, end, longest = `{"jsonrpc":"2.0","id":`, `,"jsonrpc":"2.0","id":`, 128
+	if rest, ok := bytes.CutPrefix(answer, []byte(start)); ok {
 		if i := bytes.IndexByte(rest, ','); i > 0 {
 			answer = rest[i:]
 		}
+	} else if i := bytes.LastIndex(answer[max(0, len(answer)-longest):], []byte(end)); i >= 0 {
+		i += max(0, len(answer)-longest) + len(end)
+		if id, whole := bytes.CutSuffix(answer[i:], []byte{'}'}); whole && !bytes.ContainsAny(id, ",:{}[]") {
+			answer = answer[:i]
+		}
 	}
-	h.Write(answer) //nolint:errcheck // it has none
-	return max(h.Sum64(), 1)
+	return max(maphash.Bytes(seed, answer), 1)
 }
 
 // hasLearnt reports whether Learn has nothing to do for an answer with this hash.

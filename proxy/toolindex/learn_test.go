@@ -8,7 +8,11 @@ import (
 	"go.uber.org/zap"
 )
 
+// answerOf returns an answer to tools/list. The SDK for TypeScript writes the id at the end, others at the start.
 func answerOf(id, tools string) []byte {
+	if strings.HasPrefix(id, "end ") {
+		return []byte(`{"result":{"tools":[` + tools + `]},"jsonrpc":"2.0","id":` + id[4:] + `}`)
+	}
 	return []byte(`{"jsonrpc":"2.0","id":` + id + `,"result":{"tools":[` + tools + `]}}`)
 }
 
@@ -34,6 +38,11 @@ func TestEachChangeOfAListIsLearnt(t *testing.T) {
 		{"5", `{"name":"b"}`, "query"}, // another page
 		{"6", tool(`"limit":{}`), "limit"},
 		{"7", tool(``), ""},
+		{"end 8", tool(`"limit":{}`), "limit"},
+		{"end 9", tool(`"limit":{}`), "limit"},
+		{`end "9,9"`, tool(`"query":{}`), "query"},
+		{`end "9"`, tool(`"limit":{}`), "limit"},
+		{`end "x"`, tool(`"query":{}`), "query"},
 	} {
 		if got := narrowing(answerOf(c.id, c.tools)); got != c.want {
 			t.Errorf("%d: got %q, want %q", i, got, c.want)
@@ -52,6 +61,31 @@ func TestEachChangeOfAListIsLearnt(t *testing.T) {
 	}
 	if got := narrowing(one); got != "limit" {
 		t.Errorf("after another list was read: %q", got)
+	}
+}
+
+// TestOnlyTheIDIsNotHashed, whatever looks like one.
+func TestOnlyTheIDIsNotHashed(t *testing.T) {
+	same := [][2]string{
+		{`{"jsonrpc":"2.0","id":1,"result":{}}`, `{"jsonrpc":"2.0","id":"x","result":{}}`},
+		{`{"result":{},"jsonrpc":"2.0","id":1}`, `{"result":{},"jsonrpc":"2.0","id":"x"}`},
+	}
+	other := [][2]string{
+		{`{"jsonrpc":"2.0","id":1,"result":{}}`, `{"jsonrpc":"2.0","id":1,"result":{"a":1}}`},
+		{`{"result":{},"jsonrpc":"2.0","id":1}`, `{"result":{"a":1},"jsonrpc":"2.0","id":1}`},
+		{`{"id":1,"result":{"a":0,"jsonrpc":"2.0","id":1}}`, `{"id":1,"result":{"a":0,"jsonrpc":"2.0","id":2}}`},
+		{`{"a":0,"jsonrpc":"2.0","id":1,"result":{}}`, `{"a":0,"jsonrpc":"2.0","id":1,"result":{"a":2}}`},
+		{`{"id":1,"result":{"a":[{"b":0,"jsonrpc":"2.0","id":1}]}}`, `{"id":1,"result":{"a":[{"b":0,"jsonrpc":"2.0","id":2}]}}`},
+	}
+	for _, c := range same {
+		if hashOf([]byte(c[0])) != hashOf([]byte(c[1])) {
+			t.Errorf("%s and %s differ", c[0], c[1])
+		}
+	}
+	for _, c := range other {
+		if hashOf([]byte(c[0])) == hashOf([]byte(c[1])) {
+			t.Errorf("%s and %s are the same", c[0], c[1])
+		}
 	}
 }
 
