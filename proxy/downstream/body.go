@@ -51,7 +51,11 @@ func (h *HTTP) readBody(ctx *fasthttp.RequestCtx, b *body) *refusal {
 	if stream == nil {
 		return nil
 	}
-	r := h.read(b, stream, c, most)
+	var p *pace // needs none: fasthttp has read a short body
+	if length < 0 || length > prefetched {
+		p = h.newPace(c)
+	}
+	r := h.read(b, stream, p, most)
 	if r == nil && (c.ended || len(b.data) < length) {
 		r = shortBody // fasthttp accepts a body whose last chunk is missing
 	}
@@ -63,9 +67,8 @@ func (h *HTTP) readBody(ctx *fasthttp.RequestCtx, b *body) *refusal {
 	return nil
 }
 
-// read reads a body of at most most bytes, and takes memory for it as its bytes come.
-func (h *HTTP) read(b *body, stream io.Reader, c *conn, most int) *refusal {
-	p := h.newPace(c)
+// read reads a body of at most most bytes, and takes memory for it as its bytes come. p may be nil.
+func (h *HTTP) read(b *body, stream io.Reader, p *pace, most int) *refusal {
 	for room := 0; ; {
 		if len(b.data) == room {
 			var r *refusal
