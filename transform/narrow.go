@@ -17,6 +17,8 @@ var narrowing = []string{
 	"head", "tail", "lines", "maxlines", "maxlength", "maxdepth", "depth",
 }
 
+var separators = strings.NewReplacer("_", "", "-", "")
+
 const (
 	maxNarrowing     = 3
 	maxNarrowingName = 40
@@ -33,7 +35,7 @@ func Narrowing(tool []byte) string {
 		return ""
 	}
 	rank := func(name string) int {
-		return slices.Index(narrowing, strings.ToLower(strings.NewReplacer("_", "", "-", "").Replace(name)))
+		return slices.Index(narrowing, strings.ToLower(separators.Replace(name)))
 	}
 	tape.Each(properties, start, func(name []byte, at int) (int, bool) {
 		if len(name) <= maxNarrowingName && bytes.IndexByte(name, '\\') < 0 && rank(string(name)) >= 0 {

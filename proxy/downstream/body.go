@@ -24,15 +24,15 @@ type body struct {
 	share large.Share
 }
 
-// readBody reads a request's body into buf if there is room, and into memory of its own
+// readBody reads a request's body into b.data if there is room, and into memory of its own
 // otherwise. If it returns no refusal, the caller gives back the share of the budget
 // with [HTTP.release].
-func (h *HTTP) readBody(ctx *fasthttp.RequestCtx, buf []byte) (b body, r *refusal) {
-	b.data = buf[:0]
+func (h *HTTP) readBody(ctx *fasthttp.RequestCtx, b *body) *refusal {
+	*b = body{data: b.data[:0]}
 	c := ctx.Conn().(*conn)
 	length := ctx.Request.Header.ContentLength()
 	if length > h.cfg.MaxBody {
-		return b, bodyTooLarge.with(h.cfg.MaxBody)
+		return bodyTooLarge.with(h.cfg.MaxBody)
 	}
 	most := length
 	if length < 0 {
@@ -43,29 +43,32 @@ func (h *HTTP) readBody(ctx *fasthttp.RequestCtx, buf []byte) (b body, r *refusa
 		b.share = h.cfg.Memory.Budget.Share(c.owner(), int64(large.Room(most)))
 	}
 	if overdrawn { // even a small request must not begin now
-		if r := h.hold(&b, 1); r != nil {
-			return b, r
+		if r := h.hold(b, 1); r != nil {
+			return r
 		}
 	}
 	stream := ctx.RequestBodyStream()
 	if stream == nil {
-		return b, nil
+		return nil
 	}
-	r = h.read(&b, stream, c, most)
+	var p *pace // needs none: fasthttp has read a short body
+	if length < 0 || length > prefetched {
+		p = h.newPace(c)
+	}
+	r := h.read(b, stream, p, most)
 	if r == nil && (c.ended || len(b.data) < length) {
 		r = shortBody // fasthttp accepts a body whose last chunk is missing
 	}
 	if r != nil {
-		h.release(&b)
-		return b, r
+		h.release(b)
+		return r
 	}
 	c.bodyRead = true
-	return b, nil
+	return nil
 }
 
-// read reads a body of at most most bytes, and takes memory for it as its bytes come.
-func (h *HTTP) read(b *body, stream io.Reader, c *conn, most int) *refusal {
-	p := h.newPace(c)
+// read reads a body of at most most bytes, and takes memory for it as its bytes come. p may be nil.
+func (h *HTTP) read(b *body, stream io.Reader, p *pace, most int) *refusal {
 	for room := 0; ; {
 		if len(b.data) == room {
 			var r *refusal

@@ -33,7 +33,10 @@ type conn struct {
 	bodyRead        bool // the body of the request under way was read
 	ended           bool // Read has returned io.EOF
 	muted           bool // the response was written without fasthttp, whose own is dropped
-	held            bool // fasthttp may hold back a response until it has answered the pipelined request after it
+	parts           net.Buffers
+	vector          [2][]byte // storage for parts
+	behind          []byte    // what the next Write writes as well, behind its own bytes
+	held            bool      // fasthttp may hold back a response until it has answered the pipelined request after it
 	// takenOver goes on with the connection, for a stream, after fasthttp has released it. It is
 	// set once.
 	takenOver func()
@@ -42,6 +45,44 @@ type conn struct {
 	known     bool              // guest is set
 	// Header values that clients repeat with every request, as they were last sent.
 	host, origin, accept, session, version recent
+	others                                 []namedValue // those that the handler asks for
+}
+
+// namedValue is the value of a header that was last asked for.
+type namedValue struct {
+	name  string
+	value recent
+}
+
+// maxOthers is the number of headers whose values a connection keeps for its next request.
+const maxOthers = 12
+
+// valueOf returns value, the value of the header with this name, as a string.
+func (c *conn) valueOf(name string, value []byte) string {
+	if len(value) == 0 {
+		return ""
+	}
+	for i := range c.others {
+		if at := &c.others[i]; at.name == name {
+			return at.value.string(value)
+		}
+	}
+	if len(c.others) == maxOthers {
+		return string(value)
+	}
+	c.others = append(c.others, namedValue{name, recent(value)})
+	return string(c.others[len(c.others)-1].value)
+}
+
+// named returns the name and the value of a header as strings.
+func (c *conn) named(name, value []byte) (string, string) {
+	for i := range c.others {
+		if at := &c.others[i]; at.name == string(name) {
+			return at.name, at.value.string(value)
+		}
+	}
+	s := string(name)
+	return s, c.valueOf(s, value)
 }
 
 // addressOf returns a network address without its port, or "" if it is not a TCP address.
@@ -182,7 +223,31 @@ func (c *conn) Read(b []byte) (n int, err error) {
 // Write writes what fasthttp has to send.
 func (c *conn) Write(b []byte) (int, error) {
 	c.held = false
-	if c.muted {
+	switch {
+	case c.muted:
+		return len(b), nil
+	case len(c.behind) == 0:
+		return c.Conn.Write(b)
+	}
+	both := len(b) + len(c.behind)
+	c.vector = [2][]byte{b, c.behind}
+	c.parts = c.vector[:]
+	n, err := c.parts.WriteTo(c.Conn)
+	c.vector, c.behind = [2][]byte{}, c.behind[:0]
+	if n == int64(both) {
+		return len(b), nil
+	}
+	return min(int(n), len(b)), err
+}
+
+// writeBehind writes b behind what w, which writes to c, has buffered: with the same system call, and without a copy.
+func (c *conn) writeBehind(w io.Writer, b []byte) (n int, err error) {
+	c.behind = b
+	defer func() { c.behind = nil }()
+	if err := flush(w); err != nil {
+		return 0, err
+	}
+	if len(c.behind) == 0 { // w had buffered bytes, and b went out with them
 		return len(b), nil
 	}
 	return c.Conn.Write(b)

@@ -12,6 +12,7 @@ import (
 
 	"github.com/valyala/fasthttp"
 
+	"github.com/dragoman-proxy/dragoman/proxy/callctx"
 	"github.com/dragoman-proxy/dragoman/proxy/sse"
 	"github.com/dragoman-proxy/dragoman/translate/wire"
 )
@@ -19,6 +20,11 @@ import (
 const (
 	// keepBuffer is the largest buffer that is kept for the next request.
 	keepBuffer = 64 << 10
+	// copied is the largest body that is copied behind its head, to be written with it.
+	copied = 2 << 10
+	// gathered is the largest body that is written with its head without a copy. For larger ones the system takes longer
+	// than for two writes.
+	gathered = 128 << 10
 	// piece is how many bytes of a response the client must take within WriteTimeout.
 	piece = 1 << 20
 )
@@ -261,7 +267,10 @@ func (x *exchange) header(name string) string {
 	if x.ctx == nil {
 		return ""
 	}
-	return headerOf(&x.ctx.Request.Header, name)
+	if strings.EqualFold(name, tokenHeader) {
+		return "" // it is for the listener only
+	}
+	return x.conn.valueOf(name, x.ctx.Request.Header.Peek(name))
 }
 
 func (x *exchange) headers(prefix string, do func(name, value string)) {
@@ -270,7 +279,7 @@ func (x *exchange) headers(prefix string, do func(name, value string)) {
 	}
 	for name, value := range x.ctx.Request.Header.All() {
 		if len(name) >= len(prefix) && string(name[:len(prefix)]) == prefix && !strings.EqualFold(string(name), tokenHeader) {
-			do(string(name), string(value))
+			do(x.conn.named(name, value))
 		}
 	}
 }
@@ -280,7 +289,7 @@ func (x *exchange) take(ctx *fasthttp.RequestCtx) (r *refusal) {
 	if !x.face.admit() {
 		return tooManyPost
 	}
-	if x.in, r = x.face.readBody(ctx, x.in.data); r != nil {
+	if r = x.face.readBody(ctx, &x.in); r != nil {
 		x.dropBody()
 		x.face.requests.Add(-1)
 		return r
@@ -303,8 +312,9 @@ func (x *exchange) dropBody() {
 func (x *exchange) run(ctx *fasthttp.RequestCtx, c *conn, call func(Handler, *Request, *Response)) {
 	header := &ctx.Request.Header
 	x.ctx, x.conn = ctx, c
-	x.req.Ctx, x.cancel = context.WithCancelCause(context.Background())
-	x.req.Cancel = x.cancel
+	life := callctx.New()
+	x.cancel = life.End
+	x.req.Ctx, x.req.Cancel = life, x.cancel
 	if x.req.Body = nil; x.posted {
 		x.req.Body = x.in.data
 	}
@@ -465,8 +475,14 @@ func (x *exchange) WriteTo(w io.Writer) (n int64, err error) {
 	return 0, x.failed
 }
 
+// writeBody writes the body behind the head that w has buffered.
 func (x *exchange) writeBody(w io.Writer) (n int64, err error) {
-	for body := x.resp.Body; len(body) > 0; {
+	body := x.resp.Body
+	if len(body) > copied && len(body) <= gathered {
+		m, err := x.conn.writeBehind(w, body)
+		return int64(m), err
+	}
+	for len(body) > 0 {
 		if n > 0 { // fasthttp has set the deadline of the first write
 			if err := x.conn.SetWriteDeadline(time.Now().Add(x.face.cfg.WriteTimeout)); err != nil {
 				return n, err

@@ -4,11 +4,14 @@ import (
 	"bufio"
 	"bytes"
 	"context"
+	"crypto/tls"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"net"
 	"net/http"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -63,23 +66,30 @@ func TestRequestReachesHandler(t *testing.T) {
 }
 
 func TestBodiesOfEverySizeArriveWhole(t *testing.T) {
-	var want []byte
-	done := make(chan struct{}, 1)
-	s := start(t, fakeHandler{post: func(q *Request, r *Response) {
-		r.Body, r.Done = want, func() { done <- struct{}{} }
-	}}, HTTPConfig{})
-	nc := dial(t, s.addr)
-	br := bufio.NewReader(nc)
-	for _, n := range []int{1, 4000, 4096, 5000, piece, piece + 1, 3*piece + 5, 5 << 20} {
-		want = bytes.Repeat([]byte{byte('a' + n%26)}, n)
-		if _, err := io.WriteString(nc, post("{}")); err != nil {
-			t.Fatal(err)
-		}
-		res, body := answer(t, br, "POST")
-		if body != string(want) || res.Header.Get("Content-Type") != "application/json" || res.ContentLength != int64(n) {
-			t.Fatalf("%d bytes: got %d, %v", n, len(body), res.Header)
-		}
-		recv(t, done, "Done")
+	for name, cfg := range map[string]HTTPConfig{"": {}, "over TLS": {TLS: &tls.Config{Certificates: []tls.Certificate{certificate(t)}}}} {
+		t.Run(name, func(t *testing.T) {
+			var want []byte
+			done := make(chan struct{}, 1)
+			s := start(t, fakeHandler{post: func(q *Request, r *Response) {
+				r.Body, r.Done = want, func() { done <- struct{}{} }
+			}}, cfg)
+			nc := dial(t, s.addr)
+			if cfg.TLS != nil {
+				nc = tls.Client(nc, &tls.Config{InsecureSkipVerify: true})
+			}
+			br := bufio.NewReader(nc)
+			for _, n := range []int{1, copied, copied + 1, 4000, 4096, 5000, gathered, gathered + 1, piece, piece + 1, 3*piece + 5, 5 << 20} {
+				want = bytes.Repeat([]byte{byte('a' + n%26)}, n)
+				if _, err := io.WriteString(nc, post("{}")); err != nil {
+					t.Fatal(err)
+				}
+				res, body := answer(t, br, "POST")
+				if body != string(want) || res.Header.Get("Content-Type") != "application/json" || res.ContentLength != int64(n) {
+					t.Fatalf("%d bytes: got %d, %v", n, len(body), res.Header)
+				}
+				recv(t, done, "Done")
+			}
+		})
 	}
 }
 
@@ -318,5 +328,40 @@ func TestServeGoesOnAfterFailedAccepts(t *testing.T) {
 	}
 	if !strings.Contains(s.logs.String(), "too many open files") {
 		t.Errorf("log: %s", &s.logs)
+	}
+}
+
+// TestHeadersOfEachRequestAreItsOwn, although a connection keeps their values.
+func TestHeadersOfEachRequestAreItsOwn(t *testing.T) {
+	var got []string
+	s := start(t, fakeHandler{post: func(q *Request, r *Response) {
+		got = nil
+		for i := range 2 * maxOthers {
+			got = append(got, q.Header(fmt.Sprintf("Mcp-Param-%d", i)))
+		}
+		q.Headers("Mcp-", func(name, value string) { got = append(got, name+"="+value) })
+		r.Body = []byte("{}")
+	}}, HTTPConfig{})
+	nc := dial(t, s.addr)
+	br := bufio.NewReader(nc)
+	for round := range 4 {
+		var header strings.Builder
+		var want, all []string
+		for i := range 2 * maxOthers {
+			value := strings.Repeat("v", (round*7+i)%5)
+			if round == 2 && i%3 == 0 {
+				want = append(want, "")
+				continue
+			}
+			fmt.Fprintf(&header, "Mcp-Param-%d: %s\r\n", i, value)
+			want, all = append(want, value), append(all, fmt.Sprintf("Mcp-Param-%d=%s", i, value))
+		}
+		if _, err := io.WriteString(nc, strings.Replace(post("{}"), "Accept:", header.String()+"Accept:", 1)); err != nil {
+			t.Fatal(err)
+		}
+		answer(t, br, "POST")
+		if want = append(want, all...); !slices.Equal(got, want) {
+			t.Errorf("round %d: got %q, want %q", round, got, want)
+		}
 	}
 }

@@ -18,12 +18,15 @@ type pace struct {
 	from   int           // how many bytes there were when the window began
 }
 
-func (h *HTTP) newPace(c *conn) pace {
-	return pace{c: c, by: time.Now().Add(h.cfg.ReadTimeout), window: h.cfg.UploadTime}
+func (h *HTTP) newPace(c *conn) *pace {
+	return &pace{c: c, by: time.Now().Add(h.cfg.ReadTimeout), window: h.cfg.UploadTime}
 }
 
 // begin begins a window when n bytes have come.
 func (p *pace) begin(n int) {
+	if p == nil {
+		return
+	}
 	by := time.Now().Add(p.window)
 	if by.After(p.by) {
 		by = p.by
@@ -35,7 +38,7 @@ func (p *pace) begin(n int) {
 // keep begins the next window if enough bytes have come in this one. n is how many have
 // come in all.
 func (p *pace) keep(n int) {
-	if float64(n-p.from) >= minRate*p.window.Seconds() {
+	if p != nil && float64(n-p.from) >= minRate*p.window.Seconds() {
 		p.begin(n)
 	}
 }

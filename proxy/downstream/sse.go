@@ -119,12 +119,12 @@ func (h *HTTP) postMessage(ctx *fasthttp.RequestCtx, c *conn) *refusal {
 	}
 	defer h.requests.Add(-1)
 	m := &posted{}
-	var r *refusal
-	if m.body, r = h.readBody(ctx, nil); r != nil {
+	if r := h.readBody(ctx, &m.body); r != nil {
 		return r
 	}
 	header.CopyTo(&m.header)
-	if r = checkMessage(m.data); r == nil {
+	r := checkMessage(m.data)
+	if r == nil {
 		r = p.put(m)
 	}
 	if r != nil {

@@ -1,6 +1,7 @@
 package downstream
 
 import (
+	"net"
 	"sync"
 	"time"
 
@@ -22,7 +23,9 @@ type eventWriter struct {
 	head  []byte     // what is to be written before the next event
 	last  time.Time  // time of the last write
 	over  bool
-	err   error // why nothing more can be written
+	err   error       // why nothing more can be written
+	all   [][]byte    // the memory of left
+	left  net.Buffers // what write has to write
 	timer *time.Timer
 
 	started sync.WaitGroup // calls of beat that are due or running
@@ -127,8 +130,28 @@ func (e *eventWriter) end(r *Response) error {
 	return e.write([]byte(lastChunk))
 }
 
-// write writes the parts in pieces, each of which has the full time. Callers hold mu.
+// write writes the parts, with one system call unless they are large. Callers hold mu.
 func (e *eventWriter) write(parts ...[]byte) error {
+	size := 0
+	for _, b := range parts {
+		size += len(b)
+	}
+	if len(parts) > 1 && size <= gathered {
+		e.last = time.Now()
+		if e.err = e.conn.SetWriteDeadline(e.last.Add(e.face.cfg.WriteTimeout)); e.err != nil {
+			return e.err
+		}
+		e.all = append(e.all[:0], parts...)
+		e.left = e.all
+		_, e.err = e.left.WriteTo(e.conn.Conn)
+		clear(e.all)
+		return e.err
+	}
+	return e.writePieces(parts)
+}
+
+// writePieces writes the parts in pieces, each of which has the full time. Callers hold mu.
+func (e *eventWriter) writePieces(parts [][]byte) error {
 	for _, b := range parts {
 		for len(b) > 0 {
 			e.last = time.Now()

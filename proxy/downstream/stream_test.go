@@ -203,3 +203,39 @@ func TestContextEndsWithTheExchange(t *testing.T) {
 		t.Errorf("cause = %v", cause)
 	}
 }
+
+// TestEventsOfEverySizeArriveWhole, whether they are copied, gathered or written in pieces.
+func TestEventsOfEverySizeArriveWhole(t *testing.T) {
+	sizes := []int{2, largeData, largeData + 1, 100 << 10, gathered - 100, gathered, piece, 2*piece + 1}
+	text := func(n int) string { return strings.Repeat("0123456", n/7+1)[:n] }
+	s := start(t, fakeHandler{post: func(q *Request, r *Response) {
+		for i, n := range sizes {
+			e := sse.Event{Data: []byte(text(n)), ID: fmt.Append(nil, i), HasID: true}
+			if i == len(sizes)-1 {
+				r.Last = e
+			} else if err := q.Client.Send(e); err != nil {
+				t.Error(err)
+			}
+		}
+	}}, HTTPConfig{})
+	nc := dial(t, s.addr)
+	br := bufio.NewReader(nc)
+	for range 2 { // the second one on the same connection
+		if _, err := io.WriteString(nc, post("{}")); err != nil {
+			t.Fatal(err)
+		}
+		res, err := http.ReadResponse(br, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		r := sse.NewReader(res.Body, 4<<20)
+		for i, n := range sizes {
+			if e, err := r.Next(); err != nil || string(e.Data) != text(n) || string(e.ID) != fmt.Sprint(i) {
+				t.Fatalf("event of %d bytes: %d bytes, %v", n, len(e.Data), err)
+			}
+		}
+		if _, err := r.Next(); err != io.EOF {
+			t.Errorf("ended with %v", err)
+		}
+	}
+}

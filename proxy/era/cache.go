@@ -123,6 +123,11 @@ func (p *Cache) Of(ctx context.Context, header []upstream.Header) (*Era, error) 
 	select {
 	case <-at.found:
 		return at.era, at.err
+	default: // only now is the channel of ctx needed
+	}
+	select {
+	case <-at.found:
+		return at.era, at.err
 	case <-ctx.Done():
 		return nil, context.Cause(ctx)
 	}

@@ -136,6 +136,9 @@ func (x *Exchange) count(how metrics.Outcome) {
 // ClientLeft reports whether x's context ended because the client has left. Other reasons are
 // reported as an error.
 func (x *Exchange) ClientLeft() bool {
+	if x.Ctx.Err() == nil {
+		return false
+	}
 	why := context.Cause(x.Ctx)
 	return errors.Is(why, downstream.ErrClientLeft) || errors.Is(why, downstream.ErrOver) ||
 		errors.Is(why, clienterror.ErrTakenUp) || errors.Is(why, context.Canceled)

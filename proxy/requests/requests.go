@@ -46,14 +46,20 @@ type Request[T More] struct {
 	// Cancelled says that no answer is owed any more.
 	Cancelled atomic.Bool
 
-	older *Request[T] // an older request with the same id, on transports that allow it
+	older *Request[T]  // an older request with the same id, on transports that allow it
+	text  [idRoom]byte // the memory of ID and Key, unless they are long
 }
+
+// idRoom is the size of ID and Key together that needs no further allocation.
+const idRoom = 48
 
 // New returns a request with the given id, which began at that time. It keeps a clone of the id.
 func New[T More](id []byte, m wire.Method, began time.Time) *Request[T] {
-	both := wire.AppendIDKey(append(make([]byte, 0, 2*len(id)+8), id...), id)
+	c := &Request[T]{Method: m, Began: began}
+	both := wire.AppendIDKey(append(c.text[:0], id...), id)
 	text := unsafe.String(unsafe.SliceData(both), len(both)) // no other code writes to both
-	return &Request[T]{ID: text[:len(id)], Key: text[len(id):], Method: m, Began: began}
+	c.ID, c.Key = text[:len(id)], text[len(id):]
+	return c
 }
 
 // Keep clones the note that a translator returned with the request. A note of more than wire.MaxNote

@@ -163,7 +163,8 @@ func (t *Table) Find(id string, owner sealed.Owner, from *downstream.Sender) (*S
 	if !ok || t.over.Has(what.Serial) || !what.Owner.Is(owner) || what.Local || t.Resume == nil {
 		return nil, nil
 	}
-	s = t.Resume(what, from)
+	sender := *from // from itself would be allocated for each request
+	s = t.Resume(what, &sender)
 	s.ID = id
 	s.Used.Store(now.UnixNano())
 

@@ -245,7 +245,7 @@ func (q *Request) Digest() [sha256.Size]byte {
 // NoteHeaders notes the headers that describe the message, except Mcp-Session-Id, since there is no
 // session, and MCP-Protocol-Version, which the connection to the server sets.
 func (q *Request) NoteHeaders(req *downstream.Request) {
-	q.Header = []upstream.Header{}
+	q.Header = make([]upstream.Header, 0, 4)
 	if req.Headers == nil {
 		return
 	}

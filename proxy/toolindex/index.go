@@ -1,9 +1,12 @@
 package toolindex
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
+	"hash/maphash"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -56,6 +59,14 @@ func (t Tool) Narrowing() string {
 	return t.narrow.Value()
 }
 
+// equal reports whether the list says the same about both.
+func (t Tool) equal(other Tool) bool {
+	return t.Listed == other.Listed && t.TaskOnly == other.TaskOnly && t.output == other.output && t.schemas == other.schemas &&
+		t.narrow == other.narrow && slices.EqualFunc(t.Arguments, other.Arguments, func(a, b Argument) bool {
+		return a.Header == b.Header && a.Kind == b.Kind && slices.Equal(a.Path, b.Path)
+	})
+}
+
 func (t Tool) size() int {
 	if t.schemas != transform.Seen {
 		return 0
@@ -92,6 +103,44 @@ type Index struct {
 	readAt time.Time       // when the list was read last; after a failure, when it may be read again
 	err    error           // error of the last read
 	wrong  map[string]bool // tools that cannot be called and were logged
+	learnt [8]uint64       // hashes of answers that Learn has nothing to do for; 0 for none
+	next   int             // in learnt
+}
+
+var seed = maphash.MakeSeed()
+
+// hashOf returns a hash of an answer without its id, if the id is where most servers write it: at the start or at the end.
+// The answer is a valid message, so that what is left out is the id or a part of it, and nothing else.
+func hashOf(answer []byte) uint64 {
+	const start, end, longest = `{"jsonrpc":"2.0","id":`, `,"jsonrpc":"2.0","id":`, 128
+	if rest, ok := bytes.CutPrefix(answer, []byte(start)); ok {
+		if i := bytes.IndexByte(rest, ','); i > 0 {
+			answer = rest[i:]
+		}
+	} else if i := bytes.LastIndex(answer[max(0, len(answer)-longest):], []byte(end)); i >= 0 {
+		i += max(0, len(answer)-longest) + len(end)
+		if id, whole := bytes.CutSuffix(answer[i:], []byte{'}'}); whole && !bytes.ContainsAny(id, ",:{}[]") {
+			answer = answer[:i]
+		}
+	}
+	return max(maphash.Bytes(seed, answer), 1)
+}
+
+// hasLearnt reports whether Learn has nothing to do for an answer with this hash.
+func (x *Index) hasLearnt(hash uint64) (known bool, change int) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	return slices.Contains(x.learnt[:], hash), x.change
+}
+
+// note notes that Learn has nothing more to do for an answer with this hash, unless Forget was called since change.
+func (x *Index) note(hash uint64, change int) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	if x.change == change {
+		x.learnt[x.next%len(x.learnt)] = hash
+		x.next++
+	}
 }
 
 // Find returns what is known about a tool. known is false if nothing is.
@@ -107,13 +156,19 @@ func (x *Index) Forget() {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	x.known, x.bytes, x.readAt, x.err = nil, 0, time.Time{}, nil
+	x.learnt = [len(x.learnt)]uint64{}
 	x.change++
 }
 
 // Learn stores the tools in answer, the answer to a tools/list. It keeps no reference to answer. less is the answer
 // without the tools that cannot be called over HTTP, because their annotations are invalid. changed reports whether
-// there were such tools. Each of them is logged once.
+// there were such tools. Each of them is logged once. An answer that was learnt before is only hashed.
 func (x *Index) Learn(answer []byte, log *zap.Logger) (less []byte, changed bool) {
+	hash := hashOf(answer)
+	known, change := x.hasLearnt(hash)
+	if known {
+		return answer, false
+	}
 	tools := gjson.GetBytes(answer, "result.tools")
 	if !tools.IsArray() {
 		return answer, false
@@ -131,6 +186,7 @@ func (x *Index) Learn(answer []byte, log *zap.Logger) (less []byte, changed bool
 		return true
 	})
 	if len(wrong) == 0 {
+		x.note(hash, change)
 		return answer, false
 	}
 	kept := []byte{'['}
@@ -175,9 +231,10 @@ func (x *Index) put(tool string, t Tool) {
 // set stores a tool, if it has a name. A schema that does not fit becomes unknown. Called with x.mu held.
 func (x *Index) set(tool string, t Tool) {
 	old, again := x.known[tool]
-	if tool == "" || !again && len(x.known) >= maxTools {
+	if tool == "" || !again && len(x.known) >= maxTools || again && old.equal(t) {
 		return
 	}
+	x.learnt = [len(x.learnt)]uint64{} // an answer that was learnt before may say otherwise
 	if x.bytes-old.size()+t.size() > maxSchemaBytes {
 		t.output, t.schemas = unique.Handle[string]{}, transform.Unknown
 	}

@@ -5,6 +5,8 @@ package upstream
 import (
 	"context"
 	"testing"
+
+	"github.com/dragoman-proxy/dragoman/proxy/callctx"
 )
 
 func TestSmallCallAllocatesLittle(t *testing.T) {
@@ -21,6 +23,19 @@ func TestSmallCallAllocatesLittle(t *testing.T) {
 				t.Logf("%s%s: %v allocations", name, what, n)
 			}
 		}
+	}
+}
+
+// TestCallInARequestOfAClientAllocatesOnce, for the exchange.
+func TestCallInARequestOfAClientAllocatesOnce(t *testing.T) {
+	for name, reply := range replies {
+		c := newAgain(t, reply)
+		ctx := callctx.New()
+		oneCall(t, ctx, c, &call1)
+		if n := testing.AllocsPerRun(1000, func() { oneCall(t, ctx, c, &call1) }); n != 1 {
+			t.Errorf("%s: %v allocations", name, n)
+		}
+		ctx.End(nil)
 	}
 }
 

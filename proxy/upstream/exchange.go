@@ -8,6 +8,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/dragoman-proxy/dragoman/proxy/callctx"
 	"github.com/dragoman-proxy/dragoman/proxy/large"
 	"github.com/dragoman-proxy/dragoman/proxy/sse"
 	"github.com/dragoman-proxy/dragoman/translate/wire"
@@ -29,7 +30,7 @@ type exchange struct {
 	http *HTTP
 	ctx  context.Context
 	kind kind
-	stop func() bool // ends the watch of ctx
+	end  callctx.Watch // of ctx
 
 	firstByte, silence time.Duration
 	deadline           time.Time // of the response's head; zero for none
@@ -66,9 +67,7 @@ func (x *exchange) write(head, content []byte) error {
 		return x.unreached(err)
 	}
 	x.conn = c
-	if x.ctx.Done() != nil {
-		x.stop = context.AfterFunc(x.ctx, x.abort)
-	}
+	x.end = callctx.Notify(x.ctx, x)
 	n, err := c.write(head, content, x.silence)
 	if err != nil && n == 0 && reused && x.ctx.Err() == nil {
 		x.abort()
@@ -356,12 +355,11 @@ func (x *exchange) abort() {
 	}
 }
 
+// ContextEnded implements [callctx.Waiter].
+func (x *exchange) ContextEnded() { x.abort() }
+
 // unwatch ends the watch of ctx.
-func (x *exchange) unwatch() {
-	if x.stop != nil {
-		x.stop()
-	}
-}
+func (x *exchange) unwatch() { x.end.Stop() }
 
 // free gives back the memory of Next, except what is lent: that stays with the caller
 // that may still read it.

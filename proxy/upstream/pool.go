@@ -44,7 +44,8 @@ type conn struct {
 	reusable bool          // it may be used again once its response was read
 	keep     time.Duration // how long the server said it keeps an idle connection; 0 if it did not say
 	since    time.Time     // since when it is idle
-	idle     time.Duration // how long it was idle before this exchange
+	taken    time.Time     // when this exchange got it
+	idle     time.Duration // how long it was idle before that
 
 	parts [2][]byte // storage for vec
 	vec   net.Buffers
@@ -105,9 +106,8 @@ func (c *conn) readWithin(d time.Duration) error {
 	return c.SetReadDeadline(now.Add(d + d/8))
 }
 
-// writeWithin does the same for writes.
-func (c *conn) writeWithin(d time.Duration) error {
-	now := time.Now()
+// writeWithin does the same for writes. now is about the time of the call.
+func (c *conn) writeWithin(now time.Time, d time.Duration) error {
 	if stands(c.writeBy, now, d) {
 		return nil
 	}
@@ -131,7 +131,7 @@ func (c *conn) resize(size int) {
 // write sends head and then content in as few system calls as possible, and returns how
 // many bytes the system has taken. Small content is copied into the free room of head.
 func (c *conn) write(head, content []byte, timeout time.Duration) (int, error) {
-	if err := c.writeWithin(timeout); err != nil {
+	if err := c.writeWithin(c.taken, timeout); err != nil {
 		return 0, err
 	}
 	if len(head)+len(content) <= cap(head) {
@@ -169,7 +169,8 @@ func (p *pool) get(ctx context.Context) (c *conn, reused bool, err error) {
 			c, err := p.fresh(ctx)
 			return c, false, err
 		}
-		c.idle = time.Since(c.since)
+		c.taken = time.Now()
+		c.idle = c.taken.Sub(c.since)
 		switch {
 		case c.idle > p.trusted(c):
 		case c.probe != nil && !c.probe():
@@ -256,6 +257,7 @@ func (p *pool) fresh(ctx context.Context) (*conn, error) {
 		return nil, ErrClosed
 	}
 	p.open[c] = struct{}{}
+	c.taken = time.Now()
 	return c, nil
 }
 

@@ -17,7 +17,7 @@ func quietProbe(s syscall.Conn) func() bool {
 		quiet bool
 	)
 	look := func(fd uintptr) {
-		_, err := syscall.Read(int(fd), b[:]) // sockets are non-blocking here
+		err := lookAt(fd, &b) // sockets are non-blocking here
 		quiet = err == syscall.EAGAIN || err == syscall.EWOULDBLOCK
 	}
 	return func() bool {

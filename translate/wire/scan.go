@@ -57,20 +57,24 @@ func care(x uint64) uint64 {
 // word returns the eight bytes at i. b must have that many.
 func word(b []byte, i int) uint64 { return binary.LittleEndian.Uint64(b[i : i+8]) }
 
-// longRun is after how many plain bytes skipString expects many more. A call of skipPlain that skips nothing takes as
+// longRun is after how many bytes of text skipString expects many more. A call of skipText that skips nothing takes as
 // long as the check of some 40 bytes.
 const longRun = 128
 
 // skipString starts behind the opening quote.
 func skipString(b []byte, i int) int {
+	long := i + longRun
+text:
 	for {
-		long := i + longRun
+		if i >= long {
+			i = skipText(b, i)
+			long = i + longRun
+		}
 		for i+16 <= len(b) {
 			lo, hi := care(word(b, i)), care(word(b, i+8))
 			if lo|hi == 0 {
 				if i += 16; i >= long {
-					i = skipPlain(b, i)
-					long = i + longRun
+					continue text
 				}
 				continue
 			}
@@ -101,7 +105,7 @@ func skipString(b []byte, i int) int {
 		case c < 0x80:
 			i++ // happens only in the last bytes of the text
 		default:
-			for i < len(b) && b[i] >= 0x80 {
+			for i < len(b) && b[i] >= 0x80 && i < long {
 				n := utf8Len(b[i:])
 				if n == 0 {
 					return broken(i, faultUTF8)

@@ -14,6 +14,7 @@ import (
 	"github.com/tidwall/sjson"
 
 	"github.com/dragoman-proxy/dragoman/proxy/bridge"
+	"github.com/dragoman-proxy/dragoman/proxy/callctx"
 	"github.com/dragoman-proxy/dragoman/proxy/clienterror"
 	"github.com/dragoman-proxy/dragoman/proxy/era"
 	"github.com/dragoman-proxy/dragoman/proxy/large"
@@ -45,8 +46,7 @@ const (
 // client with a session does not mean it so. See reading for the goroutine that runs it.
 type call struct {
 	c         *Conn
-	ctx       context.Context // ends when the call is cancelled, or the session ends
-	cancel    context.CancelCauseFunc
+	ctx       *callctx.Context  // ends when the call is cancelled, or the session ends
 	stream    upstream.Outgoing // the first request; later ones differ in id, answers and requestState
 	id        []byte            // the client's
 	key       string
@@ -58,6 +58,9 @@ type call struct {
 	seen      *observe.Call     // nil if the call is not observed
 	span      *telemetry.Call   // nil for none
 	from      []upstream.Header // the client's headers; the stream's headers begin with them
+
+	names []byte    // the memory of id, key, target and the first sent, one behind the other
+	room  [128]byte // the memory of names, unless they are long
 
 	reading
 	lost atomic.Bool // the answer is an error of dragoman's own
@@ -123,18 +126,21 @@ type receivedAnswer struct {
 // scratch and both belong to the call from now on.
 func (c *Conn) begin(ctx context.Context, m *upstream.Outgoing, both *messages, scratch []byte) (upstream.Stream, error) {
 	msg := &both.up
-	b := &call{c: c, seen: observe.Of(ctx), span: telemetry.In(ctx), method: msg.Method, id: bytes.Clone(msg.ID()), sent: c.nextID(), msgs: both}
+	b := &call{c: c, seen: observe.Of(ctx), span: telemetry.In(ctx), method: msg.Method, msgs: both}
 	b.client = ctx
-	b.key = string(wire.AppendIDKey(make([]byte, 0, 64), b.id))
-	b.ctx, b.cancel = context.WithCancelCause(c.life)
+	b.names = b.room[:0]
+	b.id = b.keep(func(dst []byte) []byte { return append(dst, msg.ID()...) })
+	b.key = wire.View(b.keep(func(dst []byte) []byte { return wire.AppendIDKey(dst, b.id) }))
+	b.sent = b.keep(c.appendNextID)
+	b.ctx = callctx.Under(c.life)
 	params := gjson.Parse(wire.View(msg.Params()))
 	switch b.method {
 	case wire.ToolsCall, wire.PromptsGet:
-		b.target = strings.Clone(params.Get("name").String())
+		b.target = b.keepText(params.Get("name").String())
 	case wire.ResourcesRead:
-		b.target = strings.Clone(params.Get("uri").String())
+		b.target = b.keepText(params.Get("uri").String())
 	case wire.TasksGet:
-		b.target = strings.Clone(params.Get("taskId").String())
+		b.target = b.keepText(params.Get("taskId").String())
 	}
 	b.wish = c.wish(b.method, params)
 	b.arguments = wire.Bytes(params.Get("arguments").Raw)
@@ -150,14 +156,14 @@ func (c *Conn) begin(ctx context.Context, m *upstream.Outgoing, both *messages, 
 	b.seen.Because(observe.ToServer, observe.Why{Translator: c.up, Known: translate.Known{Facts: msg.Facts, Stamp: msg.Stamp}}, msg.Losses)
 	switch {
 	case err != nil:
-		b.cancel(nil)
+		b.ctx.End(nil)
 		return nil, err
 	case v == wire.Answer:
-		b.cancel(nil)
+		b.ctx.End(nil)
 		answer, err := sjson.SetRawBytes(out, "id", b.id)
 		return bridge.AnswerHere(ctx, func(context.Context) ([]byte, error) { return answer, err }), nil
 	case v != wire.Forward:
-		b.cancel(nil)
+		b.ctx.End(nil)
 		return nil, mcp.Saying(mcp.CodeMethodNotFound, "Method not found: "+b.method.String())
 	}
 	b.note = bytes.Clone(msg.Note)
@@ -183,6 +189,18 @@ func (c *Conn) begin(ctx context.Context, m *upstream.Outgoing, both *messages, 
 	}
 	b.start()
 	return b, nil
+}
+
+// keep returns what f appends, in memory of the call. Nothing writes to it again.
+func (b *call) keep(f func(dst []byte) []byte) []byte {
+	from := len(b.names)
+	b.names = f(b.names)
+	return b.names[from:len(b.names):len(b.names)]
+}
+
+// keepText returns a copy of text.
+func (b *call) keepText(text string) string {
+	return wire.View(b.keep(func(dst []byte) []byte { return append(dst, text...) }))
 }
 
 // post sends the first request, or takes the answer that e has found.
@@ -227,10 +245,8 @@ func (b *call) finish() {
 		c.sendCancelled(b.sent)
 	}
 	b.closeServerStream()
-	b.cancel(nil)
-	if b.unwatch != nil {
-		b.unwatch()
-	}
+	b.ctx.End(nil)
+	b.watch.Stop()
 	b.msgs.release()
 	b.msgs = nil
 }

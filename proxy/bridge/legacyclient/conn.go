@@ -13,6 +13,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/dragoman-proxy/dragoman/proxy/bridge"
+	"github.com/dragoman-proxy/dragoman/proxy/callctx"
 	"github.com/dragoman-proxy/dragoman/proxy/era"
 	"github.com/dragoman-proxy/dragoman/proxy/host"
 	"github.com/dragoman-proxy/dragoman/proxy/large"
@@ -85,7 +86,8 @@ func (b *Bridge) New(conn upstream.Conn, client *translate.Revision, facts wire.
 	}
 	c.tasks.bridged = cfg.Contract.Tasks == "bridge" && client.Tasks
 	c.news.Limit(cfg.Limits)
-	c.life, c.end = context.WithCancel(context.Background())
+	life := callctx.New()
+	c.life, c.end = life, func() { life.End(nil) }
 	return c
 }
 
@@ -348,11 +350,14 @@ func (c *Conn) nameHeader(target string) string {
 	return mcpheader.Encode(target)
 }
 
-func (c *Conn) nextID() []byte {
+func (c *Conn) nextID() []byte { return c.appendNextID(nil) }
+
+// appendNextID appends an id for a request to the server.
+func (c *Conn) appendNextID(dst []byte) []byte {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.lastID++
-	return strconv.AppendInt(nil, c.lastID, 10)
+	return strconv.AppendInt(dst, c.lastID, 10)
 }
 
 // logLevel returns the level that requests name, as JSON; nil for none.
@@ -374,7 +379,7 @@ func (c *Conn) cancel(key []byte) {
 	b := c.running[string(key)]
 	c.mu.Unlock()
 	if b != nil {
-		b.cancel(requests.ErrCancelled)
+		b.ctx.End(requests.ErrCancelled)
 	}
 }
 

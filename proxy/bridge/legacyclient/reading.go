@@ -5,6 +5,7 @@ import (
 	"sync"
 	"sync/atomic"
 
+	"github.com/dragoman-proxy/dragoman/proxy/callctx"
 	"github.com/dragoman-proxy/dragoman/proxy/mcp"
 	"github.com/dragoman-proxy/dragoman/proxy/requests"
 	"github.com/dragoman-proxy/dragoman/proxy/sse"
@@ -18,7 +19,8 @@ import (
 // another request to the server. From then on want is a call of Next, and got is what it returns.
 type reading struct {
 	client   context.Context // ends when the client leaves
-	unwatch  func() bool     // stops the watch of client; nil if there is none
+	watched  bool
+	watch    callctx.Watch // of client
 	released atomic.Bool
 
 	mu      sync.Mutex
@@ -69,8 +71,8 @@ func (b *call) Next() (sse.Event, error) {
 		case b.ended || b.closed || b.client.Err() != nil:
 			b.mu.Unlock()
 			return sse.Event{}, b.cause()
-		case b.unwatch == nil:
-			b.unwatch = context.AfterFunc(b.client, b.interrupt)
+		case !b.watched:
+			b.watched, b.watch = true, callctx.Notify(b.client, b)
 		}
 		b.busy = true
 		b.mu.Unlock()
@@ -117,8 +119,8 @@ func (b *call) readHere() (e sse.Event, then func() error, err error) {
 	return e, then, err
 }
 
-// interrupt ends the wait of Next.
-func (b *call) interrupt() {
+// ContextEnded implements [callctx.Waiter]: it ends the wait of Next when the client has left.
+func (b *call) ContextEnded() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if b.busy {
@@ -207,7 +209,7 @@ func (b *call) run(then func() error) {
 				return
 			}
 			if !detached {
-				detached, left = true, context.AfterFunc(b.c.host.Draining, func() { b.cancel(nil) })
+				detached, left = true, context.AfterFunc(b.c.host.Draining, func() { b.ctx.End(nil) })
 			}
 		case <-b.ctx.Done():
 		}

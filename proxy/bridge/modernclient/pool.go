@@ -165,7 +165,7 @@ func (p *sessionPool) acquire(key poolKey, by quota.Holder) (b *pooledSession, m
 	key.client, key.capabilities = strings.Clone(key.client), strings.Clone(key.capabilities)
 	realm := results.KeyOf("session", strconv.Itoa(int(key.kind)), key.principal, key.address, key.client, key.capabilities)
 	b = &pooledSession{br: p.br, key: key, lastID: 1, holder: by, opener: by.Party(), uses: 1, realm: string(realm[:]), opening: make(chan struct{}), settled: make(chan struct{}), level: mcp.NoLogLevel, leveling: make(chan struct{}, 1)}
-	b.taskNews = p.br.tasks.receiver(b)
+	b.taskNews, b.hasOpened = p.br.tasks.receiver(b), b.opened
 	b.life, b.end = context.WithCancel(context.Background())
 	p.byKey[key] = append(p.byKey[key], b)
 	p.held[b.opener]++

@@ -8,6 +8,7 @@ import (
 	"github.com/tidwall/gjson"
 
 	"github.com/dragoman-proxy/dragoman/proxy/bridge"
+	"github.com/dragoman-proxy/dragoman/proxy/callctx"
 	"github.com/dragoman-proxy/dragoman/proxy/clienterror"
 	"github.com/dragoman-proxy/dragoman/proxy/downstream"
 	"github.com/dragoman-proxy/dragoman/proxy/era"
@@ -211,10 +212,10 @@ func (x *asking) undeclared(missing []byte) *mcp.Failure {
 // sendOn sends q with the given id to the server behind b, or takes the answer that e has found. The
 // caller owns the exchange, which ends with parent.
 func (br *Bridge) sendOn(parent context.Context, b *pooledSession, id []byte, q *stateless.Request, task taskPlan, from []upstream.Header, e *results.Enquiry) (*asking, error) {
-	ctx, stop := context.WithCancelCause(parent)
-	x := &asking{ctx: ctx, stop: stop}
+	ctx := callctx.Under(parent)
+	x := &asking{ctx: ctx, stop: ctx.End}
 	b.cross(&x.crossing, q, id, task, e)
-	x.Exchange = b.s.Begin(ctx, stop, from, &x.crossing, q)
+	x.Exchange = b.s.Begin(ctx, x.stop, from, &x.crossing, q)
 	out, v, err := x.Translate(q.ForServer())
 	switch {
 	case err != nil:
@@ -274,7 +275,7 @@ func (b *pooledSession) cross(c *bridge.Crossing, q *stateless.Request, id []byt
 			ID: q.ID, ProgressToken: q.ProgressToken, ServerInfo: b.said.server,
 			TTL: e.Remaining(cfg.TTL).Milliseconds(),
 		},
-		Logs: b.wantsLogs(q), Opened: b.opened, Tasks: b.taskNews,
+		Logs: b.wantsLogs(q), Opened: b.hasOpened, Tasks: b.taskNews,
 	}
 	if task != plainCall {
 		c.Up.Task = []byte("{}")

@@ -43,7 +43,8 @@ type pooledSession struct {
 	leveling chan struct{} // has a value while a goroutine reads or sets level
 	level    mcp.LogLevel  // the level of log messages that the server was asked for; mcp.NoLogLevel before
 
-	taskNews func(notification []byte) // receives the server's notifications about tasks
+	hasOpened func(notification []byte) // the method opened, bound once
+	taskNews  func(notification []byte) // receives the server's notifications about tasks
 
 	questions atomic.Int64 // questions of the server that wait for the client's answer
 	asking    atomic.Int64 // how often the number of questions has changed

@@ -1,0 +1,21 @@
+//go:build !race
+
+package callctx
+
+import "testing"
+
+// TestQuietContextIsOneAllocation, also if a function waits for its end.
+func TestQuietContextIsOneAllocation(t *testing.T) {
+	w := make(waiter, 1)
+	if n := testing.AllocsPerRun(1000, func() {
+		c := New()
+		c.Await(w)
+		if c.Err() != nil || c.Value(valueKey{}) != nil {
+			t.Error("it has ended")
+		}
+		c.Forget(w)
+		c.End(errWhy)
+	}); n != 1 {
+		t.Errorf("%v allocations", n)
+	}
+}

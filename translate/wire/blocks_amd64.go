@@ -1,0 +1,24 @@
+package wire
+
+import (
+	"unsafe"
+
+	"golang.org/x/sys/cpu"
+)
+
+// textBlocks returns an index that skipText may return for the n bytes at p, looking at blocks of 64 bytes. i is 3 or
+// more. It needs AVX2.
+//
+//go:noescape
+func textBlocks(p *byte, i, n int) int
+
+var hasBlocks = cpu.X86.HasAVX2
+
+// skipText returns an index of b, i or a later one, which is inside a string. Between them are only whole characters
+// and escapes of two bytes: no quote that ends the string and nothing that is a fault. What is before i must be so too.
+func skipText(b []byte, i int) int {
+	if hasBlocks && i >= 3 && len(b)-i >= 64 {
+		return textBlocks(unsafe.SliceData(b), i, len(b))
+	}
+	return i
+}
