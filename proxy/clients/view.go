@@ -19,7 +19,6 @@ import (
 	"github.com/dragoman-proxy/dragoman/proxy/report"
 	"github.com/dragoman-proxy/dragoman/proxy/sealed"
 	"github.com/dragoman-proxy/dragoman/proxy/session"
-	"github.com/dragoman-proxy/dragoman/proxy/sse"
 	"github.com/dragoman-proxy/dragoman/proxy/stateless"
 	"github.com/dragoman-proxy/dragoman/proxy/toolindex"
 	"github.com/dragoman-proxy/dragoman/proxy/upstream"
@@ -150,9 +149,32 @@ func (c crossingExchange) Interruptible() upstream.Interruptible {
 	return nil
 }
 
-func (c crossingExchange) Next() (sse.Event, error)    { return c.x.Next() }
+func (c crossingExchange) Answer(client modernclient.Client) ([]byte, error) {
+	x := c.x
+	for {
+		e, err := x.Next()
+		switch {
+		case errors.Is(err, bridge.ErrAsked):
+			if list := x.Crossing.TakeQuestions(); len(list) > 0 {
+				client.Ask(list)
+			}
+			switch own := x.Crossing.Response(); {
+			case own != nil:
+				return own, nil
+			case x.Final:
+				return nil, err
+			}
+		case err != nil || x.Final:
+			return e.Data, err
+		default:
+			if err := client.Send(e); err != nil {
+				return nil, err
+			}
+		}
+	}
+}
+
 func (c crossingExchange) Message() *wire.Message      { return &c.x.Msg }
-func (c crossingExchange) Final() bool                 { return c.x.Final }
 func (c crossingExchange) Own() bool                   { return c.x.OwnCall != nil }
 func (c crossingExchange) Left() bool                  { return c.x.ClientLeft() }
 func (c crossingExchange) Fail(err error) *mcp.Failure { return c.x.Common.Failed(c.x, err) }

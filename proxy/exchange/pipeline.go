@@ -232,6 +232,8 @@ func (x *Exchange) translated(raw []byte) (out []byte, ok bool) {
 			s.Tools.Forget()
 		}
 		x.Common.Results.Heard(m)
+	case x.Crossing.KeepResponse(m):
+		return nil, false // dragoman asked
 	default:
 		x.Verdict, x.Fault = metrics.OutcomeOf(m), metrics.FaultOf(m)
 		if b, ok := x.Stream.(interface{ Failed() bool }); ok && b.Failed() {

@@ -77,14 +77,11 @@ type pendingQuestion struct {
 func (d *parkedCall) awaitRoom(ctx context.Context) {
 	d.mu.Lock()
 	box := d.box
-	wait := box != nil && box.Crowded()
-	if wait && len(d.asked) == 0 && d.timer != nil {
-		d.timer.Stop() // not the server is silent, but the client is slow
-	}
 	d.mu.Unlock()
-	if !wait {
+	if box == nil || !box.Crowded() {
 		return
 	}
+	d.stopTimer()
 	box.AwaitRoom(ctx)
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -113,9 +110,9 @@ func (d *parkedCall) notify(m *wire.Message, body []byte) {
 	d.kept.Put(l, m.Method)
 }
 
-// ask accepts questions of the server. The client is asked when no more of them come for a short
-// time.
-func (d *parkedCall) ask(list []bridge.Question) {
+// Ask implements [Client]: it accepts questions of the server. The client is asked when no more of them come for a
+// short time.
+func (d *parkedCall) Ask(list []bridge.Question) {
 	list = d.accept(d.br.tasks.route(d.b, list))
 	d.b.refuseAs(list, tooManyAsked, d.headers())
 }

@@ -1,7 +1,6 @@
 package modernclient
 
 import (
-	"context"
 	"errors"
 	"io"
 	"sync"
@@ -18,24 +17,16 @@ import (
 // reading says which goroutine reads what the server says about a parked call.
 //
 // At first that is the goroutine of the client's request, which for most calls has nothing else to do. A goroutine of
-// the call's own takes over when something else must be waited for as well: when the server has asked, when another
-// goroutine has a message for the client, and when the client leaves.
+// the call's own takes over when something else must be waited for as well: when another goroutine has a message for the
+// client, when the client is asked, and when it leaves.
 type reading struct {
 	st       upstream.Interruptible // the stream; nil if reading it cannot be interrupted
-	released bool                   // release was called; used only by the goroutine that reads
+	here     *relay                 // the request whose goroutine reads; nil for a goroutine of the call's own
+	released bool                   // release was called; used, like here, only by the goroutine that reads
 
 	mu   sync.Mutex
 	busy bool // the client's goroutine reads
 }
-
-// step is what one message of the server, or its absence, means for the reading of a call.
-type step int
-
-const (
-	goOn     step = iota
-	handOver      // something else must be waited for as well
-	over          // nothing more is read
-)
 
 // start begins to read the messages about the request that x has sent. It reports whether the goroutine of the client's
 // request has to read them, with readFor.
@@ -60,31 +51,26 @@ func (d *parkedCall) start(x *asking) (here bool) {
 func (d *parkedCall) readOn() {
 	d.x.crossing.Alone = false
 	d.br.host.Spawn(func() {
-		for d.readNext() != over {
+		for errors.Is(d.read(), sse.ErrInterrupted) {
 		}
 	})
 }
 
-// readFor reads on the goroutine of the client's request, until there is a message for the client in box. It returns
-// false once this goroutine has nothing more to read.
-func (d *parkedCall) readFor(ctx context.Context, box *outbox.Outbox) bool {
-	for {
-		d.setBusy(true)
-		next := handOver
-		if ctx.Err() == nil && !box.Waiting() {
-			next = d.readNext()
-		}
-		d.setBusy(false)
-		switch {
-		case next == over:
-			return false
-		case next == handOver:
-			d.readOn()
-			return false
-		case box.Waiting():
-			return true
-		}
+// readFor reads on the goroutine of r, the client's request, until something else must be waited for as well. It returns
+// false if the client gets no more messages.
+func (d *parkedCall) readFor(r *relay) bool {
+	err := sse.ErrInterrupted
+	d.setBusy(true)
+	if r.ctx.Err() == nil && !r.box.Waiting() {
+		d.reading.here = r
+		err = d.read()
+		d.reading.here = nil
 	}
+	d.setBusy(false)
+	if err != nil {
+		d.readOn()
+	}
+	return err != errUnread
 }
 
 func (d *parkedCall) setBusy(is bool) {
@@ -102,41 +88,35 @@ func (d *parkedCall) Wake() {
 	}
 }
 
-// readNext reads one message of the server about the call. It releases the session before the client receives the
-// response.
-func (d *parkedCall) readNext() (next step) {
+// read reads what the server says about the call to its end, or until it is interrupted: then there is an error. It
+// releases the session before the client receives the response.
+func (d *parkedCall) read() (err error) {
 	defer func() {
 		if p := recover(); p != nil {
 			d.br.host.Report.Panicked(p)
 			f := mcp.Fail(mcp.Panicked, "")
 			d.finish(outbox.Message{Body: f.Body(), Status: f.Status})
 			d.b.forgetOpened(d)
-			next = over
+			err = nil
 		}
-		if next == over {
+		if err == nil {
 			d.release()
 		}
 	}()
 	x := d.x
-	e, err := x.Next()
+	response, err := x.Answer(d)
 	switch {
-	case errors.Is(err, sse.ErrInterrupted):
-		return handOver
+	case err == nil:
+		d.answered(response)
+	case err == errUnread, errors.Is(err, sse.ErrInterrupted):
+		return err
 	case errors.Is(err, bridge.ErrAsked):
-		urls := x.crossing.URLs()
-		if urls != nil {
-			x.CountLater()
-			d.countLater()
-		}
-		if d.ask(x.crossing.TakeQuestions()); urls == nil {
-			return handOver
-		}
+		x.CountLater()
+		d.countLater()
 		d.release()
-		d.askURLs(urls)
-		return over
-	case errors.Is(err, io.EOF), err != nil && x.Left():
-		return over
-	case err != nil:
+		d.askURLs(x.crossing.URLs())
+	case errors.Is(err, io.EOF), x.Left():
+	default:
 		unbegun := x.Unbegun(err)
 		f := x.Fail(err)
 		if f.Cause == mcp.UpstreamLost || unbegun {
@@ -144,27 +124,59 @@ func (d *parkedCall) readNext() (next step) {
 		}
 		d.release()
 		d.finish(outbox.Message{Body: f.WithID(nil).Body(), Status: f.SessionlessStatus(), Header: f.Header, Unbegun: unbegun})
-		return over
-	case x.Final():
-		status := statusOf(x.Message(), e.Data)
-		body, err := d.br.host.Memory().Clone(x.ctx, large.AnswerWait, large.Copy, e.Data)
-		if err != nil {
-			f := x.Fail(err)
-			body, status = f.WithID(d.first.ID).Body(), f.SessionlessStatus()
-		}
-		if f := x.undeclared(d.missingCapabilities()); f != nil {
-			body, status = f.WithID(d.first.ID).Body(), f.Status
-			x.Settle(metrics.Refused)
-		}
-		d.release()
-		d.finish(outbox.Message{Body: body, Status: status, For: d.first.ID})
-		return over
 	}
-	d.notify(x.Message(), e.Data)
-	if !x.crossing.Alone {
-		d.awaitRoom(x.ctx)
+	return nil
+}
+
+// answered ends the call with the server's response.
+func (d *parkedCall) answered(response []byte) {
+	x := d.x
+	status := statusOf(x.Message(), response)
+	body, err := d.br.host.Memory().Clone(x.ctx, large.AnswerWait, large.Copy, response)
+	if err != nil {
+		f := x.Fail(err)
+		body, status = f.WithID(d.first.ID).Body(), f.SessionlessStatus()
 	}
-	return goOn
+	if f := x.undeclared(d.missingCapabilities()); f != nil {
+		body, status = f.WithID(d.first.ID).Body(), f.Status
+		x.Settle(metrics.Refused)
+	}
+	d.release()
+	d.finish(outbox.Message{Body: body, Status: status, For: d.first.ID})
+}
+
+// Send implements [Client]: it sends the client a notification of the server.
+func (d *parkedCall) Send(e sse.Event) error {
+	m, r := d.x.Message(), d.reading.here
+	switch {
+	case r == nil:
+		d.notify(m, e.Data)
+		d.awaitRoom(d.x.ctx)
+		return nil
+	case r.box.Waiting():
+		d.notify(m, e.Data)
+		return nil
+	case !interested(d.b, r.q, m, e.Data):
+		return nil
+	}
+	d.stopTimer()
+	err := r.client.Send(sse.Event{Data: e.Data})
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.awaitServer(d.patience().Silence); err != nil {
+		return errUnread
+	}
+	return nil
+}
+
+// stopTimer stops the limit for the server's silence while the client reads more slowly than the server writes: the
+// server is not silent, but not read.
+func (d *parkedCall) stopTimer() {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if len(d.asked) == 0 && d.timer != nil {
+		d.timer.Stop()
+	}
 }
 
 // release releases the session and the exchange of the call.
@@ -173,22 +185,8 @@ func (d *parkedCall) release() {
 		return
 	}
 	d.reading.released = true
+	d.setBusy(false) // nothing is left to interrupt
 	d.b.leave(d)
 	d.x.Done()
 	d.br.pool.release(d.b)
-}
-
-// whileSending calls send, which may wait for a client that reads slowly. Meanwhile the server is not silent: it is not
-// read.
-func (d *parkedCall) whileSending(send func() error) error {
-	d.mu.Lock()
-	if len(d.asked) == 0 && d.timer != nil {
-		d.timer.Stop()
-	}
-	d.mu.Unlock()
-	err := send()
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	d.awaitServer(d.patience().Silence)
-	return err
 }
