@@ -3,7 +3,6 @@ package modernclient
 import (
 	"errors"
 	"io"
-	"sync"
 
 	"github.com/dragoman-proxy/dragoman/proxy/bridge"
 	"github.com/dragoman-proxy/dragoman/proxy/large"
@@ -23,9 +22,6 @@ type reading struct {
 	st       upstream.Interruptible // the stream; nil if reading it cannot be interrupted
 	here     *relay                 // the request whose goroutine reads; nil for a goroutine of the call's own
 	released bool                   // release was called; used, like here, only by the goroutine that reads
-
-	mu   sync.Mutex
-	busy bool // the client's goroutine reads
 }
 
 // start begins to read the messages about the request that x has sent. It reports whether the goroutine of the client's
@@ -60,33 +56,20 @@ func (d *parkedCall) readOn() {
 // false if the client gets no more messages.
 func (d *parkedCall) readFor(r *relay) bool {
 	err := sse.ErrInterrupted
-	d.setBusy(true)
 	if r.ctx.Err() == nil && !r.box.Waiting() {
 		d.reading.here = r
 		err = d.read()
 		d.reading.here = nil
 	}
-	d.setBusy(false)
+	r.box.SetReader(nil)
 	if err != nil {
 		d.readOn()
 	}
 	return err != errUnread
 }
 
-func (d *parkedCall) setBusy(is bool) {
-	d.reading.mu.Lock()
-	d.reading.busy = is
-	d.reading.mu.Unlock()
-}
-
 // Wake ends the wait of readFor. It implements [outbox.Reader].
-func (d *parkedCall) Wake() {
-	d.reading.mu.Lock()
-	defer d.reading.mu.Unlock()
-	if d.reading.busy {
-		d.reading.st.Interrupt()
-	}
-}
+func (d *parkedCall) Wake() { d.reading.st.Interrupt() }
 
 // read reads what the server says about the call to its end, or until it is interrupted: then there is an error. It
 // releases the session before the client receives the response.
@@ -185,7 +168,9 @@ func (d *parkedCall) release() {
 		return
 	}
 	d.reading.released = true
-	d.setBusy(false) // nothing is left to interrupt
+	if r := d.reading.here; r != nil {
+		r.box.SetReader(nil) // nothing is left to interrupt
+	}
 	d.b.leave(d)
 	d.x.Done()
 	d.br.pool.release(d.b)
