@@ -132,7 +132,8 @@ func (o *Opened) Begin(ctx context.Context, stop context.CancelCauseFunc, header
 // crossingExchange implements [modernclient.Exchange].
 type crossingExchange struct{ x *exchange.Exchange }
 
-func (c crossingExchange) Translate(message []byte) ([]byte, wire.Verdict, error) {
+func (c crossingExchange) Translate(message, spare []byte) ([]byte, wire.Verdict, error) {
+	c.x.Lasts, c.x.Spare = true, spare
 	return c.x.FromClient(message)
 }
 

@@ -109,6 +109,8 @@ type state struct {
 	Slot     int
 	Cancels  bool // the message is notifications/cancelled for the request in key
 	Outgoing upstream.Outgoing
+	Lasts    bool   // the client's message must stay as it is
+	Spare    []byte // memory for what a large message of the client becomes; nil for none
 
 	Clock     trace.Stopwatch
 	Span      *telemetry.Call // of the client's message; nil for none

@@ -59,7 +59,7 @@ type Message struct {
 	// removes works inside it.
 	Raw []byte
 	// Room is the number of bytes behind Raw that a rewrite may write to, so that it can
-	// extend a message in place; Scan sets it to 0.
+	// extend a message in place; Scan sets it to 0. If it is negative, a rewrite leaves Raw as it is.
 	Room int
 	Kind Kind
 	// Method is the message's method or, for a response, that of the request that it

@@ -165,7 +165,10 @@ type fakeExchange struct {
 	m   wire.Message
 }
 
-func (x *fakeExchange) Translate(m []byte) ([]byte, wire.Verdict, error) { return m, wire.Forward, nil }
+func (x *fakeExchange) Translate(m, _ []byte) ([]byte, wire.Verdict, error) {
+	return m, wire.Forward, nil
+}
+
 func (x *fakeExchange) Forward(out []byte) (upstream.Stream, error) {
 	return x.s.Send(x.ctx, &upstream.Outgoing{Body: out})
 }

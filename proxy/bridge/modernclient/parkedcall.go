@@ -115,6 +115,9 @@ func (d *parkedCall) notify(m *wire.Message, body []byte) {
 func (d *parkedCall) Ask(list []bridge.Question) {
 	list = d.accept(d.br.tasks.route(d.b, list))
 	d.b.refuseAs(list, tooManyAsked, d.headers())
+	if d.reading.here != nil {
+		d.Wake() // the client's goroutine has more to wait for than the server now
+	}
 }
 
 const tooManyAsked = "the server asks too many questions at once"
@@ -434,6 +437,18 @@ func (d *parkedCall) awaitServer(limit time.Duration) {
 			d.cut(server.SilentFor(limit, false))
 		}
 	})
+}
+
+// endFor ends the call if the client's request that reads box waits for the response. Otherwise it returns false.
+func (d *parkedCall) endFor(box *outbox.Outbox) bool {
+	d.mu.Lock()
+	others, from := d.unasked(), d.from
+	ended := d.box == box && d.endLocked()
+	d.mu.Unlock()
+	if ended {
+		d.b.attribute(others, from)
+	}
+	return ended
 }
 
 // finish ends the call with the response l, with the id of the waiting request. If no request

@@ -16,8 +16,8 @@ import (
 // reading says which goroutine reads what the server says about a parked call.
 //
 // At first that is the goroutine of the client's request, which for most calls has nothing else to do. A goroutine of
-// the call's own takes over when something else must be waited for as well: when another goroutine has a message for the
-// client, when the client is asked, and when it leaves.
+// the call's own takes over when something else must be waited for as well: when the server has asked, when another
+// goroutine has a message for the client, and when the client leaves.
 type reading struct {
 	st       upstream.Interruptible // the stream; nil if reading it cannot be interrupted
 	here     *relay                 // the request whose goroutine reads; nil for a goroutine of the call's own
@@ -52,8 +52,9 @@ func (d *parkedCall) readOn() {
 	})
 }
 
-// readFor reads on the goroutine of r, the client's request, until something else must be waited for as well. It returns
-// false if the client gets no more messages.
+// readFor reads on the goroutine of r, the client's request, until something else must be waited for as well. If the
+// response comes until then, r has it afterwards, and no outbox. readFor returns false if the client gets no more
+// messages.
 func (d *parkedCall) readFor(r *relay) bool {
 	err := sse.ErrInterrupted
 	if r.ctx.Err() == nil && !r.box.Waiting() {
@@ -61,7 +62,9 @@ func (d *parkedCall) readFor(r *relay) bool {
 		err = d.read()
 		d.reading.here = nil
 	}
-	r.box.SetReader(nil)
+	if r.box != nil {
+		r.box.SetReader(nil)
+	}
 	if err != nil {
 		d.readOn()
 	}
@@ -71,8 +74,7 @@ func (d *parkedCall) readFor(r *relay) bool {
 // Wake ends the wait of readFor. It implements [outbox.Reader].
 func (d *parkedCall) Wake() { d.reading.st.Interrupt() }
 
-// read reads what the server says about the call to its end, or until it is interrupted: then there is an error. It
-// releases the session before the client receives the response.
+// read reads what the server says about the call to its end, or until it is interrupted: then there is an error.
 func (d *parkedCall) read() (err error) {
 	defer func() {
 		if p := recover(); p != nil {
@@ -113,14 +115,22 @@ func (d *parkedCall) read() (err error) {
 
 // answered ends the call with the server's response.
 func (d *parkedCall) answered(response []byte) {
-	x := d.x
+	x, r := d.x, d.reading.here
 	status := statusOf(x.Message(), response)
+	undeclared := x.undeclared(d.missingCapabilities())
+	if undeclared == nil && r != nil && d.endFor(r.box) {
+		d.reading.released = true
+		d.b.leave(d)
+		r.x, r.b, r.box = x, d.b, nil // it releases them
+		r.respond(response, status)
+		return
+	}
 	body, err := d.br.host.Memory().Clone(x.ctx, large.AnswerWait, large.Copy, response)
 	if err != nil {
 		f := x.Fail(err)
 		body, status = f.WithID(d.first.ID).Body(), f.SessionlessStatus()
 	}
-	if f := x.undeclared(d.missingCapabilities()); f != nil {
+	if f := undeclared; f != nil {
 		body, status = f.WithID(d.first.ID).Body(), f.Status
 		x.Settle(metrics.Refused)
 	}

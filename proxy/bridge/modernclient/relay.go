@@ -34,7 +34,8 @@ type relay struct {
 	who  string // the principal
 	from []upstream.Header
 
-	client mcp.Peer // set by Answer
+	client   mcp.Peer // set by Answer
+	response []byte   // once it is known
 
 	b     *pooledSession
 	x     *asking        // nil if a parked call reads it
@@ -216,7 +217,7 @@ func (br *Bridge) sendOn(parent context.Context, b *pooledSession, id []byte, q 
 	x := &asking{ctx: ctx, stop: stop}
 	b.cross(&x.crossing, q, id, task, e)
 	x.Exchange = b.s.Begin(ctx, stop, from, &x.crossing, q)
-	out, v, err := x.Translate(q.ForServer())
+	out, v, err := x.Translate(q.Raw, q.Spare())
 	switch {
 	case err != nil:
 		x.Settle(metrics.Refused)
@@ -368,9 +369,13 @@ func (r *relay) fromServer() ([]byte, error) {
 	if f := r.x.undeclared(nil); f != nil {
 		return r.answer(f), nil
 	}
-	r.done = true
-	r.status = statusOf(r.x.Message(), response)
+	r.respond(response, statusOf(r.x.Message(), response))
 	return response, nil
+}
+
+// respond notes the response of the server.
+func (r *relay) respond(response []byte, status int) {
+	r.done, r.response, r.status = true, response, status
 }
 
 // Send implements [Client].
@@ -396,8 +401,11 @@ func (r *relay) cutShort() ([]byte, error) {
 // fromBox sends the client the messages of the parked call, and returns the response.
 func (r *relay) fromBox() ([]byte, error) {
 	if d := r.reads; d != nil {
-		if r.reads = nil; !d.readFor(r) {
+		switch r.reads = nil; {
+		case !d.readFor(r):
 			return nil, io.EOF
+		case r.done:
+			return r.response, nil
 		}
 	}
 	for {
