@@ -15,6 +15,7 @@ import (
 	"github.com/dragoman-proxy/dragoman/proxy/origin"
 	"github.com/dragoman-proxy/dragoman/proxy/sse"
 	"github.com/dragoman-proxy/dragoman/proxy/upstream"
+	"github.com/dragoman-proxy/dragoman/translate"
 )
 
 // prompt answers every request at once, according to its method.
@@ -47,7 +48,7 @@ type eraCall struct {
 	name   string
 	server *prompt
 	body   string
-	modern bool // the client
+	client string // its revision
 }
 
 // eraCalls returns the combinations of eras: the call has these arguments, and the response this text.
@@ -70,10 +71,11 @@ func eraCalls(arguments, text string) []eraCall {
 	params := `"name":"x","arguments":` + arguments
 	session := `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{` + params + `}}`
 	return []eraCall{
-		{"legacy to legacy", legacy, session, false},
-		{"modern to legacy", legacy, modernRequestOf("1", "tools/call", params+","+meta(`{}`)), true},
-		{"modern that can be asked to legacy", legacy, modernRequestOf("1", "tools/call", params+","+meta(`{"elicitation":{}}`)), true},
-		{"legacy to modern", modern, session, false},
+		{"legacy to legacy", legacy, session, "2024-11-05"},
+		{"modern to legacy", legacy, modernRequestOf("1", "tools/call", params+","+meta(`{}`)), "2026-07-28"},
+		{"modern that can be asked to legacy", legacy, modernRequestOf("1", "tools/call", params+","+meta(`{"elicitation":{}}`)), "2026-07-28"},
+		{"legacy to modern", modern, session, "2024-11-05"},
+		{"newest legacy to modern", modern, session, "2025-11-25"},
 	}
 }
 
@@ -86,9 +88,9 @@ func (c *eraCall) begin(t testing.TB) (call func()) {
 	t.Cleanup(func() { srv.close() })
 	f := srv.web
 	req := &downstream.Request{Ctx: t.Context(), Header: func(string) string { return "" }}
-	if c.modern {
+	if !translate.HasHandshake(c.client) {
 		header := modernHeader(c.body)
-		req.Version = "2026-07-28"
+		req.Version = c.client
 		req.Header = func(name string) string {
 			for i := 0; i < len(header); i += 2 {
 				if header[i] == name {
@@ -99,7 +101,7 @@ func (c *eraCall) begin(t testing.TB) (call func()) {
 		}
 	} else {
 		var resp downstream.Response
-		f.Post(&downstream.Request{Ctx: t.Context(), Header: req.Header, Body: []byte(initialize("2024-11-05", `{}`))}, &resp)
+		f.Post(&downstream.Request{Ctx: t.Context(), Header: req.Header, Body: []byte(initialize(c.client, `{}`))}, &resp)
 		resp.Done()
 		req.Session = resp.Header[0].Value
 	}

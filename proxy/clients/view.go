@@ -70,6 +70,9 @@ func (v *View) Open(ctx context.Context, o modernclient.Opening) (_ modernclient
 		srv.Metrics.Handshake(translate.Lookup(translate.Modern()), nil, report.Outcome(f), failures.Cause(f.Why))
 		return nil, nil, err
 	}
+	if o.Kind == modernclient.WithHandshake {
+		srv.Shape.Store(s.Up.Shape())
+	}
 	return &Opened{srv, s}, answer, nil
 }
 
@@ -132,9 +135,9 @@ func (o *Opened) Begin(ctx context.Context, stop context.CancelCauseFunc, header
 // crossingExchange implements [modernclient.Exchange].
 type crossingExchange struct{ x *exchange.Exchange }
 
-func (c crossingExchange) Translate(message, spare []byte) ([]byte, wire.Verdict, error) {
-	c.x.Lasts, c.x.Spare = true, spare
-	return c.x.FromClient(message)
+func (c crossingExchange) Translate(m modernclient.Message) ([]byte, wire.Verdict, error) {
+	c.x.Lasts, c.x.Spare, c.x.Scanned = true, m.Spare, m.Scanned
+	return c.x.FromClient(m.Text)
 }
 
 func (c crossingExchange) Forward(out []byte) (upstream.Stream, error) {

@@ -29,12 +29,13 @@ import (
 // https://modelcontextprotocol.io/specification/2026-07-28/basic#meta. The result of [Read] points
 // into the message; [Request.Clone] and [Request.WithoutMessage] return one that owns its memory.
 type Request struct {
-	Raw    []byte // the message as it was sent
-	spare  []byte // memory for the message to the server, if it is large; nil for none
-	ID     []byte
-	Method wire.Method
-	Name   string // the name of the method
-	Target []byte // what the method is applied to: params.name or params.uri as JSON; nil if there is neither
+	Raw     []byte        // the message as it was sent
+	Scanned *wire.Message // the message, while the request is begun; nil for none
+	spare   []byte        // memory for the message to the server, if it is large; nil for none
+	ID      []byte
+	Method  wire.Method
+	Name    string // the name of the method
+	Target  []byte // what the method is applied to: params.name or params.uri as JSON; nil if there is neither
 
 	Arguments []byte // arguments of a tool call; nil for none
 	PlainName bool   // Mcp-Name should have been encoded, but was not
@@ -84,6 +85,7 @@ func (q *Request) Clone(ctx context.Context, memory *large.Memory) (*Request, er
 		return nil, clienterror.Of(err).About(q.ID)
 	}
 	o := *q
+	o.Scanned = nil
 	room = append(room, q.Raw...)
 	o.Raw, o.spare = room[:len(room):len(room)], room[len(room):]
 	for _, part := range o.parts() {

@@ -129,6 +129,9 @@ func (b *Bridge) Resume(t sealed.Session, conn upstream.Conn) *Conn {
 // resume the session.
 func (c *Conn) Introduced(t *sealed.Session) { t.Introduce(string(c.client), string(c.can)) }
 
+// Shape returns the shape with which the connection scans requests of the client.
+func (c *Conn) Shape() *wire.Shape { return c.up.Shape() }
+
 // Beneath returns the connection to the server.
 func (c *Conn) Beneath() upstream.Conn { return c.conn }
 
@@ -150,7 +153,7 @@ func (c *Conn) Send(ctx context.Context, m *upstream.Outgoing) (upstream.Stream,
 	}
 	both := messagesPool.Get().(*messages)
 	msg := &both.up
-	if err := msg.Scan(m.Body, c.up.Shape()); err != nil {
+	if err := msg.ScanLike(m.Scanned, m.Body, c.up.Shape()); err != nil {
 		return nil, err
 	}
 	switch {

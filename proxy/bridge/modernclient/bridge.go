@@ -95,12 +95,18 @@ type Client interface {
 	Ask(list []bridge.Question)
 }
 
+// Message is a message of a client.
+type Message struct {
+	Text    []byte        // it stays as it is
+	Spare   []byte        // memory for what a large message becomes; nil for none
+	Scanned *wire.Message // Text, scanned before; nil for none
+}
+
 // Exchange carries one message to the server, and the server's messages about it back. What it returns is valid until
 // the next call. Only one goroutine at a time may use it. The caller ends it with Done.
 type Exchange interface {
-	// Translate translates a message of the client, which it leaves as it is, for the server. spare is memory for out, if
-	// it is large; nil for none. If the verdict is Answer, out is the response.
-	Translate(message, spare []byte) (out []byte, v wire.Verdict, err error)
+	// Translate translates a message of the client for the server. If the verdict is Answer, out is the response.
+	Translate(m Message) (out []byte, v wire.Verdict, err error)
 	// Forward sends the translated message. The stream is nil if no response is expected.
 	Forward(out []byte) (upstream.Stream, error)
 	// Read makes st the stream that Answer reads.

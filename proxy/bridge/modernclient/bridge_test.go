@@ -165,8 +165,8 @@ type fakeExchange struct {
 	m   wire.Message
 }
 
-func (x *fakeExchange) Translate(m, _ []byte) ([]byte, wire.Verdict, error) {
-	return m, wire.Forward, nil
+func (x *fakeExchange) Translate(m Message) ([]byte, wire.Verdict, error) {
+	return m.Text, wire.Forward, nil
 }
 
 func (x *fakeExchange) Forward(out []byte) (upstream.Stream, error) {

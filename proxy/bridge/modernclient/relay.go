@@ -217,7 +217,8 @@ func (br *Bridge) sendOn(parent context.Context, b *pooledSession, id []byte, q 
 	x := &asking{ctx: ctx, stop: stop}
 	b.cross(&x.crossing, q, id, task, e)
 	x.Exchange = b.s.Begin(ctx, stop, from, &x.crossing, q)
-	out, v, err := x.Translate(q.Raw, q.Spare())
+	out, v, err := x.Translate(Message{q.Raw, q.Spare(), q.Scanned})
+	q.Scanned = nil
 	switch {
 	case err != nil:
 		x.Settle(metrics.Refused)

@@ -10,6 +10,7 @@ import (
 	"context"
 	"errors"
 	"slices"
+	"sync"
 
 	"github.com/valyala/fasthttp"
 
@@ -151,9 +152,16 @@ func (srv *Face) SessionOf(req *downstream.Request) (*session.Session, error) {
 	return s, nil
 }
 
+// modernMessages has the messages of requests outside a session.
+var modernMessages = sync.Pool{New: func() any { return new(wire.Message) }}
+
 func (srv *Face) post(req *downstream.Request, resp *downstream.Response) error {
 	if req.Session == "" || stateless.NamesModern(req.Version) {
-		m := new(wire.Message) // allocated only for requests outside a session
+		m := modernMessages.Get().(*wire.Message)
+		defer func() {
+			m.Trim()
+			modernMessages.Put(m)
+		}()
 		if srv.isModernPost(req, m) {
 			return srv.postModern(req, m, resp)
 		}
