@@ -29,10 +29,18 @@ type Crossing struct {
 	Tasks  func(notification []byte) // the state of a task has changed
 	Lacks  func(required []byte)     // the capability that a client lacks, if the call is not known
 
+	Own *OwnRequest // the exchange is about a request of dragoman's own; nil for others
+
 	questions []Question // the server's questions that TakeQuestions has not returned yet
 	about     string     // the task that the current request is about
 	urls      []byte     // the error that requires URLs to be opened; nil for none
 	missing   []byte     // the capability that the client must declare to be asked, as the data of an error
+}
+
+// OwnRequest is a request of dragoman's own.
+type OwnRequest struct {
+	ID       []byte
+	Response []byte // as it came; nil before
 }
 
 // Question is a request of the server to its client, as an entry of an InputRequiredResult.
@@ -119,8 +127,27 @@ func (e *Crossing) Keep(kind wire.Kind, method wire.Method, id, body []byte) {
 	}
 }
 
-// Pending reports whether questions or URLs wait to be processed.
-func (e *Crossing) Pending() bool { return e != nil && (len(e.questions) > 0 || e.urls != nil) }
+// KeepResponse keeps m, and returns true, if it is the response to dragoman's own request.
+func (e *Crossing) KeepResponse(m *wire.Message) bool {
+	if e == nil || e.Own == nil || !bytes.Equal(wire.AppendIDKey(nil, m.ID()), wire.AppendIDKey(nil, e.Own.ID)) {
+		return false
+	}
+	e.Own.Response = bytes.Clone(m.Raw)
+	return true
+}
+
+// Response returns the response to dragoman's own request, which the caller owns, or nil.
+func (e *Crossing) Response() []byte {
+	if e == nil || e.Own == nil {
+		return nil
+	}
+	return e.Own.Response
+}
+
+// Pending reports whether questions, URLs or a response wait to be processed.
+func (e *Crossing) Pending() bool {
+	return e != nil && (len(e.questions) > 0 || e.urls != nil || e.Response() != nil)
+}
 
 // TakeQuestions removes and returns the stored questions.
 func (e *Crossing) TakeQuestions() []Question {

@@ -9,11 +9,14 @@
 package clients
 
 import (
+	"sync/atomic"
+
 	"github.com/dragoman-proxy/dragoman/proxy/bridge/modernclient"
 	"github.com/dragoman-proxy/dragoman/proxy/exchange"
 	"github.com/dragoman-proxy/dragoman/proxy/handshake"
 	"github.com/dragoman-proxy/dragoman/proxy/origin"
 	"github.com/dragoman-proxy/dragoman/proxy/session"
+	"github.com/dragoman-proxy/dragoman/translate/wire"
 )
 
 // Proxy has what the rooms share through which clients enter.
@@ -23,4 +26,7 @@ type Proxy struct {
 	*handshake.Opener
 	Modern  *modernclient.Bridge // to handshake servers, for modern clients
 	SignIns *origin.Credentials  // makes credentials for the server
+
+	// Shape says what the translation of a modern client's request for the server looks for; nil for nothing.
+	Shape atomic.Pointer[wire.Shape]
 }

@@ -18,7 +18,6 @@ import (
 	"github.com/dragoman-proxy/dragoman/proxy/report"
 	"github.com/dragoman-proxy/dragoman/proxy/sealed"
 	"github.com/dragoman-proxy/dragoman/proxy/session"
-	"github.com/dragoman-proxy/dragoman/proxy/sse"
 	"github.com/dragoman-proxy/dragoman/proxy/stateless"
 	"github.com/dragoman-proxy/dragoman/proxy/toolindex"
 	"github.com/dragoman-proxy/dragoman/proxy/upstream"
@@ -69,6 +68,9 @@ func (v *View) Open(ctx context.Context, o modernclient.Opening) (_ modernclient
 		f.Why = string(report.CauseOf(&proxy.Now().Config, f, report.At{Method: wire.Initialize.String()}))
 		proxy.Metrics.Handshake(translate.Lookup(translate.Modern()), nil, report.Outcome(f), failures.Cause(f.Why))
 		return nil, nil, err
+	}
+	if o.Kind == modernclient.WithHandshake {
+		proxy.Shape.Store(s.Up.Shape())
 	}
 	return &Opened{proxy, s}, answer, nil
 }
@@ -129,8 +131,9 @@ func (o *Opened) Begin(ctx context.Context, stop context.CancelCauseFunc, header
 // crossingExchange implements [modernclient.Exchange].
 type crossingExchange struct{ x *exchange.Exchange }
 
-func (c crossingExchange) Translate(message []byte) ([]byte, wire.Verdict, error) {
-	return c.x.FromClient(message)
+func (c crossingExchange) Translate(m modernclient.Message) ([]byte, wire.Verdict, error) {
+	c.x.Lasts, c.x.Spare, c.x.Scanned = true, m.Spare, m.Scanned
+	return c.x.FromClient(m.Text)
 }
 
 func (c crossingExchange) Forward(out []byte) (upstream.Stream, error) {
@@ -146,9 +149,32 @@ func (c crossingExchange) Interruptible() upstream.Interruptible {
 	return nil
 }
 
-func (c crossingExchange) Next() (sse.Event, error)    { return c.x.Next() }
+func (c crossingExchange) Answer(client modernclient.Client) ([]byte, error) {
+	x := c.x
+	for {
+		e, err := x.Next()
+		switch {
+		case errors.Is(err, bridge.ErrAsked):
+			if list := x.Crossing.TakeQuestions(); len(list) > 0 {
+				client.Ask(list)
+			}
+			switch own := x.Crossing.Response(); {
+			case own != nil:
+				return own, nil
+			case x.Final:
+				return nil, err
+			}
+		case err != nil || x.Final:
+			return e.Data, err
+		default:
+			if err := client.Send(e); err != nil {
+				return nil, err
+			}
+		}
+	}
+}
+
 func (c crossingExchange) Message() *wire.Message      { return &c.x.Msg }
-func (c crossingExchange) Final() bool                 { return c.x.Final }
 func (c crossingExchange) Own() bool                   { return c.x.OwnCall != nil }
 func (c crossingExchange) Left() bool                  { return c.x.ClientLeft() }
 func (c crossingExchange) Fail(err error) *mcp.Failure { return c.x.Common.Failed(c.x, err) }

@@ -109,6 +109,9 @@ type state struct {
 	Slot     int
 	Cancels  bool // the message is notifications/cancelled for the request in key
 	Outgoing upstream.Outgoing
+	Lasts    bool          // the client's message must stay as it is
+	Spare    []byte        // memory for what a large message of the client becomes; nil for none
+	Scanned  *wire.Message // the client's message, scanned before; nil for none
 
 	Clock     trace.Stopwatch
 	Span      *telemetry.Call // of the client's message; nil for none
@@ -619,7 +622,11 @@ func (x *Exchange) Forward(body []byte) (upstream.Stream, error) {
 		if c := x.Session.Renewing; c != nil {
 			x.began = c.Number()
 		}
+		if x.bridged() && sameMemory(marked, x.Msg.Raw) && len(marked) == len(x.Msg.Raw) {
+			x.Outgoing.Scanned = &x.Msg
+		}
 		st, err = x.Session.Conn.Send(x.seenWithin(), &x.Outgoing)
+		x.Outgoing.Scanned = nil
 	}
 	x.Clock.Lap(&x.Clock.Upstream)
 	if err != nil && x.Ctx.Err() != nil {

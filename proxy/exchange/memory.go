@@ -12,6 +12,10 @@ import (
 // place if the capacity of raw leaves enough room; otherwise rewrite reserves memory for the copy.
 func (x *Exchange) rewrite(t *translate.Translator, raw []byte, c large.Class) (out []byte, v wire.Verdict, err error) {
 	m := &x.Msg
+	lasts := x.Lasts && c == large.RequestCopy
+	if lasts {
+		m.Room = -1
+	}
 	if len(raw) <= large.Size || t.Identity() || m.Kind == wire.Notification {
 		out, v, err = t.Rewrite(x.buf[:0], m)
 		return x.own(out, raw), v, err
@@ -21,7 +25,12 @@ func (x *Exchange) rewrite(t *translate.Translator, raw []byte, c large.Class) (
 		wait = large.RequestWait
 	}
 	dst := x.buf[:0]
-	if m.Room = cap(raw) - len(raw); m.Room < large.Growth {
+	if lasts {
+		dst, x.Spare = x.Spare, nil
+	} else {
+		m.Room = cap(raw) - len(raw)
+	}
+	if cap(dst) < len(raw) && m.Room < large.Growth {
 		if dst, err = x.Common.Host.Memory().Alloc(x.Ctx, wait, c, len(raw)); err != nil {
 			return nil, wire.Drop, err
 		}

@@ -7,6 +7,7 @@ import (
 	"github.com/tidwall/gjson"
 	"go.uber.org/zap"
 
+	"github.com/dragoman-proxy/dragoman/proxy/bridge/legacyclient"
 	"github.com/dragoman-proxy/dragoman/proxy/clienterror"
 	"github.com/dragoman-proxy/dragoman/proxy/dialect"
 	"github.com/dragoman-proxy/dragoman/proxy/large"
@@ -56,7 +57,12 @@ func (x *Exchange) Enter(raw []byte) error {
 // Scan scans raw, the client's message, into x.msg.
 func (x *Exchange) Scan(raw []byte) error {
 	x.Clock.Start()
-	err := x.Msg.Scan(raw, x.Session.Up.Shape())
+	shape := x.Session.Up.Shape()
+	if c, bridged := x.Session.Conn.(*legacyclient.Conn); bridged && shape == nil {
+		shape = c.Shape() // the message goes on as it is, and c need not scan it again
+	}
+	err := x.Msg.ScanLike(x.Scanned, raw, shape)
+	x.Scanned = nil
 	x.Clock.Lap(&x.Clock.Parse)
 	if err != nil {
 		return x.Session.Up.ScanError(&x.Msg, err)
@@ -232,6 +238,8 @@ func (x *Exchange) translated(raw []byte) (out []byte, ok bool) {
 			s.Tools.Forget()
 		}
 		x.Common.Results.Heard(m)
+	case x.Crossing.KeepResponse(m):
+		return nil, false // dragoman asked
 	default:
 		x.Verdict, x.Fault = metrics.OutcomeOf(m), metrics.FaultOf(m)
 		if b, ok := x.Stream.(interface{ Failed() bool }); ok && b.Failed() {

@@ -29,12 +29,13 @@ import (
 // https://modelcontextprotocol.io/specification/2026-07-28/basic#meta. The result of [Read] points
 // into the message; [Request.Clone] and [Request.WithoutMessage] return one that owns its memory.
 type Request struct {
-	Raw    []byte // the message as it was sent
-	spare  []byte // memory for a copy of Raw; nil for none
-	ID     []byte
-	Method wire.Method
-	Name   string // the name of the method
-	Target []byte // what the method is applied to: params.name or params.uri as JSON; nil if there is neither
+	Raw     []byte        // the message as it was sent
+	Scanned *wire.Message // the message, while the request is begun; nil for none
+	spare   []byte        // memory for the message to the server, if it is large; nil for none
+	ID      []byte
+	Method  wire.Method
+	Name    string // the name of the method
+	Target  []byte // what the method is applied to: params.name or params.uri as JSON; nil if there is neither
 
 	Arguments []byte // arguments of a tool call; nil for none
 	PlainName bool   // Mcp-Name should have been encoded, but was not
@@ -72,14 +73,19 @@ func Read(m *wire.Message, header string) (*Request, error) {
 	return q, nil
 }
 
-// Clone returns a copy of q with memory for the message, and as much again for the message to the
+// Clone returns a copy of q with memory for the message and, if it is large, as much again for the message to the
 // server.
 func (q *Request) Clone(ctx context.Context, memory *large.Memory) (*Request, error) {
-	room, err := memory.Alloc(ctx, large.RequestWait, large.RequestCopy, 2*len(q.Raw))
+	size := len(q.Raw)
+	if size > large.Size {
+		size *= 2
+	}
+	room, err := memory.Alloc(ctx, large.RequestWait, large.RequestCopy, size)
 	if err != nil {
 		return nil, clienterror.Of(err).About(q.ID)
 	}
 	o := *q
+	o.Scanned = nil
 	room = append(room, q.Raw...)
 	o.Raw, o.spare = room[:len(room):len(room)], room[len(room):]
 	for _, part := range o.parts() {
@@ -110,13 +116,13 @@ func (q *Request) WithoutMessage() *Request {
 	return &o
 }
 
-// ForServer returns a copy of q's message that may be rewritten. Only one such copy may be in use
-// at a time.
-func (q *Request) ForServer() []byte {
-	if cap(q.spare) < len(q.Raw) {
-		return bytes.Clone(q.Raw)
+// Spare returns memory for the message to the server, or nil if the message is not large. Only one message at a time may
+// be in it.
+func (q *Request) Spare() []byte {
+	if len(q.Raw) <= large.Size || cap(q.spare) < len(q.Raw) {
+		return nil
 	}
-	return append(q.spare[:0], q.Raw...)
+	return q.spare[:0]
 }
 
 // TargetOf returns the member of params that names what a method is applied to, or "" if there is

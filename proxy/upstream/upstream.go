@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"github.com/dragoman-proxy/dragoman/proxy/sse"
+	"github.com/dragoman-proxy/dragoman/translate/wire"
 )
 
 // Outgoing is one message for the server. Its slices are the caller's: they are
@@ -32,6 +33,9 @@ type Outgoing struct {
 	// until the message is accepted: on a pipe only the caller knows what belongs to
 	// which request.
 	FirstByte, Silence time.Duration
+
+	// Scanned is Body, scanned by the caller, for a Conn that reads it; nil for none. It is valid during Send.
+	Scanned *wire.Message
 
 	// Logs says that log messages that name no request may be about this one. It matters
 	// to callers that sort the messages of a pipe.

@@ -307,7 +307,7 @@ func (m *Message) Growth() int {
 }
 
 // InPlace writes the edited message into the memory of Raw and Room, and returns it. m is then no longer valid.
-// It returns nil, and changes nothing, if the message may not fit.
+// It returns nil, and changes nothing, if the message may not fit, or if Room is negative.
 func (m *Message) InPlace() []byte {
 	at, grown := m.Raw, m.Growth()
 	if grown > m.Room {

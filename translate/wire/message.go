@@ -59,7 +59,7 @@ type Message struct {
 	// removes works inside it.
 	Raw []byte
 	// Room is the number of bytes behind Raw that a rewrite may write to, so that it can
-	// extend a message in place; Scan sets it to 0.
+	// extend a message in place; Scan sets it to 0. If it is negative, a rewrite leaves Raw as it is.
 	Room int
 	Kind Kind
 	// Method is the message's method or, for a response, that of the request that it
@@ -96,6 +96,9 @@ type Message struct {
 	grows bool   // some edit is longer than what it replaces
 
 	counted map[uint32]counted // by the array's node: how far indexOf has counted its elements
+
+	shape   *Shape // of the scan
+	scanned bool   // without an error
 }
 
 // MaxNote is the maximum size of a Note in bytes.
@@ -167,6 +170,7 @@ func (m *Message) Scan(raw []byte, shape *Shape) error {
 	if len(raw) > math.MaxUint32/2 {
 		return &EnvelopeError{Code: InvalidRequest, Why: "message larger than 2 GiB"}
 	}
+	countScan()
 	i := skipSpace(raw, 0)
 	if i == len(raw) {
 		return parseError(broken(i, faultEnd))
@@ -187,7 +191,23 @@ func (m *Message) Scan(raw []byte, shape *Shape) error {
 	if shape != nil {
 		m.nodes[0].end, m.nodes[0].next = uint32(i), uint32(len(m.nodes))
 	}
-	return m.classify(&e)
+	err := m.classify(&e)
+	m.shape, m.scanned = shape, err == nil
+	return err
+}
+
+// ScanLike is Scan of raw, a copy of the text of seen. What the scan of seen has found is not looked for again, if that
+// had the same shape. A nil seen has found nothing.
+func (m *Message) ScanLike(seen *Message, raw []byte, shape *Shape) error {
+	if seen == nil || !seen.scanned || seen.shape != shape || len(seen.Raw) != len(raw) || seen.Edited() {
+		return m.Scan(raw, shape)
+	}
+	own := *m
+	*m = *seen
+	m.Raw, m.Room, m.Facts, m.Stamp, m.Trace = raw, 0, own.Facts, own.Stamp, own.Trace
+	m.nodes, m.edits, m.text = append(own.nodes[:0], seen.nodes...), own.edits[:0], own.text[:0]
+	m.Note, m.Unfit, m.Losses, m.Places, m.counted = nil, false, own.Losses[:0], nil, nil
+	return nil
 }
 
 // whole checks that only blanks follow at i.

@@ -5,6 +5,8 @@ import (
 	"encoding/json"
 	"errors"
 	"math/rand/v2"
+	"reflect"
+	"slices"
 	"strings"
 	"testing"
 	"unicode/utf8"
@@ -72,6 +74,12 @@ func FuzzScan(f *testing.F) {
 		if err != nil {
 			return
 		}
+		for _, seen := range []*Message{&plain, &recorded} {
+			used := usedMessage()
+			if err := used.ScanLike(seen, bytes.Clone(in), seen.shape); err != nil || !sameFound(seen, used) {
+				t.Fatalf("%q: %v\nfound %+v\ntaken %+v", in, err, seen, used)
+			}
+		}
 		if got := recorded.AppendTo(nil); !bytes.Equal(got, in) {
 			t.Fatalf("%q without marks became %q", in, got)
 		}
@@ -81,6 +89,55 @@ func FuzzScan(f *testing.F) {
 			}
 		}
 	})
+}
+
+// usedMessage returns a message that was scanned and edited.
+func usedMessage() *Message {
+	m := &Message{Facts: ServerTools, Stamp: new(Stamp)}
+	_ = m.Scan([]byte(`{"jsonrpc":"2.0","id":1,"result":{"isError":true,"n":[1,2]}}`), deep)
+	m.Root().Add(append(m.Writer(), `"more":1`...))
+	m.Note, m.Room, m.Unfit, m.Losses, m.Places = []byte("n"), -1, true, append(m.Losses, Loss{}), make([]Place, 1)
+	return m
+}
+
+// sameFound reports whether two messages are the same but for what the caller says of them.
+func sameFound(a, b *Message) bool {
+	m, o := *a, *b
+	same := string(m.Raw) == string(o.Raw) && slices.Equal(m.nodes, o.nodes) && len(o.edits) == 0 && len(o.text) == 0 && len(o.Losses) == 0
+	m.Raw, m.nodes, m.edits, m.text, m.Losses, m.Facts, m.Stamp = nil, nil, nil, nil, nil, 0, nil
+	o.Raw, o.nodes, o.edits, o.text, o.Losses, o.Facts, o.Stamp = nil, nil, nil, nil, nil, 0, nil
+	return same && reflect.DeepEqual(m, o) && b.Facts == ServerTools && b.Stamp != nil
+}
+
+// TestScanLikeReadsNothingTwice: only if the shape is another one, or the first scan has found nothing.
+func TestScanLikeReadsNothingTwice(t *testing.T) {
+	const text = `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"x"}}`
+	broken := []byte(strings.ReplaceAll(text, "{", "}"))
+	for _, c := range []struct {
+		name  string
+		first func(m *Message)
+		shape *Shape
+		reads bool
+	}{
+		{"the same shape", func(m *Message) { _ = m.Scan([]byte(text), deep) }, deep, false},
+		{"no shape", func(m *Message) { _ = m.Scan([]byte(text), nil) }, nil, false},
+		{"another shape", func(m *Message) { _ = m.Scan([]byte(text), nil) }, deep, true},
+		{"never scanned", func(*Message) {}, nil, true},
+		{"not a message", func(m *Message) { _ = m.Scan([]byte(strings.ReplaceAll(text, "2.0", "1.0")), nil) }, nil, true},
+		{"another text", func(m *Message) { _ = m.Scan([]byte(text+" "), nil) }, nil, true},
+		{"forgotten", func(m *Message) { _ = m.Scan([]byte(text), nil); m.Trim() }, nil, true},
+		{"edited", func(m *Message) { _ = m.Scan([]byte(text), deep); m.Root().Get(ID).Put(append(m.Writer(), '2')) }, deep, true},
+	} {
+		var seen, m Message
+		c.first(&seen)
+		if err := m.ScanLike(&seen, broken, c.shape); (err != nil) != c.reads {
+			t.Errorf("%s: %v", c.name, err)
+		}
+	}
+	var m Message
+	if m.ScanLike(nil, broken, nil) == nil {
+		t.Error("nothing was scanned, but it is not read")
+	}
 }
 
 func TestScanAgreesWithEncodingJSONOnMutations(t *testing.T) {

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/dragoman-proxy/dragoman/adapterrt"
+	"github.com/dragoman-proxy/dragoman/adapterrt/file"
 )
 
 // jsonServer starts the published json-server with three posts and a comment, and returns its URL.
@@ -236,7 +237,7 @@ func runtimeOf(t *testing.T, folder string, opt adapterrt.Options) *adapterrt.Ru
 }
 
 func dispatch(rt *adapterrt.Runtime, category, request string) *adapterrt.Result {
-	c, _ := adapterrt.CategoryOf(category)
+	c, _ := file.CategoryOf(category)
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
 	r := rt.Dispatch(ctx, adapterrt.Endpoint{Category: c}, &adapterrt.Request{Body: []byte(request), Session: "one"})

@@ -45,19 +45,18 @@ const (
 // The call continues when the client closes the stream: a modern server would take that as a cancellation, and a
 // client with a session does not mean it so. See reading for the goroutine that runs it.
 type call struct {
-	c         *Conn
-	ctx       *callctx.Context  // ends when the call is cancelled, or the session ends
-	stream    upstream.Outgoing // the first request; later ones differ in id, answers and requestState
-	id        []byte            // the client's
-	key       string
-	method    wire.Method
-	target    string // the name or the URI that the request is about, "" for none
-	arguments []byte // of the tool; nil for none
-	note      []byte
-	wish      []byte            // the client's params.task; nil for none
-	seen      *observe.Call     // nil if the call is not observed
-	span      *telemetry.Call   // nil for none
-	from      []upstream.Header // the client's headers; the stream's headers begin with them
+	c      *Conn
+	ctx    *callctx.Context  // ends when the call is cancelled, or the session ends
+	stream upstream.Outgoing // the first request; later ones differ in id, answers and requestState
+	id     []byte            // the client's
+	key    string
+	method wire.Method
+	target string // the name or the URI that the request is about, "" for none
+	note   []byte
+	wish   []byte            // the client's params.task; nil for none
+	seen   *observe.Call     // nil if the call is not observed
+	span   *telemetry.Call   // nil for none
+	from   []upstream.Header // the client's headers; the stream's headers begin with them
 
 	names []byte    // the memory of id, key, target and the first sent, one behind the other
 	room  [128]byte // the memory of names, unless they are long
@@ -85,6 +84,10 @@ type call struct {
 	answers   []*ask   // sent last
 	opened    [][]byte // elicitationIds of the URLs that the client has accepted to open
 }
+
+// headroom is by how much requests to a modern server are longer than those of the client, besides what they say of the
+// client.
+const headroom = 256
 
 // messages are the two messages that a call works on. They keep their memory for other calls.
 type messages struct {
@@ -122,10 +125,15 @@ type receivedAnswer struct {
 	header []upstream.Header // of the client's POST with the answer
 }
 
-// begin sends a request of the client to the server, which was scanned into both.up. It is rewritten in scratch.
-// scratch and both belong to the call from now on.
-func (c *Conn) begin(ctx context.Context, m *upstream.Outgoing, both *messages, scratch []byte) (upstream.Stream, error) {
+// begin sends a request of the client to the server, which was scanned into both.up. both belongs to the call from now
+// on.
+func (c *Conn) begin(ctx context.Context, m *upstream.Outgoing, both *messages) (upstream.Stream, error) {
 	msg := &both.up
+	scratch, err := c.host.Memory().Alloc(ctx, large.RequestWait, large.RequestCopy, len(msg.Raw)+len(c.client)+len(c.can)+headroom)
+	if err != nil {
+		return nil, err
+	}
+	msg.Room = -1 // the message is the caller's, and the call keeps what it becomes
 	b := &call{c: c, seen: observe.Of(ctx), span: telemetry.In(ctx), method: msg.Method, msgs: both}
 	b.client = ctx
 	b.names = b.room[:0]
@@ -143,7 +151,6 @@ func (c *Conn) begin(ctx context.Context, m *upstream.Outgoing, both *messages, 
 		b.target = b.keepText(params.Get("taskId").String())
 	}
 	b.wish = c.wish(b.method, params)
-	b.arguments = wire.Bytes(params.Get("arguments").Raw)
 	e := c.enquire(msg, b.target, m.Header)
 	msg.Facts = c.facts
 	both.upStamp = wire.Stamp{ID: b.sent, ClientInfo: c.client, Capabilities: c.can, LogLevel: c.logLevel(), Task: b.wish}
@@ -158,6 +165,10 @@ func (c *Conn) begin(ctx context.Context, m *upstream.Outgoing, both *messages, 
 	case err != nil:
 		b.ctx.End(nil)
 		return nil, err
+	case !msg.Edited():
+		out = append(scratch, out...)
+	}
+	switch {
 	case v == wire.Answer:
 		b.ctx.End(nil)
 		answer, err := sjson.SetRawBytes(out, "id", b.id)
@@ -222,7 +233,7 @@ func (b *call) setHeaders(ctx context.Context) error {
 	c := b.c
 	h := c.headers(b.from, strings.Clone(gjson.Get(wire.View(b.stream.Body), "method").String()), b.target)
 	if b.method == wire.ToolsCall && c.web {
-		params, err := c.paramHeaders(ctx, b.target, b.arguments, b.from)
+		params, err := c.paramHeaders(ctx, b.target, b.stream.Body, b.from)
 		if err != nil {
 			return err
 		}

@@ -1,7 +1,6 @@
 package legacyclient
 
 import (
-	"bytes"
 	"context"
 	"crypto/rand"
 	"errors"
@@ -132,6 +131,9 @@ func (b *Bridge) Resume(t sealed.Session, conn upstream.Conn) *Conn {
 // resume the session.
 func (c *Conn) Introduced(t *sealed.Session) { t.Introduce(string(c.client), string(c.can)) }
 
+// Shape returns the shape with which the connection scans requests of the client.
+func (c *Conn) Shape() *wire.Shape { return c.up.Shape() }
+
 // Beneath returns the connection to the server.
 func (c *Conn) Beneath() upstream.Conn { return c.conn }
 
@@ -151,18 +153,16 @@ func (c *Conn) Send(ctx context.Context, m *upstream.Outgoing) (upstream.Stream,
 	if c.life.Err() != nil {
 		return nil, upstream.ErrClosed
 	}
-	room, err := c.host.Memory().Alloc(ctx, large.RequestWait, large.RequestCopy, 2*len(m.Body)) // for the message, and what it becomes
-	if err != nil {
-		return nil, err
-	}
-	room = append(room, m.Body...)
 	both := messagesPool.Get().(*messages)
 	msg := &both.up
-	if err := msg.Scan(room[:len(room):len(room)], c.up.Shape()); err != nil {
+	if err := msg.ScanLike(m.Scanned, m.Body, c.up.Shape()); err != nil {
 		return nil, err
 	}
 	switch {
 	case msg.Kind.Response():
+		if err := c.keep(ctx, msg); err != nil {
+			return nil, err
+		}
 		c.receiveAnswer(msg, m.Header)
 		return nil, nil
 	case msg.Kind == wire.Notification && msg.Method == wire.Cancelled:
@@ -173,18 +173,27 @@ func (c *Conn) Send(ctx context.Context, m *upstream.Outgoing) (upstream.Stream,
 	}
 	switch msg.Method {
 	case wire.LoggingSetLevel, wire.ResourcesSubscribe, wire.ResourcesUnsubscribe:
-		return c.remember(ctx, msg, m.Header), nil
+		return c.remember(ctx, msg, m.Header)
 	case wire.TasksGet, wire.TasksResult, wire.TasksCancel, wire.TasksUpdate:
 		if st := c.task(ctx, msg, m.Header); st != nil {
 			return st, nil
 		}
 	}
-	return c.begin(ctx, m, both, room[len(room):])
+	return c.begin(ctx, m, both)
+}
+
+// keep makes msg, which was scanned in the caller's memory, own its text.
+func (c *Conn) keep(ctx context.Context, msg *wire.Message) (err error) {
+	msg.Raw, err = c.host.Memory().Clone(ctx, large.RequestWait, large.RequestCopy, msg.Raw)
+	return err
 }
 
 // remember answers a request that only changes the state of the session.
-func (c *Conn) remember(ctx context.Context, msg *wire.Message, header []upstream.Header) upstream.Stream {
-	id, method := bytes.Clone(msg.ID()), msg.Method
+func (c *Conn) remember(ctx context.Context, msg *wire.Message, header []upstream.Header) (upstream.Stream, error) {
+	if err := c.keep(ctx, msg); err != nil {
+		return nil, err
+	}
+	id, method := msg.ID(), msg.Method
 	level := gjson.Get(wire.View(msg.Params()), "level")
 	uri := gjson.Get(wire.View(msg.Params()), "uri")
 	header = append([]upstream.Header(nil), header...)
@@ -204,7 +213,7 @@ func (c *Conn) remember(ctx context.Context, msg *wire.Message, header []upstrea
 			return f.About(id).Body(), nil
 		}
 		return mcp.AppendResult(nil, id, "{}"), err
-	})
+	}), nil
 }
 
 func (c *Conn) setLevel(ctx context.Context, level gjson.Result, header []upstream.Header) error {

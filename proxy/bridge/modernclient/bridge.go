@@ -15,7 +15,6 @@ import (
 	"github.com/dragoman-proxy/dragoman/proxy/report"
 	"github.com/dragoman-proxy/dragoman/proxy/results"
 	"github.com/dragoman-proxy/dragoman/proxy/sealed"
-	"github.com/dragoman-proxy/dragoman/proxy/sse"
 	"github.com/dragoman-proxy/dragoman/proxy/stateless"
 	"github.com/dragoman-proxy/dragoman/proxy/toolindex"
 	"github.com/dragoman-proxy/dragoman/proxy/upstream"
@@ -89,26 +88,38 @@ type Session interface {
 	End(why error)
 }
 
+// Client receives what the server says before its response. An error ends Answer, and is returned by it.
+type Client interface {
+	mcp.Peer
+	// Ask passes on questions of the server, which are answered later.
+	Ask(list []bridge.Question)
+}
+
+// Message is a message of a client.
+type Message struct {
+	Text    []byte        // it stays as it is
+	Spare   []byte        // memory for what a large message becomes; nil for none
+	Scanned *wire.Message // Text, scanned before; nil for none
+}
+
 // Exchange carries one message to the server, and the server's messages about it back. What it returns is valid until
 // the next call. Only one goroutine at a time may use it. The caller ends it with Done.
 type Exchange interface {
-	// Translate translates a message of the client, which may be rewritten in place, for the server. If the verdict is
-	// Answer, out is the response.
-	Translate(message []byte) (out []byte, v wire.Verdict, err error)
+	// Translate translates a message of the client for the server. If the verdict is Answer, out is the response.
+	Translate(m Message) (out []byte, v wire.Verdict, err error)
 	// Forward sends the translated message. The stream is nil if no response is expected.
 	Forward(out []byte) (upstream.Stream, error)
-	// Read makes st the stream that Next reads.
+	// Read makes st the stream that Answer reads.
 	Read(st upstream.Stream)
-	// Next returns the next message for the client. The error is bridge.ErrAsked if the server has asked something,
-	// and io.EOF after the response, or if none is owed.
-	Next() (sse.Event, error)
-	// Interruptible returns the stream that Next reads, if another goroutine can make Next return sse.ErrInterrupted; else
-	// nil. Next then never replaces the stream while the crossing is Alone.
+	// Answer sends client what the server says about the message, and returns the response. The error is io.EOF if
+	// none is owed, and bridge.ErrAsked if the response requires that the user opens URLs. After sse.ErrInterrupted,
+	// Answer may be called again.
+	Answer(client Client) (response []byte, err error)
+	// Interruptible returns the stream that Answer reads, if another goroutine can make Answer return
+	// sse.ErrInterrupted; else nil. Answer then never replaces the stream while the crossing is Alone.
 	Interruptible() upstream.Interruptible
-	// Message returns the message of Next, as it was scanned.
+	// Message returns what the client was sent last, or the response, as it was scanned.
 	Message() *wire.Message
-	// Final reports whether Next has returned the response.
-	Final() bool
 
 	Own() bool                    // dragoman itself answers the request
 	Limits() config.TimeLimit     // how long the server may be silent about the request

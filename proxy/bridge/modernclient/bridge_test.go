@@ -159,14 +159,16 @@ func (s *script) Close() error { return nil }
 
 // fakeExchange returns the messages of its stream as they are.
 type fakeExchange struct {
-	s     *fakeSession
-	ctx   context.Context
-	st    upstream.Stream
-	m     wire.Message
-	final bool
+	s   *fakeSession
+	ctx context.Context
+	st  upstream.Stream
+	m   wire.Message
 }
 
-func (x *fakeExchange) Translate(m []byte) ([]byte, wire.Verdict, error) { return m, wire.Forward, nil }
+func (x *fakeExchange) Translate(m Message) ([]byte, wire.Verdict, error) {
+	return m.Text, wire.Forward, nil
+}
+
 func (x *fakeExchange) Forward(out []byte) (upstream.Stream, error) {
 	return x.s.Send(x.ctx, &upstream.Outgoing{Body: out})
 }
@@ -177,17 +179,22 @@ func (x *fakeExchange) Interruptible() upstream.Interruptible {
 	return st
 }
 
-func (x *fakeExchange) Next() (sse.Event, error) {
-	e, err := x.st.Next()
-	if err == nil {
-		err = x.m.Scan(e.Data, nil)
-		x.final = x.m.Kind.Response()
+func (x *fakeExchange) Answer(client Client) ([]byte, error) {
+	for {
+		e, err := x.st.Next()
+		if err == nil {
+			err = x.m.Scan(e.Data, nil)
+		}
+		if err != nil || x.m.Kind.Response() {
+			return e.Data, err
+		}
+		if err := client.Send(e); err != nil {
+			return nil, err
+		}
 	}
-	return e, err
 }
 
 func (x *fakeExchange) Message() *wire.Message                        { return &x.m }
-func (x *fakeExchange) Final() bool                                   { return x.final }
 func (x *fakeExchange) Own() bool                                     { return false }
 func (x *fakeExchange) Limits() config.TimeLimit                      { return config.TimeLimit{} }
 func (x *fakeExchange) Left() bool                                    { return false }
@@ -257,7 +264,8 @@ func TestPanicOfAReaderIsTheCallsAnswer(t *testing.T) {
 // interruptible is a script whose reading can be interrupted. It notes who reads it.
 type interruptible struct {
 	script
-	by []string
+	by          []string
+	interrupted bool
 }
 
 func (s *interruptible) Next() (sse.Event, error) {
@@ -266,19 +274,34 @@ func (s *interruptible) Next() (sse.Event, error) {
 }
 
 func (s *interruptible) CanInterrupt() bool { return true }
-func (s *interruptible) Interrupt()         {}
+func (s *interruptible) Interrupt()         { s.interrupted = true }
 
-// TestGoroutineOfTheRequestReads: a call whose client may be asked needs no goroutine of its own until it is.
+// sentTo is a client that remembers what it receives.
+type sentTo []string
+
+func (c *sentTo) Send(e sse.Event) error {
+	*c = append(*c, string(e.Data))
+	return nil
+}
+
+// TestGoroutineOfTheRequestReads: a call whose client may be asked needs no goroutine of its own until it is, and no
+// outbox for what comes before the response.
 func TestGoroutineOfTheRequestReads(t *testing.T) {
 	st := &interruptible{script: script{[]string{`{"jsonrpc":"2.0","method":"notifications/progress","params":{"progressToken":"x","progress":1}}`, `{"jsonrpc":"2.0","id":4,"result":{}}`}}}
 	br := bridgeTo(t, &fakeServer{stream: st})
-	r, err := br.Begin(t.Context(), request(t, "4", "tools/call", `"name":"t","arguments":{}`, `{"elicitation":{}}`), "", nil)
+	q := request(t, "4", "tools/call", `"name":"t","arguments":{}`, `{"elicitation":{}}`)
+	q.ProgressToken = []byte(`"x"`)
+	r, err := br.Begin(t.Context(), q, "", nil)
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer r.End()
-	if answer, err := r.Answer(nil); err != nil || !strings.Contains(string(answer), `"id":4,"result"`) {
+	var client sentTo
+	if answer, err := r.Answer(&client); err != nil || !strings.Contains(string(answer), `"id":4,"result"`) {
 		t.Errorf("%s, %v", answer, err)
+	}
+	if len(client) != 1 || !strings.Contains(client[0], "progress") || st.interrupted {
+		t.Errorf("the client has %q, interrupted: %v", client, st.interrupted)
 	}
 	for _, stack := range st.by {
 		if !strings.Contains(stack, "(*relay).Answer") {

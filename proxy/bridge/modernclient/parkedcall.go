@@ -77,14 +77,11 @@ type pendingQuestion struct {
 func (d *parkedCall) awaitRoom(ctx context.Context) {
 	d.mu.Lock()
 	box := d.box
-	wait := box != nil && box.Crowded()
-	if wait && len(d.asked) == 0 && d.timer != nil {
-		d.timer.Stop() // not the server is silent, but the client is slow
-	}
 	d.mu.Unlock()
-	if !wait {
+	if box == nil || !box.Crowded() {
 		return
 	}
+	d.stopTimer()
 	box.AwaitRoom(ctx)
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -113,11 +110,14 @@ func (d *parkedCall) notify(m *wire.Message, body []byte) {
 	d.kept.Put(l, m.Method)
 }
 
-// ask accepts questions of the server. The client is asked when no more of them come for a short
-// time.
-func (d *parkedCall) ask(list []bridge.Question) {
+// Ask implements [Client]: it accepts questions of the server. The client is asked when no more of them come for a
+// short time.
+func (d *parkedCall) Ask(list []bridge.Question) {
 	list = d.accept(d.br.tasks.route(d.b, list))
 	d.b.refuseAs(list, tooManyAsked, d.headers())
+	if d.reading.here != nil {
+		d.Wake() // the client's goroutine has more to wait for than the server now
+	}
 }
 
 const tooManyAsked = "the server asks too many questions at once"
@@ -437,6 +437,18 @@ func (d *parkedCall) awaitServer(limit time.Duration) {
 			d.cut(server.SilentFor(limit, false))
 		}
 	})
+}
+
+// endFor ends the call if the client's request that reads box waits for the response. Otherwise it returns false.
+func (d *parkedCall) endFor(box *outbox.Outbox) bool {
+	d.mu.Lock()
+	others, from := d.unasked(), d.from
+	ended := d.box == box && d.endLocked()
+	d.mu.Unlock()
+	if ended {
+		d.b.attribute(others, from)
+	}
+	return ended
 }
 
 // finish ends the call with the response l, with the id of the waiting request. If no request

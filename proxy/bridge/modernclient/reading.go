@@ -1,10 +1,8 @@
 package modernclient
 
 import (
-	"context"
 	"errors"
 	"io"
-	"sync"
 
 	"github.com/dragoman-proxy/dragoman/proxy/bridge"
 	"github.com/dragoman-proxy/dragoman/proxy/large"
@@ -22,20 +20,9 @@ import (
 // goroutine has a message for the client, and when the client leaves.
 type reading struct {
 	st       upstream.Interruptible // the stream; nil if reading it cannot be interrupted
-	released bool                   // release was called; used only by the goroutine that reads
-
-	mu   sync.Mutex
-	busy bool // the client's goroutine reads
+	here     *relay                 // the request whose goroutine reads; nil for a goroutine of the call's own
+	released bool                   // release was called; used, like here, only by the goroutine that reads
 }
-
-// step is what one message of the server, or its absence, means for the reading of a call.
-type step int
-
-const (
-	goOn     step = iota
-	handOver      // something else must be waited for as well
-	over          // nothing more is read
-)
 
 // start begins to read the messages about the request that x has sent. It reports whether the goroutine of the client's
 // request has to read them, with readFor.
@@ -60,83 +47,61 @@ func (d *parkedCall) start(x *asking) (here bool) {
 func (d *parkedCall) readOn() {
 	d.x.crossing.Alone = false
 	d.br.host.Spawn(func() {
-		for d.readNext() != over {
+		for errors.Is(d.read(), sse.ErrInterrupted) {
 		}
 	})
 }
 
-// readFor reads on the goroutine of the client's request, until there is a message for the client in box. It returns
-// false once this goroutine has nothing more to read.
-func (d *parkedCall) readFor(ctx context.Context, box *outbox.Outbox) bool {
-	for {
-		d.setBusy(true)
-		next := handOver
-		if ctx.Err() == nil && !box.Waiting() {
-			next = d.readNext()
-		}
-		d.setBusy(false)
-		switch {
-		case next == over:
-			return false
-		case next == handOver:
-			d.readOn()
-			return false
-		case box.Waiting():
-			return true
-		}
+// readFor reads on the goroutine of r, the client's request, until something else must be waited for as well. If the
+// response comes until then, r has it afterwards, and no outbox. readFor returns false if the client gets no more
+// messages.
+func (d *parkedCall) readFor(r *relay) bool {
+	err := sse.ErrInterrupted
+	if r.ctx.Err() == nil && !r.box.Waiting() {
+		d.reading.here = r
+		err = d.read()
+		d.reading.here = nil
 	}
-}
-
-func (d *parkedCall) setBusy(is bool) {
-	d.reading.mu.Lock()
-	d.reading.busy = is
-	d.reading.mu.Unlock()
+	if r.box != nil {
+		r.box.SetReader(nil)
+	}
+	if err != nil {
+		d.readOn()
+	}
+	return err != errUnread
 }
 
 // Wake ends the wait of readFor. It implements [outbox.Reader].
-func (d *parkedCall) Wake() {
-	d.reading.mu.Lock()
-	defer d.reading.mu.Unlock()
-	if d.reading.busy {
-		d.reading.st.Interrupt()
-	}
-}
+func (d *parkedCall) Wake() { d.reading.st.Interrupt() }
 
-// readNext reads one message of the server about the call. It releases the session before the client receives the
-// response.
-func (d *parkedCall) readNext() (next step) {
+// read reads what the server says about the call to its end, or until it is interrupted: then there is an error.
+func (d *parkedCall) read() (err error) {
 	defer func() {
 		if p := recover(); p != nil {
 			d.br.host.Report.Panicked(p)
 			f := mcp.Fail(mcp.Panicked, "")
 			d.finish(outbox.Message{Body: f.Body(), Status: f.Status})
 			d.b.forgetOpened(d)
-			next = over
+			err = nil
 		}
-		if next == over {
+		if err == nil {
 			d.release()
 		}
 	}()
 	x := d.x
-	e, err := x.Next()
+	response, err := x.Answer(d)
 	switch {
-	case errors.Is(err, sse.ErrInterrupted):
-		return handOver
+	case err == nil:
+		d.answered(response)
+	case err == errUnread, errors.Is(err, sse.ErrInterrupted):
+		return err
 	case errors.Is(err, bridge.ErrAsked):
-		urls := x.crossing.URLs()
-		if urls != nil {
-			x.CountLater()
-			d.countLater()
-		}
-		if d.ask(x.crossing.TakeQuestions()); urls == nil {
-			return handOver
-		}
+		x.CountLater()
+		d.countLater()
 		d.release()
-		d.askURLs(urls)
-		return over
-	case errors.Is(err, io.EOF), err != nil && x.Left():
-		return over
-	case err != nil:
+		d.askURLs(x.crossing.URLs())
+	case errors.Is(err, io.EOF), x.Left():
+	default:
 		unbegun := x.Unbegun(err)
 		f := x.Fail(err)
 		if f.Cause == mcp.UpstreamLost || unbegun {
@@ -144,27 +109,67 @@ func (d *parkedCall) readNext() (next step) {
 		}
 		d.release()
 		d.finish(outbox.Message{Body: f.WithID(nil).Body(), Status: f.SessionlessStatus(), Header: f.Header, Unbegun: unbegun})
-		return over
-	case x.Final():
-		status := statusOf(x.Message(), e.Data)
-		body, err := d.br.host.Memory().Clone(x.ctx, large.AnswerWait, large.Copy, e.Data)
-		if err != nil {
-			f := x.Fail(err)
-			body, status = f.WithID(d.first.ID).Body(), f.SessionlessStatus()
-		}
-		if f := x.undeclared(d.missingCapabilities()); f != nil {
-			body, status = f.WithID(d.first.ID).Body(), f.Status
-			x.Settle(metrics.Refused)
-		}
-		d.release()
-		d.finish(outbox.Message{Body: body, Status: status, For: d.first.ID})
-		return over
 	}
-	d.notify(x.Message(), e.Data)
-	if !x.crossing.Alone {
-		d.awaitRoom(x.ctx)
+	return nil
+}
+
+// answered ends the call with the server's response.
+func (d *parkedCall) answered(response []byte) {
+	x, r := d.x, d.reading.here
+	status := statusOf(x.Message(), response)
+	undeclared := x.undeclared(d.missingCapabilities())
+	if undeclared == nil && r != nil && d.endFor(r.box) {
+		d.reading.released = true
+		d.b.leave(d)
+		r.x, r.b, r.box = x, d.b, nil // it releases them
+		r.respond(response, status)
+		return
 	}
-	return goOn
+	body, err := d.br.host.Memory().Clone(x.ctx, large.AnswerWait, large.Copy, response)
+	if err != nil {
+		f := x.Fail(err)
+		body, status = f.WithID(d.first.ID).Body(), f.SessionlessStatus()
+	}
+	if f := undeclared; f != nil {
+		body, status = f.WithID(d.first.ID).Body(), f.Status
+		x.Settle(metrics.Refused)
+	}
+	d.release()
+	d.finish(outbox.Message{Body: body, Status: status, For: d.first.ID})
+}
+
+// Send implements [Client]: it sends the client a notification of the server.
+func (d *parkedCall) Send(e sse.Event) error {
+	m, r := d.x.Message(), d.reading.here
+	switch {
+	case r == nil:
+		d.notify(m, e.Data)
+		d.awaitRoom(d.x.ctx)
+		return nil
+	case r.box.Waiting():
+		d.notify(m, e.Data)
+		return nil
+	case !interested(d.b, r.q, m, e.Data):
+		return nil
+	}
+	d.stopTimer()
+	err := r.client.Send(sse.Event{Data: e.Data})
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.awaitServer(d.patience().Silence); err != nil {
+		return errUnread
+	}
+	return nil
+}
+
+// stopTimer stops the limit for the server's silence while the client reads more slowly than the server writes: the
+// server is not silent, but not read.
+func (d *parkedCall) stopTimer() {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if len(d.asked) == 0 && d.timer != nil {
+		d.timer.Stop()
+	}
 }
 
 // release releases the session and the exchange of the call.
@@ -173,22 +178,10 @@ func (d *parkedCall) release() {
 		return
 	}
 	d.reading.released = true
+	if r := d.reading.here; r != nil {
+		r.box.SetReader(nil) // nothing is left to interrupt
+	}
 	d.b.leave(d)
 	d.x.Done()
 	d.br.pool.release(d.b)
-}
-
-// whileSending calls send, which may wait for a client that reads slowly. Meanwhile the server is not silent: it is not
-// read.
-func (d *parkedCall) whileSending(send func() error) error {
-	d.mu.Lock()
-	if len(d.asked) == 0 && d.timer != nil {
-		d.timer.Stop()
-	}
-	d.mu.Unlock()
-	err := send()
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	d.awaitServer(d.patience().Silence)
-	return err
 }

@@ -22,10 +22,9 @@ import (
 	"github.com/dragoman-proxy/dragoman/translate/wire"
 )
 
-// A relay is one request of a modern client to a handshake server, as that client sees it: a stream
-// of messages that ends with the response. The relay reads an exchange on a pooled session. If the
-// server may ask the client something before it answers, a parked call reads the exchange instead,
-// and may outlive the relay. See "Modern client, legacy server" in
+// A relay is one request of a modern client to a handshake server, as that client sees it: messages, and then the
+// response. The relay reads an exchange on a pooled session, whose [Client] it is. If the server may ask the client
+// something before it answers, a parked call reads the exchange instead, and may outlive the relay. See "Modern client, legacy server" in
 // https://modelcontextprotocol.io/specification/2026-07-28/basic/versioning#compatibility.
 //
 // Only one goroutine at a time may use it. The caller calls End when it is done.
@@ -36,11 +35,14 @@ type relay struct {
 	who  string // the principal
 	from []upstream.Header
 
+	client   mcp.Peer // set by Answer
+	response []byte   // once it is known
+
 	b     *pooledSession
 	x     *asking        // nil if a parked call reads it
 	box   *outbox.Outbox // the messages of the parked call for the client; nil if there is none
 	reads *parkedCall    // the parked call that this goroutine reads; nil if another one does
-	done  bool           // next has returned the response
+	done  bool           // Answer returns the response
 	task  taskPlan       // whether a tool call becomes a task
 	sent  bool           // the request was sent a second time, since the server did not know the session
 
@@ -195,7 +197,7 @@ type asking struct {
 	crossing bridge.Crossing
 }
 
-// undeclared returns the error that replaces the server's error response that Next has returned, or nil if the
+// undeclared returns the error that replaces the server's error response, or nil if the
 // response is to be sent as it is. missing is the capability that the server's questions have lacked so far.
 func (x *asking) undeclared(missing []byte) *mcp.Failure {
 	if lacking := x.crossing.Lacking(); lacking != nil {
@@ -216,7 +218,8 @@ func (br *Bridge) sendOn(parent context.Context, b *pooledSession, id []byte, q 
 	x := &asking{ctx: ctx, stop: ctx.End}
 	b.cross(&x.crossing, q, id, task, e)
 	x.Exchange = b.s.Begin(ctx, x.stop, from, &x.crossing, q)
-	out, v, err := x.Translate(q.ForServer())
+	out, v, err := x.Translate(Message{q.Raw, q.Spare(), q.Scanned})
+	q.Scanned = nil
 	switch {
 	case err != nil:
 		x.Settle(metrics.Refused)
@@ -315,109 +318,119 @@ func (r *relay) drop() {
 	}
 }
 
+// errUnbegun says that the server does not know the session, and has not begun to process the request.
+var errUnbegun = errors.New("the server does not know the session")
+
+// errUnread says that the client gets no more messages.
+var errUnread = errors.New("the client has left")
+
 // Answer implements [Reply].
-func (r *relay) Answer(client mcp.Peer) ([]byte, error) {
+func (r *relay) Answer(client mcp.Peer) (response []byte, err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			r.br.host.Report.Panicked(p)
+			response, err = r.answer(mcp.Fail(mcp.Panicked, "")), nil
+		}
+	}()
+	r.client = client
 	for {
-		e, err := r.next()
+		if r.box != nil {
+			response, err = r.fromBox()
+		} else {
+			response, err = r.fromServer()
+		}
+		if err != errUnbegun {
+			return response, err
+		}
+		r.box = nil
+		switch err := r.resend(); {
+		case era.IsModern(err):
+			return nil, err
+		case err != nil:
+			return r.answer(err), nil
+		}
+	}
+}
+
+// fromServer sends the client what the server says, and returns the response.
+func (r *relay) fromServer() ([]byte, error) {
+	response, err := r.x.Answer(r)
+	switch {
+	case err == errUnread:
+		return nil, io.EOF
+	case errors.Is(err, bridge.ErrAsked): // there is no parked call to ask the user with
+		return r.answer(urlsUnasked()), nil
+	case err != nil && r.ctx.Err() != nil:
+		return r.cutShort()
+	case err != nil && r.x.Unbegun(err) && !r.sent:
+		r.br.host.Report.Failed(err, r.x.At())
+		return nil, errUnbegun
+	case err != nil:
+		return r.answer(err), nil
+	}
+	if f := r.x.undeclared(nil); f != nil {
+		return r.answer(f), nil
+	}
+	r.respond(response, statusOf(r.x.Message(), response))
+	return response, nil
+}
+
+// respond notes the response of the server.
+func (r *relay) respond(response []byte, status int) {
+	r.done, r.response, r.status = true, response, status
+}
+
+// Send implements [Client].
+func (r *relay) Send(e sse.Event) error {
+	if interested(r.b, r.q, r.x.Message(), e.Data) && r.client.Send(sse.Event{Data: e.Data}) != nil {
+		return errUnread
+	}
+	return nil
+}
+
+// Ask implements [Client].
+func (r *relay) Ask(list []bridge.Question) { r.b.attribute(list, r.from) }
+
+// cutShort ends a relay whose context has ended. If dragoman is shutting down, the client gets an error;
+// otherwise the client has left, and cutShort returns io.EOF.
+func (r *relay) cutShort() ([]byte, error) {
+	if why := context.Cause(r.ctx); errors.Is(why, downstream.ErrStopped) || errors.Is(why, clienterror.ErrShutdown) {
+		return r.answer(clienterror.ErrShutdown), nil
+	}
+	return nil, io.EOF
+}
+
+// fromBox sends the client the messages of the parked call, and returns the response.
+func (r *relay) fromBox() ([]byte, error) {
+	if d := r.reads; d != nil {
+		switch r.reads = nil; {
+		case !d.readFor(r):
+			return nil, io.EOF
+		case r.done:
+			return r.response, nil
+		}
+	}
+	for {
+		m, last, err := r.box.Next(r.ctx)
 		switch {
 		case err != nil:
-			return nil, err
-		case r.done:
-			return e.Data, nil
-		}
-		send := func() error { return client.Send(e) }
-		if d := r.reads; d != nil {
-			err = d.whileSending(send)
-		} else {
-			err = send()
-		}
-		if err != nil {
+			return r.cutShort()
+		case m.Unbegun && r.sent:
+			return r.answer(mcp.Fail(mcp.UpstreamRefused, "").NoEndpoint()), nil
+		case m.Unbegun:
+			return nil, errUnbegun
+		case last:
+			r.done = true
+			r.status, r.header = m.Status, m.Header
+			return m.Body, nil
+		case r.client.Send(sse.Event{Data: m.Body}) != nil:
 			return nil, io.EOF
 		}
 	}
 }
 
-// next returns the next message for the client.
-func (r *relay) next() (e sse.Event, err error) {
-	defer func() {
-		if p := recover(); p != nil {
-			r.br.host.Report.Panicked(p)
-			e, err = r.answer(mcp.Fail(mcp.Panicked, "")), nil
-		}
-	}()
-	for {
-		if r.box != nil {
-			return r.fromBox()
-		}
-		e, err := r.x.Next()
-		switch {
-		case errors.Is(err, bridge.ErrAsked) && r.x.crossing.URLs() != nil: // there is no parked call to ask the user with
-			return r.answer(urlsUnasked()), nil
-		case errors.Is(err, bridge.ErrAsked):
-			r.b.attribute(r.x.crossing.TakeQuestions(), r.from)
-		case err != nil && r.ctx.Err() != nil:
-			return r.cutShort()
-		case err != nil && r.x.Unbegun(err) && !r.sent:
-			r.br.host.Report.Failed(err, r.x.At())
-			switch err := r.resend(); {
-			case era.IsModern(err):
-				return sse.Event{}, err
-			case err != nil:
-				return r.answer(err), nil
-			}
-		case err != nil:
-			return r.answer(err), nil
-		case r.x.Final():
-			if f := r.x.undeclared(nil); f != nil {
-				return r.answer(f), nil
-			}
-			r.done = true
-			r.status = statusOf(r.x.Message(), e.Data)
-			return sse.Event{Data: e.Data}, nil
-		case interested(r.b, r.q, r.x.Message(), e.Data):
-			return sse.Event{Data: e.Data}, nil
-		}
-	}
-}
-
-// cutShort ends a relay whose context has ended. If dragoman is shutting down, the client gets an error;
-// otherwise the client has left, and cutShort returns io.EOF.
-func (r *relay) cutShort() (sse.Event, error) {
-	if why := context.Cause(r.ctx); errors.Is(why, downstream.ErrStopped) || errors.Is(why, clienterror.ErrShutdown) {
-		return r.answer(clienterror.ErrShutdown), nil
-	}
-	return sse.Event{}, io.EOF
-}
-
-// fromBox returns the next message that the parked call has for the client.
-func (r *relay) fromBox() (sse.Event, error) {
-	if r.reads != nil && !r.reads.readFor(r.ctx, r.box) {
-		r.reads = nil
-	}
-	m, last, err := r.box.Next(r.ctx)
-	switch {
-	case err != nil:
-		return r.cutShort()
-	case m.Unbegun && r.sent:
-		return r.answer(mcp.Fail(mcp.UpstreamRefused, "").NoEndpoint()), nil
-	case m.Unbegun:
-		r.box = nil
-		switch err := r.resend(); {
-		case era.IsModern(err):
-			return sse.Event{}, err
-		case err != nil:
-			return r.answer(err), nil
-		}
-		return r.next()
-	case last:
-		r.done = true
-		r.status, r.header = m.Status, m.Header
-	}
-	return sse.Event{Data: m.Body}, nil
-}
-
 // answer ends the relay with err and returns the error response for the client.
-func (r *relay) answer(err error) sse.Event {
+func (r *relay) answer(err error) []byte {
 	r.done = true
 	if r.x != nil {
 		err = r.x.Fail(err)
@@ -431,7 +444,7 @@ func (r *relay) answer(err error) sse.Event {
 		r.br.pool.discard(r.b)
 	}
 	r.status, r.header = f.SessionlessStatus(), f.Header
-	return sse.Event{Data: f.Body()}
+	return f.Body()
 }
 
 // End ends the relay. If there was no response yet, the client has left, and the call is cancelled.

@@ -18,6 +18,7 @@ import (
 	"github.com/dragoman-proxy/dragoman/proxy/mcp"
 	"github.com/dragoman-proxy/dragoman/proxy/quota"
 	"github.com/dragoman-proxy/dragoman/proxy/server"
+	"github.com/dragoman-proxy/dragoman/proxy/sse"
 	"github.com/dragoman-proxy/dragoman/proxy/stateless"
 	"github.com/dragoman-proxy/dragoman/proxy/telemetry"
 	"github.com/dragoman-proxy/dragoman/proxy/upstream"
@@ -187,29 +188,38 @@ func (b *pooledSession) inquire(ctx context.Context, method wire.Method, params 
 		return nil, err
 	}
 	crossing := b.crossing()
+	crossing.Own = &bridge.OwnRequest{ID: id}
 	x := b.s.Begin(ctx, stop, header, crossing, nil)
 	defer x.Done()
 	defer context.AfterFunc(ctx, func() { st.Close() })()
-	own := &untilAnswer{Stream: st, key: wire.AppendIDKey(nil, id)}
-	x.Read(own)
-	for {
-		e, err := x.Next()
-		switch {
-		case errors.Is(err, bridge.ErrAsked):
-			b.attribute(crossing.TakeQuestions(), header)
-		case own.answer != nil:
-			return server.ResultIn(own.answer)
-		case ctx.Err() != nil:
-			return nil, context.Cause(ctx)
-		case errors.Is(err, io.EOF):
-			return nil, mcp.Fail(mcp.UpstreamSilent, "")
-		case err != nil:
-			return nil, err
-		default:
-			interested(b, &stateless.Request{LogLevel: mcp.NoLogLevel}, x.Message(), e.Data)
-		}
+	x.Read(st)
+	response, err := x.Answer(&bystander{b, x, header})
+	switch {
+	case err == nil:
+		return server.ResultIn(response)
+	case ctx.Err() != nil:
+		return nil, context.Cause(ctx)
+	case errors.Is(err, io.EOF):
+		return nil, mcp.Fail(mcp.UpstreamSilent, "")
 	}
+	return nil, err
 }
+
+// bystander is the [Client] of an exchange that is about no request of a client.
+type bystander struct {
+	b    *pooledSession
+	x    Exchange
+	from []upstream.Header
+}
+
+// Send implements [Client]: subscriptions get what they have asked for.
+func (s *bystander) Send(e sse.Event) error {
+	interested(s.b, &stateless.Request{LogLevel: mcp.NoLogLevel}, s.x.Message(), e.Data)
+	return nil
+}
+
+// Ask implements [Client].
+func (s *bystander) Ask(list []bridge.Question) { s.b.attribute(list, s.from) }
 
 // asks notes that the number of questions has changed by n.
 func (b *pooledSession) asks(n int) {

@@ -346,31 +346,38 @@ func (b *pooledSession) follow(st upstream.Stream, from []upstream.Header) {
 // read reads one standing stream to its end, and reports whether the server sent anything on it.
 func (b *pooledSession) read(st upstream.Stream, from []upstream.Header) (spoke bool) {
 	ctx, stop := context.WithCancelCause(b.life)
-	crossing := b.crossing()
-	x := b.s.Begin(ctx, stop, from, crossing, nil)
+	x := b.s.Begin(ctx, stop, from, b.crossing(), nil)
 	defer x.Done()
 	x.Read(st)
-	for {
-		e, err := x.Next()
-		var of *parkedCall
-		if err == nil {
-			of = b.about(x.Message())
-		}
-		switch {
-		case errors.Is(err, bridge.ErrAsked):
-			spoke = true
-			b.attribute(crossing.TakeQuestions(), from)
-		case err != nil:
-			return spoke
-		case x.Message().Kind != wire.Notification:
-		case of != nil:
-			spoke = true
-			of.notify(x.Message(), e.Data)
-		default:
-			spoke = true
-			interested(b, &stateless.Request{LogLevel: mcp.NoLogLevel}, x.Message(), e.Data)
-		}
+	to := &standing{bystander: bystander{b, x, from}}
+	_, _ = x.Answer(to) // the stream breaks off, or the session ends
+	return to.spoke
+}
+
+// standing is the [Client] of a standing stream.
+type standing struct {
+	bystander
+	spoke bool // the server has sent something
+}
+
+// Send implements [Client]: a notification may be about a call.
+func (s *standing) Send(e sse.Event) error {
+	m := s.x.Message()
+	if m.Kind != wire.Notification {
+		return nil
 	}
+	s.spoke = true
+	if of := s.b.about(m); of != nil {
+		of.notify(m, e.Data)
+		return nil
+	}
+	return s.bystander.Send(e)
+}
+
+// Ask implements [Client].
+func (s *standing) Ask(list []bridge.Question) {
+	s.spoke = true
+	s.bystander.Ask(list)
 }
 
 // streamEnded ends the session's subscriptions, since its standing stream has ended for good.

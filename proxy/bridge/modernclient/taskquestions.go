@@ -1,9 +1,7 @@
 package modernclient
 
 import (
-	"bytes"
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -14,8 +12,6 @@ import (
 
 	"github.com/dragoman-proxy/dragoman/proxy/bridge"
 	"github.com/dragoman-proxy/dragoman/proxy/mcp"
-	"github.com/dragoman-proxy/dragoman/proxy/sse"
-	"github.com/dragoman-proxy/dragoman/proxy/stateless"
 	"github.com/dragoman-proxy/dragoman/proxy/upstream"
 	"github.com/dragoman-proxy/dragoman/translate/wire"
 )
@@ -141,41 +137,22 @@ func (k *pooledTask) read(ctx context.Context, stop context.CancelCauseFunc, fro
 		return err
 	}
 	crossing := k.b.crossing()
-	crossing.Lacks = nil
+	crossing.Lacks, crossing.Own = nil, &bridge.OwnRequest{ID: id}
 	x := k.b.s.Begin(ctx, stop, from, crossing, nil)
 	defer x.Done()
-	x.Read(&untilAnswer{Stream: st, key: wire.AppendIDKey(nil, id)})
-	for {
-		e, err := x.Next()
-		switch {
-		case errors.Is(err, bridge.ErrAsked):
-			k.add(crossing.TakeQuestions())
-		case err != nil:
-			return err
-		default:
-			interested(k.b, &stateless.Request{LogLevel: mcp.NoLogLevel}, x.Message(), e.Data)
-		}
-	}
+	x.Read(st)
+	_, err = x.Answer(&taskListener{bystander{k.b, x, from}, k})
+	return err
 }
 
-// untilAnswer is the stream of a request without its answer.
-type untilAnswer struct {
-	upstream.Stream
-	key    []byte
-	answer []byte // a clone
+// taskListener is the [Client] of the request for a task's result.
+type taskListener struct {
+	bystander
+	k *pooledTask
 }
 
-// Next returns the next event of the underlying stream. In place of the answer, which it keeps, it
-// returns upstream.ErrClosed.
-func (s *untilAnswer) Next() (sse.Event, error) {
-	e, err := s.Stream.Next()
-	var m wire.Message
-	if err == nil && m.Scan(e.Data, nil) == nil && m.Kind.Response() && bytes.Equal(wire.AppendIDKey(nil, m.ID()), s.key) {
-		s.answer = bytes.Clone(e.Data)
-		return sse.Event{}, upstream.ErrClosed
-	}
-	return e, err
-}
+// Ask implements [Client]: the questions are the task's.
+func (l *taskListener) Ask(list []bridge.Question) { l.k.add(list) }
 
 // route gives the questions that name a task of b to that task, and returns the others.
 func (t *pooledTasks) route(b *pooledSession, list []bridge.Question) (others []bridge.Question) {

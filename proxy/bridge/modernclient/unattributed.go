@@ -165,7 +165,7 @@ func (b *pooledSession) deliver(body []byte, from []upstream.Header) error {
 	defer cancel()
 	x := b.s.Begin(ctx, nil, from, nil, nil)
 	defer x.Done()
-	out, v, err := x.Translate(body)
+	out, v, err := x.Translate(Message{Text: body})
 	if err == nil && v == wire.Forward {
 		_, err = x.Forward(out)
 	}

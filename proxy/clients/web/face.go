@@ -10,6 +10,7 @@ import (
 	"context"
 	"errors"
 	"slices"
+	"sync"
 
 	"github.com/valyala/fasthttp"
 
@@ -147,9 +148,16 @@ func (face *Face) SessionOf(req *downstream.Request) (*session.Session, error) {
 	return s, nil
 }
 
+// modernMessages has the messages of requests outside a session.
+var modernMessages = sync.Pool{New: func() any { return new(wire.Message) }}
+
 func (f *Face) post(req *downstream.Request, resp *downstream.Response) error {
 	if req.Session == "" || stateless.NamesModern(req.Version) {
-		m := new(wire.Message) // allocated only for requests outside a session
+		m := modernMessages.Get().(*wire.Message)
+		defer func() {
+			m.Trim()
+			modernMessages.Put(m)
+		}()
 		if f.isModernPost(req, m) {
 			return f.postModern(req, m, resp)
 		}

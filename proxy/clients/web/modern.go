@@ -24,7 +24,7 @@ import (
 // client's session id is ignored. A client with a session may also name a modern revision in the
 // header, the newest one that it knows.
 func (f *Face) isModernPost(req *downstream.Request, m *wire.Message) bool {
-	if m.Scan(req.Body, nil) != nil || m.Kind == wire.Request && m.Method == wire.Initialize && !stateless.IsModern(m) {
+	if m.Scan(req.Body, f.Shape.Load()) != nil || m.Kind == wire.Request && m.Method == wire.Initialize && !stateless.IsModern(m) {
 		return false
 	}
 	if m.Kind == wire.Request && stateless.IsModern(m) {
@@ -111,7 +111,9 @@ func (face *Face) postModern(req *downstream.Request, m *wire.Message, resp *dow
 		} else {
 			var own *stateless.Request
 			if own, err = q.Clone(req.Ctx, face.Host.Memory()); err == nil {
+				own.Scanned = m
 				err = face.Modern.Post(req, own, who, from, resp)
+				own.Scanned = nil
 			}
 		}
 		if err == nil || again || face.IsOurs(q) || !face.Eras.Changed(req.Ctx, from, direct, err) {
