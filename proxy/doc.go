@@ -29,7 +29,8 @@
 //     configuration.
 //   - translate has the rules between revisions, and never waits; memo keeps translated lists.
 //   - stateless reads from each modern request which client sends it. sealed makes the ids and tokens that clients keep,
-//     so that any replica with the same key can serve them; replicas finds the process that alone holds something.
+//     so that any replica with the same key can serve them; replicas finds the process that alone holds something, and
+//     store keeps what they share.
 //   - era finds out which kind of server it is and which revisions to propose; probe reports what clients get of it.
 //   - owntools, adapters, shape, footprint, gate, dialect and results are features: tools of dragoman's own, adapter files,
 //     shorter results, smaller lists, checks before calls, newer schemas, cached results. replay keeps events for a client

@@ -1,0 +1,195 @@
+// Package store keeps state that several replicas share, and that cannot be sealed into what clients carry: the originals of
+// shortened results, confirmation tokens, counters of limits, marks of deleted sessions, where a process is.
+//
+// A [Store] stands over an [Engine]: the memory of this process ([NewMemory]), or a server with the Redis protocol (package
+// redisstore). The Store gives keys their names, seals values, bounds sizes and times, and fails at once while the engine is
+// known to be down. Everything that it keeps has an expiry.
+//
+// The operator of the engine sees the kind of each key, how many there are, how large values are, and the counters. Names and
+// values are closed to them: a name is an HMAC, and a value is sealed for its key, so that it cannot be put under another one.
+// A value that cannot be opened counts as absent.
+//
+// With two keys (see session.key_file) what one of them has named or sealed is found and opened. Where replicas disagree on
+// which of them is the first, each of the two counts for itself with [Store.Charge] and [Store.Count].
+package store
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+)
+
+// Errors of a Store. They are compared with errors.Is.
+var (
+	ErrAbsent      = errors.New("the store has no such value")
+	ErrUnavailable = errors.New("the store is unavailable")
+	ErrFull        = errors.New("the store is full")
+	ErrTooLarge    = errors.New("the value is too large for the store")
+	ErrHeld        = errors.New("the lock is held")
+)
+
+// The defaults of [Options].
+const (
+	DefaultTimeout  = 200 * time.Millisecond
+	DefaultMaxValue = 8 << 20
+)
+
+// MaxTTL bounds every expiry.
+const MaxTTL = 400 * 24 * time.Hour
+
+// Key names a value. Kind says what it is, in lower-case letters and underscores; the operator of the engine can read it. Name
+// may be anything, and is hidden.
+type Key struct{ Kind, Name string }
+
+// Options says how a Store uses its engine.
+type Options struct {
+	Keys     [][]byte      // the first one names and seals, each of them opens; none leaves names and values open
+	Prefix   string        // of all keys
+	Timeout  time.Duration // for one operation; 0 means DefaultTimeout
+	MaxValue int           // the largest value; 0 means DefaultMaxValue
+
+	Observe func(Operation)          // is told of each operation; may be nil
+	Changed func(up bool, err error) // is told when the engine goes down, and when it is there again; may be nil
+}
+
+// Operation is one use of the engine, as metrics and tests see it.
+type Operation struct {
+	Name    string // such as "get"
+	Kind    string // of the key; "" for none
+	Outcome Outcome
+	Took    time.Duration
+}
+
+// Outcome says how an operation ended.
+type Outcome string
+
+// The outcomes, as metrics name them.
+const (
+	OK          Outcome = "ok"
+	Absent      Outcome = "absent"
+	Refused     Outcome = "refused"    // by a limit, a lock, or because the value is another one
+	Unreadable  Outcome = "unreadable" // not sealed by us for this key
+	Unavailable Outcome = "unavailable"
+	Skipped     Outcome = "skipped" // the engine is known to be down, and was not asked
+	Full        Outcome = "full"
+	TooLarge    Outcome = "too_large"
+	Cancelled   Outcome = "cancelled" // by the caller
+	Failed      Outcome = "failed"
+)
+
+// Store keeps values in an engine. It is safe for concurrent use. Each method asks the engine once, but for those whose
+// comment says otherwise; while there are two keys, a value that the first one does not name is looked for with the second.
+type Store struct {
+	engine  Engine
+	vault   *vault
+	options Options
+	health  health
+}
+
+// New returns a Store over engine, which [Store.Close] closes.
+func New(engine Engine, o Options) (*Store, error) {
+	if o.Timeout <= 0 {
+		o.Timeout = DefaultTimeout
+	}
+	if o.MaxValue <= 0 {
+		o.MaxValue = DefaultMaxValue
+	}
+	v, err := newVault(o.Keys, o.Prefix)
+	if err != nil {
+		return nil, err
+	}
+	s := &Store{engine: engine, vault: v, options: o}
+	s.health.begin(s)
+	return s, nil
+}
+
+// Close ends all subscriptions and closes the engine.
+func (s *Store) Close() error {
+	s.health.end()
+	return s.engine.Close()
+}
+
+// Up reports whether the engine answered last.
+func (s *Store) Up() bool { return !s.health.down.Load() }
+
+// Ping asks the engine whether it is there, also if it is known to be down.
+func (s *Store) Ping(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, s.options.Timeout)
+	defer cancel()
+	return classified(s.engine.Ping(ctx))
+}
+
+// ask runs one operation on the engine, within the time for one, and counts it.
+func (s *Store) ask(ctx context.Context, name string, key Key, do func(ctx context.Context) error) error {
+	began := time.Now()
+	err := s.asked(ctx, do)
+	if s.options.Observe != nil {
+		s.options.Observe(Operation{Name: name, Kind: key.Kind, Outcome: outcome(ctx, err), Took: time.Since(began)})
+	}
+	switch {
+	case err == nil, err == errRefused, err == errUnreadable, errors.Is(err, errSkipped):
+		return err
+	case ctx.Err() != nil:
+		return context.Cause(ctx)
+	}
+	return fmt.Errorf("%s %s: %w", name, key.Kind, err)
+}
+
+func (s *Store) asked(ctx context.Context, do func(ctx context.Context) error) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	if s.health.down.Load() {
+		return errSkipped
+	}
+	within, cancel := context.WithTimeout(ctx, s.options.Timeout)
+	defer cancel()
+	err := classified(do(within))
+	if ctx.Err() == nil {
+		s.health.saw(err)
+	}
+	return err
+}
+
+var (
+	errRefused    = errors.New("refused")
+	errUnreadable = fmt.Errorf("%w: what is there was not sealed with this key_file for this key", ErrAbsent)
+	errSkipped    = fmt.Errorf("%w: it has not answered lately", ErrUnavailable)
+)
+
+// classified makes an engine's error one of the errors of a Store. What an engine does not name is a failure to reach it.
+func classified(err error) error {
+	for _, known := range []error{nil, errRefused, ErrAbsent, ErrFull, ErrTooLarge, ErrUnavailable} {
+		if errors.Is(err, known) {
+			return err
+		}
+	}
+	return fmt.Errorf("%w: %w", ErrUnavailable, err)
+}
+
+func outcome(ctx context.Context, err error) Outcome {
+	switch {
+	case err == nil:
+		return OK
+	case errors.Is(err, errRefused):
+		return Refused
+	case errors.Is(err, errUnreadable):
+		return Unreadable
+	case errors.Is(err, ErrAbsent):
+		return Absent
+	case ctx.Err() != nil:
+		return Cancelled
+	case errors.Is(err, errSkipped):
+		return Skipped
+	case errors.Is(err, ErrRejected):
+		return Failed
+	case errors.Is(err, ErrUnavailable):
+		return Unavailable
+	case errors.Is(err, ErrFull):
+		return Full
+	case errors.Is(err, ErrTooLarge):
+		return TooLarge
+	}
+	return Failed
+}

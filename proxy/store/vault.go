@@ -1,0 +1,163 @@
+package store
+
+import (
+	"crypto/aes"
+	"crypto/cipher"
+	"crypto/hmac"
+	"crypto/sha256"
+	"encoding/base64"
+	"fmt"
+	"strings"
+)
+
+// tagBytes is the length of the tag that begins each value. It lets the engine compare a value with one that it cannot read.
+const tagBytes = 16
+
+const (
+	maxKind = 24
+	maxName = 4 << 10
+	// overhead is the largest difference between a value and what the engine keeps of it.
+	overhead = tagBytes + 12 + 16
+)
+
+// vault names keys and seals values. Without secrets it only adds the tags.
+type vault struct {
+	prefix  string
+	secrets []*secret // the first names and seals
+}
+
+type secret struct {
+	names, tags []byte
+	box         cipher.AEAD // with random nonces, for values
+	fixed       cipher.AEAD // with a nonce made of the text, so that a member of a set is always the same bytes
+}
+
+func newVault(keys [][]byte, prefix string) (*vault, error) {
+	v := &vault{prefix: prefix}
+	for _, key := range keys {
+		derive := func(use string) []byte { return sum(key, "dragoman store "+use) }
+		aead := func(use string, make func(cipher.Block) (cipher.AEAD, error)) (cipher.AEAD, error) {
+			block, err := aes.NewCipher(derive(use))
+			if err != nil {
+				return nil, err
+			}
+			return make(block)
+		}
+		box, err := aead("values", cipher.NewGCMWithRandomNonce)
+		if err != nil {
+			return nil, err
+		}
+		fixed, err := aead("members", cipher.NewGCM)
+		if err != nil {
+			return nil, err
+		}
+		v.secrets = append(v.secrets, &secret{derive("names"), derive("tags"), box, fixed})
+	}
+	return v, nil
+}
+
+func sum(key []byte, parts ...string) []byte {
+	h := hmac.New(sha256.New, key)
+	for _, part := range parts {
+		h.Write([]byte(part))
+		h.Write([]byte{0})
+	}
+	return h.Sum(nil)
+}
+
+// check refuses a key that a mistake in the program has made.
+func (k Key) check() error {
+	if k.Kind == "" || len(k.Kind) > maxKind || strings.Trim(k.Kind, "abcdefghijklmnopqrstuvwxyz_") != "" {
+		return fmt.Errorf("store: %q is no kind of a key", k.Kind)
+	}
+	if len(k.Name) > maxName {
+		return fmt.Errorf("%w: the name of a key of kind %s has %d bytes", ErrTooLarge, k.Kind, len(k.Name))
+	}
+	return nil
+}
+
+// names returns how the engine knows a key: one name for each secret.
+func (v *vault) names(k Key) ([]string, error) {
+	if err := k.check(); err != nil {
+		return nil, err
+	}
+	if len(v.secrets) == 0 {
+		return []string{v.prefix + k.Kind + ":" + k.Name}, nil
+	}
+	names := make([]string, len(v.secrets))
+	for i, s := range v.secrets {
+		mac := sum(s.names, k.Kind, k.Name)
+		names[i] = v.prefix + k.Kind + ":" + base64.RawURLEncoding.EncodeToString(mac[:18])
+	}
+	return names, nil
+}
+
+func (k Key) use() []byte { return []byte(k.Kind + "\x00" + k.Name) }
+
+// tags returns the tags that value can have at k.
+func (v *vault) tags(k Key, value []byte) [][]byte {
+	if len(v.secrets) == 0 {
+		mac := sha256.Sum256(value)
+		return [][]byte{mac[:tagBytes]}
+	}
+	tags := make([][]byte, len(v.secrets))
+	for i, s := range v.secrets {
+		tags[i] = sum(s.tags, k.Kind, k.Name, string(value))[:tagBytes]
+	}
+	return tags
+}
+
+// seal returns what the engine keeps for value.
+func (v *vault) seal(k Key, value []byte) []byte {
+	out := make([]byte, 0, len(value)+overhead)
+	out = append(out, v.tags(k, value)[0]...)
+	if len(v.secrets) == 0 {
+		return append(out, value...)
+	}
+	return v.secrets[0].box.Seal(out, nil, value, k.use())
+}
+
+// open returns the value of what seal has made.
+func (v *vault) open(k Key, kept []byte) ([]byte, error) {
+	if len(kept) < tagBytes {
+		return nil, errUnreadable
+	}
+	if len(v.secrets) == 0 {
+		return kept[tagBytes:], nil
+	}
+	for _, s := range v.secrets {
+		if value, err := s.box.Open(nil, nil, kept[tagBytes:], k.use()); err == nil {
+			return value, nil
+		}
+	}
+	return nil, errUnreadable
+}
+
+// members returns the bytes that may stand for a member of the set k: the same ones each time, one for each secret.
+func (v *vault) members(k Key, name []byte) [][]byte {
+	if len(v.secrets) == 0 {
+		return [][]byte{name}
+	}
+	all := make([][]byte, len(v.secrets))
+	for i, s := range v.secrets {
+		nonce := sum(s.tags, k.Kind, k.Name, "member", string(name))[:s.fixed.NonceSize()]
+		all[i] = s.fixed.Seal(nonce[:len(nonce):len(nonce)], nonce, name, k.use())
+	}
+	return all
+}
+
+func (v *vault) openMember(k Key, kept []byte) ([]byte, error) {
+	if len(v.secrets) == 0 {
+		return kept, nil
+	}
+	for _, s := range v.secrets {
+		n := s.fixed.NonceSize()
+		if len(kept) < n {
+			break
+		}
+		if name, err := s.fixed.Open(nil, kept[:n], kept[n:], k.use()); err == nil {
+			return name, nil
+		}
+	}
+	return nil, errUnreadable
+}
