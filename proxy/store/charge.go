@@ -152,8 +152,8 @@ type balance struct {
 const (
 	// nearly makes up for the rounding of a bucket's tokens.
 	nearly = 1 - 1e-6
-	// epoch is the time of year 1 before 1970, where time.Time.Truncate begins to count, in microseconds.
-	epoch = 62135596800e6
+	// Epoch is the time of year 1 before 1970, where time.Time.Truncate begins to count, in microseconds.
+	Epoch = 62135596800e6
 )
 
 // charge does what c asks. It returns when the account is no longer needed.
@@ -200,7 +200,7 @@ func (a account) current(l *Limit, now float64) balance {
 	}
 	if l.Window > 0 {
 		w := micros(l.Window)
-		offset := math.Mod(epoch, w)
+		offset := math.Mod(Epoch, w)
 		if start := math.Floor((now+offset)/w)*w - offset; b.start != start {
 			b.start, b.used = start, 0
 		}

@@ -1,0 +1,119 @@
+package storetest
+
+import (
+	"bufio"
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+)
+
+// Redis is a redis-server of a test's own.
+type Redis struct {
+	Address string // host:port
+	Socket  string // the path of its socket
+	Config  []string
+
+	t       testing.TB
+	dir     string
+	process *exec.Cmd
+}
+
+// StartRedis starts a server with these arguments, such as "--maxmemory 4mb", and ends it with the test. The test is skipped
+// where redis-server is not installed.
+func StartRedis(t testing.TB, config ...string) *Redis {
+	t.Helper()
+	if _, err := exec.LookPath("redis-server"); err != nil {
+		t.Skip("redis-server is not installed")
+	}
+	dir, err := os.MkdirTemp("", "store") // the path of a socket is short
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := &Redis{t: t, dir: dir, Socket: filepath.Join(dir, "s"), Address: freeAddress(t), Config: config}
+	t.Cleanup(func() {
+		r.Stop()
+		os.RemoveAll(dir)
+	})
+	r.Start()
+	return r
+}
+
+func freeAddress(t testing.TB) string {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	return l.Addr().String()
+}
+
+// Start starts the server again, without what it had.
+func (r *Redis) Start() {
+	r.t.Helper()
+	host, port, _ := net.SplitHostPort(r.Address)
+	args := []string{"--bind", host, "--port", port, "--unixsocket", r.Socket, "--save", "", "--appendonly", "no", "--dir", r.dir, "--loglevel", "warning"}
+	for _, c := range r.Config {
+		name, value, _ := strings.Cut(c, " ")
+		args = append(args, name, value)
+	}
+	r.process = exec.Command("redis-server", args...)
+	said, err := r.process.StdoutPipe()
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	if err := r.process.Start(); err != nil {
+		r.t.Fatal(err)
+	}
+	go func() {
+		for lines := bufio.NewScanner(said); lines.Scan(); {
+		}
+	}()
+	for deadline := time.Now().Add(20 * time.Second); ; time.Sleep(5 * time.Millisecond) {
+		conn, err := net.Dial("unix", r.Socket)
+		if err == nil {
+			conn.Close()
+			return
+		}
+		if time.Now().After(deadline) {
+			r.t.Fatalf("redis-server does not listen: %v", err)
+		}
+	}
+}
+
+// Stop ends the server, which loses what it had.
+func (r *Redis) Stop() {
+	if r.process != nil {
+		r.Continue()
+		_ = r.process.Process.Kill()
+		_ = r.process.Wait()
+		r.process = nil
+		os.Remove(r.Socket)
+	}
+}
+
+// Pid returns the number of the server's process.
+func (r *Redis) Pid() int { return r.process.Process.Pid }
+
+// Ask sends commands as a line of text each and returns the last answer's first line.
+func (r *Redis) Ask(commands ...string) string {
+	r.t.Helper()
+	conn, err := net.Dial("unix", r.Socket)
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	defer conn.Close()
+	answers, last := bufio.NewReader(conn), ""
+	for _, c := range commands {
+		fmt.Fprintf(conn, "%s\r\n", c)
+		if last, err = answers.ReadString('\n'); err != nil {
+			r.t.Fatal(err)
+		}
+	}
+	return strings.TrimSpace(last)
+}
