@@ -89,6 +89,9 @@ func newServer(cfg config.Config, log *zap.Logger, o origin.Origin, own ...ownto
 	}
 	srv.Observer.Lost = func(reader string) { srv.Metrics.Unobserved.WithLabelValues(reader).Inc() }
 	srv.shapes = metrics.NewResults(srv.Metrics)
+	if err := srv.openStore(first, log); err != nil {
+		return nil, err
+	}
 	if srv.Adapters, err = adapters.New(cfg.Adapters, first.SharedKey(), origin.TokenStore(&cfg, log), func() *shape.Shaping { return srv.Now().Shaping }, srv.Metrics, log); err != nil {
 		return nil, err
 	}
@@ -121,6 +124,7 @@ func newServer(cfg config.Config, log *zap.Logger, o origin.Origin, own ...ownto
 		now := srv.Now()
 		return host.Setup{Config: &now.Config, Table: now.Table, Server: now.Server, Secrets: now.Secrets}
 	})
+	srv.Host.Store = srv.store
 	if srv.Tracer, err = telemetry.New(os.Getenv, srv.traced(), log); err != nil {
 		return nil, err
 	}

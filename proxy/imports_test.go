@@ -83,9 +83,9 @@ func TestImportsPointDown(t *testing.T) {
 	const adapting = "adapterrt/clean adapterrt/failure adapterrt/escape adapterrt/near adapterrt/find adapterrt/gate adapterrt/file adapterrt/httpcall adapterrt/credential adapterrt/guard adapterrt/present adapterrt/openapi"
 	const carried = "proxy/callctx proxy/upstream/orphans proxy/upstream proxy/sse proxy/lines proxy/large proxy/envelope translate/wire"
 	const configured = carried + " proxy/mcp proxy/memlimit proxy/oauth proxy/setting adapterrt transform translate " + parts + " " + adapting
-	const rooms = configured + " proxy/observe/instances proxy/config proxy/sealed proxy/quota proxy/idmap proxy/downstream proxy/results proxy/processes proxy/ended proxy/failures proxy/repeats proxy/dialect proxy/toolindex proxy/memo proxy/demo proxy/replicas proxy/trace proxy/losses proxy/principal proxy/gate proxy/server proxy/outbox proxy/mcpheader proxy/metrics proxy/oauthrelay proxy/requests proxy/clienterror proxy/report proxy/era proxy/host proxy/bridge proxy/bridge/legacyclient proxy/bridge/modernclient proxy/restart proxy/share proxy/origin proxy/shape proxy/owntools proxy/adapters proxy/stateless proxy/replay proxy/footprint proxy/probe proxy/telemetry proxy/observe proxy/redact proxy/observe/recording proxy/observe/inspect proxy/observe/page proxy/store proxy/store/redisstore"
+	const rooms = configured + " proxy/observe/instances proxy/config proxy/sealed proxy/quota proxy/idmap proxy/downstream proxy/results proxy/processes proxy/ended proxy/failures proxy/repeats proxy/dialect proxy/toolindex proxy/memo proxy/demo proxy/replicas proxy/trace proxy/losses proxy/principal proxy/gate proxy/server proxy/outbox proxy/mcpheader proxy/metrics proxy/oauthrelay proxy/requests proxy/clienterror proxy/report proxy/era proxy/host proxy/bridge proxy/bridge/legacyclient proxy/bridge/modernclient proxy/restart proxy/share proxy/origin proxy/shape proxy/owntools proxy/adapters proxy/stateless proxy/replay proxy/footprint proxy/probe proxy/telemetry proxy/observe proxy/redact proxy/observe/recording proxy/observe/inspect proxy/observe/page proxy/store proxy/store/redisstore proxy/store/storeconfig"
 	const reporting = configured + " proxy/config proxy/idmap proxy/failures proxy/downstream proxy/requests proxy/processes proxy/server proxy/clienterror proxy/metrics proxy/repeats proxy/trace proxy/oauthrelay"
-	const hosted = reporting + " proxy/report proxy/losses proxy/host proxy/telemetry"
+	const hosted = reporting + " proxy/store proxy/report proxy/losses proxy/host proxy/telemetry"
 	const seen = " proxy/observe"
 	const made = hosted + " proxy/adapters proxy/ended proxy/era proxy/footprint proxy/gate proxy/origin proxy/owntools proxy/principal proxy/redact proxy/restart proxy/results proxy/sealed proxy/shape proxy/share proxy/toolindex"
 	const talking = made + seen + " proxy/setup proxy/bridge proxy/bridge/legacyclient proxy/mcpheader proxy/quota proxy/replay proxy/stateless"
@@ -138,7 +138,7 @@ func TestImportsPointDown(t *testing.T) {
 		"proxy/requests":            "translate/wire",
 		"proxy/clienterror":         configured + " proxy/config proxy/idmap proxy/failures proxy/downstream proxy/requests proxy/processes proxy/server",
 		"proxy/report":              reporting,
-		"proxy/host":                reporting + " proxy/report proxy/losses",
+		"proxy/host":                reporting + " proxy/report proxy/losses proxy/store",
 		"proxy/bridge":              "proxy/mcp proxy/sse proxy/envelope translate translate/wire",
 		"proxy/bridge/legacyclient": hosted + seen + " proxy/era proxy/bridge proxy/results proxy/sealed proxy/ended proxy/mcpheader proxy/toolindex",
 		"proxy/bridge/modernclient": hosted + seen + " proxy/era proxy/bridge proxy/results proxy/sealed proxy/ended proxy/mcpheader proxy/toolindex proxy/outbox proxy/quota proxy/stateless",
@@ -163,6 +163,7 @@ func TestImportsPointDown(t *testing.T) {
 		"proxy/processes":           "",
 		"proxy/store":               "",
 		"proxy/store/redisstore":    "proxy/store",
+		"proxy/store/storeconfig":   configured + " proxy/config proxy/store proxy/store/redisstore",
 		"proxy/oauth":               "",
 		"adapterrt":                 "translate/wire " + adapting,
 		"transform/tree":            "translate/wire",

@@ -23,6 +23,7 @@ func allMetrics(t *testing.T) (all []*prometheus.Desc) {
 	t.Helper()
 	srv := front(t, newFake(nil))
 	srv.Register(metrics.LogLinesDropped(func() float64 { return 0 }))
+	srv.Metrics.NewStore() // there with store.url
 	descriptions := make(chan *prometheus.Desc, 1000)
 	srv.Metrics.Registry.Describe(descriptions)
 	close(descriptions)

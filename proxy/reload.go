@@ -125,6 +125,11 @@ func (srv *Server) Reload(cfg config.Config) error {
 		return err
 	}
 	srv.use(next)
+	if next.Config.Session.KeyFile != "" && srv.store.Shared() {
+		if err := srv.store.Renew(next.Keys); err != nil {
+			srv.Host.Log.Error("the store keeps the old key", zap.Error(err))
+		}
+	}
 	was.Relay.Close()
 	next.Shaping.Load(srv.Host)
 	srv.forgetAnswers() // the old translators made them
@@ -190,7 +195,7 @@ func lasting(path string) bool {
 	case "adapters.mode", "adapters.pin", "adapters.tokens":
 		return false
 	}
-	return strings.HasPrefix(path, "adapters.") || strings.HasPrefix(path, "record.") || path == "inspect.enabled" || path == "inspect.token" || path == "inspect.keep"
+	return strings.HasPrefix(path, "adapters.") || strings.HasPrefix(path, "record.") || strings.HasPrefix(path, "store.") || path == "inspect.enabled" || path == "inspect.token" || path == "inspect.keep"
 }
 
 // certificate returns the current certificate of the listener.

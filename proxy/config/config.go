@@ -51,6 +51,7 @@ type Config struct {
 	Contract translate.Options `yaml:"contract"`
 	Session  Session           `yaml:"session"`
 	Bridge   Bridge            `yaml:"bridge"`
+	Store    Store             `yaml:"store"`
 	// Transform makes results fit for the model; nil leaves them alone.
 	Transform *transform.Config `yaml:"transform"`
 	Footprint Footprint         `yaml:"footprint"`
@@ -382,6 +383,7 @@ func Default() Config {
 			MaxParked: 1000, ParkTimeout: 10 * time.Minute, Coalesce: 30 * time.Millisecond, OpenedTimeout: 2 * time.Second,
 			DefaultLogLevel: "info", Cache: Cache{Entries: 10_000},
 		},
+		Store: defaultStore(),
 		Limits: Limits{
 			ClientMessage:   10 << 20,
 			UpstreamMessage: 64 << 20,

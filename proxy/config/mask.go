@@ -37,7 +37,7 @@ var secretName = regexp.MustCompile(`(?i)(token|secret|passw|passphrase|credenti
 // isSecret reports whether the setting at path is a secret. Members of maps are judged by their names.
 func isSecret(path string) bool {
 	switch {
-	case path == "auth.tokens", path == "inspect.token", path == "upstream.auth.client_secret",
+	case path == "auth.tokens", path == "inspect.token", path == "upstream.auth.client_secret", path == "store.password", path == "store.sentinel_password",
 		strings.HasPrefix(path, "upstream.headers."), strings.HasPrefix(path, "upstream.env."), strings.HasPrefix(path, "auth.named_tokens."):
 		return true
 	case strings.HasPrefix(path, "upstream.auth.params."), strings.Contains(path, ".source_params."), strings.HasPrefix(path, "transform.adapters."):

@@ -118,15 +118,18 @@ func (c *Config) Expand(lookup func(name string) (string, bool)) error {
 			m.values[k] = out
 		}
 	}
-	if out, err := expand(c.Upstream.Auth.ClientSecret, lookup); err != nil {
-		all.Addf("upstream.auth.client_secret", "%s", err)
-	} else {
-		c.Upstream.Auth.ClientSecret = out
-	}
-	if out, err := expand(c.Inspect.Token, lookup); err != nil {
-		all.Addf("inspect.token", "%s", err)
-	} else {
-		c.Inspect.Token = out
+	for _, secret := range []struct {
+		path string
+		at   *string
+	}{
+		{"upstream.auth.client_secret", &c.Upstream.Auth.ClientSecret}, {"inspect.token", &c.Inspect.Token},
+		{"store.password", &c.Store.Password}, {"store.sentinel_password", &c.Store.SentinelPassword},
+	} {
+		if out, err := expand(*secret.at, lookup); err != nil {
+			all.Addf(secret.path, "%s", err)
+		} else {
+			*secret.at = out
+		}
 	}
 	for i, token := range c.Auth.Tokens {
 		out, err := expand(token, lookup)

@@ -120,6 +120,7 @@ func (c *Config) Validate() error {
 		fault("bridge.default_log_level", "%q is neither off nor one of %s", l, strings.Join(mcp.LogLevels(), ", "))
 	}
 	all.Add(c.validatePeers())
+	all.Add(c.Store.validate(c.Session.KeyFile))
 	if c.Shutdown.Drain < 0 {
 		fault("shutdown.drain", "must not be negative")
 	}

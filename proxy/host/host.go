@@ -19,6 +19,7 @@ import (
 	"github.com/dragoman-proxy/dragoman/proxy/metrics"
 	"github.com/dragoman-proxy/dragoman/proxy/report"
 	"github.com/dragoman-proxy/dragoman/proxy/server"
+	"github.com/dragoman-proxy/dragoman/proxy/store"
 	"github.com/dragoman-proxy/dragoman/proxy/trace"
 	"github.com/dragoman-proxy/dragoman/proxy/upstream"
 	"github.com/dragoman-proxy/dragoman/translate"
@@ -39,6 +40,7 @@ type Host struct {
 	Report   *report.Reporter
 	Losses   *losses.Log
 	Draining context.Context // ends when the proxy begins to shut down
+	Store    *store.Store    // what replicas share; the memory of this process if it is not Shared
 
 	setup  func() Setup
 	memory *large.Memory

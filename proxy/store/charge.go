@@ -74,7 +74,7 @@ func (s *Store) Adjust(ctx context.Context, key Key, n int64, limits ...Limit) (
 }
 
 func (s *Store) charge(ctx context.Context, op string, key Key, c *Charge) (out Charged, err error) {
-	names, err := s.vault.names(key)
+	names, err := s.vault.Load().names(key)
 	if err != nil {
 		return Charged{}, err
 	}
@@ -92,7 +92,7 @@ func (s *Store) charge(ctx context.Context, op string, key Key, c *Charge) (out 
 
 // Correct takes over what is known of some of the limits of key from elsewhere.
 func (s *Store) Correct(ctx context.Context, key Key, limits []Limit, to ...Correction) error {
-	names, err := s.vault.names(key)
+	names, err := s.vault.Load().names(key)
 	if err != nil {
 		return err
 	}

@@ -45,7 +45,7 @@ func (s *Store) Lock(ctx context.Context, key Key, ttl time.Duration) (*Lock, er
 
 // TryLock takes a lock, or returns ErrHeld at once if another process or goroutine holds it.
 func (s *Store) TryLock(ctx context.Context, key Key, ttl time.Duration) (*Lock, error) {
-	names, err := s.vault.names(key)
+	names, err := s.vault.Load().names(key)
 	if err != nil {
 		return nil, err
 	}

@@ -17,7 +17,7 @@ const (
 
 // Join makes name a member of a set until ttl is over. To join again sets the expiry.
 func (s *Store) Join(ctx context.Context, set Key, name []byte, ttl time.Duration) error {
-	names, err := s.vault.names(set)
+	names, err := s.vault.Load().names(set)
 	if err != nil {
 		return err
 	}
@@ -27,17 +27,17 @@ func (s *Store) Join(ctx context.Context, set Key, name []byte, ttl time.Duratio
 	if len(name) > MaxMember {
 		return fmt.Errorf("join %s: %w: a member of %d bytes", set.Kind, ErrTooLarge, len(name))
 	}
-	member := s.vault.members(set, name)[0]
+	member := s.vault.Load().members(set, name)[0]
 	return s.ask(ctx, "join", set, func(ctx context.Context) error { return s.engine.Join(ctx, names[0], member, ttl, MaxMembers) })
 }
 
 // Leave removes name from a set.
 func (s *Store) Leave(ctx context.Context, set Key, name []byte) error {
-	names, err := s.vault.names(set)
+	names, err := s.vault.Load().names(set)
 	if err != nil {
 		return err
 	}
-	all := s.vault.members(set, name)
+	all := s.vault.Load().members(set, name)
 	for _, at := range names {
 		if err := s.ask(ctx, "leave", set, func(ctx context.Context) error { return s.engine.Leave(ctx, at, all...) }); err != nil {
 			return err
@@ -49,7 +49,7 @@ func (s *Store) Leave(ctx context.Context, set Key, name []byte) error {
 // Members calls each with the members of a set, the one that expires last first, and asks the engine once for every thousand of
 // them. A member that joins meanwhile may be missing, and one may come twice. It ends when each returns false.
 func (s *Store) Members(ctx context.Context, set Key, each func(Member) bool) error {
-	names, err := s.vault.names(set)
+	names, err := s.vault.Load().names(set)
 	if err != nil {
 		return err
 	}
@@ -64,7 +64,7 @@ func (s *Store) Members(ctx context.Context, set Key, each func(Member) bool) er
 			}
 			more = len(page) == membersPage
 			for _, m := range page {
-				name, err := s.vault.openMember(set, m.Name)
+				name, err := s.vault.Load().openMember(set, m.Name)
 				if err != nil {
 					continue // not one of ours
 				}

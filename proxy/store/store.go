@@ -14,9 +14,12 @@
 package store
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"sync"
+	"sync/atomic"
 	"time"
 )
 
@@ -33,6 +36,7 @@ var (
 const (
 	DefaultTimeout  = 200 * time.Millisecond
 	DefaultMaxValue = 8 << 20
+	DefaultAtOnce   = 512
 )
 
 // MaxTTL bounds every expiry.
@@ -48,6 +52,7 @@ type Options struct {
 	Prefix   string        // of all keys
 	Timeout  time.Duration // for one operation; 0 means DefaultTimeout
 	MaxValue int           // the largest value; 0 means DefaultMaxValue
+	AtOnce   int           // operations at one time, of which more wait; 0 means DefaultAtOnce
 
 	Observe func(Operation)          // is told of each operation; may be nil
 	Changed func(up bool, err error) // is told when the engine goes down, and when it is there again; may be nil
@@ -82,9 +87,13 @@ const (
 // comment says otherwise; while there are two keys, a value that the first one does not name is looked for with the second.
 type Store struct {
 	engine  Engine
-	vault   *vault
+	vault   atomic.Pointer[vault]
 	options Options
 	health  health
+	room    chan struct{} // holds a value for each operation under way
+
+	mu      sync.Mutex
+	renewed chan struct{} // is closed when vault is replaced
 }
 
 // New returns a Store over engine, which [Store.Close] closes.
@@ -99,9 +108,40 @@ func New(engine Engine, o Options) (*Store, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &Store{engine: engine, vault: v, options: o}
+	if o.AtOnce <= 0 {
+		o.AtOnce = DefaultAtOnce
+	}
+	s := &Store{engine: engine, options: o, room: make(chan struct{}, o.AtOnce), renewed: make(chan struct{})}
+	s.vault.Store(v)
 	s.health.begin(s)
 	return s, nil
+}
+
+// Shared reports whether other processes may have the same store. A store without keys is this process's own.
+func (s *Store) Shared() bool { return len(s.vault.Load().secrets) > 0 }
+
+// Renew takes other keys into use.
+func (s *Store) Renew(keys [][]byte) error {
+	v, err := newVault(keys, s.options.Prefix)
+	if err != nil {
+		return err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if v.is(s.vault.Load()) {
+		return nil
+	}
+	s.vault.Store(v)
+	close(s.renewed)
+	s.renewed = make(chan struct{})
+	return nil
+}
+
+// current returns the vault, and what is closed when it is replaced.
+func (s *Store) current() (*vault, <-chan struct{}) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.vault.Load(), s.renewed
 }
 
 // Close ends all subscriptions and closes the engine.
@@ -145,7 +185,13 @@ func (s *Store) asked(ctx context.Context, do func(ctx context.Context) error) e
 	}
 	within, cancel := context.WithTimeout(ctx, s.options.Timeout)
 	defer cancel()
+	select {
+	case s.room <- struct{}{}:
+	case <-within.Done():
+		return cmp.Or(ctx.Err(), errBusy)
+	}
 	err := classified(do(within))
+	<-s.room
 	if ctx.Err() == nil {
 		s.health.saw(err)
 	}
@@ -155,6 +201,7 @@ func (s *Store) asked(ctx context.Context, do func(ctx context.Context) error) e
 var (
 	errRefused    = errors.New("refused")
 	errUnreadable = fmt.Errorf("%w: what is there was not sealed with this key_file for this key", ErrAbsent)
+	errBusy       = fmt.Errorf("%w: too many operations wait for it", ErrUnavailable)
 	errSkipped    = fmt.Errorf("%w: it has not answered lately", ErrUnavailable)
 )
 

@@ -18,7 +18,7 @@ func (s *Store) Take(ctx context.Context, key Key) ([]byte, error) {
 }
 
 func (s *Store) read(ctx context.Context, op string, key Key, get func(context.Context, string) ([]byte, error)) (value []byte, err error) {
-	names, err := s.vault.names(key)
+	names, err := s.vault.Load().names(key)
 	if err != nil {
 		return nil, err
 	}
@@ -28,7 +28,7 @@ func (s *Store) read(ctx context.Context, op string, key Key, get func(context.C
 			if err != nil {
 				return err
 			}
-			value, err = s.vault.open(key, kept)
+			value, err = s.vault.Load().open(key, kept)
 			return err
 		})
 		if !errors.Is(err, ErrAbsent) {
@@ -47,7 +47,7 @@ func (s *Store) Set(ctx context.Context, key Key, value []byte, ttl time.Duratio
 	if err != nil {
 		return err
 	}
-	kept := s.vault.seal(key, value)
+	kept := s.vault.Load().seal(key, value)
 	if err := s.ask(ctx, "set", key, func(ctx context.Context) error { return s.engine.Set(ctx, names[0], kept, ttl) }); err != nil {
 		return err
 	}
@@ -60,7 +60,7 @@ func (s *Store) Add(ctx context.Context, key Key, value []byte, ttl time.Duratio
 	if err != nil {
 		return false, err
 	}
-	return s.add(ctx, "add", key, names, s.vault.seal(key, value), ttl)
+	return s.add(ctx, "add", key, names, s.vault.Load().seal(key, value), ttl)
 }
 
 func (s *Store) add(ctx context.Context, op string, key Key, names []string, kept []byte, ttl time.Duration) (bool, error) {
@@ -84,12 +84,12 @@ func (s *Store) Swap(ctx context.Context, key Key, old, value []byte, ttl time.D
 	if err != nil {
 		return false, err
 	}
-	return s.swap(ctx, "swap", key, names, old, s.vault.seal(key, value), ttl)
+	return s.swap(ctx, "swap", key, names, old, s.vault.Load().seal(key, value), ttl)
 }
 
 // Drop deletes the value old. It reports false if another value is there, or none.
 func (s *Store) Drop(ctx context.Context, key Key, old []byte) (bool, error) {
-	names, err := s.vault.names(key)
+	names, err := s.vault.Load().names(key)
 	if err != nil {
 		return false, err
 	}
@@ -97,7 +97,7 @@ func (s *Store) Drop(ctx context.Context, key Key, old []byte) (bool, error) {
 }
 
 func (s *Store) swap(ctx context.Context, op string, key Key, names []string, old, kept []byte, ttl time.Duration) (ok bool, err error) {
-	tags := s.vault.tags(key, old)
+	tags := s.vault.Load().tags(key, old)
 	for _, name := range names {
 		ok, err = done(s.ask(ctx, op, key, func(ctx context.Context) error {
 			return told(s.engine.Swap(ctx, name, tags, kept, ttl))
@@ -111,7 +111,7 @@ func (s *Store) swap(ctx context.Context, op string, key Key, names []string, ol
 
 // Delete removes a value, if there is one.
 func (s *Store) Delete(ctx context.Context, key Key) error {
-	names, err := s.vault.names(key)
+	names, err := s.vault.Load().names(key)
 	if err != nil {
 		return err
 	}
@@ -129,7 +129,7 @@ func (s *Store) forget(ctx context.Context, key Key, names []string) error {
 
 // Count adds n to a number and returns the sum. The number is 0 again when window has passed since its first use.
 func (s *Store) Count(ctx context.Context, key Key, n int64, window time.Duration) (total int64, err error) {
-	names, err := s.vault.names(key)
+	names, err := s.vault.Load().names(key)
 	if err != nil {
 		return 0, err
 	}
@@ -145,7 +145,7 @@ func (s *Store) Count(ctx context.Context, key Key, n int64, window time.Duratio
 
 // writable returns the names of key if value may be kept there.
 func (s *Store) writable(ctx context.Context, op string, key Key, value []byte, ttl time.Duration) ([]string, error) {
-	names, err := s.vault.names(key)
+	names, err := s.vault.Load().names(key)
 	if err != nil {
 		return nil, err
 	}

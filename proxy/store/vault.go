@@ -1,12 +1,14 @@
 package store
 
 import (
+	"bytes"
 	"crypto/aes"
 	"crypto/cipher"
 	"crypto/hmac"
 	"crypto/sha256"
 	"encoding/base64"
 	"fmt"
+	"slices"
 	"strings"
 )
 
@@ -54,6 +56,11 @@ func newVault(keys [][]byte, prefix string) (*vault, error) {
 		v.secrets = append(v.secrets, &secret{derive("names"), derive("tags"), box, fixed})
 	}
 	return v, nil
+}
+
+// is reports whether both have the same secrets.
+func (v *vault) is(other *vault) bool {
+	return slices.EqualFunc(v.secrets, other.secrets, func(a, b *secret) bool { return bytes.Equal(a.names, b.names) })
 }
 
 func sum(key []byte, parts ...string) []byte {

@@ -33,8 +33,9 @@ type Options struct {
 	Sentinel  string      // the name of the server at the Sentinels; "" if the addresses are those of servers
 
 	// Credentials are asked for at each connection.
-	Username                   string
-	Password, SentinelPassword func() (string, error)
+	Username         string
+	Password         func() (string, error) // nil for none
+	SentinelPassword string
 }
 
 // Engine is a server with the Redis protocol. It connects when it is first used, and again after the connection is lost.
@@ -71,18 +72,16 @@ func New(o Options) *Engine {
 		}
 		return d.DialContext(ctx, "tcp", address)
 	}
-	credentials := func(password func() (string, error)) func(rueidis.AuthCredentialsContext) (rueidis.AuthCredentials, error) {
-		return func(rueidis.AuthCredentialsContext) (rueidis.AuthCredentials, error) {
-			if password == nil {
-				return rueidis.AuthCredentials{Username: o.Username}, nil
-			}
-			secret, err := password()
-			return rueidis.AuthCredentials{Username: o.Username, Password: secret}, err
+	credentials := func(rueidis.AuthCredentialsContext) (rueidis.AuthCredentials, error) {
+		if o.Password == nil {
+			return rueidis.AuthCredentials{Username: o.Username}, nil
 		}
+		secret, err := o.Password()
+		return rueidis.AuthCredentials{Username: o.Username, Password: secret}, err
 	}
 	e.options = rueidis.ClientOption{
 		InitAddress: o.Addresses, SelectDB: o.Database, TLSConfig: o.TLS, DialCtxFn: dial,
-		AuthCredentialsFn: credentials(o.Password), ClientName: "dragoman",
+		AuthCredentialsFn: credentials, ClientName: "dragoman",
 		Dialer: net.Dialer{Timeout: dialTimeout, KeepAlive: silence / 2}, ConnWriteTimeout: silence,
 		ReadBufferEachConn: buffers, WriteBufferEachConn: buffers,
 		DisableCache: true, DisableRetry: true, AlwaysPipelining: true,
@@ -91,9 +90,7 @@ func New(o Options) *Engine {
 	if o.Sentinel != "" {
 		e.options.Sentinel = rueidis.SentinelOption{
 			MasterSet: o.Sentinel, TLSConfig: o.TLS, Dialer: e.options.Dialer, ClientName: "dragoman",
-		}
-		if o.SentinelPassword != nil {
-			e.options.Sentinel.Password, _ = o.SentinelPassword()
+			Password: o.SentinelPassword,
 		}
 	}
 	return e
