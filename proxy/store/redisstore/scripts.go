@@ -38,8 +38,8 @@ return n`)
 var joinScript = rueidis.NewLuaScript(`
 local t = redis.call('TIME')
 local now = t[1] * 1000 + math.floor(t[2] / 1000)
+redis.call('ZADD', KEYS[1], string.format('%.0f', now + ARGV[2]), ARGV[1]) -- at first: a full server refuses only a script's first write
 redis.call('ZREMRANGEBYSCORE', KEYS[1], '-inf', string.format('%.0f', now))
-redis.call('ZADD', KEYS[1], string.format('%.0f', now + ARGV[2]), ARGV[1])
 local over = redis.call('ZCARD', KEYS[1]) - ARGV[3]
 if over > 0 then redis.call('ZREMRANGEBYRANK', KEYS[1], 0, over - 1) end
 if redis.call('PTTL', KEYS[1]) < tonumber(ARGV[2]) then redis.call('PEXPIRE', KEYS[1], ARGV[2]) end

@@ -18,14 +18,27 @@ type Redis struct {
 	Socket  string // the path of its socket
 	Config  []string
 
-	t       testing.TB
-	dir     string
-	process *exec.Cmd
+	t        testing.TB
+	dir      string
+	sentinel string // the configuration of a Sentinel; "" if this is none
+	process  *exec.Cmd
 }
 
-// StartRedis starts a server with these arguments, such as "--maxmemory 4mb", and ends it with the test. The test is skipped
+// StartRedis starts a server with these settings, such as "maxmemory 4mb", and ends it with the test. The test is skipped
 // where redis-server is not installed.
 func StartRedis(t testing.TB, config ...string) *Redis {
+	t.Helper()
+	return start(t, "", config)
+}
+
+// StartSentinel starts a Sentinel that watches the server at address under this name.
+func StartSentinel(t testing.TB, name, address string) *Redis {
+	t.Helper()
+	host, port, _ := net.SplitHostPort(address)
+	return start(t, fmt.Sprintf("sentinel monitor %s %s %s 1\nsentinel down-after-milliseconds %s 1000\nsentinel failover-timeout %s 3000", name, host, port, name, name), nil)
+}
+
+func start(t testing.TB, sentinel string, config []string) *Redis {
 	t.Helper()
 	if _, err := exec.LookPath("redis-server"); err != nil {
 		t.Skip("redis-server is not installed")
@@ -34,7 +47,7 @@ func StartRedis(t testing.TB, config ...string) *Redis {
 	if err != nil {
 		t.Fatal(err)
 	}
-	r := &Redis{t: t, dir: dir, Socket: filepath.Join(dir, "s"), Address: freeAddress(t), Config: config}
+	r := &Redis{t: t, dir: dir, Socket: filepath.Join(dir, "s"), Address: freeAddress(t), Config: config, sentinel: sentinel}
 	t.Cleanup(func() {
 		r.Stop()
 		os.RemoveAll(dir)
@@ -60,7 +73,15 @@ func (r *Redis) Start() {
 	args := []string{"--bind", host, "--port", port, "--unixsocket", r.Socket, "--save", "", "--appendonly", "no", "--dir", r.dir, "--loglevel", "warning"}
 	for _, c := range r.Config {
 		name, value, _ := strings.Cut(c, " ")
-		args = append(args, name, value)
+		args = append(args, "--"+name, value)
+	}
+	if r.sentinel != "" {
+		file := filepath.Join(r.dir, "sentinel.conf")
+		text := r.sentinel + "\nport " + port + "\nbind " + host + "\nunixsocket " + r.Socket + "\ndir " + r.dir + "\n"
+		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+			r.t.Fatal(err)
+		}
+		args = []string{file, "--sentinel"}
 	}
 	r.process = exec.Command("redis-server", args...)
 	said, err := r.process.StdoutPipe()
