@@ -33,6 +33,7 @@ import (
 	"github.com/dragoman-proxy/dragoman/proxy/session"
 	"github.com/dragoman-proxy/dragoman/proxy/setup"
 	"github.com/dragoman-proxy/dragoman/proxy/shape"
+	"github.com/dragoman-proxy/dragoman/proxy/store"
 	"github.com/dragoman-proxy/dragoman/proxy/telemetry"
 	"github.com/dragoman-proxy/dragoman/proxy/upstream"
 )
@@ -174,8 +175,13 @@ func (srv *Server) traced() telemetry.Options {
 
 // newReplicas returns the other processes to which srv may forward requests.
 func newReplicas(srv *Server) *replicas.Replicas {
+	var shared *store.Store
+	if srv.store.Shared() {
+		shared = srv.store
+	}
 	return replicas.New(replicas.Options{
-		Self: srv.Instance, Handler: srv.web, Rescue: srv.web.Rescue,
+		Store: shared,
+		Self:  srv.Instance, Handler: srv.web, Rescue: srv.web.Rescue,
 		Memory: srv.Host.Memory(), Streams: &srv.Streams, Draining: srv.Host.Draining, Log: srv.Host.Log,
 		Settings: func() replicas.Settings {
 			now := srv.Now()

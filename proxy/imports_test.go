@@ -119,7 +119,7 @@ func TestImportsPointDown(t *testing.T) {
 		"proxy/trace":               carried + " proxy/mcp translate",
 		"proxy/losses":              carried + " proxy/mcp proxy/repeats proxy/trace translate",
 		"proxy/principal":           configured + " proxy/config proxy/sealed proxy/ended proxy/downstream proxy/results",
-		"proxy/replicas":            configured + " proxy/config proxy/sealed proxy/ended proxy/downstream",
+		"proxy/replicas":            configured + " proxy/config proxy/sealed proxy/ended proxy/downstream proxy/store",
 		"proxy/dialect":             "translate/wire",
 		"proxy/server":              configured + " proxy/config proxy/idmap proxy/failures",
 		"proxy/outbox":              configured + " proxy/downstream",

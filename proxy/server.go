@@ -110,6 +110,7 @@ func (srv *Server) Serve(ctx context.Context, ln net.Listener) error {
 		srv.close()
 		return err
 	}
+	srv.register(ln.Addr())
 	srv.Host.Log.Info("serving", zap.String("url", srv.Endpoint(ln.Addr())))
 	if len(srv.Now().Config.Upstream.Command) > 0 {
 		if err := srv.ready(); err != nil { // warn now, as the process starts only when a client comes

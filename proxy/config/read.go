@@ -55,6 +55,7 @@ func (s Sources) read() (Config, *setting.Layers, error) {
 		layers.Forgive(name)
 		return lookup(s.Environ, name)
 	}))
+	c.Store.PodIP, _ = lookup(s.Environ, "POD_IP")
 	layers.Add(c.Validate())
 	return c, layers, layers.Err()
 }

@@ -46,6 +46,8 @@ type Store struct {
 	// Advertise is the address, host:port, at which the other replicas reach this one; "" for POD_IP or an address of this
 	// machine, with the port of "listen".
 	Advertise string `yaml:"advertise"`
+	// PodIP is the variable POD_IP, which Kubernetes sets from status.podIP.
+	PodIP string `yaml:"-"`
 }
 
 func defaultStore() Store {

@@ -38,7 +38,9 @@ type directory struct {
 	places map[sealed.ID]place
 	links  map[address]*link // to addresses in known, and all that are in use
 	closed bool              // links are closed after their last use
-	states map[address]state // of addresses in known
+	states map[address]state // of addresses that are known
+	stored registry          // what the store says
+	leave  func()            // ends what Register has begun; nil if it was not called
 }
 
 // state is what was seen of a replica.
@@ -58,7 +60,14 @@ type Replica struct {
 func (d *directory) List() (list []Replica) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	for _, at := range d.known {
+	all := slices.Clone(d.known)
+	for at := range d.stored.places {
+		if !slices.Contains(all, at) {
+			all = append(all, at)
+		}
+	}
+	slices.SortFunc(all[len(d.known):], func(a, b address) int { return strings.Compare(a.at, b.at) })
+	for _, at := range all {
 		r, s := Replica{Address: at.at}, d.states[at]
 		if r.Forwarded = s.forwarded; s.tried {
 			r.Reachable = &s.reached
@@ -72,15 +81,40 @@ func (d *directory) List() (list []Replica) {
 func (d *directory) tried(at address, reached bool, served uint64) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if !slices.Contains(d.known, at) {
+	if !d.knows(at) {
 		return
 	}
 	for old := range d.states {
-		if !slices.Contains(d.known, old) {
+		if !d.knows(old) {
 			delete(d.states, old)
 		}
 	}
 	d.states[at] = state{true, reached, d.states[at].forwarded + served}
+}
+
+// knows reports whether a replica may be at an address. d.mu must be held.
+func (d *directory) knows(at address) bool {
+	_, ok := d.stored.places[at]
+	return ok || slices.Contains(d.known, at)
+}
+
+// closeUnknown closes the connections that are not in use, to addresses that are not known any more. d.mu must be held.
+func (d *directory) closeUnknown() {
+	for at, l := range d.links {
+		if l.uses == 0 && !d.knows(at) {
+			l.http.Close()
+			delete(d.links, at)
+		}
+	}
+}
+
+// addressOf reads host:port; the zero address if text is something else.
+func addressOf(text string) address {
+	host, port, err := net.SplitHostPort(text)
+	if err != nil || host == "" || port == "" || strings.ContainsAny(host, "/@?# \r\n") {
+		return address{}
+	}
+	return address{text, host}
 }
 
 // address is where a replica may listen.
@@ -103,7 +137,7 @@ type link struct {
 }
 
 const (
-	maxPlaces   = 1024             // processes remembered
+	maxPlaces   = 4096             // processes remembered
 	peersAge    = 5 * time.Second  // how long the addresses of a name count as current
 	placeAge    = 30 * time.Second // how long the place of a process counts as current
 	absentAge   = 3 * time.Second  // how long a process that was not found is not looked for again
@@ -122,19 +156,32 @@ func newDirectory(o *Options) *directory {
 	}
 }
 
-// find returns the address of a process. It asks all replicas if that is not known.
+// find returns the address of a process. It asks the store, or else all replicas, if that is not known.
 func (d *directory) find(id sealed.ID) (address, error) {
 	d.mu.Lock()
 	at, ok := d.places[id]
 	d.mu.Unlock()
 	if !ok || time.Now().After(at.until) {
-		found, _, _ := d.asking.Do(string(id[:]), func() (any, error) { return d.ask(id), nil })
+		found, _, _ := d.asking.Do(string(id[:]), func() (any, error) { return d.look(id), nil })
 		at = found.(place)
 	}
 	if at.address == (address{}) {
 		return address{}, errNoPeer
 	}
 	return at.address, nil
+}
+
+func (d *directory) look(id sealed.ID) place {
+	if d.Store != nil {
+		if at, ok := d.registeredAt(id); ok || len(d.Settings().Addresses) == 0 {
+			if !ok {
+				at = place{until: time.Now().Add(absentAge)}
+			}
+			d.note(id, at)
+			return at
+		}
+	}
+	return d.ask(id)
 }
 
 // lose notes that a process is no longer where it was.
@@ -249,12 +296,7 @@ func (d *directory) addresses(ctx context.Context) []address {
 			d.Log.Warn("cannot resolve the addresses of replicas", zap.String("peers", now), zap.Error(reason))
 		}
 	}
-	for at, l := range d.links {
-		if l.uses == 0 && !slices.Contains(known, at) {
-			l.http.Close()
-			delete(d.links, at)
-		}
-	}
+	d.closeUnknown()
 	return known
 }
 
@@ -307,7 +349,7 @@ func (d *directory) unlink(at address, l *link) {
 	case l.uses > 0:
 	case !current:
 		l.http.Close()
-	case d.closed || !slices.Contains(d.known, at):
+	case d.closed || !d.knows(at):
 		l.http.Close()
 		delete(d.links, at)
 	}
@@ -319,7 +361,7 @@ func (d *directory) forget() {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	clear(d.places)
-	d.at = time.Time{}
+	d.at, d.stored.listed = time.Time{}, time.Time{}
 	for at, l := range d.links {
 		if l.uses == 0 {
 			l.http.Close()
@@ -329,6 +371,12 @@ func (d *directory) forget() {
 }
 
 func (d *directory) close() {
+	d.mu.Lock()
+	leave := d.leave
+	d.mu.Unlock()
+	if leave != nil {
+		leave()
+	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.closed = true

@@ -4,6 +4,7 @@
 //		request ─► Forward: find the process ─► its inbox ─► the Handler there ─► answer, as it comes
 //
 //	  - find.go knows where replicas may be, as configured, and asks them which process each is;
+//	  - register.go tells the store that they share where this one is, so that the others find it there;
 //	  - forward.go sends a request, with the client's headers sealed, and returns the answer to
 //	    the client;
 //	  - inbox.go accepts such a request, once, and serves it as if the client had sent it to
@@ -25,6 +26,7 @@ import (
 	"github.com/dragoman-proxy/dragoman/proxy/large"
 	"github.com/dragoman-proxy/dragoman/proxy/mcp"
 	"github.com/dragoman-proxy/dragoman/proxy/sealed"
+	"github.com/dragoman-proxy/dragoman/proxy/store"
 )
 
 // Settings are the part of the current configuration that replicas need.
@@ -44,6 +46,7 @@ type Options struct {
 	Rescue   func(*downstream.Request, *downstream.Response) // is deferred for each call of Handler, and recovers panics
 	Memory   *large.Memory
 	Streams  *atomic.Int64 // counts the event streams that clients have
+	Store    *store.Store  // where replicas tell their addresses; nil if they share none
 	Draining context.Context
 	Log      *zap.Logger
 
@@ -53,7 +56,7 @@ type Options struct {
 }
 
 // configured reports whether there may be other replicas.
-func (o *Options) configured() bool { return len(o.Settings().Addresses) > 0 }
+func (o *Options) configured() bool { return o.Store != nil || len(o.Settings().Addresses) > 0 }
 
 // Replicas forwards requests to the other processes that have the same key, and serves those that they
 // forward.

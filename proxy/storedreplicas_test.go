@@ -1,0 +1,124 @@
+package proxy
+
+import (
+	"bytes"
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/tidwall/gjson"
+
+	"github.com/dragoman-proxy/dragoman/proxy/config"
+	"github.com/dragoman-proxy/dragoman/proxy/store/storetest"
+)
+
+// inStore makes replicas share a server with the Redis protocol, in place of bridge.peers.
+func inStore(r *storetest.Redis) func(*config.Config) {
+	return func(c *config.Config) {
+		c.Bridge.Peers = nil
+		c.Store.URL = "unix://" + r.Socket
+		c.Store.Timeout = 5 * time.Second
+	}
+}
+
+// TestReplicasFindEachOtherInTheStore: no address of another replica is configured.
+func TestReplicasFindEachOtherInTheStore(t *testing.T) {
+	all, _, r := askedAt(t, 3, inStore(storetest.StartRedis(t)))
+	again := all[1].modernly(retryOf("8", ada, r))
+	if again.status != 200 || !strings.Contains(gjson.Get(again.body, "result.content.0.text").String(), "Ada") {
+		t.Fatalf("%+v", again)
+	}
+	if n := all[1].forwarded("served"); n != 1 {
+		t.Errorf("%d forwarded", n)
+	}
+	if list := all[1].Replicas.List(); len(list) != 2 || list[0].Forwarded+list[1].Forwarded != 1 {
+		t.Errorf("%+v", list)
+	}
+	sameJSON(t, all[2].modernly(retryOf("8", ada, r)).body, expiredState) // the call has ended
+}
+
+// TestReplicaInTheStoreThatIsGone: its calls get the documented error, and all else goes on.
+func TestReplicaInTheStoreThatIsGone(t *testing.T) {
+	all, _, r := askedAt(t, 3, inStore(storetest.StartRedis(t)))
+	other := all[1].modernly(modernCall("9", ""))
+	all[0].end()
+	all[2].Replicas.Forget() // the list is a moment old
+	sameJSON(t, all[1].modernly(retryOf("8", ada, r)).body, expiredState)
+	if again := all[2].modernly(retryOf("10", ada, other)); again.status != 200 || !strings.Contains(again.body, "Ada") {
+		t.Errorf("%+v", again)
+	}
+	for _, p := range all[2].Replicas.List() {
+		if p.Address == all[0].at {
+			t.Error("the replica that has ended is still in the store")
+		}
+	}
+}
+
+// TestStoreThatIsGoneKeepsWhatIsKnown: a replica that was found is still found, and all others get the documented error.
+func TestStoreThatIsGoneKeepsWhatIsKnown(t *testing.T) {
+	redis := storetest.StartRedis(t)
+	all, _, r := askedAt(t, 2, inStore(redis))
+	second := all[0].modernly(modernCall("9", ""))
+	if again := all[1].modernly(retryOf("8", ada, r)); again.status != 200 {
+		t.Fatalf("%+v", again)
+	}
+	redis.Stop()
+	all[1].Replicas.Forget()
+	if again := all[1].modernly(retryOf("10", ada, second)); again.status != 200 || !strings.Contains(again.body, "Ada") {
+		t.Errorf("%+v", again)
+	}
+	if err := all[1].ready(); err != nil {
+		t.Errorf("not ready: %v", err)
+	}
+	redis.Start()
+	third := all[0].modernly(modernCall("11", ""))
+	awaitStore(t, all[1])
+	if again := all[1].modernly(retryOf("12", ada, third)); again.status != 200 || !strings.Contains(again.body, "Ada") {
+		t.Errorf("%+v", again)
+	}
+}
+
+// awaitStore waits until p's store is up again.
+func awaitStore(t *testing.T, p peerServer) {
+	t.Helper()
+	for deadline := time.Now().Add(patience); p.store.Ping(t.Context()) != nil || !p.store.Up(); time.Sleep(10 * time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatal("the store does not come back")
+		}
+	}
+}
+
+// TestOrdinaryCallsDoNotUseTheStore, of clients of both eras: only that a replica registers itself is counted.
+func TestOrdinaryCallsDoNotUseTheStore(t *testing.T) {
+	s := &sessionServer{version: "2025-11-25", heard: map[string]chan string{}}
+	all := peersOf(t, 2, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		body, _ := io.ReadAll(r.Body)
+		if gjson.GetBytes(body, "method").String() == "tools/call" {
+			w.Header().Set("Content-Type", "application/json")
+			fmt.Fprintf(w, `{"jsonrpc":"2.0","id":%s,"result":{"content":[{"type":"text","text":"done"}]}}`, gjson.GetBytes(body, "id").Raw)
+			return
+		}
+		r.Body = io.NopCloser(bytes.NewReader(body))
+		s.ServeHTTP(w, r)
+	}), inStore(storetest.StartRedis(t)))
+	id := all[0].initialize("2025-11-25")
+	for i := range 20 {
+		p := all[i%2]
+		if r := p.modernly(modernCall(fmt.Sprint(i), "")); r.status != 200 || !strings.Contains(r.body, "done") {
+			t.Fatalf("%+v", r)
+		}
+		if r := p.post(id, `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"x"}}`); r.status != 200 || !strings.Contains(r.body, "done") {
+			t.Fatalf("%+v", r)
+		}
+	}
+	for i, p := range all {
+		total := counted(t, p.Metrics, "dragoman_store_operations_total")
+		registers := counted(t, p.Metrics, "dragoman_store_operations_total", "kind=replicas")
+		if registers == 0 || total != registers {
+			t.Errorf("replica %d has used the store %d times, %d of them to register itself", i, total, registers)
+		}
+	}
+}
