@@ -54,3 +54,9 @@ func (s *Store) towards() (here netip.Addr, local bool) {
 	}
 	return netip.Addr{}, false
 }
+
+// OnThisMachine reports whether the server at URL is on this machine.
+func (s *Store) OnThisMachine() bool {
+	_, local := s.towards()
+	return local
+}

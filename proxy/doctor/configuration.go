@@ -85,6 +85,8 @@ func (e *exam) secretFiles() {
 		{"upstream.auth.assertion_file", c.Upstream.Auth.AssertionFile},
 		{"upstream.auth.client_secret_file", c.Upstream.Auth.ClientSecretFile},
 		{"upstream.auth.key_file", c.Upstream.Auth.KeyFile},
+		{"store.password_file", c.Store.PasswordFile},
+		{"store.client_key", c.Store.ClientKey},
 	} {
 		if f.path == "" || !e.readable(f) {
 			continue
@@ -103,6 +105,7 @@ func (e *exam) otherFiles() {
 	all := []namedFile{
 		{"tls.cert", c.TLS.Cert}, {"upstream.ca_file", c.Upstream.CAFile}, {"upstream.client_cert", c.Upstream.ClientCert},
 		{"bridge.peer_ca_file", c.Bridge.PeerCAFile}, {"adapters.network.ca_file", c.Adapters.Network.CAFile}, {"upstream.dir", c.Upstream.Dir},
+		{"store.ca_file", c.Store.CAFile}, {"store.client_cert", c.Store.ClientCert},
 	}
 	for i, path := range c.Adapters.Sources {
 		all = append(all, namedFile{fmt.Sprintf("adapters.sources[%d]", i), path})
@@ -112,7 +115,7 @@ func (e *exam) otherFiles() {
 			e.readable(f)
 		}
 	}
-	for _, f := range []namedFile{{"upstream.ca_file", c.Upstream.CAFile}, {"bridge.peer_ca_file", c.Bridge.PeerCAFile}} {
+	for _, f := range []namedFile{{"upstream.ca_file", c.Upstream.CAFile}, {"bridge.peer_ca_file", c.Bridge.PeerCAFile}, {"store.ca_file", c.Store.CAFile}} {
 		if f.path == "" {
 			continue
 		}

@@ -50,7 +50,7 @@ local t = redis.call('TIME')
 local now = t[1] * 1000 + math.floor(t[2] / 1000)
 return redis.call('ZREVRANGEBYSCORE', KEYS[1], '+inf', '(' .. string.format('%.0f', now), 'WITHSCORES', 'LIMIT', ARGV[1], ARGV[2])`)
 
-// The account of a key is a hash with the fields of each limit: tokens (t), when these were right (a), how many there are at most
+// accounts begins the scripts of charges. The account of a key is a hash with the fields of each limit: tokens (t), when these were right (a), how many there are at most
 // (l) until a time (u), the start of the window (s) and the calls in it (c). Times are microseconds. store/charge.go does the
 // same in memory, and says what it means; a test holds the two together.
 const accounts = `
