@@ -184,3 +184,36 @@ func TestChangedListIsTranslatedAgain(t *testing.T) {
 		}
 	}
 }
+
+// TestListsForModernClientsAreRemembered: a modern client gets the same from a cached translation of a handshake
+// server's list as from a new one, under its own id.
+func TestListsForModernClientsAreRemembered(t *testing.T) {
+	c, err := corpus.New(128 << 10)
+	if err != nil {
+		t.Fatal(err)
+	}
+	all := listings(t, c, translate.Lookup("2025-11-25"))
+	var answer corpus.Message
+	server := legacyServer(`{"tools":{},"resources":{},"prompts":{}}`, func(id, _, _ string) ([]string, error) {
+		return one(string(withID(t, answer.Raw, id)))
+	})
+	with, without := front(t, server), front(t, server)
+	for _, answer = range all {
+		with.Lists.Forget()
+		for n, id := range []string{`1`, `"two"`, `3`, `"f\u006fur"`, `5`} {
+			body := modernRequestOf(id, answer.Method.String(), meta(`{}`))
+			got := with.modernly(body)
+			without.Lists.Forget()
+			want := without.modernly(body)
+			if got.status != 200 || got.body != want.body || gjson.Get(got.body, "id").Raw != id || gjson.Get(got.body, "result.resultType").Str != "complete" {
+				t.Fatalf("%s, id %s: status %d\n got  %.300s\n want %.300s", answer.Name, id, got.status, got.body, want.body)
+			}
+			if known := len(with.Lists.Known()) > 0; known != (n > 0) {
+				t.Errorf("%s, answer %d: remembered is %v", answer.Name, n, known)
+			}
+		}
+	}
+	if a, b := lost(t, with), lost(t, without); a != b {
+		t.Errorf("counted as lost:\n%s\nwithout memory\n%s", a, b)
+	}
+}

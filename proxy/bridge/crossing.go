@@ -3,6 +3,7 @@ package bridge
 import (
 	"bytes"
 	"errors"
+	"hash/maphash"
 	"strings"
 	"time"
 
@@ -79,6 +80,24 @@ func (e *Crossing) ToClient() *wire.Stamp {
 		return nil
 	}
 	return &e.Down
+}
+
+var seed = maphash.MakeSeed()
+
+// ListStamp returns a hash of all in the stamp for the client that the translation of a list depends on, apart from the
+// id. ok is false if the list's time to live is not ttl, as it is then another one each time.
+func (e *Crossing) ListStamp(ttl time.Duration) (hash uint64, ok bool) {
+	if e == nil {
+		return 0, true
+	}
+	if e.Down.ID == nil || e.Down.Task != nil || e.Down.TTL != ttl.Milliseconds() {
+		return 0, false
+	}
+	var h maphash.Hash
+	h.SetSeed(seed)
+	h.Write(e.Down.ServerInfo) //nolint:errcheck // it has none
+	maphash.WriteComparable(&h, e.Down.TTL)
+	return max(h.Sum64(), 1), true
 }
 
 // Sent returns the id under which the server knows the request.

@@ -82,12 +82,18 @@ func New() *Context { return new(Context) }
 // Under returns a Context that ends when parent does, with the same cause, and has the values and the deadline of parent.
 // It must be ended, as parent knows it until then.
 func Under(parent context.Context) *Context {
-	c := &Context{parent: parent}
+	c := new(Context)
+	c.Begin(parent)
+	return c
+}
+
+// Begin makes c, which is part of another value and was not used yet, what Under returns.
+func (c *Context) Begin(parent context.Context) {
+	c.parent = parent
 	c.above = Notify(parent, c)
 	if parent.Err() != nil {
 		c.ContextEnded()
 	}
-	return c
 }
 
 // ContextEnded implements [Waiter], for the parent.

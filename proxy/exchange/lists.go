@@ -10,12 +10,16 @@ import (
 // listKey returns the cache key of the list that x waits for. ok is false if x does not wait for a
 // list.
 func (x *Exchange) listKey(down *translate.Translator) (key memo.Key, ok bool) {
-	if x.Call == nil || x.OwnCall != nil || x.answered || x.Call.Note != nil || down.From().Modern || down.To().Modern {
+	if x.Call == nil || x.OwnCall != nil || x.answered || x.Call.Note != nil || down.From().Modern || down.To().Modern && x.Crossing == nil {
+		return key, false
+	}
+	stamp, ok := x.Crossing.ListStamp(x.Common.Now().Config.Bridge.TTL)
+	if !ok {
 		return key, false
 	}
 	switch x.Call.Method {
 	case wire.ToolsList, wire.ResourcesList, wire.ResourcesTemplatesList, wire.PromptsList:
-		return memo.Key{By: down, Method: x.Call.Method, Facts: x.Session.Facts}, true
+		return memo.Key{By: down, Method: x.Call.Method, Facts: x.Session.Facts, Stamp: stamp}, true
 	}
 	return key, false
 }
@@ -24,7 +28,7 @@ func (x *Exchange) listKey(down *translate.Translator) (key memo.Key, ok bool) {
 // kind and method.
 func (x *Exchange) again(key memo.Key, raw []byte) (out []byte, ok bool) {
 	k := x.Common.Lists.Find(key)
-	if k == nil || !k.Is(raw, x.Call.ID) {
+	if k == nil || !k.Is(raw, x.Call.ID) || k.Same() && x.Crossing != nil {
 		return nil, false
 	}
 	x.Msg.Kind, x.Msg.Method = wire.Result, key.Method
@@ -33,7 +37,7 @@ func (x *Exchange) again(key memo.Key, raw []byte) (out []byte, ok bool) {
 	x.Session.Open.End(x.Call)
 	out = raw
 	if !k.Same() {
-		out = x.own(k.AppendTranslation(x.buf[:0], x.Call.ID), raw)
+		out = x.own(k.AppendTranslation(x.buf[:0], wire.View(x.Crossing.Rename(wire.Bytes(x.Call.ID)))), raw)
 	}
 	if k.Updated {
 		x.noteDialect()

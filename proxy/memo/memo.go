@@ -34,6 +34,7 @@ type Key struct {
 	By     *translate.Translator
 	Method wire.Method
 	Facts  wire.Facts
+	Stamp  uint64 // a hash of the message's stamp, apart from ids; 0 for none
 }
 
 // last is what is known about one key. Only the length of a first answer is kept: an answer that differs each time is
@@ -177,4 +178,16 @@ func (l *Memo) Forget() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.of, l.bytes = nil, 0
+}
+
+// Known returns the keys for which an answer is remembered.
+func (l *Memo) Known() (keys []Key) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for key, at := range l.of {
+		if at.known != nil {
+			keys = append(keys, key)
+		}
+	}
+	return keys
 }

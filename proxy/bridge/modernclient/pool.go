@@ -99,9 +99,13 @@ func (p *sessionPool) hold(ctx context.Context, key poolKey, q *stateless.Reques
 	}
 	select {
 	case <-b.opening:
-	case <-ctx.Done():
-		p.release(b)
-		return nil, context.Cause(ctx)
+	default: // only now is the channel of ctx needed
+		select {
+		case <-b.opening:
+		case <-ctx.Done():
+			p.release(b)
+			return nil, context.Cause(ctx)
+		}
 	}
 	if b.err != nil {
 		p.release(b)

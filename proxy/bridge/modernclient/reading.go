@@ -125,7 +125,7 @@ func (d *parkedCall) answered(response []byte) {
 		r.respond(response, status)
 		return
 	}
-	body, err := d.br.host.Memory().Clone(x.ctx, large.AnswerWait, large.Copy, response)
+	body, err := d.br.host.Memory().Clone(&x.ctx, large.AnswerWait, large.Copy, response)
 	if err != nil {
 		f := x.Fail(err)
 		body, status = f.WithID(d.first.ID).Body(), f.SessionlessStatus()
@@ -144,7 +144,7 @@ func (d *parkedCall) Send(e sse.Event) error {
 	switch {
 	case r == nil:
 		d.notify(m, e.Data)
-		d.awaitRoom(d.x.ctx)
+		d.awaitRoom(&d.x.ctx)
 		return nil
 	case r.box.Waiting():
 		d.notify(m, e.Data)

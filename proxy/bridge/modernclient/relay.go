@@ -192,7 +192,7 @@ func (r *relay) enquire() *results.Enquiry {
 // asking is a request that was sent to the server, and its exchange.
 type asking struct {
 	Exchange
-	ctx      context.Context // ends with stop
+	ctx      callctx.Context // ends with stop
 	stop     context.CancelCauseFunc
 	crossing bridge.Crossing
 }
@@ -214,8 +214,10 @@ func (x *asking) undeclared(missing []byte) *mcp.Failure {
 // sendOn sends q with the given id to the server behind b, or takes the answer that e has found. The
 // caller owns the exchange, which ends with parent.
 func (br *Bridge) sendOn(parent context.Context, b *pooledSession, id []byte, q *stateless.Request, task taskPlan, from []upstream.Header, e *results.Enquiry) (*asking, error) {
-	ctx := callctx.Under(parent)
-	x := &asking{ctx: ctx, stop: ctx.End}
+	x := new(asking)
+	ctx := &x.ctx
+	ctx.Begin(parent)
+	x.stop = ctx.End
 	b.cross(&x.crossing, q, id, task, e)
 	x.Exchange = b.s.Begin(ctx, x.stop, from, &x.crossing, q)
 	out, v, err := x.Translate(Message{q.Raw, q.Spare(), q.Scanned})
