@@ -125,6 +125,18 @@ func (m *model) mark(what byte) {
 	}
 }
 
+// TestBlanksBehindTheMessage stay there: what is added to the message does not come after them.
+func TestBlanksBehindTheMessage(t *testing.T) {
+	var m Message
+	if err := m.Scan([]byte("{\"jsonrpc\":\"2.0\",\"method\":\"x\"} \r\n"), deep); err != nil {
+		t.Fatal(err)
+	}
+	m.Root().Add(append(m.Writer(), `"params":{}`...))
+	if got := string(m.AppendTo(nil)); got != "{\"jsonrpc\":\"2.0\",\"method\":\"x\",\"params\":{}} \r\n" {
+		t.Errorf("%q", got)
+	}
+}
+
 // FuzzEdits makes any edits of a message, in any order, and compares the result with that of
 // a plain tree with the same edits. The result in the message's own memory must be the same, if there is
 // room for it, and no byte behind that room may change.

@@ -182,14 +182,15 @@ func (m *Message) Scan(raw []byte, shape *Shape) error {
 		m.nodes = append(m.nodes, node{key: uint32(i), pos: uint32(i), open: true})
 	}
 	var e envelope
-	if i = whole(raw, m.scanEnvelope(i, shape, &e)); i < 0 {
+	end := m.scanEnvelope(i, shape, &e)
+	if i = whole(raw, end); i < 0 {
 		if _, why := unbroken(i); why == faultNodes {
 			return m.invalid(&e, "Invalid Request: "+faultTexts[why])
 		}
 		return parseError(i)
 	}
 	if shape != nil {
-		m.nodes[0].end, m.nodes[0].next = uint32(i), uint32(len(m.nodes))
+		m.nodes[0].end, m.nodes[0].next = uint32(end), uint32(len(m.nodes))
 	}
 	err := m.classify(&e)
 	m.shape, m.scanned = shape, err == nil
