@@ -202,7 +202,7 @@ func (x *Exchange) translated(raw []byte) (out []byte, ok bool) {
 			return x.completed(out, m), true
 		}
 	}
-	err := m.Scan(raw, down.Shape())
+	err := m.ScanLike(x.scannedAs(raw), raw, down.Shape())
 	x.Clock.Lap(&x.Clock.Parse)
 	if err != nil {
 		x.bad = x.Common.Host.Report.Malformed(down.ScanError(m, err), raw, x.From)
@@ -322,6 +322,18 @@ func (x *Exchange) translated(raw []byte) (out []byte, ok bool) {
 		out = x.completed(out, m)
 	}
 	return out, true
+}
+
+// scannedAs returns raw, the server's message, as the stream has scanned it, or nil.
+func (x *Exchange) scannedAs(raw []byte) *wire.Message {
+	st, ok := x.Stream.(interface{ Scanned() *wire.Message })
+	if !ok {
+		return nil
+	}
+	if m := st.Scanned(); m != nil && sameMemory(m.Raw, raw) {
+		return m
+	}
+	return nil
 }
 
 // inDialect updates the schemas in a list of tools for clients whose revision uses JSON Schema

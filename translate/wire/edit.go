@@ -293,9 +293,35 @@ func (m *Message) AppendTo(dst []byte) []byte {
 	if len(m.nodes) == 0 {
 		return append(dst, m.Raw...)
 	}
-	w := writer{m: m, dst: dst}
+	w := writer{m: m, dst: dst, start: len(dst)}
+	if m.Follow {
+		w.follow(m)
+	}
 	w.container(0)
-	return append(w.dst, m.Raw[w.from:]...)
+	w.cut(uint32(len(m.Raw)), uint32(len(m.Raw)))
+	if m.Follow {
+		m.becomes(w.dst[len(dst):], &w)
+	}
+	return w.dst
+}
+
+// becomes makes m the text that w has written.
+func (m *Message) becomes(out []byte, w *writer) {
+	m.Raw, m.shape, m.scanned = out, nil, w.passed == len(w.marks)
+	m.nodes, m.edits, m.text, m.grows = m.nodes[:0], m.edits[:0], m.text[:0], false
+	at := func(mark uint32) uint32 {
+		for i, old := range w.marks {
+			if old == mark {
+				return w.at[i]
+			}
+		}
+		return 0
+	}
+	for _, part := range [...]*span{&m.id, &m.result, &m.err} {
+		if part.end != 0 {
+			*part = span{at(part.pos), at(part.end)}
+		}
+	}
 }
 
 // Growth returns how many bytes longer than Raw the edited message is at most.
@@ -333,10 +359,30 @@ type writer struct {
 	m    *Message
 	dst  []byte
 	from uint32 // the text before it is written or left out
+
+	// If the message is followed: the bounds of its parts, in order, and where those that were passed are written.
+	marks, at [4]uint32
+	passed    int
+	start     int // of the message in dst
+}
+
+// follow sets the marks for the parts of a response.
+func (w *writer) follow(m *Message) {
+	first, second := m.id, m.result
+	if m.Kind == Error {
+		second = m.err
+	}
+	if first.pos > second.pos {
+		first, second = second, first
+	}
+	w.marks = [...]uint32{first.pos, first.end, second.pos, second.end}
 }
 
 // cut writes the text up to pos and leaves out the text from pos to end.
 func (w *writer) cut(pos, end uint32) {
+	for ; w.m.Follow && w.passed < len(w.marks) && w.from <= w.marks[w.passed] && w.marks[w.passed] <= pos; w.passed++ {
+		w.at[w.passed] = uint32(len(w.dst)-w.start) + w.marks[w.passed] - w.from
+	}
 	w.dst = append(w.dst, w.m.Raw[w.from:pos]...)
 	w.from = end
 }
@@ -414,7 +460,7 @@ func (w *writer) added(at *node, gone uint32) {
 		if w.m.edits[e-1].op != add {
 			continue
 		}
-		if w.from < last {
+		if w.from <= last {
 			w.cut(last, last)
 		}
 		if !empty {

@@ -125,6 +125,52 @@ func (m *model) mark(what byte) {
 	}
 }
 
+// TestBlanksBehindTheMessage stay there: what is added to the message does not come after them.
+func TestBlanksBehindTheMessage(t *testing.T) {
+	var m Message
+	if err := m.Scan([]byte("{\"jsonrpc\":\"2.0\",\"method\":\"x\"} \r\n"), deep); err != nil {
+		t.Fatal(err)
+	}
+	m.Root().Add(append(m.Writer(), `"params":{}`...))
+	if got := string(m.AppendTo(nil)); got != "{\"jsonrpc\":\"2.0\",\"method\":\"x\",\"params\":{}} \r\n" {
+		t.Errorf("%q", got)
+	}
+}
+
+// TestResponseIsFollowed: after an edit of its id and members, the parts of a response are known without another scan.
+func TestResponseIsFollowed(t *testing.T) {
+	for _, in := range []string{
+		`{"jsonrpc":"2.0","id":1,"result":{"a":1,"b":2}}`,
+		` { "result" : { "a" : 1, "b" : 2 } , "id" : 1 , "jsonrpc" : "2.0" } `,
+		`{"jsonrpc":"2.0","id":1,"error":{"code":1,"message":"m","a":1,"b":2}}`,
+	} {
+		var m, again Message
+		if err := m.Scan([]byte(in), deep); err != nil {
+			t.Fatal(err)
+		}
+		m.Root().Get(ID).Put(append(m.Writer(), `"another id"`...))
+		m.Root().Add(append(m.Writer(), `"more":1`...))
+		for _, part := range []Name{ResultKey, ErrorKey} {
+			if n := m.Root().Get(part); n.OK() {
+				n.First().Remove()
+				n.Add(append(m.Writer(), `"c":3`...))
+			}
+		}
+		m.Follow = true
+		out := m.AppendTo(nil)
+		if err := again.Scan(out, nil); err != nil || !m.scanned {
+			t.Fatalf("%s: %v %v", out, err, m.scanned)
+		}
+		if string(again.ID()) != string(m.ID()) || string(again.Result()) != string(m.Result()) || string(again.Error()) != string(m.Error()) {
+			t.Errorf("%s\nfollowed %q %q %q\nscanned  %q %q %q", out, m.ID(), m.Result(), m.Error(), again.ID(), again.Result(), again.Error())
+		}
+		var taken Message
+		if err := taken.ScanLike(&m, bytes.Repeat([]byte{'x'}, len(out)), nil); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
 // FuzzEdits makes any edits of a message, in any order, and compares the result with that of
 // a plain tree with the same edits. The result in the message's own memory must be the same, if there is
 // room for it, and no byte behind that room may change.
@@ -155,6 +201,17 @@ func FuzzEdits(f *testing.F) {
 		got := m.AppendTo(nil)
 		if !gjson.ValidBytes(got) || string(AppendCompact(nil, got)) != want {
 			t.Fatalf("%q\ngot  %q\nwant %q", in, got, want)
+		}
+		followed := m
+		followed.Follow = true
+		out := followed.AppendTo([]byte("before"))
+		var again Message
+		switch {
+		case string(out) != "before"+string(got):
+			t.Fatalf("%q\nfollowed  %q\notherwise %q", in, out, got)
+		case !m.Kind.Response() || !followed.scanned || again.Scan(got, nil) != nil:
+		case string(again.ID()) != string(followed.ID()) || string(again.Result()) != string(followed.Result()) || string(again.Error()) != string(followed.Error()) || again.Kind != followed.Kind:
+			t.Fatalf("%q\nfollowed %q %q %q\nscanned  %q %q %q", in, followed.ID(), followed.Result(), followed.Error(), again.ID(), again.Result(), again.Error())
 		}
 		for m.Room = 0; m.Grows() && m.Room < len(m.text)+len(m.edits); m.Room++ {
 			if m.InPlace() != nil {

@@ -61,7 +61,10 @@ type Message struct {
 	// Room is the number of bytes behind Raw that a rewrite may write to, so that it can
 	// extend a message in place; Scan sets it to 0. If it is negative, a rewrite leaves Raw as it is.
 	Room int
-	Kind Kind
+	// Follow makes AppendTo find the parts of a response in what it writes. The message is then that text, and has no
+	// nodes any more. Scan sets it to false.
+	Follow bool
+	Kind   Kind
 	// Method is the message's method or, for a response, that of the request that it
 	// answers. Scan does not know the method of a response; the caller sets it.
 	Method Method
@@ -182,14 +185,15 @@ func (m *Message) Scan(raw []byte, shape *Shape) error {
 		m.nodes = append(m.nodes, node{key: uint32(i), pos: uint32(i), open: true})
 	}
 	var e envelope
-	if i = whole(raw, m.scanEnvelope(i, shape, &e)); i < 0 {
+	end := m.scanEnvelope(i, shape, &e)
+	if i = whole(raw, end); i < 0 {
 		if _, why := unbroken(i); why == faultNodes {
 			return m.invalid(&e, "Invalid Request: "+faultTexts[why])
 		}
 		return parseError(i)
 	}
 	if shape != nil {
-		m.nodes[0].end, m.nodes[0].next = uint32(i), uint32(len(m.nodes))
+		m.nodes[0].end, m.nodes[0].next = uint32(end), uint32(len(m.nodes))
 	}
 	err := m.classify(&e)
 	m.shape, m.scanned = shape, err == nil
@@ -204,7 +208,10 @@ func (m *Message) ScanLike(seen *Message, raw []byte, shape *Shape) error {
 	}
 	own := *m
 	*m = *seen
-	m.Raw, m.Room, m.Facts, m.Stamp, m.Trace = raw, 0, own.Facts, own.Stamp, own.Trace
+	m.Raw, m.Room, m.Follow, m.Facts, m.Stamp, m.Trace = raw, 0, false, own.Facts, own.Stamp, own.Trace
+	if m.Kind.Response() {
+		m.Method = 0
+	}
 	m.nodes, m.edits, m.text = append(own.nodes[:0], seen.nodes...), own.edits[:0], own.text[:0]
 	m.Note, m.Unfit, m.Losses, m.Places, m.counted = nil, false, own.Losses[:0], nil, nil
 	return nil

@@ -418,6 +418,7 @@ func (b *call) toClient(raw []byte) (out []byte, then func() error, err error) {
 	if len(m.Raw) > large.Size {
 		m.Room = cap(m.Raw) - len(m.Raw)
 	}
+	m.Follow = true // see Scanned
 	out, v, err := c.down.Rewrite(nil, m)
 	c.host.Losses.Note(c.down.From(), c.down.To(), b.method, m.Losses, b.stream.Header)
 	b.seen.Because(observe.ToClient, observe.Why{Translator: c.down, Known: translate.Known{Method: m.Method, Note: m.Note, Facts: m.Facts, Stamp: m.Stamp}}, m.Losses)
@@ -587,6 +588,17 @@ func (b *call) retitle() bool {
 		b.c.host.Report.Quirk(report.RawNameWanted)
 	}
 	return true
+}
+
+// Scanned returns what was scanned and translated last: if that is the response that Next has returned, there is no need to
+// scan it again. It may return nil.
+func (b *call) Scanned() *wire.Message {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.entered || b.ended {
+		return nil
+	}
+	return &b.msgs.down
 }
 
 // Failed reports whether the last message that Next returned is dragoman's own error and not the server's answer.
