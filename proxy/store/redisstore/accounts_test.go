@@ -20,12 +20,12 @@ func TestScriptsChargeAsMemoryDoes(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		run++
 		ours, name := store.NewMemory(store.Bounds{}), key("account").Kind+string(rune('a'+run%26))+time.Now().String()
-		now := time.Now() // accounts expire by the true clock
+		now := time.Now() // accounts expire by the true clock, so that windows are longer than the test
 		var limits []store.Limit
 		for i := range rapid.IntRange(1, 4).Draw(t, "limits") {
 			l := store.Limit{ID: string(rune('a' + i))}
 			if rapid.Bool().Draw(t, "window") {
-				l.Window = time.Duration(rapid.Int64Range(1, int64(60*24*time.Hour/time.Millisecond)).Draw(t, "window")) * time.Millisecond
+				l.Window = time.Duration(rapid.Int64Range(60_000, int64(60*24*time.Hour/time.Millisecond)).Draw(t, "window")) * time.Millisecond
 				l.Most = rapid.Int64Range(-1, 10).Draw(t, "most")
 			} else {
 				l.Rate, l.Burst = rapid.Float64Range(1e-5, 100).Draw(t, "rate"), rapid.Float64Range(0.5, 20).Draw(t, "burst")
