@@ -48,7 +48,7 @@ func TestTextIsSkipped(t *testing.T) {
 	for _, way := range []string{"", `\`, `\\`, "\xc3", "\xe0", "\xe2\x82", "\xed", "\xf0", "\xf0\x9f\x98", "\xf4"} {
 		for c := range 256 {
 			b := append([]byte(opening), bytes.Repeat([]byte{'a'}, 200)...)
-			for at := len(opening); at < len(b); at++ {
+			for at := len(opening); at < len(b); at += effort {
 				was := bytes.Clone(b)
 				n := copy(b[at:], way)
 				n += copy(b[at+n:], []byte{byte(c)})
@@ -63,10 +63,7 @@ func TestTextIsSkipped(t *testing.T) {
 
 // TestEachCharacterIsText at each place of a block, and each two bytes that might be one.
 func TestEachCharacterIsText(t *testing.T) {
-	step := rune(1)
-	if testing.Short() {
-		step = 37
-	}
+	const step = 8*effort - 1 // odd, so that each last byte of a character occurs
 	text := append([]byte(opening), bytes.Repeat([]byte("ä"), 150)...)
 	for r := rune(0x80); r <= utf8.MaxRune; r += step {
 		if r >= 0xD800 && r < 0xE000 {
@@ -77,7 +74,7 @@ func TestEachCharacterIsText(t *testing.T) {
 		checkText(t, b, len(opening))
 	}
 	for first := range 256 {
-		for second := range 256 {
+		for second := 0; second < 256; second += effort {
 			for _, third := range []byte{'a', 0x80, 0x8f, 0x90, 0x9f, 0xa0, 0xbf, 0xc0} {
 				for _, from := range []int{58, 60, 62} {
 					b := append([]byte(opening), bytes.Repeat([]byte("aä"), 90)...)
@@ -91,7 +88,7 @@ func TestEachCharacterIsText(t *testing.T) {
 
 // TestRunsOfBackslashes of each length, across the end of a block.
 func TestRunsOfBackslashes(t *testing.T) {
-	for n := range 140 {
+	for n := 0; n < 140; n += effort {
 		for at := range 70 {
 			for _, next := range []string{`"`, "n", "u0041", "x", "ä"} {
 				b := append([]byte(opening), bytes.Repeat([]byte{'a'}, at)...)
@@ -126,7 +123,7 @@ func TestStringsWithAndWithoutBlocks(t *testing.T) {
 	defer func() { hasBlocks = true }()
 	r := rand.New(rand.NewPCG(1, 2))
 	parts := []string{"a", `\"`, `\\`, "€", "😀", "\xed\xa0\x80", "\xf0\x80", strings.Repeat("ü", 70), strings.Repeat(`\\`, 70), "plain text that is rather long, so that whole blocks are plain, one after the other", `\n`, `\u00e4`, "ä", "\xff", "\n", `\x`, `"`, "日本"}
-	for range 100_000 {
+	for range 100_000 / effort {
 		var b []byte
 		for range r.IntN(12) {
 			b = append(b, parts[r.IntN(len(parts))]...)
