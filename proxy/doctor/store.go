@@ -1,6 +1,7 @@
 package doctor
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"strings"
@@ -36,7 +37,11 @@ func sharedStore(ctx context.Context, e *exam) {
 		return
 	}
 	took := time.Since(begun)
-	e.ok(engine.Version(limited)+" answers in "+millis(took), where)
+	e.ok(cmp.Or(engine.Version(limited), "the store")+" answers in "+millis(took), where)
+	if _, err := engine.Members(limited, s.Prefix+":doctor", 0, 1); err != nil { // a script, which only reads
+		e.noStore(err, where)
+		return
+	}
 	if took > s.Timeout/2 {
 		e.warn("an answer takes more than half of store.timeout, "+s.Timeout.String(), where, "bring the store nearer, or set store.timeout higher")
 	}
@@ -61,7 +66,7 @@ func (e *exam) noStore(err error, where string) {
 	case errors.Is(err, store.ErrRejected) && (strings.Contains(text, "WRONGPASS") || strings.Contains(text, "without any password")):
 		e.fail("the store refuses the user or the password: "+e.quote(last(text)), where, "check store.username, and store.password_file or store.password")
 	case errors.Is(err, store.ErrRejected):
-		e.fail("the store refuses the connection: "+e.quote(last(text)), where, "check store.url (its database), and what the user of store.username may do (ACL)")
+		e.fail("the store refuses what dragoman needs: "+e.quote(last(text)), where, "check the database in store.url, and what the user of store.username may do; docs/replicas.md has the ACL")
 	case strings.Contains(text, "x509:") || strings.Contains(text, "tls:"):
 		e.fail("TLS: "+e.quote(last(text)), where, "check store.ca_file, and that the store speaks TLS at this port")
 	default:

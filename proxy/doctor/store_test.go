@@ -12,6 +12,8 @@ import (
 func TestSharedStore(t *testing.T) {
 	key := file(t, "key", strings.Repeat("ab", 32), 0o600)
 	good := storetest.StartRedis(t, "requirepass right", "maxmemory-policy noeviction")
+	limited := storetest.StartRedis(t)
+	limited.Ask("ACL SETUSER default -@all +hello +auth +ping +client +info")
 	evicts := storetest.StartRedis(t, "maxmemory-policy allkeys-lru")
 	gone := storetest.StartRedis(t)
 	gone.Stop()
@@ -30,9 +32,11 @@ func TestSharedStore(t *testing.T) {
 		"answers":        {at(goodURL, "right"), []string{"ok " + goodURL + ": redis VERSION answers in TIME"}},
 		"wrong password": {at(goodURL, "wrong one"), []string{"FAIL " + goodURL + ": the store refuses the user or the password: WRONGPASS *"}},
 		"no password":    {at(goodURL, ""), []string{"FAIL " + goodURL + ": the store wants a password → set store.password_file or store.password"}},
-		"database":       {at(goodURL+"/99", "right"), []string{"FAIL " + goodURL + "/99: the store refuses the connection: DB index is out of range → check store.url *"}},
+		"database":       {at(goodURL+"/99", "right"), []string{"FAIL " + goodURL + "/99: the store refuses what dragoman needs: DB index is out of range → check the database in store.url*"}},
 		"evicts": {at(evictsURL, ""), []string{"ok " + evictsURL + ": redis VERSION answers in TIME",
 			"warn " + evictsURL + ": maxmemory-policy is allkeys-lru: when the store is full, it drops *"}},
+		"rights": {at("unix://"+limited.Socket, ""), []string{"ok unix://" + limited.Socket + ": redis VERSION answers in TIME",
+			"FAIL unix://" + limited.Socket + ": the store refuses what dragoman needs: NOPERM *"}},
 		"gone": {at(goneURL, ""), []string{"FAIL " + goneURL + ": the store does not answer: *"}},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -1,0 +1,99 @@
+package storeconfig
+
+import (
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/x509"
+	"encoding/pem"
+	"errors"
+	"math/big"
+	"net"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/dragoman-proxy/dragoman/proxy/config"
+	"github.com/dragoman-proxy/dragoman/proxy/store"
+	"github.com/dragoman-proxy/dragoman/proxy/store/storetest"
+)
+
+// certificate writes a certificate for 127.0.0.1 that is its own authority, and its key.
+func certificate(t *testing.T) (cert, key string) {
+	t.Helper()
+	private, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	text := &x509.Certificate{
+		SerialNumber: big.NewInt(1), NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour),
+		IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)}, IsCA: true, BasicConstraintsValid: true,
+	}
+	der, err := x509.CreateCertificate(rand.Reader, text, text, &private.PublicKey, private)
+	if err != nil {
+		t.Fatal(err)
+	}
+	secret, err := x509.MarshalPKCS8PrivateKey(private)
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir := t.TempDir()
+	write := func(name, kind string, der []byte) string {
+		file := filepath.Join(dir, name)
+		if err := os.WriteFile(file, pem.EncodeToMemory(&pem.Block{Type: kind, Bytes: der}), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		return file
+	}
+	return write("cert", "CERTIFICATE", der), write("key", "PRIVATE KEY", secret)
+}
+
+// TestTLS checks that the server must be trusted, and that both sides show certificates.
+func TestTLS(t *testing.T) {
+	cert, key := certificate(t)
+	other, _ := certificate(t)
+	free, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, port, _ := net.SplitHostPort(free.Addr().String())
+	free.Close()
+	storetest.StartRedis(t, "tls-port "+port, "tls-cert-file "+cert, "tls-key-file "+key, "tls-ca-cert-file "+cert)
+	for what, c := range map[string]struct {
+		change func(*config.Store)
+		ok     bool
+	}{
+		"trusted":        {func(*config.Store) {}, true},
+		"not trusted":    {func(s *config.Store) { s.CAFile = other }, false},
+		"no certificate": {func(s *config.Store) { s.ClientCert, s.ClientKey = "", "" }, false},
+		"without TLS":    {func(s *config.Store) { s.URL = "redis://127.0.0.1:" + port }, false},
+	} {
+		cfg := config.Default()
+		cfg.Store.URL, cfg.Store.Timeout = "rediss://127.0.0.1:"+port, 3*time.Second
+		cfg.Store.CAFile, cfg.Store.ClientCert, cfg.Store.ClientKey = cert, cert, key
+		c.change(&cfg.Store)
+		s, err := Open(&cfg, storetest.Keys(1), store.Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		err = s.Set(t.Context(), store.Key{Kind: "test"}, nil, time.Minute)
+		if c.ok != (err == nil) || err != nil && !errors.Is(err, store.ErrUnavailable) {
+			t.Errorf("%s: %v", what, err)
+		}
+		s.Close()
+	}
+}
+
+// TestWithoutURL checks that the store is not shared then.
+func TestWithoutURL(t *testing.T) {
+	cfg := config.Default()
+	s, err := Open(&cfg, storetest.Keys(1), store.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	if s.Shared() {
+		t.Error("it is shared")
+	}
+}
