@@ -26,7 +26,8 @@ func WhileQuiet(ctx context.Context) {
 			if q.comes(heapNow()) {
 				debug.FreeOSMemory()
 				releaseProgram()
-				q = quiet{last: heapNow().allocated, freed: heapNow().allocated}
+				q.last = heapNow().allocated
+				q.freed = q.last
 			}
 		case <-ctx.Done():
 			return
