@@ -17,7 +17,7 @@ const (
 // WhileQuiet gives memory back to the system when no messages pass: what was needed to start, and what handshakes and
 // calls have left. Without it that stays for two minutes, or until twice as much is in use. It returns when ctx ends.
 func WhileQuiet(ctx context.Context) {
-	var q quiet
+	q := quiet{last: heapNow().allocated}
 	ticks := time.NewTicker(look)
 	defer ticks.Stop()
 	for {
