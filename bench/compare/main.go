@@ -110,7 +110,7 @@ func compare(ctx context.Context, p plan) error {
 	if err != nil {
 		return err
 	}
-	if err := readIdle(ways); err != nil {
+	if err := readIdle(ctx, ways); err != nil {
 		return err
 	}
 	measured, err := measure(ctx, p, ways, work)

@@ -151,13 +151,13 @@ func (r *report) printRatios() {
 	}
 	for _, w := range r.ways {
 		if w.name == dragoman {
-			goals = append(goals, goal{"idle memory, MB", float64(w.idle.Resident) / 1e6, 15, 25})
+			goals = append(goals, goal{"idle memory, MB", float64(w.idle.Resident) / 1e6, 12, 14})
 		}
 	}
 	if r.still != nil {
 		at := fmt.Sprintf("%d idle clients on HTTP+SSE", r.still.clients)
 		goals = append(goals,
-			goal{at + ", MB", float64(r.still.alone.Resident) / 1e6, 60, 110},
+			goal{at + ", MB", float64(r.still.alone.Resident) / 1e6, 65, 120},
 			goal{at + ", each with a stream to the server, MB", float64(r.still.listen.Resident) / 1e6, 120, 250})
 	}
 	goals = append(goals, r.eras.goals()...)

@@ -143,7 +143,16 @@ func freeAddress() (string, error) {
 	return ln.Addr().String(), nil
 }
 
-func readIdle(ways []*way) (err error) {
+// rest is how long a process is left alone before its idle memory is measured: dragoman gives back what its start took when
+// nothing has passed for two seconds.
+const rest = 6 * time.Second
+
+func readIdle(ctx context.Context, ways []*way) (err error) {
+	select {
+	case <-time.After(rest):
+	case <-ctx.Done():
+		return ctx.Err()
+	}
 	for _, w := range ways {
 		if w.proxy == nil {
 			continue

@@ -44,7 +44,6 @@ func command() *cobra.Command {
 		Short: "An interpreter between MCP clients and servers of different protocol revisions",
 		Long: "dragoman stands between MCP clients and servers that speak different revisions of the protocol.\n" +
 			"Without a command it serves a small built-in server, to try it out.\n\n" + exitHelp,
-		Version:       version(),
 		SilenceErrors: true,
 		SilenceUsage:  true,
 		Args: func(_ *cobra.Command, args []string) error {
@@ -57,8 +56,15 @@ func command() *cobra.Command {
 	root.CompletionOptions.HiddenDefaultCmd = true
 	demo := newSettings(root, listenFlags)
 	quiet := root.Flags().Bool("quiet", false, "do not show the messages")
-	root.RunE = func(cmd *cobra.Command, _ []string) error { return runDemo(cmd, demo, *quiet) }
-	root.SetVersionTemplate("{{.Version}}")
+	// Not the field Version of cobra: to print it without cobra's own words takes a template, and a program with templates
+	// has every method of every type, 4.6 MB more.
+	showVersion := root.Flags().BoolP("version", "v", false, "version for dragoman")
+	root.RunE = func(cmd *cobra.Command, _ []string) error {
+		if *showVersion {
+			return printVersion(cmd)
+		}
+		return runDemo(cmd, demo, *quiet)
+	}
 	root.AddCommand(serveCommand(), stdioCommand(), loginCommand(), logoutCommand(), translateCommand(), probeCommand(), doctorCommand(), inspectCommand(), configCommand(), footprintCommand(), tokensCommand(), transformCommand(), adapterCommand(), versionCommand())
 	checkUsage(root)
 	return root
@@ -69,11 +75,13 @@ func versionCommand() *cobra.Command {
 		Use:   "version",
 		Short: "Print the version",
 		Args:  cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			_, err := fmt.Fprint(cmd.OutOrStdout(), version())
-			return err
-		},
+		RunE:  func(cmd *cobra.Command, _ []string) error { return printVersion(cmd) },
 	}
+}
+
+func printVersion(cmd *cobra.Command) error {
+	_, err := fmt.Fprint(cmd.OutOrStdout(), version())
+	return err
 }
 
 // version returns the version of this build, and the protocol revisions that it supports.

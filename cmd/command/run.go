@@ -2,11 +2,13 @@ package command
 
 import (
 	"cmp"
+	"context"
 	"errors"
 	"fmt"
 	"io"
 	"net"
 	"os"
+	"sync"
 	"syscall"
 
 	"github.com/spf13/cobra"
@@ -16,6 +18,7 @@ import (
 	"github.com/dragoman-proxy/dragoman/proxy/config"
 	"github.com/dragoman-proxy/dragoman/proxy/demo"
 	"github.com/dragoman-proxy/dragoman/proxy/filter"
+	"github.com/dragoman-proxy/dragoman/proxy/memlimit"
 	"github.com/dragoman-proxy/dragoman/proxy/metrics"
 	"github.com/dragoman-proxy/dragoman/proxy/observe/recording"
 	"github.com/dragoman-proxy/dragoman/translate"
@@ -81,6 +84,7 @@ func stdioCommand() *cobra.Command {
 			return err
 		}
 		defer withdraw()
+		defer freeingMemory(cmd.Context())()
 		err = srv.ServePipe(cmd.Context(), os.Stdin, os.Stdout)
 		if errors.Is(err, syscall.EPIPE) {
 			log.Info("the client has closed dragoman's stdout: stopping")
@@ -138,7 +142,19 @@ func serve(cmd *cobra.Command, cfg config.Config, make func(config.Config, *zap.
 		concerns := append(adapterConcerns(srv, cfg), r.concern())
 		defer (&watcher{log: log, concerns: concerns}).start(cmd.Context())()
 	}
+	defer freeingMemory(cmd.Context())()
 	return srv.Serve(cmd.Context(), ln)
+}
+
+// freeingMemory gives memory back while no messages pass, until stop is called.
+func freeingMemory(ctx context.Context) (stop func()) {
+	ctx, cancel := context.WithCancel(ctx)
+	var freeing sync.WaitGroup
+	freeing.Go(func() { memlimit.WhileQuiet(ctx) })
+	return func() {
+		cancel()
+		freeing.Wait()
+	}
 }
 
 func countDroppedLines(srv *proxy.Server) {

@@ -1,4 +1,4 @@
-// Package memlimit reads how much memory the system lets this process have.
+// Package memlimit reads how much memory the system lets this process have, and gives back what it does not need.
 package memlimit
 
 import (
@@ -11,11 +11,14 @@ import (
 	"runtime/debug"
 	"strconv"
 	"strings"
+	"sync"
 )
 
 // Read returns the limit of this process's control group in bytes, 0 where there is none
-// or where the system has no control groups.
-func Read() int64 { return readAt("/") }
+// or where the system has no control groups. It is the limit at the first call.
+func Read() int64 { return atStart() }
+
+var atStart = sync.OnceValue(func() int64 { return readAt("/") })
 
 // Apply sets the runtime's memory limit to 85 % of the limit that Read returns: the rest
 // is for memory that the runtime does not count, such as the program itself. The variable

@@ -4,8 +4,8 @@ package tokens
 // Sum is what [Encoding.Count] returns for the whole text. It is an [io.Writer]
 // that never fails. Between calls it holds the text that it has not counted
 // yet: some kilobytes, and at most twice the length of the run of letters,
-// symbols or white space that the text ends in. With the older encodings, that
-// is the whole text. It is not safe for concurrent use.
+// symbols, numbers or white space that the text ends in. It is not safe for
+// concurrent use.
 type Counter struct {
 	encoding *Encoding
 	units    int

@@ -2,10 +2,9 @@
 //
 // [ForModel] returns the [Encoding] of a model, and [Named] returns an encoding
 // by its own name. An Encoding counts whole texts and reports whether a text
-// fits a budget; a [Counter] counts a text that comes in parts. The counts of
-// cl100k_base and o200k_base equal those of OpenAI's tokenizer. The Go library
-// counts older encodings. For models without a public tokenizer the count is an
-// estimate, rather too high than too low.
+// fits a budget; a [Counter] counts a text that comes in parts. The counts
+// equal those of OpenAI's tokenizer. For models without a public tokenizer the
+// count is an estimate, rather too high than too low.
 //
 // # How a text is counted
 //
@@ -37,6 +36,7 @@
 // # Where the tables come from
 //
 // internal/gen takes the vocabularies out of github.com/tiktoken-go/tokenizer
-// (go generate). testdata/golden.mjs asks the original tokenizer for the counts
+// (go generate). That module has them as Go source, 12 MB of a program: only
+// the generator and the tests import it. testdata/golden.mjs asks the original tokenizer for the counts
 // that the tests compare with, and for the character classes; it needs npm.
 package tokens

@@ -6,8 +6,6 @@ import (
 	"strings"
 	"sync"
 	"unicode/utf8"
-
-	"github.com/tiktoken-go/tokenizer"
 )
 
 // The names of the encodings and of the two plain measures.
@@ -24,17 +22,19 @@ const (
 // methods are the ways to count, by encoding. Each loads its tables at the first call,
 // once for the process: they never change, and take megabytes.
 var methods = map[string]func() (method, error){
-	CL100K:  sync.OnceValues(func() (method, error) { return newVocabulary(cl100kMerges, cl100kPattern) }),
-	O200K:   sync.OnceValues(func() (method, error) { return newVocabulary(o200kMerges, o200kPattern) }),
-	P50K:    fromLibrary(P50K),
-	P50Edit: fromLibrary(P50Edit),
-	R50K:    fromLibrary(R50K),
+	CL100K:  tables(cl100kMerges, math.MaxInt, cl100kPattern),
+	O200K:   tables(o200kMerges, math.MaxInt, o200kPattern),
+	P50K:    older,
+	P50Edit: older, // which only has more special tokens
+	R50K:    tables(p50kMerges, r50kTokens, gpt2Pattern),
 	Bytes:   func() (method, error) { return byteMethod{}, nil },
 	Chars4:  func() (method, error) { return runeMethod{}, nil },
 }
 
-func fromLibrary(name tokenizer.Encoding) func() (method, error) {
-	return sync.OnceValues(func() (method, error) { return newLibrary(name) })
+var older = tables(p50kMerges, math.MaxInt, gpt2Pattern)
+
+func tables(deflated []byte, most int, p pattern) func() (method, error) {
+	return sync.OnceValues(func() (method, error) { return newVocabulary(deflated, most, p) })
 }
 
 // A method is one way to count. It is safe for concurrent use.
@@ -221,27 +221,4 @@ func (runeMethod) take(text []byte, open bool, _ int) (n, used int) {
 		}
 	}
 	return utf8.RuneCount(text[:used]), used
-}
-
-// library counts with the Go library as it is, the whole text at once.
-type library struct{ codec tokenizer.Codec }
-
-func newLibrary(name tokenizer.Encoding) (library, error) {
-	c, err := tokenizer.Get(name)
-	return library{c}, err
-}
-
-func (l library) take(text []byte, open bool, _ int) (n, used int) {
-	if open {
-		return 0, 0
-	}
-	clean := text
-	if !utf8.Valid(text) {
-		clean = appendClean(nil, text)
-	}
-	n, err := l.codec.Count(string(clean))
-	if err != nil {
-		n = len(clean) // the regular expression gave up; tokens are no more than bytes
-	}
-	return n, len(text)
 }

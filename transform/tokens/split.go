@@ -1,6 +1,9 @@
 package tokens
 
-import "unicode/utf8"
+import (
+	"bytes"
+	"unicode/utf8"
+)
 
 // A pattern says which piece a text begins with. Tokens never reach from one
 // piece into the next, so pieces are counted one by one.
@@ -19,6 +22,11 @@ const (
 	//	|[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]+[\p{Ll}\p{Lm}\p{Lo}\p{M}]*(?i:'s|'t|'re|'ve|'m|'ll|'d)?
 	//	|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n/]*|\s*[\r\n]+|\s+(?!\S)|\s+
 	o200kPattern
+
+	// gpt2Pattern is that of the older encodings:
+	//
+	//	's|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+
+	gpt2Pattern
 )
 
 // undecided is the length of a piece that more text could make longer.
@@ -37,6 +45,9 @@ type splitter struct {
 // with. It is undecided only while s is open.
 func (s *splitter) next(text []byte) int {
 	k, w := s.class(text, 0)
+	if s.pattern == gpt2Pattern {
+		return s.plain(text, k, w)
+	}
 	switch {
 	case k&letter != 0:
 		if s.pattern == cl100kPattern {
@@ -85,6 +96,35 @@ func (s *splitter) next(text []byte) int {
 	}
 	if text[0] == ' ' && k2&symbol != 0 {
 		return s.symbols(text, w+w2)
+	}
+	return s.spaces(text)
+}
+
+// plain does what next does for gpt2Pattern: a piece is a run of letters, of numbers, or of symbols, which one blank may
+// lead, or it is white space. k and w are the class and the width of the first character.
+func (s *splitter) plain(text []byte, k class, w int) int {
+	if text[0] == '\'' {
+		if n, ok := s.contraction(text, 0); !ok {
+			return undecided
+		} else if n > 0 && !bytes.ContainsAny(text[1:n], "STREVMLDſ") { // case counts here
+			return n
+		}
+	}
+	if text[0] == ' ' && w < len(text) {
+		next, wide := s.class(text, w)
+		if next&space == 0 {
+			k, w = next, w+wide
+		}
+	}
+	switch {
+	case k == 0:
+		return undecided
+	case k&letter != 0:
+		return s.run(text, w, letter)
+	case k == number:
+		return s.run(text, w, number)
+	case k&symbol != 0:
+		return s.run(text, w, symbol)
 	}
 	return s.spaces(text)
 }
@@ -169,7 +209,7 @@ func (s *splitter) symbols(text []byte, i int) int {
 }
 
 // spaces returns the end of the piece that begins with white space. If the white space has a newline, the piece ends
-// after the last newline. Otherwise its last character belongs to the text that follows, unless none follows or it is
+// after the last newline (not with gpt2Pattern). Otherwise its last character belongs to the text that follows, unless none follows or it is
 // the only one.
 func (s *splitter) spaces(text []byte) int {
 	i, last, lines := 0, 0, 0
@@ -183,7 +223,7 @@ func (s *splitter) spaces(text []byte) int {
 		}
 		last = i
 		i += w
-		if k == newline {
+		if k == newline && s.pattern != gpt2Pattern {
 			lines = i
 		}
 	}

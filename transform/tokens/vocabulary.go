@@ -11,8 +11,9 @@ type vocabulary struct {
 	scratch pool // of *scratch
 }
 
-func newVocabulary(deflated []byte, p pattern) (*vocabulary, error) {
-	m, err := readMerges(deflated)
+// newVocabulary makes a vocabulary of a merge file. It leaves out the tokens of rank most and above.
+func newVocabulary(deflated []byte, most int, p pattern) (*vocabulary, error) {
+	m, err := readMerges(deflated, most)
 	if err != nil {
 		return nil, err
 	}

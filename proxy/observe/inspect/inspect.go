@@ -11,7 +11,6 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"io/fs"
-	"mime"
 	"net"
 	"path"
 	"strconv"
@@ -108,9 +107,13 @@ type Handler struct {
 	feeds    sync.WaitGroup
 }
 
-// file is a file of the page.
+// file is a file of the page. It is read and compressed when it is first asked for: most processes are never looked at.
 type file struct {
-	kind, tag       string
+	read            func() ([]byte, error)
+	kind            string
+	once            sync.Once
+	err             error
+	tag             string
 	plain, squeezed []byte
 }
 
@@ -121,11 +124,7 @@ func New(o Options) (*Handler, error) {
 		if err != nil || d.IsDir() {
 			return err
 		}
-		text, err := fs.ReadFile(o.Files, name)
-		if err != nil {
-			return err
-		}
-		h.files[name] = newFile(name, text)
+		h.files[name] = &file{kind: kindOf(name), read: func() ([]byte, error) { return fs.ReadFile(o.Files, name) }}
 		return nil
 	})
 	if err != nil {
@@ -138,23 +137,30 @@ func New(o Options) (*Handler, error) {
 	return h, nil
 }
 
-func newFile(name string, text []byte) *file {
-	sum := sha256.Sum256(text)
-	f := &file{kind: mime.TypeByExtension(path.Ext(name)), tag: `"` + hex.EncodeToString(sum[:8]) + `"`, plain: text}
-	switch path.Ext(name) { // the tables of the system may say otherwise
+// kindOf returns the media type of a file. The tables of the system are not asked: they may say otherwise of scripts.
+func kindOf(name string) string {
+	switch path.Ext(name) {
 	case ".js":
-		f.kind = "text/javascript; charset=utf-8"
+		return "text/javascript; charset=utf-8"
 	case ".css":
-		f.kind = "text/css; charset=utf-8"
+		return "text/css; charset=utf-8"
 	case ".html":
-		f.kind = "text/html; charset=utf-8"
+		return "text/html; charset=utf-8"
 	}
+	return "application/octet-stream"
+}
+
+func (f *file) load() {
+	if f.plain, f.err = f.read(); f.err != nil {
+		return
+	}
+	sum := sha256.Sum256(f.plain)
+	f.tag = `"` + hex.EncodeToString(sum[:8]) + `"`
 	var b bytes.Buffer
 	w, _ := gzip.NewWriterLevel(&b, gzip.BestCompression) // the level is valid
-	if _, err := w.Write(text); err == nil && w.Close() == nil && b.Len() < len(text) {
+	if _, err := w.Write(f.plain); err == nil && w.Close() == nil && b.Len() < len(f.plain) {
 		f.squeezed = b.Bytes()
 	}
-	return f
 }
 
 // enough is what a person can look at. The ring holds less than a second of such long messages, and ten seconds of such calls.
@@ -226,6 +232,10 @@ func (h *Handler) Serve(c *fasthttp.RequestCtx) {
 }
 
 func (f *file) serve(c *fasthttp.RequestCtx) {
+	if f.once.Do(f.load); f.err != nil {
+		refuse(c, fasthttp.StatusInternalServerError, "a file of the page cannot be read: "+f.err.Error())
+		return
+	}
 	header := &c.Response.Header
 	header.Set(fasthttp.HeaderETag, f.tag)
 	header.Set(fasthttp.HeaderCacheControl, "no-cache")

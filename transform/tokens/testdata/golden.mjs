@@ -9,8 +9,9 @@ import { readFileSync, writeFileSync, readdirSync } from "node:fs";
 import { createRequire } from "node:module";
 const { Tiktoken, get_encoding } = createRequire(import.meta.url)("tiktoken");
 
-const encodings = { cl100k: get_encoding("cl100k_base"), o200k: get_encoding("o200k_base") };
+const encodings = { cl100k: get_encoding("cl100k_base"), o200k: get_encoding("o200k_base"), p50k: get_encoding("p50k_base"), p50edit: get_encoding("p50k_edit"), r50k: get_encoding("r50k_base") };
 const count = (enc, text) => enc.encode(text, [], []).length; // "<|endoftext|>" in a text is text
+const counts = (text) => Object.fromEntries(Object.entries(encodings).map(([name, enc]) => [name, count(enc, text)]));
 
 // ---- classes.txt
 
@@ -36,9 +37,43 @@ function classes() {
   }
   return runs.sort((a, b) => a[0] - b[0]).map(([a, b, name]) => `${a.toString(16)} ${b.toString(16)} ${name}\n`).join("");
 }
-if (!process.argv.includes("--texts-only")) writeFileSync("../classes.txt", classes());
+if (!process.argv.some((a) => a.endsWith("-only"))) writeFileSync("../classes.txt", classes());
 
 // ---- golden.json
+
+// With --counts-only, the texts stay, and are counted anew.
+if (process.argv.includes("--counts-only")) {
+  const texts = JSON.parse(readFileSync("golden.json", "utf8"));
+  write(texts.map((t) => (t.base64 ? { ...t, clean: cleaned(Buffer.from(t.base64, "base64")) } : t)));
+  process.exit();
+}
+
+function write(texts) {
+  const lines = texts.map(({ clean, ...t }) => {
+    const full = clean ?? t.text.repeat(t.times ?? 1);
+    return JSON.stringify({ ...t, bytes: t.base64 ? undefined : Buffer.byteLength(full), ...counts(full) });
+  });
+  writeFileSync("golden.json", "[\n" + lines.join(",\n") + "\n]\n");
+  console.log(`${lines.length} texts`);
+}
+
+// cleaned returns bytes as text, with one U+FFFD for each byte that is not UTF-8.
+function cleaned(bytes) {
+  const decode = new TextDecoder("utf-8", { fatal: true, ignoreBOM: true });
+  let text = "";
+  for (let i = 0, n; i < bytes.length; i += n) {
+    let char = "\ufffd";
+    for (n = 1; n <= 4; n++) {
+      try {
+        char = decode.decode(bytes.subarray(i, i + n));
+        break;
+      } catch {}
+    }
+    text += char;
+    if (n > 4) n = 1;
+  }
+  return text;
+}
 
 let seed = 20260728; // mulberry32: the same texts every time
 function random() {
@@ -159,9 +194,4 @@ for (let i = 0; texts.length < 2000 || i < 20; i++) {
   texts.push({ kind: "not UTF-8", base64: Buffer.concat(raw).toString("base64"), clean: clean.join("") });
 }
 
-const lines = texts.map(({ clean, ...t }) => {
-  const full = clean ?? t.text.repeat(t.times ?? 1);
-  return JSON.stringify({ ...t, bytes: t.base64 ? undefined : Buffer.byteLength(full), cl100k: count(encodings.cl100k, full), o200k: count(encodings.o200k, full) });
-});
-writeFileSync("golden.json", "[\n" + lines.join(",\n") + "\n]\n");
-console.log(`${lines.length} texts`);
+write(texts);

@@ -14,46 +14,83 @@ import (
 	"fmt"
 	"log"
 	"os"
+	"slices"
 
 	"github.com/tiktoken-go/tokenizer"
 )
 
+// encodings are those that have a merge file, and how many tokens each has. r50k_base is the beginning of p50k_base.
+var encodings = []struct {
+	name    tokenizer.Encoding
+	tokens  int
+	special []uint // ids between the tokens that are no text
+}{
+	{tokenizer.Cl100kBase, 100256, nil},
+	{tokenizer.O200kBase, 199998, nil},
+	{tokenizer.P50kBase, 50280, []uint{50256}},
+}
+
 func main() {
 	log.SetFlags(0)
-	for name, size := range map[tokenizer.Encoding]int{tokenizer.Cl100kBase: 100256, tokenizer.O200kBase: 199998} {
-		words, err := vocabulary(name, size)
+	for _, e := range encodings {
+		table, err := table(e.name, e.tokens, e.special)
 		if err != nil {
-			log.Fatalf("%s: %v", name, err)
+			log.Fatalf("%s: %v", e.name, err)
 		}
-		table, err := encode(words)
+		var file bytes.Buffer
+		w, err := flate.NewWriter(&file, flate.BestCompression)
 		if err != nil {
-			log.Fatalf("%s: %v", name, err)
+			log.Fatal(err)
 		}
-		if err := os.WriteFile(string(name)+".merges", table, 0o644); err != nil {
+		if _, err := w.Write(table); err != nil {
+			log.Fatal(err)
+		}
+		if err := w.Close(); err != nil {
+			log.Fatal(err)
+		}
+		if err := os.WriteFile(string(e.name)+".merges", file.Bytes(), 0o644); err != nil {
 			log.Fatal(err)
 		}
 	}
 }
 
-// vocabulary returns the bytes of every token below size, by rank.
-func vocabulary(name tokenizer.Encoding, size int) ([]string, error) {
+// table returns the merge file of an encoding before it is compressed.
+func table(name tokenizer.Encoding, tokens int, special []uint) ([]byte, error) {
+	words, err := vocabulary(name, tokens, special)
+	if err != nil {
+		return nil, err
+	}
+	return encode(words)
+}
+
+// vocabulary returns the bytes of that many tokens, by rank. Special tokens have no rank.
+func vocabulary(name tokenizer.Encoding, tokens int, special []uint) ([]string, error) {
 	codec, err := tokenizer.Get(name)
 	if err != nil {
 		return nil, err
 	}
-	words := make([]string, size)
-	for id := range words {
-		if words[id], err = codec.Decode([]uint{uint(id)}); err != nil {
+	words := make([]string, 0, tokens)
+	var id uint
+	for ; len(words) < tokens; id++ {
+		word, err := codec.Decode([]uint{id})
+		if slices.Contains(special, id) {
+			if err == nil {
+				return nil, fmt.Errorf("the special token %d is %q", id, word)
+			}
+			continue
+		}
+		if err != nil {
 			return nil, err
 		}
+		words = append(words, word)
 	}
-	if more, err := codec.Decode([]uint{uint(size)}); err == nil {
-		return nil, fmt.Errorf("there are more than %d tokens: %q", size, more)
+	if more, err := codec.Decode([]uint{id}); err == nil {
+		return nil, fmt.Errorf("there are more than %d tokens: %q", tokens, more)
 	}
 	return words, nil
 }
 
-// encode writes the 256 single bytes in the order of their ranks and then, for
+// encode returns the 256 single bytes in the order of their ranks and then, for
 // each rank above, the pair of lower ranks it is made of.
 func encode(words []string) ([]byte, error) {
 	ranks := make(map[string]int, len(words))
@@ -89,18 +126,7 @@ func encode(words []string) ([]byte, error) {
 			plain = append(plain, byte(v), byte(v>>8), byte(v>>16))
 		}
 	}
-	var out bytes.Buffer
-	w, err := flate.NewWriter(&out, flate.BestCompression)
-	if err != nil {
-		return nil, err
-	}
-	if _, err := w.Write(plain); err != nil {
-		return nil, err
-	}
-	if err := w.Close(); err != nil {
-		return nil, err
-	}
-	return out.Bytes(), nil
+	return plain, nil
 }
 
 // lastPair merges word from its bytes as if the ranks from id on did not exist.
