@@ -22,9 +22,9 @@ type Store interface {
 	// CompareAndSet sets the value only if it is old; nil stands for no value. It reports whether it was.
 	CompareAndSet(ctx context.Context, key string, old, value []byte, life time.Duration) (bool, error)
 	Publish(ctx context.Context, topic string, message []byte) error
-	// Subscribe calls receive with each message until ctx ends. It calls missed once the subscription stands, and again
-	// after each time in which messages may have been missed.
-	Subscribe(ctx context.Context, topic string, receive func(message []byte), missed func()) error
+	// Subscribe calls receive with each message, until stop is called. It calls missed once the subscription stands, and
+	// again after each time in which messages may have been missed.
+	Subscribe(topic string, receive func(message []byte), missed func()) (stop func())
 }
 
 // Bounds of what the engine holds: pages of at most pageBytes, and an index of at most maxPages. Beyond it, the oldest
@@ -49,6 +49,8 @@ const (
 	lastRetry  = 2 * time.Second
 	reloadTime = time.Minute // how often the index is read, in case the engine has lost something
 	clockSkew  = time.Minute // how far the clocks of two replicas may be apart
+	mostTries  = 16          // of one change of the index
+	longest    = 400 * 24 * time.Hour
 )
 
 // Shared shares the marks of a Set with other replicas: it publishes each new mark, and keeps all of them in pages in
@@ -143,11 +145,8 @@ func signal(c chan struct{}) {
 
 // Run shares marks until ctx ends. Before it returns, it tries once more to write what is not written yet, within final.
 func (s *Shared) Run(ctx context.Context, final time.Duration) {
-	listening := make(chan struct{})
-	go func() {
-		defer close(listening)
-		s.listen(ctx)
-	}()
+	stop := sync.OnceFunc(s.store.Subscribe(endedNews, s.receive, func() { signal(s.reload) }))
+	defer stop()
 	timer := time.NewTimer(reloadTime)
 	defer timer.Stop()
 	wait := s.retry
@@ -170,7 +169,7 @@ func (s *Shared) Run(ctx context.Context, final time.Duration) {
 		timer.Reset(next)
 		select {
 		case <-ctx.Done():
-			<-listening
+			stop()
 			last, cancel := context.WithTimeout(context.WithoutCancel(ctx), final)
 			defer cancel()
 			if err := s.flush(last); err != nil {
@@ -182,21 +181,6 @@ func (s *Shared) Run(ctx context.Context, final time.Duration) {
 			reload, missed = true, true
 		case <-timer.C:
 			reload = reload || err == nil
-		}
-	}
-}
-
-// listen receives the marks of other replicas.
-func (s *Shared) listen(ctx context.Context) {
-	for ctx.Err() == nil {
-		err := s.store.Subscribe(ctx, endedNews, s.receive, func() { signal(s.reload) })
-		if ctx.Err() != nil {
-			return
-		}
-		s.log.Debug("cannot listen for sessions that other replicas delete: tried again", zap.Error(err))
-		select {
-		case <-time.After(lastRetry):
-		case <-ctx.Done():
 		}
 	}
 }
@@ -302,7 +286,7 @@ func (s *Shared) write(ctx context.Context, p *page, text []byte) error {
 	s.mu.Lock()
 	until := p.until
 	s.mu.Unlock()
-	if err := s.store.Set(ctx, keyOf(p.id), text, max(time.Until(until), time.Second)); err != nil {
+	if err := s.store.Set(ctx, keyOf(p.id), text, min(max(time.Until(until), time.Second), longest)); err != nil {
 		return fmt.Errorf("store deleted sessions: %w", err)
 	}
 	if !p.listed { // only Run changes it
@@ -320,7 +304,7 @@ func keyOf(id uint64) string { return fmt.Sprintf("%s%016x", pageKey, id) }
 
 // list adds p to the index, and closes the older pages of this replica there.
 func (s *Shared) list(ctx context.Context, p *page) error {
-	for range 16 {
+	for try := 1; ; try++ {
 		old, err := s.store.Get(ctx, indexKey)
 		if err != nil {
 			return err
@@ -346,12 +330,15 @@ func (s *Shared) list(ctx context.Context, p *page) error {
 				return err
 			}
 		}
-		done, err := s.store.CompareAndSet(ctx, indexKey, old, x.text(), 2*s.maxAge()+time.Hour)
+		next, life := x.text(), min(2*s.maxAge()+time.Hour, longest)
+		done, err := s.store.CompareAndSet(ctx, indexKey, old, next, life)
 		if err != nil || done {
 			return err
 		}
+		if try == mostTries { // a value that cannot be read is not replaced otherwise; the others list again what is lost
+			return s.store.Set(ctx, indexKey, next, life)
+		}
 	}
-	return errors.New("other replicas change the index all the time")
 }
 
 // fold replaces the oldest page of x by the floors of its processes.

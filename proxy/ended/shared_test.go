@@ -91,18 +91,18 @@ func (f *fakeStore) Publish(_ context.Context, _ string, message []byte) error {
 	return err
 }
 
-func (f *fakeStore) Subscribe(ctx context.Context, _ string, receive func([]byte), missed func()) error {
+func (f *fakeStore) Subscribe(_ string, receive func([]byte), missed func()) (stop func()) {
 	f.mu.Lock()
 	f.ids++
 	id := f.ids
 	f.ears[id] = fakeEar{receive, missed}
 	f.mu.Unlock()
 	missed()
-	<-ctx.Done()
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	delete(f.ears, id)
-	return nil
+	return func() {
+		f.mu.Lock()
+		defer f.mu.Unlock()
+		delete(f.ears, id)
+	}
 }
 
 // set changes the faults.
