@@ -111,6 +111,7 @@ func (srv *Server) Serve(ctx context.Context, ln net.Listener) error {
 		return err
 	}
 	srv.register(ln.Addr())
+	srv.Table.Share()
 	srv.Host.Log.Info("serving", zap.String("url", srv.Endpoint(ln.Addr())))
 	if len(srv.Now().Config.Upstream.Command) > 0 {
 		if err := srv.ready(); err != nil { // warn now, as the process starts only when a client comes
@@ -213,6 +214,7 @@ func (srv *Server) close() {
 		}
 		srv.Host.Spawn(func() { srv.End(s, clienterror.ErrShutdown) })
 	}
+	srv.Table.Unshare()
 	srv.Host.Wait()
 	srv.Tracer.Close()
 	srv.endRecording()

@@ -64,6 +64,8 @@ type Shared struct {
 	log    *zap.Logger
 	retry  time.Duration // the first wait
 
+	change func() // called after marks of other replicas were added
+
 	wake   chan struct{}
 	reload chan struct{}
 
@@ -92,9 +94,13 @@ type page struct {
 func NewShared(set *Set, store Store, maxAge func() time.Duration, log *zap.Logger) *Shared {
 	return &Shared{
 		set: set, store: store, maxAge: maxAge, log: log, retry: firstRetry,
-		wake: make(chan struct{}, 1), reload: make(chan struct{}, 1),
+		change: func() {}, wake: make(chan struct{}, 1), reload: make(chan struct{}, 1),
 	}
 }
+
+// OnChange makes Run call do after marks of other replicas were added. do must not wait. OnChange must be called before
+// Run.
+func (s *Shared) OnChange(do func()) { s.change = do }
 
 // Add marks a session as over, here at once and elsewhere soon. made is the time at which the session began. It does not
 // wait.
@@ -194,6 +200,7 @@ func (s *Shared) receive(message []byte) {
 		s.log.Warn("cannot read which sessions another replica has deleted", zap.Error(err))
 		signal(s.reload)
 	}
+	s.change()
 }
 
 // report logs the first failure, and its end.
@@ -432,6 +439,7 @@ func (s *Shared) load(ctx context.Context, missed bool) error {
 		}
 	}
 	s.known = known
+	s.change()
 	return nil
 }
 
