@@ -87,7 +87,7 @@ func TestImportsPointDown(t *testing.T) {
 	const reporting = configured + " proxy/config proxy/idmap proxy/failures proxy/downstream proxy/requests proxy/processes proxy/server proxy/clienterror proxy/metrics proxy/repeats proxy/trace proxy/oauthrelay"
 	const hosted = reporting + " proxy/store proxy/report proxy/losses proxy/host proxy/telemetry"
 	const seen = " proxy/observe"
-	const made = hosted + " proxy/adapters proxy/ended proxy/era proxy/footprint proxy/gate proxy/origin proxy/owntools proxy/principal proxy/redact proxy/restart proxy/results proxy/sealed proxy/shape proxy/share proxy/toolindex"
+	const made = hosted + " proxy/store/storeconfig proxy/store/redisstore proxy/adapters proxy/ended proxy/era proxy/footprint proxy/gate proxy/origin proxy/owntools proxy/principal proxy/redact proxy/restart proxy/results proxy/sealed proxy/shape proxy/share proxy/toolindex"
 	const talking = made + seen + " proxy/setup proxy/bridge proxy/bridge/legacyclient proxy/mcpheader proxy/quota proxy/replay proxy/stateless"
 	const entering = talking + " proxy/session proxy/exchange proxy/handshake proxy/bridge/modernclient proxy/outbox proxy/probe proxy/dialect proxy/memo proxy/replicas"
 	const all = rooms + " proxy/setup proxy/session proxy/exchange proxy/handshake proxy/clients proxy/clients/web proxy/clients/pipe"
@@ -145,7 +145,7 @@ func TestImportsPointDown(t *testing.T) {
 		"proxy/share":               hosted + " proxy/era proxy/sealed proxy/ended proxy/restart",
 		"proxy/restart":             hosted + " proxy/era proxy/sealed proxy/ended",
 		"proxy/era":                 hosted,
-		"proxy/origin":              hosted + seen + " proxy/era proxy/share proxy/restart proxy/sealed proxy/ended",
+		"proxy/origin":              hosted + seen + " proxy/store/storeconfig proxy/store/redisstore proxy/era proxy/share proxy/restart proxy/sealed proxy/ended",
 		"proxy/shape":               hosted + " proxy/toolindex",
 		"proxy/owntools":            hosted + " proxy/toolindex proxy/shape",
 		"proxy/adapters":            hosted + " proxy/toolindex proxy/shape proxy/owntools proxy/principal proxy/sealed proxy/ended proxy/results",

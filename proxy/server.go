@@ -18,6 +18,7 @@ import (
 	"github.com/dragoman-proxy/dragoman/proxy/downstream"
 	"github.com/dragoman-proxy/dragoman/proxy/failures"
 	"github.com/dragoman-proxy/dragoman/proxy/metrics"
+	"github.com/dragoman-proxy/dragoman/proxy/oauth"
 	"github.com/dragoman-proxy/dragoman/proxy/observe/inspect"
 	"github.com/dragoman-proxy/dragoman/proxy/observe/recording"
 	"github.com/dragoman-proxy/dragoman/proxy/owntools"
@@ -49,6 +50,7 @@ type Server struct {
 	at        net.Addr         // the address of the listener for clients; nil while there is none
 	face      *downstream.HTTP // serves that listener
 	outdated  []func()         // close what earlier setups shared
+	tokens    *oauth.Store     // of adapters
 }
 
 // forgetAnswers empties the caches of what the server has answered.
@@ -231,6 +233,8 @@ func (srv *Server) close() {
 	if srv.Adapters != nil {
 		srv.Adapters.Close()
 	}
+	srv.tokens.Close()
+	srv.SignIns.Close()
 	srv.store.Close()
 	srv.Host.Flush()
 }

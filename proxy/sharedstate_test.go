@@ -167,8 +167,8 @@ func TestStandingStreamOfADeletedSessionEnds(t *testing.T) {
 	})
 }
 
-// TestOrdinaryCallsDoNotUseTheStore, with servers of both eras: only what changes what replicas share does.
-func TestOrdinaryCallsDoNotUseTheStore(t *testing.T) {
+// TestOrdinaryCallsLeaveTheStoreAlone, with servers of both eras: only what changes what replicas share does.
+func TestOrdinaryCallsLeaveTheStoreAlone(t *testing.T) {
 	for name, server := range map[string]func() http.Handler{
 		"handshake server": func() http.Handler { return newTaskingServer() },
 		"modern server":    func() http.Handler { return &sessionless{news: make(chan struct{})} },
@@ -476,7 +476,7 @@ func TestEngineFaults(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			leavesNothing(t)
-			r := storetest.StartRedis(t, "--enable-debug-command yes")
+			r := storetest.StartRedis(t, "enable-debug-command yes")
 			s := &sessionless{news: make(chan struct{})}
 			c := newCluster(t, s, engineOf(r), r)
 			all := c.several(2)

@@ -14,9 +14,30 @@ import (
 	"github.com/dragoman-proxy/dragoman/proxy/store"
 )
 
-// NewShared returns a store of kind [Shared] in engine.
-func NewShared(engine *store.Store, log *zap.Logger) *Store {
-	return &Store{kind: Shared, engine: engine, log: log, entries: map[string]*entry{}}
+// NewShared returns a store of kind [Shared]. It calls open when it is first used, unless Use was called before.
+func NewShared(open func() (*store.Store, error), log *zap.Logger) *Store {
+	return &Store{kind: Shared, open: open, log: log, entries: map[string]*entry{}}
+}
+
+// Use makes a store of kind [Shared] keep its tokens in engine, which the caller closes. Other stores stay as they are.
+func (s *Store) Use(engine *store.Store) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.engine = engine
+}
+
+// shared returns the engine, which it opens if there is none.
+func (s *Store) shared() (*store.Store, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.engine == nil {
+		engine, err := s.open()
+		if err != nil {
+			return nil, err
+		}
+		s.engine, s.opened = engine, engine
+	}
+	return s.engine, nil
 }
 
 const (
@@ -48,7 +69,11 @@ type engineEntry struct {
 }
 
 func (s *Store) lockedInEngine(ctx context.Context, e *entry, id string, do func(Entry)) error {
-	lock, err := s.engine.Lock(ctx, store.Key{Kind: "token_lock", Name: id}, engineLock)
+	engine, err := s.shared()
+	if err != nil {
+		return fmt.Errorf("cannot lock the stored tokens: %w", err)
+	}
+	lock, err := engine.Lock(ctx, store.Key{Kind: "token_lock", Name: id}, engineLock)
 	switch {
 	case errors.Is(err, store.ErrHeld):
 		return fmt.Errorf("another replica has locked the stored tokens: %w", err)
@@ -103,7 +128,11 @@ func (h *engineEntry) Put(data []byte) error {
 
 // fetch returns what is stored of an account; nil if there is nothing.
 func (s *Store) fetch(ctx context.Context, id string) ([]byte, error) {
-	data, err := s.engine.Get(ctx, tokenKey(id))
+	engine, err := s.shared()
+	if err != nil {
+		return nil, err
+	}
+	data, err := engine.Get(ctx, tokenKey(id))
 	if errors.Is(err, store.ErrAbsent) {
 		return nil, nil
 	}
@@ -113,15 +142,19 @@ func (s *Store) fetch(ctx context.Context, id string) ([]byte, error) {
 // exchange puts data in the place of old, in one step; nil stands for nothing. It reports false if something else is
 // stored by now.
 func (s *Store) exchange(ctx context.Context, id string, old, data []byte) (bool, error) {
+	engine, err := s.shared()
+	if err != nil {
+		return false, err
+	}
 	switch key := tokenKey(id); {
 	case old == nil && data == nil:
 		return true, nil
 	case old == nil:
-		return s.engine.Add(ctx, key, data, store.MaxTTL)
+		return engine.Add(ctx, key, data, store.MaxTTL)
 	case data == nil:
-		return s.engine.Drop(ctx, key, old)
+		return engine.Drop(ctx, key, old)
 	default:
-		return s.engine.Swap(ctx, key, old, data, store.MaxTTL)
+		return engine.Swap(ctx, key, old, data, store.MaxTTL)
 	}
 }
 
@@ -200,7 +233,7 @@ func (s *Store) later(e *entry, id string, known bool, wait time.Duration, since
 	})
 }
 
-// Close gives up what could not be written. The engine must be open until then.
+// Close gives up what could not be written, and closes the engine if the store has opened it.
 func (s *Store) Close() {
 	s.mu.Lock()
 	all := make([]*entry, 0, len(s.entries))
@@ -214,6 +247,11 @@ func (s *Store) Close() {
 			e.retry.Stop()
 		}
 		<-e.lock
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.opened != nil {
+		s.opened.Close()
 	}
 }
 

@@ -73,8 +73,8 @@ func (f faulty) replica(t *testing.T) (*Store, *observer.ObservedLogs) {
 		t.Fatal(err)
 	}
 	core, seen := observer.New(zapcore.DebugLevel)
-	s := NewShared(engine, zap.New(core))
-	t.Cleanup(func() { s.Close(); engine.Close() })
+	s := NewShared(func() (*store.Store, error) { return engine, nil }, zap.New(core))
+	t.Cleanup(s.Close)
 	return s, seen
 }
 

@@ -55,9 +55,11 @@ type Store struct {
 	kind   Kind
 	log    *zap.Logger
 	sealer sealer
-	engine *store.Store // nil unless the kind is Shared
+	open   func() (*store.Store, error) // nil unless the kind is Shared
 
 	mu      sync.Mutex
+	engine  *store.Store // of the kind Shared; nil until it is used
+	opened  *store.Store // the engine, if open has returned it
 	entries map[string]*entry
 	plain   sync.Once // logs that files are not sealed
 }
