@@ -34,6 +34,7 @@ type cluster struct {
 	cfg    config.Config
 	engine func() store.Engine
 	redis  *storetest.Redis // nil if the engine is in memory
+	web    *httptest.Server
 }
 
 // sharedMemory is a memory that several stores close.
@@ -76,7 +77,7 @@ func newCluster(t *testing.T, server http.Handler, engine func() store.Engine, r
 	cfg.Upstream.HandshakeTimeout = patience
 	cfg.Session.KeyFile = file
 	cfg.Contract.Tasks = "bridge"
-	return &cluster{t, cfg, engine, r}
+	return &cluster{t, cfg, engine, r, web}
 }
 
 // start starts a replica, which stop ends, as the test does at last.
@@ -393,10 +394,10 @@ func TestTaskOfAModernClientIsReadAtAnyReplica(t *testing.T) {
 		const done = `"status":"completed","result":{"content":[{"type":"text","text":"done"}],` + relatedToT1 + `},` + stateOfT1
 		sameJSON(t, second.onTask(get).body, result("5", done))
 		eventually(t, "the result is stored", func() bool { return uses.Total() >= 2 })
+		c.web.CloseClientConnections()
+		c.web.Close()
+		sameJSON(t, second.onTask(get).body, result("5", done))
 		stopSecond()
-		s.mu.Lock()
-		clear(s.tasks)
-		s.mu.Unlock()
 		sameJSON(t, third.onTask(get).body, result("5", done))
 		if n := third.Modern.Counts().Uses; n != 0 {
 			t.Errorf("%d sessions are in use", n)

@@ -228,6 +228,20 @@ func (t *pooledTasks) fromStore(r *relay, key taskKey) (k *pooledTask, body []by
 	return k, nil, nil
 }
 
+// storedResult returns the response to a request for the state of a task whose server cannot be reached, if the result is
+// stored; else nil.
+func (t *pooledTasks) storedResult(r *relay, key taskKey) []byte {
+	s := t.br.host.Shared()
+	if s == nil || r.q.Method != wire.TasksGet {
+		return nil
+	}
+	result, err := s.Get(r.ctx, key.in(taskResultKind))
+	if err != nil {
+		return nil
+	}
+	return mcp.AppendResult(nil, r.q.ID, result)
+}
+
 // adopt adds a session that another replica has begun, for a task that this one continues. It is in use until release is
 // called; new calls do not get it. It returns nil if there is no room.
 func (p *sessionPool) adopt(s Session, q *stateless.Request, who string, server []byte) *pooledSession {

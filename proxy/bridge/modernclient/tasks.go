@@ -327,7 +327,9 @@ func (t *pooledTasks) answer(r *relay) error {
 		if f := clienterror.Of(err); f.Cause == mcp.UpstreamLost || f.UnknownSession() {
 			t.br.pool.discard(k.b)
 		}
-		return err
+		if body = t.storedResult(r, key); body == nil {
+			return err
+		}
 	}
 	r.box = outbox.New()
 	r.box.Put(outbox.Message{Body: body, Last: true, Status: 200})
