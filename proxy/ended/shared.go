@@ -216,20 +216,30 @@ func (s *Shared) report(ctx context.Context, err error) {
 	s.failed = err != nil
 }
 
-// flush publishes the news, and writes the pages that have changed. The news are first: an engine that is full still
-// passes messages on.
+// flush writes the pages that have changed, and then publishes the news: a replica that has begun to listen too late for
+// these finds the marks in the pages. An engine that is full still passes messages on; the others read the pages once they
+// are written.
 func (s *Shared) flush(ctx context.Context) error {
-	published := s.publish(ctx)
+	written := s.writeAll(ctx)
+	if written != nil {
+		s.mu.Lock()
+		s.lost = true
+		s.mu.Unlock()
+	}
+	if err := errors.Join(written, s.publish(ctx)); err != nil {
+		return err
+	}
+	return s.askToRead(ctx)
+}
+
+func (s *Shared) writeAll(ctx context.Context) error {
 	for {
 		p, text := s.dirty()
-		if p == nil && published == nil {
-			return s.askToRead(ctx)
-		}
 		if p == nil {
-			return published
+			return nil
 		}
 		if err := s.write(ctx, p, text); err != nil {
-			return errors.Join(published, err)
+			return err
 		}
 	}
 }
