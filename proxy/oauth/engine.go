@@ -197,6 +197,11 @@ func (h *engineEntry) written() {
 
 // later writes what could not be written. known says that the engine then had what the entry says.
 func (s *Store) later(e *entry, id string, known bool, wait time.Duration, since time.Time) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.closed {
+		return
+	}
 	if e.retry != nil {
 		e.retry.Stop()
 	}
@@ -236,20 +241,13 @@ func (s *Store) later(e *entry, id string, known bool, wait time.Duration, since
 // Close gives up what could not be written, and closes the engine if the store has opened it.
 func (s *Store) Close() {
 	s.mu.Lock()
-	all := make([]*entry, 0, len(s.entries))
+	defer s.mu.Unlock()
+	s.closed = true
 	for _, e := range s.entries {
-		all = append(all, e)
-	}
-	s.mu.Unlock()
-	for _, e := range all {
-		e.lock <- struct{}{}
 		if e.retry != nil {
 			e.retry.Stop()
 		}
-		<-e.lock
 	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
 	if s.opened != nil {
 		s.opened.Close()
 	}

@@ -60,6 +60,7 @@ type Store struct {
 	mu      sync.Mutex
 	engine  *store.Store // of the kind Shared; nil until it is used
 	opened  *store.Store // the engine, if open has returned it
+	closed  bool
 	entries map[string]*entry
 	plain   sync.Once // logs that files are not sealed
 }
