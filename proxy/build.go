@@ -93,7 +93,9 @@ func newServer(cfg config.Config, log *zap.Logger, o origin.Origin, own ...ownto
 	if err := srv.openStore(first, log); err != nil {
 		return nil, err
 	}
-	if srv.Adapters, err = adapters.New(cfg.Adapters, first.SharedKey(), origin.TokenStore(&cfg, log), func() *shape.Shaping { return srv.Now().Shaping }, srv.Metrics, log); err != nil {
+	srv.tokens = origin.TokenStore(&cfg, log)
+	srv.tokens.Use(srv.store)
+	if srv.Adapters, err = adapters.New(cfg.Adapters, first.SharedKey(), srv.tokens, func() *shape.Shaping { return srv.Now().Shaping }, srv.Metrics, log); err != nil {
 		return nil, err
 	}
 	if first.Shaping, err = shape.New(cfg, first.Keys, srv.Adapters.Rules(), nil, srv.shapes); err != nil {
@@ -145,6 +147,7 @@ func newServer(cfg config.Config, log *zap.Logger, o origin.Origin, own ...ownto
 	if o.Credentials == nil {
 		o.Credentials = origin.NewCredentials(&cfg, log)
 	}
+	o.Credentials.Share(srv.store)
 	o.Credentials.Register(srv.Metrics.Registry, func() *origin.Credential { return srv.Now().Origin.Credential }, srv.loginChanged)
 	srv.SignIns = o.Credentials
 	srv.Replicas = newReplicas(srv)

@@ -82,12 +82,12 @@ func TestImportsPointDown(t *testing.T) {
 		"transform/tape transform/schema transform/grapheme transform/fit"
 	const adapting = "adapterrt/clean adapterrt/failure adapterrt/escape adapterrt/near adapterrt/find adapterrt/gate adapterrt/file adapterrt/httpcall adapterrt/credential adapterrt/guard adapterrt/present adapterrt/openapi"
 	const carried = "proxy/callctx proxy/upstream/orphans proxy/upstream proxy/sse proxy/lines proxy/large proxy/envelope translate/wire"
-	const configured = carried + " proxy/mcp proxy/memlimit proxy/oauth proxy/setting adapterrt transform translate " + parts + " " + adapting
+	const configured = carried + " proxy/mcp proxy/memlimit proxy/oauth proxy/store proxy/setting adapterrt transform translate " + parts + " " + adapting
 	const rooms = configured + " proxy/observe/instances proxy/config proxy/sealed proxy/quota proxy/idmap proxy/downstream proxy/results proxy/processes proxy/ended proxy/failures proxy/repeats proxy/dialect proxy/toolindex proxy/memo proxy/demo proxy/replicas proxy/trace proxy/losses proxy/principal proxy/gate proxy/server proxy/outbox proxy/mcpheader proxy/metrics proxy/oauthrelay proxy/requests proxy/clienterror proxy/report proxy/era proxy/host proxy/bridge proxy/bridge/legacyclient proxy/bridge/modernclient proxy/restart proxy/share proxy/origin proxy/shape proxy/owntools proxy/adapters proxy/stateless proxy/replay proxy/footprint proxy/probe proxy/telemetry proxy/observe proxy/redact proxy/observe/recording proxy/observe/inspect proxy/observe/page proxy/store proxy/store/redisstore proxy/store/storeconfig"
 	const reporting = configured + " proxy/config proxy/idmap proxy/failures proxy/downstream proxy/requests proxy/processes proxy/server proxy/clienterror proxy/metrics proxy/repeats proxy/trace proxy/oauthrelay"
 	const hosted = reporting + " proxy/store proxy/report proxy/losses proxy/host proxy/telemetry"
 	const seen = " proxy/observe"
-	const made = hosted + " proxy/adapters proxy/ended proxy/era proxy/footprint proxy/gate proxy/origin proxy/owntools proxy/principal proxy/redact proxy/restart proxy/results proxy/sealed proxy/shape proxy/share proxy/toolindex"
+	const made = hosted + " proxy/store/storeconfig proxy/store/redisstore proxy/adapters proxy/ended proxy/era proxy/footprint proxy/gate proxy/origin proxy/owntools proxy/principal proxy/redact proxy/restart proxy/results proxy/sealed proxy/shape proxy/share proxy/toolindex"
 	const talking = made + seen + " proxy/setup proxy/bridge proxy/bridge/legacyclient proxy/mcpheader proxy/quota proxy/replay proxy/stateless"
 	const entering = talking + " proxy/session proxy/exchange proxy/handshake proxy/bridge/modernclient proxy/outbox proxy/probe proxy/dialect proxy/memo proxy/replicas"
 	const all = rooms + " proxy/setup proxy/session proxy/exchange proxy/handshake proxy/clients proxy/clients/web proxy/clients/pipe"
@@ -145,7 +145,7 @@ func TestImportsPointDown(t *testing.T) {
 		"proxy/share":               hosted + " proxy/era proxy/sealed proxy/ended proxy/restart",
 		"proxy/restart":             hosted + " proxy/era proxy/sealed proxy/ended",
 		"proxy/era":                 hosted,
-		"proxy/origin":              hosted + seen + " proxy/era proxy/share proxy/restart proxy/sealed proxy/ended",
+		"proxy/origin":              hosted + seen + " proxy/store/storeconfig proxy/store/redisstore proxy/era proxy/share proxy/restart proxy/sealed proxy/ended",
 		"proxy/shape":               hosted + " proxy/toolindex",
 		"proxy/owntools":            hosted + " proxy/toolindex proxy/shape",
 		"proxy/adapters":            hosted + " proxy/toolindex proxy/shape proxy/owntools proxy/principal proxy/sealed proxy/ended proxy/results",
@@ -164,7 +164,7 @@ func TestImportsPointDown(t *testing.T) {
 		"proxy/store":               "",
 		"proxy/store/redisstore":    "proxy/store",
 		"proxy/store/storeconfig":   configured + " proxy/config proxy/store proxy/store/redisstore",
-		"proxy/oauth":               "",
+		"proxy/oauth":               "proxy/store",
 		"adapterrt":                 "translate/wire " + adapting,
 		"transform/tree":            "translate/wire",
 		"transform/tokens":          "",

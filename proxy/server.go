@@ -18,6 +18,7 @@ import (
 	"github.com/dragoman-proxy/dragoman/proxy/downstream"
 	"github.com/dragoman-proxy/dragoman/proxy/failures"
 	"github.com/dragoman-proxy/dragoman/proxy/metrics"
+	"github.com/dragoman-proxy/dragoman/proxy/oauth"
 	"github.com/dragoman-proxy/dragoman/proxy/observe/inspect"
 	"github.com/dragoman-proxy/dragoman/proxy/observe/recording"
 	"github.com/dragoman-proxy/dragoman/proxy/owntools"
@@ -49,6 +50,7 @@ type Server struct {
 	at        net.Addr         // the address of the listener for clients; nil while there is none
 	face      *downstream.HTTP // serves that listener
 	outdated  []func()         // close what earlier setups shared
+	tokens    *oauth.Store     // of adapters
 }
 
 // forgetAnswers empties the caches of what the server has answered.
@@ -111,6 +113,7 @@ func (srv *Server) Serve(ctx context.Context, ln net.Listener) error {
 		return err
 	}
 	srv.register(ln.Addr())
+	srv.Table.Share()
 	srv.Host.Log.Info("serving", zap.String("url", srv.Endpoint(ln.Addr())))
 	if len(srv.Now().Config.Upstream.Command) > 0 {
 		if err := srv.ready(); err != nil { // warn now, as the process starts only when a client comes
@@ -213,6 +216,7 @@ func (srv *Server) close() {
 		}
 		srv.Host.Spawn(func() { srv.End(s, clienterror.ErrShutdown) })
 	}
+	srv.Table.Unshare()
 	srv.Host.Wait()
 	srv.Tracer.Close()
 	srv.endRecording()
@@ -229,6 +233,8 @@ func (srv *Server) close() {
 	if srv.Adapters != nil {
 		srv.Adapters.Close()
 	}
+	srv.tokens.Close()
+	srv.SignIns.Close()
 	srv.store.Close()
 	srv.Host.Flush()
 }

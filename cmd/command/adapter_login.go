@@ -21,7 +21,7 @@ import (
 // loginTime is how long a person has to log in.
 const loginTime = 10 * time.Minute
 
-var errLoginInMemory = errors.New("credential_store is memory, so the tokens would be lost when this command ends: set it to auto or keyring")
+var errLoginInMemory = errors.New("credential_store is memory, so the tokens would be lost when this command ends: set it to auto, keyring or store")
 
 func adapterLoginCommand(s *adapterSettings) *cobra.Command {
 	cmd := &cobra.Command{

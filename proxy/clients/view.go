@@ -3,6 +3,8 @@ package clients
 import (
 	"context"
 	"errors"
+	"sync/atomic"
+	"time"
 
 	"github.com/dragoman-proxy/dragoman/proxy/bridge"
 	"github.com/dragoman-proxy/dragoman/proxy/bridge/modernclient"
@@ -53,6 +55,20 @@ func (v *View) Forward(to sealed.ID, req *downstream.Request, resp *downstream.R
 	return true, err
 }
 
+// Reopen implements [modernclient.Proxy].
+func (v *View) Reopen(sealedSession string, q *stateless.Request, principal string) (modernclient.Session, bool) {
+	t, ok := v.Proxy.Now().Sealer.OpenSession(sealedSession, time.Now())
+	if !ok || t.Local || t.Named == "" || t.ServerRevision.Modern || v.Proxy.Now().Origin.Resume == nil {
+		return nil, false
+	}
+	s := v.Proxy.Table.ResumeSession(t, &q.Sender)
+	s.Principal = "modern " + principal
+	s.Ended = nil
+	out := &Opened{proxy: v.Proxy, Session: s}
+	out.Leave()
+	return out, true
+}
+
 func (v *View) Sealer() *sealed.Sealer { return v.Proxy.Now().Sealer }
 
 func (v *View) Silence(m wire.Method) config.TimeLimit { return v.Proxy.Now().Silence[m] }
@@ -72,13 +88,14 @@ func (v *View) Open(ctx context.Context, o modernclient.Opening) (_ modernclient
 	if o.Kind == modernclient.WithHandshake {
 		proxy.Shape.Store(s.Up.Shape())
 	}
-	return &Opened{proxy, s}, answer, nil
+	return &Opened{proxy: proxy, Session: s}, answer, nil
 }
 
 // Opened implements [modernclient.Session].
 type Opened struct {
 	proxy   *Proxy
 	Session *session.Session
+	left    atomic.Bool // another replica has begun it, or may use it
 }
 
 func (o *Opened) About() *sealed.Session      { return &o.Session.Session }
@@ -86,7 +103,15 @@ func (o *Opened) Tools() *toolindex.Index     { return &o.Session.Tools }
 func (o *Opened) Down() *translate.Translator { return o.Session.Down }
 func (o *Opened) Piped() bool                 { return o.Session.Piped }
 func (o *Opened) RunsFor() string             { return o.Session.RunsFor }
-func (o *Opened) End(why error)               { o.proxy.End(o.Session, why) }
+func (o *Opened) Leave()                      { o.left.Store(true) }
+
+func (o *Opened) End(why error) {
+	if o.left.Load() {
+		o.Session.Release(why)
+		return
+	}
+	o.proxy.End(o.Session, why)
+}
 
 func (o *Opened) Alone() bool { return o.Session.Alone }
 

@@ -42,8 +42,8 @@ type Config struct {
 	// Credentials is the directory that OAuth tokens are stored in; "" for dragoman/credentials in the user's
 	// configuration directory.
 	Credentials string `yaml:"credentials"`
-	// CredentialStore is auto, for files that are sealed if there is a keyring; keyring, for sealed files only; or
-	// memory, for tokens that are lost when the process ends.
+	// CredentialStore is auto, for files that are sealed if there is a keyring; keyring, for sealed files only; memory,
+	// for tokens that are lost when the process ends; or store, for the server at store.url, where all replicas use them.
 	CredentialStore string `yaml:"credential_store"`
 	// Gates allow parameters of the server's tools only while the server supports them.
 	Gates []Gate `yaml:"gates"`

@@ -290,6 +290,7 @@ func TestValidateNamesThePath(t *testing.T) {
 		"upstream: client_cert":               func(c *Config) { c.Upstream.ClientKey = "k" },
 		"upstream.transport: \"stdio\"":       func(c *Config) { c.Upstream.URL, c.Upstream.Transport = "http://a", "stdio" },
 		"upstream.transport: \"sse\" applie":  func(c *Config) { c.Upstream.Command, c.Upstream.Transport = []string{"a"}, "sse" },
+		"credential_store: store needs":       func(c *Config) { c.CredentialStore = "store" },
 		"session.max_age:":                    func(c *Config) { c.Session.MaxAge = 0 },
 		"heartbeat:":                          func(c *Config) { c.Heartbeat = -1 },
 		"upstream: url and command":           func(c *Config) { c.Upstream.URL, c.Upstream.Command = "http://a", []string{"b"} },

@@ -70,7 +70,7 @@ func limits() map[string]schema {
 	atLeast := func(n int) schema { return schema{"minimum": n} }
 	return map[string]schema{
 		"path":                             {"pattern": "^/"},
-		"credential_store":                 oneOf("auto", "keyring", "memory"),
+		"credential_store":                 oneOf("auto", "keyring", "memory", "store"),
 		"oauth.relay":                      oneOf("metadata", "oauth", "none"),
 		"upstream.transport":               {"examples": []string{"auto", "http", "sse"}},
 		"upstream.version":                 oneOf(append(allNames(), "")...),

@@ -67,6 +67,8 @@ func (c *Config) Validate() error {
 	c.validateClients(&all)
 	if kinds := oauth.Kinds(); !slices.Contains(kinds, oauth.Kind(c.CredentialStore)) {
 		fault("credential_store", "%q is not one of %v", c.CredentialStore, kinds)
+	} else if oauth.Kind(c.CredentialStore) == oauth.Shared && c.Store.URL == "" {
+		fault("credential_store", "store needs store.url, the server that keeps the tokens")
 	}
 	for i := range c.Gates {
 		if err := c.Gates[i].validate(); err != nil {

@@ -41,9 +41,14 @@ type Set struct {
 
 // process are the marks of the sessions that one process has begun.
 type process struct {
-	floor  uint64 // all lower numbers are over
+	floor  uint64    // all lower numbers are over
+	raised time.Time // when floor was last raised
 	blocks map[uint64]*block
 }
+
+// rememberFloor is how long the floor of a process is kept after its last mark. Ids of that age can be opened only if
+// session.max_age was raised in the meantime.
+const rememberFloor = 7 * 24 * time.Hour
 
 type block struct {
 	bits  *[blockSize / 64]uint64 // nil if all are over
@@ -61,11 +66,7 @@ func New(maxBlocks int) *Set {
 func (s *Set) Add(of Serial, made time.Time) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	p := s.processes[of.Process]
-	if p == nil {
-		p = &process{blocks: make(map[uint64]*block)}
-		s.processes[of.Process] = p
-	}
+	p := s.process(of.Process)
 	if p.has(of.Number) {
 		return
 	}
@@ -89,6 +90,54 @@ func (s *Set) Add(of Serial, made time.Time) {
 	}
 	if b.count++; b.count == blockSize {
 		b.bits = nil
+	}
+}
+
+// process returns the marks of a process, and adds it. The caller holds s.mu.
+func (s *Set) process(of uint64) *process {
+	p := s.processes[of]
+	if p == nil {
+		p = &process{blocks: make(map[uint64]*block), raised: time.Now()}
+		s.processes[of] = p
+	}
+	return p
+}
+
+// addBelow marks all sessions of a process as over whose numbers are lower than floor.
+func (s *Set) addBelow(of, floor uint64) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	p := s.process(of)
+	if p.floor < floor {
+		p.raise(floor, time.Now())
+	}
+	for at := range p.blocks {
+		if (at+1)*blockSize <= p.floor {
+			delete(p.blocks, at)
+			s.blocks--
+		}
+	}
+}
+
+func (p *process) raise(floor uint64, now time.Time) {
+	p.floor, p.raised = max(p.floor, floor), now
+}
+
+// each calls do with every mark, and with every floor as a mark of all lower numbers.
+func (s *Set) each(do func(mark)) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for of, p := range s.processes {
+		if p.floor > 0 {
+			do(mark{Serial: Serial{of, p.floor}, made: p.raised, below: true})
+		}
+		for at, b := range p.blocks {
+			for n := range uint64(blockSize) {
+				if b.bits == nil || b.bits[n/64]&(1<<(n%64)) != 0 {
+					do(mark{Serial: Serial{of, at*blockSize + n}, made: b.made})
+				}
+			}
+		}
 	}
 }
 
@@ -127,7 +176,7 @@ func (s *Set) makeRoom() {
 	}
 	delete(most.blocks, oldest)
 	s.blocks--
-	most.floor = max(most.floor, (oldest+1)*blockSize)
+	most.raise((oldest+1)*blockSize, time.Now())
 }
 
 // Sweep releases the marks of sessions that began before then: their ids can no longer be
@@ -135,13 +184,16 @@ func (s *Set) makeRoom() {
 func (s *Set) Sweep(then time.Time) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for _, p := range s.processes {
+	for of, p := range s.processes {
 		for at, b := range p.blocks {
 			if b.made.Before(then) {
 				delete(p.blocks, at)
 				s.blocks--
-				p.floor = max(p.floor, b.last+1) // in case ids can be opened for longer from now on
+				p.raise(b.last+1, time.Now()) // in case ids can be opened for longer from now on
 			}
+		}
+		if len(p.blocks) == 0 && time.Since(p.raised) > rememberFloor && p.raised.Before(then) {
+			delete(s.processes, of)
 		}
 	}
 }

@@ -71,6 +71,14 @@ func (h *Host) Config() *config.Config { return h.setup().Config }
 // Table returns the translators in force.
 func (h *Host) Table() *translate.Table { return h.setup().Table }
 
+// Shared returns the store that other replicas use as well; nil if there is none.
+func (h *Host) Shared() *store.Store {
+	if h.Store == nil || !h.Store.Shared() {
+		return nil
+	}
+	return h.Store
+}
+
 // Drain ends Draining.
 func (h *Host) Drain() { h.drain() }
 

@@ -19,6 +19,8 @@ import (
 
 	"github.com/gofrs/flock"
 	"go.uber.org/zap"
+
+	"github.com/dragoman-proxy/dragoman/proxy/store"
 )
 
 // Kind says how a [Store] keeps tokens.
@@ -28,10 +30,11 @@ const (
 	Auto    Kind = "auto"    // in files, encrypted if there is a keyring
 	Keyring Kind = "keyring" // in encrypted files only
 	Memory  Kind = "memory"  // in this process only
+	Shared  Kind = "store"   // in the engine that all replicas use
 )
 
 // Kinds returns all kinds.
-func Kinds() []Kind { return []Kind{Auto, Keyring, Memory} }
+func Kinds() []Kind { return []Kind{Auto, Keyring, Memory, Shared} }
 
 const (
 	fileVersion = 1
@@ -52,8 +55,12 @@ type Store struct {
 	kind   Kind
 	log    *zap.Logger
 	sealer sealer
+	open   func() (*store.Store, error) // nil unless the kind is Shared
 
 	mu      sync.Mutex
+	engine  *store.Store // of the kind Shared; nil until it is used
+	opened  *store.Store // the engine, if open has returned it
+	closed  bool
 	entries map[string]*entry
 	plain   sync.Once // logs that files are not sealed
 }
@@ -79,8 +86,9 @@ type entry struct {
 	lock   chan struct{} // full while the account is locked
 	failed bool          // the last write failed
 
-	unsaved []byte // data that could not be written
-	instead []byte // the file's text at that time, which unsaved replaces
+	unsaved []byte      // data that could not be written
+	instead []byte      // the file's text at that time, which unsaved replaces
+	retry   *time.Timer // writes unsaved to the engine later; nil if there is none
 }
 
 // Locked runs do while no other call, in this process or another, has locked the account id. The
@@ -105,6 +113,9 @@ func (s *Store) Locked(ctx context.Context, id string, do func(Entry)) error {
 		return fmt.Errorf("another call has locked the stored tokens: %w", ctx.Err())
 	}
 	defer func() { <-e.lock }()
+	if s.kind == Shared {
+		return s.lockedInEngine(ctx, e, id, do)
+	}
 	h := &held{store: s, entry: e, id: id}
 	if s.kind != Memory {
 		unlock, err := h.lockFile(ctx)
@@ -412,8 +423,11 @@ func (h *held) write(text []byte) error {
 // peek returns the stored data of an account without locking it; nil if there is none or it cannot be
 // read.
 func (s *Store) peek(id string) []byte {
-	if s.kind == Memory {
+	switch s.kind {
+	case Memory:
 		return nil
+	case Shared:
+		return s.peekEngine(id)
 	}
 	dir, err := s.location()
 	if err != nil {
@@ -429,8 +443,11 @@ func (s *Store) peek(id string) []byte {
 
 // files returns the content of all files, in the order of their names.
 func (s *Store) files() (all []kept, err error) {
-	if s.kind == Memory {
+	switch s.kind {
+	case Memory:
 		return nil, nil
+	case Shared:
+		return s.listEngine()
 	}
 	dir, err := s.directory()
 	if err != nil {

@@ -21,6 +21,9 @@ import (
 	"github.com/dragoman-proxy/dragoman/proxy/failures"
 	"github.com/dragoman-proxy/dragoman/proxy/oauth"
 	"github.com/dragoman-proxy/dragoman/proxy/oauthrelay"
+	"github.com/dragoman-proxy/dragoman/proxy/sealed"
+	"github.com/dragoman-proxy/dragoman/proxy/store"
+	"github.com/dragoman-proxy/dragoman/proxy/store/storeconfig"
 	"github.com/dragoman-proxy/dragoman/proxy/upstream"
 	"github.com/dragoman-proxy/dragoman/translate"
 )
@@ -28,8 +31,19 @@ import (
 // lingerTime is how long a sign-in in the browser may go on after the client on stdio has left.
 const lingerTime = 2 * time.Minute
 
-// TokenStore returns the store of OAuth tokens that cfg selects. The store writes its warnings to log.
+// TokenStore returns the store of OAuth tokens that cfg selects. The store writes its warnings to log. If it is the one of
+// store.url, it connects on its own, unless it is given a connection before its first use.
 func TokenStore(cfg *config.Config, log *zap.Logger) *oauth.Store {
+	if oauth.Kind(cfg.CredentialStore) == oauth.Shared {
+		c := *cfg
+		return oauth.NewShared(func() (*store.Store, error) {
+			keys, err := sealed.ReadKeys(c.Session.KeyFile)
+			if err != nil {
+				return nil, err
+			}
+			return storeconfig.Open(&c, keys, store.Options{})
+		}, log)
+	}
 	return oauth.New(cfg.Credentials, oauth.Kind(cfg.CredentialStore), log)
 }
 
@@ -91,6 +105,13 @@ func NewCredentials(cfg *config.Config, log *zap.Logger) *Credentials {
 		}, []string{"kind", "status"}),
 	}
 }
+
+// Share makes the credentials keep their tokens in s, if they are kept in a store that replicas share. It must be called
+// before their first use.
+func (s *Credentials) Share(with *store.Store) { s.store.Use(with) }
+
+// Close gives up tokens that could not be stored. The store of Share must be open until then.
+func (s *Credentials) Close() { s.store.Close() }
 
 // Register adds the metrics of credentials to registry. now returns the credential in use; nil for none. changed
 // is called when another person has signed in: what the server told one person is not for another.

@@ -46,6 +46,7 @@ type HTTP struct {
 	renewing *renewal      // under way; nil if there is none
 	memory   server.Memory // the client's messages that a new session needs again
 	partial  bool          // the session began in another process: memory is not complete
+	lacks    bool          // the current session was begun with a memory that was not complete
 	news     [][]byte      // messages that wait for the standing stream
 	standing map[*stream]struct{}
 }
@@ -127,7 +128,7 @@ func (c *HTTP) Renew(ctx context.Context, was uint64, header []upstream.Header) 
 				c.renewing = nil
 				close(r.done)
 			}()
-			r.err = c.begin(header)
+			r.err = c.replace(header)
 		})
 	}
 	c.mu.Unlock()
@@ -139,11 +140,16 @@ func (c *HTTP) Renew(ctx context.Context, was uint64, header []upstream.Header) 
 	}
 }
 
-// begin begins another session. An error with the cause mcp.SessionUnknown says that the server
-// refuses to.
-func (c *HTTP) begin(header []upstream.Header) error {
+// replace begins another session, or uses the one that another replica has begun.
+func (c *HTTP) replace(header []upstream.Header) error {
 	ctx, cancel := context.WithTimeout(c.host.Draining, c.host.Config().Upstream.HandshakeTimeout)
 	defer cancel()
+	return c.share(ctx, header, func() error { return c.begin(ctx, header) })
+}
+
+// begin begins another session. An error with the cause mcp.SessionUnknown says that the server
+// refuses to.
+func (c *HTTP) begin(ctx context.Context, header []upstream.Header) error {
 	version := c.was.ServerRevision.HeaderName()
 	next, ok := c.resume()("", "").(*upstream.HTTPSession)
 	if !ok {
@@ -168,25 +174,42 @@ func (c *HTTP) begin(header []upstream.Header) error {
 		return f
 	}
 	next.SetSession(named, version)
+	if c.restore(ctx, h) {
+		c.host.Log.Info("the session began in another process: log level and subscriptions are not restored")
+	}
+	c.continueIn(named, version, h.Early, listChanges(m.Result()))
+	c.host.Report.Restarted()
+	c.host.Report.FailedAs("server lost the session; a new one is open", upstream.ErrLost, report.At{Client: c.was.ClientRevision, Server: c.was.ServerRevision, Session: c.was.Named, Header: header})
+	return nil
+}
+
+// restore sends what the server has to know of the client in a new session. It reports whether that is not complete.
+func (c *HTTP) restore(ctx context.Context, h *server.Opening) (partial bool) {
 	c.mu.Lock()
 	c.memory.Initialized = true
 	messages, own := c.memory.Replay()
-	partial := c.partial
-	c.partial = false
+	partial = c.partial
+	c.partial, c.lacks = false, partial
 	c.mu.Unlock()
+	c.resendAll(ctx, h, messages, own)
+	return partial
+}
+
+func (c *HTTP) resendAll(ctx context.Context, h *server.Opening, messages [][]byte, own map[string]bool) {
 	for _, message := range messages {
 		if err := c.resend(ctx, h, message, own); err != nil {
-			c.host.Report.ServerFailed("cannot restore a message in the new upstream session", failures.SessionLost, fmt.Errorf("%.200s: %w", message, err), header)
+			c.host.Report.ServerFailed("cannot restore a message in the new upstream session", failures.SessionLost, fmt.Errorf("%.200s: %w", message, err), h.Header)
 		}
 	}
-	if partial {
-		c.host.Log.Info("the session began in another process: log level and subscriptions are not restored")
-	}
-	news := h.Early
+}
+
+// continueIn makes a session the current one. early and changes are messages for the client's standing stream.
+func (c *HTTP) continueIn(named, version string, early, changes [][]byte) {
+	news := early
 	for _, id := range c.session.DropRequests() {
 		news = append(news, mcp.Cancelled(id, "the server has lost the session"))
 	}
-	news = append(news, listChanges(m.Result())...)
+	news = append(news, changes...)
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.SetSession(named, version)
@@ -195,9 +218,6 @@ func (c *HTTP) begin(header []upstream.Header) error {
 	for st := range c.standing {
 		st.interrupt()
 	}
-	c.host.Report.Restarted()
-	c.host.Report.FailedAs("server lost the session; a new one is open", upstream.ErrLost, report.At{Client: c.was.ClientRevision, Server: c.was.ServerRevision, Session: c.was.Named, Header: header})
-	return nil
 }
 
 // initializeAgain sends initialize in the name of the session's client, and waits for the

@@ -52,7 +52,10 @@ type Table struct {
 	byID   map[string]*Session
 	places int          // that are reserved, without a session yet
 	last   ended.Serial // of the newest session that began here
-	over   *ended.Set   // sessions that have ended although their ids could still be opened, in this process
+	over   *ended.Set   // sessions that have ended although their ids could still be opened
+
+	end     func(of ended.Serial, made time.Time) // adds to over, here and in the replicas that share a store
+	unshare func()                                // ends what Share has begun; nil for nothing
 }
 
 // NewTable returns a table of at most max sessions, whose ids by seals. resume makes a session that this process does not
@@ -61,6 +64,7 @@ func NewTable(max int, by *sealed.Sealer, resume func(sealed.Session, *downstrea
 	t := &Table{max: max, sealer: by, Resume: resume, byID: make(map[string]*Session), over: ended.New(ended.DefaultBlocks)}
 	var process [8]byte
 	rand.Read(process[:]) // never fails
+	t.end = t.over.Add
 	t.last.Process = binary.BigEndian.Uint64(process[:])
 	return t
 }
@@ -138,6 +142,9 @@ func (t *Table) Add(s *Session) {
 		s.Serial = t.last
 	}
 	s.ID = t.sealer.SealSession(s.Session)
+	if s.Bridge != nil {
+		s.Bridge.Named(&s.Session)
+	}
 	t.places--
 	t.byID[s.ID] = s
 }
@@ -214,10 +221,10 @@ func (t *Table) Drop(s *Session) bool {
 	return true
 }
 
-// DropForGood drops s: its id cannot resume the session any more, in this process.
+// DropForGood drops s: its id cannot resume the session any more, in this process and in those that share a store.
 func (t *Table) DropForGood(s *Session) {
 	if !s.Local {
-		t.over.Add(s.Serial, s.Made)
+		t.end(s.Serial, s.Made)
 	}
 	t.Drop(s)
 }

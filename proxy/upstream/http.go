@@ -192,6 +192,12 @@ func (s *HTTPSession) SetSession(id, version string) {
 	s.id, s.version = id, version
 }
 
+// SessionID returns the server's id of the session; "" for none.
+func (s *HTTPSession) SessionID() string {
+	id, _ := s.session()
+	return id
+}
+
 func (s *HTTPSession) session() (id, version string) {
 	s.mu.RLock()
 	defer s.mu.RUnlock()

@@ -11,6 +11,7 @@
 //   - listen.go: the standing stream and the subscriptions behind it;
 //   - tasks.go, taskwait.go: tasks, whose messages differ between the two revisions; finished.go: tasks that
 //     the server did not make;
+//   - shared.go: the log level and the subscriptions, and sharedtasks.go: finished tasks, in a store that replicas share;
 //   - headers.go: the headers of a tools/call.
 package legacyclient
 
@@ -29,6 +30,7 @@ type Bridge struct {
 	eras     *era.Cache
 	results  *results.Cache
 	finished *finishedTasks
+	sharing  sharing
 }
 
 // New returns a Bridge whose sessions keep results in cache.

@@ -47,6 +47,7 @@ type Conn struct {
 	realm  string // the part of the cache of results that belongs to this client
 	tools  toolindex.Index
 	tasks  taskMemory
+	shared shared
 
 	life context.Context // ends with the session
 	end  context.CancelFunc
@@ -124,6 +125,8 @@ func (b *Bridge) Resume(t sealed.Session, conn upstream.Conn) *Conn {
 		c.can = mcp.CapabilitiesOf(t.Facts)
 	}
 	c.prefix += rand.Text()[:8] + "-" // the other process may have asked something, too
+	c.Named(&t)
+	c.shared.stale.Store(c.shared.store != nil)
 	return c
 }
 
@@ -152,6 +155,9 @@ func (c *Conn) End() { c.end() }
 func (c *Conn) Send(ctx context.Context, m *upstream.Outgoing) (upstream.Stream, error) {
 	if c.life.Err() != nil {
 		return nil, upstream.ErrClosed
+	}
+	if c.shared.stale.Load() {
+		c.refresh(ctx)
 	}
 	both := messagesPool.Get().(*messages)
 	msg := &both.up
@@ -208,6 +214,9 @@ func (c *Conn) remember(ctx context.Context, msg *wire.Message, header []upstrea
 			err = c.subscribe(ctx, uri.String(), header)
 		default:
 			c.unsubscribe(uri.String())
+		}
+		if err == nil {
+			c.save(ctx)
 		}
 		if f := (*mcp.Failure)(nil); errors.As(err, &f) {
 			return f.About(id).Body(), nil
@@ -408,6 +417,7 @@ func (c *Conn) sendCancelled(id []byte) {
 // Close ends the session. The server is not notified, because it has no sessions.
 func (c *Conn) Close(ctx context.Context) error {
 	c.end()
+	c.forgetState(ctx)
 	c.bridge.finished.end(c)
 	if c.piped != nil {
 		c.bridge.results.Unheard(c.realm)

@@ -3,6 +3,7 @@ package legacyclient
 import (
 	"context"
 	"io"
+	"slices"
 	"sync"
 
 	"github.com/tidwall/gjson"
@@ -57,6 +58,7 @@ func (c *Conn) subscribe(ctx context.Context, uri string, header []upstream.Head
 		return err
 	}
 	c.watched[uri] = end
+	c.shared.wanted = slices.DeleteFunc(c.shared.wanted, func(other string) bool { return other == uri })
 	free := context.AfterFunc(c.host.Draining, end)
 	c.host.Spawn(func() {
 		defer end()
@@ -79,6 +81,7 @@ func (c *Conn) Unwatch() {
 func (c *Conn) unsubscribe(uri string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	c.shared.wanted = slices.DeleteFunc(c.shared.wanted, func(other string) bool { return other == uri })
 	if end := c.watched[uri]; end != nil {
 		end()
 		delete(c.watched, uri)
@@ -223,6 +226,9 @@ func (c *Conn) Listen(ctx context.Context, o upstream.ListenOptions) (upstream.S
 	if c.life.Err() != nil {
 		return nil, upstream.ErrClosed
 	}
+	if c.shared.stale.Load() {
+		c.refresh(ctx)
+	}
 	header := append([]upstream.Header(nil), o.Header...)
 	offers, err := c.offers(ctx, header)
 	if err != nil {
@@ -242,7 +248,7 @@ func (c *Conn) Listen(ctx context.Context, o upstream.ListenOptions) (upstream.S
 	if what == "" && c.piped == nil && !c.hasTasks() && !gjson.GetBytes(offers, "resources.subscribe").Bool() {
 		return nil, upstream.ErrNoStream
 	}
-	n := &standingStream{c: c, client: ctx, signal: make(chan struct{}, 1)}
+	n := &standingStream{c: c, client: ctx, header: header, signal: make(chan struct{}, 1)}
 	n.ctx, n.end = context.WithCancel(c.life)
 	if c.piped != nil {
 		st, err := c.piped.Listen(n.ctx, upstream.ListenOptions{})
@@ -268,6 +274,7 @@ func (c *Conn) Listen(ctx context.Context, o upstream.ListenOptions) (upstream.S
 	if old != nil {
 		old.end()
 	}
+	c.subscribeWanted(header)
 	return n, nil
 }
 
@@ -275,7 +282,8 @@ func (c *Conn) Listen(ctx context.Context, o upstream.ListenOptions) (upstream.S
 type standingStream struct {
 	c      *Conn
 	client context.Context
-	ctx    context.Context // ends with the stream
+	header []upstream.Header // the client's
+	ctx    context.Context   // ends with the stream
 	end    context.CancelFunc
 	signal chan struct{}
 	once   sync.Once

@@ -86,6 +86,18 @@ func (c *Conn) task(ctx context.Context, msg *wire.Message, header []upstream.He
 	at := gjson.Get(wire.View(msg.Params()), "taskId")
 	name := strings.Clone(at.String())
 	done, here := c.bridge.finished.find(c, name)
+	if !here && c.isShared(name) && method != wire.TasksUpdate {
+		return answer(func(ctx context.Context) ([]byte, error) {
+			switch done, ok, err := c.sharedTask(ctx, name); {
+			case err != nil:
+				return nil, err
+			case !ok:
+				return nil, mcp.Saying(mcp.CodeInvalidParams, "Task not found: "+name)
+			default:
+				return done.answer(id, method)
+			}
+		})
+	}
 	switch {
 	case method == wire.TasksUpdate:
 		return answer(func(context.Context) ([]byte, error) {
@@ -166,12 +178,13 @@ func (b *call) asTask(answer []byte) []byte {
 	if result.Get("isError").Type == gjson.True {
 		status = "failed"
 	}
-	t := finishedTask{id: mcp.NewUUID(), result: []byte(result.Raw), expires: now.Add(ttl)}
+	t := finishedTask{id: c.newTaskID(), result: []byte(result.Raw), expires: now.Add(ttl)}
 	at := now.Format(time.RFC3339Nano)
 	t.state = fmt.Appendf(nil, `{"taskId":%q,"status":%q,"createdAt":%q,"lastUpdatedAt":%q,"ttl":%d}`, t.id, status, at, at, ttl.Milliseconds())
 	if !c.bridge.finished.keep(c, t) {
 		return mcp.Saying(mcp.CodeInternal, "the result is too large to be kept for a task").About(b.id).Body()
 	}
+	c.shareTask(&t)
 	return mcp.AppendResult(nil, b.id, `{"task":`+string(t.state)+`}`)
 }
 

@@ -36,6 +36,10 @@ type Proxy interface {
 	// Forward lets another replica answer a request, and reports whether it did. The error is for the client.
 	Forward(to sealed.ID, req *downstream.Request, resp *downstream.Response) (done bool, err error)
 
+	// Reopen returns the session that another replica has begun for the principal, which was sealed there. It reports false
+	// if only that replica can use it. Its End leaves the session at the server as it is, as after Leave.
+	Reopen(session string, q *stateless.Request, principal string) (Session, bool)
+
 	Sealer() *sealed.Sealer
 	Silence(m wire.Method) config.TimeLimit // how long the server may be silent about a request
 	Login() string                          // whose credential requests to the server carry now
@@ -86,6 +90,8 @@ type Session interface {
 	Cancel(id string, header []upstream.Header, reason string)
 	// End ends the session. why is the error of its open requests.
 	End(why error)
+	// Leave makes End leave the session at the server as it is, for another replica.
+	Leave()
 }
 
 // Client receives what the server says before its response. An error ends Answer, and is returned by it.
@@ -152,6 +158,8 @@ type Bridge struct {
 	results *results.Cache
 	streams *atomic.Int64
 
+	instance sealed.ID
+
 	// Waits may be changed before the first request.
 	Waits struct {
 		Unattributed time.Duration // how long questions that name no call wait for one
@@ -165,7 +173,7 @@ type Bridge struct {
 
 // New returns a Bridge without sessions.
 func New(o Options) *Bridge {
-	br := &Bridge{host: o.Host, proxy: o.Proxy, results: o.Results, streams: o.Streams}
+	br := &Bridge{host: o.Host, proxy: o.Proxy, results: o.Results, streams: o.Streams, instance: o.Instance}
 	br.Waits.Unattributed, br.Waits.Room = looseTime, fullTime
 	br.pool, br.parked, br.tasks = newSessionPool(br), newParkedCalls(br, o.Instance), newPooledTasks(br)
 	return br

@@ -80,6 +80,7 @@ func (f *fakeServer) Open(context.Context, Opening) (Session, []byte, error) {
 
 func (f *fakeServer) IsDirect(context.Context, []upstream.Header) (bool, error) { return false, nil }
 func (f *fakeServer) IsOurs(*stateless.Request) bool                            { return false }
+func (f *fakeServer) Reopen(string, *stateless.Request, string) (Session, bool) { return nil, false }
 func (f *fakeServer) Sealer() *sealed.Sealer                                    { return f.sealer }
 func (f *fakeServer) Silence(wire.Method) config.TimeLimit                      { return config.TimeLimit{} }
 func (f *fakeServer) Login() string                                             { return "" }
@@ -113,6 +114,7 @@ func (s *fakeSession) Piped() bool                 { return false }
 func (s *fakeSession) Alone() bool                 { return false }
 func (s *fakeSession) RunsFor() string             { return "" }
 func (s *fakeSession) End(error)                   {}
+func (s *fakeSession) Leave()                      {}
 
 func (s *fakeSession) Observe(*stateless.Request, []upstream.Header) *observe.Call { return nil }
 

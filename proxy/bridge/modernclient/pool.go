@@ -166,15 +166,20 @@ func (p *sessionPool) acquire(key poolKey, by quota.Holder) (b *pooledSession, m
 		p.shares.Release(by)
 		return nil, false, p.roomSignal()
 	}
+	return p.addLocked(key, by), true, nil
+}
+
+// addLocked adds a session for key, in use, that is not open. The caller holds p.mu and has a share for it.
+func (p *sessionPool) addLocked(key poolKey, by quota.Holder) *pooledSession {
 	key.client, key.capabilities = strings.Clone(key.client), strings.Clone(key.capabilities)
 	realm := results.KeyOf("session", strconv.Itoa(int(key.kind)), key.principal, key.address, key.client, key.capabilities)
-	b = &pooledSession{br: p.br, key: key, lastID: 1, holder: by, opener: by.Party(), uses: 1, realm: string(realm[:]), opening: make(chan struct{}), settled: make(chan struct{}), level: mcp.NoLogLevel, leveling: make(chan struct{}, 1)}
+	b := &pooledSession{br: p.br, key: key, lastID: 1, holder: by, opener: by.Party(), uses: 1, realm: string(realm[:]), opening: make(chan struct{}), settled: make(chan struct{}), level: mcp.NoLogLevel, leveling: make(chan struct{}, 1)}
 	b.taskNews, b.hasOpened = p.br.tasks.receiver(b), b.opened
 	b.life, b.end = context.WithCancel(context.Background())
 	p.byKey[key] = append(p.byKey[key], b)
 	p.held[b.opener]++
 	p.size++
-	return b, true, nil
+	return b
 }
 
 // roomSignal returns a channel that is closed when there may be room for a session again. The caller holds p.mu.

@@ -66,6 +66,9 @@ func (br *Bridge) Post(req *downstream.Request, q *stateless.Request, who string
 			return err
 		}
 	}
+	if done, err := br.tasks.forward(req, q, who, resp); done || err != nil {
+		return err
+	}
 	r, err := br.Begin(req.Ctx, q, who, from)
 	if err != nil {
 		return err

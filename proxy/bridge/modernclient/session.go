@@ -70,7 +70,12 @@ type pooledSession struct {
 	dead   bool         // new calls do not get it
 	lost   bool         // calls that have it cannot use it either
 	gone   bool         // it was removed from the pool
+
+	adopted string // the server's id of the session, if another replica has begun it; "" otherwise
 }
+
+// unknownServer is the serverInfo of a server that names none.
+const unknownServer = `{"name":"unknown-server","version":"0.0.0"}`
 
 // profile holds what the server's InitializeResult says of it, translated to the newest revision.
 type profile struct {
@@ -109,7 +114,7 @@ func (p *sessionPool) begin(ctx context.Context, b *pooledSession, q *stateless.
 		result := gjson.GetBytes(answer, "result")
 		b.said = profile{
 			capabilities: []byte(cmp.Or(result.Get("capabilities").Raw, "{}")),
-			server:       []byte(cmp.Or(result.Get("serverInfo").Raw, `{"name":"unknown-server","version":"0.0.0"}`)),
+			server:       []byte(cmp.Or(result.Get("serverInfo").Raw, unknownServer)),
 			instructions: []byte(result.Get("instructions").Raw),
 		}
 	}

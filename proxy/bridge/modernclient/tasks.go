@@ -58,6 +58,7 @@ type pooledTask struct {
 	changed chan struct{}      // closed when the next question comes
 	stop    context.CancelFunc // cancels the request for the task's result; nil if there is none
 	over    bool
+	shared  bool // the result was stored for other replicas, or is being stored
 
 	listeners map[*subscription]bool
 	telling   bool // notifyAll is running
@@ -151,12 +152,15 @@ func (t *pooledTasks) room(who quota.Holder, now time.Time) bool {
 // enter adds a task. It returns false if there are too many, or if the principal has a task with
 // the same id.
 func (t *pooledTasks) enter(b *pooledSession, id string, ttl gjson.Result) bool {
-	k := &pooledTask{br: t.br, key: taskKey{b.key.principal, id}, by: t.br.pool.holderOf(b), b: b, changed: make(chan struct{})}
-	k.endless = ttl.Type != gjson.Number
-	life := idleTaskLife
-	if !k.endless {
-		life = time.Duration(min(max(ttl.Num, 0), float64(maxTaskLife/time.Millisecond))) * time.Millisecond
+	if ttl.Type != gjson.Number {
+		return t.enterFor(b, id, idleTaskLife, true)
 	}
+	return t.enterFor(b, id, time.Duration(min(max(ttl.Num, 0), float64(maxTaskLife/time.Millisecond)))*time.Millisecond, false)
+}
+
+// enterFor is enter for a task with this lifetime, which begins again with each request if it is endless.
+func (t *pooledTasks) enterFor(b *pooledSession, id string, life time.Duration, endless bool) bool {
+	k := &pooledTask{br: t.br, key: taskKey{b.key.principal, id}, by: t.br.pool.holderOf(b), b: b, changed: make(chan struct{}), endless: endless}
 	k.expires = time.Now().Add(life)
 	t.br.pool.retain(b)
 	t.mu.Lock()
@@ -169,6 +173,8 @@ func (t *pooledTasks) enter(b *pooledSession, id string, ttl gjson.Result) bool 
 		t.br.pool.release(b)
 	} else if t.br.pool.isLost(b) { // forgetSession has run before the task was added
 		t.forgetSession(b)
+	} else {
+		k.share(false)
 	}
 	return !full
 }
@@ -264,8 +270,13 @@ func (t *pooledTasks) forgetSession(b *pooledSession) {
 	t.end(func(k *pooledTask) bool { return k.b == b })
 }
 
-// close forgets all tasks.
-func (t *pooledTasks) close() { t.end(func(*pooledTask) bool { return true }) }
+// close forgets all tasks. The sessions of those that another replica can continue stay at the server.
+func (t *pooledTasks) close() {
+	t.end(func(k *pooledTask) bool {
+		k.leave()
+		return true
+	})
+}
 
 // answer answers a request about a task. See
 // https://modelcontextprotocol.github.io/ext-tasks/specification/2026-07-28/tasks.html.
@@ -277,17 +288,26 @@ func (t *pooledTasks) answer(r *relay) error {
 	case !q.HasTasks():
 		return tasksUndeclared()
 	}
-	k := t.find(r.who, gjson.ParseBytes(q.Target).String())
-	if k == nil {
-		return mcp.Saying(mcp.CodeInvalidParams, "Task not found")
-	}
+	key := taskKey{r.who, gjson.ParseBytes(q.Target).String()}
+	k := t.find(r.who, key.id)
 	var body []byte
 	var err error
+	if k == nil {
+		if k, body, err = t.fromStore(r, key); k == nil {
+			if err == nil {
+				r.box = outbox.New()
+				r.box.Put(outbox.Message{Body: body, Last: true, Status: 200})
+			}
+			return err
+		}
+	}
 	switch q.Method {
 	case wire.TasksGet:
 		var state []byte
 		if state, err = k.state(r.ctx, r.from); err == nil {
-			body, err = k.clientResult(q.ID, wire.TasksGet, state, r.from)
+			if body, err = k.clientResult(q.ID, wire.TasksGet, state, r.from); err == nil {
+				k.shareResult(body)
+			}
 		}
 	case wire.TasksUpdate:
 		if q.Inputs == nil || !objects(q.Inputs) {
@@ -307,7 +327,9 @@ func (t *pooledTasks) answer(r *relay) error {
 		if f := clienterror.Of(err); f.Cause == mcp.UpstreamLost || f.UnknownSession() {
 			t.br.pool.discard(k.b)
 		}
-		return err
+		if body = t.storedResult(r, key); body == nil {
+			return err
+		}
 	}
 	r.box = outbox.New()
 	r.box.Put(outbox.Message{Body: body, Last: true, Status: 200})

@@ -1,0 +1,350 @@
+package legacyclient
+
+import (
+	"bytes"
+	"context"
+	"crypto/rand"
+	"encoding/binary"
+	"encoding/json"
+	"errors"
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/tidwall/gjson"
+	"go.uber.org/zap"
+
+	"github.com/dragoman-proxy/dragoman/proxy/ended"
+	"github.com/dragoman-proxy/dragoman/proxy/mcp"
+	"github.com/dragoman-proxy/dragoman/proxy/sealed"
+	"github.com/dragoman-proxy/dragoman/proxy/store"
+	"github.com/dragoman-proxy/dragoman/proxy/upstream"
+)
+
+// A modern server has no sessions, so that the log level and the subscriptions of a client's session are in the Conn. If
+// replicas share a store, they are there as well: written when they change, and read when another replica takes the
+// session over. While several replicas serve one session, each is told of the changes of the others, and reads them
+// before the next request.
+
+const (
+	stateKind    = "session_state" // of the keys
+	stateChannel = "session_state"
+	// readPause is how long a session whose state could not be read waits before it is tried again.
+	readPause = 2 * time.Second
+	// stateTries bounds how often a change is tried while other replicas change the state.
+	stateTries = 8
+)
+
+// state is what the store has of a session.
+type state struct {
+	Level         string   `json:"level,omitempty"`
+	Subscriptions []string `json:"subscriptions,omitempty"` // in order
+}
+
+// shared is the part of a Conn whose state other replicas have, too. The zero value shares nothing.
+type shared struct {
+	store  *store.Store
+	key    store.Key
+	serial ended.Serial
+	until  time.Time   // the session's id cannot be used after that
+	stale  atomic.Bool // the state must be read before the next request
+
+	turn   sync.Mutex // for reading and writing
+	known  []byte     // the stored value, as it was last seen; nil for none
+	behind bool       // a change could not be written
+	pause  time.Time  // no reading before
+	wanted []string   // stored subscriptions that begin with the next standing stream
+}
+
+// sharing are the sessions of a Bridge whose state is shared.
+type sharing struct {
+	store *store.Store
+	self  []byte // tells the messages of this process from others
+	stop  func()
+
+	mu    sync.Mutex
+	conns map[ended.Serial]*Conn
+}
+
+// Share makes the sessions keep their state in s as well. It must be called before the first use.
+func (b *Bridge) Share(s *store.Store) {
+	b.sharing.store = s
+	b.sharing.self = []byte(rand.Text())
+	b.sharing.conns = make(map[ended.Serial]*Conn)
+	b.sharing.stop = s.Subscribe(stateChannel, b.sharing.changed, b.sharing.missed)
+}
+
+// Close ends what Share has begun.
+func (b *Bridge) Close() {
+	if b.sharing.stop != nil {
+		b.sharing.stop()
+	}
+}
+
+// Named tells the session what its id contains. From now on, other replicas can take it over.
+func (c *Conn) Named(t *sealed.Session) {
+	if c.bridge.sharing.store == nil || t.Local || t.Serial == (ended.Serial{}) {
+		return
+	}
+	name := appendSerial(nil, t.Serial)
+	c.shared.store, c.shared.serial = c.bridge.sharing.store, t.Serial
+	c.shared.key = store.Key{Kind: stateKind, Name: string(name)}
+	c.shared.until = t.Made.Add(min(c.host.Config().Session.MaxAge, store.MaxTTL))
+	of := &c.bridge.sharing
+	of.mu.Lock()
+	of.conns[t.Serial] = c
+	of.mu.Unlock()
+	serial := t.Serial
+	context.AfterFunc(c.life, func() {
+		of.mu.Lock()
+		defer of.mu.Unlock()
+		if of.conns[serial] == c {
+			delete(of.conns, serial)
+		}
+	})
+}
+
+func appendSerial(dst []byte, s ended.Serial) []byte {
+	return binary.BigEndian.AppendUint64(binary.BigEndian.AppendUint64(dst, s.Process), s.Number)
+}
+
+// changed receives the number of a session that a replica has changed.
+func (s *sharing) changed(message []byte) {
+	if len(message) < 16 || bytes.Equal(message[16:], s.self) {
+		return
+	}
+	s.mu.Lock()
+	c := s.conns[ended.Serial{Process: binary.BigEndian.Uint64(message), Number: binary.BigEndian.Uint64(message[8:])}]
+	s.mu.Unlock()
+	if c != nil {
+		c.outdated()
+	}
+}
+
+// missed notes that changes may have been missed.
+func (s *sharing) missed() {
+	s.mu.Lock()
+	all := make([]*Conn, 0, len(s.conns))
+	for _, c := range s.conns {
+		all = append(all, c)
+	}
+	s.mu.Unlock()
+	for _, c := range all {
+		c.outdated()
+	}
+}
+
+// outdated makes the session read its state: before its next request, or now if its client has a standing stream, which
+// may be all that it uses here.
+func (c *Conn) outdated() {
+	c.shared.stale.Store(true)
+	c.mu.Lock()
+	at := c.standing
+	c.mu.Unlock()
+	if at != nil && c.host.Draining.Err() == nil {
+		c.host.Spawn(func() { c.refresh(c.life) })
+	}
+}
+
+// refresh reads the state if another replica may have changed it.
+func (c *Conn) refresh(ctx context.Context) {
+	s := &c.shared
+	if !s.stale.Load() {
+		return
+	}
+	s.turn.Lock()
+	defer s.turn.Unlock()
+	if !s.stale.Load() || time.Now().Before(s.pause) {
+		return
+	}
+	s.stale.Store(false) // before it is read, so that no later change is missed
+	value, err := s.store.Get(context.WithoutCancel(ctx), s.key)
+	switch {
+	case errors.Is(err, store.ErrAbsent):
+		value = nil
+	case err != nil:
+		s.stale.Store(true)
+		s.pause = time.Now().Add(readPause)
+		c.host.Log.Debug("cannot read the log level and the subscriptions of a session that another replica may have changed: tried again", zap.Error(err))
+		return
+	}
+	if s.behind || value == nil && s.known != nil { // not written before, or lost with the store
+		c.write(context.WithoutCancel(ctx), value)
+		return
+	}
+	c.adopt(value)
+}
+
+// adopt makes a stored value the state of the session. c.shared.turn must be held.
+func (c *Conn) adopt(value []byte) {
+	var now state
+	if bytes.Equal(value, c.shared.known) || value != nil && json.Unmarshal(value, &now) != nil {
+		return
+	}
+	c.shared.known = value
+	c.mu.Lock()
+	if c.level = nil; mcp.LogLevelOf(now.Level) != mcp.NoLogLevel {
+		c.level = mcp.AppendString(nil, now.Level)
+	}
+	c.shared.wanted = nil
+	var gone []string
+	for uri := range c.watched {
+		if _, there := slices.BinarySearch(now.Subscriptions, uri); !there {
+			gone = append(gone, uri)
+		}
+	}
+	for _, uri := range now.Subscriptions[:min(len(now.Subscriptions), maxWatched)] {
+		if c.watched[uri] == nil {
+			c.shared.wanted = append(c.shared.wanted, uri)
+		}
+	}
+	standing := c.standing
+	c.mu.Unlock()
+	for _, uri := range gone {
+		c.unsubscribe(uri)
+	}
+	if standing != nil {
+		c.subscribeWanted(standing.header)
+	}
+}
+
+// save writes the state of the session after a change.
+func (c *Conn) save(ctx context.Context) {
+	if c.shared.store == nil {
+		return
+	}
+	c.shared.turn.Lock()
+	defer c.shared.turn.Unlock()
+	c.write(context.WithoutCancel(ctx), c.shared.known)
+}
+
+// write replaces the stored value there by the state of the session, and tells the other replicas. Where another
+// replica has written meanwhile, the last change of a subscription or the level wins. c.shared.turn must be held.
+func (c *Conn) write(ctx context.Context, there []byte) {
+	s := &c.shared
+	life := time.Until(s.until)
+	if life < time.Second {
+		return
+	}
+	var err error
+	for try := range stateTries {
+		var value []byte
+		if value, err = json.Marshal(c.merged(there)); err != nil {
+			break
+		}
+		var done bool
+		if there == nil {
+			done, err = s.store.Add(ctx, s.key, value, life)
+		} else {
+			done, err = s.store.Swap(ctx, s.key, there, value, life)
+		}
+		if err != nil {
+			break
+		}
+		if done {
+			if s.behind = false; try > 0 {
+				c.adopt(value)
+			}
+			s.known = value
+			if err = s.store.Publish(ctx, stateChannel, append(appendSerial(nil, s.serial), c.bridge.sharing.self...)); err == nil {
+				return
+			}
+			break
+		}
+		if there, err = s.store.Get(ctx, s.key); errors.Is(err, store.ErrAbsent) {
+			there, err = nil, nil
+		}
+		if err != nil {
+			break
+		}
+	}
+	s.behind = true
+	s.stale.Store(true) // the next request tries again
+	s.pause = time.Now().Add(readPause)
+	c.host.Log.Debug("cannot store the log level and the subscriptions of a session: another replica may not have the last change", zap.Error(err))
+}
+
+// merged returns the state of the session, with what other replicas have changed in the value there since this one
+// last saw it.
+func (c *Conn) merged(there []byte) state {
+	var before, other state
+	_ = json.Unmarshal(c.shared.known, &before)
+	_ = json.Unmarshal(there, &other)
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	level := gjson.ParseBytes(c.level).String()
+	if level == before.Level && there != nil {
+		level = other.Level
+	}
+	now := map[string]bool{}
+	for uri := range c.watched {
+		now[uri] = true
+	}
+	for _, uri := range c.shared.wanted {
+		now[uri] = true
+	}
+	if there != nil {
+		for _, uri := range other.Subscriptions {
+			if _, had := slices.BinarySearch(before.Subscriptions, uri); !had {
+				now[uri] = true
+			}
+		}
+		for _, uri := range before.Subscriptions {
+			if _, has := slices.BinarySearch(other.Subscriptions, uri); !has {
+				delete(now, uri)
+			}
+		}
+	}
+	out := state{Level: level}
+	for uri := range now {
+		out.Subscriptions = append(out.Subscriptions, uri)
+	}
+	slices.Sort(out.Subscriptions)
+	return out
+}
+
+// subscribeWanted begins the subscriptions that another replica had, for the standing stream that is open here now.
+func (c *Conn) subscribeWanted(header []upstream.Header) {
+	c.mu.Lock()
+	wanted := c.shared.wanted
+	c.shared.wanted = nil
+	c.mu.Unlock()
+	if len(wanted) == 0 {
+		return
+	}
+	header = slices.Clone(header)
+	c.host.Spawn(func() {
+		for _, uri := range wanted {
+			if err := c.subscribe(c.life, uri, header); err != nil && c.life.Err() == nil {
+				c.host.Log.Info("cannot restore a subscription of a session that another replica had", zap.String("uri", uri), zap.Error(err))
+			}
+		}
+	})
+}
+
+// forgetState deletes the stored state of a session that has ended.
+func (c *Conn) forgetState(ctx context.Context) {
+	s := &c.shared
+	if s.store == nil {
+		return
+	}
+	s.turn.Lock()
+	known := s.known
+	s.turn.Unlock()
+	if known == nil {
+		return
+	}
+	if err := s.store.Delete(ctx, s.key); err != nil {
+		c.host.Log.Debug("cannot delete the state of an ended session: it expires", zap.Error(err))
+	}
+}
+
+// Subscriptions returns the URIs of the resources that the session is subscribed to here, in order, with spaces between.
+func (c *Conn) Subscriptions() string {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return strings.Join(slices.Sorted(maps.Keys(c.watched)), " ")
+}

@@ -1,0 +1,144 @@
+package ended
+
+import (
+	"encoding/binary"
+	"errors"
+	"time"
+)
+
+// mark says that one session is over, or all sessions of its process with lower numbers.
+type mark struct {
+	Serial
+	made  time.Time // when the session began, to the second
+	below bool
+}
+
+// Kinds of an entry in a page.
+const (
+	otherProcess = 1 << iota // 8 bytes follow
+	floorOf                  // all numbers below are over
+)
+
+var errDamaged = errors.New("marks of ended sessions are damaged")
+
+// writer appends marks to a text. A mark of the same process as the one before, which began at about the same time,
+// takes 3 to 6 bytes.
+type writer struct {
+	text []byte
+	last mark
+	any  bool
+}
+
+func (w *writer) append(m mark) {
+	kind := byte(0)
+	if !w.any || m.Process != w.last.Process {
+		kind |= otherProcess
+	}
+	if m.below {
+		kind |= floorOf
+	}
+	w.text = append(w.text, kind)
+	if kind&otherProcess != 0 {
+		w.text = binary.BigEndian.AppendUint64(w.text, m.Process)
+		w.last.Number = 0
+	}
+	w.text = binary.AppendVarint(w.text, int64(m.Number-w.last.Number))
+	w.text = binary.AppendVarint(w.text, m.made.Unix()-w.since())
+	w.last, w.any = m, true
+}
+
+func (w *writer) since() int64 {
+	if !w.any {
+		return 0
+	}
+	return w.last.made.Unix()
+}
+
+// readMarks calls do with each mark that a writer has written.
+func readMarks(text []byte, do func(mark)) error {
+	r := writer{}
+	for len(text) > 0 {
+		kind := text[0]
+		text = text[1:]
+		if kind > otherProcess|floorOf || !r.any && kind&otherProcess == 0 {
+			return errDamaged
+		}
+		m := mark{Serial: r.last.Serial, below: kind&floorOf != 0}
+		if kind&otherProcess != 0 {
+			if len(text) < 8 {
+				return errDamaged
+			}
+			m.Serial = Serial{Process: binary.BigEndian.Uint64(text)}
+			text = text[8:]
+		}
+		number, n := binary.Varint(text)
+		if n <= 0 {
+			return errDamaged
+		}
+		made, k := binary.Varint(text[n:])
+		if k <= 0 {
+			return errDamaged
+		}
+		text = text[n+k:]
+		m.Number += uint64(number)
+		m.made = time.Unix(r.since()+made, 0)
+		r.last, r.any = m, true
+		do(m)
+	}
+	return nil
+}
+
+// add adds a mark to the set.
+func (s *Set) add(m mark) {
+	if m.below {
+		s.addBelow(m.Process, m.Number)
+		return
+	}
+	s.Add(m.Serial, m.made)
+}
+
+// index lists the pages of all replicas in the engine.
+type index struct {
+	entries []entry
+	floors  []byte // marks of pages that are no longer listed, as a writer writes them
+}
+
+// entry is a page in an index.
+type entry struct {
+	id     uint64
+	until  time.Time // the marks are not needed after that
+	closed bool      // nothing will be added to the page
+}
+
+const entrySize = 8 + 8
+
+func (x *index) text() []byte {
+	out := binary.AppendUvarint(nil, uint64(len(x.entries)))
+	for _, e := range x.entries {
+		out = binary.BigEndian.AppendUint64(out, e.id)
+		when := uint64(e.until.Unix()) << 1
+		if e.closed {
+			when |= 1
+		}
+		out = binary.BigEndian.AppendUint64(out, when)
+	}
+	return append(out, x.floors...)
+}
+
+func readIndex(text []byte) (x index, err error) {
+	if len(text) == 0 {
+		return x, nil
+	}
+	n, width := binary.Uvarint(text)
+	if width <= 0 || n > uint64(len(text)-width)/entrySize {
+		return x, errDamaged
+	}
+	text = text[width:]
+	for range n {
+		when := binary.BigEndian.Uint64(text[8:])
+		x.entries = append(x.entries, entry{id: binary.BigEndian.Uint64(text), until: time.Unix(int64(when>>1), 0), closed: when&1 != 0})
+		text = text[entrySize:]
+	}
+	x.floors = text
+	return x, readMarks(text, func(mark) {})
+}

@@ -1,0 +1,103 @@
+package session
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/dragoman-proxy/dragoman/proxy/ended"
+	"github.com/dragoman-proxy/dragoman/proxy/mcp"
+	"github.com/dragoman-proxy/dragoman/proxy/store"
+)
+
+// endedPause is the least time between two searches for sessions that other replicas have ended.
+const endedPause = 100 * time.Millisecond
+
+// Share makes what sessions have in the process common to all replicas that use the same store, if there is one: which of
+// them were ended, and what package legacyclient keeps of them. It must be called before the first session.
+func (table *Table) Share() {
+	s := table.Host.Shared()
+	if s == nil {
+		return
+	}
+	table.Legacy.Share(s)
+	marks := ended.NewShared(table.over, markStore{s}, func() time.Duration { return table.Host.Config().Session.MaxAge }, table.Host.Log)
+	changed := make(chan struct{}, 1)
+	marks.OnChange(func() {
+		select {
+		case changed <- struct{}{}:
+		default:
+		}
+	})
+	table.end = marks.Add
+	running, stop := context.WithCancel(context.Background())
+	table.Host.Spawn(func() { marks.Run(running, store.DefaultTimeout) })
+	table.Host.Spawn(func() { table.endShared(running, changed) })
+	table.unshare = func() {
+		stop()
+		table.Legacy.Close()
+	}
+}
+
+// Unshare ends what Share has begun.
+func (table *Table) Unshare() {
+	if table.unshare != nil {
+		table.unshare()
+	}
+}
+
+// endShared ends the sessions here that other replicas have ended, until ctx ends.
+func (table *Table) endShared(ctx context.Context, changed <-chan struct{}) {
+	for {
+		select {
+		case <-changed:
+		case <-ctx.Done():
+			return
+		}
+		for _, s := range table.dropEnded() {
+			s.Release(mcp.Fail(mcp.SessionUnknown, "it was ended"))
+		}
+		select {
+		case <-time.After(endedPause):
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+// dropEnded forgets and returns the sessions that another replica has ended.
+func (table *Table) dropEnded() (out []*Session) {
+	table.mu.Lock()
+	defer table.mu.Unlock()
+	for id, s := range table.byID {
+		if !s.Local && table.over.Has(s.Serial) {
+			delete(table.byID, id)
+			out = append(out, s)
+		}
+	}
+	return out
+}
+
+// markStore implements [ended.Store].
+type markStore struct{ *store.Store }
+
+func (m markStore) Get(ctx context.Context, key string) ([]byte, error) {
+	value, err := m.Store.Get(ctx, markKey(key))
+	if errors.Is(err, store.ErrAbsent) {
+		return nil, nil
+	}
+	return value, err
+}
+
+func (m markStore) Set(ctx context.Context, key string, value []byte, life time.Duration) error {
+	return m.Store.Set(ctx, markKey(key), value, life)
+}
+
+func (m markStore) CompareAndSet(ctx context.Context, key string, old, value []byte, life time.Duration) (bool, error) {
+	if old == nil {
+		return m.Add(ctx, markKey(key), value, life)
+	}
+	return m.Swap(ctx, markKey(key), old, value, life)
+}
+
+func markKey(name string) store.Key { return store.Key{Kind: "ended", Name: name} }
