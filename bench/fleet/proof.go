@@ -194,6 +194,9 @@ func (r *run) judge() error {
 			errs = append(errs, fmt.Errorf("at %s: replica %d ended", s.plan.Server, i))
 		}
 	}
+	for _, s := range r.services {
+		errs = append(errs, s.panics())
+	}
 	for _, what := range []string{"call", "list", "elicitation", "task", "fetch_more", "confirmation", "limited call", "update", "log", "delete"} {
 		if r.results.Done(what+" of") == 0 {
 			errs = append(errs, fmt.Errorf("no %s succeeded", what))

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"strconv"
@@ -32,7 +33,7 @@ type server struct {
 }
 
 // startServer starts a server of revision.
-func startServer(revision string) *server {
+func startServer(revision string) (*server, error) {
 	modern := translate.Modern() == revision
 	one := newServer(revision)
 	// The options of the SDK differ by era: a modern server has no sessions.
@@ -44,7 +45,27 @@ func startServer(revision string) *server {
 	if !modern {
 		handler = &tasks{next: handler, byID: map[string]task{}}
 	}
-	return &server{web: httptest.NewServer(handler)}
+	web := httptest.NewUnstartedServer(handler)
+	ln, err := net.Listen("tcp", net.JoinHostPort(outside(), "0"))
+	if err != nil {
+		return nil, err
+	}
+	web.Listener.Close()
+	web.Listener = ln
+	web.Start()
+	return &server{web: web}, nil
+}
+
+// outside returns an address of this machine that is not a loopback address: a server at one of those is
+// taken for one beside the replica, which no other replica can reach. Without a network there is only loopback.
+func outside() string {
+	all, _ := net.InterfaceAddrs()
+	for _, a := range all {
+		if n, ok := a.(*net.IPNet); ok && n.IP.IsGlobalUnicast() && n.IP.To4() != nil {
+			return n.IP.String()
+		}
+	}
+	return "127.0.0.1"
 }
 
 func (s *server) url() string { return s.web.URL + "/mcp" }

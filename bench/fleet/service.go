@@ -2,6 +2,7 @@ package fleet
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net/http"
 	"net/http/httptest"
@@ -50,7 +51,10 @@ type replica struct {
 
 // Start starts a service. The caller must call Close.
 func Start(ctx context.Context, plan Plan) (_ *Service, err error) {
-	s := &Service{plan: plan, config: filepath.Join(plan.Dir, "dragoman.yaml"), server: startServer(plan.Server)}
+	s := &Service{plan: plan, config: filepath.Join(plan.Dir, "dragoman.yaml")}
+	if s.server, err = startServer(plan.Server); err != nil {
+		return nil, err
+	}
 	defer func() {
 		if err != nil {
 			s.Close()
@@ -106,7 +110,7 @@ func (s *Service) start(ctx context.Context, i int) error {
 	r := s.replicas[i]
 	cmd := exec.Command(s.plan.Binary, "serve", "--config", s.config, "--listen", r.addr)
 	cmd.Env = append(slices.DeleteFunc(os.Environ(), func(v string) bool { return strings.HasPrefix(v, "DRAGOMAN_") }), "GOMAXPROCS=2")
-	p, err := process.StartLogged(ctx, cmd, filepath.Join(s.plan.Dir, fmt.Sprintf("replica-%d.log", i)))
+	p, err := process.StartLogged(ctx, cmd, s.log(i))
 	s.mu.Lock()
 	r.process = p
 	s.mu.Unlock()
@@ -171,6 +175,28 @@ func (s *Service) Ended() (ended []int) {
 		}
 	}
 	return ended
+}
+
+// panics returns an error if the log of a replica has a panic, whether the process survived it or not.
+func (s *Service) panics() error {
+	for i := range s.replicas {
+		text, err := os.ReadFile(s.log(i))
+		if errors.Is(err, os.ErrNotExist) {
+			continue
+		}
+		if err != nil {
+			return err
+		}
+		if _, after, found := strings.Cut(string(text), "panic"); found {
+			return fmt.Errorf("replica %d at %s logged: panic%.1000s", i, s.plan.Server, after)
+		}
+	}
+	return nil
+}
+
+// log returns the file that replica i writes its log to.
+func (s *Service) log(i int) string {
+	return filepath.Join(s.plan.Dir, fmt.Sprintf("replica-%d.log", i))
 }
 
 // Metrics returns what a replica says at /metrics.
