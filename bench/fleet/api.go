@@ -35,6 +35,10 @@ operations:
       maps_to: "GET /limited"
       description: "Get a number, not too often"
       rate_limits: {requests_per_minute: %d, burst_limit: %d, max_wait_ms: 0, per: adapter}
+    - name: get_generous
+      maps_to: "GET /generous"
+      description: "Get a number, as often as anything needs"
+      rate_limits: {requests_per_minute: 1000000, burst_limit: 1000000, per: adapter}
     - name: get_free
       maps_to: "GET /free"
       description: "Get a number"

@@ -120,6 +120,9 @@ func (s *Service) start(ctx context.Context, i int) error {
 // URL returns the URL of the service: the balancer's.
 func (s *Service) URL() string { return s.front.URL + "/mcp" }
 
+// Replica returns the URL of replica i.
+func (s *Service) Replica(i int) string { return "http://" + s.replicas[i].addr + "/mcp" }
+
 // Kill kills a replica as a node that fails does, and starts it again after a pause.
 func (s *Service) Kill(ctx context.Context, i int, pause time.Duration) error {
 	s.mu.Lock()
