@@ -25,6 +25,7 @@ type Proof struct {
 	KillEvery time.Duration // a replica dies so often, of each service in turn
 	Clients   int           // of each revision, at each service
 	NoStore   bool          // the replicas share nothing but a key
+	Nginx     bool          // the second service is behind nginx
 	Out       io.Writer     // for the course of events; io.Discard for none
 }
 
@@ -49,12 +50,12 @@ func (p Proof) Run(ctx context.Context) (*Results, error) {
 	}
 	handshake := translate.Handshake()
 	var services []*Service
-	for _, revision := range []string{handshake[0].Name, translate.Modern()} {
+	for i, revision := range []string{handshake[0].Name, translate.Modern()} {
 		dir := filepath.Join(p.Dir, revision)
 		if err := os.MkdirAll(dir, 0o700); err != nil {
 			return results, err
 		}
-		s, err := Start(ctx, Plan{Binary: p.Binary, Dir: dir, Replicas: replicasEach, Server: revision, Engine: engine})
+		s, err := Start(ctx, Plan{Binary: p.Binary, Dir: dir, Replicas: replicasEach, Server: revision, Engine: engine, Nginx: p.Nginx && i == 1})
 		if err != nil {
 			return results, fmt.Errorf("a service at a server of %s: %w", revision, err)
 		}

@@ -18,7 +18,7 @@ func TestReplicasWithAStore(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	p := Proof{Binary: binary, Dir: t.TempDir(), Time: 20 * time.Second, KillEvery: 4 * time.Second, Clients: 1, Out: t.Output(), NoStore: os.Getenv("DRAGOMAN_TEST_NO_STORE") != ""}
+	p := Proof{Binary: binary, Dir: t.TempDir(), Time: 20 * time.Second, KillEvery: 4 * time.Second, Clients: 1, Out: t.Output(), NoStore: os.Getenv("DRAGOMAN_TEST_NO_STORE") != "", Nginx: os.Getenv("DRAGOMAN_TEST_NGINX") != ""}
 	results, err := p.Run(t.Context())
 	if errors.Is(err, ErrNoEngine) {
 		t.Skip(err)

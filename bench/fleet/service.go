@@ -27,6 +27,7 @@ type Plan struct {
 	Replicas int     // how many processes
 	Server   string  // the revision of the server
 	Engine   *Engine // of the store; nil for none
+	Nginx    bool    // the balancer is nginx, not a Balancer
 }
 
 // Service is several replicas with one key behind a balancer, in front of one server and one API.
@@ -37,6 +38,7 @@ type Service struct {
 	api    *api
 	front  *httptest.Server
 	to     *Balancer
+	nginx  *process.Process // in place of front
 
 	mu       sync.Mutex
 	replicas []*replica
@@ -80,6 +82,10 @@ func Start(ctx context.Context, plan Plan) (_ *Service, err error) {
 			return nil, err
 		}
 	}
+	if plan.Nginx {
+		s.nginx, err = startNginx(ctx, plan.Dir, addrs)
+		return s, err
+	}
 	s.to = NewBalancer(addrs...)
 	s.front = httptest.NewServer(s.to)
 	return s, nil
@@ -118,7 +124,12 @@ func (s *Service) start(ctx context.Context, i int) error {
 }
 
 // URL returns the URL of the service: the balancer's.
-func (s *Service) URL() string { return s.front.URL + "/mcp" }
+func (s *Service) URL() string {
+	if s.nginx != nil {
+		return s.nginx.URL() + "/mcp"
+	}
+	return s.front.URL + "/mcp"
+}
 
 // Replica returns the URL of replica i.
 func (s *Service) Replica(i int) string { return "http://" + s.replicas[i].addr + "/mcp" }
@@ -213,6 +224,9 @@ func (s *Service) Close() {
 		s.front.CloseClientConnections()
 		s.front.Close()
 		s.to.Close()
+	}
+	if s.nginx != nil {
+		s.nginx.Stop()
 	}
 	for _, r := range s.replicas {
 		if r.process != nil {

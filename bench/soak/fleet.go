@@ -14,12 +14,12 @@ import (
 // fleetEach is the number of clients of each revision at each of the two services of the fleet.
 const fleetEach = 2
 
-// fleet adds two services of three replicas each, which share a store, behind balancers without affinity. A replica is
-// killed every ten seconds, and the store's engine is restarted once.
+// fleet adds two services of three replicas each, which share a store, behind balancers without affinity, one of which is nginx
+// where it is installed. A replica is killed every ten seconds, and the store's engine is restarted once.
 func (s *stage) fleet(length time.Duration) func() error {
 	return func() error {
 		c := &counts{}
-		proof := fleet.Proof{Binary: s.binary, Dir: filepath.Join(s.dir, "fleet"), Time: length - 10*time.Second, KillEvery: 10 * time.Second, Clients: fleetEach, Out: os.Stdout}
+		proof := fleet.Proof{Binary: s.binary, Dir: filepath.Join(s.dir, "fleet"), Time: length - 10*time.Second, KillEvery: 10 * time.Second, Clients: fleetEach, Nginx: fleet.HasNginx(), Out: os.Stdout}
 		s.beside = append(s.beside, beside{"replicas with a store", c, func(ctx context.Context) {
 			results, err := proof.Run(ctx)
 			if errors.Is(err, fleet.ErrNoEngine) {
