@@ -1,6 +1,7 @@
 package fleet
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -27,6 +28,7 @@ type Plan struct {
 	Replicas int     // how many processes
 	Server   string  // the revision of the server
 	Engine   *Engine // of the store; nil for none
+	StoreURL string  // how replicas reach the engine, if not at its own URL
 	Nginx    bool    // the balancer is nginx, not a Balancer
 }
 
@@ -102,7 +104,7 @@ func (s *Service) configure(addrs []string) error {
 	fmt.Fprintf(&text, "adapters: {sources: [%q], mode: discrete, confirm: {via: token}}\n", s.plan.Dir)
 	fmt.Fprintf(&text, "transform: {rules: [{match: {tool: long}, max_tokens: 500}]}\n")
 	if s.plan.Engine != nil {
-		fmt.Fprintf(&text, "store: {url: %q, prefix: %q}\n", s.plan.Engine.URL(), s.prefix())
+		fmt.Fprintf(&text, "store: {url: %q, prefix: %q}\n", cmp.Or(s.plan.StoreURL, s.plan.Engine.URL()), s.prefix())
 	} else {
 		fmt.Fprintf(&text, "bridge: {peers: [%s]}\n", strings.Join(addrs, ", "))
 	}

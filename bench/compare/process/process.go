@@ -198,6 +198,9 @@ func Announce(url string) {
 // URL returns the URL that the command serves at.
 func (p *Process) URL() string { return p.url }
 
+// PID returns the number that the system knows the process by.
+func (p *Process) PID() int { return p.cmd.Process.Pid }
+
 // Done returns a channel that is closed when the process has ended.
 func (p *Process) Done() <-chan struct{} { return p.done }
 
