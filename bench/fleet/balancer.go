@@ -4,6 +4,7 @@
 package fleet
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"io"
@@ -74,33 +75,13 @@ func (b *Balancer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 func (b *Balancer) try(r *http.Request, addr string, body []byte) (*http.Response, error) {
 	to := *r.URL
 	to.Scheme, to.Host = "http", addr
-	// The body can be read only once: the transport must not repeat a request that may have been processed.
-	out, err := http.NewRequestWithContext(r.Context(), r.Method, to.String(), once(body))
+	// The transport repeats a POST only if nothing of it was written: the connection was closed while it was idle.
+	out, err := http.NewRequestWithContext(r.Context(), r.Method, to.String(), bytes.NewReader(body))
 	if err != nil {
 		return nil, err
 	}
-	out.ContentLength = int64(len(body))
 	out.Header = r.Header.Clone()
 	return b.client.Do(out)
-}
-
-// once returns a reader of body that hides how to read it again; nil for an empty one.
-func once(body []byte) io.Reader {
-	if len(body) == 0 {
-		return http.NoBody
-	}
-	return &reader{rest: body}
-}
-
-type reader struct{ rest []byte }
-
-func (r *reader) Read(p []byte) (int, error) {
-	if len(r.rest) == 0 {
-		return 0, io.EOF
-	}
-	n := copy(p, r.rest)
-	r.rest = r.rest[n:]
-	return n, nil
 }
 
 // unreached reports whether a request failed before anything of it was sent.
