@@ -46,7 +46,10 @@ type use struct {
 	name    string
 	store   bool
 	latency histogram.Histogram
-	reads   float64 // commands that the engine processed for each call
+	calls   int
+	reads   int64         // commands that the engine processed meanwhile
+	engine  time.Duration // processor time of the engine
+	cpu     time.Duration // of the replicas
 }
 
 // scaled is the throughput of several replicas behind a balancer.
@@ -118,26 +121,44 @@ func (l launcher) measureUses(ctx context.Context, p plan, engine *fleet.Engine)
 	}
 	for range p.rounds {
 		for _, u := range uses {
-			before, err := engine.Calls(ctx)
-			if err != nil {
-				return nil, err
-			}
-			n, err := u.turn(ctx, services[u.store], p.slice)
-			if err != nil {
+			if err := u.turn(ctx, services[u.store], engine, p.slice); err != nil {
 				return nil, fmt.Errorf("%s: %w", u.name, err)
 			}
-			after, err := engine.Calls(ctx)
-			if err != nil {
-				return nil, err
-			}
-			u.reads += float64(after-before-1) / float64(n) / float64(p.rounds)
 		}
 	}
 	return uses, nil
 }
 
-// turn makes calls, one after the other, for the length of a slice.
-func (u *use) turn(ctx context.Context, s *fleet.Service, slice time.Duration) (n int, err error) {
+// turn makes calls for the length of a slice, and reads what they cost.
+func (u *use) turn(ctx context.Context, s *fleet.Service, engine *fleet.Engine, slice time.Duration) error {
+	look := func() (reads int64, busy, cpu time.Duration, err error) {
+		if reads, err = engine.Calls(ctx); err != nil {
+			return 0, 0, 0, err
+		}
+		used, err := engine.Usage()
+		for _, r := range s.Usages() {
+			cpu += r.CPU
+		}
+		return reads, used.CPU, cpu, err
+	}
+	reads, busy, cpu, err := look()
+	if err != nil {
+		return err
+	}
+	n, err := u.repeat(ctx, s, slice)
+	if err != nil {
+		return err
+	}
+	readsAfter, busyAfter, cpuAfter, err := look()
+	u.calls += n
+	u.reads += readsAfter - reads - 1 // without the look itself
+	u.engine += busyAfter - busy
+	u.cpu += cpuAfter - cpu
+	return err
+}
+
+// repeat makes calls, one after the other, for the length of a slice.
+func (u *use) repeat(ctx context.Context, s *fleet.Service, slice time.Duration) (n int, err error) {
 	at := s.Replica(0)
 	c, err := dial(&way{url: at, speaks: translate.Oldest()})
 	if err != nil {
@@ -311,19 +332,23 @@ func (m *storing) goals() []goal {
 	}
 }
 
+// perCall returns microseconds.
+func perCall(d time.Duration, calls int) float64 { return float64(d.Microseconds()) / float64(calls) }
+
 func (r *report) printStoring() {
 	for _, load := range loads() {
 		r.printCalls(r.storing.ways, r.storing.measured, small, load)
 	}
 	var lines []string
 	for _, u := range r.storing.uses {
-		where, reads := "memory", ""
+		line := fmt.Sprintf("%s\tmemory\t%s\t%s\t%.1f\t\t", u.name, millis(u.latency.Quantile(0.5)), millis(u.latency.Quantile(0.99)), perCall(u.cpu, u.calls))
 		if u.store {
-			where, reads = "Redis", fmt.Sprintf("%.2f", u.reads)
+			line = strings.Replace(line, "memory", "Redis", 1)
+			line = strings.TrimSuffix(line, "\t") + fmt.Sprintf("%.2f\t%.1f", float64(u.reads)/float64(u.calls), perCall(u.engine, u.calls))
 		}
-		lines = append(lines, fmt.Sprintf("%s\t%s\t%s\t%s\t%s", u.name, where, millis(u.latency.Quantile(0.5)), millis(u.latency.Quantile(0.99)), reads))
+		lines = append(lines, line)
 	}
-	r.table("one at a time\tstate in\tp50 ms\tp99 ms\tcommands/call", lines)
+	r.table("one at a time\tstate in\tp50 ms\tp99 ms\tCPU µs/call\tcommands/call\tengine µs/call", lines)
 	lines = nil
 	for _, s := range r.storing.scaled {
 		lines = append(lines, fmt.Sprintf("%d\t%.0f\t%s\t%s\t%.1f", s.replicas, s.cell.perSecond(), millis(s.cell.latency.Quantile(0.5)), millis(s.cell.latency.Quantile(0.99)), s.cell.cpuPerCall()))
