@@ -240,9 +240,8 @@ func (r *run) keys() error {
 		return nil
 	}
 	var endless []string
-	kinds := map[string]int{}
+	kinds, bytes := map[string]int{}, map[string]int64{}
 	for _, key := range r.after {
-		kinds[kindOf(key)]++
 		ttl, err := r.engine.say(context.Background(), "PTTL "+key)
 		if err != nil {
 			return err
@@ -250,10 +249,17 @@ func (r *run) keys() error {
 		if ttl == int64(-1) {
 			endless = append(endless, key)
 		}
+		if ttl == int64(-2) { // it has expired meanwhile
+			continue
+		}
+		used, _ := r.engine.say(context.Background(), "MEMORY USAGE "+key)
+		n, _ := used.(int64)
+		kinds[kindOf(key)]++
+		bytes[kindOf(key)] += n
 	}
 	var list []string
 	for kind, n := range kinds {
-		list = append(list, fmt.Sprintf("%d %s", n, kind))
+		list = append(list, fmt.Sprintf("%d %s of %d bytes", n, kind, bytes[kind]/int64(n)))
 	}
 	slices.Sort(list)
 	r.say("keys in the engine: %d before, %d after: %s", r.before, len(r.after), strings.Join(list, ", "))
@@ -263,8 +269,9 @@ func (r *run) keys() error {
 	return nil
 }
 
-// kindOf returns the beginning of a key, to its second colon.
+// kindOf returns the kind of what is kept under a key: what is between the prefix and the name.
 func kindOf(key string) string {
-	parts := strings.SplitN(key, ":", 3)
-	return strings.Join(parts[:min(2, len(parts))], ":")
+	_, rest, _ := strings.Cut(key, ":")
+	kind, _, _ := strings.Cut(strings.TrimLeft(rest, ":{"), ":")
+	return kind
 }
