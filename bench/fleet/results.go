@@ -8,10 +8,11 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"time"
 )
 
 // maxShown is how many failures of a kind are kept.
-const maxShown = 2
+const maxShown = 4
 
 // Results counts what became of what clients did, by its name.
 type Results struct {
@@ -20,11 +21,12 @@ type Results struct {
 	lost  map[string]int // failed while a replica died, or for want of what an engine held that was down
 	bad   map[string]int
 	shown []string
+	began time.Time
 }
 
 // NewResults returns empty results.
 func NewResults() *Results {
-	return &Results{good: map[string]int{}, lost: map[string]int{}, bad: map[string]int{}}
+	return &Results{good: map[string]int{}, lost: map[string]int{}, bad: map[string]int{}, began: time.Now()}
 }
 
 func (r *Results) ok(what string) {
@@ -44,7 +46,7 @@ func (r *Results) fail(what string, err error) {
 	defer r.mu.Unlock()
 	r.bad[what]++
 	if r.bad[what] <= maxShown {
-		r.shown = append(r.shown, fmt.Sprintf("%s: %.400v", what, err))
+		r.shown = append(r.shown, fmt.Sprintf("%s, after %.2f s: %.400v", what, time.Since(r.began).Seconds(), err))
 	}
 }
 

@@ -136,6 +136,9 @@ func (s *Service) URL() string {
 // Replica returns the URL of replica i.
 func (s *Service) Replica(i int) string { return "http://" + s.replicas[i].addr + "/mcp" }
 
+// noticed is how long a balancer may use connections to a replica that has died. On a busy machine it finds out late.
+const noticed = 200 * time.Millisecond
+
 // Kill kills a replica as a node that fails does, and starts it again after a pause.
 func (s *Service) Kill(ctx context.Context, i int, pause time.Duration) error {
 	s.mu.Lock()
@@ -146,8 +149,9 @@ func (s *Service) Kill(ctx context.Context, i int, pause time.Duration) error {
 	if p != nil {
 		p.Kill()
 	}
+	time.Sleep(noticed)
 	s.mu.Lock()
-	s.deaths = append(s.deaths, time.Now()) // now the last of its connections is closed
+	s.deaths = append(s.deaths, time.Now()) // until now, the balancer may have used connections that were closed
 	s.mu.Unlock()
 	time.Sleep(pause)
 	return s.start(context.WithoutCancel(ctx), i)
