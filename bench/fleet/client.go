@@ -21,7 +21,7 @@ const (
 	flowTime   = 15 * time.Second
 	heardTime  = 12 * time.Second // until an update must have been heard, over lost streams
 	markTime   = time.Second      // until a deleted session is unknown to all replicas
-	recovery   = 3 * time.Second  // after the engine is back
+	recovery   = 7 * time.Second  // after the engine is back: replicas register again, and forget that they did not find each other
 	reconnects = 50
 )
 
@@ -136,7 +136,7 @@ func (c *client) stay(ctx context.Context) {
 		case n < 45:
 			c.try(ctx, "limited call", nothing, c.limited)
 		case n < 55 && c.asks():
-			c.try(ctx, "elicitation", nothing, c.elicit)
+			c.try(ctx, "elicitation", fromTheStore, c.elicit) // where it waits is in the store
 		case n < 60 && c.modern() && c.s.plan.Server != translate.Modern():
 			c.try(ctx, "task", fromTheStore, c.task)
 		case n < 65 && listening:
