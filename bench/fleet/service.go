@@ -44,7 +44,7 @@ type Service struct {
 
 	mu       sync.Mutex
 	replicas []*replica
-	deaths   []time.Time
+	deaths   []span
 }
 
 // replica is one process at an address that it keeps.
@@ -144,14 +144,14 @@ func (s *Service) Kill(ctx context.Context, i int, pause time.Duration) error {
 	s.mu.Lock()
 	p := s.replicas[i].process
 	s.replicas[i].process = nil
-	s.deaths = append(s.deaths, time.Now())
+	s.deaths = append(s.deaths, span{from: time.Now()})
 	s.mu.Unlock()
 	if p != nil {
 		p.Kill()
 	}
 	time.Sleep(noticed)
 	s.mu.Lock()
-	s.deaths = append(s.deaths, time.Now()) // until now, the balancer may have used connections that were closed
+	s.deaths[len(s.deaths)-1].to = time.Now() // until now, the balancer may have used connections that were closed
 	s.mu.Unlock()
 	time.Sleep(pause)
 	return s.start(context.WithoutCancel(ctx), i)
@@ -161,7 +161,8 @@ func (s *Service) Kill(ctx context.Context, i int, pause time.Duration) error {
 func (s *Service) lost(since time.Time) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return len(s.deaths) > 0 && s.deaths[len(s.deaths)-1].After(since)
+	n := len(s.deaths)
+	return n > 0 && (s.deaths[n-1].to.IsZero() || s.deaths[n-1].to.After(since))
 }
 
 // Usages reads what each replica uses of the system, leaving out those that are down.
