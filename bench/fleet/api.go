@@ -63,7 +63,8 @@ type api struct {
 	last    time.Time
 	over    int // requests that the limit forbids
 	limited int
-	room    float64 // what the bucket holds
+	room    float64   // what the bucket holds
+	again   time.Time // when counting begins anew
 }
 
 // startAPI starts an API, and writes its adapter into dir.
@@ -102,6 +103,10 @@ func (a *api) count(now time.Time) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.limited++
+	if now.Before(a.again) {
+		a.level, a.last = 0, now
+		return
+	}
 	if !a.last.IsZero() {
 		a.level = max(0, a.level-now.Sub(a.last).Minutes()*limitPerMinute)
 	}
@@ -114,10 +119,9 @@ func (a *api) count(now time.Time) {
 	}
 }
 
-// forgive empties the bucket: the count that the replicas shared is lost, and until its engine is there again, each
-// counts for itself.
-func (a *api) forgive(replicas int) {
+// forgive begins to count anew after a time. Meanwhile the replicas have no count in common, and each counts for itself.
+func (a *api) forgive(after time.Duration) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	a.level -= float64(limitBurst * (replicas + 1))
+	a.again = time.Now().Add(after)
 }

@@ -149,7 +149,7 @@ func (r *run) faults(ctx context.Context) error {
 			r.say("the engine is restarted; it had %d keys and %d bytes", len(keys), used)
 			r.engine.Stop()
 			for _, s := range r.services {
-				s.api.forgive(replicasEach)
+				s.api.forgive(downTime + recovery)
 			}
 			time.Sleep(downTime)
 			if err := r.engine.Start(context.WithoutCancel(ctx)); err != nil {
