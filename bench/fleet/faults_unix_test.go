@@ -84,7 +84,7 @@ func TestEngineFails(t *testing.T) {
 		{"stopped", func(e *Engine, _ *link) error { e.Stop(); return nil }, func(e *Engine, _ *link) error { return e.Start(context.Background()) }},
 		{"paused", func(e *Engine, _ *link) error { return e.pause() }, func(e *Engine, _ *link) error { return e.resume() }},
 		{"full", func(e *Engine, _ *link) error { return e.fill("1mb") }, func(e *Engine, _ *link) error { return e.fill("0") }},
-		{"slow", func(_ *Engine, l *link) error { l.delay.Store(int64(time.Second)); return nil }, func(_ *Engine, l *link) error { l.delay.Store(0); return nil }},
+		{"slow", func(_ *Engine, l *link) error { l.delay.Store(int64(3 * time.Second)); return nil }, func(_ *Engine, l *link) error { l.delay.Store(0); return nil }},
 	} {
 		t.Run(fault.name, func(t *testing.T) {
 			t.Parallel()

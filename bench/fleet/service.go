@@ -104,7 +104,7 @@ func (s *Service) configure(addrs []string) error {
 	fmt.Fprintf(&text, "adapters: {sources: [%q], mode: discrete, confirm: {via: token}}\n", s.plan.Dir)
 	fmt.Fprintf(&text, "transform: {rules: [{match: {tool: long}, max_tokens: 500}]}\n")
 	if s.plan.Engine != nil {
-		fmt.Fprintf(&text, "store: {url: %q, prefix: %q}\n", cmp.Or(s.plan.StoreURL, s.plan.Engine.URL()), s.prefix())
+		fmt.Fprintf(&text, "store: {url: %q, prefix: %q, timeout: 1s} # the default is short for a machine that tests keep busy\n", cmp.Or(s.plan.StoreURL, s.plan.Engine.URL()), s.prefix())
 	} else {
 		fmt.Fprintf(&text, "bridge: {peers: [%s]}\n", strings.Join(addrs, ", "))
 	}
