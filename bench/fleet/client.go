@@ -107,6 +107,10 @@ func (c *client) try(ctx context.Context, what string, needs needs, flow func(co
 		c.results.excuse(what, "while the engine was away")
 	case engine != nil && needs == ofTheSession && engine.out(c.began, recovery):
 		c.results.excuse(what, "in a session from before the engine was emptied")
+	case c.bridged() && strings.HasPrefix(what, "elicitation") && c.s.lost(c.began):
+		// Known: such a session has no owner any more, and an answer that reaches another replica than the question
+		// came from is lost. docs/replicas.md says so.
+		c.results.excuse(what, "in a session whose replica may have died")
 	default:
 		c.results.fail(what, fmt.Errorf("%s: %w", c.name, err))
 	}
