@@ -204,7 +204,7 @@ func TestAlertsHaveARunbook(t *testing.T) {
 		}
 		checkQuery(t, all, "runbook of "+r.Alert, query[1])
 	}
-	if n := strings.Count(runbook, "\n### "); n != len(rules) || n != 12 {
+	if n := strings.Count(runbook, "\n### "); n != len(rules) || n != 14 {
 		t.Errorf("%d sections for %d alerts", n, len(rules))
 	}
 }

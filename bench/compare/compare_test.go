@@ -109,3 +109,34 @@ func TestCollectorTakesWhatItIsSent(t *testing.T) {
 		t.Error(resp.Status)
 	}
 }
+
+// TestBalancerSendsEachRequestElsewhere checks that a session that one server has is unknown at the other: the requests
+// of a client go to both in turn.
+func TestBalancerSendsEachRequestElsewhere(t *testing.T) {
+	server := start(t, "modern", "")
+	counts := func(backend string) int64 {
+		n, err := (&way{server: backend}).counted()
+		if err != nil {
+			t.Fatal(err)
+		}
+		return n
+	}
+	other := start(t, "modern", "")
+	work, err := works()
+	if err != nil {
+		t.Fatal(err)
+	}
+	c, err := dial(&way{url: start(t, "balancer", server+","+other), speaks: translate.Lookup(translate.Modern())})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.conn.Close()
+	for range 10 {
+		if err := c.do(c.wrap(work[small].request)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if a, b := counts(server), counts(other); a != 5 || b != 5 {
+		t.Errorf("the servers got %d and %d of 10 requests", a, b)
+	}
+}

@@ -32,6 +32,7 @@ func main() {
 	users := flag.Int("users", 1000, "how many clients without a session have something kept for them")
 	only := flag.Bool("tracing", false, "measure only what traces cost")
 	watched := flag.Bool("watching", false, "measure only what the live page and a recording cost")
+	shared := flag.Bool("store", false, "measure only what a store that replicas share costs; needs redis-server")
 	binary := flag.String("dragoman", "", "the command to measure (default: build it)")
 	part := flag.String("serve", "", "be one of the other processes: "+roleNames()+"; arguments: the server's URL")
 	flag.Parse()
@@ -47,7 +48,7 @@ func main() {
 	case runtime.GOOS != "linux":
 		err = fmt.Errorf("needs /proc, which %s does not have", runtime.GOOS)
 	default:
-		err = compare(ctx, plan{rounds: *rounds, slice: *slice, leaves: *leaves, idle: *sleepers, users: *users, tracing: *only, watching: *watched, binary: *binary})
+		err = compare(ctx, plan{rounds: *rounds, slice: *slice, leaves: *leaves, idle: *sleepers, users: *users, tracing: *only, watching: *watched, storing: *shared, binary: *binary})
 	}
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "compare:", err)
@@ -64,6 +65,7 @@ type plan struct {
 	users    int
 	tracing  bool   // nothing else
 	watching bool   // nothing else
+	storing  bool   // nothing else
 	binary   string // "" to build it
 }
 
@@ -102,6 +104,13 @@ func compare(ctx context.Context, p plan) error {
 		m, err := l.measureWatching(ctx, p, server.URL(), work)
 		if err == nil {
 			(&report{out: os.Stdout, work: work, watching: m}).print()
+		}
+		return err
+	}
+	if p.storing {
+		m, err := l.measureStoring(ctx, p, server.URL(), work)
+		if err == nil {
+			(&report{out: os.Stdout, work: work, storing: m}).print()
 		}
 		return err
 	}

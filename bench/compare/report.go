@@ -22,12 +22,18 @@ type report struct {
 	crowd    *crowd // nil if this was not measured
 	tracing  *tracing
 	watching *watching // nil if this was not measured
+	storing  *storing  // nil if this was not measured
 }
 
 func (r *report) print() {
 	if r.watching != nil { // only that was measured
 		r.printWatching()
 		r.printGoals(r.watching.goals())
+		return
+	}
+	if r.storing != nil { // only that was measured
+		r.printStoring()
+		r.printGoals(r.storing.goals())
 		return
 	}
 	if r.eras == nil { // only what traces cost was measured

@@ -30,11 +30,11 @@ const maxConns = 1024
 // roles returns the servers and proxies that this command can run as, by name.
 func roles() map[string]func(context.Context, net.Listener, string) error {
 	return map[string]func(context.Context, net.Listener, string) error{
-		"server": serveMCP, "modern": serveModern, "fasthttp": serveFast, "httputil": serveStandard, "collector": serveCollector,
+		"server": serveMCP, "modern": serveModern, "fasthttp": serveFast, "httputil": serveStandard, "collector": serveCollector, "balancer": serveBalancer,
 	}
 }
 
-func roleNames() string { return "server, modern, fasthttp, httputil, collector" }
+func roleNames() string { return "server, modern, fasthttp, httputil, collector, balancer" }
 
 func serve(ctx context.Context, role, upstream string) error {
 	f := roles()[role]

@@ -10,7 +10,8 @@
 // that sends elicitation/create; the clients abandon calls, and retry them twice, late, as another
 // user, or at the other replica. Another one, between the same kinds of clients and server, is
 // restarted again and again. One is between clients with sessions and a server without. One
-// receives more than it may hold in memory (large.go), and one writes a log that is not read.
+// receives more than it may hold in memory (large.go), and one writes a log that is not read. Six are two services of three
+// replicas each, which share a store and are killed in turn (fleet.go).
 // Run it from the root of the module; it needs Linux.
 package main
 
@@ -157,7 +158,7 @@ func soak(ctx context.Context, length, every time.Duration, clients int, binary,
 	}
 	s := &stage{ctx: ctx, binary: binary, dir: dir}
 	defer s.close()
-	for _, set := range []func() error{s.sessions, s.eras, s.day, s.memory} {
+	for _, set := range []func() error{s.sessions, s.eras, s.day, s.memory, s.fleet(length)} {
 		if err := set(); err != nil {
 			return err
 		}

@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/compose-spec/compose-go/v2/cli"
 	"github.com/coreos/go-systemd/v22/unit"
@@ -86,22 +87,35 @@ func TestSidecarIsNativeAndLocked(t *testing.T) {
 
 // TestConfigurationIsAccepted checks that the built command accepts the configuration in the manifest.
 func TestConfigurationIsAccepted(t *testing.T) {
+	text := decode(t, read(t, "sidecar.yaml"))["ConfigMap"].(*corev1.ConfigMap).Data["config.yaml"]
+	accepted(t, text, map[string]string{"session.key": strings.Repeat("00", 32) + "\n"})
+}
+
+// accepted starts the built command with a configuration, whose files in /secret or /key are these, and waits until it serves.
+func accepted(t *testing.T, text string, secrets map[string]string) {
+	t.Helper()
 	bin := build(t)
 	dir := t.TempDir()
-	text := decode(t, read(t, "sidecar.yaml"))["ConfigMap"].(*corev1.ConfigMap).Data["config.yaml"]
-	key := filepath.Join(dir, "session.key")
-	if err := os.WriteFile(key, []byte(strings.Repeat("00", 32)+"\n"), 0o600); err != nil {
-		t.Fatal(err)
+	for name, secret := range secrets {
+		file := filepath.Join(dir, name)
+		if err := os.WriteFile(file, []byte(secret), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		for _, folder := range []string{"/secret/", "/key/"} {
+			text = strings.ReplaceAll(text, folder+name, file)
+		}
 	}
-	text = strings.ReplaceAll(text, "/secret/session.key", key)
 	file := filepath.Join(dir, "config.yaml")
 	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	ctx, cancel := context.WithCancel(t.Context())
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	cmd := exec.CommandContext(ctx, bin, "serve", "--config", file, "--listen", "127.0.0.1:0")
-	cmd.Env = append(os.Environ(), "DRAGOMAN_TOKEN=secret", "DRAGOMAN_ADMIN_LISTEN=127.0.0.1:0")
+	cmd.Env = append(os.Environ(), "VENDOR_TOKEN=secret", "DRAGOMAN_ADMIN_LISTEN=127.0.0.1:0")
+	if strings.Contains(text, "${DRAGOMAN_TOKEN}") { // a variable that is neither a setting nor named by one is refused
+		cmd.Env = append(cmd.Env, "DRAGOMAN_TOKEN=secret")
+	}
 	stderr, err := cmd.StderrPipe()
 	if err != nil {
 		t.Fatal(err)

@@ -18,8 +18,6 @@ const (
 	renewal = 3 * time.Second
 	// listAge is how often all replicas are listed without a request for one of them, for the page.
 	listAge = time.Minute
-	// justListed is how long a list counts as current for a process that is not in it.
-	justListed = 250 * time.Millisecond
 )
 
 // registered is the set of all replicas in the store. A member is the id of a process, and its address.
@@ -88,15 +86,10 @@ func (r *Replicas) renew(ctx context.Context, member []byte, known bool) bool {
 // registeredAt returns where the store says that a process is. ok is false if it does not know the process. If it does not answer,
 // the address that it named last is returned.
 func (d *directory) registeredAt(id sealed.ID) (at place, ok bool) {
-	d.mu.Lock()
-	fresh := time.Since(d.stored.listed) < justListed
-	d.mu.Unlock()
-	var err error
-	if !fresh {
-		ctx, cancel := context.WithTimeout(context.Background(), askTimeout)
-		defer cancel()
-		_, err, _ = d.asking.Do("", func() (any, error) { return nil, d.list(ctx) })
-	}
+	ctx, cancel := context.WithTimeout(context.Background(), askTimeout)
+	defer cancel()
+	// However old the last list is: the process may have registered since then, and have sessions already.
+	_, err, _ := d.asking.Do("", func() (any, error) { return nil, d.list(ctx) })
 	d.mu.Lock()
 	found, ok := d.stored.at[id]
 	d.mu.Unlock()

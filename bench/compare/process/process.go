@@ -60,6 +60,22 @@ func Start(ctx context.Context, cmd *exec.Cmd) (*Process, error) {
 	return start(ctx, cmd, func(out io.Reader) { io.Copy(io.Discard, out) }) // a full pipe would block the command
 }
 
+// StartLogged is Start, and appends the command's output to a file.
+func StartLogged(ctx context.Context, cmd *exec.Cmd, name string) (*Process, error) {
+	log, err := os.OpenFile(name, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
+	if err != nil {
+		return nil, err
+	}
+	p, err := start(ctx, cmd, func(out io.Reader) {
+		defer log.Close()
+		io.Copy(log, out)
+	})
+	if err != nil {
+		log.Close()
+	}
+	return p, err
+}
+
 // StartUnread is Start, but does not read what the command writes after it serves.
 func StartUnread(ctx context.Context, cmd *exec.Cmd) (*Process, error) {
 	return start(ctx, cmd, func(io.Reader) {})
@@ -182,6 +198,9 @@ func Announce(url string) {
 // URL returns the URL that the command serves at.
 func (p *Process) URL() string { return p.url }
 
+// PID returns the number that the system knows the process by.
+func (p *Process) PID() int { return p.cmd.Process.Pid }
+
 // Done returns a channel that is closed when the process has ended.
 func (p *Process) Done() <-chan struct{} { return p.done }
 
@@ -191,6 +210,12 @@ func (p *Process) Peak() (int64, error) { return peak(p.cmd.Process.Pid) }
 // Usage reads what the process has used so far. The error is
 // [errors.ErrUnsupported] on systems other than Linux.
 func (p *Process) Usage() (Usage, error) { return usage(p.cmd.Process.Pid) }
+
+// Kill kills the process, and returns when it has ended.
+func (p *Process) Kill() {
+	p.cmd.Process.Kill()
+	<-p.done
+}
 
 // Stop sends SIGTERM to the process, kills it if it does not end within stopTime, and returns when it
 // has ended.

@@ -1,0 +1,278 @@
+//go:build unix
+
+package fleet
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/dragoman-proxy/dragoman/translate"
+)
+
+// link forwards connections to the engine, and may hold back what the engine says.
+type link struct {
+	ln    net.Listener
+	delay atomic.Int64
+}
+
+func newLink(t *testing.T, engine *Engine) *link {
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	l := &link{ln: ln}
+	t.Cleanup(func() { ln.Close() })
+	go func() {
+		for {
+			near, err := ln.Accept()
+			if err != nil {
+				return
+			}
+			far, err := net.Dial("tcp", engine.addr)
+			if err != nil {
+				near.Close()
+				continue
+			}
+			go func() {
+				_, _ = io.Copy(far, near)
+				far.Close()
+			}()
+			go l.back(near, far)
+		}
+	}()
+	return l
+}
+
+func (l *link) back(near, far net.Conn) {
+	defer near.Close()
+	for piece := make([]byte, 64<<10); ; {
+		n, err := far.Read(piece)
+		time.Sleep(time.Duration(l.delay.Load()))
+		if _, failed := near.Write(piece[:n]); err != nil || failed != nil {
+			return
+		}
+	}
+}
+
+// noticeTime is how long ordinary calls may take while the engine fails: no call waits for it, but the machine may be busy.
+const noticeTime = 3 * time.Second
+
+// TestEngineFails plays each fault of an engine under three replicas. Ordinary calls of published clients must not
+// notice; what needs the store must say so, and must not take effect twice; afterwards all must work again without a restart.
+func TestEngineFails(t *testing.T) {
+	if testing.Short() {
+		t.Skip("starts processes")
+	}
+	bin, err := binary(t)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, fault := range []struct {
+		name       string
+		begin, end func(*Engine, *link) error
+	}{
+		{"stopped", func(e *Engine, _ *link) error { e.Stop(); return nil }, func(e *Engine, _ *link) error { return e.Start(context.Background()) }},
+		{"paused", func(e *Engine, _ *link) error { return e.pause() }, func(e *Engine, _ *link) error { return e.resume() }},
+		{"full", func(e *Engine, _ *link) error { return e.fill("1mb") }, func(e *Engine, _ *link) error { return e.fill("0") }},
+		{"slow", func(_ *Engine, l *link) error { l.delay.Store(int64(3 * time.Second)); return nil }, func(_ *Engine, l *link) error { l.delay.Store(0); return nil }},
+	} {
+		t.Run(fault.name, func(t *testing.T) {
+			t.Parallel()
+			engine, err := StartEngine(t.Context(), t.TempDir())
+			if errors.Is(err, ErrNoEngine) {
+				t.Skip(err)
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer engine.Stop()
+			l := newLink(t, engine)
+			s, err := Start(t.Context(), Plan{Binary: bin, Dir: t.TempDir(), Replicas: replicasEach, Server: translate.Handshake()[0].Name, Engine: engine, StoreURL: "redis://" + l.ln.Addr().String()})
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer s.Close()
+			defer func() { t.Log(s.panics()) }()
+			clients := connected(t, s)
+			all(t, clients, "before")
+
+			if err := fault.begin(engine, l); err != nil {
+				t.Fatal(err)
+			}
+			for _, c := range clients {
+				c.goesOn(t)
+				c.does(t)
+			}
+			for i := range replicasEach {
+				ready(t, s.Replica(i))
+			}
+			if err := fault.end(engine, l); err != nil {
+				t.Fatal(err)
+			}
+			recovered(t, clients)
+			all(t, clients, "afterwards")
+		})
+	}
+}
+
+// fill sets how much memory the engine may use.
+func (e *Engine) fill(most string) error {
+	_, err := e.say(context.Background(), "CONFIG SET maxmemory "+most)
+	return err
+}
+
+func connected(t *testing.T, s *Service) (list []*client) {
+	for _, revision := range []string{"2025-06-18", translate.Modern()} {
+		c := &client{s: s, revision: revision, name: revision, results: NewResults(), rand: rand.New(rand.NewPCG(1, uint64(len(list))))}
+		if err := c.connect(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { c.close() })
+		list = append(list, c)
+	}
+	return list
+}
+
+// flows returns what clients do that needs the store.
+func (c *client) flows() map[string]func(context.Context) error {
+	flows := map[string]func(context.Context) error{"fetch_more": c.fetchMore, "confirmation": c.confirm, "limited call": c.limited}
+	if c.modern() {
+		flows["task"] = c.task
+	}
+	return flows
+}
+
+// ordinary returns what clients do that needs no store.
+func (c *client) ordinary() map[string]func(context.Context) error {
+	return map[string]func(context.Context) error{"call": c.echo, "list": c.list, "elicitation": c.elicit}
+}
+
+func all(t *testing.T, clients []*client, when string) {
+	t.Helper()
+	for _, c := range clients {
+		for _, flows := range []map[string]func(context.Context) error{c.ordinary(), c.flows()} {
+			for what, flow := range flows {
+				if err := flow(t.Context()); err != nil {
+					t.Errorf("%s: %s of %s: %v", when, what, c.revision, err)
+				}
+			}
+		}
+	}
+}
+
+// recovered waits until everything works again.
+func recovered(t *testing.T, clients []*client) {
+	t.Helper()
+	began := time.Now()
+	for _, c := range clients {
+		for what, flow := range c.flows() {
+			for {
+				err := flow(t.Context())
+				if err == nil {
+					break
+				}
+				if time.Since(began) > 20*time.Second {
+					t.Fatalf("%s of %s does not work again: %v", what, c.revision, err)
+				}
+				time.Sleep(100 * time.Millisecond)
+			}
+		}
+	}
+	t.Logf("everything worked again after %v", time.Since(began).Round(10*time.Millisecond))
+}
+
+// goesOn checks that ordinary calls do not notice.
+func (c *client) goesOn(t *testing.T) {
+	t.Helper()
+	var most time.Duration
+	for range 30 {
+		for what, flow := range c.ordinary() {
+			began := time.Now()
+			if err := flow(t.Context()); err != nil {
+				t.Errorf("%s of %s: %v", what, c.revision, err)
+			}
+			most = max(most, time.Since(began))
+		}
+	}
+	if most > noticeTime {
+		t.Errorf("an ordinary call of %s took %v", c.revision, most)
+	}
+	t.Logf("ordinary calls of %s took at most %v", c.revision, most.Round(time.Millisecond))
+}
+
+// does says what becomes of uses of the store, and checks that none takes effect that must not.
+func (c *client) does(t *testing.T) {
+	t.Helper()
+	for range 3 {
+		for what, flow := range c.flows() {
+			err := flow(t.Context())
+			t.Logf("%s of %s: %.300v", what, c.revision, err)
+			if err != nil && what == "limited call" {
+				t.Errorf("%s of %s: %v", what, c.revision, err)
+			}
+		}
+	}
+	c.s.api.mu.Lock()
+	defer c.s.api.mu.Unlock()
+	if len(c.s.api.twice) > 0 {
+		t.Errorf("tokens worked twice: %v", c.s.api.twice)
+	}
+}
+
+// ready checks that a replica is ready, and that its metrics say how the store is.
+func ready(t *testing.T, url string) {
+	t.Helper()
+	base := strings.TrimSuffix(url, "/mcp")
+	resp, err := http.Get(base + "/readyz")
+	if err != nil {
+		t.Error(err)
+		return
+	}
+	resp.Body.Close()
+	if resp.StatusCode != http.StatusOK {
+		t.Errorf("/readyz: %s", resp.Status)
+	}
+	text, err := get(t.Context(), base+"/metrics")
+	if err != nil {
+		t.Error(err)
+	}
+	var said []string
+	for line := range strings.Lines(text) {
+		if strings.HasPrefix(line, "dragoman_store_up") || strings.HasPrefix(line, "dragoman_store_operations_total") && !strings.Contains(line, `outcome="ok"`) {
+			said = append(said, strings.TrimSpace(line))
+		}
+	}
+	t.Log(fmt.Sprint("metrics: ", strings.Join(said, "; ")))
+	if len(said) == 0 {
+		t.Error("the metrics say nothing of the store")
+	}
+}
+
+// TestLinkHoldsBack checks the slow link.
+func TestLinkHoldsBack(t *testing.T) {
+	s := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
+	defer s.Close()
+	l := newLink(t, &Engine{addr: s.Listener.Addr().String()})
+	for _, delay := range []time.Duration{0, 300 * time.Millisecond} {
+		l.delay.Store(int64(delay))
+		began := time.Now()
+		resp, err := http.Get("http://" + l.ln.Addr().String())
+		if err != nil {
+			t.Fatal(err)
+		}
+		resp.Body.Close()
+		if took := time.Since(began); took < delay {
+			t.Errorf("an answer came after %v, before %v", took, delay)
+		}
+	}
+}

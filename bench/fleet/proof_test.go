@@ -1,0 +1,37 @@
+package fleet
+
+import (
+	"errors"
+	"os"
+	"testing"
+	"time"
+
+	"github.com/dragoman-proxy/dragoman/bench/compare/process"
+)
+
+// TestReplicasWithAStore is a short version of the subject "fleet" of bench/soak.
+func TestReplicasWithAStore(t *testing.T) {
+	if testing.Short() {
+		t.Skip("starts processes")
+	}
+	binary, err := binary(t)
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := Proof{Binary: binary, Dir: t.TempDir(), Time: 20 * time.Second, KillEvery: 4 * time.Second, Clients: 1, Out: t.Output(), NoStore: os.Getenv("DRAGOMAN_TEST_NO_STORE") != "", Nginx: os.Getenv("DRAGOMAN_TEST_NGINX") != ""}
+	results, err := p.Run(t.Context())
+	if errors.Is(err, ErrNoEngine) {
+		t.Skip(err)
+	}
+	if err != nil {
+		t.Error(err)
+	}
+	t.Logf("\n%s", results)
+}
+
+func binary(t *testing.T) (string, error) {
+	if built := os.Getenv("DRAGOMAN_TEST_BINARY"); built != "" {
+		return built, nil
+	}
+	return process.Build(t.Context(), t.TempDir(), "../../cmd/dragoman")
+}

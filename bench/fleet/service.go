@@ -1,0 +1,262 @@
+package fleet
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/dragoman-proxy/dragoman/bench/compare/process"
+)
+
+// sessionKey is the key that all replicas share.
+const sessionKey = "c29hay1zb2FrLXNvYWstc29hay1zb2FrLXNvYWstMzI=\n"
+
+// Plan says what a Service consists of.
+type Plan struct {
+	Binary   string  // the command
+	Dir      string  // an empty folder for the files of the service
+	Replicas int     // how many processes
+	Server   string  // the revision of the server
+	Engine   *Engine // of the store; nil for none
+	StoreURL string  // how replicas reach the engine, if not at its own URL
+	Nginx    bool    // the balancer is nginx, not a Balancer
+}
+
+// Service is several replicas with one key behind a balancer, in front of one server and one API.
+type Service struct {
+	plan   Plan
+	config string
+	server *server
+	api    *api
+	front  *httptest.Server
+	to     *Balancer
+	nginx  *process.Process // in place of front
+
+	mu       sync.Mutex
+	replicas []*replica
+	deaths   []span
+}
+
+// replica is one process at an address that it keeps.
+type replica struct {
+	addr    string
+	process *process.Process // nil while it is down
+}
+
+// Start starts a service. The caller must call Close.
+func Start(ctx context.Context, plan Plan) (_ *Service, err error) {
+	s := &Service{plan: plan, config: filepath.Join(plan.Dir, "dragoman.yaml")}
+	if s.server, err = startServer(plan.Server); err != nil {
+		return nil, err
+	}
+	defer func() {
+		if err != nil {
+			s.Close()
+		}
+	}()
+	if s.api, err = startAPI(plan.Dir); err != nil {
+		return nil, err
+	}
+	var addrs []string
+	for range plan.Replicas {
+		addr, err := freeAddress()
+		if err != nil {
+			return nil, err
+		}
+		addrs = append(addrs, addr)
+		s.replicas = append(s.replicas, &replica{addr: addr})
+	}
+	if err := s.configure(addrs); err != nil {
+		return nil, err
+	}
+	for i := range s.replicas {
+		if err := s.start(ctx, i); err != nil {
+			return nil, err
+		}
+	}
+	if plan.Nginx {
+		s.nginx, err = startNginx(ctx, plan.Dir, addrs)
+		return s, err
+	}
+	s.to = NewBalancer(addrs...)
+	s.front = httptest.NewServer(s.to)
+	return s, nil
+}
+
+// configure writes the key and the configuration of all replicas.
+func (s *Service) configure(addrs []string) error {
+	key := filepath.Join(s.plan.Dir, "key")
+	if err := os.WriteFile(key, []byte(sessionKey), 0o600); err != nil {
+		return err
+	}
+	var text strings.Builder
+	fmt.Fprintf(&text, "admin: {listen: ''}\nsession: {key_file: %q}\nupstream: {url: %q}\n", key, s.server.url())
+	fmt.Fprintf(&text, "adapters: {sources: [%q], mode: discrete, confirm: {via: token}}\n", s.plan.Dir)
+	fmt.Fprintf(&text, "transform: {rules: [{match: {tool: long}, max_tokens: 500}]}\n")
+	if s.plan.Engine != nil {
+		fmt.Fprintf(&text, "store: {url: %q, prefix: %q, timeout: 1s} # the default is short for a machine that tests keep busy\n", cmp.Or(s.plan.StoreURL, s.plan.Engine.URL()), s.prefix())
+	} else {
+		fmt.Fprintf(&text, "bridge: {peers: [%s]}\n", strings.Join(addrs, ", "))
+	}
+	return os.WriteFile(s.config, []byte(text.String()), 0o600)
+}
+
+// prefix returns the prefix of the service's keys: several services may share an engine.
+func (s *Service) prefix() string { return "fleet-" + s.plan.Server + ":" }
+
+func (s *Service) start(ctx context.Context, i int) error {
+	r := s.replicas[i]
+	cmd := exec.Command(s.plan.Binary, "serve", "--config", s.config, "--listen", r.addr)
+	cmd.Env = append(slices.DeleteFunc(os.Environ(), func(v string) bool { return strings.HasPrefix(v, "DRAGOMAN_") }), "GOMAXPROCS=2")
+	p, err := process.StartLogged(ctx, cmd, s.log(i))
+	s.mu.Lock()
+	r.process = p
+	s.mu.Unlock()
+	return err
+}
+
+// URL returns the URL of the service: the balancer's.
+func (s *Service) URL() string {
+	if s.nginx != nil {
+		return s.nginx.URL() + "/mcp"
+	}
+	return s.front.URL + "/mcp"
+}
+
+// Replica returns the URL of replica i.
+func (s *Service) Replica(i int) string { return "http://" + s.replicas[i].addr + "/mcp" }
+
+// noticed is how long a balancer may use connections to a replica that has died. On a busy machine it finds out late.
+const noticed = 200 * time.Millisecond
+
+// Kill kills a replica as a node that fails does, and starts it again after a pause.
+func (s *Service) Kill(ctx context.Context, i int, pause time.Duration) error {
+	s.mu.Lock()
+	p := s.replicas[i].process
+	s.replicas[i].process = nil
+	s.deaths = append(s.deaths, span{from: time.Now()})
+	s.mu.Unlock()
+	if p != nil {
+		p.Kill()
+	}
+	time.Sleep(noticed)
+	s.mu.Lock()
+	s.deaths[len(s.deaths)-1].to = time.Now() // until now, the balancer may have used connections that were closed
+	s.mu.Unlock()
+	time.Sleep(pause)
+	return s.start(context.WithoutCancel(ctx), i)
+}
+
+// lost reports whether a replica has died since then.
+func (s *Service) lost(since time.Time) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	n := len(s.deaths)
+	return n > 0 && (s.deaths[n-1].to.IsZero() || s.deaths[n-1].to.After(since))
+}
+
+// Usages reads what each replica uses of the system, leaving out those that are down.
+func (s *Service) Usages() map[int]process.Usage {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	all := map[int]process.Usage{}
+	for i, r := range s.replicas {
+		if r.process == nil {
+			continue
+		}
+		if u, err := r.process.Usage(); err == nil {
+			all[i] = u
+		}
+	}
+	return all
+}
+
+// Ended returns the numbers of replicas that have ended although they were not killed.
+func (s *Service) Ended() (ended []int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for i, r := range s.replicas {
+		if r.process == nil {
+			continue
+		}
+		select {
+		case <-r.process.Done():
+			ended = append(ended, i)
+		default:
+		}
+	}
+	return ended
+}
+
+// panics returns an error if the log of a replica has a panic, whether the process survived it or not.
+func (s *Service) panics() error {
+	for i := range s.replicas {
+		text, err := os.ReadFile(s.log(i))
+		if errors.Is(err, os.ErrNotExist) {
+			continue
+		}
+		if err != nil {
+			return err
+		}
+		if _, after, found := strings.Cut(string(text), "panic"); found {
+			return fmt.Errorf("replica %d at %s logged: panic%.1000s", i, s.plan.Server, after)
+		}
+	}
+	return nil
+}
+
+// log returns the file that replica i writes its log to.
+func (s *Service) log(i int) string {
+	return filepath.Join(s.plan.Dir, fmt.Sprintf("replica-%d.log", i))
+}
+
+// Metrics returns what a replica says at /metrics.
+func (s *Service) Metrics(ctx context.Context, i int) (string, error) {
+	return get(ctx, "http://"+s.replicas[i].addr+"/metrics")
+}
+
+// Close ends everything that Start has started.
+func (s *Service) Close() {
+	if s.front != nil {
+		s.front.CloseClientConnections()
+		s.front.Close()
+		s.to.Close()
+	}
+	if s.nginx != nil {
+		s.nginx.Stop()
+	}
+	for _, r := range s.replicas {
+		if r.process != nil {
+			r.process.Stop()
+		}
+	}
+	if s.api != nil {
+		s.api.close()
+	}
+	s.server.close()
+}
+
+func get(ctx context.Context, url string) (string, error) {
+	ctx, cancel := context.WithTimeout(ctx, engineTime)
+	defer cancel()
+	r, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
+	if err != nil {
+		return "", err
+	}
+	resp, err := http.DefaultClient.Do(r)
+	if err != nil {
+		return "", err
+	}
+	defer resp.Body.Close()
+	return readAll(resp.Body)
+}
