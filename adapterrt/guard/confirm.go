@@ -157,7 +157,7 @@ const retryUnavailable = 5 * time.Second
 func unavailable(op *file.Operation, cause error) *failure.Failure {
 	return &failure.Failure{
 		Code: failure.ConfirmationUnavailable, RetryAfter: retryUnavailable, Own: true, Cause: cause,
-		Message: "Operation '" + op.Name + "' was not run: it needs a confirmation, and the store that all replicas share does not answer. Try again in a moment.",
+		Message: "Operation '" + op.Name + "' was not run: it needs a confirmation, and the store shared by all replicas is not available. Try again in a moment.",
 		Details: wire.Members(nil).Str("operation", op.Name).Str("danger_level", op.Danger.Level.String()).Int("retry_after_seconds", seconds(retryUnavailable)).End(),
 	}
 }
