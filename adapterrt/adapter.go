@@ -33,7 +33,7 @@ func Parse(path string, data []byte, opt *Options) (*file.Adapter, []file.Proble
 
 // prepare computes everything that does not depend on a request.
 func (rt *Runtime) prepare(a *file.Adapter) *adapter {
-	return &adapter{Adapter: a, guard: guard.New(a, rt.opt.policy()), signer: credential.NewSigner(rt.keeper, a), login: make(chan struct{}, 1)}
+	return &adapter{Adapter: a, guard: guard.New(a, rt.opt.policy(), &rt.sharing), signer: credential.NewSigner(rt.keeper, a), login: make(chan struct{}, 1)}
 }
 
 // loaded is the outcome of loading one file. adapter is nil if the file has an error.

@@ -58,7 +58,7 @@ func (c *call) run(ctx context.Context, rt *Runtime, at Endpoint, req *Request, 
 					order = append(order, a.guard)
 					guards[a.guard] = c.Caller
 				}
-				return guard.QuotaStatus(order, guards, rt.opt.Now())
+				return guard.QuotaStatus(ctx, order, guards, rt.opt.Now())
 			})
 		}
 		if r.Failure != nil {
@@ -443,7 +443,7 @@ func (rt *Runtime) deliver(ctx context.Context, of *call, c *httpcall.Call) (r *
 	if r, f = rt.attempt(ctx, of, c, w.Waited); f != nil {
 		return nil, f
 	}
-	pass.Learn(r)
+	pass.Learn(ctx, r)
 	if c.Out.Repeatable && a.Target.Retries > 0 {
 		return r, nil // the client has done all that it may
 	}
@@ -454,9 +454,9 @@ func (rt *Runtime) deliver(ctx context.Context, of *call, c *httpcall.Call) (r *
 	if !w.Pause(ctx, after, nil) {
 		return nil, failure.Cancelled()
 	}
-	pass.Again()
+	pass.Again(ctx)
 	if r, f = rt.attempt(ctx, of, c, w.Waited); f == nil {
-		pass.Learn(r)
+		pass.Learn(ctx, r)
 	}
 	return r, f
 }

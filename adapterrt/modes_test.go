@@ -228,7 +228,7 @@ func TestToolsOfEachMode(t *testing.T) {
 func TestDiscreteTools(t *testing.T) {
 	rt := shippedRuntime(t, Options{Shown: Shown{Mode: Discrete}, CursorKey: make([]byte, 32)}) // the key that Rehearse uses
 	for _, a := range rt.live.Load().adapters {
-		a.guard = guard.New(&file.Adapter{Operations: a.Operations}, rt.opt.policy()) // without the adapter's limits
+		a.guard = guard.New(&file.Adapter{Operations: a.Operations}, rt.opt.policy(), &rt.sharing) // without the adapter's limits
 	}
 	capture(rt, `{"data":{}}`)
 	tools := map[string]toolEntry{}

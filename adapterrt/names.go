@@ -65,6 +65,23 @@ const (
 	ConfirmUser  = guard.ConfirmUser
 )
 
+// What decides together with other replicas, and what it is asked.
+type (
+	Replicas   = guard.Replicas
+	Limit      = guard.Limit
+	State      = guard.State
+	Correction = guard.Correction
+	Redeemed   = guard.Redeemed
+)
+
+// What becomes of a confirmation token that is redeemed.
+const (
+	TokenUnknown   = guard.Unknown
+	TokenValid     = guard.Valid
+	TokenUsed      = guard.Used
+	TokenOfAnother = guard.OfAnother
+)
+
 // BreakerClosed is the state of a breaker, in [Record], that lets calls pass.
 const BreakerClosed = guard.BreakerClosed
 

@@ -56,9 +56,12 @@ type Options struct {
 	MaxRequestBytes  int // default 1 MiB, 64 KiB–10 MiB
 	MaxResponseBytes int // default 10 MiB, 1–100 MiB
 
-	CursorKey []byte                      // seals cursors; replicas share it to use each other's; nil for a random key
-	Getenv    func(string) (string, bool) // looks up credentials; nil if there are none
-	Tokens    credential.Store            // keeps OAuth tokens; nil to keep them in this process only
+	CursorKey []byte // seals cursors; replicas share it to use each other's; nil for a random key
+	// Replicas decides together with other replicas about confirmations, limits, quotas and cooldowns.
+	// It is nil if this process decides alone. The other replicas must have the same CursorKey.
+	Replicas guard.Replicas
+	Getenv   func(string) (string, bool) // looks up credentials; nil if there are none
+	Tokens   credential.Store            // keeps OAuth tokens; nil to keep them in this process only
 	// Listen opens the address to which a browser returns from a login. It is nil if there
 	// is no such address.
 	Listen credential.Listen

@@ -83,7 +83,7 @@ func offline(path string, data []byte, opt *Options) (*Runtime, *file.Adapter, [
 	for _, op := range a.Operations {
 		op.Danger, op.Limits, op.Cache = file.Danger{}, nil, nil
 	}
-	served.guard = guard.New(a, rt.opt.policy())
+	served.guard = guard.New(a, rt.opt.policy(), &rt.sharing)
 	s, err := rt.snapshot([]*adapter{served}, rt.live.Load())
 	if err != nil {
 		return nil, nil, append(problems, file.Problem{Message: err.Error(), Code: file.SchemaParseError, Severity: file.Error, File: path})

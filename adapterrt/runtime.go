@@ -33,6 +33,7 @@ type Runtime struct {
 	keeper  *credential.Keeper
 	cache   *guard.Cache
 
+	sharing       guard.Sharing
 	confirmations guard.Confirmations
 	gates         guard.Gates
 	reading       httpcall.Reading
@@ -52,7 +53,8 @@ func New(opt Options) (*Runtime, error) {
 		return a.client.Exchange(ctx, &a.Target, o)
 	}
 	rt.reading = httpcall.Reading{Dev: opt.DevErrors, KeepAddresses: opt.KeepAddresses, NoBody: opt.NoErrorBody, Now: opt.Now}
-	rt.confirmations.Via = opt.ConfirmVia
+	rt.sharing = guard.Sharing{Replicas: opt.Replicas, Key: opt.CursorKey}
+	rt.confirmations.Via, rt.confirmations.Replicas = opt.ConfirmVia, opt.Replicas
 	rt.keeper = credential.NewKeeper(opt.Tokens)
 	rt.keeper.Getenv, rt.keeper.Now, rt.keeper.UserAgent, rt.keeper.Commands = opt.Getenv, opt.Now, opt.UserAgent, opt.TokenCommands
 	rt.cache = guard.NewCache(opt.Now)

@@ -95,10 +95,10 @@ func newServer(cfg config.Config, log *zap.Logger, o origin.Origin, own ...ownto
 	}
 	srv.tokens = origin.TokenStore(&cfg, log)
 	srv.tokens.Use(srv.store)
-	if srv.Adapters, err = adapters.New(cfg.Adapters, first.SharedKey(), srv.tokens, func() *shape.Shaping { return srv.Now().Shaping }, srv.Metrics, log); err != nil {
+	if srv.Adapters, err = adapters.New(cfg.Adapters, first.SharedKey(), srv.tokens, srv.store, func() *shape.Shaping { return srv.Now().Shaping }, srv.Metrics, log); err != nil {
 		return nil, err
 	}
-	if first.Shaping, err = shape.New(cfg, first.Keys, srv.Adapters.Rules(), nil, srv.shapes); err != nil {
+	if first.Shaping, err = shape.New(cfg, first.Keys, srv.Adapters.Rules(), nil, srv.shapes, srv.store); err != nil {
 		return nil, err
 	}
 	if srv.Adapters != nil {

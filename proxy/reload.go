@@ -43,7 +43,7 @@ func (srv *Server) ReloadAdapters(because string) {
 func (srv *Server) renewOwn() error {
 	was := srv.Now()
 	next := *was
-	shaping, unshaped := shape.New(was.Config, was.Keys, srv.Adapters.Rules(), was.Shaping, srv.shapes)
+	shaping, unshaped := shape.New(was.Config, was.Keys, srv.Adapters.Rules(), was.Shaping, srv.shapes, srv.store)
 	if unshaped == nil {
 		next.Shaping = shaping
 	}
@@ -100,7 +100,7 @@ func (srv *Server) Reload(cfg config.Config) error {
 		shown, err = srv.Adapters.Show(&cfg.Adapters)
 	}
 	if err == nil {
-		next.Shaping, err = shape.New(cfg, next.Keys, srv.Adapters.Rules(), was.Shaping, srv.shapes)
+		next.Shaping, err = shape.New(cfg, next.Keys, srv.Adapters.Rules(), was.Shaping, srv.shapes, srv.store)
 	}
 	if err == nil {
 		next.Own, err = owntools.New(next.Table, owntools.WithMore(srv.own, next.Shaping), cfg.Adapters.Instructions, was.Own)

@@ -1,6 +1,7 @@
 package transform
 
 import (
+	"context"
 	"fmt"
 	"strings"
 	"testing"
@@ -69,7 +70,7 @@ func TestDataIsCutToItsBudget(t *testing.T) {
 		}
 		var all strings.Builder
 		for offset := int64(0); ; {
-			part := e.More("s", "c", fmt.Appendf(nil, `{"cursor":%q,"from":%d,"count":16384,"raw":true}`, report.Cursor, offset))
+			part := e.More(context.Background(), "s", "c", fmt.Appendf(nil, `{"cursor":%q,"from":%d,"count":16384,"raw":true}`, report.Cursor, offset))
 			all.WriteString(gjson.GetBytes(part, "content.0.text").String())
 			next, total := gjson.GetBytes(part, "_meta.dragoman/transform.next").Int(), gjson.GetBytes(part, "_meta.dragoman/transform.total").Int()
 			if offset = next; next >= total {

@@ -26,6 +26,12 @@ type Options struct {
 	Keys [][]byte
 	// Now returns the time, for the Store that New makes; nil means [time.Now].
 	Now func() time.Time
+	// Replicas keeps originals for all replicas, for the Store that New makes. It is
+	// nil if each replica reads on in its own results only.
+	Replicas Replicas
+	// Beside runs a write to Replicas beside the answer that it belongs to. If it is
+	// nil, the answer waits for the write.
+	Beside func(task func())
 }
 
 // An Engine transforms results. It does not change, and is safe for concurrent
@@ -68,6 +74,9 @@ func New(cfg Config, opt Options) (*Engine, error) {
 	if e.store == nil {
 		if e.store, err = NewStore(cfg.Store, opt.Keys, opt.Now); err != nil {
 			return nil, &ConfigError{Path: "store", Err: err}
+		}
+		if opt.Replicas != nil {
+			e.store.shelf = &shelf{replicas: opt.Replicas, run: opt.Beside}
 		}
 	}
 

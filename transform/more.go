@@ -2,6 +2,7 @@ package transform
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"fmt"
 	"slices"
@@ -63,8 +64,9 @@ func (e *Engine) cuts() bool {
 // More answers a call of the tool that reads more of a cut result. args are the
 // arguments of the call, a JSON object or nil. More returns a CallToolResult that
 // fits the budget of the cut result. The last text of it names the next call, or
-// says that there is none. If the call fails, isError is true.
-func (e *Engine) More(session, caller string, args []byte) (out []byte) {
+// says that there is none. If the call fails, isError is true. ctx bounds how long
+// it looks for what another replica has cut.
+func (e *Engine) More(ctx context.Context, session, caller string, args []byte) (out []byte) {
 	defer func() {
 		if cause := recover(); cause != nil {
 			out = moreError("INTERNAL", fmt.Errorf("reading on failed: %v", cause))
@@ -74,7 +76,10 @@ func (e *Engine) More(session, caller string, args []byte) (out []byte) {
 	if err != nil {
 		return moreError("INVALID_ARGUMENTS", err)
 	}
-	kept, err := e.store.open(session, caller, a.cursor)
+	kept, err := e.store.open(ctx, session, caller, a.cursor)
+	if errors.Is(err, ErrUnavailable) {
+		return moreError("CURSOR_UNAVAILABLE", fmt.Errorf("%w. Try again in a moment, or repeat the call with narrower arguments: fewer items, fewer fields, a filter", ErrUnavailable))
+	}
 	if err != nil {
 		return moreError("CURSOR_EXPIRED", fmt.Errorf("%w. Repeat the call, with narrower arguments if possible", err))
 	}

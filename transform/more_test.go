@@ -2,6 +2,7 @@ package transform
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -23,7 +24,7 @@ func readOn(t fatal, e *Engine, session, caller string, args map[string]any) (te
 		IsError bool
 		Meta    map[string]struct{ Next, Total int } `json:"_meta"`
 	}
-	if out := e.More(session, caller, ask); json.Unmarshal(out, &r) != nil || len(r.Content) == 0 {
+	if out := e.More(context.Background(), session, caller, ask); json.Unmarshal(out, &r) != nil || len(r.Content) == 0 {
 		t.Fatalf("%s became %s", ask, out)
 	}
 	if r.IsError {
@@ -181,13 +182,13 @@ func TestTheStoreIsBounded(t *testing.T) {
 			t.Fatalf("%d bytes", size)
 		}
 	}
-	if _, err := e.Store().Open("s", "quiet", first); err != nil {
+	if _, err := e.Store().Open(context.Background(), "s", "quiet", first); err != nil {
 		t.Errorf("one caller expires what another has: %v", err)
 	}
-	if _, err := e.Store().Open("s", "busy", cursors[1]); !errors.Is(err, ErrGone) {
+	if _, err := e.Store().Open(context.Background(), "s", "busy", cursors[1]); !errors.Is(err, ErrGone) {
 		t.Errorf("the oldest is there: %v", err)
 	}
-	if _, err := e.Store().Open("s", "busy", cursors[19]); err != nil {
+	if _, err := e.Store().Open(context.Background(), "s", "busy", cursors[19]); err != nil {
 		t.Error(err)
 	}
 	out, r := e.Apply(nil, textResult(issues(3000)), &Call{Tool: "x", Schemas: None, MaxTokens: 500})
@@ -203,7 +204,7 @@ func TestErrorsNameTheInvalidArgument(t *testing.T) {
 		`{"cursor":"c1_","path":7}`: "path", `{"cursor":"c1_","from":-1}`: "from", `{"cursor":"c1_","from":1.5}`: "from",
 		`{"cursor":"c1_","count":0}`: "count", `{"cursor":"c1_","count":"x"}`: "count", `{"cursor":"c1_","max_tokens":1e999}`: "max_tokens",
 	} {
-		if out := string(e.More("", "", []byte(args))); !json.Valid([]byte(out)) || !strings.Contains(out, `"isError":true`) || !strings.Contains(out, why) {
+		if out := string(e.More(context.Background(), "", "", []byte(args))); !json.Valid([]byte(out)) || !strings.Contains(out, `"isError":true`) || !strings.Contains(out, why) {
 			t.Errorf("%s: %s", args, out)
 		}
 	}
@@ -213,7 +214,7 @@ func TestMaxTokensBoundsAWindow(t *testing.T) {
 	e := engine(t, "transform: {}")
 	_, r := e.Apply(nil, textResult(issues(500)), &Call{Tool: "x", Schemas: None, MaxTokens: 500})
 	for _, limit := range []int{1, 50, 100, 1000, 100_000} {
-		out := e.More("", "", fmt.Appendf(nil, `{"cursor":%q,"max_tokens":%d,"count":16384}`, r.Cursor, limit))
+		out := e.More(context.Background(), "", "", fmt.Appendf(nil, `{"cursor":%q,"max_tokens":%d,"count":16384}`, r.Cursor, limit))
 		p := parse(t, out)
 		if n := p.count(e.encoding); n > min(4000, max(limit, 100)) {
 			t.Errorf("%d tokens for %d", n, limit)

@@ -2,6 +2,7 @@ package transform
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"fmt"
 	"regexp"
@@ -40,7 +41,7 @@ func followed(t fatal, e *Engine, out []byte, budget int) (all string, spent int
 		if m == nil {
 			return all, spent
 		}
-		next := e.More("s", "c", []byte(m[1]))
+		next := e.More(context.Background(), "s", "c", []byte(m[1]))
 		if bytes.Contains(next, []byte(`"isError":true`)) || bytes.Equal(next, out) {
 			t.Fatalf("%s answers %s", m[1], next)
 		}
@@ -116,7 +117,7 @@ func TestReadingOnEndsForRandomResults(t *testing.T) {
 		for _, args := range []string{"", `,"path":"items"`, `,"find":"e"`, `,"from":1`, `,"path":"title","from":1,"count":2`} {
 			ask := fmt.Sprintf(`{"cursor":%q%s}`, r.Cursor, args)
 			for range 2000 {
-				next := e.More("s", "c", []byte(ask))
+				next := e.More(context.Background(), "s", "c", []byte(ask))
 				if !json.Valid(next) {
 					t.Fatalf("%s answers %s", ask, next)
 				}
@@ -156,7 +157,7 @@ func TestReadingOnReturnsTheRequestedPart(t *testing.T) {
 		`,"path":"nothing"`:                          {"INVALID_ARGUMENTS", "items, pad"},
 		`,"path":"items.9","from":0`:                 {"INVALID_ARGUMENTS"},
 	} {
-		out := e.More("s", "c", []byte(`{"cursor":"`+r.Cursor+`"`+args+`}`))
+		out := e.More(context.Background(), "s", "c", []byte(`{"cursor":"`+r.Cursor+`"`+args+`}`))
 		texts, _ := seen(t, out)
 		for _, w := range want {
 			if !strings.Contains(strings.Join(texts, "\n"), w) {
@@ -185,7 +186,7 @@ func TestAPathOfATextBlockCountsItsLines(t *testing.T) {
 		`"path":"content.0","raw":true,"from":0`:       `{"type":"text","text":"line 0`,
 		`"path":"content.2","from":0,"count":1`:        "INVALID_ARGUMENTS",
 	} {
-		texts, _ := seen(t, e.More("s", "", []byte(`{"cursor":"`+r.Cursor+`",`+args+`}`)))
+		texts, _ := seen(t, e.More(context.Background(), "s", "", []byte(`{"cursor":"`+r.Cursor+`",`+args+`}`)))
 		if !strings.Contains(texts[0], want) {
 			t.Errorf("%s: %q is not in %.300q", args, want, texts)
 		}
@@ -210,7 +211,7 @@ func TestNumbersInGapsAreValuesOfFrom(t *testing.T) {
 		}
 		for _, gap := range gaps {
 			for _, number := range gap[1:] {
-				texts, _ := seen(t, e.More("s", "c", fmt.Appendf(nil, `{"cursor":%q,"path":%q,"from":%s,"count":1}`, r.Cursor, path, number)))
+				texts, _ := seen(t, e.More(context.Background(), "s", "c", fmt.Appendf(nil, `{"cursor":%q,"path":%q,"from":%s,"count":1}`, r.Cursor, path, number)))
 				if want := "the line with the number " + number; !strings.Contains(texts[0], want) {
 					t.Errorf("%s from %s is %q", path, number, texts)
 				}
@@ -256,7 +257,7 @@ func TestLineNumbersCountBlankLines(t *testing.T) {
 				`,"find":"needle"`:                     strings.TrimSuffix(in.prefix, ".") + ":555: the needle",
 				in.path + `,"from":598,"count":100000`: strings.Join(lines[598:], "\n"),
 			} {
-				texts, _ := seen(t, e.More("s", "c", []byte(`{"cursor":"`+r.Cursor+`"`+args+`}`)))
+				texts, _ := seen(t, e.More(context.Background(), "s", "c", []byte(`{"cursor":"`+r.Cursor+`"`+args+`}`)))
 				if got := strings.TrimSpace(strings.TrimPrefix(texts[0], ":")); got != strings.TrimPrefix(want, ":") && (want != "INVALID_ARGUMENTS" || !strings.HasPrefix(got, want)) {
 					t.Errorf("%s: %.300q, want %.300q", args, texts, want)
 				}
@@ -264,7 +265,7 @@ func TestLineNumbersCountBlankLines(t *testing.T) {
 			// Read the long line piece by piece, with the calls that the notices name.
 			ask, read := `{"cursor":"`+r.Cursor+`"`+in.path+`,"from":250,"count":1}`, ""
 			for n := 0; !strings.HasSuffix(read, "line 251 of the text") && n < 20; n++ {
-				texts, _ := seen(t, e.More("s", "c", []byte(ask)))
+				texts, _ := seen(t, e.More(context.Background(), "s", "c", []byte(ask)))
 				read += texts[0]
 				if m := namedCall.FindStringSubmatch(texts[len(texts)-1]); m != nil {
 					ask = m[1]
@@ -311,7 +312,7 @@ func TestCountEndsAfterLargeEntries(t *testing.T) {
 		_, r := e.Apply(nil, textResult(c.doc), &Call{Tool: "x", Session: "s", Caller: "c", Schemas: None, MaxTokens: 500})
 		times := make(map[string]int)
 		for ask, calls := fmt.Sprintf(`{"cursor":%q,%s}`, r.Cursor, c.args), 0; ask != ""; calls++ {
-			texts, _ := seen(t, e.More("s", "c", []byte(ask)))
+			texts, _ := seen(t, e.More(context.Background(), "s", "c", []byte(ask)))
 			for _, w := range regexp.MustCompile(`word\d+-\d+`).FindAllString(strings.Join(texts[:len(texts)-1], "\n"), -1) {
 				times[w]++
 			}
@@ -345,7 +346,7 @@ func TestAPagesCursorFetchesTheNextPage(t *testing.T) {
 	if err := json.Unmarshal([]byte(*parse(t, out).Content[0].Text), &page); err != nil || page.A.Page.Cursor == "" {
 		t.Fatalf("%v in %s", err, out)
 	}
-	next := e.More("s", "c", quotedAsk(page.A.Page.Cursor))
+	next := e.More(context.Background(), "s", "c", quotedAsk(page.A.Page.Cursor))
 	if texts, _ := seen(t, next); texts[0] != "[3,4]" {
 		t.Errorf("%q", texts)
 	}

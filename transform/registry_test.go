@@ -2,6 +2,7 @@ package transform_test
 
 import (
 	"bytes"
+	"context"
 	"strings"
 	"sync"
 	"testing"
@@ -125,7 +126,7 @@ func TestAnEngineIsSafeForConcurrentUse(t *testing.T) {
 		all.Go(func() {
 			for range 10 {
 				_, r := e.Apply(nil, in, &transform.Call{Tool: "x", Session: "s", Schemas: transform.Seen, Schema: []byte(`{"properties":{"a":{"minItems":2}}}`), MaxTokens: 200})
-				if out := e.More("s", "", []byte(`{"cursor":"`+r.Cursor+`"}`)); bytes.Contains(out, []byte(`"isError"`)) {
+				if out := e.More(context.Background(), "s", "", []byte(`{"cursor":"`+r.Cursor+`"}`)); bytes.Contains(out, []byte(`"isError"`)) {
 					t.Errorf("%s", out)
 				}
 			}

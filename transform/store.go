@@ -3,6 +3,7 @@ package transform
 import (
 	"bytes"
 	"container/list"
+	"context"
 	"crypto/hmac"
 	"crypto/rand"
 	"crypto/sha256"
@@ -24,10 +25,15 @@ var ErrGone = errors.New("this cursor is not known here: it has expired, or it b
 // opens only for the session and caller that it was made for. If there is no
 // room, the caller that takes most of it loses the entry that it has not read
 // for longest. A Store is safe for concurrent use.
+//
+// With [Options.Replicas], each original is also written where the other replicas
+// find it, as long as this Store keeps it, and a handle that is not known here is
+// looked up there.
 type Store struct {
 	limits StoreConfig
 	keys   [][]byte // the first makes handles, all recognize them
 	now    func() time.Time
+	shelf  *shelf // nil if originals are not shared
 
 	mu      sync.Mutex
 	entries map[string]*list.Element
@@ -46,6 +52,7 @@ type entry struct {
 	budget   int
 	shown    int // units of the original that the answer showed
 	expires  time.Time
+	found    bool // another replica wrote it
 }
 
 const (
@@ -104,11 +111,20 @@ func (s *Store) made(session, caller, sum, handle string) bool {
 func (s *Store) keep(e entry) {
 	e.original = bytes.Clone(e.original)
 	e.call.Schema = bytes.Clone(e.call.Schema)
+	e.expires = s.now().Add(s.limits.TTL)
+	evicted := s.hold(&e)
+	if s.shelf != nil {
+		s.write(&e, evicted)
+	}
+}
+
+// hold takes an entry into memory. It returns the names under which the replicas
+// share the originals that made room for it, as far as this Store wrote them.
+func (s *Store) hold(e *entry) (evicted []string) {
 	e.owner, e.payer = owner(e.call.Session, e.call.Caller), e.call.Caller
 	if e.payer == "" {
 		e.payer = "session " + e.call.Session
 	}
-	e.expires = s.now().Add(s.limits.TTL)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if at := s.entries[e.handle]; at != nil {
@@ -121,12 +137,17 @@ func (s *Store) keep(e entry) {
 		}
 		at = before
 	}
-	s.entries[e.handle] = s.order.PushFront(&e)
+	s.entries[e.handle] = s.order.PushFront(e)
 	s.size += e.cost()
 	s.owners[e.payer] += e.cost()
 	for s.size > s.limits.MaxBytes {
-		s.forget(s.oldestOfLargest())
+		at := s.oldestOfLargest()
+		if old := at.Value.(*entry); s.shelf != nil && !old.found && old != e {
+			evicted = append(evicted, nameOf(old.owner, old.handle))
+		}
+		s.forget(at)
 	}
+	return evicted
 }
 
 func (e *entry) cost() int { return len(e.original) + len(e.call.Schema) + entryCost }
@@ -156,16 +177,25 @@ func (s *Store) forget(at *list.Element) {
 }
 
 // Open returns the original of a handle. The caller must not change it. The
-// error is [ErrGone].
-func (s *Store) Open(session, caller, handle string) ([]byte, error) {
-	e, err := s.open(session, caller, handle)
+// error is [ErrGone] or [ErrUnavailable].
+func (s *Store) Open(ctx context.Context, session, caller, handle string) ([]byte, error) {
+	e, err := s.open(ctx, session, caller, handle)
 	if err != nil {
 		return nil, err
 	}
 	return e.original, nil
 }
 
-func (s *Store) open(session, caller, handle string) (*entry, error) {
+func (s *Store) open(ctx context.Context, session, caller, handle string) (*entry, error) {
+	e, err := s.held(session, caller, handle)
+	if err != nil && s.shelf != nil {
+		return s.find(ctx, session, caller, handle)
+	}
+	return e, err
+}
+
+// held returns an entry that is in memory.
+func (s *Store) held(session, caller, handle string) (*entry, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	at := s.entries[handle]

@@ -48,6 +48,7 @@ const (
 	PermissionTrust            Code = "PERMISSION_TRUST_LEVEL_INSUFFICIENT"
 	PermissionDanger           Code = "PERMISSION_DANGER_LEVEL_DENIED"
 	ConfirmationRequired       Code = "CONFIRMATION_REQUIRED"
+	ConfirmationUnavailable    Code = "CONFIRMATION_UNAVAILABLE"
 	TokenInvalid               Code = "TOKEN_INVALID"
 	TokenScopeMismatch         Code = "TOKEN_SCOPE_MISMATCH"
 	TokenExpired               Code = "TOKEN_EXPIRED"
@@ -93,7 +94,7 @@ func (f *Failure) Status() int {
 		return 405
 	case TransportTimeout:
 		return 504
-	case TransportCircuitOpen:
+	case TransportCircuitOpen, ConfirmationUnavailable:
 		return 503
 	case InternalError:
 		if f.Own {

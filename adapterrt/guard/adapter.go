@@ -18,6 +18,7 @@ type Adapter struct {
 	adapter    *file.Adapter
 	judgements []Judgement // by operation
 	limited    bool        // the adapter or one of its operations has limits
+	sharing    *Sharing
 
 	own     *counters     // of calls with the adapter's own credential, and of all callers together
 	waiting *atomic.Int32 // calls that wait for their turn; shared with other versions of the adapter
@@ -45,13 +46,13 @@ const maxCallers = 10_000
 
 // New returns an Adapter with a judgement of each operation, and with counters for the
 // adapter and the operations that have limits.
-func New(a *file.Adapter, p *Policy) *Adapter {
-	g := &Adapter{adapter: a, judgements: make([]Judgement, len(a.Operations)), limited: a.Limits != nil, waiting: new(atomic.Int32)}
+func New(a *file.Adapter, p *Policy, s *Sharing) *Adapter {
+	g := &Adapter{adapter: a, sharing: s, judgements: make([]Judgement, len(a.Operations)), limited: a.Limits != nil, waiting: new(atomic.Int32)}
 	for i, op := range a.Operations {
 		g.judgements[i] = p.judge(op)
 		g.limited = g.limited || op.Limits != nil
 	}
-	g.own = newCounters(a, nil)
+	g.own = g.newCounters("", nil)
 	if a.Breaker != nil {
 		g.breaker = newBreaker(a)
 	}
@@ -60,16 +61,18 @@ func New(a *file.Adapter, p *Policy) *Adapter {
 
 // newCounters returns the counters of a caller; all are those of all callers together, nil if
 // these are asked for.
-func newCounters(a *file.Adapter, all *counters) *counters {
-	c := &counters{}
-	limit := func(r *file.Limits, shared func() *limiter) *limiter {
+func (g *Adapter) newCounters(caller string, all *counters) *counters {
+	a, c := g.adapter, &counters{}
+	limit := func(r *file.Limits, op *file.Operation, shared func() *limiter) *limiter {
 		if all != nil && r.Shared {
 			return shared()
 		}
-		return newLimiter(r)
+		l := newLimiter(r)
+		l.identify(a, op, caller, g.sharing)
+		return l
 	}
 	if a.Limits != nil {
-		c.whole = limit(a.Limits, func() *limiter { return all.whole })
+		c.whole = limit(a.Limits, nil, func() *limiter { return all.whole })
 	}
 	for i, op := range a.Operations {
 		if op.Limits == nil {
@@ -78,7 +81,7 @@ func newCounters(a *file.Adapter, all *counters) *counters {
 		if c.operations == nil {
 			c.operations = make([]*limiter, len(a.Operations))
 		}
-		c.operations[i] = limit(op.Limits, func() *limiter { return all.operations[i] })
+		c.operations[i] = limit(op.Limits, op, func() *limiter { return all.operations[i] })
 	}
 	return c
 }
@@ -94,7 +97,7 @@ func (g *Adapter) counters(caller string) *counters {
 		g.order.MoveToFront(e)
 		return e.Value.(*callerCounters).counters
 	}
-	return g.remember(caller, newCounters(g.adapter, g.own))
+	return g.remember(caller, g.newCounters(caller, g.own))
 }
 
 // remember keeps the counters of a caller. g.mu must be held.
@@ -126,7 +129,7 @@ func (g *Adapter) Carry(old *Adapter) {
 	defer g.mu.Unlock()
 	for e := old.order.Back(); e != nil; e = e.Prev() {
 		was := e.Value.(*callerCounters)
-		c := newCounters(g.adapter, g.own)
+		c := g.newCounters(was.caller, g.own)
 		g.carry(c, was.counters, old.adapter)
 		g.remember(was.caller, c)
 	}
@@ -164,18 +167,22 @@ func (g *Adapter) Limited() bool { return g.limited }
 // the token for calls beyond a quota's pause.
 func (g *Adapter) Admit(ctx context.Context, c *httpcall.Call, goOn string, w *Patience, now func() time.Time) (pass Pass, f *failure.Failure) {
 	counted := g.counters(c.Caller)
-	pass = Pass{op: c.Op, now: now}
+	pass = Pass{op: c.Op, now: now, replicas: g.sharing.Replicas}
+	if pass.replicas != nil {
+		f = g.admitShared(ctx, c, counted, &pass, goOn, w)
+		return pass, f
+	}
 	// The whole adapter comes last, so that a call that waits for its operation's turn takes no
 	// place from the others.
 	for _, l := range [...]*limiter{counted.of(c.Op), counted.whole} {
 		if l == nil {
 			continue
 		}
-		warning, f := l.enter(ctx, &place{op: c.Op, goOn: goOn}, w, g.waiting, now)
+		p := &place{op: c.Op, goOn: goOn}
+		warning, f := l.enter(ctx, p, w, g.waiting, now)
+		l.leave(p, g.waiting)
 		if f != nil {
-			for _, l := range pass.taken {
-				l.cancel(c.Op)
-			}
+			pass.cancel()
 			return Pass{}, f
 		}
 		pass.taken = append(pass.taken, l)
@@ -184,6 +191,62 @@ func (g *Adapter) Admit(ctx context.Context, c *httpcall.Call, goOn string, w *P
 		}
 	}
 	return pass, nil
+}
+
+// admitShared does what Admit does if all replicas count together. This replica's own counters are
+// asked first: what they refuse needs no round trip, and an engine that has lost its counts permits
+// no replica more than its own.
+func (g *Adapter) admitShared(ctx context.Context, c *httpcall.Call, counted *counters, pass *Pass, goOn string, w *Patience) *failure.Failure {
+	var limiters []*limiter
+	var places []*place
+	for _, l := range [...]*limiter{counted.of(c.Op), counted.whole} {
+		if l != nil {
+			p := &place{op: c.Op, goOn: goOn}
+			defer l.leave(p, g.waiting)
+			limiters, places = append(limiters, l), append(places, p)
+		}
+	}
+	for {
+		var warnings []failure.Notice
+		for i, l := range limiters {
+			warning, f := l.enter(ctx, places[i], w, g.waiting, pass.now)
+			if f != nil {
+				pass.cancel()
+				return f
+			}
+			pass.taken = append(pass.taken, l)
+			if warning != nil {
+				warnings = append(warnings, *warning)
+			}
+		}
+		all, no, behind := g.share(ctx, pass, places, pass.now())
+		if no == nil {
+			if pass.shared != nil {
+				warnings = all
+			}
+			for _, w := range warnings {
+				c.Warn(w)
+			}
+			return nil
+		}
+		pass.cancel()
+		l, p := behind.l, behind.p
+		l.mu.Lock()
+		p.behind = behind.rule
+		f := l.stay(ctx, p, no, w, g.waiting)
+		l.mu.Unlock()
+		if f != nil {
+			return f
+		}
+	}
+}
+
+// cancel takes back the call that was counted in this process.
+func (p *Pass) cancel() {
+	for _, l := range p.taken {
+		l.cancel(p.op)
+	}
+	p.taken = nil
 }
 
 // Judgement returns the judgement of an operation.

@@ -38,10 +38,12 @@ const (
 	ConfirmUser
 )
 
-// Confirmations holds the confirmation tokens that were handed out. It keeps them in this
-// process only, so that another replica does not accept them.
+// Confirmations holds the confirmation tokens that were handed out. Without Replicas, another
+// replica does not accept them. With them, the tokens are kept there, and what is held here only
+// bounds their number.
 type Confirmations struct {
-	Via ConfirmVia
+	Via      ConfirmVia
+	Replicas Replicas // nil if there is no other replica
 
 	mu      sync.Mutex
 	byToken map[string]*list.Element
@@ -94,7 +96,7 @@ func (s *Confirmations) Check(ctx context.Context, c *httpcall.Call, v *Judgemen
 		now = clock() // the user took some time
 	}
 	if c.Op.Danger.Cooldown > 0 {
-		return s.cool(run{c.Op, c.Caller}, now)
+		return s.cool(ctx, run{c.Op, c.Caller}, now)
 	}
 	return nil
 }
@@ -103,6 +105,9 @@ func (s *Confirmations) Check(ctx context.Context, c *httpcall.Call, v *Judgemen
 // it hands out a token, unless only the user may confirm.
 func (s *Confirmations) confirm(ctx context.Context, c *httpcall.Call, by Asker, now time.Time) *failure.Failure {
 	if by.Token != "" {
+		if s.Replicas != nil {
+			return s.redeemAnywhere(ctx, c.Op, by.Token, scopeOf(c, by))
+		}
 		return s.redeem(by.Token, scopeOf(c, by), now)
 	}
 	if by.Ask != nil && s.Via != ConfirmToken {
@@ -119,7 +124,50 @@ func (s *Confirmations) confirm(ctx context.Context, c *httpcall.Call, by Asker,
 	if s.Via == ConfirmUser {
 		return refused(c.Op, "Operation '"+c.Op.Name+"' needs the user's confirmation, but this client cannot ask the user")
 	}
-	return s.required(c, by, scopeOf(c, by), now)
+	return s.required(ctx, c, by, scopeOf(c, by), now)
+}
+
+// redeemAnywhere is redeem for a token that any replica may have handed out.
+func (s *Confirmations) redeemAnywhere(ctx context.Context, op *file.Operation, token string, scope [sha256.Size]byte) *failure.Failure {
+	var became Redeemed
+	if isToken(token) {
+		var err error
+		if became, err = s.Replicas.Redeem(ctx, token, scope[:]); err != nil {
+			if ctx.Err() != nil {
+				return failure.Cancelled()
+			}
+			return unavailable(op, err)
+		}
+	}
+	switch became {
+	case Valid:
+		return nil
+	case Used:
+		return alreadyUsed()
+	case OfAnother:
+		return scopeMismatch()
+	}
+	return &failure.Failure{Code: failure.TokenInvalid, Message: "Confirmation token is unknown or has expired. Send the request again without it."}
+}
+
+// retryUnavailable is when to try again after the replicas could not be asked.
+const retryUnavailable = 5 * time.Second
+
+// unavailable returns the failure of a call whose confirmation cannot be given or checked.
+func unavailable(op *file.Operation, cause error) *failure.Failure {
+	return &failure.Failure{
+		Code: failure.ConfirmationUnavailable, RetryAfter: retryUnavailable, Own: true, Cause: cause,
+		Message: "Operation '" + op.Name + "' was not run: it needs a confirmation, and the store shared by all replicas is not available. Try again in a moment.",
+		Details: wire.Members(nil).Str("operation", op.Name).Str("danger_level", op.Danger.Level.String()).Int("retry_after_seconds", seconds(retryUnavailable)).End(),
+	}
+}
+
+func alreadyUsed() *failure.Failure {
+	return &failure.Failure{Code: failure.TokenAlreadyUsed, Message: "Confirmation token was used already"}
+}
+
+func scopeMismatch() *failure.Failure {
+	return &failure.Failure{Code: failure.TokenScopeMismatch, Message: "Confirmation token was given for another session, operation or parameters"}
 }
 
 func refused(op *file.Operation, why string) *failure.Failure {
@@ -157,7 +205,7 @@ func scopeOf(c *httpcall.Call, by Asker) (sum [sha256.Size]byte) {
 }
 
 // required returns the failure that hands out a token.
-func (s *Confirmations) required(c *httpcall.Call, by Asker, scope [sha256.Size]byte, now time.Time) *failure.Failure {
+func (s *Confirmations) required(ctx context.Context, c *httpcall.Call, by Asker, scope [sha256.Size]byte, now time.Time) *failure.Failure {
 	op := c.Op
 	d := &op.Danger
 	ttl := confirmTime
@@ -165,7 +213,18 @@ func (s *Confirmations) required(c *httpcall.Call, by Asker, scope [sha256.Size]
 		ttl = confirmTimeForbidden
 	}
 	expires := now.Add(ttl)
-	token := s.issue(&confirmation{session: by.Session, adapter: op.Adapter, scope: scope, expires: expires})
+	token, gone := s.issue(&confirmation{session: by.Session, adapter: op.Adapter, scope: scope, expires: expires})
+	if s.Replicas != nil {
+		if err := s.Replicas.Keep(ctx, token, scope[:], ttl); err != nil {
+			if ctx.Err() != nil {
+				return failure.Cancelled()
+			}
+			return unavailable(op, err)
+		}
+		if gone != "" {
+			s.Replicas.Drop(ctx, []string{gone})
+		}
+	}
 	message := d.Message
 	if message == "" {
 		place := "params._confirmation"
@@ -219,11 +278,21 @@ func question(c *httpcall.Call) string {
 	return q + "\nParameters: " + text
 }
 
-// issue makes a token for c. If there are too many tokens, it removes the oldest.
-func (s *Confirmations) issue(c *confirmation) string {
+// tokenPrefix begins confirmation tokens.
+const tokenPrefix = "conf_"
+
+// isToken reports whether a text can be a token, so that others cause no round trip.
+func isToken(text string) bool {
+	digits, ok := strings.CutPrefix(text, tokenPrefix)
+	b, err := hex.DecodeString(digits)
+	return ok && err == nil && len(b) == 16
+}
+
+// issue makes a token for c. If there are too many tokens, it removes the oldest, and returns that.
+func (s *Confirmations) issue(c *confirmation) (token, gone string) {
 	var b [16]byte
 	rand.Read(b[:])
-	c.token = "conf_" + hex.EncodeToString(b[:])
+	c.token = tokenPrefix + hex.EncodeToString(b[:])
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.byToken == nil {
@@ -231,9 +300,10 @@ func (s *Confirmations) issue(c *confirmation) string {
 	}
 	s.byToken[c.token] = s.order.PushBack(c)
 	if s.order.Len() > maxConfirmations {
+		gone = s.order.Front().Value.(*confirmation).token
 		s.remove(s.order.Front())
 	}
-	return c.token
+	return c.token, gone
 }
 
 func (s *Confirmations) remove(e *list.Element) {
@@ -252,28 +322,53 @@ func (s *Confirmations) redeem(token string, scope [sha256.Size]byte, now time.T
 	c := e.Value.(*confirmation)
 	switch {
 	case c.scope != scope:
-		return &failure.Failure{Code: failure.TokenScopeMismatch, Message: "Confirmation token was given for another session, operation or parameters"}
+		return scopeMismatch()
 	case !now.Before(c.expires):
 		return &failure.Failure{Code: failure.TokenExpired, Message: "Confirmation token has expired"}
 	case c.used:
-		return &failure.Failure{Code: failure.TokenAlreadyUsed, Message: "Confirmation token was used already"}
+		return alreadyUsed()
 	}
 	c.used = true
 	return nil
 }
 
-// cool refuses an operation that ran less than its cooldown ago.
-func (s *Confirmations) cool(r run, now time.Time) *failure.Failure {
+// cool refuses an operation that ran less than its cooldown ago, here or at another replica.
+func (s *Confirmations) cool(ctx context.Context, r run, now time.Time) *failure.Failure {
+	pause := time.Duration(r.op.Danger.Cooldown) * time.Second
+	if s.Replicas == nil {
+		return cooling(r.op, s.ranAgo(r, pause, now, true), now)
+	}
+	wait := s.ranAgo(r, pause, now, false)
+	if wait <= 0 {
+		var err error
+		if wait, err = rest(ctx, s.Replicas, r, pause); err != nil || wait <= 0 {
+			wait = s.ranAgo(r, pause, now, true) // without an answer, this replica decides
+		}
+	}
+	return cooling(r.op, wait, now)
+}
+
+func cooling(op *file.Operation, wait time.Duration, now time.Time) *failure.Failure {
+	if wait <= 0 {
+		return nil
+	}
+	return &failure.Failure{
+		Code: failure.RateLimitExceeded, RetryAfter: wait, Message: "Rate limit exceeded: operation '" + op.Name + "' ran a moment ago",
+		Details: wire.Members(nil).Str("operation", op.Name).Int("retry_after_seconds", seconds(wait)).
+			Str("resets_at", now.Add(wait).UTC().Format(time.RFC3339)).End(),
+	}
+}
+
+// ranAgo returns how long an operation must rest because it ran here. If it need not, and runs says
+// so, it notes that it runs now.
+func (s *Confirmations) ranAgo(r run, pause time.Duration, now time.Time, runs bool) time.Duration {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	op := r.op
-	pause := time.Duration(op.Danger.Cooldown) * time.Second
-	if wait := s.ran[r].Add(pause).Sub(now); wait > 0 && !s.ran[r].IsZero() {
-		return &failure.Failure{
-			Code: failure.RateLimitExceeded, RetryAfter: wait, Message: "Rate limit exceeded: operation '" + op.Name + "' ran a moment ago",
-			Details: wire.Members(nil).Str("operation", op.Name).Int("retry_after_seconds", int64((wait+time.Second-1)/time.Second)).
-				Str("resets_at", now.Add(wait).UTC().Format(time.RFC3339)).End(),
-		}
+	if last := s.ran[r]; !last.IsZero() && last.Add(pause).After(now) {
+		return last.Add(pause).Sub(now)
+	}
+	if !runs {
+		return 0
 	}
 	if s.ran == nil {
 		s.ran = map[run]time.Time{}
@@ -284,20 +379,28 @@ func (s *Confirmations) cool(r run, now time.Time) *failure.Failure {
 		})
 	}
 	s.ran[r] = now
-	return nil
+	return 0
 }
 
 // drop removes the tokens for which gone returns true.
 func (s *Confirmations) drop(gone func(*confirmation) bool) {
+	if tokens := s.removeAll(gone); s.Replicas != nil && len(tokens) > 0 {
+		s.Replicas.Drop(context.Background(), tokens)
+	}
+}
+
+func (s *Confirmations) removeAll(gone func(*confirmation) bool) (tokens []string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for e := s.order.Front(); e != nil; {
 		next := e.Next()
-		if gone(e.Value.(*confirmation)) {
+		if c := e.Value.(*confirmation); gone(c) {
+			tokens = append(tokens, c.token)
 			s.remove(e)
 		}
 		e = next
 	}
+	return tokens
 }
 
 // EndSession removes the tokens of a session.

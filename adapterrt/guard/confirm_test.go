@@ -11,7 +11,7 @@ import (
 func TestTheOldestTokensAreRemoved(t *testing.T) {
 	var s Confirmations
 	now := time.Unix(1_000_000_000, 0)
-	first := s.issue(&confirmation{expires: now.Add(time.Hour)})
+	first, _ := s.issue(&confirmation{expires: now.Add(time.Hour)})
 	for i := range maxConfirmations {
 		s.issue(&confirmation{session: fmt.Sprint(i)})
 	}

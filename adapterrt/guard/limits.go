@@ -1,10 +1,14 @@
 package guard
 
 import (
-	"crypto/rand"
+	"context"
+	"crypto/hmac"
+	"crypto/sha256"
+	"encoding/binary"
 	"encoding/hex"
 	"math"
 	"strconv"
+	"strings"
 	"sync"
 	"time"
 
@@ -21,8 +25,10 @@ type limiter struct {
 	buckets []bucket
 	running int
 	used    []usage
-	tokens  map[string]time.Time // when the quota_continue_… tokens expire
-	queue   []*place             // in order of arrival
+	queue   []*place // in order of arrival
+
+	account, id string // under which all replicas count the same calls
+	key         []byte // makes the quota_continue_… tokens
 }
 
 // bucket is a token bucket. It has one token for every call that may still be made.
@@ -53,6 +59,8 @@ type refusal struct {
 	f     *failure.Failure
 	waits bool          // the call may wait
 	after time.Duration // when its turn comes; 0 if that depends on calls that are running
+
+	everywhere bool // the count of all replicas says so
 }
 
 // nearly makes up for the rounding of a bucket's tokens.
@@ -76,7 +84,7 @@ func (l *limiter) take(p *place, now time.Time) (warning *failure.Notice, no *re
 		if wait > 0 && (no == nil || wait > no.after) {
 			// A place in an hour's window is no matter of seconds, unless the API itself says so.
 			waits := (no == nil || no.waits) && (rule.Window < time.Hour || asked)
-			no = &refusal{exceeded(rule.Limit, rule.Word, wait, now), waits, wait}
+			no = &refusal{f: exceeded(rule.Limit, rule.Word, wait, now), waits: waits, after: wait}
 			p.behind = i
 		}
 	}
@@ -85,15 +93,19 @@ func (l *limiter) take(p *place, now time.Time) (warning *failure.Notice, no *re
 	}
 	if most := l.rules.Concurrent; most > 0 && l.running+l.ahead(p, atOnce) >= most {
 		p.behind = atOnce
-		return nil, &refusal{exceeded(most, "concurrent", time.Second, now), true, 0}
+		return nil, &refusal{f: exceeded(most, "concurrent", time.Second, now), waits: true}
 	}
 	l.count(p.op, 1)
 	l.running++
+	p.behind = nothing
 	return warning, nil
 }
 
-// atOnce stands for the limit of calls at once, beside the indexes of rules.
-const atOnce = -1
+// What a call waits for beside the indexes of rules: the limit of calls at once, or nothing.
+const (
+	atOnce  = -1
+	nothing = -2
+)
 
 // ahead returns how many calls in the queue before p wait for the same limit. Those that wait for
 // another one keep nothing from p.
@@ -162,47 +174,63 @@ func (l *limiter) current(i int, now time.Time) *usage {
 
 // spend checks quota i for one more call.
 func (l *limiter) spend(i int, warning *failure.Notice, token string, now time.Time) (*failure.Notice, *failure.Failure) {
-	q, u := &l.rules.Quotas[i], l.current(i, now)
-	resets := u.start.Add(q.Window)
-	fail := func(code failure.Code, what string, d wire.Members) *failure.Failure {
-		return &failure.Failure{Code: code, RetryAfter: resets.Sub(now), Message: "Quota " + what + ": " + strconv.Itoa(u.count) + " " + q.Metric, Details: d.End()}
+	u := l.current(i, now)
+	w, f := l.judge(i, u.count, u.start.Add(l.rules.Quotas[i].Window), token, now)
+	if w != nil {
+		warning = w
 	}
-	d := wire.Members(nil).Str("metric", q.Metric).Int("used", int64(u.count)).Str("resets_at", resets.UTC().Format(time.RFC3339))
-	switch {
-	case q.HardStop >= 0 && u.count >= q.HardStop:
-		return warning, fail("RATE_LIMIT_QUOTA_EXHAUSTED", "exhausted", d.Int("limit", int64(q.HardStop)))
-	case q.Pause >= 0 && u.count >= q.Pause:
-		if until, ok := l.tokens[token]; token == "" || !ok || !now.Before(until) {
-			return warning, fail("RATE_LIMIT_QUOTA_PAUSE", "paused", d.Int("limit", int64(q.Pause)).Str("continue_token", l.issue(resets, now)))
-		}
-	case q.Warn >= 0 && u.count >= q.Warn:
-		severity := "medium"
-		if q.HardStop > 0 && u.count*10 > q.HardStop*9 {
-			severity = "high"
-		}
-		warning = &failure.Notice{Code: "RATE_LIMIT_QUOTA_WARNING", Message: "Quota nearly used: " + strconv.Itoa(u.count) + " " + q.Metric, Details: d.Int("limit", int64(q.Warn)).End(), Severity: severity}
-	}
-	return warning, nil
+	return warning, f
 }
 
-// maxContinue is the largest number of outstanding tokens of a limiter.
-const maxContinue = 1024
-
-// issue makes a token that permits a paused caller to go on until the window ends.
-func (l *limiter) issue(until, now time.Time) string {
-	if l.tokens == nil {
-		l.tokens = map[string]time.Time{}
+// judge checks quota i for one more call after so many in a window that ends at resets.
+func (l *limiter) judge(i, used int, resets time.Time, token string, now time.Time) (*failure.Notice, *failure.Failure) {
+	q := &l.rules.Quotas[i]
+	fail := func(code failure.Code, what string, d wire.Members) *failure.Failure {
+		return &failure.Failure{Code: code, RetryAfter: resets.Sub(now), Message: "Quota " + what + ": " + strconv.Itoa(used) + " " + q.Metric, Details: d.End()}
 	}
-	for t, end := range l.tokens {
-		if !now.Before(end) || len(l.tokens) >= maxContinue {
-			delete(l.tokens, t)
+	d := wire.Members(nil).Str("metric", q.Metric).Int("used", int64(used)).Str("resets_at", resets.UTC().Format(time.RFC3339))
+	switch {
+	case q.HardStop >= 0 && used >= q.HardStop:
+		return nil, fail("RATE_LIMIT_QUOTA_EXHAUSTED", "exhausted", d.Int("limit", int64(q.HardStop)))
+	case q.Pause >= 0 && used >= q.Pause:
+		if !l.continues(token, now) {
+			return nil, fail("RATE_LIMIT_QUOTA_PAUSE", "paused", d.Int("limit", int64(q.Pause)).Str("continue_token", l.permit(resets)))
 		}
+	case q.Warn >= 0 && used >= q.Warn:
+		severity := "medium"
+		if q.HardStop > 0 && used*10 > q.HardStop*9 {
+			severity = "high"
+		}
+		return &failure.Notice{Code: "RATE_LIMIT_QUOTA_WARNING", Message: "Quota nearly used: " + strconv.Itoa(used) + " " + q.Metric, Details: d.Int("limit", int64(q.Warn)).End(), Severity: severity}, nil
 	}
-	var b [16]byte
-	rand.Read(b[:])
-	token := "quota_continue_" + hex.EncodeToString(b[:])
-	l.tokens[token] = until
-	return token
+	return nil, nil
+}
+
+// permitPrefix begins the tokens that permit a paused caller to go on.
+const permitPrefix = "quota_continue_"
+
+// permit makes a token that permits a paused caller to go on until the window ends. Nothing is kept
+// of it: it holds its expiry and a MAC, so that any replica with the key accepts it.
+func (l *limiter) permit(until time.Time) string {
+	expires := binary.BigEndian.AppendUint32(nil, uint32(until.Round(time.Second).Unix()))
+	return permitPrefix + hex.EncodeToString(append(expires, l.seal(expires)...))
+}
+
+func (l *limiter) seal(expires []byte) []byte {
+	mac := hmac.New(sha256.New, l.key)
+	mac.Write([]byte(permitPrefix + "\x00" + l.account + "\x00" + l.id + "\x00"))
+	mac.Write(expires)
+	return mac.Sum(nil)[:12]
+}
+
+// continues reports whether a token permits to go on now.
+func (l *limiter) continues(token string, now time.Time) bool {
+	text, ok := strings.CutPrefix(token, permitPrefix)
+	if !ok {
+		return false
+	}
+	b, err := hex.DecodeString(text)
+	return err == nil && len(b) == 16 && hmac.Equal(b[4:], l.seal(b[:4])) && now.Before(time.Unix(int64(binary.BigEndian.Uint32(b)), 0))
 }
 
 // give ends a call that take has counted.
@@ -213,8 +241,17 @@ func (l *limiter) give() {
 	l.wake()
 }
 
-// learn corrects the counters by the API's reply to a call of op.
-func (l *limiter) learn(op *file.Operation, r *httpcall.Reply, now time.Time) {
+// correction is what an API says about a rule: so many more calls until a time, or, if that is zero,
+// for now.
+type correction struct {
+	l     *limiter
+	rule  int
+	left  int64
+	until time.Time
+}
+
+// learn corrects the counters by the API's reply to a call of op. It returns what it has learned.
+func (l *limiter) learn(op *file.Operation, r *httpcall.Reply, now time.Time) (told []correction) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	after, waits := httpcall.RetryAfter(r.Header, now)
@@ -233,19 +270,23 @@ func (l *limiter) learn(op *file.Operation, r *httpcall.Reply, now time.Time) {
 				reset = httpcall.ResetTime(at, now)
 			}
 			b.correct(rule, n, reset)
+			told = append(told, correction{l, i, n, reset})
 		}
 		if waits {
 			b.blocked = now.Add(after)
+			told = append(told, correction{l, i, 0, b.blocked})
 		}
 	}
 	if len(open) == 0 {
-		return
+		return told
 	}
-	for _, told := range httpcall.Budgets(r.Header, now) {
-		if i := l.meant(open, &told); i >= 0 {
-			l.buckets[i].correct(&l.rules.Rules[i], told.Remaining, told.Reset)
+	for _, b := range httpcall.Budgets(r.Header, now) {
+		if i := l.meant(open, &b); i >= 0 {
+			l.buckets[i].correct(&l.rules.Rules[i], b.Remaining, b.Reset)
+			told = append(told, correction{l, i, b.Remaining, b.Reset})
 		}
 	}
+	return told
 }
 
 // meant returns the one of the rules that an API's budget belongs to, by its window or limit. It
@@ -282,8 +323,9 @@ func (b *bucket) correct(rule *file.Limit, n int64, reset time.Time) {
 	}
 }
 
-// status returns the usage of each quota as a JSON array, and the worst state among them.
-func (l *limiter) status(now time.Time) (state string, limits []byte) {
+// status returns the usage of each quota as a JSON array, and the worst state among them. all is the
+// usage by all replicas; nil for that in this process.
+func (l *limiter) status(all []State, now time.Time) (state string, limits []byte) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	worst := 0
@@ -291,18 +333,22 @@ func (l *limiter) status(now time.Time) (state string, limits []byte) {
 	list := []byte{'['}
 	for i, q := range l.rules.Quotas {
 		u := l.current(i, now)
+		used, resets := u.count, u.start.Add(q.Window)
+		if all != nil {
+			used, resets = int(all[i].Used), now.Add(all[i].Reset).Round(time.Second)
+		}
 		state := 0
 		switch {
-		case q.HardStop >= 0 && u.count >= q.HardStop:
+		case q.HardStop >= 0 && used >= q.HardStop:
 			state = 3
-		case q.Pause >= 0 && u.count >= q.Pause:
+		case q.Pause >= 0 && used >= q.Pause:
 			state = 2
-		case q.Warn >= 0 && u.count >= q.Warn:
+		case q.Warn >= 0 && used >= q.Warn:
 			state = 1
 		}
 		worst = max(worst, state)
-		o := wire.Members(nil).Str("metric", q.Metric).Int("used", int64(u.count)).Str("status", words[state]).
-			Str("resets_at", u.start.Add(q.Window).UTC().Format(time.RFC3339))
+		o := wire.Members(nil).Str("metric", q.Metric).Int("used", int64(used)).Str("status", words[state]).
+			Str("resets_at", resets.UTC().Format(time.RFC3339))
 		for _, m := range [...]struct {
 			key   string
 			limit int
@@ -322,7 +368,7 @@ func (l *limiter) status(now time.Time) (state string, limits []byte) {
 // QuotaStatus returns the usage of the adapters' quotas as JSON, as far as callers have used
 // them. callers has the caller for each adapter. The quotas of single operations are not
 // included.
-func QuotaStatus(adapters []*Adapter, callers map[*Adapter]string, now time.Time) []byte {
+func QuotaStatus(ctx context.Context, adapters []*Adapter, callers map[*Adapter]string, now time.Time) []byte {
 	out := []byte(`{"quota_status":[`)
 	n := 0
 	for _, g := range adapters {
@@ -332,7 +378,7 @@ func QuotaStatus(adapters []*Adapter, callers map[*Adapter]string, now time.Time
 		}
 		state, limits := "ok", []byte("[]")
 		if l != nil {
-			state, limits = l.status(now)
+			state, limits = l.status(l.together(ctx, g.sharing.Replicas), now)
 		}
 		o := wire.Members(nil).Str("adapter", g.adapter.Name).Str("status", state).Raw("limits", limits)
 		if g.breaker != nil {

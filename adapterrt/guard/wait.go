@@ -60,8 +60,8 @@ func (w *Patience) Pause(ctx context.Context, d time.Duration, wake <-chan struc
 type place struct {
 	op     *file.Operation
 	goOn   string        // the token for calls beyond a quota's pause
-	behind int           // the limit that it waits for: a rule, or atOnce
-	wake   chan struct{} // has a value when another call has left the queue or ended
+	behind int           // the limit that it waits for: a rule, atOnce, or nothing
+	wake   chan struct{} // has a value when another call has left the queue or ended; nil outside of the queue
 }
 
 // wake makes all calls in the queue look whether it is their turn. l.mu must be held.
@@ -75,46 +75,62 @@ func (l *limiter) wake() {
 }
 
 // enter counts a call. If it is not the call's turn, enter waits for that as long as w allows, and
-// while there is room, which counts the calls of the adapter that wait.
+// while there is room, which counts the calls of the adapter that wait. The caller must call leave.
 func (l *limiter) enter(ctx context.Context, p *place, w *Patience, room *atomic.Int32, now func() time.Time) (*failure.Notice, *failure.Failure) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	warning, no := l.take(p, now())
-	if no == nil {
-		return warning, nil
-	}
-	if !no.fits(w) {
-		return nil, no.f
-	}
-	if room.Add(1) > maxQueue {
-		room.Add(-1)
-		return nil, no.f
-	}
-	p.wake = make(chan struct{}, 1)
-	l.queue = append(l.queue, p)
-	defer func() {
-		room.Add(-1)
-		l.queue = slices.DeleteFunc(l.queue, func(other *place) bool { return other == p })
-		l.wake()
-	}()
 	for {
-		d := no.after
-		if d == 0 {
-			d = w.Left
-		}
-		l.mu.Unlock()
-		stays := w.Pause(ctx, d, p.wake)
-		l.mu.Lock()
-		if !stays {
-			return nil, failure.Cancelled()
-		}
-		if warning, no = l.take(p, now()); no == nil {
+		warning, no := l.take(p, now())
+		if no == nil {
 			return warning, nil
 		}
-		if !no.fits(w) {
-			return nil, no.f
+		if f := l.stay(ctx, p, no, w, room); f != nil {
+			return nil, f
 		}
 	}
+}
+
+// stay waits in the queue until it may be the call's turn. It returns a failure if the call cannot
+// wait for that. l.mu must be held; it is not held while the call waits.
+func (l *limiter) stay(ctx context.Context, p *place, no *refusal, w *Patience, room *atomic.Int32) *failure.Failure {
+	if !no.fits(w) {
+		return no.f
+	}
+	if p.wake == nil {
+		if room.Add(1) > maxQueue {
+			room.Add(-1)
+			return no.f
+		}
+		p.wake = make(chan struct{}, 1)
+		l.queue = append(l.queue, p)
+	}
+	d, wake := no.after, p.wake
+	if d == 0 {
+		d = w.Left
+	}
+	if no.everywhere {
+		wake = nil // the end of a call here frees no place among all replicas
+	}
+	l.mu.Unlock()
+	stays := w.Pause(ctx, d, wake)
+	l.mu.Lock()
+	if !stays {
+		return failure.Cancelled()
+	}
+	return nil
+}
+
+// leave takes a call out of the queue, if it is there.
+func (l *limiter) leave(p *place, room *atomic.Int32) {
+	if p.wake == nil {
+		return
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	room.Add(-1)
+	p.wake = nil
+	l.queue = slices.DeleteFunc(l.queue, func(other *place) bool { return other == p })
+	l.wake()
 }
 
 // fits reports whether waiting helps within the time that is left.
@@ -130,24 +146,33 @@ func (l *limiter) cancel(op *file.Operation) {
 
 // Pass is the permission for one call. Its holder must call Done when the call has ended.
 type Pass struct {
-	op    *file.Operation
-	taken []*limiter
-	now   func() time.Time
+	op       *file.Operation
+	taken    []*limiter
+	shared   []charged // by all replicas
+	replicas Replicas
+	now      func() time.Time
 }
 
 // Learn corrects the limits by the API's reply.
-func (p *Pass) Learn(r *httpcall.Reply) {
+func (p *Pass) Learn(ctx context.Context, r *httpcall.Reply) {
+	var told []correction
 	for _, l := range p.taken {
-		l.learn(p.op, r, p.now())
+		told = append(told, l.learn(p.op, r, p.now())...)
+	}
+	for i := range p.shared {
+		p.shared[i].correct(ctx, p.replicas, told, p.now())
 	}
 }
 
 // Again counts the call once more, because its request is sent once more.
-func (p *Pass) Again() {
+func (p *Pass) Again(ctx context.Context) {
 	for _, l := range p.taken {
 		l.mu.Lock()
 		l.count(p.op, 1)
 		l.mu.Unlock()
+	}
+	for i := range p.shared {
+		_ = p.replicas.Adjust(ctx, p.shared[i].account, 1, p.shared[i].limits) // this replica's own count has it
 	}
 }
 

@@ -2,6 +2,7 @@ package main
 
 import (
 	"cmp"
+	"context"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -157,7 +158,7 @@ func (t *table) readOn(a *answer, budget int, needs [][]string) {
 		if m == nil {
 			break
 		}
-		out := uncapped.More("s", "", []byte(m[1]))
+		out := uncapped.More(context.Background(), "s", "", []byte(m[1]))
 		if n := tokensOf(out); n > budget {
 			t.fault(a, budget, "reading on, %s: %d tokens", m[1], n)
 		} else {

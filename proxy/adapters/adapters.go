@@ -25,6 +25,7 @@ import (
 	"github.com/dragoman-proxy/dragoman/proxy/owntools"
 	"github.com/dragoman-proxy/dragoman/proxy/principal"
 	"github.com/dragoman-proxy/dragoman/proxy/shape"
+	"github.com/dragoman-proxy/dragoman/proxy/store"
 	"github.com/dragoman-proxy/dragoman/proxy/trace"
 	"github.com/dragoman-proxy/dragoman/transform"
 )
@@ -44,9 +45,10 @@ type Adapters struct {
 }
 
 // New loads the adapters that cfg names, and returns nil if there are none. key is a secret
-// that all replicas share, or nil; tokens stores the adapters' OAuth tokens; shaping returns the current
+// that all replicas share, or nil; tokens stores the adapters' OAuth tokens; replicas is
+// the store that replicas share, or nil; shaping returns the current
 // shaping of results, and is called for each request to the plain endpoints.
-func New(cfg config.Adapters, key []byte, tokens *oauth.Store, shaping func() *shape.Shaping, m *metrics.Metrics, log *zap.Logger) (*Adapters, error) {
+func New(cfg config.Adapters, key []byte, tokens *oauth.Store, replicas *store.Store, shaping func() *shape.Shaping, m *metrics.Metrics, log *zap.Logger) (*Adapters, error) {
 	if len(cfg.Sources) == 0 {
 		return nil, nil
 	}
@@ -55,6 +57,7 @@ func New(cfg config.Adapters, key []byte, tokens *oauth.Store, shaping func() *s
 		return nil, err
 	}
 	opt.Tokens, opt.Listen = tokens, callback
+	opt.Replicas = newShared(replicas, m, log)
 	if key != nil {
 		sum := sha256.Sum256(append([]byte("adapter cursors\x00"), key...))
 		opt.CursorKey = sum[:]

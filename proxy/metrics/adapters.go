@@ -18,6 +18,7 @@ type adapterMetrics struct {
 	adapterWaits    *prometheus.HistogramVec
 	adapterBreaker  *prometheus.GaugeVec
 	AdapterReloads  *prometheus.CounterVec
+	AdapterAlone    *prometheus.CounterVec
 }
 
 func newAdapterMetrics(f factory) adapterMetrics {
@@ -40,6 +41,8 @@ func newAdapterMetrics(f factory) adapterMetrics {
 			Help: "1 from when an adapter's breaker stops calls until its API works again, else 0. As of the last call."}, []string{"adapter"}),
 		AdapterReloads: f.counters("dragoman_adapter_reloads_total",
 			"Reloads of adapter files that had changed, by result.", "result"),
+		AdapterAlone: f.counters("dragoman_adapter_limits_alone_total",
+			"Calls of adapters whose limits this replica counted alone, because the store that replicas share could not be used."),
 	}
 }
 

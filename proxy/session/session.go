@@ -16,6 +16,7 @@ package session
 
 import (
 	"context"
+	"crypto/rand"
 	"net"
 	"strconv"
 	"sync"
@@ -82,13 +83,16 @@ type Session struct {
 	Told    atomic.Pointer[owntools.Edition] // the edition of dragoman's own tools that the client knows; nil if there are none
 }
 
+// processNonce keeps pipes of different processes apart where these share a store.
+var processNonce = rand.Text() + " "
+
 // Who returns a text that identifies the session and that only its client knows.
 func (s *Session) Who() string {
 	if s.Principal != "" {
 		return s.Principal
 	}
 	if s.ID == "" {
-		return "pipe " + strconv.FormatInt(s.Pipe, 10)
+		return "pipe " + processNonce + strconv.FormatInt(s.Pipe, 10)
 	}
 	return s.ID
 }

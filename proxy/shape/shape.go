@@ -16,6 +16,7 @@ import (
 	"github.com/dragoman-proxy/dragoman/proxy/host"
 	"github.com/dragoman-proxy/dragoman/proxy/mcp"
 	"github.com/dragoman-proxy/dragoman/proxy/metrics"
+	"github.com/dragoman-proxy/dragoman/proxy/store"
 	"github.com/dragoman-proxy/dragoman/proxy/toolindex"
 	"github.com/dragoman-proxy/dragoman/transform"
 	"github.com/dragoman-proxy/dragoman/translate/wire"
@@ -32,19 +33,28 @@ type Shaping struct {
 	config transform.Config
 	keys   [][]byte
 	counts *metrics.Results
+	shared *originals // nil if originals are kept in this process only
 }
 
 // New returns the shaping that cfg asks for; nil if results are not shaped. keys seal the handles of
 // the parts that were cut. given are the rules of adapter files. was is the shaping that the new one
 // replaces, or nil: its handles stay valid if the store's settings and the keys are the same. counts
-// counts each shaped result.
-func New(cfg config.Config, keys [][]byte, given []transform.Rule, was *Shaping, counts *metrics.Results) (*Shaping, error) {
+// counts each shaped result. replicas is the store that replicas share, or nil.
+func New(cfg config.Config, keys [][]byte, given []transform.Rule, was *Shaping, counts *metrics.Results, replicas *store.Store) (*Shaping, error) {
 	settings := settingsOf(cfg.Transform, given)
 	if settings == nil {
 		return nil, nil
 	}
 	s := &Shaping{config: *settings, Server: cfg.Upstream.ServerName(), keys: keys, counts: counts}
 	opt := transform.Options{Keys: keys, Given: given}
+	if was != nil {
+		s.shared = was.shared
+	} else {
+		s.shared = newOriginals(replicas)
+	}
+	if s.shared != nil {
+		opt.Replicas, opt.Beside = s.shared, s.shared.beside
+	}
 	if was != nil && was.config.Store == s.config.Store && reflect.DeepEqual(keys, was.keys) {
 		opt.Store = was.Engine.Store()
 	}
@@ -72,6 +82,9 @@ func settingsOf(said *transform.Config, given []transform.Rule) *transform.Confi
 func (s *Shaping) Load(h *host.Host) {
 	if s == nil {
 		return
+	}
+	if s.shared != nil {
+		s.shared.host.Store(h)
 	}
 	if !s.Engine.Exact() {
 		h.Log.Warn("transform.adapters.capper.model has no public tokenizer: tokens are estimated, and rather too high",
