@@ -180,7 +180,7 @@ func TestScripts(t *testing.T) {
 					return
 				}
 				t.Run(fmt.Sprintf("%s/%s %s to %s %s", play.title, client.revision, from, server.revision, to), func(t *testing.T) {
-					if err := s.play(t, play, client, server, from, to, patience); err != nil {
+					if err := s.play(t, play, client, server, from, to, patience/4); err != nil {
 						t.Error(err)
 					}
 				})
