@@ -168,6 +168,7 @@ type scriptClient struct {
 	*talker
 	sse   *sseTalker // nil but over HTTP+SSE
 	inbox chan scriptMessage
+	posts sync.WaitGroup // HTTP responses that are being read, but for the standing stream
 }
 
 func openScript(t *testing.T, p proxied, is scriptPeer, over string) *scriptClient {
@@ -210,7 +211,7 @@ func openScript(t *testing.T, p proxied, is scriptPeer, over string) *scriptClie
 		stream := c.listen()
 		select {
 		case <-stream.begun:
-			c.reads(stream)
+			go c.read(stream)
 		case <-time.After(patience):
 			t.Fatal("the standing stream does not begin")
 		}
@@ -228,31 +229,42 @@ func (c *scriptClient) send(m string) error {
 	if r.begun == nil {
 		return nil
 	}
+	read := func(r *told) { c.posts.Go(func() { c.read(r) }) }
 	if first := gjson.Parse(m); first.Get("method").Exists() && first.Get("id").Exists() || first.IsArray() {
-		c.reads(r)
+		read(r)
 		return nil
 	}
 	select {
 	case <-r.begun:
-		c.reads(r)
+		read(r)
 		return nil
 	case <-time.After(patience):
 		return errors.New("client sends a message, but it is not accepted")
 	}
 }
 
-// reads puts the messages of an HTTP response into the inbox. A response without a message is one if its status is
+// ended waits until the responses to all requests have ended.
+func (c *scriptClient) ended(wait time.Duration) bool {
+	done := make(chan struct{})
+	go func() { c.posts.Wait(); close(done) }()
+	select {
+	case <-done:
+		return true
+	case <-time.After(wait):
+		return false
+	}
+}
+
+// read puts the messages of an HTTP response into the inbox. A response without a message is one if its status is
 // not 202.
-func (c *scriptClient) reads(r *told) {
-	go func() {
-		<-r.begun
-		status, n := strconv.Itoa(r.status), 0
-		for m := range r.events {
-			c.inbox <- scriptMessage{m, status}
-			n++
-		}
-		if n == 0 && r.status != http.StatusAccepted && r.status != 0 {
-			c.inbox <- scriptMessage{"", status}
-		}
-	}()
+func (c *scriptClient) read(r *told) {
+	<-r.begun
+	status, n := strconv.Itoa(r.status), 0
+	for m := range r.events {
+		c.inbox <- scriptMessage{m, status}
+		n++
+	}
+	if n == 0 && r.status != http.StatusAccepted && r.status != 0 {
+		c.inbox <- scriptMessage{"", status}
+	}
 }
