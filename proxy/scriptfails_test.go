@@ -1,0 +1,89 @@
+package proxy
+
+import (
+	"strings"
+	"testing"
+	"time"
+)
+
+// TestScriptsCanFail: an expectation that is wrong is reported with its line. Each of these scripts differs from the one
+// that passes in one thing.
+func TestScriptsCanFail(t *testing.T) {
+	const right = `# "A sentence."
+# https://modelcontextprotocol.io/specification/2025-06-18
+-- client 2025-06-18 over http,sse,stdio --
+-- server 2025-06-18 over http,sse,stdio --
+-- steps --
+client sends {"jsonrpc":"2.0","id":1,"method":"x/y","params":{"a":1.0}}
+server gets {"jsonrpc":"2.0","id":"<call>","method":"x/y","params":{"a":1.0}}
+server sends {"jsonrpc":"2.0","method":"notifications/message","params":{"level":"info","data":1}}
+server sends {"jsonrpc":"2.0","method":"notifications/message","params":{"level":"info","data":2}}
+server sends {"jsonrpc":"2.0","id":"<call>","result":{"b":[]}}
+client gets {"jsonrpc":"2.0","method":"notifications/message","params":{"level":"info","data":2}}
+and {"jsonrpc":"2.0","method":"notifications/message","params":{"level":"info","data":1}}
+client gets 200 {"jsonrpc":"2.0","id":1,"result":{"b":[]}}
+`
+	for _, c := range []struct{ what, old, new, want string }{
+		{"the right one", "", "", ""},
+		{"another param", `"<call>","method":"x/y","params":{"a":1.0}`, `"<call>","method":"x/y","params":{"a":1.1}`, "a.txt:7: server gets\n got "},
+		{"another digit", `"<call>","method":"x/y","params":{"a":1.0}`, `"<call>","method":"x/y","params":{"a":1}`, "a.txt:7: server gets\n got "},
+		{"a member less", `"<call>","method":"x/y","params":{"a":1.0}`, `"<call>","method":"x/y","params":{}`, "a.txt:7: server gets\n got "},
+		{"an element more", "id\":1,\"result\":{\"b\":[]}", "id\":1,\"result\":{\"b\":[0]}", "a.txt:13: client gets\n got "},
+		{"another order", "and {", "client gets {", "a.txt:11: client gets\n got "},
+		{"a message that never comes", "client gets 200 {", "client gets {\"no\":1}\nclient gets 200 {", "a.txt:13: client gets\n got "},
+		{"one message too few expected", "\nclient gets 200 {\"jsonrpc\":\"2.0\",\"id\":1,\"result\":{\"b\":[]}}", "", "a.txt:11: after the last step: client gets\n got "},
+		{"the server gets more", "\nserver gets {\"jsonrpc\":\"2.0\",\"id\":\"<call>\",", "\nserver gets {\"jsonrpc\":\"2.0\",\"id\":\"<call>\",\"more\":1,", "a.txt:7: server gets\n got "},
+		{"a placeholder without a value", `"id":"<call>","result"`, `"id":"<other>","result"`, `a.txt:10: "<other>" has no value yet`},
+		{"no such request", `"id":"<call>","result"`, `"id":"other","result"`, "a.txt:10: server sends "},
+		{"nothing comes", "client gets 200 {", "server gets {", "a.txt:13: server gets nothing, want "},
+		{"not a step", "client gets 200", "client hears 200", `a.txt:13: want [client|server`},
+		{"not a section", "-- steps --", "-- stops --", `a.txt:5: want -- client`},
+		{"no such transport", "over http,sse,stdio --\n-- steps", "over carrier --\n-- steps", `a.txt:4: want transports`},
+		{"no such revision", "-- client 2025-06-18", "-- client 2025-06-19", `a.txt:3: want a revision`},
+		{"no sentence", "# \"A sentence.\"\n# https", "# http", `a.txt:1: a script begins with`},
+	} {
+		t.Run(c.what, func(t *testing.T) {
+			s, err := readScript("a.txt", strings.Replace(right, c.old, c.new, 1))
+			if err != nil {
+				if c.want == "" || !strings.HasPrefix(err.Error(), c.want) {
+					t.Errorf("got %v, want %q", err, c.want)
+				}
+				return
+			}
+			s.each(func(play scriptPlay, client, server scriptPeer, from, to string) {
+				if c.want != "" && from != to || testing.Short() && to == "stdio" {
+					return
+				}
+				wait := patience
+				if c.what == "nothing comes" {
+					wait = 50 * time.Millisecond
+				}
+				err := s.play(t, play, client, server, from, to, wait)
+				if (err == nil) != (c.want == "") || err != nil && !strings.HasPrefix(err.Error(), c.want) {
+					t.Errorf("%s to %s: got %v, want %q", from, to, err, c.want)
+				}
+			})
+		})
+	}
+}
+
+// TestScriptsCompareStatus: an HTTP status that differs is an error over HTTP only.
+func TestScriptsCompareStatus(t *testing.T) {
+	s, err := readScript("a.txt", `# "A sentence." https://modelcontextprotocol.io/specification/2025-06-18
+-- client 2025-06-18 over http,stdio --
+-- server 2025-06-18 over http --
+-- steps --
+client sends {"jsonrpc":"2.0","id":1,"method":"ping"}
+server gets {"jsonrpc":"2.0","id":"<call>","method":"ping"}
+server sends {"jsonrpc":"2.0","id":"<call>","result":{}}
+client gets 404 {"jsonrpc":"2.0","id":1,"result":{}}
+`)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.each(func(play scriptPlay, client, server scriptPeer, from, to string) {
+		if err := s.play(t, play, client, server, from, to, patience); (err != nil) != (from == "http") {
+			t.Errorf("%s: %v", from, err)
+		}
+	})
+}
