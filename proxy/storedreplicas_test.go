@@ -2,6 +2,7 @@ package proxy
 
 import (
 	"bytes"
+	"context"
 	"fmt"
 	"io"
 	"net/http"
@@ -153,4 +154,36 @@ func TestOrdinaryCallsDoNotUseTheStore(t *testing.T) {
 			t.Errorf("replica %d has used the store %d times, %d of them to register itself and %d to read which sessions were ended", i, total, registers, ended)
 		}
 	}
+}
+
+// TestOrphanedSessionHasOneHeir: when the replica of a session with a modern server dies, the question of a call at one replica
+// is answered through another one, as one of them goes on with the session for all; also when that one dies, too.
+func TestOrphanedSessionHasOneHeir(t *testing.T) {
+	all := peersOf(t, 4, &sessionless{}, inStore(storetest.StartRedis(t)))
+	session := all[0].initializeWith("2025-11-25", manyCapabilities)
+	ask := func(calls, answers peerServer) {
+		t.Helper()
+		req, resp := calls.begin(context.Background(), "POST", session, `{"jsonrpc":"2.0","id":7,"method":"tools/call","params":{"name":"ask"}}`)
+		if resp.Stream == nil {
+			t.Fatalf("%d %s", resp.Status, resp.Body)
+		}
+		e, err := resp.Stream.Next()
+		if err != nil || gjson.GetBytes(e.Data, "method").String() != "elicitation/create" {
+			t.Fatalf("%s, %v", e.Data, err)
+		}
+		if r := answers.post(session, result(gjson.GetBytes(e.Data, "id").Raw, `"action":"accept","content":{"n":"Ada"}`)); r.status != 202 {
+			t.Errorf("%+v", r)
+		}
+		rest := calls.read(req, resp)
+		if len(rest.events) != 1 || gjson.Get(rest.events[0], "result.content.0.text").String() != "Ada" {
+			t.Errorf("%+v", rest)
+		}
+	}
+	ask(all[2], all[3])
+	all[0].end()
+	ask(all[1], all[3]) // all[1] is the heir
+	ask(all[3], all[2])
+	all[1].end()
+	ask(all[2], all[3])
+	ask(all[3], all[2])
 }

@@ -27,7 +27,7 @@ func backend(t *testing.T, name string) string {
 	return s.Listener.Addr().String()
 }
 
-// nothing returns an address at which nothing listens.
+// unused returns an address at which nothing listens.
 func unused(t *testing.T) string {
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {

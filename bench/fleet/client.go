@@ -81,9 +81,6 @@ func (c *client) modern() bool { return c.revision == translate.Modern() }
 // asks reports whether the client's revision has elicitation.
 func (c *client) asks() bool { return c.revision >= "2025-06-18" }
 
-// bridged reports whether dragoman itself keeps the state of the client's session.
-func (c *client) bridged() bool { return !c.modern() && c.s.plan.Server == translate.Modern() }
-
 func (c *client) text(what string) string {
 	c.n++
 	return fmt.Sprintf("%s-%s-%d-%d", c.name, what, c.rand.Uint32(), c.n)
@@ -107,10 +104,6 @@ func (c *client) try(ctx context.Context, what string, needs needs, flow func(co
 		c.results.excuse(what, "while the engine was away")
 	case engine != nil && needs == ofTheSession && engine.out(c.began, recovery):
 		c.results.excuse(what, "in a session from before the engine was emptied")
-	case c.bridged() && strings.HasPrefix(what, "elicitation") && c.s.lost(c.began):
-		// Known: such a session has no owner any more, and an answer that reaches another replica than the question
-		// came from is lost. docs/replicas.md says so.
-		c.results.excuse(what, "in a session whose replica may have died")
 	default:
 		c.results.fail(what, fmt.Errorf("%s: %w", c.name, err))
 	}

@@ -14,7 +14,8 @@ import (
 // state which the session id cannot hold: the server's own process, a server on the same machine,
 // or, for a modern server, the log level, the subscriptions and the open questions. It reports
 // whether the request was answered. If the process cannot be reached, a session with a modern
-// server is resumed here without that state; all other such sessions have ended.
+// server goes on in another process, with what the store has of that state: its heir, or this one if
+// there is no store. All other such sessions have ended.
 func (f *Face) forwardToOwner(method string, req *downstream.Request, resp *downstream.Response) bool {
 	if req.Session == "" || req.Forwarded || !f.Replicas.Configured() {
 		return false
@@ -23,12 +24,20 @@ func (f *Face) forwardToOwner(method string, req *downstream.Request, resp *down
 	if !ok || home == f.Instance {
 		return false
 	}
-	err := f.Forward(home, method, mcp.PeerLost, req, resp)
-	switch {
-	case errors.Is(err, replicas.ErrNotTaken), err != nil && method == "GET" && clienterror.Of(err).Cause == mcp.PeerLost:
-		return false
-	case err != nil:
-		f.Refuse(req, resp, f.Host.Report.Failed(err, report.At{}).WithinSession())
+	for range maxHeirs {
+		err := f.Forward(home, method, mcp.PeerLost, req, resp)
+		if !errors.Is(err, replicas.ErrNotTaken) && (err == nil || method != "GET" || clienterror.Of(err).Cause != mcp.PeerLost) {
+			if err != nil {
+				f.Refuse(req, resp, f.Host.Report.Failed(err, report.At{}).WithinSession())
+			}
+			return true
+		}
+		if home = f.Table.Heir(req.Ctx, req.Session, home, f.Instance); home == f.Instance {
+			break
+		}
 	}
-	return true
+	return false
 }
+
+// maxHeirs is how many processes of a session may be gone, one after the other, before it goes on here.
+const maxHeirs = 3
