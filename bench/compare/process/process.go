@@ -217,6 +217,13 @@ func (p *Process) Kill() {
 	<-p.done
 }
 
+// ProcessorTime reads how much processor time the process has used, more exactly than Usage. The error is
+// [errors.ErrUnsupported] on systems other than Linux.
+func (p *Process) ProcessorTime() (time.Duration, error) { return processorTime(p.cmd.Process.Pid) }
+
+// ProcessorTimeOf is ProcessorTime of the process with this id.
+func ProcessorTimeOf(pid int) (time.Duration, error) { return processorTime(pid) }
+
 // Stop sends SIGTERM to the process, kills it if it does not end within stopTime, and returns when it
 // has ended.
 func (p *Process) Stop() {
