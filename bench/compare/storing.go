@@ -17,9 +17,9 @@ import (
 	"github.com/valyala/fasthttp"
 
 	"github.com/dragoman-proxy/dragoman/bench/compare/process"
-	"github.com/dragoman-proxy/dragoman/bench/proxies"
 	"github.com/dragoman-proxy/dragoman/bench/fleet"
 	"github.com/dragoman-proxy/dragoman/bench/histogram"
+	"github.com/dragoman-proxy/dragoman/bench/proxies"
 	"github.com/dragoman-proxy/dragoman/translate"
 )
 
