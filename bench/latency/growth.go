@@ -22,11 +22,11 @@ type growth struct {
 	tools, bytes, connections, adapters []int
 }
 
-func growthPlan(quick bool) growth {
+func growthPlan(quick bool, slice time.Duration) growth {
 	if quick {
-		return growth{10 * time.Millisecond, []int{1, 50}, []int{1000, 64_000}, []int{1, 20}, []int{1, 10}}
+		return growth{min(slice, 10*time.Millisecond), []int{1, 50}, []int{1000, 64_000}, []int{1, 20}, []int{1, 10}}
 	}
-	return growth{2 * time.Second, []int{1, 50, 500, 5000}, []int{1000, 10_000, 100_000, 1_000_000, 10_000_000, largest}, []int{1, 10, 100, 1000, 10_000}, []int{1, 10, 100, 1000}}
+	return growth{slice, []int{1, 50, 500, 5000}, []int{1000, 10_000, 100_000, 1_000_000, 10_000_000, largest}, []int{1, 10, 100, 1000, 10_000}, []int{1, 10, 100, 1000}}
 }
 
 // series is how one cost grows with one number.
@@ -113,7 +113,8 @@ func (l launcher) measureGrowth(ctx context.Context, g growth) (all []series, er
 	return all, nil
 }
 
-// between starts a server of 2025-06-18 with dragoman before it. The way's clients speak the revision before.
+// between starts a server of 2025-06-18 with dragoman before it. The way's clients speak
+// 2025-03-26, so that something has to be removed.
 func (l launcher) between(ctx context.Context, tools int) (*way, error) {
 	server, err := l.server(ctx, "http", translate.Handshake()[1], tools)
 	if err != nil {
@@ -124,7 +125,7 @@ func (l launcher) between(ctx context.Context, tools int) (*way, error) {
 		server.Stop()
 		return nil, err
 	}
-	w := &way{name: "dragoman", dial: dialer(d.URL(), translate.All()[1]), pid: d.PID(), stop: func() { d.Stop(); server.Stop() }}
+	w := &way{name: "dragoman", dial: dialer(d.URL(), translate.Handshake()[2]), pid: d.PID(), stop: func() { d.Stop(); server.Stop() }}
 	if err := w.connect(ctx); err != nil {
 		w.close()
 		return nil, err
@@ -207,6 +208,7 @@ func (l launcher) growTo(ctx context.Context, n int, slice time.Duration, memory
 	}
 	defer w.close()
 	clients := make([][]*session, callers)
+	clients[0], w.client = append(clients[0], w.client), nil // dragoman takes 10,000 connections, and no more
 	defer func() {
 		for _, some := range clients {
 			for _, s := range some {
@@ -216,8 +218,9 @@ func (l launcher) growTo(ctx context.Context, n int, slice time.Duration, memory
 	}()
 	opening := new(errgroup.Group)
 	for i := range clients {
-		opening.Go(func() (err error) {
-			clients[i], err = w.sessions((n + callers - 1 - i) / callers)
+		opening.Go(func() error {
+			some, err := w.sessions((n+callers-1-i)/callers - len(clients[i]))
+			clients[i] = append(clients[i], some...)
 			return err
 		})
 	}

@@ -87,7 +87,7 @@ func (p plan) run(ctx context.Context) error {
 		return err
 	}
 	if p.growth {
-		rows, err := l.measureGrowth(ctx, growthPlan(p.quick))
+		rows, err := l.measureGrowth(ctx, growthPlan(p.quick, p.slice))
 		if err != nil {
 			return err
 		}

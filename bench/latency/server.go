@@ -59,7 +59,7 @@ func (a answer) to(id string) []byte {
 
 // newResponder returns a server of a revision whose list has as many tools as tools, one of the lists of the corpus.
 func newResponder(speaks *translate.Revision, tools int) (*responder, error) {
-	c, err := corpus.New(1 << 20)
+	c, err := corpus.New(max(1<<20, tools<<11))
 	if err != nil {
 		return nil, err
 	}

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"fmt"
 	"math"
+	"slices"
 
 	"github.com/dragoman-proxy/dragoman/translate"
 )
@@ -19,7 +20,7 @@ const style = `<style>
 svg{font-family:system-ui,-apple-system,"Segoe UI",Helvetica,Arial,sans-serif;font-size:12px}
 .bg{fill:#ffffff}.ink{fill:#1f2328}.dim{fill:#59636e}.grid{stroke:#d1d9e0;fill:none}.heat{fill:#0969da}
 .title{font-size:14px;font-weight:600}.s0{--c:#59636e}.s1{--c:#9a6700}.s2{--c:#1a7f37}.s3{--c:#0969da}.s4{--c:#8250df}.s5{--c:#bf3989}.s6{--c:#0a7d8c}.s7{--c:#cf222e}.s8{--c:#bc4c00}
-.line{stroke:var(--c);fill:none;stroke-width:2}.p99{stroke-dasharray:4 3;stroke-width:1.3}.dot{fill:var(--c)}
+.line{stroke:var(--c);fill:none;stroke-width:2}.dot{fill:var(--c)}
 @media (prefers-color-scheme:dark){.bg{fill:#0d1117}.ink{fill:#f0f6fc}.dim{fill:#9198a1}.grid{stroke:#3d444d}.heat{fill:#4493f8}
 .s0{--c:#9198a1}.s1{--c:#d29922}.s2{--c:#3fb950}.s3{--c:#4493f8}.s4{--c:#ab7df8}.s5{--c:#f778ba}.s6{--c:#39c5cf}.s7{--c:#ff7b72}.s8{--c:#f0883e}}
 </style>
@@ -82,77 +83,102 @@ func heatMap(pairs []pair) []byte {
 
 func index(r *translate.Revision) int { return int(r.Number()) - 1 }
 
-// loadChart has a line for the median and a dashed one for the 99th percentile of each way, both scales logarithmic. Rates
-// that were not kept are left out.
+// plot is the drawing area of one panel of the load chart, with logarithmic scales.
+type plot struct {
+	left, right, top, bottom float64
+	first, last              float64 // rates
+	low, high                float64 // powers of ten, in µs
+}
+
+func (p *plot) x(rate int) float64 {
+	return p.left + (p.right-p.left)*(math.Log(float64(rate))-math.Log(p.first))/max(math.Log(p.last)-math.Log(p.first), 1e-9)
+}
+
+func (p *plot) y(us float64) float64 {
+	return p.bottom - (p.bottom-p.top)*(math.Log10(max(us, 1e-3))-p.low)/(p.high-p.low)
+}
+
+// loadChart has a panel for the median and one for the 99th percentile, with a line for each way. Rates that were not kept
+// are left out.
 func loadChart(curves []curve) []byte {
 	const (
-		left, right, top, bottom = 70, 270, 62, 56
-		width, height            = 900, 470
+		panel, gap = 370, 60
+		top, high  = 84, 300
+		legend     = 300
+		width      = 2*(panel+gap) + legend
 	)
-	least, most, first, last := math.Inf(1), 0.0, math.Inf(1), 0.0
+	height := max(top+high+70, top+22*len(curves)+30)
+	b := svg(width, height, "Latency of a small call against calls a second, for each way")
+	label(b, 20, 28, "ink title", "start", "Latency of a small call at fixed rates")
+	label(b, 20, 46, "dim", "start", "ms, from when the call was due; a line ends where the rate was not kept")
+	area := plot{top: top, bottom: top + high, first: math.Inf(1), low: math.Inf(1), high: math.Inf(-1)}
+	var rates []int
 	for _, c := range curves {
 		for _, p := range c.points {
 			if p.kept {
-				least, most = min(least, p.p50), max(most, p.p99)
+				area.low, area.high = min(area.low, math.Floor(math.Log10(max(p.p50, 1e-3)))), max(area.high, math.Ceil(math.Log10(max(p.p99, 1e-3))))
 			}
-			first, last = min(first, float64(p.rate)), max(last, float64(p.rate))
-		}
-	}
-	b := svg(width, height, "Latency of a small call against calls a second, for each way")
-	label(b, 20, 28, "ink title", "start", "Latency of a small call at fixed rates")
-	label(b, 20, 46, "dim", "start", "ms, from when the call was due; solid: median, dashed: 99th percentile; a line ends where the rate was not kept")
-	if most == 0 {
-		b.WriteString("</svg>\n")
-		return b.Bytes()
-	}
-	low, high := math.Floor(math.Log10(least)), math.Ceil(math.Log10(most))
-	high = max(high, low+1)
-	x := func(rate float64) float64 {
-		return left + (width-left-right)*(math.Log(rate)-math.Log(first))/max(math.Log(last)-math.Log(first), 1e-9)
-	}
-	y := func(us float64) float64 {
-		return height - bottom - (height-top-bottom)*(math.Log10(max(us, 1e-3))-low)/(high-low)
-	}
-	for e := low; e <= high; e++ {
-		at := y(math.Pow(10, e))
-		fmt.Fprintf(b, `<path class="grid" d="M%d %.1fH%d"/>`+"\n", left, at, width-right)
-		label(b, left-8, at+4, "dim", "end", fmt.Sprintf("%g", math.Pow(10, e-3)))
-	}
-	seen := map[int]bool{}
-	for _, c := range curves {
-		for _, p := range c.points {
-			if !seen[p.rate] {
-				seen[p.rate] = true
-				fmt.Fprintf(b, `<path class="grid" d="M%.1f %dV%d"/>`+"\n", x(float64(p.rate)), top, height-bottom)
-				label(b, x(float64(p.rate)), height-bottom+18, "dim", "middle", thousands(p.rate))
+			area.first, area.last = min(area.first, float64(p.rate)), max(area.last, float64(p.rate))
+			if !slices.Contains(rates, p.rate) {
+				rates = append(rates, p.rate)
 			}
 		}
 	}
-	label(b, (left+width-right)/2, height-14, "dim", "middle", "calls a second")
-	for i, c := range curves {
-		class := fmt.Sprintf("s%d", i%9)
-		middle, slow := "", ""
-		for _, p := range c.points {
-			if !p.kept {
-				continue
-			}
-			command := "L"
-			if middle == "" {
-				command = "M"
-			}
-			middle += fmt.Sprintf("%s%.1f %.1f", command, x(float64(p.rate)), y(p.p50))
-			slow += fmt.Sprintf("%s%.1f %.1f", command, x(float64(p.rate)), y(p.p99))
-			fmt.Fprintf(b, `<circle class="%s dot" cx="%.1f" cy="%.1f" r="3"/>`+"\n", class, x(float64(p.rate)), y(p.p50))
+	if area.low > area.high { // no rate was kept
+		area.low, area.high = 1, 2
+	}
+	area.high = max(area.high, area.low+1)
+	for i, name := range []string{"median", "99th percentile"} {
+		area.left = gap + float64(i)*(panel+gap)
+		area.right = area.left + panel
+		label(b, area.left, top-12, "ink", "start", name)
+		area.grid(b, rates)
+		for n, c := range curves {
+			area.draw(b, fmt.Sprintf("s%d", n%9), c, func(p point) float64 {
+				if i == 0 {
+					return p.p50
+				}
+				return p.p99
+			})
 		}
-		at := float64(top + 14 + 22*i)
-		if middle == "" {
-			label(b, width-right+54, at+4, "dim", "start", c.way+" (kept no rate)")
-			continue
+	}
+	for n, c := range curves {
+		at, name := float64(top+10+22*n), c.way
+		if len(c.points) == 0 || !c.points[0].kept {
+			name += " (kept no rate)"
 		}
-		fmt.Fprintf(b, `<path class="%s line" d="%s"/><path class="%[1]s line p99" d="%s"/>`+"\n", class, middle, slow)
-		fmt.Fprintf(b, `<path class="%s line" d="M%d %.1fh28"/>`+"\n", class, width-right+20, at)
-		label(b, width-right+54, at+4, "ink", "start", c.way)
+		fmt.Fprintf(b, `<path class="s%d line" d="M%d %.1fh24"/>`+"\n", n%9, width-legend+24, at)
+		label(b, width-legend+56, at+4, "ink", "start", name)
 	}
 	b.WriteString("</svg>\n")
 	return b.Bytes()
+}
+
+func (p *plot) grid(b *bytes.Buffer, rates []int) {
+	for e := p.low; e <= p.high; e++ {
+		at := p.y(math.Pow(10, e))
+		fmt.Fprintf(b, `<path class="grid" d="M%.1f %.1fH%.1f"/>`+"\n", p.left, at, p.right)
+		label(b, p.left-8, at+4, "dim", "end", fmt.Sprintf("%g", math.Pow(10, e-3)))
+	}
+	for _, rate := range rates {
+		fmt.Fprintf(b, `<path class="grid" d="M%.1f %.1fV%.1f"/>`+"\n", p.x(rate), p.top, p.bottom)
+		label(b, p.x(rate), p.bottom+18, "dim", "middle", thousands(rate))
+	}
+	label(b, (p.left+p.right)/2, p.bottom+40, "dim", "middle", "calls a second")
+}
+
+func (p *plot) draw(b *bytes.Buffer, class string, c curve, of func(point) float64) {
+	command, path := "M", ""
+	for _, one := range c.points {
+		if !one.kept {
+			continue
+		}
+		x, y := p.x(one.rate), p.y(of(one))
+		path += fmt.Sprintf("%s%.1f %.1f", command, x, y)
+		command = "L"
+		fmt.Fprintf(b, `<circle class="%s dot" cx="%.1f" cy="%.1f" r="3"/>`+"\n", class, x, y)
+	}
+	if path != "" {
+		fmt.Fprintf(b, `<path class="%s line" d="%s"/>`+"\n", class, path)
+	}
 }

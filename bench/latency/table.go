@@ -151,25 +151,45 @@ func (r *report) loadTable(b *strings.Builder) {
 // use is the share of a processor that is planned for: beyond it, queues make the 99th percentile grow faster than the load.
 const use = 0.7
 
-// capacity derives what machines carry from the processor time of calls at one revision and of the worst pair. A call
-// that is one of many at the same time costs less: this is the careful number.
+// capacity derives what machines carry from the processor time of a call: of the median and the worst pair, one at a time,
+// and of the highest rate that was kept, where a call costs less because it is one of many.
 func (r *report) capacity(b *strings.Builder) {
 	fmt.Fprintf(b, "On paper, calls a second = cores × %.1f × 1,000,000 ÷ CPU per call in µs, for dragoman on the network alone, without the server:\n\n", use)
 	b.WriteString("| | CPU, µs | one core | a sidecar of 2 cores | a node of 16 cores | 100 nodes |\n|---|---|---|---|---|---|\n")
-	for kind, name := range kindNames() {
-		cpu := r.addedBy(remote, kind, func(a added) float64 { return a.cpu })
-		for _, c := range []struct {
-			of    string
-			value float64
-		}{{"median pair", median(cpu)}, {"worst pair", slices.Max(cpu)}} {
-			fmt.Fprintf(b, "| %s, %s | %s ", name, c.of, micros(c.value))
-			for _, cores := range []float64{1, 2, 16, 1600} {
-				fmt.Fprintf(b, "| %s ", thousands(round2(carried(c.value, cores))))
-			}
-			b.WriteString("|\n")
+	for _, c := range r.costs() {
+		fmt.Fprintf(b, "| %s | %s ", c.of, micros(c.cpu))
+		for _, cores := range []float64{1, 2, 16, 1600} {
+			fmt.Fprintf(b, "| %s ", thousands(round2(carried(c.cpu, cores))))
 		}
+		b.WriteString("|\n")
 	}
 	b.WriteString("\n")
+}
+
+// cost is the processor time of a call, in µs.
+type cost struct {
+	of  string
+	cpu float64
+}
+
+func (r *report) costs() (all []cost) {
+	for kind, name := range kindNames() {
+		cpu := r.addedBy(remote, kind, func(a added) float64 { return a.cpu })
+		all = append(all, cost{name + ", median pair", median(cpu)}, cost{name + ", worst pair", slices.Max(cpu)})
+	}
+	for _, c := range r.load {
+		if !strings.HasPrefix(c.way, "dragoman, ") {
+			continue
+		}
+		for _, p := range slices.Backward(c.points) {
+			if p.kept {
+				what := strings.TrimPrefix(c.way, "dragoman, ")
+				all = append(all, cost{fmt.Sprintf("small call, %s, at %s calls a second", what, thousands(p.rate)), p.cpu})
+				break
+			}
+		}
+	}
+	return all
 }
 
 // carried is how many calls a second cores carry.
