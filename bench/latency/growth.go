@@ -43,43 +43,60 @@ type sized struct {
 
 func (s *series) put(n int, cost float64) { s.points = append(s.points, sized{n, cost}) }
 
-// exponent is e in cost ∝ n^e between the two largest sizes.
-func (s *series) exponent() float64 {
-	if len(s.points) < 2 {
-		return 0
-	}
-	a, b := s.points[len(s.points)-2], s.points[len(s.points)-1]
-	if a.cost <= 0 || b.cost <= 0 {
-		return 0
-	}
-	return math.Log(b.cost/a.cost) / math.Log(float64(b.n)/float64(a.n))
+// step is how the cost grows from one size to the next: with n^exponent.
+type step struct {
+	from, to int
+	exponent float64
 }
 
-// verdict says how the cost grows at the largest sizes: a cost that grows with n^1.1 is still counted as linear, since
-// that is what noise and caches make of it.
-func (s *series) verdict() string {
-	switch e := s.exponent(); {
-	case e < 0.15:
-		return "constant"
-	case e < 0.9:
-		return "less than linear"
-	case e <= 1.1:
-		return "linear"
-	default:
-		return fmt.Sprintf("**more than linear: n^%.2f**", e)
+func (s *series) steps() (list []step) {
+	for i := 1; i < len(s.points); i++ {
+		a, b := s.points[i-1], s.points[i]
+		e := 0.0
+		if a.cost > 0 && b.cost > 0 {
+			e = math.Log(b.cost/a.cost) / math.Log(float64(b.n)/float64(a.n))
+		}
+		list = append(list, step{a.n, b.n, e})
 	}
+	return list
+}
+
+// linear is the largest exponent that counts as linear: noise and caches make that of it.
+const linear = 1.1
+
+// verdict says how the cost grows in the last step, and names all steps in which it grows more than linearly.
+func (s *series) verdict() string {
+	steps := s.steps()
+	if len(steps) == 0 {
+		return ""
+	}
+	var said []string
+	switch e := steps[len(steps)-1].exponent; {
+	case e < 0.15:
+		said = append(said, "constant")
+	case e < 0.9:
+		said = append(said, "less than linear")
+	case e <= linear:
+		said = append(said, "linear")
+	}
+	for _, t := range steps {
+		if t.exponent > linear {
+			said = append(said, fmt.Sprintf("**more than linear from %s to %s: n^%.2f**", thousands(t.from), thousands(t.to), t.exponent))
+		}
+	}
+	return strings.Join(said, "; ")
 }
 
 func growthTable(all []series) string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "\nMeasured on %s, %s. The last column compares the two largest sizes.\n\n| cost | number: cost (for each) | grows |\n|---|---|---|\n", time.Now().UTC().Format(time.DateOnly), machine())
+	fmt.Fprintf(&b, "\nMeasured on %s, %s. The last column is about the step to the largest size; it also names each step\nin which the cost grows more than in proportion (more than n^%.1f).\n\n| cost | number: cost (for each) | grows |\n|---|---|---|\n", time.Now().UTC().Format(time.DateOnly), machine(), linear)
 	for i := range all {
 		s := &all[i]
 		var cells []string
 		for _, p := range s.points {
 			cells = append(cells, fmt.Sprintf("%s: %s (%s)", thousands(p.n), figure(p.cost), figure(p.cost/float64(p.n))))
 		}
-		fmt.Fprintf(&b, "| %s by %s, %s | %s | %s |\n", s.what, s.each, s.unit, strings.Join(cells, "; "), s.verdict())
+		fmt.Fprintf(&b, "| %s, in %s, by %s | %s | %s |\n", s.what, s.unit, s.each, strings.Join(cells, "; "), s.verdict())
 	}
 	b.WriteString("\n")
 	return b.String()

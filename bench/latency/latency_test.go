@@ -104,11 +104,15 @@ func TestARateThatWasNotKeptIsNotDrawn(t *testing.T) {
 }
 
 func TestGrowthHasAVerdict(t *testing.T) {
-	for want, costs := range map[string][2]float64{"constant": {10, 10.5}, "less than linear": {10, 50}, "linear": {10, 102}, "**more than linear: n^2.00**": {10, 1000}} {
+	for want, costs := range map[string][2]float64{"constant": {10, 10.5}, "less than linear": {10, 50}, "linear": {10, 102}, "**more than linear from 10 to 100: n^2.00**": {10, 1000}} {
 		s := series{points: []sized{{10, costs[0]}, {100, costs[1]}}}
 		if got := s.verdict(); got != want {
 			t.Errorf("%v: %s, want %s", costs, got, want)
 		}
+	}
+	s := series{points: []sized{{1, 1}, {10, 100}, {100, 1000}}}
+	if got, want := s.verdict(), "linear; **more than linear from 1 to 10: n^2.00**"; got != want {
+		t.Errorf("%s, want %s", got, want)
 	}
 }
 
