@@ -47,7 +47,7 @@ fuzz: ## run every fuzz target; they share FUZZTIME
 bench: ## benchstat-ready; bench/README.md says what each one measures
 	go test ./adapterrt ./bench ./proxy/... ./transform/... ./translate/... -run '^$$' -bench . -benchmem
 
-latency: ## what a call costs between each two revisions, beside others and by load, and how costs grow, into docs/performance.md: at most 11 minutes on a quiet machine
+latency: ## what a call costs between each two revisions, beside others and by load, and how costs grow, into docs/performance.md: about six minutes, on a quiet machine
 	go run ./bench/latency -write docs/performance.md
 	go run ./bench/latency -growth -write docs/performance.md
 
