@@ -14,7 +14,7 @@ TEST ?= go test -timeout 20m
 
 test: test-code test-peers ## all tests; test-peers mostly waits, so that with -j2 both take little longer than test-code alone
 
-WITHOUT_RACE = ./cmd/command ./cmd/proxy/e2e ./proxy/observe/page ./bench/capper ./bench/compare ./bench/corpus ./bench/fleet ./bench/latency ./bench/openloop
+WITHOUT_RACE = ./cmd/command ./cmd/proxy/e2e ./proxy/observe/page ./bench/capper ./bench/compare ./bench/corpus ./bench/fleet ./bench/latency
 
 test-code: ## with the race detector; package proxy begins first, because it takes longest
 	CGO_ENABLED=1 $(TEST) -race $$(go list ./proxy ./... | grep -vFx "$$(go list $(WITHOUT_RACE))")
