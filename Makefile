@@ -1,6 +1,6 @@
 # Each target is one plain command that also works when typed.
 
-.PHONY: docs judges build release test test-code test-peers test-deploy check check-systems golden fuzz bench compare soak cross
+.PHONY: docs judges build release test test-code test-peers test-deploy check check-systems golden fuzz bench compare latency soak cross
 
 FUZZTIME ?= 6m
 
@@ -14,7 +14,7 @@ TEST ?= go test -timeout 20m
 
 test: test-code test-peers ## all tests; test-peers mostly waits, so that with -j2 both take little longer than test-code alone
 
-WITHOUT_RACE = ./cmd/command ./cmd/proxy/e2e ./proxy/observe/page ./bench/capper ./bench/compare ./bench/corpus ./bench/fleet
+WITHOUT_RACE = ./cmd/command ./cmd/proxy/e2e ./proxy/observe/page ./bench/capper ./bench/compare ./bench/corpus ./bench/fleet ./bench/latency
 
 test-code: ## with the race detector; package proxy begins first, because it takes longest
 	CGO_ENABLED=1 $(TEST) -race $$(go list ./proxy ./... | grep -vFx "$$(go list $(WITHOUT_RACE))")
@@ -46,6 +46,10 @@ fuzz: ## run every fuzz target; they share FUZZTIME
 
 bench: ## benchstat-ready; bench/README.md says what each one measures
 	go test ./adapterrt ./bench ./proxy/... ./transform/... ./translate/... -run '^$$' -bench . -benchmem
+
+latency: ## what a call costs between each two revisions, beside others and by load, and how costs grow, into docs/performance.md: about six minutes, on a quiet machine
+	go run ./bench/latency -write docs/performance.md
+	go run ./bench/latency -growth -write docs/performance.md
 
 compare: ## measure end to end and compare with other proxies, about two minutes
 	go run ./bench/compare

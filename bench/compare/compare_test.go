@@ -50,6 +50,21 @@ func TestEveryCallIsAnsweredOnEveryWay(t *testing.T) {
 	}
 }
 
+func TestAnOpenLoopMakesTheCallsThatAreDue(t *testing.T) {
+	server := start(t, "server", "")
+	work, err := works()
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := cell{rate: 500}
+	if err := c.turn(t.Context(), &way{name: direct, url: server, speaks: translate.Oldest()}, &work[small], 2, 20*time.Millisecond); err != nil {
+		t.Fatal(err)
+	}
+	if c.calls+c.missed != 10 || c.latency.Total() != 10 {
+		t.Errorf("%d calls and %d missed, %d measured, want the 10 that were due", c.calls, c.missed, c.latency.Total())
+	}
+}
+
 func TestClientsOfTheNewestRevisionCallWithoutASession(t *testing.T) {
 	server := start(t, "modern", "")
 	work, err := works()

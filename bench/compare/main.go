@@ -4,6 +4,7 @@
 //
 //	go run ./bench/compare
 //	go run ./bench/compare -rounds 20 -slice 2s
+//	go run ./bench/compare -rate 2000
 //
 // Clients speak the oldest revision, the server the one before the latest with a handshake. After
 // that, one or both speak the newest revision, which has no handshake. Every
@@ -27,6 +28,7 @@ import (
 func main() {
 	rounds := flag.Int("rounds", 5, "how often each way has its turn")
 	slice := flag.Duration("slice", 400*time.Millisecond, "length of a turn, for each kind of call and number of connections")
+	rate := flag.Int("rate", 0, "calls a second, made whether or not earlier ones have been answered, and measured from when they were due (default: each connection makes its next call when it has the answer)")
 	leaves := flag.Int("leaves", 20, "how many clients leave a quiet call, for each way")
 	sleepers := flag.Int("idle", 9000, "how many clients on HTTP+SSE stay connected and say nothing")
 	users := flag.Int("users", 1000, "how many clients without a session have something kept for them")
@@ -42,13 +44,13 @@ func main() {
 	switch {
 	case *part != "":
 		err = serve(ctx, *part, flag.Arg(0))
-	case *rounds < 1 || *slice <= 0 || *leaves < 0 || *sleepers < 0 || *users < 0 || flag.NArg() > 0:
+	case *rounds < 1 || *rate < 0 || *slice <= 0 || *leaves < 0 || *sleepers < 0 || *users < 0 || flag.NArg() > 0:
 		flag.Usage()
 		os.Exit(2)
 	case runtime.GOOS != "linux":
 		err = fmt.Errorf("needs /proc, which %s does not have", runtime.GOOS)
 	default:
-		err = compare(ctx, plan{rounds: *rounds, slice: *slice, leaves: *leaves, idle: *sleepers, users: *users, tracing: *only, watching: *watched, storing: *shared, binary: *binary})
+		err = compare(ctx, plan{rounds: *rounds, rate: *rate, slice: *slice, leaves: *leaves, idle: *sleepers, users: *users, tracing: *only, watching: *watched, storing: *shared, binary: *binary})
 	}
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "compare:", err)
@@ -59,6 +61,7 @@ func main() {
 // plan says what is measured, and how long.
 type plan struct {
 	rounds   int
+	rate     int // calls a second; 0 for a closed loop
 	slice    time.Duration
 	leaves   int
 	idle     int

@@ -9,6 +9,7 @@ import (
 
 	"github.com/dragoman-proxy/dragoman/bench/compare/process"
 	"github.com/dragoman-proxy/dragoman/bench/histogram"
+	"github.com/dragoman-proxy/dragoman/bench/openloop"
 )
 
 // loads returns the numbers of connections that call at the same time.
@@ -16,7 +17,9 @@ func loads() []int { return []int{1, 8} }
 
 // cell is the measurement of one way with one kind of call under one load, over all turns.
 type cell struct {
+	rate     int // calls a second; 0 for a closed loop
 	calls    int
+	missed   int // calls that were due and not made, in an open loop
 	wall     time.Duration
 	cpu      time.Duration // of the proxy
 	resident int64         // of the proxy, the greatest of all turns
@@ -45,7 +48,7 @@ func measure(ctx context.Context, p plan, ways []*way, list []work) (map[key]*ce
 					w := ways[(n+round)%len(ways)]
 					k := key{w.name, i, load}
 					if cells[k] == nil {
-						cells[k] = &cell{}
+						cells[k] = &cell{rate: p.rate}
 					}
 					if err := cells[k].turn(ctx, w, &list[i], load, p.slice); err != nil {
 						return nil, fmt.Errorf("%s, %s, %d connections: %w", w.name, list[i].name, load, err)
@@ -92,11 +95,8 @@ func (c *cell) turn(ctx context.Context, w *way, call *work, load int, slice tim
 		return err
 	}
 	began := time.Now()
-	g, ctx := errgroup.WithContext(ctx)
-	for _, one := range callers {
-		g.Go(func() error { return one.repeat(ctx, began.Add(slice)) })
-	}
-	if err := g.Wait(); err != nil {
+	now, err := c.load(ctx, callers, slice)
+	if err != nil {
 		return err
 	}
 	c.wall += time.Since(began)
@@ -106,14 +106,40 @@ func (c *cell) turn(ctx context.Context, w *way, call *work, load int, slice tim
 	}
 	c.cpu += after.CPU - before.CPU
 	c.resident = max(c.resident, after.Resident)
-	var now histogram.Histogram
+	c.latency.Add(now)
+	c.slow = append(c.slow, now.Quantile(0.99))
+	return nil
+}
+
+// load makes calls for the length of a slice, in an open loop if the cell has a rate, and returns how long they took.
+func (c *cell) load(ctx context.Context, callers []*caller, slice time.Duration) (*histogram.Histogram, error) {
+	if c.rate > 0 {
+		calls := make([]func() error, len(callers))
+		for i, one := range callers {
+			calls[i] = func() error { return one.call(one.request, one.size) }
+		}
+		r, err := openloop.Run(ctx, c.rate, slice, calls)
+		if err != nil {
+			return nil, err
+		}
+		c.calls += r.Made
+		c.missed += r.Missed
+		return &r.Latency, nil
+	}
+	end := time.Now().Add(slice)
+	g, ctx := errgroup.WithContext(ctx)
+	for _, one := range callers {
+		g.Go(func() error { return one.repeat(ctx, end) })
+	}
+	if err := g.Wait(); err != nil {
+		return nil, err
+	}
+	now := new(histogram.Histogram)
 	for _, one := range callers {
 		now.Add(&one.latency)
 	}
 	c.calls += int(now.Total())
-	c.latency.Add(&now)
-	c.slow = append(c.slow, now.Quantile(0.99))
-	return nil
+	return now, nil
 }
 
 // repeat makes calls until end, but at least one.

@@ -76,6 +76,9 @@ func (r *report) printCalls(ways []*way, measured map[key]*cell, i, load int) {
 		} else {
 			line += "\t\t"
 		}
+		if c.missed > 0 {
+			line = fmt.Sprintf("%d of %d calls missed: ", c.missed, c.missed+c.calls) + line
+		}
 		lines = append(lines, line)
 	}
 	r.table(fmt.Sprintf("%s, %d at a time\tcalls/s\tp50 ms\tp99 ms\tCPU µs/call\tRSS MB", r.work[i].name, load), lines)

@@ -13,7 +13,6 @@ import (
 	"strconv"
 	"strings"
 	"sync/atomic"
-	"time"
 
 	"github.com/tidwall/gjson"
 	"github.com/tidwall/sjson"
@@ -21,6 +20,7 @@ import (
 
 	"github.com/dragoman-proxy/dragoman/bench/compare/process"
 	"github.com/dragoman-proxy/dragoman/bench/corpus"
+	"github.com/dragoman-proxy/dragoman/bench/proxies"
 	"github.com/dragoman-proxy/dragoman/translate"
 )
 
@@ -30,7 +30,7 @@ const maxConns = 1024
 // roles returns the servers and proxies that this command can run as, by name.
 func roles() map[string]func(context.Context, net.Listener, string) error {
 	return map[string]func(context.Context, net.Listener, string) error{
-		"server": serveMCP, "modern": serveModern, "fasthttp": serveFast, "httputil": serveStandard, "collector": serveCollector, "balancer": serveBalancer,
+		"server": serveMCP, "modern": serveModern, "fasthttp": proxies.ServeBare, "httputil": serveStandard, "collector": serveCollector, "balancer": serveBalancer,
 	}
 }
 
@@ -110,7 +110,7 @@ const counted = "/counted"
 // serveAnswers answers the calls of work, and calls otherwise for all other messages.
 func serveAnswers(ctx context.Context, ln net.Listener, work []work, otherwise func(c *fasthttp.RequestCtx, body []byte)) error {
 	var posts atomic.Int64
-	return serveFastHTTP(ctx, ln, func(c *fasthttp.RequestCtx) {
+	return proxies.ServeHTTP(ctx, ln, func(c *fasthttp.RequestCtx) {
 		if !c.IsPost() {
 			if string(c.Path()) == counted {
 				c.Response.SetBodyString(strconv.FormatInt(posts.Load(), 10))
@@ -159,38 +159,6 @@ func orNull(id string) string {
 func answer(c *fasthttp.RequestCtx, body []byte) {
 	c.SetContentType("application/json")
 	c.Response.SetBodyRaw(body)
-}
-
-// serveFast is a minimal proxy with fasthttp.
-func serveFast(ctx context.Context, ln net.Listener, upstream string) error {
-	to, err := url.Parse(upstream)
-	if err != nil {
-		return err
-	}
-	client := &fasthttp.HostClient{Addr: to.Host, MaxConns: maxConns}
-	return serveFastHTTP(ctx, ln, func(c *fasthttp.RequestCtx) {
-		c.Request.Header.Del(fasthttp.HeaderConnection)
-		if err := client.Do(&c.Request, &c.Response); err != nil {
-			c.Error(err.Error(), fasthttp.StatusBadGateway)
-			return
-		}
-		c.Response.Header.Del(fasthttp.HeaderConnection)
-	})
-}
-
-func serveFastHTTP(ctx context.Context, ln net.Listener, h fasthttp.RequestHandler) error {
-	s := &fasthttp.Server{Handler: h, Concurrency: maxConns, CloseOnShutdown: true}
-	served := make(chan error, 1)
-	go func() { served <- s.Serve(ln) }()
-	select {
-	case err := <-served:
-		return err
-	case <-ctx.Done():
-	}
-	end, cancel := context.WithTimeout(context.Background(), time.Second)
-	defer cancel()
-	s.ShutdownWithContext(end) // requests that hang end with the process
-	return nil
 }
 
 // serveStandard is the standard library's proxy, with enough idle connections to reuse all of

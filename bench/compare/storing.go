@@ -19,6 +19,7 @@ import (
 	"github.com/dragoman-proxy/dragoman/bench/compare/process"
 	"github.com/dragoman-proxy/dragoman/bench/fleet"
 	"github.com/dragoman-proxy/dragoman/bench/histogram"
+	"github.com/dragoman-proxy/dragoman/bench/proxies"
 	"github.com/dragoman-proxy/dragoman/translate"
 )
 
@@ -313,7 +314,7 @@ func serveBalancer(ctx context.Context, ln net.Listener, upstream string) error 
 		return errors.New("no backends")
 	}
 	var turn atomic.Uint64
-	return serveFastHTTP(ctx, ln, func(c *fasthttp.RequestCtx) {
+	return proxies.ServeHTTP(ctx, ln, func(c *fasthttp.RequestCtx) {
 		c.Request.Header.Del(fasthttp.HeaderConnection)
 		if err := backends[turn.Add(1)%uint64(len(backends))].Do(&c.Request, &c.Response); err != nil {
 			c.Error(err.Error(), fasthttp.StatusBadGateway)

@@ -9,6 +9,7 @@ import (
 	"github.com/valyala/fasthttp"
 
 	"github.com/dragoman-proxy/dragoman/bench/compare/process"
+	"github.com/dragoman-proxy/dragoman/bench/proxies"
 )
 
 // The ways through dragoman with traces: of one in twenty calls, and of all.
@@ -65,5 +66,5 @@ func (m *tracing) goals() []goal {
 
 // serveCollector takes whatever it is sent.
 func serveCollector(ctx context.Context, ln net.Listener, _ string) error {
-	return serveFastHTTP(ctx, ln, func(c *fasthttp.RequestCtx) {})
+	return proxies.ServeHTTP(ctx, ln, func(c *fasthttp.RequestCtx) {})
 }

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/dragoman-proxy/dragoman/bench/compare/process"
+	"github.com/dragoman-proxy/dragoman/bench/proxies"
 )
 
 // The ways through dragoman while something watches, or should take what is seen and does not.
@@ -79,7 +80,7 @@ func (l launcher) watched(ctx context.Context, name, server string) (*way, error
 	admin, run, env := "", process.Start, []string{}
 	switch name {
 	case kept, opened, unread:
-		at, err := freeAddress()
+		at, err := proxies.FreeAddress()
 		if err != nil {
 			return nil, err
 		}

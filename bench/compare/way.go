@@ -2,15 +2,12 @@ package main
 
 import (
 	"context"
-	"fmt"
-	"net"
-	"net/url"
 	"os"
 	"os/exec"
-	"path/filepath"
 	"time"
 
 	"github.com/dragoman-proxy/dragoman/bench/compare/process"
+	"github.com/dragoman-proxy/dragoman/bench/proxies"
 	"github.com/dragoman-proxy/dragoman/translate"
 )
 
@@ -85,62 +82,13 @@ func newWay(name string, p *process.Process, err error) (*way, error) {
 	return &way{name: name, url: p.URL(), speaks: translate.Oldest(), proxy: p}, nil
 }
 
-// nginxConfig uses one process, because only one is measured, and no buffer file.
-const nginxConfig = `daemon off; master_process off; worker_processes 1;
-pid %[1]s/nginx.pid; error_log stderr warn;
-events { worker_connections 1024; }
-http {
-	access_log off;
-	client_body_temp_path %[1]s/body; proxy_temp_path %[1]s/proxy; fastcgi_temp_path %[1]s/fastcgi;
-	uwsgi_temp_path %[1]s/uwsgi; scgi_temp_path %[1]s/scgi;
-	keepalive_requests 100000000;
-	upstream server { server %[2]s; keepalive 64; keepalive_requests 100000000; }
-	server {
-		listen %[3]s;
-		location / {
-			proxy_pass http://server; proxy_http_version 1.1; proxy_set_header Connection "";
-			proxy_max_temp_file_size 0; client_max_body_size 10m;
-		}
-	}
-}
-`
-
 // nginx starts nginx. It returns nil if nginx is not installed.
 func (l launcher) nginx(ctx context.Context, upstream string) (*way, error) {
-	file, err := exec.LookPath(nginx)
-	if err != nil {
+	p, err := proxies.NGINX(ctx, l.dir, upstream)
+	if p == nil && err == nil {
 		return nil, nil
 	}
-	to, err := url.Parse(upstream)
-	if err != nil {
-		return nil, err
-	}
-	addr, err := freeAddress()
-	if err != nil {
-		return nil, err
-	}
-	dir, err := os.MkdirTemp(l.dir, nginx)
-	if err != nil {
-		return nil, err
-	}
-	config := filepath.Join(dir, "nginx.conf")
-	if err := os.WriteFile(config, fmt.Appendf(nil, nginxConfig, dir, to.Host, addr), 0o600); err != nil {
-		return nil, err
-	}
-	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
-	defer cancel()
-	p, err := process.StartSilent(ctx, exec.Command(file, "-p", dir, "-e", "stderr", "-c", config), "http://"+addr+"/mcp", addr)
 	return newWay(nginx, p, err)
-}
-
-// freeAddress returns a loopback address on which nothing listened a moment ago.
-func freeAddress() (string, error) {
-	ln, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		return "", err
-	}
-	defer ln.Close()
-	return ln.Addr().String(), nil
 }
 
 // rest is how long a process is left alone before its idle memory is measured: dragoman gives back what its start took when

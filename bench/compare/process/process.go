@@ -217,6 +217,16 @@ func (p *Process) Kill() {
 	<-p.done
 }
 
+// ProcessorTimeOf reads how much processor time the process with this id has used, without its children, more exactly than
+// Usage. The error is [errors.ErrUnsupported] on systems other than Linux.
+func ProcessorTimeOf(pid int) (time.Duration, error) { return processorTime(pid) }
+
+// UsageOf is [Process.Usage] of the process with this id.
+func UsageOf(pid int) (Usage, error) { return usage(pid) }
+
+// PeakOf is [Process.Peak] of the process with this id.
+func PeakOf(pid int) (int64, error) { return peak(pid) }
+
 // Stop sends SIGTERM to the process, kills it if it does not end within stopTime, and returns when it
 // has ended.
 func (p *Process) Stop() {

@@ -6,6 +6,8 @@ import (
 	"os"
 	"strconv"
 	"time"
+
+	"golang.org/x/sys/unix"
 )
 
 // tick is the unit of times in /proc: USER_HZ is 100 on every processor that dragoman is
@@ -34,6 +36,16 @@ func peak(pid int) (int64, error) {
 		}
 	}
 	return 0, fmt.Errorf("process %d: no VmHWM", pid)
+}
+
+// processorTime reads the clock of the process's processor time, which counts nanoseconds; see clock_getcpuclockid(3).
+func processorTime(pid int) (time.Duration, error) {
+	const ofProcess = 2 // CPUCLOCK_SCHED, of all threads
+	var ts unix.Timespec
+	if err := unix.ClockGettime(int32(^pid<<3|ofProcess), &ts); err != nil {
+		return 0, fmt.Errorf("process %d: processor time: %w", pid, err)
+	}
+	return time.Duration(ts.Nano()), nil
 }
 
 func usage(pid int) (Usage, error) {

@@ -49,3 +49,24 @@ func TestUsageSeesFilesAndChildren(t *testing.T) {
 		t.Errorf("%d bytes resident", after.Resident)
 	}
 }
+
+func TestProcessorTimeIsThatOfUsage(t *testing.T) {
+	for range 3_000_000 { // some processor time
+		_ = os.Getpid()
+	}
+	before, err := usage(os.Getpid())
+	if err != nil {
+		t.Fatal(err)
+	}
+	got, err := processorTime(os.Getpid())
+	if err != nil {
+		t.Fatal(err)
+	}
+	after, err := usage(os.Getpid())
+	if err != nil || got < before.CPU-2*tick || got > after.CPU+2*tick {
+		t.Errorf("%v, not between %v and %v: %v", got, before.CPU, after.CPU, err)
+	}
+	if _, err := processorTime(1<<22 + 1); err == nil {
+		t.Error("the time of a process that does not exist")
+	}
+}

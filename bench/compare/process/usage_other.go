@@ -2,8 +2,13 @@
 
 package process
 
-import "errors"
+import (
+	"errors"
+	"time"
+)
 
 func peak(int) (int64, error) { return 0, errors.ErrUnsupported }
 
 func usage(int) (Usage, error) { return Usage{}, errors.ErrUnsupported }
+
+func processorTime(int) (time.Duration, error) { return 0, errors.ErrUnsupported }
