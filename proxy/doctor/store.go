@@ -64,18 +64,18 @@ func (e *exam) noStore(err error, where string) {
 	case errors.Is(err, store.ErrRejected) && strings.Contains(text, "NOAUTH"):
 		e.fail("the store wants a password", where, "set store.password_file or store.password")
 	case errors.Is(err, store.ErrRejected) && (strings.Contains(text, "WRONGPASS") || strings.Contains(text, "without any password")):
-		e.fail("the store refuses the user or the password: "+e.quote(last(text)), where, "check store.username, and store.password_file or store.password")
+		e.fail("the store refuses the user or the password: "+e.quote(serverText(text)), where, "check store.username, and store.password_file or store.password")
 	case errors.Is(err, store.ErrRejected):
-		e.fail("the store refuses what dragoman needs: "+e.quote(last(text)), where, "check the database in store.url, and what the user of store.username may do; docs/replicas.md has the ACL")
+		e.fail("the store refuses what dragoman needs: "+e.quote(serverText(text)), where, "check the database in store.url, and what the user of store.username may do; docs/replicas.md has the ACL")
 	case strings.Contains(text, "x509:") || strings.Contains(text, "tls:"):
-		e.fail("TLS: "+e.quote(last(text)), where, "check store.ca_file, and that the store speaks TLS at this port")
+		e.fail("TLS: "+e.quote(serverText(text)), where, "check store.ca_file, and that the store speaks TLS at this port")
 	default:
 		e.fail("the store does not answer: "+cause(err), where, "check store.url; does it run, and may this machine reach it (firewall, network policy)?")
 	}
 }
 
-// last returns what an error says without who says it.
-func last(text string) string {
+// serverText returns what the server has said in the text of a [store.ErrRejected].
+func serverText(text string) string {
 	if _, after, ok := strings.Cut(text, store.ErrRejected.Error()+": "); ok {
 		return after
 	}

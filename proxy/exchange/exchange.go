@@ -6,11 +6,11 @@
 // An [Exchange] is taken from a pool ([Common.New]) and given back with Done; it owns the buffers of both directions. It
 // runs on the goroutine of the client's request, which gets what comes before the response as a [mcp.Peer].
 //
-//   - exchange.go has the road, pipeline.go the two directions of translation;
+//   - exchange.go reads and sends, pipeline.go has the two directions of translation, client.go what an HTTP client gets;
 //   - own.go, gates.go, schemas.go, lists.go, shaped.go and direct.go are where features take part: each asks its own
 //     package, and does nothing if that has nothing to do;
 //   - askagain.go and sealedquestion.go are about questions of the server;
-//   - resume.go and listen.go continue and open standing streams;
+//   - resume.go continues streams that have broken off and sends requests again, listen.go opens standing streams;
 //   - outcome.go says how the exchange ended; observed.go and spans.go tell the observer and the tracer;
 //   - panics.go answers a message whose handling panicked, and memory.go bounds what large messages take.
 //
@@ -21,7 +21,6 @@ import (
 	"bytes"
 	"cmp"
 	"context"
-	"errors"
 	"io"
 	"sync"
 	"sync/atomic"
@@ -29,26 +28,20 @@ import (
 
 	"go.uber.org/zap"
 
-	"github.com/valyala/fasthttp"
-
 	"github.com/dragoman-proxy/dragoman/proxy/bridge"
-	"github.com/dragoman-proxy/dragoman/proxy/clienterror"
 	"github.com/dragoman-proxy/dragoman/proxy/downstream"
 	"github.com/dragoman-proxy/dragoman/proxy/footprint"
 	"github.com/dragoman-proxy/dragoman/proxy/large"
 	"github.com/dragoman-proxy/dragoman/proxy/mcp"
 	"github.com/dragoman-proxy/dragoman/proxy/memo"
 	"github.com/dragoman-proxy/dragoman/proxy/metrics"
-	"github.com/dragoman-proxy/dragoman/proxy/observe"
 	"github.com/dragoman-proxy/dragoman/proxy/owntools"
 	"github.com/dragoman-proxy/dragoman/proxy/replay"
-	"github.com/dragoman-proxy/dragoman/proxy/requests"
 	"github.com/dragoman-proxy/dragoman/proxy/restart"
 	"github.com/dragoman-proxy/dragoman/proxy/results"
 	"github.com/dragoman-proxy/dragoman/proxy/sealed"
 	"github.com/dragoman-proxy/dragoman/proxy/server"
 	"github.com/dragoman-proxy/dragoman/proxy/session"
-	"github.com/dragoman-proxy/dragoman/proxy/shape"
 	"github.com/dragoman-proxy/dragoman/proxy/sse"
 	"github.com/dragoman-proxy/dragoman/proxy/stateless"
 	"github.com/dragoman-proxy/dragoman/proxy/telemetry"
@@ -59,13 +52,6 @@ import (
 
 // maxPooled is the largest buffer that goes back to the pool, in bytes.
 const maxPooled = 64 << 10
-
-// These constants bound how a stream is resumed that the server closed before it sent the response.
-const (
-	maxResumes   = 5                // attempts in a row without a message between them
-	resumeWait   = time.Second      // the wait if the server named none
-	maxRetryWait = 30 * time.Second // the longest wait, whatever the server named
-)
 
 // Common has what all exchanges share.
 type Common struct {
@@ -245,86 +231,6 @@ func (x *Exchange) Attach(st upstream.Stream) {
 	x.Stream = st
 }
 
-// Answer sends the client the server's messages until the response, which it returns; it is valid until the next call.
-// The error is io.EOF if no response is owed, or if the client gets no more messages.
-func (x *Exchange) Answer(client mcp.Peer) (response sse.Event, err error) {
-	for {
-		e, err := x.Next()
-		if err != nil || x.Final && x.at == len(x.rest) {
-			return e, err
-		}
-		if client.Send(e) != nil {
-			if x.Stop != nil {
-				x.Stop(downstream.ErrClientLeft)
-			}
-			return sse.Event{}, io.EOF
-		}
-	}
-}
-
-// httpClient is the client of an exchange over HTTP. The first message that it receives makes the response an event
-// stream, and what it receives is kept for replay.
-type httpClient struct {
-	x    *Exchange
-	to   mcp.Peer
-	resp *downstream.Response // nil if the response is an event stream already
-}
-
-// AnswerTo makes to the client of x over HTTP.
-func (x *Exchange) AnswerTo(to mcp.Peer) { x.client = httpClient{x: x, to: to} }
-
-// Send implements [mcp.Peer].
-func (c *httpClient) Send(e sse.Event) error {
-	x := c.x
-	if !x.Streamed {
-		x.StartStream()
-		c.resp.Header = x.Clock.AppendTo(c.resp.Header)
-		if of, ok := x.Stream.(*server.Stream); ok {
-			x.buffer = x.Session.Lanes.Trails.Begin(&resumableCall{x.Call, x.Session.Open, of}, x.Stop)
-		}
-	}
-	if x.buffer != nil {
-		x.buffer.Record(&e, x.Final)
-	}
-	return c.to.Send(e)
-}
-
-// late returns the last event of an event stream whose reading has failed with err: an error instead of the response.
-// ok is false if the client is owed nothing more.
-func (x *Exchange) late(err error) (e sse.Event, ok bool) {
-	if errors.Is(err, io.EOF) || x.Call == nil || x.ClientLeft() {
-		return e, false // a client opens a standing stream again
-	}
-	x.answered, x.Final = true, true
-	if x.Call.Method == wire.SubscriptionsListen && errors.Is(err, clienterror.ErrShutdown) {
-		x.Verdict = metrics.Succeeded
-		return sse.Event{Data: bridge.ListenResult([]byte(x.Call.ID))}, true
-	}
-	return sse.Event{Data: x.Common.Failed(x, err).Body()}, true
-}
-
-// Listen sends the client the events of x's stream until it ends: first those that are kept for it.
-func (x *Exchange) Listen(client mcp.Peer) error {
-	for _, e := range x.replay {
-		if err := client.Send(e); err != nil {
-			return err
-		}
-	}
-	x.replay = nil
-	if x.Ctx.Err() != nil {
-		return nil // what comes waits for the next stream
-	}
-	x.client = httpClient{x: x, to: client}
-	last, err := x.Answer(&x.client)
-	if err != nil {
-		var ok bool
-		if last, ok = x.late(err); !ok {
-			return nil
-		}
-	}
-	return x.client.Send(last)
-}
-
 // next returns the next message for the client. It is valid until the next call. The error is
 // io.EOF after the response, or if none is owed.
 func (x *Exchange) next() (sse.Event, error) {
@@ -410,187 +316,6 @@ func (x *Exchange) pull() (e sse.Event, ok bool, err error) {
 		x.rest = append(x.rest, e.Data)
 	}
 	return sse.Event{}, false, nil
-}
-
-// ended returns the error for a stream that has ended with err, or nil if the stream was resumed.
-func (x *Exchange) ended(err error) error {
-	switch {
-	case x.Call == nil:
-		return err
-	case x.Call.Cancelled.Load(), errors.Is(err, requests.ErrCancelled):
-		return io.EOF // no answer is owed
-	case x.Ctx.Err() != nil:
-		return context.Cause(x.Ctx)
-	case !errors.Is(err, io.EOF):
-		return err
-	case x.bad != nil:
-		return x.bad
-	case len(x.ResumeAt) == 0 || x.Resumes >= maxResumes || !x.Session.Direct.Resumes():
-		return mcp.Fail(mcp.UpstreamSilent, "")
-	case x.Crossing.StopsBeingAlone():
-		return sse.ErrInterrupted
-	}
-	return x.resume()
-}
-
-// sendAgain sends x's request in another server session: the server does not know the session of
-// the request, and so has not processed it.
-func (x *Exchange) sendAgain(c *restart.HTTP) error {
-	x.resent = true
-	x.Seen.Note(observe.Note{By: observe.Restart, What: "sent_again", Detail: "the server did not know the session: the request is sent again in a new one"})
-	if err := c.Renew(x.Ctx, x.began, x.From); err != nil {
-		return x.ended(err)
-	}
-	if x.Call.Cancelled.Load() {
-		return io.EOF
-	}
-	st, err := c.Send(x.Ctx, &x.Outgoing)
-	if err != nil {
-		return x.ended(err)
-	}
-	x.Stream.Close()
-	x.Attach(st)
-	return nil
-}
-
-// ForwardKept is forward for a body that may be overwritten before the response comes.
-func (x *Exchange) ForwardKept(body []byte) (upstream.Stream, error) {
-	body, err := x.keepBody(body)
-	if err != nil {
-		return nil, err
-	}
-	return x.Forward(body)
-}
-
-// keepBody copies the body to send into a buffer of x, if it may have to be sent again after the
-// client's message is gone.
-func (x *Exchange) keepBody(body []byte) ([]byte, error) {
-	switch {
-	case x.Session.Renewing == nil || x.Call == nil || sameMemory(x.buf, body):
-		return body, nil
-	case len(body) > large.Size:
-		return x.Common.Host.Memory().Clone(x.Ctx, large.RequestWait, large.RequestCopy, body)
-	}
-	x.buf = append(x.buf[:0], body...)
-	x.large = x.large || cap(x.buf) > maxPooled
-	return x.buf, nil
-}
-
-// resume reopens a stream that the server closed before it sent the response. The client does not
-// notice. See "Resumability and Redelivery",
-// https://modelcontextprotocol.io/specification/2025-11-25/basic/transports#resumability-and-redelivery.
-func (x *Exchange) resume() error {
-	x.Resumes++
-	wait := resumeWait
-	if x.Retry > 0 {
-		wait = min(x.Retry, maxRetryWait)
-	}
-	if err := server.Sleep(x.Ctx, wait); err != nil {
-		return x.ended(err)
-	}
-	st, err := x.Session.Conn.Listen(x.Ctx, upstream.ListenOptions{LastEventID: string(x.ResumeAt), Header: x.From})
-	if err != nil {
-		if errors.Is(err, upstream.ErrNoStream) {
-			return mcp.Fail(mcp.UpstreamSilent, "")
-		}
-		return err
-	}
-	x.Stream.Close()
-	x.Attach(st)
-	return nil
-}
-
-// TakeHeaders notes the client's headers that are passed to the server: its credentials, and its trace
-// (https://www.w3.org/TR/trace-context/).
-func (x *Exchange) TakeHeaders(r *downstream.Request) {
-	x.From = x.From[:0]
-	if r.Header != nil {
-		x.From = x.Common.AppendPassed(x.From, r.Header)
-		x.Clock.Asked = r.Header(trace.TimingHeader) != ""
-		x.Peer = r.Peer
-		x.Sender = downstream.SenderOf(r.Guest, r.Header, x.Common.Adapters.CallerHeaders())
-		if x.Common.Now().Shaping != nil {
-			x.MaxTokens = shape.Budget(r.Header(shape.BudgetHeader))
-		}
-	}
-}
-
-// Post handles one message of a session: it translates and forwards the message, and writes the
-// server's response, or starts a stream. It runs on the goroutine of the HTTP request.
-func (x *Exchange) Post(raw []byte, resp *downstream.Response) (err error) {
-	defer func() {
-		if p := recover(); p != nil {
-			err = x.Panicked(p, raw)
-		}
-	}()
-	out, v, err := x.FromClient(raw)
-	switch {
-	case err != nil:
-		return x.Refused(err)
-	case v == wire.Answer:
-		x.Outcome = metrics.Local
-		x.ObserveLocal(out)
-		resp.Body = out
-		return nil
-	case v != wire.Forward:
-		resp.Status = fasthttp.StatusAccepted
-		return nil
-	}
-	st, err := x.Forward(out)
-	if err != nil {
-		return x.Common.Failed(x, err)
-	}
-	if st == nil {
-		resp.Status = fasthttp.StatusAccepted
-		return nil
-	}
-	x.Attach(st)
-	x.client.resp = resp
-	last, err := x.Answer(&x.client)
-	switch {
-	case x.Streamed:
-		owed := true
-		if err != nil {
-			last, owed = x.late(err)
-		}
-		if owed && x.buffer != nil {
-			x.buffer.Record(&last, true)
-		}
-		resp.Last = last
-	case errors.Is(err, io.EOF): // cancelled: no response is owed
-		resp.Status = fasthttp.StatusAccepted
-	case err != nil:
-		return x.Common.Failed(x, err)
-	default:
-		if x.Msg.Kind == wire.Error {
-			resp.Status = x.Session.Direct.Status(last.Data)
-		}
-		resp.Body = last.Data
-	}
-	return nil
-}
-
-// IsInitialized reports whether x's message is notifications/initialized, whose failure is reported
-// like that of initialize.
-func (x *Exchange) IsInitialized() bool {
-	return x.Msg.Kind == wire.Notification && x.Msg.Method == wire.Initialized
-}
-
-// Refused returns the error for the client if err prevents its message from being sent.
-func (x *Exchange) Refused(err error) *mcp.Failure {
-	x.Outcome = metrics.Refused
-	f := x.failed(err)
-	switch {
-	case x.Call != nil:
-		f.About([]byte(x.Call.ID))
-	case x.Msg.Kind == wire.Request && x.Tally == nil:
-		x.Common.Metrics.Request(&metrics.Operation{
-			Client: x.Session.ClientRevision, Server: x.Session.ServerRevision, Method: x.Msg.Method, Tool: x.toolOf(&x.Msg),
-			Outcome: metrics.Refused, Fault: x.Fault, Began: x.Clock.Began(),
-		})
-	}
-	x.observeFailure(f)
-	return f
 }
 
 // Forward sends a message to the server. The stream is nil if no response is expected.

@@ -25,7 +25,7 @@ type observation struct {
 	counted  [2]int        // the tokens of the result under way as it came and as it goes; 0 if they were not counted
 }
 
-// peers says who talks in x's messages.
+// peers returns the client and the server of x's message.
 func (x *Exchange) peers() *observe.Peers { return x.Session.Peers() }
 
 // bridged reports whether package legacyclient translates x's messages, and observes the server's edge.

@@ -1,10 +1,21 @@
 package exchange
 
 import (
+	"context"
+	"errors"
+	"io"
+	"time"
+
 	"go.uber.org/zap"
 
+	"github.com/dragoman-proxy/dragoman/proxy/large"
+	"github.com/dragoman-proxy/dragoman/proxy/mcp"
+	"github.com/dragoman-proxy/dragoman/proxy/observe"
+	"github.com/dragoman-proxy/dragoman/proxy/requests"
+	"github.com/dragoman-proxy/dragoman/proxy/restart"
 	"github.com/dragoman-proxy/dragoman/proxy/server"
 	"github.com/dragoman-proxy/dragoman/proxy/session"
+	"github.com/dragoman-proxy/dragoman/proxy/sse"
 	"github.com/dragoman-proxy/dragoman/proxy/upstream"
 )
 
@@ -68,4 +79,99 @@ func (c *resumableCall) Cancelled() bool { return c.call.Cancelled.Load() }
 func (c *resumableCall) End() {
 	c.open.End(c.call)
 	c.stream.Close()
+}
+
+// These constants bound how a stream is resumed that the server closed before it sent the response.
+const (
+	maxResumes   = 5                // attempts in a row without a message between them
+	resumeWait   = time.Second      // the wait if the server named none
+	maxRetryWait = 30 * time.Second // the longest wait, whatever the server named
+)
+
+// ended returns the error for a stream that has ended with err, or nil if the stream was resumed.
+func (x *Exchange) ended(err error) error {
+	switch {
+	case x.Call == nil:
+		return err
+	case x.Call.Cancelled.Load(), errors.Is(err, requests.ErrCancelled):
+		return io.EOF // no answer is owed
+	case x.Ctx.Err() != nil:
+		return context.Cause(x.Ctx)
+	case !errors.Is(err, io.EOF):
+		return err
+	case x.bad != nil:
+		return x.bad
+	case len(x.ResumeAt) == 0 || x.Resumes >= maxResumes || !x.Session.Direct.Resumes():
+		return mcp.Fail(mcp.UpstreamSilent, "")
+	case x.Crossing.StopsBeingAlone():
+		return sse.ErrInterrupted
+	}
+	return x.resume()
+}
+
+// sendAgain sends x's request in another server session: the server does not know the session of
+// the request, and so has not processed it.
+func (x *Exchange) sendAgain(c *restart.HTTP) error {
+	x.resent = true
+	x.Seen.Note(observe.Note{By: observe.Restart, What: "sent_again", Detail: "the server did not know the session: the request is sent again in a new one"})
+	if err := c.Renew(x.Ctx, x.began, x.From); err != nil {
+		return x.ended(err)
+	}
+	if x.Call.Cancelled.Load() {
+		return io.EOF
+	}
+	st, err := c.Send(x.Ctx, &x.Outgoing)
+	if err != nil {
+		return x.ended(err)
+	}
+	x.Stream.Close()
+	x.Attach(st)
+	return nil
+}
+
+// ForwardKept is forward for a body that may be overwritten before the response comes.
+func (x *Exchange) ForwardKept(body []byte) (upstream.Stream, error) {
+	body, err := x.keepBody(body)
+	if err != nil {
+		return nil, err
+	}
+	return x.Forward(body)
+}
+
+// keepBody copies the body to send into a buffer of x, if it may have to be sent again after the
+// client's message is gone.
+func (x *Exchange) keepBody(body []byte) ([]byte, error) {
+	switch {
+	case x.Session.Renewing == nil || x.Call == nil || sameMemory(x.buf, body):
+		return body, nil
+	case len(body) > large.Size:
+		return x.Common.Host.Memory().Clone(x.Ctx, large.RequestWait, large.RequestCopy, body)
+	}
+	x.buf = append(x.buf[:0], body...)
+	x.large = x.large || cap(x.buf) > maxPooled
+	return x.buf, nil
+}
+
+// resume reopens a stream that the server closed before it sent the response. The client does not
+// notice. See "Resumability and Redelivery",
+// https://modelcontextprotocol.io/specification/2025-11-25/basic/transports#resumability-and-redelivery.
+func (x *Exchange) resume() error {
+	x.Resumes++
+	wait := resumeWait
+	if x.Retry > 0 {
+		wait = min(x.Retry, maxRetryWait)
+	}
+	if err := server.Sleep(x.Ctx, wait); err != nil {
+		return x.ended(err)
+	}
+	st, err := x.Session.Conn.Listen(x.Ctx, upstream.ListenOptions{LastEventID: string(x.ResumeAt), Header: x.From})
+	if err != nil {
+		if errors.Is(err, upstream.ErrNoStream) {
+			return mcp.Fail(mcp.UpstreamSilent, "")
+		}
+		return err
+	}
+	x.Stream.Close()
+	x.Attach(st)
+	return nil
 }

@@ -13,7 +13,7 @@ import (
 	"github.com/dragoman-proxy/dragoman/translate"
 )
 
-// Peers says who talks in the session.
+// Peers returns the client and the server of the session, for the observer.
 func (s *Session) Peers() *observe.Peers { return s.PeersWith(nil) }
 
 // seenPeers are the peers of a session, and what they were made of besides what never changes.

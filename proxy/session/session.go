@@ -9,7 +9,7 @@
 //   - lanes.go is the connection to a server on a pipe, with one stream for each request;
 //   - listchanged.go adds the news of dragoman's own tools to a standing stream;
 //   - direct.go has what a session of a client of 2026-07-28 with such a server needs;
-//   - peers.go says who talks, for observation and metrics.
+//   - peers.go names client and server for the observer.
 //
 // How a session begins is in package handshake; what is done in it is in package exchange.
 package session
@@ -51,7 +51,7 @@ type Session struct {
 	Alone          bool               // there is no server, only dragoman's own tools
 	AddsHeaders    bool               // Conn adds the headers that repeat arguments, which needs the tool's entry in the server's list
 	Piped          bool               // all messages of the server come on one stream
-	Principal      string             // the text that who returns for a modern client's session; "" for others
+	Principal      string             // what Who returns for a modern client's session; "" for others
 	ClientName     string             // name and version, as the client has introduced itself; "" if it has not
 	ServerName     string             // that of the server
 	RunsFor        string             // the client that its process is counted for

@@ -7,7 +7,7 @@
 //
 //   - conn.go: the session, and the requests that it answers without the server;
 //   - introduce.go: initialize, answered from server/discover;
-//   - call.go: a request and the rounds of its questions; ask.go: the questions and their answers;
+//   - call.go: a request and the rounds of its questions, which send.go sends; ask.go: the questions and their answers;
 //   - listen.go: the standing stream and the subscriptions behind it;
 //   - tasks.go, taskwait.go: tasks, whose messages differ between the two revisions; finished.go: tasks that
 //     the server did not make;

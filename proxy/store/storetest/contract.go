@@ -190,7 +190,7 @@ func race(t *testing.T, a, b *store.Store, do func(s *store.Store) (bool, error)
 	return int(won.Load())
 }
 
-// once checks that of those who do something at once, one does it.
+// once checks that of several goroutines that do the same at once, one succeeds.
 func once(t *testing.T, a, b *store.Store) {
 	for range 10 {
 		must(t, a.Set(ctx, key("token"), []byte("x"), time.Minute))

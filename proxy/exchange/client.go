@@ -1,0 +1,192 @@
+package exchange
+
+import (
+	"errors"
+	"io"
+
+	"github.com/valyala/fasthttp"
+
+	"github.com/dragoman-proxy/dragoman/proxy/bridge"
+	"github.com/dragoman-proxy/dragoman/proxy/clienterror"
+	"github.com/dragoman-proxy/dragoman/proxy/downstream"
+	"github.com/dragoman-proxy/dragoman/proxy/mcp"
+	"github.com/dragoman-proxy/dragoman/proxy/metrics"
+	"github.com/dragoman-proxy/dragoman/proxy/server"
+	"github.com/dragoman-proxy/dragoman/proxy/shape"
+	"github.com/dragoman-proxy/dragoman/proxy/sse"
+	"github.com/dragoman-proxy/dragoman/proxy/trace"
+	"github.com/dragoman-proxy/dragoman/translate/wire"
+)
+
+// httpClient is the client of an exchange over HTTP. The first message that it receives makes the response an event
+// stream, and what it receives is kept for replay.
+type httpClient struct {
+	x    *Exchange
+	to   mcp.Peer
+	resp *downstream.Response // nil if the response is an event stream already
+}
+
+// AnswerTo makes to the client of x over HTTP.
+func (x *Exchange) AnswerTo(to mcp.Peer) { x.client = httpClient{x: x, to: to} }
+
+// Send implements [mcp.Peer].
+func (c *httpClient) Send(e sse.Event) error {
+	x := c.x
+	if !x.Streamed {
+		x.StartStream()
+		c.resp.Header = x.Clock.AppendTo(c.resp.Header)
+		if of, ok := x.Stream.(*server.Stream); ok {
+			x.buffer = x.Session.Lanes.Trails.Begin(&resumableCall{x.Call, x.Session.Open, of}, x.Stop)
+		}
+	}
+	if x.buffer != nil {
+		x.buffer.Record(&e, x.Final)
+	}
+	return c.to.Send(e)
+}
+
+// Answer sends the client the server's messages until the response, which it returns; it is valid until the next call.
+// The error is io.EOF if no response is owed, or if the client gets no more messages.
+func (x *Exchange) Answer(client mcp.Peer) (response sse.Event, err error) {
+	for {
+		e, err := x.Next()
+		if err != nil || x.Final && x.at == len(x.rest) {
+			return e, err
+		}
+		if client.Send(e) != nil {
+			if x.Stop != nil {
+				x.Stop(downstream.ErrClientLeft)
+			}
+			return sse.Event{}, io.EOF
+		}
+	}
+}
+
+// late returns the last event of an event stream whose reading has failed with err: an error instead of the response.
+// ok is false if the client is owed nothing more.
+func (x *Exchange) late(err error) (e sse.Event, ok bool) {
+	if errors.Is(err, io.EOF) || x.Call == nil || x.ClientLeft() {
+		return e, false // a client opens a standing stream again
+	}
+	x.answered, x.Final = true, true
+	if x.Call.Method == wire.SubscriptionsListen && errors.Is(err, clienterror.ErrShutdown) {
+		x.Verdict = metrics.Succeeded
+		return sse.Event{Data: bridge.ListenResult([]byte(x.Call.ID))}, true
+	}
+	return sse.Event{Data: x.Common.Failed(x, err).Body()}, true
+}
+
+// Listen sends the client the events of x's stream until it ends: first those that are kept for it.
+func (x *Exchange) Listen(client mcp.Peer) error {
+	for _, e := range x.replay {
+		if err := client.Send(e); err != nil {
+			return err
+		}
+	}
+	x.replay = nil
+	if x.Ctx.Err() != nil {
+		return nil // what comes waits for the next stream
+	}
+	x.client = httpClient{x: x, to: client}
+	last, err := x.Answer(&x.client)
+	if err != nil {
+		var ok bool
+		if last, ok = x.late(err); !ok {
+			return nil
+		}
+	}
+	return x.client.Send(last)
+}
+
+// Post handles one message of a session: it translates and forwards the message, and writes the
+// server's response, or starts a stream. It runs on the goroutine of the HTTP request.
+func (x *Exchange) Post(raw []byte, resp *downstream.Response) (err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			err = x.Panicked(p, raw)
+		}
+	}()
+	out, v, err := x.FromClient(raw)
+	switch {
+	case err != nil:
+		return x.Refused(err)
+	case v == wire.Answer:
+		x.Outcome = metrics.Local
+		x.ObserveLocal(out)
+		resp.Body = out
+		return nil
+	case v != wire.Forward:
+		resp.Status = fasthttp.StatusAccepted
+		return nil
+	}
+	st, err := x.Forward(out)
+	if err != nil {
+		return x.Common.Failed(x, err)
+	}
+	if st == nil {
+		resp.Status = fasthttp.StatusAccepted
+		return nil
+	}
+	x.Attach(st)
+	x.client.resp = resp
+	last, err := x.Answer(&x.client)
+	switch {
+	case x.Streamed:
+		owed := true
+		if err != nil {
+			last, owed = x.late(err)
+		}
+		if owed && x.buffer != nil {
+			x.buffer.Record(&last, true)
+		}
+		resp.Last = last
+	case errors.Is(err, io.EOF): // cancelled: no response is owed
+		resp.Status = fasthttp.StatusAccepted
+	case err != nil:
+		return x.Common.Failed(x, err)
+	default:
+		if x.Msg.Kind == wire.Error {
+			resp.Status = x.Session.Direct.Status(last.Data)
+		}
+		resp.Body = last.Data
+	}
+	return nil
+}
+
+// IsInitialized reports whether x's message is notifications/initialized, whose failure is reported
+// like that of initialize.
+func (x *Exchange) IsInitialized() bool {
+	return x.Msg.Kind == wire.Notification && x.Msg.Method == wire.Initialized
+}
+
+// Refused returns the error for the client if err prevents its message from being sent.
+func (x *Exchange) Refused(err error) *mcp.Failure {
+	x.Outcome = metrics.Refused
+	f := x.failed(err)
+	switch {
+	case x.Call != nil:
+		f.About([]byte(x.Call.ID))
+	case x.Msg.Kind == wire.Request && x.Tally == nil:
+		x.Common.Metrics.Request(&metrics.Operation{
+			Client: x.Session.ClientRevision, Server: x.Session.ServerRevision, Method: x.Msg.Method, Tool: x.toolOf(&x.Msg),
+			Outcome: metrics.Refused, Fault: x.Fault, Began: x.Clock.Began(),
+		})
+	}
+	x.observeFailure(f)
+	return f
+}
+
+// TakeHeaders notes the client's headers that are passed to the server: its credentials, and its trace
+// (https://www.w3.org/TR/trace-context/).
+func (x *Exchange) TakeHeaders(r *downstream.Request) {
+	x.From = x.From[:0]
+	if r.Header != nil {
+		x.From = x.Common.AppendPassed(x.From, r.Header)
+		x.Clock.Asked = r.Header(trace.TimingHeader) != ""
+		x.Peer = r.Peer
+		x.Sender = downstream.SenderOf(r.Guest, r.Header, x.Common.Adapters.CallerHeaders())
+		if x.Common.Now().Shaping != nil {
+			x.MaxTokens = shape.Budget(r.Header(shape.BudgetHeader))
+		}
+	}
+}
