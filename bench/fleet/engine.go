@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/dragoman-proxy/dragoman/bench/compare/process"
+	"github.com/dragoman-proxy/dragoman/bench/proxies"
 )
 
 // engineCommand is the command of the engine.
@@ -38,7 +39,7 @@ func StartEngine(ctx context.Context, dir string, args ...string) (*Engine, erro
 	if _, err := exec.LookPath(engineCommand); err != nil {
 		return nil, ErrNoEngine
 	}
-	addr, err := freeAddress()
+	addr, err := proxies.FreeAddress()
 	if err != nil {
 		return nil, err
 	}
@@ -210,13 +211,3 @@ func readReply(r *bufio.Reader) (any, error) {
 
 // span is a time; the zero end means now.
 type span struct{ from, to time.Time }
-
-// freeAddress returns a loopback address on which nothing listened a moment ago.
-func freeAddress() (string, error) {
-	ln, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		return "", err
-	}
-	defer ln.Close()
-	return ln.Addr().String(), nil
-}

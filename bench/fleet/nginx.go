@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/dragoman-proxy/dragoman/bench/compare/process"
+	"github.com/dragoman-proxy/dragoman/bench/proxies"
 )
 
 // nginxConfig is the configuration of deploy/compose-replicas.yaml, with the addresses of the replicas in place of a name.
@@ -45,7 +46,7 @@ func HasNginx() bool {
 
 // startNginx starts nginx in front of backends, given by their addresses.
 func startNginx(ctx context.Context, dir string, backends []string) (*process.Process, error) {
-	addr, err := freeAddress()
+	addr, err := proxies.FreeAddress()
 	if err != nil {
 		return nil, err
 	}

@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/dragoman-proxy/dragoman/bench/compare/process"
+	"github.com/dragoman-proxy/dragoman/bench/proxies"
 )
 
 // sessionKey is the key that all replicas share.
@@ -69,7 +70,7 @@ func Start(ctx context.Context, plan Plan) (_ *Service, err error) {
 	}
 	var addrs []string
 	for range plan.Replicas {
-		addr, err := freeAddress()
+		addr, err := proxies.FreeAddress()
 		if err != nil {
 			return nil, err
 		}

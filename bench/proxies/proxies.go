@@ -4,6 +4,7 @@ package proxies
 import (
 	"context"
 	"fmt"
+	"math/rand/v2"
 	"net"
 	"net/url"
 	"os"
@@ -99,12 +100,16 @@ func NGINX(ctx context.Context, dir, upstream string) (*process.Process, error) 
 	return process.StartSilent(ctx, exec.Command(file, "-p", dir, "-e", "stderr", "-c", config), "http://"+addr+"/mcp", addr)
 }
 
-// FreeAddress returns a loopback address on which nothing listened a moment ago.
-func FreeAddress() (string, error) {
-	ln, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		return "", err
+// FreeAddress returns a loopback address on which nothing listened a moment ago. Its port is none of those that systems give to
+// outgoing connections, one of which could take it before the listener does, or while a process that listened there is restarted.
+func FreeAddress() (addr string, err error) {
+	const first, number, tries = 10000, 20000, 100
+	for range tries {
+		addr = fmt.Sprintf("127.0.0.1:%d", first+rand.IntN(number))
+		var ln net.Listener
+		if ln, err = net.Listen("tcp", addr); err == nil {
+			return addr, ln.Close()
+		}
 	}
-	defer ln.Close()
-	return ln.Addr().String(), nil
+	return "", err
 }

@@ -3,13 +3,13 @@ package main
 import (
 	"context"
 	"fmt"
-	"net"
 	"os"
 	"path/filepath"
 	"sync"
 	"time"
 
 	"github.com/dragoman-proxy/dragoman/bench/compare/process"
+	"github.com/dragoman-proxy/dragoman/bench/proxies"
 )
 
 // clientsAgain is the number of clients of the process that is restarted.
@@ -31,7 +31,7 @@ func (s *stage) startAgain(upstream string) error {
 	if err != nil {
 		return err
 	}
-	addr, err := freeAddress()
+	addr, err := proxies.FreeAddress()
 	if err != nil {
 		return err
 	}
@@ -41,16 +41,6 @@ func (s *stage) startAgain(upstream string) error {
 	a.proc, err = a.start(s.ctx)
 	s.beside = append(s.beside, beside{"started again", &a.counts, a.run, a.stop})
 	return err
-}
-
-// freeAddress returns a loopback address on which nothing listened a moment ago.
-func freeAddress() (string, error) {
-	ln, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		return "", err
-	}
-	defer ln.Close()
-	return ln.Addr().String(), nil
 }
 
 // key writes a session key to a file and returns the environment variable that names it.

@@ -32,6 +32,7 @@ import (
 	"time"
 
 	"github.com/dragoman-proxy/dragoman/bench/compare/process"
+	"github.com/dragoman-proxy/dragoman/bench/proxies"
 )
 
 const (
@@ -231,7 +232,7 @@ func (s *stage) eras() error {
 	}
 	var at, replicas []string
 	for range 2 {
-		addr, err := freeAddress()
+		addr, err := proxies.FreeAddress()
 		if err != nil {
 			return err
 		}
