@@ -45,7 +45,11 @@ type Host struct {
 	setup  func() Setup
 	memory *large.Memory
 	drain  context.CancelFunc
-	tasks  sync.WaitGroup
+
+	// A sync.WaitGroup panics if a task begins while Wait returns.
+	mu    sync.Mutex
+	tasks int
+	idle  *sync.Cond // tasks is 0
 }
 
 var (
@@ -61,6 +65,7 @@ func New(log *zap.Logger, m *metrics.Metrics, memory *large.Memory, version stri
 		now := setup()
 		return report.Setup{Config: now.Config, Server: now.Server, Secrets: now.Secrets}
 	})
+	h.idle = sync.NewCond(&h.mu)
 	h.Draining, h.drain = context.WithCancel(context.Background())
 	return h
 }
@@ -82,8 +87,14 @@ func (h *Host) Shared() *store.Store {
 // Drain ends Draining.
 func (h *Host) Drain() { h.drain() }
 
-// Wait returns when all tasks of Spawn have ended.
-func (h *Host) Wait() { h.tasks.Wait() }
+// Wait returns when all tasks of Spawn have ended, those that begin meanwhile included.
+func (h *Host) Wait() {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	for h.tasks > 0 {
+		h.idle.Wait()
+	}
+}
 
 // Flush writes the merged lines of repeated failures and losses to the log.
 func (h *Host) Flush() {
@@ -91,10 +102,25 @@ func (h *Host) Flush() {
 	h.Report.Flush()
 }
 
-// Spawn runs a task in a goroutine that Wait waits for. Its caller must be something that Wait waits for
-// too, so that no task begins after the last one has ended. A panic ends only the task.
+// Spawn runs a task in a goroutine that Wait waits for. Its caller should be something that Wait waits for
+// too, as a task may otherwise begin after Wait has returned. A panic ends only the task.
 func (h *Host) Spawn(task func()) {
-	h.tasks.Go(func() { h.Report.Contained(task) })
+	h.mu.Lock()
+	h.tasks++
+	h.mu.Unlock()
+	go func() {
+		defer h.done()
+		h.Report.Contained(task)
+	}()
+}
+
+// done notes that a task has ended.
+func (h *Host) done() {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.tasks--; h.tasks == 0 {
+		h.idle.Broadcast()
+	}
 }
 
 // Memory returns the memory in which large messages are copied.
