@@ -160,6 +160,7 @@ func TestOrdinaryCallsDoNotUseTheStore(t *testing.T) {
 // is answered through another one, as one of them goes on with the session for all; also when that one dies, too.
 func TestOrphanedSessionHasOneHeir(t *testing.T) {
 	all := peersOf(t, 4, &sessionless{}, inStore(storetest.StartRedis(t)))
+	atHome(t, all)
 	session := all[0].initializeWith("2025-11-25", manyCapabilities)
 	ask := func(calls, answers peerServer) {
 		t.Helper()

@@ -88,11 +88,19 @@ func (r *Replicas) renew(ctx context.Context, member []byte, known bool) bool {
 func (d *directory) registeredAt(id sealed.ID) (at place, ok bool) {
 	ctx, cancel := context.WithTimeout(context.Background(), askTimeout)
 	defer cancel()
-	// However old the last list is: the process may have registered since then, and have sessions already.
-	_, err, _ := d.asking.Do("", func() (any, error) { return nil, d.list(ctx) })
-	d.mu.Lock()
-	found, ok := d.stored.at[id]
-	d.mu.Unlock()
+	// However old the last list is: the process may have registered since then, and have sessions already. The first list may be one
+	// that another request had begun before.
+	var found address
+	var err error
+	for range 2 {
+		_, err, _ = d.asking.Do("", func() (any, error) { return nil, d.list(ctx) })
+		d.mu.Lock()
+		found, ok = d.stored.at[id]
+		d.mu.Unlock()
+		if ok || err != nil {
+			break
+		}
+	}
 	if errors.Is(err, store.ErrUnavailable) {
 		return place{found, time.Now().Add(absentAge)}, ok
 	}
@@ -118,6 +126,9 @@ func (d *directory) list(ctx context.Context) error {
 	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
+	if now.listed.Before(d.stored.listed) {
+		return nil
+	}
 	d.stored = now
 	d.closeUnknown()
 	return nil
