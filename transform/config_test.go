@@ -55,7 +55,7 @@ func TestBadConfigurationIsRefusedWithItsPath(t *testing.T) {
 		{"rules: [{max_tokens: 100, max_response_tokens: 200}]", "transform.rules[0].max_response_tokens", "another name"},
 		{"rules: [{include_fields: ['a..b']}]", "transform.rules[0].include_fields", "empty step"},
 		{"rules: [{exclude_fields: ['a.']}]", "transform.rules[0].exclude_fields", "empty step"},
-		{"rules: [{adapter: nobody}]", "transform.rules[0].adapter", "only fields"},
+		{"rules: [{adapter: nobody}]", "transform.rules[0].adapter", "fields, "},
 		{"rules: [{adapter: fields, options: {x: 1}}]", "transform.rules[0].options", "no such option"},
 		{"rules: [{options: {x: 1}}]", "transform.rules[0].options", "the rule names none"},
 		{"rules: [{output_schema: drop}]", "transform.rules[0].output_schema", "strip, derive, keep"},

@@ -177,7 +177,7 @@ var drawnMessage = rapid.Custom(func(t *rapid.T) against {
 	default:
 		a.text = `{"jsonrpc":"2.0","id":1,"` + part + `":` + body + `}`
 	}
-	a.from, a.to = pairOf(rapid.Uint8Range(0, pairs-1).Draw(t, "pair"))
+	a.from, a.to = pairOf(rapid.Uint8Range(0, uint8(pairs-1)).Draw(t, "pair"))
 	a.facts = rapid.SampledFrom([]wire.Facts{
 		0, allFacts, wire.ClientElicitation | wire.ClientElicitationForm, wire.ClientElicitation | wire.ClientElicitationURL,
 	}).Draw(t, "facts")

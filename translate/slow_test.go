@@ -184,11 +184,12 @@ var stamps = []*wire.Stamp{nil, {}, {
 	ID: []byte(`7`), ProgressToken: []byte(`"p7"`), Task: []byte(`{"ttl":60000}`),
 }}
 
-const pairs = 25 // ordered pairs of five revisions, equal ones included
+// pairs is the number of ordered pairs of revisions, equal ones included.
+var pairs = len(translate.All()) * len(translate.All())
 
 func pairOf(n uint8) (from, to string) {
 	all := translate.All()
-	return all[n%5].Name, all[n/5%5].Name
+	return all[int(n)%len(all)].Name, all[int(n)/len(all)%len(all)].Name
 }
 
 func numberOfPair(from, to string) uint8 {

@@ -1,9 +1,12 @@
 package config
 
 import (
+	"bytes"
+	"fmt"
 	"os"
 	"path/filepath"
 	"reflect"
+	"regexp"
 	"strings"
 	"testing"
 	"time"
@@ -68,6 +71,26 @@ func TestExampleShowsEveryKey(t *testing.T) {
 		}
 		return nil
 	})
+}
+
+// TestExampleShowsEverySource checks that the example has each source of results with all of its options.
+func TestExampleShowsEverySource(t *testing.T) {
+	text, err := os.ReadFile(example)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, s := range transform.Builtin() {
+		options := s.Options()
+		if len(options) == 0 {
+			continue
+		}
+		line := regexp.MustCompile(`(?m)^# +` + s.Name() + `: \{.*`).Find(text)
+		for _, o := range options {
+			if !bytes.Contains(line, fmt.Appendf(nil, " %s: %v", o.Name, o.Default)) {
+				t.Errorf("transform.adapters.%s.%s, which is %v, is missing", s.Name(), o.Name, o.Default)
+			}
+		}
+	}
 }
 
 // decode reads the YAML text of a file into c.

@@ -28,7 +28,7 @@ type Mark string
 const (
 	OK   Mark = "ok"
 	Info Mark = "info" // only shown
-	Warn Mark = "warn" // works, but somebody should look
+	Warn Mark = "warn" // works, but is worth a look
 	Fail Mark = "FAIL"
 	Skip Mark = "skip" // not checked, because a check that it needs has failed
 )

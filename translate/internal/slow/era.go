@@ -105,7 +105,7 @@ func (j *job) requestUp() {
 	if !j.at("params._meta").IsObject() {
 		j.set("params._meta", "{}")
 	}
-	j.mark("params._meta", metaVersion, quote(revisions[r26]), "")
+	j.mark("params._meta", metaVersion, quote(revisions[j.to]), "")
 	j.mark("params._meta", metaCapabilities, capabilities, "{}")
 	j.mark("params._meta", metaClient, client, "")
 	j.mark("params._meta", metaLevel, level, "")

@@ -12,7 +12,7 @@ import (
 // bridgesTasks reports whether tasks are translated between the revision that has them and the one
 // that has an extension for them.
 func (j *job) bridgesTasks() bool {
-	return j.Tasks != "strip" && (j.from == r11 && j.to == r26 || j.from == r26 && j.to == r11)
+	return j.Tasks != "strip" && (j.from == r11 && j.up(r26) || j.down(r26) && j.to == r11)
 }
 
 // carriesTasks reports whether tasks are bridged and the server has tasks.
