@@ -145,12 +145,18 @@ func (h *HTTP) checkOnce(header *fasthttp.RequestHeader) *refusal {
 			return saidTwice.with(name)
 		}
 	}
-	if h.cfg.Once != nil {
-		if name := h.cfg.Once(); name != "" && len(header.PeekAll(name)) > 1 {
-			return saidTwice.with(name)
-		}
+	if name := h.onceName(); name != "" && len(header.PeekAll(name)) > 1 {
+		return saidTwice.with(name)
 	}
 	return nil
+}
+
+// onceName returns the name of a further header that may occur only once, or "".
+func (h *HTTP) onceName() string {
+	if h.cfg.Once == nil {
+		return ""
+	}
+	return h.cfg.Once()
 }
 
 // checkFraming refuses a request for which two readers may find different ends, and

@@ -29,6 +29,9 @@ type conn struct {
 	// The rest is for the serving goroutine alone.
 
 	readBy, readSet time.Time // the deadline for reading: the one asked for, and the one that is set
+	writeSet        time.Time // the deadline for writing
+	early           []byte    // what Read returns first: what the fast path has read, and the error of its last Read
+	earlyErr        error
 	linger          bool
 	bodyRead        bool // the body of the request under way was read
 	ended           bool // Read has returned io.EOF
@@ -146,6 +149,15 @@ func (c *conn) end(why error) {
 // alert wait.
 func (c *conn) hangUp() { _ = unwrap(c.Conn).Close() }
 
+// writeBoth writes a and b with one system call.
+func (c *conn) writeBoth(a, b []byte) error {
+	c.vector = [2][]byte{a, b}
+	c.parts = c.vector[:]
+	_, err := c.parts.WriteTo(c.Conn)
+	c.vector = [2][]byte{}
+	return err
+}
+
 // write writes all of b. It fails if the client takes less than a piece of it within
 // WriteTimeout.
 func (c *conn) write(b []byte) error {
@@ -199,7 +211,47 @@ func (c *conn) heed() error {
 	return c.Conn.SetReadDeadline(t)
 }
 
+// readWithin lets Read wait for d from now, or for an eighth longer. now is about the time of the call.
+func (c *conn) readWithin(now time.Time, d time.Duration) {
+	if left := c.readSet.Sub(now); left < d || left > d+d/8 {
+		c.readSet = now.Add(d + d/8)
+		_ = c.Conn.SetReadDeadline(c.readSet) // if that fails, Read fails as well
+	}
+	c.readBy = c.readSet
+}
+
+// SetWriteDeadline sets the deadline of the next writes, unless the one that is set is later by at most an eighth of
+// WriteTimeout.
+func (c *conn) SetWriteDeadline(t time.Time) error {
+	if !t.IsZero() {
+		slack := c.face.cfg.WriteTimeout / 8
+		if over := c.writeSet.Sub(t); over >= 0 && over <= slack {
+			return nil
+		}
+		t = t.Add(slack)
+	}
+	c.writeSet = t
+	return c.Conn.SetWriteDeadline(t)
+}
+
+// SetDeadline sets both deadlines.
+func (c *conn) SetDeadline(t time.Time) error {
+	c.readBy, c.readSet, c.writeSet = t, t, t
+	return c.Conn.SetDeadline(t)
+}
+
 func (c *conn) Read(b []byte) (n int, err error) {
+	switch {
+	case len(c.early) > 0:
+		n = copy(b, c.early)
+		if c.early = c.early[n:]; len(c.early) == 0 {
+			c.early = nil
+		}
+		return n, nil
+	case c.earlyErr != nil:
+		err, c.earlyErr = c.earlyErr, nil
+		return 0, err
+	}
 	if err := c.heed(); err != nil {
 		return 0, err
 	}

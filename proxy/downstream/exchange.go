@@ -244,7 +244,8 @@ func (h *HTTP) guard(f func()) (ok bool) {
 // itself, and the connection drops that of fasthttp.
 type exchange struct {
 	face   *HTTP
-	ctx    *fasthttp.RequestCtx // nil once the handler has returned
+	header *fasthttp.RequestHeader // nil once the handler has returned
+	out    *fasthttp.Response      // nil on the fast path, and once the handler has returned
 	conn   *conn
 	cancel context.CancelCauseFunc
 	req    Request
@@ -257,27 +258,27 @@ type exchange struct {
 
 func newExchange(h *HTTP) *exchange {
 	x := &exchange{face: h}
-	x.req.Header, x.req.Headers = x.header, x.headers // bound once
+	x.req.Header, x.req.Headers = x.headerOf, x.headers // bound once
 	x.req.Client = x
 	x.events.init(h)
 	return x
 }
 
-func (x *exchange) header(name string) string {
-	if x.ctx == nil {
+func (x *exchange) headerOf(name string) string {
+	if x.header == nil {
 		return ""
 	}
 	if strings.EqualFold(name, tokenHeader) {
 		return "" // it is for the listener only
 	}
-	return x.conn.valueOf(name, x.ctx.Request.Header.Peek(name))
+	return x.conn.valueOf(name, x.header.Peek(name))
 }
 
 func (x *exchange) headers(prefix string, do func(name, value string)) {
-	if x.ctx == nil {
+	if x.header == nil {
 		return
 	}
-	for name, value := range x.ctx.Request.Header.All() {
+	for name, value := range x.header.All() {
 		if len(name) >= len(prefix) && string(name[:len(prefix)]) == prefix && !strings.EqualFold(string(name), tokenHeader) {
 			do(x.conn.named(name, value))
 		}
@@ -311,35 +312,52 @@ func (x *exchange) dropBody() {
 // run calls the handler and passes the response to fasthttp.
 func (x *exchange) run(ctx *fasthttp.RequestCtx, c *conn, call func(Handler, *Request, *Response)) {
 	header := &ctx.Request.Header
-	x.ctx, x.conn = ctx, c
+	x.call(header, &ctx.Response, c, c.calledBy(header), call)
+	if c.bodyRead {
+		ctx.Request.ResetBody()
+	}
+	x.respond(ctx)
+}
+
+// calledBy is what an exchange takes from the head of a request.
+type calledBy struct {
+	session, version string
+	versionTwice     bool
+}
+
+// calledBy reads what an exchange takes from a head.
+func (c *conn) calledBy(header *fasthttp.RequestHeader) (by calledBy) {
+	by.session = c.session.string(header.Peek(sessionHeader))
+	by.version = c.version.string(header.Peek(versionHeader))
+	by.versionTwice = by.version != "" && len(header.PeekAll(versionHeader)) > 1
+	return by
+}
+
+// call calls the handler. out is nil on the fast path.
+func (x *exchange) call(header *fasthttp.RequestHeader, out *fasthttp.Response, c *conn, by calledBy, call func(Handler, *Request, *Response)) {
+	x.header, x.out, x.conn = header, out, c
 	life := callctx.New()
 	x.cancel = life.End
 	x.req.Ctx, x.req.Cancel = life, x.cancel
 	if x.req.Body = nil; x.posted {
 		x.req.Body = x.in.data
 	}
-	x.req.Session = c.session.string(header.Peek("Mcp-Session-Id"))
-	x.req.Version = c.version.string(header.Peek("Mcp-Protocol-Version"))
-	x.req.VersionTwice = x.req.Version != "" && len(header.PeekAll(versionHeader)) > 1
+	x.req.Session, x.req.Version, x.req.VersionTwice = by.session, by.version, by.versionTwice
 	x.req.LastEventID, x.req.Method, x.req.Path, x.req.Guest = "", "", "", ""
 	x.req.Peer = c.peer
 	x.req.Guest = c.guestName()
-	if ctx.IsGet() {
+	if header.IsGet() {
 		x.req.LastEventID = string(header.Peek("Last-Event-Id"))
 	}
 	c.begin(x.cancel)
 	if !x.face.guard(func() { call(x.face.handler, &x.req, &x.resp) }) {
 		x.fail()
 	}
-	x.ctx = nil
+	x.header, x.out = nil, nil
 	if x.resp.Listen != nil { // the stream may last for hours; the request's body is not needed for it
 		x.req.Body = nil
 		x.dropBody()
 	}
-	if c.bodyRead {
-		ctx.Request.ResetBody()
-	}
-	x.respond(ctx)
 }
 
 // Send implements [mcp.Peer].
@@ -354,18 +372,25 @@ func (x *exchange) Send(e sse.Event) error {
 func (x *exchange) startEvents() {
 	x.req.Body = nil
 	x.dropBody()
-	out := &x.ctx.Response
+	x.conn.muted = true
+	if x.out == nil {
+		buf := x.face.buffer()
+		*buf = x.appendHead(*buf, chunked)
+		x.events.begin(x.conn, *buf, false)
+		x.face.giveBack(buf)
+		return
+	}
+	out := x.out
 	x.fillHead(out)
-	http11 := x.ctx.Request.Header.IsHTTP11()
+	http11 := x.header.IsHTTP11()
 	if http11 {
 		out.Header.SetContentLength(-1) // chunks
 	} else {
 		out.Header.SetConnectionClose()
 	}
-	if x.ctx.Request.Header.ConnectionClose() {
+	if x.header.ConnectionClose() {
 		out.Header.SetConnectionClose()
 	}
-	x.conn.muted = true
 	x.events.begin(x.conn, out.Header.Header(), !http11)
 }
 
@@ -397,13 +422,7 @@ func (x *exchange) respond(ctx *fasthttp.RequestCtx) {
 	out := &ctx.Response
 	switch {
 	case x.events.open:
-		if x.failed == nil {
-			x.failed = r.Cut
-		}
-		if x.failed == nil {
-			x.failed = x.events.end(r)
-		}
-		x.events.halt()
+		x.endEvents()
 		out.SetBodyStream(x, 0)
 		return
 	case r.Listen != nil && ctx.IsGet():
@@ -421,6 +440,17 @@ func (x *exchange) respond(ctx *fasthttp.RequestCtx) {
 		out.Header.Add(h.Name, h.Value)
 	}
 	out.SetBodyStream(x, len(r.Body))
+}
+
+// endEvents writes the last event and the end of the body.
+func (x *exchange) endEvents() {
+	if x.failed == nil {
+		x.failed = x.resp.Cut
+	}
+	if x.failed == nil {
+		x.failed = x.events.end(&x.resp)
+	}
+	x.events.halt()
 }
 
 // takeOver continues the stream without fasthttp. A stream that clients listen to lasts

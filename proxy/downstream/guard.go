@@ -35,35 +35,46 @@ func (l tokenList) has(token []byte) (sum [sha256.Size]byte, ok bool) {
 	return sum, found == 1 && len(token) > 0
 }
 
-// checkToken checks the token of a request, if one is needed, and stores its hash in c.
-// A token in Authorization is for the listener and not for the server: checkToken
-// removes it.
+// checkToken checks the token of a request, if one is needed, and asks the client for one in the response.
 //
 // See https://www.rfc-editor.org/rfc/rfc6750 for both headers.
 func (h *HTTP) checkToken(ctx *fasthttp.RequestCtx, c *conn) *refusal {
+	r := h.readToken(&ctx.Request.Header, c)
+	if r != nil {
+		challenge := "Bearer"
+		if r == badToken {
+			challenge = `Bearer error="invalid_token"`
+		}
+		ctx.Response.Header.Set(fasthttp.HeaderWWWAuthenticate, challenge)
+	}
+	return r
+}
+
+// readToken stores the hash of a request's token in c, if one is needed. A token in
+// Authorization is for the listener and not for the server: readToken removes it.
+func (h *HTTP) readToken(header *fasthttp.RequestHeader, c *conn) *refusal {
 	tokens := h.guests.Load().tokens
 	c.guest, c.known = [sha256.Size]byte{}, len(tokens) > 0
 	if !c.known {
 		return nil
 	}
 	var ok bool
-	header := &ctx.Request.Header
 	if own := header.PeekAll(tokenHeader); len(own) > 0 {
 		if len(own) == 1 {
 			c.guest, ok = tokens.has(own[0])
 		}
 		if !ok {
-			return unauthorized(ctx, badToken)
+			return badToken
 		}
 		return nil
 	}
 	fields := header.PeekAll(fasthttp.HeaderAuthorization)
 	if len(fields) == 0 {
-		return unauthorized(ctx, noToken)
+		return noToken
 	}
 	scheme, token, _ := bytes.Cut(fields[0], []byte{' '})
 	if c.guest, ok = tokens.has(bytes.TrimSpace(token)); !ok || len(fields) > 1 || !strings.EqualFold(string(scheme), "Bearer") {
-		return unauthorized(ctx, badToken)
+		return badToken
 	}
 	header.Del(fasthttp.HeaderAuthorization)
 	return nil
@@ -81,15 +92,6 @@ func (c *conn) guestName() string {
 func GuestOf(token string) string {
 	sum := sha256.Sum256([]byte(token))
 	return hex.EncodeToString(sum[:])
-}
-
-func unauthorized(ctx *fasthttp.RequestCtx, r *refusal) *refusal {
-	challenge := "Bearer"
-	if r == badToken {
-		challenge = `Bearer error="invalid_token"`
-	}
-	ctx.Response.Header.Set(fasthttp.HeaderWWWAuthenticate, challenge)
-	return r
 }
 
 // headerOf returns a request header as handlers see it.

@@ -1,6 +1,7 @@
 package downstream
 
 import (
+	"bufio"
 	"context"
 	"crypto/tls"
 	"errors"
@@ -148,6 +149,8 @@ type HTTP struct {
 	server    fasthttp.Server
 	exchanges sync.Pool
 	buffers   sync.Pool // of *[]byte, for what is about to be written
+	fast      sync.Pool // of *fastPath
+	parsers   sync.Pool // of *bufio.Reader, for fasthttp to parse a head
 
 	requests atomic.Int64 // POSTs in hand
 	draining atomic.Bool
@@ -178,6 +181,8 @@ func NewHTTP(handler Handler, cfg HTTPConfig) *HTTP {
 	h.hard, h.stop = context.WithCancelCause(context.Background())
 	h.buffers.New = func() any { return new([]byte) }
 	h.exchanges.New = func() any { return newExchange(h) }
+	h.fast.New = func() any { return &fastPath{face: h, in: make([]byte, 0, fastBuffer)} }
+	h.parsers.New = func() any { return bufio.NewReaderSize(nil, fastBuffer) }
 	h.server = fasthttp.Server{
 		Handler:            h.serve,
 		ErrorHandler:       h.badRequest,
@@ -307,6 +312,10 @@ func (h *HTTP) accept(nc net.Conn) {
 // in a goroutine of its own, if it needs one: fasthttp then has its buffers back, and the stack that parsing made
 // large is released.
 func (h *HTTP) serveConn(c *conn) {
+	if h.serveFast(c) {
+		h.dropConn(c)
+		return
+	}
 	if err := h.server.ServeConn(c); err != nil {
 		h.cfg.Log("connection", err)
 	}

@@ -8,6 +8,8 @@ import (
 	"sync"
 	"syscall"
 	"time"
+
+	"github.com/dragoman-proxy/dragoman/proxy/samehead"
 )
 
 const (
@@ -46,6 +48,9 @@ type conn struct {
 	since    time.Time     // since when it is idle
 	taken    time.Time     // when this exchange got it
 	idle     time.Duration // how long it was idle before that
+
+	known samehead.Head // the head of the last response to a call
+	means meaning       // what it says
 
 	parts [2][]byte // storage for vec
 	vec   net.Buffers

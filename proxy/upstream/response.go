@@ -40,20 +40,20 @@ func (x *exchange) readOneHead(c *conn) error {
 		return ErrClosed
 	}
 	h := x.http
-	head := h.parsed.Get().(*fasthttp.ResponseHeader)
-	defer h.parsed.Put(head)
-	head.SetNoDefaultContentType(true)
-
 	c.silence = 0
 	if err := x.await(c, x.firstByte); err != nil {
 		return err
 	}
+	if err := x.readKnownHead(c); err != nil || x.phase != awaiting {
+		return err
+	}
+	head := h.parsed.Get().(*fasthttp.ResponseHeader)
+	defer h.parsed.Put(head)
+	head.SetNoDefaultContentType(true)
+	raw := newHead(c.in)
 	for interim := 0; ; interim++ {
 		if err := x.parseHead(c, head); err != nil {
-			if c.idle > 0 && c.readErr != nil && err != sse.ErrInterrupted && !isTimeout(err) && !errors.Is(err, net.ErrClosed) {
-				h.pool.learn(c.idle) // the server closed the connection when it was taken
-			}
-			return err
+			return x.noHead(c, err)
 		}
 		if code := head.StatusCode(); code < 100 || interim == maxInterim {
 			return errHead
@@ -70,7 +70,19 @@ func (x *exchange) readOneHead(c *conn) error {
 	c.keep = keepAlive(head)
 	c.reusable = length != -2 && x.writeErr == nil && !wantsClose(head)
 	c.silence = x.silence
-	return x.judge(c, head)
+	err := x.judge(c, head)
+	if err == nil {
+		x.keepHead(c, raw, length)
+	}
+	return err
+}
+
+// noHead returns err, with which reading a head has ended.
+func (x *exchange) noHead(c *conn, err error) error {
+	if c.idle > 0 && c.readErr != nil && err != sse.ErrInterrupted && !isTimeout(err) && !errors.Is(err, net.ErrClosed) {
+		x.http.pool.learn(c.idle) // the server closed the connection when it was taken
+	}
+	return err
 }
 
 // parseHead reads one head. An error of fasthttp quotes a malformed head, with its
@@ -86,9 +98,15 @@ func (x *exchange) parseHead(c *conn, head *fasthttp.ResponseHeader) error {
 		c.resize(maxHead)
 		err = head.Read(c.in)
 	}
-	switch {
-	case err == nil:
+	if err == nil {
 		return nil
+	}
+	return c.headError()
+}
+
+// headError returns the error for a head that could not be read.
+func (c *conn) headError() error {
+	switch {
 	case c.readErr == io.EOF:
 		return io.ErrUnexpectedEOF
 	case c.readErr != nil:
@@ -129,11 +147,9 @@ func (x *exchange) judge(c *conn, head *fasthttp.ResponseHeader) error {
 	case x.kind.standing() && isType(head, "text/event-stream"):
 		return x.stand(c)
 	case isType(head, "text/event-stream"):
-		x.phase = events
-		x.reader = x.http.readers.Get().(*sse.Reader)
-		x.reader.ResetIn(&x.memory, &x.body)
+		x.begin(events)
 	case x.kind == call && isJSON(head):
-		x.phase = object
+		x.begin(object)
 	default:
 		return &ContentTypeError{Type: cut(head.ContentType(), 100), Stream: x.kind != call}
 	}
