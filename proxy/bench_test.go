@@ -21,7 +21,7 @@ import (
 type instant struct {
 	answer []byte
 	tools  string // the answer to tools/list if it is another one; "" for answer
-	asked  []byte // the id of a tools/list that Next answers with tools
+	asked  []byte // the id of a tools/list that Events answers with tools
 	buf    []byte
 }
 
@@ -36,12 +36,15 @@ func (c *instant) Send(_ context.Context, m *upstream.Outgoing) (upstream.Stream
 	return c, nil
 }
 
-func (c *instant) Next() (sse.Event, error) {
-	if c.asked != nil {
-		return sse.Event{Data: mcp.AppendResult(nil, c.asked, c.tools)}, nil
+func (c *instant) Events(yield func(sse.Event, error) bool) {
+	for more := true; more; {
+		if c.asked != nil {
+			more = yield(sse.Event{Data: mcp.AppendResult(nil, c.asked, c.tools)}, nil)
+			continue
+		}
+		c.buf = append(c.buf[:0], c.answer...) // the caller may change it in place
+		more = yield(sse.Event{Data: c.buf}, nil)
 	}
-	c.buf = append(c.buf[:0], c.answer...) // the caller may change it in place
-	return sse.Event{Data: c.buf}, nil
 }
 
 func (c *instant) Listen(context.Context, upstream.ListenOptions) (upstream.Stream, error) {

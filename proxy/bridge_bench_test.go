@@ -38,10 +38,13 @@ func (c *prompt) Close(context.Context) error { return nil }
 
 type promptStream struct{ body []byte }
 
-func (s *promptStream) Next() (sse.Event, error) { return sse.Event{Data: s.body}, nil }
-func (s *promptStream) Close() error             { return nil }
-func (s *promptStream) CanInterrupt() bool       { return true } // Next does not wait
-func (s *promptStream) Interrupt()               {}
+func (s *promptStream) Events(yield func(sse.Event, error) bool) {
+	for yield(sse.Event{Data: s.body}, nil) {
+	}
+}
+func (s *promptStream) Close() error       { return nil }
+func (s *promptStream) CanInterrupt() bool { return true } // Events does not wait
+func (s *promptStream) Interrupt()         {}
 
 // eraCall is one call of a tool between clients and servers of two eras, without transports.
 type eraCall struct {

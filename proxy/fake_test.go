@@ -24,6 +24,7 @@ import (
 	"github.com/dragoman-proxy/dragoman/proxy/downstream"
 	"github.com/dragoman-proxy/dragoman/proxy/metrics"
 	"github.com/dragoman-proxy/dragoman/proxy/origin"
+	"github.com/dragoman-proxy/dragoman/proxy/server"
 	"github.com/dragoman-proxy/dragoman/proxy/sse"
 	"github.com/dragoman-proxy/dragoman/proxy/upstream"
 )
@@ -171,7 +172,7 @@ type fakeStream struct {
 	gates  func(name string) chan struct{}
 	once   sync.Once
 	closed chan struct{}
-	halt   chan struct{} // nil if Next cannot be interrupted
+	halt   chan struct{} // nil if Events cannot be interrupted
 }
 
 // These strings make a stream do something instead of sending an event: block until it is closed,
@@ -182,7 +183,15 @@ const (
 	boom = "boom"
 )
 
-func (s *fakeStream) Next() (sse.Event, error) {
+func (s *fakeStream) Events(yield func(sse.Event, error) bool) {
+	for {
+		if e, err := s.next(); !yield(e, err) || err != nil && server.Skipped(err) == nil && !server.Restarts(err) {
+			return
+		}
+	}
+}
+
+func (s *fakeStream) next() (sse.Event, error) {
 	if s.more != nil {
 		select {
 		case e, ok := <-s.more:

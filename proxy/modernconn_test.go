@@ -609,7 +609,7 @@ func TestCancelledEndsTheCallForGood(t *testing.T) {
 	if _, err := conn.Send(t.Context(), &upstream.Outgoing{Body: []byte(`{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":"x"}}`)}); err != nil {
 		t.Fatal(err)
 	}
-	if e, err := st.Next(); !errors.Is(err, requests.ErrCancelled) {
+	if e, err := upstream.First(st); !errors.Is(err, requests.ErrCancelled) {
 		t.Errorf("%s, %v", e.Data, err)
 	}
 }

@@ -50,21 +50,22 @@ type AnsweredHere struct {
 	answer func(ctx context.Context) ([]byte, error)
 }
 
-// AnswerHere returns a stream with the response that answer returns. The first Next calls it.
+// AnswerHere returns a stream with the response that answer returns. Events calls it.
 func AnswerHere(ctx context.Context, answer func(ctx context.Context) ([]byte, error)) *AnsweredHere {
 	l := &AnsweredHere{answer: answer}
 	l.ctx, l.stop = context.WithCancel(ctx)
 	return l
 }
 
-// Next returns the response, then io.EOF.
-func (l *AnsweredHere) Next() (sse.Event, error) {
-	if l.answer == nil {
-		return sse.Event{}, io.EOF
+// Events gives the response, then io.EOF.
+func (l *AnsweredHere) Events(yield func(sse.Event, error) bool) {
+	if answer := l.answer; answer != nil {
+		l.answer = nil
+		if body, err := answer(l.ctx); !yield(sse.Event{Data: body}, err) || err != nil {
+			return
+		}
 	}
-	body, err := l.answer(l.ctx)
-	l.answer = nil
-	return sse.Event{Data: body}, err
+	yield(sse.Event{}, io.EOF)
 }
 
 // Close ends the context of a call of answer that is under way.

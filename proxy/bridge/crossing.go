@@ -54,7 +54,14 @@ type Question struct {
 	Body   []byte
 }
 
-// ErrAsked says that the server has sent a question before its response.
+// Client receives what the server says before its response. An error of Send ends the reading.
+type Client interface {
+	mcp.Peer
+	// Ask passes on questions of the server, which are answered later.
+	Ask(list []Question)
+}
+
+// ErrAsked says that the response requires that the user opens URLs.
 var ErrAsked = errors.New("the server has asked its client something")
 
 // StopsBeingAlone reports whether Alone was set, and clears it. A nil Crossing is never alone.

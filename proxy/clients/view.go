@@ -174,29 +174,9 @@ func (c crossingExchange) Interruptible() upstream.Interruptible {
 	return nil
 }
 
-func (c crossingExchange) Answer(client modernclient.Client) ([]byte, error) {
-	x := c.x
-	for {
-		e, err := x.Next()
-		switch {
-		case errors.Is(err, bridge.ErrAsked):
-			if list := x.Crossing.TakeQuestions(); len(list) > 0 {
-				client.Ask(list)
-			}
-			switch own := x.Crossing.Response(); {
-			case own != nil:
-				return own, nil
-			case x.Final:
-				return nil, err
-			}
-		case err != nil || x.Final:
-			return e.Data, err
-		default:
-			if err := client.Send(e); err != nil {
-				return nil, err
-			}
-		}
-	}
+func (c crossingExchange) Answer(client bridge.Client) ([]byte, error) {
+	e, err := c.x.Cross(client)
+	return e.Data, err
 }
 
 func (c crossingExchange) Message() *wire.Message      { return &c.x.Msg }

@@ -235,14 +235,21 @@ type stream struct {
 	stop context.CancelFunc
 }
 
-func (s *stream) Next() (sse.Event, error) {
-	select {
-	case m := <-s.d.out:
-		return sse.Event{Data: m}, nil
-	case <-s.d.ctx.Done():
-		return sse.Event{}, io.EOF
-	case <-s.ctx.Done():
-		return sse.Event{}, context.Cause(s.ctx)
+// Events gives the messages of the server until the session ends.
+func (s *stream) Events(yield func(sse.Event, error) bool) {
+	for {
+		select {
+		case m := <-s.d.out:
+			if !yield(sse.Event{Data: m}, nil) {
+				return
+			}
+		case <-s.d.ctx.Done():
+			yield(sse.Event{}, io.EOF)
+			return
+		case <-s.ctx.Done():
+			yield(sse.Event{}, context.Cause(s.ctx))
+			return
+		}
 	}
 }
 

@@ -61,8 +61,7 @@ func newConnection(b *upstream.Begun, opened time.Time) *connection {
 	c.arrives = make(chan arrival)
 	go func() {
 		defer b.Standing.Close()
-		for {
-			event, err := b.Standing.Next()
+		for event, err := range b.Standing.Events {
 			select {
 			case c.arrives <- arrival{bytes.Clone(event.Data), err}:
 			case <-c.closed:
@@ -89,7 +88,7 @@ func (c *connection) close() {
 // next returns the next text of the server, on st if that is not nil.
 func (c *connection) next(ctx context.Context, st upstream.Stream) ([]byte, error) {
 	if st != nil {
-		event, err := st.Next()
+		event, err := upstream.First(st)
 		return event.Data, err
 	}
 	select {

@@ -2,16 +2,15 @@ package exchange
 
 import (
 	"bytes"
+	"sync"
+	"sync/atomic"
 
 	"go.uber.org/zap"
 
 	"github.com/dragoman-proxy/dragoman/proxy/bridge"
-	"github.com/dragoman-proxy/dragoman/proxy/mcp"
 	"github.com/dragoman-proxy/dragoman/proxy/sealed"
-	"github.com/dragoman-proxy/dragoman/proxy/server"
 	"github.com/dragoman-proxy/dragoman/proxy/session"
 	"github.com/dragoman-proxy/dragoman/proxy/sse"
-	"github.com/dragoman-proxy/dragoman/proxy/upstream"
 	"github.com/dragoman-proxy/dragoman/translate"
 	"github.com/dragoman-proxy/dragoman/translate/wire"
 )
@@ -19,9 +18,6 @@ import (
 // A multi-select form that was flattened for an older client (rule C19) cannot enforce the number
 // of choices. If an answer has too few or too many, the server does not receive it: the user is
 // asked once more. If the second answer does not fit either, the server receives a "decline".
-
-// manyAgain is how many repeated questions may wait on one stream.
-const manyAgain = 4
 
 // mayRepeat keeps the question out, whose id at the server is id, if the number of choices in its
 // answer will be checked.
@@ -72,10 +68,16 @@ func (x *Exchange) isRepeated(m *wire.Message) bool {
 	return ok
 }
 
-// putter returns a function that inserts a message into the stream that x reads, before the
-// server's next message.
+// inserter is a stream into which messages can be put.
+type inserter interface {
+	Put(m []byte, firm bool) (dropped int)
+	Over() bool
+}
+
+// putter returns a function that inserts a message into the stream that x reads, or else sends it to the client of x at once.
+// It returns false if there is neither.
 func (x *Exchange) putter() func([]byte) bool {
-	if st, ok := x.Stream.(*server.Stream); ok {
+	if st, ok := x.Stream.(inserter); ok {
 		return func(m []byte) bool {
 			if st.Over() {
 				return false
@@ -85,69 +87,67 @@ func (x *Exchange) putter() func([]byte) bool {
 		}
 	}
 	if x.injected == nil {
-		x.injected = &injected{messages: make(chan []byte, manyAgain), over: x.Ctx.Done()}
-		x.Stream = x.injected.on(x.Common, x.Stream)
+		x.injected = &injected{x: x, spawn: x.Common.Host.Spawn}
+		x.injected.open.Store(x.open)
+		if x.open { // event unlocks it
+			x.injected.lock()
+		}
 	}
 	return x.injected.put
 }
 
-// injected holds dragoman's own messages for a stream that another goroutine reads.
+// injected lets other goroutines send messages to the client of an exchange, between those of its stream. Its methods may be
+// called on nil.
 type injected struct {
-	messages chan []byte
-	over     <-chan struct{} // closed when the stream has ended
+	spawn func(func())
+	open  atomic.Bool // Answer runs
+
+	mu sync.Mutex // held while the client is sent something
+	x  *Exchange  // nil after Done
 }
 
-func (e *injected) put(m []byte) bool {
-	select {
-	case <-e.over:
+// set notes whether Answer runs.
+func (in *injected) set(open bool) {
+	if in != nil {
+		in.open.Store(open)
+	}
+}
+
+func (in *injected) lock() {
+	if in != nil {
+		in.mu.Lock()
+	}
+}
+
+func (in *injected) unlock() {
+	if in != nil {
+		in.mu.Unlock()
+	}
+}
+
+// end makes put return false.
+func (in *injected) end() {
+	in.lock()
+	defer in.unlock()
+	if in != nil {
+		in.x = nil
+	}
+}
+
+// put sends a message of dragoman's own as if the server had sent it. It does not wait for the client. It returns false if
+// Answer does not run.
+func (in *injected) put(m []byte) bool {
+	if !in.open.Load() {
 		return false
-	default:
 	}
-	select {
-	case e.messages <- m:
-		return true
-	default:
-		return false
-	}
-}
-
-// on returns st with the messages of e inserted.
-func (e *injected) on(common *Common, st upstream.Stream) upstream.Stream {
-	return &injectedStream{Stream: st, common: common, extra: e, came: make(chan session.NextResult, 1)}
-}
-
-// injectedStream reads its stream in a goroutine, one event at a time, so that Next can also wait
-// for injected messages.
-type injectedStream struct {
-	upstream.Stream
-	common  *Common
-	extra   *injected
-	came    chan session.NextResult
-	reading bool // a read is under way, or its result is still in came
-}
-
-func (s *injectedStream) Next() (sse.Event, error) {
-	if !s.reading {
-		s.reading = true
-		s.common.Host.Spawn(func() {
-			n := session.NextResult{Err: mcp.Fail(mcp.Panicked, "")}
-			defer func() { s.came <- n }()
-			n.Event, n.Err = s.Stream.Next()
-		})
-	}
-	select {
-	case n := <-s.came:
-		s.reading = false
-		return n.Event, n.Err
-	case m := <-s.extra.messages:
-		return sse.Event{Data: m}, nil
-	}
-}
-
-// Release releases the last event of the underlying stream, unless a read of the next event is already
-// under way.
-func (s *injectedStream) Release() {
-	if st, ok := s.Stream.(upstream.Releaser); ok && !s.reading {
-		st.Release()
-	}
+	in.spawn(func() {
+		in.lock()
+		defer in.unlock()
+		if x := in.x; x != nil && x.open {
+			if out, ok := x.FromServer(m); ok {
+				x.send(sse.Event{Data: out})
+			}
+		}
+	})
+	return true
 }

@@ -45,23 +45,6 @@ func (c *httpClient) Send(e sse.Event) error {
 	return c.to.Send(e)
 }
 
-// Answer sends the client the server's messages until the response, which it returns; it is valid until the next call.
-// The error is io.EOF if no response is owed, or if the client gets no more messages.
-func (x *Exchange) Answer(client mcp.Peer) (response sse.Event, err error) {
-	for {
-		e, err := x.Next()
-		if err != nil || x.Final && x.at == len(x.rest) {
-			return e, err
-		}
-		if client.Send(e) != nil {
-			if x.Stop != nil {
-				x.Stop(downstream.ErrClientLeft)
-			}
-			return sse.Event{}, io.EOF
-		}
-	}
-}
-
 // late returns the last event of an event stream whose reading has failed with err: an error instead of the response.
 // ok is false if the client is owed nothing more.
 func (x *Exchange) late(err error) (e sse.Event, ok bool) {

@@ -6,7 +6,7 @@
 // An [Exchange] is taken from a pool ([Common.New]) and given back with Done; it owns the buffers of both directions. It
 // runs on the goroutine of the client's request, which gets what comes before the response as a [mcp.Peer].
 //
-//   - exchange.go reads and sends, pipeline.go has the two directions of translation, client.go what an HTTP client gets;
+//   - exchange.go sends, answer.go reads, pipeline.go has the two directions of translation, client.go what an HTTP client gets;
 //   - own.go, gates.go, schemas.go, lists.go, shaped.go and direct.go are where features take part: each asks its own
 //     package, and does nothing if that has nothing to do;
 //   - askagain.go and sealedquestion.go are about questions of the server;
@@ -18,10 +18,8 @@
 package exchange
 
 import (
-	"bytes"
 	"cmp"
 	"context"
-	"io"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -37,10 +35,8 @@ import (
 	"github.com/dragoman-proxy/dragoman/proxy/metrics"
 	"github.com/dragoman-proxy/dragoman/proxy/owntools"
 	"github.com/dragoman-proxy/dragoman/proxy/replay"
-	"github.com/dragoman-proxy/dragoman/proxy/restart"
 	"github.com/dragoman-proxy/dragoman/proxy/results"
 	"github.com/dragoman-proxy/dragoman/proxy/sealed"
-	"github.com/dragoman-proxy/dragoman/proxy/server"
 	"github.com/dragoman-proxy/dragoman/proxy/session"
 	"github.com/dragoman-proxy/dragoman/proxy/sse"
 	"github.com/dragoman-proxy/dragoman/proxy/stateless"
@@ -71,12 +67,13 @@ type Exchange struct {
 	Msg      wire.Message
 	buf      []byte // the buffer for translated messages
 	key      []byte
-	id       []byte            // the id of the current message
-	From     []upstream.Header // headers passed to the server; they may be secrets
-	rest     [][]byte          // the messages of the last event
-	ResumeAt []byte            // the id of the last event that had one
-	Release  func()            // the method done, bound once
-	isStale  func() bool       // the method stale, bound once
+	id       []byte                      // the id of the current message
+	From     []upstream.Header           // headers passed to the server; they may be secrets
+	rest     [][]byte                    // the messages of the last event
+	ResumeAt []byte                      // the id of the last event that had one
+	Release  func()                      // the method Done, bound once
+	isStale  func() bool                 // the method IsStale, bound once
+	receive  func(sse.Event, error) bool // the method event, bound once
 
 	state
 }
@@ -108,8 +105,9 @@ type state struct {
 	MaxTokens int    // the budget that the request asked for with a header
 	Sender    downstream.Sender
 
-	Stream   upstream.Stream
-	at       int       // how many messages of rest were returned
+	Stream upstream.Stream
+	reading
+	at       int       // how many messages of rest were translated
 	eventID  sse.Event // the ID and Retry of the last event
 	Retry    time.Duration
 	Resumes  int
@@ -117,10 +115,10 @@ type state struct {
 	resent   bool         // the request was sent once more, in another server session
 	bad      *mcp.Failure // the last data of the server that was not a message
 	answered bool
-	Final    bool          // next has returned the response
-	Met      *session.Call // the call that the message of next answers, if it is not x's own
+	Final    bool          // the last message was the response
+	Met      *session.Call // the call that the last message answers, if it is not x's own
 
-	injected *injected        // dragoman's own messages on stream; nil for none
+	injected *injected        // adds dragoman's own messages to those of the stream; nil for none
 	buffer   *replay.Buffer   // keeps the events sent to the client; nil for none
 	replay   []sse.Event      // kept events to send again before any others
 	Resumed  bool             // another exchange counts the call
@@ -144,7 +142,7 @@ var pool = sync.Pool{New: func() any { return new(Exchange) }}
 func (all *Common) New(ctx context.Context, stop context.CancelCauseFunc) *Exchange {
 	x := pool.Get().(*Exchange)
 	if x.Release == nil {
-		x.Release, x.isStale = x.Done, x.IsStale
+		x.Release, x.isStale, x.receive = x.Done, x.IsStale, x.event
 	}
 	x.Common, x.Ctx, x.Stop = all, ctx, stop
 	return x
@@ -156,6 +154,7 @@ func (x *Exchange) log() *zap.Logger { return x.Common.Host.Log.With(trace.Field
 // Done ends the exchange and returns it to the pool.
 func (x *Exchange) Done() {
 	gone := x.ClientLeft()
+	x.injected.end()
 	if st, ok := x.Stream.(upstream.Releaser); ok {
 		st.Release()
 	}
@@ -223,100 +222,8 @@ func (x *Exchange) StartStream() {
 	x.Common.Streams.Add(1)
 }
 
-// Attach makes st the stream that Next reads.
-func (x *Exchange) Attach(st upstream.Stream) {
-	if x.injected != nil {
-		st = x.injected.on(x.Common, st)
-	}
-	x.Stream = st
-}
-
-// next returns the next message for the client. It is valid until the next call. The error is
-// io.EOF after the response, or if none is owed.
-func (x *Exchange) next() (sse.Event, error) {
-	for {
-		if x.at < len(x.rest) {
-			x.at++
-			out, ok := x.FromServer(x.rest[x.at-1])
-			if !ok && x.Crossing.Pending() {
-				return sse.Event{}, bridge.ErrAsked
-			}
-			if !ok {
-				continue
-			}
-			return x.event(out), nil
-		}
-		if x.answered {
-			return sse.Event{}, io.EOF
-		}
-		if e, ok, err := x.pull(); ok || err != nil {
-			return e, err
-		}
-	}
-}
-
-// Next is next, but a panic becomes an error.
-func (x *Exchange) Next() (e sse.Event, err error) {
-	defer func() {
-		if p := recover(); p != nil {
-			x.Common.Host.Report.Panicked(p)
-			e, err = sse.Event{}, mcp.Fail(mcp.Panicked, "")
-		}
-	}()
-	return x.next()
-}
-
-// event returns the event that carries data. The event id goes with the last message of the
-// server's event.
-func (x *Exchange) event(data []byte) sse.Event {
-	e := sse.Event{Data: data}
-	if x.at == len(x.rest) {
-		e.ID, e.HasID, e.Retry = x.eventID.ID, x.eventID.HasID, x.eventID.Retry
-	}
-	return e
-}
-
-// pull reads one event of the server into x.rest. If the event has no message and client and server
-// have the same revision, pull returns the event unchanged, with ok true.
-func (x *Exchange) pull() (e sse.Event, ok bool, err error) {
-	if cap(x.buf) > maxPooled {
-		x.buf = nil // the previous message was large
-	}
-	x.Clock.Start()
-	e, err = server.Next(x.Stream, x.Common.Host)
-	x.Clock.Lap(&x.Clock.Upstream)
-	if c := x.Session.Renewing; err != nil && c != nil && x.Call != nil && !x.resent && x.Outgoing.Body != nil && restart.IsLost(err) {
-		if x.Crossing.StopsBeingAlone() {
-			return sse.Event{}, false, sse.ErrInterrupted
-		}
-		return sse.Event{}, false, x.sendAgain(c)
-	}
-	if err != nil {
-		return sse.Event{}, false, x.ended(err)
-	}
-	x.Resumes = 0
-	x.eventID = sse.Event{ID: e.ID, HasID: e.HasID, Retry: e.Retry}
-	if e.HasID {
-		x.ResumeAt = append(x.ResumeAt[:0], e.ID...)
-	}
-	if e.Retry > 0 {
-		x.Retry = e.Retry
-	}
-	x.rest, x.at = x.rest[:0], 0
-	switch {
-	case len(bytes.TrimSpace(e.Data)) == 0:
-		e.Data = e.Data[:0]
-		return e, x.Session.Down.Identity(), nil
-	case wire.IsArray(e.Data):
-		if x.rest, err = wire.AppendElements(x.rest, e.Data, x.Common.Now().Config.Limits.Batch); err != nil {
-			x.bad = x.Common.Host.Report.Malformed(err, e.Data, x.From)
-			x.rest = x.rest[:0]
-		}
-	default:
-		x.rest = append(x.rest, e.Data)
-	}
-	return sse.Event{}, false, nil
-}
+// Attach makes st the stream that Answer reads.
+func (x *Exchange) Attach(st upstream.Stream) { x.Stream = st }
 
 // Forward sends a message to the server. The stream is nil if no response is expected.
 func (x *Exchange) Forward(body []byte) (upstream.Stream, error) {

@@ -71,21 +71,23 @@ func newSilentStream(ctx context.Context) *silentStream {
 	return &silentStream{ctx: ctx, closed: make(chan struct{})}
 }
 
-// Next returns the answer, if there is one, and then io.EOF. On a standing stream it blocks until the
+// Events gives the answer, if there is one, and then io.EOF. On a standing stream it blocks until the
 // context ends or the stream is closed.
-func (s *silentStream) Next() (sse.Event, error) {
+func (s *silentStream) Events(yield func(sse.Event, error) bool) {
 	if m := s.first; m != nil {
-		s.first = nil
-		return sse.Event{Data: m}, nil
+		if s.first = nil; !yield(sse.Event{Data: m}, nil) {
+			return
+		}
 	}
 	if s.closed == nil {
-		return sse.Event{}, io.EOF
+		yield(sse.Event{}, io.EOF)
+		return
 	}
 	select {
 	case <-s.ctx.Done():
-		return sse.Event{}, context.Cause(s.ctx)
+		yield(sse.Event{}, context.Cause(s.ctx))
 	case <-s.closed:
-		return sse.Event{}, upstream.ErrClosed
+		yield(sse.Event{}, upstream.ErrClosed)
 	}
 }
 

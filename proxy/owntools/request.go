@@ -4,10 +4,8 @@ import (
 	"bytes"
 	"context"
 	"io"
-	"iter"
 	"slices"
 	"strings"
-	"sync"
 
 	"github.com/tidwall/gjson"
 
@@ -148,50 +146,47 @@ func (c *Catalog) call(tool string, params, id []byte, from Client) *Request {
 	return r
 }
 
-// Start returns the stream of the request. The request runs while the stream is read. forget is called
+// Start returns the stream of the request. The request runs within Events. forget is called
 // with the key of a question's id ([wire.AppendIDKey]) when nothing waits for the answer any more.
 func (r *Request) Start(ctx context.Context, forget func(key []byte)) upstream.Stream {
 	st := new(stream)
 	st.ctx, st.cancel = context.WithCancelCause(ctx)
-	st.next, st.stop = iter.Pull(func(yield func([]byte) bool) {
-		yield(r.run(st.ctx, &question{r.Answers, yield, forget}))
-	})
+	st.run = func(yield func([]byte) bool) []byte { return r.run(st.ctx, &question{r.Answers, yield, forget}) }
 	return st
 }
 
-// stream is the stream of a Request. Next runs it.
+// stream is the stream of a Request.
 type stream struct {
 	ctx    context.Context
 	cancel context.CancelCauseFunc
-
-	mu   sync.Mutex // held while the call runs
-	next func() ([]byte, bool)
-	stop func()
+	run    func(yield func([]byte) bool) (answer []byte) // nil once it was called
 }
 
-// Next runs the call until it has its next message. It returns io.EOF after the last message, and the
+// Events runs the call. If yield returns false, the call is cancelled. After the answer, the error is io.EOF, or else the
 // cause of the context's end.
-func (st *stream) Next() (sse.Event, error) {
-	st.mu.Lock()
-	defer st.mu.Unlock()
-	if st.ctx.Err() != nil {
-		return sse.Event{}, context.Cause(st.ctx)
+func (st *stream) Events(yield func(sse.Event, error) bool) {
+	more := true
+	give := func(m []byte) bool {
+		if more = more && (st.ctx.Err() != nil || yield(sse.Event{Data: m}, nil)); !more {
+			st.cancel(upstream.ErrClosed)
+		}
+		return st.ctx.Err() == nil
 	}
-	m, ok := st.next()
+	if run := st.run; run != nil && st.ctx.Err() == nil {
+		st.run = nil
+		give(run(give))
+	}
 	switch {
+	case !more:
 	case st.ctx.Err() != nil:
-		return sse.Event{}, context.Cause(st.ctx)
-	case !ok:
-		return sse.Event{}, io.EOF
+		yield(sse.Event{}, context.Cause(st.ctx))
+	default:
+		yield(sse.Event{}, io.EOF)
 	}
-	return sse.Event{Data: m}, nil
 }
 
-// Close cancels the call and waits until its function has returned.
+// Close cancels the call.
 func (st *stream) Close() error {
 	st.cancel(upstream.ErrClosed)
-	st.mu.Lock()
-	defer st.mu.Unlock()
-	st.stop()
 	return nil
 }

@@ -251,7 +251,7 @@ func (d *directory) isAt(ctx context.Context, id sealed.ID, at address) bool {
 		return false
 	}
 	defer st.Close()
-	e, err := st.Next()
+	e, err := upstream.First(st)
 	if ctx.Err() == nil {
 		_, refused := errors.AsType[*upstream.StatusError](err)
 		d.tried(at, err == nil || refused, 0)

@@ -136,7 +136,7 @@ type answer struct {
 	id       []byte       // of the request whose answer the client waits for; nil for none
 	lost     *mcp.Failure // failure of the request if its answer is lost
 	first    sse.Event
-	pending  bool // next has not returned first yet
+	pending  bool // pass has not sent first yet
 	standing bool // this is the stream of a GET
 }
 
@@ -159,7 +159,7 @@ func (a *answer) begin(req *downstream.Request, f sealed.Forward) (err error) {
 	if a.st, err = conn.Send(ctx, &out); a.st == nil { // the end of a session has no answer
 		return err
 	}
-	a.first, err = a.st.Next()
+	a.first, err = upstream.First(a.st)
 	a.pending = true
 	return err
 }
@@ -186,28 +186,31 @@ func (a *answer) respond(client mcp.Peer, resp *downstream.Response) {
 
 // pass sends the client the events of the replica until they end.
 func (a *answer) pass(client mcp.Peer) error {
-	for {
-		e, err := a.next()
-		switch {
-		case errors.Is(err, io.EOF):
-			return nil
-		case err != nil:
-			return err
-		}
+	if a.pending {
+		a.pending = false
+		e, _ := a.received(a.first, nil)
 		if err := client.Send(e); err != nil {
 			return err
 		}
 	}
+	for e, err := range a.st.Events {
+		over := err != nil
+		if e, err = a.received(e, err); err == nil {
+			err = client.Send(e)
+		}
+		if errors.Is(err, io.EOF) {
+			return nil
+		}
+		if over || err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
-// next returns the next event of the replica. If the replica is lost during a call, next
-// returns an error response for the call.
-func (a *answer) next() (sse.Event, error) {
-	e, err := a.first, error(nil)
-	if !a.pending {
-		e, err = a.st.Next()
-	}
-	a.pending = false
+// received returns what the client gets of e and err, which the replica's stream has given. If the replica is lost during a
+// call, received returns an error response for the call.
+func (a *answer) received(e sse.Event, err error) (sse.Event, error) {
 	switch {
 	case a.standing && err != nil:
 		return sse.Event{}, io.EOF // a client that listens reconnects

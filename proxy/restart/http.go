@@ -333,11 +333,11 @@ type stream struct {
 	st   upstream.Stream
 	gone chan struct{} // closed by Close
 
-	lastID string // used only by Next, as is retry
+	lastID string // used only by Events, as is retry
 	retry  time.Duration
 }
 
-// interrupt makes Next open the stream again, in the current server session.
+// interrupt makes Events open the stream again, in the current server session.
 func (s *stream) interrupt() {
 	select {
 	case s.changed <- struct{}{}:
@@ -348,34 +348,44 @@ func (s *stream) interrupt() {
 	s.st.Close()
 }
 
-// Next implements upstream.Stream.
-func (s *stream) Next() (sse.Event, error) {
+// Events implements upstream.Stream.
+func (s *stream) Events(yield func(sse.Event, error) bool) {
 	wait := time.Duration(0)
 	for {
-		if m := s.c.takeListChanges(); m != nil {
-			return sse.Event{Data: m}, nil
+		for m := s.c.takeListChanges(); m != nil; m = s.c.takeListChanges() {
+			if !yield(sse.Event{Data: m}, nil) {
+				return
+			}
 		}
 		s.mu.Lock()
 		st := s.st
 		s.mu.Unlock()
 		if s.isClosed() {
-			return sse.Event{}, upstream.ErrClosed
+			yield(sse.Event{}, upstream.ErrClosed)
+			return
 		}
-		e, err := st.Next()
-		switch {
-		case err == nil:
+		var why error
+		for e, err := range st.Events {
+			if why = err; err != nil {
+				break
+			}
 			if e.HasID {
 				s.lastID = string(e.ID)
 			}
 			if e.Retry > 0 {
 				s.retry = e.Retry
 			}
-			return e, nil
-		case s.ctx.Err() != nil:
-			return sse.Event{}, err
+			if wait = 0; !yield(e, nil) {
+				return
+			}
 		}
-		if wait, err = s.reopen(wait, err); err != nil {
-			return sse.Event{}, err
+		err := why
+		if s.ctx.Err() == nil {
+			wait, err = s.reopen(wait, why)
+		}
+		if err != nil {
+			yield(sse.Event{}, err)
+			return
 		}
 	}
 }

@@ -54,10 +54,10 @@ type Pipe struct {
 	life    context.Context
 	end     context.CancelFunc
 
-	// Used by Next only.
+	// Used by Events only.
 	backoff server.Backoff
 	began   time.Time       // when the process was started or became ready
-	early   [][]byte        // messages that Next returns before anything else
+	early   [][]byte        // messages that Events gives before anything else
 	own     map[string]bool // the ids of replayed requests, whose responses are not for the client
 
 	mu       sync.Mutex
@@ -111,7 +111,7 @@ func Over(h *host.Host, eras *era.Cache, o *server.Opening, how Options) *Pipe {
 	return r
 }
 
-// Bind says which session the server belongs to. It must be called before the first Next of the stream.
+// Bind says which session the server belongs to. It must be called before Events of the stream.
 func (r *Pipe) Bind(s Session) { r.session = s }
 
 // Stream returns the stream of all messages of the server.
@@ -259,38 +259,59 @@ func (r *Pipe) Close(ctx context.Context) error {
 // A pipeStream is the stream of a Pipe: the messages of its processes, one after the other.
 type pipeStream struct{ *Pipe }
 
-// Next returns the next message. A [server.RestartError] says that the messages sent before get no
-// further answer, and that Next may be called again.
-func (v pipeStream) Next() (sse.Event, error) {
-	r := v.Pipe
-	for {
-		if len(r.early) > 0 {
-			m := r.early[0]
-			r.early = r.early[1:]
-			return sse.Event{Data: m}, nil
-		}
-		r.mu.Lock()
-		state, st, refused := r.state, r.st, r.refused
-		r.mu.Unlock()
-		if state == processStarts && refused == nil {
+// Events gives the messages of the processes. A [server.RestartError] says that the messages sent before get no further
+// answer; those of the next process follow.
+func (v pipeStream) Events(yield func(sse.Event, error) bool) {
+	for v.restarted(yield) && v.read(yield) {
+	}
+}
+
+// restarted starts another process if there is none, and gives what comes before anything else. It returns false if no more
+// follows.
+func (r *Pipe) restarted(yield func(sse.Event, error) bool) bool {
+	r.mu.Lock()
+	gone := r.state == processStarts && r.refused == nil
+	r.mu.Unlock()
+	for len(r.early) > 0 || gone {
+		if len(r.early) == 0 {
 			if err := r.restart(); err != nil {
-				return sse.Event{}, err
+				yield(sse.Event{}, err)
+				return false
 			}
+			gone = false
 			continue
 		}
-		e, err := st.Next()
-		if err == nil {
-			if len(r.own) > 0 && r.forUs(e.Data) {
-				continue
-			}
-			return e, nil
+		m := r.early[0]
+		if r.early = r.early[1:]; !yield(sse.Event{Data: m}, nil) {
+			return false
 		}
-		why := r.endOf(err)
-		if why == nil || r.life.Err() != nil || !r.noteEnd(why) {
-			return sse.Event{}, err
-		}
-		return sse.Event{}, &server.RestartError{Err: why, Held: r.isExempt}
 	}
+	return true
+}
+
+// read gives the messages of the process until its end. It returns false if no more follows.
+func (r *Pipe) read(yield func(sse.Event, error) bool) bool {
+	r.mu.Lock()
+	st := r.st
+	r.mu.Unlock()
+	for e, err := range st.Events {
+		switch {
+		case err == nil && len(r.own) > 0 && r.forUs(e.Data):
+		case err == nil:
+			if !yield(e, nil) {
+				return false
+			}
+		default:
+			why := r.endOf(err)
+			if again := why != nil && r.life.Err() == nil && r.noteEnd(why); again {
+				return yield(sse.Event{}, &server.RestartError{Err: why, Held: r.isExempt})
+			}
+			if !yield(sse.Event{}, err) {
+				return false
+			}
+		}
+	}
+	return false
 }
 
 // Close ends the stream, and so the session.

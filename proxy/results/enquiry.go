@@ -332,14 +332,12 @@ func (e *Enquiry) keep(m *wire.Message) {
 // again is the stream of a request whose answer is known.
 type again struct{ answer []byte }
 
-// Next returns the answer, then io.EOF.
-func (a *again) Next() (sse.Event, error) {
-	if a.answer == nil {
-		return sse.Event{}, io.EOF
-	}
+// Events gives the answer, then io.EOF.
+func (a *again) Events(yield func(sse.Event, error) bool) {
 	e := sse.Event{Data: a.answer}
-	a.answer = nil
-	return e, nil
+	if a.answer = nil; e.Data == nil || yield(e, nil) {
+		yield(sse.Event{}, io.EOF)
+	}
 }
 
 // Close does nothing: the stream has no other reader.
@@ -352,15 +350,18 @@ type watched struct {
 	key string // of the request's id
 }
 
-// Next returns the server's next event.
-func (w *watched) Next() (sse.Event, error) {
-	e, err := w.Stream.Next()
-	if err != nil {
-		w.e.End()
-		return e, err
+// Events gives the server's events.
+func (w *watched) Events(yield func(sse.Event, error) bool) {
+	for e, err := range w.Stream.Events {
+		if err != nil {
+			w.e.End()
+		} else {
+			w.e.hear(e.Data, w.key)
+		}
+		if !yield(e, err) {
+			return
+		}
 	}
-	w.e.hear(e.Data, w.key)
-	return e, nil
 }
 
 // Close ends the enquiry and closes the stream.
@@ -390,16 +391,25 @@ type waiting struct {
 	upstream.Stream
 }
 
-// Next waits for the other request when it is called for the first time.
-func (w *waiting) Next() (sse.Event, error) {
+// Events waits for the other request when it is called for the first time.
+func (w *waiting) Events(yield func(sse.Event, error) bool) {
+	if err := w.begin(); err != nil {
+		yield(sse.Event{}, err)
+		return
+	}
+	w.Stream.Events(yield)
+}
+
+// begin waits for the other request, and begins the stream. If it has failed, it returns io.EOF from then on.
+func (w *waiting) begin() error {
 	if w.under != nil {
 		err := w.e.await(w.ctx, w.under)
 		if w.under = nil; err != nil {
-			return sse.Event{}, err
+			return err
 		}
 		st, err := w.e.Stream(w.id, w.send)
 		if err != nil {
-			return sse.Event{}, err
+			return err
 		}
 		w.mu.Lock()
 		if w.Stream = st; w.closed {
@@ -408,9 +418,9 @@ func (w *waiting) Next() (sse.Event, error) {
 		w.mu.Unlock()
 	}
 	if w.Stream == nil {
-		return sse.Event{}, io.EOF
+		return io.EOF
 	}
-	return w.Stream.Next()
+	return nil
 }
 
 // Close closes the stream, or ends the wait for it.

@@ -77,7 +77,7 @@ func TestCachedResultsAreValid(t *testing.T) {
 					continue
 				}
 				for {
-					said, err := st.Next()
+					said, err := upstream.First(st)
 					if err != nil {
 						break
 					}
@@ -155,7 +155,7 @@ func TestWaitingEndsWithTheWaitersContext(t *testing.T) {
 		t.Fatal(err)
 	}
 	st.Close()
-	if _, err := st.Next(); err == nil {
+	if _, err := upstream.First(st); err == nil {
 		t.Error("goes on after its end")
 	}
 	first.End()

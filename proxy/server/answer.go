@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"io"
+	"iter"
 
 	"github.com/dragoman-proxy/dragoman/proxy/mcp"
 	"github.com/dragoman-proxy/dragoman/proxy/sse"
@@ -17,8 +19,7 @@ import (
 func Answer(ctx context.Context, st upstream.Stream, id []byte) ([]byte, error) {
 	defer st.Close()
 	var m wire.Message
-	for {
-		e, err := NextBefore(ctx, st)
+	for e, err := range Before(ctx, st) {
 		status := err
 		if err != nil {
 			if e, err = RefusalOf(err, id); err != nil {
@@ -34,6 +35,7 @@ func Answer(ctx context.Context, st upstream.Stream, id []byte) ([]byte, error) 
 		}
 		return result, err
 	}
+	return nil, io.EOF
 }
 
 // ResultOf returns a copy of the result in a response. If the response is an error, it returns a *mcp.ServerError.
@@ -74,19 +76,29 @@ func IsAbout(m *wire.Message, id []byte) bool {
 	return bytes.Equal(wire.AppendIDKey(nil, m.ID()), wire.AppendIDKey(nil, id))
 }
 
-// NextBefore returns the next event of st, or the cause of ctx's end if that comes first; st is closed
-// then.
-func NextBefore(ctx context.Context, st upstream.Stream) (sse.Event, error) {
-	if ctx.Err() != nil { // else a server that sends other messages without a pause would be read forever
+// Before returns the events of st until ctx ends: then it closes st, and the last error is the cause.
+func Before(ctx context.Context, st upstream.Stream) iter.Seq2[sse.Event, error] {
+	return func(yield func(sse.Event, error) bool) {
+		defer context.AfterFunc(ctx, func() { st.Close() })()
+		if ctx.Err() == nil {
+			for e, err := range st.Events {
+				if err != nil && ctx.Err() != nil {
+					break
+				}
+				if !yield(e, err) {
+					return
+				}
+				if ctx.Err() != nil { // else a server that sends other messages without a pause would be read forever
+					break
+				}
+			}
+			if ctx.Err() == nil {
+				return
+			}
+		}
 		st.Close()
-		return sse.Event{}, endOf(ctx, st)
+		yield(sse.Event{}, endOf(ctx, st))
 	}
-	stop := context.AfterFunc(ctx, func() { st.Close() })
-	e, err := st.Next()
-	if !stop() && err != nil {
-		return e, endOf(ctx, st)
-	}
-	return e, err
 }
 
 // endOf returns the cause of ctx's end. If a process was silent until then, the error says what it has printed.

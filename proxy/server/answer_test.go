@@ -14,11 +14,13 @@ type chatter struct {
 	events int
 }
 
-func (c *chatter) Next() (sse.Event, error) {
-	if c.events++; c.events == 100 {
-		c.cancel()
+func (c *chatter) Events(yield func(sse.Event, error) bool) {
+	for more := true; more; {
+		if c.events++; c.events == 100 {
+			c.cancel()
+		}
+		more = yield(sse.Event{Data: []byte(`{"jsonrpc":"2.0","method":"notifications/message","params":{}}`)}, nil)
 	}
-	return sse.Event{Data: []byte(`{"jsonrpc":"2.0","method":"notifications/message","params":{}}`)}, nil
 }
 
 func (c *chatter) Close() error { return nil }

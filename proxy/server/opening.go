@@ -65,8 +65,7 @@ func (o *Opening) AwaitAny(ctx context.Context, st upstream.Stream, ids ...[]byt
 	}
 	var pieces [][]byte
 	var bad error // of the last text that was not a message
-	for {
-		e, err := NextBefore(ctx, st)
+	for e, err := range Before(ctx, st) {
 		if bad != nil && errors.Is(err, io.EOF) {
 			return nil, bad
 		}
@@ -103,6 +102,7 @@ func (o *Opening) AwaitAny(ctx context.Context, st upstream.Stream, ids ...[]byt
 			}
 		}
 	}
+	return nil, io.EOF
 }
 
 // reply answers a request of the server.

@@ -225,45 +225,46 @@ type renumberedStream struct {
 	all [][]byte
 }
 
-// Next returns the next event that has something for the client.
-func (st *renumberedStream) Next() (sse.Event, error) {
-	for {
-		e, err := Next(st.Stream, st.of.owner)
+// Events gives the events that have something for the client.
+func (st *renumberedStream) Events(yield func(sse.Event, error) bool) {
+	for e, err := range st.Stream.Events {
+		e, err, ok := Replaced(e, err, st.of.owner)
+		if ok && err == nil {
+			e.Data = st.restored(e.Data)
+			ok = e.Data != nil
+		}
 		if Restarts(err) || Skipped(err) != nil {
 			st.of.forget(err)
 		}
-		if err != nil {
-			return e, err
+		if ok && !yield(e, err) {
+			return
 		}
-		if cap(st.buf) > large.Size {
-			st.msg, st.buf = wire.Message{}, nil
-		}
-		if wire.IsArray(e.Data) {
-			if e.Data = st.array(e.Data); e.Data == nil {
-				continue
-			}
-			return e, nil
-		}
-		if st.msg.Scan(e.Data, idmap.Shape) != nil {
-			return e, nil // the caller reads it again and reports the error
-		}
-		if !st.of.hear(&st.msg) {
-			continue
-		}
-		if !st.msg.Edited() {
-			return e, nil
-		}
-		if len(e.Data) > large.Size {
-			st.msg.Room = cap(e.Data) - len(e.Data)
-			if out := st.msg.InPlace(); out != nil {
-				e.Data = out
-				return e, nil
-			}
-		}
-		st.buf = st.msg.AppendTo(st.buf[:0])
-		e.Data = st.buf
-		return e, nil
 	}
+}
+
+// restored returns what the client gets of an event's data, or nil if it gets nothing.
+func (st *renumberedStream) restored(data []byte) []byte {
+	if cap(st.buf) > large.Size {
+		st.msg, st.buf = wire.Message{}, nil
+	}
+	switch {
+	case wire.IsArray(data):
+		return st.array(data)
+	case st.msg.Scan(data, idmap.Shape) != nil:
+		return data // the caller reads it again and reports the error
+	case !st.of.hear(&st.msg):
+		return nil
+	case !st.msg.Edited():
+		return data
+	}
+	if len(data) > large.Size {
+		st.msg.Room = cap(data) - len(data)
+		if out := st.msg.InPlace(); out != nil {
+			return out
+		}
+	}
+	st.buf = st.msg.AppendTo(st.buf[:0])
+	return st.buf
 }
 
 // array returns an array of those messages in raw that are for the client, or nil if there are none.

@@ -17,26 +17,23 @@ func Skipped(err error) *upstream.TooLargeError {
 	return nil
 }
 
-// Next returns the next event of st. For an answer that was too large it returns an
-// error response to the request. It drops other messages that were too large. If it is
-// not known what such a message was, Next returns the error.
-func Next(st upstream.Stream, o Owner) (sse.Event, error) {
-	for {
-		e, err := st.Next()
-		large := Skipped(err)
-		if large == nil || !large.Asks && large.Answers == nil {
-			return e, err
-		}
-		why, reason := mcp.Fail(mcp.UpstreamDown, large.Error()), "too_large"
-		if large.NoRoom != nil {
-			why, reason = mcp.Fail(mcp.NoRoom, large.Error()), "no_room"
-		}
-		if large.Asks {
-			o.Dropped(reason)
-			continue
-		}
-		why.Err = err
-		o.Unread(reason, why)
-		return sse.Event{Data: why.About(large.Answers).Body()}, nil
+// Replaced returns what a stream has given, e and err, unless err is about a message that was too large: an answer becomes
+// an error response to the request, and ok is false for other messages, which are dropped. If it is not known what such a
+// message was, Replaced returns the error.
+func Replaced(e sse.Event, err error, o Owner) (_ sse.Event, _ error, ok bool) {
+	large := Skipped(err)
+	if large == nil || !large.Asks && large.Answers == nil {
+		return e, err, true
 	}
+	why, reason := mcp.Fail(mcp.UpstreamDown, large.Error()), "too_large"
+	if large.NoRoom != nil {
+		why, reason = mcp.Fail(mcp.NoRoom, large.Error()), "no_room"
+	}
+	if large.Asks {
+		o.Dropped(reason)
+		return e, nil, false
+	}
+	why.Err = err
+	o.Unread(reason, why)
+	return sse.Event{Data: why.About(large.Answers).Body()}, nil, true
 }

@@ -201,9 +201,11 @@ func (l *Streams) read(st upstream.Stream) {
 			l.end(mcp.Fail(mcp.Panicked, ""))
 		}
 	}()
-	for {
-		e, err := Next(st, l.owner)
+	for e, err := range st.Events {
+		e, err, ok := Replaced(e, err, l.owner)
 		switch {
+		case !ok:
+			continue
 		case Restarts(err):
 			l.lose(err)
 			continue
@@ -437,10 +439,10 @@ type Stream struct {
 	ctx      context.Context
 	asked    *idmap.Entry[*Stream] // the request; nil on the standing stream
 	answered atomic.Bool
-	halt     atomic.Bool      // Interrupt was called, and Next has not returned sse.ErrInterrupted for it
+	halt     atomic.Bool      // Interrupt was called, and Events has not given sse.ErrInterrupted for it
 	logs     bool             // log messages may be about the request
 	limit    config.TimeLimit // of the server's silence; 0 for none
-	spoke    bool             // Next has returned a message; for Next only
+	spoke    bool             // there was a message; for Events only
 
 	signal chan struct{} // there may be a new message
 
@@ -494,8 +496,17 @@ func (s *Stream) Over() bool {
 	return s.err != nil
 }
 
-// Next waits for the next message.
-func (s *Stream) Next() (sse.Event, error) {
+// Events implements [upstream.Stream].
+func (s *Stream) Events(yield func(sse.Event, error) bool) {
+	for {
+		if e, err := s.event(); !yield(e, err) || err != nil {
+			return
+		}
+	}
+}
+
+// event waits for the next message.
+func (s *Stream) event() (sse.Event, error) {
 	limit := s.limit.FirstByte
 	if s.spoke {
 		limit = s.limit.Silence

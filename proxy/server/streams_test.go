@@ -39,9 +39,9 @@ func (p *pipe) Close(context.Context) error {
 type said struct{ *pipe }
 
 func (s said) Close() error { return s.pipe.Close(context.Background()) }
-func (s said) Next() (sse.Event, error) {
+func (s said) Events(yield func(sse.Event, error) bool) {
 	<-s.closed
-	return sse.Event{}, io.EOF
+	yield(sse.Event{}, io.EOF)
 }
 
 // owner counts what is dropped.
@@ -100,7 +100,7 @@ func TestStreamEndsWithItsContext(t *testing.T) {
 		t.Fatal(err)
 	}
 	stop(io.ErrClosedPipe)
-	if _, err := st.Next(); err != io.ErrClosedPipe {
+	if _, err := upstream.First(st); err != io.ErrClosedPipe {
 		t.Error(err)
 	}
 	st.Close()
@@ -126,7 +126,7 @@ func TestStreamEndsWithoutRoom(t *testing.T) {
 	}
 	full := &large.NoRoomError{Bytes: 1 << 20}
 	l.miss(&m, full)
-	if _, err := streams[1].Next(); err != full {
+	if _, err := upstream.First(streams[1]); err != full {
 		t.Errorf("the call ended by %v", err)
 	}
 	if streams[0].(*Stream).Over() {

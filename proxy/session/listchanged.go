@@ -41,55 +41,45 @@ func (t *Table) Listen(ctx context.Context, s *Session, o upstream.ListenOptions
 	if err != nil {
 		return nil, err
 	}
-	return &listChangedStream{table: t, s: s, of: st, ctx: ctx, heard: make(chan NextResult, 1), closed: make(chan struct{})}, nil
+	return &listChangedStream{Stream: st, table: t, s: s}, nil
 }
 
 // listChangedStream is a standing stream with dragoman's own tools/list_changed notifications.
 type listChangedStream struct {
+	upstream.Stream
 	table *Table
 	s     *Session
-	of    upstream.Stream
-	ctx   context.Context
-	heard chan NextResult
-	asked bool // a call of of.Next is under way
-
-	once   sync.Once
-	closed chan struct{}
 }
 
-// NextResult is the result of a call of Next.
-type NextResult struct {
-	Event sse.Event
-	Err   error
-}
-
-// Next returns the next event of the server's stream, or a notifications/tools/list_changed of
-// dragoman's own, whichever is first.
-func (st *listChangedStream) Next() (sse.Event, error) {
-	if !st.asked {
-		st.asked = true
-		st.table.Host.Spawn(func() {
-			e, err := st.of.Next()
-			st.heard <- NextResult{e, err}
-		})
-	}
-	for {
-		if st.table.ToolsChanged(st.s) {
-			return sse.Event{Data: mcp.Notification(wire.ToolsListChanged, "")}, nil
+// Events gives the events of the server's stream. In between, another goroutine gives a notifications/tools/list_changed for
+// each change of dragoman's own tools.
+func (st *listChangedStream) Events(yield func(sse.Event, error) bool) {
+	var mu sync.Mutex // held by yield
+	ctx, end := context.WithCancel(context.Background())
+	give := func(e sse.Event, err error) bool {
+		mu.Lock()
+		defer mu.Unlock()
+		if ctx.Err() == nil && !yield(e, err) {
+			end()
 		}
-		select {
-		case h := <-st.heard:
-			st.asked = false
-			return h.Event, h.Err
-		case <-st.s.Told.Load().Replaced():
-		case <-st.closed:
-			return sse.Event{}, upstream.ErrClosed
-		}
+		return ctx.Err() == nil
 	}
-}
-
-// Close closes the server's stream, and makes Next return.
-func (st *listChangedStream) Close() error {
-	st.once.Do(func() { close(st.closed) })
-	return st.of.Close()
+	defer func() {
+		mu.Lock()
+		defer mu.Unlock()
+		end()
+	}()
+	st.table.Host.Spawn(func() {
+		for ctx.Err() == nil {
+			if st.table.ToolsChanged(st.s) && !give(sse.Event{Data: mcp.Notification(wire.ToolsListChanged, "")}, nil) {
+				st.Close() // it is not read any more
+				return
+			}
+			select {
+			case <-st.s.Told.Load().Replaced():
+			case <-ctx.Done():
+			}
+		}
+	})
+	st.Stream.Events(give)
 }

@@ -237,9 +237,8 @@ func (m *Conn) wake() {
 // A stream is the stream of one session with a shared process.
 type stream struct{ *Conn }
 
-// Next returns the next message for this session, and blocks until there is one. After the last
-// message it returns the error that ended the session.
-func (e stream) Next() (sse.Event, error) {
+// Events gives the messages for this session, and at last the error that ended the session.
+func (e stream) Events(yield func(sse.Event, error) bool) {
 	for {
 		e.mu.Lock()
 		message, ok := e.queue.Pop()
@@ -247,11 +246,15 @@ func (e stream) Next() (sse.Event, error) {
 		e.mu.Unlock()
 		switch {
 		case ok:
-			return sse.Event{Data: message}, nil
+			if !yield(sse.Event{Data: message}, nil) {
+				return
+			}
 		case err != nil:
-			return sse.Event{}, err
+			yield(sse.Event{}, err)
+			return
+		default:
+			<-e.signal
 		}
-		<-e.signal
 	}
 }
 

@@ -303,8 +303,7 @@ func (h *process) read() {
 		}
 	}()
 	var pieces [][]byte
-	for {
-		e, err := h.st.Next()
+	for e, err := range h.st.Events {
 		switch {
 		case server.Restarts(err):
 			h.failOpen(err)

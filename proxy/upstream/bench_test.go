@@ -8,6 +8,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/dragoman-proxy/dragoman/proxy/sse"
 )
 
 // again is a connection on which every request has the same answer at once.
@@ -35,13 +37,23 @@ func newAgain(t testing.TB, reply string) Conn {
 	return h.Session("6b1c", "2025-06-18")
 }
 
+// lastError is that of the last event. keepError is bound once, so that it allocates nothing.
+var (
+	lastError error
+	keepError = func(_ sse.Event, err error) bool {
+		lastError = err
+		return false
+	}
+)
+
 func oneCall(t testing.TB, ctx context.Context, c Conn, m *Outgoing) {
 	s, err := c.Send(ctx, m)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := s.Next(); err != nil {
-		t.Fatal(err)
+	s.Events(keepError)
+	if lastError != nil {
+		t.Fatal(lastError)
 	}
 	s.(Releaser).Release()
 	s.Close()

@@ -141,7 +141,7 @@ var children = map[string]func(in *bufio.Reader){
 		if err != nil {
 			syscall.Exit(1)
 		}
-		e, err := st.Next()
+		e, err := First(st)
 		if err != nil {
 			syscall.Exit(1)
 		}

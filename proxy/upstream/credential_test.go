@@ -100,7 +100,7 @@ func TestCredential(t *testing.T) {
 			st, err := send(h.Session("", ""))
 			if err == nil && st != nil {
 				defer st.Close()
-				_, err = st.Next()
+				_, err = First(st)
 			}
 			if err != nil || len(got) != 2 || got[0].authorization != "Bearer t0" || got[1].authorization != "Bearer t1" || got[0].body != got[1].body {
 				t.Errorf("%v, %+v", err, got)

@@ -38,19 +38,19 @@ type exchange struct {
 
 	mu     sync.Mutex
 	conn   *conn // nil once it was given back or closed
-	busy   bool  // Next is under way
-	waits  bool  // Next waits for data
-	halt   bool  // Interrupt was called, and Next has not returned ErrInterrupted for it
-	lent   bool  // the caller may still read what Next has returned
+	busy   bool  // an event is read
+	waits  bool  // Events waits for data
+	halt   bool  // Interrupt was called, and Events has not given ErrInterrupted for it
+	lent   bool  // the caller may still read the last event
 	closed bool
 
-	// The rest belongs to Next, and to Close when Next is not under way.
+	// The rest belongs to Events, and to Close when Events does not read.
 	phase    phase
-	err      error // the error with which Next has ended
+	err      error // the error with which the stream has ended
 	writeErr error // why the request was not written completely
 	body     body
 	buf      *buffer
-	part     []byte // of the object that an interrupted Next has begun to read
+	part     []byte // of the object that an interrupted Events has begun to read
 	large    []byte // lent by memory, used instead of buf; nil for none
 	reader   *sse.Reader
 	session  string
@@ -130,7 +130,7 @@ func (x *exchange) settle() error {
 	return nil
 }
 
-// open reads the head of the response, ahead of Next.
+// open reads the head of the response, ahead of Events.
 func (x *exchange) open() error {
 	if err := x.readHead(x.current()); err != nil {
 		defer x.Close() //nolint:errcheck // it has none
@@ -146,8 +146,17 @@ func (x *exchange) current() *conn {
 	return x.conn
 }
 
-// Next implements Stream.
-func (x *exchange) Next() (sse.Event, error) {
+// Events implements Stream.
+func (x *exchange) Events(yield func(sse.Event, error) bool) {
+	for {
+		if e, err := x.event(); !yield(e, err) || err != nil && !skipped(err) {
+			return
+		}
+	}
+}
+
+// event reads the next event.
+func (x *exchange) event() (sse.Event, error) {
 	x.mu.Lock()
 	if x.closed {
 		x.mu.Unlock()
@@ -157,7 +166,7 @@ func (x *exchange) Next() (sse.Event, error) {
 	c := x.conn
 	x.mu.Unlock()
 
-	e, err := x.next(c)
+	e, err := x.read(c)
 
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -170,7 +179,7 @@ func (x *exchange) Next() (sse.Event, error) {
 	return e, err
 }
 
-func (x *exchange) next(c *conn) (sse.Event, error) {
+func (x *exchange) read(c *conn) (sse.Event, error) {
 	if x.err != nil {
 		return sse.Event{}, x.err
 	}
@@ -230,7 +239,7 @@ func (x *exchange) next(c *conn) (sse.Event, error) {
 	return sse.Event{}, io.EOF
 }
 
-// beginWait returns sse.ErrInterrupted if Next must not wait.
+// beginWait returns sse.ErrInterrupted if Events must not wait.
 func (x *exchange) beginWait() error {
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -275,8 +284,7 @@ func (x *exchange) Interrupt() {
 // SessionID implements SessionStream.
 func (x *exchange) SessionID() string { return x.session }
 
-// Whole reports whether the message that Next has returned is the whole response, one
-// body of JSON. It must not be called during Next.
+// Whole implements SessionStream.
 func (x *exchange) Whole() bool { return x.phase == over }
 
 // Release implements Releaser.
@@ -297,7 +305,7 @@ func (x *exchange) Close() error {
 	x.closed = true
 	c := x.conn
 	x.conn = nil
-	if x.busy { // Next frees the rest
+	if x.busy { // Events frees the rest
 		if c != nil {
 			x.http.pool.discard(c)
 		}
@@ -361,7 +369,7 @@ func (x *exchange) ContextEnded() { x.abort() }
 // unwatch ends the watch of ctx.
 func (x *exchange) unwatch() { x.end.Stop() }
 
-// free gives back the memory of Next, except what is lent: that stays with the caller
+// free gives back the memory of Events, except what is lent: that stays with the caller
 // that may still read it.
 func (x *exchange) free() {
 	x.unwatch()
@@ -396,7 +404,7 @@ func (x *exchange) abandon() {
 	x.buf, x.large, x.reader = nil, nil, nil
 }
 
-// fail ends the exchange, and returns the error that Next returns from now on.
+// fail ends the exchange, and returns the error that Events gives from now on.
 func (x *exchange) fail(err error) error {
 	x.err = x.failure("read", err)
 	if x.body.ended {

@@ -49,7 +49,7 @@ func TestStreamWithContentLengthZeroEnds(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer x.Close()
-	if _, err := x.Next(); err != io.EOF || ctx.Err() != nil {
+	if _, err := First(x); err != io.EOF || ctx.Err() != nil {
 		t.Errorf("ended with %v, %v", err, ctx.Err())
 	}
 }
@@ -122,7 +122,7 @@ func TestInterruptLosesNothing(t *testing.T) {
 					done := make(chan struct{})
 					go func() {
 						defer close(done)
-						e, err = x.Next()
+						e, err = First(x)
 					}()
 					eventually(t, "Next waits", func() bool {
 						x.mu.Lock()
@@ -135,7 +135,7 @@ func TestInterruptLosesNothing(t *testing.T) {
 					}
 					further <- struct{}{}
 				}
-				if e, err = x.Next(); err != nil || strings.ReplaceAll(string(e.Data), "\n", " ") != `{"a": 1}` || name == "an event" && string(e.ID) != "7" {
+				if e, err = First(x); err != nil || strings.ReplaceAll(string(e.Data), "\n", " ") != `{"a": 1}` || name == "an event" && string(e.ID) != "7" {
 					t.Errorf("%q, id %q, %v", e.Data, e.ID, err)
 				}
 				x.Interrupt() // too late
@@ -165,7 +165,7 @@ func TestCancelClosesExactlyOneConnection(t *testing.T) {
 				go func() {
 					close(started)
 					for {
-						if _, err := stream.Next(); err != nil {
+						if _, err := First(stream); err != nil {
 							ended <- err
 							return
 						}
@@ -204,11 +204,11 @@ func TestCancelBeforeNext(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	stream := send(t, ctx, h.Session("", ""))
 	cancel()
-	if _, err := stream.Next(); err != context.Canceled {
+	if _, err := First(stream); err != context.Canceled {
 		t.Errorf("ended with %v", err)
 	}
 	stream.Close()
-	if _, err := stream.Next(); err != ErrClosed {
+	if _, err := First(stream); err != ErrClosed {
 		t.Errorf("after Close: %v", err)
 	}
 	if _, err := h.Session("", "").Send(ctx, &Outgoing{Body: []byte(ping)}); err != context.Canceled {
@@ -261,7 +261,7 @@ func TestRefusalBeforeAllWasRead(t *testing.T) {
 	h := newHTTP(t, HTTPConfig{URL: s.url()})
 	stream, err := h.Session("", "").Send(t.Context(), &Outgoing{Body: make([]byte, 16<<20), Request: true})
 	if err == nil {
-		_, err = stream.Next()
+		_, err = First(stream)
 		stream.Close()
 	}
 	// If the reset arrives before the answer, the error of the write is reported.
@@ -292,13 +292,13 @@ func TestListen(t *testing.T) {
 	}
 	for i := range 3 {
 		time.AfterFunc(50*time.Millisecond, func() { next <- fmt.Sprintf(": hi\n\nid: %d\nretry: 5\ndata: %d\n\n", i, i) })
-		e, err := stream.Next()
+		e, err := First(stream)
 		if err != nil || string(e.Data) != fmt.Sprint(i) || string(e.ID) != fmt.Sprint(i) || e.Retry != 5*time.Millisecond {
 			t.Fatalf("%+v, %v", e, err)
 		}
 	}
 	close(next)
-	if _, err := stream.Next(); err != io.EOF {
+	if _, err := First(stream); err != io.EOF {
 		t.Errorf("ended with %v", err)
 	}
 	stream.Close()
@@ -348,11 +348,11 @@ func TestCloseEndsOpenRequests(t *testing.T) {
 	var ended sync.WaitGroup
 	for range 10 {
 		stream := send(t, t.Context(), h.Session("", ""))
-		if _, err := stream.Next(); err != nil {
+		if _, err := First(stream); err != nil {
 			t.Fatal(err)
 		}
 		ended.Go(func() {
-			if _, err := stream.Next(); err != ErrClosed {
+			if _, err := First(stream); err != ErrClosed {
 				t.Errorf("ended with %v", err)
 			}
 			stream.Close()
@@ -373,7 +373,7 @@ func TestSessionID(t *testing.T) {
 	} {
 		reply := jsonHead + c.header + "Content-Length: 2\r\n\r\n{}"
 		stream := send(t, t.Context(), newHTTP(t, HTTPConfig{URL: serve(t, once(reply)).url()}).Session(c.had, ""))
-		if _, err := stream.Next(); err != nil {
+		if _, err := First(stream); err != nil {
 			t.Fatal(err)
 		}
 		if id := stream.(SessionStream).SessionID(); id != c.want {

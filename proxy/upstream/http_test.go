@@ -252,7 +252,7 @@ func TestRequestOnTheWire(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := stream.Next(); err != nil {
+	if _, err := First(stream); err != nil {
 		t.Fatal(err)
 	}
 	id := stream.(SessionStream).SessionID()
@@ -306,7 +306,7 @@ func TestLargeMessagesArriveWhole(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if e, err := stream.Next(); err != nil || string(e.Data) != body {
+			if e, err := First(stream); err != nil || string(e.Data) != body {
 				t.Errorf("%s: %d bytes came back as %d, %v", c.URL, n, len(e.Data), err)
 			}
 			stream.Close()
@@ -390,7 +390,7 @@ func TestHeaderWithoutAValueIsSent(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := st.Next(); err != nil {
+	if _, err := First(st); err != nil {
 		t.Fatal(err)
 	}
 	st.Close()

@@ -47,7 +47,7 @@ func connect(t *testing.T, ctx context.Context, c Connector) (*Begun, string, er
 		st.Close()
 		b.Conn.Close(context.Background())
 	})
-	e, err := st.Next()
+	e, err := First(st)
 	return b, string(e.Data), err
 }
 

@@ -64,7 +64,7 @@ func TestEveryByteRestartsTheSilenceTimeout(t *testing.T) {
 			}
 			defer st.Close()
 			wantNext(t, st, answer)
-			if _, err := st.Next(); err != io.EOF {
+			if _, err := First(st); err != io.EOF {
 				t.Errorf("ended with %v", err)
 			}
 			if len(wire.ahead) < comments {
@@ -101,7 +101,7 @@ func TestLimitsOfAMessage(t *testing.T) {
 			}
 			defer st.Close()
 			for err == nil {
-				_, err = st.Next()
+				_, err = First(st)
 			}
 			var e *Error
 			if !errors.As(err, &e) || !e.Timeout() || !strings.HasSuffix(err.Error(), c.late+" 50ms") {

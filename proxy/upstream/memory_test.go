@@ -38,7 +38,7 @@ func TestLargeMessageIsCountedWhileInHand(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				e, err := st.Next()
+				e, err := First(st)
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -85,7 +85,7 @@ func TestMessageOutlivesClose(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				e, err := st.Next()
+				e, err := First(st)
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -99,14 +99,14 @@ func TestMessageOutlivesClose(t *testing.T) {
 					if err != nil {
 						t.Fatal(err)
 					}
-					next.Next()
+					First(next)
 					next.(Releaser).Release()
 					next.Close()
 				}
 				if string(e.Data) != want {
 					t.Errorf("became %.100q", e.Data)
 				}
-				if _, err := st.Next(); err != ErrClosed && err != io.EOF {
+				if _, err := First(st); err != ErrClosed && err != io.EOF {
 					t.Errorf("ended with %v", err)
 				}
 			})
@@ -130,7 +130,7 @@ func TestAnswerWaitsForMemory(t *testing.T) {
 				}
 				defer st.Close()
 				defer st.(Releaser).Release()
-				e, err := st.Next()
+				e, err := First(st)
 				return len(e.Data), err
 			}
 			if err := m.Budget.Take(t.Context(), large.Copy, 2<<20); err != nil {
@@ -161,7 +161,7 @@ func TestLargeBodyLeavesRoomToGrow(t *testing.T) {
 		body := `"` + strings.Repeat("x", size-2) + `"`
 		s := serve(t, always(fmt.Sprintf("%sContent-Length: %d\r\n\r\n%s", jsonHead, size, body)))
 		x := send(t, t.Context(), newHTTP(t, HTTPConfig{URL: s.url()}).Session("", ""))
-		e, err := x.Next()
+		e, err := First(x)
 		if room := cap(e.Data) - len(e.Data); err != nil || len(e.Data) != size || room < large.Growth {
 			t.Errorf("%d bytes: %d, with room for %d more, %v", size, len(e.Data), room, err)
 		}

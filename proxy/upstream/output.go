@@ -29,11 +29,11 @@ type output struct {
 	unwatch func() bool
 	lines   *lines.Reader
 
-	err error // the error with which Next has ended
+	err error // the error with which the stream has ended
 
 	once sync.Once
 	done chan struct{} // closed by Close
-	mu   sync.Mutex    // held by Next, and by Forget of its last line
+	mu   sync.Mutex    // held while a line is read, and by Forget of the last one
 }
 
 // Read reads from the pipe. What the child wrote before its end can still be read after
@@ -47,8 +47,17 @@ func (o *output) Read(p []byte) (int, error) {
 	return o.child.out.Read(p)
 }
 
-// Next implements Stream.
-func (o *output) Next() (sse.Event, error) {
+// Events implements Stream.
+func (o *output) Events(yield func(sse.Event, error) bool) {
+	for {
+		if e, err := o.event(); !yield(e, err) || err != nil && !skipped(err) {
+			return
+		}
+	}
+}
+
+// event reads the next message.
+func (o *output) event() (sse.Event, error) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	for o.err == nil {
@@ -156,7 +165,7 @@ func (o *output) Close() error {
 		close(o.done)
 		o.unwatch()
 		o.child.out.Close()
-		if o.mu.TryLock() { // otherwise Next does it
+		if o.mu.TryLock() { // otherwise Events does it
 			o.lines.Forget()
 			o.mu.Unlock()
 		}

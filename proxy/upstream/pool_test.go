@@ -36,7 +36,7 @@ func TestConnectionsAreReused(t *testing.T) {
 			for range 10 {
 				stream := send(t, t.Context(), s)
 				// The caller closes after the answer and sees no end of the stream.
-				if e, err := stream.Next(); err != nil || string(e.Data) != answer {
+				if e, err := First(stream); err != nil || string(e.Data) != answer {
 					t.Fatalf("%q, %v", e.Data, err)
 				}
 				stream.Close()
@@ -64,7 +64,7 @@ func TestConnectionClosedJustAfterTheAnswerIsNotReused(t *testing.T) {
 	h := newHTTP(t, HTTPConfig{URL: srv.url()})
 	for range 5 {
 		stream := send(t, t.Context(), h.Session("", ""))
-		if _, err := stream.Next(); err != nil {
+		if _, err := First(stream); err != nil {
 			t.Fatal(err)
 		}
 		stream.Close()
@@ -80,7 +80,7 @@ func TestStreamThatGoesOnAfterTheAnswerIsClosed(t *testing.T) {
 	noLeaks(t)
 	s := serveSilent(t, eventHead+"Transfer-Encoding: chunked\r\n\r\na\r\ndata: {}\n\n\r\n")
 	stream := send(t, t.Context(), newHTTP(t, HTTPConfig{URL: s.url()}).Session("", ""))
-	if _, err := stream.Next(); err != nil {
+	if _, err := First(stream); err != nil {
 		t.Fatal(err)
 	}
 	stream.Close()
@@ -165,7 +165,7 @@ func TestClosedConnectionIsNotPickedAgain(t *testing.T) {
 	h := newHTTP(t, HTTPConfig{URL: srv.url()})
 	for i := range 20 {
 		stream := send(t, t.Context(), h.Session("", ""))
-		if _, err := stream.Next(); err != nil {
+		if _, err := First(stream); err != nil {
 			t.Fatalf("call %d: %v", i, err)
 		}
 		stream.Close()
@@ -268,7 +268,7 @@ func TestCancelledCallsDoNotTouchOtherCalls(t *testing.T) {
 				case 1:
 					others.Go(func() { stream.Close() })
 				}
-				e, err := stream.Next()
+				e, err := First(stream)
 				if i%4 >= 2 && err != nil {
 					t.Errorf("a call that was not cancelled: %v", err)
 				}
@@ -342,7 +342,7 @@ func TestIdleConnectionsAreBounded(t *testing.T) {
 	for range 8 {
 		stream := send(t, t.Context(), h.Session("", ""))
 		calls.Go(func() {
-			if _, err := stream.Next(); err != nil {
+			if _, err := First(stream); err != nil {
 				t.Error(err)
 			}
 			stream.Close()

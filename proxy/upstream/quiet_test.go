@@ -16,7 +16,7 @@ import (
 func TestQuietStreamsTakeLittleMemory(t *testing.T) {
 	const streams = 1000
 	child := start(t, role("serves quiet streams"))
-	e, err := hear(t, child).Next()
+	e, err := First(hear(t, child))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -49,7 +49,7 @@ func TestQuietStreamsTakeLittleMemory(t *testing.T) {
 				listening.Go(func() {
 					defer st.Close()
 					waiting.Add(1)
-					if _, err := st.Next(); err != context.Canceled {
+					if _, err := First(st); err != context.Canceled {
 						t.Errorf("ended with %v", err)
 					}
 				})

@@ -174,7 +174,7 @@ func said(ctx context.Context, c Conn) (messages []string, err error) {
 	}
 	defer s.Close()
 	for {
-		e, err := s.Next()
+		e, err := First(s)
 		if err != nil {
 			return messages, err
 		}

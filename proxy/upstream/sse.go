@@ -101,7 +101,7 @@ func (s *SSESession) join(ctx context.Context, header []Header, deadline time.Ti
 // endpoint reads the first event, which must name the address to post to. From then on
 // the stream may be silent.
 func (x *exchange) endpoint() (target string, err error) {
-	e, err := x.Next()
+	e, err := x.event()
 	switch {
 	case err == io.EOF || errors.Is(err, io.ErrUnexpectedEOF) && x.phase == events:
 		return "", x.fail(errNoEndpoint)
@@ -214,7 +214,7 @@ func (x *exchange) answer() ([]byte, error) {
 	if x.phase != object {
 		return nil, nil
 	}
-	e, err := x.Next()
+	e, err := x.event()
 	switch {
 	case errors.Is(err, errNoBody):
 		return nil, nil
@@ -240,7 +240,7 @@ func (s *SSESession) Close(context.Context) error {
 	return nil
 }
 
-// maxPosted is how many messages from the bodies of POSTs wait for Next.
+// maxPosted is how many messages from the bodies of POSTs wait for Events.
 const maxPosted = 16
 
 // feed is the Stream of all messages of the server in a session over HTTP+SSE. A
@@ -249,13 +249,13 @@ const maxPosted = 16
 type feed struct {
 	x      *exchange
 	heard  chan heard    // events of the reader, one at a time
-	again  chan struct{} // Next no longer needs the last event
+	again  chan struct{} // the caller of Events no longer needs the last event
 	posted chan []byte
 	done   chan struct{} // closed when the reader has ended, and err is set
 	err    error
 	life   context.Context // ends when the reader has ended
 
-	lent bool // the last message belongs to the reader; for Next only
+	lent bool // the last message belongs to the reader; for Events only
 
 	once    sync.Once
 	closing chan struct{}
@@ -284,7 +284,7 @@ func (f *feed) read(end func()) {
 	defer end()
 	defer close(f.done)
 	for {
-		e, err := f.x.Next()
+		e, err := f.x.event()
 		switch {
 		case err != nil && !skipped(err):
 			f.err = f.x.lost(err)
@@ -339,8 +339,17 @@ func (f *feed) over() error {
 	}
 }
 
-// Next implements Stream.
-func (f *feed) Next() (sse.Event, error) {
+// Events implements Stream.
+func (f *feed) Events(yield func(sse.Event, error) bool) {
+	for {
+		if e, err := f.event(); !yield(e, err) || err != nil && !skipped(err) {
+			return
+		}
+	}
+}
+
+// event returns the next event.
+func (f *feed) event() (sse.Event, error) {
 	if f.lent {
 		f.lent = false
 		select {

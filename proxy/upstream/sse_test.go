@@ -276,7 +276,7 @@ func TestSSEIsLostWithItsStream(t *testing.T) {
 			}
 			wantNext(t, st, answer) // it came before the end
 			for range 2 {
-				if _, err := st.Next(); !errors.Is(err, ErrLost) {
+				if _, err := First(st); !errors.Is(err, ErrLost) {
 					t.Errorf("ended with %v", err)
 				}
 			}
@@ -332,7 +332,7 @@ func TestSSEStreamsCanBeClosed(t *testing.T) {
 				}
 				ended := make(chan error, 1)
 				if where == "in Next" {
-					go func() { _, err := st.Next(); ended <- err }()
+					go func() { _, err := First(st); ended <- err }()
 				}
 				want := ErrClosed
 				switch how {
@@ -350,7 +350,7 @@ func TestSSEStreamsCanBeClosed(t *testing.T) {
 				if where != "in Next" {
 					go func() {
 						for {
-							if _, err := st.Next(); err != nil {
+							if _, err := First(st); err != nil {
 								ended <- err
 								return
 							}
@@ -399,7 +399,7 @@ func TestSSEMessagesOfManySenders(t *testing.T) {
 	}
 	seen := map[string]bool{}
 	for range 60 {
-		e, err := st.Next()
+		e, err := First(st)
 		if err != nil {
 			t.Fatal(err)
 		}

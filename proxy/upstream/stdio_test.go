@@ -46,7 +46,7 @@ func hear(t *testing.T, c *Child) Stream {
 
 func wantNext(t *testing.T, s Stream, want string) {
 	t.Helper()
-	e, err := s.Next()
+	e, err := First(s)
 	if err != nil || string(e.Data) != want {
 		t.Fatalf("got %.100q, %v, want %.100q", e.Data, err, want)
 	}
@@ -80,7 +80,7 @@ func TestChildReceivesAndAnswers(t *testing.T) {
 	if err := c.Close(t.Context()); err != nil {
 		t.Error(err)
 	}
-	if _, err := s.Next(); err != ErrClosed {
+	if _, err := First(s); err != ErrClosed {
 		t.Errorf("after Close: %v", err)
 	}
 	if _, err := c.Send(t.Context(), &Outgoing{Body: []byte(ping)}); err != ErrClosed {
@@ -106,7 +106,7 @@ func TestMessagesOfManySendersStayWhole(t *testing.T) {
 		})
 	}
 	for len(want) > 0 {
-		e, err := s.Next()
+		e, err := First(s)
 		if err != nil || !want[string(e.Data)] {
 			t.Fatalf("%.100q, %v", e.Data, err)
 		}
@@ -151,7 +151,7 @@ func TestChildThatEnds(t *testing.T) {
 				wantNext(t, s, "{") // whether it is whole is not for us to say
 			}
 			for range 2 {
-				_, err := s.Next()
+				_, err := First(s)
 				wantExit(t, err, c.status, c.stderr)
 			}
 			wantExit(t, <-sent, c.status, c.stderr)
@@ -181,7 +181,7 @@ func TestChildrenAreStartedAgain(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		_, err = hear(t, c).Next()
+		_, err = First(hear(t, c))
 		wantExit(t, err, "exit status 3", "cannot find module")
 		if err := c.Close(t.Context()); err != nil {
 			t.Error(err)
@@ -237,7 +237,7 @@ func TestChildThatClosesAPipe(t *testing.T) {
 					t.Errorf("sent with %v", err)
 				}
 			}
-			if _, err := stream.Next(); !errors.Is(err, want) {
+			if _, err := First(stream); !errors.Is(err, want) {
 				t.Errorf("ended with %v", err)
 			}
 		})
@@ -253,7 +253,7 @@ func TestListenCanBeCancelled(t *testing.T) {
 			t.Fatal(err)
 		}
 		ended := make(chan error, 1)
-		go func() { _, err := s.Next(); ended <- err }()
+		go func() { _, err := First(s); ended <- err }()
 		want := ErrClosed
 		if how == "cancel" {
 			want = context.Canceled
@@ -342,7 +342,7 @@ func TestNoiseIsSkipped(t *testing.T) {
 		t.Errorf("%d lines of noise", n)
 	}
 	c.stop(nil)
-	_, err := stream.Next() // no limit behind the first message
+	_, err := First(stream) // no limit behind the first message
 	wantExit(t, err, "exit status 0", "")
 	if n := c.Noise(); n != 2002 {
 		t.Errorf("%d lines of noise", n)
@@ -379,7 +379,7 @@ func TestTooMuchNoiseIsAnError(t *testing.T) {
 	s := role("noise for ever")
 	s.CloseGrace, s.TermGrace = time.Millisecond, time.Millisecond
 	c := start(t, s)
-	_, err := hear(t, c).Next()
+	_, err := First(hear(t, c))
 	var noise *NoiseError
 	if !errors.As(err, &noise) || noise.Lines != maxNoiseLines+1 || len(noise.First) != maxQuote || !strings.HasPrefix(noise.First, "noisy x") {
 		t.Fatalf("ended with %v", err)
@@ -398,7 +398,7 @@ func TestLineOverTheLimit(t *testing.T) {
 	s.MaxMessage = 1 << 20
 	c := start(t, s)
 	stream := hear(t, c)
-	_, err := stream.Next()
+	_, err := First(stream)
 	var large *TooLargeError
 	if !errors.As(err, &large) || large.Limit != 1<<20 {
 		t.Errorf("ended with %v", err)
@@ -430,7 +430,7 @@ func TestChildGetsNoOtherEnvironment(t *testing.T) {
 // pidIn reads the process id that a child sends.
 func pidIn(t *testing.T, s Stream) int {
 	t.Helper()
-	e, err := s.Next()
+	e, err := First(s)
 	if err != nil {
 		t.Fatal(err)
 	}

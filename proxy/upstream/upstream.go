@@ -73,17 +73,17 @@ type Conn interface {
 	// notification or a response over HTTP, and for any message over HTTP+SSE, when the
 	// server has accepted it.
 	//
-	// For a request over Streamable HTTP the Stream yields everything that the
-	// server says on that POST, and the head of the response is read by the
-	// first Next. In every other case, and always on a pipe (as HTTP+SSE is to
+	// For a request over Streamable HTTP the Stream has everything that the
+	// server says on that POST, and Events reads the head of the response
+	// first. In every other case, and always on a pipe (as HTTP+SSE is to
 	// its user), the Stream is nil. ctx bounds the whole exchange: when it ends,
-	// Next returns its error.
+	// Events gives its error.
 	Send(ctx context.Context, m *Outgoing) (Stream, error)
 
 	// Listen opens the standing stream. Over HTTP that is the stream of a GET;
 	// ErrNoStream says that the server offers none, which is final. On a pipe it has all
-	// messages of the server, and can be opened once per Conn. When ctx ends, Next
-	// returns its error.
+	// messages of the server, and can be opened once per Conn. When ctx ends, Events
+	// gives its error.
 	Listen(ctx context.Context, o ListenOptions) (Stream, error)
 
 	// Close ends the session: over HTTP by a DELETE, with best effort and bounded in
@@ -92,17 +92,28 @@ type Conn interface {
 	Close(ctx context.Context) error
 }
 
-// Stream returns the server's messages, one by one.
+// Stream has the server's messages.
 type Stream interface {
-	// Next blocks until there is a message. io.EOF is the regular end of the stream; a
-	// caller that still waits for an answer then has to judge for itself. The event is
-	// valid until the next call of Next, and may be changed in place until then. Next
-	// must not be called concurrently with itself.
-	Next() (sse.Event, error)
+	// Events calls yield with one message after the other, on the goroutine of the caller, until yield returns false or the
+	// stream has ended: then the last call has the error. io.EOF is the regular end; a caller that still waits for an answer
+	// then has to judge for itself. After the error for one message that was skipped, further messages may follow.
+	//
+	// After yield has returned false, Events may be called again, and goes on behind that event. An event may be changed in
+	// place, and is valid until yield has returned true or Events is called again. Events must not be called concurrently
+	// with itself, nor by yield.
+	Events(yield func(sse.Event, error) bool)
 
 	// Close ends the stream. It may be called at any time, more than once, and also
-	// during Next, which then returns ErrClosed.
+	// during Events, which then gives ErrClosed.
 	Close() error
+}
+
+// First returns the next event of st, and Events goes on behind it.
+func First(st Stream) (e sse.Event, err error) {
+	for e, err = range st.Events {
+		break
+	}
+	return e, err
 }
 
 // Releaser is a Stream whose caller can say that the last event is no longer needed.
@@ -112,13 +123,13 @@ type Releaser interface {
 	Release()
 }
 
-// Interruptible is a Stream whose Next can be told to stop waiting, so that another goroutine can call it instead.
+// Interruptible is a Stream whose Events can be told to stop waiting, so that another goroutine can call it instead.
 type Interruptible interface {
 	Stream
-	// CanInterrupt reports whether Interrupt has an effect from now on. It must not be called during Next.
+	// CanInterrupt reports whether Interrupt has an effect from now on. It must not be called while Events waits.
 	CanInterrupt() bool
-	// Interrupt makes the call of Next that waits, or else the following one, return sse.ErrInterrupted. Nothing of
-	// the stream is lost. It may be called at any time.
+	// Interrupt makes the next wait of Events, or the one under way, end with sse.ErrInterrupted, and Events with it. Nothing
+	// of the stream is lost. It may be called at any time.
 	Interrupt()
 }
 
@@ -127,12 +138,12 @@ type SessionStream interface {
 	Stream
 
 	// SessionID returns the Mcp-Session-Id of the response. It returns "" if the
-	// response had none, or before the first Next has returned. It must not be called
-	// during Next.
+	// response had none, or before the first event. It must not be called
+	// while Events waits.
 	SessionID() string
 
-	// Whole reports whether the message that Next has returned is the whole response, a
-	// body of JSON. It must not be called during Next.
+	// Whole reports whether the message that Events has given last is the whole response, a
+	// body of JSON. It must not be called while Events waits.
 	Whole() bool
 }
 

@@ -89,6 +89,10 @@ const headroom = 256
 type messages struct {
 	up, down           wire.Message
 	upStamp, downStamp wire.Stamp
+
+	event  sse.Event                   // the last one of the server
+	failed error                       // what came instead
+	keep   func(sse.Event, error) bool // sets both, and ends Events
 }
 
 // release lets other calls use both.
@@ -97,10 +101,18 @@ func (both *messages) release() {
 	both.down.Trim()
 	both.up.Stamp, both.down.Stamp = nil, nil
 	both.upStamp, both.downStamp = wire.Stamp{}, wire.Stamp{}
+	both.event, both.failed = sse.Event{}, nil
 	messagesPool.Put(both)
 }
 
-var messagesPool = sync.Pool{New: func() any { return new(messages) }}
+var messagesPool = sync.Pool{New: func() any {
+	both := new(messages)
+	both.keep = func(e sse.Event, err error) bool {
+		both.event, both.failed = e, err
+		return false
+	}
+	return both
+}}
 
 // ask is a question of the server to the client.
 type ask struct {
@@ -222,7 +234,8 @@ func (b *call) judge(err error) error {
 // read reads one message of the server, and translates it. out is nil if the client gets nothing, or what is in b.ready.
 // If the message requires more than that, such as another request to the server, then does it.
 func (b *call) read() (out []byte, then func() error, err error) {
-	e, failed := b.st.Next()
+	b.st.Events(b.msgs.keep)
+	e, failed := b.msgs.event, b.msgs.failed
 	switch {
 	case failed == sse.ErrInterrupted:
 		return nil, nil, nil

@@ -113,8 +113,7 @@ func (l *listenRequest) begin() (granted gjson.Result, err error) {
 		l.st = nil
 		return granted, err
 	}
-	for {
-		e, err := server.NextBefore(ctx, l.st)
+	for e, err := range server.Before(ctx, l.st) {
 		if err != nil {
 			if e, err = server.RefusalOf(err, l.id); err != nil {
 				return granted, err
@@ -135,6 +134,7 @@ func (l *listenRequest) begin() (granted gjson.Result, err error) {
 		}
 		l.forward(&m)
 	}
+	return granted, io.EOF
 }
 
 // end ends the subscription.
@@ -152,20 +152,8 @@ func (l *listenRequest) run() {
 	defer l.end()
 	var again server.Reopening
 	for {
-		for l.st != nil {
-			e, err := l.st.Next()
-			if err != nil {
-				break
-			}
-			var m wire.Message
-			if len(e.Data) == 0 || m.Scan(e.Data, nil) != nil {
-				continue
-			}
-			if m.Kind.Response() {
-				break // the server has ended the subscription
-			}
-			l.forward(&m)
-			again.Heard()
+		if l.st != nil {
+			l.read(&again)
 		}
 		if l.ctx.Err() != nil {
 			return
@@ -185,6 +173,23 @@ func (l *listenRequest) run() {
 				l.st = nil
 			}
 		}
+	}
+}
+
+// read forwards the notifications of the server until it ends the subscription.
+func (l *listenRequest) read(again *server.Reopening) {
+	for e, err := range l.st.Events {
+		var m wire.Message
+		switch {
+		case err != nil:
+			return
+		case len(e.Data) == 0 || m.Scan(e.Data, nil) != nil:
+			continue
+		case m.Kind.Response():
+			return
+		}
+		l.forward(&m)
+		again.Heard()
 	}
 }
 
@@ -299,8 +304,7 @@ func (n *standingStream) wake() {
 // copy forwards the messages of a server on a pipe that belong to no request.
 func (n *standingStream) copy(st upstream.Stream, header []upstream.Header) {
 	defer st.Close()
-	for {
-		e, err := st.Next()
+	for e, err := range st.Events {
 		if err != nil {
 			n.end()
 			return
@@ -309,9 +313,17 @@ func (n *standingStream) copy(st upstream.Stream, header []upstream.Header) {
 	}
 }
 
-// Next returns the next notification, and blocks until there is one. It returns io.EOF when the stream
-// is closed or replaced.
-func (n *standingStream) Next() (sse.Event, error) {
+// Events gives the notifications, and io.EOF when the stream is closed or replaced.
+func (n *standingStream) Events(yield func(sse.Event, error) bool) {
+	for {
+		if e, err := n.event(); !yield(e, err) || err != nil {
+			return
+		}
+	}
+}
+
+// event waits for the next notification.
+func (n *standingStream) event() (sse.Event, error) {
 	for {
 		n.c.mu.Lock()
 		var m []byte

@@ -14,9 +14,9 @@ import (
 
 // reading is the client's side of a call.
 //
-// At first Next itself reads what the server sends, which for most calls is all there is to do. A goroutine of the
+// At first Events itself reads what the server sends, which for most calls is all there is to do. A goroutine of the
 // call's own takes over if the client leaves, and if something else must be waited for: answers of the client, or
-// another request to the server. From then on want is a call of Next, and got is what it returns.
+// another request to the server. From then on want asks it for the next event, and got is what it returns.
 type reading struct {
 	client   context.Context // ends when the client leaves
 	watched  bool
@@ -24,7 +24,7 @@ type reading struct {
 	released atomic.Bool
 
 	mu      sync.Mutex
-	busy    bool // Next reads
+	busy    bool // Events reads
 	closed  bool
 	entered bool // the goroutine has taken over
 	ended   bool // finish was called
@@ -35,7 +35,7 @@ type reading struct {
 	gone chan struct{} // closed when the stream is
 }
 
-// nextEvent is what a call of Next returns.
+// nextEvent is what Events gives next.
 type nextEvent struct {
 	event sse.Event
 	err   error
@@ -60,8 +60,17 @@ func (b *call) takeOver(then func() error) {
 	b.c.host.Spawn(func() { b.run(then) })
 }
 
-// Next implements [upstream.Stream].
-func (b *call) Next() (sse.Event, error) {
+// Events implements [upstream.Stream].
+func (b *call) Events(yield func(sse.Event, error) bool) {
+	for {
+		if e, err := b.event(); !yield(e, err) || err != nil {
+			return
+		}
+	}
+}
+
+// event returns the next event for the client.
+func (b *call) event() (sse.Event, error) {
 	for {
 		b.mu.Lock()
 		switch {
@@ -119,7 +128,7 @@ func (b *call) readHere() (e sse.Event, then func() error, err error) {
 	return e, then, err
 }
 
-// ContextEnded implements [callctx.Waiter]: it ends the wait of Next when the client has left.
+// ContextEnded implements [callctx.Waiter]: it ends the wait of Events when the client has left.
 func (b *call) ContextEnded() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -153,7 +162,7 @@ func (b *call) Close() error {
 	case b.entered:
 		close(b.gone)
 	case b.ended:
-	case b.busy: // Next does the rest
+	case b.busy: // Events does the rest
 		b.st.(upstream.Interruptible).Interrupt()
 	case b.over:
 		b.end()
@@ -225,7 +234,7 @@ func (b *call) run(then func() error) {
 	}
 }
 
-// reply answers a call of Next.
+// reply answers want.
 func (b *call) reply(n nextEvent, wanted bool) {
 	if !wanted {
 		return

@@ -241,8 +241,7 @@ func (c *Conn) watchTask(task string, ttl gjson.Result, header []upstream.Header
 			c.host.Log.Debug("cannot read the state of a task", zap.Error(err))
 			return
 		}
-		for {
-			e, err := l.st.Next()
+		for e, err := range l.st.Events {
 			var m wire.Message
 			switch {
 			case err != nil:

@@ -20,7 +20,7 @@ import (
 )
 
 // taskWait is the stream of a tasks/result request. The response comes when the task has ended. Until then the server is
-// polled, and its questions are asked on this stream. The goroutine that calls Next runs it.
+// polled, and its questions are asked on this stream. The goroutine that calls Events runs it.
 type taskWait struct {
 	c      *Conn
 	ctx    context.Context
@@ -30,7 +30,7 @@ type taskWait struct {
 	task   string
 	header []upstream.Header
 
-	mu     sync.Mutex // held during Next
+	mu     sync.Mutex // held while the next event is found
 	msg    wire.Message
 	ready  [][]byte // messages for the client that come first
 	over   bool
@@ -41,8 +41,17 @@ type taskWait struct {
 	opened [][]byte
 }
 
-// Next implements [upstream.Stream].
-func (w *taskWait) Next() (sse.Event, error) {
+// Events implements [upstream.Stream].
+func (w *taskWait) Events(yield func(sse.Event, error) bool) {
+	for {
+		if e, err := w.event(); !yield(e, err) || err != nil {
+			return
+		}
+	}
+}
+
+// event returns the next event for the client.
+func (w *taskWait) event() (sse.Event, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	for {

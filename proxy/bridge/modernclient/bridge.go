@@ -94,13 +94,6 @@ type Session interface {
 	Leave()
 }
 
-// Client receives what the server says before its response. An error ends Answer, and is returned by it.
-type Client interface {
-	mcp.Peer
-	// Ask passes on questions of the server, which are answered later.
-	Ask(list []bridge.Question)
-}
-
 // Message is a message of a client.
 type Message struct {
 	Text    []byte        // it stays as it is
@@ -120,7 +113,7 @@ type Exchange interface {
 	// Answer sends client what the server says about the message, and returns the response. The error is io.EOF if
 	// none is owed, and bridge.ErrAsked if the response requires that the user opens URLs. After sse.ErrInterrupted,
 	// Answer may be called again.
-	Answer(client Client) (response []byte, err error)
+	Answer(client bridge.Client) (response []byte, err error)
 	// Interruptible returns the stream that Answer reads, if another goroutine can make Answer return
 	// sse.ErrInterrupted; else nil. Answer then never replaces the stream while the crossing is Alone.
 	Interruptible() upstream.Interruptible

@@ -146,15 +146,17 @@ func (s *fakeSession) Begin(ctx context.Context, _ context.CancelCauseFunc, _ []
 // script is a stream of these messages.
 type script struct{ messages []string }
 
-func (s *script) Next() (sse.Event, error) {
-	if len(s.messages) == 0 {
-		return sse.Event{}, io.EOF
+func (s *script) Events(yield func(sse.Event, error) bool) {
+	for len(s.messages) > 0 {
+		m := s.messages[0]
+		if s.messages = s.messages[1:]; m == "panic" {
+			panic("in a reader")
+		}
+		if !yield(sse.Event{Data: []byte(m)}, nil) {
+			return
+		}
 	}
-	m := s.messages[0]
-	if s.messages = s.messages[1:]; m == "panic" {
-		panic("in a reader")
-	}
-	return sse.Event{Data: []byte(m)}, nil
+	yield(sse.Event{}, io.EOF)
 }
 
 func (s *script) Close() error { return nil }
@@ -181,9 +183,8 @@ func (x *fakeExchange) Interruptible() upstream.Interruptible {
 	return st
 }
 
-func (x *fakeExchange) Answer(client Client) ([]byte, error) {
-	for {
-		e, err := x.st.Next()
+func (x *fakeExchange) Answer(client bridge.Client) ([]byte, error) {
+	for e, err := range x.st.Events {
 		if err == nil {
 			err = x.m.Scan(e.Data, nil)
 		}
@@ -194,6 +195,7 @@ func (x *fakeExchange) Answer(client Client) ([]byte, error) {
 			return nil, err
 		}
 	}
+	return nil, io.EOF
 }
 
 func (x *fakeExchange) Message() *wire.Message                        { return &x.m }
@@ -270,9 +272,11 @@ type interruptible struct {
 	interrupted bool
 }
 
-func (s *interruptible) Next() (sse.Event, error) {
-	s.by = append(s.by, string(debug.Stack()))
-	return s.script.Next()
+func (s *interruptible) Events(yield func(sse.Event, error) bool) {
+	s.script.Events(func(e sse.Event, err error) bool {
+		s.by = append(s.by, string(debug.Stack()))
+		return yield(e, err)
+	})
 }
 
 func (s *interruptible) CanInterrupt() bool { return true }
@@ -407,7 +411,7 @@ func TestTaskThatIsOneTooManyEndsAtItsServer(t *testing.T) {
 	for n := 0; br.tasks.enter(b, fmt.Sprint(n), lasting); n++ {
 	}
 	st := br.tasks.created(&script{[]string{`{"jsonrpc":"2.0","id":7,"result":{"task":{"taskId":"t1","ttl":60000}}}`}}, b, []byte("7"), nil)
-	if e, err := st.Next(); err != nil || gjson.GetBytes(e.Data, "error.code").Int() != -32603 {
+	if e, err := upstream.First(st); err != nil || gjson.GetBytes(e.Data, "error.code").Int() != -32603 {
 		t.Errorf("%s, %v", e.Data, err)
 	}
 	for end := time.Now().Add(20 * time.Second); len(f.said("tasks/cancel")) == 0; time.Sleep(time.Millisecond) {

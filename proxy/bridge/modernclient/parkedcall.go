@@ -110,7 +110,7 @@ func (d *parkedCall) notify(m *wire.Message, body []byte) {
 	d.kept.Put(l, m.Method)
 }
 
-// Ask implements [Client]: it accepts questions of the server. The client is asked when no more of them come for a
+// Ask implements [bridge.Client]: it accepts questions of the server. The client is asked when no more of them come for a
 // short time.
 func (d *parkedCall) Ask(list []bridge.Question) {
 	list = d.accept(d.br.tasks.route(d.b, list))

@@ -138,7 +138,7 @@ func (d *parkedCall) answered(response []byte) {
 	d.finish(outbox.Message{Body: body, Status: status, For: d.first.ID})
 }
 
-// Send implements [Client]: it sends the client a notification of the server.
+// Send implements [bridge.Client]: it sends the client a notification of the server.
 func (d *parkedCall) Send(e sse.Event) error {
 	m, r := d.x.Message(), d.reading.here
 	switch {

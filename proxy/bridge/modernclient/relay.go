@@ -382,7 +382,7 @@ func (r *relay) respond(response []byte, status int) {
 	r.done, r.response, r.status = true, response, status
 }
 
-// Send implements [Client].
+// Send implements [bridge.Client].
 func (r *relay) Send(e sse.Event) error {
 	if interested(r.b, r.q, r.x.Message(), e.Data) && r.client.Send(sse.Event{Data: e.Data}) != nil {
 		return errUnread
@@ -390,7 +390,7 @@ func (r *relay) Send(e sse.Event) error {
 	return nil
 }
 
-// Ask implements [Client].
+// Ask implements [bridge.Client].
 func (r *relay) Ask(list []bridge.Question) { r.b.attribute(list, r.from) }
 
 // cutShort ends a relay whose context has ended. If dragoman is shutting down, the client gets an error;

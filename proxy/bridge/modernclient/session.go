@@ -210,20 +210,20 @@ func (b *pooledSession) inquire(ctx context.Context, method wire.Method, params 
 	return nil, err
 }
 
-// bystander is the [Client] of an exchange that is about no request of a client.
+// bystander is the [bridge.Client] of an exchange that is about no request of a client.
 type bystander struct {
 	b    *pooledSession
 	x    Exchange
 	from []upstream.Header
 }
 
-// Send implements [Client]: subscriptions get what they have asked for.
+// Send implements [bridge.Client]: subscriptions get what they have asked for.
 func (s *bystander) Send(e sse.Event) error {
 	interested(s.b, &stateless.Request{LogLevel: mcp.NoLogLevel}, s.x.Message(), e.Data)
 	return nil
 }
 
-// Ask implements [Client].
+// Ask implements [bridge.Client].
 func (s *bystander) Ask(list []bridge.Question) { s.b.attribute(list, s.from) }
 
 // asks notes that the number of questions has changed by n.

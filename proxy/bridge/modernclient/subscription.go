@@ -354,13 +354,13 @@ func (b *pooledSession) read(st upstream.Stream, from []upstream.Header) (spoke 
 	return to.spoke
 }
 
-// standing is the [Client] of a standing stream.
+// standing is the [bridge.Client] of a standing stream.
 type standing struct {
 	bystander
 	spoke bool // the server has sent something
 }
 
-// Send implements [Client]: a notification may be about a call.
+// Send implements [bridge.Client]: a notification may be about a call.
 func (s *standing) Send(e sse.Event) error {
 	m := s.x.Message()
 	if m.Kind != wire.Notification {
@@ -374,7 +374,7 @@ func (s *standing) Send(e sse.Event) error {
 	return s.bystander.Send(e)
 }
 
-// Ask implements [Client].
+// Ask implements [bridge.Client].
 func (s *standing) Ask(list []bridge.Question) {
 	s.spoke = true
 	s.bystander.Ask(list)

@@ -145,13 +145,13 @@ func (k *pooledTask) read(ctx context.Context, stop context.CancelCauseFunc, fro
 	return err
 }
 
-// taskListener is the [Client] of the request for a task's result.
+// taskListener is the [bridge.Client] of the request for a task's result.
 type taskListener struct {
 	bystander
 	k *pooledTask
 }
 
-// Ask implements [Client]: the questions are the task's.
+// Ask implements [bridge.Client]: the questions are the task's.
 func (l *taskListener) Ask(list []bridge.Question) { l.k.add(list) }
 
 // route gives the questions that name a task of b to that task, and returns the others.

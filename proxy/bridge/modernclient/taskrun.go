@@ -57,45 +57,61 @@ func (br *Bridge) runTask(x *asking, b *pooledSession, st upstream.Stream, id []
 	}
 }
 
-// Next returns the next message about the call or the task.
-func (t *taskRun) Next() (sse.Event, error) {
+// Events gives the messages about the call, then those about the task.
+func (t *taskRun) Events(yield func(sse.Event, error) bool) {
 	for {
-		t.mu.Lock()
-		st, last := t.st, t.last
-		t.mu.Unlock()
-		e, err := st.Next()
-		var m wire.Message
-		switch {
-		case err != nil && t.task != "" && errors.Is(err, io.EOF) && t.asks < maxResultAsks:
-			if err := t.again(); err != nil {
-				return sse.Event{}, err
-			}
-			continue
-		case err != nil:
-			return e, err
+		next, more := t.read(yield)
+		if !more {
+			return
 		}
-		if t.task != "" {
+		if err := next(); err != nil {
+			yield(sse.Event{}, err)
+			return
+		}
+	}
+}
+
+// read gives the messages of the current stream. If another stream has to follow, more is true and next opens it.
+func (t *taskRun) read(yield func(sse.Event, error) bool) (next func() error, more bool) {
+	t.mu.Lock()
+	st, last := t.st, t.last
+	t.mu.Unlock()
+	for e, err := range st.Events {
+		if err != nil && t.task != "" && errors.Is(err, io.EOF) && t.asks < maxResultAsks {
+			return t.again, true
+		}
+		if err == nil && t.task != "" {
 			t.asks, e.ID, e.HasID = 0, nil, false // no event id: a new request for the result resumes the stream
 		}
-		if m.Scan(e.Data, nil) != nil || !m.Kind.Response() || string(wire.AppendIDKey(nil, m.ID())) != string(wire.AppendIDKey(nil, last)) {
-			return e, nil
+		if err == nil && t.isAnswer(&e, last) {
+			return t.askResult, true
 		}
-		created := gjson.Get(wire.View(m.Result()), "task.taskId")
-		if t.task == "" && m.Kind == wire.Result && created.Type == gjson.String {
-			t.born(strings.Clone(created.String()))
-			if err := t.askResult(); err != nil {
-				return sse.Event{}, err
-			}
-			continue
+		if !yield(e, err) {
+			return nil, false
 		}
-		t.mu.Lock()
-		t.over = true
-		t.mu.Unlock()
-		if t.task != "" {
-			e.Data = under(e.Data, t.id)
-		}
-		return e, nil
 	}
+	return nil, false
+}
+
+// isAnswer reports whether e is the response to the call, and says that it is a task now. If e is the response to the last
+// request with another content, it is the one for the client.
+func (t *taskRun) isAnswer(e *sse.Event, last []byte) (created bool) {
+	var m wire.Message
+	if m.Scan(e.Data, nil) != nil || !m.Kind.Response() || string(wire.AppendIDKey(nil, m.ID())) != string(wire.AppendIDKey(nil, last)) {
+		return false
+	}
+	task := gjson.Get(wire.View(m.Result()), "task.taskId")
+	if t.task == "" && m.Kind == wire.Result && task.Type == gjson.String {
+		t.born(strings.Clone(task.String()))
+		return true
+	}
+	t.mu.Lock()
+	t.over = true
+	t.mu.Unlock()
+	if t.task != "" {
+		e.Data = under(e.Data, t.id)
+	}
+	return false
 }
 
 // born notes that the call is now a task. If the client has left in the meantime, born cancels the task.

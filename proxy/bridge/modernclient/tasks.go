@@ -124,21 +124,31 @@ type taskCreation struct {
 	from []upstream.Header
 }
 
-// Next returns the next event of the underlying stream. If the event is the result that creates a
-// task, Next records the task first, and replaces the result by an error if the task cannot be
-// recorded.
-func (s *taskCreation) Next() (sse.Event, error) {
-	e, err := s.Stream.Next()
+// Events gives the events of the underlying stream. Before the result that creates a task, it records the task.
+func (s *taskCreation) Events(yield func(sse.Event, error) bool) {
+	for e, err := range s.Stream.Events {
+		if err == nil {
+			e.Data = s.recorded(e.Data)
+		}
+		if !yield(e, err) {
+			return
+		}
+	}
+}
+
+// recorded returns data, a message of the server. If it creates a task, recorded records the task first, and returns an error
+// response if that is not possible.
+func (s *taskCreation) recorded(data []byte) []byte {
 	var m wire.Message
-	if err != nil || m.Scan(e.Data, nil) != nil || m.Kind != wire.Result || string(wire.AppendIDKey(nil, m.ID())) != s.key {
-		return e, err
+	if m.Scan(data, nil) != nil || m.Kind != wire.Result || string(wire.AppendIDKey(nil, m.ID())) != s.key {
+		return data
 	}
 	task := gjson.Get(wire.View(m.Result()), "task")
 	if name := task.Get("taskId"); name.Type == gjson.String && !s.of.enter(s.b, strings.Clone(name.String()), task.Get("ttl")) {
 		s.of.refuse(s.b, strings.Clone(name.String()), s.from)
-		e.Data = mcp.AppendError(nil, s.id, mcp.CodeInternal, "the task has the id of another task, or there are too many tasks", nil)
+		return mcp.AppendError(nil, s.id, mcp.CodeInternal, "the task has the id of another task, or there are too many tasks", nil)
 	}
-	return e, nil
+	return data
 }
 
 // room reports whether another task of this client can be held.

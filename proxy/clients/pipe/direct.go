@@ -150,24 +150,41 @@ func (h *headerCall) setHeaders() error {
 	return err
 }
 
-// Next returns the server's next message. If the first one refuses the headers, Next sends the call
+// Events gives the server's messages. If the first one refuses the headers, Events sends the call
 // once more.
-func (h *headerCall) Next() (sse.Event, error) {
-	e, err := h.stream().Next()
-	if h.spoke {
-		return e, err
+func (h *headerCall) Events(yield func(sse.Event, error) bool) {
+	again := false
+	for e, err := range h.stream().Events {
+		again = !h.spoke && h.isMismatch(e, err) && h.learn()
+		h.spoke = true
+		if again {
+			break
+		}
+		if !yield(e, err) {
+			return
+		}
 	}
-	h.spoke = true
-	if !h.isMismatch(e, err) {
-		return e, err
+	if !again {
+		return
 	}
+	if err := h.resend(); err != nil {
+		yield(sse.Event{}, err)
+		return
+	}
+	h.stream().Events(yield)
+}
+
+// learn sets the headers by a new list of tools, and reports whether that was possible.
+func (h *headerCall) learn() bool {
 	h.c.s.Tools.Forget()
-	if h.setHeaders() != nil {
-		return e, err
-	}
-	st, again := h.c.Conn.Send(h.ctx, &h.out)
-	if again != nil {
-		return sse.Event{}, again
+	return h.setHeaders() == nil
+}
+
+// resend sends the call again.
+func (h *headerCall) resend() error {
+	st, err := h.c.Conn.Send(h.ctx, &h.out)
+	if err != nil {
+		return err
 	}
 	h.mu.Lock()
 	old := h.st
@@ -175,8 +192,7 @@ func (h *headerCall) Next() (sse.Event, error) {
 		st.Close()
 	}
 	h.mu.Unlock()
-	old.Close()
-	return st.Next()
+	return old.Close()
 }
 
 // isMismatch reports whether the server has refused the headers.

@@ -485,27 +485,36 @@ func (p *pipe) Send(e sse.Event) error {
 func (p *pipe) bring(x *exchange.Exchange) {
 	defer x.Done()
 	for {
-		e, err := x.Next()
+		_, err := x.Answer(everything{p, x})
 		switch {
 		case server.Restarts(err):
 			p.failOpen(clienterror.Of(err))
-			continue
 		case server.Skipped(err) != nil:
 			p.proxy.Host.Report.Dropped("too_large")
 			p.failOpen(clienterror.Of(err))
-			continue
-		case err != nil:
+		default:
 			p.serverLost(err)
 			return
 		}
-		p.heard.Store(time.Now().UnixNano())
-		if c := x.Met; c != nil {
-			p.deliver(c.More.Group, c.More.Slot, p.kept(c, e.Data))
-			p.counts(c, x.Verdict, x.Fault)
-			continue
-		}
-		p.write(e.Data)
 	}
+}
+
+// everything is the client of the exchange that receives all messages of a server on a pipe.
+type everything struct {
+	p *pipe
+	x *exchange.Exchange
+}
+
+// Send implements [mcp.Peer].
+func (to everything) Send(e sse.Event) error {
+	p, c := to.p, to.x.Met
+	p.heard.Store(time.Now().UnixNano())
+	if c == nil {
+		return p.Send(e)
+	}
+	p.deliver(c.More.Group, c.More.Slot, p.kept(c, e.Data))
+	p.counts(c, to.x.Verdict, to.x.Fault)
+	return nil
 }
 
 // listen keeps the server's standing stream open, and resumes it if it breaks off, as long as the
@@ -519,9 +528,7 @@ func (p *pipe) listen(x *exchange.Exchange) {
 			return
 		case err == nil:
 			x.Attach(st)
-			if p.copy(x) {
-				again.Heard()
-			}
+			_, _ = x.Answer(&standing{p, again}) // until it breaks off
 			st.Close()
 		default:
 			p.proxy.Host.Log.Debug("cannot open the server's standing stream: it is tried again", zap.Error(err))
@@ -533,19 +540,16 @@ func (p *pipe) listen(x *exchange.Exchange) {
 	}
 }
 
-// copy writes the messages of x's stream to the client until the stream ends, and reports whether
-// there were any.
-func (p *pipe) copy(x *exchange.Exchange) (some bool) {
-	for {
-		e, err := x.Next()
-		if err != nil {
-			return some
-		}
-		some = true
-		if len(e.Data) > 0 {
-			p.write(e.Data)
-		}
-	}
+// standing is the client of a standing stream.
+type standing struct {
+	*pipe
+	again *server.Reopening
+}
+
+// Send implements [mcp.Peer].
+func (to *standing) Send(e sse.Event) error {
+	to.again.Heard()
+	return to.pipe.Send(e)
 }
 
 // batch splits a batch of the client. Its responses are written as one line when all have come;
