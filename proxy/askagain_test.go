@@ -110,7 +110,7 @@ func TestTooFewChoicesAreAskedForAgain(t *testing.T) {
 	for version, server := range servers {
 		for again, want := range second {
 			for _, over := range []string{"http", "pipe"} {
-				both(t, func(t *testing.T, piped bool) {
+				bothOutside(t, func(t *testing.T, piped bool) {
 					t.Run(fmt.Sprintf("%s %s %s", version, over, want), func(t *testing.T) {
 						f := server(piped)
 						srv := frontOfNamed(t, f)

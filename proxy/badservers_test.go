@@ -272,7 +272,7 @@ func TestBadServersOverHTTP(t *testing.T) {
 		{name: "sends too large an event", says: eventHead + "data: " + tooLong + "\n\n", max: limit, status: 200, want: []string{failed("message is larger than the limit of 1048576 bytes")}},
 		{name: "sends a very long line", says: eventHead + "data: " + large + "\n\n", status: 200, want: []string{large}},
 	} {
-		t.Run(c.name, func(t *testing.T) {
+		runTogether(t, c.name, func(t *testing.T) {
 			web := badWeb(t, func(nc *net.TCPConn) {
 				if c.does != nil {
 					c.does(nc)
@@ -446,7 +446,7 @@ func TestBadServersOnStdio(t *testing.T) {
 		{"sends a very long line", 200, large},
 		{"sends too long a line", 200, upstreamError("upstream request failed: message is larger than the limit of 1048576 bytes")},
 	} {
-		t.Run(c.name, func(t *testing.T) {
+		runTogether(t, c.name, func(t *testing.T) {
 			client := serving(t, func(cfg *config.Config) {
 				cfg.Upstream.Command = []string{os.Args[0]}
 				cfg.Upstream.Env = map[string]string{badChild: c.name}
@@ -479,7 +479,7 @@ func TestServersThatDoNotBegin(t *testing.T) {
 		{"noise for ever", 502, `upstream request failed: it has written 1001 lines to its standard output that are not JSON-RPC, beginning with "Welcome to the server!"`},
 		{"is mute", 504, "upstream timed out"},
 	} {
-		t.Run(c.name, func(t *testing.T) {
+		runTogether(t, c.name, func(t *testing.T) {
 			client := serving(t, func(cfg *config.Config) {
 				cfg.Upstream.Command = []string{os.Args[0]}
 				cfg.Upstream.Env = map[string]string{badChild: c.name}

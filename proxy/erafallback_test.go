@@ -96,50 +96,52 @@ func TestProcessThatStartsSlowly(t *testing.T) {
 		{"both", legacyServer(`{"tools":{}}`, discovering(`["2026-07-28","2025-11-25"]`)).answer, "2026-07-28 handshake 2025-11-25"},
 		{"legacy, silent", legacyServer(`{"tools":{}}`, discovering("")).answer, "handshake"},
 	} {
-		both(t, func(t *testing.T, piped bool) {
-			s := new(slowly)
-			cfg := config.Default()
-			cfg.Upstream.HandshakeTimeout = patience
-			s.at(t, 300*time.Millisecond, c.answer).behind(&cfg)
-			srv, err := New(cfg, zap.NewNop())
-			if err != nil {
-				t.Fatal(err)
-			}
-			srv.Eras.Silence = 50 * time.Millisecond
-			front := testServer{srv, t, nil}
-			good := func(said string) {
-				if !gjson.Get(said, "result.tools").IsArray() {
-					t.Errorf("%s: %s", c.name, said)
+		for _, piped := range []bool{false, true} {
+			runTogether(t, c.name+" "+transportName(piped), func(t *testing.T) {
+				s := new(slowly)
+				cfg := config.Default()
+				cfg.Upstream.HandshakeTimeout = patience
+				s.at(t, 300*time.Millisecond, c.answer).behind(&cfg)
+				srv, err := New(cfg, zap.NewNop())
+				if err != nil {
+					t.Fatal(err)
 				}
-			}
-			request := modernRequestOf("7", "tools/list", meta(`{}`))
-			if piped {
-				client := front.pipe()
-				for range 2 {
-					client.say(request)
-					good(client.hear())
+				srv.Eras.Silence = 50 * time.Millisecond
+				front := testServer{srv, t, nil}
+				good := func(said string) {
+					if !gjson.Get(said, "result.tools").IsArray() {
+						t.Errorf("%s: %s", c.name, said)
+					}
 				}
-			} else {
-				t.Cleanup(srv.close)
-				for range 2 {
-					good(front.modernly(request).body)
+				request := modernRequestOf("7", "tools/list", meta(`{}`))
+				if piped {
+					client := front.pipe()
+					for range 2 {
+						client.say(request)
+						good(client.hear())
+					}
+				} else {
+					t.Cleanup(srv.close)
+					for range 2 {
+						good(front.modernly(request).body)
+					}
 				}
-			}
-			if e := srv.Eras.Peek(nil); e == nil || concluded(e) != c.want {
-				t.Errorf("%s: concluded %+v", c.name, e)
-			}
-			if strings.HasPrefix(c.want, "handshake") || piped {
-				return
-			}
-			for _, vc := range []string{"2024-11-05", "2025-11-25"} {
-				good(front.post(front.initialize(vc), `{"jsonrpc":"2.0","id":5,"method":"tools/list"}`).body)
-			}
-			for i, methods := range s.heard() {
-				if i > 0 && !strings.Contains(c.want, "handshake") && strings.Contains(methods, "initialize") {
-					t.Errorf("%s: process %d got %s", c.name, i, methods)
+				if e := srv.Eras.Peek(nil); e == nil || concluded(e) != c.want {
+					t.Errorf("%s: concluded %+v", c.name, e)
 				}
-			}
-		})
+				if strings.HasPrefix(c.want, "handshake") || piped {
+					return
+				}
+				for _, vc := range []string{"2024-11-05", "2025-11-25"} {
+					good(front.post(front.initialize(vc), `{"jsonrpc":"2.0","id":5,"method":"tools/list"}`).body)
+				}
+				for i, methods := range s.heard() {
+					if i > 0 && !strings.Contains(c.want, "handshake") && strings.Contains(methods, "initialize") {
+						t.Errorf("%s: process %d got %s", c.name, i, methods)
+					}
+				}
+			})
+		}
 	}
 }
 
@@ -182,7 +184,7 @@ func TestResponsesToBothRequestsDecideTheEra(t *testing.T) {
 			return []string{rpcError(d, `"code":-32601,"message":"m"`), result(i, begun("2025-11-25"))}
 		}, "handshake"},
 	} {
-		t.Run(c.name, func(t *testing.T) {
+		inBubble(t, c.name, func(t *testing.T) {
 			var asked string
 			f := newFake(nil)
 			f.answer = func(m string) ([]string, error) {
@@ -222,7 +224,7 @@ func TestProcessThatStaysSilent(t *testing.T) {
 		f.piped, f.asked = true, true
 		return f
 	}
-	t.Run("HTTP", func(t *testing.T) {
+	inBubble(t, "HTTP", func(t *testing.T) {
 		o, started := childProcesses(t, mute(), plainFake(true, func(id, _, _ string) ([]string, error) {
 			return one(result(id, `"resultType":"complete","tools":[]`))
 		}))
@@ -239,7 +241,7 @@ func TestProcessThatStaysSilent(t *testing.T) {
 			t.Errorf("%+v", r)
 		}
 	})
-	t.Run("pipe", func(t *testing.T) {
+	inBubble(t, "pipe", func(t *testing.T) {
 		o, started := childProcesses(t, mute())
 		srv := frontOf(t, o, func(cfg *config.Config) { cfg.Upstream.HandshakeTimeout = 100 * time.Millisecond })
 		srv.Eras.Silence = time.Millisecond

@@ -88,7 +88,7 @@ func runs(command ...string) func(*testing.T) failurePlayed {
 func fails(f fault, method string) func(*testing.T) failurePlayed {
 	return func(t *testing.T) failurePlayed {
 		s := newFaultyServer(t, method, false)
-		client := s.proxyOf(t)
+		client := s.proxyOf(t, f)
 		if method != "initialize" {
 			client.initialize()
 			s.begin(f)
@@ -106,7 +106,7 @@ func TestEachCauseOfFailure(t *testing.T) {
 	seen := map[failures.Cause]bool{}
 	for _, r := range rows {
 		seen[r.cause] = true
-		t.Run(r.name, func(t *testing.T) { r.walk(t) })
+		runTogether(t, r.name, r.walk)
 	}
 	for _, c := range failures.All() {
 		if !seen[c] {
@@ -135,13 +135,14 @@ func (r failureRow) walk(t *testing.T) {
 	if r.logged == "" {
 		r.logged = "request failed"
 	}
-	of := func() []observer.LoggedEntry {
-		return p.logs.FilterMessage(r.logged).FilterField(zap.String("cause", string(r.cause))).All()
-	}
-	eventually(t, "a line", func() bool { return len(of()) > 0 })
-	lines := of()
+	var logged *observer.ObservedLogs
+	eventually(t, "a line", func() bool { // with any cause: another one is a mistake, and no reason to wait
+		logged = p.logs.FilterMessage(r.logged)
+		return logged.Len() > 0
+	})
+	lines := logged.FilterField(zap.String("cause", string(r.cause))).All()
 	if len(lines) != 1 || lines[0].Level != r.cause.Level() {
-		t.Fatalf("%d lines: %v", len(lines), lines)
+		t.Fatalf("%d lines about it: %v", len(lines), logged.All())
 	}
 	is := lines[0].ContextMap()
 	advice, _ := is["advice"].(string)
@@ -248,6 +249,7 @@ func refusedRows() []failureRow {
 // brokenRows are about servers that do not answer, or not with MCP.
 func brokenRows(t *testing.T) []failureRow {
 	tools := func(name string, cause failures.Cause, text, says string, f fault) failureRow {
+		f.cause = cause
 		return failureRow{name: name, cause: cause, status: 200, code: -32603, text: text, says: says, method: "tools/call", play: fails(f, "tools/call")}
 	}
 	deep := `{"jsonrpc":"2.0","id":1,"result":` + strings.Repeat("[", 600) + strings.Repeat("]", 600) + `}`
@@ -316,7 +318,7 @@ func revisionRows() []failureRow {
 		}},
 		{name: "untranslatable", cause: failures.Untranslatable, status: 200, code: -32603, text: "translation 2025-06-18->2024-11-05 failed for tools/call", says: "result: not an object", method: "tools/call", play: func(t *testing.T) failurePlayed {
 			s := newFaultyServer(t, "tools/call", false)
-			client := s.proxyOf(t)
+			client := s.proxyOf(t, fault{})
 			client.session = client.ask("POST", initialize("2024-11-05", `{}`)).header.Get("Mcp-Session-Id")
 			s.begin(fault{says: jsonHead + ofLength(`{"jsonrpc":"2.0","id":1,"result":[]}`)})
 			return client.played(client.ask("POST", callOne))

@@ -40,7 +40,7 @@ func wordy(piped bool) *fakeServer {
 // gets notifications/initialized once.
 func TestRepeatedProseMovesToTheInstructions(t *testing.T) {
 	apply := func(c *config.Config) { c.Footprint.Hoist = "apply" }
-	both(t, func(t *testing.T, piped bool) {
+	bothOutside(t, func(t *testing.T, piped bool) {
 		check := func(t *testing.T, f *fakeServer, hello string, ask func(string) string) {
 			if got := gjson.Get(hello, "result.instructions").String(); got != "Read first.\n\nNotes that tools refer to:\n- [1] "+repeated {
 				t.Errorf("instructions %q", got)

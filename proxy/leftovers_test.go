@@ -12,6 +12,7 @@ import (
 	"runtime"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -45,17 +46,36 @@ func TestNothingIsLeftOfWhatIsUnderWay(t *testing.T) {
 	if testing.Short() {
 		t.Skip("starts processes")
 	}
-	for _, client := range []string{"http", "sse", "stdio"} {
-		for _, server := range []string{"http", "sse", "stdio"} {
-			t.Run(client+" to "+server, func(t *testing.T) { endInTheMidst(t, client, server) })
-		}
+	for _, server := range []string{"http", "sse", "stdio"} {
+		t.Run("to "+server, func(t *testing.T) {
+			running := children()
+			var ends []func()
+			for _, client := range []string{"http", "sse", "stdio"} {
+				ends = append(ends, beginInTheMidst(t, client, server))
+			}
+			if server == "stdio" && runtime.GOOS == "linux" {
+				eventually(t, "one child more for each client", func() bool { return len(children()) == len(running)+len(ends) })
+			}
+			if ours() == "" {
+				t.Error("goroutines of ours would not be seen")
+			}
+			var all sync.WaitGroup
+			for _, end := range ends { // at the same time, since a server may take its time
+				all.Go(end)
+			}
+			all.Wait()
+			if now := children(); fmt.Sprint(now) != fmt.Sprint(running) {
+				t.Errorf("children %s, were %s", now, running)
+			}
+			eventually(t, "no goroutine of ours is left", func() bool { return ours() == "" })
+		})
 	}
 }
 
-func endInTheMidst(t *testing.T, over, server string) {
+// beginInTheMidst begins a call that does not end by itself. end ends the proxy, and returns when that is done.
+func beginInTheMidst(t *testing.T, over, server string) (end func()) {
 	ctx, cancel := context.WithTimeout(context.Background(), 2*patience)
-	defer cancel()
-	running := children()
+	t.Cleanup(cancel)
 	cfg := config.Default()
 	cfg.Shutdown.Drain = 50 * time.Millisecond
 	const revision = "2025-06-18"
@@ -70,9 +90,11 @@ func endInTheMidst(t *testing.T, over, server string) {
 			handler = mcp.NewSSEHandler(func(*http.Request) *mcp.Server { return one }, nil)
 		}
 		web := httptest.NewServer(handler)
-		defer web.Close()
-		defer web.CloseClientConnections()
-		defer close(release)
+		t.Cleanup(func() {
+			close(release)
+			web.CloseClientConnections()
+			web.Close()
+		})
 		cfg.Upstream.URL = web.URL
 	}
 
@@ -83,7 +105,7 @@ func endInTheMidst(t *testing.T, over, server string) {
 		t.Fatal(err)
 	}
 	serving, stop := context.WithCancel(context.Background())
-	defer stop()
+	t.Cleanup(stop)
 	ended := make(chan error, 1)
 	var transport mcp.Transport
 	if over == "stdio" {
@@ -118,25 +140,17 @@ func endInTheMidst(t *testing.T, over, server string) {
 		returned <- err
 	}()
 	eventually(t, "call is under way", func() bool { return h.count("progress") == 1 })
-	if server == "stdio" && runtime.GOOS == "linux" {
-		eventually(t, "one child more", func() bool { return len(children()) == len(running)+1 })
+	return func() {
+		stop()
+		if err := <-ended; err != nil {
+			t.Errorf("%s: serving ended with %v", over, err)
+		}
+		if err := <-returned; err == nil {
+			t.Errorf("%s: the call has succeeded", over)
+		}
+		_ = client.Close()
+		web.CloseIdleConnections()
 	}
-	if ours() == "" {
-		t.Error("goroutines of ours would not be seen")
-	}
-	stop()
-	if err := <-ended; err != nil {
-		t.Errorf("serving ended with %v", err)
-	}
-	if now := children(); fmt.Sprint(now) != fmt.Sprint(running) {
-		t.Errorf("children %s, were %s", now, running)
-	}
-	if err := <-returned; err == nil {
-		t.Error("the call has succeeded")
-	}
-	_ = client.Close()
-	web.CloseIdleConnections()
-	eventually(t, "no goroutine of ours is left", func() bool { return ours() == "" })
 }
 
 // hangingServer has a tool that begins, and returns when released.

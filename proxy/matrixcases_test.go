@@ -77,7 +77,7 @@ func TestMatrixCases(t *testing.T) {
 				if strings.Contains(play.not, client+" to") || strings.Contains(play.not, "to "+server) || testing.Short() && server == "stdio" {
 					continue
 				}
-				t.Run(fmt.Sprintf("%d %s to %s", n, client, server), func(t *testing.T) {
+				runTogether(t, fmt.Sprintf("%d %s to %s", n, client, server), func(t *testing.T) {
 					play.do(&staged{T: t, awkward: c, client: client == "stdio", server: server == "stdio", bound: map[string]string{}})
 				})
 			}
@@ -568,7 +568,7 @@ var bridgeCases = map[int]bridgeCase{
 			u.hears(`"s2"`)
 			u.say(`{"jsonrpc":"2.0","id":` + u.id + `,"result":{"content":[]}}`)
 		})
-		client, _ := c.stage(s)
+		client, _ := c.stage(s, func(cfg *config.Config) { cfg.Bridge.Coalesce = time.Second }) // on a busy machine the second question comes late
 		const both = `{"elicitation":{},"roots":{}}`
 		r := client.say(asCall("7", both, "")).next()
 		if keys := gjson.Get(r, "result.inputRequests.@keys").Raw; keys != `["elicitation-1","roots-2"]` {

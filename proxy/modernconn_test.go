@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/tidwall/gjson"
@@ -334,21 +335,23 @@ func TestServerThatAlwaysAsks(t *testing.T) {
 }
 
 func TestLoadShedding(t *testing.T) {
-	f := modernServer(false, `"capabilities":{}`, func(id, _, _ string) ([]string, error) {
-		return one(result(id, `"resultType":"input_required","requestState":"S"`))
-	})
-	srv := front(t, f)
-	session := srv.initialize("2025-11-25")
-	sameJSON(t, srv.post(session, `{"jsonrpc":"2.0","id":5,"method":"prompts/get","params":{"name":"p"}}`).body, rpcError("5", `"code":-32603,"message":"upstream busy"`))
-	calls := f.said("prompts/get")
-	if len(calls) != 4 {
-		t.Fatalf("%q", calls)
-	}
-	for i, m := range calls[1:] {
-		if gjson.Get(m, "params.requestState").Raw != `"S"` || gjson.Get(m, "params.inputResponses").Exists() || gjson.Get(m, "id").Raw == gjson.Get(calls[i], "id").Raw {
-			t.Error(m)
+	synctest.Test(t, func(t *testing.T) {
+		f := modernServer(false, `"capabilities":{}`, func(id, _, _ string) ([]string, error) {
+			return one(result(id, `"resultType":"input_required","requestState":"S"`))
+		})
+		srv := front(t, f)
+		session := srv.initialize("2025-11-25")
+		sameJSON(t, srv.post(session, `{"jsonrpc":"2.0","id":5,"method":"prompts/get","params":{"name":"p"}}`).body, rpcError("5", `"code":-32603,"message":"upstream busy"`))
+		calls := f.said("prompts/get")
+		if len(calls) != 4 {
+			t.Fatalf("%q", calls)
 		}
-	}
+		for i, m := range calls[1:] {
+			if gjson.Get(m, "params.requestState").Raw != `"S"` || gjson.Get(m, "params.inputResponses").Exists() || gjson.Get(m, "id").Raw == gjson.Get(calls[i], "id").Raw {
+				t.Error(m)
+			}
+		}
+	})
 }
 
 func TestAnswersOfAModernServer(t *testing.T) {

@@ -9,6 +9,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/tidwall/gjson"
@@ -304,60 +305,64 @@ func TestQuestionBeforeTheCallThatAnswersIt(t *testing.T) {
 
 // TestTheUsersTimeIsNotTheServersSilence: only the server's own silence counts.
 func TestTheUsersTimeIsNotTheServersSilence(t *testing.T) {
-	f, _ := asksName(nameQuestion) // and then sends nothing
-	const limit = 100 * time.Millisecond
-	srv := front(t, f, func(c *config.Config) { c.Upstream.SilenceTimeout = limit })
-	r := srv.modernly(modernCall("7", ""))
-	<-time.After(3 * limit) // the user thinks; a call that had ended would have its response
-	if c := srv.Modern.Counts(); c.Parked != 1 || c.Answered != 0 {
-		t.Error("the call has ended")
-	}
-	r = srv.modernly(retryOf("8", ada, r))
-	if r.status != 504 || gjson.Get(r.body, "id").Raw != "8" {
-		t.Errorf("%+v", r)
-	}
-	eventually(t, "the server is told", func() bool {
-		sent := f.sent()
-		return strings.Contains(sent[len(sent)-1], "notifications/cancelled")
+	synctest.Test(t, func(t *testing.T) {
+		f, _ := asksName(nameQuestion) // and then sends nothing
+		const limit = 100 * time.Millisecond
+		srv := front(t, f, func(c *config.Config) { c.Upstream.SilenceTimeout = limit })
+		r := srv.modernly(modernCall("7", ""))
+		<-time.After(3 * limit) // the user thinks; a call that had ended would have its response
+		if c := srv.Modern.Counts(); c.Parked != 1 || c.Answered != 0 {
+			t.Error("the call has ended")
+		}
+		r = srv.modernly(retryOf("8", ada, r))
+		if r.status != 504 || gjson.Get(r.body, "id").Raw != "8" {
+			t.Errorf("%+v", r)
+		}
+		eventually(t, "the server is told", func() bool {
+			sent := f.sent()
+			return strings.Contains(sent[len(sent)-1], "notifications/cancelled")
+		})
 	})
 }
 
 // TestURLsAreAskedForUntilAllAreOpened, and then the call is repeated once.
 func TestURLsAreAskedForUntilAllAreOpened(t *testing.T) {
-	var calls atomic.Int32
-	f := legacyServer(`{"tools":{}}`, func(id, _, _ string) ([]string, error) {
-		if calls.Add(1) > 1 {
-			return one(`{"jsonrpc":"2.0","id":` + id + `,"result":{"content":[]}}`)
-		}
-		return one(`{"jsonrpc":"2.0","id":` + id + `,"error":{"code":-32042,"message":"m","data":{"elicitations":[
+	synctest.Test(t, func(t *testing.T) {
+		var calls atomic.Int32
+		f := legacyServer(`{"tools":{}}`, func(id, _, _ string) ([]string, error) {
+			if calls.Add(1) > 1 {
+				return one(`{"jsonrpc":"2.0","id":` + id + `,"result":{"content":[]}}`)
+			}
+			return one(`{"jsonrpc":"2.0","id":` + id + `,"error":{"code":-32042,"message":"m","data":{"elicitations":[
 			{"mode":"url","elicitationId":"e1","url":"https://a.example/1","message":"One"},
 			{"mode":"url","elicitationId":"e2","url":"https://a.example/2","message":"Two"}]}}}`)
-	})
-	f.noGet = true
-	srv := front(t, f)
-	retry := func(id, inputs, state string) reply {
-		return srv.modernly(modernRequestOf(id, "tools/call", `"name":"t",`+`"inputResponses":`+inputs+`,"requestState":`+state+`,`+meta(`{"elicitation":{"url":{}}}`)))
-	}
-	r := srv.modernly(modernRequestOf("7", "tools/call", `"name":"t",`+meta(`{"elicitation":{"url":{}}}`)))
-	r = retry("8", `{"elicitation-2":{"action":"accept"}}`, gjson.Get(r.body, "result.requestState").Raw)
-	sameJSON(t, gjson.Get(r.body, "result.inputRequests").Raw, `{"elicitation-1":{"method":"elicitation/create","params":{"mode":"url","url":"https://a.example/1","message":"One"}}}`)
-	state := gjson.Get(r.body, "result.requestState").Raw
-	var wg sync.WaitGroup
-	var complete, refused atomic.Int32
-	for n := range 4 {
-		wg.Go(func() {
-			switch r := retry(fmt.Sprint(10+n), `{"elicitation-1":{"action":"accept"}}`, state); {
-			case gjson.Get(r.body, "result.resultType").String() == "complete":
-				complete.Add(1)
-			case gjson.Get(r.body, "error.code").Int() == -32602:
-				refused.Add(1)
-			}
 		})
-	}
-	wg.Wait()
-	if complete.Load() != 1 || refused.Load() != 3 || calls.Load() != 2 {
-		t.Errorf("%d complete, %d refused, %d calls", complete.Load(), refused.Load(), calls.Load())
-	}
+		f.noGet = true
+		srv := front(t, f)
+		retry := func(id, inputs, state string) reply {
+			return srv.modernly(modernRequestOf(id, "tools/call", `"name":"t",`+`"inputResponses":`+inputs+`,"requestState":`+state+`,`+meta(`{"elicitation":{"url":{}}}`)))
+		}
+		r := srv.modernly(modernRequestOf("7", "tools/call", `"name":"t",`+meta(`{"elicitation":{"url":{}}}`)))
+		r = retry("8", `{"elicitation-2":{"action":"accept"}}`, gjson.Get(r.body, "result.requestState").Raw)
+		sameJSON(t, gjson.Get(r.body, "result.inputRequests").Raw, `{"elicitation-1":{"method":"elicitation/create","params":{"mode":"url","url":"https://a.example/1","message":"One"}}}`)
+		state := gjson.Get(r.body, "result.requestState").Raw
+		var wg sync.WaitGroup
+		var complete, refused atomic.Int32
+		for n := range 4 {
+			wg.Go(func() {
+				switch r := retry(fmt.Sprint(10+n), `{"elicitation-1":{"action":"accept"}}`, state); {
+				case gjson.Get(r.body, "result.resultType").String() == "complete":
+					complete.Add(1)
+				case gjson.Get(r.body, "error.code").Int() == -32602:
+					refused.Add(1)
+				}
+			})
+		}
+		wg.Wait()
+		if complete.Load() != 1 || refused.Load() != 3 || calls.Load() != 2 {
+			t.Errorf("%d complete, %d refused, %d calls", complete.Load(), refused.Load(), calls.Load())
+		}
+	})
 }
 
 // TestWaitingClientsGetAnErrorAtShutdown: when dragoman stops, waiting clients get an error, also in later
@@ -400,12 +405,14 @@ func TestTwoNamesOfOneCall(t *testing.T) {
 
 // TestCallsDoNotWaitForAStandingStreamThatDoesNotOpen: calls do not wait for it for long.
 func TestCallsDoNotWaitForAStandingStreamThatDoesNotOpen(t *testing.T) {
-	f, gate := asksName(nameQuestion)
-	open(f, gate)
-	srv := frontOf(t, origin.Opened(false, func(context.Context) (upstream.Conn, error) { return deafServer{f}, nil }))
-	if r := srv.modernly(modernCall("7", "")); gjson.Get(r.body, "result.resultType").String() != "input_required" {
-		t.Errorf("%+v", r)
-	}
+	synctest.Test(t, func(t *testing.T) {
+		f, gate := asksName(nameQuestion)
+		open(f, gate)
+		srv := frontOf(t, origin.Opened(false, func(context.Context) (upstream.Conn, error) { return deafServer{f}, nil }))
+		if r := srv.modernly(modernCall("7", "")); gjson.Get(r.body, "result.resultType").String() != "input_required" {
+			t.Errorf("%+v", r)
+		}
+	})
 }
 
 // deafServer does not answer a GET before it is given up.
@@ -419,25 +426,27 @@ func (deafServer) Listen(ctx context.Context, _ upstream.ListenOptions) (upstrea
 // TestSubscriptionEndsWithoutAnErrorAtShutdown: a subscription ends without an error when the server or dragoman
 // stops.
 func TestSubscriptionEndsWithoutAnErrorAtShutdown(t *testing.T) {
-	for _, how := range []string{"server", "us"} {
-		f := legacyServer(`{"tools":{"listChanged":true}}`, nil)
-		f.piped = true
-		srv := front(t, f)
-		body := modernRequestOf("3", "subscriptions/listen", `"notifications":{"toolsListChanged":true},`+meta(`{}`))
-		ctx, cancel := context.WithTimeout(t.Context(), patience)
-		req, resp := srv.begin(ctx, "POST", "", body, modernHeader(body)...)
-		if _, err := resp.Stream.Next(); err != nil {
-			t.Fatal(err)
+	synctest.Test(t, func(t *testing.T) {
+		for _, how := range []string{"server", "us"} {
+			f := legacyServer(`{"tools":{"listChanged":true}}`, nil)
+			f.piped = true
+			srv := front(t, f)
+			body := modernRequestOf("3", "subscriptions/listen", `"notifications":{"toolsListChanged":true},`+meta(`{}`))
+			ctx, cancel := context.WithTimeout(t.Context(), patience)
+			req, resp := srv.begin(ctx, "POST", "", body, modernHeader(body)...)
+			if _, err := resp.Stream.Next(); err != nil {
+				t.Fatal(err)
+			}
+			if how == "us" {
+				srv.Host.Drain()
+			} else {
+				f.lose(upstream.ErrLost)
+			}
+			r := srv.read(req, resp)
+			sameList(t, how, r.events, []string{`{"jsonrpc":"2.0","id":3,"result":{"resultType":"complete","_meta":{"io.modelcontextprotocol/subscriptionId":3}}}`})
+			cancel()
 		}
-		if how == "us" {
-			srv.Host.Drain()
-		} else {
-			f.lose(upstream.ErrLost)
-		}
-		r := srv.read(req, resp)
-		sameList(t, how, r.events, []string{`{"jsonrpc":"2.0","id":3,"result":{"resultType":"complete","_meta":{"io.modelcontextprotocol/subscriptionId":3}}}`})
-		cancel()
-	}
+	})
 }
 
 // TestOwnToolsForModernClients: dragoman's own tools are listed, can be called, and can ask the

@@ -2,6 +2,7 @@ package proxy
 
 import (
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/tidwall/gjson"
@@ -63,22 +64,24 @@ func TestDiscoverRefusedInTheRevisionItLists(t *testing.T) {
 // TestSlowModernServerHasTheHandshakeTimeout: a server that is known to have no handshake may take longer to answer
 // server/discover than one that may have one, such as a server that is started by its first request.
 func TestSlowModernServerHasTheHandshakeTimeout(t *testing.T) {
-	for _, c := range []struct {
-		version string
-		begins  bool
-	}{{"2026-07-28", true}, {"auto", false}} {
-		f := modernServer(false, `"capabilities":{"tools":{}}`, nil)
-		answer := f.answer
-		f.answer = func(m string) ([]string, error) {
-			if gjson.Get(m, "method").String() == "server/discover" {
-				time.Sleep(200 * time.Millisecond)
+	synctest.Test(t, func(t *testing.T) {
+		for _, c := range []struct {
+			version string
+			begins  bool
+		}{{"2026-07-28", true}, {"auto", false}} {
+			f := modernServer(false, `"capabilities":{"tools":{}}`, nil)
+			answer := f.answer
+			f.answer = func(m string) ([]string, error) {
+				if gjson.Get(m, "method").String() == "server/discover" {
+					time.Sleep(200 * time.Millisecond)
+				}
+				return answer(m)
 			}
-			return answer(m)
+			srv := front(t, f, func(cfg *config.Config) { cfg.Upstream.Version = c.version })
+			srv.Eras.AskTime = 20 * time.Millisecond
+			if r := srv.post("", initialize("2025-11-25", `{}`)); gjson.Get(r.body, "result").Exists() != c.begins {
+				t.Errorf("upstream.version %s: %+v", c.version, r)
+			}
 		}
-		srv := front(t, f, func(cfg *config.Config) { cfg.Upstream.Version = c.version })
-		srv.Eras.AskTime = 20 * time.Millisecond
-		if r := srv.post("", initialize("2025-11-25", `{}`)); gjson.Get(r.body, "result").Exists() != c.begins {
-			t.Errorf("upstream.version %s: %+v", c.version, r)
-		}
-	}
+	})
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"strings"
 	"testing"
+	"testing/synctest"
 
 	"github.com/tidwall/gjson"
 
@@ -14,39 +15,41 @@ import (
 // TestProcessWithoutAHandshakeIsStartedAgain: open requests are lost, the session continues, and
 // its subscriptions are requested again.
 func TestProcessWithoutAHandshakeIsStartedAgain(t *testing.T) {
-	kids := newFamily(func(nth int) *fakeServer {
-		return modernServer(true, `"capabilities":{"tools":{},"resources":{"subscribe":true}}`, func(id, method, _ string) ([]string, error) {
-			switch {
-			case method == "subscriptions/listen":
-				return one(`{"jsonrpc":"2.0","method":"notifications/subscriptions/acknowledged","params":{"_meta":{"io.modelcontextprotocol/subscriptionId":` + id + `},"notifications":{"resourceSubscriptions":["a:b"]}}}`)
-			case nth == 1:
-				return nil, nil
-			}
-			return one(result(id, `"resultType":"complete","content":[]`))
+	synctest.Test(t, func(t *testing.T) {
+		kids := newFamily(func(nth int) *fakeServer {
+			return modernServer(true, `"capabilities":{"tools":{},"resources":{"subscribe":true}}`, func(id, method, _ string) ([]string, error) {
+				switch {
+				case method == "subscriptions/listen":
+					return one(`{"jsonrpc":"2.0","method":"notifications/subscriptions/acknowledged","params":{"_meta":{"io.modelcontextprotocol/subscriptionId":` + id + `},"notifications":{"resourceSubscriptions":["a:b"]}}}`)
+				case nth == 1:
+					return nil, nil
+				}
+				return one(result(id, `"resultType":"complete","content":[]`))
+			})
 		})
+		srv := frontOf(t, kids.origin(), quickly)
+		s := srv.initialize("2025-06-18")
+		first := kids.child(t, 0)
+		sameJSON(t, srv.post(s, `{"jsonrpc":"2.0","id":4,"method":"resources/subscribe","params":{"uri":"a:b"}}`).body, result("4", ""))
+		lost := srv.call(first, s, callOne)
+		got(t, first, `"tools/call"`)
+		first.lose(exited)
+		if r := <-lost.reply; r.status != 200 || !strings.Contains(r.body, "being restarted") || gjson.Get(r.body, "id").Raw != "1" {
+			t.Errorf("%+v", r)
+		}
+		second := kids.child(t, 1)
+		sameJSON(t, srv.post(s, callOne).body, result("1", `"content":[]`))
+		got(t, second, `"subscriptions/listen"`)
+		if list := second.said("initialize"); len(list) > 0 {
+			t.Errorf("told %q", list)
+		}
+		if n := counted(t, srv.Metrics, "dragoman_upstream_restarts_total"); n != 1 {
+			t.Errorf("%d restarts counted", n)
+		}
+		if srv.Table.Len() != 1 {
+			t.Error("the session is gone")
+		}
 	})
-	srv := frontOf(t, kids.origin(), quickly)
-	s := srv.initialize("2025-06-18")
-	first := kids.child(t, 0)
-	sameJSON(t, srv.post(s, `{"jsonrpc":"2.0","id":4,"method":"resources/subscribe","params":{"uri":"a:b"}}`).body, result("4", ""))
-	lost := srv.call(first, s, callOne)
-	got(t, first, `"tools/call"`)
-	first.lose(exited)
-	if r := <-lost.reply; r.status != 200 || !strings.Contains(r.body, "being restarted") || gjson.Get(r.body, "id").Raw != "1" {
-		t.Errorf("%+v", r)
-	}
-	second := kids.child(t, 1)
-	sameJSON(t, srv.post(s, callOne).body, result("1", `"content":[]`))
-	got(t, second, `"subscriptions/listen"`)
-	if list := second.said("initialize"); len(list) > 0 {
-		t.Errorf("told %q", list)
-	}
-	if n := counted(t, srv.Metrics, "dragoman_upstream_restarts_total"); n != 1 {
-		t.Errorf("%d restarts counted", n)
-	}
-	if srv.Table.Len() != 1 {
-		t.Error("the session is gone")
-	}
 }
 
 // TestProcessThatComesBackWithAHandshake: the session ends, and the next one is of the new era.

@@ -19,7 +19,7 @@ func TestCallsWaitForTheirURLsToBeOpened(t *testing.T) {
 		other    = `{"jsonrpc":"2.0","method":"notifications/elicitation/complete","params":{"elicitationId":"e2"}}`
 		url      = `{"elicitation":{"url":{}}}`
 	)
-	both(t, func(t *testing.T, piped bool) {
+	bothOutside(t, func(t *testing.T, piped bool) {
 		for _, c := range []struct {
 			what  string
 			limit time.Duration

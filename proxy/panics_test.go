@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 
 	"github.com/tidwall/gjson"
 	"go.uber.org/zap"
@@ -299,29 +300,31 @@ func TestPanicAsASessionBegins(t *testing.T) {
 // TestPanicOnTheStandingStream: the subscriptions end, and their clients subscribe again. No call
 // ends.
 func TestPanicOnTheStandingStream(t *testing.T) {
-	f := legacyServer(`{"tools":{"listChanged":true}}`, func(id, method, _ string) ([]string, error) {
-		return one(result(id, `"content":[]`))
-	})
-	srv := front(t, f)
-	f.standing <- boom
-	f.standing <- `{"jsonrpc":"2.0","method":"notifications/tools/list_changed"}`
-	ctx, leave := context.WithCancel(t.Context())
-	defer leave()
-	body := modernRequestOf("1", "subscriptions/listen", `"notifications":{"toolsListChanged":true},`+meta(`{}`))
-	_, resp := srv.begin(ctx, "POST", "", body, modernHeader(body)...)
-	defer resp.Done()
-	for _, want := range []string{"notifications/subscriptions/acknowledged", "notifications/tools/list_changed"} {
-		e, err := resp.Stream.Next()
-		if err != nil || gjson.GetBytes(e.Data, "method").String() != want {
-			t.Fatalf("%s %v, want %s", e.Data, err, want)
+	synctest.Test(t, func(t *testing.T) {
+		f := legacyServer(`{"tools":{"listChanged":true}}`, func(id, method, _ string) ([]string, error) {
+			return one(result(id, `"content":[]`))
+		})
+		srv := front(t, f)
+		f.standing <- boom
+		f.standing <- `{"jsonrpc":"2.0","method":"notifications/tools/list_changed"}`
+		ctx, leave := context.WithCancel(t.Context())
+		defer leave()
+		body := modernRequestOf("1", "subscriptions/listen", `"notifications":{"toolsListChanged":true},`+meta(`{}`))
+		_, resp := srv.begin(ctx, "POST", "", body, modernHeader(body)...)
+		defer resp.Done()
+		for _, want := range []string{"notifications/subscriptions/acknowledged", "notifications/tools/list_changed"} {
+			e, err := resp.Stream.Next()
+			if err != nil || gjson.GetBytes(e.Data, "method").String() != want {
+				t.Fatalf("%s %v, want %s", e.Data, err, want)
+			}
 		}
-	}
-	if r := srv.modernly(modernRequestOf("2", "tools/call", `"name":"t",`+meta(`{}`))); !gjson.Get(r.body, "result").Exists() {
-		t.Error(r.body)
-	}
-	if srv.logs.FilterMessage("panic").Len() != 1 {
-		t.Error("no panic")
-	}
+		if r := srv.modernly(modernRequestOf("2", "tools/call", `"name":"t",`+meta(`{}`))); !gjson.Get(r.body, "result").Exists() {
+			t.Error(r.body)
+		}
+		if srv.logs.FilterMessage("panic").Len() != 1 {
+			t.Error("no panic")
+		}
+	})
 }
 
 func TestPanicEndsItsTaskAndNothingElse(t *testing.T) {

@@ -27,7 +27,7 @@ func callNamed(id int, tool, capabilities, more string) string {
 func corners(t *testing.T, play func(c *staged)) {
 	for _, client := range []bool{false, true} {
 		for _, server := range []bool{false, true} {
-			t.Run(transportName(client)+" to "+transportName(server), func(t *testing.T) {
+			runTogether(t, transportName(client)+" to "+transportName(server), func(t *testing.T) {
 				play(&staged{T: t, client: client, server: server, bound: map[string]string{}})
 			})
 		}

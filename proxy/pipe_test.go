@@ -7,6 +7,7 @@ import (
 	"io"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/tidwall/gjson"
@@ -99,7 +100,15 @@ func (c *stdio) initialize(version, capabilities string) {
 	}
 }
 
+// both plays a test with a client over HTTP and with one on a pipe, each in a bubble. bothOutside does so without
+// bubbles, for tests with sockets, processes or subtests.
 func both(t *testing.T, do func(t *testing.T, piped bool)) {
+	bothOutside(t, func(t *testing.T, piped bool) {
+		synctest.Test(t, func(t *testing.T) { do(t, piped) })
+	})
+}
+
+func bothOutside(t *testing.T, do func(t *testing.T, piped bool)) {
 	for name, piped := range map[string]bool{"http": false, "pipe": true} {
 		t.Run(name, func(t *testing.T) { do(t, piped) })
 	}

@@ -45,6 +45,7 @@ func TestMain(m *testing.M) {
 		}
 		syscall.Exit(0)
 	}
+	waitTogether()
 	code := m.Run()
 	removeWire()
 	os.Exit(code)

@@ -475,8 +475,7 @@ func TestEngineFaults(t *testing.T) {
 			func(*storetest.Redis) {},
 		},
 	} {
-		t.Run(name, func(t *testing.T) {
-			leavesNothing(t)
+		runTogether(t, name, func(t *testing.T) {
 			r := storetest.StartRedis(t, "enable-debug-command yes")
 			s := &sessionless{news: make(chan struct{})}
 			c := newCluster(t, s, engineOf(r), r)

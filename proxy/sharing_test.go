@@ -98,7 +98,7 @@ func TestInventedPrincipalsShareAnAddress(t *testing.T) {
 		"the listener's own": {by: "authorization", header: []string{"guest", "a token"}, all: true},
 	} {
 		for _, limit := range []string{"max_sessions", "max_parked"} {
-			t.Run(name+" "+limit, func(t *testing.T) {
+			inBubble(t, name+" "+limit, func(t *testing.T) {
 				srv := front(t, asksEach(), func(cfg *config.Config) {
 					cfg.Bridge.Principal = c.by
 					if limit == "max_sessions" {

@@ -84,7 +84,7 @@ func (c *sseClient) say(message string, header ...string) {
 }
 
 func TestSSEClient(t *testing.T) {
-	both(t, func(t *testing.T, piped bool) {
+	bothOutside(t, func(t *testing.T, piped bool) {
 		f := newFake(initializing("2025-06-18", func(m string) ([]string, error) {
 			if !strings.Contains(m, "tools/call") {
 				return nil, nil

@@ -359,7 +359,7 @@ func TestLegacyMessagesSurviveTranslationThereAndBack(t *testing.T) {
 			if (testing.Short() || !strings.HasPrefix(c.name, "own")) && way[0] != way[1] {
 				continue
 			}
-			t.Run(fmt.Sprintf("%s %s-%s-%s", c.name, transportName(way[0]), transportName(way[1]), transportName(way[2])), func(t *testing.T) {
+			runTogether(t, fmt.Sprintf("%s %s-%s-%s", c.name, transportName(way[0]), transportName(way[1]), transportName(way[2])), func(t *testing.T) {
 				spoken := func(cfg *config.Config) {
 					cfg.Upstream.Version, cfg.Contract.SchemaDialect = c.revision, "off" // schemas between the proxies have another dialect
 				}
@@ -422,7 +422,7 @@ func sameAs(got, want []string) bool {
 // the server.
 func TestSubscriptionsSurviveTranslationThereAndBack(t *testing.T) {
 	for _, way := range [][3]bool{{}, {true, true, true}, {false, true, false}, {true, false, true}} {
-		t.Run(fmt.Sprintf("%s-%s-%s", transportName(way[0]), transportName(way[1]), transportName(way[2])), func(t *testing.T) {
+		runTogether(t, fmt.Sprintf("%s-%s-%s", transportName(way[0]), transportName(way[1]), transportName(way[2])), func(t *testing.T) {
 			s := script(t, way[2], nil)
 			s.session = "session-1"
 			s.script = func(u *turn) {
@@ -497,7 +497,7 @@ func TestSubscriptionsSurviveTranslationThereAndBack(t *testing.T) {
 // TestDeleteEndsWhatRunsAtAServerWithoutSessions: open requests and subscriptions are cancelled.
 func TestDeleteEndsWhatRunsAtAServerWithoutSessions(t *testing.T) {
 	for _, piped := range []bool{false, true} {
-		t.Run(transportName(piped), func(t *testing.T) {
+		runTogether(t, transportName(piped), func(t *testing.T) {
 			c := &staged{T: t, server: piped}
 			ended := make(chan string, 8)
 			s := c.modern(`"capabilities":{"tools":{},"resources":{"subscribe":true}}`, func(u *turn) {

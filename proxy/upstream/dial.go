@@ -70,6 +70,9 @@ func (d *dialer) failure(ctx context.Context, op string, err error) error {
 		e.Addr += " by proxy " + d.via.addr
 	}
 	if e.Timeout() {
+		if end, ok := ctx.Deadline(); ok && !time.Now().Before(end) {
+			return context.DeadlineExceeded // package net sees the deadline of ctx before ctx ends
+		}
 		e.Err = &silence{what: "no connection", after: d.timeout}
 	}
 	return e

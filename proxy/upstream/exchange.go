@@ -107,7 +107,7 @@ func (x *exchange) dialing() (context.Context, context.CancelFunc) {
 
 // unreached returns the error if there is no connection.
 func (x *exchange) unreached(err error) error {
-	if err == context.DeadlineExceeded && x.ctx.Err() == nil {
+	if err == context.DeadlineExceeded && x.ctx.Err() == nil && !x.deadline.IsZero() {
 		return &Error{Op: "connect", Addr: x.http.addr, Err: &silence{what: "no connection", after: x.firstByte}}
 	}
 	return err

@@ -1,0 +1,36 @@
+package proxy
+
+import (
+	"flag"
+	"testing"
+	"testing/synctest"
+)
+
+// runTogether runs a subtest of t beside others of t that were run by this function: most of the time, each of them
+// waits. t fails if any goroutine is left when the last one has ended.
+func runTogether(t *testing.T, name string, do func(t *testing.T)) {
+	t.Helper()
+	leavesNothing(t)
+	t.Run(name, func(t *testing.T) {
+		goroutinesCounted.Store(t, true) // with those of the others
+		t.Cleanup(func() { goroutinesCounted.Delete(t) })
+		t.Parallel()
+		do(t)
+	})
+}
+
+// inBubble runs a subtest of t in a bubble, in which no time is spent on waiting. It must not use sockets or processes.
+func inBubble(t *testing.T, name string, do func(t *testing.T)) {
+	t.Helper()
+	t.Run(name, func(t *testing.T) { synctest.Test(t, do) })
+}
+
+// waitTogether lets more tests run beside each other than there are processors.
+func waitTogether() {
+	flag.Parse()
+	chosen := false
+	flag.Visit(func(f *flag.Flag) { chosen = chosen || f.Name == "test.parallel" })
+	if !chosen {
+		_ = flag.Set("test.parallel", "8") // it is a number
+	}
+}
