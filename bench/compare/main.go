@@ -33,6 +33,7 @@ func main() {
 	sleepers := flag.Int("idle", 9000, "how many clients on HTTP+SSE stay connected and say nothing")
 	users := flag.Int("users", 1000, "how many clients without a session have something kept for them")
 	only := flag.Bool("tracing", false, "measure only what traces cost")
+	between := flag.Bool("eras", false, "measure only calls between revisions with and without a handshake")
 	watched := flag.Bool("watching", false, "measure only what the live page and a recording cost")
 	shared := flag.Bool("store", false, "measure only what a store that replicas share costs; needs redis-server")
 	binary := flag.String("dragoman", "", "the command to measure (default: build it)")
@@ -50,7 +51,7 @@ func main() {
 	case runtime.GOOS != "linux":
 		err = fmt.Errorf("needs /proc, which %s does not have", runtime.GOOS)
 	default:
-		err = compare(ctx, plan{rounds: *rounds, rate: *rate, slice: *slice, leaves: *leaves, idle: *sleepers, users: *users, tracing: *only, watching: *watched, storing: *shared, binary: *binary})
+		err = compare(ctx, plan{rounds: *rounds, rate: *rate, slice: *slice, leaves: *leaves, idle: *sleepers, users: *users, tracing: *only, eras: *between, watching: *watched, storing: *shared, binary: *binary})
 	}
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "compare:", err)
@@ -67,6 +68,7 @@ type plan struct {
 	idle     int
 	users    int
 	tracing  bool   // nothing else
+	eras     bool   // nothing else
 	watching bool   // nothing else
 	storing  bool   // nothing else
 	binary   string // "" to build it
@@ -100,6 +102,13 @@ func compare(ctx context.Context, p plan) error {
 		m, err := l.measureTracing(ctx, p, server.URL(), work)
 		if err == nil {
 			(&report{out: os.Stdout, work: work, tracing: m}).print()
+		}
+		return err
+	}
+	if p.eras {
+		m, err := l.measureEras(ctx, p, server.URL(), work)
+		if err == nil {
+			(&report{out: os.Stdout, work: work, eras: m}).print()
 		}
 		return err
 	}

@@ -41,14 +41,17 @@ func (r *report) print() {
 		r.printGoals(r.tracing.goals())
 		return
 	}
+	if r.measured == nil { // only calls between eras were measured
+		r.printEras()
+		r.printGoals(r.eras.goals())
+		return
+	}
 	for i := range r.work {
 		for _, load := range loads() {
 			r.printCalls(r.ways, r.measured, i, load)
 		}
 	}
-	for _, load := range loads() {
-		r.printCalls(r.eras.ways, r.eras.measured, small, load)
-	}
+	r.printEras()
 	r.printTracing()
 	r.printIdle()
 	r.printLeaving()
@@ -174,6 +177,12 @@ func (r *report) printRatios() {
 		goals = append(goals, r.crowd.goals()...)
 	}
 	r.printGoals(append(goals, r.tracing.goals()...))
+}
+
+func (r *report) printEras() {
+	for _, load := range loads() {
+		r.printCalls(r.eras.ways, r.eras.measured, small, load)
+	}
 }
 
 func (r *report) printTracing() {
