@@ -124,17 +124,16 @@ func requestOwnsItsMemory(t *testing.T, argument string) {
 		t.Fatal(err)
 	}
 	want := []string{string(q.Raw), string(q.ID), string(q.Target), string(q.Arguments), string(q.State), string(q.Inputs), string(q.Capabilities)}
-	own, err := q.Clone(t.Context(), nil)
-	if err != nil {
+	if err := q.Own(t.Context(), nil); err != nil {
 		t.Fatal(err)
 	}
-	if spare := own.Spare(); (cap(spare) >= len(raw)) != (len(raw) > large.Size) {
+	if spare := q.Spare(); (cap(spare) >= len(raw)) != (len(raw) > large.Size) {
 		t.Errorf("room for %d", cap(spare))
 	} else {
 		clear(spare[:cap(spare)])
 	}
 	clear(raw)
-	got := []string{string(own.Raw), string(own.ID), string(own.Target), string(own.Arguments), string(own.State), string(own.Inputs), string(own.Capabilities)}
+	got := []string{string(q.Raw), string(q.ID), string(q.Target), string(q.Arguments), string(q.State), string(q.Inputs), string(q.Capabilities)}
 	if !slices.Equal(got, want) {
 		t.Errorf("\ngot  %.500q\nwant %.500q", got, want)
 	}

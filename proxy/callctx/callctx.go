@@ -18,6 +18,7 @@ import (
 type Context struct {
 	parent context.Context // nil for none
 	above  Watch           // of parent
+	apart  bool            // c does not end with parent
 	ended  atomic.Bool     // set when everything below says so
 
 	mu    sync.Mutex
@@ -96,6 +97,10 @@ func (c *Context) Begin(parent context.Context) {
 	}
 }
 
+// BeginApart makes c, which is part of another value and was not used yet, a Context with the values of parent. It does not
+// end with parent, as with [context.WithoutCancel].
+func (c *Context) BeginApart(parent context.Context) { c.parent, c.apart = parent, true }
+
 // ContextEnded implements [Waiter], for the parent.
 func (c *Context) ContextEnded() { c.endWith(context.Cause(c.parent)) }
 
@@ -170,9 +175,9 @@ func (c *Context) Forget(w Waiter) bool {
 	return true
 }
 
-// Deadline returns the parent's deadline.
+// Deadline returns the parent's deadline, if c ends with the parent.
 func (c *Context) Deadline() (deadline time.Time, ok bool) {
-	if c.parent == nil {
+	if c.parent == nil || c.apart {
 		return deadline, false
 	}
 	return c.parent.Deadline()

@@ -164,3 +164,32 @@ func TestErrAfterDone(t *testing.T) {
 		wait.Wait()
 	}
 }
+
+// TestApart: a Context that was begun apart has the values of its parent, and neither its end nor its deadline.
+func TestApart(t *testing.T) {
+	type key struct{}
+	above := New()
+	parent, cancel := context.WithDeadline(context.WithValue(above, key{}, "value"), time.Now().Add(time.Hour))
+	defer cancel()
+	c := new(Context)
+	c.BeginApart(parent)
+	above.End(nil)
+	<-parent.Done()
+	if c.Err() != nil || context.Cause(c) != nil {
+		t.Errorf("ended with %v", context.Cause(c))
+	}
+	if _, ok := c.Deadline(); ok {
+		t.Error("has the deadline of the parent")
+	}
+	if v := c.Value(key{}); v != "value" {
+		t.Errorf("the value is %v", v)
+	}
+	below, stop := context.WithCancel(c)
+	defer stop()
+	why := errors.New("why")
+	c.End(why)
+	<-below.Done()
+	if context.Cause(below) != why || context.Cause(c) != why {
+		t.Errorf("ended with %v and %v", context.Cause(below), context.Cause(c))
+	}
+}

@@ -40,8 +40,8 @@ func (p *Proxy) IsOurs(q *stateless.Request) bool {
 }
 
 // CheckCall compares the headers of a tool call that repeat arguments with the arguments, by the
-// tool's inputSchema in the server's list, of which list reads a page.
-func (p *Proxy) CheckCall(ctx context.Context, s *session.Session, list modernclient.ListTools, q *stateless.Request) error {
+// tool's inputSchema in the server's list, which tools reads.
+func (p *Proxy) CheckCall(ctx context.Context, s *session.Session, tools modernclient.ToolLister, q *stateless.Request) error {
 	if q.Method != wire.ToolsCall || q.Header == nil {
 		return nil
 	}
@@ -57,7 +57,7 @@ func (p *Proxy) CheckCall(ctx context.Context, s *session.Session, list moderncl
 			return wrong
 		}
 	}
-	return checkAgain(ctx, s, list, q, wrong)
+	return checkAgain(ctx, s, tools, q, wrong)
 }
 
 const (
@@ -69,14 +69,14 @@ const (
 
 // checkAgain is checkCall with a list that is read now: the tool was unknown, or the known list
 // leads to the error wrong, and the client may have a newer list.
-func checkAgain(client context.Context, s *session.Session, list modernclient.ListTools, q *stateless.Request, wrong error) error {
+func checkAgain(client context.Context, s *session.Session, tools modernclient.ToolLister, q *stateless.Request, wrong error) error {
 	began := time.Now()
 	ctx, cancel := context.WithTimeout(client, listTime)
 	defer cancel()
-	tools, tool := &s.Tools, gjson.ParseBytes(q.Target).String()
-	ask := func(params string) ([]byte, error) { return list(ctx, params) }
+	known, tool := &s.Tools, gjson.ParseBytes(q.Target).String()
+	ask := func(params string) ([]byte, error) { return tools.List(ctx, params) }
 	if wrong == nil {
-		t, err := tools.Look(ctx, tool, ask)
+		t, err := known.Look(ctx, tool, ask)
 		if err != nil {
 			return context.Cause(client) // the server will say what is wrong with the call
 		}
@@ -84,8 +84,8 @@ func checkAgain(client context.Context, s *session.Session, list modernclient.Li
 			return wrong
 		}
 	}
-	if tools.Refresh(ctx, began.Add(-listFreshness), ask) == nil {
-		t, _ := tools.Find(tool)
+	if known.Refresh(ctx, began.Add(-listFreshness), ask) == nil {
+		t, _ := known.Find(tool)
 		wrong = mcpheader.CheckParams(t.Arguments, q.Arguments, q.Header)
 	}
 	return wrong

@@ -39,8 +39,8 @@ func (v *View) IsDirect(ctx context.Context, header []upstream.Header) (bool, er
 
 func (v *View) IsOurs(q *stateless.Request) bool { return v.Proxy.IsOurs(q) }
 
-func (v *View) CheckCall(ctx context.Context, s modernclient.Session, list modernclient.ListTools, q *stateless.Request) error {
-	return v.Proxy.CheckCall(ctx, s.(*Opened).Session, list, q)
+func (v *View) CheckCall(ctx context.Context, s modernclient.Session, tools modernclient.ToolLister, q *stateless.Request) error {
+	return v.Proxy.CheckCall(ctx, s.(*Opened).Session, tools, q)
 }
 
 func (v *View) Forward(to sealed.ID, req *downstream.Request, resp *downstream.Response) (bool, error) {

@@ -26,8 +26,8 @@ func (opener *Opener) Open(ctx context.Context, o modernclient.Opening) (s *sess
 			err = mcp.Fail(mcp.Panicked, "")
 		}
 	}()
-	h := &Handshake{Opener: opener, Sender: o.For.Sender, RunsFor: o.For.RunsFor, Opening: server.Opening{Of: opener.Host, Header: o.Header, ID: []byte("1")}}
-	ctx = processes.For(ctx, o.For.RunsFor)
+	h := &Handshake{Opener: opener, Sender: o.For.Sender, RunsFor: o.For.RunsFor(), Opening: server.Opening{Of: opener.Host, Header: o.Header, ID: []byte("1")}}
+	ctx = processes.For(ctx, h.RunsFor)
 	var known *era.Era
 	if o.Kind != modernclient.OnlyAdapters {
 		if known, err = opener.Eras.Of(ctx, o.Header); err != nil {

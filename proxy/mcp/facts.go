@@ -9,6 +9,9 @@ import (
 // ClientFacts returns the capabilities that a client has declared in c, its
 // ClientCapabilities.
 func ClientFacts(c gjson.Result) (f wire.Facts) {
+	if c.Raw == "{}" {
+		return 0
+	}
 	for _, is := range []struct {
 		path string
 		fact wire.Facts

@@ -17,7 +17,7 @@ import (
 
 // An Outbox holds messages for one request of a client; the last of them is the answer. It is
 // bounded: if the client does not fetch them and the sender cannot wait, the oldest messages
-// are dropped.
+// are dropped. The zero value is an empty outbox.
 type Outbox struct {
 	mu      sync.Mutex
 	signal  chan struct{} // a message was put, or the outbox was closed; nil until Next has waited
@@ -25,7 +25,7 @@ type Outbox struct {
 	queue   []Message
 	bytes   int // size of queue
 	closed  bool
-	left    func() // called once when the client leaves before the answer; may be nil
+	left    Leaver // called once when the client leaves before the answer; may be nil
 	reader  Reader // nil for none
 }
 
@@ -72,8 +72,14 @@ func (b *Outbox) Waiting() bool {
 	return len(b.queue) > 0
 }
 
-// OnLeave sets a function that is called once if the client leaves before the answer.
-func (b *Outbox) OnLeave(left func()) {
+// Leaver is told that a client has left.
+type Leaver interface {
+	// ClientLeft says that the client of b has left before the answer.
+	ClientLeft(b *Outbox)
+}
+
+// OnLeave sets what is told, once, if the client leaves before the answer.
+func (b *Outbox) OnLeave(left Leaver) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.left = left
@@ -183,7 +189,7 @@ func (b *Outbox) Close() {
 	notify(b.signal)
 	b.mu.Unlock()
 	if left != nil {
-		left()
+		left.ClientLeft(b)
 	}
 }
 

@@ -9,6 +9,7 @@ import (
 	"crypto/sha256"
 	"fmt"
 	"strings"
+	"sync"
 
 	"github.com/tidwall/gjson"
 
@@ -27,7 +28,7 @@ import (
 
 // Request is a request of a modern client. See
 // https://modelcontextprotocol.io/specification/2026-07-28/basic#meta. The result of [Read] points
-// into the message; [Request.Clone] and [Request.WithoutMessage] return one that owns its memory.
+// into the message; after [Request.Own] it owns its memory, as does what [Request.WithoutMessage] returns.
 type Request struct {
 	Raw     []byte        // the message as it was sent
 	Scanned *wire.Message // the message, while the request is begun; nil for none
@@ -49,7 +50,7 @@ type Request struct {
 	State  []byte // requestState, a JSON string; nil for none
 	Inputs []byte // inputResponses; nil for none
 
-	RunsFor   string            // the client that the process is counted for
+	Owner     [16]byte          // the sealed.Owner; zero on a pipe, and if nothing identifies the client
 	User      string            // the user that may answer the server's questions
 	Address   string            // the peer's address; "" on a pipe, and if another replica forwarded the request
 	Unknown   bool              // nothing but the client's own claim identifies it
@@ -58,6 +59,14 @@ type Request struct {
 	Timed     bool              // a header asks for the timing
 	Sender    downstream.Sender
 	Counts    *Tally // counts the call; nil if the call is not counted
+
+	room *room // nil in a copy
+}
+
+// room is the memory of what nearly every request needs, in one allocation with it.
+type room struct {
+	tally  Tally
+	header [4]upstream.Header
 }
 
 // Read reads a scanned request. The result points into m, and has only the facts that the
@@ -73,30 +82,30 @@ func Read(m *wire.Message, header string) (*Request, error) {
 	return q, nil
 }
 
-// Clone returns a copy of q with memory for the message and, if it is large, as much again for the message to the
+// Own copies the message of q, so that q owns its memory: a large message with as much again for the message to the
 // server.
-func (q *Request) Clone(ctx context.Context, memory *large.Memory) (*Request, error) {
+func (q *Request) Own(ctx context.Context, memory *large.Memory) error {
 	size := len(q.Raw)
 	if size > large.Size {
 		size *= 2
 	}
 	room, err := memory.Alloc(ctx, large.RequestWait, large.RequestCopy, size)
 	if err != nil {
-		return nil, clienterror.Of(err).About(q.ID)
+		return clienterror.Of(err).About(q.ID)
 	}
-	o := *q
-	o.Scanned = nil
-	room = append(room, q.Raw...)
-	o.Raw, o.spare = room[:len(room):len(room)], room[len(room):]
-	for _, part := range o.parts() {
-		*part = wire.Moved(*part, q.Raw, o.Raw)
+	from := q.Raw
+	room = append(room, from...)
+	q.Scanned = nil
+	q.Raw, q.spare = room[:len(room):len(room)], room[len(room):]
+	for _, part := range q.parts() {
+		*part = wire.Moved(*part, from, q.Raw)
 	}
-	for _, part := range []*[]byte{&o.Arguments, &o.State, &o.Inputs} {
-		*part = wire.Moved(*part, q.Raw, o.Raw)
+	for _, part := range [...]*[]byte{&q.Arguments, &q.State, &q.Inputs} {
+		*part = wire.Moved(*part, from, q.Raw)
 	}
-	o.Name = wire.View(wire.Moved(wire.Bytes(q.Name), q.Raw, o.Raw))
-	o.Facts = mcp.ClientFacts(gjson.Parse(wire.View(o.Capabilities)))
-	return &o, nil
+	q.Name = wire.View(wire.Moved(wire.Bytes(q.Name), from, q.Raw))
+	q.Facts = mcp.ClientFacts(gjson.Parse(wire.View(q.Capabilities)))
+	return nil
 }
 
 // parts returns the parts of the message that q keeps without it.
@@ -107,6 +116,7 @@ func (q *Request) parts() [5]*[]byte {
 // WithoutMessage returns a copy of q without the message.
 func (q *Request) WithoutMessage() *Request {
 	o := *q
+	o.room = nil
 	o.Raw, o.spare, o.Arguments, o.State, o.Inputs = nil, nil, nil, nil, nil
 	o.Name = strings.Clone(q.Name)
 	for _, part := range o.parts() {
@@ -143,7 +153,12 @@ func TargetOf(method wire.Method) string {
 // rely on the order of its checks: the required members of _meta, the revision in the header,
 // whether dragoman supports the revision.
 func readMeta(params, target, header string) (*Request, error) {
-	q := &Request{LogLevel: mcp.NoLogLevel}
+	whole := new(struct {
+		Request
+		room
+	})
+	q := &whole.Request
+	q.LogLevel, q.room = mcp.NoLogLevel, &whole.room
 	version := ""
 	var broken string // the first member with an invalid value
 	mcp.Members(params, func(name string, v gjson.Result) {
@@ -251,15 +266,33 @@ func (q *Request) Digest() [sha256.Size]byte {
 // NoteHeaders notes the headers that describe the message, except Mcp-Session-Id, since there is no
 // session, and MCP-Protocol-Version, which the connection to the server sets.
 func (q *Request) NoteHeaders(req *downstream.Request) {
-	q.Header = make([]upstream.Header, 0, 4)
+	q.Header = q.room.header[:0]
 	if req.Headers == nil {
 		return
 	}
-	req.Headers(mcpheader.Prefix, func(name, value string) {
-		if !strings.EqualFold(name, "Mcp-Session-Id") && !strings.EqualFold(name, "MCP-Protocol-Version") {
-			q.Header = append(q.Header, upstream.Header{Name: name, Value: value})
-		}
-	})
+	n := noters.Get().(*noter)
+	n.q = q
+	req.Headers(mcpheader.Prefix, n.note)
+	n.q = nil
+	noters.Put(n)
+}
+
+// A noter notes headers. Its method is bound once, as requests give it to a function that lets it escape.
+type noter struct {
+	q    *Request
+	note func(name, value string)
+}
+
+var noters = sync.Pool{New: func() any {
+	n := new(noter)
+	n.note = n.add
+	return n
+}}
+
+func (n *noter) add(name, value string) {
+	if !strings.EqualFold(name, "Mcp-Session-Id") && !strings.EqualFold(name, "MCP-Protocol-Version") {
+		n.q.Header = append(n.q.Header, upstream.Header{Name: name, Value: value})
+	}
 }
 
 // IsHandshakeOnly reports whether only handshake revisions have the method.
@@ -315,6 +348,18 @@ func MissingVersion() *mcp.Failure {
 // At returns what reports say about q. from has the headers that are passed to the server.
 func (q *Request) At(from []upstream.Header) report.At {
 	return report.At{Method: q.Name, Client: translate.Lookup(translate.Modern()), Header: from}
+}
+
+// RunsFor returns the client that a process for the request is counted for, as clients.Proxy.RunsFor does. It is "" on a
+// pipe.
+func (q *Request) RunsFor() string {
+	switch {
+	case q.Owner != [16]byte{}:
+		return string(q.Owner[:])
+	case q.Header == nil:
+		return ""
+	}
+	return "peer " + q.Address
 }
 
 // HasParams reports whether headers repeat arguments of the tool.

@@ -28,7 +28,8 @@ type Tally struct {
 
 // Count makes and returns q's tally, which counts in m. The caller is its first user, and calls Release.
 func (q *Request) Count(m *metrics.Metrics) *Tally {
-	q.Counts = &Tally{metrics: m, users: 1}
+	q.Counts = &q.room.tally
+	q.Counts.metrics, q.Counts.users = m, 1
 	q.Counts.counts = metrics.Operation{Client: translate.Lookup(translate.Modern()), Method: q.Method, Began: time.Now()}
 	if q.Method == wire.ToolsCall {
 		q.Counts.counts.Tool = m.Tools.Of(q.Target)

@@ -31,8 +31,8 @@ type Proxy interface {
 	IsDirect(ctx context.Context, header []upstream.Header) (bool, error)
 	// IsOurs reports whether a request calls one of dragoman's own tools.
 	IsOurs(q *stateless.Request) bool
-	// CheckCall compares the headers of a tool call with its arguments. list reads a page of the server's tools.
-	CheckCall(ctx context.Context, s Session, list ListTools, q *stateless.Request) error
+	// CheckCall compares the headers of a tool call with its arguments. tools reads the server's list.
+	CheckCall(ctx context.Context, s Session, tools ToolLister, q *stateless.Request) error
 	// Forward lets another replica answer a request, and reports whether it did. The error is for the client.
 	Forward(to sealed.ID, req *downstream.Request, resp *downstream.Response) (done bool, err error)
 
@@ -45,8 +45,11 @@ type Proxy interface {
 	Login() string                          // whose credential requests to the server carry now
 }
 
-// ListTools asks the server for a page of its tools. params are without the braces.
-type ListTools func(ctx context.Context, params string) (result []byte, err error)
+// ToolLister asks the server for its tools.
+type ToolLister interface {
+	// List asks for a page of them. params are without the braces.
+	List(ctx context.Context, params string) (result []byte, err error)
+}
 
 // Opening says which session to begin.
 type Opening struct {

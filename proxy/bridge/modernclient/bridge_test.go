@@ -85,7 +85,7 @@ func (f *fakeServer) Sealer() *sealed.Sealer                                    
 func (f *fakeServer) Silence(wire.Method) config.TimeLimit                      { return config.TimeLimit{} }
 func (f *fakeServer) Login() string                                             { return "" }
 
-func (f *fakeServer) CheckCall(context.Context, Session, ListTools, *stateless.Request) error {
+func (f *fakeServer) CheckCall(context.Context, Session, ToolLister, *stateless.Request) error {
 	return nil
 }
 
@@ -226,7 +226,7 @@ func request(t *testing.T, id, method, params, capabilities string) *stateless.R
 	}
 	q, err := stateless.Read(&m, "")
 	if err == nil {
-		q, err = q.Clone(t.Context(), large.NewMemory(1<<20))
+		err = q.Own(t.Context(), large.NewMemory(1<<20))
 	}
 	if err != nil {
 		t.Fatal(err)

@@ -33,7 +33,7 @@ import (
 // https://modelcontextprotocol.io/specification/2026-07-28/client/input-required.
 type parkedCall struct {
 	br     *Bridge
-	id     sealed.ID
+	id     sealed.ID          // set when the call is parked
 	who    string             // the principal
 	login  string             // whose credential the call was made with; set when the call is parked
 	digest [sha256.Size]byte  // the digest that all requests of this call have in common
@@ -295,9 +295,9 @@ func (d *parkedCall) askURLs(answer []byte) {
 	d.askClient()
 }
 
-// leave says that the client that reads box has left. If its request was waiting for the response,
-// leave abandons the call.
-func (d *parkedCall) leave(box *outbox.Outbox) {
+// ClientLeft implements [outbox.Leaver]: it abandons the call if the request of the client that reads box was waiting
+// for the response.
+func (d *parkedCall) ClientLeft(box *outbox.Outbox) {
 	d.mu.Lock()
 	waits := d.box == box
 	d.mu.Unlock()

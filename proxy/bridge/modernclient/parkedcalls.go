@@ -29,13 +29,15 @@ func newParkedCalls(br *Bridge, instance sealed.ID) *parkedCalls {
 	return &parkedCalls{br: br, instance: instance, byID: make(map[sealed.ID]*parkedCall)}
 }
 
-// begin makes a parkedCall for a request that is about to be sent on b with the given id. The
-// caller then calls start or stop.
+// begin makes a parkedCall for a request that is about to be sent on b with the given id, which must
+// stay as it is. The caller then calls start or stop.
 func (s *parkedCalls) begin(r *relay, b *pooledSession, id []byte) (*parkedCall, *outbox.Outbox) {
-	d := &parkedCall{br: s.br, who: r.who, first: r.q, from: r.from, b: b, call: string(id), reply: r.q, began: time.Now()}
-	rand.Read(d.id[:])
-	box := outbox.New()
-	box.OnLeave(func() { d.leave(box) })
+	whole := &struct { // in one allocation
+		parkedCall
+		box outbox.Outbox
+	}{parkedCall: parkedCall{br: s.br, who: r.who, first: r.q, from: r.from, b: b, call: wire.View(id), reply: r.q, began: time.Now()}}
+	d, box := &whole.parkedCall, &whole.box
+	box.OnLeave(d)
 	d.box = box
 	b.join(d)
 	return d, box
@@ -51,6 +53,7 @@ func (s *parkedCalls) park(d *parkedCall) bool {
 	if !s.used.Acquire(d.first.Holder(d.who), s.br.host.Config().Bridge.MaxParked) {
 		return false
 	}
+	rand.Read(d.id[:])
 	d.login = s.br.proxy.Login()
 	s.byID[d.id] = d
 	return true

@@ -74,6 +74,9 @@ func (d *parkedCall) readFor(r *relay) bool {
 // Wake ends the wait of readFor. It implements [outbox.Reader].
 func (d *parkedCall) Wake() { d.reading.st.Interrupt() }
 
+// ContextEnded implements [callctx.Waiter]: the client has left.
+func (d *parkedCall) ContextEnded() { d.Wake() }
+
 // read reads what the server says about the call to its end, or until it is interrupted: then there is an error.
 func (d *parkedCall) read() (err error) {
 	defer func() {

@@ -35,11 +35,14 @@ type relay struct {
 	who  string // the principal
 	from []upstream.Header
 
-	client   mcp.Peer // set by Answer
-	response []byte   // once it is known
+	client   mcp.Peer   // set by Answer
+	web      httpClient // client, if it is one over HTTP
+	response []byte     // once it is known
 
 	b     *pooledSession
 	x     *asking        // nil if a parked call reads it
+	first asking         // the memory of the first x, as most requests are sent once
+	again bool           // first is taken
 	box   *outbox.Outbox // the messages of the parked call for the client; nil if there is none
 	reads *parkedCall    // the parked call that this goroutine reads; nil if another one does
 	done  bool           // Answer returns the response
@@ -51,7 +54,7 @@ type relay struct {
 	status int // the HTTP status of the response
 	header []mcp.Header
 
-	leave func() bool // stops watching ctx
+	leave callctx.Watch // of ctx
 }
 
 // ask sends q to the server. The caller must end the relay.
@@ -116,7 +119,7 @@ func (r *relay) send() error {
 		return err
 	}
 	r.b = b
-	if err := r.br.proxy.CheckCall(r.ctx, b.s, b.lists(r.from), r.q); err != nil {
+	if err := r.br.proxy.CheckCall(r.ctx, b.s, r, r.q); err != nil {
 		return err
 	}
 	b.setLevel(r.ctx, r.q.LogLevel, r.from)
@@ -138,20 +141,21 @@ func (r *relay) send() error {
 	if err := e.Wait(r.ctx); err != nil {
 		return err
 	}
-	id := b.nextID()
+	x := r.asking()
+	id := b.appendID(x.id[:0])
 	if r.q.MayAsk() || b.mayReceiveOnStanding(r.q) {
 		d, box = r.br.parked.begin(r, b, id) // before sendOn, as the server may ask before sendOn returns
 		if e != nil {
 			e.Asked = d.hasAsked
 		}
 	}
-	ctx := r.ctx
 	lasts := d != nil || r.task != plainCall // the call may outlive the request that began it
 	if lasts {
-		ctx = context.WithoutCancel(ctx)
+		x.ctx.BeginApart(r.ctx)
+	} else {
+		x.ctx.Begin(r.ctx)
 	}
-	x, err := r.br.sendOn(ctx, b, id, r.q, r.task, r.from, e)
-	if err != nil {
+	if err := r.br.sendOn(x, b, id, r.q, r.task, r.from, e); err != nil {
 		return err
 	}
 	begun = true
@@ -160,16 +164,38 @@ func (r *relay) send() error {
 		if d.start(x) {
 			r.reads = d
 			box.SetReader(d)
-			r.leave = context.AfterFunc(r.ctx, d.Wake)
+			r.leave = callctx.Notify(r.ctx, d)
 		}
 		return nil
 	}
 	r.x = x
 	if lasts {
-		ctx, stop := r.ctx, x.stop // copied, as x may be in use for another request when ctx ends
-		r.leave = context.AfterFunc(ctx, func() { stop(context.Cause(ctx)) })
+		r.leave = callctx.Notify(r.ctx, &stopper{r.ctx, x.stop})
 	}
 	return nil
+}
+
+// asking returns memory for a request that is sent.
+func (r *relay) asking() *asking {
+	if r.again {
+		return new(asking)
+	}
+	r.again = true
+	return &r.first
+}
+
+// A stopper ends a request with the context of its client.
+type stopper struct {
+	client context.Context
+	stop   context.CancelCauseFunc
+}
+
+// ContextEnded implements [callctx.Waiter].
+func (s *stopper) ContextEnded() { s.stop(context.Cause(s.client)) }
+
+// List implements [ToolLister].
+func (r *relay) List(ctx context.Context, params string) ([]byte, error) {
+	return r.b.lists(r.from)(ctx, params)
 }
 
 // enquire looks up the request in the cache of results. It returns nil if the answer must not be
@@ -195,6 +221,7 @@ type asking struct {
 	ctx      callctx.Context // ends with stop
 	stop     context.CancelCauseFunc
 	crossing bridge.Crossing
+	id       [idRoom]byte // the memory of the id at the server
 }
 
 // undeclared returns the error that replaces the server's error response, or nil if the
@@ -211,12 +238,10 @@ func (x *asking) undeclared(missing []byte) *mcp.Failure {
 	return f
 }
 
-// sendOn sends q with the given id to the server behind b, or takes the answer that e has found. The
-// caller owns the exchange, which ends with parent.
-func (br *Bridge) sendOn(parent context.Context, b *pooledSession, id []byte, q *stateless.Request, task taskPlan, from []upstream.Header, e *results.Enquiry) (*asking, error) {
-	x := new(asking)
+// sendOn sends q as x, whose context has begun, with the given id to the server behind b, or takes the answer that e has
+// found. If there is no error, the caller owns the exchange.
+func (br *Bridge) sendOn(x *asking, b *pooledSession, id []byte, q *stateless.Request, task taskPlan, from []upstream.Header, e *results.Enquiry) error {
 	ctx := &x.ctx
-	ctx.Begin(parent)
 	x.stop = ctx.End
 	b.cross(&x.crossing, q, id, task, e)
 	x.Exchange = b.s.Begin(ctx, x.stop, from, &x.crossing, q)
@@ -229,7 +254,7 @@ func (br *Bridge) sendOn(parent context.Context, b *pooledSession, id []byte, q 
 		answer := under(out, id)
 		x.Read(bridge.AnswerHere(ctx, func(context.Context) ([]byte, error) { return answer, nil }))
 		e.End()
-		return x, nil
+		return nil
 	case v == wire.Answer:
 		x.Settle(metrics.Local)
 		f := mcp.Fail(mcp.MethodUnknown, q.Name)
@@ -256,7 +281,7 @@ func (br *Bridge) sendOn(parent context.Context, b *pooledSession, id []byte, q 
 		})
 		if err == nil {
 			x.Read(st)
-			return x, nil
+			return nil
 		}
 		f := x.Fail(err)
 		if err = f; f.Cause == mcp.UpstreamLost || f.Cause == mcp.UpstreamRefused && f.Status == 404 {
@@ -266,7 +291,7 @@ func (br *Bridge) sendOn(parent context.Context, b *pooledSession, id []byte, q 
 	x.Done()
 	f := clienterror.Of(err).WithID(q.ID)
 	f.Status = f.SessionlessStatus()
-	return nil, f
+	return f
 }
 
 // cross sets c to what translation needs to know of q, which is sent on b with this id.
@@ -304,10 +329,8 @@ func urlsUnasked() *mcp.Failure {
 // its client has left.
 func (r *relay) drop() {
 	x, leave := r.x, r.leave
-	r.x, r.leave = nil, nil
-	if leave != nil {
-		leave()
-	}
+	r.x, r.leave = nil, callctx.Watch{}
+	leave.Stop()
 	if x != nil {
 		if !r.done {
 			x.CancelAtServer("client disconnected")
@@ -459,6 +482,7 @@ func (r *relay) End() {
 		r.reads = nil
 	}
 	r.drop()
+	r.client, r.web.Peer = nil, nil // a parked call, which keeps the relay's memory, is of no client
 	if !r.ended {
 		r.ended = true
 		r.q.Counts.Release()

@@ -74,7 +74,13 @@ func (br *Bridge) Post(req *downstream.Request, q *stateless.Request, who string
 		return err
 	}
 	resp.Done = r.End
-	client := &httpClient{Peer: req.Client, streams: br.streams}
+	var client *httpClient
+	if relay, ok := r.(*relay); ok {
+		client = &relay.web
+	} else {
+		client = new(httpClient)
+	}
+	*client = httpClient{Peer: req.Client, streams: br.streams}
 	defer client.leave()
 	answer, err := r.Answer(client)
 	switch {

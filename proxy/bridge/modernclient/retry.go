@@ -123,7 +123,7 @@ func (d *parkedCall) attach(r *relay, st sealed.State) error {
 	d.seen.Came(observe.Message{Edge: observe.ClientEdge, Direction: observe.ToServer, Copy: d.seen.Keep(r.q.Raw)})
 	d.seen.Note(observe.Note{By: observe.Bridge, What: "answered", To: observe.ToServer, Detail: "the answers in the client's request go to the server as responses to its questions"})
 	box := outbox.New()
-	box.OnLeave(func() { d.leave(box) })
+	box.OnLeave(d)
 	d.box, d.reply, d.inputs, d.from = box, r.q, bytes.Clone(r.q.Inputs), r.from
 	for _, l := range d.kept.Take() {
 		if l.Body = readdressed(l.Body, r.q); l.Body != nil {

@@ -129,12 +129,18 @@ func (p *sessionPool) begin(ctx context.Context, b *pooledSession, q *stateless.
 	return nil
 }
 
+// idRoom is enough for a request id and for the progress token behind it, which holds the id again.
+const idRoom = 48
+
 // nextID returns a new request id for the session.
-func (b *pooledSession) nextID() []byte {
+func (b *pooledSession) nextID() []byte { return b.appendID(make([]byte, 0, idRoom)) }
+
+// appendID appends a new request id to dst.
+func (b *pooledSession) appendID(dst []byte) []byte {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.lastID++
-	return strconv.AppendInt(make([]byte, 0, 48), b.lastID, 10) // room for the progress token, which holds the id again
+	return strconv.AppendInt(dst, b.lastID, 10)
 }
 
 // setLevel sends logging/setLevel, unless the server was already asked for this level or a less

@@ -287,7 +287,11 @@ func (b *pooledSession) startListening(ctx context.Context, from []upstream.Head
 	})
 	select {
 	case <-b.settled:
-	case <-ctx.Done():
+	default: // only now is the channel of ctx needed
+		select {
+		case <-b.settled:
+		case <-ctx.Done():
+		}
 	}
 	b.mu.Lock()
 	defer b.mu.Unlock()

@@ -66,7 +66,7 @@ func (p *pipe) modern(m *wire.Message) {
 	}
 	span := p.proxy.SpanWithout(m, p.from, "")
 	counts.Trace(span)
-	if q, err = q.Clone(p.ctx, p.proxy.Host.Memory()); err != nil {
+	if err = q.Own(p.ctx, p.proxy.Host.Memory()); err != nil {
 		refuse(err)
 		return
 	}

@@ -95,7 +95,7 @@ func (face *Face) postModern(req *downstream.Request, m *wire.Message, resp *dow
 	q.Timed = req.Header(trace.TimingHeader) != ""
 	by := face.Now().Config.Bridge.Principal
 	who := principal.Of(req, by)
-	q.User, q.RunsFor = principal.User(req, by, who), face.RunsFor(req)
+	q.User, q.Owner = principal.User(req, by, who), face.OwnerOf(req)
 	q.Address = req.Peer
 	q.Sender = downstream.SenderOf(req.Guest, req.Header, face.Adapters.CallerHeaders())
 	q.Unknown = req.Guest == "" && (who == "" || !strings.HasPrefix(by, "header:")) // a header that bridge.principal names is set by a trusted proxy
@@ -109,11 +109,10 @@ func (face *Face) postModern(req *downstream.Request, m *wire.Message, resp *dow
 		if direct {
 			err = face.postDirect(req, q, who, from, resp)
 		} else {
-			var own *stateless.Request
-			if own, err = q.Clone(req.Ctx, face.Host.Memory()); err == nil {
-				own.Scanned = m
-				err = face.Modern.Post(req, own, who, from, resp)
-				own.Scanned = nil
+			if err = q.Own(req.Ctx, face.Host.Memory()); err == nil {
+				q.Scanned = m
+				err = face.Modern.Post(req, q, who, from, resp)
+				q.Scanned = nil
 			}
 		}
 		if err == nil || again || face.IsOurs(q) || !face.Eras.Changed(req.Ctx, from, direct, err) {
@@ -126,6 +125,16 @@ func (face *Face) postModern(req *downstream.Request, m *wire.Message, resp *dow
 	}
 }
 
+// lister implements [modernclient.ToolLister].
+type lister struct {
+	s    *session.Session
+	from []upstream.Header
+}
+
+func (l *lister) List(ctx context.Context, params string) ([]byte, error) {
+	return l.s.Inquire(ctx, wire.ToolsList, params, l.from)
+}
+
 // postDirect forwards one request to a modern server, with its bytes and headers unchanged, and
 // returns the response.
 func (f *Face) postDirect(req *downstream.Request, q *stateless.Request, who string, from []upstream.Header, resp *downstream.Response) error {
@@ -133,10 +142,7 @@ func (f *Face) postDirect(req *downstream.Request, q *stateless.Request, who str
 	var s *session.Session
 	if err == nil {
 		s = opened.(*clients.Opened).Session
-		list := func(ctx context.Context, params string) ([]byte, error) {
-			return s.Inquire(ctx, wire.ToolsList, params, from)
-		}
-		if err = f.CheckCall(req.Ctx, s, list, q); err != nil {
+		if err = f.CheckCall(req.Ctx, s, &lister{s, from}, q); err != nil {
 			release()
 		}
 	}
