@@ -12,27 +12,48 @@ func ClientFacts(c gjson.Result) (f wire.Facts) {
 	if c.Raw == "{}" {
 		return 0
 	}
-	for _, is := range []struct {
-		path string
-		fact wire.Facts
-	}{
-		{"roots", wire.ClientRoots},
-		{"sampling", wire.ClientSampling},
-		{"sampling.tools", wire.ClientSamplingTools},
-		{"sampling.context", wire.ClientSamplingContext},
-		{"elicitation", wire.ClientElicitation},
-		{"elicitation.form", wire.ClientElicitationForm},
-		{"elicitation.url", wire.ClientElicitationURL},
-		{"tasks", wire.ClientTasks},
-	} {
-		if v := c.Get(is.path); v.Exists() && v.Type != gjson.Null {
-			f |= is.fact
-		}
-	}
+	walkFacts(c, clientFacts, &f)
 	if f.Has(wire.ClientElicitation) && !f.Has(wire.ClientElicitationURL) {
 		f |= wire.ClientElicitationForm // declared without a mode means forms
 	}
 	return f
+}
+
+// fact is a member that stands for a fact.
+type fact struct {
+	name   string
+	fact   wire.Facts
+	within []fact
+}
+
+var clientFacts = []fact{
+	{"roots", wire.ClientRoots, nil},
+	{"sampling", wire.ClientSampling, []fact{{"tools", wire.ClientSamplingTools, nil}, {"context", wire.ClientSamplingContext, nil}}},
+	{"elicitation", wire.ClientElicitation, []fact{{"form", wire.ClientElicitationForm, nil}, {"url", wire.ClientElicitationURL, nil}}},
+	{"tasks", wire.ClientTasks, nil},
+}
+
+// walkFacts adds the facts whose members are in the object c and are not null. Only the first of equal names counts.
+func walkFacts(c gjson.Result, list []fact, f *wire.Facts) {
+	if !c.IsObject() {
+		return
+	}
+	var seen uint
+	c.ForEach(func(key, v gjson.Result) bool {
+		name := key.String()
+		for i := range list {
+			is := &list[i]
+			if is.name != name || seen&(1<<i) != 0 {
+				continue
+			}
+			seen |= 1 << i
+			if v.Type != gjson.Null {
+				*f |= is.fact
+				walkFacts(v, is.within, f)
+			}
+		}
+		return true
+	})
 }
 
 // CapabilitiesOf returns the ClientCapabilities of a client, as far as f has them.
