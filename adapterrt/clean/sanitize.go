@@ -10,36 +10,37 @@ package clean
 
 import (
 	"errors"
-	"regexp"
 	"strings"
+
+	"github.com/dragoman-proxy/dragoman/adapterrt/pattern"
 )
 
 // The shapes of credentials that have no telling name before them. All patterns are RE2,
 // so they take linear time.
 var (
-	secretShapes = regexp.MustCompile(`(?i:bearer|basic) +[A-Za-z0-9._~+/=-]{8,}` +
+	secretShapes = pattern.Later(`(?i:bearer|basic) +[A-Za-z0-9._~+/=-]{8,}` +
 		`|\b(?:gh[pousr]_|github_pat_|sk-|lin_api_|ntn_|secret_|glpat-)[A-Za-z0-9_-]{8,}` +
 		`|\bxox[a-z]-[A-Za-z0-9-]{8,}` +
 		`|\b(?:AKIA|ASIA)[A-Z0-9]{12,}` +
 		`|\beyJ[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]{4,}(?:\.[A-Za-z0-9_-]*)?` +
 		`|-----BEGIN [A-Z ]+-----(?s:.*?)(?:-----END [A-Z ]+-----|\z)`)
 	// secretPairs match a token after its name, and any text after the name of a password.
-	secretPairs = regexp.MustCompile(`(?i)\b((?:api[_-]?|access[_-]?|client[_-]?|refresh[_-]?|auth[_-]?)?(?:key|token|secret|password|passwd|pwd|signature|authorization))("?\s*[=:]\s*"?)[A-Za-z0-9._~+/=-]{16,}`)
-	passwords   = regexp.MustCompile(`(?i)((?:password|passwd|pwd|secret)"?[=:]\s*"?)[^\s"'&,;}]+`)
-	connections = regexp.MustCompile(`(?i)\b(?:postgres(?:ql)?|mysql|mongodb(?:\+srv)?|rediss?|amqps?)://\S+`)
-	userInfo    = regexp.MustCompile(`(?i)\b([a-z][a-z0-9+.-]*://)[^\s/@]+@`)
+	secretPairs = pattern.Later(`(?i)\b((?:api[_-]?|access[_-]?|client[_-]?|refresh[_-]?|auth[_-]?)?(?:key|token|secret|password|passwd|pwd|signature|authorization))("?\s*[=:]\s*"?)[A-Za-z0-9._~+/=-]{16,}`)
+	passwords   = pattern.Later(`(?i)((?:password|passwd|pwd|secret)"?[=:]\s*"?)[^\s"'&,;}]+`)
+	connections = pattern.Later(`(?i)\b(?:postgres(?:ql)?|mysql|mongodb(?:\+srv)?|rediss?|amqps?)://\S+`)
+	userInfo    = pattern.Later(`(?i)\b([a-z][a-z0-9+.-]*://)[^\s/@]+@`)
 	// filePaths match paths that only a file system has. Where an API may have routes or pointers
 	// of the same form, only paths that end in a file name with an extension match.
-	filePaths = regexp.MustCompile(`(^|[\s"'(=:,<\[]|file://)(?:/(?:home|Users|root|var|usr|opt|etc|proc)(?:/[\w.@+~-]+)+/?` +
+	filePaths = pattern.Later(`(^|[\s"'(=:,<\[]|file://)(?:/(?:home|Users|root|var|usr|opt|etc|proc)(?:/[\w.@+~-]+)+/?` +
 		`|/(?:srv|tmp|app|private|mnt|data|code|build|workspace|lib)/(?:[\w.@+~-]+/)*[\w@+~-][\w.@+~-]*\.[A-Za-z][A-Za-z0-9]{0,4}\b` +
 		`|[A-Za-z]:\\[^\s"']+)`)
-	privateNets = regexp.MustCompile(`\b(?:10(?:\.\d{1,3}){3}|127(?:\.\d{1,3}){3}|169\.254(?:\.\d{1,3}){2}|192\.168(?:\.\d{1,3}){2}|172\.(?:1[6-9]|2\d|3[01])(?:\.\d{1,3}){2})\b(?::\d+)?|\[?\b(?:fe80|f[cd][0-9a-f]{2}):[0-9a-fA-F:]+\]?|(?:^|[\s\[])::1\b\]?`)
-	innerHosts  = regexp.MustCompile(`(?i)\b[a-z0-9][a-z0-9.-]*\.(?:internal|local|svc)\b(?:\.[a-z0-9.-]+)?`)
-	stackLines  = regexp.MustCompile(`(?m)^\s*(?:at\s+\S.*(?:\(|:\d+|\.(?:go|js|mjs|ts|py|java|rb|php|cs|kt)\b).*|File ".*|goroutine \d+.*|panic: .*|Traceback .*|\S+\.(?:go|js|ts|py|java|rb):\d+.*)$\n?`)
+	privateNets = pattern.Later(`\b(?:10(?:\.\d{1,3}){3}|127(?:\.\d{1,3}){3}|169\.254(?:\.\d{1,3}){2}|192\.168(?:\.\d{1,3}){2}|172\.(?:1[6-9]|2\d|3[01])(?:\.\d{1,3}){2})\b(?::\d+)?|\[?\b(?:fe80|f[cd][0-9a-f]{2}):[0-9a-fA-F:]+\]?|(?:^|[\s\[])::1\b\]?`)
+	innerHosts  = pattern.Later(`(?i)\b[a-z0-9][a-z0-9.-]*\.(?:internal|local|svc)\b(?:\.[a-z0-9.-]+)?`)
+	stackLines  = pattern.Later(`(?m)^\s*(?:at\s+\S.*(?:\(|:\d+|\.(?:go|js|mjs|ts|py|java|rb|php|cs|kt)\b).*|File ".*|goroutine \d+.*|panic: .*|Traceback .*|\S+\.(?:go|js|ts|py|java|rb):\d+.*)$\n?`)
 )
 
 // programErrors are the names of errors of a programming language in the API's own program.
-var programErrors = regexp.MustCompile(`\b(?:Uncaught )?(?:TypeError|ReferenceError|SyntaxError|RangeError)(?: \[\w+\])?: `)
+var programErrors = pattern.Later(`\b(?:Uncaught )?(?:TypeError|ReferenceError|SyntaxError|RangeError)(?: \[\w+\])?: `)
 
 const masked = "[redacted]"
 
@@ -69,10 +70,10 @@ func IsSecret(s string) bool {
 		return false
 	}
 	if strings.HasPrefix(s, "-----BEGIN") {
-		return secretShapes.MatchString(s)
+		return secretShapes().MatchString(s)
 	}
 	for _, w := range strings.Fields(s) {
-		at := secretShapes.FindStringIndex(w)
+		at := secretShapes().FindStringIndex(w)
 		if at != nil && at[0] == 0 && at[1] == len(w) && strings.ContainsAny(w, "0123456789") {
 			return true
 		}
@@ -83,11 +84,11 @@ func IsSecret(s string) bool {
 // MaskSecrets masks what looks like a credential: known shapes, pairs of a name and a
 // value, and user information in URLs.
 func MaskSecrets(s string) string {
-	s = connections.ReplaceAllString(s, masked)
-	s = userInfo.ReplaceAllString(s, "${1}")
-	s = secretShapes.ReplaceAllString(s, masked)
-	s = secretPairs.ReplaceAllString(s, "${1}${2}"+masked)
-	return passwords.ReplaceAllString(s, "${1}"+masked)
+	s = connections().ReplaceAllString(s, masked)
+	s = userInfo().ReplaceAllString(s, "${1}")
+	s = secretShapes().ReplaceAllString(s, masked)
+	s = secretPairs().ReplaceAllString(s, "${1}${2}"+masked)
+	return passwords().ReplaceAllString(s, "${1}"+masked)
 }
 
 // MaskKnown masks the credentials in known. It does not mask credentials of less than four
@@ -141,10 +142,10 @@ func (z Sanitizer) Clean(s string, limit int, known []string) string {
 	s = s[:min(len(s), maxCleaned)]
 	s = MaskSecrets(s)
 	if !z.Off {
-		s = stackLines.ReplaceAllString(s, "")
-		s = programErrors.ReplaceAllString(s, "")
+		s = stackLines().ReplaceAllString(s, "")
+		s = programErrors().ReplaceAllString(s, "")
 		s = withoutSQL(s)
-		s = filePaths.ReplaceAllString(s, "${1}[path]")
+		s = filePaths().ReplaceAllString(s, "${1}[path]")
 		if z.KeepAddresses {
 			return Text(s, limit)
 		}
@@ -154,8 +155,8 @@ func (z Sanitizer) Clean(s string, limit int, known []string) string {
 			}
 			return "[host]"
 		}
-		s = privateNets.ReplaceAllStringFunc(s, keepHost)
-		s = innerHosts.ReplaceAllStringFunc(s, keepHost)
+		s = privateNets().ReplaceAllStringFunc(s, keepHost)
+		s = innerHosts().ReplaceAllStringFunc(s, keepHost)
 	}
 	return Text(s, limit)
 }

@@ -4,30 +4,32 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+
+	"github.com/dragoman-proxy/dragoman/adapterrt/pattern"
 )
 
 // sqlForms are the SQL statements that are recognised: how they begin, the keyword that has
 // to follow, and the text that has to follow the keyword.
 var sqlForms = []struct {
-	begins *regexp.Regexp
+	begins func() *regexp.Regexp
 	then   string
 	needs  string
 }{
-	{regexp.MustCompile(`^select\b`), "from", ""},
-	{regexp.MustCompile(`^insert\s+into\b`), "values", ""},
-	{regexp.MustCompile(`^update\b`), "set", "="},
-	{regexp.MustCompile(`^delete\s+from\b`), "where", ""},
+	{pattern.Later(`^select\b`), "from", ""},
+	{pattern.Later(`^insert\s+into\b`), "values", ""},
+	{pattern.Later(`^update\b`), "set", "="},
+	{pattern.Later(`^delete\s+from\b`), "where", ""},
 }
 
 var (
-	sqlVerb = regexp.MustCompile(`\b(?:select|insert|update|delete)\s`)
+	sqlVerb = pattern.Later(`\b(?:select|insert|update|delete)\s`)
 	// plainWords match words that are not the name of a table, so that "select an item from the
 	// list" is English.
-	plainWords = regexp.MustCompile(`^\s+(?:the|an?|your|our|my|their|its|this|that|these|those|all|any|each|every|either|which|where)\s+[a-z]`)
+	plainWords = pattern.Later(`^\s+(?:the|an?|your|our|my|their|its|this|that|these|those|all|any|each|every|either|which|where)\s+[a-z]`)
 	// sqlGoesOn matches the beginning of a line that continues a statement, and sqlIsOpen the end
 	// of a line after which the statement continues.
-	sqlGoesOn = regexp.MustCompile(`^\s*(?:\(|(?:from|where|and|or|(?:left|right|inner|outer|full|cross)?\s*join|on|group|order|having|limit|offset|values|set|union|returning)\b)`)
-	sqlIsOpen = regexp.MustCompile(`(?:[,(=]|\b(?:select|distinct|from|where|and|or|join|on|by|into|values|set|as|update))\s*$`)
+	sqlGoesOn = pattern.Later(`^\s*(?:\(|(?:from|where|and|or|(?:left|right|inner|outer|full|cross)?\s*join|on|group|order|having|limit|offset|values|set|union|returning)\b)`)
+	sqlIsOpen = pattern.Later(`(?:[,(=]|\b(?:select|distinct|from|where|and|or|join|on|by|into|values|set|as|update))\s*$`)
 )
 
 // withoutSQL replaces SQL statements with [sql]. A statement ends at the closing quote if it is
@@ -43,7 +45,7 @@ func withoutSQL(s string) string {
 	var b strings.Builder
 	done := 0
 	for at := 0; ; {
-		verb := sqlVerb.FindStringIndex(lower[at:])
+		verb := sqlVerb().FindStringIndex(lower[at:])
 		if verb == nil {
 			return b.String() + s[done:]
 		}
@@ -73,7 +75,7 @@ const (
 // case.
 func kindOf(statement, lower string) wording {
 	for _, form := range sqlForms {
-		begin := form.begins.FindString(lower)
+		begin := form.begins().FindString(lower)
 		if begin == "" {
 			continue
 		}
@@ -101,7 +103,7 @@ func isEnglish(lower string) bool {
 			if i < 0 {
 				break
 			}
-			if rest = rest[i+len(word):]; !plainWords.MatchString(rest) {
+			if rest = rest[i+len(word):]; !plainWords().MatchString(rest) {
 				return false
 			}
 		}
@@ -140,7 +142,7 @@ func statementEnd(s string, i int) int {
 		if n < 0 {
 			return len(s)
 		}
-		if end += n; s[end] == ';' || !sqlIsOpen.MatchString(s[max(i, end-20):end]) && !sqlGoesOn.MatchString(s[end+1:]) {
+		if end += n; s[end] == ';' || !sqlIsOpen().MatchString(s[max(i, end-20):end]) && !sqlGoesOn().MatchString(s[end+1:]) {
 			return end
 		}
 	}

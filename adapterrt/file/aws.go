@@ -1,6 +1,8 @@
 package file
 
-import "regexp"
+import (
+	"github.com/dragoman-proxy/dragoman/adapterrt/pattern"
+)
 
 // AWS says how requests are signed for a service of Amazon Web Services:
 // https://docs.aws.amazon.com/IAM/latest/UserGuide/reference_sigv.html
@@ -11,7 +13,7 @@ type AWS struct {
 }
 
 // awsName is what the names of services and regions consist of.
-var awsName = regexp.MustCompile(`^[a-z0-9][a-z0-9-]{0,62}$`)
+var awsName = pattern.Later(`^[a-z0-9][a-z0-9-]{0,62}$`)
 
 // aws reads the keys of auth for a signature.
 func (c *checker) aws(n *node) *AWS {
@@ -19,7 +21,7 @@ func (c *checker) aws(n *node) *AWS {
 		"session_token_env", "session_token_file", "mtls", "also")
 	name := func(key, what, example string) string {
 		word, v := c.need(n, "auth", key, what)
-		if v != nil && !awsName.MatchString(word) {
+		if v != nil && !awsName().MatchString(word) {
 			c.wrong(AuthConfigInvalid, "auth."+key, key+" is not a name of AWS", example, v, 0)
 		}
 		return word

@@ -1,11 +1,11 @@
 package file
 
 import (
-	"regexp"
 	"slices"
 	"strings"
 
 	"github.com/dragoman-proxy/dragoman/adapterrt/clean"
+	"github.com/dragoman-proxy/dragoman/adapterrt/pattern"
 	"github.com/dragoman-proxy/dragoman/translate/wire"
 )
 
@@ -210,12 +210,12 @@ func meantParam(name string, op *Operation) string {
 }
 
 // A placeholder of a template: {name}.
-var placeholder = regexp.MustCompile(`\{([A-Za-z][A-Za-z0-9_-]*)\}`)
+var placeholder = pattern.Later(`\{([A-Za-z][A-Za-z0-9_-]*)\}`)
 
 // texts splits s at the placeholders in it.
 func (c *checker) texts(s string, v *node, path string, op *Operation) (parts []TextPart) {
 	at := 0
-	for _, m := range placeholder.FindAllStringSubmatchIndex(s, -1) {
+	for _, m := range placeholder().FindAllStringSubmatchIndex(s, -1) {
 		if m[0] > at {
 			parts = append(parts, TextPart{Literal: s[at:m[0]], Param: -1})
 		}

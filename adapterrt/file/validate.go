@@ -6,7 +6,6 @@ import (
 	"net/netip"
 	"net/url"
 	"path/filepath"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -15,13 +14,14 @@ import (
 
 	"github.com/dragoman-proxy/dragoman/adapterrt/clean"
 	"github.com/dragoman-proxy/dragoman/adapterrt/escape"
+	"github.com/dragoman-proxy/dragoman/adapterrt/pattern"
 	"github.com/dragoman-proxy/dragoman/translate/wire"
 )
 
 // semVer: https://semver.org/#is-there-a-suggested-regular-expression-regex-to-check-a-semver-string
-var semVer = regexp.MustCompile(`^(0|[1-9]\d*)\.(0|[1-9]\d*)\.(0|[1-9]\d*)(?:-((?:0|[1-9]\d*|\d*[A-Za-z-][0-9A-Za-z-]*)(?:\.(?:0|[1-9]\d*|\d*[A-Za-z-][0-9A-Za-z-]*))*))?(?:\+([0-9A-Za-z-]+(?:\.[0-9A-Za-z-]+)*))?$`)
+var semVer = pattern.Later(`^(0|[1-9]\d*)\.(0|[1-9]\d*)\.(0|[1-9]\d*)(?:-((?:0|[1-9]\d*|\d*[A-Za-z-][0-9A-Za-z-]*)(?:\.(?:0|[1-9]\d*|\d*[A-Za-z-][0-9A-Za-z-]*))*))?(?:\+([0-9A-Za-z-]+(?:\.[0-9A-Za-z-]+)*))?$`)
 
-var isoDate = regexp.MustCompile(`^\d{4}-(?:0[1-9]|1[0-2])-(?:0[1-9]|[12]\d|3[01])(?:[Tt ]([01]\d|2[0-3]):[0-5]\d(?::(?:[0-5]\d|60)(?:[.,]\d+)?)?(?:[Zz]|[+-]\d{2}(?::?\d{2})?)?)?$`)
+var isoDate = pattern.Later(`^\d{4}-(?:0[1-9]|1[0-2])-(?:0[1-9]|[12]\d|3[01])(?:[Tt ]([01]\d|2[0-3]):[0-5]\d(?::(?:[0-5]\d|60)(?:[.,]\d+)?)?(?:[Zz]|[+-]\d{2}(?::?\d{2})?)?)?$`)
 
 // shortDescription and longDescription are the recommended smallest and largest number of
 // characters in an adapter's description.
@@ -58,7 +58,7 @@ func (c *checker) adapter(root *node) *Adapter {
 	if v := root.get("version"); v != nil && v.kind == wire.Number {
 		c.wrong(SchemaInvalidType, "version", `version must be a string: quote it, "1.0.0"`, "string", v, 0)
 	} else if version, n := c.need(root, "", "version", "Version"); n != nil {
-		if a.Version = version; len(version) > 256 || !semVer.MatchString(version) {
+		if a.Version = version; len(version) > 256 || !semVer().MatchString(version) {
 			c.wrong(SchemaInvalidValue, "version", "version is not a semantic version", "MAJOR.MINOR.PATCH as of semver.org", n, 0)
 		}
 	}
@@ -119,7 +119,7 @@ func (c *checker) date(root *node, key string) string {
 	if v == nil {
 		return ""
 	}
-	if !isoDate.MatchString(v.text) {
+	if !isoDate().MatchString(v.text) {
 		c.warn(SchemaInvalidValue, key, key+" is not an ISO 8601 date", v.line)
 	}
 	return v.text

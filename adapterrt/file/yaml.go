@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"regexp"
 	"strconv"
 	"strings"
 	"unicode/utf8"
@@ -13,6 +12,7 @@ import (
 	"gopkg.in/yaml.v3"
 
 	"github.com/dragoman-proxy/dragoman/adapterrt/clean"
+	"github.com/dragoman-proxy/dragoman/adapterrt/pattern"
 	"github.com/dragoman-proxy/dragoman/translate/wire"
 )
 
@@ -91,7 +91,7 @@ type yamlError struct {
 
 func (e *yamlError) Error() string { return e.msg }
 
-var yamlLine = regexp.MustCompile(`^yaml: (?:line (\d+): )?(?:unmarshal errors:\s*)?(.*)`)
+var yamlLine = pattern.Later(`^yaml: (?:line (\d+): )?(?:unmarshal errors:\s*)?(.*)`)
 
 // parseYAML reads one YAML 1.2 document whose first line is line 2 of its file.
 // The errors are *yamlError.
@@ -108,7 +108,7 @@ func parseYAML(front []byte) (n *node, err error) {
 			return nil, &yamlError{2, "front matter is empty"}
 		}
 		e := &yamlError{2, "not valid YAML"}
-		if m := yamlLine.FindStringSubmatch(err.Error()); m != nil {
+		if m := yamlLine().FindStringSubmatch(err.Error()); m != nil {
 			if l, err := strconv.Atoi(m[1]); err == nil {
 				e.line = l + 1
 			}

@@ -206,5 +206,5 @@ func (f *front) origin() (o origin) {
 // file and of a document are compared.
 func place(mapsTo string) string {
 	method, path, _ := strings.Cut(mapsTo, " ")
-	return strings.ToUpper(method) + " " + variable.ReplaceAllString(strings.TrimSpace(path), "{}")
+	return strings.ToUpper(method) + " " + variable().ReplaceAllString(strings.TrimSpace(path), "{}")
 }

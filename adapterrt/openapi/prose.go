@@ -2,11 +2,11 @@ package openapi
 
 import (
 	"html"
-	"regexp"
 	"strings"
 	"unicode/utf8"
 
 	"github.com/dragoman-proxy/dragoman/adapterrt/clean"
+	"github.com/dragoman-proxy/dragoman/adapterrt/pattern"
 )
 
 // The largest number of characters of descriptions.
@@ -24,22 +24,22 @@ const codeMark = "\ue000"
 const maxProse = 2 << 10
 
 var (
-	codeBlocks = regexp.MustCompile("(?s)```.*?(?:```|\\z)")
-	tags       = regexp.MustCompile(`</?[A-Za-z!][^<>]*>`)
-	images     = regexp.MustCompile(`!\[[^\]]*\]\([^)]*\)`)
-	mdLinks    = regexp.MustCompile(`\[([^\[\]]*)\]\([^()]*(?:\([^()]*\)[^()]*)*\)`)
-	refLinks   = regexp.MustCompile(`\[([^\[\]]+)\]\[[^\[\]]*\]`)
-	headings   = regexp.MustCompile(`(?m)^\s*(?:#{1,6}\s+|>\s?|=+\s*$|-+\s*$)`)
-	bullets    = regexp.MustCompile(`(?m)^\s*[*+-]\s+`)
-	code       = regexp.MustCompile("`[^`\n]{1,200}`")
-	notes      = regexp.MustCompile(`(?i)^\W*(?:note|warning|important|caution|tip|\[!\w+\])\b\W*`)
-	asides     = regexp.MustCompile(`(?i)_note:[^_]*_|\*\*note:?\*\*:?.*`)
-	slanted    = regexp.MustCompile(`(^|[\s(])[*_]([^*_\s][^*_]*)[*_]`)
-	emphasis   = regexp.MustCompile("\\*\\*|__|`")
-	spaces     = regexp.MustCompile(`\s+`)
-	betweens   = regexp.MustCompile(`([:;.!?]|^)\s*;\s`)
-	loose      = regexp.MustCompile(`\s+;\s`)
-	sentence   = regexp.MustCompile(`[.!?](?:\s|$)`)
+	codeBlocks = pattern.Later("(?s)```.*?(?:```|\\z)")
+	tags       = pattern.Later(`</?[A-Za-z!][^<>]*>`)
+	images     = pattern.Later(`!\[[^\]]*\]\([^)]*\)`)
+	mdLinks    = pattern.Later(`\[([^\[\]]*)\]\([^()]*(?:\([^()]*\)[^()]*)*\)`)
+	refLinks   = pattern.Later(`\[([^\[\]]+)\]\[[^\[\]]*\]`)
+	headings   = pattern.Later(`(?m)^\s*(?:#{1,6}\s+|>\s?|=+\s*$|-+\s*$)`)
+	bullets    = pattern.Later(`(?m)^\s*[*+-]\s+`)
+	code       = pattern.Later("`[^`\n]{1,200}`")
+	notes      = pattern.Later(`(?i)^\W*(?:note|warning|important|caution|tip|\[!\w+\])\b\W*`)
+	asides     = pattern.Later(`(?i)_note:[^_]*_|\*\*note:?\*\*:?.*`)
+	slanted    = pattern.Later(`(^|[\s(])[*_]([^*_\s][^*_]*)[*_]`)
+	emphasis   = pattern.Later("\\*\\*|__|`")
+	spaces     = pattern.Later(`\s+`)
+	betweens   = pattern.Later(`([:;.!?]|^)\s*;\s`)
+	loose      = pattern.Later(`\s+;\s`)
+	sentence   = pattern.Later(`[.!?](?:\s|$)`)
 )
 
 // prose returns the first sentences of a description, without the marks of Markdown and HTML,
@@ -52,35 +52,35 @@ func prose(s string, limit int) string {
 		s = strings.ToValidUTF8(s[:maxProse], "")
 	}
 	if !strings.ContainsAny(s, "<>[]*_`#&\n\r;+-="+codeMark) { // the usual case: nothing but words
-		s = strings.TrimSpace(spaces.ReplaceAllString(clean.Text(s, maxProse), " "))
+		s = strings.TrimSpace(spaces().ReplaceAllString(clean.Text(s, maxProse), " "))
 		if clean.MayHaveSecret(s) {
 			s = clean.MaskSecrets(s)
 		}
 		return strings.TrimSuffix(cut(s, limit), ".")
 	}
 	s = strings.ReplaceAll(s, "\r\n", "\n")
-	s = codeBlocks.ReplaceAllString(s, "")
+	s = codeBlocks().ReplaceAllString(s, "")
 	var spans []string // of code, in which nothing is a mark
-	s = code.ReplaceAllStringFunc(strings.ReplaceAll(s, codeMark, ""), func(c string) string {
+	s = code().ReplaceAllStringFunc(strings.ReplaceAll(s, codeMark, ""), func(c string) string {
 		spans = append(spans, c[1:len(c)-1])
 		return codeMark
 	})
-	s = images.ReplaceAllString(s, "")
-	s = mdLinks.ReplaceAllString(s, "$1")
-	s = refLinks.ReplaceAllString(s, "$1")
+	s = images().ReplaceAllString(s, "")
+	s = mdLinks().ReplaceAllString(s, "$1")
+	s = refLinks().ReplaceAllString(s, "$1")
 	for _, end := range [...]string{"<br>", "<br/>", "<br />", "</p>", "</li>", "</h1>", "</h2>", "</h3>"} {
 		s = strings.ReplaceAll(s, end, "\n\n")
 	}
-	s = html.UnescapeString(tags.ReplaceAllString(s, ""))
-	s = bullets.ReplaceAllString(headings.ReplaceAllString(s, ""), "; ")
-	s = loose.ReplaceAllString(betweens.ReplaceAllString(s, "$1 "), "; ")
+	s = html.UnescapeString(tags().ReplaceAllString(s, ""))
+	s = bullets().ReplaceAllString(headings().ReplaceAllString(s, ""), "; ")
+	s = loose().ReplaceAllString(betweens().ReplaceAllString(s, "$1 "), "; ")
 	out := ""
 	for part := range strings.SplitSeq(s, "\n\n") {
-		if rest := strings.TrimSpace(asides.ReplaceAllString(part, "")); rest != "" && strings.Count(rest, codeMark) == strings.Count(part, codeMark) {
+		if rest := strings.TrimSpace(asides().ReplaceAllString(part, "")); rest != "" && strings.Count(rest, codeMark) == strings.Count(part, codeMark) {
 			part = rest
 		}
-		part = slanted.ReplaceAllString(emphasis.ReplaceAllString(part, ""), "$1$2")
-		if notes.MatchString(part) && out != "" {
+		part = slanted().ReplaceAllString(emphasis().ReplaceAllString(part, ""), "$1$2")
+		if notes().MatchString(part) && out != "" {
 			spans = spans[min(len(spans), strings.Count(part, codeMark)):]
 			continue
 		}
@@ -88,7 +88,7 @@ func prose(s string, limit int) string {
 			part = strings.Replace(part, codeMark, spans[0], 1)
 			spans = spans[1:]
 		}
-		part = strings.TrimSpace(spaces.ReplaceAllString(clean.Text(part, maxProse), " "))
+		part = strings.TrimSpace(spaces().ReplaceAllString(clean.Text(part, maxProse), " "))
 		if part == "" {
 			continue
 		}
@@ -115,7 +115,7 @@ func cut(s string, limit int) string {
 		return s
 	}
 	head := clean.FirstRunes(s, limit)
-	if all := sentence.FindAllStringIndex(head, -1); len(all) > 0 {
+	if all := sentence().FindAllStringIndex(head, -1); len(all) > 0 {
 		if end := all[len(all)-1][0] + 1; end > len(head)/3 {
 			return head[:end]
 		}

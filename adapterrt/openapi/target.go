@@ -4,11 +4,11 @@ import (
 	"errors"
 	"fmt"
 	"net/url"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
 
+	"github.com/dragoman-proxy/dragoman/adapterrt/pattern"
 	"github.com/dragoman-proxy/dragoman/translate/wire"
 )
 
@@ -42,7 +42,7 @@ func (t *target) sets(header, query string) bool {
 	})
 }
 
-var variable = regexp.MustCompile(`\{([^{}]*)\}`)
+var variable = pattern.Later(`\{([^{}]*)\}`)
 
 // serverURL returns the URL of a server object with its variables replaced:
 // https://spec.openapis.org/oas/v3.1.0#server-object
@@ -55,7 +55,7 @@ func (d *Document) serverURL(s *node, vars map[string]string) (string, error) {
 			host = raw[:i+3+j]
 		}
 	}
-	out := variable.ReplaceAllStringFunc(raw, func(m string) string {
+	out := variable().ReplaceAllStringFunc(raw, func(m string) string {
 		name := m[1 : len(m)-1]
 		v := s.get("variables").get(name)
 		value, given := vars[name]
@@ -146,7 +146,7 @@ func (d *Document) target(opt *Options, ops []*rawOperation) (*target, error) {
 		case strings.HasPrefix(u, "https://"):
 			t.url = u
 		}
-		if t.url != "" && len(opt.ServerVars) > 0 && variable.MatchString(s.str("url")) {
+		if t.url != "" && len(opt.ServerVars) > 0 && variable().MatchString(s.str("url")) {
 			t.env = envName(opt.Name, "URL")
 		}
 	}

@@ -5,12 +5,12 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"regexp"
 	"strconv"
 
 	"gopkg.in/yaml.v3"
 
 	"github.com/dragoman-proxy/dragoman/adapterrt/file"
+	"github.com/dragoman-proxy/dragoman/adapterrt/pattern"
 	"github.com/dragoman-proxy/dragoman/translate/wire"
 )
 
@@ -34,7 +34,7 @@ func marks(data []byte) (n int) {
 	return n
 }
 
-var yamlLine = regexp.MustCompile(`^yaml: (?:line (\d+): )?(?:unmarshal errors:\s*)?(.*)`)
+var yamlLine = pattern.Later(`^yaml: (?:line (\d+): )?(?:unmarshal errors:\s*)?(.*)`)
 
 // parseYAML makes the nodes of a YAML document.
 func (b *builder) parseYAML(data []byte) (n *node, err error) {
@@ -56,7 +56,7 @@ func (b *builder) parseYAML(data []byte) (n *node, err error) {
 			return nil, b.fail(0, "the document is empty")
 		}
 		line, msg := 0, "not valid YAML"
-		if m := yamlLine.FindStringSubmatch(err.Error()); m != nil {
+		if m := yamlLine().FindStringSubmatch(err.Error()); m != nil {
 			line, _ = strconv.Atoi(m[1])
 			msg += ": " + short(m[2])
 		}
