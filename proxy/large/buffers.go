@@ -26,10 +26,15 @@ const (
 
 // Buffers lends large buffers. It keeps some of the returned ones for the next message,
 // because a fresh buffer of 1 MiB costs more than everything else that is done with such a
-// message. It keeps at most 16 MiB, and releases what was not needed for five seconds. The
-// zero value is ready for use. Buffers is safe for concurrent use.
+// message. It keeps at most 16 MiB, and releases what was not needed for five seconds.
+//
+// Of the buffers that are larger than 8 MiB it keeps one, for as long as such messages come one after the other: a fresh one
+// costs page faults, or zeros in all of it, and a collection. Memory counts it as garbage, and releases it as such.
+//
+// The zero value is ready for use. Buffers is safe for concurrent use.
 type Buffers struct {
 	mu    sync.Mutex
+	big   []byte // the one that is larger; nil for none
 	free  [sizes][][]byte
 	spare [sizes]int // the fewest free buffers of each size since the last sweep
 	kept  int        // bytes in free
@@ -51,6 +56,31 @@ func (p *Buffers) Take(n int) []byte {
 
 // sizeFor returns the index of the smallest size with room for n bytes.
 func sizeFor(n int) int { return bits.Len(uint(max(n, 1)-1) / smallest) }
+
+// takeBig returns the kept buffer of more than 8 MiB if a message of n bytes may have it, or nil.
+func (p *Buffers) takeBig(n int) []byte {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	b := p.big
+	if cap(b) < n || cap(b)-n > n/4 {
+		return nil
+	}
+	p.big = nil
+	return b[:0]
+}
+
+// keepBig keeps a buffer of more than 8 MiB instead of the one that it kept before.
+func (p *Buffers) keepBig(b []byte) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.big = b[:0]
+}
+
+func (p *Buffers) dropBig() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.big = nil
+}
 
 func (p *Buffers) pop(at int) []byte {
 	p.mu.Lock()
@@ -175,10 +205,37 @@ func (m *Memory) Lender(ctx context.Context, wait time.Duration) Lender {
 // or Forget.
 func (l *Lender) Take(n int) ([]byte, error) {
 	n = max(Room(n), smallest)
+	kept := l.Memory.takeBig(n)
+	if kept != nil {
+		n = cap(kept)
+	}
 	if err := l.Hold(l.ctx, l.wait, classOf(n), n); err != nil {
+		if kept != nil {
+			l.Return(kept)
+		}
 		return nil, err
 	}
+	if kept != nil {
+		return kept, nil
+	}
 	return l.Lend(n), nil
+}
+
+// takeBig returns the kept buffer that is larger than the others if a message of n bytes may have it, or nil. It releases
+// it if the message needs another one of that kind.
+func (m *Memory) takeBig(n int) []byte {
+	if sizeFor(n) < sizes {
+		return nil
+	}
+	b := m.Buffers.takeBig(n)
+	if b == nil {
+		m.Buffers.dropBig()
+		return nil
+	}
+	if m.garbage.Add(-int64(cap(b))) < 0 {
+		m.garbage.Store(0) // a collection has begun at the same moment
+	}
+	return b
 }
 
 // Hold counts n bytes that its caller is about to allocate. It waits until the budget has
@@ -209,6 +266,7 @@ const collectable = 16 << 20
 // budget.
 func (m *Memory) collect() {
 	if garbage := m.garbage.Load(); garbage > collectable && garbage+m.Budget.Taken() > m.Budget.size && m.garbage.CompareAndSwap(garbage, 0) {
+		m.Buffers.dropBig()
 		debug.FreeOSMemory()
 	}
 }
@@ -221,8 +279,12 @@ func (m *Memory) Lend(n int) []byte {
 
 // Return takes back a buffer of Lend.
 func (m *Memory) Return(b []byte) {
-	if !m.Buffers.Put(b) {
-		m.garbage.Add(int64(cap(b)))
+	if m.Buffers.Put(b) {
+		return
+	}
+	m.garbage.Add(int64(cap(b)))
+	if sizeFor(cap(b)) >= sizes && int64(cap(b)) <= m.Budget.size/4 {
+		m.Buffers.keepBig(b)
 	}
 }
 

@@ -176,3 +176,85 @@ func TestAllocIsCountedWhileItIsInUse(t *testing.T) {
 		t.Error("without a memory nothing is counted")
 	}
 }
+
+// TestOneBufferAbove8MiBIsReused by messages of about its size, counted as what it is.
+func TestOneBufferAbove8MiBIsReused(t *testing.T) {
+	m := NewMemory(1 << 30)
+	l := m.Lender(t.Context(), time.Second)
+	take := func(n int) []byte {
+		t.Helper()
+		b, err := l.Take(n)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if len(b) != 0 || cap(b) < n {
+			t.Fatalf("%d of %d bytes for %d", len(b), cap(b), n)
+		}
+		return b
+	}
+	same := func(a, b []byte) bool { return &a[:1][0] == &b[:1][0] }
+	first := take(20 << 20)
+	m.Put(first)
+	if m.garbage.Load() != int64(cap(first)) {
+		t.Errorf("%d bytes are garbage", m.garbage.Load())
+	}
+	again := take(19 << 20)
+	if !same(again, first) || m.garbage.Load() != 0 || m.Budget.Taken() != int64(cap(first)) {
+		t.Errorf("%d bytes are garbage, %d are in hand", m.garbage.Load(), m.Budget.Taken())
+	}
+	if other := take(20 << 20); same(other, again) {
+		t.Error("it was lent twice")
+	} else {
+		m.Put(other)
+	}
+	m.Put(again)
+	if small := take(12 << 20); same(small, again) || m.Buffers.big != nil {
+		t.Error("a message has much more than it needs, or a buffer is kept beside that of another message")
+	}
+}
+
+// TestBufferAbove8MiBIsNotKept where it would take the room of other messages, nor when no more of its size come.
+func TestBufferAbove8MiBIsNotKept(t *testing.T) {
+	m := NewMemory(64 << 20)
+	l := m.Lender(t.Context(), time.Second)
+	b, err := l.Take(24 << 20)
+	if err != nil {
+		t.Fatal(err)
+	}
+	m.Put(b)
+	if m.Buffers.big != nil {
+		t.Error("a buffer of a third of the budget is kept")
+	}
+
+	m = NewMemory(128 << 20)
+	l = m.Lender(t.Context(), time.Second)
+	if b, err = l.Take(24 << 20); err != nil {
+		t.Fatal(err)
+	}
+	m.Put(b)
+	if m.Buffers.big == nil {
+		t.Error("it is not kept")
+	}
+	if err := m.Hold(t.Context(), time.Second, Whole, 110<<20); err != nil { // with the kept one more than the budget
+		t.Fatal(err)
+	}
+	if m.Buffers.big != nil {
+		t.Error("it is kept beside as many bytes as the budget has")
+	}
+	m.Drop(Whole, 110<<20)
+
+	if b, err = l.Take(24 << 20); err != nil {
+		t.Fatal(err)
+	}
+	m.Put(b)
+	kept := func() bool {
+		m.Buffers.mu.Lock()
+		defer m.Buffers.mu.Unlock()
+		return m.Buffers.big != nil
+	}
+	for end := time.Now().Add(20 * time.Second); kept(); time.Sleep(tick) {
+		if time.Now().After(end) {
+			t.Fatal("it is kept although no large message comes")
+		}
+	}
+}

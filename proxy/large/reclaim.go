@@ -63,6 +63,9 @@ func (r *reclaim) tick() {
 		r.idle = 0
 	}
 	over := r.idle >= quiet
+	if over {
+		r.memory.Buffers.dropBig()
+	}
 	switch {
 	case now > r.after+step || over && now > r.before+rest:
 		debug.FreeOSMemory()
