@@ -3,7 +3,6 @@ package exchange
 import (
 	"bytes"
 	"sync"
-	"sync/atomic"
 
 	"go.uber.org/zap"
 
@@ -88,8 +87,7 @@ func (x *Exchange) putter() func([]byte) bool {
 	}
 	if x.injected == nil {
 		x.injected = &injected{x: x, spawn: x.Common.Host.Spawn}
-		x.injected.open.Store(x.open)
-		if x.open { // event unlocks it
+		if x.to != nil { // event unlocks it
 			x.injected.lock()
 		}
 	}
@@ -100,17 +98,9 @@ func (x *Exchange) putter() func([]byte) bool {
 // called on nil.
 type injected struct {
 	spawn func(func())
-	open  atomic.Bool // Answer runs
 
 	mu sync.Mutex // held while the client is sent something
 	x  *Exchange  // nil after Done
-}
-
-// set notes whether Answer runs.
-func (in *injected) set(open bool) {
-	if in != nil {
-		in.open.Store(open)
-	}
 }
 
 func (in *injected) lock() {
@@ -127,9 +117,9 @@ func (in *injected) unlock() {
 
 // end makes put return false.
 func (in *injected) end() {
-	in.lock()
-	defer in.unlock()
 	if in != nil {
+		in.lock()
+		defer in.unlock()
 		in.x = nil
 	}
 }
@@ -137,13 +127,17 @@ func (in *injected) end() {
 // put sends a message of dragoman's own as if the server had sent it. It does not wait for the client. It returns false if
 // Answer does not run.
 func (in *injected) put(m []byte) bool {
-	if !in.open.Load() {
-		return false
+	if in.mu.TryLock() { // else the client is being sent something
+		over := in.x == nil || in.x.to == nil
+		in.mu.Unlock()
+		if over {
+			return false
+		}
 	}
 	in.spawn(func() {
 		in.lock()
 		defer in.unlock()
-		if x := in.x; x != nil && x.open {
+		if x := in.x; x != nil && x.to != nil {
 			if out, ok := x.FromServer(m); ok {
 				x.send(sse.Event{Data: out})
 			}

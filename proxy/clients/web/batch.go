@@ -24,26 +24,19 @@ import (
 // client's batch, so that translation and the server see single messages, and joins the responses.
 // It never sends a batch to a server.
 
-// legMessage is a message of the server for one leg of a batch.
-type legMessage struct {
-	slot    int
-	message []byte       // nil if the leg ends without a response
-	final   bool         // it is the leg's response, or the leg has ended
-	failure *mcp.Failure // the failure that message reports, if the leg has failed
-}
-
 // batchReply processes the requests of one batch over HTTP. Each request is a leg with a goroutine
-// of its own, which ends with the leg.
+// of its own, which ends with the leg. To the legs it is the client.
 type batchReply struct {
-	x      *exchange.Exchange // the exchange of the POST
-	group  *session.Batch
-	legs   sync.WaitGroup
-	said   chan legMessage
-	open   int // the number of legs that have not ended
-	status []*mcp.Failure
+	x       *exchange.Exchange // the exchange of the POST
+	group   *session.Batch
+	legs    sync.WaitGroup
+	started chan struct{} // closed when all legs have begun: the request is not needed any more
 
-	order    []legMessage // what was not sent, in the order in which it came, for a streamed reply
-	streamed bool         // the reply is an event stream
+	mu       sync.Mutex
+	to       mcp.Peer
+	status   []*mcp.Failure
+	order    [][]byte // responses that were not sent, in the order in which they came, for a streamed reply
+	streamed bool     // the reply is an event stream
 }
 
 // postBatch answers a batch. As long as the legs only send responses, the reply is one array in the
@@ -53,38 +46,26 @@ func (face *Face) postBatch(x *exchange.Exchange, req *downstream.Request, resp 
 	if err != nil {
 		return err
 	}
-	b := &batchReply{x: x, group: session.NewBatch(slots), said: make(chan legMessage)}
+	b := &batchReply{x: x, group: session.NewBatch(slots), started: make(chan struct{}), to: req.Client}
 	resp.Done = b.done
 	for _, it := range items {
 		switch {
 		case it.Refusal != nil:
 			face.ObserveRefused(x.Session, it.Raw, it.Refusal)
-			b.legEnded(legMessage{slot: it.Slot, message: it.Refusal.Body(), final: true})
+			b.end(it.Slot, it.Refusal.Body(), nil)
 		case it.Slot < 0:
 			b.pass(it.Raw)
 		default:
 			b.start(it)
 		}
 	}
-	for b.open > 0 {
-		m, err := b.receive()
-		switch {
-		case err != nil && b.streamed:
-			return nil // the client has left, or dragoman is stopping
-		case err != nil:
-			return err
-		case m.final:
-			b.legEnded(m)
-		default:
-			b.streamed = true
-			b.order = append(b.order, m)
-		}
-		if b.streamed && b.send(req.Client) != nil {
-			return nil
-		}
-	}
-	if b.streamed {
+	close(b.started)
+	b.legs.Wait()
+	switch {
+	case b.streamed:
 		return nil
+	case x.Ctx.Err() != nil: // the client has left, or dragoman is stopping
+		return context.Cause(x.Ctx)
 	}
 	if f := b.verdict(slots); f != nil {
 		return f
@@ -95,18 +76,49 @@ func (face *Face) postBatch(x *exchange.Exchange, req *downstream.Request, resp 
 	return nil
 }
 
-// send sends the client the messages that have come, in the order of arrival.
-func (b *batchReply) send(client mcp.Peer) error {
+// Send implements [mcp.Peer].
+func (b *batchReply) Send(e sse.Event) error {
+	if len(e.Data) == 0 {
+		return nil
+	}
+	select {
+	case <-b.started:
+	case <-b.x.Ctx.Done():
+		return context.Cause(b.x.Ctx)
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.streamed = true
+	b.order = append(b.order, e.Data)
+	return b.flush()
+}
+
+// end stores the response of a leg. It is nil if none is owed. failure is what it reports, if the leg has failed.
+func (b *batchReply) end(slot int, response []byte, failure *mcp.Failure) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.group.Put(slot, response)
+	if failure != nil {
+		b.status = append(b.status, failure)
+	}
+	if response != nil {
+		b.order = append(b.order, response)
+	}
+	if b.streamed {
+		_ = b.flush()
+	}
+}
+
+// flush sends the client what has come. If that fails, the legs end. b.mu must be held.
+func (b *batchReply) flush() (err error) {
 	for _, m := range b.order {
-		if m.message == nil {
-			continue
-		}
-		if err := client.Send(sse.Event{Data: m.message}); err != nil {
-			return err
+		if err = b.to.Send(sse.Event{Data: m}); err != nil {
+			b.x.Stop(downstream.ErrClientLeft)
+			break
 		}
 	}
-	b.order = nil
-	return nil
+	b.order = b.order[:0]
+	return err
 }
 
 // pass sends a notification or a response to the server. A failure is only logged.
@@ -143,7 +155,7 @@ func (b *batchReply) start(it clients.Item) {
 	case v == wire.Answer:
 		x.Outcome = metrics.Local
 		x.ObserveLocal(out)
-		b.legEnded(legMessage{slot: it.Slot, message: bytes.Clone(out), final: true}) // its buffer is x's
+		b.end(it.Slot, bytes.Clone(out), nil) // its buffer is x's
 		x.Done()
 		return
 	}
@@ -153,84 +165,28 @@ func (b *batchReply) start(it clients.Item) {
 		return
 	}
 	x.Attach(st)
-	b.open++
 	b.legs.Go(func() { b.follow(x, it.Slot) })
 }
 
 func (b *batchReply) fail(x *exchange.Exchange, slot int, f *mcp.Failure) {
-	b.legEnded(legMessage{slot: slot, message: f.Body(), final: true, failure: f})
+	b.end(slot, f.Body(), f)
 	x.Done()
 }
 
 // follow forwards the server's messages for one leg.
 func (b *batchReply) follow(x *exchange.Exchange, slot int) {
 	defer x.Done()
-	last := legMessage{slot: slot, final: true}
-	client := &legClient{b: b, x: x, slot: slot}
-	e, err := x.Answer(client)
-	switch {
-	case err == nil:
-		last.message, err = x.Keep(e.Data)
-	case client.failed != nil:
-		err = client.failed
+	var response []byte
+	e, err := x.Answer(b)
+	if err == nil {
+		response, err = x.Keep(e.Data)
 	}
+	var failure *mcp.Failure
 	if err != nil && !errors.Is(err, io.EOF) { // io.EOF: no response is owed
-		last.failure = x.Common.Failed(x, err)
-		last.message = last.failure.Body()
+		failure = x.Common.Failed(x, err)
+		response = failure.Body()
 	}
-	b.say(last)
-}
-
-// say passes a message on to the goroutine of the POST.
-func (b *batchReply) say(m legMessage) error {
-	select {
-	case b.said <- m:
-		return nil
-	case <-b.x.Ctx.Done():
-		return context.Cause(b.x.Ctx)
-	}
-}
-
-// legClient is the client of one leg of a batch.
-type legClient struct {
-	b    *batchReply
-	x    *exchange.Exchange
-	slot int
-
-	failed error // why a message could not be kept
-}
-
-// Send implements [mcp.Peer].
-func (c *legClient) Send(e sse.Event) error {
-	if len(e.Data) == 0 {
-		return nil
-	}
-	var message []byte
-	if message, c.failed = c.x.Keep(e.Data); c.failed != nil {
-		return c.failed
-	}
-	return c.b.say(legMessage{slot: c.slot, message: message})
-}
-
-func (b *batchReply) receive() (legMessage, error) {
-	select {
-	case m := <-b.said:
-		if m.final {
-			b.open--
-		}
-		return m, nil
-	case <-b.x.Ctx.Done():
-		return legMessage{}, context.Cause(b.x.Ctx)
-	}
-}
-
-// legEnded stores the last message of a leg.
-func (b *batchReply) legEnded(m legMessage) {
-	b.group.Put(m.slot, m.message)
-	b.order = append(b.order, m)
-	if m.failure != nil {
-		b.status = append(b.status, m.failure)
-	}
+	b.end(slot, response, failure)
 }
 
 // verdict returns the HTTP error for the whole POST: the 401 of any leg, or a 403 or 404 that all
