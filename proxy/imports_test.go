@@ -14,7 +14,7 @@ import (
 //   - translate is pure: it can be tested, fuzzed and reused without a network;
 //   - downstream and upstream are the transports. They do not interpret messages, and neither
 //     imports the other, so that each transport is written once and not once per pair;
-//   - callctx has the contexts of requests, and samehead compares heads of HTTP messages;
+//   - callctx has the contexts of requests, samehead compares heads of HTTP messages, and rawio reads and writes sockets;
 //   - failures has the causes of failures of the server, and repeats merges equal log lines;
 //   - setting reads a configuration into any struct; config has the proxy's configuration;
 //   - mcp has the names, codes and errors of the protocol that the other packages share;
@@ -81,7 +81,7 @@ func TestImportsPointDown(t *testing.T) {
 	const parts = "transform/fields transform/tokens transform/tree transform/notion transform/linear transform/footprint " +
 		"transform/tape transform/schema transform/grapheme transform/fit"
 	const adapting = "adapterrt/pattern adapterrt/clean adapterrt/failure adapterrt/escape adapterrt/near adapterrt/find adapterrt/gate adapterrt/file adapterrt/httpcall adapterrt/credential adapterrt/guard adapterrt/present adapterrt/openapi"
-	const carried = "proxy/callctx proxy/samehead proxy/upstream/orphans proxy/upstream proxy/sse proxy/lines proxy/large proxy/envelope translate/wire"
+	const carried = "proxy/callctx proxy/samehead proxy/rawio proxy/upstream/orphans proxy/upstream proxy/sse proxy/lines proxy/large proxy/envelope translate/wire"
 	const configured = carried + " proxy/mcp proxy/memlimit proxy/oauth proxy/store proxy/setting adapterrt transform translate " + parts + " " + adapting
 	const rooms = configured + " proxy/observe/instances proxy/config proxy/sealed proxy/quota proxy/idmap proxy/downstream proxy/results proxy/processes proxy/ended proxy/failures proxy/repeats proxy/dialect proxy/toolindex proxy/memo proxy/demo proxy/replicas proxy/trace proxy/losses proxy/principal proxy/gate proxy/server proxy/outbox proxy/mcpheader proxy/metrics proxy/oauthrelay proxy/requests proxy/clienterror proxy/report proxy/era proxy/host proxy/bridge proxy/bridge/legacyclient proxy/bridge/modernclient proxy/restart proxy/share proxy/origin proxy/shape proxy/owntools proxy/adapters proxy/stateless proxy/replay proxy/footprint proxy/probe proxy/telemetry proxy/observe proxy/redact proxy/observe/recording proxy/observe/inspect proxy/observe/page proxy/store proxy/store/redisstore proxy/store/storeconfig"
 	const reporting = configured + " proxy/config proxy/idmap proxy/failures proxy/downstream proxy/requests proxy/processes proxy/server proxy/clienterror proxy/metrics proxy/repeats proxy/trace proxy/oauthrelay"
@@ -112,8 +112,9 @@ func TestImportsPointDown(t *testing.T) {
 		"proxy/memlimit":            "",
 		"proxy/callctx":             "",
 		"proxy/samehead":            "",
-		"proxy/downstream":          "proxy/callctx proxy/samehead proxy/mcp translate proxy/sse proxy/lines proxy/large proxy/envelope translate/wire",
-		"proxy/upstream":            "proxy/callctx proxy/samehead proxy/upstream/orphans proxy/sse proxy/lines proxy/large proxy/envelope translate/wire",
+		"proxy/rawio":               "",
+		"proxy/downstream":          "proxy/callctx proxy/samehead proxy/rawio proxy/mcp translate proxy/sse proxy/lines proxy/large proxy/envelope translate/wire",
+		"proxy/upstream":            "proxy/callctx proxy/samehead proxy/rawio proxy/upstream/orphans proxy/sse proxy/lines proxy/large proxy/envelope translate/wire",
 		"proxy/quota":               "",
 		"proxy/sealed":              configured + " proxy/config proxy/ended",
 		"proxy/results":             carried,

@@ -9,6 +9,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/dragoman-proxy/dragoman/proxy/rawio"
 )
 
 // conn is a connection of a client, and what is known of it.
@@ -33,13 +35,11 @@ type conn struct {
 	early           []byte    // what Read returns first: what the fast path has read, and the error of its last Read
 	earlyErr        error
 	linger          bool
-	bodyRead        bool // the body of the request under way was read
-	ended           bool // Read has returned io.EOF
-	muted           bool // the response was written without fasthttp, whose own is dropped
-	parts           net.Buffers
-	vector          [2][]byte // storage for parts
-	behind          []byte    // what the next Write writes as well, behind its own bytes
-	held            bool      // fasthttp may hold back a response until it has answered the pipelined request after it
+	bodyRead        bool   // the body of the request under way was read
+	ended           bool   // Read has returned io.EOF
+	muted           bool   // the response was written without fasthttp, whose own is dropped
+	behind          []byte // what the next Write writes as well, behind its own bytes
+	held            bool   // fasthttp may hold back a response until it has answered the pipelined request after it
 	// takenOver goes on with the connection, for a stream, after fasthttp has released it. It is
 	// set once.
 	takenOver func()
@@ -151,10 +151,7 @@ func (c *conn) hangUp() { _ = unwrap(c.Conn).Close() }
 
 // writeBoth writes a and b with one system call.
 func (c *conn) writeBoth(a, b []byte) error {
-	c.vector = [2][]byte{a, b}
-	c.parts = c.vector[:]
-	_, err := c.parts.WriteTo(c.Conn)
-	c.vector = [2][]byte{}
+	_, err := rawio.WriteBoth(c.Conn, a, b)
 	return err
 }
 
@@ -282,14 +279,12 @@ func (c *conn) Write(b []byte) (int, error) {
 		return c.Conn.Write(b)
 	}
 	both := len(b) + len(c.behind)
-	c.vector = [2][]byte{b, c.behind}
-	c.parts = c.vector[:]
-	n, err := c.parts.WriteTo(c.Conn)
-	c.vector, c.behind = [2][]byte{}, c.behind[:0]
-	if n == int64(both) {
+	n, err := rawio.WriteBoth(c.Conn, b, c.behind)
+	c.behind = c.behind[:0]
+	if n == both {
 		return len(b), nil
 	}
-	return min(int(n), len(b)), err
+	return min(n, len(b)), err
 }
 
 // writeBehind writes b behind what w, which writes to c, has buffered: with the same system call, and without a copy.

@@ -251,6 +251,7 @@ type exchange struct {
 	req    Request
 	resp   Response
 	in     body
+	asked  *[]field
 	posted bool // the request is counted as a POST
 	events eventWriter
 	failed error // why the events ended early
@@ -268,10 +269,21 @@ func (x *exchange) headerOf(name string) string {
 	if x.header == nil {
 		return ""
 	}
+	if x.asked != nil {
+		for i := range *x.asked {
+			if f := &(*x.asked)[i]; f.name == name {
+				return f.value
+			}
+		}
+	}
 	if strings.EqualFold(name, tokenHeader) {
 		return "" // it is for the listener only
 	}
-	return x.conn.valueOf(name, x.header.Peek(name))
+	value := x.conn.valueOf(name, x.header.Peek(name))
+	if x.asked != nil && len(*x.asked) < maxOthers && !strings.EqualFold(name, fasthttp.HeaderContentLength) {
+		*x.asked = append(*x.asked, field{name, value})
+	}
+	return value
 }
 
 func (x *exchange) headers(prefix string, do func(name, value string)) {
@@ -323,7 +335,11 @@ func (x *exchange) run(ctx *fasthttp.RequestCtx, c *conn, call func(Handler, *Re
 type calledBy struct {
 	session, version string
 	versionTwice     bool
+	asked            *[]field // what handlers have asked for, except Content-Length; nil if no other request is expected to say the same
 }
+
+// field is a header. The value is "" if there is none of that name.
+type field struct{ name, value string }
 
 // calledBy reads what an exchange takes from a head.
 func (c *conn) calledBy(header *fasthttp.RequestHeader) (by calledBy) {
@@ -335,7 +351,7 @@ func (c *conn) calledBy(header *fasthttp.RequestHeader) (by calledBy) {
 
 // call calls the handler. out is nil on the fast path.
 func (x *exchange) call(header *fasthttp.RequestHeader, out *fasthttp.Response, c *conn, by calledBy, call func(Handler, *Request, *Response)) {
-	x.header, x.out, x.conn = header, out, c
+	x.header, x.out, x.conn, x.asked = header, out, c, by.asked
 	life := callctx.New()
 	x.cancel = life.End
 	x.req.Ctx, x.req.Cancel = life, x.cancel
@@ -353,7 +369,7 @@ func (x *exchange) call(header *fasthttp.RequestHeader, out *fasthttp.Response, 
 	if !x.face.guard(func() { call(x.face.handler, &x.req, &x.resp) }) {
 		x.fail()
 	}
-	x.header, x.out = nil, nil
+	x.header, x.out, x.asked = nil, nil, nil
 	if x.resp.Listen != nil { // the stream may last for hours; the request's body is not needed for it
 		x.req.Body = nil
 		x.dropBody()

@@ -34,6 +34,7 @@ type fastPath struct {
 	guests *guests                // by which it was admitted
 	once   string                 // the header that may occur only once
 	called calledBy
+	asked  []field // what handlers have asked for, of this head
 
 	source bytes.Reader
 }
@@ -67,6 +68,7 @@ func (h *HTTP) serveFast(c *conn) (closed bool) {
 func (f *fastPath) release() {
 	f.conn, f.guests, f.in = nil, nil, f.in[:0]
 	f.called = calledBy{}
+	clear(f.asked[:cap(f.asked)])
 	f.known.Forget()
 	f.face.fast.Put(f)
 }
@@ -174,6 +176,8 @@ func (f *fastPath) parse() (size, length int) {
 		return 0, 0
 	}
 	f.called = c.calledBy(head)
+	f.asked = f.asked[:0]
+	f.called.asked = &f.asked
 	f.guests, f.once = guests, once
 	f.known.Keep(raw, at)
 	return len(raw), length

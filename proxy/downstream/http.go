@@ -14,6 +14,7 @@ import (
 	"github.com/valyala/fasthttp"
 
 	"github.com/dragoman-proxy/dragoman/proxy/large"
+	"github.com/dragoman-proxy/dragoman/proxy/rawio"
 )
 
 // Why a request's context was cancelled.
@@ -220,7 +221,7 @@ func (l logger) Printf(format string, args ...any) { l("http", fmt.Errorf(format
 // goroutines outlive it.
 func (h *HTTP) Serve(ln net.Listener) error {
 	if h.cfg.TLS != nil {
-		ln = tls.NewListener(ln, h.cfg.TLS)
+		ln = tls.NewListener(rawListener{ln}, h.cfg.TLS)
 	}
 	defer ln.Close()
 	if err := h.start(ln); err != nil {
@@ -252,6 +253,17 @@ func (h *HTTP) Serve(ln net.Listener) error {
 		}
 		pause = min(2*pause, lastPause)
 	}
+}
+
+// rawListener wraps the connections below TLS.
+type rawListener struct{ net.Listener }
+
+func (l rawListener) Accept() (net.Conn, error) {
+	nc, err := l.Listener.Accept()
+	if err != nil {
+		return nil, err
+	}
+	return rawio.Wrap(nc), nil
 }
 
 func (h *HTTP) start(ln net.Listener) error {
@@ -299,7 +311,7 @@ func (h *HTTP) accept(nc net.Conn) {
 		_ = unwrap(nc).Close()
 		return
 	}
-	c := &conn{Conn: nc, face: h, peer: addressOf(nc.RemoteAddr())}
+	c := &conn{Conn: rawio.Wrap(nc), face: h, peer: addressOf(nc.RemoteAddr())}
 	h.conns[c] = struct{}{}
 	h.mu.Unlock()
 	if !h.watch.add(c) {

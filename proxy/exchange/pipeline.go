@@ -54,6 +54,13 @@ func (x *Exchange) Enter(raw []byte) error {
 	return nil
 }
 
+// parsed ends the lap of a scan. Unless the client wants to know it, the time counts as Translate: a look at the clock less.
+func (x *Exchange) parsed() {
+	if x.Clock.Asked {
+		x.Clock.Lap(&x.Clock.Parse)
+	}
+}
+
 // Scan scans raw, the client's message, into x.msg.
 func (x *Exchange) Scan(raw []byte) error {
 	x.Clock.Start()
@@ -63,7 +70,7 @@ func (x *Exchange) Scan(raw []byte) error {
 	}
 	err := x.Msg.ScanLike(x.Scanned, raw, shape)
 	x.Scanned = nil
-	x.Clock.Lap(&x.Clock.Parse)
+	x.parsed()
 	if err != nil {
 		return x.Session.Up.ScanError(&x.Msg, err)
 	}
@@ -203,7 +210,7 @@ func (x *Exchange) translated(raw []byte) (out []byte, ok bool) {
 		}
 	}
 	err := m.ScanLike(x.scannedAs(raw), raw, down.Shape())
-	x.Clock.Lap(&x.Clock.Parse)
+	x.parsed()
 	if err != nil {
 		x.bad = x.Common.Host.Report.Malformed(down.ScanError(m, err), raw, x.From)
 		return nil, false

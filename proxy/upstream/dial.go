@@ -5,6 +5,8 @@ import (
 	"crypto/tls"
 	"net"
 	"time"
+
+	"github.com/dragoman-proxy/dragoman/proxy/rawio"
 )
 
 // dialer opens connections to one server.
@@ -27,6 +29,7 @@ func (d *dialer) dial(ctx context.Context) (*conn, error) {
 	if err != nil {
 		return nil, d.failure(ctx, "connect", err)
 	}
+	socket = rawio.Wrap(socket)
 	nc, op, err := d.reach(limited, socket)
 	if err != nil {
 		socket.Close()

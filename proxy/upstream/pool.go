@@ -9,6 +9,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/dragoman-proxy/dragoman/proxy/rawio"
 	"github.com/dragoman-proxy/dragoman/proxy/samehead"
 )
 
@@ -51,9 +52,6 @@ type conn struct {
 
 	known samehead.Head // the head of the last response to a call
 	means meaning       // what it says
-
-	parts [2][]byte // storage for vec
-	vec   net.Buffers
 }
 
 func newConn(nc, socket net.Conn) *conn {
@@ -142,11 +140,7 @@ func (c *conn) write(head, content []byte, timeout time.Duration) (int, error) {
 	if len(head)+len(content) <= cap(head) {
 		return c.Conn.Write(append(head, content...))
 	}
-	c.parts = [2][]byte{head, content}
-	c.vec = c.parts[:]
-	n, err := c.vec.WriteTo(c.Conn)
-	c.parts = [2][]byte{}
-	return int(n), err
+	return rawio.WriteBoth(c.Conn, head, content)
 }
 
 // pool has the open connections to one server.
