@@ -14,6 +14,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/dragoman-proxy/dragoman/proxy/config"
+	"github.com/dragoman-proxy/dragoman/proxy/peertest"
 )
 
 // frugal is a server and a client that allocate nothing for a call, over sockets.
@@ -177,7 +178,7 @@ func TestCallsAllocateLittle(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			cfg := config.Default()
-			cfg.Upstream.URL = "http://" + accept(t, func(conn net.Conn) { serveFrugally(conn, c.header, c.server) }) + "/mcp"
+			cfg.Upstream.URL = "http://" + peertest.Accept(t, func(conn net.Conn) { serveFrugally(conn, c.header, c.server) }) + "/mcp"
 			base, _ := startServing(t, newOf(t, cfg, zap.NewNop()))
 			client := dialFrugally(t, base, c.client, c.message)
 			n := testing.AllocsPerRun(500, func() {

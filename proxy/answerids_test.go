@@ -8,6 +8,7 @@ import (
 	"github.com/tidwall/gjson"
 
 	"github.com/dragoman-proxy/dragoman/proxy/config"
+	"github.com/dragoman-proxy/dragoman/proxy/peertest"
 )
 
 // answerIDs are request ids in forms that a client may write. The response must have the same
@@ -29,12 +30,12 @@ func TestAnswersCarryTheIDOfTheirRequest(t *testing.T) {
 			ask := func(id, method, params string) string {
 				t.Helper()
 				if clientModern {
-					return client.say(modernRequestOf(id, method, params+`,`+meta(`{}`))).next()
+					return client.Say(modernRequestOf(id, method, params+`,`+meta(`{}`))).Next()
 				}
-				return client.say(fmt.Sprintf(`{"jsonrpc":"2.0","id":%s,"method":%q,"params":{%s}}`, id, method, params)).next()
+				return client.Say(fmt.Sprintf(`{"jsonrpc":"2.0","id":%s,"method":%q,"params":{%s}}`, id, method, params)).Next()
 			}
 			if !clientModern {
-				client.initialize("2025-11-25", `{}`)
+				client.Initialize("2025-11-25", `{}`)
 			}
 			for _, id := range answerIDs {
 				var cursor string
@@ -70,7 +71,7 @@ func TestAnswersCarryTheIDOfTheirRequest(t *testing.T) {
 }
 
 // verbose is a server of either era whose tool t returns more than the budget allows.
-func (c *staged) verbose(modern bool) *scripted {
+func (c *staged) verbose(modern bool) *peertest.Server {
 	more := ""
 	if modern {
 		more = `"resultType":"complete",`
@@ -80,34 +81,34 @@ func (c *staged) verbose(modern bool) *scripted {
 		"fields": `"content":[{"type":"text","text":"{\"a\":1,\"b\":2}"}]`,
 		"short":  `"content":[{"type":"text","text":"hi"}]`,
 	}
-	reply := func(u *turn) {
+	reply := func(u *peertest.Turn) {
 		body := ""
-		switch name := gjson.Get(u.text, "params.name").String(); {
-		case u.method == "tools/list":
+		switch name := gjson.Get(u.Text, "params.name").String(); {
+		case u.Method == "tools/list":
 			body = `"tools":[{"name":"t","inputSchema":{"type":"object"}}]`
-		case u.method == "resources/read":
+		case u.Method == "resources/read":
 			body = `"contents":[{"uri":"file:///x","text":` + quote(issues(200)) + `}]`
-		case u.method == "prompts/get":
+		case u.Method == "prompts/get":
 			body = `"messages":[{"role":"user","content":{"type":"text","text":` + quote(issues(200)) + `}}]`
-		case u.method == "tools/call" && name == "broken":
-			u.answer(200, rpcError(u.id, `"code":-32603,"message":"broken"`))
+		case u.Method == "tools/call" && name == "broken":
+			u.Answer(200, rpcError(u.ID, `"code":-32603,"message":"broken"`))
 			return
-		case u.method == "tools/call":
+		case u.Method == "tools/call":
 			body = answers[name]
 		default:
 			return
 		}
-		u.answer(200, result(u.id, more+body))
+		u.Answer(200, result(u.ID, more+body))
 	}
 	if !modern {
 		return c.legacy(`{"tools":{},"prompts":{},"resources":{}}`, reply)
 	}
-	return c.sessionless(func(u *turn) {
-		switch u.method {
+	return c.sessionless(func(u *peertest.Turn) {
+		switch u.Method {
 		case "initialize":
-			u.answer(404, rpcError(u.id, `"code":-32601,"message":"Method not found: initialize"`))
+			u.Answer(404, rpcError(u.ID, `"code":-32601,"message":"Method not found: initialize"`))
 		case "server/discover":
-			u.answer(200, result(u.id, `"resultType":"complete","supportedVersions":["2026-07-28"],"ttlMs":0,"cacheScope":"private","capabilities":{"tools":{},"prompts":{},"resources":{}},`+identity))
+			u.Answer(200, result(u.ID, `"resultType":"complete","supportedVersions":["2026-07-28"],"ttlMs":0,"cacheScope":"private","capabilities":{"tools":{},"prompts":{},"resources":{}},`+identity))
 		default:
 			reply(u)
 		}
@@ -120,21 +121,21 @@ func TestLateNameCollisionAnswersTheRequest(t *testing.T) {
 	_, serveAdapters := withAdapters(t)
 	c := &staged{T: t, bound: map[string]string{}}
 	var lists atomic.Int64
-	s := c.legacy(`{"tools":{}}`, func(u *turn) {
+	s := c.legacy(`{"tools":{}}`, func(u *peertest.Turn) {
 		name := "t"
 		if lists.Add(1) > 1 {
 			name = "mcp_aql_read"
 		}
-		u.answer(200, result(u.id, `"tools":[{"name":"`+name+`","inputSchema":{"type":"object"}}]`))
+		u.Answer(200, result(u.ID, `"tools":[{"name":"`+name+`","inputSchema":{"type":"object"}}]`))
 	})
 	client, _ := c.stage(s, serveAdapters, func(cfg *config.Config) { cfg.Adapters.OnClash = config.ClashFail })
 	for range 3 {
-		answer := client.say(modernRequestOf(`"\u0061"`, "tools/list", meta(`{}`))).next()
+		answer := client.Say(modernRequestOf(`"\u0061"`, "tools/list", meta(`{}`))).Next()
 		if got := gjson.Get(answer, "id").Raw; got != `"\u0061"` {
 			t.Errorf("id %s of %s", got, answer)
 		}
 	}
-	if answer := client.say(modernRequestOf("1", "tools/list", meta(`{}`))).next(); !gjson.Get(answer, "error").Exists() {
+	if answer := client.Say(modernRequestOf("1", "tools/list", meta(`{}`))).Next(); !gjson.Get(answer, "error").Exists() {
 		t.Error(answer)
 	}
 }

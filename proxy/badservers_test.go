@@ -7,11 +7,9 @@ import (
 	"io"
 	"net"
 	"net/http"
-	"net/http/httptest"
 	"os"
 	"slices"
 	"strings"
-	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -21,6 +19,7 @@ import (
 	"go.uber.org/zap/zaptest/observer"
 
 	"github.com/dragoman-proxy/dragoman/proxy/config"
+	"github.com/dragoman-proxy/dragoman/proxy/peertest"
 	"github.com/dragoman-proxy/dragoman/proxy/sse"
 )
 
@@ -162,60 +161,44 @@ func ofLength(body string) string {
 // with the connection what bad says, and closes it. A call of test/wait is answered when the test
 // says so.
 type badServer struct {
-	*httptest.Server
+	*peertest.Server
 	waits, goOn chan struct{}
-
-	mu  sync.Mutex
-	got []string
 }
 
 // heard returns the messages that the server got, without initialize.
-func (s *badServer) heard() []string {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return slices.Clone(s.got)
+func (s *badServer) heard() (list []string) {
+	for _, m := range s.Heard() {
+		if gjson.Get(m.Text, "method").String() != "initialize" && strings.HasPrefix(m.Text, "{") {
+			list = append(list, m.Text)
+		}
+	}
+	return list
 }
 
 func badWeb(t *testing.T, bad func(c *net.TCPConn)) *badServer {
 	s := &badServer{waits: make(chan struct{}), goOn: make(chan struct{})}
-	s.Server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		body, _ := io.ReadAll(r.Body)
-		m := string(body)
-		method := gjson.Get(m, "method").String()
-		if method != "initialize" && r.Method == http.MethodPost {
-			s.mu.Lock()
-			s.got = append(s.got, m)
-			s.mu.Unlock()
-		}
-		if method == "tools/call" {
-			nc, _, err := w.(http.Hijacker).Hijack()
-			if err != nil {
-				t.Error(err)
-				return
-			}
-			defer nc.Close()
-			bad(nc.(*net.TCPConn))
+	s.Server = peertest.NewServer(t, peertest.HTTP, func(u *peertest.Turn) {
+		switch {
+		case u.Request.Method != http.MethodPost:
+			u.Refuse(http.StatusMethodNotAllowed)
 			return
-		}
-		if method == "test/wait" {
+		case u.Method == "tools/call":
+			c := u.Hijack()
+			defer c.Close()
+			bad(c)
+			return
+		case u.Method == "test/wait":
 			s.waits <- struct{}{}
 			<-s.goOn
+		case u.Method == "initialize":
+			u.Web.Header().Set("Mcp-Session-Id", "theirs")
 		}
-		answers, _ := initializing("2025-06-18", obliging)(m)
-		switch {
-		case r.Method != http.MethodPost:
-			w.WriteHeader(http.StatusMethodNotAllowed)
-		case len(answers) == 0:
-			w.WriteHeader(http.StatusAccepted)
-		default:
-			w.Header().Set("Content-Type", "application/json")
-			if method == "initialize" {
-				w.Header().Set("Mcp-Session-Id", "theirs")
-			}
-			_, _ = io.WriteString(w, answers[0])
+		if answers, _ := initializing("2025-06-18", obliging)(u.Text); len(answers) > 0 {
+			u.Answer(200, answers[0])
 		}
-	}))
-	t.Cleanup(func() { s.CloseClientConnections(); s.Close() })
+	})
+	s.Every = true
+	s.At()
 	return s
 }
 
@@ -323,15 +306,14 @@ func TestServerThatGoesDown(t *testing.T) {
 	client := serving(t, func(cfg *config.Config) { cfg.Upstream.URL, cfg.Upstream.Transport = web.URL, "http" })
 	client.initialize()
 	client.isServed()
-	at := web.Listener.Addr().String()
-	web.CloseClientConnections()
+	at := strings.TrimPrefix(web.URL, "http://")
 	web.Close()
 	client.ask("POST", pingOne).told(t, 200, upstreamError("upstream request failed: connection refused"))
 	ln, err := net.Listen("tcp", at) // the server is back
 	if err != nil {
 		t.Skip("another program uses the port: ", err)
 	}
-	again := &http.Server{Handler: web.Config.Handler}
+	again := &http.Server{Handler: web.Server}
 	ended := make(chan error, 1)
 	go func() { ended <- again.Serve(ln) }()
 	client.isServed()

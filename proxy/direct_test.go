@@ -6,9 +6,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
-	"net/http/httptest"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -16,49 +14,19 @@ import (
 
 	"github.com/dragoman-proxy/dragoman/proxy/config"
 	"github.com/dragoman-proxy/dragoman/proxy/mcpheader"
+	"github.com/dragoman-proxy/dragoman/proxy/peertest"
 )
 
-// plainServer is a modern server on a real socket. Its messages are compared byte by byte.
-type plainServer struct {
-	*httptest.Server
-	answer func(w http.ResponseWriter, r *http.Request, body string)
-
-	mu   sync.Mutex
-	got  []string
-	head []http.Header
-}
-
-func newPlainServer(t *testing.T, answer func(w http.ResponseWriter, r *http.Request, body string)) *plainServer {
-	s := &plainServer{answer: answer}
-	s.Server = httptest.NewServer(s)
-	t.Cleanup(func() { s.CloseClientConnections(); s.Close() })
+// newPlainServer starts a server on a real socket that answers every request as it is told. What it gets is compared byte
+// by byte.
+func newPlainServer(t *testing.T, answer func(w http.ResponseWriter, r *http.Request, body string)) *peertest.Server {
+	s := peertest.NewServer(t, peertest.HTTP, func(u *peertest.Turn) {
+		u.Begun = true
+		answer(u.Web, u.Request, u.Text)
+	})
+	s.Every = true
+	s.At()
 	return s
-}
-
-func (s *plainServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	body, _ := io.ReadAll(r.Body)
-	s.mu.Lock()
-	s.got, s.head = append(s.got, string(body)), append(s.head, r.Header.Clone())
-	s.mu.Unlock()
-	s.answer(w, r, string(body))
-}
-
-// count returns how many messages of a method came.
-func (s *plainServer) count(method string) (n int) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	for _, m := range s.got {
-		if gjson.Get(m, "method").String() == method {
-			n++
-		}
-	}
-	return n
-}
-
-func (s *plainServer) last() (string, http.Header) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.got[len(s.got)-1], s.head[len(s.head)-1]
 }
 
 func sayJSON(w http.ResponseWriter, status int, body string) {
@@ -126,7 +94,7 @@ func TestModernToModernOverHTTPIsByteForByte(t *testing.T) {
 		if c.name != "" {
 			header = append(header, "Mcp-Name", c.name)
 		}
-		before := up.count(c.method)
+		before := up.Count(c.method)
 		resp := postAs(t.Context(), t, client, body, header...)
 		if got := read(t, resp); got != answer || resp.StatusCode != 200 {
 			t.Errorf("%s: %d %s", c.method, resp.StatusCode, got)
@@ -134,7 +102,7 @@ func TestModernToModernOverHTTPIsByteForByte(t *testing.T) {
 		if resp.Header.Get("Mcp-Session-Id") != "" {
 			t.Error("a session")
 		}
-		got, head := up.last()
+		got, head := up.Last().Text, up.Last().Header
 		if got != body {
 			t.Errorf("the server got\n     %s\nwant %s", got, body)
 		}
@@ -146,11 +114,11 @@ func TestModernToModernOverHTTPIsByteForByte(t *testing.T) {
 				t.Errorf("%s: %s: %q, want %q", c.method, name, got, want)
 			}
 		}
-		if n := up.count(c.method) - before; n != 1 && c.method != "tools/list" {
+		if n := up.Count(c.method) - before; n != 1 && c.method != "tools/list" {
 			t.Errorf("%s: %d requests for one", c.method, n)
 		}
 	}
-	if n := up.count("initialize"); n != 0 {
+	if n := up.Count("initialize"); n != 0 {
 		t.Error("initialize was sent")
 	}
 }
@@ -262,7 +230,7 @@ func TestClosingTheStreamClosesTheServers(t *testing.T) {
 		case <-time.After(patience):
 			t.Fatalf("%s: the server still sends messages without a client", method)
 		}
-		if n := up.count("notifications/cancelled"); n != 0 {
+		if n := up.Count("notifications/cancelled"); n != 0 {
 			t.Error("a notification as well")
 		}
 	}
@@ -279,7 +247,7 @@ func TestDoubledHeaderIsRefused(t *testing.T) {
 			t.Errorf("%s: %d %s", name, resp.StatusCode, got)
 		}
 	}
-	if len(up.got) != 0 {
-		t.Errorf("the server got %q", up.got)
+	if got := up.Heard(); len(got) != 0 {
+		t.Errorf("the server got %q", got)
 	}
 }

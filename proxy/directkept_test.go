@@ -51,7 +51,7 @@ func TestDirectResultsAreCached(t *testing.T) {
 				last = left
 			}
 		}
-		if n := up.count("resources/read"); n != c.asked {
+		if n := up.Count("resources/read"); n != c.asked {
 			t.Errorf("%s: asked %d times, want %d", c.hints, n, c.asked)
 		}
 	}
@@ -77,7 +77,7 @@ func TestDirectRetriesAreNotCached(t *testing.T) {
 				t.Errorf("%s: %s", more, got)
 			}
 		}
-		if got := up.count("resources/read"); got != 3*(n+1) {
+		if got := up.Count("resources/read"); got != 3*(n+1) {
 			t.Errorf("asked %d times", got)
 		}
 	}
@@ -105,7 +105,7 @@ func TestDirectCacheIsInvalidatedByChanges(t *testing.T) {
 	body := modernRequestOf("2", "tools/call", `"name":"t",`+meta(`{}`))
 	read(t, postAs(t.Context(), t, client, body, modernHeaders(body, "Mcp-Name", "t")...))
 	list()
-	if n := up.count("prompts/list"); n != 2 {
+	if n := up.Count("prompts/list"); n != 2 {
 		t.Errorf("asked %d times", n)
 	}
 }

@@ -16,6 +16,7 @@ import (
 
 	"github.com/dragoman-proxy/dragoman/proxy/clienterror"
 	"github.com/dragoman-proxy/dragoman/proxy/config"
+	"github.com/dragoman-proxy/dragoman/proxy/peertest"
 	"github.com/dragoman-proxy/dragoman/proxy/upstream"
 )
 
@@ -25,8 +26,8 @@ type slowly struct {
 	got [][]string // by process
 }
 
-func (s *slowly) at(t *testing.T, start time.Duration, answer func(m string) ([]string, error)) endpoint {
-	return endpoint{wire: accept(t, func(conn net.Conn) {
+func (s *slowly) at(t *testing.T, start time.Duration, answer func(m string) ([]string, error)) peertest.Endpoint {
+	return peertest.Endpoint{Wire: peertest.Accept(t, func(conn net.Conn) {
 		s.mu.Lock()
 		n := len(s.got)
 		s.got = append(s.got, nil)
@@ -101,7 +102,7 @@ func TestProcessThatStartsSlowly(t *testing.T) {
 				s := new(slowly)
 				cfg := config.Default()
 				cfg.Upstream.HandshakeTimeout = patience
-				s.at(t, 300*time.Millisecond, c.answer).behind(&cfg)
+				behind(s.at(t, 300*time.Millisecond, c.answer), &cfg)
 				srv, err := New(cfg, zap.NewNop())
 				if err != nil {
 					t.Fatal(err)

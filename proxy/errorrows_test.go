@@ -5,6 +5,8 @@ import (
 	"testing"
 
 	"github.com/tidwall/gjson"
+
+	"github.com/dragoman-proxy/dragoman/proxy/peertest"
 )
 
 // errorRow is an error of one era and its translation to the other: the server's HTTP status and
@@ -29,7 +31,7 @@ func TestErrorsOfServersWithSessions(t *testing.T) {
 		{what: "broken", status: 500, said: "", want: 500, heard: `{"code":-32603,"message":"upstream answered 500 Internal Server Error"}`},
 	}
 	for _, r := range rows {
-		r.play(t, func(c *staged) (*talker, string) {
+		r.play(t, func(c *staged) (*peertest.Client, string) {
 			s := c.legacy(`{"tools":{},"resources":{}}`, r.answer)
 			client, _ := c.stage(s)
 			return client, modernRequestOf("5", "prompts/list", meta(`{}`))
@@ -50,37 +52,37 @@ func TestErrorsOfServersWithoutSessions(t *testing.T) {
 		{what: "broken", status: 500, said: "", want: 200, heard: `{"code":-32603,"message":"upstream answered 500 Internal Server Error"}`},
 	}
 	for _, r := range rows {
-		r.play(t, func(c *staged) (*talker, string) {
+		r.play(t, func(c *staged) (*peertest.Client, string) {
 			s := c.modern(`"capabilities":{"tools":{},"resources":{}}`, r.answer)
 			client, _ := c.stage(s)
-			client.initialize("2025-11-25", `{}`)
+			client.Initialize("2025-11-25", `{}`)
 			return client, `{"jsonrpc":"2.0","id":5,"method":"prompts/list","params":{}}`
 		})
 	}
 }
 
 // answer makes the server's response.
-func (r errorRow) answer(u *turn) {
-	if u.method != "prompts/list" {
-		u.answer(200, result(u.id, ""))
+func (r errorRow) answer(u *peertest.Turn) {
+	if u.Method != "prompts/list" {
+		u.Answer(200, result(u.ID, ""))
 		return
 	}
 	if r.said != "" {
-		if u.web != nil {
-			u.web.Header().Set("WWW-Authenticate", "Bearer")
+		if u.Web != nil {
+			u.Web.Header().Set("WWW-Authenticate", "Bearer")
 		}
-		u.answer(r.status, `{"jsonrpc":"2.0","id":`+u.id+`,"error":`+r.said+`}`)
+		u.Answer(r.status, `{"jsonrpc":"2.0","id":`+u.ID+`,"error":`+r.said+`}`)
 		return
 	}
-	u.begun = true
-	u.web.Header().Set("WWW-Authenticate", "Bearer")
-	u.web.Header().Set("Retry-After", "7")
-	u.web.WriteHeader(r.status)
+	u.Begun = true
+	u.Web.Header().Set("WWW-Authenticate", "Bearer")
+	u.Web.Header().Set("Retry-After", "7")
+	u.Web.WriteHeader(r.status)
 }
 
 // play sends the request and checks the error over both transports on both sides, where they have
 // what the error is about.
-func (r errorRow) play(t *testing.T, stage func(*staged) (*talker, string)) {
+func (r errorRow) play(t *testing.T, stage func(*staged) (*peertest.Client, string)) {
 	for _, client := range []bool{false, true} {
 		for _, server := range []bool{false, true} {
 			if server && r.said == "" || server && r.status == 401 || testing.Short() && (client || server) {
@@ -90,15 +92,15 @@ func (r errorRow) play(t *testing.T, stage func(*staged) (*talker, string)) {
 				c := &staged{T: t, client: client, server: server, bound: map[string]string{}}
 				from, request := stage(c)
 				for range 2 { // twice, since the session continues
-					told := from.say(request)
-					answer := told.next()
+					told := from.Say(request)
+					answer := told.Next()
 					sameJSON(t, gjson.Get(answer, "error").Raw, r.heard)
 					if gjson.Get(answer, "id").Raw != "5" {
 						t.Error(answer)
 					}
-					told.hasStatus(r.want)
-					if r.headers != "" && !client && told.header.Get(r.headers) == "" {
-						t.Errorf("%s is gone: %v", r.headers, told.header)
+					told.HasStatus(r.want)
+					if r.headers != "" && !client && told.Header.Get(r.headers) == "" {
+						t.Errorf("%s is gone: %v", r.headers, told.Header)
 					}
 				}
 			})

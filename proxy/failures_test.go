@@ -3,19 +3,16 @@ package proxy
 import (
 	"fmt"
 	"io"
-	"net"
 	"net/http"
-	"net/http/httptest"
 	"strconv"
 	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
 
-	"github.com/tidwall/gjson"
-
 	"github.com/dragoman-proxy/dragoman/proxy/config"
 	"github.com/dragoman-proxy/dragoman/proxy/failures"
+	"github.com/dragoman-proxy/dragoman/proxy/peertest"
 )
 
 // fault is one way in which a server over HTTP fails a request.
@@ -80,7 +77,7 @@ func begunFaults() []fault {
 
 // faultyServer behaves correctly until fault is set; then it fails the requests of one method.
 type faultyServer struct {
-	*httptest.Server
+	*peertest.Server
 	fault  atomic.Pointer[fault]
 	method string
 	stands http.HandlerFunc // answers a GET; nil for 405
@@ -88,53 +85,40 @@ type faultyServer struct {
 
 func newFaultyServer(t *testing.T, method string, modern bool) *faultyServer {
 	s := &faultyServer{method: method}
-	s.Server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		body, _ := io.ReadAll(r.Body)
-		m := string(body)
-		method, id := gjson.Get(m, "method").String(), gjson.Get(m, "id").Raw
-		if f := s.fault.Load(); f != nil && method == s.method {
-			nc, _, err := w.(http.Hijacker).Hijack()
-			if err != nil {
-				t.Error(err)
-				return
-			}
-			defer nc.Close()
-			_, _ = io.WriteString(nc, f.says)
+	s.Server = peertest.NewServer(t, peertest.HTTP, func(u *peertest.Turn) {
+		answer := func(members string) { u.Answer(200, `{"jsonrpc":"2.0","id":`+u.ID+`,`+members+`}`) }
+		f := s.fault.Load()
+		switch {
+		case f != nil && u.Method == s.method:
+			c := u.Hijack()
+			defer c.Close()
+			_, _ = io.WriteString(c, f.says)
 			if f.hangs {
-				stay(nc.(*net.TCPConn))
+				stay(c)
 			}
-			return
-		}
-		switch {
-		case r.Method == http.MethodGet && s.stands != nil:
-			s.stands(w, r)
-			return
-		case r.Method == http.MethodDelete:
-			w.WriteHeader(http.StatusNoContent)
-			return
-		case r.Method != http.MethodPost:
-			w.WriteHeader(http.StatusMethodNotAllowed)
-			return
-		case id == "":
-			w.WriteHeader(http.StatusAccepted)
-			return
-		}
-		w.Header().Set("Content-Type", "application/json")
-		switch {
-		case method == "server/discover" && modern:
-			fmt.Fprintf(w, `{"jsonrpc":"2.0","id":%s,"result":{"resultType":"complete","supportedVersions":["2026-07-28"],"capabilities":{"tools":{}},"ttlMs":0,"cacheScope":"private"}}`, id)
-		case method == "server/discover":
-			fmt.Fprintf(w, `{"jsonrpc":"2.0","id":%s,"error":{"code":-32601,"message":"Method not found"}}`, id)
-		case method == "initialize":
-			w.Header().Set("Mcp-Session-Id", "theirs")
-			fmt.Fprintf(w, `{"jsonrpc":"2.0","id":%s,"result":{"protocolVersion":"2025-06-18","capabilities":{"tools":{}},"serverInfo":{"name":"s","version":"2"}}}`, id)
-		case method == "ping":
-			fmt.Fprintf(w, `{"jsonrpc":"2.0","id":%s,"result":{}}`, id)
+		case u.Text == http.MethodGet && s.stands != nil:
+			u.Begun = true
+			s.stands(u.Web, u.Request)
+		case u.Text == http.MethodDelete:
+			u.Refuse(http.StatusNoContent)
+		case u.Text == http.MethodGet:
+			u.Refuse(http.StatusMethodNotAllowed)
+		case u.ID == "":
+		case u.Method == "server/discover" && modern:
+			answer(`"result":{"resultType":"complete","supportedVersions":["2026-07-28"],"capabilities":{"tools":{}},"ttlMs":0,"cacheScope":"private"}`)
+		case u.Method == "server/discover":
+			answer(`"error":{"code":-32601,"message":"Method not found"}`)
+		case u.Method == "initialize":
+			u.Web.Header().Set("Mcp-Session-Id", "theirs")
+			answer(`"result":{"protocolVersion":"2025-06-18","capabilities":{"tools":{}},"serverInfo":{"name":"s","version":"2"}}`)
+		case u.Method == "ping":
+			answer(`"result":{}`)
 		default:
-			fmt.Fprintf(w, `{"jsonrpc":"2.0","id":%s,"result":{"content":[],"tools":[]}}`, id)
+			answer(`"result":{"content":[],"tools":[]}`)
 		}
-	}))
-	t.Cleanup(func() { s.CloseClientConnections(); s.Close() })
+	})
+	s.Every = true
+	s.At()
 	return s
 }
 
@@ -142,7 +126,6 @@ func newFaultyServer(t *testing.T, method string, modern bool) *faultyServer {
 func (s *faultyServer) begin(f fault) {
 	s.fault.Store(&f)
 	if f.down {
-		s.CloseClientConnections()
 		s.Close()
 	}
 }
@@ -253,14 +236,14 @@ func (f fault) atInitialize(t *testing.T) {
 func (f fault) withoutSession(t *testing.T, begun, modern bool) {
 	s := newFaultyServer(t, "tools/call", modern)
 	client := s.proxyOf(t, f)
-	talk := &talker{t: t, url: client.base + "/mcp", web: client.http}
+	talk := &peertest.Client{T: t, URL: client.base + "/mcp", HTTP: client.http}
 	level := `"io.modelcontextprotocol/logLevel":"debug"`
 	ask := func(method, params string) (h heardAll) {
-		r := talk.say(modernRequestOf("1", method, params+meta(`{}`, level)))
-		for m := range r.events {
+		r := talk.Say(modernRequestOf("1", method, params+meta(`{}`, level)))
+		for m := range r.Events {
 			h.messages = append(h.messages, m)
 		}
-		h.status, h.header = r.status, r.header
+		h.status, h.header = r.Status, r.Header
 		return h
 	}
 	if h := ask("tools/list", ""); h.status != 200 {
@@ -341,10 +324,10 @@ func TestServerFailsAStandingStream(t *testing.T) {
 			}
 			client := s.proxyOf(t, fault{})
 			client.initialize()
-			listens := (&talker{t: t, url: client.base + "/mcp", web: client.http, session: client.session}).listen()
-			listens.hasStatus(200)
-			sameJSON(t, listens.next(), logLine)
-			listens.leave()
+			listens := (&peertest.Client{T: t, URL: client.base + "/mcp", HTTP: client.http, Session: client.session}).Listen()
+			listens.HasStatus(200)
+			sameJSON(t, listens.Next(), logLine)
+			listens.Leave()
 		})
 	}
 	for _, status := range []int{401, 404} {

@@ -75,6 +75,8 @@ import (
 //   - session holds sessions; handshake begins them, and exchange carries a message in one: neither imports the other;
 //   - clients has what its rooms web and pipe share, through which clients enter; they do not import each other;
 //   - deploy has the schema of the configuration, which the command prints;
+//   - peertest has the servers and clients of tests, as storetest, oauthtest and collectortest have other peers: only
+//     tests import these;
 //   - proxy imports all of these, and only the command imports it.
 func TestImportsPointDown(t *testing.T) {
 	const module = "github.com/dragoman-proxy/dragoman/"

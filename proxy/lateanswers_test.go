@@ -1,10 +1,6 @@
 package proxy
 
 import (
-	"bufio"
-	"fmt"
-	"io"
-	"net/http"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -13,27 +9,28 @@ import (
 	"github.com/tidwall/gjson"
 
 	"github.com/dragoman-proxy/dragoman/proxy/config"
+	"github.com/dragoman-proxy/dragoman/proxy/peertest"
 )
 
 // tardy is a server on a pipe that answers the first call when the second one comes, followed by
 // progress, and names in each answer the call it belongs to.
-func tardy(t *testing.T) *scripted {
+func tardy(t *testing.T) *peertest.Server {
 	first := make(chan string, 1)
-	return script(t, true, func(u *turn) {
-		switch u.method {
+	return script(t, true, func(u *peertest.Turn) {
+		switch u.Method {
 		case "initialize":
-			u.answer(200, initialized(u.id))
+			u.Answer(200, initialized(u.ID))
 		case "tools/call":
-			who := gjson.Get(u.text, "params.arguments.who").String()
-			answer := `{"jsonrpc":"2.0","id":` + u.id + `,"result":{"content":[{"type":"text","text":"` + who + `"}]}}`
+			who := gjson.Get(u.Text, "params.arguments.who").String()
+			answer := `{"jsonrpc":"2.0","id":` + u.ID + `,"result":{"content":[{"type":"text","text":"` + who + `"}]}}`
 			if who == "first" {
 				first <- answer
 				return
 			}
 			late := <-first
-			u.line(late)
-			u.line(progressOf(gjson.Get(late, "id").Raw))
-			u.answer(200, answer)
+			u.Line(late)
+			u.Line(progressOf(gjson.Get(late, "id").Raw))
+			u.Answer(200, answer)
 		}
 	})
 }
@@ -67,73 +64,73 @@ func TestLateAnswerIsForNoOtherCall(t *testing.T) {
 		t.Run("HTTP client, "+name+", timed out", func(t *testing.T) {
 			t.Parallel()
 			s := tardy(t)
-			c := through(t, s.at(), child, brief).client(t, false)
-			c.initialize("2025-06-18", "{}")
-			r := c.say(callThree("first"))
-			if got := r.next(); gjson.Get(got, "error.code").Int() != -32603 || gjson.Get(got, "id").Raw != "3" {
+			c := through(t, s.At(), child, brief).client(t, false)
+			c.Initialize("2025-06-18", "{}")
+			r := c.Say(callThree("first"))
+			if got := r.Next(); gjson.Get(got, "error.code").Int() != -32603 || gjson.Get(got, "id").Raw != "3" {
 				t.Errorf("the first call gets %s", got)
 			}
-			isOwn(t, c.say(callThree("second")).next())
+			isOwn(t, c.Say(callThree("second")).Next())
 		})
 		t.Run("HTTP client, "+name+", cancelled", func(t *testing.T) {
 			t.Parallel()
 			s := tardy(t)
-			c := through(t, s.at(), child).client(t, false)
-			c.initialize("2025-06-18", "{}")
-			c.say(callThree("first"))
-			call := s.gets(1, "tools/call")
-			c.say(`{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":3}}`)
-			if got := s.gets(1, "notifications/cancelled").text; gjson.Get(got, "params.requestId").Raw != gjson.Get(call.text, "id").Raw {
-				t.Errorf("%s was cancelled by %s", call.text, got)
+			c := through(t, s.At(), child).client(t, false)
+			c.Initialize("2025-06-18", "{}")
+			c.Say(callThree("first"))
+			call := s.Gets(1, "tools/call")
+			c.Say(`{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":3}}`)
+			if got := s.Gets(1, "notifications/cancelled").Text; gjson.Get(got, "params.requestId").Raw != gjson.Get(call.Text, "id").Raw {
+				t.Errorf("%s was cancelled by %s", call.Text, got)
 			}
-			isOwn(t, c.say(callThree("second")).next())
+			isOwn(t, c.Say(callThree("second")).Next())
 		})
 		t.Run("HTTP client, "+name+", left", func(t *testing.T) {
 			t.Parallel()
 			s := tardy(t)
-			c := through(t, s.at(), child).client(t, false)
-			c.initialize("2025-06-18", "{}")
-			r := c.say(callThree("first"))
-			s.gets(1, "tools/call")
-			r.leave()
-			isOwn(t, c.say(callThree("second")).next())
+			c := through(t, s.At(), child).client(t, false)
+			c.Initialize("2025-06-18", "{}")
+			r := c.Say(callThree("first"))
+			s.Gets(1, "tools/call")
+			r.Leave()
+			isOwn(t, c.Say(callThree("second")).Next())
 		})
 		t.Run("stdio client, "+name+", timed out", func(t *testing.T) {
 			t.Parallel()
 			s := tardy(t)
-			c := through(t, s.at(), child, brief).client(t, true)
-			c.initialize("2025-06-18", "{}")
-			if got := c.say(callThree("first")).next(); gjson.Get(got, "error.code").Int() != -32603 || gjson.Get(got, "id").Raw != "3" {
+			c := through(t, s.At(), child, brief).client(t, true)
+			c.Initialize("2025-06-18", "{}")
+			if got := c.Say(callThree("first")).Next(); gjson.Get(got, "error.code").Int() != -32603 || gjson.Get(got, "id").Raw != "3" {
 				t.Errorf("the first call gets %s", got)
 			}
-			isOwn(t, c.say(callThree("second")).next())
+			isOwn(t, c.Say(callThree("second")).Next())
 		})
 		t.Run("stdio client, "+name+", cancelled", func(t *testing.T) {
 			t.Parallel()
 			s := tardy(t)
-			c := through(t, s.at(), child).client(t, true)
-			c.initialize("2025-06-18", "{}")
-			c.say(callThree("first"))
-			c.say(`{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":3.0}}`)
-			call := s.gets(1, "tools/call")
-			if got := s.gets(1, "notifications/cancelled").text; gjson.Get(got, "params.requestId").Raw != gjson.Get(call.text, "id").Raw {
-				t.Errorf("%s was cancelled by %s", call.text, got)
+			c := through(t, s.At(), child).client(t, true)
+			c.Initialize("2025-06-18", "{}")
+			c.Say(callThree("first"))
+			c.Say(`{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":3.0}}`)
+			call := s.Gets(1, "tools/call")
+			if got := s.Gets(1, "notifications/cancelled").Text; gjson.Get(got, "params.requestId").Raw != gjson.Get(call.Text, "id").Raw {
+				t.Errorf("%s was cancelled by %s", call.Text, got)
 			}
-			isOwn(t, c.say(callThree("second")).next())
+			isOwn(t, c.Say(callThree("second")).Next())
 		})
 		t.Run("SSE client, "+name+", timed out", func(t *testing.T) {
 			t.Parallel()
 			s := tardy(t)
-			c := overSSE(t, through(t, s.at(), child, brief))
-			c.post(initialize("2024-11-05", "{}"))
-			c.next()
-			c.post(`{"jsonrpc":"2.0","method":"notifications/initialized"}`)
-			c.post(callThree("first"))
-			if got := c.next(); gjson.Get(got, "error.code").Int() != -32603 {
+			c := overSSE(t, through(t, s.At(), child, brief))
+			c.Post(initialize("2024-11-05", "{}"))
+			c.Next()
+			c.Post(`{"jsonrpc":"2.0","method":"notifications/initialized"}`)
+			c.Post(callThree("first"))
+			if got := c.Next(); gjson.Get(got, "error.code").Int() != -32603 {
 				t.Errorf("the first call gets %s", got)
 			}
-			c.post(callThree("second"))
-			isOwn(t, c.next())
+			c.Post(callThree("second"))
+			isOwn(t, c.Next())
 		})
 	}
 }
@@ -142,72 +139,19 @@ func TestLateAnswerIsForNoOtherCall(t *testing.T) {
 // POSTs, and the server on its pipe gets two ids.
 func TestOneIDOnSeveralPOSTs(t *testing.T) {
 	s := tardy(t)
-	c := through(t, s.at()).client(t, false)
-	c.initialize("2025-06-18", "{}")
-	a := c.say(callThree("first"))
-	s.gets(1, "tools/call")
-	isOwn(t, c.say(callThree("second")).next())
-	if got := a.next(); gjson.Get(got, "id").Raw != "3" || gjson.Get(got, "result.content.0.text").String() != "first" {
+	c := through(t, s.At()).client(t, false)
+	c.Initialize("2025-06-18", "{}")
+	a := c.Say(callThree("first"))
+	s.Gets(1, "tools/call")
+	isOwn(t, c.Say(callThree("second")).Next())
+	if got := a.Next(); gjson.Get(got, "id").Raw != "3" || gjson.Get(got, "result.content.0.text").String() != "first" {
 		t.Errorf("the first call gets %s", got)
 	}
 }
 
-// sseTalker is a client on HTTP+SSE.
-type sseTalker struct {
-	t    *testing.T
-	web  *http.Client
-	base string
-	uri  string
-	in   *bufio.Reader
-}
-
-func overSSE(t *testing.T, p proxied) *sseTalker {
+func overSSE(t *testing.T, p proxied) *peertest.SSEClient {
 	t.Helper()
-	c := &sseTalker{t: t, web: &http.Client{Transport: new(http.Transport)}, base: strings.TrimSuffix(p.web.url, "/mcp")}
-	t.Cleanup(c.web.CloseIdleConnections)
-	res, err := c.web.Get(c.base + "/sse")
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { res.Body.Close() })
-	c.in = bufio.NewReader(res.Body)
-	c.uri = c.next()
-	return c
-}
-
-// event returns the next event, byte by byte, without comments.
-func (c *sseTalker) event() (text string) {
-	c.t.Helper()
-	for {
-		line, err := c.in.ReadString('\n')
-		switch {
-		case err != nil:
-			c.t.Fatal(err)
-		case line == "\n" && text != "":
-			return text
-		case line != "\n" && line[0] != ':':
-			text += line
-		}
-	}
-}
-
-// next returns the data of the next event.
-func (c *sseTalker) next() string {
-	c.t.Helper()
-	_, data, _ := strings.Cut(c.event(), "data: ")
-	return strings.TrimSuffix(data, "\n")
-}
-
-func (c *sseTalker) post(body string) {
-	c.t.Helper()
-	res, err := c.web.Post(c.base+c.uri, "application/json", strings.NewReader(body))
-	if err != nil {
-		c.t.Fatal(err)
-	}
-	defer res.Body.Close()
-	if _, err := io.Copy(io.Discard, res.Body); err != nil || res.StatusCode != 202 {
-		c.t.Fatal(fmt.Sprint(res.StatusCode, err))
-	}
+	return peertest.NewSSEClient(t, strings.TrimSuffix(p.web.URL, "/mcp"))
 }
 
 // TestCancellationIsForTheCallBeforeIt: the server reads the cancellation slowly, and the client

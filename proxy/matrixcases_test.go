@@ -16,6 +16,7 @@ import (
 	"github.com/tidwall/gjson"
 
 	"github.com/dragoman-proxy/dragoman/proxy/config"
+	"github.com/dragoman-proxy/dragoman/proxy/peertest"
 )
 
 //go:embed testdata/matrix.txt
@@ -195,33 +196,33 @@ func (c *staged) filled(text string) string {
 }
 
 // legacy is a server with sessions, of the newest handshake revision.
-func (c *staged) legacy(capabilities string, rest func(*turn)) *scripted {
-	s := script(c.T, c.server, func(u *turn) {
+func (c *staged) legacy(capabilities string, rest func(*peertest.Turn)) *peertest.Server {
+	s := script(c.T, c.server, func(u *peertest.Turn) {
 		switch {
-		case u.method == "initialize":
-			u.answer(200, `{"jsonrpc":"2.0","id":`+u.id+`,"result":{"protocolVersion":"2025-11-25","capabilities":`+capabilities+`,"serverInfo":{"name":"s","version":"2"},"instructions":"hi"}}`)
-		case u.method == "server/discover":
-			u.answer(200, `{"jsonrpc":"2.0","id":`+u.id+`,"error":{"code":-32601,"message":"Method not found"}}`)
-		case rest != nil && u.id != "" && u.method != "":
+		case u.Method == "initialize":
+			u.Answer(200, `{"jsonrpc":"2.0","id":`+u.ID+`,"result":{"protocolVersion":"2025-11-25","capabilities":`+capabilities+`,"serverInfo":{"name":"s","version":"2"},"instructions":"hi"}}`)
+		case u.Method == "server/discover":
+			u.Answer(200, `{"jsonrpc":"2.0","id":`+u.ID+`,"error":{"code":-32601,"message":"Method not found"}}`)
+		case rest != nil && u.ID != "" && u.Method != "":
 			rest(u)
 		}
 	})
-	s.session = "session-1"
+	s.SessionID = "session-1"
 	return s
 }
 
 // modern is a server without sessions.
-func (c *staged) modern(discovered string, rest func(*turn)) *scripted {
-	return c.sessionless(func(u *turn) {
-		switch u.method {
+func (c *staged) modern(discovered string, rest func(*peertest.Turn)) *peertest.Server {
+	return c.sessionless(func(u *peertest.Turn) {
+		switch u.Method {
 		case "initialize":
-			u.answer(404, `{"jsonrpc":"2.0","id":`+u.id+`,"error":{"code":-32601,"message":"Method not found: initialize"}}`)
+			u.Answer(404, `{"jsonrpc":"2.0","id":`+u.ID+`,"error":{"code":-32601,"message":"Method not found: initialize"}}`)
 		case "server/discover":
-			u.answer(200, `{"jsonrpc":"2.0","id":`+u.id+`,"result":{"resultType":"complete","supportedVersions":["2026-07-28"],"ttlMs":0,"cacheScope":"private",`+discovered+`}}`)
+			u.Answer(200, `{"jsonrpc":"2.0","id":`+u.ID+`,"result":{"resultType":"complete","supportedVersions":["2026-07-28"],"ttlMs":0,"cacheScope":"private",`+discovered+`}}`)
 		case "tools/list":
-			u.answer(200, `{"jsonrpc":"2.0","id":`+u.id+`,"result":{"resultType":"complete","ttlMs":0,"cacheScope":"private","tools":[]}}`)
+			u.Answer(200, `{"jsonrpc":"2.0","id":`+u.ID+`,"result":{"resultType":"complete","ttlMs":0,"cacheScope":"private","tools":[]}}`)
 		default:
-			if rest != nil && u.id != "" && u.method != "" {
+			if rest != nil && u.ID != "" && u.Method != "" {
 				rest(u)
 			}
 		}
@@ -229,16 +230,16 @@ func (c *staged) modern(discovered string, rest func(*turn)) *scripted {
 }
 
 // sessionless is a server that has no standing stream.
-func (c *staged) sessionless(do func(*turn)) *scripted {
+func (c *staged) sessionless(do func(*peertest.Turn)) *peertest.Server {
 	s := script(c.T, c.server, do)
-	s.noGet = true
+	s.NoGet = true
 	return s
 }
 
 // stage starts a proxy and a client in front of a server.
-func (c *staged) stage(s *scripted, change ...func(*config.Config)) (*talker, proxied) {
+func (c *staged) stage(s *peertest.Server, change ...func(*config.Config)) (*peertest.Client, proxied) {
 	c.Helper()
-	p := through(c.T, s.at(), change...)
+	p := through(c.T, s.At(), change...)
 	return p.client(c.T, c.client), p
 }
 
@@ -265,60 +266,60 @@ var bridgeCases = map[int]bridgeCase{
 	17: {do: func(c *staged) { c.listed("2025-11-25") }},
 
 	55: {do: func(c *staged) {
-		s := c.legacy(`{"tools":{}}`, func(u *turn) { u.answer(200, `{"jsonrpc":"2.0","id":`+u.id+`,"result":{"tools":[]}}`) })
+		s := c.legacy(`{"tools":{}}`, func(u *peertest.Turn) { u.Answer(200, `{"jsonrpc":"2.0","id":`+u.ID+`,"result":{"tools":[]}}`) })
 		client, _ := c.stage(s)
-		client.say(c.in[0]).next()
-		m := s.gets(1, "tools/list")
+		client.Say(c.in[0]).Next()
+		m := s.Gets(1, "tools/list")
 		want := c.out[0]
 		if c.server { // on a pipe, the proxy makes ids and tokens
-			id := gjson.Get(m.text, "id").Raw
+			id := gjson.Get(m.Text, "id").Raw
 			want = strings.Replace(numbered(want, id), `"progressToken":"p2"`, `"progressToken":`+id, 1)
 		}
-		c.same(m.text, want)
-		if !c.server && m.header.Get("MCP-Protocol-Version") != "2025-11-25" {
-			c.Errorf("%v", m.header)
+		c.same(m.Text, want)
+		if !c.server && m.Header.Get("MCP-Protocol-Version") != "2025-11-25" {
+			c.Errorf("%v", m.Header)
 		}
-		if len(m.header.Values("Mcp-Method"))+len(m.header.Values("Mcp-Name")) > 0 {
-			c.Errorf("a server with sessions got %v", m.header)
+		if len(m.Header.Values("Mcp-Method"))+len(m.Header.Values("Mcp-Name")) > 0 {
+			c.Errorf("a server with sessions got %v", m.Header)
 		}
 	}},
 	56: {do: func(c *staged) {
-		s := c.legacy(`{"tools":{}}`, func(u *turn) { u.answer(200, numbered(c.in[0], u.id)) })
+		s := c.legacy(`{"tools":{}}`, func(u *peertest.Turn) { u.Answer(200, numbered(c.in[0], u.ID)) })
 		client, _ := c.stage(s)
-		c.same(client.say(modernRequestOf(`"x"`, "tools/list", meta(`{}`))).next(), c.out[0])
+		c.same(client.Say(modernRequestOf(`"x"`, "tools/list", meta(`{}`))).Next(), c.out[0])
 	}},
 	57: {do: func(c *staged) {
 		client, _ := c.stage(c.legacy(`{"tools":{"listChanged":true},"tasks":{"list":{}}}`, nil))
-		r := client.say(c.in[0])
-		c.same(r.next(), c.out[0])
-		r.hasStatus(200)
+		r := client.Say(c.in[0])
+		c.same(r.Next(), c.out[0])
+		r.HasStatus(200)
 	}},
 	58: {do: func(c *staged) {
 		client, _ := c.stage(c.asks(c.in[0]))
-		r := client.say(asCall("7", `{"elicitation":{}}`, ""))
-		c.same(r.next(), c.out[0])
-		r.hasStatus(200)
+		r := client.Say(asCall("7", `{"elicitation":{}}`, ""))
+		c.same(r.Next(), c.out[0])
+		r.HasStatus(200)
 	}},
 	59: {do: func(c *staged) {
 		s := c.asks(awkwardCases(c.T)[58].in[0])
 		client, _ := c.stage(s)
-		c.bind(client.say(asCall("7", `{"elicitation":{}}`, "")).next())
-		before := len(s.heard())
-		r := client.say(c.filled(c.in[0]))
-		c.same(s.getsResponse(`"s1"`).text, c.out[0])
-		c.same(r.next(), `{"jsonrpc":"2.0","id":8,`+complete+`}`)
-		if got := s.heard()[before:]; len(got) != 1 {
+		c.bind(client.Say(asCall("7", `{"elicitation":{}}`, "")).Next())
+		before := len(s.Heard())
+		r := client.Say(c.filled(c.in[0]))
+		c.same(s.GetsResponse(`"s1"`).Text, c.out[0])
+		c.same(r.Next(), `{"jsonrpc":"2.0","id":8,`+complete+`}`)
+		if got := s.Heard()[before:]; len(got) != 1 {
 			c.Errorf("the server got %q", got)
 		}
 	}},
 	60: {do: func(c *staged) {
 		s := c.asks(awkwardCases(c.T)[58].in[0])
 		client, _ := c.stage(s)
-		c.bind(client.say(asCall("7", `{"elicitation":{}}`, "")).next())
+		c.bind(client.Say(asCall("7", `{"elicitation":{}}`, "")).Next())
 		refused := func(what, body string, header ...string) {
-			r := client.say(body, header...)
-			c.same(r.next(), c.out[0])
-			r.hasStatus(200)
+			r := client.Say(body, header...)
+			c.same(r.Next(), c.out[0])
+			r.HasStatus(200)
 		}
 		refused("tampered", c.filled(c.in[0]))
 		good := strings.Replace(c.filled(c.in[0]), c.bound["<opaque>"]+"-x", c.bound["<opaque>"], 1)
@@ -327,53 +328,53 @@ var bridgeCases = map[int]bridgeCase{
 		if !c.client {
 			refused("another principal", good, "Authorization", "Bearer other")
 		}
-		if n := s.count("tools/call"); n != 1 {
+		if n := s.Count("tools/call"); n != 1 {
 			c.Errorf("%d calls", n)
 		}
 	}},
 	61: {do: func(c *staged) {
 		c.questionAnsweredHere(`{"elicitation":{}}`, `"s9"`)
-		s := c.legacy(`{"tools":{}}`, func(u *turn) {
-			u.say(c.in[0])
-			u.say(rpcError(u.id, `"code":-32601,"message":`+quote(gjson.Get(s9(u), "error.message").String())))
+		s := c.legacy(`{"tools":{}}`, func(u *peertest.Turn) {
+			u.Say(c.in[0])
+			u.Say(rpcError(u.ID, `"code":-32601,"message":`+quote(gjson.Get(s9(u), "error.message").String())))
 		})
 		client, _ := c.stage(s)
-		r := client.say(asCall("7", `{"elicitation":{}}`, ""))
-		c.same(r.next(), `{"jsonrpc":"2.0","id":7,"error":{"code":-32021,"message":"Missing required client capability","data":{"requiredCapabilities":{"sampling":{}}}}}`)
-		r.hasStatus(400)
+		r := client.Say(asCall("7", `{"elicitation":{}}`, ""))
+		c.same(r.Next(), `{"jsonrpc":"2.0","id":7,"error":{"code":-32021,"message":"Missing required client capability","data":{"requiredCapabilities":{"sampling":{}}}}}`)
+		r.HasStatus(400)
 	}},
 	62: {do: func(c *staged) { c.questionAnsweredHere(`{}`, `"z"`) }},
 	63: {do: func(c *staged) {
 		client := c.fails(3, "tools/call")
-		r := client.say(asCall("7", `{"elicitation":{"url":{}}}`, ""))
-		c.same(r.next(), c.out[0])
-		r.hasStatus(200)
+		r := client.Say(asCall("7", `{"elicitation":{"url":{}}}`, ""))
+		c.same(r.Next(), c.out[0])
+		r.HasStatus(200)
 	}},
 	64: {do: func(c *staged) {
 		client := c.fails(3, "tools/call")
 		for _, capabilities := range []string{`{}`, `{"elicitation":{}}`, `{"elicitation":{"form":{}}}`} {
-			r := client.say(asCall("7", capabilities, ""))
-			c.same(r.next(), c.out[0])
-			r.hasStatus(400)
+			r := client.Say(asCall("7", capabilities, ""))
+			c.same(r.Next(), c.out[0])
+			r.HasStatus(400)
 		}
 	}},
 	65: {do: func(c *staged) {
 		client := c.fails(4, "resources/read")
-		r := client.say(modernRequestOf(`"r"`, "resources/read", `"uri":"file:///gone",`+meta(`{}`)))
-		c.same(r.next(), c.out[0])
-		r.hasStatus(200)
+		r := client.Say(modernRequestOf(`"r"`, "resources/read", `"uri":"file:///gone",`+meta(`{}`)))
+		c.same(r.Next(), c.out[0])
+		r.HasStatus(200)
 	}},
 	66: {do: func(c *staged) {
-		client, _ := c.stage(c.legacy(`{"tools":{},"logging":{}}`, func(u *turn) { u.say(c.in[0], `{"jsonrpc":"2.0","id":`+u.id+`,"result":{"content":[]}}`) }))
+		client, _ := c.stage(c.legacy(`{"tools":{},"logging":{}}`, func(u *peertest.Turn) { u.Say(c.in[0], `{"jsonrpc":"2.0","id":`+u.ID+`,"result":{"content":[]}}`) }))
 		for _, capabilities := range []string{`{}`, `{"elicitation":{}}`} {
-			c.same(client.say(asCall("7", capabilities, "")).next(), `{"jsonrpc":"2.0","id":7,`+complete+`}`)
+			c.same(client.Say(asCall("7", capabilities, "")).Next(), `{"jsonrpc":"2.0","id":7,`+complete+`}`)
 		}
 	}},
 	67: {do: func(c *staged) { c.listens() }},
 	68: {do: func(c *staged) {
 		s, r := c.listens()
-		s.unasked(c.in[0])
-		c.same(r.next(), c.out[0])
+		s.Unasked(c.in[0])
+		c.same(r.Next(), c.out[0])
 	}},
 	69: {not: "stdio to", do: func(c *staged) { c.refused(400, "MCP-Protocol-Version", "2026-07-28") }},
 	70: {not: "stdio to", do: func(c *staged) { c.refused(400, "Mcp-Name", "foo") }},
@@ -383,45 +384,45 @@ var bridgeCases = map[int]bridgeCase{
 	73: {do: func(c *staged) {
 		s := c.modern(`"capabilities":{"tools":{}}`, nil)
 		client, _ := c.stage(s)
-		client.say(c.in[0]).next()
-		m := s.gets(1, "server/discover")
-		c.same(m.text, c.out[0])
-		if !c.server && (m.header.Get("Mcp-Method") != "server/discover" || m.header.Get("MCP-Protocol-Version") != "2026-07-28") {
-			c.Errorf("%v", m.header)
+		client.Say(c.in[0]).Next()
+		m := s.Gets(1, "server/discover")
+		c.same(m.Text, c.out[0])
+		if !c.server && (m.Header.Get("Mcp-Method") != "server/discover" || m.Header.Get("MCP-Protocol-Version") != "2026-07-28") {
+			c.Errorf("%v", m.Header)
 		}
 	}},
 	74: {do: func(c *staged) {
-		s := c.sessionless(func(u *turn) {
-			if u.method == "server/discover" {
-				u.answer(200, numbered(c.in[0], u.id))
-			} else if u.id != "" {
-				u.answer(404, `{"jsonrpc":"2.0","id":`+u.id+`,"error":{"code":-32601,"message":"Method not found"}}`)
+		s := c.sessionless(func(u *peertest.Turn) {
+			if u.Method == "server/discover" {
+				u.Answer(200, numbered(c.in[0], u.ID))
+			} else if u.ID != "" {
+				u.Answer(404, `{"jsonrpc":"2.0","id":`+u.ID+`,"error":{"code":-32601,"message":"Method not found"}}`)
 			}
 		})
 		client, _ := c.stage(s)
-		c.same(client.initializeAs(awkwardCases(c.T)[73].in[0]), c.out[0])
-		if !c.client && client.session == "" {
+		c.same(client.InitializeAs(awkwardCases(c.T)[73].in[0]), c.out[0])
+		if !c.client && client.Session == "" {
 			c.Error("no session id")
 		}
 	}},
 	75: {do: func(c *staged) {
-		s := c.sessionless(func(u *turn) {
+		s := c.sessionless(func(u *peertest.Turn) {
 			switch {
-			case u.method == "initialize":
-				u.answer(404, `{"jsonrpc":"2.0","id":`+u.id+`,"error":{"code":-32601,"message":"Method not found"}}`)
-			case u.method == "server/discover":
-				u.answer(200, `{"jsonrpc":"2.0","id":`+u.id+`,"result":{"resultType":"complete","supportedVersions":["2026-07-28"],"capabilities":{"tools":{},"logging":{}},"ttlMs":0,"cacheScope":"private"}}`)
-			case u.method == "tools/list":
-				u.answer(200, `{"jsonrpc":"2.0","id":`+u.id+`,"result":{"resultType":"complete","ttlMs":0,"cacheScope":"private","tools":[`+annotatedTool+`]}}`)
-			case u.id != "":
-				u.answer(200, `{"jsonrpc":"2.0","id":`+u.id+`,"result":{"resultType":"complete","content":[]}}`)
+			case u.Method == "initialize":
+				u.Answer(404, `{"jsonrpc":"2.0","id":`+u.ID+`,"error":{"code":-32601,"message":"Method not found"}}`)
+			case u.Method == "server/discover":
+				u.Answer(200, `{"jsonrpc":"2.0","id":`+u.ID+`,"result":{"resultType":"complete","supportedVersions":["2026-07-28"],"capabilities":{"tools":{},"logging":{}},"ttlMs":0,"cacheScope":"private"}}`)
+			case u.Method == "tools/list":
+				u.Answer(200, `{"jsonrpc":"2.0","id":`+u.ID+`,"result":{"resultType":"complete","ttlMs":0,"cacheScope":"private","tools":[`+annotatedTool+`]}}`)
+			case u.ID != "":
+				u.Answer(200, `{"jsonrpc":"2.0","id":`+u.ID+`,"result":{"resultType":"complete","content":[]}}`)
 			}
 		})
 		client, _ := c.stage(s)
-		client.initialize("2025-03-26", `{"roots":{"listChanged":true},"sampling":{}}`)
-		c.same(client.say(c.in[0]).next(), `{"jsonrpc":"2.0","id":5,"result":{"content":[]}}`)
-		m := s.gets(1, "tools/call")
-		c.same(m.text, c.out[0])
+		client.Initialize("2025-03-26", `{"roots":{"listChanged":true},"sampling":{}}`)
+		c.same(client.Say(c.in[0]).Next(), `{"jsonrpc":"2.0","id":5,"result":{"content":[]}}`)
+		m := s.Gets(1, "tools/call")
+		c.same(m.Text, c.out[0])
 		if c.server {
 			return
 		}
@@ -429,7 +430,7 @@ var bridgeCases = map[int]bridgeCase{
 			"MCP-Protocol-Version": "2026-07-28", "Mcp-Method": "tools/call", "Mcp-Name": "=?base64?Z3LDtsOfZQ==?=",
 			"Mcp-Param-Region": "eu", "Mcp-Param-N": "42", "Mcp-Param-Note": "", "Mcp-Session-Id": "",
 		} {
-			if got := m.header.Get(name); got != want {
+			if got := m.Header.Get(name); got != want {
 				c.Errorf("%s: %q, want %q", name, got, want)
 			}
 		}
@@ -437,58 +438,58 @@ var bridgeCases = map[int]bridgeCase{
 	76: {do: func(c *staged) { c.asksLegacy() }},
 	77: {do: func(c *staged) {
 		s, client, r := c.asksLegacy()
-		client.say(c.in[0])
-		retry := s.gets(2, "tools/call")
-		first := s.gets(1, "tools/call")
-		id := gjson.Get(retry.text, "id").Raw
-		if id == gjson.Get(first.text, "id").Raw {
-			c.Errorf("the id is not fresh: %s", retry.text)
+		client.Say(c.in[0])
+		retry := s.Gets(2, "tools/call")
+		first := s.Gets(1, "tools/call")
+		id := gjson.Get(retry.Text, "id").Raw
+		if id == gjson.Get(first.Text, "id").Raw {
+			c.Errorf("the id is not fresh: %s", retry.Text)
 		}
-		c.same(retry.text, numbered(c.out[0], id))
-		if got := gjson.Get(retry.text, "params.requestState").Raw; got != `"S1"` {
+		c.same(retry.Text, numbered(c.out[0], id))
+		if got := gjson.Get(retry.Text, "params.requestState").Raw; got != `"S1"` {
 			c.Errorf("requestState %s", got)
 		}
-		c.same(r.next(), c.filled(`{"jsonrpc":"2.0","method":"notifications/elicitation/complete","params":{"elicitationId":"<uuid>"}}`))
-		c.same(r.next(), `{"jsonrpc":"2.0","id":5,"result":{"content":[]}}`)
+		c.same(r.Next(), c.filled(`{"jsonrpc":"2.0","method":"notifications/elicitation/complete","params":{"elicitationId":"<uuid>"}}`))
+		c.same(r.Next(), `{"jsonrpc":"2.0","id":5,"result":{"content":[]}}`)
 	}},
 	78: {do: func(c *staged) {
-		s := c.modern(`"capabilities":{"tools":{}}`, func(u *turn) {
-			u.answer(200, `{"jsonrpc":"2.0","id":`+u.id+`,"result":{"resultType":"input_required","inputRequests":{"e":{"method":"roots/list"},"s":{"method":"sampling/createMessage","params":{"maxTokens":1,"messages":[]}}},"requestState":"S"}}`)
+		s := c.modern(`"capabilities":{"tools":{}}`, func(u *peertest.Turn) {
+			u.Answer(200, `{"jsonrpc":"2.0","id":`+u.ID+`,"result":{"resultType":"input_required","inputRequests":{"e":{"method":"roots/list"},"s":{"method":"sampling/createMessage","params":{"maxTokens":1,"messages":[]}}},"requestState":"S"}}`)
 		})
 		client, _ := c.stage(s)
-		client.initialize("2025-11-25", `{"roots":{},"sampling":{}}`)
-		r := client.say(toolCalled("5"))
+		client.Initialize("2025-11-25", `{"roots":{},"sampling":{}}`)
+		r := client.Say(toolCalled("5"))
 		for _, id := range []string{"p-1", "p-2"} {
-			if q := r.next(); gjson.Get(q, "id").String() != id {
+			if q := r.Next(); gjson.Get(q, "id").String() != id {
 				c.Fatal(q)
 			}
 		}
-		client.say(c.in[0])
-		c.same(r.next(), `{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":"p-1"}}`)
-		c.same(r.next(), c.out[0])
-		if n := s.count("tools/call"); n != 1 {
+		client.Say(c.in[0])
+		c.same(r.Next(), `{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":"p-1"}}`)
+		c.same(r.Next(), c.out[0])
+		if n := s.Count("tools/call"); n != 1 {
 			c.Errorf("%d calls", n)
 		}
 	}},
 	79: {do: func(c *staged) {
 		var at []time.Time
-		s := c.modern(`"capabilities":{"prompts":{}}`, func(u *turn) {
+		s := c.modern(`"capabilities":{"prompts":{}}`, func(u *peertest.Turn) {
 			at = append(at, time.Now())
-			u.answer(200, numbered(c.in[0], u.id))
+			u.Answer(200, numbered(c.in[0], u.ID))
 		})
 		client, _ := c.stage(s)
-		client.initialize("2025-11-25", `{}`)
-		c.same(client.say(`{"jsonrpc":"2.0","id":5,"method":"prompts/get","params":{"name":"p"}}`).next(), c.out[0])
+		client.Initialize("2025-11-25", `{}`)
+		c.same(client.Say(`{"jsonrpc":"2.0","id":5,"method":"prompts/get","params":{"name":"p"}}`).Next(), c.out[0])
 		ids := map[string]bool{}
 		for n := 1; n <= 4; n++ {
-			m := s.gets(n, "prompts/get").text
+			m := s.Gets(n, "prompts/get").Text
 			ids[gjson.Get(m, "id").Raw] = true
 			if state := gjson.Get(m, "params.requestState").Raw; gjson.Get(m, "params.inputResponses").Exists() || (state == `"S"`) != (n > 1) {
 				c.Error(m)
 			}
 		}
-		if len(ids) != 4 || s.count("prompts/get") != 4 {
-			c.Errorf("%d requests under %d ids", s.count("prompts/get"), len(ids))
+		if len(ids) != 4 || s.Count("prompts/get") != 4 {
+			c.Errorf("%d requests under %d ids", s.Count("prompts/get"), len(ids))
 		}
 		for n, least := range []time.Duration{250 * time.Millisecond, 500 * time.Millisecond, time.Second} {
 			if got := at[n+1].Sub(at[n]); got < least {
@@ -504,130 +505,130 @@ var bridgeCases = map[int]bridgeCase{
 		c.answered("2025-11-25", `"method":"resources/read","params":{"uri":"u:x"}`, 400)
 	}},
 	84: {do: func(c *staged) {
-		s := c.modern(`"capabilities":{"logging":{}}`, func(u *turn) {
-			u.answer(200, `{"jsonrpc":"2.0","id":`+u.id+`,"result":{"resultType":"complete","prompts":[]}}`)
+		s := c.modern(`"capabilities":{"logging":{}}`, func(u *peertest.Turn) {
+			u.Answer(200, `{"jsonrpc":"2.0","id":`+u.ID+`,"result":{"resultType":"complete","prompts":[]}}`)
 		})
 		client, _ := c.stage(s)
-		client.initialize("2025-11-25", `{}`)
-		before := len(s.heard())
-		c.same(client.say(c.in[0]).next(), c.out[0])
-		if got := s.heard()[before:]; len(got) > 0 && c.client == false {
+		client.Initialize("2025-11-25", `{}`)
+		before := len(s.Heard())
+		c.same(client.Say(c.in[0]).Next(), c.out[0])
+		if got := s.Heard()[before:]; len(got) > 0 && c.client == false {
 			c.Errorf("the server got %q", got)
 		}
-		client.say(`{"jsonrpc":"2.0","id":7,"method":"prompts/list"}`).next()
-		if m := s.gets(1, "prompts/list"); gjson.Get(m.text, `params._meta.io\.modelcontextprotocol/logLevel`).Raw != `"debug"` {
-			c.Error(m.text)
+		client.Say(`{"jsonrpc":"2.0","id":7,"method":"prompts/list"}`).Next()
+		if m := s.Gets(1, "prompts/list"); gjson.Get(m.Text, `params._meta.io\.modelcontextprotocol/logLevel`).Raw != `"debug"` {
+			c.Error(m.Text)
 		}
 	}},
 	85: {do: func(c *staged) {
 		client, _ := c.stage(c.modern(`"capabilities":{"logging":{}}`, nil))
-		client.initialize("2025-11-25", `{}`)
-		r := client.say(c.in[0])
-		c.same(r.next(), c.out[0])
-		r.hasStatus(200)
+		client.Initialize("2025-11-25", `{}`)
+		r := client.Say(c.in[0])
+		c.same(r.Next(), c.out[0])
+		r.HasStatus(200)
 	}},
 	86: {do: func(c *staged) {
-		client, _ := c.stage(c.modern(`"capabilities":{"resources":{"subscribe":true}}`, func(u *turn) {
-			u.say(`{"jsonrpc":"2.0","method":"notifications/subscriptions/acknowledged","params":{"_meta":{"io.modelcontextprotocol/subscriptionId":` + u.id + `},"notifications":{}}}`)
-			<-u.ctx.Done()
+		client, _ := c.stage(c.modern(`"capabilities":{"resources":{"subscribe":true}}`, func(u *peertest.Turn) {
+			u.Say(`{"jsonrpc":"2.0","method":"notifications/subscriptions/acknowledged","params":{"_meta":{"io.modelcontextprotocol/subscriptionId":` + u.ID + `},"notifications":{}}}`)
+			<-u.Ctx.Done()
 		}))
-		client.initialize("2025-11-25", `{}`)
-		r := client.say(c.in[0])
-		c.same(r.next(), c.out[0])
-		r.hasStatus(200)
+		client.Initialize("2025-11-25", `{}`)
+		r := client.Say(c.in[0])
+		c.same(r.Next(), c.out[0])
+		r.HasStatus(200)
 	}},
 
 	87: {do: func(c *staged) {
-		s := c.sessionless(func(u *turn) {
-			switch u.method {
+		s := c.sessionless(func(u *peertest.Turn) {
+			switch u.Method {
 			case "server/discover":
-				u.answer(400, numbered(c.in[0], u.id))
+				u.Answer(400, numbered(c.in[0], u.ID))
 			case "initialize":
-				u.answer(200, `{"jsonrpc":"2.0","id":`+u.id+`,"result":{"protocolVersion":"2025-11-25","capabilities":{"tools":{}},"serverInfo":{"name":"s","version":"2"}}}`)
+				u.Answer(200, `{"jsonrpc":"2.0","id":`+u.ID+`,"result":{"protocolVersion":"2025-11-25","capabilities":{"tools":{}},"serverInfo":{"name":"s","version":"2"}}}`)
 			case "tools/list":
-				u.answer(200, `{"jsonrpc":"2.0","id":`+u.id+`,"result":{"tools":[]}}`)
+				u.Answer(200, `{"jsonrpc":"2.0","id":`+u.ID+`,"result":{"tools":[]}}`)
 			}
 		})
 		client, _ := c.stage(s)
-		if got := client.say(modernRequestOf("1", "tools/list", meta(`{}`))).next(); !gjson.Get(got, "result.tools").IsArray() {
+		if got := client.Say(modernRequestOf("1", "tools/list", meta(`{}`))).Next(); !gjson.Get(got, "result.tools").IsArray() {
 			c.Error(got)
 		}
 		// The earlier messages were the proxy's own requests on another session: ids count from the
 		// handshake.
-		m := s.gets(1, "initialize").text
+		m := s.Gets(1, "initialize").Text
 		c.same(m, numbered(c.out[0], gjson.Get(m, "id").Raw))
-		if s.count("server/discover") != 1 {
-			c.Errorf("%d probes", s.count("server/discover"))
+		if s.Count("server/discover") != 1 {
+			c.Errorf("%d probes", s.Count("server/discover"))
 		}
 	}},
 
 	89: {do: func(c *staged) {
 		questions := []string{awkwardCases(c.T)[58].in[0], `{"jsonrpc":"2.0","id":"s2","method":"roots/list"}`}
-		s := c.legacy(`{"tools":{}}`, func(u *turn) {
-			u.say(questions...)
-			u.hears(`"s2"`)
-			u.say(`{"jsonrpc":"2.0","id":` + u.id + `,"result":{"content":[]}}`)
+		s := c.legacy(`{"tools":{}}`, func(u *peertest.Turn) {
+			u.Say(questions...)
+			u.Hears(`"s2"`)
+			u.Say(`{"jsonrpc":"2.0","id":` + u.ID + `,"result":{"content":[]}}`)
 		})
 		client, _ := c.stage(s, func(cfg *config.Config) { cfg.Bridge.Coalesce = time.Second }) // on a busy machine the second question comes late
 		const both = `{"elicitation":{},"roots":{}}`
-		r := client.say(asCall("7", both, "")).next()
+		r := client.Say(asCall("7", both, "")).Next()
 		if keys := gjson.Get(r, "result.inputRequests.@keys").Raw; keys != `["elicitation-1","roots-2"]` {
 			c.Fatal(r)
 		}
 		c.bind(r)
 		// The case does not say that a client must declare roots to be asked for them.
 		in := strings.Replace(c.filled(c.in[0]), `"io.modelcontextprotocol/clientCapabilities":{"elicitation":{}}`, `"io.modelcontextprotocol/clientCapabilities":`+both, 1)
-		answer := client.say(in).next()
+		answer := client.Say(in).Next()
 		// Published clients cannot read a question without params: the proxy adds empty ones.
 		c.same(strings.Replace(answer, `"method":"roots/list","params":{}`, `"method":"roots/list"`, 1), c.out[0])
-		c.same(s.getsResponse(`"s1"`).text, `{"jsonrpc":"2.0","id":"s1","result":{"action":"decline"}}`)
+		c.same(s.GetsResponse(`"s1"`).Text, `{"jsonrpc":"2.0","id":"s1","result":{"action":"decline"}}`)
 		last := asCall("11", both, `"inputResponses":{"roots-2":{"roots":[]}},"requestState":"`+c.bound["<opaque-2>"]+`",`)
-		c.same(client.say(last).next(), `{"jsonrpc":"2.0","id":11,`+complete+`}`)
+		c.same(client.Say(last).Next(), `{"jsonrpc":"2.0","id":11,`+complete+`}`)
 	}},
 	90: {not: "stdio to", do: func(c *staged) {
-		s := c.legacy(`{"tools":{}}`, func(u *turn) { u.answer(200, `{"jsonrpc":"2.0","id":`+u.id+`,"result":{"tools":[]}}`) })
-		p := through(c.T, s.at())
+		s := c.legacy(`{"tools":{}}`, func(u *peertest.Turn) { u.Answer(200, `{"jsonrpc":"2.0","id":`+u.ID+`,"result":{"tools":[]}}`) })
+		p := through(c.T, s.At())
 		p.Modern.Waits.Unattributed = 50 * time.Millisecond
 		client := p.client(c.T, false)
-		client.say(modernRequestOf("1", "tools/list", meta(`{"roots":{}}`))).next()
-		l := client.say(modernRequestOf(`"L"`, "subscriptions/listen", `"notifications":{"toolsListChanged":true},`+meta(`{"roots":{}}`)))
-		l.next() // the standing stream is open
-		s.unasked(c.in[0])
-		c.same(s.getsResponse(`"r1"`).text, c.out[0])
+		client.Say(modernRequestOf("1", "tools/list", meta(`{"roots":{}}`))).Next()
+		l := client.Say(modernRequestOf(`"L"`, "subscriptions/listen", `"notifications":{"toolsListChanged":true},`+meta(`{"roots":{}}`)))
+		l.Next() // the standing stream is open
+		s.Unasked(c.in[0])
+		c.same(s.GetsResponse(`"r1"`).Text, c.out[0])
 	}},
 	91: {not: "stdio to", do: func(c *staged) {
 		for _, capabilities := range []string{`{}`, `{"elicitation":{}}`} {
-			s := c.legacy(`{"tools":{}}`, func(u *turn) { <-u.ctx.Done() })
+			s := c.legacy(`{"tools":{}}`, func(u *peertest.Turn) { <-u.Ctx.Done() })
 			client, _ := c.stage(s)
-			r := client.say(asCall("7", capabilities, ""))
-			id := gjson.Get(s.gets(1, "tools/call").text, "id").Raw
-			r.leave()
+			r := client.Say(asCall("7", capabilities, ""))
+			id := gjson.Get(s.Gets(1, "tools/call").Text, "id").Raw
+			r.Leave()
 			want := strings.Replace(c.out[0], `"requestId":101`, `"requestId":`+id, 1)
-			c.same(s.gets(1, "notifications/cancelled").text, want)
+			c.same(s.Gets(1, "notifications/cancelled").Text, want)
 		}
 	}},
 	92: {not: "stdio to", do: func(c *staged) {
 		goes := make(chan struct{})
 		ended := make(chan bool, 1)
-		s := c.modern(`"capabilities":{"tools":{}}`, func(u *turn) {
+		s := c.modern(`"capabilities":{"tools":{}}`, func(u *peertest.Turn) {
 			select {
 			case <-goes:
-				ended <- u.ctx.Err() == nil
-			case <-u.ctx.Done():
+				ended <- u.Ctx.Err() == nil
+			case <-u.Ctx.Done():
 				ended <- false
 			}
-			u.say(`{"jsonrpc":"2.0","id":` + u.id + `,"result":{"resultType":"complete","content":[]}}`)
+			u.Say(`{"jsonrpc":"2.0","id":` + u.ID + `,"result":{"resultType":"complete","content":[]}}`)
 		})
 		client, _ := c.stage(s)
-		client.initialize("2025-11-25", `{}`)
-		r := client.say(toolCalled("5"))
-		s.gets(1, "tools/call")
-		r.leave()
-		for range r.events { // until the connection is closed
+		client.Initialize("2025-11-25", `{}`)
+		r := client.Say(toolCalled("5"))
+		s.Gets(1, "tools/call")
+		r.Leave()
+		for range r.Events { // until the connection is closed
 		}
-		c.same(client.say(`{"jsonrpc":"2.0","id":6,"method":"ping"}`).next(), `{"jsonrpc":"2.0","id":6,"result":{}}`)
+		c.same(client.Say(`{"jsonrpc":"2.0","id":6,"method":"ping"}`).Next(), `{"jsonrpc":"2.0","id":6,"result":{}}`)
 		close(goes)
-		if !<-ended || s.count("notifications/cancelled") > 0 {
+		if !<-ended || s.Count("notifications/cancelled") > 0 {
 			c.Error("the call was given up with its client's stream")
 		}
 	}},
@@ -644,11 +645,11 @@ func (c *staged) bind(answer string) {
 }
 
 // asks is a server that asks a question in a call, and ends the call when it has the answer.
-func (c *staged) asks(question string) *scripted {
-	return c.legacy(`{"tools":{}}`, func(u *turn) {
-		u.say(question)
-		u.hears(gjson.Get(question, "id").Raw)
-		u.say(`{"jsonrpc":"2.0","id":` + u.id + `,"result":{"content":[]}}`)
+func (c *staged) asks(question string) *peertest.Server {
+	return c.legacy(`{"tools":{}}`, func(u *peertest.Turn) {
+		u.Say(question)
+		u.Hears(gjson.Get(question, "id").Raw)
+		u.Say(`{"jsonrpc":"2.0","id":` + u.ID + `,"result":{"content":[]}}`)
 	})
 }
 
@@ -656,19 +657,19 @@ func (c *staged) asks(question string) *scripted {
 func (c *staged) questionAnsweredHere(capabilities, id string) {
 	s := c.asks(c.in[0])
 	client, _ := c.stage(s)
-	c.same(client.say(asCall("7", capabilities, "")).next(), `{"jsonrpc":"2.0","id":7,`+complete+`}`)
-	c.same(s.getsResponse(id).text, c.out[0])
+	c.same(client.Say(asCall("7", capabilities, "")).Next(), `{"jsonrpc":"2.0","id":7,`+complete+`}`)
+	c.same(s.GetsResponse(id).Text, c.out[0])
 }
 
 // fails starts a client in front of a server that answers its n-th message, and each later one of
 // that method, with the case's error.
-func (c *staged) fails(n int, method string) *talker {
-	s := c.legacy(`{"tools":{},"resources":{}}`, func(u *turn) {
-		if u.method != method {
-			u.answer(200, `{"jsonrpc":"2.0","id":`+u.id+`,"result":{"tools":[]}}`)
+func (c *staged) fails(n int, method string) *peertest.Client {
+	s := c.legacy(`{"tools":{},"resources":{}}`, func(u *peertest.Turn) {
+		if u.Method != method {
+			u.Answer(200, `{"jsonrpc":"2.0","id":`+u.ID+`,"result":{"tools":[]}}`)
 			return
 		}
-		u.answer(200, numbered(c.in[0], u.id))
+		u.Answer(200, numbered(c.in[0], u.ID))
 	})
 	client, _ := c.stage(s)
 	capabilities := `{"elicitation":{"url":{}}}` // the same session as for the call that fails
@@ -676,24 +677,24 @@ func (c *staged) fails(n int, method string) *talker {
 		capabilities = `{}`
 	}
 	for range n - 2 { // the first message was initialize
-		client.say(modernRequestOf("1", "tools/list", meta(capabilities))).next()
+		client.Say(modernRequestOf("1", "tools/list", meta(capabilities))).Next()
 	}
 	return client
 }
 
 // listens begins a subscription as the case of the acknowledgement does.
-func (c *staged) listens() (*scripted, *told) {
+func (c *staged) listens() (*peertest.Server, *peertest.Reply) {
 	c.Helper()
 	first := awkwardCases(c.T)[67]
-	s := c.legacy(`{"tools":{"listChanged":true},"resources":{"subscribe":true}}`, func(u *turn) {
-		u.answer(200, `{"jsonrpc":"2.0","id":`+u.id+`,"result":{}}`)
+	s := c.legacy(`{"tools":{"listChanged":true},"resources":{"subscribe":true}}`, func(u *peertest.Turn) {
+		u.Answer(200, `{"jsonrpc":"2.0","id":`+u.ID+`,"result":{}}`)
 	})
 	client, _ := c.stage(s)
-	r := client.say(first.in[0])
-	c.same(r.next(), first.out[0])
-	r.hasStatus(200)
-	if m := s.gets(1, "resources/subscribe"); gjson.Get(m.text, "params.uri").String() != "file:///a" {
-		c.Error(m.text)
+	r := client.Say(first.in[0])
+	c.same(r.Next(), first.out[0])
+	r.HasStatus(200)
+	if m := s.Gets(1, "resources/subscribe"); gjson.Get(m.Text, "params.uri").String() != "file:///a" {
+		c.Error(m.Text)
 	}
 	return s, r
 }
@@ -703,11 +704,11 @@ func (c *staged) refused(status int, header ...string) {
 	c.Helper()
 	s := c.legacy(`{"tools":{}}`, nil)
 	client, _ := c.stage(s)
-	r := client.say(c.in[0], header...)
-	c.same(r.next(), c.out[0])
-	r.hasStatus(status)
+	r := client.Say(c.in[0], header...)
+	c.same(r.Next(), c.out[0])
+	r.HasStatus(status)
 	method := gjson.Get(c.in[0], "method").String()
-	if s.count(method) > 0 {
+	if s.Count(method) > 0 {
 		c.Error("the server was asked")
 	}
 }
@@ -715,51 +716,51 @@ func (c *staged) refused(status int, header ...string) {
 // answered makes a modern server answer a request of a handshake client.
 func (c *staged) answered(version, request string, status int) {
 	c.Helper()
-	s := c.modern(`"capabilities":{"tools":{},"resources":{}}`, func(u *turn) { u.answer(status, numbered(c.in[0], u.id)) })
+	s := c.modern(`"capabilities":{"tools":{},"resources":{}}`, func(u *peertest.Turn) { u.Answer(status, numbered(c.in[0], u.ID)) })
 	client, _ := c.stage(s)
-	client.initialize(version, `{}`)
+	client.Initialize(version, `{}`)
 	id := gjson.Get(c.out[0], "id").Raw
-	r := client.say(`{"jsonrpc":"2.0","id":` + id + `,` + request + `}`)
-	c.same(r.next(), c.out[0])
-	r.hasStatus(200)
+	r := client.Say(`{"jsonrpc":"2.0","id":` + id + `,` + request + `}`)
+	c.same(r.Next(), c.out[0])
+	r.HasStatus(200)
 }
 
 // listed returns the response to a request for a list of tools.
 func (c *staged) listed(version string) {
 	c.Helper()
-	s := c.sessionless(func(u *turn) {
-		switch u.method {
+	s := c.sessionless(func(u *peertest.Turn) {
+		switch u.Method {
 		case "initialize":
-			u.answer(404, `{"jsonrpc":"2.0","id":`+u.id+`,"error":{"code":-32601,"message":"Method not found"}}`)
+			u.Answer(404, `{"jsonrpc":"2.0","id":`+u.ID+`,"error":{"code":-32601,"message":"Method not found"}}`)
 		case "server/discover":
-			u.answer(200, `{"jsonrpc":"2.0","id":`+u.id+`,"result":{"resultType":"complete","supportedVersions":["2026-07-28"],"capabilities":{"tools":{}},"ttlMs":0,"cacheScope":"private"}}`)
+			u.Answer(200, `{"jsonrpc":"2.0","id":`+u.ID+`,"result":{"resultType":"complete","supportedVersions":["2026-07-28"],"capabilities":{"tools":{}},"ttlMs":0,"cacheScope":"private"}}`)
 		case "tools/list":
-			u.answer(200, numbered(c.in[0], u.id))
+			u.Answer(200, numbered(c.in[0], u.ID))
 		}
 	})
 	client, _ := c.stage(s)
-	client.initialize(version, `{}`)
-	c.same(client.say(`{"jsonrpc":"2.0","id":15,"method":"tools/list"}`).next(), c.out[0])
+	client.Initialize(version, `{}`)
+	c.same(client.Say(`{"jsonrpc":"2.0","id":15,"method":"tools/list"}`).Next(), c.out[0])
 }
 
 // asksLegacy makes a handshake client get a request to open a URL.
-func (c *staged) asksLegacy() (*scripted, *talker, *told) {
+func (c *staged) asksLegacy() (*peertest.Server, *peertest.Client, *peertest.Reply) {
 	c.Helper()
 	first := awkwardCases(c.T)[76]
-	s := c.modern(`"capabilities":{"tools":{}}`, func(u *turn) {
-		if gjson.Get(u.text, "params.inputResponses").Exists() {
-			u.answer(200, `{"jsonrpc":"2.0","id":`+u.id+`,"result":{"resultType":"complete","content":[]}}`)
+	s := c.modern(`"capabilities":{"tools":{}}`, func(u *peertest.Turn) {
+		if gjson.Get(u.Text, "params.inputResponses").Exists() {
+			u.Answer(200, `{"jsonrpc":"2.0","id":`+u.ID+`,"result":{"resultType":"complete","content":[]}}`)
 			return
 		}
-		u.answer(200, numbered(first.in[0], u.id))
+		u.Answer(200, numbered(first.in[0], u.ID))
 	})
 	client, _ := c.stage(s)
-	client.initialize("2025-11-25", `{"elicitation":{"url":{}}}`)
-	r := client.say(toolCalled("5"))
-	c.same(r.next(), first.out[0])
-	r.hasStatus(200)
-	if r.begun != nil && !strings.HasPrefix(r.header.Get("Content-Type"), "text/event-stream") {
-		c.Errorf("%v", r.header)
+	client.Initialize("2025-11-25", `{"elicitation":{"url":{}}}`)
+	r := client.Say(toolCalled("5"))
+	c.same(r.Next(), first.out[0])
+	r.HasStatus(200)
+	if r.Begun != nil && !strings.HasPrefix(r.Header.Get("Content-Type"), "text/event-stream") {
+		c.Errorf("%v", r.Header)
 	}
 	return s, client, r
 }

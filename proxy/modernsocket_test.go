@@ -9,10 +9,11 @@ import (
 	"github.com/tidwall/gjson"
 
 	"github.com/dragoman-proxy/dragoman/proxy/config"
+	"github.com/dragoman-proxy/dragoman/proxy/peertest"
 )
 
 // reportingServer is an HTTP server with sessions that reports progress if a request asks for it.
-func reportingServer(t *testing.T) *plainServer {
+func reportingServer(t *testing.T) *peertest.Server {
 	return newPlainServer(t, func(w http.ResponseWriter, _ *http.Request, body string) {
 		id := gjson.Get(body, "id").Raw
 		switch method := gjson.Get(body, "method").String(); method {

@@ -11,6 +11,7 @@ import (
 	"github.com/tidwall/sjson"
 
 	"github.com/dragoman-proxy/dragoman/proxy/config"
+	"github.com/dragoman-proxy/dragoman/proxy/peertest"
 )
 
 // modernExchange is a request of a modern client and all that follows: notifications, rounds of
@@ -68,48 +69,48 @@ func modernExchanges() []modernExchange {
 }
 
 // modernPeer is the server for these exchanges.
-func modernPeer(t *testing.T, piped bool) *scripted {
+func modernPeer(t *testing.T, piped bool) *peertest.Server {
 	s := script(t, piped, nil)
-	s.noGet = true
+	s.NoGet = true
 	said := map[string]modernExchange{}
 	for _, e := range modernExchanges() {
 		said[modernKeyOf("{"+e.request+"}")] = e
 	}
-	s.script = func(u *turn) {
-		e, known := said[modernKeyOf(u.text)]
+	s.Script = func(u *peertest.Turn) {
+		e, known := said[modernKeyOf(u.Text)]
 		switch {
-		case u.id == "":
+		case u.ID == "":
 			return
-		case u.method == "server/discover":
-			u.answer(200, result(u.id, `"resultType":"complete","supportedVersions":["2026-07-28"],"capabilities":{"tools":{},"prompts":{},"resources":{},"logging":{},"completions":{}},"ttlMs":0,"cacheScope":"private","instructions":"hi",`+identity))
+		case u.Method == "server/discover":
+			u.Answer(200, result(u.ID, `"resultType":"complete","supportedVersions":["2026-07-28"],"capabilities":{"tools":{},"prompts":{},"resources":{},"logging":{},"completions":{}},"ttlMs":0,"cacheScope":"private","instructions":"hi",`+identity))
 			return
 		case !known:
-			u.answer(404, rpcError(u.id, `"code":-32601,"message":"Method not found"`))
+			u.Answer(404, rpcError(u.ID, `"code":-32601,"message":"Method not found"`))
 			return
 		}
 		round := 0
-		if state := gjson.Get(u.text, "params.requestState"); state.Exists() {
+		if state := gjson.Get(u.Text, "params.requestState"); state.Exists() {
 			round = int(state.Int())
 		}
 		if round == 0 {
-			token := gjson.Get(u.text, "params._meta.progressToken").Raw
+			token := gjson.Get(u.Text, "params._meta.progressToken").Raw
 			for _, m := range e.on {
 				if token != "" && strings.Contains(m, "progressToken") {
 					m, _ = sjson.SetRaw(m, "params.progressToken", token)
 				}
-				u.say(m)
+				u.Say(m)
 			}
 		}
 		if round < len(e.asks) {
-			u.say(result(u.id, fmt.Sprintf(`"resultType":"input_required","inputRequests":{%s},"requestState":"%d"`, e.asks[round], round+1)))
+			u.Say(result(u.ID, fmt.Sprintf(`"resultType":"input_required","inputRequests":{%s},"requestState":"%d"`, e.asks[round], round+1)))
 			return
 		}
-		m := `{"jsonrpc":"2.0","id":` + u.id + `,` + e.answer + `}`
-		if strings.Contains(e.answer, "-32601") && !u.begun {
-			u.answer(404, m)
+		m := `{"jsonrpc":"2.0","id":` + u.ID + `,` + e.answer + `}`
+		if strings.Contains(e.answer, "-32601") && !u.Begun {
+			u.Answer(404, m)
 			return
 		}
-		u.say(m)
+		u.Say(m)
 	}
 	return s
 }
@@ -127,7 +128,7 @@ func modernKeyOf(request string) string {
 
 // live makes a client play all exchanges, and returns what it received for each: questions without
 // their names, which differ.
-func live(t *testing.T, client *talker) (heard [][]string) {
+func live(t *testing.T, client *peertest.Client) (heard [][]string) {
 	t.Helper()
 	const capabilities = `{"roots":{},"sampling":{},"elicitation":{"form":{},"url":{}}}`
 	id := 0
@@ -138,15 +139,15 @@ func live(t *testing.T, client *talker) (heard [][]string) {
 			again = false
 			id++
 			params := strings.TrimPrefix(strings.TrimSuffix(gjson.Get("{"+e.request+"}", "params").Raw, "}"), "{")
-			r := client.say(modernRequestOf(fmt.Sprint(id), gjson.Get("{"+e.request+"}", "method").String(), params+","+more+meta(capabilities, e.meta...)))
+			r := client.Say(modernRequestOf(fmt.Sprint(id), gjson.Get("{"+e.request+"}", "method").String(), params+","+more+meta(capabilities, e.meta...)))
 			for {
-				m := r.next()
+				m := r.Next()
 				if gjson.Get(m, "id").Raw != fmt.Sprint(id) {
 					own = append(own, m)
 					continue
 				}
 				if gjson.Get(m, "result.resultType").String() != "input_required" {
-					own = append(own, fmt.Sprint(r.code()), withoutIdentity(m))
+					own = append(own, fmt.Sprint(r.Code()), withoutIdentity(m))
 					break
 				}
 				again = true
@@ -190,15 +191,6 @@ func (e modernExchange) replyTo(question gjson.Result) string {
 	return "{}"
 }
 
-// code returns the HTTP status, or 0 on a pipe.
-func (r *told) code() int {
-	if r.begun == nil {
-		return 0
-	}
-	<-r.begun
-	return r.status
-}
-
 func isCode(m string) bool { return m[0] != '{' }
 
 // withoutIdentity removes the serverInfo from a message.
@@ -220,9 +212,9 @@ func TestModernMessagesSurviveTranslationThereAndBack(t *testing.T) {
 		}
 		t.Run(fmt.Sprintf("%s-%s-%s", transportName(way[0]), transportName(way[1]), transportName(way[2])), func(t *testing.T) {
 			newest := func(cfg *config.Config) { cfg.Upstream.Version = modernOnly }
-			at := modernPeer(t, way[2]).at()
+			at := modernPeer(t, way[2]).At()
 			direct := live(t, proxied{web: at, pipe: at}.client(t, way[2]))
-			second := through(t, modernPeer(t, way[2]).at(), newest)
+			second := through(t, modernPeer(t, way[2]).At(), newest)
 			to := second.web
 			if way[1] {
 				to = second.pipe

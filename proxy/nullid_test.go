@@ -14,11 +14,11 @@ func TestErrorsAboutNoMessageOnAPipe(t *testing.T) {
 		"2025-06-18": `{"jsonrpc":"2.0","id":null,` + why(" (2025-06-18)"),
 		"2025-11-25": `{"jsonrpc":"2.0",` + why(" (2025-11-25 to 2025-06-18)"),
 	} {
-		c := through(t, newlineServer(t).at()).client(t, true)
+		c := through(t, newlineServer(t).At()).client(t, true)
 		if version != "" {
-			c.initialize(version, "{}")
+			c.Initialize(version, "{}")
 		}
-		if got := c.say(`{`).next(); got != want {
+		if got := c.Say(`{`).Next(); got != want {
 			t.Errorf("%q: %s", version, got)
 		}
 	}

@@ -9,6 +9,7 @@ import (
 	"github.com/tidwall/gjson"
 
 	"github.com/dragoman-proxy/dragoman/proxy/config"
+	"github.com/dragoman-proxy/dragoman/proxy/peertest"
 )
 
 // TestCallsWaitForTheirURLsToBeOpened: the call is repeated when both the client and the server
@@ -23,63 +24,65 @@ func TestCallsWaitForTheirURLsToBeOpened(t *testing.T) {
 		for _, c := range []struct {
 			what  string
 			limit time.Duration
-			do    func(s *scripted, client *talker, retry func() *told) *told
+			do    func(s *peertest.Server, client *peertest.Client, retry func() *peertest.Reply) *peertest.Reply
 		}{
-			{"the server first", time.Hour, func(s *scripted, client *talker, retry func() *told) *told {
-				s.unasked(complete)
+			{"the server first", time.Hour, func(s *peertest.Server, client *peertest.Client, retry func() *peertest.Reply) *peertest.Reply {
+				s.Unasked(complete)
 				return retry()
 			}},
-			{"the client first", time.Hour, func(s *scripted, client *talker, retry func() *told) *told {
+			{"the client first", time.Hour, func(s *peertest.Server, client *peertest.Client, retry func() *peertest.Reply) *peertest.Reply {
 				r := retry()
-				s.unasked(other)
-				client.say(modernRequestOf("20", "prompts/list", meta(url))).next() // the response shows that the proxy has read the earlier messages
-				if n := s.count("tools/call"); n != 1 {
-					s.t.Errorf("%d calls before the server has said that the page was seen", n)
+				s.Unasked(other)
+				client.Say(modernRequestOf("20", "prompts/list", meta(url))).Next() // the response shows that the proxy has read the earlier messages
+				if n := s.Count("tools/call"); n != 1 {
+					s.T.Errorf("%d calls before the server has said that the page was seen", n)
 				}
-				s.unasked(complete)
+				s.Unasked(complete)
 				return r
 			}},
-			{"on the stream of another request", time.Hour, func(s *scripted, client *talker, retry func() *told) *told {
-				client.say(modernRequestOf("20", "prompts/get", `"name":"says",`+meta(url))).next()
+			{"on the stream of another request", time.Hour, func(s *peertest.Server, client *peertest.Client, retry func() *peertest.Reply) *peertest.Reply {
+				client.Say(modernRequestOf("20", "prompts/get", `"name":"says",`+meta(url))).Next()
 				return retry()
 			}},
-			{"the server never", 20 * time.Millisecond, func(s *scripted, client *talker, retry func() *told) *told { return retry() }},
+			{"the server never", 20 * time.Millisecond, func(s *peertest.Server, client *peertest.Client, retry func() *peertest.Reply) *peertest.Reply {
+				return retry()
+			}},
 		} {
 			t.Run(c.what, func(t *testing.T) {
 				s := script(t, piped, nil)
-				s.session = "session-1"
-				s.script = func(u *turn) {
+				s.SessionID = "session-1"
+				s.Script = func(u *peertest.Turn) {
 					switch {
-					case u.method == "initialize":
-						u.answer(200, `{"jsonrpc":"2.0","id":`+u.id+`,"result":{"protocolVersion":"2025-11-25","capabilities":{"tools":{},"prompts":{}},"serverInfo":{"name":"s","version":"2"}}}`)
-					case u.method == "prompts/get":
-						u.say(complete, result(u.id, `"messages":[]`))
-					case u.method == "prompts/list":
-						u.answer(200, result(u.id, `"prompts":[]`))
-					case u.method == "tools/call" && u.count("tools/call") == 1:
-						u.answer(200, rpcError(u.id, `"code":-32042,"message":"m","data":{"elicitations":[{"mode":"url","elicitationId":"e1","url":"https://a.example/c","message":"Sign in"}]}`))
-					case u.method == "tools/call":
-						u.answer(200, result(u.id, `"content":[]`))
-					case u.id != "" && u.method != "":
-						u.answer(400, rpcError(u.id, `"code":-32601,"message":"Method not found"`))
+					case u.Method == "initialize":
+						u.Answer(200, `{"jsonrpc":"2.0","id":`+u.ID+`,"result":{"protocolVersion":"2025-11-25","capabilities":{"tools":{},"prompts":{}},"serverInfo":{"name":"s","version":"2"}}}`)
+					case u.Method == "prompts/get":
+						u.Say(complete, result(u.ID, `"messages":[]`))
+					case u.Method == "prompts/list":
+						u.Answer(200, result(u.ID, `"prompts":[]`))
+					case u.Method == "tools/call" && u.Count("tools/call") == 1:
+						u.Answer(200, rpcError(u.ID, `"code":-32042,"message":"m","data":{"elicitations":[{"mode":"url","elicitationId":"e1","url":"https://a.example/c","message":"Sign in"}]}`))
+					case u.Method == "tools/call":
+						u.Answer(200, result(u.ID, `"content":[]`))
+					case u.ID != "" && u.Method != "":
+						u.Answer(400, rpcError(u.ID, `"code":-32601,"message":"Method not found"`))
 					}
 				}
-				p := through(t, s.at(), func(cfg *config.Config) { cfg.Bridge.OpenedTimeout = c.limit })
+				p := through(t, s.At(), func(cfg *config.Config) { cfg.Bridge.OpenedTimeout = c.limit })
 				client := p.client(t, false)
-				state := gjson.Get(client.say(asCall("7", url, "")).next(), "result.requestState").Raw
+				state := gjson.Get(client.Say(asCall("7", url, "")).Next(), "result.requestState").Raw
 				if state == "" {
 					t.Fatal("no requestState")
 				}
-				r := c.do(s, client, func() *told {
-					return client.say(asCall("8", url, `"inputResponses":{"elicitation-1":{"action":"accept"}},"requestState":`+state+`,`))
+				r := c.do(s, client, func() *peertest.Reply {
+					return client.Say(asCall("8", url, `"inputResponses":{"elicitation-1":{"action":"accept"}},"requestState":`+state+`,`))
 				})
-				if got := r.next(); !strings.Contains(got, `"complete"`) || gjson.Get(got, "id").Raw != "8" {
+				if got := r.Next(); !strings.Contains(got, `"complete"`) || gjson.Get(got, "id").Raw != "8" {
 					t.Error(got)
 				}
-				if n := s.count("tools/call"); n != 2 {
+				if n := s.Count("tools/call"); n != 2 {
 					t.Errorf("%d calls", n)
 				}
-				if strings.Contains(s.gets(2, "tools/call").text, "requestState") {
+				if strings.Contains(s.Gets(2, "tools/call").Text, "requestState") {
 					t.Error("the server got what is ours")
 				}
 				if n := p.Modern.Counts().Opening; n > 0 {

@@ -7,6 +7,7 @@ import (
 	"github.com/tidwall/gjson"
 
 	"github.com/dragoman-proxy/dragoman/proxy/config"
+	"github.com/dragoman-proxy/dragoman/proxy/peertest"
 )
 
 // TestOversizedMessageFailsOneCall: an oversized response fails only its call, wherever in it the
@@ -33,25 +34,25 @@ func TestOversizedMessageFailsOneCall(t *testing.T) {
 			name := c.name + map[bool]string{false: ", HTTP client", true: ", stdio client"}[pipe]
 			t.Run(name, func(t *testing.T) {
 				t.Parallel()
-				calls := make(chan *turn, 2)
-				s := script(t, true, func(u *turn) {
-					switch u.method {
+				calls := make(chan *peertest.Turn, 2)
+				s := script(t, true, func(u *peertest.Turn) {
+					switch u.Method {
 					case "initialize":
-						u.answer(200, initialized(u.id))
+						u.Answer(200, initialized(u.ID))
 					case "tools/call":
 						calls <- u
 					}
 				})
-				client := through(t, s.at(), func(c *config.Config) { c.Limits.UpstreamMessage = 1 << 20 }).client(t, pipe)
-				client.initialize("2025-06-18", "{}")
-				call := func(id string) *told {
-					return client.say(`{"jsonrpc":"2.0","id":` + id + `,"method":"tools/call","params":{"name":"t"}}`)
+				client := through(t, s.At(), func(c *config.Config) { c.Limits.UpstreamMessage = 1 << 20 }).client(t, pipe)
+				client.Initialize("2025-06-18", "{}")
+				call := func(id string) *peertest.Reply {
+					return client.Say(`{"jsonrpc":"2.0","id":` + id + `,"method":"tools/call","params":{"name":"t"}}`)
 				}
 				first := call("11")
 				one := <-calls
 				second := call("22")
 				two := <-calls
-				s.line(c.message(one.id))
+				s.Line(c.message(one.ID))
 				failed := func(got, id string) {
 					t.Helper()
 					if gjson.Get(got, "id").Raw != id || gjson.Get(got, "error.code").Int() != -32603 || !strings.Contains(got, "larger than the limit of 1048576 bytes") {
@@ -66,8 +67,8 @@ func TestOversizedMessageFailsOneCall(t *testing.T) {
 				}
 				if c.second { // in any order
 					got := map[string]string{}
-					for _, r := range []*told{first, second} {
-						text := r.next()
+					for _, r := range []*peertest.Reply{first, second} {
+						text := r.Next()
 						got[gjson.Get(text, "id").Raw] = text
 					}
 					failed(got["11"], "11")
@@ -75,13 +76,13 @@ func TestOversizedMessageFailsOneCall(t *testing.T) {
 					return
 				}
 				if c.first {
-					failed(first.next(), "11")
+					failed(first.Next(), "11")
 				} else {
-					one.answer(200, `{"jsonrpc":"2.0","id":`+one.id+`,"result":{}}`)
-					good(first.next(), "11")
+					one.Answer(200, `{"jsonrpc":"2.0","id":`+one.ID+`,"result":{}}`)
+					good(first.Next(), "11")
 				}
-				two.answer(200, `{"jsonrpc":"2.0","id":`+two.id+`,"result":{}}`)
-				good(second.next(), "22")
+				two.Answer(200, `{"jsonrpc":"2.0","id":`+two.ID+`,"result":{}}`)
+				good(second.Next(), "22")
 			})
 		}
 	}

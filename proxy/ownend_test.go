@@ -15,6 +15,7 @@ import (
 	"go.uber.org/zap/zaptest/observer"
 
 	"github.com/dragoman-proxy/dragoman/proxy/config"
+	"github.com/dragoman-proxy/dragoman/proxy/peertest"
 )
 
 // TestOwnDeletesCarryTheClientsCredentials: the DELETE has the Authorization that the server
@@ -41,7 +42,7 @@ func TestOwnDeletesCarryTheClientsCredentials(t *testing.T) {
 				if r.Method == http.MethodDelete {
 					deleted <- r.Header.Get("Authorization")
 				}
-				inner.Config.Handler.ServeHTTP(w, r)
+				inner.ServeHTTP(w, r)
 			}))
 			defer web.Close()
 			cfg := config.Default()
@@ -55,12 +56,12 @@ func TestOwnDeletesCarryTheClientsCredentials(t *testing.T) {
 			want := fresh
 			if c.modern {
 				want = old
-				talk := &talker{t: t, url: client.base + "/mcp", web: client.http}
+				talk := &peertest.Client{T: t, URL: client.base + "/mcp", HTTP: client.http}
 				list := modernRequestOf("1", "tools/list", meta(`{}`))
-				talk.say(list, "Authorization", old).hasStatus(200)
+				talk.Say(list, "Authorization", old).HasStatus(200)
 				if c.name == "pooled, limit" {
-					talk.say(list, "Authorization", "Bearer another").hasStatus(200)
-					talk.say(list, "Authorization", "Bearer third").hasStatus(200)
+					talk.Say(list, "Authorization", "Bearer another").HasStatus(200)
+					talk.Say(list, "Authorization", "Bearer third").HasStatus(200)
 				}
 			} else {
 				session := client.begins("Authorization", old)

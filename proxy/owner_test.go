@@ -253,7 +253,7 @@ func TestARefreshedTokenNeverEndsASession(t *testing.T) {
 						_, _ = io.WriteString(w, rpcError("null", `"code":-32022,"message":"no","data":{"supported":["2026-07-28"]}`))
 						return
 					}
-					s.Config.Handler.ServeHTTP(w, r)
+					s.ServeHTTP(w, r)
 				}))
 				defer web.Close()
 				client := serving(t, func(cfg *config.Config) { cfg.Upstream.URL, cfg.Bridge.Principal = web.URL, by })

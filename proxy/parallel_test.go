@@ -14,6 +14,7 @@ import (
 	"github.com/tidwall/gjson"
 
 	"github.com/dragoman-proxy/dragoman/proxy/config"
+	"github.com/dragoman-proxy/dragoman/proxy/peertest"
 )
 
 const elicits = `{"elicitation":{}}`
@@ -36,12 +37,12 @@ func corners(t *testing.T, play func(c *staged)) {
 
 // answersOf returns the responses to requests that were sent at the same time, by id. It passes all
 // other messages to note.
-func answersOf(t *testing.T, all []*told, note func(m string)) map[int]string {
+func answersOf(t *testing.T, all []*peertest.Reply, note func(m string)) map[int]string {
 	t.Helper()
 	answers := map[int]string{}
-	if len(all) > 0 && all[0].begun == nil { // one pipe for all
+	if len(all) > 0 && all[0].Begun == nil { // one pipe for all
 		for len(answers) < len(all) {
-			if m := all[0].next(); gjson.Get(m, "method").Exists() {
+			if m := all[0].Next(); gjson.Get(m, "method").Exists() {
 				note(m)
 			} else {
 				answers[int(gjson.Get(m, "id").Int())] = m
@@ -50,8 +51,8 @@ func answersOf(t *testing.T, all []*told, note func(m string)) map[int]string {
 		return answers
 	}
 	for _, r := range all {
-		m := r.next()
-		for ; gjson.Get(m, "method").Exists(); m = r.next() {
+		m := r.Next()
+		for ; gjson.Get(m, "method").Exists(); m = r.Next() {
 			note(m)
 		}
 		answers[int(gjson.Get(m, "id").Int())] = m
@@ -61,27 +62,27 @@ func answersOf(t *testing.T, all []*told, note func(m string)) map[int]string {
 
 // firstOf returns the next message for either of two requests, which may share a pipe. A request
 // that has its message is not read again.
-func firstOf(one, other *told) (m string) {
-	one.t.Helper()
+func firstOf(one, other *peertest.Reply) (m string) {
+	one.T.Helper()
 	select {
-	case m = <-one.events:
-		one.events = nil
-	case m = <-other.events:
-		other.events = nil
+	case m = <-one.Events:
+		one.Events = nil
+	case m = <-other.Events:
+		other.Events = nil
 	case <-time.After(patience):
-		one.t.Fatal("nothing comes")
+		one.T.Fatal("nothing comes")
 	}
 	return m
 }
 
 // callerOfMany returns a function that sends a request with this id and waits for the response. It
 // is safe for concurrent use.
-func callerOfMany(client *talker) func(id int, body string) string {
-	if client.conn == nil {
+func callerOfMany(client *peertest.Client) func(id int, body string) string {
+	if !client.Piped() {
 		return func(_ int, body string) string {
-			r := client.say(body)
-			m := r.next()
-			for ; gjson.Get(m, "method").Exists(); m = r.next() {
+			r := client.Say(body)
+			m := r.Next()
+			for ; gjson.Get(m, "method").Exists(); m = r.Next() {
 			}
 			return m
 		}
@@ -89,11 +90,11 @@ func callerOfMany(client *talker) func(id int, body string) string {
 	var mu sync.Mutex
 	answers := map[int]string{}
 	return func(id int, body string) string {
-		client.say(body)
+		client.Say(body)
 		for end := time.Now().Add(patience); time.Now().Before(end); time.Sleep(time.Millisecond) {
 			mu.Lock()
 			select {
-			case m := <-client.lines:
+			case m := <-client.Lines:
 				answers[int(gjson.Get(m, "id").Int())] = m
 			default:
 			}
@@ -114,7 +115,7 @@ func TestParallelCallsOfOneClientShareASession(t *testing.T) {
 		for _, n := range []int{8, 20} {
 			var mu sync.Mutex
 			count, all := 0, make(chan struct{})
-			s := c.legacy(`{"tools":{}}`, func(u *turn) {
+			s := c.legacy(`{"tools":{}}`, func(u *peertest.Turn) {
 				mu.Lock()
 				count++
 				mine := count
@@ -124,14 +125,14 @@ func TestParallelCallsOfOneClientShareASession(t *testing.T) {
 				mu.Unlock()
 				select {
 				case <-all:
-				case <-u.ctx.Done():
+				case <-u.Ctx.Done():
 				}
-				u.answer(200, result(u.id, fmt.Sprintf(`"content":[{"type":"text","text":"%d"}]`, mine)))
+				u.Answer(200, result(u.ID, fmt.Sprintf(`"content":[{"type":"text","text":"%d"}]`, mine)))
 			})
 			client, _ := c.stage(s, func(cfg *config.Config) { cfg.Bridge.MaxSessions = 1 })
-			var calls []*told
+			var calls []*peertest.Reply
 			for id := range n {
-				calls = append(calls, client.say(callNamed(id+1, "count", `{"elicitation":{},"sampling":{},"roots":{}}`, "")))
+				calls = append(calls, client.Say(callNamed(id+1, "count", `{"elicitation":{},"sampling":{},"roots":{}}`, "")))
 			}
 			var got []int
 			for id, m := range answersOf(c.T, calls, func(string) {}) {
@@ -146,7 +147,7 @@ func TestParallelCallsOfOneClientShareASession(t *testing.T) {
 					c.Fatalf("%d calls count %v", n, got)
 				}
 			}
-			if sessions := s.count("initialize"); sessions != 1 {
+			if sessions := s.Count("initialize"); sessions != 1 {
 				c.Errorf("%d sessions for %d calls", sessions, n)
 			}
 		}
@@ -160,21 +161,21 @@ func TestParallelCallsAreAllAskedAndAnswered(t *testing.T) {
 		corners(t, func(c *staged) {
 			const n = 4
 			var mu sync.Mutex
-			var waiting []*turn
-			var s *scripted
-			s = c.legacy(`{"tools":{}}`, func(u *turn) {
+			var waiting []*peertest.Turn
+			var s *peertest.Server
+			s = c.legacy(`{"tools":{}}`, func(u *peertest.Turn) {
 				mu.Lock()
 				waiting = append(waiting, u)
 				last := len(waiting) == n
 				mu.Unlock()
 				if last {
 					for _, each := range waiting {
-						s.unasked(`{"jsonrpc":"2.0","id":"q` + each.id + `","method":"elicitation/create","params":{"message":"for ` + each.id + `","requestedSchema":{"type":"object","properties":{"n":{"type":"string"}}}}}`)
+						s.Unasked(`{"jsonrpc":"2.0","id":"q` + each.ID + `","method":"elicitation/create","params":{"message":"for ` + each.ID + `","requestedSchema":{"type":"object","properties":{"n":{"type":"string"}}}}}`)
 						time.Sleep(apart)
 					}
 				}
-				answer := s.getsResponse(`"q` + u.id + `"`).text
-				u.answer(200, result(u.id, `"content":[{"type":"text","text":`+quote(u.id+" got "+gjson.Get(answer, "result.content.n").String())+`}]`))
+				answer := s.GetsResponse(`"q` + u.ID + `"`).Text
+				u.Answer(200, result(u.ID, `"content":[{"type":"text","text":`+quote(u.ID+" got "+gjson.Get(answer, "result.content.n").String())+`}]`))
 			})
 			client, _ := c.stage(s)
 			ask := callerOfMany(client)
@@ -202,7 +203,7 @@ func TestParallelCallsAreAllAskedAndAnswered(t *testing.T) {
 				})
 			}
 			calls.Wait()
-			if sessions := s.count("initialize"); sessions != 1 {
+			if sessions := s.Count("initialize"); sessions != 1 {
 				c.Errorf("%d sessions", sessions)
 			}
 		})
@@ -213,13 +214,13 @@ func TestParallelCallsAreAllAskedAndAnswered(t *testing.T) {
 // with another clientInfo or address.
 func TestClientsThatDoNotShareASession(t *testing.T) {
 	c := &staged{T: t, bound: map[string]string{}}
-	s := c.legacy(`{"tools":{}}`, func(u *turn) { u.answer(200, result(u.id, `"content":[]`)) })
+	s := c.legacy(`{"tools":{}}`, func(u *peertest.Turn) { u.Answer(200, result(u.ID, `"content":[]`)) })
 	one, p := c.stage(s)
 	call := callNamed(1, "t", elicits, "")
-	ask := func(want int, what string, client *talker, body string, header ...string) {
+	ask := func(want int, what string, client *peertest.Client, body string, header ...string) {
 		t.Helper()
-		client.say(body, header...).next()
-		if n := s.count("initialize"); n != want {
+		client.Say(body, header...).Next()
+		if n := s.Count("initialize"); n != want {
 			t.Errorf("%s: %d sessions, want %d", what, n, want)
 		}
 	}
@@ -231,16 +232,16 @@ func TestClientsThatDoNotShareASession(t *testing.T) {
 	ask(4, "the first principal", p.client(t, false), call, "Authorization", "Bearer a")
 	elsewhere := p.client(t, false)
 	dial := &net.Dialer{LocalAddr: &net.TCPAddr{IP: net.IPv4(127, 0, 0, 2)}}
-	if conn, err := dial.Dial("tcp", strings.TrimSuffix(strings.TrimPrefix(p.web.url, "http://"), "/mcp")); err != nil {
+	if conn, err := dial.Dial("tcp", strings.TrimSuffix(strings.TrimPrefix(p.web.URL, "http://"), "/mcp")); err != nil {
 		t.Logf("no second loopback address: %v", err)
 		return
 	} else {
 		conn.Close()
 	}
-	elsewhere.web = &http.Client{Transport: &http.Transport{DialContext: func(ctx context.Context, network, at string) (net.Conn, error) {
+	elsewhere.HTTP = &http.Client{Transport: &http.Transport{DialContext: func(ctx context.Context, network, at string) (net.Conn, error) {
 		return dial.DialContext(ctx, network, at)
 	}}}
-	t.Cleanup(elsewhere.web.CloseIdleConnections)
+	t.Cleanup(elsewhere.HTTP.CloseIdleConnections)
 	ask(5, "another address", elsewhere, call)
 	ask(5, "a principal from another address", elsewhere, call, "Authorization", "Bearer a")
 }
@@ -249,21 +250,21 @@ func TestClientsThatDoNotShareASession(t *testing.T) {
 // which ended before its client could be asked.
 func TestQuestionOfACallThatEndsIsAskedInAnother(t *testing.T) {
 	corners(t, func(c *staged) {
-		var s *scripted
-		s = c.legacy(`{"tools":{}}`, func(u *turn) {
-			if gjson.Get(u.text, "params.name").String() == "asks" {
-				s.gets(2, "tools/call")
-				s.unasked(`{"jsonrpc":"2.0","id":"q","method":"elicitation/create","params":{"message":"?","requestedSchema":{"type":"object","properties":{}}}}`)
-				s.getsResponse(`"q"`)
+		var s *peertest.Server
+		s = c.legacy(`{"tools":{}}`, func(u *peertest.Turn) {
+			if gjson.Get(u.Text, "params.name").String() == "asks" {
+				s.Gets(2, "tools/call")
+				s.Unasked(`{"jsonrpc":"2.0","id":"q","method":"elicitation/create","params":{"message":"?","requestedSchema":{"type":"object","properties":{}}}}`)
+				s.GetsResponse(`"q"`)
 			} else {
 				time.Sleep(20 * time.Millisecond) // within the time in which questions are collected, and beyond
 			}
-			u.answer(200, result(u.id, `"content":[]`))
+			u.Answer(200, result(u.ID, `"content":[]`))
 		})
 		client, _ := c.stage(s, func(cfg *config.Config) { cfg.Bridge.Coalesce = 200 * time.Millisecond })
-		one := client.say(callNamed(1, "asks", elicits, ""))
-		s.gets(1, "tools/call")
-		other := client.say(callNamed(2, "quick", elicits, ""))
+		one := client.Say(callNamed(1, "asks", elicits, ""))
+		s.Gets(1, "tools/call")
+		other := client.Say(callNamed(2, "quick", elicits, ""))
 		asked := false
 		for range 2 {
 			// On a slow machine the quick call asks the question, and the other call waits for
@@ -274,8 +275,8 @@ func TestQuestionOfACallThatEndsIsAskedInAnother(t *testing.T) {
 			}
 			asked = true
 			tool := map[int64]string{1: "asks", 2: "quick"}[gjson.Get(m, "id").Int()]
-			r := client.say(callNamed(9, tool, elicits, `"inputResponses":{"elicitation-1":{"action":"accept","content":{}}},"requestState":`+gjson.Get(m, "result.requestState").Raw+`,`))
-			if m := r.next(); gjson.Get(m, "result.resultType").String() != "complete" {
+			r := client.Say(callNamed(9, tool, elicits, `"inputResponses":{"elicitation-1":{"action":"accept","content":{}}},"requestState":`+gjson.Get(m, "result.requestState").Raw+`,`))
+			if m := r.Next(); gjson.Get(m, "result.resultType").String() != "complete" {
 				c.Errorf("%s", m)
 			}
 		}
@@ -290,36 +291,36 @@ func TestQuestionOfACallThatEndsIsAskedInAnother(t *testing.T) {
 func TestNotificationsOfParallelCalls(t *testing.T) {
 	corners(t, func(c *staged) {
 		const n = 5
-		var s *scripted
-		s = c.legacy(`{"tools":{}}`, func(u *turn) {
-			s.gets(n, "tools/call")
-			token := gjson.Get(u.text, "params._meta.progressToken").Raw
-			u.say(`{"jsonrpc":"2.0","method":"notifications/progress","params":{"progressToken":` + token + `,"progress":1,"message":` + quote(gjson.Get(u.text, "params.name").String()) + `}}`)
-			if gjson.Get(u.text, "params.name").String() == "tool 3" {
-				<-u.ctx.Done()
+		var s *peertest.Server
+		s = c.legacy(`{"tools":{}}`, func(u *peertest.Turn) {
+			s.Gets(n, "tools/call")
+			token := gjson.Get(u.Text, "params._meta.progressToken").Raw
+			u.Say(`{"jsonrpc":"2.0","method":"notifications/progress","params":{"progressToken":` + token + `,"progress":1,"message":` + quote(gjson.Get(u.Text, "params.name").String()) + `}}`)
+			if gjson.Get(u.Text, "params.name").String() == "tool 3" {
+				<-u.Ctx.Done()
 				return
 			}
-			s.gets(1, "notifications/cancelled")
-			u.say(result(u.id, `"content":[]`))
+			s.Gets(1, "notifications/cancelled")
+			u.Say(result(u.ID, `"content":[]`))
 		})
 		client, _ := c.stage(s)
-		var calls []*told
+		var calls []*peertest.Reply
 		for id := 1; id <= n; id++ {
-			calls = append(calls, client.say(callNamed(id, fmt.Sprintf("tool %d", id), elicits, "")))
+			calls = append(calls, client.Say(callNamed(id, fmt.Sprintf("tool %d", id), elicits, "")))
 		}
 		third := ""
-		s.gets(n, "tools/call")
-		for _, m := range s.heard() {
-			if gjson.Get(m.text, "params.name").String() == "tool 3" {
-				third = gjson.Get(m.text, "id").Raw
+		s.Gets(n, "tools/call")
+		for _, m := range s.Heard() {
+			if gjson.Get(m.Text, "params.name").String() == "tool 3" {
+				third = gjson.Get(m.Text, "id").Raw
 			}
 		}
 		if c.client {
-			client.say(`{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":3}}`)
+			client.Say(`{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":3}}`)
 		} else {
-			calls[2].leave()
+			calls[2].Leave()
 		}
-		if got := gjson.Get(s.gets(1, "notifications/cancelled").text, "params.requestId").Raw; got != third {
+		if got := gjson.Get(s.Gets(1, "notifications/cancelled").Text, "params.requestId").Raw; got != third {
 			c.Errorf("cancelled is %s, want %s", got, third)
 		}
 		calls = slices.Delete(calls, 2, 3)
@@ -333,7 +334,7 @@ func TestNotificationsOfParallelCalls(t *testing.T) {
 				c.Errorf("%s", m)
 			}
 		}
-		if n := s.count("notifications/cancelled"); n != 1 {
+		if n := s.Count("notifications/cancelled"); n != 1 {
 			c.Errorf("%d cancellations", n)
 		}
 	})
@@ -343,26 +344,26 @@ func TestNotificationsOfParallelCalls(t *testing.T) {
 // server waits for the answer to a question that another call asks.
 func TestServerIsNotSilentWhileAnotherCallCarriesItsQuestion(t *testing.T) {
 	c := &staged{T: t, server: true, bound: map[string]string{}}
-	var s *scripted
-	s = c.legacy(`{"tools":{}}`, func(u *turn) {
-		if gjson.Get(u.text, "params.name").String() == "asks" {
-			s.gets(2, "tools/call")
-			s.unasked(strings.Replace(nameQuestion, `,"_meta":{"progressToken":4}`, "", 1))
+	var s *peertest.Server
+	s = c.legacy(`{"tools":{}}`, func(u *peertest.Turn) {
+		if gjson.Get(u.Text, "params.name").String() == "asks" {
+			s.Gets(2, "tools/call")
+			s.Unasked(strings.Replace(nameQuestion, `,"_meta":{"progressToken":4}`, "", 1))
 		}
-		s.getsResponse(`"s1"`)
-		u.answer(200, result(u.id, `"content":[]`))
+		s.GetsResponse(`"s1"`)
+		u.Answer(200, result(u.ID, `"content":[]`))
 	})
 	const limit = 200 * time.Millisecond
 	client, _ := c.stage(s, func(cfg *config.Config) { cfg.Upstream.SilenceTimeout = limit })
-	first := client.say(callNamed(1, "asks", elicits, ""))
-	s.gets(1, "tools/call")
-	m := client.say(callNamed(2, "carries", elicits, "")).next()
+	first := client.Say(callNamed(1, "asks", elicits, ""))
+	s.Gets(1, "tools/call")
+	m := client.Say(callNamed(2, "carries", elicits, "")).Next()
 	if gjson.Get(m, "result.resultType").String() != "input_required" {
 		t.Fatal(m)
 	}
 	time.Sleep(3 * limit) // the user thinks
-	r := client.say(callNamed(3, "carries", elicits, `"inputResponses":`+ada+`,"requestState":`+gjson.Get(m, "result.requestState").Raw+`,`))
-	for id, m := range answersOf(t, []*told{first, r}, func(string) {}) {
+	r := client.Say(callNamed(3, "carries", elicits, `"inputResponses":`+ada+`,"requestState":`+gjson.Get(m, "result.requestState").Raw+`,`))
+	for id, m := range answersOf(t, []*peertest.Reply{first, r}, func(string) {}) {
 		if !gjson.Get(m, "result").Exists() {
 			t.Errorf("%d: %s", id, m)
 		}

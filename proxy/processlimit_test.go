@@ -11,6 +11,7 @@ import (
 
 	"github.com/dragoman-proxy/dragoman/proxy/config"
 	"github.com/dragoman-proxy/dragoman/proxy/downstream"
+	"github.com/dragoman-proxy/dragoman/proxy/peertest"
 	"github.com/dragoman-proxy/dragoman/proxy/sealed"
 )
 
@@ -93,8 +94,8 @@ func TestAQuarterOfTheProcessesIsEachClients(t *testing.T) {
 func TestBusyProcessesAreNotEnded(t *testing.T) {
 	client := processServer(t, 1)
 	session := client.begins()
-	calls := (&talker{t: t, url: client.base + "/mcp", web: client.http, session: session})
-	going := calls.say(callOne)
+	calls := (&peertest.Client{T: t, URL: client.base + "/mcp", HTTP: client.http, Session: session})
+	going := calls.Say(callOne)
 	for end := time.Now().Add(patience); ; time.Sleep(time.Millisecond) {
 		if s, _ := client.srv.Table.Find(session, sealed.Owner{}, &downstream.Sender{}); s != nil {
 			none := s.Open.None()
@@ -111,18 +112,18 @@ func TestBusyProcessesAreNotEnded(t *testing.T) {
 	if h.status != 503 || h.header.Get("Retry-After") == "" || !strings.Contains(strings.Join(h.messages, ""), "too many processes") {
 		t.Errorf("%+v", h)
 	}
-	modern := (&talker{t: t, url: client.base + "/mcp", web: client.http}).say(modernRequestOf("1", "tools/list", meta(`{}`)))
-	modern.hasStatus(503)
-	if m := modern.next(); gjson.Get(m, "id").Raw != "1" {
+	modern := (&peertest.Client{T: t, URL: client.base + "/mcp", HTTP: client.http}).Say(modernRequestOf("1", "tools/list", meta(`{}`)))
+	modern.HasStatus(503)
+	if m := modern.Next(); gjson.Get(m, "id").Raw != "1" {
 		t.Error(m)
 	}
-	old := openSSE(t, client.base)
-	old.say(initialize("2024-11-05", `{}`))
-	if m := old.hear(); !strings.Contains(m, "too many processes") {
+	old := peertest.NewSSEClient(t, client.base)
+	old.Post(initialize("2024-11-05", `{}`))
+	if m := old.Next(); !strings.Contains(m, "too many processes") {
 		t.Error(m)
 	}
-	calls.say(`{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":1}}`).hasStatus(202)
-	going.leave()
+	calls.Say(`{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":1}}`).HasStatus(202)
+	going.Leave()
 	if !client.lives(session) {
 		t.Error("the session is gone")
 	}
@@ -131,11 +132,11 @@ func TestBusyProcessesAreNotEnded(t *testing.T) {
 // TestIdleSessionsOfAllKindsGiveWay: also pooled sessions, and those on HTTP+SSE.
 func TestIdleSessionsOfAllKindsGiveWay(t *testing.T) {
 	client := processServer(t, 1)
-	modern := &talker{t: t, url: client.base + "/mcp", web: client.http}
+	modern := &peertest.Client{T: t, URL: client.base + "/mcp", HTTP: client.http}
 	list := modernRequestOf("1", "tools/list", meta(`{}`))
-	pooled := modern.say(list)
-	pooled.hasStatus(200)
-	for range pooled.events {
+	pooled := modern.Say(list)
+	pooled.HasStatus(200)
+	for range pooled.Events {
 	}
 	idle := func() (n int) { // a client receives its response before its session is idle
 		client.srv.Modern.EachIdle(func(string) bool { return true }, func(time.Time, func() bool) { n++ })
@@ -146,16 +147,16 @@ func TestIdleSessionsOfAllKindsGiveWay(t *testing.T) {
 			t.Fatal("the pooled session does not become idle")
 		}
 	}
-	old := openSSE(t, client.base)
-	old.say(initialize("2024-11-05", `{}`))
-	if m := old.hear(); !gjson.Get(m, "result").Exists() {
+	old := peertest.NewSSEClient(t, client.base)
+	old.Post(initialize("2024-11-05", `{}`))
+	if m := old.Next(); !gjson.Get(m, "result").Exists() {
 		t.Fatal(m)
 	}
 	session := client.begins()
-	if _, err := old.events.Next(); err == nil {
+	if _, err := old.In.ReadByte(); err == nil {
 		t.Error("the stream goes on")
 	}
-	modern.say(list).hasStatus(200)
+	modern.Say(list).HasStatus(200)
 	if client.lives(session) {
 		t.Error("the session is still there")
 	}

@@ -12,6 +12,7 @@ import (
 
 	"github.com/dragoman-proxy/dragoman/proxy/config"
 	"github.com/dragoman-proxy/dragoman/proxy/downstream"
+	"github.com/dragoman-proxy/dragoman/proxy/peertest"
 	"github.com/dragoman-proxy/dragoman/proxy/upstream"
 )
 
@@ -198,22 +199,22 @@ func TestServerThatAsksBeforeItSubscribes(t *testing.T) {
 	const can = `{"sampling":{}}`
 	for _, standing := range []bool{true, false} { // where the question comes
 		corners(t, func(c *staged) {
-			var s *scripted
-			s = c.legacy(`{"tools":{},"resources":{"subscribe":true}}`, func(u *turn) {
+			var s *peertest.Server
+			s = c.legacy(`{"tools":{},"resources":{"subscribe":true}}`, func(u *peertest.Turn) {
 				const ask = `{"jsonrpc":"2.0","id":"s1","method":"sampling/createMessage","params":{"maxTokens":1,"messages":[]}}`
-				switch u.method {
+				switch u.Method {
 				case "resources/subscribe":
 					if standing {
-						s.unasked(ask)
+						s.Unasked(ask)
 					} else {
-						u.say(ask)
+						u.Say(ask)
 					}
-					s.getsResponse(`"s1"`)
-					u.say(result(u.id, ""))
-					s.unasked(`{"jsonrpc":"2.0","method":"notifications/resources/updated","params":{"uri":"u:1"}}`)
+					s.GetsResponse(`"s1"`)
+					u.Say(result(u.ID, ""))
+					s.Unasked(`{"jsonrpc":"2.0","method":"notifications/resources/updated","params":{"uri":"u:1"}}`)
 				case "tools/call":
-					s.getsResponse(`"s1"`)
-					u.answer(200, result(u.id, `"content":[]`))
+					s.GetsResponse(`"s1"`)
+					u.Answer(200, result(u.ID, `"content":[]`))
 				}
 			})
 			slow := standing && c.client && c.server // the user takes longer than the server may
@@ -222,20 +223,20 @@ func TestServerThatAsksBeforeItSubscribes(t *testing.T) {
 					cfg.Upstream.HandshakeTimeout = 2 * time.Second
 				}
 			})
-			listening := client.say(modernRequestOf("1", "subscriptions/listen", `"notifications":{"resourceSubscriptions":["u:1"]},`+meta(can)))
-			s.gets(1, "resources/subscribe")
-			asked := client.say(modernRequestOf("2", "tools/call", `"name":"t","arguments":{},`+meta(can))).next()
+			listening := client.Say(modernRequestOf("1", "subscriptions/listen", `"notifications":{"resourceSubscriptions":["u:1"]},`+meta(can)))
+			s.Gets(1, "resources/subscribe")
+			asked := client.Say(modernRequestOf("2", "tools/call", `"name":"t","arguments":{},`+meta(can))).Next()
 			if !gjson.Get(asked, "result.inputRequests.sampling-1").Exists() {
 				c.Fatal(asked)
 			}
 			if slow {
 				time.Sleep(3 * time.Second)
 			}
-			answered := client.say(modernRequestOf("3", "tools/call", `"name":"t","arguments":{},"inputResponses":{"sampling-1":{"role":"assistant","model":"m","content":{"type":"text","text":"x"}}},"requestState":`+
+			answered := client.Say(modernRequestOf("3", "tools/call", `"name":"t","arguments":{},"inputResponses":{"sampling-1":{"role":"assistant","model":"m","content":{"type":"text","text":"x"}}},"requestState":`+
 				gjson.Get(asked, "result.requestState").Raw+`,`+meta(can)))
 			wanted := map[string]bool{"acknowledged": true, "updated": true, "result": true}
-			for _, r := range []*told{listening, listening, answered} {
-				m := r.next()
+			for _, r := range []*peertest.Reply{listening, listening, answered} {
+				m := r.Next()
 				switch {
 				case gjson.Get(m, "method").String() == "notifications/subscriptions/acknowledged" && gjson.Get(m, "params.notifications.resourceSubscriptions.0").String() == "u:1":
 					delete(wanted, "acknowledged")

@@ -221,7 +221,7 @@ func (s *scriptText) play(t *testing.T, play scriptPlay, client, server scriptPe
 	p := &played{scriptText: s, bound: map[string]any{}, wait: wait}
 	p.server = serveScript(t, server, to)
 	var wrong error
-	through := through(t, p.server.at(), func(cfg *config.Config) {
+	through := through(t, p.server.At(), func(cfg *config.Config) {
 		if to == "sse" {
 			cfg.Upstream.Transport = "sse"
 		}

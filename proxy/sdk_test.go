@@ -22,6 +22,7 @@ import (
 	"go.uber.org/zap/zaptest/observer"
 
 	"github.com/dragoman-proxy/dragoman/proxy/config"
+	"github.com/dragoman-proxy/dragoman/proxy/peertest"
 )
 
 // serverRevision in the environment makes the test binary a server on its stdin and stdout.
@@ -47,7 +48,7 @@ func TestMain(m *testing.M) {
 	}
 	waitTogether()
 	code := m.Run()
-	removeWire()
+	peertest.RemoveWire()
 	os.Exit(code)
 }
 

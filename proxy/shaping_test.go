@@ -12,6 +12,7 @@ import (
 	"github.com/dragoman-proxy/dragoman/proxy/config"
 	"github.com/dragoman-proxy/dragoman/proxy/mcp"
 	"github.com/dragoman-proxy/dragoman/proxy/owntools"
+	"github.com/dragoman-proxy/dragoman/proxy/peertest"
 	"github.com/dragoman-proxy/dragoman/transform"
 	"github.com/dragoman-proxy/dragoman/transform/tokens"
 )
@@ -77,13 +78,13 @@ func roads(t *testing.T, f func() *fakeServer, version string, change ...func(*c
 	pipe, _ := pipeClient(t, f(), change...)
 	pipe.initialize(version, "{}")
 	base, _ := listening(t, f(), change...)
-	sse := openSSE(t, base)
-	sse.say(initialize(version, "{}"))
-	sse.hear()
+	sse := peertest.NewSSEClient(t, base)
+	sse.Post(initialize(version, "{}"))
+	sse.Next()
 	return map[string]func(string) string{
 		"http": func(m string) string { return srv.post(session, m).body },
 		"pipe": func(m string) string { pipe.say(m); return pipe.hear() },
-		"sse":  func(m string) string { sse.say(m); return sse.hear() },
+		"sse":  func(m string) string { sse.Post(m); return sse.Next() },
 	}
 }
 

@@ -1,10 +1,8 @@
 package proxy
 
 import (
-	"bufio"
 	"fmt"
 	"io"
-	"net/http"
 	"strings"
 	"testing"
 
@@ -12,18 +10,8 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/dragoman-proxy/dragoman/proxy/config"
-	"github.com/dragoman-proxy/dragoman/proxy/sse"
+	"github.com/dragoman-proxy/dragoman/proxy/peertest"
 )
-
-// sseClient is a client on HTTP+SSE of a server that listens on a port.
-type sseClient struct {
-	t      *testing.T
-	base   string
-	http   *http.Client
-	body   io.ReadCloser
-	events *sse.Reader
-	uri    string
-}
 
 // listening serves f on a port until the test ends or stop is called.
 func listening(t *testing.T, f *fakeServer, change ...func(*config.Config)) (base string, stop func() error) {
@@ -40,49 +28,6 @@ func listening(t *testing.T, f *fakeServer, change ...func(*config.Config)) (bas
 	return startServing(t, srv)
 }
 
-func openSSE(t *testing.T, base string) *sseClient {
-	t.Helper()
-	c := &sseClient{t: t, base: base, http: &http.Client{Transport: &http.Transport{}, Timeout: patience}}
-	res, err := c.http.Get(base + "/sse")
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = res.Body.Close(); c.http.CloseIdleConnections() })
-	if res.StatusCode != 200 {
-		t.Fatalf("GET /sse: %d", res.StatusCode)
-	}
-	c.body = res.Body
-	c.events = sse.NewReader(bufio.NewReader(res.Body), 1<<20)
-	c.uri = c.hear()
-	return c
-}
-
-func (c *sseClient) hear() string {
-	c.t.Helper()
-	e, err := c.events.Next()
-	if err != nil {
-		c.t.Fatal(err)
-	}
-	return string(e.Data)
-}
-
-func (c *sseClient) say(message string, header ...string) {
-	c.t.Helper()
-	req, _ := http.NewRequest("POST", c.base+c.uri, strings.NewReader(message))
-	req.Header.Set("Content-Type", "application/json")
-	for i := 0; i < len(header); i += 2 {
-		req.Header.Set(header[i], header[i+1])
-	}
-	res, err := c.http.Do(req)
-	if err != nil {
-		c.t.Fatal(err)
-	}
-	_ = res.Body.Close()
-	if res.StatusCode != 202 {
-		c.t.Fatalf("POST: %d", res.StatusCode)
-	}
-}
-
 func TestSSEClient(t *testing.T) {
 	bothOutside(t, func(t *testing.T, piped bool) {
 		f := newFake(initializing("2025-06-18", func(m string) ([]string, error) {
@@ -94,17 +39,17 @@ func TestSSEClient(t *testing.T) {
 		}))
 		f.piped = piped
 		base, stop := listening(t, f)
-		c := openSSE(t, base)
-		c.say(initialize("2024-11-05", `{}`), "Traceparent", "00-a", "Authorization", "Bearer b")
-		if got := c.hear(); !strings.Contains(got, `"protocolVersion":"2024-11-05"`) {
+		c := peertest.NewSSEClient(t, base)
+		c.Post(initialize("2024-11-05", `{}`), "Traceparent", "00-a", "Authorization", "Bearer b")
+		if got := c.Next(); !strings.Contains(got, `"protocolVersion":"2024-11-05"`) {
 			t.Fatalf("got %s", got)
 		}
-		c.say(`{"jsonrpc":"2.0","method":"notifications/initialized"}`)
-		c.say(`{"jsonrpc":"2.0","id":2,"method":"tools/call","params":{"name":"x"}}`, "Traceparent", "00-c")
-		if got := c.hear(); !strings.Contains(got, "notifications/message") {
+		c.Post(`{"jsonrpc":"2.0","method":"notifications/initialized"}`)
+		c.Post(`{"jsonrpc":"2.0","id":2,"method":"tools/call","params":{"name":"x"}}`, "Traceparent", "00-c")
+		if got := c.Next(); !strings.Contains(got, "notifications/message") {
 			t.Errorf("got %s", got)
 		}
-		if got := c.hear(); got != `{"jsonrpc":"2.0","id":2,"result":{"content":[],"meta":1}}` {
+		if got := c.Next(); got != `{"jsonrpc":"2.0","id":2,"result":{"content":[],"meta":1}}` {
 			t.Errorf("got %s", got)
 		}
 		f.mu.Lock()
@@ -118,7 +63,7 @@ func TestSSEClient(t *testing.T) {
 		if err := stop(); err != nil {
 			t.Error(err)
 		}
-		if _, err := c.events.Next(); err != io.EOF {
+		if _, err := c.In.ReadByte(); err != io.EOF {
 			t.Errorf("the stream ends with %v", err)
 		}
 		if f.closed != 1 {
@@ -132,10 +77,10 @@ func TestSSESessionEndsWithItsStream(t *testing.T) {
 	f := newFake(initializing("2024-11-05", nil))
 	f.piped = true
 	base, _ := listening(t, f, func(cfg *config.Config) { cfg.Session.Max = 1 })
-	c := openSSE(t, base)
-	c.say(initialize("2024-11-05", `{}`))
-	c.hear()
-	res, err := c.http.Get(base + "/sse")
+	c := peertest.NewSSEClient(t, base)
+	c.Post(initialize("2024-11-05", `{}`))
+	c.Next()
+	res, err := c.HTTP.Get(base + "/sse")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -143,14 +88,14 @@ func TestSSESessionEndsWithItsStream(t *testing.T) {
 	if res.StatusCode != 503 {
 		t.Errorf("one session too many: %d", res.StatusCode)
 	}
-	_ = c.body.Close()
+	_ = c.Body.Close()
 	eventually(t, "the session's end", func() bool {
 		f.mu.Lock()
 		defer f.mu.Unlock()
 		return f.closed == 1
 	})
 	eventually(t, "a free place", func() bool {
-		res, err := c.http.Get(base + "/sse")
+		res, err := c.HTTP.Get(base + "/sse")
 		if err != nil {
 			return false
 		}
@@ -164,14 +109,14 @@ func TestSSESessionEndsWithItsStream(t *testing.T) {
 func TestPipesLeaveWhileTheServerEnds(t *testing.T) {
 	for range 10 {
 		base, stop := listening(t, newFake(nil))
-		var clients []*sseClient
+		var clients []*peertest.SSEClient
 		for range 20 {
-			clients = append(clients, openSSE(t, base))
+			clients = append(clients, peertest.NewSSEClient(t, base))
 		}
 		ended := make(chan error, 1)
 		go func() { ended <- stop() }()
 		for _, c := range clients {
-			_ = c.body.Close()
+			_ = c.Body.Close()
 		}
 		if err := <-ended; err != nil {
 			t.Fatal(err)

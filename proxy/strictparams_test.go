@@ -5,6 +5,8 @@ import (
 	"testing"
 
 	"github.com/tidwall/gjson"
+
+	"github.com/dragoman-proxy/dragoman/proxy/peertest"
 )
 
 // TestParamsWithARepeatedMember: a request is refused in every era if its params repeat a member
@@ -19,26 +21,26 @@ func TestParamsWithARepeatedMember(t *testing.T) {
 				name := map[bool]string{false: "http", true: "stdio"}
 				t.Run(version+"/"+name[fromPipe]+" to "+name[toPipe], func(t *testing.T) {
 					t.Parallel()
-					s := script(t, toPipe, func(u *turn) {
-						switch u.method {
+					s := script(t, toPipe, func(u *peertest.Turn) {
+						switch u.Method {
 						case "initialize":
-							u.answer(200, initialized(u.id))
+							u.Answer(200, initialized(u.ID))
 						case "tools/call":
-							u.answer(200, `{"jsonrpc":"2.0","id":`+u.id+`,"result":{"content":[]}}`)
+							u.Answer(200, `{"jsonrpc":"2.0","id":`+u.ID+`,"result":{"content":[]}}`)
 						case "tools/list":
-							u.answer(200, `{"jsonrpc":"2.0","id":`+u.id+`,"result":{"tools":[{"name":"t","inputSchema":{"type":"object"}}]}}`)
+							u.Answer(200, `{"jsonrpc":"2.0","id":`+u.ID+`,"result":{"tools":[{"name":"t","inputSchema":{"type":"object"}}]}}`)
 						default:
-							if u.id != "" {
-								u.answer(200, `{"jsonrpc":"2.0","id":`+u.id+`,"error":{"code":-32601,"message":"Method not found"}}`)
+							if u.ID != "" {
+								u.Answer(200, `{"jsonrpc":"2.0","id":`+u.ID+`,"error":{"code":-32601,"message":"Method not found"}}`)
 							}
 						}
 					})
-					c := through(t, s.at()).client(t, fromPipe)
+					c := through(t, s.At()).client(t, fromPipe)
 					more := ""
 					if version == "2026-07-28" {
 						more = "," + meta
 					} else {
-						c.initialize(version, "{}")
+						c.Initialize(version, "{}")
 					}
 					call := func(id, params string) string {
 						return `{"jsonrpc":"2.0","id":` + id + `,"method":"tools/call","params":{` + params + `}}`
@@ -49,21 +51,21 @@ func TestParamsWithARepeatedMember(t *testing.T) {
 						`"name":"t","arguments":{},"arguments":{"a":1}` + more,
 						`"name":"t",` + meta + `,` + meta,
 					} {
-						r := c.say(call("5", params), "Mcp-Name", "t")
-						if got := r.next(); gjson.Get(got, "error.code").Int() != -32600 || gjson.Get(got, "id").Raw != "5" || !strings.Contains(got, "occurs twice") {
+						r := c.Say(call("5", params), "Mcp-Name", "t")
+						if got := r.Next(); gjson.Get(got, "error.code").Int() != -32600 || gjson.Get(got, "id").Raw != "5" || !strings.Contains(got, "occurs twice") {
 							t.Errorf("%s: %s", params, got)
 						}
-						r.hasStatus(400)
+						r.HasStatus(400)
 					}
 					if more != "" {
-						if got := c.say(call("5", `"name":"t",`+badMeta), "Mcp-Name", "t").next(); gjson.Get(got, "error.code").Int() != -32602 {
+						if got := c.Say(call("5", `"name":"t",`+badMeta), "Mcp-Name", "t").Next(); gjson.Get(got, "error.code").Int() != -32602 {
 							t.Errorf("a member of _meta twice: %s", got)
 						}
 					}
-					if n := s.count("tools/call"); n != 0 {
+					if n := s.Count("tools/call"); n != 0 {
 						t.Errorf("%d calls have reached the server", n)
 					}
-					if got := c.say(call("6", `"name":"t","other":1,"other":2,"arguments":{"name":1,"name":2}`+more)).next(); gjson.Get(got, "id").Raw != "6" || !gjson.Get(got, "result").Exists() {
+					if got := c.Say(call("6", `"name":"t","other":1,"other":2,"arguments":{"name":1,"name":2}`+more)).Next(); gjson.Get(got, "id").Raw != "6" || !gjson.Get(got, "result").Exists() {
 						t.Errorf("another member twice: %s", got)
 					}
 				})

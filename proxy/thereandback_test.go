@@ -9,6 +9,7 @@ import (
 	"reflect"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -16,6 +17,7 @@ import (
 	"github.com/tidwall/sjson"
 
 	"github.com/dragoman-proxy/dragoman/proxy/config"
+	"github.com/dragoman-proxy/dragoman/proxy/peertest"
 )
 
 // exchanged is one request of a handshake client and all that follows: the server's notifications
@@ -183,53 +185,54 @@ func isOfTasks(request string) bool {
 }
 
 // serve is the server of the conversation.
-func (c conversation) serve(t *testing.T, piped bool) *scripted {
+func (c conversation) serve(t *testing.T, piped bool) *peertest.Server {
+	var mu sync.Mutex
 	left := map[string][]exchanged{}
 	for _, e := range c.exchanges {
 		key := saidBy("{" + e.request + "}")
 		left[key] = append(left[key], e)
 	}
 	s := script(t, piped, nil)
-	s.session = "session-1"
-	s.script = func(u *turn) {
+	s.SessionID = "session-1"
+	s.Script = func(u *peertest.Turn) {
 		switch {
-		case u.method == "" || u.id == "":
+		case u.Method == "" || u.ID == "":
 			return
-		case u.method == "initialize":
-			u.answer(200, `{"jsonrpc":"2.0","id":`+u.id+`,"result":{"protocolVersion":"`+c.revision+`","capabilities":`+c.offers+`,"serverInfo":{"name":"s","version":"2"},"instructions":"hi"}}`)
+		case u.Method == "initialize":
+			u.Answer(200, `{"jsonrpc":"2.0","id":`+u.ID+`,"result":{"protocolVersion":"`+c.revision+`","capabilities":`+c.offers+`,"serverInfo":{"name":"s","version":"2"},"instructions":"hi"}}`)
 			return
 		}
-		key := saidBy(u.text)
-		s.mu.Lock()
+		key := saidBy(u.Text)
+		mu.Lock()
 		list := left[key]
 		if len(list) > 1 {
 			left[key] = list[1:]
 		}
-		s.mu.Unlock()
+		mu.Unlock()
 		if len(list) == 0 {
-			if u.method == "logging/setLevel" || u.method == "ping" {
-				u.answer(200, `{"jsonrpc":"2.0","id":`+u.id+`,"result":{}}`)
+			if u.Method == "logging/setLevel" || u.Method == "ping" {
+				u.Answer(200, `{"jsonrpc":"2.0","id":`+u.ID+`,"result":{}}`)
 				return
 			}
-			u.answer(200, `{"jsonrpc":"2.0","id":`+u.id+`,"error":{"code":-32603,"message":"there was no such request"}}`)
+			u.Answer(200, `{"jsonrpc":"2.0","id":`+u.ID+`,"error":{"code":-32603,"message":"there was no such request"}}`)
 			return
 		}
-		token := gjson.Get(u.text, "params._meta.progressToken").Raw
+		token := gjson.Get(u.Text, "params._meta.progressToken").Raw
 		for n, m := range list[0].on {
 			id := gjson.Get(m, "id").Raw
 			if gjson.Get(m, "method").String() == "notifications/progress" && token != "" {
 				m, _ = sjson.SetRaw(m, "params.progressToken", token)
 			}
 			if id != "" { // several questions of a call may have had one id
-				own := fmt.Sprintf(`"%s:%d"`, strings.Trim(u.id, `"`), n)
+				own := fmt.Sprintf(`"%s:%d"`, strings.Trim(u.ID, `"`), n)
 				m, _ = sjson.SetRaw(m, "id", own)
-				u.say(m)
-				u.hears(own)
+				u.Say(m)
+				u.Hears(own)
 				continue
 			}
-			u.say(m)
+			u.Say(m)
 		}
-		u.say(`{"jsonrpc":"2.0","id":` + u.id + `,` + list[0].answer + `}`)
+		u.Say(`{"jsonrpc":"2.0","id":` + u.ID + `,` + list[0].answer + `}`)
 	}
 	return s
 }
@@ -258,17 +261,17 @@ func saidBy(request string) string {
 
 // play makes a client play the conversation. It returns what the client received in each exchange,
 // in order, and what the server received.
-func (c conversation) play(t *testing.T, p proxied, s *scripted, piped bool) (heard [][]string, told []string) {
+func (c conversation) play(t *testing.T, p proxied, s *peertest.Server, piped bool) (heard [][]string, told []string) {
 	t.Helper()
 	client := p.client(t, piped)
-	client.initializeAs(`{"jsonrpc":"2.0","id":"i","method":"initialize","params":{"protocolVersion":"` + c.revision + `","capabilities":` + c.capabilities + `,"clientInfo":{"name":"c","version":"1"}}}`)
+	client.InitializeAs(`{"jsonrpc":"2.0","id":"i","method":"initialize","params":{"protocolVersion":"` + c.revision + `","capabilities":` + c.capabilities + `,"clientInfo":{"name":"c","version":"1"}}}`)
 	for n, e := range c.exchanges {
 		id := fmt.Sprint(n + 1)
-		r := client.say(`{"jsonrpc":"2.0","id":` + id + `,` + e.request + `}`)
+		r := client.Say(`{"jsonrpc":"2.0","id":` + id + `,` + e.request + `}`)
 		var own []string
 		replies := 0
 		for {
-			m := r.next()
+			m := r.Next()
 			asked := gjson.Get(m, "id").Raw
 			if gjson.Get(m, "method").String() == "notifications/elicitation/complete" {
 				continue // the revision between does not have it: it comes with the response
@@ -279,7 +282,7 @@ func (c conversation) play(t *testing.T, p proxied, s *scripted, piped bool) (he
 			if gjson.Get(m, "method").Raw != "" && asked != "" {
 				reply := e.reply(replies)
 				replies++
-				client.say(`{"jsonrpc":"2.0","id":` + asked + `,` + reply + `}`)
+				client.Say(`{"jsonrpc":"2.0","id":` + asked + `,` + reply + `}`)
 				m, _ = sjson.Delete(m, "id")
 			}
 			own = append(own, unlost(m))
@@ -289,17 +292,17 @@ func (c conversation) play(t *testing.T, p proxied, s *scripted, piped bool) (he
 		}
 		heard = append(heard, own)
 	}
-	for _, m := range s.heard() {
-		switch method := gjson.Get(m.text, "method").String(); method {
+	for _, m := range s.Heard() {
+		switch method := gjson.Get(m.Text, "method").String(); method {
 		case "logging/setLevel", "ping", "tools/list", "server/discover", "notifications/initialized": // the proxies send these themselves, too
 			continue
 		case "":
 		default:
-			told = append(told, saidBy(unlost(m.text)))
+			told = append(told, saidBy(unlost(m.Text)))
 			continue
 		}
-		if m.text != "DELETE" {
-			text, _ := sjson.Delete(m.text, "id")
+		if m.Text != "DELETE" {
+			text, _ := sjson.Delete(m.Text, "id")
 			told = append(told, text)
 		}
 	}
@@ -364,10 +367,10 @@ func TestLegacyMessagesSurviveTranslationThereAndBack(t *testing.T) {
 					cfg.Upstream.Version, cfg.Contract.SchemaDialect = c.revision, "off" // schemas between the proxies have another dialect
 				}
 				s := c.serve(t, way[2])
-				heard, told := c.play(t, through(t, s.at(), spoken), s, way[0])
+				heard, told := c.play(t, through(t, s.At(), spoken), s, way[0])
 
 				s = c.serve(t, way[2])
-				second := through(t, s.at(), spoken)
+				second := through(t, s.At(), spoken)
 				to := second.web
 				if way[1] {
 					to = second.pipe
@@ -424,50 +427,50 @@ func TestSubscriptionsSurviveTranslationThereAndBack(t *testing.T) {
 	for _, way := range [][3]bool{{}, {true, true, true}, {false, true, false}, {true, false, true}} {
 		runTogether(t, fmt.Sprintf("%s-%s-%s", transportName(way[0]), transportName(way[1]), transportName(way[2])), func(t *testing.T) {
 			s := script(t, way[2], nil)
-			s.session = "session-1"
-			s.script = func(u *turn) {
-				switch uri := gjson.Get(u.text, "params.uri").String(); {
-				case u.method == "initialize":
-					u.answer(200, result(u.id, `"protocolVersion":"2025-06-18","capabilities":{"tools":{"listChanged":true},"resources":{"subscribe":true,"listChanged":true}},"serverInfo":{"name":"s","version":"2"}`))
-				case u.id == "" || u.method == "":
-				case u.method == "resources/subscribe" && uri == "file:///refused":
-					u.answer(200, rpcError(u.id, `"code":-32602,"message":"no"`))
+			s.SessionID = "session-1"
+			s.Script = func(u *peertest.Turn) {
+				switch uri := gjson.Get(u.Text, "params.uri").String(); {
+				case u.Method == "initialize":
+					u.Answer(200, result(u.ID, `"protocolVersion":"2025-06-18","capabilities":{"tools":{"listChanged":true},"resources":{"subscribe":true,"listChanged":true}},"serverInfo":{"name":"s","version":"2"}`))
+				case u.ID == "" || u.Method == "":
+				case u.Method == "resources/subscribe" && uri == "file:///refused":
+					u.Answer(200, rpcError(u.ID, `"code":-32602,"message":"no"`))
 				default:
-					u.answer(200, result(u.id, ""))
+					u.Answer(200, result(u.ID, ""))
 				}
 			}
-			second := through(t, s.at(), func(cfg *config.Config) { cfg.Upstream.Version = "2025-06-18" })
+			second := through(t, s.At(), func(cfg *config.Config) { cfg.Upstream.Version = "2025-06-18" })
 			to := second.web
 			if way[1] {
 				to = second.pipe
 			}
 			client := through(t, to, func(cfg *config.Config) { cfg.Upstream.Version = modernOnly }).client(t, way[0])
-			client.initialize("2025-06-18", `{}`)
-			var news *told
+			client.Initialize("2025-06-18", `{}`)
+			var news *peertest.Reply
 			if !way[0] {
-				news = client.listen()
-				news.hasStatus(200)
+				news = client.Listen()
+				news.HasStatus(200)
 			}
 			say := func(id, method, uri string) string {
 				t.Helper()
-				r := client.say(`{"jsonrpc":"2.0","id":` + id + `,"method":"` + method + `","params":{"uri":"` + uri + `"}}`)
+				r := client.Say(`{"jsonrpc":"2.0","id":` + id + `,"method":"` + method + `","params":{"uri":"` + uri + `"}}`)
 				if news == nil {
 					news = r
 				}
-				return r.next()
+				return r.Next()
 			}
 			sameJSON(t, say("1", "resources/subscribe", "file:///a"), result("1", ""))
 			sameJSON(t, say("2", "resources/subscribe", "file:///a"), result("2", ""))
 			sameJSON(t, say("3", "resources/subscribe", "file:///refused"), rpcError("3", `"code":-32602,"message":"Subscription not accepted: file:///refused"`))
-			if n := s.count("resources/subscribe"); n != 2 {
+			if n := s.Count("resources/subscribe"); n != 2 {
 				t.Errorf("%d subscriptions", n)
 			}
 			// The second proxy subscribes to lists in the background, and cannot say when it has
 			// done so.
 			for end := time.Now().Add(patience); ; {
-				s.unasked(`{"jsonrpc":"2.0","method":"notifications/tools/list_changed"}`)
+				s.Unasked(`{"jsonrpc":"2.0","method":"notifications/tools/list_changed"}`)
 				select {
-				case m := <-news.events:
+				case m := <-news.Events:
 					sameJSON(t, strings.Replace(m, `,"params":{}`, "", 1), `{"jsonrpc":"2.0","method":"notifications/tools/list_changed"}`)
 				case <-time.After(100 * time.Millisecond):
 					if time.Now().After(end) {
@@ -477,19 +480,19 @@ func TestSubscriptionsSurviveTranslationThereAndBack(t *testing.T) {
 				}
 				break
 			}
-			s.unasked(`{"jsonrpc":"2.0","method":"notifications/resources/updated","params":{"uri":"file:///a","x":{"y":1.0}}}`)
+			s.Unasked(`{"jsonrpc":"2.0","method":"notifications/resources/updated","params":{"uri":"file:///a","x":{"y":1.0}}}`)
 			for {
-				if m := news.next(); !strings.Contains(m, "tools/list_changed") {
+				if m := news.Next(); !strings.Contains(m, "tools/list_changed") {
 					sameJSON(t, m, `{"jsonrpc":"2.0","method":"notifications/resources/updated","params":{"uri":"file:///a","x":{"y":1.0}}}`)
 					break
 				}
 			}
 			if way[0] {
-				client.say(`{"jsonrpc":"2.0","id":4,"method":"resources/unsubscribe","params":{"uri":"file:///a"}}`)
+				client.Say(`{"jsonrpc":"2.0","id":4,"method":"resources/unsubscribe","params":{"uri":"file:///a"}}`)
 			} else {
 				sameJSON(t, say("4", "resources/unsubscribe", "file:///a"), result("4", ""))
 			}
-			sameJSON(t, gjson.Get(s.gets(1, "resources/unsubscribe").text, "params").Raw, `{"uri":"file:///a"}`)
+			sameJSON(t, gjson.Get(s.Gets(1, "resources/unsubscribe").Text, "params").Raw, `{"uri":"file:///a"}`)
 		})
 	}
 }
@@ -500,22 +503,22 @@ func TestDeleteEndsWhatRunsAtAServerWithoutSessions(t *testing.T) {
 		runTogether(t, transportName(piped), func(t *testing.T) {
 			c := &staged{T: t, server: piped}
 			ended := make(chan string, 8)
-			s := c.modern(`"capabilities":{"tools":{},"resources":{"subscribe":true}}`, func(u *turn) {
-				if u.method == "subscriptions/listen" {
-					uri := gjson.Get(u.text, "params.notifications").Raw
-					u.say(`{"jsonrpc":"2.0","method":"notifications/subscriptions/acknowledged","params":{"_meta":{"io.modelcontextprotocol/subscriptionId":` + u.id + `},"notifications":` + uri + `}}`)
+			s := c.modern(`"capabilities":{"tools":{},"resources":{"subscribe":true}}`, func(u *peertest.Turn) {
+				if u.Method == "subscriptions/listen" {
+					uri := gjson.Get(u.Text, "params.notifications").Raw
+					u.Say(`{"jsonrpc":"2.0","method":"notifications/subscriptions/acknowledged","params":{"_meta":{"io.modelcontextprotocol/subscriptionId":` + u.ID + `},"notifications":` + uri + `}}`)
 				}
-				<-u.ctx.Done()
-				ended <- u.method
+				<-u.Ctx.Done()
+				ended <- u.Method
 			})
 			client, _ := c.stage(s)
-			client.initialize("2025-11-25", `{}`)
-			sameJSON(t, client.say(`{"jsonrpc":"2.0","id":1,"method":"resources/subscribe","params":{"uri":"u:1"}}`).next(), result("1", ""))
-			client.say(toolCalled("5"))
-			s.gets(1, "tools/call")
-			r := client.do("DELETE", "", map[string][]string{"Mcp-Session-Id": {client.session}, "Mcp-Protocol-Version": {"2025-11-25"}})
-			if r.code(); r.status < 200 || r.status > 299 {
-				t.Errorf("status %d", r.status)
+			client.Initialize("2025-11-25", `{}`)
+			sameJSON(t, client.Say(`{"jsonrpc":"2.0","id":1,"method":"resources/subscribe","params":{"uri":"u:1"}}`).Next(), result("1", ""))
+			client.Say(toolCalled("5"))
+			s.Gets(1, "tools/call")
+			r := client.Do("DELETE", "", map[string][]string{"Mcp-Session-Id": {client.Session}, "Mcp-Protocol-Version": {"2025-11-25"}})
+			if r.Code(); r.Status < 200 || r.Status > 299 {
+				t.Errorf("status %d", r.Status)
 			}
 			for range 2 { // a process ends with its session
 				select {
@@ -524,7 +527,7 @@ func TestDeleteEndsWhatRunsAtAServerWithoutSessions(t *testing.T) {
 					t.Fatal("something goes on")
 				}
 			}
-			client.say(`{"jsonrpc":"2.0","id":6,"method":"ping"}`).hasStatus(404)
+			client.Say(`{"jsonrpc":"2.0","id":6,"method":"ping"}`).HasStatus(404)
 		})
 	}
 }

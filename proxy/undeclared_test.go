@@ -4,10 +4,12 @@ import (
 	"testing"
 
 	"github.com/tidwall/gjson"
+
+	"github.com/dragoman-proxy/dragoman/proxy/peertest"
 )
 
 // s9 is what the server receives as the answer to its question "s9".
-func s9(u *turn) string { return u.getsResponse(`"s9"`).text }
+func s9(u *peertest.Turn) string { return u.GetsResponse(`"s9"`).Text }
 
 // TestFailureOfACallThatAskedWhatWasNotDeclared: the error names the capability that the client
 // lacks, wherever the question came. A call that continues without the answer keeps its own result.
@@ -27,29 +29,29 @@ func TestFailureOfACallThatAskedWhatWasNotDeclared(t *testing.T) {
 					if standing && r.can == `{}` && !c.server {
 						return // no standing stream is opened for such a client
 					}
-					s := c.legacy(`{"tools":{}}`, func(u *turn) {
+					s := c.legacy(`{"tools":{}}`, func(u *peertest.Turn) {
 						ask := `{"jsonrpc":"2.0","id":"s9","method":` + r.question + `}`
 						if standing {
-							u.unasked(ask)
+							u.Unasked(ask)
 						} else {
-							u.say(ask)
+							u.Say(ask)
 						}
 						s9(u)
-						if gjson.Get(u.text, "params.name").String() == "fails" {
-							u.say(rpcError(u.id, `"code":-32603,"message":"no answer"`))
+						if gjson.Get(u.Text, "params.name").String() == "fails" {
+							u.Say(rpcError(u.ID, `"code":-32603,"message":"no answer"`))
 						} else {
-							u.say(result(u.id, `"content":[],"isError":true`))
+							u.Say(result(u.ID, `"content":[],"isError":true`))
 						}
 					})
 					client, _ := c.stage(s)
-					told := client.say(callNamed(1, "fails", r.can, ""))
+					told := client.Say(callNamed(1, "fails", r.can, ""))
 					status, want := 400, rpcError("1", `"code":-32021,"message":"Missing required client capability","data":{"requiredCapabilities":`+r.required+`}`)
 					if r.required == "" {
 						status, want = 200, rpcError("1", `"code":-32603,"message":"no answer"`)
 					}
-					sameJSON(c.T, told.next(), want)
-					told.hasStatus(status)
-					if m := client.say(callNamed(2, "copes", r.can, "")).next(); !gjson.Get(m, "result.isError").Bool() {
+					sameJSON(c.T, told.Next(), want)
+					told.HasStatus(status)
+					if m := client.Say(callNamed(2, "copes", r.can, "")).Next(); !gjson.Get(m, "result.isError").Bool() {
 						c.Error(m)
 					}
 				})

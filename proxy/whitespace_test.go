@@ -3,6 +3,8 @@ package proxy
 import (
 	"strings"
 	"testing"
+
+	"github.com/dragoman-proxy/dragoman/proxy/peertest"
 )
 
 // The tests in this file have a server and a client that write a line break after each JSON value,
@@ -15,13 +17,13 @@ const (
 	asItIs   = "{\"jsonrpc\":\"2.0\",\n \"id\":7,\r\n\"result\":{}}"
 )
 
-func newlineServer(t *testing.T) *scripted {
-	return script(t, false, func(u *turn) {
-		switch u.method {
+func newlineServer(t *testing.T) *peertest.Server {
+	return script(t, false, func(u *peertest.Turn) {
+		switch u.Method {
 		case "initialize":
-			u.answer(200, initialized(u.id)+"\n")
+			u.Answer(200, initialized(u.ID)+"\n")
 		case "ping":
-			u.answer(200, brokenUp)
+			u.Answer(200, brokenUp)
 		}
 	})
 }
@@ -34,32 +36,32 @@ func initialized(id string) string {
 const pingSeven = `{"jsonrpc":"2.0","id":7,"method":"ping"}`
 
 func TestServersLineBreaksOnAPipe(t *testing.T) {
-	c := through(t, newlineServer(t).at()).client(t, true)
-	if got := c.initialize("2025-06-18", "{}"); strings.HasSuffix(got, " ") {
+	c := through(t, newlineServer(t).At()).client(t, true)
+	if got := c.Initialize("2025-06-18", "{}"); strings.HasSuffix(got, " ") {
 		t.Errorf("initialize is answered %q", got)
 	}
-	if got := c.say(pingSeven).next(); got != onALine {
+	if got := c.Say(pingSeven).Next(); got != onALine {
 		t.Errorf("got %q, want %q", got, onALine)
 	}
 }
 
 func TestServersLineBreaksOverHTTP(t *testing.T) {
-	c := through(t, newlineServer(t).at()).client(t, false)
-	c.initialize("2025-06-18", "{}")
-	if got := c.say(pingSeven).next(); got != asItIs {
+	c := through(t, newlineServer(t).At()).client(t, false)
+	c.Initialize("2025-06-18", "{}")
+	if got := c.Say(pingSeven).Next(); got != asItIs {
 		t.Errorf("got %q, want %q", got, asItIs)
 	}
 }
 
 func TestServersLineBreaksOverSSE(t *testing.T) {
-	c := overSSE(t, through(t, newlineServer(t).at()))
-	c.post(initialize("2024-11-05", "{}") + "\n")
-	if got := c.event(); strings.Count(got, "data:") != 1 || !strings.HasSuffix(got, "}\n") {
+	c := overSSE(t, through(t, newlineServer(t).At()))
+	c.Post(initialize("2024-11-05", "{}") + "\n")
+	if got := c.Event(); strings.Count(got, "data:") != 1 || !strings.HasSuffix(got, "}\n") {
 		t.Errorf("initialize is answered %q", got)
 	}
-	c.post(`{"jsonrpc":"2.0","method":"notifications/initialized"}` + "\n")
-	c.post(pingSeven + "\n")
-	if got, want := c.event(), "event: message\ndata: "+onALine+"\n"; got != want {
+	c.Post(`{"jsonrpc":"2.0","method":"notifications/initialized"}` + "\n")
+	c.Post(pingSeven + "\n")
+	if got, want := c.Event(), "event: message\ndata: "+onALine+"\n"; got != want {
 		t.Errorf("got %q, want %q", got, want)
 	}
 }
@@ -68,18 +70,18 @@ func TestClientsLineBreaks(t *testing.T) {
 	const sent = "\n {\"jsonrpc\":\"2.0\",\n\"id\":7,\"method\":\"ping\"}\r\n"
 	for _, piped := range []bool{false, true} {
 		t.Run(map[bool]string{false: "to HTTP", true: "to stdio"}[piped], func(t *testing.T) {
-			s := script(t, piped, func(u *turn) {
-				switch u.method {
+			s := script(t, piped, func(u *peertest.Turn) {
+				switch u.Method {
 				case "initialize":
-					u.answer(200, initialized(u.id))
+					u.Answer(200, initialized(u.ID))
 				case "ping":
-					u.answer(200, `{"jsonrpc":"2.0","id":`+u.id+`,"result":{}}`)
+					u.Answer(200, `{"jsonrpc":"2.0","id":`+u.ID+`,"result":{}}`)
 				}
 			})
-			c := through(t, s.at()).client(t, false)
-			c.initialize("2025-06-18", "{}")
-			c.say(sent).next()
-			got := s.gets(1, "ping").text
+			c := through(t, s.At()).client(t, false)
+			c.Initialize("2025-06-18", "{}")
+			c.Say(sent).Next()
+			got := s.Gets(1, "ping").Text
 			if piped && strings.TrimSpace(got) != got || !piped && got != strings.TrimSpace(sent) {
 				t.Errorf("the server gets %q", got)
 			}

@@ -1,0 +1,18 @@
+// Package peertest has the MCP servers and clients of tests: peers over real sockets and pipes that do what the test says,
+// and remember what they got. A server over any transport answers each message in a function:
+//
+//	s := peertest.NewServer(t, peertest.Stdio, func(u *peertest.Turn) {
+//		if u.Method == "tools/call" {
+//			u.Say(progress)                                   // before the response
+//			u.Answer(200, result(u.ID))                       // the response; Stdio and SSE have no status
+//		}
+//	})
+//	s.At()                                                    // where the proxy under test finds it
+//	client := peertest.NewClient(t, peertest.Endpoint{URL: url})
+//	client.Initialize("2025-06-18", "{}")
+//	got := client.Say(call).Next()                            // what the client gets for one message
+//	s.Gets(1, "tools/call")                                   // waits for the first one; Text and Header say what came
+//
+// A server over HTTP writes the response itself where a test is about HTTP: see [Turn.Web], [Turn.Hijack] and
+// [Server.Every]. Only tests import this package.
+package peertest

@@ -1,0 +1,90 @@
+package peertest
+
+import (
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"sync"
+	"testing"
+	"time"
+)
+
+// Patience is how long a test waits for what must come, also on a machine with many other things to do.
+const Patience = time.Minute
+
+// Eventually waits until another goroutine has made the condition true.
+func Eventually(t *testing.T, what string, is func() bool) {
+	t.Helper()
+	for end := time.Now().Add(Patience); !is(); time.Sleep(time.Millisecond) {
+		if time.Now().After(end) {
+			t.Fatalf("never: %s", what)
+		}
+	}
+}
+
+// Endpoint is where a peer is reached: a URL, or the address of a wire.
+type Endpoint struct{ URL, Wire string }
+
+// Command is the process that is a server on a wire.
+func (e Endpoint) Command() []string { return []string{wireProgram(), e.Wire} }
+
+// wireProgram is the file of the program in testdata/wire, which connects its stdin and stdout with an address. It
+// stands for a server on a pipe.
+var wireProgram = sync.OnceValue(func() string {
+	dir, err := os.MkdirTemp("", "dragoman-wire-")
+	if err != nil {
+		panic(err)
+	}
+	removeWire = func() { _ = os.RemoveAll(dir) }
+	file := filepath.Join(dir, "wire.exe")
+	build := exec.Command("go", "build", "-o", file, "github.com/dragoman-proxy/dragoman/proxy/peertest/testdata/wire")
+	build.Env = append(os.Environ(), "CGO_ENABLED=0")
+	if out, err := build.CombinedOutput(); err != nil {
+		panic(fmt.Sprintf("go build: %v\n%s", err, out))
+	}
+	return file
+})
+
+var removeWire = func() {}
+
+// RemoveWire removes what Command has built, after all tests of a package.
+func RemoveWire() { removeWire() }
+
+// Accept serves each connection to a new address until the test ends.
+func Accept(t *testing.T, serve func(net.Conn)) (address string) {
+	t.Helper()
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var mu sync.Mutex
+	var open []net.Conn
+	var all sync.WaitGroup
+	all.Go(func() {
+		for {
+			conn, err := ln.Accept()
+			if err != nil {
+				return
+			}
+			mu.Lock()
+			open = append(open, conn)
+			mu.Unlock()
+			all.Go(func() {
+				serve(conn)
+				_ = conn.Close()
+			})
+		}
+	})
+	t.Cleanup(func() {
+		_ = ln.Close()
+		mu.Lock()
+		for _, conn := range open {
+			_ = conn.Close()
+		}
+		mu.Unlock()
+		all.Wait()
+	})
+	return ln.Addr().String()
+}
