@@ -105,7 +105,7 @@ func TestSameHeadIsReadOnce(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		e, err := st.Next()
+		e, err := First(st)
 		if err != nil || string(e.Data) != bodies[i%2] {
 			t.Errorf("response %d is %q, %v", i, e.Data, err)
 		}
