@@ -14,8 +14,10 @@
 //	modern client ──► clients ──► bridge/modernclient ──► exchange ──► upstream ──► handshake server
 //	                              shares sessions that dragoman opens, and parks calls whose client is asked
 //
-// What comes before a response is sent to the client as a [mcp.Peer], by the goroutine that serves the request and then
-// returns with the response.
+// The server's messages are pushed: [upstream.Stream] gives them to a function, on the goroutine that serves the request,
+// which sends the client, an [mcp.Peer], what comes before the response, and then returns with the response. A feature
+// between is a connection around another one, whose streams are loops around its streams, and not a handler around a
+// handler: ids, restarts and shared processes concern connections, which live longer than requests.
 //
 // This package builds the rooms from a configuration and starts and ends them: [New] makes a [Server], which has the
 // listeners, reloads and the page. docs/architecture.md follows three messages function by function. The rooms do not know

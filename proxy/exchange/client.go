@@ -4,8 +4,6 @@ import (
 	"errors"
 	"io"
 
-	"github.com/valyala/fasthttp"
-
 	"github.com/dragoman-proxy/dragoman/proxy/bridge"
 	"github.com/dragoman-proxy/dragoman/proxy/clienterror"
 	"github.com/dragoman-proxy/dragoman/proxy/downstream"
@@ -79,61 +77,6 @@ func (x *Exchange) Listen(client mcp.Peer) error {
 		}
 	}
 	return x.client.Send(last)
-}
-
-// Post handles one message of a session: it translates and forwards the message, and writes the
-// server's response, or starts a stream. It runs on the goroutine of the HTTP request.
-func (x *Exchange) Post(raw []byte, resp *downstream.Response) (err error) {
-	defer func() {
-		if p := recover(); p != nil {
-			err = x.Panicked(p, raw)
-		}
-	}()
-	out, v, err := x.FromClient(raw)
-	switch {
-	case err != nil:
-		return x.Refused(err)
-	case v == wire.Answer:
-		x.Outcome = metrics.Local
-		x.ObserveLocal(out)
-		resp.Body = out
-		return nil
-	case v != wire.Forward:
-		resp.Status = fasthttp.StatusAccepted
-		return nil
-	}
-	st, err := x.Forward(out)
-	if err != nil {
-		return x.Common.Failed(x, err)
-	}
-	if st == nil {
-		resp.Status = fasthttp.StatusAccepted
-		return nil
-	}
-	x.Attach(st)
-	x.client.resp = resp
-	last, err := x.Answer(&x.client)
-	switch {
-	case x.Streamed:
-		owed := true
-		if err != nil {
-			last, owed = x.late(err)
-		}
-		if owed && x.buffer != nil {
-			x.buffer.Record(&last, true)
-		}
-		resp.Last = last
-	case errors.Is(err, io.EOF): // cancelled: no response is owed
-		resp.Status = fasthttp.StatusAccepted
-	case err != nil:
-		return x.Common.Failed(x, err)
-	default:
-		if x.Msg.Kind == wire.Error {
-			resp.Status = x.Session.Direct.Status(last.Data)
-		}
-		resp.Body = last.Data
-	}
-	return nil
 }
 
 // IsInitialized reports whether x's message is notifications/initialized, whose failure is reported

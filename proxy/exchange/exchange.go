@@ -6,7 +6,7 @@
 // An [Exchange] is taken from a pool ([Common.New]) and given back with Done; it owns the buffers of both directions. It
 // runs on the goroutine of the client's request, which gets what comes before the response as a [mcp.Peer].
 //
-//   - exchange.go sends and reads, pipeline.go has the two directions of translation, client.go what an HTTP client gets;
+//   - exchange.go sends and reads, pipeline.go has the two directions of translation, client.go the streams of HTTP clients;
 //   - own.go, gates.go, schemas.go, lists.go, shaped.go and direct.go are where features take part: each asks its own
 //     package, and does nothing if that has nothing to do;
 //   - askagain.go and sealedquestion.go are about questions of the server;
@@ -21,6 +21,7 @@ import (
 	"bytes"
 	"cmp"
 	"context"
+	"errors"
 	"io"
 	"sync"
 	"sync/atomic"
@@ -48,6 +49,7 @@ import (
 	"github.com/dragoman-proxy/dragoman/proxy/trace"
 	"github.com/dragoman-proxy/dragoman/proxy/upstream"
 	"github.com/dragoman-proxy/dragoman/translate/wire"
+	"github.com/valyala/fasthttp"
 )
 
 // maxPooled is the largest buffer that goes back to the pool, in bytes.
@@ -226,6 +228,61 @@ func (x *Exchange) StartStream() {
 	x.Common.Streams.Add(1)
 }
 
+// Post handles one message of a session: it translates and forwards the message, and writes the
+// server's response, or starts a stream. It runs on the goroutine of the HTTP request.
+func (x *Exchange) Post(raw []byte, resp *downstream.Response) (err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			err = x.Panicked(p, raw)
+		}
+	}()
+	out, v, err := x.FromClient(raw)
+	switch {
+	case err != nil:
+		return x.Refused(err)
+	case v == wire.Answer:
+		x.Outcome = metrics.Local
+		x.ObserveLocal(out)
+		resp.Body = out
+		return nil
+	case v != wire.Forward:
+		resp.Status = fasthttp.StatusAccepted
+		return nil
+	}
+	st, err := x.Forward(out)
+	if err != nil {
+		return x.Common.Failed(x, err)
+	}
+	if st == nil {
+		resp.Status = fasthttp.StatusAccepted
+		return nil
+	}
+	x.Attach(st)
+	x.client.resp = resp
+	last, err := x.Answer(&x.client)
+	switch {
+	case x.Streamed:
+		owed := true
+		if err != nil {
+			last, owed = x.late(err)
+		}
+		if owed && x.buffer != nil {
+			x.buffer.Record(&last, true)
+		}
+		resp.Last = last
+	case errors.Is(err, io.EOF): // cancelled: no response is owed
+		resp.Status = fasthttp.StatusAccepted
+	case err != nil:
+		return x.Common.Failed(x, err)
+	default:
+		if x.Msg.Kind == wire.Error {
+			resp.Status = x.Session.Direct.Status(last.Data)
+		}
+		resp.Body = last.Data
+	}
+	return nil
+}
+
 // Forward sends a message to the server. The stream is nil if no response is expected.
 func (x *Exchange) Forward(body []byte) (upstream.Stream, error) {
 	if x.OwnCall != nil {
@@ -251,10 +308,10 @@ func (x *Exchange) Forward(body []byte) (upstream.Stream, error) {
 	st, err := upstream.Stream(nil), error(nil)
 	if e := x.enquire(body); e != nil {
 		st, err = x.sendKept(e, marked)
+	} else if c := x.Session.Renewing; c != nil && x.Call != nil {
+		x.began = c.Remember(marked)
+		st, err = c.HTTPSession.Send(x.Ctx, &x.Outgoing) // mend renews a session that is lost
 	} else {
-		if c := x.Session.Renewing; c != nil {
-			x.began = c.Number()
-		}
 		if x.bridged() && sameMemory(marked, x.Msg.Raw) && len(marked) == len(x.Msg.Raw) {
 			x.Outgoing.Scanned = &x.Msg
 		}

@@ -7,7 +7,6 @@ import (
 	"github.com/tidwall/gjson"
 	"go.uber.org/zap"
 
-	"github.com/dragoman-proxy/dragoman/proxy/bridge/legacyclient"
 	"github.com/dragoman-proxy/dragoman/proxy/clienterror"
 	"github.com/dragoman-proxy/dragoman/proxy/dialect"
 	"github.com/dragoman-proxy/dragoman/proxy/large"
@@ -64,11 +63,7 @@ func (x *Exchange) parsed() {
 // Scan scans raw, the client's message, into x.msg.
 func (x *Exchange) Scan(raw []byte) error {
 	x.Clock.Start()
-	shape := x.Session.Up.Shape()
-	if c, bridged := x.Session.Conn.(*legacyclient.Conn); bridged && shape == nil {
-		shape = c.Shape() // the message goes on as it is, and c need not scan it again
-	}
-	err := x.Msg.ScanLike(x.Scanned, raw, shape)
+	err := x.Msg.ScanLike(x.Scanned, raw, x.Session.Shape())
 	x.Scanned = nil
 	x.parsed()
 	if err != nil {

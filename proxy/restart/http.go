@@ -85,15 +85,22 @@ func (c *HTTP) Bind(s Session, began bool) { c.session, c.partial = s, !began }
 // Number returns the number of the current session, in which the next message is sent.
 func (c *HTTP) Number() uint64 { return c.renewals.Load() }
 
+// Remember notes what a new session has to know of a message of the client, and returns Number. It must be called before the
+// message is sent by HTTPSession.Send: for a request that is the same as Send, since only its stream can say that the session
+// is lost.
+func (c *HTTP) Remember(body []byte) uint64 {
+	if server.Memorable(body) {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		c.memory.Note(body)
+	}
+	return c.Number()
+}
+
 // Send sends one message, as HTTPSession does. If the server refuses it because the session is lost,
 // Send begins a new session and sends the message once more.
 func (c *HTTP) Send(ctx context.Context, m *upstream.Outgoing) (upstream.Stream, error) {
-	if server.Memorable(m.Body) {
-		c.mu.Lock()
-		c.memory.Note(m.Body)
-		c.mu.Unlock()
-	}
-	was := c.Number()
+	was := c.Remember(m.Body)
 	st, err := c.HTTPSession.Send(ctx, m)
 	if err == nil || !IsLost(err) {
 		return st, err

@@ -35,6 +35,7 @@ import (
 	"github.com/dragoman-proxy/dragoman/proxy/toolindex"
 	"github.com/dragoman-proxy/dragoman/proxy/upstream"
 	"github.com/dragoman-proxy/dragoman/translate"
+	"github.com/dragoman-proxy/dragoman/translate/wire"
 )
 
 // Session is one client's session with its server.
@@ -164,6 +165,15 @@ func (s *Session) Stand(ctx context.Context, o upstream.ListenOptions) (upstream
 		return s.Renewing.Stand(ctx, o)
 	}
 	return s.Conn.Listen(ctx, o)
+}
+
+// Shape says what the scan of a message of the client has to find.
+func (s *Session) Shape() *wire.Shape {
+	shape := s.Up.Shape()
+	if shape == nil && s.Bridge != nil {
+		return s.Bridge.Shape() // the message goes on as it is, and need not be scanned again
+	}
+	return shape
 }
 
 // CanCall reports whether a call of the tool can be sent without reading the server's list of tools first, for headers that
