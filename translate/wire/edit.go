@@ -152,9 +152,17 @@ func (n Node) Next() Node {
 
 // Get returns the last member of that name, because most parsers take the last one.
 func (n Node) Get(name Name) (found Node) {
-	for c := n.First(); c.OK(); c = c.Next() {
-		if c.node().name == name {
-			found = c
+	if n.m == nil {
+		return found
+	}
+	nodes := n.m.nodes
+	at := &nodes[n.i]
+	if !at.open {
+		return found
+	}
+	for i := n.i + 1; i < at.next; i = nodes[i].next {
+		if nodes[i].name == name {
+			found = Node{n.m, i}
 		}
 	}
 	return found

@@ -259,7 +259,7 @@ func (m *Message) scanEnvelope(i int, shape *Shape, e *envelope) int {
 		}
 		key := i
 		var name Name
-		if i, name = readName(b, i); i < 0 {
+		if i, name = readName(b, i, 0); i < 0 {
 			return i
 		}
 		if i = skipColon(b, i); i < 0 {

@@ -62,7 +62,7 @@ func (m *Message) scanMembers(i int, self uint32, of Name, shape *Shape, e *enve
 			return broken(next, faultEnd)
 		}
 		key := next
-		i, name := readName(b, key)
+		i, name := readName(b, key, 0)
 		if i < 0 {
 			return i
 		}

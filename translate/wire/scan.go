@@ -249,8 +249,9 @@ func skipName(b []byte, i int) int {
 	return skipString(b, i)
 }
 
-// readName skips a member's name, as skipName does, and returns which name it is.
-func readName(b []byte, i int) (int, Name) {
+// readName skips a member's name, as skipName does, and returns which name it is. It need not know that of names whose
+// bit is in never.
+func readName(b []byte, i int, never uint64) (int, Name) {
 	if b[i] != '"' {
 		return broken(i, faultSyntax), OtherName
 	}
@@ -259,6 +260,9 @@ func readName(b []byte, i int) (int, Name) {
 		i = plain(b, i)
 	}
 	if i < len(b) && b[i] == '"' {
+		if likeness(b[from], i-from)&never != 0 { // of an empty name, that of the quote
+			return i + 1, OtherName
+		}
 		return i + 1, NameOf(b[from:i])
 	}
 	if i = skipString(b, i); i < 0 {
@@ -314,6 +318,7 @@ func skipContainer(b []byte, i, depth int) int {
 	var (
 		objects [MaxDepth/64 + 1]uint64
 		level   = depth
+		from    int // where a string begins
 	)
 open:
 	if level++; level > MaxDepth {
@@ -339,7 +344,11 @@ open:
 value:
 	switch b[i] {
 	case '"':
-		if i = plain(b, i+1); i < len(b) && b[i] == '"' {
+		from = i + 1
+		if i = plain(b, from); i == from+8 {
+			i = plain(b, i)
+		}
+		if i < len(b) && b[i] == '"' {
 			i++
 			goto after
 		}
@@ -385,7 +394,11 @@ member:
 	if b[i] != '"' {
 		return broken(i, faultSyntax)
 	}
-	if i = plain(b, i+1); i < len(b) && b[i] == '"' {
+	from = i + 1
+	if i = plain(b, from); i == from+8 {
+		i = plain(b, i)
+	}
+	if i < len(b) && b[i] == '"' {
 		i++
 	} else if i = skipString(b, i); i < 0 {
 		return i
@@ -443,7 +456,7 @@ func (m *Message) recordMembers(i int, self uint32, shape *Shape, depth int) int
 			return broken(next, faultEnd)
 		}
 		key := next
-		i, name := readName(b, key)
+		i, name := readName(b, key, shape.never)
 		if i < 0 {
 			return i
 		}

@@ -311,3 +311,22 @@ func TestElements(t *testing.T) {
 		}
 	}
 }
+
+// TestLikelyNames: a scan knows the names that its shape has, also next to names that look like them.
+func TestLikelyNames(t *testing.T) {
+	for n := JSONRPC; n < NumNames; n++ {
+		shape := new(Shape)
+		shape.At(Step{Name: Params}, Step{Name: n})
+		text := n.String()
+		twin := text[:1] + strings.Repeat("~", len(text)-1) // the same first byte and length
+		raw := `{"jsonrpc":"2.0","method":"x","params":{"":0,"` + twin + `":1,"` + text + `":2,"` + twin + `":3}}`
+		var m Message
+		if err := m.Scan([]byte(raw), shape); err != nil {
+			t.Fatal(err)
+		}
+		params := m.Root().Get(Params)
+		if got := params.Get(n); string(got.Raw()) != "2" || params.First() != got || got.Next().OK() {
+			t.Errorf("%s: %q is recorded", text, got.Raw())
+		}
+	}
+}

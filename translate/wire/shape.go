@@ -8,7 +8,12 @@ type Shape struct {
 	Any     *Shape           // the same for every member without an entry of its own
 	Elem    *Shape           // the same for every element, when the value is an array
 	shut    bool             // Members and Any are empty: no members are recorded
+	never   uint64           // bits that no name in Members has, see likeness; 0 if that is not known
 }
+
+// likeness returns the bit of a name by its first byte and its length. If the bit of a name is set in Shape.never, the shape
+// does not have the name, and which one it is need not be found out.
+func likeness(first byte, length int) uint64 { return 1 << ((uint(first) + uint(length)<<3) & 63) }
 
 // member returns the shape of a member's value, or nil if the value is not recorded.
 func (s *Shape) member(name Name) *Shape {
@@ -26,12 +31,14 @@ func (s *Shape) At(steps ...Step) *Shape {
 		case st.Elem:
 			at = &s.Elem
 		case st.Any:
-			at, s.shut = &s.Any, false
+			at, s.shut, s.never = &s.Any, false, 0
 		default:
 			at, s.shut = &s.Members[st.Name], false
+			text := st.Name.String()
+			s.never &^= likeness(text[0], len(text))
 		}
 		if *at == nil {
-			*at = &Shape{shut: true}
+			*at = &Shape{shut: true, never: ^uint64(0)}
 		}
 		s = *at
 	}
