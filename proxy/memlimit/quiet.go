@@ -47,11 +47,12 @@ type heap struct {
 	live      uint64 // after the last collection
 }
 
-// comes reports whether memory is to be freed now: nothing has passed since the last look, and something had before.
+// comes reports whether memory is to be freed now: nothing has passed since the last look, and something had before, or
+// the start has just ended, which needs little memory but much of the program.
 func (q *quiet) comes(h heap) bool {
 	passed := h.allocated - q.last
 	q.last = h.allocated
-	return passed < still && h.allocated-q.freed >= max(garbage, h.live/share)
+	return passed < still && (q.freed == 0 && h.allocated > 0 || h.allocated-q.freed >= max(garbage, h.live/share))
 }
 
 func heapNow() heap {

@@ -36,6 +36,22 @@ func TestMemoryIsFreedWhenNothingPasses(t *testing.T) {
 	}
 }
 
+func TestMemoryIsFreedAfterASmallStart(t *testing.T) {
+	var q quiet
+	if q.comes(heap{allocated: 500 << 10}) {
+		t.Error("the start is not over")
+	}
+	if !q.comes(heap{allocated: 500<<10 + 1000}) {
+		t.Error("the program's pages stay after a start that allocates little")
+	}
+	if q.freed = 500<<10 + 1000; q.comes(heap{allocated: 500<<10 + 2000}) {
+		t.Error("freed again, though nothing has passed")
+	}
+	if q = (quiet{}); q.comes(heap{}) {
+		t.Error("freed where the heap is not measured")
+	}
+}
+
 func TestTheHeapIsMeasured(t *testing.T) {
 	before := heapNow()
 	kept = make([]byte, 1<<20)
