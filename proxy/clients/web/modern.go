@@ -27,14 +27,15 @@ func (f *Face) isModernPost(req *downstream.Request, m *wire.Message) bool {
 	if m.Scan(req.Body, f.Shape.Load()) != nil || m.Kind == wire.Request && m.Method == wire.Initialize && !stateless.IsModern(m) {
 		return false
 	}
+	named := stateless.NamesModern(req.Version)
+	if named && req.Session == "" { // first, as it is known at once
+		return true
+	}
 	if m.Kind == wire.Request && stateless.IsModern(m) {
 		return true
 	}
-	if !stateless.NamesModern(req.Version) {
+	if !named {
 		return false
-	}
-	if req.Session == "" {
-		return true
 	}
 	s, err := f.Table.Find(req.Session, f.OwnerOf(req), &downstream.Sender{Guest: req.Guest})
 	if s != nil {
