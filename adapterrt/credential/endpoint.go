@@ -66,11 +66,6 @@ type unanswered struct{ error }
 
 func (u unanswered) Unwrap() error { return u.error }
 
-// secrets are the texts of a request that no error and no log may show.
-type secrets []string
-
-func (k secrets) with(more ...string) secrets { return append(k[:len(k):len(k)], more...) }
-
 // client holds the credentials with which the adapter authenticates at a token endpoint.
 type client struct {
 	id, secret string

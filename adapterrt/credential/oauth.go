@@ -2,52 +2,15 @@ package credential
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"reflect"
 	"strings"
-	"sync"
-	"time"
 
 	"github.com/dragoman-proxy/dragoman/adapterrt/clean"
 	"github.com/dragoman-proxy/dragoman/adapterrt/failure"
 	"github.com/dragoman-proxy/dragoman/adapterrt/file"
 	"github.com/dragoman-proxy/dragoman/adapterrt/httpcall"
-	"github.com/dragoman-proxy/dragoman/translate/wire"
 )
-
-const (
-	tokenMargin = 30 * time.Second // a token is renewed at most this long before it expires
-	retryPause  = 5 * time.Second  // after a failure, while the old token is still valid
-	flightTime  = time.Minute      // the longest time that fetching one token may take
-)
-
-// token is an access token. From renew on it is to be replaced; from expires on it is invalid.
-type token struct {
-	text           string
-	renew, expires time.Time
-}
-
-func newToken(text string, life time.Duration, now time.Time) token {
-	end := now.Add(life)
-	return token{text, end.Add(-min(tokenMargin, life/10)), end}
-}
-
-// session holds the current token of a loaded adapter.
-type session struct {
-	mu     sync.Mutex
-	live   token
-	flight *flight // fetches the next token; nil if none is being fetched
-}
-
-// flight fetches a token for all calls that need one meanwhile. It does not end with the call
-// that began it, because the answer may contain the only refresh token that is still valid.
-type flight struct {
-	done    chan struct{}
-	token   token
-	secrets secrets
-	failure *failure.Failure
-}
 
 // Carry takes over the token of the adapter's previous version, if their auth blocks are equal.
 func (s *Signer) Carry(before *Signer) {
@@ -156,44 +119,6 @@ func (s *Signer) granted(ctx context.Context) (token, secrets, *failure.Failure)
 		return token{}, nil, s.failed(err)
 	}
 	return newToken(a.token, a.life, s.keeper.Now()), known.with(c.known...), nil
-}
-
-// failed returns the failure for a token that could not be obtained.
-func (s *Signer) failed(err error) *failure.Failure {
-	if f := (*failure.Failure)(nil); errors.As(err, &f) {
-		return f // its message is more precise
-	}
-	return &failure.Failure{
-		Code: failure.AuthTokenFailed, Own: true, Cause: err,
-		Message: "Token for adapter '" + s.adapter.Name + "' could not be obtained",
-		Details: s.details(err).End(),
-	}
-}
-
-// details returns the name of the adapter and the OAuth server's error, if err is one.
-func (s *Signer) details(err error) wire.Members {
-	d := wire.Members(nil).Str("adapter", s.adapter.Name)
-	if r := (*refusal)(nil); errors.As(err, &r) {
-		d = d.Raw("oauth_error", r.details())
-	}
-	return d
-}
-
-// loginRequired returns the failure for a token that only a person can obtain, and says why.
-func (s *Signer) loginRequired(why error) *failure.Failure {
-	o, name := s.adapter.Auth.OAuth, s.adapter.Name
-	d := s.details(why)
-	what := "put a new refresh token into " + o.Refresh.String()
-	if o.HasLogin() {
-		command := "dragoman adapter login " + name
-		what = "run: " + command
-		d = d.Str("login", command)
-	}
-	return &failure.Failure{
-		Code: failure.AuthLoginRequired, Own: true, Cause: fmt.Errorf("%w; %s", why, what),
-		Message: "Adapter '" + name + "' needs a new login by its operator",
-		Details: d.End(),
-	}
 }
 
 // Renew replaces the token in o, which the API refused. The failure says why there is no

@@ -17,19 +17,6 @@ import (
 	"strings"
 )
 
-// Category is what an operation does.
-type Category uint8
-
-// The categories. Any is for an operation of unknown category.
-const (
-	Any Category = iota
-	Create
-	Read
-	Update
-	Delete
-	Execute
-)
-
 // Doc describes an operation. Only Name is required.
 type Doc struct {
 	Name     string

@@ -241,13 +241,5 @@ func (g *Adapter) admitShared(ctx context.Context, c *httpcall.Call, counted *co
 	}
 }
 
-// cancel takes back the call that was counted in this process.
-func (p *Pass) cancel() {
-	for _, l := range p.taken {
-		l.cancel(p.op)
-	}
-	p.taken = nil
-}
-
 // Judgement returns the judgement of an operation.
 func (g *Adapter) Judgement(op *file.Operation) *Judgement { return &g.judgements[op.Index] }

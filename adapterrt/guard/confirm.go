@@ -415,3 +415,14 @@ func (s *Confirmations) Forget(a *file.Adapter) {
 	defer s.mu.Unlock()
 	maps.DeleteFunc(s.ran, func(r run, _ time.Time) bool { return r.op.Adapter == a })
 }
+
+// rest returns how long an operation with a cooldown must rest, by the count of all replicas.
+func rest(ctx context.Context, r Replicas, of run, pause time.Duration) (time.Duration, error) {
+	account := of.op.Adapter.Name + "\x00" + of.caller
+	sum := sha256.Sum256([]byte("cooldown\x00" + of.op.Name + "\x00" + pause.String()))
+	ok, states, err := r.Charge(ctx, account, 1, []Limit{{ID: "c" + hex.EncodeToString(sum[:idBytes]), Rate: 1 / pause.Seconds(), Burst: 1}})
+	if err != nil || ok || len(states) != 1 {
+		return 0, err
+	}
+	return max(states[0].Wait, time.Millisecond), nil
+}

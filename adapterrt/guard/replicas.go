@@ -138,52 +138,6 @@ type charged struct {
 	states  []State
 }
 
-// share charges a call that this replica's own counters admit to the limits of all replicas. The
-// refusal is nil if there is room, and also if the replicas cannot be asked: then this replica's own
-// count holds.
-func (g *Adapter) share(ctx context.Context, pass *Pass, places []*place, now time.Time) (warnings []failure.Notice, no *refusal, behind asked) {
-	var all []charged
-	for i, l := range pass.taken {
-		if len(l.rules.Rules)+len(l.rules.Quotas) == 0 {
-			continue
-		}
-		if n := len(all); n == 0 || all[n-1].account != l.account {
-			all = append(all, charged{account: l.account})
-		}
-		c := &all[len(all)-1]
-		c.limits, c.of = l.asks(c.limits, c.of, places[i], now)
-	}
-	for i := range all {
-		c := &all[i]
-		if len(c.limits) == 0 {
-			continue
-		}
-		ok, states, err := g.sharing.Replicas.Charge(ctx, c.account, 1, c.limits)
-		if err != nil || len(states) != len(c.limits) {
-			continue
-		}
-		if ok {
-			c.states = states
-			pass.shared = append(pass.shared, *c)
-			warnings = append(warnings, c.warnings(now)...)
-			continue
-		}
-		for _, other := range pass.shared {
-			g.giveBack(ctx, &other)
-		}
-		pass.shared = nil
-		no, behind = c.refusal(states, now)
-		return nil, no, behind
-	}
-	return warnings, nil, asked{}
-}
-
-// giveBack takes a call back that is not made after all. Without an answer the limits are stricter
-// than they need to be, until they have recovered.
-func (g *Adapter) giveBack(ctx context.Context, c *charged) {
-	_ = g.sharing.Replicas.Adjust(context.WithoutCancel(ctx), c.account, -1, c.limits)
-}
-
 // warnings returns the warnings of quotas that are nearly used: one for each limiter.
 func (c *charged) warnings(now time.Time) (all []failure.Notice) {
 	var last *limiter
@@ -268,31 +222,4 @@ func combined(all []Correction, k Correction) []Correction {
 		}
 	}
 	return append(all, k)
-}
-
-// together returns the usage of the quotas by all replicas; nil if it is this replica's own.
-func (l *limiter) together(ctx context.Context, r Replicas) []State {
-	if r == nil || len(l.rules.Quotas) == 0 {
-		return nil
-	}
-	var limits []Limit
-	for i, q := range l.rules.Quotas {
-		limits = append(limits, Limit{ID: l.id + "q" + strconv.Itoa(i), Window: q.Window, Most: -1})
-	}
-	_, states, err := r.Charge(ctx, l.account, 0, limits)
-	if err != nil || len(states) != len(limits) {
-		return nil
-	}
-	return states
-}
-
-// rest returns how long an operation with a cooldown must rest, by the count of all replicas.
-func rest(ctx context.Context, r Replicas, of run, pause time.Duration) (time.Duration, error) {
-	account := of.op.Adapter.Name + "\x00" + of.caller
-	sum := sha256.Sum256([]byte("cooldown\x00" + of.op.Name + "\x00" + pause.String()))
-	ok, states, err := r.Charge(ctx, account, 1, []Limit{{ID: "c" + hex.EncodeToString(sum[:idBytes]), Rate: 1 / pause.Seconds(), Burst: 1}})
-	if err != nil || ok || len(states) != 1 {
-		return 0, err
-	}
-	return max(states[0].Wait, time.Millisecond), nil
 }

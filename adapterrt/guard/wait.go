@@ -8,7 +8,6 @@ import (
 
 	"github.com/dragoman-proxy/dragoman/adapterrt/failure"
 	"github.com/dragoman-proxy/dragoman/adapterrt/file"
-	"github.com/dragoman-proxy/dragoman/adapterrt/httpcall"
 )
 
 // maxQueue is the largest number of calls of an adapter that wait for their turn.
@@ -52,24 +51,6 @@ func (w *Patience) Pause(ctx context.Context, d time.Duration, wake <-chan struc
 		case <-note:
 			w.Tell()
 			w.Tell = nil
-		}
-	}
-}
-
-// place is a call at a limiter.
-type place struct {
-	op     *file.Operation
-	goOn   string        // the token for calls beyond a quota's pause
-	behind int           // the limit that it waits for: a rule, atOnce, or nothing
-	wake   chan struct{} // has a value when another call has left the queue or ended; nil outside of the queue
-}
-
-// wake makes all calls in the queue look whether it is their turn. l.mu must be held.
-func (l *limiter) wake() {
-	for _, p := range l.queue {
-		select {
-		case p.wake <- struct{}{}:
-		default:
 		}
 	}
 }
@@ -142,45 +123,6 @@ func (l *limiter) cancel(op *file.Operation) {
 	l.count(op, -1)
 	l.mu.Unlock()
 	l.give()
-}
-
-// Pass is the permission for one call. Its holder must call Done when the call has ended.
-type Pass struct {
-	op       *file.Operation
-	taken    []*limiter
-	shared   []charged // by all replicas
-	replicas Replicas
-	now      func() time.Time
-}
-
-// Learn corrects the limits by the API's reply.
-func (p *Pass) Learn(ctx context.Context, r *httpcall.Reply) {
-	var told []correction
-	for _, l := range p.taken {
-		told = append(told, l.learn(p.op, r, p.now())...)
-	}
-	for i := range p.shared {
-		p.shared[i].correct(ctx, p.replicas, told, p.now())
-	}
-}
-
-// Again counts the call once more, because its request is sent once more.
-func (p *Pass) Again(ctx context.Context) {
-	for _, l := range p.taken {
-		l.mu.Lock()
-		l.count(p.op, 1)
-		l.mu.Unlock()
-	}
-	for i := range p.shared {
-		_ = p.replicas.Adjust(ctx, p.shared[i].account, 1, p.shared[i].limits) // this replica's own count has it
-	}
-}
-
-// Done ends the call.
-func (p *Pass) Done() {
-	for _, l := range p.taken {
-		l.give()
-	}
 }
 
 // Waiting returns how many calls of the adapter wait for their turn.

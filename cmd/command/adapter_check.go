@@ -189,3 +189,26 @@ func adapterNewCommand() *cobra.Command {
 	}
 	return cmd
 }
+
+func firstError(problems []adapterrt.Problem) error {
+	for _, p := range problems {
+		if p.Severity == adapterrt.Error {
+			return &exitError{exitUsage, errors.New(p.String())}
+		}
+	}
+	return nil
+}
+
+// checkAdapter checks a file and its examples before it is written.
+func checkAdapter(w *workplace, name string, data []byte) error {
+	all, problems := adapterrt.Rehearse(name, data, &w.options)
+	if err := firstError(problems); err != nil {
+		return err
+	}
+	for _, r := range all {
+		if r.Fault != "" {
+			return &exitError{exitUsage, fmt.Errorf("%s:%d: the example of %s fails: %s", name, r.Line, r.Operation, r.Fault)}
+		}
+	}
+	return nil
+}

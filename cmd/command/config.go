@@ -2,14 +2,12 @@ package command
 
 import (
 	"fmt"
-	"os"
 	"text/tabwriter"
 
 	"github.com/spf13/cobra"
 
 	"github.com/dragoman-proxy/dragoman/deploy"
 	"github.com/dragoman-proxy/dragoman/proxy/config"
-	"github.com/dragoman-proxy/dragoman/proxy/setting"
 )
 
 func configCommand() *cobra.Command {
@@ -60,13 +58,5 @@ func configSchemaCommand() *cobra.Command {
 			_, err := cmd.OutOrStdout().Write(deploy.ConfigSchema)
 			return err
 		},
-	}
-}
-
-// sources returns the sources of the configuration. args are a URL of the server, or its command behind --.
-func (s *settings) sources(args []string) config.Sources {
-	return config.Sources{
-		File: s.configFile(), Environ: os.Environ(),
-		Flags: func(cfg *config.Config, l *setting.Layers) { s.lay(cfg, l, args) },
 	}
 }

@@ -85,26 +85,6 @@ func footprintCommand() *cobra.Command {
 	return cmd
 }
 
-// capabilitiesFlag adds --capabilities to cmd.
-func capabilitiesFlag(cmd *cobra.Command) func() (probe.Capabilities, error) {
-	all := probe.AllCapabilities()
-	names := cmd.Flags().StringSlice("capabilities", []string{"all"},
-		"client capabilities to declare, since some servers have more tools for clients with more capabilities: all, none, or some of "+strings.Join(all, ", "))
-	return func() (probe.Capabilities, error) {
-		can := probe.Capabilities(*names)
-		switch strings.Join(can, ",") {
-		case "all":
-			return all, nil
-		case "none", "":
-			return probe.Capabilities{}, nil
-		}
-		if err := can.Validate(); err != nil {
-			return nil, &exitError{exitUsage, fmt.Errorf("--capabilities: %w", err)}
-		}
-		return can, nil
-	}
-}
-
 // toolsOf requests the tools of the server that args, the arguments of the command line, name.
 func toolsOf(cmd *cobra.Command, s *settings, args []string, can probe.Capabilities) (*probe.ToolList, error) {
 	cfg, err := s.config(args)

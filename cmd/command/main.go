@@ -8,15 +8,11 @@ import (
 	"log"
 	"os"
 	"os/signal"
-	"runtime"
-	"runtime/debug"
-	"strings"
 	"syscall"
 
 	"github.com/spf13/cobra"
 
 	"github.com/dragoman-proxy/dragoman/proxy/memlimit"
-	"github.com/dragoman-proxy/dragoman/translate"
 )
 
 // Main runs the command that the arguments of the process name, and exits with 1 or more if it fails.
@@ -68,39 +64,4 @@ func command() *cobra.Command {
 	root.AddCommand(serveCommand(), stdioCommand(), loginCommand(), logoutCommand(), translateCommand(), probeCommand(), doctorCommand(), inspectCommand(), configCommand(), footprintCommand(), tokensCommand(), transformCommand(), adapterCommand(), versionCommand())
 	checkUsage(root)
 	return root
-}
-
-func versionCommand() *cobra.Command {
-	return &cobra.Command{
-		Use:   "version",
-		Short: "Print the version",
-		Args:  cobra.NoArgs,
-		RunE:  func(cmd *cobra.Command, _ []string) error { return printVersion(cmd) },
-	}
-}
-
-func printVersion(cmd *cobra.Command) error {
-	_, err := fmt.Fprint(cmd.OutOrStdout(), version())
-	return err
-}
-
-// version returns the version of this build, and the protocol revisions that it supports.
-func version() string {
-	number, commit, goVersion := "(unknown)", "", runtime.Version()
-	if info, ok := debug.ReadBuildInfo(); ok {
-		number = info.Main.Version
-		for _, s := range info.Settings {
-			switch {
-			case s.Key == "vcs.revision":
-				commit = ", commit " + s.Value
-			case s.Key == "vcs.modified" && s.Value == "true":
-				commit += " with changes"
-			}
-		}
-	}
-	var names []string
-	for _, r := range translate.All() {
-		names = append(names, r.Name)
-	}
-	return fmt.Sprintf("dragoman %s%s, %s\nMCP %s\n", number, commit, goVersion, strings.Join(names, ", "))
 }

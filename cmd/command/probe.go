@@ -195,3 +195,23 @@ func names(all []string) string {
 	}
 	return fmt.Sprintf("(%d: %s)", len(all), strings.Join(all, ", "))
 }
+
+// capabilitiesFlag adds --capabilities to cmd.
+func capabilitiesFlag(cmd *cobra.Command) func() (probe.Capabilities, error) {
+	all := probe.AllCapabilities()
+	names := cmd.Flags().StringSlice("capabilities", []string{"all"},
+		"client capabilities to declare, since some servers have more tools for clients with more capabilities: all, none, or some of "+strings.Join(all, ", "))
+	return func() (probe.Capabilities, error) {
+		can := probe.Capabilities(*names)
+		switch strings.Join(can, ",") {
+		case "all":
+			return all, nil
+		case "none", "":
+			return probe.Capabilities{}, nil
+		}
+		if err := can.Validate(); err != nil {
+			return nil, &exitError{exitUsage, fmt.Errorf("--capabilities: %w", err)}
+		}
+		return can, nil
+	}
+}

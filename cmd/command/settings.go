@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"net/url"
 	"os"
 	"slices"
 	"strconv"
@@ -227,9 +228,71 @@ func adjustableLogger(cfg config.Config) (*zap.Logger, zap.AtomicLevel, error) {
 	return zap.New(core), level, nil
 }
 
-// logEncoder returns the encoder of log lines.
-func logEncoder() zapcore.Encoder {
-	enc := zap.NewProductionEncoderConfig()
-	enc.EncodeTime = zapcore.ISO8601TimeEncoder
-	return zapcore.NewJSONEncoder(enc)
+// sources returns the sources of the configuration. args are a URL of the server, or its command behind --.
+func (s *settings) sources(args []string) config.Sources {
+	return config.Sources{
+		File: s.configFile(), Environ: os.Environ(),
+		Flags: func(cfg *config.Config, l *setting.Layers) { s.lay(cfg, l, args) },
+	}
+}
+
+// laySignIn writes the values of the flags of a sign-in into cfg.
+func (s *settings) laySignIn(cfg *config.Config, l *setting.Layers) {
+	auth := &cfg.Upstream.Auth
+	for _, o := range s.oauth {
+		name, value, ok := strings.Cut(o, "=")
+		if !ok {
+			l.Add(setting.Mistake{Where: "--oauth", Text: "expected NAME=VALUE, such as client_id=my-client"})
+			continue
+		}
+		if err := auth.Set(name, value); err != nil {
+			l.Add(setting.Mistake{Where: "--oauth", Text: err.Error()})
+			continue
+		}
+		l.Flag("upstream.auth."+name, "--oauth")
+	}
+	if !s.shim {
+		return
+	}
+	auth.Browser = true
+	given := false
+	for name := range cfg.Upstream.Headers {
+		given = given || strings.EqualFold(name, "Authorization")
+	}
+	switch {
+	case s.login == "never":
+		auth.Type = config.AuthNone
+	case s.login == "auto":
+		auth.Type = config.AuthLogin
+	case s.login != "":
+		l.Add(setting.Mistake{Where: "--login", Text: fmt.Sprintf("expected auto or never, not %q", s.login)})
+	case auth.Type == "" && !given && cfg.Upstream.URL != "" && asksHTTP(cfg.Upstream.URL):
+		auth.Type = config.AuthLogin
+	}
+	if s.login != "" {
+		l.Flag("upstream.auth.type", "--login")
+	}
+}
+
+// signInFlags are the flags of a sign-in to a server.
+func signInFlags(s *settings) {
+	f := s.cmd.Flags()
+	f.StringArrayVar(&s.oauth, "oauth", nil, "a setting of upstream.auth as NAME=VALUE, such as client_id=… or scopes='read write'; repeatable")
+	f.Func("profile", "a name for one of several accounts at one server", func(name string) error {
+		s.oauth = append(s.oauth, "profile="+name)
+		return nil
+	})
+}
+
+// shimFlags are signInFlags and whether to sign in at all.
+func shimFlags(s *settings) {
+	signInFlags(s)
+	s.shim = true
+	s.cmd.Flags().StringVar(&s.login, "login", "", "auto: sign in if the server at URL requires it; never: do not (default auto, unless --header sets Authorization)")
+}
+
+// asksHTTP reports whether a URL is one of HTTP; config.Validate says what is wrong with others.
+func asksHTTP(server string) bool {
+	u, err := url.Parse(server)
+	return err == nil && (u.Scheme == "https" || u.Scheme == "http")
 }

@@ -134,3 +134,10 @@ func outlivePipes() {
 		}
 	}()
 }
+
+// logEncoder returns the encoder of log lines.
+func logEncoder() zapcore.Encoder {
+	enc := zap.NewProductionEncoderConfig()
+	enc.EncodeTime = zapcore.ISO8601TimeEncoder
+	return zapcore.NewJSONEncoder(enc)
+}

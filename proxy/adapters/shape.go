@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/tidwall/sjson"
+	"go.uber.org/zap"
 
 	"github.com/dragoman-proxy/dragoman/adapterrt"
 	"github.com/dragoman-proxy/dragoman/proxy/downstream"
@@ -56,7 +57,7 @@ func (a *Adapters) Rules() []transform.Rule {
 
 // resultShaping shapes the results of the operations that one request calls.
 type resultShaping struct {
-	a       *Adapters
+	log     *zap.Logger
 	shaping *shape.Shaping
 	call    transform.Call
 	tool    string         // the MCP tool that was called; "" for a plain endpoint
@@ -89,7 +90,7 @@ func (d *resultShaping) shape(r *adapterrt.Result) {
 	if report.Outcome == transform.Passed {
 		return
 	}
-	d.shaping.Note(d.a.log, d.settled.Tool, &report, time.Since(began))
+	d.shaping.Note(d.log, d.settled.Tool, &report, time.Since(began))
 	r.Data = data
 	if notice == "" {
 		return
@@ -135,7 +136,7 @@ func (a *Adapters) reduceCall(c *owntools.Call) *resultShaping {
 	if w == nil {
 		return nil
 	}
-	d := &resultShaping{a: a, shaping: w.Shaping, tool: c.Tool, call: transform.Call{
+	d := &resultShaping{log: a.log, shaping: w.Shaping, tool: c.Tool, call: transform.Call{
 		Session: c.Session, Caller: c.Caller, MaxTokens: w.MaxTokens, Full: w.Full,
 	}}
 	return d
@@ -147,7 +148,7 @@ func (a *Adapters) reduceHTTP(s *shape.Shaping, req *downstream.Request) *result
 	if s == nil {
 		return nil
 	}
-	return &resultShaping{a: a, shaping: s, call: transform.Call{
+	return &resultShaping{log: a.log, shaping: s, call: transform.Call{
 		Caller: principal.Mark(req.Header("Authorization")), MaxTokens: shape.Budget(req.Header(shape.BudgetHeader)), NoMore: true,
 	}}
 }

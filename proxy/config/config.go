@@ -414,9 +414,6 @@ const (
 // ReplicasPath is the URL path at which this process receives requests that other replicas forward.
 const ReplicasPath = "/dragoman/replicas"
 
-// MaxPeers bounds the addresses in bridge.peers, and the replicas that are found by them.
-const MaxPeers = 64
-
 // ServerName returns the name by which rules refer to the server: the host of its URL, or the name of its program.
 func (c *Upstream) ServerName() string {
 	if u, err := url.Parse(c.URL); err == nil && c.URL != "" {

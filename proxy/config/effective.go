@@ -171,19 +171,6 @@ func shortDuration(d time.Duration) string {
 	return text
 }
 
-// String returns the size with the largest unit that it is a whole number of.
-func (s Size) String() string {
-	for _, unit := range []struct {
-		shift int
-		name  string
-	}{{30, "GiB"}, {20, "MiB"}, {10, "KiB"}} {
-		if n := int(s) >> unit.shift; n > 0 && n<<unit.shift == int(s) {
-			return fmt.Sprint(n, unit.name)
-		}
-	}
-	return fmt.Sprint(int(s))
-}
-
 // Secrets returns the values of the settings that are secrets.
 func (c *Config) Secrets() []string {
 	all := append(slices.Clone(c.Auth.Tokens), c.Upstream.Auth.ClientSecret, c.Inspect.Token)

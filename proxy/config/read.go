@@ -7,10 +7,7 @@ import (
 	"os"
 	"reflect"
 	"slices"
-	"strconv"
 	"strings"
-
-	"gopkg.in/yaml.v3"
 
 	"github.com/dragoman-proxy/dragoman/proxy/setting"
 )
@@ -164,24 +161,5 @@ func expand(s string, lookup func(string) (string, bool)) (string, error) {
 	}
 }
 
-// Size is a number of bytes. As text it may have a unit: 10MiB, 64KiB.
-type Size int
-
 // Form says what a size looks like in a configuration.
 func (s *Size) Form() string { return "a size such as 64KiB, 10MiB or a number of bytes" }
-
-// UnmarshalYAML reads a size.
-func (s *Size) UnmarshalYAML(n *yaml.Node) error {
-	number, shift := n.Value, 0
-	for unit, by := range map[string]int{"KiB": 10, "MiB": 20, "GiB": 30} {
-		if text, ok := strings.CutSuffix(n.Value, unit); ok {
-			number, shift = strings.TrimSpace(text), by
-		}
-	}
-	v, err := strconv.ParseInt(number, 10, 64)
-	if err != nil || v < 0 || v > 1<<40>>shift {
-		return fmt.Errorf("%q is not a size; write 64KiB, 10MiB or a number of bytes", n.Value)
-	}
-	*s = Size(v << shift)
-	return nil
-}

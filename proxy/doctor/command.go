@@ -184,9 +184,6 @@ func (e *exam) reportWithheld() {
 	e.info("it did not get the variables "+text, "upstream.pass_env", "--pass-env NAME, or --pass-env '*' for all; dragoman stdio passes all")
 }
 
-// keyName matches names of variables that servers need to log in somewhere.
-var keyName = regexp.MustCompile(`(?i)(token|secret|passw|credential|_key|apikey|_pat)\b`)
-
 func likeKeys(names []string) (keys []string) {
 	for _, n := range names {
 		if keyName.MatchString(n) {
@@ -194,14 +191,6 @@ func likeKeys(names []string) (keys []string) {
 		}
 	}
 	return keys
-}
-
-// plural returns a number with its noun.
-func plural(n int, noun string) string {
-	if n == 1 {
-		return "1 " + noun
-	}
-	return grouped(n) + " " + noun + "s"
 }
 
 func isAre(n int) string {

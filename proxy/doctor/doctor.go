@@ -91,42 +91,10 @@ type check struct {
 	run     func(context.Context, *exam)
 }
 
-// checks returns the checks in their order.
-func checks() []check {
-	return []check{
-		{name: "version", run: version},
-		{name: "configuration", code: ExitConfiguration, run: configuration},
-		{name: "environment", code: ExitConfiguration, needs: []string{"configuration"}, run: environment},
-		{name: "listeners", code: ExitConfiguration, needs: []string{"configuration"}, run: listeners},
-		{name: "adapters", code: ExitConfiguration, needs: []string{"configuration"}, applies: hasAdapters, run: adapterFiles},
-		{name: "network", code: ExitServer, needs: []string{"configuration"}, applies: hasURL, run: network},
-		{name: "command", code: ExitServer, needs: []string{"configuration"}, applies: hasCommand, run: command},
-		{name: "http", code: ExitServer, needs: []string{"network"}, applies: hasURL, run: overHTTP},
-		{name: "protocol", code: ExitServer, needs: []string{"command", "http"}, applies: hasServer, run: protocol},
-		{name: "lists", code: ExitServer, needs: []string{"protocol"}, applies: hasServer, run: lists},
-		{name: "through dragoman", code: ExitOurs, needs: []string{"lists"}, applies: hasServer, run: through},
-		{name: "call", code: ExitServer, needs: []string{"through dragoman"}, applies: hasTool, run: call},
-		{name: "replicas", code: ExitConfiguration, needs: []string{"configuration"}, applies: hasReplicas, run: replicas},
-		{name: "store", code: ExitConfiguration, needs: []string{"configuration"}, applies: hasStore, run: sharedStore},
-		{name: "traces", code: ExitConfiguration, needs: []string{"configuration"}, applies: hasTraces, run: traces},
-		{name: "clients", needs: []string{"protocol"}, applies: hasServer, run: clients},
-	}
-}
-
 func hasURL(e *exam) bool     { return e.cfg.Upstream.URL != "" }
 func hasCommand(e *exam) bool { return len(e.cfg.Upstream.Command) > 0 }
 func hasServer(e *exam) bool  { return hasURL(e) || hasCommand(e) }
 func hasTool(e *exam) bool    { return e.Tool != "" && hasServer(e) }
-
-// Run examines what o names.
-func Run(ctx context.Context, o Options) *Report { return newExam(o).run(ctx, checks()) }
-
-// CheckConfiguration examines only the configuration.
-func CheckConfiguration(ctx context.Context, o Options) *Report {
-	e := newExam(o)
-	e.alone = true
-	return e.run(ctx, slices.DeleteFunc(checks(), func(c check) bool { return c.name != "configuration" }))
-}
 
 // run runs checks in their order.
 func (e *exam) run(ctx context.Context, all []check) *Report {

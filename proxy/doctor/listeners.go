@@ -3,11 +3,8 @@ package doctor
 import (
 	"context"
 	"crypto/tls"
-	"crypto/x509"
-	"fmt"
 	"net"
 	"strings"
-	"time"
 
 	"github.com/dragoman-proxy/dragoman/proxy/config"
 )
@@ -79,9 +76,6 @@ func (e *exam) exposed() {
 	}
 }
 
-// endsSoon is how long before its end a certificate is worth a warning.
-const endsSoon = 14 * 24 * time.Hour
-
 // ownCertificate checks the certificate of the listener.
 func (e *exam) ownCertificate() {
 	pair, err := tls.LoadX509KeyPair(e.cfg.TLS.Cert, e.cfg.TLS.Key)
@@ -90,41 +84,4 @@ func (e *exam) ownCertificate() {
 		return
 	}
 	e.dates(pair.Leaf, "the listener's certificate", e.cfg.TLS.Cert, "renew it; dragoman reads the files again on SIGHUP")
-}
-
-// dates writes a line with the names and the end of a certificate, and reports whether the certificate is valid now.
-func (e *exam) dates(c *x509.Certificate, what, where, do string) bool {
-	const day = "2006-01-02"
-	now := time.Now()
-	whose := what + " for " + namesOf(c)
-	switch {
-	case now.After(c.NotAfter):
-		e.fail(fmt.Sprintf("%s ended on %s", whose, c.NotAfter.Format(day)), where, do)
-		return false
-	case now.Before(c.NotBefore):
-		e.fail(fmt.Sprintf("%s is valid only from %s on; this machine's clock says %s", whose, c.NotBefore.Format(day), now.Format(day)), where, "correct the clock of this machine, or wait")
-		return false
-	case now.Add(endsSoon).After(c.NotAfter):
-		e.warn(fmt.Sprintf("%s ends on %s", whose, c.NotAfter.Format(day)), where, do)
-	default:
-		e.ok(fmt.Sprintf("%s, valid until %s", whose, c.NotAfter.Format(day)), where)
-	}
-	return true
-}
-
-// namesOf returns the names and addresses that a certificate is for.
-func namesOf(c *x509.Certificate) string {
-	var names []string
-	names = append(names, c.DNSNames...)
-	for _, ip := range c.IPAddresses {
-		names = append(names, ip.String())
-	}
-	const few = 6
-	switch {
-	case len(names) == 0:
-		return "no name"
-	case len(names) > few:
-		return fmt.Sprintf("%s and %d more", strings.Join(names[:few], ", "), len(names)-few)
-	}
-	return strings.Join(names, ", ")
 }

@@ -211,3 +211,26 @@ func cause(err error) string {
 func isInUse(err error) bool {
 	return errors.Is(err, syscall.EADDRINUSE) || strings.Contains(err.Error(), "Only one usage of each socket address")
 }
+
+// dates writes a line with the names and the end of a certificate, and reports whether the certificate is valid now.
+func (e *exam) dates(c *x509.Certificate, what, where, do string) bool {
+	const day = "2006-01-02"
+	now := time.Now()
+	whose := what + " for " + namesOf(c)
+	switch {
+	case now.After(c.NotAfter):
+		e.fail(fmt.Sprintf("%s ended on %s", whose, c.NotAfter.Format(day)), where, do)
+		return false
+	case now.Before(c.NotBefore):
+		e.fail(fmt.Sprintf("%s is valid only from %s on; this machine's clock says %s", whose, c.NotBefore.Format(day), now.Format(day)), where, "correct the clock of this machine, or wait")
+		return false
+	case now.Add(endsSoon).After(c.NotAfter):
+		e.warn(fmt.Sprintf("%s ends on %s", whose, c.NotAfter.Format(day)), where, do)
+	default:
+		e.ok(fmt.Sprintf("%s, valid until %s", whose, c.NotAfter.Format(day)), where)
+	}
+	return true
+}
+
+// endsSoon is how long before its end a certificate is worth a warning.
+const endsSoon = 14 * 24 * time.Hour

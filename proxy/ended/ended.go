@@ -18,12 +18,6 @@ import (
 	"time"
 )
 
-// Serial is the place of a session among those that a process has begun.
-type Serial struct {
-	Process uint64 // random
-	Number  uint64 // in the order in which they began
-}
-
 const (
 	blockSize = 4096
 	// DefaultBlocks bounds the marks to 32 MiB.
@@ -196,4 +190,13 @@ func (s *Set) Sweep(then time.Time) {
 			delete(s.processes, of)
 		}
 	}
+}
+
+// add adds a mark to the set.
+func (s *Set) add(m mark) {
+	if m.below {
+		s.addBelow(m.Process, m.Number)
+		return
+	}
+	s.Add(m.Serial, m.made)
 }

@@ -88,15 +88,6 @@ func readMarks(text []byte, do func(mark)) error {
 	return nil
 }
 
-// add adds a mark to the set.
-func (s *Set) add(m mark) {
-	if m.below {
-		s.addBelow(m.Process, m.Number)
-		return
-	}
-	s.Add(m.Serial, m.made)
-}
-
 // index lists the pages of all replicas in the engine.
 type index struct {
 	entries []entry

@@ -4,21 +4,9 @@ import (
 	"fmt"
 	"io"
 	"strings"
-	"unicode"
-	"unicode/utf16"
 
 	"github.com/dragoman-proxy/dragoman/translate"
 	"github.com/dragoman-proxy/dragoman/translate/wire"
-)
-
-// Explaining says how a Filter explains what the translation changes in each message.
-type Explaining string
-
-// The ways to explain changes. With ExplainWords all of Notes is text for people instead of lines of JSON.
-const (
-	ExplainNone  Explaining = ""
-	ExplainWords Explaining = "words"
-	ExplainJSON  Explaining = "json" // one line for each change
 )
 
 // explain notes the changes of a message.
@@ -88,49 +76,4 @@ func changeInWords(c translate.Change) string {
 		line += " -> " + printable(c.After)
 	}
 	return line + "\n"
-}
-
-// subject names the message at hand.
-func (r *filterRun) subject(kind, method string) string {
-	text := fmt.Sprintf("line %d", r.line)
-	if r.index != nil {
-		text += fmt.Sprintf(", message %d", *r.index+1)
-	}
-	if kind == "" {
-		return text
-	}
-	return text + ": " + method + " " + kind
-}
-
-// words returns a note as text.
-func (r *filterRun) words(n note) string {
-	text := n.Error
-	switch n.Verdict {
-	case wire.Drop.String():
-		text = "dropped, the receiver gets nothing"
-	case wire.Answer.String():
-		text = "not sent; the sender gets the answer " + string(n.Answer)
-	case wire.Local.String():
-		text = "not sent as it is: a proxy needs the state of the session for it; translated so far: " + string(n.Message)
-	case answeredBefore:
-		text = "answers a request that was not sent, but answered by the translation"
-	}
-	return r.subject(n.Kind, n.Method) + ": " + printable(text) + "\n"
-}
-
-// printable escapes the characters that could control a terminal or make a text look like another.
-func printable(text string) string {
-	var b strings.Builder
-	for _, c := range text {
-		switch {
-		case unicode.IsPrint(c):
-			b.WriteRune(c)
-		case c > 0xFFFF:
-			high, low := utf16.EncodeRune(c)
-			fmt.Fprintf(&b, `\u%04x\u%04x`, high, low)
-		default:
-			fmt.Fprintf(&b, `\u%04x`, c)
-		}
-	}
-	return b.String()
 }

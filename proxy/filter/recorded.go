@@ -13,19 +13,6 @@ import (
 	"github.com/dragoman-proxy/dragoman/translate/wire"
 )
 
-// recordedSession is what a recording has said of a session so far.
-type recordedSession struct {
-	revisions map[string]*translate.Revision // by edge
-	facts     wire.Facts
-	asked     map[Sender]open
-	notes     map[noteKey][][]byte // what the translation of an answer needs of a request that is yet to come to the edge
-}
-
-type noteKey struct {
-	call   uint64
-	method wire.Method
-}
-
 // maxRecordedSessions bounds how many sessions of a recording are read at once.
 const maxRecordedSessions = 100_000
 
@@ -62,12 +49,6 @@ func (r *filterRun) takeRecorded(line []byte) error {
 		return r.takeMessage(s, &l)
 	}
 	return nil
-}
-
-func (s *recordedSession) learn(edge, revision string) {
-	if rev := translate.Lookup(revision); rev != nil {
-		s.revisions[edge] = rev
-	}
 }
 
 // takeMessage takes a message of a recording.
@@ -161,13 +142,6 @@ func (r *filterRun) context(s *recordedSession, l *recording.Line, back *transla
 		}
 	}
 	return nil
-}
-
-func (s *recordedSession) open(by Sender) open {
-	if s.asked[by] == nil {
-		s.asked[by] = open{}
-	}
-	return s.asked[by]
 }
 
 func other(by Sender) Sender {

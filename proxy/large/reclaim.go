@@ -25,8 +25,9 @@ const (
 // garbage collector alone there could be as much garbage as memory in use, and large
 // messages make much of both.
 type reclaim struct {
-	memory  *Memory
-	running atomic.Bool
+	budget   *Budget
+	referred *atomic.Int64 // bytes of copies that only the garbage collector finds unused
+	running  atomic.Bool
 
 	// The state of a burst, for tick.
 	sample [2]metrics.Sample
@@ -36,8 +37,8 @@ type reclaim struct {
 }
 
 // start returns the function that the budget calls when a large message comes.
-func (r *reclaim) start(m *Memory) func() {
-	r.memory = m
+func (r *reclaim) start(budget *Budget, referred *atomic.Int64) func() {
+	r.budget, r.referred = budget, referred
 	r.sample[0].Name, r.sample[1].Name = "/memory/classes/total:bytes", "/memory/classes/heap/released:bytes"
 	return func() {
 		if !r.running.Load() && r.running.CompareAndSwap(false, true) {
@@ -57,7 +58,7 @@ func (r *reclaim) resident() uint64 {
 func (r *reclaim) tick() {
 	now := r.resident()
 	r.before, r.after = min(r.before, now), min(r.after, now)
-	budget, referred := r.memory.Budget, r.memory.referred.Load()
+	budget, referred := r.budget, r.referred.Load()
 	waiting := budget.Waiting() > 0
 	if r.idle++; budget.Taken() > referred || waiting {
 		r.idle = 0

@@ -14,7 +14,6 @@ import (
 	"cmp"
 	"runtime"
 	"runtime/debug"
-	"sync/atomic"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
@@ -24,37 +23,6 @@ import (
 	"github.com/dragoman-proxy/dragoman/translate"
 	"github.com/dragoman-proxy/dragoman/translate/wire"
 )
-
-// Outcome is how a request of a client ended.
-type Outcome string
-
-const (
-	Succeeded Outcome = "ok"         // the server answered with a result
-	ToolError Outcome = "tool_error" // the server answered with a result that says isError
-	Errored   Outcome = "error"      // the server answered with a JSON-RPC error
-	Local     Outcome = "local"      // dragoman answered instead of the server
-	Refused   Outcome = "refused"    // the request could not be sent to the server
-	Failed    Outcome = "failed"     // the server gave no answer
-	Cancelled Outcome = "cancelled"  // the request was cancelled before its answer
-	Left      Outcome = "left"       // the client disconnected before the answer
-
-	// inputRequired is a result that asks for the call to be made again, with answers. Only
-	// the last round of a call is counted.
-	inputRequired Outcome = "input_required"
-)
-
-// OutcomeOf returns how the request that m answers has ended.
-func OutcomeOf(m *wire.Message) Outcome {
-	switch {
-	case m.Kind == wire.Error:
-		return Errored
-	case m.InputRequired:
-		return inputRequired
-	case m.ToolError:
-		return ToolError
-	}
-	return Succeeded
-}
 
 // Metrics are the counters of one server, on a registry of their own. Those that are not
 // exported are counted by methods.
@@ -123,9 +91,6 @@ func New(version string, openSessions, openStreams func() float64) *Metrics {
 	}
 }
 
-// unknownRevision is the label for a server that has not named its revision.
-const unknownRevision = "unknown"
-
 // Unserved counts one request that has ended before the server's revision was known.
 func (m *Metrics) Unserved(client *translate.Revision, method wire.Method, how Outcome) {
 	m.requests.WithLabelValues(client.Name, unknownRevision, method.String(), string(how)).Inc()
@@ -167,17 +132,6 @@ func buildInfo(version string) prometheus.Gauge {
 	})
 	g.Set(1)
 	return g
-}
-
-// once returns the value at p, which it finds if there is none yet. Concurrent calls may
-// find the same value more than once, which does no harm.
-func once[T any](p *atomic.Pointer[T], find func() T) *T {
-	if v := p.Load(); v != nil {
-		return v
-	}
-	v := find()
-	p.Store(&v)
-	return &v
 }
 
 // Spent records what the translation of a request took.

@@ -7,7 +7,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"net/http"
 	"net/url"
 	"slices"
 	"strings"
@@ -160,16 +159,6 @@ func argument(flag, value string) string {
 // accountMark is the second line of the ids of accounts, by which [List] knows them.
 const accountMark = "mcp server"
 
-// Close cancels a sign-in that is in progress, waits closeTime at most until it has stored what it
-// received, and closes idle connections.
-func (a *Account) Close() {
-	a.end()
-	ctx, stop := context.WithTimeout(context.Background(), closeTime)
-	defer stop()
-	a.Finish(ctx)
-	a.web.close()
-}
-
 // Identity returns a text that stays the same when tokens are renewed, and changes with each sign-in.
 func (a *Account) Identity() string {
 	a.mu.Lock()
@@ -193,31 +182,6 @@ func (a *Account) Expires() time.Time {
 	return a.live.Expires
 }
 
-// Header returns the value of Authorization for a request to the server, "" if there was no
-// sign-in yet. It renews a token that is about to expire.
-func (a *Account) Header(ctx context.Context) (string, error) {
-	a.mu.Lock()
-	r, looked := a.live, a.looked
-	a.looked = true
-	a.mu.Unlock()
-	switch {
-	case r.Access == "" && looked, r.Access == "" && a.store.kind != Memory && a.store.peek(a.id) == nil:
-		return "", nil // servers that want no token cost no more than this; a refusal reads the store again
-	case r.due(a.now()):
-		var err error
-		if r, err = a.renew(ctx, func(r *record) bool { return r.due(a.now()) }, true); err != nil {
-			if _, ended := errors.AsType[*SignInError](err); ended && a.open != nil {
-				return "", nil // the server's refusal then begins a sign-in
-			}
-			return "", err
-		}
-	}
-	if r.Access == "" {
-		return "", nil
-	}
-	return "Bearer " + r.Access, nil
-}
-
 // A Refusal is a response with status 401 or 403.
 type Refusal struct {
 	Status    int
@@ -225,75 +189,46 @@ type Refusal struct {
 	Tries     int      // how many renewed credentials the server has refused for the same request
 }
 
-// maxSteps is how often one request may ask for further scopes.
-const maxSteps = 2
-
 // ErrNotOurs is returned by Refused for a refusal that another credential would not change.
 var ErrNotOurs = errors.New("the refusal is not about the credential")
-
-// Refused handles the server's refusal of a request whose Authorization had this value. It returns
-// nil if there is a new value, so that the caller can send the request again.
-func (a *Account) Refused(ctx context.Context, value string, refusal Refusal) error {
-	c := readChallenge(refusal.Challenge)
-	switch {
-	case refusal.Status == http.StatusForbidden && c.err == "insufficient_scope" && value != "":
-		return a.stepUp(ctx, value, c, refusal.Tries)
-	case refusal.Status != http.StatusUnauthorized:
-		return ErrNotOurs
-	}
-	a.mu.Lock()
-	known := a.useless != "" && value == "Bearer "+a.useless && a.now().Sub(a.marked) < uselessFor
-	r := a.live
-	// A token that was only read from the store may be as old as the refused one.
-	first := !known && refusal.Tries > 0 && a.fresh != "" && value == "Bearer "+a.fresh && a.fresh == r.Access && !r.over(a.now())
-	if first {
-		a.useless, a.marked, known = r.Access, a.now(), true
-	}
-	a.mu.Unlock()
-	if first && a.movedTo(ctx, c, &r) != "" {
-		why := &SignInError{Server: a.cfg.Server, Args: a.args, Err: errors.New("the server has moved to another authorization server")}
-		if a.open == nil {
-			return why
-		}
-		return a.await(ctx, value, c, why)
-	}
-	if known {
-		return &uselessError{server: a.cfg.Server, audience: audienceOf(&r), named: r.Named}
-	}
-	r, err := a.renew(ctx, func(r *record) bool { return r.Access == "" || "Bearer "+r.Access == value }, false)
-	useless := r.Access == "" || "Bearer "+r.Access == value
-	_, ended := errors.AsType[*SignInError](err)
-	switch {
-	case err == nil && !useless:
-		if value != "" {
-			a.mu.Lock()
-			a.fresh = r.Access
-			a.mu.Unlock()
-		}
-		return nil
-	case err != nil && !ended && !errors.Is(err, ErrUnusable):
-		return err
-	case a.open != nil:
-		return a.await(ctx, value, c, err)
-	case err != nil:
-		return err
-	}
-	return a.unsigned(ctx, c)
-}
-
-// unsigned returns the error for a server that requires a sign-in, or that requires a token without
-// saying where to get one.
-func (a *Account) unsigned(ctx context.Context, c challenge) error {
-	if c.metadata == "" && a.cfg.Issuer == "" {
-		if at, err := a.discover(ctx, c, ""); err == nil && at.guessed && !a.exists(ctx, at.Authorization) {
-			return &nowhereError{a.cfg.Server}
-		}
-	}
-	return &SignInError{Server: a.cfg.Server, Args: a.args}
-}
 
 // Server returns the URL of the MCP endpoint.
 func (a *Account) Server() string { return a.cfg.Server }
 
 // Arguments returns the arguments of dragoman login for this account.
 func (a *Account) Arguments() string { return a.cfg.Server + a.args }
+
+// pauseFor waits for d, or until ctx ends.
+func pauseFor(ctx context.Context, d time.Duration) error {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-t.C:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+const (
+	signInTime = 10 * time.Minute // for the user to sign in
+	tabPause   = 10 * time.Minute // between two tabs that dragoman opens by itself
+	signInWait = 25 * time.Second // how long a request waits for a sign-in: clients have timeouts of 30 s and more
+	signInPoll = 500 * time.Millisecond
+
+	stepTime  = time.Hour
+	stepsEach = 3  // tabs within stepTime for the same scopes
+	stepsAll  = 12 // tabs within stepTime for whatever scopes
+	maxScopes = 64 // of an account
+)
+
+// attempt is a sign-in that requests wait for.
+type attempt struct {
+	done chan struct{} // closed when it has ended
+	err  error
+
+	// The rest is guarded by the account's lock.
+	opened  bool   // a browser shows the sign-in page
+	link    string // URL of the sign-in page, if no browser could be opened
+	process int    // id of another process that waits for the user; 0 for none
+}

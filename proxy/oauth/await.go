@@ -2,7 +2,6 @@ package oauth
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"net/url"
 	"os"
@@ -13,32 +12,9 @@ import (
 	"go.uber.org/zap"
 )
 
-const (
-	signInTime = 10 * time.Minute // for the user to sign in
-	tabPause   = 10 * time.Minute // between two tabs that dragoman opens by itself
-	signInWait = 25 * time.Second // how long a request waits for a sign-in: clients have timeouts of 30 s and more
-	signInPoll = 500 * time.Millisecond
-
-	stepTime  = time.Hour
-	stepsEach = 3  // tabs within stepTime for the same scopes
-	stepsAll  = 12 // tabs within stepTime for whatever scopes
-	maxScopes = 64 // of an account
-)
-
 // Interactive makes the account open a browser when the server wants a sign-in, for a client
 // whose user is at this machine. open shows a page; its error says that there is no browser.
 func (a *Account) Interactive(open func(address string) error) { a.open = open }
-
-// attempt is a sign-in that requests wait for.
-type attempt struct {
-	done chan struct{} // closed when it has ended
-	err  error
-
-	// The rest is guarded by the account's lock.
-	opened  bool   // a browser shows the sign-in page
-	link    string // URL of the sign-in page, if no browser could be opened
-	process int    // id of another process that waits for the user; 0 for none
-}
 
 // Finish waits until no sign-in is in progress, or until ctx ends.
 func (a *Account) Finish(ctx context.Context) {
@@ -128,12 +104,6 @@ func (a *Account) try(t *attempt, refused string, c challenge, why error) {
 	}
 }
 
-// signInID is the entry that the one sign-in of an account locks, over all processes.
-func (a *Account) signInID() string { return a.id + "\nsign-in" }
-
-// terminalID is the entry that dragoman login writes. Sign-ins that other processes began then end.
-func (a *Account) terminalID() string { return a.id + "\nterminal" }
-
 // trial signs in while no other process does.
 func (a *Account) trial(ctx context.Context, t *attempt, e Entry, refused string, c challenge, why error) error {
 	before, err := a.stored(ctx)
@@ -180,63 +150,6 @@ func (a *Account) movedTo(ctx context.Context, c challenge, r *record) string {
 		return ""
 	}
 	return at.Issuer
-}
-
-// stored returns the record of the account. One that cannot be used counts as none: the sign-in
-// replaces it.
-func (a *Account) stored(ctx context.Context) (r record, err error) {
-	locked := a.store.Locked(ctx, a.id, func(e Entry) {
-		if r, err = load(e); errors.Is(err, ErrUnusable) {
-			a.log.Warn("entry cannot be read (other key?): signing in anew", zap.String("server", a.cfg.Server), zap.Error(err))
-			r, err = record{}, nil
-		}
-	})
-	return r, errors.Join(err, locked)
-}
-
-// signInState is what processes know of each other's sign-ins to an account.
-type signInState struct {
-	Tab     time.Time `json:"tab"`     // when the last one was opened
-	Process int       `json:"process"` // id of the process that opened it
-	Done    bool      `json:"done"`    // the user has signed in there
-	Steps   []step    `json:"steps,omitempty"`
-}
-
-// step is a tab for further scopes.
-type step struct {
-	Scopes string    `json:"scopes"`
-	At     time.Time `json:"at"`
-}
-
-func readState(data []byte) (s signInState) {
-	if json.Unmarshal(data, &s) != nil {
-		return signInState{}
-	}
-	return s
-}
-
-func (s *signInState) save(e Entry) {
-	if text, err := json.Marshal(s); err == nil {
-		_ = e.Put(text) // the store has logged the error
-	}
-}
-
-// mayOpen reports whether dragoman may open a tab by itself. Within tabPause after another one it may
-// do so only for further scopes, and only if the user has finished the last sign-in.
-func (s *signInState) mayOpen(now time.Time, scopes string) bool {
-	s.Steps = slices.DeleteFunc(s.Steps, func(p step) bool { return now.Sub(p.At) >= stepTime })
-	age := now.Sub(s.Tab)
-	paused := age < 0 || age >= tabPause
-	if scopes == "" {
-		return paused
-	}
-	same := 0
-	for _, p := range s.Steps {
-		if p.Scopes == scopes {
-			same++
-		}
-	}
-	return same < stepsEach && len(s.Steps) < stepsAll && (paused || s.Done)
 }
 
 // opener is the browser of an attempt.
@@ -341,3 +254,16 @@ func (a *Account) stepUp(ctx context.Context, value string, c challenge, tries i
 func containsAll(all, some []string) bool {
 	return !slices.ContainsFunc(some, func(one string) bool { return !slices.Contains(all, one) })
 }
+
+// Close cancels a sign-in that is in progress, waits closeTime at most until it has stored what it
+// received, and closes idle connections.
+func (a *Account) Close() {
+	a.end()
+	ctx, stop := context.WithTimeout(context.Background(), closeTime)
+	defer stop()
+	a.Finish(ctx)
+	a.web.close()
+}
+
+// maxSteps is how often one request may ask for further scopes.
+const maxSteps = 2

@@ -6,7 +6,9 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
+	"io"
 	"net/url"
+	"os"
 	"time"
 
 	"github.com/golang-jwt/jwt/v5"
@@ -72,4 +74,21 @@ func (k *Key) proof(id string, m *serverMetadata, now time.Time) (url.Values, er
 		return nil, fmt.Errorf("cannot sign with the client's key: %w", err)
 	}
 	return url.Values{"client_assertion_type": {"urn:ietf:params:oauth:client-assertion-type:jwt-bearer"}, "client_assertion": {signed}}, nil
+}
+
+// maxTokenFile is the size of a token file that is read.
+const maxTokenFile = 64 << 10
+
+// readSmall reads a file of at most maxTokenFile bytes.
+func readSmall(path string) ([]byte, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	text, err := io.ReadAll(io.LimitReader(f, maxTokenFile+1))
+	if err == nil && len(text) > maxTokenFile {
+		err = fmt.Errorf("%s is larger than %d bytes", path, maxTokenFile)
+	}
+	return text, err
 }

@@ -234,15 +234,3 @@ func (a *Account) poll(ctx context.Context, r *record, code *deviceCode) (*oauth
 		}
 	}
 }
-
-// pauseFor waits for d, or until ctx ends.
-func pauseFor(ctx context.Context, d time.Duration) error {
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-t.C:
-		return nil
-	case <-ctx.Done():
-		return ctx.Err()
-	}
-}

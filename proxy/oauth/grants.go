@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"net/http"
 	"net/url"
@@ -17,9 +16,6 @@ import (
 	"go.uber.org/zap"
 	"golang.org/x/oauth2"
 )
-
-// maxTokenFile is the size of a token file that is read.
-const maxTokenFile = 64 << 10
 
 // ReadSecret returns the content of a file with one secret, without white space around it.
 func ReadSecret(path string) (string, error) {
@@ -34,20 +30,6 @@ func ReadSecret(path string) (string, error) {
 		return "", fmt.Errorf("%s: expected one word on one line", path)
 	}
 	return secret, nil
-}
-
-// readSmall reads a file of at most maxTokenFile bytes.
-func readSmall(path string) ([]byte, error) {
-	f, err := os.Open(path)
-	if err != nil {
-		return nil, err
-	}
-	defer f.Close()
-	text, err := io.ReadAll(io.LimitReader(f, maxTokenFile+1))
-	if err == nil && len(text) > maxTokenFile {
-		err = fmt.Errorf("%s is larger than %d bytes", path, maxTokenFile)
-	}
-	return text, err
 }
 
 // TokenFile is a token in a file that another program renews. It is read again when the file

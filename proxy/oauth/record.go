@@ -1,6 +1,7 @@
 package oauth
 
 import (
+	"encoding/base64"
 	"encoding/json"
 	"fmt"
 	"strings"
@@ -107,4 +108,38 @@ func (r *record) take(t *oauth2.Token, now time.Time) {
 	if granted, _ := t.Extra("scope").(string); granted != "" {
 		r.Scopes = strings.Fields(granted)
 	}
+}
+
+// readClaims reads what a token says of itself, if it is a JWT. It is not verified.
+func readClaims(token string, into any) {
+	if parts := strings.Split(token, "."); len(parts) == 3 {
+		if text, err := base64.RawURLEncoding.DecodeString(parts[1]); err == nil {
+			_ = json.Unmarshal(text, into)
+		}
+	}
+}
+
+// audienceOf returns the audience of an access token: the aud of a JWT, which is not verified, else
+// the resource in the token request.
+func audienceOf(r *record) string {
+	var claims struct {
+		Audience any `json:"aud"`
+	}
+	readClaims(r.Access, &claims)
+	var all []string
+	switch aud := claims.Audience.(type) {
+	case string:
+		all = []string{aud}
+	case []any:
+		for _, a := range aud {
+			all = append(all, fmt.Sprint(a))
+		}
+	}
+	switch {
+	case len(all) > 0:
+		return plainWord(strings.Join(all, " "))
+	case r.Resource != "":
+		return r.Resource
+	}
+	return "no resource"
 }

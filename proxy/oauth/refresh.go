@@ -5,8 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"net/http/httptrace"
-	"net/url"
-	"strings"
 
 	"go.uber.org/zap"
 	"golang.org/x/oauth2"
@@ -112,36 +110,4 @@ func (a *Account) oauth2(r *record) *oauth2.Config {
 		ClientID: r.Client.ID, ClientSecret: r.Client.Secret, RedirectURL: r.Client.Redirect, Scopes: r.Scopes,
 		Endpoint: oauth2.Endpoint{AuthURL: r.Authority.Authorization, TokenURL: r.Authority.Token, AuthStyle: r.Client.style()},
 	}
-}
-
-// said returns the answer of an authorization server as an error.
-func said(e *oauth2.RetrieveError) error {
-	switch {
-	case e.ErrorCode == "" && e.Response.StatusCode/100 == 3:
-		return fmt.Errorf("answered %d, a redirect, which is not followed", e.Response.StatusCode)
-	case e.ErrorCode == "":
-		return fmt.Errorf("answered %d", e.Response.StatusCode)
-	}
-	return fmt.Errorf("refused: %s", refusal(e.ErrorCode, e.ErrorDescription))
-}
-
-// refusal returns an error code and its description for people, and what to do if the authorization server does not take
-// the resource, which Entra ID says in the description only.
-func refusal(code, description string) string {
-	text := plainWord(code) + " " + quoted(description)
-	if code == "invalid_target" || strings.Contains(description, "AADSTS9010010") {
-		text += "; if it knows the server by another name or takes no resource: --oauth resource=NAME or --oauth resource=none"
-	}
-	return text
-}
-
-// plainWord returns text as quoted does, without the quotation marks.
-func plainWord(code string) string { return strings.Trim(quoted(code), `"`) }
-
-func hostOf(at string) string {
-	u, err := url.Parse(at)
-	if err != nil {
-		return quoted(at)
-	}
-	return u.Host
 }

@@ -246,23 +246,6 @@ func (a *Account) authorize(ctx context.Context, r *record, back *Callback, b Br
 	return t, tokenFault(r.Authority.Token, t)
 }
 
-// maxToken is the largest token that is accepted, in bytes. Servers accept no longer headers.
-const maxToken = 32 << 10
-
-// tokenFault returns an error for an answer of a token endpoint without a token that can be sent.
-func tokenFault(at string, t *oauth2.Token) error {
-	unsendable := func(r rune) bool { return r <= ' ' || r > '~' }
-	switch {
-	case t.AccessToken == "" || t.TokenType != "" && !strings.EqualFold(t.TokenType, "bearer"):
-		return fmt.Errorf("AS %s: the token response has no bearer token", hostOf(at))
-	case len(t.AccessToken) > maxToken || len(t.RefreshToken) > maxToken:
-		return fmt.Errorf("AS %s: the token response has a token of more than %d bytes", hostOf(at), maxToken)
-	case strings.ContainsFunc(t.AccessToken, unsendable):
-		return fmt.Errorf("AS %s: the token response has a token with characters that an HTTP header must not have", hostOf(at))
-	}
-	return nil
-}
-
 // openID reports whether the metadata was that of an OpenID provider.
 func (m *serverMetadata) openID() bool { return slices.Contains(m.Scopes, "openid") }
 
@@ -331,25 +314,6 @@ func (a *Account) stillGood(c *client, at *authority) bool {
 func (a *Account) mayCallBack(redirect string) bool {
 	u, err := url.Parse(redirect)
 	return err == nil && (a.cfg.CallbackPort == 0 || u.Port() == strconv.Itoa(a.cfg.CallbackPort)) && (a.cfg.CallbackHost == "" || u.Hostname() == a.cfg.CallbackHost)
-}
-
-// method returns how the configured client authenticates at the token endpoint.
-func (a *Account) method(m *serverMetadata) string {
-	if a.cfg.Key != nil {
-		return privateKeyJWT
-	}
-	return m.methodFor(a.cfg.ClientSecret)
-}
-
-// methodFor returns how a client with this secret authenticates at the token endpoint.
-func (m *serverMetadata) methodFor(secret string) string {
-	switch {
-	case secret == "":
-		return "none"
-	case slices.Contains(m.AuthMethods, "client_secret_post") && !slices.Contains(m.AuthMethods, "client_secret_basic"):
-		return "client_secret_post"
-	}
-	return "client_secret_basic" // the default of RFC 8414
 }
 
 // register registers dragoman as a client for sign-ins in a browser and for the given grants, with a redirect URI that no other

@@ -4,10 +4,12 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"maps"
 	"net/http"
 	"net/url"
+	"slices"
 	"strings"
 
 	"golang.org/x/oauth2"
@@ -114,4 +116,40 @@ func (c *client) style() oauth2.AuthStyle {
 		return oauth2.AuthStyleInHeader
 	}
 	return oauth2.AuthStyleInParams
+}
+
+// tokenFault returns an error for an answer of a token endpoint without a token that can be sent.
+func tokenFault(at string, t *oauth2.Token) error {
+	unsendable := func(r rune) bool { return r <= ' ' || r > '~' }
+	switch {
+	case t.AccessToken == "" || t.TokenType != "" && !strings.EqualFold(t.TokenType, "bearer"):
+		return fmt.Errorf("AS %s: the token response has no bearer token", hostOf(at))
+	case len(t.AccessToken) > maxToken || len(t.RefreshToken) > maxToken:
+		return fmt.Errorf("AS %s: the token response has a token of more than %d bytes", hostOf(at), maxToken)
+	case strings.ContainsFunc(t.AccessToken, unsendable):
+		return fmt.Errorf("AS %s: the token response has a token with characters that an HTTP header must not have", hostOf(at))
+	}
+	return nil
+}
+
+// maxToken is the largest token that is accepted, in bytes. Servers accept no longer headers.
+const maxToken = 32 << 10
+
+// method returns how the configured client authenticates at the token endpoint.
+func (a *Account) method(m *serverMetadata) string {
+	if a.cfg.Key != nil {
+		return privateKeyJWT
+	}
+	return m.methodFor(a.cfg.ClientSecret)
+}
+
+// methodFor returns how a client with this secret authenticates at the token endpoint.
+func (m *serverMetadata) methodFor(secret string) string {
+	switch {
+	case secret == "":
+		return "none"
+	case slices.Contains(m.AuthMethods, "client_secret_post") && !slices.Contains(m.AuthMethods, "client_secret_basic"):
+		return "client_secret_post"
+	}
+	return "client_secret_basic" // the default of RFC 8414
 }

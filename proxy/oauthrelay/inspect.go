@@ -28,15 +28,6 @@ type AuthorizationServer struct {
 	Device   bool   `json:"device"`   // it has the device flow
 }
 
-// resourceMetadata has the members of a protected resource's metadata that are read:
-// https://www.rfc-editor.org/rfc/rfc9728#section-2.
-type resourceMetadata struct {
-	Resource string   `json:"resource"`
-	Servers  []string `json:"authorization_servers"`
-	DPoP     bool     `json:"dpop_bound_access_tokens_required"`
-	Bound    bool     `json:"tls_client_certificate_bound_access_tokens"`
-}
-
 // serverMetadata has the members of an authorization server's metadata that are read:
 // https://www.rfc-editor.org/rfc/rfc8414#section-2.
 type serverMetadata struct {

@@ -7,7 +7,6 @@ import (
 	"net/http"
 	"net/url"
 	"strings"
-	"sync"
 	"time"
 )
 
@@ -19,22 +18,6 @@ const (
 	askFor    = 5 * time.Second
 	maxIssued = 4 // authorization servers whose metadata is read
 )
-
-// endpoints are those of a server that is its own authorization server.
-type endpoints struct {
-	urls []*url.URL
-	// unlisted says that the server has no metadata at all. Its endpoints are then at the
-	// paths in
-	// https://modelcontextprotocol.io/specification/2025-03-26/basic/authorization#fallbacks-for-servers-without-metadata-discovery.
-	unlisted bool
-}
-
-// learned is the last result, and until when it is valid.
-type learned struct {
-	mu    sync.Mutex
-	last  endpoints
-	until time.Time
-}
 
 // has reports whether an endpoint is at this path of base, by which clients know the
 // proxy. It ignores the scheme, which a proxy that ends TLS changes.
@@ -189,4 +172,13 @@ func (r *Relay) fetch(ctx context.Context, at string) ([]byte, error) {
 		return nil, err
 	}
 	return body, nil
+}
+
+// resourceMetadata has the members of a protected resource's metadata that are read:
+// https://www.rfc-editor.org/rfc/rfc9728#section-2.
+type resourceMetadata struct {
+	Resource string   `json:"resource"`
+	Servers  []string `json:"authorization_servers"`
+	DPoP     bool     `json:"dpop_bound_access_tokens_required"`
+	Bound    bool     `json:"tls_client_certificate_bound_access_tokens"`
 }

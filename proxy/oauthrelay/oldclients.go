@@ -3,27 +3,8 @@ package oauthrelay
 import (
 	"context"
 	"net/http"
-	"sync"
 	"time"
 )
-
-// A CopyError says that clients of 2025-03-26 got no copy of the metadata of the authorization server.
-type CopyError struct{ Err error }
-
-func (e *CopyError) Error() string { return e.Err.Error() }
-func (e *CopyError) Unwrap() error { return e.Err }
-
-// servedCopy is the last result of reading an authorization server's metadata, and how long it is valid.
-type servedCopy struct {
-	mu    sync.Mutex
-	last  copied
-	until time.Time
-}
-
-type copied struct {
-	document []byte // nil if the server names no authorization server, or that has no metadata
-	err      error
-}
 
 // forOldClients returns the answer to a client of 2025-03-26, which looks for the authorization server at the origin of the server
 // and would get notFound: a copy of the metadata of the first authorization server in the metadata of the protected resource. See

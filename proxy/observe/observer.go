@@ -8,7 +8,6 @@ import (
 	"slices"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/tidwall/gjson"
@@ -16,48 +15,6 @@ import (
 	"github.com/dragoman-proxy/dragoman/translate"
 	"github.com/dragoman-proxy/dragoman/translate/wire"
 )
-
-// These constants bound what is kept of one message.
-const (
-	maxWhole = 1 << 20  // a longer message is cut
-	maxCut   = 64 << 10 // to this length
-	maxName  = 256      // of a method, a tool or an id
-
-	maxReady = 4 // messages for which a call has memory: most calls have no more
-
-	longMessage = 4 << 10 // a longer one is read once, and not again when it leaves; see also Bounds
-)
-
-// Observer hands what is observed to its readers. The zero value has none, and is ready for use.
-type Observer struct {
-	// Lost is called for each event that a reader loses. It may be nil, and is set before there is a reader.
-	Lost func(reader string)
-
-	tap   atomic.Pointer[tap] // nil while there is no reader
-	calls atomic.Uint64
-	seq   atomic.Uint64
-
-	mu sync.Mutex // guards changes of tap
-}
-
-// tap is the set of readers. It does not change.
-type tap struct {
-	order  sync.Mutex // held while an event gets its number and its place in all queues
-	queues []*queue
-	long   *allowance // for messages longer than longMessage; nil if all are kept
-	calls  *allowance // for calls with their messages; nil if all are kept
-}
-
-// Bounds are how much of the messages a reader gets.
-type Bounds struct {
-	Queue int // how many bytes wait for the reader
-	// Long is how many bytes a second of messages over 4 KiB are kept. While more pass, such messages are cut to 4 KiB. 0 is
-	// for a reader that wants all.
-	Long int
-	// Calls is how many calls a second are kept with their messages. While more come, the others are only summarized: their
-	// rows say all, and they have no messages but those that ask something or say that something failed. 0 is for all.
-	Calls int
-}
 
 // Watched reports whether there is a reader. It may be called on nil.
 func (o *Observer) Watched() bool { return o != nil && o.tap.Load() != nil }
@@ -247,11 +204,6 @@ func (c *Copy) head() (h Head) {
 		h.Kind = wire.Result
 	}
 	return h
-}
-
-// short returns a copy of a name that is not too long.
-func short(text string) string {
-	return strings.ToValidUTF8(strings.Clone(text[:min(len(text), maxName)]), "")
 }
 
 // Add adds a message to the call, and returns it. m has Edge, Direction and Copy, and whichever of the other fields are
@@ -483,47 +435,6 @@ func (c *Call) note(n Note) {
 	c.observer.put(&n, 0, nil)
 }
 
-// asks reports whether the message asks the client something: it is a request of the server, or a result of which the client
-// has to do something for its request to go on.
-func (m *Message) asks() bool {
-	if m.Edge != ClientEdge || m.Direction != ToClient {
-		return false
-	}
-	if m.Kind != wire.Result {
-		return m.Kind == wire.Request
-	}
-	switch wire.MethodOf([]byte(m.Method)) {
-	case wire.ToolsCall, wire.PromptsGet, wire.ResourcesRead: // no other result asks for input
-		return bytes.Contains(m.Raw, []byte("input_required")) && gjson.GetBytes(m.Raw, "result.resultType").Str == "input_required"
-	}
-	return false
-}
-
-// clock notes when the message passed, and for whom the call waits from then on. c.mu is held.
-func (c *Call) clock(m *Message) {
-	switch {
-	case m.Edge == ServerEdge && m.Direction == ToServer:
-		c.wait(&c.timing.Server, m.At)
-	case m.asks():
-		c.wait(&c.timing.Client, m.At)
-	case m.Edge == ClientEdge && m.Direction == ToClient && m.Kind.Response():
-		c.wait(nil, m.At)
-		if c.short {
-			return // its end has the timing
-		}
-		if m.Timing = &c.answered; c.replied {
-			m.Timing = new(Timing)
-		}
-		c.replied = true
-		*m.Timing = c.timed(m.At)
-	case m.Edge == ServerEdge && m.Kind == wire.Notification:
-		// The server says that it is still at work.
-	case m.Edge == ClientEdge && m.Direction == ToClient:
-	default:
-		c.wait(nil, m.At)
-	}
-}
-
 // WaitsForServer notes that the call waits for another process, to which its message goes as it came.
 func (c *Call) WaitsForServer() {
 	if c == nil {
@@ -532,21 +443,6 @@ func (c *Call) WaitsForServer() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.wait(&c.timing.Server, c.Began)
-}
-
-// wait ends the wait under way, and begins another one; spent is nil if dragoman itself is at work. c.mu is held.
-func (c *Call) wait(spent *time.Duration, now time.Time) {
-	if c.spent != nil && now.After(c.since) {
-		*c.spent += now.Sub(c.since)
-	}
-	c.spent, c.since = spent, now
-}
-
-// timed returns where the time went until now. c.mu is held.
-func (c *Call) timed(now time.Time) Timing {
-	t := c.timing
-	t.Proxy = max(0, now.Sub(c.Began)-t.Client-t.Server)
-	return t
 }
 
 // End ends the call. Only the first End counts.

@@ -13,14 +13,6 @@ import (
 // This file makes one text of a call that has ended. Most calls are never looked at: so they take a third of the memory, and
 // the garbage collector has nothing to follow in them.
 
-// packedCall is a call that has ended, with its messages and notes.
-type packedCall struct {
-	text []byte
-	long [][]byte // messages that are not in text
-	by   [2]*translate.Translator
-	in   *chunk // has both; nil for a call that has memory of its own
-}
-
 // packApart is the length from which a message is not copied into the text.
 const packApart = 1 << 10
 

@@ -11,31 +11,6 @@ const queueBytes = 8 << 20
 // overhead is what an event takes besides the text of its message, in bytes: an estimate.
 const overhead = 400
 
-// event is one thing that happened: a *Message, *Note, *End, *Session or *Stderr.
-type event struct {
-	what any
-	size int
-}
-
-// queue holds the events that one reader has not read. It is bounded in bytes: what does not fit is dropped and counted.
-type queue struct {
-	name  string
-	max   int
-	long  *allowance
-	calls *allowance
-	lost  func(reader string) // called for each dropped event
-
-	urgent chan struct{} // the reader must not wait for more events
-
-	mu      sync.Mutex
-	filled  *sync.Cond
-	events  []event
-	bytes   int // of these, and of those that the reader is reading
-	reading int
-	dropped uint64 // since the reader was last told
-	closed  bool
-}
-
 func newQueue(name string, b Bounds, lost func(string)) *queue {
 	q := &queue{name: name, max: b.Queue, long: newAllowance(b.Long, burst), calls: newAllowance(b.Calls, callsBurst), lost: lost, urgent: make(chan struct{}, 1)}
 	q.filled = sync.NewCond(&q.mu)

@@ -5,28 +5,9 @@ import (
 	"slices"
 	"strings"
 	"sync"
-	"unsafe"
 
 	"github.com/dragoman-proxy/dragoman/translate/wire"
 )
-
-// These constants bound the ring. The garbage collector lets as much garbage gather as there is memory in use, so a byte that
-// is not in chunks costs the process up to two.
-const (
-	maxBytes = 5 << 20
-	maxRows  = 10_000
-
-	// rowBytes is what a row takes besides its contents: with it, its places in the tables of the ring. The others are what
-	// contents take while they are not packed.
-	rowBytes     = int(unsafe.Sizeof(row{})) + 150
-	messageBytes = int(unsafe.Sizeof(Message{})) + 16
-	noteBytes    = int(unsafe.Sizeof(Note{})) + 16
-)
-
-// liveBytes returns what the contents of a call take besides its messages.
-func liveBytes(c *Call) int {
-	return int(unsafe.Sizeof(contents{})+unsafe.Sizeof(Call{})) + 64 + c.ready()*messageBytes
-}
 
 // Ring keeps the newest calls. It is a [Reader], and safe for concurrent use.
 type Ring struct {
@@ -260,15 +241,6 @@ func (r *Ring) Gap(dropped uint64) {
 		w.missed += dropped
 	}
 }
-
-// lossTally counts what one rule has lost.
-type lossTally struct {
-	count   int
-	example uint64
-}
-
-// maxLosses bounds the kinds of losses that are counted. There are fewer rules.
-const maxLosses = 1000
 
 func (r *Ring) lost(c *Call, l wire.Loss) {
 	r.sessions.changed(c.peers(), l.Rule)

@@ -5,6 +5,7 @@ import (
 	"math"
 	"slices"
 	"time"
+	"unsafe"
 
 	"github.com/tidwall/gjson"
 
@@ -74,12 +75,6 @@ type RowMS struct {
 
 func (ms *RowMS) sum() float64 { return ms.Client + ms.Proxy + ms.Server }
 
-// RowSize is a size before and after.
-type RowSize struct {
-	Before int `json:"before"`
-	After  int `json:"after"`
-}
-
 // Loss is what translation has lost.
 type Loss struct {
 	Rule  string `json:"rule"`
@@ -110,21 +105,6 @@ type row struct {
 
 	// Positions in the history of the ring.
 	born, version uint64
-}
-
-// contents is all that there is of a call.
-type contents struct {
-	call     *Call
-	messages []*Message
-	notes    []*Note
-	end      *End        // nil if it has not ended
-	first    [4]*Message // memory for messages
-}
-
-func newContents(c *Call) *contents {
-	has := &contents{call: c}
-	has.messages = has.first[:0]
-	return has
 }
 
 // contents returns what there is of the call. It is valid while the ring is locked.
@@ -293,3 +273,21 @@ func kindOf(c *Call) string {
 
 // idText returns an id without the quotes of a string.
 func idText(id string) string { return cmp.Or(gjson.Parse(id).String(), id) }
+
+// These constants bound the ring. The garbage collector lets as much garbage gather as there is memory in use, so a byte that
+// is not in chunks costs the process up to two.
+const (
+	maxBytes = 5 << 20
+	maxRows  = 10_000
+
+	// rowBytes is what a row takes besides its contents: with it, its places in the tables of the ring. The others are what
+	// contents take while they are not packed.
+	rowBytes     = int(unsafe.Sizeof(row{})) + 150
+	messageBytes = int(unsafe.Sizeof(Message{})) + 16
+	noteBytes    = int(unsafe.Sizeof(Note{})) + 16
+)
+
+// liveBytes returns what the contents of a call take besides its messages.
+func liveBytes(c *Call) int {
+	return int(unsafe.Sizeof(contents{})+unsafe.Sizeof(Call{})) + 64 + c.ready()*messageBytes
+}

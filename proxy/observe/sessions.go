@@ -260,3 +260,12 @@ func (r *Ring) Losses() []LossRow {
 	slices.SortFunc(list, func(a, b LossRow) int { return cmp.Or(cmp.Compare(a.Rule, b.Rule), cmp.Compare(a.What, b.What)) })
 	return list
 }
+
+// lossTally counts what one rule has lost.
+type lossTally struct {
+	count   int
+	example uint64
+}
+
+// maxLosses bounds the kinds of losses that are counted. There are fewer rules.
+const maxLosses = 1000

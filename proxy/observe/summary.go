@@ -3,24 +3,11 @@ package observe
 import (
 	"bytes"
 	"slices"
+	"time"
 
 	"github.com/dragoman-proxy/dragoman/translate/wire"
+	"github.com/tidwall/gjson"
 )
-
-// summary is what is kept of the messages of a call when too many calls come at once: what its row needs. Messages in which
-// something is asked, or which say that something failed, are kept besides.
-type summary struct {
-	messages int
-	size     RowSize
-	kind     [3]wire.Kind // of the message that came in last, by direction
-	more     *summaryMore // nil for most calls
-}
-
-type summaryMore struct {
-	losses []wire.Loss
-	by     []string
-	tokens RowSize
-}
 
 func (s *summary) needs() *summaryMore {
 	if s.more == nil {
@@ -133,4 +120,60 @@ func (c *Call) noteShort(n *Note) {
 	if n.TokensBefore > 0 {
 		more.tokens = RowSize{n.TokensBefore, n.TokensAfter}
 	}
+}
+
+// clock notes when the message passed, and for whom the call waits from then on. c.mu is held.
+func (c *Call) clock(m *Message) {
+	switch {
+	case m.Edge == ServerEdge && m.Direction == ToServer:
+		c.wait(&c.timing.Server, m.At)
+	case m.asks():
+		c.wait(&c.timing.Client, m.At)
+	case m.Edge == ClientEdge && m.Direction == ToClient && m.Kind.Response():
+		c.wait(nil, m.At)
+		if c.short {
+			return // its end has the timing
+		}
+		if m.Timing = &c.answered; c.replied {
+			m.Timing = new(Timing)
+		}
+		c.replied = true
+		*m.Timing = c.timed(m.At)
+	case m.Edge == ServerEdge && m.Kind == wire.Notification:
+		// The server says that it is still at work.
+	case m.Edge == ClientEdge && m.Direction == ToClient:
+	default:
+		c.wait(nil, m.At)
+	}
+}
+
+// wait ends the wait under way, and begins another one; spent is nil if dragoman itself is at work. c.mu is held.
+func (c *Call) wait(spent *time.Duration, now time.Time) {
+	if c.spent != nil && now.After(c.since) {
+		*c.spent += now.Sub(c.since)
+	}
+	c.spent, c.since = spent, now
+}
+
+// timed returns where the time went until now. c.mu is held.
+func (c *Call) timed(now time.Time) Timing {
+	t := c.timing
+	t.Proxy = max(0, now.Sub(c.Began)-t.Client-t.Server)
+	return t
+}
+
+// asks reports whether the message asks the client something: it is a request of the server, or a result of which the client
+// has to do something for its request to go on.
+func (m *Message) asks() bool {
+	if m.Edge != ClientEdge || m.Direction != ToClient {
+		return false
+	}
+	if m.Kind != wire.Result {
+		return m.Kind == wire.Request
+	}
+	switch wire.MethodOf([]byte(m.Method)) {
+	case wire.ToolsCall, wire.PromptsGet, wire.ResourcesRead: // no other result asks for input
+		return bytes.Contains(m.Raw, []byte("input_required")) && gjson.GetBytes(m.Raw, "result.resultType").Str == "input_required"
+	}
+	return false
 }

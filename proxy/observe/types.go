@@ -1,7 +1,9 @@
 package observe
 
 import (
+	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/tidwall/gjson"
@@ -261,4 +263,97 @@ type Session struct {
 type Stderr struct {
 	At   time.Time
 	Text string
+}
+
+// summary is what is kept of the messages of a call when too many calls come at once: what its row needs. Messages in which
+// something is asked, or which say that something failed, are kept besides.
+type summary struct {
+	messages int
+	size     RowSize
+	kind     [3]wire.Kind // of the message that came in last, by direction
+	more     *summaryMore // nil for most calls
+}
+
+type summaryMore struct {
+	losses []wire.Loss
+	by     []string
+	tokens RowSize
+}
+
+// RowSize is a size before and after.
+type RowSize struct {
+	Before int `json:"before"`
+	After  int `json:"after"`
+}
+
+// short returns a copy of a name that is not too long.
+func short(text string) string {
+	return strings.ToValidUTF8(strings.Clone(text[:min(len(text), maxName)]), "")
+}
+
+// Observer hands what is observed to its readers. The zero value has none, and is ready for use.
+type Observer struct {
+	// Lost is called for each event that a reader loses. It may be nil, and is set before there is a reader.
+	Lost func(reader string)
+
+	tap   atomic.Pointer[tap] // nil while there is no reader
+	calls atomic.Uint64
+	seq   atomic.Uint64
+
+	mu sync.Mutex // guards changes of tap
+}
+
+// tap is the set of readers. It does not change.
+type tap struct {
+	order  sync.Mutex // held while an event gets its number and its place in all queues
+	queues []*queue
+	long   *allowance // for messages longer than longMessage; nil if all are kept
+	calls  *allowance // for calls with their messages; nil if all are kept
+}
+
+// Bounds are how much of the messages a reader gets.
+type Bounds struct {
+	Queue int // how many bytes wait for the reader
+	// Long is how many bytes a second of messages over 4 KiB are kept. While more pass, such messages are cut to 4 KiB. 0 is
+	// for a reader that wants all.
+	Long int
+	// Calls is how many calls a second are kept with their messages. While more come, the others are only summarized: their
+	// rows say all, and they have no messages but those that ask something or say that something failed. 0 is for all.
+	Calls int
+}
+
+// queue holds the events that one reader has not read. It is bounded in bytes: what does not fit is dropped and counted.
+type queue struct {
+	name  string
+	max   int
+	long  *allowance
+	calls *allowance
+	lost  func(reader string) // called for each dropped event
+
+	urgent chan struct{} // the reader must not wait for more events
+
+	mu      sync.Mutex
+	filled  *sync.Cond
+	events  []event
+	bytes   int // of these, and of those that the reader is reading
+	reading int
+	dropped uint64 // since the reader was last told
+	closed  bool
+}
+
+// These constants bound what is kept of one message.
+const (
+	maxWhole = 1 << 20  // a longer message is cut
+	maxCut   = 64 << 10 // to this length
+	maxName  = 256      // of a method, a tool or an id
+
+	maxReady = 4 // messages for which a call has memory: most calls have no more
+
+	longMessage = 4 << 10 // a longer one is read once, and not again when it leaves; see also Bounds
+)
+
+// event is one thing that happened: a *Message, *Note, *End, *Session or *Stderr.
+type event struct {
+	what any
+	size int
 }

@@ -8,23 +8,16 @@ package origin
 
 import (
 	"context"
-	"errors"
-	"fmt"
-	"net/url"
 	"os"
-	"path/filepath"
 
 	"go.uber.org/zap"
 
 	"github.com/dragoman-proxy/dragoman/proxy/config"
-	"github.com/dragoman-proxy/dragoman/proxy/era"
 	"github.com/dragoman-proxy/dragoman/proxy/failures"
 	"github.com/dragoman-proxy/dragoman/proxy/large"
 	"github.com/dragoman-proxy/dragoman/proxy/server"
-	"github.com/dragoman-proxy/dragoman/proxy/setting"
 	"github.com/dragoman-proxy/dragoman/proxy/share"
 	"github.com/dragoman-proxy/dragoman/proxy/upstream"
-	"github.com/dragoman-proxy/dragoman/translate"
 )
 
 // Origin says how connections to the server are made. Its functions may be called concurrently.
@@ -57,119 +50,6 @@ type Origin struct {
 	Memory *large.Memory
 	// Stderr has who watches what the server's process writes to its stderr; nil if there is none.
 	Stderr *server.Watch
-}
-
-// Of returns the origin for the upstream that cfg names.
-func Of(cfg config.Config, log *zap.Logger) (Origin, error) {
-	switch {
-	case cfg.Upstream.URL != "":
-		return httpOrigin(cfg, log, large.NewMemory(cfg.Limits.HeldBytes()), NewCredentials(&cfg, log))
-	case len(cfg.Upstream.Command) > 0:
-		return stdioOrigin(cfg, log, large.NewMemory(cfg.Limits.HeldBytes()), new(server.Watch)), nil
-	case len(cfg.Adapters.Sources) > 0:
-		return None(), nil
-	}
-	return Origin{}, setting.Mistake{Path: "upstream", Text: "neither url nor command is set; say --upstream URL, -- COMMAND, or --adapters DIR"}
-}
-
-func httpOrigin(cfg config.Config, log *zap.Logger, memory *large.Memory, in *Credentials) (Origin, error) {
-	u := cfg.Upstream
-	c := upstream.HTTPConfig{
-		URL:              u.URL,
-		DialTimeout:      u.ConnectTimeout,
-		FirstByteTimeout: u.SilenceTimeout,
-		IdleTimeout:      u.SilenceTimeout,
-		MaxMessage:       int(cfg.Limits.UpstreamMessage),
-		Proxy:            WebProxy,
-		Memory:           memory,
-	}
-	var err error
-	if c.TLS, err = TLS(u); err != nil {
-		return Origin{}, err
-	}
-	shown := new(Certificates)
-	c.TLS = shown.watch(c.TLS)
-	for name, value := range u.Headers {
-		c.Header = append(c.Header, upstream.Header{Name: name, Value: value})
-	}
-	at, err := url.Parse(u.URL)
-	if err != nil {
-		return Origin{}, errors.New("upstream.url: not a URL")
-	}
-	own, err := in.newCredential(&cfg, log)
-	if err != nil {
-		return Origin{}, err
-	}
-	switch {
-	case own != nil:
-		c.Credential = own
-	case u.Auth.Browser:
-		c.Explain = explainRefusal(u)
-	case cfg.OAuth.Rewrite:
-		public, err := url.Parse(cfg.OAuth.PublicURL)
-		if err != nil {
-			return Origin{}, errors.New("oauth.public_url: not a URL")
-		}
-		c.Explain = rewriteChallenge(public)
-		log.Warn(fmt.Sprintf("oauth.rewrite: tokens are asked for %s and given to %s; only for a server you run yourself", public, Name(u)))
-	}
-	d, err := upstream.NewDialer(c, upstream.Transport(u.Transport))
-	if err != nil {
-		own.end()
-		return Origin{}, err
-	}
-	return Origin{
-		Credential: own, Credentials: in, Certificates: shown,
-		Ready:  reachable(at),
-		Memory: memory,
-		Renew: func(cfg config.Config, log *zap.Logger) (Origin, error) {
-			return httpOrigin(cfg, log, memory, in)
-		},
-		Connect: d.Connect,
-		Open: func(context.Context) (*upstream.Begun, error) {
-			if d.Transport() == upstream.HTTPWithSSE {
-				return nil, era.ErrHandshakeOnly
-			}
-			return &upstream.Begun{Conn: d.HTTP().Session("", translate.Modern())}, nil
-		},
-		Resume: func(id, version string) upstream.Conn { return d.HTTP().Session(id, version) },
-		Close: func() {
-			d.Close()
-			own.end()
-		},
-	}, nil
-}
-
-func stdioOrigin(cfg config.Config, log *zap.Logger, memory *large.Memory, lines *server.Watch) Origin {
-	secrets := Secrets(cfg.Upstream)
-	child := upstream.Stdio{
-		Command:    cfg.Upstream.Command,
-		Env:        Env(cfg.Upstream, os.Environ()),
-		Dir:        cfg.Upstream.Dir,
-		MaxMessage: int(cfg.Limits.UpstreamMessage),
-		Memory:     memory,
-		StderrLine: server.NewLog(log, secrets, lines).Line,
-		Quote:      func(line string) string { return failures.Quote(line, secrets) },
-		Mute: func(m *upstream.MuteError) {
-			log.Warn("upstream has not answered yet: is it an MCP server on stdio?", zap.String("reason", m.Error()),
-				zap.Duration("given_up_after", cfg.Upstream.HandshakeTimeout))
-		},
-	}
-	o := Origin{
-		Connect:  child.Connect,
-		Open:     child.Open,
-		Restarts: true,
-		Ready:    startable(cfg.Upstream.Command[0]),
-		Renew: func(cfg config.Config, log *zap.Logger) (Origin, error) {
-			return stdioOrigin(cfg, log, memory, lines), nil
-		},
-		Memory: memory,
-		Stderr: lines,
-	}
-	if cfg.Upstream.ShareChild {
-		o.Share()
-	}
-	return o
 }
 
 // Share makes all sessions share one process.
@@ -224,16 +104,4 @@ func Secrets(u config.Upstream) []string {
 		secrets = append(secrets, u.Auth.ClientSecret)
 	}
 	return secrets
-}
-
-// Name returns the server's name for log lines, without credentials, query and arguments.
-func Name(u config.Upstream) string {
-	if len(u.Command) > 0 {
-		return filepath.Base(u.Command[0])
-	}
-	at, err := url.Parse(u.URL)
-	if err != nil {
-		return ""
-	}
-	return (&url.URL{Scheme: at.Scheme, Host: at.Host, Path: at.Path}).String()
 }

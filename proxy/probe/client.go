@@ -7,6 +7,8 @@ import (
 	"io"
 
 	"github.com/dragoman-proxy/dragoman/proxy/clienterror"
+	"github.com/dragoman-proxy/dragoman/proxy/era"
+	"github.com/dragoman-proxy/dragoman/proxy/host"
 	"github.com/dragoman-proxy/dragoman/proxy/mcp"
 	"github.com/dragoman-proxy/dragoman/proxy/server"
 	"github.com/dragoman-proxy/dragoman/proxy/telemetry"
@@ -193,4 +195,20 @@ func (l *list) read(ctx context.Context, o *server.Opening, asked *int) error {
 		cursor = `"cursor":` + next.Raw
 	}
 	return fmt.Errorf("the list has more than %d pages: the server may repeat its cursor", maxPages)
+}
+
+// Server opens connections to the server that is probed.
+type Server interface {
+	Host() *host.Host
+	Eras() *era.Cache
+	// Initialize sends initialize on a new connection, which it adds to o, and returns the server's revision and facts
+	// and the response for the client. bridges says that a modern server may answer too.
+	Initialize(ctx context.Context, o *server.Opening, initialize []byte, bridges bool) (*translate.Revision, wire.Facts, []byte, error)
+	// Open adds a connection to a modern server to o, and returns false if it cannot connect.
+	Open(ctx context.Context, o *server.Opening) bool
+	// BridgesTasks reports whether calls of clients of vc may become tasks at a handshake server of vu. result is its
+	// InitializeResult.
+	BridgesTasks(vc, vu *translate.Revision, result []byte) bool
+	// WantsLogin returns err, or, if the server wants a login, an error that says how to log in.
+	WantsLogin(ctx context.Context, err error) error
 }

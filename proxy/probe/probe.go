@@ -12,31 +12,12 @@ import (
 	"github.com/tidwall/sjson"
 
 	"github.com/dragoman-proxy/dragoman/proxy/bridge/legacyclient"
-	"github.com/dragoman-proxy/dragoman/proxy/era"
-	"github.com/dragoman-proxy/dragoman/proxy/host"
 	"github.com/dragoman-proxy/dragoman/proxy/mcp"
-	"github.com/dragoman-proxy/dragoman/proxy/server"
 	"github.com/dragoman-proxy/dragoman/proxy/toolindex"
 	"github.com/dragoman-proxy/dragoman/proxy/upstream"
 	"github.com/dragoman-proxy/dragoman/translate"
 	"github.com/dragoman-proxy/dragoman/translate/wire"
 )
-
-// Server opens connections to the server that is probed.
-type Server interface {
-	Host() *host.Host
-	Eras() *era.Cache
-	// Initialize sends initialize on a new connection, which it adds to o, and returns the server's revision and facts
-	// and the response for the client. bridges says that a modern server may answer too.
-	Initialize(ctx context.Context, o *server.Opening, initialize []byte, bridges bool) (*translate.Revision, wire.Facts, []byte, error)
-	// Open adds a connection to a modern server to o, and returns false if it cannot connect.
-	Open(ctx context.Context, o *server.Opening) bool
-	// BridgesTasks reports whether calls of clients of vc may become tasks at a handshake server of vu. result is its
-	// InitializeResult.
-	BridgesTasks(vc, vu *translate.Revision, result []byte) bool
-	// WantsLogin returns err, or, if the server wants a login, an error that says how to log in.
-	WantsLogin(ctx context.Context, err error) error
-}
 
 // Probe asks the server for its properties and lists, in each era that it supports, as a client that declares the
 // capabilities in can. It reports what clients of each revision would get. It calls no tool, and ends its sessions.
@@ -353,4 +334,17 @@ func (p *probing) lost(vc *translate.Revision, offered []string) (list []string)
 		list = append(list, "answers whose stream broke: not told again")
 	}
 	return list
+}
+
+// transportOf returns the name of the connection's transport.
+func transportOf(conn upstream.Conn) string {
+	switch c := conn.(type) {
+	case *modernProbeConn:
+		return transportOf(c.Conn)
+	case *upstream.HTTPSession:
+		return "http"
+	case *upstream.SSESession:
+		return "sse"
+	}
+	return "stdio"
 }

@@ -3,7 +3,6 @@ package probe
 import (
 	"strings"
 
-	"github.com/dragoman-proxy/dragoman/proxy/upstream"
 	"github.com/dragoman-proxy/dragoman/translate"
 	"github.com/dragoman-proxy/dragoman/translate/wire"
 )
@@ -100,17 +99,4 @@ func (c *ClientReport) note(list, name string, losses []wire.Loss) {
 			c.Changes[at].Names = append(c.Changes[at].Names, name)
 		}
 	}
-}
-
-// transportOf returns the name of the connection's transport.
-func transportOf(conn upstream.Conn) string {
-	switch c := conn.(type) {
-	case *modernProbeConn:
-		return transportOf(c.Conn)
-	case *upstream.HTTPSession:
-		return "http"
-	case *upstream.SSESession:
-		return "sse"
-	}
-	return "stdio"
 }

@@ -98,3 +98,9 @@ func handled(value string) string {
 	}
 	return handleOpen + fingerprint(value) + handleClose
 }
+
+// Struck stands in the place of a secret.
+const Struck = "[redacted]"
+
+// minSecret is the length below which a value is too common to be struck out wherever it is.
+const minSecret = 6

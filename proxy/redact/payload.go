@@ -13,9 +13,12 @@ import (
 // maxEmbedded is how many strings around a value may each be JSON.
 const maxEmbedded = 6
 
+// texts strikes secrets out of a text.
+type texts interface{ Text(text string) string }
+
 // walk writes a value without secrets.
 type walk struct {
-	r        *Redactor
+	r        texts
 	method   string
 	paths    [][]string
 	names    []string // of the members around the value, in lower case
@@ -231,7 +234,7 @@ func (w *walk) scalar(v tree.Value, s state) {
 
 // sizes writes the names of a message's members, and the types and sizes of their values.
 type sizes struct {
-	r   *Redactor
+	r   texts
 	out []byte
 }
 

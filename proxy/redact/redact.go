@@ -19,14 +19,8 @@ import (
 	"github.com/dragoman-proxy/dragoman/translate/wire"
 )
 
-// Struck stands in the place of a secret.
-const Struck = "[redacted]"
-
 // MaxPayload is the greatest size in bytes of a payload that is read. A larger one is replaced by its size.
 const MaxPayload = 32 << 20
-
-// minSecret is the length below which a value is too common to be struck out wherever it is.
-const minSecret = 6
 
 // Payloads says what is shown of payloads.
 type Payloads string

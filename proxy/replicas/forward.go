@@ -27,9 +27,6 @@ var ErrNotTaken = errors.New("no replica took the request")
 // errDraining ends standing streams, which would not end by themselves during a shutdown.
 var errDraining = errors.New("dragoman is shutting down")
 
-// Outcome is what became of a forwarded request.
-type Outcome string
-
 // The outcomes, as metrics name them.
 const (
 	Served  Outcome = "served"

@@ -49,14 +49,6 @@ type Setup struct {
 	Secrets []string // the secrets in Config, which no line may hold
 }
 
-// At is what is known of a request. Each part may be missing.
-type At struct {
-	Method         string
-	Client, Server *translate.Revision
-	Session        string            // the id of the session at the server
-	Header         []upstream.Header // headers that are passed to the server; they may be secrets
-}
-
 // kind is what repeated lines have in common.
 type kind struct {
 	message string

@@ -3,11 +3,8 @@ package sse
 import (
 	"bytes"
 	"errors"
-	"fmt"
 	"io"
 	"time"
-
-	"github.com/dragoman-proxy/dragoman/proxy/envelope"
 )
 
 const (
@@ -30,27 +27,7 @@ const (
 // the stream.
 const maxSkipped = 16
 
-// errTooLarge is what line returns to Next, which knows the event's data so far.
-var errTooLarge = errors.New("event is too large")
-
 const byteOrderMark = "\xef\xbb\xbf"
-
-// TooLargeError is returned for an event with more bytes than the reader accepts, or for
-// which there was no memory.
-type TooLargeError struct {
-	Limit   int   // the most bytes that the reader accepts
-	Skipped bool  // the event was skipped and the stream can be read further
-	NoRoom  error // why there was no memory for it; nil if it is larger than Limit
-
-	Message envelope.Finder // has seen the event's data as far as it was read
-}
-
-func (e *TooLargeError) Error() string {
-	if e.NoRoom != nil {
-		return e.NoRoom.Error()
-	}
-	return fmt.Sprintf("server-sent event is larger than the limit of %d bytes", e.Limit)
-}
 
 // Reader reads the events of a stream. It is not safe for concurrent use.
 type Reader struct {
@@ -182,11 +159,6 @@ func (r *Reader) Next() (Event, error) {
 		r.open = false
 	}
 }
-
-// span is a part of the event under way, as offsets from its start.
-type span struct{ from, to int }
-
-var noSpan = span{-1, -1}
 
 // cutField splits a line at its first colon. One space behind the colon belongs to
 // neither part. A comment has an empty name.
@@ -367,4 +339,42 @@ func (r *Reader) drop() {
 		r.mem.Put(r.buf)
 	}
 	r.buf = nil
+}
+
+// skip discards the event under way, up to the blank line behind it. data is the part
+// of its data that was read. noRoom says why there was no memory for the event; it is
+// nil if the event is too large.
+func (r *Reader) skip(data span, noRoom error) error {
+	e := &TooLargeError{Limit: r.max, Skipped: true, NoRoom: noRoom}
+	if data != noSpan {
+		_, _ = e.Message.Write(r.buf[r.start+data.from : r.start+data.to])
+	}
+	var l skipped
+	length := r.pos - r.start
+	for {
+		for i, c := range r.buf[r.pos:r.end] {
+			if l.next(c, e) {
+				r.pos += i + 1
+				r.start, r.skipLF, r.open = r.pos, c == '\r', false
+				return e
+			}
+		}
+		length += r.end - r.pos
+		r.start, r.pos, r.open = r.end, r.end, false
+		if r.err == nil && length > maxSkipped*r.max {
+			e.Skipped = false
+			r.err = e
+		}
+		if r.err != nil {
+			if r.err == io.EOF {
+				r.err = io.ErrUnexpectedEOF
+			}
+			r.drop()
+			r.start, r.pos, r.end, r.lf, r.cr = 0, 0, 0, 0, 0
+			return e
+		}
+		if r.fill(); r.err == ErrInterrupted {
+			r.err = nil // the event ends soon
+		}
+	}
 }

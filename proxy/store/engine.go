@@ -2,13 +2,8 @@ package store
 
 import (
 	"context"
-	"fmt"
 	"time"
 )
-
-// ErrRejected is an ErrUnavailable: the engine has answered, and refused the operation, for example because it wants another
-// password. The error says how.
-var ErrRejected = fmt.Errorf("%w: it refuses the operation", ErrUnavailable)
 
 // Engine keeps what a [Store] gives it: names that mean nothing, and sealed bytes. It is safe for concurrent use, does each
 // operation at once or not at all, and returns an error that errors.Is one of ErrAbsent, ErrFull, ErrTooLarge and ErrRejected,

@@ -17,7 +17,9 @@ const (
 
 // health knows whether the engine is there, so that operations need not wait to find out.
 type health struct {
-	store  *Store
+	ping    func(ctx context.Context) error // asks the engine
+	changed func(up bool, err error)        // is told; may be nil
+
 	ctx    context.Context // ends with the Store
 	stop   context.CancelFunc
 	tasks  sync.WaitGroup
@@ -28,8 +30,8 @@ type health struct {
 	closed bool
 }
 
-func (h *health) begin(s *Store) {
-	h.store = s
+func (h *health) begin(ping func(ctx context.Context) error, changed func(up bool, err error)) {
+	h.ping, h.changed = ping, changed
 	h.ctx, h.stop = context.WithCancel(context.Background())
 }
 
@@ -78,7 +80,7 @@ func (h *health) probe(ctx context.Context) {
 		case <-ctx.Done():
 			return
 		}
-		if err := h.store.Ping(ctx); !errors.Is(err, ErrUnavailable) && ctx.Err() == nil {
+		if err := h.ping(ctx); !errors.Is(err, ErrUnavailable) && ctx.Err() == nil {
 			h.failed.Store(0)
 			h.down.Store(false)
 			h.tell(true, nil)
@@ -88,7 +90,7 @@ func (h *health) probe(ctx context.Context) {
 }
 
 func (h *health) tell(up bool, err error) {
-	if h.store.options.Changed != nil {
-		h.store.options.Changed(up, err)
+	if h.changed != nil {
+		h.changed(up, err)
 	}
 }

@@ -23,15 +23,6 @@ import (
 	"time"
 )
 
-// Errors of a Store. They are compared with errors.Is.
-var (
-	ErrAbsent      = errors.New("the store has no such value")
-	ErrUnavailable = errors.New("the store is unavailable")
-	ErrFull        = errors.New("the store is full")
-	ErrTooLarge    = errors.New("the value is too large for the store")
-	ErrHeld        = errors.New("the lock is held")
-)
-
 // The defaults of [Options].
 const (
 	DefaultTimeout  = 200 * time.Millisecond
@@ -41,10 +32,6 @@ const (
 
 // MaxTTL bounds every expiry.
 const MaxTTL = 400 * 24 * time.Hour
-
-// Key names a value. Kind says what it is, in lower-case letters and underscores; the operator of the engine can read it. Name
-// may be anything, and is hidden.
-type Key struct{ Kind, Name string }
 
 // Options says how a Store uses its engine.
 type Options struct {
@@ -113,7 +100,7 @@ func New(engine Engine, o Options) (*Store, error) {
 	}
 	s := &Store{engine: engine, options: o, room: make(chan struct{}, o.AtOnce), renewed: make(chan struct{})}
 	s.vault.Store(v)
-	s.health.begin(s)
+	s.health.begin(s.Ping, o.Changed)
 	return s, nil
 }
 
@@ -196,23 +183,6 @@ func (s *Store) asked(ctx context.Context, do func(ctx context.Context) error) e
 		s.health.saw(err)
 	}
 	return err
-}
-
-var (
-	errRefused    = errors.New("refused")
-	errUnreadable = fmt.Errorf("%w: what is there was not sealed with this key_file for this key", ErrAbsent)
-	errBusy       = fmt.Errorf("%w: too many operations wait for it", ErrUnavailable)
-	errSkipped    = fmt.Errorf("%w: it has not answered lately", ErrUnavailable)
-)
-
-// classified makes an engine's error one of the errors of a Store. What an engine does not name is a failure to reach it.
-func classified(err error) error {
-	for _, known := range []error{nil, errRefused, ErrAbsent, ErrFull, ErrTooLarge, ErrUnavailable} {
-		if errors.Is(err, known) {
-			return err
-		}
-	}
-	return fmt.Errorf("%w: %w", ErrUnavailable, err)
 }
 
 func outcome(ctx context.Context, err error) Outcome {

@@ -7,19 +7,7 @@ import (
 	"crypto/hmac"
 	"crypto/sha256"
 	"encoding/base64"
-	"fmt"
 	"slices"
-	"strings"
-)
-
-// tagBytes is the length of the tag that begins each value. It lets the engine compare a value with one that it cannot read.
-const tagBytes = 16
-
-const (
-	maxKind = 24
-	maxName = 4 << 10
-	// overhead is the largest difference between a value and what the engine keeps of it.
-	overhead = tagBytes + 12 + 16
 )
 
 // vault names keys and seals values. Without secrets it only adds the tags.
@@ -72,17 +60,6 @@ func sum(key []byte, parts ...string) []byte {
 	return h.Sum(nil)
 }
 
-// check refuses a key that a mistake in the program has made.
-func (k Key) check() error {
-	if k.Kind == "" || len(k.Kind) > maxKind || strings.Trim(k.Kind, "abcdefghijklmnopqrstuvwxyz_") != "" {
-		return fmt.Errorf("store: %q is no kind of a key", k.Kind)
-	}
-	if len(k.Name) > maxName {
-		return fmt.Errorf("%w: the name of a key of kind %s has %d bytes", ErrTooLarge, k.Kind, len(k.Name))
-	}
-	return nil
-}
-
 // names returns how the engine knows a key: one name for each secret.
 func (v *vault) names(k Key) ([]string, error) {
 	if err := k.check(); err != nil {
@@ -98,8 +75,6 @@ func (v *vault) names(k Key) ([]string, error) {
 	}
 	return names, nil
 }
-
-func (k Key) use() []byte { return []byte(k.Kind + "\x00" + k.Name) }
 
 // tags returns the tags that value can have at k.
 func (v *vault) tags(k Key, value []byte) [][]byte {

@@ -82,10 +82,6 @@ func (s *span) link(to *spanContext) {
 	}
 }
 
-// traceparent and tracestate are the names of a message's context, in _meta and among the headers. See
-// https://modelcontextprotocol.io/specification/2026-07-28/basic#meta and https://www.w3.org/TR/trace-context/.
-const traceparent, tracestate = "traceparent", "tracestate"
-
 // Parent is the context that a message names, if it names any.
 type Parent struct {
 	of   spanContext

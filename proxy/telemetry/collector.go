@@ -2,8 +2,6 @@ package telemetry
 
 import (
 	"context"
-	"fmt"
-	"net/http"
 
 	"go.uber.org/zap"
 )
@@ -39,20 +37,4 @@ func (c *Collector) Try(ctx context.Context) error {
 	defer x.client.CloseIdleConnections()
 	_, err := x.post(ctx, x.compressed(nil))
 	return err
-}
-
-// StatusError says that a collector has refused an export.
-type StatusError struct {
-	Code   int
-	Header http.Header
-	Body   []byte // at most 64 KiB of it
-}
-
-// Error implements error. It quotes nothing of the answer.
-func (e *StatusError) Error() string {
-	said := fmt.Sprintf("the collector answers %d %s", e.Code, http.StatusText(e.Code))
-	if e.Code == http.StatusNotFound {
-		said += ": OTEL_EXPORTER_OTLP_ENDPOINT is the address without /v1/traces, which is added"
-	}
-	return said
 }

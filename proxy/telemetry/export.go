@@ -156,3 +156,19 @@ func (x *exporter) post(ctx context.Context, body []byte) (after time.Duration, 
 	}
 	return never, &StatusError{resp.StatusCode, resp.Header, said}
 }
+
+// StatusError says that a collector has refused an export.
+type StatusError struct {
+	Code   int
+	Header http.Header
+	Body   []byte // at most 64 KiB of it
+}
+
+// Error implements error. It quotes nothing of the answer.
+func (e *StatusError) Error() string {
+	said := fmt.Sprintf("the collector answers %d %s", e.Code, http.StatusText(e.Code))
+	if e.Code == http.StatusNotFound {
+		said += ": OTEL_EXPORTER_OTLP_ENDPOINT is the address without /v1/traces, which is added"
+	}
+	return said
+}

@@ -66,3 +66,7 @@ func inserted(message []byte, at int, members []byte) []byte {
 	}
 	return append(out, message[at:]...)
 }
+
+// traceparent and tracestate are the names of a message's context, in _meta and among the headers. See
+// https://modelcontextprotocol.io/specification/2026-07-28/basic#meta and https://www.w3.org/TR/trace-context/.
+const traceparent, tracestate = "traceparent", "tracestate"

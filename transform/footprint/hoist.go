@@ -1,7 +1,6 @@
 package footprint
 
 import (
-	"fmt"
 	"slices"
 	"strings"
 	"unicode"
@@ -20,12 +19,6 @@ const (
 	minSaving = 5
 	heading   = "Notes that tools refer to:"
 )
-
-// pointer returns the reference that replaces a text which moved to the
-// instructions.
-func pointer(number int) string { return fmt.Sprintf("See server instructions [%d].", number) }
-
-func bullet(number int, text string) string { return fmt.Sprintf("\n- [%d] %s", number, text) }
 
 // Notes are texts that were moved to the instructions, in their order. A note
 // keeps its number when the tools change, because clients have descriptions

@@ -255,3 +255,9 @@ func nextWord(text string, i int) (end int, ok bool) {
 }
 
 func isBlank(c byte) bool { return c == ' ' || c == '\t' || c == '\n' || c == '\r' }
+
+// pointer returns the reference that replaces a text which moved to the
+// instructions.
+func pointer(number int) string { return fmt.Sprintf("See server instructions [%d].", number) }
+
+func bullet(number int, text string) string { return fmt.Sprintf("\n- [%d] %s", number, text) }

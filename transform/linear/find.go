@@ -1,6 +1,7 @@
 package linear
 
 import (
+	"regexp"
 	"slices"
 
 	"github.com/dragoman-proxy/dragoman/transform/tree"
@@ -151,3 +152,10 @@ func isIssue(v tree.Value) bool {
 		return v.Get(name).Kind() != tree.None
 	})
 }
+
+func identified(v tree.Value) bool {
+	return identifier.MatchString(v.Get("identifier").Text()) || identifier.MatchString(v.Get("id").Text())
+}
+
+// identifier matches the identifier of an issue, such as LIN-123.
+var identifier = regexp.MustCompile(`^[A-Z][A-Z0-9]*-\d+$`)

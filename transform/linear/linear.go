@@ -10,30 +10,8 @@
 package linear
 
 import (
-	"fmt"
-	"regexp"
-
 	"github.com/dragoman-proxy/dragoman/transform/tree"
 )
-
-// Options say what a summary holds.
-type Options struct {
-	// Detail is "minimal" for id, title, status, assignee and priority, or
-	// "standard" for labels, project, dates and the like beside them.
-	Detail   string
-	Comments bool // add the comments, oldest first
-}
-
-// Defaults returns the options that apply if a configuration sets none.
-func Defaults() Options { return Options{Detail: "minimal"} }
-
-// Validate returns an error that names the option which is out of its range.
-func (o Options) Validate() error {
-	if o.Detail != "minimal" && o.Detail != "standard" {
-		return fmt.Errorf("detail: %q is neither minimal nor standard", o.Detail)
-	}
-	return nil
-}
 
 // Convert appends to dst the summary of the issues in value, which is one JSON
 // value. The summary of an issue is an object, that of an array is an array,
@@ -65,9 +43,6 @@ func Convert(dst, value []byte, o Options) (out []byte, ok bool, err error) {
 	return s.out, true, nil
 }
 
-// identifier matches the identifier of an issue, such as LIN-123.
-var identifier = regexp.MustCompile(`^[A-Z][A-Z0-9]*-\d+$`)
-
 // Recognize reports whether v is certainly an issue or a list of issues: the
 // first issue has a title and an identifier such as LIN-123.
 func Recognize(v tree.Value) bool {
@@ -81,8 +56,4 @@ func Recognize(v tree.Value) bool {
 		break
 	}
 	return first.Get("title").Is(tree.String) && identified(first)
-}
-
-func identified(v tree.Value) bool {
-	return identifier.MatchString(v.Get("identifier").Text()) || identifier.MatchString(v.Get("id").Text())
 }

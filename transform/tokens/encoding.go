@@ -163,10 +163,6 @@ func (e *Encoding) Fits(text []byte, limit int) bool {
 // unlimited is more tokens than any text has.
 const unlimited = math.MaxInt
 
-// longestToken is a number of bytes that no token of any encoding exceeds, and
-// no UTF-8 sequence.
-const longestToken = 128
-
 // maxBytes returns how many bytes units can take at most.
 func maxBytes(units int) int {
 	if units > math.MaxInt/longestToken {

@@ -33,9 +33,6 @@ const r50kTokens = 50256
 // of the table of pairs.
 const filterBits = 8
 
-// none is the rank of bytes that are not a token.
-const none = ^uint32(0)
-
 // rankBits is the size of a rank: 18 bits, so that a pair of ranks and the rank of the joined token
 // fit one word.
 const rankBits = 18

@@ -166,3 +166,10 @@ func (t *runeTable) set(r rune, s solid) {
 func (t *runeTable) at(r rune) *solid {
 	return &t.blocks[t.index[r>>blockBits]][r&(1<<blockBits-1)]
 }
+
+// longestToken is a number of bytes that no token of any encoding exceeds, and
+// no UTF-8 sequence.
+const longestToken = 128
+
+// none is the rank of bytes that are not a token.
+const none = ^uint32(0)

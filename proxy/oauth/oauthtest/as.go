@@ -1,7 +1,6 @@
 package oauthtest
 
 import (
-	"crypto"
 	"crypto/rand"
 	"crypto/sha256"
 	"encoding/base64"
@@ -14,33 +13,6 @@ import (
 	"strings"
 	"time"
 )
-
-// client is a client that the AS knows.
-type client struct {
-	secret    string           // "" for a public client
-	key       crypto.PublicKey // in place of a secret; nil for none
-	redirects []string         // registered redirect URIs; nil for pre-registered and CIMD clients, which may use all of loopback
-	grants    []string         // registered grant types
-}
-
-// grant is what a user has allowed a client with one authorization. Its tokens end together.
-type grant struct {
-	client, redirect, challenge, resource string
-	scopes                                []string
-	used                                  bool // its code was sent to the token endpoint
-	ended                                 bool
-}
-
-type accessToken struct {
-	grant   *grant
-	scopes  []string
-	expires time.Time
-}
-
-type refreshToken struct {
-	grant *grant
-	used  bool
-}
 
 // asm answers requests for AS metadata: https://www.rfc-editor.org/rfc/rfc8414
 func (s *Server) asm(w http.ResponseWriter, r *http.Request, here bool) {
@@ -150,21 +122,6 @@ func (s *Server) register(w http.ResponseWriter, r *http.Request) {
 	writeJSON(w, http.StatusCreated, answer)
 }
 
-// lookup returns the client with an id. It is called with s.mu held.
-func (s *Server) lookup(id string) (c client, known bool) {
-	if c, known = s.clients[id]; known {
-		return c, true
-	}
-	if secret, known := s.opt.Clients[id]; known {
-		return client{secret: secret}, true
-	}
-	if key := s.opt.Keys[id]; key != nil {
-		return client{key: key}, true
-	}
-	u, err := url.Parse(id)
-	return client{}, s.opt.CIMD && err == nil && (u.Scheme == "https" || u.Scheme == "http") && u.Host != ""
-}
-
 // allows reports whether u is a redirect URI of the client. The port of loopback redirect URIs does not
 // matter: https://www.rfc-editor.org/rfc/rfc8252#section-7.3
 func (c client) allows(u *url.URL) bool {
@@ -244,38 +201,6 @@ func (s *Server) authorize(w http.ResponseWriter, r *http.Request) {
 	}
 	back.RawQuery = answer.Encode()
 	http.Redirect(w, r, back.String(), http.StatusFound)
-}
-
-// authenticate returns the id of the client that sends a form. Otherwise it answers the request.
-func (s *Server) authenticate(w http.ResponseWriter, r *http.Request) (id string, ok bool) {
-	id, secret, basic := r.BasicAuth()
-	if basic { // both parts are encoded: RFC 6749 section 2.3.1
-		id, _ = url.QueryUnescape(id)
-		secret, _ = url.QueryUnescape(secret)
-	} else {
-		id, secret = r.PostForm.Get("client_id"), r.PostForm.Get("client_secret")
-	}
-	if o := s.options(func(*Counts) {}); o.AssertionKey != nil && id == "" && r.PostForm.Get("grant_type") == bearerGrant {
-		return "", true // https://www.rfc-editor.org/rfc/rfc7523#section-3.1
-	}
-	s.mu.Lock()
-	c, known := s.lookup(id)
-	s.mu.Unlock()
-	if known && c.key != nil {
-		if why := s.proven(r.PostForm, id, c.key); why != "" {
-			refuse(w, http.StatusUnauthorized, "invalid_client", why)
-			return "", false
-		}
-		return id, true
-	}
-	if !known || secret != c.secret {
-		if basic {
-			w.Header().Set("WWW-Authenticate", "Basic")
-		}
-		refuse(w, http.StatusUnauthorized, "invalid_client", "unknown client or wrong secret")
-		return "", false
-	}
-	return id, true
 }
 
 // token is the token endpoint.

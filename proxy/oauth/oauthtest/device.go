@@ -11,16 +11,6 @@ import (
 
 const deviceGrant = "urn:ietf:params:oauth:grant-type:device_code"
 
-// deviceCode is a sign-in on another device.
-type deviceCode struct {
-	grant   *grant
-	user    string // the code that the person types
-	agreed  bool
-	refused bool
-	used    bool
-	expires time.Time
-}
-
 // device answers requests for codes: https://www.rfc-editor.org/rfc/rfc8628#section-3.1
 func (s *Server) device(w http.ResponseWriter, r *http.Request) {
 	if err := r.ParseForm(); err != nil {

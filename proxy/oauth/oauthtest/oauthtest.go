@@ -10,12 +10,9 @@ import (
 	"io"
 	"maps"
 	"net/http"
-	"net/http/httptest"
 	"net/url"
 	"slices"
-	"strings"
 	"sync"
-	"testing"
 	"time"
 )
 
@@ -107,35 +104,6 @@ type Counts struct {
 	Revocations      int
 	Unauthorized     int // requests of the MCP endpoint that got 401
 	Calls            int // tools/call requests that were authorized
-}
-
-// New starts a server.
-func New(tb testing.TB, o Options) *Server {
-	s := &Server{
-		opt: o.clone(), asPath: o.IssuerPath, done: make(chan struct{}),
-		clients: map[string]client{}, codes: map[string]*grant{},
-		access: map[string]accessToken{}, refresh: map[string]*refreshToken{}, proofs: map[string]bool{}, devices: map[string]*deviceCode{},
-	}
-	mcp := httptest.NewUnstartedServer(s.serve(true, o.ASAtOrigin))
-	as := httptest.NewUnstartedServer(s.serve(false, !o.ASAtOrigin))
-	s.origin = "http://" + mcp.Listener.Addr().String()
-	s.URL = s.origin + mcpPath
-	issuer := "http://" + as.Listener.Addr().String()
-	s.another = s.origin
-	if o.ASAtOrigin {
-		issuer, s.another = s.another, issuer
-	}
-	s.Issuer = issuer + s.asPath
-	mcp.Start()
-	as.Start()
-	tb.Cleanup(func() {
-		close(s.done)
-		for _, one := range []*httptest.Server{mcp, as} {
-			one.CloseClientConnections()
-			one.Close()
-		}
-	})
-	return s
 }
 
 func (o Options) clone() Options {
@@ -265,39 +233,6 @@ const (
 	elsewhere = "/elsewhere/token" // on both ports
 )
 
-// serve returns the handler of one port.
-func (s *Server) serve(isMCP, isAS bool) http.Handler {
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		r.Body = http.MaxBytesReader(w, r.Body, 4<<20)
-		path := r.URL.Path
-		own, below := strings.CutPrefix(path, s.asPath)
-		switch {
-		case isMCP && path == mcpPath:
-			s.mcp(w, r)
-		case path == prmPath || strings.HasPrefix(path, prmPath+"/"):
-			s.prm(w, r, isMCP)
-		case strings.HasPrefix(path, asmPath) || strings.Contains(path, oidcPath):
-			s.asm(w, r, isAS)
-		case path == elsewhere:
-			s.token(w, r)
-		case !isAS || !below:
-			http.NotFound(w, r)
-		case own == "/authorize" && r.Method == http.MethodGet:
-			s.authorize(w, r)
-		case own == "/token" && r.Method == http.MethodPost:
-			s.token(w, r)
-		case own == "/register" && r.Method == http.MethodPost:
-			s.register(w, r)
-		case own == "/device" && r.Method == http.MethodPost:
-			s.device(w, r)
-		case own == "/revoke" && r.Method == http.MethodPost:
-			s.revoke(w, r)
-		default:
-			http.NotFound(w, r)
-		}
-	})
-}
-
 func writeJSON(w http.ResponseWriter, status int, v any) {
 	w.Header().Set("Content-Type", "application/json")
 	w.Header().Set("Cache-Control", "no-store")
@@ -308,4 +243,41 @@ func writeJSON(w http.ResponseWriter, status int, v any) {
 // refuse writes an error of RFC 6749.
 func refuse(w http.ResponseWriter, status int, code, why string) {
 	writeJSON(w, status, map[string]string{"error": code, "error_description": why})
+}
+
+// client is a client that the AS knows.
+type client struct {
+	secret    string           // "" for a public client
+	key       crypto.PublicKey // in place of a secret; nil for none
+	redirects []string         // registered redirect URIs; nil for pre-registered and CIMD clients, which may use all of loopback
+	grants    []string         // registered grant types
+}
+
+// grant is what a user has allowed a client with one authorization. Its tokens end together.
+type grant struct {
+	client, redirect, challenge, resource string
+	scopes                                []string
+	used                                  bool // its code was sent to the token endpoint
+	ended                                 bool
+}
+
+type accessToken struct {
+	grant   *grant
+	scopes  []string
+	expires time.Time
+}
+
+type refreshToken struct {
+	grant *grant
+	used  bool
+}
+
+// deviceCode is a sign-in on another device.
+type deviceCode struct {
+	grant   *grant
+	user    string // the code that the person types
+	agreed  bool
+	refused bool
+	used    bool
+	expires time.Time
 }

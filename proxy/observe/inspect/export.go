@@ -10,9 +10,6 @@ import (
 	"github.com/dragoman-proxy/dragoman/proxy/observe/recording"
 )
 
-// ExportHeader is what the first line of an export says.
-type ExportHeader struct{ Version, Configuration string }
-
 // export answers with the calls that the filter q chooses, as a recording.
 func (h *Handler) export(c *fasthttp.RequestCtx) {
 	filter := observe.ParseFilter(string(c.QueryArgs().Peek("q")))

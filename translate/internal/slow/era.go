@@ -9,22 +9,6 @@ import (
 	"github.com/dragoman-proxy/dragoman/translate/wire"
 )
 
-// The reserved names of 2026-07-28.
-const (
-	metaVersion      = "io.modelcontextprotocol/protocolVersion"
-	metaCapabilities = "io.modelcontextprotocol/clientCapabilities"
-	metaClient       = "io.modelcontextprotocol/clientInfo"
-	metaLevel        = "io.modelcontextprotocol/logLevel"
-	metaServer       = "io.modelcontextprotocol/serverInfo"
-	metaSubscription = "io.modelcontextprotocol/subscriptionId"
-	tasksExtension   = "io.modelcontextprotocol/tasks"
-)
-
-var reserved = []string{metaVersion, metaCapabilities, metaClient, metaLevel, metaServer, metaSubscription}
-
-// escaped returns a member name as a step of a path.
-func escaped(name string) string { return strings.ReplaceAll(name, ".", `\.`) }
-
 // byServer reports whether the method is that of a server's request.
 func (j *job) byServer() bool {
 	return j.Method == wire.SamplingCreateMessage || j.Method == wire.RootsList || j.Method == wire.ElicitationCreate
@@ -169,25 +153,6 @@ func (j *job) requestDown() {
 func (j *job) drop1(object, name string) {
 	if j.at(object).IsObject() {
 		j.remove(object + "." + escaped(name))
-	}
-}
-
-// dropAll removes members of an object inside another, and the object if
-// no member is left.
-func (j *job) dropAll(outer, inner string, names ...string) {
-	path := outer + "." + inner
-	if !j.at(outer).IsObject() || !j.at(path).IsObject() {
-		return
-	}
-	gone := false
-	for _, name := range names {
-		if j.at(path + "." + escaped(name)).Exists() {
-			j.remove(path + "." + escaped(name))
-			gone = true
-		}
-	}
-	if gone && empty(j.at(path)) {
-		j.remove(path)
 	}
 }
 

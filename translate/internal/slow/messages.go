@@ -47,12 +47,6 @@ func (j *job) requestWithin() error {
 	return nil
 }
 
-func (j *job) stripTask() {
-	if j.down(r11) {
-		j.strip("params", "task")
-	}
-}
-
 func (j *job) notification() {
 	j.notificationWithin()
 	j.notificationAcross()

@@ -147,3 +147,44 @@ func (j *job) tasksCapability(path string) {
 	j.dropAll(path, "extensions", tasksExtension)
 	j.set(path+".tasks", `{"cancel":{},"requests":{"tools":{"call":{}}}}`)
 }
+
+func (j *job) stripTask() {
+	if j.down(r11) {
+		j.strip("params", "task")
+	}
+}
+
+var reserved = []string{metaVersion, metaCapabilities, metaClient, metaLevel, metaServer, metaSubscription}
+
+// escaped returns a member name as a step of a path.
+func escaped(name string) string { return strings.ReplaceAll(name, ".", `\.`) }
+
+// The reserved names of 2026-07-28.
+const (
+	metaVersion      = "io.modelcontextprotocol/protocolVersion"
+	metaCapabilities = "io.modelcontextprotocol/clientCapabilities"
+	metaClient       = "io.modelcontextprotocol/clientInfo"
+	metaLevel        = "io.modelcontextprotocol/logLevel"
+	metaServer       = "io.modelcontextprotocol/serverInfo"
+	metaSubscription = "io.modelcontextprotocol/subscriptionId"
+	tasksExtension   = "io.modelcontextprotocol/tasks"
+)
+
+// dropAll removes members of an object inside another, and the object if
+// no member is left.
+func (j *job) dropAll(outer, inner string, names ...string) {
+	path := outer + "." + inner
+	if !j.at(outer).IsObject() || !j.at(path).IsObject() {
+		return
+	}
+	gone := false
+	for _, name := range names {
+		if j.at(path + "." + escaped(name)).Exists() {
+			j.remove(path + "." + escaped(name))
+			gone = true
+		}
+	}
+	if gone && empty(j.at(path)) {
+		j.remove(path)
+	}
+}

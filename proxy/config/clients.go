@@ -1,0 +1,66 @@
+package config
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/dragoman-proxy/dragoman/adapterrt"
+	"github.com/dragoman-proxy/dragoman/proxy/setting"
+)
+
+// validateClients checks what the settings of adapters say of clients, also against the listener's.
+func (c *Config) validateClients(all *setting.Mistakes) {
+	a := &c.Adapters
+	for i, name := range a.Pin {
+		if name == "" {
+			all.Addf(fmt.Sprintf("adapters.pin[%d]", i), "is empty; it must name an operation")
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(a.Callers)) {
+		if err := (adapterrt.Callers{Headers: a.Callers[name].Headers}).Validate(); err != nil {
+			all.Addf("adapters.callers."+name, "%s", err)
+		}
+	}
+	if adapter, passes := a.PassesAuthorization(); passes && c.Upstream.URL != "" && !c.Upstream.Auth.Lends() && !c.setsAuthorization() {
+		all.Addf("adapters.callers."+adapter, "the clients' Authorization is for the server at upstream.url, and no other API may get it; name another header")
+	}
+	for _, name := range slices.Sorted(maps.Keys(a.Tokens)) {
+		g, path := a.Tokens[name], "adapters.tokens."+name
+		if _, ok := c.Auth.NamedTokens[name]; !ok && name != OtherClients {
+			all.Addf(path, "auth.named_tokens has no token of this name")
+		}
+		if g.Allow != nil && len(g.Allow) == 0 {
+			all.Addf(path+".allow", `is empty; leave it out to allow everything, or set deny: ["*"] to allow nothing`)
+		}
+		if err := (&adapterrt.Grant{Allow: g.Allow, Deny: g.Deny}).Validate(); err != nil {
+			all.Add(fmt.Errorf("%s.%w", path, err))
+		}
+	}
+	c.validateNamedTokens(all)
+}
+
+// validateNamedTokens checks that each name stands for a token of its own.
+func (c *Config) validateNamedTokens(all *setting.Mistakes) {
+	names := slices.Sorted(maps.Keys(c.Auth.NamedTokens))
+	for i, name := range names {
+		path, token := "auth.named_tokens."+name, c.Auth.NamedTokens[name]
+		same := slices.IndexFunc(names[:i], func(other string) bool { return c.Auth.NamedTokens[other] == token })
+		switch {
+		case name == OtherClients || name == "":
+			all.Addf("auth.named_tokens", "%q is not a name", name)
+		case strings.TrimSpace(token) == "":
+			all.Addf(path, "is empty")
+		case slices.Contains(c.Auth.Tokens, token):
+			all.Addf(path, "is in auth.tokens, too, where it has no name")
+		case same >= 0:
+			all.Addf(path, "is the same token as %s", names[same])
+		}
+	}
+}
+
+// setsAuthorization reports whether the server gets another Authorization than the client's.
+func (c *Config) setsAuthorization() bool {
+	return slices.ContainsFunc(slices.Collect(maps.Keys(c.Upstream.Headers)), func(name string) bool { return strings.EqualFold(name, "Authorization") })
+}

@@ -1,0 +1,52 @@
+package oauth
+
+import (
+	"fmt"
+	"net/url"
+	"strings"
+
+	"golang.org/x/oauth2"
+)
+
+// plainWord returns text as quoted does, without the quotation marks.
+func plainWord(code string) string { return strings.Trim(quoted(code), `"`) }
+
+func hostOf(at string) string {
+	u, err := url.Parse(at)
+	if err != nil {
+		return quoted(at)
+	}
+	return u.Host
+}
+
+// said returns the answer of an authorization server as an error.
+func said(e *oauth2.RetrieveError) error {
+	switch {
+	case e.ErrorCode == "" && e.Response.StatusCode/100 == 3:
+		return fmt.Errorf("answered %d, a redirect, which is not followed", e.Response.StatusCode)
+	case e.ErrorCode == "":
+		return fmt.Errorf("answered %d", e.Response.StatusCode)
+	}
+	return fmt.Errorf("refused: %s", refusal(e.ErrorCode, e.ErrorDescription))
+}
+
+// refusal returns an error code and its description for people, and what to do if the authorization server does not take
+// the resource, which Entra ID says in the description only.
+func refusal(code, description string) string {
+	text := plainWord(code) + " " + quoted(description)
+	if code == "invalid_target" || strings.Contains(description, "AADSTS9010010") {
+		text += "; if it knows the server by another name or takes no resource: --oauth resource=NAME or --oauth resource=none"
+	}
+	return text
+}
+
+// canonical returns the form in which a server's URL is sent as resource and kept: scheme and
+// host in lower case, no fragment.
+func canonical(u *url.URL) string {
+	c := *u
+	c.Scheme, c.Host, c.Fragment, c.User = strings.ToLower(u.Scheme), strings.ToLower(u.Host), "", nil
+	return c.String()
+}
+
+// originOf returns scheme and host of a URL.
+func originOf(u *url.URL) string { return u.Scheme + "://" + u.Host }

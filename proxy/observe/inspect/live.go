@@ -1,0 +1,115 @@
+package inspect
+
+import (
+	"crypto/sha256"
+	"sync"
+	"time"
+
+	"github.com/dragoman-proxy/dragoman/proxy/observe"
+)
+
+// Handler serves the page. Make it with [New].
+type Handler struct {
+	o     Options
+	token [sha256.Size]byte
+	files map[string]*file
+
+	searching sync.Mutex
+
+	mu       sync.Mutex
+	watchers int
+	detach   func()      // nil while the ring is not filled
+	idle     *time.Timer // ends filling after the last watcher has left
+	closed   bool
+	over     chan struct{} // closed with closed
+	feeds    sync.WaitGroup
+}
+
+// attach begins to fill the ring.
+func (h *Handler) attach() { h.detach = h.o.Observer.AttachWithin(enough, "page", h.o.Ring) }
+
+// enough is what a person can look at. The ring holds less than a second of such long messages, and ten seconds of such calls.
+var enough = observe.Bounds{Queue: 2 << 20, Long: 8 << 20, Calls: 500}
+
+// linger is how long the ring is filled after the last watcher has left, since a page that is hidden or loaded again comes
+// back.
+const linger = 30 * time.Second
+
+// stats is what the feed repeats.
+type stats struct {
+	Connections int `json:"connections"`
+	observe.Totals
+	Watchers int `json:"watchers"`
+}
+
+// state is all of it.
+type state struct {
+	Version string `json:"version"`
+	Replica string `json:"replica,omitempty"`
+	Started string `json:"started"`
+	stats
+	Parked   []Parked          `json:"parked"`
+	Replicas []Replica         `json:"replicas"`
+	Losses   []observe.LossRow `json:"losses"`
+}
+
+func (h *Handler) live() Live {
+	if h.o.Live == nil {
+		return Live{}
+	}
+	return h.o.Live()
+}
+
+func (h *Handler) stats(l *Live) stats {
+	h.mu.Lock()
+	n := h.watchers
+	h.mu.Unlock()
+	s := stats{Connections: l.Connections, Totals: h.o.Ring.Totals(), Watchers: n}
+	if h.o.Live != nil {
+		s.Sessions = merged(s.Sessions, l.Sessions, h.o.Redactor)
+	}
+	return s
+}
+
+// merged returns the sessions that the ring has counted, without those that have ended unseen, and those that were quiet.
+func merged(counted []observe.SessionRow, live map[string]LiveSession, redact observe.Redactor) []observe.SessionRow {
+	list, seen := []observe.SessionRow{}, map[string]bool{}
+	for _, row := range counted {
+		if row.Session != "" {
+			s, lives := live[row.Session]
+			if !lives && row.Open == 0 {
+				continue
+			}
+			seen[row.Session] = true
+			if lives {
+				row.Streams, row.Open, row.Asking = s.Streams, s.Open, s.Asking
+				row.Since = s.Since.UTC().Format(time.RFC3339)
+			}
+		}
+		list = append(list, row)
+	}
+	for session, s := range live {
+		if !seen[session] && len(list) < maxListed {
+			list = append(list, observe.SessionOf(&s.Peers, s.Since, s.Open, s.Streams, s.Asking, redact))
+		}
+	}
+	return list
+}
+
+// maxListed is how many sessions are listed.
+const maxListed = 500
+
+func (h *Handler) state() state {
+	l := h.live()
+	s := state{
+		Version: h.o.Version, Replica: h.o.Replica, Started: h.o.Started.UTC().Format(time.RFC3339), stats: h.stats(&l),
+		Parked: l.Parked, Replicas: l.Replicas, Losses: h.o.Ring.Losses(),
+	}
+	if s.Parked == nil {
+		s.Parked = []Parked{}
+	}
+	if s.Replicas == nil {
+		s.Replicas = []Replica{}
+	}
+	return s
+}

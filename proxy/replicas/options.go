@@ -1,0 +1,47 @@
+package replicas
+
+import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"sync/atomic"
+
+	"github.com/dragoman-proxy/dragoman/proxy/downstream"
+	"github.com/dragoman-proxy/dragoman/proxy/large"
+	"github.com/dragoman-proxy/dragoman/proxy/mcp"
+	"github.com/dragoman-proxy/dragoman/proxy/sealed"
+	"github.com/dragoman-proxy/dragoman/proxy/store"
+	"go.uber.org/zap"
+)
+
+// Settings are the part of the current configuration that replicas need.
+type Settings struct {
+	Addresses   []string // of replicas, host:port
+	Sealer      *sealed.Sealer
+	MaxMessage  int              // bytes
+	Certificate *tls.Certificate // the certificate of this replica; nil for none
+	Roots       *x509.CertPool   // verify other certificates; nil for the system's roots
+}
+
+// Options describe the process that Replicas belong to.
+type Options struct {
+	Self     sealed.ID
+	Settings func() Settings
+	Handler  downstream.Handler                              // serves what others forward
+	Rescue   func(*downstream.Request, *downstream.Response) // is deferred for each call of Handler, and recovers panics
+	Memory   *large.Memory
+	Streams  *atomic.Int64 // counts the event streams that clients have
+	Store    *store.Store  // where replicas tell their addresses; nil if they share none
+	Draining context.Context
+	Log      *zap.Logger
+
+	Count       func(Outcome)
+	Unreachable func(error)
+	Report      func(f *mcp.Failure, method string) (cause string) // reports the failure of a call whose answer is lost
+}
+
+// configured reports whether there may be other replicas.
+func (o *Options) configured() bool { return o.Store != nil || len(o.Settings().Addresses) > 0 }
+
+// Outcome is what became of a forwarded request.
+type Outcome string
