@@ -11,8 +11,6 @@ import (
 	"github.com/dragoman-proxy/dragoman/translate/wire"
 )
 
-const unlimited = 1 << 40
-
 // tokensPerByte is about what a byte costs, on the high side: a try that fits returns its
 // exact cost, and a try that does not fit tells little.
 const tokensPerByte = 1 / 2.4
@@ -174,26 +172,6 @@ func (r *run) guards(l *layout) (g schema.Guards, fixed bool) {
 		}
 	}
 	return schema.New(r.schema).Root(l.structured.of(l.raw)), false
-}
-
-// most returns how many texts, and how many links, are looked at: as many as there may be
-// room for if each has one token, and some more, which are then reported as left out. All
-// messages of a prompt are looked at, because each of them stays, even if it becomes empty.
-func (r *run) most(room int) int {
-	if listName(r.call.Method) == "messages" {
-		return unlimited
-	}
-	return room + 2
-}
-
-// count returns the tokens of a text. If there are more than limit, it returns some number
-// above limit.
-func (r *run) count(text []byte, limit int) int {
-	n, over := r.engine.encoding.CountUpTo(text, max(0, limit))
-	if over {
-		return max(n, limit+1)
-	}
-	return n
 }
 
 // previewShare divides a budget: a text that repeats the structured content may take one

@@ -75,11 +75,6 @@ func (e *Engine) Budget(c *Call) int {
 	return budget
 }
 
-// working reports whether a step before the capper may change a tool's result.
-func (e *Engine) working(r *rule, c *Call) bool {
-	return !c.Full && !r.full && (r.works() || len(e.served)+len(e.detect) > 0)
-}
-
 // roughly returns the tokens of a text. For a long text it estimates them from
 // the beginning.
 func (e *Engine) roughly(text []byte) (n int, estimated bool) {

@@ -218,3 +218,6 @@ func (e *Engine) budget(r *rule) int {
 	}
 	return r.budget
 }
+
+// MoreName returns the name of the tool that reads more of a cut result.
+func (e *Engine) MoreName() string { return e.config.MoreTool.Name }

@@ -24,9 +24,6 @@ const (
 	maxFind       = 200
 )
 
-// MoreName returns the name of the tool that reads more of a cut result.
-func (e *Engine) MoreName() string { return e.config.MoreTool.Name }
-
 // MoreTool returns the tool that reads more of a cut result, as an element of
 // the tools of tools/list: at most 700 bytes. It returns nil if there is no such
 // tool, because nothing is cut or the configuration turns it off.

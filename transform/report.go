@@ -89,3 +89,11 @@ type ArrayCut struct {
 	Kept, Total int
 	What        string // items, keys, lines
 }
+
+// Missed is a path of a rule that matches nothing in a result.
+type Missed struct {
+	Setting string   // of the rule: include_fields, exclude_fields or truncate
+	Path    string   // as far as it counts
+	Step    string   // the step of Path that is missing
+	Names   []string // the names of members that exist, one of which may be meant
+}

@@ -3,6 +3,7 @@ package transform
 import (
 	"fmt"
 	"strings"
+	"sync"
 
 	"github.com/dragoman-proxy/dragoman/transform/fields"
 )
@@ -140,3 +141,40 @@ func (m Match) special() (key Match, ok bool) {
 	}
 	return m, m.Tool != "" && !strings.Contains(m.Tool+m.Server, "*")
 }
+
+// A watch says of which results to look for paths that match nothing: of each tool's
+// results until one of them has shown it.
+type watch struct {
+	mu    sync.Mutex
+	looks map[string]int // by tool
+}
+
+// begin reports whether a result of the tool is to be looked at.
+func (w *watch) begin(tool string) bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	n, known := w.looks[tool]
+	return n < maxLooks && (known || len(w.looks) < maxWatched)
+}
+
+// end records that a result of the tool was looked at. If told is true, no other result of
+// it will be.
+func (w *watch) end(tool string, told bool) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.looks == nil {
+		w.looks = make(map[string]int)
+	}
+	if _, known := w.looks[tool]; !known {
+		tool = strings.Clone(tool)
+	}
+	w.looks[tool]++
+	if told {
+		w.looks[tool] = maxLooks
+	}
+}
+
+const (
+	maxWatched = 200 // tools of one rule
+	maxLooks   = 20  // results of one tool: more than one, because an empty list does not show its fields
+)

@@ -79,111 +79,6 @@ next:
 	}
 }
 
-// Apply appends a result to dst, transformed by the rule for its tool and made
-// to fit the budget. result is valid JSON, as wire.Scan takes it: a CallToolResult, or a
-// result of Call.Method. If there is nothing to do, Apply returns result itself and leaves
-// dst alone. It never changes or keeps result.
-//
-// If a transformer fails, the result stays as it came, but is still cut to the budget; the
-// report says so.
-func (e *Engine) Apply(dst, result []byte, c *Call) ([]byte, Report) {
-	if e == nil || !e.config.Enabled || len(result) == 0 {
-		return result, Report{BytesBefore: len(result), BytesAfter: len(result)}
-	}
-	r := e.rule(c.Server, c.Tool)
-	budget, tool, ok := e.terms(r, c)
-	works := tool && e.working(r, c)
-	if !ok || !works && (budget == 0 || e.short(result, budget)) {
-		return result, Report{BytesBefore: len(result), BytesAfter: len(result), Budget: budget, Rule: r.where}
-	}
-	return e.apply(dst, result, c, r, budget, works)
-}
-
-// terms returns the budget of a call, and whether it is a call of a tool. ok is false for
-// results that the engine does not change.
-func (e *Engine) terms(r *rule, c *Call) (budget int, tool, ok bool) {
-	budget = e.budget(r)
-	if c.MaxTokens > 0 && e.config.Adapters.Capper.Enabled {
-		if hint := max(c.MaxTokens, minTokens); budget == 0 || hint < budget {
-			budget = hint
-		}
-	}
-	switch c.Method {
-	case "", "tools/call":
-		return budget, true, true
-	case "resources/read":
-		return budget, false, e.config.CapResources
-	case "prompts/get":
-		return budget, false, e.config.CapPrompts
-	}
-	return budget, false, false
-}
-
-// apply does what Apply does, for a result that has to be read.
-func (e *Engine) apply(dst, result []byte, c *Call, r *rule, budget int, works bool) (out []byte, report Report) {
-	report.BytesBefore, report.BytesAfter = len(result), len(result)
-	report.Budget, report.Rule = budget, r.where
-	run := &run{engine: e, rule: r, call: c, original: result, report: &report, marker: r.marker}
-	now := result
-	if works {
-		now = run.guardedly(result, func() []byte { return run.shape(result) })
-	}
-	fit := budget == 0 || e.short(now, budget)
-	if !fit {
-		run.guardedly(now, func() []byte {
-			t := tally{encoding: e.encoding, left: budget}
-			if t.result(now, c.Method); !t.over {
-				fit = true
-				report.TokensAfter = t.sum
-			}
-			return now
-		})
-	}
-	run.shaped = len(now) != len(result) || &now[0] != &result[0]
-	changed := run.shaped
-	switch {
-	case fit && !changed:
-		report.TokensBefore = report.TokensAfter
-		return result, report
-	case fit:
-		report.Outcome = worse(report.Outcome, Transformed)
-		run.weigh(now)
-		out = append(dst, now...)
-	default:
-		out = run.guardedly(nil, func() []byte { return run.capTo(dst, now, budget) })
-		switch {
-		case out != nil:
-			report.Outcome = worse(report.Outcome, Capped)
-		case !changed:
-			return result, report
-		default:
-			out = append(dst, now...)
-		}
-	}
-	run.close()
-	report.BytesAfter = len(out) - len(dst)
-	return out, report
-}
-
-func worse(a, b Outcome) Outcome { return max(a, b) }
-
-// short reports whether a result fits the budget by its length alone: a token has at least
-// one byte, and each text has more than a byte of JSON around it.
-func (e *Engine) short(result []byte, budget int) bool {
-	return float64(len(result))*max(1, e.encoding.Factor()) <= float64(budget)
-}
-
-// guardedly calls f, and returns result if f panics.
-func (r *run) guardedly(result []byte, f func() []byte) (out []byte) {
-	defer func() {
-		if cause := recover(); cause != nil {
-			r.report.Outcome, r.report.Err = Failed, fmt.Errorf("transform: %v", cause)
-			out = result
-		}
-	}()
-	return f()
-}
-
 // handle returns the handle to the original, or "" if it is not kept.
 func (r *run) handle() string {
 	if r.reserved {
@@ -274,4 +169,49 @@ func (r *run) about(l *layout) (n int, estimated bool) {
 		return t.sum, false
 	}
 	return int(float64(t.sum) * float64(all) / float64(counted)), true
+}
+
+// hasSchema reports whether clients may validate the structured content against
+// an outputSchema.
+func (r *run) hasSchema() bool {
+	if r.call.Schemas == Unknown {
+		return true
+	}
+	return r.call.Schemas == Seen && r.call.Schema != nil && r.rule.schema != "strip"
+}
+
+// keeps reports whether the tool's schema forbids the rule to change shapes.
+func (r *run) keeps() bool { return r.rule.schema == "keep" && r.hasSchema() }
+
+const unlimited = 1 << 40
+
+// most returns how many texts, and how many links, are looked at: as many as there may be
+// room for if each has one token, and some more, which are then reported as left out. All
+// messages of a prompt are looked at, because each of them stays, even if it becomes empty.
+func (r *run) most(room int) int {
+	if listName(r.call.Method) == "messages" {
+		return unlimited
+	}
+	return room + 2
+}
+
+// count returns the tokens of a text. If there are more than limit, it returns some number
+// above limit.
+func (r *run) count(text []byte, limit int) int {
+	n, over := r.engine.encoding.CountUpTo(text, max(0, limit))
+	if over {
+		return max(n, limit+1)
+	}
+	return n
+}
+
+// guardedly calls f, and returns result if f panics.
+func (r *run) guardedly(result []byte, f func() []byte) (out []byte) {
+	defer func() {
+		if cause := recover(); cause != nil {
+			r.report.Outcome, r.report.Err = Failed, fmt.Errorf("transform: %v", cause)
+			out = result
+		}
+	}()
+	return f()
 }

@@ -15,18 +15,6 @@ import (
 	"github.com/dragoman-proxy/dragoman/translate/wire"
 )
 
-// hasSchema reports whether clients may validate the structured content against
-// an outputSchema.
-func (r *run) hasSchema() bool {
-	if r.call.Schemas == Unknown {
-		return true
-	}
-	return r.call.Schemas == Seen && r.call.Schema != nil && r.rule.schema != "strip"
-}
-
-// keeps reports whether the tool's schema forbids the rule to change shapes.
-func (r *run) keeps() bool { return r.rule.schema == "keep" && r.hasSchema() }
-
 // shape applies the rule to a result, except for the budget. It returns result
 // itself if nothing changes.
 func (r *run) shape(result []byte) []byte {

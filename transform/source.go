@@ -135,13 +135,3 @@ func (onlyFields) Options() []Option               { return nil }
 func (onlyFields) Apply(dst, _ []byte, _ Values) ([]byte, Kind, error) {
 	return dst, JSON, ErrUnchanged
 }
-
-// Builtin returns the sources that come with dragoman. A new one is a file with
-// its type and one line here.
-func Builtin() []Source {
-	return []Source{
-		onlyFields{},
-		notionSource{},
-		linearSource{},
-	}
-}

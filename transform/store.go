@@ -9,15 +9,10 @@ import (
 	"crypto/sha256"
 	"encoding/base64"
 	"encoding/binary"
-	"errors"
 	"fmt"
 	"sync"
 	"time"
 )
-
-// ErrGone says that a handle was not made here, is not this caller's, has
-// expired, or is of another process. The error is the same for all of these.
-var ErrGone = errors.New("this cursor is not known here: it has expired, or it belongs to another session or to another replica of the proxy")
 
 // A Store keeps the originals of results that were cut, up to a number of bytes
 // and for a time. A handle is a MAC over the session, the caller and the original:
@@ -41,25 +36,6 @@ type Store struct {
 	owners  map[string]int
 	size    int
 }
-
-// An entry is a kept result, and what is needed of its call to read on.
-type entry struct {
-	handle   string
-	owner    string // session and caller
-	payer    string // the caller, or else the session, whose room it takes
-	original []byte
-	call     Call
-	budget   int
-	shown    int // units of the original that the answer showed
-	expires  time.Time
-	found    bool // another replica wrote it
-}
-
-const (
-	keyBytes    = 32
-	handleBytes = 9   // 12 characters
-	entryCost   = 512 // about how many bytes an entry takes beside its original
-)
 
 // NewStore makes a store. keys are as in [Options].
 func NewStore(limits StoreConfig, keys [][]byte, now func() time.Time) (*Store, error) {
@@ -150,8 +126,6 @@ func (s *Store) hold(e *entry) (evicted []string) {
 	return evicted
 }
 
-func (e *entry) cost() int { return len(e.original) + len(e.call.Schema) + entryCost }
-
 // oldestOfLargest returns the entry to drop next. The caller holds the lock,
 // and the store is not empty.
 func (s *Store) oldestOfLargest() *list.Element {
@@ -226,4 +200,67 @@ func (s *Store) Size() (bytes, entries int) {
 func owner(session, caller string) string {
 	b := append([]byte("fetch_more"), binary.BigEndian.AppendUint64(nil, uint64(len(session)))...)
 	return string(append(append(b, session...), caller...))
+}
+
+// find returns the original of a handle that another replica made.
+func (s *Store) find(ctx context.Context, session, caller, handle string) (*entry, error) {
+	if !isHandle(handle) {
+		return nil, errGoneEverywhere
+	}
+	who := owner(session, caller)
+	value, err := s.shelf.replicas.Get(ctx, nameOf(who, handle))
+	if err == nil && value == nil {
+		wait := time.NewTimer(lateWrite)
+		defer wait.Stop()
+		select {
+		case <-wait.C:
+			value, err = s.shelf.replicas.Get(ctx, nameOf(who, handle))
+		case <-ctx.Done():
+		}
+	}
+	switch {
+	case err != nil:
+		return nil, fmt.Errorf("%w (%w)", ErrUnavailable, err)
+	case value == nil:
+		return nil, errGoneEverywhere
+	}
+	e, err := decodeEntry(value, s.limits.EntryMaxBytes)
+	if err != nil || !s.now().Before(e.expires) {
+		return nil, errGoneEverywhere
+	}
+	e.handle, e.found = handle, true
+	e.call.Session, e.call.Caller = session, caller
+	s.hold(e)
+	return e, nil
+}
+
+// write shares e, and removes the originals that had to make room for it. The
+// answer does not wait for that: a client that reads on at once, at another
+// replica, is why find looks twice.
+func (s *Store) write(e *entry, evicted []string) {
+	if s.shelf.writing.Add(1) > maxWriting {
+		s.shelf.writing.Add(-1)
+		s.shelf.replicas.Skipped()
+		return
+	}
+	task := func() {
+		defer s.shelf.writing.Add(-1)
+		ctx := context.Background() // the call that made it may end before
+		value, err := e.encode()
+		if err != nil {
+			s.shelf.replicas.Skipped()
+			return
+		}
+		// What could not be written or removed is counted where that happens; the engine
+		// forgets by itself what was not removed.
+		_ = s.shelf.replicas.Put(ctx, nameOf(e.owner, e.handle), value, s.limits.TTL)
+		if len(evicted) > 0 {
+			_ = s.shelf.replicas.Delete(ctx, evicted...)
+		}
+	}
+	if s.shelf.run == nil {
+		task()
+		return
+	}
+	s.shelf.run(task)
 }

@@ -57,11 +57,6 @@ type Explanation struct {
 	More int
 }
 
-// MaxChanges is how many changes an Explanation has at most.
-const MaxChanges = 1000
-
-const maxPaths = 1 << 20
-
 // Explain translates a copy of a message once more and returns which rule made which difference. It takes much longer
 // than Rewrite. The error is that of the scan.
 func (t *Translator) Explain(raw []byte, known Known) (Explanation, error) {
@@ -139,3 +134,8 @@ func (o *origins) add(r *Rule, c wire.Change) {
 		Rule: r.ID, What: r.What, Kind: c.Kind, Before: string(c.Before), After: string(c.After), Does: r.does(),
 	})
 }
+
+const maxPaths = 1 << 20
+
+// MaxChanges is how many changes an Explanation has at most.
+const MaxChanges = 1000

@@ -151,3 +151,8 @@ func elements(n wire.Node) wire.Node {
 	}
 	return n.First()
 }
+
+// carriesTasks reports whether tasks are bridged between the two revisions and the server has tasks.
+func (x *pass) carriesTasks() bool {
+	return bridgesTasks(x.t.options) && x.t.from.Modern != x.t.to.Modern && x.m.Facts.Has(wire.ServerTasks)
+}

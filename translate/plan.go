@@ -2,7 +2,6 @@ package translate
 
 import (
 	"strings"
-	"sync"
 
 	"github.com/dragoman-proxy/dragoman/translate/wire"
 )
@@ -92,5 +91,10 @@ func (p *plan) record(path string, reads []string) {
 	}
 }
 
-// passes pools passes, for their scratch memory.
-var passes = sync.Pool{New: func() any { return new(pass) }}
+// Translator rewrites messages of one revision as messages of another, from clients and servers alike. It is
+// immutable and safe for concurrent use.
+type Translator struct {
+	from, to *Revision
+	options  Options
+	plan     func() *plan // compiled at the first call, since most pairs are never used; nil if the two are the same
+}

@@ -10,11 +10,6 @@ import (
 // https://modelcontextprotocol.io/specification/2025-11-25/basic/utilities/tasks and
 // https://modelcontextprotocol.github.io/ext-tasks/specification/2026-07-28/tasks.html.
 
-// carriesTasks reports whether tasks are bridged between the two revisions and the server has tasks.
-func (x *pass) carriesTasks() bool {
-	return bridgesTasks(x.t.options) && x.t.from.Modern != x.t.to.Modern && x.m.Facts.Has(wire.ServerTasks)
-}
-
 // wantsTask reports whether the message belongs to a tools/call that is to run as a task.
 func (x *pass) wantsTask() bool {
 	return bridgesTasks(x.t.options) && x.t.from.Modern != x.t.to.Modern &&

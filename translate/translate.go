@@ -2,7 +2,6 @@ package translate
 
 import (
 	"errors"
-	"fmt"
 	"strings"
 	"sync"
 
@@ -32,14 +31,6 @@ func NewTable(o Options) (*Table, error) {
 
 // Between returns the translator from one revision to another, in O(1).
 func (t *Table) Between(from, to *Revision) *Translator { return t.pairs[from.order][to.order] }
-
-// Translator rewrites messages of one revision as messages of another, from clients and servers alike. It is
-// immutable and safe for concurrent use.
-type Translator struct {
-	from, to *Revision
-	options  Options
-	plan     func() *plan // compiled at the first call, since most pairs are never used; nil if the two are the same
-}
 
 func newTranslator(from, to *Revision, o Options) *Translator {
 	if !from.Tasks && !to.Tasks {
@@ -185,26 +176,5 @@ func (t *Translator) ScanError(m *wire.Message, err error) error {
 	return &explained
 }
 
-// Error says which message could not be translated, by which rule, and why. The message's sender gets the error
-// code -32603 with the text of Error as message (C40).
-type Error struct {
-	From, To *Revision
-	Kind     wire.Kind
-	Method   wire.Method
-	Rule     string // "C41"; "" if the error is not from a rule
-	Path     string // "result.contents[0]"
-	Cause    error
-}
-
-func (e *Error) Error() string {
-	return fmt.Sprintf("translation %s->%s failed for %s: %s: %v", e.From, e.To, e.Method, e.Path, e.Cause)
-}
-
-func (e *Error) Unwrap() error { return e.Cause }
-
-// MissingRequiredField is the cause of an Error if the receiver's revision requires a member that cannot be derived.
-type MissingRequiredField struct{ Field, Type string }
-
-func (e *MissingRequiredField) Error() string {
-	return fmt.Sprintf("MissingRequiredField{%s, %s}", e.Field, e.Type)
-}
+// passes pools passes, for their scratch memory.
+var passes = sync.Pool{New: func() any { return new(pass) }}

@@ -6,29 +6,6 @@ import (
 	"sort"
 )
 
-// mark marks the first n units as kept, and no others.
-func (p *Plan) mark(n int) {
-	for ; p.marked < n; p.marked++ {
-		p.count(p.units[p.marked], 1)
-	}
-	for p.marked > n {
-		p.marked--
-		p.count(p.units[p.marked], ^uint32(0))
-	}
-}
-
-// count adds more to the number of kept units of n and of every node that
-// contains n, up to p.apart.
-func (p *Plan) count(n, more uint32) {
-	for p.at(n).kept += more; n > 0 && n != p.apart; {
-		n = p.at(n).up
-		p.at(n).kept += more
-	}
-}
-
-// Kept returns how many units are kept.
-func (p *Plan) Kept() int { return p.marked }
-
 // Fit keeps as many units as there is room for, and returns the parts that are
 // then left and their cost. count returns the cost of parts and of all that
 // comes with them; if the cost exceeds room, it may return any number above room.
@@ -93,13 +70,6 @@ func (p *Plan) Fit(room int, perByte float64, count func(parts [][]byte) int) (p
 	}
 	p.mark(low)
 	return best.texts, cost
-}
-
-// A clip is the beginning of the unit after the last one that is kept: as many
-// bytes of it as there is room for.
-type clip struct {
-	node  uint32
-	bytes int
 }
 
 // longAddress is the number of bytes above which an address may be cut, if

@@ -343,3 +343,10 @@ func OpenFence(text []byte) (open string, at int) {
 	}
 	return open, at
 }
+
+func lineEnd(text []byte, i int) int {
+	if n := bytes.IndexByte(text[i:], '\n'); n >= 0 {
+		return i + n
+	}
+	return len(text)
+}

@@ -10,95 +10,6 @@ import (
 	"github.com/dragoman-proxy/dragoman/translate/wire"
 )
 
-// A Part is a text or JSON value of an answer.
-type Part struct {
-	Text     []byte
-	Guards   schema.Guards // for a value that has a schema; nil if it has none
-	Markdown bool          // its name or type says so
-	Solid    bool          // it is kept whole or not at all; such parts come after the others
-}
-
-// Options are what the configuration says about members.
-type Options struct {
-	Keep, Drop []string // names of members that are kept longest, and that are dropped first
-	KeepEmpty  bool     // empty members are kept as long as others
-	Columns    bool     // lists of objects with the same members may be tables
-	Most       int      // how many units are ranked; there cannot be room for more
-
-	Name func(part int) []string // the first steps of paths into a part; nil if there are none
-}
-
-// A Plan is an answer in units, in the order in which they are kept.
-type Plan struct {
-	Options
-	parts  []Part
-	open   int // how many parts are not solid
-	nodes      // number 0 is the answer, its children are the parts
-	docs   []doc
-	guards map[uint32]schema.Guards // what a schema asks of a node
-	queue  *queue                   // while nodes are ranked
-	seen   map[uint64]bool          // hashes of the objects that were ranked, as they are written
-	units  []uint32
-	size   []int // size[k] is about how many bytes the first k units take
-	marked int   // units that are marked as kept
-	clip   clip
-	reading
-}
-
-// A node is a part of an answer, or of another node. Its children stand side by
-// side in Plan.nodes; expand makes them when they are needed.
-type node struct {
-	up, first, count uint32 // the node it is in, its first child, and the number of its children
-	doc, pos, end    uint32 // its document, and where it begins and ends there
-	at               uint32 // its node on the tape, or its number as a line
-	kept             uint32 // units in it that are marked; while nodes are ranked, the next node of its rank
-	rank             rank
-	kind             kind
-	is               trait
-}
-
-// A kind is the first byte of a JSON value, or one of these.
-type kind byte
-
-const (
-	object kind = '{'
-	list   kind = '['
-	quoted kind = '"' // a string; if it is long, its content is its one child
-	text   kind = 't' // lines
-	line   kind = 'l' // a line; if it is long, its pieces are its children
-	piece  kind = 'p'
-)
-
-type trait byte
-
-const (
-	unit     trait = 1 << iota // it is kept as a whole or not at all
-	demanded                   // a schema demands it as long as the node it is in is kept
-	ordered                    // a list in which the place of an item determines what a schema asks of it
-	entry                      // of a map: its name is a unit, before its contents
-	shown                      // it was in an earlier part of an answer that is now read further
-)
-
-// A doc is the text that nodes stand in: a part, or a string inside a part.
-type doc struct {
-	*tape.Tape // empty if it is not JSON
-	src        []byte
-	part       *Part
-	depth      int
-}
-
-// noTape is the tape of all texts that are not JSON.
-var noTape = new(tape.Tape)
-
-const (
-	longString  = 200 // bytes: a longer string is a text
-	rowLength   = 160 // bytes of a short flat object or list, which is a unit
-	pieceLength = 160 // about how many bytes of a long line are a unit
-	firstOf64   = 24  // bytes at the beginning of base64 that are a unit
-	mapLength   = 24  // an object with fewer members is not a map
-	maxInner    = 3   // how deep JSON in strings is parsed
-)
-
 // New ranks the units of an answer.
 func New(parts []Part, o Options) *Plan {
 	p := &Plan{Options: o, parts: parts, docs: make([]doc, 0, len(parts)), queue: new(queue), seen: make(map[uint64]bool), guards: make(map[uint32]schema.Guards)}
@@ -116,9 +27,6 @@ func New(parts []Part, o Options) *Plan {
 	p.clearKept()
 	return p
 }
-
-// A queue holds the nodes of each rank, in the order in which they were added.
-type queue [last + 1]struct{ first, last uint32 }
 
 // sort puts the units in order. It expands only nodes that there may be room
 // for.
@@ -146,13 +54,6 @@ func (p *Plan) unit(n uint32, size int) {
 	p.units = append(p.units, n)
 	p.size = append(p.size, p.size[len(p.size)-1]+size+len(p.name(n))+2)
 }
-
-func (p *Plan) is(n uint32, t trait) bool { return p.at(n).is&t != 0 }
-func (p *Plan) docOf(n uint32) *doc       { return &p.docs[p.at(n).doc] }
-func (p *Plan) raw(n uint32) []byte       { return p.docOf(n).src[p.at(n).pos:p.at(n).end] }
-
-// end returns the index after the last child of a node.
-func (p *Plan) end(n uint32) uint32 { return p.at(n).first + p.at(n).count }
 
 // name returns the name of a member, or nil if the node is not a member.
 func (p *Plan) name(n uint32) []byte {
@@ -349,9 +250,25 @@ func pieceEnd(line []byte, i int) int {
 	return i + grapheme.Ceil(line[i:], n-i)
 }
 
-func lineEnd(text []byte, i int) int {
-	if n := bytes.IndexByte(text[i:], '\n'); n >= 0 {
-		return i + n
+// mark marks the first n units as kept, and no others.
+func (p *Plan) mark(n int) {
+	for ; p.marked < n; p.marked++ {
+		p.count(p.units[p.marked], 1)
 	}
-	return len(text)
+	for p.marked > n {
+		p.marked--
+		p.count(p.units[p.marked], ^uint32(0))
+	}
 }
+
+// count adds more to the number of kept units of n and of every node that
+// contains n, up to p.apart.
+func (p *Plan) count(n, more uint32) {
+	for p.at(n).kept += more; n > 0 && n != p.apart; {
+		n = p.at(n).up
+		p.at(n).kept += more
+	}
+}
+
+// Kept returns how many units are kept.
+func (p *Plan) Kept() int { return p.marked }

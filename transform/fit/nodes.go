@@ -1,5 +1,10 @@
 package fit
 
+import (
+	"github.com/dragoman-proxy/dragoman/transform/schema"
+	"github.com/dragoman-proxy/dragoman/transform/tape"
+)
+
 // nodes holds the nodes of a plan by their numbers. Siblings lie side by side, and no node
 // ever moves, so a pointer to one stays valid.
 type nodes struct {
@@ -48,4 +53,133 @@ func (s *nodes) clearKept() {
 			page[i].kept = 0
 		}
 	}
+}
+
+// A node is a part of an answer, or of another node. Its children stand side by
+// side in Plan.nodes; expand makes them when they are needed.
+type node struct {
+	up, first, count uint32 // the node it is in, its first child, and the number of its children
+	doc, pos, end    uint32 // its document, and where it begins and ends there
+	at               uint32 // its node on the tape, or its number as a line
+	kept             uint32 // units in it that are marked; while nodes are ranked, the next node of its rank
+	rank             rank
+	kind             kind
+	is               trait
+}
+
+// A kind is the first byte of a JSON value, or one of these.
+type kind byte
+
+type trait byte
+
+// A clip is the beginning of the unit after the last one that is kept: as many
+// bytes of it as there is room for.
+type clip struct {
+	node  uint32
+	bytes int
+}
+
+// A rank says how early a unit is kept. It is the number of bits by which the
+// unit is worth less than the answer as a whole, in sixteenths of a bit. The
+// rank of a node is that of the node it is in, or more, so that no unit is kept
+// before the nodes it is in. It does not depend on the budget.
+type rank = uint16
+
+const (
+	bit       = 16
+	last rank = 255 * bit // no rank is higher
+)
+
+const (
+	object kind = '{'
+	list   kind = '['
+	quoted kind = '"' // a string; if it is long, its content is its one child
+	text   kind = 't' // lines
+	line   kind = 'l' // a line; if it is long, its pieces are its children
+	piece  kind = 'p'
+)
+
+const (
+	unit     trait = 1 << iota // it is kept as a whole or not at all
+	demanded                   // a schema demands it as long as the node it is in is kept
+	ordered                    // a list in which the place of an item determines what a schema asks of it
+	entry                      // of a map: its name is a unit, before its contents
+	shown                      // it was in an earlier part of an answer that is now read further
+)
+
+const (
+	longString  = 200 // bytes: a longer string is a text
+	rowLength   = 160 // bytes of a short flat object or list, which is a unit
+	pieceLength = 160 // about how many bytes of a long line are a unit
+	firstOf64   = 24  // bytes at the beginning of base64 that are a unit
+	mapLength   = 24  // an object with fewer members is not a map
+	maxInner    = 3   // how deep JSON in strings is parsed
+)
+
+// A doc is the text that nodes stand in: a part, or a string inside a part.
+type doc struct {
+	*tape.Tape // empty if it is not JSON
+	src        []byte
+	part       *Part
+	depth      int
+}
+
+// noTape is the tape of all texts that are not JSON.
+var noTape = new(tape.Tape)
+
+// A Part is a text or JSON value of an answer.
+type Part struct {
+	Text     []byte
+	Guards   schema.Guards // for a value that has a schema; nil if it has none
+	Markdown bool          // its name or type says so
+	Solid    bool          // it is kept whole or not at all; such parts come after the others
+}
+
+// Options are what the configuration says about members.
+type Options struct {
+	Keep, Drop []string // names of members that are kept longest, and that are dropped first
+	KeepEmpty  bool     // empty members are kept as long as others
+	Columns    bool     // lists of objects with the same members may be tables
+	Most       int      // how many units are ranked; there cannot be room for more
+
+	Name func(part int) []string // the first steps of paths into a part; nil if there are none
+}
+
+// A Plan is an answer in units, in the order in which they are kept.
+type Plan struct {
+	Options
+	parts  []Part
+	open   int // how many parts are not solid
+	nodes      // number 0 is the answer, its children are the parts
+	docs   []doc
+	guards map[uint32]schema.Guards // what a schema asks of a node
+	queue  *queue                   // while nodes are ranked
+	seen   map[uint64]bool          // hashes of the objects that were ranked, as they are written
+	units  []uint32
+	size   []int // size[k] is about how many bytes the first k units take
+	marked int   // units that are marked as kept
+	clip   clip
+	reading
+}
+
+func (p *Plan) docOf(n uint32) *doc { return &p.docs[p.at(n).doc] }
+
+func (p *Plan) is(n uint32, t trait) bool { return p.at(n).is&t != 0 }
+
+func (p *Plan) raw(n uint32) []byte { return p.docOf(n).src[p.at(n).pos:p.at(n).end] }
+
+// end returns the index after the last child of a node.
+func (p *Plan) end(n uint32) uint32 { return p.at(n).first + p.at(n).count }
+
+// A queue holds the nodes of each rank, in the order in which they were added.
+type queue [last + 1]struct{ first, last uint32 }
+
+// A reading is the state of a plan that continues in the order of the document.
+type reading struct {
+	isReading bool
+	apart     uint32 // the text inside a document in which reading begins: it is written as a text of its own
+	target    uint32 // the node that is read
+	begin     uint32 // the node where reading begins
+	byCount   bool   // a number of entries is read, not all up to the end
+	from, to  int    // the first of these entries, and the one after the last
 }

@@ -11,17 +11,6 @@ import (
 	"github.com/dragoman-proxy/dragoman/translate/wire"
 )
 
-// A rank says how early a unit is kept. It is the number of bits by which the
-// unit is worth less than the answer as a whole, in sixteenths of a bit. The
-// rank of a node is that of the node it is in, or more, so that no unit is kept
-// before the nodes it is in. It does not depend on the budget.
-type rank = uint16
-
-const (
-	bit       = 16
-	last rank = 255 * bit // no rank is higher
-)
-
 // A row says how far a node ranks behind the node it is in.
 type row struct {
 	first rank   // in sixteenths of a bit: one bit is as much as half of a list

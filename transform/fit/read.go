@@ -2,16 +2,6 @@ package fit
 
 import "bytes"
 
-// A reading is the state of a plan that continues in the order of the document.
-type reading struct {
-	isReading bool
-	apart     uint32 // the text inside a document in which reading begins: it is written as a text of its own
-	target    uint32 // the node that is read
-	begin     uint32 // the node where reading begins
-	byCount   bool   // a number of entries is read, not all up to the end
-	from, to  int    // the first of these entries, and the one after the last
-}
-
 // Read sets a plan to continue in the order of the document: from the place at,
 // for up to count entries of the value at at.Path, or to the end if count is
 // below 0. before is how many of the first units were shown earlier; these are

@@ -1,20 +1,12 @@
 package notion
 
 import (
+	"fmt"
 	"strconv"
 	"strings"
 
 	"github.com/dragoman-proxy/dragoman/transform/tree"
 )
-
-// converter writes Markdown.
-type converter struct {
-	writer
-	options Options
-	depth   int // of indents and quotes
-	scratch []byte
-	spans   []span
-}
 
 // blocks writes the blocks of an array.
 func (c *converter) blocks(list tree.Value) {
@@ -97,30 +89,6 @@ func (c *converter) block(b tree.Value) {
 	default:
 		c.unknown(kind, b, p)
 	}
-}
-
-// paragraph writes a text as a block of its own. It writes nothing for "".
-func (c *converter) paragraph(text string) {
-	if text == "" {
-		return
-	}
-	c.separate(paragraph)
-	c.add(text)
-}
-
-// childrenOf returns the array of blocks below b, and the object that it came
-// in, if any. loaded is false if b has children that were not delivered.
-func childrenOf(b, p tree.Value) (list tree.Value, more tree.Value, loaded bool) {
-	for _, m := range []tree.Value{b.Get("children"), p.Get("children")} {
-		wrapper := tree.Value{}
-		if m.Is(tree.Object) && m.Get("results").Is(tree.Array) {
-			m, wrapper = m.Get("results"), m
-		}
-		if m.Is(tree.Array) && !m.Empty() {
-			return m, wrapper, true
-		}
-	}
-	return tree.Value{}, tree.Value{}, !b.Get("has_children").True()
 }
 
 // below writes the blocks below b, at its own level.
@@ -280,14 +248,6 @@ func (c *converter) inlined(kind string, b, p tree.Value) {
 	c.apart()
 }
 
-// apart separates the list items before it from those after it.
-func (c *converter) apart() {
-	if c.at.last == item {
-		c.at.last = paragraph
-	}
-	c.at.counting = false
-}
-
 func (c *converter) meeting(b, p tree.Value) {
 	c.paragraph(c.rich(p.Get("title"), tree.Value{}, inBlock))
 	list, wrapper, _ := childrenOf(b, p)
@@ -321,4 +281,50 @@ func (c *converter) unknown(kind string, b, p tree.Value) {
 		c.paragraph("[unsupported: " + kind + "]")
 	}
 	c.below(b, p)
+}
+
+// childPage writes a link to a page inside this one, and those of its blocks
+// that were delivered with it.
+func (c *converter) childPage(kind string, b, p tree.Value) {
+	title := c.literal(p.Get("title").Text(), inLink)
+	if title == "" {
+		title = strings.TrimPrefix(kind, "child_")
+	}
+	c.paragraph("[" + title + "](notion:" + label(b.Get("id").Text()) + ")")
+	list, wrapper, _ := childrenOf(b, p)
+	c.blocks(list)
+	c.footer(wrapper)
+}
+
+// strayRows writes rows that came without their table.
+func (c *converter) strayRows(rows []tree.Value) {
+	if len(rows) > 0 {
+		c.at.counting = false
+		c.rows(rows, 0, false, false)
+	}
+}
+
+// table writes a table as GitHub does:
+// https://github.github.com/gfm/#tables-extension-
+func (c *converter) table(b, p tree.Value) {
+	list, wrapper, _ := childrenOf(b, p)
+	var rows, others []tree.Value
+	for e := range list.Elements() {
+		switch {
+		case e.Get("type").Text() != "table_row":
+			others = append(others, e)
+		case !hidden(e):
+			rows = append(rows, e)
+		}
+	}
+	width, _ := strconv.Atoi(p.Get("table_width").Scalar())
+	if len(rows) == 0 {
+		c.paragraph(fmt.Sprintf("[table, %d columns, rows not loaded]", max(width, 0)))
+	} else {
+		c.rows(rows, width, p.Get("has_column_header").True(), p.Get("has_row_header").True())
+	}
+	for _, e := range others {
+		c.block(e)
+	}
+	c.footer(wrapper)
 }

@@ -197,3 +197,14 @@ func address(url string, where setting) string {
 	b.WriteString(url[from:])
 	return b.String()
 }
+
+// setting says where a rich text stands.
+type setting int
+
+const (
+	inBlock   setting = iota // begins a line and may have several
+	inLine                   // may have several lines, and does not begin the first
+	inHeading                // has one line
+	inCell                   // has one line with bars around it
+	inLink                   // has one line with brackets around it
+)

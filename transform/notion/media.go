@@ -92,16 +92,3 @@ func (c *converter) linkToPage(p tree.Value) {
 	}
 	c.paragraph("[page]")
 }
-
-// childPage writes a link to a page inside this one, and those of its blocks
-// that were delivered with it.
-func (c *converter) childPage(kind string, b, p tree.Value) {
-	title := c.literal(p.Get("title").Text(), inLink)
-	if title == "" {
-		title = strings.TrimPrefix(kind, "child_")
-	}
-	c.paragraph("[" + title + "](notion:" + label(b.Get("id").Text()) + ")")
-	list, wrapper, _ := childrenOf(b, p)
-	c.blocks(list)
-	c.footer(wrapper)
-}

@@ -63,28 +63,6 @@ func (o Options) Validate() error {
 	return nil
 }
 
-// Convert converts value, which is one JSON value, and appends the result to
-// dst. If value is not Notion's, ok is false and dst is returned as it was. The
-// error is one of package tree's.
-func Convert(dst, value []byte, o Options) (out []byte, ok bool, err error) {
-	v, err := tree.Parse(value)
-	if err != nil {
-		return dst, false, err
-	}
-	d := inspect(v)
-	if d.kind == nothing {
-		return dst, false, nil
-	}
-	if o.Output == JSON {
-		s := &simplifier{options: o, out: dst}
-		s.document(d)
-		return s.out, true, nil
-	}
-	c := &converter{options: o, writer: writer{out: dst}}
-	c.document(d)
-	return c.out, true, nil
-}
-
 // Recognize reports whether v is a block or page of Notion's API, or a list of
 // these, according to the member object in which the API names the type.
 func Recognize(v tree.Value) bool {
@@ -187,33 +165,3 @@ func isDatabase(v tree.Value) bool {
 
 // hidden reports whether a block or page is archived or in the trash.
 func hidden(v tree.Value) bool { return v.Get("archived").True() || v.Get("in_trash").True() }
-
-// document writes all of the document.
-func (c *converter) document(d document) {
-	switch d.kind {
-	case aBlock:
-		c.block(d.value)
-	case aPage:
-		c.page(d.value, false)
-		c.blocks(d.list)
-	case blockList:
-		c.blocks(d.list)
-	case pageList:
-		for e := range d.list.Elements() {
-			if !hidden(e) {
-				c.page(e, true)
-			}
-		}
-	}
-	c.footer(d.wrapper)
-}
-
-// footer says how to read the next page, if a list has more pages.
-func (c *converter) footer(wrapper tree.Value) {
-	cursor := wrapper.Get("next_cursor")
-	if !wrapper.Get("has_more").True() && cursor.Text() == "" {
-		return
-	}
-	c.separate(paragraph)
-	c.add("[more blocks: next_cursor=" + printable(cursor.Text()) + "]")
-}

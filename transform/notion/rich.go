@@ -8,20 +8,6 @@ import (
 	"github.com/dragoman-proxy/dragoman/transform/tree"
 )
 
-// setting says where a rich text stands.
-type setting int
-
-const (
-	inBlock   setting = iota // begins a line and may have several
-	inLine                   // may have several lines, and does not begin the first
-	inHeading                // has one line
-	inCell                   // has one line with bars around it
-	inLink                   // has one line with brackets around it
-)
-
-// style is a set of annotations.
-type style uint8
-
 const (
 	code style = 1 << iota
 	bold
@@ -30,13 +16,6 @@ const (
 	underline
 	equation
 )
-
-// span is a run of text of one style.
-type span struct {
-	text  []byte
-	style style
-	link  string
-}
 
 // text returns the rich text of a block. Before 2022, its member was called
 // text.

@@ -1,8 +1,6 @@
 package notion
 
 import (
-	"fmt"
-	"strconv"
 	"strings"
 
 	"github.com/dragoman-proxy/dragoman/transform/tree"
@@ -11,39 +9,6 @@ import (
 // maxPadding is how many cells a short row may be filled up to. It is bounded
 // because a row without cells costs almost nothing in the input.
 const maxPadding = 100
-
-// table writes a table as GitHub does:
-// https://github.github.com/gfm/#tables-extension-
-func (c *converter) table(b, p tree.Value) {
-	list, wrapper, _ := childrenOf(b, p)
-	var rows, others []tree.Value
-	for e := range list.Elements() {
-		switch {
-		case e.Get("type").Text() != "table_row":
-			others = append(others, e)
-		case !hidden(e):
-			rows = append(rows, e)
-		}
-	}
-	width, _ := strconv.Atoi(p.Get("table_width").Scalar())
-	if len(rows) == 0 {
-		c.paragraph(fmt.Sprintf("[table, %d columns, rows not loaded]", max(width, 0)))
-	} else {
-		c.rows(rows, width, p.Get("has_column_header").True(), p.Get("has_row_header").True())
-	}
-	for _, e := range others {
-		c.block(e)
-	}
-	c.footer(wrapper)
-}
-
-// strayRows writes rows that came without their table.
-func (c *converter) strayRows(rows []tree.Value) {
-	if len(rows) > 0 {
-		c.at.counting = false
-		c.rows(rows, 0, false, false)
-	}
-}
 
 func (c *converter) rows(rows []tree.Value, width int, columnHeader, rowHeader bool) {
 	most := 0

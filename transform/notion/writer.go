@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"strings"
 	"unicode"
+
+	"github.com/dragoman-proxy/dragoman/transform/tree"
 )
 
 // writer writes lines of Markdown, each after the prefix of the containers it
@@ -125,3 +127,64 @@ func label(name string) string {
 	}
 	return name
 }
+
+// converter writes Markdown.
+type converter struct {
+	writer
+	options Options
+	depth   int // of indents and quotes
+	scratch []byte
+	spans   []span
+}
+
+// paragraph writes a text as a block of its own. It writes nothing for "".
+func (c *converter) paragraph(text string) {
+	if text == "" {
+		return
+	}
+	c.separate(paragraph)
+	c.add(text)
+}
+
+// childrenOf returns the array of blocks below b, and the object that it came
+// in, if any. loaded is false if b has children that were not delivered.
+func childrenOf(b, p tree.Value) (list tree.Value, more tree.Value, loaded bool) {
+	for _, m := range []tree.Value{b.Get("children"), p.Get("children")} {
+		wrapper := tree.Value{}
+		if m.Is(tree.Object) && m.Get("results").Is(tree.Array) {
+			m, wrapper = m.Get("results"), m
+		}
+		if m.Is(tree.Array) && !m.Empty() {
+			return m, wrapper, true
+		}
+	}
+	return tree.Value{}, tree.Value{}, !b.Get("has_children").True()
+}
+
+// footer says how to read the next page, if a list has more pages.
+func (c *converter) footer(wrapper tree.Value) {
+	cursor := wrapper.Get("next_cursor")
+	if !wrapper.Get("has_more").True() && cursor.Text() == "" {
+		return
+	}
+	c.separate(paragraph)
+	c.add("[more blocks: next_cursor=" + printable(cursor.Text()) + "]")
+}
+
+// apart separates the list items before it from those after it.
+func (c *converter) apart() {
+	if c.at.last == item {
+		c.at.last = paragraph
+	}
+	c.at.counting = false
+}
+
+// span is a run of text of one style.
+type span struct {
+	text  []byte
+	style style
+	link  string
+}
+
+// style is a set of annotations.
+type style uint8

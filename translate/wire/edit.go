@@ -1,36 +1,5 @@
 package wire
 
-// node is one recorded value. The nodes are in the order of the text, a container
-// before its contents.
-type node struct {
-	key, pos, end uint32 // offsets: its member begins (for an element the same as pos), the value begins, it ends
-	next          uint32 // the first node behind its contents
-	parent        uint32
-	edit          uint32 // 1 + index of its first edit, 0 for none
-	name          Name
-	open          bool // the members or elements that its shape names are recorded
-	touched       bool // it or something in it has an edit
-}
-
-// edit is one edit of a node. The comments call it a mark.
-type edit struct {
-	op       op
-	text     span   // in Message.text
-	nextEdit uint32 // 1 + index of the next one on the same node
-}
-
-type op uint8
-
-// The first three replace or remove the node.
-const (
-	remove  op = iota + 1
-	replace    // the value
-	swap       // the member with its name, or the element, for one or several others
-	add        // behind the last member or element
-	before     // in front of the member
-	rename     // the member's name
-)
-
 // Node is a recorded value of a message. The zero Node stands for no value: it can be read, has
 // no members and no siblings, and cannot be edited. A Node is valid until the next Scan.
 type Node struct {
@@ -184,33 +153,6 @@ func (n Node) Changed() bool {
 	}
 	e := n.node().edit
 	return e != 0 && n.m.edits[e-1].op <= swap
-}
-
-// Path returns the path from the message to the value.
-func (n Node) Path() Path {
-	var chain [maxPath]uint32
-	depth := 0
-	for i := n.i; i != 0; i = n.m.nodes[i].parent {
-		if depth == maxPath { // keep the outer part
-			copy(chain[:], chain[1:])
-			depth--
-		}
-		chain[depth] = i
-		depth++
-	}
-	p := Path{n: uint8(depth)}
-	for k := range depth {
-		i := chain[depth-1-k]
-		at := &n.m.nodes[i]
-		step := pathStep{name: at.name, elem: at.key == at.pos}
-		if step.elem {
-			for c := (Node{n.m, at.parent}).First(); c.i != i; c = c.Next() {
-				step.index++
-			}
-		}
-		p.step[k] = step
-	}
-	return p
 }
 
 // mark adds an edit to the node's list. An edit that removes or replaces the node goes to the front; one that adds

@@ -2,40 +2,6 @@ package wire
 
 import "strconv"
 
-// Level is the log level of a loss.
-type Level uint8
-
-// The levels of the logging contract: Warn for the loss of a value, Info for that of an empty value, Debug for
-// changes that only the protocol itself needs.
-const (
-	Debug Level = iota
-	Info
-	Warn
-)
-
-// String returns the level in capitals.
-func (l Level) String() string { return [...]string{"DEBUG", "INFO", "WARN"}[l] }
-
-// Loss is what one rule removed from one message, or changed in it.
-type Loss struct {
-	Rule    string // the rule's number: "C01"
-	What    string // the member or thing: "title"
-	Level   Level  // the highest level of all its places
-	Count   int    // the number of places
-	Standin bool   // the rule put a replacement with the same meaning into the message
-	Path    Path   // the first place
-}
-
-// Place is one place of a loss.
-type Place struct {
-	Rule, What string
-	Level      Level
-	Path       string // result.tools[3].title, result["a key"].x
-}
-
-// counted is an element, and the number of elements before it.
-type counted struct{ node, index uint32 }
-
 // AppendPath appends the path from the message to the value, with the names as they are in the message.
 func (n Node) AppendPath(dst []byte) []byte {
 	if n.i == 0 {
@@ -88,21 +54,6 @@ func (m *Message) indexOf(i, array uint32) uint32 {
 	return at.index
 }
 
-const maxPath = 10
-
-// Path is the path from a message to one value in it. It owns its memory and stays valid when the message is
-// scanned again. Of a path longer than 10 steps it has the first 10.
-type Path struct {
-	n    uint8
-	step [maxPath]pathStep
-}
-
-type pathStep struct {
-	name  Name
-	elem  bool
-	index uint32
-}
-
 // String returns a path such as "result.tools[0].title". A member whose name is no [Name] is "*".
 func (p Path) String() string { return string(p.Append(nil)) }
 
@@ -121,4 +72,31 @@ func (p Path) Append(dst []byte) []byte {
 		dst = append(dst, s.name.String()...)
 	}
 	return dst
+}
+
+// Path returns the path from the message to the value.
+func (n Node) Path() Path {
+	var chain [maxPath]uint32
+	depth := 0
+	for i := n.i; i != 0; i = n.m.nodes[i].parent {
+		if depth == maxPath { // keep the outer part
+			copy(chain[:], chain[1:])
+			depth--
+		}
+		chain[depth] = i
+		depth++
+	}
+	p := Path{n: uint8(depth)}
+	for k := range depth {
+		i := chain[depth-1-k]
+		at := &n.m.nodes[i]
+		step := pathStep{name: at.name, elem: at.key == at.pos}
+		if step.elem {
+			for c := (Node{n.m, at.parent}).First(); c.i != i; c = c.Next() {
+				step.index++
+			}
+		}
+		p.step[k] = step
+	}
+	return p
 }

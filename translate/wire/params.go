@@ -16,12 +16,6 @@ var once = func() (bits [NumNames]uint32) {
 	return bits
 }()
 
-// paramsSeen holds what a scan finds out about the members of params.
-type paramsSeen struct {
-	bits  uint32
-	twice Name // a member of once that occurred twice
-}
-
 func (p *paramsSeen) note(name Name) {
 	bit := once[name]
 	if p.bits&bit != 0 {

@@ -216,13 +216,6 @@ func skipLiteral(b []byte, i int, want string) int {
 	return brokenAt(b, i)
 }
 
-func skipSpace(b []byte, i int) int {
-	for i < len(b) && b[i] <= ' ' && (b[i] == ' ' || b[i] == '\n' || b[i] == '\t' || b[i] == '\r') {
-		i++
-	}
-	return i
-}
-
 // skipScalar skips a number or a literal.
 func skipScalar(b []byte, i int) int {
 	switch c := b[i]; {

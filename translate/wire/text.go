@@ -174,3 +174,10 @@ func IsText(raw []byte, text string) bool {
 	var room [64]byte
 	return string(AppendUnescaped(room[:0], raw)) == text
 }
+
+func skipSpace(b []byte, i int) int {
+	for i < len(b) && b[i] <= ' ' && (b[i] == ' ' || b[i] == '\n' || b[i] == '\t' || b[i] == '\r') {
+		i++
+	}
+	return i
+}
