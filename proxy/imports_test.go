@@ -117,6 +117,7 @@ func TestImportsPointDown(t *testing.T) {
 		"proxy/rawio":               "",
 		"proxy/downstream":          "proxy/callctx proxy/samehead proxy/rawio proxy/mcp translate proxy/sse proxy/lines proxy/large proxy/envelope translate/wire",
 		"proxy/upstream":            "proxy/callctx proxy/samehead proxy/rawio proxy/upstream/orphans proxy/sse proxy/lines proxy/large proxy/envelope translate/wire",
+		"proxy/upstream/orphans":    "",
 		"proxy/quota":               "",
 		"proxy/sealed":              configured + " proxy/config proxy/ended",
 		"proxy/results":             carried,
@@ -171,6 +172,7 @@ func TestImportsPointDown(t *testing.T) {
 		"proxy/oauth":               "proxy/store",
 		"adapterrt":                 "translate/wire " + adapting,
 		"transform/tree":            "translate/wire",
+		"transform/fields":          "",
 		"transform/tokens":          "",
 		"transform/notion":          "translate/wire transform/tree",
 		"transform/linear":          "translate/wire transform/tree",
@@ -181,9 +183,15 @@ func TestImportsPointDown(t *testing.T) {
 		"transform/fit":             "translate/wire transform/tape transform/schema transform/grapheme",
 		"transform":                 "translate/wire " + parts,
 		"proxy":                     all,
+		"deploy":                    "",
 		"cmd/command":               all + " proxy proxy/filter proxy/doctor proxy/observe/page deploy",
 		"cmd/dragoman":              all + " proxy proxy/filter proxy/doctor proxy/observe/page deploy cmd/command",
 		"cmd/proxy":                 all + " proxy proxy/filter proxy/doctor proxy/observe/page deploy cmd/command",
+	}
+	for _, pkg := range folders(t) {
+		if _, known := allowed[pkg]; !known {
+			t.Errorf("%s has no row", pkg)
+		}
 	}
 	ask := []string{"list", "-f", `{{.ImportPath}}{{range .Deps}} {{.}}{{end}}`}
 	for pkg := range allowed {
@@ -207,4 +215,20 @@ func TestImportsPointDown(t *testing.T) {
 			}
 		}
 	}
+}
+
+// folders returns the packages of the product but those of adapterrt, whose order has a test there, and those for tests.
+func folders(t *testing.T) (list []string) {
+	t.Helper()
+	out, err := exec.Command("go", "list", "../cmd/...", "../deploy", "../proxy/...", "../transform/...", "../translate/...").Output()
+	if err != nil {
+		t.Fatalf("go list: %v", err)
+	}
+	for pkg := range strings.FieldsSeq(string(out)) {
+		name := strings.TrimPrefix(pkg, "github.com/dragoman-proxy/dragoman/")
+		if !strings.HasSuffix(name, "test") && !strings.Contains(name, "/internal/") && !strings.HasPrefix(name, "cmd/proxy/e2e") {
+			list = append(list, name)
+		}
+	}
+	return list
 }
