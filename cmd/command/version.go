@@ -6,8 +6,9 @@ import (
 	"runtime/debug"
 	"strings"
 
-	"github.com/dragoman-proxy/dragoman/translate"
 	"github.com/spf13/cobra"
+
+	"github.com/dragoman-proxy/dragoman/translate"
 )
 
 func versionCommand() *cobra.Command {

@@ -5,10 +5,11 @@ import (
 	"errors"
 	"strings"
 
+	"github.com/tidwall/gjson"
+
 	"github.com/dragoman-proxy/dragoman/proxy/mcp"
 	"github.com/dragoman-proxy/dragoman/translate"
 	"github.com/dragoman-proxy/dragoman/translate/wire"
-	"github.com/tidwall/gjson"
 )
 
 // takePlain translates a message, or an array of messages.

@@ -5,8 +5,9 @@ import (
 	"slices"
 	"time"
 
-	"github.com/dragoman-proxy/dragoman/translate/wire"
 	"github.com/tidwall/gjson"
+
+	"github.com/dragoman-proxy/dragoman/translate/wire"
 )
 
 func (s *summary) needs() *summaryMore {

@@ -7,6 +7,8 @@ import (
 	"net/url"
 	"os"
 
+	"go.uber.org/zap"
+
 	"github.com/dragoman-proxy/dragoman/proxy/config"
 	"github.com/dragoman-proxy/dragoman/proxy/era"
 	"github.com/dragoman-proxy/dragoman/proxy/failures"
@@ -15,7 +17,6 @@ import (
 	"github.com/dragoman-proxy/dragoman/proxy/setting"
 	"github.com/dragoman-proxy/dragoman/proxy/upstream"
 	"github.com/dragoman-proxy/dragoman/translate"
-	"go.uber.org/zap"
 )
 
 // Of returns the origin for the upstream that cfg names.

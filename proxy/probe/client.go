@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"io"
 
+	"github.com/tidwall/gjson"
+
 	"github.com/dragoman-proxy/dragoman/proxy/clienterror"
 	"github.com/dragoman-proxy/dragoman/proxy/era"
 	"github.com/dragoman-proxy/dragoman/proxy/host"
@@ -15,7 +17,6 @@ import (
 	"github.com/dragoman-proxy/dragoman/proxy/upstream"
 	"github.com/dragoman-proxy/dragoman/translate"
 	"github.com/dragoman-proxy/dragoman/translate/wire"
-	"github.com/tidwall/gjson"
 )
 
 // ToolList is what a server tells the model about its tools.

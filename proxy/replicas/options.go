@@ -6,12 +6,13 @@ import (
 	"crypto/x509"
 	"sync/atomic"
 
+	"go.uber.org/zap"
+
 	"github.com/dragoman-proxy/dragoman/proxy/downstream"
 	"github.com/dragoman-proxy/dragoman/proxy/large"
 	"github.com/dragoman-proxy/dragoman/proxy/mcp"
 	"github.com/dragoman-proxy/dragoman/proxy/sealed"
 	"github.com/dragoman-proxy/dragoman/proxy/store"
-	"go.uber.org/zap"
 )
 
 // Settings are the part of the current configuration that replicas need.
