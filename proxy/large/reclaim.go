@@ -26,6 +26,7 @@ const (
 // messages make much of both.
 type reclaim struct {
 	budget   *Budget
+	quieted  func()        // is called at every tick after a burst
 	referred *atomic.Int64 // bytes of copies that only the garbage collector finds unused
 	running  atomic.Bool
 
@@ -37,8 +38,8 @@ type reclaim struct {
 }
 
 // start returns the function that the budget calls when a large message comes.
-func (r *reclaim) start(budget *Budget, referred *atomic.Int64) func() {
-	r.budget, r.referred = budget, referred
+func (r *reclaim) start(budget *Budget, referred *atomic.Int64, quieted func()) func() {
+	r.budget, r.referred, r.quieted = budget, referred, quieted
 	r.sample[0].Name, r.sample[1].Name = "/memory/classes/total:bytes", "/memory/classes/heap/released:bytes"
 	return func() {
 		if !r.running.Load() && r.running.CompareAndSwap(false, true) {
@@ -65,7 +66,7 @@ func (r *reclaim) tick() {
 	}
 	over := r.idle >= quiet
 	if over {
-		r.memory.Buffers.dropBig()
+		r.quieted()
 	}
 	switch {
 	case now > r.after+step || over && now > r.before+rest:
