@@ -31,16 +31,18 @@ var upwards = map[string]int{
 	"adapterrt/present":         4,
 	"proxy":                     5,
 	"proxy/bridge/legacyclient": 16,
-	"proxy/bridge/modernclient": 30,
+	"proxy/bridge/modernclient": 31,
 	"proxy/clients/pipe":        3,
 	"proxy/downstream":          23,
 	"proxy/era":                 2,
-	"proxy/exchange":            18,
+	"proxy/exchange":            19,
 	"proxy/handshake":           6,
+	"proxy/peertest":            1,
 	"proxy/restart":             1,
 	"proxy/results":             1,
 	"proxy/session":             2,
 	"proxy/share":               2,
+	"proxy/stateless":           1,
 	"proxy/upstream":            11,
 	"translate":                 3,
 }
@@ -160,7 +162,7 @@ func (f *folder) addUses(files *token.FileSet, file *ast.File, in *types.Package
 				return true
 			}
 			used := info.Uses[id]
-			if used == nil || used.Pkg() != in || used == own || !lasting(used, in) || isFieldOf(used, own) {
+			if used == nil || used.Pkg() != in || used == own || !notLocal(used, in) || isFieldOf(used, own) {
 				return true
 			}
 			if to := filepath.Base(files.Position(declared(used).Pos()).Filename); to != from {
@@ -192,8 +194,8 @@ func declared(o types.Object) types.Object {
 	return o
 }
 
-// lasting reports whether o is no local name: it is declared outside of functions, or a method or a field.
-func lasting(o types.Object, in *types.Package) bool {
+// notLocal reports whether o is no local name: it is declared outside of functions, or a method or a field.
+func notLocal(o types.Object, in *types.Package) bool {
 	switch o := o.(type) {
 	case *types.Func:
 		return true
