@@ -160,7 +160,7 @@ type Memory struct {
 func NewMemory(size int64) *Memory {
 	m := &Memory{Budget: NewBudget(size), Buffers: new(Buffers)}
 	m.Budget.reserve[Whole], m.Budget.reserve[Partial] = size/2, size/16
-	m.Budget.begun = new(reclaim).start(m.Budget, &m.referred)
+	m.Budget.begun = new(reclaim).start(m.Budget, &m.referred, m.Buffers.dropBig)
 	return m
 }
 

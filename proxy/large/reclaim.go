@@ -27,6 +27,7 @@ const (
 type reclaim struct {
 	budget   *Budget
 	referred *atomic.Int64 // bytes of copies that only the garbage collector finds unused
+	over     func()        // is called when a burst ends
 	running  atomic.Bool
 
 	// The state of a burst, for tick.
@@ -36,9 +37,10 @@ type reclaim struct {
 	idle   int    // ticks without a large message
 }
 
-// start returns the function that the budget calls when a large message comes.
-func (r *reclaim) start(budget *Budget, referred *atomic.Int64) func() {
-	r.budget, r.referred = budget, referred
+// start returns the function that the budget calls when a large message comes. over is called when no large message has come
+// for a while.
+func (r *reclaim) start(budget *Budget, referred *atomic.Int64, over func()) func() {
+	r.budget, r.referred, r.over = budget, referred, over
 	r.sample[0].Name, r.sample[1].Name = "/memory/classes/total:bytes", "/memory/classes/heap/released:bytes"
 	return func() {
 		if !r.running.Load() && r.running.CompareAndSwap(false, true) {
@@ -65,7 +67,7 @@ func (r *reclaim) tick() {
 	}
 	over := r.idle >= quiet
 	if over {
-		r.memory.Buffers.dropBig()
+		r.over()
 	}
 	switch {
 	case now > r.after+step || over && now > r.before+rest:
