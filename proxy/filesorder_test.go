@@ -168,7 +168,7 @@ func (f *folder) addUses(files *token.FileSet, file *ast.File, in *types.Package
 				return true
 			}
 			used := info.Uses[id]
-			if used == nil || used.Pkg() != in || used == own || !lasting(used, in) || isFieldOf(used, own) {
+			if used == nil || used.Pkg() != in || used == own || !isLasting(used, in) || isFieldOf(used, own) {
 				return true
 			}
 			if to := filepath.Base(files.Position(declared(used).Pos()).Filename); to != from {
@@ -200,8 +200,8 @@ func declared(o types.Object) types.Object {
 	return o
 }
 
-// lasting reports whether o is no local name: it is declared outside of functions, or a method or a field.
-func lasting(o types.Object, in *types.Package) bool {
+// isLasting reports whether o is no local name: it is declared outside of functions, or a method or a field.
+func isLasting(o types.Object, in *types.Package) bool {
 	switch o := o.(type) {
 	case *types.Func:
 		return true
