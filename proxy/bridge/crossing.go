@@ -61,8 +61,8 @@ type Client interface {
 	Ask(list []Question)
 }
 
-// ErrAsked says that the response requires that the user opens URLs.
-var ErrAsked = errors.New("the server has asked its client something")
+// ErrURLs says that the response requires that the user opens URLs.
+var ErrURLs = errors.New("the user has to open URLs before the call is repeated")
 
 // StopsBeingAlone reports whether Alone was set, and clears it. A nil Crossing is never alone.
 func (e *Crossing) StopsBeingAlone() bool {

@@ -381,7 +381,7 @@ func (x *Exchange) Answer(client mcp.Peer) (response sse.Event, err error) {
 	}
 }
 
-// Cross is Answer for the client of a crossing. An error of Send ends it, and is returned. The error is bridge.ErrAsked if the
+// Cross is Answer for the client of a crossing. An error of Send ends it, and is returned. The error is bridge.ErrURLs if the
 // response requires that the user opens URLs. After sse.ErrInterrupted, Cross may be called again.
 func (x *Exchange) Cross(client bridge.Client) (response sse.Event, err error) {
 	x.asker = client
@@ -489,7 +489,7 @@ func (x *Exchange) asked() bool {
 	case own != nil:
 		return x.stop(sse.Event{Data: own}, nil)
 	case x.Final:
-		return x.stop(sse.Event{}, bridge.ErrAsked)
+		return x.stop(sse.Event{}, bridge.ErrURLs)
 	}
 	return true
 }

@@ -2,7 +2,6 @@ package origin
 
 import (
 	"context"
-	"io"
 	"sync"
 
 	"github.com/dragoman-proxy/dragoman/proxy/mcp"
@@ -34,7 +33,7 @@ func (NoServer) Send(ctx context.Context, out *upstream.Outgoing) (upstream.Stre
 	if err := m.Scan(out.Body, nil); err != nil {
 		return nil, err
 	}
-	return &silentStream{ctx: ctx, first: NoServer{}.AnswerTo(m.Method, m.ID())}, nil
+	return upstream.Answered(NoServer{}.AnswerTo(m.Method, m.ID())), nil
 }
 
 // AnswerTo returns the response to a request.
@@ -51,38 +50,21 @@ func (NoServer) AnswerTo(method wire.Method, id []byte) []byte {
 
 // Listen returns a stream that has no messages and stays open until ctx ends or the stream is closed.
 func (NoServer) Listen(ctx context.Context, _ upstream.ListenOptions) (upstream.Stream, error) {
-	return newSilentStream(ctx), nil
+	return &silentStream{ctx: ctx, closed: make(chan struct{})}, nil
 }
 
 // Close does nothing.
 func (NoServer) Close(context.Context) error { return nil }
 
-// silentStream is a stream with at most one message. Without a message it is open until it is
-// closed.
+// silentStream is a stream without messages.
 type silentStream struct {
-	ctx   context.Context
-	first []byte // the response; nil on a standing stream
-
+	ctx    context.Context
 	once   sync.Once
-	closed chan struct{} // closed by Close; nil if there is a response
+	closed chan struct{} // closed by Close
 }
 
-func newSilentStream(ctx context.Context) *silentStream {
-	return &silentStream{ctx: ctx, closed: make(chan struct{})}
-}
-
-// Events gives the answer, if there is one, and then io.EOF. On a standing stream it blocks until the
-// context ends or the stream is closed.
+// Events blocks until the context ends or the stream is closed.
 func (s *silentStream) Events(yield func(sse.Event, error) bool) {
-	if m := s.first; m != nil {
-		if s.first = nil; !yield(sse.Event{Data: m}, nil) {
-			return
-		}
-	}
-	if s.closed == nil {
-		yield(sse.Event{}, io.EOF)
-		return
-	}
 	select {
 	case <-s.ctx.Done():
 		yield(sse.Event{}, context.Cause(s.ctx))
@@ -93,8 +75,6 @@ func (s *silentStream) Events(yield func(sse.Event, error) bool) {
 
 // Close ends the stream.
 func (s *silentStream) Close() error {
-	if s.closed != nil {
-		s.once.Do(func() { close(s.closed) })
-	}
+	s.once.Do(func() { close(s.closed) })
 	return nil
 }

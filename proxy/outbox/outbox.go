@@ -20,7 +20,7 @@ import (
 // are dropped. The zero value is an empty outbox.
 type Outbox struct {
 	mu      sync.Mutex
-	signal  chan struct{} // a message was put, or the outbox was closed; nil until Next has waited
+	signal  chan struct{} // a message was put, or the outbox was closed; nil until Take has waited
 	fetched chan struct{} // a message was fetched, or the outbox was closed; nil until AwaitRoom has waited
 	queue   []Message
 	bytes   int // size of queue
@@ -29,7 +29,7 @@ type Outbox struct {
 	reader  Reader // nil for none
 }
 
-// Reader is a client's goroutine that may wait for something else than Next.
+// Reader is a client's goroutine that may wait for something else than Take.
 type Reader interface {
 	// Wake tells that a message was put. It does not wait.
 	Wake()
@@ -65,7 +65,7 @@ func (b *Outbox) SetReader(r Reader) {
 	b.reader = r
 }
 
-// Waiting reports whether Next has a message without waiting.
+// Waiting reports whether Take has a message without waiting.
 func (b *Outbox) Waiting() bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -152,8 +152,8 @@ func (b *Outbox) AwaitRoom(ctx context.Context) {
 	}
 }
 
-// Next waits for a message. The error says that the client has left, or is the cause of ctx.
-func (b *Outbox) Next(ctx context.Context) (l Message, last bool, err error) {
+// Take waits for a message. The error says that the client has left, or is the cause of ctx.
+func (b *Outbox) Take(ctx context.Context) (l Message, last bool, err error) {
 	for {
 		b.mu.Lock()
 		if len(b.queue) > 0 {

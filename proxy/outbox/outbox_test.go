@@ -69,7 +69,7 @@ func TestOutboxIsBounded(t *testing.T) {
 		t.Errorf("%d bytes wait", b.bytes)
 	}
 	for range 3 {
-		b.Next(context.Background())
+		b.Take(context.Background())
 		b.Put(Message{})
 	}
 	want := 0

@@ -181,7 +181,7 @@ func (e *Enquiry) Stream(id []byte, send func() (upstream.Stream, error)) (upstr
 		return send()
 	}
 	if e.found != nil {
-		return &again{answer: e.again(id)}, nil
+		return upstream.Answered(e.again(id)), nil
 	}
 	st, err := send()
 	if err != nil || st == nil {
@@ -328,20 +328,6 @@ func (e *Enquiry) keep(m *wire.Message) {
 	}
 	e.land(k)
 }
-
-// again is the stream of a request whose answer is known.
-type again struct{ answer []byte }
-
-// Events gives the answer, then io.EOF.
-func (a *again) Events(yield func(sse.Event, error) bool) {
-	e := sse.Event{Data: a.answer}
-	if a.answer = nil; e.Data == nil || yield(e, nil) {
-		yield(sse.Event{}, io.EOF)
-	}
-}
-
-// Close does nothing: the stream has no other reader.
-func (a *again) Close() error { return nil }
 
 // watched is a stream of the server whose answer is kept.
 type watched struct {

@@ -66,18 +66,17 @@ func TestCachedResultsAreValid(t *testing.T) {
 					case 0:
 						return nil, errors.New("not sent")
 					case 1:
-						return &again{answer: []byte(`{"jsonrpc":"2.0","id":7,"error":{"code":-32602,"message":"no"}}`)}, nil
+						return upstream.Answered([]byte(`{"jsonrpc":"2.0","id":7,"error":{"code":-32602,"message":"no"}}`)), nil
 					case 2:
-						return &again{}, nil // it ends without an answer
+						return upstream.Answered(nil), nil // it ends without an answer
 					}
 					versions = append(versions, v)
-					return &again{answer: fmt.Appendf(nil, `{"jsonrpc":"2.0","id":7,"result":{"n":%d,"ttlMs":%d,"cacheScope":%q}}`, v.number, ttl.Milliseconds(), scope)}, nil
+					return upstream.Answered(fmt.Appendf(nil, `{"jsonrpc":"2.0","id":7,"result":{"n":%d,"ttlMs":%d,"cacheScope":%q}}`, v.number, ttl.Milliseconds(), scope)), nil
 				})
 				if err != nil {
 					continue
 				}
-				for {
-					said, err := upstream.First(st)
+				for said, err := range st.Events {
 					if err != nil {
 						break
 					}

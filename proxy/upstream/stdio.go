@@ -463,7 +463,7 @@ func (c *Child) mute() *MuteError {
 
 // Listen returns the one Stream of the child's messages. It ends with an *ExitError when
 // the child ends. A line over the limit is an *Error that wraps a *TooLargeError, after
-// which Next may be called again.
+// which others may follow.
 //
 // While no caller reads the Stream, the child may have to wait with its output.
 func (c *Child) Listen(ctx context.Context, _ ListenOptions) (Stream, error) {

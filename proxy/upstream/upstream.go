@@ -13,6 +13,7 @@ package upstream
 import (
 	"context"
 	"errors"
+	"io"
 	"strings"
 	"time"
 
@@ -115,6 +116,20 @@ func First(st Stream) (e sse.Event, err error) {
 	}
 	return e, err
 }
+
+// Answered returns the Stream of a request whose response is known.
+func Answered(response []byte) Stream { return &answered{response} }
+
+type answered struct{ response []byte } // nil once it was given
+
+func (a *answered) Events(yield func(sse.Event, error) bool) {
+	e := sse.Event{Data: a.response}
+	if a.response = nil; e.Data == nil || yield(e, nil) {
+		yield(sse.Event{}, io.EOF)
+	}
+}
+
+func (a *answered) Close() error { return nil }
 
 // Releaser is a Stream whose caller can say that the last event is no longer needed.
 // After that Close may use its memory for other messages, whichever goroutine calls it.

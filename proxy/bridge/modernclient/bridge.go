@@ -114,7 +114,7 @@ type Exchange interface {
 	// Read makes st the stream that Answer reads.
 	Read(st upstream.Stream)
 	// Answer sends client what the server says about the message, and returns the response. The error is io.EOF if
-	// none is owed, and bridge.ErrAsked if the response requires that the user opens URLs. After sse.ErrInterrupted,
+	// none is owed, and bridge.ErrURLs if the response requires that the user opens URLs. After sse.ErrInterrupted,
 	// Answer may be called again.
 	Answer(client bridge.Client) (response []byte, err error)
 	// Interruptible returns the stream that Answer reads, if another goroutine can make Answer return

@@ -98,7 +98,7 @@ func (d *parkedCall) read() (err error) {
 		d.answered(response)
 	case err == errUnread, errors.Is(err, sse.ErrInterrupted):
 		return err
-	case errors.Is(err, bridge.ErrAsked):
+	case errors.Is(err, bridge.ErrURLs):
 		x.CountLater()
 		d.countLater()
 		d.release()

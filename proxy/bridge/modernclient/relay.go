@@ -252,7 +252,7 @@ func (br *Bridge) sendOn(x *asking, b *pooledSession, id []byte, q *stateless.Re
 		x.Settle(metrics.Refused)
 	case v == wire.Answer && gjson.GetBytes(out, "result").Exists(): // a gate has refused the call
 		answer := under(out, id)
-		x.Read(bridge.AnswerHere(ctx, func(context.Context) ([]byte, error) { return answer, nil }))
+		x.Read(upstream.Answered(answer))
 		e.End()
 		return nil
 	case v == wire.Answer:
@@ -383,7 +383,7 @@ func (r *relay) fromServer() ([]byte, error) {
 	switch {
 	case err == errUnread:
 		return nil, io.EOF
-	case errors.Is(err, bridge.ErrAsked): // there is no parked call to ask the user with
+	case errors.Is(err, bridge.ErrURLs): // there is no parked call to ask the user with
 		return r.answer(urlsUnasked()), nil
 	case err != nil && r.ctx.Err() != nil:
 		return r.cutShort()
@@ -436,7 +436,7 @@ func (r *relay) fromBox() ([]byte, error) {
 		}
 	}
 	for {
-		m, last, err := r.box.Next(r.ctx)
+		m, last, err := r.box.Take(r.ctx)
 		switch {
 		case err != nil:
 			return r.cutShort()

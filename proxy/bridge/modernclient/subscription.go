@@ -166,7 +166,7 @@ func (l *subscription) answer(client mcp.Peer) ([]byte, error) {
 			return l.result(), nil
 		}
 		var err error
-		if m, l.cut, err = l.box.Next(l.ctx); err != nil {
+		if m, l.cut, err = l.box.Take(l.ctx); err != nil {
 			return nil, io.EOF
 		}
 		if l.cut {
