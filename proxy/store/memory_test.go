@@ -13,8 +13,13 @@ import (
 )
 
 func TestMemory(t *testing.T) {
-	engine := store.NewMemory(store.Bounds{})
-	storetest.Contract(t, func(*testing.T) store.Engine { return engine })
+	engines := map[*testing.T]store.Engine{}
+	storetest.ContractInBubbles(t, func(t *testing.T) store.Engine {
+		if engines[t] == nil {
+			engines[t] = store.NewMemory(store.Bounds{})
+		}
+		return engines[t]
+	})
 }
 
 func TestMemoryIsBounded(t *testing.T) {
