@@ -9,6 +9,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"pgregory.net/rapid"
@@ -186,26 +187,28 @@ func TestAnEngineThatDoesNotAnswer(t *testing.T) {
 
 // TestReadingOnWaitsForAWrite: the answer does not wait for the write, so that a client at another replica may be faster.
 func TestReadingOnWaitsForAWrite(t *testing.T) {
-	shared := &table{}
-	var late func()
-	a, err := New(DefaultConfig(), Options{Replicas: shared, Beside: func(task func()) { late = task }})
-	if err != nil {
-		t.Fatal(err)
-	}
-	b := replica(t, shared, DefaultConfig(), 7, nil)
-	_, r := a.Apply(nil, textResult(issues(500)), &Call{Tool: "x", Session: "s", Schemas: None})
-	if shared.asked() != 0 || late == nil {
-		t.Fatal("the answer waited")
-	}
-	go func() {
-		for shared.gets.Load() == 0 {
-			time.Sleep(time.Millisecond)
+	synctest.Test(t, func(t *testing.T) {
+		shared := &table{}
+		var late func()
+		a, err := New(DefaultConfig(), Options{Replicas: shared, Beside: func(task func()) { late = task }})
+		if err != nil {
+			t.Fatal(err)
 		}
-		late()
-	}()
-	if text, _, _, _, failed := readOn(t, b, "s", "", map[string]any{"cursor": r.Cursor}); failed {
-		t.Error(text)
-	}
+		b := replica(t, shared, DefaultConfig(), 7, nil)
+		_, r := a.Apply(nil, textResult(issues(500)), &Call{Tool: "x", Session: "s", Schemas: None})
+		if shared.asked() != 0 || late == nil {
+			t.Fatal("the answer waited")
+		}
+		go func() {
+			for shared.gets.Load() == 0 {
+				time.Sleep(time.Millisecond)
+			}
+			late()
+		}()
+		if text, _, _, _, failed := readOn(t, b, "s", "", map[string]any{"cursor": r.Cursor}); failed {
+			t.Error(text)
+		}
+	})
 }
 
 func TestTooManyWritesAreSkipped(t *testing.T) {

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"go.uber.org/zap"
@@ -135,6 +136,7 @@ func (f *fakeStore) replica(t *testing.T) (s *Shared, stop func()) {
 	return s, stop
 }
 
+// eventually waits until other goroutines of the bubble have made the condition true.
 func eventually(t *testing.T, what string, is func() bool) {
 	t.Helper()
 	for end := time.Now().Add(10 * time.Second); !is(); time.Sleep(time.Millisecond) {
@@ -152,54 +154,58 @@ func (s *Shared) settled() bool {
 }
 
 func TestDeletedSessionsAreDeadInEveryReplica(t *testing.T) {
-	f := newFakeStore()
-	a, stopA := f.replica(t)
-	b, _ := f.replica(t)
-	now := time.Now()
-	for n := range uint64(5000) {
-		a.Add(Serial{1, 2 * n}, now)
-	}
-	b.Add(Serial{2, 7}, now)
-	has := func(s *Shared) func() bool {
-		return func() bool {
-			return s.set.Has(Serial{1, 0}) && s.set.Has(Serial{1, 9998}) && s.set.Has(Serial{2, 7}) && !s.set.Has(Serial{1, 9})
+	synctest.Test(t, func(t *testing.T) {
+		f := newFakeStore()
+		a, stopA := f.replica(t)
+		b, _ := f.replica(t)
+		now := time.Now()
+		for n := range uint64(5000) {
+			a.Add(Serial{1, 2 * n}, now)
 		}
-	}
-	eventually(t, "b knows", has(b))
-	eventually(t, "a knows", has(a))
-	stopA()
-	eventually(t, "all is written", b.settled)
-	c, _ := f.replica(t)
-	eventually(t, "a replica that starts later knows", has(c))
-	if f.biggest > pageBytes+64 {
-		t.Errorf("a value of %d bytes", f.biggest)
-	}
+		b.Add(Serial{2, 7}, now)
+		has := func(s *Shared) func() bool {
+			return func() bool {
+				return s.set.Has(Serial{1, 0}) && s.set.Has(Serial{1, 9998}) && s.set.Has(Serial{2, 7}) && !s.set.Has(Serial{1, 9})
+			}
+		}
+		eventually(t, "b knows", has(b))
+		eventually(t, "a knows", has(a))
+		stopA()
+		eventually(t, "all is written", b.settled)
+		c, _ := f.replica(t)
+		eventually(t, "a replica that starts later knows", has(c))
+		if f.biggest > pageBytes+64 {
+			t.Errorf("a value of %d bytes", f.biggest)
+		}
+	})
 }
 
 func TestNoLookUpWaitsForTheEngine(t *testing.T) {
-	f := newFakeStore()
-	a, _ := f.replica(t)
-	eventually(t, "it has started", func() bool { f.mu.Lock(); defer f.mu.Unlock(); return f.calls > 1 && len(f.ears) == 1 })
-	eventually(t, "it is quiet", func() bool {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFakeStore()
+		a, _ := f.replica(t)
+		eventually(t, "it has started", func() bool { f.mu.Lock(); defer f.mu.Unlock(); return f.calls > 1 && len(f.ears) == 1 })
+		eventually(t, "it is quiet", func() bool {
+			f.mu.Lock()
+			before := f.calls
+			f.mu.Unlock()
+			time.Sleep(20 * time.Millisecond)
+			f.mu.Lock()
+			defer f.mu.Unlock()
+			return f.calls == before
+		})
 		f.mu.Lock()
 		before := f.calls
 		f.mu.Unlock()
-		time.Sleep(20 * time.Millisecond)
+		for n := range uint64(10_000) {
+			a.set.Has(Serial{1, n})
+		}
 		f.mu.Lock()
 		defer f.mu.Unlock()
-		return f.calls == before
+		if f.calls != before {
+			t.Errorf("%d calls", f.calls-before)
+		}
 	})
-	f.mu.Lock()
-	before := f.calls
-	f.mu.Unlock()
-	for n := range uint64(10_000) {
-		a.set.Has(Serial{1, n})
-	}
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	if f.calls != before {
-		t.Errorf("%d calls", f.calls-before)
-	}
 }
 
 // TestFaultsOfTheEngine: what was deleted while the engine was away, full or silent is dead everywhere once it is back.
@@ -211,88 +217,96 @@ func TestFaultsOfTheEngine(t *testing.T) {
 		"restarted, empty": func(f *fakeStore, on bool) { f.down = on; clear(f.values) },
 	} {
 		t.Run(name, func(t *testing.T) {
-			f := newFakeStore()
-			a, stopA := f.replica(t)
-			b, _ := f.replica(t)
-			now := time.Now()
-			a.Add(Serial{1, 1}, now)
-			eventually(t, "b knows the first", func() bool { return b.set.Has(Serial{1, 1}) })
-			eventually(t, "the first is written", a.settled)
-			f.set(func() { fault(f, true) })
-			for n := range uint64(maxNews + 3000) {
-				a.Add(Serial{1, 2 + 2*n}, now)
-			}
-			f.set(func() { fault(f, false) })
-			f.reconnect()
-			last := Serial{1, 2 + 2*(maxNews+2999)}
-			eventually(t, "b knows all", func() bool { return b.set.Has(Serial{1, 2}) && b.set.Has(last) })
-			eventually(t, "all is written", a.settled)
-			stopA()
-			c, _ := f.replica(t)
-			eventually(t, "a new replica knows all", func() bool { return c.set.Has(Serial{1, 1}) && c.set.Has(Serial{1, 2}) && c.set.Has(last) })
+			synctest.Test(t, func(t *testing.T) {
+				f := newFakeStore()
+				a, stopA := f.replica(t)
+				b, _ := f.replica(t)
+				now := time.Now()
+				a.Add(Serial{1, 1}, now)
+				eventually(t, "b knows the first", func() bool { return b.set.Has(Serial{1, 1}) })
+				eventually(t, "the first is written", a.settled)
+				f.set(func() { fault(f, true) })
+				for n := range uint64(maxNews + 3000) {
+					a.Add(Serial{1, 2 + 2*n}, now)
+				}
+				f.set(func() { fault(f, false) })
+				f.reconnect()
+				last := Serial{1, 2 + 2*(maxNews+2999)}
+				eventually(t, "b knows all", func() bool { return b.set.Has(Serial{1, 2}) && b.set.Has(last) })
+				eventually(t, "all is written", a.settled)
+				stopA()
+				c, _ := f.replica(t)
+				eventually(t, "a new replica knows all", func() bool { return c.set.Has(Serial{1, 1}) && c.set.Has(Serial{1, 2}) && c.set.Has(last) })
+			})
 		})
 	}
 }
 
 // TestAnEmptyEngineGetsTheMarksOfReplicasThatAreGone: the replicas that run write what they know of the others.
 func TestAnEmptyEngineGetsTheMarksOfReplicasThatAreGone(t *testing.T) {
-	f := newFakeStore()
-	a, stopA := f.replica(t)
-	b, _ := f.replica(t)
-	a.Add(Serial{1, 1}, time.Now())
-	eventually(t, "b knows", func() bool { return b.set.Has(Serial{1, 1}) })
-	stopA()
-	f.set(func() { clear(f.values) })
-	f.reconnect()
-	eventually(t, "the index is back", func() bool { f.mu.Lock(); defer f.mu.Unlock(); return f.values[indexKey] != nil })
-	c, _ := f.replica(t)
-	eventually(t, "a new replica knows", func() bool { return c.set.Has(Serial{1, 1}) })
+	synctest.Test(t, func(t *testing.T) {
+		f := newFakeStore()
+		a, stopA := f.replica(t)
+		b, _ := f.replica(t)
+		a.Add(Serial{1, 1}, time.Now())
+		eventually(t, "b knows", func() bool { return b.set.Has(Serial{1, 1}) })
+		stopA()
+		f.set(func() { clear(f.values) })
+		f.reconnect()
+		eventually(t, "the index is back", func() bool { f.mu.Lock(); defer f.mu.Unlock(); return f.values[indexKey] != nil })
+		c, _ := f.replica(t)
+		eventually(t, "a new replica knows", func() bool { return c.set.Has(Serial{1, 1}) })
+	})
 }
 
 // TestDamagedValuesAreReplaced: a value that no replica can read stops nothing.
 func TestDamagedValuesAreReplaced(t *testing.T) {
-	f := newFakeStore()
-	f.values[indexKey] = []byte("\xff\xff\xff")
-	a, _ := f.replica(t)
-	a.Add(Serial{1, 1}, time.Now())
-	eventually(t, "it is written", a.settled)
-	b, _ := f.replica(t)
-	eventually(t, "b knows", func() bool { return b.set.Has(Serial{1, 1}) })
+	synctest.Test(t, func(t *testing.T) {
+		f := newFakeStore()
+		f.values[indexKey] = []byte("\xff\xff\xff")
+		a, _ := f.replica(t)
+		a.Add(Serial{1, 1}, time.Now())
+		eventually(t, "it is written", a.settled)
+		b, _ := f.replica(t)
+		eventually(t, "b knows", func() bool { return b.set.Has(Serial{1, 1}) })
+	})
 }
 
 // TestTheIndexIsBounded: beyond the bound, the sessions of the oldest pages count as over with all older ones of
 // their processes.
 func TestTheIndexIsBounded(t *testing.T) {
-	f := newFakeStore()
-	x := index{}
-	for i := range uint64(maxPages) {
-		w := writer{}
-		w.append(mark{Serial: Serial{i % 7, i}, made: time.Now()})
-		f.values[keyOf(i)] = w.text
-		x.entries = append(x.entries, entry{id: i, until: time.Now().Add(time.Hour), closed: true})
-	}
-	f.values[indexKey] = x.text()
-	a, stopA := f.replica(t)
-	for n := range uint64(3) {
-		a.Add(Serial{100, n}, time.Now())
-		eventually(t, "it is written", a.settled)
-		a.mu.Lock()
-		a.pages[len(a.pages)-1].opened = time.Now().Add(-2 * time.Hour) // begin another
-		a.mu.Unlock()
-	}
-	stopA()
-	got, err := readIndex(f.values[indexKey])
-	if err != nil || len(got.entries) != maxPages || len(got.floors) == 0 {
-		t.Fatalf("%d entries, %d bytes of floors, %v", len(got.entries), len(got.floors), err)
-	}
-	b, _ := f.replica(t)
-	eventually(t, "all are over", func() bool {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFakeStore()
+		x := index{}
 		for i := range uint64(maxPages) {
-			if !b.set.Has(Serial{i % 7, i}) {
-				return false
-			}
+			w := writer{}
+			w.append(mark{Serial: Serial{i % 7, i}, made: time.Now()})
+			f.values[keyOf(i)] = w.text
+			x.entries = append(x.entries, entry{id: i, until: time.Now().Add(time.Hour), closed: true})
 		}
-		return true
+		f.values[indexKey] = x.text()
+		a, stopA := f.replica(t)
+		for n := range uint64(3) {
+			a.Add(Serial{100, n}, time.Now())
+			eventually(t, "it is written", a.settled)
+			a.mu.Lock()
+			a.pages[len(a.pages)-1].opened = time.Now().Add(-2 * time.Hour) // begin another
+			a.mu.Unlock()
+		}
+		stopA()
+		got, err := readIndex(f.values[indexKey])
+		if err != nil || len(got.entries) != maxPages || len(got.floors) == 0 {
+			t.Fatalf("%d entries, %d bytes of floors, %v", len(got.entries), len(got.floors), err)
+		}
+		b, _ := f.replica(t)
+		eventually(t, "all are over", func() bool {
+			for i := range uint64(maxPages) {
+				if !b.set.Has(Serial{i % 7, i}) {
+					return false
+				}
+			}
+			return true
+		})
 	})
 }
 

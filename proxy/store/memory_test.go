@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/dragoman-proxy/dragoman/proxy/store"
@@ -12,39 +13,46 @@ import (
 )
 
 func TestMemory(t *testing.T) {
-	engine := store.NewMemory(store.Bounds{})
-	storetest.Contract(t, func(*testing.T) store.Engine { return engine })
+	engines := map[*testing.T]store.Engine{}
+	storetest.ContractInBubbles(t, func(t *testing.T) store.Engine {
+		if engines[t] == nil {
+			engines[t] = store.NewMemory(store.Bounds{})
+		}
+		return engines[t]
+	})
 }
 
 func TestMemoryIsBounded(t *testing.T) {
-	ctx := context.Background()
-	for what, b := range map[string]store.Bounds{"bytes": {Bytes: 9 << 10}, "entries": {Entries: 9}} {
-		s, err := store.New(store.NewMemory(b), store.Options{})
-		if err != nil {
-			t.Fatal(err)
-		}
-		n := 0
-		for ; err == nil && n < 100; n++ {
-			err = s.Set(ctx, store.Key{Kind: "x", Name: fmt.Sprint(n)}, make([]byte, 800), 200*time.Millisecond)
-		}
-		if !errors.Is(err, store.ErrFull) || n != 10 {
-			t.Errorf("%s: %d values, then %v", what, n, err)
-		}
-		if err := s.Set(ctx, store.Key{Kind: "x", Name: "0"}, make([]byte, 800), 200*time.Millisecond); err != nil {
-			t.Errorf("%s: in place of another: %v", what, err)
-		}
-		if err := s.Join(ctx, store.Key{Kind: "set"}, []byte("a"), time.Minute); what == "entries" && !errors.Is(err, store.ErrFull) {
-			t.Errorf("%s: a set: %v", what, err)
-		}
-		for deadline := time.Now().Add(10 * time.Second); ; time.Sleep(10 * time.Millisecond) {
-			err := s.Set(ctx, store.Key{Kind: "x", Name: "new"}, make([]byte, 800), time.Minute)
-			if err == nil {
-				break
+	synctest.Test(t, func(t *testing.T) {
+		ctx := context.Background()
+		for what, b := range map[string]store.Bounds{"bytes": {Bytes: 9 << 10}, "entries": {Entries: 9}} {
+			s, err := store.New(store.NewMemory(b), store.Options{})
+			if err != nil {
+				t.Fatal(err)
 			}
-			if time.Now().After(deadline) {
-				t.Fatalf("%s: what has expired takes room: %v", what, err)
+			n := 0
+			for ; err == nil && n < 100; n++ {
+				err = s.Set(ctx, store.Key{Kind: "x", Name: fmt.Sprint(n)}, make([]byte, 800), 200*time.Millisecond)
 			}
+			if !errors.Is(err, store.ErrFull) || n != 10 {
+				t.Errorf("%s: %d values, then %v", what, n, err)
+			}
+			if err := s.Set(ctx, store.Key{Kind: "x", Name: "0"}, make([]byte, 800), 200*time.Millisecond); err != nil {
+				t.Errorf("%s: in place of another: %v", what, err)
+			}
+			if err := s.Join(ctx, store.Key{Kind: "set"}, []byte("a"), time.Minute); what == "entries" && !errors.Is(err, store.ErrFull) {
+				t.Errorf("%s: a set: %v", what, err)
+			}
+			for deadline := time.Now().Add(10 * time.Second); ; time.Sleep(10 * time.Millisecond) {
+				err := s.Set(ctx, store.Key{Kind: "x", Name: "new"}, make([]byte, 800), time.Minute)
+				if err == nil {
+					break
+				}
+				if time.Now().After(deadline) {
+					t.Fatalf("%s: what has expired takes room: %v", what, err)
+				}
+			}
+			s.Close()
 		}
-		s.Close()
-	}
+	})
 }

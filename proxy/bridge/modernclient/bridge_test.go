@@ -11,6 +11,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/tidwall/gjson"
@@ -403,25 +404,27 @@ func TestTooManyTasks(t *testing.T) {
 
 // TestTaskThatIsOneTooManyEndsAtItsServer: the task is cancelled, although the server has already created it.
 func TestTaskThatIsOneTooManyEndsAtItsServer(t *testing.T) {
-	f := &fakeServer{answer: func(id, method string, _ gjson.Result) []string {
-		return []string{`{"jsonrpc":"2.0","id":` + id + `,"result":{}}`}
-	}}
-	br := bridgeTo(t, f, func(c *config.Config) { c.Contract.Tasks = "bridge" })
-	b := session(t, br, "")
-	for n := 0; br.tasks.enter(b, fmt.Sprint(n), lasting); n++ {
-	}
-	st := br.tasks.created(&script{[]string{`{"jsonrpc":"2.0","id":7,"result":{"task":{"taskId":"t1","ttl":60000}}}`}}, b, []byte("7"), nil)
-	if e, err := upstream.First(st); err != nil || gjson.GetBytes(e.Data, "error.code").Int() != -32603 {
-		t.Errorf("%s, %v", e.Data, err)
-	}
-	for end := time.Now().Add(20 * time.Second); len(f.said("tasks/cancel")) == 0; time.Sleep(time.Millisecond) {
-		if time.Now().After(end) {
-			t.Fatal("the task is not cancelled")
+	synctest.Test(t, func(t *testing.T) {
+		f := &fakeServer{answer: func(id, method string, _ gjson.Result) []string {
+			return []string{`{"jsonrpc":"2.0","id":` + id + `,"result":{}}`}
+		}}
+		br := bridgeTo(t, f, func(c *config.Config) { c.Contract.Tasks = "bridge" })
+		b := session(t, br, "")
+		for n := 0; br.tasks.enter(b, fmt.Sprint(n), lasting); n++ {
 		}
-	}
-	if params := gjson.Get(f.said("tasks/cancel")[0], "params").Raw; params != `{"taskId":"t1"}` {
-		t.Error(params)
-	}
+		st := br.tasks.created(&script{[]string{`{"jsonrpc":"2.0","id":7,"result":{"task":{"taskId":"t1","ttl":60000}}}`}}, b, []byte("7"), nil)
+		if e, err := upstream.First(st); err != nil || gjson.GetBytes(e.Data, "error.code").Int() != -32603 {
+			t.Errorf("%s, %v", e.Data, err)
+		}
+		for end := time.Now().Add(20 * time.Second); len(f.said("tasks/cancel")) == 0; time.Sleep(time.Millisecond) {
+			if time.Now().After(end) {
+				t.Fatal("the task is not cancelled")
+			}
+		}
+		if params := gjson.Get(f.said("tasks/cancel")[0], "params").Raw; params != `{"taskId":"t1"}` {
+			t.Error(params)
+		}
+	})
 }
 
 // TestTaskOfALostSessionIsNotHeld, also if the session was lost while the task was created.

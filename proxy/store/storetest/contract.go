@@ -11,6 +11,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/dragoman-proxy/dragoman/proxy/store"
@@ -29,6 +30,18 @@ func Keys(n int) (keys [][]byte) {
 
 // Contract checks an engine. connect returns another connection to the same engine each time, which has no keys yet.
 func Contract(t *testing.T, connect func(t *testing.T) store.Engine) {
+	contract(t, connect, func(t *testing.T, name string, do func(t *testing.T)) { t.Run(name, do) })
+}
+
+// ContractInBubbles is Contract for an engine without sockets, of which connect makes one for each t: no
+// time is spent on waiting.
+func ContractInBubbles(t *testing.T, connect func(t *testing.T) store.Engine) {
+	contract(t, connect, func(t *testing.T, name string, do func(t *testing.T)) {
+		t.Run(name, func(t *testing.T) { synctest.Test(t, do) })
+	})
+}
+
+func contract(t *testing.T, connect func(t *testing.T) store.Engine, run func(t *testing.T, name string, do func(t *testing.T))) {
 	open := func(t *testing.T, keys ...[]byte) *store.Store {
 		t.Helper()
 		s, err := store.New(connect(t), store.Options{Keys: keys, Prefix: t.Name() + ":", MaxValue: 1 << 20, Timeout: 5 * time.Second})
@@ -47,8 +60,8 @@ func Contract(t *testing.T, connect func(t *testing.T) store.Engine) {
 		{"charge", charge}, {"charge exactly", chargeExactly}, {"corrections", corrections}, {"lock", lock}, {"members", members},
 		{"publish", publish}, {"mistakes", mistakes},
 	} {
-		t.Run(c.name, func(t *testing.T) { c.run(t, open(t, keys[0]), open(t, keys[0])) })
-		t.Run(c.name+", with two keys", func(t *testing.T) {
+		run(t, c.name, func(t *testing.T) { c.run(t, open(t, keys[0]), open(t, keys[0])) })
+		run(t, c.name+", with two keys", func(t *testing.T) {
 			c.run(t, open(t, keys[0], keys[1]), open(t, keys[0], keys[1]))
 		})
 	}
@@ -56,11 +69,11 @@ func Contract(t *testing.T, connect func(t *testing.T) store.Engine) {
 		name string
 		run  func(t *testing.T, a, b *store.Store)
 	}{{"values", values}, {"once", once}, {"swap", swap}, {"lock", lock}, {"members", members}, {"publish", publish}} {
-		t.Run("while keys change: "+c.name, func(t *testing.T) {
+		run(t, "while keys change: "+c.name, func(t *testing.T) {
 			c.run(t, open(t, keys[0], keys[1]), open(t, keys[1], keys[0]))
 		})
 	}
-	t.Run("another key", func(t *testing.T) { strangers(t, open(t, keys[0]), open(t, keys[1])) })
+	run(t, "another key", func(t *testing.T) { strangers(t, open(t, keys[0]), open(t, keys[1])) })
 }
 
 func key(name string) store.Key { return store.Key{Kind: "test", Name: name} }
