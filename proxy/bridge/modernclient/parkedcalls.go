@@ -29,18 +29,19 @@ func newParkedCalls(br *Bridge, instance sealed.ID) *parkedCalls {
 	return &parkedCalls{br: br, instance: instance, byID: make(map[sealed.ID]*parkedCall)}
 }
 
-// begin makes a parkedCall for a request that is about to be sent on b with the given id, which must
-// stay as it is. The caller then calls start or stop.
-func (s *parkedCalls) begin(r *relay, b *pooledSession, id []byte) (*parkedCall, *outbox.Outbox) {
-	whole := &struct { // in one allocation
-		parkedCall
-		box outbox.Outbox
-	}{parkedCall: parkedCall{br: s.br, who: r.who, first: r.q, from: r.from, b: b, call: wire.View(id), reply: r.q, began: time.Now()}}
-	d, box := &whole.parkedCall, &whole.box
+// begin makes a parkedCall for a request that is about to be sent on b as x with the returned id. The caller then calls
+// start or stop.
+func (s *parkedCalls) begin(r *relay, b *pooledSession) (d *parkedCall, x *asking, id []byte, box *outbox.Outbox) {
+	whole := &struct { // in one allocation, as both last until the server has answered
+		d parkedCall
+		x asking
+	}{d: parkedCall{br: s.br, who: r.who, first: r.q, from: r.from, b: b, reply: r.q, began: time.Now()}}
+	d, x, box = &whole.d, &whole.x, r.outbox()
+	id = b.appendID(x.id[:0])
+	d.call, d.box = wire.View(id), box
 	box.OnLeave(d)
-	d.box = box
 	b.join(d)
-	return d, box
+	return d, x, id, box
 }
 
 // park adds d, whose client is asked. It returns false if there are too many parked calls.

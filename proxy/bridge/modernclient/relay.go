@@ -41,8 +41,6 @@ type relay struct {
 
 	b     *pooledSession
 	x     *asking        // nil if a parked call reads it
-	first asking         // the memory of the first x, as most requests are sent once
-	again bool           // first is taken
 	box   *outbox.Outbox // the messages of the parked call for the client; nil if there is none
 	reads *parkedCall    // the parked call that this goroutine reads; nil if another one does
 	done  bool           // Answer returns the response
@@ -55,6 +53,13 @@ type relay struct {
 	header []mcp.Header
 
 	leave callctx.Watch // of ctx
+
+	// The memory of the first x or box, as most requests are sent once.
+	first struct {
+		asking
+		box   outbox.Outbox
+		taken bool
+	}
 }
 
 // ask sends q to the server. The caller must end the relay.
@@ -141,13 +146,16 @@ func (r *relay) send() error {
 	if err := e.Wait(r.ctx); err != nil {
 		return err
 	}
-	x := r.asking()
-	id := b.appendID(x.id[:0])
+	var x *asking
+	var id []byte
 	if r.q.MayAsk() || b.mayReceiveOnStanding(r.q) {
-		d, box = r.br.parked.begin(r, b, id) // before sendOn, as the server may ask before sendOn returns
+		d, x, id, box = r.br.parked.begin(r, b) // before sendOn, as the server may ask before sendOn returns
 		if e != nil {
 			e.Asked = d.hasAsked
 		}
+	} else {
+		x = r.asking()
+		id = b.appendID(x.id[:0])
 	}
 	lasts := d != nil || r.task != plainCall // the call may outlive the request that began it
 	if lasts {
@@ -177,11 +185,20 @@ func (r *relay) send() error {
 
 // asking returns memory for a request that is sent.
 func (r *relay) asking() *asking {
-	if r.again {
+	if r.first.taken {
 		return new(asking)
 	}
-	r.again = true
-	return &r.first
+	r.first.taken = true
+	return &r.first.asking
+}
+
+// outbox returns an empty outbox.
+func (r *relay) outbox() *outbox.Outbox {
+	if r.first.taken {
+		return outbox.New()
+	}
+	r.first.taken = true
+	return &r.first.box
 }
 
 // A stopper ends a request with the context of its client.
