@@ -44,6 +44,7 @@ client gets 200 {"jsonrpc":"2.0","id":1,"result":{"b":[]}}
 		{"a header of what the server sends", "\nclient gets {", "\nwith X-Y: z\nclient gets {", `a.txt:11: want [client|server`},
 		{"the stream of no request", `server sends {"jsonrpc":"2.0","method"`, `server sends for "<other>" {"jsonrpc":"2.0","method"`, `a.txt:8: "<other>" has no value yet`},
 		{"the stream of the call", `server sends {"jsonrpc":"2.0","method"`, `server sends for "<call>" {"jsonrpc":"2.0","method"`, ""},
+		{"a value that is a name", "-- steps --", "-- names --\ncall text\n-- steps --", "a.txt:9: want no value with a name"},
 		{"no such revision", "-- client 2025-06-18", "-- client 2025-06-19", `a.txt:3: want a revision`},
 		{"no sentence", "# \"A sentence.\"\n# https", "# http", `a.txt:1: a script begins with`},
 	} {

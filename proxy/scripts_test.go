@@ -157,6 +157,11 @@ func readScript(file, text string) (*scriptText, error) {
 					"after gets: and {…}, or after gets and client sends: with HEADER: VALUE")
 			}
 			st := scriptStep{line: at, who: m[3], does: m[4], unasked: m[5] != "", of: m[6], status: m[7]}
+			for name := range s.names {
+				if strings.Contains(line, `"`+name+`"`) {
+					return nil, wrong("no value with a name of the section names: " + name)
+				}
+			}
 			if m[1] != "" {
 				st.condition = m[1] + " " + m[2]
 			}
