@@ -248,24 +248,6 @@ func TestRetryWithOneAnswerMissing(t *testing.T) {
 	sameJSON(t, r.body, `{"jsonrpc":"2.0","id":11,"result":{"content":[],"resultType":"complete",`+identity+`}}`)
 }
 
-func TestUndeclaredQuestionsAreAnsweredForTheClient(t *testing.T) {
-	f := legacyServer(`{"tools":{}}`, func(id, _, _ string) ([]string, error) {
-		return one(`{"jsonrpc":"2.0","id":"s9","method":"sampling/createMessage","params":{"maxTokens":1,"messages":[]}}`,
-			`{"jsonrpc":"2.0","id":"z","method":"ping"}`,
-			`{"jsonrpc":"2.0","id":`+id+`,"result":{"content":[]}}`)
-	})
-	f.noGet = true
-	srv := front(t, f)
-	if r := srv.modernly(modernCall("7", "")); gjson.Get(r.body, "result.resultType").String() != "complete" {
-		t.Errorf("%+v", r)
-	}
-	sent := f.sent()
-	sameList(t, "sent", sent[len(sent)-2:], []string{
-		`{"jsonrpc":"2.0","id":"s9","error":{"code":-32601,"message":"Method not found: sampling/createMessage"}}`,
-		`{"jsonrpc":"2.0","id":"z","result":{}}`,
-	})
-}
-
 // TestQuestionOnTheStandingStream: a question goes to the only call in which the server may ask.
 func TestQuestionOnTheStandingStream(t *testing.T) {
 	both(t, func(t *testing.T, piped bool) {
@@ -426,85 +408,6 @@ func TestURLsThatACallNeeds(t *testing.T) {
 	}
 }
 
-func TestProgressAndLogsOfAModernRequest(t *testing.T) {
-	for _, capabilities := range []string{`{}`, `{"elicitation":{}}`} {
-		f := legacyServer(`{"tools":{},"logging":{}}`, func(id, method, m string) ([]string, error) {
-			if method == "logging/setLevel" {
-				return one(`{"jsonrpc":"2.0","id":` + id + `,"result":{}}`)
-			}
-			return one(
-				`{"jsonrpc":"2.0","method":"notifications/progress","params":{"progressToken":"p`+id+`","progress":1}}`,
-				`{"jsonrpc":"2.0","method":"notifications/message","params":{"level":"debug","data":"x"}}`,
-				`{"jsonrpc":"2.0","method":"notifications/message","params":{"level":"error","data":"y"}}`,
-				`{"jsonrpc":"2.0","method":"notifications/tools/list_changed"}`,
-				`{"jsonrpc":"2.0","id":`+id+`,"result":{"content":[]}}`)
-		})
-		f.noGet = true
-		srv := front(t, f)
-		r := srv.modernly(modernRequestOf("7", "tools/call", `"name":"t",`+meta(capabilities, `"progressToken":"tk"`, `"io.modelcontextprotocol/logLevel":"warning"`)))
-		sameList(t, "events", r.events, []string{
-			`{"jsonrpc":"2.0","method":"notifications/progress","params":{"progressToken":"tk","progress":1}}`,
-			`{"jsonrpc":"2.0","method":"notifications/message","params":{"level":"error","data":"y"}}`,
-			`{"jsonrpc":"2.0","id":7,"result":{"content":[],"resultType":"complete",` + identity + `}}`,
-		})
-		sent := f.sent()
-		sameJSON(t, sent[2], `{"jsonrpc":"2.0","id":2,"method":"logging/setLevel","params":{"level":"warning"}}`)
-		r = srv.modernly(modernRequestOf("8", "tools/call", `"name":"t",`+meta(capabilities)))
-		if !strings.Contains(r.body, `"complete"`) || len(r.events) > 0 {
-			t.Errorf("unrequested: %+v", r)
-		}
-	}
-}
-
-func TestModernRequestsThatAreRefused(t *testing.T) {
-	f := legacyServer(`{"tools":{},"resources":{}}`, func(id, method, m string) ([]string, error) {
-		if method == "resources/read" {
-			return one(`{"jsonrpc":"2.0","id":` + id + `,"error":{"code":-32002,"message":"Resource not found"}}`)
-		}
-		return one(`{"jsonrpc":"2.0","id":` + id + `,"error":{"code":-32601,"message":"Method not found"}}`)
-	})
-	f.noGet = true
-	srv := front(t, f)
-	m := meta(`{"elicitation":{}}`)
-	for _, c := range []struct {
-		what, body string
-		header     []string
-		status     int
-		want       string
-	}{
-		{"no _meta", modernRequestOf("101", "server/discover", ""), nil, 400,
-			`{"code":-32602,"message":"Missing or invalid _meta field: io.modelcontextprotocol/protocolVersion"}`},
-		{"no capabilities", modernRequestOf("101", "tools/list", `"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28"}`), nil, 400,
-			`{"code":-32602,"message":"Missing or invalid _meta field: io.modelcontextprotocol/clientCapabilities"}`},
-		{"another name in the header", modernRequestOf("102", "tools/call", `"name":"bar",`+m), []string{"Mcp-Name", "foo"}, 400,
-			`{"code":-32020,"message":"Mcp-Name header does not match params.name"}`},
-		{"another method in the header", modernRequestOf("102", "tools/list", m), []string{"Mcp-Method", "tools/call"}, 400,
-			`{"code":-32020,"message":"Mcp-Method header does not match the method"}`},
-		{"another revision in the header", modernRequestOf("102", "tools/list", m), []string{"MCP-Protocol-Version", "2027-01-01"}, 400,
-			`{"code":-32020,"message":"MCP-Protocol-Version header does not match _meta"}`},
-		{"no revision in the header", modernRequestOf("102", "tools/list", m), []string{"MCP-Protocol-Version", ""}, 400,
-			`{"code":-32020,"message":"Missing required header: MCP-Protocol-Version"}`},
-		{"unknown revision", modernRequestOf("103", "tools/list", strings.Replace(m, "2026-07-28", "v999.0.0", 1)), []string{"MCP-Protocol-Version", "v999.0.0"}, 400,
-			`{"code":-32022,"message":"Unsupported protocol version","data":{"supported":["2026-07-28","2025-11-25","2025-06-18","2025-03-26","2024-11-05"],"requested":"v999.0.0"}}`},
-		{"ping", modernRequestOf("104", "ping", m), nil, 404, `{"code":-32601,"message":"Method not found: ping"}`},
-		{"subscribe", modernRequestOf("104", "resources/subscribe", `"uri":"u:1",`+m), nil, 404, `{"code":-32601,"message":"Method not found: resources/subscribe"}`},
-		{"a method that the server does not have", modernRequestOf("105", "x/y", m), nil, 404, `{"code":-32601,"message":"Method not found"}`},
-		{"a resource that is not there", modernRequestOf("106", "resources/read", `"uri":"file:///gone",`+m), nil, 200,
-			`{"code":-32602,"message":"Resource not found","data":{"uri":"file:///gone"}}`},
-		{"a log level that is none", modernRequestOf("107", "tools/list", meta(`{}`, `"io.modelcontextprotocol/logLevel":"loud"`)), nil, 400,
-			`{"code":-32602,"message":"Missing or invalid _meta field: io.modelcontextprotocol/logLevel"}`},
-	} {
-		r := srv.modernly(c.body, c.header...)
-		if r.status != c.status || gjson.Get(r.body, "id").Raw != gjson.Get(c.body, "id").Raw {
-			t.Errorf("%s: %+v", c.what, r)
-		}
-		sameJSON(t, gjson.Get(r.body, "error").Raw, c.want)
-	}
-	if r := srv.exchange(context.Background(), "GET", "", "", "MCP-Protocol-Version", "2026-07-28"); r.status != 405 || r.header["Allow"] != "POST" {
-		t.Errorf("%+v", r)
-	}
-}
-
 func TestSubscriptionGetsOnlyWhatItAskedFor(t *testing.T) {
 	both(t, func(t *testing.T, piped bool) {
 		f := legacyServer(`{"tools":{"listChanged":true},"resources":{"subscribe":true}}`, func(id, _, _ string) ([]string, error) {
@@ -538,17 +441,6 @@ func TestSubscriptionGetsOnlyWhatItAskedFor(t *testing.T) {
 			sent := f.sent()
 			return gjson.Get(sent[len(sent)-1], "method").String() == "resources/unsubscribe"
 		})
-	})
-}
-
-func TestListenForNothingEnds(t *testing.T) {
-	f := legacyServer(`{"tools":{}}`, nil)
-	f.noGet = true
-	srv := front(t, f)
-	r := srv.modernly(modernRequestOf(`3`, "subscriptions/listen", `"notifications":{"toolsListChanged":true},`+meta(`{}`)))
-	sameList(t, "events", r.events, []string{
-		`{"jsonrpc":"2.0","method":"notifications/subscriptions/acknowledged","params":{"_meta":{"io.modelcontextprotocol/subscriptionId":3},"notifications":{}}}`,
-		`{"jsonrpc":"2.0","id":3,"result":{"resultType":"complete","_meta":{"io.modelcontextprotocol/subscriptionId":3}}}`,
 	})
 }
 
@@ -589,5 +481,13 @@ func TestIDsAreFreeOnceAnswered(t *testing.T) {
 		if got := c.hear(); !gjson.Get(got, "result").Exists() {
 			t.Fatal(got)
 		}
+	}
+}
+
+// TestModernRevisionHasNoStandingStream: a GET is refused.
+func TestModernRevisionHasNoStandingStream(t *testing.T) {
+	srv := front(t, legacyServer(`{"tools":{}}`, nil))
+	if r := srv.exchange(context.Background(), "GET", "", "", "MCP-Protocol-Version", "2026-07-28"); r.status != 405 || r.header["Allow"] != "POST" {
+		t.Errorf("%+v", r)
 	}
 }

@@ -3,11 +3,9 @@ package proxy
 import (
 	"context"
 	"errors"
-	"fmt"
 	"strings"
 	"testing"
 	"testing/synctest"
-	"time"
 
 	"github.com/tidwall/gjson"
 
@@ -122,70 +120,6 @@ func TestModernRefusalsByHTTPStatus(t *testing.T) {
 
 const annotatedTool = `{"name":"größe","inputSchema":{"type":"object","properties":{"region":{"type":"string","x-mcp-header":"Region"},"n":{"type":"integer","x-mcp-header":"N"},"note":{"type":"string","x-mcp-header":"Note"}}}}`
 
-func TestCallWithHeadersFromItsArguments(t *testing.T) {
-	lists := 0
-	f := modernServer(false, `"capabilities":{"tools":{},"logging":{}}`, func(id, method, _ string) ([]string, error) {
-		if method == "tools/list" {
-			lists++
-			return one(result(id, `"resultType":"complete","tools":[`+annotatedTool+`]`))
-		}
-		return one(result(id, `"resultType":"complete","content":[]`))
-	})
-	srv := front(t, f)
-	session := srv.initializeWith("2025-03-26", `{"roots":{"listChanged":true},"sampling":{}}`)
-	for range 3 {
-		r := srv.post(session, `{"jsonrpc":"2.0","id":5,"method":"tools/call","params":{"name":"größe","arguments":{"region":"eu","n":42,"note":null}}}`)
-		sameJSON(t, r.body, result("5", `"content":[]`))
-	}
-	calls := f.said("tools/call")
-	if lists != 1 || len(calls) != 3 {
-		t.Errorf("%d lists and %d calls", lists, len(calls))
-	}
-	sameJSON(t, calls[0], `{"jsonrpc":"2.0","id":2,"method":"tools/call","params":{"name":"größe","arguments":{"region":"eu","n":42,"note":null},"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientCapabilities":{"roots":{},"sampling":{}},"io.modelcontextprotocol/clientInfo":{"name":"c","version":"1"},"io.modelcontextprotocol/logLevel":"info"}}}`)
-	h := f.lastHeaders()
-	want := map[string]string{"Mcp-Method": "tools/call", "Mcp-Name": "=?base64?Z3LDtsOfZQ==?=", "Mcp-Param-Region": "eu", "Mcp-Param-N": "42"}
-	if len(h) != len(want) {
-		t.Errorf("%q", h)
-	}
-	for name, value := range want {
-		if h[name] != value {
-			t.Errorf("%s: %q, want %q", name, h[name], value)
-		}
-	}
-	r := srv.post(session, `{"jsonrpc":"2.0","id":6,"method":"tools/call","params":{"name":"größe","arguments":{"n":9007199254740993}}}`)
-	if gjson.Get(r.body, "error.code").Int() != -32602 {
-		t.Errorf("%+v", r)
-	}
-}
-
-// TestHeaderMismatchRefreshesOnce: the server's tools have changed since the list was read.
-func TestHeaderMismatchRefreshesOnce(t *testing.T) {
-	for _, heals := range []bool{true, false} {
-		lists, calls := 0, 0
-		f := modernServer(false, `"capabilities":{"tools":{}}`, func(id, method, _ string) ([]string, error) {
-			if method == "tools/list" {
-				lists++
-				return one(result(id, `"resultType":"complete","tools":[{"name":"t","inputSchema":{"type":"object"}}]`))
-			}
-			if calls++; calls == 1 || !heals {
-				return nil, &upstream.StatusError{Code: 400, Body: []byte(rpcError(id, `"code":-32020,"message":"Mcp-Param-X missing"`))}
-			}
-			return one(result(id, `"resultType":"complete","content":[]`))
-		})
-		srv := front(t, f)
-		session := srv.initialize("2025-11-25")
-		want := result("5", `"content":[]`)
-		if !heals {
-			want = rpcError("5", `"code":-32603,"message":"Mcp-Param-X missing"`)
-		}
-		r := srv.post(session, `{"jsonrpc":"2.0","id":5,"method":"tools/call","params":{"name":"t"}}`)
-		sameJSON(t, r.body, want)
-		if lists != 2 || calls != 2 || r.status != 200 {
-			t.Errorf("%d lists, %d calls, status %d", lists, calls, r.status)
-		}
-	}
-}
-
 func TestToolsWithWrongAnnotationsAreLeftOut(t *testing.T) {
 	for _, schema := range []string{
 		`{"type":"object","properties":{"a":{"type":"number","x-mcp-header":"A"}}}`,
@@ -254,72 +188,6 @@ func toolCalled(id string) string {
 	return `{"jsonrpc":"2.0","id":` + id + `,"method":"tools/call","params":{"name":"t","arguments":{}}}`
 }
 
-func TestQuestionOfAModernServerIsARequestAndItsAnswerTheRetry(t *testing.T) {
-	both(t, func(t *testing.T, piped bool) {
-		f := asksFirst(piped, `"inputRequests":{"k":{"method":"elicitation/create","params":{"mode":"url","url":"https://a.example/x","message":"m"}}},"requestState":"S1"`)
-		srv := front(t, f)
-		session := srv.initializeWith("2025-11-25", `{"elicitation":{"url":{}}}`)
-		events := srv.reads(session, toolCalled("5"))
-		q := <-events
-		named := gjson.Get(q, "params.elicitationId")
-		if len(named.String()) != 36 {
-			t.Errorf("%s", q)
-		}
-		sameJSON(t, q, `{"jsonrpc":"2.0","id":"p-1","method":"elicitation/create","params":{"mode":"url","url":"https://a.example/x","message":"m","elicitationId":`+named.Raw+`}}`)
-		if r := srv.post(session, `{"jsonrpc":"2.0","id":"p-1","result":{"action":"accept","_meta":{"k":1}}}`); r.status != 202 {
-			t.Errorf("%+v", r)
-		}
-		sameJSON(t, <-events, `{"jsonrpc":"2.0","method":"notifications/elicitation/complete","params":{"elicitationId":`+named.Raw+`}}`)
-		sameJSON(t, <-events, result("5", `"content":[{"type":"text","text":"done"}]`))
-		if more, ok := <-events; ok {
-			t.Errorf("and %s", more)
-		}
-		calls := f.said("tools/call")
-		first, second := gjson.Get(calls[0], "id").Int(), gjson.Get(calls[1], "id").Int()
-		if second <= first {
-			t.Errorf("ids %d and %d", first, second)
-		}
-		sameJSON(t, calls[1], fmt.Sprintf(`{"jsonrpc":"2.0","id":%d,"method":"tools/call","params":{"name":"t","arguments":{},"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientCapabilities":{"elicitation":{"url":{}}},"io.modelcontextprotocol/clientInfo":{"name":"c","version":"1"}},"inputResponses":{"k":{"action":"accept"}},"requestState":"S1"}}`, second))
-	})
-}
-
-func TestRefusedQuestionsEndTheCall(t *testing.T) {
-	const asks = `"inputRequests":{"e":{"method":"elicitation/create","params":{"message":"m","requestedSchema":{"type":"object","properties":{}}}},"s":{"method":"sampling/createMessage","params":{"maxTokens":1,"messages":[]}}},"requestState":"S"`
-	f := asksFirst(false, asks)
-	srv := front(t, f)
-	session := srv.initializeWith("2025-11-25", `{"elicitation":{},"sampling":{}}`)
-	events := srv.reads(session, toolCalled("5"))
-	if q := <-events; gjson.Get(q, "id").String() != "p-1" {
-		t.Error(q)
-	}
-	if q := <-events; gjson.Get(q, "id").String() != "p-2" {
-		t.Error(q)
-	}
-	srv.post(session, `{"jsonrpc":"2.0","id":"p-2","error":{"code":-1,"message":"user said no"}}`)
-	sameJSON(t, <-events, `{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":"p-1"}}`)
-	sameJSON(t, <-events, result("5", `"content":[{"type":"text","text":"sampling/createMessage failed: user said no"}],"isError":true`))
-	if n := len(f.said("tools/call")); n != 1 {
-		t.Errorf("%d calls", n)
-	}
-
-	f = asksFirst(false, asks)
-	srv = front(t, f)
-	session = srv.initializeWith("2025-11-25", `{"elicitation":{}}`)
-	sameJSON(t, srv.post(session, toolCalled("6")).body, result("6", `"content":[{"type":"text","text":"Client cannot answer sampling/createMessage"}],"isError":true`))
-	sameJSON(t, srv.post(session, `{"jsonrpc":"2.0","id":7,"method":"prompts/get","params":{"name":"p"}}`).body, rpcError("7", `"code":-32603,"message":"Client cannot answer sampling/createMessage"`))
-}
-
-// TestUndeclaredElicitationIsCancelled: dragoman answers the question, without the client.
-func TestUndeclaredElicitationIsCancelled(t *testing.T) {
-	f := asksFirst(false, `"inputRequests":{"e":{"method":"elicitation/create","params":{"message":"m","requestedSchema":{"type":"object","properties":{}}}}}`)
-	srv := front(t, f)
-	sameJSON(t, srv.post(srv.initialize("2025-03-26"), toolCalled("6")).body, result("6", `"content":[{"type":"text","text":"done"}]`))
-	calls := f.said("tools/call")
-	if last := calls[len(calls)-1]; gjson.Get(last, "params.inputResponses").Raw != `{"e":{"action":"cancel"}}` || gjson.Get(last, "params.requestState").Exists() {
-		t.Error(last)
-	}
-}
-
 func TestServerThatAlwaysAsks(t *testing.T) {
 	rounds := 0
 	f := modernServer(false, `"capabilities":{"prompts":{}}`, func(id, _, _ string) ([]string, error) {
@@ -354,39 +222,6 @@ func TestLoadShedding(t *testing.T) {
 	})
 }
 
-func TestAnswersOfAModernServer(t *testing.T) {
-	for _, c := range []struct{ what, client, request, answer, want string }{
-		{"unknown resultType", "2025-11-25", `"method":"tools/list"`, `"result":{"resultType":"task","taskId":"t1","status":"working"}`,
-			`"error":{"code":-32603,"message":"Unsupported result type: task"}`},
-		{"to an older client", "2025-06-18", `"method":"resources/list"`,
-			`"result":{"resultType":"complete","ttlMs":5,"cacheScope":"public","resources":[{"uri":"u:1","name":"n","icons":[{"src":"data:,"}]}],` + identity + `}`,
-			`"result":{"resources":[{"uri":"u:1","name":"n"}]}`},
-		{"no such method", "2025-11-25", `"method":"x/y"`, `"error":{"code":-32601,"message":"Method not found"}`, `"error":{"code":-32601,"message":"Method not found"}`},
-		{"no such resource", "2025-11-25", `"method":"resources/read","params":{"uri":"u:x"}`,
-			`"error":{"code":-32602,"message":"Resource not found","data":{"uri":"u:x"}}`, `"error":{"code":-32002,"message":"Resource not found","data":{"uri":"u:x"}}`},
-		{"a capability is missing", "2025-11-25", `"method":"tools/list"`,
-			`"error":{"code":-32021,"message":"no","data":{"requiredCapabilities":{}}}`, `"error":{"code":-32603,"message":"no","data":{"requiredCapabilities":{}}}`},
-		{"input where there is none", "2025-11-25", `"method":"tools/list"`, `"result":{"resultType":"input_required","requestState":"S"}`,
-			`"error":{"code":-32603,"message":"the server asks for input, which tools/list does not have"}`},
-	} {
-		t.Run(c.what, func(t *testing.T) {
-			f := modernServer(false, `"capabilities":{"tools":{}}`, func(id, _, _ string) ([]string, error) {
-				body := `{"jsonrpc":"2.0","id":` + id + `,` + c.answer + `}`
-				if strings.Contains(c.answer, `"error"`) {
-					return nil, &upstream.StatusError{Code: 404, Body: []byte(body)}
-				}
-				return one(body)
-			})
-			srv := front(t, f)
-			r := srv.post(srv.initialize(c.client), `{"jsonrpc":"2.0","id":5,`+c.request+`}`)
-			sameJSON(t, r.body, `{"jsonrpc":"2.0","id":5,`+c.want+`}`)
-			if r.status != 200 {
-				t.Errorf("status %d", r.status)
-			}
-		})
-	}
-}
-
 // TestRefusedCredentialsArePassedOn: refusals because of the credentials are passed on unchanged.
 func TestRefusedCredentialsArePassedOn(t *testing.T) {
 	for code, want := range map[int]int{401: 401, 403: 403, 429: 429, 503: 200, 404: 200} {
@@ -401,27 +236,6 @@ func TestRefusedCredentialsArePassedOn(t *testing.T) {
 			}
 		}
 	}
-}
-
-func TestLogLevelIsRemembered(t *testing.T) {
-	both(t, func(t *testing.T, piped bool) {
-		f := modernServer(piped, `"capabilities":{"logging":{}}`, func(id, _, _ string) ([]string, error) {
-			return one(result(id, `"resultType":"complete","prompts":[]`))
-		})
-		srv := front(t, f)
-		session := srv.initialize("2025-11-25")
-		sameJSON(t, srv.post(session, `{"jsonrpc":"2.0","id":6,"method":"logging/setLevel","params":{"level":"debug"}}`).body, result("6", ""))
-		sameJSON(t, srv.post(session, `{"jsonrpc":"2.0","id":6,"method":"logging/setLevel","params":{"level":"loud"}}`).body, rpcError("6", `"code":-32602,"message":"Invalid log level: loud"`))
-		srv.post(session, `{"jsonrpc":"2.0","id":7,"method":"prompts/list"}`)
-		sent := f.sent()
-		if len(sent) != 3 || gjson.Get(sent[2], `params._meta.io\.modelcontextprotocol/logLevel`).String() != "debug" {
-			t.Errorf("%q", sent)
-		}
-
-		srv = front(t, modernServer(piped, `"capabilities":{}`, nil))
-		sameJSON(t, srv.post(srv.initialize("2025-11-25"), `{"jsonrpc":"2.0","id":6,"method":"logging/setLevel","params":{"level":"debug"}}`).body,
-			rpcError("6", `"code":-32601,"message":"Method not found: logging/setLevel"`))
-	})
 }
 
 // TestLogLevelBeforeTheClientNamesOne: the configured level applies, also after a reload, and only
@@ -651,24 +465,4 @@ func TestModernServerThatIsLostInACall(t *testing.T) {
 		t.Errorf("%s", answer)
 	}
 	eventually(t, "the session is over", func() bool { return srv.Table.Len() == 0 })
-}
-
-func TestClientThatDoesNotAnswerAModernServer(t *testing.T) {
-	f := asksFirst(false, `"inputRequests":{"r":{"method":"roots/list"}}`)
-	srv := front(t, f, func(c *config.Config) { c.Bridge.ParkTimeout = 10 * time.Millisecond })
-	events := srv.reads(srv.initializeWith("2025-06-18", `{"roots":{}}`), toolCalled("5"))
-	sameJSON(t, <-events, `{"jsonrpc":"2.0","id":"p-1","method":"roots/list"}`)
-	sameJSON(t, <-events, `{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":"p-1"}}`)
-	sameJSON(t, <-events, result("5", `"content":[{"type":"text","text":"Client did not answer in time"}],"isError":true`))
-}
-
-func TestBatchInFrontOfAModernServer(t *testing.T) {
-	both(t, func(t *testing.T, piped bool) {
-		f := modernServer(piped, `"capabilities":{"prompts":{}}`, func(id, method, _ string) ([]string, error) {
-			return one(result(id, `"resultType":"complete","is":"`+method+`"`))
-		})
-		srv := front(t, f)
-		r := srv.post(srv.initialize("2025-03-26"), `[{"jsonrpc":"2.0","id":5,"method":"prompts/list"},{"jsonrpc":"2.0","id":"a","method":"ping"},{"jsonrpc":"2.0","id":6,"method":"prompts/get","params":{"name":"p"}}]`)
-		sameJSON(t, r.body, `[`+result("5", `"is":"prompts/list"`)+`,`+result(`"a"`, "")+`,`+result("6", `"is":"prompts/get"`)+`]`)
-	})
 }

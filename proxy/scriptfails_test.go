@@ -39,6 +39,12 @@ client gets 200 {"jsonrpc":"2.0","id":1,"result":{"b":[]}}
 		{"not a step", "client gets 200", "client hears 200", `a.txt:13: want [client|server`},
 		{"not a section", "-- steps --", "-- stops --", `a.txt:5: want -- client`},
 		{"no such transport", "over http,sse,stdio --\n-- steps", "over carrier --\n-- steps", `a.txt:4: want transports`},
+		{"a client that leaves without a request", "client sends {", "client leaves\nclient sends {", "a.txt:6: client leaves, but has no request"},
+		{"a server that leaves", "client sends {", "server leaves\nclient sends {", `a.txt:6: want [client|server`},
+		{"a header of what the server sends", "\nclient gets {", "\nwith X-Y: z\nclient gets {", `a.txt:11: want [client|server`},
+		{"the stream of no request", `server sends {"jsonrpc":"2.0","method"`, `server sends for "<other>" {"jsonrpc":"2.0","method"`, `a.txt:8: "<other>" has no value yet`},
+		{"the stream of the call", `server sends {"jsonrpc":"2.0","method"`, `server sends for "<call>" {"jsonrpc":"2.0","method"`, ""},
+		{"a value that is a name", "-- steps --", "-- names --\ncall text\n-- steps --", "a.txt:9: want no value with a name"},
 		{"no such revision", "-- client 2025-06-18", "-- client 2025-06-19", `a.txt:3: want a revision`},
 		{"no sentence", "# \"A sentence.\"\n# https", "# http", `a.txt:1: a script begins with`},
 	} {
@@ -86,4 +92,38 @@ client gets 404 {"jsonrpc":"2.0","id":1,"result":{}}
 			t.Errorf("%s: %v", from, err)
 		}
 	})
+}
+
+// TestScriptsCompareHeaders: an HTTP header that differs is an error over HTTP only, in both directions.
+func TestScriptsCompareHeaders(t *testing.T) {
+	const right = `# "A sentence." https://modelcontextprotocol.io/specification/2025-06-18
+-- client 2025-06-18 over http,stdio --
+-- server 2025-06-18 over http,stdio --
+-- steps --
+client sends {"jsonrpc":"2.0","id":1,"method":"ping"}
+with Authorization: Bearer a
+server gets {"jsonrpc":"2.0","id":"<call>","method":"ping"}
+with Mcp-Name:
+server sends {"jsonrpc":"2.0","id":"<call>","result":{}}
+client gets {"jsonrpc":"2.0","id":1,"result":{}}
+with Content-Type: application/json
+`
+	for _, c := range []struct{ old, new, who, want string }{
+		{"", "", "", ""},
+		{"Mcp-Name:", "Mcp-Name: x", "server", `a.txt:7: server gets header Mcp-Name: "", want "x"`},
+		{"Mcp-Name:", "Content-Type:", "server", `a.txt:7: server gets header Content-Type: "application/json", want ""`},
+		{"application/json", "text/event-stream", "client", `a.txt:10: client gets header Content-Type: "application/json", want "text/event-stream"`},
+	} {
+		s, err := readScript("a.txt", strings.Replace(right, c.old, c.new, 1))
+		if err != nil {
+			t.Fatal(err)
+		}
+		s.each(func(play scriptPlay, client, server scriptPeer, from, to string) {
+			fails := c.who == "server" && to == "http" || c.who == "client" && from == "http"
+			err := s.play(t, play, client, server, from, to, patience)
+			if (err != nil) != fails || fails && !strings.HasPrefix(err.Error(), c.want) {
+				t.Errorf("%s to %s: got %v, want %s", from, to, err, c.want)
+			}
+		})
+	}
 }

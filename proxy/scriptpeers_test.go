@@ -7,6 +7,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -16,12 +17,17 @@ import (
 	"github.com/dragoman-proxy/dragoman/translate"
 )
 
-// scriptMessage is a message that a peer got. The status is that of an HTTP response, for a client over HTTP.
-type scriptMessage struct{ text, status string }
+// scriptMessage is a message that a peer got. The status is that of an HTTP response, for a client over HTTP; the header is
+// that of the request or response, over HTTP only.
+type scriptMessage struct {
+	text, status string
+	header       http.Header
+}
 
 // scriptServer is the server of a script. It answers the handshake by itself.
 type scriptServer struct {
 	*peertest.Server
+	over  string
 	inbox chan scriptMessage
 
 	mu   sync.Mutex
@@ -35,11 +41,14 @@ type scriptRequest struct {
 
 // serveScript makes a server that puts what it gets into its inbox.
 func serveScript(t *testing.T, is scriptPeer, over string) *scriptServer {
-	s := &scriptServer{inbox: make(chan scriptMessage, 1000)}
+	s := &scriptServer{over: over, inbox: make(chan scriptMessage, 1000)}
 	modern := translate.Lookup(is.revision).Modern
 	s.Server = peertest.NewServer(t, peertest.Over(over), func(u *peertest.Turn) {
 		result := func(body string) { u.Answer(200, `{"jsonrpc":"2.0","id":`+u.ID+`,"result":`+body+`}`) }
 		switch known, ok := is.answers[u.Method]; {
+		case is.handshake && u.Method == map[bool]string{false: "initialize", true: "server/discover"}[modern],
+			is.handshake && u.Method == "notifications/initialized":
+			s.receive(u)
 		case u.Method == "initialize" && !modern:
 			result(`{"protocolVersion":"` + is.revision + `","capabilities":` + is.capabilities + `,"serverInfo":{"name":"s","version":"2"}}`)
 		case u.Method == "server/discover" && modern:
@@ -63,14 +72,18 @@ func serveScript(t *testing.T, is scriptPeer, over string) *scriptServer {
 // receive puts a message into the inbox, and keeps an HTTP request open until it has its response.
 func (s *scriptServer) receive(u *peertest.Turn) {
 	r := &scriptRequest{Turn: u, done: make(chan struct{})}
+	m := scriptMessage{text: u.Text}
+	if s.over == "http" {
+		m.header = u.Header
+	}
 	if u.ID == "" || u.Method == "" {
-		s.inbox <- scriptMessage{text: u.Text}
+		s.inbox <- m
 		return
 	}
 	s.mu.Lock()
 	s.open = append(s.open, r)
 	s.mu.Unlock()
-	s.inbox <- scriptMessage{text: u.Text}
+	s.inbox <- m
 	select {
 	case <-r.done:
 	case <-u.Ctx.Done():
@@ -78,8 +91,8 @@ func (s *scriptServer) receive(u *peertest.Turn) {
 }
 
 // send sends a message: a response as the body of its request's HTTP response, if nothing came before on it; what
-// is no response on the newest open request's stream, or on the standing stream.
-func (s *scriptServer) send(m, status string, unasked bool) error {
+// is no response on the stream of the open request of, if that is "" of the newest, or on the standing stream.
+func (s *scriptServer) send(m, of, status string, unasked bool) error {
 	if unasked {
 		s.Unasked(m)
 		return nil
@@ -90,7 +103,7 @@ func (s *scriptServer) send(m, status string, unasked bool) error {
 	for n := len(s.open) - 1; n >= 0; n-- {
 		r := s.open[n]
 		switch {
-		case response && r.ID != id:
+		case response && r.ID != id, of != "" && r.ID != of:
 			continue
 		case !response:
 			r.Say(m)
@@ -116,19 +129,24 @@ type scriptClient struct {
 	*peertest.Client
 	sse   *peertest.SSEClient // nil but over HTTP+SSE
 	inbox chan scriptMessage
+	is    scriptPeer
+	last  *peertest.Reply // the response to the newest request
+	left  atomic.Pointer[peertest.Reply]
 	posts sync.WaitGroup // HTTP responses that are being read, but for the standing stream
 }
 
 func openScript(t *testing.T, p proxied, is scriptPeer, over string) *scriptClient {
-	c := &scriptClient{inbox: make(chan scriptMessage, 1000)}
+	c := &scriptClient{is: is, inbox: make(chan scriptMessage, 1000)}
 	modern := translate.Lookup(is.revision).Modern
 	if over == "sse" {
 		c.sse = overSSE(t, p)
-		c.sse.Post(initialize(is.revision, is.capabilities))
-		if got := c.sse.Next(); gjson.Get(got, "result.protocolVersion").String() != is.revision {
-			t.Fatalf("initialize: %s", got)
+		if !is.handshake {
+			c.sse.Post(initialize(is.revision, is.capabilities))
+			if got := c.sse.Next(); gjson.Get(got, "result.protocolVersion").String() != is.revision {
+				t.Fatalf("initialize: %s", got)
+			}
+			c.sse.Post(`{"jsonrpc":"2.0","method":"notifications/initialized"}`)
 		}
-		c.sse.Post(`{"jsonrpc":"2.0","method":"notifications/initialized"}`)
 		go func() {
 			for in := c.sse.In; ; {
 				line, err := in.ReadString('\n')
@@ -143,7 +161,7 @@ func openScript(t *testing.T, p proxied, is scriptPeer, over string) *scriptClie
 		return c
 	}
 	c.Client = p.client(t, over == "stdio")
-	if !modern {
+	if !modern && !is.handshake {
 		if got := gjson.Get(c.Initialize(is.revision, is.capabilities), "result.protocolVersion").String(); got != is.revision {
 			t.Fatalf("initialize: %s", got)
 		}
@@ -168,17 +186,29 @@ func openScript(t *testing.T, p proxied, is scriptPeer, over string) *scriptClie
 }
 
 // send sends a message. Over HTTP it waits until a message that is no request was accepted.
-func (c *scriptClient) send(m string) error {
+func (c *scriptClient) send(m string, header []scriptHeader) error {
 	if c.sse != nil {
 		c.sse.Post(m)
 		return nil
 	}
-	r := c.Say(m)
+	var more []string
+	if task := gjson.Get(m, "params.taskId"); translate.Lookup(c.is.revision).Modern && task.Exists() {
+		more = append(more, "Mcp-Name", task.Str)
+	}
+	for _, h := range header {
+		more = append(more, h.name, h.value)
+	}
+	r := c.Say(m, more...)
 	if r.Begun == nil {
 		return nil
 	}
 	read := func(r *peertest.Reply) { c.posts.Go(func() { c.read(r) }) }
 	if first := gjson.Parse(m); first.Get("method").Exists() && first.Get("id").Exists() || first.IsArray() {
+		c.last = r
+		if first.Get("method").Str == "initialize" {
+			c.posts.Go(func() { c.begin(r) }) // the steps get its response before they send more
+			return nil
+		}
 		read(r)
 		return nil
 	}
@@ -189,6 +219,25 @@ func (c *scriptClient) send(m string) error {
 	case <-time.After(patience):
 		return errors.New("client sends a message, but it is not accepted")
 	}
+}
+
+// begin reads the response to initialize, and takes over its session.
+func (c *scriptClient) begin(r *peertest.Reply) {
+	<-r.Begun
+	if c.Session = r.Header.Get("Mcp-Session-Id"); c.is.revision >= "2025-06-18" {
+		c.Version = c.is.revision
+	}
+	c.read(r)
+}
+
+// leave closes the response to the newest request.
+func (c *scriptClient) leave() error {
+	if c.last == nil {
+		return errors.New("client leaves, but has no request over HTTP: use [client http]")
+	}
+	c.left.Store(c.last)
+	c.last.Leave()
+	return nil
 }
 
 // ended waits until the responses to all requests have ended.
@@ -209,10 +258,10 @@ func (c *scriptClient) read(r *peertest.Reply) {
 	<-r.Begun
 	status, n := strconv.Itoa(r.Status), 0
 	for m := range r.Events {
-		c.inbox <- scriptMessage{m, status}
+		c.inbox <- scriptMessage{m, status, r.Header}
 		n++
 	}
-	if n == 0 && r.Status != http.StatusAccepted && r.Status != 0 {
-		c.inbox <- scriptMessage{"", status}
+	if n == 0 && c.left.Load() != r && r.Status != http.StatusAccepted && r.Status != 0 {
+		c.inbox <- scriptMessage{"", status, r.Header}
 	}
 }

@@ -38,6 +38,7 @@ type scriptPeer struct {
 	transports   []string
 	capabilities string
 	listens      bool              // the client opens the standing stream
+	handshake    bool              // the steps show the handshake
 	answers      map[string]string // the results of requests that the steps do not show, by method
 }
 
@@ -54,14 +55,20 @@ type scriptStep struct {
 	who, does string
 	unasked   bool
 	status    string
+	of        string   // the request on whose stream the server sends
 	messages  []string // for "gets", several in any order
 	either    bool     // only one of them comes
+	header    []scriptHeader
 }
 
+// scriptHeader is an HTTP header of a message. It is not compared, and not sent, on other transports.
+type scriptHeader struct{ name, value string }
+
 var (
+	scriptHeaders = regexp.MustCompile(`^with ([A-Za-z-]+):(?: (.*))?$`)
 	scriptSection = regexp.MustCompile(`^-- (.*) --$`)
 	scriptPeers   = regexp.MustCompile(`^(client|server) (\S+) over (\S+)$`)
-	scriptSteps   = regexp.MustCompile(`^(?:\[(client|server) (http|sse|stdio)\] )?(client|server) (sends|gets)( unasked)?(?: (\d{3}))?(?: ([{\[].*))?$`)
+	scriptSteps   = regexp.MustCompile(`^(?:\[(client|server) (http|sse|stdio)\] )?(client|server) (sends|gets|leaves)(?: (unasked)| for ("<[a-z0-9-]+>"))?(?: (\d{3}))?(?: ([{\[].*))?$`)
 )
 
 // readScript reads a script. Its error names the line.
@@ -117,15 +124,20 @@ func readScript(file, text string) (*scriptText, error) {
 				peer.capabilities = rest
 			case word == "listens" && section == "client":
 				peer.listens = true
+			case line == "shows the handshake":
+				peer.handshake = true
 			case word == "answers" && section == "server":
 				method, result, _ := strings.Cut(rest, " ")
 				peer.answers[method] = result
 			default:
-				return nil, wrong("capabilities {…}, listens (of a client) or answers METHOD {…} (of a server)")
+				return nil, wrong("capabilities {…}, shows the handshake, listens (of a client) or answers METHOD {…} (of a server)")
 			}
 		case "config":
 			s.config += line + "\n"
 		case "names":
+			for name, text := range s.names { // a name may be made of names above it
+				rest = strings.ReplaceAll(rest, name, text)
+			}
 			s.names["<"+word+">"] = rest
 		case "steps":
 			steps := &s.plays[len(s.plays)-1].steps
@@ -134,16 +146,27 @@ func readScript(file, text string) (*scriptText, error) {
 				last.messages = append(last.messages, rest)
 				continue
 			}
-			m := scriptSteps.FindStringSubmatch(line)
-			if m == nil || m[6]+m[7] == "" {
-				return nil, wrong("[client|server http|sse|stdio] client|server sends|gets [unasked] [STATUS] {…}, or after gets: and {…}")
+			if h := scriptHeaders.FindStringSubmatch(line); h != nil && len(*steps) > 0 && (*steps)[len(*steps)-1].takesHeader() {
+				last := &(*steps)[len(*steps)-1]
+				last.header = append(last.header, scriptHeader{h[1], h[2]})
+				continue
 			}
-			st := scriptStep{line: at, who: m[3], does: m[4], unasked: m[5] != "", status: m[6]}
+			m := scriptSteps.FindStringSubmatch(line)
+			if m == nil || (m[7]+m[8] == "") != (m[4] == "leaves") || m[4] == "leaves" && m[3] != "client" {
+				return nil, wrong("[client|server http|sse|stdio] client|server sends|gets [unasked|for \"<request>\"] [STATUS] {…} or client leaves, " +
+					"after gets: and {…}, or after gets and client sends: with HEADER: VALUE")
+			}
+			st := scriptStep{line: at, who: m[3], does: m[4], unasked: m[5] != "", of: m[6], status: m[7]}
+			for name := range s.names {
+				if strings.Contains(line, `"`+name+`"`) {
+					return nil, wrong("no value with a name of the section names: " + name)
+				}
+			}
 			if m[1] != "" {
 				st.condition = m[1] + " " + m[2]
 			}
-			if m[7] != "" {
-				st.messages = []string{m[7]}
+			if m[8] != "" {
+				st.messages = []string{m[8]}
 			}
 			*steps = append(*steps, st)
 		default:
@@ -157,6 +180,11 @@ func readScript(file, text string) (*scriptText, error) {
 		return nil, fmt.Errorf("%s:1: a script begins with a comment: a sentence of the specification, and its address", file)
 	}
 	return s, nil
+}
+
+// takesHeader returns whether a script may have the headers of a step.
+func (st *scriptStep) takesHeader() bool {
+	return len(st.messages) == 1 && (st.does == "gets" || st.who == "client")
 }
 
 // TestScripts plays all scripts, each over every pair of its transports.
@@ -284,6 +312,9 @@ func (p *played) step(st scriptStep, capabilities string) error {
 		st.messages = slices.Clone(st.messages)
 		st.messages[n] = m
 	}
+	if st.does == "leaves" {
+		return p.client.leave()
+	}
 	if st.does == "sends" {
 		m := ""
 		if len(st.messages) > 0 {
@@ -293,9 +324,16 @@ func (p *played) step(st scriptStep, capabilities string) error {
 			}
 		}
 		if st.who == "client" {
-			return p.client.send(m)
+			return p.client.send(m, st.header)
 		}
-		return p.server.send(m, st.status, st.unasked)
+		of := ""
+		if st.of != "" {
+			var err error
+			if of, err = p.filled(st.of); err != nil {
+				return err
+			}
+		}
+		return p.server.send(m, of, st.status, st.unasked)
 	}
 	want := slices.Clone(st.messages)
 	for {
@@ -307,7 +345,7 @@ func (p *played) step(st scriptStep, capabilities string) error {
 		select {
 		case got = <-inbox:
 		case <-time.After(p.wait):
-			return fmt.Errorf("%s gets nothing, want %s %s", st.who, st.status, strings.Join(want, "\nand "))
+			return fmt.Errorf("%s gets nothing, want %s %s%s", st.who, st.status, strings.Join(want, "\nand "), p.others())
 		}
 		at := slices.IndexFunc(want, func(w string) bool { return p.same(got.text, w) })
 		if at < 0 && (len(want) > 0 || got.text != "") {
@@ -316,6 +354,11 @@ func (p *played) step(st scriptStep, capabilities string) error {
 		if st.status != "" && got.status != "" && got.status != st.status {
 			return fmt.Errorf("%s gets status %s, want %s, with %s", st.who, got.status, st.status, got.text)
 		}
+		for _, h := range st.header {
+			if have := strings.Join(got.header.Values(h.name), ", "); got.header != nil && have != h.value {
+				return fmt.Errorf("%s gets header %s: %q, want %q, with %s", st.who, h.name, have, h.value, got.text)
+			}
+		}
 		if len(want) > 0 {
 			want = slices.Delete(want, at, at+1)
 		}
@@ -323,6 +366,17 @@ func (p *played) step(st scriptStep, capabilities string) error {
 			return nil
 		}
 	}
+}
+
+// others returns what has come that no step has taken.
+func (p *played) others() (text string) {
+	for len(p.client.inbox) > 0 {
+		text += "\n client has " + (<-p.client.inbox).text
+	}
+	for len(p.server.inbox) > 0 {
+		text += "\n server has " + (<-p.server.inbox).text
+	}
+	return text
 }
 
 // placeholder matches the texts that stand for a value: the first time for any, later for the same.
