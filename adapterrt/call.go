@@ -1,6 +1,7 @@
 package adapterrt
 
 import (
+	"slices"
 	"strings"
 	"time"
 
@@ -87,10 +88,8 @@ func (c *call) stray(key []byte) {
 	if len(name) > maxUnknownName {
 		name = clean.FirstRunes(name, maxUnknownName)
 	}
-	for _, u := range c.unknown {
-		if u == name {
-			return
-		}
+	if slices.Contains(c.unknown, name) {
+		return
 	}
 	if len(c.unknown) < httpcall.MaxUnknown {
 		c.unknown = append(c.unknown, name)

@@ -13,30 +13,17 @@ type (
 	Source    = file.Source
 	Problem   = file.Problem
 	LoadError = file.LoadError
-	Category  = file.Category
 	Header    = file.Header
 	Failure   = failure.Failure
 	Notice    = failure.Notice
 	Callback  = credential.Callback
 )
 
-// The severities of a [Problem].
-const (
-	Error   = file.Error
-	Warning = file.Warning
-)
+// Error is the severity of a [Problem] that stops a file from being loaded.
+const Error = file.Error
 
-// The categories, and the failure code that callers act on.
-const (
-	AnyCategory = file.AnyCategory
-	Create      = file.Create
-	Read        = file.Read
-	Update      = file.Update
-	Delete      = file.Delete
-	Execute     = file.Execute
-
-	ConfirmationRequired = failure.ConfirmationRequired
-)
+// ConfirmationRequired is the failure code that callers act on.
+const ConfirmationRequired = failure.ConfirmationRequired
 
 // Find returns the adapter files of sources: the files that sources name, and the files
 // called *-adapter.md in the directories that they name, in the order of their names.

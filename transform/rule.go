@@ -23,8 +23,6 @@ type rule struct {
 	schema       string // strip, derive or keep
 	refuse       bool   // return an error in the place of a result that cannot fit
 	full         bool   // steps before the capper are left out
-	include      []string
-	exclude      []string
 	config       *Rule
 	settled      bool   // the rule names an adapter: no other source is looked for
 	where        string // rules[2]; "" where no rule matched
@@ -56,7 +54,7 @@ func compile(c *Config, sources map[string]Source, path string, r *Rule) (*rule,
 		maxChars: r.MaxChars, marker: r.marker(), pageSize: max(r.PageSize, r.MaxItems),
 		wrap: r.PageShape == "wrap", budget: c.DefaultMaxTokens, schema: r.OutputSchema, settled: r.Adapter != "",
 		refuse: r.OnConflict == "error", full: r.Detail == "full",
-		include: r.IncludeFields, exclude: r.ExcludeFields, config: r, where: strings.TrimSuffix(path, "."),
+		config: r, where: strings.TrimSuffix(path, "."),
 	}
 	for _, n := range []*int{r.MaxTokens, r.MaxResponseTokens} {
 		if n != nil {

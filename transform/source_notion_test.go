@@ -40,3 +40,24 @@ func TestNotionSource(t *testing.T) {
 		}
 	}
 }
+
+// TestOptionsOfSourcesAreChecked gives each option with a range a value outside of it.
+func TestOptionsOfSourcesAreChecked(t *testing.T) {
+	for _, c := range []struct {
+		source Source
+		option string
+		value  any
+	}{
+		{notionSource{}, "output_format", "html"},
+		{notionSource{}, "max_nesting", 0},
+		{notionSource{}, "max_nesting", 51},
+		{notionSource{}, "unknown", ""},
+		{notionSource{}, "escape", "none"},
+		{linearSource{}, "detail", "more"},
+	} {
+		_, err := ResolveOptions(c.source, map[string]any{c.option: c.value})
+		if e, ok := errors.AsType[*OptionError](err); !ok || e.Option != c.option {
+			t.Errorf("%s = %v: %v", c.option, c.value, err)
+		}
+	}
+}

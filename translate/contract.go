@@ -2,6 +2,7 @@ package translate
 
 import (
 	"errors"
+	"slices"
 
 	"github.com/dragoman-proxy/dragoman/translate/wire"
 )
@@ -64,7 +65,7 @@ func (t *Translator) translate(message []byte, facts wire.Facts, method wire.Met
 	if err := m.Scan(append([]byte(nil), message...), t.Shape()); err != nil {
 		return nil, errors.Join(ErrJSON, t.ScanError(&m, err))
 	}
-	if !isOf(m.Kind, kinds) {
+	if !slices.Contains(kinds, m.Kind) {
 		return nil, errors.Join(ErrTranslation, errors.New("a "+m.Kind.String()+" is not expected here"))
 	}
 	if m.Kind.Response() {
@@ -81,13 +82,4 @@ func (t *Translator) translate(message []byte, facts wire.Facts, method wire.Met
 		return nil, errors.Join(ErrTranslation, ErrDropped)
 	}
 	return out, nil
-}
-
-func isOf(kind wire.Kind, kinds []wire.Kind) bool {
-	for _, k := range kinds {
-		if k == kind {
-			return true
-		}
-	}
-	return false
 }

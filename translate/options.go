@@ -1,6 +1,9 @@
 package translate
 
-import "fmt"
+import (
+	"fmt"
+	"slices"
+)
 
 // Options are the switches of the translation. An empty string stands for the default.
 type Options struct {
@@ -39,12 +42,7 @@ func (o Options) Validate() error {
 }
 
 func among(value string, may []string) bool {
-	for _, m := range may {
-		if value == m {
-			return true
-		}
-	}
-	return value == ""
+	return value == "" || slices.Contains(may, value)
 }
 
 func (o Options) withDefaults() Options {

@@ -60,7 +60,6 @@ type node struct {
 	line    int            // in the file
 	text    string
 	integer bool    // number: written as an integer
-	plain   bool    // scalar: not quoted
 	list    []*node // array
 	fields  []field // object, in the order of the file
 }
@@ -231,7 +230,7 @@ func (b *treeBuilder) mapping(y *yaml.Node, line, depth int) (*node, error) {
 // scalar resolves an unquoted value with the YAML 1.2 core schema, so that "no", "on" and
 // dates stay strings: https://yaml.org/spec/1.2.2/#103-core-schema
 func scalar(s string) *node {
-	n := &node{kind: wire.String, text: s, plain: true}
+	n := &node{kind: wire.String, text: s}
 	switch s {
 	case "", "~", "null", "Null", "NULL":
 		n.kind = wire.Null

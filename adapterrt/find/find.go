@@ -69,7 +69,6 @@ type entry struct {
 	length   float64
 	summary  []string // the words of the summary, each once
 	last     []string // the words of the last part of the path that is not a parameter
-	static   int      // the number of such parts
 	group    int      // index of the group; -1 for none
 }
 
@@ -103,7 +102,6 @@ func New(docs []Doc) *Index {
 				continue
 			}
 			e.last = add(part, pathWeight)
-			e.static++
 		}
 		for _, p := range d.Params {
 			add(p, restWeight)

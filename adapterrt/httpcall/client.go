@@ -134,10 +134,8 @@ func allowedAddress(a netip.Addr, publicOnly bool) bool {
 			return false
 		}
 	}
-	for _, d := range deniedAddresses {
-		if a == d {
-			return false
-		}
+	if slices.Contains(deniedAddresses, a) {
+		return false
 	}
 	if !a.IsValid() || a.IsUnspecified() || thisNetwork.Contains(a) || a.IsMulticast() || a.IsLinkLocalUnicast() {
 		return false

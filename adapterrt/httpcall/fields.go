@@ -108,9 +108,7 @@ func (c *Call) Selected(data []byte, s *file.Selection, paged bool) []byte {
 	}
 	if len(path) == 0 && wire.KindOf(data) == wire.Object {
 		keep := &file.Selection{Children: map[string]*file.Selection{"pageInfo": {Whole: true}, "pagination": {Whole: true}}}
-		for k, v := range s.Children {
-			keep.Children[k] = v
-		}
+		maps.Copy(keep.Children, s.Children)
 		s = keep
 	}
 	return s.ProjectAt(make([]byte, 0, len(data)), data, path)

@@ -165,8 +165,6 @@ func canonical(b *bytes.Buffer, n *node, top bool) {
 // origin is the block x-source of a file.
 type origin struct {
 	there      bool
-	title      string
-	version    string
 	digest     string
 	baseURL    string
 	options    Options
@@ -182,7 +180,7 @@ func (f *front) origin() (o origin) {
 		return o
 	}
 	s := n.get("selection")
-	o = origin{there: true, title: n.str("title"), version: n.word("version"), digest: n.str("sha256"), baseURL: n.str("base_url")}
+	o = origin{there: true, digest: n.str("sha256"), baseURL: n.str("base_url")}
 	o.options = Options{
 		Include: s.strs("include"), Exclude: s.strs("exclude"), Split: Split(s.str("split")), group: s.str("group"),
 		Server: s.word("server"), Deprecated: s.flag("deprecated"), Fields: s.flag("fields"),

@@ -34,7 +34,6 @@ import (
 // use.
 type Adapters struct {
 	runtime *adapterrt.Runtime
-	opt     adapterrt.Options // the options of runtime
 	sources []adapterrt.Source
 	log     *zap.Logger
 	given   []transform.Rule // the rules in the adapter files; srv.reloading guards changes
@@ -62,7 +61,7 @@ func New(cfg config.Adapters, key []byte, tokens *oauth.Store, replicas *store.S
 		sum := sha256.Sum256(append([]byte("adapter cursors\x00"), key...))
 		opt.CursorKey = sum[:]
 	}
-	a := &Adapters{opt: opt, sources: cfg.List(), shaping: shaping, metrics: m, log: log, callerHeaders: cfg.CallerHeaders()}
+	a := &Adapters{sources: cfg.List(), shaping: shaping, metrics: m, log: log, callerHeaders: cfg.CallerHeaders()}
 	rt, err := adapterrt.New(opt)
 	if err != nil {
 		return nil, err

@@ -7,6 +7,7 @@ import (
 	"encoding/binary"
 	"fmt"
 	"io"
+	"maps"
 	"net/http"
 	"strconv"
 	"time"
@@ -133,9 +134,7 @@ func (x *exporter) post(ctx context.Context, body []byte) (after time.Duration, 
 	if err != nil {
 		return never, err
 	}
-	for name, values := range x.header {
-		req.Header[name] = values
-	}
+	maps.Copy(req.Header, x.header)
 	req.Header.Set("Content-Type", "application/x-protobuf")
 	req.Header.Set("Content-Encoding", "gzip")
 	resp, err := x.client.Do(req)

@@ -80,15 +80,6 @@ func TestGolden(t *testing.T) {
 	}
 }
 
-func TestOptionsAreChecked(t *testing.T) {
-	if err := Defaults().Validate(); err != nil {
-		t.Error(err)
-	}
-	if err := (Options{Detail: "more"}).Validate(); err == nil || !strings.HasPrefix(err.Error(), "detail:") {
-		t.Error(err)
-	}
-}
-
 func TestWhatIsNotJSONIsAnError(t *testing.T) {
 	if out, ok, err := Convert([]byte("x"), []byte(`{"title":`), Defaults()); ok || !errors.Is(err, tree.ErrSyntax) || string(out) != "x" {
 		t.Errorf("%s, %t, %v", out, ok, err)

@@ -1,7 +1,5 @@
 package linear
 
-import "fmt"
-
 // Options say what a summary holds.
 type Options struct {
 	// Detail is "minimal" for id, title, status, assignee and priority, or
@@ -12,11 +10,3 @@ type Options struct {
 
 // Defaults returns the options that apply if a configuration sets none.
 func Defaults() Options { return Options{Detail: "minimal"} }
-
-// Validate returns an error that names the option which is out of its range.
-func (o Options) Validate() error {
-	if o.Detail != "minimal" && o.Detail != "standard" {
-		return fmt.Errorf("detail: %q is neither minimal nor standard", o.Detail)
-	}
-	return nil
-}

@@ -19,8 +19,6 @@
 package notion
 
 import (
-	"fmt"
-
 	"github.com/dragoman-proxy/dragoman/transform/tree"
 )
 
@@ -46,21 +44,6 @@ type Options struct {
 // Defaults returns the options that apply if a configuration sets none.
 func Defaults() Options {
 	return Options{Output: Markdown, MaxNesting: 10, Unknown: "note", Escape: "minimal"}
-}
-
-// Validate returns an error that names the option which is out of its range.
-func (o Options) Validate() error {
-	switch {
-	case o.Output != Markdown && o.Output != JSON:
-		return fmt.Errorf("output_format: %q is neither %s nor %s", o.Output, Markdown, JSON)
-	case o.MaxNesting < 1 || o.MaxNesting > 50:
-		return fmt.Errorf("max_nesting: %d is out of range: it must be 1 to 50", o.MaxNesting)
-	case o.Unknown != "note" && o.Unknown != "skip":
-		return fmt.Errorf("unknown: %q is neither note nor skip", o.Unknown)
-	case o.Escape != "minimal" && o.Escape != "full":
-		return fmt.Errorf("escape: %q is neither minimal nor full", o.Escape)
-	}
-	return nil
 }
 
 // Recognize reports whether v is a block or page of Notion's API, or a list of

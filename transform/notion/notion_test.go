@@ -95,24 +95,6 @@ func convert(t *testing.T, in string, o Options) string {
 	return string(out)
 }
 
-func TestOptionsAreChecked(t *testing.T) {
-	if err := Defaults().Validate(); err != nil {
-		t.Error(err)
-	}
-	for want, change := range map[string]func(*Options){
-		"output_format": func(o *Options) { o.Output = "html" },
-		"max_nesting":   func(o *Options) { o.MaxNesting = 51 },
-		"unknown":       func(o *Options) { o.Unknown = "" },
-		"escape":        func(o *Options) { o.Escape = "none" },
-	} {
-		o := Defaults()
-		change(&o)
-		if err := o.Validate(); err == nil || !strings.HasPrefix(err.Error(), want+":") {
-			t.Errorf("%s: %v", want, err)
-		}
-	}
-}
-
 func TestWhatIsNotJSONIsAnError(t *testing.T) {
 	if out, ok, err := Convert([]byte("x"), []byte(`{"object":"block"`), Defaults()); ok || !errors.Is(err, tree.ErrSyntax) || string(out) != "x" {
 		t.Errorf("%s, %t, %v", out, ok, err)
