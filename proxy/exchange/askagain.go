@@ -2,7 +2,6 @@ package exchange
 
 import (
 	"bytes"
-	"sync"
 
 	"go.uber.org/zap"
 
@@ -86,7 +85,7 @@ func (x *Exchange) putter() func([]byte) bool {
 		}
 	}
 	if x.injected == nil {
-		x.injected = &injected{x: x, spawn: x.Common.Host.Spawn}
+		x.injected = &injected{spawn: x.Common.Host.Spawn, open: func() bool { return x.to != nil }, send: x.sendOwn}
 		if x.to != nil { // event unlocks it
 			x.injected.lock()
 		}
@@ -94,54 +93,9 @@ func (x *Exchange) putter() func([]byte) bool {
 	return x.injected.put
 }
 
-// injected lets other goroutines send messages to the client of an exchange, between those of its stream. Its methods may be
-// called on nil.
-type injected struct {
-	spawn func(func())
-
-	mu sync.Mutex // held while the client is sent something
-	x  *Exchange  // nil after Done
-}
-
-func (in *injected) lock() {
-	if in != nil {
-		in.mu.Lock()
+// sendOwn sends the client of x a message of dragoman's own as if the server had sent it.
+func (x *Exchange) sendOwn(m []byte) {
+	if out, ok := x.FromServer(m); ok {
+		x.send(sse.Event{Data: out})
 	}
-}
-
-func (in *injected) unlock() {
-	if in != nil {
-		in.mu.Unlock()
-	}
-}
-
-// end makes put return false.
-func (in *injected) end() {
-	if in != nil {
-		in.lock()
-		defer in.unlock()
-		in.x = nil
-	}
-}
-
-// put sends a message of dragoman's own as if the server had sent it. It does not wait for the client. It returns false if
-// Answer does not run.
-func (in *injected) put(m []byte) bool {
-	if in.mu.TryLock() { // else the client is being sent something
-		over := in.x == nil || in.x.to == nil
-		in.mu.Unlock()
-		if over {
-			return false
-		}
-	}
-	in.spawn(func() {
-		in.lock()
-		defer in.unlock()
-		if x := in.x; x != nil && x.to != nil {
-			if out, ok := x.FromServer(m); ok {
-				x.send(sse.Event{Data: out})
-			}
-		}
-	})
-	return true
 }

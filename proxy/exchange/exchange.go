@@ -9,7 +9,7 @@
 //   - exchange.go sends and reads, pipeline.go has the two directions of translation, client.go the streams of HTTP clients;
 //   - own.go, gates.go, schemas.go, lists.go, shaped.go and direct.go are where features take part: each asks its own
 //     package, and does nothing if that has nothing to do;
-//   - askagain.go and sealedquestion.go are about questions of the server;
+//   - askagain.go, injected.go and sealedquestion.go are about questions of the server;
 //   - resume.go continues streams that have broken off and sends requests again, listen.go opens standing streams;
 //   - outcome.go says how the exchange ended; observed.go and spans.go tell the observer and the tracer;
 //   - panics.go answers a message whose handling panicked, and memory.go bounds what large messages take.

@@ -233,3 +233,9 @@ func (e *NoiseError) Error() string {
 func cut[T ~string | ~[]byte](s T, n int) string {
 	return string(s[:min(len(s), n)])
 }
+
+// skipped reports whether err is about one message, after which the stream goes on.
+func skipped(err error) bool {
+	large, ok := errors.AsType[*TooLargeError](err)
+	return ok && large.Skipped
+}

@@ -308,12 +308,6 @@ func (f *feed) read(end func()) {
 	}
 }
 
-// skipped reports whether err is about one message, after which the stream goes on.
-func skipped(err error) bool {
-	large, ok := errors.AsType[*TooLargeError](err)
-	return ok && large.Skipped
-}
-
 // lost returns the error for a session whose stream has ended with err.
 func (x *exchange) lost(err error) error {
 	if err == ErrClosed || x.ctx.Err() != nil {
