@@ -43,7 +43,7 @@ var upwards = map[string]int{
 	"proxy/session":             2,
 	"proxy/share":               2,
 	"proxy/stateless":           1,
-	"proxy/upstream":            11,
+	"proxy/upstream":            10,
 	"translate":                 3,
 }
 

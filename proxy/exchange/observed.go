@@ -96,11 +96,8 @@ func (x *Exchange) observeForward(body []byte) {
 	x.Seen.Went(observe.ServerEdge, observe.ToServer, body, x.lost...)
 }
 
-// FromServer translates one message of the server as translated does, and observes it.
-func (x *Exchange) FromServer(raw []byte) (out []byte, ok bool) {
-	if x.kept, x.lost = x.keepSeen(raw), nil; !x.kept.Kept() {
-		return x.translated(raw)
-	}
+// observeTranslated translates one message of the server as translated does, and observes it.
+func (x *Exchange) observeTranslated(raw []byte) (out []byte, ok bool) {
 	out, ok = x.translated(raw)
 	call, alone := x.callOf(raw, ok)
 	if call == nil {

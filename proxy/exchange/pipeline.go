@@ -178,6 +178,14 @@ func (x *Exchange) reunite(asked *session.Calls) bool {
 	return true
 }
 
+// FromServer translates one message of the server as translated does.
+func (x *Exchange) FromServer(raw []byte) (out []byte, ok bool) {
+	if x.kept, x.lost = x.keepSeen(raw), nil; !x.kept.Kept() {
+		return x.translated(raw)
+	}
+	return x.observeTranslated(raw)
+}
+
 // translated scans one message of the server and translates it for the client. ok is false if the
 // client gets nothing. If the server must get a response at once, translated sends it. raw may be
 // rewritten in place. It is called by fromServer.

@@ -204,32 +204,6 @@ func (s *HTTPSession) session() (id, version string) {
 	return s.id, s.version
 }
 
-// Send delivers one message by a POST. A message that was written is never sent
-// a second time.
-func (s *HTTPSession) Send(ctx context.Context, m *Outgoing) (Stream, error) {
-	x, err := s.send(ctx, m, time.Time{})
-	if err != nil {
-		return nil, err
-	}
-	if m.Request {
-		return x, nil
-	}
-	return nil, x.settle()
-}
-
-// send writes a message, and expects the head of the response by deadline. If deadline
-// is zero, only the other limits apply.
-func (s *HTTPSession) send(ctx context.Context, m *Outgoing, deadline time.Time) (*exchange, error) {
-	kind := notice
-	if m.Request {
-		kind = call
-	}
-	return s.exchange(ctx, request{
-		kind: kind, header: m.Header, content: m.Body,
-		firstByte: m.FirstByte, silence: m.Silence, deadline: deadline,
-	})
-}
-
 // Listen opens the stream of a GET. It returns when the server has granted it.
 func (s *HTTPSession) Listen(ctx context.Context, o ListenOptions) (Stream, error) {
 	x, err := s.exchange(ctx, request{kind: listen, header: o.Header, lastEventID: o.LastEventID})
@@ -292,41 +266,6 @@ func (s *HTTPSession) Close(ctx context.Context) error {
 		return nil
 	}
 	return err
-}
-
-// exchange writes one request of the session.
-func (s *HTTPSession) exchange(ctx context.Context, r request) (*exchange, error) {
-	r.id, r.version = s.session()
-	s.note(r.header)
-	return s.http.exchange(ctx, r)
-}
-
-// exchange writes one request. The response is still to be read.
-func (h *HTTP) exchange(ctx context.Context, r request) (*exchange, error) {
-	if err := ctx.Err(); err != nil {
-		return nil, err
-	}
-	carried, err := h.carry(ctx, &r)
-	if err != nil {
-		return nil, err
-	}
-	buf := h.buffer()
-	defer h.release(buf)
-	if buf.b, err = h.head.append(buf.b, r); err != nil {
-		return nil, fmt.Errorf("upstream %s: %w", h.addr, err)
-	}
-	x := &exchange{
-		http: h, ctx: ctx, kind: r.kind, session: r.id,
-		firstByte: cmp.Or(r.firstByte, h.firstByte),
-		silence:   cmp.Or(r.silence, h.silence),
-		deadline:  r.deadline,
-		carried:   carried,
-	}
-	x.memory = h.memory.Lender(ctx, r.kind.patience(x.silence))
-	if err := x.write(buf.b, r.content); err != nil {
-		return nil, err
-	}
-	return x, nil
 }
 
 // buffer holds bytes that are reused.
