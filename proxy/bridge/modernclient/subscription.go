@@ -30,7 +30,7 @@ import (
 // A subscription is a subscriptions/listen request of a modern client: a stream of
 // the notifications that the client has asked for, out of those that the server sends on the standing
 // stream of the pooled session. See
-// https://modelcontextprotocol.io/specification/2026-07-28/basic/subscriptions.
+// https://modelcontextprotocol.io/specification/2026-07-28/basic/patterns/subscriptions.
 type subscription struct {
 	br   *Bridge
 	ctx  context.Context
