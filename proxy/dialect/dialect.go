@@ -23,8 +23,8 @@ var shape = func() *wire.Shape {
 	all.Any, all.Elem = all, all
 	s := new(wire.Shape)
 	tool := s.At(wire.ParsePath("result.tools[]")...)
-	tool.Members[wire.InputSchema], tool.Members[wire.OutputSchema] = all, all
-	s.At(wire.ParsePath("result.tools[].inputSchema")...) // says that tools have members
+	tool.Put(wire.InputSchema, all)
+	tool.Put(wire.OutputSchema, all)
 	return s
 }()
 

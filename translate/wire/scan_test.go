@@ -19,8 +19,8 @@ func everywhere(depth int) *Shape {
 		s.Any = everywhere(depth - 1)
 		s.Elem = s.Any
 	}
-	for n := range s.Members {
-		s.Members[n] = s.Any
+	for n := range s.members {
+		s.members[n] = s.Any
 	}
 	return s
 }

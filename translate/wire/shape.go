@@ -4,11 +4,11 @@ package wire
 // the values that the shape names, and only checks all others. With a nil Shape, Scan records
 // nothing and only finds the parts of the envelope.
 type Shape struct {
-	Members [NumNames]*Shape // what to record inside the member of that name
+	members [NumNames]*Shape // what to record inside the member of that name
 	Any     *Shape           // the same for every member without an entry of its own
 	Elem    *Shape           // the same for every element, when the value is an array
-	shut    bool             // Members and Any are empty: no members are recorded
-	never   uint64           // bits that no name in Members has, see likeness; 0 if that is not known
+	shut    bool             // members and Any are empty: no members are recorded
+	never   uint64           // bits that no name in members has, see likeness; 0 if that is not known
 }
 
 // likeness returns the bit of a name by its first byte and its length. If the bit of a name is set in Shape.never, the shape
@@ -17,10 +17,17 @@ func likeness(first byte, length int) uint64 { return 1 << ((uint(first) + uint(
 
 // member returns the shape of a member's value, or nil if the value is not recorded.
 func (s *Shape) member(name Name) *Shape {
-	if inner := s.Members[name]; inner != nil {
+	if inner := s.members[name]; inner != nil {
 		return inner
 	}
 	return s.Any
+}
+
+// Put makes inner what to record inside the member of that name.
+func (s *Shape) Put(name Name, inner *Shape) {
+	text := name.String()
+	s.members[name], s.shut = inner, false
+	s.never &^= likeness(text[0], len(text))
 }
 
 // At returns the shape at a path below s. It adds missing shapes on the way.
@@ -33,12 +40,13 @@ func (s *Shape) At(steps ...Step) *Shape {
 		case st.Any:
 			at, s.shut, s.never = &s.Any, false, 0
 		default:
-			at, s.shut = &s.Members[st.Name], false
-			text := st.Name.String()
-			s.never &^= likeness(text[0], len(text))
+			at = &s.members[st.Name]
 		}
 		if *at == nil {
 			*at = &Shape{shut: true, never: ^uint64(0)}
+		}
+		if !st.Elem && !st.Any {
+			s.Put(st.Name, *at)
 		}
 		s = *at
 	}
