@@ -104,14 +104,15 @@ func TestBothPartsArrive(t *testing.T) {
 
 // TestASlowReaderGetsAll of what is written in parts of a call, as the socket's buffer becomes free.
 func TestASlowReaderGetsAll(t *testing.T) {
+	const part = 64 << 10
 	c, peer := pair(t)
 	_ = c.(interface{ SetWriteBuffer(int) error }).SetWriteBuffer(16 << 10)
-	want := pattern(40 * most)
+	want := pattern(40 * part)
 	var writing sync.WaitGroup
 	writing.Go(func() {
-		for b := want; len(b) > 0; b = b[most:] {
-			n, err := WriteBoth(c, b[:most/3], b[most/3:most])
-			if n != most || err != nil {
+		for b := want; len(b) > 0; b = b[part:] {
+			n, err := WriteBoth(c, b[:part/3], b[part/3:part])
+			if n != part || err != nil {
 				t.Errorf("wrote %d, %v", n, err)
 			}
 		}
