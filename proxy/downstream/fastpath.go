@@ -16,7 +16,7 @@ import (
 
 // fastBuffer is how many bytes of a request, head and body, the fast path takes. A connection holds a buffer of this size
 // while it is open.
-const fastBuffer = 8 << 10
+const fastBuffer = 4 << 10
 
 // fastPath serves a connection as long as each request is a POST to the endpoint that passes all checks, and is short, and has a
 // Content-Length. fasthttp parses their heads. Requests of a client are alike: a head that differs from the one before it in nothing
