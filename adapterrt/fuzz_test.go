@@ -21,6 +21,7 @@ func FuzzFrontMatter(f *testing.F) {
 	text, _ := os.ReadFile("testdata/github-api-adapter.md")
 	f.Add(text)
 	f.Add([]byte(front("https://api.example.com", richOps)))
+	f.Add([]byte(front("https://api.example.com", richOps) + "\n```golden\n{\"oepration\":\"a\"}\n-- want --\n{\"success\":true}\n```\n"))
 	for _, s := range []string{"---\n---\n", "---\na: &a [*a]\n---\n", "---\n? [a]\n: b\n---\n", "---\n<<: [{a: 1}, 5]\n---\n", "---\n%YAML 1.2\n---\na: 1\n---\n", "---\na: !!int x\n---\n", "---\noperations: {read: [{params: {a: {type: array, items: {type: array, items: 5}}}}]}\n---\n"} {
 		f.Add([]byte(s))
 	}

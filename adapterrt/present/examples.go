@@ -17,7 +17,11 @@ func goldenParams(a *file.Adapter) map[string][]byte {
 	params := map[string][]byte{}
 	for i := range examples {
 		e := &examples[i]
-		operation := string(wire.Unquoted(wire.Member(e.Request, "operation")))
+		named := wire.Member(e.Request, "operation")
+		if named == nil || wire.KindOf(named) != wire.String {
+			continue
+		}
+		operation := string(wire.Unquoted(named))
 		if params[operation] == nil && string(wire.Member(e.Want, "success")) == "true" {
 			params[operation] = wire.Member(e.Request, "params")
 		}
