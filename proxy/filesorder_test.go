@@ -77,7 +77,7 @@ func TestFilesPointDown(t *testing.T) {
 	}
 }
 
-// A folder is a package, and who in it uses whom.
+// A folder is a package, with the uses between its files.
 type folder struct {
 	name string
 	uses map[arrow][]use

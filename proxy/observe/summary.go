@@ -123,7 +123,7 @@ func (c *Call) noteShort(n *Note) {
 	}
 }
 
-// clock notes when the message passed, and for whom the call waits from then on. c.mu is held.
+// clock notes when the message passed, and whether the call waits for the server or the client from then on. c.mu is held.
 func (c *Call) clock(m *Message) {
 	switch {
 	case m.Edge == ServerEdge && m.Direction == ToServer:

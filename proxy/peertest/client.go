@@ -15,6 +15,8 @@ import (
 	"time"
 
 	"github.com/tidwall/gjson"
+
+	"github.com/dragoman-proxy/dragoman/translate"
 )
 
 // Client is a client over Streamable HTTP or on a pipe that sends what the test says.
@@ -240,7 +242,7 @@ func (c *Client) InitializeAs(body string) string {
 	}
 	if r.Begun != nil {
 		c.Session = r.Header.Get("Mcp-Session-Id")
-		if version >= "2025-06-18" {
+		if r := translate.Lookup(version); r != nil && r.VersionHeader {
 			c.Version = version
 		}
 	}

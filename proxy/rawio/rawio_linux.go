@@ -62,21 +62,22 @@ func (c *conn) Read(b []byte) (int, error) {
 
 // Write implements net.Conn.
 func (c *conn) Write(b []byte) (int, error) {
-	t := &c.out
-	if len(b) == 0 || len(b) > most || !t.busy.CompareAndSwap(false, true) {
+	if len(b) == 0 || len(b) > most || !c.out.busy.CompareAndSwap(false, true) {
 		return c.TCPConn.Write(b)
 	}
-	defer t.busy.Store(false)
-	t.begin(b, nil)
-	err := c.raw.Write(t.do)
-	return t.end(c, "write", err)
+	return c.send(b, nil)
 }
 
 func (c *conn) writeBoth(a, b []byte) (int, error) {
-	t := &c.out
-	if len(a) == 0 || len(b) == 0 || len(a)+len(b) > most || !t.busy.CompareAndSwap(false, true) {
+	if len(a) == 0 || len(b) == 0 || len(a)+len(b) > most || !c.out.busy.CompareAndSwap(false, true) {
 		return writeVector(c.TCPConn, a, b)
 	}
+	return c.send(a, b)
+}
+
+// send writes a and then b. The caller has made out busy.
+func (c *conn) send(a, b []byte) (int, error) {
+	t := &c.out
 	defer t.busy.Store(false)
 	t.begin(a, b)
 	err := c.raw.Write(t.do)

@@ -3,6 +3,7 @@ package legacyclient
 import (
 	"context"
 	"io"
+	"iter"
 	"slices"
 	"sync"
 
@@ -178,18 +179,28 @@ func (l *listenRequest) run() {
 
 // read forwards the notifications of the server until it ends the subscription.
 func (l *listenRequest) read(again *server.Reopening) {
-	for e, err := range l.st.Events {
-		var m wire.Message
-		switch {
-		case err != nil:
-			return
-		case len(e.Data) == 0 || m.Scan(e.Data, nil) != nil:
-			continue
-		case m.Kind.Response():
-			return
-		}
-		l.forward(&m)
+	for m := range notifications(l.st) {
+		l.forward(m)
 		again.Heard()
+	}
+}
+
+// notifications gives the messages of a subscription's stream until it ends, or the response ends the subscription. A
+// message is valid until the next one.
+func notifications(st upstream.Stream) iter.Seq[*wire.Message] {
+	return func(yield func(*wire.Message) bool) {
+		var m wire.Message
+		for e, err := range st.Events {
+			switch {
+			case err != nil:
+				return
+			case len(e.Data) == 0 || m.Scan(e.Data, nil) != nil:
+				continue
+			}
+			if m.Kind.Response() || !yield(&m) {
+				return
+			}
+		}
 	}
 }
 

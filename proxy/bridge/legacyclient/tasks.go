@@ -241,18 +241,9 @@ func (c *Conn) watchTask(task string, ttl gjson.Result, header []upstream.Header
 			c.host.Log.Debug("cannot read the state of a task", zap.Error(err))
 			return
 		}
-		for e, err := range l.st.Events {
-			var m wire.Message
-			switch {
-			case err != nil:
-				return
-			case len(e.Data) == 0 || m.Scan(e.Data, nil) != nil:
-				continue
-			case m.Kind.Response():
-				return
-			}
+		for m := range notifications(l.st) {
 			over := isOver(gjson.Get(wire.View(m.Params()), "status").String())
-			l.forward(&m)
+			l.forward(m)
 			if over {
 				return
 			}

@@ -8,7 +8,7 @@ import (
 	"github.com/dragoman-proxy/dragoman/proxy/observe"
 )
 
-// Options are what the page shows and who may see it.
+// Options are what the page shows and which visitors may see it.
 type Options struct {
 	Ring *observe.Ring
 	// Observer fills Ring while a page is open, or always if Keep is set. It is nil for a ring that was read from a file.
