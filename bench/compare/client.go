@@ -2,6 +2,7 @@ package main
 
 import (
 	"bufio"
+	"bytes"
 	"errors"
 	"fmt"
 	"net"
@@ -135,6 +136,13 @@ func (c *client) warm(w *work, request []byte) (int, error) {
 		}
 	}
 	body := c.resp.Body()
+	size := len(body)
+	if w.notices != nil {
+		if n := bytes.Count(body, []byte(`"notifications/message"`)); n != len(w.notices) {
+			return 0, fmt.Errorf("%d notifications before the answer, want %d: %.500q", n, len(w.notices), body)
+		}
+		_, body, _ = bytes.Cut(body[bytes.LastIndex(body, []byte("\ndata:"))+1:], []byte(":"))
+	}
 	switch {
 	case c.resp.StatusCode() != fasthttp.StatusOK:
 		return 0, fmt.Errorf("status %d: %.200q", c.resp.StatusCode(), body)
@@ -143,7 +151,7 @@ func (c *client) warm(w *work, request []byte) (int, error) {
 	case !gjson.GetBytes(body, "result").IsObject() || len(body) < len(w.answer)/2:
 		return 0, fmt.Errorf("not the whole answer: %.200q", body)
 	}
-	return len(body), nil
+	return size, nil
 }
 
 var errChanged = errors.New("answers differ")

@@ -138,12 +138,12 @@ func (e *eras) goals() []goal {
 		return float64(with.latency.Quantile(quantile)-without.latency.Quantile(quantile)) / 1e6
 	}
 	goals := []goal{
-		{modernToLegacy + ", added p50, ms", added(modernToLegacy, 0.5), 0.1, 0.3},
+		{modernToLegacy + ", added p50, ms", added(modernToLegacy, 0.5), 0.05, 0.08},
 		{modernToLegacy + ", added p99, ms", added(modernToLegacy, 0.99), 0.5, 1},
 	}
 	for _, w := range e.ways[2:] {
 		goals = append(goals,
-			goal{w.name + ", CPU per small call, × within the legacy era", cpu(w.name), 1.3, 2},
+			goal{w.name + ", CPU per small call, × within the legacy era", cpu(w.name), 1.25, 1.4},
 			goal{w.name + ", requests to the server per call", e.requests[w.name], 1, 1})
 	}
 	return goals

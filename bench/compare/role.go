@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bufio"
 	"bytes"
 	"context"
 	"errors"
@@ -125,6 +126,10 @@ func serveAnswers(ctx context.Context, ln net.Listener, work []work, otherwise f
 			if !bytes.Contains(body, work[i].sign) {
 				continue
 			}
+			if work[i].notices != nil {
+				answerAfter(c, work[i].notices, work[i].answer)
+				return
+			}
 			if _, renamed := idAfter(body, work[i].answer); renamed {
 				answerTo(c, body, work[i].answer)
 			} else {
@@ -159,6 +164,20 @@ func orNull(id string) string {
 func answer(c *fasthttp.RequestCtx, body []byte) {
 	c.SetContentType("application/json")
 	c.Response.SetBodyRaw(body)
+}
+
+// answerAfter answers with an event stream, and writes each event when it is there, as servers do whose tools report
+// what they are doing.
+func answerAfter(c *fasthttp.RequestCtx, notices [][]byte, answer []byte) {
+	c.SetContentType("text/event-stream")
+	c.SetBodyStreamWriter(func(w *bufio.Writer) {
+		for _, message := range slices.Concat(notices, [][]byte{answer}) {
+			fmt.Fprintf(w, "event: message\ndata: %s\n\n", message)
+			if w.Flush() != nil {
+				return // the client has left
+			}
+		}
+	})
 }
 
 // serveStandard is the standard library's proxy, with enough idle connections to reuse all of

@@ -68,7 +68,7 @@ func (l launcher) measureWatching(ctx context.Context, p plan, server string, li
 	if m.small, err = measure(ctx, p, m.ways, list[:small+1]); err != nil {
 		return nil, err
 	}
-	if m.mixed, err = measure(ctx, p, m.ways[:mixedWays], list); err != nil {
+	if m.mixed, err = measure(ctx, p, m.ways[:mixedWays], list[:large+1]); err != nil {
 		return nil, err
 	}
 	return m, nil
