@@ -36,13 +36,9 @@ var upwards = map[string]int{
 	"proxy/downstream":          23,
 	"proxy/era":                 2,
 	"proxy/exchange":            19,
-	"proxy/handshake":           6,
 	"proxy/peertest":            1,
-	"proxy/restart":             1,
-	"proxy/results":             1,
 	"proxy/session":             2,
 	"proxy/share":               2,
-	"proxy/stateless":           1,
 	"proxy/upstream":            10,
 	"translate":                 3,
 }

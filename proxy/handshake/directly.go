@@ -7,6 +7,7 @@ import (
 	"github.com/tidwall/gjson"
 
 	"github.com/dragoman-proxy/dragoman/proxy/bridge"
+	"github.com/dragoman-proxy/dragoman/proxy/clienterror"
 	"github.com/dragoman-proxy/dragoman/proxy/era"
 	"github.com/dragoman-proxy/dragoman/proxy/mcp"
 	"github.com/dragoman-proxy/dragoman/proxy/session"
@@ -90,4 +91,18 @@ func (h *Handshake) discover(ctx context.Context, d *session.Direct) (result []b
 		return nil, refusedHandshake(m.Raw)
 	}
 	return slices.Clone(m.Result()), nil
+}
+
+// refusedHandshake returns the error for the server's refusal of an initialize that dragoman made.
+func refusedHandshake(answer []byte) error {
+	e := gjson.GetBytes(answer, "error")
+	f := mcp.Fail(mcp.UpstreamRefused, "")
+	f.Err = clienterror.ErrHandshakeRefused
+	if m := e.Get("message").String(); m != "" {
+		f.Text += ": " + m
+	}
+	if d := e.Get("data"); d.Exists() {
+		f.Data = []byte(d.Raw)
+	}
+	return f
 }

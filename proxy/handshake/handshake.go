@@ -1,7 +1,8 @@
 // Package handshake begins sessions: it sends the client's initialize to the server, or asks a server without a handshake what it
 // is, and makes a session of the answer.
 //
-//   - handshake.go proposes one revision after the other, and settles on the one that the server accepts;
+//   - opener.go has [Opener], which all handshakes share, and [Handshake], one of them; handshake.go proposes one revision
+//     after the other, and settles on the one that the server accepts;
 //   - modern.go begins the session of a handshake client at a modern server, directly.go that of a modern client;
 //   - openfor.go opens the sessions that modern clients share at a handshake server;
 //   - connection.go opens the connection, and says what stands over it: a restart, lanes, a shared process;
@@ -14,7 +15,6 @@ package handshake
 import (
 	"bytes"
 	"context"
-	"crypto/rand"
 	"errors"
 	"fmt"
 	"strings"
@@ -24,9 +24,7 @@ import (
 	"github.com/tidwall/sjson"
 	"go.uber.org/zap"
 
-	"github.com/dragoman-proxy/dragoman/proxy/bridge/legacyclient"
 	"github.com/dragoman-proxy/dragoman/proxy/clienterror"
-	"github.com/dragoman-proxy/dragoman/proxy/downstream"
 	"github.com/dragoman-proxy/dragoman/proxy/era"
 	"github.com/dragoman-proxy/dragoman/proxy/failures"
 	"github.com/dragoman-proxy/dragoman/proxy/mcp"
@@ -34,61 +32,14 @@ import (
 	"github.com/dragoman-proxy/dragoman/proxy/observe"
 	"github.com/dragoman-proxy/dragoman/proxy/origin"
 	"github.com/dragoman-proxy/dragoman/proxy/processes"
-	"github.com/dragoman-proxy/dragoman/proxy/replicas"
 	"github.com/dragoman-proxy/dragoman/proxy/report"
 	"github.com/dragoman-proxy/dragoman/proxy/sealed"
-	"github.com/dragoman-proxy/dragoman/proxy/server"
 	"github.com/dragoman-proxy/dragoman/proxy/session"
 	"github.com/dragoman-proxy/dragoman/proxy/telemetry"
-	"github.com/dragoman-proxy/dragoman/proxy/trace"
 	"github.com/dragoman-proxy/dragoman/proxy/upstream"
 	"github.com/dragoman-proxy/dragoman/translate"
 	"github.com/dragoman-proxy/dragoman/translate/wire"
 )
-
-// Opener has what all handshakes share.
-type Opener struct {
-	*session.Table
-	clash    nameCollision      // collisions of their names with those of the server's tools
-	Instance sealed.ID          // the id of this process
-	Replicas *replicas.Replicas // the other replicas
-}
-
-// NewOpener returns what the handshakes of a process share, with an id of its own.
-func NewOpener(table *session.Table) *Opener {
-	o := &Opener{Table: table, clash: nameCollision{turn: make(chan struct{}, 1)}}
-	rand.Read(o.Instance[:]) // never fails
-	return o
-}
-
-// Handshake processes one client's initialize: it sends it to the server and makes a session of the
-// response. See
-// https://modelcontextprotocol.io/specification/2025-11-25/basic/lifecycle#initialization.
-type Handshake struct {
-	Opener *Opener
-	server.Opening
-	Pipe      bool               // the client is on a pipe
-	bridged   *legacyclient.Conn // Conn, if the server alone is modern
-	lanes     *session.Lanes     // beneath bridged; nil if the server is not on a pipe
-	shared    bool               // Conn is a share of one process
-	alone     bool               // there is no server, only dragoman's own tools
-	Sender    downstream.Sender
-	Bridges   bool   // the session may also be with a modern server
-	Principal string // the principal; "" if it is not known
-	Peer      string // the client's address; "" on a pipe
-	Owner     sealed.Owner
-	RunsFor   string // the client that the process is counted for
-
-	vc     *translate.Revision
-	asked  string // the revision that the client asked for
-	Facts  wire.Facts
-	named  string          // the server's session id
-	answer []byte          // the server's response, as it came
-	tools  [][]byte        // the server's tools, if readTools has read them
-	Span   *telemetry.Call // of the client's initialize; nil for none
-
-	Seen *observe.Call // nil if the call is not observed
-}
 
 // Negotiate sends the client's initialize to the server. It returns a session without an id, and
 // the response for the client. The client gets the revision that it asked for, whichever the server
@@ -234,9 +185,6 @@ func (h *Handshake) settleAlone() (*session.Session, []byte, error) {
 	}
 	return s, answer, err
 }
-
-// log returns the logger for lines about the handshake.
-func (h *Handshake) log() *zap.Logger { return h.Opener.Host.Log.With(trace.Fields(h.Header)...) }
 
 // read notes what the session needs to know of initialize.
 func (h *Handshake) read(raw []byte) error {
@@ -460,6 +408,3 @@ func (h *Handshake) beginSpan(raw []byte) {
 		h.Span = h.Opener.Tracer.Begin(p, m, telemetry.Edge{Revision: h.vc.Name, Address: h.Peer}, telemetry.Edge{})
 	}
 }
-
-// versionChosen is noted of initialize: no rule of the translation sets the revision.
-const versionChosen = "dragoman proposes the revisions that the server may speak, and gives the client the one that it asked for"

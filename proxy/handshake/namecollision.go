@@ -16,13 +16,6 @@ import (
 // clashAge is how long a found name collision is remembered before the server is asked again.
 const clashAge = 30 * time.Second
 
-// nameCollision holds the names that tools of the server and of adapters have in common.
-type nameCollision struct {
-	turn  chan struct{} // has a value while a goroutine checks the names
-	at    time.Time     // the time of the last check; zero if there was none
-	names []string
-}
-
 // checkCollisions checks, before the client receives the response to initialize, whether adapter
 // tools and server tools have equal names. It does nothing if adapters.on_clash is shadow. An error
 // refuses the session.

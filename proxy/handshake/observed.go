@@ -73,3 +73,6 @@ func (h *Handshake) End(s *session.Session, err error) {
 		h.Seen.End(string(metrics.Succeeded), "")
 	}
 }
+
+// versionChosen is noted of initialize: no rule of the translation sets the revision.
+const versionChosen = "dragoman proposes the revisions that the server may speak, and gives the client the one that it asked for"

@@ -6,7 +6,6 @@ import (
 	"github.com/tidwall/gjson"
 
 	"github.com/dragoman-proxy/dragoman/proxy/bridge/modernclient"
-	"github.com/dragoman-proxy/dragoman/proxy/clienterror"
 	"github.com/dragoman-proxy/dragoman/proxy/era"
 	"github.com/dragoman-proxy/dragoman/proxy/mcp"
 	"github.com/dragoman-proxy/dragoman/proxy/processes"
@@ -102,18 +101,4 @@ func (h *Handshake) shakeHands(ctx context.Context, o modernclient.Opening, know
 	}
 	s.Catalogue.Introduce(answer)
 	return s, answer, nil
-}
-
-// refusedHandshake returns the error for the server's refusal of an initialize that dragoman made.
-func refusedHandshake(answer []byte) error {
-	e := gjson.GetBytes(answer, "error")
-	f := mcp.Fail(mcp.UpstreamRefused, "")
-	f.Err = clienterror.ErrHandshakeRefused
-	if m := e.Get("message").String(); m != "" {
-		f.Text += ": " + m
-	}
-	if d := e.Get("data"); d.Exists() {
-		f.Data = []byte(d.Raw)
-	}
-	return f
 }

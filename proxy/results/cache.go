@@ -207,3 +207,16 @@ func (c *Cache) Unheard(realm string) {
 
 // Forget removes all entries.
 func (c *Cache) Forget() { c.drop(func(subject, string) bool { return true }) }
+
+// fetch is a request to the server. Other requests of the same principal may wait for its answer.
+type fetch struct {
+	about subject
+	realm string
+	done  chan struct{}
+
+	// Guarded by the cache's mutex.
+	stale bool // what it asks for has changed since it was sent
+	alone bool // done is closed before the answer, and no caller waits
+	over  bool
+	found *kept // nil if there is no result for the waiting requests
+}

@@ -18,19 +18,6 @@ import (
 	"github.com/dragoman-proxy/dragoman/translate/wire"
 )
 
-// fetch is a request to the server. Other requests of the same principal may wait for its answer.
-type fetch struct {
-	about subject
-	realm string
-	done  chan struct{}
-
-	// Guarded by the cache's mutex.
-	stale bool // what it asks for has changed since it was sent
-	alone bool // done is closed before the answer, and no caller waits
-	over  bool
-	found *kept // nil if there is no result for the waiting requests
-}
-
 // Enquiry is one request whose answer may be kept. Its methods may be called on nil, which stands for
 // every other request. It is for one goroutine at a time.
 type Enquiry struct {

@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"strings"
 	"sync"
+	"time"
 
 	"github.com/tidwall/gjson"
 
@@ -18,6 +19,7 @@ import (
 	"github.com/dragoman-proxy/dragoman/proxy/large"
 	"github.com/dragoman-proxy/dragoman/proxy/mcp"
 	"github.com/dragoman-proxy/dragoman/proxy/mcpheader"
+	"github.com/dragoman-proxy/dragoman/proxy/metrics"
 	"github.com/dragoman-proxy/dragoman/proxy/quota"
 	"github.com/dragoman-proxy/dragoman/proxy/report"
 	"github.com/dragoman-proxy/dragoman/proxy/results"
@@ -375,4 +377,15 @@ func (q *Request) HasParams() bool {
 // HasTasks reports whether q's client has declared the tasks extension.
 func (q *Request) HasTasks() bool {
 	return mcp.DeclaresTasks(gjson.ParseBytes(q.Capabilities))
+}
+
+// Count makes and returns q's tally, which counts in m. The caller is its first user, and calls Release.
+func (q *Request) Count(m *metrics.Metrics) *Tally {
+	q.Counts = &q.room.tally
+	q.Counts.metrics, q.Counts.users = m, 1
+	q.Counts.counts = metrics.Operation{Client: translate.Lookup(translate.Modern()), Method: q.Method, Began: time.Now()}
+	if q.Method == wire.ToolsCall {
+		q.Counts.counts.Tool = m.Tools.Of(q.Target)
+	}
+	return q.Counts
 }

@@ -3,14 +3,11 @@ package stateless
 import (
 	"cmp"
 	"sync"
-	"time"
 
 	"github.com/dragoman-proxy/dragoman/proxy/mcp"
 	"github.com/dragoman-proxy/dragoman/proxy/metrics"
 	"github.com/dragoman-proxy/dragoman/proxy/report"
 	"github.com/dragoman-proxy/dragoman/proxy/telemetry"
-	"github.com/dragoman-proxy/dragoman/translate"
-	"github.com/dragoman-proxy/dragoman/translate/wire"
 )
 
 // A Tally counts one call of a modern client in the metrics. The call may take several requests to
@@ -24,17 +21,6 @@ type Tally struct {
 	mu     sync.Mutex
 	users  int
 	counts metrics.Operation // its Outcome is "" if there is nothing to count yet
-}
-
-// Count makes and returns q's tally, which counts in m. The caller is its first user, and calls Release.
-func (q *Request) Count(m *metrics.Metrics) *Tally {
-	q.Counts = &q.room.tally
-	q.Counts.metrics, q.Counts.users = m, 1
-	q.Counts.counts = metrics.Operation{Client: translate.Lookup(translate.Modern()), Method: q.Method, Began: time.Now()}
-	if q.Method == wire.ToolsCall {
-		q.Counts.counts.Tool = m.Tools.Of(q.Target)
-	}
-	return q.Counts
 }
 
 // Trace makes c, which may be nil, the call's span. The last Release ends it.
