@@ -2,7 +2,6 @@ package proxy
 
 import (
 	"context"
-	"net"
 	"os"
 	"time"
 
@@ -233,19 +232,4 @@ func (srv *Server) openStore(first *setup.Setup, log *zap.Logger) (err error) {
 		},
 	})
 	return err
-}
-
-// register tells the other replicas, by the store, where this one is.
-func (srv *Server) register(listener net.Addr) {
-	cfg := &srv.Now().Config
-	if !srv.store.Shared() {
-		return
-	}
-	at, err := cfg.Store.Reached(listener)
-	if err != nil {
-		srv.Host.Log.Warn("other replicas cannot find this one, and calls that only it can serve fail elsewhere: set store.advertise to an address at which they reach it", zap.Error(err))
-		return
-	}
-	srv.Host.Log.Info("other replicas find this one in the store", zap.String("address", at))
-	srv.Replicas.Register(at)
 }

@@ -1,12 +1,9 @@
 package proxy
 
 import (
-	"context"
 	"crypto/tls"
 	"maps"
 	"net"
-	"sync"
-	"time"
 
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 	"github.com/valyala/fasthttp"
@@ -20,16 +17,6 @@ import (
 	"github.com/dragoman-proxy/dragoman/proxy/setup"
 	"github.com/dragoman-proxy/dragoman/translate"
 )
-
-// Endpoint returns the URL of the Streamable HTTP endpoint at an address.
-func (srv *Server) Endpoint(at net.Addr) string {
-	s := srv.Now()
-	scheme := "http://"
-	if s.Guard.Cert != nil {
-		scheme = "https://"
-	}
-	return scheme + at.String() + s.Config.Path
-}
 
 // httpFace makes the HTTP server for clients.
 func (srv *Server) httpFace(at net.Addr) *downstream.HTTP {
@@ -119,31 +106,6 @@ func (srv *Server) ready() error {
 		return nil
 	}
 	return srv.lookout.ask(srv.Host.Draining, srv.Now().Origin.Ready)
-}
-
-// These constants bound how the server's reachability is checked.
-const (
-	probeTimeout = time.Second
-	probeAge     = 2 * time.Second // how long a result is used, however many callers ask
-)
-
-// reachability holds the result of the last check of the server.
-type reachability struct {
-	mu   sync.Mutex
-	at   time.Time
-	last error
-}
-
-func (p *reachability) ask(ctx context.Context, look func(context.Context) error) error {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if time.Since(p.at) > probeAge {
-		ctx, cancel := context.WithTimeout(ctx, probeTimeout)
-		defer cancel()
-		p.last = look(ctx)
-		p.at = time.Now()
-	}
-	return p.last
 }
 
 // servePlain answers a request to the plain endpoints of adapters.

@@ -3,9 +3,11 @@ package proxy
 import (
 	"cmp"
 	"math"
+	"net"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+	"go.uber.org/zap"
 
 	"github.com/dragoman-proxy/dragoman/proxy/memlimit"
 	"github.com/dragoman-proxy/dragoman/proxy/metrics"
@@ -42,4 +44,19 @@ func (srv *Server) gauges() []prometheus.Collector {
 		gauge("dragoman_bridge_sessions", "Open sessions with the server for clients without sessions.", func() int { return srv.Modern.Counts().Sessions }),
 		gauge("dragoman_bridge_parked_calls", "Parked calls: calls of clients without a session that wait for the client's answer to a question of the server.", func() int { return srv.Modern.Counts().Parked }),
 	}
+}
+
+// register tells the other replicas, by the store, where this one is.
+func (srv *Server) register(listener net.Addr) {
+	cfg := &srv.Now().Config
+	if !srv.store.Shared() {
+		return
+	}
+	at, err := cfg.Store.Reached(listener)
+	if err != nil {
+		srv.Host.Log.Warn("other replicas cannot find this one, and calls that only it can serve fail elsewhere: set store.advertise to an address at which they reach it", zap.Error(err))
+		return
+	}
+	srv.Host.Log.Info("other replicas find this one in the store", zap.String("address", at))
+	srv.Replicas.Register(at)
 }

@@ -4,8 +4,6 @@ import (
 	"context"
 	"errors"
 	"net/http"
-	"sync"
-	"time"
 
 	"go.uber.org/zap"
 
@@ -50,24 +48,6 @@ func (o oauthClients) Serve(req *downstream.Request, resp *downstream.Response) 
 	}
 	o.srv.SignIns.CountRelayed(req.Path, resp.Status)
 	o.srv.Host.Log.Debug("OAuth request of a client forwarded to the server", zap.String("method", req.Method), zap.Int("status", resp.Status))
-}
-
-// tellEvery is the least time between two equal warnings to operators.
-const tellEvery = 10 * time.Minute
-
-// rateLimit limits how often something is logged.
-type rateLimit struct {
-	mu   sync.Mutex
-	last time.Time
-}
-
-func (s *rateLimit) do(say func()) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if now := time.Now(); now.Sub(s.last) >= tellEvery {
-		s.last = now
-		say()
-	}
 }
 
 // wantsLogin returns an *oauthrelay.LoginError if err is the server's 401 over HTTP, else err.

@@ -1,0 +1,194 @@
+package proxy
+
+import (
+	"context"
+	"errors"
+	"io"
+	"net"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"go.uber.org/zap"
+
+	"github.com/dragoman-proxy/dragoman/proxy/clienterror"
+	"github.com/dragoman-proxy/dragoman/proxy/clients/pipe"
+	"github.com/dragoman-proxy/dragoman/proxy/downstream"
+	"github.com/dragoman-proxy/dragoman/proxy/failures"
+	"github.com/dragoman-proxy/dragoman/proxy/session"
+)
+
+// Admin makes [Server.Serve] and [Server.ServePipe] also serve probes, metrics and the page, on ln. It must be called before,
+// and they close ln.
+func (srv *Server) Admin(ln net.Listener) { srv.admin = ln }
+
+// Serve answers HTTP clients on ln until ctx ends or ln fails. Then it stops accepting, ends standing
+// streams, lets calls in flight finish within the drain time, ends the sessions and stops child
+// processes. It returns when all it started has ended. It closes ln in any case. The error is nil if
+// ctx was the reason. Serve refuses an address that is not a loopback address if clients could use
+// dragoman's credentials there without a token.
+func (srv *Server) Serve(ctx context.Context, ln net.Listener) error {
+	endAdmin := srv.serveAdmin()
+	if err := srv.open(ln.Addr()); err != nil {
+		ln.Close()
+		endAdmin()
+		srv.close()
+		return err
+	}
+	srv.register(ln.Addr())
+	srv.Table.Share()
+	srv.Host.Log.Info("serving", zap.String("url", srv.Endpoint(ln.Addr())))
+	if len(srv.Now().Config.Upstream.Command) > 0 {
+		if err := srv.ready(); err != nil { // warn now, as the process starts only when a client comes
+			srv.Host.Report.ServerFailed("upstream is not ready", failures.Of(err), err, nil)
+		}
+	}
+	face := srv.face
+	ended := make(chan error, 1)
+	go func() { ended <- face.Serve(ln) }()
+	tending, stop := context.WithCancel(context.Background())
+	srv.Host.Spawn(func() { srv.tend(tending) })
+
+	var err error
+	select {
+	case err = <-ended:
+		ended <- nil
+	case <-ctx.Done():
+		srv.Host.Log.Info("stopping")
+	}
+	srv.Host.Drain()
+	grace, cancel := context.WithTimeout(context.Background(), srv.Now().Config.Shutdown.Drain)
+	if e := face.Shutdown(grace); e != nil {
+		srv.Host.Log.Info("some calls were still open at the end of shutdown.drain: they got an error", zap.Error(e))
+	}
+	cancel()
+	<-ended
+	stop()
+	endAdmin()
+	srv.close()
+	return err
+}
+
+// ServePipe serves one client that writes to in and reads from out, one message a line, until in
+// ends, ctx ends or the server is lost. It returns when all it started has ended. When in or ctx
+// ends, open calls may still be answered within the drain time; after it they get an error response.
+// Questions of the server are refused in that time, since the client cannot answer any more. The
+// error is nil if in or ctx has ended.
+func (srv *Server) ServePipe(ctx context.Context, in io.Reader, out io.Writer) error {
+	srv.Personal.Store(true)
+	srv.Connected()
+	endAdmin := srv.serveAdmin()
+	tending, stop := context.WithCancel(context.Background())
+	srv.Host.Spawn(func() { srv.tend(tending) })
+	err := pipe.Serve(ctx, srv.Proxy, in, out)
+	stop()
+	if ctx.Err() == nil && err == nil { // a sign-in that was begun is not lost
+		srv.Now().Origin.Credential.Linger(ctx)
+	}
+	endAdmin() // close waits for it
+	srv.close()
+	return err
+}
+
+// serveAdmin serves operators if they have a listener, until end is called.
+func (srv *Server) serveAdmin() (end func()) {
+	admin := srv.adminFace()
+	if srv.admin != nil {
+		srv.Host.Spawn(func() {
+			if err := admin.Serve(srv.admin); err != nil && !errors.Is(err, downstream.ErrStopped) {
+				srv.Host.Log.Error("cannot serve probes and metrics", zap.Error(err))
+			}
+		})
+	}
+	return func() {
+		now, cancel := context.WithCancel(context.Background())
+		cancel() // metrics need no draining
+		if srv.page != nil {
+			srv.page.Close()
+		}
+		admin.Shutdown(now)
+	}
+}
+
+// open checks that dragoman may serve at the clients' address, notes it, and makes the HTTP server for
+// it.
+func (srv *Server) open(at net.Addr) error {
+	srv.reloading.Lock()
+	defer srv.reloading.Unlock()
+	srv.at = at
+	if err := srv.Now().MayServe(at); err != nil {
+		return err
+	}
+	srv.face = srv.httpFace(at)
+	return nil
+}
+
+// close ends all sessions, except those that other replicas can resume, and waits for
+// all goroutines.
+func (srv *Server) close() {
+	srv.Host.Drain()
+	srv.Modern.Close()
+	srv.Eras.Close()
+	if sh := srv.Now().Origin.Shared; sh != nil {
+		sh.DrainModern()
+	}
+	for _, s := range srv.Table.DropAll() {
+		if srv.Now().Config.Session.KeyFile != "" {
+			srv.Retire(s, clienterror.ErrShutdown)
+			continue
+		}
+		srv.Host.Spawn(func() { srv.End(s, clienterror.ErrShutdown) })
+	}
+	srv.Table.Unshare()
+	srv.Host.Wait()
+	srv.Tracer.Close()
+	srv.endRecording()
+	srv.Replicas.Close()
+	srv.Now().Relay.Close()
+	srv.reloading.Lock()
+	defer srv.reloading.Unlock()
+	if end := srv.Now().Origin.Close; end != nil {
+		end()
+	}
+	for _, end := range srv.outdated {
+		end()
+	}
+	if srv.Adapters != nil {
+		srv.Adapters.Close()
+	}
+	srv.tokens.Close()
+	srv.SignIns.Close()
+	srv.store.Close()
+	srv.Host.Flush()
+}
+
+// tend does the periodic work, such as ending idle sessions, until ctx ends.
+func (srv *Server) tend(ctx context.Context) {
+	flushed := time.Now()
+	for {
+		timer := time.NewTimer(min(time.Minute, max(srv.Now().Config.Session.IdleTimeout/4, 10*time.Millisecond)))
+		select {
+		case <-ctx.Done():
+			timer.Stop()
+			return
+		case now := <-timer.C:
+			srv.Modern.Tend(now)
+			srv.Legacy.Expire(now)
+			srv.Eras.EndSpareSince(now)
+			for _, s := range srv.Table.DropIdle(now.Add(-srv.Now().Config.Session.IdleTimeout)) {
+				srv.Retire(s, clienterror.ErrShutdown)
+			}
+			srv.Table.Each(func(s *session.Session) {
+				if l := s.Lanes; l != nil {
+					l.Trails.Sweep(now)
+				}
+			})
+			if now.Sub(flushed) >= time.Minute {
+				flushed = now
+				srv.Host.Flush()
+			}
+		}
+	}
+}
+
+// Register adds a collector to those of /metrics. It must be called before Serve.
+func (srv *Server) Register(c prometheus.Collector) { srv.Metrics.Registry.MustRegister(c) }
