@@ -136,17 +136,29 @@ func (p *Cache) Of(ctx context.Context, header []upstream.Header) (*Era, error) 
 // Fixed returns the era that follows from the configuration or the transport, or nil if the server
 // must be asked.
 func (p *Cache) Fixed() *Era {
-	if v := translate.Lookup(p.host.Config().Upstream.Version); v != nil {
-		if v.Modern {
-			return &Era{Revision: v}
-		}
-		return &Era{Handshake: true, Newest: v}
+	if e := named[p.host.Config().Upstream.Version]; e != nil {
+		return e
 	}
 	if p.open() == nil {
-		return &Era{Handshake: true}
+		return &handshakeOnly
 	}
 	return nil
 }
+
+// handshakeOnly is the era of every server on a transport that requires a handshake, and named has that of a server of
+// one revision, by the revision's name.
+var (
+	handshakeOnly = Era{Handshake: true}
+	named         = func() map[string]*Era {
+		all := make(map[string]*Era)
+		for _, v := range translate.All() {
+			if all[v.Name] = (&Era{Handshake: true, Newest: v}); v.Modern {
+				all[v.Name] = &Era{Revision: v}
+			}
+		}
+		return all
+	}()
+)
 
 // credential returns a hash of the client's Authorization header, or "" if there is none: the hash cannot
 // be used as a credential.

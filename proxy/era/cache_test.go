@@ -45,3 +45,25 @@ func TestErasAreBounded(t *testing.T) {
 		t.Errorf("%d remembered", n)
 	}
 }
+
+// TestFixedEraAllocatesNothing: each request of a modern client asks for the era.
+func TestFixedEraAllocatesNothing(t *testing.T) {
+	cfg := config.Default()
+	h := host.New(zap.NewNop(), metrics.New("v0", nil, nil), nil, "v0", func() host.Setup { return host.Setup{Config: &cfg} })
+	p := New(h, func() func(context.Context) (*upstream.Begun, error) { return nil })
+	for _, version := range []string{"", "2024-11-05", "2025-11-25", "2026-07-28"} {
+		cfg.Upstream.Version = version
+		var e *Era
+		if n := testing.AllocsPerRun(100, func() { e = p.Fixed() }); n != 0 {
+			t.Errorf("%q: %v allocations", version, n)
+		}
+		switch v := translate.Lookup(version); {
+		case v == nil:
+			if e.Modern() || !e.Handshake || e.Newest != nil {
+				t.Errorf("%q: %+v", version, e)
+			}
+		case v.Modern && (e.Revision != v || e.Handshake), !v.Modern && (e.Newest != v || !e.Handshake || e.Modern()):
+			t.Errorf("%q: %+v", version, e)
+		}
+	}
+}
