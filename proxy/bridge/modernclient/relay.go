@@ -238,8 +238,14 @@ type asking struct {
 	ctx      callctx.Context // ends with stop
 	stop     context.CancelCauseFunc
 	crossing bridge.Crossing
+	run      *taskRun     // nil if the call does not become a task here
 	id       [idRoom]byte // the memory of the id at the server
 }
+
+// isTask reports whether the server has answered the call with a task: then the end of the task's stream cancels that, and
+// there is no call to cancel. See
+// https://modelcontextprotocol.io/specification/2025-11-25/schema#cancellednotificationparams.
+func (x *asking) isTask() bool { return x.run != nil && x.run.isTask() }
 
 // undeclared returns the error that replaces the server's error response, or nil if the
 // response is to be sent as it is. missing is the capability that the server's questions have lacked so far.
@@ -292,7 +298,8 @@ func (br *Bridge) sendOn(x *asking, b *pooledSession, id []byte, q *stateless.Re
 			case task == asTask:
 				st = br.tasks.created(st, b, id, from)
 			case task == taskHere:
-				st = br.runTask(x, b, st, id, from)
+				x.run = br.runTask(x, b, st, id, from)
+				st = x.run
 			}
 			return st, err
 		})
@@ -349,7 +356,7 @@ func (r *relay) drop() {
 	r.x, r.leave = nil, callctx.Watch{}
 	leave.Stop()
 	if x != nil {
-		if !r.done {
+		if !r.done && !x.isTask() {
 			x.CancelAtServer("client disconnected")
 		}
 		x.Done()

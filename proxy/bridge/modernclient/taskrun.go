@@ -123,6 +123,13 @@ func (t *taskRun) born(task string) {
 	}
 }
 
+// isTask reports whether the call is a task now.
+func (t *taskRun) isTask() bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.task != ""
+}
+
 // again waits resultAskWait and asks for the result once more.
 func (t *taskRun) again() error {
 	t.asks++
