@@ -38,6 +38,7 @@ import (
 	"github.com/dragoman-proxy/dragoman/proxy/metrics"
 	"github.com/dragoman-proxy/dragoman/proxy/owntools"
 	"github.com/dragoman-proxy/dragoman/proxy/replay"
+	"github.com/dragoman-proxy/dragoman/proxy/requests"
 	"github.com/dragoman-proxy/dragoman/proxy/restart"
 	"github.com/dragoman-proxy/dragoman/proxy/results"
 	"github.com/dragoman-proxy/dragoman/proxy/sealed"
@@ -220,7 +221,18 @@ func (x *Exchange) clear() {
 }
 
 // IsStale reports whether x's request was answered or cancelled before it was sent.
-func (x *Exchange) IsStale() bool { return x.Call != nil && !x.Session.Open.Has(x.Call) }
+func (x *Exchange) IsStale() bool {
+	return x.Call != nil && (x.Recalled() || !x.Session.Open.Has(x.Call))
+}
+
+// Recalled reports whether the client has cancelled x's request: no response is owed any more. See
+// https://modelcontextprotocol.io/specification/2025-11-25/basic/utilities/cancellation#behavior-requirements.
+func (x *Exchange) Recalled() bool { return x.Call != nil && x.Call.Cancelled.Load() }
+
+// Unowed reports whether no response is owed to x's request, which was not sent because of err: it was cancelled.
+func (x *Exchange) Unowed(err error) bool {
+	return x.Recalled() || x.Call != nil && errors.Is(err, requests.ErrCancelled)
+}
 
 // StartStream notes that the response is an event stream. The client's message is not available any more.
 func (x *Exchange) StartStream() {
@@ -238,6 +250,9 @@ func (x *Exchange) Post(raw []byte, resp *downstream.Response) (err error) {
 	}()
 	out, v, err := x.FromClient(raw)
 	switch {
+	case x.Recalled():
+		resp.Status = fasthttp.StatusAccepted
+		return nil
 	case err != nil:
 		return x.Refused(err)
 	case v == wire.Answer:
@@ -250,7 +265,7 @@ func (x *Exchange) Post(raw []byte, resp *downstream.Response) (err error) {
 		return nil
 	}
 	st, err := x.Forward(out)
-	if err != nil {
+	if err != nil && !x.Unowed(err) {
 		return x.Common.Failed(x, err)
 	}
 	if st == nil {
@@ -288,6 +303,17 @@ func (x *Exchange) Forward(body []byte) (upstream.Stream, error) {
 	if x.OwnCall != nil {
 		return x.startHere(), nil
 	}
+	var over *session.Call // the cancelled call, whose id the client may use again once the server has the cancellation
+	if x.Cancels {
+		over = x.Session.Open.Newest(x.key)
+	}
+	switch {
+	case over != nil && over.Recall(): // the server does not have the request
+		x.cancelled(over)
+		return nil, nil
+	case x.Call != nil && !x.Call.Sends():
+		return nil, requests.ErrCancelled
+	}
 	marked, header := x.Span.Sent(body, x.From)
 	x.observeForward(marked)
 	x.Outgoing = upstream.Outgoing{Body: marked, Request: x.Call != nil, Header: header, Stale: x.isStale, Logs: x.Crossing.WantsLogs()}
@@ -300,10 +326,6 @@ func (x *Exchange) Forward(body []byte) (upstream.Stream, error) {
 		if more := x.Crossing.Patience(); more > 0 {
 			x.Outgoing.FirstByte, x.Outgoing.Silence = lengthened(limit.FirstByte, more), lengthened(limit.Silence, more)
 		}
-	}
-	var over *session.Call // the cancelled call, whose id the client may use again once the server has the cancellation
-	if x.Cancels {
-		over = x.Session.Open.Newest(x.key)
 	}
 	st, err := upstream.Stream(nil), error(nil)
 	if e := x.enquire(body); e != nil {
@@ -325,11 +347,23 @@ func (x *Exchange) Forward(body []byte) (upstream.Stream, error) {
 	if err != nil && x.listAlone(body, err) {
 		return x.startHere(), nil
 	}
-	if err == nil && over != nil && x.Session.Open.CancelThis(over) && over.Stop == nil {
+	switch {
+	case over != nil && err != nil: // its response is still owed
+		over.Cancelled.Store(false)
+	case over != nil:
+		x.cancelled(over)
+	case x.Cancels && err == nil && x.Session.Open.Knows(x.key): // the call and its cancellation have come at the same time
+		return x.Forward(body)
+	}
+	return st, err
+}
+
+// cancelled ends a call that the client has cancelled.
+func (x *Exchange) cancelled(over *session.Call) {
+	if x.Session.Open.CancelThis(over) && over.Stop == nil {
 		o := x.Session.Operation(over, metrics.Cancelled, metrics.Fault{})
 		x.Common.EndCall(over, &o)
 	}
-	return st, err
 }
 
 // lengthened returns limit extended by the given time. 0 means no limit and stays 0.

@@ -46,6 +46,8 @@ type Request[T More] struct {
 	// Cancelled says that no answer is owed any more.
 	Cancelled atomic.Bool
 
+	way atomic.Uint32 // whether the request was sent, see Sends
+
 	older *Request[T]  // an older request with the same id, on transports that allow it
 	text  [idRoom]byte // the memory of ID and Key, unless they are long
 }
@@ -70,6 +72,22 @@ func (c *Request[T]) Keep(note []byte) error {
 	}
 	c.Note = append([]byte(nil), note...)
 	return nil
+}
+
+// What became of a request.
+const (
+	waits uint32 = iota
+	sent
+	recalled
+)
+
+// Sends reports whether the request may be sent, and notes that it is. It returns false after Recall.
+func (c *Request[T]) Sends() bool { return c.way.CompareAndSwap(waits, sent) || c.way.Load() == sent }
+
+// Recall notes that no answer is owed any more. It returns true if the request was not sent, and will not be.
+func (c *Request[T]) Recall() bool {
+	c.Cancelled.Store(true)
+	return c.way.CompareAndSwap(waits, recalled)
 }
 
 // A Table has the open requests of one direction of a session. It is safe for concurrent

@@ -7,6 +7,7 @@ import (
 	"github.com/dragoman-proxy/dragoman/proxy/config"
 	"github.com/dragoman-proxy/dragoman/proxy/idmap"
 	"github.com/dragoman-proxy/dragoman/proxy/large"
+	"github.com/dragoman-proxy/dragoman/proxy/mcp"
 	"github.com/dragoman-proxy/dragoman/proxy/sse"
 	"github.com/dragoman-proxy/dragoman/proxy/upstream"
 	"github.com/dragoman-proxy/dragoman/translate/wire"
@@ -46,30 +47,12 @@ func (r *renaming) done() {
 	renamings.Put(r)
 }
 
-// renameCancelled replaces the id in a cancellation with the one that the server knows. It reports
-// whether the message is to be sent: a cancellation of a request that is not open is not.
-func renameCancelled[T any](t *idmap.Table[T], m *wire.Message) bool {
-	if m.Kind != wire.Notification || m.Method != wire.Cancelled {
-		return true
-	}
-	key := idmap.Cancelled(m)
-	if key == "" {
-		return true // it cancels a task, see https://modelcontextprotocol.io/specification/2025-11-25/basic/utilities/cancellation
-	}
-	e := t.Newest(func(e *idmap.Entry[T]) bool { return e.Key == key })
-	if e == nil {
-		return false
-	}
-	e.Cancel(m)
-	return true
-}
-
 // Renames is a connection that replaces request ids: the server gets other ids than the client sends.
 type Renames interface {
-	// Known returns the id by which the server knows the newest open request with this id.
-	Known(id string) (given string, ok bool)
-	// Beneath returns the connection on which the request has that id.
-	Beneath() upstream.Conn
+	// Recall cancels the newest open request with this id at the server: it returns the id by which the server knows the
+	// request, and the connection on which to send the cancellation. The connection is nil if there is nothing to send: the
+	// request is not open, or is still being sent, and is then followed by its cancellation.
+	Recall(id, reason string, header []upstream.Header) (given string, on upstream.Conn)
 }
 
 // Renumbered is the connection of one client on a pipe to one server on a pipe. It replaces request
@@ -82,14 +65,14 @@ type Renumbered struct {
 	batch int // most messages in an array from the server
 
 	mu    sync.Mutex
-	table idmap.Table[struct{}]
-	byKey map[string]*idmap.Entry[struct{}]
+	table idmap.Table[sending]
+	byKey map[string]*idmap.Entry[sending]
 }
 
 // Renumber returns such a connection over conn, and the stream of all messages for the client. st has
 // all messages of the server behind conn.
 func Renumber(conn upstream.Conn, st upstream.Stream, cfg config.Limits, o Owner) (*Renumbered, upstream.Stream) {
-	c := &Renumbered{Conn: conn, owner: o, batch: cfg.Batch, byKey: make(map[string]*idmap.Entry[struct{}])}
+	c := &Renumbered{Conn: conn, owner: o, batch: cfg.Batch, byKey: make(map[string]*idmap.Entry[sending])}
 	return c, &renumberedStream{Stream: st, of: c}
 }
 
@@ -100,26 +83,40 @@ func (c *Renumbered) Send(ctx context.Context, m *upstream.Outgoing) (upstream.S
 	if err := r.msg.Scan(m.Body, idmap.Shape); err != nil {
 		return nil, err
 	}
-	e, send := c.enter(&r.msg)
+	e, send := c.enter(&r.msg, m.Header)
 	if !send {
-		return nil, nil // the cancelled request is not open
+		return nil, nil // the cancelled request is not open, or is being sent
 	}
 	var st upstream.Stream
 	out, err := r.outgoing(ctx, c.owner.Memory(), m)
+	if err == nil && e != nil && m.Stale != nil && m.Stale() {
+		err = ErrRecalled
+	}
 	if err == nil {
 		st, err = c.Conn.Send(ctx, out)
 	}
-	if err != nil && e != nil {
-		c.mu.Lock()
-		c.leave(e)
-		c.mu.Unlock()
+	if e != nil {
+		c.sent(e, err)
 	}
 	return st, err
 }
 
+// sent notes that a request was sent, or will not be because of err.
+func (c *Renumbered) sent(e *idmap.Entry[sending], err error) {
+	c.mu.Lock()
+	recall := e.Of.end()
+	if err != nil {
+		c.leave(e)
+	}
+	c.mu.Unlock()
+	if recall != nil && err == nil {
+		sendRecall(c.owner, c.Conn, recall)
+	}
+}
+
 // enter gives m the ids that the server is to see. e is nil if m is not a request. A cancelled
 // request is removed, so that an answer to it counts as late.
-func (c *Renumbered) enter(m *wire.Message) (e *idmap.Entry[struct{}], send bool) {
+func (c *Renumbered) enter(m *wire.Message, header []upstream.Header) (e *idmap.Entry[sending], send bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if m.Kind != wire.Request {
@@ -127,13 +124,13 @@ func (c *Renumbered) enter(m *wire.Message) (e *idmap.Entry[struct{}], send bool
 		if m.Method == wire.Cancelled {
 			key = idmap.Cancelled(m)
 		}
-		send = renameCancelled(&c.table, m)
+		send = renameCancelled(&c.table, m, header, wayOfEntry)
 		if e := c.byKey[key]; e != nil {
 			c.leave(e)
 		}
 		return nil, send
 	}
-	e = c.table.Enter(m, struct{}{})
+	e = c.table.Enter(m, sending{})
 	if old := c.byKey[e.Key]; old != nil {
 		c.leave(old)
 	}
@@ -142,27 +139,29 @@ func (c *Renumbered) enter(m *wire.Message) (e *idmap.Entry[struct{}], send bool
 }
 
 // leave removes e. Called with c.mu held.
-func (c *Renumbered) leave(e *idmap.Entry[struct{}]) {
+func (c *Renumbered) leave(e *idmap.Entry[sending]) {
 	c.table.Leave(e)
 	if c.byKey[e.Key] == e {
 		delete(c.byKey, e.Key)
 	}
 }
 
-// Known implements [Renames], and removes the request.
-func (c *Renumbered) Known(id string) (given string, ok bool) {
+// Recall implements [Renames], and removes the request.
+func (c *Renumbered) Recall(id, reason string, header []upstream.Header) (given string, on upstream.Conn) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	e := c.byKey[string(wire.AppendIDKey(nil, []byte(id)))]
 	if e == nil {
-		return "", false
+		return "", nil
 	}
 	c.leave(e)
-	return e.Given, true
+	if !e.Of.cancel(mcp.Cancelled(e.Given, reason), header) {
+		return "", nil
+	}
+	return e.Given, c.Conn
 }
 
-// Beneath implements [Renames].
-func (c *Renumbered) Beneath() upstream.Conn { return c.Conn }
+func wayOfEntry(e *idmap.Entry[sending]) *sending { return &e.Of }
 
 // hear restores the client's ids in a message of the server. It returns false if the client is not to
 // get the message.
@@ -198,7 +197,7 @@ func (c *Renumbered) hear(m *wire.Message) bool {
 func (c *Renumbered) forget(err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.table.Each(func(e *idmap.Entry[struct{}]) {
+	c.table.Each(func(e *idmap.Entry[sending]) {
 		if !Spares(err, e.GivenKey) {
 			c.leave(e)
 		}

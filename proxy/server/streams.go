@@ -72,8 +72,8 @@ func (l *Streams) Send(ctx context.Context, m *upstream.Outgoing) (upstream.Stre
 		return nil, err
 	}
 	if !m.Request {
-		if !l.rename(&r.msg) {
-			return nil, nil // the cancelled request is not open
+		if !l.rename(&r.msg, m.Header) {
+			return nil, nil // the cancelled request is not open, or is being sent
 		}
 		out, err := r.outgoing(ctx, l.owner.Memory(), m)
 		if err == nil {
@@ -86,13 +86,22 @@ func (l *Streams) Send(ctx context.Context, m *upstream.Outgoing) (upstream.Stre
 		return nil, err
 	}
 	out, err := r.outgoing(ctx, l.owner.Memory(), m)
+	if err == nil && m.Stale != nil && m.Stale() {
+		err = ErrRecalled
+	}
 	if err == nil {
 		out.Stale = s.Over
 		_, err = l.conn.Send(ctx, out)
 	}
+	l.mu.Lock()
+	recall := s.way.end()
+	l.mu.Unlock()
 	if err != nil {
 		s.Close()
 		return nil, err
+	}
+	if recall != nil {
+		sendRecall(l.owner, l.conn, recall)
 	}
 	return s, nil
 }
@@ -116,22 +125,22 @@ func (l *Streams) open(ctx context.Context, out *upstream.Outgoing, m *wire.Mess
 
 // rename replaces the id in a cancellation with the one that the server knows, and reports whether
 // the message is to be sent. Other messages stay as they are.
-func (l *Streams) rename(m *wire.Message) bool {
+func (l *Streams) rename(m *wire.Message, header []upstream.Header) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return renameCancelled(&l.table, m)
+	return renameCancelled(&l.table, m, header, func(e *idmap.Entry[*Stream]) *sending { return &e.Of.way })
 }
 
-// Known returns the id by which the server knows the newest open request with this id.
-func (l *Streams) Known(id string) (given string, ok bool) {
+// Recall implements [Renames].
+func (l *Streams) Recall(id, reason string, header []upstream.Header) (given string, on upstream.Conn) {
 	key := string(wire.AppendIDKey(nil, []byte(id)))
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	e := l.table.Newest(func(e *idmap.Entry[*Stream]) bool { return e.Key == key })
-	if e == nil {
-		return "", false
+	if e == nil || !e.Of.way.cancel(mcp.Cancelled(e.Given, reason), header) {
+		return "", nil
 	}
-	return e.Given, true
+	return e.Given, l.conn
 }
 
 // Beneath returns the connection on which requests have the ids that the server knows.
@@ -161,7 +170,7 @@ func (l *Streams) Listen(ctx context.Context, _ upstream.ListenOptions) (upstrea
 // Move returns a stream that replaces old, whose reader has ended.
 func (l *Streams) Move(ctx context.Context, old *Stream) *Stream {
 	s := l.newStream(ctx)
-	s.asked, s.logs, s.limit, s.spoke = old.asked, old.logs, old.limit, true
+	s.asked, s.way.over, s.logs, s.limit, s.spoke = old.asked, true, old.logs, old.limit, true
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	old.mu.Lock()
@@ -438,6 +447,7 @@ type Stream struct {
 	of       *Streams
 	ctx      context.Context
 	asked    *idmap.Entry[*Stream] // the request; nil on the standing stream
+	way      sending               // of the request; guarded by of.mu
 	answered atomic.Bool
 	halt     atomic.Bool      // Interrupt was called, and Events has not given sse.ErrInterrupted for it
 	logs     bool             // log messages may be about the request

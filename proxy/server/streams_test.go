@@ -119,7 +119,7 @@ func TestStreamEndsWithoutRoom(t *testing.T) {
 		}
 		streams = append(streams, st)
 	}
-	id, _ := l.Known("1") // the newest
+	id, _ := l.Recall("1", "", nil) // the newest
 	var m wire.Message
 	if err := m.Scan([]byte(`{"jsonrpc":"2.0","id":`+id+`,"result":{}}`), idmap.Shape); err != nil {
 		t.Fatal(err)

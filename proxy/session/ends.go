@@ -71,11 +71,9 @@ func (t *Table) countSession(s *Session, why error) {
 func (t *Table) GiveUpAs(s *Session, id string, header []upstream.Header, reason string) {
 	conn := s.Conn
 	if c, ok := conn.(server.Renames); ok { // translated now, as the id may later be that of another request
-		given, open := c.Known(id)
-		if !open {
+		if id, conn = c.Recall(id, reason, header); conn == nil {
 			return
 		}
-		id, conn = given, c.Beneath()
 	}
 	t.Host.SendCancelled(conn, id, header, reason)
 }

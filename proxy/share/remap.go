@@ -46,8 +46,10 @@ func (a *Remapper) Send(ctx context.Context, out *upstream.Outgoing) (upstream.S
 	return st, err
 }
 
-// Known always returns false: closing the stream of a request sends the cancellation to the server.
-func (a *Remapper) Known(string) (string, bool) { return "", false }
+// Recall implements [server.Renames]. There is nothing to send: closing the stream of a request cancels it.
+func (a *Remapper) Recall(string, string, []upstream.Header) (given string, on upstream.Conn) {
+	return "", nil
+}
 
 // remappedStream is the stream of one request.
 type remappedStream struct {

@@ -189,6 +189,9 @@ func (s *SSESession) post(ctx context.Context, m *Outgoing, deadline time.Time) 
 	defer x.Close() //nolint:errcheck // it has none
 	defer context.AfterFunc(f.life, x.abort)()
 	answer, err := x.answer()
+	if err != nil && ctx.Err() != nil {
+		return nil // the server has the message
+	}
 	switch {
 	case err == ErrClosed && f.over() != nil:
 		return f.over()
@@ -201,7 +204,7 @@ func (s *SSESession) post(ctx context.Context, m *Outgoing, deadline time.Time) 
 	case <-f.done:
 		return f.over()
 	case <-ctx.Done():
-		return ctx.Err()
+		return nil
 	}
 }
 

@@ -312,8 +312,8 @@ func (c *Child) ended() error {
 }
 
 // Send writes one message as one line. It returns an *ExitError if the child has ended.
-// If ctx ends while the message is being written, the rest of it is still written, so
-// that the next one begins on a line of its own. For a large message Send returns only
+// The error of ctx says that the child does not get the message: if ctx ends while it is being
+// written, the rest is still written, and Send returns nil. For a large message Send returns only
 // after that, because the message is not copied.
 func (c *Child) Send(ctx context.Context, m *Outgoing) (Stream, error) {
 	if err := ctx.Err(); err != nil {
@@ -340,7 +340,7 @@ func (c *Child) Send(ctx context.Context, m *Outgoing) (Stream, error) {
 			return nil, nil
 		}
 	case <-ctx.Done():
-		return nil, ctx.Err()
+		return nil, nil // the writer has it
 	case <-c.exited:
 		return nil, c.ended()
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -221,6 +222,55 @@ func TestSendEndsWithItsContext(t *testing.T) {
 		if _, err := c.Send(ctx, &Outgoing{Body: big}); err != context.DeadlineExceeded {
 			t.Errorf("ended with %v", err)
 		}
+	}
+}
+
+// TestSendOfAMessageThatIsBeingWritten: if the context ends, Send says whether the child gets the message.
+func TestSendOfAMessageThatIsBeingWritten(t *testing.T) {
+	r, w, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Close()
+	c := &Child{in: w, writeTimeout: time.Hour, queue: make(chan *line), exited: make(chan struct{})}
+	c.spare.New = func() any { return &line{done: make(chan error, 1)} }
+	c.running.Add(1)
+	go c.write()
+	send := func(ctx context.Context, body string) <-chan error {
+		ended := make(chan error, 1)
+		go func() {
+			_, err := c.Send(ctx, &Outgoing{Body: []byte(body)})
+			ended <- err
+		}()
+		return ended
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	first := send(ctx, strings.Repeat("a", keepBuffer)) // a byte more than a pipe has room for
+	if _, err := r.Read(make([]byte, 1)); err != nil {
+		t.Fatal(err)
+	}
+	cancel()
+	if err := <-first; err != nil {
+		t.Errorf("of a message that is being written: %v", err)
+	}
+	waits, leave := context.WithCancel(t.Context())
+	second := send(waits, "b")
+	leave()
+	if err := <-second; err != context.Canceled {
+		t.Errorf("of a message that waits: %v", err)
+	}
+	go func() {
+		_, err := c.Send(t.Context(), &Outgoing{Body: []byte("c")})
+		if err != nil {
+			t.Error(err)
+		}
+		close(c.exited)
+		c.running.Wait()
+		w.Close()
+	}()
+	rest, err := io.ReadAll(r)
+	if want := strings.Repeat("a", keepBuffer-1) + "\nc\n"; err != nil || string(rest) != want {
+		t.Errorf("%d bytes, %v, ending with %q", len(rest), err, rest[max(0, len(rest)-5):])
 	}
 }
 

@@ -78,7 +78,8 @@ type Conn interface {
 	// server says on that POST, and Events reads the head of the response
 	// first. In every other case, and always on a pipe (as HTTP+SSE is to
 	// its user), the Stream is nil. ctx bounds the whole exchange: when it ends,
-	// Events gives its error.
+	// Events gives its error. On a pipe, an error of ctx says that the server does not
+	// get the message; if ctx ends after the message was handed over, the error is nil.
 	Send(ctx context.Context, m *Outgoing) (Stream, error)
 
 	// Listen opens the standing stream. Over HTTP that is the stream of a GET;

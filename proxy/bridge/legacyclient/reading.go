@@ -158,6 +158,9 @@ func (b *call) Close() error {
 		return nil
 	}
 	b.closed = true
+	if context.Cause(b.client) == requests.ErrCancelled { // cancel may not have found the call
+		b.ctx.End(requests.ErrCancelled)
+	}
 	switch {
 	case b.entered:
 		close(b.gone)

@@ -15,6 +15,7 @@ import (
 	"github.com/dragoman-proxy/dragoman/proxy/large"
 	"github.com/dragoman-proxy/dragoman/proxy/mcp"
 	"github.com/dragoman-proxy/dragoman/proxy/observe"
+	"github.com/dragoman-proxy/dragoman/proxy/requests"
 	"github.com/dragoman-proxy/dragoman/proxy/results"
 	"github.com/dragoman-proxy/dragoman/proxy/server"
 	"github.com/dragoman-proxy/dragoman/proxy/telemetry"
@@ -81,7 +82,10 @@ func (c *Conn) begin(ctx context.Context, m *upstream.Outgoing, both *messages) 
 	c.mu.Lock()
 	c.running[b.key] = b
 	c.mu.Unlock()
-	if err = b.setHeaders(ctx); err == nil {
+	if err = b.setHeaders(ctx); err == nil && m.Stale != nil && m.Stale() {
+		err = server.ErrRecalled // cancel has not found the call
+	}
+	if err == nil {
 		b.st, err = b.post(e)
 	}
 	b.stream.Stale = nil
@@ -89,6 +93,9 @@ func (c *Conn) begin(ctx context.Context, m *upstream.Outgoing, both *messages) 
 		b.st, err = bridge.AnswerHere(b.ctx, func(context.Context) ([]byte, error) { return e.Data, nil }), nil
 	}
 	if err != nil {
+		if b.recalled() {
+			err = requests.ErrCancelled
+		}
 		b.over = true // the server has no request to cancel
 		b.finish()
 		if c.bridge.eras.Changed(ctx, b.from, true, err) {

@@ -124,6 +124,10 @@ func (p *pipe) runModern(ctx context.Context, q *stateless.Request, free func())
 		}
 	}()
 	r, err := p.proxy.Modern.Begin(ctx, q, "", nil)
+	if err != nil && context.Cause(ctx) == downstream.ErrClientLeft {
+		q.Counts.Settle(metrics.Left)
+		return // cancelled: no response is owed
+	}
 	if err != nil {
 		known := clients.IsReported(err)
 		f := p.proxy.Host.Report.Failed(err, q.At(nil)).WithID(q.ID)

@@ -380,9 +380,11 @@ func (p *pipe) pass(x *exchange.Exchange, line []byte, err error) {
 	case err != nil && clienterror.Of(err).Cause == mcp.ModernRefused && x.Batch == nil && p.bothEras:
 		p.modern(&x.Msg)
 	case x.Cancels && (p.cancelModern(&x.Msg) || p.forwardDirect(&x.Msg)):
-	case x.IsStale(): // cancelled while it waited: no response is owed
+	case x.Recalled(): // while it waited
+		unowed(x)
+	case x.IsStale(): // answered while it waited
 		if x.Call.Stop == nil {
-			x.Call, x.Span, x.Seen = nil, nil, nil // the cancellation was counted
+			x.Call, x.Span, x.Seen = nil, nil, nil // it was counted then
 		}
 	case err != nil:
 		p.deliver(x.Batch, x.Slot, onPipe(x.Refused(err)).BodyTo(p.s.ClientRevision))
@@ -401,6 +403,8 @@ func (p *pipe) pass(x *exchange.Exchange, line []byte, err error) {
 func (p *pipe) send(x *exchange.Exchange, out []byte) {
 	st, err := x.ForwardKept(out)
 	switch {
+	case err != nil && x.Unowed(err):
+		unowed(x)
 	case err != nil:
 		owed := x.Call != nil && x.Session.Open.End(x.Call) // else serverLost has answered it
 		f := p.proxy.Failed(x, err)
@@ -425,6 +429,16 @@ func (p *pipe) send(x *exchange.Exchange, out []byte) {
 		p.spawn(func() { p.listen(standing) })
 	}
 	x.Done()
+}
+
+// unowed ends a call to which no response is owed any more, since its client has cancelled it before it was sent.
+func unowed(x *exchange.Exchange) {
+	switch {
+	case x.Call.Stop == nil:
+		x.Call, x.Span, x.Seen = nil, nil, nil // the cancellation counts it, and is its response in a batch
+	case x.Batch != nil:
+		x.Batch.Put(x.Slot, nil)
+	}
 }
 
 // deliver sends the client the response to a request, or adds it to a batch.

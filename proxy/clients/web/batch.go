@@ -149,6 +149,10 @@ func (b *batchReply) start(it clients.Item) {
 	}()
 	out, v, err := x.FromClient(it.Raw)
 	switch {
+	case x.Recalled():
+		b.end(it.Slot, nil, nil)
+		x.Done()
+		return
 	case err != nil:
 		b.fail(x, it.Slot, x.Refused(err))
 		return
@@ -160,7 +164,12 @@ func (b *batchReply) start(it clients.Item) {
 		return
 	}
 	st, err := x.ForwardKept(out)
-	if err != nil {
+	switch {
+	case err != nil && x.Unowed(err):
+		b.end(it.Slot, nil, nil)
+		x.Done()
+		return
+	case err != nil:
 		b.fail(x, it.Slot, x.Common.Failed(x, err))
 		return
 	}

@@ -1,0 +1,71 @@
+package server
+
+import (
+	"context"
+	"errors"
+	"slices"
+
+	"github.com/dragoman-proxy/dragoman/proxy/idmap"
+	"github.com/dragoman-proxy/dragoman/proxy/upstream"
+	"github.com/dragoman-proxy/dragoman/translate/wire"
+)
+
+// ErrRecalled says that a request was not sent, because its client has cancelled it.
+var ErrRecalled = errors.New("the request was cancelled before it was sent")
+
+// sending is the way of a request to a server on a pipe. A cancellation may not come before its request, nor without it: see
+// https://modelcontextprotocol.io/specification/2025-11-25/basic/utilities/cancellation#behavior-requirements. While the
+// request is being sent, its cancellation waits. The table's lock guards it.
+type sending struct {
+	over      bool               // the request was sent, or will not be
+	cancelled bool               // there was a cancellation
+	recall    *upstream.Outgoing // the cancellation that waits
+}
+
+// cancel reports whether a cancellation is to be sent now: it waits for its request, and is sent once.
+func (s *sending) cancel(body []byte, header []upstream.Header) bool {
+	if s.cancelled {
+		return false
+	}
+	s.cancelled = true
+	if !s.over {
+		s.recall = &upstream.Outgoing{Body: body, Header: slices.Clone(header)}
+	}
+	return s.over
+}
+
+// end notes that the request was sent, or will not be, and returns the cancellation that has waited, or nil.
+func (s *sending) end() *upstream.Outgoing {
+	s.over = true
+	recall := s.recall
+	s.recall = nil
+	return recall
+}
+
+// renameCancelled replaces the id in a cancellation with the one that the server knows. It reports
+// whether the message is to be sent now. A cancellation of a request that is not open is not, and one
+// of a request that is being sent follows it; a second one is not.
+func renameCancelled[T any](t *idmap.Table[T], m *wire.Message, header []upstream.Header, way func(*idmap.Entry[T]) *sending) bool {
+	if m.Kind != wire.Notification || m.Method != wire.Cancelled {
+		return true
+	}
+	key := idmap.Cancelled(m)
+	if key == "" {
+		return true // it cancels a task, see https://modelcontextprotocol.io/specification/2025-11-25/basic/utilities/cancellation
+	}
+	e := t.Newest(func(e *idmap.Entry[T]) bool { return e.Key == key })
+	if e == nil {
+		return false
+	}
+	e.Cancel(m)
+	return way(e).cancel(m.AppendTo(nil), header)
+}
+
+// sendRecall sends the cancellation of a request that was sent. It does not wait.
+func sendRecall(o Owner, on upstream.Conn, recall *upstream.Outgoing) {
+	o.Spawn(func() {
+		ctx, cancel := context.WithTimeout(context.Background(), NoticeTimeout)
+		defer cancel()
+		_, _ = on.Send(ctx, recall) // if it fails, the server is gone, and its stream says so
+	})
+}

@@ -1,0 +1,109 @@
+package server
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"testing"
+	"testing/synctest"
+
+	"github.com/dragoman-proxy/dragoman/proxy/config"
+	"github.com/dragoman-proxy/dragoman/proxy/large"
+	"github.com/dragoman-proxy/dragoman/proxy/upstream"
+)
+
+// slow is a server that takes a request when the test says so.
+type slow struct {
+	*pipe
+	way  chan error // what becomes of a request
+	sent []string
+}
+
+func (s *slow) Send(_ context.Context, m *upstream.Outgoing) (upstream.Stream, error) {
+	body := string(m.Body)
+	if m.Request {
+		if err := <-s.way; err != nil {
+			return nil, err
+		}
+	}
+	s.sent = append(s.sent, body)
+	return nil, nil
+}
+
+// TestCancellationFollowsItsRequest: while a request is being sent, its cancellation waits. A request that was not sent gets
+// none.
+func TestCancellationFollowsItsRequest(t *testing.T) {
+	const request = `{"jsonrpc":"2.0","id":"a","method":"tools/call"}`
+	const cancelled = `{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":"a"}}`
+	both := []string{`{"jsonrpc":"2.0","id":1,"method":"tools/call"}`, `{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":1}}`}
+	failed := errors.New("not sent")
+	byMessage := func(conn upstream.Conn) {
+		_, _ = conn.Send(context.Background(), &upstream.Outgoing{Body: []byte(cancelled)})
+	}
+	byRecall := func(conn upstream.Conn) {
+		if _, on := conn.(Renames).Recall(`"a"`, "", nil); on != nil {
+			panic("the request is not sent yet")
+		}
+	}
+	for name, over := range map[string]func(*slow, *owner) upstream.Conn{
+		"streams": func(s *slow, o *owner) upstream.Conn {
+			return Open(s, said{s.pipe}, config.Limits{Queue: 10, Batch: 10}, o)
+		},
+		"renumbered": func(s *slow, o *owner) upstream.Conn {
+			conn, _ := Renumber(s, said{s.pipe}, config.Limits{Batch: 10}, o)
+			return conn
+		},
+	} {
+		for _, c := range []struct {
+			name   string
+			cancel func(upstream.Conn)
+			stale  bool
+			way    error
+			want   []string
+		}{
+			{"cancelled, then sent", byMessage, false, nil, both},
+			{"cancelled, and not sent", byMessage, false, failed, nil},
+			{"recalled, then sent", byRecall, false, nil, both},
+			{"recalled, and not sent", byRecall, false, failed, nil},
+			{"stale", func(upstream.Conn) {}, true, nil, nil},
+			{"sent", func(upstream.Conn) {}, false, nil, both[:1]},
+		} {
+			t.Run(name+"/"+c.name, func(t *testing.T) {
+				synctest.Test(t, func(t *testing.T) {
+					s := &slow{pipe: &pipe{closed: make(chan struct{})}, way: make(chan error, 1)}
+					o := &owner{TB: t, memory: large.NewMemory(1 << 20)}
+					conn := over(s, o)
+					ended := make(chan error, 1)
+					go func() {
+						st, err := conn.Send(context.Background(), &upstream.Outgoing{Body: []byte(request), Request: true, Stale: func() bool { return c.stale }})
+						if st != nil {
+							defer st.Close()
+						}
+						ended <- err
+					}()
+					synctest.Wait()
+					c.cancel(conn)
+					synctest.Wait()
+					if len(s.sent) > 0 {
+						t.Errorf("sent before the request: %q", s.sent)
+					}
+					s.way <- c.way
+					want := c.way
+					if c.stale {
+						want = ErrRecalled
+					}
+					if err := <-ended; err != want {
+						t.Errorf("the request ended with %v, want %v", err, want)
+					}
+					synctest.Wait()
+					if !slices.Equal(s.sent, c.want) {
+						t.Errorf("\n sent %q\n want %q", s.sent, c.want)
+					}
+					_ = conn.Close(context.Background())
+					s.pipe.Close(context.Background())
+					o.tasks.Wait()
+				})
+			})
+		}
+	}
+}
