@@ -9,7 +9,6 @@ import (
 	"github.com/dragoman-proxy/dragoman/proxy/downstream"
 	"github.com/dragoman-proxy/dragoman/proxy/mcp"
 	"github.com/dragoman-proxy/dragoman/proxy/metrics"
-	"github.com/dragoman-proxy/dragoman/proxy/server"
 	"github.com/dragoman-proxy/dragoman/proxy/shape"
 	"github.com/dragoman-proxy/dragoman/proxy/sse"
 	"github.com/dragoman-proxy/dragoman/proxy/trace"
@@ -33,8 +32,8 @@ func (c *httpClient) Send(e sse.Event) error {
 	if !x.Streamed {
 		x.StartStream()
 		c.resp.Header = x.Clock.AppendTo(c.resp.Header)
-		if of, ok := x.Stream.(*server.Stream); ok {
-			x.buffer = x.Session.Lanes.Trails.Begin(&resumableCall{x.Call, x.Session.Open, of}, x.Stop)
+		if x.lane != nil {
+			x.buffer = x.Session.Lanes.Trails.Begin(&resumableCall{x.Call, x.Session.Open, x.lane}, x.Stop)
 		}
 	}
 	if x.buffer != nil {

@@ -113,6 +113,7 @@ type state struct {
 	Sender    downstream.Sender
 
 	Stream upstream.Stream
+	lane   *server.Stream // what the server on a pipe says about the request; nil for others
 	reading
 	at       int       // how many messages of rest were translated
 	eventID  sse.Event // the ID and Retry of the last event
@@ -333,6 +334,10 @@ func (x *Exchange) Forward(body []byte) (upstream.Stream, error) {
 	} else if c := x.Session.Renewing; c != nil && x.Call != nil {
 		x.began = c.Remember(marked)
 		st, err = c.HTTPSession.Send(x.Ctx, &x.Outgoing) // mend renews a session that is lost
+	} else if l := x.Session.Lanes; l != nil && x.Call != nil && !x.bridged() {
+		if x.lane, err = l.Request(x.seenWithin(), &x.Outgoing); err == nil {
+			st = x.lane
+		}
 	} else {
 		if x.bridged() && sameMemory(marked, x.Msg.Raw) && len(marked) == len(x.Msg.Raw) {
 			x.Outgoing.Scanned = &x.Msg

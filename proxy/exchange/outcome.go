@@ -12,7 +12,6 @@ import (
 	"github.com/dragoman-proxy/dragoman/proxy/mcp"
 	"github.com/dragoman-proxy/dragoman/proxy/metrics"
 	"github.com/dragoman-proxy/dragoman/proxy/report"
-	"github.com/dragoman-proxy/dragoman/proxy/server"
 	"github.com/dragoman-proxy/dragoman/proxy/session"
 	"github.com/dragoman-proxy/dragoman/proxy/upstream"
 	"github.com/dragoman-proxy/dragoman/translate/wire"
@@ -79,8 +78,8 @@ func (x *Exchange) failed(err error) *mcp.Failure {
 // giveUp sends the server notifications/cancelled for x's request. It does not wait.
 func (x *Exchange) giveUp(reason string) {
 	if l := x.Session.Lanes; l != nil && !x.bridged() { // several requests may have the same id
-		if st, ok := x.Stream.(*server.Stream); ok {
-			x.Common.Host.SendCancelled(l.Beneath(), st.Given(), x.From, reason)
+		if x.lane != nil && !x.lane.Answered() {
+			x.Common.Host.SendCancelled(l.Beneath(), x.lane.Given(), x.From, reason)
 		}
 		return
 	}

@@ -51,6 +51,7 @@ func (x *Exchange) ResumeStream(l *session.Lanes, lastEventID string) error {
 	default:
 		x.Call, x.Resumed = c.call, true
 		c.stream = l.Move(x.Ctx, c.stream)
+		x.lane = c.stream
 		x.Attach(c.stream)
 	}
 	return nil

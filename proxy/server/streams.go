@@ -64,21 +64,35 @@ func Open(conn upstream.Conn, st upstream.Stream, cfg config.Limits, o Owner) *S
 	return l
 }
 
-// Send writes one message. For a request, the [upstream.Stream] that it returns is a *[Stream].
+// Send writes one message.
 func (l *Streams) Send(ctx context.Context, m *upstream.Outgoing) (upstream.Stream, error) {
+	if m.Request {
+		s, err := l.Request(ctx, m)
+		if err != nil {
+			return nil, err
+		}
+		return s, nil
+	}
 	r := renamings.Get().(*renaming)
 	defer r.done()
 	if err := r.msg.Scan(m.Body, idmap.Shape); err != nil {
 		return nil, err
 	}
-	if !m.Request {
-		if !l.rename(&r.msg, m.Header) {
-			return nil, nil // the cancelled request is not open, or is being sent
-		}
-		out, err := r.outgoing(ctx, l.owner.Memory(), m)
-		if err == nil {
-			_, err = l.conn.Send(ctx, out)
-		}
+	if !l.rename(&r.msg, m.Header) {
+		return nil, nil // the cancelled request is not open, or is being sent
+	}
+	out, err := r.outgoing(ctx, l.owner.Memory(), m)
+	if err == nil {
+		_, err = l.conn.Send(ctx, out)
+	}
+	return nil, err
+}
+
+// Request writes a request, and returns its stream.
+func (l *Streams) Request(ctx context.Context, m *upstream.Outgoing) (*Stream, error) {
+	r := renamings.Get().(*renaming)
+	defer r.done()
+	if err := r.msg.Scan(m.Body, idmap.Shape); err != nil {
 		return nil, err
 	}
 	s, err := l.open(ctx, m, &r.msg)

@@ -13,6 +13,7 @@ import (
 // Streams is a connection to a process whose requests have streams of their own.
 type Streams interface {
 	upstream.Conn
+	Request(ctx context.Context, out *upstream.Outgoing) (*server.Stream, error)
 	Beneath() upstream.Conn // the connection to the process
 	Reason() error          // why the process has ended; nil while it runs
 }
@@ -38,12 +39,13 @@ func (a *Remapper) Send(ctx context.Context, out *upstream.Outgoing) (upstream.S
 		if m.Kind == wire.Notification && m.Method == wire.Cancelled {
 			return nil, nil
 		}
+		return a.Streams.Send(ctx, out)
 	}
-	st, err := a.Streams.Send(ctx, out)
-	if of, ok := st.(*server.Stream); ok {
-		return &remappedStream{Stream: of, of: a}, err
+	st, err := a.Request(ctx, out)
+	if err != nil {
+		return nil, err
 	}
-	return st, err
+	return &remappedStream{Stream: st, of: a}, nil
 }
 
 // Recall implements [server.Renames]. There is nothing to send: closing the stream of a request cancels it.
