@@ -8,7 +8,6 @@ import (
 
 	"github.com/dragoman-proxy/dragoman/proxy/clienterror"
 	"github.com/dragoman-proxy/dragoman/proxy/downstream"
-	"github.com/dragoman-proxy/dragoman/proxy/era"
 	"github.com/dragoman-proxy/dragoman/proxy/mcp"
 	"github.com/dragoman-proxy/dragoman/proxy/metrics"
 	"github.com/dragoman-proxy/dragoman/proxy/report"
@@ -21,7 +20,7 @@ import (
 // A session that err has ended is forgotten; the session of a client on a pipe ends with
 // the pipe.
 func (all *Common) Failed(x *Exchange, err error) *mcp.Failure {
-	f := clienterror.Of(x.outlives(err))
+	f := clienterror.Of(x.Common.Outlives(x.Ctx, x.Session, x.From, err))
 	if x.Call != nil {
 		f.About([]byte(x.Call.ID))
 		x.Session.Open.End(x.Call)
@@ -84,18 +83,6 @@ func (x *Exchange) giveUp(reason string) {
 		return
 	}
 	x.Common.GiveUpAs(x.Session, x.Call.ID, x.From, reason)
-}
-
-// outlives returns the error that ends x's session if err says that the server no longer has sessions; else
-// it returns err.
-func (x *Exchange) outlives(err error) error {
-	if x.bridged() || x.Session.Piped || x.Session.ID == "" && x.Session.Pipe == 0 || !era.Doubtful(false, err) {
-		return err
-	}
-	if x.Common.Eras.Changed(x.Ctx, x.From, false, err) {
-		return era.Outlived()
-	}
-	return err
 }
 
 // ending returns the outcome of x's request.

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/dragoman-proxy/dragoman/proxy/clienterror"
+	"github.com/dragoman-proxy/dragoman/proxy/era"
 	"github.com/dragoman-proxy/dragoman/proxy/failures"
 	"github.com/dragoman-proxy/dragoman/proxy/mcp"
 	"github.com/dragoman-proxy/dragoman/proxy/metrics"
@@ -76,6 +77,18 @@ func (t *Table) GiveUpAs(s *Session, id string, header []upstream.Header, reason
 		}
 	}
 	t.Host.SendCancelled(conn, id, header, reason)
+}
+
+// Outlives returns the error that ends s if err, with which the server has refused a message with these headers, says that the
+// server no longer has sessions. Else it returns err.
+func (t *Table) Outlives(ctx context.Context, s *Session, header []upstream.Header, err error) error {
+	if s.Bridge != nil || s.Piped || s.ID == "" && s.Pipe == 0 || !era.Doubtful(false, err) {
+		return err
+	}
+	if t.Eras.Changed(ctx, header, false, err) {
+		return era.Outlived()
+	}
+	return err
 }
 
 // Overdue is the reason in the cancellation of a call that took too long. See
