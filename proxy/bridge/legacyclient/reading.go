@@ -22,6 +22,7 @@ type reading struct {
 	watched  bool
 	watch    callctx.Watch // of client
 	released atomic.Bool
+	halt     upstream.Interruptible // the server's stream while Events reads it
 
 	mu      sync.Mutex
 	busy    bool // Events reads
@@ -44,6 +45,7 @@ type nextEvent struct {
 // start makes the goroutine take over at once if reading cannot be interrupted.
 func (b *call) start() {
 	if st, ok := b.st.(upstream.Interruptible); ok && st.CanInterrupt() {
+		b.halt = st
 		return
 	}
 	b.mu.Lock()
@@ -133,7 +135,7 @@ func (b *call) ContextEnded() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if b.busy {
-		b.st.(upstream.Interruptible).Interrupt()
+		b.halt.Interrupt()
 	}
 }
 
@@ -166,7 +168,7 @@ func (b *call) Close() error {
 		close(b.gone)
 	case b.ended:
 	case b.busy: // Events does the rest
-		b.st.(upstream.Interruptible).Interrupt()
+		b.halt.Interrupt()
 	case b.over:
 		b.end()
 	default:
