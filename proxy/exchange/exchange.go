@@ -30,6 +30,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/dragoman-proxy/dragoman/proxy/bridge"
+	"github.com/dragoman-proxy/dragoman/proxy/bridge/legacyclient"
 	"github.com/dragoman-proxy/dragoman/proxy/downstream"
 	"github.com/dragoman-proxy/dragoman/proxy/footprint"
 	"github.com/dragoman-proxy/dragoman/proxy/large"
@@ -113,7 +114,8 @@ type state struct {
 	Sender    downstream.Sender
 
 	Stream upstream.Stream
-	lane   *server.Stream // what the server on a pipe says about the request; nil for others
+	lane   *server.Stream         // Stream, or what it is made of, if the server is on a pipe; else nil
+	across legacyclient.Answering // Stream, if it comes from the other era; else nil
 	reading
 	at       int       // how many messages of rest were translated
 	eventID  sse.Event // the ID and Retry of the last event
@@ -338,12 +340,14 @@ func (x *Exchange) Forward(body []byte) (upstream.Stream, error) {
 		if x.lane, err = l.Request(x.seenWithin(), &x.Outgoing); err == nil {
 			st = x.lane
 		}
-	} else {
-		if x.bridged() && sameMemory(marked, x.Msg.Raw) && len(marked) == len(x.Msg.Raw) {
+	} else if x.bridged() {
+		if sameMemory(marked, x.Msg.Raw) && len(marked) == len(x.Msg.Raw) {
 			x.Outgoing.Scanned = &x.Msg
 		}
-		st, err = x.Session.Conn.Send(x.seenWithin(), &x.Outgoing)
+		st, x.across, err = x.Session.Bridge.Pass(x.seenWithin(), &x.Outgoing)
 		x.Outgoing.Scanned = nil
+	} else {
+		st, err = x.Session.Conn.Send(x.seenWithin(), &x.Outgoing)
 	}
 	x.Clock.Lap(&x.Clock.Upstream)
 	if err != nil && x.Ctx.Err() != nil {

@@ -252,7 +252,7 @@ func (x *Exchange) translated(raw []byte) (out []byte, ok bool) {
 		return nil, false // dragoman asked
 	default:
 		x.Verdict, x.Fault = metrics.OutcomeOf(m), metrics.FaultOf(m)
-		if b, ok := x.Stream.(interface{ Failed() bool }); ok && b.Failed() {
+		if x.across != nil && x.across.Failed() {
 			x.Verdict = metrics.Failed
 		}
 		if x.isAnswer(m) {
@@ -336,11 +336,10 @@ func (x *Exchange) translated(raw []byte) (out []byte, ok bool) {
 
 // scannedAs returns raw, the server's message, as the stream has scanned it, or nil.
 func (x *Exchange) scannedAs(raw []byte) *wire.Message {
-	st, ok := x.Stream.(interface{ Scanned() *wire.Message })
-	if !ok {
+	if x.across == nil {
 		return nil
 	}
-	if m := st.Scanned(); m != nil && sameMemory(m.Raw, raw) {
+	if m := x.across.Scanned(); m != nil && sameMemory(m.Raw, raw) {
 		return m
 	}
 	return nil

@@ -421,8 +421,7 @@ func (b *call) retitle() bool {
 	return true
 }
 
-// Scanned returns what was scanned and translated last: if that is the response that Next has returned, there is no need to
-// scan it again. It may return nil.
+// Scanned implements [Answering].
 func (b *call) Scanned() *wire.Message {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -432,5 +431,5 @@ func (b *call) Scanned() *wire.Message {
 	return &b.msgs.down
 }
 
-// Failed reports whether the last message that Next returned is dragoman's own error and not the server's answer.
+// Failed implements [Answering].
 func (b *call) Failed() bool { return b.lost.Load() }

@@ -153,8 +153,23 @@ func (c *Conn) End() { c.end() }
 
 // Send implements [upstream.Conn].
 func (c *Conn) Send(ctx context.Context, m *upstream.Outgoing) (upstream.Stream, error) {
+	st, _, err := c.Pass(ctx, m)
+	return st, err
+}
+
+// Answering tells more of the last message of a stream that Pass has returned.
+type Answering interface {
+	// Scanned returns what was scanned and translated last: if that is the message, there is no need to scan it again. It may
+	// return nil.
+	Scanned() *wire.Message
+	// Failed reports whether the message is dragoman's own error and not the server's response.
+	Failed() bool
+}
+
+// Pass is Send. more is nil if the message does not go to the server.
+func (c *Conn) Pass(ctx context.Context, m *upstream.Outgoing) (st upstream.Stream, more Answering, err error) {
 	if c.life.Err() != nil {
-		return nil, upstream.ErrClosed
+		return nil, nil, upstream.ErrClosed
 	}
 	if c.shared.stale.Load() {
 		c.refresh(ctx)
@@ -162,27 +177,28 @@ func (c *Conn) Send(ctx context.Context, m *upstream.Outgoing) (upstream.Stream,
 	both := messagesPool.Get().(*messages)
 	msg := &both.up
 	if err := msg.ScanLike(m.Scanned, m.Body, c.up.Shape()); err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	switch {
 	case msg.Kind.Response():
 		if err := c.keep(ctx, msg); err != nil {
-			return nil, err
+			return nil, nil, err
 		}
 		c.receiveAnswer(msg, m.Header)
-		return nil, nil
+		return nil, nil, nil
 	case msg.Kind == wire.Notification && msg.Method == wire.Cancelled:
 		c.cancel(wire.AppendIDKey(nil, []byte(gjson.Get(wire.View(msg.Params()), "requestId").Raw)))
-		return nil, nil
+		return nil, nil, nil
 	case msg.Kind == wire.Notification:
-		return nil, nil // modern revisions have none of these notifications
+		return nil, nil, nil // modern revisions have none of these notifications
 	}
 	switch msg.Method {
 	case wire.LoggingSetLevel, wire.ResourcesSubscribe, wire.ResourcesUnsubscribe:
-		return c.remember(ctx, msg, m.Header)
+		st, err = c.remember(ctx, msg, m.Header)
+		return st, nil, err
 	case wire.TasksGet, wire.TasksResult, wire.TasksCancel, wire.TasksUpdate:
 		if st := c.task(ctx, msg, m.Header); st != nil {
-			return st, nil
+			return st, nil, nil
 		}
 	}
 	return c.begin(ctx, m, both)

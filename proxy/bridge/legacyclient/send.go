@@ -26,11 +26,11 @@ import (
 
 // begin sends a request of the client to the server, which was scanned into both.up. both belongs to the call from now
 // on.
-func (c *Conn) begin(ctx context.Context, m *upstream.Outgoing, both *messages) (upstream.Stream, error) {
+func (c *Conn) begin(ctx context.Context, m *upstream.Outgoing, both *messages) (upstream.Stream, Answering, error) {
 	msg := &both.up
 	scratch, err := c.host.Memory().Alloc(ctx, large.RequestWait, large.RequestCopy, len(msg.Raw)+len(c.client)+len(c.can)+headroom)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	msg.Room = -1 // the message is the caller's, and the call keeps what it becomes
 	b := &call{c: c, seen: observe.Of(ctx), span: telemetry.In(ctx), method: msg.Method, msgs: both}
@@ -63,7 +63,7 @@ func (c *Conn) begin(ctx context.Context, m *upstream.Outgoing, both *messages) 
 	switch {
 	case err != nil:
 		b.ctx.End(nil)
-		return nil, err
+		return nil, nil, err
 	case !msg.Edited():
 		out = append(scratch, out...)
 	}
@@ -71,10 +71,10 @@ func (c *Conn) begin(ctx context.Context, m *upstream.Outgoing, both *messages) 
 	case v == wire.Answer:
 		b.ctx.End(nil)
 		answer, err := sjson.SetRawBytes(out, "id", b.id)
-		return bridge.AnswerHere(ctx, func(context.Context) ([]byte, error) { return answer, err }), nil
+		return bridge.AnswerHere(ctx, func(context.Context) ([]byte, error) { return answer, err }), nil, nil
 	case v != wire.Forward:
 		b.ctx.End(nil)
-		return nil, mcp.Saying(mcp.CodeMethodNotFound, "Method not found: "+b.method.String())
+		return nil, nil, mcp.Saying(mcp.CodeMethodNotFound, "Method not found: "+b.method.String())
 	}
 	b.note = bytes.Clone(msg.Note)
 	b.stream = upstream.Outgoing{Body: out, Request: true, FirstByte: m.FirstByte, Silence: m.Silence, Stale: m.Stale, Logs: msg.Stamp.LogLevel != nil}
@@ -101,10 +101,10 @@ func (c *Conn) begin(ctx context.Context, m *upstream.Outgoing, both *messages) 
 		if c.bridge.eras.Changed(ctx, b.from, true, err) {
 			err = era.Outlived()
 		}
-		return nil, err
+		return nil, nil, err
 	}
 	b.start()
-	return b, nil
+	return b, b, nil
 }
 
 // keep returns what f appends, in memory of the call. Nothing writes to it again.
