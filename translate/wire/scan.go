@@ -292,6 +292,12 @@ func skipColon(b []byte, i int) int {
 	return i
 }
 
+// longContainer is after how many bytes of a container skipContainer expects many more.
+const longContainer = 48
+
+// levelWords is how many words have a bit for each level of containers.
+const levelWords = MaxDepth/64 + 1
+
 // skipValue skips the value at i, which lies in depth containers. Instead of a stack it keeps
 // one bit for each level, which is set for an object.
 func skipValue(b []byte, i, depth int) int {
@@ -309,10 +315,14 @@ func skipValue(b []byte, i, depth int) int {
 
 func skipContainer(b []byte, i, depth int) int {
 	var (
-		objects [MaxDepth/64 + 1]uint64
+		objects [levelWords]uint64
 		level   = depth
 		from    int // where a string begins
+		long    = i + longContainer
 	)
+	if !hasBlocks || len(b)-i < 2*longContainer {
+		long = len(b)
+	}
 open:
 	if level++; level > MaxDepth {
 		return broken(i, faultDepth)
@@ -360,6 +370,12 @@ after:
 	}
 	switch c := b[i]; {
 	case c == ',':
+		if i >= long {
+			long = len(b)
+			if end := skipBlocks(b, i, &objects, level, depth); end >= 0 {
+				return end
+			}
+		}
 		if i++; i >= len(b) {
 			return broken(i, faultEnd)
 		}
