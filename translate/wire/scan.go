@@ -206,10 +206,8 @@ func skipDigits(b []byte, i int) int {
 	return i
 }
 
-func skipLiteral(b []byte, i int, want string) int {
-	if len(b)-i >= len(want) && string(b[i:i+len(want)]) == want {
-		return i + len(want)
-	}
+// brokenLiteral returns the fault of what begins at i like the literal want.
+func brokenLiteral(b []byte, i int, want string) int {
 	for k := 0; i < len(b) && b[i] == want[k]; k++ {
 		i++
 	}
@@ -222,11 +220,20 @@ func skipScalar(b []byte, i int) int {
 	case c == '-' || c-'0' <= 9:
 		return skipNumber(b, i)
 	case c == 't':
-		return skipLiteral(b, i, "true")
+		if i+4 <= len(b) && string(b[i:i+4]) == "true" {
+			return i + 4
+		}
+		return brokenLiteral(b, i, "true")
 	case c == 'f':
-		return skipLiteral(b, i, "false")
+		if i+5 <= len(b) && string(b[i:i+5]) == "false" {
+			return i + 5
+		}
+		return brokenLiteral(b, i, "false")
 	case c == 'n':
-		return skipLiteral(b, i, "null")
+		if i+4 <= len(b) && string(b[i:i+4]) == "null" {
+			return i + 4
+		}
+		return brokenLiteral(b, i, "null")
 	}
 	return broken(i, faultSyntax)
 }
