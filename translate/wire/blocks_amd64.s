@@ -57,6 +57,32 @@ GLOBL secondHigh<>(SB), RODATA|NOPTR, $16
 	VPAND    Y12, to, to          \
 	VPXOR    Y9, to, to
 
+// UNESCAPABLE sets the bytes of Y9 and Y10 for which those in Y3 and Y4 may not follow a backslash, or are u. Y13 has the low
+// halves of bytes. The shuffle gives 0 for a byte beyond ASCII.
+#define UNESCAPABLE \
+	VBROADCASTI128 escapeLow<>(SB), Y5 \
+	VBROADCASTI128 escapeHigh<>(SB), Y6 \
+	VPXOR          Y7, Y7, Y7 \
+	VPSHUFB        Y3, Y5, Y8 \
+	VPSRLW         $4, Y3, Y9 \
+	VPAND          Y13, Y9, Y9 \
+	VPSHUFB        Y9, Y6, Y9 \
+	VPAND          Y8, Y9, Y9 \
+	VPCMPEQB       Y7, Y9, Y9 \
+	VPSHUFB        Y4, Y5, Y8 \
+	VPSRLW         $4, Y4, Y10 \
+	VPAND          Y13, Y10, Y10 \
+	VPSHUFB        Y10, Y6, Y10 \
+	VPAND          Y8, Y10, Y10 \
+	VPCMPEQB       Y7, Y10, Y10
+
+// TABLES loads tables and a constant for FAULTS.
+#define TABLES \
+	VBROADCASTI128 firstHigh<>(SB), Y5  \
+	VBROADCASTI128 firstLow<>(SB), Y6   \
+	VBROADCASTI128 secondHigh<>(SB), Y7 \
+	FILL($0x8080808080808080, DX, X12, Y12)
+
 // func textBlocks(p *byte, i, n int) int
 TEXT ·textBlocks(SB), NOSPLIT, $0-32
 	MOVQ p+0(FP), SI
@@ -112,21 +138,7 @@ marked:
 	ANDQ R9, R13
 	XORQ R9, R12
 
-	VBROADCASTI128 escapeLow<>(SB), Y5
-	VBROADCASTI128 escapeHigh<>(SB), Y6
-	VPXOR          Y7, Y7, Y7
-	VPSHUFB        Y3, Y5, Y8             // 0 for a byte beyond ASCII
-	VPSRLW         $4, Y3, Y9
-	VPAND          Y13, Y9, Y9
-	VPSHUFB        Y9, Y6, Y9
-	VPAND          Y8, Y9, Y9
-	VPCMPEQB       Y7, Y9, Y9
-	VPSHUFB        Y4, Y5, Y8
-	VPSRLW         $4, Y4, Y10
-	VPAND          Y13, Y10, Y10
-	VPSHUFB        Y10, Y6, Y10
-	VPAND          Y8, Y10, Y10
-	VPCMPEQB       Y7, Y10, Y10
+	UNESCAPABLE
 	MASK(Y9, Y10, R9)
 	ANDQ           R12, R9                // escaped bytes that may not be
 	MOVQ           R12, DX
@@ -153,10 +165,7 @@ cut:           // an escape that goes on in the next block begins that one
 	JMP  loop
 
 beyond:
-	VBROADCASTI128 firstHigh<>(SB), Y5
-	VBROADCASTI128 firstLow<>(SB), Y6
-	VBROADCASTI128 secondHigh<>(SB), Y7
-	FILL($0x8080808080808080, DX, X12, Y12)
+	TABLES
 	FAULTS(Y3, 0, Y10)
 	FAULTS(Y4, 32, Y11)
 	VPOR           Y10, Y11, Y10
@@ -200,12 +209,12 @@ done:
 	MOVQ AX, ret+24(FP)
 	RET
 
-// Quotes, spaces and the characters between values, each at its low half and with bit 5 set. The other entries are no
-// byte with that bit.
 // Every other bit.
 DATA every<>+0(SB)/8, $0xAAAAAAAAAAAAAAAA
 GLOBL every<>(SB), RODATA|NOPTR, $8
 
+// Quotes, spaces and punctuation, each at its low half and with bit 5 set, which [ and ] become { and } by. The other entries
+// are no byte with that bit.
 DATA marks<>+0(SB)/8, $0x0000000000220020
 DATA marks<>+8(SB)/8, $0x00007D2C7B3A0000
 GLOBL marks<>(SB), RODATA|NOPTR, $16
@@ -221,6 +230,10 @@ GLOBL blanks<>(SB), RODATA|NOPTR, $16
 	VPSLLW $shift, Y4, Y9 \
 	MASK(Y8, Y9, to)
 
+// maskBlocks finds the masks of the 64 bytes in Y3 and Y4. Most blocks have only plain ASCII: one shuffle finds their quotes, spaces
+// and punctuation, and bits of these characters tell which they are, since instructions that move a mask out of a vector
+// are what a block costs. special looks at all others, and goes on at plain with corrected masks.
+//
 // func maskBlocks(to *block, p *byte, n int, c *carry)
 TEXT ·maskBlocks(SB), NOSPLIT, $0-32
 	MOVQ to+0(FP), DI
@@ -272,7 +285,7 @@ plain:
 	XORQ R11, AX
 	ORQ  AX, R14               // white space
 
-	// The sum of all bits up to each one, without carries, is 1 from an opening quote to before the closing one.
+	// The product is for each bit the sum of all bits up to it, without carries, which is 1 from an opening quote to before the closing one.
 	VMOVQ      R11, X8
 	VPCMPEQB   X9, X9, X9
 	VPCLMULQDQ $0, X9, X8, X8
@@ -308,7 +321,7 @@ plain:
 	MOVQ R12, block_colon(DI)
 	XORQ R12, R10
 	MOVQ R10, block_comma(DI)
-	BIT(2, R11)
+	BIT(2, R11)                // bit 5, which { and } have and [ and ] have not
 	MOVQ R11, block_curly(DI)
 
 	ADDQ $64, SI
@@ -341,7 +354,9 @@ special: // control characters, backslashes and bytes beyond ASCII, here or at t
 	MOVQ     AX, DX
 	ORQ      R9, DX
 	JZ       unescaped
-	MOVQ     R9, BX            // as in textBlocks, but the first byte may be escaped
+
+	// As in textBlocks, but the first byte may be escaped.
+	MOVQ     R9, BX
 	NOTQ     BX
 	ANDQ     AX, BX
 	LEAQ     (BX)(BX*1), DX
@@ -350,30 +365,16 @@ special: // control characters, backslashes and bytes beyond ASCII, here or at t
 	XORQ     every<>(SB), DX
 	MOVQ     AX, BX
 	ORQ      R9, BX
-	XORQ     DX, BX            // escaped
+	XORQ     DX, BX            // escaped bytes
 	ANDQ     AX, DX
 	MOVQ     DX, R9
 	SHRQ     $63, R9
-	VBROADCASTI128 escapeLow<>(SB), Y5
-	VBROADCASTI128 escapeHigh<>(SB), Y6
-	VPXOR    Y7, Y7, Y7
-	VPSHUFB  Y3, Y5, Y8
-	VPSRLW   $4, Y3, Y9
-	VPAND    Y13, Y9, Y9
-	VPSHUFB  Y9, Y6, Y9
-	VPAND    Y8, Y9, Y9
-	VPCMPEQB Y7, Y9, Y9
-	VPSHUFB  Y4, Y5, Y8
-	VPSRLW   $4, Y4, Y10
-	VPAND    Y13, Y10, Y10
-	VPSHUFB  Y10, Y6, Y10
-	VPAND    Y8, Y10, Y10
-	VPCMPEQB Y7, Y10, Y10
+	UNESCAPABLE
 	MASK(Y9, Y10, AX)
 	ANDQ     BX, AX
 	ORQ      AX, R13
 	NOTQ     BX
-	ANDQ     BX, R10
+	ANDQ     BX, R10           // without escaped quotes
 	XORQ     BX, BX
 
 unescaped:
@@ -382,17 +383,14 @@ unescaped:
 	MOVQ  R14, R15
 	FILL($0x6060606060606060, DX, X14, Y14)
 	FILL($0x7070707070707070, DX, X15, Y15)
-	VBROADCASTI128 firstHigh<>(SB), Y5
-	VBROADCASTI128 firstLow<>(SB), Y6
-	VBROADCASTI128 secondHigh<>(SB), Y7
-	FILL($0x8080808080808080, DX, X12, Y12)
+	TABLES
 	XORQ AX, AX
 	FAULTS(Y3, 0, Y10)
 	FAULTS(Y4, 32, Y11)
 	VPOR   Y10, Y11, Y10
 	VPTEST Y10, Y10
 	JZ     ascii
-	MOVQ   $-1, BX
+	MOVQ   $-1, BX             // skipBlocks leaves the text to its caller
 
 ascii:
 	VBROADCASTI128 blanks<>(SB), Y5
@@ -400,5 +398,5 @@ ascii:
 	VPSHUFB  Y4, Y5, Y9
 	VPCMPEQB Y3, Y8, Y8
 	VPCMPEQB Y4, Y9, Y9
-	MASK(Y8, Y9, R14)
+	MASK(Y8, Y9, R14)          // also tabs and ends of lines
 	JMP plain
