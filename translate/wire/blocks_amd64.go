@@ -12,7 +12,7 @@ import (
 //go:noescape
 func textBlocks(p *byte, i, n int) int
 
-var hasBlocks = cpu.X86.HasAVX2
+var hasBlocks = cpu.X86.HasAVX2 && cpu.X86.HasPCLMULQDQ
 
 // skipText returns an index of b, i or a later one, which is inside a string. Between them are only whole characters
 // and escapes of two bytes: no quote that ends the string and nothing that is a fault. What is before i must be so too.

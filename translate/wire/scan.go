@@ -206,10 +206,8 @@ func skipDigits(b []byte, i int) int {
 	return i
 }
 
-func skipLiteral(b []byte, i int, want string) int {
-	if len(b)-i >= len(want) && string(b[i:i+len(want)]) == want {
-		return i + len(want)
-	}
+// brokenLiteral returns the fault of what begins at i like the literal want.
+func brokenLiteral(b []byte, i int, want string) int {
 	for k := 0; i < len(b) && b[i] == want[k]; k++ {
 		i++
 	}
@@ -222,11 +220,20 @@ func skipScalar(b []byte, i int) int {
 	case c == '-' || c-'0' <= 9:
 		return skipNumber(b, i)
 	case c == 't':
-		return skipLiteral(b, i, "true")
+		if i+4 <= len(b) && string(b[i:i+4]) == "true" {
+			return i + 4
+		}
+		return brokenLiteral(b, i, "true")
 	case c == 'f':
-		return skipLiteral(b, i, "false")
+		if i+5 <= len(b) && string(b[i:i+5]) == "false" {
+			return i + 5
+		}
+		return brokenLiteral(b, i, "false")
 	case c == 'n':
-		return skipLiteral(b, i, "null")
+		if i+4 <= len(b) && string(b[i:i+4]) == "null" {
+			return i + 4
+		}
+		return brokenLiteral(b, i, "null")
 	}
 	return broken(i, faultSyntax)
 }
@@ -292,6 +299,12 @@ func skipColon(b []byte, i int) int {
 	return i
 }
 
+// longContainer is after how many bytes of a container skipContainer expects many more.
+const longContainer = 48
+
+// levelWords is how many words have a bit for each level of containers.
+const levelWords = MaxDepth/64 + 1
+
 // skipValue skips the value at i, which lies in depth containers. Instead of a stack it keeps
 // one bit for each level, which is set for an object.
 func skipValue(b []byte, i, depth int) int {
@@ -309,10 +322,14 @@ func skipValue(b []byte, i, depth int) int {
 
 func skipContainer(b []byte, i, depth int) int {
 	var (
-		objects [MaxDepth/64 + 1]uint64
+		objects [levelWords]uint64
 		level   = depth
 		from    int // where a string begins
+		long    = i + longContainer
 	)
+	if !hasBlocks || len(b)-i < 2*longContainer {
+		long = len(b)
+	}
 open:
 	if level++; level > MaxDepth {
 		return broken(i, faultDepth)
@@ -360,6 +377,12 @@ after:
 	}
 	switch c := b[i]; {
 	case c == ',':
+		if i >= long {
+			long = len(b)
+			if end := skipBlocks(b, i, &objects, level, depth); end >= 0 {
+				return end
+			}
+		}
 		if i++; i >= len(b) {
 			return broken(i, faultEnd)
 		}
