@@ -184,6 +184,9 @@ func (t *Table) Find(id string, owner sealed.Owner, from *downstream.Sender) (*S
 	} else if !t.room() {
 		return nil, ErrTooMany
 	}
+	if s.Bridge != nil && t.byID[id] != s {
+		s.Bridge.Resumed(&s.Session)
+	}
 	t.byID[id] = s
 	s.Enter()
 	return s, nil
