@@ -3,7 +3,6 @@ package config
 import (
 	"cmp"
 	"fmt"
-	"maps"
 	"reflect"
 	"regexp"
 	"slices"
@@ -172,10 +171,26 @@ func shortDuration(d time.Duration) string {
 }
 
 // Secrets returns the values of the settings that are secrets.
-func (c *Config) Secrets() []string {
-	all := append(slices.Clone(c.Auth.Tokens), c.Upstream.Auth.ClientSecret, c.Inspect.Token)
-	for _, m := range []map[string]string{c.Upstream.Headers, c.Upstream.Env, c.Auth.NamedTokens} {
-		all = slices.AppendSeq(all, maps.Values(m))
+func (c *Config) Secrets() (all []string) {
+	add := func(path, value string) {
+		if value != "" && isSecret(path) {
+			all = append(all, value)
+		}
 	}
-	return slices.DeleteFunc(all, func(s string) bool { return s == "" })
+	_ = c.EachSetting(func(path string, v reflect.Value) error {
+		switch value := v.Interface().(type) {
+		case string:
+			add(path, value)
+		case []string:
+			for _, one := range value {
+				add(path, one)
+			}
+		case map[string]string:
+			for name, one := range value {
+				add(join(path, name), one)
+			}
+		}
+		return nil
+	})
+	return all
 }
