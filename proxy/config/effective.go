@@ -55,9 +55,9 @@ var quotedMask = regexp.MustCompile(`'(\[set, [^']*\])'`)
 
 // section adds the settings of a struct. around is the origin of the whole struct, if nothing else sets a member.
 func (e *effective) section(path string, v reflect.Value, around string) {
-	for i := range v.NumField() {
-		key, rest, _ := strings.Cut(v.Type().Field(i).Tag.Get("yaml"), ",")
-		f, at := v.Field(i), join(path, key)
+	for field, f := range v.Fields() {
+		key, rest, _ := strings.Cut(field.Tag.Get("yaml"), ",")
+		at := join(path, key)
 		from := cmp.Or(e.layers.Origin(at), around)
 		switch {
 		case rest == "inline":
@@ -116,14 +116,13 @@ func shown(path string, v reflect.Value) *yaml.Node {
 	switch v.Kind() {
 	case reflect.Struct:
 		n.Kind = yaml.MappingNode
-		for i := range v.NumField() {
-			key, how, _ := strings.Cut(v.Type().Field(i).Tag.Get("yaml"), ",")
-			if how == "inline" {
-				n.Content = append(n.Content, shown(path, v.Field(i)).Content...)
-				continue
-			}
-			if key != "" && key != "-" && !v.Field(i).IsZero() {
-				n.Content = append(n.Content, plain(key), shown(join(path, key), v.Field(i)))
+		for field, f := range v.Fields() {
+			key, how, _ := strings.Cut(field.Tag.Get("yaml"), ",")
+			switch {
+			case how == "inline":
+				n.Content = append(n.Content, shown(path, f).Content...)
+			case key != "" && key != "-" && !f.IsZero():
+				n.Content = append(n.Content, plain(key), shown(join(path, key), f))
 			}
 		}
 	case reflect.Map:

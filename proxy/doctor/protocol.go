@@ -58,7 +58,7 @@ func (e *exam) sound(m gjson.Result) bool {
 		return false
 	case known == nil:
 		e.fail(fmt.Sprintf("the server answers with revision %q, which dragoman does not speak", e.quote(version.Str)), e.place(),
-			"update dragoman or the server; dragoman speaks "+strings.Join(names(translate.All()), ", "))
+			"update dragoman or the server; dragoman speaks "+strings.Join(translate.Names(), ", "))
 		return false
 	case known.Modern:
 		e.fail(fmt.Sprintf("the server answers initialize with revision %s, which has no initialize", known.Name), e.place(), "this is a mistake of the server; upstream.version: "+translate.Latest().Name)
@@ -72,13 +72,6 @@ func (e *exam) sound(m gjson.Result) bool {
 		e.warn("the answer to initialize has no serverInfo"+quote, e.place(), "many clients refuse such a server: this is a mistake of the server")
 	}
 	return true
-}
-
-func names(all []*translate.Revision) (list []string) {
-	for _, r := range all {
-		list = append(list, r.Name)
-	}
-	return list
 }
 
 // begin completes the handshake.
