@@ -108,7 +108,7 @@ func TestImportsPointDown(t *testing.T) {
 		"proxy/envelope":            "",
 		"proxy/idmap":               "translate/wire",
 		"proxy/large":               "",
-		"proxy/setting":             "",
+		"proxy/setting":             "adapterrt/near",
 		"proxy/mcp":                 "proxy/sse proxy/envelope translate translate/wire",
 		"proxy/config":              configured,
 		"proxy/memlimit":            "",
