@@ -133,7 +133,7 @@ func TestImportsPointDown(t *testing.T) {
 		"proxy/oauthrelay":          configured + " proxy/downstream",
 		"proxy/gate":                configured + " proxy/config",
 		"proxy/filter":              configured + " proxy/config proxy/failures proxy/redact proxy/observe proxy/observe/recording",
-		"proxy/doctor":              hosted + seen + " proxy/era proxy/share proxy/restart proxy/sealed proxy/ended proxy/origin proxy/probe proxy/bridge proxy/bridge/legacyclient proxy/results proxy/mcpheader proxy/toolindex proxy/dialect proxy/store/redisstore proxy/store/storeconfig",
+		"proxy/doctor":              hosted + seen + " proxy/era proxy/share proxy/restart proxy/sealed proxy/ended proxy/origin proxy/probe proxy/bridge proxy/bridge/legacyclient proxy/results proxy/mcpheader proxy/toolindex proxy/dialect proxy/replicas proxy/store/redisstore proxy/store/storeconfig",
 		"proxy/demo":                carried + " proxy/mcp proxy/downstream translate",
 		"proxy/memo":                "translate translate/wire",
 		"proxy/toolindex":           "transform translate/wire " + parts,

@@ -56,6 +56,12 @@ func (s Sources) read() (Config, *setting.Layers, error) {
 	return c, layers, layers.Err()
 }
 
+// Getenv returns the value of a variable; "" for none.
+func (s Sources) Getenv(name string) string {
+	value, _ := lookup(s.Environ, name)
+	return value
+}
+
 // lookup returns the value of a variable. If a name occurs twice, the last one counts.
 func lookup(environ []string, name string) (value string, ok bool) {
 	for _, entry := range environ {

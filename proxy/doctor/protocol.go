@@ -163,10 +163,7 @@ func (e *exam) introduced() {
 		when = "answered " + millis(s.took) + " after its start"
 	}
 	e.ok(fmt.Sprintf("revision %s, %s, %s", s.revision.Name, how, when), e.place())
-	about := s.result.Get("serverInfo")
-	if s.revision.Modern {
-		about = s.result.Get("_meta." + strings.ReplaceAll(mcp.MetaServer, ".", `\.`))
-	}
+	about := s.about()
 	if name := e.quote(strings.TrimSpace(about.Get("name").String() + " " + about.Get("version").String())); name != "" {
 		e.info("the server is "+name, "", "")
 	}
@@ -180,6 +177,14 @@ func (e *exam) introduced() {
 		return
 	}
 	e.info("capabilities: "+strings.Join(capabilities, ", "), "", "")
+}
+
+// about returns the serverInfo of the server.
+func (s *session) about() gjson.Result {
+	if s.revision.Modern {
+		return s.result.Get("_meta." + strings.ReplaceAll(mcp.MetaServer, ".", `\.`))
+	}
+	return s.result.Get("serverInfo")
 }
 
 // twice makes two calls in the session.

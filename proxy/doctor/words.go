@@ -2,9 +2,8 @@ package doctor
 
 import (
 	"crypto/x509"
-	"fmt"
 	"regexp"
-	"strings"
+	"slices"
 )
 
 // plural returns a number with its noun.
@@ -20,17 +19,12 @@ var keyName = regexp.MustCompile(`(?i)(token|secret|passw|credential|_key|apikey
 
 // namesOf returns the names and addresses that a certificate is for.
 func namesOf(c *x509.Certificate) string {
-	var names []string
-	names = append(names, c.DNSNames...)
+	names := slices.Clone(c.DNSNames)
 	for _, ip := range c.IPAddresses {
 		names = append(names, ip.String())
 	}
-	const few = 6
-	switch {
-	case len(names) == 0:
+	if len(names) == 0 {
 		return "no name"
-	case len(names) > few:
-		return fmt.Sprintf("%s and %d more", strings.Join(names[:few], ", "), len(names)-few)
 	}
-	return strings.Join(names, ", ")
+	return few(names, 6)
 }

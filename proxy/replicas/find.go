@@ -326,7 +326,7 @@ func (d *directory) link(at address) (*link, error) {
 		}
 		if now.Certificate != nil {
 			cfg.URL = "https://" + at.at + config.ReplicasPath
-			cfg.TLS = d.tls(at.name)
+			cfg.TLS = TLS(d.Settings, at.name)
 		}
 		h, err := upstream.NewHTTP(cfg)
 		if err != nil {
@@ -387,11 +387,11 @@ func (d *directory) close() {
 	}
 }
 
-// tls returns a configuration that accepts a replica with the same certificate as this
-// one, or with a certificate that is valid for the name under which it was listed.
-func (d *directory) tls(name string) *tls.Config {
+// TLS returns a configuration that accepts a replica with the same certificate as this
+// one, or with a certificate that is valid for the name under which it was listed. settings returns those in force.
+func TLS(settings func() Settings, name string) *tls.Config {
 	verify := func(cs tls.ConnectionState) error {
-		now := d.Settings()
+		now := settings()
 		if now.Certificate != nil && bytes.Equal(cs.PeerCertificates[0].Raw, now.Certificate.Certificate[0]) {
 			return nil
 		}
