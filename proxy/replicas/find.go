@@ -356,9 +356,9 @@ func (d *directory) unlink(at address, l *link) {
 	}
 }
 
-// forget drops the known places of processes, and the connections made so far.
+// Forget drops the known places of processes, and the connections made so far, as after a change of settings.
 // Connections in use are closed after their last use.
-func (d *directory) forget() {
+func (d *directory) Forget() {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	clear(d.places)
@@ -371,7 +371,8 @@ func (d *directory) forget() {
 	}
 }
 
-func (d *directory) close() {
+// Close closes the connections to other replicas; those in use are closed after their last use.
+func (d *directory) Close() {
 	d.mu.Lock()
 	leave := d.leave
 	d.mu.Unlock()
