@@ -86,22 +86,12 @@ func (o *Observer) put(what any, size int, m *Message) {
 }
 
 // Keep returns a copy of a message that a hook is about to change, or an empty one if there is no reader.
-func (o *Observer) Keep(raw []byte) Copy {
-	if o == nil || raw == nil {
-		return Copy{}
-	}
-	t := o.tap.Load()
-	if t == nil {
-		return Copy{}
-	}
-	now := time.Now()
-	c := t.copy(raw, now)
-	c.at = now
-	return c
-}
+func (o *Observer) Keep(raw []byte) Copy { return o.keep(raw, false) }
 
 // KeepFirst is Keep for the first message of a call. It copies nothing if the call is only summarized.
-func (o *Observer) KeepFirst(raw []byte) Copy {
+func (o *Observer) KeepFirst(raw []byte) Copy { return o.keep(raw, true) }
+
+func (o *Observer) keep(raw []byte, first bool) Copy {
 	if o == nil || raw == nil {
 		return Copy{}
 	}
@@ -110,7 +100,7 @@ func (o *Observer) KeepFirst(raw []byte) Copy {
 		return Copy{}
 	}
 	now := time.Now()
-	if !t.calls.take(1, now) {
+	if first && !t.calls.take(1, now) {
 		return Copy{Size: len(raw), at: now, short: true}
 	}
 	c := t.copy(raw, now)
@@ -366,7 +356,7 @@ func Cloned(k translate.Known) translate.Known {
 		return k
 	}
 	s := *k.Stamp
-	for _, part := range []*[]byte{&s.ID, &s.ProgressToken, &s.ClientInfo, &s.Capabilities, &s.LogLevel, &s.ServerInfo, &s.Subscription, &s.ElicitationID, &s.Task} {
+	for _, part := range partsOf(&s) {
 		*part = bytes.Clone(*part)
 	}
 	k.Stamp = &s

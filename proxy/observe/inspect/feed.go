@@ -80,12 +80,8 @@ func (h *Handler) rest() {
 
 // feed answers with a stream of events, which ends when the watcher leaves, does not read, or dragoman stops.
 func (h *Handler) feed(c *fasthttp.RequestCtx) {
-	args := c.QueryArgs()
-	after, err := strconv.ParseUint(string(args.Peek("after")), 10, 64)
-	if err != nil {
-		after = 0
-	}
-	if started := string(args.Peek("started")); started != "" && started != h.started() {
+	after := numberOf(c, "after")
+	if started := string(c.QueryArgs().Peek("started")); started != "" && started != h.started() {
 		after = 0 // it is a number of another process
 	}
 	if !h.enter() {

@@ -132,11 +132,8 @@ func (l *Line) Append(dst []byte) []byte {
 		}
 	}
 	object := func(name string, is bool, v any) {
-		if !is {
-			return
-		}
-		if text, err := json.Marshal(v); err == nil { // structs and maps of strings have no other result
-			raw(name, text)
+		if is {
+			raw(name, asJSON(v))
 		}
 	}
 	number("seq", l.Seq)
