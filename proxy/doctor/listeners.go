@@ -30,7 +30,7 @@ func (e *exam) port(setting, addr, flag string) {
 		e.ok(addr+" is free", setting)
 		return
 	}
-	if !isInUse(err) {
+	if !oauth.IsInUse(err) {
 		e.fail("cannot listen at "+addr+": "+cause(err), setting, "use an address of this machine, such as 127.0.0.1:8808, and a port above 1023")
 		return
 	}

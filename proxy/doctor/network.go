@@ -208,11 +208,6 @@ func isPlainHTTP(err error) bool {
 	return isA[tls.RecordHeaderError](err) || strings.Contains(err.Error(), "HTTP response to HTTPS client")
 }
 
-// isInUse reports whether an address cannot be listened at because it is in use.
-func isInUse(err error) bool {
-	return errors.Is(err, syscall.EADDRINUSE) || strings.Contains(err.Error(), "Only one usage of each socket address")
-}
-
 // dates writes a line with the names and the end of a certificate, and reports whether the certificate is valid now.
 func (e *exam) dates(c *x509.Certificate, what, where, do string) bool {
 	const day = "2006-01-02"
