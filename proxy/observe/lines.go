@@ -1,8 +1,6 @@
 package observe
 
 import (
-	"bytes"
-	"encoding/json"
 	"slices"
 	"strings"
 
@@ -235,13 +233,7 @@ func oneLine(v gjson.Result, room int) (string, bool) {
 }
 
 // quoted returns a string in JSON.
-func quoted(s string) string {
-	var b bytes.Buffer
-	to := json.NewEncoder(&b)
-	to.SetEscapeHTML(false)
-	_ = to.Encode(s) // a string has a form in JSON
-	return strings.TrimSuffix(b.String(), "\n")
-}
+func quoted(s string) string { return string(wire.AppendQuoted(nil, s)) }
 
 // compare adds two values beside each other. e has their paths.
 func (l *layout) compare(a, b gjson.Result, at place, e edit) {

@@ -197,7 +197,7 @@ func (c *Copy) head() (h Head) {
 }
 
 // Add adds a message to the call, and returns it. m has Edge, Direction and Copy, and whichever of the other fields are
-// known; Add sets the rest.
+// known; Add sets the rest. A response to the client is to the message that the call began with, unless m says otherwise.
 func (c *Call) Add(m Message) *Message {
 	if c == nil || !c.observer.Watched() {
 		return nil
@@ -225,9 +225,9 @@ func (c *Call) add(from *Message) *Message {
 			c.mu.Unlock()
 			return nil
 		}
-		if from.Method == "" && from.Kind.Response() && from.Edge == ClientEdge && from.Direction == ToClient {
-			from.Method = c.Method
-		}
+	}
+	if from.Method == "" && from.Kind.Response() && from.Edge == ClientEdge && from.Direction == ToClient {
+		from.Method = c.Method
 	}
 	m := c.place()
 	*m = *from

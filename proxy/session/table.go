@@ -263,10 +263,7 @@ func (t *Table) Each(do func(*Session)) {
 func (t *Table) DropAll() []*Session {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	out := make([]*Session, 0, len(t.byID))
-	for _, s := range t.byID {
-		out = append(out, s)
-	}
+	out := slices.Collect(maps.Values(t.byID))
 	clear(t.byID)
 	return out
 }
