@@ -1,6 +1,7 @@
 package upstream
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -145,15 +146,11 @@ func resolve(base *url.URL, address []byte) (string, error) {
 
 // hostPort returns host and port of a URL, which may omit the default port.
 func hostPort(u *url.URL) string {
-	port := u.Port()
-	switch {
-	case port != "":
-	case u.Scheme == "https":
+	port := "80"
+	if u.Scheme == "https" {
 		port = "443"
-	default:
-		port = "80"
 	}
-	return net.JoinHostPort(u.Hostname(), port)
+	return net.JoinHostPort(u.Hostname(), cmp.Or(u.Port(), port))
 }
 
 // Send posts one message, and returns when the server has accepted it. Some servers
@@ -313,8 +310,7 @@ func (x *exchange) lost(err error) error {
 	if err == ErrClosed || x.ctx.Err() != nil {
 		return err
 	}
-	var e *Error
-	if errors.As(err, &e) {
+	if e, ok := errors.AsType[*Error](err); ok {
 		err = e.Err
 	}
 	if err == io.EOF {
