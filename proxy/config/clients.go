@@ -59,13 +59,3 @@ func (c *Config) validateNamedTokens(all *setting.Mistakes) {
 		}
 	}
 }
-
-// setsAuthorization reports whether Headers have an Authorization, which the server gets instead of the client's.
-func (u *Upstream) setsAuthorization() bool {
-	for name := range u.Headers {
-		if strings.EqualFold(name, "Authorization") {
-			return true
-		}
-	}
-	return false
-}

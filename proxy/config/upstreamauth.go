@@ -222,3 +222,13 @@ func (u *Upstream) validateAuth() error {
 	}
 	return all.Err()
 }
+
+// setsAuthorization reports whether Headers have an Authorization, which the server gets instead of the client's.
+func (u *Upstream) setsAuthorization() bool {
+	for name := range u.Headers {
+		if strings.EqualFold(name, "Authorization") {
+			return true
+		}
+	}
+	return false
+}

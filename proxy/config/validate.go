@@ -267,10 +267,3 @@ func (c *Config) validatePeers() error {
 	}
 	return nil
 }
-
-// isHostPort reports whether a text is the host and the port of a listener that can be connected to.
-func isHostPort(text string) bool {
-	host, port, err := net.SplitHostPort(text)
-	n, bad := strconv.ParseUint(port, 10, 16)
-	return err == nil && bad == nil && n > 0 && host != "" && !strings.ContainsAny(host, " /@?#%\t\r\n")
-}

@@ -123,14 +123,6 @@ func (e *exam) malformed(l list) {
 	}
 }
 
-// few returns the first n of names, and how many more there are.
-func few(all []string, n int) string {
-	if len(all) > n {
-		return fmt.Sprintf("%s and %d more", strings.Join(all[:n], ", "), len(all)-n)
-	}
-	return strings.Join(all, ", ")
-}
-
 // outcome says what clients of one revision get, and reports whether it gave the advice.
 func (e *exam) outcome(c probe.ClientReport, do string) bool {
 	bridged := c.Way == "bridged"

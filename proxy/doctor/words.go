@@ -2,8 +2,10 @@ package doctor
 
 import (
 	"crypto/x509"
+	"fmt"
 	"regexp"
 	"slices"
+	"strings"
 )
 
 // plural returns a number with its noun.
@@ -27,4 +29,12 @@ func namesOf(c *x509.Certificate) string {
 		return "no name"
 	}
 	return few(names, 6)
+}
+
+// few returns the first n of names, and how many more there are.
+func few(all []string, n int) string {
+	if len(all) > n {
+		return fmt.Sprintf("%s and %d more", strings.Join(all[:n], ", "), len(all)-n)
+	}
+	return strings.Join(all, ", ")
 }

@@ -349,20 +349,6 @@ func (c *Call) Because(to Direction, w Why, lost []wire.Loss) {
 	c.because[to] = reason{w, slices.Clone(lost)}
 }
 
-// Cloned returns a copy of k in memory of its own.
-func Cloned(k translate.Known) translate.Known {
-	k.Note = bytes.Clone(k.Note)
-	if k.Stamp == nil {
-		return k
-	}
-	s := *k.Stamp
-	for _, part := range partsOf(&s) {
-		*part = bytes.Clone(*part)
-	}
-	k.Stamp = &s
-	return k
-}
-
 // Number returns the number of the call, and 0 for one that nothing observes.
 func (c *Call) Number() uint64 {
 	if c == nil {

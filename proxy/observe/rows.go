@@ -135,14 +135,6 @@ func (r *Ring) owned(n uint64) (has contents, ok bool) {
 	return at.owned(), true
 }
 
-// with returns list with text in it, once.
-func with(list []string, text string) []string {
-	if slices.Contains(list, text) {
-		return list
-	}
-	return append(list, text)
-}
-
 // size returns how many bytes the row takes, as far as that is known.
 func (r *row) size() int {
 	if r.live == nil {

@@ -1,12 +1,10 @@
 package upstream
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"io"
-	"net"
 	"net/url"
 	"strings"
 	"sync"
@@ -142,15 +140,6 @@ func resolve(base *url.URL, address []byte) (string, error) {
 		return "", errEndpoint
 	}
 	return target, nil
-}
-
-// hostPort returns host and port of a URL, which may omit the default port.
-func hostPort(u *url.URL) string {
-	port := "80"
-	if u.Scheme == "https" {
-		port = "443"
-	}
-	return net.JoinHostPort(u.Hostname(), cmp.Or(u.Port(), port))
 }
 
 // Send posts one message, and returns when the server has accepted it. Some servers

@@ -97,8 +97,6 @@ func (h *Handler) feed(c *fasthttp.RequestCtx) {
 	c.SetBodyStreamWriter(f.serve)
 }
 
-func (h *Handler) started() string { return h.o.Started.UTC().Format(time.RFC3339) }
-
 // feed is one stream. One goroutine makes the events, another one writes them, so that what does not get written can be
 // measured.
 type feed struct {
@@ -243,4 +241,13 @@ func (f *feed) make() {
 			return
 		}
 	}
+}
+
+// numberOf returns the number that the query has by this name, or 0.
+func numberOf(c *fasthttp.RequestCtx, name string) uint64 {
+	n, err := strconv.ParseUint(string(c.QueryArgs().Peek(name)), 10, 64)
+	if err != nil {
+		return 0
+	}
+	return n
 }

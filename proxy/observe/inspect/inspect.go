@@ -117,15 +117,6 @@ func (h *Handler) search(c *fasthttp.RequestCtx) {
 	writeJSON(c, h.o.Ring.Search(observe.ParseFilter(string(c.QueryArgs().Peek("q"))), since))
 }
 
-// numberOf returns the number that the query has by this name, or 0.
-func numberOf(c *fasthttp.RequestCtx, name string) uint64 {
-	n, err := strconv.ParseUint(string(c.QueryArgs().Peek(name)), 10, 64)
-	if err != nil {
-		return 0
-	}
-	return n
-}
-
 // call answers with one call, or after a further slash with one of its messages beside the one that was made of it.
 func (h *Handler) call(c *fasthttp.RequestCtx, path string) {
 	number, message, one := strings.Cut(path, "/")

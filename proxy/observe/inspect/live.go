@@ -113,3 +113,5 @@ func (h *Handler) state() state {
 	}
 	return s
 }
+
+func (h *Handler) started() string { return h.o.Started.UTC().Format(time.RFC3339) }

@@ -86,15 +86,6 @@ func changes(m *observe.Message, safe observe.Redactor) json.RawMessage {
 	return asJSON(list)
 }
 
-// asJSON returns v as JSON; nil if it has no form in it.
-func asJSON(v any) json.RawMessage {
-	text, err := json.Marshal(v)
-	if err != nil {
-		return nil
-	}
-	return text
-}
-
 // Loss is what a rule removed from a message.
 type Loss struct {
 	Rule  string `json:"rule"`

@@ -187,3 +187,12 @@ func Parse(raw []byte) (l Line, ok bool) {
 	}
 	return Line{}, false
 }
+
+// asJSON returns v as JSON; nil if it has no form in it.
+func asJSON(v any) json.RawMessage {
+	text, err := json.Marshal(v)
+	if err != nil {
+		return nil
+	}
+	return text
+}
