@@ -9,8 +9,8 @@ import (
 // TestImportsPointDown: packages import in one direction only. Each package may import those named
 // here, and nothing else of this module:
 //
-//   - wire scans JSON-RPC messages; sse and lines split streams into messages; large has the
-//     memory for large messages. They import no other package of this module;
+//   - wire scans JSON-RPC messages; sse and lines split streams into messages, which inbuf has read; large has the
+//     memory for large messages. They import no other package of this module but inbuf and envelope;
 //   - translate is pure: it can be tested, fuzzed and reused without a network;
 //   - downstream and upstream are the transports. They do not interpret messages, and neither
 //     imports the other, so that each transport is written once and not once per pair;
@@ -83,7 +83,7 @@ func TestImportsPointDown(t *testing.T) {
 	const parts = "transform/fields transform/tokens transform/tree transform/notion transform/linear transform/footprint " +
 		"transform/tape transform/schema transform/grapheme transform/fit"
 	const adapting = "adapterrt/pattern adapterrt/clean adapterrt/failure adapterrt/escape adapterrt/near adapterrt/find adapterrt/gate adapterrt/file adapterrt/httpcall adapterrt/credential adapterrt/guard adapterrt/present adapterrt/openapi"
-	const carried = "proxy/callctx proxy/samehead proxy/rawio proxy/upstream/orphans proxy/upstream proxy/sse proxy/lines proxy/large proxy/envelope translate/wire"
+	const carried = "proxy/callctx proxy/samehead proxy/rawio proxy/upstream/orphans proxy/upstream proxy/sse proxy/lines proxy/large proxy/envelope proxy/inbuf translate/wire"
 	const configured = carried + " proxy/mcp proxy/memlimit proxy/oauth proxy/store proxy/setting adapterrt transform translate " + parts + " " + adapting
 	const rooms = configured + " proxy/observe/instances proxy/config proxy/sealed proxy/quota proxy/idmap proxy/downstream proxy/results proxy/processes proxy/ended proxy/failures proxy/repeats proxy/dialect proxy/toolindex proxy/memo proxy/demo proxy/replicas proxy/trace proxy/losses proxy/principal proxy/gate proxy/server proxy/outbox proxy/mcpheader proxy/metrics proxy/oauthrelay proxy/requests proxy/clienterror proxy/report proxy/era proxy/host proxy/bridge proxy/bridge/legacyclient proxy/bridge/modernclient proxy/restart proxy/share proxy/origin proxy/shape proxy/owntools proxy/adapters proxy/stateless proxy/replay proxy/footprint proxy/probe proxy/telemetry proxy/observe proxy/redact proxy/observe/recording proxy/observe/inspect proxy/observe/page proxy/store proxy/store/redisstore proxy/store/storeconfig"
 	const reporting = configured + " proxy/config proxy/idmap proxy/failures proxy/downstream proxy/requests proxy/processes proxy/server proxy/clienterror proxy/metrics proxy/repeats proxy/trace proxy/oauthrelay"
@@ -103,20 +103,21 @@ func TestImportsPointDown(t *testing.T) {
 		"proxy/clients/pipe":        entering + " proxy/clients",
 		"translate/wire":            "",
 		"translate":                 "translate/wire",
-		"proxy/sse":                 "proxy/envelope",
-		"proxy/lines":               "proxy/large proxy/envelope",
+		"proxy/sse":                 "proxy/envelope proxy/inbuf",
+		"proxy/lines":               "proxy/large proxy/envelope proxy/inbuf",
 		"proxy/envelope":            "",
+		"proxy/inbuf":               "",
 		"proxy/idmap":               "translate/wire",
 		"proxy/large":               "",
-		"proxy/setting":             "",
-		"proxy/mcp":                 "proxy/sse proxy/envelope translate translate/wire",
+		"proxy/setting":             "adapterrt/near",
+		"proxy/mcp":                 "proxy/sse proxy/envelope proxy/inbuf translate translate/wire",
 		"proxy/config":              configured,
 		"proxy/memlimit":            "",
 		"proxy/callctx":             "",
 		"proxy/samehead":            "",
 		"proxy/rawio":               "",
-		"proxy/downstream":          "proxy/callctx proxy/samehead proxy/rawio proxy/mcp translate proxy/sse proxy/lines proxy/large proxy/envelope translate/wire",
-		"proxy/upstream":            "proxy/callctx proxy/samehead proxy/rawio proxy/upstream/orphans proxy/sse proxy/lines proxy/large proxy/envelope translate/wire",
+		"proxy/downstream":          "proxy/callctx proxy/samehead proxy/rawio proxy/mcp translate proxy/sse proxy/lines proxy/large proxy/envelope proxy/inbuf translate/wire",
+		"proxy/upstream":            "proxy/callctx proxy/samehead proxy/rawio proxy/upstream/orphans proxy/sse proxy/lines proxy/large proxy/envelope proxy/inbuf translate/wire",
 		"proxy/upstream/orphans":    "",
 		"proxy/quota":               "",
 		"proxy/sealed":              configured + " proxy/config proxy/ended",
@@ -133,7 +134,7 @@ func TestImportsPointDown(t *testing.T) {
 		"proxy/oauthrelay":          configured + " proxy/downstream",
 		"proxy/gate":                configured + " proxy/config",
 		"proxy/filter":              configured + " proxy/config proxy/failures proxy/redact proxy/observe proxy/observe/recording",
-		"proxy/doctor":              hosted + seen + " proxy/era proxy/share proxy/restart proxy/sealed proxy/ended proxy/origin proxy/probe proxy/bridge proxy/bridge/legacyclient proxy/results proxy/mcpheader proxy/toolindex proxy/dialect proxy/store/redisstore proxy/store/storeconfig",
+		"proxy/doctor":              hosted + seen + " proxy/era proxy/share proxy/restart proxy/sealed proxy/ended proxy/origin proxy/probe proxy/bridge proxy/bridge/legacyclient proxy/results proxy/mcpheader proxy/toolindex proxy/dialect proxy/replicas proxy/store/redisstore proxy/store/storeconfig",
 		"proxy/demo":                carried + " proxy/mcp proxy/downstream translate",
 		"proxy/memo":                "translate translate/wire",
 		"proxy/toolindex":           "transform translate/wire " + parts,
@@ -144,7 +145,7 @@ func TestImportsPointDown(t *testing.T) {
 		"proxy/clienterror":         configured + " proxy/config proxy/idmap proxy/failures proxy/downstream proxy/requests proxy/processes proxy/server",
 		"proxy/report":              reporting,
 		"proxy/host":                reporting + " proxy/report proxy/losses proxy/store",
-		"proxy/bridge":              "proxy/mcp proxy/sse proxy/envelope translate translate/wire",
+		"proxy/bridge":              "proxy/mcp proxy/sse proxy/envelope proxy/inbuf translate translate/wire",
 		"proxy/bridge/legacyclient": hosted + seen + " proxy/era proxy/bridge proxy/results proxy/sealed proxy/ended proxy/mcpheader proxy/toolindex",
 		"proxy/bridge/modernclient": hosted + seen + " proxy/era proxy/bridge proxy/results proxy/sealed proxy/ended proxy/mcpheader proxy/toolindex proxy/outbox proxy/quota proxy/stateless",
 		"proxy/share":               hosted + " proxy/era proxy/sealed proxy/ended proxy/restart",

@@ -110,6 +110,14 @@ func All() []*Revision {
 	return list
 }
 
+// Names returns the names of the supported revisions, newest first.
+func Names() (names []string) {
+	for _, r := range All() {
+		names = append(names, r.Name)
+	}
+	return names
+}
+
 // Latest returns the newest revision with a handshake. A client that requests an unknown revision is offered this
 // one.
 func Latest() *Revision { return Handshake()[0] }

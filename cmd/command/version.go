@@ -39,9 +39,5 @@ func version() string {
 			}
 		}
 	}
-	var names []string
-	for _, r := range translate.All() {
-		names = append(names, r.Name)
-	}
-	return fmt.Sprintf("dragoman %s%s, %s\nMCP %s\n", number, commit, goVersion, strings.Join(names, ", "))
+	return fmt.Sprintf("dragoman %s%s, %s\nMCP %s\n", number, commit, goVersion, strings.Join(translate.Names(), ", "))
 }

@@ -57,7 +57,7 @@ func (f *forwarded) answered(resp *downstream.Response, err error) {
 	case IsReported(err) || f.request.Session != "": // otherwise refuse observes it
 		f.begin()
 		lost := clienterror.Of(err)
-		f.call.Add(observe.Message{Edge: observe.ClientEdge, Direction: observe.ToClient, Copy: f.call.Keep(lost.Body()), Method: f.call.Method, Status: lost.Status})
+		f.call.Add(observe.Message{Edge: observe.ClientEdge, Direction: observe.ToClient, Copy: f.call.Keep(lost.Body()), Status: lost.Status})
 		f.call.End(string(report.Outcome(lost)), lost.Why)
 	}
 }
@@ -133,13 +133,5 @@ func (f *forwarded) sent(body []byte, status int) {
 	if m.Scan(body, nil) == nil && m.Kind.Response() {
 		f.outcome = metrics.OutcomeOf(&m)
 	}
-	f.call.Add(observe.Message{Edge: observe.ClientEdge, Direction: observe.ToClient, Copy: f.call.Keep(body), Method: f.methodOf(&m), Status: status})
-}
-
-// methodOf returns the method of a response, or "".
-func (f *forwarded) methodOf(m *wire.Message) string {
-	if m.Kind.Response() {
-		return f.call.Method
-	}
-	return ""
+	f.call.Add(observe.Message{Edge: observe.ClientEdge, Direction: observe.ToClient, Copy: f.call.Keep(body), Status: status})
 }

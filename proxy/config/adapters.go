@@ -219,7 +219,7 @@ func (a *Adapters) Shown() (adapterrt.Shown, error) {
 		if s.Grants == nil {
 			s.Grants = map[string]adapterrt.Grant{}
 		}
-		s.Grants[name] = adapterrt.Grant{Allow: g.Allow, Deny: g.Deny}
+		s.Grants[name] = adapterrt.Grant(g)
 	}
 	return s, nil
 }

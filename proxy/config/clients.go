@@ -23,7 +23,7 @@ func (c *Config) validateClients(all *setting.Mistakes) {
 			all.Addf("adapters.callers."+name, "%s", err)
 		}
 	}
-	if adapter, passes := a.PassesAuthorization(); passes && c.Upstream.URL != "" && !c.Upstream.Auth.Lends() && !c.setsAuthorization() {
+	if adapter, passes := a.PassesAuthorization(); passes && c.Upstream.URL != "" && !c.Upstream.Auth.Lends() && !c.Upstream.setsAuthorization() {
 		all.Addf("adapters.callers."+adapter, "the clients' Authorization is for the server at upstream.url, and no other API may get it; name another header")
 	}
 	for _, name := range slices.Sorted(maps.Keys(a.Tokens)) {
@@ -34,7 +34,7 @@ func (c *Config) validateClients(all *setting.Mistakes) {
 		if g.Allow != nil && len(g.Allow) == 0 {
 			all.Addf(path+".allow", `is empty; leave it out to allow everything, or set deny: ["*"] to allow nothing`)
 		}
-		if err := (&adapterrt.Grant{Allow: g.Allow, Deny: g.Deny}).Validate(); err != nil {
+		if err := (*adapterrt.Grant)(&g).Validate(); err != nil {
 			all.Add(fmt.Errorf("%s.%w", path, err))
 		}
 	}
@@ -58,9 +58,4 @@ func (c *Config) validateNamedTokens(all *setting.Mistakes) {
 			all.Addf(path, "is the same token as %s", names[same])
 		}
 	}
-}
-
-// setsAuthorization reports whether the server gets another Authorization than the client's.
-func (c *Config) setsAuthorization() bool {
-	return slices.ContainsFunc(slices.Collect(maps.Keys(c.Upstream.Headers)), func(name string) bool { return strings.EqualFold(name, "Authorization") })
 }

@@ -386,3 +386,37 @@ func TestExampleOfTransformations(t *testing.T) {
 		t.Errorf("%+v", cfg.Transform)
 	}
 }
+
+// TestMistakesKeepTheirOrder: settings that are maps are checked in the order of their names, so that two runs say the same.
+func TestMistakesKeepTheirOrder(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "c.yaml")
+	text := "upstream: {url: 'http://h', headers: {'a b': x, 'c d': x, 'e f': x, 'g h': x}, auth: {params: {code: x, state: x, scope: x}}}\n" +
+		"limits: {time: {one: {}, two: {}, three: {}, four: {}}}\n"
+	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	first := ""
+	for range 20 {
+		_, err := Sources{File: file}.Read()
+		if err == nil {
+			t.Fatal("no mistake")
+		}
+		if first == "" {
+			first = err.Error()
+		}
+		if err.Error() != first {
+			t.Fatalf("once\n%s\nand then\n%s", first, err)
+		}
+	}
+}
+
+// TestFileIsBounded: a file that is no configuration, such as a device, is not read to its end.
+func TestFileIsBounded(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "c.yaml")
+	if err := os.WriteFile(file, bytes.Repeat([]byte("#\n"), maxSmall/2+1), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := (Sources{File: file}).Read(); err == nil || !strings.Contains(err.Error(), "larger than 1048576 bytes") {
+		t.Error(err)
+	}
+}

@@ -3,7 +3,6 @@ package config
 import (
 	"cmp"
 	"fmt"
-	"maps"
 	"reflect"
 	"regexp"
 	"slices"
@@ -56,9 +55,9 @@ var quotedMask = regexp.MustCompile(`'(\[set, [^']*\])'`)
 
 // section adds the settings of a struct. around is the origin of the whole struct, if nothing else sets a member.
 func (e *effective) section(path string, v reflect.Value, around string) {
-	for i := range v.NumField() {
-		key, rest, _ := strings.Cut(v.Type().Field(i).Tag.Get("yaml"), ",")
-		f, at := v.Field(i), join(path, key)
+	for field, f := range v.Fields() {
+		key, rest, _ := strings.Cut(field.Tag.Get("yaml"), ",")
+		at := join(path, key)
 		from := cmp.Or(e.layers.Origin(at), around)
 		switch {
 		case rest == "inline":
@@ -117,14 +116,13 @@ func shown(path string, v reflect.Value) *yaml.Node {
 	switch v.Kind() {
 	case reflect.Struct:
 		n.Kind = yaml.MappingNode
-		for i := range v.NumField() {
-			key, how, _ := strings.Cut(v.Type().Field(i).Tag.Get("yaml"), ",")
-			if how == "inline" {
-				n.Content = append(n.Content, shown(path, v.Field(i)).Content...)
-				continue
-			}
-			if key != "" && key != "-" && !v.Field(i).IsZero() {
-				n.Content = append(n.Content, plain(key), shown(join(path, key), v.Field(i)))
+		for field, f := range v.Fields() {
+			key, how, _ := strings.Cut(field.Tag.Get("yaml"), ",")
+			switch {
+			case how == "inline":
+				n.Content = append(n.Content, shown(path, f).Content...)
+			case key != "" && key != "-" && !f.IsZero():
+				n.Content = append(n.Content, plain(key), shown(join(path, key), f))
 			}
 		}
 	case reflect.Map:
@@ -172,10 +170,26 @@ func shortDuration(d time.Duration) string {
 }
 
 // Secrets returns the values of the settings that are secrets.
-func (c *Config) Secrets() []string {
-	all := append(slices.Clone(c.Auth.Tokens), c.Upstream.Auth.ClientSecret, c.Inspect.Token)
-	for _, m := range []map[string]string{c.Upstream.Headers, c.Upstream.Env, c.Auth.NamedTokens} {
-		all = slices.AppendSeq(all, maps.Values(m))
+func (c *Config) Secrets() (all []string) {
+	add := func(path, value string) {
+		if value != "" && isSecret(path) {
+			all = append(all, value)
+		}
 	}
-	return slices.DeleteFunc(all, func(s string) bool { return s == "" })
+	_ = c.EachSetting(func(path string, v reflect.Value) error {
+		switch value := v.Interface().(type) {
+		case string:
+			add(path, value)
+		case []string:
+			for _, one := range value {
+				add(path, one)
+			}
+		case map[string]string:
+			for name, one := range value {
+				add(join(path, name), one)
+			}
+		}
+		return nil
+	})
+	return all
 }

@@ -3,6 +3,7 @@ package config
 import (
 	"os"
 	"path/filepath"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -79,5 +80,33 @@ func TestSecretsInACommandAreMasked(t *testing.T) {
 	if strings.Contains(got, "canary") || !strings.HasPrefix(got, "npx -y server --api-key [set, 13 characters, ") ||
 		!strings.HasSuffix(got, " --token-file /run/token --max-tokens 5 plain") || !strings.Contains(got, "https://host/p?…") {
 		t.Error(got)
+	}
+}
+
+// TestSecretsAreAllThatIsMasked: what is shown of the configuration without its value is removed from messages, too.
+func TestSecretsAreAllThatIsMasked(t *testing.T) {
+	var c Config
+	c.Upstream.Auth.Params = map[string]string{"login_token": "canary-param", "prompt": "consent"}
+	c.Upstream.Headers = map[string]string{"X-Key": "canary-header"}
+	c.Upstream.Env = map[string]string{"KEY": "canary-env"}
+	c.Auth.NamedTokens = map[string]string{"ann": "canary-named"}
+	c.Auth.Tokens = []string{"canary-token", ""}
+	want := []string{"canary-param", "canary-header", "canary-env", "canary-named", "canary-token"}
+	_ = c.EachSetting(func(path string, v reflect.Value) error {
+		if v.Kind() == reflect.String {
+			if v.SetString("value of " + path); isSecret(path) {
+				want = append(want, v.String())
+			}
+		}
+		return nil
+	})
+	if !slices.Contains(want, "value of store.password") || !slices.Contains(want, "value of store.sentinel_password") {
+		t.Errorf("masked: %q", want)
+	}
+	got := c.Secrets()
+	slices.Sort(got)
+	slices.Sort(want)
+	if !slices.Equal(got, want) {
+		t.Errorf("got  %q\nwant %q", got, want)
 	}
 }

@@ -7,10 +7,11 @@ import (
 	"os"
 )
 
-// maxSmall is the largest size of a file with a secret or a certificate.
+// maxSmall is the largest size of a file with a secret, a certificate or the configuration.
 const maxSmall = 1 << 20
 
-// ReadSmall returns the content of a file that holds a secret or a certificate. A file of more than 1 MiB is an error.
+// ReadSmall returns the content of a file that holds a secret, a certificate or the configuration. A file of more than 1 MiB is
+// an error.
 func ReadSmall(file string) ([]byte, error) {
 	f, err := os.Open(file)
 	if err != nil {

@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"os"
 	"reflect"
 	"slices"
 	"strings"
@@ -38,7 +37,7 @@ func (s Sources) read() (Config, *setting.Layers, error) {
 	c := Default()
 	layers := setting.Over(&c, removed)
 	if s.File != "" {
-		text, err := os.ReadFile(s.File)
+		text, err := ReadSmall(s.File)
 		if err != nil {
 			return c, layers, fmt.Errorf("configuration file: %w", err)
 		}
@@ -55,6 +54,12 @@ func (s Sources) read() (Config, *setting.Layers, error) {
 	c.Store.PodIP, _ = lookup(s.Environ, "POD_IP")
 	layers.Add(c.Validate())
 	return c, layers, layers.Err()
+}
+
+// Getenv returns the value of a variable; "" for none.
+func (s Sources) Getenv(name string) string {
+	value, _ := lookup(s.Environ, name)
+	return value
 }
 
 // lookup returns the value of a variable. If a name occurs twice, the last one counts.
@@ -81,13 +86,13 @@ func (c *Config) EachSetting(do func(path string, v reflect.Value) error) error 
 }
 
 func keysOf(v reflect.Value, path string, do func(string, reflect.Value) error) error {
-	for i := range v.NumField() {
-		key := v.Type().Field(i).Tag.Get("yaml")
+	for field, f := range v.Fields() {
+		key := field.Tag.Get("yaml")
 		if key == "-" {
 			continue
 		}
-		p, f := join(path, key), v.Field(i)
 		var err error
+		p := join(path, key)
 		if f.Kind() == reflect.Struct {
 			err = keysOf(f, p, do)
 		} else {

@@ -13,6 +13,7 @@ import (
 
 	"github.com/dragoman-proxy/dragoman/proxy/mcp"
 	"github.com/dragoman-proxy/dragoman/transform"
+	"github.com/dragoman-proxy/dragoman/translate"
 )
 
 // schemaFile is the JSON Schema that is generated from the settings, their comments and their defaults.
@@ -73,7 +74,7 @@ func limits() map[string]schema {
 		"credential_store":                 oneOf("auto", "keyring", "memory", "store"),
 		"oauth.relay":                      oneOf("metadata", "oauth", "none"),
 		"upstream.transport":               {"examples": []string{"auto", "http", "sse"}},
-		"upstream.version":                 oneOf(append(allNames(), "")...),
+		"upstream.version":                 oneOf(append(translate.Names(), "")...),
 		"upstream.auth.type":               oneOf("", AuthNone, AuthTokenFile, AuthClientCredentials, AuthJWTBearer, AuthLogin),
 		"upstream.auth.key_audience":       oneOf(KeyForIssuer, KeyForTokenEndpoint),
 		"upstream.auth.callback_port":      {"minimum": 0, "maximum": 65535},

@@ -150,11 +150,8 @@ func (s *Store) validate(keyFile string) error {
 	if s.MaxValue < 64<<10 || s.MaxValue > 256<<20 {
 		all.Addf("store.max_value", "must be between 64KiB and 256MiB")
 	}
-	if s.Advertise != "" {
-		host, port, err := net.SplitHostPort(s.Advertise)
-		if n, bad := strconv.ParseUint(port, 10, 16); err != nil || bad != nil || n == 0 || host == "" || strings.ContainsAny(host, " /@?#%\t\r\n") {
-			all.Addf("store.advertise", "%q is not host:port", s.Advertise)
-		}
+	if s.Advertise != "" && !isHostPort(s.Advertise) {
+		all.Addf("store.advertise", "%q is not host:port", s.Advertise)
 	}
 	if s.Prefix == "" || len(s.Prefix) > 64 || strings.ContainsAny(s.Prefix, "{} \t\r\n") {
 		all.Addf("store.prefix", "must have 1 to 64 characters, without braces and spaces")
@@ -185,4 +182,11 @@ func (s *Store) validate(keyFile string) error {
 		all.Addf("store.sentinel", "needs the hosts of Sentinels in store.url, not a socket")
 	}
 	return all.Err()
+}
+
+// isHostPort reports whether a text is the host and the port of a listener that can be connected to.
+func isHostPort(text string) bool {
+	host, port, err := net.SplitHostPort(text)
+	n, bad := strconv.ParseUint(port, 10, 16)
+	return err == nil && bad == nil && n > 0 && host != "" && !strings.ContainsAny(host, " /@?#%\t\r\n")
 }

@@ -162,10 +162,8 @@ func (u *Upstream) validateAuth() error {
 		if u.URL == "" {
 			fault("type", "%s applies only to upstream.url", a.Type)
 		}
-		for name := range u.Headers {
-			if strings.EqualFold(name, "Authorization") {
-				fault("type", "%s cannot be set together with the Authorization in upstream.headers", a.Type)
-			}
+		if u.setsAuthorization() {
+			fault("type", "%s cannot be set together with the Authorization in upstream.headers", a.Type)
 		}
 	}
 	if a.TokenFile != "" && a.Type != AuthTokenFile {
@@ -203,7 +201,7 @@ func (u *Upstream) validateAuth() error {
 			fault("resource", "%q is neither a URI nor %s", a.Resource, oauth.NoResource)
 		}
 	}
-	for name := range a.Params {
+	for _, name := range slices.Sorted(maps.Keys(a.Params)) {
 		if oauth.IsProtocolParam(name) {
 			fault("params", "%s is set by dragoman and cannot be configured", name)
 		}
@@ -223,4 +221,14 @@ func (u *Upstream) validateAuth() error {
 		fault("wait", "must be greater than 0")
 	}
 	return all.Err()
+}
+
+// setsAuthorization reports whether Headers have an Authorization, which the server gets instead of the client's.
+func (u *Upstream) setsAuthorization() bool {
+	for name := range u.Headers {
+		if strings.EqualFold(name, "Authorization") {
+			return true
+		}
+	}
+	return false
 }

@@ -3,6 +3,7 @@ package config
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"net"
 	"net/url"
 	"slices"
@@ -40,8 +41,8 @@ func (c *Config) Validate() error {
 		fault("path", "%q is taken", c.Path)
 	}
 	taken = append(taken, c.Path)
-	for method, limit := range c.Limits.Time {
-		path := "limits.time." + method
+	for _, method := range slices.Sorted(maps.Keys(c.Limits.Time)) {
+		limit, path := c.Limits.Time[method], "limits.time."+method
 		switch {
 		case method != wire.OtherMethod.String() && wire.MethodOf([]byte(method)) == wire.OtherMethod:
 			fault(path, "no revision has this method; %q stands for those", wire.OtherMethod)
@@ -82,22 +83,31 @@ func (c *Config) Validate() error {
 		fault("log.level", "%q is not one of debug, info, warn, error", c.Log.Level)
 	}
 	for _, n := range []struct {
-		path  string
-		value int
+		path         string
+		value, least int
 	}{
-		{"session.max", c.Session.Max},
-		{"session.max_processes", c.Session.MaxProcesses},
-		{"bridge.max_sessions", c.Bridge.MaxSessions},
-		{"bridge.idle_timeout", int(c.Bridge.IdleTimeout)},
-		{"bridge.park_timeout", int(c.Bridge.ParkTimeout)},
-		{"limits.client_message", int(c.Limits.ClientMessage)},
-		{"limits.upstream_message", int(c.Limits.UpstreamMessage)},
-		{"session.max_age", int(c.Session.MaxAge)},
-		{"session.idle_timeout", int(c.Session.IdleTimeout)},
-		{"upstream.handshake_timeout", int(c.Upstream.HandshakeTimeout)},
-		{"upstream.silence_timeout", int(c.Upstream.SilenceTimeout)},
+		{"session.max", c.Session.Max, 1},
+		{"session.max_processes", c.Session.MaxProcesses, 1},
+		{"bridge.max_sessions", c.Bridge.MaxSessions, 1},
+		{"bridge.idle_timeout", int(c.Bridge.IdleTimeout), 1},
+		{"bridge.park_timeout", int(c.Bridge.ParkTimeout), 1},
+		{"bridge.ttl", int(c.Bridge.TTL), 0},
+		{"limits.client_message", int(c.Limits.ClientMessage), 1},
+		{"limits.upstream_message", int(c.Limits.UpstreamMessage), 1},
+		{"limits.replay", c.Limits.Replay, 0},
+		{"session.max_age", int(c.Session.MaxAge), 1},
+		{"session.idle_timeout", int(c.Session.IdleTimeout), 1},
+		{"upstream.handshake_timeout", int(c.Upstream.HandshakeTimeout), 1},
+		{"upstream.silence_timeout", int(c.Upstream.SilenceTimeout), 1},
+		{"upstream.restart.max", c.Upstream.Restart.Max, 0},
+		{"heartbeat", int(c.Heartbeat), 0},
+		{"shutdown.drain", int(c.Shutdown.Drain), 0},
 	} {
-		if n.value <= 0 {
+		switch {
+		case n.value >= n.least:
+		case n.least == 0:
+			fault(n.path, "must not be negative")
+		default:
 			fault(n.path, "must be greater than 0")
 		}
 	}
@@ -105,27 +115,12 @@ func (c *Config) Validate() error {
 	if min := Size(1 << 20); c.Record.MaxBytes < min {
 		fault("record.max_bytes", "must be at least %s", min)
 	}
-	if c.Limits.Replay < 0 {
-		fault("limits.replay", "must not be negative")
-	}
-	if c.Heartbeat < 0 {
-		fault("heartbeat", "must not be negative")
-	}
-	if c.Upstream.Restart.Max < 0 {
-		fault("upstream.restart.max", "must not be negative")
-	}
-	if c.Bridge.TTL < 0 {
-		fault("bridge.ttl", "must not be negative")
-	}
 	all.Add(c.validatePrincipal())
 	if l := c.Bridge.DefaultLogLevel; l != "off" && mcp.LogLevelOf(l) == mcp.NoLogLevel {
 		fault("bridge.default_log_level", "%q is neither off nor one of %s", l, strings.Join(mcp.LogLevels(), ", "))
 	}
 	all.Add(c.validatePeers())
 	all.Add(c.Store.validate(c.Session.KeyFile))
-	if c.Shutdown.Drain < 0 {
-		fault("shutdown.drain", "must not be negative")
-	}
 	return all.Err()
 }
 
@@ -138,12 +133,11 @@ func (c *Inspect) validate(admin string) error {
 	if c.Payloads != "masked" && c.Payloads != "none" {
 		all.Addf("inspect.payloads", "%q is neither masked nor none", c.Payloads)
 	}
-	host, _, err := net.SplitHostPort(admin)
-	ip := net.ParseIP(host)
+	_, _, err := net.SplitHostPort(admin)
 	switch {
 	case c.Token != "" && len(c.Token) < minToken:
 		all.Addf("inspect.token", "is shorter than %d characters", minToken)
-	case c.Token == "" && c.Enabled && admin != "" && err == nil && host != "localhost" && (ip == nil || !ip.IsLoopback()):
+	case c.Token == "" && c.Enabled && err == nil && !oauth.IsLoopback(admin):
 		all.Addf("inspect.token", "is missing; the page needs one of your own, since admin.listen is not a loopback address")
 	}
 	return all.Err()
@@ -190,11 +184,11 @@ func (u *Upstream) validate() error {
 	case u.URL != "" && !slices.Contains([]string{string(upstream.Auto), string(upstream.StreamableHTTP), string(upstream.HTTPWithSSE)}, t):
 		all.Addf("upstream.transport", "%q is not one of auto, http, sse", t)
 	}
-	for name, value := range u.Headers {
+	for _, name := range slices.Sorted(maps.Keys(u.Headers)) {
 		if name == "" || strings.ContainsAny(name, " \t\r\n:") {
 			all.Addf("upstream.headers", "%q is not a header name", name)
 		}
-		if strings.ContainsAny(value, "\r\n\x00") {
+		if strings.ContainsAny(u.Headers[name], "\r\n\x00") {
 			all.Addf("upstream.headers."+name, "value holds a line break")
 		}
 	}
@@ -202,7 +196,7 @@ func (u *Upstream) validate() error {
 	if u.Version != "" {
 		switch r := translate.Lookup(u.Version); {
 		case r == nil:
-			all.Addf("upstream.version", "%q is not one of %s", u.Version, strings.Join(allNames(), ", "))
+			all.Addf("upstream.version", "%q is not one of %s", u.Version, strings.Join(translate.Names(), ", "))
 		case r.Modern && u.Transport == string(upstream.HTTPWithSSE):
 			all.Addf("upstream.version", "%s is not spoken over HTTP+SSE", u.Version)
 		}
@@ -237,10 +231,8 @@ func (c *Config) validatePrincipal() error {
 		if c.Upstream.Auth.Lends() {
 			return fmt.Errorf("bridge.principal: %q: the server cannot verify the claims, as it gets the credential of upstream.auth", by)
 		}
-		for name := range c.Upstream.Headers {
-			if strings.EqualFold(name, "Authorization") {
-				return fmt.Errorf("bridge.principal: %q: the server cannot verify the claims, as it gets the Authorization of upstream.headers", by)
-			}
+		if c.Upstream.setsAuthorization() {
+			return fmt.Errorf("bridge.principal: %q: the server cannot verify the claims, as it gets the Authorization of upstream.headers", by)
 		}
 		return nil
 	}
@@ -266,23 +258,12 @@ func (c *Config) validatePeers() error {
 		return errors.New("bridge.peers: set session.key_file to the key that all replicas share")
 	}
 	if len(list) > MaxPeers {
-		return errors.New("bridge.peers: more than " + strconv.Itoa(MaxPeers))
+		return fmt.Errorf("bridge.peers: more than %d", MaxPeers)
 	}
 	for i, entry := range list {
-		host, port, err := net.SplitHostPort(entry)
-		n, bad := strconv.ParseUint(port, 10, 16)
-		if err != nil || bad != nil || n == 0 || host == "" || strings.ContainsAny(host, " /@?#%\t\r\n") {
-			return errors.New("bridge.peers[" + strconv.Itoa(i) + "]: " + strconv.Quote(entry) + " is not host:port")
+		if !isHostPort(entry) {
+			return fmt.Errorf("bridge.peers[%d]: %q is not host:port", i, entry)
 		}
 	}
 	return nil
-}
-
-// allNames returns the names of the revisions that dragoman speaks, newest first.
-func allNames() []string {
-	var names []string
-	for _, r := range translate.All() {
-		names = append(names, r.Name)
-	}
-	return names
 }

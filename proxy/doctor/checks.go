@@ -20,7 +20,7 @@ func checks() []check {
 		{name: "lists", code: ExitServer, needs: []string{"protocol"}, applies: hasServer, run: lists},
 		{name: "through dragoman", code: ExitOurs, needs: []string{"lists"}, applies: hasServer, run: through},
 		{name: "call", code: ExitServer, needs: []string{"through dragoman"}, applies: hasTool, run: call},
-		{name: "replicas", code: ExitConfiguration, needs: []string{"configuration"}, applies: hasReplicas, run: replicas},
+		{name: "replicas", code: ExitConfiguration, needs: []string{"configuration"}, applies: hasReplicas, run: otherReplicas},
 		{name: "store", code: ExitConfiguration, needs: []string{"configuration"}, applies: hasStore, run: sharedStore},
 		{name: "traces", code: ExitConfiguration, needs: []string{"configuration"}, applies: hasTraces, run: traces},
 		{name: "clients", needs: []string{"protocol"}, applies: hasServer, run: clients},

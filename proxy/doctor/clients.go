@@ -11,7 +11,6 @@ import (
 	"github.com/tidwall/gjson"
 
 	"github.com/dragoman-proxy/dragoman/proxy/config"
-	"github.com/dragoman-proxy/dragoman/proxy/mcp"
 )
 
 // clients says what to write into the configurations of the usual clients.
@@ -36,11 +35,7 @@ var notInNames = regexp.MustCompile(`[^a-z0-9]+`)
 
 // clientName returns a short name for the server.
 func (e *exam) clientName() string {
-	about := e.session.result.Get("serverInfo.name").String()
-	if e.session.revision.Modern {
-		about = e.session.result.Get("_meta." + strings.ReplaceAll(mcp.MetaServer, ".", `\.`) + ".name").String()
-	}
-	about = e.quote(about)
+	about := e.quote(e.session.about().Get("name").String())
 	about = about[strings.LastIndex(about, "/")+1:]
 	name := strings.Trim(notInNames.ReplaceAllString(strings.ToLower(about), "-"), "-")
 	if name == "" || len(name) > 40 {
@@ -85,11 +80,15 @@ func (e *exam) clientArguments() []string {
 
 // endpoint returns the URL at which dragoman serves clients by HTTP.
 func (e *exam) endpoint() string {
-	scheme := "http://"
+	return e.scheme() + e.cfg.Listen + e.cfg.Path
+}
+
+// scheme begins the URLs of dragoman's listeners for clients.
+func (e *exam) scheme() string {
 	if e.cfg.TLS.Cert != "" {
-		scheme = "https://"
+		return "https://"
 	}
-	return scheme + e.cfg.Listen + e.cfg.Path
+	return "http://"
 }
 
 func asJSON(value any) string {

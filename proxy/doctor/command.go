@@ -1,6 +1,7 @@
 package doctor
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -130,18 +131,16 @@ func (e *exam) silent(err error, line string, mute <-chan *upstream.MuteError, p
 		e.fail(fmt.Sprintf("it wrote messages but answered initialize with none in %v", patience), line, "is it an MCP server? its own log says more")
 		return
 	}
-	do := failures.CommandMute.Advice()
+	do := ""
 	if listens.MatchString(strings.Join(append(said.Said, said.Stderr), "\n")) {
 		do = "it seems to listen for HTTP: start it without the option for that, or by itself, and give dragoman its URL"
 	}
-	switch {
-	case said.Lines > 0:
-		e.fail(fmt.Sprintf("no answer in %v; its standard output has %s that %s not JSON-RPC: %s", patience, plural(said.Lines, "line"), isAre(said.Lines), quoted(said.Said)), line, do)
-	case do != failures.CommandMute.Advice():
-		e.fail(fmt.Sprintf("no answer in %v; its standard output is empty", patience), line, do)
-	default:
+	if said.Lines > 0 {
+		e.fail(fmt.Sprintf("no answer in %v; its standard output has %s that %s not JSON-RPC: %s", patience, plural(said.Lines, "line"), isAre(said.Lines), quoted(said.Said)), line,
+			cmp.Or(do, failures.CommandMute.Advice()))
+	} else {
 		e.fail(fmt.Sprintf("no answer in %v; its standard output is empty", patience), line,
-			"is it an MCP server on stdio, and not on HTTP? If it is still being downloaded (npx, uvx), start it once by hand and try again")
+			cmp.Or(do, "is it an MCP server on stdio, and not on HTTP? If it is still being downloaded (npx, uvx), start it once by hand and try again"))
 	}
 	if said.Stderr != "" {
 		e.info(said.Stderr, "standard error", "")
@@ -173,15 +172,8 @@ func (e *exam) reportWithheld() {
 	if len(names) == 0 {
 		return
 	}
-	const few = 6
-	keys := likeKeys(names)
-	others := slices.DeleteFunc(slices.Clone(names), func(n string) bool { return slices.Contains(keys, n) })
-	shown := append(keys, others...)
-	text := strings.Join(shown[:min(few, len(shown))], ", ")
-	if more := len(shown) - few; more > 0 {
-		text += fmt.Sprintf(" and %d more", more)
-	}
-	e.info("it did not get the variables "+text, "upstream.pass_env", "--pass-env NAME, or --pass-env '*' for all; dragoman stdio passes all")
+	keysFirst := append(likeKeys(names), slices.DeleteFunc(names, keyName.MatchString)...)
+	e.info("it did not get the variables "+few(keysFirst, 6), "upstream.pass_env", "--pass-env NAME, or --pass-env '*' for all; dragoman stdio passes all")
 }
 
 func likeKeys(names []string) (keys []string) {

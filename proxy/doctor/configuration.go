@@ -92,7 +92,10 @@ func (e *exam) secretFiles() {
 			continue
 		}
 		info, err := os.Stat(f.path)
-		if mode := info.Mode().Perm(); err == nil && runtime.GOOS != "windows" && mode&0o027 != 0 {
+		if err != nil || runtime.GOOS == "windows" {
+			continue // it has gone since it was opened, or has no mode
+		}
+		if mode := info.Mode().Perm(); mode&0o027 != 0 {
 			e.warn(fmt.Sprintf("%s: %s has mode %04o: other users of this machine can read or change it", f.setting, f.path, mode), f.path,
 				"chmod 600 "+f.path+"; in Kubernetes defaultMode: 0400 or 0440 of the volume")
 		}
@@ -119,7 +122,7 @@ func (e *exam) otherFiles() {
 		if f.path == "" {
 			continue
 		}
-		if _, err := config.Certificates(f.path); err != nil && !errors.As(err, new(*fs.PathError)) {
+		if _, err := config.Certificates(f.path); err != nil && !isA[*fs.PathError](err) {
 			e.fail(f.setting+": "+err.Error(), f.path, "it must hold certificates in PEM form, which begin with -----BEGIN CERTIFICATE-----")
 		}
 	}

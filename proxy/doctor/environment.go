@@ -94,11 +94,11 @@ func (e *exam) clock(ctx context.Context, at *url.URL) {
 		return // the file was reported
 	}
 	// Not at the endpoint: an HTTP+SSE server would begin a session.
-	there, ok := dateOf(ctx, (&url.URL{Scheme: at.Scheme, Host: at.Host, Path: "/"}).String(), &http.Transport{Proxy: http.ProxyFromEnvironment, TLSClientConfig: secured, DisableKeepAlives: true})
-	if !ok {
-		return // the checks of the connection say why
+	ahead, known, _ := dateOf(ctx, http.MethodHead, (&url.URL{Scheme: at.Scheme, Host: at.Host, Path: "/"}).String(),
+		&http.Transport{Proxy: http.ProxyFromEnvironment, TLSClientConfig: secured, DisableKeepAlives: true})
+	if known { // otherwise the checks of the connection say why
+		e.skew("the server", at.Host, ahead)
 	}
-	e.skew("the server", at.Host, there)
 }
 
 // skew writes a line about a peer's clock, if it is not as this machine's.
@@ -115,27 +115,27 @@ func (e *exam) skew(whose, where string, ahead time.Duration) {
 	e.ok("the clock of "+whose+" agrees with that of this machine", where)
 }
 
-// dateOf returns how far the clock of the peer at a URL is ahead of this machine's, by the Date of any response. It sends a HEAD
-// request without credentials.
-func dateOf(ctx context.Context, at string, by *http.Transport) (ahead time.Duration, ok bool) {
+// dateOf asks the peer at a URL for any response, without credentials, and returns how far its clock is ahead of this machine's.
+// known is false if the response has no Date.
+func dateOf(ctx context.Context, method, at string, by *http.Transport) (ahead time.Duration, known bool, err error) {
 	defer by.CloseIdleConnections()
-	req, err := http.NewRequestWithContext(ctx, http.MethodHead, at, nil)
+	req, err := http.NewRequestWithContext(ctx, method, at, nil)
 	if err != nil {
-		return 0, false
+		return 0, false, err
 	}
 	begun := time.Now()
 	resp, err := by.RoundTrip(req)
 	if err != nil {
-		return 0, false
+		return 0, false, err
 	}
 	resp.Body.Close()
 	there, err := http.ParseTime(resp.Header.Get("Date"))
 	if err != nil {
-		return 0, false
+		return 0, false, nil
 	}
 	// Date has whole seconds: it is up to a second too early.
 	middle := begun.Add(time.Since(begun) / 2)
-	return there.Add(500 * time.Millisecond).Sub(middle), true
+	return there.Add(500 * time.Millisecond).Sub(middle), true, nil
 }
 
 // grouped returns a number with commas between thousands.

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/dragoman-proxy/dragoman/proxy/config"
+	"github.com/dragoman-proxy/dragoman/proxy/oauth"
 )
 
 // listeners checks the addresses at which dragoman listens.
@@ -29,7 +30,7 @@ func (e *exam) port(setting, addr, flag string) {
 		e.ok(addr+" is free", setting)
 		return
 	}
-	if !isInUse(err) {
+	if !oauth.IsInUse(err) {
 		e.fail("cannot listen at "+addr+": "+cause(err), setting, "use an address of this machine, such as 127.0.0.1:8808, and a port above 1023")
 		return
 	}
@@ -59,9 +60,7 @@ func freeBeside(addr string) string {
 
 // exposed says whether other machines can use the listener without a token.
 func (e *exam) exposed() {
-	host, _, _ := net.SplitHostPort(e.cfg.Listen)
-	ip := net.ParseIP(host)
-	if host == "localhost" || ip != nil && ip.IsLoopback() || len(e.cfg.Auth.Tokens)+len(e.cfg.Auth.NamedTokens) > 0 || e.cfg.Auth.TokenFile != "" {
+	if oauth.IsLoopback(e.cfg.Listen) || len(e.cfg.Auth.Tokens)+len(e.cfg.Auth.NamedTokens) > 0 || e.cfg.Auth.TokenFile != "" {
 		return
 	}
 	const do = `auth.tokens: ["${DRAGOMAN_TOKEN}"], or a loopback address in listen`

@@ -116,20 +116,11 @@ func (e *exam) malformed(l list) {
 		seen[name] = true
 	}
 	if len(without) > 0 {
-		e.warn(`tools whose inputSchema is not of "type": "object", which many clients refuse: `+few(without), e.place(), "this is a mistake of the server")
+		e.warn(`tools whose inputSchema is not of "type": "object", which many clients refuse: `+few(without, 5), e.place(), "this is a mistake of the server")
 	}
 	if len(twice) > 0 {
-		e.warn("tools with the same name: "+few(twice), e.place(), "this is a mistake of the server: a client can call only one of them")
+		e.warn("tools with the same name: "+few(twice, 5), e.place(), "this is a mistake of the server: a client can call only one of them")
 	}
-}
-
-// few returns the first few of names, and how many more there are.
-func few(all []string) string {
-	const n = 5
-	if len(all) > n {
-		return fmt.Sprintf("%s and %d more", strings.Join(all[:n], ", "), len(all)-n)
-	}
-	return strings.Join(all, ", ")
 }
 
 // outcome says what clients of one revision get, and reports whether it gave the advice.
@@ -145,7 +136,7 @@ func (e *exam) outcome(c probe.ClientReport, do string) bool {
 	}
 	switch {
 	case len(c.Missing) > 0:
-		e.warn(fmt.Sprintf("clients of %s do not get %s%s", c.Revision, few(c.Missing), lost), "", do)
+		e.warn(fmt.Sprintf("clients of %s do not get %s%s", c.Revision, few(c.Missing, 5), lost), "", do)
 		return true
 	case lost != "":
 		e.info(fmt.Sprintf("clients of %s get everything%s", c.Revision, lost), "", "")

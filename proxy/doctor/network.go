@@ -1,6 +1,7 @@
 package doctor
 
 import (
+	"cmp"
 	"context"
 	"crypto/tls"
 	"crypto/x509"
@@ -45,13 +46,7 @@ func network(ctx context.Context, e *exam) {
 
 // reach resolves the host of a URL and connects to each of its addresses. It reports whether one of them answers.
 func (e *exam) reach(ctx context.Context, at *url.URL) bool {
-	host, port := at.Hostname(), at.Port()
-	if port == "" {
-		port = map[string]string{"https": "443"}[at.Scheme]
-		if port == "" {
-			port = "80"
-		}
-	}
+	host, port := at.Hostname(), cmp.Or(at.Port(), map[string]string{"https": "443"}[at.Scheme], "80")
 	addrs := []string{host}
 	if net.ParseIP(host) == nil {
 		var err error
@@ -129,10 +124,9 @@ func (e *exam) handshake(ctx context.Context, at, via *url.URL) (*tls.Connection
 // secured checks TLS and the server's certificate.
 func (e *exam) secured(ctx context.Context, at, via *url.URL) {
 	state, c, err := e.handshake(ctx, at, via)
-	var plain tls.RecordHeaderError
 	switch {
 	case err == nil:
-	case errors.As(err, &plain), strings.Contains(err.Error(), "HTTP response to HTTPS client"):
+	case isPlainHTTP(err):
 		e.fail("the server answers in plain HTTP, not TLS", at.Host, "upstream.url: "+withScheme(at, "http"))
 		return
 	case via != nil:
@@ -185,20 +179,16 @@ func withScheme(at *url.URL, scheme string) string {
 
 // cause returns the innermost text of an error of the network, without dragoman's own address.
 func cause(err error) string {
-	var op *net.OpError
-	if errors.As(err, &op) {
+	if op, ok := errors.AsType[*net.OpError](err); ok {
 		err = op.Err
 	}
-	var dns *net.DNSError
-	if errors.As(err, &dns) {
+	if dns, ok := errors.AsType[*net.DNSError](err); ok {
 		return dns.Err
 	}
-	var file *fs.PathError
-	if errors.As(err, &file) {
+	if file, ok := errors.AsType[*fs.PathError](err); ok {
 		return file.Err.Error()
 	}
-	var call *os.SyscallError
-	if errors.As(err, &call) {
+	if call, ok := errors.AsType[*os.SyscallError](err); ok {
 		err = call.Err
 	}
 	if errors.Is(err, context.DeadlineExceeded) || errors.Is(err, os.ErrDeadlineExceeded) {
@@ -207,9 +197,15 @@ func cause(err error) string {
 	return err.Error()
 }
 
-// isInUse reports whether an address cannot be listened at because it is in use.
-func isInUse(err error) bool {
-	return errors.Is(err, syscall.EADDRINUSE) || strings.Contains(err.Error(), "Only one usage of each socket address")
+// isA reports whether err is, or wraps, an error of this type.
+func isA[E error](err error) bool {
+	_, is := errors.AsType[E](err)
+	return is
+}
+
+// isPlainHTTP reports whether a TLS handshake has failed because the peer speaks plain HTTP.
+func isPlainHTTP(err error) bool {
+	return isA[tls.RecordHeaderError](err) || strings.Contains(err.Error(), "HTTP response to HTTPS client")
 }
 
 // dates writes a line with the names and the end of a certificate, and reports whether the certificate is valid now.

@@ -58,7 +58,7 @@ func (e *exam) sound(m gjson.Result) bool {
 		return false
 	case known == nil:
 		e.fail(fmt.Sprintf("the server answers with revision %q, which dragoman does not speak", e.quote(version.Str)), e.place(),
-			"update dragoman or the server; dragoman speaks "+strings.Join(names(translate.All()), ", "))
+			"update dragoman or the server; dragoman speaks "+strings.Join(translate.Names(), ", "))
 		return false
 	case known.Modern:
 		e.fail(fmt.Sprintf("the server answers initialize with revision %s, which has no initialize", known.Name), e.place(), "this is a mistake of the server; upstream.version: "+translate.Latest().Name)
@@ -72,13 +72,6 @@ func (e *exam) sound(m gjson.Result) bool {
 		e.warn("the answer to initialize has no serverInfo"+quote, e.place(), "many clients refuse such a server: this is a mistake of the server")
 	}
 	return true
-}
-
-func names(all []*translate.Revision) (list []string) {
-	for _, r := range all {
-		list = append(list, r.Name)
-	}
-	return list
 }
 
 // begin completes the handshake.
@@ -170,10 +163,7 @@ func (e *exam) introduced() {
 		when = "answered " + millis(s.took) + " after its start"
 	}
 	e.ok(fmt.Sprintf("revision %s, %s, %s", s.revision.Name, how, when), e.place())
-	about := s.result.Get("serverInfo")
-	if s.revision.Modern {
-		about = s.result.Get("_meta." + strings.ReplaceAll(mcp.MetaServer, ".", `\.`))
-	}
+	about := s.about()
 	if name := e.quote(strings.TrimSpace(about.Get("name").String() + " " + about.Get("version").String())); name != "" {
 		e.info("the server is "+name, "", "")
 	}
@@ -187,6 +177,14 @@ func (e *exam) introduced() {
 		return
 	}
 	e.info("capabilities: "+strings.Join(capabilities, ", "), "", "")
+}
+
+// about returns the serverInfo of the server.
+func (s *session) about() gjson.Result {
+	if s.revision.Modern {
+		return s.result.Get("_meta." + strings.ReplaceAll(mcp.MetaServer, ".", `\.`))
+	}
+	return s.result.Get("serverInfo")
 }
 
 // twice makes two calls in the session.

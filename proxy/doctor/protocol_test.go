@@ -28,7 +28,7 @@ func TestProtocol(t *testing.T) {
 		"no result":   {func(f *fake) { f.results["initialize"] = "" }, []string{`FAIL URL: the answer to initialize has no result: {"jsonrpc":"2.0","id":1} → this is a mistake of the server`}},
 		"no revision": {func(f *fake) { f.results["initialize"] = `{"capabilities":{}}` }, []string{`FAIL URL: the answer to initialize has no protocolVersion: {"jsonrpc":"2.0","id":1,"result":{"capabilities":{}}} → this is a mistake of the server`}},
 		"unknown revision": {func(f *fake) { f.results["initialize"] = initialized("2023-01-01", `{}`) }, []string{
-			`FAIL URL: the server answers with revision "2023-01-01", which dragoman does not speak → update dragoman or the server; dragoman speaks ` + strings.Join(names(translate.All()), ", "),
+			`FAIL URL: the server answers with revision "2023-01-01", which dragoman does not speak → update dragoman or the server; dragoman speaks ` + strings.Join(translate.Names(), ", "),
 		}},
 		"modern revision": {func(f *fake) { f.results["initialize"] = initialized(modern, `{}`) }, []string{
 			"FAIL URL: the server answers initialize with revision " + modern + ", which has no initialize → this is a mistake of the server; upstream.version: " + translate.Latest().Name,

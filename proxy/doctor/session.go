@@ -14,19 +14,20 @@ import (
 	"github.com/tidwall/gjson"
 
 	"github.com/dragoman-proxy/dragoman/proxy/mcp"
+	"github.com/dragoman-proxy/dragoman/proxy/probe"
 	"github.com/dragoman-proxy/dragoman/proxy/upstream"
 	"github.com/dragoman-proxy/dragoman/translate"
 )
 
 const (
 	us = `{"name":"dragoman-doctor","version":"1"}`
-	// declared are the capabilities that the examination declares in a handshake, all there are: servers may list fewer tools
-	// for clients with fewer. declaredModern are those of requests without a handshake.
-	declared       = `{"elicitation":{"form":{},"url":{}},"roots":{"listChanged":true},"sampling":{"context":{},"tools":{}},"tasks":{"cancel":{},"list":{},"requests":{"elicitation":{"create":{}},"sampling":{"createMessage":{}}}}}`
-	declaredModern = `{"elicitation":{"form":{},"url":{}},"roots":{},"sampling":{"context":{},"tools":{}}}`
 	// endTime bounds the end of a session.
 	endTime = 3 * time.Second
 )
+
+// declared are the capabilities that the examination declares in a handshake, all there are: servers may list fewer tools
+// for clients with fewer. declaredModern are those of requests without a handshake.
+var declared, declaredModern = probe.AllCapabilities().JSON(false), probe.AllCapabilities().JSON(true)
 
 // notMessageError is an answer that is not a JSON-RPC message.
 type notMessageError struct{ text []byte }

@@ -3,7 +3,6 @@ package doctor
 import (
 	"bytes"
 	"context"
-	"crypto/tls"
 	"crypto/x509"
 	"errors"
 	"fmt"
@@ -18,24 +17,14 @@ import (
 	"github.com/dragoman-proxy/dragoman/proxy/telemetry"
 )
 
-// getenv returns a variable of the environment that is examined.
-func (e *exam) getenv(name string) string {
-	for _, entry := range e.Sources.Environ {
-		if is, value, _ := strings.Cut(entry, "="); is == name {
-			return value
-		}
-	}
-	return ""
-}
-
 func hasTraces(e *exam) bool {
-	c, err := telemetry.CollectorOf(e.getenv)
+	c, err := telemetry.CollectorOf(e.Sources.Getenv)
 	return c != nil || err != nil
 }
 
 // traces sends an export without spans to the collector.
 func traces(ctx context.Context, e *exam) {
-	c, err := telemetry.CollectorOf(e.getenv)
+	c, err := telemetry.CollectorOf(e.Sources.Getenv)
 	if err != nil {
 		what, do, _ := strings.Cut(err.Error(), "; ")
 		e.fail(what, "", do)
@@ -67,33 +56,27 @@ const (
 
 // unreachable says why no collector answers at a URL, and what to do.
 func unreachable(err error, at *url.URL) (what, do string) {
-	var (
-		dns       *net.DNSError
-		plain     tls.RecordHeaderError
-		authority x509.UnknownAuthorityError
-		name      x509.HostnameError
-		invalid   x509.CertificateInvalidError
-	)
+	name, misnamed := errors.AsType[x509.HostnameError](err)
+	invalid, is := errors.AsType[x509.CertificateInvalidError](err)
 	switch {
-	case errors.As(err, &dns):
+	case isA[*net.DNSError](err):
 		return "the name " + at.Hostname() + " cannot be resolved: " + cause(err), endpoint + ": check the name"
 	case errors.Is(err, syscall.ECONNREFUSED):
 		return "connection refused", "is the collector running at this host and port? most take http/protobuf at 4318; check " + endpoint
 	case errors.Is(err, context.DeadlineExceeded):
 		return "no answer in time", "is the collector overloaded? may this machine reach it (firewall, network policy)? OTEL_EXPORTER_OTLP_TIMEOUT is the limit in ms"
-	case errors.As(err, &plain), strings.Contains(err.Error(), "HTTP response to HTTPS client"):
+	case isPlainHTTP(err):
 		return "the collector answers in plain HTTP, not TLS", endpoint + ": " + withScheme(&url.URL{Scheme: at.Scheme, Host: at.Host}, "http")
-	case errors.As(err, &authority):
+	case isA[x509.UnknownAuthorityError](err):
 		return "the collector's certificate is signed by an authority that this machine does not trust", certificate
-	case errors.As(err, &name):
+	case misnamed:
 		return "the collector's certificate is for " + namesOf(name.Certificate) + ", not for " + at.Hostname(), endpoint + ": use a name that the certificate has"
-	case errors.As(err, &invalid) && invalid.Reason == x509.Expired:
+	case is && invalid.Reason == x509.Expired:
 		return "the collector's certificate has expired or is not valid yet", "renew it; is this machine's clock right?"
 	case strings.Contains(err.Error(), "malformed HTTP response"), strings.Contains(err.Error(), "HTTP/2"):
 		return "the collector speaks only gRPC at this port", endpoint + ": its port for http/protobuf, which is mostly 4318"
 	}
-	var op *url.Error
-	if errors.As(err, &op) { // without the URL, which may have a password
+	if op, ok := errors.AsType[*url.Error](err); ok { // without the URL, which may have a password
 		err = op.Err
 	}
 	return "no export is possible: " + cause(err), "check " + endpoint + " and the collector"

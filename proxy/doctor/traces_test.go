@@ -74,6 +74,7 @@ func TestTraces(t *testing.T) {
 	}{
 		"none":              {"", "", nil, ""},
 		"disabled":          {"http", takes, []string{"OTEL_SDK_DISABLED=true"}, ""},
+		"disabled later":    {"http", takes, []string{"OTEL_SDK_DISABLED=false", "OTEL_SDK_DISABLED=true"}, ""},
 		"takes it":          {"http", takes, nil, "ok URL: the collector takes an export in TIME"},
 		"takes it over TLS": {"https", valid, []string{"OTEL_EXPORTER_OTLP_CERTIFICATE=" + ca.file}, "ok URL: the collector takes an export in TIME"},
 		"grpc named": {"http", takes, []string{"OTEL_EXPORTER_OTLP_PROTOCOL=grpc"},

@@ -4,6 +4,7 @@ import (
 	"crypto/x509"
 	"fmt"
 	"regexp"
+	"slices"
 	"strings"
 )
 
@@ -20,17 +21,20 @@ var keyName = regexp.MustCompile(`(?i)(token|secret|passw|credential|_key|apikey
 
 // namesOf returns the names and addresses that a certificate is for.
 func namesOf(c *x509.Certificate) string {
-	var names []string
-	names = append(names, c.DNSNames...)
+	names := slices.Clone(c.DNSNames)
 	for _, ip := range c.IPAddresses {
 		names = append(names, ip.String())
 	}
-	const few = 6
-	switch {
-	case len(names) == 0:
+	if len(names) == 0 {
 		return "no name"
-	case len(names) > few:
-		return fmt.Sprintf("%s and %d more", strings.Join(names[:few], ", "), len(names)-few)
 	}
-	return strings.Join(names, ", ")
+	return few(names, 6)
+}
+
+// few returns the first n of names, and how many more there are.
+func few(all []string, n int) string {
+	if len(all) > n {
+		return fmt.Sprintf("%s and %d more", strings.Join(all[:n], ", "), len(all)-n)
+	}
+	return strings.Join(all, ", ")
 }

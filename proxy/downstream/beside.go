@@ -43,15 +43,9 @@ func (h *HTTP) isBeside(ctx *fasthttp.RequestCtx, path []byte) bool {
 // beside serves a request for [Beside].
 func (h *HTTP) beside(ctx *fasthttp.RequestCtx, c *conn) *refusal {
 	h.dropToken(&ctx.Request.Header)
-	x := h.exchanges.Get().(*exchange)
-	if r := x.take(ctx); r != nil {
-		h.exchanges.Put(x)
-		return r
-	}
-	x.run(ctx, c, func(_ Handler, req *Request, resp *Response) {
+	return h.exchange(ctx, c, withBody, func(_ Handler, req *Request, resp *Response) {
 		req.Method, req.Path, req.Base = string(ctx.Method()), string(ctx.Request.Header.RequestURI()), h.base(ctx)
 		h.cfg.Beside.Serve(req, resp)
 		req.Base = ""
 	})
-	return nil
 }

@@ -166,8 +166,18 @@ func (h *HTTP) endpoint(ctx *fasthttp.RequestCtx, c *conn) *refusal {
 	if r != nil {
 		return r
 	}
+	return h.exchange(ctx, c, reading(ctx.IsPost()), call)
+}
+
+// reading says whether an exchange reads the body of its request.
+type reading bool
+
+const withBody reading = true
+
+// exchange serves a request by call. It returns a refusal if the body cannot be read.
+func (h *HTTP) exchange(ctx *fasthttp.RequestCtx, c *conn, body reading, call func(Handler, *Request, *Response)) *refusal {
 	x := h.exchanges.Get().(*exchange)
-	if ctx.IsPost() {
+	if body {
 		if r := x.take(ctx); r != nil {
 			h.exchanges.Put(x)
 			return r

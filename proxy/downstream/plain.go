@@ -21,14 +21,8 @@ func (h *HTTP) plain(ctx *fasthttp.RequestCtx, c *conn) *refusal {
 	if encoding := ctx.Request.Header.ContentEncoding(); len(encoding) > 0 && string(encoding) != "identity" {
 		return badEncoding
 	}
-	x := h.exchanges.Get().(*exchange)
-	if r := x.take(ctx); r != nil {
-		h.exchanges.Put(x)
-		return r
-	}
-	x.run(ctx, c, func(_ Handler, req *Request, resp *Response) {
+	return h.exchange(ctx, c, withBody, func(_ Handler, req *Request, resp *Response) {
 		req.Method, req.Path = string(ctx.Method()), string(ctx.URI().PathOriginal())
 		h.cfg.Plain(req, resp)
 	})
-	return nil
 }

@@ -27,16 +27,8 @@ func (h *HTTP) forwarded(ctx *fasthttp.RequestCtx, c *conn) *refusal {
 		return misdirected
 	}
 	c.known = false // the forwarded request itself says which guest the other replica has admitted
-	x := h.exchanges.Get().(*exchange)
-	if ctx.IsPost() {
-		if r := x.take(ctx); r != nil {
-			h.exchanges.Put(x)
-			return r
-		}
-	}
-	x.run(ctx, c, func(_ Handler, req *Request, resp *Response) {
+	return h.exchange(ctx, c, reading(ctx.IsPost()), func(_ Handler, req *Request, resp *Response) {
 		req.Method = method
 		h.cfg.Replicas.Serve(req, resp)
 	})
-	return nil
 }

@@ -2,6 +2,7 @@ package handshake
 
 import (
 	"context"
+	"errors"
 	"net/netip"
 	"net/url"
 	"time"
@@ -155,17 +156,25 @@ func (h *Handshake) Open(ctx context.Context) bool {
 		h.Conn, h.Standing = g, nil
 		return true
 	}
-	b := h.Opener.Eras.TakeSpare(ctx)
-	if b == nil && h.Opener.Now().Origin.Open != nil {
-		var err error
-		if b, err = h.Opener.Now().Origin.Open(ctx); err != nil {
-			h.log().Debug("no connection without a handshake", zap.Error(err))
-			return false
-		}
-	}
-	if b == nil {
+	if err := h.reach(ctx); err != nil {
+		h.log().Debug("no connection without a handshake", zap.Error(err))
 		return false
 	}
-	h.Conn, h.Standing = b.Conn, b.Standing
 	return true
+}
+
+// reach opens a connection to the server on which nothing was sent. It uses the spare process, if there is one.
+func (h *Handshake) reach(ctx context.Context) (err error) {
+	b := h.Opener.Eras.TakeSpare(ctx)
+	if b == nil {
+		open := h.Opener.Now().Origin.Open
+		if open == nil {
+			return errors.New("there is no server")
+		}
+		if b, err = open(ctx); err != nil {
+			return err
+		}
+	}
+	h.Conn, h.Standing = b.Conn, b.Standing
+	return nil
 }

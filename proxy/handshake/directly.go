@@ -28,9 +28,11 @@ func (h *Handshake) Directly(ctx context.Context, q *stateless.Request, known *e
 	}
 	h.vc = known.Revision
 	d := &session.Direct{Meta: session.MetaOf(h.vc, q)}
-	if err := h.reach(ctx, d); err != nil {
+	if err := h.reach(ctx); err != nil {
 		return nil, err
 	}
+	h.ID = []byte(`"dragoman:0"`)
+	h.Sent = d.Request(h.ID, wire.ServerDiscover, "")
 	d.Web = h.Standing == nil
 	discovered := known.Discovered
 	if discovered == nil && opener.Now().Own != nil || h.Standing != nil {
@@ -51,21 +53,6 @@ func (h *Handshake) Directly(ctx context.Context, q *stateless.Request, known *e
 	s.ServerName = session.NameOf(session.ServerInfo(discovered))
 	s.Open.Max = max(s.Open.Max, opener.Now().Config.Limits.Requests)
 	return s, nil
-}
-
-// reach opens the connection to the server.
-func (h *Handshake) reach(ctx context.Context, d *session.Direct) error {
-	b := h.Opener.Eras.TakeSpare(ctx)
-	if b == nil {
-		var err error
-		if b, err = h.Opener.Now().Origin.Open(ctx); err != nil {
-			return err
-		}
-	}
-	h.Conn, h.Standing = b.Conn, b.Standing
-	h.ID = []byte(`"dragoman:0"`)
-	h.Sent = d.Request(h.ID, wire.ServerDiscover, "")
-	return nil
 }
 
 // discover sends server/discover. The caller owns the result.

@@ -276,8 +276,8 @@ func (h *Handshake) send(ctx context.Context, m *upstream.Outgoing) (upstream.St
 // versionRefusal returns the JSON-RPC error in the body of an HTTP refusal, if it is about
 // revisions. Otherwise it returns err.
 func versionRefusal(err error) (*wire.Message, error) {
-	var status *upstream.StatusError
-	if !errors.As(err, &status) || status.Code < 400 || status.Code > 499 {
+	status, ok := errors.AsType[*upstream.StatusError](err)
+	if !ok || status.Code < 400 || status.Code > 499 {
 		return nil, err
 	}
 	m := new(wire.Message)

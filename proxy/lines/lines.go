@@ -12,21 +12,11 @@ import (
 	"sync"
 
 	"github.com/dragoman-proxy/dragoman/proxy/envelope"
+	"github.com/dragoman-proxy/dragoman/proxy/inbuf"
 )
 
-const (
-	firstBuffer = 4 << 10
-	// keepBuffer is the largest buffer kept while nothing needs it.
-	keepBuffer = 64 << 10
-	// partial is the size of the first buffer for a line of more than keepBuffer. The next buffer
-	// has room for any line.
-	partial = 1 << 20
-	// readAtOnce is the most bytes that one read may return. With more, what follows a large line
-	// would need a buffer of the same size.
-	readAtOnce = 256 << 10
-	// maxEmptyReads is how often in a row a source may return no bytes and no error.
-	maxEmptyReads = 100
-)
+// keepBuffer is the largest buffer kept while nothing needs it.
+const keepBuffer = inbuf.KeepBuffer
 
 // byteOrderMark is a mark that some shells write before the first line of a pipe.
 const byteOrderMark = "\xef\xbb\xbf"
@@ -53,49 +43,30 @@ func (e *TooLongError) Error() string {
 
 // Reader splits a byte stream into lines. It is not safe for concurrent use.
 type Reader struct {
-	src io.Reader
-	max int
-	buf []byte // storage; buf[pos:end] is read and not yet delivered
-	pos int
-	end int
-	// searched is the number of bytes behind pos that are known to hold no newline.
+	in inbuf.Buffer
+	// searched is the number of bytes behind in.Start that are known to hold no newline.
 	searched int
 	begun    bool // the first line was returned
-	err      error
-
-	memory Memory // lends large buffers; nil to allocate them
-	lent   bool   // buf is lent by memory
-	noRoom error  // why fill could not read; nil if it could
 }
 
-// Memory lends buffers for large lines. A Reader takes one of at most 1 MiB. If that is too small,
-// it takes one with room for any line, and then puts the first one back.
-type Memory interface {
-	Take(n int) ([]byte, error) // a buffer with room for n bytes
-	Put(b []byte)
-	Forget(b []byte) // in the place of Put, when a reader may still use it
-}
+// Memory lends buffers for large lines.
+type Memory = inbuf.Memory
 
 // NewReader returns a Reader of the lines of src, each of at most max bytes
 // without its line end. max must be positive.
 func NewReader(src io.Reader, max int) *Reader {
-	return &Reader{src: src, max: max}
+	return NewReaderIn(nil, src, max)
 }
 
 // NewReaderIn returns a Reader as NewReader does. It holds each large line in a buffer of memory
 // until the next line is read.
 func NewReaderIn(memory Memory, src io.Reader, max int) *Reader {
-	return &Reader{src: src, max: max, memory: memory}
+	return &Reader{in: inbuf.Buffer{Source: src, Max: max, Memory: memory}}
 }
 
 // Forget stops counting the line that Next returned last, and leaves its memory to the caller, which
 // may still read it. Next must not be called afterwards.
-func (r *Reader) Forget() {
-	if r.lent {
-		r.memory.Forget(r.buf)
-		r.lent = false
-	}
-}
+func (r *Reader) Forget() { r.in.Forget() }
 
 // Next returns the next line that is not blank, without its "\n" or "\r\n" and
 // without the white space around the text. It blocks until there is one. The line is
@@ -119,27 +90,27 @@ func (r *Reader) Next() ([]byte, error) {
 
 func (r *Reader) next() ([]byte, error) {
 	for {
-		if i := bytes.IndexByte(r.buf[r.pos+r.searched:r.end], '\n'); i >= 0 {
-			end, free := r.pos+r.searched+i, r.pos+r.searched+i
-			if end+1 == r.end {
-				free = len(r.buf) // nothing else was read yet
+		if i := bytes.IndexByte(r.in.Bytes[r.in.Start+r.searched:r.in.End], '\n'); i >= 0 {
+			end, free := r.in.Start+r.searched+i, r.in.Start+r.searched+i
+			if end+1 == r.in.End {
+				free = len(r.in.Bytes) // nothing else was read yet
 			}
-			line := r.buf[r.pos:end:free]
-			r.pos = end + 1
+			line := r.in.Bytes[r.in.Start:end:free]
+			r.in.Start = end + 1
 			r.searched = 0
 			return r.trim(line)
 		}
-		r.searched = r.end - r.pos
+		r.searched = r.in.End - r.in.Start
 		// One byte more than the limit may yet turn out to be a "\r", and
 		// three more a byte order mark.
-		if r.searched > r.max+1+len(byteOrderMark) {
+		if r.searched > r.in.Max+1+len(byteOrderMark) {
 			return r.skip(nil)
 		}
-		if r.err != nil {
+		if r.in.Err != nil {
 			return r.last()
 		}
-		if r.fill(); r.noRoom != nil {
-			return r.skip(r.noRoom)
+		if r.in.Fill(); r.in.NoRoom != nil {
+			return r.skip(r.in.NoRoom)
 		}
 	}
 }
@@ -151,8 +122,8 @@ func (r *Reader) trim(line []byte) ([]byte, error) {
 		line = bytes.TrimPrefix(line, []byte(byteOrderMark))
 	}
 	line = bytes.TrimSuffix(line, []byte{'\r'})
-	if len(line) > r.max {
-		e := &TooLongError{Limit: r.max, Length: len(line)}
+	if len(line) > r.in.Max {
+		e := &TooLongError{Limit: r.in.Max, Length: len(line)}
 		_, _ = e.Message.Write(line)
 		return nil, e
 	}
@@ -161,12 +132,11 @@ func (r *Reader) trim(line []byte) ([]byte, error) {
 
 // last returns what stands behind the last newline of a source that has ended.
 func (r *Reader) last() ([]byte, error) {
-	line := r.buf[r.pos:r.end]
-	r.pos, r.searched = r.end, 0
-	if r.err != io.EOF || len(line) == 0 {
-		r.giveBack()
-		r.buf, r.pos, r.end = nil, 0, 0
-		return nil, r.err
+	line := r.in.Bytes[r.in.Start:r.in.End]
+	r.in.Start, r.searched = r.in.End, 0
+	if r.in.Err != io.EOF || len(line) == 0 {
+		r.in.Drop()
+		return nil, r.in.Err
 	}
 	return r.trim(line)
 }
@@ -174,11 +144,11 @@ func (r *Reader) last() ([]byte, error) {
 // skip discards a line that is already too long, or that there was no memory for, up to and
 // including its newline.
 func (r *Reader) skip(noRoom error) ([]byte, error) {
-	e := &TooLongError{Limit: r.max, NoRoom: noRoom}
-	r.noRoom = nil
+	e := &TooLongError{Limit: r.in.Max, NoRoom: noRoom}
+	r.in.NoRoom = nil
 	endsInCR := false
 	for {
-		chunk := r.buf[r.pos:r.end]
+		chunk := r.in.Bytes[r.in.Start:r.in.End]
 		i := bytes.IndexByte(chunk, '\n')
 		if i >= 0 {
 			chunk = chunk[:i]
@@ -193,94 +163,20 @@ func (r *Reader) skip(noRoom error) ([]byte, error) {
 			endsInCR = chunk[len(chunk)-1] == '\r'
 		}
 		if i >= 0 {
-			r.pos += i + 1
+			r.in.Start += i + 1
 			break
 		}
-		r.pos = r.end
-		if r.err != nil {
+		r.in.Start = r.in.End
+		if r.in.Err != nil {
 			break // Next will report it, after this line
 		}
-		r.fill()
+		r.in.Fill()
 	}
 	r.searched = 0
 	if endsInCR {
 		e.Length--
 	}
 	return nil, e
-}
-
-// fill reads once more from the source, behind what is already there. It keeps the error of the read
-// in r.err, because the bytes before it are returned first. If there is no memory, it sets r.noRoom.
-func (r *Reader) fill() {
-	pending, free := r.end-r.pos, len(r.buf)-r.end
-	switch {
-	case len(r.buf) > keepBuffer && pending <= keepBuffer/2:
-		// The line that needed it was returned. The source may now be quiet for hours.
-		r.move(make([]byte, keepBuffer))
-	case pending == 0 && len(r.buf) > 0:
-		r.pos, r.end = 0, 0
-	case free > 0 && (free >= len(r.buf)/4 || len(r.buf) >= r.full()):
-	case pending > 0 && (pending <= len(r.buf)/2 || len(r.buf) >= r.full()):
-		r.move(r.buf)
-	default:
-		to, err := r.take(r.more())
-		if err != nil {
-			r.noRoom = err
-			return
-		}
-		r.move(to)
-	}
-	for range maxEmptyReads {
-		n, err := r.src.Read(r.buf[r.end:min(len(r.buf), r.end+readAtOnce)])
-		r.end += n
-		r.err = err
-		if n > 0 || err != nil {
-			return
-		}
-	}
-	r.err = io.ErrNoProgress
-}
-
-// more returns the size of the next buffer. Above keepBuffer a buffer grows in two steps only: many
-// buffers that grew in small steps could wait for each other's memory.
-func (r *Reader) more() int {
-	switch n := len(r.buf); {
-	case n < keepBuffer:
-		return max(firstBuffer, 2*n)
-	case n < partial && partial < r.full():
-		return partial
-	}
-	return r.full()
-}
-
-// full returns the size of a buffer with room for any line.
-func (r *Reader) full() int { return r.max + keepBuffer }
-
-// take returns a buffer of at least n bytes.
-func (r *Reader) take(n int) ([]byte, error) {
-	if r.memory == nil || n <= keepBuffer {
-		return make([]byte, n), nil
-	}
-	b, err := r.memory.Take(n)
-	return b[:cap(b)], err
-}
-
-func (r *Reader) move(to []byte) {
-	r.end = copy(to, r.buf[r.pos:r.end])
-	r.pos = 0
-	if len(r.buf) > 0 && &to[0] == &r.buf[0] {
-		return
-	}
-	r.giveBack()
-	r.buf, r.lent = to, r.memory != nil && len(to) > keepBuffer
-}
-
-// giveBack puts back a buffer of memory, which no reader uses any more.
-func (r *Reader) giveBack() {
-	if r.lent {
-		r.memory.Put(r.buf)
-		r.lent = false
-	}
 }
 
 // Append appends msg as one line to dst. It removes the white space around msg, turns raw newlines

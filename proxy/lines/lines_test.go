@@ -24,7 +24,7 @@ func readAll(t *testing.T, r *Reader) (got []string) {
 		case err == nil:
 			got = append(got, string(line))
 		case errors.As(err, &tooLong):
-			if tooLong.Limit != r.max || tooLong.Length <= tooLong.Limit {
+			if tooLong.Limit != r.in.Max || tooLong.Length <= tooLong.Limit {
 				t.Fatalf("nonsense in error: %+v", tooLong)
 			}
 			got = append(got, fmt.Sprintf("!%d", tooLong.Length))
@@ -112,8 +112,8 @@ func TestReaderLetsLargeBuffersGo(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if len(r.buf) > keepBuffer {
-		t.Errorf("buffer of %d bytes is kept", len(r.buf))
+	if len(r.in.Bytes) > keepBuffer {
+		t.Errorf("buffer of %d bytes is kept", len(r.in.Bytes))
 	}
 	readAll(t, r)
 }

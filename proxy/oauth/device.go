@@ -84,12 +84,8 @@ func (d onDevice) askOnce(ctx context.Context, a *Account, at *authority, before
 
 // identifyForDevice chooses the OAuth client for the device flow, and registers it if need be, in the order of identify.
 func (a *Account) identifyForDevice(ctx context.Context, at *authority, before, r *record) error {
-	switch {
-	case a.cfg.ClientID != "":
-		r.Client = client{ID: a.cfg.ClientID, Secret: a.cfg.ClientSecret, Method: a.method(&at.serverMetadata)}
-		return nil
-	case a.cfg.ClientMetadataURL != "" && at.Document:
-		r.Client = client{ID: a.cfg.ClientMetadataURL, Method: a.method(&at.serverMetadata)}
+	if c, ok := a.configured(at); ok {
+		r.Client = c
 		return nil
 	}
 	for _, c := range []client{before.Pending, before.Client} {
@@ -128,17 +124,15 @@ func (a *Account) requestCode(ctx context.Context, r *record) (*deviceCode, erro
 			form.Set(name, value)
 		}
 	}
-	for name, value := range a.cfg.Params {
-		form.Set(name, value)
-	}
+	setAll(form, a.cfg.Params)
 	resp, err := a.post(ctx, r.Authority.Device, form, &r.Client, &r.Authority)
 	if err != nil {
-		return nil, fmt.Errorf("AS %s: %w", host, withoutURL(err))
+		return nil, failure(r.Authority.Device, err)
 	}
 	defer resp.Body.Close()
 	body, err := io.ReadAll(io.LimitReader(resp.Body, maxDocument))
 	if err != nil {
-		return nil, fmt.Errorf("AS %s: %w", host, withoutURL(err))
+		return nil, failure(r.Authority.Device, err)
 	}
 	var said struct {
 		Code        string  `json:"device_code"`
@@ -215,7 +209,7 @@ func (a *Account) poll(ctx context.Context, r *record, code *deviceCode) (*oauth
 			return t, tokenFault(r.Authority.Token, t)
 		case ctx.Err() != nil: // the next pause ends at once
 		case !answered: // https://www.rfc-editor.org/rfc/rfc8628#section-3.5
-			last = fmt.Errorf("AS %s: %w", host, withoutURL(err))
+			last = failure(r.Authority.Token, err)
 			pause *= 2
 		case refused.ErrorCode == "" && refused.Response.StatusCode >= 500:
 			last = refusedBy(host, refused)

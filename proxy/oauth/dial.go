@@ -1,6 +1,7 @@
 package oauth
 
 import (
+	"cmp"
 	"context"
 	"crypto/tls"
 	"encoding/json"
@@ -131,10 +132,7 @@ func lookup(ctx context.Context, host string) ([]netip.Addr, error) {
 func (w *web) proxyFor(r *http.Request) (*url.URL, error) {
 	proxy, err := http.ProxyFromEnvironment(r)
 	if proxy != nil {
-		port := proxy.Port()
-		if port == "" {
-			port = map[string]string{"http": "80", "https": "443", "socks5": "1080", "socks5h": "1080"}[proxy.Scheme]
-		}
+		port := cmp.Or(proxy.Port(), map[string]string{"http": "80", "https": "443", "socks5": "1080", "socks5h": "1080"}[proxy.Scheme])
 		w.proxies.Store(net.JoinHostPort(proxy.Hostname(), port), true)
 	}
 	return proxy, err

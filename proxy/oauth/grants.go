@@ -218,9 +218,7 @@ func (c *ServiceToken) renew(ctx context.Context) error {
 	if c.failed != nil && age < refreshPause {
 		return c.failed
 	}
-	for name, value := range c.a.cfg.Params {
-		params.Set(name, value)
-	}
+	setAll(params, c.a.cfg.Params)
 	if c.grant == "jwt_bearer" {
 		assertion, err := ReadSecret(c.assertion)
 		if err != nil {
@@ -251,7 +249,7 @@ func (c *ServiceToken) request(ctx context.Context, params url.Values) (*oauth2.
 	if refused, ok := errors.AsType[*oauth2.RetrieveError](err); ok {
 		return nil, &serviceError{hostOf(m.Token), c.assertion, refused}
 	} else if err != nil {
-		return nil, fmt.Errorf("AS %s: %w", hostOf(m.Token), withoutURL(err))
+		return nil, failure(m.Token, err)
 	}
 	return t, tokenFault(m.Token, t)
 }

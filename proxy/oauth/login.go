@@ -1,6 +1,7 @@
 package oauth
 
 import (
+	"cmp"
 	"context"
 	"crypto/subtle"
 	"errors"
@@ -13,6 +14,7 @@ import (
 	"os/exec"
 	"runtime"
 	"strings"
+	"syscall"
 	"time"
 )
 
@@ -34,10 +36,7 @@ func Listen(redirect string) (*Callback, error) {
 	if err != nil {
 		return nil, err
 	}
-	port := u.Port()
-	if port == "" {
-		port = "80"
-	}
+	port := cmp.Or(u.Port(), "80")
 	ln, err := net.Listen("tcp", net.JoinHostPort(u.Hostname(), port))
 	if err != nil {
 		return nil, fmt.Errorf("cannot listen at %s, where the browser returns after the login: %w", redirect, err)
@@ -96,6 +95,11 @@ func (c *Callback) Wait(ctx context.Context, state string) (url.Values, error) {
 	case err := <-ended:
 		return nil, err
 	}
+}
+
+// IsInUse reports whether an address cannot be listened at because it is in use.
+func IsInUse(err error) bool {
+	return errors.Is(err, syscall.EADDRINUSE) || err != nil && strings.Contains(err.Error(), "Only one usage of each socket address")
 }
 
 // IsLoopback reports whether host, with or without a port, is localhost or a loopback address.

@@ -289,10 +289,7 @@ func (m *serverMetadata) shorten() {
 // its own authorization server, and has endpoints at fixed paths if it says nothing. See
 // https://modelcontextprotocol.io/specification/2025-03-26/basic/authorization#server-metadata-discovery.
 func (a *Account) olderRules(ctx context.Context, at *authority) error {
-	issuer := a.cfg.Issuer
-	if issuer == "" {
-		issuer = originOf(a.server)
-	}
+	issuer := cmp.Or(a.cfg.Issuer, originOf(a.server))
 	found, err := a.readServer(ctx, issuer, at)
 	if found || err != nil {
 		return err

@@ -71,8 +71,9 @@ func (a *Account) refresh(ctx context.Context, e Entry, r *record) error {
 		return nil
 	}
 	refused, answered := errors.AsType[*oauth2.RetrieveError](err)
+	kept := fmt.Errorf("%w; the token is kept", failure(r.Authority.Token, err))
 	if !answered {
-		return a.later(fmt.Errorf("AS %s: %w; the token is kept", hostOf(r.Authority.Token), withoutURL(err)))
+		return a.later(kept)
 	}
 	r.Sent = false
 	defer save(e, r)
@@ -84,7 +85,7 @@ func (a *Account) refresh(ctx context.Context, e Entry, r *record) error {
 		r.Access, r.Refresh, r.Ended, r.Client = "", "", refused.ErrorCode, client{}
 		return a.ended(r)
 	}
-	return a.later(fmt.Errorf("AS %s: %w; the token is kept", hostOf(r.Authority.Token), said(refused)))
+	return a.later(kept)
 }
 
 // later notes that a refresh has failed, so that not every request tries another one.

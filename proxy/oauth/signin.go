@@ -1,6 +1,7 @@
 package oauth
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"encoding/hex"
@@ -238,10 +239,8 @@ func (a *Account) authorize(ctx context.Context, r *record, back *Callback, b Br
 		return nil, errors.New("AS sent neither a code nor an error: sign-in dropped")
 	}
 	t, err := cfg.Exchange(a.tokenContext(ctx, &r.Authority, &r.Client, r.Resource), q.Get("code"), oauth2.VerifierOption(verifier))
-	if refused, ok := errors.AsType[*oauth2.RetrieveError](err); ok {
-		return nil, fmt.Errorf("AS %s: %w", hostOf(r.Authority.Token), said(refused))
-	} else if err != nil {
-		return nil, fmt.Errorf("AS %s: %w", hostOf(r.Authority.Token), withoutURL(err))
+	if err != nil {
+		return nil, failure(r.Authority.Token, err)
 	}
 	return t, tokenFault(r.Authority.Token, t)
 }
@@ -263,27 +262,15 @@ func (m *serverMetadata) checkIss(q url.Values) error {
 // listens at its redirect URI. The order is that of
 // https://modelcontextprotocol.io/specification/2025-11-25/basic/authorization#client-registration-approaches.
 func (a *Account) identify(ctx context.Context, at *authority, before, r *record) (*Callback, error) {
-	host := a.cfg.CallbackHost
-	if host == "" {
-		host = "127.0.0.1"
-	}
-	fixed := func(c client) (*Callback, error) {
-		c.Redirect = "http://" + net.JoinHostPort(host, strconv.Itoa(a.cfg.CallbackPort)) + "/callback"
-		back, err := Listen(c.Redirect)
-		if err != nil && a.cfg.CallbackPort != 0 {
-			return nil, portTaken(a.cfg.CallbackPort)
-		} else if err != nil {
+	host := cmp.Or(a.cfg.CallbackHost, "127.0.0.1")
+	if c, ok := a.configured(at); ok {
+		back, err := a.listen(host, "/callback")
+		if err != nil {
 			return nil, err
 		}
 		c.Redirect = back.URL
 		r.Client = c
 		return back, nil
-	}
-	switch {
-	case a.cfg.ClientID != "":
-		return fixed(client{ID: a.cfg.ClientID, Secret: a.cfg.ClientSecret, Method: a.method(&at.serverMetadata)})
-	case a.cfg.ClientMetadataURL != "" && at.Document:
-		return fixed(client{ID: a.cfg.ClientMetadataURL, Method: a.method(&at.serverMetadata)})
 	}
 	for _, c := range []client{before.Pending, before.Client} {
 		if !a.stillGood(&c, at) || !a.mayCallBack(c.Redirect) {
@@ -305,6 +292,24 @@ func (a *Account) identify(ctx context.Context, at *authority, before, r *record
 	return a.register(ctx, at, host, r)
 }
 
+// configured returns the client that the configuration names; false if there is none, or the authorization server does not take it.
+func (a *Account) configured(at *authority) (c client, ok bool) {
+	c = client{ID: a.cfg.ClientID, Secret: a.cfg.ClientSecret, Method: a.method(&at.serverMetadata)}
+	if c.ID == "" && at.Document {
+		c.ID, c.Secret = a.cfg.ClientMetadataURL, ""
+	}
+	return c, c.ID != ""
+}
+
+// listen listens at the redirect URI with this path.
+func (a *Account) listen(host, path string) (*Callback, error) {
+	back, err := Listen("http://" + net.JoinHostPort(host, strconv.Itoa(a.cfg.CallbackPort)) + path)
+	if a.cfg.CallbackPort != 0 && IsInUse(err) {
+		return nil, fmt.Errorf("port %d of --oauth callback_port is in use by another program", a.cfg.CallbackPort)
+	}
+	return back, err
+}
+
 // stillGood reports whether an earlier registration can be used at an authorization server.
 func (a *Account) stillGood(c *client, at *authority) bool {
 	return c.Registered && !c.Tried && c.Issuer == at.Issuer && (c.SecretExpires.IsZero() || a.now().Before(c.SecretExpires))
@@ -322,11 +327,8 @@ func (a *Account) register(ctx context.Context, at *authority, host string, r *r
 	var random [16]byte
 	rand.Read(random[:])
 	path := "/callback/" + hex.EncodeToString(random[:])
-	back, err := Listen("http://" + net.JoinHostPort(host, strconv.Itoa(a.cfg.CallbackPort)) + path)
-	switch {
-	case err != nil && a.cfg.CallbackPort != 0:
-		return nil, portTaken(a.cfg.CallbackPort)
-	case err != nil:
+	back, err := a.listen(host, path)
+	if err != nil {
 		return nil, err
 	}
 	u, _ := url.Parse(back.URL)
@@ -368,10 +370,6 @@ func (a *Account) register(ctx context.Context, at *authority, host string, r *r
 		r.Client.Method = at.methodFor(got.ClientSecret)
 	}
 	return back, nil
-}
-
-func portTaken(port int) error {
-	return fmt.Errorf("port %d of --oauth callback_port is in use by another program", port)
 }
 
 func refusedAs(err error, code string) bool {

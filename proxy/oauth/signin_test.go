@@ -427,3 +427,16 @@ func TestStoredTokenIsNotFresh(t *testing.T) {
 		t.Error(status, err)
 	}
 }
+
+// TestPortThatCannotBeListenedAt: only a port that another program has is said to be in use.
+func TestPortThatCannotBeListenedAt(t *testing.T) {
+	a := &Account{cfg: Config{CallbackPort: 40404}}
+	back, err := a.listen("192.0.2.1", "/callback") // an address of no machine
+	if err == nil {
+		back.Close()
+		t.Skip("this machine has the address")
+	}
+	if strings.Contains(err.Error(), "in use") || !strings.Contains(err.Error(), "192.0.2.1:40404") {
+		t.Error(err)
+	}
+}

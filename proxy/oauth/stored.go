@@ -1,6 +1,7 @@
 package oauth
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -19,10 +20,7 @@ func (a *Account) Logout(ctx context.Context) (known, revoked bool, err error) {
 	locked := a.store.Locked(ctx, a.id, func(e Entry) {
 		r, unusable := load(e)
 		known = unusable != nil || r.Refresh+r.Access != ""
-		if token := r.Refresh; unusable == nil && r.Authority.Revocation != "" && token+r.Access != "" {
-			if token == "" {
-				token = r.Access
-			}
+		if token := cmp.Or(r.Refresh, r.Access); unusable == nil && r.Authority.Revocation != "" && token != "" {
 			err = a.revoke(ctx, &r, token)
 			revoked = err == nil
 		}
@@ -43,14 +41,13 @@ func (a *Account) Logout(ctx context.Context) (known, revoked bool, err error) {
 
 func (a *Account) revoke(ctx context.Context, r *record, token string) error {
 	a.useConfigured(&r.Client, &r.Authority)
-	host := hostOf(r.Authority.Revocation)
 	resp, err := a.post(ctx, r.Authority.Revocation, url.Values{"token": {token}}, &r.Client, &r.Authority)
 	if err != nil {
-		return fmt.Errorf("AS %s: %w", host, withoutURL(err))
+		return failure(r.Authority.Revocation, err)
 	}
 	resp.Body.Close()
 	if resp.StatusCode != http.StatusOK {
-		return fmt.Errorf("AS %s answered %d to the revocation", host, resp.StatusCode)
+		return fmt.Errorf("AS %s answered %d to the revocation", hostOf(r.Authority.Revocation), resp.StatusCode)
 	}
 	return nil
 }

@@ -104,6 +104,13 @@ func (a *Account) post(ctx context.Context, at string, form url.Values, c *clien
 	return a.web.posts.Do(req)
 }
 
+// setAll sets the parameters of the configuration in a form.
+func setAll(form url.Values, params map[string]string) {
+	for name, value := range params {
+		form.Set(name, value)
+	}
+}
+
 // exchange requests a token as the client c, by the grant that params describe.
 func (a *Account) exchange(ctx context.Context, m *serverMetadata, c *client, resource string, scopes []string, params url.Values) (*oauth2.Token, error) {
 	cfg := clientcredentials.Config{ClientID: c.ID, ClientSecret: c.Secret, TokenURL: m.Token, Scopes: scopes, EndpointParams: params, AuthStyle: c.style()}

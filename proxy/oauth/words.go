@@ -1,6 +1,7 @@
 package oauth
 
 import (
+	"errors"
 	"fmt"
 	"net/url"
 	"strings"
@@ -17,6 +18,14 @@ func hostOf(at string) string {
 		return quoted(at)
 	}
 	return u.Host
+}
+
+// failure returns the error of a request to a URL of an authorization server.
+func failure(at string, err error) error {
+	if refused, answered := errors.AsType[*oauth2.RetrieveError](err); answered {
+		err = said(refused)
+	}
+	return fmt.Errorf("AS %s: %w", hostOf(at), withoutURL(err))
 }
 
 // said returns the answer of an authorization server as an error.

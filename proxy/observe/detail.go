@@ -2,7 +2,6 @@ package observe
 
 import (
 	"encoding/json"
-	"slices"
 	"strings"
 
 	"github.com/dragoman-proxy/dragoman/translate"
@@ -76,19 +75,19 @@ func (r *Ring) Detail(n uint64) (Detail, bool) {
 		r.mu.Unlock()
 		return Detail{}, false
 	}
-	call, messages, notes, _ := at.owned()
-	d := Detail{Row: at.view(r.redact), Messages: []MessageView{}, Short: call.short, More: at.more}
+	has := at.owned()
+	d := Detail{Row: at.view(r.redact), Messages: []MessageView{}, Short: has.call.short, More: at.more}
 	r.mu.Unlock()
 
 	rules := []string{}
 	partner := partners{}
-	for _, m := range messages {
+	for _, m := range has.messages {
 		if m.From != nil {
 			partner[m.From.Seq] = m
 		}
 	}
-	for _, m := range messages {
-		view := m.view(r.redact, call.Tool)
+	for _, m := range has.messages {
+		view := m.view(r.redact, has.call.Tool)
 		switch {
 		case m.From != nil:
 			view.Pair = m.From.Seq
@@ -100,26 +99,26 @@ func (r *Ring) Detail(n uint64) (Detail, bool) {
 			view.Same = partner[m.Seq].Unchanged()
 		}
 		if m.From == nil && (partner[m.Seq] != nil || m.Why.Translator != nil || m.Recorded != nil) {
-			c := changesOf(m, partner[m.Seq], notes)
+			c := changesOf(m, partner[m.Seq], has.notes)
 			view.Changes, view.MoreChanges, view.Unexplained, view.Failure = c.list, c.more, c.unexplained, r.redact.Text(c.failure)
 			if partner[m.Seq] == nil && c.verdict != wire.Forward {
 				view.Verdict = c.verdict.String()
 			}
 			for _, change := range c.list {
-				if strings.HasPrefix(change.Rule, "C") && !slices.Contains(rules, change.Rule) {
-					rules = append(rules, change.Rule)
+				if strings.HasPrefix(change.Rule, "C") {
+					rules = with(rules, change.Rule)
 				}
 			}
 		}
 		d.Messages = append(d.Messages, view)
 	}
-	for _, note := range notes {
+	for _, note := range has.notes {
 		if note.By == "" {
 			continue // the row has it
 		}
 		d.Notes = append(d.Notes, NoteView{stamp(note.At), note.By, note.What, note.Path, r.redact.Text(note.Detail)})
 	}
-	d.Golden = r.golden(messages, partner)
+	d.Golden = r.golden(has.messages, partner)
 
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -196,9 +195,7 @@ func (r *Ring) golden(messages []*Message, partner partners) string {
 	var b strings.Builder
 	var rules []string
 	for _, c := range e.Changes {
-		if !slices.Contains(rules, c.Rule) {
-			rules = append(rules, c.Rule)
-		}
+		rules = with(rules, c.Rule)
 	}
 	b.WriteString("# " + strings.Join(append(rules, "· seen on the live page"), " ") + "\n")
 	b.WriteString("from: " + t.From().Name + "\nto: " + t.To().Name + "\n")

@@ -1,8 +1,6 @@
 package observe
 
 import (
-	"bytes"
-	"encoding/json"
 	"slices"
 	"strings"
 
@@ -46,14 +44,8 @@ const (
 // Compare lays out message seq of call n beside the one that it was made of, or that was made of it. There are no lines if one
 // of them is no JSON, or was cut. It returns false if the ring does not have the message.
 func (r *Ring) Compare(n, seq uint64) (Comparison, bool) {
-	r.mu.Lock()
-	at := r.rows[n]
-	if at == nil {
-		r.mu.Unlock()
-		return Comparison{}, false
-	}
-	call, messages, notes, _ := at.owned()
-	r.mu.Unlock()
+	has, _ := r.owned(n)
+	messages := has.messages
 	i := slices.IndexFunc(messages, func(m *Message) bool { return m.Seq == seq })
 	if i < 0 {
 		return Comparison{}, false
@@ -64,16 +56,16 @@ func (r *Ring) Compare(n, seq uint64) (Comparison, bool) {
 	} else if i = slices.IndexFunc(messages, func(m *Message) bool { return m.From != nil && m.From.Seq == in.Seq }); i >= 0 {
 		out = messages[i]
 	}
-	before, ok := r.shown(in, call.Tool)
+	before, ok := r.shown(in, has.call.Tool)
 	if !ok || out == nil || out.Unchanged() {
 		return Beside(before, nil, nil), true
 	}
-	after, ok := r.shown(out, call.Tool)
+	after, ok := r.shown(out, has.call.Tool)
 	if !ok {
 		return Beside(nil, nil, nil), true
 	}
-	why := changesOf(in, out, notes).list
-	for _, note := range notes {
+	why := changesOf(in, out, has.notes).list
+	for _, note := range has.notes {
 		why = append(why, translate.Change{Rule: note.By, Before: note.Path, After: note.Path})
 	}
 	return Beside(before, after, why), true
@@ -241,13 +233,7 @@ func oneLine(v gjson.Result, room int) (string, bool) {
 }
 
 // quoted returns a string in JSON.
-func quoted(s string) string {
-	var b bytes.Buffer
-	to := json.NewEncoder(&b)
-	to.SetEscapeHTML(false)
-	_ = to.Encode(s) // a string has a form in JSON
-	return strings.TrimSuffix(b.String(), "\n")
-}
+func quoted(s string) string { return string(wire.AppendQuoted(nil, s)) }
 
 // compare adds two values beside each other. e has their paths.
 func (l *layout) compare(a, b gjson.Result, at place, e edit) {
@@ -435,11 +421,11 @@ func reasons(why []translate.Change, e *edit) []string {
 				if n > nearest {
 					nearest, rules = n, rules[:0]
 				}
-				if n == nearest && !slices.Contains(rules, c.Rule) {
-					rules = append(rules, c.Rule)
+				if n == nearest {
+					rules = with(rules, c.Rule)
 				}
-			case covers(p[1], p[0]) && !slices.Contains(within, c.Rule):
-				within = append(within, c.Rule)
+			case covers(p[1], p[0]):
+				within = with(within, c.Rule)
 			}
 		}
 	}

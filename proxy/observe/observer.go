@@ -86,22 +86,12 @@ func (o *Observer) put(what any, size int, m *Message) {
 }
 
 // Keep returns a copy of a message that a hook is about to change, or an empty one if there is no reader.
-func (o *Observer) Keep(raw []byte) Copy {
-	if o == nil || raw == nil {
-		return Copy{}
-	}
-	t := o.tap.Load()
-	if t == nil {
-		return Copy{}
-	}
-	now := time.Now()
-	c := t.copy(raw, now)
-	c.at = now
-	return c
-}
+func (o *Observer) Keep(raw []byte) Copy { return o.keep(raw, false) }
 
 // KeepFirst is Keep for the first message of a call. It copies nothing if the call is only summarized.
-func (o *Observer) KeepFirst(raw []byte) Copy {
+func (o *Observer) KeepFirst(raw []byte) Copy { return o.keep(raw, true) }
+
+func (o *Observer) keep(raw []byte, first bool) Copy {
 	if o == nil || raw == nil {
 		return Copy{}
 	}
@@ -110,7 +100,7 @@ func (o *Observer) KeepFirst(raw []byte) Copy {
 		return Copy{}
 	}
 	now := time.Now()
-	if !t.calls.take(1, now) {
+	if first && !t.calls.take(1, now) {
 		return Copy{Size: len(raw), at: now, short: true}
 	}
 	c := t.copy(raw, now)
@@ -207,7 +197,7 @@ func (c *Copy) head() (h Head) {
 }
 
 // Add adds a message to the call, and returns it. m has Edge, Direction and Copy, and whichever of the other fields are
-// known; Add sets the rest.
+// known; Add sets the rest. A response to the client is to the message that the call began with, unless m says otherwise.
 func (c *Call) Add(m Message) *Message {
 	if c == nil || !c.observer.Watched() {
 		return nil
@@ -235,9 +225,9 @@ func (c *Call) add(from *Message) *Message {
 			c.mu.Unlock()
 			return nil
 		}
-		if from.Method == "" && from.Kind.Response() && from.Edge == ClientEdge && from.Direction == ToClient {
-			from.Method = c.Method
-		}
+	}
+	if from.Method == "" && from.Kind.Response() && from.Edge == ClientEdge && from.Direction == ToClient {
+		from.Method = c.Method
 	}
 	m := c.place()
 	*m = *from
@@ -357,20 +347,6 @@ func (c *Call) Because(to Direction, w Why, lost []wire.Loss) {
 		c.because = new([3]reason)
 	}
 	c.because[to] = reason{w, slices.Clone(lost)}
-}
-
-// Cloned returns a copy of k in memory of its own.
-func Cloned(k translate.Known) translate.Known {
-	k.Note = bytes.Clone(k.Note)
-	if k.Stamp == nil {
-		return k
-	}
-	s := *k.Stamp
-	for _, part := range []*[]byte{&s.ID, &s.ProgressToken, &s.ClientInfo, &s.Capabilities, &s.LogLevel, &s.ServerInfo, &s.Subscription, &s.ElicitationID, &s.Task} {
-		*part = bytes.Clone(*part)
-	}
-	k.Stamp = &s
-	return k
 }
 
 // Number returns the number of the call, and 0 for one that nothing observes.

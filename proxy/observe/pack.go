@@ -184,11 +184,6 @@ func (w *packer) why(y *Why) {
 	}
 }
 
-// partsOf returns the texts of a stamp.
-func partsOf(s *wire.Stamp) [9]*[]byte {
-	return [...]*[]byte{&s.ID, &s.ProgressToken, &s.ClientInfo, &s.Capabilities, &s.LogLevel, &s.ServerInfo, &s.Subscription, &s.ElicitationID, &s.Task}
-}
-
 // unpack returns what was packed. It is valid as long as p is in the ring: see [contents.owned].
 func (p *packedCall) unpack(peers *Peers) *contents {
 	r := unpacker{rest: p.text, p: p}

@@ -332,7 +332,7 @@ func (r *Ring) Each(since uint64, f func(Row, []*Message) bool) (until uint64) {
 			continue
 		}
 		view := at.view(r.redact)
-		_, messages, _, _ := at.owned()
+		messages := at.owned().messages
 		r.mu.Unlock()
 		if !f(view, messages) {
 			break

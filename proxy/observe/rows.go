@@ -116,12 +116,23 @@ func (r *row) contents() *contents {
 }
 
 // owned returns what there is of the call, to be used after the ring is unlocked. Its messages and notes do not change.
-func (r *row) owned() (c *Call, messages []*Message, notes []*Note, end *End) {
+func (r *row) owned() contents {
 	has := r.live
 	if has == nil {
 		has = r.packed.unpack(r.calls).owned()
 	}
-	return has.call, slices.Clone(has.messages), slices.Clone(has.notes), has.end
+	return contents{call: has.call, messages: slices.Clone(has.messages), notes: slices.Clone(has.notes), end: has.end}
+}
+
+// owned returns what there is of call n, to be used without the lock. It returns false if the ring does not have the call.
+func (r *Ring) owned(n uint64) (has contents, ok bool) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	at := r.rows[n]
+	if at == nil {
+		return has, false
+	}
+	return at.owned(), true
 }
 
 // size returns how many bytes the row takes, as far as that is known.
@@ -153,12 +164,9 @@ func (r *row) view(redact Redactor) Row {
 	has, p := r.contents(), r.peers
 	c := has.call
 	out := Row{
-		N: c.N, At: stamp(c.Began), Kind: kindOf(c), Method: redact.Text(c.Method), Tool: c.Tool, ID: redact.Text(idText(c.ID)), Session: p.Session,
+		N: c.N, At: stamp(c.Began), Kind: kindOf(c), Method: redact.Text(c.Method), Tool: redact.Text(c.Tool), ID: redact.Text(idText(c.ID)), Session: p.Session,
 		Client: redact.Text(p.Client), ClientRevision: p.ClientRevision, Server: redact.Text(p.Server), ServerRevision: p.ServerRevision,
 		Transport: p.ClientTransport, Status: open, Messages: len(has.messages) + r.more,
-	}
-	if c.Tool != "" {
-		out.Tool = redact.Text(c.Tool)
 	}
 	switch {
 	case has.end != nil:
@@ -176,17 +184,15 @@ func (r *row) view(redact Redactor) Row {
 		out.addSummary(&s)
 	}
 	for _, n := range has.notes {
-		if n.By != "" && !slices.Contains(out.By, n.By) {
-			out.By = append(out.By, n.By)
+		if n.By != "" {
+			out.By = with(out.By, n.By)
 		}
 		if n.TokensBefore > 0 {
 			out.Tokens = &RowSize{n.TokensBefore, n.TokensAfter}
 		}
 	}
 	for _, rule := range r.explains {
-		if !slices.Contains(out.Rules, rule) {
-			out.Rules = append(out.Rules, rule)
-		}
+		out.Rules = with(out.Rules, rule)
 	}
 	slices.Sort(out.Rules)
 	if out.Status == "failed" && out.Error == "" {
@@ -228,9 +234,7 @@ func (out *Row) addSummary(s *summary) {
 // lose adds what was lost.
 func (out *Row) lose(list []wire.Loss) {
 	for _, l := range list {
-		if !slices.Contains(out.Rules, l.Rule) {
-			out.Rules = append(out.Rules, l.Rule)
-		}
+		out.Rules = with(out.Rules, l.Rule)
 		if i := slices.IndexFunc(out.Losses, func(o Loss) bool { return o.Rule == l.Rule && o.What == l.What }); i >= 0 {
 			out.Losses[i].Count += l.Count
 		} else {

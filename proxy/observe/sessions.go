@@ -2,6 +2,7 @@ package observe
 
 import (
 	"cmp"
+	"maps"
 	"math"
 	"slices"
 	"strings"
@@ -165,10 +166,7 @@ func (s *sessionTally) view(redact Redactor) SessionRow {
 		slices.Sort(sorted)
 		out.P95 = inMS(sorted[int(math.Ceil(0.95*float64(n)))-1])
 	}
-	for rule := range s.rules {
-		out.Rules = append(out.Rules, rule)
-	}
-	slices.Sort(out.Rules)
+	out.Rules = slices.Sorted(maps.Keys(s.rules))
 	return out
 }
 

@@ -2,7 +2,6 @@ package observe
 
 import (
 	"bytes"
-	"slices"
 	"time"
 
 	"github.com/tidwall/gjson"
@@ -115,8 +114,8 @@ func (c *Call) noteShort(n *Note) {
 		return
 	}
 	more := c.sum.needs()
-	if n.By != "" && !slices.Contains(more.by, n.By) {
-		more.by = append(more.by, n.By)
+	if n.By != "" {
+		more.by = with(more.by, n.By)
 	}
 	if n.TokensBefore > 0 {
 		more.tokens = RowSize{n.TokensBefore, n.TokensAfter}

@@ -1,6 +1,8 @@
 package observe
 
 import (
+	"bytes"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -356,4 +358,31 @@ const (
 type event struct {
 	what any
 	size int
+}
+
+// Cloned returns a copy of k in memory of its own.
+func Cloned(k translate.Known) translate.Known {
+	k.Note = bytes.Clone(k.Note)
+	if k.Stamp == nil {
+		return k
+	}
+	s := *k.Stamp
+	for _, part := range partsOf(&s) {
+		*part = bytes.Clone(*part)
+	}
+	k.Stamp = &s
+	return k
+}
+
+// partsOf returns the texts of a stamp.
+func partsOf(s *wire.Stamp) [9]*[]byte {
+	return [...]*[]byte{&s.ID, &s.ProgressToken, &s.ClientInfo, &s.Capabilities, &s.LogLevel, &s.ServerInfo, &s.Subscription, &s.ElicitationID, &s.Task}
+}
+
+// with returns list with text in it, once.
+func with(list []string, text string) []string {
+	if slices.Contains(list, text) {
+		return list
+	}
+	return append(list, text)
 }

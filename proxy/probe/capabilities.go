@@ -43,8 +43,8 @@ func (c Capabilities) Validate() error {
 	return nil
 }
 
-// json returns the capabilities as they are declared to a handshake server, or to a modern one.
-func (c Capabilities) json(modern bool) string {
+// JSON returns the capabilities as they are declared to a handshake server, or to a modern one.
+func (c Capabilities) JSON(modern bool) string {
 	var members []string
 	for _, d := range declarables() {
 		value := d.handshake

@@ -78,7 +78,7 @@ func (p *client) end() {
 
 // begin does the handshake with the server, as a client of the revision vc.
 func (p *client) begin(ctx context.Context, vc *translate.Revision, bridges bool) (err error) {
-	said := mcp.Initialize("0", vc.Name, p.can.json(false), `{"name":"dragoman-probe","version":"1"}`)
+	said := mcp.Initialize("0", vc.Name, p.can.JSON(false), `{"name":"dragoman-probe","version":"1"}`)
 	if p.vu, p.facts, p.said, err = p.srv.Initialize(ctx, &p.o, said, bridges); err != nil {
 		return plainly(err)
 	}

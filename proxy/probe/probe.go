@@ -100,19 +100,9 @@ func (p *client) discover(ctx context.Context) error {
 		return errors.New("cannot connect to the server")
 	}
 	p.vu = translate.Lookup(translate.Modern())
-	p.o.Conn = &modernProbeConn{p.o.Conn, p.o.Standing != nil, p.can.json(true)}
+	p.o.Conn = &modernProbeConn{p.o.Conn, p.o.Standing != nil, p.can.JSON(true)}
 	p.o.ID = []byte("0")
-	body := mcp.Request("0", wire.ServerDiscover, "{}")
-	st, err := p.o.Conn.Send(ctx, &upstream.Outgoing{Body: body, Request: true, Header: p.o.Header})
-	if err != nil {
-		return plainly(err)
-	}
-	if st == nil {
-		st = p.o.Standing
-	} else {
-		defer st.Close()
-	}
-	m, err := p.o.Await(ctx, st)
+	m, err := inquire(ctx, &p.o, mcp.Request("0", wire.ServerDiscover, "{}"))
 	switch {
 	case err != nil:
 		return plainly(err)

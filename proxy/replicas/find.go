@@ -326,7 +326,7 @@ func (d *directory) link(at address) (*link, error) {
 		}
 		if now.Certificate != nil {
 			cfg.URL = "https://" + at.at + config.ReplicasPath
-			cfg.TLS = d.tls(at.name)
+			cfg.TLS = TLS(d.Settings, at.name)
 		}
 		h, err := upstream.NewHTTP(cfg)
 		if err != nil {
@@ -356,9 +356,9 @@ func (d *directory) unlink(at address, l *link) {
 	}
 }
 
-// forget drops the known places of processes, and the connections made so far.
+// Forget drops the known places of processes, and the connections made so far, as after a change of settings.
 // Connections in use are closed after their last use.
-func (d *directory) forget() {
+func (d *directory) Forget() {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	clear(d.places)
@@ -371,7 +371,8 @@ func (d *directory) forget() {
 	}
 }
 
-func (d *directory) close() {
+// Close closes the connections to other replicas; those in use are closed after their last use.
+func (d *directory) Close() {
 	d.mu.Lock()
 	leave := d.leave
 	d.mu.Unlock()
@@ -387,11 +388,11 @@ func (d *directory) close() {
 	}
 }
 
-// tls returns a configuration that accepts a replica with the same certificate as this
-// one, or with a certificate that is valid for the name under which it was listed.
-func (d *directory) tls(name string) *tls.Config {
+// TLS returns a configuration that accepts a replica with the same certificate as this
+// one, or with a certificate that is valid for the name under which it was listed. settings returns those in force.
+func TLS(settings func() Settings, name string) *tls.Config {
 	verify := func(cs tls.ConnectionState) error {
-		now := d.Settings()
+		now := settings()
 		if now.Certificate != nil && bytes.Equal(cs.PeerCertificates[0].Raw, now.Certificate.Certificate[0]) {
 			return nil
 		}

@@ -237,19 +237,13 @@ func (a *answer) loss(err error) *mcp.Failure {
 	return f.About(a.id)
 }
 
-// Close ends the answer. To the other replica, the client has left.
-func (a *answer) Close() error {
-	if a.st != nil {
-		return a.st.Close()
-	}
-	return nil
-}
-
 // end releases everything that the answer holds.
 func (a *answer) end() {
 	a.once.Do(func() {
 		a.free()
-		_ = a.Close()
+		if a.st != nil {
+			_ = a.st.Close() // to the other replica, the client has left
+		}
 		a.stop(downstream.ErrOver)
 		a.of.unlink(a.at, a.link)
 	})

@@ -29,7 +29,7 @@ type inbox struct {
 const maxSeen = 1 << 18
 
 // Open implements [downstream.ReplicasHandler].
-func (b *inbox) Open() bool { return b.configured() }
+func (b *inbox) Open() bool { return b.Configured() }
 
 // Admits implements [downstream.ReplicasHandler].
 func (b *inbox) Admits(method string, header func(name string) string) bool {

@@ -41,8 +41,8 @@ type Options struct {
 	Report      func(f *mcp.Failure, method string) (cause string) // reports the failure of a call whose answer is lost
 }
 
-// configured reports whether there may be other replicas.
-func (o *Options) configured() bool { return o.Store != nil || len(o.Settings().Addresses) > 0 }
+// Configured reports whether there may be other replicas.
+func (o *Options) Configured() bool { return o.Store != nil || len(o.Settings().Addresses) > 0 }
 
 // Outcome is what became of a forwarded request.
 type Outcome string

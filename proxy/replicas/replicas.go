@@ -28,15 +28,5 @@ type Replicas struct {
 // New returns Replicas that know no address of another process yet. The caller must Close it.
 func New(o Options) *Replicas { return &Replicas{newDirectory(&o), &inbox{Options: &o}} }
 
-// Configured reports whether there may be other replicas.
-func (r *Replicas) Configured() bool { return r.configured() }
-
 // Inbox returns the handler of the requests that other replicas forward.
 func (r *Replicas) Inbox() downstream.ReplicasHandler { return r.inbox }
-
-// Forget discards all known addresses of replicas, as after a change of settings. Each replica has to
-// be found again.
-func (r *Replicas) Forget() { r.forget() }
-
-// Close closes the connections to other replicas; those in use are closed after their last use.
-func (r *Replicas) Close() { r.close() }

@@ -6,9 +6,9 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
-	"io"
-	"os"
 	"strings"
+
+	"github.com/dragoman-proxy/dragoman/proxy/config"
 )
 
 // KeyBytes is the length of a key that session ids are sealed with.
@@ -21,12 +21,7 @@ func ReadKeys(file string) ([][]byte, error) {
 		rand.Read(key) // never fails
 		return [][]byte{key}, nil
 	}
-	f, err := os.Open(file)
-	if err != nil {
-		return nil, fmt.Errorf("session.key_file: %w", err)
-	}
-	defer f.Close()
-	text, err := io.ReadAll(io.LimitReader(f, 4<<10))
+	text, err := config.ReadSmall(file)
 	if err != nil {
 		return nil, fmt.Errorf("session.key_file: %w", err)
 	}

@@ -1,6 +1,10 @@
 package server
 
-import "github.com/dragoman-proxy/dragoman/proxy/config"
+import (
+	"slices"
+
+	"github.com/dragoman-proxy/dragoman/proxy/config"
+)
 
 // A Queue holds messages for a client that is slow or has no stream open. Its bounds
 // apply to notifications, of which the oldest is dropped first. Requests and answers
@@ -22,21 +26,16 @@ func (q *Queue) Limit(cfg config.Limits) { q.maxItems, q.maxBytes = cfg.Queue, i
 
 // Put appends m, which belongs to the queue from now on, and returns how many
 // notifications were dropped. A firm message is never dropped.
-func (q *Queue) Put(m []byte, firm bool) (dropped int) { return q.push(queued{m, firm}) }
-
-func (q *Queue) push(in queued) (dropped int) {
-	q.items = append(q.items, in)
-	q.bytes += len(in.message)
+func (q *Queue) Put(m []byte, firm bool) (dropped int) {
+	q.items = append(q.items, queued{m, firm})
+	q.bytes += len(m)
 	for len(q.items) > q.maxItems || q.bytes > q.maxBytes {
-		i := 0
-		for i < len(q.items) && q.items[i].firm {
-			i++
-		}
-		if i == len(q.items) {
-			return dropped
+		i := slices.IndexFunc(q.items, func(it queued) bool { return !it.firm })
+		if i < 0 {
+			break
 		}
 		q.bytes -= len(q.items[i].message)
-		q.items = append(q.items[:i], q.items[i+1:]...)
+		q.items = slices.Delete(q.items, i, i+1)
 		dropped++
 	}
 	return dropped
@@ -57,7 +56,7 @@ func (q *Queue) Pop() ([]byte, bool) {
 // take moves all messages of another queue to the end of this one.
 func (q *Queue) take(from *Queue) {
 	for _, it := range from.items {
-		q.push(it)
+		q.Put(it.message, it.firm)
 	}
 	from.items, from.bytes = nil, 0
 }

@@ -3,6 +3,7 @@ package server
 import (
 	"context"
 	"io"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -192,10 +193,8 @@ func (l *Streams) Move(ctx context.Context, old *Stream) *Stream {
 	s.err, old.err = old.err, upstream.ErrClosed
 	old.mu.Unlock()
 	s.asked.Of = s
-	for i, at := range l.order {
-		if at == old {
-			l.order[i] = s
-		}
+	if i := slices.Index(l.order, old); i >= 0 {
+		l.order[i] = s
 	}
 	return s
 }
@@ -372,11 +371,8 @@ func (l *Streams) leave(s *Stream) {
 	if e := s.asked; e != nil && e.Of == s {
 		l.table.Leave(e)
 	}
-	for i, at := range l.order {
-		if at == s {
-			l.order = append(l.order[:i], l.order[i+1:]...)
-			break
-		}
+	if i := slices.Index(l.order, s); i >= 0 {
+		l.order = slices.Delete(l.order, i, i+1)
 	}
 }
 

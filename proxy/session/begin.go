@@ -55,7 +55,7 @@ func (table *Table) Make(t sealed.Session, conn upstream.Conn, by *downstream.Se
 	s.sender.Guest, s.sender.Local = by.Guest, by.Local
 	own := table.Now().OwnFor(by)
 	if own != nil {
-		s.Ended = func() { table.forgetOwn(s) }
+		s.Ended = func() { table.Now().Own.EndSession(s.Who()) }
 		s.Told.Store(own.Edition())
 	}
 	return s

@@ -95,11 +95,6 @@ func (t *Table) Outlives(ctx context.Context, s *Session, header []upstream.Head
 // https://modelcontextprotocol.io/specification/2025-11-25/basic/lifecycle#timeouts.
 const Overdue = "timed out"
 
-// forgetOwn releases what dragoman's own tools kept for a session.
-func (t *Table) forgetOwn(s *Session) {
-	t.Now().Own.EndSession(s.Who())
-}
-
 // EndCall counts a request of a client that has ended, and ends its spans and its observation.
 func (t *Table) EndCall(c *Call, o *metrics.Operation) {
 	t.Metrics.Request(o)

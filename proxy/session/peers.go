@@ -47,7 +47,7 @@ func (s *Session) newPeers() observe.Peers {
 	}
 	switch {
 	case s.Principal != "":
-		p.Principal = principal.Mark(s.Principal)[:16]
+		p.Principal = Fingerprint(s.Principal)
 	case s.ID == "":
 		p.Session = Fingerprint(s.Who())
 	}
@@ -136,24 +136,23 @@ func (t *Table) ObserveRefusal(message []byte, client *translate.Revision, trans
 	if client != nil {
 		p.ClientRevision = client.Name
 	}
-	kept := t.Observer.Keep(message)
-	c := t.Observer.Begin(&p, kept, false)
-	if message != nil {
-		c.Came(observe.Message{Edge: observe.ClientEdge, Direction: observe.ToServer, Copy: kept})
-	}
-	c.Add(observe.Message{Edge: observe.ClientEdge, Direction: observe.ToClient, Copy: t.Observer.Keep(f.Body()), Method: c.Method, Status: f.Status})
-	c.End(string(metrics.Refused), f.Why)
+	t.observeRefused(&p, message, f)
 }
 
 // ObserveRefused observes a message of the session's client that gets an error, and of which there is no exchange.
 func (t *Table) ObserveRefused(s *Session, message []byte, f *mcp.Failure) {
-	if !t.Observer.Watched() {
-		return
+	if t.Observer.Watched() {
+		t.observeRefused(s.Peers(), message, f)
 	}
+}
+
+func (t *Table) observeRefused(p *observe.Peers, message []byte, f *mcp.Failure) {
 	kept := t.Observer.Keep(message)
-	c := t.Observer.Begin(s.Peers(), kept, false)
-	c.Came(observe.Message{Edge: observe.ClientEdge, Direction: observe.ToServer, Copy: kept})
-	c.Add(observe.Message{Edge: observe.ClientEdge, Direction: observe.ToClient, Copy: t.Observer.Keep(f.Body()), Method: c.Method, Status: f.Status})
+	c := t.Observer.Begin(p, kept, false)
+	if message != nil {
+		c.Came(observe.Message{Edge: observe.ClientEdge, Direction: observe.ToServer, Copy: kept})
+	}
+	c.Add(observe.Message{Edge: observe.ClientEdge, Direction: observe.ToClient, Copy: t.Observer.Keep(f.Body()), Status: f.Status})
 	c.End(string(metrics.Refused), f.Why)
 }
 

@@ -184,6 +184,9 @@ func (t *Table) Find(id string, owner sealed.Owner, from *downstream.Sender) (*S
 	} else if !t.room() {
 		return nil, ErrTooMany
 	}
+	if s.Bridge != nil && t.byID[id] != s {
+		s.Bridge.Resumed(&s.Session)
+	}
 	t.byID[id] = s
 	s.Enter()
 	return s, nil
@@ -260,10 +263,7 @@ func (t *Table) Each(do func(*Session)) {
 func (t *Table) DropAll() []*Session {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	out := make([]*Session, 0, len(t.byID))
-	for _, s := range t.byID {
-		out = append(out, s)
-	}
+	out := slices.Collect(maps.Values(t.byID))
 	clear(t.byID)
 	return out
 }

@@ -1,6 +1,7 @@
 package setting
 
 import (
+	"maps"
 	"reflect"
 	"regexp"
 	"slices"
@@ -33,11 +34,11 @@ func (l *Layers) Env(prefix string, environ, other []string) {
 		}
 	}
 	slices.Sort(left)
-	for path, instead := range l.removed {
+	for _, path := range slices.Sorted(maps.Keys(l.removed)) {
 		name := variable(prefix, path)
 		if i, ok := slices.BinarySearch(left, name); ok {
 			left = slices.Delete(left, i, i+1)
-			l.unknown = append(l.unknown, Mistake{Where: name, Text: "this setting was removed: " + instead})
+			l.unknown = append(l.unknown, Mistake{Where: name, Text: "this setting was removed: " + l.removed[path]})
 		}
 	}
 	for _, name := range left {
@@ -52,13 +53,12 @@ var ofKubernetes = regexp.MustCompile(`_SERVICE_HOST$|_SERVICE_PORT(_[A-Z0-9_]+)
 // variables sets the settings below v from values, outer ones before inner ones, and
 // calls known with the name of each setting's variable.
 func (l *Layers) variables(prefix string, values map[string]string, v reflect.Value, path string, known func(name string)) {
-	t := v.Type()
-	for i := range t.NumField() {
-		key, _, _ := strings.Cut(t.Field(i).Tag.Get("yaml"), ",")
+	for field, f := range v.Fields() {
+		key, _, _ := strings.Cut(field.Tag.Get("yaml"), ",")
 		if key == "" || key == "-" {
 			continue
 		}
-		at, f := join(path, key), v.Field(i)
+		at := join(path, key)
 		name := variable(prefix, at)
 		section := f.Kind() == reflect.Struct && !isLeaf(f)
 		if value, ok := values[name]; ok && !section {

@@ -173,10 +173,9 @@ var inLine = regexp.MustCompile(`^(?:yaml: )?line (\d+): `)
 // UnmarshalYAML method.
 func (l *Layers) decodeError(where func(*yaml.Node) string, path string, n *yaml.Node, t reflect.Type, err error) {
 	texts := []string{err.Error()}
-	if of := (*yaml.TypeError)(nil); errors.As(err, &of) {
-		if !isComposite(t) {
-			texts = nil
-		} else {
+	if of, ok := errors.AsType[*yaml.TypeError](err); ok {
+		texts = nil
+		if isComposite(t) {
 			texts = of.Errors
 		}
 	}
@@ -233,13 +232,13 @@ func isComposite(t reflect.Type) bool {
 // other keys, if the struct has one.
 func fieldsOf(v reflect.Value) (fields map[string]reflect.Value, rest reflect.Value) {
 	fields = map[string]reflect.Value{}
-	for i := range v.NumField() {
-		switch key, options, _ := strings.Cut(v.Type().Field(i).Tag.Get("yaml"), ","); {
+	for field, f := range v.Fields() {
+		switch key, options, _ := strings.Cut(field.Tag.Get("yaml"), ","); {
 		case key == "-":
 		case key != "":
-			fields[key] = v.Field(i)
+			fields[key] = f
 		case options == "inline":
-			rest = v.Field(i)
+			rest = f
 		}
 	}
 	return fields, rest

@@ -5,23 +5,15 @@ import (
 	"errors"
 	"io"
 	"time"
+
+	"github.com/dragoman-proxy/dragoman/proxy/inbuf"
 )
 
-const (
-	firstBuffer = 4 << 10
-	// keepBuffer is the largest buffer kept while nothing needs it.
-	keepBuffer = 64 << 10
-	// partial is the size of the first buffer for an event of more than keepBuffer. The
-	// next buffer has room for any event.
-	partial = 1 << 20
-	// readAtOnce is the most bytes that one read may return. With more, what follows a
-	// large event would need a buffer of the same size.
-	readAtOnce = 256 << 10
-	// maxEmptyReads is how often in a row a source may return no bytes and no error.
-	maxEmptyReads = 100
-	// maxRetry is the longest reconnection time; longer ones are cut to it.
-	maxRetry = 24 * time.Hour
-)
+// keepBuffer is the largest buffer kept while nothing needs it.
+const keepBuffer = inbuf.KeepBuffer
+
+// maxRetry is the longest reconnection time; longer ones are cut to it.
+const maxRetry = 24 * time.Hour
 
 // maxSkipped times the limit is the largest event that is skipped. A larger one ends
 // the stream.
@@ -31,21 +23,14 @@ const byteOrderMark = "\xef\xbb\xbf"
 
 // Reader reads the events of a stream. It is not safe for concurrent use.
 type Reader struct {
-	src io.Reader
-	max int
-	mem Memory
-	err error // error of the source; Next first returns the events that were read before it
-
-	// buf[:end] holds what was read. The event under way begins at start and its next
-	// line at pos. lf and cr are the positions of the next "\n" and "\r", or the end of
+	// in holds what was read. Its Err is returned by Next after the events that were read before it. The event under way
+	// begins at in.Start and its next line at pos. lf and cr are the positions of the next "\n" and "\r", or the end of
 	// the bytes that are known to hold none, so that no byte is searched twice.
-	buf             []byte
-	start, pos, end int
-	lf, cr          int
-	begun           bool  // the first line was returned
-	open            bool  // the event under way has a known field
-	noRoom          error // why fill could not read; nil if it could
-	skipLF          bool  // the last line ended in "\r"; a "\n" that follows belongs to that line end
+	in          inbuf.Buffer
+	pos, lf, cr int
+	begun       bool // the first line was returned
+	open        bool // the event under way has a known field
+	skipLF      bool // the last line ended in "\r"; a "\n" that follows belongs to that line end
 
 	id, name []byte // copies, because data lines are moved over other lines
 
@@ -58,13 +43,8 @@ type Reader struct {
 // continues where the last one has stopped.
 var ErrInterrupted = errors.New("the wait for data was interrupted")
 
-// Memory lends buffers for large events. A Reader takes one of at most 1 MiB. If that
-// is too small, it takes one with room for any event, and then puts the first one back.
-type Memory interface {
-	Take(n int) ([]byte, error) // a buffer with room for n bytes
-	Put(b []byte)
-	Forget(b []byte) // in the place of Put, when a reader may still use it
-}
+// Memory lends buffers for large events.
+type Memory = inbuf.Memory
 
 // NewReader returns a Reader of the events of src. An event may have max bytes as it
 // comes over the wire: field names and comments within it count, the line end of its
@@ -75,20 +55,20 @@ func NewReader(src io.Reader, max int) *Reader { return NewReaderIn(nil, src, ma
 // events from mem. If mem is nil, the Reader allocates them. Otherwise the caller must
 // call Reset or Abandon in the end.
 func NewReaderIn(mem Memory, src io.Reader, max int) *Reader {
-	return &Reader{mem: mem, src: src, max: max}
+	return &Reader{in: inbuf.Buffer{Memory: mem, Source: src, Max: max}}
 }
 
 // Reset makes r read another stream, with the same limit and memory. It releases a
 // buffer of more than 64 KiB, and uses smaller ones again.
-func (r *Reader) Reset(src io.Reader) { r.ResetIn(r.mem, src) }
+func (r *Reader) Reset(src io.Reader) { r.ResetIn(r.in.Memory, src) }
 
 // ResetIn does what Reset does, and sets other memory.
 func (r *Reader) ResetIn(mem Memory, src io.Reader) {
-	fresh := Reader{mem: mem, src: src, max: r.max}
-	if len(r.buf) <= keepBuffer {
-		fresh.buf = r.buf
+	fresh := Reader{in: inbuf.Buffer{Memory: mem, Source: src, Max: r.in.Max}}
+	if len(r.in.Bytes) <= keepBuffer {
+		fresh.in.Bytes = r.in.Bytes
 	} else {
-		r.drop()
+		r.in.Drop()
 	}
 	fresh.id, fresh.name = r.id, r.name
 	*r = fresh
@@ -97,10 +77,8 @@ func (r *Reader) ResetIn(mem Memory, src io.Reader) {
 // Abandon makes r unusable. The last event stays valid for a goroutine that may still
 // read it.
 func (r *Reader) Abandon() {
-	if r.mem != nil && len(r.buf) > keepBuffer {
-		r.mem.Forget(r.buf)
-	}
-	*r = Reader{err: io.ErrClosedPipe}
+	r.in.Forget()
+	*r = Reader{in: inbuf.Buffer{Err: io.ErrClosedPipe}}
 }
 
 // Next returns the next event that has an id, data or a reconnection time of more than
@@ -129,25 +107,25 @@ func (r *Reader) Next() (Event, error) {
 		switch {
 		case err == errTooLarge:
 			return Event{}, r.skip(data, nil)
-		case r.noRoom != nil:
-			r.noRoom = nil
+		case r.in.NoRoom != nil:
+			r.in.NoRoom = nil
 			return Event{}, r.skip(data, err)
 		case err == ErrInterrupted:
-			r.err, r.halted, r.event, r.data = nil, true, e, data
+			r.in.Err, r.halted, r.event, r.data = nil, true, e, data
 			return Event{}, err
 		case err != nil:
 			return Event{}, err
 		case from < to:
-			name, value := cutField(r.buf[from:to])
+			name, value := cutField(r.in.Bytes[from:to])
 			r.field(&e, &data, name, value, to-len(value))
 			continue
 		}
 		if data != noSpan {
-			free := r.start + data.to
-			if r.pos == r.end {
-				free = len(r.buf) // nothing else was read yet
+			free := r.in.Start + data.to
+			if r.pos == r.in.End {
+				free = len(r.in.Bytes) // nothing else was read yet
 			}
-			e.Data = r.buf[r.start+data.from : r.start+data.to : free]
+			e.Data = r.in.Bytes[r.in.Start+data.from : r.in.Start+data.to : free]
 		}
 		if e.HasID || e.Data != nil || e.Retry > 0 {
 			if e.HasID {
@@ -175,12 +153,12 @@ func (r *Reader) field(e *Event, data *span, name, value []byte, at int) {
 	switch string(name) {
 	case "data":
 		if *data == noSpan {
-			*data = span{at - r.start, at - r.start + len(value)}
+			*data = span{at - r.in.Start, at - r.in.Start + len(value)}
 			break
 		}
 		// Move the line up behind the one before. There is room for the
 		// newline: a line end and "data" stand between them.
-		joined := r.buf[r.start+data.to : at+len(value)]
+		joined := r.in.Bytes[r.in.Start+data.to : at+len(value)]
 		joined[0] = '\n'
 		data.to += 1 + copy(joined[1:], value)
 	case "id":
@@ -219,162 +197,92 @@ func milliseconds(digits []byte) (d time.Duration, ok bool) {
 // may be "\n", "\r" or "\r\n". It does not wait for the byte behind a "\r".
 func (r *Reader) line() (from, to int, err error) {
 	for {
-		if r.skipLF && r.pos < r.end {
+		if r.skipLF && r.pos < r.in.End {
 			r.skipLF = false
-			if r.buf[r.pos] == '\n' {
+			if r.in.Bytes[r.pos] == '\n' {
 				r.pos++
 			}
 		}
 		if !r.open {
-			r.start = r.pos // nothing before it is needed
+			r.in.Start = r.pos // nothing before it is needed
 		}
 		r.lf, r.cr = r.find('\n', r.lf), r.find('\r', r.cr)
 		to = min(r.lf, r.cr)
-		if to > r.pos && to-r.start > r.max {
+		if to > r.pos && to-r.in.Start > r.in.Max {
 			return 0, 0, errTooLarge
 		}
-		if to < r.end {
+		if to < r.in.End {
 			from = r.pos
-			if !r.begun && bytes.HasPrefix(r.buf[from:to], []byte(byteOrderMark)) {
+			if !r.begun && bytes.HasPrefix(r.in.Bytes[from:to], []byte(byteOrderMark)) {
 				from += len(byteOrderMark)
 			}
 			r.begun = true
-			r.skipLF = r.buf[to] == '\r'
+			r.skipLF = r.in.Bytes[to] == '\r'
 			r.pos = to + 1
 			return from, to, nil
 		}
-		if r.err != nil {
-			if r.err == io.EOF && (r.open || r.pos < r.end) {
-				r.err = io.ErrUnexpectedEOF
+		if r.in.Err != nil {
+			if r.in.Err == io.EOF && (r.open || r.pos < r.in.End) {
+				r.in.Err = io.ErrUnexpectedEOF
 			}
-			return 0, 0, r.err
+			return 0, 0, r.in.Err
 		}
-		if r.fill(); r.noRoom != nil {
-			return 0, 0, r.noRoom
+		if r.fill(); r.in.NoRoom != nil {
+			return 0, 0, r.in.NoRoom
 		}
 	}
 }
 
-// find returns the position of the next c, or r.end. It skips the bytes before known,
+// find returns the position of the next c, or r.in.End. It skips the bytes before known,
 // which is its last result.
 func (r *Reader) find(c byte, known int) int {
 	known = max(known, r.pos)
-	if i := bytes.IndexByte(r.buf[known:r.end], c); i >= 0 {
+	if i := bytes.IndexByte(r.in.Bytes[known:r.in.End], c); i >= 0 {
 		return known + i
 	}
-	return r.end
+	return r.in.End
 }
 
-// fill reads once more from the source, behind what is already there. If there is no
-// memory, it sets noRoom.
+// fill reads once more from the source, behind what is already there. If there is no memory, it sets in.NoRoom.
 func (r *Reader) fill() {
-	pending, free := r.end-r.start, len(r.buf)-r.end
-	switch {
-	case len(r.buf) > keepBuffer && pending <= keepBuffer/2:
-		// The event that needed it was returned. The source may now be quiet for hours.
-		r.move(make([]byte, keepBuffer))
-	case pending == 0 && len(r.buf) > 0:
-		r.move(r.buf)
-	case free > 0 && (free >= len(r.buf)/4 || len(r.buf) >= r.full()):
-	case pending > 0 && (pending <= len(r.buf)/2 || len(r.buf) >= r.full()):
-		r.move(r.buf)
-	default:
-		to, err := r.take(r.more())
-		if err != nil {
-			r.noRoom = err
-			return
-		}
-		r.move(to)
-	}
-	for range maxEmptyReads {
-		n, err := r.src.Read(r.buf[r.end:min(len(r.buf), r.end+readAtOnce)])
-		r.end += n
-		r.err = err
-		if n > 0 || err != nil {
-			return
-		}
-	}
-	r.err = io.ErrNoProgress
-}
-
-func (r *Reader) move(to []byte) {
-	n := r.start
-	r.end = copy(to, r.buf[n:r.end])
-	r.start, r.pos, r.lf, r.cr = 0, r.pos-n, r.lf-n, r.cr-n
-	if len(r.buf) > 0 && &to[0] != &r.buf[0] {
-		r.drop()
-	}
-	r.buf = to
-}
-
-// more returns the size of the next buffer. Up to keepBuffer, into which most messages
-// fit, it is four times the size before, because all that is there is copied each time.
-// Above that a buffer grows in two steps only: many buffers that grew in small steps
-// could wait for each other's memory.
-func (r *Reader) more() int {
-	switch n := len(r.buf); {
-	case n < keepBuffer:
-		return max(firstBuffer, 4*n)
-	case n < partial && partial < r.full():
-		return partial
-	}
-	return r.full()
-}
-
-// full returns the size of a buffer with room for any event.
-func (r *Reader) full() int { return r.max + keepBuffer }
-
-// take returns a buffer of at least n bytes.
-func (r *Reader) take(n int) ([]byte, error) {
-	if r.mem == nil || n <= keepBuffer {
-		return make([]byte, n), nil
-	}
-	b, err := r.mem.Take(n)
-	return b[:cap(b)], err
-}
-
-// drop releases the buffer.
-func (r *Reader) drop() {
-	if r.mem != nil && len(r.buf) > keepBuffer {
-		r.mem.Put(r.buf)
-	}
-	r.buf = nil
+	moved := r.in.Fill()
+	r.pos, r.lf, r.cr = r.pos-moved, r.lf-moved, r.cr-moved
 }
 
 // skip discards the event under way, up to the blank line behind it. data is the part
 // of its data that was read. noRoom says why there was no memory for the event; it is
 // nil if the event is too large.
 func (r *Reader) skip(data span, noRoom error) error {
-	e := &TooLargeError{Limit: r.max, Skipped: true, NoRoom: noRoom}
+	e := &TooLargeError{Limit: r.in.Max, Skipped: true, NoRoom: noRoom}
 	if data != noSpan {
-		_, _ = e.Message.Write(r.buf[r.start+data.from : r.start+data.to])
+		_, _ = e.Message.Write(r.in.Bytes[r.in.Start+data.from : r.in.Start+data.to])
 	}
 	var l skipped
-	length := r.pos - r.start
+	length := r.pos - r.in.Start
 	for {
-		for i, c := range r.buf[r.pos:r.end] {
+		for i, c := range r.in.Bytes[r.pos:r.in.End] {
 			if l.next(c, e) {
 				r.pos += i + 1
-				r.start, r.skipLF, r.open = r.pos, c == '\r', false
+				r.in.Start, r.skipLF, r.open = r.pos, c == '\r', false
 				return e
 			}
 		}
-		length += r.end - r.pos
-		r.start, r.pos, r.open = r.end, r.end, false
-		if r.err == nil && length > maxSkipped*r.max {
+		length += r.in.End - r.pos
+		r.in.Start, r.pos, r.open = r.in.End, r.in.End, false
+		if r.in.Err == nil && length > maxSkipped*r.in.Max {
 			e.Skipped = false
-			r.err = e
+			r.in.Err = e
 		}
-		if r.err != nil {
-			if r.err == io.EOF {
-				r.err = io.ErrUnexpectedEOF
+		if r.in.Err != nil {
+			if r.in.Err == io.EOF {
+				r.in.Err = io.ErrUnexpectedEOF
 			}
-			r.drop()
-			r.start, r.pos, r.end, r.lf, r.cr = 0, 0, 0, 0, 0
+			r.in.Drop()
+			r.pos, r.lf, r.cr = 0, 0, 0
 			return e
 		}
-		if r.fill(); r.err == ErrInterrupted {
-			r.err = nil // the event ends soon
+		if r.fill(); r.in.Err == ErrInterrupted {
+			r.in.Err = nil // the event ends soon
 		}
 	}
 }

@@ -161,8 +161,8 @@ func TestReaderReset(t *testing.T) {
 		t.Fatalf("%d bytes, %v", len(e.Data), err)
 	}
 	r.Reset(strings.NewReader("\xef\xbb\xbfdata: a\n\n"))
-	if len(r.buf) > keepBuffer {
-		t.Errorf("buffer of %d bytes is kept", len(r.buf))
+	if len(r.in.Bytes) > keepBuffer {
+		t.Errorf("buffer of %d bytes is kept", len(r.in.Bytes))
 	}
 	got, err := readAll(r)
 	if fmt.Sprint(got) != fmt.Sprint([]string{data("a")}) || err != io.EOF {
@@ -184,8 +184,8 @@ func TestReaderLetsLargeBuffersGo(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if len(r.buf) > keepBuffer {
-		t.Errorf("buffer of %d bytes is kept", len(r.buf))
+	if len(r.in.Bytes) > keepBuffer {
+		t.Errorf("buffer of %d bytes is kept", len(r.in.Bytes))
 	}
 }
 

@@ -2,12 +2,12 @@ package telemetry
 
 import (
 	"crypto/tls"
-	"crypto/x509"
 	"errors"
 	"fmt"
 	"net/http"
 	"net/url"
 	"os"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -74,14 +74,11 @@ func read(getenv func(string) string) (s settings, err error) {
 		s.timeout = time.Duration(ms) * time.Millisecond
 	}
 	if file, variable := of("CERTIFICATE"); file != "" {
-		pem, err := config.ReadSmall(file)
+		roots, err := config.Certificates(file)
 		if err != nil {
 			return s, fmt.Errorf("%s: %w", variable, err)
 		}
-		s.tls = &tls.Config{RootCAs: x509.NewCertPool()}
-		if !s.tls.RootCAs.AppendCertsFromPEM([]byte(pem)) {
-			return s, fmt.Errorf("%s: no certificate in %s", variable, file)
-		}
+		s.tls = &tls.Config{RootCAs: roots}
 	}
 	if s.batching, err = readBatching(getenv); err != nil {
 		return s, err
@@ -117,12 +114,7 @@ func readBatching(getenv func(string) string) (b batching, err error) {
 // https://opentelemetry.io/docs/specs/otel/resource/sdk/#specifying-resource-information-via-an-environment-variable.
 func readResource(getenv func(string) string) (list []pair, err error) {
 	set := func(name, value string) {
-		for i := range list {
-			if list[i].name == name {
-				list[i].value = value
-				return
-			}
-		}
+		list = slices.DeleteFunc(list, func(p pair) bool { return p.name == name })
 		list = append(list, pair{name, value})
 	}
 	set("service.name", "dragoman")

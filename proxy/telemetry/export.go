@@ -5,6 +5,7 @@ import (
 	"compress/gzip"
 	"context"
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"io"
 	"maps"
@@ -30,6 +31,7 @@ type exporter struct {
 
 	warned time.Time // when the last failure was logged
 	lost   int       // spans lost since then
+	why    error     // the last reason
 }
 
 const (
@@ -69,24 +71,23 @@ func (x *exporter) describe(resource []pair, version string) {
 // room returns how many bytes may stand before the spans of a request.
 func (x *exporter) room() int { return len(x.resource) + len(x.scope) + 4*binary.MaxVarintLen64 }
 
+// errFull says that spans were dropped because others waited.
+var errFull = errors.New("the queue was full: OTEL_BSP_MAX_QUEUE_SIZE, or sample less with OTEL_TRACES_SAMPLER")
+
 // export sends n encoded spans, which stand in batch behind the room. dropped spans did not fit the queue before.
 func (x *exporter) export(ctx context.Context, batch []byte, n, dropped int) {
-	x.lost += dropped
+	if dropped > 0 {
+		x.lost, x.why = x.lost+dropped, errFull
+	}
 	ctx, cancel := context.WithTimeout(ctx, x.timeout)
 	defer cancel()
-	err := x.send(ctx, x.compressed(x.request(batch)))
-	switch {
-	case err != nil:
-		x.lost += n
-	case x.lost > 0:
-		err = fmt.Errorf("the queue was full: OTEL_BSP_MAX_QUEUE_SIZE, or sample less with OTEL_TRACES_SAMPLER")
-	default:
+	if err := x.send(ctx, x.compressed(x.request(batch))); err != nil {
+		x.lost, x.why = x.lost+n, err
+	}
+	if x.lost == 0 || time.Since(x.warned) < warnEvery {
 		return
 	}
-	if time.Since(x.warned) < warnEvery {
-		return
-	}
-	x.log.Warn("cannot send traces: check OTEL_EXPORTER_OTLP_ENDPOINT and the collector", zap.Int("spans_lost", x.lost), zap.Error(err))
+	x.log.Warn("cannot send traces: check OTEL_EXPORTER_OTLP_ENDPOINT and the collector", zap.Int("spans_lost", x.lost), zap.Error(x.why))
 	x.warned, x.lost = time.Now(), 0
 }
 

@@ -389,6 +389,45 @@ func TestCollectorThatIsDown(t *testing.T) {
 	}
 }
 
+// TestWarningSaysWhySpansWereLost: a collector that has refused spans within the minute after a warning is not taken for a full
+// queue when it accepts spans again.
+func TestWarningSaysWhySpansWereLost(t *testing.T) {
+	c := collectortest.New(t)
+	refused := true
+	c.Refuse = func(w http.ResponseWriter, _ *http.Request) bool {
+		if refused {
+			w.WriteHeader(http.StatusUnauthorized)
+		}
+		return refused
+	}
+	core, logs := observer.New(zapcore.WarnLevel)
+	s, err := read(environment("OTEL_EXPORTER_OTLP_ENDPOINT", c.URL))
+	if err != nil {
+		t.Fatal(err)
+	}
+	x := newExporter(s, zap.New(core))
+	export := func(n, dropped int) { x.export(t.Context(), make([]byte, x.room()), n, dropped) }
+	export(1, 0)
+	export(2, 0) // no second warning in this minute
+	refused = false
+	x.warned = x.warned.Add(-warnEvery)
+	export(4, 0)
+	x.warned = x.warned.Add(-warnEvery)
+	export(4, 8)
+	for i, want := range []struct {
+		lost int64
+		why  string
+	}{{1, "401"}, {2, "401"}, {8, "queue was full"}} {
+		if logs.Len() != 3 {
+			t.Fatalf("%v", logs.All())
+		}
+		said := logs.All()[i].ContextMap()
+		if said["spans_lost"] != want.lost || !strings.Contains(said["error"].(string), want.why) {
+			t.Errorf("%d: %v", i, said)
+		}
+	}
+}
+
 // TestURIsHaveNoCredentials: neither a query nor a password gets into a span.
 func TestURIsHaveNoCredentials(t *testing.T) {
 	for uri, want := range map[string]string{

@@ -22,12 +22,10 @@ type Error struct {
 
 func (e *Error) Error() string {
 	cause := e.Err
-	var op *net.OpError
-	if errors.As(cause, &op) {
+	if op, ok := errors.AsType[*net.OpError](cause); ok {
 		cause = op.Err // without the addresses, one of which is dragoman's
 	}
-	var call *os.SyscallError
-	if errors.As(cause, &call) {
+	if call, ok := errors.AsType[*os.SyscallError](cause); ok {
 		return fmt.Sprintf("upstream %s: %v", e.Addr, call) // the error names the operation itself
 	}
 	what := e.Op + ": "

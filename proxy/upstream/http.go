@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"math"
-	"net"
 	"net/url"
 	"strings"
 	"sync"
@@ -88,11 +87,9 @@ func NewHTTP(c HTTPConfig) (*HTTP, error) {
 		return nil, errors.New("upstream url: not a URL") // without err, which quotes the URL: it may contain a secret
 	}
 	d := dialer{timeout: cmp.Or(c.DialTimeout, 5*time.Second)}
-	port := "80"
 	switch u.Scheme {
 	case "http":
 	case "https":
-		port = "443"
 		d.tls = tlsConfig(c.TLS, u.Hostname())
 	case "":
 		return nil, errors.New("upstream url: missing scheme")
@@ -108,7 +105,7 @@ func NewHTTP(c HTTPConfig) (*HTTP, error) {
 	if u.User != nil {
 		return nil, errors.New("upstream url: must not contain user and password: send them in a header")
 	}
-	d.addr = net.JoinHostPort(u.Hostname(), cmp.Or(u.Port(), port))
+	d.addr = hostPort(u)
 	if d.via, err = findProxy(c, u); err != nil {
 		return nil, err
 	}
@@ -261,8 +258,7 @@ func (s *HTTPSession) Close(ctx context.Context) error {
 	}
 	s.mu.RUnlock()
 	err := s.Delete(ctx, header)
-	var status *StatusError
-	if errors.As(err, &status) && (status.Code == 404 || status.Code == 405) {
+	if status, ok := errors.AsType[*StatusError](err); ok && (status.Code == 404 || status.Code == 405) {
 		return nil
 	}
 	return err

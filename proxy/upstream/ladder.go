@@ -173,8 +173,8 @@ func (d *Dialer) get(ctx context.Context, initialize *Outgoing, c climb) (*Begun
 // noTaker reports whether a POST has failed as it does at servers that take no POST at
 // this URL, or none without a session over HTTP+SSE.
 func noTaker(err error) bool {
-	var status *StatusError
-	if !errors.As(err, &status) {
+	status, ok := errors.AsType[*StatusError](err)
+	if !ok {
 		return false
 	}
 	switch status.Code {
@@ -197,15 +197,15 @@ func notHere(code int) bool {
 
 // isRPC reports whether a refusal holds a JSON-RPC error.
 func isRPC(err error) bool {
-	var status *StatusError
 	var m wire.Message
-	return errors.As(err, &status) && m.Scan(status.Body, nil) == nil && m.Kind == wire.Error
+	status, ok := errors.AsType[*StatusError](err)
+	return ok && m.Scan(status.Body, nil) == nil && m.Kind == wire.Error
 }
 
 // noStreamThere reports whether a GET has failed as it does at servers that do not
 // speak HTTP+SSE.
 func noStreamThere(err error) bool {
-	var status *StatusError
-	var other *ContentTypeError
-	return errors.As(err, &status) && notHere(status.Code) || errors.Is(err, errNoEndpoint) || errors.As(err, &other)
+	status, refused := errors.AsType[*StatusError](err)
+	_, other := errors.AsType[*ContentTypeError](err)
+	return refused && notHere(status.Code) || errors.Is(err, errNoEndpoint) || other
 }

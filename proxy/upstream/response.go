@@ -93,8 +93,7 @@ func (x *exchange) parseHead(c *conn, head *fasthttp.ResponseHeader) error {
 	if err == nil {
 		return nil
 	}
-	var small *fasthttp.ErrSmallBuffer
-	if errors.As(err, &small) && c.in.Size() < maxHead {
+	if _, small := errors.AsType[*fasthttp.ErrSmallBuffer](err); small && c.in.Size() < maxHead {
 		c.resize(maxHead)
 		err = head.Read(c.in)
 	}

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net"
 	"net/url"
 	"strings"
 	"sync"
@@ -141,19 +140,6 @@ func resolve(base *url.URL, address []byte) (string, error) {
 		return "", errEndpoint
 	}
 	return target, nil
-}
-
-// hostPort returns host and port of a URL, which may omit the default port.
-func hostPort(u *url.URL) string {
-	port := u.Port()
-	switch {
-	case port != "":
-	case u.Scheme == "https":
-		port = "443"
-	default:
-		port = "80"
-	}
-	return net.JoinHostPort(u.Hostname(), port)
 }
 
 // Send posts one message, and returns when the server has accepted it. Some servers
@@ -316,8 +302,7 @@ func (x *exchange) lost(err error) error {
 	if err == ErrClosed || x.ctx.Err() != nil {
 		return err
 	}
-	var e *Error
-	if errors.As(err, &e) {
+	if e, ok := errors.AsType[*Error](err); ok {
 		err = e.Err
 	}
 	if err == io.EOF {

@@ -324,12 +324,8 @@ func (c *Child) Send(ctx context.Context, m *Outgoing) (Stream, error) {
 	}
 	l := c.spare.Get().(*line)
 	l.b = lines.Append(l.b[:0], m.Body)
-	select {
-	case c.queue <- l:
-	case <-ctx.Done():
-		return nil, ctx.Err()
-	case <-c.exited:
-		return nil, c.ended()
+	if err := c.enqueue(ctx, l); err != nil {
+		return nil, err
 	}
 	select {
 	case err := <-l.done:
@@ -344,33 +340,41 @@ func (c *Child) Send(ctx context.Context, m *Outgoing) (Stream, error) {
 	case <-c.exited:
 		return nil, c.ended()
 	}
-	select { // not written: the child is gone, or soon will be
+	return nil, c.unwritten(ctx)
+}
+
+// enqueue hands a message to the writer.
+func (c *Child) enqueue(ctx context.Context, l *line) error {
+	select {
+	case c.queue <- l:
+		return nil
 	case <-ctx.Done():
-		return nil, ctx.Err()
+		return ctx.Err()
 	case <-c.exited:
-		return nil, c.ended()
+		return c.ended()
+	}
+}
+
+// unwritten waits for the reason why a message was not written: the child is gone, or soon will be.
+func (c *Child) unwritten(ctx context.Context) error {
+	select {
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-c.exited:
+		return c.ended()
 	}
 }
 
 // sendLarge writes a message without copying it.
 func (c *Child) sendLarge(ctx context.Context, body []byte) error {
 	l := &line{b: body, more: []byte{'\n'}, done: make(chan error, 1)}
-	select {
-	case c.queue <- l:
-	case <-ctx.Done():
-		return ctx.Err()
-	case <-c.exited:
-		return c.ended()
+	if err := c.enqueue(ctx, l); err != nil {
+		return err
 	}
 	if <-l.done == nil {
 		return nil
 	}
-	select { // not written: the child is gone, or soon will be
-	case <-ctx.Done():
-		return ctx.Err()
-	case <-c.exited:
-		return c.ended()
-	}
+	return c.unwritten(ctx)
 }
 
 func (c *Child) write() {

@@ -11,9 +11,12 @@
 package upstream
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"io"
+	"net"
+	"net/url"
 	"strings"
 	"time"
 
@@ -174,3 +177,12 @@ var (
 	// connections to the server.
 	ErrClosed = errors.New("upstream connection was closed by this side")
 )
+
+// hostPort returns host and port of a URL, which may omit the default port.
+func hostPort(u *url.URL) string {
+	port := "80"
+	if u.Scheme == "https" {
+		port = "443"
+	}
+	return net.JoinHostPort(u.Hostname(), cmp.Or(u.Port(), port))
+}

@@ -2,7 +2,6 @@ package upstream
 
 import (
 	"bufio"
-	"cmp"
 	"context"
 	"crypto/tls"
 	"encoding/base64"
@@ -30,7 +29,7 @@ type ProxyError struct {
 }
 
 func (e *ProxyError) Error() string {
-	return fmt.Sprintf("the web proxy answered CONNECT with %d %s", e.Code, http.StatusText(e.Code))
+	return fmt.Sprintf("the web proxy answered %d %s", e.Code, http.StatusText(e.Code))
 }
 
 // findProxy returns the proxy on the way to u, or nil if there is none. Its errors do
@@ -46,12 +45,10 @@ func findProxy(c HTTPConfig, u *url.URL) (*webProxy, error) {
 	if at == nil {
 		return nil, nil
 	}
-	p := &webProxy{}
-	port := "80"
+	p := &webProxy{addr: hostPort(at)}
 	switch at.Scheme {
 	case "http":
 	case "https":
-		port = "443"
 		roots := &tls.Config{MinVersion: tls.VersionTLS12}
 		if c.TLS != nil {
 			roots.RootCAs = c.TLS.RootCAs // without the client certificate, which is for the server
@@ -63,7 +60,6 @@ func findProxy(c HTTPConfig, u *url.URL) (*webProxy, error) {
 	if at.Hostname() == "" {
 		return nil, errors.New("upstream proxy: missing host")
 	}
-	p.addr = net.JoinHostPort(at.Hostname(), cmp.Or(at.Port(), port))
 	if at.User != nil {
 		password, _ := at.User.Password()
 		p.auth = "Basic " + base64.StdEncoding.EncodeToString([]byte(at.User.Username()+":"+password))
@@ -100,8 +96,7 @@ func (p *webProxy) tunnel(ctx context.Context, nc net.Conn, addr string) (err er
 	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):
 		return io.ErrUnexpectedEOF
 	case err != nil:
-		var failed net.Error
-		if errors.As(err, &failed) {
+		if failed, ok := errors.AsType[net.Error](err); ok {
 			return failed
 		}
 		return errHead // without err, which quotes the head

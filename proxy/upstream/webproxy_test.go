@@ -145,9 +145,9 @@ func TestProxyIsChosenByURL(t *testing.T) {
 func TestProxyThatFails(t *testing.T) {
 	noLeaks(t)
 	for _, c := range []struct{ name, server, reply, want string }{
-		{"wants a password", "https", "HTTP/1.1 407 No\r\nProxy-Authenticate: Basic\r\n\r\n", "connect: the web proxy answered CONNECT with 407 Proxy Authentication Required"},
-		{"wants one in between", "http", "HTTP/1.1 407 No\r\nProxy-Authenticate: Basic\r\nContent-Length: 0\r\n\r\n", "connect: the web proxy answered CONNECT with 407 Proxy Authentication Required"},
-		{"cannot reach it", "https", "HTTP/1.1 502 No\r\nContent-Length: 2\r\n\r\nno", "connect: the web proxy answered CONNECT with 502 Bad Gateway"},
+		{"wants a password", "https", "HTTP/1.1 407 No\r\nProxy-Authenticate: Basic\r\n\r\n", "connect: the web proxy answered 407 Proxy Authentication Required"},
+		{"wants one in between", "http", "HTTP/1.1 407 No\r\nProxy-Authenticate: Basic\r\nContent-Length: 0\r\n\r\n", "connect: the web proxy answered 407 Proxy Authentication Required"},
+		{"cannot reach it", "https", "HTTP/1.1 502 No\r\nContent-Length: 2\r\n\r\nno", "connect: the web proxy answered 502 Bad Gateway"},
 		{"closes", "https", "HTTP/1.1 200", "connect: unexpected EOF"},
 		{"is none", "https", "SSH-2.0-s3cr3t\r\n\r\n", "connect: " + errHead.Error()},
 		{"has an endless head", "https", "HTTP/1.1 200 OK\r\n" + strings.Repeat("X: s3cr3t\r\n", 10_000), "connect: " + errHead.Error()},

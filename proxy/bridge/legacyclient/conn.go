@@ -115,7 +115,7 @@ func (c *Conn) Translators() (up, down *translate.Translator) {
 }
 
 // Resume returns the session that t describes, which began in another process. conn is the connection to the server;
-// the session owns it from now on.
+// the session owns it from now on. The caller calls Resumed before it uses the session.
 func (b *Bridge) Resume(t sealed.Session, conn upstream.Conn) *Conn {
 	c := b.New(conn, t.ClientRevision, t.Facts)
 	if t.ClientInfo != "" {
@@ -125,8 +125,6 @@ func (b *Bridge) Resume(t sealed.Session, conn upstream.Conn) *Conn {
 		c.can = mcp.CapabilitiesOf(t.Facts)
 	}
 	c.prefix += rand.Text()[:8] + "-" // the other process may have asked something, too
-	c.Named(&t)
-	c.shared.stale.Store(c.shared.store != nil)
 	return c
 }
 

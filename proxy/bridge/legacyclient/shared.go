@@ -107,6 +107,12 @@ func (c *Conn) Named(t *sealed.Session) {
 	})
 }
 
+// Resumed is Named for a session that began in another process: what that one has stored is read before the next message.
+func (c *Conn) Resumed(t *sealed.Session) {
+	c.Named(t)
+	c.shared.stale.Store(c.shared.store != nil)
+}
+
 func appendSerial(dst []byte, s ended.Serial) []byte {
 	return binary.BigEndian.AppendUint64(binary.BigEndian.AppendUint64(dst, s.Process), s.Number)
 }

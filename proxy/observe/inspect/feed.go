@@ -80,12 +80,8 @@ func (h *Handler) rest() {
 
 // feed answers with a stream of events, which ends when the watcher leaves, does not read, or dragoman stops.
 func (h *Handler) feed(c *fasthttp.RequestCtx) {
-	args := c.QueryArgs()
-	after, err := strconv.ParseUint(string(args.Peek("after")), 10, 64)
-	if err != nil {
-		after = 0
-	}
-	if started := string(args.Peek("started")); started != "" && started != h.started() {
+	after := numberOf(c, "after")
+	if started := string(c.QueryArgs().Peek("started")); started != "" && started != h.started() {
 		after = 0 // it is a number of another process
 	}
 	if !h.enter() {
@@ -100,8 +96,6 @@ func (h *Handler) feed(c *fasthttp.RequestCtx) {
 	f.more = sync.NewCond(&f.mu)
 	c.SetBodyStreamWriter(f.serve)
 }
-
-func (h *Handler) started() string { return h.o.Started.UTC().Format(time.RFC3339) }
 
 // feed is one stream. One goroutine makes the events, another one writes them, so that what does not get written can be
 // measured.
@@ -247,4 +241,13 @@ func (f *feed) make() {
 			return
 		}
 	}
+}
+
+// numberOf returns the number that the query has by this name, or 0.
+func numberOf(c *fasthttp.RequestCtx, name string) uint64 {
+	n, err := strconv.ParseUint(string(c.QueryArgs().Peek(name)), 10, 64)
+	if err != nil {
+		return 0
+	}
+	return n
 }

@@ -8,6 +8,8 @@ import (
 	"crypto/sha256"
 	"encoding/json"
 	"io/fs"
+	"maps"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -109,10 +111,7 @@ func writeJSON(c *fasthttp.RequestCtx, v any) {
 
 // search answers with the calls that the filter q chooses, of those that changed after the version since.
 func (h *Handler) search(c *fasthttp.RequestCtx) {
-	since, err := strconv.ParseUint(string(c.QueryArgs().Peek("since")), 10, 64)
-	if err != nil {
-		since = 0
-	}
+	since := numberOf(c, "since")
 	h.searching.Lock() // so that pages do not take more than one processor
 	defer h.searching.Unlock()
 	writeJSON(c, h.o.Ring.Search(observe.ParseFilter(string(c.QueryArgs().Peek("q"))), since))
@@ -161,9 +160,9 @@ func (h *Handler) curl(d *observe.Detail) string {
 	if d.Row.Session != "" && d.Row.Method != "initialize" {
 		lines = append(lines, `-H "Mcp-Session-Id: $SESSION"`)
 	}
-	for name, value := range m.Headers {
+	for _, name := range slices.Sorted(maps.Keys(m.Headers)) {
 		if low := strings.ToLower(name); strings.HasPrefix(low, "mcp-") && low != "mcp-session-id" {
-			lines = append(lines, "-H '"+strings.ReplaceAll(name+": "+value, "'", `'\''`)+"'")
+			lines = append(lines, "-H '"+strings.ReplaceAll(name+": "+m.Headers[name], "'", `'\''`)+"'")
 		}
 	}
 	return strings.Join(append(lines, "--data-binary '"+body+"'"), " \\\n  ")

@@ -529,3 +529,18 @@ func eventually(t testing.TB, true func() bool) {
 		}
 	}
 }
+
+// TestCurlHasHeadersInOrder: the command for one call is the same each time.
+func TestCurlHasHeadersInOrder(t *testing.T) {
+	h := &Handler{o: Options{Endpoint: func() string { return "http://127.0.0.1:8808/mcp" }}}
+	d := observe.Detail{Messages: []observe.MessageView{{
+		Edge: "client", Payload: []byte(`{}`),
+		Headers: map[string]string{"Mcp-Param-C": "3", "Mcp-Method": "tools/call", "Mcp-Param-A": "1", "Mcp-Param-B": "2"},
+	}}}
+	const want = "-H 'Mcp-Method: tools/call' \\\n  -H 'Mcp-Param-A: 1' \\\n  -H 'Mcp-Param-B: 2' \\\n  -H 'Mcp-Param-C: 3' \\\n"
+	for range 20 {
+		if got := h.curl(&d); !strings.Contains(got, want) {
+			t.Fatal(got)
+		}
+	}
+}

@@ -102,7 +102,7 @@ const maxListed = 500
 func (h *Handler) state() state {
 	l := h.live()
 	s := state{
-		Version: h.o.Version, Replica: h.o.Replica, Started: h.o.Started.UTC().Format(time.RFC3339), stats: h.stats(&l),
+		Version: h.o.Version, Replica: h.o.Replica, Started: h.started(), stats: h.stats(&l),
 		Parked: l.Parked, Replicas: l.Replicas, Losses: h.o.Ring.Losses(),
 	}
 	if s.Parked == nil {
@@ -113,3 +113,5 @@ func (h *Handler) state() state {
 	}
 	return s
 }
+
+func (h *Handler) started() string { return h.o.Started.UTC().Format(time.RFC3339) }

@@ -83,11 +83,7 @@ func changes(m *observe.Message, safe observe.Redactor) json.RawMessage {
 		c.Before, c.After = safe.Text(c.Before), safe.Text(c.After) // names in a path may be secrets
 		list[i] = c
 	}
-	text, err := json.Marshal(list)
-	if err != nil {
-		return nil
-	}
-	return text
+	return asJSON(list)
 }
 
 // Loss is what a rule removed from a message.
@@ -105,11 +101,7 @@ func losses(all []wire.Loss) json.RawMessage {
 	for i, l := range all {
 		list[i] = Loss{l.Rule, l.What, l.Count}
 	}
-	text, err := json.Marshal(list)
-	if err != nil {
-		return nil
-	}
-	return text
+	return asJSON(list)
 }
 
 func timing(t *observe.Timing) *Timing {

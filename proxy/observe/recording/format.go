@@ -132,11 +132,8 @@ func (l *Line) Append(dst []byte) []byte {
 		}
 	}
 	object := func(name string, is bool, v any) {
-		if !is {
-			return
-		}
-		if text, err := json.Marshal(v); err == nil { // structs and maps of strings have no other result
-			raw(name, text)
+		if is {
+			raw(name, asJSON(v))
 		}
 	}
 	number("seq", l.Seq)
@@ -189,4 +186,13 @@ func Parse(raw []byte) (l Line, ok bool) {
 		return l, true
 	}
 	return Line{}, false
+}
+
+// asJSON returns v as JSON; nil if it has no form in it.
+func asJSON(v any) json.RawMessage {
+	text, err := json.Marshal(v)
+	if err != nil {
+		return nil
+	}
+	return text
 }

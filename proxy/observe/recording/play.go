@@ -36,11 +36,11 @@ func Play(from *Reader, to observe.Reader) (skipped int, err error) {
 	defer p.release(0)
 	for {
 		l, err := from.Next()
-		var bad *LineError
+		_, bad := errors.AsType[*LineError](err)
 		switch {
 		case errors.Is(err, io.EOF):
 			return skipped, nil
-		case errors.As(err, &bad):
+		case bad:
 			skipped++
 			continue
 		case err != nil:

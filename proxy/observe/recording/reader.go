@@ -35,9 +35,9 @@ type Reader struct {
 func NewReader(in io.Reader) (*Reader, error) {
 	r := &Reader{in: lines.NewReader(in, MaxLine)}
 	l, err := r.Next()
-	var bad *LineError
+	_, bad := errors.AsType[*LineError](err)
 	switch {
-	case errors.Is(err, io.EOF), errors.As(err, &bad), err == nil && l.Kind != Header:
+	case errors.Is(err, io.EOF), bad, err == nil && l.Kind != Header:
 		return nil, ErrNoRecording
 	case err != nil:
 		return nil, err
@@ -85,9 +85,9 @@ func (f files) Close() error {
 func (r *Reader) Next() (Line, error) {
 	raw, err := r.in.Next()
 	r.line++
-	var long *lines.TooLongError
+	_, long := errors.AsType[*lines.TooLongError](err)
 	switch {
-	case errors.As(err, &long):
+	case long:
 		return Line{}, &LineError{r.line, err.Error()}
 	case err != nil:
 		return Line{}, err
