@@ -198,15 +198,13 @@ func (d *Document) operation(method, path string, item, n *node) *rawOperation {
 		op.security = d.root.get("security")
 	}
 	var params []*node
-	for _, list := range [...][]*node{n.list("parameters"), item.list("parameters")} {
-		for _, p := range list {
-			p = d.resolved(p)
-			same := func(o *node) bool { return o.str("name") == p.str("name") && o.str("in") == p.str("in") }
-			if p.is(wire.Object) && !slices.ContainsFunc(params, same) { // an operation's parameter replaces that of its path
-				params = append(params, p)
-			}
+	for _, p := range slices.Concat(n.list("parameters"), item.list("parameters")) {
+		if p = d.resolved(p); p.is(wire.Object) {
+			params = append(params, p)
 		}
 	}
+	// An operation's parameter replaces that of its path.
+	params = distinct(params, func(p *node) [2]string { return [2]string{p.str("name"), p.str("in")} })
 	if d.swagger {
 		d.swaggerOperation(op, params)
 		return op

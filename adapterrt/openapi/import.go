@@ -1,6 +1,7 @@
 package openapi
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"maps"
@@ -191,7 +192,7 @@ func groups(opt *Options, ops []*rawOperation) []*group {
 		key := op.group(opt.Split)
 		g := at[key]
 		if g == nil {
-			name := opt.Name + "-" + first(slug(key), "other")
+			name := opt.Name + "-" + cmp.Or(slug(key), "other")
 			if len(name) > 60 {
 				name = strings.Trim(name[:60], "-")
 			}
@@ -408,7 +409,7 @@ func (d *Document) write(opt *Options, g *group, t *target, ops []*operation) *F
 		}
 	}
 	f.front = y.String() + "---\n"
-	f.intro = "# " + first(d.Title, g.name)
+	f.intro = "# " + cmp.Or(d.Title, g.name)
 	if g.tag != "" {
 		f.intro += ": " + cell(short(g.tag))
 	}
@@ -434,7 +435,7 @@ func tagsOf(ops []*operation) (tags []string) {
 
 // describe returns the description of an adapter, of 10 to 200 characters.
 func (d *Document) describe(g *group) string {
-	title := first(d.Title, g.name)
+	title := cmp.Or(d.Title, g.name)
 	text := prose(d.about, operationText)
 	if !strings.HasPrefix(strings.ToLower(text), strings.ToLower(title)) {
 		text = strings.TrimSuffix(title+": "+text, ": ")
@@ -568,7 +569,7 @@ func (f *File) Front() []byte { return []byte(f.front) }
 func (f *File) Bytes(d *Document, examples []string) []byte {
 	var b strings.Builder
 	b.WriteString(f.front)
-	fmt.Fprintf(&b, "\n%s\n\nMade by `dragoman adapter import` of %s %s (%s), %s.\n", f.intro, first(cell(d.Title), "a document"), cell(d.Version), d.Format, plural(f.Operations, "operation"))
+	fmt.Fprintf(&b, "\n%s\n\nMade by `dragoman adapter import` of %s %s (%s), %s.\n", f.intro, cmp.Or(cell(d.Title), "a document"), cell(d.Version), d.Format, plural(f.Operations, "operation"))
 	if len(f.Findings) > 0 {
 		b.WriteString("\n## What did not fit\n\n" + legend)
 		table(&b, f.Findings)

@@ -1,6 +1,7 @@
 package openapi
 
 import (
+	"cmp"
 	"regexp/syntax"
 	"slices"
 	"strconv"
@@ -133,7 +134,7 @@ func (d *definition) invent(dst []byte, try, depth int) []byte {
 		any := false
 		if d.props == nil && d.extra != nil && depth < 8 {
 			kind := d.extra.str("type")
-			e := &definition{typ: first(kind, "string"), minLen: -1, maxLen: -1}
+			e := &definition{typ: cmp.Or(kind, "string"), minLen: -1, maxLen: -1}
 			dst = append(e.invent(append(dst, `"example":`...), try, depth+8), '}')
 			return dst
 		}

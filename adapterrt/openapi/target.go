@@ -1,6 +1,7 @@
 package openapi
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"net/url"
@@ -103,7 +104,7 @@ func (d *Document) servers() []*node {
 	}
 	host, base := d.root.str("host"), d.root.str("basePath")
 	if host == "" {
-		return []*node{object(nil, "url", text(first(base, "/")))}
+		return []*node{object(nil, "url", text(cmp.Or(base, "/")))}
 	}
 	schemes := d.root.strs("schemes")
 	if len(schemes) == 0 {
@@ -341,7 +342,7 @@ func (d *Document) oauth(name string, s, scopes *node) (auth, error) {
 	flows := s.get("flows")
 	if d.swagger {
 		key := map[string]string{"application": "clientCredentials", "accessCode": "authorizationCode"}[s.str("flow")]
-		flows = object(s, first(key, "other"), s)
+		flows = object(s, cmp.Or(key, "other"), s)
 	}
 	a := auth{kind: "oauth", header: "Authorization"}
 	var list []string
