@@ -71,7 +71,7 @@ func (d *Document) propose(op *operation) {
 // jsonAnswer returns the form of the first answer that succeeds, or nil.
 func (m *mapper) jsonAnswer() *shape {
 	for _, a := range m.raw.answers {
-		if a.status == "" || a.status[0] != '2' && a.status != "default" {
+		if a.status[0] != '2' && a.status != "default" {
 			continue
 		}
 		for _, c := range a.content {

@@ -196,12 +196,7 @@ func groups(opt *Options, ops []*rawOperation) []*group {
 			if len(name) > 60 {
 				name = strings.Trim(name[:60], "-")
 			}
-			whole := name
-			for i := 2; taken[name]; i++ {
-				name = whole + "-" + strconv.Itoa(i)
-			}
-			taken[name] = true
-			g = &group{name: name, key: key}
+			g = &group{name: unique(taken, name, "-"), key: key}
 			if opt.Split == SplitTag {
 				g.tag = op.tag()
 			}
@@ -318,7 +313,7 @@ func nameAll(ops []*operation, tag string) {
 	for _, op := range ops {
 		count[brief(op)]++
 	}
-	n := names{taken: map[string]bool{}}
+	taken := map[string]bool{}
 	for _, op := range ops {
 		if b := brief(op); count[b] == 1 {
 			op.name = b
@@ -327,7 +322,7 @@ func nameAll(ops []*operation, tag string) {
 			op.name = shorten(op.name)
 			op.findings = append(op.findings, Finding{Class: Guessed, What: "its name was longer than 64 characters: words are left out", Do: "rename it, if you like"})
 		}
-		name := n.unique(op.name)
+		name := operationName(taken, op.name)
 		if name != op.name {
 			op.findings = append(op.findings, Finding{Class: Guessed, What: "another operation had the same name: it has a number", Do: "rename it, if you like"})
 		}
@@ -479,37 +474,27 @@ func (d *Document) source(opt *Options, g *group, t *target, ops []*operation) s
 	y.line(2, "version: %s", quote(d.Version))
 	y.line(2, "format: %s", quote(d.Format))
 	y.line(2, "sha256: %s", quote(d.Digest))
-	var s []pair
-	list := func(key string, values []string) {
-		if len(values) > 0 {
-			words := make([]string, len(values))
-			for i, v := range values {
-				words[i] = quote(v)
-			}
-			s = append(s, pair{key, "[" + strings.Join(words, ", ") + "]"})
-		}
+	var s pairs
+	if len(opt.Include) > 0 {
+		s.add("include", flowList(opt.Include, quote))
 	}
-	list("include", opt.Include)
-	list("exclude", opt.Exclude)
+	if len(opt.Exclude) > 0 {
+		s.add("exclude", flowList(opt.Exclude, quote))
+	}
 	if g.key != "" {
-		s = append(s, pair{"split", string(opt.Split)}, pair{"group", quote(g.key)})
+		s.add("split", string(opt.Split))
+		s.quoted("group", g.key)
 	}
-	if opt.Server != "" {
-		s = append(s, pair{"server", quote(opt.Server)})
-	}
+	s.quoted("server", opt.Server)
 	if len(opt.ServerVars) > 0 {
-		var vars []pair
+		var vars pairs
 		for _, k := range slices.Sorted(maps.Keys(opt.ServerVars)) {
-			vars = append(vars, pair{scalar(k), quote(opt.ServerVars[k])})
+			vars.add(scalar(k), quote(opt.ServerVars[k]))
 		}
-		s = append(s, pair{"server_vars", flowMap(vars)})
+		s.add("server_vars", flowMap(vars))
 	}
-	if opt.Deprecated {
-		s = append(s, pair{"deprecated", "true"})
-	}
-	if opt.Fields {
-		s = append(s, pair{"fields", "true"})
-	}
+	s.flag("deprecated", opt.Deprecated)
+	s.flag("fields", opt.Fields)
 	if s != nil {
 		y.line(2, "selection: %s", flowMap(s))
 	}

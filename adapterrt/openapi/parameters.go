@@ -133,18 +133,11 @@ func (m *mapper) parameterDefinition(raw *rawParam) *definition {
 // free returns a name that no other parameter of the operation has. place is put in front of
 // the name of the second one.
 func (m *mapper) free(name, place string) string {
-	taken := func(s string) bool {
-		return slices.ContainsFunc(m.op.params, func(p *param) bool { return p.name == s })
-	}
-	if !taken(name) {
+	taken := setOf(m.op.params, func(p *param) string { return p.name })
+	if !taken[name] {
 		return name
 	}
-	name = place + "_" + name
-	n := names{taken: map[string]bool{}}
-	for _, p := range m.op.params {
-		n.taken[p.name] = true
-	}
-	return n.unique(name)
+	return unique(taken, place+"_"+name, "_")
 }
 
 // add adds a parameter in a query, header or body.

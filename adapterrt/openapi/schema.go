@@ -240,15 +240,8 @@ func typesOf(values []*node) (types []string) {
 }
 
 func isWhole(s string) bool {
-	if len(s) > 0 && s[0] == '-' {
-		s = s[1:]
-	}
-	for i := range len(s) {
-		if s[i] < '0' || s[i] > '9' {
-			return false
-		}
-	}
-	return s != ""
+	digits := strings.TrimPrefix(s, "-")
+	return digits != "" && strings.Trim(digits, "0123456789") == ""
 }
 
 // untyped reports whether the shape says nothing about the type of values.
