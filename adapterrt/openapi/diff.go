@@ -394,13 +394,6 @@ func bound(b *file.Bound) string {
 	return string(b.Raw)
 }
 
-func lengthText(n int) string {
-	if n < 0 {
-		return ""
-	}
-	return fmt.Sprint(n)
-}
-
 // limit compares a bound. sign is 1 if a greater bound allows less.
 func (c *comparison) limit(what, key, was, now string, sign int) {
 	if was == now {

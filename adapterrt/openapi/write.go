@@ -85,6 +85,14 @@ func (d *definition) keys(required bool) (out pairs) {
 	return out
 }
 
+// lengthText writes a limit of length, or "" for none.
+func lengthText(n int) string {
+	if n < 0 {
+		return ""
+	}
+	return fmt.Sprint(n)
+}
+
 // flow writes a definition on one line. more are further members, in front of the description.
 func (d *definition) flow(required bool, more ...pair) string {
 	all := append(d.keys(required), more...)
