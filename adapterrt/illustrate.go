@@ -51,5 +51,10 @@ func (rt *Runtime) illustrate(d *Draft) Illustrated {
 		return Illustrated{Fault: r.Failure.Error()}
 	}
 	b.WriteString("-- want --\n" + string(r.JSON()) + "\n```\n")
+	// A body may have a line that ends the block or begins a section of it.
+	made, problem := file.Examples(b.String(), 1)
+	if problem != nil || len(made) != 1 || rt.rehearse(&made[0]) != "" {
+		return Illustrated{Fault: "an example cannot hold the lines that it sends or receives"}
+	}
 	return Illustrated{Example: b.String()}
 }

@@ -1,6 +1,7 @@
 package adapterrt
 
 import (
+	"encoding/json"
 	"slices"
 	"strings"
 	"testing"
@@ -192,10 +193,11 @@ func TestMistakesBesideAWrongMapping(t *testing.T) {
 func TestProblemAsJSON(t *testing.T) {
 	text := strings.Replace(front("https://api.example.com", goodOps), "name: get_item\n    maps_to", "maps_to", 1)
 	_, problems := Parse("test-api-adapter.md", []byte(text), &Options{})
-	got := string(problems[0].JSON())
+	data, err := json.Marshal(problems[0])
+	got := string(data)
 	want := `{"path":"operations.read[0].name","message":"Operation name is required","expected":"non-empty string","received":"undefined","code":"SCHEMA_MISSING_FIELD","severity":"error","file":"test-api-adapter.md","line":10}`
-	if got != want {
-		t.Errorf("got  %s\nwant %s", got, want)
+	if got != want || err != nil {
+		t.Errorf("got  %s, %v\nwant %s", got, err, want)
 	}
 }
 

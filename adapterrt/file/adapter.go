@@ -4,6 +4,7 @@ import (
 	"crypto/sha256"
 	"net/url"
 	"regexp"
+	"slices"
 	"time"
 )
 
@@ -29,12 +30,8 @@ func (c Category) String() string { return categoryNames[c] }
 
 // CategoryOf returns the category that word names in lower case, and whether there is one.
 func CategoryOf(word string) (Category, bool) {
-	for c := Create; c <= Execute; c++ {
-		if categoryNames[c] == word {
-			return c, true
-		}
-	}
-	return AnyCategory, false
+	i := slices.Index(categoryNames[:], word)
+	return Category(max(i, 0)), i > 0
 }
 
 // Adapter is one adapter file, checked and compiled. It does not change after that.

@@ -56,7 +56,7 @@ func (c *checker) answer(r *node, path string, op *Operation) {
 	}
 	a := &Answer{MaxBytes: c.whole(r, path, "max_bytes", defaultMedia, 1, 100<<20), Accept: c.str(r, path, "accept")}
 	op.Answer = a
-	a.As = AnswerFormat(max(slices.Index(answerFormats, c.word(r, path, "as", answerFormats...)), 0))
+	a.As = AnswerFormat(c.choice(r, path, "as", answerFormats))
 	if a.Accept == "" {
 		a.Accept = accepted[a.As]
 	} else if !IsHeaderValue(a.Accept) || len(a.Accept) > 1000 {

@@ -115,12 +115,7 @@ func (c *checker) also(n *node, au *Auth) {
 		c.wrong(AuthConfigInvalid, "auth.also", "too many credentials", fmt.Sprintf("up to %d", maxAlso), list, 0)
 		return
 	}
-	for i, e := range list.list {
-		at := index("auth.also", i)
-		if e.kind != wire.Object {
-			c.wrong(SchemaInvalidType, at, "a credential must be a map", "object", e, 0)
-			continue
-		}
+	for at, e := range c.maps(list, "auth.also", "a credential") {
 		switch kind, v := c.need(e, at, "type", "Auth type"); {
 		case v == nil:
 		case kind == "bearer" || kind == "api_key" || kind == "basic":
@@ -134,7 +129,7 @@ func (c *checker) also(n *node, au *Auth) {
 // beside adds a credential, unless another one is sent in the same header or query parameter.
 func (c *checker) beside(au *Auth, s Scheme, at string, v *node) {
 	if au.sets(s.Header, s.Query) {
-		c.wrong(AuthConfigInvalid, at, "another credential is already sent in this place", "a header or query_name of its own", &node{kind: wire.Object, line: v.line}, 0)
+		c.wrong(AuthConfigInvalid, at, "another credential is already sent in this place", "a header or query_name of its own", v.hidden(), 0)
 		return
 	}
 	au.Also = append(au.Also, s)
@@ -237,8 +232,7 @@ func (c *checker) variable(e *node, at, key string, line int) Credential {
 		return Credential{}
 	}
 	if !isEnvName(e.text) {
-		hidden := &node{kind: wire.Object, line: e.line} // the text may be the secret itself
-		c.wrong(AuthConfigInvalid, at, key+" is not the name of an environment variable", "letters, digits and _", hidden, line)
+		c.wrong(AuthConfigInvalid, at, key+" is not the name of an environment variable", "letters, digits and _", e.hidden(), line)
 		return Credential{}
 	}
 	if c.opt.Getenv != nil {
@@ -250,17 +244,7 @@ func (c *checker) variable(e *node, at, key string, line int) Credential {
 }
 
 // isEnvName: ^[A-Za-z_][A-Za-z0-9_]*$
-func isEnvName(s string) bool {
-	for i := range len(s) {
-		c := s[i]
-		if c|0x20 < 'a' || c|0x20 > 'z' {
-			if c != '_' && (i == 0 || c < '0' || c > '9') {
-				return false
-			}
-		}
-	}
-	return s != ""
-}
+func isEnvName(s string) bool { return isWord(s, "_") && (s[0] < '0' || s[0] > '9') }
 
 // Mutual is a client certificate, kept in files.
 type Mutual struct{ Cert, Key, ca string }

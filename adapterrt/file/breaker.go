@@ -21,6 +21,6 @@ func (c *checker) breaker(root *node) *Breaker {
 	c.only(n, "breaker", "failures", "open_ms")
 	return &Breaker{
 		Failures: c.whole(n, "breaker", "failures", 5, 1, 1000),
-		Open:     time.Duration(c.whole(n, "breaker", "open_ms", 10_000, 100, 60_000)) * time.Millisecond,
+		Open:     c.millis(n, "breaker", "open_ms", 10_000, 100, 60_000),
 	}
 }

@@ -2,9 +2,11 @@ package file
 
 import (
 	"fmt"
+	"iter"
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/dragoman-proxy/dragoman/adapterrt/clean"
 	"github.com/dragoman-proxy/dragoman/adapterrt/near"
@@ -25,10 +27,7 @@ func (c *checker) add(sev Severity, code, path, msg string, line int) *Problem {
 
 // wrong adds an error about a value. The error's line is that of n, or line if n is nil.
 func (c *checker) wrong(code, path, msg, expected string, n *node, line int) {
-	if n != nil {
-		line = n.line
-	}
-	p := c.add(Error, code, path, msg, line)
+	p := c.add(Error, code, path, msg, n.lineOr(line))
 	p.Expected, p.Received = expected, received(n)
 }
 
@@ -79,6 +78,32 @@ func join(path, key string) string {
 
 func index(path string, i int) string { return path + "[" + strconv.Itoa(i) + "]" }
 
+// maps returns the elements of a list at path that are maps, each with its own path. It adds an
+// error for the others, which says that what, such as a rule, must be a map.
+func (c *checker) maps(list *node, path, what string) iter.Seq2[string, *node] {
+	return func(yield func(string, *node) bool) {
+		for i, e := range list.list {
+			at := index(path, i)
+			if e.kind != wire.Object {
+				c.wrong(SchemaInvalidType, at, what+" must be a map", "object", e, 0)
+			} else if !yield(at, e) {
+				return
+			}
+		}
+	}
+}
+
+// hidden returns a value to name in a problem in place of n, whose text may be a secret.
+func (n *node) hidden() *node { return &node{kind: wire.Object, line: n.line} }
+
+// lineOr returns the line of a value, or line if it is absent.
+func (n *node) lineOr(line int) int {
+	if n != nil {
+		return n.line
+	}
+	return line
+}
+
 // get returns the member of that key. It returns nil if the member is absent or null. If the
 // member is not of the kind want, it adds an error and returns nil.
 func (c *checker) get(n *node, path, key string, want wire.ValueKind) *node {
@@ -123,11 +148,7 @@ func (c *checker) need(n *node, path, key, what string) (string, *node) {
 }
 
 func (c *checker) missing(n *node, path, key, what string, v *node) {
-	line := 0
-	if n != nil {
-		line = n.line
-	}
-	c.wrong(SchemaMissingField, join(path, key), what+" is required", "non-empty string", v, line)
+	c.wrong(SchemaMissingField, join(path, key), what+" is required", "non-empty string", v, n.lineOr(0))
 }
 
 // flag returns a boolean member, or absent if there is none. "true" in quotes is a string,
@@ -182,6 +203,16 @@ func (c *checker) word(n *node, path, key string, words ...string) string {
 		return words[0]
 	}
 	return v.text
+}
+
+// choice returns the index in words of a member that must be one of them, or 0 if it is absent.
+func (c *checker) choice(n *node, path, key string, words []string) int {
+	return slices.Index(words, c.word(n, path, key, words...))
+}
+
+// millis returns a member in milliseconds from low to high, or absent if there is none.
+func (c *checker) millis(n *node, path, key string, absent, low, high int) time.Duration {
+	return time.Duration(c.whole(n, path, key, absent, low, high)) * time.Millisecond
 }
 
 // known reports members that are not among keys, with mind.
@@ -246,24 +277,21 @@ func (c *checker) later(n *node, path string, keys ...string) {
 // secrets looks for credentials among the values. An adapter file must say where credentials
 // are kept, and must not contain them.
 func (c *checker) secrets(n *node, path string) {
-	switch n.kind {
-	case wire.String:
-		if clean.IsSecret(n.text) {
-			c.mind(SchemaEmbeddedCredential, path, "this looks like a credential; keep it in an environment variable", n.line)
+	if n.kind == wire.String && clean.IsSecret(n.text) {
+		c.mind(SchemaEmbeddedCredential, path, "this looks like a credential; keep it in an environment variable", n.line)
+	}
+	// A path is made only where it may be needed.
+	worth := func(v *node) bool {
+		return v.kind > wire.String || v.kind == wire.String && clean.MayHaveSecret(v.text)
+	}
+	for i, v := range n.list {
+		if worth(v) {
+			c.secrets(v, index(path, i))
 		}
-	case wire.Array:
-		for i, v := range n.list {
-			if v.kind >= wire.String {
-				if v.kind > wire.String || clean.MayHaveSecret(v.text) {
-					c.secrets(v, index(path, i))
-				}
-			}
-		}
-	case wire.Object:
-		for _, f := range n.fields {
-			if f.val.kind > wire.String || f.val.kind == wire.String && clean.MayHaveSecret(f.val.text) {
-				c.secrets(f.val, join(path, f.key))
-			}
+	}
+	for _, f := range n.fields {
+		if worth(f.val) {
+			c.secrets(f.val, join(path, f.key))
 		}
 	}
 }

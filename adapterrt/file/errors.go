@@ -40,12 +40,7 @@ func (c *checker) errorRules(in *node, path string) (rules []ErrorRule) {
 		c.wrong(SchemaInvalidValue, whole, "too many rules", "up to 200", n, 0)
 		return nil
 	}
-	for i, e := range n.list {
-		at := index(whole, i)
-		if e.kind != wire.Object {
-			c.wrong(SchemaInvalidType, at, "a rule must be a map", "object", e, 0)
-			continue
-		}
+	for at, e := range c.maps(n, whole, "a rule") {
 		c.only(e, at, "status", "when", "code", "message", "hint")
 		r := ErrorRule{Status: c.whole(e, at, "status", 0, 200, 599), Code: c.str(e, at, "code")}
 		r.Message, r.Hint = clean.Text(c.str(e, at, "message"), 500), clean.Text(c.str(e, at, "hint"), 500)

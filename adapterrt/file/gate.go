@@ -41,20 +41,15 @@ func (c *checker) gates(n *node, path string, op *Operation) {
 		return
 	}
 	path += ".capability_gate"
-	list := []*node{v}
-	if v.kind == wire.Array {
-		list = v.list
-	}
-	for i, e := range list {
-		at := path
-		if v.kind == wire.Array {
-			at = index(path, i)
+	switch v.kind {
+	case wire.Array:
+		for at, e := range c.maps(v, path, "a gate") {
+			c.gate(e, at, op)
 		}
-		if e.kind != wire.Object {
-			c.wrong(SchemaInvalidType, at, "a gate must be a map", "object", e, 0)
-			continue
-		}
-		c.gate(e, at, op)
+	case wire.Object:
+		c.gate(v, path, op)
+	default:
+		c.wrong(SchemaInvalidType, path, "a gate must be a map", "object", v, 0)
 	}
 }
 
@@ -88,8 +83,8 @@ func (c *checker) gate(n *node, path string, op *Operation) {
 		c.wrong(SchemaInvalidValue, path+".error_code", "error_code is not valid", "snake_case", v, 0)
 	}
 	g.Deny = c.word(n, path, "on_unavailable", "allow", "deny") == "deny"
-	g.TTL = time.Duration(c.whole(n, path, "ttl_ms", 0, 0, 86_400_000)) * time.Millisecond
-	g.Timeout = time.Duration(c.whole(n, path, "timeout_ms", 2000, 1, 60_000)) * time.Millisecond
+	g.TTL = c.millis(n, path, "ttl_ms", 0, 0, 86_400_000)
+	g.Timeout = c.millis(n, path, "timeout_ms", 2000, 1, 60_000)
 	values := func(key string) (out []GateValue) {
 		m := c.get(n, path, key, wire.Object)
 		if m == nil {

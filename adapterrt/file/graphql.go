@@ -85,11 +85,7 @@ func (c *checker) graphqlVariables(n *node, path string, op *Operation) {
 	}
 	for _, i := range op.Placed[InVariables] {
 		p := op.Params[i]
-		line := n.line
-		if said := n.get("params").get(p.Name); said != nil {
-			line = said.line
-		}
-		check(p.Wire, path+".params."+p.Name, line)
+		check(p.Wire, path+".params."+p.Name, n.get("params").get(p.Name).lineOr(n.line))
 	}
 	if fixed := n.get("variables"); fixed != nil && fixed.kind == wire.Object {
 		for _, f := range fixed.fields {

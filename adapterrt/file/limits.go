@@ -66,7 +66,7 @@ func (c *checker) limits(n *node, at string) *Limits {
 	c.known(v, at, "requests_per_minute", "requests_per_hour", "requests_per_day", "concurrent_requests", "burst_limit", "api_limits", "quotas",
 		"max_wait_ms", "per")
 	l := &Limits{Source: v.JSON(nil), Concurrent: c.whole(v, at, "concurrent_requests", 0, 1, maxLimit)}
-	l.wait = time.Duration(c.whole(v, at, "max_wait_ms", -1, 0, longestWait)) * time.Millisecond
+	l.wait = c.millis(v, at, "max_wait_ms", -1, 0, longestWait)
 	l.Shared = c.word(v, at, "per", "caller", "adapter") == "adapter"
 	burst := c.whole(v, at, "burst_limit", 0, 1, maxLimit)
 	for _, word := range [...]string{"minute", "hour", "day"} {
@@ -76,8 +76,8 @@ func (c *checker) limits(n *node, at string) *Limits {
 		}
 	}
 	if list := c.get(v, at, "api_limits", wire.Array); list != nil {
-		for i, e := range list.list {
-			c.apiLimit(e, index(at+".api_limits", i), l)
+		for at, e := range c.maps(list, at+".api_limits", "a limit") {
+			c.apiLimit(e, at, l)
 		}
 	}
 	if q := c.get(v, at, "quotas", wire.Object); q != nil {
@@ -87,13 +87,9 @@ func (c *checker) limits(n *node, at string) *Limits {
 }
 
 func (c *checker) apiLimit(n *node, at string, l *Limits) {
-	if n.kind != wire.Object {
-		c.wrong(SchemaInvalidType, at, "a limit must be a map", "object", n, 0)
-		return
-	}
 	c.known(n, at, "scope", "endpoint", "category", "limit", "window", "remaining_header", "reset_header")
 	r := Limit{Limit: c.whole(n, at, "limit", 0, 1, maxLimit), Remaining: c.str(n, at, "remaining_header"), Reset: c.str(n, at, "reset_header")}
-	if r.Limit == 0 && n.get("limit") == nil {
+	if !n.has("limit") {
 		c.wrong(SchemaMissingField, at+".limit", "limit is required", "integer", nil, n.line)
 	}
 	r.Word = c.word(n, at, "window", "minute", "second", "hour", "day")
@@ -122,12 +118,7 @@ func (c *checker) quotas(n *node, at string, l *Limits) {
 	if !c.flag(n, at, "enabled", true) || list == nil {
 		return
 	}
-	for i, e := range list.list {
-		at := index(at+".limits", i)
-		if e.kind != wire.Object {
-			c.wrong(SchemaInvalidType, at, "a quota must be a map", "object", e, 0)
-			continue
-		}
+	for at, e := range c.maps(list, at+".limits", "a quota") {
 		c.known(e, at, "metric", "warn", "pause", "hard_stop")
 		metric, v := c.need(e, at, "metric", "Metric")
 		word := strings.TrimPrefix(strings.TrimPrefix(metric, "requests_per_"), "calls_per_")

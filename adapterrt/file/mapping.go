@@ -3,6 +3,7 @@ package file
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/dragoman-proxy/dragoman/adapterrt/clean"
@@ -131,11 +132,7 @@ func (m *Mapping) parts(s string) (Segment, error) {
 			return nil, fmt.Errorf("%q is not a parameter name", clean.FirstRunes(name, 60))
 		}
 		seg = append(seg, Part{Name: name, Param: -1})
-		known := false
-		for _, n := range m.Names {
-			known = known || n == name
-		}
-		if !known {
+		if !slices.Contains(m.Names, name) {
 			m.Names = append(m.Names, name)
 		}
 		s = after
@@ -151,11 +148,12 @@ func shared(s string, b []byte) string {
 }
 
 // isParamName: ^[A-Za-z][A-Za-z0-9_-]*$
-func isParamName(s string) bool {
+func isParamName(s string) bool { return isWord(s, "_-") && s[0]|0x20 >= 'a' }
+
+// isWord reports whether s consists of ASCII letters, digits and the ASCII characters in more, and is not empty.
+func isWord(s, more string) bool {
 	for i := range len(s) {
-		c := s[i]
-		letter := c|0x20 >= 'a' && c|0x20 <= 'z'
-		if !letter && (i == 0 || c != '_' && c != '-' && (c < '0' || c > '9')) {
+		if c := s[i]; (c|0x20 < 'a' || c|0x20 > 'z') && (c < '0' || c > '9') && strings.IndexByte(more, c) < 0 {
 			return false
 		}
 	}

@@ -5,7 +5,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"time"
 
 	"github.com/dragoman-proxy/dragoman/adapterrt/clean"
 	"github.com/dragoman-proxy/dragoman/translate/wire"
@@ -130,12 +129,12 @@ func (c *checker) operation(n *node, path string, category Category, a *Adapter)
 	c.gates(n, path, op)
 
 	op.Timeout = a.Target.Timeout
-	if n.get("timeout_ms") != nil {
-		op.Timeout = time.Duration(c.whole(n, path, "timeout_ms", 30_000, 1, 600_000)) * time.Millisecond
+	if n.has("timeout_ms") {
+		op.Timeout = c.millis(n, path, "timeout_ms", 30_000, 1, 600_000)
 	}
 	unsafe := c.flag(n, path, "non_idempotent", category == Execute)
 	if op.Mapping != nil {
-		op.Repeatable = !unsafe && (op.Mapping.Method == "GET" || n.get("non_idempotent") != nil)
+		op.Repeatable = !unsafe && (op.Mapping.Method == "GET" || n.has("non_idempotent"))
 	}
 	c.cacheRule(n, path, op)
 	op.Errors = slices.Concat(c.errorRules(n, path), a.errors)
@@ -234,11 +233,8 @@ func (c *checker) placement(path string, n *node, op *Operation, inBody map[int]
 		placeholder := slices.Contains(op.Mapping.Names, p.Name)
 		at := path + ".params." + p.Name + ".in"
 		said := n.get("params").get(p.Name)
-		line := 0
-		if said != nil {
-			line = said.line
-		}
-		declared := said.get("in") != nil
+		line := said.lineOr(0)
+		declared := said.has("in")
 		switch {
 		case placeholder && declared && p.Place != InPath:
 			c.wrong(SchemaInvalidValue, at, "a placeholder's parameter goes into the path", "path", said.get("in"), line)

@@ -41,7 +41,7 @@ func (c *checker) paging(n *node, path string, op *Operation) {
 	}
 	g.Max = c.whole(p, path, "max_limit", clampPage, 1, largestPage)
 	g.Limit = min(c.whole(p, path, "default_limit", defaultPage, 1, largestPage), g.Max)
-	if p.get("style") == nil {
+	if !p.has("style") {
 		c.wrong(SchemaMissingField, path+".style", "pagination style is required", "cursor, offset, page or link_header", nil, p.line)
 	}
 	if op.Category != Read {

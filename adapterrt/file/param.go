@@ -1,6 +1,7 @@
 package file
 
 import (
+	"cmp"
 	"fmt"
 	"regexp"
 	"slices"
@@ -64,8 +65,8 @@ func (c *checker) param(f field, path string, op *Operation) {
 		p.Wire = w
 	}
 	c.wirePath(n, path, p)
-	p.Place = Place(max(slices.Index(placeNames, c.word(n, path, "in", placeNames...)), 0))
-	p.Style = Style(max(slices.Index(styleNames, c.word(n, path, "style", styleNames...)), 0))
+	p.Place = Place(c.choice(n, path, "in", placeNames))
+	p.Style = Style(c.choice(n, path, "style", styleNames))
 	switch p.Style {
 	case styleDefault:
 		if p.Type == TypeArray {
@@ -87,7 +88,7 @@ func (c *checker) param(f field, path string, op *Operation) {
 			c.misfit(n, path, p)
 		}
 	}
-	p.Encode = Encoding(max(slices.Index(encodings, c.word(n, path, "encode", encodings...)), 0))
+	p.Encode = Encoding(c.choice(n, path, "encode", encodings))
 	c.filePart(n, path, p)
 	p.compile()
 	op.Params = append(op.Params, p)
@@ -130,16 +131,12 @@ func (c *checker) definition(n *node, path string, depth int, d *Definition) boo
 	if v == nil {
 		return false
 	}
-	found := false
-	for t, name := range typeNames {
-		if name == s {
-			d.Type, found = ParamType(t), true
-		}
-	}
-	if !found {
+	t := slices.Index(typeNames[:], s)
+	if t < 0 {
 		c.wrong(SchemaInvalidValue, path+".type", "Parameter type is unknown", strings.Join(typeNames[:], ", "), v, 0)
 		return false
 	}
+	d.Type = ParamType(t)
 	c.alsoTypes(n, path, d)
 	d.Description = clean.Text(c.str(n, path, "description"), descriptionRunes)
 	d.Format = clean.Text(c.str(n, path, "format"), 100)
@@ -390,7 +387,7 @@ func TypeOf(raw []byte) string {
 // Constraint checks raw, a value of the right type, against the other constraints of d. It
 // returns nil if raw meets them, otherwise the first that it does not meet.
 func (d *Definition) Constraint(raw []byte) *Mismatch {
-	if len(d.Enum) > 0 && !d.allowed(raw) {
+	if len(d.Enum) > 0 && !slices.ContainsFunc(d.Enum, func(e EnumValue) bool { return e.equal(raw) }) {
 		limit := []byte{'['}
 		for i, e := range d.Enum {
 			if i > 0 {
@@ -480,15 +477,6 @@ func (d *Definition) wording(s []byte) *Mismatch {
 	return nil
 }
 
-func (d *Definition) allowed(raw []byte) bool {
-	for i := range d.Enum {
-		if d.Enum[i].equal(raw) {
-			return true
-		}
-	}
-	return false
-}
-
 // equal compares by value: strings without their escapes, and numbers by their value.
 func (e *EnumValue) equal(raw []byte) bool {
 	switch k := wire.KindOf(raw); {
@@ -506,11 +494,8 @@ func (e *EnumValue) equal(raw []byte) bool {
 func CompareNumbers(a, b []byte) int {
 	x, _ := strconv.ParseFloat(string(a), 64) // out of range is infinite, which compares correctly
 	y, _ := strconv.ParseFloat(string(b), 64)
-	if x < y {
-		return -1
-	}
-	if x > y {
-		return 1
+	if c := cmp.Compare(x, y); c != 0 {
+		return c
 	}
 	var bufA, bufB [64]byte
 	p, ok1 := wire.AppendInteger(bufA[:0], a)

@@ -2,9 +2,8 @@ package file
 
 import (
 	"fmt"
+	"slices"
 	"strconv"
-
-	"github.com/dragoman-proxy/dragoman/translate/wire"
 )
 
 // Severity is the severity of a [Problem].
@@ -85,22 +84,5 @@ func (e *LoadError) Error() string {
 
 // HasError reports whether one of the problems is an Error.
 func HasError(problems []Problem) bool {
-	for _, p := range problems {
-		if p.Severity == Error {
-			return true
-		}
-	}
-	return false
-}
-
-// JSON returns the problem as a JSON object.
-func (p Problem) JSON() []byte {
-	o := wire.Members(nil).Str("path", p.Path).Str("message", p.Message)
-	if p.Expected != "" {
-		o = o.Str("expected", p.Expected)
-	}
-	if p.Received != "" {
-		o = o.Str("received", p.Received)
-	}
-	return o.Str("code", p.Code).Str("severity", string(p.Severity)).Str("file", p.File).Int("line", int64(p.Line)).End()
+	return slices.ContainsFunc(problems, func(p Problem) bool { return p.Severity == Error })
 }

@@ -133,10 +133,8 @@ func (c *checker) danger(n *node, path string, op *Operation) {
 	if foreign {
 		d.Confirm, op.Adapter.DeclaresDanger = true, true
 	}
-	for _, key := range [...]string{"danger_level", "danger", "requires_confirmation"} {
-		if v := n.get(key); v != nil && v.kind != wire.Null {
-			d.Declared, op.Adapter.DeclaresDanger = true, true
-		}
+	if slices.ContainsFunc([]string{"danger_level", "danger", "requires_confirmation"}, n.has) {
+		d.Declared, op.Adapter.DeclaresDanger = true, true
 	}
 	if l := max(flat, nested); l >= 0 {
 		d.Level = DangerLevel(l)

@@ -14,12 +14,7 @@ func (c *checker) types(root *node, a *Adapter) {
 	if n == nil {
 		return
 	}
-	for i, e := range n.list {
-		path := index("types", i)
-		if e.kind != wire.Object {
-			c.wrong(SchemaInvalidType, path, "a type must be a map", "object", e, 0)
-			continue
-		}
+	for path, e := range c.maps(n, "types", "a type") {
 		c.known(e, path, "name", "kind", "description", "values", "fields", "members")
 		t := DeclaredType{Description: clean.Text(c.str(e, path, "description"), descriptionRunes)}
 		var v *node
@@ -63,12 +58,7 @@ func (c *checker) typeFields(n *node, path string) (out []byte) {
 		c.missing(n, path, "fields", "fields", n.get("fields"))
 		return nil
 	}
-	for i, f := range list.list {
-		at := index(path+".fields", i)
-		if f.kind != wire.Object {
-			c.wrong(SchemaInvalidType, at, "a field must be a map", "object", f, 0)
-			continue
-		}
+	for at, f := range c.maps(list, path+".fields", "a field") {
 		c.known(f, at, "name", "type", "required", "description")
 		name, _ := c.need(f, at, "name", "Field name")
 		typ, _ := c.need(f, at, "type", "Field type")

@@ -9,7 +9,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"time"
 	"unicode/utf8"
 
 	"github.com/dragoman-proxy/dragoman/adapterrt/clean"
@@ -138,16 +137,13 @@ func (c *checker) target(root *node, t *Target) {
 		"timeout_ms", "retries", "retry_delay_ms", "redirects")
 	c.base(n, t)
 	c.plugin(n, "transport", "Transport", []string{"http"}, []string{"websocket", "serial", "native"})
-	switch c.plugin(n, "protocol", "Protocol", []string{"rest", "graphql"}, []string{"jsonrpc", "grpc", "custom"}) {
-	case "graphql":
-		t.graphql = true
-	}
+	t.graphql = c.plugin(n, "protocol", "Protocol", []string{"rest", "graphql"}, []string{"jsonrpc", "grpc", "custom"}) == "graphql"
 	t.Form = c.plugin(n, "serialization", "Serialization", []string{"json", "form"}, []string{"xml", "protobuf", "msgpack", "multipart"}) == "form"
 	t.Headers = c.headers(n, "target")
-	t.Timeout = time.Duration(c.whole(n, "target", "timeout_ms", 30_000, 1, 600_000)) * time.Millisecond
+	t.Timeout = c.millis(n, "target", "timeout_ms", 30_000, 1, 600_000)
 	t.Redirects = c.redirects(n)
 	t.Retries = c.whole(n, "target", "retries", 0, 0, 10)
-	t.Delay = time.Duration(c.whole(n, "target", "retry_delay_ms", 1000, 0, 60_000)) * time.Millisecond
+	t.Delay = c.millis(n, "target", "retry_delay_ms", 1000, 0, 60_000)
 }
 
 // plugin reads the member key of the target, which must be one of have. later are values of
@@ -188,7 +184,7 @@ func (c *checker) base(n *node, t *Target) {
 			return
 		case s != "":
 			// A problem does not show the text, because it may be something else, such as a secret.
-			c.baseURL(s, "target."+key, &node{kind: wire.Object, line: v.line}, t)
+			c.baseURL(s, "target."+key, v.hidden(), t)
 			t.Outside = true
 			return
 		case n.get("base_url") == nil:
@@ -233,7 +229,7 @@ func (c *checker) baseURL(s, path string, v *node, t *Target) {
 	case u.Scheme != "https" && u.Scheme != "http":
 		bad("base_url must be https", "https://…")
 	case u.User != nil:
-		v = &node{kind: wire.Object, line: v.line} // the text may contain a password, so a problem must not show it
+		v = v.hidden() // the text may contain a password
 		bad("base_url must not hold user information", "no user:password@")
 	case strings.ContainsAny(s, "?#"):
 		bad("base_url must not hold a query or fragment", "no ? and no #")
@@ -258,15 +254,7 @@ func isHost(h string) bool {
 		a, err := netip.ParseAddr(h)
 		return err == nil && a.Zone() == ""
 	}
-	for i := range len(h) {
-		c := h[i]
-		if c|0x20 < 'a' || c|0x20 > 'z' {
-			if (c < '0' || c > '9') && c != '-' && c != '.' && c != '_' {
-				return false
-			}
-		}
-	}
-	return len(h) <= 253
+	return isWord(h, "-._") && len(h) <= 253
 }
 
 func isPort(u *url.URL) bool {
@@ -310,15 +298,7 @@ func IsForbiddenHeader(name string) bool {
 
 // IsToken reports whether s is a token as HTTP defines it for the names of headers:
 // https://www.rfc-editor.org/rfc/rfc9110#section-5.6.2
-func IsToken(s string) bool {
-	for i := range len(s) {
-		c := s[i]
-		if (c|0x20 < 'a' || c|0x20 > 'z') && (c < '0' || c > '9') && !strings.ContainsRune("!#$%&'*+-.^_`|~", rune(c)) || c >= 0x80 {
-			return false
-		}
-	}
-	return s != ""
-}
+func IsToken(s string) bool { return isWord(s, "!#$%&'*+-.^_`|~") }
 
 // IsHeaderValue reports whether v has no control characters, with which it could start another
 // header.
@@ -376,7 +356,7 @@ func (c *checker) templates(n *node, path string) {
 		return
 	}
 	if n.kind == wire.String && strings.Contains(n.text, "${") {
-		c.wrong(SchemaInvalidValue, path, "${…} is not replaced here", "base_url_env, headers_env, or a key of auth that ends in _env", &node{kind: wire.Object, line: n.line}, n.line)
+		c.wrong(SchemaInvalidValue, path, "${…} is not replaced here", "base_url_env, headers_env, or a key of auth that ends in _env", n.hidden(), n.line)
 	}
 	for i, e := range n.list {
 		c.templates(e, index(path, i))

@@ -82,6 +82,12 @@ func (n *node) get(key string) *node {
 	return nil
 }
 
+// has reports whether n has a member of that key that is not null.
+func (n *node) has(key string) bool {
+	v := n.get(key)
+	return v != nil && v.kind != wire.Null
+}
+
 // yamlError is a mistake on one line.
 type yamlError struct {
 	line int

@@ -16,7 +16,7 @@ func (m *mapper) answer() {
 		any = any || a.status[0] == '2'
 		redirects = redirects || a.status[0] == '3' && a.status != "304"
 		for _, c := range a.content {
-			if a.status[0] == '2' && !slices.Contains(kinds, c.kind) {
+			if a.status[0] == '2' {
 				kinds = append(kinds, c.kind)
 			}
 		}
@@ -30,6 +30,7 @@ func (m *mapper) answer() {
 			}
 		}
 	}
+	kinds = distinct(kinds, itself)
 	if redirects && !any {
 		m.find(Weaker, "it answers with a redirect", "set target.redirects, if the file is wanted")
 	}

@@ -1,6 +1,7 @@
 package openapi
 
 import (
+	"cmp"
 	"slices"
 	"strings"
 
@@ -76,7 +77,7 @@ func (m *mapper) body() {
 		if r.as = "bytes"; c.kind != "application/octet-stream" && !strings.Contains(c.kind, "*") {
 			r.kind = c.kind
 		}
-		d := &definition{typ: "string", minLen: -1, maxLen: -1, description: first(prose(b.description, paramText-12), "The content") + ", as base64"}
+		d := &definition{typ: "string", minLen: -1, maxLen: -1, description: cmp.Or(prose(b.description, paramText-12), "The content") + ", as base64"}
 		m.wholeBody(b, d)
 		return
 	}
@@ -95,7 +96,7 @@ func texts(list []*node) (out []*node) {
 // wholeBody adds the parameter whose value is the whole body.
 func (m *mapper) wholeBody(b *rawBody, d *definition) {
 	if d.description == "" {
-		d.description = first(prose(b.description, paramText), "The whole body")
+		d.description = cmp.Or(prose(b.description, paramText), "The whole body")
 	}
 	m.add(&param{in: "body", wire: "body", required: b.required, definition: d})
 	m.op.request.from = m.op.params[len(m.op.params)-1].name
@@ -126,21 +127,22 @@ func (m *mapper) bodyMembers(b *rawBody, c media, s *shape, set func(p *param)) 
 	for _, key := range s.unchecked {
 		m.weak(key + " is not checked")
 	}
-	required := s.required
-	if !b.required && len(required) > 0 {
+	names := s.required
+	if !b.required && len(names) > 0 {
 		m.weak("members that are required in an optional body are not required")
-		required = nil
+		names = nil
 	}
+	required, needs := setOf(names, itself), setOf(s.needs, itself)
 	props := slices.Clone(s.props)
 	slices.SortStableFunc(props, func(x, y member) int { // the required ones first
-		return order(slices.Contains(required, x.name)) - order(slices.Contains(required, y.name))
+		return order(required[x.name]) - order(required[y.name])
 	})
 	any := false
 	for _, e := range props {
 		if m.isReadOnly(e.schema) {
 			continue
 		}
-		p := &param{in: "body", wire: e.name, required: slices.Contains(required, e.name), needed: b.required && slices.Contains(s.needs, e.name)}
+		p := &param{in: "body", wire: e.name, required: required[e.name], needed: b.required && needs[e.name]}
 		m.describing = paramText
 		p.definition = m.define(e.schema, 0, 0)
 		for _, whole := range append(slices.Clone(c.examples), s.examples...) {
@@ -153,8 +155,9 @@ func (m *mapper) bodyMembers(b *rawBody, c media, s *shape, set func(p *param)) 
 		m.add(p)
 		any = any || p.required
 	}
-	for _, name := range required {
-		if !slices.ContainsFunc(s.props, func(e member) bool { return e.name == name }) {
+	described := setOf(props, func(e member) string { return e.name })
+	for _, name := range names {
+		if !described[name] {
 			m.add(&param{in: "body", wire: name, required: true, definition: m.definition(&shape{}, 0, 0)})
 			any = true
 		}

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"unicode/utf8"
 
 	"github.com/dragoman-proxy/dragoman/adapterrt/clean"
 	"github.com/dragoman-proxy/dragoman/adapterrt/file"
@@ -175,18 +176,16 @@ func (m *mapper) values(d *definition, s *shape, mixed bool) {
 		if d.typ == "string" && v.kind < wire.String && v.kind > wire.Null { // 1.0 in YAML, without quotes
 			v, fits = text(v.text), true
 		}
-		switch {
-		case !fits:
-			odd = true
-		case !slices.ContainsFunc(out, v.equal):
+		if fits {
 			out = append(out, v)
+		} else {
+			odd = true
 		}
 	}
-	if d.typ != "string" && len(out) > 1 {
-		out = distinct(out)
-	}
+	out = distinct(out, (*node).number)
 	if d.typ == "string" {
-		out = slices.DeleteFunc(out, func(v *node) bool { return !d.textFits(v.text) })
+		fits := d.textLimit()
+		out = slices.DeleteFunc(out, func(v *node) bool { return !fits(v.text) })
 	}
 	if odd || len(out) > maxEnum || len(out) == 0 {
 		m.weak("the list of values is not checked")
@@ -195,24 +194,13 @@ func (m *mapper) values(d *definition, s *shape, mixed bool) {
 	d.enum = out
 }
 
-// textFits reports whether a text meets the limits of its length and its pattern.
-func (d *definition) textFits(s string) bool {
-	n := len([]rune(s))
-	if d.minLen >= 0 && n < d.minLen || d.maxLen >= 0 && n > d.maxLen {
-		return false
+// textLimit returns a function that reports whether a text meets the limits of its length and its pattern.
+func (d *definition) textLimit() func(string) bool {
+	pattern := regexp.MustCompile(d.pattern) // without one, it matches every text
+	return func(s string) bool {
+		n := utf8.RuneCountInString(s)
+		return n >= d.minLen && (d.maxLen < 0 || n <= d.maxLen) && pattern.MatchString(s)
 	}
-	return d.pattern == "" || regexp.MustCompile(d.pattern).MatchString(s)
-}
-
-// distinct leaves out numbers that are equal, such as 1 and 1.0.
-func distinct(list []*node) (out []*node) {
-	for _, v := range list {
-		x, _ := strconv.ParseFloat(v.text, 64)
-		if !slices.ContainsFunc(out, func(o *node) bool { y, _ := strconv.ParseFloat(o.text, 64); return x == y }) {
-			out = append(out, v)
-		}
-	}
-	return out
 }
 
 // objectMembers describes the members of an object, up to m.levels objects deep.
@@ -228,8 +216,8 @@ func (m *mapper) objectMembers(d *definition, s *shape, depth int) {
 		return
 	}
 	left := 0
+	required, needs := setOf(s.required, itself), setOf(s.needs, itself)
 	for _, p := range s.props {
-		required := slices.Contains(s.required, p.name)
 		if len(d.props) == maxProps || m.members > 20*maxMembers {
 			left++
 			continue
@@ -243,18 +231,18 @@ func (m *mapper) objectMembers(d *definition, s *shape, depth int) {
 			m.members--
 			continue
 		}
-		if !required {
-			e.also = without(e.also, "null") // null passes for an optional member
+		if !required[p.name] {
+			e.also = withoutNull(e.also) // null passes for an optional member
 		}
-		d.props = append(d.props, property{p.name, required, required || slices.Contains(s.needs, p.name), e})
+		d.props = append(d.props, property{p.name, required[p.name], required[p.name] || needs[p.name], e})
 	}
 	if left > 0 {
 		m.weak("members beyond 200, or with names that are not visible, are not described")
 	}
 }
 
-func without(list []string, word string) []string {
-	return slices.DeleteFunc(slices.Clone(list), func(s string) bool { return s == word })
+func withoutNull(types []string) []string {
+	return slices.DeleteFunc(slices.Clone(types), func(t string) bool { return t == "null" })
 }
 
 // isReadOnly reports whether a member is only in answers.

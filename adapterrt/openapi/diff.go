@@ -44,10 +44,7 @@ func Diff(data []byte, a *file.Adapter, d *Document, insecure []string) ([]Chang
 		return nil, err
 	}
 	c := &comparison{}
-	recorded := map[string]recorded{}
-	for _, r := range o.operations {
-		recorded[place(r.key)] = r
-	}
+	recorded := o.operations
 	if o.there && o.baseURL != fresh.url && o.options.Server == "" && a.Target.BaseURL != fresh.url {
 		c.add("server", true, "the server is %s, the file has %s", quoted(fresh.url), quoted(a.Target.BaseURL))
 	}
@@ -395,13 +392,6 @@ func bound(b *file.Bound) string {
 		return ""
 	}
 	return string(b.Raw)
-}
-
-func lengthText(n int) string {
-	if n < 0 {
-		return ""
-	}
-	return fmt.Sprint(n)
 }
 
 // limit compares a bound. sign is 1 if a greater bound allows less.

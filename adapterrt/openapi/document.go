@@ -54,7 +54,6 @@ type rawOperation struct {
 
 // rawParam is a parameter in a path, query, header or cookie.
 type rawParam struct {
-	node        *node
 	name, in    string
 	description string
 	required    bool
@@ -67,7 +66,6 @@ type rawParam struct {
 }
 
 type rawBody struct {
-	node        *node
 	required    bool
 	description string
 	content     []media
@@ -88,9 +86,7 @@ type rawAnswer struct {
 }
 
 // success reports whether the answer is one of the statuses 2xx or 3xx.
-func (a *rawAnswer) success() bool {
-	return a.status != "" && (a.status[0] == '2' || a.status[0] == '3')
-}
+func (a *rawAnswer) success() bool { return a.status[0] == '2' || a.status[0] == '3' }
 
 // methods are the methods of operations, in the order in which an object with all of them is
 // read. The last three have no place in an adapter.
@@ -198,15 +194,13 @@ func (d *Document) operation(method, path string, item, n *node) *rawOperation {
 		op.security = d.root.get("security")
 	}
 	var params []*node
-	for _, list := range [...][]*node{n.list("parameters"), item.list("parameters")} {
-		for _, p := range list {
-			p = d.resolved(p)
-			same := func(o *node) bool { return o.str("name") == p.str("name") && o.str("in") == p.str("in") }
-			if p.is(wire.Object) && !slices.ContainsFunc(params, same) { // an operation's parameter replaces that of its path
-				params = append(params, p)
-			}
+	for _, p := range slices.Concat(n.list("parameters"), item.list("parameters")) {
+		if p = d.resolved(p); p.is(wire.Object) {
+			params = append(params, p)
 		}
 	}
+	// An operation's parameter replaces that of its path.
+	params = distinct(params, func(p *node) [2]string { return [2]string{p.str("name"), p.str("in")} })
 	if d.swagger {
 		d.swaggerOperation(op, params)
 		return op
@@ -215,34 +209,41 @@ func (d *Document) operation(method, path string, item, n *node) *rawOperation {
 		op.params = append(op.params, d.parameter(p))
 	}
 	if b := d.resolved(n.get("requestBody")); b.is(wire.Object) {
-		op.body = &rawBody{node: b, required: b.flag("required"), description: b.str("description"), content: d.content(b.get("content"))}
+		op.body = &rawBody{required: b.flag("required"), description: b.str("description"), content: d.content(b.get("content"))}
 	}
-	if r := n.get("responses"); r.is(wire.Object) {
-		for i, status := range r.keys {
-			a := d.resolved(r.kids[i])
-			if !a.is(wire.Object) {
-				continue
-			}
-			answer := &rawAnswer{status: status, content: d.content(a.get("content"))}
-			if h := a.get("headers"); h.is(wire.Object) {
-				for _, name := range h.keys {
-					answer.headers = append(answer.headers, strings.ToLower(name))
-				}
-			}
-			op.answers = append(op.answers, answer)
-		}
-	}
+	d.readAnswers(op, func(_ string, a *node) []media { return d.content(a.get("content")) })
 	if op.servers = n.list("servers"); op.servers == nil {
 		op.servers = item.list("servers")
 	}
 	return op
 }
 
+// readAnswers reads the answers of an operation. content returns the representations of one.
+func (d *Document) readAnswers(op *rawOperation, content func(status string, a *node) []media) {
+	r := op.node.get("responses")
+	if !r.is(wire.Object) {
+		return
+	}
+	for i, status := range r.keys {
+		a := d.resolved(r.kids[i])
+		if status == "" || !a.is(wire.Object) {
+			continue
+		}
+		answer := &rawAnswer{status: status, content: content(status, a)}
+		if h := a.get("headers"); h.is(wire.Object) {
+			for _, name := range h.keys {
+				answer.headers = append(answer.headers, strings.ToLower(name))
+			}
+		}
+		op.answers = append(op.answers, answer)
+	}
+}
+
 // parameter reads a parameter of OpenAPI 3, with the defaults of its style:
 // https://spec.openapis.org/oas/v3.1.0#fixed-fields-for-use-with-schema
 func (d *Document) parameter(p *node) *rawParam {
 	r := &rawParam{
-		node: p, name: p.str("name"), in: p.str("in"), description: p.str("description"), required: p.flag("required"),
+		name: p.str("name"), in: p.str("in"), description: p.str("description"), required: p.flag("required"),
 		schema: p.get("schema"), style: p.str("style"), reserved: p.flag("allowReserved"), examples: d.examples(p),
 	}
 	if r.style == "" {

@@ -141,3 +141,30 @@ func TestLargeDocuments(t *testing.T) {
 		})
 	}
 }
+
+// TestLinesThatNoExampleCanHold checks that a body with a line that would end an example, or begin a section of it, makes
+// no example: the file would have mistakes.
+func TestLinesThatNoExampleCanHold(t *testing.T) {
+	const text = `{"openapi":"3.0.0","info":{"title":"Text","version":"1"},"servers":[{"url":"https://h.example.com"}],"paths":{"/x":{"post":{
+		"requestBody":{"required":true,"content":{"text/plain":{"schema":{"type":"string"}}}},"responses":{"200":{"description":"x"}}}}}}`
+	d, err := openapi.Read("d", []byte(text), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	in, err := d.Import(openapi.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for body, fits := range map[string]bool{
+		`a\nb`:                     true,
+		"a\\n```\\nb":              false,
+		"a\\n-- want --\\nb":       false,
+		"a\\n-- receives --\\n204": false,
+	} {
+		draft := adapterrt.Draft{Request: `{"operation":"` + in.Files[0].Drafts[0].Operation + `","params":{"body":"` + body + `"}}`, Receives: "204"}
+		made, problems := adapterrt.Illustrate("text-adapter.md", in.Files[0].Front(), &adapterrt.Options{}, []adapterrt.Draft{draft})
+		if len(made) != 1 || (made[0].Fault == "") != fits {
+			t.Errorf("%s: %+v %v", body, made, problems)
+		}
+	}
+}

@@ -71,7 +71,7 @@ func (d *Document) propose(op *operation) {
 // jsonAnswer returns the form of the first answer that succeeds, or nil.
 func (m *mapper) jsonAnswer() *shape {
 	for _, a := range m.raw.answers {
-		if a.status == "" || a.status[0] != '2' && a.status != "default" {
+		if a.status[0] != '2' && a.status != "default" {
 			continue
 		}
 		for _, c := range a.content {
@@ -155,7 +155,7 @@ func (m *mapper) paths(s *shape) (paths []string, all bool) {
 // of these one with a usual name. It is "" if there is none.
 func (m *mapper) nameOf(s *shape) string {
 	plain, _, _ := m.plain(s)
-	required := common(plain, s.required)
+	required := common(plain, s.required, itself)
 	for _, list := range [...][]string{required, plain} {
 		for _, name := range naming {
 			if slices.Contains(list, name) {

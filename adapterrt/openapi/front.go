@@ -126,11 +126,10 @@ func (f *front) topLevel(key string) int {
 // hash returns a short hash of an operation in a file, without its name. The order of members
 // and how they are written do not change it.
 func hash(n *node) string {
-	h := sha256.New()
 	var b bytes.Buffer
 	canonical(&b, n, true)
-	h.Write(b.Bytes())
-	return hex.EncodeToString(h.Sum(nil)[:4])
+	sum := sha256.Sum256(b.Bytes())
+	return hex.EncodeToString(sum[:4])
 }
 
 func canonical(b *bytes.Buffer, n *node, top bool) {
@@ -168,11 +167,11 @@ type origin struct {
 	digest     string
 	baseURL    string
 	options    Options
-	operations []recorded
+	operations map[string]recorded // by place
 }
 
 // recorded is an operation as it was imported.
-type recorded struct{ key, name, hash string }
+type recorded struct{ name, hash string }
 
 func (f *front) origin() (o origin) {
 	n := f.root.get("x-source")
@@ -191,10 +190,11 @@ func (f *front) origin() (o origin) {
 			o.options.ServerVars[key] = v.kids[i].text
 		}
 	}
+	o.operations = map[string]recorded{}
 	if ops := n.get("operations"); ops.is(wire.Object) {
 		for i, key := range ops.keys {
 			name, hash, _ := strings.Cut(ops.kids[i].text, " ")
-			o.operations = append(o.operations, recorded{key, name, hash})
+			o.operations[place(key)] = recorded{name, hash}
 		}
 	}
 	return o

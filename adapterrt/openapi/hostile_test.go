@@ -223,3 +223,79 @@ func TestExternalReferences(t *testing.T) {
 		}
 	}
 }
+
+// TestLongLists checks that an import ends, whatever list of a document is long. A loop over a list within a loop over it
+// would need minutes for each of these.
+func TestLongLists(t *testing.T) {
+	const n = 100_000
+	list := func(element string) string {
+		var b strings.Builder
+		for i := range n {
+			if i > 0 {
+				b.WriteByte(',')
+			}
+			b.WriteString(strings.ReplaceAll(element, "#", fmt.Sprint(i)))
+		}
+		return b.String()
+	}
+	words := list(`"v#"`)
+	document := func(paths string) string {
+		return `{"openapi":"3.0.0","info":{"title":"Long lists","version":"1"},"servers":[{"url":"https://h.example.com"}],"paths":{` + paths + `}}`
+	}
+	body := func(schema string) string {
+		return document(`"/x":{"post":{"requestBody":{"required":true,"content":{"application/json":{"schema":` + schema + `}}},"responses":{"200":{"description":"x"}}}}`)
+	}
+	member := func(schema string) string { return body(`{"type":"object","properties":{"a":` + schema + `}}`) }
+	for name, text := range map[string]string{
+		"enum":                   member(`{"type":"string","enum":[` + words + `]}`),
+		"enum with a pattern":    member(`{"type":"string","pattern":"^v[0-9]{1,9}$","enum":[` + words + `]}`),
+		"numbers":                member(`{"type":"integer","enum":[` + list("#") + `]}`),
+		"enums of allOf":         member(`{"allOf":[{"enum":[` + words + `]},{"enum":[` + words + `]}]}`),
+		"consts of oneOf":        member(`{"oneOf":[` + list(`{"const":"v#"}`) + `]}`),
+		"objects of oneOf":       body(`{"oneOf":[` + list(`{"type":"object","properties":{"v#":{"type":"string"}},"required":["v#"]}`) + `]}`),
+		"mapping":                body(`{"type":"object","properties":{"k":{"type":"string"}},"discriminator":{"propertyName":"k","mapping":{` + list(`"v#":"x"`) + `}}}`),
+		"required":               body(`{"type":"object","required":[` + words + `],"properties":{` + list(`"v#":{"type":"string"}`) + `}}`),
+		"required inside":        member(`{"type":"object","required":[` + words + `],"properties":{` + list(`"v#":{"type":"string"}`) + `}}`),
+		"required without types": body(`{"allOf":[{"required":[` + words + `]},{"type":"object","properties":{"a":{"type":"string"}},"required":[` + words + `]}]}`),
+		"parameters":             document(`"/x":{"get":{"parameters":[` + list(`{"name":"p#","in":"query","schema":{"type":"string"}}`) + `]}}`),
+		"placeholders":           document(`"/` + strings.ReplaceAll(list("{p#}"), ",", "/") + `":{"get":{}},"/y":{"get":{}}`),
+		"media types":            document(`"/x":{"get":{"responses":{"200":{"content":{` + list(`"a/v#":{}`) + `}}}}}`),
+		"merge key":              "openapi: 3.0.0\ninfo: {title: Long lists, version: '1'}\nservers: [{url: 'https://h.example.com'}]\nx-a: &a {" + list("v#: 1") + "}\nx-b: {<<: *a}\npaths: {/x: {get: {}}}\n",
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			d, err := openapi.Read("d", []byte(text), nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			in, err := d.Import(openapi.Options{Fields: true})
+			if err != nil || len(in.Files) != 1 {
+				t.Fatal(err, in)
+			}
+		})
+	}
+}
+
+// TestValuesOfEnums checks which values of an enum a file has.
+func TestValuesOfEnums(t *testing.T) {
+	for schema, want := range map[string]string{
+		"{type: boolean, enum: [true, false]}":                                  "[true, false]",
+		"{type: number, enum: [0.5, 5e-1, 1, 1.0]}":                             "[0.5, 1]",
+		"{type: integer, enum: [9007199254740992, 9007199254740993]}":           "[9007199254740992, 9007199254740993]",
+		"{type: string, enum: [a, b, a]}":                                       "[a, b]",
+		"{type: string, minLength: 2, maxLength: 3, enum: [é, éé, ééé, éééé]}":  `["éé", "ééé"]`,
+		"{allOf: [{enum: [a, b, c]}, {type: string, enum: [c, b, d]}]}":         "[b, c]",
+		"{oneOf: [{type: string, enum: [a, b]}, {type: string, enum: [b, c]}]}": "[a, b, c]",
+	} {
+		d, err := openapi.Read("d", []byte(document(post("{type: object, properties: {a: "+schema+"}}"), "")), nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, files := written(t, d, openapi.Options{})
+		for _, data := range files {
+			if !strings.Contains(string(data), "enum: "+want) {
+				t.Errorf("%s: no %s in\n%.600s", schema, want, data)
+			}
+		}
+	}
+}

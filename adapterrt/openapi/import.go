@@ -1,6 +1,7 @@
 package openapi
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"maps"
@@ -191,16 +192,11 @@ func groups(opt *Options, ops []*rawOperation) []*group {
 		key := op.group(opt.Split)
 		g := at[key]
 		if g == nil {
-			name := opt.Name + "-" + first(slug(key), "other")
+			name := opt.Name + "-" + cmp.Or(slug(key), "other")
 			if len(name) > 60 {
 				name = strings.Trim(name[:60], "-")
 			}
-			whole := name
-			for i := 2; taken[name]; i++ {
-				name = whole + "-" + strconv.Itoa(i)
-			}
-			taken[name] = true
-			g = &group{name: name, key: key}
+			g = &group{name: unique(taken, name, "-"), key: key}
 			if opt.Split == SplitTag {
 				g.tag = op.tag()
 			}
@@ -317,7 +313,7 @@ func nameAll(ops []*operation, tag string) {
 	for _, op := range ops {
 		count[brief(op)]++
 	}
-	n := names{taken: map[string]bool{}}
+	taken := map[string]bool{}
 	for _, op := range ops {
 		if b := brief(op); count[b] == 1 {
 			op.name = b
@@ -326,7 +322,7 @@ func nameAll(ops []*operation, tag string) {
 			op.name = shorten(op.name)
 			op.findings = append(op.findings, Finding{Class: Guessed, What: "its name was longer than 64 characters: words are left out", Do: "rename it, if you like"})
 		}
-		name := n.unique(op.name)
+		name := operationName(taken, op.name)
 		if name != op.name {
 			op.findings = append(op.findings, Finding{Class: Guessed, What: "another operation had the same name: it has a number", Do: "rename it, if you like"})
 		}
@@ -408,7 +404,7 @@ func (d *Document) write(opt *Options, g *group, t *target, ops []*operation) *F
 		}
 	}
 	f.front = y.String() + "---\n"
-	f.intro = "# " + first(d.Title, g.name)
+	f.intro = "# " + cmp.Or(d.Title, g.name)
 	if g.tag != "" {
 		f.intro += ": " + cell(short(g.tag))
 	}
@@ -434,7 +430,7 @@ func tagsOf(ops []*operation) (tags []string) {
 
 // describe returns the description of an adapter, of 10 to 200 characters.
 func (d *Document) describe(g *group) string {
-	title := first(d.Title, g.name)
+	title := cmp.Or(d.Title, g.name)
 	text := prose(d.about, operationText)
 	if !strings.HasPrefix(strings.ToLower(text), strings.ToLower(title)) {
 		text = strings.TrimSuffix(title+": "+text, ": ")
@@ -478,37 +474,27 @@ func (d *Document) source(opt *Options, g *group, t *target, ops []*operation) s
 	y.line(2, "version: %s", quote(d.Version))
 	y.line(2, "format: %s", quote(d.Format))
 	y.line(2, "sha256: %s", quote(d.Digest))
-	var s []pair
-	list := func(key string, values []string) {
-		if len(values) > 0 {
-			words := make([]string, len(values))
-			for i, v := range values {
-				words[i] = quote(v)
-			}
-			s = append(s, pair{key, "[" + strings.Join(words, ", ") + "]"})
-		}
+	var s pairs
+	if len(opt.Include) > 0 {
+		s.add("include", flowList(opt.Include, quote))
 	}
-	list("include", opt.Include)
-	list("exclude", opt.Exclude)
+	if len(opt.Exclude) > 0 {
+		s.add("exclude", flowList(opt.Exclude, quote))
+	}
 	if g.key != "" {
-		s = append(s, pair{"split", string(opt.Split)}, pair{"group", quote(g.key)})
+		s.add("split", string(opt.Split))
+		s.quoted("group", g.key)
 	}
-	if opt.Server != "" {
-		s = append(s, pair{"server", quote(opt.Server)})
-	}
+	s.quoted("server", opt.Server)
 	if len(opt.ServerVars) > 0 {
-		var vars []pair
+		var vars pairs
 		for _, k := range slices.Sorted(maps.Keys(opt.ServerVars)) {
-			vars = append(vars, pair{scalar(k), quote(opt.ServerVars[k])})
+			vars.add(scalar(k), quote(opt.ServerVars[k]))
 		}
-		s = append(s, pair{"server_vars", flowMap(vars)})
+		s.add("server_vars", flowMap(vars))
 	}
-	if opt.Deprecated {
-		s = append(s, pair{"deprecated", "true"})
-	}
-	if opt.Fields {
-		s = append(s, pair{"fields", "true"})
-	}
+	s.flag("deprecated", opt.Deprecated)
+	s.flag("fields", opt.Fields)
 	if s != nil {
 		y.line(2, "selection: %s", flowMap(s))
 	}
@@ -568,7 +554,7 @@ func (f *File) Front() []byte { return []byte(f.front) }
 func (f *File) Bytes(d *Document, examples []string) []byte {
 	var b strings.Builder
 	b.WriteString(f.front)
-	fmt.Fprintf(&b, "\n%s\n\nMade by `dragoman adapter import` of %s %s (%s), %s.\n", f.intro, first(cell(d.Title), "a document"), cell(d.Version), d.Format, plural(f.Operations, "operation"))
+	fmt.Fprintf(&b, "\n%s\n\nMade by `dragoman adapter import` of %s %s (%s), %s.\n", f.intro, cmp.Or(cell(d.Title), "a document"), cell(d.Version), d.Format, plural(f.Operations, "operation"))
 	if len(f.Findings) > 0 {
 		b.WriteString("\n## What did not fit\n\n" + legend)
 		table(&b, f.Findings)

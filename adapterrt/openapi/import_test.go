@@ -5,6 +5,7 @@ import (
 	"flag"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -81,5 +82,25 @@ func TestSwaggerIsLikeOpenAPI(t *testing.T) {
 	}
 	if d := cmp.Diff(operations("petstore3.yaml"), operations("petstore2.json")); d != "" {
 		t.Error(d)
+	}
+}
+
+// TestOperationsThatAuthenticateOtherwise checks that a file says so where no scheme can be used.
+func TestOperationsThatAuthenticateOtherwise(t *testing.T) {
+	const text = `{"openapi":"3.0.0","info":{"title":"Two ways","version":"1"},"servers":[{"url":"https://h.example.com"}],
+		"components":{"securitySchemes":{"odd":{"type":"http","scheme":"digest"},"key":{"type":"apiKey","in":"header","name":"X-Key"}}},
+		"paths":{"/a":{"get":{"security":[{"odd":[]}]},"put":{"security":[{"odd":[]}]}},"/b":{"get":{"security":[{"key":[]}]}}}}`
+	d, err := openapi.Read("d", []byte(text), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	in, err := d.Import(openapi.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{`its authentication is not supported: HTTP scheme "digest"`, "some operations authenticate in another way"} {
+		if !slices.ContainsFunc(in.Findings, func(f openapi.Finding) bool { return f.What == want }) {
+			t.Errorf("no finding %s in %v", want, in.Findings)
+		}
 	}
 }

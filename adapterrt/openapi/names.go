@@ -125,19 +125,23 @@ func shorten(name string) string {
 // reservedOperations are the names of operations that the format keeps for itself.
 var reservedOperations = []string{"introspect", "execute_agent", "record_execution_step", "complete_execution", "abort_execution", "confirm_operation", "verify_challenge"}
 
-// names gives every operation of a file a name of its own.
-type names struct{ taken map[string]bool }
-
-func (n *names) unique(name string) string {
+// operationName returns a name for an operation that no other one of its file has.
+func operationName(taken map[string]bool, name string) string {
 	if slices.Contains(reservedOperations, name) {
 		name += "_operation"
 	}
+	return unique(taken, name, "_")
+}
+
+// unique returns the name, or if it is taken the name with the first number that is free, behind
+// sep. That is no longer than names of adapters and operations may be.
+func unique(taken map[string]bool, name, sep string) string {
 	out := name
-	for i := 2; n.taken[out]; i++ {
-		suffix := "_" + strconv.Itoa(i)
-		out = strings.TrimRight(name[:min(len(name), maxOperationName-len(suffix))], "_") + suffix
+	for i := 2; taken[out]; i++ {
+		suffix := sep + strconv.Itoa(i)
+		out = strings.TrimRight(name[:min(len(name), maxOperationName-len(suffix))], sep) + suffix
 	}
-	n.taken[out] = true
+	taken[out] = true
 	return out
 }
 

@@ -132,7 +132,7 @@ func (m *mapper) parameterOf(names []string) *param {
 // the answer itself is the list.
 func (m *mapper) answerPages() (link bool, items, next, total string) {
 	for _, a := range m.raw.answers {
-		if a.status[:min(1, len(a.status))] != "2" {
+		if a.status[0] != '2' {
 			continue
 		}
 		link = slices.Contains(a.headers, "link")

@@ -1,6 +1,7 @@
 package openapi
 
 import (
+	"cmp"
 	"slices"
 	"strings"
 
@@ -18,7 +19,12 @@ var noParameters = []string{"accept", "content-type", "authorization"}
 // parameters maps the parameters outside of the body, and the path.
 func (m *mapper) parameters() {
 	names, prefixes := map[string]string{}, map[string]string{}
-	for _, name := range placeholders(m.raw.path) {
+	inPath := placeholders(m.raw.path)
+	if len(inPath) > maxParams {
+		m.drop("its path has more than 200 parameters", "")
+		return
+	}
+	for _, name := range inPath {
 		raw := m.pathParameter(name)
 		p := &param{in: "path", wire: raw.name, required: true}
 		m.describing = paramText
@@ -39,7 +45,7 @@ func (m *mapper) parameters() {
 			m.drop("path parameter "+quoted(name)+" is a list in the style "+raw.style, "")
 			return
 		}
-		p.also = without(p.also, "null")
+		p.also = withoutNull(p.also)
 		p.name = m.free(paramName(raw.name), "path")
 		p.wire = p.name // its place is the placeholder
 		names[name] = p.name
@@ -51,7 +57,7 @@ func (m *mapper) parameters() {
 	for _, raw := range m.raw.params {
 		switch raw.in {
 		case "path":
-			if !slices.ContainsFunc(placeholders(m.raw.path), func(s string) bool { return bare(s) == raw.name || s == raw.name }) {
+			if !slices.ContainsFunc(inPath, func(s string) bool { return bare(s) == raw.name || s == raw.name }) {
 				m.weak("path parameter " + quoted(raw.name) + " is not in the path, and is left out")
 			}
 		case "query":
@@ -84,9 +90,9 @@ func placeholders(path string) (out []string) {
 		_, after, found := strings.Cut(path, "{")
 		name, more, closed := strings.Cut(after, "}")
 		if !found || !closed {
-			return out
+			return distinct(out, itself)
 		}
-		if !slices.Contains(out, name) && !strings.Contains(name, "{") {
+		if !strings.Contains(name, "{") {
 			out = append(out, name)
 		}
 		path = more
@@ -109,7 +115,7 @@ func (m *mapper) pathParameter(name string) *rawParam {
 		}
 	}
 	m.weak("path parameter " + quoted(name) + " is not declared: any text is accepted")
-	return &rawParam{name: first(bare(name), "param"), in: "path", style: "simple", schema: object(m.raw.node, "type", text("string"))}
+	return &rawParam{name: cmp.Or(bare(name), "param"), in: "path", style: "simple", schema: object(m.raw.node, "type", text("string"))}
 }
 
 // parameterDefinition makes the definition of a parameter outside of the body.
@@ -127,18 +133,11 @@ func (m *mapper) parameterDefinition(raw *rawParam) *definition {
 // free returns a name that no other parameter of the operation has. place is put in front of
 // the name of the second one.
 func (m *mapper) free(name, place string) string {
-	taken := func(s string) bool {
-		return slices.ContainsFunc(m.op.params, func(p *param) bool { return p.name == s })
-	}
-	if !taken(name) {
+	taken := setOf(m.op.params, func(p *param) string { return p.name })
+	if !taken[name] {
 		return name
 	}
-	name = place + "_" + name
-	n := names{taken: map[string]bool{}}
-	for _, p := range m.op.params {
-		n.taken[p.name] = true
-	}
-	return n.unique(name)
+	return unique(taken, place+"_"+name, "_")
 }
 
 // add adds a parameter in a query, header or body.
@@ -154,7 +153,7 @@ func (m *mapper) add(p *param) {
 		return
 	}
 	if !p.required {
-		p.also = without(p.also, "null")
+		p.also = withoutNull(p.also)
 	}
 	p.name = m.free(paramName(p.wire), p.in)
 	m.op.params = append(m.op.params, p)

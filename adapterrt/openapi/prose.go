@@ -13,7 +13,6 @@ import (
 const (
 	operationText = 160
 	paramText     = 120
-	memberText    = 80
 )
 
 // codeMark takes the place of code while marks are removed. It is a character for private use,

@@ -1,6 +1,7 @@
 package openapi
 
 import (
+	"cmp"
 	"regexp/syntax"
 	"slices"
 	"strconv"
@@ -129,26 +130,18 @@ func (d *definition) invent(dst []byte, try, depth int) []byte {
 		}
 		return append(dst, ']')
 	case "object":
-		dst = append(dst, '{')
-		any := false
+		o := wire.Members(nil)
 		if d.props == nil && d.extra != nil && depth < 8 {
-			kind := d.extra.str("type")
-			e := &definition{typ: first(kind, "string"), minLen: -1, maxLen: -1}
-			dst = append(e.invent(append(dst, `"example":`...), try, depth+8), '}')
-			return dst
+			e := &definition{typ: cmp.Or(d.extra.str("type"), "string"), minLen: -1, maxLen: -1}
+			o = o.Raw("example", e.invent(nil, try, depth+8))
 		}
 		for i, p := range d.props {
 			if !p.needed && (i > 0 || slices.ContainsFunc(d.props, func(p property) bool { return p.needed })) {
 				continue // an object with no required member gets one
 			}
-			if any {
-				dst = append(dst, ',')
-			}
-			any = true
-			dst = append(wire.AppendQuoted(dst, p.name), ':')
-			dst = p.example(dst, try, depth+1)
+			o = o.Raw(p.name, p.example(nil, try, depth+1))
 		}
-		return append(dst, '}')
+		return append(dst, o.End()...)
 	}
 	s := samples[d.format]
 	if s == "" && d.pattern != "" {
@@ -250,7 +243,7 @@ func pick(class []rune) rune {
 // one of the right kind.
 func (d *Document) received(op *operation) string {
 	for _, a := range op.raw.answers {
-		if a.status == "" || a.status[0] != '2' {
+		if a.status[0] != '2' {
 			continue
 		}
 		status := a.status

@@ -1,6 +1,7 @@
 package openapi
 
 import (
+	"cmp"
 	"slices"
 	"strings"
 
@@ -27,14 +28,12 @@ type shape struct {
 	required    []string
 	needs       []string // members that one of several variants requires: examples have them
 	more        bool     // members that are not described are allowed
-	readOnly    bool
 	fallback    *node
 	examples    []*node
 	unchecked   []string // keywords that an adapter does not have
 	refs        []*node  // what it refers to
 	joined      bool     // it accepts more than its branches do
 	cut         bool     // it refers to itself, or is too large
-	file        bool     // its value is the content of a file
 }
 
 type member struct {
@@ -125,7 +124,7 @@ func (m *mapper) kindOf(n *node) []string {
 func (m *mapper) keywords(n *node) *shape {
 	s := &shape{
 		description: n.str("description"), format: n.str("format"), pattern: n.str("pattern"),
-		null: n.flag("nullable") || n.flag("x-nullable"), readOnly: n.flag("readOnly"), fallback: n.get("default"),
+		null: n.flag("nullable") || n.flag("x-nullable"), fallback: n.get("default"),
 		min: number(n, "minimum"), max: number(n, "maximum"), minLen: number(n, "minLength"), maxLen: number(n, "maxLength"),
 		required: n.strs("required"), more: true,
 	}
@@ -195,9 +194,10 @@ func (m *mapper) keywords(n *node) *shape {
 			if strings.HasSuffix(key, "Items") || strings.HasSuffix(key, "Properties") && key != "patternProperties" {
 				key = "the number of elements and members"
 			}
-			s.unchecked = union(s.unchecked, []string{key})
+			s.unchecked = append(s.unchecked, key)
 		}
 	}
+	s.unchecked = distinct(s.unchecked, itself)
 	if enc := n.str("contentEncoding"); n.str("contentMediaType") != "" && enc == "" && s.format == "" {
 		s.format = "binary"
 	}
@@ -240,15 +240,8 @@ func typesOf(values []*node) (types []string) {
 }
 
 func isWhole(s string) bool {
-	if len(s) > 0 && s[0] == '-' {
-		s = s[1:]
-	}
-	for i := range len(s) {
-		if s[i] < '0' || s[i] > '9' {
-			return false
-		}
-	}
-	return s != ""
+	digits := strings.TrimPrefix(s, "-")
+	return digits != "" && strings.Trim(digits, "0123456789") == ""
 }
 
 // untyped reports whether the shape says nothing about the type of values.
@@ -277,44 +270,35 @@ func both(a, b *shape) *shape {
 	if a.enum == nil {
 		s.enum = b.enum
 	} else if b.enum != nil {
-		var common []*node
-		for _, v := range a.enum {
-			if slices.ContainsFunc(b.enum, v.equal) {
-				common = append(common, v)
-			}
-		}
-		if common != nil {
-			s.enum = common
+		if values := common(a.enum, b.enum, (*node).string); values != nil {
+			s.enum = values
 		}
 	}
-	s.description, s.format, s.pattern = first(a.description, b.description), first(a.format, b.format), first(a.pattern, b.pattern)
+	s.description, s.format, s.pattern = cmp.Or(a.description, b.description), cmp.Or(a.format, b.format), cmp.Or(a.pattern, b.pattern)
 	if s.min == nil {
 		s.min, s.minOpen = b.min, b.minOpen
 	}
 	if s.max == nil {
 		s.max, s.maxOpen = b.max, b.maxOpen
 	}
-	s.minLen, s.maxLen, s.items, s.fallback = one(a.minLen, b.minLen), one(a.maxLen, b.maxLen), one(a.items, b.items), one(a.fallback, b.fallback)
-	s.extra = one(a.extra, b.extra)
-	s.props = withMembers(a.props, b.props, "allOf")
+	s.minLen, s.maxLen, s.items, s.fallback = cmp.Or(a.minLen, b.minLen), cmp.Or(a.maxLen, b.maxLen), cmp.Or(a.items, b.items), cmp.Or(a.fallback, b.fallback)
+	s.extra = cmp.Or(a.extra, b.extra)
+	s.props = withMembers("allOf", a.props, b.props)
 	s.required, s.needs = union(a.required, b.required), union(a.needs, b.needs)
-	s.more, s.readOnly, s.joined, s.cut = a.more && b.more, a.readOnly || b.readOnly, a.joined || b.joined, a.cut || b.cut
+	s.more, s.joined, s.cut = a.more && b.more, a.joined || b.joined, a.cut || b.cut
 	s.examples, s.unchecked, s.refs = slices.Concat(a.examples, b.examples), union(a.unchecked, b.unchecked), slices.Concat(a.refs, b.refs)
 	return &s
 }
 
-// withMembers returns the members of two objects. A member of both has a schema that joins
-// theirs with the keyword how.
-func withMembers(a, b []member, how string) []member {
-	if len(a) == 0 {
-		return b
+// withMembers returns the members of several objects. A member of more than one has a schema that
+// joins theirs with the keyword how.
+func withMembers(how string, objects ...[]member) (out []member) {
+	objects = slices.DeleteFunc(objects, func(o []member) bool { return len(o) == 0 })
+	if len(objects) == 1 {
+		return objects[0]
 	}
-	out := slices.Clone(a)
-	at := make(map[string]int, len(a))
-	for i, p := range out {
-		at[p.name] = i
-	}
-	for _, p := range b {
+	at := map[string]int{}
+	for _, p := range slices.Concat(objects...) {
 		i, there := at[p.name]
 		switch {
 		case !there:
@@ -349,9 +333,9 @@ func either(branches []*shape) *shape {
 		only.null, only.cut, only.refs = s.null, s.cut, s.refs
 		return &only
 	}
-	a := full[0]
-	enums, anyType, objects := true, false, 0
-	same := *a
+	enums, anyType := true, false
+	var objects [][]member
+	same := *full[0]
 	for i, b := range full {
 		anyType = anyType || b.types == nil
 		s.more = s.more || b.more
@@ -361,24 +345,19 @@ func either(branches []*shape) *shape {
 			}
 		}
 		enums = enums && b.enum != nil
-		for _, v := range b.enum {
-			if !slices.ContainsFunc(s.enum, v.equal) {
-				s.enum = append(s.enum, v)
-			}
-		}
+		s.enum = append(s.enum, b.enum...)
 		s.examples, s.unchecked = append(s.examples, b.examples...), union(s.unchecked, b.unchecked)
-		s.extra = one(s.extra, b.extra)
+		s.extra = cmp.Or(s.extra, b.extra)
 		if s.items == nil {
 			s.items = b.items
 		} else if b.items != nil && b.items != s.items {
 			s.items = object(b.items, "anyOf", array(s.items, b.items))
 		}
 		if slices.Contains(b.types, "object") || b.types == nil {
-			s.props = withMembers(s.props, b.props, "anyOf")
-			if objects++; objects == 1 {
+			if objects = append(objects, b.props); len(objects) == 1 {
 				s.required, s.needs = b.required, union(b.required, b.needs)
 			} else {
-				s.required = common(s.required, b.required)
+				s.required = common(s.required, b.required, itself)
 			}
 		}
 		if s.description == "" && i == 0 {
@@ -392,12 +371,13 @@ func either(branches []*shape) *shape {
 		}
 		same.min, same.max = equalOr(same.min, b.min), equalOr(same.max, b.max)
 		same.minLen, same.maxLen = equalOr(same.minLen, b.minLen), equalOr(same.maxLen, b.maxLen)
-		if b.joined || objects > 1 || b.minLen != nil || b.pattern != "" || b.min != nil || b.max != nil {
+		if b.joined || len(objects) > 1 || b.minLen != nil || b.pattern != "" || b.min != nil || b.max != nil {
 			s.joined = true
 		}
 	}
 	s.format, s.pattern, s.min, s.max, s.minOpen, s.maxOpen = same.format, same.pattern, same.min, same.max, same.minOpen, same.maxOpen
 	s.minLen, s.maxLen = same.minLen, same.maxLen
+	s.enum, s.props = distinct(s.enum, (*node).string), withMembers("anyOf", objects...)
 	if !enums {
 		s.joined = s.joined || s.enum != nil
 		s.examples = append(s.examples, s.enum...)
@@ -439,37 +419,4 @@ func equalOr(a, b *node) *node {
 		return nil
 	}
 	return a
-}
-
-func first(a, b string) string {
-	if a != "" {
-		return a
-	}
-	return b
-}
-
-func one(a, b *node) *node {
-	if a != nil {
-		return a
-	}
-	return b
-}
-
-func union(a, b []string) []string {
-	out := slices.Clone(a)
-	for _, s := range b {
-		if !slices.Contains(out, s) {
-			out = append(out, s)
-		}
-	}
-	return out
-}
-
-func common(a, b []string) (out []string) {
-	for _, s := range a {
-		if slices.Contains(b, s) {
-			out = append(out, s)
-		}
-	}
-	return out
 }

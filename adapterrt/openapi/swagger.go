@@ -1,10 +1,6 @@
 package openapi
 
-import (
-	"strings"
-
-	"github.com/dragoman-proxy/dragoman/translate/wire"
-)
+import "slices"
 
 // swaggerOperation reads what Swagger 2.0 describes in its own way:
 // https://swagger.io/specification/v2/
@@ -20,7 +16,7 @@ func (d *Document) swaggerOperation(op *rawOperation, params []*node) {
 	for _, p := range params {
 		switch p.str("in") {
 		case "body":
-			op.body = &rawBody{node: p, required: p.flag("required"), description: p.str("description")}
+			op.body = &rawBody{required: p.flag("required"), description: p.str("description")}
 			if len(consumes) == 0 {
 				consumes = []string{"application/json"}
 			}
@@ -36,40 +32,23 @@ func (d *Document) swaggerOperation(op *rawOperation, params []*node) {
 	if form != nil && op.body == nil {
 		op.body = d.swaggerForm(op.node, form, consumes)
 	}
-	r := op.node.get("responses")
-	if !r.is(wire.Object) {
-		return
+	if len(produces) == 0 {
+		produces = []string{"application/json"}
 	}
-	for i, status := range r.keys {
-		if status == "" {
-			continue
-		}
-		a := d.resolved(r.kids[i])
-		if !a.is(wire.Object) {
-			continue
-		}
-		answer := &rawAnswer{status: status}
-		if h := a.get("headers"); h.is(wire.Object) {
-			for _, name := range h.keys {
-				answer.headers = append(answer.headers, strings.ToLower(name))
-			}
-		}
+	d.readAnswers(op, func(status string, a *node) (content []media) {
 		schema := a.get("schema")
-		if schema != nil || status[:1] == "2" && status != "204" && op.node.get("produces") != nil {
-			kinds := produces
-			if len(kinds) == 0 {
-				kinds = []string{"application/json"}
-			}
-			for _, kind := range kinds {
-				m := media{kind: mediaType(kind), schema: schema}
-				if e := a.get("examples").get(kind); e != nil {
-					m.examples = []*node{e}
-				}
-				answer.content = append(answer.content, m)
-			}
+		if schema == nil && (status[0] != '2' || status == "204" || op.node.get("produces") == nil) {
+			return nil
 		}
-		op.answers = append(op.answers, answer)
-	}
+		for _, kind := range produces {
+			m := media{kind: mediaType(kind), schema: schema}
+			if e := a.get("examples").get(kind); e != nil {
+				m.examples = []*node{e}
+			}
+			content = append(content, m)
+		}
+		return content
+	})
 }
 
 func swaggerExamples(p *node) (out []*node) {
@@ -84,7 +63,7 @@ func swaggerExamples(p *node) (out []*node) {
 // swaggerParameter reads a parameter that has the keywords of its schema itself.
 func (d *Document) swaggerParameter(p *node) *rawParam {
 	r := &rawParam{
-		node: p, name: p.str("name"), in: p.str("in"), description: p.str("description"), required: p.flag("required"),
+		name: p.str("name"), in: p.str("in"), description: p.str("description"), required: p.flag("required"),
 		schema: p, style: "simple", examples: swaggerExamples(p),
 	}
 	if s := p.get("schema"); s != nil { // not allowed, and common
@@ -109,8 +88,7 @@ func (d *Document) swaggerParameter(p *node) *rawParam {
 // swaggerForm makes one body of the form's parameters, as OpenAPI 3 has it.
 func (d *Document) swaggerForm(at *node, form []*node, consumes []string) *rawBody {
 	properties, required := object(at), array()
-	b := &rawBody{node: at}
-	files := false
+	b := &rawBody{}
 	encoding := object(at)
 	for _, p := range form {
 		name := p.str("name")
@@ -119,7 +97,6 @@ func (d *Document) swaggerForm(at *node, form []*node, consumes []string) *rawBo
 		}
 		schema := p
 		if p.str("type") == "file" {
-			files = true
 			schema = object(p, "type", text("string"), "format", text("binary"), "description", p.get("description"))
 		}
 		properties.keys, properties.kids = append(properties.keys, name), append(properties.kids, schema)
@@ -136,28 +113,16 @@ func (d *Document) swaggerForm(at *node, form []*node, consumes []string) *rawBo
 			encoding.kids = append(encoding.kids, object(p, "style", text(style), "explode", boolean(false)))
 		}
 	}
-	kind := "application/x-www-form-urlencoded"
-	for _, c := range consumes {
-		files = files || mediaType(c) == "multipart/form-data"
+	const urlencoded, multipart = "application/x-www-form-urlencoded", "multipart/form-data"
+	consumed := func(kind string) bool {
+		return slices.ContainsFunc(consumes, func(c string) bool { return mediaType(c) == kind })
 	}
-	for _, c := range consumes {
-		if mediaType(c) == kind && !anyFile(form) {
-			files = false
-		}
-	}
-	if files {
-		kind = "multipart/form-data"
+	kind := urlencoded
+	files := slices.ContainsFunc(form, func(p *node) bool { return p.str("type") == "file" })
+	if files || consumed(multipart) && !consumed(urlencoded) {
+		kind = multipart
 	}
 	schema := object(at, "type", text("object"), "properties", properties, "required", required)
 	b.content = []media{{kind: kind, schema: schema, encoding: encoding}}
 	return b
-}
-
-func anyFile(form []*node) bool {
-	for _, p := range form {
-		if p.str("type") == "file" {
-			return true
-		}
-	}
-	return false
 }

@@ -1,6 +1,7 @@
 package openapi
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"net/url"
@@ -31,9 +32,6 @@ type auth struct {
 	also     []auth
 	findings []Finding
 }
-
-// pair is a member of a block with its value as YAML.
-type pair struct{ key, value string }
 
 // sets reports whether a credential is sent in the header or query parameter of that name.
 func (t *target) sets(header, query string) bool {
@@ -103,7 +101,7 @@ func (d *Document) servers() []*node {
 	}
 	host, base := d.root.str("host"), d.root.str("basePath")
 	if host == "" {
-		return []*node{object(nil, "url", text(first(base, "/")))}
+		return []*node{object(nil, "url", text(cmp.Or(base, "/")))}
 	}
 	schemes := d.root.strs("schemes")
 	if len(schemes) == 0 {
@@ -135,6 +133,7 @@ func (d *Document) target(opt *Options, ops []*rawOperation) (*target, error) {
 		t.given = true
 	}
 	var wrong error
+	other := "" // a server without https, for a document that has no other
 	for _, s := range servers {
 		if t.url != "" {
 			break
@@ -142,24 +141,18 @@ func (d *Document) target(opt *Options, ops []*rawOperation) (*target, error) {
 		u, err := d.serverURL(s, opt.ServerVars)
 		switch {
 		case err != nil:
-			wrong = errors.Join(wrong, err)
-		case strings.HasPrefix(u, "https://"):
-			t.url = u
-		}
-		if t.url != "" && len(opt.ServerVars) > 0 && variable().MatchString(s.str("url")) {
-			t.env = envName(opt.Name, "URL")
-		}
-	}
-	for _, s := range servers {
-		if u, err := d.serverURL(s, opt.ServerVars); t.url == "" && err == nil {
-			t.url = u
+			wrong = cmp.Or(wrong, err)
+		case !strings.HasPrefix(u, "https://"):
+			other = cmp.Or(other, u)
+		default:
+			if t.url = u; len(opt.ServerVars) > 0 && variable().MatchString(s.str("url")) {
+				t.env = envName(opt.Name, "URL")
+			}
 		}
 	}
+	t.url = cmp.Or(t.url, other)
 	switch {
 	case t.url == "" && wrong != nil:
-		if list, ok := wrong.(interface{ Unwrap() []error }); ok {
-			wrong = list.Unwrap()[0]
-		}
 		return nil, wrong
 	case t.url == "":
 		return nil, errors.New("the document names no server: give --server https://HOST")
@@ -178,6 +171,7 @@ func (d *Document) auth(name string, ops []*rawOperation) auth {
 	none := auth{kind: "none"}
 	count := map[string]int{}
 	var best *node
+	most := 0
 	for _, op := range ops {
 		if !op.security.is(wire.Array) || len(op.security.kids) == 0 {
 			continue
@@ -186,18 +180,13 @@ func (d *Document) auth(name string, ops []*rawOperation) auth {
 			continue
 		}
 		key := string(op.security.JSON(nil))
-		if count[key]++; best == nil || count[key] > count[string(best.JSON(nil))] {
-			best = op.security
+		if count[key]++; count[key] > most {
+			best, most = op.security, count[key]
 		}
 	}
 	if best == nil {
 		none.note("the document does not say how to authenticate", "add an auth block, if the API needs one")
 		return none
-	}
-	if len(count) > 1 {
-		defer func() {
-			none.note("some operations authenticate in another way", "see security in the document")
-		}()
 	}
 	type choice struct {
 		auths []auth
@@ -224,8 +213,12 @@ func (d *Document) auth(name string, ops []*rawOperation) auth {
 			choices = append(choices, c)
 		}
 	}
+	const others, where = "some operations authenticate in another way", "see security in the document"
 	if len(choices) == 0 {
 		none.note("its authentication is not supported: "+short(strings.Join(refused, "; ")), "add an auth block by hand")
+		if len(count) > 1 {
+			none.note(others, where)
+		}
 		return none
 	}
 	c := slices.MinFunc(choices, func(a, b choice) int { return a.rank - b.rank })
@@ -243,7 +236,7 @@ func (d *Document) auth(name string, ops []*rawOperation) auth {
 		a.also = append(a.also, b)
 	}
 	if len(count) > 1 {
-		a.note("some operations authenticate in another way", "see security in the document")
+		a.note(others, where)
 	}
 	return a
 }
@@ -282,14 +275,11 @@ func (d *Document) scheme(name, key string, scopes *node) (a auth, rank int, err
 		schemes = d.root.get("securityDefinitions")
 	}
 	s := d.resolved(schemes.get(key))
-	bearer := func() auth {
-		return auth{kind: "bearer", header: "Authorization", members: []pair{{"token_env", envName(name, "TOKEN")}}}
-	}
 	switch kind := s.str("type"); kind {
 	case "http":
 		switch scheme := strings.ToLower(s.str("scheme")); scheme {
 		case "bearer":
-			return bearer(), 0, nil
+			return bearer(name), 0, nil
 		case "basic":
 			return basic(name), 2, nil
 		default:
@@ -303,7 +293,7 @@ func (d *Document) scheme(name, key string, scopes *node) (a auth, rank int, err
 		switch s.str("in") {
 		case "header":
 			if strings.EqualFold(where, "authorization") {
-				a = bearer()
+				a = bearer(name)
 				a.members = append(a.members, pair{"prefix", `""`})
 				a.note("the key is the whole Authorization header", `set auth.prefix, if the API wants a word such as "Bearer " before it`)
 				return a, 1, nil
@@ -321,7 +311,7 @@ func (d *Document) scheme(name, key string, scopes *node) (a auth, rank int, err
 		a, err = d.oauth(name, s, scopes)
 		return a, 4, err
 	case "openIdConnect":
-		a = bearer()
+		a = bearer(name)
 		a.note("the API uses OpenID Connect", "put a token into the variable, or write an auth block of type oauth")
 		return a, 5, nil
 	case "":
@@ -329,6 +319,10 @@ func (d *Document) scheme(name, key string, scopes *node) (a auth, rank int, err
 	default:
 		return a, 0, fmt.Errorf("the scheme %s", quoted(kind))
 	}
+}
+
+func bearer(name string) auth {
+	return auth{kind: "bearer", header: "Authorization", members: []pair{{"token_env", envName(name, "TOKEN")}}}
 }
 
 func basic(name string) auth {
@@ -341,7 +335,7 @@ func (d *Document) oauth(name string, s, scopes *node) (auth, error) {
 	flows := s.get("flows")
 	if d.swagger {
 		key := map[string]string{"application": "clientCredentials", "accessCode": "authorizationCode"}[s.str("flow")]
-		flows = object(s, first(key, "other"), s)
+		flows = object(s, cmp.Or(key, "other"), s)
 	}
 	a := auth{kind: "oauth", header: "Authorization"}
 	var list []string
@@ -374,7 +368,7 @@ func (d *Document) oauth(name string, s, scopes *node) (auth, error) {
 		a.note("a person logs in", "run dragoman adapter login")
 		return a, nil
 	}
-	a = auth{kind: "bearer", header: "Authorization", members: []pair{{"token_env", envName(name, "TOKEN")}}}
+	a = bearer(name)
 	a.note("the document has no OAuth flow that dragoman supports", "put a token into the variable")
 	return a, nil
 }

@@ -2,6 +2,7 @@ package openapi
 
 import (
 	"fmt"
+	"slices"
 	"strconv"
 
 	"github.com/dragoman-proxy/dragoman/adapterrt/clean"
@@ -34,10 +35,8 @@ func (n *node) get(key string) *node {
 	if n == nil || n.kind != wire.Object {
 		return nil
 	}
-	for i, k := range n.keys {
-		if k == key {
-			return n.kids[i]
-		}
+	if i := slices.Index(n.keys, key); i >= 0 {
+		return n.kids[i]
 	}
 	return nil
 }
@@ -198,22 +197,26 @@ func (b *builder) twice(key string, line int) {
 
 // member adds a member to n. seen has the indexes of its keys; it is nil for few keys.
 func (b *builder) member(n *node, key string, v *node, line int, seen map[string]int) {
-	if seen == nil {
-		for i, k := range n.keys {
-			if k == key {
-				b.twice(key, line)
-				n.kids[i] = v
-				return
-			}
-		}
-	} else if i, ok := seen[key]; ok {
+	if i := n.find(key, seen); i >= 0 {
 		b.twice(key, line)
 		n.kids[i] = v
 		return
-	} else {
+	}
+	if seen != nil {
 		seen[key] = len(n.keys)
 	}
 	n.keys, n.kids = append(n.keys, key), append(n.kids, v)
+}
+
+// find returns the index of a key, or -1.
+func (n *node) find(key string, seen map[string]int) int {
+	if seen == nil {
+		return slices.Index(n.keys, key)
+	}
+	if i, ok := seen[key]; ok {
+		return i
+	}
+	return -1
 }
 
 // manyKeys is the number of keys from which on they are looked up in a map.

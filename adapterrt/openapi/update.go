@@ -111,10 +111,7 @@ func (m *merge) nodes(f *File) (map[string]*entry, error) {
 }
 
 func (m *merge) run() {
-	recorded := map[string]recorded{}
-	for _, r := range m.origin.operations {
-		recorded[place(r.key)] = r
-	}
+	recorded := m.origin.operations
 	m.byPlace = map[string]*operation{}
 	byName := map[string]*operation{}
 	for _, op := range m.fresh.ops {
@@ -167,8 +164,7 @@ func (m *merge) run() {
 		}
 		m.kept = append(m.kept, op)
 		named := *op
-		n := names{taken: taken}
-		named.name = n.unique(op.name)
+		named.name = operationName(taken, op.name)
 		m.added[op.category] = append(m.added[op.category], rendered(&named))
 		m.out.Changed = append(m.out.Changed, named.name)
 		m.draft(op, named.name)
@@ -308,17 +304,13 @@ func (y *writer) tree(indent int, lead string, n *node) {
 func flowOf(n *node) string {
 	switch n.kind {
 	case wire.Object:
-		var all []pair
+		var all pairs
 		for i, key := range n.keys {
-			all = append(all, pair{scalar(key), flowOf(n.kids[i])})
+			all.add(scalar(key), flowOf(n.kids[i]))
 		}
 		return flowMap(all)
 	case wire.Array:
-		var all []string
-		for _, v := range n.kids {
-			all = append(all, flowOf(v))
-		}
-		return "[" + strings.Join(all, ", ") + "]"
+		return flowList(n.kids, flowOf)
 	}
 	return value(n)
 }

@@ -31,68 +31,81 @@ func value(n *node) string {
 	return string(n.JSON(nil))
 }
 
-// keys returns the members of a definition but its items and properties, as YAML.
-func (d *definition) keys(required bool) (out []pair) {
-	add := func(key, value string) { out = append(out, pair{key, value}) }
-	add("type", d.typ)
-	if len(d.also) > 0 {
-		words := make([]string, len(d.also))
-		for i, w := range d.also {
-			if words[i] = w; w == "null" {
-				words[i] = `"null"`
-			}
-		}
-		add("types", "["+strings.Join(words, ", ")+"]")
+// pair is a member of a block with its value as YAML.
+type pair struct{ key, value string }
+
+// pairs are the members of a block, in order. The methods that add one leave it out if its value is absent.
+type pairs []pair
+
+func (p *pairs) add(key, value string) {
+	if value != "" {
+		*p = append(*p, pair{key, value})
 	}
-	if required {
-		add("required", "true")
+}
+
+func (p *pairs) text(key, s string) {
+	if s != "" {
+		p.add(key, scalar(s))
 	}
+}
+
+func (p *pairs) quoted(key, s string) {
+	if s != "" {
+		p.add(key, quote(s))
+	}
+}
+
+func (p *pairs) flag(key string, set bool) {
+	if set {
+		p.add(key, "true")
+	}
+}
+
+func (p *pairs) list(key string, values []string) {
+	if len(values) > 0 {
+		p.add(key, flowList(values, scalar))
+	}
+}
+
+// keys returns the members of a definition but its items and properties.
+func (d *definition) keys(required bool) (out pairs) {
+	out.add("type", d.typ)
+	out.list("types", d.also)
+	out.flag("required", required)
 	if d.enum != nil {
-		words := make([]string, len(d.enum))
-		for i, v := range d.enum {
-			words[i] = value(v)
-		}
-		add("enum", "["+strings.Join(words, ", ")+"]")
+		out.add("enum", flowList(d.enum, value))
 	}
-	if d.format != "" {
-		add("format", scalar(d.format))
-	}
-	if d.min != "" {
-		add("minimum", d.min)
-	}
-	if d.max != "" {
-		add("maximum", d.max)
-	}
-	if d.minLen >= 0 {
-		add("minLength", strconv.Itoa(d.minLen))
-	}
-	if d.maxLen >= 0 {
-		add("maxLength", strconv.Itoa(d.maxLen))
-	}
-	if d.pattern != "" {
-		add("pattern", quote(d.pattern))
-	}
-	if d.sensitive {
-		add("sensitive", "true")
-	}
+	out.text("format", d.format)
+	out.add("minimum", d.min)
+	out.add("maximum", d.max)
+	out.add("minLength", lengthText(d.minLen))
+	out.add("maxLength", lengthText(d.maxLen))
+	out.quoted("pattern", d.pattern)
+	out.flag("sensitive", d.sensitive)
 	return out
+}
+
+// lengthText writes a limit of length, or "" for none.
+func lengthText(n int) string {
+	if n < 0 {
+		return ""
+	}
+	return fmt.Sprint(n)
 }
 
 // flow writes a definition on one line. more are further members, in front of the description.
 func (d *definition) flow(required bool, more ...pair) string {
 	all := append(d.keys(required), more...)
 	if d.items != nil {
-		all = append(all, pair{"items", d.items.flow(false)})
+		all.add("items", d.items.flow(false))
 	}
-	if d.description != "" {
-		all = append(all, pair{"description", quote(d.description)})
-	}
+	all.quoted("description", d.description)
 	if d.props != nil {
-		var props []string
+		var props pairs
 		for _, p := range d.props {
-			props = append(props, scalar(p.name)+": "+p.flow(p.required))
+			props.add(scalar(p.name), p.flow(p.required))
 		}
-		all = append(all, pair{"properties", "{" + strings.Join(props, ", ") + "}"})
+		all.add("properties", flowMap(props))
 	}
 	return flowMap(all)
 }
@@ -103,6 +116,14 @@ func flowMap(all []pair) string {
 		parts[i] = p.key + ": " + p.value
 	}
 	return "{" + strings.Join(parts, ", ") + "}"
+}
+
+func flowList[T any](list []T, write func(T) string) string {
+	parts := make([]string, len(list))
+	for i, v := range list {
+		parts[i] = write(v)
+	}
+	return "[" + strings.Join(parts, ", ") + "]"
 }
 
 // hasProps reports whether the definition describes members somewhere.
@@ -219,12 +240,7 @@ func share(ops []*operation) *shared {
 	slices.SortFunc(kept, func(a, b *use) int { return a.at - b.at })
 	taken := map[string]bool{}
 	for _, u := range kept {
-		whole := strings.ReplaceAll(u.param, "_", "-")
-		name := whole
-		for i := 2; taken[name]; i++ {
-			name = whole + "-" + strconv.Itoa(i)
-		}
-		taken[name] = true
+		name := unique(taken, strings.ReplaceAll(u.param, "_", "-"), "-")
 		s.names[u.param+u.text] = name
 		s.order = append(s.order, anchor{name, u.text})
 	}
@@ -232,21 +248,17 @@ func share(ops []*operation) *shared {
 }
 
 // extra returns the members of a parameter beyond its definition.
-func (p *param) extra(op *operation) (out []pair) {
+func (p *param) extra(op *operation) (out pairs) {
 	if p.wire != p.name && p.in != "path" {
-		out = append(out, pair{"wire_name", scalar(p.wire)})
+		out.text("wire_name", p.wire)
 	}
 	inURL := op.raw.method == "GET" || op.raw.method == "DELETE"
 	switch {
 	case p.in == "query" && !inURL, p.in == "body" && inURL && op.request.from != p.name, p.in == "header":
-		out = append(out, pair{"in", p.in})
+		out.add("in", p.in)
 	}
-	if p.style != "" {
-		out = append(out, pair{"style", p.style})
-	}
-	if p.encode != "" {
-		out = append(out, pair{"encode", p.encode})
-	}
+	out.add("style", p.style)
+	out.add("encode", p.encode)
 	return out
 }
 
@@ -271,26 +283,18 @@ func (y *writer) operation(op *operation, s *shared) {
 	if r := op.request.pairs(); r != nil {
 		y.line(6, "request: %s", flowMap(r))
 	}
-	if op.response.as != "" || op.response.accept != "" {
-		var r []pair
-		if op.response.as != "" {
-			r = append(r, pair{"as", op.response.as})
-		}
-		if op.response.accept != "" {
-			r = append(r, pair{"accept", scalar(op.response.accept)})
-		}
+	var r pairs
+	r.add("as", op.response.as)
+	r.text("accept", op.response.accept)
+	if r != nil {
 		y.line(6, "response: %s", flowMap(r))
 	}
 	if op.paging != nil {
 		y.line(6, "pagination: %s", flowMap(op.paging.pairs()))
 	}
 	if op.fields != nil {
-		words := make([]string, len(op.fields))
-		for i, path := range op.fields {
-			words[i] = scalar(path)
-		}
 		y.line(6, "supports_fields: true")
-		y.wrapped(6, pair{"default_fields", "[" + strings.Join(words, ", ") + "]"})
+		y.wrapped(6, pair{"default_fields", flowList(op.fields, scalar)})
 	}
 	if op.danger.danger != "" {
 		y.line(6, "danger_level: %s", op.danger.danger)
@@ -303,45 +307,32 @@ func (y *writer) operation(op *operation, s *shared) {
 	}
 }
 
-func (r *request) pairs() (out []pair) {
-	if r.as != "" {
-		out = append(out, pair{"as", r.as})
-	}
-	if r.required {
-		out = append(out, pair{"body_required", "true"})
-	}
-	if r.form != "" {
-		out = append(out, pair{"form_style", r.form})
-	}
-	if r.from != "" {
-		out = append(out, pair{"body_from", r.from})
-	}
+func (r *request) pairs() (out pairs) {
+	out.add("as", r.as)
+	out.flag("body_required", r.required)
+	out.add("form_style", r.form)
+	out.add("body_from", r.from)
 	if r.kind != "" {
-		out = append(out, pair{"headers", "{Content-Type: " + scalar(r.kind) + "}"})
+		out.add("headers", "{Content-Type: "+scalar(r.kind)+"}")
 	}
 	return out
 }
 
-func (p *paging) pairs() []pair {
-	out := []pair{{"style", p.style}}
-	text := func(key, v string) {
-		if v != "" {
-			out = append(out, pair{key, scalar(v)})
-		}
-	}
-	text("param_name", p.position)
-	text("per_page_param", p.size)
+func (p *paging) pairs() (out pairs) {
+	out.add("style", p.style)
+	out.text("param_name", p.position)
+	out.text("per_page_param", p.size)
 	if p.start == 0 {
-		out = append(out, pair{"start_page", "0"})
+		out.add("start_page", "0")
 	}
-	text("items_path", p.items)
-	text("next_path", p.next)
-	text("total_path", p.total)
+	out.text("items_path", p.items)
+	out.text("next_path", p.next)
+	out.text("total_path", p.total)
 	if p.limit > 0 && (p.most == 0 || p.limit <= p.most) {
-		out = append(out, pair{"default_limit", strconv.Itoa(p.limit)})
+		out.add("default_limit", strconv.Itoa(p.limit))
 	}
 	if p.most > 0 {
-		out = append(out, pair{"max_limit", strconv.Itoa(p.most)})
+		out.add("max_limit", strconv.Itoa(p.most))
 	}
 	return out
 }

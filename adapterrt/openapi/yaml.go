@@ -166,8 +166,8 @@ func (y *yamlTree) mapping(v *yaml.Node, depth int) (*node, error) {
 			if *y.count++; *y.count > maxNodes {
 				return nil, y.fail(v.Line, fmt.Sprintf("more than %d values", maxNodes))
 			}
-			if n.get(key) == nil { // the map's own keys win, then those of the first merged map
-				n.keys, n.kids = append(n.keys, key), append(n.kids, m.kids[i])
+			if seen = index(n, seen); n.find(key, seen) < 0 { // the map's own keys win, then those of the first merged map
+				y.member(n, key, m.kids[i], v.Line, seen)
 			}
 		}
 	}
