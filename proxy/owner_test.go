@@ -185,9 +185,12 @@ func TestMessagesAreTheClientsThatOpenedTheStream(t *testing.T) {
 // TestSessionsHoldTheirOwnerAcrossReplicas, whether a request is forwarded or the session is
 // resumed.
 func TestSessionsHoldTheirOwnerAcrossReplicas(t *testing.T) {
-	for name, web := range map[string]http.Handler{"without sessions": &sessionless{news: make(chan struct{})}, "with sessions": &sessionServer{version: "2025-11-25", heard: map[string]chan string{}}} {
+	for name, start := range map[string]func(*testing.T) peer{
+		"without sessions": func(t *testing.T) peer { return newSessionless(t, nil) },
+		"with sessions":    func(t *testing.T) peer { return newSessionServer(t, "2025-11-25", "") },
+	} {
 		t.Run(name, func(t *testing.T) {
-			all := peersOf(t, 2, web, func(c *config.Config) { c.Bridge.Principal = "header:X-User" })
+			all := peersOf(t, 2, start(t), func(c *config.Config) { c.Bridge.Principal = "header:X-User" })
 			session := all[0].post("", initialize("2025-11-25", `{}`), "X-User", "ann").header["Mcp-Session-Id"]
 			unknown := all[1].post("unknown", pingOne, "X-User", "bob")
 			for _, srv := range all {
