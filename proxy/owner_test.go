@@ -2,20 +2,18 @@ package proxy
 
 import (
 	"bufio"
-	"bytes"
 	"context"
 	"io"
 	"net/http"
-	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"strings"
-	"sync"
 	"testing"
 
 	"github.com/tidwall/gjson"
 
 	"github.com/dragoman-proxy/dragoman/proxy/config"
+	"github.com/dragoman-proxy/dragoman/proxy/peertest"
 	"github.com/dragoman-proxy/dragoman/proxy/upstream"
 )
 
@@ -242,24 +240,15 @@ func TestARefreshedTokenNeverEndsASession(t *testing.T) {
 		for _, by := range []string{"authorization", "claim:iss+sub"} {
 			t.Run(transportName(modern)+" "+by, func(t *testing.T) {
 				s := newFaultyServer(t, "", modern)
-				var mu sync.Mutex
-				var seen []string
-				web := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-					body, _ := io.ReadAll(r.Body)
-					r.Body = io.NopCloser(bytes.NewReader(body))
-					if m := gjson.GetBytes(body, "method").String(); m == "prompts/list" {
-						mu.Lock()
-						seen = append(seen, r.Header.Get("Authorization"))
-						mu.Unlock()
-					} else if m == "initialize" && modern {
-						w.WriteHeader(400)
-						_, _ = io.WriteString(w, rpcError("null", `"code":-32022,"message":"no","data":{"supported":["2026-07-28"]}`))
+				rest := s.Script
+				s.Script = func(u *peertest.Turn) {
+					if u.Method == "initialize" && modern {
+						u.Answer(400, rpcError("null", `"code":-32022,"message":"no","data":{"supported":["2026-07-28"]}`))
 						return
 					}
-					s.ServeHTTP(w, r)
-				}))
-				defer web.Close()
-				client := serving(t, func(cfg *config.Config) { cfg.Upstream.URL, cfg.Bridge.Principal = web.URL, by })
+					rest(u)
+				}
+				client := serving(t, func(cfg *config.Config) { cfg.Upstream.URL, cfg.Bridge.Principal = s.URL, by })
 				old, fresh := jwt(adaClaims, "1"), jwt(adaClaims, "2")
 				session := client.begins("Authorization", old)
 				const list = `{"jsonrpc":"2.0","id":7,"method":"prompts/list"}`
@@ -268,8 +257,10 @@ func TestARefreshedTokenNeverEndsASession(t *testing.T) {
 						t.Errorf("%d %s", status, said)
 					}
 				}
-				mu.Lock()
-				defer mu.Unlock()
+				var seen []string
+				for _, m := range s.Of("prompts/list") {
+					seen = append(seen, m.Header.Get("Authorization"))
+				}
 				if len(seen) != 2 || seen[0] != old || seen[1] != fresh {
 					t.Errorf("the server saw %q", seen)
 				}
