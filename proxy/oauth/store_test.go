@@ -343,6 +343,7 @@ func beside(t *testing.T, do, dir string) *exec.Cmd {
 }
 
 func TestOneHolderOverProcesses(t *testing.T) {
+	t.Parallel() // it waits most of the time
 	withoutKeyring(t)
 	dir := t.TempDir()
 	var all sync.WaitGroup
