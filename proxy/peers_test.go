@@ -53,7 +53,7 @@ type sessionless struct {
 	news chan struct{}
 }
 
-// newSessionless returns a sessionless whose methods on top answers in a way of its own where it reports true; nil for none.
+// newSessionless returns a sessionless. special answers what it wants to, and reports false for the rest; nil for none.
 func newSessionless(t *testing.T, special func(*peertest.Turn) bool) *sessionless {
 	s := &sessionless{news: make(chan struct{}, 1)}
 	s.Server = peertest.NewServer(t, peertest.HTTP, func(u *peertest.Turn) {
