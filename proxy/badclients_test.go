@@ -7,16 +7,14 @@ import (
 	"io"
 	"net"
 	"net/http"
-	"net/http/httptest"
 	"runtime"
 	"strings"
 	"testing"
 	"time"
 
-	"github.com/tidwall/gjson"
-
 	"github.com/dragoman-proxy/dragoman/proxy/config"
 	"github.com/dragoman-proxy/dragoman/proxy/downstream"
+	"github.com/dragoman-proxy/dragoman/proxy/peertest"
 	"github.com/dragoman-proxy/dragoman/proxy/sealed"
 )
 
@@ -365,28 +363,23 @@ func TestServerLearnsThatClientsLeft(t *testing.T) {
 					t.Skip("bytes that wait to be read hide the end on this system")
 				}
 				inside, left := make(chan struct{}, 2), make(chan struct{}, 2)
-				web := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-					body, _ := io.ReadAll(r.Body)
+				web := peertest.NewServer(t, peertest.HTTP, func(u *peertest.Turn) {
 					switch {
-					case r.Method == http.MethodGet || gjson.GetBytes(body, "method").String() == "tools/call":
-						if r.Method == http.MethodGet { // an empty stream
-							w.Header().Set("Content-Type", "text/event-stream")
-							w.WriteHeader(http.StatusOK)
-							w.(http.Flusher).Flush()
+					case u.Text == http.MethodGet || u.Method == "tools/call":
+						if u.Text == http.MethodGet { // an empty stream
+							u.Web.Header().Set("Content-Type", "text/event-stream")
+							u.Refuse(http.StatusOK)
+							u.Web.(http.Flusher).Flush()
 						}
 						inside <- struct{}{}
-						<-r.Context().Done()
+						<-u.Ctx.Done()
 						left <- struct{}{}
-					case gjson.GetBytes(body, "method").String() == "initialize":
-						answers, _ := initializing("2025-11-25", nil)(string(body))
-						w.Header().Set("Content-Type", "application/json")
-						w.Header().Set("Mcp-Session-Id", "theirs")
-						_, _ = io.WriteString(w, answers[0])
-					default:
-						w.WriteHeader(http.StatusAccepted)
+					case u.Method == "initialize":
+						u.Answer(200, result(u.ID, helloOf("2025-11-25", `{"tools":{}}`)))
 					}
-				}))
-				t.Cleanup(func() { web.CloseClientConnections(); web.Close() })
+				})
+				web.SessionID, web.Every = "theirs", true
+				web.At()
 				client := serving(t, func(cfg *config.Config) {
 					cfg.Upstream.URL, cfg.Upstream.Transport = web.URL, "http"
 					if c.tls {

@@ -2,16 +2,15 @@ package proxy
 
 import (
 	"fmt"
-	"io"
 	"net"
 	"net/http"
-	"net/http/httptest"
 	"sync/atomic"
 	"testing"
 
 	"github.com/tidwall/gjson"
 
 	"github.com/dragoman-proxy/dragoman/proxy/config"
+	"github.com/dragoman-proxy/dragoman/proxy/peertest"
 	"github.com/dragoman-proxy/dragoman/translate"
 )
 
@@ -19,34 +18,24 @@ import (
 // reused, also if a stream ends a moment after its last message, and for modern clients.
 func TestEventStreamsKeepTheirConnections(t *testing.T) {
 	var opened atomic.Int64
-	web := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		body, _ := io.ReadAll(r.Body)
-		method, id := gjson.GetBytes(body, "method").Str, gjson.GetBytes(body, "id").Raw
+	web := peertest.NewServer(t, peertest.HTTP, func(u *peertest.Turn) {
 		switch {
-		case r.Method != http.MethodPost:
-			w.WriteHeader(http.StatusMethodNotAllowed)
-		case id == "":
-			w.WriteHeader(http.StatusAccepted)
-		case method == "server/discover":
-			w.WriteHeader(http.StatusBadRequest)
+		case u.ID == "":
+		case u.Method == "server/discover":
+			u.Refuse(http.StatusBadRequest)
+		case u.Method == "initialize":
+			u.Say(result(u.ID, helloOf("2025-06-18", `{"tools":{}}`)))
 		default:
-			w.Header().Set("Content-Type", "text/event-stream")
-			w.Header().Set("Mcp-Session-Id", "theirs")
-			result := `{"content":[]}`
-			if method == "initialize" {
-				result = `{"protocolVersion":"2025-06-18","capabilities":{"tools":{}},"serverInfo":{"name":"s","version":"1"}}`
-			}
-			fmt.Fprintf(w, "data: {\"jsonrpc\":\"2.0\",\"id\":%s,\"result\":%s}\n\n", id, result)
-			w.(http.Flusher).Flush() // the end of the body is sent in a packet of its own
+			u.Say(result(u.ID, `"content":[]`)) // the end of the body is sent in a packet of its own
 		}
-	}))
-	web.Config.ConnState = func(_ net.Conn, s http.ConnState) {
+	})
+	web.SessionID, web.NoGet = "theirs", true
+	web.ConnState = func(_ net.Conn, s http.ConnState) {
 		if s == http.StateNew {
 			opened.Add(1)
 		}
 	}
-	web.Start()
-	t.Cleanup(web.Close)
+	web.At()
 	c := serving(t, func(cfg *config.Config) { cfg.Upstream.URL = web.URL })
 	c.initialize()
 	const calls = 200

@@ -5,7 +5,6 @@ import (
 	"io"
 	"net"
 	"net/http"
-	"net/http/httptest"
 	"strings"
 	"testing"
 	"time"
@@ -14,6 +13,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/dragoman-proxy/dragoman/proxy/config"
+	"github.com/dragoman-proxy/dragoman/proxy/peertest"
 )
 
 // endsSoon waits for the end of a pipe, which must not take all of the drain time.
@@ -141,27 +141,20 @@ func TestACallIsAnsweredWhileAPipeDrains(t *testing.T) {
 // TestHTTPCallsThatOutliveTheDrainAreAnsweredByAnError, also those whose response is a stream.
 func TestHTTPCallsThatOutliveTheDrainAreAnsweredByAnError(t *testing.T) {
 	begun := make(chan struct{}, 2)
-	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		body, _ := io.ReadAll(r.Body)
-		m := string(body)
-		switch {
-		case gjson.Get(m, "method").String() == "initialize":
-			w.Header().Set("Content-Type", "application/json")
-			answer, _ := initializing("2025-06-18", nil)(m)
-			io.WriteString(w, answer[0])
-		case gjson.Get(m, "params.name").String() == "stream":
-			w.Header().Set("Content-Type", "text/event-stream")
-			io.WriteString(w, "data: {\"jsonrpc\":\"2.0\",\"method\":\"notifications/message\",\"params\":{\"level\":\"error\",\"data\":1}}\n\n")
-			w.(http.Flusher).Flush()
-			fallthrough
-		case gjson.Get(m, "method").String() == "tools/call":
+	server := peertest.NewServer(t, peertest.HTTP, func(u *peertest.Turn) {
+		switch u.Method {
+		case "initialize":
+			u.Answer(200, result(u.ID, helloOf("2025-06-18", `{"tools":{}}`)))
+		case "tools/call":
+			if gjson.Get(u.Text, "params.name").String() == "stream" {
+				u.Say(`{"jsonrpc":"2.0","method":"notifications/message","params":{"level":"error","data":1}}`)
+			}
 			begun <- struct{}{}
-			<-r.Context().Done()
-		default:
-			w.WriteHeader(http.StatusMethodNotAllowed)
+			<-u.Ctx.Done()
 		}
-	}))
-	defer server.Close()
+	})
+	server.NoGet = true
+	server.At()
 	cfg := config.Default()
 	aShortDrain(&cfg)
 	cfg.Upstream.URL = server.URL

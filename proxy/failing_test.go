@@ -3,26 +3,25 @@ package proxy
 import (
 	"fmt"
 	"net/http"
-	"net/http/httptest"
 	"strings"
 	"testing"
 
 	"go.uber.org/zap"
 
 	"github.com/dragoman-proxy/dragoman/proxy/config"
+	"github.com/dragoman-proxy/dragoman/proxy/peertest"
 )
 
 // TestFailuresKeepSecrets: a log line about a failure contains no credential, whatever the server
 // quotes in its response, and is one short line.
 func TestFailuresKeepSecrets(t *testing.T) {
 	const canary, ours = "c4n4ry-of-a-client", "c4n4ry-of-ours"
-	web := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		w.Header().Set("Content-Type", "text/plain")
-		w.WriteHeader(http.StatusBadGateway)
-		fmt.Fprintf(w, "%s\n\x1b[31mwith %s and %s, see https://user:c4n4ry@host/path?token=c4n4ry\u202e, %s", strings.Repeat(" ", 1100),
-			r.Header.Get("Authorization"), r.Header.Get("X-Key"), strings.Repeat("long ", 500))
-	}))
-	t.Cleanup(web.Close)
+	web := peertest.NewServer(t, peertest.HTTP, func(u *peertest.Turn) {
+		u.Refuse(http.StatusBadGateway)
+		fmt.Fprintf(u.Web, "%s\n\x1b[31mwith %s and %s, see https://user:c4n4ry@host/path?token=c4n4ry\u202e, %s", strings.Repeat(" ", 1100),
+			u.Header.Get("Authorization"), u.Header.Get("X-Key"), strings.Repeat("long ", 500))
+	})
+	web.At()
 	for _, from := range []string{"client", "configuration"} {
 		client := serving(t, func(cfg *config.Config) {
 			cfg.Upstream.URL, cfg.Upstream.Transport = web.URL+"/mcp?key=c4n4ry", "http"

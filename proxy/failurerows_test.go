@@ -427,7 +427,7 @@ func (c *webClient) during(s *badServer, call string) (leave func()) {
 
 // replicaLost makes a call to a session at another replica, which breaks off the connection.
 func replicaLost(t *testing.T) failurePlayed {
-	s := &sessionServer{version: "2025-11-25", question: nameQuestion, heard: map[string]chan string{}}
+	s := newSessionServer(t, "2025-11-25", nameQuestion)
 	all := peersOf(t, 2, s, func(cfg *config.Config) {
 		to, _ := url.Parse("http://" + cfg.Bridge.Peers[0])
 		way := httputil.NewSingleHostReverseProxy(to)

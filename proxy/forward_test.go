@@ -8,7 +8,6 @@ import (
 	"maps"
 	"net"
 	"net/http"
-	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"strings"
@@ -22,6 +21,7 @@ import (
 
 	"github.com/dragoman-proxy/dragoman/proxy/config"
 	"github.com/dragoman-proxy/dragoman/proxy/downstream"
+	"github.com/dragoman-proxy/dragoman/proxy/peertest"
 	"github.com/dragoman-proxy/dragoman/proxy/sealed"
 	"github.com/dragoman-proxy/dragoman/proxy/shape"
 	"github.com/dragoman-proxy/dragoman/proxy/upstream"
@@ -35,17 +35,13 @@ type peerServer struct {
 	end func() // ends the replica; called at the end of the test at the latest
 }
 
-// peersOf starts n replicas in front of web, which know each other's addresses.
-func peersOf(t *testing.T, n int, web http.Handler, change ...func(*config.Config)) []peerServer {
+// peersOf starts n replicas in front of s, which know each other's addresses.
+func peersOf(t *testing.T, n int, s peer, change ...func(*config.Config)) []peerServer {
 	t.Helper()
 	leavesNothing(t)
-	server := httptest.NewServer(web)
-	t.Cleanup(func() {
-		server.CloseClientConnections()
-		server.Close()
-	})
+	url := s.At().URL
 	return acquainted(t, n, func(cfg config.Config, log *zap.Logger) (*Server, error) {
-		cfg.Upstream.URL = server.URL
+		cfg.Upstream.URL = url
 		return New(cfg, log)
 	}, change...)
 }
@@ -106,9 +102,9 @@ func (p peerServer) forwarded(outcome string) int {
 
 // askedAt starts replicas in front of a server that asks for a name, and returns the result of a
 // first call at the first replica.
-func askedAt(t *testing.T, n int, change ...func(*config.Config)) ([]peerServer, *sessionServer, reply) {
+func askedAt(t *testing.T, n int, change ...func(*config.Config)) ([]peerServer, *peertest.Server, reply) {
 	t.Helper()
-	s := &sessionServer{version: "2025-11-25", question: nameQuestion, heard: map[string]chan string{}}
+	s := newSessionServer(t, "2025-11-25", nameQuestion)
 	all := peersOf(t, n, s, change...)
 	r := all[0].modernly(modernCall("7", ""))
 	if gjson.Get(r.body, "result.resultType").String() != "input_required" {
@@ -198,7 +194,7 @@ func TestRetryAfterTheDeadlineIsNotForwarded(t *testing.T) {
 // header it is identified.
 func TestThePrincipalHoldsAcrossReplicas(t *testing.T) {
 	for _, header := range [][]string{{"authorization", "Authorization"}, {"header:X-User", "X-User"}} {
-		s := &sessionServer{version: "2025-11-25", question: nameQuestion, heard: map[string]chan string{}}
+		s := newSessionServer(t, "2025-11-25", nameQuestion)
 		all := peersOf(t, 2, s, func(c *config.Config) { c.Bridge.Principal = header[0] })
 		r := all[0].modernly(modernCall("7", ""), header[1], "Bearer ada")
 		if got := all[1].modernly(retryOf("8", ada, r), header[1], "Bearer bob"); gjson.Get(got.body, "error.message").String() != "Invalid or expired requestState" {
@@ -214,7 +210,7 @@ func TestThePrincipalHoldsAcrossReplicas(t *testing.T) {
 // holds the call. If another header identifies the principal, the token does not matter.
 func TestRefreshedTokenIsAnotherPrincipal(t *testing.T) {
 	for by, says := range map[string]bool{"authorization": true, "header:X-User": false} {
-		s := &sessionServer{version: "2025-11-25", question: nameQuestion, heard: map[string]chan string{}}
+		s := newSessionServer(t, "2025-11-25", nameQuestion)
 		all := peersOf(t, 2, s, func(c *config.Config) { c.Bridge.Principal = by })
 		r := all[0].modernly(modernCall("7", ""), "Authorization", "Bearer old", "X-User", "ada")
 		for _, p := range all {
@@ -290,50 +286,31 @@ func TestRetryThatComesTwiceByTwoReplicas(t *testing.T) {
 // progress, and continues when the gate opens.
 func gated(t *testing.T, n int, gate <-chan struct{}, answered chan<- struct{}, more string) ([]peerServer, reply) {
 	t.Helper()
-	heard := make(chan struct{}, 1)
 	tell := sync.OnceFunc(func() { close(answered) })
-	all := peersOf(t, n, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		body, _ := io.ReadAll(r.Body)
-		m := string(body)
-		id, method := gjson.Get(m, "id").Raw, gjson.Get(m, "method").String()
-		w.Header().Set("Content-Type", "application/json")
-		switch {
-		case r.Method != http.MethodPost:
-			w.WriteHeader(http.StatusMethodNotAllowed)
-		case method == "initialize":
-			fmt.Fprint(w, result(id, `"protocolVersion":"2025-11-25","capabilities":{"tools":{}},"serverInfo":{"name":"s","version":"2"}`))
-		case method == "notifications/cancelled":
-			w.WriteHeader(http.StatusAccepted)
+	s := peertest.NewServer(t, peertest.HTTP, func(u *peertest.Turn) {
+		switch u.Method {
+		case "initialize":
+			u.Answer(200, result(u.ID, helloOf("2025-11-25", `{"tools":{}}`)))
+		case "notifications/cancelled":
 			tell()
-		case method == "":
-			w.WriteHeader(http.StatusAccepted)
-			heard <- struct{}{}
-		case method != "tools/call":
-			w.WriteHeader(http.StatusAccepted)
-		default:
-			w.Header().Set("Content-Type", "text/event-stream")
-			say := func(text string) {
-				fmt.Fprintf(w, "data: %s\n\n", text)
-				w.(http.Flusher).Flush()
-			}
-			say(nameQuestion)
-			select {
-			case <-heard:
-			case <-r.Context().Done():
+		case "tools/call":
+			if u.Asks(nameQuestion) == "" {
 				return
 			}
 			if more == "" {
 				tell()
 			} else {
-				say(fmt.Sprintf(`{"jsonrpc":"2.0","method":"notifications/progress","params":{"progressToken":%s,"progress":1}}`, gjson.Get(m, "params._meta.progressToken").Raw))
+				u.Say(fmt.Sprintf(`{"jsonrpc":"2.0","method":"notifications/progress","params":{"progressToken":%s,"progress":1}}`, gjson.Get(u.Text, "params._meta.progressToken").Raw))
 			}
 			select {
 			case <-gate:
-				say(result(id, `"content":[{"type":"text","text":"done"}]`))
-			case <-r.Context().Done():
+				u.Say(result(u.ID, `"content":[{"type":"text","text":"done"}]`))
+			case <-u.Ctx.Done():
 			}
 		}
-	}))
+	})
+	s.NoGet = true
+	all := peersOf(t, n, s)
 	first := modernCall("7", "")
 	if more != "" {
 		first = modernRequestOf("7", "tools/call", `"name":"t","arguments":{},`+meta(`{"elicitation":{}}`, more))

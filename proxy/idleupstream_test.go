@@ -4,14 +4,10 @@ import (
 	"fmt"
 	"net"
 	"net/http"
-	"net/http/httptest"
 	"sync"
 	"testing"
 
 	"github.com/tidwall/gjson"
-
-	"github.com/dragoman-proxy/dragoman/proxy/config"
-	"github.com/dragoman-proxy/dragoman/proxy/origin"
 )
 
 // idlers are the connections of a server, and whether each is idle.
@@ -58,18 +54,10 @@ func (s *idlers) closeAll(t *testing.T) {
 // once. A POST may not be sent twice, so none may be sent on a closed connection.
 func TestServerThatClosesIdleConnectionsFailsNoCall(t *testing.T) {
 	leavesNothing(t)
-	s := &sessionServer{version: "2025-06-18", heard: map[string]chan string{}}
-	web := httptest.NewUnstartedServer(s)
+	s := newSessionServer(t, "2025-06-18", "")
 	at := &idlers{conns: make(map[net.Conn]bool)}
-	web.Config.ConnState = at.state
-	web.Start()
-	cfg := config.Default()
-	cfg.Upstream.URL = web.URL
-	o, err := origin.Of(cfg, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	srv := frontOf(t, o)
+	s.ConnState = at.state
+	srv := frontOfWeb(t, s.At().URL)
 	session := srv.initialize("2024-11-05")
 	name := srv.who(session)
 	for wave := range 60 {
@@ -95,5 +83,5 @@ func TestServerThatClosesIdleConnectionsFailsNoCall(t *testing.T) {
 		t.Errorf("the server closed %d connections: nothing was tested", at.ended)
 	}
 	srv.close()
-	web.Close()
+	s.Close()
 }

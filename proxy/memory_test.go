@@ -6,12 +6,10 @@ import (
 	"io"
 	"net"
 	"net/http"
-	"net/http/httptest"
 	"strings"
 	"testing"
 	"time"
 
-	"github.com/tidwall/gjson"
 	"go.uber.org/zap"
 
 	"github.com/dragoman-proxy/dragoman/proxy/config"
@@ -21,21 +19,8 @@ import (
 // and beyond the limit no new request begins.
 func TestNewRequestsWaitForLargeAnswers(t *testing.T) {
 	const size = 16 << 20 // more than a connection's buffers hold
-	text := strings.Repeat("a", size)
-	upstream := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		body, _ := io.ReadAll(r.Body)
-		id := gjson.GetBytes(body, "id").Raw
-		w.Header().Set("Content-Type", "application/json")
-		switch gjson.GetBytes(body, "method").Str {
-		case "initialize":
-			fmt.Fprintf(w, `{"jsonrpc":"2.0","id":%s,"result":{"protocolVersion":"2025-06-18","capabilities":{},"serverInfo":{"name":"s","version":"1"}}}`, id)
-		case "tools/call":
-			fmt.Fprintf(w, `{"jsonrpc":"2.0","id":%s,"result":{"content":[{"type":"text","text":"%s"}]}}`, id, text)
-		default:
-			fmt.Fprintf(w, `{"jsonrpc":"2.0","id":%s,"result":{}}`, id)
-		}
-	}))
-	defer upstream.Close()
+	upstream := largeAnswers(t, size)
+	upstream.At()
 	cfg := config.Default()
 	cfg.Upstream.URL = upstream.URL
 	cfg.Limits.InHand = size / 2

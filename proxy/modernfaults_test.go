@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"io"
-	"net/http"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -126,7 +125,7 @@ func TestAnswerThatComesWhileParked(t *testing.T) {
 }
 
 func TestRetryAtAnotherReplicaIsRefused(t *testing.T) {
-	all := severalOf(t, &sessionServer{version: "2025-11-25", question: nameQuestion}, 2)
+	all := severalOf(t, newSessionServer(t, "2025-11-25", nameQuestion), 2)
 	r := all[0].modernly(modernCall("7", ""))
 	other := all[1].modernly(retryOf("8", ada, r))
 	sameJSON(t, other.body, `{"jsonrpc":"2.0","id":8,"error":{"code":-32602,"message":"Invalid or expired requestState"}}`)
@@ -495,36 +494,32 @@ func TestModernResultsAreCutToTheirBudget(t *testing.T) {
 	}
 }
 
-// countingServer counts the requests to a sessionServer.
-type countingServer struct {
-	*sessionServer
-	posts, others atomic.Int32
-}
-
-func (s *countingServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	if r.Method == http.MethodPost {
-		s.posts.Add(1)
-	} else {
-		s.others.Add(1)
-	}
-	s.sessionServer.ServeHTTP(w, r)
-}
-
 // TestOneUpstreamRequestForEachCall, once there is a session.
 func TestOneUpstreamRequestForEachCall(t *testing.T) {
-	s := &countingServer{sessionServer: &sessionServer{version: "2025-11-25"}}
-	srv := replicasOf(t, s, s.sessionServer, 1)[0]
+	s := newSessionServer(t, "2025-11-25", "")
+	s.Every = true
+	requests := func() (posts, others int) {
+		for _, m := range s.Heard() {
+			if strings.HasPrefix(m.Text, "{") {
+				posts++
+			} else {
+				others++
+			}
+		}
+		return posts, others
+	}
+	srv := severalOf(t, s, 1)[0]
 	for _, capabilities := range []string{`{}`, `{"elicitation":{}}`} {
 		list := modernRequestOf("7", "test/session", meta(capabilities))
 		srv.modernly(list)
-		posts, others := s.posts.Load(), s.others.Load()
+		posts, others := requests()
 		for range 20 {
 			if r := srv.modernly(list); r.status != 200 {
 				t.Fatalf("%+v", r)
 			}
 		}
-		if s.posts.Load() != posts+20 || s.others.Load() != others {
-			t.Errorf("%d POSTs and %d others for 20 calls", s.posts.Load()-posts, s.others.Load()-others)
+		if p, o := requests(); p != posts+20 || o != others {
+			t.Errorf("%d POSTs and %d others for 20 calls", p-posts, o-others)
 		}
 	}
 }

@@ -2,48 +2,38 @@ package proxy
 
 import (
 	"fmt"
-	"io"
 	"net/http"
-	"net/http/httptest"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
 
 	"github.com/tidwall/gjson"
+
+	"github.com/dragoman-proxy/dragoman/proxy/peertest"
 )
 
-// forgetful is a server on HTTP that knows only its newest session, and answers 404 for all others.
-type forgetful struct {
-	opened    atomic.Int64
-	forgotten atomic.Int64
-	calls     atomic.Int64
-	never     bool // it forgets each session at once
-}
-
-func (s *forgetful) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	body, err := io.ReadAll(r.Body)
-	if err != nil {
-		return
-	}
-	session := r.Header.Get("Mcp-Session-Id")
-	switch method := gjson.GetBytes(body, "method").Str; {
-	case r.Method == http.MethodPost && method == "initialize":
-		w.Header().Set("Mcp-Session-Id", fmt.Sprint("n", s.opened.Add(1)))
-		w.Header().Set("Content-Type", "application/json")
-		io.WriteString(w, `{"jsonrpc":"2.0","id":1,"result":{"protocolVersion":"2025-06-18","capabilities":{"tools":{}},"serverInfo":{"name":"s","version":"2"}}}`)
-	case r.Method == http.MethodPost && method == "tools/call":
-		s.calls.Add(1)
-		if s.never || session == fmt.Sprint("n", s.forgotten.Load()) {
-			http.NotFound(w, r)
-			return
+// newLosing returns a server that knows its sessions. Its tool says in which session it is, by number. While it is never
+// right, it knows no session but for initialize.
+func newLosing(t *testing.T) (s *peertest.Server, never *atomic.Bool) {
+	never = new(atomic.Bool)
+	s = peertest.NewServer(t, peertest.HTTP, func(u *peertest.Turn) {
+		switch u.Method {
+		case "initialize":
+			u.Open()
+			u.Answer(200, result(u.ID, helloOf("2025-06-18", `{"tools":{}}`)))
+		case "tools/call":
+			if never.Load() {
+				u.Refuse(http.StatusNotFound)
+				return
+			}
+			nth := slices.Index(s.Opened(), u.Session) + 1
+			u.Answer(200, result(u.ID, fmt.Sprintf(`"content":[{"type":"text","text":"in n%d"}]`, nth)))
 		}
-		w.Header().Set("Content-Type", "application/json")
-		fmt.Fprintf(w, `{"jsonrpc":"2.0","id":%s,"result":{"content":[{"type":"text","text":"in %s"}]}}`, gjson.GetBytes(body, "id").Raw, session)
-	case r.Method == http.MethodGet:
-		w.WriteHeader(http.StatusMethodNotAllowed)
-	default:
-		w.WriteHeader(http.StatusAccepted)
-	}
+	})
+	s.Sessions, s.NoGet = true, true
+	s.Unknown = func(u *peertest.Turn) { u.Refuse(http.StatusNotFound) }
+	return s, never
 }
 
 // TestModernClientsDoNotNoticeALostSession: a handshake server's 404 means that the session is lost. A
@@ -51,25 +41,23 @@ func (s *forgetful) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 func TestModernClientsDoNotNoticeALostSession(t *testing.T) {
 	for _, can := range []string{`{}`, `{"elicitation":{}}`} {
 		t.Run(can, func(t *testing.T) {
-			s := &forgetful{}
-			web := httptest.NewServer(s)
-			t.Cleanup(web.Close)
-			srv := frontOfWeb(t, web)
+			s, never := newLosing(t)
+			srv := frontOfWeb(t, s.At().URL)
 			call := modernRequestOf("7", "tools/call", `"name":"x","arguments":{},`+meta(can))
 			if r := srv.modernly(call); !strings.Contains(r.body, `"in n1"`) {
 				t.Fatalf("%+v", r)
 			}
-			s.forgotten.Store(1)
+			s.Forget()
 			if r := srv.modernly(call); r.status != 200 || !strings.Contains(r.body, `"in n2"`) || gjson.Get(r.body, "id").Raw != "7" {
 				t.Errorf("%+v", r)
 			}
-			if n := s.calls.Load(); n != 3 {
+			if n := s.Count("tools/call"); n != 3 {
 				t.Errorf("%d calls, want the first, the lost one and that once more", n)
 			}
-			s.never = true
+			never.Store(true)
 			r := srv.modernly(call)
 			sameJSON(t, r.body, `{"jsonrpc":"2.0","id":7,"error":{"code":-32603,"message":"upstream endpoint not found"}}`)
-			if n := s.calls.Load(); r.status != 502 || n != 5 {
+			if n := s.Count("tools/call"); r.status != 502 || n != 5 {
 				t.Errorf("status %d, %d calls", r.status, n)
 			}
 		})

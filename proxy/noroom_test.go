@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"io"
 	"net/http"
-	"net/http/httptest"
 	"slices"
 	"strings"
 	"testing"
@@ -15,31 +14,26 @@ import (
 
 	"github.com/dragoman-proxy/dragoman/proxy/config"
 	"github.com/dragoman-proxy/dragoman/proxy/large"
+	"github.com/dragoman-proxy/dragoman/proxy/peertest"
 	"github.com/dragoman-proxy/dragoman/proxy/stateless"
 	"github.com/dragoman-proxy/dragoman/translate/wire"
 )
 
 // largeAnswers is a server whose responses to tools/call have size bytes; the response of the tool
 // event is sent as an event.
-func largeAnswers(size int) http.Handler {
-	text := strings.Repeat("a", size)
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		body, _ := io.ReadAll(r.Body)
-		id := gjson.GetBytes(body, "id").Raw
-		w.Header().Set("Content-Type", "application/json")
-		answer := func(result string) string { return fmt.Sprintf(`{"jsonrpc":"2.0","id":%s,"result":%s}`, id, result) }
-		switch method := gjson.GetBytes(body, "method").Str; {
-		case id == "":
-			w.WriteHeader(http.StatusAccepted)
-		case method == "initialize":
-			io.WriteString(w, answer(`{"protocolVersion":"2025-06-18","capabilities":{},"serverInfo":{"name":"s","version":"1"}}`))
-		case gjson.GetBytes(body, "params.name").Str == "event":
-			w.Header().Set("Content-Type", "text/event-stream")
-			fmt.Fprintf(w, "data: %s\n\n", answer(`{"content":[{"type":"text","text":"`+text+`"}]}`))
-		case method == "tools/call":
-			io.WriteString(w, answer(`{"content":[{"type":"text","text":"`+text+`"}]}`))
+func largeAnswers(t *testing.T, size int) *peertest.Server {
+	long := `"content":[{"type":"text","text":"` + strings.Repeat("a", size) + `"}]`
+	return peertest.NewServer(t, peertest.HTTP, func(u *peertest.Turn) {
+		switch {
+		case u.ID == "":
+		case u.Method == "initialize":
+			u.Answer(200, result(u.ID, helloOf("2025-06-18", `{}`)))
+		case gjson.Get(u.Text, "params.name").Str == "event":
+			u.Say(result(u.ID, long))
+		case u.Method == "tools/call":
+			u.Answer(200, result(u.ID, long))
 		default:
-			io.WriteString(w, answer(`{}`))
+			u.Answer(200, result(u.ID, ""))
 		}
 	})
 }
@@ -71,8 +65,8 @@ func postTo(t *testing.T, url, session, message string) (*http.Response, string)
 // TestAnswerWithoutRoomIsAnError: the error names the limit that is reached, and the session
 // continues.
 func TestAnswerWithoutRoomIsAnError(t *testing.T) {
-	upstream := httptest.NewServer(largeAnswers(200 << 10))
-	defer upstream.Close()
+	upstream := largeAnswers(t, 200<<10)
+	upstream.At()
 	cfg := config.Default()
 	cfg.Upstream.URL = upstream.URL
 	cfg.Upstream.SilenceTimeout = 300 * time.Millisecond

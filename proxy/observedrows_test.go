@@ -23,7 +23,7 @@ func didWhat(d observe.Detail) (list []string) {
 
 // TestACallThatAnotherReplicaAnswersIsObserved at the replica that got it, too: the row says which one has answered.
 func TestACallThatAnotherReplicaAnswersIsObserved(t *testing.T) {
-	all := peersOf(t, 2, &sessionless{})
+	all := peersOf(t, 2, newSessionless(t, nil))
 	session := all[0].initializeWith("2025-11-25", manyCapabilities)
 	ring, end := observedBy(all[1].testServer)
 	all[1].post(session, strings.Replace(aboutMe, "5", "6", 1))
@@ -64,7 +64,7 @@ func TestACallThatAnotherReplicaAnswersIsObserved(t *testing.T) {
 
 // TestANotificationOfAnotherReplicaIsObserved: what comes on a standing stream that another replica has.
 func TestANotificationOfAnotherReplicaIsObserved(t *testing.T) {
-	s := &sessionless{news: make(chan struct{}, 1)}
+	s := newSessionless(t, nil)
 	all := peersOf(t, 2, s)
 	session := all[0].initializeWith("2025-11-25", manyCapabilities)
 	all[0].post(session, `{"jsonrpc":"2.0","id":8,"method":"resources/subscribe","params":{"uri":"u:1"}}`)

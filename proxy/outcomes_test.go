@@ -4,7 +4,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"net/http/httptest"
+	"net/http"
 	"testing"
 	"time"
 
@@ -13,6 +13,7 @@ import (
 	"github.com/dragoman-proxy/dragoman/proxy/config"
 	"github.com/dragoman-proxy/dragoman/proxy/metrics"
 	"github.com/dragoman-proxy/dragoman/proxy/origin"
+	"github.com/dragoman-proxy/dragoman/proxy/peertest"
 	"github.com/dragoman-proxy/dragoman/proxy/upstream"
 )
 
@@ -72,11 +73,16 @@ func TestACallCountsOnce(t *testing.T) {
 		return front(t, f, append(change, func(c *config.Config) { c.Bridge.OpenedTimeout = time.Millisecond })...)
 	}
 	lost := func(t *testing.T, can string) testServer {
-		s := new(forgetful)
-		s.forgotten.Store(1)
-		web := httptest.NewServer(s)
-		t.Cleanup(web.Close)
-		srv := frontOfWeb(t, web)
+		s, _ := newLosing(t)
+		rest := s.Script
+		s.Script = func(u *peertest.Turn) {
+			if u.Method == "tools/call" && u.Session == s.Opened()[0] {
+				u.Refuse(http.StatusNotFound)
+				return
+			}
+			rest(u)
+		}
+		srv := frontOfWeb(t, s.At().URL)
 		if r := srv.modernly(asCall("7", can, "")); r.status != 200 {
 			t.Errorf("%+v", r)
 		}

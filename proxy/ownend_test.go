@@ -3,14 +3,11 @@ package proxy
 import (
 	"context"
 	"fmt"
-	"io"
 	"net/http"
-	"net/http/httptest"
 	"strings"
 	"testing"
 	"time"
 
-	"github.com/tidwall/gjson"
 	"go.uber.org/zap"
 	"go.uber.org/zap/zaptest/observer"
 
@@ -36,15 +33,7 @@ func TestOwnDeletesCarryTheClientsCredentials(t *testing.T) {
 		{name: "pooled, drain", modern: true, change: func(*config.Config) {}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			deleted := make(chan string, 10)
-			inner := newFaultyServer(t, "", false)
-			web := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-				if r.Method == http.MethodDelete {
-					deleted <- r.Header.Get("Authorization")
-				}
-				inner.ServeHTTP(w, r)
-			}))
-			defer web.Close()
+			web := newFaultyServer(t, "", false)
 			cfg := config.Default()
 			cfg.Upstream.URL, cfg.Upstream.Transport, cfg.Upstream.HandshakeTimeout = web.URL, "http", patience
 			c.change(&cfg)
@@ -74,13 +63,9 @@ func TestOwnDeletesCarryTheClientsCredentials(t *testing.T) {
 			if !c.ends {
 				stop()
 			}
-			select {
-			case got := <-deleted:
-				if got != want {
-					t.Errorf("DELETE with %q, want %q", got, want)
-				}
-			case <-time.After(patience):
-				t.Error("no DELETE")
+			end := web.Awaits(1, "a DELETE", func(m string) bool { return m == http.MethodDelete })
+			if got := end.Header.Get("Authorization"); got != want {
+				t.Errorf("DELETE with %q, want %q", got, want)
 			}
 			client.http.CloseIdleConnections()
 			stop()
@@ -96,24 +81,18 @@ func TestOwnDeletesCarryTheClientsCredentials(t *testing.T) {
 // TestADeletedSessionStaysDead, however many are deleted after it, and even if the server still
 // knows the session.
 func TestADeletedSessionStaysDead(t *testing.T) {
-	for name, handler := range map[string]http.HandlerFunc{
-		"without sessions": (&sessionless{news: make(chan struct{})}).ServeHTTP,
-		"with sessions that its DELETE does not end": func(w http.ResponseWriter, r *http.Request) {
-			body, _ := io.ReadAll(r.Body)
-			id := gjson.GetBytes(body, "id").Raw
-			w.Header().Set("Content-Type", "application/json")
-			if gjson.GetBytes(body, "method").String() == "initialize" {
-				w.Header().Set("Mcp-Session-Id", "theirs")
-				_, _ = io.WriteString(w, result(id, `"protocolVersion":"2025-06-18","capabilities":{},"serverInfo":{"name":"s","version":"1"}`))
-			} else if id != "" {
-				_, _ = io.WriteString(w, result(id, ""))
-			}
-		},
-	} {
+	keeps := peertest.NewServer(t, peertest.HTTP, func(u *peertest.Turn) {
+		switch {
+		case u.Method == "initialize":
+			u.Answer(200, result(u.ID, helloOf("2025-06-18", `{}`)))
+		case u.ID != "":
+			u.Answer(200, result(u.ID, ""))
+		}
+	})
+	keeps.SessionID, keeps.NoGet = "theirs", true
+	for name, s := range map[string]peer{"without sessions": newSessionless(t, nil), "with sessions that its DELETE does not end": keeps} {
 		t.Run(name, func(t *testing.T) {
-			web := httptest.NewServer(handler)
-			defer web.Close()
-			srv := frontOfWeb(t, web, func(c *config.Config) { c.Upstream.URL = web.URL })
+			srv := frontOfWeb(t, s.At().URL)
 			begin := func() string { return srv.post("", initialize("2025-06-18", `{}`)).header["Mcp-Session-Id"] }
 			first, alive := begin(), begin()
 			end := func(session string) {

@@ -2,20 +2,18 @@ package proxy
 
 import (
 	"bufio"
-	"bytes"
 	"context"
 	"io"
 	"net/http"
-	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"strings"
-	"sync"
 	"testing"
 
 	"github.com/tidwall/gjson"
 
 	"github.com/dragoman-proxy/dragoman/proxy/config"
+	"github.com/dragoman-proxy/dragoman/proxy/peertest"
 	"github.com/dragoman-proxy/dragoman/proxy/upstream"
 )
 
@@ -185,9 +183,12 @@ func TestMessagesAreTheClientsThatOpenedTheStream(t *testing.T) {
 // TestSessionsHoldTheirOwnerAcrossReplicas, whether a request is forwarded or the session is
 // resumed.
 func TestSessionsHoldTheirOwnerAcrossReplicas(t *testing.T) {
-	for name, web := range map[string]http.Handler{"without sessions": &sessionless{news: make(chan struct{})}, "with sessions": &sessionServer{version: "2025-11-25", heard: map[string]chan string{}}} {
+	for name, start := range map[string]func(*testing.T) peer{
+		"without sessions": func(t *testing.T) peer { return newSessionless(t, nil) },
+		"with sessions":    func(t *testing.T) peer { return newSessionServer(t, "2025-11-25", "") },
+	} {
 		t.Run(name, func(t *testing.T) {
-			all := peersOf(t, 2, web, func(c *config.Config) { c.Bridge.Principal = "header:X-User" })
+			all := peersOf(t, 2, start(t), func(c *config.Config) { c.Bridge.Principal = "header:X-User" })
 			session := all[0].post("", initialize("2025-11-25", `{}`), "X-User", "ann").header["Mcp-Session-Id"]
 			unknown := all[1].post("unknown", pingOne, "X-User", "bob")
 			for _, srv := range all {
@@ -239,24 +240,15 @@ func TestARefreshedTokenNeverEndsASession(t *testing.T) {
 		for _, by := range []string{"authorization", "claim:iss+sub"} {
 			t.Run(transportName(modern)+" "+by, func(t *testing.T) {
 				s := newFaultyServer(t, "", modern)
-				var mu sync.Mutex
-				var seen []string
-				web := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-					body, _ := io.ReadAll(r.Body)
-					r.Body = io.NopCloser(bytes.NewReader(body))
-					if m := gjson.GetBytes(body, "method").String(); m == "prompts/list" {
-						mu.Lock()
-						seen = append(seen, r.Header.Get("Authorization"))
-						mu.Unlock()
-					} else if m == "initialize" && modern {
-						w.WriteHeader(400)
-						_, _ = io.WriteString(w, rpcError("null", `"code":-32022,"message":"no","data":{"supported":["2026-07-28"]}`))
+				rest := s.Script
+				s.Script = func(u *peertest.Turn) {
+					if u.Method == "initialize" && modern {
+						u.Answer(400, rpcError("null", `"code":-32022,"message":"no","data":{"supported":["2026-07-28"]}`))
 						return
 					}
-					s.ServeHTTP(w, r)
-				}))
-				defer web.Close()
-				client := serving(t, func(cfg *config.Config) { cfg.Upstream.URL, cfg.Bridge.Principal = web.URL, by })
+					rest(u)
+				}
+				client := serving(t, func(cfg *config.Config) { cfg.Upstream.URL, cfg.Bridge.Principal = s.URL, by })
 				old, fresh := jwt(adaClaims, "1"), jwt(adaClaims, "2")
 				session := client.begins("Authorization", old)
 				const list = `{"jsonrpc":"2.0","id":7,"method":"prompts/list"}`
@@ -265,8 +257,10 @@ func TestARefreshedTokenNeverEndsASession(t *testing.T) {
 						t.Errorf("%d %s", status, said)
 					}
 				}
-				mu.Lock()
-				defer mu.Unlock()
+				var seen []string
+				for _, m := range s.Of("prompts/list") {
+					seen = append(seen, m.Header.Get("Authorization"))
+				}
 				if len(seen) != 2 || seen[0] != old || seen[1] != fresh {
 					t.Errorf("the server saw %q", seen)
 				}

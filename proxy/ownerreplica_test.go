@@ -3,11 +3,9 @@ package proxy
 import (
 	"context"
 	"fmt"
-	"io"
 	"net/http"
 	"net/http/httptest"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -16,64 +14,8 @@ import (
 
 	"github.com/dragoman-proxy/dragoman/proxy/config"
 	"github.com/dragoman-proxy/dragoman/proxy/downstream"
-	"github.com/dragoman-proxy/dragoman/proxy/mcp"
+	"github.com/dragoman-proxy/dragoman/proxy/peertest"
 )
-
-// sessionless is a modern server. Its prompt returns what the client has declared, its tool asks
-// for a name, and its resource changes when news is called.
-type sessionless struct {
-	mu    sync.Mutex
-	news  chan struct{}
-	heard []string // the methods are unknown
-}
-
-func (s *sessionless) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	body, _ := io.ReadAll(r.Body)
-	m := string(body)
-	id, method := gjson.Get(m, "id").Raw, gjson.Get(m, "method").String()
-	s.mu.Lock()
-	s.heard = append(s.heard, method)
-	s.mu.Unlock()
-	w.Header().Set("Content-Type", "application/json")
-	meta := func(name string) gjson.Result { return gjson.Get(m, `params._meta.io\.modelcontextprotocol/`+name) }
-	switch {
-	case r.Method != http.MethodPost:
-		w.WriteHeader(http.StatusMethodNotAllowed)
-	case method == "initialize":
-		w.WriteHeader(http.StatusBadRequest)
-		fmt.Fprint(w, rpcError("null", `"code":-32022,"message":"no","data":{"supported":["2026-07-28"]}`))
-	case method == "server/discover":
-		fmt.Fprint(w, result(id, `"resultType":"complete","supportedVersions":["2026-07-28"],"capabilities":{"tools":{},"prompts":{},"logging":{},"resources":{"subscribe":true}}`))
-	case method == "prompts/get":
-		says := meta("clientInfo").Raw + "|" + meta("clientCapabilities").Raw + "|" + meta("logLevel").String()
-		fmt.Fprint(w, result(id, `"resultType":"complete","description":`+string(mcp.AppendString(nil, says))+`,"messages":[]`))
-	case method == "tools/list":
-		fmt.Fprint(w, result(id, `"resultType":"complete","tools":[]`))
-	case method == "tools/call" && !gjson.Get(m, "params.inputResponses").Exists():
-		fmt.Fprint(w, result(id, `"resultType":"input_required","requestState":"st","inputRequests":{"a":{"method":"elicitation/create","params":{"mode":"form","message":"Name?","requestedSchema":{"type":"object","properties":{"n":{"type":"string"}}}}}}`))
-	case method == "tools/call":
-		fmt.Fprint(w, result(id, `"resultType":"complete","content":[{"type":"text","text":`+string(mcp.AppendString(nil, gjson.Get(m, "params.inputResponses.a.content.n").String()))+`}]`))
-	case method == "subscriptions/listen":
-		w.Header().Set("Content-Type", "text/event-stream")
-		uri := gjson.Get(m, "params.notifications.resourceSubscriptions.0").Raw
-		of := `"_meta":{"io.modelcontextprotocol/subscriptionId":` + id + `}`
-		say := func(method, params string) {
-			fmt.Fprintf(w, "data: {\"jsonrpc\":\"2.0\",\"method\":%q,\"params\":{%s,%s}}\n\n", method, params, of)
-			w.(http.Flusher).Flush()
-		}
-		say("notifications/subscriptions/acknowledged", `"notifications":{"resourceSubscriptions":[`+uri+`]}`)
-		for {
-			select {
-			case <-s.news:
-				say("notifications/resources/updated", `"uri":`+uri)
-			case <-r.Context().Done():
-				return
-			}
-		}
-	default:
-		fmt.Fprint(w, rpcError(id, `"code":-32601,"message":"Method not found"`))
-	}
-}
 
 const (
 	manyCapabilities = `{"elicitation":{"form":{},"url":{}},"sampling":{"tools":{}},"roots":{}}`
@@ -94,7 +36,7 @@ func (srv testServer) about(session string) (client, capabilities, level string)
 // TestASessionHasOneOwnerReplica: what a client sets at one replica is in effect at all, as long as the
 // replica where the session began is running.
 func TestASessionHasOneOwnerReplica(t *testing.T) {
-	s := &sessionless{news: make(chan struct{})}
+	s := newSessionless(t, nil)
 	all := peersOf(t, 3, s)
 	session := all[0].initializeWith("2025-11-25", manyCapabilities)
 	sameJSON(t, all[1].post(session, `{"jsonrpc":"2.0","id":6,"method":"logging/setLevel","params":{"level":"error"}}`).body, result("6", ""))
@@ -137,7 +79,7 @@ func TestASessionHasOneOwnerReplica(t *testing.T) {
 // TestQuestionIsAnsweredThroughAnotherReplica, and asked through one that is not the session's
 // owner.
 func TestQuestionIsAnsweredThroughAnotherReplica(t *testing.T) {
-	all := peersOf(t, 3, &sessionless{})
+	all := peersOf(t, 3, newSessionless(t, nil))
 	session := all[0].initializeWith("2025-11-25", manyCapabilities)
 	req, resp := all[1].begin(context.Background(), "POST", session, `{"jsonrpc":"2.0","id":7,"method":"tools/call","params":{"name":"ask"}}`)
 	if resp.Stream == nil {
@@ -159,7 +101,7 @@ func TestQuestionIsAnsweredThroughAnotherReplica(t *testing.T) {
 
 // TestBatchIsForwardedToTheOwnerReplica: a batch is forwarded unchanged, and so are notifications and invalid messages.
 func TestBatchIsForwardedToTheOwnerReplica(t *testing.T) {
-	all := peersOf(t, 2, &sessionless{})
+	all := peersOf(t, 2, newSessionless(t, nil))
 	session := all[0].initializeWith("2025-03-26", `{}`)
 	r := all[1].post(session, `[`+strings.Replace(aboutMe, "5", "6", 1)+`,`+aboutMe+`,{"jsonrpc":"2.0","method":"notifications/roots/list_changed"}]`)
 	if got := gjson.Parse(r.body).Array(); r.status != 200 || len(got) != 2 {
@@ -181,7 +123,7 @@ func TestBatchIsForwardedToTheOwnerReplica(t *testing.T) {
 
 // TestCancelledThroughAnotherReplica: the call ends without a response.
 func TestCancelledThroughAnotherReplica(t *testing.T) {
-	all := peersOf(t, 3, &sessionless{})
+	all := peersOf(t, 3, newSessionless(t, nil))
 	session := all[0].initializeWith("2025-11-25", manyCapabilities)
 	req, resp := all[1].begin(context.Background(), "POST", session, `{"jsonrpc":"2.0","id":7,"method":"tools/call","params":{"name":"ask"}}`)
 	if resp.Stream == nil {
@@ -203,7 +145,7 @@ func TestCancelledThroughAnotherReplica(t *testing.T) {
 // TestASessionOutlivesItsOwnerReplica: the session id contains the client's identity; all other state
 // begins anew.
 func TestASessionOutlivesItsOwnerReplica(t *testing.T) {
-	s := &sessionless{news: make(chan struct{})}
+	s := newSessionless(t, nil)
 	all := peersOf(t, 2, s)
 	session := all[0].initializeWith("2025-11-25", manyCapabilities)
 	sameJSON(t, all[1].post(session, `{"jsonrpc":"2.0","id":6,"method":"logging/setLevel","params":{"level":"error"}}`).body, result("6", ""))
@@ -250,9 +192,9 @@ func TestServersProcessIsReachedThroughEveryReplica(t *testing.T) {
 // TestSidecarsSessionsAreAtTheirOwnServers: each replica has a server on its machine, which knows
 // only its own sessions.
 func TestSidecarsSessionsAreAtTheirOwnServers(t *testing.T) {
-	pods := map[string]*sessionServer{}
+	pods := map[string]*peertest.Server{}
 	for _, name := range []string{"0", "1"} {
-		pods[name] = &sessionServer{version: "2025-11-25", question: nameQuestion, heard: map[string]chan string{}}
+		pods[name] = newSessionServer(t, "2025-11-25", nameQuestion)
 	}
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { pods[r.Header.Get("X-Pod")].ServeHTTP(w, r) }))
 	defer server.Close()

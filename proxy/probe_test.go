@@ -1,9 +1,6 @@
 package proxy
 
 import (
-	"io"
-	"net/http"
-	"net/http/httptest"
 	"slices"
 	"strings"
 	"testing"
@@ -12,39 +9,28 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/dragoman-proxy/dragoman/proxy/config"
+	"github.com/dragoman-proxy/dragoman/proxy/peertest"
 	"github.com/dragoman-proxy/dragoman/proxy/probe"
 )
 
 // lister is a server with the given responses by method; lists have one page for each cursor.
 func lister(t *testing.T, answers map[string]string) string {
 	t.Helper()
-	srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if r.Method != http.MethodPost {
-			w.WriteHeader(http.StatusMethodNotAllowed)
-			return
-		}
-		body, err := io.ReadAll(r.Body)
-		if err != nil {
-			return
-		}
-		m := gjson.ParseBytes(body)
-		id := m.Get("id")
-		if !id.Exists() {
-			w.WriteHeader(http.StatusAccepted)
-			return
-		}
-		w.Header().Set("Content-Type", "application/json")
-		answer, ok := answers[m.Get("method").String()+m.Get("params.cursor").String()+m.Get("params.protocolVersion").String()]
+	s := peertest.NewServer(t, peertest.HTTP, func(u *peertest.Turn) {
+		page := u.Method + gjson.Get(u.Text, "params.cursor").String()
+		answer, ok := answers[page+gjson.Get(u.Text, "params.protocolVersion").String()]
 		if !ok {
-			answer, ok = answers[m.Get("method").String()+m.Get("params.cursor").String()]
+			answer, ok = answers[page]
 		}
 		if !ok {
 			answer = `"error":{"code":-32601,"message":"Method not found"}`
 		}
-		io.WriteString(w, `{"jsonrpc":"2.0","id":`+id.Raw+`,`+answer+`}`)
-	}))
-	t.Cleanup(srv.Close)
-	return srv.URL + "/mcp"
+		if u.ID != "" {
+			u.Answer(200, `{"jsonrpc":"2.0","id":`+u.ID+`,`+answer+`}`)
+		}
+	})
+	s.NoGet = true
+	return s.At().URL + "/mcp"
 }
 
 func TestProbeReportsWhatWouldBeLost(t *testing.T) {

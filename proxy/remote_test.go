@@ -1,181 +1,20 @@
 package proxy
 
 import (
-	"crypto/rand"
-	"encoding/base64"
 	"fmt"
-	"io"
 	"maps"
-	"net/http"
-	"net/http/httptest"
-	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
 	"testing"
 
 	"github.com/tidwall/gjson"
-	"go.uber.org/zap"
-	"go.uber.org/zap/zaptest/observer"
 
-	"github.com/dragoman-proxy/dragoman/proxy/config"
-	"github.com/dragoman-proxy/dragoman/proxy/sealed"
+	"github.com/dragoman-proxy/dragoman/proxy/peertest"
 )
 
-// forgetfulServer is a Streamable HTTP server that can forget its sessions, as a restarted one
-// does.
-type forgetfulServer struct {
-	status  int    // the status for requests without a known session
-	words   string // the body of that response
-	refuses bool   // it begins no sessions
-
-	mu       sync.Mutex
-	sessions map[string]*forgetfulSession
-	begun    []*forgetfulSession // all sessions so far
-	ran      map[string]int      // tools/call by id
-	web      *httptest.Server
-}
-
-type forgetfulSession struct {
-	id, hello   string
-	initialized int
-	level       string
-	subscribed  []string
-	events      chan string // the events of the GET
-	gone        chan struct{}
-}
-
-func (f *forgetfulServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	body, _ := io.ReadAll(r.Body)
-	m := string(body)
-	id, method := gjson.Get(m, "id"), gjson.Get(m, "method").String()
-	f.mu.Lock()
-	s := f.sessions[r.Header.Get("Mcp-Session-Id")]
-	if method == "initialize" && !f.refuses {
-		s = &forgetfulSession{id: rand.Text(), hello: m, events: make(chan string, 10), gone: make(chan struct{})}
-		f.sessions[s.id] = s
-		f.begun = append(f.begun, s)
-		w.Header().Set("Mcp-Session-Id", s.id)
-	}
-	if s == nil {
-		f.mu.Unlock()
-		w.Header().Set("Content-Type", "application/json")
-		w.WriteHeader(f.status)
-		io.WriteString(w, f.words)
-		return
-	}
-	result := "{}"
-	switch method {
-	case "initialize":
-		result = fmt.Sprintf(`{"protocolVersion":%q,"capabilities":{"tools":{"listChanged":true},"prompts":{},"logging":{},"resources":{"subscribe":true,"listChanged":true}},"serverInfo":{"name":"s","version":"2"}}`,
-			gjson.Get(m, "params.protocolVersion").String())
-	case "notifications/initialized":
-		s.initialized++
-	case "logging/setLevel":
-		s.level = gjson.Get(m, "params.level").String()
-	case "resources/subscribe":
-		s.subscribed = append(s.subscribed, gjson.Get(m, "params.uri").String())
-	case "tools/call":
-		f.ran[id.Raw]++
-		result = fmt.Sprintf(`{"content":[{"type":"text","text":%q}]}`, gjson.Get(m, "params.name").String())
-	}
-	if r.Method == http.MethodDelete {
-		delete(f.sessions, s.id)
-	}
-	f.mu.Unlock()
-	switch {
-	case r.Method == http.MethodDelete:
-	case r.Method == http.MethodGet:
-		w.Header().Set("Content-Type", "text/event-stream")
-		w.(http.Flusher).Flush()
-		for {
-			select {
-			case e := <-s.events:
-				fmt.Fprintf(w, "data: %s\n\n", e)
-				w.(http.Flusher).Flush()
-			case <-s.gone:
-				panic(http.ErrAbortHandler)
-			case <-r.Context().Done():
-				return
-			}
-		}
-	case !id.Exists():
-		w.WriteHeader(http.StatusAccepted)
-	case gjson.Get(m, "params.name").String() == "hang":
-		w.Header().Set("Content-Type", "text/event-stream")
-		io.WriteString(w, `data: {"jsonrpc":"2.0","method":"notifications/message","params":{"level":"error","data":"begun"}}`+"\n\n")
-		w.(http.Flusher).Flush()
-		select {
-		case <-s.gone:
-			panic(http.ErrAbortHandler)
-		case <-r.Context().Done():
-		}
-	default:
-		w.Header().Set("Content-Type", "application/json")
-		fmt.Fprintf(w, `{"jsonrpc":"2.0","id":%s,"result":%s}`, id.Raw, result)
-	}
-}
-
-// forget simulates a restart: all sessions are lost, and all streams break off.
-func (f *forgetfulServer) forget() {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	for _, s := range f.sessions {
-		close(s.gone)
-	}
-	clear(f.sessions)
-}
-
-func (f *forgetfulServer) last() forgetfulSession {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	s := *f.begun[len(f.begun)-1]
-	s.subscribed = slices.Sorted(slices.Values(s.subscribed))
-	return s
-}
-
-func (f *forgetfulServer) count() int {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	return len(f.begun)
-}
-
-// beforeForgetful returns n proxies with one key in front of a server.
-func beforeForgetful(t *testing.T, f *forgetfulServer, n int) []testServer {
-	t.Helper()
-	leavesNothing(t)
-	if f.status == 0 {
-		f.status, f.words = 404, `{"jsonrpc":"2.0","error":{"code":-32001,"message":"Session not found"},"id":null}`
-	}
-	f.sessions, f.ran = map[string]*forgetfulSession{}, map[string]int{}
-	f.web = httptest.NewServer(f)
-	cfg := config.Default()
-	cfg.Upstream.URL, cfg.Upstream.HandshakeTimeout = f.web.URL, patience
-	key := make([]byte, sealed.KeyBytes)
-	rand.Read(key)
-	cfg.Session.KeyFile = filepath.Join(t.TempDir(), "key")
-	if err := os.WriteFile(cfg.Session.KeyFile, []byte(base64.StdEncoding.EncodeToString(key)), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	var all []testServer
-	for range n {
-		core, logs := observer.New(zap.DebugLevel)
-		srv, err := New(cfg, zap.New(core))
-		if err != nil {
-			t.Fatal(err)
-		}
-		all = append(all, testServer{srv, t, logs})
-	}
-	t.Cleanup(func() {
-		for _, srv := range all {
-			srv.close()
-		}
-		f.web.CloseClientConnections()
-		f.web.Close()
-	})
-	return all
-}
+// notFound is the response of most servers to a request of a session that they have lost.
+const notFound = `{"jsonrpc":"2.0","error":{"code":-32001,"message":"Session not found"},"id":null}`
 
 const (
 	echoCall    = `{"jsonrpc":"2.0","id":7,"method":"tools/call","params":{"name":"echo"}}`
@@ -214,27 +53,27 @@ func TestALostSessionIsBegunAgain(t *testing.T) {
 		{"no words", "", 404},
 	} {
 		t.Run(c.who, func(t *testing.T) {
-			f := &forgetfulServer{status: c.status, words: c.words}
-			srv := beforeForgetful(t, f, 1)[0]
+			f := newForgetful(t, peertest.HTTP, c.status, c.words)
+			srv := severalOf(t, f, 1)[0]
 			session := settled(t, srv)
 			other := srv.initialize("2025-06-18")
-			f.forget()
+			f.Crash()
 			sameJSON(t, srv.post(session, echoCall).body, echoAnswer)
-			if f.count() != 3 {
-				t.Errorf("%d sessions begun", f.count())
+			if len(f.Opened()) != 3 {
+				t.Errorf("%d sessions begun", len(f.Opened()))
 			}
 			s := f.last()
 			sameJSON(t, `{"p":`+gjson.Get(s.hello, "params").Raw+`}`, `{"p":{"protocolVersion":"2025-11-25","capabilities":{"roots":{"listChanged":true},"elicitation":{}},"clientInfo":{"name":"c","title":"C","version":"1"}}}`)
-			if s.initialized != 1 || s.level != "debug" || !slices.Equal(s.subscribed, []string{"file:///a", "file:///b"}) {
+			if s.initialized != 1 || s.level != "debug" || !slices.Equal(slices.Sorted(slices.Values(s.subscribed)), []string{"file:///a", "file:///b"}) {
 				t.Errorf("restored: %+v", s)
 			}
 			sameJSON(t, srv.post(session, echoCall).body, echoAnswer)
-			if f.ran["7"] != 2 || f.count() != 3 {
-				t.Errorf("ran %d times in %d sessions", f.ran["7"], f.count())
+			if f.ran("7") != 2 || len(f.Opened()) != 3 {
+				t.Errorf("ran %d times in %d sessions", f.ran("7"), len(f.Opened()))
 			}
 			sameJSON(t, srv.post(other, echoCall).body, echoAnswer)
-			if f.count() != 4 {
-				t.Errorf("%d sessions begun", f.count())
+			if len(f.Opened()) != 4 {
+				t.Errorf("%d sessions begun", len(f.Opened()))
 			}
 		})
 	}
@@ -246,26 +85,26 @@ func TestOtherRefusalsAreNoLostSession(t *testing.T) {
 		status int
 		words  string
 	}{{400, `{"jsonrpc":"2.0","error":{"code":-32602,"message":"bad"},"id":7}`}, {401, "who are you"}, {403, "Session not found"}, {429, ""}, {503, "session not found"}} {
-		f := &forgetfulServer{status: c.status, words: c.words}
-		srv := beforeForgetful(t, f, 1)[0]
+		f := newForgetful(t, peertest.HTTP, c.status, c.words)
+		srv := severalOf(t, f, 1)[0]
 		session := settled(t, srv)
-		f.forget()
+		f.Crash()
 		if r := srv.post(session, echoCall); gjson.Get(r.body, "error").Raw == "" {
 			t.Errorf("%+v: %+v", c, r)
 		}
-		if f.count() != 1 {
-			t.Errorf("%+v: %d sessions begun", c, f.count())
+		if len(f.Opened()) != 1 {
+			t.Errorf("%+v: %d sessions begun", c, len(f.Opened()))
 		}
 	}
 }
 
 // TestManyCallsOfALostSessionBeginOne session, and so do messages without a response.
 func TestManyCallsOfALostSessionBeginOne(t *testing.T) {
-	f := &forgetfulServer{}
-	srv := beforeForgetful(t, f, 1)[0]
+	f := newForgetful(t, peertest.HTTP, 404, notFound)
+	srv := severalOf(t, f, 1)[0]
 	session := settled(t, srv)
 	for round := range 3 {
-		f.forget()
+		f.Crash()
 		var wg sync.WaitGroup
 		for i := range 40 {
 			wg.Go(func() {
@@ -283,29 +122,29 @@ func TestManyCallsOfALostSessionBeginOne(t *testing.T) {
 			})
 		}
 		wg.Wait()
-		if f.count() != round+2 {
-			t.Fatalf("%d sessions begun, round %d", f.count(), round)
+		if len(f.Opened()) != round+2 {
+			t.Fatalf("%d sessions begun, round %d", len(f.Opened()), round)
 		}
 	}
-	for id, times := range f.ran {
-		if times != 1 {
-			t.Errorf("call %s ran %d times", id, times)
+	for _, m := range f.Of("tools/call") {
+		if id := gjson.Get(m.Text, "id").Raw; m.Session != "" && f.ran(id) != 1 {
+			t.Errorf("call %s ran %d times", id, f.ran(id))
 		}
 	}
 }
 
 // TestAServerThatRefusesAnotherSession: only then does the client learn that its session is lost.
 func TestAServerThatRefusesAnotherSession(t *testing.T) {
-	f := &forgetfulServer{}
-	srv := beforeForgetful(t, f, 1)[0]
+	f := newForgetful(t, peertest.HTTP, 404, notFound)
+	srv := severalOf(t, f, 1)[0]
 	session := settled(t, srv)
-	f.forget()
-	f.refuses = true
+	f.Crash()
+	f.refuses.Store(true)
 	for range 2 {
 		if r := srv.post(session, echoCall); r.status != 404 || gjson.Get(r.body, "id").Raw != "7" {
 			t.Errorf("%+v", r)
 		}
-		f.refuses = false // the id stays invalid
+		f.refuses.Store(false) // the id stays invalid
 	}
 }
 
@@ -313,15 +152,15 @@ func TestAServerThatRefusesAnotherSession(t *testing.T) {
 func TestAnEndedSessionIsNotBegunAgain(t *testing.T) {
 	for name, forgotten := range map[string]bool{"known to the server": false, "lost before": true} {
 		t.Run(name, func(t *testing.T) {
-			f := &forgetfulServer{}
-			srv := beforeForgetful(t, f, 1)[0]
+			f := newForgetful(t, peertest.HTTP, 404, notFound)
+			srv := severalOf(t, f, 1)[0]
 			session := settled(t, srv)
 			if forgotten {
-				f.forget()
+				f.Crash()
 			}
 			srv.exchange(t.Context(), "DELETE", session, "")
-			if r := srv.post(session, echoCall); r.status != 404 || f.count() != 1 {
-				t.Errorf("%+v, %d sessions", r, f.count())
+			if r := srv.post(session, echoCall); r.status != 404 || len(f.Opened()) != 1 {
+				t.Errorf("%+v, %d sessions", r, len(f.Opened()))
 			}
 		})
 	}
@@ -329,10 +168,10 @@ func TestAnEndedSessionIsNotBegunAgain(t *testing.T) {
 
 // TestAnotherReplicaBeginsALostSession with what the session id contains.
 func TestAnotherReplicaBeginsALostSession(t *testing.T) {
-	f := &forgetfulServer{}
-	two := beforeForgetful(t, f, 2)
+	f := newForgetful(t, peertest.HTTP, 404, notFound)
+	two := severalOf(t, f, 2)
 	session := settled(t, two[0])
-	f.forget()
+	f.Crash()
 	sameJSON(t, two[1].post(session, echoCall).body, echoAnswer)
 	s := f.last()
 	sameJSON(t, `{"p":`+gjson.Get(s.hello, "params").Raw+`}`, `{"p":{"protocolVersion":"2025-11-25","capabilities":{"roots":{"listChanged":true},"elicitation":{}},"clientInfo":{"name":"c","title":"C","version":"1"}}}`)
@@ -343,15 +182,15 @@ func TestAnotherReplicaBeginsALostSession(t *testing.T) {
 
 // TestACallInFlightFailsWithAReasonWhenItsSessionIsLost; the session continues.
 func TestACallInFlightFailsWithAReasonWhenItsSessionIsLost(t *testing.T) {
-	f := &forgetfulServer{}
-	srv := beforeForgetful(t, f, 1)[0]
+	f := newForgetful(t, peertest.HTTP, 404, notFound)
+	srv := severalOf(t, f, 1)[0]
 	session := settled(t, srv)
 	c := srv.open("POST", session, strings.Replace(echoCall, "echo", "hang", 1))
 	defer c.leaves()
 	if got := string(c.next().Data); !strings.Contains(got, "begun") {
 		t.Fatal(got)
 	}
-	f.forget()
+	f.Crash()
 	got := string(c.next().Data)
 	if gjson.Get(got, "id").Raw != "7" || gjson.Get(got, "error.message").String() == "" {
 		t.Error(got)
@@ -361,21 +200,17 @@ func TestACallInFlightFailsWithAReasonWhenItsSessionIsLost(t *testing.T) {
 
 // TestTheStandingStreamOutlivesALostSession, and carries the list_changed notifications.
 func TestTheStandingStreamOutlivesALostSession(t *testing.T) {
-	f := &forgetfulServer{}
-	srv := beforeForgetful(t, f, 1)[0]
+	f := newForgetful(t, peertest.HTTP, 404, notFound)
+	srv := severalOf(t, f, 1)[0]
 	session := settled(t, srv)
 	c := srv.open("GET", session, "")
 	defer c.leaves()
 	const updated = `{"jsonrpc":"2.0","method":"notifications/resources/updated","params":{"uri":"file:///a"}}`
-	tell := func() {
-		f.mu.Lock()
-		defer f.mu.Unlock()
-		f.begun[len(f.begun)-1].events <- updated
-	}
+	tell := func() { f.Opened()[len(f.Opened())-1].Say(updated) }
 	tell()
 	sameJSON(t, string(c.next().Data), updated)
 	for range 2 {
-		f.forget() // no other request is sent: the stream itself shows that the session is lost
+		f.Crash() // no other request is sent: the stream itself shows that the session is lost
 		seen := map[string]bool{string(c.next().Data): true, string(c.next().Data): true}
 		if want := []string{`{"jsonrpc":"2.0","method":"notifications/resources/list_changed"}`, `{"jsonrpc":"2.0","method":"notifications/tools/list_changed"}`}; !slices.Equal(slices.Sorted(maps.Keys(seen)), want) {
 			t.Errorf("%v", seen)
@@ -383,15 +218,15 @@ func TestTheStandingStreamOutlivesALostSession(t *testing.T) {
 		tell()
 		sameJSON(t, string(c.next().Data), updated)
 	}
-	if f.count() != 3 {
-		t.Errorf("%d sessions", f.count())
+	if len(f.Opened()) != 3 {
+		t.Errorf("%d sessions", len(f.Opened()))
 	}
 }
 
 // TestAPipeOutlivesALostSession: the shim keeps working.
 func TestAPipeOutlivesALostSession(t *testing.T) {
-	f := &forgetfulServer{}
-	srv := beforeForgetful(t, f, 1)[0]
+	f := newForgetful(t, peertest.HTTP, 404, notFound)
+	srv := severalOf(t, f, 1)[0]
 	c := srv.pipe()
 	c.say(introduction)
 	c.hear()
@@ -399,7 +234,7 @@ func TestAPipeOutlivesALostSession(t *testing.T) {
 	c.hear()
 	eventually(t, "listening", func() bool { return f.last().initialized == 1 })
 	for range 2 {
-		f.forget()
+		f.Crash()
 		c.say(echoCall)
 		for heard := map[string]int{}; heard["answer"] != 1 || heard["changed"] != 2; {
 			switch m := c.hear(); {
@@ -413,8 +248,8 @@ func TestAPipeOutlivesALostSession(t *testing.T) {
 			}
 		}
 	}
-	if s := f.last(); s.level != "debug" || f.count() != 3 {
-		t.Errorf("%+v, %d sessions", s, f.count())
+	if s := f.last(); s.level != "debug" || len(f.Opened()) != 3 {
+		t.Errorf("%+v, %d sessions", s, len(f.Opened()))
 	}
 	if err := c.end(); err != nil {
 		t.Error(err)
@@ -423,19 +258,14 @@ func TestAPipeOutlivesALostSession(t *testing.T) {
 
 // TestAServerThatIsAwayForAWhile: calls fail in the meantime, and the session continues.
 func TestAServerThatIsAwayForAWhile(t *testing.T) {
-	f := &forgetfulServer{}
-	srv := beforeForgetful(t, f, 1)[0]
+	f := newForgetful(t, peertest.HTTP, 404, notFound)
+	srv := severalOf(t, f, 1)[0]
 	session := settled(t, srv)
-	f.forget()
-	f.mu.Lock()
-	status, words := f.status, f.words
-	f.status, f.words, f.refuses = 503, "starting", true
-	f.mu.Unlock()
+	f.Crash()
+	f.Away(503)
 	if r := srv.post(session, echoCall); gjson.Get(r.body, "error").Raw == "" || r.status == 404 {
 		t.Errorf("%+v", r)
 	}
-	f.mu.Lock()
-	f.status, f.words, f.refuses = status, words, false
-	f.mu.Unlock()
+	f.Away(0)
 	sameJSON(t, srv.post(session, echoCall).body, echoAnswer)
 }

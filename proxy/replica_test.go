@@ -5,9 +5,7 @@ import (
 	"crypto/rand"
 	"encoding/base64"
 	"fmt"
-	"io"
 	"net/http"
-	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"strings"
@@ -23,78 +21,14 @@ import (
 	"github.com/dragoman-proxy/dragoman/proxy/clienterror"
 	"github.com/dragoman-proxy/dragoman/proxy/config"
 	"github.com/dragoman-proxy/dragoman/proxy/downstream"
+	"github.com/dragoman-proxy/dragoman/proxy/peertest"
 	"github.com/dragoman-proxy/dragoman/proxy/sealed"
 )
 
-// sessionServer is a Streamable HTTP server that knows its sessions. Its tool "ask" sends the
-// client a question, and returns the answer.
-type sessionServer struct {
-	version, question string
-
-	mu      sync.Mutex
-	heard   map[string]chan string // by session
-	deletes int
-	auth    []string // the Authorization headers of its requests
-}
-
-func (s *sessionServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	body, _ := io.ReadAll(r.Body)
-	m := string(body)
-	id := r.Header.Get("Mcp-Session-Id")
-	s.mu.Lock()
-	s.auth = append(s.auth, r.Header.Get("Authorization"))
-	if gjson.Get(m, "method").String() == "initialize" {
-		id = rand.Text()
-		s.heard[id] = make(chan string, 1)
-		w.Header().Set("Mcp-Session-Id", id)
-	}
-	heard := s.heard[id]
-	if r.Method == http.MethodDelete {
-		s.deletes++
-		delete(s.heard, id)
-	}
-	s.mu.Unlock()
-	switch {
-	case heard == nil:
-		http.Error(w, "no such session", http.StatusNotFound)
-	case r.Method == http.MethodDelete:
-	case r.Method == http.MethodGet:
-		w.WriteHeader(http.StatusMethodNotAllowed)
-	case gjson.Get(m, "method").String() == "initialize":
-		w.Header().Set("Content-Type", "application/json")
-		fmt.Fprintf(w, `{"jsonrpc":"2.0","id":%s,"result":{"protocolVersion":%q,"capabilities":{"tools":{}},"serverInfo":{"name":"s","version":"2"}}}`, gjson.Get(m, "id").Raw, s.version)
-	case !gjson.Get(m, "id").Exists():
-		w.WriteHeader(http.StatusAccepted)
-	case !gjson.Get(m, "method").Exists():
-		w.WriteHeader(http.StatusAccepted)
-		heard <- m
-	case gjson.Get(m, "method").String() == "tools/call":
-		w.Header().Set("Content-Type", "text/event-stream")
-		fmt.Fprintf(w, "data: %s\n\n", s.question)
-		w.(http.Flusher).Flush()
-		select {
-		case answer := <-heard:
-			fmt.Fprintf(w, "data: {\"jsonrpc\":\"2.0\",\"id\":%s,\"result\":{\"content\":[{\"type\":\"text\",\"text\":%q}]}}\n\n", gjson.Get(m, "id").Raw, answer)
-		case <-r.Context().Done():
-		}
-	default:
-		w.Header().Set("Content-Type", "application/json")
-		fmt.Fprintf(w, `{"jsonrpc":"2.0","id":%s,"result":{"session":%q}}`, gjson.Get(m, "id").Raw, id)
-	}
-}
-
 // severalOf returns n proxies with one key in front of s.
-func severalOf(t *testing.T, s *sessionServer, n int, change ...func(*config.Config)) []testServer {
-	t.Helper()
-	return replicasOf(t, s, s, n, change...)
-}
-
-// replicasOf returns replicas in front of a server at this URL.
-func replicasOf(t *testing.T, front http.Handler, s *sessionServer, n int, change ...func(*config.Config)) []testServer {
+func severalOf(t *testing.T, s peer, n int, change ...func(*config.Config)) []testServer {
 	t.Helper()
 	leavesNothing(t)
-	s.heard = map[string]chan string{}
-	web := httptest.NewServer(front)
 	key := make([]byte, sealed.KeyBytes)
 	rand.Read(key)
 	file := filepath.Join(t.TempDir(), "key")
@@ -102,7 +36,7 @@ func replicasOf(t *testing.T, front http.Handler, s *sessionServer, n int, chang
 		t.Fatal(err)
 	}
 	cfg := config.Default()
-	cfg.Upstream.URL = web.URL
+	cfg.Upstream.URL = s.At().URL
 	cfg.Upstream.HandshakeTimeout = patience
 	cfg.Session.KeyFile = file
 	for _, c := range change {
@@ -121,8 +55,6 @@ func replicasOf(t *testing.T, front http.Handler, s *sessionServer, n int, chang
 		for _, srv := range all {
 			srv.close()
 		}
-		web.CloseClientConnections()
-		web.Close()
 	})
 	return all
 }
@@ -140,8 +72,18 @@ func (srv testServer) who(session string) string {
 	return name
 }
 
+// deleted returns how many DELETEs s got.
+func deleted(s *peertest.Server) (n int) {
+	for _, m := range s.Heard() {
+		if m.Text == http.MethodDelete {
+			n++
+		}
+	}
+	return n
+}
+
 func TestAnyReplicaServesAnySession(t *testing.T) {
-	s := &sessionServer{version: "2025-06-18"}
+	s := newSessionServer(t, "2025-06-18", "")
 	all := severalOf(t, s, 3)
 	const sessions = 100
 	var ids, names []string
@@ -166,8 +108,8 @@ func TestAnyReplicaServesAnySession(t *testing.T) {
 	spray(all)
 	all[0].close()
 	spray(all[1:])
-	if s.deletes > 0 {
-		t.Errorf("%d sessions were ended with the replica", s.deletes)
+	if n := deleted(s); n > 0 {
+		t.Errorf("%d sessions were ended with the replica", n)
 	}
 }
 
@@ -203,7 +145,7 @@ func TestAnswersThroughAnotherReplica(t *testing.T) {
 		},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			s := &sessionServer{version: c.vu, question: c.question}
+			s := newSessionServer(t, c.vu, c.question)
 			all := severalOf(t, s, 2)
 			id := all[0].initializeWith(c.vc, `{"sampling":{},"elicitation":{}}`)
 			ctx, cancel := context.WithTimeout(context.Background(), patience)
@@ -236,7 +178,7 @@ func TestAnswersThroughAnotherReplica(t *testing.T) {
 // notifications/cancelled has the same replaced id.
 func TestCancelledQuestionKeepsItsName(t *testing.T) {
 	ask := `{"jsonrpc":"2.0","id":"q","method":"elicitation/create","params":{"message":"m","requestedSchema":{"type":"object","properties":{"a":{"type":"array","items":{"enum":["x"]}}}}}}`
-	s := &sessionServer{version: "2025-11-25", question: ask + "\n\ndata: " + `{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":"q","reason":"r"}}`}
+	s := newSessionServer(t, "2025-11-25", ask+"\n\ndata: "+`{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":"q","reason":"r"}}`)
 	srv := severalOf(t, s, 1)[0]
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
@@ -258,11 +200,20 @@ func TestCancelledQuestionKeepsItsName(t *testing.T) {
 }
 
 func TestQuestionsAnsweredElsewhereDoNotPileUp(t *testing.T) {
-	s := &sessionServer{version: "2025-06-18"}
+	s := newSessionServer(t, "2025-06-18", "")
+	rest, asked := s.Script, 0
+	s.Script = func(u *peertest.Turn) {
+		if u.Method != "tools/call" {
+			rest(u)
+			return
+		}
+		u.Asks(fmt.Sprintf(`{"jsonrpc":"2.0","id":"q%d","method":"ping"}`, asked))
+		asked++
+		u.Say(result(u.ID, `"content":[]`))
+	}
 	all := severalOf(t, s, 2, func(c *config.Config) { c.Limits.OpenRequests = 2 })
 	id := all[0].initializeWith("2025-06-18", `{"sampling":{}}`)
 	for i := range 5 {
-		s.question = fmt.Sprintf(`{"jsonrpc":"2.0","id":"q%d","method":"ping"}`, i)
 		req, resp := all[0].begin(t.Context(), "POST", id, `{"jsonrpc":"2.0","id":3,"method":"tools/call","params":{"name":"ask"}}`)
 		if resp.Stream == nil {
 			t.Fatalf("question %d: %+v", i, all[0].read(req, resp))
@@ -278,7 +229,7 @@ func TestQuestionsAnsweredElsewhereDoNotPileUp(t *testing.T) {
 }
 
 func TestSessionOverHTTPIsForgottenAndFoundAgain(t *testing.T) {
-	s := &sessionServer{version: "2025-06-18"}
+	s := newSessionServer(t, "2025-06-18", "")
 	srv := severalOf(t, s, 1, func(c *config.Config) { c.Session.Max = 1 })[0]
 	one := srv.initialize("2024-11-05")
 	name := srv.who(one)
@@ -307,21 +258,21 @@ func TestSessionOverHTTPIsForgottenAndFoundAgain(t *testing.T) {
 		t.Errorf("%+v", r)
 	}
 	used.Leave()
-	if srv.who(two) == name || s.deletes > 0 {
-		t.Errorf("%d deleted", s.deletes)
+	if srv.who(two) == name || deleted(s) > 0 {
+		t.Errorf("%d deleted", deleted(s))
 	}
 }
 
 func TestDeleteIsTheServersToHonour(t *testing.T) {
-	s := &sessionServer{version: "2025-06-18"}
+	s := newSessionServer(t, "2025-06-18", "")
 	all := severalOf(t, s, 2)
 	id := all[0].initialize("2025-06-18")
 	all[1].who(id)
 	if r := all[1].exchange(t.Context(), "DELETE", id, "", "Authorization", "Bearer mine"); r.status != 200 {
 		t.Errorf("%+v", r)
 	}
-	if s.deletes != 1 || s.auth[len(s.auth)-1] != "Bearer mine" {
-		t.Errorf("%d deleted, by %q", s.deletes, s.auth)
+	if by := s.Last().Header.Get("Authorization"); deleted(s) != 1 || by != "Bearer mine" {
+		t.Errorf("%d deleted, by %q", deleted(s), by)
 	}
 	// The other replica cannot distinguish a session that was ended from one that the server lost.
 	if r := all[1].post(id, whoAmI); r.status != 404 {
@@ -333,7 +284,7 @@ func TestDeleteIsTheServersToHonour(t *testing.T) {
 }
 
 func TestForeignAndOldSessionsAreNotFound(t *testing.T) {
-	s := &sessionServer{version: "2025-06-18"}
+	s := newSessionServer(t, "2025-06-18", "")
 	srv := severalOf(t, s, 1)[0]
 	id := srv.initialize("2025-06-18")
 	held, err := srv.Table.Find(id, sealed.Owner{}, &downstream.Sender{})

@@ -2,8 +2,6 @@ package proxy
 
 import (
 	"context"
-	"fmt"
-	"io"
 	"net/http"
 	"strings"
 	"sync"
@@ -15,12 +13,13 @@ import (
 
 	"github.com/dragoman-proxy/dragoman/proxy/config"
 	"github.com/dragoman-proxy/dragoman/proxy/downstream"
-	"github.com/dragoman-proxy/dragoman/proxy/mcp"
+	"github.com/dragoman-proxy/dragoman/proxy/peertest"
 )
 
 // patient is a server that asks for a name in each call, and counts the calls that it has not
 // answered. A cancelled call ends; a call breaks off when broken is closed.
 type patient struct {
+	*peertest.Server
 	open    atomic.Int64
 	answers atomic.Int64
 	broken  chan struct{} // closed when all calls are to break off
@@ -29,8 +28,11 @@ type patient struct {
 	calls map[string]chan string // by session and id: the answers for the call
 }
 
-func newPatient() *patient {
-	return &patient{broken: make(chan struct{}), calls: map[string]chan string{}}
+func newPatient(t *testing.T) *patient {
+	s := &patient{broken: make(chan struct{}), calls: map[string]chan string{}}
+	s.Server = peertest.NewServer(t, peertest.HTTP, s.does)
+	s.NoGet = true
+	return s
 }
 
 func (s *patient) call(key string) chan string {
@@ -42,47 +44,35 @@ func (s *patient) call(key string) chan string {
 	return s.calls[key]
 }
 
-func (s *patient) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	body, _ := io.ReadAll(r.Body)
-	m := string(body)
-	id, method, session := gjson.Get(m, "id").Raw, gjson.Get(m, "method").String(), r.Header.Get("Mcp-Session-Id")
-	w.Header().Set("Content-Type", "application/json")
-	switch {
-	case r.Method == http.MethodGet:
-		w.WriteHeader(http.StatusMethodNotAllowed)
-	case r.Method == http.MethodDelete:
-	case method == "initialize":
-		w.Header().Set("Mcp-Session-Id", mcp.NewUUID())
-		fmt.Fprint(w, result(id, `"protocolVersion":"2025-11-25","capabilities":{"tools":{}},"serverInfo":{"name":"s","version":"2"}`))
-	case method == "notifications/cancelled":
-		w.WriteHeader(http.StatusAccepted)
-		s.call(session + gjson.Get(m, "params.requestId").Raw) <- ""
-	case method == "":
-		w.WriteHeader(http.StatusAccepted)
+func (s *patient) does(u *peertest.Turn) {
+	session := u.Header.Get("Mcp-Session-Id")
+	switch u.Method {
+	case "initialize":
+		u.Open()
+		u.Answer(200, result(u.ID, helloOf("2025-11-25", `{"tools":{}}`)))
+	case "notifications/cancelled":
+		s.call(session + gjson.Get(u.Text, "params.requestId").Raw) <- ""
+	case "":
 		s.answers.Add(1)
-		s.call(session + strings.TrimPrefix(gjson.Get(m, "id").String(), "q")) <- gjson.Get(m, "result.content.n").String()
-	case method != "tools/call":
-		w.WriteHeader(http.StatusAccepted)
-	default:
+		s.call(session + strings.TrimPrefix(gjson.Get(u.Text, "id").String(), "q")) <- gjson.Get(u.Text, "result.content.n").String()
+	case "tools/call":
 		s.open.Add(1)
 		defer s.open.Add(-1)
-		w.Header().Set("Content-Type", "text/event-stream")
-		fmt.Fprintf(w, "data: %s\n\n", strings.Replace(nameQuestion, `"s1"`, `"q`+id+`"`, 1))
-		w.(http.Flusher).Flush()
+		u.Say(strings.Replace(nameQuestion, `"s1"`, `"q`+u.ID+`"`, 1))
 		select {
-		case said := <-s.call(session + id):
+		case said := <-s.call(session + u.ID):
 			if said != "" && said != "slow" {
-				fmt.Fprintf(w, "data: %s\n\n", result(id, `"content":[{"type":"text","text":"`+said+`"}]`))
+				u.Say(result(u.ID, `"content":[{"type":"text","text":"`+said+`"}]`))
 			}
 			if said == "slow" {
 				select {
-				case <-s.call(session + id):
-				case <-r.Context().Done():
+				case <-s.call(session + u.ID):
+				case <-u.Ctx.Done():
 				}
 			}
 		case <-s.broken:
 			panic(http.ErrAbortHandler)
-		case <-r.Context().Done():
+		case <-u.Ctx.Done():
 		}
 	}
 }
@@ -155,7 +145,7 @@ func TestFaultsLeaveNothingBehind(t *testing.T) {
 		}},
 	} {
 		t.Run(c.what, func(t *testing.T) {
-			s := newPatient()
+			s := newPatient(t)
 			change := func(cfg *config.Config) {
 				if c.change != nil {
 					c.change(cfg)

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"net"
-	"net/http/httptest"
 	"sync"
 	"testing"
 	"time"
@@ -49,11 +48,11 @@ func newOf(t *testing.T, cfg config.Config, log *zap.Logger) *Server {
 	return srv
 }
 
-// frontOfWeb returns a Server in front of web that does not listen.
-func frontOfWeb(t *testing.T, web *httptest.Server, change ...func(*config.Config)) testServer {
+// frontOfWeb returns a Server in front of what is at this URL. It does not listen.
+func frontOfWeb(t *testing.T, url string, change ...func(*config.Config)) testServer {
 	t.Helper()
 	cfg := config.Default()
-	cfg.Upstream.URL = web.URL
+	cfg.Upstream.URL = url
 	o, err := origin.Of(cfg, zap.NewNop())
 	if err != nil {
 		t.Fatal(err)

@@ -20,7 +20,7 @@ import (
 )
 
 func TestReloadReachesTheServerInTheNewWay(t *testing.T) {
-	s := &sessionServer{version: "2025-06-18"}
+	s := newSessionServer(t, "2025-06-18", "")
 	srv := severalOf(t, s, 1)[0]
 	id := srv.initialize("2024-11-05")
 	name := srv.who(id)
@@ -34,8 +34,8 @@ func TestReloadReachesTheServerInTheNewWay(t *testing.T) {
 		t.Error("the session was lost")
 	}
 	r := srv.post(id, whoAmI, "Authorization", "Bearer mine") // the configured credential replaces the client's
-	if r.status != 200 || s.auth[len(s.auth)-1] != "Bearer new" {
-		t.Errorf("%+v, by %q", r, s.auth)
+	if by := s.Last().Header.Get("Authorization"); r.status != 200 || by != "Bearer new" {
+		t.Errorf("%+v, by %q", r, by)
 	}
 	if r := srv.post(id, "["+whoAmI+","+whoAmI+"]"); r.status != 400 {
 		t.Errorf("batch: %+v", r)
@@ -43,7 +43,7 @@ func TestReloadReachesTheServerInTheNewWay(t *testing.T) {
 }
 
 func TestKeysAreReplacedByReloading(t *testing.T) {
-	s := &sessionServer{version: "2025-06-18"}
+	s := newSessionServer(t, "2025-06-18", "")
 	srv := severalOf(t, s, 1)[0]
 	old := srv.initialize("2025-06-18")
 	name := srv.who(old)
@@ -76,7 +76,7 @@ func TestKeysAreReplacedByReloading(t *testing.T) {
 }
 
 func TestWrongConfigurationChangesNothing(t *testing.T) {
-	s := &sessionServer{version: "2025-06-18"}
+	s := newSessionServer(t, "2025-06-18", "")
 	srv := severalOf(t, s, 1)[0]
 	srv.at = &net.TCPAddr{IP: net.IPv4(192, 0, 2, 1)}
 	was := srv.Now()

@@ -5,9 +5,6 @@ import (
 	"crypto/rand"
 	"encoding/base64"
 	"fmt"
-	"io"
-	"net/http"
-	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"strings"
@@ -22,6 +19,7 @@ import (
 	"github.com/dragoman-proxy/dragoman/proxy/config"
 	"github.com/dragoman-proxy/dragoman/proxy/downstream"
 	"github.com/dragoman-proxy/dragoman/proxy/mcp"
+	"github.com/dragoman-proxy/dragoman/proxy/peertest"
 	"github.com/dragoman-proxy/dragoman/proxy/sealed"
 	"github.com/dragoman-proxy/dragoman/proxy/store"
 	"github.com/dragoman-proxy/dragoman/proxy/store/redisstore"
@@ -34,7 +32,6 @@ type cluster struct {
 	cfg    config.Config
 	engine func() store.Engine
 	redis  *storetest.Redis // nil if the engine is in memory
-	web    *httptest.Server
 }
 
 // sharedMemory is a memory that several stores close.
@@ -43,16 +40,16 @@ type sharedMemory struct{ *store.Memory }
 func (sharedMemory) Close() error { return nil }
 
 // overEngines runs a test over both engines. The server is at the cluster's URL.
-func overEngines(t *testing.T, server func() http.Handler, do func(t *testing.T, c *cluster)) {
+func overEngines(t *testing.T, server func(t *testing.T) peer, do func(t *testing.T, c *cluster)) {
 	t.Run("memory", func(t *testing.T) {
 		leavesNothing(t)
 		memory := sharedMemory{store.NewMemory(store.Bounds{})}
-		do(t, newCluster(t, server(), func() store.Engine { return memory }, nil))
+		do(t, newCluster(t, server(t), func() store.Engine { return memory }, nil))
 	})
 	t.Run("redis", func(t *testing.T) {
 		leavesNothing(t)
 		r := storetest.StartRedis(t)
-		do(t, newCluster(t, server(), engineOf(r), r))
+		do(t, newCluster(t, server(t), engineOf(r), r))
 	})
 }
 
@@ -62,10 +59,8 @@ func engineOf(r *storetest.Redis) func() store.Engine {
 	}
 }
 
-func newCluster(t *testing.T, server http.Handler, engine func() store.Engine, r *storetest.Redis) *cluster {
+func newCluster(t *testing.T, server peer, engine func() store.Engine, r *storetest.Redis) *cluster {
 	t.Helper()
-	web := httptest.NewServer(server)
-	t.Cleanup(func() { web.CloseClientConnections(); web.Close() })
 	key := make([]byte, sealed.KeyBytes)
 	rand.Read(key)
 	file := filepath.Join(t.TempDir(), "key")
@@ -73,11 +68,11 @@ func newCluster(t *testing.T, server http.Handler, engine func() store.Engine, r
 		t.Fatal(err)
 	}
 	cfg := config.Default()
-	cfg.Upstream.URL = web.URL
+	cfg.Upstream.URL = server.At().URL
 	cfg.Upstream.HandshakeTimeout = patience
 	cfg.Session.KeyFile = file
 	cfg.Contract.Tasks = "bridge"
-	return &cluster{t, cfg, engine, r, web}
+	return &cluster{t, cfg, engine, r}
 }
 
 // start starts a replica, which stop ends, as the test does at last.
@@ -112,13 +107,9 @@ func (c *cluster) several(n int) (all []testServer) {
 // is404 reports whether a replica does not know a session any more.
 func (srv testServer) is404(session string) bool { return srv.post(session, whoAmI).status == 404 }
 
-func newSessionServer() *sessionServer {
-	return &sessionServer{version: "2025-06-18", heard: map[string]chan string{}}
-}
-
 // TestDeletedSessionIsDeadInAllReplicas: in those that hold it, those that do not, and one that starts later.
 func TestDeletedSessionIsDeadInAllReplicas(t *testing.T) {
-	overEngines(t, func() http.Handler { return &sessionless{news: make(chan struct{})} }, func(t *testing.T, c *cluster) {
+	overEngines(t, func(t *testing.T) peer { return newSessionless(t, nil) }, func(t *testing.T, c *cluster) {
 		all := c.several(3)
 		session := all[0].initialize("2025-11-25")
 		for _, p := range all[:2] {
@@ -140,7 +131,7 @@ func TestDeletedSessionIsDeadInAllReplicas(t *testing.T) {
 
 // TestStandingStreamOfADeletedSessionEnds, also at the replica that did not get the DELETE.
 func TestStandingStreamOfADeletedSessionEnds(t *testing.T) {
-	overEngines(t, func() http.Handler { return &sessionless{news: make(chan struct{})} }, func(t *testing.T, c *cluster) {
+	overEngines(t, func(t *testing.T) peer { return newSessionless(t, nil) }, func(t *testing.T, c *cluster) {
 		all := c.several(2)
 		session := all[0].initialize("2025-11-25")
 		stream := all[0].open("GET", session, "")
@@ -170,14 +161,14 @@ func TestStandingStreamOfADeletedSessionEnds(t *testing.T) {
 
 // TestOrdinaryCallsLeaveTheStoreAlone, with servers of both eras: only what changes what replicas share does.
 func TestOrdinaryCallsLeaveTheStoreAlone(t *testing.T) {
-	for name, server := range map[string]func() http.Handler{
-		"handshake server": func() http.Handler { return newTaskingServer() },
-		"modern server":    func() http.Handler { return &sessionless{news: make(chan struct{})} },
+	for name, server := range map[string]func(t *testing.T) peer{
+		"handshake server": func(t *testing.T) peer { return newTaskingServer(t) },
+		"modern server":    func(t *testing.T) peer { return newSessionless(t, nil) },
 	} {
 		t.Run(name, func(t *testing.T) {
 			leavesNothing(t)
 			memory := sharedMemory{store.NewMemory(store.Bounds{})}
-			c := newCluster(t, server(), func() store.Engine { return memory }, nil)
+			c := newCluster(t, server(t), func() store.Engine { return memory }, nil)
 			srv, uses, _ := c.start()
 			eventually(t, "it has loaded", func() bool { return uses.Total() > 0 })
 			time.Sleep(20 * time.Millisecond)
@@ -219,8 +210,8 @@ func commaIf(is bool) string {
 
 // TestSessionKeepsItsStateWhenItsReplicaDies: the log level and the subscriptions of a session before a modern server.
 func TestSessionKeepsItsStateWhenItsReplicaDies(t *testing.T) {
-	s := &sessionless{}
-	overEngines(t, func() http.Handler { s.news = make(chan struct{}); return s }, func(t *testing.T, c *cluster) {
+	var s *sessionless
+	overEngines(t, func(t *testing.T) peer { s = newSessionless(t, nil); return s }, func(t *testing.T, c *cluster) {
 		first, _, stop := c.start()
 		second, uses, _ := c.start()
 		third, _, _ := c.start()
@@ -268,17 +259,15 @@ func TestSessionKeepsItsStateWhenItsReplicaDies(t *testing.T) {
 
 // TestReplicasReplaceALostSessionOnce: if the server loses its sessions, all replicas go on in the same new one.
 func TestReplicasReplaceALostSessionOnce(t *testing.T) {
-	var s *sessionServer
-	overEngines(t, func() http.Handler { s = newSessionServer(); return s }, func(t *testing.T, c *cluster) {
+	var s *peertest.Server
+	overEngines(t, func(t *testing.T) peer { s = newSessionServer(t, "2025-06-18", ""); return s }, func(t *testing.T, c *cluster) {
 		all := c.several(3)
 		session := all[0].initialize("2025-11-25")
 		for _, p := range all[:2] {
 			p.who(session)
 		}
 		for round := range 3 {
-			s.mu.Lock()
-			clear(s.heard)
-			s.mu.Unlock()
+			s.Forget()
 			var names sync.Map
 			var calls sync.WaitGroup
 			for _, p := range all {
@@ -289,9 +278,7 @@ func TestReplicasReplaceALostSessionOnce(t *testing.T) {
 			calls.Wait()
 			n := 0
 			names.Range(func(any, any) bool { n++; return true })
-			s.mu.Lock()
-			begun := len(s.heard)
-			s.mu.Unlock()
+			begun := s.Known()
 			if n != 1 || begun != 1 {
 				t.Errorf("round %d: %d sessions are used, and %d have begun", round, n, begun)
 			}
@@ -304,77 +291,17 @@ func TestReplicasReplaceALostSessionOnce(t *testing.T) {
 		if r := another.exchange(context.Background(), "DELETE", session, ""); r.status >= 300 {
 			t.Errorf("%+v", r)
 		}
-		s.mu.Lock()
-		defer s.mu.Unlock()
-		if len(s.heard) != 0 {
+		if s.Known() != 0 {
 			t.Error("the server still has the session")
 		}
 	})
-}
-
-// taskingServer is a handshake server over HTTP. Its tool slow only runs as a task, which belongs to its session.
-type taskingServer struct {
-	mu    sync.Mutex
-	tasks map[string]string // status, by session and id
-}
-
-func newTaskingServer() *taskingServer { return &taskingServer{tasks: map[string]string{}} }
-
-func (s *taskingServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	body, _ := io.ReadAll(r.Body)
-	m, session := string(body), r.Header.Get("Mcp-Session-Id")
-	id, method := gjson.Get(m, "id").Raw, gjson.Get(m, "method").String()
-	w.Header().Set("Content-Type", "application/json")
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	task := session + "/" + gjson.Get(m, "params.taskId").String()
-	const times = taskTimes + `,"ttl":60000,"pollInterval":20`
-	switch status, known := s.tasks[task]; {
-	case r.Method == http.MethodDelete:
-		for at := range s.tasks {
-			if strings.HasPrefix(at, session+"/") {
-				delete(s.tasks, at)
-			}
-		}
-	case r.Method != http.MethodPost:
-		w.WriteHeader(http.StatusMethodNotAllowed)
-	case method == "initialize":
-		w.Header().Set("Mcp-Session-Id", rand.Text())
-		fmt.Fprint(w, result(id, `"protocolVersion":"2025-11-25","capabilities":`+taskCapabilities+`,"serverInfo":{"name":"s","version":"2"}`))
-	case id == "":
-		w.WriteHeader(http.StatusAccepted)
-	case method == "tools/list":
-		fmt.Fprint(w, result(id, `"tools":[{"name":"slow","inputSchema":{"type":"object"},"execution":{"taskSupport":"required"}},{"name":"quick","inputSchema":{"type":"object"}}]`))
-	case method == "tools/call" && gjson.Get(m, "params.task").IsObject():
-		s.tasks[session+"/t1"] = "working"
-		fmt.Fprint(w, result(id, `"task":{"taskId":"t1","status":"working",`+times+`}`))
-	case method == "tools/call":
-		fmt.Fprint(w, result(id, `"content":[{"type":"text","text":"at once"}]`))
-	case !known:
-		fmt.Fprint(w, rpcError(id, `"code":-32602,"message":"no such task"`))
-	case method == "tasks/get":
-		fmt.Fprint(w, result(id, `"taskId":"t1",`+times+`,"status":"`+status+`"`))
-	case method == "tasks/result":
-		fmt.Fprint(w, result(id, `"content":[{"type":"text","text":"done"}],`+relatedToT1))
-	default:
-		fmt.Fprint(w, rpcError(id, `"code":-32601,"message":"Method not found"`))
-	}
-}
-
-// finish ends all tasks.
-func (s *taskingServer) finish() {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	for at := range s.tasks {
-		s.tasks[at] = "completed"
-	}
 }
 
 // TestTaskOfAModernClientIsReadAtAnyReplica: while it runs and when it is over, also when its replica is gone, and the
 // result even when the server is gone.
 func TestTaskOfAModernClientIsReadAtAnyReplica(t *testing.T) {
 	var s *taskingServer
-	overEngines(t, func() http.Handler { s = newTaskingServer(); return s }, func(t *testing.T, c *cluster) {
+	overEngines(t, func(t *testing.T) peer { s = newTaskingServer(t); return s }, func(t *testing.T, c *cluster) {
 		first, _, stop := c.start()
 		second, uses, stopSecond := c.start()
 		third, _, _ := c.start()
@@ -394,8 +321,7 @@ func TestTaskOfAModernClientIsReadAtAnyReplica(t *testing.T) {
 		const done = `"status":"completed","result":{"content":[{"type":"text","text":"done"}],` + relatedToT1 + `},` + stateOfT1
 		sameJSON(t, second.onTask(get).body, result("5", done))
 		eventually(t, "the result is stored", func() bool { return uses.Total() >= 2 })
-		c.web.CloseClientConnections()
-		c.web.Close()
+		s.Close()
 		sameJSON(t, second.onTask(get).body, result("5", done))
 		stopSecond()
 		sameJSON(t, third.onTask(get).body, result("5", done))
@@ -407,30 +333,24 @@ func TestTaskOfAModernClientIsReadAtAnyReplica(t *testing.T) {
 	})
 }
 
-// quickServer is a modern server that has tasks and makes none.
-func quickServer(w http.ResponseWriter, r *http.Request) {
-	body, _ := io.ReadAll(r.Body)
-	m := string(body)
-	id := gjson.Get(m, "id").Raw
-	w.Header().Set("Content-Type", "application/json")
-	switch gjson.Get(m, "method").String() {
-	case "initialize":
-		w.WriteHeader(http.StatusBadRequest)
-		fmt.Fprint(w, rpcError("null", `"code":-32022,"message":"no","data":{"supported":["2026-07-28"]}`))
+// finishesAtOnce makes a modern server have tasks, and make none.
+func finishesAtOnce(u *peertest.Turn) bool {
+	switch u.Method {
 	case "server/discover":
-		fmt.Fprint(w, result(id, `"resultType":"complete","supportedVersions":["2026-07-28"],`+withTasks))
+		u.Answer(200, result(u.ID, `"resultType":"complete","supportedVersions":["2026-07-28"],`+withTasks))
 	case "tools/list":
-		fmt.Fprint(w, result(id, `"resultType":"complete","ttlMs":0,"cacheScope":"private","tools":[{"name":"t","inputSchema":{"type":"object"}}]`))
+		u.Answer(200, result(u.ID, `"resultType":"complete","ttlMs":0,"cacheScope":"private","tools":[{"name":"t","inputSchema":{"type":"object"}}]`))
 	case "tools/call":
-		fmt.Fprint(w, result(id, `"resultType":"complete","content":[{"type":"text","text":"at once"}]`))
+		u.Answer(200, result(u.ID, `"resultType":"complete","content":[{"type":"text","text":"at once"}]`))
 	default:
-		fmt.Fprint(w, rpcError(id, `"code":-32602,"message":"Task not found"`))
+		u.Answer(200, rpcError(u.ID, `"code":-32602,"message":"Task not found"`))
 	}
+	return true
 }
 
 // TestFinishedTaskIsReadAtAnyReplica: of a session with a modern server that has made no task.
 func TestFinishedTaskIsReadAtAnyReplica(t *testing.T) {
-	overEngines(t, func() http.Handler { return http.HandlerFunc(quickServer) }, func(t *testing.T, c *cluster) {
+	overEngines(t, func(t *testing.T) peer { return newSessionless(t, finishesAtOnce) }, func(t *testing.T, c *cluster) {
 		first, _, stop := c.start()
 		second, uses, _ := c.start()
 		session := first.initialize("2025-11-25")
@@ -477,7 +397,7 @@ func TestEngineFaults(t *testing.T) {
 	} {
 		runTogether(t, name, func(t *testing.T) {
 			r := storetest.StartRedis(t, "enable-debug-command yes")
-			s := &sessionless{news: make(chan struct{})}
+			s := newSessionless(t, nil)
 			c := newCluster(t, s, engineOf(r), r)
 			all := c.several(2)
 			before := all[0].initialize("2025-11-25")
@@ -531,7 +451,7 @@ func TestEngineFaults(t *testing.T) {
 func TestTasksWhenTheEngineIsDown(t *testing.T) {
 	leavesNothing(t)
 	r := storetest.StartRedis(t)
-	c := newCluster(t, newTaskingServer(), engineOf(r), r)
+	c := newCluster(t, newTaskingServer(t), engineOf(r), r)
 	first, _, _ := c.start()
 	second, _, _ := c.start()
 	if r := first.modernly(callAsTask("4", "slow")); gjson.Get(r.body, "result.taskId").String() != "t1" {

@@ -1,11 +1,8 @@
 package proxy
 
 import (
-	"bytes"
 	"context"
 	"fmt"
-	"io"
-	"net/http"
 	"strings"
 	"testing"
 	"time"
@@ -120,17 +117,8 @@ func awaitStore(t *testing.T, p peerServer) {
 // TestOrdinaryCallsDoNotUseTheStore, of clients of both eras: that a replica registers itself is counted, and that it reads, when it
 // starts and when it has begun to listen, which sessions were ended.
 func TestOrdinaryCallsDoNotUseTheStore(t *testing.T) {
-	s := &sessionServer{version: "2025-11-25", heard: map[string]chan string{}}
-	all := peersOf(t, 2, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		body, _ := io.ReadAll(r.Body)
-		if gjson.GetBytes(body, "method").String() == "tools/call" {
-			w.Header().Set("Content-Type", "application/json")
-			fmt.Fprintf(w, `{"jsonrpc":"2.0","id":%s,"result":{"content":[{"type":"text","text":"done"}]}}`, gjson.GetBytes(body, "id").Raw)
-			return
-		}
-		r.Body = io.NopCloser(bytes.NewReader(body))
-		s.ServeHTTP(w, r)
-	}), inStore(storetest.StartRedis(t)))
+	s := newSessionServer(t, "2025-11-25", "")
+	all := peersOf(t, 2, s, inStore(storetest.StartRedis(t)))
 	atHome(t, all)
 	id := all[0].initialize("2025-11-25")
 	for i := range 20 {
@@ -159,7 +147,7 @@ func TestOrdinaryCallsDoNotUseTheStore(t *testing.T) {
 // TestOrphanedSessionHasOneHeir: when the replica of a session with a modern server dies, the question of a call at one replica
 // is answered through another one, as one of them goes on with the session for all; also when that one dies, too.
 func TestOrphanedSessionHasOneHeir(t *testing.T) {
-	all := peersOf(t, 4, &sessionless{}, inStore(storetest.StartRedis(t)))
+	all := peersOf(t, 4, newSessionless(t, nil), inStore(storetest.StartRedis(t)))
 	atHome(t, all)
 	session := all[0].initializeWith("2025-11-25", manyCapabilities)
 	ask := func(calls, answers peerServer) {

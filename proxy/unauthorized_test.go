@@ -2,23 +2,22 @@ package proxy
 
 import (
 	"encoding/base64"
-	"net/http"
-	"net/http/httptest"
 	"strings"
 	"testing"
 
 	"go.uber.org/zap"
 
 	"github.com/dragoman-proxy/dragoman/proxy/config"
+	"github.com/dragoman-proxy/dragoman/proxy/peertest"
 )
 
 // TestRefusedTokensAreDescribed in the log, without revealing the token.
 func TestRefusedTokensAreDescribed(t *testing.T) {
-	web := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-		w.Header().Set("WWW-Authenticate", `Bearer resource_metadata="https://server.example/.well-known/oauth-protected-resource"`)
-		w.WriteHeader(401)
-	}))
-	t.Cleanup(web.Close)
+	web := peertest.NewServer(t, peertest.HTTP, func(u *peertest.Turn) {
+		u.Web.Header().Set("WWW-Authenticate", `Bearer resource_metadata="https://server.example/.well-known/oauth-protected-resource"`)
+		u.Refuse(401)
+	})
+	web.At()
 	claims := base64.RawURLEncoding.EncodeToString([]byte(`{"aud":["https://a.example","https://b.example"],"iss":"https://as.example","exp":1700000000,"sub":"somebody"}`))
 	for token, described := range map[string]bool{"aGVhZGVy." + claims + ".c2lnbmF0dXJl": true, "opaque-token-of-a-client": false, "a.!!!.c": false} {
 		t.Run(token[:5], func(t *testing.T) {
@@ -52,11 +51,11 @@ func TestRefusedTokensAreDescribed(t *testing.T) {
 // is the first step of a login.
 func TestALoginThatBeginsIsNoFailure(t *testing.T) {
 	challenge := `Bearer resource_metadata="https://server.example/.well-known/oauth-protected-resource"`
-	web := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-		w.Header().Set("WWW-Authenticate", challenge)
-		w.WriteHeader(401)
-	}))
-	t.Cleanup(web.Close)
+	web := peertest.NewServer(t, peertest.HTTP, func(u *peertest.Turn) {
+		u.Web.Header().Set("WWW-Authenticate", challenge)
+		u.Refuse(401)
+	})
+	web.At()
 	for _, c := range []struct {
 		name, challenge, header string
 		fails                   int

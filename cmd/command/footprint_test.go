@@ -2,15 +2,14 @@ package command
 
 import (
 	"encoding/json"
-	"io"
-	"net/http"
-	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 
 	"github.com/tidwall/gjson"
+
+	"github.com/dragoman-proxy/dragoman/proxy/peertest"
 )
 
 func TestTokens(t *testing.T) {
@@ -34,26 +33,19 @@ func TestTokens(t *testing.T) {
 // toolServer starts a server with two pages of tools, and with instructions.
 func toolServer(t *testing.T, second string) string {
 	t.Helper()
-	srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		body, _ := io.ReadAll(r.Body)
-		m := gjson.ParseBytes(body)
-		w.Header().Set("Content-Type", "application/json")
-		var result string
-		switch m.Get("method").Str + m.Get("params.cursor").Str {
+	s := peertest.NewServer(t, peertest.HTTP, func(u *peertest.Turn) {
+		answer := func(result string) { u.Answer(200, `{"jsonrpc":"2.0","id":`+u.ID+`,"result":`+result+`}`) }
+		switch u.Method + gjson.Get(u.Text, "params.cursor").Str {
 		case "initialize":
-			result = `{"protocolVersion":"2025-11-25","capabilities":{"tools":{}},"serverInfo":{"name":"s","version":"1"},"instructions":"Use it."}`
+			answer(`{"protocolVersion":"2025-11-25","capabilities":{"tools":{}},"serverInfo":{"name":"s","version":"1"},"instructions":"Use it."}`)
 		case "tools/list":
-			result = `{"tools":[{"name":"a", "inputSchema":{"type":"object","properties":{"filter":{"type":"object"}}}}],"nextCursor":"2"}`
+			answer(`{"tools":[{"name":"a", "inputSchema":{"type":"object","properties":{"filter":{"type":"object"}}}}],"nextCursor":"2"}`)
 		case "tools/list2":
-			result = `{"tools":[` + second + `]}`
-		default:
-			w.WriteHeader(http.StatusAccepted)
-			return
+			answer(`{"tools":[` + second + `]}`)
 		}
-		io.WriteString(w, `{"jsonrpc":"2.0","id":`+m.Get("id").Raw+`,"result":`+result+`}`)
-	}))
-	t.Cleanup(srv.Close)
-	return srv.URL + "/mcp"
+	})
+	s.Every = true
+	return s.At().URL + "/mcp"
 }
 
 func TestFootprint(t *testing.T) {

@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"net/http"
 	"net/http/httptest"
 	"runtime"
@@ -12,32 +11,24 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/tidwall/gjson"
-
+	"github.com/dragoman-proxy/dragoman/proxy/peertest"
 	"github.com/dragoman-proxy/dragoman/proxy/probe"
 )
 
 // probed starts a server of the newest revision with a handshake that has these tools.
 func probed(t *testing.T, tools string) string {
 	t.Helper()
-	web := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		body, _ := io.ReadAll(r.Body)
-		id, result := gjson.GetBytes(body, "id"), `{"tools":[`+tools+`]}`
-		if gjson.GetBytes(body, "method").String() == "initialize" {
+	s := peertest.NewServer(t, peertest.HTTP, func(u *peertest.Turn) {
+		result := `{"tools":[` + tools + `]}`
+		if u.Method == "initialize" {
 			result = `{"protocolVersion":"2025-11-25","capabilities":{"tools":{}},"serverInfo":{"name":"s\u001b[2J","version":"2"}}`
 		}
-		switch {
-		case r.Method != http.MethodPost:
-			w.WriteHeader(http.StatusMethodNotAllowed)
-		case !id.Exists():
-			w.WriteHeader(http.StatusAccepted)
-		default:
-			w.Header().Set("Content-Type", "application/json")
-			_, _ = io.WriteString(w, `{"jsonrpc":"2.0","id":`+id.Raw+`,"result":`+result+`}`)
+		if u.ID != "" {
+			u.Answer(200, `{"jsonrpc":"2.0","id":`+u.ID+`,"result":`+result+`}`)
 		}
-	}))
-	t.Cleanup(web.Close)
-	return web.URL
+	})
+	s.NoGet = true
+	return s.At().URL
 }
 
 func TestProbe(t *testing.T) {

@@ -17,7 +17,7 @@ import (
 
 // TestEntriesForClients checks that what is to be pasted is valid, and what it holds.
 func TestEntriesForClients(t *testing.T) {
-	f := newFake()
+	f := newFake(t)
 	addr := serve(t, f)
 	path := file(t, "c.yaml", "upstream: {headers: {X-A: canary-canary}}\n", 0o600)
 	inFile := file(t, "d.yaml", "upstream: {url: http://"+addr+"/mcp}\n", 0o600)

@@ -3,8 +3,6 @@ package doctor
 import (
 	"context"
 	"encoding/json"
-	"fmt"
-	"io"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -15,9 +13,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/tidwall/gjson"
-
 	"github.com/dragoman-proxy/dragoman/proxy/config"
+	"github.com/dragoman-proxy/dragoman/proxy/peertest"
 	"github.com/dragoman-proxy/dragoman/proxy/setting"
 	"github.com/dragoman-proxy/dragoman/translate"
 )
@@ -82,12 +79,11 @@ func want(t *testing.T, got []string, want ...string) {
 	}
 }
 
-// fake is a server over Streamable HTTP. results has the results of its methods; those of lists may be overridden.
+// fake is a server over Streamable HTTP with replies that a test changes.
 type fake struct {
-	results map[string]string
-	errors  map[string]string
-	session string
-	refuse  func(w http.ResponseWriter, r *http.Request, method string) bool // answers by itself, or reports false
+	*peertest.Server
+	peertest.Replies
+	refuse func(u *peertest.Turn) bool // answers by itself, or reports false
 }
 
 const aTool = `{"name":"echo","inputSchema":{"type":"object"}}`
@@ -96,48 +92,20 @@ func initialized(revision, capabilities string) string {
 	return `{"protocolVersion":"` + revision + `","capabilities":` + capabilities + `,"serverInfo":{"name":"demo/Some Server","version":"2"}}`
 }
 
-func newFake() *fake {
-	return &fake{results: map[string]string{
+func newFake(t *testing.T) *fake {
+	f := &fake{Replies: peertest.Replies{Results: map[string]string{
 		"initialize": initialized("2025-11-25", `{"tools":{}}`),
 		"tools/list": `{"tools":[` + aTool + `]}`,
 		"tools/call": `{"content":[{"type":"text","text":"hello"}]}`,
 		"ping":       `{}`,
-	}, errors: map[string]string{}}
-}
-
-func (f *fake) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	if r.Method != http.MethodPost {
-		w.WriteHeader(http.StatusMethodNotAllowed)
-		return
-	}
-	body, _ := io.ReadAll(r.Body)
-	m := gjson.ParseBytes(body)
-	method, id := m.Get("method").Str, m.Get("id")
-	if f.refuse != nil && f.refuse(w, r, method) {
-		return
-	}
-	if !id.Exists() {
-		w.WriteHeader(http.StatusAccepted)
-		return
-	}
-	w.Header().Set("Content-Type", "application/json")
-	if method == "initialize" && f.session != "" {
-		w.Header().Set("Mcp-Session-Id", f.session)
-	}
-	if failure := f.errors[method]; failure != "" {
-		fmt.Fprintf(w, `{"jsonrpc":"2.0","id":%s,"error":%s}`, id.Raw, failure)
-		return
-	}
-	result, known := f.results[method]
-	if !known {
-		fmt.Fprintf(w, `{"jsonrpc":"2.0","id":%s,"error":{"code":-32601,"message":"Method not found"}}`, id.Raw)
-		return
-	}
-	if result == "" {
-		fmt.Fprintf(w, `{"jsonrpc":"2.0","id":%s}`, id.Raw)
-		return
-	}
-	fmt.Fprintf(w, `{"jsonrpc":"2.0","id":%s,"result":%s}`, id.Raw, result)
+	}, Errors: map[string]string{}}}
+	f.Server = peertest.NewServer(t, peertest.HTTP, func(u *peertest.Turn) {
+		if f.refuse == nil || !f.refuse(u) {
+			f.Answer(u)
+		}
+	})
+	f.Every = true
+	return f
 }
 
 // serve serves h and returns its host and port.
@@ -240,15 +208,14 @@ f
 // TestReportHoldsNoSecret plants secrets in every part of the configuration that has some; the server repeats them wherever it can.
 func TestReportHoldsNoSecret(t *testing.T) {
 	const canary = "canary-0123456789"
-	f := newFake()
-	f.results["initialize"] = `{"protocolVersion":"2025-11-25","capabilities":{"tools":{},"` + canary + `":{}},"serverInfo":{"name":"` + canary + `","version":"Bearer ` + canary + `"}}`
-	f.results["tools/list"] = `{"tools":[{"name":"` + canary + `","inputSchema":{}},{"name":"x","inputSchema":{"$schema":"` + canary + `"}}]}`
+	f := newFake(t)
+	f.Results["initialize"] = `{"protocolVersion":"2025-11-25","capabilities":{"tools":{},"` + canary + `":{}},"serverInfo":{"name":"` + canary + `","version":"Bearer ` + canary + `"}}`
+	f.Results["tools/list"] = `{"tools":[{"name":"` + canary + `","inputSchema":{}},{"name":"x","inputSchema":{"$schema":"` + canary + `"}}]}`
 	for _, refused := range []bool{false, true} {
-		f.refuse = func(w http.ResponseWriter, _ *http.Request, _ string) bool {
+		f.refuse = func(u *peertest.Turn) bool {
 			if refused {
-				w.Header().Set("WWW-Authenticate", `Bearer realm="`+canary+`"`)
-				w.WriteHeader(http.StatusUnauthorized)
-				io.WriteString(w, canary)
+				u.Web.Header().Set("WWW-Authenticate", `Bearer realm="`+canary+`"`)
+				u.Answer(http.StatusUnauthorized, canary)
 			}
 			return refused
 		}

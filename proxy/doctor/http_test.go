@@ -48,7 +48,7 @@ func TestHTTPAnswers(t *testing.T) {
 		"broken":     {answering(500, "text/html", "<p>stack &amp; trace</p>"), "FAIL URL: 500 Internal Server Error: stack & trace → the server, or a gateway before it, fails: its own log says more"},
 		"busy":       {answering(429, "text/plain", ""), "FAIL URL: 429 Too Many Requests: the server limits the rate of requests → wait, and try again"},
 		"teapot":     {answering(418, "text/plain", "short and stout"), "FAIL URL: 418 I'm a teapot: short and stout" + tried},
-		"works":      {newFake(), "ok URL: answers over Streamable HTTP"},
+		"works":      {newFake(t), "ok URL: answers over Streamable HTTP"},
 		"refuses":    {answering(400, "application/json", `{"jsonrpc":"2.0","id":1,"error":{"code":-32022,"message":"m"}}`), "ok URL: answers with a JSON-RPC error"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -84,7 +84,7 @@ func TestUsualPathsAreTried(t *testing.T) {
 		w.(http.Flusher).Flush()
 		<-r.Context().Done()
 	})
-	for at, h := range map[string]http.Handler{"/mcp": newFake(), "/api/mcp": newFake(), "/sse": stream, "/mcp ": answering(401, "text/plain", "")} {
+	for at, h := range map[string]http.Handler{"/mcp": newFake(t), "/api/mcp": newFake(t), "/sse": stream, "/mcp ": answering(401, "text/plain", "")} {
 		at = strings.TrimSpace(at)
 		mux := http.NewServeMux()
 		mux.Handle(at, h)
@@ -99,7 +99,7 @@ func TestUsualPathsAreTried(t *testing.T) {
 // TestTLSBehindPlainURL checks that a server that speaks TLS is recognized behind an http URL, whether it says so or only closes the
 // connection.
 func TestTLSBehindPlainURL(t *testing.T) {
-	web := httptest.NewUnstartedServer(newFake())
+	web := httptest.NewUnstartedServer(newFake(t))
 	web.Config.ErrorLog = log.New(io.Discard, "", 0)
 	web.StartTLS()
 	t.Cleanup(web.Close)

@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/dragoman-proxy/dragoman/proxy/config"
+	"github.com/dragoman-proxy/dragoman/proxy/peertest"
 	"github.com/dragoman-proxy/dragoman/proxy/probe"
 )
 
@@ -22,12 +23,12 @@ func TestLists(t *testing.T) {
 	}{
 		"plain": {func(*fake, *Options) {}, []string{"ok tools: 1, 47 bytes, 12 tokens"}},
 		"all kinds": {func(f *fake, _ *Options) {
-			f.results["initialize"] = initialized("2025-11-25", `{"prompts":{},"resources":{}}`)
-			f.results["prompts/list"] = `{"prompts":[{"name":"p"}]}`
-			f.results["resources/list"] = `{"resources":[]}`
+			f.Results["initialize"] = initialized("2025-11-25", `{"prompts":{},"resources":{}}`)
+			f.Results["prompts/list"] = `{"prompts":[{"name":"p"}]}`
+			f.Results["resources/list"] = `{"resources":[]}`
 		}, []string{"ok prompts: 1, 12 bytes", "ok resources: 0, 0 bytes"}},
 		"tools that clients refuse": {func(f *fake, _ *Options) {
-			f.results["tools/list"] = `{"tools":[{"name":"a"},{"name":"b","inputSchema":{"type":"object","$schema":"http://json-schema.org/draft-07/schema#"}},{"name":"b","inputSchema":{"type":"object","$schema":"https://json-schema.org/draft/2020-12/schema"}}]}`
+			f.Results["tools/list"] = `{"tools":[{"name":"a"},{"name":"b","inputSchema":{"type":"object","$schema":"http://json-schema.org/draft-07/schema#"}},{"name":"b","inputSchema":{"type":"object","$schema":"https://json-schema.org/draft/2020-12/schema"}}]}`
 		}, []string{
 			"ok tools: 3, 209 bytes, 61 tokens",
 			"info 1 schema in JSON Schema draft-07, which some clients of the newest revision refuse → dragoman rewrites them, unless contract.schema_dialect is off",
@@ -36,16 +37,16 @@ func TestLists(t *testing.T) {
 			"warn URL: tools with the same name: b" + mistake + ": a client can call only one of them",
 		}},
 		"many tokens": {func(f *fake, _ *Options) {
-			f.results["tools/list"] = `{"tools":[{"name":"a","inputSchema":{"type":"object"},"description":"` + strings.Repeat("word ", 21_000) + `"}]}`
+			f.Results["tools/list"] = `{"tools":[{"name":"a","inputSchema":{"type":"object"},"description":"` + strings.Repeat("word ", 21_000) + `"}]}`
 		}, []string{"warn tools: 1, 102.6 KiB, 21,0*"}},
-		"no end": {func(f *fake, _ *Options) { f.results["tools/list"] = `{"tools":[],"nextCursor":"same"}` }, []string{
+		"no end": {func(f *fake, _ *Options) { f.Results["tools/list"] = `{"tools":[],"nextCursor":"same"}` }, []string{
 			`FAIL URL: tools/list: the cursor "same" comes a second time: the list has no end` + mistake + ": its own log says more",
 		}},
-		"no list": {func(f *fake, _ *Options) { f.results["tools/list"] = `{"tool":[]}` }, []string{
+		"no list": {func(f *fake, _ *Options) { f.Results["tools/list"] = `{"tool":[]}` }, []string{
 			`FAIL URL: tools/list: the result has no list "tools": {"tool":[]}` + mistake + ": its own log says more",
 		}},
 		"refused": {func(f *fake, _ *Options) {
-			f.results["initialize"] = initialized("2025-11-25", `{"tools":{},"prompts":{}}`)
+			f.Results["initialize"] = initialized("2025-11-25", `{"tools":{},"prompts":{}}`)
 		}, []string{
 			`FAIL URL: prompts/list: refused: {"code":-32601,"message":"Method not found"}` + mistake + ": its own log says more",
 		}},
@@ -75,7 +76,7 @@ func TestLists(t *testing.T) {
 		}, []string{"ok tools: 1, 47 bytes, 12 tokens", "warn URL: what clients of each revision get cannot be found out: gone → dragoman probe says it without a time limit of 10s"}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			f := newFake()
+			f := newFake(t)
 			at := "http://" + serve(t, f) + "/mcp"
 			o := atURL(at)
 			c.change(f, &o)
@@ -105,7 +106,7 @@ func TestThroughDragoman(t *testing.T) {
 		"does not start": {"", "FAIL dragoman does not start: no way → the error says why"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			o := atURL("http://" + serve(t, newFake()) + "/mcp")
+			o := atURL("http://" + serve(t, newFake(t)) + "/mcp")
 			var at string
 			o.Serve = func(ctx context.Context, cfg config.Config, ln net.Listener) error {
 				at = "dragoman on " + ln.Addr().String()
@@ -113,8 +114,8 @@ func TestThroughDragoman(t *testing.T) {
 					ln.Close()
 					return errors.New("no way")
 				}
-				f := newFake()
-				f.results["tools/list"] = c.tools
+				f := newFake(t)
+				f.Results["tools/list"] = c.tools
 				web := &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 					if r.Header.Get(tokenHeader) != cfg.Auth.Tokens[0] || len(cfg.Auth.Tokens[0]) != 32 {
 						t.Error("a request without the token")
@@ -138,7 +139,7 @@ func TestThroughDragoman(t *testing.T) {
 
 // TestServerThatTakesOneSession checks that a server which is gone after the first client is to blame, not dragoman.
 func TestServerThatTakesOneSession(t *testing.T) {
-	web := httptest.NewServer(newFake())
+	web := httptest.NewServer(newFake(t))
 	defer web.Close()
 	o := atURL(web.URL + "/mcp")
 	o.Serve = func(ctx context.Context, _ config.Config, ln net.Listener) error {
@@ -157,10 +158,10 @@ func TestServerThatTakesOneSession(t *testing.T) {
 
 // TestChangingListsAreReadAgain checks that a list which the server itself changes meanwhile is no difference.
 func TestChangingListsAreReadAgain(t *testing.T) {
-	f := newFake()
+	f := newFake(t)
 	o := atURL("http://" + serve(t, f) + "/mcp")
 	o.Serve = func(ctx context.Context, _ config.Config, ln net.Listener) error {
-		f.results["tools/list"] = `{"tools":[]}`
+		f.Results["tools/list"] = `{"tools":[]}`
 		web := &http.Server{Handler: f}
 		context.AfterFunc(ctx, func() { web.Close() })
 		return web.Serve(ln)
@@ -185,12 +186,12 @@ func TestCall(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			calls := 0
-			o := atURL("http://" + serve(t, newFake()) + "/mcp")
+			o := atURL("http://" + serve(t, newFake(t)) + "/mcp")
 			o.Serve = func(ctx context.Context, _ config.Config, ln net.Listener) error {
-				f := newFake()
-				f.results["tools/call"], f.errors["tools/call"] = c.result, c.failure
-				f.refuse = func(_ http.ResponseWriter, _ *http.Request, method string) bool {
-					if method == "tools/call" {
+				f := newFake(t)
+				f.Results["tools/call"], f.Errors["tools/call"] = c.result, c.failure
+				f.refuse = func(u *peertest.Turn) bool {
+					if u.Method == "tools/call" {
 						calls++
 					}
 					return false

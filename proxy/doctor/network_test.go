@@ -100,7 +100,7 @@ func TestWayToTheServer(t *testing.T) {
 	now := time.Now()
 	secure := func(name string, from, until time.Time) string {
 		pair, _, _ := ca.issue(name, from, until)
-		web := httptest.NewUnstartedServer(newFake())
+		web := httptest.NewUnstartedServer(newFake(t))
 		web.Config.ErrorLog = log.New(io.Discard, "", 0)
 		web.TLS = &tls.Config{Certificates: []tls.Certificate{pair}}
 		web.StartTLS()
@@ -109,7 +109,7 @@ func TestWayToTheServer(t *testing.T) {
 	}
 	day := func(at time.Time) string { return at.UTC().Format("2006-01-02") }
 	year := now.AddDate(1, 0, 0)
-	plain := serve(t, newFake())
+	plain := serve(t, newFake(t))
 	closed, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
@@ -166,7 +166,7 @@ func TestOneAddressThatRefusesIsAWarning(t *testing.T) {
 	if err != nil || len(addrs) < 2 {
 		t.Skipf("localhost has not two addresses here: %v, %v", addrs, err)
 	}
-	addr := serve(t, newFake())
+	addr := serve(t, newFake(t))
 	_, port, _ := net.SplitHostPort(addr)
 	got := examine(t, atURL("http://localhost:"+port+"/mcp"), "network")
 	text := strings.Join(got, "\n")
@@ -232,7 +232,7 @@ func serveTLS(t *testing.T, cert, key string) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	web := httptest.NewUnstartedServer(newFake())
+	web := httptest.NewUnstartedServer(newFake(t))
 	web.Config.ErrorLog = log.New(io.Discard, "", 0)
 	web.TLS = &tls.Config{Certificates: []tls.Certificate{pair}}
 	web.StartTLS()

@@ -51,7 +51,7 @@ func through(ctx context.Context, e *exam) {
 		case err = <-ended:
 			ended <- err
 			e.fail("dragoman does not start: "+e.quote(fmt.Sprint(err)), "", "the error says why")
-		default:
+		case <-time.After(100 * time.Millisecond): // a listener resets connections before Serve returns
 			e.lost(ctx, "the handshake fails: "+e.quote(err.Error()), "dragoman on "+ln.Addr().String())
 		}
 		return

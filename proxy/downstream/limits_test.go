@@ -47,6 +47,7 @@ func TestTooManyRequestsAtOneTime(t *testing.T) {
 // TestBodiesStayWithinTheBudget checks also that the budget gets all bytes back,
 // whatever becomes of the bodies.
 func TestBodiesStayWithinTheBudget(t *testing.T) {
+	t.Parallel() // it waits most of the time
 	const size = 100 << 10
 	budget := large.NewBudget(150 << 10)
 	inside, goOn := make(chan int64), make(chan struct{})

@@ -83,6 +83,7 @@ func TestSlowUploadEnds(t *testing.T) {
 
 // TestSteadyUploadGoesOn for longer than the time in which a body must not stall.
 func TestSteadyUploadGoesOn(t *testing.T) {
+	t.Parallel() // it waits most of the time
 	s := start(t, fakeHandler{post: echo}, HTTPConfig{UploadTime: 2 * time.Second})
 	body := strings.Repeat("x", 60<<10)
 	nc := stall(t, s.addr, "", len(body), body[:20<<10])

@@ -483,6 +483,7 @@ func TestParamsOfTheProtocol(t *testing.T) {
 // TestNoSecretIsTold (S10): neither the log at debug level nor an error holds a code, a token, a verifier or a
 // state.
 func TestNoSecretIsTold(t *testing.T) {
+	t.Parallel() // it waits most of the time
 	core, seen := observer.New(zapcore.DebugLevel)
 	var said []string
 	note := func(err error) {

@@ -94,6 +94,7 @@ func caller(t *testing.T, s *oauthtest.Server, dir string, until, pause time.Dur
 // TestProcessesShareTokens: five processes with ten callers each, over tokens that expire again and again, in front
 // of an authorization server that ends the sign-in when a refresh token comes twice.
 func TestProcessesShareTokens(t *testing.T) {
+	t.Parallel() // it waits most of the time
 	expiries := soak(t, 3, 20)
 	const life = 4 * time.Second // a renewed token must not end while its call waits for a processor
 	s, dir := oauthtest.New(t, oauthtest.Options{TokenLife: life}), t.TempDir()

@@ -33,11 +33,29 @@ func stored(dir string, kind Kind) (*Store, *observer.ObservedLogs) {
 	return New(dir, kind, zap.New(core)), seen
 }
 
-// withoutKeyring hides the machine's keyring, and with a key of its own gives one in memory.
-func withoutKeyring(t *testing.T) { keyring.MockInitWithError(errors.New("no keyring in tests")) }
+// keyringHidden says which keyring is in place, since tests that run beside each other share it.
+var keyringHidden struct {
+	sync.Mutex
+	is bool
+}
+
+// withoutKeyring hides the machine's keyring.
+func withoutKeyring(*testing.T) {
+	keyringHidden.Lock()
+	defer keyringHidden.Unlock()
+	if !keyringHidden.is {
+		keyring.MockInitWithError(errors.New("no keyring in tests"))
+		keyringHidden.is = true
+	}
+}
+
+// withKeyring gives a keyring in memory, for a test that runs alone.
 func withKeyring(t *testing.T) {
 	t.Setenv("DBUS_SESSION_BUS_ADDRESS", "unix:path=/none")
+	keyringHidden.Lock()
+	defer keyringHidden.Unlock()
 	keyring.MockInit()
+	keyringHidden.is = false
 }
 
 func put(t *testing.T, s *Store, data string) error {
@@ -343,6 +361,7 @@ func beside(t *testing.T, do, dir string) *exec.Cmd {
 }
 
 func TestOneHolderOverProcesses(t *testing.T) {
+	t.Parallel() // it waits most of the time
 	withoutKeyring(t)
 	dir := t.TempDir()
 	var all sync.WaitGroup

@@ -13,6 +13,7 @@
 //	got := client.Say(call).Next()                            // what the client gets for one message
 //	s.Gets(1, "tools/call")                                   // waits for the first one; Text and Header say what came
 //
-// A server over HTTP writes the response itself where a test is about HTTP: see [Turn.Web], [Turn.Hijack] and
-// [Server.Every]. Only tests import this package.
+// [Replies] answer by method. With [Server.Sessions] the server knows its sessions, and can lose them: see [Turn.Open],
+// [Server.Forget] and [Server.Crash]. [Turn.Asks] sends the client a question and waits for the answer. A server over HTTP
+// writes the response itself where a test is about HTTP: see [Turn.Web], [Turn.Hijack] and [Server.Every]. Only tests import this package.
 package peertest

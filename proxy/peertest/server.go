@@ -10,6 +10,7 @@ import (
 	"net/http/httptest"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -38,33 +39,36 @@ type Server struct {
 	NoGet bool
 	// Every makes GET and DELETE over HTTP turns of Script, too.
 	Every bool
+	// Sessions makes a server over HTTP or HTTP+SSE know its sessions, which it can lose. Over HTTP, Script begins one in
+	// [Turn.Open], and over HTTP+SSE each stream is one.
+	Sessions bool
+	// Unknown answers over HTTP what belongs to no known session; nil for 404.
+	Unknown func(*Turn)
+
+	// ConnState is told of the connections of a server over HTTP; nil for none.
+	ConnState func(net.Conn, http.ConnState)
 
 	// URL is where a server over HTTP or HTTP+SSE is, once At was called.
 	URL string
 
 	over Over
-	life context.Context
 	web  *httptest.Server
+	away atomic.Int32 // the status of all responses; 0 if the server is there
+	record
+	sessions
 
 	mu       sync.Mutex
-	got      []Message
 	lines    io.Writer // the pipe, or the stream of HTTP+SSE
 	standing chan string
 	listened chan struct{} // closed when the standing stream is open
 	once     sync.Once
 }
 
-// Message is a message that a server got.
-type Message struct {
-	Text   string      // "DELETE" for a DELETE, and "GET" for a GET that is a turn
-	Header http.Header // the HTTP headers
-}
-
 // NewServer returns a server that ends with the test.
 func NewServer(t *testing.T, over Over, script func(*Turn)) *Server {
-	s := &Server{T: t, over: over, Script: script, standing: make(chan string, 100), listened: make(chan struct{})}
+	s := &Server{T: t, record: record{t: t}, over: over, Script: script, standing: make(chan string, 100), listened: make(chan struct{})}
 	life, end := context.WithCancel(context.Background())
-	s.life = life
+	s.sessions = sessions{life: life, known: map[string]*Session{}}
 	t.Cleanup(end)
 	return s
 }
@@ -74,7 +78,9 @@ func (s *Server) At() Endpoint {
 	if s.over == Stdio {
 		return Endpoint{Wire: Accept(s.T, s.readLines)}
 	}
-	s.web = httptest.NewServer(s)
+	s.web = httptest.NewUnstartedServer(s)
+	s.web.Config.ConnState = s.ConnState
+	s.web.Start()
 	s.T.Cleanup(s.Close)
 	s.URL = s.web.URL
 	return Endpoint{URL: s.URL}
@@ -85,6 +91,9 @@ func (s *Server) Close() {
 	s.Cut()
 	s.web.Close()
 }
+
+// Away makes the server answer whatever comes over HTTP with this status, until Away(0).
+func (s *Server) Away(status int) { s.away.Store(int32(status)) }
 
 // Cut ends the connections of a server over HTTP or HTTP+SSE.
 func (s *Server) Cut() { s.web.CloseClientConnections() }
@@ -107,24 +116,26 @@ func (s *Server) readLines(conn net.Conn) {
 		if err != nil {
 			return
 		}
-		u := s.hear(ctx, strings.TrimSuffix(line, "\n"), nil)
+		u := s.hear(ctx, strings.TrimSuffix(line, "\n"), nil, nil)
 		turns.Go(func() { s.Script(u) })
 	}
 }
 
-func (s *Server) hear(ctx context.Context, text string, header http.Header) *Turn {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.got = append(s.got, Message{text, header})
-	return &Turn{Server: s, Ctx: ctx, Text: text, ID: gjson.Get(text, "id").Raw, Method: gjson.Get(text, "method").String(), Header: header}
+func (s *Server) hear(ctx context.Context, text string, header http.Header, in *Session) *Turn {
+	return &Turn{Server: s, Session: in, nth: s.add(Message{text, header, in.name()}), Ctx: ctx, Text: text, ID: gjson.Get(text, "id").Raw, Method: gjson.Get(text, "method").String(), Header: header}
 }
 
 // ServeHTTP serves Streamable HTTP or HTTP+SSE.
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	if status := int(s.away.Load()); status != 0 {
+		http.Error(w, "starting", status)
+		return
+	}
 	if s.over == SSE {
 		s.serveSSE(w, r)
 		return
 	}
+	in := s.session(r.Header.Get("Mcp-Session-Id"))
 	text := r.Method
 	switch {
 	case r.Method == http.MethodPost:
@@ -134,28 +145,40 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		}
 		text = string(body)
 	case s.Every:
+	case s.Sessions && in == nil:
 	case r.Method == http.MethodGet:
-		s.stand(w, r)
+		s.stand(w, r, in)
 		return
 	case r.Method == http.MethodDelete:
-		s.hear(r.Context(), text, r.Header.Clone())
+		s.hear(r.Context(), text, r.Header.Clone(), in)
+		s.end(in)
 		return
 	}
 	ctx, left := context.WithCancel(r.Context())
 	defer left()
 	defer context.AfterFunc(s.life, left)()
-	u := s.hear(ctx, text, r.Header.Clone())
+	u := s.hear(ctx, text, r.Header.Clone(), in)
 	u.Web, u.Request = w, r
 	if s.SessionID != "" {
 		w.Header().Set("Mcp-Session-Id", s.SessionID)
 	}
-	s.Script(u)
+	switch {
+	case s.Sessions && in == nil && u.Method != "initialize":
+		u.unknown()
+	case in != nil:
+		defer context.AfterFunc(in.life, left)()
+		if s.Script(u); in.life.Err() != nil {
+			panic(http.ErrAbortHandler)
+		}
+	default:
+		s.Script(u)
+	}
 	if !u.Begun {
 		w.WriteHeader(http.StatusAccepted)
 	}
 }
 
-func (s *Server) stand(w http.ResponseWriter, r *http.Request) {
+func (s *Server) stand(w http.ResponseWriter, r *http.Request, in *Session) {
 	if s.NoGet {
 		w.WriteHeader(http.StatusMethodNotAllowed)
 		return
@@ -164,11 +187,17 @@ func (s *Server) stand(w http.ResponseWriter, r *http.Request) {
 	w.WriteHeader(http.StatusOK)
 	w.(http.Flusher).Flush()
 	s.once.Do(func() { close(s.listened) })
+	says := s.standing
+	if in != nil {
+		says = in.says
+	}
 	for {
 		select {
-		case m := <-s.standing:
+		case m := <-says:
 			_, _ = io.WriteString(w, "data: "+m+"\n\n")
 			w.(http.Flusher).Flush()
+		case <-in.crashed():
+			panic(http.ErrAbortHandler)
 		case <-r.Context().Done():
 			return
 		case <-s.life.Done():
@@ -184,24 +213,45 @@ func (s *Server) serveSSE(w http.ResponseWriter, r *http.Request) {
 		if err != nil {
 			return
 		}
-		u := s.hear(s.life, string(body), r.Header.Clone())
+		in := s.session(r.URL.Query().Get("session"))
+		if s.Sessions && in == nil {
+			http.Error(w, "Session not found", http.StatusNotFound)
+			return
+		}
+		u := s.hear(s.life, string(body), r.Header.Clone(), in)
 		w.WriteHeader(http.StatusAccepted)
 		go s.Script(u)
 		return
 	}
 	w.Header().Set("Content-Type", "text/event-stream")
+	in, at := (*Session)(nil), "/messages"
+	if s.Sessions {
+		in = s.open()
+		at += "?session=" + in.ID
+	}
 	s.mu.Lock()
-	s.lines = events{w}
-	_, _ = fmt.Fprint(w, "event: endpoint\ndata: /messages\n\n")
+	lines := io.Writer(events{w})
+	_, _ = fmt.Fprintf(w, "event: endpoint\ndata: %s\n\n", at)
 	w.(http.Flusher).Flush()
+	s.lines = lines
+	if in != nil {
+		in.lines = lines
+	}
 	s.mu.Unlock()
 	s.once.Do(func() { close(s.listened) })
 	select {
+	case <-in.crashed():
+		defer panic(http.ErrAbortHandler)
 	case <-r.Context().Done():
 	case <-s.life.Done():
 	}
 	s.mu.Lock() // no line is written after the handler has returned
-	s.lines = io.Discard
+	if s.lines == lines {
+		s.lines = io.Discard
+	}
+	if in != nil {
+		in.lines = io.Discard
+	}
 	s.mu.Unlock()
 }
 
@@ -231,66 +281,14 @@ func (s *Server) Unasked(m string) {
 }
 
 // Line sends a message on a pipe.
-func (s *Server) Line(m string) {
+func (s *Server) Line(m string) { s.line(nil, m) }
+
+func (s *Server) line(in *Session, m string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	_, _ = io.WriteString(s.lines, m+"\n")
-}
-
-// Heard returns the messages that the server got, in order.
-func (s *Server) Heard() []Message {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return append([]Message(nil), s.got...)
-}
-
-// Awaits waits for the n-th message, counted from 1, for which is returns true.
-func (s *Server) Awaits(n int, what string, is func(m string) bool) Message {
-	s.T.Helper()
-	var found Message
-	Eventually(s.T, "the server gets "+what, func() bool {
-		left := n
-		for _, m := range s.Heard() {
-			if is(m.Text) {
-				if left--; left == 0 {
-					found = m
-					return true
-				}
-			}
-		}
-		return false
-	})
-	return found
-}
-
-// Gets waits for the n-th request or notification of a method.
-func (s *Server) Gets(n int, method string) Message {
-	s.T.Helper()
-	return s.Awaits(n, method, func(m string) bool { return gjson.Get(m, "method").String() == method })
-}
-
-// GetsResponse waits for a response to a request of the server.
-func (s *Server) GetsResponse(id string) Message {
-	s.T.Helper()
-	return s.Awaits(1, "a response to "+id, func(m string) bool { return isResponse(m, id) })
-}
-
-func isResponse(m, id string) bool {
-	return gjson.Get(m, "method").Raw == "" && gjson.Get(m, "id").Raw == id
-}
-
-// Count returns how many messages of a method the server got.
-func (s *Server) Count(method string) (n int) {
-	for _, m := range s.Heard() {
-		if gjson.Get(m.Text, "method").String() == method {
-			n++
-		}
+	to := s.lines
+	if in != nil {
+		to = in.lines
 	}
-	return n
-}
-
-// Last returns the newest message that the server got.
-func (s *Server) Last() Message {
-	all := s.Heard()
-	return all[len(all)-1]
+	_, _ = io.WriteString(to, m+"\n")
 }

@@ -299,6 +299,7 @@ func TestResume(t *testing.T) {
 }
 
 func TestNinthWatcherIsRefused(t *testing.T) {
+	t.Parallel() // it waits most of the time
 	s := serve(t, nil)
 	var feeds []*stream
 	for range maxWatchers {
@@ -493,6 +494,7 @@ func TestCallHasACommand(t *testing.T) {
 
 // TestRingIsFilledOnlyWhileSomebodyWatches ends the time for which it is filled on.
 func TestRingIsFilledOnlyWhileSomebodyWatches(t *testing.T) {
+	t.Parallel() // it waits most of the time
 	s := serve(t, nil)
 	f := s.watch("")
 	f.next("hello")

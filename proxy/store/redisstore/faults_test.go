@@ -134,6 +134,7 @@ func TestServerIsNotThereAtFirst(t *testing.T) {
 }
 
 func TestServerIsPaused(t *testing.T) {
+	t.Parallel() // it waits most of the time
 	r := storetest.StartRedis(t)
 	w := open(t, Options{Network: "tcp", Addresses: []string{r.Address}}, 100*time.Millisecond)
 	w.works(t)
@@ -228,6 +229,7 @@ func slow(t *testing.T, to string) (address string, hold *atomic.Int64) {
 }
 
 func TestServerIsSlow(t *testing.T) {
+	t.Parallel() // it waits most of the time
 	r := storetest.StartRedis(t)
 	address, hold := slow(t, r.Address)
 	w := open(t, Options{Network: "tcp", Addresses: []string{address}}, 300*time.Millisecond)

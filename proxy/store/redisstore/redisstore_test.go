@@ -8,6 +8,7 @@ import (
 )
 
 func TestRedis(t *testing.T) {
+	t.Parallel() // it waits most of the time
 	r := storetest.StartRedis(t)
 	for network, address := range map[string]string{"tcp": r.Address, "unix": r.Socket} {
 		t.Run(network, func(t *testing.T) {

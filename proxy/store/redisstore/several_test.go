@@ -11,6 +11,7 @@ import (
 )
 
 func TestCluster(t *testing.T) {
+	t.Parallel() // it waits most of the time
 	var nodes []*storetest.Redis
 	var addresses []string
 	for range 3 {
@@ -44,6 +45,7 @@ func TestCluster(t *testing.T) {
 }
 
 func TestSentinel(t *testing.T) {
+	t.Parallel() // it waits most of the time
 	first := storetest.StartRedis(t)
 	host, port, _ := net.SplitHostPort(first.Address)
 	second := storetest.StartRedis(t, "replicaof "+host+" "+port, "repl-diskless-sync-delay 0")
