@@ -54,7 +54,7 @@ func (rt *Runtime) illustrate(d *Draft) Illustrated {
 	// A body may have a line that ends the block or begins a section of it.
 	made, problem := file.Examples(b.String(), 1)
 	if problem != nil || len(made) != 1 || rt.rehearse(&made[0]) != "" {
-		return Illustrated{Fault: "an example cannot hold the lines that it sends or receives"}
+		return Illustrated{Fault: "a part of the request or of the answer would end the example"}
 	}
 	return Illustrated{Example: b.String()}
 }
