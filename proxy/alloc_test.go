@@ -172,8 +172,8 @@ func TestCallsAllocateLittle(t *testing.T) {
 		{"small call", "2024-11-05", call, session, legacy, 4},
 		{"small call, equal revisions", "2025-06-18", call, session, legacy, 4},
 		{"list from the memo", "2024-11-05", `{"jsonrpc":"2.0","id":1,"method":"tools/list"}`, session, legacy, 4},
-		{"modern client, legacy server", modernOnly, modernRequestOf("1", "tools/call", `"name":"tool-1","arguments":{},`+meta(`{}`)), session, legacy, 9},
-		{"modern client that can be asked, legacy server", modernOnly, modernRequestOf("1", "tools/call", `"name":"tool-1","arguments":{},`+meta(`{"elicitation":{}}`)), session, legacy, 12},
+		{"modern client, legacy server", modernOnly, modernRequestOf("1", "tools/call", `"name":"tool-1","arguments":{},`+meta(`{}`)), session, legacy, 8},
+		{"modern client that can be asked, legacy server", modernOnly, modernRequestOf("1", "tools/call", `"name":"tool-1","arguments":{},`+meta(`{"elicitation":{}}`)), session, legacy, 8},
 		{"legacy client, modern server", "2024-11-05", call, "", modern, 9},
 	} {
 		t.Run(c.name, func(t *testing.T) {

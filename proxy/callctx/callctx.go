@@ -66,7 +66,7 @@ func Notify(ctx context.Context, w Waiter) Watch {
 }
 
 // Stop ends the wait. It returns false if the context's end has called the Waiter, or is about to, or if Stop was called
-// before.
+// before. The zero value's returns true.
 func (w *Watch) Stop() bool {
 	switch {
 	case w.ctx != nil:
@@ -74,7 +74,7 @@ func (w *Watch) Stop() bool {
 	case w.stop != nil:
 		return w.stop()
 	}
-	return false
+	return true
 }
 
 // New returns a Context without values and deadline.

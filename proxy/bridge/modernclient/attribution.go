@@ -38,17 +38,36 @@ func (b *pooledSession) join(d *parkedCall) {
 	}
 }
 
-// leave removes a call from the session's parked calls.
-func (b *pooledSession) leave(d *parkedCall) {
+// leave removes a call from the session's parked calls, and reports whether it can no longer come to d from there.
+func (b *pooledSession) leave(d *parkedCall) (alone bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	delete(b.parkedCalls, d)
 	b.inFlight = slices.DeleteFunc(b.inFlight, func(other *parkedCall) bool { return other == d })
+	return b.lent == 0
 }
 
-// about returns the call that a notification on the standing stream belongs to, or nil.
+// lend returns the open calls in which the server may ask, oldest first, and how many there have been. Until the caller calls
+// giveBack, none of them is used for another request.
+func (b *pooledSession) lend() (talks []*parkedCall, joined int) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.lent++
+	return slices.Clone(b.inFlight), b.joined
+}
+
+// giveBack says that what lend or about has returned is no longer used.
+func (b *pooledSession) giveBack() {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.lent--
+}
+
+// about returns the call that a notification on the standing stream belongs to, or nil. In both cases the caller calls
+// giveBack.
 func (b *pooledSession) about(m *wire.Message) *parkedCall {
 	b.mu.Lock()
+	b.lent++
 	var newest *parkedCall
 	if n := len(b.inFlight); n > 0 {
 		newest = b.inFlight[n-1]

@@ -9,6 +9,8 @@
 // is an [Exchange] on it. reply.go has what clients ask for: server/discover, a subscription or any other request.
 // relay.go sends the request; pool.go and session.go have the sessions.
 //
+// message.go has what is read and written in single messages.
+//
 // parkedcall.go and parkedcalls.go hold calls that wait for their client, retry.go takes its answers, opened.go waits
 // until URLs were opened, and undeclared.go says which capability a client lacks. unattributed.go finds a call for a
 // question that names none, attribution.go one for a notification on the standing stream. subscription.go and

@@ -14,7 +14,6 @@ import (
 	"github.com/dragoman-proxy/dragoman/proxy/bridge"
 	"github.com/dragoman-proxy/dragoman/proxy/config"
 	"github.com/dragoman-proxy/dragoman/proxy/downstream"
-	"github.com/dragoman-proxy/dragoman/proxy/large"
 	"github.com/dragoman-proxy/dragoman/proxy/mcp"
 	"github.com/dragoman-proxy/dragoman/proxy/metrics"
 	"github.com/dragoman-proxy/dragoman/proxy/observe"
@@ -60,7 +59,11 @@ type parkedCall struct {
 	kept    outbox.Kept        // messages for the client's next request
 	parked  time.Time          // when the client was asked
 	ends    time.Time          // when the wait for its answers ends
-	timer   *time.Timer        // fires when the client is to be asked, or has not answered in time
+	timer   *time.Timer        // fires when the client is to be asked, or has not answered in time; nil while none runs
+	silence *time.Timer        // is timer while the server is awaited, and calls silent; nil before
+	limit   time.Duration      // how long the server may be silent until then
+	changes int64              // the session's count of questions when that time began
+	late    bool               // a timer had fired before it was stopped, so that its function may still come
 	answer  *outbox.Message    // the server's response, if it came while no request waited
 	missing []byte             // the capability that the client must declare to be asked; nil for none
 	owes    bool               // a call that will be repeated still has to be counted
@@ -195,10 +198,16 @@ func (d *parkedCall) unasked() (list []bridge.Question) {
 
 // after calls do after the wait. It replaces an earlier timer. d.mu must be held.
 func (d *parkedCall) after(wait time.Duration, do func()) {
-	if d.timer != nil {
-		d.timer.Stop()
-	}
+	d.halt()
 	d.timer = time.AfterFunc(wait, do)
+}
+
+// halt stops the timer, if one runs. d.mu must be held.
+func (d *parkedCall) halt() {
+	if d.timer != nil && !d.timer.Stop() {
+		d.late = true
+	}
+	d.timer = nil
 }
 
 // askClient asks the client: the questions become the result of its waiting request.
@@ -394,9 +403,7 @@ func (d *parkedCall) endLocked() bool {
 	}
 	d.over = true
 	d.setAsked(nil)
-	if d.timer != nil {
-		d.timer.Stop()
-	}
+	d.halt()
 	d.br.parked.drop(d)
 	if d.owes {
 		d.first.Counts.Release()
@@ -426,19 +433,28 @@ func (d *parkedCall) awaitServer(limit time.Duration) {
 	if limit <= 0 || d.over || d.box == nil || len(d.asked) > 0 {
 		return
 	}
-	before := d.b.asking.Load()
-	d.after(limit, func() {
-		d.mu.Lock()
-		defer d.mu.Unlock()
-		waited := d.b.questions.Load() > 0 || d.b.asking.Load() != before
-		switch {
-		case d.over || d.box == nil || len(d.asked) > 0 || d.cut == nil:
-		case waited && time.Since(d.began) < d.br.host.Config().Bridge.ParkTimeout:
-			d.awaitServer(limit) // the server waits, or waited until now, for the answer to another call's question
-		default:
-			d.cut(server.SilentFor(limit, false))
-		}
-	})
+	d.halt()
+	d.limit, d.changes = limit, d.b.asking.Load()
+	if d.silence == nil || d.late {
+		d.silence = time.AfterFunc(limit, d.silent)
+	} else {
+		d.silence.Reset(limit)
+	}
+	d.timer = d.silence
+}
+
+// silent cancels the call, whose limit for the server's silence is over.
+func (d *parkedCall) silent() {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	waited := d.b.questions.Load() > 0 || d.b.asking.Load() != d.changes
+	switch {
+	case d.over || d.box == nil || len(d.asked) > 0 || d.cut == nil:
+	case waited && time.Since(d.began) < d.br.host.Config().Bridge.ParkTimeout:
+		d.awaitServer(d.limit) // the server waits, or waited until now, for the answer to another call's question
+	default:
+		d.cut(server.SilentFor(d.limit, false))
+	}
 }
 
 // endFor ends the call if the client's request that reads box waits for the response. Otherwise it returns false.
@@ -475,47 +491,6 @@ func (d *parkedCall) finish(l outbox.Message) {
 	}
 	l.Last = true
 	box.Put(l)
-}
-
-var addressShape = func() *wire.Shape {
-	s := new(wire.Shape)
-	s.At(wire.ParsePath("id")...)
-	s.At(wire.ParsePath("params.progressToken")...)
-	return s
-}()
-
-// under returns a response with another id. It may change body, and may use body's spare capacity.
-func under(body, id []byte) []byte {
-	var m wire.Message
-	if m.Scan(body, addressShape) != nil {
-		return body
-	}
-	if at := m.Root().Get(wire.ID); at.OK() {
-		at.Put(append(m.Writer(), id...))
-	}
-	if len(body) > large.Size {
-		m.Room = cap(body) - len(body)
-		if out := m.InPlace(); out != nil {
-			return out
-		}
-	}
-	return m.AppendTo(make([]byte, 0, len(body)+len(id)))
-}
-
-// readdressed returns a notification with the progress token of q. It returns nil for a progress
-// notification if q has no token.
-func readdressed(body []byte, q *stateless.Request) []byte {
-	var m wire.Message
-	if m.Scan(body, addressShape) != nil || m.Method != wire.Progress {
-		return body
-	}
-	if q.ProgressToken == nil {
-		return nil
-	}
-	if at := m.Root().Get(wire.Params).Get(wire.ProgressTokenKey); at.OK() {
-		at.Put(append(m.Writer(), q.ProgressToken...))
-	}
-	return m.AppendTo(make([]byte, 0, len(body)+len(q.ProgressToken)))
 }
 
 // state returns the content of the requestState that the client receives with the questions.

@@ -32,11 +32,9 @@ func newParkedCalls(br *Bridge, instance sealed.ID) *parkedCalls {
 // begin makes a parkedCall for a request that is about to be sent on b as x with the returned id. The caller then calls
 // start or stop.
 func (s *parkedCalls) begin(r *relay, b *pooledSession) (d *parkedCall, x *asking, id []byte, box *outbox.Outbox) {
-	whole := &struct { // in one allocation, as both last until the server has answered
-		d parkedCall
-		x asking
-	}{d: parkedCall{br: s.br, who: r.who, first: r.q, from: r.from, b: b, reply: r.q, began: time.Now()}}
-	d, x, box = &whole.d, &whole.x, r.outbox()
+	m := r.room()
+	d, x, box = &m.parked, &m.asking, &m.box
+	*d = parkedCall{br: s.br, who: r.who, first: r.q, from: r.from, b: b, reply: r.q, began: time.Now(), silence: d.silence}
 	id = b.appendID(x.id[:0])
 	d.call, d.box = wire.View(id), box
 	box.OnLeave(d)

@@ -123,12 +123,12 @@ func (d *parkedCall) answered(response []byte) {
 	undeclared := x.undeclared(d.missingCapabilities())
 	if undeclared == nil && r != nil && d.endFor(r.box) {
 		d.reading.released = true
-		d.b.leave(d)
+		r.parked = !d.b.leave(d) || d.late
 		r.x, r.b, r.box = x, d.b, nil // it releases them
 		r.respond(response, status)
 		return
 	}
-	body, err := d.br.host.Memory().Clone(&x.ctx, large.AnswerWait, large.Copy, response)
+	body, err := d.br.host.Memory().Clone(x.ctx, large.AnswerWait, large.Copy, response)
 	if err != nil {
 		f := x.Fail(err)
 		body, status = f.WithID(d.first.ID).Body(), f.SessionlessStatus()
@@ -147,7 +147,7 @@ func (d *parkedCall) Send(e sse.Event) error {
 	switch {
 	case r == nil:
 		d.notify(m, e.Data)
-		d.awaitRoom(&d.x.ctx)
+		d.awaitRoom(d.x.ctx)
 		return nil
 	case r.box.Waiting():
 		d.notify(m, e.Data)
@@ -170,8 +170,8 @@ func (d *parkedCall) Send(e sse.Event) error {
 func (d *parkedCall) stopTimer() {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if len(d.asked) == 0 && d.timer != nil {
-		d.timer.Stop()
+	if len(d.asked) == 0 {
+		d.halt()
 	}
 }
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"io"
+	"sync"
 
 	"github.com/tidwall/gjson"
 
@@ -54,20 +55,56 @@ type relay struct {
 
 	leave callctx.Watch // of ctx
 
-	// The memory of the first x or box, as most requests are sent once.
-	first struct {
-		asking
-		box   outbox.Outbox
-		taken bool
+	memory *memory // r is part of it
+	taken  bool    // its other parts are in use, or were
+	shared bool    // something else may know its parts
+	parked bool    // something else may know the parked call in it
+}
+
+// memory is what one request needs until it is answered, in one piece, which later requests use again. It is used again
+// only if nothing else can know its parts: the response came before the server asked anything, on the goroutine of the
+// client's request. All others are left to the garbage collector.
+type memory struct {
+	relay  relay
+	parked parkedCall
+	asking asking
+	box    outbox.Outbox
+
+	end func() // the method End of relay, bound once
+}
+
+var memories sync.Pool
+
+// takeMemory returns memory that was used before, if there is any.
+func takeMemory() *memory {
+	if m, ok := memories.Get().(*memory); ok {
+		return m
 	}
+	return newMemory()
+}
+
+func newMemory() *memory {
+	m := new(memory)
+	m.relay.memory, m.end = m, m.relay.End
+	return m
+}
+
+// free gives m back. Only its timer, which is stopped, is kept.
+func (m *memory) free() {
+	m.relay = relay{memory: m, ended: true}
+	m.parked = parkedCall{silence: m.parked.silence}
+	m.asking, m.box = asking{}, outbox.Outbox{}
+	memories.Put(m)
 }
 
 // ask sends q to the server. The caller must end the relay.
 func (br *Bridge) ask(ctx context.Context, q *stateless.Request, who string, from []upstream.Header) (_ *relay, err error) {
-	r := &relay{br: br, ctx: ctx, q: q, who: who, from: from, status: 200}
+	r := &takeMemory().relay
+	*r = relay{br: br, ctx: ctx, q: q, who: who, from: from, status: 200, memory: r.memory}
 	r.q.Counts.Hold()
 	defer func() {
 		if p := recover(); p != nil {
+			r.shared = true
 			br.host.Report.Panicked(p)
 			br.host.Report.Contained(r.End)
 			err = mcp.Fail(mcp.Panicked, "").WithID(q.ID)
@@ -107,7 +144,7 @@ func (r *relay) begin() error {
 // any more, and so has not acted on the request. See
 // https://modelcontextprotocol.io/specification/2025-11-25/basic/transports#session-management.
 func (r *relay) resend() error {
-	r.sent = true
+	r.sent, r.shared = true, true
 	if r.b != nil {
 		r.br.pool.discard(r.b)
 	}
@@ -132,6 +169,7 @@ func (r *relay) send() error {
 		return err
 	}
 	e, begun := r.enquire(), false
+	r.shared = r.shared || e != nil || r.task != plainCall
 	var d *parkedCall
 	var box *outbox.Outbox
 	defer func() {
@@ -149,15 +187,17 @@ func (r *relay) send() error {
 	var x *asking
 	var id []byte
 	if r.q.MayAsk() || b.mayReceiveOnStanding(r.q) {
+		r.parked = true
 		d, x, id, box = r.br.parked.begin(r, b) // before sendOn, as the server may ask before sendOn returns
 		if e != nil {
 			e.Asked = d.hasAsked
 		}
 	} else {
-		x = r.asking()
+		x = &r.room().asking
 		id = b.appendID(x.id[:0])
 	}
 	lasts := d != nil || r.task != plainCall // the call may outlive the request that began it
+	x.ctx = callctx.New()
 	if lasts {
 		x.ctx.BeginApart(r.ctx)
 	} else {
@@ -183,22 +223,13 @@ func (r *relay) send() error {
 	return nil
 }
 
-// asking returns memory for a request that is sent.
-func (r *relay) asking() *asking {
-	if r.first.taken {
-		return new(asking)
+// room returns memory for a request that is sent.
+func (r *relay) room() *memory {
+	if r.taken {
+		return newMemory()
 	}
-	r.first.taken = true
-	return &r.first.asking
-}
-
-// outbox returns an empty outbox.
-func (r *relay) outbox() *outbox.Outbox {
-	if r.first.taken {
-		return outbox.New()
-	}
-	r.first.taken = true
-	return &r.first.box
+	r.taken = true
+	return r.memory
 }
 
 // A stopper ends a request with the context of its client.
@@ -235,7 +266,7 @@ func (r *relay) enquire() *results.Enquiry {
 // asking is a request that was sent to the server, and its exchange.
 type asking struct {
 	Exchange
-	ctx      callctx.Context // ends with stop
+	ctx      *callctx.Context // ends with stop
 	stop     context.CancelCauseFunc
 	crossing bridge.Crossing
 	run      *taskRun     // nil if the call does not become a task here
@@ -264,7 +295,7 @@ func (x *asking) undeclared(missing []byte) *mcp.Failure {
 // sendOn sends q as x, whose context has begun, with the given id to the server behind b, or takes the answer that e has
 // found. If there is no error, the caller owns the exchange.
 func (br *Bridge) sendOn(x *asking, b *pooledSession, id []byte, q *stateless.Request, task taskPlan, from []upstream.Header, e *results.Enquiry) error {
-	ctx := &x.ctx
+	ctx := x.ctx
 	x.stop = ctx.End
 	b.cross(&x.crossing, q, id, task, e)
 	x.Exchange = b.s.Begin(ctx, x.stop, from, &x.crossing, q)
@@ -342,19 +373,12 @@ func (b *pooledSession) cross(c *bridge.Crossing, q *stateless.Request, id []byt
 	}
 }
 
-// urlsUnasked returns the error for a client that has not declared that it can open URLs.
-func urlsUnasked() *mcp.Failure {
-	f := mcp.Fail(mcp.CapabilityMissing, "")
-	f.Data = []byte(`{"requiredCapabilities":{"elicitation":{"url":{}}}}`)
-	return f
-}
-
 // drop releases the session. If the call has no response yet, drop also cancels it at the server, since
-// its client has left.
-func (r *relay) drop() {
+// its client has left. It reports whether nothing is told any more that the client has left.
+func (r *relay) drop() (quiet bool) {
 	x, leave := r.x, r.leave
 	r.x, r.leave = nil, callctx.Watch{}
-	leave.Stop()
+	quiet = leave.Stop()
 	if x != nil {
 		if !r.done && !x.isTask() {
 			x.CancelAtServer("client disconnected")
@@ -365,6 +389,7 @@ func (r *relay) drop() {
 		r.br.pool.release(r.b)
 		r.b = nil
 	}
+	return quiet
 }
 
 // errUnbegun says that the server does not know the session, and has not begun to process the request.
@@ -377,6 +402,7 @@ var errUnread = errors.New("the client has left")
 func (r *relay) Answer(client mcp.Peer) (response []byte, err error) {
 	defer func() {
 		if p := recover(); p != nil {
+			r.shared = true
 			r.br.host.Report.Panicked(p)
 			response, err = r.answer(mcp.Fail(mcp.Panicked, "")), nil
 		}
@@ -498,6 +524,10 @@ func (r *relay) answer(err error) []byte {
 
 // End ends the relay. If there was no response yet, the client has left, and the call is cancelled.
 func (r *relay) End() {
+	if r.ended {
+		return
+	}
+	r.ended = true
 	if r.box != nil {
 		r.box.Close()
 	}
@@ -505,11 +535,11 @@ func (r *relay) End() {
 		r.reads.readOn()
 		r.reads = nil
 	}
-	r.drop()
+	quiet := r.drop()
 	r.client, r.web.Peer = nil, nil // a parked call, which keeps the relay's memory, is of no client
-	if !r.ended {
-		r.ended = true
-		r.q.Counts.Release()
+	r.q.Counts.Release()
+	if quiet && r.response != nil && !r.shared && !r.parked {
+		r.memory.free()
 	}
 }
 
@@ -531,28 +561,6 @@ func interested(b *pooledSession, q *stateless.Request, m *wire.Message, body []
 		return false // the server cancels a question, which the client already has or will never receive
 	}
 	return true
-}
-
-// statusOf returns the HTTP status of a response.
-func statusOf(m *wire.Message, body []byte) int {
-	if m.Kind != wire.Error {
-		return 200
-	}
-	return mcp.StatusFor(gjson.GetBytes(body, "error.code").Int())
-}
-
-// objects reports whether raw is an object of objects.
-func objects(raw []byte) bool {
-	v := gjson.ParseBytes(raw)
-	if !v.IsObject() {
-		return false
-	}
-	good := true
-	v.ForEach(func(_, v gjson.Result) bool {
-		good = v.IsObject()
-		return good
-	})
-	return good
 }
 
 // Cut implements [Reply].

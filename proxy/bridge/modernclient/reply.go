@@ -73,12 +73,11 @@ func (br *Bridge) Post(req *downstream.Request, q *stateless.Request, who string
 	if err != nil {
 		return err
 	}
-	resp.Done = r.End
 	var client *httpClient
 	if relay, ok := r.(*relay); ok {
-		client = &relay.web
+		resp.Done, client = relay.memory.end, &relay.web
 	} else {
-		client = new(httpClient)
+		resp.Done, client = r.End, new(httpClient)
 	}
 	*client = httpClient{Peer: req.Client, streams: br.streams}
 	defer client.leave()

@@ -137,7 +137,7 @@ func (d *parkedCall) attach(r *relay, st sealed.State) error {
 		if d.urls {
 			answered = nil // dragoman asked these questions, not the server
 		}
-		d.timer.Stop()
+		d.halt()
 		if len(d.asked) > 0 {
 			d.after(0, d.askClient)
 		}

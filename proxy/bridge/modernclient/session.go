@@ -56,6 +56,7 @@ type pooledSession struct {
 	unattributed  []bridge.Question            // asked while no call was open that may ask; bounded
 	inFlight      []*parkedCall                // open calls in which the server may ask, oldest first
 	joined        int                          // how many calls have been in inFlight
+	lent          int                          // how many goroutines use calls that lend or about has returned
 	parkedCalls   map[*parkedCall]bool         // open calls
 	pendingURLs   map[*parkedCall]*pendingURLs // the URLs that parked calls wait for
 	subscriptions map[*subscription]bool

@@ -1,7 +1,6 @@
 package modernclient
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"io"
@@ -244,31 +243,6 @@ func (l *subscription) covers(uri string) bool {
 	return false
 }
 
-var metaShape = func() *wire.Shape {
-	s := new(wire.Shape)
-	s.At(wire.ParsePath("params._meta.*")...)
-	return s
-}()
-
-// subscribed returns the notification body with the subscription's id in _meta.
-func subscribed(body, id []byte) []byte {
-	var m wire.Message
-	if m.Scan(body, metaShape) != nil {
-		return bytes.Clone(body)
-	}
-	mark := append([]byte(`"`+mcp.MetaPrefix+`subscriptionId":`), id...)
-	params := m.Root().Get(wire.Params)
-	switch meta := params.Get(wire.Meta); {
-	case meta.OK() && meta.Kind() == '{':
-		meta.Add(append(m.Writer(), mark...))
-	case params.OK():
-		params.Add(append(append(append(m.Writer(), `"_meta":{`...), mark...), '}'))
-	default:
-		m.Root().Add(append(append(append(m.Writer(), `"params":{"_meta":{`...), mark...), `}}`...))
-	}
-	return m.AppendTo(make([]byte, 0, len(body)+len(mark)+32))
-}
-
 // hearingTime is how long a call waits for the standing stream. A server may
 // send the response's header only with its first message on the stream.
 const hearingTime = 2 * time.Second
@@ -371,7 +345,9 @@ func (s *standing) Send(e sse.Event) error {
 		return nil
 	}
 	s.spoke = true
-	if of := s.b.about(m); of != nil {
+	of := s.b.about(m)
+	defer s.b.giveBack()
+	if of != nil {
 		of.notify(m, e.Data)
 		return nil
 	}

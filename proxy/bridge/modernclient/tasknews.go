@@ -133,11 +133,3 @@ func (k *pooledTask) statusNotification(ctx context.Context, from []upstream.Hea
 	}
 	return mcp.Notification(wire.TasksNotified, params), nil
 }
-
-// tasksUndeclared returns the error for a client that asks about tasks but has not
-// declared the extension.
-func tasksUndeclared() *mcp.Failure {
-	f := mcp.Fail(mcp.CapabilityMissing, "")
-	f.Data = []byte(`{"requiredCapabilities":{"extensions":{"` + mcp.TasksExtension + `":{}}}}`)
-	return f
-}

@@ -52,7 +52,7 @@ type taskRun struct {
 func (br *Bridge) runTask(x *asking, b *pooledSession, st upstream.Stream, id []byte, from []upstream.Header) *taskRun {
 	limits := x.Limits()
 	return &taskRun{
-		br: br, b: b, ctx: &x.ctx, from: slices.Clone(from), id: id, key: string(wire.AppendIDKey(nil, id)),
+		br: br, b: b, ctx: x.ctx, from: slices.Clone(from), id: id, key: string(wire.AppendIDKey(nil, id)),
 		send: upstream.Outgoing{Request: true, FirstByte: limits.FirstByte, Silence: limits.Silence}, st: st, last: id,
 	}
 }

@@ -29,10 +29,9 @@ func (b *pooledSession) attribute(list []bridge.Question, from []upstream.Header
 		list[i].Loose = true
 	}
 	for len(list) > 0 {
-		b.mu.Lock()
-		talks, joined := slices.Clone(b.inFlight), b.joined
-		b.mu.Unlock()
+		talks, joined := b.lend()
 		left := offer(talks, list)
+		b.giveBack()
 		if len(talks) > 0 && len(left) < len(list) {
 			b.refuseAs(left, tooManyAsked, from)
 			return

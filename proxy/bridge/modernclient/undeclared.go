@@ -1,9 +1,5 @@
 package modernclient
 
-import (
-	"slices"
-)
-
 // If the server asks a question for which the client has not declared the capability, dragoman answers
 // the question in the client's place, and the call continues. If the call then fails, the client
 // receives an error that names the missing capability. See
@@ -11,9 +7,8 @@ import (
 
 // lacks notes, for the newest call in which the server may ask, that its client lacks a capability.
 func (b *pooledSession) lacks(required []byte) {
-	b.mu.Lock()
-	talks := slices.Clone(b.inFlight)
-	b.mu.Unlock()
+	talks, _ := b.lend()
+	defer b.giveBack()
 	if n := len(talks); n > 0 {
 		talks[n-1].lacks(required)
 	}
