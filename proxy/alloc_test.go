@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"runtime"
 	"strconv"
 	"strings"
 	"testing"
@@ -167,14 +168,15 @@ func TestCallsAllocateLittle(t *testing.T) {
 		name, client, message string
 		header                string // of the server
 		server                [][2]string
-		most                  float64
+		most                  float64 // allocations
+		size                  float64 // bytes: the collector's work is proportional to them
 	}{
-		{"small call", "2024-11-05", call, session, legacy, 4},
-		{"small call, equal revisions", "2025-06-18", call, session, legacy, 4},
-		{"list from the memo", "2024-11-05", `{"jsonrpc":"2.0","id":1,"method":"tools/list"}`, session, legacy, 4},
-		{"modern client, legacy server", modernOnly, modernRequestOf("1", "tools/call", `"name":"tool-1","arguments":{},`+meta(`{}`)), session, legacy, 8},
-		{"modern client that can be asked, legacy server", modernOnly, modernRequestOf("1", "tools/call", `"name":"tool-1","arguments":{},`+meta(`{"elicitation":{}}`)), session, legacy, 8},
-		{"legacy client, modern server", "2024-11-05", call, "", modern, 9},
+		{"small call", "2024-11-05", call, session, legacy, 4, 1000},
+		{"small call, equal revisions", "2025-06-18", call, session, legacy, 4, 1000},
+		{"list from the memo", "2024-11-05", `{"jsonrpc":"2.0","id":1,"method":"tools/list"}`, session, legacy, 4, 1000},
+		{"modern client, legacy server", modernOnly, modernRequestOf("1", "tools/call", `"name":"tool-1","arguments":{},`+meta(`{}`)), session, legacy, 8, 2300},
+		{"modern client that can be asked, legacy server", modernOnly, modernRequestOf("1", "tools/call", `"name":"tool-1","arguments":{},`+meta(`{"elicitation":{}}`)), session, legacy, 8, 2300},
+		{"legacy client, modern server", "2024-11-05", call, "", modern, 9, 2700},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			cfg := config.Default()
@@ -186,9 +188,22 @@ func TestCallsAllocateLittle(t *testing.T) {
 					t.Fatal(err)
 				}
 			})
-			t.Logf("%v allocations", n)
+			var before, after runtime.MemStats
+			runtime.ReadMemStats(&before)
+			const calls = 500
+			for range calls {
+				if err := client.do(); err != nil && err != io.EOF {
+					t.Fatal(err)
+				}
+			}
+			runtime.ReadMemStats(&after)
+			size := float64(after.TotalAlloc-before.TotalAlloc) / calls
+			t.Logf("%v allocations, %.0f bytes", n, size)
 			if n > c.most {
 				t.Errorf("%v allocations, want at most %v", n, c.most)
+			}
+			if size > c.size {
+				t.Errorf("%.0f bytes, want at most %v", size, c.size)
 			}
 		})
 	}
