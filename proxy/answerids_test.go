@@ -22,7 +22,7 @@ func TestAnswersCarryTheIDOfTheirRequest(t *testing.T) {
 	transforming := shaped(t, "{default_max_tokens: 300, rules: [{match: {tool: fields}, include_fields: [a]}]}")
 	for corner := range 16 {
 		clientModern, serverModern := corner&1 != 0, corner&2 != 0
-		c := &staged{client: corner&4 != 0, server: corner&8 != 0, bound: map[string]string{}}
+		c := &staged{client: corner&4 != 0, server: corner&8 != 0}
 		name := fmt.Sprintf("modern=%v %s to modern=%v %s", clientModern, transportName(c.client), serverModern, transportName(c.server))
 		t.Run(name, func(t *testing.T) {
 			c.T = t
@@ -119,7 +119,7 @@ func (c *staged) verbose(modern bool) *peertest.Server {
 // collision, the error has the modern client's request id.
 func TestLateNameCollisionAnswersTheRequest(t *testing.T) {
 	_, serveAdapters := withAdapters(t)
-	c := &staged{T: t, bound: map[string]string{}}
+	c := &staged{T: t}
 	var lists atomic.Int64
 	s := c.legacy(`{"tools":{}}`, func(u *peertest.Turn) {
 		name := "t"

@@ -89,7 +89,7 @@ func (r errorRow) play(t *testing.T, stage func(*staged) (*peertest.Client, stri
 				continue
 			}
 			t.Run(fmt.Sprintf("%s %s to %s", r.what, transportName(client), transportName(server)), func(t *testing.T) {
-				c := &staged{T: t, client: client, server: server, bound: map[string]string{}}
+				c := &staged{T: t, client: client, server: server}
 				from, request := stage(c)
 				for range 2 { // twice, since the session continues
 					told := from.Say(request)

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 	"testing/synctest"
+	"time"
 
 	"github.com/tidwall/gjson"
 
@@ -204,7 +205,9 @@ func TestServerThatAlwaysAsks(t *testing.T) {
 
 func TestLoadShedding(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
+		var at []time.Time
 		f := modernServer(false, `"capabilities":{}`, func(id, _, _ string) ([]string, error) {
+			at = append(at, time.Now())
 			return one(result(id, `"resultType":"input_required","requestState":"S"`))
 		})
 		srv := front(t, f)
@@ -213,6 +216,11 @@ func TestLoadShedding(t *testing.T) {
 		calls := f.said("prompts/get")
 		if len(calls) != 4 {
 			t.Fatalf("%q", calls)
+		}
+		for n, wait := range []time.Duration{250 * time.Millisecond, 500 * time.Millisecond, time.Second} {
+			if got := at[n+1].Sub(at[n]); got != wait {
+				t.Errorf("again after %v, want %v", got, wait)
+			}
 		}
 		for i, m := range calls[1:] {
 			if gjson.Get(m, "params.requestState").Raw != `"S"` || gjson.Get(m, "params.inputResponses").Exists() || gjson.Get(m, "id").Raw == gjson.Get(calls[i], "id").Raw {

@@ -29,7 +29,7 @@ func corners(t *testing.T, play func(c *staged)) {
 	for _, client := range []bool{false, true} {
 		for _, server := range []bool{false, true} {
 			runTogether(t, transportName(client)+" to "+transportName(server), func(t *testing.T) {
-				play(&staged{T: t, client: client, server: server, bound: map[string]string{}})
+				play(&staged{T: t, client: client, server: server})
 			})
 		}
 	}
@@ -213,7 +213,7 @@ func TestParallelCallsAreAllAskedAndAnswered(t *testing.T) {
 // TestClientsThatDoNotShareASession: clients of two principals; and without a principal, clients
 // with another clientInfo or address.
 func TestClientsThatDoNotShareASession(t *testing.T) {
-	c := &staged{T: t, bound: map[string]string{}}
+	c := &staged{T: t}
 	s := c.legacy(`{"tools":{}}`, func(u *peertest.Turn) { u.Answer(200, result(u.ID, `"content":[]`)) })
 	one, p := c.stage(s)
 	call := callNamed(1, "t", elicits, "")
@@ -343,7 +343,7 @@ func TestNotificationsOfParallelCalls(t *testing.T) {
 // TestServerIsNotSilentWhileAnotherCallCarriesItsQuestion: a call does not time out while the
 // server waits for the answer to a question that another call asks.
 func TestServerIsNotSilentWhileAnotherCallCarriesItsQuestion(t *testing.T) {
-	c := &staged{T: t, server: true, bound: map[string]string{}}
+	c := &staged{T: t, server: true}
 	var s *peertest.Server
 	s = c.legacy(`{"tools":{}}`, func(u *peertest.Turn) {
 		if gjson.Get(u.Text, "params.name").String() == "asks" {

@@ -36,15 +36,23 @@ client gets 200 {"jsonrpc":"2.0","id":1,"result":{"b":[]}}
 		{"a placeholder without a value", `"id":"<call>","result"`, `"id":"<other>","result"`, `a.txt:10: "<other>" has no value yet`},
 		{"no such request", `"id":"<call>","result"`, `"id":"other","result"`, "a.txt:10: server sends "},
 		{"nothing comes", "client gets 200 {", "server gets {", "a.txt:13: server gets nothing, want "},
-		{"not a step", "client gets 200", "client hears 200", `a.txt:13: want [client|server`},
+		{"not a step", "client gets 200", "client hears 200", `a.txt:13: want [client http`},
 		{"not a section", "-- steps --", "-- stops --", `a.txt:5: want -- client`},
 		{"no such transport", "over http,sse,stdio --\n-- steps", "over carrier --\n-- steps", `a.txt:4: want transports`},
 		{"a client that leaves without a request", "client sends {", "client leaves\nclient sends {", "a.txt:6: client leaves, but has no request"},
-		{"a server that leaves", "client sends {", "server leaves\nclient sends {", `a.txt:6: want [client|server`},
-		{"a header of what the server sends", "\nclient gets {", "\nwith X-Y: z\nclient gets {", `a.txt:11: want [client|server`},
+		{"a server that leaves", "client sends {", "server leaves\nclient sends {", `a.txt:6: want [client http`},
+		{"a header of what the server sends", "\nclient gets {", "\nwith X-Y: z\nclient gets {", `a.txt:11: want [client http`},
 		{"the stream of no request", `server sends {"jsonrpc":"2.0","method"`, `server sends for "<other>" {"jsonrpc":"2.0","method"`, `a.txt:8: "<other>" has no value yet`},
 		{"the stream of the call", `server sends {"jsonrpc":"2.0","method"`, `server sends for "<call>" {"jsonrpc":"2.0","method"`, ""},
 		{"a value that is a name", "-- steps --", "-- names --\ncall text\n-- steps --", "a.txt:9: want no value with a name"},
+		{"byte by byte", "server gets {", "server gets exactly {", ""},
+		{"other bytes", `server gets {"jsonrpc":"2.0","id":"<call>",`, `server gets exactly {"id":"<call>","jsonrpc":"2.0",`, "a.txt:7: server gets\n got "},
+		{"other bytes than the known ones", `client gets 200 {"jsonrpc":"2.0","id":1`, `client gets exactly 200 {"jsonrpc":"2.0","id":1.0`, "a.txt:13: "},
+		{"a value that is not new", `"info","data":2}}` + "\nand " + `{"jsonrpc":"2.0","method":"notifications/message","params":{"level":"info"`,
+			`"<new-a>","data":2}}` + "\nand " + `{"jsonrpc":"2.0","method":"notifications/message","params":{"level":"<b>"`, "a.txt:11: client gets\n got "},
+		{"a wait that is none", "-- steps --", "-- waits --\nnap 1s\n-- steps --", "a.txt:6: want the name of a wait"},
+		{"nothing closes", "server sends {", "proxy leaves for \"<call>\"\nserver sends {", `a.txt:8: the proxy does not close`},
+		{"steps elsewhere", "server gets {", "[client http,carrier] server gets {", `a.txt:7: want transports`},
 		{"no such revision", "-- client 2025-06-18", "-- client 2025-06-19", `a.txt:3: want a revision`},
 		{"no sentence", "# \"A sentence.\"\n# https", "# http", `a.txt:1: a script begins with`},
 	} {
@@ -61,7 +69,7 @@ client gets 200 {"jsonrpc":"2.0","id":1,"result":{"b":[]}}
 					return
 				}
 				wait := patience
-				if c.what == "nothing comes" {
+				if strings.HasPrefix(c.what, "nothing ") {
 					wait = 50 * time.Millisecond
 				}
 				err := s.play(t, play, client, server, from, to, wait)
@@ -112,6 +120,8 @@ with Content-Type: application/json
 		{"", "", "", ""},
 		{"Mcp-Name:", "Mcp-Name: x", "server", `a.txt:7: server gets header Mcp-Name: "", want "x"`},
 		{"Mcp-Name:", "Content-Type:", "server", `a.txt:7: server gets header Content-Type: "application/json", want ""`},
+		{"with Mcp-Name:", "with Mcp-Name: <any>", "server", `a.txt:7: server gets header Mcp-Name: "", want "<any>"`},
+		{"application/json", "<any>", "", ""},
 		{"application/json", "text/event-stream", "client", `a.txt:10: client gets header Content-Type: "application/json", want "text/event-stream"`},
 	} {
 		s, err := readScript("a.txt", strings.Replace(right, c.old, c.new, 1))

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -43,12 +44,13 @@ type scriptRequest struct {
 func serveScript(t *testing.T, is scriptPeer, over string) *scriptServer {
 	s := &scriptServer{over: over, inbox: make(chan scriptMessage, 1000)}
 	modern := translate.Lookup(is.revision).Modern
-	s.Server = peertest.NewServer(t, peertest.Over(over), func(u *peertest.Turn) {
+	begins := map[bool]string{false: "initialize", true: "server/discover"}[modern]
+	// answered answers what the steps do not show, and returns false for everything else.
+	answered := func(u *peertest.Turn) bool {
 		result := func(body string) { u.Answer(200, `{"jsonrpc":"2.0","id":`+u.ID+`,"result":`+body+`}`) }
 		switch known, ok := is.answers[u.Method]; {
-		case is.handshake && u.Method == map[bool]string{false: "initialize", true: "server/discover"}[modern],
-			is.handshake && u.Method == "notifications/initialized":
-			s.receive(u)
+		case is.handshake && (u.Method == begins || u.Method == "notifications/initialized"), slices.Contains(is.shown, u.Method):
+			return false
 		case u.Method == "initialize" && !modern:
 			result(`{"protocolVersion":"` + is.revision + `","capabilities":` + is.capabilities + `,"serverInfo":{"name":"s","version":"2"}}`)
 		case u.Method == "server/discover" && modern:
@@ -59,9 +61,16 @@ func serveScript(t *testing.T, is scriptPeer, over string) *scriptServer {
 		case ok && u.ID != "":
 			result(known)
 		default:
+			return false
+		}
+		return true
+	}
+	s.Server = peertest.NewServer(t, peertest.Over(over), s.stay)
+	s.First = func(u *peertest.Turn) {
+		if !answered(u) {
 			s.receive(u)
 		}
-	})
+	}
 	if !modern {
 		s.SessionID = "session-1"
 	}
@@ -69,21 +78,30 @@ func serveScript(t *testing.T, is scriptPeer, over string) *scriptServer {
 	return s
 }
 
-// receive puts a message into the inbox, and keeps an HTTP request open until it has its response.
+// receive puts a message into the inbox.
 func (s *scriptServer) receive(u *peertest.Turn) {
-	r := &scriptRequest{Turn: u, done: make(chan struct{})}
 	m := scriptMessage{text: u.Text}
 	if s.over == "http" {
 		m.header = u.Header
 	}
-	if u.ID == "" || u.Method == "" {
-		s.inbox <- m
+	if u.ID != "" && u.Method != "" {
+		s.mu.Lock()
+		s.open = append(s.open, &scriptRequest{Turn: u, done: make(chan struct{})})
+		s.mu.Unlock()
+	}
+	s.inbox <- m
+}
+
+// stay keeps a request open until it has its response.
+func (s *scriptServer) stay(u *peertest.Turn) {
+	s.mu.Lock()
+	at := slices.IndexFunc(s.open, func(r *scriptRequest) bool { return r.Turn == u })
+	if at < 0 {
+		s.mu.Unlock()
 		return
 	}
-	s.mu.Lock()
-	s.open = append(s.open, r)
+	r := s.open[at]
 	s.mu.Unlock()
-	s.inbox <- m
 	select {
 	case <-r.done:
 	case <-u.Ctx.Done():
@@ -100,6 +118,9 @@ func (s *scriptServer) send(m, of, status string, unasked bool) error {
 	id, response := gjson.Get(m, "id").Raw, !gjson.Get(m, "method").Exists()
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	if m[0] == '[' {
+		return s.sendBatch(m)
+	}
 	for n := len(s.open) - 1; n >= 0; n-- {
 		r := s.open[n]
 		switch {
@@ -108,6 +129,8 @@ func (s *scriptServer) send(m, of, status string, unasked bool) error {
 		case !response:
 			r.Say(m)
 			return nil
+		case r.Ctx.Err() != nil:
+			return fmt.Errorf("server sends %s, but the proxy has closed its request", m)
 		case status == "" && r.Begun:
 			r.Say(m)
 		default:
@@ -122,6 +145,45 @@ func (s *scriptServer) send(m, of, status string, unasked bool) error {
 		return nil
 	}
 	return fmt.Errorf("server sends %s, but has no open request for it", m)
+}
+
+// sendBatch sends an array on the stream of the first request that it has a response to, and ends the requests.
+func (s *scriptServer) sendBatch(m string) error {
+	said := false
+	for _, one := range gjson.Parse(m).Array() {
+		at := slices.IndexFunc(s.open, func(r *scriptRequest) bool { return !one.Get("method").Exists() && r.ID == one.Get("id").Raw })
+		if at < 0 {
+			continue
+		}
+		if !said {
+			s.open[at].Say(m)
+			said = true
+		}
+		close(s.open[at].done)
+		s.open = slices.Delete(s.open, at, at+1)
+	}
+	if !said {
+		return fmt.Errorf("server sends %s, but has no open request for it", m)
+	}
+	return nil
+}
+
+// isLeft waits until the proxy has closed the server's open request.
+func (s *scriptServer) isLeft(of string, wait time.Duration) error {
+	s.mu.Lock()
+	at := slices.IndexFunc(s.open, func(r *scriptRequest) bool { return r.ID == of })
+	if at < 0 {
+		s.mu.Unlock()
+		return fmt.Errorf("the server has no open request %s", of)
+	}
+	r := s.open[at]
+	s.mu.Unlock()
+	select {
+	case <-r.Ctx.Done():
+		return nil
+	case <-time.After(wait):
+		return fmt.Errorf("the proxy does not close the request %s", of)
+	}
 }
 
 // scriptClient is the client of a script. It has begun its session.
@@ -224,8 +286,11 @@ func (c *scriptClient) send(m string, header []scriptHeader) error {
 // begin reads the response to initialize, and takes over its session.
 func (c *scriptClient) begin(r *peertest.Reply) {
 	<-r.Begun
-	if c.Session = r.Header.Get("Mcp-Session-Id"); c.is.revision >= "2025-06-18" {
-		c.Version = c.is.revision
+	if session := r.Header.Get("Mcp-Session-Id"); session != "" {
+		c.Session = session
+		if translate.Lookup(c.is.revision).VersionHeader {
+			c.Version = c.is.revision
+		}
 	}
 	c.read(r)
 }

@@ -19,176 +19,9 @@ import (
 	"github.com/dragoman-proxy/dragoman/translate"
 )
 
-// A script in testdata/scripts is a conversation of a client and a server, line by line. testdata/scripts/README.md
-// describes the format. This file reads and plays scripts, scriptpeers_test.go has the two peers.
-
-// scriptText is a script that was read.
-type scriptText struct {
-	file    string
-	clients []scriptPeer
-	servers []scriptPeer
-	config  string // YAML
-	names   map[string]string
-	plays   []scriptPlay
-}
-
-// scriptPeer is a section about a client or a server.
-type scriptPeer struct {
-	revision     string
-	transports   []string
-	capabilities string
-	listens      bool              // the client opens the standing stream
-	handshake    bool              // the steps show the handshake
-	answers      map[string]string // the results of requests that the steps do not show, by method
-}
-
-// scriptPlay is a section of steps, which is played on connections of its own.
-type scriptPlay struct {
-	title string
-	steps []scriptStep
-}
-
-// scriptStep is a line of a play.
-type scriptStep struct {
-	line      int
-	condition string // such as "server http"; "" for none
-	who, does string
-	unasked   bool
-	status    string
-	of        string   // the request on whose stream the server sends
-	messages  []string // for "gets", several in any order
-	either    bool     // only one of them comes
-	header    []scriptHeader
-}
-
-// scriptHeader is an HTTP header of a message. It is not compared, and not sent, on other transports.
-type scriptHeader struct{ name, value string }
-
-var (
-	scriptHeaders = regexp.MustCompile(`^with ([A-Za-z-]+):(?: (.*))?$`)
-	scriptSection = regexp.MustCompile(`^-- (.*) --$`)
-	scriptPeers   = regexp.MustCompile(`^(client|server) (\S+) over (\S+)$`)
-	scriptSteps   = regexp.MustCompile(`^(?:\[(client|server) (http|sse|stdio)\] )?(client|server) (sends|gets|leaves)(?: (unasked)| for ("<[a-z0-9-]+>"))?(?: (\d{3}))?(?: ([{\[].*))?$`)
-)
-
-// readScript reads a script. Its error names the line.
-func readScript(file, text string) (*scriptText, error) {
-	s := &scriptText{file: file, names: map[string]string{}}
-	section := ""
-	var peer *scriptPeer
-	lines := strings.Split(text, "\n")
-	for n := 0; n < len(lines); n++ {
-		at, line := n+1, lines[n]
-		if strings.TrimSpace(line) == "" || line[0] == '#' {
-			continue
-		}
-		for section != "config" && n+1 < len(lines) && strings.HasPrefix(lines[n+1], " ") { // a long message goes on
-			n++
-			line += strings.TrimSpace(lines[n])
-		}
-		wrong := func(want string) error { return fmt.Errorf("%s:%d: want %s, have %q", file, at, want, line) }
-		if head := scriptSection.FindStringSubmatch(line); head != nil {
-			section, _, _ = strings.Cut(head[1], " ")
-			switch section {
-			case "config", "names":
-			case "steps":
-				s.plays = append(s.plays, scriptPlay{title: strings.TrimPrefix(strings.TrimPrefix(head[1], "steps"), " ")})
-			default:
-				m := scriptPeers.FindStringSubmatch(head[1])
-				if m == nil {
-					return nil, wrong("-- client REVISION over http,sse,stdio --, -- server … --, -- config --, -- names -- or -- steps TITLE --")
-				}
-				p := scriptPeer{revision: m[2], transports: strings.Split(m[3], ","), capabilities: `{}`, answers: map[string]string{}}
-				if translate.Lookup(p.revision) == nil {
-					return nil, wrong("a revision of the protocol")
-				}
-				for _, over := range p.transports {
-					if !slices.Contains([]string{"http", "sse", "stdio"}, over) {
-						return nil, wrong("transports http, sse or stdio")
-					}
-				}
-				list := &s.clients
-				if section == "server" {
-					list, p.capabilities = &s.servers, `{"tools":{},"prompts":{},"resources":{}}`
-				}
-				*list = append(*list, p)
-				peer = &(*list)[len(*list)-1]
-			}
-			continue
-		}
-		word, rest, _ := strings.Cut(line, " ")
-		switch section {
-		case "client", "server":
-			switch {
-			case word == "capabilities":
-				peer.capabilities = rest
-			case word == "listens" && section == "client":
-				peer.listens = true
-			case line == "shows the handshake":
-				peer.handshake = true
-			case word == "answers" && section == "server":
-				method, result, _ := strings.Cut(rest, " ")
-				peer.answers[method] = result
-			default:
-				return nil, wrong("capabilities {…}, shows the handshake, listens (of a client) or answers METHOD {…} (of a server)")
-			}
-		case "config":
-			s.config += line + "\n"
-		case "names":
-			for name, text := range s.names { // a name may be made of names above it
-				rest = strings.ReplaceAll(rest, name, text)
-			}
-			s.names["<"+word+">"] = rest
-		case "steps":
-			steps := &s.plays[len(s.plays)-1].steps
-			if word == "and" && len(*steps) > 0 && (*steps)[len(*steps)-1].does == "gets" {
-				last := &(*steps)[len(*steps)-1]
-				last.messages = append(last.messages, rest)
-				continue
-			}
-			if h := scriptHeaders.FindStringSubmatch(line); h != nil && len(*steps) > 0 && (*steps)[len(*steps)-1].takesHeader() {
-				last := &(*steps)[len(*steps)-1]
-				last.header = append(last.header, scriptHeader{h[1], h[2]})
-				continue
-			}
-			m := scriptSteps.FindStringSubmatch(line)
-			if m == nil || (m[7]+m[8] == "") != (m[4] == "leaves") || m[4] == "leaves" && m[3] != "client" {
-				return nil, wrong("[client|server http|sse|stdio] client|server sends|gets [unasked|for \"<request>\"] [STATUS] {…} or client leaves, " +
-					"after gets: and {…}, or after gets and client sends: with HEADER: VALUE")
-			}
-			st := scriptStep{line: at, who: m[3], does: m[4], unasked: m[5] != "", of: m[6], status: m[7]}
-			for name := range s.names {
-				if strings.Contains(line, `"`+name+`"`) {
-					return nil, wrong("no value with a name of the section names: " + name)
-				}
-			}
-			if m[1] != "" {
-				st.condition = m[1] + " " + m[2]
-			}
-			if m[8] != "" {
-				st.messages = []string{m[8]}
-			}
-			*steps = append(*steps, st)
-		default:
-			return nil, wrong("a section first")
-		}
-	}
-	if len(s.clients) == 0 || len(s.servers) == 0 || len(s.plays) == 0 {
-		return nil, fmt.Errorf("%s: a script needs a client, a server and steps", file)
-	}
-	if !strings.HasPrefix(text, "# ") || !strings.Contains(text[:strings.Index(text, "\n-- ")], "https://") {
-		return nil, fmt.Errorf("%s:1: a script begins with a comment: a sentence of the specification, and its address", file)
-	}
-	return s, nil
-}
-
-// takesHeader returns whether a script may have the headers of a step.
-func (st *scriptStep) takesHeader() bool {
-	return len(st.messages) == 1 && (st.does == "gets" || st.who == "client")
-}
-
-// TestScripts plays all scripts, each over every pair of its transports.
-func TestScripts(t *testing.T) {
+// allScripts reads the scripts.
+func allScripts(t *testing.T) (all []*scriptText) {
+	t.Helper()
 	files, err := filepath.Glob("testdata/scripts/*.txt")
 	if err != nil || len(files) == 0 {
 		t.Fatal("no scripts", err)
@@ -203,12 +36,20 @@ func TestScripts(t *testing.T) {
 			t.Error(err)
 			continue
 		}
-		t.Run(strings.TrimSuffix(filepath.Base(file), ".txt"), func(t *testing.T) {
+		all = append(all, s)
+	}
+	return all
+}
+
+// TestScripts plays all scripts, each over every pair of its transports.
+func TestScripts(t *testing.T) {
+	for _, s := range allScripts(t) {
+		t.Run(strings.TrimSuffix(filepath.Base(s.file), ".txt"), func(t *testing.T) {
 			s.each(func(play scriptPlay, client, server scriptPeer, from, to string) {
 				if testing.Short() && to == "stdio" && from != "http" {
 					return
 				}
-				t.Run(fmt.Sprintf("%s/%s %s to %s %s", play.title, client.revision, from, server.revision, to), func(t *testing.T) {
+				runTogether(t, fmt.Sprintf("%s/%s %s to %s %s", play.title, client.revision, from, server.revision, to), func(t *testing.T) {
 					if err := s.play(t, play, client, server, from, to, patience/4); err != nil {
 						t.Error(err)
 					}
@@ -249,13 +90,13 @@ func (s *scriptText) play(t *testing.T, play scriptPlay, client, server scriptPe
 	p := &played{scriptText: s, bound: map[string]any{}, wait: wait}
 	p.server = serveScript(t, server, to)
 	var wrong error
-	through := through(t, p.server.At(), func(cfg *config.Config) {
+	through := throughMade(t, p.server.At(), play.shorten, func(cfg *config.Config) {
 		if to == "sse" {
 			cfg.Upstream.Transport = "sse"
 		}
-		in := yaml.NewDecoder(strings.NewReader(s.config))
+		in := yaml.NewDecoder(strings.NewReader(play.config))
 		in.KnownFields(true)
-		if s.config != "" {
+		if play.config != "" {
 			wrong = in.Decode(cfg)
 		}
 	})
@@ -264,7 +105,7 @@ func (s *scriptText) play(t *testing.T, play scriptPlay, client, server scriptPe
 	}
 	p.client = openScript(t, through, client, from)
 	for _, st := range play.steps {
-		if st.condition != "" && st.condition != "client "+from && st.condition != "server "+to {
+		if st.from != nil && !slices.Contains(st.from, from) || st.to != nil && !slices.Contains(st.to, to) {
 			continue
 		}
 		p.line = st.line
@@ -304,16 +145,19 @@ func (s *scriptText) play(t *testing.T, play scriptPlay, client, server scriptPe
 
 // step carries out a step.
 func (p *played) step(st scriptStep, capabilities string) error {
+	st.messages = slices.Clone(st.messages)
 	for n, m := range st.messages {
-		m = strings.ReplaceAll(m, "<meta>", scriptMeta(capabilities))
-		for name, text := range p.names {
-			m = strings.ReplaceAll(m, name, text)
-		}
-		st.messages = slices.Clone(st.messages)
-		st.messages[n] = m
+		st.messages[n] = p.named(m, capabilities)
+	}
+	if st.does == "leaves" && st.who == "client" {
+		return p.client.leave()
 	}
 	if st.does == "leaves" {
-		return p.client.leave()
+		of, err := p.filled(st.of)
+		if err != nil {
+			return err
+		}
+		return p.server.isLeft(of, p.wait)
 	}
 	if st.does == "sends" {
 		m := ""
@@ -347,7 +191,11 @@ func (p *played) step(st scriptStep, capabilities string) error {
 		case <-time.After(p.wait):
 			return fmt.Errorf("%s gets nothing, want %s %s%s", st.who, st.status, strings.Join(want, "\nand "), p.others())
 		}
-		at := slices.IndexFunc(want, func(w string) bool { return p.same(got.text, w) })
+		is := p.same
+		if st.exactly {
+			is = p.exactly
+		}
+		at := slices.IndexFunc(want, func(w string) bool { return is(got.text, w) })
 		if at < 0 && (len(want) > 0 || got.text != "") {
 			return fmt.Errorf("%s gets\n got  %s\n want %s", st.who, got.text, strings.Join(want, "\n or   "))
 		}
@@ -355,7 +203,8 @@ func (p *played) step(st scriptStep, capabilities string) error {
 			return fmt.Errorf("%s gets status %s, want %s, with %s", st.who, got.status, st.status, got.text)
 		}
 		for _, h := range st.header {
-			if have := strings.Join(got.header.Values(h.name), ", "); got.header != nil && have != h.value {
+			have := strings.Join(got.header.Values(h.name), ", ")
+			if got.header != nil && (!p.equal(have, h.value, p.bound) || have == "" && h.value != "") {
 				return fmt.Errorf("%s gets header %s: %q, want %q, with %s", st.who, h.name, have, h.value, got.text)
 			}
 		}
@@ -368,6 +217,15 @@ func (p *played) step(st scriptStep, capabilities string) error {
 	}
 }
 
+// named returns a message with the texts of names, and <meta> for a client of these capabilities.
+func (s *scriptText) named(m, capabilities string) string {
+	m = strings.ReplaceAll(m, "<meta>", scriptMeta(capabilities))
+	for name, text := range s.names {
+		m = strings.ReplaceAll(m, name, text)
+	}
+	return m
+}
+
 // others returns what has come that no step has taken.
 func (p *played) others() (text string) {
 	for len(p.client.inbox) > 0 {
@@ -377,6 +235,12 @@ func (p *played) others() (text string) {
 		text += "\n server has " + (<-p.server.inbox).text
 	}
 	return text
+}
+
+// blankShapes has the forms of placeholders, by how their names begin.
+var blankShapes = map[string]*regexp.Regexp{
+	"<opaque": regexp.MustCompile(`^[A-Za-z0-9_-]{40,}$`),
+	"<uuid":   regexp.MustCompile(`^[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$`),
 }
 
 // placeholder matches the texts that stand for a value: the first time for any, later for the same.
@@ -416,6 +280,34 @@ func (p *played) same(got, want string) bool {
 	return true
 }
 
+// exactly compares bytes. Between them are the values of placeholders, as they are written.
+func (p *played) exactly(got, want string) bool {
+	form, rest, names := "", want, []string{}
+	for _, at := range placeholder.FindAllStringIndex(want, -1) {
+		name := want[at[0]:at[1]]
+		if name[0] != '"' {
+			continue
+		}
+		form += regexp.QuoteMeta(rest[:len(rest)-(len(want)-at[0])]) + `("[^"]*"|-?[0-9.eE+-]+)`
+		rest, names = want[at[1]:], append(names, strings.Trim(name, `"`))
+	}
+	m := regexp.MustCompile("^" + form + regexp.QuoteMeta(rest) + "$").FindStringSubmatch(got)
+	if m == nil {
+		return false
+	}
+	bound := map[string]any{}
+	for n, name := range names {
+		v, err := scriptValue(m[n+1])
+		if err != nil || !p.equal(v, name, bound) {
+			return false
+		}
+	}
+	for name, v := range bound {
+		p.bound[name] = v
+	}
+	return true
+}
+
 func scriptValue(text string) (v any, err error) {
 	in := json.NewDecoder(bytes.NewReader([]byte(text)))
 	in.UseNumber()
@@ -437,8 +329,17 @@ func (p *played) equal(got, want any, bound map[string]any) bool {
 			}
 		}
 		for shape, form := range blankShapes {
-			if text, _ := got.(string); strings.HasPrefix(w, strings.TrimSuffix(shape, ">")) && !form.MatchString(text) {
+			if text, _ := got.(string); strings.HasPrefix(w, shape) && !form.MatchString(text) {
 				return false
+			}
+		}
+		if strings.HasPrefix(w, "<new") {
+			for _, known := range []map[string]any{p.bound, bound} {
+				for _, v := range known {
+					if reflect.DeepEqual(v, got) {
+						return false
+					}
+				}
 			}
 		}
 		bound[w] = got
@@ -459,6 +360,20 @@ func (p *played) equal(got, want any, bound map[string]any) bool {
 		return ok && slices.EqualFunc(g, w, func(a, b any) bool { return p.equal(a, b, bound) })
 	}
 	return reflect.DeepEqual(got, want)
+}
+
+// shorten sets the waits of the proxy.
+func (p scriptPlay) shorten(srv *Server) {
+	for name, wait := range p.waits {
+		scriptWaits[name](srv, wait)
+	}
+}
+
+// scriptWaits has the waits that are no settings.
+var scriptWaits = map[string]func(*Server, time.Duration){
+	"coalesce":     func(srv *Server, wait time.Duration) { srv.Host.Config().Bridge.Coalesce = wait },
+	"unattributed": func(srv *Server, wait time.Duration) { srv.Modern.Waits.Unattributed = wait },
+	"shed":         func(srv *Server, wait time.Duration) { srv.Legacy.Waits.Shed = wait },
 }
 
 // scriptMeta has the members of _meta in a modern client's request.

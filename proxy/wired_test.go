@@ -36,6 +36,12 @@ type proxied struct {
 // through starts a proxy in front of a server.
 func through(t *testing.T, to peertest.Endpoint, change ...func(*config.Config)) proxied {
 	t.Helper()
+	return throughMade(t, to, func(*Server) {}, change...)
+}
+
+// throughMade is through with a proxy that made may change before it serves its first client.
+func throughMade(t *testing.T, to peertest.Endpoint, made func(*Server), change ...func(*config.Config)) proxied {
+	t.Helper()
 	cfg := config.Default()
 	cfg.Shutdown.Drain = time.Second
 	cfg.Upstream.HandshakeTimeout = patience
@@ -48,6 +54,7 @@ func through(t *testing.T, to peertest.Endpoint, change ...func(*config.Config))
 		if err != nil {
 			t.Fatal(err)
 		}
+		made(srv)
 		return srv
 	}
 	p := proxied{Server: start()}

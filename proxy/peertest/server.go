@@ -8,6 +8,7 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -32,6 +33,9 @@ const (
 type Server struct {
 	T      *testing.T
 	Script func(*Turn)
+
+	// First, if not nil, runs for each message before Script, in the order in which the messages of a pipe come.
+	First func(*Turn)
 
 	// SessionID is the Mcp-Session-Id in all responses over HTTP; "" for none.
 	SessionID string
@@ -58,7 +62,8 @@ type Server struct {
 	sessions
 
 	mu       sync.Mutex
-	lines    io.Writer // the pipe, or the stream of HTTP+SSE
+	lines    io.Writer // the newest pipe, or stream of HTTP+SSE
+	streams  []*events // all streams of HTTP+SSE
 	standing chan string
 	listened chan struct{} // closed when the standing stream is open
 	once     sync.Once
@@ -117,12 +122,20 @@ func (s *Server) readLines(conn net.Conn) {
 			return
 		}
 		u := s.hear(ctx, strings.TrimSuffix(line, "\n"), nil, nil)
+		u.lines = conn
+		s.begin(u)
 		turns.Go(func() { s.Script(u) })
 	}
 }
 
 func (s *Server) hear(ctx context.Context, text string, header http.Header, in *Session) *Turn {
 	return &Turn{Server: s, Session: in, nth: s.add(Message{text, header, in.name()}), Ctx: ctx, Text: text, ID: gjson.Get(text, "id").Raw, Method: gjson.Get(text, "method").String(), Header: header}
+}
+
+func (s *Server) begin(u *Turn) {
+	if s.First != nil {
+		s.First(u)
+	}
 }
 
 // ServeHTTP serves Streamable HTTP or HTTP+SSE.
@@ -162,6 +175,7 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if s.SessionID != "" {
 		w.Header().Set("Mcp-Session-Id", s.SessionID)
 	}
+	s.begin(u)
 	switch {
 	case s.Sessions && in == nil && u.Method != "initialize":
 		u.unknown()
@@ -219,18 +233,22 @@ func (s *Server) serveSSE(w http.ResponseWriter, r *http.Request) {
 			return
 		}
 		u := s.hear(s.life, string(body), r.Header.Clone(), in)
+		u.lines = s.streamOf(r)
+		s.begin(u)
 		w.WriteHeader(http.StatusAccepted)
 		go s.Script(u)
 		return
 	}
 	w.Header().Set("Content-Type", "text/event-stream")
-	in, at := (*Session)(nil), "/messages"
+	in, at := (*Session)(nil), ""
 	if s.Sessions {
 		in = s.open()
-		at += "?session=" + in.ID
+		at = "&session=" + in.ID
 	}
 	s.mu.Lock()
-	lines := io.Writer(events{w})
+	lines := &events{ResponseWriter: w}
+	s.streams = append(s.streams, lines)
+	at = fmt.Sprintf("/messages?stream=%d%s", len(s.streams), at)
 	_, _ = fmt.Fprintf(w, "event: endpoint\ndata: %s\n\n", at)
 	w.(http.Flusher).Flush()
 	s.lines = lines
@@ -246,19 +264,31 @@ func (s *Server) serveSSE(w http.ResponseWriter, r *http.Request) {
 	case <-s.life.Done():
 	}
 	s.mu.Lock() // no line is written after the handler has returned
-	if s.lines == lines {
-		s.lines = io.Discard
-	}
-	if in != nil {
-		in.lines = io.Discard
-	}
+	lines.over = true
 	s.mu.Unlock()
 }
 
-// events makes each line an event.
-type events struct{ http.ResponseWriter }
+// streamOf returns the stream of HTTP+SSE that a request belongs to.
+func (s *Server) streamOf(r *http.Request) io.Writer {
+	n, _ := strconv.Atoi(r.URL.Query().Get("stream"))
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if n < 1 || n > len(s.streams) {
+		return io.Discard
+	}
+	return s.streams[n-1]
+}
 
-func (w events) Write(line []byte) (int, error) {
+// events makes each line an event.
+type events struct {
+	http.ResponseWriter
+	over bool // the handler has returned
+}
+
+func (w *events) Write(line []byte) (int, error) {
+	if w.over {
+		return 0, net.ErrClosed
+	}
 	_, err := fmt.Fprintf(w.ResponseWriter, "event: message\ndata: %s\n", line)
 	w.ResponseWriter.(http.Flusher).Flush()
 	return len(line), err
@@ -290,5 +320,11 @@ func (s *Server) line(in *Session, m string) {
 	if in != nil {
 		to = in.lines
 	}
+	_, _ = io.WriteString(to, m+"\n")
+}
+
+func (s *Server) write(to io.Writer, m string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
 	_, _ = io.WriteString(to, m+"\n")
 }

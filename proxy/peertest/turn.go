@@ -23,14 +23,15 @@ type Turn struct {
 	Request *http.Request
 	Begun   bool
 
-	nth int // which message it is
+	nth   int       // which message it is
+	lines io.Writer // where the response goes, on a pipe
 }
 
 // Say sends messages about the request: events of its stream, or lines.
 func (u *Turn) Say(messages ...string) {
 	for _, m := range messages {
 		if u.piped() {
-			u.line(u.Session, m)
+			u.write(u.lines, m)
 			continue
 		}
 		if !u.Begun {
@@ -46,7 +47,7 @@ func (u *Turn) Say(messages ...string) {
 // Answer sends the response: an HTTP status and a body, or on a pipe the body.
 func (u *Turn) Answer(status int, body string) {
 	if u.piped() {
-		u.line(u.Session, body)
+		u.write(u.lines, body)
 		return
 	}
 	u.Begun = true

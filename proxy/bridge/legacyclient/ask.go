@@ -134,7 +134,7 @@ func (b *call) backOff() error {
 	if b.sheds++; b.sheds > maxSheds {
 		return mcp.Saying(mcp.CodeInternal, "upstream busy")
 	}
-	if err := server.Sleep(b.ctx, firstShed<<(b.sheds-1)); err != nil {
+	if err := server.Sleep(b.ctx, b.c.bridge.Waits.Shed<<(b.sheds-1)); err != nil {
 		return err
 	}
 	return b.send(nil)

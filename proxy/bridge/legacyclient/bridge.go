@@ -31,11 +31,18 @@ type Bridge struct {
 	results  *results.Cache
 	finished *finishedTasks
 	sharing  sharing
+
+	// Waits may be changed before the first request.
+	Waits struct {
+		Shed time.Duration // before a call is sent again because the server asked for a later attempt, doubled each time
+	}
 }
 
 // New returns a Bridge whose sessions keep results in cache.
 func New(h *host.Host, eras *era.Cache, cache *results.Cache) *Bridge {
-	return &Bridge{host: h, eras: eras, results: cache, finished: newFinishedTasks()}
+	b := &Bridge{host: h, eras: eras, results: cache, finished: newFinishedTasks()}
+	b.Waits.Shed = firstShed
+	return b
 }
 
 // Expire forgets the finished tasks that have expired at the time now.

@@ -31,7 +31,7 @@ import (
 const (
 	maxRounds = 10                     // rounds of questions in one call
 	maxSheds  = 3                      // times that a call is sent again because the server asked for a later attempt
-	firstShed = 250 * time.Millisecond // the wait before the first of them, doubled each time
+	firstShed = 250 * time.Millisecond // see Waits.Shed
 )
 
 // call is one request of the client, and the stream of what the server sends about it. Questions of the server
