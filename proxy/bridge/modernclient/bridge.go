@@ -2,6 +2,7 @@ package modernclient
 
 import (
 	"context"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -155,6 +156,7 @@ type Bridge struct {
 	streams *atomic.Int64
 
 	instance sealed.ID
+	memories sync.Pool // of *memory: its own pool, since timers are not to be used by another clock's bridge
 
 	// Waits may be changed before the first request.
 	Waits struct {

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"io"
-	"sync"
 
 	"github.com/tidwall/gjson"
 
@@ -73,11 +72,9 @@ type memory struct {
 	end func() // the method End of relay, bound once
 }
 
-var memories sync.Pool
-
 // takeMemory returns memory that was used before, if there is any.
-func takeMemory() *memory {
-	if m, ok := memories.Get().(*memory); ok {
+func (br *Bridge) takeMemory() *memory {
+	if m, ok := br.memories.Get().(*memory); ok {
 		return m
 	}
 	return newMemory()
@@ -91,15 +88,16 @@ func newMemory() *memory {
 
 // free gives m back. Only its timer, which is stopped, is kept.
 func (m *memory) free() {
+	br := m.relay.br
 	m.relay = relay{memory: m, ended: true}
 	m.parked = parkedCall{silence: m.parked.silence}
 	m.asking, m.box = asking{}, outbox.Outbox{}
-	memories.Put(m)
+	br.memories.Put(m)
 }
 
 // ask sends q to the server. The caller must end the relay.
 func (br *Bridge) ask(ctx context.Context, q *stateless.Request, who string, from []upstream.Header) (_ *relay, err error) {
-	r := &takeMemory().relay
+	r := &br.takeMemory().relay
 	*r = relay{br: br, ctx: ctx, q: q, who: who, from: from, status: 200, memory: r.memory}
 	r.q.Counts.Hold()
 	defer func() {
