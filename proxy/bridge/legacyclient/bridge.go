@@ -41,7 +41,7 @@ type Bridge struct {
 // New returns a Bridge whose sessions keep results in cache.
 func New(h *host.Host, eras *era.Cache, cache *results.Cache) *Bridge {
 	b := &Bridge{host: h, eras: eras, results: cache, finished: newFinishedTasks()}
-	b.Waits.Shed = firstShed
+	b.Waits.Shed = 250 * time.Millisecond
 	return b
 }
 

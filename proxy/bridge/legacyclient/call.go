@@ -29,9 +29,8 @@ import (
 )
 
 const (
-	maxRounds = 10                     // rounds of questions in one call
-	maxSheds  = 3                      // times that a call is sent again because the server asked for a later attempt
-	firstShed = 250 * time.Millisecond // see Waits.Shed
+	maxRounds = 10 // rounds of questions in one call
+	maxSheds  = 3  // times that a call is sent again because the server asked for a later attempt
 )
 
 // call is one request of the client, and the stream of what the server sends about it. Questions of the server
