@@ -6,7 +6,6 @@ import (
 	"io"
 	"sync"
 	"sync/atomic"
-	"time"
 
 	"github.com/tidwall/gjson"
 	"github.com/tidwall/sjson"

@@ -116,3 +116,12 @@ func (p *pipe) givenKey(c *session.Call) string {
 func (p *pipe) observe(c *session.Call, body []byte) {
 	c.More.Seen.Add(observe.Message{Edge: observe.ClientEdge, Direction: observe.ToClient, Copy: p.proxy.Observer.Keep(body), Method: c.Method.String()})
 }
+
+// onPipe adapts f for a client on a pipe: a modern request gets "Method not found", so that the
+// client may try initialize.
+func onPipe(f *mcp.Failure) *mcp.Failure {
+	if f.Cause == mcp.ModernRefused {
+		f.Code = mcp.CodeMethodNotFound
+	}
+	return f
+}

@@ -210,15 +210,6 @@ func (p *pipe) revision() *translate.Revision {
 	return p.s.ClientRevision
 }
 
-// onPipe adapts f for a client on a pipe: a modern request gets "Method not found", so that the
-// client may try initialize.
-func onPipe(f *mcp.Failure) *mcp.Failure {
-	if f.Cause == mcp.ModernRefused {
-		f.Code = mcp.CodeMethodNotFound
-	}
-	return f
-}
-
 func (p *pipe) tooLong(e *lines.TooLongError) {
 	f := mcp.Fail(mcp.TooLong, e.Error())
 	if e.Message.Method() {
