@@ -32,8 +32,8 @@ func newParkedCalls(br *Bridge, instance sealed.ID) *parkedCalls {
 // begin makes a parkedCall for a request that is about to be sent on b as x with the returned id. The caller then calls
 // start or stop.
 func (s *parkedCalls) begin(r *relay, b *pooledSession) (d *parkedCall, x *asking, id []byte, box *outbox.Outbox) {
-	m := r.room()
-	d, x, box = &m.parked, &m.asking, &m.box
+	m, box := r.room()
+	d, x = &m.parked, &m.asking
 	*d = parkedCall{br: s.br, who: r.who, first: r.q, from: r.from, b: b, reply: r.q, began: time.Now(), silence: d.silence}
 	id = b.appendID(x.id[:0])
 	d.call, d.box = wire.View(id), box

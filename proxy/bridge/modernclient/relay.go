@@ -60,16 +60,21 @@ type relay struct {
 	parked bool    // something else may know the parked call in it
 }
 
-// memory is what one request needs until it is answered, in one piece, which later requests use again. It is used again
-// only if nothing else can know its parts: the response came before the server asked anything, on the goroutine of the
-// client's request. All others are left to the garbage collector.
+// memory is what one request needs until it is answered, which later requests use again. It is used again only if nothing
+// else can know its parts: the response came before the server asked anything, on the goroutine of the client's request.
+// All others are left to the garbage collector.
 type memory struct {
-	relay  relay
-	parked parkedCall
-	asking asking
-	box    outbox.Outbox
+	relay relay
+	box   outbox.Outbox
+	call  *callMemory // in a piece of its own, which is all that a parked call keeps
 
 	end func() // the method End of relay, bound once
+}
+
+// callMemory is what a call needs until the server has answered.
+type callMemory struct {
+	asking asking
+	parked parkedCall
 }
 
 // takeMemory returns memory that was used before, if there is any.
@@ -77,21 +82,16 @@ func (br *Bridge) takeMemory() *memory {
 	if m, ok := br.memories.Get().(*memory); ok {
 		return m
 	}
-	return newMemory()
-}
-
-func newMemory() *memory {
-	m := new(memory)
+	m := &memory{call: new(callMemory)}
 	m.relay.memory, m.end = m, m.relay.End
 	return m
 }
 
-// free gives m back. Only its timer, which is stopped, is kept.
+// free gives m back. Only the timer, which is stopped, is kept.
 func (m *memory) free() {
 	br := m.relay.br
-	m.relay = relay{memory: m, ended: true}
-	m.parked = parkedCall{silence: m.parked.silence}
-	m.asking, m.box = asking{}, outbox.Outbox{}
+	m.relay, m.box = relay{memory: m, ended: true}, outbox.Outbox{}
+	m.call.asking, m.call.parked = asking{}, parkedCall{silence: m.call.parked.silence}
 	br.memories.Put(m)
 }
 
@@ -191,7 +191,8 @@ func (r *relay) send() error {
 			e.Asked = d.hasAsked
 		}
 	} else {
-		x = &r.room().asking
+		m, _ := r.room()
+		x = &m.asking
 		id = b.appendID(x.id[:0])
 	}
 	lasts := d != nil || r.task != plainCall // the call may outlive the request that began it
@@ -222,12 +223,12 @@ func (r *relay) send() error {
 }
 
 // room returns memory for a request that is sent.
-func (r *relay) room() *memory {
+func (r *relay) room() (*callMemory, *outbox.Outbox) {
 	if r.taken {
-		return newMemory()
+		return new(callMemory), outbox.New()
 	}
 	r.taken = true
-	return r.memory
+	return r.memory.call, &r.memory.box
 }
 
 // A stopper ends a request with the context of its client.
