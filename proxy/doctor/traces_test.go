@@ -55,11 +55,7 @@ func TestTraces(t *testing.T) {
 	}
 	collector := collectortest.New(t)
 	takes := strings.TrimPrefix(collector.URL, "http://")
-	closed, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	closed.Close()
+	const closed = "127.0.0.1:1" // not a port that was free a moment ago: the tests of another package may listen there now
 	release := make(chan struct{})
 	slow := serve(t, http.HandlerFunc(func(http.ResponseWriter, *http.Request) { <-release }))
 	t.Cleanup(func() { close(release) }) // before serve's own clean-up, which waits for the request
@@ -80,7 +76,7 @@ func TestTraces(t *testing.T) {
 		"grpc named": {"http", takes, []string{"OTEL_EXPORTER_OTLP_PROTOCOL=grpc"},
 			"FAIL OTEL_EXPORTER_OTLP_PROTOCOL: dragoman sends traces by http/protobuf only, to port 4318 of most collectors → unset it or set it to http/protobuf"},
 		"port of gRPC": {"http", grpcOnly(t), nil, "FAIL URL: the collector speaks only gRPC at this port → OTEL_EXPORTER_OTLP_ENDPOINT: its port for http/protobuf, which is mostly 4318"},
-		"down":         {"http", closed.Addr().String(), nil, "FAIL URL: connection refused → is the collector running at this host and port? most take http/protobuf at 4318; check OTEL_EXPORTER_OTLP_ENDPOINT"},
+		"down":         {"http", closed, nil, "FAIL URL: connection refused → is the collector running at this host and port? most take http/protobuf at 4318; check OTEL_EXPORTER_OTLP_ENDPOINT"},
 		"unknown name": {"http", "no-such-host.invalid:4318", nil, "FAIL URL: the name no-such-host.invalid cannot be resolved: *"},
 		"slow": {"http", slow, []string{"OTEL_EXPORTER_OTLP_TIMEOUT=100"},
 			"FAIL URL: no answer in time → is the collector overloaded? may this machine reach it (firewall, network policy)? OTEL_EXPORTER_OTLP_TIMEOUT is the limit in ms"},
