@@ -44,6 +44,7 @@ type fakeServer struct {
 	answer func(id, method string, params gjson.Result) []string
 	stream upstream.Stream // of each request, instead of answer; nil for none
 	sealer *sealed.Sealer
+	silent config.TimeLimit // how long it may be silent
 
 	mu   sync.Mutex
 	sent []string
@@ -83,7 +84,7 @@ func (f *fakeServer) IsDirect(context.Context, []upstream.Header) (bool, error) 
 func (f *fakeServer) IsOurs(*stateless.Request) bool                            { return false }
 func (f *fakeServer) Reopen(string, *stateless.Request, string) (Session, bool) { return nil, false }
 func (f *fakeServer) Sealer() *sealed.Sealer                                    { return f.sealer }
-func (f *fakeServer) Silence(wire.Method) config.TimeLimit                      { return config.TimeLimit{} }
+func (f *fakeServer) Silence(wire.Method) config.TimeLimit                      { return f.silent }
 func (f *fakeServer) Login() string                                             { return "" }
 
 func (f *fakeServer) CheckCall(context.Context, Session, ToolLister, *stateless.Request) error {
@@ -271,11 +272,15 @@ type interruptible struct {
 	script
 	by          []string
 	interrupted bool
+	before      func() // called before each event; nil for nothing
 }
 
 func (s *interruptible) Events(yield func(sse.Event, error) bool) {
 	s.script.Events(func(e sse.Event, err error) bool {
 		s.by = append(s.by, string(debug.Stack()))
+		if s.before != nil {
+			s.before()
+		}
 		return yield(e, err)
 	})
 }
@@ -317,6 +322,63 @@ func TestGoroutineOfTheRequestReads(t *testing.T) {
 	}
 	if len(st.by) != 2 {
 		t.Errorf("read %d times", len(st.by))
+	}
+}
+
+// TestMemoryIsUsedAgainOnlyIfNothingElseKnowsIt: what another goroutine has of a call must not become another call.
+func TestMemoryIsUsedAgainOnlyIfNothingElseKnowsIt(t *testing.T) {
+	for name, c := range map[string]struct {
+		reading  func(d *parkedCall) // while the response is read
+		answered func(d *parkedCall, leave context.CancelFunc)
+		again    bool
+	}{
+		"alone": {again: true},
+		"a question looks for a call": {reading: func(d *parkedCall) {
+			if talks, _ := d.b.lend(); len(talks) != 1 || talks[0] != d {
+				t.Errorf("calls that may ask: %v", talks)
+			}
+		}},
+		"a question has found none": {again: true, reading: func(d *parkedCall) { d.b.lend(); d.b.giveBack() }},
+		"a notification looks for its call": {reading: func(d *parkedCall) {
+			if got := d.b.about(&wire.Message{}); got != d {
+				t.Errorf("it is about %v", got)
+			}
+		}},
+		"the timer has fired": {reading: func(d *parkedCall) {
+			if !d.timer.Stop() { // as if it had
+				t.Error("no timer runs")
+			}
+		}},
+		"the client has left": {answered: func(_ *parkedCall, leave context.CancelFunc) { leave() }},
+	} {
+		t.Run(name, func(t *testing.T) {
+			st := &interruptible{script: script{[]string{`{"jsonrpc":"2.0","id":4,"result":{}}`}}}
+			br := bridgeTo(t, &fakeServer{stream: st, silent: config.TimeLimit{FirstByte: time.Hour, Silence: time.Hour}})
+			ctx, leave := context.WithCancel(t.Context())
+			defer leave()
+			begun, err := br.Begin(ctx, request(t, "4", "tools/call", `"name":"t","arguments":{}`, `{"elicitation":{}}`), "", nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			r := begun.(*relay)
+			d := r.reads
+			if d == nil {
+				t.Fatal("another goroutine reads")
+			}
+			if c.reading != nil {
+				st.before = func() { c.reading(d) }
+			}
+			if answer, err := r.Answer(new(sentTo)); err != nil || !strings.Contains(string(answer), `"result"`) {
+				t.Fatalf("%s, %v", answer, err)
+			}
+			if c.answered != nil {
+				c.answered(d, leave)
+			}
+			r.End()
+			if again := d.br == nil; again != c.again {
+				t.Errorf("its memory is given back: %v, want %v", again, c.again)
+			}
+		})
 	}
 }
 
