@@ -48,15 +48,7 @@ func reloadIsTold(t *testing.T, cfg config.Config, o *origin.Origin, over, dir, 
 	var transport mcp.Transport
 	switch over {
 	case "stdio":
-		var err error
-		if o == nil {
-			srv, err = New(cfg, zap.NewNop())
-		} else {
-			srv, err = newServer(cfg, zap.NewNop(), *o)
-		}
-		if err != nil {
-			t.Fatal(err)
-		}
+		srv = reaching(t, cfg, o)
 		in, toServer := io.Pipe()
 		fromServer, out := io.Pipe()
 		ended := make(chan error, 1)

@@ -201,16 +201,7 @@ func TestAdaptersRemainWhenTheCommandCannotBeStarted(t *testing.T) {
 func serveAdapters(t *testing.T, cfg config.Config, o *origin.Origin) (*Server, string) {
 	t.Helper()
 	leavesNothing(t)
-	var srv *Server
-	var err error
-	if o == nil {
-		srv, err = New(cfg, zap.NewNop())
-	} else {
-		srv, err = newServer(cfg, zap.NewNop(), *o)
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	srv := reaching(t, cfg, o)
 	base, _ := startServing(t, srv)
 	return srv, base
 }
@@ -366,4 +357,19 @@ func TestPlainCallEndsWhenItsClientLeaves(t *testing.T) {
 	if err := <-left; err == nil {
 		t.Error("answered")
 	}
+}
+
+// reaching returns a server that has not begun to serve, with the way o to its own server; nil for the configured one.
+func reaching(t *testing.T, cfg config.Config, o *origin.Origin) (srv *Server) {
+	t.Helper()
+	var err error
+	if o == nil {
+		srv, err = New(cfg, zap.NewNop())
+	} else {
+		srv, err = newServer(cfg, zap.NewNop(), *o)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	return srv
 }

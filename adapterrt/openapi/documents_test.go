@@ -147,14 +147,7 @@ func TestLargeDocuments(t *testing.T) {
 func TestLinesThatNoExampleCanHold(t *testing.T) {
 	const text = `{"openapi":"3.0.0","info":{"title":"Text","version":"1"},"servers":[{"url":"https://h.example.com"}],"paths":{"/x":{"post":{
 		"requestBody":{"required":true,"content":{"text/plain":{"schema":{"type":"string"}}}},"responses":{"200":{"description":"x"}}}}}}`
-	d, err := openapi.Read("d", []byte(text), nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	in, err := d.Import(openapi.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	in := importOf(t, text)
 	for body, fits := range map[string]bool{
 		`a\nb`:                     true,
 		"a\\n```\\nb":              false,

@@ -90,17 +90,20 @@ func TestOperationsThatAuthenticateOtherwise(t *testing.T) {
 	const text = `{"openapi":"3.0.0","info":{"title":"Two ways","version":"1"},"servers":[{"url":"https://h.example.com"}],
 		"components":{"securitySchemes":{"odd":{"type":"http","scheme":"digest"},"key":{"type":"apiKey","in":"header","name":"X-Key"}}},
 		"paths":{"/a":{"get":{"security":[{"odd":[]}]},"put":{"security":[{"odd":[]}]}},"/b":{"get":{"security":[{"key":[]}]}}}}`
-	d, err := openapi.Read("d", []byte(text), nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	in, err := d.Import(openapi.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	in := importOf(t, text)
 	for _, want := range []string{`its authentication is not supported: HTTP scheme "digest"`, "some operations authenticate in another way"} {
 		if !slices.ContainsFunc(in.Findings, func(f openapi.Finding) bool { return f.What == want }) {
 			t.Errorf("no finding %s in %v", want, in.Findings)
 		}
 	}
+}
+
+// importOf returns the import of a document without options.
+func importOf(t *testing.T, text string) *openapi.Import {
+	t.Helper()
+	in, err := parse(t, "d", []byte(text), "").Import(openapi.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return in
 }

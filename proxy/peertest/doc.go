@@ -9,7 +9,7 @@
 //	})
 //	s.At()                                                    // where the proxy under test finds it
 //	client := peertest.NewClient(t, peertest.Endpoint{URL: url})
-//	client.Initialize("2025-06-18", "{}")
+//	client.Initialize(translate.Latest().Name, "{}")
 //	got := client.Say(call).Next()                            // what the client gets for one message
 //	s.Gets(1, "tools/call")                                   // waits for the first one; Text and Header say what came
 //
