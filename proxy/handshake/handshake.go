@@ -327,9 +327,6 @@ func (h *Handshake) settle(m *wire.Message) (*session.Session, []byte, error) {
 	out, _, err := s.Down.Rewrite(nil, m)
 	h.Opener.Host.Losses.Note(vu, h.vc, wire.Initialize, m.Losses, h.Header)
 	h.Seen.Because(observe.ToClient, observe.Why{Translator: s.Down, Known: observe.KnownOf(m)}, m.Losses)
-	if err == nil && gjson.Get(wire.View(out), "result.protocolVersion").String() != h.vc.Name {
-		out, err = sjson.SetBytes(out, "result.protocolVersion", h.vc.Name)
-	}
 	if err != nil {
 		return nil, nil, clienterror.Of(err).About(h.ID)
 	}
