@@ -118,7 +118,7 @@ func (c *client) stay(ctx context.Context) {
 	}
 	defer func() { c.close() }()
 	own := c.text("thing")
-	listening := c.prepare(ctx, own)
+	listening, leveled := c.prepare(ctx, own)
 	for range 30 + c.rand.IntN(30) {
 		if ctx.Err() != nil {
 			return
@@ -138,7 +138,7 @@ func (c *client) stay(ctx context.Context) {
 			c.try(ctx, "task", fromTheStore, c.task)
 		case n < 65 && listening:
 			c.try(ctx, "update", ofTheSession, func(ctx context.Context) error { return c.update(ctx, own) })
-		case n < 70 && !c.modern():
+		case n < 70 && leveled:
 			c.try(ctx, "log", ofTheSession, c.log)
 		default:
 			c.try(ctx, "call", nothing, c.echo)
@@ -153,15 +153,16 @@ func (c *client) stay(ctx context.Context) {
 	}
 }
 
-// prepare sets what belongs to the session. It returns whether the client hears of updates of its own resource.
-func (c *client) prepare(ctx context.Context, own string) (listening bool) {
+// prepare sets what belongs to the session. It returns whether the client hears of updates of its own resource, and
+// whether the session has a log level.
+func (c *client) prepare(ctx context.Context, own string) (listening, leveled bool) {
 	if c.modern() {
-		return c.try(ctx, "subscribe", nothing, func(ctx context.Context) error { return c.subscribe(ctx, own) })
+		return c.try(ctx, "subscribe", nothing, func(ctx context.Context) error { return c.subscribe(ctx, own) }), false
 	}
-	c.try(ctx, "log level", fromTheStore, func(ctx context.Context) error {
+	leveled = c.try(ctx, "log level", fromTheStore, func(ctx context.Context) error {
 		return c.session.SetLoggingLevel(ctx, &mcp.SetLoggingLevelParams{Level: "warning"})
 	})
-	return c.try(ctx, "subscribe", fromTheStore, func(ctx context.Context) error { return c.subscribe(ctx, own) })
+	return c.try(ctx, "subscribe", fromTheStore, func(ctx context.Context) error { return c.subscribe(ctx, own) }), leveled
 }
 
 func (c *client) subscribe(ctx context.Context, own string) error {

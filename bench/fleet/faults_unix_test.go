@@ -104,7 +104,9 @@ func TestEngineFails(t *testing.T) {
 			defer s.Close()
 			defer func() { t.Log(s.panics()) }()
 			clients := connected(t, s)
-			all(t, clients, "before")
+			for range replicasEach { // so that each replica has asked the store for the others
+				all(t, clients, "before")
+			}
 
 			if err := fault.begin(engine, l); err != nil {
 				t.Fatal(err)

@@ -472,6 +472,7 @@ const (
 	lease = 10 * time.Second
 	// renewal is how often it is heard of.
 	renewal = 3 * time.Second
-	// listAge is how often all replicas are listed without a request for one of them, for the page.
-	listAge = time.Minute
+	// listAge is how often all replicas are listed without a request for one of them: for the page, and because a replica that
+	// was never listed cannot be found while the store does not answer.
+	listAge = lease
 )
