@@ -74,6 +74,17 @@ func (r *Reader) ResetIn(mem Memory, src io.Reader) {
 	*r = fresh
 }
 
+// Rest releases the buffer if nothing in it is still needed, and reports whether it did. The last event is then no longer
+// valid. The next call of Next takes a new buffer.
+func (r *Reader) Rest() bool {
+	if r.pos < r.in.End || r.halted && r.open {
+		return false
+	}
+	r.in.Drop()
+	r.pos, r.lf, r.cr = 0, 0, 0
+	return true
+}
+
 // Abandon makes r unusable. The last event stays valid for a goroutine that may still
 // read it.
 func (r *Reader) Abandon() {

@@ -189,6 +189,41 @@ func TestReaderLetsLargeBuffersGo(t *testing.T) {
 	}
 }
 
+// TestReaderRests: a reader gives its buffer back only if nothing in it is still needed.
+func TestReaderRests(t *testing.T) {
+	feed := strings.NewReader("")
+	r := NewReader(readFunc(func(p []byte) (int, error) {
+		n, err := feed.Read(p)
+		if err == io.EOF {
+			err = ErrInterrupted
+		}
+		return n, err
+	}), 1000)
+	for _, c := range []struct {
+		text, data string
+		rests      bool
+	}{
+		{"", "", true},
+		{"data: 1\n\n", "1", true},
+		{"data: 2\n", "", false},
+		{"\n", "2", true},
+		{": comment\r", "", true},
+		{"\ndata: 3\n\ndata: 4\n\n", "3", false},
+		{"", "4", true},
+		{"da", "", false},
+		{"ta: 5\n\n", "5", true},
+	} {
+		feed.Reset(c.text)
+		e, err := r.Next()
+		if c.data == "" && err != ErrInterrupted || string(e.Data) != c.data {
+			t.Fatalf("%q: %q, %v", c.text, e.Data, err)
+		}
+		if got := r.Rest(); got != c.rests || got && r.in.Bytes != nil {
+			t.Errorf("after %q: rests: %v, with a buffer of %d bytes", c.text, got, len(r.in.Bytes))
+		}
+	}
+}
+
 func TestReaderDoesNotAllocate(t *testing.T) {
 	src := &endless{text: "id: 12\nevent: message\ndata: {\"jsonrpc\":\"2.0\",\ndata: \"method\":\"ping\"}\n\n"}
 	r := NewReader(src, 1<<20)
@@ -247,3 +282,8 @@ func TestHeartbeatIsNoEvent(t *testing.T) {
 		t.Errorf("got %v, %v", got, err)
 	}
 }
+
+// readFunc is an io.Reader.
+type readFunc func([]byte) (int, error)
+
+func (f readFunc) Read(p []byte) (int, error) { return f(p) }

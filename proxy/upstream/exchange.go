@@ -57,6 +57,8 @@ type exchange struct {
 	reader   *sse.Reader
 	session  string
 	memory   large.Lender
+
+	interrupted bool // the last wait for an event was
 }
 
 // Send delivers one message by a POST. A message that was written is never sent
@@ -282,6 +284,9 @@ func (x *exchange) read(c *conn) (sse.Event, error) {
 			// A reader from the pool would have the larger buffer of an earlier response.
 			x.reader = sse.NewReaderIn(&x.memory, &x.body, x.http.maxMessage)
 		}
+		if x.interrupted && x.rest(c) == sse.ErrInterrupted {
+			return sse.Event{}, sse.ErrInterrupted
+		}
 		e, err := x.reader.Next()
 		switch {
 		case err == io.EOF:
@@ -289,6 +294,7 @@ func (x *exchange) read(c *conn) (sse.Event, error) {
 			x.err = io.EOF
 			return sse.Event{}, io.EOF
 		case err == sse.ErrInterrupted:
+			x.interrupted = true
 			return sse.Event{}, err
 		case err != nil:
 			if skip := x.failure("read", err); skipped(skip) {
@@ -300,6 +306,26 @@ func (x *exchange) read(c *conn) (sse.Event, error) {
 		return e, nil
 	}
 	return sse.Event{}, io.EOF
+}
+
+// rest waits for more with as little memory as possible: no buffer for events, a small one for the connection, and a
+// shallow stack. It is for a stream whose reader has changed, because the server then mostly waits for the answer of a
+// person.
+func (x *exchange) rest(c *conn) error {
+	x.interrupted = false
+	if x.body.ended || c.in.Buffered() > 0 || !x.reader.Rest() {
+		return nil
+	}
+	x.resize(c, streamBuffer)
+	_, err := c.in.Peek(1) // the reader gets the same error, unless it is an interruption
+	x.resize(c, smallHead)
+	x.interrupted = err == sse.ErrInterrupted
+	return err
+}
+
+func (x *exchange) resize(c *conn, size int) {
+	c.resize(size)
+	x.body.src = c.in
 }
 
 // beginWait returns sse.ErrInterrupted if Events must not wait.

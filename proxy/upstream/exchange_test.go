@@ -148,6 +148,80 @@ func TestInterruptLosesNothing(t *testing.T) {
 	}
 }
 
+// TestStreamRestsWhenInterrupted: a stream whose reader was told to stop holds no large buffer while it waits on, and goes on as before.
+func TestStreamRestsWhenInterrupted(t *testing.T) {
+	noLeaks(t)
+	further := make(chan struct{})
+	event := func(text string) string { s := "data: " + text + "\n\n"; return fmt.Sprintf("%x\r\n%s\r\n", len(s), s) }
+	long := strings.Repeat("long ", 1000)
+	s := serve(t, func(c net.Conn, in *bufio.Reader) {
+		for {
+			if _, ok := take(in); !ok {
+				return
+			}
+			io.WriteString(c, eventHead+"Transfer-Encoding: chunked\r\n\r\n"+event("first"))
+			select {
+			case <-further:
+			case <-t.Context().Done():
+				return
+			}
+			io.WriteString(c, event(long)+event("last")+"0\r\n\r\n")
+		}
+	})
+	session := newHTTP(t, HTTPConfig{URL: s.url()}).Session("", "")
+	for range 2 { // the second one on the same connection
+		x := send(t, t.Context(), session).(*exchange)
+		expect := func(want string) {
+			t.Helper()
+			if e, err := First(x); err != nil || string(e.Data) != want {
+				t.Fatalf("%.20q, %v", e.Data, err)
+			}
+		}
+		expect("first")
+		buffers := []int{smallHead, streamBuffer, streamBuffer} // of the connection while it waits, before and after interruptions
+		for i, want := range buffers {
+			done := make(chan struct{})
+			go func() {
+				defer close(done)
+				if i < len(buffers)-1 {
+					if _, err := First(x); err != sse.ErrInterrupted {
+						t.Errorf("the wait was not interrupted: %v", err)
+					}
+				} else {
+					expect(strings.TrimSpace(long))
+				}
+			}()
+			eventually(t, "Events waits", func() bool {
+				x.mu.Lock()
+				defer x.mu.Unlock()
+				return x.waits
+			})
+			x.mu.Lock()
+			if got := x.conn.in.Size(); got != want {
+				t.Errorf("a buffer of %d bytes after %d interruptions", got, i)
+			}
+			x.mu.Unlock()
+			if i < len(buffers)-1 {
+				x.Interrupt()
+			} else {
+				further <- struct{}{}
+			}
+			<-done
+		}
+		if got := x.conn.in.Size(); got != smallHead {
+			t.Errorf("a buffer of %d bytes when the stream goes on", got)
+		}
+		expect("last")
+		if _, err := First(x); err != io.EOF {
+			t.Error(err)
+		}
+		x.Close()
+	}
+	if n := s.conns.Load(); n != 1 {
+		t.Errorf("%d connections", n)
+	}
+}
+
 func TestCancelClosesExactlyOneConnection(t *testing.T) {
 	for _, c := range places {
 		for _, how := range []string{"cancel", "close"} {

@@ -162,8 +162,7 @@ func (x *exchange) stand(c *conn) error {
 	x.phase = events
 	c.reusable = false // the new buffer is too small for most heads
 	c.probe = nil
-	c.resize(streamBuffer)
-	x.body.src = c.in
+	x.resize(c, streamBuffer)
 	c.silence = 0
 	return c.SetReadDeadline(x.deadline)
 }
