@@ -16,9 +16,9 @@ type plan struct {
 // site is a place in a message, with the rules that act there, in order.
 type site struct {
 	rules   []*Rule
-	inner   bool // some rule acts further in
-	members [wire.NumNames]*site
-	any     *site // of every member without an entry in members
+	inner   bool                  // some rule acts further in
+	members *[wire.NumNames]*site // nil if no rule names a member: so it is for most places
+	any     *site                 // of every member without an entry in members
 	elem    *site
 }
 
@@ -27,8 +27,10 @@ func (s *site) below(c wire.Node) *site {
 	if c.Element() {
 		return s.elem
 	}
-	if next := s.members[c.Name()]; next != nil {
-		return next
+	if s.members != nil {
+		if next := s.members[c.Name()]; next != nil {
+			return next
+		}
 	}
 	return s.any
 }
@@ -63,12 +65,17 @@ func (p *plan) site(kind wire.Kind, method wire.Method, path string) *site {
 	s := *root
 	for _, step := range wire.ParsePath(path) {
 		s.inner = true
-		next := &s.members[step.Name]
+		var next **site
 		switch {
 		case step.Elem:
 			next = &s.elem
 		case step.Any:
 			next = &s.any
+		default:
+			if s.members == nil {
+				s.members = new([wire.NumNames]*site)
+			}
+			next = &s.members[step.Name]
 		}
 		if *next == nil {
 			*next = new(site)

@@ -454,6 +454,10 @@ func (x *Exchange) event(e sse.Event, err error) bool {
 	x.Clock.Lap(&x.Clock.Upstream)
 	e, err, ok := server.Replaced(e, err, x.Common.Host)
 	if err != nil {
+		if len(x.rest) > 0 { // the stream has taken back the last event, and may now be quiet for long
+			clear(x.rest)
+			x.rest, x.Msg.Raw = x.rest[:0], nil
+		}
 		x.broken = err
 		return false
 	}
