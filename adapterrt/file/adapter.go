@@ -2,37 +2,12 @@ package file
 
 import (
 	"crypto/sha256"
-	"net/url"
-	"regexp"
-	"slices"
+	"path"
+	"strings"
 	"time"
+
+	"github.com/dragoman-proxy/dragoman/adapterrt/gate"
 )
-
-// Category is the CRUDE category of an operation. [AnyCategory] stands for an
-// endpoint that accepts all categories.
-type Category uint8
-
-// The categories, in the order in which files and tools name them.
-const (
-	AnyCategory Category = iota
-	Create
-	Read
-	Update
-	Delete
-	Execute
-)
-
-var categoryNames = [...]string{"", "create", "read", "update", "delete", "execute"}
-var CategoryUpper = [...]string{"", "CREATE", "READ", "UPDATE", "DELETE", "EXECUTE"}
-
-// String returns the category's name in lower case, "" for AnyCategory.
-func (c Category) String() string { return categoryNames[c] }
-
-// CategoryOf returns the category that word names in lower case, and whether there is one.
-func CategoryOf(word string) (Category, bool) {
-	i := slices.Index(categoryNames[:], word)
-	return Category(max(i, 0)), i > 0
-}
 
 // Adapter is one adapter file, checked and compiled. It does not change after that.
 type Adapter struct {
@@ -56,27 +31,6 @@ type Adapter struct {
 	transform      []byte         // JSON, for operations without a transform block of their own
 	errors         []ErrorRule    // for all operations
 }
-
-// Target is where an adapter's API lives.
-type Target struct {
-	Base    *url.URL
-	BaseURL string
-	Origin  string // scheme://host:port, always with a port
-	Path    string // the base path, escaped, without a slash at its end
-	Prefix  string // the beginning of every URL, up to the slash of the operation's path
-	Outside bool   // the base URL comes from the environment or from another file
-	graphql bool
-	Form    bool
-	Headers []Header
-	Timeout time.Duration
-	Retries int
-	Delay   time.Duration
-
-	Redirects Redirects
-}
-
-// Header is one header of a request or response.
-type Header struct{ Name, Value string }
 
 // Operation is one entry of an adapter, compiled for the call path.
 type Operation struct {
@@ -152,147 +106,6 @@ func (op *Operation) Param(name []byte) (int, bool) {
 	return 0, false
 }
 
-// Place says in which part of the HTTP request a parameter is sent.
-type Place uint8
-
-const (
-	InBody Place = iota
-	InQuery
-	InPath
-	InHeader
-	InVariables // GraphQL
-	InRuntime   // not sent; read by the runtime: first, after, fields, preset
-	InFileName  // in the name of a file in the body
-	places
-)
-
-// Style is how an array or object is written into a query or form.
-type Style uint8
-
-const (
-	styleDefault Style = iota
-	styleCSV
-	StyleRepeat
-	StyleDeep
-	StyleJSON
-	StyleSpace
-	StylePipe
-	StyleBrackets
-)
-
-var styleNames = []string{"", "csv", "repeat", "deep_object", "json", "space", "pipe", "brackets"}
-
-// Index says how the key of an array's element contains its index: a[0], or a[].
-type Index uint8
-
-// IndexNumbers is a[0], IndexNone is a[]. IndexMixed is a[] for scalars and a[0] for elements
-// that have keys of their own.
-const (
-	IndexNumbers Index = iota
-	IndexNone
-	IndexMixed
-)
-
-// Encoding is how the value of a path parameter is escaped.
-type Encoding uint8
-
-// The encodings: EncodeAuto keeps what is escaped already, EncodeReserved keeps / and :.
-const (
-	EncodeAuto Encoding = iota
-	EncodeAlways
-	EncodeReserved
-)
-
-// Param is a declared parameter.
-type Param struct {
-	Definition
-	Name     string
-	Wire     string
-	QueryKey string // Wire, encoded for a query
-	BodyKey  string // "Wire": with quotes and colon, for parameters in a body
-	Fallback []byte // the default as JSON, nil for none
-	Body     *BodyRules
-	Required bool
-	Hidden   bool // only the runtime itself sets it
-	Place    Place
-	Style    Style
-	Index    Index
-	Encode   Encoding
-}
-
-// Definition says which values are valid for a parameter, element or property.
-type Definition struct {
-	Description string
-	Enum        []EnumValue
-	enumText    string // "open, closed, all"
-	Minimum     *Bound
-	Maximum     *Bound
-	MinLength   int // runes, -1 for none
-	MaxLength   int
-	Pattern     *regexp.Regexp
-	Format      string
-	Items       *Definition
-	Properties  *[]Property // of an object, nil for any
-	Type        ParamType
-	Also        TypeSet // other valid types
-	Sensitive   bool
-	orString    bool // for an array parameter of the runtime: a string is valid, too
-	Constrained bool // there is more to check than the type
-}
-
-// Property is a member that an object may have.
-type Property struct {
-	Definition
-	Name     string
-	Required bool
-}
-
-// TypeSet is a set of types, which may include null.
-type TypeSet uint8
-
-// AlsoNull is the set that contains only null.
-const AlsoNull TypeSet = 1 << 7
-
-func setOf(t ParamType) TypeSet { return 1 << t }
-
-// Names returns the names of the types in the set.
-func (s TypeSet) Names() (names []string) {
-	for t, name := range typeNames {
-		if s&setOf(ParamType(t)) != 0 {
-			names = append(names, name)
-		}
-	}
-	if s&AlsoNull != 0 {
-		names = append(names, "null")
-	}
-	return names
-}
-
-// EnumValue is one of the values that a parameter may have.
-type EnumValue struct {
-	Raw  []byte // JSON
-	Text string
-}
-
-// Bound is an inclusive limit of a number.
-type Bound struct{ Raw []byte }
-
-// ParamType is the JSON type of a parameter.
-type ParamType uint8
-
-const (
-	TypeString ParamType = iota
-	TypeInteger
-	TypeNumber
-	TypeBoolean
-	TypeArray
-	TypeObject
-)
-
-var typeNames = [...]string{"string", "integer", "number", "boolean", "array", "object"}
-
-func (t ParamType) String() string { return typeNames[t] }
-
 // Returns is the type of an operation's answer.
 type Returns struct {
 	Name, Kind, Description string
@@ -302,32 +115,86 @@ type Returns struct {
 // Deprecation is the deprecated block of an operation.
 type Deprecation struct{ Since, Replacement, Removal string }
 
-// may reports whether a value may be of type t.
-func (d *Definition) may(t ParamType) bool { return d.Type == t || d.Also&setOf(t) != 0 }
+// Gate permits parameters only if the API says that it supports them. Without a TTL, it asks
+// the API for each call, so that a change of the API takes effect at once.
+type Gate struct {
+	Params     []int
+	sourceName string
+	Source     *Operation
+	at         string // the path in the file, for problems
+	sourceLine int
+	Arguments  []GateValue
+	gate.Rule
+	Wanted         []GateValue // the value of each condition of Match
+	CapabilityText string
+	Subject        int
+	Kind           string // invalid_expand
+	Deny           bool   // refuse the call if the source gives no usable answer
+	TTL            time.Duration
+	Timeout        time.Duration
+}
 
-// Property returns the definition of the member called name. It returns nil if any value is
-// valid.
-func (d *Definition) Property(name []byte) *Definition {
-	if d == nil || d.Properties == nil {
-		return nil
-	}
-	for i := range *d.Properties {
-		if p := &(*d.Properties)[i]; p.Name == string(name) {
-			return &p.Definition
+// GateValue is a literal or the value of a parameter.
+type GateValue struct {
+	Names []string
+	Raw   []byte
+	Param int // -1 for the literal
+}
+
+// GraphQL is an operation of an API that speaks GraphQL:
+// https://graphql.github.io/graphql-over-http/draft/
+type GraphQL struct {
+	Head   []byte // {"query":"…","variables":{
+	Fixed  bool   // Head ends with a variable, so that the next one needs a comma
+	Result []string
+}
+
+// Paging is a compiled pagination block.
+type Paging struct {
+	Style              string // cursor, offset, page, link_header
+	Limit, Max         int
+	Start              int // number of the first page
+	Pages              int // pages of the API that one request may fetch
+	Items, Next, Total []string
+	Position, Size     int // indexes of the API's parameters, -1 for none
+	First, After       int // indexes of the runtime's parameters
+}
+
+// FieldRules say which fields of an answer a request may select.
+type FieldRules struct {
+	Fields, Preset int        // indexes of these parameters
+	Fallback       *Selection // for requests that select nothing; nil for the whole answer
+	Declared       []string   // default_fields, for introspection
+}
+
+// CacheRule says how long an operation's answers are fresh.
+type CacheRule struct {
+	TTL      time.Duration // 0 if the answer's headers decide
+	Coalesce bool          // identical calls at one time share one request
+}
+
+const defaultWait = 2 * time.Second
+
+// MaxWait returns how long a call of the operation may wait in all: for its turn, if a limit is
+// reached, and for an API that asks it to come again.
+func (op *Operation) MaxWait() time.Duration {
+	for _, l := range [...]*Limits{op.Limits, op.Adapter.Limits} {
+		if l != nil && l.wait >= 0 {
+			return l.wait
 		}
 	}
-	return nil
+	return defaultWait
 }
 
-// Element returns the definition of an array's elements. It returns nil if any value is valid.
-func (d *Definition) Element() *Definition {
-	if d == nil {
-		return nil
+// Covers reports whether calls of op count for the limit.
+func (r *Limit) Covers(op *Operation) bool {
+	if r.category != AnyCategory && r.category != op.Category {
+		return false
 	}
-	return d.Items
-}
-
-// IntegerItems reports whether the value, or each element of it, is an integer.
-func (d *Definition) IntegerItems() bool {
-	return d.Type == TypeInteger || d.Items != nil && d.Items.Type == TypeInteger
+	if r.endpoint == "" {
+		return true
+	}
+	template, _, _ := strings.Cut(op.Mapping.Template, "?")
+	ok, _ := path.Match(r.endpoint, op.Mapping.Method+" "+template)
+	return ok
 }

@@ -3,7 +3,6 @@ package file
 import (
 	"slices"
 	"strconv"
-	"strings"
 
 	"github.com/dragoman-proxy/dragoman/adapterrt/clean"
 	"github.com/dragoman-proxy/dragoman/translate/wire"
@@ -50,19 +49,18 @@ var answerKeys = []string{"as", "accept", "decode", "max_bytes", "ok", "join"}
 const defaultMedia = 1 << 20
 
 // answer reads the answerKeys of the response block r at path.
-func (c *checker) answer(r *node, path string, op *Operation) {
+func (c *checker) answer(r *node, path string, graphql bool) *Answer {
 	if !slices.ContainsFunc(answerKeys, func(k string) bool { return r.get(k) != nil }) {
-		return
+		return nil
 	}
 	a := &Answer{MaxBytes: c.whole(r, path, "max_bytes", defaultMedia, 1, 100<<20), Accept: c.str(r, path, "accept")}
-	op.Answer = a
 	a.As = AnswerFormat(c.choice(r, path, "as", answerFormats))
 	if a.Accept == "" {
 		a.Accept = accepted[a.As]
 	} else if !IsHeaderValue(a.Accept) || len(a.Accept) > 1000 {
 		c.wrong(SchemaInvalidValue, path+".accept", "accept is not a header value", "media types", r.get("accept"), 0)
 	}
-	if op.Adapter.Target.graphql && a.As != ReadJSON {
+	if graphql && a.As != ReadJSON {
 		c.wrong(SchemaInvalidValue, path+".as", "GraphQL answers in JSON", "json", r.get("as"), 0)
 	}
 	if d := c.get(r, path, "decode", wire.Object); d != nil {
@@ -95,44 +93,5 @@ func (c *checker) answer(r *node, path string, op *Operation) {
 			c.wrong(SchemaInvalidValue, path+".join", "join is for answers in parts", "as: ndjson or sse", r.get("join"), 0)
 		}
 	}
-}
-
-// Redirects says which redirects of a GET are followed.
-type Redirects struct {
-	Said       bool     // the file says which; otherwise the operator's option decides
-	SameOrigin bool     // redirects within the API's origin
-	Hosts      []string // redirects to these hosts, without credentials: host names, or *.example.com
-}
-
-// Allows reports whether a redirect to a host of another origin is followed.
-func (r *Redirects) Allows(host string) bool {
-	host = strings.ToLower(host)
-	return slices.ContainsFunc(r.Hosts, func(pattern string) bool {
-		if suffix, ok := strings.CutPrefix(pattern, "*"); ok {
-			return len(host) > len(suffix) && strings.HasSuffix(host, suffix)
-		}
-		return host == pattern
-	})
-}
-
-// redirects reads which redirects the target block n allows.
-func (c *checker) redirects(n *node) (r Redirects) {
-	v := n.get("redirects")
-	if v == nil || v.kind == wire.Null {
-		return r
-	}
-	r.Said = true
-	if v.kind == wire.String {
-		r.SameOrigin = c.word(n, "target", "redirects", "none", "same_origin") == "same_origin"
-		return r
-	}
-	r.SameOrigin = true
-	for i, host := range c.strs(n, "target", "redirects") {
-		name := strings.TrimPrefix(host, "*.")
-		if !isHost(name) || name == "" || strings.Contains(name, "*") || name != host && !strings.Contains(name, ".") {
-			c.wrong(SchemaInvalidValue, index("target.redirects", i), "not a host name", "host.example.com or *.example.com", v.list[i], 0)
-		}
-		r.Hosts = append(r.Hosts, strings.ToLower(host))
-	}
-	return r
+	return a
 }

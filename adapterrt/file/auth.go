@@ -61,14 +61,7 @@ func (au *Auth) sets(header, query string) bool {
 // Hides reports whether the query parameter of that name carries a credential.
 func (au *Auth) Hides(query string) bool { return au.sets("", query) }
 
-// Credential says where a secret is kept: in an environment variable or in a file.
-type Credential struct{ Env, File string }
-
-// String returns the name of the variable or file, for logs. It masks secrets, because an
-// adapter file may contain, by mistake, the credential itself instead of the variable's name.
-func (c Credential) String() string { return clean.MaskSecrets(c.Env) + c.File }
-
-func (c *checker) auth(root *node, a *Adapter) {
+func (c *checker) auth(root *node, au *Auth) {
 	n := c.get(root, "", "auth", wire.Object)
 	if n == nil {
 		return
@@ -77,7 +70,6 @@ func (c *checker) auth(root *node, a *Adapter) {
 	if v == nil {
 		return
 	}
-	au := &a.Auth
 	switch kind {
 	case "none":
 		c.authKeys(n, "auth", "type", "mtls", "also")
@@ -188,81 +180,17 @@ func (c *checker) scheme(n *node, path, kind string, more ...string) (s Scheme) 
 	return s
 }
 
-// IsCredentialHeader reports whether a credential may be sent in the header of that name.
-func IsCredentialHeader(name string) bool {
-	return IsToken(name) && (strings.EqualFold(name, "authorization") || !IsForbiddenHeader(name))
-}
-
-// secretKeys are keys under which people put a credential itself. authKeys reports that, and
-// does not report them as unknown keys in addition.
-var secretKeys = []string{"token", "key", "api_key", "password", "client_secret", "refresh_token",
-	"access_key_id", "secret_access_key", "session_token"}
-
-func (c *checker) authKeys(n *node, path string, keys ...string) {
-	for _, key := range secretKeys {
-		if v := n.get(key); v != nil {
-			c.mind(SchemaEmbeddedCredential, join(path, key), "a file must name where its credentials are, not hold them", v.line)
-		}
-	}
-	c.only(n, path, append(keys, secretKeys...)...)
-}
-
 const authWords = "none, bearer, api_key, basic, oauth, mtls, aws-sig4"
-
-// credential reads where a secret is kept. One of the keys env and file is required.
-func (c *checker) credential(n *node, path, env, file string) Credential {
-	e := n.get(env)
-	if e == nil || e.kind == wire.Null {
-		if f := n.get(file); isPath(f) {
-			return Credential{File: f.text}
-		}
-	}
-	return c.variable(e, join(path, env), env, n.line)
-}
-
-// isPath reports whether v can be the path of a file.
-func isPath(v *node) bool {
-	return v != nil && v.kind == wire.String && v.text != "" && !strings.ContainsRune(v.text, 0)
-}
-
-// variable reads the name of the environment variable that key names.
-func (c *checker) variable(e *node, at, key string, line int) Credential {
-	if e == nil || e.kind != wire.String || e.text == "" {
-		c.wrong(AuthConfigInvalid, at, key+" is required", "name of an environment variable", e, line)
-		return Credential{}
-	}
-	if !isEnvName(e.text) {
-		c.wrong(AuthConfigInvalid, at, key+" is not the name of an environment variable", "letters, digits and _", e.hidden(), line)
-		return Credential{}
-	}
-	if c.opt.Getenv != nil {
-		if v, ok := c.opt.Getenv(e.text); !ok || strings.TrimSpace(v) == "" {
-			c.warn(AuthConfigInvalid, at, "environment variable "+Credential{Env: e.text}.String()+" is not set", e.line)
-		}
-	}
-	return Credential{Env: e.text}
-}
-
-// isEnvName: ^[A-Za-z_][A-Za-z0-9_]*$
-func isEnvName(s string) bool { return isWord(s, "_") && (s[0] < '0' || s[0] > '9') }
 
 // Mutual is a client certificate, kept in files.
 type Mutual struct{ Cert, Key, ca string }
 
 // mutual reads the paths of the files and warns if the certificates in them cannot be used.
 func (c *checker) mutual(n *node, path string) *Mutual {
-	file := func(key string, needed bool) string {
-		v := n.get(key)
-		if v == nil && !needed {
-			return ""
-		}
-		if !isPath(v) {
-			c.wrong(AuthConfigInvalid, join(path, key), key+" is required", "path of a PEM file", v, n.line)
-			return ""
-		}
-		return v.text
+	m := &Mutual{Cert: c.pem(n, path, "cert_file"), Key: c.pem(n, path, "key_file")}
+	if n.get("ca_file") != nil {
+		m.ca = c.pem(n, path, "ca_file")
 	}
-	m := &Mutual{file("cert_file", true), file("key_file", true), file("ca_file", false)}
 	if m.Cert != "" && m.Key != "" && c.opt.Getenv != nil {
 		if _, err := tls.LoadX509KeyPair(m.Cert, m.Key); err != nil {
 			c.warn(AuthConfigInvalid, path, "the client certificate cannot be used", n.line)
@@ -313,4 +241,36 @@ func (au *Auth) Credentials() []string {
 		}
 	}
 	return out
+}
+
+// secretHeaders reads headers whose values are kept in the environment or in files.
+func (c *checker) secretHeaders(root *node, au *Auth) {
+	n := root.get("target")
+	for _, key := range [...]string{"headers_env", "headers_file"} {
+		m := c.get(n, "target", key, wire.Object)
+		if m == nil {
+			continue
+		}
+		if len(m.fields) > maxAlso {
+			c.wrong(SchemaInvalidValue, "target."+key, "too many headers", fmt.Sprintf("up to %d", maxAlso), m, 0)
+			continue
+		}
+		for _, f := range m.fields {
+			at := "target." + key + "." + clean.FirstRunes(f.key, 60)
+			if !IsCredentialHeader(f.key) {
+				c.wrong(SchemaInvalidValue, at, "header name is not valid", "RFC 9110 token, none of the connection's", f.val, f.line)
+				continue
+			}
+			s := Scheme{Kind: authKey, Header: f.key}
+			switch {
+			case key == "headers_env":
+				s.Value = c.variable(f.val, at, "a variable", f.line)
+			case isPath(f.val):
+				s.Value.File = f.val.text
+			default:
+				c.wrong(SchemaInvalidValue, at, "path is not valid", "path of a file", f.val, f.line)
+			}
+			c.beside(au, s, at, f.val)
+		}
+	}
 }

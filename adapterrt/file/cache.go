@@ -6,12 +6,6 @@ import (
 	"github.com/dragoman-proxy/dragoman/translate/wire"
 )
 
-// CacheRule says how long an operation's answers are fresh.
-type CacheRule struct {
-	TTL      time.Duration // 0 if the answer's headers decide
-	Coalesce bool          // identical calls at one time share one request
-}
-
 func (c *checker) cacheRule(n *node, path string, op *Operation) {
 	v := n.get("cache")
 	if v == nil || v.kind == wire.Null {

@@ -13,6 +13,13 @@ import (
 	"github.com/dragoman-proxy/dragoman/translate/wire"
 )
 
+// Options are the operator's choices for reading files.
+type Options struct {
+	Strict        bool                        // some warnings are errors, such as those for unknown fields
+	InsecureHosts []string                    // host names that may be called over http
+	Getenv        func(string) (string, bool) // reads base_url_env, and finds credentials that are not set; may be nil
+}
+
 // checker collects the problems of one file.
 type checker struct {
 	file     string
@@ -151,6 +158,15 @@ func (c *checker) missing(n *node, path, key, what string, v *node) {
 	c.wrong(SchemaMissingField, join(path, key), what+" is required", "non-empty string", v, n.lineOr(0))
 }
 
+// block returns a map that a file must have. It returns nil if that is not so.
+func (c *checker) block(root *node, key, what string) *node {
+	if v := root.get(key); v == nil || v.kind == wire.Null {
+		c.wrong(SchemaMissingField, key, what+" is required", "object", v, root.line)
+		return nil
+	}
+	return c.get(root, "", key, wire.Object)
+}
+
 // flag returns a boolean member, or absent if there is none. "true" in quotes is a string,
 // which is an error.
 func (c *checker) flag(n *node, path, key string, absent bool) bool {
@@ -216,11 +232,7 @@ func (c *checker) millis(n *node, path, key string, absent, low, high int) time.
 }
 
 // known reports members that are not among keys, with mind.
-func (c *checker) known(n *node, path string, keys ...string) {
-	for _, f := range unknown(n, keys) {
-		c.mind(SchemaUnknownField, join(path, clean.FirstRunes(f.key, 60)), unknownField(f, keys), f.line)
-	}
-}
+func (c *checker) known(n *node, path string, keys ...string) { c.misspelt(n, path, keys, nil) }
 
 // only adds an error for members that are not among keys. It is for blocks in which a
 // misspelt member would remove a protection.

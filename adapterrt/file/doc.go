@@ -10,10 +10,13 @@
 // operations. An [Operation] has a [Mapping], which is its method and URL, and
 // parameters; each [Param] has a [Definition], which says which values are valid.
 //
-// yaml.go turns the front matter into a tree with line numbers. check.go has the helpers
-// of all checks. validate.go checks the top level, operation.go the operations, and
-// param.go the parameters. Each section of a file (paging, graphql, fields, gate, limits,
-// cache, trust, auth, types) has its own Go file, with its compiled form and its check.
+// yaml.go turns the front matter into a tree with line numbers. check.go has the helpers of
+// all checks, and names.go says which names are valid. Each section of a file that can be
+// understood alone (target, auth, types, trust, limits, params, response) has its own Go file,
+// with its compiled form and its check. adapter.go has what these make together, an Adapter and
+// its Operations. Above it are the checks of sections that add to a whole operation or depend on
+// it (request, graphql, paging, fields, gate, cache), then operation.go, and on top validate.go
+// with Parse.
 //
 // The package calls no API and resolves no credential. It reads files and the environment
 // variable of base_url_env, and checks whether the variables of credentials are set.

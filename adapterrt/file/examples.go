@@ -84,7 +84,3 @@ func Examples(text string, line int) (out []Example, problem *Problem) {
 	}
 	return out, nil
 }
-
-// Accepts reports whether raw, a valid JSON value, has a type that d allows and meets the
-// constraints of d.
-func (d *Definition) Accepts(raw []byte) bool { return d.mismatch(raw) == nil }

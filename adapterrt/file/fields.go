@@ -3,122 +3,11 @@ package file
 import (
 	"maps"
 	"slices"
-	"strconv"
 	"strings"
 
 	"github.com/dragoman-proxy/dragoman/adapterrt/clean"
 	"github.com/dragoman-proxy/dragoman/translate/wire"
 )
-
-// MaxPaths is the largest number of paths in a selection, and maxPathDepth of names in a path.
-const MaxPaths, maxPathDepth = 200, 32
-
-// FieldRules say which fields of an answer a request may select.
-type FieldRules struct {
-	Fields, Preset int        // indexes of these parameters
-	Fallback       *Selection // for requests that select nothing; nil for the whole answer
-	Declared       []string   // default_fields, for introspection
-}
-
-// Selection is a tree of member names.
-type Selection struct {
-	Whole    bool // the value is selected as a whole
-	Children map[string]*Selection
-}
-
-// NewSelection compiles dotted paths. It returns nil if there are too many paths or one of
-// them is not valid.
-func NewSelection(paths []string) *Selection {
-	root := &Selection{}
-	if len(paths) > MaxPaths {
-		return nil
-	}
-	for _, p := range paths {
-		names := strings.Split(p, ".")
-		if len(p) > 1000 || len(names) > maxPathDepth {
-			return nil
-		}
-		at := root
-		for _, n := range names {
-			if n == "" {
-				return nil
-			}
-			if at.Whole {
-				continue // a shorter path selects the whole value already
-			}
-			if at.Children[n] == nil {
-				if at.Children == nil {
-					at.Children = map[string]*Selection{}
-				}
-				at.Children[n] = &Selection{}
-			}
-			at = at.Children[n]
-		}
-		at.Whole, at.Children = true, nil
-	}
-	return root
-}
-
-// project appends to dst the part of raw that s selects. For a list, it selects from each
-// element. Fields that raw does not have are left out.
-func (s *Selection) project(dst, raw []byte) []byte {
-	if s.Whole {
-		return append(dst, raw...)
-	}
-	switch wire.KindOf(raw) {
-	case wire.Array:
-		dst = append(dst, '[')
-		n := 0
-		wire.Each(raw, func(_, v []byte) bool {
-			if n++; n > 1 {
-				dst = append(dst, ',')
-			}
-			dst = s.project(dst, v)
-			return true
-		})
-		return append(dst, ']')
-	case wire.Object:
-		dst = append(dst, '{')
-		n := 0
-		wire.Each(raw, func(name, v []byte) bool {
-			if child := s.Children[string(name)]; child != nil {
-				if n++; n > 1 {
-					dst = append(dst, ',')
-				}
-				dst = append(wire.AppendQuoted(dst, name), ':')
-				dst = child.project(dst, v)
-			}
-			return true
-		})
-		return append(dst, '}')
-	}
-	return append(dst, raw...)
-}
-
-// ProjectAt appends raw to dst, with s applied to the value at path. The rest does not change.
-func (s *Selection) ProjectAt(dst, raw []byte, path []string) []byte {
-	if len(path) == 0 {
-		return s.project(dst, raw)
-	}
-	if wire.KindOf(raw) != wire.Object {
-		return append(dst, raw...)
-	}
-	dst = append(dst, '{')
-	n := 0
-	wire.Each(raw, func(name, v []byte) bool {
-		if n++; n > 1 {
-			dst = append(dst, ',')
-		}
-		dst = append(wire.AppendQuoted(dst, name), ':')
-		if string(name) == path[0] {
-			dst = s.ProjectAt(dst, v, path[1:])
-		} else {
-			dst = append(dst, v...)
-		}
-		return true
-	})
-	return append(dst, '}')
-}
 
 func (c *checker) fieldRules(n *node, path string, op *Operation) {
 	supports := c.flag(n, path, "supports_fields", false)
@@ -181,40 +70,6 @@ func (c *checker) defaultFields(n *node, path string) (paths []string, typed *De
 	return paths, typed
 }
 
-// newDefinition returns a definition that accepts every value of a type.
-func newDefinition(t ParamType) *Definition {
-	return &Definition{Type: t, MinLength: -1, MaxLength: -1}
-}
-
-// member returns the definition of the member called name, which it adds if there is none.
-func (d *Definition) member(name string, t ParamType) *Definition {
-	if m := d.Property([]byte(name)); m != nil {
-		return m
-	}
-	if d.Properties == nil {
-		d.Properties, d.Constrained = &[]Property{}, true
-	}
-	*d.Properties = append(*d.Properties, Property{Name: name, Definition: *newDefinition(t)})
-	return &(*d.Properties)[len(*d.Properties)-1].Definition
-}
-
-// maxAliases is the largest number of aliases of an operation, and aliasRunes of characters of one.
-const maxAliases, aliasRunes = 20, 60
-
-// aliases reads further words for an operation.
-func (c *checker) aliases(n *node, path string, op *Operation) {
-	list := c.strs(n, path, "aliases")
-	if len(list) > maxAliases {
-		c.wrong(SchemaInvalidValue, path+".aliases", "too many aliases", "up to "+strconv.Itoa(maxAliases), n.get("aliases"), 0)
-		list = list[:maxAliases]
-	}
-	for _, a := range list {
-		if a = clean.Text(a, aliasRunes); a != "" {
-			op.Aliases = append(op.Aliases, a)
-		}
-	}
-}
-
 // maxPresetNames is the largest number of presets that a description names.
 const maxPresetNames = 20
 
@@ -228,19 +83,4 @@ func (a *Adapter) presetNames() string {
 		names = append(names[:maxPresetNames], "…")
 	}
 	return clean.Text("Preset of fields: "+strings.Join(names, ", "), descriptionRunes)
-}
-
-func (c *checker) presets(root *node, a *Adapter) {
-	n := c.get(root, "", "presets", wire.Object)
-	if n == nil {
-		return
-	}
-	a.Presets = map[string][]string{}
-	for _, f := range n.fields {
-		paths := c.strs(n, "presets", f.key)
-		if NewSelection(paths) == nil {
-			c.wrong(SchemaInvalidValue, "presets."+clean.FirstRunes(f.key, 60), "preset is not valid", "list of dotted paths", f.val, 0)
-		}
-		a.Presets[f.key] = paths
-	}
 }

@@ -2,38 +2,10 @@ package file
 
 import (
 	"strings"
-	"time"
 
 	"github.com/dragoman-proxy/dragoman/adapterrt/clean"
-	"github.com/dragoman-proxy/dragoman/adapterrt/gate"
 	"github.com/dragoman-proxy/dragoman/translate/wire"
 )
-
-// Gate permits parameters only if the API says that it supports them. Without a TTL, it asks
-// the API for each call, so that a change of the API takes effect at once.
-type Gate struct {
-	Params     []int
-	sourceName string
-	Source     *Operation
-	at         string // the path in the file, for problems
-	sourceLine int
-	Arguments  []GateValue
-	gate.Rule
-	Wanted         []GateValue // the value of each condition of Match
-	CapabilityText string
-	Subject        int
-	Kind           string // invalid_expand
-	Deny           bool   // refuse the call if the source gives no usable answer
-	TTL            time.Duration
-	Timeout        time.Duration
-}
-
-// GateValue is a literal or the value of a parameter.
-type GateValue struct {
-	Names []string
-	Raw   []byte
-	Param int // -1 for the literal
-}
 
 func (c *checker) gates(n *node, path string, op *Operation) {
 	v := n.get("capability_gate")
@@ -56,19 +28,12 @@ func (c *checker) gates(n *node, path string, op *Operation) {
 func (c *checker) gate(n *node, path string, op *Operation) {
 	c.only(n, path, "params", "source", "source_params", "list", "match", "capability", "match_values", "subject", "error_code", "on_unavailable", "ttl_ms", "timeout_ms")
 	g := &Gate{Subject: -1, at: path, sourceLine: n.line}
-	param := func(name, at string, line int) int {
-		if k, ok := op.Param([]byte(name)); ok {
-			return k
-		}
-		c.wrong(SchemaUnresolvedRef, at, "operation has no parameter "+clean.FirstRunes(name, 60), "a declared parameter", nil, line)
-		return -1
-	}
 	names := c.strs(n, path, "params")
 	if len(names) == 0 {
 		c.wrong(SchemaMissingField, path+".params", "gated parameters are required", "non-empty list", n.get("params"), n.line)
 	}
 	for _, name := range names {
-		g.Params = append(g.Params, param(name, path+".params", n.line))
+		g.Params = append(g.Params, c.bound(name, n.get("params"), path+".params", op))
 	}
 	g.sourceName, _ = c.need(n, path, "source", "Source of the gate")
 	g.List = splitPath(c.str(n, path, "list"))
@@ -76,7 +41,7 @@ func (c *checker) gate(n *node, path string, op *Operation) {
 	g.Capability = splitPath(g.CapabilityText)
 	g.MatchValues = c.flag(n, path, "match_values", false)
 	if s := c.str(n, path, "subject"); s != "" {
-		g.Subject = param(s, path+".subject", n.line)
+		g.Subject = c.bound(s, n.get("subject"), path+".subject", op)
 	}
 	code, v := c.need(n, path, "error_code", "Error code")
 	if g.Kind = code; v != nil && !IsSnake(code) {
@@ -94,7 +59,7 @@ func (c *checker) gate(n *node, path string, op *Operation) {
 			v := GateValue{Names: strings.Split(f.key, "|"), Raw: f.val.JSON(nil), Param: -1}
 			if s := f.val.text; f.val.kind == wire.String && strings.ContainsAny(s, "{}") {
 				if inner := strings.TrimSuffix(strings.TrimPrefix(s, "{"), "}"); len(inner) == len(s)-2 && isParamName(inner) {
-					v.Param = param(inner, join(path+"."+key, f.key), f.line)
+					v.Param = c.bound(inner, f.val, join(path+"."+key, f.key), op)
 				} else {
 					c.wrong(SchemaInvalidValue, join(path+"."+key, f.key), "value must be a literal or one placeholder", "{param}", f.val, 0)
 				}

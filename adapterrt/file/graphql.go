@@ -9,14 +9,6 @@ import (
 	"github.com/dragoman-proxy/dragoman/translate/wire"
 )
 
-// GraphQL is an operation of an API that speaks GraphQL:
-// https://graphql.github.io/graphql-over-http/draft/
-type GraphQL struct {
-	Head   []byte // {"query":"…","variables":{
-	Fixed  bool   // Head ends with a variable, so that the next one needs a comma
-	Result []string
-}
-
 // maxDocument is the largest number of bytes of a GraphQL document.
 const maxDocument = 64 << 10
 

@@ -39,23 +39,7 @@ type Quota struct {
 
 var windows = map[string]time.Duration{"second": time.Second, "minute": time.Minute, "hour": time.Hour, "day": 24 * time.Hour}
 
-const maxLimit = 1 << 30
-
-const (
-	defaultWait = 2 * time.Second
-	longestWait = 60_000 // ms
-)
-
-// MaxWait returns how long a call of the operation may wait in all: for its turn, if a limit is
-// reached, and for an API that asks it to come again.
-func (op *Operation) MaxWait() time.Duration {
-	for _, l := range [...]*Limits{op.Limits, op.Adapter.Limits} {
-		if l != nil && l.wait >= 0 {
-			return l.wait
-		}
-	}
-	return defaultWait
-}
+const maxLimit, longestWait = 1 << 30, 60_000 // ms
 
 func (c *checker) limits(n *node, at string) *Limits {
 	v := c.get(n, at, "rate_limits", wire.Object)
@@ -139,15 +123,21 @@ func (r *Limit) Capacity() float64 {
 	return float64(r.Limit)
 }
 
-// Covers reports whether calls of op count for the limit.
-func (r *Limit) Covers(op *Operation) bool {
-	if r.category != AnyCategory && r.category != op.Category {
-		return false
+// Breaker says when an API that fails is not called for a while.
+type Breaker struct {
+	Failures int           // in a row
+	Open     time.Duration // until the API is tried again
+}
+
+// breaker reads the breaker of a file. It returns nil if there is none.
+func (c *checker) breaker(root *node) *Breaker {
+	n := c.get(root, "", "breaker", wire.Object)
+	if n == nil {
+		return nil
 	}
-	if r.endpoint == "" {
-		return true
+	c.only(n, "breaker", "failures", "open_ms")
+	return &Breaker{
+		Failures: c.whole(n, "breaker", "failures", 5, 1, 1000),
+		Open:     c.millis(n, "breaker", "open_ms", 10_000, 100, 60_000),
 	}
-	template, _, _ := strings.Cut(op.Mapping.Template, "?")
-	ok, _ := path.Match(r.endpoint, op.Mapping.Method+" "+template)
-	return ok
 }

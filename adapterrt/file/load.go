@@ -2,14 +2,12 @@ package file
 
 import (
 	"bytes"
-	"crypto/sha256"
 	"errors"
 	"fmt"
 	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 )
 
@@ -25,40 +23,39 @@ const maxFiles = 10_000
 // Find returns the adapter files of sources: the files that sources name, and the files
 // called *-adapter.md in the directories that they name, in the order of their names.
 // It reports a problem for a source that cannot be read or is no adapter file.
-func Find(sources []Source) (files []string, problems []Problem) {
-	bad := func(path, msg string) {
-		problems = append(problems, Problem{Message: msg, Code: SchemaParseError, Severity: Error, File: path})
-	}
+func Find(sources []Source) ([]string, []Problem) {
+	var f finder
 	for _, s := range sources {
 		st, err := os.Stat(s.Path)
 		switch {
 		case err != nil:
-			bad(s.Path, ReadProblem(err))
+			f.bad(s.Path, ReadProblem(err))
 		case !st.IsDir() && !isAdapterFile(s.Path):
-			bad(s.Path, "adapter files are called NAME-adapter.md")
+			f.bad(s.Path, "adapter files are called NAME-adapter.md")
 		case !st.IsDir():
-			files = append(files, s.Path)
+			f.files = append(f.files, s.Path)
 		default:
-			f := finder{recursive: s.Recursive, files: files, bad: bad}
-			f.walk(s.Path, 0)
-			files = f.files
+			f.walk(s.Path, s.Recursive, 0)
 		}
 	}
-	return files, problems
+	return f.files, f.problems
 }
 
-// finder collects the adapter files of a directory. It includes symbolic links, because the
-// files of a Kubernetes ConfigMap are symbolic links.
+// finder collects adapter files. It includes symbolic links, because the files of a Kubernetes
+// ConfigMap are symbolic links.
 type finder struct {
-	recursive bool
-	files     []string
-	bad       func(path, msg string)
+	files    []string
+	problems []Problem
+}
+
+func (f *finder) bad(path, msg string) {
+	f.problems = append(f.problems, Problem{Message: msg, Code: SchemaParseError, Severity: Error, File: path})
 }
 
 // maxFolders is the largest depth of directories, because links may form a circle.
 const maxFolders = 20
 
-func (f *finder) walk(dir string, depth int) {
+func (f *finder) walk(dir string, recursive bool, depth int) {
 	entries, err := os.ReadDir(dir) // in the order of the names
 	if err != nil {
 		f.bad(dir, ReadProblem(err))
@@ -69,8 +66,8 @@ func (f *finder) walk(dir string, depth int) {
 		switch {
 		case e.IsDir():
 			// The directories with the versions of a ConfigMap begin with a dot.
-			if f.recursive && depth < maxFolders && !strings.HasPrefix(e.Name(), ".") {
-				f.walk(path, depth+1)
+			if recursive && depth < maxFolders && !strings.HasPrefix(e.Name(), ".") {
+				f.walk(path, recursive, depth+1)
 			}
 		case !isAdapterFile(path):
 		case len(f.files) == maxFiles:
@@ -83,8 +80,7 @@ func (f *finder) walk(dir string, depth int) {
 }
 
 func isAdapterFile(path string) bool {
-	base := filepath.Base(path)
-	return strings.HasSuffix(base, "-adapter.md")
+	return strings.HasSuffix(filepath.Base(path), "-adapter.md")
 }
 
 // ReadProblem returns a message that says why a file could not be read, without its path.
@@ -95,6 +91,9 @@ func ReadProblem(err error) string {
 	}
 	return "file cannot be read: " + err.Error()
 }
+
+// MaxFile is the largest number of bytes of a file.
+const MaxFile = 1 << 20
 
 var errTooLarge = fmt.Errorf("file is larger than %d bytes", MaxFile)
 
@@ -125,45 +124,4 @@ func Open(path string) (*os.File, fs.FileInfo, error) {
 	}
 	f, err := os.Open(path)
 	return f, st, err
-}
-
-// Options are the operator's choices for reading files.
-type Options struct {
-	Strict        bool                        // some warnings are errors, such as those for unknown fields
-	InsecureHosts []string                    // host names that may be called over http
-	Getenv        func(string) (string, bool) // reads base_url_env, and finds credentials that are not set; may be nil
-}
-
-// Parse checks and compiles one adapter file. file is the file name that the problems
-// name. The adapter is nil if one of the problems is an error.
-func Parse(file string, data []byte, opt *Options) (a *Adapter, problems []Problem) {
-	defer func() {
-		if p := recover(); p != nil {
-			a, problems = nil, []Problem{{Message: "file cannot be parsed: internal error", Code: SchemaParseError, Severity: Error, File: file}}
-		}
-	}()
-	c := &checker{file: file, opt: opt}
-	front, body, err := splitFrontMatter(data)
-	if err != nil {
-		c.wrong(SchemaParseError, "", err.Error(), "", nil, 1)
-		c.problems[0].Received = ""
-		return nil, c.problems
-	}
-	root, err := parseYAML(front)
-	if err != nil {
-		p := c.add(Error, SchemaParseError, "", err.Error(), 0)
-		var y *yamlError
-		if errors.As(err, &y) {
-			p.Line = y.line
-		}
-		return nil, c.problems
-	}
-	a = c.adapter(root)
-	slices.SortStableFunc(c.problems, func(p, q Problem) int { return p.Line - q.Line })
-	if HasError(c.problems) {
-		return nil, c.problems
-	}
-	a.Documentation = string(body)
-	a.Digest = sha256.Sum256(data)
-	return a, c.problems
 }

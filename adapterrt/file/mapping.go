@@ -146,27 +146,3 @@ func shared(s string, b []byte) string {
 	}
 	return string(b)
 }
-
-// isParamName: ^[A-Za-z][A-Za-z0-9_-]*$
-func isParamName(s string) bool { return isWord(s, "_-") && s[0]|0x20 >= 'a' }
-
-// isWord reports whether s consists of ASCII letters, digits and the ASCII characters in more, and is not empty.
-func isWord(s, more string) bool {
-	for i := range len(s) {
-		if c := s[i]; (c|0x20 < 'a' || c|0x20 > 'z') && (c < '0' || c > '9') && strings.IndexByte(more, c) < 0 {
-			return false
-		}
-	}
-	return s != ""
-}
-
-// IsSnake reports whether s is in snake_case: ^[a-z][a-z0-9_]*$
-func IsSnake[T string | []byte](s T) bool {
-	for i := range len(s) {
-		c := s[i]
-		if (c < 'a' || c > 'z') && (i == 0 || c != '_' && (c < '0' || c > '9')) {
-			return false
-		}
-	}
-	return len(s) > 0
-}

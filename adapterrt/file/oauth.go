@@ -168,13 +168,7 @@ func (c *checker) authorizeParams(n *node) (out []Header) {
 }
 
 func (c *checker) signingKey(n *node) SigningKey {
-	k := SigningKey{ID: c.str(n, "auth", "kid")}
-	v := n.get("client_key_file")
-	if !isPath(v) {
-		c.wrong(AuthConfigInvalid, "auth.client_key_file", "client_key_file is required", "path of a PEM file", v, n.line)
-	} else {
-		k.File = v.text
-	}
+	k := SigningKey{ID: c.str(n, "auth", "kid"), File: c.pem(n, "auth", "client_key_file")}
 	if n.get("alg") != nil {
 		k.Algorithm = c.word(n, "auth", "alg", "RS256", "PS256", "ES256")
 	}

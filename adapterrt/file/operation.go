@@ -13,17 +13,12 @@ import (
 // reserved are the names of the specification's own operations.
 var reserved = []string{"introspect", "execute_agent", "record_execution_step", "complete_execution", "abort_execution", "confirm_operation", "verify_challenge"}
 
-// maxOperations is the largest number of operations in a file, and maxParams of parameters in an
-// operation.
-const maxOperations, maxParams = 2000, 200
+// maxOperations is the largest number of operations in a file.
+const maxOperations = 2000
 
 func (c *checker) operations(root *node, a *Adapter) {
-	n := c.get(root, "", "operations", wire.Object)
+	n := c.block(root, "operations", "Operations")
 	if n == nil {
-		if v := root.get("operations"); v == nil || v.kind == wire.Null {
-			c.missing(root, "", "operations", "Operations", v)
-			c.problems[len(c.problems)-1].Expected = "object"
-		}
 		return
 	}
 	for _, f := range n.fields {
@@ -59,24 +54,9 @@ func (c *checker) operations(root *node, a *Adapter) {
 // safetyKeys are the keys of an operation that keep it from doing harm.
 var safetyKeys = []string{"danger_level", "requires_confirmation", "danger", "non_idempotent", "capability_gate", "rate_limits"}
 
-// elsewhere are safety keys of other runtimes, which this one does not support. An operation
-// or file that has one of them needs confirmation instead, as the closest protection.
-var elsewhere = []string{"approval", "escalation", "operation_overrides"}
-
 var operationKeys = append([]string{"name", "maps_to", "request", "description", "params", "response", "pagination", "supports_fields", "default_fields",
 	"danger_level", "requires_confirmation", "danger", "non_idempotent", "timeout_ms", "cache", "rate_limits", "transform",
 	"capability_gate", "query", "variables", "result_path", "lifecycle", "deprecated", "coalesce", "error_mapping", "aliases"}, elsewhere...)
-
-// notOurs warns of the keys in elsewhere and reports whether there is one.
-func (c *checker) notOurs(n *node, path string) (any bool) {
-	for _, key := range elsewhere {
-		if v := n.get(key); v != nil {
-			c.warn(SchemaUnknownField, join(path, key), key+" is not supported; the operations that it applies to need confirmation instead", v.line)
-			any = true
-		}
-	}
-	return any
-}
 
 func (c *checker) operation(n *node, path string, category Category, a *Adapter) {
 	if n.kind != wire.Object {
@@ -112,7 +92,9 @@ func (c *checker) operation(n *node, path string, category Category, a *Adapter)
 			p = &node{kind: wire.Object}
 		}
 		for _, f := range p.fields {
-			c.param(f, path+".params."+clean.FirstRunes(f.key, 60), op)
+			if p := c.param(f, path+".params."+clean.FirstRunes(f.key, 60)); p != nil {
+				op.Params = append(op.Params, p)
+			}
 		}
 	}
 	if s, v := c.need(n, path, "maps_to", "Mapping"); v != nil {
@@ -138,7 +120,8 @@ func (c *checker) operation(n *node, path string, category Category, a *Adapter)
 	}
 	c.cacheRule(n, path, op)
 	op.Errors = slices.Concat(c.errorRules(n, path), a.errors)
-	c.danger(n, path, op)
+	op.Danger = c.danger(n, path, category, op.Name)
+	a.DeclaresDanger = a.DeclaresDanger || op.Danger.Declared
 	op.Limits = c.limits(n, path)
 	c.about(n, path, op)
 	op.indexParams()
@@ -147,7 +130,7 @@ func (c *checker) operation(n *node, path string, category Category, a *Adapter)
 // about reads the blocks of an operation that are for introspection, and its transform block.
 func (c *checker) about(n *node, path string, op *Operation) {
 	c.response(n, path, op)
-	c.aliases(n, path, op)
+	op.Aliases = c.aliases(n, path)
 	if d := c.get(n, path, "deprecated", wire.Object); d != nil {
 		c.known(d, path+".deprecated", "since", "replacement", "removal_date")
 		at := path + ".deprecated"
@@ -275,4 +258,56 @@ func (c *checker) placement(path string, n *node, op *Operation, inBody map[int]
 			op.Required = append(op.Required, i)
 		}
 	}
+}
+
+var responseKeys = append([]string{"type", "description", "fields", "schema"}, answerKeys...)
+
+// response reads what an operation returns: a JSON type or one of the types.
+func (c *checker) response(n *node, path string, op *Operation) {
+	r := c.get(n, path, "response", wire.Object)
+	if r == nil {
+		return
+	}
+	path += ".response"
+	c.only(r, path, responseKeys...)
+	op.Answer = c.answer(r, path, op.Adapter.Target.graphql)
+	op.Returns = &Returns{Name: "JsonValue", Kind: "scalar", Description: clean.Text(c.str(r, path, "description"), descriptionRunes)}
+	if f := r.get("fields"); f != nil && f.kind != wire.Null {
+		op.Returns.Fields = f.shown()
+	}
+	if s := c.get(r, path, "schema", wire.Object); s != nil {
+		c.misspelt(s, path+".schema", definitionKeys, nil)
+		if d := new(Definition); c.definition(s, path+".schema", 0, d) {
+			op.Schema = d
+		}
+	}
+	name := c.str(r, path, "type")
+	if name == "" || slices.Contains(typeNames[:], name) {
+		return
+	}
+	for _, t := range append(ProtocolTypes(), op.Adapter.Declared...) {
+		if t.Name == name {
+			op.Returns.Name, op.Returns.Kind = t.Name, t.Kind
+			return
+		}
+	}
+	c.wrong(SchemaUnresolvedRef, path+".type", "type is unknown: "+clean.FirstRunes(name, 60), "a JSON type or one of types", r.get("type"), 0)
+}
+
+// maxAliases is the largest number of aliases of an operation, and aliasRunes of characters of one.
+const maxAliases, aliasRunes = 20, 60
+
+// aliases reads further words for an operation.
+func (c *checker) aliases(n *node, path string) (aliases []string) {
+	list := c.strs(n, path, "aliases")
+	if len(list) > maxAliases {
+		c.wrong(SchemaInvalidValue, path+".aliases", "too many aliases", "up to "+strconv.Itoa(maxAliases), n.get("aliases"), 0)
+		list = list[:maxAliases]
+	}
+	for _, a := range list {
+		if a = clean.Text(a, aliasRunes); a != "" {
+			aliases = append(aliases, a)
+		}
+	}
+	return aliases
 }

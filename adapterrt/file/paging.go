@@ -2,7 +2,6 @@ package file
 
 import (
 	"strconv"
-	"strings"
 
 	"github.com/dragoman-proxy/dragoman/translate/wire"
 )
@@ -14,17 +13,6 @@ const (
 	largestPage = 1000
 	mostPages   = 20
 )
-
-// Paging is a compiled pagination block.
-type Paging struct {
-	Style              string // cursor, offset, page, link_header
-	Limit, Max         int
-	Start              int // number of the first page
-	Pages              int // pages of the API that one request may fetch
-	Items, Next, Total []string
-	Position, Size     int // indexes of the API's parameters, -1 for none
-	First, After       int // indexes of the runtime's parameters
-}
 
 func (c *checker) paging(n *node, path string, op *Operation) {
 	p := c.get(n, path, "pagination", wire.Object)
@@ -65,26 +53,15 @@ func (c *checker) paging(n *node, path string, op *Operation) {
 			c.wrong(SchemaInvalidValue, path, "parameters of pages must not be required", "optional parameters", p, 0)
 		}
 	}
-	if _, ok := op.Param([]byte("first")); ok {
-		c.wrong(SchemaInvalidValue, path, "an operation with pages must not declare first", "another name", p, 0)
-		return
+	for _, name := range [...]string{"first", "after"} {
+		if _, ok := op.Param([]byte(name)); ok {
+			c.wrong(SchemaInvalidValue, path, "an operation with pages must not declare "+name, "another name", p, 0)
+			return
+		}
 	}
-	if _, ok := op.Param([]byte("after")); ok {
-		c.wrong(SchemaInvalidValue, path, "an operation with pages must not declare after", "another name", p, 0)
-		return
-	}
-	one := &Bound{Raw: []byte("1")}
-	g.First = op.ownParam("first", Definition{Type: TypeInteger, Minimum: one, Description: "Items on a page, up to " + strconv.Itoa(g.Max) + "; null for " + strconv.Itoa(g.Limit)})
+	g.First = op.ownParam("first", Definition{Type: TypeInteger, Minimum: &Bound{Raw: []byte("1")}, Description: "Items on a page, up to " + strconv.Itoa(g.Max) + "; null for " + strconv.Itoa(g.Limit)})
 	g.After = op.ownParam("after", Definition{Type: TypeString, Description: "endCursor of the page before; needs first"})
 	op.Paging = g
-}
-
-// splitPath splits a dotted path. It returns nil for "".
-func splitPath(s string) []string {
-	if s == "" {
-		return nil
-	}
-	return strings.Split(s, ".")
 }
 
 // ownParam adds a parameter that the runtime itself reads, and returns its index.

@@ -1,18 +1,72 @@
 package file
 
 import (
-	"cmp"
 	"fmt"
 	"regexp"
 	"slices"
-	"strconv"
 	"strings"
-	"unicode/utf8"
 
 	"github.com/dragoman-proxy/dragoman/adapterrt/clean"
 	"github.com/dragoman-proxy/dragoman/adapterrt/escape"
 	"github.com/dragoman-proxy/dragoman/translate/wire"
 )
+
+// Place says in which part of the HTTP request a parameter is sent.
+type Place uint8
+
+const (
+	InBody Place = iota
+	InQuery
+	InPath
+	InHeader
+	InVariables // GraphQL
+	InRuntime   // not sent; read by the runtime: first, after, fields, preset
+	InFileName  // in the name of a file in the body
+	places
+)
+
+// Encoding is how the value of a path parameter is escaped.
+type Encoding uint8
+
+// The encodings: EncodeAuto keeps what is escaped already, EncodeReserved keeps / and :.
+const (
+	EncodeAuto Encoding = iota
+	EncodeAlways
+	EncodeReserved
+)
+
+// Param is a declared parameter.
+type Param struct {
+	Definition
+	Name     string
+	Wire     string
+	QueryKey string // Wire, encoded for a query
+	BodyKey  string // "Wire": with quotes and colon, for parameters in a body
+	Fallback []byte // the default as JSON, nil for none
+	Body     *BodyRules
+	Required bool
+	Hidden   bool // only the runtime itself sets it
+	Place    Place
+	Style    Style
+	Index    Index
+	Encode   Encoding
+}
+
+// IsFile returns how a parameter is sent as a file, or nil if it is not a file.
+func (p *Param) IsFile() *FilePart {
+	if p.Body == nil {
+		return nil
+	}
+	return p.Body.File
+}
+
+// rules returns the body rules of the parameter, and makes them if there are none.
+func (p *Param) rules() *BodyRules {
+	if p.Body == nil {
+		p.Body = &BodyRules{}
+	}
+	return p.Body
+}
 
 var definitionKeys = []string{"type", "description", "enum", "minimum", "maximum", "minLength", "maxLength", "pattern", "format", "items", "properties", "types", "sensitive"}
 var propertyKeys = append([]string{"required"}, definitionKeys...)
@@ -21,11 +75,17 @@ var paramKeys = append([]string{"required", "default", "wire_name", "wire_path",
 // shapeKeys are the keys of a parameter that decide in which form and place its value is sent.
 var shapeKeys = []string{"wire_name", "wire_path", "style", "encode", "properties", "types"}
 
-// maxEnum is the largest number of elements of an enum, maxPattern of bytes of a pattern, and
-// maxProperties the largest depth of nested properties.
-const maxEnum, maxPattern, maxProperties = 1000, 1000, 4
+// The limits of a parameter.
+const (
+	maxParams     = 200  // of an operation, and properties of an object
+	maxEnum       = 1000 // elements
+	maxPattern    = 1000 // bytes
+	maxProperties = 4    // levels of nested properties
+	maxWirePath   = 8    // names
+)
 
-func (c *checker) param(f field, path string, op *Operation) {
+// param reads a parameter. It returns nil if there is too much wrong with it for the checks of its operation.
+func (c *checker) param(f field, path string) *Param {
 	p := &Param{Name: f.key, Wire: f.key}
 	switch {
 	case strings.HasPrefix(f.key, "_"):
@@ -38,11 +98,11 @@ func (c *checker) param(f field, path string, op *Operation) {
 	n := f.val
 	if n.kind != wire.Object {
 		c.wrong(SchemaInvalidType, path, "parameter must be a map", "object", n, f.line)
-		return
+		return nil
 	}
 	c.misspelt(n, path, paramKeys, shapeKeys)
 	if !c.definition(n, path, 0, &p.Definition) {
-		return
+		return nil
 	}
 	c.present(n, path, "required", "boolean")
 	c.present(n, path, "default", p.Type.String())
@@ -67,38 +127,32 @@ func (c *checker) param(f field, path string, op *Operation) {
 	c.wirePath(n, path, p)
 	p.Place = Place(c.choice(n, path, "in", placeNames))
 	p.Style = Style(c.choice(n, path, "style", styleNames))
+	fits := p.may(TypeArray)
 	switch p.Style {
 	case styleDefault:
+		fits = true
 		if p.Type == TypeArray {
 			p.Style = styleCSV
 		} else if p.Type == TypeObject {
 			p.Style = StyleJSON
 		}
 	case StyleJSON:
+		fits = true
 	case StyleBrackets:
-		if p.Index = IndexMixed; !p.may(TypeArray) && !p.may(TypeObject) {
-			c.misfit(n, path, p)
-		}
+		p.Index, fits = IndexMixed, fits || p.may(TypeObject)
 	case StyleDeep:
-		if !p.may(TypeObject) {
-			c.misfit(n, path, p)
-		}
-	default:
-		if !p.may(TypeArray) {
-			c.misfit(n, path, p)
-		}
+		fits = p.may(TypeObject)
+	}
+	if !fits {
+		c.wrong(SchemaInvalidValue, path+".style", "style does not fit type "+p.Type.String(), "csv, repeat, space or pipe for arrays, deep_object for objects, brackets or json for both", n.get("style"), 0)
 	}
 	p.Encode = Encoding(c.choice(n, path, "encode", encodings))
 	c.filePart(n, path, p)
 	p.compile()
-	op.Params = append(op.Params, p)
+	return p
 }
 
 var placeNames, encodings = []string{"body", "query", "path", "header"}, []string{"auto", "always", "reserved"}
-
-func (c *checker) misfit(n *node, path string, p *Param) {
-	c.wrong(SchemaInvalidValue, path+".style", "style does not fit type "+p.Type.String(), "csv, repeat, space or pipe for arrays, deep_object for objects, brackets or json for both", n.get("style"), 0)
-}
 
 // wirePath reads wire_path, the place of a value inside the objects that are sent.
 func (c *checker) wirePath(n *node, path string, p *Param) {
@@ -288,230 +342,20 @@ func (c *checker) enum(n *node, path string, d *Definition) {
 	d.enumText = strings.Join(words, ", ")
 }
 
-// Mismatch says why a value is not valid.
-type Mismatch struct {
-	WrongType bool   // the type is wrong; otherwise a constraint is not met
-	Where     string // "", "[2]", "[2][0]"
-	Expected  string // a type
-	Actual    string
-	Text      string // "must be >= 1"
-	Key       string // allowed, minimum, maximum, minLength, maxLength, pattern
-	Limit     []byte // JSON
-}
-
-// Misfit says where and how the JSON value raw does not fit d, or returns "" if it fits.
-func (d *Definition) Misfit(raw []byte) string {
-	m := d.mismatch(raw)
-	switch {
-	case m == nil:
-		return ""
-	case m.WrongType:
-		return "data" + m.Where + " is of type " + m.Actual + ", not " + m.Expected
+// filePart reads how a parameter is sent as a file.
+func (c *checker) filePart(n *node, path string, p *Param) {
+	f := c.get(n, path, "file", wire.Object)
+	if f == nil {
+		return
 	}
-	return "data" + m.Where + " " + m.Text
-}
-
-// mismatch checks the JSON value raw and returns nil if it fits. raw must be valid JSON.
-func (d *Definition) mismatch(raw []byte) *Mismatch {
-	switch {
-	case !d.TypeFits(raw):
-		return d.WrongType(raw)
-	case wire.KindOf(raw) == wire.Null:
-		return nil
+	path += ".file"
+	c.only(f, path, "name", "type", "text")
+	part := &FilePart{Type: c.str(f, path, "type"), Text: c.flag(f, path, "text", false)}
+	if !IsHeaderValue(part.Type) || len(part.Type) > 200 {
+		c.wrong(SchemaInvalidValue, path+".type", "type is not a media type", "type/subtype", f.get("type"), 0)
 	}
-	return d.Constraint(raw)
-}
-
-// WrongType returns the mismatch of raw, a value whose type d does not allow.
-func (d *Definition) WrongType(raw []byte) *Mismatch {
-	e, a := d.Expects(), TypeOf(raw)
-	return &Mismatch{WrongType: true, Expected: e, Actual: a, Text: "expected '" + e + "', got '" + a + "'"}
-}
-
-// Expects returns the names of the types that a value may have, joined by " or ".
-func (d *Definition) Expects() string {
-	if d.Also == 0 {
-		return d.Type.String()
+	if p.Type != TypeString && (p.Type != TypeArray || p.Items == nil || p.Items.Type != TypeString) {
+		c.wrong(SchemaInvalidValue, path, "a file comes from a string", "type string, or an array of strings", f, 0)
 	}
-	return strings.Join(append([]string{d.Type.String()}, d.Also.Names()...), " or ")
-}
-
-// TypeFits reports whether a value has one of the types that the definition allows.
-func (d *Definition) TypeFits(raw []byte) bool {
-	if d.Also == 0 {
-		return d.Type.fits(raw) || d.orString && wire.KindOf(raw) == wire.String
-	}
-	for t := range typeNames {
-		if d.may(ParamType(t)) && ParamType(t).fits(raw) {
-			return true
-		}
-	}
-	return d.Also&AlsoNull != 0 && wire.KindOf(raw) == wire.Null
-}
-
-func (t ParamType) fits(raw []byte) bool {
-	switch k := wire.KindOf(raw); t {
-	case TypeString:
-		return k == wire.String
-	case TypeInteger:
-		if k != wire.Number {
-			return false
-		}
-		var buf [64]byte
-		_, ok := wire.AppendInteger(buf[:0], raw)
-		return ok
-	case TypeNumber:
-		return k == wire.Number
-	case TypeBoolean:
-		return k == wire.Boolean
-	case TypeArray:
-		return k == wire.Array
-	default:
-		return k == wire.Object
-	}
-}
-
-// TypeOf returns the JSON type of a value, with the names of parameter types.
-func TypeOf(raw []byte) string {
-	switch k := wire.KindOf(raw); k {
-	case wire.Number:
-		if _, ok := wire.AppendInteger(nil, raw); ok {
-			return "integer"
-		}
-		return "number"
-	default:
-		return k.String()
-	}
-}
-
-// Constraint checks raw, a value of the right type, against the other constraints of d. It
-// returns nil if raw meets them, otherwise the first that it does not meet.
-func (d *Definition) Constraint(raw []byte) *Mismatch {
-	if len(d.Enum) > 0 && !slices.ContainsFunc(d.Enum, func(e EnumValue) bool { return e.equal(raw) }) {
-		limit := []byte{'['}
-		for i, e := range d.Enum {
-			if i > 0 {
-				limit = append(limit, ',')
-			}
-			limit = append(limit, e.Raw...)
-		}
-		return &Mismatch{Text: "must be one of: " + d.enumText, Key: "allowed", Limit: append(limit, ']')}
-	}
-	kind := wire.KindOf(raw)
-	if d.Minimum != nil && kind == wire.Number && CompareNumbers(raw, d.Minimum.Raw) < 0 {
-		return &Mismatch{Text: "must be >= " + string(d.Minimum.Raw), Key: "minimum", Limit: d.Minimum.Raw}
-	}
-	if d.Maximum != nil && kind == wire.Number && CompareNumbers(raw, d.Maximum.Raw) > 0 {
-		return &Mismatch{Text: "must be <= " + string(d.Maximum.Raw), Key: "maximum", Limit: d.Maximum.Raw}
-	}
-	if d.MinLength >= 0 || d.MaxLength >= 0 || d.Pattern != nil {
-		if kind == wire.String {
-			if m := d.wording(wire.Unquoted(raw)); m != nil {
-				return m
-			}
-		}
-	}
-	switch {
-	case d.Items != nil && kind == wire.Array:
-		return d.elements(raw)
-	case d.Properties != nil && kind == wire.Object:
-		return d.members(raw)
-	}
-	return nil
-}
-
-// elements checks the elements of an array.
-func (d *Definition) elements(raw []byte) (bad *Mismatch) {
-	i := 0
-	wire.Each(raw, func(_, v []byte) bool {
-		if bad = d.Items.mismatch(v); bad != nil {
-			bad.Where = index("", i) + bad.Where
-		}
-		i++
-		return bad == nil
-	})
-	return bad
-}
-
-// members checks the members of an object that have a definition. The API checks the others.
-func (d *Definition) members(raw []byte) (bad *Mismatch) {
-	list := *d.Properties
-	var room [64]bool
-	there := room[:]
-	if len(list) > len(room) {
-		there = make([]bool, len(list))
-	}
-	wire.Each(raw, func(name, v []byte) bool {
-		i := slices.IndexFunc(list, func(p Property) bool { return p.Name == string(name) })
-		if i < 0 {
-			return true
-		}
-		p := &list[i]
-		if wire.KindOf(v) == wire.Null && p.Also&AlsoNull == 0 {
-			return true // null counts as missing if the member is required; otherwise the API decides
-		}
-		there[i] = true
-		if bad = p.mismatch(v); bad != nil {
-			bad.Where = "." + p.Name + bad.Where
-		}
-		return bad == nil
-	})
-	for i := range list {
-		if p := &list[i]; bad == nil && p.Required && !there[i] {
-			bad = &Mismatch{Where: "." + p.Name, Text: "is required. Expected: " + p.Expects() + ".", Key: "expected_type", Limit: wire.AppendQuoted(nil, p.Expects())}
-		}
-	}
-	return bad
-}
-
-// wording checks the length and the pattern of a string.
-func (d *Definition) wording(s []byte) *Mismatch {
-	switch n := utf8.RuneCount(s); {
-	case d.MinLength >= 0 && n < d.MinLength:
-		return &Mismatch{Text: fmt.Sprintf("must have >= %d characters", d.MinLength), Key: "minLength", Limit: strconv.AppendInt(nil, int64(d.MinLength), 10)}
-	case d.MaxLength >= 0 && n > d.MaxLength:
-		return &Mismatch{Text: fmt.Sprintf("must have <= %d characters", d.MaxLength), Key: "maxLength", Limit: strconv.AppendInt(nil, int64(d.MaxLength), 10)}
-	case d.Pattern != nil && !d.Pattern.Match(s):
-		return &Mismatch{Text: "does not match its pattern", Key: "pattern", Limit: clean.EscapeHidden(wire.AppendQuoted(nil, d.Pattern.String()))}
-	}
-	return nil
-}
-
-// equal compares by value: strings without their escapes, and numbers by their value.
-func (e *EnumValue) equal(raw []byte) bool {
-	switch k := wire.KindOf(raw); {
-	case k != wire.KindOf(e.Raw):
-		return false
-	case k == wire.String:
-		return string(wire.Unquoted(raw)) == e.Text
-	case k == wire.Number:
-		return CompareNumbers(raw, e.Raw) == 0
-	}
-	return string(raw) == string(e.Raw)
-}
-
-// CompareNumbers compares two JSON numbers. It compares integers exactly.
-func CompareNumbers(a, b []byte) int {
-	x, _ := strconv.ParseFloat(string(a), 64) // out of range is infinite, which compares correctly
-	y, _ := strconv.ParseFloat(string(b), 64)
-	if c := cmp.Compare(x, y); c != 0 {
-		return c
-	}
-	var bufA, bufB [64]byte
-	p, ok1 := wire.AppendInteger(bufA[:0], a)
-	q, ok2 := wire.AppendInteger(bufB[:0], b)
-	if !ok1 || !ok2 {
-		return 0
-	}
-	sign := 1
-	if p[0] == '-' || q[0] == '-' {
-		if p[0] != '-' || q[0] != '-' { // equal as floats, so both are near zero
-			return 0
-		}
-		p, q, sign = p[1:], q[1:], -1
-	}
-	if len(p) != len(q) {
-		return sign * (len(p) - len(q))
-	}
-	return sign * strings.Compare(string(p), string(q))
+	p.rules().File = part
 }

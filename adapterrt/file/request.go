@@ -9,104 +9,6 @@ import (
 	"github.com/dragoman-proxy/dragoman/translate/wire"
 )
 
-// Request is an operation's request block: how its parameters become a body, and further
-// headers. An operation without a request block sends the parameters of its body as the
-// members of a JSON object.
-type Request struct {
-	As       BodyFormat
-	Required bool      // an empty body is sent if no parameter has a value
-	Whole    int       // index of the parameter that is the whole body, -1 for none
-	Body     *BodyPart // template of a JSON body, nil for one member per parameter
-	Headers  []Header
-	form     Style
-	index    Index
-}
-
-// BodyFormat is the format in which a body is sent.
-type BodyFormat uint8
-
-// The formats of a body.
-const (
-	AsJSON BodyFormat = iota
-	AsForm
-	AsMultipart
-	AsText
-	AsBytes
-)
-
-var bodyFormats = []string{"json", "form", "multipart", "text", "bytes"}
-
-// ContentType returns the media type of a body in the format. For a multipart body, it has no
-// boundary.
-func (f BodyFormat) ContentType() string {
-	return [...]string{"application/json", "application/x-www-form-urlencoded", "multipart/form-data", "text/plain; charset=utf-8", "application/octet-stream"}[f]
-}
-
-// BodyPart is one value in a body: a literal, a parameter's value, a text with values in
-// it, or a container of such values.
-type BodyPart struct {
-	Key     string // "name": as it is sent, with quotes and colon; "" at the top and in arrays
-	Kind    PartKind
-	Literal []byte     // JSON
-	Param   int        // index in the operation
-	Text    []TextPart // of a string
-	Parts   []BodyPart // of a container
-	Loose   bool       // a container that is left out if it would be empty
-	name    string
-}
-
-// PartKind says which field of a [BodyPart] holds its value.
-type PartKind uint8
-
-// The kinds of a [BodyPart].
-const (
-	PartLiteral PartKind = iota
-	PartParam
-	PartText
-	PartArray
-	PartObject
-)
-
-// TextPart is a piece of a text: a literal, or the value of a parameter.
-type TextPart struct {
-	Literal string
-	Param   int // index in the operation, -1 for a literal
-}
-
-// FilePart says how a parameter is sent as a file in a multipart body.
-type FilePart struct {
-	Name []TextPart // nil for the parameter's own name
-	Type string     // media type; "" to derive it from the value
-	Text bool       // the value is the file's text, not base64
-}
-
-// BodyRules say how and where a parameter is sent in a body.
-type BodyRules struct {
-	Path   []string // wire_path
-	Base64 bool     // a text that is sent as base64
-	File   *FilePart
-}
-
-// IsFile returns how a parameter is sent as a file, or nil if it is not a file.
-func (p *Param) IsFile() *FilePart {
-	if p.Body == nil {
-		return nil
-	}
-	return p.Body.File
-}
-
-// rules returns the body rules of the parameter, and makes them if there are none.
-func (p *Param) rules() *BodyRules {
-	if p.Body == nil {
-		p.Body = &BodyRules{}
-	}
-	return p.Body
-}
-
-// maxWirePath is the largest number of names in a wire_path, and maxTemplate of values in a
-// template.
-const maxWirePath, maxTemplate = 8, 2000
-
 // request reads an operation's request block. It returns the parameters that the block names
 // for the body as bound; placement then places them in the body.
 func (c *checker) request(n *node, path string, op *Operation) (bound map[int]bool) {
@@ -190,7 +92,7 @@ func (c *checker) request(n *node, path string, op *Operation) (bound map[int]bo
 	return bound
 }
 
-// bound returns the index of the parameter that a request block names at path, or -1 if there
+// bound returns the index of the parameter that a block of the operation names at path, or -1 if there
 // is no such parameter.
 func (c *checker) bound(name string, v *node, path string, op *Operation) int {
 	k, ok := op.Param([]byte(name))
@@ -229,6 +131,9 @@ func (c *checker) texts(s string, v *node, path string, op *Operation) (parts []
 	}
 	return parts
 }
+
+// maxTemplate is the largest number of values in a template.
+const maxTemplate = 2000
 
 // template compiles the body template of a request block.
 type template struct {
@@ -330,38 +235,6 @@ func (c *checker) bodyShape(n *node, path string, op *Operation, bound map[int]b
 			}
 		}
 	}
-}
-
-// put adds a parameter at a path of names below b. It reports false if the place is taken.
-func (b *BodyPart) put(names []string, param int) bool {
-	i := slices.IndexFunc(b.Parts, func(p BodyPart) bool { return p.name == names[0] })
-	if i < 0 {
-		b.Parts = append(b.Parts, BodyPart{Key: string(wire.AppendQuoted(nil, names[0])) + ":", name: names[0], Kind: PartObject, Loose: true})
-		i = len(b.Parts) - 1
-		if len(names) == 1 {
-			b.Parts[i].Kind, b.Parts[i].Param = PartParam, param
-			return true
-		}
-	}
-	return b.Parts[i].Kind == PartObject && len(names) > 1 && b.Parts[i].put(names[1:], param)
-}
-
-// filePart reads how a parameter is sent as a file.
-func (c *checker) filePart(n *node, path string, p *Param) {
-	f := c.get(n, path, "file", wire.Object)
-	if f == nil {
-		return
-	}
-	path += ".file"
-	c.only(f, path, "name", "type", "text")
-	part := &FilePart{Type: c.str(f, path, "type"), Text: c.flag(f, path, "text", false)}
-	if !IsHeaderValue(part.Type) || len(part.Type) > 200 {
-		c.wrong(SchemaInvalidValue, path+".type", "type is not a media type", "type/subtype", f.get("type"), 0)
-	}
-	if p.Type != TypeString && (p.Type != TypeArray || p.Items == nil || p.Items.Type != TypeString) {
-		c.wrong(SchemaInvalidValue, path, "a file comes from a string", "type string, or an array of strings", f, 0)
-	}
-	p.rules().File = part
 }
 
 // fileNames links the names of files to the parameters in them. These parameters are then not

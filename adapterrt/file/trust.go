@@ -54,15 +54,15 @@ func ParseTrust(word string) (Trust, bool) {
 	return Trust{Declared: true, Level: TrustLevel(max(i, 0))}, i >= 0
 }
 
-func (c *checker) trust(root *node, a *Adapter) {
+func (c *checker) trust(root *node) (t Trust) {
 	n := c.get(root, "", "trust", wire.Object)
 	if n == nil {
-		return
+		return t
 	}
 	c.only(n, "trust", "level", "verified_by", "verified_at", "validation_report", "promotion_history", "certification")
 	word, v := c.need(n, "trust", "level", "Trust level")
 	if v == nil {
-		return
+		return t
 	}
 	t, ok := ParseTrust(word)
 	if !ok {
@@ -71,10 +71,10 @@ func (c *checker) trust(root *node, a *Adapter) {
 			hint = "; this is a word of another vocabulary"
 		}
 		c.wrong(SchemaInvalidValue, "trust.level", "trust level is unknown"+hint, strings.Join(trustNames[:], ", ")+", community, verified, official", v, 0)
-		return
+		return t
 	}
 	t.About = n.shown()
-	a.Trust = t
+	return t
 }
 
 // DangerLevel says how much harm an operation can do. The lowest level is the first.
@@ -109,8 +109,8 @@ type Danger struct {
 	Reasons  []string
 }
 
-func (c *checker) danger(n *node, path string, op *Operation) {
-	d := &op.Danger
+// danger reads the danger of the operation n, which has that category and name.
+func (c *checker) danger(n *node, path string, category Category, name string) (d Danger) {
 	foreign := c.notOurs(n, path)
 	flat := c.dangerWord(n, path, "danger_level")
 	d.Confirm = c.flag(n, path, "requires_confirmation", false)
@@ -130,17 +130,13 @@ func (c *checker) danger(n *node, path string, op *Operation) {
 	if flat >= 0 && nested >= 0 && flat != nested {
 		c.wrong(SchemaInvalidValue, path+".danger.level", "danger.level and danger_level differ", dangerNames[flat], n.get("danger").get("level"), 0)
 	}
-	if foreign {
-		d.Confirm, op.Adapter.DeclaresDanger = true, true
-	}
-	if slices.ContainsFunc([]string{"danger_level", "danger", "requires_confirmation"}, n.has) {
-		d.Declared, op.Adapter.DeclaresDanger = true, true
-	}
+	d.Confirm = d.Confirm || foreign
+	d.Declared = foreign || slices.ContainsFunc([]string{"danger_level", "danger", "requires_confirmation"}, n.has)
 	if l := max(flat, nested); l >= 0 {
 		d.Level = DangerLevel(l)
-		return
+		return d
 	}
-	switch op.Category {
+	switch category {
 	case Read:
 		d.Level = Safe
 	case Delete:
@@ -148,12 +144,13 @@ func (c *checker) danger(n *node, path string, op *Operation) {
 	default:
 		d.Level = Reversible
 	}
-	if anyMatch(dangerousNames, op.Name) {
+	if anyMatch(dangerousNames, name) {
 		d.Level = Dangerous
 	}
-	if anyMatch(forbiddenNames, op.Name) {
+	if anyMatch(forbiddenNames, name) {
 		d.Level = Forbidden
 	}
+	return d
 }
 
 // dangerWord returns the index of a danger level's name, or -1 if the key is absent.
@@ -169,4 +166,19 @@ func anyMatch(patterns []string, name string) bool {
 		ok, _ := path.Match(p, name)
 		return ok
 	})
+}
+
+// elsewhere are safety keys of other runtimes, which this one does not support. An operation
+// or file that has one of them needs confirmation instead, as the closest protection.
+var elsewhere = []string{"approval", "escalation", "operation_overrides"}
+
+// notOurs warns of the keys in elsewhere and reports whether there is one.
+func (c *checker) notOurs(n *node, path string) (any bool) {
+	for _, key := range elsewhere {
+		if v := n.get(key); v != nil {
+			c.warn(SchemaUnknownField, join(path, key), key+" is not supported; the operations that it applies to need confirmation instead", v.line)
+			any = true
+		}
+	}
+	return any
 }

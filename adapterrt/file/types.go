@@ -9,10 +9,10 @@ import (
 
 // types reads the types that the adapter declares. Introspection lists them after the types
 // that are generated from its operations.
-func (c *checker) types(root *node, a *Adapter) {
+func (c *checker) types(root *node) (declared []DeclaredType) {
 	n := c.get(root, "", "types", wire.Array)
 	if n == nil {
-		return
+		return nil
 	}
 	for path, e := range c.maps(n, "types", "a type") {
 		c.known(e, path, "name", "kind", "description", "values", "fields", "members")
@@ -23,7 +23,7 @@ func (c *checker) types(root *node, a *Adapter) {
 				c.wrong(SchemaInvalidName, path+".name", "type name is not valid", "letters, digits, _ and -", v, 0)
 			}
 			taken := func(o DeclaredType) bool { return o.Name == t.Name }
-			if slices.ContainsFunc(a.Declared, taken) || slices.ContainsFunc(ProtocolTypes(), taken) {
+			if slices.ContainsFunc(declared, taken) || slices.ContainsFunc(ProtocolTypes(), taken) {
 				c.wrong(SchemaDuplicateName, path+".name", "type name is taken", "a name of its own", v, 0)
 			}
 		}
@@ -36,8 +36,9 @@ func (c *checker) types(root *node, a *Adapter) {
 		case "object":
 			t.Members = append(append([]byte(`,"fields":[`), c.typeFields(e, path)...), ']')
 		}
-		a.Declared = append(a.Declared, t)
+		declared = append(declared, t)
 	}
+	return declared
 }
 
 func (c *checker) typeList(n *node, path, key string) []string {
@@ -72,40 +73,6 @@ func (c *checker) typeFields(n *node, path string) (out []byte) {
 		out = append(out, o.End()...)
 	}
 	return out
-}
-
-var responseKeys = append([]string{"type", "description", "fields", "schema"}, answerKeys...)
-
-// response reads what an operation returns: a JSON type or one of the types.
-func (c *checker) response(n *node, path string, op *Operation) {
-	r := c.get(n, path, "response", wire.Object)
-	if r == nil {
-		return
-	}
-	path += ".response"
-	c.only(r, path, responseKeys...)
-	c.answer(r, path, op)
-	op.Returns = &Returns{Name: "JsonValue", Kind: "scalar", Description: clean.Text(c.str(r, path, "description"), descriptionRunes)}
-	if f := r.get("fields"); f != nil && f.kind != wire.Null {
-		op.Returns.Fields = f.shown()
-	}
-	if s := c.get(r, path, "schema", wire.Object); s != nil {
-		c.misspelt(s, path+".schema", definitionKeys, nil)
-		if d := new(Definition); c.definition(s, path+".schema", 0, d) {
-			op.Schema = d
-		}
-	}
-	name := c.str(r, path, "type")
-	if name == "" || slices.Contains(typeNames[:], name) {
-		return
-	}
-	for _, t := range append(ProtocolTypes(), op.Adapter.Declared...) {
-		if t.Name == name {
-			op.Returns.Name, op.Returns.Kind = t.Name, t.Kind
-			return
-		}
-	}
-	c.wrong(SchemaUnresolvedRef, path+".type", "type is unknown: "+clean.FirstRunes(name, 60), "a JSON type or one of types", r.get("type"), 0)
 }
 
 // DeclaredType is a type of the specification or of an adapter file.

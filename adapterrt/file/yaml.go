@@ -7,7 +7,6 @@ import (
 	"io"
 	"strconv"
 	"strings"
-	"unicode/utf8"
 
 	"gopkg.in/yaml.v3"
 
@@ -16,43 +15,12 @@ import (
 	"github.com/dragoman-proxy/dragoman/translate/wire"
 )
 
-// The limits of a file and of its front matter.
+// The limits of a front matter.
 const (
-	MaxFile  = 1 << 20 // bytes
 	maxNodes = 10_000  // values that aliases expand to
 	maxAll   = 200_000 // values
 	maxDepth = 64
 )
-
-// splitFrontMatter splits an adapter file into its YAML and the documentation after it. Both
-// point into data.
-func splitFrontMatter(data []byte) (front, body []byte, err error) {
-	if len(data) > MaxFile {
-		return nil, nil, errTooLarge
-	}
-	if !utf8.Valid(data) {
-		return nil, nil, errors.New("file is not valid UTF-8")
-	}
-	data = bytes.TrimPrefix(data, []byte("\ufeff"))
-	line, rest, _ := bytes.Cut(data, []byte("\n"))
-	if !isDelimiter(line) {
-		return nil, nil, errors.New("front matter must start with --- on line 1")
-	}
-	front = rest
-	for n := 0; len(rest) > 0; {
-		var line []byte
-		line, rest, _ = bytes.Cut(rest, []byte("\n"))
-		if isDelimiter(line) {
-			return front[:n:n], rest, nil
-		}
-		n = len(front) - len(rest)
-	}
-	return nil, nil, errors.New("front matter is not closed by a line of ---")
-}
-
-func isDelimiter(line []byte) bool {
-	return string(bytes.TrimRight(line, " \t\r")) == "---"
-}
 
 // node is one value of the front matter, with aliases and merge keys resolved.
 type node struct {
@@ -344,3 +312,6 @@ func (n *node) JSON(dst []byte) []byte {
 	}
 	return append(dst, '}')
 }
+
+// descriptionRunes is the largest number of runes in a text of a file that a model reads.
+const descriptionRunes = 1000

@@ -1,0 +1,126 @@
+package file
+
+import (
+	"slices"
+
+	"github.com/dragoman-proxy/dragoman/translate/wire"
+)
+
+// Request is an operation's request block: how its parameters become a body, and further
+// headers. An operation without a request block sends the parameters of its body as the
+// members of a JSON object.
+type Request struct {
+	As       BodyFormat
+	Required bool      // an empty body is sent if no parameter has a value
+	Whole    int       // index of the parameter that is the whole body, -1 for none
+	Body     *BodyPart // template of a JSON body, nil for one member per parameter
+	Headers  []Header
+	form     Style
+	index    Index
+}
+
+// BodyFormat is the format in which a body is sent.
+type BodyFormat uint8
+
+// The formats of a body.
+const (
+	AsJSON BodyFormat = iota
+	AsForm
+	AsMultipart
+	AsText
+	AsBytes
+)
+
+var bodyFormats = []string{"json", "form", "multipart", "text", "bytes"}
+
+// ContentType returns the media type of a body in the format. For a multipart body, it has no
+// boundary.
+func (f BodyFormat) ContentType() string {
+	return [...]string{"application/json", "application/x-www-form-urlencoded", "multipart/form-data", "text/plain; charset=utf-8", "application/octet-stream"}[f]
+}
+
+// BodyPart is one value in a body: a literal, a parameter's value, a text with values in
+// it, or a container of such values.
+type BodyPart struct {
+	Key     string // "name": as it is sent, with quotes and colon; "" at the top and in arrays
+	Kind    PartKind
+	Literal []byte     // JSON
+	Param   int        // index in the operation
+	Text    []TextPart // of a string
+	Parts   []BodyPart // of a container
+	Loose   bool       // a container that is left out if it would be empty
+	name    string
+}
+
+// PartKind says which field of a [BodyPart] holds its value.
+type PartKind uint8
+
+// The kinds of a [BodyPart].
+const (
+	PartLiteral PartKind = iota
+	PartParam
+	PartText
+	PartArray
+	PartObject
+)
+
+// TextPart is a piece of a text: a literal, or the value of a parameter.
+type TextPart struct {
+	Literal string
+	Param   int // index in the operation, -1 for a literal
+}
+
+// FilePart says how a parameter is sent as a file in a multipart body.
+type FilePart struct {
+	Name []TextPart // nil for the parameter's own name
+	Type string     // media type; "" to derive it from the value
+	Text bool       // the value is the file's text, not base64
+}
+
+// BodyRules say how and where a parameter is sent in a body.
+type BodyRules struct {
+	Path   []string // wire_path
+	Base64 bool     // a text that is sent as base64
+	File   *FilePart
+}
+
+// put adds a parameter at a path of names below b. It reports false if the place is taken.
+func (b *BodyPart) put(names []string, param int) bool {
+	i := slices.IndexFunc(b.Parts, func(p BodyPart) bool { return p.name == names[0] })
+	if i < 0 {
+		b.Parts = append(b.Parts, BodyPart{Key: string(wire.AppendQuoted(nil, names[0])) + ":", name: names[0], Kind: PartObject, Loose: true})
+		i = len(b.Parts) - 1
+		if len(names) == 1 {
+			b.Parts[i].Kind, b.Parts[i].Param = PartParam, param
+			return true
+		}
+	}
+	return b.Parts[i].Kind == PartObject && len(names) > 1 && b.Parts[i].put(names[1:], param)
+}
+
+// Style is how an array or object is written into a query or form.
+type Style uint8
+
+const (
+	styleDefault Style = iota
+	styleCSV
+	StyleRepeat
+	StyleDeep
+	StyleJSON
+	StyleSpace
+	StylePipe
+	StyleBrackets
+)
+
+var styleNames = []string{"", "csv", "repeat", "deep_object", "json", "space", "pipe", "brackets"}
+
+// Index says how the key of an array's element contains its index: a[0], or a[].
+type Index uint8
+
+// IndexNumbers is a[0], IndexNone is a[]. IndexMixed is a[] for scalars and a[0] for elements
+// that have keys of their own.
+const (
+	IndexNumbers Index = iota
+	IndexNone
+	IndexMixed
+)

@@ -1,0 +1,366 @@
+package file
+
+import (
+	"cmp"
+	"fmt"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/dragoman-proxy/dragoman/adapterrt/clean"
+	"github.com/dragoman-proxy/dragoman/translate/wire"
+)
+
+// Definition says which values are valid for a parameter, element or property.
+type Definition struct {
+	Description string
+	Enum        []EnumValue
+	enumText    string // "open, closed, all"
+	Minimum     *Bound
+	Maximum     *Bound
+	MinLength   int // runes, -1 for none
+	MaxLength   int
+	Pattern     *regexp.Regexp
+	Format      string
+	Items       *Definition
+	Properties  *[]Property // of an object, nil for any
+	Type        ParamType
+	Also        TypeSet // other valid types
+	Sensitive   bool
+	orString    bool // for an array parameter of the runtime: a string is valid, too
+	Constrained bool // there is more to check than the type
+}
+
+// Property is a member that an object may have.
+type Property struct {
+	Definition
+	Name     string
+	Required bool
+}
+
+// TypeSet is a set of types, which may include null.
+type TypeSet uint8
+
+// AlsoNull is the set that contains only null.
+const AlsoNull TypeSet = 1 << 7
+
+func setOf(t ParamType) TypeSet { return 1 << t }
+
+// Names returns the names of the types in the set.
+func (s TypeSet) Names() (names []string) {
+	for t, name := range typeNames {
+		if s&setOf(ParamType(t)) != 0 {
+			names = append(names, name)
+		}
+	}
+	if s&AlsoNull != 0 {
+		names = append(names, "null")
+	}
+	return names
+}
+
+// EnumValue is one of the values that a parameter may have.
+type EnumValue struct {
+	Raw  []byte // JSON
+	Text string
+}
+
+// Bound is an inclusive limit of a number.
+type Bound struct{ Raw []byte }
+
+// ParamType is the JSON type of a parameter.
+type ParamType uint8
+
+const (
+	TypeString ParamType = iota
+	TypeInteger
+	TypeNumber
+	TypeBoolean
+	TypeArray
+	TypeObject
+)
+
+var typeNames = [...]string{"string", "integer", "number", "boolean", "array", "object"}
+
+func (t ParamType) String() string { return typeNames[t] }
+
+// may reports whether a value may be of type t.
+func (d *Definition) may(t ParamType) bool { return d.Type == t || d.Also&setOf(t) != 0 }
+
+// Property returns the definition of the member called name. It returns nil if any value is
+// valid.
+func (d *Definition) Property(name []byte) *Definition {
+	if d == nil || d.Properties == nil {
+		return nil
+	}
+	for i := range *d.Properties {
+		if p := &(*d.Properties)[i]; p.Name == string(name) {
+			return &p.Definition
+		}
+	}
+	return nil
+}
+
+// Element returns the definition of an array's elements. It returns nil if any value is valid.
+func (d *Definition) Element() *Definition {
+	if d == nil {
+		return nil
+	}
+	return d.Items
+}
+
+// IntegerItems reports whether the value, or each element of it, is an integer.
+func (d *Definition) IntegerItems() bool {
+	return d.Type == TypeInteger || d.Items != nil && d.Items.Type == TypeInteger
+}
+
+// newDefinition returns a definition that accepts every value of a type.
+func newDefinition(t ParamType) *Definition {
+	return &Definition{Type: t, MinLength: -1, MaxLength: -1}
+}
+
+// member returns the definition of the member called name, which it adds if there is none.
+func (d *Definition) member(name string, t ParamType) *Definition {
+	if m := d.Property([]byte(name)); m != nil {
+		return m
+	}
+	if d.Properties == nil {
+		d.Properties, d.Constrained = &[]Property{}, true
+	}
+	*d.Properties = append(*d.Properties, Property{Name: name, Definition: *newDefinition(t)})
+	return &(*d.Properties)[len(*d.Properties)-1].Definition
+}
+
+// Mismatch says why a value is not valid.
+type Mismatch struct {
+	WrongType bool   // the type is wrong; otherwise a constraint is not met
+	Where     string // "", "[2]", "[2][0]"
+	Expected  string // a type
+	Actual    string
+	Text      string // "must be >= 1"
+	Key       string // allowed, minimum, maximum, minLength, maxLength, pattern
+	Limit     []byte // JSON
+}
+
+// Misfit says where and how the JSON value raw does not fit d, or returns "" if it fits.
+func (d *Definition) Misfit(raw []byte) string {
+	m := d.mismatch(raw)
+	switch {
+	case m == nil:
+		return ""
+	case m.WrongType:
+		return "data" + m.Where + " is of type " + m.Actual + ", not " + m.Expected
+	}
+	return "data" + m.Where + " " + m.Text
+}
+
+// mismatch checks the JSON value raw and returns nil if it fits. raw must be valid JSON.
+func (d *Definition) mismatch(raw []byte) *Mismatch {
+	switch {
+	case !d.TypeFits(raw):
+		return d.WrongType(raw)
+	case wire.KindOf(raw) == wire.Null:
+		return nil
+	}
+	return d.Constraint(raw)
+}
+
+// Accepts reports whether raw, a valid JSON value, has a type that d allows and meets the
+// constraints of d.
+func (d *Definition) Accepts(raw []byte) bool { return d.mismatch(raw) == nil }
+
+// WrongType returns the mismatch of raw, a value whose type d does not allow.
+func (d *Definition) WrongType(raw []byte) *Mismatch {
+	e, a := d.Expects(), TypeOf(raw)
+	return &Mismatch{WrongType: true, Expected: e, Actual: a, Text: "expected '" + e + "', got '" + a + "'"}
+}
+
+// Expects returns the names of the types that a value may have, joined by " or ".
+func (d *Definition) Expects() string {
+	if d.Also == 0 {
+		return d.Type.String()
+	}
+	return strings.Join(append([]string{d.Type.String()}, d.Also.Names()...), " or ")
+}
+
+// TypeFits reports whether a value has one of the types that the definition allows.
+func (d *Definition) TypeFits(raw []byte) bool {
+	if d.Also == 0 {
+		return d.Type.fits(raw) || d.orString && wire.KindOf(raw) == wire.String
+	}
+	for t := range typeNames {
+		if d.may(ParamType(t)) && ParamType(t).fits(raw) {
+			return true
+		}
+	}
+	return d.Also&AlsoNull != 0 && wire.KindOf(raw) == wire.Null
+}
+
+func (t ParamType) fits(raw []byte) bool {
+	switch k := wire.KindOf(raw); t {
+	case TypeString:
+		return k == wire.String
+	case TypeInteger:
+		if k != wire.Number {
+			return false
+		}
+		var buf [64]byte
+		_, ok := wire.AppendInteger(buf[:0], raw)
+		return ok
+	case TypeNumber:
+		return k == wire.Number
+	case TypeBoolean:
+		return k == wire.Boolean
+	case TypeArray:
+		return k == wire.Array
+	default:
+		return k == wire.Object
+	}
+}
+
+// TypeOf returns the JSON type of a value, with the names of parameter types.
+func TypeOf(raw []byte) string {
+	switch k := wire.KindOf(raw); k {
+	case wire.Number:
+		if _, ok := wire.AppendInteger(nil, raw); ok {
+			return "integer"
+		}
+		return "number"
+	default:
+		return k.String()
+	}
+}
+
+// Constraint checks raw, a value of the right type, against the other constraints of d. It
+// returns nil if raw meets them, otherwise the first that it does not meet.
+func (d *Definition) Constraint(raw []byte) *Mismatch {
+	if len(d.Enum) > 0 && !slices.ContainsFunc(d.Enum, func(e EnumValue) bool { return e.equal(raw) }) {
+		limit := []byte{'['}
+		for i, e := range d.Enum {
+			if i > 0 {
+				limit = append(limit, ',')
+			}
+			limit = append(limit, e.Raw...)
+		}
+		return &Mismatch{Text: "must be one of: " + d.enumText, Key: "allowed", Limit: append(limit, ']')}
+	}
+	kind := wire.KindOf(raw)
+	if d.Minimum != nil && kind == wire.Number && CompareNumbers(raw, d.Minimum.Raw) < 0 {
+		return &Mismatch{Text: "must be >= " + string(d.Minimum.Raw), Key: "minimum", Limit: d.Minimum.Raw}
+	}
+	if d.Maximum != nil && kind == wire.Number && CompareNumbers(raw, d.Maximum.Raw) > 0 {
+		return &Mismatch{Text: "must be <= " + string(d.Maximum.Raw), Key: "maximum", Limit: d.Maximum.Raw}
+	}
+	if d.MinLength >= 0 || d.MaxLength >= 0 || d.Pattern != nil {
+		if kind == wire.String {
+			if m := d.wording(wire.Unquoted(raw)); m != nil {
+				return m
+			}
+		}
+	}
+	switch {
+	case d.Items != nil && kind == wire.Array:
+		return d.elements(raw)
+	case d.Properties != nil && kind == wire.Object:
+		return d.members(raw)
+	}
+	return nil
+}
+
+// elements checks the elements of an array.
+func (d *Definition) elements(raw []byte) (bad *Mismatch) {
+	i := 0
+	wire.Each(raw, func(_, v []byte) bool {
+		if bad = d.Items.mismatch(v); bad != nil {
+			bad.Where = index("", i) + bad.Where
+		}
+		i++
+		return bad == nil
+	})
+	return bad
+}
+
+// members checks the members of an object that have a definition. The API checks the others.
+func (d *Definition) members(raw []byte) (bad *Mismatch) {
+	list := *d.Properties
+	var room [64]bool
+	there := room[:]
+	if len(list) > len(room) {
+		there = make([]bool, len(list))
+	}
+	wire.Each(raw, func(name, v []byte) bool {
+		i := slices.IndexFunc(list, func(p Property) bool { return p.Name == string(name) })
+		if i < 0 {
+			return true
+		}
+		p := &list[i]
+		if wire.KindOf(v) == wire.Null && p.Also&AlsoNull == 0 {
+			return true // null counts as missing if the member is required; otherwise the API decides
+		}
+		there[i] = true
+		if bad = p.mismatch(v); bad != nil {
+			bad.Where = "." + p.Name + bad.Where
+		}
+		return bad == nil
+	})
+	for i := range list {
+		if p := &list[i]; bad == nil && p.Required && !there[i] {
+			bad = &Mismatch{Where: "." + p.Name, Text: "is required. Expected: " + p.Expects() + ".", Key: "expected_type", Limit: wire.AppendQuoted(nil, p.Expects())}
+		}
+	}
+	return bad
+}
+
+// wording checks the length and the pattern of a string.
+func (d *Definition) wording(s []byte) *Mismatch {
+	switch n := utf8.RuneCount(s); {
+	case d.MinLength >= 0 && n < d.MinLength:
+		return &Mismatch{Text: fmt.Sprintf("must have >= %d characters", d.MinLength), Key: "minLength", Limit: strconv.AppendInt(nil, int64(d.MinLength), 10)}
+	case d.MaxLength >= 0 && n > d.MaxLength:
+		return &Mismatch{Text: fmt.Sprintf("must have <= %d characters", d.MaxLength), Key: "maxLength", Limit: strconv.AppendInt(nil, int64(d.MaxLength), 10)}
+	case d.Pattern != nil && !d.Pattern.Match(s):
+		return &Mismatch{Text: "does not match its pattern", Key: "pattern", Limit: clean.EscapeHidden(wire.AppendQuoted(nil, d.Pattern.String()))}
+	}
+	return nil
+}
+
+// equal compares by value: strings without their escapes, and numbers by their value.
+func (e *EnumValue) equal(raw []byte) bool {
+	switch k := wire.KindOf(raw); {
+	case k != wire.KindOf(e.Raw):
+		return false
+	case k == wire.String:
+		return string(wire.Unquoted(raw)) == e.Text
+	case k == wire.Number:
+		return CompareNumbers(raw, e.Raw) == 0
+	}
+	return string(raw) == string(e.Raw)
+}
+
+// CompareNumbers compares two JSON numbers. It compares integers exactly.
+func CompareNumbers(a, b []byte) int {
+	x, _ := strconv.ParseFloat(string(a), 64) // out of range is infinite, which compares correctly
+	y, _ := strconv.ParseFloat(string(b), 64)
+	if c := cmp.Compare(x, y); c != 0 {
+		return c
+	}
+	var bufA, bufB [64]byte
+	p, ok1 := wire.AppendInteger(bufA[:0], a)
+	q, ok2 := wire.AppendInteger(bufB[:0], b)
+	if !ok1 || !ok2 {
+		return 0
+	}
+	sign := 1
+	if p[0] == '-' || q[0] == '-' {
+		if p[0] != '-' || q[0] != '-' { // equal as floats, so both are near zero
+			return 0
+		}
+		p, q, sign = p[1:], q[1:], -1
+	}
+	if len(p) != len(q) {
+		return sign * (len(p) - len(q))
+	}
+	return sign * strings.Compare(string(p), string(q))
+}
