@@ -8,7 +8,6 @@ import (
 	"mime"
 	"net/http"
 	"slices"
-	"strconv"
 	"strings"
 	"unicode/utf8"
 
@@ -22,17 +21,8 @@ import (
 	"github.com/dragoman-proxy/dragoman/translate/wire"
 )
 
-// Media is a part of an answer that is not text. A client shows it in addition to the data.
-type Media struct {
-	Type    string // image/png
-	Content []byte
-	Name    string // a URI that is the same for the same content of an operation
-}
-
 // answerReader reads one answer that is not JSON.
 type answerReader struct {
-	c    *Call
-	a    *file.Answer
 	kind string // media type, in lower case
 	said string // the Content-Type header, cleaned
 	set  string // charset, in lower case
@@ -41,11 +31,11 @@ type answerReader struct {
 
 // content turns the body of a success into data, as the response block of its operation says.
 func (c *Call) content(r *Reply, body []byte, z clean.Sanitizer) ([]byte, *failure.Failure) {
-	d := &answerReader{c: c, a: c.Op.Answer, body: body, said: z.Clean(r.ContentType, 200, c.Out.Secrets)}
+	d := &answerReader{body: body, said: z.Clean(r.ContentType, 200, c.Out.Secrets)}
 	var params map[string]string
 	d.kind, params = mediaType(r.ContentType)
 	d.set = strings.ToLower(params["charset"])
-	as := d.a.As
+	as := c.Op.Answer.As
 	if as == file.ReadAuto {
 		switch {
 		case wire.Valid(body):
@@ -70,15 +60,15 @@ func (c *Call) content(r *Reply, body []byte, z clean.Sanitizer) ([]byte, *failu
 	var data []byte
 	switch as {
 	case file.ReadHTML:
-		data = wire.AppendQuoted(nil, d.markdown(text))
+		data = wire.AppendQuoted(nil, c.markdown(text))
 	case file.ReadCSV:
-		data, problem = d.table(text)
+		data, problem = c.table(text)
 	case file.ReadXML:
 		data, problem = xmlToJSON(text)
 	case file.ReadLines:
-		data, problem = d.lines(text)
+		data, problem = c.lines(text)
 	case file.ReadEvents:
-		data, problem = d.events(text)
+		data, problem = c.events(text)
 	default:
 		data = wire.AppendQuoted(nil, text)
 	}
@@ -97,6 +87,19 @@ func mediaType(header string) (kind string, params map[string]string) {
 		kind = strings.ToLower(strings.TrimSpace(kind))
 	}
 	return kind, params
+}
+
+// isBinary reports whether content of a media type is not text.
+func isBinary(kind string) bool {
+	return slices.ContainsFunc([]string{"image/", "audio/", "video/", "font/", "application/octet-stream", "application/pdf", "application/zip",
+		"application/gzip", "application/x-gzip", "application/x-tar", "application/x-7z", "application/x-bzip", "application/zstd",
+		"application/x-protobuf", "application/protobuf", "application/msgpack", "application/x-msgpack", "application/vnd.ms-", "application/wasm",
+	}, func(p string) bool { return strings.HasPrefix(kind, p) })
+}
+
+// otherCharset reports whether a charset is not UTF-8.
+func otherCharset(c string) bool {
+	return !slices.Contains([]string{"", "utf-8", "utf8", "us-ascii", "ascii"}, strings.ToLower(c))
 }
 
 // unreadable returns the failure for an answer that is not in the format that the file names.
@@ -166,6 +169,20 @@ var charsets = map[string]encoding.Encoding{
 	"utf-16be": unicode.UTF16(unicode.BigEndian, unicode.UseBOM),
 }
 
+// declaredCharset returns the encoding in an XML declaration, or "" if there is none.
+func declaredCharset(body []byte) string {
+	head, _, ok := bytes.Cut(body[:min(len(body), 200)], []byte("?>"))
+	if !ok || !bytes.HasPrefix(head, []byte("<?xml")) {
+		return ""
+	}
+	_, after, _ := strings.Cut(string(head), "encoding=")
+	if after == "" {
+		return ""
+	}
+	set, _, _ := strings.Cut(after[1:], after[:1])
+	return strings.ToLower(set)
+}
+
 // text returns the body in UTF-8, with \n as line ends. declared says that the text may
 // declare its own charset, as XML does. If the body cannot be read, problem says why.
 func (d *answerReader) text(declared bool) (text, problem string) {
@@ -196,17 +213,6 @@ func (d *answerReader) text(declared bool) (text, problem string) {
 		return string(body), ""
 	}
 	return strings.ReplaceAll(strings.ReplaceAll(string(body), "\r\n", "\n"), "\r", "\n"), ""
-}
-
-// cut adds a warning that the data has only the first kept units. total is 0 if it is not
-// known.
-func (d *answerReader) cut(unit string, total, kept int) {
-	o := wire.Members(nil).Str("field", "data.items")
-	if total > 0 {
-		o = o.Int("original_count", int64(total))
-	}
-	d.c.Warn(failure.Notice{Code: "VALIDATION_TRUNCATED_WARNING", Message: "Only the first " + strconv.Itoa(kept) + " " + unit + " of the response are here",
-		Details: o.Int("truncated_count", int64(kept)).Int("limit", int64(kept)).Str("unit", unit).End(), Severity: "medium"})
 }
 
 // Decoded decodes the base64 texts in data that the response block names. It replaces a text

@@ -13,10 +13,6 @@ import (
 	"github.com/dragoman-proxy/dragoman/translate/wire"
 )
 
-// Progress receives the progress of an answer that arrives item by item: how many items have
-// arrived, and the text of the newest item, "" for none.
-type Progress func(items int, newest string)
-
 const (
 	progressPause = 250 * time.Millisecond // between two calls of Progress
 	progressRunes = 200                    // of an item's text

@@ -6,12 +6,10 @@ import (
 	"mime/multipart"
 	"net/textproto"
 	"net/url"
-	"strconv"
 	"strings"
 	"unicode"
 	"unicode/utf8"
 
-	"github.com/dragoman-proxy/dragoman/adapterrt/escape"
 	"github.com/dragoman-proxy/dragoman/adapterrt/failure"
 	"github.com/dragoman-proxy/dragoman/adapterrt/file"
 	"github.com/dragoman-proxy/dragoman/translate/wire"
@@ -81,16 +79,6 @@ func (c *Call) members() {
 		body = append(body, '}')
 	}
 	o.Body.Text = body
-}
-
-// sent returns the JSON of a parameter for a body. The result may point into c.text.
-func (c *Call) sent(i int) []byte {
-	v := c.Values[i]
-	if b := c.Op.Params[i].Body; b == nil || !b.Base64 || v.Kind != wire.String {
-		return v.Raw
-	}
-	c.text = append(base64.StdEncoding.AppendEncode(append(c.text[:0], '"'), wire.Unquoted(v.Raw)), '"')
-	return c.text
 }
 
 // whole writes the value of one parameter as the body.
@@ -267,55 +255,4 @@ func partName(name string) string {
 		}
 		return r // utf8.RuneError for each byte that is not UTF-8
 	}, name)
-}
-
-// bracketed adds a value as pairs, one for each scalar in it. Their keys begin with key and
-// contain the scalar's place in brackets: a[b][0]=v. d is the value's definition, or nil.
-func (c *Call) bracketed(q *Pairs, key, raw []byte, d *file.Definition, index file.Index) {
-	if q.keys += len(key); q.full() {
-		return
-	}
-	switch wire.KindOf(raw) {
-	case wire.Null:
-	case wire.Object:
-		wire.Each(raw, func(name, v []byte) bool {
-			inner := append(escape.AppendQuery(append(key[:len(key):len(key)], "%5B"...), name), "%5D"...)
-			c.bracketed(q, inner, v, d.Property(name), index)
-			return !q.full()
-		})
-	case wire.Array:
-		n := 0
-		wire.Each(raw, func(_, v []byte) bool {
-			inner := append(key[:len(key):len(key)], "%5B"...)
-			if index == file.IndexNumbers || index == file.IndexMixed && wire.KindOf(v) >= wire.Array {
-				inner = strconv.AppendInt(inner, int64(n), 10)
-			}
-			n++
-			c.bracketed(q, append(inner, "%5D"...), v, d.Element(), index)
-			return !q.full()
-		})
-	default:
-		q.next()
-		q.Text = append(append(q.Text, key...), '=')
-		c.text = AppendText(c.text[:0], raw, d != nil && d.Type == file.TypeInteger)
-		q.Text = escape.AppendQuery(q.Text, c.text)
-	}
-}
-
-// separated adds an array as one pair. sep, which must be escaped, separates the elements.
-func (c *Call) separated(q *Pairs, p *file.Param, raw []byte, sep string) {
-	q.next()
-	q.Text = append(append(q.Text, p.QueryKey...), '=')
-	start := len(q.Text)
-	wire.Each(raw, func(_, v []byte) bool {
-		if wire.KindOf(v) == wire.Null {
-			return true
-		}
-		if len(q.Text) > start {
-			q.Text = append(q.Text, sep...)
-		}
-		c.text = AppendText(c.text[:0], v, p.IntegerItems())
-		q.Text = escape.AppendQuery(q.Text, c.text)
-		return true
-	})
 }

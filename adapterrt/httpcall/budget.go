@@ -119,3 +119,26 @@ func split(s string, at byte) (parts []string) {
 	}
 	return append(parts, s[from:])
 }
+
+// HeaderNumber returns the number in a header. It returns false if the header is missing or is
+// not an integer of at least 0.
+func HeaderNumber(h http.Header, name string) (int64, bool) {
+	if name == "" {
+		return 0, false
+	}
+	n, err := strconv.ParseInt(strings.TrimSpace(h.Get(name)), 10, 64)
+	return n, err == nil && n >= 0
+}
+
+// ResetTime returns the time that a reset header names with the number n: Unix time in seconds
+// or milliseconds, or the number of seconds from now. It returns at most 366 days from now.
+func ResetTime(n int64, now time.Time) time.Time {
+	const longest = 366 * 24 * time.Hour
+	switch {
+	case n < 1<<28:
+		return now.Add(min(time.Duration(n)*time.Second, longest))
+	case n < 1<<37: // as seconds the year 6325, as milliseconds a day in 1974
+		return now.Add(min(time.Unix(n, 0).Sub(now), longest))
+	}
+	return now.Add(min(time.UnixMilli(min(n, 1<<47)).Sub(now), longest))
+}

@@ -28,6 +28,7 @@ func TestErrorMessages(t *testing.T) {
 		`{"error":{"code":1},"detail":"d"}`:             "d",
 		`{"errors":["a",{"message":"b"},{"x": [1]},5]}`: `a; b; {"x":[1]}; 5`,
 		`{"title":"t"}`:                                 "t",
+		`{"message":"","error":"e"}`:                    "e",
 		`{"error":5,"error_description":"e"}`:           "e",
 		`{"errors":[]}`:                                 "500 Internal Server Error",
 		`[1]`:                                           "500 Internal Server Error",

@@ -6,8 +6,11 @@
 //	values.go    Validate: types, constraints, defaults
 //	request.go   Build: the URL and headers, from the bytes of the client's request
 //	body.go      the body: JSON, forms, multipart, text, bytes
-//	client.go    [Client.Exchange]: sends it to an allowed address, with limits on time and size
-//	response.go  Read: reads JSON, and turns errors into failures by their status
+//	pairs.go     key=value pairs, of queries and forms
+//	exchange.go  [Client.Exchange]: sends it, with limits on time and size
+//	client.go    the connections, to allowed addresses only
+//	response.go  Read: reads JSON, and turns errors into failures
+//	status.go    what a status says, and when to ask again
 //	answer.go    reads text, images and files, as the operation says
 //	formats.go   turns CSV, XML, HTML, NDJSON and event streams into JSON or Markdown
 //	redirect.go  follows redirects, without credentials to other hosts

@@ -1,19 +1,39 @@
 package httpcall
 
 import (
+	"cmp"
+	"net/http"
 	"slices"
+	"strconv"
 	"strings"
+	"time"
 
 	"github.com/dragoman-proxy/dragoman/adapterrt/clean"
 	"github.com/dragoman-proxy/dragoman/adapterrt/file"
 	"github.com/dragoman-proxy/dragoman/translate/wire"
 )
 
-// How much of an API's error body a client receives.
+// How much of a response clients and logs receive.
 const (
+	previewRunes = 200
+	messageRunes = 500
+	loggedRunes  = 2000
 	maxErrorBody = 2000 // bytes
 	maxSaid      = 8 * messageRunes
 )
+
+// Reading says how the error texts of an API are passed on.
+type Reading struct {
+	Dev           bool // unchanged, with paths and addresses; only secrets are masked
+	KeepAddresses bool // with private addresses and internal host names
+	NoBody        bool // without the API's error body
+	Now           func() time.Time
+}
+
+// sanitizer returns the sanitizer for texts of the API of op.
+func (how Reading) sanitizer(op *file.Operation) clean.Sanitizer {
+	return clean.Sanitizer{Off: how.Dev, KeepAddresses: how.KeepAddresses, Host: op.Adapter.Target.Base.Host}
+}
 
 // errorBody returns the JSON body of an API's error for the details of a failure, with its
 // texts cleaned, and with its depth and then its length cut. It returns nil if the body
@@ -115,6 +135,58 @@ func (w *bodyWriter) value(dst, raw []byte, depth int) (out []byte, whole bool) 
 	})
 	return append(dst, end), whole
 }
+
+// errorMessage returns the text of an error from the usual places in a JSON body. If there is
+// none, or body is nil, it returns the status.
+func errorMessage(body []byte, status int) string {
+	word := strings.TrimSpace(strconv.Itoa(status) + " " + http.StatusText(status))
+	if len(body) == 0 || body[0] != '{' {
+		return word
+	}
+	said := func(in []byte, name string) string {
+		if v := wire.Member(in, name); v != nil && wire.KindOf(v) != wire.Null {
+			return saidText(v)
+		}
+		return ""
+	}
+	only := func(name string, kind wire.ValueKind, text func([]byte) string) string {
+		if v := wire.Member(body, name); v != nil && wire.KindOf(v) == kind {
+			return text(v)
+		}
+		return ""
+	}
+	return cmp.Or(said(body, "message"), only("error", wire.String, saidText), said(wire.Member(body, "error"), "message"),
+		only("errors", wire.Array, joinedErrors), only("detail", wire.Array, saidOfEach),
+		said(body, "detail"), said(body, "title"), said(body, "error_description"), saidElsewhere(body), word)
+}
+
+// joinedErrors joins the texts of the elements of errors, up to a limit.
+func joinedErrors(raw []byte) string {
+	var b strings.Builder
+	wire.Each(raw, func(_, e []byte) bool {
+		if b.Len() > 0 {
+			b.WriteString("; ")
+		}
+		if m := wire.Member(e, "message"); m != nil && wire.KindOf(m) != wire.Null {
+			b.WriteString(saidText(m))
+		} else {
+			b.WriteString(saidText(e))
+		}
+		return b.Len() < 8*messageRunes
+	})
+	return b.String()
+}
+
+// saidText returns the text of a string, and compact JSON for any other value.
+func saidText(raw []byte) string {
+	raw = raw[:len(raw):len(raw)]
+	if wire.KindOf(raw) == wire.String {
+		return string(wire.Unquoted(raw))
+	}
+	return string(wire.AppendCompact(nil, raw))
+}
+
+// How much of a response clients and logs receive.
 
 // errorPlaces are the members in which APIs put an error's text, in addition to those that
 // errorMessage reads.

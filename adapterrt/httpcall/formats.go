@@ -1,7 +1,6 @@
 package httpcall
 
 import (
-	"bytes"
 	"encoding/csv"
 	"encoding/xml"
 	"errors"
@@ -30,7 +29,7 @@ const (
 )
 
 // table returns CSV as a list of objects. The first line has the names of their members.
-func (d *answerReader) table(text string) (data []byte, problem string) {
+func (c *Call) table(text string) (data []byte, problem string) {
 	whole := len(text) <= maxTable
 	if !whole {
 		text = text[:strings.LastIndexByte(text[:maxTable], '\n')+1]
@@ -90,7 +89,7 @@ func (d *answerReader) table(text string) (data []byte, problem string) {
 		data = append(data, o.End()...)
 	}
 	if !whole {
-		d.cut("items", 0, n)
+		c.cut("items", n)
 	}
 	return append(data, `]}`...), ""
 }
@@ -204,24 +203,10 @@ func (e *element) append(dst []byte) []byte {
 	return append(dst, '}')
 }
 
-// declaredCharset returns the encoding in an XML declaration, or "" if there is none.
-func declaredCharset(body []byte) string {
-	head, _, ok := bytes.Cut(body[:min(len(body), 200)], []byte("?>"))
-	if !ok || !bytes.HasPrefix(head, []byte("<?xml")) {
-		return ""
-	}
-	_, after, _ := strings.Cut(string(head), "encoding=")
-	if after == "" {
-		return ""
-	}
-	set, _, _ := strings.Cut(after[1:], after[:1])
-	return strings.ToLower(set)
-}
-
 // lines returns a list of the JSON values in text, which has one on each line:
 // https://github.com/ndjson/ndjson-spec
-func (d *answerReader) lines(text string) (data []byte, problem string) {
-	p := parts{d: d, data: []byte(`{"items":[`)}
+func (c *Call) lines(text string) (data []byte, problem string) {
+	p := parts{c: c, data: []byte(`{"items":[`)}
 	n := 0
 	for line := range strings.SplitSeq(text, "\n") {
 		n++
@@ -240,8 +225,8 @@ func (d *answerReader) lines(text string) (data []byte, problem string) {
 
 // events returns a list of the data of an event stream's events:
 // https://html.spec.whatwg.org/multipage/server-sent-events.html#event-stream-interpretation
-func (d *answerReader) events(text string) (data []byte, problem string) {
-	p := parts{d: d, data: []byte(`{"items":[`)}
+func (c *Call) events(text string) (data []byte, problem string) {
+	p := parts{c: c, data: []byte(`{"items":[`)}
 	var event strings.Builder
 	begun := false
 	send := func() bool {
@@ -276,7 +261,7 @@ func (d *answerReader) events(text string) (data []byte, problem string) {
 
 // parts collects the items of an answer, or the text to which they are joined.
 type parts struct {
-	d    *answerReader
+	c    *Call
 	data []byte
 	text strings.Builder
 	n    int
@@ -284,14 +269,14 @@ type parts struct {
 
 // add adds an item. It reports false if there are maxItems already.
 func (p *parts) add(item []byte) bool {
-	if join := p.d.a.Join; join != nil {
+	if join := p.c.Op.Answer.Join; join != nil {
 		if v := lookup(item, join[0]); v != nil && wire.KindOf(v) == wire.String {
 			p.text.Write(wire.Unquoted(v))
 		}
 		return true
 	}
 	if p.n == maxItems {
-		p.d.cut("items", 0, maxItems)
+		p.c.cut("items", maxItems)
 		return false
 	}
 	if p.n++; p.n > 1 {
@@ -302,44 +287,19 @@ func (p *parts) add(item []byte) bool {
 }
 
 func (p *parts) end() []byte {
-	if p.d.a.Join != nil {
+	if p.c.Op.Answer.Join != nil {
 		return wire.AppendQuoted(nil, p.text.String())
 	}
 	return append(p.data, `]}`...)
 }
 
-// lookup returns the value at a path of member names and, for lists, of indexes. It returns nil
-// if there is none.
-func lookup(raw []byte, path []string) []byte {
-	for _, name := range path {
-		if raw = wire.Trim(raw); len(raw) == 0 || raw[0] != '[' {
-			if raw = wire.Member(raw, name); raw == nil {
-				return nil
-			}
-			continue
-		}
-		want, err := strconv.Atoi(name)
-		var found []byte
-		wire.Each(raw, func(_, v []byte) bool {
-			if want--; err == nil && want == -1 {
-				found = v
-			}
-			return want >= 0
-		})
-		if raw = found; raw == nil {
-			return nil
-		}
-	}
-	return raw
-}
-
 // markdown returns the readable content of a web page in Markdown: headings, lists, links,
 // tables and text. It reads tags one by one and builds no tree, so that its time is linear in
 // the length of the page.
-func (d *answerReader) markdown(text string) string {
+func (c *Call) markdown(text string) string {
 	if len(text) > maxPage {
 		text = text[:maxPage]
-		d.cut("bytes", 0, maxPage)
+		c.cut("bytes", maxPage)
 	}
 	var p page
 	z := html.NewTokenizer(strings.NewReader(text))

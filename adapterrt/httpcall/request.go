@@ -1,13 +1,10 @@
 package httpcall
 
 import (
-	"bytes"
 	"fmt"
-	"net/http"
 	"net/url"
 	"strconv"
 	"strings"
-	"time"
 
 	"github.com/dragoman-proxy/dragoman/adapterrt/escape"
 	"github.com/dragoman-proxy/dragoman/adapterrt/failure"
@@ -15,72 +12,9 @@ import (
 	"github.com/dragoman-proxy/dragoman/translate/wire"
 )
 
-// Outgoing is the HTTP request that an operation becomes.
-type Outgoing struct {
-	Method      string
-	URL         Pairs // absolute and escaped
-	Body        Pairs
-	HasBody     bool
-	ContentType string
-	Headers     []file.Header // of parameters and auth; those of the adapter are added when the request is sent
-	Secrets     []string      // credentials in it, for masking
-	Timeout     time.Duration
-	Repeatable  bool
-	Stream      *file.Answer // how an answer that arrives item by item is read; nil for other answers
-	Progress    Progress     // receives the progress of such an answer; nil for none
-	Sign        Sign         // signs the request when it is sent; nil for none
-	ID          string       // of the client's request, sent to the API as X-Request-Id
-	Trace       []file.Header
-}
-
-// Sign adds the signature of a request with this body. It is called for each attempt, because a
-// signature has a date.
-type Sign func(req *http.Request, body []byte) error
-
-func (o *Outgoing) reset() {
-	clear(o.Headers)
-	clear(o.Secrets)
-	*o = Outgoing{
-		URL: Pairs{Text: o.URL.Text[:0], first: '?'}, Body: Pairs{Text: o.Body.Text[:0]},
-		Headers: o.Headers[:0], Secrets: o.Secrets[:0],
-	}
-}
-
 // isTraceHeader reports whether a header says which trace a request belongs to.
 func isTraceHeader(name string) bool {
 	return strings.EqualFold(name, "traceparent") || strings.EqualFold(name, "tracestate")
-}
-
-// Pairs is a text that key=value pairs are appended to.
-type Pairs struct {
-	Text  []byte
-	first byte // written before the first pair, 0 for nothing
-	any   bool
-	keys  int // bytes of keys in brackets; a long name can make them many, even if the request is small
-}
-
-// maxPairs is the largest size of pairs in bytes. They can be much larger than the request, because
-// the name of an object is in the keys of all its members.
-const maxPairs = 10 << 20
-
-func (q *Pairs) full() bool { return len(q.Text)+q.keys > maxPairs }
-
-// next starts another pair.
-func (q *Pairs) next() {
-	switch {
-	case q.any:
-		q.Text = append(q.Text, '&')
-	case q.first != 0:
-		q.Text = append(q.Text, q.first)
-	}
-	q.any = true
-}
-
-// Add appends a pair, both parts escaped.
-func (q *Pairs) Add(key, value string) {
-	q.next()
-	q.Text = append(escape.AppendQuery(q.Text, key), '=')
-	q.Text = escape.AppendQuery(q.Text, value)
 }
 
 // Build writes the request of a validated call into c.Out.
@@ -213,62 +147,6 @@ func (c *Call) pathValue(url []byte, i int) ([]byte, *failure.Failure) {
 		})
 	}
 	return url, nil
-}
-
-// addPairs adds parameter i to q as one or several pairs. It adds none if the value is absent
-// or null.
-func (c *Call) addPairs(q *Pairs, i int) {
-	p, v := c.Op.Params[i], c.Values[i]
-	if v.Kind <= wire.Null {
-		return
-	}
-	if p.Body != nil && p.Body.Base64 {
-		v.Raw = bytes.Clone(c.sent(i))
-	}
-	pair := func(integer bool, raw []byte, keys ...[]byte) {
-		q.next()
-		q.Text = append(q.Text, p.QueryKey...)
-		for _, k := range keys {
-			q.Text = append(q.Text, "%5B"...)
-			q.Text = append(escape.AppendQuery(q.Text, k), "%5D"...)
-		}
-		q.Text = append(q.Text, '=')
-		if wire.KindOf(raw) == wire.Array && p.Style != file.StyleJSON {
-			c.text = appendJoined(c.text[:0], raw, integer)
-		} else {
-			c.text = AppendText(c.text[:0], raw, integer)
-		}
-		q.Text = escape.AppendQuery(q.Text, c.text)
-	}
-	switch {
-	case v.Kind >= wire.Array && p.Style == file.StyleBrackets:
-		c.bracketed(q, []byte(p.QueryKey), v.Raw, &p.Definition, p.Index)
-	case v.Kind == wire.Array && p.Style == file.StyleSpace:
-		c.separated(q, p, v.Raw, "%20")
-	case v.Kind == wire.Array && p.Style == file.StylePipe:
-		c.separated(q, p, v.Raw, "%7C")
-	case v.Kind == wire.Array && p.Style == file.StyleRepeat:
-		wire.Each(v.Raw, func(_, e []byte) bool {
-			if wire.KindOf(e) != wire.Null {
-				pair(p.IntegerItems(), e)
-			}
-			return true
-		})
-	case v.Kind == wire.Object && p.Style == file.StyleDeep:
-		wire.Each(v.Raw, func(k, e []byte) bool {
-			if wire.KindOf(e) == wire.Object {
-				wire.Each(e, func(k2, e2 []byte) bool {
-					pair(false, e2, k, k2)
-					return !q.full()
-				})
-			} else if wire.KindOf(e) != wire.Null {
-				pair(false, e, k)
-			}
-			return true
-		})
-	default:
-		pair(p.IntegerItems(), v.Raw)
-	}
 }
 
 func (c *Call) headers() *failure.Failure {

@@ -2,6 +2,7 @@ package httpcall
 
 import (
 	"bytes"
+	"strconv"
 
 	"github.com/dragoman-proxy/dragoman/adapterrt/failure"
 	"github.com/dragoman-proxy/dragoman/adapterrt/file"
@@ -108,6 +109,13 @@ func (c *Call) Warn(w failure.Notice) {
 	}
 }
 
+// cut adds a warning that the data has only the first kept units.
+func (c *Call) cut(unit string, kept int) {
+	c.Warn(failure.Notice{Code: "VALIDATION_TRUNCATED_WARNING", Message: "Only the first " + strconv.Itoa(kept) + " " + unit + " of the response are here",
+		Details:  wire.Members(nil).Str("field", "data.items").Int("truncated_count", int64(kept)).Int("limit", int64(kept)).Str("unit", unit).End(),
+		Severity: "medium"})
+}
+
 // AppendText appends a value as text for a URL or a header. Strings lose their quotes,
 // integers of integer parameters become plain digits, and containers are compact JSON.
 func AppendText(dst, raw []byte, integer bool) []byte {
@@ -141,4 +149,29 @@ func appendJoined(dst, raw []byte, integer bool) []byte {
 		return true
 	})
 	return dst
+}
+
+// lookup returns the value at a path of member names and, for lists, of indexes. It returns nil
+// if there is none.
+func lookup(raw []byte, path []string) []byte {
+	for _, name := range path {
+		if raw = wire.Trim(raw); len(raw) == 0 || raw[0] != '[' {
+			if raw = wire.Member(raw, name); raw == nil {
+				return nil
+			}
+			continue
+		}
+		want, err := strconv.Atoi(name)
+		var found []byte
+		wire.Each(raw, func(_, v []byte) bool {
+			if want--; err == nil && want == -1 {
+				found = v
+			}
+			return want >= 0
+		})
+		if raw = found; raw == nil {
+			return nil
+		}
+	}
+	return raw
 }
