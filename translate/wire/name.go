@@ -247,23 +247,45 @@ func (n Name) String() string {
 	return nameTexts[n]
 }
 
-// A nameTable is a hash table without collisions: a look-up takes one hash over four
-// bytes of the name and its length, and one comparison.
+// A nameTable is a hash table without collisions: a look-up takes one hash over the first and the last eight bytes of
+// the name, and compares them.
 type nameTable struct {
 	slot [1024]Name
-	a, b uint32
+	ends [NumNames]nameEnds
+	a, b uint64
 }
 
-func (t *nameTable) hash(k []byte) uint32 {
-	n := len(k)
-	h := uint32(k[0]) | uint32(k[n>>1])<<8 | uint32(k[n-1])<<16 | uint32(n)<<24
-	return (h*t.a + uint32(k[n-1-n>>2])*t.b) >> 22
+// nameEnds are the length of a name, its first eight bytes, and its last ones, if it has more than eight.
+type nameEnds struct {
+	n           int
+	first, last uint64
+}
+
+// shortName is the length up to which the ends of a name are the whole name.
+const shortName = 16
+
+func endsOf(name []byte) nameEnds {
+	e := nameEnds{n: len(name)}
+	if e.n < 8 {
+		for i, c := range name {
+			e.first |= uint64(c) << (8 * i)
+		}
+		return e
+	}
+	e.first = word(name, 0)
+	if e.n > 8 {
+		e.last = word(name, e.n-8)
+	}
+	return e
 }
 
 var names = func() *nameTable {
 	t := new(nameTable)
-	for seed := uint32(1); ; seed++ {
-		*t = nameTable{a: seed*2654435761 | 1, b: seed*40503*65537 | 1}
+	for n := JSONRPC; n < NumNames; n++ {
+		t.ends[n] = endsOf([]byte(nameTexts[n]))
+	}
+	for seed := uint64(1); ; seed++ {
+		t.a, t.b = seed*0x9E3779B97F4A7C15|1, seed*0xC2B2AE3D27D4EB4F|1
 		if t.fill() {
 			return t
 		}
@@ -271,22 +293,32 @@ var names = func() *nameTable {
 }()
 
 func (t *nameTable) fill() bool {
+	t.slot = [1024]Name{}
 	for n := JSONRPC; n < NumNames; n++ {
-		h := t.hash([]byte(nameTexts[n]))
-		if t.slot[h] != OtherName {
+		at := t.hash(t.ends[n].first, t.ends[n].last)
+		if t.slot[at] != OtherName {
 			return false
 		}
-		t.slot[h] = n
+		t.slot[at] = n
 	}
 	return true
 }
 
+func (t *nameTable) hash(first, last uint64) uint64 { return (first*t.a ^ last*t.b) >> 54 }
+
+// find returns the name of these ends. If it is longer than shortName, its other bytes may differ.
+func (t *nameTable) find(n int, first, last uint64) Name {
+	at := t.slot[t.hash(first, last)]
+	if e := &t.ends[at]; e.first == first && e.last == last && e.n == n {
+		return at
+	}
+	return OtherName
+}
+
 // NameOf returns the member name with that unescaped text, or [OtherName] if there is none.
 func NameOf(key []byte) Name {
-	if len(key) == 0 {
-		return OtherName
-	}
-	if n := names.slot[names.hash(key)]; nameTexts[n] == string(key) {
+	e := endsOf(key)
+	if n := names.find(e.n, e.first, e.last); e.n <= shortName || nameTexts[n] == string(key) {
 		return n
 	}
 	return OtherName

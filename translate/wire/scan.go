@@ -1,5 +1,7 @@
 package wire
 
+import "math/bits"
+
 // maxNodes is the maximum number of values that Scan records of one message.
 const maxNodes = 4 << 20
 
@@ -21,16 +23,23 @@ func readName(b []byte, i int, never uint64) (int, Name) {
 		return broken(i, faultSyntax), OtherName
 	}
 	from := i + 1
-	if i = plain(b, from); i == from+8 {
-		i = plain(b, i)
-	}
-	if i < len(b) && b[i] == '"' {
-		if likeness(b[from], i-from)&never != 0 { // of an empty name, that of the quote
-			return i + 1, OtherName
+	if from+shortName < len(b) {
+		n, first, last := 0, word(b, from), uint64(0)
+		if c := care(first); c != 0 {
+			bit := bits.TrailingZeros64(c) &^ 7
+			n = bit >> 3
+			first &= 1<<bit - 1
+		} else if n = 8 + bits.TrailingZeros64(care(word(b, from+8)))>>3; n > 8 {
+			last = word(b, from+n-8)
 		}
-		return i + 1, NameOf(b[from:i])
+		if b[from+n] == '"' {
+			if likeness(b[from], n)&never != 0 { // of an empty name, that of the quote
+				return from + n + 1, OtherName
+			}
+			return from + n + 1, names.find(n, first, last)
+		}
 	}
-	if i = skipString(b, i); i < 0 {
+	if i = skipString(b, from); i < 0 {
 		return i, OtherName
 	}
 	return i, nameOf(b[from : i-1])
@@ -232,9 +241,12 @@ func (m *Message) recordMembers(i int, self uint32, shape *Shape, depth int) int
 		} else if i = skipColon(b, i); i < 0 {
 			return i
 		}
-		if inner := shape.member(name); inner != nil {
+		switch inner := shape.member(name); {
+		case inner != nil:
 			i = m.record(i, key, name, self, inner, depth)
-		} else {
+		case b[i] == '"':
+			i = skipString(b, i+1)
+		default:
 			i = skipValue(b, i, depth)
 		}
 		if i < 0 {

@@ -283,9 +283,35 @@ func TestNamesAndMethodsAreFound(t *testing.T) {
 			t.Errorf("method %d %q", m, m)
 		}
 	}
-	for _, other := range []string{"", "x", "titles", "Title", "tool", "_metA"} {
+	for _, other := range []string{"", "x", "titles", "Title", "tool", "_metA", "id\x00", "structured_Content", "structuredXontent", "protocolVversion"} {
 		if n := NameOf([]byte(other)); n != OtherName {
 			t.Errorf("%q is %v", other, n)
+		}
+	}
+}
+
+// TestReadNameFindsTheSameName: where a name ends in the text, and what follows it, makes no difference.
+func TestReadNameFindsTheSameName(t *testing.T) {
+	for n := JSONRPC; n < NumNames; n++ {
+		name := []byte(nameTexts[n])
+		for at := -1; at < len(name); at++ {
+			want := n
+			if at >= 0 {
+				name[at] ^= 1
+				want = NameOf(name)
+				if other := slices.Index(nameTexts[:], string(name)); want != OtherName && int(want) != other {
+					t.Errorf("%q is %v", name, want)
+				}
+			}
+			for _, behind := range []string{"", ":1", `:"and longer than any two words"`} {
+				text := `"` + string(name) + `"` + behind
+				if end, got := readName([]byte(text), 0, 0); got != want || end != len(name)+2 {
+					t.Errorf("%s is %v and ends at %d", text, got, end)
+				}
+			}
+			if at >= 0 {
+				name[at] ^= 1
+			}
 		}
 	}
 }
