@@ -183,7 +183,7 @@ func (rt *Runtime) load(files []string, keep bool) ([]file.Problem, error) {
 			a.client.Retire()
 		}
 		if named[a.Name] != a {
-			rt.cache.Forget(a.Adapter)
+			rt.cache.Clear(a.Adapter)
 			rt.confirmations.Forget(a.Adapter)
 		}
 	}

@@ -23,7 +23,7 @@ type cacheKey [sha256.Size]byte
 // stored is an answer in the cache.
 type stored struct {
 	key     cacheKey
-	adapter *file.Adapter
+	adapter digest
 	reply   *httpcall.Reply // shared: its body is never changed
 	fresh   time.Time
 	size    int
@@ -38,7 +38,18 @@ type Cache struct {
 	order   list.List
 	size    int
 	flights map[cacheKey]*flight
-	cleared map[*file.Adapter]uint64 // counts the calls of Clear
+	pending map[*pending]struct{}
+}
+
+// digest stands for an adapter. What outlives a call has it in place of the adapter, because the
+// call may end after the adapter was reloaded, and would keep the old version in memory.
+type digest = [sha256.Size]byte
+
+// pending is a request whose answer will be kept, unless the answers of its adapter are cleared
+// before it comes.
+type pending struct {
+	adapter digest
+	cleared bool
 }
 
 // flight is a request to the API whose answer several calls wait for.
@@ -138,8 +149,8 @@ func (k *Cache) refresh(ctx context.Context, c *httpcall.Call, api API, key cach
 			c.Out.Headers = append(c.Out.Headers, file.Header{Name: "If-Modified-Since", Value: at})
 		}
 	}
-	a := c.Op.Adapter
-	before, found := k.changes(a), "miss"
+	p, found := k.begin(c.Op.Adapter), "miss"
+	defer k.end(p)
 	r, f = api.Send(ctx, c)
 	if f != nil {
 		return nil, found, f
@@ -156,7 +167,7 @@ func (k *Cache) refresh(ctx context.Context, c *httpcall.Call, api API, key cach
 		r = kept.Clone()
 	}
 	if ttl, keep := lifetime(c.Op.Cache, r); keep && r.Status >= 200 && r.Status < 300 {
-		k.put(&stored{key: key, adapter: a, reply: r.Clone(), fresh: k.now().Add(ttl), size: len(r.Body) + 1024}, before)
+		k.put(p, key, r.Clone(), ttl)
 	}
 	return r, found, nil
 }
@@ -217,11 +228,12 @@ func (k *Cache) get(key cacheKey) *stored {
 	return e.Value.(*stored)
 }
 
-// put keeps s, unless the adapter's answers were cleared since changes returned before.
-func (k *Cache) put(s *stored, before uint64) {
+// put keeps the answer to p. It owns r.
+func (k *Cache) put(p *pending, key cacheKey, r *httpcall.Reply, ttl time.Duration) {
+	s := &stored{key: key, adapter: p.adapter, reply: r, fresh: k.now().Add(ttl), size: len(r.Body) + 1024}
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	if s.size > cacheSize/4 || k.cleared[s.adapter] != before {
+	if s.size > cacheSize/4 || p.cleared {
 		return
 	}
 	if k.byKey == nil {
@@ -242,35 +254,39 @@ func (k *Cache) drop(e *list.Element) {
 	k.size -= s.size
 }
 
-// Clear drops an adapter's answers, because data of its API may have changed.
+// Clear drops an adapter's answers, because data of its API may have changed or the adapter was
+// removed.
 func (k *Cache) Clear(a *file.Adapter) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	if k.cleared == nil {
-		k.cleared = map[*file.Adapter]uint64{}
+	for p := range k.pending {
+		p.cleared = p.cleared || p.adapter == a.Digest
 	}
-	k.cleared[a]++
 	for e := k.order.Front(); e != nil; {
 		next := e.Next()
-		if e.Value.(*stored).adapter == a {
+		if e.Value.(*stored).adapter == a.Digest {
 			k.drop(e)
 		}
 		e = next
 	}
 }
 
-// Forget drops everything that is kept for an adapter that was removed.
-func (k *Cache) Forget(a *file.Adapter) {
-	k.Clear(a)
+// begin notes that a request is sent for an answer to keep. The caller must call end.
+func (k *Cache) begin(a *file.Adapter) *pending {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	delete(k.cleared, a)
+	if k.pending == nil {
+		k.pending = map[*pending]struct{}{}
+	}
+	p := &pending{adapter: a.Digest}
+	k.pending[p] = struct{}{}
+	return p
 }
 
-func (k *Cache) changes(a *file.Adapter) uint64 {
+func (k *Cache) end(p *pending) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	return k.cleared[a]
+	delete(k.pending, p)
 }
 
 // join returns the flight for key. If there is none, it starts one and reports that the

@@ -7,7 +7,6 @@ import (
 	"crypto/sha256"
 	"encoding/binary"
 	"encoding/hex"
-	"maps"
 	"strings"
 	"sync"
 	"time"
@@ -19,11 +18,13 @@ import (
 	"github.com/dragoman-proxy/dragoman/translate/wire"
 )
 
-// How long a confirmation token is valid, and how many may be outstanding.
+// How long a confirmation token is valid, how many may be outstanding, and how many runs of operations
+// with a cooldown are known.
 const (
 	confirmTime          = 300 * time.Second
 	confirmTimeForbidden = 120 * time.Second
 	maxConfirmations     = 4096
+	maxRuns              = 10_000
 )
 
 // ConfirmVia says how an operation is confirmed.
@@ -48,19 +49,26 @@ type Confirmations struct {
 	mu      sync.Mutex
 	byToken map[string]*list.Element
 	order   list.List // the oldest first
-	ran     map[run]time.Time
+	ran     map[run]*list.Element
+	runs    list.List // of *lastRun, the oldest first
 }
 
-// run is an operation that a caller has run.
+// run is an operation with a cooldown that a caller has run.
 type run struct {
-	op     *file.Operation
-	caller string
+	adapter digest
+	op      int // its index
+	caller  string
+}
+
+type lastRun struct {
+	run
+	at time.Time
 }
 
 type confirmation struct {
 	token   string
 	session string
-	adapter *file.Adapter
+	adapter digest
 	scope   [sha256.Size]byte // hash of session, operation and parameters
 	expires time.Time
 	used    bool
@@ -96,7 +104,7 @@ func (s *Confirmations) Check(ctx context.Context, c *httpcall.Call, v *Judgemen
 		now = clock() // the user took some time
 	}
 	if c.Op.Danger.Cooldown > 0 {
-		return s.cool(ctx, run{c.Op, c.Caller}, now)
+		return s.cool(ctx, c, now)
 	}
 	return nil
 }
@@ -213,7 +221,7 @@ func (s *Confirmations) required(ctx context.Context, c *httpcall.Call, by Asker
 		ttl = confirmTimeForbidden
 	}
 	expires := now.Add(ttl)
-	token, gone := s.issue(&confirmation{session: by.Session, adapter: op.Adapter, scope: scope, expires: expires})
+	token, gone := s.issue(&confirmation{session: by.Session, adapter: op.Adapter.Digest, scope: scope, expires: expires})
 	if s.Replicas != nil {
 		if err := s.Replicas.Keep(ctx, token, scope[:], ttl); err != nil {
 			if ctx.Err() != nil {
@@ -333,19 +341,20 @@ func (s *Confirmations) redeem(token string, scope [sha256.Size]byte, now time.T
 }
 
 // cool refuses an operation that ran less than its cooldown ago, here or at another replica.
-func (s *Confirmations) cool(ctx context.Context, r run, now time.Time) *failure.Failure {
-	pause := time.Duration(r.op.Danger.Cooldown) * time.Second
+func (s *Confirmations) cool(ctx context.Context, c *httpcall.Call, now time.Time) *failure.Failure {
+	r := run{c.Op.Adapter.Digest, c.Op.Index, c.Caller}
+	pause := time.Duration(c.Op.Danger.Cooldown) * time.Second
 	if s.Replicas == nil {
-		return cooling(r.op, s.ranAgo(r, pause, now, true), now)
+		return cooling(c.Op, s.ranAgo(r, pause, now, true), now)
 	}
 	wait := s.ranAgo(r, pause, now, false)
 	if wait <= 0 {
 		var err error
-		if wait, err = rest(ctx, s.Replicas, r, pause); err != nil || wait <= 0 {
+		if wait, err = rest(ctx, s.Replicas, c, pause); err != nil || wait <= 0 {
 			wait = s.ranAgo(r, pause, now, true) // without an answer, this replica decides
 		}
 	}
-	return cooling(r.op, wait, now)
+	return cooling(c.Op, wait, now)
 }
 
 func cooling(op *file.Operation, wait time.Duration, now time.Time) *failure.Failure {
@@ -360,26 +369,33 @@ func cooling(op *file.Operation, wait time.Duration, now time.Time) *failure.Fai
 }
 
 // ranAgo returns how long an operation must rest because it ran here. If it need not, and runs says
-// so, it notes that it runs now.
+// so, it notes that it runs now. Of more than maxRuns runs, it forgets the oldest.
 func (s *Confirmations) ranAgo(r run, pause time.Duration, now time.Time, runs bool) time.Duration {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if last := s.ran[r]; !last.IsZero() && last.Add(pause).After(now) {
-		return last.Add(pause).Sub(now)
+	last := s.ran[r]
+	if last != nil {
+		if wait := last.Value.(*lastRun).at.Add(pause).Sub(now); wait > 0 {
+			return wait
+		}
 	}
 	if !runs {
 		return 0
 	}
+	if last != nil {
+		s.forget(last)
+	}
 	if s.ran == nil {
-		s.ran = map[run]time.Time{}
+		s.ran = map[run]*list.Element{}
 	}
-	if len(s.ran) >= maxConfirmations {
-		maps.DeleteFunc(s.ran, func(old run, at time.Time) bool {
-			return now.Sub(at) >= time.Duration(old.op.Danger.Cooldown)*time.Second
-		})
+	if s.ran[r] = s.runs.PushBack(&lastRun{r, now}); s.runs.Len() > maxRuns {
+		s.forget(s.runs.Front())
 	}
-	s.ran[r] = now
 	return 0
+}
+
+func (s *Confirmations) forget(e *list.Element) {
+	delete(s.ran, s.runs.Remove(e).(*lastRun).run)
 }
 
 // drop removes the tokens for which gone returns true.
@@ -410,16 +426,20 @@ func (s *Confirmations) EndSession(id string) {
 
 // Forget removes the tokens and cooldowns of an adapter.
 func (s *Confirmations) Forget(a *file.Adapter) {
-	s.drop(func(c *confirmation) bool { return c.adapter == a })
+	s.drop(func(c *confirmation) bool { return c.adapter == a.Digest })
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	maps.DeleteFunc(s.ran, func(r run, _ time.Time) bool { return r.op.Adapter == a })
+	for r, e := range s.ran {
+		if r.adapter == a.Digest {
+			s.forget(e)
+		}
+	}
 }
 
 // rest returns how long an operation with a cooldown must rest, by the count of all replicas.
-func rest(ctx context.Context, r Replicas, of run, pause time.Duration) (time.Duration, error) {
-	account := of.op.Adapter.Name + "\x00" + of.caller
-	sum := sha256.Sum256([]byte("cooldown\x00" + of.op.Name + "\x00" + pause.String()))
+func rest(ctx context.Context, r Replicas, c *httpcall.Call, pause time.Duration) (time.Duration, error) {
+	account := c.Op.Adapter.Name + "\x00" + c.Caller
+	sum := sha256.Sum256([]byte("cooldown\x00" + c.Op.Name + "\x00" + pause.String()))
 	ok, states, err := r.Charge(ctx, account, 1, []Limit{{ID: "c" + hex.EncodeToString(sum[:idBytes]), Rate: 1 / pause.Seconds(), Burst: 1}})
 	if err != nil || ok || len(states) != 1 {
 		return 0, err

@@ -110,7 +110,6 @@ func (k *Gates) row(ctx context.Context, c gated, api API) (row []byte, ok bool)
 // answer returns the data of the source's answer, from the cache or from the API with the
 // adapter's credentials. It returns nil if there is no usable answer.
 func (k *Gates) answer(ctx context.Context, c *httpcall.Call, g *file.Gate, api API) []byte {
-	a := c.Op.Adapter
 	key, f := keyOf(ctx, c, api, "gate")
 	if f != nil {
 		return nil
@@ -120,12 +119,13 @@ func (k *Gates) answer(ctx context.Context, c *httpcall.Call, g *file.Gate, api 
 		answer = old.reply
 	} else {
 		c.Out.Timeout, c.Out.Repeatable = g.Timeout, false
-		before := k.Cache.changes(a)
+		p := k.Cache.begin(c.Op.Adapter)
+		defer k.Cache.end(p)
 		if answer, f = api.Send(ctx, c); f != nil {
 			return nil
 		}
 		if g.TTL > 0 && answer.Status == 200 {
-			k.Cache.put(&stored{key: key, adapter: a, reply: answer.Clone(), fresh: k.Cache.now().Add(g.TTL), size: len(answer.Body) + 1024}, before)
+			k.Cache.put(p, key, answer.Clone(), g.TTL)
 		}
 	}
 	data, f := c.Read(answer, k.Reading)

@@ -298,8 +298,8 @@ func (p *parts) end() []byte {
 // the length of the page.
 func (c *Call) markdown(text string) string {
 	if len(text) > maxPage {
-		text = text[:maxPage]
-		c.cut("bytes", maxPage)
+		text = strings.ToValidUTF8(text[:maxPage], "") // it may end within a character
+		c.cut("bytes", len(text))
 	}
 	var p page
 	z := html.NewTokenizer(strings.NewReader(text))

@@ -12,34 +12,6 @@ import (
 	"github.com/dragoman-proxy/dragoman/translate/wire"
 )
 
-// definition says which values a parameter, an element or a member may have, as adapter files
-// write it.
-type definition struct {
-	typ         string
-	also        []string
-	description string
-	format      string
-	pattern     string
-	enum        []*node
-	min, max    string
-	minLen      int // -1 for none
-	maxLen      int
-	items       *definition
-	props       []property
-	sensitive   bool
-	examples    []*node // not written
-	fallback    string  // the default; only in the description
-	extra       *node   // object: schema of members that are not described
-	closed      bool    // object: it has no other members
-}
-
-type property struct {
-	name     string
-	required bool
-	needed   bool // by examples
-	*definition
-}
-
 // The limits of definitions: those of adapter files, and maxMembers, above which the members
 // of an operation's objects are described to a smaller depth.
 const (

@@ -7,11 +7,11 @@
 // is a [Finding]. [Diff] compares an adapter file with a document, and [Update] brings what
 // has changed in a document into a file, and keeps what a person has changed.
 //
-// document.go and swagger.go read the two formats into the same rawOperation. operation.go
-// maps it: parameters.go its parameters, body.go its request body, answer.go its answers,
-// pages.go its pages, fields.go the part of its answers that is shown, judge.go its category
-// and its danger. schema.go merges the keywords of a schema, and definition.go makes the
-// definition of a parameter of them. write.go writes YAML.
+// read.go reads both formats into the same rawOperation (document.go, swagger.go). mapper.go makes
+// an operation (operation.go) of it: parameters.go its parameters, body.go its request body,
+// answer.go its answers, pages.go its pages, fields.go the part of its answers that is shown,
+// judge.go its category and its danger. schema.go merges the keywords of a schema, and
+// definition.go makes the definition of a parameter of them. write.go writes operations as YAML.
 //
 // Documents are not trusted. Their size, number of values, depth, and the work that
 // references and allOf make are limited, and no text of them reaches a file with characters

@@ -13,32 +13,6 @@ import (
 	"github.com/dragoman-proxy/dragoman/adapterrt/file"
 )
 
-// Split says into how many files an API is imported.
-type Split string
-
-// The ways to split.
-const (
-	SplitNone Split = "none"
-	SplitTag  Split = "tag"  // a file for each tag
-	SplitPath Split = "path" // a file for each first part of paths
-)
-
-// Options say what is imported, and how.
-type Options struct {
-	Name       string // of the adapter; "" for one made of the document's title
-	Include    []string
-	Exclude    []string
-	Split      Split  // "" for SplitNone
-	Server     string // a URL, or the number of one of the document's servers, from 1
-	ServerVars map[string]string
-	Most       int  // operations; more are an error of type *TooMany. 0 for no limit
-	Deprecated bool // include what is deprecated
-	Fields     bool // propose default_fields
-
-	group         string   // only the operations of this group of Split, in one file
-	InsecureHosts []string // host names that may be called over http
-}
-
 // Import is the outcome of [Document.Import].
 type Import struct {
 	Files    []*File
@@ -109,11 +83,9 @@ func tooMany(ops []*rawOperation, most int) error {
 func (d *Document) Import(o Options) (*Import, error) {
 	opt := &o
 	if len(d.ops) == 0 {
-		return nil, &Error{d.sources[0].name, 0, errNoOperations.Error()}
+		return nil, &Error{d.sources[0].name, 0, "the document has no operations"}
 	}
-	if opt.Name == "" {
-		opt.Name = AdapterName(d.Title)
-	}
+	opt.Name = cmp.Or(opt.Name, AdapterName(d.Title))
 	ops, err := d.selected(opt.Include, opt.Exclude)
 	if err != nil {
 		return nil, err
@@ -141,7 +113,7 @@ func (d *Document) Import(o Options) (*Import, error) {
 		return nil, err
 	}
 	d.steps = 0
-	out := &Import{Selected: len(ops) + len(d.lost), Dropped: len(d.lost), Findings: slices.Clone(d.lost), Left: left}
+	out := &Import{Selected: len(ops) + len(d.lost), Dropped: len(d.lost), Left: left}
 	for _, g := range groups(opt, ops) {
 		if opt.group != "" && g.key != opt.group {
 			continue
@@ -156,14 +128,11 @@ func (d *Document) Import(o Options) (*Import, error) {
 			out.Files = append(out.Files, f)
 		}
 	}
-	if len(out.Files) > 0 {
-		for i := range d.lost {
-			out.Findings[i].File = out.Files[0].FileName()
-			out.Files[0].Findings = append(out.Files[0].Findings, out.Findings[i])
-		}
-	}
+	whole := slices.Clone(d.lost)
 	for _, note := range d.notes {
-		x := Finding{Place: d.sources[0].name, Class: Weaker, What: note}
+		whole = append(whole, Finding{Place: d.sources[0].name, Class: Weaker, What: note})
+	}
+	for _, x := range whole {
 		if len(out.Files) > 0 {
 			x.File = out.Files[0].FileName()
 			out.Files[0].Findings = append(out.Files[0].Findings, x)
@@ -522,9 +491,7 @@ func (f *File) finish(d *Document, opt *Options, g *group, t *target, a *file.Ad
 	}
 	f.source = d.source(opt, g, t, f.ops)
 	f.front = strings.TrimSuffix(f.front, "---\n") + f.source + "---\n"
-	for _, x := range gone {
-		f.Findings = append(f.Findings, x)
-	}
+	f.Findings = append(f.Findings, gone...)
 	for _, op := range f.ops {
 		compiled := a.Index[op.name]
 		for _, x := range op.findings {
@@ -570,10 +537,3 @@ func (f *File) Bytes(d *Document, examples []string) []byte {
 
 const legend = "dropped: the operation is not in this file. guessed: the document does not say it. weaker: this file accepts more than the\n" +
 	"document, which the API then refuses, or lacks something that may be left out.\n\n"
-
-func plural(n int, what string) string {
-	if n == 1 {
-		return "1 " + what
-	}
-	return strconv.Itoa(n) + " " + what + "s"
-}

@@ -1,7 +1,6 @@
 package openapi
 
 import (
-	"net/url"
 	"slices"
 	"strings"
 
@@ -65,29 +64,6 @@ type mapper struct {
 	endless    bool
 }
 
-// mapOperation maps an operation of the document. If its objects have too many members, it
-// describes them less deep.
-func (d *Document) mapOperation(raw *rawOperation, base *target) *operation {
-	for levels := maxLevels; ; levels-- {
-		m := &mapper{doc: d, raw: raw, base: base, levels: levels, limit: maxSteps}
-		if d.steps > manySteps {
-			m.limit = fewSteps
-		}
-		m.op = &operation{raw: raw, deprecated: raw.deprecated}
-		m.all()
-		d.steps += m.steps
-		if m.members <= maxMembers || levels == 1 || m.op.dropped {
-			if levels < maxLevels {
-				m.weak("there are too many members in its objects: they are described to " + plural(levels, "level") + " only")
-			}
-			if m.endless {
-				m.weak("its schemas are too large: a part of them is not checked")
-			}
-			return m.op
-		}
-	}
-}
-
 func (m *mapper) find(class Class, what, do string) {
 	same := func(f Finding) bool { return f.Class == class && f.What == what }
 	if len(m.op.findings) < maxFindings && !slices.ContainsFunc(m.op.findings, same) {
@@ -103,59 +79,6 @@ func (m *mapper) drop(what, do string) {
 	m.op.dropped = true
 	m.op.findings = nil
 	m.find(Dropped, what, do)
-}
-
-func (m *mapper) all() {
-	raw, op := m.raw, m.op
-	op.name = raw.nameOf()
-	op.danger = raw.judge()
-	op.category = op.danger.category
-	if g := op.danger.guess; g != "" {
-		m.find(Guessed, g, "check it")
-	}
-	op.description = prose(raw.summary, operationText)
-	if op.description == "" {
-		op.description = prose(raw.description, operationText)
-	}
-	if op.description == "" {
-		words := strings.ReplaceAll(op.name, "_", " ")
-		op.description = strings.ToUpper(words[:1]) + words[1:]
-	}
-	if len(raw.servers) > 0 && !m.server() {
-		return
-	}
-	m.parameters()
-	if !op.dropped {
-		m.body()
-	}
-	if !op.dropped {
-		m.answer()
-		m.pages()
-	}
-}
-
-// server checks that the operation's own server is below the adapter's base URL.
-func (m *mapper) server() bool {
-	for _, s := range m.raw.servers {
-		u, err := m.doc.serverURL(s, m.base.vars)
-		if err != nil {
-			continue
-		}
-		if rest, ok := strings.CutPrefix(u, m.base.url); ok && (rest == "" || rest[0] == '/') {
-			m.prefix = rest
-			return true
-		}
-	}
-	s := ""
-	if u, err := url.Parse(m.raw.servers[0].str("url")); err == nil {
-		s = short(u.String())
-	}
-	if m.base.given {
-		m.weak("its own server, " + s + ", is not used, because another one was given")
-		return true
-	}
-	m.drop("its server is "+s, "import it into a file of its own with --server")
-	return false
 }
 
 // mapping makes maps_to of the path and its placeholders. names are the names of the
@@ -190,4 +113,40 @@ func (m *mapper) mapping(names, prefixes map[string]string) bool {
 		return false
 	}
 	return true
+}
+
+// definition says which values a parameter, an element or a member may have, as adapter files
+// write it.
+type definition struct {
+	typ         string
+	also        []string
+	description string
+	format      string
+	pattern     string
+	enum        []*node
+	min, max    string
+	minLen      int // -1 for none
+	maxLen      int
+	items       *definition
+	props       []property
+	sensitive   bool
+	examples    []*node // not written
+	fallback    string  // the default; only in the description
+	extra       *node   // object: schema of members that are not described
+	closed      bool    // object: it has no other members
+}
+
+type property struct {
+	name     string
+	required bool
+	needed   bool // by examples
+	*definition
+}
+
+// paging is the pagination block of an operation.
+type paging struct {
+	style, position, size string
+	items, next, total    string
+	limit, most           int
+	start                 int // 1 for the default
 }

@@ -6,14 +6,6 @@ import (
 	"strings"
 )
 
-// paging is the pagination block of an operation.
-type paging struct {
-	style, position, size string
-	items, next, total    string
-	limit, most           int
-	start                 int // 1 for the default
-}
-
 // Names that APIs give to the parameters and members of pages.
 var (
 	sizeNames   = []string{"per_page", "page_size", "pagesize", "limit", "size", "count", "max_results", "maxresults", "top", "take", "rows"}

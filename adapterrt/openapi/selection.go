@@ -7,6 +7,32 @@ import (
 	"strings"
 )
 
+// Split says into how many files an API is imported.
+type Split string
+
+// The ways to split.
+const (
+	SplitNone Split = "none"
+	SplitTag  Split = "tag"  // a file for each tag
+	SplitPath Split = "path" // a file for each first part of paths
+)
+
+// Options say what is imported, and how.
+type Options struct {
+	Name       string // of the adapter; "" for one made of the document's title
+	Include    []string
+	Exclude    []string
+	Split      Split  // "" for SplitNone
+	Server     string // a URL, or the number of one of the document's servers, from 1
+	ServerVars map[string]string
+	Most       int  // operations; more are an error of type *TooMany. 0 for no limit
+	Deprecated bool // include what is deprecated
+	Fields     bool // propose default_fields
+
+	group         string   // only the operations of this group of Split, in one file
+	InsecureHosts []string // host names that may be called over http
+}
+
 // selector is one --include or --exclude.
 type selector struct {
 	kind    string

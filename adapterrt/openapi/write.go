@@ -5,67 +5,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-
-	"github.com/dragoman-proxy/dragoman/translate/wire"
 )
-
-// lineWidth is the length up to which a definition is written on one line.
-const lineWidth = 150
-
-// quote writes a text in double quotes, as YAML and JSON have them.
-func quote(s string) string { return string(wire.AppendQuoted(nil, s)) }
-
-// scalar writes a text without quotes if YAML reads it as the same text.
-func scalar(s string) string {
-	if isPlain(s) {
-		return s
-	}
-	return quote(s)
-}
-
-// value writes a scalar of the document.
-func value(n *node) string {
-	if n.kind == wire.String {
-		return scalar(n.text)
-	}
-	return string(n.JSON(nil))
-}
-
-// pair is a member of a block with its value as YAML.
-type pair struct{ key, value string }
-
-// pairs are the members of a block, in order. The methods that add one leave it out if its value is absent.
-type pairs []pair
-
-func (p *pairs) add(key, value string) {
-	if value != "" {
-		*p = append(*p, pair{key, value})
-	}
-}
-
-func (p *pairs) text(key, s string) {
-	if s != "" {
-		p.add(key, scalar(s))
-	}
-}
-
-func (p *pairs) quoted(key, s string) {
-	if s != "" {
-		p.add(key, quote(s))
-	}
-}
-
-func (p *pairs) flag(key string, set bool) {
-	if set {
-		p.add(key, "true")
-	}
-}
-
-func (p *pairs) list(key string, values []string) {
-	if len(values) > 0 {
-		p.add(key, flowList(values, scalar))
-	}
-}
 
 // keys returns the members of a definition but its items and properties.
 func (d *definition) keys(required bool) (out pairs) {
@@ -110,33 +50,8 @@ func (d *definition) flow(required bool, more ...pair) string {
 	return flowMap(all)
 }
 
-func flowMap(all []pair) string {
-	parts := make([]string, len(all))
-	for i, p := range all {
-		parts[i] = p.key + ": " + p.value
-	}
-	return "{" + strings.Join(parts, ", ") + "}"
-}
-
-func flowList[T any](list []T, write func(T) string) string {
-	parts := make([]string, len(list))
-	for i, v := range list {
-		parts[i] = write(v)
-	}
-	return "[" + strings.Join(parts, ", ") + "]"
-}
-
 // hasProps reports whether the definition describes members somewhere.
 func (d *definition) hasProps() bool { return d.props != nil || d.items != nil && d.items.hasProps() }
-
-// writer writes the lines of YAML with their indentation.
-type writer struct{ strings.Builder }
-
-func (y *writer) line(indent int, format string, args ...any) {
-	y.WriteString(strings.Repeat(" ", indent))
-	fmt.Fprintf(y, format, args...)
-	y.WriteByte('\n')
-}
 
 // definition writes a definition behind its key: on one line if it is short, otherwise as a
 // block.
@@ -168,27 +83,6 @@ func (y *writer) block(indent int, d *definition, required bool, more ...pair) {
 			y.definition(indent+2, scalar(p.name), p.definition, p.required)
 		}
 	}
-}
-
-// wrapped writes a member whose value may be a long list, on several lines.
-func (y *writer) wrapped(indent int, p pair) {
-	if !strings.HasPrefix(p.value, "[") || len(p.value) < lineWidth-indent {
-		y.line(indent, "%s: %s", p.key, p.value)
-		return
-	}
-	y.line(indent, "%s:", p.key)
-	row := ""
-	for part := range strings.SplitSeq(p.value, ", ") {
-		if row != "" && indent+2+len(row)+len(part) > lineWidth-20 {
-			y.line(indent+2, "%s,", row)
-			row = ""
-		}
-		if row != "" {
-			row += ", "
-		}
-		row += part
-	}
-	y.line(indent+2, "%s", row)
 }
 
 // shared are definitions that several operations have, under the names of their anchors.
