@@ -32,7 +32,6 @@ var upwards = map[string]int{
 	"proxy/clients/pipe":        3,
 	"proxy/downstream":          23,
 	"proxy/era":                 2,
-	"proxy/exchange":            19,
 	"proxy/peertest":            1,
 	"proxy/session":             2,
 	"proxy/share":               2,
