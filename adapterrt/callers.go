@@ -1,8 +1,6 @@
 package adapterrt
 
 import (
-	"crypto/sha256"
-	"encoding/binary"
 	"errors"
 	"fmt"
 	"maps"
@@ -11,6 +9,7 @@ import (
 
 	"github.com/dragoman-proxy/dragoman/adapterrt/failure"
 	"github.com/dragoman-proxy/dragoman/adapterrt/file"
+	"github.com/dragoman-proxy/dragoman/adapterrt/httpcall"
 	"github.com/dragoman-proxy/dragoman/translate/wire"
 )
 
@@ -50,14 +49,8 @@ func (c *call) identify(rt *Runtime, a *adapter, req *Request) *failure.Failure 
 	if !ok || req.Local {
 		return nil
 	}
-	h := sha256.New()
-	part := func(s string) {
-		var size [8]byte
-		binary.BigEndian.PutUint64(size[:], uint64(len(s)))
-		h.Write(size[:])
-		h.Write([]byte(s))
-	}
-	part(a.Name)
+	d := httpcall.NewDigest()
+	d.Add(a.Name)
 	var missing []string
 	for _, to := range slices.Sorted(maps.Keys(rule.Headers)) {
 		value := valueOf(req.Headers, rule.Headers[to])
@@ -65,13 +58,12 @@ func (c *call) identify(rt *Runtime, a *adapter, req *Request) *failure.Failure 
 			missing = append(missing, rule.Headers[to])
 			continue
 		}
-		part(strings.ToLower(to))
-		part(value)
+		d.Add(strings.ToLower(to), value)
 		c.own = append(c.own, file.Header{Name: to, Value: value})
 	}
 	switch {
 	case missing == nil:
-		c.Caller = string(h.Sum(nil))
+		c.Caller = string(d.Sum(nil))
 		return nil
 	case len(missing) == len(rule.Headers) && rule.Fallback:
 		c.own = nil

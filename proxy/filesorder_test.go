@@ -31,12 +31,10 @@ var upwards = map[string]int{
 	"proxy/clients/pipe":        3,
 	"proxy/downstream":          23,
 	"proxy/era":                 2,
-	"proxy/exchange":            19,
 	"proxy/peertest":            1,
 	"proxy/session":             2,
 	"proxy/share":               2,
 	"proxy/upstream":            10,
-	"translate":                 3,
 }
 
 // TestFilesPointDown: the files of a folder have an order, in which a file uses only what the files below it declare.

@@ -25,7 +25,7 @@
 // [Translator.Explain] translates a copy of a message once more, and says which rule made which difference.
 //
 // To add a revision, add one step file, one entry in revision.go, and golden files.
-// Read on in step.go (what a rule is), plan.go (how rules are compiled), ops.go (the basic actions of rules) and
-// package wire (how bytes are changed). contract.go offers the same translation as an adapter with a source
-// revision, a target revision and three translate methods.
+// Read on in rule.go (what a rule is, and how rules are applied), step.go (the places where they are), plan.go (how rules
+// are compiled), ops.go (the basic actions of rules) and package wire (how bytes are changed). contract.go offers the same
+// translation as an adapter with a source revision, a target revision and three translate methods.
 package translate

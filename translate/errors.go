@@ -1,8 +1,6 @@
 package translate
 
-import (
-	"github.com/dragoman-proxy/dragoman/translate/wire"
-)
+import "github.com/dragoman-proxy/dragoman/translate/wire"
 
 // urlElicitationRequired is the error code of 2025-11-25 for a call that needs the user to open a URL first.
 const urlElicitationRequired = "-32042"

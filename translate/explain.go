@@ -75,7 +75,7 @@ func (t *Translator) Explain(raw []byte, known Known) (Explanation, error) {
 	return Explanation{Out: out, Verdict: verdict, Changes: o.changes, More: o.more}, nil
 }
 
-// origins records for Explain which rule made which edit of a message.
+// origins is the recorder of Explain.
 type origins struct {
 	edits []*Rule // in the order of the edits
 	ended *Rule   // gave the verdict
@@ -86,7 +86,6 @@ type origins struct {
 	paths   int // length of all paths
 }
 
-// note records that rule r made the edits that have no rule yet.
 func (o *origins) note(x *pass, r *Rule) {
 	for len(o.edits) < x.m.Edits() {
 		o.edits = append(o.edits, r)
@@ -99,7 +98,6 @@ func (o *origins) note(x *pass, r *Rule) {
 	}
 }
 
-// list lists the changes, before the message is written.
 func (o *origins) list(x *pass) {
 	switch {
 	case x.err != nil:

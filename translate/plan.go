@@ -6,35 +6,6 @@ import (
 	"github.com/dragoman-proxy/dragoman/translate/wire"
 )
 
-// plan is the compiled form of the rules between two revisions: a tree of places for every kind and method, and
-// one shape with which a scan records all these places.
-type plan struct {
-	roots [wire.Error + 1][wire.NumMethods]*site
-	shape *wire.Shape
-}
-
-// site is a place in a message, with the rules that act there, in order.
-type site struct {
-	rules   []*Rule
-	inner   bool                  // some rule acts further in
-	members *[wire.NumNames]*site // nil if no rule names a member: so it is for most places
-	any     *site                 // of every member without an entry in members
-	elem    *site
-}
-
-// below returns the site of a member or element, or nil if no rule names it.
-func (s *site) below(c wire.Node) *site {
-	if c.Element() {
-		return s.elem
-	}
-	if s.members != nil {
-		if next := s.members[c.Name()]; next != nil {
-			return next
-		}
-	}
-	return s.any
-}
-
 // lay compiles the rules into one plan.
 func lay(rules []*Rule) *plan {
 	p := &plan{shape: new(wire.Shape)}
@@ -96,12 +67,4 @@ func (p *plan) record(path string, reads []string) {
 		}
 		p.shape.At(append(from[:len(from):len(from)], wire.ParsePath(r)...)...)
 	}
-}
-
-// Translator rewrites messages of one revision as messages of another, from clients and servers alike. It is
-// immutable and safe for concurrent use.
-type Translator struct {
-	from, to *Revision
-	options  Options
-	plan     func() *plan // compiled at the first call, since most pairs are never used; nil if the two are the same
 }

@@ -1,9 +1,7 @@
 package translate
 
 import (
-	"reflect"
-	"runtime"
-	"strings"
+	"slices"
 
 	"github.com/dragoman-proxy/dragoman/translate/wire"
 )
@@ -16,33 +14,6 @@ type Step struct {
 	// between them, oldest change first.
 	Up, Down []Rule
 }
-
-// Rule is one change: an action and the places where it is applied.
-type Rule struct {
-	ID   string // "C01", as in the loss report
-	What string // the member or thing that it is about: "title"
-	At   []Place
-	Do   action
-	// Reads are the paths of the values below a place that Do looks at; "*" is every member, and "../" leads to
-	// the place's siblings. Do can only see values that Reads or At of some rule name.
-	Reads []string
-	// When reports whether the rule applies with the given switches; nil means always.
-	When func(Options) bool
-}
-
-// Place is where a rule is applied: a kind of message, a method (for a response, that of its request), and a path
-// from the message to a value. The path "" is the message itself.
-type Place struct {
-	Kind   wire.Kind
-	Method wire.Method
-	Path   string
-}
-
-// anyMethod stands for every method, known or not.
-const anyMethod = wire.NumMethods
-
-// action applies a rule to one value.
-type action func(x *pass, n wire.Node)
 
 // at returns a place for each path in messages of one kind and method.
 func at(kind wire.Kind, method wire.Method, paths ...string) []Place {
@@ -64,13 +35,7 @@ func in(path string, groups ...[]Place) []Place {
 	return list
 }
 
-func both(groups ...[]Place) []Place {
-	var list []Place
-	for _, g := range groups {
-		list = append(list, g...)
-	}
-	return list
-}
+func both(groups ...[]Place) []Place { return slices.Concat(groups...) }
 
 // The places of the protocol's types.
 var (
@@ -100,22 +65,3 @@ var (
 		at(wire.Result, wire.PromptsGet, "result.messages[].content"),
 		samplingBlocks)
 )
-
-// Direction says whether a rule applies to messages to a newer or to an older revision.
-type Direction string
-
-// The directions of a rule.
-const (
-	Up   Direction = "up"   // from an older revision to a newer one
-	Down Direction = "down" // from a newer revision to an older one
-	Both Direction = "both"
-)
-
-// action returns the name of the function Do.
-func (r *Rule) action() string {
-	name := runtime.FuncForPC(reflect.ValueOf(r.Do).Pointer()).Name()
-	return name[strings.LastIndexByte(name, '.')+1:]
-}
-
-// does returns what the rule does, in words.
-func (r *Rule) does() string { return sentences[r.action()] }

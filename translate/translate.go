@@ -102,8 +102,8 @@ func (t *Translator) Rewrite(scratch []byte, m *wire.Message) (out []byte, v wir
 	return t.rewrite(scratch, m, nil)
 }
 
-// rewrite is Rewrite. Unless o is nil, it lists the changes in o.
-func (t *Translator) rewrite(scratch []byte, m *wire.Message, o *origins) (out []byte, v wire.Verdict, err error) {
+// rewrite is Rewrite. Unless o is nil, it is told of the changes.
+func (t *Translator) rewrite(scratch []byte, m *wire.Message, o recorder) (out []byte, v wire.Verdict, err error) {
 	if t.plan == nil {
 		return m.Raw, wire.Forward, nil
 	}
@@ -145,8 +145,7 @@ func (x *pass) finish() (out []byte, v wire.Verdict, err error) {
 	if x.local {
 		v = wire.Local
 	}
-	switch {
-	case !x.m.Edited():
+	if !x.m.Edited() {
 		return x.m.Raw, v, nil
 	}
 	if out = x.m.InPlace(); out == nil {

@@ -5,7 +5,6 @@ import (
 	"context"
 	"crypto/rand"
 	"crypto/sha256"
-	"encoding/binary"
 	"encoding/hex"
 	"strings"
 	"sync"
@@ -187,28 +186,19 @@ func refused(op *file.Operation, why string) *failure.Failure {
 
 // scopeOf returns a hash of everything that a confirmation is valid for.
 func scopeOf(c *httpcall.Call, by Asker) (sum [sha256.Size]byte) {
-	h := sha256.New()
-	part := func(b []byte) {
-		var size [8]byte
-		binary.BigEndian.PutUint64(size[:], uint64(len(b)))
-		h.Write(size[:])
-		h.Write(b)
-	}
 	kind, who := "session", by.Session
 	if who == "" {
 		kind, who = "caller", by.Caller
 	}
-	for _, s := range [...]string{kind, who, c.Caller, c.Op.Adapter.Name, c.Op.Name} {
-		part([]byte(s))
-	}
-	h.Write(c.Op.Adapter.Digest[:])
+	d := httpcall.NewDigest()
+	d.Add(kind, who, c.Caller, c.Op.Adapter.Name, c.Op.Name)
+	d.Write(c.Op.Adapter.Digest[:])
 	for i, p := range c.Op.Params {
 		if v := c.Values[i]; v.Kind != wire.Absent {
-			part([]byte(p.Name))
-			part(wire.AppendCompact(nil, v.Raw))
+			d.Add(p.Name, string(wire.AppendCompact(nil, v.Raw)))
 		}
 	}
-	h.Sum(sum[:0])
+	d.Sum(sum[:0])
 	return sum
 }
 

@@ -17,6 +17,7 @@
 //	graphql.go   GraphQL requests, and GraphQL errors that come with status 200
 //	pages.go     Pages: joins several responses to one page; [Cursors]
 //	fields.go    Selected: selects fields of the data
+//	digest.go    [Digest]: hashes what a cursor or a confirmation was made for
 //
 // A value cannot change the scheme or host of a request, and cannot leave its place in the
 // path. The data of a success in JSON is the API's own bytes; package clean has cleaned the

@@ -4,7 +4,6 @@ import (
 	"crypto/hmac"
 	"crypto/sha256"
 	"encoding/base64"
-	"encoding/binary"
 	"net/url"
 	"slices"
 	"strconv"
@@ -285,25 +284,15 @@ func (k Cursors) sum(b []byte) []byte {
 // listHash returns a hash of the operation, its style of paging, the caller, and every parameter except
 // those that select the page and the fields.
 func (c *Call) listHash() []byte {
-	h := sha256.New()
-	var size [8]byte
-	part := func(b []byte) {
-		binary.BigEndian.PutUint64(size[:], uint64(len(b)))
-		h.Write(size[:])
-		h.Write(b)
-	}
-	part([]byte(c.Op.Adapter.Name))
-	part([]byte(c.Op.Name))
-	part([]byte(c.Op.Paging.Style))
+	d := NewDigest()
+	d.Add(c.Op.Adapter.Name, c.Op.Name, string(c.Op.Paging.Style))
 	if c.Caller != "" {
-		part([]byte("caller"))
-		part([]byte(c.Caller))
+		d.Add("caller", c.Caller)
 	}
 	for i, p := range c.Op.Params {
 		if v := c.Values[i]; p.Place != file.InRuntime && v.Kind != wire.Absent && i != c.Op.Paging.Position && i != c.Op.Paging.Size {
-			part([]byte(p.Name))
-			part(wire.AppendCompact(nil, v.Raw))
+			d.Add(p.Name, string(wire.AppendCompact(nil, v.Raw)))
 		}
 	}
-	return h.Sum(nil)[:hashSize]
+	return d.Sum(nil)[:hashSize]
 }

@@ -165,7 +165,7 @@ func (c crossingExchange) Forward(out []byte) (upstream.Stream, error) {
 	return c.x.Forward(out)
 }
 
-func (c crossingExchange) Read(st upstream.Stream) { c.x.Attach(st) }
+func (c crossingExchange) Read(st upstream.Stream) { c.x.Stream = st }
 
 func (c crossingExchange) Interruptible() upstream.Interruptible {
 	if st, ok := c.x.Stream.(upstream.Interruptible); ok && st.CanInterrupt() {

@@ -8,7 +8,6 @@ import (
 	"github.com/dragoman-proxy/dragoman/proxy/bridge"
 	"github.com/dragoman-proxy/dragoman/proxy/sealed"
 	"github.com/dragoman-proxy/dragoman/proxy/session"
-	"github.com/dragoman-proxy/dragoman/proxy/sse"
 	"github.com/dragoman-proxy/dragoman/translate"
 	"github.com/dragoman-proxy/dragoman/translate/wire"
 )
@@ -85,17 +84,10 @@ func (x *Exchange) putter() func([]byte) bool {
 		}
 	}
 	if x.injected == nil {
-		x.injected = &injected{spawn: x.Common.Host.Spawn, open: func() bool { return x.to != nil }, send: x.sendOwn}
+		x.injected = &injected{spawn: x.Common.Host.Spawn, open: func() bool { return x.to != nil }, send: x.insert}
 		if x.to != nil { // event unlocks it
 			x.injected.lock()
 		}
 	}
 	return x.injected.put
-}
-
-// sendOwn sends the client of x a message of dragoman's own as if the server had sent it.
-func (x *Exchange) sendOwn(m []byte) {
-	if out, ok := x.FromServer(m); ok {
-		x.send(sse.Event{Data: out})
-	}
 }

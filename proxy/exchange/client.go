@@ -15,14 +15,6 @@ import (
 	"github.com/dragoman-proxy/dragoman/translate/wire"
 )
 
-// httpClient is the client of an exchange over HTTP. The first message that it receives makes the response an event
-// stream, and what it receives is kept for replay.
-type httpClient struct {
-	x    *Exchange
-	to   mcp.Peer
-	resp *downstream.Response // nil if the response is an event stream already
-}
-
 // AnswerTo makes to the client of x over HTTP.
 func (x *Exchange) AnswerTo(to mcp.Peer) { x.client = httpClient{x: x, to: to} }
 
@@ -54,28 +46,6 @@ func (x *Exchange) late(err error) (e sse.Event, ok bool) {
 		return sse.Event{Data: bridge.ListenResult([]byte(x.Call.ID))}, true
 	}
 	return sse.Event{Data: x.Common.Failed(x, err).Body()}, true
-}
-
-// Listen sends the client the events of x's stream until it ends: first those that are kept for it.
-func (x *Exchange) Listen(client mcp.Peer) error {
-	for _, e := range x.replay {
-		if err := client.Send(e); err != nil {
-			return err
-		}
-	}
-	x.replay = nil
-	if x.Ctx.Err() != nil {
-		return nil // what comes waits for the next stream
-	}
-	x.client = httpClient{x: x, to: client}
-	last, err := x.Answer(&x.client)
-	if err != nil {
-		var ok bool
-		if last, ok = x.late(err); !ok {
-			return nil
-		}
-	}
-	return x.client.Send(last)
 }
 
 // IsInitialized reports whether x's message is notifications/initialized, whose failure is reported

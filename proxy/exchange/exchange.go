@@ -6,11 +6,13 @@
 // An [Exchange] is taken from a pool ([Common.New]) and given back with Done; it owns the buffers of both directions. It
 // runs on the goroutine of the client's request, which gets what comes before the response as a [mcp.Peer].
 //
-//   - exchange.go sends and reads, pipeline.go has the two directions of translation, client.go the streams of HTTP clients;
+//   - state.go is what an Exchange holds; exchange.go, on top, sends and reads, and listen.go reads standing streams;
+//   - pipeline.go has the two directions of translation, open.go finds what a response belongs to, and client.go has the
+//     streams of HTTP clients;
 //   - own.go, gates.go, schemas.go, lists.go, shaped.go and direct.go are where features take part: each asks its own
 //     package, and does nothing if that has nothing to do;
 //   - askagain.go, injected.go and sealedquestion.go are about questions of the server;
-//   - resume.go continues streams that have broken off and sends requests again, listen.go opens standing streams;
+//   - resume.go continues streams that have broken off and sends requests again;
 //   - outcome.go says how the exchange ended; observed.go and spans.go tell the observer and the tracer;
 //   - panics.go answers a message whose handling panicked, and memory.go bounds what large messages take.
 //
@@ -24,126 +26,22 @@ import (
 	"errors"
 	"io"
 	"sync"
-	"sync/atomic"
 	"time"
 
-	"go.uber.org/zap"
+	"github.com/valyala/fasthttp"
 
 	"github.com/dragoman-proxy/dragoman/proxy/bridge"
-	"github.com/dragoman-proxy/dragoman/proxy/bridge/legacyclient"
 	"github.com/dragoman-proxy/dragoman/proxy/downstream"
-	"github.com/dragoman-proxy/dragoman/proxy/footprint"
-	"github.com/dragoman-proxy/dragoman/proxy/large"
 	"github.com/dragoman-proxy/dragoman/proxy/mcp"
-	"github.com/dragoman-proxy/dragoman/proxy/memo"
 	"github.com/dragoman-proxy/dragoman/proxy/metrics"
-	"github.com/dragoman-proxy/dragoman/proxy/owntools"
-	"github.com/dragoman-proxy/dragoman/proxy/replay"
 	"github.com/dragoman-proxy/dragoman/proxy/requests"
 	"github.com/dragoman-proxy/dragoman/proxy/restart"
-	"github.com/dragoman-proxy/dragoman/proxy/results"
-	"github.com/dragoman-proxy/dragoman/proxy/sealed"
 	"github.com/dragoman-proxy/dragoman/proxy/server"
 	"github.com/dragoman-proxy/dragoman/proxy/session"
 	"github.com/dragoman-proxy/dragoman/proxy/sse"
-	"github.com/dragoman-proxy/dragoman/proxy/stateless"
-	"github.com/dragoman-proxy/dragoman/proxy/telemetry"
-	"github.com/dragoman-proxy/dragoman/proxy/trace"
 	"github.com/dragoman-proxy/dragoman/proxy/upstream"
 	"github.com/dragoman-proxy/dragoman/translate/wire"
-	"github.com/valyala/fasthttp"
 )
-
-// maxPooled is the largest buffer that goes back to the pool, in bytes.
-const maxPooled = 64 << 10
-
-// Common has what all exchanges share.
-type Common struct {
-	*session.Table
-	Results   *results.Cache
-	Lists     *memo.Memo
-	ToolsSize footprint.Gauge
-	shadows   sync.Map     // names of the server's tools that a tool of dragoman hides, once logged
-	Streams   atomic.Int64 // the number of open event streams of HTTP clients
-}
-
-// Exchange carries one message of a client to the server and the server's messages about it back,
-// or it reads one standing stream. It owns the buffers of both directions; what it returns is valid
-// until the next call. Only one goroutine at a time may use it.
-type Exchange struct {
-	// These fields keep their memory when the exchange is used again.
-	Msg      wire.Message
-	buf      []byte // the buffer for translated messages
-	key      []byte
-	id       []byte                      // the id of the current message
-	From     []upstream.Header           // headers passed to the server; they may be secrets
-	rest     [][]byte                    // the messages of the last event
-	ResumeAt []byte                      // the id of the last event that had one
-	Release  func()                      // the method Done, bound once
-	isStale  func() bool                 // the method IsStale, bound once
-	receive  func(sse.Event, error) bool // the method event, bound once
-
-	state
-}
-
-// state is the part of an exchange that is cleared before the exchange is used again.
-type state struct {
-	Common  *Common
-	Session *session.Session
-	Ctx     context.Context
-	Stop    context.CancelCauseFunc // ends ctx; nil if the exchange does not wait for the server
-	Free    func() bool             // stops another function that would end ctx; nil for none
-
-	Call     *session.Call     // nil if the message is not a request
-	OwnCall  *owntools.Request // nil if dragoman does not answer the request itself
-	Batch    *session.Batch
-	Slot     int
-	Cancels  bool // the message is notifications/cancelled for the request in key
-	Outgoing upstream.Outgoing
-	Lasts    bool          // the client's message must stay as it is
-	Spare    []byte        // memory for what a large message of the client becomes; nil for none
-	Scanned  *wire.Message // the client's message, scanned before; nil for none
-
-	Clock     trace.Stopwatch
-	Span      *telemetry.Call // of the client's message; nil for none
-	Peer      string          // the client's address; "" on a pipe
-	Principal string          // the principal that sent initialize, as far as it is known
-	Owner     sealed.Owner
-	RunsFor   string // the client that its process is counted for
-	MaxTokens int    // the budget that the request asked for with a header
-	Sender    downstream.Sender
-
-	Stream upstream.Stream
-	lane   *server.Stream         // Stream, or what it is made of, if the server is on a pipe; else nil
-	across legacyclient.Answering // Stream, if it comes from the other era; else nil
-	reading
-	at       int       // how many messages of rest were translated
-	eventID  sse.Event // the ID and Retry of the last event
-	Retry    time.Duration
-	Resumes  int
-	began    uint64       // the number of the server session that the request was sent in
-	resent   bool         // the request was sent once more, in another server session
-	bad      *mcp.Failure // the last data of the server that was not a message
-	answered bool
-	Final    bool          // the last message was the response
-	Met      *session.Call // the call that the last message answers, if it is not x's own
-
-	injected *injected        // adds dragoman's own messages to those of the stream; nil for none
-	buffer   *replay.Buffer   // keeps the events sent to the client; nil for none
-	replay   []sse.Event      // kept events to send again before any others
-	Resumed  bool             // another exchange counts the call
-	Tally    *stateless.Tally // the tally of a modern client's call; nil for others
-	Crossing *bridge.Crossing // set between a modern client and a handshake server; else nil
-
-	observation
-
-	client   httpClient      // receives what comes before the response; unused on pipes
-	Streamed bool            // the client's response is an event stream
-	large    bool            // a message was too large to keep the buffers
-	Verdict  metrics.Outcome // the outcome of the last response
-	Outcome  metrics.Outcome
-	Fault    metrics.Fault // why the outcome or the verdict is a failure
-}
 
 var pool = sync.Pool{New: func() any { return new(Exchange) }}
 
@@ -152,14 +50,11 @@ var pool = sync.Pool{New: func() any { return new(Exchange) }}
 func (all *Common) New(ctx context.Context, stop context.CancelCauseFunc) *Exchange {
 	x := pool.Get().(*Exchange)
 	if x.Release == nil {
-		x.Release, x.isStale, x.receive = x.Done, x.IsStale, x.event
+		x.Release, x.isStale, x.receive, x.insert = x.Done, x.IsStale, x.event, x.sendOwn
 	}
 	x.Common, x.Ctx, x.Stop = all, ctx, stop
 	return x
 }
-
-// log returns the logger for lines about x's message.
-func (x *Exchange) log() *zap.Logger { return x.Common.Host.Log.With(trace.Fields(x.From)...) }
 
 // Done ends the exchange and returns it to the pool.
 func (x *Exchange) Done() {
@@ -215,34 +110,6 @@ func (x *Exchange) Done() {
 	pool.Put(x)
 }
 
-// clear forgets all messages, so that their memory can be freed.
-func (x *Exchange) clear() {
-	x.Msg.Raw, x.Outgoing.Body = nil, nil
-	clear(x.rest[:cap(x.rest)])
-	x.rest, x.at = x.rest[:0], 0
-	x.replay = nil
-}
-
-// IsStale reports whether x's request was answered or cancelled before it was sent.
-func (x *Exchange) IsStale() bool {
-	return x.Call != nil && (x.Recalled() || !x.Session.Open.Has(x.Call))
-}
-
-// Recalled reports whether the client has cancelled x's request: no response is owed any more. See
-// https://modelcontextprotocol.io/specification/2025-11-25/basic/utilities/cancellation#behavior-requirements.
-func (x *Exchange) Recalled() bool { return x.Call != nil && x.Call.Cancelled.Load() }
-
-// Unowed reports whether no response is owed to x's request, which was not sent because of err: it was cancelled.
-func (x *Exchange) Unowed(err error) bool {
-	return x.Recalled() || x.Call != nil && errors.Is(err, requests.ErrCancelled)
-}
-
-// StartStream notes that the response is an event stream. The client's message is not available any more.
-func (x *Exchange) StartStream() {
-	x.Streamed, x.Outgoing.Body = true, nil
-	x.Common.Streams.Add(1)
-}
-
 // Post handles one message of a session: it translates and forwards the message, and writes the
 // server's response, or starts a stream. It runs on the goroutine of the HTTP request.
 func (x *Exchange) Post(raw []byte, resp *downstream.Response) (err error) {
@@ -275,7 +142,7 @@ func (x *Exchange) Post(raw []byte, resp *downstream.Response) (err error) {
 		resp.Status = fasthttp.StatusAccepted
 		return nil
 	}
-	x.Attach(st)
+	x.Stream = st
 	x.client.resp = resp
 	last, err := x.Answer(&x.client)
 	switch {
@@ -381,18 +248,6 @@ func lengthened(limit, by time.Duration) time.Duration {
 		return limit
 	}
 	return limit + by
-}
-
-// Attach makes st the stream that Answer reads.
-func (x *Exchange) Attach(st upstream.Stream) { x.Stream = st }
-
-// reading is the state of Answer.
-type reading struct {
-	to      mcp.Peer      // gets the messages; nil while Answer does not run
-	asker   bridge.Client // to, if it is the client of a crossing; nil for others
-	last    sse.Event     // what Answer returns
-	failure error
-	broken  error // how the stream has ended; nil if it has not, or if another one was opened
 }
 
 // Answer sends the client the server's messages until the response, which it returns; it is valid until the next call.
@@ -555,6 +410,13 @@ func (x *Exchange) send(e sse.Event) bool {
 	return x.stop(sse.Event{}, io.EOF)
 }
 
+// sendOwn sends the client a message of dragoman's own as if the server had sent it.
+func (x *Exchange) sendOwn(m []byte) {
+	if out, ok := x.FromServer(m); ok {
+		x.send(sse.Event{Data: out})
+	}
+}
+
 // mend opens another stream in the place of the broken one: it resumes it, or sends the request again. If neither is
 // possible, mend returns the error of the request.
 func (x *Exchange) mend() (err error) {
@@ -586,7 +448,11 @@ func (x *Exchange) Leg() *Exchange {
 	return leg
 }
 
-// Keep returns a copy of a message.
-func (x *Exchange) Keep(message []byte) ([]byte, error) {
-	return x.Common.Host.Memory().Clone(x.Ctx, large.AnswerWait, large.Copy, message)
+// ForwardKept is forward for a body that may be overwritten before the response comes.
+func (x *Exchange) ForwardKept(body []byte) (upstream.Stream, error) {
+	body, err := x.keepBody(body)
+	if err != nil {
+		return nil, err
+	}
+	return x.Forward(body)
 }

@@ -26,7 +26,7 @@ func (x *Exchange) ListenLater(o upstream.ListenOptions, client mcp.Peer) error 
 		st, err := x.Common.Listen(x.Ctx, x.Session, o)
 		switch {
 		case err == nil:
-			x.Attach(st)
+			x.Stream = st
 			return x.Listen(client)
 		case errors.Is(err, upstream.ErrNoStream), clienterror.Of(err).Status < http.StatusInternalServerError:
 			return nil
@@ -34,4 +34,26 @@ func (x *Exchange) ListenLater(o upstream.ListenOptions, client mcp.Peer) error 
 		x.log().Debug("cannot open the server's standing stream: it is tried again", zap.Error(err))
 	}
 	return nil
+}
+
+// Listen sends the client the events of x's stream until it ends: first those that are kept for it.
+func (x *Exchange) Listen(client mcp.Peer) error {
+	for _, e := range x.replay {
+		if err := client.Send(e); err != nil {
+			return err
+		}
+	}
+	x.replay = nil
+	if x.Ctx.Err() != nil {
+		return nil // what comes waits for the next stream
+	}
+	x.client = httpClient{x: x, to: client}
+	last, err := x.Answer(&x.client)
+	if err != nil {
+		var ok bool
+		if last, ok = x.late(err); !ok {
+			return nil
+		}
+	}
+	return x.client.Send(last)
 }

@@ -46,3 +46,32 @@ func (x *Exchange) rewrite(t *translate.Translator, raw []byte, c large.Class) (
 func sameMemory(a, b []byte) bool {
 	return cap(a) > 0 && cap(b) > 0 && unsafe.SliceData(a[:1]) == unsafe.SliceData(b[:1])
 }
+
+// own keeps out's buffer for later messages, if it is not raw's. It also notes if buffers have
+// become too large to keep.
+func (x *Exchange) own(out, raw []byte) []byte {
+	if len(out) > 0 && unsafe.SliceData(out) != unsafe.SliceData(raw) {
+		x.buf = out[:0]
+	}
+	x.large = x.large || len(raw) > maxPooled || cap(x.buf) > maxPooled
+	return out
+}
+
+// keepBody copies the body to send into a buffer of x, if it may have to be sent again after the
+// client's message is gone.
+func (x *Exchange) keepBody(body []byte) ([]byte, error) {
+	switch {
+	case x.Session.Renewing == nil || x.Call == nil || sameMemory(x.buf, body):
+		return body, nil
+	case len(body) > large.Size:
+		return x.Common.Host.Memory().Clone(x.Ctx, large.RequestWait, large.RequestCopy, body)
+	}
+	x.buf = append(x.buf[:0], body...)
+	x.large = x.large || cap(x.buf) > maxPooled
+	return x.buf, nil
+}
+
+// Keep returns a copy of a message.
+func (x *Exchange) Keep(message []byte) ([]byte, error) {
+	return x.Common.Host.Memory().Clone(x.Ctx, large.AnswerWait, large.Copy, message)
+}

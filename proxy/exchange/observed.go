@@ -15,16 +15,6 @@ import (
 
 // This file tells package observe of the messages of exchanges. All of it does nothing while there is no reader.
 
-// observation is what an exchange keeps for package observe.
-type observation struct {
-	Seen     *observe.Call // of the client's message, or of the question that it answers; nil if it is not observed
-	lent     bool          // seen is that of a question, and does not end with the exchange
-	kept     observe.Copy  // the message under way as it came, if there is a reader
-	lost     []wire.Loss   // what the translation of the message under way has lost
-	question *session.Call // the server's question under way
-	counted  [2]int        // the tokens of the result under way as it came and as it goes; 0 if they were not counted
-}
-
 // peers returns the client and the server of x's message.
 func (x *Exchange) peers() *observe.Peers { return x.Session.Peers() }
 
@@ -96,12 +86,11 @@ func (x *Exchange) observeForward(body []byte) {
 	x.Seen.Went(observe.ServerEdge, observe.ToServer, body, x.lost...)
 }
 
-// observeTranslated translates one message of the server as translated does, and observes it.
-func (x *Exchange) observeTranslated(raw []byte) (out []byte, ok bool) {
-	out, ok = x.translated(raw)
+// observeTranslated observes the server's message raw, in x.msg, of which out was made. ok is false if the client gets nothing.
+func (x *Exchange) observeTranslated(raw, out []byte, ok bool) {
 	call, alone := x.callOf(raw, ok)
 	if call == nil {
-		return out, ok
+		return
 	}
 	m := &x.Msg
 	if x.OwnCall == nil && !x.bridged() {
@@ -126,7 +115,6 @@ func (x *Exchange) observeTranslated(raw []byte) (out []byte, ok bool) {
 	case alone && !ok:
 		call.End(string(metrics.Local), "") // dragoman has answered the question
 	}
-	return out, ok
 }
 
 // keepSeen keeps a message of the server before it is changed.

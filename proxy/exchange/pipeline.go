@@ -2,9 +2,7 @@ package exchange
 
 import (
 	"bytes"
-	"unsafe"
 
-	"github.com/tidwall/gjson"
 	"go.uber.org/zap"
 
 	"github.com/dragoman-proxy/dragoman/proxy/clienterror"
@@ -15,8 +13,6 @@ import (
 	"github.com/dragoman-proxy/dragoman/proxy/metrics"
 	"github.com/dragoman-proxy/dragoman/proxy/observe"
 	"github.com/dragoman-proxy/dragoman/proxy/session"
-	"github.com/dragoman-proxy/dragoman/proxy/stateless"
-	"github.com/dragoman-proxy/dragoman/proxy/upstream"
 	"github.com/dragoman-proxy/dragoman/translate"
 	"github.com/dragoman-proxy/dragoman/translate/wire"
 )
@@ -140,50 +136,14 @@ func (x *Exchange) Onward(raw []byte) (out []byte, v wire.Verdict, err error) {
 	return out, v, err
 }
 
-// admit checks a client's request and adds it to the open ones as x.call.
-func (x *Exchange) admit(m *wire.Message) error {
-	id := m.ID()
-	switch {
-	case x.Crossing != nil:
-		id = x.Crossing.Sent(id)
-	case m.Method == wire.Initialize:
-		return mcp.Fail(mcp.InitializedTwice, "")
-	case stateless.IsModern(m):
-		return mcp.Uninitialized(mcp.ModernRefused)
-	}
-	c := session.NewCallAt(id, m.Method, x.Clock.Now())
-	c.Stop, c.More.Here = x.Stop, x.OwnCall != nil
-	c.More.Group, c.More.Slot, c.More.Span, c.More.Tool = x.Batch, x.Slot, x.Span, x.toolOf(m)
-	c.More.Seen = x.Seen
-	if err := x.Session.Open.Add(c); err != nil {
-		return err
-	}
-	x.Call = c
-	return nil
-}
-
-// reunite finds the request of a response and sets the response's method and note. If there is
-// none, it returns false, and the method is guessed.
-func (x *Exchange) reunite(asked *session.Calls) bool {
-	m := &x.Msg
-	x.key = wire.AppendIDKey(x.key[:0], m.ID())
-	c := asked.Take(x.key)
-	x.Met = c
-	if c == nil {
-		m.Classify()
-		x.Common.Host.Report.UnknownResponse(x.Session.Unknown.CompareAndSwap(false, true), x.At(), m)
-		return false
-	}
-	m.Method, m.Note = c.Method, c.Note
-	return true
-}
-
 // FromServer translates one message of the server as translated does.
 func (x *Exchange) FromServer(raw []byte) (out []byte, ok bool) {
-	if x.kept, x.lost = x.keepSeen(raw), nil; !x.kept.Kept() {
-		return x.translated(raw)
+	x.kept, x.lost = x.keepSeen(raw), nil
+	out, ok = x.translated(raw)
+	if x.kept.Kept() {
+		x.observeTranslated(raw, out, ok)
 	}
-	return x.observeTranslated(raw)
+	return out, ok
 }
 
 // translated scans one message of the server and translates it for the client. ok is false if the
@@ -381,86 +341,4 @@ func (x *Exchange) completed(out []byte, m *wire.Message) []byte {
 		x.about().Note(observe.Note{TokensBefore: x.counted[0], TokensAfter: x.counted[1]})
 	}
 	return shaped
-}
-
-// isAnswer reports whether m is the response to x's own request, and ends the request.
-func (x *Exchange) isAnswer(m *wire.Message) bool {
-	if x.Call == nil || x.answered {
-		return false
-	}
-	x.key = wire.AppendIDKey(x.key[:0], m.ID())
-	if string(x.key) != x.Call.Key {
-		return false
-	}
-	x.answered, x.Final = true, true
-	x.Session.Open.End(x.Call)
-	return true
-}
-
-// admitAsked adds a request of the server to the open ones. On a stream that can be replayed, the
-// same request may come again; on a pipe, two requests with one id are an error.
-func (x *Exchange) admitAsked(m *wire.Message) (*session.Call, error) {
-	c := session.NewCall(m.ID(), m.Method)
-	c.More.Span = x.questionSpan(m, c.Began)
-	c.More.Seen, x.question = x.observeQuestion(), c
-	if !x.Session.Asked.Unique {
-		x.Session.Asked.Take([]byte(c.Key))
-	}
-	if x.OwnCall != nil {
-		c.More.Answers = x.OwnCall.Answers
-	} else if !x.Session.Local {
-		x.Session.Asked.Abandon(c) // another process may receive the answer
-	}
-	return c, x.Session.Asked.Add(c)
-}
-
-func (x *Exchange) forgetAsked(id []byte) {
-	x.key = wire.AppendIDKey(x.key[:0], id)
-	x.Session.Asked.Take(x.key)
-}
-
-// keepAsked stores the note for translating the client's answer.
-func (x *Exchange) keepAsked(id, note []byte) {
-	x.key = wire.AppendIDKey(x.key[:0], id)
-	if !x.Session.Asked.Annotate(x.key, note) {
-		x.log().Warn("cannot keep the note of a translated question: its answer may not be translated back", zap.Int("bytes", len(note)))
-	}
-}
-
-// reply sends the server a response that does not come from the client.
-func (x *Exchange) reply(message []byte) {
-	if x.OwnCall != nil { // dragoman asked
-		x.OwnCall.Answers <- bytes.Clone(message)
-		return
-	}
-	st, err := x.Session.Conn.Send(x.Ctx, &upstream.Outgoing{Body: message, Header: x.From})
-	if st != nil {
-		st.Close()
-	}
-	if err != nil {
-		x.Common.Host.Report.Undelivered(err, x.At())
-	}
-}
-
-// own keeps out's buffer for later messages, if it is not raw's. It also notes if buffers have
-// become too large to keep.
-func (x *Exchange) own(out, raw []byte) []byte {
-	if len(out) > 0 && unsafe.SliceData(out) != unsafe.SliceData(raw) {
-		x.buf = out[:0]
-	}
-	x.large = x.large || len(raw) > maxPooled || cap(x.buf) > maxPooled
-	return out
-}
-
-// AppendCancelled appends the key of the request that a notifications/cancelled names. It appends
-// nothing if there is none, or if want is false.
-func AppendCancelled(dst []byte, m *wire.Message, want bool) []byte {
-	if !want {
-		return dst
-	}
-	id := gjson.Get(wire.View(m.Params()), "requestId")
-	if id.Type != gjson.String && id.Type != gjson.Number {
-		return dst
-	}
-	return wire.AppendIDKey(dst, []byte(id.Raw))
 }

@@ -8,7 +8,6 @@ import (
 
 	"go.uber.org/zap"
 
-	"github.com/dragoman-proxy/dragoman/proxy/large"
 	"github.com/dragoman-proxy/dragoman/proxy/mcp"
 	"github.com/dragoman-proxy/dragoman/proxy/observe"
 	"github.com/dragoman-proxy/dragoman/proxy/requests"
@@ -41,7 +40,7 @@ func (x *Exchange) ResumeStream(l *session.Lanes, lastEventID string) error {
 		if err != nil {
 			return err
 		}
-		x.Attach(st)
+		x.Stream = st
 	case b.Over():
 		x.answered = true // no event follows
 	case !c.open.Reopen(c.call, x.Stop): // cancelled, or forgotten as there were too many open requests
@@ -52,7 +51,7 @@ func (x *Exchange) ResumeStream(l *session.Lanes, lastEventID string) error {
 		x.Call, x.Resumed = c.call, true
 		c.stream = l.Move(x.Ctx, c.stream)
 		x.lane = c.stream
-		x.Attach(c.stream)
+		x.Stream = c.stream
 	}
 	return nil
 }
@@ -63,7 +62,7 @@ func (x *Exchange) stand(l *session.Lanes) error {
 	if err != nil {
 		return err
 	}
-	x.Attach(st)
+	x.Stream = st
 	x.buffer = l.Trails.Begin(nil, x.Stop)
 	return nil
 }
@@ -126,31 +125,8 @@ func (x *Exchange) sendAgain(c *restart.HTTP) error {
 		return x.ended(err)
 	}
 	x.Stream.Close()
-	x.Attach(st)
+	x.Stream = st
 	return nil
-}
-
-// ForwardKept is forward for a body that may be overwritten before the response comes.
-func (x *Exchange) ForwardKept(body []byte) (upstream.Stream, error) {
-	body, err := x.keepBody(body)
-	if err != nil {
-		return nil, err
-	}
-	return x.Forward(body)
-}
-
-// keepBody copies the body to send into a buffer of x, if it may have to be sent again after the
-// client's message is gone.
-func (x *Exchange) keepBody(body []byte) ([]byte, error) {
-	switch {
-	case x.Session.Renewing == nil || x.Call == nil || sameMemory(x.buf, body):
-		return body, nil
-	case len(body) > large.Size:
-		return x.Common.Host.Memory().Clone(x.Ctx, large.RequestWait, large.RequestCopy, body)
-	}
-	x.buf = append(x.buf[:0], body...)
-	x.large = x.large || cap(x.buf) > maxPooled
-	return x.buf, nil
 }
 
 // resume reopens a stream that the server closed before it sent the response. The client does not
@@ -173,6 +149,6 @@ func (x *Exchange) resume() error {
 		return err
 	}
 	x.Stream.Close()
-	x.Attach(st)
+	x.Stream = st
 	return nil
 }

@@ -9,7 +9,6 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/dragoman-proxy/dragoman/proxy/gate"
-	"github.com/dragoman-proxy/dragoman/proxy/toolindex"
 	"github.com/dragoman-proxy/dragoman/translate/wire"
 )
 
@@ -51,16 +50,6 @@ func (x *Exchange) Waits() bool {
 		return true
 	}
 	return !x.Session.CanCall(tool)
-}
-
-// tool returns what is known of a tool that x's client may call.
-func (x *Exchange) tool(name string) (t toolindex.Tool) {
-	if own := x.Common.Now().OwnFor(&x.Sender); x.OwnCall != nil && own != nil {
-		t, _ = own.Find(name)
-	} else {
-		t, _ = x.Session.Tools.Find(name)
-	}
-	return t
 }
 
 // noteTools notes the tools on a page of the server's list, for later calls. raw is the response as the

@@ -1,9 +1,6 @@
 package exchange
 
 import (
-	"strings"
-
-	"github.com/dragoman-proxy/dragoman/proxy/principal"
 	"github.com/dragoman-proxy/dragoman/proxy/shape"
 	"github.com/dragoman-proxy/dragoman/translate/wire"
 )
@@ -39,17 +36,4 @@ func (x *Exchange) shaped(out []byte, m *wire.Message) []byte {
 		w = c.More.Wanted
 	}
 	return x.own(s.Result(out, m, w, view{x}), out)
-}
-
-// caller returns a text that stands for the credentials of the request, or "" if there are none.
-func (x *Exchange) caller() (mark string) {
-	for _, h := range x.From {
-		if strings.EqualFold(h.Name, "Authorization") {
-			mark = principal.Mark(h.Value)
-		}
-	}
-	for _, h := range x.Sender.Header { // no other client may read what an API gave to this one
-		mark += "/" + principal.Mark(h.Name+"\x00"+h.Value)
-	}
-	return mark
 }

@@ -1,9 +1,12 @@
 package exchange
 
 import (
+	"strings"
+
 	"go.uber.org/zap"
 
 	"github.com/dragoman-proxy/dragoman/proxy/downstream"
+	"github.com/dragoman-proxy/dragoman/proxy/principal"
 	"github.com/dragoman-proxy/dragoman/proxy/toolindex"
 	"github.com/dragoman-proxy/dragoman/proxy/upstream"
 	"github.com/dragoman-proxy/dragoman/translate"
@@ -37,4 +40,27 @@ func (v view) Log() *zap.Logger                { return v.x.log() }
 func (v view) Counted(before, after int) {
 	v.x.answeredSpan(&v.x.Msg).Counted(before, after)
 	v.x.counted = [2]int{before, after}
+}
+
+// caller returns a text that stands for the credentials of the request, or "" if there are none.
+func (x *Exchange) caller() (mark string) {
+	for _, h := range x.From {
+		if strings.EqualFold(h.Name, "Authorization") {
+			mark = principal.Mark(h.Value)
+		}
+	}
+	for _, h := range x.Sender.Header { // no other client may read what an API gave to this one
+		mark += "/" + principal.Mark(h.Name+"\x00"+h.Value)
+	}
+	return mark
+}
+
+// tool returns what is known of a tool that x's client may call.
+func (x *Exchange) tool(name string) (t toolindex.Tool) {
+	if own := x.Common.Now().OwnFor(&x.Sender); x.OwnCall != nil && own != nil {
+		t, _ = own.Find(name)
+	} else {
+		t, _ = x.Session.Tools.Find(name)
+	}
+	return t
 }

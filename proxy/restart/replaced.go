@@ -90,15 +90,15 @@ func (c *HTTP) use(ctx context.Context, there replacement, header []upstream.Hea
 		return false
 	}
 	h := &server.Opening{Of: c.host, Conn: next, Header: header, ID: []byte(`"dragoman:0"`)}
-	if err := c.resend(ctx, h, mcp.Request(h.ID, wire.Ping, ""), nil); err != nil && IsLost(err) {
+	if err := c.resend(ctx, h, mcp.Request(h.ID, wire.Ping, "")); err != nil && IsLost(err) {
 		return false
 	}
 	c.mu.Lock()
 	complete := there.Partial && !c.partial
-	messages, own := c.memory.Replay()
+	messages, _ := c.memory.Replay()
 	c.mu.Unlock()
 	if complete && len(messages) > 0 {
-		c.resendAll(ctx, h, messages[1:], own) // without notifications/initialized
+		c.resendAll(ctx, h, messages[1:]) // without notifications/initialized
 	}
 	c.continueIn(there.Session, version, nil, nil)
 	c.host.Log.Info("server lost the session; another replica has begun a new one, which is used here as well")

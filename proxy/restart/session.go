@@ -96,17 +96,17 @@ func (c *HTTP) Remember(body []byte) uint64 {
 func (c *HTTP) restore(ctx context.Context, h *server.Opening) (partial bool) {
 	c.mu.Lock()
 	c.memory.Initialized = true
-	messages, own := c.memory.Replay()
+	messages, _ := c.memory.Replay()
 	partial = c.partial
 	c.partial, c.lacks = false, partial
 	c.mu.Unlock()
-	c.resendAll(ctx, h, messages, own)
+	c.resendAll(ctx, h, messages)
 	return partial
 }
 
-func (c *HTTP) resendAll(ctx context.Context, h *server.Opening, messages [][]byte, own map[string]bool) {
+func (c *HTTP) resendAll(ctx context.Context, h *server.Opening, messages [][]byte) {
 	for _, message := range messages {
-		if err := c.resend(ctx, h, message, own); err != nil {
+		if err := c.resend(ctx, h, message); err != nil {
 			c.host.Report.ServerFailed("cannot restore a message in the new upstream session", failures.SessionLost, fmt.Errorf("%.200s: %w", message, err), h.Header)
 		}
 	}
@@ -164,7 +164,7 @@ func initializeAgain(ctx context.Context, h *server.Opening, t sealed.Session) (
 
 // resend sends one of the client's messages in the new session, and waits for the response
 // if the message is a request.
-func (c *HTTP) resend(ctx context.Context, h *server.Opening, message []byte, own map[string]bool) error {
+func (c *HTTP) resend(ctx context.Context, h *server.Opening, message []byte) error {
 	id := gjson.GetBytes(message, "id")
 	st, err := h.Conn.Send(ctx, &upstream.Outgoing{Body: message, Request: id.Exists(), Header: h.Header})
 	if err != nil || st == nil {

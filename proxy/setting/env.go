@@ -71,7 +71,7 @@ func (l *Layers) variables(prefix string, values map[string]string, v reflect.Va
 		case section:
 			l.variables(prefix, values, f, at, known)
 		case f.Kind() == reflect.Pointer && f.Type().Elem().Kind() == reflect.Struct:
-			l.below(name, prefix, values, f, at, known)
+			l.below(prefix, values, f, at, known)
 		}
 	}
 }
@@ -83,7 +83,7 @@ func variable(prefix, path string) string {
 
 // below does what variables does, for an optional section. It creates the section if
 // values sets one of its settings.
-func (l *Layers) below(name, prefix string, values map[string]string, f reflect.Value, path string, known func(string)) {
+func (l *Layers) below(prefix string, values map[string]string, f reflect.Value, path string, known func(string)) {
 	section := reflect.New(f.Type()).Elem()
 	section.Set(f)
 	l.allocate(section)

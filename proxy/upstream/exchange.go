@@ -266,7 +266,7 @@ func (x *exchange) read(c *conn) (sse.Event, error) {
 	}
 	switch x.phase {
 	case object:
-		data, err := x.readObject(c)
+		data, err := x.readObject()
 		if err == sse.ErrInterrupted {
 			return sse.Event{}, err
 		}

@@ -221,7 +221,7 @@ func (x *exchange) refusal(c *conn, head *fasthttp.ResponseHeader) error {
 }
 
 // readObject reads the whole body. The bytes are valid until the exchange is closed.
-func (x *exchange) readObject(c *conn) ([]byte, error) {
+func (x *exchange) readObject() ([]byte, error) {
 	limit := int64(x.http.maxMessage)
 	known := x.body.framing == byLength
 	if known && x.body.left > limit {

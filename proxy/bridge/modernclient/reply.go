@@ -66,8 +66,8 @@ func (br *Bridge) Post(req *downstream.Request, q *stateless.Request, who string
 			return err
 		}
 	}
-	if done, err := br.tasks.forward(req, q, who, resp); done || err != nil {
-		return err
+	if br.tasks.forward(req, q, who, resp) {
+		return nil
 	}
 	r, err := br.Begin(req.Ctx, q, who, from)
 	if err != nil {

@@ -163,20 +163,19 @@ func (t *pooledTasks) heldBy(ctx context.Context, q *stateless.Request, who stri
 }
 
 // forward lets the replica that has the task of a request answer it, and reports whether it did.
-func (t *pooledTasks) forward(req *downstream.Request, q *stateless.Request, who string, resp *downstream.Response) (bool, error) {
+func (t *pooledTasks) forward(req *downstream.Request, q *stateless.Request, who string, resp *downstream.Response) bool {
 	if req.Forwarded {
-		return false, nil
+		return false
 	}
 	to, ok := t.heldBy(req.Ctx, q, who)
 	if !ok {
-		return false, nil
+		return false
 	}
 	done, err := t.br.proxy.Forward(to, req, resp)
 	if err != nil {
 		t.br.host.Log.Debug("the replica that has a task cannot be reached", zap.Error(err))
-		return false, nil
 	}
-	return done, nil
+	return done && err == nil
 }
 
 // fromStore answers a request about a task that this replica does not have. It returns the task if the replica continues

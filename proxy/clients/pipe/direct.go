@@ -50,7 +50,7 @@ func (p *pipe) openDirect(q *stateless.Request) error {
 		half.given, standing = server.Renumber(s.Conn, h.Standing, p.proxy.Now().Config.Limits, p.proxy.Host)
 		s.Conn = half.given
 		x := half.exchange()
-		x.Attach(standing)
+		x.Stream = standing
 		half.spawn(func() { half.bring(x) })
 		half.spawn(half.watch)
 	}

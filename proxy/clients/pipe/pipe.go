@@ -304,7 +304,7 @@ func (p *pipe) begin(line []byte) error {
 		x.Done()
 		return nil
 	}
-	x.Attach(h.Standing)
+	x.Stream = h.Standing
 	p.spawn(func() { p.bring(x) })
 	p.spawn(p.watch)
 	return nil
@@ -405,7 +405,7 @@ func (p *pipe) send(x *exchange.Exchange, out []byte) {
 		}
 		p.lostWith(f)
 	case st != nil:
-		x.Attach(st)
+		x.Stream = st
 		p.spawn(func() { p.answer(x) })
 		return
 	case x.Call != nil:
@@ -532,7 +532,7 @@ func (p *pipe) listen(x *exchange.Exchange) {
 		case errors.Is(err, upstream.ErrNoStream):
 			return
 		case err == nil:
-			x.Attach(st)
+			x.Stream = st
 			_, _ = x.Answer(&standing{p, again}) // until it breaks off
 			st.Close()
 		default:

@@ -173,7 +173,7 @@ func (b *batchReply) start(it clients.Item) {
 		b.fail(x, it.Slot, x.Common.Failed(x, err))
 		return
 	}
-	x.Attach(st)
+	x.Stream = st
 	b.legs.Go(func() { b.follow(x, it.Slot) })
 }
 

@@ -320,7 +320,7 @@ func (face *Face) get(req *downstream.Request, resp *downstream.Response) error 
 		resp.Listen = func(client mcp.Peer) error { return x.ListenLater(o, client) }
 		return nil
 	}
-	x.Attach(st)
+	x.Stream = st
 	resp.Listen = x.Listen
 	return nil
 }

@@ -1,0 +1,183 @@
+package translate
+
+import (
+	"reflect"
+	"runtime"
+	"strings"
+
+	"github.com/dragoman-proxy/dragoman/translate/wire"
+)
+
+// Rule is one change: an action and the places where it is applied.
+type Rule struct {
+	ID   string // "C01", as in the loss report
+	What string // the member or thing that it is about: "title"
+	At   []Place
+	Do   action
+	// Reads are the paths of the values below a place that Do looks at; "*" is every member, and "../" leads to
+	// the place's siblings. Do can only see values that Reads or At of some rule name.
+	Reads []string
+	// When reports whether the rule applies with the given switches; nil means always.
+	When func(Options) bool
+}
+
+// Place is where a rule is applied: a kind of message, a method (for a response, that of its request), and a path
+// from the message to a value. The path "" is the message itself.
+type Place struct {
+	Kind   wire.Kind
+	Method wire.Method
+	Path   string
+}
+
+// anyMethod stands for every method, known or not.
+const anyMethod = wire.NumMethods
+
+// action applies a rule to one value.
+type action func(x *pass, n wire.Node)
+
+// action returns the name of the function Do.
+func (r *Rule) action() string {
+	name := runtime.FuncForPC(reflect.ValueOf(r.Do).Pointer()).Name()
+	return name[strings.LastIndexByte(name, '.')+1:]
+}
+
+// does returns what the rule does, in words.
+func (r *Rule) does() string { return sentences[r.action()] }
+
+// Direction says whether a rule applies to messages to a newer or to an older revision.
+type Direction string
+
+// The directions of a rule.
+const (
+	Up   Direction = "up"   // from an older revision to a newer one
+	Down Direction = "down" // from a newer revision to an older one
+	Both Direction = "both"
+)
+
+// plan is the compiled form of the rules between two revisions: a tree of places for every kind and method, and
+// one shape with which a scan records all these places.
+type plan struct {
+	roots [wire.Error + 1][wire.NumMethods]*site
+	shape *wire.Shape
+}
+
+// site is a place in a message, with the rules that act there, in order.
+type site struct {
+	rules   []*Rule
+	inner   bool                  // some rule acts further in
+	members *[wire.NumNames]*site // nil if no rule names a member: so it is for most places
+	any     *site                 // of every member without an entry in members
+	elem    *site
+}
+
+// below returns the site of a member or element, or nil if no rule names it.
+func (s *site) below(c wire.Node) *site {
+	if c.Element() {
+		return s.elem
+	}
+	if s.members != nil {
+		if next := s.members[c.Name()]; next != nil {
+			return next
+		}
+	}
+	return s.any
+}
+
+// Translator rewrites messages of one revision as messages of another, from clients and servers alike. It is
+// immutable and safe for concurrent use.
+type Translator struct {
+	from, to *Revision
+	options  Options
+	plan     func() *plan // compiled at the first call, since most pairs are never used; nil if the two are the same
+}
+
+// pass is the state of translating one message.
+type pass struct {
+	t    *Translator
+	m    *wire.Message
+	site *site // where the rule acts
+	rule *Rule
+	dst  []byte
+
+	verdict wire.Verdict
+	local   bool // the verdict Forward becomes Local
+	err     error
+
+	scratch []byte // for texts that are compared
+
+	origins recorder // nil unless the changes are to be explained
+}
+
+// A recorder is told which rule made which edit.
+type recorder interface {
+	note(x *pass, r *Rule) // r made the edits that have no rule yet
+	list(x *pass)          // all rules were applied, and the message is not written yet
+}
+
+func (x *pass) done() bool { return x.err != nil || x.verdict != wire.Forward }
+
+// visit applies the rules of s to the value n, and then visits the members and elements that rules name.
+func (x *pass) visit(s *site, n wire.Node) {
+	for _, r := range s.rules {
+		x.site, x.rule = s, r
+		r.Do(x, n)
+		if x.origins != nil {
+			x.origins.note(x, r)
+		}
+		if x.done() || n.Changed() {
+			return
+		}
+	}
+	if !s.inner {
+		return
+	}
+	for c := n.First(); c.OK() && !x.done(); c = c.Next() {
+		if next := s.below(c); next != nil && !c.Changed() {
+			x.visit(next, c)
+		}
+	}
+}
+
+// visitMember visits one member of the value to which a rule is being applied. A rule calls it to have the member
+// translated before it goes on.
+func (x *pass) visitMember(c wire.Node) {
+	site, rule := x.site, x.rule
+	if x.origins != nil {
+		x.origins.note(x, rule) // the edits that it has made before
+	}
+	if next := site.below(c); next != nil {
+		x.visit(next, c)
+	}
+	x.site, x.rule = site, rule
+}
+
+// lost reports what the rule does to n.
+func (x *pass) lost(n wire.Node, level wire.Level) *wire.Loss {
+	return x.lostAs(x.rule.What, n, level)
+}
+
+// lostAs is lost for a rule that reports several things; what replaces Rule.What.
+func (x *pass) lostAs(what string, n wire.Node, level wire.Level) *wire.Loss {
+	if x.m.Trace {
+		x.m.Places = append(x.m.Places, wire.Place{Rule: x.rule.ID, What: what, Level: level, Path: string(n.AppendPath(nil))})
+	}
+	for i := range x.m.Losses {
+		if l := &x.m.Losses[i]; l.What == what && l.Rule == x.rule.ID {
+			l.Count++
+			l.Level = max(l.Level, level)
+			return l
+		}
+	}
+	x.m.Losses = append(x.m.Losses, wire.Loss{
+		Rule: x.rule.ID, What: what, Level: level, Count: 1, Path: n.Path(),
+	})
+	return &x.m.Losses[len(x.m.Losses)-1]
+}
+
+// fail ends the translation of the message with an error (C40).
+func (x *pass) fail(n wire.Node, cause error) {
+	x.err = &Error{
+		From: x.t.from, To: x.t.to, Kind: x.m.Kind, Method: x.m.Method,
+		Rule: x.rule.ID, Path: n.Path().String(), Cause: cause,
+	}
+}
