@@ -47,6 +47,7 @@ type Conn struct {
 	realm  string // the part of the cache of results that belongs to this client
 	tools  toolindex.Index
 	tasks  taskMemory
+	done   sessionTasks
 	shared shared
 
 	life context.Context // ends with the session
@@ -88,6 +89,7 @@ func (b *Bridge) New(conn upstream.Conn, client *translate.Revision, facts wire.
 	c.news.Limit(cfg.Limits)
 	life := callctx.New()
 	c.life, c.end = life, func() { life.End(nil) }
+	c.done.life = life
 	return c
 }
 
@@ -432,7 +434,7 @@ func (c *Conn) sendCancelled(id []byte) {
 func (c *Conn) Close(ctx context.Context) error {
 	c.end()
 	c.forgetState(ctx)
-	c.bridge.finished.end(c)
+	c.bridge.finished.end(&c.done)
 	if c.piped != nil {
 		c.bridge.results.Unheard(c.realm)
 	}

@@ -85,7 +85,7 @@ func (c *Conn) task(ctx context.Context, msg *wire.Message, header []upstream.He
 	}
 	at := gjson.Get(wire.View(msg.Params()), "taskId")
 	name := strings.Clone(at.String())
-	done, here := c.bridge.finished.find(c, name)
+	done, here := c.bridge.finished.find(&c.done, name)
 	if !here && c.isShared(name) && method != wire.TasksUpdate {
 		return answer(func(ctx context.Context) ([]byte, error) {
 			switch done, ok, err := c.sharedTask(ctx, name); {
@@ -181,7 +181,7 @@ func (b *call) asTask(answer []byte) []byte {
 	t := finishedTask{id: c.newTaskID(), result: []byte(result.Raw), expires: now.Add(ttl)}
 	at := now.Format(time.RFC3339Nano)
 	t.state = fmt.Appendf(nil, `{"taskId":%q,"status":%q,"createdAt":%q,"lastUpdatedAt":%q,"ttl":%d}`, t.id, status, at, at, ttl.Milliseconds())
-	if !c.bridge.finished.keep(c, t) {
+	if !c.bridge.finished.keep(&c.done, t) {
 		return mcp.Saying(mcp.CodeInternal, "the result is too large to be kept for a task").About(b.id).Body()
 	}
 	c.shareTask(&t)
