@@ -29,7 +29,6 @@ var upwards = map[string]int{
 	"adapterrt/httpcall":        12,
 	"adapterrt/openapi":         10,
 	"adapterrt/present":         4,
-	"proxy/bridge/legacyclient": 16,
 	"proxy/bridge/modernclient": 31,
 	"proxy/clients/pipe":        3,
 	"proxy/downstream":          23,
