@@ -26,7 +26,6 @@ import (
 var upwards = map[string]int{
 	"adapterrt":                 9,
 	"adapterrt/present":         4,
-	"proxy/bridge/legacyclient": 16,
 	"proxy/bridge/modernclient": 31,
 	"proxy/clients/pipe":        3,
 	"proxy/downstream":          23,

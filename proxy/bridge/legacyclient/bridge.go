@@ -5,14 +5,17 @@
 // server would remember is in the Conn: who the client is, its log level, its subscriptions, and the
 // questions that it was asked.
 //
-//   - conn.go: the session, and the requests that it answers without the server;
-//   - introduce.go: initialize, answered from server/discover;
-//   - call.go: a request and the rounds of its questions, which send.go sends; ask.go: the questions and their answers;
-//   - listen.go: the standing stream and the subscriptions behind it;
+//   - pass.go: where each message of the client goes, and the requests that are answered without the server;
+//     introduce.go: initialize, answered from server/discover;
+//   - reading.go: a request as the client reads it; receive.go: what the server says about it; rounds.go: its questions, in
+//     rounds; send.go: what the server gets; headers.go: the headers of a tools/call; call.go: what these know of a request;
+//   - listen.go: how the client's standing stream begins; news.go: what waits for it; subscribe.go: the subscriptions behind it;
 //   - tasks.go, taskwait.go: tasks, whose messages differ between the two revisions; finished.go: tasks that
 //     the server did not make;
-//   - shared.go: the log level and the subscriptions, and sharedtasks.go: finished tasks, in a store that replicas share;
-//   - headers.go: the headers of a tools/call.
+//   - shared.go: the log level and the subscriptions, and sharedtasks.go: finished tasks, in a store that replicas share, which
+//     sharing.go hears of;
+//   - conn.go: the session; own.go: requests of dragoman's own; toclient.go: translated notifications and results; ask.go: one
+//     question and its answer, which are of question.go.
 package legacyclient
 
 import (

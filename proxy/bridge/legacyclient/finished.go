@@ -1,6 +1,7 @@
 package legacyclient
 
 import (
+	"context"
 	"slices"
 	"sync"
 	"time"
@@ -30,41 +31,38 @@ type finishedTasks struct {
 	max int // bytes, of all sessions
 
 	mu    sync.Mutex
-	of    map[*Conn]*sessionTasks
+	of    map[*sessionTasks]bool // the sessions that have any
 	bytes int
 }
 
-// sessionTasks are the finished tasks of one session, oldest first.
+// sessionTasks are the finished tasks of one session, oldest first. The mutex of the finishedTasks guards them.
 type sessionTasks struct {
+	life  context.Context // ends with the session
 	tasks []finishedTask
 	bytes int
 }
 
 func newFinishedTasks() *finishedTasks {
-	return &finishedTasks{max: maxDoneInAll, of: make(map[*Conn]*sessionTasks)}
+	return &finishedTasks{max: maxDoneInAll, of: make(map[*sessionTasks]bool)}
 }
 
-// keep keeps a task of c until it expires or is dropped. It reports false if the task is larger than the bound.
-func (f *finishedTasks) keep(c *Conn, t finishedTask) bool {
+// keep keeps a task of a session until it expires or is dropped. It reports false if the task is larger than the bound.
+func (f *finishedTasks) keep(own *sessionTasks, t finishedTask) bool {
 	if t.size() > min(maxDoneBytes, f.max) {
 		return false
 	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if c.life.Err() != nil {
+	if own.life.Err() != nil {
 		return true // the session has ended: no request will ask for the task
 	}
-	own := f.of[c]
-	if own == nil {
-		own = new(sessionTasks)
-		f.of[c] = own
-	}
+	f.of[own] = true
 	own.tasks = append(own.tasks, t)
 	own.bytes += t.size()
 	f.bytes += t.size()
-	f.expireOf(c, time.Now())
+	f.expireOf(own, time.Now())
 	for len(own.tasks) > maxDoneTasks || own.bytes > maxDoneBytes {
-		f.drop(c, 0)
+		f.drop(own, 0)
 	}
 	for f.bytes > f.max {
 		f.drop(f.largest(), 0)
@@ -72,15 +70,11 @@ func (f *finishedTasks) keep(c *Conn, t finishedTask) bool {
 	return true
 }
 
-// find returns the task of c with this id.
-func (f *finishedTasks) find(c *Conn, id string) (finishedTask, bool) {
+// find returns the task of a session with this id.
+func (f *finishedTasks) find(own *sessionTasks, id string) (finishedTask, bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	f.expireOf(c, time.Now())
-	own := f.of[c]
-	if own == nil {
-		return finishedTask{}, false
-	}
+	f.expireOf(own, time.Now())
 	i := slices.IndexFunc(own.tasks, func(t finishedTask) bool { return t.id == id })
 	if i < 0 {
 		return finishedTask{}, false
@@ -88,56 +82,53 @@ func (f *finishedTasks) find(c *Conn, id string) (finishedTask, bool) {
 	return own.tasks[i], true
 }
 
-// end drops the tasks of c, which has ended.
-func (f *finishedTasks) end(c *Conn) {
+// end drops the tasks of a session that has ended.
+func (f *finishedTasks) end(own *sessionTasks) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if own := f.of[c]; own != nil {
-		f.bytes -= own.bytes
-		delete(f.of, c)
-	}
+	f.bytes -= own.bytes
+	own.tasks, own.bytes = nil, 0
+	delete(f.of, own)
 }
 
 // expire drops the tasks that have expired by now.
 func (f *finishedTasks) expire(now time.Time) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	for c := range f.of {
-		f.expireOf(c, now)
+	for own := range f.of {
+		f.expireOf(own, now)
 	}
 }
 
 // expireOf is expire for one session. f.mu must be held.
-func (f *finishedTasks) expireOf(c *Conn, now time.Time) {
-	own := f.of[c]
-	for i := 0; own != nil && i < len(own.tasks); {
+func (f *finishedTasks) expireOf(own *sessionTasks, now time.Time) {
+	for i := 0; i < len(own.tasks); {
 		if now.Before(own.tasks[i].expires) {
 			i++
 			continue
 		}
-		f.drop(c, i)
+		f.drop(own, i)
 	}
 }
 
-// drop drops the i-th task of c. f.mu must be held.
-func (f *finishedTasks) drop(c *Conn, i int) {
-	own := f.of[c]
+// drop drops the i-th task of a session. f.mu must be held.
+func (f *finishedTasks) drop(own *sessionTasks, i int) {
 	size := own.tasks[i].size()
 	own.tasks = slices.Delete(own.tasks, i, i+1)
 	own.bytes -= size
 	f.bytes -= size
 	if len(own.tasks) == 0 {
-		delete(f.of, c)
+		delete(f.of, own)
 	}
 }
 
 // largest returns the session with the most bytes. f.mu must be held.
-func (f *finishedTasks) largest() (c *Conn) {
+func (f *finishedTasks) largest() (own *sessionTasks) {
 	most := -1
-	for at, own := range f.of {
-		if own.bytes > most {
-			c, most = at, own.bytes
+	for at := range f.of {
+		if at.bytes > most {
+			own, most = at, at.bytes
 		}
 	}
-	return c
+	return own
 }

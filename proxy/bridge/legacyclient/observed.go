@@ -16,6 +16,9 @@ import (
 // it. It must be called before the first use.
 func (c *Conn) Observe(begin func(raw []byte) (*observe.Call, observe.Copy)) { c.seeing = begin }
 
+// Seen returns the observation of a notification that the standing stream has given, or nil.
+func (c *Conn) Seen(text []byte) *observe.Call { return c.news.observed(text) }
+
 // seenNews is a notification that is observed; call is nil if nothing observes it.
 type seenNews struct {
 	call *observe.Call
@@ -42,44 +45,4 @@ func (s *seenNews) translated(c *Conn, m *wire.Message, out []byte) {
 	if out == nil {
 		s.call.End(string(metrics.Local), "")
 	}
-}
-
-// queuedNews is the observation of a notification that waits for the client.
-type queuedNews struct {
-	text *byte // the first of the notification
-	call *observe.Call
-}
-
-// maxQueued bounds the observations that wait: the queue of notifications drops the oldest, too.
-const maxQueued = 256
-
-// await keeps the observation of a notification that the client will get. c.mu is held.
-func (c *Conn) await(call *observe.Call, text []byte) {
-	if call == nil || len(text) == 0 {
-		return
-	}
-	if len(c.queued) == maxQueued {
-		c.queued[0].call.End(string(metrics.Left), "")
-		c.queued = slices.Delete(c.queued, 0, 1)
-	}
-	c.queued = append(c.queued, queuedNews{&text[0], call})
-}
-
-// Seen returns the observation of a notification that the standing stream has returned, or nil.
-func (c *Conn) Seen(text []byte) *observe.Call {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if len(text) == 0 {
-		return nil
-	}
-	at := slices.IndexFunc(c.queued, func(q queuedNews) bool { return q.text == &text[0] })
-	if at < 0 {
-		return nil
-	}
-	call := c.queued[at].call
-	for _, dropped := range c.queued[:at] { // they were before it
-		dropped.call.End(string(metrics.Left), "")
-	}
-	c.queued = slices.Delete(c.queued, 0, at+1)
-	return call
 }

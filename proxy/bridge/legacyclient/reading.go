@@ -3,37 +3,37 @@ package legacyclient
 import (
 	"context"
 	"sync"
-	"sync/atomic"
 
 	"github.com/dragoman-proxy/dragoman/proxy/callctx"
 	"github.com/dragoman-proxy/dragoman/proxy/mcp"
 	"github.com/dragoman-proxy/dragoman/proxy/requests"
 	"github.com/dragoman-proxy/dragoman/proxy/sse"
 	"github.com/dragoman-proxy/dragoman/proxy/upstream"
+	"github.com/dragoman-proxy/dragoman/translate/wire"
 )
 
-// reading is the client's side of a call.
+// reading is a call as its client reads it: the stream of what the client gets for the request.
 //
 // At first Events itself reads what the server sends, which for most calls is all there is to do. A goroutine of the
 // call's own takes over if the client leaves, and if something else must be waited for: answers of the client, or
-// another request to the server. From then on want asks it for the next event, and got is what it returns.
+// another request to the server. From then on Events gives what the goroutine pushes.
+//
+// The call continues when the client closes the stream: a modern server would take that as a cancellation, and a
+// client with a session does not mean it so.
 type reading struct {
-	client   context.Context // ends when the client leaves
-	watched  bool
-	watch    callctx.Watch // of client
-	released atomic.Bool
-	halt     upstream.Interruptible // the server's stream while Events reads it
+	call
+	client  context.Context // ends when the client leaves
+	watched bool
+	watch   callctx.Watch          // of client
+	halt    upstream.Interruptible // the server's stream while Events reads it
+	pushed  chan nextEvent         // set before entered
 
 	mu      sync.Mutex
 	busy    bool // Events reads
 	closed  bool
-	entered bool // the goroutine has taken over
-	ended   bool // finish was called
-
-	// Set before entered.
-	want chan struct{}
-	got  chan nextEvent
-	gone chan struct{} // closed when the stream is
+	entered bool        // the goroutine has taken over
+	ended   bool        // nothing runs the call any more
+	stays   func() bool // undoes that the shutdown ends the call; nil if the client has not left the goroutine
 }
 
 // nextEvent is what Events gives next.
@@ -43,7 +43,7 @@ type nextEvent struct {
 }
 
 // start makes the goroutine take over at once if reading cannot be interrupted.
-func (b *call) start() {
+func (b *reading) start() {
 	if st, ok := b.st.(upstream.Interruptible); ok && st.CanInterrupt() {
 		b.halt = st
 		return
@@ -54,16 +54,22 @@ func (b *call) start() {
 }
 
 // takeOver starts the goroutine, which first does then, unless that is nil. b.mu must be held.
-func (b *call) takeOver(then func() error) {
-	b.want, b.got, b.gone, b.entered = make(chan struct{}), make(chan nextEvent, 1), make(chan struct{}), true
+func (b *reading) takeOver(then func() error) {
+	b.pushed, b.gone, b.entered = make(chan nextEvent), make(chan struct{}), true
 	if b.closed {
-		close(b.gone)
+		b.leave()
 	}
 	b.c.host.Spawn(func() { b.run(then) })
 }
 
+// leave tells the goroutine that nothing waits for the call but the server. b.mu must be held.
+func (b *reading) leave() {
+	close(b.gone)
+	b.stays = context.AfterFunc(b.c.host.Draining, func() { b.ctx.End(nil) })
+}
+
 // Events implements [upstream.Stream].
-func (b *call) Events(yield func(sse.Event, error) bool) {
+func (b *reading) Events(yield func(sse.Event, error) bool) {
 	for {
 		if e, err := b.event(); !yield(e, err) || err != nil {
 			return
@@ -72,13 +78,13 @@ func (b *call) Events(yield func(sse.Event, error) bool) {
 }
 
 // event returns the next event for the client.
-func (b *call) event() (sse.Event, error) {
+func (b *reading) event() (sse.Event, error) {
 	for {
 		b.mu.Lock()
 		switch {
 		case b.entered:
 			b.mu.Unlock()
-			return b.fromGoroutine()
+			return b.take()
 		case b.ended || b.closed || b.client.Err() != nil:
 			b.mu.Unlock()
 			return sse.Event{}, b.cause()
@@ -109,7 +115,7 @@ func (b *call) event() (sse.Event, error) {
 
 // readHere returns the next message for the client, if the next message of the server brings one. then is what read
 // returns.
-func (b *call) readHere() (e sse.Event, then func() error, err error) {
+func (b *reading) readHere() (e sse.Event, then func() error, err error) {
 	defer func() {
 		if p := recover(); p != nil {
 			b.c.host.Report.Panicked(p)
@@ -131,7 +137,7 @@ func (b *call) readHere() (e sse.Event, then func() error, err error) {
 }
 
 // ContextEnded implements [callctx.Waiter]: it ends the wait of Events when the client has left.
-func (b *call) ContextEnded() {
+func (b *reading) ContextEnded() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if b.busy {
@@ -140,11 +146,12 @@ func (b *call) ContextEnded() {
 }
 
 // end ends a call that has no goroutine. b.mu must be held.
-func (b *call) end() {
+func (b *reading) end() {
 	if b.ended {
 		return
 	}
 	b.ended = true
+	b.watch.Stop()
 	if b.c.piped != nil && !b.over {
 		b.c.host.Spawn(b.finish) // it may send a cancellation
 		return
@@ -153,7 +160,7 @@ func (b *call) end() {
 }
 
 // Close closes the client's stream. The call to the server goes on.
-func (b *call) Close() error {
+func (b *reading) Close() error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if b.closed {
@@ -164,9 +171,9 @@ func (b *call) Close() error {
 		b.ctx.End(requests.ErrCancelled)
 	}
 	switch {
-	case b.entered:
-		close(b.gone)
 	case b.ended:
+	case b.entered:
+		b.leave()
 	case b.busy: // Events does the rest
 		b.halt.Interrupt()
 	case b.over:
@@ -178,12 +185,24 @@ func (b *call) Close() error {
 }
 
 // Release implements [upstream.Releaser].
-func (b *call) Release() { b.released.Store(true) }
+func (b *reading) Release() { b.released.Store(true) }
 
-// fromGoroutine returns the next message that the goroutine has for the client.
-func (b *call) fromGoroutine() (sse.Event, error) {
+// cause returns the reason for which there is no answer.
+func (b *reading) cause() error {
+	if b.recalled() {
+		return requests.ErrCancelled
+	}
+	if err := context.Cause(b.client); err != nil {
+		return err
+	}
+	return upstream.ErrClosed
+}
+
+// take returns the next message that the goroutine pushes.
+func (b *reading) take() (sse.Event, error) {
 	select {
-	case b.want <- struct{}{}:
+	case n := <-b.pushed:
+		return n.event, n.err
 	case <-b.ctx.Done():
 		return sse.Event{}, b.cause()
 	case <-b.gone:
@@ -191,61 +210,60 @@ func (b *call) fromGoroutine() (sse.Event, error) {
 	case <-b.client.Done():
 		return sse.Event{}, context.Cause(b.client)
 	}
+}
+
+// push gives the client a message. It waits until the client takes it, has left, or the call has ended.
+func (b *reading) push(n nextEvent) {
 	select {
-	case n := <-b.got:
-		return n.event, n.err
+	case b.pushed <- n:
 	case <-b.gone:
-		return sse.Event{}, upstream.ErrClosed
-	case <-b.client.Done():
-		return sse.Event{}, context.Cause(b.client)
+	case <-b.ctx.Done():
 	}
 }
 
 // run runs the call to its end. It first does then, unless that is nil.
-func (b *call) run(then func() error) {
-	wanted, detached := false, false
-	left := func() bool { return true } // stops waiting for the shutdown
-	defer func() { left() }()
-	defer b.finish()
+func (b *reading) run(then func() error) {
+	defer b.stop()
 	defer func() {
 		if p := recover(); p != nil {
 			b.c.host.Report.Panicked(p)
-			b.reply(nextEvent{err: mcp.Fail(mcp.Panicked, "")}, wanted)
+			b.push(nextEvent{err: mcp.Fail(mcp.Panicked, "")})
 		}
 	}()
 	for {
-		wanted = false
-		select {
-		case <-b.want:
-			wanted = true
-		case <-b.gone:
-			if b.over {
-				return
-			}
-			if !detached {
-				detached, left = true, context.AfterFunc(b.c.host.Draining, func() { b.ctx.End(nil) })
-			}
-		case <-b.ctx.Done():
-		}
 		e, err := b.next(then)
 		then = nil
 		if err != nil && b.recalled() {
 			err = requests.ErrCancelled
 		}
-		b.reply(nextEvent{e, err}, wanted)
-		if err != nil {
+		b.push(nextEvent{e, err}) // the end is pushed as well: until the client takes it, it uses the answer
+		if err != nil || b.ctx.Err() != nil {
 			return
 		}
 	}
 }
 
-// reply answers want.
-func (b *call) reply(n nextEvent, wanted bool) {
-	if !wanted {
-		return
+// stop ends a call that has a goroutine.
+func (b *reading) stop() {
+	b.mu.Lock()
+	b.ended = true
+	if b.stays != nil {
+		b.stays()
 	}
-	select {
-	case b.got <- n:
-	case <-b.gone:
-	}
+	b.mu.Unlock()
+	b.watch.Stop()
+	b.finish()
 }
+
+// Scanned implements [Answering].
+func (b *reading) Scanned() *wire.Message {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.entered || b.ended {
+		return nil
+	}
+	return &b.msgs.down
+}
+
+// Failed implements [Answering].
+func (b *reading) Failed() bool { return b.lost.Load() }

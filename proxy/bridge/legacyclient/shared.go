@@ -4,14 +4,11 @@ import (
 	"bytes"
 	"context"
 	"crypto/rand"
-	"encoding/binary"
 	"encoding/json"
 	"errors"
 	"maps"
 	"slices"
 	"strings"
-	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/tidwall/gjson"
@@ -38,42 +35,11 @@ const (
 	stateTries = 8
 )
 
-// state is what the store has of a session.
-type state struct {
-	Level         string   `json:"level,omitempty"`
-	Subscriptions []string `json:"subscriptions,omitempty"` // in order
-}
-
-// shared is the part of a Conn whose state other replicas have, too. The zero value shares nothing.
-type shared struct {
-	store  *store.Store
-	key    store.Key
-	serial ended.Serial
-	until  time.Time   // the session's id cannot be used after that
-	stale  atomic.Bool // the state must be read before the next request
-
-	turn   sync.Mutex // for reading and writing
-	known  []byte     // the stored value, as it was last seen; nil for none
-	behind bool       // a change could not be written
-	pause  time.Time  // no reading before
-	wanted []string   // stored subscriptions that begin with the next standing stream
-}
-
-// sharing are the sessions of a Bridge whose state is shared.
-type sharing struct {
-	store *store.Store
-	self  []byte // tells the messages of this process from others
-	stop  func()
-
-	mu    sync.Mutex
-	conns map[ended.Serial]*Conn
-}
-
 // Share makes the sessions keep their state in s as well. It must be called before the first use.
 func (b *Bridge) Share(s *store.Store) {
 	b.sharing.store = s
 	b.sharing.self = []byte(rand.Text())
-	b.sharing.conns = make(map[ended.Serial]*Conn)
+	b.sharing.conns = make(map[ended.Serial]sharer)
 	b.sharing.stop = s.Subscribe(stateChannel, b.sharing.changed, b.sharing.missed)
 }
 
@@ -113,44 +79,11 @@ func (c *Conn) Resumed(t *sealed.Session) {
 	c.shared.stale.Store(c.shared.store != nil)
 }
 
-func appendSerial(dst []byte, s ended.Serial) []byte {
-	return binary.BigEndian.AppendUint64(binary.BigEndian.AppendUint64(dst, s.Process), s.Number)
-}
-
-// changed receives the number of a session that a replica has changed.
-func (s *sharing) changed(message []byte) {
-	if len(message) < 16 || bytes.Equal(message[16:], s.self) {
-		return
-	}
-	s.mu.Lock()
-	c := s.conns[ended.Serial{Process: binary.BigEndian.Uint64(message), Number: binary.BigEndian.Uint64(message[8:])}]
-	s.mu.Unlock()
-	if c != nil {
-		c.outdated()
-	}
-}
-
-// missed notes that changes may have been missed.
-func (s *sharing) missed() {
-	s.mu.Lock()
-	all := make([]*Conn, 0, len(s.conns))
-	for _, c := range s.conns {
-		all = append(all, c)
-	}
-	s.mu.Unlock()
-	for _, c := range all {
-		c.outdated()
-	}
-}
-
 // outdated makes the session read its state: before its next request, or now if its client has a standing stream, which
 // may be all that it uses here.
 func (c *Conn) outdated() {
 	c.shared.stale.Store(true)
-	c.mu.Lock()
-	at := c.standing
-	c.mu.Unlock()
-	if at != nil && c.host.Draining.Err() == nil {
+	if c.news.standing() != nil && c.host.Draining.Err() == nil {
 		c.host.Spawn(func() { c.refresh(c.life) })
 	}
 }
@@ -207,12 +140,11 @@ func (c *Conn) adopt(value []byte) {
 			c.shared.wanted = append(c.shared.wanted, uri)
 		}
 	}
-	standing := c.standing
 	c.mu.Unlock()
 	for _, uri := range gone {
 		c.unsubscribe(uri)
 	}
-	if standing != nil {
+	if standing := c.news.standing(); standing != nil {
 		c.subscribeWanted(standing.header)
 	}
 }

@@ -1,9 +1,7 @@
 package legacyclient
 
 import (
-	"bytes"
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -37,13 +35,6 @@ const (
 	maxTaskInputs = bridge.MaxQuestions
 )
 
-// taskMemory is what a session remembers about its tasks. The session's mutex guards it.
-type taskMemory struct {
-	bridged bool            // the client may have tasks, if the server has; never changes
-	asked   map[string]bool // questions by task and name; true if answered
-	watched int
-}
-
 // hasTasks reports whether the client's tasks are tasks of the server.
 func (c *Conn) hasTasks() bool { return c.tasks.bridged && c.facts.Has(wire.ServerTasks) }
 
@@ -68,60 +59,6 @@ func (c *Conn) canTasks() []byte {
 	return out
 }
 
-// task returns the stream of a request about a task that is answered here, or nil if the server answers it.
-func (c *Conn) task(ctx context.Context, msg *wire.Message, header []upstream.Header) upstream.Stream {
-	if !c.hasTasks() {
-		return nil
-	}
-	id, method := bytes.Clone(msg.ID()), msg.Method
-	answer := func(do func(ctx context.Context) ([]byte, error)) upstream.Stream {
-		return bridge.AnswerHere(ctx, func(ctx context.Context) ([]byte, error) {
-			body, err := do(ctx)
-			if f := (*mcp.Failure)(nil); errors.As(err, &f) {
-				return f.About(id).Body(), nil
-			}
-			return body, err
-		})
-	}
-	at := gjson.Get(wire.View(msg.Params()), "taskId")
-	name := strings.Clone(at.String())
-	done, here := c.bridge.finished.find(c, name)
-	if !here && c.isShared(name) && method != wire.TasksUpdate {
-		return answer(func(ctx context.Context) ([]byte, error) {
-			switch done, ok, err := c.sharedTask(ctx, name); {
-			case err != nil:
-				return nil, err
-			case !ok:
-				return nil, mcp.Saying(mcp.CodeInvalidParams, "Task not found: "+name)
-			default:
-				return done.answer(id, method)
-			}
-		})
-	}
-	switch {
-	case method == wire.TasksUpdate:
-		return answer(func(context.Context) ([]byte, error) {
-			return nil, mcp.Saying(mcp.CodeMethodNotFound, "Method not found: "+method.String())
-		})
-	case at.Type != gjson.String:
-		return answer(func(context.Context) ([]byte, error) {
-			return nil, mcp.Saying(mcp.CodeInvalidParams, "params.taskId must be a string")
-		})
-	case here:
-		return answer(func(context.Context) ([]byte, error) { return done.answer(id, method) })
-	case method == wire.TasksGet:
-		return nil
-	}
-	header = slices.Clone(header)
-	if method == wire.TasksCancel {
-		return answer(func(ctx context.Context) ([]byte, error) { return c.cancelTask(ctx, id, name, header) })
-	}
-	w := &taskWait{c: c, id: id, task: name, header: header, heard: make(chan receivedAnswer, maxTaskInputs+1)}
-	w.ctx, w.cancel = context.WithCancel(ctx)
-	w.free = context.AfterFunc(c.life, w.cancel)
-	return w
-}
-
 // aboutTask sends a request about a task. more is the rest of params.
 func (c *Conn) aboutTask(ctx context.Context, method wire.Method, task, more string, header []upstream.Header) ([]byte, error) {
 	ctx, cancel := context.WithTimeout(ctx, c.host.Config().Upstream.HandshakeTimeout)
@@ -142,21 +79,6 @@ func (c *Conn) cancelTask(ctx context.Context, id []byte, task string, header []
 	return c.downResult(id, wire.TasksGet, state, header)
 }
 
-// downResult translates a result of the server to the response to a request of this method.
-func (c *Conn) downResult(id []byte, method wire.Method, result []byte, header []upstream.Header) ([]byte, error) {
-	var m wire.Message
-	if err := m.Scan(mcp.AppendResult(nil, id, result), c.down.Shape()); err != nil {
-		return nil, err
-	}
-	m.Method, m.Facts = method, c.facts
-	out, v, err := c.down.Rewrite(nil, &m)
-	c.host.Losses.Note(c.down.From(), c.down.To(), method, m.Losses, header)
-	if err == nil && v != wire.Forward {
-		err = mcp.Saying(mcp.CodeInternal, "Unsupported result of "+method.String())
-	}
-	return out, err
-}
-
 // asTask returns the response to a call for which the client has requested a task. If the server has made none, the
 // response is a task that is finished already.
 func (b *call) asTask(answer []byte) []byte {
@@ -166,7 +88,7 @@ func (b *call) asTask(answer []byte) []byte {
 	case !result.IsObject():
 		return answer
 	case task.IsObject() && !result.Get("content").Exists():
-		c.watchTask(task.Get("taskId").String(), task.Get("ttl"), b.stream.Header)
+		c.watchTask(task.Get("taskId").String(), task.Get("ttl"), b.request.Header)
 		return answer
 	}
 	now := time.Now().UTC()
@@ -181,7 +103,7 @@ func (b *call) asTask(answer []byte) []byte {
 	t := finishedTask{id: c.newTaskID(), result: []byte(result.Raw), expires: now.Add(ttl)}
 	at := now.Format(time.RFC3339Nano)
 	t.state = fmt.Appendf(nil, `{"taskId":%q,"status":%q,"createdAt":%q,"lastUpdatedAt":%q,"ttl":%d}`, t.id, status, at, at, ttl.Milliseconds())
-	if !c.bridge.finished.keep(c, t) {
+	if !c.bridge.finished.keep(&c.done, t) {
 		return mcp.Saying(mcp.CodeInternal, "the result is too large to be kept for a task").About(b.id).Body()
 	}
 	c.shareTask(&t)
@@ -212,7 +134,7 @@ func ofTask(message []byte, member, task string) ([]byte, error) {
 // watchTask subscribes to the state of a task for the client's standing stream, if that is open.
 func (c *Conn) watchTask(task string, ttl gjson.Result, header []upstream.Header) {
 	c.mu.Lock()
-	full := c.standing == nil || c.tasks.watched >= maxTaskWatch || c.life.Err() != nil
+	full := c.news.standing() == nil || c.tasks.watched >= maxTaskWatch || c.life.Err() != nil
 	if !full {
 		c.tasks.watched++
 	}

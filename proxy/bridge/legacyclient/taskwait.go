@@ -1,17 +1,21 @@
 package legacyclient
 
 import (
+	"bytes"
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
 	"github.com/tidwall/gjson"
 	"go.uber.org/zap"
 
+	"github.com/dragoman-proxy/dragoman/proxy/bridge"
 	"github.com/dragoman-proxy/dragoman/proxy/mcp"
 	"github.com/dragoman-proxy/dragoman/proxy/report"
 	"github.com/dragoman-proxy/dragoman/proxy/sse"
@@ -286,4 +290,58 @@ func (c *Conn) settleAsks(task string, list []*ask, answered bool) {
 			delete(c.tasks.asked, key)
 		}
 	}
+}
+
+// task returns the stream of a request about a task that is answered here, or nil if the server answers it.
+func (c *Conn) task(ctx context.Context, msg *wire.Message, header []upstream.Header) upstream.Stream {
+	if !c.hasTasks() {
+		return nil
+	}
+	id, method := bytes.Clone(msg.ID()), msg.Method
+	answer := func(do func(ctx context.Context) ([]byte, error)) upstream.Stream {
+		return bridge.AnswerHere(ctx, func(ctx context.Context) ([]byte, error) {
+			body, err := do(ctx)
+			if f := (*mcp.Failure)(nil); errors.As(err, &f) {
+				return f.About(id).Body(), nil
+			}
+			return body, err
+		})
+	}
+	at := gjson.Get(wire.View(msg.Params()), "taskId")
+	name := strings.Clone(at.String())
+	done, here := c.bridge.finished.find(&c.done, name)
+	if !here && c.isShared(name) && method != wire.TasksUpdate {
+		return answer(func(ctx context.Context) ([]byte, error) {
+			switch done, ok, err := c.sharedTask(ctx, name); {
+			case err != nil:
+				return nil, err
+			case !ok:
+				return nil, mcp.Saying(mcp.CodeInvalidParams, "Task not found: "+name)
+			default:
+				return done.answer(id, method)
+			}
+		})
+	}
+	switch {
+	case method == wire.TasksUpdate:
+		return answer(func(context.Context) ([]byte, error) {
+			return nil, mcp.Saying(mcp.CodeMethodNotFound, "Method not found: "+method.String())
+		})
+	case at.Type != gjson.String:
+		return answer(func(context.Context) ([]byte, error) {
+			return nil, mcp.Saying(mcp.CodeInvalidParams, "params.taskId must be a string")
+		})
+	case here:
+		return answer(func(context.Context) ([]byte, error) { return done.answer(id, method) })
+	case method == wire.TasksGet:
+		return nil
+	}
+	header = slices.Clone(header)
+	if method == wire.TasksCancel {
+		return answer(func(ctx context.Context) ([]byte, error) { return c.cancelTask(ctx, id, name, header) })
+	}
+	w := &taskWait{c: c, id: id, task: name, header: header, heard: make(chan receivedAnswer, maxTaskInputs+1)}
+	w.ctx, w.cancel = context.WithCancel(ctx)
+	w.free = context.AfterFunc(c.life, w.cancel)
+	return w
 }

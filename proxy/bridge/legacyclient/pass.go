@@ -1,0 +1,231 @@
+package legacyclient
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/tidwall/gjson"
+	"github.com/tidwall/sjson"
+
+	"github.com/dragoman-proxy/dragoman/proxy/bridge"
+	"github.com/dragoman-proxy/dragoman/proxy/callctx"
+	"github.com/dragoman-proxy/dragoman/proxy/era"
+	"github.com/dragoman-proxy/dragoman/proxy/large"
+	"github.com/dragoman-proxy/dragoman/proxy/mcp"
+	"github.com/dragoman-proxy/dragoman/proxy/observe"
+	"github.com/dragoman-proxy/dragoman/proxy/requests"
+	"github.com/dragoman-proxy/dragoman/proxy/server"
+	"github.com/dragoman-proxy/dragoman/proxy/telemetry"
+	"github.com/dragoman-proxy/dragoman/proxy/upstream"
+	"github.com/dragoman-proxy/dragoman/translate"
+	"github.com/dragoman-proxy/dragoman/translate/wire"
+)
+
+// Send implements [upstream.Conn].
+func (c *Conn) Send(ctx context.Context, m *upstream.Outgoing) (upstream.Stream, error) {
+	st, _, err := c.Pass(ctx, m)
+	return st, err
+}
+
+// Answering tells more of the last message of a stream that Pass has returned.
+type Answering interface {
+	// Scanned returns what was scanned and translated last: if that is the message, there is no need to scan it again. It may
+	// return nil.
+	Scanned() *wire.Message
+	// Failed reports whether the message is dragoman's own error and not the server's response.
+	Failed() bool
+}
+
+// Pass is Send. more is nil if the message does not go to the server.
+func (c *Conn) Pass(ctx context.Context, m *upstream.Outgoing) (st upstream.Stream, more Answering, err error) {
+	if c.life.Err() != nil {
+		return nil, nil, upstream.ErrClosed
+	}
+	if c.shared.stale.Load() {
+		c.refresh(ctx)
+	}
+	both := messagesPool.Get().(*messages)
+	msg := &both.up
+	if err := msg.ScanLike(m.Scanned, m.Body, c.up.Shape()); err != nil {
+		return nil, nil, err
+	}
+	switch {
+	case msg.Kind.Response():
+		if err := c.keep(ctx, msg); err != nil {
+			return nil, nil, err
+		}
+		c.receiveAnswer(msg, m.Header)
+		return nil, nil, nil
+	case msg.Kind == wire.Notification && msg.Method == wire.Cancelled:
+		c.cancel(wire.AppendIDKey(nil, []byte(gjson.Get(wire.View(msg.Params()), "requestId").Raw)))
+		return nil, nil, nil
+	case msg.Kind == wire.Notification:
+		return nil, nil, nil // modern revisions have none of these notifications
+	}
+	switch msg.Method {
+	case wire.LoggingSetLevel, wire.ResourcesSubscribe, wire.ResourcesUnsubscribe:
+		st, err = c.remember(ctx, msg, m.Header)
+		return st, nil, err
+	case wire.TasksGet, wire.TasksResult, wire.TasksCancel, wire.TasksUpdate:
+		if st := c.task(ctx, msg, m.Header); st != nil {
+			return st, nil, nil
+		}
+	}
+	return c.begin(ctx, m, both)
+}
+
+// keep makes msg, which was scanned in the caller's memory, own its text.
+func (c *Conn) keep(ctx context.Context, msg *wire.Message) (err error) {
+	msg.Raw, err = c.host.Memory().Clone(ctx, large.RequestWait, large.RequestCopy, msg.Raw)
+	return err
+}
+
+// remember answers a request that only changes the state of the session.
+func (c *Conn) remember(ctx context.Context, msg *wire.Message, header []upstream.Header) (upstream.Stream, error) {
+	if err := c.keep(ctx, msg); err != nil {
+		return nil, err
+	}
+	id, method := msg.ID(), msg.Method
+	level := gjson.Get(wire.View(msg.Params()), "level")
+	uri := gjson.Get(wire.View(msg.Params()), "uri")
+	header = append([]upstream.Header(nil), header...)
+	return bridge.AnswerHere(ctx, func(ctx context.Context) ([]byte, error) {
+		var err error
+		switch {
+		case method == wire.LoggingSetLevel:
+			err = c.setLevel(ctx, level, header)
+		case uri.Type != gjson.String:
+			err = mcp.Saying(mcp.CodeInvalidParams, "params.uri must be a string")
+		case method == wire.ResourcesSubscribe:
+			err = c.subscribe(ctx, uri.String(), header)
+		default:
+			c.unsubscribe(uri.String())
+		}
+		if err == nil {
+			c.save(ctx)
+		}
+		if f := (*mcp.Failure)(nil); errors.As(err, &f) {
+			return f.About(id).Body(), nil
+		}
+		return mcp.AppendResult(nil, id, "{}"), err
+	}), nil
+}
+
+func (c *Conn) setLevel(ctx context.Context, level gjson.Result, header []upstream.Header) error {
+	if err := c.mustOffer(ctx, "logging", wire.LoggingSetLevel, header); err != nil {
+		return err
+	}
+	if level.Type != gjson.String || mcp.LogLevelOf(level.String()) == mcp.NoLogLevel {
+		return mcp.Saying(mcp.CodeInvalidParams, fmt.Sprintf("Invalid log level: %.64s", level.String()))
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.level = mcp.AppendString(nil, level.String())
+	return nil
+}
+
+// cancel ends the request with this key, which the client has cancelled.
+func (c *Conn) cancel(key []byte) {
+	c.mu.Lock()
+	ctx := c.running[string(key)]
+	c.mu.Unlock()
+	if ctx != nil {
+		ctx.End(requests.ErrCancelled)
+	}
+}
+
+// Close ends the session. The server is not notified, because it has no sessions.
+func (c *Conn) Close(ctx context.Context) error {
+	c.end()
+	c.forgetState(ctx)
+	c.bridge.finished.end(&c.done)
+	if c.piped != nil {
+		c.bridge.results.Unheard(c.realm)
+	}
+	return c.conn.Close(ctx)
+}
+
+// begin sends a request of the client to the server, which was scanned into both.up. both belongs to the call from now
+// on.
+func (c *Conn) begin(ctx context.Context, m *upstream.Outgoing, both *messages) (upstream.Stream, Answering, error) {
+	msg := &both.up
+	scratch, err := c.host.Memory().Alloc(ctx, large.RequestWait, large.RequestCopy, len(msg.Raw)+len(c.client)+len(c.can)+headroom)
+	if err != nil {
+		return nil, nil, err
+	}
+	msg.Room = -1 // the message is the caller's, and the call keeps what it becomes
+	b := &reading{client: ctx, call: call{c: c, seen: observe.Of(ctx), span: telemetry.In(ctx), method: msg.Method, msgs: both}}
+	b.names = b.room[:0]
+	b.id = b.keep(func(dst []byte) []byte { return append(dst, msg.ID()...) })
+	b.key = wire.View(b.keep(func(dst []byte) []byte { return wire.AppendIDKey(dst, b.id) }))
+	b.sent = b.keep(c.appendNextID)
+	b.ctx = callctx.Under(c.life)
+	params := gjson.Parse(wire.View(msg.Params()))
+	switch b.method {
+	case wire.ToolsCall, wire.PromptsGet:
+		b.target = b.keepText(params.Get("name").String())
+	case wire.ResourcesRead:
+		b.target = b.keepText(params.Get("uri").String())
+	case wire.TasksGet:
+		b.target = b.keepText(params.Get("taskId").String())
+	}
+	b.wish = c.wish(b.method, params)
+	e := c.enquire(msg, b.target, m.Header)
+	msg.Facts = c.facts
+	both.upStamp = wire.Stamp{ID: b.sent, ClientInfo: c.client, Capabilities: c.can, LogLevel: c.logLevel(), Task: b.wish}
+	msg.Stamp = &both.upStamp
+	if b.wish != nil || b.method == wire.TasksGet {
+		msg.Stamp.Capabilities = c.canTasks()
+	}
+	out, v, err := c.up.Rewrite(scratch, msg)
+	c.host.Losses.Note(c.up.From(), c.up.To(), b.method, msg.Losses, m.Header)
+	b.seen.Because(observe.ToServer, observe.Why{Translator: c.up, Known: translate.Known{Facts: msg.Facts, Stamp: msg.Stamp}}, msg.Losses)
+	switch {
+	case err != nil:
+		b.ctx.End(nil)
+		return nil, nil, err
+	case !msg.Edited():
+		out = append(scratch, out...)
+	}
+	switch {
+	case v == wire.Answer:
+		b.ctx.End(nil)
+		answer, err := sjson.SetRawBytes(out, "id", b.id)
+		return bridge.AnswerHere(ctx, func(context.Context) ([]byte, error) { return answer, err }), nil, nil
+	case v != wire.Forward:
+		b.ctx.End(nil)
+		return nil, nil, mcp.Saying(mcp.CodeMethodNotFound, "Method not found: "+b.method.String())
+	}
+	b.note = bytes.Clone(msg.Note)
+	b.request = upstream.Outgoing{Body: out, Request: true, FirstByte: m.FirstByte, Silence: m.Silence, Stale: m.Stale, Logs: msg.Stamp.LogLevel != nil}
+	b.from = slices.Clone(m.Header)
+	c.mu.Lock()
+	c.running[b.key] = b.ctx
+	c.mu.Unlock()
+	if err = b.setHeaders(ctx); err == nil && m.Stale != nil && m.Stale() {
+		err = server.ErrRecalled // cancel has not found the call
+	}
+	if err == nil {
+		b.st, err = b.post(e)
+	}
+	b.request.Stale = nil
+	if e, as := server.RefusalOf(err, b.sent); err != nil && as == nil {
+		b.st, err = bridge.AnswerHere(b.ctx, func(context.Context) ([]byte, error) { return e.Data, nil }), nil
+	}
+	if err != nil {
+		if b.recalled() {
+			err = requests.ErrCancelled
+		}
+		b.over = true // the server has no request to cancel
+		b.finish()
+		if c.bridge.eras.Changed(ctx, b.from, true, err) {
+			err = era.Outlived()
+		}
+		return nil, nil, err
+	}
+	b.start()
+	return b, b, nil
+}
