@@ -140,7 +140,7 @@ func TestImportsPointDown(t *testing.T) {
 		"proxy/toolindex":           "transform translate/wire " + parts,
 		"proxy/failures":            carried,
 		"proxy/repeats":             "",
-		"proxy/ended":               "",
+		"proxy/ended":               "proxy/store",
 		"proxy/requests":            "translate/wire",
 		"proxy/clienterror":         configured + " proxy/config proxy/idmap proxy/failures proxy/downstream proxy/requests proxy/processes proxy/server",
 		"proxy/report":              reporting,

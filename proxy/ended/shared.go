@@ -4,59 +4,57 @@ import (
 	"bytes"
 	"context"
 	"crypto/rand"
-	"encoding/binary"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"sync"
 	"time"
 
 	"go.uber.org/zap"
+
+	"github.com/dragoman-proxy/dragoman/proxy/store"
 )
 
-// Store is what [Shared] needs of the engine that all replicas use. Every call has its own time limit.
+// Store is what [Shared] needs of the [store.Store] that all replicas use. Every call has its own time limit.
 type Store interface {
-	// Get returns the value of a key; nil if there is none.
-	Get(ctx context.Context, key string) ([]byte, error)
-	Set(ctx context.Context, key string, value []byte, life time.Duration) error
-	// CompareAndSet sets the value only if it is old; nil stands for no value. It reports whether it was.
-	CompareAndSet(ctx context.Context, key string, old, value []byte, life time.Duration) (bool, error)
-	Publish(ctx context.Context, topic string, message []byte) error
-	// Subscribe calls receive with each message, until stop is called. It calls missed once the subscription stands, and
-	// again after each time in which messages may have been missed.
-	Subscribe(topic string, receive func(message []byte), missed func()) (stop func())
+	Get(ctx context.Context, key store.Key) ([]byte, error)
+	Set(ctx context.Context, key store.Key, value []byte, ttl time.Duration) error
+	Delete(ctx context.Context, key store.Key) error
+	Join(ctx context.Context, set store.Key, name []byte, ttl time.Duration) error
+	Leave(ctx context.Context, set store.Key, name []byte) error
+	Members(ctx context.Context, set store.Key, each func(store.Member) bool) error
+	Publish(ctx context.Context, name string, message []byte) error
+	Subscribe(name string, message func([]byte), missed func()) (stop func())
 }
 
-// Bounds of what the engine holds: pages of at most pageBytes, and an index of at most maxPages. Beyond it, the oldest
-// page is replaced by the floors of its processes: sessions may then end early, but none comes back.
+// Bounds of what the store holds: maxPages pages of at most pageBytes. Beyond it, the oldest pages are replaced by the
+// floors of their processes: sessions may then end early, but none comes back.
 const (
 	pageBytes = 16 << 10
 	maxPages  = 1024
-	maxFloors = 32 << 10 // bytes of floors in the index
-	maxNews   = 1 << 14  // marks that wait to be published
-	batch     = 1 << 10  // marks in a message
+	maxFloors = 2 << 10 // of the pages that are replaced at one time
 )
 
-// Keys and the topic in the engine.
-const (
-	indexKey  = "ended"
-	pageKey   = "ended/"
-	endedNews = "ended"
-)
+// channel is where new marks are published.
+const channel = "ended"
+
+// listed is the set of the ids of all pages.
+var listed = store.Key{Kind: "ended_pages"}
+
+func keyOf(id string) store.Key { return store.Key{Kind: "ended", Name: id} }
 
 const (
 	firstRetry = 100 * time.Millisecond
 	lastRetry  = 2 * time.Second
-	reloadTime = time.Minute // how often the index is read, in case the engine has lost something
+	reloadTime = time.Minute // how often the set of pages is read, in case the store has lost something
 	clockSkew  = time.Minute // how far the clocks of two replicas may be apart
-	mostTries  = 16          // of one change of the index
-	longest    = 400 * 24 * time.Hour
 )
 
-// Shared shares the marks of a Set with other replicas: it publishes each new mark, and keeps all of them in pages in
-// the engine, which a replica reads when it starts and after it may have missed messages. Each replica writes pages of
-// its own, so that writing needs no agreement; only a new page is added to the index in turns. What cannot be written
-// is tried again until the ids have expired. [Set.Has] never waits for the engine.
+// Shared shares the marks of a Set with other replicas: it keeps all of them in pages in the store, which a replica reads
+// when it starts and after it may have missed messages, and publishes each new mark. Each replica writes pages of its own,
+// so that writing needs no agreement. What cannot be written is tried again until the ids have expired. [Set.Has] never
+// waits for the store.
 type Shared struct {
 	set    *Set
 	store  Store
@@ -70,24 +68,24 @@ type Shared struct {
 	reload chan struct{}
 
 	mu    sync.Mutex
-	news  []mark
-	lost  bool    // some news did not fit: the others have to read the pages
 	pages []*page // of this replica, oldest first; marks are added to the last
 
 	// Only Run uses what follows.
-	known  map[uint64]bool // pages that were read, of the last index; the value says that nothing is added to the page
+	known  map[string]bool // pages that were read; the value says that nothing is added to the page
 	failed bool
 }
 
-// page is a page of this replica.
+// page is a page of this replica. It counts its marks.
 type page struct {
-	id     uint64
+	id     string
 	marks  writer
 	opened time.Time
 	until  time.Time // the last mark is not needed after that
-	stored int       // bytes of marks that the engine has
-	listed bool      // in the index
-	closed bool      // the index says that it is closed
+	count  int
+	stored int  // marks that the store has
+	told   int  // marks that were published
+	early  bool // some of them before they were stored: a replica that has begun to listen since then has missed them
+	listed bool
 }
 
 // NewShared shares the marks of set. maxAge returns how long an id can be opened. Call Run.
@@ -108,11 +106,6 @@ func (s *Shared) Add(of Serial, made time.Time) {
 	m := mark{Serial: of, made: made}
 	s.set.add(m)
 	s.mu.Lock()
-	if len(s.news) < maxNews {
-		s.news = append(s.news, m)
-	} else {
-		s.lost = true
-	}
 	s.note(m)
 	s.mu.Unlock()
 	signal(s.wake)
@@ -124,22 +117,17 @@ func (s *Shared) note(m mark) {
 	if n := len(s.pages); n > 0 && len(s.pages[n-1].marks.text) < pageBytes && time.Since(s.pages[n-1].opened) < s.maxAge() {
 		p = s.pages[n-1]
 	} else {
-		if n >= maxPages { // the engine has been away for long: the oldest are given up
+		if n >= maxPages { // the store has been away for long: the oldest are given up
 			s.pages = slices.Delete(s.pages, 0, 1)
 		}
-		p = &page{id: newID(), opened: time.Now()}
+		p = &page{id: rand.Text(), opened: time.Now()}
 		s.pages = append(s.pages, p)
 	}
 	p.marks.append(m)
+	p.count++
 	if until := m.made.Add(s.maxAge() + clockSkew); until.After(p.until) {
 		p.until = until
 	}
-}
-
-func newID() uint64 {
-	var id [8]byte
-	rand.Read(id[:]) // never fails
-	return binary.BigEndian.Uint64(id[:])
 }
 
 func signal(c chan struct{}) {
@@ -151,7 +139,7 @@ func signal(c chan struct{}) {
 
 // Run shares marks until ctx ends. Before it returns, it tries once more to write what is not written yet, within final.
 func (s *Shared) Run(ctx context.Context, final time.Duration) {
-	stop := sync.OnceFunc(s.store.Subscribe(endedNews, s.receive, func() { signal(s.reload) }))
+	stop := sync.OnceFunc(s.store.Subscribe(channel, s.receive, func() { signal(s.reload) }))
 	defer stop()
 	timer := time.NewTimer(reloadTime)
 	defer timer.Stop()
@@ -192,10 +180,6 @@ func (s *Shared) Run(ctx context.Context, final time.Duration) {
 }
 
 func (s *Shared) receive(message []byte) {
-	if len(message) == 0 {
-		signal(s.reload)
-		return
-	}
 	if err := readMarks(message, s.set.add); err != nil {
 		s.log.Warn("cannot read which sessions another replica has deleted", zap.Error(err))
 		signal(s.reload)
@@ -216,156 +200,130 @@ func (s *Shared) report(ctx context.Context, err error) {
 	s.failed = err != nil
 }
 
-// flush writes the pages that have changed, and then publishes the news: a replica that has begun to listen too late for
-// these finds the marks in the pages. An engine that is full still passes messages on; the others read the pages once they
-// are written.
+// flush writes the pages that have changed, and then publishes their new marks: a replica that has begun to listen too
+// late for these finds them in the pages. A store that is full still passes messages on.
 func (s *Shared) flush(ctx context.Context) error {
-	written := s.writeAll(ctx)
-	if written != nil {
-		s.mu.Lock()
-		s.lost = true
-		s.mu.Unlock()
+	grown, err := s.writeAll(ctx)
+	if err == nil && grown {
+		err = s.trim(ctx)
 	}
-	if err := errors.Join(written, s.publish(ctx)); err != nil {
-		return err
-	}
-	return s.askToRead(ctx)
+	return errors.Join(err, s.publish(ctx, err != nil))
 }
 
-func (s *Shared) writeAll(ctx context.Context) error {
+// writeAll reports whether it has listed a page.
+func (s *Shared) writeAll(ctx context.Context) (grown bool, err error) {
 	for {
-		p, text := s.dirty()
+		p, as := s.dirty()
 		if p == nil {
-			return nil
+			return grown, nil
 		}
-		if err := s.write(ctx, p, text); err != nil {
-			return err
+		if err := s.store.Set(ctx, keyOf(p.id), as.marks.text, within(as.until)); err != nil {
+			return grown, fmt.Errorf("store deleted sessions: %w", err)
 		}
-	}
-}
-
-func (s *Shared) publish(ctx context.Context) error {
-	for {
-		s.mu.Lock()
-		n := min(len(s.news), batch)
-		w := writer{}
-		for _, m := range s.news[:n] {
-			w.append(m)
-		}
-		s.mu.Unlock()
-		if n == 0 {
-			return nil
-		}
-		if err := s.store.Publish(ctx, endedNews, w.text); err != nil {
-			return fmt.Errorf("publish deleted sessions: %w", err)
+		if !as.listed {
+			until := p.opened.Add(2*s.maxAge() + 2*clockSkew) // marks are added for max_age
+			if err := s.store.Join(ctx, listed, []byte(p.id), within(until)); err != nil {
+				return grown, fmt.Errorf("list deleted sessions: %w", err)
+			}
+			grown = true
 		}
 		s.mu.Lock()
-		if s.news = s.news[n:]; len(s.news) == 0 {
-			s.news = nil // release the memory
+		if p.early {
+			p.told, p.early = 0, false
 		}
+		p.stored, p.listed = as.count, true
 		s.mu.Unlock()
 	}
 }
 
-// askToRead makes the other replicas read the pages, if some news were not published. The pages must be written.
-func (s *Shared) askToRead(ctx context.Context) error {
-	s.mu.Lock()
-	lost := s.lost
-	s.lost = false
-	s.mu.Unlock()
-	if !lost {
-		return nil
-	}
-	err := s.store.Publish(ctx, endedNews, nil)
-	if err != nil {
-		s.mu.Lock()
-		s.lost = true
-		s.mu.Unlock()
-	}
-	return err
+func within(until time.Time) time.Duration {
+	return min(max(time.Until(until), time.Second), store.MaxTTL)
 }
 
-// dirty returns a page that the engine does not have as it is now, with its text; nil if there is none.
-func (s *Shared) dirty() (*page, []byte) {
+// dirty returns a page that the store does not have as it is now, and how it is now; nil if there is none.
+func (s *Shared) dirty() (p *page, as page) {
 	now := time.Now()
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.pages = slices.DeleteFunc(s.pages, func(p *page) bool { return now.After(p.until) })
 	for _, p := range s.pages {
-		if p.stored < len(p.marks.text) || !p.listed {
-			return p, bytes.Clone(p.marks.text)
+		if p.stored < p.count || !p.listed {
+			as = *p
+			as.marks.text = bytes.Clone(p.marks.text)
+			return p, as
 		}
 	}
-	return nil, nil
+	return nil, as
 }
 
-func (s *Shared) write(ctx context.Context, p *page, text []byte) error {
-	s.mu.Lock()
-	until := p.until
-	s.mu.Unlock()
-	if err := s.store.Set(ctx, keyOf(p.id), text, min(max(time.Until(until), time.Second), longest)); err != nil {
-		return fmt.Errorf("store deleted sessions: %w", err)
-	}
-	if !p.listed { // only Run changes it
-		if err := s.list(ctx, p); err != nil {
-			return fmt.Errorf("list deleted sessions: %w", err)
+// publish publishes the new marks of what is stored; with early, those of what is not stored too.
+func (s *Shared) publish(ctx context.Context, early bool) error {
+	for {
+		p, count, news := s.untold(early)
+		if p == nil {
+			return nil
 		}
-	}
-	s.mu.Lock()
-	p.stored, p.listed = len(text), true
-	s.mu.Unlock()
-	return nil
-}
-
-func keyOf(id uint64) string { return fmt.Sprintf("%s%016x", pageKey, id) }
-
-// list adds p to the index, and closes the older pages of this replica there.
-func (s *Shared) list(ctx context.Context, p *page) error {
-	for try := 1; ; try++ {
-		old, err := s.store.Get(ctx, indexKey)
-		if err != nil {
-			return err
+		if err := s.store.Publish(ctx, channel, news); err != nil {
+			return fmt.Errorf("publish deleted sessions: %w", err)
 		}
-		x, err := readIndex(old)
-		if err != nil {
-			x = index{} // what cannot be read is replaced; each replica adds its pages again
-		}
-		now := time.Now()
-		x.entries = slices.DeleteFunc(x.entries, func(e entry) bool { return now.After(e.until) || e.id == p.id })
 		s.mu.Lock()
-		for _, own := range s.pages {
-			for i := range x.entries {
-				if x.entries[i].id == own.id {
-					x.entries[i].closed = true
-				}
-			}
-		}
-		x.entries = append(x.entries, entry{id: p.id, until: p.opened.Add(2*s.maxAge() + 2*clockSkew)}) // marks are added for max_age
+		p.told, p.early = count, p.early || count > p.stored
 		s.mu.Unlock()
-		for len(x.entries) > maxPages {
-			if err := s.fold(ctx, &x); err != nil {
-				return err
-			}
-		}
-		next, life := x.text(), min(2*s.maxAge()+time.Hour, longest)
-		done, err := s.store.CompareAndSet(ctx, indexKey, old, next, life)
-		if err != nil || done {
-			return err
-		}
-		if try == mostTries { // a value that cannot be read is not replaced otherwise; the others list again what is lost
-			return s.store.Set(ctx, indexKey, next, life)
-		}
 	}
 }
 
-// fold replaces the oldest page of x by the floors of its processes.
-func (s *Shared) fold(ctx context.Context, x *index) error {
-	oldest := x.entries[0]
-	x.entries = x.entries[1:]
-	text, err := s.store.Get(ctx, keyOf(oldest.id))
-	if err != nil {
+// untold returns a page with new marks, how many marks it has with these, and the new marks as a text; nil if there is none.
+func (s *Shared) untold(early bool) (*page, int, []byte) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, p := range s.pages {
+		until := p.stored
+		if early {
+			until = p.count
+		}
+		if p.told >= until {
+			continue
+		}
+		n, w := 0, writer{}
+		_ = readMarks(p.marks.text, func(m mark) {
+			if p.told <= n && n < until {
+				w.append(m)
+			}
+			n++
+		})
+		return p, until, w.text
+	}
+	return nil, 0, nil
+}
+
+// list returns the ids of all pages, the newest first.
+func (s *Shared) list(ctx context.Context) (ids []string, err error) {
+	seen := map[string]bool{}
+	err = s.store.Members(ctx, listed, func(m store.Member) bool {
+		if id := string(m.Name); !seen[id] {
+			seen[id], ids = true, append(ids, id)
+		}
+		return true
+	})
+	return ids, err
+}
+
+// read returns the text of a page; nil if there is none.
+func (s *Shared) read(ctx context.Context, id string) ([]byte, error) {
+	text, err := s.store.Get(ctx, keyOf(id))
+	if errors.Is(err, store.ErrAbsent) {
+		return nil, nil
+	}
+	return text, err
+}
+
+// trim replaces the oldest of more than maxPages pages by the floors of their processes.
+func (s *Shared) trim(ctx context.Context) error {
+	ids, err := s.list(ctx)
+	if err != nil || len(ids) <= maxPages {
 		return err
 	}
+	ids = ids[maxPages:]
 	floors := map[uint64]mark{}
 	raise := func(m mark) {
 		if !m.below {
@@ -376,76 +334,78 @@ func (s *Shared) fold(ctx context.Context, x *index) error {
 			floors[m.Process] = m
 		}
 	}
-	_ = readMarks(x.floors, raise)
-	_ = readMarks(text, raise)
+	for _, id := range ids {
+		text, err := s.read(ctx, id)
+		if err != nil {
+			return err
+		}
+		_ = readMarks(text, raise)
+	}
+	s.mu.Lock()
+	s.pages = slices.DeleteFunc(s.pages, func(p *page) bool {
+		if !slices.Contains(ids, p.id) {
+			return false
+		}
+		_ = readMarks(p.marks.text, raise) // it may have marks that are not stored
+		return true
+	})
 	then := time.Now().Add(-s.maxAge() - clockSkew)
-	var all []mark
-	for _, m := range floors {
-		if m.made.After(then) {
-			all = append(all, m)
-		}
-	}
-	slices.SortFunc(all, func(a, b mark) int { return b.made.Compare(a.made) })
-	w := writer{}
-	for _, m := range all {
-		if len(w.text) >= maxFloors {
-			break
-		}
-		w.append(m)
+	needed := slices.DeleteFunc(slices.Collect(maps.Values(floors)), func(m mark) bool { return !m.made.After(then) })
+	slices.SortFunc(needed, func(a, b mark) int { return b.made.Compare(a.made) })
+	for _, m := range needed[:min(len(needed), maxFloors)] {
 		s.set.add(m)
+		s.note(m)
 	}
-	x.floors = w.text
+	s.mu.Unlock()
+	if _, err := s.writeAll(ctx); err != nil {
+		return err
+	}
+	for _, id := range ids {
+		if err := errors.Join(s.store.Leave(ctx, listed, []byte(id)), s.store.Delete(ctx, keyOf(id))); err != nil {
+			return err
+		}
+	}
 	return nil
 }
 
-// load reads the pages that were not read yet and, if messages were missed, those to which marks are added. If the engine has lost the index, or pages of this replica, they are
-// written again.
+// load reads the pages that were not read yet and, if messages were missed, those to which marks are added. If the store
+// has lost all pages, or pages of this replica, they are written again.
 func (s *Shared) load(ctx context.Context, missed bool) error {
-	text, err := s.store.Get(ctx, indexKey)
+	ids, err := s.list(ctx)
 	if err != nil {
 		return fmt.Errorf("read deleted sessions: %w", err)
 	}
-	x, err := readIndex(text)
-	if err != nil {
-		s.log.Warn("the engine's index of deleted sessions is damaged: it is written again", zap.Error(err))
-		x = index{}
-	}
-	if len(x.entries) == 0 {
+	if len(ids) == 0 {
 		s.rebuild()
 		return nil
 	}
-	_ = readMarks(x.floors, s.set.add)
-	listed := make(map[uint64]bool, len(x.entries))
 	s.mu.Lock()
-	for _, e := range x.entries {
-		listed[e.id] = true
-	}
-	own := map[uint64]bool{}
+	own := map[string]bool{}
 	for _, p := range s.pages {
 		own[p.id] = true
-		if p.listed && !listed[p.id] {
-			p.listed, p.stored = false, 0
+		if p.listed && !slices.Contains(ids, p.id) {
+			p.listed = false
 		}
 	}
 	s.mu.Unlock()
-	known := make(map[uint64]bool, len(x.entries))
-	for _, e := range x.entries {
-		if own[e.id] {
+	known := make(map[string]bool, len(ids))
+	for _, id := range ids {
+		if own[id] {
 			continue
 		}
-		if closed, read := s.known[e.id]; read && (closed || !missed) {
-			known[e.id] = closed
+		if full, read := s.known[id]; read && (full || !missed) {
+			known[id] = full
 			continue
 		}
-		text, err := s.store.Get(ctx, keyOf(e.id))
+		text, err := s.read(ctx, id)
 		if err != nil {
 			return fmt.Errorf("read deleted sessions: %w", err)
 		}
 		if err := readMarks(text, s.set.add); err != nil {
-			s.log.Warn("a page of deleted sessions in the engine is damaged", zap.Error(err))
+			s.log.Warn("a page of deleted sessions in the store is damaged", zap.Error(err))
 		}
 		if text != nil {
-			known[e.id] = e.closed
+			known[id] = len(text) >= pageBytes
 		}
 	}
 	s.known = known
@@ -453,16 +413,21 @@ func (s *Shared) load(ctx context.Context, missed bool) error {
 	return nil
 }
 
-// rebuild makes the pages of this replica of all marks that it knows, those of other replicas included: the engine has
+// rebuild makes the pages of this replica of all marks that it knows, those of other replicas included: the store has
 // lost everything, and some of these replicas may be gone.
 func (s *Shared) rebuild() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	var all []mark
 	s.set.each(func(m mark) { all = append(all, m) })
-	s.known = nil
-	s.pages = nil
+	told := !slices.ContainsFunc(s.pages, func(p *page) bool { return p.told < p.count || p.early })
+	s.known, s.pages = nil, nil
 	for _, m := range all {
 		s.note(m)
+	}
+	for _, p := range s.pages {
+		if told {
+			p.told = p.count
+		}
 	}
 }

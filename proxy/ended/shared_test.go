@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"maps"
 	"math/rand/v2"
 	"slices"
@@ -14,15 +15,18 @@ import (
 	"time"
 
 	"go.uber.org/zap"
+
+	"github.com/dragoman-proxy/dragoman/proxy/store"
 )
 
-// fakeStore is an engine whose faults a test chooses.
+// fakeStore is a store whose faults a test chooses.
 type fakeStore struct {
 	mu      sync.Mutex
 	down    bool // every call fails
 	full    bool // nothing can be written
 	deaf    bool // messages are lost
-	values  map[string][]byte
+	values  map[store.Key][]byte
+	members map[string]time.Time
 	ears    map[int]fakeEar
 	ids     int
 	calls   int
@@ -37,7 +41,7 @@ type fakeEar struct {
 var errDown = errors.New("connection refused")
 
 func newFakeStore() *fakeStore {
-	return &fakeStore{values: map[string][]byte{}, ears: map[int]fakeEar{}}
+	return &fakeStore{values: map[store.Key][]byte{}, members: map[string]time.Time{}, ears: map[int]fakeEar{}}
 }
 
 func (f *fakeStore) access(write bool) error {
@@ -48,35 +52,61 @@ func (f *fakeStore) access(write bool) error {
 	return nil
 }
 
-func (f *fakeStore) Get(_ context.Context, key string) ([]byte, error) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	return f.values[key], f.access(false)
+// empty loses everything.
+func (f *fakeStore) empty() {
+	clear(f.values)
+	clear(f.members)
 }
 
-func (f *fakeStore) Set(_ context.Context, key string, value []byte, _ time.Duration) error {
+// write makes a change.
+func (f *fakeStore) write(change func()) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if err := f.access(true); err != nil {
+	err := f.access(true)
+	if err == nil {
+		change()
+	}
+	return err
+}
+
+func (f *fakeStore) Get(_ context.Context, key store.Key) ([]byte, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	value, there := f.values[key]
+	if err := f.access(false); err != nil || there {
+		return value, err
+	}
+	return nil, store.ErrAbsent
+}
+
+func (f *fakeStore) Set(_ context.Context, key store.Key, value []byte, _ time.Duration) error {
+	return f.write(func() { f.values[key], f.biggest = bytes.Clone(value), max(f.biggest, len(value)) })
+}
+
+func (f *fakeStore) Delete(_ context.Context, key store.Key) error {
+	return f.write(func() { delete(f.values, key) })
+}
+
+func (f *fakeStore) Join(_ context.Context, _ store.Key, name []byte, ttl time.Duration) error {
+	return f.write(func() { f.members[string(name)] = time.Now().Add(ttl) })
+}
+
+func (f *fakeStore) Leave(_ context.Context, _ store.Key, name []byte) error {
+	return f.write(func() { delete(f.members, string(name)) })
+}
+
+func (f *fakeStore) Members(_ context.Context, _ store.Key, each func(store.Member) bool) error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if err := f.access(false); err != nil {
 		return err
 	}
-	f.values[key] = bytes.Clone(value)
-	f.biggest = max(f.biggest, len(value))
+	for _, id := range slices.SortedFunc(maps.Keys(f.members), func(a, b string) int { return f.members[b].Compare(f.members[a]) }) {
+		if !each(store.Member{Name: []byte(id), Expires: f.members[id]}) {
+			break
+		}
+	}
 	return nil
-}
-
-func (f *fakeStore) CompareAndSet(_ context.Context, key string, old, value []byte, _ time.Duration) (bool, error) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	if err := f.access(true); err != nil {
-		return false, err
-	}
-	if !bytes.Equal(f.values[key], old) {
-		return false, nil
-	}
-	f.values[key] = bytes.Clone(value)
-	f.biggest = max(f.biggest, len(value))
-	return true, nil
 }
 
 func (f *fakeStore) Publish(_ context.Context, _ string, message []byte) error {
@@ -148,9 +178,8 @@ func eventually(t *testing.T, what string, is func() bool) {
 
 func (s *Shared) settled() bool {
 	p, _ := s.dirty()
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return p == nil && len(s.news) == 0 && !s.lost
+	untold, _, _ := s.untold(true)
+	return p == nil && untold == nil
 }
 
 func TestDeletedSessionsAreDeadInEveryReplica(t *testing.T) {
@@ -208,13 +237,16 @@ func TestNoLookUpWaitsForTheEngine(t *testing.T) {
 	})
 }
 
+// many marks take several pages.
+const many = 20_000
+
 // TestFaultsOfTheEngine: what was deleted while the engine was away, full or silent is dead everywhere once it is back.
 func TestFaultsOfTheEngine(t *testing.T) {
 	for name, fault := range map[string]func(f *fakeStore, on bool){
 		"down":             func(f *fakeStore, on bool) { f.down = on },
 		"full":             func(f *fakeStore, on bool) { f.full = on },
 		"messages lost":    func(f *fakeStore, on bool) { f.deaf = on },
-		"restarted, empty": func(f *fakeStore, on bool) { f.down = on; clear(f.values) },
+		"restarted, empty": func(f *fakeStore, on bool) { f.down = on; f.empty() },
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -226,12 +258,12 @@ func TestFaultsOfTheEngine(t *testing.T) {
 				eventually(t, "b knows the first", func() bool { return b.set.Has(Serial{1, 1}) })
 				eventually(t, "the first is written", a.settled)
 				f.set(func() { fault(f, true) })
-				for n := range uint64(maxNews + 3000) {
+				for n := range uint64(many) {
 					a.Add(Serial{1, 2 + 2*n}, now)
 				}
 				f.set(func() { fault(f, false) })
 				f.reconnect()
-				last := Serial{1, 2 + 2*(maxNews+2999)}
+				last := Serial{1, 2 + 2*(many-1)}
 				eventually(t, "b knows all", func() bool { return b.set.Has(Serial{1, 2}) && b.set.Has(last) })
 				eventually(t, "all is written", a.settled)
 				stopA()
@@ -240,6 +272,26 @@ func TestFaultsOfTheEngine(t *testing.T) {
 			})
 		})
 	}
+}
+
+// TestAReplicaStartsWhileTheStoreIsFull: what was only published then, before it listened, is published again.
+func TestAReplicaStartsWhileTheStoreIsFull(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFakeStore()
+		a, _ := f.replica(t)
+		b, _ := f.replica(t)
+		listen := func(n int) func() bool {
+			return func() bool { f.mu.Lock(); defer f.mu.Unlock(); return len(f.ears) == n }
+		}
+		eventually(t, "both listen", listen(2))
+		f.set(func() { f.full = true })
+		a.Add(Serial{1, 1}, time.Now())
+		eventually(t, "b knows", func() bool { return b.set.Has(Serial{1, 1}) })
+		c, _ := f.replica(t)
+		eventually(t, "c listens", listen(3))
+		f.set(func() { f.full = false })
+		eventually(t, "c knows", func() bool { return c.set.Has(Serial{1, 1}) })
+	})
 }
 
 // TestAnEmptyEngineGetsTheMarksOfReplicasThatAreGone: the replicas that run write what they know of the others.
@@ -251,19 +303,20 @@ func TestAnEmptyEngineGetsTheMarksOfReplicasThatAreGone(t *testing.T) {
 		a.Add(Serial{1, 1}, time.Now())
 		eventually(t, "b knows", func() bool { return b.set.Has(Serial{1, 1}) })
 		stopA()
-		f.set(func() { clear(f.values) })
+		f.set(f.empty)
 		f.reconnect()
-		eventually(t, "the index is back", func() bool { f.mu.Lock(); defer f.mu.Unlock(); return f.values[indexKey] != nil })
+		eventually(t, "a page is back", func() bool { f.mu.Lock(); defer f.mu.Unlock(); return len(f.members) > 0 })
 		c, _ := f.replica(t)
 		eventually(t, "a new replica knows", func() bool { return c.set.Has(Serial{1, 1}) })
 	})
 }
 
-// TestDamagedValuesAreReplaced: a value that no replica can read stops nothing.
-func TestDamagedValuesAreReplaced(t *testing.T) {
+// TestDamagedPagesStopNothing: neither does a page that is gone.
+func TestDamagedPagesStopNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFakeStore()
-		f.values[indexKey] = []byte("\xff\xff\xff")
+		f.values[keyOf("damaged")] = []byte("\xff\xff\xff")
+		f.members["damaged"], f.members["absent"] = time.Now().Add(time.Hour), time.Now().Add(time.Hour)
 		a, _ := f.replica(t)
 		a.Add(Serial{1, 1}, time.Now())
 		eventually(t, "it is written", a.settled)
@@ -272,31 +325,31 @@ func TestDamagedValuesAreReplaced(t *testing.T) {
 	})
 }
 
-// TestTheIndexIsBounded: beyond the bound, the sessions of the oldest pages count as over with all older ones of
-// their processes.
-func TestTheIndexIsBounded(t *testing.T) {
+// TestPagesAreBounded: beyond the bound, the sessions of the oldest pages count as over with all older ones of their
+// processes, also those of the replica's own page.
+func TestPagesAreBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFakeStore()
-		x := index{}
 		for i := range uint64(maxPages) {
-			w := writer{}
+			w, id := writer{}, fmt.Sprint("page ", i)
 			w.append(mark{Serial: Serial{i % 7, i}, made: time.Now()})
-			f.values[keyOf(i)] = w.text
-			x.entries = append(x.entries, entry{id: i, until: time.Now().Add(time.Hour), closed: true})
+			f.values[keyOf(id)] = w.text
+			f.members[id] = time.Now().Add(time.Hour + time.Duration(i)*time.Second)
 		}
-		f.values[indexKey] = x.text()
 		a, stopA := f.replica(t)
 		for n := range uint64(3) {
 			a.Add(Serial{100, n}, time.Now())
 			eventually(t, "it is written", a.settled)
+			f.set(func() { f.members[a.pages[len(a.pages)-1].id] = time.Now() }) // the oldest
 			a.mu.Lock()
 			a.pages[len(a.pages)-1].opened = time.Now().Add(-2 * time.Hour) // begin another
 			a.mu.Unlock()
 		}
+		a.Add(Serial{101, 1}, time.Now())
+		eventually(t, "it is written", a.settled)
 		stopA()
-		got, err := readIndex(f.values[indexKey])
-		if err != nil || len(got.entries) != maxPages || len(got.floors) == 0 {
-			t.Fatalf("%d entries, %d bytes of floors, %v", len(got.entries), len(got.floors), err)
+		if len(f.members) > maxPages || len(f.values) != len(f.members) {
+			t.Fatalf("%d pages, %d values", len(f.members), len(f.values))
 		}
 		b, _ := f.replica(t)
 		eventually(t, "all are over", func() bool {
@@ -305,9 +358,31 @@ func TestTheIndexIsBounded(t *testing.T) {
 					return false
 				}
 			}
-			return true
+			return b.set.Has(Serial{100, 0}) && b.set.Has(Serial{100, 1}) && b.set.Has(Serial{100, 2}) && b.set.Has(Serial{101, 1})
 		})
+		if b.set.Has(Serial{101, 2}) || b.set.Has(Serial{100, 3}) {
+			t.Error("a session is over that has not ended")
+		}
 	})
+}
+
+// TestAnOwnPageIsTrimmed: marks that are not stored yet count as well.
+func TestAnOwnPageIsTrimmed(t *testing.T) {
+	f := newFakeStore()
+	for i := range maxPages {
+		f.members[fmt.Sprint("page ", i)] = time.Now().Add(time.Hour)
+	}
+	a := NewShared(New(DefaultBlocks), f, func() time.Duration { return time.Hour }, zap.NewNop())
+	a.Add(Serial{1, 5}, time.Now())
+	f.members[a.pages[0].id] = time.Now()
+	if err := a.trim(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	over := false
+	_ = readMarks(f.values[keyOf(a.pages[0].id)], func(m mark) { over = over || m.below && m.Serial == Serial{1, 6} })
+	if len(a.pages) != 1 || !over {
+		t.Errorf("%d pages, %v", len(a.pages), over)
+	}
 }
 
 func TestMarksReadBack(t *testing.T) {
@@ -329,20 +404,16 @@ func FuzzPages(f *testing.F) {
 	w.append(mark{Serial: Serial{1, 2}, made: time.Unix(9, 0)})
 	w.append(mark{Serial: Serial{1, 0}, made: time.Unix(1, 0), below: true})
 	f.Add(w.text)
-	f.Add((&index{entries: []entry{{id: 1, until: time.Unix(5, 0), closed: true}}, floors: w.text}).text())
 	f.Add([]byte(strings.Repeat("\xff", 40)))
 	f.Add([]byte{0, 0, 0})
 	f.Fuzz(func(t *testing.T, text []byte) {
-		n := 0
-		_ = readMarks(text, func(mark) { n++ })
-		if n > len(text) {
-			t.Errorf("%d marks of %d bytes", n, len(text))
+		var all, again []mark
+		w := writer{}
+		_ = readMarks(text, func(m mark) { all = append(all, m); w.append(m) })
+		if len(all) > len(text) {
+			t.Errorf("%d marks of %d bytes", len(all), len(text))
 		}
-		x, err := readIndex(text)
-		if err != nil {
-			return
-		}
-		if again, err := readIndex(x.text()); err != nil || !slices.Equal(again.entries, x.entries) || !bytes.Equal(again.floors, x.floors) {
+		if err := readMarks(w.text, func(m mark) { again = append(again, m) }); err != nil || !slices.Equal(all, again) {
 			t.Errorf("%q: %v", text, err)
 		}
 	})

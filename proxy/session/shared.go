@@ -2,7 +2,6 @@ package session
 
 import (
 	"context"
-	"errors"
 	"time"
 
 	"github.com/dragoman-proxy/dragoman/proxy/ended"
@@ -21,7 +20,7 @@ func (table *Table) Share() {
 		return
 	}
 	table.Legacy.Share(s)
-	marks := ended.NewShared(table.over, markStore{s}, func() time.Duration { return table.Host.Config().Session.MaxAge }, table.Host.Log)
+	marks := ended.NewShared(table.over, s, func() time.Duration { return table.Host.Config().Session.MaxAge }, table.Host.Log)
 	changed := make(chan struct{}, 1)
 	marks.OnChange(func() {
 		select {
@@ -77,27 +76,3 @@ func (table *Table) dropEnded() (out []*Session) {
 	}
 	return out
 }
-
-// markStore implements [ended.Store].
-type markStore struct{ *store.Store }
-
-func (m markStore) Get(ctx context.Context, key string) ([]byte, error) {
-	value, err := m.Store.Get(ctx, markKey(key))
-	if errors.Is(err, store.ErrAbsent) {
-		return nil, nil
-	}
-	return value, err
-}
-
-func (m markStore) Set(ctx context.Context, key string, value []byte, life time.Duration) error {
-	return m.Store.Set(ctx, markKey(key), value, life)
-}
-
-func (m markStore) CompareAndSet(ctx context.Context, key string, old, value []byte, life time.Duration) (bool, error) {
-	if old == nil {
-		return m.Add(ctx, markKey(key), value, life)
-	}
-	return m.Swap(ctx, markKey(key), old, value, life)
-}
-
-func markKey(name string) store.Key { return store.Key{Kind: "ended", Name: name} }
