@@ -73,11 +73,14 @@ func begins(url string, change ...func(*config.Config)) func(*testing.T) failure
 }
 
 // runs is begins for a server that is a command.
-func runs(command ...string) func(*testing.T) failurePlayed {
+func runs(command ...string) func(*testing.T) failurePlayed { return runsFor(patience, command...) }
+
+// runsFor is runs with a limit for the handshake.
+func runsFor(limit time.Duration, command ...string) func(*testing.T) failurePlayed {
 	return func(t *testing.T) failurePlayed {
 		client := serving(t, func(cfg *config.Config) {
 			cfg.Upstream.Command = command
-			cfg.Upstream.HandshakeTimeout = 2 * time.Second
+			cfg.Upstream.HandshakeTimeout = limit
 			cfg.Upstream.Env = map[string]string{"API_TOKEN": "c4n4ry-of-ours"}
 		})
 		return client.played(client.initialize())
@@ -289,7 +292,15 @@ func commandRows() []failureRow {
 				return p
 			}},
 		{name: "command_mute", cause: failures.CommandMute, status: 504, code: -32603, text: `upstream timed out; its standard output is not JSON: ["hello [redacted]"]`,
-			says: "hello", play: runs("sh", "-c", `echo "hello $API_TOKEN"; exec sleep 30`)},
+			says: "hello", play: func(t *testing.T) (p failurePlayed) {
+				for limit := 100 * time.Millisecond; limit < patience; limit *= 2 { // until the command can say something within it
+					p = runsFor(limit, "sh", "-c", `echo "hello $API_TOKEN"; while read message; do :; done`)(t)
+					if strings.Contains(strings.Join(p.messages, ""), "standard output") {
+						break
+					}
+				}
+				return p
+			}},
 	}
 }
 

@@ -6,13 +6,13 @@ import (
 	"slices"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/tidwall/gjson"
 
 	"github.com/dragoman-proxy/dragoman/proxy/config"
 	"github.com/dragoman-proxy/dragoman/proxy/downstream"
-	"github.com/dragoman-proxy/dragoman/proxy/peertest"
 	"github.com/dragoman-proxy/dragoman/proxy/upstream"
 )
 
@@ -192,73 +192,42 @@ func TestALevelThatIsRefusedIsAskedForAgain(t *testing.T) {
 	}
 }
 
-// TestServerThatAsksBeforeItSubscribes: published servers send sampling requests while they answer
-// resources/subscribe. Another call of the same client carries the question; the server then
-// answers the subscription.
-func TestServerThatAsksBeforeItSubscribes(t *testing.T) {
-	const can = `{"sampling":{}}`
-	for _, standing := range []bool{true, false} { // where the question comes
-		corners(t, func(c *staged) {
-			var s *peertest.Server
-			s = c.legacy(`{"tools":{},"resources":{"subscribe":true}}`, func(u *peertest.Turn) {
-				const ask = `{"jsonrpc":"2.0","id":"s1","method":"sampling/createMessage","params":{"maxTokens":1,"messages":[]}}`
-				switch u.Method {
-				case "resources/subscribe":
-					if standing {
-						s.Unasked(ask)
-					} else {
-						u.Say(ask)
-					}
-					s.GetsResponse(`"s1"`)
-					u.Say(result(u.ID, ""))
-					s.Unasked(`{"jsonrpc":"2.0","method":"notifications/resources/updated","params":{"uri":"u:1"}}`)
-				case "tools/call":
-					s.GetsResponse(`"s1"`)
-					u.Answer(200, result(u.ID, `"content":[]`))
-				}
-			})
-			slow := standing && c.client && c.server // the user takes longer than the server may
-			client, _ := c.stage(s, func(cfg *config.Config) {
-				if slow {
-					cfg.Upstream.HandshakeTimeout = 2 * time.Second
-				}
-			})
-			listening := client.Say(modernRequestOf("1", "subscriptions/listen", `"notifications":{"resourceSubscriptions":["u:1"]},`+meta(can)))
-			s.Gets(1, "resources/subscribe")
-			asked := client.Say(modernRequestOf("2", "tools/call", `"name":"t","arguments":{},`+meta(can))).Next()
-			if !gjson.Get(asked, "result.inputRequests.sampling-1").Exists() {
-				c.Fatal(asked)
+// TestUserWhoAnswersLaterThanServersMay: while the user is asked, the time for a subscription does not run out.
+func TestUserWhoAnswersLaterThanServersMay(t *testing.T) {
+	inBubble(t, "pipe", func(t *testing.T) {
+		const can = `{"sampling":{}}`
+		subscribe, call := "", ""
+		f := legacyServer(`{"tools":{},"resources":{"subscribe":true}}`, func(id, method, _ string) ([]string, error) {
+			switch method {
+			case "resources/subscribe":
+				subscribe = id
+				return one(`{"jsonrpc":"2.0","id":"s1","method":"sampling/createMessage","params":{"maxTokens":1,"messages":[]}}`)
+			case "tools/call":
+				call = id
+				return nil, nil
 			}
-			if slow {
-				time.Sleep(3 * time.Second)
-			}
-			answered := client.Say(modernRequestOf("3", "tools/call", `"name":"t","arguments":{},"inputResponses":{"sampling-1":{"role":"assistant","model":"m","content":{"type":"text","text":"x"}}},"requestState":`+
-				gjson.Get(asked, "result.requestState").Raw+`,`+meta(can)))
-			wanted := map[string]bool{"acknowledged": true, "updated": true, "result": true}
-			for _, r := range []*peertest.Reply{listening, listening, answered} {
-				m := r.Next()
-				switch {
-				case gjson.Get(m, "method").String() == "notifications/subscriptions/acknowledged" && gjson.Get(m, "params.notifications.resourceSubscriptions.0").String() == "u:1":
-					delete(wanted, "acknowledged")
-				case gjson.Get(m, "method").String() == "notifications/resources/updated" && !wanted["acknowledged"]:
-					delete(wanted, "updated")
-				case gjson.Get(m, "id").Raw == "3" && gjson.Get(m, "result").Exists():
-					delete(wanted, "result")
-				default:
-					c.Error(m)
-				}
-			}
-			if len(wanted) > 0 {
-				c.Errorf("missing %v", wanted)
-			}
+			return one(result(subscribe, ""), result(call, `"content":[]`))
 		})
-	}
+		f.piped = true
+		const limit = 2 * time.Second
+		srv := front(t, f, func(cfg *config.Config) { cfg.Upstream.HandshakeTimeout = limit })
+		listen := modernRequestOf("1", "subscriptions/listen", `"notifications":{"resourceSubscriptions":["u:1"]},`+meta(can))
+		listening := srv.reads("", listen, modernHeader(listen)...)
+		synctest.Wait()
+		asked := srv.modernly(asCall("2", can, "")).body
+		time.Sleep(limit + time.Second)
+		answered := srv.modernly(asCall("3", can, `"inputResponses":{"sampling-1":{"role":"assistant","model":"m","content":{"type":"text","text":"x"}}},"requestState":`+gjson.Get(asked, "result.requestState").Raw+`,`))
+		sameJSON(t, answered.body, `{"jsonrpc":"2.0","id":3,`+complete+`}`)
+		if m := <-listening; gjson.Get(m, "params.notifications.resourceSubscriptions.0").String() != "u:1" {
+			t.Error(m)
+		}
+	})
 }
 
 // TestServerThatAsksInVainBeforeItSubscribes: the question waits for a call that may carry it, and
 // is then refused.
 func TestServerThatAsksInVainBeforeItSubscribes(t *testing.T) {
-	both(t, func(t *testing.T, piped bool) {
+	inBubbles(t, func(t *testing.T, piped bool) {
 		var f *fakeServer
 		asking := ""
 		f = legacyServer(`{"resources":{"subscribe":true}}`, func(id, method, _ string) ([]string, error) {
@@ -279,8 +248,7 @@ func TestServerThatAsksInVainBeforeItSubscribes(t *testing.T) {
 		})
 		f.piped, f.gate = piped, make(chan struct{}, 1)
 		srv := front(t, f)
-		const waits = 50 * time.Millisecond
-		srv.Modern.Waits.Unattributed = waits
+		waits := srv.Modern.Waits.Unattributed
 		ctx, leave := context.WithCancel(t.Context())
 		defer leave()
 		body := modernRequestOf("1", "subscriptions/listen", `"notifications":{"resourceSubscriptions":["u:1"]},`+meta(`{"sampling":{}}`))

@@ -192,13 +192,14 @@ type scriptClient struct {
 	sse   *peertest.SSEClient // nil but over HTTP+SSE
 	inbox chan scriptMessage
 	is    scriptPeer
-	last  *peertest.Reply // the response to the newest request
+	last  *peertest.Reply            // the response to the newest request
+	asked map[string]*peertest.Reply // the response to each request
 	left  atomic.Pointer[peertest.Reply]
 	posts sync.WaitGroup // HTTP responses that are being read, but for the standing stream
 }
 
 func openScript(t *testing.T, p proxied, is scriptPeer, over string) *scriptClient {
-	c := &scriptClient{is: is, inbox: make(chan scriptMessage, 1000)}
+	c := &scriptClient{is: is, asked: map[string]*peertest.Reply{}, inbox: make(chan scriptMessage, 1000)}
 	modern := translate.Lookup(is.revision).Modern
 	if over == "sse" {
 		c.sse = overSSE(t, p)
@@ -266,7 +267,7 @@ func (c *scriptClient) send(m string, header []scriptHeader) error {
 	}
 	read := func(r *peertest.Reply) { c.posts.Go(func() { c.read(r) }) }
 	if first := gjson.Parse(m); first.Get("method").Exists() && first.Get("id").Exists() || first.IsArray() {
-		c.last = r
+		c.last, c.asked[first.Get("id").Raw] = r, r
 		if first.Get("method").Str == "initialize" {
 			c.posts.Go(func() { c.begin(r) }) // the steps get its response before they send more
 			return nil
@@ -295,13 +296,17 @@ func (c *scriptClient) begin(r *peertest.Reply) {
 	c.read(r)
 }
 
-// leave closes the response to the newest request.
-func (c *scriptClient) leave() error {
-	if c.last == nil {
+// leave closes the response to the request with this id, or to the newest one.
+func (c *scriptClient) leave(id string) error {
+	r := c.last
+	if id != "" {
+		r = c.asked[id]
+	}
+	if r == nil {
 		return errors.New("client leaves, but has no request over HTTP: use [client http]")
 	}
-	c.left.Store(c.last)
-	c.last.Leave()
+	c.left.Store(r)
+	r.Leave()
 	return nil
 }
 

@@ -66,7 +66,7 @@ var (
 	scriptSection = regexp.MustCompile(`^-- (.*) --$`)
 	scriptOnly    = regexp.MustCompile(`^\[(?:client ([a-z,]+))?(?: ?server ([a-z,]+))?\] `)
 	scriptPeers   = regexp.MustCompile(`^(client|server) (\S+) over (\S+)$`)
-	scriptSteps   = regexp.MustCompile(`^(client|server|proxy) (sends|gets|leaves)(?: (unasked|exactly)| for ("<[a-z0-9-]+>"))?(?: (\d{3}))?(?: ([{\[].*))?$`)
+	scriptSteps   = regexp.MustCompile(`^(client|server|proxy) (sends|gets|leaves)(?: (unasked|exactly)| for ("<?[A-Za-z0-9-]+>?"|\d+))?(?: (\d{3}))?(?: ([{\[].*))?$`)
 )
 
 // readScript reads a script. Its error names the line.
@@ -177,7 +177,7 @@ func readScript(file, text string) (*scriptText, error) {
 			m := scriptSteps.FindStringSubmatch(line)
 			if m == nil || !fits(m[1], m[2], m[3], m[4], m[5]+m[6]) {
 				return nil, wrong("[client http,sse,stdio server http,sse,stdio] client|server sends|gets [unasked|exactly|for \"<request>\"] [STATUS] {…}, " +
-					"client leaves or proxy leaves for \"<request>\", after gets: and {…}, or after gets and client sends: with HEADER: VALUE")
+					"client leaves [for ID] or proxy leaves for \"<request>\", after gets: and {…}, or after gets and client sends: with HEADER: VALUE")
 			}
 			st.who, st.does, st.unasked, st.exactly, st.of, st.status = m[1], m[2], m[3] == "unasked", m[3] == "exactly", m[4], m[5]
 			for name := range s.names {
@@ -206,7 +206,7 @@ func readScript(file, text string) (*scriptText, error) {
 func fits(who, does, how, of, what string) bool {
 	switch {
 	case does == "leaves" && who == "client":
-		return how+of+what == ""
+		return how+what == ""
 	case does == "leaves":
 		return who == "proxy" && of != "" && what == ""
 	case how == "exactly":

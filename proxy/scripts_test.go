@@ -150,7 +150,7 @@ func (p *played) step(st scriptStep, capabilities string) error {
 		st.messages[n] = p.named(m, capabilities)
 	}
 	if st.does == "leaves" && st.who == "client" {
-		return p.client.leave()
+		return p.client.leave(st.of)
 	}
 	if st.does == "leaves" {
 		of, err := p.filled(st.of)

@@ -25,6 +25,7 @@ func (f openFunc) OpenPipe(p *Pipe, q *Request, r *Response) PipeSession { retur
 type fakeSession struct {
 	take func(message []byte, header func(string) string)
 	left func(error)
+	owns func()
 }
 
 func (f fakeSession) Take(m []byte, header func(string) string) {
@@ -33,7 +34,12 @@ func (f fakeSession) Take(m []byte, header func(string) string) {
 	}
 }
 
-func (f fakeSession) Owns(string, func(string) string) bool { return true }
+func (f fakeSession) Owns(string, func(string) string) bool {
+	if f.owns != nil {
+		f.owns()
+	}
+	return true
+}
 
 func (f fakeSession) Left(why error) {
 	if f.left != nil {
@@ -233,6 +239,24 @@ func TestPipeEndsWhenItsClientLeaves(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// TestPipeEndsDuringAPost: the client closes the stream while it sends a large message.
+func TestPipeEndsDuringAPost(t *testing.T) {
+	found, left := make(chan struct{}, 1), make(chan error, 1)
+	s := start(t, fakeHandler{}, HTTPConfig{Pipes: openFunc(func(*Pipe, *Request, *Response) PipeSession {
+		return fakeSession{owns: func() { found <- struct{}{} }, left: func(why error) { left <- why }}
+	})})
+	client, posts := openSSE(t, s, ""), dial(t, s.addr)
+	request := postTo(client.uri, "", strings.Repeat(" ", 1<<20)+`{"jsonrpc":"2.0","method":"x"}`)
+	_, _ = io.WriteString(posts, request[:len(request)-1])
+	recv(t, found, "the session of the POST")
+	_ = client.Close()
+	recv(t, left, "the client's leaving")
+	_, _ = io.WriteString(posts, request[len(request)-1:])
+	if res, body := answer(t, bufio.NewReader(posts), request); res.StatusCode != 404 || !strings.Contains(body, "Session not found") {
+		t.Errorf("%d %s", res.StatusCode, body)
 	}
 }
 

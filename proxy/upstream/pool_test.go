@@ -130,11 +130,11 @@ func closer(idle time.Duration, quiet *sync.RWMutex) func(net.Conn, *bufio.Reade
 func TestIdleConnectionsClosedByTheServer(t *testing.T) {
 	noLeaks(t)
 	var quiet sync.RWMutex
-	srv := serve(t, closer(50*time.Millisecond, &quiet))
+	srv := serve(t, closer(10*time.Millisecond, &quiet))
 	s := newHTTP(t, HTTPConfig{URL: srv.url()}).Session("", "")
 	var calls sync.WaitGroup
 	var failed atomic.Int32
-	tick := time.NewTicker(5 * time.Millisecond)
+	tick := time.NewTicker(time.Millisecond)
 	defer tick.Stop()
 	for i := range 600 {
 		<-tick.C
