@@ -1,7 +1,6 @@
 package adapterrt
 
 import (
-	"context"
 	"strconv"
 
 	"github.com/dragoman-proxy/dragoman/adapterrt/clean"
@@ -15,8 +14,8 @@ const maxBatch = 50
 
 // batch runs the requests of one body one after the other. After a failure it goes on
 // with the next request. It stops at a request that needs a confirmation, when the answer
-// grows larger than MaxResponseBytes, and when the caller leaves.
-func (rt *Runtime) batch(ctx context.Context, at Endpoint, req *Request, e *envelope, r *Result) *failure.Failure {
+// grows larger than most bytes, and when the caller leaves. run runs one request.
+func (v *view) batch(at Endpoint, req *Request, e *envelope, most int, run func(Endpoint, *Request) Result, r *Result) *failure.Failure {
 	if e.operation != nil {
 		return failure.InvalidValue("operations", "must not stand beside 'operation'")
 	}
@@ -25,7 +24,7 @@ func (rt *Runtime) batch(ctx context.Context, at Endpoint, req *Request, e *enve
 	}
 	if e.adapter != nil {
 		if at.Adapter != "" && at.Adapter != string(e.adapter) {
-			return rt.live.Load().view(req.Grant).unknownAdapter(string(e.adapter))
+			return v.unknownAdapter(string(e.adapter))
 		}
 		at.Adapter = string(e.adapter)
 	}
@@ -42,7 +41,7 @@ func (rt *Runtime) batch(ctx context.Context, at Endpoint, req *Request, e *enve
 	for i, item := range items {
 		inner := *req
 		inner.Body, inner.ID, inner.Progress = item, "", nil
-		one := rt.dispatch(ctx, at, &inner, true)
+		one := run(at, &inner)
 		if one.Cancelled {
 			return one.Failure
 		}
@@ -58,7 +57,7 @@ func (rt *Runtime) batch(ctx context.Context, at Endpoint, req *Request, e *enve
 			halted = i
 			break
 		}
-		if len(out) > rt.opt.MaxResponseBytes && i+1 < len(items) {
+		if len(out) > most && i+1 < len(items) {
 			halted = i
 			break
 		}

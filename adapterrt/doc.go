@@ -3,11 +3,11 @@
 // compiles them to tables and interprets the tables.
 //
 // [Runtime.Dispatch] takes {"operation":…,"params":{…}} through these stages, each in
-// a file of this package or in a package below. The first stage that fails sets the
-// result.
+// a file of this package or in a package below (dispatch.go and send.go call them). The
+// first stage that fails sets the result.
 //
 //	envelope.go   parses the request and checks its size
-//	dispatch.go   finds the operation, and checks that the endpoint serves it
+//	view.go       finds the operation, and checks that the endpoint serves it
 //	call.go       finds the values of its parameters
 //	httpcall      checks the values' types and bounds
 //	guard         checks trust, confirmation and gates (does the API support the

@@ -339,7 +339,7 @@ func TestNoLiteralLooksLikeALeak(t *testing.T) {
 	for _, file := range files {
 		if slices.Contains([]string{
 			"file/operation.go", "file/target.go", "file/trust.go", "file/types.go", "clean/sanitize.go",
-			"present/starter.go", "rehearse.go", "present/gentypes.go", "present/instructions.go", "present/search.go", "find/words.go", "runtime.go",
+			"present/starter.go", "rehearse.go", "present/gentypes.go", "present/instructions.go", "present/search.go", "find/words.go",
 		}, file) || strings.HasPrefix(file, "openapi/") {
 			continue // these files contain patterns, and texts that are in no failure; openapi is for the command
 		}
@@ -350,7 +350,7 @@ func TestNoLiteralLooksLikeALeak(t *testing.T) {
 		ast.Inspect(tree, func(node ast.Node) bool {
 			if l, ok := node.(*ast.BasicLit); ok && l.Kind == token.STRING {
 				n++
-				if s, _ := strconv.Unquote(l.Value); leaks.MatchString(s) {
+				if s, _ := strconv.Unquote(l.Value); leaks.MatchString(s) && s != "panic: %s" { // the cause of a failure, for logs
 					t.Errorf("%s: %q", file, s)
 				}
 			}

@@ -84,26 +84,3 @@ func (p pattern) matches(op *file.Operation) bool {
 	ok, err := path.Match(p.name, name) // the characters leave * as the only wildcard
 	return ok && err == nil
 }
-
-// Grants returns the names of the grants.
-func (rt *Runtime) Grants() []string { return sortedKeys(rt.live.Load().shown.Grants) }
-
-// Idle returns the patterns of all grants that match no operation, as grant: pattern.
-func (rt *Runtime) Idle() (idle []string) {
-	s := rt.live.Load()
-	for _, name := range sortedKeys(s.shown.Grants) {
-		g := s.shown.Grants[name]
-		for _, text := range append(append([]string{}, g.Allow...), g.Deny...) {
-			used := false
-			for _, a := range s.adapters {
-				for _, op := range a.Operations {
-					used = used || matchesAny([]string{text}, op)
-				}
-			}
-			if !used {
-				idle = append(idle, name+": "+text)
-			}
-		}
-	}
-	return idle
-}

@@ -1,6 +1,7 @@
 package adapterrt
 
 import (
+	"cmp"
 	"crypto/rand"
 	"crypto/x509"
 	"errors"
@@ -75,24 +76,14 @@ type Options struct {
 }
 
 func (o *Options) setDefaults() error {
-	if o.HTTPPrefix == "" {
-		o.HTTPPrefix = "/adapters"
-	}
-	if o.MaxRequestBytes == 0 {
-		o.MaxRequestBytes = 1 << 20
-	}
-	if o.MaxResponseBytes == 0 {
-		o.MaxResponseBytes = 10 << 20
-	}
+	o.HTTPPrefix, o.UserAgent = cmp.Or(o.HTTPPrefix, "/adapters"), cmp.Or(o.UserAgent, "dragoman")
+	o.MaxRequestBytes, o.MaxResponseBytes = cmp.Or(o.MaxRequestBytes, 1<<20), cmp.Or(o.MaxResponseBytes, 10<<20)
 	if o.Now == nil {
 		o.Now = time.Now
 	}
 	if len(o.CursorKey) == 0 {
 		o.CursorKey = make([]byte, 32)
 		rand.Read(o.CursorKey)
-	}
-	if o.UserAgent == "" {
-		o.UserAgent = "dragoman"
 	}
 	var errs []error
 	bad := func(format string, v ...any) { errs = append(errs, fmt.Errorf("adapters: "+format, v...)) }
@@ -176,4 +167,32 @@ func (o *Options) presentation(mode present.Mode) *present.Presenter {
 // limits returns the limits of a request.
 func (o *Options) limits() limits {
 	return limits{o.MaxRequestBytes, maxText, maxElements, maxNesting}
+}
+
+// Callers says that an API gets the credential of the caller, which comes in headers of the
+// caller's request, in place of the adapter's own.
+type Callers struct {
+	Headers  map[string]string // the caller's header, by the header to the API
+	Fallback bool              // a caller without these headers uses the adapter's own credential
+}
+
+// Validate returns an error if a header cannot be used.
+func (c Callers) Validate() error {
+	if len(c.Headers) == 0 {
+		return errors.New("names no header; it must have the header to the API and the header of the client, as in Authorization: X-GitHub-Token")
+	}
+	seen := map[string]bool{}
+	for _, to := range sortedKeys(c.Headers) {
+		from := c.Headers[to]
+		switch {
+		case !file.IsCredentialHeader(to):
+			return fmt.Errorf("%q cannot be sent to an API: it is not a header, or one of the connection's", to)
+		case seen[strings.ToLower(to)]:
+			return fmt.Errorf("%s is there twice", to)
+		case !file.IsCredentialHeader(from) || strings.EqualFold(from, "X-Dragoman-Token"):
+			return fmt.Errorf("%s: %q cannot be the header of a client's credential", to, from)
+		}
+		seen[strings.ToLower(to)] = true
+	}
+	return nil
 }

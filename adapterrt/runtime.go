@@ -3,8 +3,6 @@ package adapterrt
 import (
 	"context"
 	"crypto/tls"
-	"errors"
-	"fmt"
 	"net/http"
 	"path/filepath"
 	"reflect"
@@ -12,9 +10,7 @@ import (
 	"strings"
 	"sync"
 	"sync/atomic"
-	"time"
 
-	"github.com/dragoman-proxy/dragoman/adapterrt/clean"
 	"github.com/dragoman-proxy/dragoman/adapterrt/credential"
 	"github.com/dragoman-proxy/dragoman/adapterrt/failure"
 	"github.com/dragoman-proxy/dragoman/adapterrt/file"
@@ -241,100 +237,6 @@ func (rt *Runtime) Close() {
 	for _, a := range rt.live.Load().adapters {
 		a.client.Retire()
 	}
-}
-
-// Endpoint is the endpoint that received a request: its adapter and its category. The
-// zero value accepts operations of all adapters and categories.
-type Endpoint struct {
-	Adapter  string
-	Category file.Category
-	tool     string // the name of the MCP tool that was called; "" for a plain endpoint
-	single   bool   // the tool calls this one operation, so that its arguments are the parameters
-}
-
-// Request is one request to an operation.
-type Request struct {
-	Body    []byte // {"operation":…,"params":{…}}; the caller's, not kept
-	ID      string // for _meta and logs; "" for none
-	Grant   string // what the caller may use; "" for everything
-	Session string // confirmations are bound to it
-	Caller  string // confirmations are bound to it if there is no session
-	// Headers are the headers of the caller's request that Options.Callers names.
-	Headers []Header
-	// Local says that the caller is the operator: that user has started this program, so that the
-	// adapters' own credentials are the caller's.
-	Local bool
-	// Ask asks the user to agree to an operation that needs a confirmation. It is nil if
-	// the user cannot be asked. It returns an error if the user gave no answer.
-	Ask func(ctx context.Context, question string) (agreed bool, err error)
-	// Send sends the user to the login page of an adapter. The login is stored for all
-	// callers, so Send is nil unless all callers are one person and the client can show a
-	// page.
-	Send credential.Send
-	// Progress is called for each item of an answer that arrives item by item, and not
-	// after Dispatch has returned. It is nil if the client did not ask for progress. It is
-	// not called for a batch.
-	Progress httpcall.Progress
-	// Trace holds the headers of the trace that the request belongs to:
-	// https://www.w3.org/TR/trace-context/. Only traceparent and tracestate are sent to the
-	// API. Baggage is not, because it may contain what other callers must not see.
-	Trace []Header
-	// Shape, unless nil, may replace Data and add Warnings in the result of an adapter's
-	// operation that succeeded. For a batch, it is called for the result of each request.
-	Shape func(r *Result)
-}
-
-// Dispatch runs one request to its result. It does not panic and returns soon
-// after ctx ends.
-func (rt *Runtime) Dispatch(ctx context.Context, at Endpoint, req *Request) Result {
-	return rt.dispatch(ctx, at, req, false)
-}
-
-// dispatch does what Dispatch does; inner says that the request is part of a batch.
-func (rt *Runtime) dispatch(ctx context.Context, at Endpoint, req *Request, inner bool) (r Result) {
-	start := rt.opt.Now()
-	c := rt.calls.Get().(*call)
-	r.Call.RequestID = req.ID
-	defer func() {
-		start = start.Add(c.asked)
-		if p := recover(); p != nil {
-			// The call does not go back into the pool, because its state is unknown.
-			r = Result{Call: r.Call, Failure: failure.Ours(req.ID, fmt.Errorf("panic: %s", clean.MaskSecrets(clean.MaskKnown(fmt.Sprint(p), c.Out.Secrets))))}
-		} else {
-			c.release(&rt.calls)
-		}
-		rt.finish(&r, req, start)
-	}()
-	c.inner, c.trace, c.progress, c.send = inner, req.Trace, req.Progress, req.Send
-	c.run(ctx, rt, at, req, &r)
-	return r
-}
-
-// finish completes a result with its duration and outcome.
-func (rt *Runtime) finish(r *Result, req *Request, start time.Time) {
-	r.Call.Duration = rt.opt.Now().Sub(start)
-	if f := r.Failure; f != nil {
-		r.Data, r.Warnings, r.Meta, r.Media, r.whole, r.text = nil, nil, nil, nil, nil, nil
-		r.Call.Outcome, r.Call.Cause, r.Call.Original = f.Code, f.Cause, f.Original
-		r.Cancelled = errors.Is(f.Cause, failure.ErrCancelled)
-	}
-}
-
-// release puts the call back into the pool, unless its buffers grew beyond what most
-// requests need.
-func (c *call) release(pool *sync.Pool) {
-	if !c.Reuse() || cap(c.env.params)+cap(c.env.top) > 1024 {
-		return
-	}
-	clear(c.env.top[:cap(c.env.top)]) // the entries point into the request
-	clear(c.env.params[:cap(c.env.params)])
-	c.Out.Progress = nil
-	*c = call{
-		Call:    c.Call,
-		env:     envelope{top: c.env.top[:0], params: c.env.params[:0]},
-		unknown: c.unknown[:0],
-	}
-	pool.Put(c)
 }
 
 // Login returns the login of the adapter called name, which must be loaded.

@@ -1,7 +1,6 @@
 package adapterrt
 
 import (
-	"fmt"
 	"slices"
 
 	"github.com/dragoman-proxy/dragoman/adapterrt/file"
@@ -84,117 +83,9 @@ func (rt *Runtime) Transforms() []Transform {
 	return out
 }
 
-// Tool is one MCP tool of the runtime.
-type Tool struct {
-	Name string
-	JSON []byte // its entry in tools/list, including annotations
-}
-
 // Tools returns the tools of the callers with a grant, in a stable order. The slice is shared,
 // so callers of Tools must not change it.
 func (rt *Runtime) Tools(grant string) []Tool { return rt.live.Load().view(grant).tools }
-
-// maxToolName is the largest number of bytes in a tool name.
-const maxToolName = 64
-
-// makeTools makes the tools of v. It returns an error if two tools have the same name,
-// because a call could mean either.
-func (rt *Runtime) makeTools(v *view) error {
-	if !rt.opt.PerAdapter {
-		if err := rt.addTools(v, "", v.all); err != nil {
-			return err
-		}
-	} else {
-		for _, a := range v.adapters {
-			if err := rt.addTools(v, a.Name, v.scopes[a.Name]); err != nil {
-				return err
-			}
-		}
-	}
-	pinned := v.pinned()
-	for _, a := range v.adapters {
-		shown := v.scopes[a.Name].shown.Adapters[0]
-		for _, op := range shown.Operations() {
-			if v.mode != present.Discrete && !pinned[op] {
-				continue
-			}
-			prefix := a.Name
-			if len(v.adapters) == 1 {
-				prefix = ""
-			}
-			name := v.unique(prefix, op.Name)
-			v.toolOf[op] = name
-			v.byTool[name] = &use{at: Endpoint{Adapter: a.Name}, operation: a.Name + "." + op.Name, calls: true}
-			v.tools = append(v.tools, Tool{name, shown.DiscreteJSON(op, name)})
-		}
-	}
-	return nil
-}
-
-// addTools adds the tools that call more than one operation.
-func (rt *Runtime) addTools(v *view, adapter string, sc *scope) error {
-	add := func(name string, u *use, entry func() []byte) error {
-		if len(name) > maxToolName {
-			return fmt.Errorf("adapters: tool name %s is longer than %d", name, maxToolName)
-		}
-		if other := v.byTool[name]; other != nil {
-			return fmt.Errorf("adapters: tool %s belongs to adapter %s and to %s", name, other.at.Adapter, adapter)
-		}
-		v.byTool[name] = u
-		v.tools = append(v.tools, Tool{name, entry()})
-		return nil
-	}
-	switch v.mode {
-	case present.Discrete:
-		return nil
-	case present.Search:
-		for t := present.SearchOperations; t <= present.CallWrite; t++ {
-			u := &use{at: Endpoint{Adapter: adapter}, finds: t, calls: t >= present.CallRead}
-			if t == present.CallRead {
-				u.at.Category = file.Read
-			}
-			if err := add(v.how.SearchTool(adapter, t), u, func() []byte { return sc.shown.SearchJSON(adapter, t) }); err != nil {
-				return err
-			}
-		}
-		return nil
-	}
-	var categories []file.Category
-	if v.mode != present.Single {
-		categories = append(categories, file.Create, file.Read, file.Update, file.Delete, file.Execute)
-	}
-	if v.mode != present.Semantic {
-		categories = append(categories, file.AnyCategory)
-	}
-	for _, c := range categories {
-		name := v.how.ToolName(adapter, c)
-		u := &use{at: Endpoint{Adapter: adapter, Category: c}, calls: true}
-		if err := add(name, u, func() []byte { return sc.shown.ToolJSON(adapter, name, c) }); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// pinned returns the operations of v that are pinned.
-func (v *view) pinned() map[*file.Operation]bool {
-	out := map[*file.Operation]bool{}
-	for _, name := range v.pin {
-		for _, s := range v.all.shown.Adapters {
-			for _, op := range s.Operations() {
-				if isNamed(op, name) {
-					out[op] = true
-				}
-			}
-		}
-	}
-	return out
-}
-
-// isNamed reports whether name is the operation's name, alone or behind its adapter's.
-func isNamed(op *file.Operation, name string) bool {
-	return name == op.Name || name == op.Adapter.Name+"."+op.Name
-}
 
 // Unpinned returns the names in Shown.Pin that no operation has.
 func (rt *Runtime) Unpinned() (names []string) {
@@ -208,4 +99,55 @@ func (rt *Runtime) Unpinned() (names []string) {
 		}
 	}
 	return names
+}
+
+// newView makes the view of the operations that visible allows.
+func (rt *Runtime) newView(s *snapshot, visible func(*file.Operation) bool) (*view, error) {
+	v := &view{how: s.how, pin: s.shown.Pin, scopes: map[string]*scope{}, byTool: map[string]*use{}, toolOf: map[*file.Operation]string{}}
+	count := 0
+	for _, a := range s.adapters {
+		shown := s.entries[a]
+		if visible != nil {
+			if shown = shown.Only(visible); len(shown.Operations()) == 0 {
+				continue
+			}
+		}
+		v.adapters = append(v.adapters, a)
+		v.scopes[a.Name] = v.newScope([]*adapter{a}, []*present.Adapter{shown}, visible != nil)
+		count += len(shown.Operations())
+	}
+	if len(v.adapters) == 1 {
+		v.all = v.scopes[v.adapters[0].Name]
+	} else {
+		var shown []*present.Adapter
+		for _, a := range v.adapters {
+			shown = append(shown, v.scopes[a.Name].shown.Adapters...)
+		}
+		v.all = v.newScope(v.adapters, shown, true)
+	}
+	v.mode = v.how.Mode.Of(count)
+	return v, rt.makeTools(v)
+}
+
+// Grants returns the names of the grants.
+func (rt *Runtime) Grants() []string { return sortedKeys(rt.live.Load().shown.Grants) }
+
+// Idle returns the patterns of all grants that match no operation, as grant: pattern.
+func (rt *Runtime) Idle() (idle []string) {
+	s := rt.live.Load()
+	for _, name := range sortedKeys(s.shown.Grants) {
+		g := s.shown.Grants[name]
+		for _, text := range append(append([]string{}, g.Allow...), g.Deny...) {
+			used := false
+			for _, a := range s.adapters {
+				for _, op := range a.Operations {
+					used = used || matchesAny([]string{text}, op)
+				}
+			}
+			if !used {
+				idle = append(idle, name+": "+text)
+			}
+		}
+	}
+	return idle
 }

@@ -1,11 +1,15 @@
 package adapterrt
 
 import (
+	"bytes"
 	"slices"
-	"strconv"
 
+	"github.com/dragoman-proxy/dragoman/adapterrt/clean"
+	"github.com/dragoman-proxy/dragoman/adapterrt/failure"
 	"github.com/dragoman-proxy/dragoman/adapterrt/file"
+	"github.com/dragoman-proxy/dragoman/adapterrt/near"
 	"github.com/dragoman-proxy/dragoman/adapterrt/present"
+	"github.com/dragoman-proxy/dragoman/translate/wire"
 )
 
 // view is what one kind of caller sees of a snapshot: the operations that it may use, the
@@ -29,34 +33,6 @@ type use struct {
 	operation string       // the operation that the tool calls, with its adapter; "" for another tool
 	finds     present.Tool // SearchOperations or DescribeOperations, if the tool calls no operation
 	calls     bool         // the tool calls operations
-}
-
-// newView makes the view of the operations that visible allows.
-func (rt *Runtime) newView(s *snapshot, visible func(*file.Operation) bool) (*view, error) {
-	v := &view{how: s.how, pin: s.shown.Pin, scopes: map[string]*scope{}, byTool: map[string]*use{}, toolOf: map[*file.Operation]string{}}
-	count := 0
-	for _, a := range s.adapters {
-		shown := s.entries[a]
-		if visible != nil {
-			if shown = shown.Only(visible); len(shown.Operations()) == 0 {
-				continue
-			}
-		}
-		v.adapters = append(v.adapters, a)
-		v.scopes[a.Name] = v.newScope([]*adapter{a}, []*present.Adapter{shown}, visible != nil)
-		count += len(shown.Operations())
-	}
-	if len(v.adapters) == 1 {
-		v.all = v.scopes[v.adapters[0].Name]
-	} else {
-		var shown []*present.Adapter
-		for _, a := range v.adapters {
-			shown = append(shown, v.scopes[a.Name].shown.Adapters...)
-		}
-		v.all = v.newScope(v.adapters, shown, true)
-	}
-	v.mode = v.how.Mode.Of(count)
-	return v, rt.makeTools(v)
 }
 
 // scope is the set of adapters among which a request's operation is looked up.
@@ -144,13 +120,129 @@ func (sc *scope) narrow(v *view, name []byte) *scope {
 	return one
 }
 
-// unique returns the name of the tool for one operation: it differs from the names of all
-// tools of v.
-func (v *view) unique(adapter, operation string) string {
-	name := v.how.OperationTool(adapter, operation, maxToolName)
-	for i := 2; v.byTool[name] != nil; i++ {
-		suffix := "_" + strconv.Itoa(i)
-		name = v.how.OperationTool(adapter, operation, maxToolName-len(suffix)) + suffix
+// Tool is one MCP tool of the runtime.
+type Tool struct {
+	Name string
+	JSON []byte // its entry in tools/list, including annotations
+}
+
+// maxOperationName is the largest number of bytes in the operation name of a request.
+const maxOperationName = 200
+
+// find returns the operation that a request names, in the scope of its endpoint.
+func (v *view) find(at Endpoint, e *envelope) (*scope, offered, *failure.Failure) {
+	if e.operation == nil {
+		return nil, offered{}, &failure.Failure{
+			Code: failure.ValidationMissingParam, Message: "Missing required parameter 'operation'. Expected: string.",
+			Details: wire.Members(nil).Str("param_name", "operation").Str("expected_type", "string").Strs("missing", []string{"operation"}).End(),
+		}
 	}
-	return name
+	sc := v.all
+	if at.Adapter != "" {
+		if sc = v.scopes[at.Adapter]; sc == nil {
+			return nil, offered{}, v.unknownAdapter(at.Adapter)
+		}
+	}
+	name := e.operation
+	if e.adapter != nil {
+		if sc = sc.narrow(v, e.adapter); sc == nil {
+			return nil, offered{}, v.unknownAdapter(string(e.adapter))
+		}
+	}
+	if before, after, qualified := bytes.Cut(name, []byte(".")); qualified {
+		if inner := sc.narrow(v, before); inner != nil {
+			sc, name = inner, after
+		}
+	}
+	if !file.IsSnake(name) || len(name) > maxOperationName {
+		return nil, offered{}, failure.InvalidValue("operation", "is not a valid operation name")
+	}
+	if string(name) == v.how.Builtin.Name {
+		return sc, offered{op: v.how.Builtin}, nil
+	}
+	one, several := sc.find(name)
+	switch {
+	case one.op != nil:
+		return sc, one, nil
+	case several == nil:
+		return nil, offered{}, unknownOperation(string(name), sc.names(), sc.shown.Callable)
+	default:
+		var names []string
+		for _, o := range several {
+			names = append(names, o.a.Name)
+		}
+		return nil, offered{}, failure.Ambiguous(string(name), names)
+	}
+}
+
+// maxAdapters is the largest number of adapters that a failure lists.
+const maxAdapters = 20
+
+// unknownAdapter returns the failure for an unknown adapter; it lists the loaded adapters.
+func (v *view) unknownAdapter(name string) *failure.Failure {
+	name = clean.FirstRunes(clean.Text(name, 100), 100)
+	var names []string
+	for _, a := range v.adapters[:min(len(v.adapters), maxAdapters)] {
+		names = append(names, a.Name)
+	}
+	return &failure.Failure{
+		Code: failure.NotFoundResource, Message: "Unknown adapter: '" + name + "'",
+		Details: wire.Members(nil).Str("adapter", name).Strs("available", names).End(),
+	}
+}
+
+// maxAvailable is the largest number of names that the failure for an unknown operation
+// lists. If there are more than manyNames operations, only the names that sort next to
+// the unknown one are compared with it.
+const maxAvailable, manyNames = 50, 1000
+
+// unknownOperation returns the failure for an unknown operation. It lists those of names
+// that are most similar to name. names must be sorted; callable turns them into names
+// that a request can use.
+func unknownOperation(name string, names []string, callable func([]string) []string) *failure.Failure {
+	if len(names) > manyNames {
+		i, _ := slices.BinarySearch(names, name)
+		from := min(max(i-maxAvailable/2, 0), len(names)-maxAvailable)
+		names = names[from : from+maxAvailable]
+	}
+	type candidate struct {
+		name     string
+		distance int
+	}
+	list := make([]candidate, len(names))
+	for i, n := range names {
+		list[i] = candidate{n, near.Distance(name, n, maxOperationName)}
+	}
+	slices.SortStableFunc(list, func(a, b candidate) int { return a.distance - b.distance })
+	available := make([]string, 0, min(len(list), maxAvailable))
+	for _, n := range list[:cap(available)] {
+		available = append(available, n.name)
+	}
+	d := wire.Members(nil).Str("operation", name).Strs("available", atMost(callable(available), maxAvailable)).Str("hint", "introspect")
+	if meant := near.Names(name, names, maxMeant); len(meant) > 0 {
+		d = d.Strs("did_you_mean", atMost(callable(meant), maxMeant))
+	}
+	return &failure.Failure{Code: failure.NotFoundOperation, Message: "Unknown operation: '" + name + "'", Details: d.End()}
+}
+
+// atMost returns the first n of names, or all.
+func atMost(names []string, n int) []string { return names[:min(len(names), n)] }
+
+// maxMeant is the largest number of names in did_you_mean.
+const maxMeant = 3
+
+// rightEndpoint refuses an operation at another category's endpoint.
+func (v *view) rightEndpoint(op *file.Operation, at Endpoint) *failure.Failure {
+	if at.Category == file.AnyCategory || at.Category == op.Category {
+		return nil
+	}
+	right, wrong := v.how.ToolName(at.Adapter, op.Category), v.how.ToolName(at.Adapter, at.Category)
+	if at.tool != "" && v.mode == present.Search {
+		right, wrong = v.how.SearchTool(at.Adapter, present.CallTool(op.Category)), at.tool
+	}
+	return &failure.Failure{
+		Code:    failure.ValidationEndpointMismatch,
+		Message: "Operation '" + op.Name + "' must be called via " + right + ", not " + wrong,
+		Details: wire.Members(nil).Str("operation", op.Name).Str("expected_endpoint", op.Category.String()).Str("actual_endpoint", at.Category.String()).End(),
+	}
 }
