@@ -254,11 +254,6 @@ func (c *call) meta(req *Request, r *Result) []byte {
 }
 
 func deprecated(op string, d *file.Deprecation) failure.Notice {
-	o := wire.Members(nil).Str("operation", op)
-	for _, f := range [...]struct{ key, val string }{{"since", d.Since}, {"replacement", d.Replacement}, {"removal_date", d.Removal}} {
-		if f.val != "" {
-			o = o.Str(f.key, f.val)
-		}
-	}
+	o := d.Append(wire.Members(nil).Str("operation", op))
 	return failure.Notice{Code: "DEPRECATION_WARNING", Message: "Operation '" + op + "' is deprecated", Details: o.End(), Severity: "medium"}
 }

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/dragoman-proxy/dragoman/adapterrt/gate"
+	"github.com/dragoman-proxy/dragoman/translate/wire"
 )
 
 // Adapter is one adapter file, checked and compiled. It does not change after that.
@@ -114,6 +115,16 @@ type Returns struct {
 
 // Deprecation is the deprecated block of an operation.
 type Deprecation struct{ Since, Replacement, Removal string }
+
+// Append adds what the block says to o.
+func (d *Deprecation) Append(o wire.Members) wire.Members {
+	for _, f := range [...]struct{ key, val string }{{"since", d.Since}, {"replacement", d.Replacement}, {"removal_date", d.Removal}} {
+		if f.val != "" {
+			o = o.Str(f.key, f.val)
+		}
+	}
+	return o
+}
 
 // Gate permits parameters only if the API says that it supports them. Without a TTL, it asks
 // the API for each call, so that a change of the API takes effect at once.

@@ -111,6 +111,18 @@ func (d *Definition) Element() *Definition {
 	return d.Items
 }
 
+// Allowed returns the values of the enum as a JSON array.
+func (d *Definition) Allowed() []byte {
+	list := []byte{'['}
+	for i, e := range d.Enum {
+		if i > 0 {
+			list = append(list, ',')
+		}
+		list = append(list, e.Raw...)
+	}
+	return append(list, ']')
+}
+
 // IntegerItems reports whether the value, or each element of it, is an integer.
 func (d *Definition) IntegerItems() bool {
 	return d.Type == TypeInteger || d.Items != nil && d.Items.Type == TypeInteger
@@ -237,14 +249,7 @@ func TypeOf(raw []byte) string {
 // returns nil if raw meets them, otherwise the first that it does not meet.
 func (d *Definition) Constraint(raw []byte) *Mismatch {
 	if len(d.Enum) > 0 && !slices.ContainsFunc(d.Enum, func(e EnumValue) bool { return e.equal(raw) }) {
-		limit := []byte{'['}
-		for i, e := range d.Enum {
-			if i > 0 {
-				limit = append(limit, ',')
-			}
-			limit = append(limit, e.Raw...)
-		}
-		return &Mismatch{Text: "must be one of: " + d.enumText, Key: "allowed", Limit: append(limit, ']')}
+		return &Mismatch{Text: "must be one of: " + d.enumText, Key: "allowed", Limit: d.Allowed()}
 	}
 	kind := wire.KindOf(raw)
 	if d.Minimum != nil && kind == wire.Number && CompareNumbers(raw, d.Minimum.Raw) < 0 {

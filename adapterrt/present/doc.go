@@ -6,6 +6,8 @@
 //
 //	tools.go         the entries of tools/list, by [Mode]
 //	introspect.go    the answers of the operation introspect
+//	listing.go       the lists of operations in them
+//	detail.go        the details of one operation
 //	gentypes.go      the types in introspection, generated from parameters and enums
 //	discrete.go      the tools of discrete mode, one for each operation
 //	search.go        the tools of search mode, and what they answer

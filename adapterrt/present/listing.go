@@ -11,10 +11,6 @@ import (
 	"github.com/dragoman-proxy/dragoman/translate/wire"
 )
 
-// listed is how many operations a list has by default, and MostListed how many at most. An adapter
-// has at most as many.
-const listed, MostListed = 100, 2000
-
 // maxKnown is the largest number of names that a failure lists.
 const maxKnown = 20
 
@@ -31,27 +27,15 @@ type Question struct {
 
 // listing returns the first parameter of q that is only for lists, or "" if there is none.
 func (q *Question) listing() string {
-	switch {
-	case q.First > 0:
+	if q.First > 0 {
 		return "first"
-	case q.After != "":
-		return "after"
-	case q.Adapter != "":
-		return "adapter"
-	case q.Category != "":
-		return "category"
-	case q.Tag != "":
-		return "tag"
-	case q.Match != "":
-		return "match"
+	}
+	for _, p := range [...]struct{ name, value string }{{"after", q.After}, {"adapter", q.Adapter}, {"category", q.Category}, {"tag", q.Tag}, {"match", q.Match}} {
+		if p.value != "" {
+			return p.name
+		}
 	}
 	return ""
-}
-
-// item is an operation in a list. The adapter is nil for introspect, which all have.
-type item struct {
-	s  *Adapter
-	op *file.Operation
 }
 
 // list returns the operations that q selects. If there are more, it says how to list them.

@@ -6,7 +6,6 @@ import (
 	"strings"
 
 	"github.com/dragoman-proxy/dragoman/adapterrt/file"
-	"github.com/dragoman-proxy/dragoman/adapterrt/guard"
 )
 
 // Mode says how operations are grouped into tools.
@@ -98,17 +97,6 @@ type Presenter struct {
 	brief         *Presenter // shows operations in search mode; nil in itself
 }
 
-// New returns a Presenter with the options o.
-func New(o Options) *Presenter {
-	p := &Presenter{Options: o, Builtin: introspectOperation(o.Introspection)}
-	p.builtinDetail = describe(p.Builtin, shown{verdict: guard.Allow, tool: p.toolName("", p.Builtin)}, p, "")
-	p.protocol = p.protocolBlock()
-	brief := *p
-	brief.Introspection = Compact
-	p.brief = &brief
-	return p
-}
-
 // ToolName returns the name of the tool of a category, with the adapter's prefix.
 func (p *Presenter) ToolName(adapter string, category file.Category) string {
 	name := "mcp_aql"
@@ -140,10 +128,40 @@ func (p *Presenter) Prefix(adapter string) string {
 
 // IsToolPrefix reports whether s is valid as a prefix of tool names: ^[a-z0-9_]+_$
 func IsToolPrefix(s string) bool {
-	for i := range len(s) {
-		if c := s[i]; (c < 'a' || c > 'z') && (c < '0' || c > '9') && c != '_' {
-			return false
-		}
+	return len(s) > 1 && s[len(s)-1] == '_' && strings.Trim(s, "abcdefghijklmnopqrstuvwxyz0123456789_") == ""
+}
+
+// Detail is the answer to introspect operations with an operation's name. The answer may
+// contain the parameters twice; Detail keeps them once.
+type Detail struct {
+	text     []byte
+	from, to int // the parameters in text
+	again    int // where Answer inserts them a second time; 0 for nowhere
+}
+
+// Tool is one of the tools of search mode.
+type Tool uint8
+
+// The tools of search mode. Two of them call operations, so that a user can allow for good
+// the one that only reads.
+const (
+	SearchOperations Tool = iota
+	DescribeOperations
+	CallRead
+	CallWrite
+)
+
+var searchTools = [...]string{"search_operations", "describe_operations", "call_read", "call_write"}
+
+// CallTool returns the tool that calls operations of a category.
+func CallTool(c file.Category) Tool {
+	if c == file.Read {
+		return CallRead
 	}
-	return len(s) > 1 && s[len(s)-1] == '_'
+	return CallWrite
+}
+
+// SearchTool returns the name of a tool of search mode, with the adapter's prefix.
+func (p *Presenter) SearchTool(adapter string, t Tool) string {
+	return p.Prefix(adapter) + searchTools[t]
 }

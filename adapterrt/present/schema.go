@@ -126,17 +126,11 @@ func schemaMembers(o wire.Members, d *file.Definition) wire.Members {
 		o = o.Str("description", shortened(d.Description, maxParamDescription))
 	}
 	if len(d.Enum) > 0 {
-		values := []byte{'['}
-		for i, e := range d.Enum {
-			if i > 0 {
-				values = append(values, ',')
-			}
-			values = append(values, e.Raw...)
-		}
+		values := d.Allowed()
 		if d.Also&file.AlsoNull != 0 {
-			values = append(values, ",null"...)
+			values = append(values[:len(values)-1], ",null]"...)
 		}
-		o = o.Raw("enum", append(values, ']'))
+		o = o.Raw("enum", values)
 	}
 	o = withBounds(o, d)
 	if d.Pattern != nil && isPortable(d.Pattern.String()) {

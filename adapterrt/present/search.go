@@ -14,33 +14,6 @@ import (
 	"github.com/dragoman-proxy/dragoman/translate/wire"
 )
 
-// Tool is one of the tools of search mode.
-type Tool uint8
-
-// The tools of search mode. Two of them call operations, so that a user can allow for good
-// the one that only reads.
-const (
-	SearchOperations Tool = iota
-	DescribeOperations
-	CallRead
-	CallWrite
-)
-
-var searchTools = [...]string{"search_operations", "describe_operations", "call_read", "call_write"}
-
-// CallTool returns the tool that calls operations of a category.
-func CallTool(c file.Category) Tool {
-	if c == file.Read {
-		return CallRead
-	}
-	return CallWrite
-}
-
-// SearchTool returns the name of a tool of search mode, with the adapter's prefix.
-func (p *Presenter) SearchTool(adapter string, t Tool) string {
-	return p.Prefix(adapter) + searchTools[t]
-}
-
 // defaultHits is how many operations a search returns by default, and MostHits how many at most.
 // maxDescribed is the largest number of operations that one call describes, and maxQuery of
 // characters of a query.
@@ -121,13 +94,6 @@ func (k *Catalogue) about() string {
 		return strings.Join(list, ", ") + " and " + strconv.Itoa(left) + " more APIs"
 	}
 	return strings.Join(list, ", ")
-}
-
-// searched is the index of a Catalogue's operations.
-type searched struct {
-	index *find.Index
-	items []item       // by document
-	at    map[item]int // the document of an item
 }
 
 // work makes the index. It runs once, at the first search.
