@@ -29,7 +29,6 @@ var upwards = map[string]int{
 	"proxy/bridge/legacyclient": 16,
 	"proxy/bridge/modernclient": 31,
 	"proxy/clients/pipe":        3,
-	"proxy/downstream":          23,
 	"proxy/era":                 2,
 	"proxy/exchange":            19,
 	"proxy/peertest":            1,
