@@ -26,7 +26,6 @@ import (
 var upwards = map[string]int{
 	"proxy/bridge/modernclient": 31,
 	"proxy/clients/pipe":        3,
-	"proxy/downstream":          23,
 	"proxy/era":                 2,
 	"proxy/peertest":            1,
 	"proxy/session":             2,

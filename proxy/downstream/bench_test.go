@@ -110,7 +110,7 @@ func BenchmarkPipe(b *testing.B) {
 		b.Fatal(err)
 	}
 	s := NewHTTP(fakeHandler{}, HTTPConfig{Heartbeat: 15 * time.Second, Pipes: openFunc(
-		func(p *Pipe, q *Request, r *Response) PipeSession {
+		func(p Pipe, q *Request, r *Response) PipeSession {
 			return fakeSession{take: func(m []byte, _ func(string) string) { _ = p.Write(m) }}
 		})})
 	go func() { _ = s.Serve(ln) }()

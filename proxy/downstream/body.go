@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"io"
+	"time"
 
 	"github.com/valyala/fasthttp"
 
@@ -25,8 +26,8 @@ type body struct {
 }
 
 // readBody reads a request's body into b.data if there is room, and into memory of its own
-// otherwise. If it returns no refusal, the caller gives back the share of the budget
-// with [HTTP.release].
+// otherwise. If it returns no refusal, the caller gives back the share of the
+// budget.
 func (h *HTTP) readBody(ctx *fasthttp.RequestCtx, b *body) *refusal {
 	*b = body{data: b.data[:0]}
 	c := ctx.Conn().(*conn)
@@ -60,7 +61,7 @@ func (h *HTTP) readBody(ctx *fasthttp.RequestCtx, b *body) *refusal {
 		r = shortBody // fasthttp accepts a body whose last chunk is missing
 	}
 	if r != nil {
-		h.release(b)
+		b.share.Release()
 		return r
 	}
 	c.bodyRead = true
@@ -84,8 +85,10 @@ func (h *HTTP) read(b *body, stream io.Reader, p *pace, most int) *refusal {
 			return bodyTooLarge.with(h.cfg.MaxBody)
 		case errors.Is(err, io.EOF):
 			return nil
+		case errors.Is(err, io.ErrUnexpectedEOF):
+			return shortBody
 		case err != nil:
-			return h.unreadBody(err)
+			return h.unread(err)
 		}
 		p.keep(len(b.data))
 	}
@@ -147,22 +150,12 @@ func (h *HTTP) hold(b *body, n int64) *refusal {
 	return nil
 }
 
-// release gives back the share of the budget that b holds.
-func (h *HTTP) release(b *body) { b.share.Release() }
-
 // owner returns the name of the client for which memory is taken.
 func (c *conn) owner() string {
 	if c.known {
 		return string(c.guest[:])
 	}
 	return c.peer
-}
-
-func (h *HTTP) unreadBody(err error) *refusal {
-	if errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, io.EOF) {
-		return shortBody
-	}
-	return h.unread(err)
 }
 
 // hasRest reports whether a request's body has more bytes than fasthttp has read before
@@ -179,4 +172,50 @@ func (h *HTTP) leaveBody(ctx *fasthttp.RequestCtx, c *conn) {
 		ctx.SetConnectionClose()
 		c.linger = ctx.Response.StatusCode() != fasthttp.StatusRequestTimeout
 	}
+}
+
+// minRate is how many bytes of a body must come per second.
+const minRate = 1 << 10
+
+// pace sets the deadlines for reading a body: all of it must come within ReadTimeout,
+// and in every UploadTime as much as minRate requires.
+type pace struct {
+	c      *conn
+	by     time.Time     // the deadline for the whole body
+	window time.Duration // UploadTime
+	from   int           // how many bytes there were when the window began
+}
+
+func (h *HTTP) newPace(c *conn) *pace {
+	return &pace{c: c, by: time.Now().Add(h.cfg.ReadTimeout), window: h.cfg.UploadTime}
+}
+
+// begin begins a window when n bytes have come.
+func (p *pace) begin(n int) {
+	if p == nil {
+		return
+	}
+	by := time.Now().Add(p.window)
+	if by.After(p.by) {
+		by = p.by
+	}
+	p.from = n
+	_ = p.c.SetReadDeadline(by) // the next Read sets it, and returns the error
+}
+
+// keep begins the next window if enough bytes have come in this one. n is how many have
+// come in all.
+func (p *pace) keep(n int) {
+	if p != nil && float64(n-p.from) >= minRate*p.window.Seconds() {
+		p.begin(n)
+	}
+}
+
+// headReceived bounds the time for the beginning of a body, which fasthttp reads before
+// it calls the handler.
+func (h *HTTP) headReceived(header *fasthttp.RequestHeader) (c fasthttp.RequestConfig) {
+	if header.ContentLength() > 0 {
+		c.ReadTimeout = min(h.cfg.ReadTimeout, h.cfg.UploadTime)
+	}
+	return c
 }

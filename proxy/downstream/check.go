@@ -2,99 +2,14 @@ package downstream
 
 import (
 	"bytes"
+	"crypto/sha256"
+	"encoding/hex"
 	"errors"
 	"net"
-	"net/netip"
 	"strings"
 
 	"github.com/valyala/fasthttp"
 )
-
-// hostList has the hosts and origins that a request may name.
-type hostList struct {
-	any            bool
-	hosts, origins map[string]struct{}
-}
-
-func newHostList(allowed []string) hostList {
-	l := hostList{hosts: make(map[string]struct{}), origins: make(map[string]struct{})}
-	for _, s := range allowed {
-		s = strings.ToLower(s)
-		switch {
-		case s == "*":
-			l.any = true
-		case strings.Contains(s, "://"):
-			l.origins[s] = struct{}{}
-		default:
-			l.hosts[s] = struct{}{}
-		}
-	}
-	return l
-}
-
-// allowsHost reports whether a request may name host, which is "name", "name:port" or
-// has an address in place of the name. local is the address at which the connection
-// came in.
-//
-// In an attack by DNS rebinding, the browser sends the attacker's name; addresses
-// cannot be rebound.
-func (l *hostList) allowsHost(host string, local net.Addr) bool {
-	if l.any {
-		return true
-	}
-	name, ok := hostName(host)
-	if !ok {
-		return false
-	}
-	name = strings.ToLower(name)
-	if _, ok := l.hosts[name]; ok || name == "localhost" {
-		return true
-	}
-	if _, ok := l.hosts[strings.ToLower(host)]; ok {
-		return true
-	}
-	addr, err := netip.ParseAddr(name)
-	if err != nil {
-		return false
-	}
-	if addr.Unmap().IsLoopback() {
-		return true
-	}
-	tcp, ok := local.(*net.TCPAddr)
-	return ok && tcp.AddrPort().Addr().Unmap().WithZone("") == addr.Unmap()
-}
-
-// allowsOrigin reports whether a request may come from origin, which is "scheme://host"
-// or "scheme://host:port".
-func (l *hostList) allowsOrigin(origin string, local net.Addr) bool {
-	if l.any {
-		return true
-	}
-	origin = strings.ToLower(origin)
-	if _, ok := l.origins[origin]; ok {
-		return true
-	}
-	scheme, host, ok := strings.Cut(origin, "://")
-	return ok && (scheme == "http" || scheme == "https") && l.allowsHost(host, local)
-}
-
-// hostName returns host without the port, and without the brackets of an IPv6 address.
-func hostName(host string) (name string, ok bool) {
-	var port string
-	if inner, found := strings.CutPrefix(host, "["); found {
-		if name, port, ok = strings.Cut(inner, "]"); !ok {
-			return "", false
-		}
-	} else if i := strings.IndexByte(host, ':'); i >= 0 {
-		name, port = host[:i], host[i:]
-	} else {
-		name = host
-	}
-	if port == "" {
-		return name, name != ""
-	}
-	return name, name != "" && len(port) > 1 && port[0] == ':' && strings.Trim(port[1:], "0123456789") == ""
-}
 
 // checkPeer checks the Host and Origin of a request. Values that were allowed on a
 // connection are not checked again there.
@@ -128,11 +43,6 @@ func (h *HTTP) checkPeer(header *fasthttp.RequestHeader, c *conn) *refusal {
 	return nil
 }
 
-const (
-	versionHeader = "Mcp-Protocol-Version"
-	sessionHeader = "Mcp-Session-Id"
-)
-
 // once are the headers of which the server might read another occurrence than dragoman
 // does. The headers that repeat a message of a revision without sessions are checked
 // together with the message.
@@ -145,18 +55,10 @@ func (h *HTTP) checkOnce(header *fasthttp.RequestHeader) *refusal {
 			return saidTwice.with(name)
 		}
 	}
-	if name := h.onceName(); name != "" && len(header.PeekAll(name)) > 1 {
+	if name := h.cfg.Once(); name != "" && len(header.PeekAll(name)) > 1 {
 		return saidTwice.with(name)
 	}
 	return nil
-}
-
-// onceName returns the name of a further header that may occur only once, or "".
-func (h *HTTP) onceName() string {
-	if h.cfg.Once == nil {
-		return ""
-	}
-	return h.cfg.Once()
 }
 
 // checkFraming refuses a request for which two readers may find different ends, and
@@ -277,9 +179,10 @@ func (h *HTTP) badRequest(ctx *fasthttp.RequestCtx, err error) {
 
 // unread returns the refusal of a request that could not be read because of err.
 func (h *HTTP) unread(err error) *refusal {
+	var small *fasthttp.ErrSmallBuffer
 	var timeout net.Error
 	switch {
-	case isType[*fasthttp.ErrSmallBuffer](err):
+	case errors.As(err, &small):
 		return headersTooLarge.with(h.cfg.MaxHeader)
 	case errors.As(err, &timeout) && timeout.Timeout():
 		return tooSlow.with(h.cfg.ReadTimeout)
@@ -287,7 +190,63 @@ func (h *HTTP) unread(err error) *refusal {
 	return notHTTP
 }
 
-func isType[E error](err error) bool {
-	_, ok := errors.AsType[E](err)
-	return ok
+// checkToken checks the token of a request, if one is needed, and asks the client for one in the response.
+//
+// See https://www.rfc-editor.org/rfc/rfc6750 for both headers.
+func (h *HTTP) checkToken(ctx *fasthttp.RequestCtx, c *conn) *refusal {
+	r := h.readToken(&ctx.Request.Header, c)
+	if r != nil {
+		challenge := "Bearer"
+		if r == badToken {
+			challenge = `Bearer error="invalid_token"`
+		}
+		ctx.Response.Header.Set(fasthttp.HeaderWWWAuthenticate, challenge)
+	}
+	return r
+}
+
+// readToken stores the hash of a request's token in c, if one is needed. A token in
+// Authorization is for the listener and not for the server: readToken removes it.
+func (h *HTTP) readToken(header *fasthttp.RequestHeader, c *conn) *refusal {
+	tokens := h.guests.Load().tokens
+	c.guest, c.known = [sha256.Size]byte{}, len(tokens) > 0
+	if !c.known {
+		return nil
+	}
+	var ok bool
+	if own := header.PeekAll(tokenHeader); len(own) > 0 {
+		if len(own) == 1 {
+			c.guest, ok = tokens.has(own[0])
+		}
+		if !ok {
+			return badToken
+		}
+		return nil
+	}
+	fields := header.PeekAll(fasthttp.HeaderAuthorization)
+	if len(fields) == 0 {
+		return noToken
+	}
+	scheme, token, _ := bytes.Cut(fields[0], []byte{' '})
+	if c.guest, ok = tokens.has(bytes.TrimSpace(token)); !ok || len(fields) > 1 || !strings.EqualFold(string(scheme), "Bearer") {
+		return badToken
+	}
+	header.Del(fasthttp.HeaderAuthorization)
+	return nil
+}
+
+// guestName identifies the token of the current request; "" if none is needed.
+func (c *conn) guestName() string {
+	if !c.known {
+		return ""
+	}
+	return hex.EncodeToString(c.guest[:])
+}
+
+// dropToken removes a token of the listener from a request.
+func (h *HTTP) dropToken(header *fasthttp.RequestHeader) {
+	_, token, _ := bytes.Cut(header.Peek(fasthttp.HeaderAuthorization), []byte{' '})
+	if _, ours := h.guests.Load().tokens.has(bytes.TrimSpace(token)); ours {
+		header.Del(fasthttp.HeaderAuthorization)
+	}
 }

@@ -16,7 +16,7 @@ import (
 // conn is a connection of a client, and what is known of it.
 type conn struct {
 	net.Conn
-	face *HTTP
+	cfg  *HTTPConfig
 	id   uint64  // in the watch
 	peek *peeker // nil if the watch reports that the client leaves
 
@@ -159,7 +159,7 @@ func (c *conn) writeBoth(a, b []byte) error {
 // WriteTimeout.
 func (c *conn) write(b []byte) error {
 	for len(b) > 0 {
-		if err := c.SetWriteDeadline(time.Now().Add(c.face.cfg.WriteTimeout)); err != nil {
+		if err := c.SetWriteDeadline(time.Now().Add(c.cfg.WriteTimeout)); err != nil {
 			return err
 		}
 		n, err := c.Conn.Write(b[:min(len(b), piece)])
@@ -221,7 +221,7 @@ func (c *conn) readWithin(now time.Time, d time.Duration) {
 // WriteTimeout.
 func (c *conn) SetWriteDeadline(t time.Time) error {
 	if !t.IsZero() {
-		slack := c.face.cfg.WriteTimeout / 8
+		slack := c.cfg.WriteTimeout / 8
 		if over := c.writeSet.Sub(t); over >= 0 && over <= slack {
 			return nil
 		}
@@ -320,7 +320,7 @@ func (c *conn) discard() {
 		return
 	}
 	if c.Conn.SetReadDeadline(time.Now().Add(patience)) == nil {
-		_, _ = io.CopyN(io.Discard, c.Conn, 4*int64(c.face.cfg.MaxBody))
+		_, _ = io.CopyN(io.Discard, c.Conn, 4*int64(c.cfg.MaxBody))
 	}
 }
 

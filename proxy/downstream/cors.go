@@ -8,15 +8,6 @@ import (
 	"github.com/valyala/fasthttp"
 )
 
-// pages are the origins of the web pages that may call dragoman. See
-// https://fetch.spec.whatwg.org/#http-cors-protocol.
-type pages []string
-
-// has reports whether pages of this origin may call.
-func (p pages) has(origin []byte) bool {
-	return slices.ContainsFunc(p, func(s string) bool { return s == "*" || strings.EqualFold(s, string(origin)) })
-}
-
 // The headers that pages may send. "*" would not cover Authorization.
 var (
 	pageHeaders = [...]string{"Authorization", "Content-Type", "Accept", "Last-Event-ID", "Mcp-Session-Id", "MCP-Protocol-Version", "Mcp-Method", "Mcp-Name",

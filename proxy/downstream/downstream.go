@@ -4,10 +4,17 @@
 // [HTTP] serves the Streamable HTTP transport, and each client of the older HTTP+SSE as a
 // [Pipe]; [Stdio] is a client on a pair of pipes. [NewAdmin] serves the operators of the
 // proxy.
+//
+// A file uses those before it: config.go has the limits, guests.go which requests are admitted, conn.go a connection, and
+// leave_linux.go how its end is noticed. http.go has the state of a listener, and the files from check.go to body.go what
+// it does to a request before a handler gets it. exchange.go is one request and its response, with stream.go for events;
+// fastpath.go serves most of them, pipe.go and sse.go those of HTTP+SSE. route.go finds out which of them it is, and
+// serve.go accepts connections.
 package downstream
 
 import (
 	"context"
+	"errors"
 
 	"github.com/dragoman-proxy/dragoman/proxy/mcp"
 	"github.com/dragoman-proxy/dragoman/proxy/sse"
@@ -110,4 +117,75 @@ type Handler interface {
 	Post(*Request, *Response)
 	Get(*Request, *Response)
 	Delete(*Request, *Response)
+}
+
+// Why a request's context was cancelled.
+var (
+	ErrClientLeft = errors.New("the client has disconnected")
+	ErrStopped    = errors.New("the server was stopped")
+	ErrOver       = errors.New("the request has ended")
+)
+
+// PipeHandler is the proxy as clients on HTTP+SSE see it. To the proxy such a client is a pipe, like a client on
+// stdio.
+type PipeHandler interface {
+	// OpenPipe is called for a new client. It returns the session that takes the client's messages while the client
+	// stays. It returns nil to refuse the client with resp, whose Stream and Done are not used. p may be written to
+	// at once: the client gets the message after the address to POST to. req's Ctx is that of p and stays valid; the
+	// rest of req is valid until OpenPipe returns.
+	OpenPipe(p Pipe, req *Request, resp *Response) PipeSession
+}
+
+// Pipe is a client on HTTP+SSE, from its GET of the stream to the stream's end.
+type Pipe interface {
+	// Context returns a context that ends with the pipe. Its cause is the reason that the session's Left gets.
+	Context() context.Context
+	// Write sends one message to the client. It neither waits until that is done nor keeps msg, and is safe for
+	// concurrent use; messages go out in the order of their calls. For a large message it waits until there is room. If
+	// more than the configured number of bytes wait for the client, the pipe is closed. The error is the reason why the
+	// pipe has ended.
+	Write(msg []byte) error
+	// Close ends the pipe after all that was written to it has gone out. It does not wait for that. It may be called more
+	// than once.
+	Close()
+}
+
+// PipeSession is the proxy's session of one client on a pipe. A panic in it ends only the call.
+type PipeSession interface {
+	// Take receives one message of the client: well-formed JSON, and a message or an array. It is called for one
+	// message after the other, in the order in which they came. The message is valid until Take returns and may be
+	// changed in place. header returns the value of a header of the message's request, "" when absent; it is valid
+	// until Take returns, too. Take must return soon after the pipe's context ends.
+	Take(message []byte, header func(name string) string)
+	// Owns reports whether a request with these headers, admitted by the token that guest identifies, may speak for
+	// the client. It is called concurrently with the others.
+	Owns(guest string, header func(name string) string) bool
+	// Left is called once, when the pipe has ended and Take will not be called any more. why is ErrClientLeft,
+	// ErrStopped, ErrClosed, ErrNotRead, or the error of a failed write. The server's Shutdown waits for Left to
+	// return.
+	Left(why error)
+}
+
+// ReplicasHandler serves the requests that other replicas of the proxy forward. A
+// header proves that such a request is from a replica. It is checked before the body is
+// read, and no token is needed.
+type ReplicasHandler interface {
+	// Open reports whether there are other replicas. If there are none, the path does
+	// not exist.
+	Open() bool
+	// Admits checks the headers of a request with this method, POST or GET.
+	Admits(method string, header func(name string) string) bool
+	// Serve answers an admitted request, whose Method is POST or GET. It is called as a
+	// Handler's methods are.
+	Serve(*Request, *Response)
+}
+
+// Beside serves paths other than those of MCP to clients that have no token yet, after
+// the checks of Host and Origin.
+type Beside interface {
+	// Serves reports whether it serves a path, escaped and without the query, to clients
+	// that use base as the proxy's address; see [Request.Base].
+	Serves(ctx context.Context, base, path string) bool
+	// Serve serves the request. Its headers do not contain a token of the listener.
+	Serve(*Request, *Response)
 }

@@ -1,12 +1,10 @@
 package downstream
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
 	"io"
-	"runtime/debug"
 	"strings"
 	"time"
 
@@ -16,158 +14,6 @@ import (
 	"github.com/dragoman-proxy/dragoman/proxy/sse"
 	"github.com/dragoman-proxy/dragoman/translate/wire"
 )
-
-const (
-	// keepBuffer is the largest buffer that is kept for the next request.
-	keepBuffer = 64 << 10
-	// copied is the largest body that is copied behind its head, to be written with it.
-	copied = 2 << 10
-	// gathered is the largest body that is written with its head without a copy. For larger ones the system takes longer
-	// than for two writes.
-	gathered = 128 << 10
-	// piece is how many bytes of a response the client must take within WriteTimeout.
-	piece = 1 << 20
-)
-
-// serve is fasthttp's handler.
-func (h *HTTP) serve(ctx *fasthttp.RequestCtx) {
-	if h.draining.Load() {
-		ctx.SetConnectionClose()
-	}
-	c := ctx.Conn().(*conn) // Serve made it
-	c.bodyRead = false
-	defer finishBuffered(ctx, c)
-	if r := h.route(ctx, c); r != nil {
-		if r != drained {
-			h.cfg.Refused(r.status, r.words)
-		}
-		switch path := ctx.Path(); {
-		case h.cfg.PlainRefusal != nil && h.isPlain(path):
-			say(ctx, r.status, h.cfg.PlainRefusal(r.status, r.words))
-		case h.isMCP(path):
-			refuse(ctx, r, h.cfg.WithoutID)
-		default:
-			sayPlainly(ctx, r)
-		}
-	}
-	if !c.bodyRead {
-		h.leaveBody(ctx, c)
-	}
-}
-
-// finishBuffered makes fasthttp write out a response that no exchange writes, even if the client has pipelined another
-// request behind it, whose exchange may write on the connection itself. A response without a body may still be held
-// back.
-func finishBuffered(ctx *fasthttp.RequestCtx, c *conn) {
-	switch r := &ctx.Response; {
-	case ctx.Hijacked():
-	case !r.IsBodyStream():
-		c.held = true
-		if body := r.Body(); len(body) > 0 {
-			r.SetBodyStream(&wholeBody{data: bytes.Clone(body)}, len(body))
-		}
-	default:
-		if _, ours := r.BodyStream().(*exchange); !ours {
-			ctx.SetConnectionClose()
-		}
-	}
-}
-
-// wholeBody is a body that is written out at once.
-type wholeBody struct{ data []byte }
-
-// SupportsBodyWriteTo makes fasthttp call WriteTo.
-func (b *wholeBody) SupportsBodyWriteTo() bool { return true }
-
-// Read is only there to implement io.Reader.
-func (b *wholeBody) Read([]byte) (int, error) { return 0, errWritten }
-
-// WriteTo writes the body, and all that was held back before it.
-func (b *wholeBody) WriteTo(w io.Writer) (int64, error) {
-	n, err := w.Write(b.data)
-	if err == nil {
-		err = flush(w)
-	}
-	return int64(n), err
-}
-
-// flush writes what w has buffered.
-func flush(w io.Writer) error {
-	if f, ok := w.(interface{ Flush() error }); ok {
-		return f.Flush()
-	}
-	return nil
-}
-
-// route finds the code that answers a request, and calls it. It may return a refusal.
-func (h *HTTP) route(ctx *fasthttp.RequestCtx, c *conn) *refusal {
-	header := &ctx.Request.Header
-	path := header.RequestURI()
-	if string(path) != h.cfg.Path {
-		path = ctx.Path() // fasthttp has to parse the URI for this
-	}
-	if h.handler == nil {
-		return h.elsewhere(ctx)
-	}
-	if r := h.checkPeer(header, c); r != nil {
-		return r
-	}
-	if r := checkFraming(ctx); r != nil {
-		return r
-	}
-	if string(path) != h.cfg.Path && h.isBeside(ctx, path) {
-		return h.beside(ctx, c)
-	}
-	if h.allowPages(ctx, path) {
-		return nil
-	}
-	if h.cfg.Replicas != nil && string(path) == h.cfg.ReplicasPath {
-		return h.forwarded(ctx, c)
-	}
-	if r := h.checkToken(ctx, c); r != nil {
-		return r
-	}
-	if r := h.checkOnce(header); r != nil {
-		return r
-	}
-	switch {
-	case string(path) == h.cfg.Path:
-		return h.endpoint(ctx, c)
-	case h.cfg.Pipes != nil && string(path) == h.cfg.SSEPath:
-		return h.openPipe(ctx, c)
-	case h.cfg.Pipes != nil && string(path) == h.cfg.MessagesPath:
-		return h.postMessage(ctx, c)
-	}
-	if h.isPlain(path) {
-		return h.plain(ctx, c)
-	}
-	return h.elsewhere(ctx)
-}
-
-// endpoint serves the one path of Streamable HTTP.
-func (h *HTTP) endpoint(ctx *fasthttp.RequestCtx, c *conn) *refusal {
-	header := &ctx.Request.Header
-	var call func(Handler, *Request, *Response)
-	var r *refusal
-	switch {
-	case c.held:
-		ctx.SetConnectionClose()
-		r = pipelined
-	case ctx.IsPost():
-		call, r = postTrimmed, checkPost(header, c)
-	case ctx.IsGet():
-		call, r = Handler.Get, checkGet(header)
-	case ctx.IsDelete():
-		call = Handler.Delete
-	default:
-		ctx.Response.Header.Set(fasthttp.HeaderAllow, "POST, GET, DELETE")
-		r = badMethod
-	}
-	if r != nil {
-		return r
-	}
-	return h.exchange(ctx, c, reading(ctx.IsPost()), call)
-}
 
 // reading says whether an exchange reads the body of its request.
 type reading bool
@@ -191,57 +37,6 @@ func (h *HTTP) exchange(ctx *fasthttp.RequestCtx, c *conn, body reading, call fu
 func postTrimmed(h Handler, req *Request, resp *Response) {
 	req.Body = wire.Trim(req.Body)
 	h.Post(req, resp)
-}
-
-// elsewhere serves the paths other than the endpoint.
-func (h *HTTP) elsewhere(ctx *fasthttp.RequestCtx) *refusal {
-	serve, ok := h.routeOf(ctx.Path())
-	switch {
-	case !ok && h.handler == nil:
-		return nothingHere
-	case !ok:
-		return elsewhere.with(h.cfg.Path)
-	case h.hasRest(ctx):
-		return noBody // the route would read the whole body
-	case !h.guard(func() { serve(ctx) }):
-		return panicked
-	}
-	return nil
-}
-
-// routeOf returns the handler of a path: its own, or that of the longest path ending in a slash that it is below.
-func (h *HTTP) routeOf(path []byte) (serve fasthttp.RequestHandler, ok bool) {
-	if serve, ok = h.cfg.Routes[string(path)]; ok {
-		return serve, true
-	}
-	for i := len(path) - 1; i > 0; i-- { // not the root
-		if path[i] == '/' {
-			if serve, ok = h.cfg.Routes[string(path[:i+1])]; ok {
-				return serve, true
-			}
-		}
-	}
-	return nil, false
-}
-
-// admit counts one more POST in hand. It returns false if there are too many.
-func (h *HTTP) admit() bool {
-	if h.requests.Add(1) > int64(h.cfg.MaxRequests) {
-		h.requests.Add(-1)
-		return false
-	}
-	return true
-}
-
-// guard calls f and reports whether it returned. A panic is logged.
-func (h *HTTP) guard(f func()) (ok bool) {
-	defer func() {
-		if p := recover(); p != nil {
-			h.cfg.Log("panic", fmt.Errorf("%v\n%s", p, debug.Stack()))
-		}
-	}()
-	f()
-	return true
 }
 
 // exchange is one request and its response. To fasthttp it is the body stream of the
@@ -328,7 +123,7 @@ func (x *exchange) dropBody() {
 		x.face.dropBuffer(x.in.data)
 		x.in.data = nil
 	}
-	x.face.release(&x.in)
+	x.in.share.Release()
 }
 
 // run calls the handler and passes the response to fasthttp.
@@ -369,14 +164,13 @@ func (x *exchange) call(header *fasthttp.RequestHeader, out *fasthttp.Response, 
 		x.req.Body = x.in.data
 	}
 	x.req.Session, x.req.Version, x.req.VersionTwice = by.session, by.version, by.versionTwice
-	x.req.LastEventID, x.req.Method, x.req.Path, x.req.Guest = "", "", "", ""
-	x.req.Peer = c.peer
-	x.req.Guest = c.guestName()
+	x.req.LastEventID, x.req.Method, x.req.Path = "", "", ""
+	x.req.Peer, x.req.Guest = c.peer, c.guestName()
 	if header.IsGet() {
 		x.req.LastEventID = string(header.Peek("Last-Event-Id"))
 	}
 	c.begin(x.cancel)
-	if !x.face.guard(func() { call(x.face.handler, &x.req, &x.resp) }) {
+	if !x.face.cfg.guard(func() { call(x.face.handler, &x.req, &x.resp) }) {
 		x.fail()
 	}
 	x.header, x.out, x.asked = nil, nil, nil
@@ -400,14 +194,15 @@ func (x *exchange) startEvents() {
 	x.dropBody()
 	x.conn.muted = true
 	if x.out == nil {
-		buf := x.face.buffer()
-		*buf = x.appendHead(*buf, chunked)
+		buf := x.face.buffers.get()
+		*buf = appendHead(*buf, &x.resp, chunked)
 		x.events.begin(x.conn, *buf, false)
-		x.face.giveBack(buf)
+		x.face.buffers.put(buf)
 		return
 	}
 	out := x.out
-	x.fillHead(out)
+	streamHead(&out.Header)
+	x.resp.fill(out)
 	http11 := x.header.IsHTTP11()
 	if http11 {
 		out.Header.SetContentLength(-1) // chunks
@@ -418,17 +213,6 @@ func (x *exchange) startEvents() {
 		out.Header.SetConnectionClose()
 	}
 	x.events.begin(x.conn, out.Header.Header(), !http11)
-}
-
-// fillHead sets the status and the headers of the response, which is an event stream.
-func (x *exchange) fillHead(out *fasthttp.Response) {
-	if x.resp.Status != 0 {
-		out.SetStatusCode(x.resp.Status)
-	}
-	streamHead(&out.Header)
-	for _, h := range x.resp.Header {
-		out.Header.Add(h.Name, h.Value)
-	}
 }
 
 // fail replaces the response of a handler that panicked.
@@ -452,19 +236,18 @@ func (x *exchange) respond(ctx *fasthttp.RequestCtx) {
 		out.SetBodyStream(x, 0)
 		return
 	case r.Listen != nil && ctx.IsGet():
-		x.fillHead(out)
-		x.takeOver(ctx)
+		// The stream goes on without fasthttp: it may last for hours, most of the time without an event, and should not
+		// hold two buffers and a grown stack meanwhile.
+		streamHead(&out.Header)
+		r.fill(out)
+		x.events.begin(x.conn, takeOver(ctx), !ctx.Request.Header.IsHTTP11())
+		x.conn.takenOver = x.stand
 		return
-	}
-	if r.Status != 0 {
-		out.SetStatusCode(r.Status)
 	}
 	if len(r.Body) > 0 {
 		out.Header.SetContentType("application/json")
 	}
-	for _, h := range r.Header {
-		out.Header.Add(h.Name, h.Value)
-	}
+	r.fill(out)
 	out.SetBodyStream(x, len(r.Body))
 }
 
@@ -479,21 +262,13 @@ func (x *exchange) endEvents() {
 	x.events.halt()
 }
 
-// takeOver continues the stream without fasthttp. A stream that clients listen to lasts
-// for hours, most of the time without an event, and should not hold two buffers and a
-// grown stack meanwhile.
-func (x *exchange) takeOver(ctx *fasthttp.RequestCtx) {
-	x.events.begin(x.conn, takeOver(ctx), !ctx.Request.Header.IsHTTP11())
-	x.conn.takenOver = x.stand
-}
-
 // stand writes the response of a connection that was taken over, and closes it.
 func (x *exchange) stand() {
 	c := x.conn
 	err := x.events.writeHead() // the client has nothing else to wait for
 	if err == nil {
 		err = errPanicked
-		x.face.guard(func() { err = x.resp.Listen(x) })
+		x.face.cfg.guard(func() { err = x.resp.Listen(x) })
 	}
 	if err == nil {
 		err = x.events.end(new(Response))
@@ -562,7 +337,7 @@ func (x *exchange) Close() error {
 	x.events.finish()
 	x.resp.Body, x.resp.Last, x.req.Body = nil, sse.Event{}, nil
 	if x.resp.Done != nil {
-		x.face.guard(x.resp.Done)
+		x.face.cfg.guard(x.resp.Done)
 	}
 	x.cancel(ErrOver) // not earlier, or the connection to the server would be lost
 	x.dropBody()

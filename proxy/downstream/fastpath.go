@@ -3,9 +3,7 @@ package downstream
 import (
 	"bufio"
 	"bytes"
-	"cmp"
 	"errors"
-	"strconv"
 	"strings"
 	"time"
 
@@ -122,7 +120,7 @@ func (f *fastPath) next() (content []byte, size int, err error) {
 	h, c := f.face, f.conn
 	head, length, ok := f.known.Match(f.in)
 	switch {
-	case !ok || f.guests != h.guests.Load() || f.once != h.onceName():
+	case !ok || f.guests != h.guests.Load() || f.once != h.cfg.Once():
 		if head, length = f.parse(); head == 0 {
 			return nil, 0, errHandOver
 		}
@@ -171,7 +169,7 @@ func (f *fastPath) parse() (size, length int) {
 	if !head.IsPost() || !head.IsHTTP11() || head.ConnectionClose() || string(head.RequestURI()) != h.cfg.Path {
 		return 0, 0
 	}
-	guests, once := h.guests.Load(), h.onceName()
+	guests, once := h.guests.Load(), h.cfg.Once()
 	if h.checkPeer(head, c) != nil || h.readToken(head, c) != nil || h.checkOnce(head) != nil || checkPost(head, c) != nil {
 		return 0, 0
 	}
@@ -206,9 +204,9 @@ func (x *exchange) answer(now time.Time) error {
 	if err := c.SetWriteDeadline(now.Add(x.face.cfg.WriteTimeout)); err != nil {
 		return err
 	}
-	buf := x.face.buffer()
-	defer x.face.giveBack(buf)
-	b := x.appendHead(*buf, len(body))
+	buf := x.face.buffers.get()
+	defer x.face.buffers.put(buf)
+	b := appendHead(*buf, &x.resp, len(body))
 	switch {
 	case len(body) <= copied:
 		b = append(b, body...)
@@ -226,85 +224,6 @@ func (x *exchange) answer(now time.Time) error {
 		return err
 	}
 	return c.write(body)
-}
-
-// chunked is the length of a body that is sent in chunks.
-const chunked = -1
-
-// appendHead appends the head of the response. The body has this length.
-func (x *exchange) appendHead(dst []byte, length int) []byte {
-	status := cmp.Or(x.resp.Status, fasthttp.StatusOK)
-	if status == fasthttp.StatusOK {
-		dst = append(dst, "HTTP/1.1 200 OK\r\n"...)
-	} else {
-		dst = strconv.AppendInt(append(dst, "HTTP/1.1 "...), int64(status), 10)
-		dst = append(append(append(dst, ' '), fasthttp.StatusMessage(status)...), "\r\n"...)
-	}
-	kind := ""
-	switch {
-	case length == chunked:
-		kind = "text/event-stream"
-	case length > 0:
-		kind = "application/json"
-	}
-	for _, h := range x.resp.Header {
-		if strings.EqualFold(h.Name, fasthttp.HeaderContentType) {
-			kind = h.Value
-		}
-	}
-	if kind != "" {
-		dst = appendField(dst, fasthttp.HeaderContentType, kind)
-	}
-	if length == chunked {
-		dst = append(dst, "Cache-Control: no-cache\r\nX-Accel-Buffering: no\r\n"...)
-	} else {
-		dst = strconv.AppendInt(append(dst, "Content-Length: "...), int64(length), 10)
-		dst = append(dst, "\r\n"...)
-	}
-	for _, h := range x.resp.Header {
-		if !ofTransport(h.Name) {
-			dst = appendField(dst, h.Name, h.Value)
-		}
-	}
-	if length == chunked {
-		dst = append(dst, "Transfer-Encoding: chunked\r\n"...)
-	}
-	return append(dst, "\r\n"...)
-}
-
-// ofTransport reports whether the transport alone says what a header of a response is.
-func ofTransport(name string) bool {
-	for _, own := range [...]string{fasthttp.HeaderContentType, fasthttp.HeaderContentLength, fasthttp.HeaderTransferEncoding, fasthttp.HeaderConnection, fasthttp.HeaderTrailer, fasthttp.HeaderDate} {
-		if len(name) == len(own) && strings.EqualFold(name, own) {
-			return true
-		}
-	}
-	return false
-}
-
-// appendField appends a header with its name in canonical form. A line end in the value becomes spaces.
-func appendField(dst []byte, name, value string) []byte {
-	upper := true
-	for i := range len(name) {
-		c := name[i]
-		switch {
-		case upper && c >= 'a' && c <= 'z':
-			c -= 'a' - 'A'
-		case !upper && c >= 'A' && c <= 'Z':
-			c += 'a' - 'A'
-		}
-		dst = append(dst, c)
-		upper = c == '-'
-	}
-	dst = append(dst, ": "...)
-	from := len(dst)
-	dst = append(dst, value...)
-	for i, c := range dst[from:] {
-		if c == '\r' || c == '\n' {
-			dst[from+i] = ' '
-		}
-	}
-	return append(dst, "\r\n"...)
 }
 
 // allowed reports whether a header may be in a request on the fast path: none that changes how the connection goes on, and none

@@ -86,7 +86,7 @@ func FuzzHTTP(f *testing.F) {
 				stream(&three{event: sse.Event{Data: []byte("x")}}, q, r)
 			},
 			del: func(q *Request, r *Response) { begin(q, r); r.Status = http.StatusAccepted },
-		}, HTTPConfig{MaxBody: limit, Pipes: openFunc(func(p *Pipe, q *Request, r *Response) PipeSession {
+		}, HTTPConfig{MaxBody: limit, Pipes: openFunc(func(p Pipe, q *Request, r *Response) PipeSession {
 			if strings.HasSuffix(q.LastEventID, "x") {
 				return nil
 			}
@@ -96,7 +96,7 @@ func FuzzHTTP(f *testing.F) {
 			return fakeSession{left: func(error) { open-- }}
 		})})
 		peer := &script{in: bytes.NewReader(in)}
-		h.serveConn(&conn{Conn: peer, face: h})
+		h.serveConn(&conn{Conn: peer, cfg: &h.cfg})
 		h.serving.Wait()
 		if open != 0 {
 			t.Errorf("%d responses are not done with", open)

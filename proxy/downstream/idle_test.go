@@ -28,7 +28,7 @@ func BenchmarkIdleStreams(b *testing.B) {
 // idleStreams opens n streams and returns how many bytes each one takes.
 func idleStreams(t testing.TB, request string, n int) float64 {
 	handler := fakeHandler{get: func(q *Request, r *Response) { stream(newEvents(), q, r) }}
-	pipes := openFunc(func(p *Pipe, q *Request, r *Response) PipeSession { return fakeSession{} })
+	pipes := openFunc(func(p Pipe, q *Request, r *Response) PipeSession { return fakeSession{} })
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)

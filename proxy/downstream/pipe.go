@@ -24,36 +24,13 @@ var (
 // maxPosted is how many messages of one client may wait to be taken.
 const maxPosted = 256
 
-// PipeHandler is the proxy as clients on HTTP+SSE see it. To the proxy such a client is a pipe, like a client on
-// stdio.
-type PipeHandler interface {
-	// OpenPipe is called for a new client. It returns the session that takes the client's messages while the client
-	// stays. It returns nil to refuse the client with resp, whose Stream and Done are not used. p may be written to
-	// at once: the client gets the message after the address to POST to. req's Ctx is that of p and stays valid; the
-	// rest of req is valid until OpenPipe returns.
-	OpenPipe(p *Pipe, req *Request, resp *Response) PipeSession
-}
+// pipe is a [Pipe]. It needs no goroutine while no message is under way: a message that is to be written or taken
+// starts one, which ends when there are no more.
+type pipe struct {
+	cfg       *HTTPConfig
+	buffers   *buffers
+	heartbeat *heartbeat
 
-// PipeSession is the proxy's session of one client on a pipe. A panic in it ends only the call.
-type PipeSession interface {
-	// Take receives one message of the client: well-formed JSON, and a message or an array. It is called for one
-	// message after the other, in the order in which they came. The message is valid until Take returns and may be
-	// changed in place. header returns the value of a header of the message's request, "" when absent; it is valid
-	// until Take returns, too. Take must return soon after the pipe's context ends.
-	Take(message []byte, header func(name string) string)
-	// Owns reports whether a request with these headers, admitted by the token that guest identifies, may speak for
-	// the client. It is called concurrently with the others.
-	Owns(guest string, header func(name string) string) bool
-	// Left is called once, when the pipe has ended and Take will not be called any more. why is ErrClientLeft,
-	// ErrStopped, ErrClosed, ErrNotRead, or the error of a failed write. The server's Shutdown waits for Left to
-	// return.
-	Left(why error)
-}
-
-// Pipe is a client on HTTP+SSE, from its GET of the stream to the stream's end. It needs no goroutine while no
-// message is under way: a message that is to be written or taken starts one, which ends when there are no more.
-type Pipe struct {
-	face    *HTTP
 	conn    *conn
 	id      string // in the URI of its POSTs
 	ctx     context.Context
@@ -83,18 +60,13 @@ type posted struct {
 
 func (m *posted) get(name string) string { return headerOf(&m.header, name) }
 
-// Context returns a context that ends with the pipe. Its cause is the reason that the session's Left gets.
-func (p *Pipe) Context() context.Context { return p.ctx }
+func (p *pipe) Context() context.Context { return p.ctx }
 
-// Write sends one message to the client. It neither waits until that is done nor keeps msg, and is safe for
-// concurrent use; messages go out in the order of their calls. For a large message it waits until there is room. If
-// more than the configured number of bytes wait for the client, the pipe is closed. The error is the reason why the
-// pipe has ended.
-func (p *Pipe) Write(msg []byte) error {
+func (p *pipe) Write(msg []byte) error {
 	held := 0
 	if len(msg) > large.Size {
 		held = len(msg)
-		if err := p.face.cfg.Memory.Hold(p.ctx, p.face.cfg.WriteTimeout, large.Copy, held); err != nil {
+		if err := p.cfg.Memory.Hold(p.ctx, p.cfg.WriteTimeout, large.Copy, held); err != nil {
 			p.cancel(err)
 			return fmt.Errorf("write to client: %w", err)
 		}
@@ -105,20 +77,22 @@ func (p *Pipe) Write(msg []byte) error {
 	return nil
 }
 
-// Close ends the pipe after all that was written to it has gone out. It does not wait for that. It may be called more
-// than once.
-func (p *Pipe) Close() { p.cancel(ErrClosed) }
+func (p *pipe) Close() { p.cancel(ErrClosed) }
 
 // send appends an event to what is to be written. held bytes are held for it.
-func (p *Pipe) send(e sse.Event, held int) error {
+func (p *pipe) send(e sse.Event, held int) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.over || p.ctx.Err() != nil {
 		p.drop(held)
 		return context.Cause(p.ctx)
 	}
-	if waiting := len(p.pending()) + max(p.writing, 0); waiting > p.face.cfg.MaxQueue {
-		p.face.cfg.Log("pipe", fmt.Errorf("%w: %d bytes are unread", ErrNotRead, waiting))
+	waiting := max(p.writing, 0)
+	if p.out != nil {
+		waiting += len(*p.out)
+	}
+	if waiting > p.cfg.MaxQueue {
+		p.cfg.Log("pipe", fmt.Errorf("%w: %d bytes are unread", ErrNotRead, waiting))
 		p.cancel(ErrNotRead)
 		p.drop(held)
 		return ErrNotRead
@@ -137,23 +111,16 @@ func (p *Pipe) send(e sse.Event, held int) error {
 const eventOverhead = 100
 
 // drop gives bytes of limits.in_hand back.
-func (p *Pipe) drop(held int) {
+func (p *pipe) drop(held int) {
 	if held > 0 {
-		p.face.cfg.Memory.Drop(large.Copy, held)
+		p.cfg.Memory.Drop(large.Copy, held)
 	}
-}
-
-func (p *Pipe) pending() []byte {
-	if p.out == nil {
-		return nil
-	}
-	return *p.out
 }
 
 // append appends what add appends to what is to be written. Callers hold mu.
-func (p *Pipe) append(add func([]byte) []byte) {
+func (p *pipe) append(add func([]byte) []byte) {
 	if p.out == nil {
-		p.out = p.face.buffer()
+		p.out = p.buffers.get()
 	}
 	if p.plain {
 		*p.out = add(*p.out)
@@ -168,7 +135,7 @@ func (p *Pipe) append(add func([]byte) []byte) {
 }
 
 // write writes until there is nothing to write.
-func (p *Pipe) write() {
+func (p *pipe) write() {
 	for {
 		p.mu.Lock()
 		buf, held := p.out, p.held
@@ -181,7 +148,7 @@ func (p *Pipe) write() {
 		p.writing = len(*buf)
 		p.mu.Unlock()
 		err := p.conn.write(*buf)
-		p.face.giveBack(buf)
+		p.buffers.put(buf)
 		buf = nil
 		p.drop(held)
 		if err != nil {
@@ -192,25 +159,25 @@ func (p *Pipe) write() {
 }
 
 // broken returns why the pipe ends after a write failed with err.
-func (p *Pipe) broken(err error) error {
+func (p *pipe) broken(err error) error {
 	if timeout, ok := errors.AsType[interface {
 		error
 		Timeout() bool
 	}](err); ok && timeout.Timeout() {
-		p.face.cfg.Log("pipe", fmt.Errorf("%w: nothing was read for %v", ErrNotRead, p.face.cfg.WriteTimeout))
+		p.cfg.Log("pipe", fmt.Errorf("%w: nothing was read for %v", ErrNotRead, p.cfg.WriteTimeout))
 		return ErrNotRead
 	}
 	return fmt.Errorf("write to client: %w", err)
 }
 
 // beat writes a comment if nothing else was written for long enough.
-func (p *Pipe) beat() {
+func (p *pipe) beat() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.over {
 		return
 	}
-	next := p.face.beat()
+	next := p.heartbeat.after()
 	if next <= 0 {
 		return // heartbeats were switched off
 	}
@@ -223,13 +190,13 @@ func (p *Pipe) beat() {
 }
 
 // put queues a message for the session. It returns a refusal if it cannot.
-func (p *Pipe) put(m *posted) *refusal {
+func (p *pipe) put(m *posted) *refusal {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	switch {
 	case p.over:
 		return noPipe
-	case len(p.in) == maxPosted, len(p.in) > 0 && p.inBytes+len(m.data) > p.face.cfg.MaxBody:
+	case len(p.in) == maxPosted, len(p.in) > 0 && p.inBytes+len(m.data) > p.cfg.MaxBody:
 		return tooManyPosted
 	}
 	p.in = append(p.in, m)
@@ -242,7 +209,7 @@ func (p *Pipe) put(m *posted) *refusal {
 }
 
 // take passes messages to the session until there are none.
-func (p *Pipe) take() {
+func (p *pipe) take() {
 	for {
 		p.mu.Lock()
 		if len(p.in) == 0 {
@@ -256,45 +223,42 @@ func (p *Pipe) take() {
 		p.inBytes -= len(m.data)
 		p.mu.Unlock()
 		if !over {
-			p.face.guard(func() { p.session.Take(wire.Trim(m.data), m.get) })
+			p.cfg.guard(func() { p.session.Take(wire.Trim(m.data), m.get) })
 		}
-		p.face.release(&m.body)
+		m.share.Release()
 	}
 }
 
 // begin puts the head of the response before what is to be written.
-func (p *Pipe) begin(head []byte) {
+func (p *pipe) begin(head []byte) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	*p.out = append(head, *p.out...)
 }
 
 // start begins the work of the pipe on a connection that was taken over.
-func (p *Pipe) start() {
-	p.face.serving.Add(1)
+func (p *pipe) start() {
 	p.mu.Lock()
 	p.last = time.Now()
-	if every := p.face.beat(); every > 0 {
+	if every := p.heartbeat.after(); every > 0 {
 		p.beats = time.AfterFunc(every, p.beat)
 	}
 	p.tasks.Go(p.write)
 	p.mu.Unlock()
-	context.AfterFunc(p.ctx, p.finish)
 }
 
-// finish ends what start began. It runs once the context has ended.
-func (p *Pipe) finish() {
-	h, why := p.face, context.Cause(p.ctx)
+// stop ends the work of the pipe.
+func (p *pipe) stop() {
 	p.mu.Lock()
 	p.over = true
 	if p.beats != nil {
 		p.beats.Stop()
 	}
 	p.mu.Unlock()
-	h.mu.Lock()
-	delete(h.pipes, p.id)
-	h.mu.Unlock()
+}
 
+// finish closes the connection of a pipe that was stopped because of why.
+func (p *pipe) finish(why error) {
 	closed := errors.Is(why, ErrClosed)
 	if !closed {
 		p.conn.hangUp() // a write that is under way returns
@@ -310,13 +274,10 @@ func (p *Pipe) finish() {
 	}
 	p.conn.hangUp()
 	p.conn.finish()
-	h.dropConn(p.conn)
-	h.guard(func() { p.session.Left(why) })
-	h.serving.Done()
 }
 
 // end writes the end of the body, if all of the body was written.
-func (p *Pipe) end() error {
+func (p *pipe) end() error {
 	if p.writing >= 0 {
 		return errors.New("a write has failed")
 	}

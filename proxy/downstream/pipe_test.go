@@ -17,9 +17,9 @@ import (
 	"github.com/dragoman-proxy/dragoman/proxy/sse"
 )
 
-type openFunc func(*Pipe, *Request, *Response) PipeSession
+type openFunc func(Pipe, *Request, *Response) PipeSession
 
-func (f openFunc) OpenPipe(p *Pipe, q *Request, r *Response) PipeSession { return f(p, q, r) }
+func (f openFunc) OpenPipe(p Pipe, q *Request, r *Response) PipeSession { return f(p, q, r) }
 
 // fakeSession answers by functions, which may be missing.
 type fakeSession struct {
@@ -49,15 +49,15 @@ func (f fakeSession) Left(why error) {
 
 // pipes passes to a test the pipes that clients open, and why they ended.
 type pipes struct {
-	opened chan *Pipe
+	opened chan Pipe
 	left   chan error
 }
 
-func newPipes() pipes { return pipes{make(chan *Pipe, 100), make(chan error, 100)} }
+func newPipes() pipes { return pipes{make(chan Pipe, 100), make(chan error, 100)} }
 
 // with returns a handler whose sessions take messages by take, which may be nil.
-func (ps pipes) with(take func(*Pipe, []byte, func(string) string)) PipeHandler {
-	return openFunc(func(p *Pipe, q *Request, r *Response) PipeSession {
+func (ps pipes) with(take func(Pipe, []byte, func(string) string)) PipeHandler {
+	return openFunc(func(p Pipe, q *Request, r *Response) PipeSession {
 		ps.opened <- p
 		return fakeSession{
 			take: func(m []byte, header func(string) string) {
@@ -128,7 +128,7 @@ func (c *sseClient) post(t *testing.T, message string) {
 
 func TestPipeCarriesMessagesBothWays(t *testing.T) {
 	ps := newPipes()
-	s := start(t, fakeHandler{post: echo}, HTTPConfig{Pipes: ps.with(func(p *Pipe, m []byte, header func(string) string) {
+	s := start(t, fakeHandler{post: echo}, HTTPConfig{Pipes: ps.with(func(p Pipe, m []byte, header func(string) string) {
 		_ = p.Write(fmt.Appendf(nil, `{"got":%s,"with":%q}`, m, header("traceparent")+header(tokenHeader)))
 	})})
 	c := openSSE(t, s, "")
@@ -165,7 +165,7 @@ func TestPostIsAnsweredBeforeItsMessageIsHandled(t *testing.T) {
 	ps := newPipes()
 	goOn := make(chan struct{})
 	taken := make(chan string, 10)
-	s := start(t, fakeHandler{}, HTTPConfig{Pipes: ps.with(func(p *Pipe, m []byte, _ func(string) string) {
+	s := start(t, fakeHandler{}, HTTPConfig{Pipes: ps.with(func(p Pipe, m []byte, _ func(string) string) {
 		<-goOn
 		taken <- string(m)
 	})})
@@ -200,7 +200,7 @@ func TestPipeEndsWhenItsClientLeaves(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			ps := newPipes()
 			inside := make(chan struct{}, 1)
-			take := func(p *Pipe, _ []byte, _ func(string) string) {
+			take := func(p Pipe, _ []byte, _ func(string) string) {
 				inside <- struct{}{}
 				<-p.Context().Done()
 			}
@@ -383,7 +383,7 @@ func TestEventsOfManyWritersStayWhole(t *testing.T) {
 
 func TestPanicEndsOneMessageOfAPipeOnly(t *testing.T) {
 	ps := newPipes()
-	s := start(t, fakeHandler{}, HTTPConfig{Pipes: ps.with(func(p *Pipe, m []byte, _ func(string) string) {
+	s := start(t, fakeHandler{}, HTTPConfig{Pipes: ps.with(func(p Pipe, m []byte, _ func(string) string) {
 		if strings.Contains(string(m), "panic") {
 			panic("no")
 		}

@@ -46,7 +46,7 @@ func FuzzSequence(f *testing.F) {
 		},
 		HTTPConfig{
 			MaxBody: 100 << 10, Heartbeat: time.Millisecond, ReadTimeout: patience,
-			Pipes: openFunc(func(p *Pipe, q *Request, r *Response) PipeSession {
+			Pipes: openFunc(func(p Pipe, q *Request, r *Response) PipeSession {
 				owner := q.Header("X-Who")
 				return fakeSession{take: func(m []byte, header func(string) string) {
 					if header("X-Who") != owner || !strings.Contains(string(m), owner) {

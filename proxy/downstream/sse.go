@@ -33,7 +33,7 @@ func (h *HTTP) openPipe(ctx *fasthttp.RequestCtx, c *conn) *refusal {
 	}
 	var random [16]byte
 	_, _ = rand.Read(random[:]) // never fails
-	p := &Pipe{face: h, conn: c, id: base64.RawURLEncoding.EncodeToString(random[:]), plain: !header.IsHTTP11()}
+	p := &pipe{cfg: &h.cfg, buffers: &h.buffers, heartbeat: &h.heartbeat, conn: c, id: base64.RawURLEncoding.EncodeToString(random[:]), plain: !header.IsHTTP11()}
 	p.ctx, p.cancel = context.WithCancelCause(context.Background())
 	c.begin(p.cancel)
 
@@ -51,7 +51,7 @@ func (h *HTTP) openPipe(ctx *fasthttp.RequestCtx, c *conn) *refusal {
 		Header:      func(name string) string { return headerOf(header, name) },
 	}
 	var resp Response
-	if !h.guard(func() { p.session = h.cfg.Pipes.OpenPipe(p, &req, &resp) }) {
+	if !h.cfg.guard(func() { p.session = h.cfg.Pipes.OpenPipe(p, &req, &resp) }) {
 		p.session, resp = nil, Response{Status: panicked.status}
 	}
 	if p.session == nil {
@@ -63,27 +63,43 @@ func (h *HTTP) openPipe(ctx *fasthttp.RequestCtx, c *conn) *refusal {
 	h.mu.Lock()
 	h.pipes[p.id] = p
 	h.mu.Unlock()
-	c.takenOver = p.start
+	c.takenOver = func() { h.startPipe(p) }
 	return nil
 }
 
+// startPipe begins the work of a pipe, until its context ends.
+func (h *HTTP) startPipe(p *pipe) {
+	h.serving.Add(1)
+	p.start()
+	context.AfterFunc(p.ctx, func() { h.endPipe(p, context.Cause(p.ctx)) })
+}
+
+// endPipe ends what startPipe began.
+func (h *HTTP) endPipe(p *pipe, why error) {
+	p.stop()
+	h.mu.Lock()
+	delete(h.pipes, p.id)
+	h.mu.Unlock()
+	p.finish(why)
+	h.dropConn(p.conn)
+	h.cfg.guard(func() { p.session.Left(why) })
+	h.serving.Done()
+}
+
 // refuse answers with resp instead of a stream.
-func (p *Pipe) refuse(ctx *fasthttp.RequestCtx, resp *Response) {
+func (p *pipe) refuse(ctx *fasthttp.RequestCtx, resp *Response) {
 	p.conn.finish()
 	p.cancel(ErrOver)
 	if resp.Status < fasthttp.StatusBadRequest {
 		resp.Status = fasthttp.StatusServiceUnavailable // there is no stream
 	}
 	if len(resp.Body) == 0 {
-		refuse(ctx, &refusal{status: resp.Status, words: fasthttp.StatusMessage(resp.Status)}, p.face.cfg.WithoutID)
+		refuse(ctx, &refusal{status: resp.Status, words: fasthttp.StatusMessage(resp.Status)}, p.cfg.WithoutID)
 	} else {
-		ctx.SetStatusCode(resp.Status)
 		ctx.SetContentType("application/json")
 		ctx.SetBody(resp.Body)
 	}
-	for _, h := range resp.Header {
-		ctx.Response.Header.Add(h.Name, h.Value)
-	}
+	resp.fill(&ctx.Response)
 }
 
 // postMessage serves a POST of one message. It answers before the message is handled:
@@ -107,7 +123,7 @@ func (h *HTTP) postMessage(ctx *fasthttp.RequestCtx, c *conn) *refusal {
 	owns := false
 	if p != nil {
 		guest, get := c.guestName(), func(name string) string { return headerOf(header, name) }
-		if !h.guard(func() { owns = p.session.Owns(guest, get) }) {
+		if !h.cfg.guard(func() { owns = p.session.Owns(guest, get) }) {
 			return panicked
 		}
 	}
@@ -128,7 +144,7 @@ func (h *HTTP) postMessage(ctx *fasthttp.RequestCtx, c *conn) *refusal {
 		r = p.put(m)
 	}
 	if r != nil {
-		h.release(&m.body)
+		m.share.Release()
 		return r
 	}
 	ctx.SetStatusCode(fasthttp.StatusAccepted)

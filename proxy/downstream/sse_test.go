@@ -73,20 +73,20 @@ func TestPathsOfHTTPWithSSEAreNotFoundIfItIsOff(t *testing.T) {
 }
 
 func TestPipeIsRefused(t *testing.T) {
-	var pipe *Pipe
+	var pipe Pipe
 	for _, c := range []struct {
 		name   string
 		open   openFunc
 		status int
 		text   string
 	}{
-		{"with words", func(p *Pipe, q *Request, r *Response) PipeSession {
+		{"with words", func(p Pipe, q *Request, r *Response) PipeSession {
 			pipe = p
 			r.Status, r.Body, r.Header = 502, []byte(`{"a":1}`), []mcp.Header{{Name: "Retry-After", Value: "9"}}
 			return nil
 		}, 502, `{"a":1}`},
-		{"without", func(p *Pipe, q *Request, r *Response) PipeSession { pipe = p; return nil }, 503, "Service Unavailable"},
-		{"in panic", func(p *Pipe, q *Request, r *Response) PipeSession { pipe = p; panic("no") }, 500, "Internal Server Error"},
+		{"without", func(p Pipe, q *Request, r *Response) PipeSession { pipe = p; return nil }, 503, "Service Unavailable"},
+		{"in panic", func(p Pipe, q *Request, r *Response) PipeSession { pipe = p; panic("no") }, 500, "Internal Server Error"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			s := start(t, fakeHandler{post: echo}, HTTPConfig{Pipes: c.open})
@@ -111,7 +111,7 @@ func TestPipeIsRefused(t *testing.T) {
 }
 
 func TestMessagesComeAfterTheEndpointEvent(t *testing.T) {
-	s := start(t, fakeHandler{}, HTTPConfig{Pipes: openFunc(func(p *Pipe, q *Request, r *Response) PipeSession {
+	s := start(t, fakeHandler{}, HTTPConfig{Pipes: openFunc(func(p Pipe, q *Request, r *Response) PipeSession {
 		if q.Header("X-A") != "b" || q.Ctx != p.Context() {
 			t.Errorf("header %q", q.Header("X-A"))
 		}
@@ -133,7 +133,7 @@ func TestTooManyMessagesOfOneClientWait(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			ps := newPipes()
 			inside, goOn := make(chan struct{}, 1000), make(chan struct{})
-			s := start(t, fakeHandler{}, HTTPConfig{MaxBody: c.max, Pipes: ps.with(func(*Pipe, []byte, func(string) string) {
+			s := start(t, fakeHandler{}, HTTPConfig{MaxBody: c.max, Pipes: ps.with(func(Pipe, []byte, func(string) string) {
 				inside <- struct{}{}
 				<-goOn
 			})})

@@ -56,7 +56,7 @@ func (e *eventWriter) writeHead() error {
 
 // beatLater starts the time after which a comment is due. Callers hold mu.
 func (e *eventWriter) beatLater() {
-	if after := e.face.beat(); after > 0 {
+	if after := e.face.heartbeat.after(); after > 0 {
 		e.arm(after)
 	}
 }
@@ -68,8 +68,8 @@ func (e *eventWriter) send(event sse.Event, last bool) error {
 	if e.err != nil {
 		return e.err
 	}
-	buf := e.face.buffer()
-	defer e.face.giveBack(buf)
+	buf := e.face.buffers.get()
+	defer e.face.buffers.put(buf)
 	first := len(e.head) > 0
 	b := append(*buf, e.head...)
 	e.head = e.head[:0]
@@ -136,9 +136,9 @@ func (e *eventWriter) write(parts ...[]byte) error {
 	for _, b := range parts {
 		size += len(b)
 	}
+	e.last = time.Now()
 	if len(parts) > 1 && size <= gathered {
-		e.last = time.Now()
-		if e.err = e.conn.SetWriteDeadline(e.last.Add(e.face.cfg.WriteTimeout)); e.err != nil {
+		if e.err = e.conn.SetWriteDeadline(e.last.Add(e.conn.cfg.WriteTimeout)); e.err != nil {
 			return e.err
 		}
 		e.all = append(e.all[:0], parts...)
@@ -147,23 +147,11 @@ func (e *eventWriter) write(parts ...[]byte) error {
 		clear(e.all)
 		return e.err
 	}
-	return e.writePieces(parts)
-}
-
-// writePieces writes the parts in pieces, each of which has the full time. Callers hold mu.
-func (e *eventWriter) writePieces(parts [][]byte) error {
 	for _, b := range parts {
-		for len(b) > 0 {
-			e.last = time.Now()
-			if e.err = e.conn.SetWriteDeadline(e.last.Add(e.face.cfg.WriteTimeout)); e.err != nil {
-				return e.err
-			}
-			var n int
-			if n, e.err = e.conn.Conn.Write(b[:min(len(b), piece)]); e.err != nil {
-				return e.err
-			}
-			b = b[n:]
+		if e.err = e.conn.write(b); e.err != nil {
+			return e.err
 		}
+		e.last = time.Now()
 	}
 	return nil
 }
@@ -180,7 +168,7 @@ func (e *eventWriter) beat() {
 	defer e.started.Done()
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	quiet := e.face.beat()
+	quiet := e.face.heartbeat.after()
 	if e.over || e.err != nil || quiet == 0 {
 		return
 	}
@@ -188,8 +176,8 @@ func (e *eventWriter) beat() {
 		e.arm(left)
 		return
 	}
-	buf := e.face.buffer()
-	defer e.face.giveBack(buf)
+	buf := e.face.buffers.get()
+	defer e.face.buffers.put(buf)
 	if e.plain {
 		*buf = append(*buf, sse.Heartbeat...)
 	} else {

@@ -20,7 +20,7 @@ type SSE struct {
 
 // OpenPipe begins the session of a client whose HTTP+SSE stream is about to open. If there are too
 // many sessions it fills resp with the error and returns nil.
-func (f *SSE) OpenPipe(client *downstream.Pipe, req *downstream.Request, resp *downstream.Response) downstream.PipeSession {
+func (f *SSE) OpenPipe(client downstream.Pipe, req *downstream.Request, resp *downstream.Response) downstream.PipeSession {
 	proxy := f.Proxy
 	if !proxy.Table.Reserve() {
 		proxy.Refuse(req, resp, mcp.Fail(mcp.TooManySessions, ""))

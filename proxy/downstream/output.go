@@ -1,17 +1,24 @@
 package downstream
 
 import (
+	"io"
 	"net"
+	"sync"
 
 	"github.com/valyala/fasthttp"
 )
 
-// streamHead sets the headers of a response that is a stream.
-func streamHead(header *fasthttp.ResponseHeader) {
-	header.SetContentType("text/event-stream")
-	header.Set(fasthttp.HeaderCacheControl, "no-cache")
-	header.Set("X-Accel-Buffering", "no") // otherwise nginx would buffer events
-}
+const (
+	// keepBuffer is the largest buffer that is kept for the next request.
+	keepBuffer = 64 << 10
+	// copied is the largest body that is copied behind its head, to be written with it.
+	copied = 2 << 10
+	// gathered is the largest body that is written with its head without a copy. For larger ones the system takes longer
+	// than for two writes.
+	gathered = 128 << 10
+	// piece is how many bytes of a response the client must take within WriteTimeout.
+	piece = 1 << 20
+)
 
 // takeOver makes fasthttp release the connection, without a response, when its handler
 // returns. It returns the response's head, which is valid until then. If the client is too old
@@ -50,14 +57,30 @@ func setChunkSize(dst []byte, from, size int) {
 	}
 }
 
-// buffer returns an empty buffer for what is about to be written.
-func (h *HTTP) buffer() *[]byte { return h.buffers.Get().(*[]byte) }
+// flush writes what w has buffered.
+func flush(w io.Writer) error {
+	if f, ok := w.(interface{ Flush() error }); ok {
+		return f.Flush()
+	}
+	return nil
+}
 
-// giveBack takes back a buffer, unless it is large.
-func (h *HTTP) giveBack(buf *[]byte) {
+// buffers are what is about to be written.
+type buffers struct{ pool sync.Pool } // of *[]byte
+
+// get returns an empty buffer.
+func (b *buffers) get() *[]byte {
+	if buf, ok := b.pool.Get().(*[]byte); ok {
+		return buf
+	}
+	return new([]byte)
+}
+
+// put takes back a buffer, unless it is large.
+func (b *buffers) put(buf *[]byte) {
 	if cap(*buf) > keepBuffer {
 		return
 	}
 	*buf = (*buf)[:0]
-	h.buffers.Put(buf)
+	b.pool.Put(buf)
 }

@@ -1,0 +1,253 @@
+package downstream
+
+import (
+	"bufio"
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"net"
+	"time"
+
+	"github.com/valyala/fasthttp"
+
+	"github.com/dragoman-proxy/dragoman/proxy/rawio"
+)
+
+// NewHTTP returns a server that hands the requests for its endpoint to handler.
+func NewHTTP(handler Handler, cfg HTTPConfig) *HTTP {
+	cfg = cfg.withDefaults()
+	h := &HTTP{
+		cfg:       cfg,
+		handler:   handler,
+		drain:     make(chan struct{}),
+		listeners: make(map[net.Listener]struct{}),
+		conns:     make(map[*conn]struct{}),
+		pipes:     make(map[string]*pipe),
+	}
+	h.Renew(Renewable{AllowedHosts: cfg.AllowedHosts, Tokens: cfg.Tokens, Pages: cfg.Pages, PageHeaders: cfg.PageHeaders, Heartbeat: cfg.Heartbeat})
+	h.hard, h.stop = context.WithCancelCause(context.Background())
+	h.exchanges.New = func() any { return newExchange(h) }
+	h.fast.New = func() any { return &fastPath{face: h, in: make([]byte, 0, fastBuffer)} }
+	h.parsers.New = func() any { return bufio.NewReaderSize(nil, fastBuffer) }
+	h.server = fasthttp.Server{
+		Handler:            h.serve,
+		ErrorHandler:       h.badRequest,
+		ConnState:          h.connState,
+		Concurrency:        cfg.MaxConns + 1, // accept bounds the connections, and answers those over the limit
+		ReadBufferSize:     cfg.MaxHeader,
+		ReadTimeout:        cfg.ReadTimeout,
+		HeaderReceived:     h.headReceived,
+		WriteTimeout:       cfg.WriteTimeout,
+		IdleTimeout:        cfg.IdleTimeout,
+		MaxRequestBodySize: cfg.MaxBody,
+		// A body takes no memory before the head of its request was checked.
+		StreamRequestBody: true,
+		// Otherwise a multipart body would go to temporary files before the handler is called.
+		DisablePreParseMultipartForm: true,
+		NoDefaultServerHeader:        true,
+		NoDefaultContentType:         true,
+		NoDefaultDate:                true, // fasthttp's clock is a goroutine that never ends
+		SecureErrorLogMessage:        true,
+		Logger:                       logger(cfg.Log),
+	}
+	return h
+}
+
+// logger writes fasthttp's few messages to Log.
+type logger func(what string, err error)
+
+func (l logger) Printf(format string, args ...any) { l("http", fmt.Errorf(format, args...)) }
+
+// Serve accepts connections until Shutdown is called, and then returns nil, or until ln fails permanently. It closes
+// ln. Without TLS in the configuration, the connections of ln may be *tls.Conn themselves. Serve may be called for
+// several listeners.
+//
+// It does not use fasthttp's own accept loop, which ends when file descriptors run out for the first time, and whose
+// goroutines outlive it.
+func (h *HTTP) Serve(ln net.Listener) error {
+	if h.cfg.TLS != nil {
+		ln = tls.NewListener(rawListener{ln}, h.cfg.TLS)
+	}
+	defer ln.Close()
+	if err := h.start(ln); err != nil {
+		return err
+	}
+	defer h.serving.Done()
+	defer h.forget(ln)
+
+	const firstPause, lastPause = 5 * time.Millisecond, time.Second
+	pause := firstPause
+	for {
+		nc, err := ln.Accept()
+		if err == nil {
+			pause = firstPause
+			h.accept(nc)
+			continue
+		}
+		if h.draining.Load() {
+			return nil
+		}
+		// As in net/http: a lack of file descriptors is no reason to stop.
+		if ne, ok := errors.AsType[net.Error](err); !ok || !ne.Temporary() { //nolint:staticcheck
+			return fmt.Errorf("accept: %w", err)
+		}
+		h.cfg.Log("accept", err)
+		select {
+		case <-h.drain:
+		case <-time.After(pause):
+		}
+		pause = min(2*pause, lastPause)
+	}
+}
+
+// rawListener wraps the connections below TLS.
+type rawListener struct{ net.Listener }
+
+func (l rawListener) Accept() (net.Conn, error) {
+	nc, err := l.Listener.Accept()
+	if err != nil {
+		return nil, err
+	}
+	return rawio.Wrap(nc), nil
+}
+
+func (h *HTTP) start(ln net.Listener) error {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.draining.Load() {
+		return fmt.Errorf("serve %s: %w", ln.Addr(), ErrStopped)
+	}
+	if h.watch == nil {
+		w, err := newWatch()
+		if err != nil {
+			return fmt.Errorf("watch for clients that disconnect: %w", err)
+		}
+		h.watch = w
+	}
+	h.listeners[ln] = struct{}{}
+	h.serving.Add(1)
+	return nil
+}
+
+func (h *HTTP) forget(ln net.Listener) {
+	h.mu.Lock()
+	delete(h.listeners, ln)
+	h.mu.Unlock()
+}
+
+// tooManyConns is the response to a connection over the limit. Sending it needs few resources.
+const tooManyConns = "HTTP/1.1 503 Service Unavailable\r\nConnection: close\r\nRetry-After: 1\r\n" +
+	"Content-Type: application/json\r\nContent-Length: 84\r\n\r\n" +
+	`{"jsonrpc":"2.0","id":null,"error":{"code":-32603,"message":"too many connections"}}`
+
+func (h *HTTP) accept(nc net.Conn) {
+	h.mu.Lock()
+	switch {
+	case h.draining.Load():
+		h.mu.Unlock()
+		_ = nc.Close()
+		return
+	case len(h.conns) >= h.cfg.MaxConns:
+		h.mu.Unlock()
+		if _, isTLS := nc.(*tls.Conn); !isTLS { // a TLS connection would wait for the handshake
+			_ = nc.SetWriteDeadline(time.Now().Add(time.Second))
+			_, _ = nc.Write([]byte(tooManyConns))
+		}
+		_ = unwrap(nc).Close()
+		return
+	}
+	c := &conn{Conn: rawio.Wrap(nc), cfg: &h.cfg, peer: addressOf(nc.RemoteAddr())}
+	h.conns[c] = struct{}{}
+	h.mu.Unlock()
+	if !h.watch.add(c) {
+		c.peek = new(peeker)
+	}
+	h.serving.Go(func() { h.serveConn(c) })
+}
+
+// serveConn serves the requests of a connection. If a request took the connection over for its stream, that goes on
+// in a goroutine of its own, if it needs one: fasthttp then has its buffers back, and the stack that parsing made
+// large is released.
+func (h *HTTP) serveConn(c *conn) {
+	if h.serveFast(c) {
+		h.dropConn(c)
+		return
+	}
+	if err := h.server.ServeConn(c); err != nil {
+		h.cfg.Log("connection", err)
+	}
+	if c.takenOver != nil {
+		h.serving.Go(c.takenOver)
+		return
+	}
+	h.dropConn(c)
+}
+
+// connState notes that a response was written. (fasthttp reports a connection as active before a byte came; conn
+// notes that itself.)
+func (h *HTTP) connState(nc net.Conn, state fasthttp.ConnState) {
+	if c, ok := nc.(*conn); ok && state == fasthttp.StateIdle {
+		c.busy.Store(false)
+		if h.draining.Load() {
+			c.hangUp()
+		}
+	}
+}
+
+// lastWords is how long handlers have, after their contexts have ended, to answer that they were stopped.
+const lastWords = time.Second
+
+// Shutdown stops accepting, closes idle connections and waits for the exchanges under way. If ctx ends first, it cuts
+// them: it cancels their contexts, closes their streams and connections a moment later, and then returns ctx's error.
+// Streams are exchanges too, and handlers must end them. In either case it waits until everything that Serve has
+// started has ended, so handlers must return when their contexts end. It may be called more than once.
+func (h *HTTP) Shutdown(ctx context.Context) error {
+	h.mu.Lock()
+	if !h.draining.Swap(true) {
+		close(h.drain)
+	}
+	for ln := range h.listeners {
+		_ = ln.Close()
+	}
+	for c := range h.conns {
+		if !c.busy.Load() {
+			c.hangUp()
+		}
+	}
+	h.mu.Unlock()
+
+	done := make(chan struct{})
+	go func() {
+		h.serving.Wait()
+		close(done)
+	}()
+	var err error
+	select {
+	case <-done:
+	case <-ctx.Done():
+		err = ctx.Err()
+		h.cut((*conn).end)
+		select {
+		case <-done: // all handlers have answered
+		case <-time.After(lastWords):
+			h.cut(func(c *conn, why error) { c.end(why); c.hangUp() })
+			<-done
+		}
+	}
+	h.stop(ErrStopped)
+	if h.watch != nil {
+		h.watch.close()
+	}
+	return err
+}
+
+// cut calls each for every connection, to end what is under way on it.
+func (h *HTTP) cut(each func(c *conn, why error)) {
+	h.stop(ErrStopped)
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	for c := range h.conns {
+		each(c, ErrStopped)
+	}
+}
