@@ -387,7 +387,7 @@ func TestURLsOfACallAreBounded(t *testing.T) {
 	br := bridgeTo(t, &fakeServer{answer: answers})
 	d := &parkedCall{br: br, first: &stateless.Request{Facts: wire.ClientElicitationURL}, b: &pooledSession{br: br}}
 	d.askURLs([]byte(`{"jsonrpc":"2.0","id":1,"error":{"code":-32042,"message":"m","data":{"elicitations":[` + strings.Repeat(`{"mode":"url","url":"https://a.example/c"},`, bridge.MaxQuestions) + `{"mode":"url"}]}}}`))
-	if n := len(d.asked); n != bridge.MaxQuestions {
+	if n := len(d.asked.open); n != bridge.MaxQuestions {
 		t.Errorf("%d questions", n)
 	}
 }

@@ -5,7 +5,6 @@ import (
 	"context"
 	"crypto/sha256"
 	"fmt"
-	"strings"
 	"sync"
 	"time"
 
@@ -48,8 +47,7 @@ type parkedCall struct {
 	reading reading
 
 	mu      sync.Mutex
-	asked   []pendingQuestion  // open questions, in the order of asking; see setAsked
-	count   int                // how many questions the server has asked
+	asked   pendingQuestions   // see setAsked
 	round   uint32             // the number of the last round in which the client was asked; 0 before
 	inputs  []byte             // the client's answers to this round
 	urls    bool               // the call has ended, and is repeated when the user has opened URLs
@@ -68,12 +66,6 @@ type parkedCall struct {
 	missing []byte             // the capability that the client must declare to be asked; nil for none
 	owes    bool               // a call that will be repeated still has to be counted
 	over    bool
-}
-
-// pendingQuestion is an open question, with the key by which the client knows it.
-type pendingQuestion struct {
-	key string
-	bridge.Question
 }
 
 // awaitRoom waits while the client reads more slowly than the server writes.
@@ -139,7 +131,7 @@ func (d *parkedCall) accept(list []bridge.Question) (others []bridge.Question) {
 	if d.over {
 		return list
 	}
-	room := min(max(bridge.MaxQuestions-len(d.asked), 0), len(list))
+	room := min(d.asked.room(), len(list))
 	for _, q := range list[:room] {
 		d.add(q)
 	}
@@ -166,20 +158,19 @@ func (d *parkedCall) missingCapabilities() []byte {
 func (d *parkedCall) hasAsked() bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	return d.count > 0
+	return d.asked.count > 0
 }
 
-// add gives a question a key and adds it. d.mu must be held.
+// add adds a question. d.mu must be held.
 func (d *parkedCall) add(q bridge.Question) {
-	d.count++
-	kind, _, _ := strings.Cut(q.Method.String(), "/")
-	d.setAsked(append(d.asked, pendingQuestion{key: fmt.Sprintf("%s-%d", kind, d.count), Question: q}))
+	d.asked.add(q)
+	d.b.asks(1)
 }
 
 // setAsked sets the open questions. d.mu must be held.
 func (d *parkedCall) setAsked(list []pendingQuestion) {
-	d.b.asks(len(list) - len(d.asked))
-	d.asked = list
+	d.b.asks(len(list) - len(d.asked.open))
+	d.asked.open = list
 }
 
 // unasked returns the questions that may belong to another call and that were not sent to the
@@ -188,7 +179,7 @@ func (d *parkedCall) unasked() (list []bridge.Question) {
 	if d.box == nil {
 		return nil
 	}
-	for _, p := range d.asked {
+	for _, p := range d.asked.open {
 		if p.Loose {
 			list = append(list, p.Question)
 		}
@@ -214,7 +205,7 @@ func (d *parkedCall) halt() {
 func (d *parkedCall) askClient() {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if d.over || d.box == nil || len(d.asked) == 0 {
+	if d.over || d.box == nil || len(d.asked.open) == 0 {
 		return
 	}
 	if !d.br.parked.park(d) {
@@ -229,14 +220,7 @@ func (d *parkedCall) askClient() {
 	}
 	d.round++
 	d.inputs = nil
-	result := []byte(`{"resultType":"input_required","inputRequests":{`)
-	for n, p := range d.asked {
-		if n > 0 {
-			result = append(result, ',')
-		}
-		result = append(mcp.AppendString(result, p.key), ':')
-		result = append(result, p.Body...)
-	}
+	result := d.asked.appendTo([]byte(`{"resultType":"input_required","inputRequests":{`))
 	expires := time.Now().Add(d.br.host.Config().Bridge.ParkTimeout)
 	result = append(result, `},"requestState":`...)
 	result = mcp.AppendString(result, d.br.proxy.Sealer().SealState(d.br.parked.instance, d.state(expires)))
@@ -288,9 +272,9 @@ func (d *parkedCall) askURLs(answer []byte) {
 			body = append(append(mcp.AppendString(body, name), ':'), v.Raw...)
 		})
 		d.add(bridge.Question{Method: wire.ElicitationCreate, Body: append(body, `}}`...)})
-		return len(d.asked) < bridge.MaxQuestions // the server names the others when the call is repeated
+		return d.asked.room() > 0 // the server names the others when the call is repeated
 	})
-	none := len(d.asked) == 0
+	none := len(d.asked.open) == 0
 	d.mu.Unlock()
 	d.b.attribute(others, from)
 	if none {
@@ -318,7 +302,7 @@ func (d *parkedCall) ClientLeft(box *outbox.Outbox) {
 // expire ends a call whose client was asked and did not answer in time.
 func (d *parkedCall) expire() {
 	d.mu.Lock()
-	asked, from := d.asked, d.from
+	asked, from := d.asked.open, d.from
 	if d.box == nil {
 		d.first.Counts.Settle(metrics.Left)
 	}
@@ -386,7 +370,7 @@ func (d *parkedCall) cancelAtServer(why string, from []upstream.Header) {
 func (d *parkedCall) stop() {
 	d.mu.Lock()
 	var others []bridge.Question
-	for _, p := range d.asked {
+	for _, p := range d.asked.open {
 		others = append(others, p.Question)
 	}
 	ended, from := d.endLocked(), d.from
@@ -430,7 +414,7 @@ func (d *parkedCall) patience() config.TimeLimit { return d.br.proxy.Silence(d.f
 // client waits for the response. The time that the client needs for answers does not count. d.mu
 // must be held.
 func (d *parkedCall) awaitServer(limit time.Duration) {
-	if limit <= 0 || d.over || d.box == nil || len(d.asked) > 0 {
+	if limit <= 0 || d.over || d.box == nil || len(d.asked.open) > 0 {
 		return
 	}
 	d.halt()
@@ -449,7 +433,7 @@ func (d *parkedCall) silent() {
 	defer d.mu.Unlock()
 	waited := d.b.questions.Load() > 0 || d.b.asking.Load() != d.changes
 	switch {
-	case d.over || d.box == nil || len(d.asked) > 0 || d.cut == nil:
+	case d.over || d.box == nil || len(d.asked.open) > 0 || d.cut == nil:
 	case waited && time.Since(d.began) < d.br.host.Config().Bridge.ParkTimeout:
 		d.awaitServer(d.limit) // the server waits, or waited until now, for the answer to another call's question
 	default:

@@ -99,7 +99,7 @@ func (br *Bridge) Parked() (list []Parked) {
 	for _, d := range br.parked.list() {
 		d.mu.Lock()
 		if d.box == nil { // else the client is not asked yet
-			for _, q := range d.asked {
+			for _, q := range d.asked.open {
 				list = append(list, Parked{q.Method, d.parked, d.ends, d.seen})
 			}
 		}

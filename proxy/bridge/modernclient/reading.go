@@ -170,7 +170,7 @@ func (d *parkedCall) Send(e sse.Event) error {
 func (d *parkedCall) stopTimer() {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if len(d.asked) == 0 {
+	if len(d.asked.open) == 0 {
 		d.halt()
 	}
 }

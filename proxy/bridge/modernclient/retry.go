@@ -133,12 +133,14 @@ func (d *parkedCall) attach(r *relay, st sealed.State) error {
 	var answered []pendingQuestion
 	var answers []string
 	if !again {
-		answered, answers = d.match(r.q.Inputs)
+		var left []pendingQuestion
+		answered, answers, left = d.asked.match(r.q.Inputs)
+		d.setAsked(left)
 		if d.urls {
 			answered = nil // dragoman asked these questions, not the server
 		}
 		d.halt()
-		if len(d.asked) > 0 {
+		if len(left) > 0 {
 			d.after(0, d.askClient)
 		}
 		d.awaitServer(d.patience().FirstByte)
@@ -168,7 +170,7 @@ func (d *parkedCall) parkAgain(r *relay, box *outbox.Outbox, left []pendingQuest
 	if d.over {
 		return nil // the outcome is in the box
 	}
-	d.setAsked(append(slices.Clone(left), d.asked...))
+	d.setAsked(append(slices.Clone(left), d.asked.open...))
 	waits, reply := d.box, d.reply
 	if waits == nil { // it was answered with other questions, and the call is parked already
 		return nil
@@ -184,34 +186,16 @@ func (d *parkedCall) parkAgain(r *relay, box *outbox.Outbox, left []pendingQuest
 	return err
 }
 
-// match removes the questions that inputs answers, and returns them with the answers. The caller holds d.mu.
-func (d *parkedCall) match(inputs []byte) (answered []pendingQuestion, answers []string) {
-	given := map[string]string{}
-	mcp.Members(wire.View(inputs), func(name string, v gjson.Result) { given[name] = v.Raw })
-	var left []pendingQuestion
-	for _, p := range d.asked {
-		if v, ok := given[p.key]; ok {
-			answered, answers = append(answered, p), append(answers, v)
-		} else {
-			left = append(left, p)
-		}
-	}
-	d.setAsked(left)
-	return answered, answers
-}
-
 // opened reports whether the user has agreed to open all URLs. If the user has refused one, refused is
 // the message of its question. The caller holds d.mu.
 func (d *parkedCall) opened(inputs []byte) (all bool, refused string) {
-	asked := d.asked
-	answered, answers := d.match(inputs)
-	d.setAsked(asked)
+	answered, answers, left := d.asked.match(inputs)
 	for n, a := range answers {
 		if gjson.Get(a, "action").String() != "accept" {
 			return false, cmp.Or(gjson.GetBytes(answered[n].Body, "params.message").String(), "opening a URL")
 		}
 	}
-	return len(answered) == len(asked), ""
+	return len(left) == 0, ""
 }
 
 // repeat makes the call again after the user has opened the URLs that the server required. It first waits

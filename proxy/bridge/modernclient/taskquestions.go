@@ -2,12 +2,9 @@ package modernclient
 
 import (
 	"context"
-	"fmt"
 	"slices"
-	"strings"
 	"time"
 
-	"github.com/tidwall/gjson"
 	"go.uber.org/zap"
 
 	"github.com/dragoman-proxy/dragoman/proxy/bridge"
@@ -25,17 +22,10 @@ func (k *pooledTask) inputs(ctx context.Context, from []upstream.Header) []byte 
 	k.listen(from)
 	for first := true; ; first = false {
 		k.mu.Lock()
-		changed, any, waited := k.changed, len(k.asked) > 0, k.count > 0
+		changed, any, waited := k.changed, len(k.asked.open) > 0, k.asked.count > 0
 		var out []byte
 		if any {
-			out = []byte{'{'}
-			for n, p := range k.asked {
-				if n > 0 {
-					out = append(out, ',')
-				}
-				out = append(append(mcp.AppendString(out, p.key), ':'), p.Body...)
-			}
-			out = append(out, '}')
+			out = append(k.asked.appendTo([]byte{'{'}), '}')
 		}
 		k.mu.Unlock()
 		if any || waited && first && k.answeredAll() {
@@ -62,7 +52,7 @@ func (k *pooledTask) inputs(ctx context.Context, from []upstream.Header) []byte 
 func (k *pooledTask) answeredAll() bool {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	return k.count > 0 && len(k.asked) == 0
+	return k.asked.count > 0 && len(k.asked.open) == 0
 }
 
 // add adds questions of the server. It refuses those that are more than bridge.MaxQuestions.
@@ -70,13 +60,11 @@ func (k *pooledTask) add(list []bridge.Question) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	for _, q := range list {
-		if len(k.asked) >= bridge.MaxQuestions {
+		if k.asked.room() == 0 {
 			k.br.host.Spawn(func() { k.b.refuse([]bridge.Question{q}, nil) })
 			continue
 		}
-		k.count++
-		kind, _, _ := strings.Cut(q.Method.String(), "/")
-		k.asked = append(k.asked, pendingQuestion{key: fmt.Sprintf("%s-%d", kind, k.count), Question: q})
+		k.asked.add(q)
 	}
 	close(k.changed)
 	k.changed = make(chan struct{})
@@ -84,20 +72,12 @@ func (k *pooledTask) add(list []bridge.Question) {
 
 // update sends the server the answers to its open questions. Other inputs are ignored.
 func (k *pooledTask) update(inputs []byte, from []upstream.Header) {
-	given := map[string]string{}
-	mcp.Members(wire.View(inputs), func(name string, v gjson.Result) { given[name] = v.Raw })
-	var answered []pendingQuestion
 	k.mu.Lock()
-	k.asked = slices.DeleteFunc(k.asked, func(p pendingQuestion) bool {
-		_, is := given[p.key]
-		if is {
-			answered = append(answered, p)
-		}
-		return is
-	})
+	answered, answers, left := k.asked.match(inputs)
+	k.asked.open = left
 	k.mu.Unlock()
-	for _, p := range answered {
-		k.b.deliverOrLog(mcp.AppendResult(nil, p.ID, given[p.key]), from)
+	for n, p := range answered {
+		k.b.deliverOrLog(mcp.AppendResult(nil, p.ID, answers[n]), from)
 	}
 }
 

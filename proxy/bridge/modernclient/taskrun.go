@@ -36,7 +36,6 @@ type taskRun struct {
 	from []upstream.Header
 	send upstream.Outgoing // as the call was sent: how long the server may be silent
 	id   []byte            // the id of the call
-	key  string
 
 	task string // the task's id; "" before the task is created; set with mu held
 	asks int
@@ -52,7 +51,7 @@ type taskRun struct {
 func (br *Bridge) runTask(x *asking, b *pooledSession, st upstream.Stream, id []byte, from []upstream.Header) *taskRun {
 	limits := x.Limits()
 	return &taskRun{
-		br: br, b: b, ctx: x.ctx, from: slices.Clone(from), id: id, key: string(wire.AppendIDKey(nil, id)),
+		br: br, b: b, ctx: x.ctx, from: slices.Clone(from), id: id,
 		send: upstream.Outgoing{Request: true, FirstByte: limits.FirstByte, Silence: limits.Silence}, st: st, last: id,
 	}
 }
@@ -97,7 +96,7 @@ func (t *taskRun) read(yield func(sse.Event, error) bool) (next func() error, mo
 // request with another content, it is the one for the client.
 func (t *taskRun) isAnswer(e *sse.Event, last []byte) (created bool) {
 	var m wire.Message
-	if m.Scan(e.Data, nil) != nil || !m.Kind.Response() || string(wire.AppendIDKey(nil, m.ID())) != string(wire.AppendIDKey(nil, last)) {
+	if m.Scan(e.Data, nil) != nil || !m.Kind.Response() || !server.IsAbout(&m, last) {
 		return false
 	}
 	task := gjson.Get(wire.View(m.Result()), "task.taskId")

@@ -52,9 +52,8 @@ type pooledTask struct {
 
 	mu      sync.Mutex
 	expires time.Time
-	endless bool               // the task has no ttl
-	asked   []pendingQuestion  // open questions
-	count   int                // how many questions the server has asked in the task
+	endless bool // the task has no ttl
+	asked   pendingQuestions
 	changed chan struct{}      // closed when the next question comes
 	stop    context.CancelFunc // cancels the request for the task's result; nil if there is none
 	over    bool
@@ -111,16 +110,14 @@ func (b *pooledSession) onlyAsTask(ctx context.Context, tool string, from []upst
 // created returns the stream of a call that will become a task. The task is recorded before the
 // client receives it.
 func (t *pooledTasks) created(st upstream.Stream, b *pooledSession, id []byte, from []upstream.Header) upstream.Stream {
-	return &taskCreation{Stream: st, of: t, b: b, key: string(wire.AppendIDKey(nil, id)), id: id, from: append([]upstream.Header(nil), from...)}
+	return &taskCreation{Stream: st, of: t, b: b, id: id, from: append([]upstream.Header(nil), from...)}
 }
 
 type taskCreation struct {
 	upstream.Stream
-	of  *pooledTasks
-	b   *pooledSession
-	key string
-	id  []byte
-
+	of   *pooledTasks
+	b    *pooledSession
+	id   []byte
 	from []upstream.Header
 }
 
@@ -140,7 +137,7 @@ func (s *taskCreation) Events(yield func(sse.Event, error) bool) {
 // response if that is not possible.
 func (s *taskCreation) recorded(data []byte) []byte {
 	var m wire.Message
-	if m.Scan(data, nil) != nil || m.Kind != wire.Result || string(wire.AppendIDKey(nil, m.ID())) != s.key {
+	if m.Scan(data, nil) != nil || m.Kind != wire.Result || !server.IsAbout(&m, s.id) {
 		return data
 	}
 	task := gjson.Get(wire.View(m.Result()), "task")
