@@ -2,10 +2,8 @@ package modernclient
 
 import (
 	"bytes"
-	"context"
 	"crypto/sha256"
 	"fmt"
-	"sync"
 	"time"
 
 	"github.com/tidwall/gjson"
@@ -19,68 +17,18 @@ import (
 	"github.com/dragoman-proxy/dragoman/proxy/outbox"
 	"github.com/dragoman-proxy/dragoman/proxy/sealed"
 	"github.com/dragoman-proxy/dragoman/proxy/server"
-	"github.com/dragoman-proxy/dragoman/proxy/stateless"
-	"github.com/dragoman-proxy/dragoman/proxy/telemetry"
 	"github.com/dragoman-proxy/dragoman/proxy/upstream"
 	"github.com/dragoman-proxy/dragoman/translate/wire"
 )
 
-// parkedCall is a call of a modern client to a handshake server that may ask the client something.
-// The server's questions become the call's result, and the client calls again with the answers. In
-// the meantime the call stays open at the server, and parkedCall reads its messages. See
-// https://modelcontextprotocol.io/specification/2026-07-28/client/input-required.
-type parkedCall struct {
-	br     *Bridge
-	id     sealed.ID          // set when the call is parked
-	who    string             // the principal
-	login  string             // whose credential the call was made with; set when the call is parked
-	digest [sha256.Size]byte  // the digest that all requests of this call have in common
-	first  *stateless.Request // the request that began the call
-	from   []upstream.Header  // the headers of the newest request; guarded by mu
-	b      *pooledSession
-	x      *asking       // only the goroutine that reads uses it
-	seen   *observe.Call // nil if the call is not observed; guarded by mu
-	call   string        // the call's id at the server
-	cut    context.CancelCauseFunc
-
-	began   time.Time
-	reading reading
-
-	mu      sync.Mutex
-	asked   pendingQuestions   // see setAsked
-	round   uint32             // the number of the last round in which the client was asked; 0 before
-	inputs  []byte             // the client's answers to this round
-	urls    bool               // the call has ended, and is repeated when the user has opened URLs
-	box     *outbox.Outbox     // of the client's waiting request; nil while parked
-	reply   *stateless.Request // the client's waiting request; nil while parked
-	before  *telemetry.Call    // of the request that got the questions; nil for none
-	kept    outbox.Kept        // messages for the client's next request
-	parked  time.Time          // when the client was asked
-	ends    time.Time          // when the wait for its answers ends
-	timer   *time.Timer        // fires when the client is to be asked, or has not answered in time; nil while none runs
-	silence *time.Timer        // is timer while the server is awaited, and calls silent; nil before
-	limit   time.Duration      // how long the server may be silent until then
-	changes int64              // the session's count of questions when that time began
-	late    bool               // a timer had fired before it was stopped, so that its function may still come
-	answer  *outbox.Message    // the server's response, if it came while no request waited
-	missing []byte             // the capability that the client must declare to be asked; nil for none
-	owes    bool               // a call that will be repeated still has to be counted
-	over    bool
-}
-
-// awaitRoom waits while the client reads more slowly than the server writes.
-func (d *parkedCall) awaitRoom(ctx context.Context) {
-	d.mu.Lock()
-	box := d.box
-	d.mu.Unlock()
-	if box == nil || !box.Crowded() {
-		return
-	}
-	d.stopTimer()
-	box.AwaitRoom(ctx)
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	d.awaitServer(d.patience().Silence)
+// join makes a parkedCall in m for the client's request, which is about to be sent on b as m.asking. The caller then calls start or stop.
+func (s *parkedCalls) join(m *callMemory, box *outbox.Outbox, c caller, b *pooledSession) *parkedCall {
+	d := &m.parked
+	*d = parkedCall{of: s, who: c.who, first: c.q, from: c.from, b: b, reply: c.q, box: box, began: time.Now(), silence: d.silence}
+	d.call = wire.View(m.asking.id)
+	box.OnLeave(d)
+	b.join(d, c.q.MayAsk())
+	return d
 }
 
 // notify sends a notification to the waiting request, or keeps it for the next one.
@@ -91,7 +39,7 @@ func (d *parkedCall) notify(m *wire.Message, body []byte) {
 	if to == nil {
 		to = d.first
 	}
-	if !interested(d.b, to, m, body) {
+	if !d.b.interested(to, m, body) {
 		return
 	}
 	l := outbox.Message{Body: bytes.Clone(body)}
@@ -108,14 +56,12 @@ func (d *parkedCall) notify(m *wire.Message, body []byte) {
 // Ask implements [bridge.Client]: it accepts questions of the server. The client is asked when no more of them come for a
 // short time.
 func (d *parkedCall) Ask(list []bridge.Question) {
-	list = d.accept(d.br.tasks.route(d.b, list))
-	d.b.refuseAs(list, tooManyAsked, d.headers())
+	list = d.accept(d.b.tasks.route(d.b, list))
+	d.b.refuse(list, tooManyAsked, d.headers())
 	if d.reading.here != nil {
-		d.Wake() // the client's goroutine has more to wait for than the server now
+		d.reading.st.Interrupt() // the client's goroutine has more to wait for than the server now
 	}
 }
-
-const tooManyAsked = "the server asks too many questions at once"
 
 // headers returns the headers of the newest request.
 func (d *parkedCall) headers() []upstream.Header {
@@ -136,7 +82,7 @@ func (d *parkedCall) accept(list []bridge.Question) (others []bridge.Question) {
 		d.add(q)
 	}
 	if d.box != nil && room > 0 {
-		d.after(d.br.host.Config().Bridge.Coalesce, d.askClient)
+		d.after(d.of.Host.Config().Bridge.Coalesce, d.askClient)
 	}
 	return list[room:]
 }
@@ -147,6 +93,32 @@ func (d *parkedCall) waits() bool {
 	defer d.mu.Unlock()
 	return d.box != nil && !d.over
 }
+
+// askFirst asks the client, before anything else, the questions that the server asked before the
+// call. The server may answer the call before the client answers them.
+func (d *parkedCall) askFirst(list []bridge.Question) {
+	d.mu.Lock()
+	for _, q := range list {
+		d.add(q)
+	}
+	d.mu.Unlock()
+	d.askClient()
+}
+
+// lacks notes that the client has not declared the capability for a question of the server. dragoman answers the question in
+// the client's place, and the call continues. If it then fails, the client receives an error that names the capability. See
+// https://modelcontextprotocol.io/specification/2026-07-28/basic/index#error-codes.
+func (d *parkedCall) lacks(required []byte) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.missing = required
+}
+
+// hasProgressToken implements openCall.
+func (d *parkedCall) hasProgressToken(token string) bool { return token == "p"+d.call }
+
+// logLevel implements openCall.
+func (d *parkedCall) logLevel() mcp.LogLevel { return d.first.LogLevel }
 
 func (d *parkedCall) missingCapabilities() []byte {
 	d.mu.Lock()
@@ -208,11 +180,11 @@ func (d *parkedCall) askClient() {
 	if d.over || d.box == nil || len(d.asked.open) == 0 {
 		return
 	}
-	if !d.br.parked.park(d) {
-		f := d.br.host.Report.Failed(mcp.Fail(mcp.TooManyParked, ""), d.reply.At(d.from)).WithID(d.reply.ID)
+	if !d.of.park(d) {
+		f := d.of.Host.Report.Failed(mcp.Fail(mcp.TooManyParked, ""), d.reply.At(d.from)).WithID(d.reply.ID)
 		d.box.Put(outbox.Message{Body: f.Body(), Last: true, Status: f.Status})
 		d.box, d.reply = nil, nil
-		d.br.host.Spawn(func() { d.abandon("too many calls wait") })
+		d.of.Host.Spawn(func() { d.abandon("too many calls wait") })
 		return
 	}
 	if d.round == 0 {
@@ -221,9 +193,10 @@ func (d *parkedCall) askClient() {
 	d.round++
 	d.inputs = nil
 	result := d.asked.appendTo([]byte(`{"resultType":"input_required","inputRequests":{`))
-	expires := time.Now().Add(d.br.host.Config().Bridge.ParkTimeout)
+	expires := time.Now().Add(d.of.Host.Config().Bridge.ParkTimeout)
+	state := sealed.State{ID: d.id, Round: d.round, User: sha256.Sum256([]byte(d.first.User)), Digest: d.digest, Expires: expires}
 	result = append(result, `},"requestState":`...)
-	result = mcp.AppendString(result, d.br.proxy.Sealer().SealState(d.br.parked.instance, d.state(expires)))
+	result = mcp.AppendString(result, d.of.Proxy.Sealer().SealState(d.of.Instance, state))
 	result = append(result, `,"_meta":{"`+mcp.MetaPrefix+`serverInfo":`...)
 	result = append(append(result, d.b.said.server...), `}}`...)
 	d.before = d.reply.Counts.Span()
@@ -242,17 +215,17 @@ func (d *parkedCall) askClient() {
 // https://modelcontextprotocol.io/specification/2025-11-25/client/elicitation#url-elicitation-required-error.
 func (d *parkedCall) askURLs(answer []byte) {
 	if !d.first.Facts.Has(wire.ClientElicitationURL) {
-		f := urlsUnasked()
+		f := lacking(needsURLs)
 		d.first.Counts.Settle(metrics.Refused)
 		d.finish(outbox.Message{Body: f.WithID(nil).Body(), Status: f.Status})
 		return
 	}
 	list := gjson.GetBytes(answer, "error.data.elicitations")
-	d.b.expectOpened(d, list)
+	d.b.urls.expect(d, list)
 	d.mu.Lock()
 	if d.over { // the client has already left
 		d.mu.Unlock()
-		d.b.forgetOpened(d)
+		d.b.urls.forget(d)
 		return
 	}
 	others, from := d.unasked(), d.from
@@ -278,7 +251,7 @@ func (d *parkedCall) askURLs(answer []byte) {
 	d.mu.Unlock()
 	d.b.attribute(others, from)
 	if none {
-		d.b.forgetOpened(d)
+		d.b.urls.forget(d)
 		d.first.Counts.Settle(metrics.Errored)
 		f := mcp.Fail(mcp.UpstreamRefused, "")
 		f.Text = gjson.GetBytes(answer, "error.message").String()
@@ -312,7 +285,7 @@ func (d *parkedCall) expire() {
 	}
 	running, urls := d.running(), d.urls
 	d.mu.Unlock()
-	d.b.forgetOpened(d)
+	d.b.urls.forget(d)
 	for _, p := range asked {
 		if urls || !running && !p.Loose {
 			continue
@@ -345,7 +318,7 @@ func (d *parkedCall) abandon(why string) {
 	}
 	d.mu.Unlock()
 	d.b.attribute(others, from)
-	d.b.forgetOpened(d)
+	d.b.urls.forget(d)
 	if box != nil {
 		f := mcp.Fail(mcp.ShuttingDown, "").WithID(reply.ID)
 		box.Put(outbox.Message{Body: f.Body(), Last: true, Status: f.Status})
@@ -388,7 +361,7 @@ func (d *parkedCall) endLocked() bool {
 	d.over = true
 	d.setAsked(nil)
 	d.halt()
-	d.br.parked.drop(d)
+	d.of.drop(d)
 	if d.owes {
 		d.first.Counts.Release()
 	}
@@ -408,7 +381,7 @@ func (d *parkedCall) countLater() {
 }
 
 // patience returns how long the server may be silent about the call.
-func (d *parkedCall) patience() config.TimeLimit { return d.br.proxy.Silence(d.first.Method) }
+func (d *parkedCall) patience() config.TimeLimit { return d.of.Proxy.Silence(d.first.Method) }
 
 // awaitServer cancels the call if the server sends nothing about it for the given time while the
 // client waits for the response. The time that the client needs for answers does not count. d.mu
@@ -434,7 +407,7 @@ func (d *parkedCall) silent() {
 	waited := d.b.questions.Load() > 0 || d.b.asking.Load() != d.changes
 	switch {
 	case d.over || d.box == nil || len(d.asked.open) > 0 || d.cut == nil:
-	case waited && time.Since(d.began) < d.br.host.Config().Bridge.ParkTimeout:
+	case waited && time.Since(d.began) < d.of.Host.Config().Bridge.ParkTimeout:
 		d.awaitServer(d.limit) // the server waits, or waited until now, for the answer to another call's question
 	default:
 		d.cut(server.SilentFor(d.limit, false))
@@ -469,7 +442,7 @@ func (d *parkedCall) finish(l outbox.Message) {
 		return
 	}
 	d.b.attribute(others, from)
-	if !bytes.Equal(l.For, reply.ID) && !d.br.host.Report.Contained(func() { l.Body = under(l.Body, reply.ID) }) {
+	if !bytes.Equal(l.For, reply.ID) && !d.of.Host.Report.Contained(func() { l.Body = under(l.Body, reply.ID) }) {
 		f := mcp.Fail(mcp.Panicked, "").WithID(reply.ID)
 		l = outbox.Message{Body: f.Body(), Status: f.Status}
 	}
@@ -477,7 +450,9 @@ func (d *parkedCall) finish(l outbox.Message) {
 	box.Put(l)
 }
 
-// state returns the content of the requestState that the client receives with the questions.
-func (d *parkedCall) state(expires time.Time) sealed.State {
-	return sealed.State{ID: d.id, Round: d.round, User: sha256.Sum256([]byte(d.first.User)), Digest: d.digest, Expires: expires}
+// close abandons all calls.
+func (s *parkedCalls) close() {
+	for _, d := range s.list() {
+		d.abandon("dragoman is shutting down")
+	}
 }
