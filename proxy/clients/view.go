@@ -113,8 +113,6 @@ func (o *Opened) End(why error) {
 	o.proxy.End(o.Session, why)
 }
 
-func (o *Opened) Alone() bool { return o.Session.Alone }
-
 func (o *Opened) Send(ctx context.Context, m *upstream.Outgoing) (upstream.Stream, error) {
 	return o.Session.Conn.Send(ctx, m)
 }

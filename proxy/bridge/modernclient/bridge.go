@@ -6,163 +6,23 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/dragoman-proxy/dragoman/proxy/bridge"
-	"github.com/dragoman-proxy/dragoman/proxy/config"
-	"github.com/dragoman-proxy/dragoman/proxy/downstream"
 	"github.com/dragoman-proxy/dragoman/proxy/host"
 	"github.com/dragoman-proxy/dragoman/proxy/mcp"
-	"github.com/dragoman-proxy/dragoman/proxy/metrics"
-	"github.com/dragoman-proxy/dragoman/proxy/observe"
-	"github.com/dragoman-proxy/dragoman/proxy/report"
 	"github.com/dragoman-proxy/dragoman/proxy/results"
-	"github.com/dragoman-proxy/dragoman/proxy/sealed"
+	"github.com/dragoman-proxy/dragoman/proxy/sse"
 	"github.com/dragoman-proxy/dragoman/proxy/stateless"
-	"github.com/dragoman-proxy/dragoman/proxy/toolindex"
 	"github.com/dragoman-proxy/dragoman/proxy/upstream"
-	"github.com/dragoman-proxy/dragoman/translate"
-	"github.com/dragoman-proxy/dragoman/translate/wire"
 )
-
-// Proxy is the rest of dragoman, as a Bridge sees it.
-type Proxy interface {
-	// Open begins a session with the server. answer is its InitializeResult, translated to the newest revision; nil
-	// for a session without a handshake.
-	Open(ctx context.Context, o Opening) (s Session, answer []byte, err error)
-	// IsDirect reports whether the server needs no session. The error is that it took too long to find out.
-	IsDirect(ctx context.Context, header []upstream.Header) (bool, error)
-	// IsOurs reports whether a request calls one of dragoman's own tools.
-	IsOurs(q *stateless.Request) bool
-	// CheckCall compares the headers of a tool call with its arguments. tools reads the server's list.
-	CheckCall(ctx context.Context, s Session, tools ToolLister, q *stateless.Request) error
-	// Forward lets another replica answer a request, and reports whether it did. The error is for the client.
-	Forward(to sealed.ID, req *downstream.Request, resp *downstream.Response) (done bool, err error)
-
-	// Reopen returns the session that another replica has begun for the principal, which was sealed there. It reports false
-	// if only that replica can use it. Its End leaves the session at the server as it is, as after Leave.
-	Reopen(session string, q *stateless.Request, principal string) (Session, bool)
-
-	Sealer() *sealed.Sealer
-	Silence(m wire.Method) config.TimeLimit // how long the server may be silent about a request
-	Login() string                          // whose credential requests to the server carry now
-}
-
-// ToolLister asks the server for its tools.
-type ToolLister interface {
-	// List asks for a page of them. params are without the braces.
-	List(ctx context.Context, params string) (result []byte, err error)
-}
-
-// Opening says which session to begin.
-type Opening struct {
-	Kind      Kind
-	Principal string // the client's; dragoman's own tools keep their state for it
-	Realm     string // separates cached results from those of other sessions
-	For       *stateless.Request
-	Header    []upstream.Header
-	Lost      func() // called when the connection of a server on a pipe is lost
-}
-
-// Kind says what a pooled session stands for.
-type Kind uint8
-
-const (
-	WithHandshake    Kind = iota // a session that began with a handshake
-	OnlyAdapters                 // a session without a server: it has only adapter tools
-	WithoutHandshake             // no session: the server is modern
-)
-
-// Session is a session with the server.
-type Session interface {
-	About() *sealed.Session      // the revisions and facts of both sides, which never change
-	Tools() *toolindex.Index     // the server's tools
-	Down() *translate.Translator // from the server's revision to the client's
-	Piped() bool                 // all messages of the server come on one stream
-	Alone() bool                 // there is no server
-	RunsFor() string             // the client that its process is counted for
-
-	// Send sends a message that needs no translation.
-	Send(ctx context.Context, m *upstream.Outgoing) (upstream.Stream, error)
-	// Listen opens the standing stream.
-	Listen(ctx context.Context, o upstream.ListenOptions) (upstream.Stream, error)
-	// Begin returns an exchange. stop ends ctx; it is nil if the exchange does not wait for the server. asked is the
-	// client's request, or nil for a request of dragoman's own.
-	Begin(ctx context.Context, stop context.CancelCauseFunc, header []upstream.Header, c *bridge.Crossing, asked *stateless.Request) Exchange
-	// Observe begins the observation of a request that dragoman answers itself, which has a header of from. It returns nil
-	// if nothing observes it.
-	Observe(asked *stateless.Request, from []upstream.Header) *observe.Call
-	// Cancel sends the server notifications/cancelled for the request with this id. It does not wait.
-	Cancel(id string, header []upstream.Header, reason string)
-	// End ends the session. why is the error of its open requests.
-	End(why error)
-	// Leave makes End leave the session at the server as it is, for another replica.
-	Leave()
-}
-
-// Message is a message of a client.
-type Message struct {
-	Text    []byte        // it stays as it is
-	Spare   []byte        // memory for what a large message becomes; nil for none
-	Scanned *wire.Message // Text, scanned before; nil for none
-}
-
-// Exchange carries one message to the server, and the server's messages about it back. What it returns is valid until
-// the next call. Only one goroutine at a time may use it. The caller ends it with Done.
-type Exchange interface {
-	// Translate translates a message of the client for the server. If the verdict is Answer, out is the response.
-	Translate(m Message) (out []byte, v wire.Verdict, err error)
-	// Forward sends the translated message. The stream is nil if no response is expected.
-	Forward(out []byte) (upstream.Stream, error)
-	// Read makes st the stream that Answer reads.
-	Read(st upstream.Stream)
-	// Answer sends client what the server says about the message, and returns the response. The error is io.EOF if
-	// none is owed, and bridge.ErrURLs if the response requires that the user opens URLs. After sse.ErrInterrupted,
-	// Answer may be called again.
-	Answer(client bridge.Client) (response []byte, err error)
-	// Interruptible returns the stream that Answer reads, if another goroutine can make Answer return
-	// sse.ErrInterrupted; else nil. Answer then never replaces the stream while the crossing is Alone.
-	Interruptible() upstream.Interruptible
-	// Message returns what the client was sent last, or the response, as it was scanned.
-	Message() *wire.Message
-
-	Own() bool                    // dragoman itself answers the request
-	Limits() config.TimeLimit     // how long the server may be silent about the request
-	Left() bool                   // the context has ended because the client has left
-	Unbegun(err error) bool       // err shows that the server has not processed the request
-	Fail(err error) *mcp.Failure  // reports err, which came instead of a response, and returns the failure for the client
-	Settle(how metrics.Outcome)   // sets how the request is counted
-	CountLater()                  // another exchange counts the request
-	Unsent()                      // the server does not have the request: it is not cancelled there, and another exchange counts it
-	CancelAtServer(reason string) // unless it was cancelled before
-	At() report.At
-	Seen() *observe.Call // the observation of the request; nil if the call is not observed
-	AppendTiming(header []mcp.Header) []mcp.Header
-	Done()
-}
-
-// Options is what a Bridge shares with the rest of the proxy.
-type Options struct {
-	Host     *host.Host
-	Proxy    Proxy
-	Results  *results.Cache
-	Streams  *atomic.Int64 // counts the open event streams of HTTP clients
-	Instance sealed.ID     // the id of this process
-}
 
 // Bridge serves modern clients at a server that has a handshake. It is safe for concurrent use.
 type Bridge struct {
-	host    *host.Host
-	proxy   Proxy
-	results *results.Cache
-	streams *atomic.Int64
-
-	instance sealed.ID
+	host     *host.Host
+	proxy    Proxy
+	results  *results.Cache
+	streams  *atomic.Int64
 	memories sync.Pool // of *memory: its own pool, since timers are not to be used by another clock's bridge
 
-	// Waits may be changed before the first request.
-	Waits struct {
-		Unattributed time.Duration // how long questions that name no call wait for one
-		Room         time.Duration // how long calls wait for room in the pool
-	}
+	Waits Waits // may be changed before the first request
 
 	pool   *sessionPool // sessions with the server
 	parked *parkedCalls // calls that wait for their client
@@ -171,9 +31,11 @@ type Bridge struct {
 
 // New returns a Bridge without sessions.
 func New(o Options) *Bridge {
-	br := &Bridge{host: o.Host, proxy: o.Proxy, results: o.Results, streams: o.Streams, instance: o.Instance}
-	br.Waits.Unattributed, br.Waits.Room = looseTime, fullTime
-	br.pool, br.parked, br.tasks = newSessionPool(br), newParkedCalls(br, o.Instance), newPooledTasks(br)
+	br := &Bridge{host: o.Host, proxy: o.Proxy, results: o.Results, streams: o.Streams, Waits: Waits{looseTime, fullTime}}
+	br.tasks = newPooledTasks(&o)
+	br.pool = newSessionPool(shared{&o, &br.Waits, br.tasks})
+	br.tasks.pool = br.pool
+	br.parked = newParkedCalls(&o, br.pool)
 	return br
 }
 
@@ -193,23 +55,58 @@ func (br *Bridge) Close() {
 	br.pool.close()
 }
 
-// Counts says what a Bridge holds.
-type Counts struct {
-	Sessions int  // sessions with the server
-	Uses     int  // requests, parked calls, tasks and subscriptions that use them
-	Waiting  bool // a request waits for room in the pool
-	Parked   int  // calls that wait for their client
-	Answered int  // those of Parked whose response has come
-	Opening  int  // calls that wait until the user has opened URLs
-	Tasks    int
-	Watchers int // subscriptions to tasks
-	Shares   int // shares of what clients have in common: of sessions, parked calls and tasks
-}
-
 // Counts returns what br holds now.
 func (br *Bridge) Counts() (c Counts) {
 	br.pool.count(&c)
 	br.parked.count(&c)
 	br.tasks.count(&c)
 	return c
+}
+
+// Parked returns the questions that wait for their clients.
+func (br *Bridge) Parked() []Parked { return br.parked.asked() }
+
+// Direct returns the entry that stands for a modern server, which needs no session. It is in use until release is
+// called.
+func (br *Bridge) Direct(ctx context.Context, q *stateless.Request, who string, header []upstream.Header) (s Session, release func(), err error) {
+	b, err := br.pool.hold(caller{ctx, q, who, header}, poolKey{kind: WithoutHandshake, principal: who})
+	if err != nil {
+		return nil, nil, err
+	}
+	return b.s, func() { br.pool.release(b) }, nil
+}
+
+// EachIdle calls note for each unused session whose process is counted for one of these clients: with the time of its
+// last use, and a function that ends it, which returns false if it is in use again.
+func (br *Bridge) EachIdle(of func(client string) bool, note func(since time.Time, end func() bool)) {
+	p := br.pool
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for b := range p.all {
+		if b.uses == 0 && !b.gone && b.s != nil && b.key.kind != OnlyAdapters && of(b.s.RunsFor()) {
+			note(b.since, func() bool { return p.endIdle(b) })
+		}
+	}
+}
+
+// httpClient is a client over HTTP, whose response becomes an event stream when it receives the first message.
+type httpClient struct {
+	mcp.Peer
+	streams  *atomic.Int64 // counts the event streams
+	streamed bool
+}
+
+// Send implements [mcp.Peer].
+func (c *httpClient) Send(e sse.Event) error {
+	if !c.streamed {
+		c.streamed = true
+		c.streams.Add(1)
+	}
+	return c.Peer.Send(e)
+}
+
+func (c *httpClient) leave() {
+	if c.streamed {
+		c.streams.Add(-1)
+	}
 }

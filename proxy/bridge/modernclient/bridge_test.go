@@ -113,7 +113,6 @@ func (s *fakeSession) About() *sealed.Session      { return &s.about }
 func (s *fakeSession) Tools() *toolindex.Index     { return &s.tools }
 func (s *fakeSession) Down() *translate.Translator { return nil }
 func (s *fakeSession) Piped() bool                 { return false }
-func (s *fakeSession) Alone() bool                 { return false }
 func (s *fakeSession) RunsFor() string             { return "" }
 func (s *fakeSession) End(error)                   {}
 func (s *fakeSession) Leave()                      {}
@@ -239,7 +238,7 @@ func request(t *testing.T, id, method, params, capabilities string) *stateless.R
 // session returns the pooled session of a principal, in use until the test ends.
 func session(t *testing.T, br *Bridge, who string) *pooledSession {
 	t.Helper()
-	b, err := br.pool.get(t.Context(), request(t, "1", "tools/list", "", `{}`), who, nil)
+	b, err := br.pool.get(caller{ctx: t.Context(), q: request(t, "1", "tools/list", "", `{}`), who: who})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -334,13 +333,13 @@ func TestMemoryIsUsedAgainOnlyIfNothingElseKnowsIt(t *testing.T) {
 	}{
 		"alone": {again: true},
 		"a question looks for a call": {reading: func(d *parkedCall) {
-			if talks, _ := d.b.lend(); len(talks) != 1 || talks[0] != d {
+			if talks, _ := d.b.calls.lend(); len(talks) != 1 || talks[0] != openCall(d) {
 				t.Errorf("calls that may ask: %v", talks)
 			}
 		}},
-		"a question has found none": {again: true, reading: func(d *parkedCall) { d.b.lend(); d.b.giveBack() }},
+		"a question has found none": {again: true, reading: func(d *parkedCall) { d.b.calls.lend(); d.b.calls.giveBack() }},
 		"a notification looks for its call": {reading: func(d *parkedCall) {
-			if got := d.b.about(&wire.Message{}); got != d {
+			if got := d.b.calls.about(&wire.Message{}, false); got != openCall(d) {
 				t.Errorf("it is about %v", got)
 			}
 		}},
@@ -375,7 +374,7 @@ func TestMemoryIsUsedAgainOnlyIfNothingElseKnowsIt(t *testing.T) {
 				c.answered(d, leave)
 			}
 			r.End()
-			if again := d.br == nil; again != c.again {
+			if again := d.of == nil; again != c.again {
 				t.Errorf("its memory is given back: %v, want %v", again, c.again)
 			}
 		})
@@ -385,9 +384,9 @@ func TestMemoryIsUsedAgainOnlyIfNothingElseKnowsIt(t *testing.T) {
 // TestURLsOfACallAreBounded: the server names the others when the call is repeated.
 func TestURLsOfACallAreBounded(t *testing.T) {
 	br := bridgeTo(t, &fakeServer{answer: answers})
-	d := &parkedCall{br: br, first: &stateless.Request{Facts: wire.ClientElicitationURL}, b: &pooledSession{br: br}}
+	d := &parkedCall{of: br.parked, first: &stateless.Request{Facts: wire.ClientElicitationURL}, b: br.pool.addLocked(poolKey{}, quota.Holder{})}
 	d.askURLs([]byte(`{"jsonrpc":"2.0","id":1,"error":{"code":-32042,"message":"m","data":{"elicitations":[` + strings.Repeat(`{"mode":"url","url":"https://a.example/c"},`, bridge.MaxQuestions) + `{"mode":"url"}]}}}`))
-	if n := len(d.asked); n != bridge.MaxQuestions {
+	if n := len(d.asked.open); n != bridge.MaxQuestions {
 		t.Errorf("%d questions", n)
 	}
 }
@@ -396,9 +395,9 @@ func TestURLsOfACallAreBounded(t *testing.T) {
 // named its URLs leaves nothing behind.
 func TestCancelledCallDoesNotWaitForItsURLs(t *testing.T) {
 	br := bridgeTo(t, &fakeServer{answer: answers})
-	d := &parkedCall{br: br, first: &stateless.Request{Facts: wire.ClientElicitationURL}, b: &pooledSession{br: br}, over: true}
+	d := &parkedCall{of: br.parked, first: &stateless.Request{Facts: wire.ClientElicitationURL}, b: br.pool.addLocked(poolKey{}, quota.Holder{}), over: true}
 	d.askURLs([]byte(`{"jsonrpc":"2.0","id":1,"error":{"code":-32042,"message":"m","data":{"elicitations":[{"mode":"url","elicitationId":"e1","url":"https://a.example/c","message":"Sign in"}]}}}`))
-	if n := len(d.b.pendingURLs); n > 0 {
+	if n := d.b.urls.calls(); n > 0 {
 		t.Errorf("%d calls are waited for", n)
 	}
 }
@@ -494,7 +493,7 @@ func TestTaskOfALostSessionIsNotHeld(t *testing.T) {
 	br := bridgeTo(t, &fakeServer{answer: answers})
 	b := session(t, br, "who")
 	br.tasks.enter(b, "t1", lasting)
-	br.pool.discard(b)
+	b.discard()
 	br.tasks.enter(b, "t2", lasting)
 	for _, id := range []string{"t1", "t2"} {
 		if br.tasks.find("who", id) != nil {
@@ -509,7 +508,7 @@ func TestTaskOfALostSessionIsNotHeld(t *testing.T) {
 // TestStatusNotificationsContinueAfterAPanic of the goroutine that sent the earlier ones.
 func TestStatusNotificationsContinueAfterAPanic(t *testing.T) {
 	br := bridgeTo(t, &fakeServer{answer: answers})
-	broken := &pooledTask{br: br, telling: true} // the session is missing, which causes the panic
+	broken := &pooledTask{telling: true} // the session is missing, which causes the panic
 	if br.host.Report.Contained(broken.notifyAll) {
 		t.Fatal("no panic")
 	}

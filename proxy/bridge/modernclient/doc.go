@@ -5,15 +5,18 @@
 //	                  └─► parked call: reads the stream of a call in which the server may ask the client;
 //	                      waits while the client answers with a second request
 //
-// bridge.go has [Bridge] and, as interfaces, what it needs: [Proxy] opens a [Session] with the server, and each request
-// is an [Exchange] on it. reply.go has what clients ask for: server/discover, a subscription or any other request.
-// relay.go sends the request; pool.go and session.go have the sessions.
+// The files, from the bottom up:
 //
-// message.go has what is read and written in single messages.
-//
-// parkedcall.go and parkedcalls.go hold calls that wait for their client, retry.go takes its answers, opened.go waits
-// until URLs were opened, and undeclared.go says which capability a client lacks. unattributed.go finds a call for a
-// question that names none, attribution.go one for a notification on the standing stream. subscription.go and
-// resourcewatch.go serve subscriptions/listen. Tasks: tasks.go, taskquestions.go, tasknews.go, and taskrun.go for a call
-// that is a task only at the server.
+//   - proxy.go has, as interfaces, what the package needs: [Proxy] opens a [Session] with the server, and each request is
+//     an [Exchange] on it. message.go has what is read and written in single messages, pendingquestions.go the questions
+//     that wait for a client.
+//   - session.go has the session, and opencalls.go and listeners.go what it knows: the calls that messages on other streams
+//     may belong to, and the clients of subscriptions/listen. unattributed.go finds a call for a question that names none.
+//     inquiry.go sends requests of dragoman's own and reads the standing stream. pool.go has the sessions of all clients.
+//   - task.go has a task at the server, taskstore.go what replicas share of it, tasks.go all tasks and the requests about
+//     them. taskcall.go has the calls that become tasks, for the client or only at the server.
+//   - parkedcalls.go and parkedcall.go have the calls that may wait for their client, reading.go the goroutines that read
+//     for them, retry.go the requests that bring a client's answers.
+//   - bridge.go has [Bridge]. ownanswers.go answers server/discover and subscriptions/listen, relay.go any other request.
+//     reply.go begins both.
 package modernclient

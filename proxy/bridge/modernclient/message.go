@@ -99,17 +99,15 @@ var metaShape = func() *wire.Shape {
 	return s
 }()
 
-// tasksUndeclared returns the error for a client that asks about tasks but has not
-// declared the extension.
-func tasksUndeclared() *mcp.Failure {
+// lacking returns the error for a client that has not declared what it needs.
+func lacking(required []byte) *mcp.Failure {
 	f := mcp.Fail(mcp.CapabilityMissing, "")
-	f.Data = []byte(`{"requiredCapabilities":{"extensions":{"` + mcp.TasksExtension + `":{}}}}`)
+	f.Data = required
 	return f
 }
 
-// urlsUnasked returns the error for a client that has not declared that it can open URLs.
-func urlsUnasked() *mcp.Failure {
-	f := mcp.Fail(mcp.CapabilityMissing, "")
-	f.Data = []byte(`{"requiredCapabilities":{"elicitation":{"url":{}}}}`)
-	return f
-}
+// What a client has to declare that asks about tasks, or that has to open URLs.
+var (
+	needsTasks = []byte(`{"requiredCapabilities":{"extensions":{"` + mcp.TasksExtension + `":{}}}}`)
+	needsURLs  = []byte(`{"requiredCapabilities":{"elicitation":{"url":{}}}}`)
+)

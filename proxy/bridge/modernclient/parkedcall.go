@@ -2,11 +2,8 @@ package modernclient
 
 import (
 	"bytes"
-	"context"
 	"crypto/sha256"
 	"fmt"
-	"strings"
-	"sync"
 	"time"
 
 	"github.com/tidwall/gjson"
@@ -20,75 +17,18 @@ import (
 	"github.com/dragoman-proxy/dragoman/proxy/outbox"
 	"github.com/dragoman-proxy/dragoman/proxy/sealed"
 	"github.com/dragoman-proxy/dragoman/proxy/server"
-	"github.com/dragoman-proxy/dragoman/proxy/stateless"
-	"github.com/dragoman-proxy/dragoman/proxy/telemetry"
 	"github.com/dragoman-proxy/dragoman/proxy/upstream"
 	"github.com/dragoman-proxy/dragoman/translate/wire"
 )
 
-// parkedCall is a call of a modern client to a handshake server that may ask the client something.
-// The server's questions become the call's result, and the client calls again with the answers. In
-// the meantime the call stays open at the server, and parkedCall reads its messages. See
-// https://modelcontextprotocol.io/specification/2026-07-28/client/input-required.
-type parkedCall struct {
-	br     *Bridge
-	id     sealed.ID          // set when the call is parked
-	who    string             // the principal
-	login  string             // whose credential the call was made with; set when the call is parked
-	digest [sha256.Size]byte  // the digest that all requests of this call have in common
-	first  *stateless.Request // the request that began the call
-	from   []upstream.Header  // the headers of the newest request; guarded by mu
-	b      *pooledSession
-	x      *asking       // only the goroutine that reads uses it
-	seen   *observe.Call // nil if the call is not observed; guarded by mu
-	call   string        // the call's id at the server
-	cut    context.CancelCauseFunc
-
-	began   time.Time
-	reading reading
-
-	mu      sync.Mutex
-	asked   []pendingQuestion  // open questions, in the order of asking; see setAsked
-	count   int                // how many questions the server has asked
-	round   uint32             // the number of the last round in which the client was asked; 0 before
-	inputs  []byte             // the client's answers to this round
-	urls    bool               // the call has ended, and is repeated when the user has opened URLs
-	box     *outbox.Outbox     // of the client's waiting request; nil while parked
-	reply   *stateless.Request // the client's waiting request; nil while parked
-	before  *telemetry.Call    // of the request that got the questions; nil for none
-	kept    outbox.Kept        // messages for the client's next request
-	parked  time.Time          // when the client was asked
-	ends    time.Time          // when the wait for its answers ends
-	timer   *time.Timer        // fires when the client is to be asked, or has not answered in time; nil while none runs
-	silence *time.Timer        // is timer while the server is awaited, and calls silent; nil before
-	limit   time.Duration      // how long the server may be silent until then
-	changes int64              // the session's count of questions when that time began
-	late    bool               // a timer had fired before it was stopped, so that its function may still come
-	answer  *outbox.Message    // the server's response, if it came while no request waited
-	missing []byte             // the capability that the client must declare to be asked; nil for none
-	owes    bool               // a call that will be repeated still has to be counted
-	over    bool
-}
-
-// pendingQuestion is an open question, with the key by which the client knows it.
-type pendingQuestion struct {
-	key string
-	bridge.Question
-}
-
-// awaitRoom waits while the client reads more slowly than the server writes.
-func (d *parkedCall) awaitRoom(ctx context.Context) {
-	d.mu.Lock()
-	box := d.box
-	d.mu.Unlock()
-	if box == nil || !box.Crowded() {
-		return
-	}
-	d.stopTimer()
-	box.AwaitRoom(ctx)
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	d.awaitServer(d.patience().Silence)
+// join makes a parkedCall in m for the client's request, which is about to be sent on b as m.asking. The caller then calls start or stop.
+func (s *parkedCalls) join(m *callMemory, box *outbox.Outbox, c caller, b *pooledSession) *parkedCall {
+	d := &m.parked
+	*d = parkedCall{of: s, who: c.who, first: c.q, from: c.from, b: b, reply: c.q, box: box, began: time.Now(), silence: d.silence}
+	d.call = wire.View(m.asking.id)
+	box.OnLeave(d)
+	b.join(d, c.q.MayAsk())
+	return d
 }
 
 // notify sends a notification to the waiting request, or keeps it for the next one.
@@ -99,7 +39,7 @@ func (d *parkedCall) notify(m *wire.Message, body []byte) {
 	if to == nil {
 		to = d.first
 	}
-	if !interested(d.b, to, m, body) {
+	if !d.b.interested(to, m, body) {
 		return
 	}
 	l := outbox.Message{Body: bytes.Clone(body)}
@@ -116,14 +56,12 @@ func (d *parkedCall) notify(m *wire.Message, body []byte) {
 // Ask implements [bridge.Client]: it accepts questions of the server. The client is asked when no more of them come for a
 // short time.
 func (d *parkedCall) Ask(list []bridge.Question) {
-	list = d.accept(d.br.tasks.route(d.b, list))
-	d.b.refuseAs(list, tooManyAsked, d.headers())
+	list = d.accept(d.b.tasks.route(d.b, list))
+	d.b.refuse(list, tooManyAsked, d.headers())
 	if d.reading.here != nil {
-		d.Wake() // the client's goroutine has more to wait for than the server now
+		d.reading.st.Interrupt() // the client's goroutine has more to wait for than the server now
 	}
 }
-
-const tooManyAsked = "the server asks too many questions at once"
 
 // headers returns the headers of the newest request.
 func (d *parkedCall) headers() []upstream.Header {
@@ -139,12 +77,12 @@ func (d *parkedCall) accept(list []bridge.Question) (others []bridge.Question) {
 	if d.over {
 		return list
 	}
-	room := min(max(bridge.MaxQuestions-len(d.asked), 0), len(list))
+	room := min(d.asked.room(), len(list))
 	for _, q := range list[:room] {
 		d.add(q)
 	}
 	if d.box != nil && room > 0 {
-		d.after(d.br.host.Config().Bridge.Coalesce, d.askClient)
+		d.after(d.of.Host.Config().Bridge.Coalesce, d.askClient)
 	}
 	return list[room:]
 }
@@ -156,6 +94,32 @@ func (d *parkedCall) waits() bool {
 	return d.box != nil && !d.over
 }
 
+// askFirst asks the client, before anything else, the questions that the server asked before the
+// call. The server may answer the call before the client answers them.
+func (d *parkedCall) askFirst(list []bridge.Question) {
+	d.mu.Lock()
+	for _, q := range list {
+		d.add(q)
+	}
+	d.mu.Unlock()
+	d.askClient()
+}
+
+// lacks notes that the client has not declared the capability for a question of the server. dragoman answers the question in
+// the client's place, and the call continues. If it then fails, the client receives an error that names the capability. See
+// https://modelcontextprotocol.io/specification/2026-07-28/basic/index#error-codes.
+func (d *parkedCall) lacks(required []byte) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.missing = required
+}
+
+// hasProgressToken implements openCall.
+func (d *parkedCall) hasProgressToken(token string) bool { return token == "p"+d.call }
+
+// logLevel implements openCall.
+func (d *parkedCall) logLevel() mcp.LogLevel { return d.first.LogLevel }
+
 func (d *parkedCall) missingCapabilities() []byte {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -166,20 +130,19 @@ func (d *parkedCall) missingCapabilities() []byte {
 func (d *parkedCall) hasAsked() bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	return d.count > 0
+	return d.asked.count > 0
 }
 
-// add gives a question a key and adds it. d.mu must be held.
+// add adds a question. d.mu must be held.
 func (d *parkedCall) add(q bridge.Question) {
-	d.count++
-	kind, _, _ := strings.Cut(q.Method.String(), "/")
-	d.setAsked(append(d.asked, pendingQuestion{key: fmt.Sprintf("%s-%d", kind, d.count), Question: q}))
+	d.asked.add(q)
+	d.b.asks(1)
 }
 
 // setAsked sets the open questions. d.mu must be held.
 func (d *parkedCall) setAsked(list []pendingQuestion) {
-	d.b.asks(len(list) - len(d.asked))
-	d.asked = list
+	d.b.asks(len(list) - len(d.asked.open))
+	d.asked.open = list
 }
 
 // unasked returns the questions that may belong to another call and that were not sent to the
@@ -188,7 +151,7 @@ func (d *parkedCall) unasked() (list []bridge.Question) {
 	if d.box == nil {
 		return nil
 	}
-	for _, p := range d.asked {
+	for _, p := range d.asked.open {
 		if p.Loose {
 			list = append(list, p.Question)
 		}
@@ -214,14 +177,14 @@ func (d *parkedCall) halt() {
 func (d *parkedCall) askClient() {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if d.over || d.box == nil || len(d.asked) == 0 {
+	if d.over || d.box == nil || len(d.asked.open) == 0 {
 		return
 	}
-	if !d.br.parked.park(d) {
-		f := d.br.host.Report.Failed(mcp.Fail(mcp.TooManyParked, ""), d.reply.At(d.from)).WithID(d.reply.ID)
+	if !d.of.park(d) {
+		f := d.of.Host.Report.Failed(mcp.Fail(mcp.TooManyParked, ""), d.reply.At(d.from)).WithID(d.reply.ID)
 		d.box.Put(outbox.Message{Body: f.Body(), Last: true, Status: f.Status})
 		d.box, d.reply = nil, nil
-		d.br.host.Spawn(func() { d.abandon("too many calls wait") })
+		d.of.Host.Spawn(func() { d.abandon("too many calls wait") })
 		return
 	}
 	if d.round == 0 {
@@ -229,17 +192,11 @@ func (d *parkedCall) askClient() {
 	}
 	d.round++
 	d.inputs = nil
-	result := []byte(`{"resultType":"input_required","inputRequests":{`)
-	for n, p := range d.asked {
-		if n > 0 {
-			result = append(result, ',')
-		}
-		result = append(mcp.AppendString(result, p.key), ':')
-		result = append(result, p.Body...)
-	}
-	expires := time.Now().Add(d.br.host.Config().Bridge.ParkTimeout)
+	result := d.asked.appendTo([]byte(`{"resultType":"input_required","inputRequests":{`))
+	expires := time.Now().Add(d.of.Host.Config().Bridge.ParkTimeout)
+	state := sealed.State{ID: d.id, Round: d.round, User: sha256.Sum256([]byte(d.first.User)), Digest: d.digest, Expires: expires}
 	result = append(result, `},"requestState":`...)
-	result = mcp.AppendString(result, d.br.proxy.Sealer().SealState(d.br.parked.instance, d.state(expires)))
+	result = mcp.AppendString(result, d.of.Proxy.Sealer().SealState(d.of.Instance, state))
 	result = append(result, `,"_meta":{"`+mcp.MetaPrefix+`serverInfo":`...)
 	result = append(append(result, d.b.said.server...), `}}`...)
 	d.before = d.reply.Counts.Span()
@@ -258,17 +215,17 @@ func (d *parkedCall) askClient() {
 // https://modelcontextprotocol.io/specification/2025-11-25/client/elicitation#url-elicitation-required-error.
 func (d *parkedCall) askURLs(answer []byte) {
 	if !d.first.Facts.Has(wire.ClientElicitationURL) {
-		f := urlsUnasked()
+		f := lacking(needsURLs)
 		d.first.Counts.Settle(metrics.Refused)
 		d.finish(outbox.Message{Body: f.WithID(nil).Body(), Status: f.Status})
 		return
 	}
 	list := gjson.GetBytes(answer, "error.data.elicitations")
-	d.b.expectOpened(d, list)
+	d.b.urls.expect(d, list)
 	d.mu.Lock()
 	if d.over { // the client has already left
 		d.mu.Unlock()
-		d.b.forgetOpened(d)
+		d.b.urls.forget(d)
 		return
 	}
 	others, from := d.unasked(), d.from
@@ -288,13 +245,13 @@ func (d *parkedCall) askURLs(answer []byte) {
 			body = append(append(mcp.AppendString(body, name), ':'), v.Raw...)
 		})
 		d.add(bridge.Question{Method: wire.ElicitationCreate, Body: append(body, `}}`...)})
-		return len(d.asked) < bridge.MaxQuestions // the server names the others when the call is repeated
+		return d.asked.room() > 0 // the server names the others when the call is repeated
 	})
-	none := len(d.asked) == 0
+	none := len(d.asked.open) == 0
 	d.mu.Unlock()
 	d.b.attribute(others, from)
 	if none {
-		d.b.forgetOpened(d)
+		d.b.urls.forget(d)
 		d.first.Counts.Settle(metrics.Errored)
 		f := mcp.Fail(mcp.UpstreamRefused, "")
 		f.Text = gjson.GetBytes(answer, "error.message").String()
@@ -318,7 +275,7 @@ func (d *parkedCall) ClientLeft(box *outbox.Outbox) {
 // expire ends a call whose client was asked and did not answer in time.
 func (d *parkedCall) expire() {
 	d.mu.Lock()
-	asked, from := d.asked, d.from
+	asked, from := d.asked.open, d.from
 	if d.box == nil {
 		d.first.Counts.Settle(metrics.Left)
 	}
@@ -328,7 +285,7 @@ func (d *parkedCall) expire() {
 	}
 	running, urls := d.running(), d.urls
 	d.mu.Unlock()
-	d.b.forgetOpened(d)
+	d.b.urls.forget(d)
 	for _, p := range asked {
 		if urls || !running && !p.Loose {
 			continue
@@ -361,7 +318,7 @@ func (d *parkedCall) abandon(why string) {
 	}
 	d.mu.Unlock()
 	d.b.attribute(others, from)
-	d.b.forgetOpened(d)
+	d.b.urls.forget(d)
 	if box != nil {
 		f := mcp.Fail(mcp.ShuttingDown, "").WithID(reply.ID)
 		box.Put(outbox.Message{Body: f.Body(), Last: true, Status: f.Status})
@@ -386,7 +343,7 @@ func (d *parkedCall) cancelAtServer(why string, from []upstream.Header) {
 func (d *parkedCall) stop() {
 	d.mu.Lock()
 	var others []bridge.Question
-	for _, p := range d.asked {
+	for _, p := range d.asked.open {
 		others = append(others, p.Question)
 	}
 	ended, from := d.endLocked(), d.from
@@ -404,7 +361,7 @@ func (d *parkedCall) endLocked() bool {
 	d.over = true
 	d.setAsked(nil)
 	d.halt()
-	d.br.parked.drop(d)
+	d.of.drop(d)
 	if d.owes {
 		d.first.Counts.Release()
 	}
@@ -424,13 +381,13 @@ func (d *parkedCall) countLater() {
 }
 
 // patience returns how long the server may be silent about the call.
-func (d *parkedCall) patience() config.TimeLimit { return d.br.proxy.Silence(d.first.Method) }
+func (d *parkedCall) patience() config.TimeLimit { return d.of.Proxy.Silence(d.first.Method) }
 
 // awaitServer cancels the call if the server sends nothing about it for the given time while the
 // client waits for the response. The time that the client needs for answers does not count. d.mu
 // must be held.
 func (d *parkedCall) awaitServer(limit time.Duration) {
-	if limit <= 0 || d.over || d.box == nil || len(d.asked) > 0 {
+	if limit <= 0 || d.over || d.box == nil || len(d.asked.open) > 0 {
 		return
 	}
 	d.halt()
@@ -449,8 +406,8 @@ func (d *parkedCall) silent() {
 	defer d.mu.Unlock()
 	waited := d.b.questions.Load() > 0 || d.b.asking.Load() != d.changes
 	switch {
-	case d.over || d.box == nil || len(d.asked) > 0 || d.cut == nil:
-	case waited && time.Since(d.began) < d.br.host.Config().Bridge.ParkTimeout:
+	case d.over || d.box == nil || len(d.asked.open) > 0 || d.cut == nil:
+	case waited && time.Since(d.began) < d.of.Host.Config().Bridge.ParkTimeout:
 		d.awaitServer(d.limit) // the server waits, or waited until now, for the answer to another call's question
 	default:
 		d.cut(server.SilentFor(d.limit, false))
@@ -485,7 +442,7 @@ func (d *parkedCall) finish(l outbox.Message) {
 		return
 	}
 	d.b.attribute(others, from)
-	if !bytes.Equal(l.For, reply.ID) && !d.br.host.Report.Contained(func() { l.Body = under(l.Body, reply.ID) }) {
+	if !bytes.Equal(l.For, reply.ID) && !d.of.Host.Report.Contained(func() { l.Body = under(l.Body, reply.ID) }) {
 		f := mcp.Fail(mcp.Panicked, "").WithID(reply.ID)
 		l = outbox.Message{Body: f.Body(), Status: f.Status}
 	}
@@ -493,7 +450,9 @@ func (d *parkedCall) finish(l outbox.Message) {
 	box.Put(l)
 }
 
-// state returns the content of the requestState that the client receives with the questions.
-func (d *parkedCall) state(expires time.Time) sealed.State {
-	return sealed.State{ID: d.id, Round: d.round, User: sha256.Sum256([]byte(d.first.User)), Digest: d.digest, Expires: expires}
+// close abandons all calls.
+func (s *parkedCalls) close() {
+	for _, d := range s.list() {
+		d.abandon("dragoman is shutting down")
+	}
 }

@@ -1,45 +1,143 @@
 package modernclient
 
 import (
+	"context"
 	"crypto/rand"
+	"crypto/sha256"
 	"maps"
 	"slices"
 	"sync"
 	"time"
 
+	"github.com/dragoman-proxy/dragoman/proxy/bridge"
+	"github.com/dragoman-proxy/dragoman/proxy/callctx"
+	"github.com/dragoman-proxy/dragoman/proxy/mcp"
 	"github.com/dragoman-proxy/dragoman/proxy/observe"
 	"github.com/dragoman-proxy/dragoman/proxy/outbox"
 	"github.com/dragoman-proxy/dragoman/proxy/quota"
 	"github.com/dragoman-proxy/dragoman/proxy/sealed"
+	"github.com/dragoman-proxy/dragoman/proxy/stateless"
+	"github.com/dragoman-proxy/dragoman/proxy/telemetry"
+	"github.com/dragoman-proxy/dragoman/proxy/upstream"
 	"github.com/dragoman-proxy/dragoman/translate/wire"
 )
+
+// asking is a request that was sent to the server, and its exchange.
+type asking struct {
+	Exchange
+	ctx      *callctx.Context // ends with stop
+	stop     context.CancelCauseFunc
+	crossing bridge.Crossing
+	run      *taskRun     // nil if the call does not become a task here
+	id       []byte       // at the server
+	room     [idRoom]byte // the memory of id
+}
+
+// isTask reports whether the server has answered the call with a task: then the end of the task's stream cancels that, and
+// there is no call to cancel. See
+// https://modelcontextprotocol.io/specification/2025-11-25/schema#cancellednotificationparams.
+func (x *asking) isTask() bool { return x.run != nil && x.run.isTask() }
+
+// undeclared returns the error that replaces the server's error response, or nil if the
+// response is to be sent as it is. missing is the capability that the server's questions have lacked so far.
+func (x *asking) undeclared(missing []byte) *mcp.Failure {
+	if lacking := x.crossing.Lacking(); lacking != nil {
+		missing = lacking
+	}
+	if missing == nil || x.Message().Kind != wire.Error {
+		return nil
+	}
+	return lacking(missing)
+}
+
+// parkedCall is a call of a modern client to a handshake server that may ask the client something.
+// The server's questions become the call's result, and the client calls again with the answers. In
+// the meantime the call stays open at the server, and parkedCall reads its messages. See
+// https://modelcontextprotocol.io/specification/2026-07-28/client/input-required.
+type parkedCall struct {
+	of     *parkedCalls
+	id     sealed.ID          // set when the call is parked
+	who    string             // the principal
+	login  string             // whose credential the call was made with; set when the call is parked
+	digest [sha256.Size]byte  // the digest that all requests of this call have in common
+	first  *stateless.Request // the request that began the call
+	from   []upstream.Header  // the headers of the newest request; guarded by mu
+	b      *pooledSession
+	x      *asking       // only the goroutine that reads uses it
+	seen   *observe.Call // nil if the call is not observed; guarded by mu
+	call   string        // the call's id at the server
+	cut    context.CancelCauseFunc
+
+	began   time.Time
+	reading reading
+
+	mu      sync.Mutex
+	asked   pendingQuestions   // see setAsked
+	round   uint32             // the number of the last round in which the client was asked; 0 before
+	inputs  []byte             // the client's answers to this round
+	urls    bool               // the call has ended, and is repeated when the user has opened URLs
+	box     *outbox.Outbox     // of the client's waiting request; nil while parked
+	reply   *stateless.Request // the client's waiting request; nil while parked
+	before  *telemetry.Call    // of the request that got the questions; nil for none
+	kept    outbox.Kept        // messages for the client's next request
+	parked  time.Time          // when the client was asked
+	ends    time.Time          // when the wait for its answers ends
+	timer   *time.Timer        // fires when the client is to be asked, or has not answered in time; nil while none runs
+	silence *time.Timer        // is timer while the server is awaited, and calls silent; nil before
+	limit   time.Duration      // how long the server may be silent until then
+	changes int64              // the session's count of questions when that time began
+	late    bool               // a timer had fired before it was stopped, so that its function may still come
+	answer  *outbox.Message    // the server's response, if it came while no request waited
+	missing []byte             // the capability that the client must declare to be asked; nil for none
+	owes    bool               // a call that will be repeated still has to be counted
+	over    bool
+}
+
+// callMemory is what a call needs until the server has answered.
+type callMemory struct {
+	asking asking
+	parked parkedCall
+}
+
+// reading says which goroutine reads what the server says about a parked call.
+//
+// At first that is the goroutine of the client's request, which for most calls has nothing else to do. A goroutine of
+// the call's own takes over when something else must be waited for as well: when the server has asked, when another
+// goroutine has a message for the client, and when the client leaves.
+type reading struct {
+	st       upstream.Interruptible // the stream; nil if reading it cannot be interrupted
+	here     *reader                // the request whose goroutine reads; nil for a goroutine of the call's own
+	released bool                   // release was called; used, like here, only by the goroutine that reads
+}
+
+// A reader is a request of the client whose goroutine reads.
+type reader struct {
+	ctx    context.Context // ends when the client leaves
+	q      *stateless.Request
+	client mcp.Peer
+	box    *outbox.Outbox // the messages that come from other goroutines
+
+	// If answered, the response came while the goroutine read: the call has ended, and its session and its exchange are the
+	// reader's.
+	answered bool
+	response []byte
+	status   int
+	known    bool // something else may know the call
+}
 
 // parkedCalls holds the calls whose client was asked something. Their number is bounded, and so is
 // how long each waits.
 type parkedCalls struct {
-	br       *Bridge
-	instance sealed.ID // the id of this process
+	*Options
+	pool *sessionPool
 
 	mu   sync.Mutex
 	byID map[sealed.ID]*parkedCall
 	used quota.Fair
 }
 
-func newParkedCalls(br *Bridge, instance sealed.ID) *parkedCalls {
-	return &parkedCalls{br: br, instance: instance, byID: make(map[sealed.ID]*parkedCall)}
-}
-
-// begin makes a parkedCall for a request that is about to be sent on b as x with the returned id. The caller then calls
-// start or stop.
-func (s *parkedCalls) begin(r *relay, b *pooledSession) (d *parkedCall, x *asking, id []byte, box *outbox.Outbox) {
-	m, box := r.room()
-	d, x = &m.parked, &m.asking
-	*d = parkedCall{br: s.br, who: r.who, first: r.q, from: r.from, b: b, reply: r.q, began: time.Now(), silence: d.silence}
-	id = b.appendID(x.id[:0])
-	d.call, d.box = wire.View(id), box
-	box.OnLeave(d)
-	b.join(d)
-	return d, x, id, box
+func newParkedCalls(o *Options, pool *sessionPool) *parkedCalls {
+	return &parkedCalls{Options: o, pool: pool, byID: make(map[sealed.ID]*parkedCall)}
 }
 
 // park adds d, whose client is asked. It returns false if there are too many parked calls.
@@ -49,19 +147,13 @@ func (s *parkedCalls) park(d *parkedCall) bool {
 	if s.byID[d.id] != nil {
 		return true
 	}
-	if !s.used.Acquire(d.first.Holder(d.who), s.br.host.Config().Bridge.MaxParked) {
+	if !s.used.Acquire(d.first.Holder(d.who), s.Host.Config().Bridge.MaxParked) {
 		return false
 	}
 	rand.Read(d.id[:])
-	d.login = s.br.proxy.Login()
+	d.login = s.Proxy.Login()
 	s.byID[d.id] = d
 	return true
-}
-
-func (s *parkedCalls) find(id sealed.ID) *parkedCall {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.byID[id]
 }
 
 func (s *parkedCalls) drop(d *parkedCall) {
@@ -87,36 +179,22 @@ func (s *parkedCalls) count(c *Counts) {
 	c.Shares += s.used.Held()
 }
 
-// Parked is a question that waits for the answer of a modern client.
-type Parked struct {
-	Method      wire.Method
-	Since, Ends time.Time
-	Seen        *observe.Call // the observation of the call; nil if nothing observed it
-}
-
-// Parked returns the questions that wait for their clients.
-func (br *Bridge) Parked() (list []Parked) {
-	for _, d := range br.parked.list() {
-		d.mu.Lock()
-		if d.box == nil { // else the client is not asked yet
-			for _, q := range d.asked {
-				list = append(list, Parked{q.Method, d.parked, d.ends, d.seen})
-			}
-		}
-		d.mu.Unlock()
-	}
-	return list
-}
-
 func (s *parkedCalls) list() []*parkedCall {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return slices.Collect(maps.Values(s.byID))
 }
 
-// close abandons all calls.
-func (s *parkedCalls) close() {
+// asked returns the questions that wait for their clients.
+func (s *parkedCalls) asked() (list []Parked) {
 	for _, d := range s.list() {
-		d.abandon("dragoman is shutting down")
+		d.mu.Lock()
+		if d.box == nil { // else the client is not asked yet
+			for _, q := range d.asked.open {
+				list = append(list, Parked{q.Method, d.parked, d.ends, d.seen})
+			}
+		}
+		d.mu.Unlock()
 	}
+	return list
 }

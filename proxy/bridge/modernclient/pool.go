@@ -1,12 +1,15 @@
 package modernclient
 
 import (
+	"cmp"
 	"context"
 	"slices"
 	"strconv"
 	"strings"
 	"sync"
 	"time"
+
+	"github.com/tidwall/gjson"
 
 	"github.com/dragoman-proxy/dragoman/proxy/clienterror"
 	"github.com/dragoman-proxy/dragoman/proxy/mcp"
@@ -17,10 +20,18 @@ import (
 	"github.com/dragoman-proxy/dragoman/translate/wire"
 )
 
+// A caller is a client and its request.
+type caller struct {
+	ctx  context.Context // ends when the client leaves
+	q    *stateless.Request
+	who  string // the principal
+	from []upstream.Header
+}
+
 // A sessionPool holds the sessions with the server for modern clients. Their number is
 // bounded, and each ends if it was not used for a while.
 type sessionPool struct {
-	br *Bridge
+	shared
 
 	mu     sync.Mutex
 	byKey  map[poolKey][]*pooledSession
@@ -33,29 +44,26 @@ type sessionPool struct {
 // fullTime is how long a call waits for a session if the pool is full.
 const fullTime = 10 * time.Second
 
-func newSessionPool(br *Bridge) *sessionPool {
-	return &sessionPool{br: br, byKey: make(map[poolKey][]*pooledSession), held: make(map[quota.Holder]int)}
+func newSessionPool(with shared) *sessionPool {
+	return &sessionPool{shared: with, byKey: make(map[poolKey][]*pooledSession), held: make(map[quota.Holder]int)}
 }
 
 // maxSelf bounds the size of a client's clientInfo and of its capabilities, in bytes each: its pooled
 // session keeps both.
 const maxSelf = 16 << 10
 
-// get returns the session for q's client. It is in use until release is called. All requests of
+// get returns the session for a client. It is in use until release is called. All requests of
 // one client share it, also concurrent ones: stateful servers depend on that.
-func (p *sessionPool) get(ctx context.Context, q *stateless.Request, who string, header []upstream.Header) (*pooledSession, error) {
-	if len(q.ClientInfo) > maxSelf {
+func (p *sessionPool) get(c caller) (*pooledSession, error) {
+	if len(c.q.ClientInfo) > maxSelf {
 		return nil, tooLargeMeta(mcp.MetaClient)
 	}
-	if len(q.Capabilities) > maxSelf {
+	if len(c.q.Capabilities) > maxSelf {
 		return nil, tooLargeMeta(mcp.MetaCapabilities)
 	}
-	key := poolKey{principal: who, client: wire.View(q.ClientInfo), capabilities: wire.View(q.Capabilities)}
-	if who == "" {
-		key.address = q.Address
-	}
-	if p.br.proxy.IsOurs(q) {
-		direct, err := p.br.proxy.IsDirect(ctx, header)
+	key := keyOf(c)
+	if p.Proxy.IsOurs(c.q) {
+		direct, err := p.Proxy.IsDirect(c.ctx, c.from)
 		if err != nil {
 			return nil, err
 		}
@@ -63,11 +71,20 @@ func (p *sessionPool) get(ctx context.Context, q *stateless.Request, who string,
 			key.kind = OnlyAdapters
 		}
 	}
-	b, err := p.hold(ctx, key, q, header)
-	if err == nil && (q.CanBeAsked() || b.mayReceiveOnStanding(q)) { // servers may ask for roots when a session begins
-		b.startListening(ctx, header)
+	b, err := p.hold(c, key)
+	if err == nil && (c.q.CanBeAsked() || b.mayReceiveOnStanding(c.q)) { // servers may ask for roots when a session begins
+		b.startListening(c.ctx, c.from)
 	}
 	return b, err
+}
+
+// keyOf returns the key of the client's session, which is valid as long as its request.
+func keyOf(c caller) poolKey {
+	key := poolKey{principal: c.who, client: wire.View(c.q.ClientInfo), capabilities: wire.View(c.q.Capabilities)}
+	if c.who == "" {
+		key.address = c.q.Address
+	}
+	return key
 }
 
 // tooLargeMeta returns the error for a client that has said too much of itself in this member of _meta.
@@ -77,34 +94,24 @@ func tooLargeMeta(name string) error {
 	return f
 }
 
-// Direct returns the entry that stands for a modern server, which needs no session. It is in use until release is
-// called.
-func (br *Bridge) Direct(ctx context.Context, q *stateless.Request, who string, header []upstream.Header) (s Session, release func(), err error) {
-	b, err := br.pool.hold(ctx, poolKey{kind: WithoutHandshake, principal: who}, q, header)
-	if err != nil {
-		return nil, nil, err
-	}
-	return b.s, func() { br.pool.release(b) }, nil
-}
-
 // hold finds or opens the session of a key, and waits until it is open.
-func (p *sessionPool) hold(ctx context.Context, key poolKey, q *stateless.Request, header []upstream.Header) (*pooledSession, error) {
-	b, made, err := p.await(ctx, key, q.Holder(key.principal))
+func (p *sessionPool) hold(c caller, key poolKey) (*pooledSession, error) {
+	b, made, err := p.await(c.ctx, key, c.q.Holder(key.principal))
 	if err != nil {
 		return nil, err
 	}
 	if made {
-		header, q := append([]upstream.Header(nil), header...), q.WithoutMessage()
-		p.br.host.Spawn(func() { p.open(b, q, header) })
+		q, header := c.q.WithoutMessage(), slices.Clone(c.from)
+		p.Host.Spawn(func() { p.open(b, q, header) })
 	}
 	select {
 	case <-b.opening:
 	default: // only now is the channel of ctx needed
 		select {
 		case <-b.opening:
-		case <-ctx.Done():
+		case <-c.ctx.Done():
 			p.release(b)
-			return nil, context.Cause(ctx)
+			return nil, context.Cause(c.ctx)
 		}
 	}
 	if b.err != nil {
@@ -112,6 +119,42 @@ func (p *sessionPool) hold(ctx context.Context, key poolKey, q *stateless.Reques
 		return nil, b.err
 	}
 	return b, nil
+}
+
+// open begins b's session.
+func (p *sessionPool) open(b *pooledSession, q *stateless.Request, header []upstream.Header) {
+	defer close(b.opening)
+	ctx, cancel := context.WithTimeout(q.Counts.Span().Within(p.Host.Draining), p.Host.Config().Upstream.HandshakeTimeout)
+	defer cancel()
+	if b.err = p.begin(ctx, b, q, header); b.err != nil {
+		b.discard()
+	}
+}
+
+func (p *sessionPool) begin(ctx context.Context, b *pooledSession, q *stateless.Request, header []upstream.Header) error {
+	s, answer, err := p.Proxy.Open(ctx, Opening{
+		Kind: b.key.kind, Principal: b.key.principal, Realm: b.realm, For: q, Header: header, Lost: b.discard,
+	})
+	if err != nil {
+		return err
+	}
+	if answer != nil {
+		result := gjson.GetBytes(answer, "result")
+		b.said = profile{
+			capabilities: []byte(cmp.Or(result.Get("capabilities").Raw, "{}")),
+			server:       []byte(cmp.Or(result.Get("serverInfo").Raw, unknownServer)),
+			instructions: []byte(result.Get("instructions").Raw),
+		}
+	}
+	p.mu.Lock()
+	b.s = s
+	gone := b.gone
+	p.mu.Unlock()
+	if gone { // the pool has dropped b in the meantime
+		s.End(clienterror.ErrShutdown)
+		return clienterror.ErrShutdown
+	}
+	return nil
 }
 
 // await is acquire for a call that can wait a little if the pool is full.
@@ -123,7 +166,7 @@ func (p *sessionPool) await(ctx context.Context, key poolKey, by quota.Holder) (
 			return b, made, nil
 		}
 		if timer == nil {
-			timer = time.NewTimer(p.br.Waits.Room)
+			timer = time.NewTimer(p.waits.Room)
 			defer timer.Stop()
 		}
 		select {
@@ -134,7 +177,7 @@ func (p *sessionPool) await(ctx context.Context, key poolKey, by quota.Holder) (
 			return nil, false, f
 		case <-ctx.Done():
 			return nil, false, context.Cause(ctx)
-		case <-p.br.host.Draining.Done():
+		case <-p.Host.Draining.Done():
 			return nil, false, clienterror.ErrShutdown
 		}
 	}
@@ -145,7 +188,7 @@ func (p *sessionPool) await(ctx context.Context, key poolKey, by quota.Holder) (
 func (p *sessionPool) acquire(key poolKey, by quota.Holder) (b *pooledSession, made bool, room <-chan struct{}) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	most := p.br.host.Config().Bridge.MaxSessions
+	most := p.Host.Config().Bridge.MaxSessions
 	for _, b := range p.byKey[key] {
 		if b.dead {
 			continue
@@ -173,13 +216,31 @@ func (p *sessionPool) acquire(key poolKey, by quota.Holder) (b *pooledSession, m
 func (p *sessionPool) addLocked(key poolKey, by quota.Holder) *pooledSession {
 	key.client, key.capabilities = strings.Clone(key.client), strings.Clone(key.capabilities)
 	realm := results.KeyOf("session", strconv.Itoa(int(key.kind)), key.principal, key.address, key.client, key.capabilities)
-	b := &pooledSession{br: p.br, key: key, lastID: 1, holder: by, opener: by.Party(), uses: 1, realm: string(realm[:]), opening: make(chan struct{}), settled: make(chan struct{}), level: mcp.NoLogLevel, leveling: make(chan struct{}, 1)}
-	b.taskNews, b.hasOpened = p.br.tasks.receiver(b), b.opened
+	b := &pooledSession{
+		shared: p.shared, key: key, realm: string(realm[:]), holder: by, opener: by.Party(), uses: 1,
+		opening: make(chan struct{}), settled: make(chan struct{}), level: mcp.NoLogLevel, leveling: make(chan struct{}, 1),
+	}
+	b.discard = func() { p.discard(b) }
+	b.hasOpened, b.taskNews = b.urls.opened, func(notification []byte) { p.tasks.changed(b, notification) }
 	b.life, b.end = context.WithCancel(context.Background())
+	b.calls.all, b.urls.byCall, b.listeners.all = map[openCall]bool{}, map[openCall]*callURLs{}, map[*listener]bool{}
+	b.resources = resourceWatches{host: p.Host, life: b.life, ask: b.ask, byURI: map[string]*resourceWatch{}, leaving: map[string]chan struct{}{}}
+	b.lastID.Store(1)
 	p.byKey[key] = append(p.byKey[key], b)
 	p.held[b.opener]++
 	p.size++
 	return b
+}
+
+// all gives each session. What it is given to may forget it. The caller holds p.mu.
+func (p *sessionPool) all(yield func(*pooledSession) bool) {
+	for _, list := range p.byKey {
+		for _, b := range list {
+			if !yield(b) {
+				return
+			}
+		}
+	}
 }
 
 // roomSignal returns a channel that is closed when there may be room for a session again. The caller holds p.mu.
@@ -229,7 +290,7 @@ func (p *sessionPool) holderOf(b *pooledSession) quota.Holder {
 
 // discard removes b, whose session is unusable, from the pool.
 func (p *sessionPool) discard(b *pooledSession) {
-	defer p.br.tasks.forgetSession(b)
+	defer p.tasks.forgetSession(b)
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	b.dead, b.lost = true, true
@@ -249,11 +310,9 @@ func (p *sessionPool) isLost(b *pooledSession) bool {
 func (p *sessionPool) retire() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	for _, list := range p.byKey {
-		for _, b := range slices.Clone(list) {
-			if b.dead = true; b.uses == 0 {
-				p.forget(b)
-			}
+	for b := range p.all {
+		if b.dead = true; b.uses == 0 {
+			p.forget(b)
 		}
 	}
 }
@@ -264,12 +323,10 @@ func (p *sessionPool) retire() {
 func (p *sessionPool) evict() bool {
 	var oldest *pooledSession
 	most := 0
-	for _, list := range p.byKey {
-		for _, b := range list {
-			held := p.held[b.opener]
-			if b.uses == 0 && (held > most || held == most && b.since.Before(oldest.since)) {
-				oldest, most = b, held
-			}
+	for b := range p.all {
+		held := p.held[b.opener]
+		if b.uses == 0 && (held > most || held == most && b.since.Before(oldest.since)) {
+			oldest, most = b, held
 		}
 	}
 	if oldest == nil {
@@ -293,13 +350,13 @@ func (p *sessionPool) forget(b *pooledSession) {
 	}
 	if list := p.byKey[b.key]; len(list) == 1 {
 		delete(p.byKey, b.key)
-		p.br.results.Unheard(b.realm)
+		p.Results.Unheard(b.realm)
 	} else {
 		p.byKey[b.key] = slices.DeleteFunc(slices.Clone(list), func(at *pooledSession) bool { return at == b })
 	}
 	b.end()
 	if b.s != nil {
-		p.br.host.Spawn(func() { b.s.End(clienterror.ErrShutdown) })
+		p.Host.Spawn(func() { b.s.End(clienterror.ErrShutdown) })
 	}
 }
 
@@ -308,13 +365,9 @@ func (p *sessionPool) count(c *Counts) {
 	defer p.mu.Unlock()
 	c.Sessions, c.Waiting = p.size, p.room != nil
 	c.Shares += p.shares.Held()
-	for _, list := range p.byKey {
-		for _, b := range list {
-			c.Uses += b.uses
-			b.mu.Lock()
-			c.Opening += len(b.pendingURLs)
-			b.mu.Unlock()
-		}
+	for b := range p.all {
+		c.Uses += b.uses
+		c.Opening += b.urls.calls()
 	}
 }
 
@@ -322,11 +375,9 @@ func (p *sessionPool) count(c *Counts) {
 func (p *sessionPool) endIdleSince(then time.Time) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	for _, list := range p.byKey {
-		for _, b := range slices.Clone(list) {
-			if b.uses == 0 && b.since.Before(then) {
-				p.forget(b)
-			}
+	for b := range p.all {
+		if b.uses == 0 && b.since.Before(then) {
+			p.forget(b)
 		}
 	}
 }
@@ -335,25 +386,8 @@ func (p *sessionPool) endIdleSince(then time.Time) {
 func (p *sessionPool) close() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	for _, list := range p.byKey {
-		for _, b := range slices.Clone(list) {
-			p.forget(b)
-		}
-	}
-}
-
-// EachIdle calls note for each unused session whose process is counted for one of these clients: with the time of its
-// last use, and a function that ends it, which returns false if it is in use again.
-func (br *Bridge) EachIdle(of func(client string) bool, note func(since time.Time, end func() bool)) {
-	p := br.pool
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	for _, list := range p.byKey {
-		for _, b := range list {
-			if b.uses == 0 && !b.gone && b.s != nil && b.key.kind != OnlyAdapters && of(b.s.RunsFor()) {
-				note(b.since, func() bool { return p.endIdle(b) })
-			}
-		}
+	for b := range p.all {
+		p.forget(b)
 	}
 }
 
@@ -367,4 +401,35 @@ func (p *sessionPool) endIdle(b *pooledSession) bool {
 	b.dead = true
 	p.forget(b)
 	return true
+}
+
+// adopt adds a session that another replica has begun, for a task that this one continues. It is in use until release is
+// called; new calls do not get it. It returns nil if there is no room.
+func (p *sessionPool) adopt(s Session, c caller, server []byte) *pooledSession {
+	key, by, named := keyOf(c), c.q.Holder(c.who), s.About().Named
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for _, b := range p.byKey[key] {
+		if b.adopted == named && named != "" && !b.lost && b.uses > 0 {
+			b.uses++
+			p.Host.Spawn(func() { s.End(nil) })
+			return b
+		}
+	}
+	most := p.Host.Config().Bridge.MaxSessions
+	if !p.shares.Acquire(by, most) {
+		return nil
+	}
+	if p.size >= most && !p.evict() {
+		p.shares.Release(by)
+		return nil
+	}
+	b := p.addLocked(key, by)
+	b.adopted, b.dead, b.s = named, true, s
+	b.said.server = server
+	if server == nil {
+		b.said.server = []byte(unknownServer)
+	}
+	close(b.opening)
+	return b
 }

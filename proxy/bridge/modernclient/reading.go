@@ -1,6 +1,7 @@
 package modernclient
 
 import (
+	"context"
 	"errors"
 	"io"
 
@@ -10,19 +11,7 @@ import (
 	"github.com/dragoman-proxy/dragoman/proxy/metrics"
 	"github.com/dragoman-proxy/dragoman/proxy/outbox"
 	"github.com/dragoman-proxy/dragoman/proxy/sse"
-	"github.com/dragoman-proxy/dragoman/proxy/upstream"
 )
-
-// reading says which goroutine reads what the server says about a parked call.
-//
-// At first that is the goroutine of the client's request, which for most calls has nothing else to do. A goroutine of
-// the call's own takes over when something else must be waited for as well: when the server has asked, when another
-// goroutine has a message for the client, and when the client leaves.
-type reading struct {
-	st       upstream.Interruptible // the stream; nil if reading it cannot be interrupted
-	here     *relay                 // the request whose goroutine reads; nil for a goroutine of the call's own
-	released bool                   // release was called; used, like here, only by the goroutine that reads
-}
 
 // start begins to read the messages about the request that x has sent. It reports whether the goroutine of the client's
 // request has to read them, with readFor.
@@ -46,23 +35,22 @@ func (d *parkedCall) start(x *asking) (here bool) {
 // readOn starts a goroutine that reads the rest.
 func (d *parkedCall) readOn() {
 	d.x.crossing.Alone = false
-	d.br.host.Spawn(func() {
+	d.of.Host.Spawn(func() {
 		for errors.Is(d.read(), sse.ErrInterrupted) {
 		}
 	})
 }
 
-// readFor reads on the goroutine of r, the client's request, until something else must be waited for as well. If the
-// response comes until then, r has it afterwards, and no outbox. readFor returns false if the client gets no more
-// messages.
-func (d *parkedCall) readFor(r *relay) bool {
+// readFor reads on the goroutine of r, the client's request, until something else must be waited for as well, or until the
+// response has come. It returns false if the client gets no more messages.
+func (d *parkedCall) readFor(r *reader) bool {
 	err := sse.ErrInterrupted
 	if r.ctx.Err() == nil && !r.box.Waiting() {
 		d.reading.here = r
 		err = d.read()
 		d.reading.here = nil
 	}
-	if r.box != nil {
+	if !r.answered {
 		r.box.SetReader(nil)
 	}
 	if err != nil {
@@ -70,6 +58,9 @@ func (d *parkedCall) readFor(r *relay) bool {
 	}
 	return err != errUnread
 }
+
+// errUnread says that the client gets no more messages.
+var errUnread = errors.New("the client has left")
 
 // Wake ends the wait of readFor. It implements [outbox.Reader].
 func (d *parkedCall) Wake() { d.reading.st.Interrupt() }
@@ -81,10 +72,10 @@ func (d *parkedCall) ContextEnded() { d.Wake() }
 func (d *parkedCall) read() (err error) {
 	defer func() {
 		if p := recover(); p != nil {
-			d.br.host.Report.Panicked(p)
+			d.of.Host.Report.Panicked(p)
 			f := mcp.Fail(mcp.Panicked, "")
 			d.finish(outbox.Message{Body: f.Body(), Status: f.Status})
-			d.b.forgetOpened(d)
+			d.b.urls.forget(d)
 			err = nil
 		}
 		if err == nil {
@@ -108,7 +99,7 @@ func (d *parkedCall) read() (err error) {
 		unbegun := x.Unbegun(err)
 		f := x.Fail(err)
 		if f.Cause == mcp.UpstreamLost || unbegun {
-			d.br.pool.discard(d.b)
+			d.b.discard()
 		}
 		d.release()
 		d.finish(outbox.Message{Body: f.WithID(nil).Body(), Status: f.SessionlessStatus(), Header: f.Header, Unbegun: unbegun})
@@ -123,12 +114,11 @@ func (d *parkedCall) answered(response []byte) {
 	undeclared := x.undeclared(d.missingCapabilities())
 	if undeclared == nil && r != nil && d.endFor(r.box) {
 		d.reading.released = true
-		r.parked = !d.b.leave(d) || d.late
-		r.x, r.b, r.box = x, d.b, nil // it releases them
-		r.respond(response, status)
+		r.known = !d.b.calls.leave(d) || d.late
+		r.answered, r.response, r.status = true, response, status
 		return
 	}
-	body, err := d.br.host.Memory().Clone(x.ctx, large.AnswerWait, large.Copy, response)
+	body, err := d.of.Host.Memory().Clone(x.ctx, large.AnswerWait, large.Copy, response)
 	if err != nil {
 		f := x.Fail(err)
 		body, status = f.WithID(d.first.ID).Body(), f.SessionlessStatus()
@@ -152,7 +142,7 @@ func (d *parkedCall) Send(e sse.Event) error {
 	case r.box.Waiting():
 		d.notify(m, e.Data)
 		return nil
-	case !interested(d.b, r.q, m, e.Data):
+	case !d.b.interested(r.q, m, e.Data):
 		return nil
 	}
 	d.stopTimer()
@@ -170,9 +160,24 @@ func (d *parkedCall) Send(e sse.Event) error {
 func (d *parkedCall) stopTimer() {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if len(d.asked) == 0 {
+	if len(d.asked.open) == 0 {
 		d.halt()
 	}
+}
+
+// awaitRoom waits while the client reads more slowly than the server writes.
+func (d *parkedCall) awaitRoom(ctx context.Context) {
+	d.mu.Lock()
+	box := d.box
+	d.mu.Unlock()
+	if box == nil || !box.Crowded() {
+		return
+	}
+	d.stopTimer()
+	box.AwaitRoom(ctx)
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.awaitServer(d.patience().Silence)
 }
 
 // release releases the session and the exchange of the call.
@@ -184,7 +189,7 @@ func (d *parkedCall) release() {
 	if r := d.reading.here; r != nil {
 		r.box.SetReader(nil) // nothing is left to interrupt
 	}
-	d.b.leave(d)
+	d.b.calls.leave(d)
 	d.x.Done()
-	d.br.pool.release(d.b)
+	d.of.pool.release(d.b)
 }

@@ -17,7 +17,6 @@ import (
 	"github.com/dragoman-proxy/dragoman/proxy/outbox"
 	"github.com/dragoman-proxy/dragoman/proxy/results"
 	"github.com/dragoman-proxy/dragoman/proxy/sse"
-	"github.com/dragoman-proxy/dragoman/proxy/stateless"
 	"github.com/dragoman-proxy/dragoman/proxy/upstream"
 	"github.com/dragoman-proxy/dragoman/translate/wire"
 )
@@ -29,11 +28,8 @@ import (
 //
 // Only one goroutine at a time may use it. The caller calls End when it is done.
 type relay struct {
-	br   *Bridge
-	ctx  context.Context // ends when the client leaves
-	q    *stateless.Request
-	who  string // the principal
-	from []upstream.Header
+	br *Bridge
+	caller
 
 	client   mcp.Peer   // set by Answer
 	web      httpClient // client, if it is one over HTTP
@@ -42,12 +38,13 @@ type relay struct {
 	b     *pooledSession
 	x     *asking        // nil if a parked call reads it
 	box   *outbox.Outbox // the messages of the parked call for the client; nil if there is none
-	reads *parkedCall    // the parked call that this goroutine reads; nil if another one does
-	done  bool           // Answer returns the response
-	task  taskPlan       // whether a tool call becomes a task
-	sent  bool           // the request was sent a second time, since the server did not know the session
+	reads *parkedCall    // the parked call that this goroutine reads, as here; nil if another one does
+	here  reader
+	done  bool     // Answer returns the response
+	task  taskPlan // whether a tool call becomes a task
+	sent  bool     // the request was sent a second time, since the server did not know the session
 
-	ended bool // end was called
+	ended bool // End was called
 
 	status int // the HTTP status of the response
 	header []mcp.Header
@@ -55,7 +52,6 @@ type relay struct {
 	leave callctx.Watch // of ctx
 
 	memory *memory // r is part of it
-	taken  bool    // its other parts are in use, or were
 	shared bool    // something else may know its parts
 	parked bool    // something else may know the parked call in it
 }
@@ -69,12 +65,6 @@ type memory struct {
 	call  *callMemory // in a piece of its own, which is all that a parked call keeps
 
 	end func() // the method End of relay, bound once
-}
-
-// callMemory is what a call needs until the server has answered.
-type callMemory struct {
-	asking asking
-	parked parkedCall
 }
 
 // takeMemory returns memory that was used before, if there is any.
@@ -95,34 +85,46 @@ func (m *memory) free() {
 	br.memories.Put(m)
 }
 
-// ask sends q to the server. The caller must end the relay.
-func (br *Bridge) ask(ctx context.Context, q *stateless.Request, who string, from []upstream.Header) (_ *relay, err error) {
+// ask sends the request of c to the server. The caller must end the relay.
+func (br *Bridge) ask(c caller) (_ *relay, err error) {
 	r := &br.takeMemory().relay
-	*r = relay{br: br, ctx: ctx, q: q, who: who, from: from, status: 200, memory: r.memory}
+	*r = relay{br: br, caller: c, status: 200, memory: r.memory}
 	r.q.Counts.Hold()
 	defer func() {
 		if p := recover(); p != nil {
 			r.shared = true
 			br.host.Report.Panicked(p)
 			br.host.Report.Contained(r.End)
-			err = mcp.Fail(mcp.Panicked, "").WithID(q.ID)
+			err = mcp.Fail(mcp.Panicked, "").WithID(c.q.ID)
 		}
 	}()
-	switch {
-	case q.Method == wire.TasksGet || q.Method == wire.TasksUpdate || q.Method == wire.TasksCancel:
-		if err = br.tasks.answer(r); err == nil {
-			q.Counts.Settle(metrics.Local)
-		}
-	case q.State != nil:
-		err = br.parked.resume(r)
-	default:
-		err = r.begin()
-	}
-	if err != nil {
+	if err = r.dispatch(); err != nil {
 		r.End()
-		return nil, clienterror.Of(err).WithID(q.ID)
+		return nil, clienterror.Of(err).WithID(c.q.ID)
 	}
 	return r, nil
+}
+
+// dispatch answers the request, or sends it, or continues with the parked call for which it has answers.
+func (r *relay) dispatch() (err error) {
+	begin := true
+	switch {
+	case r.q.Method == wire.ServerDiscover:
+		r.response, err = r.br.discover(r.caller)
+	case isTaskRequest(r.q.Method):
+		r.response, err = r.br.tasks.answer(r.caller)
+	case r.q.State != nil:
+		r.box, begin, err = r.br.parked.resume(r.caller)
+	}
+	switch {
+	case err != nil:
+	case r.response != nil:
+		r.done = true
+		r.q.Counts.Settle(metrics.Local)
+	case begin:
+		err = r.begin()
+	}
+	return err
 }
 
 // begin sends the request on a session. If the server does not know that session any more, begin
@@ -144,7 +146,7 @@ func (r *relay) begin() error {
 func (r *relay) resend() error {
 	r.sent, r.shared = true, true
 	if r.b != nil {
-		r.br.pool.discard(r.b)
+		r.b.discard()
 	}
 	if r.x != nil {
 		r.x.Unsent()
@@ -154,7 +156,7 @@ func (r *relay) resend() error {
 }
 
 func (r *relay) send() error {
-	b, err := r.br.pool.get(r.ctx, r.q, r.who, r.from)
+	b, err := r.br.pool.get(r.caller)
 	if err != nil {
 		return err
 	}
@@ -163,37 +165,36 @@ func (r *relay) send() error {
 		return err
 	}
 	b.setLevel(r.ctx, r.q.LogLevel, r.from)
-	if r.task, err = r.br.tasks.plan(r.ctx, b, r.q, r.from); err != nil {
+	if r.task, err = r.br.tasks.plan(r.caller, b); err != nil {
 		return err
 	}
 	e, begun := r.enquire(), false
 	r.shared = r.shared || e != nil || r.task != plainCall
 	var d *parkedCall
-	var box *outbox.Outbox
 	defer func() {
 		if begun {
 			return
 		}
 		if e.End(); d != nil {
-			b.leave(d)
+			b.calls.leave(d)
 			d.stop()
 		}
 	}()
 	if err := e.Wait(r.ctx); err != nil {
 		return err
 	}
-	var x *asking
-	var id []byte
+	m, box := r.memory.call, &r.memory.box
+	if r.sent { // something else may know these
+		m, box = new(callMemory), outbox.New()
+	}
+	x := &m.asking
+	x.id = b.appendID(x.room[:0])
 	if r.q.MayAsk() || b.mayReceiveOnStanding(r.q) {
 		r.parked = true
-		d, x, id, box = r.br.parked.begin(r, b) // before sendOn, as the server may ask before sendOn returns
+		d = r.br.parked.join(m, box, r.caller, b) // before sendOn, as the server may ask before sendOn returns
 		if e != nil {
 			e.Asked = d.hasAsked
 		}
-	} else {
-		m, _ := r.room()
-		x = &m.asking
-		id = b.appendID(x.id[:0])
 	}
 	lasts := d != nil || r.task != plainCall // the call may outlive the request that began it
 	x.ctx = callctx.New()
@@ -202,7 +203,7 @@ func (r *relay) send() error {
 	} else {
 		x.ctx.Begin(r.ctx)
 	}
-	if err := r.br.sendOn(x, b, id, r.q, r.task, r.from, e); err != nil {
+	if err := r.sendOn(x, e); err != nil {
 		return err
 	}
 	begun = true
@@ -222,15 +223,6 @@ func (r *relay) send() error {
 	return nil
 }
 
-// room returns memory for a request that is sent.
-func (r *relay) room() (*callMemory, *outbox.Outbox) {
-	if r.taken {
-		return new(callMemory), outbox.New()
-	}
-	r.taken = true
-	return r.memory.call, &r.memory.box
-}
-
 // A stopper ends a request with the context of its client.
 type stopper struct {
 	client context.Context
@@ -242,14 +234,14 @@ func (s *stopper) ContextEnded() { s.stop(context.Cause(s.client)) }
 
 // List implements [ToolLister].
 func (r *relay) List(ctx context.Context, params string) ([]byte, error) {
-	return r.b.lists(r.from)(ctx, params)
+	return r.b.tools(ctx, params, r.from)
 }
 
 // enquire looks up the request in the cache of results. It returns nil if the answer must not be
 // cached. Otherwise it makes the session listen for the server's change notifications, which
 // invalidate the cached answer.
 func (r *relay) enquire() *results.Enquiry {
-	if r.b.s.Alone() || r.q.Inputs != nil || !r.br.results.Keeps(r.q.Method) {
+	if r.b.key.kind == OnlyAdapters || r.q.Inputs != nil || !r.br.results.Keeps(r.q.Method) {
 		return nil
 	}
 	e := r.br.results.Enquire(results.Lookup{
@@ -262,73 +254,41 @@ func (r *relay) enquire() *results.Enquiry {
 	return e
 }
 
-// asking is a request that was sent to the server, and its exchange.
-type asking struct {
-	Exchange
-	ctx      *callctx.Context // ends with stop
-	stop     context.CancelCauseFunc
-	crossing bridge.Crossing
-	run      *taskRun     // nil if the call does not become a task here
-	id       [idRoom]byte // the memory of the id at the server
-}
-
-// isTask reports whether the server has answered the call with a task: then the end of the task's stream cancels that, and
-// there is no call to cancel. See
-// https://modelcontextprotocol.io/specification/2025-11-25/schema#cancellednotificationparams.
-func (x *asking) isTask() bool { return x.run != nil && x.run.isTask() }
-
-// undeclared returns the error that replaces the server's error response, or nil if the
-// response is to be sent as it is. missing is the capability that the server's questions have lacked so far.
-func (x *asking) undeclared(missing []byte) *mcp.Failure {
-	if lacking := x.crossing.Lacking(); lacking != nil {
-		missing = lacking
-	}
-	if missing == nil || x.Message().Kind != wire.Error {
-		return nil
-	}
-	f := mcp.Fail(mcp.CapabilityMissing, "")
-	f.Data = missing
-	return f
-}
-
-// sendOn sends q as x, whose context has begun, with the given id to the server behind b, or takes the answer that e has
-// found. If there is no error, the caller owns the exchange.
-func (br *Bridge) sendOn(x *asking, b *pooledSession, id []byte, q *stateless.Request, task taskPlan, from []upstream.Header, e *results.Enquiry) error {
-	ctx := x.ctx
-	x.stop = ctx.End
-	b.cross(&x.crossing, q, id, task, e)
-	x.Exchange = b.s.Begin(ctx, x.stop, from, &x.crossing, q)
+// sendOn sends the request as x, whose context has begun and which has an id, on the relay's session, or takes the answer that
+// e has found. If there is no error, the caller owns the exchange.
+func (r *relay) sendOn(x *asking, e *results.Enquiry) error {
+	b, q := r.b, r.q
+	x.stop = x.ctx.End
+	r.cross(x, e)
+	x.Exchange = b.s.Begin(x.ctx, x.stop, r.from, &x.crossing, q)
 	out, v, err := x.Translate(Message{q.Raw, q.Spare(), q.Scanned})
 	q.Scanned = nil
 	switch {
 	case err != nil:
 		x.Settle(metrics.Refused)
 	case v == wire.Answer && gjson.GetBytes(out, "result").Exists(): // a gate has refused the call
-		answer := under(out, id)
-		x.Read(upstream.Answered(answer))
+		x.Read(upstream.Answered(under(out, x.id)))
 		e.End()
 		return nil
 	case v == wire.Answer:
 		x.Settle(metrics.Local)
-		f := mcp.Fail(mcp.MethodUnknown, q.Name)
-		f.Cause = mcp.MethodUnknown
-		err = f
+		err = mcp.Fail(mcp.MethodUnknown, q.Name)
 	case v != wire.Forward:
 		err = mcp.Fail(mcp.MethodUnknown, q.Name)
 	}
 	if err == nil {
 		var st upstream.Stream
-		st, err = e.Stream(id, func() (upstream.Stream, error) {
+		st, err = e.Stream(x.id, func() (upstream.Stream, error) {
 			st, err := x.Forward(out)
 			if x.Own() {
 				e.Taint() // dragoman answers, not the server
 			}
 			switch {
 			case err != nil || x.Own():
-			case task == asTask:
-				st = br.tasks.created(st, b, id, from)
-			case task == taskHere:
-				x.run = br.runTask(x, b, st, id, from)
+			case r.task == asTask:
+				st = r.br.tasks.created(st, b, x.id, r.from)
+			case r.task == taskHere:
+				x.run = newTaskRun(x.ctx, x.Limits(), b, st, x.id, r.from)
 				st = x.run
 			}
 			return st, err
@@ -339,7 +299,7 @@ func (br *Bridge) sendOn(x *asking, b *pooledSession, id []byte, q *stateless.Re
 		}
 		f := x.Fail(err)
 		if err = f; f.Cause == mcp.UpstreamLost || f.Cause == mcp.UpstreamRefused && f.Status == 404 {
-			br.pool.discard(b)
+			b.discard()
 		}
 	}
 	x.Done()
@@ -348,23 +308,23 @@ func (br *Bridge) sendOn(x *asking, b *pooledSession, id []byte, q *stateless.Re
 	return f
 }
 
-// cross sets c to what translation needs to know of q, which is sent on b with this id.
-func (b *pooledSession) cross(c *bridge.Crossing, q *stateless.Request, id []byte, task taskPlan, e *results.Enquiry) {
-	cfg := b.br.host.Config().Bridge
-	token := append(id, `"p`...) // behind the id, where nextID has left room
-	token = append(append(token, id...), '"')[len(id):]
+// cross sets what translation needs to know of the request that is sent as x.
+func (r *relay) cross(x *asking, e *results.Enquiry) {
+	cfg, b, q, c := r.br.host.Config().Bridge, r.b, r.q, &x.crossing
+	token := append(x.id, `"p`...) // behind the id, where there is room
+	token = append(append(token, x.id...), '"')[len(x.id):]
 	*c = bridge.Crossing{
-		Up: wire.Stamp{ID: id[:len(id):len(id)], ProgressToken: token},
+		Up: wire.Stamp{ID: x.id[:len(x.id):len(x.id)], ProgressToken: token},
 		Down: wire.Stamp{
 			ID: q.ID, ProgressToken: q.ProgressToken, ServerInfo: b.said.server,
 			TTL: e.Remaining(cfg.TTL).Milliseconds(),
 		},
 		Logs: b.wantsLogs(q), Opened: b.hasOpened, Tasks: b.taskNews,
 	}
-	if task != plainCall {
+	if r.task != plainCall {
 		c.Up.Task = []byte("{}")
 	}
-	if task == asTask {
+	if r.task == asTask {
 		c.Down.Task = c.Up.Task
 	}
 	if q.MayAsk() {
@@ -394,9 +354,6 @@ func (r *relay) drop() (quiet bool) {
 // errUnbegun says that the server does not know the session, and has not begun to process the request.
 var errUnbegun = errors.New("the server does not know the session")
 
-// errUnread says that the client gets no more messages.
-var errUnread = errors.New("the client has left")
-
 // Answer implements [Reply].
 func (r *relay) Answer(client mcp.Peer) (response []byte, err error) {
 	defer func() {
@@ -408,9 +365,12 @@ func (r *relay) Answer(client mcp.Peer) (response []byte, err error) {
 	}()
 	r.client = client
 	for {
-		if r.box != nil {
+		switch {
+		case r.done: // dragoman knew it
+			return r.response, nil
+		case r.box != nil:
 			response, err = r.fromBox()
-		} else {
+		default:
 			response, err = r.fromServer()
 		}
 		if err != errUnbegun {
@@ -433,7 +393,7 @@ func (r *relay) fromServer() ([]byte, error) {
 	case err == errUnread:
 		return nil, io.EOF
 	case errors.Is(err, bridge.ErrURLs): // there is no parked call to ask the user with
-		return r.answer(urlsUnasked()), nil
+		return r.answer(lacking(needsURLs)), nil
 	case err != nil && r.ctx.Err() != nil:
 		return r.cutShort()
 	case err != nil && r.x.Unbegun(err) && !r.sent:
@@ -445,18 +405,13 @@ func (r *relay) fromServer() ([]byte, error) {
 	if f := r.x.undeclared(nil); f != nil {
 		return r.answer(f), nil
 	}
-	r.respond(response, statusOf(r.x.Message(), response))
+	r.done, r.response, r.status = true, response, statusOf(r.x.Message(), response)
 	return response, nil
-}
-
-// respond notes the response of the server.
-func (r *relay) respond(response []byte, status int) {
-	r.done, r.response, r.status = true, response, status
 }
 
 // Send implements [bridge.Client].
 func (r *relay) Send(e sse.Event) error {
-	if interested(r.b, r.q, r.x.Message(), e.Data) && r.client.Send(sse.Event{Data: e.Data}) != nil {
+	if r.b.interested(r.q, r.x.Message(), e.Data) && r.client.Send(sse.Event{Data: e.Data}) != nil {
 		return errUnread
 	}
 	return nil
@@ -477,10 +432,13 @@ func (r *relay) cutShort() ([]byte, error) {
 // fromBox sends the client the messages of the parked call, and returns the response.
 func (r *relay) fromBox() ([]byte, error) {
 	if d := r.reads; d != nil {
-		switch r.reads = nil; {
-		case !d.readFor(r):
+		r.reads, r.here = nil, reader{ctx: r.ctx, q: r.q, client: r.client, box: r.box}
+		switch {
+		case !d.readFor(&r.here):
 			return nil, io.EOF
-		case r.done:
+		case r.here.answered:
+			r.x, r.b, r.box, r.parked = d.x, d.b, nil, r.here.known
+			r.done, r.response, r.status = true, r.here.response, r.here.status
 			return r.response, nil
 		}
 	}
@@ -515,7 +473,7 @@ func (r *relay) answer(err error) []byte {
 		f.NoEndpoint()
 	}
 	if f.Cause == mcp.UpstreamLost && r.b != nil {
-		r.br.pool.discard(r.b)
+		r.b.discard()
 	}
 	r.status, r.header = f.SessionlessStatus(), f.Header
 	return f.Body()
@@ -535,35 +493,20 @@ func (r *relay) End() {
 		r.reads = nil
 	}
 	quiet := r.drop()
-	r.client, r.web.Peer = nil, nil // a parked call, which keeps the relay's memory, is of no client
+	r.client, r.web.Peer, r.here = nil, nil, reader{} // a parked call, which keeps the relay's memory, is of no client
 	r.q.Counts.Release()
 	if quiet && r.response != nil && !r.shared && !r.parked {
 		r.memory.free()
 	}
 }
 
-// interested reports whether a message that is no response goes to q's client. List changes and resource
-// updates go to the session's subscriptions instead.
-func interested(b *pooledSession, q *stateless.Request, m *wire.Message, body []byte) bool {
-	if m.Kind != wire.Notification {
-		return true
-	}
-	switch m.Method {
-	case wire.Progress:
-		return q.ProgressToken != nil
-	case wire.LogMessage:
-		return q.LogLevel != mcp.NoLogLevel && mcp.LogLevelOf(gjson.GetBytes(body, "params.level").String()) >= q.LogLevel
-	case wire.ToolsListChanged, wire.PromptsListChanged, wire.ResourcesListChanged, wire.ResourcesUpdated:
-		b.announce(m.Method, body)
-		return false
-	case wire.Cancelled:
-		return false // the server cancels a question, which the client already has or will never receive
-	}
-	return true
-}
-
 // Cut implements [Reply].
 func (r *relay) Cut() bool { return false }
+
+func (r *relay) http(resp *downstream.Response) *httpClient {
+	resp.Done = r.memory.end
+	return &r.web
+}
 
 func (r *relay) fill(resp *downstream.Response) {
 	resp.Status, resp.Header = r.status, append(resp.Header, r.header...)

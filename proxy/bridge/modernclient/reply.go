@@ -4,17 +4,12 @@ import (
 	"context"
 	"errors"
 	"io"
-	"sync/atomic"
 
-	"github.com/dragoman-proxy/dragoman/proxy/clienterror"
 	"github.com/dragoman-proxy/dragoman/proxy/downstream"
 	"github.com/dragoman-proxy/dragoman/proxy/mcp"
 	"github.com/dragoman-proxy/dragoman/proxy/metrics"
-	"github.com/dragoman-proxy/dragoman/proxy/observe"
-	"github.com/dragoman-proxy/dragoman/proxy/sse"
 	"github.com/dragoman-proxy/dragoman/proxy/stateless"
 	"github.com/dragoman-proxy/dragoman/proxy/upstream"
-	"github.com/dragoman-proxy/dragoman/translate"
 	"github.com/dragoman-proxy/dragoman/translate/wire"
 )
 
@@ -30,28 +25,23 @@ type Reply interface {
 	// End ends the request. If there was no response yet, the client has left.
 	End()
 
+	// http makes resp end the request, and returns the memory for its client.
+	http(resp *downstream.Response) *httpClient
 	fill(resp *downstream.Response) // sets the status and the headers of an HTTP response that is not an event stream
 }
 
 // Begin sends q, which has a header of from, to the server. The error has the id of q.
 func (br *Bridge) Begin(ctx context.Context, q *stateless.Request, who string, from []upstream.Header) (Reply, error) {
-	switch q.Method {
-	case wire.ServerDiscover:
-		body, err := br.discover(ctx, q, who, from)
-		if err != nil {
-			return nil, err
-		}
-		q.Counts.Settle(metrics.Local)
-		return discovered{body}, nil
-	case wire.SubscriptionsListen:
-		l, err := br.subscribe(ctx, q, who, from)
+	c := caller{ctx, q, who, from}
+	if q.Method == wire.SubscriptionsListen {
+		l, err := br.subscribe(c)
 		if err != nil {
 			return nil, err
 		}
 		q.Counts.Settle(metrics.Local)
 		return l, nil
 	}
-	r, err := br.ask(ctx, q, who, from)
+	r, err := br.ask(c)
 	if err != nil {
 		return nil, err
 	}
@@ -73,12 +63,7 @@ func (br *Bridge) Post(req *downstream.Request, q *stateless.Request, who string
 	if err != nil {
 		return err
 	}
-	var client *httpClient
-	if relay, ok := r.(*relay); ok {
-		resp.Done, client = relay.memory.end, &relay.web
-	} else {
-		resp.Done, client = r.End, new(httpClient)
-	}
+	client := r.http(resp)
 	*client = httpClient{Peer: req.Client, streams: br.streams}
 	defer client.leave()
 	answer, err := r.Answer(client)
@@ -95,89 +80,3 @@ func (br *Bridge) Post(req *downstream.Request, q *stateless.Request, who string
 	}
 	return nil
 }
-
-// httpClient is a client over HTTP, whose response becomes an event stream when it receives the first message.
-type httpClient struct {
-	mcp.Peer
-	streams  *atomic.Int64 // counts the event streams
-	streamed bool
-}
-
-// Send implements [mcp.Peer].
-func (c *httpClient) Send(e sse.Event) error {
-	if !c.streamed {
-		c.streamed = true
-		c.streams.Add(1)
-	}
-	return c.Peer.Send(e)
-}
-
-func (c *httpClient) leave() {
-	if c.streamed {
-		c.streams.Add(-1)
-	}
-}
-
-// discover answers server/discover from the server's InitializeResult. See
-// https://modelcontextprotocol.io/specification/2026-07-28/server/discover.
-func (br *Bridge) discover(ctx context.Context, q *stateless.Request, who string, from []upstream.Header) ([]byte, error) {
-	b, err := br.pool.get(ctx, q, who, from)
-	if err != nil {
-		return nil, clienterror.Of(err).WithID(q.ID)
-	}
-	defer br.pool.release(b)
-	seen := b.observe(q, from)
-	out := []byte(`{"resultType":"complete","supportedVersions":[`)
-	for n, r := range translate.All() {
-		if n > 0 {
-			out = append(out, ',')
-		}
-		out = mcp.AppendString(out, r.Name)
-	}
-	out = append(append(out, `],"capabilities":`...), b.said.capabilities...)
-	if len(b.said.instructions) > 0 {
-		out = append(append(out, `,"instructions":`...), b.said.instructions...)
-	}
-	out = append(out, `,"ttlMs":0,"cacheScope":"private","_meta":{"`+mcp.MetaPrefix+`serverInfo":`...)
-	out = append(append(out, b.said.server...), `}}`...)
-	out = mcp.AppendResult(nil, q.ID, out)
-	observed(seen, out)
-	seen.End(string(metrics.Local), "")
-	return out, nil
-}
-
-// observe begins the observation of a request that dragoman answers itself.
-func (b *pooledSession) observe(q *stateless.Request, from []upstream.Header) *observe.Call {
-	seen := b.s.Observe(q, from)
-	seen.Note(observe.Note{By: observe.Bridge, What: "answered", Detail: "the server has a handshake, and no such method: dragoman answers from what the server said there, and from its notifications"})
-	return seen
-}
-
-// seenPeer is a client that is observed.
-type seenPeer struct {
-	mcp.Peer
-	seen *observe.Call
-}
-
-// Send implements [mcp.Peer].
-func (p *seenPeer) Send(e sse.Event) error {
-	observed(p.seen, e.Data)
-	return p.Peer.Send(e)
-}
-
-// observed adds a message that the client gets.
-func observed(seen *observe.Call, body []byte) {
-	if seen != nil {
-		seen.Add(observe.Message{Edge: observe.ClientEdge, Direction: observe.ToClient, Copy: seen.Keep(body), Method: seen.Method})
-	}
-}
-
-// discovered is the reply to server/discover.
-type discovered struct{ body []byte }
-
-// Answer implements [Reply].
-func (d discovered) Answer(mcp.Peer) ([]byte, error) { return d.body, nil }
-
-func (d discovered) Cut() bool                 { return false }
-func (d discovered) End()                      {}
-func (d discovered) fill(*downstream.Response) {}

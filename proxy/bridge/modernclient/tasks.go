@@ -1,154 +1,37 @@
 package modernclient
 
 import (
-	"context"
 	"errors"
-	"strings"
 	"sync"
 	"time"
 
 	"github.com/tidwall/gjson"
-	"github.com/tidwall/sjson"
 	"go.uber.org/zap"
 
+	"github.com/dragoman-proxy/dragoman/proxy/bridge"
 	"github.com/dragoman-proxy/dragoman/proxy/clienterror"
+	"github.com/dragoman-proxy/dragoman/proxy/downstream"
 	"github.com/dragoman-proxy/dragoman/proxy/mcp"
-	"github.com/dragoman-proxy/dragoman/proxy/outbox"
 	"github.com/dragoman-proxy/dragoman/proxy/quota"
-	"github.com/dragoman-proxy/dragoman/proxy/server"
-	"github.com/dragoman-proxy/dragoman/proxy/sse"
 	"github.com/dragoman-proxy/dragoman/proxy/stateless"
-	"github.com/dragoman-proxy/dragoman/proxy/upstream"
+	"github.com/dragoman-proxy/dragoman/proxy/store"
 	"github.com/dragoman-proxy/dragoman/translate/wire"
-)
-
-// These constants bound the tasks that are held for modern clients.
-const (
-	maxBackedTasks = 1000
-	maxTaskLife    = 24 * time.Hour
-	idleTaskLife   = time.Hour // how long a task without a ttl is held after the client's last request
-	questionTime   = 2 * time.Second
 )
 
 // pooledTasks holds the tasks at handshake servers that calls of modern clients have created. A
 // task belongs to the principal, and to the session that its call was sent on. The number of tasks
 // is bounded, and each ends with its ttl.
 type pooledTasks struct {
-	br *Bridge
+	taskStore
+	pool *sessionPool
 
 	mu    sync.Mutex
 	byKey map[taskKey]*pooledTask
 	used  quota.Fair
 }
 
-type taskKey struct{ principal, id string }
-
-// pooledTask is a task at a handshake server.
-type pooledTask struct {
-	br  *Bridge
-	key taskKey
-	by  quota.Holder
-	b   *pooledSession // in use until the task is forgotten
-
-	mu      sync.Mutex
-	expires time.Time
-	endless bool               // the task has no ttl
-	asked   []pendingQuestion  // open questions
-	count   int                // how many questions the server has asked in the task
-	changed chan struct{}      // closed when the next question comes
-	stop    context.CancelFunc // cancels the request for the task's result; nil if there is none
-	over    bool
-	shared  bool // the result was stored for other replicas, or is being stored
-
-	listeners map[*subscription]bool
-	telling   bool // notifyAll is running
-	again     bool // notifyAll must send the state once more
-}
-
-func newPooledTasks(br *Bridge) *pooledTasks {
-	return &pooledTasks{br: br, byKey: make(map[taskKey]*pooledTask)}
-}
-
-// taskPlan says whether a call becomes a task.
-type taskPlan int
-
-const (
-	plainCall taskPlan = iota
-	asTask             // the client receives the task
-	taskHere           // the tool requires a task, and the client does not support tasks: dragoman waits for the result
-)
-
-// plan decides what becomes of the call q on b.
-func (t *pooledTasks) plan(ctx context.Context, b *pooledSession, q *stateless.Request, from []upstream.Header) (taskPlan, error) {
-	if q.Method != wire.ToolsCall || !b.s.About().Facts.Has(wire.ServerTasks) {
-		return plainCall, nil
-	}
-	required, err := b.onlyAsTask(ctx, gjson.ParseBytes(q.Target).String(), from)
-	switch {
-	case err != nil || !required:
-		return plainCall, err
-	case !q.HasTasks():
-		return taskHere, nil
-	case !t.room(t.br.pool.holderOf(b), time.Now()):
-		f := mcp.Fail(mcp.TooManyParked, "")
-		f.Text = "too many tasks; try again later"
-		return plainCall, f
-	}
-	return asTask, nil
-}
-
-// onlyAsTask reports whether a tool requires that its calls are tasks.
-func (b *pooledSession) onlyAsTask(ctx context.Context, tool string, from []upstream.Header) (bool, error) {
-	b.startListening(ctx, from) // first, so that no change of the list is missed
-	list := b.lists(from)
-	t, err := b.s.Tools().Look(ctx, tool, func(params string) ([]byte, error) { return list(ctx, params) })
-	if _, refused := errors.AsType[*mcp.ServerError](err); refused {
-		return false, nil // the server has no list of tools
-	}
-	return t.TaskOnly, err
-}
-
-// created returns the stream of a call that will become a task. The task is recorded before the
-// client receives it.
-func (t *pooledTasks) created(st upstream.Stream, b *pooledSession, id []byte, from []upstream.Header) upstream.Stream {
-	return &taskCreation{Stream: st, of: t, b: b, key: string(wire.AppendIDKey(nil, id)), id: id, from: append([]upstream.Header(nil), from...)}
-}
-
-type taskCreation struct {
-	upstream.Stream
-	of  *pooledTasks
-	b   *pooledSession
-	key string
-	id  []byte
-
-	from []upstream.Header
-}
-
-// Events gives the events of the underlying stream. Before the result that creates a task, it records the task.
-func (s *taskCreation) Events(yield func(sse.Event, error) bool) {
-	for e, err := range s.Stream.Events {
-		if err == nil {
-			e.Data = s.recorded(e.Data)
-		}
-		if !yield(e, err) {
-			return
-		}
-	}
-}
-
-// recorded returns data, a message of the server. If it creates a task, recorded records the task first, and returns an error
-// response if that is not possible.
-func (s *taskCreation) recorded(data []byte) []byte {
-	var m wire.Message
-	if m.Scan(data, nil) != nil || m.Kind != wire.Result || string(wire.AppendIDKey(nil, m.ID())) != s.key {
-		return data
-	}
-	task := gjson.Get(wire.View(m.Result()), "task")
-	if name := task.Get("taskId"); name.Type == gjson.String && !s.of.enter(s.b, strings.Clone(name.String()), task.Get("ttl")) {
-		s.of.refuse(s.b, strings.Clone(name.String()), s.from)
-		return mcp.AppendError(nil, s.id, mcp.CodeInternal, "the task has the id of another task, or there are too many tasks", nil)
-	}
-	return data
+func newPooledTasks(o *Options) *pooledTasks {
+	return &pooledTasks{taskStore: taskStore{o}, byKey: make(map[taskKey]*pooledTask)}
 }
 
 // room reports whether another task of this client can be held.
@@ -157,6 +40,13 @@ func (t *pooledTasks) room(who quota.Holder, now time.Time) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return t.used.HasRoom(who, maxBackedTasks)
+}
+
+// tooManyTasks returns the error for a client whose task cannot be held.
+func tooManyTasks() error {
+	f := mcp.Fail(mcp.TooManyParked, "")
+	f.Text = "too many tasks; try again later"
+	return f
 }
 
 // enter adds a task. It returns false if there are too many, or if the principal has a task with
@@ -170,9 +60,9 @@ func (t *pooledTasks) enter(b *pooledSession, id string, ttl gjson.Result) bool 
 
 // enterFor is enter for a task with this lifetime, which begins again with each request if it is endless.
 func (t *pooledTasks) enterFor(b *pooledSession, id string, life time.Duration, endless bool) bool {
-	k := &pooledTask{br: t.br, key: taskKey{b.key.principal, id}, by: t.br.pool.holderOf(b), b: b, changed: make(chan struct{}), endless: endless}
+	k := &pooledTask{key: taskKey{b.key.principal, id}, by: t.pool.holderOf(b), b: b, changed: make(chan struct{}), endless: endless, listeners: map[*listener]bool{}}
 	k.expires = time.Now().Add(life)
-	t.br.pool.retain(b)
+	t.pool.retain(b)
 	t.mu.Lock()
 	full := t.byKey[k.key] != nil || !t.used.Acquire(k.by, maxBackedTasks)
 	if !full {
@@ -180,34 +70,13 @@ func (t *pooledTasks) enterFor(b *pooledSession, id string, life time.Duration, 
 	}
 	t.mu.Unlock()
 	if full {
-		t.br.pool.release(b)
-	} else if t.br.pool.isLost(b) { // forgetSession has run before the task was added
+		t.pool.release(b)
+	} else if t.pool.isLost(b) { // forgetSession has run before the task was added
 		t.forgetSession(b)
 	} else {
-		k.share(false)
+		t.share(k, false)
 	}
 	return !full
-}
-
-// refuse cancels a task at the server that cannot be held. If the same session holds a task with
-// the same id, nothing is cancelled, since it may be the same task.
-func (t *pooledTasks) refuse(b *pooledSession, id string, from []upstream.Header) {
-	k := &pooledTask{br: t.br, key: taskKey{b.key.principal, id}, b: b}
-	t.mu.Lock()
-	other := t.byKey[k.key]
-	t.mu.Unlock()
-	if other != nil && other.b == b {
-		return
-	}
-	t.br.pool.retain(b)
-	t.br.host.Spawn(func() {
-		defer t.br.pool.release(b)
-		ctx, stop := context.WithTimeout(context.Background(), server.NoticeTimeout)
-		defer stop()
-		if err := k.cancel(ctx, from); err != nil {
-			t.br.host.Log.Debug("task not cancelled", zap.Error(err))
-		}
-	})
 }
 
 func (t *pooledTasks) count(c *Counts) {
@@ -262,7 +131,7 @@ func (t *pooledTasks) end(which func(*pooledTask) bool) {
 		if stop != nil {
 			stop()
 		}
-		t.br.pool.release(k.b)
+		t.pool.release(k.b)
 	}
 }
 
@@ -283,131 +152,182 @@ func (t *pooledTasks) forgetSession(b *pooledSession) {
 // close forgets all tasks. The sessions of those that another replica can continue stay at the server.
 func (t *pooledTasks) close() {
 	t.end(func(k *pooledTask) bool {
-		k.leave()
+		t.leave(k)
 		return true
 	})
 }
 
-// answer answers a request about a task. See
-// https://modelcontextprotocol.github.io/ext-tasks/specification/2026-07-28/tasks.html.
-func (t *pooledTasks) answer(r *relay) error {
-	q := r.q
-	switch {
-	case t.br.host.Config().Contract.Tasks != "bridge":
-		return mcp.Fail(mcp.MethodUnknown, q.Name)
-	case !q.HasTasks():
-		return tasksUndeclared()
-	}
-	key := taskKey{r.who, gjson.ParseBytes(q.Target).String()}
-	k := t.find(r.who, key.id)
-	var body []byte
-	var err error
-	if k == nil {
-		if k, body, err = t.fromStore(r, key); k == nil {
-			if err == nil {
-				r.box = outbox.New()
-				r.box.Put(outbox.Message{Body: body, Last: true, Status: 200})
+// route gives the questions that name a task of b to that task, and returns the others.
+func (t *pooledTasks) route(b *pooledSession, list []bridge.Question) (others []bridge.Question) {
+	for _, q := range list {
+		if q.Task != "" {
+			if k := t.find(b.key.principal, q.Task); k != nil && k.b == b {
+				k.add([]bridge.Question{q})
+				continue
 			}
-			return err
+		}
+		others = append(others, q)
+	}
+	return others
+}
+
+// subscribe subscribes l, which is the client of c, to these tasks, and returns those whose notifications it will receive.
+func (t *pooledTasks) subscribe(c caller, l *listener, ids []gjson.Result) (list []*pooledTask, err error) {
+	switch {
+	case len(ids) == 0 || t.Host.Config().Contract.Tasks != "bridge":
+		return nil, nil
+	case !c.q.HasTasks():
+		return nil, lacking(needsTasks)
+	}
+	for n, id := range ids {
+		if id.Type != gjson.String || n >= maxListened {
+			continue
+		}
+		if k := t.find(c.who, id.String()); k != nil && k.b.startListening(c.ctx, l.from) {
+			k.mu.Lock()
+			k.listeners[l] = true
+			k.mu.Unlock()
+			list = append(list, k)
+		}
+	}
+	return list, nil
+}
+
+// changed implements sessionTasks.
+func (t *pooledTasks) changed(b *pooledSession, notification []byte) {
+	k := t.find(b.key.principal, gjson.GetBytes(notification, "params.taskId").String())
+	if k == nil || k.b != b {
+		return
+	}
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	switch {
+	case len(k.listeners) == 0 || k.over:
+	case k.telling:
+		k.again = true
+	default:
+		k.telling = true
+		t.Host.Spawn(k.notifyAll)
+	}
+}
+
+// answer returns the response to a request about a task. See
+// https://modelcontextprotocol.github.io/ext-tasks/specification/2026-07-28/tasks.html.
+func (t *pooledTasks) answer(c caller) (body []byte, err error) {
+	q := c.q
+	switch {
+	case t.Host.Config().Contract.Tasks != "bridge":
+		return nil, mcp.Fail(mcp.MethodUnknown, q.Name)
+	case !q.HasTasks():
+		return nil, lacking(needsTasks)
+	}
+	key := taskKey{c.who, gjson.ParseBytes(q.Target).String()}
+	k := t.find(c.who, key.id)
+	if k == nil {
+		if k, body, err = t.fromStore(c, key); k == nil {
+			return body, err
 		}
 	}
 	switch q.Method {
 	case wire.TasksGet:
 		var state []byte
-		if state, err = k.state(r.ctx, r.from); err == nil {
-			if body, err = k.clientResult(q.ID, wire.TasksGet, state, r.from); err == nil {
-				k.shareResult(body)
+		if state, err = k.state(c.ctx, c.from); err == nil {
+			if body, err = k.clientResult(q.ID, wire.TasksGet, state, c.from); err == nil {
+				t.shareResult(k, body)
 			}
 		}
 	case wire.TasksUpdate:
 		if q.Inputs == nil || !objects(q.Inputs) {
-			return mcp.Fail(mcp.InputsInvalid, "")
+			return nil, mcp.Fail(mcp.InputsInvalid, "")
 		}
-		k.update(q.Inputs, r.from)
-		body, err = k.clientResult(q.ID, wire.TasksCancel, []byte("{}"), r.from)
+		k.update(q.Inputs, c.from)
+		body, err = k.clientResult(q.ID, wire.TasksCancel, []byte("{}"), c.from)
 	default:
-		if err = k.cancel(r.ctx, r.from); err == nil {
-			body, err = k.clientResult(q.ID, wire.TasksCancel, []byte("{}"), r.from)
+		if err = k.cancel(c.ctx, c.from); err == nil {
+			body, err = k.clientResult(q.ID, wire.TasksCancel, []byte("{}"), c.from)
 		}
 	}
 	if fault, ok := errors.AsType[*mcp.ServerError](err); ok {
-		return fault.Failure()
+		return nil, fault.Failure()
 	}
 	if err != nil {
 		if f := clienterror.Of(err); f.Cause == mcp.UpstreamLost || f.UnknownSession() {
-			t.br.pool.discard(k.b)
+			k.b.discard()
 		}
-		if body = t.storedResult(r, key); body == nil {
-			return err
-		}
-	}
-	r.box = outbox.New()
-	r.box.Put(outbox.Message{Body: body, Last: true, Status: 200})
-	return nil
-}
-
-// params returns the params of a request that only names the task.
-func (k *pooledTask) params() []byte {
-	return append(mcp.AppendString([]byte(`{"taskId":`), k.key.id), '}')
-}
-
-// ask sends the server a request about the task. The caller owns the result; the error may be the
-// server's own.
-func (k *pooledTask) ask(ctx context.Context, method wire.Method, from []upstream.Header) ([]byte, error) {
-	return k.b.inquire(ctx, method, k.params(), from)
-}
-
-// state returns the task's state from the server, with its result or its open questions.
-func (k *pooledTask) state(ctx context.Context, from []upstream.Header) ([]byte, error) {
-	state, err := k.ask(ctx, wire.TasksGet, from)
-	if err != nil {
-		return nil, err
-	}
-	switch gjson.GetBytes(state, "status").String() {
-	case "completed", "failed":
-		return k.withResult(ctx, state, from)
-	case "input_required":
-		if inputs := k.inputs(ctx, from); inputs != nil {
-			return sjson.SetRawBytes(state, "inputRequests", inputs)
-		}
-		return sjson.SetBytes(state, "status", "working") // there is no question to answer yet
-	}
-	return state, nil
-}
-
-// withResult adds the task's result, or its error, to the state.
-func (k *pooledTask) withResult(ctx context.Context, state []byte, from []upstream.Header) ([]byte, error) {
-	result, err := k.ask(ctx, wire.TasksResult, from)
-	if fault, ok := errors.AsType[*mcp.ServerError](err); ok {
-		if state, err = sjson.SetBytes(state, "status", "failed"); err != nil {
+		if body = t.result(c, key); body == nil {
 			return nil, err
 		}
-		return sjson.SetRawBytes(state, "error", fault.Raw)
 	}
+	return body, nil
+}
+
+// fromStore answers a request about a task that this replica does not have. It returns the task if the replica continues
+// in its session; otherwise, body is the response.
+func (t *pooledTasks) fromStore(c caller, key taskKey) (k *pooledTask, body []byte, err error) {
+	unknown := mcp.Saying(mcp.CodeInvalidParams, "Task not found")
+	rec, err := t.stored(c.ctx, key)
+	switch {
+	case err != nil:
+		return nil, nil, err
+	case rec == nil:
+		return nil, nil, unknown
+	case rec.Done && c.q.Method == wire.TasksGet:
+		result, err := t.Host.Store.Get(c.ctx, key.in(taskResultKind))
+		if err == nil {
+			return nil, mcp.AppendResult(nil, c.q.ID, result), nil
+		}
+		if !errors.Is(err, store.ErrAbsent) {
+			return nil, nil, mcp.Saying(mcp.CodeInternal, "the task's result is kept in a store that cannot be reached now; try again later")
+		}
+	}
+	if rec.Session == "" || rec.Home == t.Instance {
+		return nil, nil, unknown
+	}
+	s, ok := t.Proxy.Reopen(rec.Session, c.q, c.who)
+	if !ok {
+		return nil, nil, unknown
+	}
+	b := t.pool.adopt(s, c, rec.Server)
+	if b == nil {
+		return nil, nil, mcp.Fail(mcp.TooManySessions, "")
+	}
+	defer t.pool.release(b)
+	life := time.Until(rec.Expires)
+	if rec.Endless {
+		life = idleTaskLife
+	}
+	entered := t.enterFor(b, key.id, life, rec.Endless)
+	if k = t.find(c.who, key.id); k != nil { // also if another request was faster
+		return k, nil, nil
+	}
+	if !entered {
+		return nil, nil, tooManyTasks()
+	}
+	return nil, nil, unknown
+}
+
+// forward lets the other replica that has the task of a request answer it, if the result is not stored, and reports whether it
+// did.
+func (t *pooledTasks) forward(req *downstream.Request, q *stateless.Request, who string, resp *downstream.Response) bool {
+	if req.Forwarded || t.Host.Shared() == nil || !isTaskRequest(q.Method) || !q.HasTasks() {
+		return false
+	}
+	key := taskKey{who, gjson.ParseBytes(q.Target).String()}
+	if t.find(who, key.id) != nil {
+		return false
+	}
+	r, err := t.stored(req.Ctx, key)
+	if err != nil || r == nil || r.Done && q.Method == wire.TasksGet || r.Home == t.Instance {
+		return false
+	}
+	done, err := t.Proxy.Forward(r.Home, req, resp)
 	if err != nil {
-		return nil, err
+		t.Host.Log.Debug("the replica that has a task cannot be reached", zap.Error(err))
 	}
-	return sjson.SetRawBytes(state, "result", result)
+	return done && err == nil
 }
 
-// clientResult translates a result of the server about the task for its client.
-func (k *pooledTask) clientResult(id []byte, method wire.Method, result []byte, from []upstream.Header) ([]byte, error) {
-	about, down := k.b.s.About(), k.b.s.Down()
-	var m wire.Message
-	if err := m.Scan(mcp.AppendResult(nil, id, result), down.Shape()); err != nil {
-		return nil, err
-	}
-	m.Method, m.Facts, m.Stamp = method, about.Facts, &wire.Stamp{ServerInfo: k.b.said.server}
-	out, _, err := down.Rewrite(nil, &m)
-	k.br.host.Losses.Note(about.ServerRevision, about.ClientRevision, method, m.Losses, from)
-	return out, err
-}
-
-// cancel cancels the task at the server. It is no error if the task has already ended.
-func (k *pooledTask) cancel(ctx context.Context, from []upstream.Header) error {
-	_, err := k.ask(ctx, wire.TasksCancel, from)
-	if fault, ok := errors.AsType[*mcp.ServerError](err); ok && fault.Failure().Code == mcp.CodeInvalidParams {
-		return nil
-	}
-	return err
+// isTaskRequest reports whether requests of this method are about a task.
+func isTaskRequest(m wire.Method) bool {
+	return m == wire.TasksGet || m == wire.TasksUpdate || m == wire.TasksCancel
 }

@@ -1,39 +1,33 @@
 package modernclient
 
 import (
-	"context"
 	"slices"
 	"time"
 
 	"github.com/dragoman-proxy/dragoman/proxy/bridge"
-	"github.com/dragoman-proxy/dragoman/proxy/mcp"
-	"github.com/dragoman-proxy/dragoman/proxy/report"
 	"github.com/dragoman-proxy/dragoman/proxy/upstream"
-	"github.com/dragoman-proxy/dragoman/translate/wire"
 )
 
-// Limits of unattributed questions: they name no call, and came when no call ran in which
-// the server may ask. Many servers ask for roots as soon as a session is open, and some
-// ask for sampling while they answer resources/subscribe. Such questions wait a little for the next
-// call in which the server may ask.
-const (
-	looseTime = 10 * time.Second
-	maxLoose  = 16 // per session
-)
+// Unattributed questions name no call, and came when no call ran in which the server may ask. Many servers ask for roots as
+// soon as a session is open, and some ask for sampling while they answer resources/subscribe. Such questions wait a little
+// for the next call in which the server may ask.
+
+// looseTime is how long they wait.
+const looseTime = 10 * time.Second
 
 // attribute gives questions that name no call to the newest call in which the server may ask. If there is
 // none, they wait for the next one. It does not matter which call carries them: the same user answers.
 func (b *pooledSession) attribute(list []bridge.Question, from []upstream.Header) {
-	list = b.br.tasks.route(b, list)
+	list = b.tasks.route(b, list)
 	for i := range list {
 		list[i].Loose = true
 	}
 	for len(list) > 0 {
-		talks, joined := b.lend()
-		left := offer(talks, list)
-		b.giveBack()
-		if len(talks) > 0 && len(left) < len(list) {
-			b.refuseAs(left, tooManyAsked, from)
+		calls, joined := b.calls.lend()
+		left := offer(calls, list)
+		b.calls.giveBack()
+		if len(calls) > 0 && len(left) < len(list) {
+			b.refuse(left, tooManyAsked, from)
 			return
 		}
 		list = left
@@ -46,9 +40,9 @@ func (b *pooledSession) attribute(list []bridge.Question, from []upstream.Header
 // offer offers questions to these calls, the newest first. Calls whose client waits for a response come
 // before the parked ones, which ask only when their client calls again. offer returns the questions that
 // no call accepted.
-func offer(talks []*parkedCall, list []bridge.Question) (left []bridge.Question) {
-	var parked []*parkedCall
-	for _, d := range slices.Backward(talks) {
+func offer(calls []openCall, list []bridge.Question) (left []bridge.Question) {
+	var parked []openCall
+	for _, d := range slices.Backward(calls) {
 		if !d.waits() {
 			parked = append(parked, d)
 			continue
@@ -66,107 +60,47 @@ func offer(talks []*parkedCall, list []bridge.Question) (left []bridge.Question)
 }
 
 // keep keeps questions a little, for the next call. It returns false, and keeps nothing, if a call has
-// begun since b.joined had the value joined.
+// joined since lend has returned this number.
 func (b *pooledSession) keep(list []bridge.Question, joined int, from []upstream.Header) bool {
-	b.mu.Lock()
-	if b.joined != joined {
-		b.mu.Unlock()
+	kept, refused, ok := b.calls.keep(list, joined)
+	if !ok {
 		return false
 	}
-	room := min(max(maxLoose-len(b.unattributed), 0), len(list))
-	kept, refused := slices.Clone(list[:room]), list[room:]
-	b.unattributed = append(b.unattributed, kept...)
-	b.asks(room)
-	b.mu.Unlock()
-	b.refuse(refused, from)
+	b.asks(len(kept))
+	b.refuse(refused, unattached, from)
 	if len(kept) == 0 {
 		return true
 	}
 	from = slices.Clone(from)
-	b.br.host.Spawn(func() {
-		timer := time.NewTimer(b.br.Waits.Unattributed)
+	b.Host.Spawn(func() {
+		timer := time.NewTimer(b.waits.Unattributed)
 		defer timer.Stop()
 		select {
 		case <-timer.C:
-			b.refuse(b.takeUnattributed(kept), from)
+			left := b.calls.take(kept)
+			b.asks(-len(left))
+			b.refuse(left, unattached, from)
 		case <-b.life.Done():
 		}
 	})
 	return true
 }
 
-// takeUnattributed removes and returns those of the questions that still wait for a call.
-func (b *pooledSession) takeUnattributed(list []bridge.Question) (taken []bridge.Question) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	b.unattributed = slices.DeleteFunc(b.unattributed, func(q bridge.Question) bool {
-		is := slices.ContainsFunc(list, func(o bridge.Question) bool { return &o.ID[0] == &q.ID[0] })
-		if is {
-			taken = append(taken, q)
-			b.asks(-1)
-		}
-		return is
-	})
-	return taken
-}
-
-// refuse answers questions with an error, as there is no call to ask the user in.
-func (b *pooledSession) refuse(list []bridge.Question, from []upstream.Header) {
-	b.refuseAs(list, unattached, from)
-}
-
-// refuseAs answers questions with an error that says why the client is not asked.
-func (b *pooledSession) refuseAs(list []bridge.Question, why string, from []upstream.Header) {
-	for _, q := range list {
-		b.deliverOrLog(mcp.AppendError(nil, q.ID, -32603, why, nil), from)
-	}
-}
-
-const unattached = "no client request to attach to"
-
-// begin makes d a call in which the server may ask. The call also gets the questions that the
-// server asked when there was no such call.
-func (b *pooledSession) begin(d *parkedCall) {
-	b.mu.Lock()
-	b.inFlight = append(b.inFlight, d)
-	b.joined++
-	list := b.unattributed
-	b.unattributed = nil
-	b.mu.Unlock()
-	if len(list) > 0 {
+// join makes d an open call, before it is sent. It also gets the questions that the server asked when there was no call that
+// could take them.
+func (b *pooledSession) join(d openCall, mayAsk bool) {
+	if list := b.calls.join(d, mayAsk); len(list) > 0 {
 		d.askFirst(list)
 		b.asks(-len(list)) // askFirst has counted them for d
 	}
 }
 
-// askFirst asks the client, before anything else, the questions that the server asked before the
-// call. The server may answer the call before the client answers them.
-func (d *parkedCall) askFirst(list []bridge.Question) {
-	d.mu.Lock()
-	for _, q := range list {
-		d.add(q)
+// lacks notes, for the newest call in which the server may ask, that its client lacks a capability: dragoman has answered a
+// question in the client's place.
+func (b *pooledSession) lacks(required []byte) {
+	calls, _ := b.calls.lend()
+	defer b.calls.giveBack()
+	if n := len(calls); n > 0 {
+		calls[n-1].lacks(required)
 	}
-	d.mu.Unlock()
-	d.askClient()
-}
-
-// deliverOrLog is deliver for callers that cannot handle an error: it logs the error.
-func (b *pooledSession) deliverOrLog(body []byte, from []upstream.Header) {
-	if err := b.deliver(body, from); err != nil {
-		is := b.s.About()
-		b.br.host.Report.Undelivered(err, report.At{Client: is.ClientRevision, Server: is.ServerRevision, Session: is.Named, Header: from})
-	}
-}
-
-// deliver sends the server a response of the client, translated like one that came over a session.
-func (b *pooledSession) deliver(body []byte, from []upstream.Header) error {
-	ctx, cancel := context.WithTimeout(context.Background(), b.br.host.Config().Upstream.HandshakeTimeout)
-	defer cancel()
-	x := b.s.Begin(ctx, nil, from, nil, nil)
-	defer x.Done()
-	out, v, err := x.Translate(Message{Text: body})
-	if err == nil && v == wire.Forward {
-		_, err = x.Forward(out)
-	}
-	return err
 }

@@ -12,12 +12,112 @@ import (
 	"github.com/tidwall/gjson"
 	"go.uber.org/zap"
 
+	"github.com/dragoman-proxy/dragoman/proxy/config"
 	"github.com/dragoman-proxy/dragoman/proxy/mcp"
 	"github.com/dragoman-proxy/dragoman/proxy/server"
 	"github.com/dragoman-proxy/dragoman/proxy/sse"
 	"github.com/dragoman-proxy/dragoman/proxy/upstream"
 	"github.com/dragoman-proxy/dragoman/translate/wire"
 )
+
+// taskPlan says whether a call becomes a task.
+type taskPlan int
+
+const (
+	plainCall taskPlan = iota
+	asTask             // the client receives the task
+	taskHere           // the tool requires a task, and the client does not support tasks: dragoman waits for the result
+)
+
+// plan decides what becomes of the call of c on b.
+func (t *pooledTasks) plan(c caller, b *pooledSession) (taskPlan, error) {
+	q := c.q
+	if q.Method != wire.ToolsCall || !b.s.About().Facts.Has(wire.ServerTasks) {
+		return plainCall, nil
+	}
+	required, err := b.onlyAsTask(c.ctx, gjson.ParseBytes(q.Target).String(), c.from)
+	switch {
+	case err != nil || !required:
+		return plainCall, err
+	case !q.HasTasks():
+		return taskHere, nil
+	case !t.room(t.pool.holderOf(b), time.Now()):
+		return plainCall, tooManyTasks()
+	}
+	return asTask, nil
+}
+
+// onlyAsTask reports whether a tool requires that its calls are tasks.
+func (b *pooledSession) onlyAsTask(ctx context.Context, tool string, from []upstream.Header) (bool, error) {
+	b.startListening(ctx, from) // first, so that no change of the list is missed
+	t, err := b.s.Tools().Look(ctx, tool, func(params string) ([]byte, error) { return b.tools(ctx, params, from) })
+	if _, refused := errors.AsType[*mcp.ServerError](err); refused {
+		return false, nil // the server has no list of tools
+	}
+	return t.TaskOnly, err
+}
+
+// created returns the stream of a call that will become a task. The task is recorded before the
+// client receives it.
+func (t *pooledTasks) created(st upstream.Stream, b *pooledSession, id []byte, from []upstream.Header) upstream.Stream {
+	return &taskCreation{Stream: st, of: t, b: b, id: id, from: slices.Clone(from)}
+}
+
+type taskCreation struct {
+	upstream.Stream
+	of   *pooledTasks
+	b    *pooledSession
+	id   []byte
+	from []upstream.Header
+}
+
+// Events gives the events of the underlying stream. Before the result that creates a task, it records the task.
+func (s *taskCreation) Events(yield func(sse.Event, error) bool) {
+	for e, err := range s.Stream.Events {
+		if err == nil {
+			e.Data = s.recorded(e.Data)
+		}
+		if !yield(e, err) {
+			return
+		}
+	}
+}
+
+// recorded returns data, a message of the server. If it creates a task, recorded records the task first, and returns an error
+// response if that is not possible.
+func (s *taskCreation) recorded(data []byte) []byte {
+	var m wire.Message
+	if m.Scan(data, nil) != nil || m.Kind != wire.Result || !server.IsAbout(&m, s.id) {
+		return data
+	}
+	task := gjson.Get(wire.View(m.Result()), "task")
+	if name := task.Get("taskId"); name.Type == gjson.String && !s.of.enter(s.b, strings.Clone(name.String()), task.Get("ttl")) {
+		s.of.refuse(s.b, strings.Clone(name.String()), s.from)
+		return mcp.AppendError(nil, s.id, mcp.CodeInternal, "the task has the id of another task, or there are too many tasks", nil)
+	}
+	return data
+}
+
+// refuse cancels a task at the server that cannot be held. If the same session holds a task with
+// the same id, nothing is cancelled, since it may be the same task.
+func (t *pooledTasks) refuse(b *pooledSession, id string, from []upstream.Header) {
+	k := &pooledTask{key: taskKey{b.key.principal, id}, b: b}
+	t.mu.Lock()
+	other := t.byKey[k.key]
+	t.mu.Unlock()
+	if other != nil && other.b == b {
+		return
+	}
+	t.pool.retain(b)
+	t.Host.Spawn(func() {
+		defer t.pool.release(b)
+		ctx, stop := context.WithTimeout(context.Background(), server.NoticeTimeout)
+		defer stop()
+		if err := k.cancel(ctx, from); err != nil {
+			t.Host.Log.Debug("task not cancelled", zap.Error(err))
+		}
+	})
+}
 
 // How often, and after which wait, the result of a task is asked for again if the server has closed the
 // stream before it sent the result.
@@ -30,13 +130,11 @@ const (
 // server's messages about both, with the task's result as the response of the call. No other request
 // uses the task, which ends with the stream.
 type taskRun struct {
-	br   *Bridge
 	b    *pooledSession
 	ctx  context.Context
 	from []upstream.Header
 	send upstream.Outgoing // as the call was sent: how long the server may be silent
 	id   []byte            // the id of the call
-	key  string
 
 	task string // the task's id; "" before the task is created; set with mu held
 	asks int
@@ -48,11 +146,10 @@ type taskRun struct {
 	closed bool
 }
 
-// runTask makes a taskRun of st, the stream of the call with this id.
-func (br *Bridge) runTask(x *asking, b *pooledSession, st upstream.Stream, id []byte, from []upstream.Header) *taskRun {
-	limits := x.Limits()
+// newTaskRun makes a taskRun of st, the stream of the call with this id, whose context is ctx.
+func newTaskRun(ctx context.Context, limits config.TimeLimit, b *pooledSession, st upstream.Stream, id []byte, from []upstream.Header) *taskRun {
 	return &taskRun{
-		br: br, b: b, ctx: x.ctx, from: slices.Clone(from), id: id, key: string(wire.AppendIDKey(nil, id)),
+		b: b, ctx: ctx, from: slices.Clone(from), id: id,
 		send: upstream.Outgoing{Request: true, FirstByte: limits.FirstByte, Silence: limits.Silence}, st: st, last: id,
 	}
 }
@@ -97,7 +194,7 @@ func (t *taskRun) read(yield func(sse.Event, error) bool) (next func() error, mo
 // request with another content, it is the one for the client.
 func (t *taskRun) isAnswer(e *sse.Event, last []byte) (created bool) {
 	var m wire.Message
-	if m.Scan(e.Data, nil) != nil || !m.Kind.Response() || string(wire.AppendIDKey(nil, m.ID())) != string(wire.AppendIDKey(nil, last)) {
+	if m.Scan(e.Data, nil) != nil || !m.Kind.Response() || !server.IsAbout(&m, last) {
 		return false
 	}
 	task := gjson.Get(wire.View(m.Result()), "task.taskId")
@@ -119,7 +216,7 @@ func (t *taskRun) born(task string) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.task = task; t.closed {
-		t.br.host.Spawn(t.cancel)
+		t.b.Host.Spawn(t.cancel)
 	}
 }
 
@@ -167,7 +264,7 @@ func (t *taskRun) Close() error {
 	t.closed = true
 	t.mu.Unlock()
 	if running {
-		t.br.host.Spawn(t.cancel)
+		t.b.Host.Spawn(t.cancel)
 	}
 	return st.Close()
 }
@@ -178,6 +275,6 @@ func (t *taskRun) cancel() {
 	defer stop()
 	params := append(mcp.AppendString([]byte(`{"taskId":`), t.task), '}')
 	if err := t.b.ask(ctx, wire.TasksCancel, params, t.from); err != nil {
-		t.br.host.Log.Debug("cannot cancel a task", zap.Error(err))
+		t.b.Host.Log.Debug("cannot cancel a task", zap.Error(err))
 	}
 }

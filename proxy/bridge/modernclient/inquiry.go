@@ -1,0 +1,246 @@
+package modernclient
+
+import (
+	"context"
+	"errors"
+	"io"
+	"slices"
+	"sync"
+	"time"
+
+	"go.uber.org/zap"
+
+	"github.com/dragoman-proxy/dragoman/proxy/bridge"
+	"github.com/dragoman-proxy/dragoman/proxy/clienterror"
+	"github.com/dragoman-proxy/dragoman/proxy/mcp"
+	"github.com/dragoman-proxy/dragoman/proxy/server"
+	"github.com/dragoman-proxy/dragoman/proxy/sse"
+	"github.com/dragoman-proxy/dragoman/proxy/stateless"
+	"github.com/dragoman-proxy/dragoman/proxy/telemetry"
+	"github.com/dragoman-proxy/dragoman/proxy/upstream"
+	"github.com/dragoman-proxy/dragoman/translate/wire"
+)
+
+// inquire sends the server one of dragoman's own requests and waits for the response, as long as a
+// handshake may take. The error may be the server's own; the caller owns the result.
+func (b *pooledSession) inquire(ctx context.Context, method wire.Method, params []byte, header []upstream.Header) (result []byte, err error) {
+	ctx, stop := context.WithCancelCause(ctx)
+	defer stop(nil)
+	defer b.limit(stop)()
+	id := b.nextID()
+	o := &upstream.Outgoing{Body: mcp.Request(id, method, params), Request: true, Header: header}
+	span := telemetry.Ask(ctx, o, b.s.About().ServerRevision.Name)
+	defer func() { span.Done(err) }()
+	st, err := b.s.Send(ctx, o)
+	if err != nil {
+		return nil, err
+	}
+	crossing := b.crossing()
+	crossing.Own = &bridge.OwnRequest{ID: id}
+	x := b.s.Begin(ctx, stop, header, crossing, nil)
+	defer x.Done()
+	defer context.AfterFunc(ctx, func() { st.Close() })()
+	x.Read(st)
+	response, err := x.Answer(&bystander{b, x, header})
+	switch {
+	case err == nil:
+		return server.ResultIn(response)
+	case ctx.Err() != nil:
+		return nil, context.Cause(ctx)
+	case errors.Is(err, io.EOF):
+		return nil, mcp.Fail(mcp.UpstreamSilent, "")
+	}
+	return nil, err
+}
+
+// bystander is the [bridge.Client] of an exchange that is about no request of a client.
+type bystander struct {
+	b    *pooledSession
+	x    Exchange
+	from []upstream.Header
+}
+
+// Send implements [bridge.Client]: subscriptions get what they have asked for.
+func (s *bystander) Send(e sse.Event) error {
+	s.b.interested(&stateless.Request{LogLevel: mcp.NoLogLevel}, s.x.Message(), e.Data)
+	return nil
+}
+
+// Ask implements [bridge.Client].
+func (s *bystander) Ask(list []bridge.Question) { s.b.attribute(list, s.from) }
+
+// ask is inquire without the result.
+func (b *pooledSession) ask(ctx context.Context, method wire.Method, params []byte, header []upstream.Header) error {
+	_, err := b.inquire(ctx, method, params, header)
+	return err
+}
+
+// crossing returns what translation needs to know of messages that are about no request of a client.
+func (b *pooledSession) crossing() *bridge.Crossing {
+	return &bridge.Crossing{Down: wire.Stamp{ServerInfo: b.said.server}, Opened: b.hasOpened, Tasks: b.taskNews, Lacks: b.lacks}
+}
+
+// limit ends one of dragoman's own requests if the server does not answer as long as a handshake
+// may take. The time in which a client answers a question does not count, since the response may
+// depend on it.
+func (b *pooledSession) limit(stop context.CancelCauseFunc) (free func()) {
+	cfg := b.Host.Config()
+	until := time.Now().Add(cfg.Bridge.ParkTimeout)
+	var mu sync.Mutex
+	var timer *time.Timer
+	mu.Lock()
+	defer mu.Unlock()
+	before := b.asking.Load()
+	timer = time.AfterFunc(cfg.Upstream.HandshakeTimeout, func() {
+		mu.Lock()
+		defer mu.Unlock()
+		changes := b.asking.Load()
+		if (b.questions.Load() > 0 || changes != before) && time.Now().Before(until) {
+			before = changes
+			timer.Reset(cfg.Upstream.HandshakeTimeout)
+			return
+		}
+		stop(context.DeadlineExceeded)
+	})
+	return func() { timer.Stop() }
+}
+
+// tools asks the server for a page of its tools. params are without the braces.
+func (b *pooledSession) tools(ctx context.Context, params string, header []upstream.Header) ([]byte, error) {
+	return b.inquire(ctx, wire.ToolsList, []byte("{"+params+"}"), header)
+}
+
+// setLevel sends logging/setLevel, unless the server was already asked for this level or a less
+// severe one, and waits for the response. Each client receives only messages at its own level.
+func (b *pooledSession) setLevel(ctx context.Context, level mcp.LogLevel, header []upstream.Header) {
+	if level == mcp.NoLogLevel || !b.s.About().Facts.Has(wire.ServerLogging) {
+		return
+	}
+	select {
+	case b.leveling <- struct{}{}:
+	case <-ctx.Done():
+		return
+	}
+	defer func() { <-b.leveling }()
+	if b.level != mcp.NoLogLevel && b.level <= level {
+		return
+	}
+	if err := b.ask(ctx, wire.LoggingSetLevel, []byte(`{"level":"`+level.String()+`"}`), header); err != nil {
+		b.Host.Log.Debug("cannot set the server's log level", zap.Error(err)) // the next call tries again
+		return
+	}
+	b.level = level
+}
+
+// hearingTime is how long a call waits for the standing stream. A server may
+// send the response's header only with its first message on the stream.
+const hearingTime = 2 * time.Second
+
+// startListening opens the session's standing stream, if it was not called before, and reports
+// whether the session has one. It waits until that is known, but not longer than hearingTime.
+func (b *pooledSession) startListening(ctx context.Context, from []upstream.Header) bool {
+	b.hearing.Do(func() {
+		header := slices.Clone(from)
+		b.Host.Spawn(func() {
+			if !b.Host.Report.Contained(func() { b.listen(header) }) {
+				b.listeners.streamEnded() // its clients listen again, on another session
+				b.discard()
+			}
+		})
+	})
+	select {
+	case <-b.settled:
+	default: // only now is the channel of ctx needed
+		select {
+		case <-b.settled:
+		case <-ctx.Done():
+		}
+	}
+	return b.listeners.heard.Load()
+}
+
+// listen opens the standing stream and reads it.
+func (b *pooledSession) listen(from []upstream.Header) {
+	settle := sync.OnceFunc(func() { close(b.settled) })
+	timer := time.AfterFunc(hearingTime, settle)
+	st, err := b.s.Listen(b.life, upstream.ListenOptions{Header: from})
+	timer.Stop()
+	b.listeners.heard.Store(err == nil)
+	if err == nil {
+		b.s.Tools().Forget() // the list may have changed before the stream was open
+	}
+	settle()
+	switch {
+	case err == nil:
+		b.follow(st, from)
+	case !errors.Is(err, upstream.ErrNoStream):
+		b.Host.Log.Info("cannot open the standing stream", zap.Error(err))
+	}
+}
+
+// follow reads the standing stream, and opens it again when it breaks off, until the session ends.
+func (b *pooledSession) follow(st upstream.Stream, from []upstream.Header) {
+	var again server.Reopening
+	for {
+		if b.read(st, from) {
+			again.Heard()
+		}
+		b.Results.Unheard(b.realm)
+		for {
+			if again.Wait(b.life, 0) != nil {
+				return
+			}
+			var err error
+			if st, err = b.s.Listen(b.life, upstream.ListenOptions{Header: from}); err == nil {
+				b.s.Tools().Forget() // as above
+				break
+			}
+			if errors.Is(err, upstream.ErrNoStream) || b.life.Err() != nil || clienterror.Of(err).Cause == mcp.UpstreamLost || clienterror.Of(err).Status == 404 {
+				b.listeners.streamEnded()
+				if !errors.Is(err, upstream.ErrNoStream) {
+					b.discard()
+				}
+				return
+			}
+		}
+	}
+}
+
+// read reads one standing stream to its end, and reports whether the server sent anything on it.
+func (b *pooledSession) read(st upstream.Stream, from []upstream.Header) (spoke bool) {
+	ctx, stop := context.WithCancelCause(b.life)
+	x := b.s.Begin(ctx, stop, from, b.crossing(), nil)
+	defer x.Done()
+	x.Read(st)
+	to := &standing{bystander: bystander{b, x, from}}
+	_, _ = x.Answer(to) // the stream breaks off, or the session ends
+	return to.spoke
+}
+
+// standing is the [bridge.Client] of a standing stream.
+type standing struct {
+	bystander
+	spoke bool // the server has sent something
+}
+
+// Send implements [bridge.Client]: a notification may be about a call.
+func (s *standing) Send(e sse.Event) error {
+	m := s.x.Message()
+	if m.Kind != wire.Notification {
+		return nil
+	}
+	s.spoke = true
+	of := s.b.calls.about(m, s.b.s.Piped())
+	defer s.b.calls.giveBack()
+	if of != nil {
+		of.notify(m, e.Data)
+		return nil
+	}
+	return s.bystander.Send(e)
+}
+
+// Ask implements [bridge.Client].
+func (s *standing) Ask(list []bridge.Question) {
+	s.spoke = true
+	s.bystander.Ask(list)
+}

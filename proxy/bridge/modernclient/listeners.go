@@ -1,0 +1,204 @@
+package modernclient
+
+import (
+	"context"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+
+	"github.com/tidwall/gjson"
+	"go.uber.org/zap"
+
+	"github.com/dragoman-proxy/dragoman/proxy/bridge"
+	"github.com/dragoman-proxy/dragoman/proxy/host"
+	"github.com/dragoman-proxy/dragoman/proxy/outbox"
+	"github.com/dragoman-proxy/dragoman/proxy/server"
+	"github.com/dragoman-proxy/dragoman/proxy/upstream"
+	"github.com/dragoman-proxy/dragoman/translate/wire"
+)
+
+// maxListened is how many resources, and how many tasks, one request may subscribe to.
+const maxListened = 256
+
+// A listener is a client that has asked for notifications with subscriptions/listen.
+type listener struct {
+	id    []byte // of the request
+	from  []upstream.Header
+	wants map[wire.Method]bool
+	uris  []string // the resources, as JSON strings; guarded by the mutex of listeners
+	box   *outbox.Outbox
+}
+
+// hear gives l a notification.
+func (l *listener) hear(body []byte) { l.box.Put(outbox.Message{Body: subscribed(body, l.id)}) }
+
+// finish ends the stream without an error, after the notifications that are still in the box.
+func (l *listener) finish() { l.box.Put(outbox.Message{Body: bridge.ListenResult(l.id), Last: true}) }
+
+// covers reports whether l is subscribed to the resource uri, or to one whose URI is a prefix of uri.
+func (l *listener) covers(uri string) bool {
+	for _, own := range l.uris {
+		if strings.HasPrefix(uri, gjson.Parse(own).String()) {
+			return true
+		}
+	}
+	return false
+}
+
+// listeners are those of a session, which has a standing stream or not.
+type listeners struct {
+	heard atomic.Bool // there is a standing stream
+
+	mu  sync.Mutex
+	all map[*listener]bool
+}
+
+func (s *listeners) add(l *listener) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.all[l] = true
+}
+
+func (s *listeners) remove(l *listener) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(s.all, l)
+}
+
+// cover sets the resources that l is subscribed to.
+func (s *listeners) cover(l *listener, uris []string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	l.uris = uris
+}
+
+// streamEnded ends all subscriptions, since the standing stream has ended for good.
+func (s *listeners) streamEnded() {
+	s.heard.Store(false) // first, for a listener that joins now
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for l := range s.all {
+		l.finish()
+	}
+}
+
+// announce gives a notification to those that have asked for it.
+func (s *listeners) announce(method wire.Method, body []byte) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if len(s.all) == 0 {
+		return
+	}
+	uri := ""
+	if method == wire.ResourcesUpdated {
+		uri = gjson.GetBytes(body, "params.uri").String()
+	}
+	told := false
+	for l := range s.all {
+		if l.wants[method] || uri != "" && l.covers(uri) {
+			told = true
+			l.hear(body)
+		}
+	}
+	if told || uri == "" {
+		return
+	}
+	for l := range s.all { // the server may use another form of the URI
+		if len(l.uris) > 0 {
+			l.hear(body)
+		}
+	}
+}
+
+// resourceWatches are the subscriptions of a session to resources.
+type resourceWatches struct {
+	host *host.Host
+	life context.Context // of the session
+	ask  func(ctx context.Context, method wire.Method, params []byte, from []upstream.Header) error
+
+	mu      sync.Mutex
+	byURI   map[string]*resourceWatch
+	leaving map[string]chan struct{} // resources whose subscription ends; closed when the server has answered
+}
+
+// A resourceWatch is a session's subscription to one resource, shared by all subscriptions that
+// name it. The server receives resources/subscribe and resources/unsubscribe in the order in which
+// they became necessary, even if clients come and go quickly.
+type resourceWatch struct {
+	uses    int
+	settled chan struct{} // closed when the server has answered
+	err     error         // the server's error
+}
+
+// subscribe subscribes to the changes of a resource. uri is a JSON string. The caller calls
+// unsubscribe once for each call that succeeded.
+func (s *resourceWatches) subscribe(ctx context.Context, uri string, from []upstream.Header) error {
+	s.mu.Lock()
+	w := s.byURI[uri]
+	if w == nil {
+		w = &resourceWatch{settled: make(chan struct{})}
+		s.byURI[uri] = w
+		before := s.leaving[uri]
+		from := slices.Clone(from)
+		s.host.Spawn(func() { s.watch(w, before, uri, from) }) // must not end with the first client's request
+	}
+	w.uses++
+	s.mu.Unlock()
+	var err error
+	select {
+	case <-w.settled:
+		err = w.err
+	case <-ctx.Done():
+		err = context.Cause(ctx)
+	}
+	if err != nil {
+		s.unsubscribe(uri, from)
+	}
+	return err
+}
+
+// watch sends resources/subscribe, after the server has answered the end of an earlier subscription.
+func (s *resourceWatches) watch(w *resourceWatch, before <-chan struct{}, uri string, from []upstream.Header) {
+	defer close(w.settled)
+	if before != nil {
+		select {
+		case <-before:
+		case <-s.life.Done():
+		}
+	}
+	w.err = s.ask(s.life, wire.ResourcesSubscribe, []byte(`{"uri":`+uri+`}`), from)
+}
+
+// unsubscribe ends the subscription if no other client uses it. It does not wait.
+func (s *resourceWatches) unsubscribe(uri string, from []upstream.Header) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	w := s.byURI[uri]
+	if w.uses--; w.uses > 0 {
+		return
+	}
+	delete(s.byURI, uri)
+	if s.life.Err() != nil {
+		return
+	}
+	over := make(chan struct{})
+	s.leaving[uri] = over
+	s.host.Spawn(func() {
+		defer func() {
+			s.mu.Lock()
+			defer s.mu.Unlock()
+			if close(over); s.leaving[uri] == over {
+				delete(s.leaving, uri)
+			}
+		}()
+		if <-w.settled; w.err != nil {
+			return
+		}
+		ctx, cancel := context.WithTimeout(s.life, server.NoticeTimeout)
+		defer cancel()
+		if err := s.ask(ctx, wire.ResourcesUnsubscribe, []byte(`{"uri":`+uri+`}`), from); err != nil {
+			s.host.Log.Debug("cannot unsubscribe from a resource", zap.Error(err))
+		}
+	})
+}
