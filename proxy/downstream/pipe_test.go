@@ -245,7 +245,7 @@ func TestPipeEndsWhenItsClientLeaves(t *testing.T) {
 // TestPipeEndsDuringAPost: the client closes the stream while it sends a large message.
 func TestPipeEndsDuringAPost(t *testing.T) {
 	found, left := make(chan struct{}, 1), make(chan error, 1)
-	s := start(t, fakeHandler{}, HTTPConfig{Pipes: openFunc(func(*Pipe, *Request, *Response) PipeSession {
+	s := start(t, fakeHandler{}, HTTPConfig{Pipes: openFunc(func(Pipe, *Request, *Response) PipeSession {
 		return fakeSession{owns: func() { found <- struct{}{} }, left: func(why error) { left <- why }}
 	})})
 	client, posts := openSSE(t, s, ""), dial(t, s.addr)
