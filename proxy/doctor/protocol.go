@@ -91,11 +91,7 @@ func (s *session) settle() {
 	if !is {
 		return
 	}
-	id := ""
-	if st, has := s.answer.(upstream.SessionStream); has {
-		id = st.SessionID()
-	}
-	web.SetSession(id, s.revision.Name)
+	web.SetSession(s.answer.SessionID(), s.revision.Name)
 }
 
 // tell sends notifications/initialized.

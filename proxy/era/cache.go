@@ -315,8 +315,8 @@ func (p *Cache) TakeSpare(ctx context.Context) *upstream.Begun {
 	if b == nil {
 		return nil
 	}
-	if c, ok := b.Conn.(interface{ Move(ctx context.Context) }); ok { // a process has a place in a bound
-		c.Move(ctx)
+	if b.Move != nil {
+		b.Move(ctx)
 	}
 	return b.Begun
 }

@@ -252,10 +252,8 @@ func (h *Handshake) sendProposal(ctx context.Context, raw []byte, propose *trans
 	if answer, err = h.Await(ctx, st); err != nil {
 		return versionRefusal(err)
 	}
-	if s, ok := st.(upstream.SessionStream); ok {
-		if h.named = s.SessionID(); len(h.named) > sealed.MaxNamed {
-			return nil, sealed.ErrNamedTooLong
-		}
+	if h.named = st.SessionID(); len(h.named) > sealed.MaxNamed {
+		return nil, sealed.ErrNamedTooLong
 	}
 	return answer, nil
 }

@@ -58,6 +58,7 @@ func (NoServer) Close(context.Context) error { return nil }
 
 // silentStream is a stream without messages.
 type silentStream struct {
+	upstream.Plain
 	ctx    context.Context
 	once   sync.Once
 	closed chan struct{} // closed by Close

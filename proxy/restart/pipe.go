@@ -115,7 +115,7 @@ func Over(h *host.Host, eras *era.Cache, o *server.Opening, how Options) *Pipe {
 func (r *Pipe) Bind(s Session) { r.session = s }
 
 // Stream returns the stream of all messages of the server.
-func (r *Pipe) Stream() upstream.Stream { return pipeStream{r} }
+func (r *Pipe) Stream() upstream.Stream { return pipeStream{Pipe: r} }
 
 // Send sends one message to the running process. While the process is being restarted, Send waits, at
 // most for the time that a handshake may take.
@@ -257,7 +257,10 @@ func (r *Pipe) Close(ctx context.Context) error {
 }
 
 // A pipeStream is the stream of a Pipe: the messages of its processes, one after the other.
-type pipeStream struct{ *Pipe }
+type pipeStream struct {
+	upstream.Plain
+	*Pipe
+}
 
 // Events gives the messages of the processes. A [server.RestartError] says that the messages sent before get no further
 // answer; those of the next process follow.

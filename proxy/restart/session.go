@@ -154,10 +154,8 @@ func initializeAgain(ctx context.Context, h *server.Opening, t sealed.Session) (
 	if m, err = h.Await(ctx, st); err != nil {
 		return nil, "", err
 	}
-	if s, ok := st.(upstream.SessionStream); ok {
-		if named = s.SessionID(); len(named) > sealed.MaxNamed {
-			return nil, "", sealed.ErrNamedTooLong
-		}
+	if named = st.SessionID(); len(named) > sealed.MaxNamed {
+		return nil, "", sealed.ErrNamedTooLong
 	}
 	return m, named, nil
 }
@@ -181,6 +179,7 @@ func (c *HTTP) resend(ctx context.Context, h *server.Opening, message []byte) er
 // A stream is the standing stream of a client's session. It continues when another server
 // session replaces a lost one.
 type stream struct {
+	upstream.Plain
 	c       *HTTP
 	ctx     context.Context
 	header  []upstream.Header

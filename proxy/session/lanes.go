@@ -42,4 +42,4 @@ func (l *Lanes) Close(ctx context.Context) error {
 }
 
 // OverLanes makes l the connection of s.
-func (s *Session) OverLanes(l *Lanes) { s.Conn, s.Lanes = l, l }
+func (s *Session) OverLanes(l *Lanes) { s.Conn, s.Recall, s.Lanes = l, l.Recall, l }

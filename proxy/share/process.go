@@ -82,7 +82,7 @@ func (sh *Sharing) Join(ctx context.Context, proxy *Proxy, initialize *upstream.
 				server.End(m, proxy.Host.Log)
 				return nil, err
 			}
-			return &upstream.Begun{Conn: m, Standing: stream{m}}, nil
+			return &upstream.Begun{Conn: m, Standing: stream{Conn: m}}, nil
 		}
 		h = nil // the process has just ended
 	}

@@ -21,6 +21,9 @@ type Begun struct {
 	// Listen, for a Conn that is a pipe.
 	Answer   Stream
 	Standing Stream
+
+	// Move counts the process for the client in ctx from now on; nil if processes are not counted.
+	Move func(ctx context.Context)
 }
 
 var _ Connector = Stdio{}

@@ -5,8 +5,8 @@
 // server would remember is in the Conn: who the client is, its log level, its subscriptions, and the
 // questions that it was asked.
 //
-//   - pass.go: where each message of the client goes, and the requests that are answered without the server;
-//     introduce.go: initialize, answered from server/discover;
+//   - pass.go: where each message of the client goes, and the requests that are answered without the server, as
+//     answeredhere.go does it; introduce.go: initialize, answered from server/discover;
 //   - reading.go: a request as the client reads it; receive.go: what the server says about it; rounds.go: its questions, in
 //     rounds; send.go: what the server gets; headers.go: the headers of a tools/call; call.go: what these know of a request;
 //   - listen.go: how the client's standing stream begins; news.go: what waits for it; subscribe.go: the subscriptions behind it;

@@ -30,6 +30,7 @@ const (
 // server's messages about both, with the task's result as the response of the call. No other request
 // uses the task, which ends with the stream.
 type taskRun struct {
+	upstream.Plain
 	br   *Bridge
 	b    *pooledSession
 	ctx  context.Context
