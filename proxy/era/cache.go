@@ -405,7 +405,7 @@ func Inconclusive(code int) bool {
 func (p *Cache) discover(ctx context.Context, b *upstream.Begun, header []upstream.Header) (m *wire.Message, code int, err error) {
 	ctx, cancel := context.WithTimeout(ctx, askTime+p.host.Config().Upstream.Auth.Patience())
 	defer cancel()
-	h := &server.Opening{Of: p.host, Conn: b.Conn, Header: header}
+	h := &server.Opening{Of: p.host, Begun: *b, Header: header}
 	Discover(h)
 	o := &upstream.Outgoing{Request: true, FirstByte: askTime, Body: h.Sent}
 	o.Header = slices.DeleteFunc(slices.Clone(header), ofMessage)

@@ -104,7 +104,7 @@ func Over(h *host.Host, eras *era.Cache, o *server.Opening, how Options) *Pipe {
 		began:   time.Now(), conn: o.Conn, st: o.Standing,
 		exempted: make(map[string]int), kick: make(chan struct{}, 1),
 	}
-	if _, r.remote = o.Conn.(*upstream.SSESession); r.remote {
+	if r.remote = o.Transport == upstream.HTTPWithSSE; r.remote {
 		r.header, r.backoff.Max = cloneHeaders(o.Header), math.MaxInt
 	}
 	r.life, r.end = context.WithCancel(processes.For(context.Background(), how.RunsFor))
@@ -484,7 +484,7 @@ func (r *Pipe) start() (err error) {
 			server.End(b.Conn, r.host.Log)
 		}
 	}()
-	h := &server.Opening{Of: r.host, Conn: b.Conn, Standing: b.Standing, ID: r.id, Header: header}
+	h := &server.Opening{Of: r.host, Begun: *b, ID: r.id, Header: header}
 	m, err := h.Await(ctx, b.Standing)
 	if err != nil {
 		return err

@@ -24,7 +24,6 @@ import (
 	"github.com/dragoman-proxy/dragoman/proxy/era"
 	"github.com/dragoman-proxy/dragoman/proxy/host"
 	"github.com/dragoman-proxy/dragoman/proxy/results"
-	"github.com/dragoman-proxy/dragoman/proxy/upstream"
 )
 
 // Bridge has what all sessions of a proxy share. Make it with [New].
@@ -62,10 +61,11 @@ func (b *Bridge) Finished() (sessions, bytes int) {
 	return len(b.finished.of), b.finished.bytes
 }
 
-// Pipe is a connection to a process, whose messages have no headers.
-type Pipe interface {
-	upstream.Conn
-	// Shared reports whether the process serves other sessions as well. If it returns false, the standing
-	// stream of the process belongs to the session.
-	Shared() bool
-}
+// Reach is how a session reaches the server.
+type Reach uint8
+
+const (
+	ByHTTP          Reach = iota // messages have headers
+	ByOwnProcess                 // the standing stream of the process belongs to the session
+	BySharedProcess              // the process serves other sessions as well
+)
