@@ -130,7 +130,7 @@ func frontOfNamed(t *testing.T, f *fakeServer) testServer {
 	t.Helper()
 	o := f.origin()
 	if f.id = "named"; !f.piped {
-		o.Resume = func(string, string) upstream.Conn { return f }
+		o.Resume = func(string, string) *upstream.Begun { return &upstream.Begun{Conn: f} }
 	}
 	return frontOf(t, o)
 }

@@ -19,6 +19,7 @@ import (
 
 // instant answers every request with the same bytes and keeps nothing.
 type instant struct {
+	upstream.Plain
 	answer []byte
 	tools  string // the answer to tools/list if it is another one; "" for answer
 	asked  []byte // the id of a tools/list that Events answers with tools

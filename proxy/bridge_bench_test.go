@@ -36,7 +36,10 @@ func (c *prompt) Listen(context.Context, upstream.ListenOptions) (upstream.Strea
 
 func (c *prompt) Close(context.Context) error { return nil }
 
-type promptStream struct{ body []byte }
+type promptStream struct {
+	upstream.Plain
+	body []byte
+}
 
 func (s *promptStream) Events(yield func(sse.Event, error) bool) {
 	for yield(sse.Event{Data: s.body}, nil) {
@@ -44,7 +47,6 @@ func (s *promptStream) Events(yield func(sse.Event, error) bool) {
 }
 func (s *promptStream) Close() error       { return nil }
 func (s *promptStream) CanInterrupt() bool { return true } // Events does not wait
-func (s *promptStream) Interrupt()         {}
 
 // eraCall is one call of a tool between clients and servers of two eras, without transports.
 type eraCall struct {

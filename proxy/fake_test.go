@@ -162,6 +162,7 @@ func (f *fakeServer) sent() []string {
 
 // fakeStream returns events; "id:7 {...}" is an event with an id. hang blocks.
 type fakeStream struct {
+	upstream.Plain
 	ctx    context.Context
 	events []string
 	err    error
@@ -278,10 +279,6 @@ func (s *fakeStream) Interrupt() {
 }
 
 func (s *fakeStream) SessionID() string { return s.id }
-
-func (s *fakeStream) Whole() bool { return false }
-
-var _ upstream.SessionStream = (*fakeStream)(nil)
 
 // initializing answers initialize with the version; rest answers everything else.
 func initializing(version string, rest func(message string) ([]string, error)) func(string) ([]string, error) {

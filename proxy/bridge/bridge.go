@@ -13,15 +13,12 @@
 package bridge
 
 import (
-	"context"
-	"io"
 	"time"
 
 	"github.com/tidwall/gjson"
 	"github.com/tidwall/sjson"
 
 	"github.com/dragoman-proxy/dragoman/proxy/mcp"
-	"github.com/dragoman-proxy/dragoman/proxy/sse"
 )
 
 const (
@@ -41,35 +38,4 @@ func Rephrase(question, id []byte) ([]byte, error) {
 	}
 	text := "Please answer again: the number of choices was not the one asked for.\n\n" + gjson.GetBytes(out, "params.message").String()
 	return sjson.SetRawBytes(out, "params.message", mcp.AppendString(nil, text))
-}
-
-// AnsweredHere is the stream of a request that dragoman answers itself.
-type AnsweredHere struct {
-	ctx    context.Context
-	stop   context.CancelFunc
-	answer func(ctx context.Context) ([]byte, error)
-}
-
-// AnswerHere returns a stream with the response that answer returns. Events calls it.
-func AnswerHere(ctx context.Context, answer func(ctx context.Context) ([]byte, error)) *AnsweredHere {
-	l := &AnsweredHere{answer: answer}
-	l.ctx, l.stop = context.WithCancel(ctx)
-	return l
-}
-
-// Events gives the response, then io.EOF.
-func (l *AnsweredHere) Events(yield func(sse.Event, error) bool) {
-	if answer := l.answer; answer != nil {
-		l.answer = nil
-		if body, err := answer(l.ctx); !yield(sse.Event{Data: body}, err) || err != nil {
-			return
-		}
-	}
-	yield(sse.Event{}, io.EOF)
-}
-
-// Close ends the context of a call of answer that is under way.
-func (l *AnsweredHere) Close() error {
-	l.stop()
-	return nil
 }

@@ -165,11 +165,11 @@ func (c crossingExchange) Forward(out []byte) (upstream.Stream, error) {
 
 func (c crossingExchange) Read(st upstream.Stream) { c.x.Stream = st }
 
-func (c crossingExchange) Interruptible() upstream.Interruptible {
-	if st, ok := c.x.Stream.(upstream.Interruptible); ok && st.CanInterrupt() {
-		return st
+func (c crossingExchange) Interruptible() upstream.Stream {
+	if !c.x.Stream.CanInterrupt() {
+		return nil
 	}
-	return nil
+	return c.x.Stream
 }
 
 func (c crossingExchange) Answer(client bridge.Client) ([]byte, error) {

@@ -230,6 +230,7 @@ func (d *server) Close(context.Context) error {
 }
 
 type stream struct {
+	upstream.Plain
 	d    *server
 	ctx  context.Context
 	stop context.CancelFunc

@@ -63,7 +63,7 @@ func command(ctx context.Context, e *exam) {
 		return
 	}
 	e.took = time.Since(e.conn.opened)
-	if running := begun.Conn.(*upstream.Child); len(running.Printed()) > 0 {
+	if running := begun.Child; len(running.Printed()) > 0 {
 		e.warn(fmt.Sprintf("its standard output has %s that %s not JSON-RPC: %s", plural(int(running.Noise()), "line"), isAre(int(running.Noise())), quoted(running.Printed())),
 			line, "let the server write its log to standard error; dragoman skips such lines, many clients do not")
 	}

@@ -87,15 +87,9 @@ func (e *exam) begin(ctx context.Context, result gjson.Result) {
 
 // settle notes what later requests are sent with.
 func (s *session) settle() {
-	web, is := s.conn.(*upstream.HTTPSession)
-	if !is {
-		return
+	if s.web != nil {
+		s.web.SetSession(s.answer.SessionID(), s.revision.Name)
 	}
-	id := ""
-	if st, has := s.answer.(upstream.SessionStream); has {
-		id = st.SessionID()
-	}
-	web.SetSession(id, s.revision.Name)
 }
 
 // tell sends notifications/initialized.

@@ -42,7 +42,8 @@ var errNoAnswer = errors.New("the server closed the stream without an answer")
 // connection is a connection to a server, and what arrives on it.
 type connection struct {
 	conn    upstream.Conn
-	arrives chan arrival // all messages of the server, where it is a pipe; nil if each answer has a stream of its own
+	web     *upstream.HTTPSession // conn, over Streamable HTTP; else nil
+	arrives chan arrival          // all messages of the server, where it is a pipe; nil if each answer has a stream of its own
 	answer  upstream.Stream
 	closed  chan struct{}
 	opened  time.Time
@@ -55,7 +56,7 @@ type arrival struct {
 
 // newConnection returns the connection that b has begun.
 func newConnection(b *upstream.Begun, opened time.Time) *connection {
-	c := &connection{conn: b.Conn, answer: b.Answer, closed: make(chan struct{}), opened: opened}
+	c := &connection{conn: b.Conn, web: b.Web, answer: b.Answer, closed: make(chan struct{}), opened: opened}
 	if b.Standing == nil {
 		return c
 	}

@@ -116,7 +116,7 @@ func (e *exam) client(ctx context.Context, at, token string) (*session, error) {
 	e.atEnd(func() { d.Close() })
 	s := &session{revision: e.session.revision}
 	if s.revision.Modern {
-		s.connection = newConnection(&upstream.Begun{Conn: d.HTTP().Session("", s.revision.Name)}, time.Now())
+		s.connection = newConnection(d.HTTP().Session("", s.revision.Name).Begun(), time.Now())
 		e.atEnd(s.close)
 		answer, err := s.request(ctx, greetingID, "server/discover", "{}")
 		s.took, s.result = time.Since(s.opened), answer.Get("result")

@@ -315,8 +315,8 @@ func (p *Cache) TakeSpare(ctx context.Context) *upstream.Begun {
 	if b == nil {
 		return nil
 	}
-	if c, ok := b.Conn.(interface{ Move(ctx context.Context) }); ok { // a process has a place in a bound
-		c.Move(ctx)
+	if b.Move != nil {
+		b.Move(ctx)
 	}
 	return b.Begun
 }
@@ -405,7 +405,7 @@ func Inconclusive(code int) bool {
 func (p *Cache) discover(ctx context.Context, b *upstream.Begun, header []upstream.Header) (m *wire.Message, code int, err error) {
 	ctx, cancel := context.WithTimeout(ctx, askTime+p.host.Config().Upstream.Auth.Patience())
 	defer cancel()
-	h := &server.Opening{Of: p.host, Conn: b.Conn, Header: header}
+	h := &server.Opening{Of: p.host, Begun: *b, Header: header}
 	Discover(h)
 	o := &upstream.Outgoing{Request: true, FirstByte: askTime, Body: h.Sent}
 	o.Header = slices.DeleteFunc(slices.Clone(header), ofMessage)

@@ -34,7 +34,7 @@ type eraAnswer struct {
 func (p *Cache) askProcess(ctx context.Context, b *upstream.Begun) (r eraAnswer, err error) {
 	ctx, cancel := context.WithTimeout(ctx, p.Silence+p.host.Config().Upstream.HandshakeTimeout)
 	defer cancel()
-	h := &server.Opening{Of: p.host, Conn: b.Conn, Standing: b.Standing}
+	h := &server.Opening{Of: p.host, Begun: *b}
 	Discover(h)
 	o := &upstream.Outgoing{Body: h.Sent, Request: true}
 	span := telemetry.Ask(ctx, o, translate.Modern())

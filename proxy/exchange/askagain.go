@@ -65,16 +65,10 @@ func (x *Exchange) isRepeated(m *wire.Message) bool {
 	return ok
 }
 
-// inserter is a stream into which messages can be put.
-type inserter interface {
-	Put(m []byte, firm bool) (dropped int)
-	Over() bool
-}
-
-// putter returns a function that inserts a message into the stream that x reads, or else sends it to the client of x at once.
-// It returns false if there is neither.
+// putter returns a function that sends a message to the client of x: on a pipe with those of the server, also when the client
+// resumes the stream, and else at once. It returns false if no client gets the message.
 func (x *Exchange) putter() func([]byte) bool {
-	if st, ok := x.Stream.(inserter); ok {
+	if st := x.lane; st != nil {
 		return func(m []byte) bool {
 			if st.Over() {
 				return false

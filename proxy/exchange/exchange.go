@@ -60,8 +60,8 @@ func (all *Common) New(ctx context.Context, stop context.CancelCauseFunc) *Excha
 func (x *Exchange) Done() {
 	gone := x.ClientLeft()
 	x.injected.end()
-	if st, ok := x.Stream.(upstream.Releaser); ok {
-		st.Release()
+	if x.Stream != nil {
+		x.Stream.Release()
 	}
 	parked := x.buffer != nil && x.buffer.Detach(gone)
 	x.clear()

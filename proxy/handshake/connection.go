@@ -10,6 +10,7 @@ import (
 	"github.com/tidwall/gjson"
 	"go.uber.org/zap"
 
+	"github.com/dragoman-proxy/dragoman/proxy/bridge/legacyclient"
 	"github.com/dragoman-proxy/dragoman/proxy/era"
 	"github.com/dragoman-proxy/dragoman/proxy/metrics"
 	"github.com/dragoman-proxy/dragoman/proxy/restart"
@@ -25,7 +26,7 @@ import (
 // newSession makes the session of a finished handshake. vu is the server's revision.
 func (o *Opener) newSession(h *Handshake, vu *translate.Revision) *session.Session {
 	var again *restart.Pipe
-	_, remote := h.Conn.(*upstream.SSESession)
+	remote := h.Transport == upstream.HTTPWithSSE
 	// A shared process restarts by itself, and a bridge has no handshake to repeat.
 	if !h.alone && !h.shared && h.bridged == nil && (o.Now().Origin.Restarts || remote && !h.vc.Modern) && o.Now().Config.Upstream.Restart.Max > 0 {
 		again = o.restarting(&h.Opening, vu.Name, h.RunsFor)
@@ -48,7 +49,7 @@ func (o *Opener) newSession(h *Handshake, vu *translate.Revision) *session.Sessi
 	if h.bridged != nil {
 		s = o.MakeBridged(t, h.bridged, &h.Sender)
 	} else {
-		s = o.Make(t, h.Conn, &h.Sender)
+		s = o.Make(t, &h.Begun, &h.Sender)
 	}
 	s.Remote, s.Alone, s.Shared, s.Lanes = remote, h.alone, h.shared, h.lanes
 	s.ClientName = session.NameOf([]byte(gjson.GetBytes(h.Sent, "params.clientInfo").Raw))
@@ -60,8 +61,8 @@ func (o *Opener) newSession(h *Handshake, vu *translate.Revision) *session.Sessi
 	if h.Pipe {
 		s.Pipe = o.Pipes.Add(1)
 	}
-	if c, ok := h.Conn.(interface{ SetSession(id, version string) }); ok {
-		c.SetSession(h.named, vu.HeaderName())
+	if h.Web != nil {
+		h.Web.SetSession(h.named, vu.HeaderName())
 	}
 	o.countHandshake(h.log(), s)
 	return s
@@ -137,7 +138,7 @@ func (o *Opener) serverIsBeside() bool {
 // process and ends by itself is started again; there is nothing that it has to be told.
 func (opener *Opener) lanesTo(conn upstream.Conn, standing upstream.Stream) *session.Lanes {
 	if now := opener.Now(); now.Origin.Restarts && now.Config.Upstream.Restart.Max > 0 {
-		o := &server.Opening{Of: opener.Host, Conn: conn, Standing: standing}
+		o := &server.Opening{Of: opener.Host, Begun: upstream.Begun{Conn: conn, Standing: standing}}
 		era.Discover(o)
 		r := opener.restarting(o, translate.Modern(), "")
 		conn, standing = r, r.Stream()
@@ -153,7 +154,7 @@ func (h *Handshake) Open(ctx context.Context) bool {
 			h.log().Debug("no process to share", zap.Error(err))
 			return false
 		}
-		h.Conn, h.Standing = g, nil
+		h.Begun, h.reached = upstream.Begun{Conn: g}, legacyclient.BySharedProcess
 		return true
 	}
 	if err := h.reach(ctx); err != nil {
@@ -175,6 +176,6 @@ func (h *Handshake) reach(ctx context.Context) (err error) {
 			return err
 		}
 	}
-	h.Conn, h.Standing = b.Conn, b.Standing
+	h.Begun = *b
 	return nil
 }

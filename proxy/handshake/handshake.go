@@ -174,7 +174,7 @@ func (h *Handshake) goAlone(err error) (*session.Session, []byte, error) {
 // settleAlone makes a session without a server.
 func (h *Handshake) settleAlone() (*session.Session, []byte, error) {
 	h.alone, h.shared, h.bridged = true, false, nil
-	h.Conn, h.Standing, h.named, h.Early = origin.NoServer{}, nil, "", nil
+	h.Begun, h.named, h.Early = upstream.Begun{Conn: origin.NoServer{}}, "", nil
 	m := new(wire.Message)
 	if err := m.Scan(origin.NoServer{}.AnswerTo(wire.Initialize, h.ID), nil); err != nil {
 		return nil, nil, err
@@ -252,10 +252,8 @@ func (h *Handshake) sendProposal(ctx context.Context, raw []byte, propose *trans
 	if answer, err = h.Await(ctx, st); err != nil {
 		return versionRefusal(err)
 	}
-	if s, ok := st.(upstream.SessionStream); ok {
-		if h.named = s.SessionID(); len(h.named) > sealed.MaxNamed {
-			return nil, sealed.ErrNamedTooLong
-		}
+	if h.named = st.SessionID(); len(h.named) > sealed.MaxNamed {
+		return nil, sealed.ErrNamedTooLong
 	}
 	return answer, nil
 }
@@ -269,7 +267,7 @@ func (h *Handshake) send(ctx context.Context, m *upstream.Outgoing) (upstream.St
 	if err != nil {
 		return nil, err
 	}
-	h.Conn, h.Standing, h.shared = b.Conn, b.Standing, h.Opener.Now().Origin.Shared != nil
+	h.Begun, h.shared = *b, h.Opener.Now().Origin.Shared != nil
 	return b.Answer, nil
 }
 

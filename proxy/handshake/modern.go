@@ -6,10 +6,12 @@ import (
 	"github.com/tidwall/gjson"
 	"go.uber.org/zap"
 
+	"github.com/dragoman-proxy/dragoman/proxy/bridge/legacyclient"
 	"github.com/dragoman-proxy/dragoman/proxy/era"
 	"github.com/dragoman-proxy/dragoman/proxy/observe"
 	"github.com/dragoman-proxy/dragoman/proxy/report"
 	"github.com/dragoman-proxy/dragoman/proxy/session"
+	"github.com/dragoman-proxy/dragoman/proxy/upstream"
 	"github.com/dragoman-proxy/dragoman/translate"
 )
 
@@ -25,18 +27,18 @@ func (h *Handshake) bridge(ctx context.Context, raw []byte) (s *session.Session,
 	if h.Conn == nil && !h.Open(ctx) {
 		return nil, nil, false
 	}
-	if named, is := h.Conn.(interface{ SetSession(id, version string) }); is {
-		named.SetSession("", modern.HeaderName())
+	if h.Web != nil {
+		h.Web.SetSession("", modern.HeaderName())
 	}
 	if h.Standing != nil {
 		h.lanes = h.Opener.lanesTo(h.Conn, h.Standing)
-		h.Conn, h.Standing = h.lanes, nil
+		h.Conn, h.reached = h.lanes, legacyclient.ByOwnProcess
 	}
-	c := h.Opener.Legacy.New(h.Conn, h.vc, h.Facts)
+	c := h.Opener.Legacy.New(h.Conn, h.reached, h.vc, h.Facts)
 	if h.Principal != "" {
 		c.BelongTo(h.Principal)
 	}
-	h.Conn, h.bridged = c, c
+	h.Begun, h.bridged = upstream.Begun{Conn: c}, c
 	asking, cancel := h.Opener.Eras.Asking(ctx, h.Header)
 	defer cancel()
 	result, err := c.Introduce(asking, raw, h.Header)
@@ -62,8 +64,8 @@ func (h *Handshake) unbridge() {
 	if conn := h.Conn; conn != nil {
 		h.Opener.Host.Spawn(func() { h.Opener.EndConn(conn) })
 	}
-	h.Conn, h.Standing, h.Early, h.named = nil, nil, nil, ""
-	h.bridged, h.lanes, h.shared = nil, nil, false
+	h.Begun, h.Early, h.named = upstream.Begun{}, nil, ""
+	h.bridged, h.lanes, h.shared, h.reached = nil, nil, false, legacyclient.ByHTTP
 }
 
 // shakesFor reports whether the server has a handshake at all, which has just

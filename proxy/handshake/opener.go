@@ -42,6 +42,7 @@ type Handshake struct {
 	server.Opening
 	Pipe      bool               // the client is on a pipe
 	bridged   *legacyclient.Conn // Conn, if the server alone is modern
+	reached   legacyclient.Reach // how bridged reaches the server
 	lanes     *session.Lanes     // beneath bridged; nil if the server is not on a pipe
 	shared    bool               // Conn is a share of one process
 	alone     bool               // there is no server, only dragoman's own tools

@@ -55,7 +55,8 @@ func (opener *Opener) Open(ctx context.Context, o modernclient.Opening) (s *sess
 		l := opener.OpenLanes(h.Conn, h.Standing)
 		l.WhenLost(o.Lost)
 		if o.Kind == modernclient.WithoutHandshake {
-			s.Conn = share.NewRemapper(opener.Host, l)
+			remapped := share.NewRemapper(opener.Host, l)
+			s.Conn, s.Recall = remapped, remapped.Recall
 		} else {
 			s.OverLanes(l)
 		}

@@ -19,7 +19,7 @@ type NoServer struct{}
 // None returns an origin without a server.
 func None() Origin {
 	o := Opened(false, func(context.Context) (upstream.Conn, error) { return NoServer{}, nil })
-	o.Resume = func(string, string) upstream.Conn { return NoServer{} }
+	o.Resume = func(string, string) *upstream.Begun { return &upstream.Begun{Conn: NoServer{}} }
 	return o
 }
 
@@ -58,6 +58,7 @@ func (NoServer) Close(context.Context) error { return nil }
 
 // silentStream is a stream without messages.
 type silentStream struct {
+	upstream.Plain
 	ctx    context.Context
 	once   sync.Once
 	closed chan struct{} // closed by Close

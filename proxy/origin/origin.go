@@ -26,7 +26,7 @@ type Origin struct {
 	Connect func(ctx context.Context, initialize *upstream.Outgoing) (*upstream.Begun, error)
 	// Resume returns the connection of a session that has an id at the server. It is nil if a
 	// session ends with its connection.
-	Resume func(id, version string) upstream.Conn
+	Resume func(id, version string) *upstream.Begun
 	// Restarts says that the server is a process, which can be started again after it has ended.
 	Restarts bool
 	// Open opens a connection without sending anything. It is nil if servers are known to be

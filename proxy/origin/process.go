@@ -21,9 +21,6 @@ func (c *process) Close(ctx context.Context) error {
 	return err
 }
 
-// Move counts the process for the client in ctx from now on.
-func (c *process) Move(ctx context.Context) { c.place.Move(ctx) }
-
 // Bounded returns o with its number of processes limited by l. It returns o itself if the server is not a
 // process.
 func (o Origin) Bounded(l *processes.Limit) Origin {
@@ -40,7 +37,7 @@ func (o Origin) Bounded(l *processes.Limit) Origin {
 			place.Free()
 			return nil, err
 		}
-		b.Conn = &process{b.Conn, place}
+		b.Conn, b.Move = &process{b.Conn, place}, place.Move
 		return b, nil
 	}
 	connect, open := o.Connect, o.Open

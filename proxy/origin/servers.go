@@ -90,9 +90,9 @@ func httpOrigin(cfg config.Config, log *zap.Logger, memory *large.Memory, in *Cr
 			if d.Transport() == upstream.HTTPWithSSE {
 				return nil, era.ErrHandshakeOnly
 			}
-			return &upstream.Begun{Conn: d.HTTP().Session("", translate.Modern())}, nil
+			return d.HTTP().Session("", translate.Modern()).Begun(), nil
 		},
-		Resume: func(id, version string) upstream.Conn { return d.HTTP().Session(id, version) },
+		Resume: func(id, version string) *upstream.Begun { return d.HTTP().Session(id, version).Begun() },
 		Close: func() {
 			d.Close()
 			own.end()

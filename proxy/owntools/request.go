@@ -157,6 +157,7 @@ func (r *Request) Start(ctx context.Context, forget func(key []byte)) upstream.S
 
 // stream is the stream of a Request.
 type stream struct {
+	upstream.Plain
 	ctx    context.Context
 	cancel context.CancelCauseFunc
 	run    func(yield func([]byte) bool) (answer []byte) // nil once it was called

@@ -2,6 +2,7 @@ package probe
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -13,6 +14,7 @@ import (
 
 	"github.com/dragoman-proxy/dragoman/proxy/bridge/legacyclient"
 	"github.com/dragoman-proxy/dragoman/proxy/mcp"
+	"github.com/dragoman-proxy/dragoman/proxy/server"
 	"github.com/dragoman-proxy/dragoman/proxy/toolindex"
 	"github.com/dragoman-proxy/dragoman/proxy/upstream"
 	"github.com/dragoman-proxy/dragoman/translate"
@@ -167,7 +169,7 @@ func (p *probing) report() (*Report, error) {
 		Server:    strings.TrimSpace(said.Get("serverInfo.name").String() + " " + said.Get("serverInfo.version").String()),
 		Era:       "both",
 		Revision:  first.vu.Name,
-		Transport: transportOf(first.o.Conn),
+		Transport: transportOf(&first.o),
 	}
 	switch {
 	case p.legacy == nil:
@@ -218,7 +220,7 @@ func (p *client) client(vc *translate.Revision) (ClientReport, error) {
 	}
 	c.Features = features(out)
 	c.note("initialize", "", losses)
-	headers := p.vu.Modern && transportOf(p.o.Conn) == "http"
+	headers := p.vu.Modern && p.o.Transport == upstream.StreamableHTTP
 	for _, l := range p.lists {
 		for _, item := range l.items {
 			name := gjson.Get(item, l.key).String()
@@ -327,14 +329,4 @@ func (p *probing) lost(vc *translate.Revision, offered []string) (list []string)
 }
 
 // transportOf returns the name of the connection's transport.
-func transportOf(conn upstream.Conn) string {
-	switch c := conn.(type) {
-	case *modernProbeConn:
-		return transportOf(c.Conn)
-	case *upstream.HTTPSession:
-		return "http"
-	case *upstream.SSESession:
-		return "sse"
-	}
-	return "stdio"
-}
+func transportOf(o *server.Opening) string { return cmp.Or(string(o.Transport), "stdio") }

@@ -168,7 +168,7 @@ func (a *answer) respond(client mcp.Peer, resp *downstream.Response) {
 		resp.Done = a.end
 		return
 	}
-	if st, ok := a.st.(upstream.SessionStream); ok && !a.standing && st.Whole() {
+	if !a.standing && a.st.Whole() {
 		resp.Body, resp.Done = a.first.Data, a.end // the body is valid until the stream is closed
 		return
 	}

@@ -249,11 +249,11 @@ func (c *HTTP) replace(header []upstream.Header) error {
 // refuses to.
 func (c *HTTP) begin(ctx context.Context, header []upstream.Header) error {
 	version := c.was.ServerRevision.HeaderName()
-	next, ok := c.resume()("", "").(*upstream.HTTPSession)
-	if !ok {
+	next := c.resume()("", "")
+	if next.Web == nil {
 		return mcp.Fail(mcp.SessionUnknown, "")
 	}
-	h := &server.Opening{Of: c.host, Conn: next, Header: header, ID: []byte(`"dragoman:0"`)}
+	h := &server.Opening{Of: c.host, Begun: *next, Header: header, ID: []byte(`"dragoman:0"`)}
 	m, named, err := initializeAgain(ctx, h, c.was)
 	if err != nil {
 		c.host.Report.ServerFailed("server has lost the session and does not begin another", failures.SessionLost, err, header)
@@ -265,13 +265,13 @@ func (c *HTTP) begin(ctx context.Context, header []upstream.Header) error {
 		return err
 	}
 	if m.Kind == wire.Error || gjson.Get(wire.View(m.Result()), "protocolVersion").String() != c.was.ServerRevision.Name {
-		c.host.Spawn(func() { server.End(next, c.host.Log) })
+		c.host.Spawn(func() { server.End(next.Conn, c.host.Log) })
 		f := mcp.Fail(mcp.SessionUnknown, "the server refuses a new one; initialize again")
 		f.Err = fmt.Errorf("%w: %.300s", clienterror.ErrNoNewSession, m.Raw)
 		c.host.Report.ServerFailed("server has lost the session and does not begin another", failures.SessionLost, f.Err, header)
 		return f
 	}
-	next.SetSession(named, version)
+	next.Web.SetSession(named, version)
 	if c.restore(ctx, h) {
 		c.host.Log.Info("the session began in another process: log level and subscriptions are not restored")
 	}

@@ -104,7 +104,7 @@ func Over(h *host.Host, eras *era.Cache, o *server.Opening, how Options) *Pipe {
 		began:   time.Now(), conn: o.Conn, st: o.Standing,
 		exempted: make(map[string]int), kick: make(chan struct{}, 1),
 	}
-	if _, r.remote = o.Conn.(*upstream.SSESession); r.remote {
+	if r.remote = o.Transport == upstream.HTTPWithSSE; r.remote {
 		r.header, r.backoff.Max = cloneHeaders(o.Header), math.MaxInt
 	}
 	r.life, r.end = context.WithCancel(processes.For(context.Background(), how.RunsFor))
@@ -115,7 +115,7 @@ func Over(h *host.Host, eras *era.Cache, o *server.Opening, how Options) *Pipe {
 func (r *Pipe) Bind(s Session) { r.session = s }
 
 // Stream returns the stream of all messages of the server.
-func (r *Pipe) Stream() upstream.Stream { return pipeStream{r} }
+func (r *Pipe) Stream() upstream.Stream { return pipeStream{Pipe: r} }
 
 // Send sends one message to the running process. While the process is being restarted, Send waits, at
 // most for the time that a handshake may take.
@@ -257,7 +257,10 @@ func (r *Pipe) Close(ctx context.Context) error {
 }
 
 // A pipeStream is the stream of a Pipe: the messages of its processes, one after the other.
-type pipeStream struct{ *Pipe }
+type pipeStream struct {
+	upstream.Plain
+	*Pipe
+}
 
 // Events gives the messages of the processes. A [server.RestartError] says that the messages sent before get no further
 // answer; those of the next process follow.
@@ -481,7 +484,7 @@ func (r *Pipe) start() (err error) {
 			server.End(b.Conn, r.host.Log)
 		}
 	}()
-	h := &server.Opening{Of: r.host, Conn: b.Conn, Standing: b.Standing, ID: r.id, Header: header}
+	h := &server.Opening{Of: r.host, Begun: *b, ID: r.id, Header: header}
 	m, err := h.Await(ctx, b.Standing)
 	if err != nil {
 		return err

@@ -85,11 +85,11 @@ func (c *HTTP) notShared(err error) {
 // either.
 func (c *HTTP) use(ctx context.Context, there replacement, header []upstream.Header) bool {
 	version := c.was.ServerRevision.HeaderName()
-	next, ok := c.resume()(there.Session, version).(*upstream.HTTPSession)
-	if !ok {
+	next := c.resume()(there.Session, version)
+	if next.Web == nil {
 		return false
 	}
-	h := &server.Opening{Of: c.host, Conn: next, Header: header, ID: []byte(`"dragoman:0"`)}
+	h := &server.Opening{Of: c.host, Begun: *next, Header: header, ID: []byte(`"dragoman:0"`)}
 	if err := c.resend(ctx, h, mcp.Request(h.ID, wire.Ping, "")); err != nil && IsLost(err) {
 		return false
 	}

@@ -31,7 +31,7 @@ import (
 type HTTP struct {
 	*upstream.HTTPSession
 	host    *host.Host
-	resume  func() func(id, version string) upstream.Conn
+	resume  func() func(id, version string) *upstream.Begun
 	was     sealed.Session
 	session Session
 
@@ -63,14 +63,13 @@ func (*replacedError) Error() string {
 	return "the server has lost the session, and the request with it; another session has begun"
 }
 
-// OverHTTP returns an HTTP around conn for the session t. It returns nil if the server has given no session id, or if there
+// OverHTTP returns an HTTP around conn for the session t. It returns nil if conn is nil, if the server has given no session id, or if there
 // is no way to begin another session. resume returns the function that makes the connection of another session, or nil.
-func OverHTTP(h *host.Host, t sealed.Session, conn upstream.Conn, resume func() func(id, version string) upstream.Conn) *HTTP {
-	c, ok := conn.(*upstream.HTTPSession)
-	if !ok || t.Named == "" || t.ClientRevision.Modern || t.ServerRevision.Modern || resume() == nil {
+func OverHTTP(h *host.Host, t sealed.Session, conn *upstream.HTTPSession, resume func() func(id, version string) *upstream.Begun) *HTTP {
+	if conn == nil || t.Named == "" || t.ClientRevision.Modern || t.ServerRevision.Modern || resume() == nil {
 		return nil
 	}
-	return &HTTP{HTTPSession: c, host: h, was: t, resume: resume, standing: make(map[*stream]struct{})}
+	return &HTTP{HTTPSession: conn, host: h, was: t, resume: resume, standing: make(map[*stream]struct{})}
 }
 
 // Bind says which session the server belongs to. began says that the session began in this process, so that all of the
@@ -154,10 +153,8 @@ func initializeAgain(ctx context.Context, h *server.Opening, t sealed.Session) (
 	if m, err = h.Await(ctx, st); err != nil {
 		return nil, "", err
 	}
-	if s, ok := st.(upstream.SessionStream); ok {
-		if named = s.SessionID(); len(named) > sealed.MaxNamed {
-			return nil, "", sealed.ErrNamedTooLong
-		}
+	if named = st.SessionID(); len(named) > sealed.MaxNamed {
+		return nil, "", sealed.ErrNamedTooLong
 	}
 	return m, named, nil
 }
@@ -181,6 +178,7 @@ func (c *HTTP) resend(ctx context.Context, h *server.Opening, message []byte) er
 // A stream is the standing stream of a client's session. It continues when another server
 // session replaces a lost one.
 type stream struct {
+	upstream.Plain
 	c       *HTTP
 	ctx     context.Context
 	header  []upstream.Header

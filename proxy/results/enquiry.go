@@ -326,10 +326,11 @@ type watched struct {
 // Events gives the server's events.
 func (w *watched) Events(yield func(sse.Event, error) bool) {
 	for e, err := range w.Stream.Events {
-		if err != nil {
-			w.e.End()
-		} else {
+		switch {
+		case err == nil:
 			w.e.hear(e.Data, w.key)
+		case err != sse.ErrInterrupted: // else Events is called again
+			w.e.End()
 		}
 		if !yield(e, err) {
 			return
@@ -343,15 +344,9 @@ func (w *watched) Close() error {
 	return w.Stream.Close()
 }
 
-// Release says that the last event is no longer needed.
-func (w *watched) Release() {
-	if st, ok := w.Stream.(upstream.Releaser); ok {
-		st.Release()
-	}
-}
-
 // waiting is a stream that begins when another request has been answered.
 type waiting struct {
+	upstream.Plain
 	e     *Enquiry
 	under *fetch
 	id    []byte
@@ -361,7 +356,7 @@ type waiting struct {
 
 	mu     sync.Mutex
 	closed bool
-	upstream.Stream
+	st     upstream.Stream // nil until then
 }
 
 // Events waits for the other request when it is called for the first time.
@@ -370,7 +365,7 @@ func (w *waiting) Events(yield func(sse.Event, error) bool) {
 		yield(sse.Event{}, err)
 		return
 	}
-	w.Stream.Events(yield)
+	w.st.Events(yield)
 }
 
 // begin waits for the other request, and begins the stream. If it has failed, it returns io.EOF from then on.
@@ -385,12 +380,12 @@ func (w *waiting) begin() error {
 			return err
 		}
 		w.mu.Lock()
-		if w.Stream = st; w.closed {
+		if w.st = st; w.closed {
 			st.Close()
 		}
 		w.mu.Unlock()
 	}
-	if w.Stream == nil {
+	if w.st == nil {
 		return io.EOF
 	}
 	return nil
@@ -401,17 +396,17 @@ func (w *waiting) Close() error {
 	w.stop()
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if w.closed = true; w.Stream == nil {
+	if w.closed = true; w.st == nil {
 		return nil
 	}
-	return w.Stream.Close()
+	return w.st.Close()
 }
 
 // Release says that the last event is no longer needed.
 func (w *waiting) Release() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if st, ok := w.Stream.(upstream.Releaser); ok {
-		st.Release()
+	if w.st != nil {
+		w.st.Release()
 	}
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/tidwall/gjson"
 	"pgregory.net/rapid"
 
+	"github.com/dragoman-proxy/dragoman/proxy/sse"
 	"github.com/dragoman-proxy/dragoman/proxy/upstream"
 	"github.com/dragoman-proxy/dragoman/translate/wire"
 )
@@ -160,5 +161,42 @@ func TestWaitingEndsWithTheWaitersContext(t *testing.T) {
 	first.End()
 	if len(c.sent) != 0 || len(c.fetches) != 0 {
 		t.Error("a request is never over")
+	}
+}
+
+// interrupted is a stream whose first wait is interrupted.
+type interrupted struct {
+	upstream.Stream
+	again bool
+}
+
+func (s *interrupted) Events(yield func(sse.Event, error) bool) {
+	if s.again {
+		s.Stream.Events(yield)
+		return
+	}
+	s.again = true
+	yield(sse.Event{}, sse.ErrInterrupted)
+}
+
+// TestAnInterruptedResultIsKept: another goroutine has read it.
+func TestAnInterruptedResultIsKept(t *testing.T) {
+	c := New(func() Bounds { return Bounds{Bytes: 1 << 20, Entries: 9} })
+	q := Lookup{Method: wire.ToolsList, TTL: time.Minute}
+	st, err := c.Enquire(q).Open(t.Context(), []byte("1"), func() (upstream.Stream, error) {
+		return &interrupted{Stream: upstream.Answered([]byte(`{"jsonrpc":"2.0","id":1,"result":{"tools":[]}}`))}, nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := upstream.First(st); err != sse.ErrInterrupted {
+		t.Fatal(err)
+	}
+	if _, err := upstream.First(st); err != nil {
+		t.Fatal(err)
+	}
+	st.Close()
+	if _, err := c.Enquire(q).Open(t.Context(), []byte("2"), func() (upstream.Stream, error) { return nil, errors.New("sent again") }); err != nil {
+		t.Error(err)
 	}
 }

@@ -96,18 +96,10 @@ func Before(ctx context.Context, st upstream.Stream) iter.Seq2[sse.Event, error]
 				return
 			}
 		}
-		st.Close()
-		yield(sse.Event{}, endOf(ctx, st))
-	}
-}
-
-// endOf returns the cause of ctx's end. If a process was silent until then, the error says what it has printed.
-func endOf(ctx context.Context, st upstream.Stream) error {
-	cause := context.Cause(ctx)
-	if m, ok := st.(interface{ Mute() *upstream.MuteError }); ok && errors.Is(cause, context.DeadlineExceeded) {
-		if mute := m.Mute(); mute != nil {
-			return mute
+		why := context.Cause(ctx)
+		if mute := st.Close(); mute != nil && errors.Is(why, context.DeadlineExceeded) {
+			why = mute
 		}
+		yield(sse.Event{}, why)
 	}
-	return cause
 }

@@ -6,10 +6,12 @@ import (
 	"testing"
 
 	"github.com/dragoman-proxy/dragoman/proxy/sse"
+	"github.com/dragoman-proxy/dragoman/proxy/upstream"
 )
 
 // chatter is the stream of a server that sends notifications without a pause, and never the response.
 type chatter struct {
+	upstream.Plain
 	cancel context.CancelFunc
 	events int
 }

@@ -28,14 +28,13 @@ const NoticeTimeout = 2 * time.Second
 // Opening is a connection to a server whose first request is not answered yet: initialize or
 // server/discover.
 type Opening struct {
-	Conn     upstream.Conn     // nil before the first message is sent
-	Standing upstream.Stream   // has all messages of the server; nil if Send returns a stream
-	Header   []upstream.Header // of the client's request; they may be secrets
-	ID       []byte            // of the request, raw JSON
-	Sent     []byte            // the request as it was sent last
-	Early    [][]byte          // notifications that came before the response
-	NoRoots  bool              // a roots/list of the server is answered with an empty list
-	Of       Opener
+	upstream.Begun                   // zero before the first message is sent
+	Header         []upstream.Header // of the client's request; they may be secrets
+	ID             []byte            // of the request, raw JSON
+	Sent           []byte            // the request as it was sent last
+	Early          [][]byte          // notifications that came before the response
+	NoRoots        bool              // a roots/list of the server is answered with an empty list
+	Of             Opener
 }
 
 // Opener receives what goes wrong on an [Opening].

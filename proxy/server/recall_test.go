@@ -30,6 +30,12 @@ func (s *slow) Send(_ context.Context, m *upstream.Outgoing) (upstream.Stream, e
 	return nil, nil
 }
 
+// recalling is a connection that replaces ids.
+type recalling interface {
+	upstream.Conn
+	Recall(id, reason string, header []upstream.Header) (given string, on upstream.Conn)
+}
+
 // TestCancellationFollowsItsRequest: while a request is being sent, its cancellation waits. A request that was not sent gets
 // none.
 func TestCancellationFollowsItsRequest(t *testing.T) {
@@ -37,26 +43,26 @@ func TestCancellationFollowsItsRequest(t *testing.T) {
 	const cancelled = `{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":"a"}}`
 	both := []string{`{"jsonrpc":"2.0","id":1,"method":"tools/call"}`, `{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":1}}`}
 	failed := errors.New("not sent")
-	byMessage := func(conn upstream.Conn) {
+	byMessage := func(conn recalling) {
 		_, _ = conn.Send(context.Background(), &upstream.Outgoing{Body: []byte(cancelled)})
 	}
-	byRecall := func(conn upstream.Conn) {
-		if _, on := conn.(Renames).Recall(`"a"`, "", nil); on != nil {
+	byRecall := func(conn recalling) {
+		if _, on := conn.Recall(`"a"`, "", nil); on != nil {
 			panic("the request is not sent yet")
 		}
 	}
-	for name, over := range map[string]func(*slow, *owner) upstream.Conn{
-		"streams": func(s *slow, o *owner) upstream.Conn {
-			return Open(s, said{s.pipe}, config.Limits{Queue: 10, Batch: 10}, o)
+	for name, over := range map[string]func(*slow, *owner) recalling{
+		"streams": func(s *slow, o *owner) recalling {
+			return Open(s, said{pipe: s.pipe}, config.Limits{Queue: 10, Batch: 10}, o)
 		},
-		"renumbered": func(s *slow, o *owner) upstream.Conn {
-			conn, _ := Renumber(s, said{s.pipe}, config.Limits{Batch: 10}, o)
+		"renumbered": func(s *slow, o *owner) recalling {
+			conn, _ := Renumber(s, said{pipe: s.pipe}, config.Limits{Batch: 10}, o)
 			return conn
 		},
 	} {
 		for _, c := range []struct {
 			name   string
-			cancel func(upstream.Conn)
+			cancel func(recalling)
 			stale  bool
 			way    error
 			want   []string
@@ -65,8 +71,8 @@ func TestCancellationFollowsItsRequest(t *testing.T) {
 			{"cancelled, and not sent", byMessage, false, failed, nil},
 			{"recalled, then sent", byRecall, false, nil, both},
 			{"recalled, and not sent", byRecall, false, failed, nil},
-			{"stale", func(upstream.Conn) {}, true, nil, nil},
-			{"sent", func(upstream.Conn) {}, false, nil, both[:1]},
+			{"stale", func(recalling) {}, true, nil, nil},
+			{"sent", func(recalling) {}, false, nil, both[:1]},
 		} {
 			t.Run(name+"/"+c.name, func(t *testing.T) {
 				synctest.Test(t, func(t *testing.T) {

@@ -47,14 +47,6 @@ func (r *renaming) done() {
 	renamings.Put(r)
 }
 
-// Renames is a connection that replaces request ids: the server gets other ids than the client sends.
-type Renames interface {
-	// Recall cancels the newest open request with this id at the server: it returns the id by which the server knows the
-	// request, and the connection on which to send the cancellation. The connection is nil if there is nothing to send: the
-	// request is not open, or is still being sent, and is then followed by its cancellation.
-	Recall(id, reason string, header []upstream.Header) (given string, on upstream.Conn)
-}
-
 // Renumbered is the connection of one client on a pipe to one server on a pipe. It replaces request
 // ids and progress tokens towards the server and restores the client's own in the server's messages,
 // which keep their order. The open requests of a client have different ids: a new request ends an
@@ -146,7 +138,9 @@ func (c *Renumbered) leave(e *idmap.Entry[sending]) {
 	}
 }
 
-// Recall implements [Renames], and removes the request.
+// Recall removes the newest open request with this id, to cancel it: it returns the id by which the server knows the request,
+// and the connection on which to send the cancellation. The connection is nil if there is nothing to send: the request is not
+// open, or is still being sent, and is then followed by its cancellation.
 func (c *Renumbered) Recall(id, reason string, header []upstream.Header) (given string, on upstream.Conn) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

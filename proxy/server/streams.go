@@ -146,7 +146,7 @@ func (l *Streams) rename(m *wire.Message, header []upstream.Header) bool {
 	return renameCancelled(&l.table, m, header, func(e *idmap.Entry[*Stream]) *sending { return &e.Of.way })
 }
 
-// Recall implements [Renames].
+// Recall returns what Recall of [Renumbered] returns. The request stays open.
 func (l *Streams) Recall(id, reason string, header []upstream.Header) (given string, on upstream.Conn) {
 	key := string(wire.AppendIDKey(nil, []byte(id)))
 	l.mu.Lock()
@@ -454,6 +454,7 @@ func (l *Streams) Reason() error {
 
 // A Stream has the server's messages about one request, or those about no request.
 type Stream struct {
+	upstream.Plain
 	of       *Streams
 	ctx      context.Context
 	asked    *idmap.Entry[*Stream] // the request; nil on the standing stream
@@ -561,10 +562,10 @@ func (s *Stream) event() (sse.Event, error) {
 	}
 }
 
-// CanInterrupt implements [upstream.Interruptible].
+// CanInterrupt implements [upstream.Stream].
 func (s *Stream) CanInterrupt() bool { return true }
 
-// Interrupt implements [upstream.Interruptible].
+// Interrupt implements [upstream.Stream].
 func (s *Stream) Interrupt() {
 	s.halt.Store(true)
 	s.wake()

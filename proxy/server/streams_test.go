@@ -36,7 +36,10 @@ func (p *pipe) Close(context.Context) error {
 }
 
 // said is the stream of its messages.
-type said struct{ *pipe }
+type said struct {
+	upstream.Plain
+	*pipe
+}
 
 func (s said) Close() error { return s.pipe.Close(context.Background()) }
 func (s said) Events(yield func(sse.Event, error) bool) {
@@ -70,7 +73,7 @@ func opened(t *testing.T) *Streams {
 	p := &pipe{closed: make(chan struct{})}
 	o := &owner{TB: t, memory: large.NewMemory(1 << 20)}
 	t.Cleanup(o.tasks.Wait)
-	return Open(p, said{p}, config.Limits{Queue: 10, QueueBytes: 1 << 20, Batch: 10}, o)
+	return Open(p, said{pipe: p}, config.Limits{Queue: 10, QueueBytes: 1 << 20, Batch: 10}, o)
 }
 
 func TestClosedStreamsSendNothing(t *testing.T) {

@@ -12,7 +12,7 @@ import (
 // this process has dropped it.
 func (table *Table) ResumeSession(t sealed.Session, by *downstream.Sender) *Session {
 	if t.ServerRevision.Modern {
-		return table.MakeBridged(t, table.Legacy.Resume(t, table.Now().Origin.Resume("", t.ServerRevision.HeaderName())), by)
+		return table.MakeBridged(t, table.Legacy.Resume(t, table.Now().Origin.Resume("", t.ServerRevision.HeaderName()).Conn), by)
 	}
 	s := table.Make(t, table.Now().Origin.Resume(t.Named, t.ServerRevision.HeaderName()), by)
 	if s.Renewing != nil {
@@ -23,7 +23,7 @@ func (table *Table) ResumeSession(t sealed.Session, by *downstream.Sender) *Sess
 
 // MakeBridged makes the session t of a handshake client with a modern server, over c.
 func (table *Table) MakeBridged(t sealed.Session, c *legacyclient.Conn, by *downstream.Sender) *Session {
-	s := table.Make(t, c, by)
+	s := table.Make(t, &upstream.Begun{Conn: c}, by)
 	s.Bridge = c
 	s.Up, s.Down = c.Translators()
 	s.observeNews()
@@ -37,17 +37,17 @@ func (table *Table) MakeBridged(t sealed.Session, c *legacyclient.Conn, by *down
 	return s
 }
 
-// Make makes the session t over conn, for the client that sent by.
-func (table *Table) Make(t sealed.Session, conn upstream.Conn, by *downstream.Sender) *Session {
+// Make makes the session t over the connection b, for the client that sent by.
+func (table *Table) Make(t sealed.Session, b *upstream.Begun, by *downstream.Sender) *Session {
 	s := &Session{
 		Table: table, Session: t,
-		Conn:  conn,
+		Conn:  b.Conn,
 		Up:    table.Now().Table.Between(t.ClientRevision, t.ServerRevision),
 		Down:  table.Now().Table.Between(t.ServerRevision, t.ClientRevision),
 		Open:  NewCalls(table.Now().Config.Limits.OpenRequests),
 		Asked: NewCalls(table.Now().Config.Limits.OpenRequests),
 	}
-	if s.Renewing = restart.OverHTTP(table.Host, t, conn, func() func(id, version string) upstream.Conn { return table.Now().Origin.Resume }); s.Renewing != nil {
+	if s.Renewing = restart.OverHTTP(table.Host, t, b.Web, func() func(id, version string) *upstream.Begun { return table.Now().Origin.Resume }); s.Renewing != nil {
 		s.Conn = s.Renewing
 		s.Renewing.Bind(s, true)
 	}

@@ -1,6 +1,7 @@
 package session
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"strconv"
@@ -113,11 +114,7 @@ func (s *Session) Inquire(ctx context.Context, method wire.Method, params string
 	o := &upstream.Outgoing{Body: d.Request(id, method, params), Request: true, Header: d.Headers(from, method.String(), "")}
 	span := telemetry.Ask(ctx, o, s.ServerRevision.Name)
 	defer func() { span.Done(err) }()
-	conn := s.Conn
-	if c, ok := conn.(interface{ Bare() upstream.Conn }); ok {
-		conn = c.Bare() // d.headers has already made the headers that conn would add
-	}
-	st, err := conn.Send(ctx, o)
+	st, err := cmp.Or(s.Bare, s.Conn).Send(ctx, o)
 	if err != nil {
 		return nil, err
 	}

@@ -71,8 +71,8 @@ func (t *Table) countSession(s *Session, why error) {
 // GiveUpAs sends the server notifications/cancelled for the request with this id. It does not wait.
 func (t *Table) GiveUpAs(s *Session, id string, header []upstream.Header, reason string) {
 	conn := s.Conn
-	if c, ok := conn.(server.Renames); ok { // translated now, as the id may later be that of another request
-		if id, conn = c.Recall(id, reason, header); conn == nil {
+	if s.Recall != nil { // translated now, as the id may later be that of another request
+		if id, conn = s.Recall(id, reason, header); conn == nil {
 			return
 		}
 	}

@@ -31,9 +31,6 @@ func (t *Table) OpenLanes(conn upstream.Conn, st upstream.Stream) *Lanes {
 	}
 }
 
-// Shared implements [legacyclient.Pipe].
-func (l *Lanes) Shared() bool { return false }
-
 // Close stops the server process and discards the events kept for replay.
 func (l *Lanes) Close(ctx context.Context) error {
 	err := l.Streams.Close(ctx)
@@ -42,4 +39,4 @@ func (l *Lanes) Close(ctx context.Context) error {
 }
 
 // OverLanes makes l the connection of s.
-func (s *Session) OverLanes(l *Lanes) { s.Conn, s.Lanes = l, l }
+func (s *Session) OverLanes(l *Lanes) { s.Conn, s.Recall, s.Lanes = l, l.Recall, l }

@@ -38,19 +38,23 @@ import (
 	"github.com/dragoman-proxy/dragoman/translate/wire"
 )
 
+// Recall is how a connection that replaces request ids cancels a request, as [server.Renumbered.Recall] does.
+type Recall func(id, reason string, header []upstream.Header) (given string, on upstream.Conn)
+
 // Session is one client's session with its server.
 type Session struct {
 	Table          *Table
 	ID             string // the Mcp-Session-Id that HTTP clients get; "" for a client on a pipe
 	sealed.Session        // what the id holds
 	Conn           upstream.Conn
+	Bare           upstream.Conn      // sends what has all its headers, if Conn adds those that repeat arguments; else nil
+	Recall         Recall             // of Conn; nil if the server knows requests by the ids of the client
 	Bridge         *legacyclient.Conn // Conn, if the server alone is modern; else nil
 	Renewing       *restart.HTTP      // Conn, if a session that the server has lost can be renewed; else nil
 	Lanes          *Lanes             // Conn, or beneath Bridge, if the server is on a pipe and the client is not; else nil
 	Remote         bool               // the server is reached over HTTP+SSE
 	Shared         bool               // Conn is a share of one process
 	Alone          bool               // there is no server, only dragoman's own tools
-	AddsHeaders    bool               // Conn adds the headers that repeat arguments, which needs the tool's entry in the server's list
 	Piped          bool               // all messages of the server come on one stream
 	Principal      string             // what Who returns for a modern client's session; "" for others
 	ClientName     string             // name and version, as the client has introduced itself; "" if it has not
@@ -183,7 +187,7 @@ func (s *Session) CanCall(tool string) bool {
 		return s.Bridge.Knows(tool)
 	}
 	_, known := s.Tools.Find(tool)
-	return known || !s.AddsHeaders
+	return known || s.Bare == nil // the headers that repeat arguments need the tool's entry in the server's list
 }
 
 // AppendPassed appends the headers of a request that are passed to the server.

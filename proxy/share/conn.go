@@ -235,7 +235,10 @@ func (m *Conn) wake() {
 }
 
 // A stream is the stream of one session with a shared process.
-type stream struct{ *Conn }
+type stream struct {
+	upstream.Plain
+	*Conn
+}
 
 // Events gives the messages for this session, and at last the error that ended the session.
 func (e stream) Events(yield func(sse.Event, error) bool) {

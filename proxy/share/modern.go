@@ -51,9 +51,6 @@ func (sh *Sharing) JoinModern(ctx context.Context, proxy *Proxy) (*ModernConn, e
 	return &ModernConn{Remapper: sh.modern, of: sh}, nil
 }
 
-// Shared implements [legacyclient.Pipe].
-func (g *ModernConn) Shared() bool { return true }
-
 // Listen returns upstream.ErrNoStream: a shared process has no standing stream for one client.
 func (g *ModernConn) Listen(context.Context, upstream.ListenOptions) (upstream.Stream, error) {
 	return nil, upstream.ErrNoStream

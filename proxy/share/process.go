@@ -82,7 +82,7 @@ func (sh *Sharing) Join(ctx context.Context, proxy *Proxy, initialize *upstream.
 				server.End(m, proxy.Host.Log)
 				return nil, err
 			}
-			return &upstream.Begun{Conn: m, Standing: stream{m}}, nil
+			return &upstream.Begun{Conn: m, Standing: stream{Conn: m}}, nil
 		}
 		h = nil // the process has just ended
 	}
@@ -226,7 +226,7 @@ func (p *Proxy) introduceAll(ctx context.Context, h *server.Opening) (*wire.Mess
 		if conn := h.Conn; conn != nil {
 			p.Host.Spawn(func() { server.End(conn, p.Host.Log) })
 		}
-		h.Conn, h.Standing, h.Early = nil, nil, nil
+		h.Begun, h.Early = upstream.Begun{}, nil
 	}
 }
 
@@ -244,7 +244,7 @@ func (p *Proxy) introduce(ctx context.Context, h *server.Opening, v *translate.R
 		if err != nil {
 			return nil, err
 		}
-		h.Conn, h.Standing = b.Conn, b.Standing
+		h.Begun = *b
 	} else if _, err := h.Conn.Send(ctx, out); err != nil {
 		return nil, err
 	}

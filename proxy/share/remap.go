@@ -48,7 +48,7 @@ func (a *Remapper) Send(ctx context.Context, out *upstream.Outgoing) (upstream.S
 	return &remappedStream{Stream: st, of: a}, nil
 }
 
-// Recall implements [server.Renames]. There is nothing to send: closing the stream of a request cancels it.
+// Recall returns nothing to send: closing the stream of a request cancels it.
 func (a *Remapper) Recall(string, string, []upstream.Header) (given string, on upstream.Conn) {
 	return "", nil
 }

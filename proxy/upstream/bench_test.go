@@ -55,7 +55,7 @@ func oneCall(t testing.TB, ctx context.Context, c Conn, m *Outgoing) {
 	if lastError != nil {
 		t.Fatal(lastError)
 	}
-	s.(Releaser).Release()
+	s.Release()
 	s.Close()
 }
 

@@ -356,11 +356,11 @@ func (x *exchange) endWait(c *conn, n int, err error) error {
 	return sse.ErrInterrupted
 }
 
-// CanInterrupt implements Interruptible. A request that carries a credential of dragoman's own may have to wait for a
+// CanInterrupt implements Stream. A request that carries a credential of dragoman's own may have to wait for a
 // login before its head is read.
 func (x *exchange) CanInterrupt() bool { return x.carried == nil }
 
-// Interrupt implements Interruptible.
+// Interrupt implements Stream.
 func (x *exchange) Interrupt() {
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -370,13 +370,13 @@ func (x *exchange) Interrupt() {
 	}
 }
 
-// SessionID implements SessionStream.
+// SessionID implements Stream.
 func (x *exchange) SessionID() string { return x.session }
 
-// Whole implements SessionStream.
+// Whole implements Stream.
 func (x *exchange) Whole() bool { return x.phase == over }
 
-// Release implements Releaser.
+// Release implements Stream.
 func (x *exchange) Release() {
 	x.mu.Lock()
 	defer x.mu.Unlock()

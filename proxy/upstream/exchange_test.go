@@ -450,7 +450,7 @@ func TestSessionID(t *testing.T) {
 		if _, err := First(stream); err != nil {
 			t.Fatal(err)
 		}
-		if id := stream.(SessionStream).SessionID(); id != c.want {
+		if id := stream.SessionID(); id != c.want {
 			t.Errorf("%q: session %q", c.header, id)
 		}
 		stream.Close()

@@ -169,8 +169,7 @@ func (h *HTTP) Session(id, version string) *HTTPSession {
 	return &HTTPSession{http: h, id: id, version: version}
 }
 
-// HTTPSession is one session with a server over HTTP. The streams it returns
-// for requests are of type SessionStream.
+// HTTPSession is one session with a server over HTTP.
 type HTTPSession struct {
 	http *HTTP
 

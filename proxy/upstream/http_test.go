@@ -255,7 +255,7 @@ func TestRequestOnTheWire(t *testing.T) {
 	if _, err := First(stream); err != nil {
 		t.Fatal(err)
 	}
-	id := stream.(SessionStream).SessionID()
+	id := stream.SessionID()
 	stream.Close()
 	s.SetSession(id, "2025-06-18")
 	if _, err := s.Send(ctx, &Outgoing{Body: []byte("{}"), Header: []Header{{"Authorization", secret}, {"x-fixed", "theirs"}}}); err != nil {

@@ -109,7 +109,7 @@ func TestSameHeadIsReadOnce(t *testing.T) {
 		if err != nil || string(e.Data) != bodies[i%2] {
 			t.Errorf("response %d is %q, %v", i, e.Data, err)
 		}
-		if id := st.(SessionStream).SessionID(); id != [...]string{"a", "b"}[i/4] {
+		if id := st.SessionID(); id != [...]string{"a", "b"}[i/4] {
 			t.Errorf("response %d names session %q", i, id)
 		}
 		st.Close()

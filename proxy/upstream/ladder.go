@@ -10,19 +10,6 @@ import (
 	"github.com/dragoman-proxy/dragoman/translate/wire"
 )
 
-// Transport is a way to reach a server at a URL.
-type Transport string
-
-const (
-	// Auto finds out which of the others the server speaks.
-	Auto Transport = "auto"
-	// StreamableHTTP posts messages to the URL and reads the answers in the responses.
-	StreamableHTTP Transport = "http"
-	// HTTPWithSSE reads a stream of events at the URL, and posts messages to the
-	// address that the stream names.
-	HTTPWithSSE Transport = "sse"
-)
-
 // ladderTime bounds how long it takes to find out a server's transport.
 const ladderTime = 10 * time.Second
 
@@ -145,7 +132,9 @@ func (d *Dialer) post(ctx context.Context, initialize *Outgoing, c climb) (*Begu
 		return nil, err
 	}
 	d.found.Store(StreamableHTTP)
-	return &Begun{Conn: s, Answer: x}, nil
+	b := s.Begun()
+	b.Answer = x
+	return b, nil
 }
 
 // get tries HTTP+SSE.
@@ -167,7 +156,7 @@ func (d *Dialer) get(ctx context.Context, initialize *Outgoing, c climb) (*Begun
 		end()
 		return nil, err
 	}
-	return &Begun{Conn: s, Standing: st}, nil //nolint:govet // life ends with the Conn
+	return &Begun{Conn: s, Transport: HTTPWithSSE, Standing: st}, nil //nolint:govet // life ends with the Conn
 }
 
 // noTaker reports whether a POST has failed as it does at servers that take no POST at

@@ -49,7 +49,7 @@ func TestLargeMessageIsCountedWhileInHand(t *testing.T) {
 					t.Error("the second message had fresh memory")
 				}
 				first = &e.Data[0]
-				st.(Releaser).Release()
+				st.Release()
 				st.Close()
 				if taken := m.Budget.Taken(); taken != 0 {
 					t.Errorf("%d bytes are taken at the end", taken)
@@ -100,7 +100,7 @@ func TestMessageOutlivesClose(t *testing.T) {
 						t.Fatal(err)
 					}
 					First(next)
-					next.(Releaser).Release()
+					next.Release()
 					next.Close()
 				}
 				if string(e.Data) != want {
@@ -129,7 +129,7 @@ func TestAnswerWaitsForMemory(t *testing.T) {
 					t.Fatal(err)
 				}
 				defer st.Close()
-				defer st.(Releaser).Release()
+				defer st.Release()
 				e, err := First(st)
 				return len(e.Data), err
 			}

@@ -24,6 +24,7 @@ const (
 
 // output is the Stream of what a child writes to its standard output.
 type output struct {
+	Plain
 	child   *Child
 	ctx     context.Context
 	unwatch func() bool
@@ -97,10 +98,6 @@ func (o *output) skip(text []byte) error {
 	return &Error{Op: "read", Addr: o.child.name, Err: err}
 }
 
-// Mute returns what is known of a child that has written no message yet, or nil if it
-// has.
-func (o *output) Mute() *MuteError { return o.child.mute() }
-
 // noise counts what a child writes to its standard output that is not a message.
 type noise struct {
 	spoken atomic.Bool // the child has written a message
@@ -170,5 +167,8 @@ func (o *output) Close() error {
 			o.mu.Unlock()
 		}
 	})
+	if mute := o.child.mute(); mute != nil {
+		return mute
+	}
 	return nil
 }

@@ -236,6 +236,7 @@ const maxPosted = 16
 // goroutine reads the event stream, because messages come from the bodies of POSTs,
 // too.
 type feed struct {
+	Plain
 	x      *exchange
 	heard  chan heard    // events of the reader, one at a time
 	again  chan struct{} // the caller of Events no longer needs the last event

@@ -108,10 +108,46 @@ type Stream interface {
 	// with itself, nor by yield.
 	Events(yield func(sse.Event, error) bool)
 
+	// Release says that the last event is no longer needed. After that Close may use its memory for other messages, whichever
+	// goroutine calls it.
+	Release()
+
+	// CanInterrupt reports whether Interrupt has an effect from now on. It must not be called while Events waits.
+	CanInterrupt() bool
+	// Interrupt makes the next wait of Events, or the one under way, end with sse.ErrInterrupted, and Events with it, so that
+	// another goroutine can call Events. Nothing of the stream is lost. It may be called at any time.
+	Interrupt()
+
+	// SessionID returns the Mcp-Session-Id of the response over HTTP, and "" for none and before the first event. It must not
+	// be called while Events waits.
+	SessionID() string
+	// Whole reports whether the message that Events has given last is a whole response over HTTP, a body of JSON. It must not
+	// be called while Events waits.
+	Whole() bool
+
 	// Close ends the stream. It may be called at any time, more than once, and also
-	// during Events, which then gives ErrClosed.
+	// during Events, which then gives ErrClosed. The error says what is known of a process
+	// that has written no message yet; it is nil for all others.
 	Close() error
 }
+
+// Plain is embedded by a Stream that keeps no memory for its events, cannot be interrupted, and is not a response over HTTP.
+type Plain struct{}
+
+// Release does nothing.
+func (Plain) Release() {}
+
+// CanInterrupt returns false.
+func (Plain) CanInterrupt() bool { return false }
+
+// Interrupt does nothing.
+func (Plain) Interrupt() {}
+
+// SessionID returns "".
+func (Plain) SessionID() string { return "" }
+
+// Whole returns false.
+func (Plain) Whole() bool { return false }
 
 // First returns the next event of st, and Events goes on behind it.
 func First(st Stream) (e sse.Event, err error) {
@@ -122,9 +158,12 @@ func First(st Stream) (e sse.Event, err error) {
 }
 
 // Answered returns the Stream of a request whose response is known.
-func Answered(response []byte) Stream { return &answered{response} }
+func Answered(response []byte) Stream { return &answered{response: response} }
 
-type answered struct{ response []byte } // nil once it was given
+type answered struct {
+	Plain
+	response []byte // nil once it was given
+}
 
 func (a *answered) Events(yield func(sse.Event, error) bool) {
 	e := sse.Event{Data: a.response}
@@ -134,37 +173,6 @@ func (a *answered) Events(yield func(sse.Event, error) bool) {
 }
 
 func (a *answered) Close() error { return nil }
-
-// Releaser is a Stream whose caller can say that the last event is no longer needed.
-// After that Close may use its memory for other messages, whichever goroutine calls it.
-type Releaser interface {
-	Stream
-	Release()
-}
-
-// Interruptible is a Stream whose Events can be told to stop waiting, so that another goroutine can call it instead.
-type Interruptible interface {
-	Stream
-	// CanInterrupt reports whether Interrupt has an effect from now on. It must not be called while Events waits.
-	CanInterrupt() bool
-	// Interrupt makes the next wait of Events, or the one under way, end with sse.ErrInterrupted, and Events with it. Nothing
-	// of the stream is lost. It may be called at any time.
-	Interrupt()
-}
-
-// SessionStream is the Stream that Send returns for a request over HTTP.
-type SessionStream interface {
-	Stream
-
-	// SessionID returns the Mcp-Session-Id of the response. It returns "" if the
-	// response had none, or before the first event. It must not be called
-	// while Events waits.
-	SessionID() string
-
-	// Whole reports whether the message that Events has given last is the whole response, a
-	// body of JSON. It must not be called while Events waits.
-	Whole() bool
-}
 
 var (
 	// ErrNoStream is returned by Listen when the server offers no standing stream.

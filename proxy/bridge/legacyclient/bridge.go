@@ -5,8 +5,8 @@
 // server would remember is in the Conn: who the client is, its log level, its subscriptions, and the
 // questions that it was asked.
 //
-//   - pass.go: where each message of the client goes, and the requests that are answered without the server;
-//     introduce.go: initialize, answered from server/discover;
+//   - pass.go: where each message of the client goes, and the requests that are answered without the server, as
+//     answeredhere.go does it; introduce.go: initialize, answered from server/discover;
 //   - reading.go: a request as the client reads it; receive.go: what the server says about it; rounds.go: its questions, in
 //     rounds; send.go: what the server gets; headers.go: the headers of a tools/call; call.go: what these know of a request;
 //   - listen.go: how the client's standing stream begins; news.go: what waits for it; subscribe.go: the subscriptions behind it;
@@ -24,7 +24,6 @@ import (
 	"github.com/dragoman-proxy/dragoman/proxy/era"
 	"github.com/dragoman-proxy/dragoman/proxy/host"
 	"github.com/dragoman-proxy/dragoman/proxy/results"
-	"github.com/dragoman-proxy/dragoman/proxy/upstream"
 )
 
 // Bridge has what all sessions of a proxy share. Make it with [New].
@@ -62,10 +61,11 @@ func (b *Bridge) Finished() (sessions, bytes int) {
 	return len(b.finished.of), b.finished.bytes
 }
 
-// Pipe is a connection to a process, whose messages have no headers.
-type Pipe interface {
-	upstream.Conn
-	// Shared reports whether the process serves other sessions as well. If it returns false, the standing
-	// stream of the process belongs to the session.
-	Shared() bool
-}
+// Reach is how a session reaches the server.
+type Reach uint8
+
+const (
+	ByHTTP          Reach = iota // messages have headers
+	ByOwnProcess                 // the standing stream of the process belongs to the session
+	BySharedProcess              // the process serves other sessions as well
+)

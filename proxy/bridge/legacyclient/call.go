@@ -117,8 +117,8 @@ func (b *call) closeServerStream() {
 	if b.st == nil {
 		return
 	}
-	if st, ok := b.st.(upstream.Releaser); ok && b.released.Load() {
-		st.Release()
+	if b.released.Load() {
+		b.st.Release()
 	}
 	b.st.Close()
 	b.st = nil

@@ -57,17 +57,16 @@ var _ upstream.Conn = (*Conn)(nil)
 
 // New returns the session of a client of this revision and these capabilities. conn is the connection to the server;
 // the session owns it from now on.
-func (b *Bridge) New(conn upstream.Conn, client *translate.Revision, facts wire.Facts) *Conn {
+func (b *Bridge) New(conn upstream.Conn, by Reach, client *translate.Revision, facts wire.Facts) *Conn {
 	modern := translate.Lookup(translate.Modern())
 	table, cfg := b.host.Table(), b.host.Config()
 	c := &Conn{
-		bridge: b, host: b.host, conn: conn, facts: facts, prefix: "p-",
+		bridge: b, host: b.host, conn: conn, web: by == ByHTTP, facts: facts, prefix: "p-",
 		up: table.Between(client, modern), down: table.Between(modern, client),
 		asked: make(map[string]*ask), running: make(map[string]*callctx.Context), watched: make(map[string]func()),
 	}
 	c.BelongTo(rand.Text()) // no other client may use it, since its owner is unknown
-	pipe, piped := conn.(Pipe)
-	if c.web = !piped; piped && !pipe.Shared() {
+	if by == ByOwnProcess {
 		c.piped = conn
 	}
 	c.tasks.bridged = cfg.Contract.Tasks == "bridge" && client.Tasks
@@ -104,7 +103,7 @@ func (c *Conn) Translators() (up, down *translate.Translator) {
 // Resume returns the session that t describes, which began in another process. conn is the connection to the server;
 // the session owns it from now on. The caller calls Resumed before it uses the session.
 func (b *Bridge) Resume(t sealed.Session, conn upstream.Conn) *Conn {
-	c := b.New(conn, t.ClientRevision, t.Facts)
+	c := b.New(conn, ByHTTP, t.ClientRevision, t.Facts)
 	if t.ClientInfo != "" {
 		c.client = []byte(t.ClientInfo)
 	}

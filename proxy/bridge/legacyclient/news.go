@@ -87,6 +87,7 @@ func (n *news) move(st *standingStream) {
 
 // standingStream is the standing stream of the client. The zero value is not usable.
 type standingStream struct {
+	upstream.Plain
 	of     *news
 	client context.Context
 	header []upstream.Header // the client's

@@ -10,7 +10,6 @@ import (
 	"github.com/tidwall/gjson"
 	"github.com/tidwall/sjson"
 
-	"github.com/dragoman-proxy/dragoman/proxy/bridge"
 	"github.com/dragoman-proxy/dragoman/proxy/callctx"
 	"github.com/dragoman-proxy/dragoman/proxy/era"
 	"github.com/dragoman-proxy/dragoman/proxy/large"
@@ -92,7 +91,7 @@ func (c *Conn) remember(ctx context.Context, msg *wire.Message, header []upstrea
 	level := gjson.Get(wire.View(msg.Params()), "level")
 	uri := gjson.Get(wire.View(msg.Params()), "uri")
 	header = append([]upstream.Header(nil), header...)
-	return bridge.AnswerHere(ctx, func(ctx context.Context) ([]byte, error) {
+	return answerHere(ctx, func(ctx context.Context) ([]byte, error) {
 		var err error
 		switch {
 		case method == wire.LoggingSetLevel:
@@ -194,7 +193,7 @@ func (c *Conn) begin(ctx context.Context, m *upstream.Outgoing, both *messages) 
 	case v == wire.Answer:
 		b.ctx.End(nil)
 		answer, err := sjson.SetRawBytes(out, "id", b.id)
-		return bridge.AnswerHere(ctx, func(context.Context) ([]byte, error) { return answer, err }), nil, nil
+		return answerHere(ctx, func(context.Context) ([]byte, error) { return answer, err }), nil, nil
 	case v != wire.Forward:
 		b.ctx.End(nil)
 		return nil, nil, mcp.Saying(mcp.CodeMethodNotFound, "Method not found: "+b.method.String())
@@ -213,7 +212,7 @@ func (c *Conn) begin(ctx context.Context, m *upstream.Outgoing, both *messages) 
 	}
 	b.request.Stale = nil
 	if e, as := server.RefusalOf(err, b.sent); err != nil && as == nil {
-		b.st, err = bridge.AnswerHere(b.ctx, func(context.Context) ([]byte, error) { return e.Data, nil }), nil
+		b.st, err = answerHere(b.ctx, func(context.Context) ([]byte, error) { return e.Data, nil }), nil
 	}
 	if err != nil {
 		if b.recalled() {

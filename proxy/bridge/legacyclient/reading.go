@@ -21,12 +21,13 @@ import (
 // The call continues when the client closes the stream: a modern server would take that as a cancellation, and a
 // client with a session does not mean it so.
 type reading struct {
+	upstream.Plain
 	call
 	client  context.Context // ends when the client leaves
 	watched bool
-	watch   callctx.Watch          // of client
-	halt    upstream.Interruptible // the server's stream while Events reads it
-	pushed  chan nextEvent         // set before entered
+	watch   callctx.Watch   // of client
+	halt    upstream.Stream // the server's stream while Events reads it
+	pushed  chan nextEvent  // set before entered
 
 	mu      sync.Mutex
 	busy    bool // Events reads
@@ -44,8 +45,8 @@ type nextEvent struct {
 
 // start makes the goroutine take over at once if reading cannot be interrupted.
 func (b *reading) start() {
-	if st, ok := b.st.(upstream.Interruptible); ok && st.CanInterrupt() {
-		b.halt = st
+	if b.st.CanInterrupt() {
+		b.halt = b.st
 		return
 	}
 	b.mu.Lock()
@@ -184,7 +185,7 @@ func (b *reading) Close() error {
 	return nil
 }
 
-// Release implements [upstream.Releaser].
+// Release implements [upstream.Stream].
 func (b *reading) Release() { b.released.Store(true) }
 
 // cause returns the reason for which there is no answer.

@@ -15,7 +15,6 @@ import (
 	"github.com/tidwall/gjson"
 	"go.uber.org/zap"
 
-	"github.com/dragoman-proxy/dragoman/proxy/bridge"
 	"github.com/dragoman-proxy/dragoman/proxy/mcp"
 	"github.com/dragoman-proxy/dragoman/proxy/report"
 	"github.com/dragoman-proxy/dragoman/proxy/sse"
@@ -26,6 +25,7 @@ import (
 // taskWait is the stream of a tasks/result request. The response comes when the task has ended. Until then the server is
 // polled, and its questions are asked on this stream. The goroutine that calls Events runs it.
 type taskWait struct {
+	upstream.Plain
 	c      *Conn
 	ctx    context.Context
 	cancel context.CancelFunc
@@ -299,7 +299,7 @@ func (c *Conn) task(ctx context.Context, msg *wire.Message, header []upstream.He
 	}
 	id, method := bytes.Clone(msg.ID()), msg.Method
 	answer := func(do func(ctx context.Context) ([]byte, error)) upstream.Stream {
-		return bridge.AnswerHere(ctx, func(ctx context.Context) ([]byte, error) {
+		return answerHere(ctx, func(ctx context.Context) ([]byte, error) {
 			body, err := do(ctx)
 			if f := (*mcp.Failure)(nil); errors.As(err, &f) {
 				return f.About(id).Body(), nil

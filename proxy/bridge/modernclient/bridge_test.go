@@ -137,7 +137,7 @@ func (s *fakeSession) Send(_ context.Context, m *upstream.Outgoing) (upstream.St
 	if s.f.stream != nil {
 		return s.f.stream, nil
 	}
-	return &script{s.f.answer(gjson.Get(body, "id").Raw, gjson.Get(body, "method").String(), gjson.Get(body, "params"))}, nil
+	return &script{messages: s.f.answer(gjson.Get(body, "id").Raw, gjson.Get(body, "method").String(), gjson.Get(body, "params"))}, nil
 }
 
 func (s *fakeSession) Begin(ctx context.Context, _ context.CancelCauseFunc, _ []upstream.Header, _ *bridge.Crossing, asked *stateless.Request) Exchange {
@@ -145,7 +145,10 @@ func (s *fakeSession) Begin(ctx context.Context, _ context.CancelCauseFunc, _ []
 }
 
 // script is a stream of these messages.
-type script struct{ messages []string }
+type script struct {
+	upstream.Plain
+	messages []string
+}
 
 func (s *script) Events(yield func(sse.Event, error) bool) {
 	for len(s.messages) > 0 {
@@ -179,9 +182,11 @@ func (x *fakeExchange) Forward(out []byte) (upstream.Stream, error) {
 }
 func (x *fakeExchange) Read(st upstream.Stream) { x.st = st }
 
-func (x *fakeExchange) Interruptible() upstream.Interruptible {
-	st, _ := x.st.(upstream.Interruptible)
-	return st
+func (x *fakeExchange) Interruptible() upstream.Stream {
+	if !x.st.CanInterrupt() {
+		return nil
+	}
+	return x.st
 }
 
 func (x *fakeExchange) Answer(client bridge.Client) ([]byte, error) {
@@ -298,7 +303,7 @@ func (c *sentTo) Send(e sse.Event) error {
 // TestGoroutineOfTheRequestReads: a call whose client may be asked needs no goroutine of its own until it is, and no
 // outbox for what comes before the response.
 func TestGoroutineOfTheRequestReads(t *testing.T) {
-	st := &interruptible{script: script{[]string{`{"jsonrpc":"2.0","method":"notifications/progress","params":{"progressToken":"x","progress":1}}`, `{"jsonrpc":"2.0","id":4,"result":{}}`}}}
+	st := &interruptible{script: script{messages: []string{`{"jsonrpc":"2.0","method":"notifications/progress","params":{"progressToken":"x","progress":1}}`, `{"jsonrpc":"2.0","id":4,"result":{}}`}}}
 	br := bridgeTo(t, &fakeServer{stream: st})
 	q := request(t, "4", "tools/call", `"name":"t","arguments":{}`, `{"elicitation":{}}`)
 	q.ProgressToken = []byte(`"x"`)
@@ -351,7 +356,7 @@ func TestMemoryIsUsedAgainOnlyIfNothingElseKnowsIt(t *testing.T) {
 		"the client has left": {answered: func(_ *parkedCall, leave context.CancelFunc) { leave() }},
 	} {
 		t.Run(name, func(t *testing.T) {
-			st := &interruptible{script: script{[]string{`{"jsonrpc":"2.0","id":4,"result":{}}`}}}
+			st := &interruptible{script: script{messages: []string{`{"jsonrpc":"2.0","id":4,"result":{}}`}}}
 			br := bridgeTo(t, &fakeServer{stream: st, silent: config.TimeLimit{FirstByte: time.Hour, Silence: time.Hour}})
 			ctx, leave := context.WithCancel(t.Context())
 			defer leave()
@@ -473,7 +478,7 @@ func TestTaskThatIsOneTooManyEndsAtItsServer(t *testing.T) {
 		b := session(t, br, "")
 		for n := 0; br.tasks.enter(b, fmt.Sprint(n), lasting); n++ {
 		}
-		st := br.tasks.created(&script{[]string{`{"jsonrpc":"2.0","id":7,"result":{"task":{"taskId":"t1","ttl":60000}}}`}}, b, []byte("7"), nil)
+		st := br.tasks.created(&script{messages: []string{`{"jsonrpc":"2.0","id":7,"result":{"task":{"taskId":"t1","ttl":60000}}}`}}, b, []byte("7"), nil)
 		if e, err := upstream.First(st); err != nil || gjson.GetBytes(e.Data, "error.code").Int() != -32603 {
 			t.Errorf("%s, %v", e.Data, err)
 		}

@@ -105,9 +105,9 @@ type callMemory struct {
 // the call's own takes over when something else must be waited for as well: when the server has asked, when another
 // goroutine has a message for the client, and when the client leaves.
 type reading struct {
-	st       upstream.Interruptible // the stream; nil if reading it cannot be interrupted
-	here     *reader                // the request whose goroutine reads; nil for a goroutine of the call's own
-	released bool                   // release was called; used, like here, only by the goroutine that reads
+	st       upstream.Stream // the stream; nil if reading it cannot be interrupted
+	here     *reader         // the request whose goroutine reads; nil for a goroutine of the call's own
+	released bool            // release was called; used, like here, only by the goroutine that reads
 }
 
 // A reader is a request of the client whose goroutine reads.

@@ -118,7 +118,7 @@ type Exchange interface {
 	Answer(client bridge.Client) (response []byte, err error)
 	// Interruptible returns the stream that Answer reads, if another goroutine can make Answer return
 	// sse.ErrInterrupted; else nil. Answer then never replaces the stream while the crossing is Alone.
-	Interruptible() upstream.Interruptible
+	Interruptible() upstream.Stream
 	// Message returns what the client was sent last, or the response, as it was scanned.
 	Message() *wire.Message
 

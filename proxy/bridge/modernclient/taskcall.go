@@ -130,6 +130,7 @@ const (
 // server's messages about both, with the task's result as the response of the call. No other request
 // uses the task, which ends with the stream.
 type taskRun struct {
+	upstream.Plain
 	b    *pooledSession
 	ctx  context.Context
 	from []upstream.Header

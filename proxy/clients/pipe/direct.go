@@ -44,11 +44,11 @@ func (p *pipe) openDirect(q *stateless.Request) error {
 	half.s, half.first = s, slices.Clone(p.from)
 	half.begun.Store(s)
 	if s.Direct.Web {
-		s.Conn, s.AddsHeaders = &headerConn{Conn: s.Conn, proxy: p.proxy, s: s}, true
+		s.Conn, s.Bare = &headerConn{Conn: s.Conn, proxy: p.proxy, s: s}, s.Conn
 	} else {
 		var standing upstream.Stream
 		half.given, standing = server.Renumber(s.Conn, h.Standing, p.proxy.Now().Config.Limits, p.proxy.Host)
-		s.Conn = half.given
+		s.Conn, s.Recall = half.given, half.given.Recall
 		x := half.exchange()
 		x.Stream = standing
 		half.spawn(func() { half.bring(x) })
@@ -119,6 +119,7 @@ func (c *headerConn) Send(ctx context.Context, m *upstream.Outgoing) (upstream.S
 
 // headerCall is a tool call, and the stream of the server's messages about it.
 type headerCall struct {
+	upstream.Plain
 	c              *headerConn
 	ctx            context.Context
 	out            upstream.Outgoing
@@ -214,11 +215,7 @@ func (h *headerCall) stream() upstream.Stream {
 }
 
 // Release releases the last event.
-func (h *headerCall) Release() {
-	if st, ok := h.stream().(upstream.Releaser); ok {
-		st.Release()
-	}
-}
+func (h *headerCall) Release() { h.stream().Release() }
 
 // Close closes the stream, which cancels the call.
 func (h *headerCall) Close() error {
@@ -227,8 +224,6 @@ func (h *headerCall) Close() error {
 	h.closed = true
 	return h.st.Close()
 }
-
-var _ upstream.Releaser = (*headerCall)(nil)
 
 // untilAnswered waits until no call is open. It returns false when timer fires or the pipe ends.
 func (p *pipe) untilAnswered(timer <-chan time.Time) bool {
@@ -249,6 +244,3 @@ type headerConn struct {
 	proxy *clients.Proxy
 	s     *session.Session
 }
-
-// Bare returns the connection without the headers that c adds.
-func (c *headerConn) Bare() upstream.Conn { return c.Conn }

@@ -283,7 +283,7 @@ func (p *pipe) begin(line []byte) error {
 	}
 	if h.Standing != nil {
 		p.given, h.Standing = server.Renumber(s.Conn, h.Standing, p.proxy.Now().Config.Limits, p.proxy.Host)
-		s.Conn = p.given
+		s.Conn, s.Recall = p.given, p.given.Recall
 	}
 	h.Span.Done(nil)
 	p.s, p.first = s, slices.Clone(p.from)
