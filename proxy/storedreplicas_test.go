@@ -134,7 +134,7 @@ func TestOrdinaryCallsDoNotUseTheStore(t *testing.T) {
 		var total, before, registers, ended int
 		for ok := false; !ok; ok = before == registers { // a renewal may come between
 			before = counted(t, p.Metrics, "dragoman_store_operations_total", "kind=replicas")
-			ended = counted(t, p.Metrics, "dragoman_store_operations_total", "kind=ended")
+			ended = counted(t, p.Metrics, "dragoman_store_operations_total", "kind=ended_pages")
 			total = counted(t, p.Metrics, "dragoman_store_operations_total")
 			registers = counted(t, p.Metrics, "dragoman_store_operations_total", "kind=replicas")
 		}
