@@ -57,30 +57,30 @@ func TestStoredLogins(t *testing.T) {
 	opt, ck := oauthOptions(s.Login())
 	opt.Tokens = credential.NewKeeper(nil).Store
 	rt := start(t, opt, map[string]string{"test-api-adapter.md": oauthFile(s, seeded)})
-	is := func(state string, good bool, until time.Time) {
+	is := func(state string, until time.Time) {
 		t.Helper()
 		st, err := rt.Stored(context.Background(), "test-api")
-		if err != nil || st.State != state || st.Good != good || !st.Expires.Equal(until) || "http://"+st.Server != s.URL {
+		if err != nil || st.State != state || !st.Expires.Equal(until) || "http://"+st.Server != s.URL {
 			t.Errorf("%+v, %v", st, err)
 		}
 	}
-	is("logged in", true, time.Time{}) // with the configured token
+	is("logged in", time.Time{}) // with the configured token
 	mustBeFine(t, rt)
-	is("logged in", true, ck.now().Add(time.Hour))
+	is("logged in", ck.now().Add(time.Hour))
 	ck.pass(2 * time.Hour)
-	is("logged in", true, time.Time{})
+	is("logged in", time.Time{})
 	s.EndLogins()
 	askStatus(rt)
-	is("ended by the server (invalid_grant)", false, time.Time{})
+	is("ended by the server (invalid_grant)", time.Time{})
 	if _, _, err := rt.Logout(context.Background(), "test-api"); err != nil {
 		t.Error(err)
 	}
 	opt.Getenv = environment("ID", "canary-client-id", "SECRET", "x")
 	rt = start(t, opt, map[string]string{"test-api-adapter.md": oauthFile(s, "grant: device_code, device_authorization_url: '"+s.URL+"/device'")})
-	is("not logged in", false, time.Time{})
+	is("not logged in", time.Time{})
 	opt.Getenv = environment()
 	rt = start(t, opt, map[string]string{"test-api-adapter.md": oauthFile(s, seeded)})
-	is("credential ID is not set", false, time.Time{})
+	is("credential ID is not set", time.Time{})
 
 	rt = one(t, Options{}, api(t, func(http.ResponseWriter, *http.Request) {}).URL, status)
 	if _, err := rt.Stored(context.Background(), "test-api"); err == nil {

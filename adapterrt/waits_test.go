@@ -148,9 +148,42 @@ func TestAClientThatLeavesFreesItsPlace(t *testing.T) {
 		wg.Wait()
 		same(t, []string{second, third}, "TRANSPORT_TIMEOUT at 100ms", "ok at 1s")
 		same(t, b.sent, "GET /status 0s", "GET /list 1s")
-		if n := b.rt.live.Load().adapters[0].guard.Waiting(); n != 0 {
-			t.Error(n, "still wait")
+	})
+}
+
+// TestClientsThatLeaveFreeTheQueue: as many calls can wait as before, and no more.
+func TestClientsThatLeaveFreeTheQueue(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const room = 64 // see guard
+		b := newBench(t, func(int, *httpcall.Outgoing) (*httpcall.Reply, *failure.Failure) {
+			time.Sleep(10 * time.Second)
+			return reply(200), nil
+		}, "rate_limits: {concurrent_requests: 1, max_wait_ms: 60000}")
+		var wg sync.WaitGroup
+		wg.Go(func() { b.call(context.Background(), Request{}, "get_status") })
+		synctest.Wait()
+		for _, c := range []struct{ calls, refused int }{{room, 0}, {room + 1, 1}, {room, 0}} {
+			var refused atomic.Int32
+			var round sync.WaitGroup
+			for i := range c.calls {
+				round.Go(func() {
+					ctx, leave := context.WithTimeout(context.Background(), time.Duration(i+1)*time.Millisecond)
+					defer leave()
+					switch said := b.call(ctx, Request{}, "post"); {
+					case strings.HasPrefix(said, "RATE_LIMIT_EXCEEDED"):
+						refused.Add(1)
+					case !strings.HasPrefix(said, "TRANSPORT_TIMEOUT"):
+						t.Error(said)
+					}
+				})
+				synctest.Wait()
+			}
+			round.Wait()
+			if int(refused.Load()) != c.refused {
+				t.Errorf("%d of %d calls cannot wait, want %d", refused.Load(), c.calls, c.refused)
+			}
 		}
+		wg.Wait()
 	})
 }
 
@@ -513,9 +546,6 @@ func TestWaitingOverSockets(t *testing.T) {
 	wg.Wait()
 	if most.Load() > 3 || good.Load()+left.Load() != 40 || good.Load() < 30 {
 		t.Error(most.Load(), good.Load(), left.Load())
-	}
-	if n := rt.live.Load().adapters[0].guard.Waiting(); n != 0 {
-		t.Error(n, "still wait")
 	}
 }
 

@@ -123,35 +123,6 @@ func TestTaskThatAsksTooMuch(t *testing.T) {
 	sameJSON(t, last, rpcError("4", `"code":-32603,"message":"the server asks too many questions at once"`))
 }
 
-// TestFinishedTasksOfManySessions: many results of one session do not evict those of others, and
-// all are forgotten with their sessions.
-func TestFinishedTasksOfManySessions(t *testing.T) {
-	srv := front(t, modernTasks(""))
-	srv.Legacy.MaxFinished(10 * 556)
-	call := func(session string) string {
-		r := srv.post(session, `{"jsonrpc":"2.0","id":3,"method":"tools/call","params":{"name":"quick","task":{"ttl":60000}}}`)
-		return gjson.Get(r.body, "result.task.taskId").String()
-	}
-	modest, greedy := srv.initialize("2025-11-25"), srv.initialize("2025-11-25")
-	kept := call(modest)
-	var last string
-	for range 30 {
-		last = call(greedy)
-	}
-	for session, id := range map[string]string{modest: kept, greedy: last} {
-		if r := srv.post(session, aboutTask("4", "tasks/result", id)); !gjson.Get(r.body, "result").Exists() {
-			t.Error(r.body)
-		}
-	}
-	for _, session := range []string{modest, greedy} {
-		srv.exchange(t.Context(), "DELETE", session, "")
-	}
-	eventually(t, "nothing is left", func() bool {
-		sessions, bytes := srv.Legacy.Finished()
-		return sessions == 0 && bytes == 0
-	})
-}
-
 // TestTasksEndWithTheirTTL, and with them the use of the session.
 func TestTasksEndWithTheirTTL(t *testing.T) {
 	srv := front(t, legacyTasks(), bridgingTasks)

@@ -188,13 +188,6 @@ func (s *Store) held(session, caller, handle string) (*entry, error) {
 	return e, nil
 }
 
-// Size returns how many bytes and entries the store holds.
-func (s *Store) Size() (bytes, entries int) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.size, len(s.entries)
-}
-
 // owner returns the session and the caller to which a handle is bound, as one
 // string.
 func owner(session, caller string) string {

@@ -16,7 +16,6 @@ import (
 type Stored struct {
 	Server  string    // the OAuth server's host
 	State   string    // a text for people
-	Good    bool      // there is a token, or one can be obtained without a person
 	Expires time.Time // of the access token; zero for none
 }
 
@@ -67,7 +66,7 @@ func (s *Signer) Stored(ctx context.Context) (st Stored, err error) {
 	case r.Asked && !r.Keeps:
 		st.State = "the answer to the last refresh was lost"
 	default:
-		st.State, st.Good = "logged in", true
+		st.State = "logged in"
 	}
 	return st, nil
 }

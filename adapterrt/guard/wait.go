@@ -124,6 +124,3 @@ func (l *limiter) cancel(op *file.Operation) {
 	l.mu.Unlock()
 	l.give()
 }
-
-// Waiting returns how many calls of the adapter wait for their turn.
-func (g *Adapter) Waiting() int { return int(g.waiting.Load()) }

@@ -163,7 +163,6 @@ func (e *HeaderError) Error() string {
 type ExitError struct {
 	Command string        // the first word of its command line
 	Status  string        // "exit status 1", "signal: killed", as the system reports it
-	Code    int           // its exit status; -1 if a signal has ended it
 	Lived   time.Duration // from its start to its end
 	Stderr  string        // the last line of its standard error, as Stdio.Quote returns it
 	Tail    []string      // the last 20 lines of its standard error, oldest first

@@ -240,7 +240,7 @@ func (c *Child) run(started chan<- error) {
 	c.mu.Lock()
 	lines := c.tail.quoted(c.quote)
 	c.exit = &ExitError{
-		Command: c.name, Status: status, Code: c.cmd.ProcessState.ExitCode(), Lived: lived,
+		Command: c.name, Status: status, Lived: lived,
 		Stderr: last(lines), Tail: lines, Err: c.cause,
 	}
 	c.mu.Unlock()

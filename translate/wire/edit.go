@@ -235,10 +235,7 @@ func (n Node) Rename(name string) {
 // Edited reports whether the message has edits.
 func (m *Message) Edited() bool { return len(m.edits) > 0 }
 
-// Grows reports whether the edits may make the message longer.
-func (m *Message) Grows() bool { return m.grows }
-
-// AppendTo appends the edited message to dst. If Grows reports false, dst may be Raw[:0].
+// AppendTo appends the edited message to dst, which may be Raw[:0] if no edit makes the message longer.
 func (m *Message) AppendTo(dst []byte) []byte {
 	if len(m.nodes) == 0 {
 		return append(dst, m.Raw...)

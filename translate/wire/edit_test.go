@@ -213,7 +213,7 @@ func FuzzEdits(f *testing.F) {
 		case string(again.ID()) != string(followed.ID()) || string(again.Result()) != string(followed.Result()) || string(again.Error()) != string(followed.Error()) || again.Kind != followed.Kind:
 			t.Fatalf("%q\nfollowed %q %q %q\nscanned  %q %q %q", in, followed.ID(), followed.Result(), followed.Error(), again.ID(), again.Result(), again.Error())
 		}
-		for m.Room = 0; m.Grows() && m.Room < len(m.text)+len(m.edits); m.Room++ {
+		for m.Room = 0; m.grows && m.Room < len(m.text)+len(m.edits); m.Room++ {
 			if m.InPlace() != nil {
 				t.Fatalf("%q\nwritten with room for %d bytes", in, m.Room)
 			}

@@ -50,17 +50,6 @@ func New(h *host.Host, eras *era.Cache, cache *results.Cache) *Bridge {
 // Expire forgets the finished tasks that have expired at the time now.
 func (b *Bridge) Expire(now time.Time) { b.finished.expire(now) }
 
-// MaxFinished sets the limit for the total size of the finished tasks of all sessions, in bytes. It must be called
-// before the first use.
-func (b *Bridge) MaxFinished(bytes int) { b.finished.max = bytes }
-
-// Finished returns how many sessions have finished tasks, and the total size of these tasks in bytes.
-func (b *Bridge) Finished() (sessions, bytes int) {
-	b.finished.mu.Lock()
-	defer b.finished.mu.Unlock()
-	return len(b.finished.of), b.finished.bytes
-}
-
 // Reach is how a session reaches the server.
 type Reach uint8
 

@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"pgregory.net/rapid"
+
+	"github.com/dragoman-proxy/dragoman/proxy/upstream"
 )
 
 // TestFinishedTasksAreBoundedInAll: the session that has most of them gives way, and what
@@ -55,3 +57,47 @@ func TestFinishedTasksAreBoundedInAll(t *testing.T) {
 		}
 	})
 }
+
+// TestFinishedTasksOfManySessions: many results of one session do not evict those of others, and all are forgotten with their
+// sessions.
+func TestFinishedTasksOfManySessions(t *testing.T) {
+	b := &Bridge{finished: newFinishedTasks()}
+	b.finished.max = 10 * (doneTaskExtra + 300)
+	session := func() *Conn {
+		c := &Conn{bridge: b, conn: closed{}}
+		c.life, c.end = context.WithCancel(context.Background())
+		c.done.life = c.life
+		return c
+	}
+	modest, greedy := session(), session()
+	keep := func(c *Conn, id string) {
+		if !b.finished.keep(&c.done, finishedTask{id: id, result: make([]byte, 300), expires: time.Now().Add(time.Minute)}) {
+			t.Errorf("%s is too large", id)
+		}
+	}
+	keep(modest, "kept")
+	for n := range 30 {
+		keep(greedy, fmt.Sprint(n))
+	}
+	for id, c := range map[string]*Conn{"kept": modest, "29": greedy} {
+		if _, found := b.finished.find(&c.done, id); !found {
+			t.Errorf("%s is gone", id)
+		}
+	}
+	if _, found := b.finished.find(&greedy.done, "0"); found {
+		t.Error("more is kept than there is room for")
+	}
+	for _, c := range []*Conn{modest, greedy} {
+		if err := c.Close(t.Context()); err != nil {
+			t.Error(err)
+		}
+	}
+	if len(b.finished.of) != 0 || b.finished.bytes != 0 {
+		t.Errorf("%d bytes of %d sessions are left", b.finished.bytes, len(b.finished.of))
+	}
+}
+
+// closed is a connection that can only be closed.
+type closed struct{ upstream.Conn }
+
+func (closed) Close(context.Context) error { return nil }
