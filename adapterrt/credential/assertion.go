@@ -4,18 +4,16 @@ import (
 	"crypto"
 	"crypto/ecdsa"
 	"crypto/elliptic"
-	"crypto/rand"
 	"crypto/rsa"
 	"crypto/x509"
 	"encoding/pem"
 	"errors"
 	"fmt"
-	"time"
 
 	"github.com/golang-jwt/jwt/v5"
-)
 
-const assertionLife = time.Minute
+	"github.com/dragoman-proxy/dragoman/oauthclient"
+)
 
 // assertion returns a signed JWT that authenticates the client:
 // https://www.rfc-editor.org/rfc/rfc7523#section-3
@@ -33,14 +31,7 @@ func (s *Signer) assertion(id string) (string, error) {
 	if err != nil {
 		return "", fmt.Errorf("client_key_file %s: %w", o.Key.File, err)
 	}
-	now := s.keeper.Now()
-	t := jwt.NewWithClaims(method, jwt.MapClaims{
-		"iss": id, "sub": id, "aud": o.URL, "jti": rand.Text(), "iat": now.Unix(), "exp": now.Add(assertionLife).Unix(),
-	})
-	if o.Key.ID != "" {
-		t.Header["kid"] = o.Key.ID
-	}
-	return t.SignedString(key)
+	return oauthclient.Assertion(key, method, o.Key.ID, id, o.URL, s.keeper.Now())
 }
 
 func privateKey(text []byte) (crypto.Signer, error) {

@@ -16,13 +16,15 @@ import (
 	"github.com/dragoman-proxy/dragoman/adapterrt/clean"
 	"github.com/dragoman-proxy/dragoman/adapterrt/failure"
 	"github.com/dragoman-proxy/dragoman/adapterrt/file"
+	"github.com/dragoman-proxy/dragoman/oauthclient"
 	"github.com/dragoman-proxy/dragoman/translate/wire"
 )
 
 const (
 	commandTime  = 30 * time.Second
 	commandGrace = time.Second // after the command has ended, for processes that it started
-	maxComplaint = 4 << 10     // bytes of the command's stderr that are kept
+	maxPrinted   = 1 << 20
+	maxComplaint = 4 << 10 // bytes of the command's stderr that are kept
 )
 
 // passed are the environment variables that a command receives: those that a program needs to
@@ -74,7 +76,7 @@ func run(ctx context.Context, command []string) ([]byte, error) {
 			cmd.Env = append(cmd.Env, name+"="+v)
 		}
 	}
-	out, complaint := &beginning{most: maxTokenReply}, &beginning{most: maxComplaint}
+	out, complaint := &beginning{most: maxPrinted}, &beginning{most: maxComplaint}
 	cmd.Stdout, cmd.Stderr, cmd.WaitDelay = out, complaint, commandGrace
 	withGroup(cmd)
 	err := cmd.Run()
@@ -87,7 +89,7 @@ func run(ctx context.Context, command []string) ([]byte, error) {
 		}
 		return nil, err
 	case out.more:
-		return nil, fmt.Errorf("it printed more than %d bytes", maxTokenReply)
+		return nil, fmt.Errorf("it printed more than %d bytes", maxPrinted)
 	}
 	return out.text.Bytes(), nil
 }
@@ -119,11 +121,12 @@ func printed(out []byte) (word, until string) {
 		}
 		return strings.TrimSpace(lines[0]), until
 	}
-	until = text(out, "expires_at")
+	said := oauthclient.Object(out)
+	until = said.Text("expires_at")
 	if v := wire.Member(out, "expires_in"); v != nil {
 		until = strings.Trim(string(v), `"`)
 	}
-	return cmp.Or(text(out, "access_token"), text(out, "token")), until
+	return cmp.Or(said.Text("access_token"), said.Text("token")), until
 }
 
 // lifeOf returns the time from now to until, which is a number of seconds or an RFC 3339 time.

@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"github.com/dragoman-proxy/dragoman/adapterrt/failure"
+	"github.com/dragoman-proxy/dragoman/oauthclient"
 	"github.com/dragoman-proxy/dragoman/translate/wire"
 )
 
@@ -23,8 +24,12 @@ func (s *Signer) failed(err error) *failure.Failure {
 // details returns the name of the adapter and the OAuth server's error, if err is one.
 func (s *Signer) details(err error) wire.Members {
 	d := wire.Members(nil).Str("adapter", s.adapter.Name)
-	if r := (*refusal)(nil); errors.As(err, &r) {
-		d = d.Raw("oauth_error", r.details())
+	if r, ok := errors.AsType[*oauthclient.Refusal](err); ok && r.Code != "" {
+		said := wire.Members(nil).Str("error", r.Code)
+		if r.Description != "" {
+			said = said.Str("error_description", r.Description)
+		}
+		d = d.Raw("oauth_error", said.End())
 	}
 	return d
 }

@@ -8,15 +8,12 @@ import (
 	"errors"
 	"fmt"
 	"net/url"
-	"strconv"
 	"time"
-
-	"golang.org/x/oauth2"
 
 	"github.com/dragoman-proxy/dragoman/adapterrt/clean"
 	"github.com/dragoman-proxy/dragoman/adapterrt/file"
 	"github.com/dragoman-proxy/dragoman/adapterrt/httpcall"
-	"github.com/dragoman-proxy/dragoman/translate/wire"
+	"github.com/dragoman-proxy/dragoman/oauthclient"
 )
 
 // Login lets a person permit an adapter to act for them. It stores the tokens that it obtains.
@@ -51,18 +48,16 @@ func (l *Login) Visit(back string) (*Visit, error) {
 	if f != nil {
 		return nil, explained(f)
 	}
-	v := &Visit{State: rand.Text(), login: l, back: back, verifier: oauth2.GenerateVerifier()}
-	c := oauth2.Config{ClientID: id, RedirectURL: back, Scopes: o.Scopes, Endpoint: oauth2.Endpoint{AuthURL: o.AuthorizeURL}}
-	options := []oauth2.AuthCodeOption{oauth2.S256ChallengeOption(v.verifier)}
-	for name, value := range map[string]string{"audience": o.Audience, "resource": o.Resource} {
-		if value != "" {
-			options = append(options, oauth2.SetAuthURLParam(name, value))
-		}
-	}
+	v := &Visit{State: rand.Text(), login: l, back: back, verifier: oauthclient.Verifier()}
+	form := &httpcall.Pairs{}
+	form.Add("client_id", id)
+	form.Add("redirect_uri", back)
+	form.Add("state", v.State)
+	s.scope(form)
 	for _, p := range o.Params {
-		options = append(options, oauth2.SetAuthURLParam(p.Name, p.Value))
+		form.Add(p.Name, p.Value)
 	}
-	v.URL = c.AuthCodeURL(v.State, options...)
+	v.URL = oauthclient.AuthorizationURL(o.AuthorizeURL, string(form.Text), v.verifier)
 	return v, nil
 }
 
@@ -75,7 +70,7 @@ func (v *Visit) Finish(ctx context.Context, brought url.Values) error {
 	}
 	if code := brought.Get("error"); code != "" {
 		z := clean.Sanitizer{}
-		return &refusal{"the OAuth server", z.Clean(code, 64, nil), z.Clean(brought.Get("error_description"), maxDescription, nil)}
+		return &oauthclient.Refusal{Host: "the OAuth server", Code: z.Clean(code, 64, nil), Description: z.Clean(brought.Get("error_description"), maxDescription, nil)}
 	}
 	code := brought.Get("code")
 	if code == "" {
@@ -194,21 +189,25 @@ func (l *Login) Begin(ctx context.Context) (*Device, error) {
 	form := &httpcall.Pairs{}
 	s.scope(form)
 	if s.adapter.Auth.OAuth.Client == file.ClientBasic {
-		form.Add("client_id", c.id) // https://www.rfc-editor.org/rfc/rfc8628#section-3.1
+		form.Add("client_id", c.ID) // https://www.rfc-editor.org/rfc/rfc8628#section-3.1
 	}
-	body, err := s.post(ctx, s.adapter.Auth.OAuth.DeviceURL, c, form, nil)
+	var o oauthclient.Object
+	r, known, err := s.send(ctx, s.adapter.Auth.OAuth.DeviceURL, c, form, nil)
+	if err == nil {
+		o, err = r.Object()
+	}
 	if err != nil {
-		return nil, err
+		return nil, cleaned(err, known)
 	}
-	d := &Device{Code: text(body, "user_code"), URL: text(body, "verification_uri"), Whole: text(body, "verification_uri_complete"), login: l, code: text(body, "device_code")}
+	d := &Device{Code: o.Text("user_code"), URL: o.Text("verification_uri"), Whole: o.Text("verification_uri_complete"), login: l, code: o.Text("device_code")}
 	if d.Whole != "" && !isPage(d.Whole) {
 		d.Whole = ""
 	}
 	if d.Code == "" || len(d.Code) > 64 || d.code == "" || !isPage(d.URL) {
 		return nil, errors.New("the OAuth server answered without a valid user_code, device_code or verification_uri")
 	}
-	d.poll = min(max(seconds(body, "interval", pollDefault), time.Second), pollLongest)
-	d.Expires = s.keeper.Now().Add(min(seconds(body, "expires_in", deviceLife), deviceLife))
+	d.poll = min(max(cmp.Or(o.Seconds("interval"), pollDefault), time.Second), pollLongest)
+	d.Expires = s.keeper.Now().Add(min(cmp.Or(o.Seconds("expires_in"), deviceLife), deviceLife))
 	return d, nil
 }
 
@@ -216,14 +215,6 @@ func (l *Login) Begin(ctx context.Context) (*Device, error) {
 func isPage(s string) bool {
 	u, err := url.Parse(s)
 	return err == nil && len(s) <= maxPage && u.Host != "" && u.User == nil && (u.Scheme == "https" || u.Scheme == "http")
-}
-
-func seconds(body []byte, name string, absent time.Duration) time.Duration {
-	n, err := strconv.ParseFloat(string(wire.Member(body, name)), 64)
-	if err != nil || n <= 0 {
-		return absent
-	}
-	return time.Duration(min(n, lifeLongest.Seconds()) * float64(time.Second))
 }
 
 // Wait waits until the person has agreed, and stores the tokens.
@@ -243,19 +234,18 @@ func (d *Device) Wait(ctx context.Context) error {
 		form := s.form("urn:ietf:params:oauth:grant-type:device_code")
 		form.Add("device_code", d.code)
 		if s.adapter.Auth.OAuth.Client == file.ClientBasic {
-			form.Add("client_id", c.id)
+			form.Add("client_id", c.ID)
 		}
 		a, err := s.ask(ctx, c, form, secrets{d.code})
-		refused := (*refusal)(nil)
-		switch {
+		switch code := codeOf(err); {
 		case err == nil:
 			return d.login.keep(ctx, c, a)
-		case !errors.As(err, &refused):
+		case code == "":
 			last = err // the server may be back before the code ends
 			d.poll = min(d.poll*2, pollLongest)
-		case refused.code == "slow_down":
+		case code == "slow_down":
 			d.poll = min(d.poll+pollSlower, pollLongest)
-		case refused.code != "authorization_pending":
+		case code != "authorization_pending":
 			return err
 		}
 	}
@@ -263,9 +253,9 @@ func (d *Device) Wait(ctx context.Context) error {
 }
 
 // keep stores the tokens of a login in place of the earlier ones.
-func (l *Login) keep(ctx context.Context, c client, a answer) (err error) {
+func (l *Login) keep(ctx context.Context, c client, a oauthclient.Token) (err error) {
 	s := l.signer
-	locked := s.keeper.Store.Locked(ctx, s.account(c.id), func(e Entry) {
+	locked := s.keeper.Store.Locked(ctx, s.account(c.ID), func(e Entry) {
 		was, _ := readRecord(e) // a record that cannot be read is replaced
 		r := record{Seed: was.Seed}
 		if seed, f := s.secret(s.adapter.Auth.OAuth.Refresh); f == nil {

@@ -7,9 +7,7 @@ import (
 	"net/url"
 	"time"
 
-	"github.com/dragoman-proxy/dragoman/adapterrt/clean"
 	"github.com/dragoman-proxy/dragoman/adapterrt/httpcall"
-	"github.com/dragoman-proxy/dragoman/translate/wire"
 )
 
 // Stored describes the stored login of an adapter.
@@ -43,7 +41,7 @@ func (s *Signer) Stored(ctx context.Context) (st Stored, err error) {
 		return st, nil
 	}
 	var r record
-	locked := s.keeper.Store.Locked(ctx, s.account(c.id), func(e Entry) {
+	locked := s.keeper.Store.Locked(ctx, s.account(c.ID), func(e Entry) {
 		if r, err = readRecord(e); err == nil {
 			if f := s.seed(&r); f != nil {
 				err = explained(f)
@@ -83,7 +81,7 @@ func (s *Signer) Forget(ctx context.Context) (revoked bool, why, err error) {
 	if err != nil {
 		return false, nil, explained(err)
 	}
-	locked := s.keeper.Store.Locked(ctx, s.account(c.id), func(e Entry) {
+	locked := s.keeper.Store.Locked(ctx, s.account(c.ID), func(e Entry) {
 		if r, damaged := readRecord(e); damaged == nil {
 			revoked, why = s.revoke(ctx, c, &r)
 		}
@@ -105,20 +103,15 @@ func (s *Signer) revoke(ctx context.Context, c client, r *record) (bool, error) 
 	form := &httpcall.Pairs{}
 	form.Add("token", token)
 	form.Add("token_type_hint", kind)
-	known := c.known.with(r.Refresh, r.Access, string(form.Text))
-	known, err := s.identify(c, form, known)
-	if err != nil {
-		return false, err
-	}
-	answer, err := s.exchange(ctx, endpoint, c, form)
-	switch {
-	case err != nil:
-	case answer.good(): // whatever its body is
+	known := secrets{r.Refresh, r.Access}
+	answer, known, err := s.send(ctx, endpoint, c, form, known)
+	if err == nil && answer.Good() { // whatever its body is
 		return true, nil
-	case wire.Valid(answer.body) && wire.KindOf(answer.body) == wire.Object && answer.refused(known) != nil:
-		return false, answer.refused(known)
-	default:
-		err = fmt.Errorf("%s answered %d", answer.host, answer.status)
 	}
-	return false, clean.Redact(err, known)
+	if err == nil {
+		if _, err = answer.Object(); codeOf(err) == "" {
+			err = fmt.Errorf("%s answered %d", answer.Host, answer.Status)
+		}
+	}
+	return false, cleaned(err, known)
 }

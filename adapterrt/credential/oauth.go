@@ -118,7 +118,7 @@ func (s *Signer) granted(ctx context.Context) (token, secrets, *failure.Failure)
 	if err != nil {
 		return token{}, nil, s.failed(err)
 	}
-	return newToken(a.token, a.life, s.keeper.Now()), known.with(c.known...), nil
+	return newToken(a.Access, lifeFor(a), s.keeper.Now()), known.with(c.known...), nil
 }
 
 // Renew replaces the token in o, which the API refused. The failure says why there is no

@@ -1,6 +1,7 @@
 package credential
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
@@ -12,6 +13,7 @@ import (
 
 	"github.com/dragoman-proxy/dragoman/adapterrt/failure"
 	"github.com/dragoman-proxy/dragoman/adapterrt/file"
+	"github.com/dragoman-proxy/dragoman/oauthclient"
 )
 
 // record holds the stored tokens of an adapter as a client of an OAuth server.
@@ -63,7 +65,7 @@ func (s *Signer) refreshed(ctx context.Context, stale string) (t token, known se
 	if err != nil {
 		return t, nil, s.failed(err)
 	}
-	err = s.keeper.Store.Locked(ctx, s.account(c.id), func(e Entry) { t, known, f = s.refresh(ctx, e, c, stale) })
+	err = s.keeper.Store.Locked(ctx, s.account(c.ID), func(e Entry) { t, known, f = s.refresh(ctx, e, c, stale) })
 	if err != nil {
 		return t, nil, s.failed(err)
 	}
@@ -106,7 +108,7 @@ func (s *Signer) refresh(ctx context.Context, e Entry, c client, stale string) (
 		return fail(s.loginRequired(errLost))
 	}
 	if !r.Keeps {
-		c.sending = func() { // stored before the request, because the process may end before the answer
+		c.Connected = func() { // stored before the request, because the process may end before the answer
 			r.Asked = true
 			r.put(e)
 		}
@@ -120,12 +122,11 @@ func (s *Signer) refresh(ctx context.Context, e Entry, c client, stale string) (
 	}
 	a, err := s.ask(ctx, c, form, known)
 	if err != nil {
-		refused := (*refusal)(nil)
-		over := errors.As(err, &refused) && refused.loginIsOver()
+		over := loginIsOver(codeOf(err))
 		if over {
-			r.Ended = refused.code
+			r.Ended = codeOf(err)
 		}
-		if !errors.As(err, new(unanswered)) && r.Asked {
+		if !errors.As(err, new(oauthclient.Unanswered)) && r.Asked {
 			r.Asked = false
 			r.put(e)
 		} else if over {
@@ -160,17 +161,15 @@ func (r *record) put(e Entry) error {
 }
 
 // take updates r with the answer of a token endpoint.
-func (r *record) take(a answer, now time.Time) {
+func (r *record) take(a oauthclient.Token, now time.Time) {
 	r.Asked, r.Ended = false, ""
-	r.Keeps = a.refresh == "" || a.refresh == r.Refresh
-	if a.refresh != "" {
-		r.Refresh = a.refresh
-	}
-	life := a.life
-	if r.Refresh == "" && !a.said {
+	r.Keeps = a.Refresh == "" || a.Refresh == r.Refresh
+	r.Refresh = cmp.Or(a.Refresh, r.Refresh)
+	life := lifeFor(a)
+	if r.Refresh == "" && a.Life == 0 {
 		life = lifeLongest // the token is used until the API refuses it
 	}
-	t := newToken(a.token, life, now)
+	t := newToken(a.Access, life, now)
 	r.Access, r.Renew, r.Expires = t.text, t.renew, t.expires
 }
 

@@ -3,22 +3,19 @@ package oauth
 import (
 	"crypto"
 	"crypto/elliptic"
-	"crypto/rand"
 	"errors"
 	"fmt"
 	"io"
-	"net/url"
 	"os"
 	"time"
 
 	"github.com/golang-jwt/jwt/v5"
+
+	"github.com/dragoman-proxy/dragoman/oauthclient"
 )
 
 // privateKeyJWT is the token_endpoint_auth_method of a client with a [Key].
 const privateKeyJWT = "private_key_jwt"
-
-// assertionLife is how long the proof of a key is valid.
-const assertionLife = time.Minute
 
 // Key is a private key with which a client authenticates, instead of a secret:
 // https://www.rfc-editor.org/rfc/rfc7523#section-2.2.
@@ -57,23 +54,17 @@ func ReadKey(path string) (*Key, error) {
 // minRSA is the least size of an RSA key for RS256: https://www.rfc-editor.org/rfc/rfc7518#section-3.3.
 const minRSA = 2048
 
-// proof returns the parameters that prove to an authorization server that a request is of the client id.
-func (k *Key) proof(id string, m *serverMetadata, now time.Time) (url.Values, error) {
+// assertion proves to an authorization server that a request is of the client id.
+func (k *Key) assertion(id string, m *serverMetadata, now time.Time) (string, error) {
 	audience := m.Issuer
 	if k.ForTokenEndpoint {
 		audience = m.Token
 	}
-	t := jwt.NewWithClaims(k.method, jwt.MapClaims{
-		"iss": id, "sub": id, "aud": audience, "jti": rand.Text(), "iat": now.Unix(), "exp": now.Add(assertionLife).Unix(),
-	})
-	if k.ID != "" {
-		t.Header["kid"] = k.ID
-	}
-	signed, err := t.SignedString(k.private)
+	signed, err := oauthclient.Assertion(k.private, k.method, k.ID, id, audience, now)
 	if err != nil {
-		return nil, fmt.Errorf("cannot sign with the client's key: %w", err)
+		return "", fmt.Errorf("cannot sign with the client's key: %w", err)
 	}
-	return url.Values{"client_assertion_type": {"urn:ietf:params:oauth:client-assertion-type:jwt-bearer"}, "client_assertion": {signed}}, nil
+	return signed, nil
 }
 
 // maxTokenFile is the size of a token file that is read.

@@ -3,16 +3,13 @@ package oauth
 import (
 	"cmp"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"net/http"
 	"net/url"
-	"strings"
 	"time"
 
-	"golang.org/x/oauth2"
+	"github.com/dragoman-proxy/dragoman/oauthclient"
 )
 
 const (
@@ -56,7 +53,7 @@ func (d onDevice) discover(ctx context.Context, a *Account, c challenge, known s
 	return at, err
 }
 
-func (d onDevice) ask(ctx context.Context, a *Account, at *authority, before record) (record, *oauth2.Token, error) {
+func (d onDevice) ask(ctx context.Context, a *Account, at *authority, before record) (record, oauthclient.Token, error) {
 	r, t, err := d.askOnce(ctx, a, at, before)
 	_, unknown := errors.AsType[clientError](err)
 	if earlier := r.Client == before.Client || r.Client == before.Pending; unknown && earlier && r.Client.Registered {
@@ -67,15 +64,15 @@ func (d onDevice) ask(ctx context.Context, a *Account, at *authority, before rec
 	return r, t, err
 }
 
-func (d onDevice) askOnce(ctx context.Context, a *Account, at *authority, before record) (record, *oauth2.Token, error) {
+func (d onDevice) askOnce(ctx context.Context, a *Account, at *authority, before record) (record, oauthclient.Token, error) {
 	r := a.recordOf(at, before)
 	if err := a.identifyForDevice(ctx, at, &before, &r); err != nil {
-		return r, nil, err
+		return r, oauthclient.Token{}, err
 	}
 	a.tried(ctx, &r, false)
 	code, err := a.requestCode(ctx, &r)
 	if err != nil {
-		return r, nil, err
+		return r, oauthclient.Token{}, err
 	}
 	d.show(code.DeviceCode)
 	t, err := a.poll(ctx, &r, code)
@@ -119,56 +116,36 @@ type deviceCode struct {
 func (a *Account) requestCode(ctx context.Context, r *record) (*deviceCode, error) {
 	host := hostOf(r.Authority.Device)
 	form := url.Values{}
-	for name, value := range map[string]string{"scope": strings.Join(r.Scopes, " "), "resource": r.Resource} {
-		if value != "" {
-			form.Set(name, value)
-		}
+	setScope(form, r.Scopes)
+	if r.Resource != "" {
+		form.Set("resource", r.Resource)
 	}
 	setAll(form, a.cfg.Params)
-	resp, err := a.post(ctx, r.Authority.Device, form, &r.Client, &r.Authority)
+	reply, err := a.send(ctx, &r.Authority, &r.Client, r.Authority.Device, form, nil)
 	if err != nil {
 		return nil, failure(r.Authority.Device, err)
 	}
-	defer resp.Body.Close()
-	body, err := io.ReadAll(io.LimitReader(resp.Body, maxDocument))
-	if err != nil {
-		return nil, failure(r.Authority.Device, err)
+	said, err := reply.Object()
+	if refused, ok := errors.AsType[*oauthclient.Refusal](err); ok {
+		return nil, refusedBy(host, refused)
 	}
-	var said struct {
-		Code        string  `json:"device_code"`
-		UserCode    string  `json:"user_code"`
-		Page        string  `json:"verification_uri"`
-		Link        string  `json:"verification_uri_complete"`
-		Expires     float64 `json:"expires_in"`
-		Interval    float64 `json:"interval"`
-		Error       string  `json:"error"`
-		Description string  `json:"error_description"`
-	}
-	unreadable := json.Unmarshal(body, &said) != nil
-	if resp.StatusCode != http.StatusOK {
-		return nil, refusedBy(host, &oauth2.RetrieveError{Response: resp, ErrorCode: said.Error, ErrorDescription: said.Description})
-	}
-	code := plainWord(said.UserCode)
-	if unreadable || said.Code == "" || len(said.Code) > maxToken || code == "" || code != said.UserCode || len(code) > maxUserCode {
+	page, link, secret := said.Text("verification_uri"), said.Text("verification_uri_complete"), said.Text("device_code")
+	code := plainWord(said.Text("user_code"))
+	if secret == "" || len(secret) > maxToken || code == "" || code != said.Text("user_code") || len(code) > maxUserCode {
 		return nil, fmt.Errorf("AS %s: the device response has no user_code or device_code that can be used", host)
 	}
-	if _, err := a.web.check(ctx, said.Page); err != nil {
+	if _, err := a.web.check(ctx, page); err != nil {
 		return nil, fmt.Errorf("AS %s: verification_uri: %w", host, err)
 	}
-	if said.Link != "" {
-		if _, err := a.web.check(ctx, said.Link); err != nil {
-			said.Link = ""
+	if link != "" {
+		if _, err := a.web.check(ctx, link); err != nil {
+			link = ""
 		}
-	}
-	seconds := func(n float64, otherwise, most time.Duration) time.Duration {
-		if n <= 0 {
-			return otherwise
-		}
-		return time.Duration(min(n, most.Seconds()) * float64(time.Second))
 	}
 	return &deviceCode{
-		DeviceCode: DeviceCode{said.Page, code, said.Link}, secret: said.Code,
-		pause: max(seconds(said.Interval, devicePoll, deviceMost), time.Second), expires: a.now().Add(seconds(said.Expires, deviceLife, deviceLife)),
+		DeviceCode: DeviceCode{page, code, link}, secret: secret,
+		pause:   min(max(cmp.Or(said.Seconds("interval"), devicePoll), time.Second), deviceMost),
+		expires: a.now().Add(min(cmp.Or(said.Seconds("expires_in"), deviceLife), deviceLife)),
 	}, nil
 }
 
@@ -178,32 +155,32 @@ type clientError struct{ error }
 func (e clientError) Unwrap() error { return e.error }
 
 // refusedBy returns the answer of an authorization server as an error.
-func refusedBy(host string, e *oauth2.RetrieveError) error {
+func refusedBy(host string, e *oauthclient.Refusal) error {
 	err := fmt.Errorf("AS %s: %w", host, said(e))
-	switch e.ErrorCode {
+	switch e.Code {
 	case "invalid_client", "unauthorized_client":
 		return clientError{err}
 	case errScope.Error():
-		return fmt.Errorf("AS %s: refused: %w %s", host, errScope, quoted(e.ErrorDescription))
+		return fmt.Errorf("AS %s: refused: %w %s", host, errScope, quoted(e.Description))
 	}
 	return err
 }
 
 // poll requests tokens until the user has used the code.
-func (a *Account) poll(ctx context.Context, r *record, code *deviceCode) (*oauth2.Token, error) {
+func (a *Account) poll(ctx context.Context, r *record, code *deviceCode) (t oauthclient.Token, err error) {
 	host := hostOf(r.Authority.Token)
 	var last error
 	for pause := code.pause; ; pause = min(pause, deviceMost) {
 		if !a.now().Add(pause).Before(code.expires) {
-			return nil, &lateCodeError{a.Arguments(), last}
+			return t, &lateCodeError{a.Arguments(), last}
 		}
 		if err := a.sleep(ctx, pause); errors.Is(err, context.DeadlineExceeded) {
-			return nil, &lateCodeError{a.Arguments(), last}
+			return t, &lateCodeError{a.Arguments(), last}
 		} else if err != nil {
-			return nil, err
+			return t, err
 		}
-		t, err := a.exchange(ctx, &r.Authority, &r.Client, r.Resource, nil, url.Values{"grant_type": {deviceGrant}, "device_code": {code.secret}})
-		refused, answered := errors.AsType[*oauth2.RetrieveError](err)
+		t, err = a.request(ctx, &r.Authority, &r.Client, r.Resource, url.Values{"grant_type": {deviceGrant}, "device_code": {code.secret}}, nil)
+		refused, answered := errors.AsType[*oauthclient.Refusal](err)
 		switch {
 		case err == nil:
 			return t, tokenFault(r.Authority.Token, t)
@@ -211,20 +188,20 @@ func (a *Account) poll(ctx context.Context, r *record, code *deviceCode) (*oauth
 		case !answered: // https://www.rfc-editor.org/rfc/rfc8628#section-3.5
 			last = failure(r.Authority.Token, err)
 			pause *= 2
-		case refused.ErrorCode == "" && refused.Response.StatusCode >= 500:
+		case refused.Code == "" && refused.Status >= 500:
 			last = refusedBy(host, refused)
 			pause *= 2
-		case refused.ErrorCode == "authorization_pending":
+		case refused.Code == "authorization_pending":
 			last = nil
-		case refused.ErrorCode == "slow_down", refused.Response.StatusCode == http.StatusTooManyRequests:
+		case refused.Code == "slow_down", refused.Status == http.StatusTooManyRequests:
 			last = nil
 			pause += deviceSlow
-		case refused.ErrorCode == "expired_token":
-			return nil, &lateCodeError{a.Arguments(), nil}
-		case refused.ErrorCode == "access_denied":
-			return nil, fmt.Errorf("AS refused: access_denied %s", quoted(refused.ErrorDescription))
+		case refused.Code == "expired_token":
+			return t, &lateCodeError{a.Arguments(), nil}
+		case refused.Code == "access_denied":
+			return t, fmt.Errorf("AS refused: access_denied %s", quoted(refused.Description))
 		default:
-			return nil, refusedBy(host, refused)
+			return t, refusedBy(host, refused)
 		}
 	}
 }

@@ -14,7 +14,8 @@ import (
 	"time"
 
 	"go.uber.org/zap"
-	"golang.org/x/oauth2"
+
+	"github.com/dragoman-proxy/dragoman/oauthclient"
 )
 
 // ReadSecret returns the content of a file with one secret, without white space around it.
@@ -101,9 +102,8 @@ type ServiceToken struct {
 
 	mu      sync.Mutex
 	at      *authority // nil until the server has refused a request
-	token   *oauth2.Token
-	got     time.Time
-	useless string // a fresh token that the server refused
+	live    record     // its tokens; none before the first
+	useless string     // a fresh token that the server refused
 	marked  time.Time
 	failed  error // of the last request for a token
 	when    time.Time
@@ -143,10 +143,7 @@ func (c *ServiceToken) Identity() string { return c.grant + "\n" + c.a.id + "\n"
 func (c *ServiceToken) Expires() time.Time {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.token == nil {
-		return time.Time{}
-	}
-	return c.token.Expiry
+	return c.live.Expires
 }
 
 // Header returns the value of Authorization; "" until a refusal has named the authorization server.
@@ -156,24 +153,12 @@ func (c *ServiceToken) Header(ctx context.Context) (string, error) {
 	if c.at == nil {
 		return "", nil
 	}
-	if now := c.a.now(); c.due(now) {
-		if err := c.renew(ctx); err != nil && (c.token == nil || c.over(now)) {
+	if now := c.a.now(); c.live.due(now) {
+		if err := c.renew(ctx); err != nil && (c.live.Access == "" || c.live.over(now)) {
 			return "", err
 		}
 	}
-	return "Bearer " + c.token.AccessToken, nil
-}
-
-func (c *ServiceToken) due(now time.Time) bool {
-	if c.token == nil {
-		return true
-	}
-	r := record{Access: c.token.AccessToken, Got: c.got, Expires: c.token.Expiry}
-	return r.due(now)
-}
-
-func (c *ServiceToken) over(now time.Time) bool {
-	return !c.token.Expiry.IsZero() && !now.Before(c.token.Expiry)
+	return "Bearer " + c.live.Access, nil
 }
 
 // Refused handles the server's refusal of a request whose Authorization had this value. It returns
@@ -183,8 +168,8 @@ func (c *ServiceToken) Refused(ctx context.Context, value string, refusal Refusa
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	current := ""
-	if c.token != nil {
-		current = "Bearer " + c.token.AccessToken
+	if c.live.Access != "" {
+		current = "Bearer " + c.live.Access
 	}
 	switch {
 	case refusal.Status == http.StatusForbidden && ch.err == "insufficient_scope" && c.at != nil:
@@ -198,7 +183,7 @@ func (c *ServiceToken) Refused(ctx context.Context, value string, refusal Refusa
 		c.useless, c.marked = current, c.a.now()
 	}
 	if current != "" && current == c.useless && c.a.now().Sub(c.marked) < uselessFor {
-		r := record{Access: c.token.AccessToken, Resource: c.at.resource}
+		r := record{Access: c.live.Access, Resource: c.at.resource}
 		return &uselessError{server: c.a.cfg.Server, audience: audienceOf(&r), named: c.at.named}
 	}
 	at, err := c.a.discoverServer(ctx, ch, "")
@@ -214,7 +199,7 @@ const assertionPause = time.Minute
 
 // renew requests a token. c.mu is held, so that one request is sent at a time.
 func (c *ServiceToken) renew(ctx context.Context) error {
-	params, age := url.Values{}, c.a.now().Sub(c.when)
+	params, age := url.Values{"grant_type": {"client_credentials"}}, c.a.now().Sub(c.when)
 	if c.failed != nil && age < refreshPause {
 		return c.failed
 	}
@@ -224,7 +209,7 @@ func (c *ServiceToken) renew(ctx context.Context) error {
 		if err != nil {
 			return fmt.Errorf("assertion_file: %w", err)
 		}
-		if _, refused := errors.AsType[*oauth2.RetrieveError](c.failed); refused && assertion == c.sent && age < assertionPause {
+		if _, refused := errors.AsType[*oauthclient.Refusal](c.failed); refused && assertion == c.sent && age < assertionPause {
 			return c.failed
 		}
 		params.Set("grant_type", "urn:ietf:params:oauth:grant-type:jwt-bearer")
@@ -237,19 +222,19 @@ func (c *ServiceToken) renew(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	c.token, c.got = t, c.a.now()
+	c.live.take(t, c.a.now())
 	return nil
 }
 
-func (c *ServiceToken) request(ctx context.Context, params url.Values) (*oauth2.Token, error) {
+func (c *ServiceToken) request(ctx context.Context, params url.Values) (oauthclient.Token, error) {
 	m, cfg := &c.at.serverMetadata, &c.a.cfg
 	as := client{ID: cfg.ClientID, Secret: cfg.ClientSecret, Method: c.a.method(m)}
-	scopes := slices.DeleteFunc(slices.Clone(c.at.scopes), func(s string) bool { return s == "offline_access" })
-	t, err := c.a.exchange(ctx, m, &as, c.at.resource, scopes, params)
-	if refused, ok := errors.AsType[*oauth2.RetrieveError](err); ok {
-		return nil, &serviceError{hostOf(m.Token), c.assertion, refused}
+	setScope(params, slices.DeleteFunc(slices.Clone(c.at.scopes), func(s string) bool { return s == "offline_access" }))
+	t, err := c.a.request(ctx, m, &as, c.at.resource, params, nil)
+	if refused, ok := errors.AsType[*oauthclient.Refusal](err); ok {
+		return t, &serviceError{hostOf(m.Token), c.assertion, refused}
 	} else if err != nil {
-		return nil, failure(m.Token, err)
+		return t, failure(m.Token, err)
 	}
 	return t, tokenFault(m.Token, t)
 }
@@ -257,7 +242,7 @@ func (c *ServiceToken) request(ctx context.Context, params url.Values) (*oauth2.
 // serviceError says that an authorization server has refused a token to dragoman.
 type serviceError struct {
 	host, assertion string // the file of the assertion, "" for none
-	refused         *oauth2.RetrieveError
+	refused         *oauthclient.Refusal
 }
 
 func (e *serviceError) Error() string {

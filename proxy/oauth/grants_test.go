@@ -73,7 +73,7 @@ func TestClientCredentials(t *testing.T) {
 				t.Fatal(status, err)
 			}
 			k.a.now = func() time.Time { return time.Now().Add(time.Hour - 20*time.Second) }
-			before := k.token.AccessToken
+			before := k.live.Access
 			if value, err := k.Header(t.Context()); err != nil || value == "Bearer "+before || !k.Expires().After(k.a.now()) {
 				t.Error("not renewed before its end:", err)
 			}

@@ -20,8 +20,8 @@ import (
 	"go.uber.org/zap"
 	"go.uber.org/zap/zapcore"
 	"go.uber.org/zap/zaptest/observer"
-	"golang.org/x/oauth2"
 
+	"github.com/dragoman-proxy/dragoman/oauthclient"
 	"github.com/dragoman-proxy/dragoman/proxy/oauth/oauthtest"
 )
 
@@ -359,7 +359,7 @@ func TestMessageOfEntra(t *testing.T) {
 	if got := refusal(code, description); got != want {
 		t.Errorf("got  %s\nwant %s", got, want)
 	}
-	tokens := &oauth2.RetrieveError{Response: &http.Response{StatusCode: http.StatusBadRequest}, ErrorCode: code, ErrorDescription: description}
+	tokens := &oauthclient.Refusal{Status: http.StatusBadRequest, Code: code, Description: description}
 	if got := said(tokens).Error(); got != "refused: "+want {
 		t.Errorf("got  %s\nwant %s", got, want)
 	}

@@ -1,13 +1,14 @@
 package oauth
 
 import (
+	"cmp"
 	"encoding/base64"
 	"encoding/json"
 	"fmt"
 	"strings"
 	"time"
 
-	"golang.org/x/oauth2"
+	"github.com/dragoman-proxy/dragoman/oauthclient"
 )
 
 // A record is what is stored of an account.
@@ -91,13 +92,10 @@ func save(e Entry, r *record) {
 }
 
 // take makes a token response the record's.
-func (r *record) take(t *oauth2.Token, now time.Time) {
-	r.Access, r.Got, r.Expires, r.Sent, r.Ended = t.AccessToken, now, t.Expiry, false, ""
-	if t.RefreshToken != "" {
-		r.Refresh = t.RefreshToken
-	}
-	identity, _ := t.Extra("id_token").(string)
-	for _, token := range []string{r.Access, identity} {
+func (r *record) take(t oauthclient.Token, now time.Time) {
+	r.Access, r.Got, r.Expires, r.Sent, r.Ended = t.Access, now, expiry(t, now), false, ""
+	r.Refresh = cmp.Or(t.Refresh, r.Refresh)
+	for _, token := range []string{r.Access, t.Identity} {
 		var claims struct {
 			Subject string `json:"sub"`
 		}
@@ -105,9 +103,17 @@ func (r *record) take(t *oauth2.Token, now time.Time) {
 			r.Subject = plainWord(claims.Subject)
 		}
 	}
-	if granted, _ := t.Extra("scope").(string); granted != "" {
-		r.Scopes = strings.Fields(granted)
+	if t.Scope != "" {
+		r.Scopes = strings.Fields(t.Scope)
 	}
+}
+
+// expiry returns when a token expires that was received now; zero if that is not known.
+func expiry(t oauthclient.Token, now time.Time) time.Time {
+	if t.Life == 0 {
+		return time.Time{}
+	}
+	return now.Add(t.Life)
 }
 
 // readClaims reads what a token says of itself, if it is a JWT. It is not verified.

@@ -4,10 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net/http/httptrace"
+	"net/url"
 
 	"go.uber.org/zap"
-	"golang.org/x/oauth2"
+
+	"github.com/dragoman-proxy/dragoman/oauthclient"
 )
 
 // renew returns the stored tokens. If stale says that they cannot be used, it renews them first;
@@ -55,13 +56,13 @@ func (a *Account) renew(ctx context.Context, stale func(*record) bool, keep bool
 // refresh replaces the tokens of a record by means of its refresh token.
 func (a *Account) refresh(ctx context.Context, e Entry, r *record) error {
 	a.useConfigured(&r.Client, &r.Authority)
-	ctx = httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{GotConn: func(httptrace.GotConnInfo) {
+	form := url.Values{"grant_type": {"refresh_token"}, "refresh_token": {r.Refresh}}
+	t, err := a.request(ctx, &r.Authority, &r.Client, r.Resource, form, func() {
 		if !r.Sent { // stored before the request, because the process may end before the answer
 			r.Sent = true
 			save(e, r)
 		}
-	}})
-	t, err := a.oauth2(r).TokenSource(a.tokenContext(ctx, &r.Authority, &r.Client, r.Resource), &oauth2.Token{RefreshToken: r.Refresh}).Token()
+	})
 	if err == nil {
 		if err = tokenFault(r.Authority.Token, t); err != nil { // the refresh token was answered, and may be gone
 			return &SignInError{Server: a.cfg.Server, Args: a.args, Err: err}
@@ -70,19 +71,19 @@ func (a *Account) refresh(ctx context.Context, e Entry, r *record) error {
 		save(e, r)
 		return nil
 	}
-	refused, answered := errors.AsType[*oauth2.RetrieveError](err)
+	refused, answered := errors.AsType[*oauthclient.Refusal](err)
 	kept := fmt.Errorf("%w; the token is kept", failure(r.Authority.Token, err))
 	if !answered {
 		return a.later(kept)
 	}
 	r.Sent = false
 	defer save(e, r)
-	switch refused.ErrorCode {
+	switch refused.Code {
 	case "invalid_grant":
-		r.Access, r.Refresh, r.Ended = "", "", refused.ErrorCode
+		r.Access, r.Refresh, r.Ended = "", "", refused.Code
 		return a.ended(r)
 	case "invalid_client", "unauthorized_client":
-		r.Access, r.Refresh, r.Ended, r.Client = "", "", refused.ErrorCode, client{}
+		r.Access, r.Refresh, r.Ended, r.Client = "", "", refused.Code, client{}
 		return a.ended(r)
 	}
 	return a.later(kept)
@@ -103,12 +104,4 @@ func (a *Account) ended(r *record) error {
 		e.Err = errors.New(r.Ended)
 	}
 	return e
-}
-
-// oauth2 returns what golang.org/x/oauth2 needs to know of a record.
-func (a *Account) oauth2(r *record) *oauth2.Config {
-	return &oauth2.Config{
-		ClientID: r.Client.ID, ClientSecret: r.Client.Secret, RedirectURL: r.Client.Redirect, Scopes: r.Scopes,
-		Endpoint: oauth2.Endpoint{AuthURL: r.Authority.Authorization, TokenURL: r.Authority.Token, AuthStyle: r.Client.style()},
-	}
 }

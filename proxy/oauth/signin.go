@@ -16,7 +16,8 @@ import (
 	"strings"
 
 	"github.com/modelcontextprotocol/go-sdk/oauthex"
-	"golang.org/x/oauth2"
+
+	"github.com/dragoman-proxy/dragoman/oauthclient"
 )
 
 // A Browser shows the authorization server's pages to the user.
@@ -37,7 +38,7 @@ type way interface {
 	// discover finds out where.
 	discover(ctx context.Context, a *Account, c challenge, known string) (*authority, error)
 	// ask asks the user and returns the tokens, with a record that lacks them.
-	ask(ctx context.Context, a *Account, at *authority, before record) (record, *oauth2.Token, error)
+	ask(ctx context.Context, a *Account, at *authority, before record) (record, oauthclient.Token, error)
 }
 
 // inBrowser asks the user to sign in in a browser.
@@ -145,11 +146,11 @@ func (a *Account) signIn(ctx context.Context, c challenge, before record, by way
 }
 
 // ask sends the user to the authorization server.
-func (b inBrowser) ask(ctx context.Context, a *Account, at *authority, before record) (record, *oauth2.Token, error) {
+func (b inBrowser) ask(ctx context.Context, a *Account, at *authority, before record) (record, oauthclient.Token, error) {
 	r := a.recordOf(at, before)
 	back, err := a.identify(ctx, at, &before, &r)
 	if err != nil {
-		return r, nil, err
+		return r, oauthclient.Token{}, err
 	}
 	defer back.Close()
 	t, err := a.authorize(ctx, &r, back, b)
@@ -205,42 +206,41 @@ func union(a, b []string) []string {
 
 // authorize sends the user to the authorization server and exchanges the code with which the
 // browser returns.
-func (a *Account) authorize(ctx context.Context, r *record, back *Callback, b Browser) (*oauth2.Token, error) {
-	state, verifier, cfg := rand.Text(), oauth2.GenerateVerifier(), a.oauth2(r)
-	params := []oauth2.AuthCodeOption{oauth2.S256ChallengeOption(verifier)}
+func (a *Account) authorize(ctx context.Context, r *record, back *Callback, b Browser) (t oauthclient.Token, err error) {
+	state, verifier := rand.Text(), oauthclient.Verifier()
+	params := url.Values{"client_id": {r.Client.ID}, "redirect_uri": {r.Client.Redirect}, "state": {state}}
+	setScope(params, r.Scopes)
 	if r.Resource != "" {
-		params = append(params, oauth2.SetAuthURLParam("resource", r.Resource))
+		params.Set("resource", r.Resource)
 	}
-	for name, value := range a.cfg.Params {
-		params = append(params, oauth2.SetAuthURLParam(name, value))
-	}
+	setAll(params, a.cfg.Params)
 	if slices.Contains(r.Scopes, "offline_access") && a.cfg.Params["prompt"] == "" && r.Authority.openID() {
-		params = append(params, oauth2.SetAuthURLParam("prompt", "consent")) // OpenID Connect ignores the scope without it
+		params.Set("prompt", "consent") // OpenID Connect ignores the scope without it
 	}
 	a.tried(ctx, r, true)
-	q, err := b.Visit(ctx, cfg.AuthCodeURL(state, params...), back, state)
+	q, err := b.Visit(ctx, oauthclient.AuthorizationURL(r.Authority.Authorization, params.Encode(), verifier), back, state)
 	if err != nil {
-		return nil, err
+		return t, err
 	}
 	if !hasState(q, state) {
-		return nil, errors.New("the answer from the browser belongs to another sign-in: sign-in dropped")
+		return t, errors.New("the answer from the browser belongs to another sign-in: sign-in dropped")
 	}
 	if err := r.Authority.checkIss(q); err != nil {
-		return nil, err
+		return t, err
 	}
 	if code := q.Get("error"); code != "" {
 		a.tried(ctx, r, code == "unauthorized_client" || code == "invalid_client")
 		if code == errScope.Error() {
-			return nil, fmt.Errorf("AS refused: %w %s", errScope, quoted(q.Get("error_description")))
+			return t, fmt.Errorf("AS refused: %w %s", errScope, quoted(q.Get("error_description")))
 		}
-		return nil, fmt.Errorf("AS refused: %s", refusal(code, q.Get("error_description")))
+		return t, fmt.Errorf("AS refused: %s", refusal(code, q.Get("error_description")))
 	}
 	if q.Get("code") == "" {
-		return nil, errors.New("AS sent neither a code nor an error: sign-in dropped")
+		return t, errors.New("AS sent neither a code nor an error: sign-in dropped")
 	}
-	t, err := cfg.Exchange(a.tokenContext(ctx, &r.Authority, &r.Client, r.Resource), q.Get("code"), oauth2.VerifierOption(verifier))
-	if err != nil {
-		return nil, failure(r.Authority.Token, err)
+	form := url.Values{"grant_type": {"authorization_code"}, "code": {q.Get("code")}, "redirect_uri": {r.Client.Redirect}, "code_verifier": {verifier}}
+	if t, err = a.request(ctx, &r.Authority, &r.Client, r.Resource, form, nil); err != nil {
+		return t, failure(r.Authority.Token, err)
 	}
 	return t, tokenFault(r.Authority.Token, t)
 }

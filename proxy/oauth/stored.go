@@ -41,13 +41,12 @@ func (a *Account) Logout(ctx context.Context) (known, revoked bool, err error) {
 
 func (a *Account) revoke(ctx context.Context, r *record, token string) error {
 	a.useConfigured(&r.Client, &r.Authority)
-	resp, err := a.post(ctx, r.Authority.Revocation, url.Values{"token": {token}}, &r.Client, &r.Authority)
+	reply, err := a.send(ctx, &r.Authority, &r.Client, r.Authority.Revocation, url.Values{"token": {token}}, nil)
 	if err != nil {
 		return failure(r.Authority.Revocation, err)
 	}
-	resp.Body.Close()
-	if resp.StatusCode != http.StatusOK {
-		return fmt.Errorf("AS %s answered %d to the revocation", hostOf(r.Authority.Revocation), resp.StatusCode)
+	if reply.Status != http.StatusOK {
+		return fmt.Errorf("AS %s answered %d to the revocation", hostOf(r.Authority.Revocation), reply.Status)
 	}
 	return nil
 }

@@ -1,73 +1,45 @@
 package oauth
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
-	"io"
-	"maps"
-	"net/http"
 	"net/url"
 	"slices"
 	"strings"
 
-	"golang.org/x/oauth2"
-	"golang.org/x/oauth2/clientcredentials"
+	"github.com/dragoman-proxy/dragoman/oauthclient"
 )
-
-// tokenContext returns a context for requests for tokens by the client c at an authorization server. They
-// all have the resource (https://www.rfc-editor.org/rfc/rfc8707#section-2.2), and a proof of c's key if it has one.
-func (a *Account) tokenContext(ctx context.Context, m *serverMetadata, c *client, resource string) context.Context {
-	web := *a.web.posts
-	web.Transport = tokenRequests{web.Transport, func() (url.Values, error) {
-		more, err := a.proofOf(c, m)
-		if err == nil && resource != "" {
-			more.Set("resource", resource)
-		}
-		return more, err
-	}}
-	return context.WithValue(ctx, oauth2.HTTPClient, &web)
-}
 
 // errNoKey says that a client has a key and that the configuration has none.
 var errNoKey = errors.New("the client has a private key: --oauth key_file=FILE names it")
 
-// proofOf returns the parameters that authenticate a request by c with its key; none if c has no key.
-func (a *Account) proofOf(c *client, m *serverMetadata) (url.Values, error) {
-	switch {
-	case c.Method != privateKeyJWT:
-		return url.Values{}, nil
-	case a.cfg.Key == nil:
-		return nil, errNoKey
+// send sends a form to an endpoint of an authorization server, as the client c.
+func (a *Account) send(ctx context.Context, m *serverMetadata, c *client, at string, form url.Values, connected func()) (*oauthclient.Reply, error) {
+	by := oauthclient.Client{ID: c.ID, Secret: c.Secret, Basic: c.Method == "client_secret_basic", Connected: connected}
+	if c.Method == privateKeyJWT {
+		if a.cfg.Key == nil {
+			return nil, errNoKey
+		}
+		var err error
+		if by.Assertion, err = a.cfg.Key.assertion(c.ID, m, a.now()); err != nil {
+			return nil, err
+		}
 	}
-	return a.cfg.Key.proof(c.ID, m, a.now())
+	return by.Send(ctx, a.web.posts, at, form.Encode())
 }
 
-// tokenRequests adds parameters to each request for a token.
-type tokenRequests struct {
-	next http.RoundTripper
-	more func() (url.Values, error)
-}
-
-// RoundTrip sends r, a POST of a form.
-func (t tokenRequests) RoundTrip(r *http.Request) (*http.Response, error) {
-	body, err := io.ReadAll(r.Body)
-	r.Body.Close()
+// request requests a token as the client c, by the grant that the form describes. Every such request has the resource:
+// https://www.rfc-editor.org/rfc/rfc8707#section-2.2. connected is called before anything is sent; nil for nothing.
+func (a *Account) request(ctx context.Context, m *serverMetadata, c *client, resource string, form url.Values, connected func()) (t oauthclient.Token, err error) {
+	if resource != "" {
+		form.Set("resource", resource)
+	}
+	r, err := a.send(ctx, m, c, m.Token, form, connected)
 	if err != nil {
-		return nil, err
+		return t, err
 	}
-	more, err := t.more()
-	if err != nil {
-		return nil, err
-	}
-	if len(more) > 0 {
-		body = append(append(body, '&'), more.Encode()...)
-	}
-	again := r.Clone(r.Context())
-	again.Body, again.ContentLength = io.NopCloser(bytes.NewReader(body)), int64(len(body))
-	again.GetBody = nil // it is not sent twice
-	return t.next.RoundTrip(again)
+	return r.Token()
 }
 
 // useConfigured sets the configured secret or key in c, if c is the configured client: the configuration may have changed
@@ -78,32 +50,6 @@ func (a *Account) useConfigured(c *client, m *serverMetadata) {
 	}
 }
 
-// post sends a form that is not a token request, as the client c.
-func (a *Account) post(ctx context.Context, at string, form url.Values, c *client, m *serverMetadata) (*http.Response, error) {
-	basic := c.Method == "client_secret_basic"
-	if !basic {
-		form.Set("client_id", c.ID)
-		if c.Secret != "" {
-			form.Set("client_secret", c.Secret)
-		}
-	}
-	proof, err := a.proofOf(c, m)
-	if err != nil {
-		return nil, err
-	}
-	maps.Copy(form, proof)
-	req, err := http.NewRequestWithContext(ctx, http.MethodPost, at, strings.NewReader(form.Encode()))
-	if err != nil {
-		return nil, err
-	}
-	req.Header.Set("Content-Type", "application/x-www-form-urlencoded")
-	req.Header.Set("Accept", "application/json")
-	if basic {
-		req.SetBasicAuth(url.QueryEscape(c.ID), url.QueryEscape(c.Secret))
-	}
-	return a.web.posts.Do(req)
-}
-
 // setAll sets the parameters of the configuration in a form.
 func setAll(form url.Values, params map[string]string) {
 	for name, value := range params {
@@ -111,29 +57,22 @@ func setAll(form url.Values, params map[string]string) {
 	}
 }
 
-// exchange requests a token as the client c, by the grant that params describe.
-func (a *Account) exchange(ctx context.Context, m *serverMetadata, c *client, resource string, scopes []string, params url.Values) (*oauth2.Token, error) {
-	cfg := clientcredentials.Config{ClientID: c.ID, ClientSecret: c.Secret, TokenURL: m.Token, Scopes: scopes, EndpointParams: params, AuthStyle: c.style()}
-	return cfg.Token(a.tokenContext(ctx, m, c, resource))
-}
-
-// style returns where golang.org/x/oauth2 puts the id and the secret of c.
-func (c *client) style() oauth2.AuthStyle {
-	if c.Method == "client_secret_basic" {
-		return oauth2.AuthStyleInHeader
+// setScope sets the scopes in a form, if there are any.
+func setScope(form url.Values, scopes []string) {
+	if len(scopes) > 0 {
+		form.Set("scope", strings.Join(scopes, " "))
 	}
-	return oauth2.AuthStyleInParams
 }
 
 // tokenFault returns an error for an answer of a token endpoint without a token that can be sent.
-func tokenFault(at string, t *oauth2.Token) error {
+func tokenFault(at string, t oauthclient.Token) error {
 	unsendable := func(r rune) bool { return r <= ' ' || r > '~' }
 	switch {
-	case t.AccessToken == "" || t.TokenType != "" && !strings.EqualFold(t.TokenType, "bearer"):
+	case t.Type != "" && !strings.EqualFold(t.Type, "bearer"):
 		return fmt.Errorf("AS %s: the token response has no bearer token", hostOf(at))
-	case len(t.AccessToken) > maxToken || len(t.RefreshToken) > maxToken:
+	case len(t.Access) > maxToken || len(t.Refresh) > maxToken:
 		return fmt.Errorf("AS %s: the token response has a token of more than %d bytes", hostOf(at), maxToken)
-	case strings.ContainsFunc(t.AccessToken, unsendable):
+	case strings.ContainsFunc(t.Access, unsendable):
 		return fmt.Errorf("AS %s: the token response has a token with characters that an HTTP header must not have", hostOf(at))
 	}
 	return nil

@@ -6,7 +6,7 @@ import (
 	"net/url"
 	"strings"
 
-	"golang.org/x/oauth2"
+	"github.com/dragoman-proxy/dragoman/oauthclient"
 )
 
 // plainWord returns text as quoted does, without the quotation marks.
@@ -22,21 +22,21 @@ func hostOf(at string) string {
 
 // failure returns the error of a request to a URL of an authorization server.
 func failure(at string, err error) error {
-	if refused, answered := errors.AsType[*oauth2.RetrieveError](err); answered {
+	if refused, answered := errors.AsType[*oauthclient.Refusal](err); answered {
 		err = said(refused)
 	}
 	return fmt.Errorf("AS %s: %w", hostOf(at), withoutURL(err))
 }
 
 // said returns the answer of an authorization server as an error.
-func said(e *oauth2.RetrieveError) error {
+func said(e *oauthclient.Refusal) error {
 	switch {
-	case e.ErrorCode == "" && e.Response.StatusCode/100 == 3:
-		return fmt.Errorf("answered %d, a redirect, which is not followed", e.Response.StatusCode)
-	case e.ErrorCode == "":
-		return fmt.Errorf("answered %d", e.Response.StatusCode)
+	case e.Code == "" && e.IsRedirect():
+		return fmt.Errorf("answered %d, a redirect, which is not followed", e.Status)
+	case e.Code == "":
+		return fmt.Errorf("answered %d", e.Status)
 	}
-	return fmt.Errorf("refused: %s", refusal(e.ErrorCode, e.ErrorDescription))
+	return fmt.Errorf("refused: %s", refusal(e.Code, e.Description))
 }
 
 // refusal returns an error code and its description for people, and what to do if the authorization server does not take

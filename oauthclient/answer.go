@@ -1,0 +1,126 @@
+package oauthclient
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/dragoman-proxy/dragoman/translate/wire"
+)
+
+// maxReply is the size of a response that is read.
+const maxReply = 1 << 20
+
+// Reply is the response of an endpoint.
+type Reply struct {
+	Host   string
+	Status int
+	body   []byte
+	broken error // why there is no body
+}
+
+// Good reports whether the status is one of success.
+func (r *Reply) Good() bool { return r.Status/100 == 2 }
+
+// Object returns the JSON object of a successful response. The error is a [*Refusal], or an [Unanswered] if the status is one
+// of success. Some servers send a refusal with status 200.
+func (r *Reply) Object() (Object, error) {
+	refused := &Refusal{Host: r.Host, Status: r.Status, why: r.broken}
+	switch {
+	case r.broken != nil:
+	case !wire.Valid(r.body) || wire.KindOf(r.body) != wire.Object:
+		refused.why = fmt.Errorf("%s answered %d without a JSON object", r.Host, r.Status)
+	default:
+		o := Object(r.body)
+		if refused.Code, refused.Description = o.Text("error"), o.Text("error_description"); refused.Code != "" {
+			return nil, refused
+		}
+		if r.Good() {
+			return o, nil
+		}
+	}
+	if r.Good() {
+		return nil, Unanswered{refused.why}
+	}
+	return nil, refused
+}
+
+// A Refusal is a response without what was requested.
+type Refusal struct {
+	Host              string
+	Status            int
+	Code, Description string // as the server has sent them; "" for none
+	why               error
+}
+
+// Error returns what is wrong with a response without a code, and otherwise the code and its description.
+func (r *Refusal) Error() string {
+	switch {
+	case r.Code != "" && r.Description != "":
+		return r.Host + " refused: " + r.Code + " " + strconv.Quote(r.Description)
+	case r.Code != "":
+		return r.Host + " refused: " + r.Code
+	case r.IsRedirect():
+		return fmt.Sprintf("%s answered %d, a redirect, which is not followed", r.Host, r.Status)
+	case r.why != nil:
+		return r.why.Error()
+	}
+	return fmt.Sprintf("%s answered %d without an error code", r.Host, r.Status)
+}
+
+func (r *Refusal) Unwrap() error { return r.why }
+
+// IsRedirect reports whether the response was a redirect. None is followed, since it would send credentials elsewhere.
+func (r *Refusal) IsRedirect() bool { return r.Status/100 == 3 }
+
+// Unanswered is an error after which it is unknown whether the authorization server has processed the request.
+type Unanswered struct{ Err error }
+
+func (u Unanswered) Error() string { return u.Err.Error() }
+func (u Unanswered) Unwrap() error { return u.Err }
+
+// Object is a JSON object.
+type Object []byte
+
+// Text returns the value of a member that is a string, or "" if there is no such member.
+func (o Object) Text(name string) string {
+	v := wire.Member(o, name)
+	if v == nil || wire.KindOf(v) != wire.String {
+		return ""
+	}
+	return string(wire.Unquoted(v))
+}
+
+// Seconds returns the time that a member says in seconds, also as a string; 0 if it says none that is positive.
+func (o Object) Seconds(name string) time.Duration {
+	n, err := strconv.ParseFloat(strings.Trim(string(wire.Member(o, name)), `"`), 64)
+	if err != nil || !(n > 0) {
+		return 0
+	}
+	return time.Duration(min(n, math.MaxInt32) * float64(time.Second))
+}
+
+// Token is the answer of a token endpoint.
+type Token struct {
+	Access, Refresh string
+	Type            string
+	Scope           string        // "" for the requested one
+	Identity        string        // the ID token of OpenID Connect
+	Life            time.Duration // of the access token; 0 if the server does not say
+}
+
+// Token returns the token in a successful response. The errors are those of [Reply.Object].
+func (r *Reply) Token() (Token, error) {
+	o, err := r.Object()
+	if err != nil {
+		return Token{}, err
+	}
+	t := Token{o.Text("access_token"), o.Text("refresh_token"), o.Text("token_type"), o.Text("scope"), o.Text("id_token"), o.Seconds("expires_in")}
+	if t.Access == "" {
+		return Token{}, Unanswered{errors.New("the token endpoint answered without access_token")}
+	}
+	return t, nil
+}
