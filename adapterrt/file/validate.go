@@ -33,9 +33,9 @@ func Parse(file string, data []byte, opt *Options) (a *Adapter, problems []Probl
 	root, err := parseYAML(front)
 	if err != nil {
 		p := c.add(Error, SchemaParseError, "", err.Error(), 0)
-		var y *yamlError
+		var y *YAMLError
 		if errors.As(err, &y) {
-			p.Line = y.line
+			p.Line = y.Line
 		}
 		return nil, c.problems
 	}

@@ -56,45 +56,54 @@ func (n *node) has(key string) bool {
 	return v != nil && v.kind != wire.Null
 }
 
-// yamlError is a mistake on one line.
-type yamlError struct {
-	line int
-	msg  string
+// YAMLError is a mistake in a YAML document.
+type YAMLError struct {
+	Line    int // 0 if it is not known
+	Message string
 }
 
-func (e *yamlError) Error() string { return e.msg }
+func (e *YAMLError) Error() string { return e.Message }
 
 var yamlLine = pattern.Later(`^yaml: (?:line (\d+): )?(?:unmarshal errors:\s*)?(.*)`)
 
-// parseYAML reads one YAML 1.2 document whose first line is line 2 of its file.
-// The errors are *yamlError.
-func parseYAML(front []byte) (n *node, err error) {
+// DecodeYAML returns the first YAML document in data as the library has it, and whether anything
+// comes after it. The error is io.EOF if there is no document, otherwise a *YAMLError.
+func DecodeYAML(data []byte) (doc *yaml.Node, more bool, err error) {
+	e := &YAMLError{Message: "not valid YAML"}
 	defer func() {
-		if p := recover(); p != nil { // the YAML library is known to panic
-			n, err = nil, &yamlError{2, "not valid YAML"}
+		if p := recover(); p != nil { // the library is known to panic
+			doc, err = nil, e
 		}
 	}()
-	dec := yaml.NewDecoder(bytes.NewReader(front))
-	var doc yaml.Node
-	if err := dec.Decode(&doc); err != nil {
-		if errors.Is(err, io.EOF) {
-			return nil, &yamlError{2, "front matter is empty"}
-		}
-		e := &yamlError{2, "not valid YAML"}
+	dec := yaml.NewDecoder(bytes.NewReader(data))
+	var first, second yaml.Node
+	if err := dec.Decode(&first); err != nil {
 		if m := yamlLine().FindStringSubmatch(err.Error()); m != nil {
-			if l, err := strconv.Atoi(m[1]); err == nil {
-				e.line = l + 1
-			}
-			e.msg = "not valid YAML: " + m[2]
+			e.Line, _ = strconv.Atoi(m[1])
+			e.Message += ": " + m[2]
 		}
-		return nil, e
+		if errors.Is(err, io.EOF) {
+			return nil, false, io.EOF
+		}
+		return nil, false, e
 	}
-	var second yaml.Node
-	if err := dec.Decode(&second); !errors.Is(err, io.EOF) {
-		return nil, &yamlError{2, "front matter must be a single YAML document"}
+	return first.Content[0], !errors.Is(dec.Decode(&second), io.EOF), nil
+}
+
+// parseYAML reads the YAML of an adapter file, which begins on line 2. The errors are *YAMLError.
+func parseYAML(front []byte) (*node, error) {
+	doc, more, err := DecodeYAML(front)
+	var e *YAMLError
+	switch {
+	case errors.As(err, &e):
+		return nil, &YAMLError{max(e.Line, 1) + 1, e.Message}
+	case err != nil:
+		return nil, &YAMLError{2, "front matter is empty"}
+	case more:
+		return nil, &YAMLError{2, "front matter must be a single YAML document"}
 	}
 	b := treeBuilder{}
-	return b.build(doc.Content[0], 1)
+	return b.build(doc, 1)
 }
 
 // treeBuilder converts the YAML library's nodes to nodes and counts them.
@@ -106,14 +115,14 @@ type treeBuilder struct {
 func (b *treeBuilder) build(y *yaml.Node, depth int) (*node, error) {
 	line := y.Line + 1
 	if depth > maxDepth {
-		return nil, &yamlError{line, fmt.Sprintf("nested deeper than %d", maxDepth)}
+		return nil, &YAMLError{line, fmt.Sprintf("nested deeper than %d", maxDepth)}
 	}
 	if b.all++; b.all > maxAll {
-		return nil, &yamlError{line, fmt.Sprintf("more than %d values", maxAll)}
+		return nil, &YAMLError{line, fmt.Sprintf("more than %d values", maxAll)}
 	}
 	if b.inAlias > 0 {
 		if b.aliased++; b.aliased > maxNodes {
-			return nil, &yamlError{line, fmt.Sprintf("aliases expand to more than %d values", maxNodes)}
+			return nil, &YAMLError{line, fmt.Sprintf("aliases expand to more than %d values", maxNodes)}
 		}
 	}
 	if y.Kind == yaml.AliasNode {
@@ -129,7 +138,7 @@ func (b *treeBuilder) build(y *yaml.Node, depth int) (*node, error) {
 	switch tag {
 	case "", "!!str", "!!int", "!!float", "!!bool", "!!null", "!!map", "!!seq":
 	default:
-		return nil, &yamlError{line, "tag " + strconv.Quote(clean.FirstRunes(tag, 40)) + " is not supported"}
+		return nil, &YAMLError{line, "tag " + strconv.Quote(clean.FirstRunes(tag, 40)) + " is not supported"}
 	}
 	switch y.Kind {
 	case yaml.MappingNode:
@@ -152,7 +161,7 @@ func (b *treeBuilder) build(y *yaml.Node, depth int) (*node, error) {
 	n := scalar(y.Value)
 	n.line = line
 	if want, ok := map[string]wire.ValueKind{"!!int": wire.Number, "!!float": wire.Number, "!!bool": wire.Boolean, "!!null": wire.Null}[tag]; ok && n.kind != want {
-		return nil, &yamlError{line, fmt.Sprintf("value does not fit its tag %s", tag)}
+		return nil, &YAMLError{line, fmt.Sprintf("value does not fit its tag %s", tag)}
 	}
 	return n, nil
 }
@@ -167,7 +176,7 @@ func (b *treeBuilder) mapping(y *yaml.Node, line, depth int) (*node, error) {
 			k = k.Alias
 		}
 		if k.Kind != yaml.ScalarNode {
-			return nil, &yamlError{k.Line + 1, "map keys must be plain values"}
+			return nil, &YAMLError{k.Line + 1, "map keys must be plain values"}
 		}
 		v, err := b.build(y.Content[i+1], depth+1)
 		if err != nil {
@@ -182,14 +191,14 @@ func (b *treeBuilder) mapping(y *yaml.Node, line, depth int) (*node, error) {
 			continue
 		}
 		if seen[k.Value] {
-			return nil, &yamlError{k.Line + 1, "key " + strconv.Quote(clean.FirstRunes(k.Value, 60)) + " is given twice"}
+			return nil, &YAMLError{k.Line + 1, "key " + strconv.Quote(clean.FirstRunes(k.Value, 60)) + " is given twice"}
 		}
 		seen[k.Value] = true
 		n.fields = append(n.fields, field{k.Value, k.Line + 1, v})
 	}
 	for _, m := range merged {
 		if m.kind != wire.Object {
-			return nil, &yamlError{m.line, "a merge key needs a map"}
+			return nil, &YAMLError{m.line, "a merge key needs a map"}
 		}
 		for _, f := range m.fields {
 			if !seen[f.key] { // the map's own keys win, then those of the first merged map

@@ -1,6 +1,7 @@
 package file
 
 import (
+	"errors"
 	"testing"
 )
 
@@ -12,5 +13,32 @@ func TestScalarsAreYAML12(t *testing.T) {
 	want := `{"a":"no","b":"on","c":"2024-01-02","d":"2024-01-02T03:04:05Z","e":10,"f":"1_000","g":true,"h":31,"i":15,"j":0.5,"k":1e3,"l":null,"m":".inf","n":"5","o":7,"p":-0.50}`
 	if got := string(n.JSON(nil)); got != want {
 		t.Errorf("got  %s\nwant %s", got, want)
+	}
+}
+
+func TestTheLineOfBadYAML(t *testing.T) {
+	for front, want := range map[string]YAMLError{
+		"":                            {2, "front matter is empty"},
+		"# nothing\n":                 {2, "front matter is empty"},
+		"a: b\nc: d\n e: f\n":         {4, "not valid YAML: mapping values are not allowed in this context"},
+		"a: b\nc: [d\ne: f\n":         {2, "not valid YAML: did not find expected ',' or ']'"},
+		"a: b\n- c\n":                 {2, "not valid YAML: did not find expected key"},
+		"a: b\n---\nc: d\n":           {2, "front matter must be a single YAML document"},
+		"a: b\nc: 1\nc: 2\n":          {4, `key "c" is given twice`},
+		"a: !!int b\n":                {2, "value does not fit its tag !!int"},
+		"a:\n  b: !x c\n":             {3, `tag "!x" is not supported`},
+		"a: &x [*x]\n":                {2, "nested deeper than 64"},
+		"a: b\n{c: d}: e\n":           {3, "map keys must be plain values"},
+		"a: b\n<<: c\n":               {3, "a merge key needs a map"},
+		"a: b\nc: \"\\x\"\n":          {3, "not valid YAML: did not find expected hexdecimal number"},
+		"a: b\nc: d\ne: 'f\ng: h\n\n": {4, "not valid YAML: found unexpected end of stream"},
+	} {
+		_, err := parseYAML([]byte(front))
+		var got *YAMLError
+		if !errors.As(err, &got) {
+			t.Errorf("%q: %v, want a *YAMLError", front, err)
+		} else if *got != want {
+			t.Errorf("%q: got %+v, want %+v", front, *got, want)
+		}
 	}
 }

@@ -113,7 +113,7 @@ func (d *Document) Import(o Options) (*Import, error) {
 		return nil, err
 	}
 	d.steps = 0
-	out := &Import{Selected: len(ops) + len(d.lost), Dropped: len(d.lost), Left: left}
+	out := &Import{Selected: len(ops) + len(d.lost), Dropped: len(d.lost), Findings: slices.Clone(d.lost), Left: left}
 	for _, g := range groups(opt, ops) {
 		if opt.group != "" && g.key != opt.group {
 			continue
@@ -128,16 +128,18 @@ func (d *Document) Import(o Options) (*Import, error) {
 			out.Files = append(out.Files, f)
 		}
 	}
-	whole := slices.Clone(d.lost)
-	for _, note := range d.notes {
-		whole = append(whole, Finding{Place: d.sources[0].name, Class: Weaker, What: note})
-	}
-	for _, x := range whole {
+	whole := func(x Finding) Finding { // about the whole document: the first file reports it
 		if len(out.Files) > 0 {
 			x.File = out.Files[0].FileName()
 			out.Files[0].Findings = append(out.Files[0].Findings, x)
 		}
-		out.Findings = append(out.Findings, x)
+		return x
+	}
+	for i, x := range d.lost {
+		out.Findings[i] = whole(x)
+	}
+	for _, note := range d.notes {
+		out.Findings = append(out.Findings, whole(Finding{Place: d.sources[0].name, Class: Weaker, What: note}))
 	}
 	return out, nil
 }

@@ -107,3 +107,22 @@ func importOf(t *testing.T, text string) *openapi.Import {
 	}
 	return in
 }
+
+// TestWhatIsLostIsReportedFirst: a report begins with the paths that cannot be read, and ends with what is odd in the document as a whole.
+func TestWhatIsLostIsReportedFirst(t *testing.T) {
+	in := importOf(t, `{"openapi": "3.0.0", "info": {"title": "T", "title": "T"}, "servers": [{"url": "https://x.example"}], "paths": {
+		"/a": {"get": {"operationId": "a", "responses": {}}}, "/b": {"$ref": "#/nowhere"}}}`)
+	var got []string
+	for _, f := range in.Findings {
+		got = append(got, f.Operation+" "+string(f.Class))
+		if f.File != in.Files[0].FileName() {
+			t.Errorf("%+v is of no file", f)
+		}
+	}
+	if len(got) < 3 || got[0] != "/b dropped" || !strings.Contains(in.Findings[len(got)-1].What, "given twice") {
+		t.Errorf("%q", got)
+	}
+	if own := in.Files[0].Findings; len(own) != len(got) {
+		t.Errorf("the file reports %d findings, want all %d", len(own), len(got))
+	}
+}

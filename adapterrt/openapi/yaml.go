@@ -1,16 +1,12 @@
 package openapi
 
 import (
-	"bytes"
 	"errors"
 	"fmt"
-	"io"
-	"strconv"
 
 	"gopkg.in/yaml.v3"
 
 	"github.com/dragoman-proxy/dragoman/adapterrt/file"
-	"github.com/dragoman-proxy/dragoman/adapterrt/pattern"
 	"github.com/dragoman-proxy/dragoman/translate/wire"
 )
 
@@ -34,36 +30,24 @@ func marks(data []byte) (n int) {
 	return n
 }
 
-var yamlLine = pattern.Later(`^yaml: (?:line (\d+): )?(?:unmarshal errors:\s*)?(.*)`)
-
 // parseYAML makes the nodes of a YAML document.
-func (b *builder) parseYAML(data []byte) (n *node, err error) {
+func (b *builder) parseYAML(data []byte) (*node, error) {
 	if len(data) > maxYAML {
 		return nil, b.fail(0, fmt.Sprintf("larger than %d MiB; convert it to JSON, for which the limit is %d MiB", maxYAML>>20, MaxDocument>>20))
 	}
 	if marks(data) > maxMarks {
 		return nil, b.fail(0, fmt.Sprintf("more than %d YAML values; convert it to JSON, for which the limit is %d", maxMarks, maxNodes))
 	}
-	defer func() {
-		if p := recover(); p != nil { // the YAML library is known to panic
-			n, err = nil, b.fail(0, "not valid YAML")
-		}
-	}()
-	dec := yaml.NewDecoder(bytes.NewReader(data))
-	var doc yaml.Node
-	if err := dec.Decode(&doc); err != nil {
-		if errors.Is(err, io.EOF) {
-			return nil, b.fail(0, "the document is empty")
-		}
-		line, msg := 0, "not valid YAML"
-		if m := yamlLine().FindStringSubmatch(err.Error()); m != nil {
-			line, _ = strconv.Atoi(m[1])
-			msg += ": " + short(m[2])
-		}
-		return nil, b.fail(line, msg)
+	doc, _, err := file.DecodeYAML(data)
+	var e *file.YAMLError
+	switch {
+	case errors.As(err, &e):
+		return nil, b.fail(e.Line, short(e.Message))
+	case err != nil:
+		return nil, b.fail(0, "the document is empty")
 	}
 	y := &yamlTree{builder: b, done: map[*yaml.Node]*node{}, open: map[*yaml.Node]bool{}}
-	return y.value(doc.Content[0], 1)
+	return y.value(doc, 1)
 }
 
 // yamlTree converts the YAML library's nodes. An alias becomes the node of its anchor itself,
