@@ -207,3 +207,28 @@ func TestHTTPCallsThatOutliveTheDrainAreAnsweredByAnError(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// TestCallsThatWaitForTheirClientAreCancelledAtShutdown: a server over HTTP does not wait for the answer to its question in
+// vain. One on a pipe ends.
+func TestCallsThatWaitForTheirClientAreCancelledAtShutdown(t *testing.T) {
+	s := (&staged{T: t}).legacy(`{"tools":{}}`, func(u *peertest.Turn) {
+		if u.Method != "tools/call" {
+			u.Answer(200, result(u.ID, `"tools":[]`))
+			return
+		}
+		u.Say(`{"jsonrpc":"2.0","id":"q","method":"elicitation/create","params":{"message":"Name?","requestedSchema":{"type":"object","properties":{"n":{"type":"string"}}}}}`)
+		<-u.Ctx.Done()
+	})
+	cfg := config.Default()
+	behind(s.At(), &cfg)
+	base, stop := startServing(t, newOf(t, cfg, zap.NewNop()))
+	asked := peertest.NewClient(t, peertest.Endpoint{URL: base + "/mcp"}).Say(asCall("7", `{"elicitation":{}}`, "")).Next()
+	if gjson.Get(asked, "result.resultType").String() != "input_required" {
+		t.Fatal(asked)
+	}
+	if err := stop(); err != nil {
+		t.Error(err)
+	}
+	call := gjson.Get(s.Gets(1, "tools/call").Text, "id").Raw
+	sameJSON(t, s.Gets(1, "notifications/cancelled").Text, `{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":`+call+`,"reason":"dragoman is shutting down"}}`)
+}

@@ -227,7 +227,7 @@ func TestUserWhoAnswersLaterThanServersMay(t *testing.T) {
 // TestServerThatAsksInVainBeforeItSubscribes: the question waits for a call that may carry it, and
 // is then refused.
 func TestServerThatAsksInVainBeforeItSubscribes(t *testing.T) {
-	inBubbles(t, func(t *testing.T, piped bool) {
+	both(t, func(t *testing.T, piped bool) {
 		var f *fakeServer
 		asking := ""
 		f = legacyServer(`{"resources":{"subscribe":true}}`, func(id, method, _ string) ([]string, error) {

@@ -25,14 +25,6 @@ func inBubble(t *testing.T, name string, do func(t *testing.T)) {
 	t.Run(name, func(t *testing.T) { synctest.Test(t, do) })
 }
 
-// inBubbles runs a test with a server over HTTP, and one on a pipe.
-func inBubbles(t *testing.T, do func(t *testing.T, piped bool)) {
-	t.Helper()
-	for _, piped := range []bool{false, true} {
-		inBubble(t, transportName(piped), func(t *testing.T) { do(t, piped) })
-	}
-}
-
 // waitTogether lets more tests run beside each other than there are processors.
 func waitTogether() {
 	flag.Parse()
