@@ -4,12 +4,10 @@ import (
 	"context"
 	"slices"
 	"sync"
-	"time"
 
 	"github.com/tidwall/gjson"
 
 	"github.com/dragoman-proxy/dragoman/proxy/clients"
-	"github.com/dragoman-proxy/dragoman/proxy/exchange"
 	"github.com/dragoman-proxy/dragoman/proxy/handshake"
 	"github.com/dragoman-proxy/dragoman/proxy/large"
 	"github.com/dragoman-proxy/dragoman/proxy/mcp"
@@ -22,20 +20,20 @@ import (
 	"github.com/dragoman-proxy/dragoman/translate/wire"
 )
 
-// openDirect makes the second pipe of the same client, for the requests that need no session at a
+// openDirect returns a second pipe of the same client, for the requests that need no session at a
 // modern server. If the server is a process, this client has it alone, and request ids are not
 // changed.
-func (p *pipe) openDirect(q *stateless.Request) error {
+func (p *pipe) openDirect(q *stateless.Request) (*pipe, error) {
 	known, err := p.proxy.Eras.Of(p.ctx, p.from)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	ctx, cancel := context.WithTimeout(p.ctx, p.proxy.Now().Config.Upstream.HandshakeTimeout)
 	defer cancel()
 	h := &handshake.Handshake{Opener: p.proxy.Opener, Pipe: true, Sender: p.sender, Opening: server.Opening{Of: p.proxy.Host, Header: p.from}}
 	s, err := h.Directly(ctx, q.WithoutMessage(), known)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	s.Principal = "modern " // dragoman's own tools keep their state under this owner
 	s.Ended = nil
@@ -54,31 +52,7 @@ func (p *pipe) openDirect(q *stateless.Request) error {
 		half.spawn(func() { half.bring(x) })
 		half.spawn(half.watch)
 	}
-	p.straight = half
-	return nil
-}
-
-// forwardDirect forwards a notification that belongs to the second pipe, and reports whether it
-// did: the cancellation of a request there, or any notification before the client has a session.
-func (p *pipe) forwardDirect(m *wire.Message) bool {
-	half := p.straight
-	if half == nil || m.Kind != wire.Notification {
-		return false
-	}
-	if key := exchange.AppendCancelled(nil, m, m.Method == wire.Cancelled); m.Method == wire.Cancelled && !half.s.Open.Knows(key) {
-		return false
-	}
-	half.forward(m.Raw, nil, 0)
-	return true
-}
-
-// leaveSubscriptions ends the subscriptions, which would not end by themselves.
-func (p *pipe) leaveSubscriptions() {
-	for _, c := range p.s.Open.List() {
-		if c.Method == wire.SubscriptionsListen {
-			p.s.Open.Cancel([]byte(c.Key))
-		}
-	}
+	return half, nil
 }
 
 // Send sends one message. If the server refuses the headers of a tool call, the call is sent once
@@ -223,17 +197,6 @@ func (h *headerCall) Close() error {
 	defer h.mu.Unlock()
 	h.closed = true
 	return h.st.Close()
-}
-
-// untilAnswered waits until no call is open. It returns false when timer fires or the pipe ends.
-func (p *pipe) untilAnswered(timer <-chan time.Time) bool {
-	select {
-	case <-p.s.Open.Idle():
-		return true
-	case <-timer:
-	case <-p.ctx.Done():
-	}
-	return false
 }
 
 // headerConn adds to the requests of a client on a pipe the headers that a server over HTTP

@@ -40,9 +40,7 @@ func (p *pipe) watch() {
 			p.proxy.GiveUpAs(p.s, c.ID, nil, session.Overdue) // first, as the client may then use the id again
 			f := mcp.Fail(mcp.UpstreamTimeout, "").About([]byte(c.ID))
 			f.Err = server.SilentFor(now.Sub(c.Began), heard.After(c.Began))
-			p.observe(c, f.Body())
-			p.deliver(c.More.Group, c.More.Slot, f.Body())
-			p.counts(c, metrics.Failed, report.FaultOf(p.proxy.Host.Report.Failed(f, p.requestInfo(c))))
+			p.failCall(c, f)
 		}
 		if next > 0 {
 			timer.Reset(next)
@@ -68,15 +66,25 @@ func (p *pipe) serverLost(err error) {
 // failOpen answers every open call with f.
 func (p *pipe) failOpen(f *mcp.Failure) {
 	for _, c := range p.s.Open.List() {
-		if server.Spares(f, p.givenKey(c)) || !p.s.Open.End(c) || c.More.Here {
+		key := c.Key // of the id by which the server knows c, or ""
+		if p.given != nil {
+			key = p.given.GivenKey(c.Key)
+		}
+		if server.Spares(f, key) || !p.s.Open.End(c) || c.More.Here {
 			continue // calls that dragoman answers itself also report their own failures
 		}
 		each := *f
 		each.ID = []byte(c.ID)
-		p.observe(c, each.Body())
-		p.deliver(c.More.Group, c.More.Slot, each.Body())
-		p.counts(c, metrics.Failed, report.FaultOf(p.proxy.Host.Report.Failed(&each, p.requestInfo(c))))
+		p.failCall(c, &each)
 	}
+}
+
+// failCall sends the client f instead of a response to c.
+func (p *pipe) failCall(c *session.Call, f *mcp.Failure) {
+	body := f.Body()
+	c.More.Seen.Add(observe.Message{Edge: observe.ClientEdge, Direction: observe.ToClient, Copy: p.proxy.Observer.Keep(body), Method: c.Method.String()})
+	p.deliver(c.More.Group, c.More.Slot, body)
+	p.counts(c, metrics.Failed, report.FaultOf(p.proxy.Host.Report.Failed(f, p.requestInfo(c))))
 }
 
 // counts counts a call that a server on a pipe has answered, or should have.
@@ -104,24 +112,17 @@ func (p *pipe) lostWith(f *mcp.Failure) {
 	}
 }
 
-// givenKey returns the key of the id by which the server knows c, or "".
-func (p *pipe) givenKey(c *session.Call) string {
-	if p.given != nil {
-		return p.given.GivenKey(c.Key)
+// cutOff answers the open calls with an error that says that dragoman is shutting down.
+func (p *pipe) cutOff() {
+	switch s := p.begun.Load(); {
+	case s == nil:
+	case s.Piped:
+		p.failOpen(mcp.Fail(mcp.ShuttingDown, ""))
+	default: // each call has a goroutine that answers it
+		for _, c := range s.Open.List() {
+			if c.Stop != nil {
+				c.Stop(clienterror.ErrShutdown)
+			}
+		}
 	}
-	return c.Key
-}
-
-// observe adds the error that the client gets instead of a response to c.
-func (p *pipe) observe(c *session.Call, body []byte) {
-	c.More.Seen.Add(observe.Message{Edge: observe.ClientEdge, Direction: observe.ToClient, Copy: p.proxy.Observer.Keep(body), Method: c.Method.String()})
-}
-
-// onPipe adapts f for a client on a pipe: a modern request gets "Method not found", so that the
-// client may try initialize.
-func onPipe(f *mcp.Failure) *mcp.Failure {
-	if f.Cause == mcp.ModernRefused {
-		f.Code = mcp.CodeMethodNotFound
-	}
-	return f
 }

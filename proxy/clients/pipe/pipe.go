@@ -3,38 +3,30 @@
 // One goroutine handles a client's messages in order. If the server is on a pipe too, a second one writes all its messages to
 // the client; over HTTP each request has a goroutine that reads its response.
 //
-//   - pipe.go has the road, failures.go fails the calls of a server that is late or lost;
-//   - modern.go and direct.go have the requests of 2026-07-28, which need no initialize;
-//   - sse.go lets each message come in an HTTP request of its own.
+// Each file uses those above it in this list:
+//
+//   - pipe.go has the client, and failures.go fails the calls of a server that is late or lost;
+//   - forward.go begins the session, sends messages to the server, and the server's messages to the client;
+//   - direct.go connects to a server of 2026-07-28, which needs no session;
+//   - stdio.go reads messages from stdin, and serves requests of 2026-07-28; sse.go lets each message come in an HTTP request
+//     of its own.
 package pipe
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
-	"io"
-	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
 
-	"go.uber.org/zap"
-
-	"github.com/dragoman-proxy/dragoman/proxy/clienterror"
 	"github.com/dragoman-proxy/dragoman/proxy/clients"
 	"github.com/dragoman-proxy/dragoman/proxy/downstream"
-	"github.com/dragoman-proxy/dragoman/proxy/exchange"
-	"github.com/dragoman-proxy/dragoman/proxy/handshake"
-	"github.com/dragoman-proxy/dragoman/proxy/large"
-	"github.com/dragoman-proxy/dragoman/proxy/lines"
 	"github.com/dragoman-proxy/dragoman/proxy/mcp"
-	"github.com/dragoman-proxy/dragoman/proxy/metrics"
 	"github.com/dragoman-proxy/dragoman/proxy/report"
 	"github.com/dragoman-proxy/dragoman/proxy/server"
 	"github.com/dragoman-proxy/dragoman/proxy/session"
 	"github.com/dragoman-proxy/dragoman/proxy/sse"
-	"github.com/dragoman-proxy/dragoman/proxy/stateless"
 	"github.com/dragoman-proxy/dragoman/proxy/upstream"
 	"github.com/dragoman-proxy/dragoman/translate"
 	"github.com/dragoman-proxy/dragoman/translate/wire"
@@ -63,59 +55,19 @@ type pipe struct {
 	given   *server.Renumbered              // the connection to a server on a pipe, which gives requests other ids; nil for others
 	called  chan struct{}                   // wakes watch
 
-	// These fields are for modern requests, which only come on stdin.
-	bothEras bool
-	straight *pipe // the pipe to a modern server; nil before the first modern request
-	calls    sync.WaitGroup
-	mu       sync.Mutex
-	running  map[string]context.CancelCauseFunc // by the key of the request id
-	heard    atomic.Int64                       // the time of the last message of a server on a pipe, in ns
+	modern sessionless  // nil if the client may not send such messages
+	heard  atomic.Int64 // the time of the last message of a server on a pipe, in ns
+}
+
+// sessionless takes a client's messages that belong to no session.
+type sessionless interface {
+	// serve serves a request of 2026-07-28. It does not wait for the response.
+	serve(m *wire.Message)
+	// takes reports whether a notification belongs to such a request, and takes it then.
+	takes(m *wire.Message) bool
 }
 
 func newPipe(proxy *clients.Proxy) *pipe { return &pipe{proxy: proxy, called: make(chan struct{}, 1)} }
-
-// Serve serves one client on stdin and stdout as [Server.ServePipe] says.
-func Serve(ctx context.Context, proxy *clients.Proxy, in io.Reader, out io.Writer) error {
-	p := newPipe(proxy)
-	client := downstream.NewStdio(downstream.StdioConfig{
-		In: in, Out: out, MaxMessage: int(proxy.Now().Config.Limits.ClientMessage),
-		TooLong: p.tooLong,
-	})
-	p.client, p.bothEras, p.sender.Local = client, true, true
-	p.ctx, p.fail = context.WithCancelCause(context.WithoutCancel(ctx))
-	reading, read := context.WithCancel(ctx)
-	defer read()
-	context.AfterFunc(p.ctx, read)
-	context.AfterFunc(ctx, func() {
-		overdue := time.AfterFunc(proxy.Now().Config.Shutdown.Drain, func() { p.fail(clienterror.ErrShutdown) })
-		context.AfterFunc(p.ctx, func() { overdue.Stop() })
-	})
-	err := client.Run(reading, p.handle)
-	lost := context.Cause(p.ctx)
-	overdue := errors.Is(lost, clienterror.ErrShutdown) // Run returned after the drain time
-	if (lost == nil || overdue) && (err == nil || ctx.Err() != nil) {
-		p.hangUp()
-		p.finish()
-		p.cutOff()
-		lost = context.Cause(p.ctx)
-	}
-	p.fail(clienterror.ErrShutdown)
-	if p.s != nil {
-		proxy.End(p.s, clienterror.ErrShutdown)
-	}
-	if half := p.straight; half != nil {
-		proxy.End(half.s, clienterror.ErrShutdown)
-		half.tasks.Wait()
-	}
-	p.tasks.Wait()
-	switch {
-	case ctx.Err() != nil || err == nil && lost == nil:
-		return nil
-	case lost != nil:
-		return lost
-	}
-	return fmt.Errorf("client: %w", err)
-}
 
 // spawn runs a task in a goroutine that ServePipe waits for. A panic in the task ends p, but not
 // the process.
@@ -125,64 +77,6 @@ func (p *pipe) spawn(task func()) {
 			p.fail(mcp.Fail(mcp.Panicked, ""))
 		}
 	})
-}
-
-// finish waits, within the drain time, until open calls are answered after the client's last
-// message.
-func (p *pipe) finish() {
-	timer := time.NewTimer(p.proxy.Now().Config.Shutdown.Drain)
-	defer timer.Stop()
-	answered := make(chan struct{})
-	p.spawn(func() {
-		p.calls.Wait()
-		close(answered)
-	})
-	if half := p.straight; half != nil {
-		half.leaveSubscriptions()
-		if !half.untilAnswered(timer.C) {
-			return
-		}
-	}
-	if p.begun.Load() != nil && !p.untilAnswered(timer.C) {
-		return
-	}
-	select {
-	case <-answered:
-	case <-timer.C:
-	case <-p.ctx.Done():
-	}
-}
-
-// hangUp refuses the server's open and future questions, since the client sends no more messages.
-func (p *pipe) hangUp() {
-	s := p.s
-	if s == nil {
-		return
-	}
-	s.Deaf.Store(true)
-	for _, c := range s.Asked.List() {
-		p.handle(exchange.ClientGone([]byte(c.ID)))
-	}
-}
-
-// cutOff answers the open calls with an error that says that dragoman is shutting down.
-func (p *pipe) cutOff() {
-	for _, half := range []*pipe{p, p.straight} {
-		if half == nil {
-			continue
-		}
-		switch s := half.begun.Load(); {
-		case s == nil:
-		case s.Piped:
-			half.failOpen(mcp.Fail(mcp.ShuttingDown, ""))
-		default: // each call has a goroutine that answers it
-			for _, c := range s.Open.List() {
-				if c.Stop != nil {
-					c.Stop(clienterror.ErrShutdown)
-				}
-			}
-		}
-	}
 }
 
 // write sends one message to the client. If that fails, the pipe ends.
@@ -210,228 +104,6 @@ func (p *pipe) revision() *translate.Revision {
 	return p.s.ClientRevision
 }
 
-func (p *pipe) tooLong(e *lines.TooLongError) {
-	f := mcp.Fail(mcp.TooLong, e.Error())
-	if e.Message.Method() {
-		f.About(e.Message.ID())
-	}
-	p.refuse(f, nil)
-}
-
-// handle handles one line of the client.
-func (p *pipe) handle(line []byte) {
-	defer func() {
-		if r := recover(); r != nil {
-			p.proxy.Host.Report.Panicked(r)
-			if id := exchange.IDOf(line); id != nil || wire.IsArray(line) {
-				p.refuse(mcp.Fail(mcp.Panicked, "").About(id), line)
-			}
-		}
-	}()
-	switch {
-	case wire.IsArray(line):
-		p.batch(line)
-	case p.s == nil:
-		p.initialize(line)
-	default:
-		p.forward(line, nil, 0)
-	}
-}
-
-// initialize handles a line before the session exists. The client's next line waits until the
-// session has begun.
-func (p *pipe) initialize(line []byte) {
-	var m wire.Message
-	if err := m.Scan(line, nil); err != nil {
-		p.refuse(err, line)
-		return
-	}
-	switch {
-	case m.Method == wire.Cancelled && p.cancelModern(&m), p.forwardDirect(&m):
-		return
-	case m.Kind.Response(), m.Kind == wire.Notification:
-		p.proxy.Host.Report.Dropped("not_initialized") // JSON-RPC requires no response
-		return
-	case stateless.IsModern(&m) && p.bothEras:
-		p.modern(&m)
-		return
-	case stateless.IsModern(&m):
-		p.refuse(mcp.Uninitialized(mcp.ModernRefused).About(m.ID()), line)
-		return
-	case m.Method != wire.Initialize:
-		p.refuse(mcp.Uninitialized(mcp.NotInitialized).About(m.ID()), line)
-		return
-	}
-	if err := p.begin(line); err != nil {
-		p.refuse(clienterror.Of(err).About(m.ID()), line)
-	}
-}
-
-func (p *pipe) begin(line []byte) error {
-	h := &handshake.Handshake{Opener: p.proxy.Opener, Pipe: true, Sender: p.sender, RunsFor: p.runsFor, Bridges: true, Opening: server.Opening{Of: p.proxy.Host, Header: p.from}}
-	s, answer, err := h.Negotiate(p.ctx, line)
-	err = h.Conclude(s, answer, err)
-	defer h.End(s, err)
-	if s == nil {
-		if h.Conn != nil {
-			p.proxy.EndConn(h.Conn)
-		}
-		if err == nil {
-			p.write(answer)
-		}
-		return err
-	}
-	if h.Standing != nil {
-		p.given, h.Standing = server.Renumber(s.Conn, h.Standing, p.proxy.Now().Config.Limits, p.proxy.Host)
-		s.Conn, s.Recall = p.given, p.given.Recall
-	}
-	h.Span.Done(nil)
-	p.s, p.first = s, slices.Clone(p.from)
-	p.begun.Store(s)
-	s.ObserveSession(h.Seen)
-	p.proxy.WatchedPipes.Store(s, true)
-	x := p.exchange()
-	for _, early := range h.Early {
-		if out, ok := x.FromServer(early); ok {
-			p.write(out)
-		}
-	}
-	p.write(answer)
-	if s.Told.Load() != nil {
-		p.spawn(p.announce)
-	}
-	if h.Standing == nil {
-		x.Done()
-		return nil
-	}
-	x.Stream = h.Standing
-	p.spawn(func() { p.bring(x) })
-	p.spawn(p.watch)
-	return nil
-}
-
-// exchange returns an exchange for the client's next message.
-func (p *pipe) exchange() *exchange.Exchange {
-	ctx, stop := p.ctx, context.CancelCauseFunc(nil)
-	if !p.s.Piped {
-		ctx, stop = context.WithCancelCause(ctx) // each request has a stream to close
-	}
-	x := p.proxy.New(ctx, stop)
-	x.Session = p.s
-	x.Session.Enter()
-	x.From = append(x.From[:0], p.from...)
-	x.Sender = p.sender
-	if p.s.Direct != nil {
-		x.Crossing = p.s.Direct.Crossing
-	}
-	return x
-}
-
-// forward sends one message to the server. If the message is an element of a batch, g and slot are
-// where its response goes.
-func (p *pipe) forward(line []byte, g *session.Batch, slot int) {
-	x := p.exchange()
-	x.Batch, x.Slot = g, slot
-	defer p.rescue(x, line)
-	err := x.Enter(line)
-	if err != nil || !x.Waits() {
-		p.pass(x, line, err)
-		return
-	}
-	// The messages after it must not wait.
-	own, err := p.proxy.Host.Memory().Clone(p.ctx, large.RequestWait, large.RequestCopy, line)
-	if err == nil {
-		err = x.Scan(own)
-	}
-	p.spawn(func() {
-		defer p.rescue(x, own)
-		p.pass(x, own, err)
-	})
-}
-
-// rescue recovers a panic, and answers the request in line with an error.
-func (p *pipe) rescue(x *exchange.Exchange, line []byte) {
-	if r := recover(); r != nil {
-		f := x.Panicked(r, line)
-		if f.ID != nil && (x.Call == nil || x.Session.Open.End(x.Call)) {
-			p.deliver(x.Batch, x.Slot, f.Body())
-		}
-		x.Done()
-	}
-}
-
-// pass handles x's message after enter, which has returned err.
-func (p *pipe) pass(x *exchange.Exchange, line []byte, err error) {
-	var out []byte
-	var v wire.Verdict
-	if err == nil {
-		out, v, err = x.Onward(line)
-	}
-	switch {
-	case err != nil && clienterror.Of(err).Cause == mcp.ModernRefused && x.Batch == nil && p.bothEras:
-		p.modern(&x.Msg)
-	case x.Cancels && (p.cancelModern(&x.Msg) || p.forwardDirect(&x.Msg)):
-	case x.Recalled(): // while it waited
-		unowed(x)
-	case x.IsStale(): // answered while it waited
-		if x.Call.Stop == nil {
-			x.Call, x.Span, x.Seen = nil, nil, nil // it was counted then
-		}
-	case err != nil:
-		p.deliver(x.Batch, x.Slot, onPipe(x.Refused(err)).BodyTo(p.s.ClientRevision))
-	case v == wire.Answer:
-		x.Outcome = metrics.Local
-		x.ObserveLocal(out)
-		p.deliver(x.Batch, x.Slot, bytes.Clone(out))
-	case v == wire.Forward:
-		p.send(x, out)
-		return
-	}
-	x.Done()
-}
-
-// send sends a message to the server, and arranges that the response is read.
-func (p *pipe) send(x *exchange.Exchange, out []byte) {
-	st, err := x.ForwardKept(out)
-	switch {
-	case err != nil && x.Unowed(err):
-		unowed(x)
-	case err != nil:
-		owed := x.Call != nil && x.Session.Open.End(x.Call) // else serverLost has answered it
-		f := p.proxy.Failed(x, err)
-		switch {
-		case owed:
-			p.deliver(x.Batch, x.Slot, f.Body())
-		}
-		p.lostWith(f)
-	case st != nil:
-		x.Stream = st
-		p.spawn(func() { p.answer(x) })
-		return
-	case x.Call != nil:
-		x.Call, x.Span, x.Seen = nil, nil, nil // the call stays open: bring receives its response
-		select {
-		case p.called <- struct{}{}:
-		default: // watch is already awake
-		}
-	case x.Msg.Method == wire.Initialized && !p.s.Piped && !p.listens:
-		p.listens = true
-		standing := p.exchange()
-		p.spawn(func() { p.listen(standing) })
-	}
-	x.Done()
-}
-
-// unowed ends a call to which no response is owed any more, since its client has cancelled it before it was sent.
-func unowed(x *exchange.Exchange) {
-	switch {
-	case x.Call.Stop == nil:
-		x.Call, x.Span, x.Seen = nil, nil, nil // the cancellation counts it, and is its response in a batch
-	case x.Batch != nil:
-		x.Batch.Put(x.Slot, nil)
-	}
-}
-
 // deliver sends the client the response to a request, or adds it to a batch.
 func (p *pipe) deliver(g *session.Batch, slot int, answer []byte) {
 	if g == nil {
@@ -439,43 +111,6 @@ func (p *pipe) deliver(g *session.Batch, slot int, answer []byte) {
 		return
 	}
 	g.Put(slot, answer)
-}
-
-// kept returns the response to c, copied if it goes into a batch.
-func (p *pipe) kept(c *session.Call, answer []byte) []byte {
-	if c.More.Group == nil {
-		return answer
-	}
-	own, err := p.proxy.Host.Memory().Clone(p.ctx, large.AnswerWait, large.Copy, answer)
-	if err != nil {
-		return p.proxy.Host.Report.Failed(err, p.requestInfo(c)).About([]byte(c.ID)).Body()
-	}
-	return own
-}
-
-// answer sends the client the server's messages about one request.
-func (p *pipe) answer(x *exchange.Exchange) {
-	defer x.Done()
-	var message []byte
-	e, err := x.Answer(p)
-	switch {
-	case err == nil && x.Batch != nil:
-		message, err = x.Keep(e.Data)
-	case err == nil:
-		message = e.Data
-	}
-	switch {
-	case errors.Is(err, io.EOF): // cancelled: no response is owed
-		if x.Batch != nil {
-			x.Batch.Put(x.Slot, nil)
-		}
-	case err != nil:
-		f := p.proxy.Failed(x, err)
-		p.deliver(x.Batch, x.Slot, f.Body())
-		p.lostWith(f)
-	default:
-		p.deliver(x.Batch, x.Slot, message)
-	}
 }
 
 // Send implements [mcp.Peer].
@@ -486,111 +121,26 @@ func (p *pipe) Send(e sse.Event) error {
 	return nil
 }
 
-// bring sends the client all messages of a server on a pipe. The session ends with the server.
-func (p *pipe) bring(x *exchange.Exchange) {
-	defer x.Done()
-	for {
-		_, err := x.Answer(everything{p, x})
-		switch {
-		case server.Restarts(err):
-			p.failOpen(clienterror.Of(err))
-		case server.Skipped(err) != nil:
-			p.proxy.Host.Report.Dropped("too_large")
-			p.failOpen(clienterror.Of(err))
-		default:
-			p.serverLost(err)
-			return
-		}
+// untilAnswered waits until no call of the session is open. It returns false when the time is over or the pipe ends.
+func (p *pipe) untilAnswered(over <-chan time.Time) bool {
+	s := p.begun.Load()
+	if s == nil {
+		return true
 	}
-}
-
-// everything is the client of the exchange that receives all messages of a server on a pipe.
-type everything struct {
-	p *pipe
-	x *exchange.Exchange
-}
-
-// Send implements [mcp.Peer].
-func (to everything) Send(e sse.Event) error {
-	p, c := to.p, to.x.Met
-	p.heard.Store(time.Now().UnixNano())
-	if c == nil {
-		return p.Send(e)
+	select {
+	case <-s.Open.Idle():
+		return true
+	case <-over:
+	case <-p.ctx.Done():
 	}
-	p.deliver(c.More.Group, c.More.Slot, p.kept(c, e.Data))
-	p.counts(c, to.x.Verdict, to.x.Fault)
-	return nil
+	return false
 }
 
-// listen keeps the server's standing stream open, and resumes it if it breaks off, as long as the
-// server offers one.
-func (p *pipe) listen(x *exchange.Exchange) {
-	defer x.Done()
-	for again := new(server.Reopening); ; {
-		st, err := p.s.Stand(x.Ctx, upstream.ListenOptions{LastEventID: string(x.ResumeAt), Header: x.From})
-		switch {
-		case errors.Is(err, upstream.ErrNoStream):
-			return
-		case err == nil:
-			x.Stream = st
-			_, _ = x.Answer(&standing{p, again}) // until it breaks off
-			st.Close()
-		default:
-			p.proxy.Host.Log.Debug("cannot open the server's standing stream: it is tried again", zap.Error(err))
-			p.lostWith(p.proxy.Failed(x, err))
-		}
-		if again.Wait(x.Ctx, x.Retry) != nil {
-			return
-		}
+// onPipe adapts f for a client on a pipe: a modern request gets "Method not found", so that the
+// client may try initialize.
+func onPipe(f *mcp.Failure) *mcp.Failure {
+	if f.Cause == mcp.ModernRefused {
+		f.Code = mcp.CodeMethodNotFound
 	}
-}
-
-// standing is the client of a standing stream.
-type standing struct {
-	*pipe
-	again *server.Reopening
-}
-
-// Send implements [mcp.Peer].
-func (to *standing) Send(e sse.Event) error {
-	to.again.Heard()
-	return to.pipe.Send(e)
-}
-
-// batch splits a batch of the client. Its responses are written as one line when all have come;
-// other messages of the server are written at once.
-func (p *pipe) batch(line []byte) {
-	items, slots, err := p.proxy.Split(p.s, line)
-	if err != nil {
-		p.refuse(err, line)
-		return
-	}
-	g := session.NewBatch(slots)
-	g.Emit = p.write
-	for _, it := range items {
-		switch {
-		case it.Refusal != nil:
-			p.proxy.ObserveRefused(p.s, it.Raw, it.Refusal)
-			g.Put(it.Slot, it.Refusal.Body())
-		case it.Slot < 0:
-			p.forward(it.Raw, nil, 0)
-		default:
-			p.forward(it.Raw, g, it.Slot)
-		}
-	}
-}
-
-// announce sends a client on a pipe notifications/tools/list_changed whenever dragoman's own tools
-// change, until the session ends.
-func (p *pipe) announce() {
-	for {
-		if p.proxy.ToolsChanged(p.s) {
-			p.write(mcp.Notification(wire.ToolsListChanged, ""))
-		}
-		select {
-		case <-p.s.Told.Load().Replaced():
-		case <-p.ctx.Done():
-			return
-		}
-	}
+	return f
 }

@@ -39,13 +39,10 @@ func (f *SSE) OpenPipe(client downstream.Pipe, req *downstream.Request, resp *do
 // drain ends a pipe when its calls in flight are answered.
 func (p *pipe) drain() {
 	defer p.tasks.Done()
-	p.finish()
+	p.untilAnswered(time.After(p.proxy.Now().Config.Shutdown.Drain))
 	p.cutOff()
 	if s := p.begun.Load(); s != nil && !s.Piped {
-		select { // the client's side is closed with p
-		case <-s.Open.Idle():
-		case <-time.After(time.Second):
-		}
+		p.untilAnswered(time.After(time.Second)) // the client's side is closed with p
 	}
 	p.fail(clienterror.ErrShutdown)
 }
