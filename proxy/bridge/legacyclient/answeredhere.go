@@ -2,8 +2,10 @@ package legacyclient
 
 import (
 	"context"
+	"errors"
 	"io"
 
+	"github.com/dragoman-proxy/dragoman/proxy/mcp"
 	"github.com/dragoman-proxy/dragoman/proxy/sse"
 	"github.com/dragoman-proxy/dragoman/proxy/upstream"
 )
@@ -13,12 +15,14 @@ type answeredHere struct {
 	upstream.Plain
 	ctx    context.Context
 	stop   context.CancelFunc
+	id     []byte
 	answer func(ctx context.Context) ([]byte, error)
 }
 
-// answerHere returns a stream with the response that answer returns. Events calls it.
-func answerHere(ctx context.Context, answer func(ctx context.Context) ([]byte, error)) *answeredHere {
-	l := &answeredHere{answer: answer}
+// answerHere returns a stream with the response to the request with this id, which answer returns. Events calls it. If its
+// error is a *mcp.Failure, that is the response.
+func answerHere(ctx context.Context, id []byte, answer func(ctx context.Context) ([]byte, error)) *answeredHere {
+	l := &answeredHere{id: id, answer: answer}
 	l.ctx, l.stop = context.WithCancel(ctx)
 	return l
 }
@@ -27,7 +31,11 @@ func answerHere(ctx context.Context, answer func(ctx context.Context) ([]byte, e
 func (l *answeredHere) Events(yield func(sse.Event, error) bool) {
 	if answer := l.answer; answer != nil {
 		l.answer = nil
-		if body, err := answer(l.ctx); !yield(sse.Event{Data: body}, err) || err != nil {
+		body, err := answer(l.ctx)
+		if f, ok := errors.AsType[*mcp.Failure](err); ok {
+			body, err = f.About(l.id).Body(), nil
+		}
+		if !yield(sse.Event{Data: body}, err) || err != nil {
 			return
 		}
 	}

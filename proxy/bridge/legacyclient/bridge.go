@@ -5,25 +5,31 @@
 // server would remember is in the Conn: who the client is, its log level, its subscriptions, and the
 // questions that it was asked.
 //
-//   - pass.go: where each message of the client goes, and the requests that are answered without the server, as
-//     answeredhere.go does it; introduce.go: initialize, answered from server/discover;
-//   - reading.go: a request as the client reads it; receive.go: what the server says about it; rounds.go: its questions, in
-//     rounds; send.go: what the server gets; headers.go: the headers of a tools/call; call.go: what these know of a request;
-//   - listen.go: how the client's standing stream begins; news.go: what waits for it; subscribe.go: the subscriptions behind it;
+//   - pass.go: where each message of the client goes, the requests that are answered without the server, as answeredhere.go does
+//     it, and how the standing stream begins; introduce.go: initialize, answered from server/discover;
+//   - reading.go: a request as the client reads it; receive.go: what the server says about it; rounds.go: what the server
+//     gets, and the questions in between; call.go: what these know of a request;
+//   - news.go: what waits for the standing stream; subscribe.go: the subscriptions behind it;
 //   - tasks.go, taskwait.go: tasks, whose messages differ between the two revisions; finished.go: tasks that
 //     the server did not make;
-//   - shared.go: the log level and the subscriptions, and sharedtasks.go: finished tasks, in a store that replicas share, which
-//     sharing.go hears of;
-//   - conn.go: the session; own.go: requests of dragoman's own; toclient.go: translated notifications and results; ask.go: one
-//     question and its answer, which are of question.go.
+//   - shared.go: the log level and the subscriptions, and sharedtasks.go: finished tasks, in a store that replicas share;
+//   - conn.go: the session; own.go: requests of dragoman's own; ask.go: one question and its answer, which question.go defines.
 package legacyclient
 
 import (
+	"bytes"
+	"crypto/rand"
+	"encoding/binary"
+	"maps"
+	"slices"
+	"sync"
 	"time"
 
+	"github.com/dragoman-proxy/dragoman/proxy/ended"
 	"github.com/dragoman-proxy/dragoman/proxy/era"
 	"github.com/dragoman-proxy/dragoman/proxy/host"
 	"github.com/dragoman-proxy/dragoman/proxy/results"
+	"github.com/dragoman-proxy/dragoman/proxy/store"
 )
 
 // Bridge has what all sessions of a proxy share. Make it with [New].
@@ -58,3 +64,60 @@ const (
 	ByOwnProcess                 // the standing stream of the process belongs to the session
 	BySharedProcess              // the process serves other sessions as well
 )
+
+// stateChannel is where replicas tell each other of changes.
+const stateChannel = "session_state"
+
+// sharer is a session whose state is shared.
+type sharer interface {
+	// outdated says that another replica may have changed the state.
+	outdated()
+}
+
+// sharing are the sessions of a Bridge whose state is shared.
+type sharing struct {
+	store *store.Store
+	self  []byte // tells the messages of this process from others
+	stop  func()
+
+	mu    sync.Mutex
+	conns map[ended.Serial]sharer
+}
+
+// changed receives the number of a session that a replica has changed.
+func (s *sharing) changed(message []byte) {
+	if len(message) < 16 || bytes.Equal(message[16:], s.self) {
+		return
+	}
+	s.mu.Lock()
+	c := s.conns[ended.Serial{Process: binary.BigEndian.Uint64(message), Number: binary.BigEndian.Uint64(message[8:])}]
+	s.mu.Unlock()
+	if c != nil {
+		c.outdated()
+	}
+}
+
+// missed notes that changes may have been missed.
+func (s *sharing) missed() {
+	s.mu.Lock()
+	all := slices.Collect(maps.Values(s.conns))
+	s.mu.Unlock()
+	for _, c := range all {
+		c.outdated()
+	}
+}
+
+// Share makes the sessions keep their state in s as well. It must be called before the first use.
+func (b *Bridge) Share(s *store.Store) {
+	b.sharing.store = s
+	b.sharing.self = []byte(rand.Text())
+	b.sharing.conns = make(map[ended.Serial]sharer)
+	b.sharing.stop = s.Subscribe(stateChannel, b.sharing.changed, b.sharing.missed)
+}
+
+// Close ends what Share has begun.
+func (b *Bridge) Close() {
+	if b.sharing.stop != nil {
+		b.sharing.stop()
+	}
+}

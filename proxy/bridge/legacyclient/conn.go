@@ -4,13 +4,17 @@ import (
 	"context"
 	"crypto/rand"
 	"sync"
+	"sync/atomic"
+	"time"
 
 	"github.com/dragoman-proxy/dragoman/proxy/callctx"
+	"github.com/dragoman-proxy/dragoman/proxy/ended"
 	"github.com/dragoman-proxy/dragoman/proxy/host"
 	"github.com/dragoman-proxy/dragoman/proxy/mcp"
 	"github.com/dragoman-proxy/dragoman/proxy/observe"
 	"github.com/dragoman-proxy/dragoman/proxy/results"
 	"github.com/dragoman-proxy/dragoman/proxy/sealed"
+	"github.com/dragoman-proxy/dragoman/proxy/store"
 	"github.com/dragoman-proxy/dragoman/proxy/toolindex"
 	"github.com/dragoman-proxy/dragoman/proxy/upstream"
 	"github.com/dragoman-proxy/dragoman/translate"
@@ -23,8 +27,7 @@ type Conn struct {
 	bridge *Bridge
 	host   *host.Host
 	conn   upstream.Conn
-	web    bool          // the server is reached over HTTP, where messages have headers
-	piped  upstream.Conn // conn if the server is a process of this session, else nil
+	reach  Reach
 	facts  wire.Facts
 	up     *translate.Translator // the client's revision to the server's
 	down   *translate.Translator
@@ -61,14 +64,11 @@ func (b *Bridge) New(conn upstream.Conn, by Reach, client *translate.Revision, f
 	modern := translate.Lookup(translate.Modern())
 	table, cfg := b.host.Table(), b.host.Config()
 	c := &Conn{
-		bridge: b, host: b.host, conn: conn, web: by == ByHTTP, facts: facts, prefix: "p-",
+		bridge: b, host: b.host, conn: conn, reach: by, facts: facts, prefix: "p-",
 		up: table.Between(client, modern), down: table.Between(modern, client),
 		asked: make(map[string]*ask), running: make(map[string]*callctx.Context), watched: make(map[string]func()),
 	}
 	c.BelongTo(rand.Text()) // no other client may use it, since its owner is unknown
-	if by == ByOwnProcess {
-		c.piped = conn
-	}
 	c.tasks.bridged = cfg.Contract.Tasks == "bridge" && client.Tasks
 	c.news.queue.Limit(cfg.Limits)
 	life := callctx.New()
@@ -153,4 +153,19 @@ type taskMemory struct {
 	bridged bool            // the client may have tasks, if the server has; never changes
 	asked   map[string]bool // questions by task and name; true if answered
 	watched int
+}
+
+// shared is the part of a Conn whose state other replicas have, too. The zero value shares nothing.
+type shared struct {
+	store  *store.Store
+	key    store.Key
+	serial ended.Serial
+	until  time.Time   // the session's id cannot be used after that
+	stale  atomic.Bool // the state must be read before the next request
+
+	turn   sync.Mutex // for reading and writing
+	known  []byte     // the stored value, as it was last seen; nil for none
+	behind bool       // a change could not be written
+	pause  time.Time  // no reading before
+	wanted []string   // stored subscriptions that begin with the next standing stream
 }

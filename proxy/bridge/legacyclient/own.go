@@ -77,7 +77,7 @@ func (c *Conn) mustOffer(ctx context.Context, capability string, method wire.Met
 
 // isModern asks the server again whether it needs no session.
 func (c *Conn) isModern(ctx context.Context, header []upstream.Header) (bool, error) {
-	if !c.web { // a process is asked itself
+	if c.reach != ByHTTP { // a process is asked itself
 		_, err := c.discover(ctx, header)
 		return err == nil, err
 	}
@@ -136,7 +136,7 @@ func (c *Conn) own(q ownRequest, header []upstream.Header) (id []byte, o *upstre
 
 // headers returns from, the client's headers, and those that describe the request. It returns nil for a pipe.
 func (c *Conn) headers(from []upstream.Header, method, target string) []upstream.Header {
-	if c.piped != nil {
+	if c.reach == ByOwnProcess {
 		return nil
 	}
 	h := make([]upstream.Header, 0, len(from)+4)
@@ -169,13 +169,13 @@ func (c *Conn) appendNextID(dst []byte) []byte {
 
 // sendCancelled cancels a request at a server on a pipe. Over HTTP the end of the stream cancels it.
 func (c *Conn) sendCancelled(id []byte) {
-	if c.piped == nil {
+	if c.reach != ByOwnProcess {
 		return
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), server.NoticeTimeout)
 	defer cancel()
 	body := mcp.Cancelled(id, "")
-	if _, err := c.piped.Send(ctx, &upstream.Outgoing{Body: body}); err != nil {
+	if _, err := c.conn.Send(ctx, &upstream.Outgoing{Body: body}); err != nil {
 		c.host.Log.Debug("cannot send a cancellation to the server", zap.Error(err))
 	}
 }

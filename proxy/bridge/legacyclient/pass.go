@@ -3,7 +3,6 @@ package legacyclient
 import (
 	"bytes"
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 
@@ -91,7 +90,7 @@ func (c *Conn) remember(ctx context.Context, msg *wire.Message, header []upstrea
 	level := gjson.Get(wire.View(msg.Params()), "level")
 	uri := gjson.Get(wire.View(msg.Params()), "uri")
 	header = append([]upstream.Header(nil), header...)
-	return answerHere(ctx, func(ctx context.Context) ([]byte, error) {
+	return answerHere(ctx, id, func(ctx context.Context) ([]byte, error) {
 		var err error
 		switch {
 		case method == wire.LoggingSetLevel:
@@ -105,9 +104,6 @@ func (c *Conn) remember(ctx context.Context, msg *wire.Message, header []upstrea
 		}
 		if err == nil {
 			c.save(ctx)
-		}
-		if f := (*mcp.Failure)(nil); errors.As(err, &f) {
-			return f.About(id).Body(), nil
 		}
 		return mcp.AppendResult(nil, id, "{}"), err
 	}), nil
@@ -141,7 +137,7 @@ func (c *Conn) Close(ctx context.Context) error {
 	c.end()
 	c.forgetState(ctx)
 	c.bridge.finished.end(&c.done)
-	if c.piped != nil {
+	if c.reach == ByOwnProcess {
 		c.bridge.results.Unheard(c.realm)
 	}
 	return c.conn.Close(ctx)
@@ -193,7 +189,7 @@ func (c *Conn) begin(ctx context.Context, m *upstream.Outgoing, both *messages) 
 	case v == wire.Answer:
 		b.ctx.End(nil)
 		answer, err := sjson.SetRawBytes(out, "id", b.id)
-		return answerHere(ctx, func(context.Context) ([]byte, error) { return answer, err }), nil, nil
+		return upstream.Answered(answer), nil, err
 	case v != wire.Forward:
 		b.ctx.End(nil)
 		return nil, nil, mcp.Saying(mcp.CodeMethodNotFound, "Method not found: "+b.method.String())
@@ -207,14 +203,12 @@ func (c *Conn) begin(ctx context.Context, m *upstream.Outgoing, both *messages) 
 	if err = b.setHeaders(ctx); err == nil && m.Stale != nil && m.Stale() {
 		err = server.ErrRecalled // cancel has not found the call
 	}
+	var st upstream.Stream
 	if err == nil {
-		b.st, err = b.post(e)
+		st, err = b.post(e)
 	}
 	b.request.Stale = nil
-	if e, as := server.RefusalOf(err, b.sent); err != nil && as == nil {
-		b.st, err = answerHere(b.ctx, func(context.Context) ([]byte, error) { return e.Data, nil }), nil
-	}
-	if err != nil {
+	if err = b.hears(st, err); err != nil {
 		if b.recalled() {
 			err = requests.ErrCancelled
 		}
@@ -227,4 +221,64 @@ func (c *Conn) begin(ctx context.Context, m *upstream.Outgoing, both *messages) 
 	}
 	b.start()
 	return b, b, nil
+}
+
+// Listen opens the client's standing stream. It carries updates of the resources that the client has
+// subscribed to and, while it is open, list_changed notifications. It replaces an older stream. The
+// error is upstream.ErrNoStream when the server offers no notifications.
+func (c *Conn) Listen(ctx context.Context, o upstream.ListenOptions) (upstream.Stream, error) {
+	if c.life.Err() != nil {
+		return nil, upstream.ErrClosed
+	}
+	if c.shared.stale.Load() {
+		c.refresh(ctx)
+	}
+	header := append([]upstream.Header(nil), o.Header...)
+	offers, err := c.offers(ctx, header)
+	if err != nil {
+		return nil, err
+	}
+	what := ""
+	for _, of := range [...]struct{ capability, filter string }{
+		{"tools", "toolsListChanged"}, {"prompts", "promptsListChanged"}, {"resources", "resourcesListChanged"},
+	} {
+		if gjson.GetBytes(offers, of.capability+".listChanged").Bool() {
+			if what != "" {
+				what += ","
+			}
+			what += `"` + of.filter + `":true`
+		}
+	}
+	if what == "" && c.reach != ByOwnProcess && !c.hasTasks() && !gjson.GetBytes(offers, "resources.subscribe").Bool() {
+		return nil, upstream.ErrNoStream
+	}
+	n := &standingStream{of: &c.news, client: ctx, header: header, signal: make(chan struct{}, 1)}
+	n.ctx, n.end = context.WithCancel(c.life)
+	if c.reach == ByOwnProcess {
+		st, err := c.conn.Listen(n.ctx, upstream.ListenOptions{})
+		if err != nil {
+			n.end()
+			return nil, err
+		}
+		c.host.Spawn(func() { c.copy(st, n) })
+	}
+	if what != "" {
+		l := &listenRequest{c: c, ctx: n.ctx, what: `"notifications":{` + what + `}`, can: c.can, header: header}
+		c.host.Spawn(l.run)
+	}
+	c.news.move(n)
+	c.subscribeWanted(header)
+	return n, nil
+}
+
+// copy forwards the messages of a server on a pipe that belong to no request.
+func (c *Conn) copy(st upstream.Stream, to *standingStream) {
+	defer st.Close()
+	for e, err := range st.Events {
+		if err != nil {
+			to.end()
+			return
+		}
+		c.enqueue(e.Data, to.header)
+	}
 }

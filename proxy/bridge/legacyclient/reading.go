@@ -153,7 +153,7 @@ func (b *reading) end() {
 	}
 	b.ended = true
 	b.watch.Stop()
-	if b.c.piped != nil && !b.over {
+	if b.c.reach == ByOwnProcess && !b.over {
 		b.c.host.Spawn(b.finish) // it may send a cancellation
 		return
 	}

@@ -126,7 +126,7 @@ func (b *call) toClient(raw []byte) (out []byte, then func() error, err error) {
 		c.host.Report.Dropped("unknown_id")
 		return nil, nil, nil
 	}
-	if m.Kind == wire.Error && c.web && gjson.Get(wire.View(m.Error()), "code").Int() == int64(mcp.HeaderMismatch.Code()) {
+	if m.Kind == wire.Error && c.reach == ByHTTP && gjson.Get(wire.View(m.Error()), "code").Int() == int64(mcp.HeaderMismatch.Code()) {
 		refresh := b.method == wire.ToolsCall && !b.refreshed
 		if refresh || b.retitle() {
 			b.refreshed = true
@@ -138,7 +138,7 @@ func (b *call) toClient(raw []byte) (out []byte, then func() error, err error) {
 		refusal := bytes.Clone(raw)
 		return nil, func() error { return b.sendIfModern(refusal) }, nil
 	}
-	if m.Kind == wire.Result && b.method == wire.ToolsList && c.web {
+	if m.Kind == wire.Result && b.method == wire.ToolsList && c.reach == ByHTTP {
 		if less, changed := c.tools.Learn(raw, c.host.Log); changed {
 			if err := m.Scan(less, c.down.Shape()); err != nil {
 				return nil, nil, err

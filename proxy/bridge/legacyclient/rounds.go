@@ -1,6 +1,7 @@
 package legacyclient
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"slices"
@@ -8,12 +9,129 @@ import (
 	"time"
 
 	"github.com/tidwall/gjson"
+	"github.com/tidwall/sjson"
 
 	"github.com/dragoman-proxy/dragoman/proxy/bridge"
 	"github.com/dragoman-proxy/dragoman/proxy/mcp"
+	"github.com/dragoman-proxy/dragoman/proxy/mcpheader"
+	"github.com/dragoman-proxy/dragoman/proxy/observe"
+	"github.com/dragoman-proxy/dragoman/proxy/results"
 	"github.com/dragoman-proxy/dragoman/proxy/server"
+	"github.com/dragoman-proxy/dragoman/proxy/upstream"
 	"github.com/dragoman-proxy/dragoman/translate/wire"
 )
+
+// keep returns what f appends, in memory of the call. Nothing writes to it again.
+func (b *call) keep(f func(dst []byte) []byte) []byte {
+	from := len(b.names)
+	b.names = f(b.names)
+	return b.names[from:len(b.names):len(b.names)]
+}
+
+// keepText returns a copy of text.
+func (b *call) keepText(text string) string {
+	return wire.View(b.keep(func(dst []byte) []byte { return append(dst, text...) }))
+}
+
+// post sends the first request, or takes the answer that e has found.
+func (b *call) post(e *results.Enquiry) (upstream.Stream, error) {
+	if e == nil {
+		b.first = b.request
+		b.seen.Went(observe.ServerEdge, observe.ToServer, b.first.Body)
+		return b.c.conn.Send(b.ctx, &b.first)
+	}
+	o := b.request
+	return e.Open(b.ctx, b.sent, func() (upstream.Stream, error) {
+		b.seen.Went(observe.ServerEdge, observe.ToServer, o.Body)
+		return b.c.conn.Send(b.ctx, &o)
+	})
+}
+
+// setHeaders sets the headers of the request. The schema of a tool says which arguments become headers.
+func (b *call) setHeaders(ctx context.Context) error {
+	c := b.c
+	h := c.headers(b.from, strings.Clone(gjson.Get(wire.View(b.request.Body), "method").String()), b.target)
+	if b.method == wire.ToolsCall && c.reach == ByHTTP {
+		params, err := c.paramHeaders(ctx, b.target, b.request.Body, b.from)
+		if err != nil {
+			return err
+		}
+		h = append(h, params...)
+	}
+	b.request.Header = h
+	return nil
+}
+
+// hears reads st from now on, or err if that is a refusal with an answer in its body. Else it returns err.
+func (b *call) hears(st upstream.Stream, err error) error {
+	if e, as := server.RefusalOf(err, b.sent); err != nil && as == nil {
+		st, err = upstream.Answered(e.Data), nil
+	}
+	b.st = st
+	return err
+}
+
+// send sends the request again, with these answers.
+func (b *call) send(answers []*ask) error {
+	b.closeServerStream()
+	b.sent, b.answers = b.c.nextID(), answers
+	o := b.request
+	var err error
+	if o.Body, err = sjson.SetRawBytes(o.Body, "id", b.sent); err != nil {
+		return err
+	}
+	if len(answers) > 0 {
+		inputs := []byte{'{'}
+		for i, a := range answers {
+			if i > 0 {
+				inputs = append(inputs, ',')
+			}
+			inputs = append(append(append(inputs, a.name...), ':'), a.answer...)
+		}
+		if o.Body, err = sjson.SetRawBytes(o.Body, "params.inputResponses", append(inputs, '}')); err != nil {
+			return err
+		}
+	}
+	if b.state != "" {
+		if o.Body, err = sjson.SetRawBytes(o.Body, "params.requestState", []byte(b.state)); err != nil {
+			return err
+		}
+	}
+	o.Body, o.Header = b.span.Again(o.Body, o.Header)
+	b.seen.Note(observe.Note{By: observe.Bridge, What: "sent_again", To: observe.ToServer, Detail: "the request goes to the server once more, with the client's answers if it was asked something"})
+	b.seen.Add(observe.Message{Edge: observe.ServerEdge, Direction: observe.ToServer, Copy: b.seen.Keep(o.Body)})
+	return b.hears(b.c.conn.Send(b.ctx, &o))
+}
+
+// sendRefreshed sends the request again, with headers that follow the tool's present schema.
+func (b *call) sendRefreshed() error {
+	b.c.tools.Forget()
+	if err := b.setHeaders(b.span.Within(b.ctx)); err != nil {
+		return err
+	}
+	return b.send(b.answers)
+}
+
+// paramHeaders returns the headers that a call of tool has from its arguments. If the tool
+// is not known, it is looked up in the server's list first. call is the request.
+func (c *Conn) paramHeaders(ctx context.Context, tool string, call []byte, from []upstream.Header) ([]upstream.Header, error) {
+	t, err := c.tools.Look(ctx, tool, func(params string) ([]byte, error) {
+		return c.inquire(ctx, wire.ToolsList, params, from)
+	})
+	if err != nil && ctx.Err() != nil {
+		return nil, err
+	}
+	if len(t.Arguments) == 0 {
+		return nil, nil
+	}
+	return mcpheader.Params(t.Arguments, wire.Bytes(gjson.Get(wire.View(call), "params.arguments").Raw))
+}
+
+// Knows reports whether a call of tool can be sent without reading the server's list first.
+func (c *Conn) Knows(tool string) bool {
+	_, known := c.tools.Find(tool)
+	return known || c.reach != ByHTTP
+}
 
 var errCallOver = errors.New("the call that the answer is for has ended")
 

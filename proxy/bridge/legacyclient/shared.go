@@ -3,7 +3,7 @@ package legacyclient
 import (
 	"bytes"
 	"context"
-	"crypto/rand"
+	"encoding/binary"
 	"encoding/json"
 	"errors"
 	"maps"
@@ -27,28 +27,12 @@ import (
 // before the next request.
 
 const (
-	stateKind    = "session_state" // of the keys
-	stateChannel = "session_state"
+	stateKind = "session_state" // of the keys
 	// readPause is how long a session whose state could not be read waits before it is tried again.
 	readPause = 2 * time.Second
 	// stateTries bounds how often a change is tried while other replicas change the state.
 	stateTries = 8
 )
-
-// Share makes the sessions keep their state in s as well. It must be called before the first use.
-func (b *Bridge) Share(s *store.Store) {
-	b.sharing.store = s
-	b.sharing.self = []byte(rand.Text())
-	b.sharing.conns = make(map[ended.Serial]sharer)
-	b.sharing.stop = s.Subscribe(stateChannel, b.sharing.changed, b.sharing.missed)
-}
-
-// Close ends what Share has begun.
-func (b *Bridge) Close() {
-	if b.sharing.stop != nil {
-		b.sharing.stop()
-	}
-}
 
 // Named tells the session what its id contains. From now on, other replicas can take it over.
 func (c *Conn) Named(t *sealed.Session) {
@@ -285,4 +269,14 @@ func (c *Conn) Subscriptions() string {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return strings.Join(slices.Sorted(maps.Keys(c.watched)), " ")
+}
+
+// state is what the store has of a session.
+type state struct {
+	Level         string   `json:"level,omitempty"`
+	Subscriptions []string `json:"subscriptions,omitempty"` // in order
+}
+
+func appendSerial(dst []byte, s ended.Serial) []byte {
+	return binary.BigEndian.AppendUint64(binary.BigEndian.AppendUint64(dst, s.Process), s.Number)
 }

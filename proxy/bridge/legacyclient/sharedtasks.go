@@ -66,18 +66,18 @@ func (c *Conn) shareTask(t *finishedTask) {
 	}
 }
 
-// sharedTask returns a finished task that another replica has stored, or that this one has dropped. The error says that
-// the store cannot be reached.
-func (c *Conn) sharedTask(ctx context.Context, id string) (t finishedTask, ok bool, err error) {
+// sharedTask returns a finished task that another replica has stored, or that this one has dropped.
+func (c *Conn) sharedTask(ctx context.Context, id string) (finishedTask, error) {
 	value, err := c.shared.store.Get(ctx, c.taskKey(id))
-	if errors.Is(err, store.ErrAbsent) {
-		return t, false, nil
-	} else if err != nil {
+	if err != nil && !errors.Is(err, store.ErrAbsent) {
 		c.host.Log.Debug("cannot read a finished task", zap.Error(err))
-		return t, false, mcp.Saying(mcp.CodeInternal, "the task is kept in a store that cannot be reached now; try again later")
+		return finishedTask{}, mcp.Saying(mcp.CodeInternal, "the task is kept in a store that cannot be reached now; try again later")
 	}
-	t, ok = readTask(id, value)
-	return t, ok, nil
+	t, ok := readTask(id, value)
+	if !ok {
+		return t, mcp.Saying(mcp.CodeInvalidParams, "Task not found: "+id)
+	}
+	return t, nil
 }
 
 // readTask reads what shareTask stores.

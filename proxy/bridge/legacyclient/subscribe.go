@@ -10,8 +10,11 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/dragoman-proxy/dragoman/proxy/mcp"
+	"github.com/dragoman-proxy/dragoman/proxy/metrics"
+	"github.com/dragoman-proxy/dragoman/proxy/observe"
 	"github.com/dragoman-proxy/dragoman/proxy/server"
 	"github.com/dragoman-proxy/dragoman/proxy/upstream"
+	"github.com/dragoman-proxy/dragoman/translate"
 	"github.com/dragoman-proxy/dragoman/translate/wire"
 )
 
@@ -131,61 +134,52 @@ func (l *listenRequest) begin() (granted gjson.Result, err error) {
 		case m.Kind == wire.Result:
 			return granted, io.EOF
 		}
-		l.forward(&m)
+		l.c.enqueue(m.Raw, l.header)
 	}
 	return granted, io.EOF
 }
 
-// run forwards notifications until ctx ends.
+// run forwards notifications until ctx ends. It begins the subscription if begin was not called.
 func (l *listenRequest) run() {
 	defer l.end()
 	var again server.Reopening
 	for {
+		if l.st == nil {
+			if _, err := l.begin(); err != nil {
+				l.c.host.Log.Debug("cannot begin a subscription: it is tried again", zap.Error(err))
+			}
+		}
 		if l.st != nil {
-			l.read(&again)
+			for m := range notifications(l.st) {
+				l.c.enqueue(m.Raw, l.header)
+				again.Heard()
+			}
 		}
 		if l.ctx.Err() != nil {
 			return
 		}
 		l.c.bridge.results.Unheard(l.c.realm)
-		if l.st != nil {
-			l.st.Close()
-			l.st = nil
-		}
+		l.drop()
 		if again.Wait(l.ctx, 0) != nil {
 			return
 		}
-		if _, err := l.begin(); err != nil {
-			l.c.host.Log.Debug("cannot begin a subscription: it is tried again", zap.Error(err))
-			if l.st != nil {
-				l.st.Close()
-				l.st = nil
-			}
-		}
 	}
-}
-
-// read forwards the notifications of the server until it ends the subscription.
-func (l *listenRequest) read(again *server.Reopening) {
-	for m := range notifications(l.st) {
-		l.forward(m)
-		again.Heard()
-	}
-}
-
-// forward passes a notification to the standing stream.
-func (l *listenRequest) forward(m *wire.Message) {
-	l.c.enqueue(m.Raw, l.header)
 }
 
 // end ends the subscription.
 func (l *listenRequest) end() {
-	if l.st == nil {
-		return
+	if l.st != nil {
+		l.c.sendCancelled(l.id)
+		l.drop()
 	}
-	l.c.sendCancelled(l.id)
-	l.st.Close()
-	l.st = nil
+}
+
+// drop closes the stream.
+func (l *listenRequest) drop() {
+	if l.st != nil {
+		l.st.Close()
+		l.st = nil
+	}
 }
 
 // notifications gives the messages of a subscription's stream until it ends, or the response ends the subscription. A
@@ -194,13 +188,10 @@ func notifications(st upstream.Stream) iter.Seq[*wire.Message] {
 	return func(yield func(*wire.Message) bool) {
 		var m wire.Message
 		for e, err := range st.Events {
-			switch {
-			case err != nil:
-				return
-			case len(e.Data) == 0 || m.Scan(e.Data, nil) != nil:
+			if err == nil && (len(e.Data) == 0 || m.Scan(e.Data, nil) != nil) {
 				continue
 			}
-			if m.Kind.Response() || !yield(&m) {
+			if err != nil || m.Kind.Response() || !yield(&m) {
 				return
 			}
 		}
@@ -214,6 +205,95 @@ func contains(list gjson.Result, text string) (found bool) {
 		return !found
 	})
 	return found
+}
+
+// passDown translates a notification of the server. It returns nil if the client gets nothing.
+func (c *Conn) passDown(m *wire.Message, header []upstream.Header) []byte {
+	if m.Kind != wire.Notification {
+		c.host.Report.Dropped("request") // servers of this revision have none
+		return nil
+	}
+	if m.Method == wire.ToolsListChanged {
+		c.tools.Forget()
+	}
+	c.bridge.results.Heard(m)
+	method := m.Method
+	m.Facts = c.facts
+	out, v, err := c.down.Rewrite(nil, m)
+	c.host.Losses.Note(c.down.From(), c.down.To(), method, m.Losses, header)
+	if err != nil {
+		c.host.Report.Untranslated(err, header)
+		return nil
+	}
+	if v != wire.Forward {
+		return nil
+	}
+	return out
+}
+
+// appendOpened appends to list the notifications that end the URL elicitations with these ids.
+func (c *Conn) appendOpened(list, opened [][]byte, header []upstream.Header) [][]byte {
+	for _, id := range opened {
+		var m wire.Message
+		body := mcp.Notification(wire.ElicitationCompleted, `{"elicitationId":`+wire.View(id)+`}`)
+		if m.Scan(body, c.down.Shape()) == nil {
+			if out := c.passDown(&m, header); out != nil {
+				list = append(list, out)
+			}
+		}
+	}
+	return list
+}
+
+// downResult translates a result of the server to the response to a request of this method.
+func (c *Conn) downResult(id []byte, method wire.Method, result []byte, header []upstream.Header) ([]byte, error) {
+	var m wire.Message
+	if err := m.Scan(mcp.AppendResult(nil, id, result), c.down.Shape()); err != nil {
+		return nil, err
+	}
+	m.Method, m.Facts = method, c.facts
+	out, v, err := c.down.Rewrite(nil, &m)
+	c.host.Losses.Note(c.down.From(), c.down.To(), method, m.Losses, header)
+	if err == nil && v != wire.Forward {
+		err = mcp.Saying(mcp.CodeInternal, "Unsupported result of "+method.String())
+	}
+	return out, err
+}
+
+// Observe sets what begins the observation of a message of the server outside of any call, and returns nil if nothing observes
+// it. The proxy sees the message when the client gets it, and asks Seen what it was made of. Observe must be called before the
+// first use.
+func (c *Conn) Observe(begin func(raw []byte) (*observe.Call, observe.Copy)) { c.seeing = begin }
+
+// Seen returns the observation of a notification that the standing stream has given, or nil.
+func (c *Conn) Seen(text []byte) *observe.Call { return c.news.observed(text) }
+
+// seenNews is a notification that is observed; call is nil if nothing observes it.
+type seenNews struct {
+	call *observe.Call
+	kept observe.Copy
+}
+
+// observe begins the observation of a notification, before translation changes it.
+func (c *Conn) observe(m *wire.Message) (s seenNews) {
+	if c.seeing != nil {
+		s.call, s.kept = c.seeing(m.Raw)
+	}
+	return s
+}
+
+// translated adds the notification as it came. out is what the client gets; nil for nothing.
+func (s *seenNews) translated(c *Conn, m *wire.Message, out []byte) {
+	if s.call == nil {
+		return
+	}
+	s.call.Came(observe.Message{
+		Edge: observe.ServerEdge, Direction: observe.ToClient, Copy: s.kept, Losses: slices.Clone(m.Losses),
+		Why: observe.Why{Translator: c.down, Known: translate.Known{Facts: c.facts}},
+	})
+	if out == nil {
+		s.call.End(string(metrics.Local), "")
+	}
 }
 
 // enqueue translates a notification of the server and puts it on the standing stream.

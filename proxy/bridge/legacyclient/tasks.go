@@ -165,7 +165,7 @@ func (c *Conn) watchTask(task string, ttl gjson.Result, header []upstream.Header
 		}
 		for m := range notifications(l.st) {
 			over := isOver(gjson.Get(wire.View(m.Params()), "status").String())
-			l.forward(m)
+			l.c.enqueue(m.Raw, l.header)
 			if over {
 				return
 			}

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"slices"
@@ -298,47 +297,32 @@ func (c *Conn) task(ctx context.Context, msg *wire.Message, header []upstream.He
 		return nil
 	}
 	id, method := bytes.Clone(msg.ID()), msg.Method
-	answer := func(do func(ctx context.Context) ([]byte, error)) upstream.Stream {
-		return answerHere(ctx, func(ctx context.Context) ([]byte, error) {
-			body, err := do(ctx)
-			if f := (*mcp.Failure)(nil); errors.As(err, &f) {
-				return f.About(id).Body(), nil
-			}
-			return body, err
-		})
+	refused := func(code int, text string) upstream.Stream {
+		return upstream.Answered(mcp.Saying(code, text).About(id).Body())
 	}
 	at := gjson.Get(wire.View(msg.Params()), "taskId")
 	name := strings.Clone(at.String())
 	done, here := c.bridge.finished.find(&c.done, name)
-	if !here && c.isShared(name) && method != wire.TasksUpdate {
-		return answer(func(ctx context.Context) ([]byte, error) {
-			switch done, ok, err := c.sharedTask(ctx, name); {
-			case err != nil:
-				return nil, err
-			case !ok:
-				return nil, mcp.Saying(mcp.CodeInvalidParams, "Task not found: "+name)
-			default:
-				return done.answer(id, method)
-			}
-		})
-	}
+	header = slices.Clone(header)
 	switch {
 	case method == wire.TasksUpdate:
-		return answer(func(context.Context) ([]byte, error) {
-			return nil, mcp.Saying(mcp.CodeMethodNotFound, "Method not found: "+method.String())
-		})
+		return refused(mcp.CodeMethodNotFound, "Method not found: "+method.String())
 	case at.Type != gjson.String:
-		return answer(func(context.Context) ([]byte, error) {
-			return nil, mcp.Saying(mcp.CodeInvalidParams, "params.taskId must be a string")
-		})
+		return refused(mcp.CodeInvalidParams, "params.taskId must be a string")
 	case here:
-		return answer(func(context.Context) ([]byte, error) { return done.answer(id, method) })
+		return answerHere(ctx, id, func(context.Context) ([]byte, error) { return done.answer(id, method) })
+	case c.isShared(name):
+		return answerHere(ctx, id, func(ctx context.Context) ([]byte, error) {
+			done, err := c.sharedTask(ctx, name)
+			if err != nil {
+				return nil, err
+			}
+			return done.answer(id, method)
+		})
 	case method == wire.TasksGet:
 		return nil
-	}
-	header = slices.Clone(header)
-	if method == wire.TasksCancel {
-		return answer(func(ctx context.Context) ([]byte, error) { return c.cancelTask(ctx, id, name, header) })
+	case method == wire.TasksCancel:
+		return answerHere(ctx, id, func(ctx context.Context) ([]byte, error) { return c.cancelTask(ctx, id, name, header) })
 	}
 	w := &taskWait{c: c, id: id, task: name, header: header, heard: make(chan receivedAnswer, maxTaskInputs+1)}
 	w.ctx, w.cancel = context.WithCancel(ctx)
