@@ -56,6 +56,10 @@ func (r *Revision) String() string { return r.Name }
 // Newer reports whether r came after other.
 func (r *Revision) Newer(other *Revision) bool { return r.order > other.order }
 
+// IsBridgedTo reports whether only one of the two revisions has a handshake: messages between them are not only translated,
+// but need the state of a session.
+func (r *Revision) IsBridgedTo(other *Revision) bool { return r.Modern != other.Modern }
+
 // HeaderName returns the value of the MCP-Protocol-Version header of requests to a server of this revision,
 // or "" if they have none.
 func (r *Revision) HeaderName() string {

@@ -3,6 +3,7 @@ package share
 import (
 	"bytes"
 	"context"
+	"slices"
 	"sync"
 
 	"github.com/tidwall/gjson"
@@ -258,7 +259,7 @@ func spoken(m *wire.Message) (*translate.Revision, error) {
 	}
 	said := gjson.Get(wire.View(m.Result()), "protocolVersion").String()
 	vu := translate.Lookup(said)
-	if vu == nil || vu.Modern {
+	if !slices.Contains(translate.Handshake(), vu) {
 		f := mcp.Fail(mcp.UpstreamVersion, "")
 		f.Data = mcp.UnsupportedData(said)
 		return nil, f
