@@ -18,6 +18,7 @@ const (
 
 var categoryNames = [...]string{"", "create", "read", "update", "delete", "execute"}
 
+// CategoryUpper has the names of the categories in upper case, as introspection shows them.
 var CategoryUpper = [...]string{"", "CREATE", "READ", "UPDATE", "DELETE", "EXECUTE"}
 
 // String returns the category's name in lower case, "" for AnyCategory.
