@@ -22,6 +22,34 @@ import (
 	"github.com/dragoman-proxy/dragoman/translate/wire"
 )
 
+// discover answers server/discover from the server's InitializeResult. See
+// https://modelcontextprotocol.io/specification/2026-07-28/server/discover.
+func (br *Bridge) discover(c caller) ([]byte, error) {
+	b, err := br.pool.get(c)
+	if err != nil {
+		return nil, err
+	}
+	defer br.pool.release(b)
+	seen := b.observe(c.q, c.from)
+	out := []byte(`{"resultType":"complete","supportedVersions":[`)
+	for n, r := range translate.All() {
+		if n > 0 {
+			out = append(out, ',')
+		}
+		out = mcp.AppendString(out, r.Name)
+	}
+	out = append(append(out, `],"capabilities":`...), b.said.capabilities...)
+	if len(b.said.instructions) > 0 {
+		out = append(append(out, `,"instructions":`...), b.said.instructions...)
+	}
+	out = append(out, `,"ttlMs":0,"cacheScope":"private","_meta":{"`+mcp.MetaPrefix+`serverInfo":`...)
+	out = append(append(out, b.said.server...), `}}`...)
+	out = mcp.AppendResult(nil, c.q.ID, out)
+	observed(seen, out)
+	seen.End(string(metrics.Local), "")
+	return out, nil
+}
+
 // A subscription is a subscriptions/listen request of a modern client: a stream of
 // the notifications that the client has asked for, out of those that the server sends on the standing
 // stream of the pooled session. See
@@ -191,32 +219,4 @@ func observed(seen *observe.Call, body []byte) {
 	if seen != nil {
 		seen.Add(observe.Message{Edge: observe.ClientEdge, Direction: observe.ToClient, Copy: seen.Keep(body), Method: seen.Method})
 	}
-}
-
-// discover answers server/discover from the server's InitializeResult. See
-// https://modelcontextprotocol.io/specification/2026-07-28/server/discover.
-func (br *Bridge) discover(c caller) ([]byte, error) {
-	b, err := br.pool.get(c)
-	if err != nil {
-		return nil, err
-	}
-	defer br.pool.release(b)
-	seen := b.observe(c.q, c.from)
-	out := []byte(`{"resultType":"complete","supportedVersions":[`)
-	for n, r := range translate.All() {
-		if n > 0 {
-			out = append(out, ',')
-		}
-		out = mcp.AppendString(out, r.Name)
-	}
-	out = append(append(out, `],"capabilities":`...), b.said.capabilities...)
-	if len(b.said.instructions) > 0 {
-		out = append(append(out, `,"instructions":`...), b.said.instructions...)
-	}
-	out = append(out, `,"ttlMs":0,"cacheScope":"private","_meta":{"`+mcp.MetaPrefix+`serverInfo":`...)
-	out = append(append(out, b.said.server...), `}}`...)
-	out = mcp.AppendResult(nil, c.q.ID, out)
-	observed(seen, out)
-	seen.End(string(metrics.Local), "")
-	return out, nil
 }

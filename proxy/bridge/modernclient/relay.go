@@ -33,7 +33,7 @@ type relay struct {
 
 	client   mcp.Peer   // set by Answer
 	web      httpClient // client, if it is one over HTTP
-	response []byte     // once it is known
+	response []byte     // once it is known; nil if it came from another goroutine, or is an error of dragoman's
 
 	b     *pooledSession
 	x     *asking        // nil if a parked call reads it
@@ -53,7 +53,6 @@ type relay struct {
 
 	memory *memory // r is part of it
 	shared bool    // something else may know its parts
-	parked bool    // something else may know the parked call in it
 }
 
 // memory is what one request needs until it is answered, which later requests use again. It is used again only if nothing
@@ -190,7 +189,6 @@ func (r *relay) send() error {
 	x := &m.asking
 	x.id = b.appendID(x.room[:0])
 	if r.q.MayAsk() || b.mayReceiveOnStanding(r.q) {
-		r.parked = true
 		d = r.br.parked.join(m, box, r.caller, b) // before sendOn, as the server may ask before sendOn returns
 		if e != nil {
 			e.Asked = d.hasAsked
@@ -437,7 +435,7 @@ func (r *relay) fromBox() ([]byte, error) {
 		case !d.readFor(&r.here):
 			return nil, io.EOF
 		case r.here.answered:
-			r.x, r.b, r.box, r.parked = d.x, d.b, nil, r.here.known
+			r.x, r.b, r.box, r.shared = d.x, d.b, nil, r.shared || r.here.known
 			r.done, r.response, r.status = true, r.here.response, r.here.status
 			return r.response, nil
 		}
@@ -495,7 +493,7 @@ func (r *relay) End() {
 	quiet := r.drop()
 	r.client, r.web.Peer, r.here = nil, nil, reader{} // a parked call, which keeps the relay's memory, is of no client
 	r.q.Counts.Release()
-	if quiet && r.response != nil && !r.shared && !r.parked {
+	if quiet && r.response != nil && !r.shared {
 		r.memory.free()
 	}
 }

@@ -254,9 +254,10 @@ func (t *pooledTasks) answer(c caller) (body []byte, err error) {
 		if f := clienterror.Of(err); f.Cause == mcp.UpstreamLost || f.UnknownSession() {
 			k.b.discard()
 		}
-		if body = t.result(c, key); body == nil {
-			return nil, err
+		if stored, absent := t.result(c, key); absent == nil {
+			return stored, nil
 		}
+		return nil, err
 	}
 	return body, nil
 }
@@ -272,9 +273,8 @@ func (t *pooledTasks) fromStore(c caller, key taskKey) (k *pooledTask, body []by
 	case rec == nil:
 		return nil, nil, unknown
 	case rec.Done && c.q.Method == wire.TasksGet:
-		result, err := t.Host.Store.Get(c.ctx, key.in(taskResultKind))
-		if err == nil {
-			return nil, mcp.AppendResult(nil, c.q.ID, result), nil
+		if body, err = t.result(c, key); err == nil {
+			return nil, body, nil
 		}
 		if !errors.Is(err, store.ErrAbsent) {
 			return nil, nil, mcp.Saying(mcp.CodeInternal, "the task's result is kept in a store that cannot be reached now; try again later")

@@ -154,16 +154,16 @@ func (t *taskStore) stored(ctx context.Context, key taskKey) (*taskRecord, error
 	return r, nil
 }
 
-// result returns the response to a request for the state of a task whose server cannot be reached, if the result is
-// stored; else nil.
-func (t *taskStore) result(c caller, key taskKey) []byte {
+// result returns the response to a request for the state of a task whose result is stored. Otherwise, the error is
+// [store.ErrAbsent].
+func (t *taskStore) result(c caller, key taskKey) ([]byte, error) {
 	s := t.Host.Shared()
 	if s == nil || c.q.Method != wire.TasksGet {
-		return nil
+		return nil, store.ErrAbsent
 	}
 	result, err := s.Get(c.ctx, key.in(taskResultKind))
 	if err != nil {
-		return nil
+		return nil, err
 	}
-	return mcp.AppendResult(nil, c.q.ID, result)
+	return mcp.AppendResult(nil, c.q.ID, result), nil
 }
