@@ -2,24 +2,23 @@ package command
 
 import (
 	"bytes"
-	"cmp"
 	"encoding/json"
 	"fmt"
 	"io"
 	"os"
-	"slices"
 	"strings"
 
 	"github.com/rivo/uniseg"
 	"github.com/tidwall/gjson"
 	"golang.org/x/term"
+
+	"github.com/dragoman-proxy/dragoman/proxy/observe"
 )
 
 const (
 	leastWidth  = 40     // the least columns of a terminal for two sides
 	shownLines  = 50_000 // the most lines of each side
 	shownGone   = 3      // the most lines of a run of removed ones
-	tableCells  = 1 << 20
 	gone, added = "<", ">"
 )
 
@@ -129,11 +128,10 @@ func linesOf(result []byte) (lines []string) {
 
 // rows aligns the lines of two sides. Of a long run of removed lines it includes only the first.
 func rows(before, after []string) (all []row) {
-	i, j := 0, 0
-	differ := func(to, upTo int) {
-		left, right := before[i:to], after[j:upTo]
+	var left, right []string
+	differ := func() {
 		if n := len(left) - shownGone; n > 1 {
-			left = append(slices.Clone(left[:shownGone]), fmt.Sprintf("⋮ %d more lines", n))
+			left = append(left[:shownGone], fmt.Sprintf("⋮ %d more lines", n))
 		}
 		for k := range max(len(left), len(right)) {
 			r := row{mark: "|"}
@@ -149,120 +147,19 @@ func rows(before, after []string) (all []row) {
 			}
 			all = append(all, r)
 		}
-		i, j = to, upTo
+		left, right = left[:0], right[:0]
 	}
-	for _, p := range same(before, after, 0, 0) {
-		if p.i > i || p.j > j {
-			differ(p.i, p.j)
-		}
-		all = append(all, row{before[i], after[j], " "})
-		i, j = i+1, j+1
-	}
-	differ(len(before), len(after))
-	return all
-}
-
-// A pair is the indexes of two equal lines, one of each side.
-type pair struct{ i, j int }
-
-// same returns pairs of the lines that two sides have in common, in their order: first the lines at both
-// ends, then those that each side has once, and then, by recursion, the lines between these (a patience
-// diff). i and j are the indexes of a[0] and b[0].
-func same(a, b []string, i, j int) (pairs []pair) {
-	for len(a) > 0 && len(b) > 0 && a[0] == b[0] {
-		pairs = append(pairs, pair{i, j})
-		a, b, i, j = a[1:], b[1:], i+1, j+1
-	}
-	var tail []pair
-	for len(a) > 0 && len(b) > 0 && a[len(a)-1] == b[len(b)-1] {
-		a, b = a[:len(a)-1], b[:len(b)-1]
-		tail = append(tail, pair{i + len(a), j + len(b)})
-	}
-	slices.Reverse(tail)
-	switch anchors := unique(a, b); {
-	case len(anchors) > 0:
-		x, y := 0, 0
-		for _, p := range anchors {
-			pairs = append(pairs, same(a[x:p.i], b[y:p.j], i+x, j+y)...)
-			pairs = append(pairs, pair{i + p.i, j + p.j})
-			x, y = p.i+1, p.j+1
-		}
-		pairs = append(pairs, same(a[x:], b[y:], i+x, j+y)...)
-	case len(a)*len(b) <= tableCells:
-		pairs = append(pairs, common(a, b, i, j)...)
-	}
-	return append(pairs, tail...)
-}
-
-// unique returns the longest run of lines, in the order of both sides, that each side has exactly once.
-func unique(a, b []string) []pair {
-	count := make(map[string][2]int)
-	at := make(map[string]int)
-	for i, l := range a {
-		c := count[l]
-		c[0]++
-		count[l], at[l] = c, i
-	}
-	for _, l := range b {
-		c := count[l]
-		c[1]++
-		count[l] = c
-	}
-	var all []pair
-	for j, l := range b {
-		if count[l] == [2]int{1, 1} {
-			all = append(all, pair{at[l], j})
-		}
-	}
-	// The longest increasing run by patience sorting: piles holds the top of each pile, the least
-	// line that can end a run of that length, and below the top of the pile before.
-	var piles []int
-	below := make([]int, len(all))
-	for k, p := range all {
-		n, _ := slices.BinarySearchFunc(piles, p, func(top int, p pair) int { return cmp.Compare(all[top].i, p.i) })
-		if below[k] = -1; n > 0 {
-			below[k] = piles[n-1]
-		}
-		if n == len(piles) {
-			piles = append(piles, k)
-		} else {
-			piles[n] = k
-		}
-	}
-	if len(piles) == 0 {
-		return nil
-	}
-	var run []pair
-	for k := piles[len(piles)-1]; k >= 0; k = below[k] {
-		run = append(run, all[k])
-	}
-	slices.Reverse(run)
-	return run
-}
-
-// common returns the pairs of a longest common subsequence of two short sides.
-func common(a, b []string, i, j int) (pairs []pair) {
-	length := make([][]int32, len(a)+1) // length[x][y] is that of a[x:] and b[y:]
-	for x := range length {
-		length[x] = make([]int32, len(b)+1)
-	}
-	for x := len(a) - 1; x >= 0; x-- {
-		for y := len(b) - 1; y >= 0; y-- {
-			if length[x][y] = max(length[x+1][y], length[x][y+1]); a[x] == b[y] {
-				length[x][y] = length[x+1][y+1] + 1
-			}
-		}
-	}
-	for x, y := 0, 0; x < len(a) && y < len(b); {
+	for _, p := range observe.Align(before, after) {
 		switch {
-		case a[x] == b[y]:
-			pairs = append(pairs, pair{i + x, j + y})
-			x, y = x+1, y+1
-		case length[x+1][y] >= length[x][y+1]:
-			x++
+		case p.B < 0:
+			left = append(left, before[p.A])
+		case p.A < 0:
+			right = append(right, after[p.B])
 		default:
-			y++
+			differ()
+			all = append(all, row{before[p.A], after[p.B], " "})
 		}
 	}
-	return pairs
+	differ()
+	return all
 }

@@ -6,6 +6,8 @@ import (
 	"testing"
 
 	"pgregory.net/rapid"
+
+	"github.com/dragoman-proxy/dragoman/proxy/observe"
 )
 
 // TestLinesArePairedInOrder checks that pairs are of equal lines and in order, and that all lines are paired if the
@@ -15,15 +17,23 @@ func TestLinesArePairedInOrder(t *testing.T) {
 		line := rapid.SampledFrom([]string{"a", "b", "c", "{", "}", "", "d", "e", "f", "g"})
 		before := rapid.SliceOfN(line, 0, 40).Draw(t, "before")
 		after := rapid.SliceOfN(line, 0, 40).Draw(t, "after")
-		last := pair{-1, -1}
-		for _, p := range same(before, after, 0, 0) {
-			if p.i <= last.i || p.j <= last.j || before[p.i] != after[p.j] {
+		last, same := observe.Pair{A: -1, B: -1}, 0
+		for _, p := range observe.Align(before, after) {
+			if p.A < 0 || p.B < 0 {
+				continue
+			}
+			if p.A <= last.A || p.B <= last.B || before[p.A] != after[p.B] {
 				t.Fatalf("%v behind %v in %q and %q", p, last, before, after)
 			}
 			last = p
 		}
-		if n := len(same(before, before, 0, 0)); n != len(before) {
-			t.Fatalf("%d of %d lines are the same as themselves", n, len(before))
+		for _, p := range observe.Align(before, before) {
+			if p.A == p.B {
+				same++
+			}
+		}
+		if same != len(before) {
+			t.Fatalf("%d of %d lines are the same as themselves", same, len(before))
 		}
 		var right []string
 		for _, r := range rows(before, after) {

@@ -282,7 +282,7 @@ func elementsOf(v gjson.Result) (list []child) {
 }
 
 // pairsOfMembers pairs members by name, in the order of a; a new one stands behind the one that it follows in b.
-func pairsOfMembers(a, b []child) (pairs []pair) {
+func pairsOfMembers(a, b []child) (pairs []Pair) {
 	inA := map[string]int{}
 	for i := range a {
 		inA[a[i].key.Str] = i
@@ -298,31 +298,31 @@ func pairsOfMembers(a, b []child) (pairs []pair) {
 	}
 	for i := -1; i < len(a); i++ {
 		if j, ok := inB[i]; ok {
-			pairs = append(pairs, pair{i, j})
+			pairs = append(pairs, Pair{i, j})
 		} else if i >= 0 {
-			pairs = append(pairs, pair{i, -1})
+			pairs = append(pairs, Pair{i, -1})
 		}
 		for _, j := range added[i] {
-			pairs = append(pairs, pair{-1, j})
+			pairs = append(pairs, Pair{-1, j})
 		}
 	}
 	return pairs
 }
 
 // pairsOfElements pairs elements by name, if all have one, and otherwise by position. One that was moved is removed and added.
-func pairsOfElements(a, b []child) []pair {
+func pairsOfElements(a, b []child) []Pair {
 	x, named := names(a)
 	y, ok := names(b)
 	if named && ok {
-		return align(x, y)
+		return Align(x, y)
 	}
-	pairs := make([]pair, max(len(a), len(b)))
+	pairs := make([]Pair, max(len(a), len(b)))
 	for i := range pairs {
-		pairs[i] = pair{i, i}
+		pairs[i] = Pair{i, i}
 		if i >= len(a) {
-			pairs[i].a = -1
+			pairs[i].A = -1
 		} else if i >= len(b) {
-			pairs[i].b = -1
+			pairs[i].B = -1
 		}
 	}
 	return pairs
@@ -338,18 +338,18 @@ func names(list []child) (all []string, ok bool) {
 	return all, ok
 }
 
-func (l *layout) list(before, after []child, pairs []pair, at place, first, last string, e edit) {
+func (l *layout) list(before, after []child, pairs []Pair, at place, first, last string, e edit) {
 	l.text(first, at, "", both, nil)
 	for _, p := range pairs {
 		switch {
-		case p.b < 0:
-			c := &before[p.a]
+		case p.B < 0:
+			c := &before[p.A]
 			l.value(c.value, at.in(name(c.key)), left, differs(c.path(e.before), ""))
-		case p.a < 0:
-			c := &after[p.b]
+		case p.A < 0:
+			c := &after[p.B]
 			l.value(c.value, at.in(name(c.key)), right, differs("", c.path(e.after)))
 		default:
-			a, b := &before[p.a], &after[p.b]
+			a, b := &before[p.A], &after[p.B]
 			l.compare(a.value, b.value, at.in(name(a.key)), edit{before: a.path(e.before), after: b.path(e.after)})
 		}
 	}
@@ -394,15 +394,15 @@ func (l *layout) texts(a, b string, at place, e *edit) {
 		}
 		gone, come = nil, nil
 	}
-	for _, p := range align(before, after) {
+	for _, p := range Align(before, after) {
 		switch {
-		case p.b < 0:
-			gone = append(gone, before[p.a])
-		case p.a < 0:
-			come = append(come, after[p.b])
+		case p.B < 0:
+			gone = append(gone, before[p.A])
+		case p.A < 0:
+			come = append(come, after[p.B])
 		default:
 			flush()
-			l.text(before[p.a], at, "text", both, nil)
+			l.text(before[p.A], at, "text", both, nil)
 		}
 	}
 	flush()

@@ -6,6 +6,7 @@ import (
 	"math/rand/v2"
 	"reflect"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -276,11 +277,26 @@ func TestBesideSaysWhy(t *testing.T) {
 // TestAlignIsBounded compares texts that have too many equal lines.
 func TestAlignIsBounded(t *testing.T) {
 	a, b := append([]string{"x"}, slices.Repeat([]string{""}, 3000)...), append(slices.Repeat([]string{""}, 3000), "y")
-	if pairs := equal(a, b, 0, 0); pairs != nil {
-		t.Errorf("%d pairs", len(pairs))
+	if pairs, all := equal(a, b); pairs != nil || all {
+		t.Errorf("%d pairs, %v", len(pairs), all)
 	}
-	if all := align(a, b); len(all) != len(a)+len(b) {
+	if all := Align(a, b); len(all) != len(a)+len(b) {
 		t.Errorf("%d lines", len(all))
+	}
+	for i := range 3000 { // with lines of their own between the equal ones; each third of these is in both
+		a[i] = strconv.Itoa(i / 2)
+		if b[i] = "{"; i%2 == 0 {
+			a[i], b[i] = "{", strconv.Itoa(i/2*3)
+		}
+	}
+	same := 0
+	for _, p := range Align(a, b) {
+		if p.A >= 0 && p.B >= 0 {
+			same++
+		}
+	}
+	if same != 1001 {
+		t.Errorf("%d lines in common", same)
 	}
 	long := strings.Repeat("[1],", 50_000)
 	c := Beside([]byte("["+long+"2]"), []byte("["+long+"3]"), nil)
@@ -313,10 +329,10 @@ func TestAlignFindsTheLongest(t *testing.T) {
 			}
 		}
 		n := 0
-		for _, p := range align(a, b) {
-			if p.a >= 0 && p.b >= 0 {
+		for _, p := range Align(a, b) {
+			if p.A >= 0 && p.B >= 0 {
 				n++
-				if a[p.a] != b[p.b] {
+				if a[p.A] != b[p.B] {
 					t.Fatalf("%v %v: %v are not equal", a, b, p)
 				}
 			}
@@ -324,5 +340,13 @@ func TestAlignFindsTheLongest(t *testing.T) {
 		if want := best[len(a)][len(b)]; n != want {
 			t.Fatalf("%v %v: %d in common, want %d", a, b, n, want)
 		}
+	}
+}
+
+// TestAlignTakesTheFirst: of equal lines, the first is the one that is left, so that what was removed behind it stays in one piece.
+func TestAlignTakesTheFirst(t *testing.T) {
+	want := []Pair{{0, -1}, {-1, 0}, {1, 1}, {2, -1}, {3, -1}, {4, -1}, {-1, 2}}
+	if got := Align([]string{"a", "", "x", "", "z"}, []string{"b", "", "c"}); !slices.Equal(got, want) {
+		t.Errorf("%v, want %v", got, want)
 	}
 }
