@@ -204,7 +204,7 @@ func newProcess(ctx context.Context, proxy *Proxy) (*process, error) {
 // introduceAll sends initialize with one revision after the other until the server accepts
 // one. It returns the server's last response.
 func (p *Proxy) introduceAll(ctx context.Context, h *server.Opening) (*wire.Message, error) {
-	steps := p.Eras.Proposals(translate.Lookup(translate.Modern()), nil, nil)
+	steps := p.Eras.Proposals(nil, nil, nil)
 	for {
 		m, err := p.introduce(ctx, h, steps.Next())
 		if err == nil && m.Kind == wire.Result {
@@ -256,11 +256,8 @@ func spoken(m *wire.Message) (*translate.Revision, error) {
 	if m.Kind == wire.Error {
 		return nil, mcp.Fail(mcp.UpstreamDown, gjson.Get(wire.View(m.Error()), "message").String())
 	}
-	said := gjson.Get(wire.View(m.Result()), "protocolVersion").String()
-	vu := translate.Lookup(said)
-	if vu == nil || vu.Modern {
-		f := mcp.Fail(mcp.UpstreamVersion, "")
-		f.Data = mcp.UnsupportedData(said)
+	vu, f := era.Agreed(m)
+	if f != nil {
 		return nil, f
 	}
 	return vu, nil
