@@ -170,13 +170,14 @@ func RefusesProposal(m *wire.Message, err error) (refused, closed bool) {
 	return closed, closed
 }
 
-// Agreed returns the revision that the server's InitializeResult m names, which must be one with a handshake.
-func Agreed(m *wire.Message) (*translate.Revision, *mcp.Failure) {
+// Agreed returns the revision that the server's InitializeResult m names, which must be one with a handshake. The error is
+// for the client whose request has this id; nil for none.
+func Agreed(m *wire.Message, id []byte) (*translate.Revision, error) {
 	said := gjson.Get(wire.View(m.Result()), "protocolVersion").String()
 	if r := translate.Lookup(said); r != nil && !r.Modern {
 		return r, nil
 	}
-	f := mcp.Fail(mcp.UpstreamVersion, "")
+	f := mcp.Fail(mcp.UpstreamVersion, "").About(id)
 	f.Data = mcp.UnsupportedData(said)
 	return nil, f
 }

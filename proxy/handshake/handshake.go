@@ -298,9 +298,9 @@ func (h *Handshake) refusal(m *wire.Message) []byte {
 
 // settle makes the session from the server's InitializeResult.
 func (h *Handshake) settle(m *wire.Message) (*session.Session, []byte, error) {
-	vu, f := era.Agreed(m)
-	if f != nil {
-		return nil, nil, f.About(h.ID)
+	vu, err := era.Agreed(m, h.ID)
+	if err != nil {
+		return nil, nil, err
 	}
 	if vu != h.vc && !h.vc.Modern {
 		h.Opener.Host.Report.Quirk(report.OtherRevision)
