@@ -27,7 +27,6 @@ var upwards = map[string]int{
 	"proxy/era":      2,
 	"proxy/peertest": 1,
 	"proxy/session":  2,
-	"proxy/share":    2,
 	"proxy/upstream": 10,
 }
 

@@ -70,9 +70,9 @@ type Proposals struct {
 	denied bool // the server has refused the newest revision
 }
 
-// Proposals returns the proposals for a client of this revision. named is the newest revision that the server
-// has named, or nil. The client's own revision is not the first proposal, since published servers accept an
-// older revision and still send what it lacks.
+// Proposals returns the proposals for a client of this revision, or for dragoman itself if it is nil. named is the newest
+// revision that the server has named, or nil. The client's own revision is not the first proposal, since published servers
+// accept an older revision and still send what it lacks.
 func (p *Cache) Proposals(client, named *translate.Revision, header []upstream.Header) *Proposals {
 	return p.fallbacks.proposals(client, named, translate.Lookup(p.host.Config().Upstream.Version), header)
 }
@@ -168,6 +168,18 @@ func RefusesProposal(m *wire.Message, err error) (refused, closed bool) {
 	closed = !upstream.NeverSent(err) && (errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) ||
 		errors.Is(err, syscall.ECONNRESET) || errors.Is(err, upstream.ErrLost))
 	return closed, closed
+}
+
+// Agreed returns the revision that the server's InitializeResult m names, which must be one with a handshake. The error is
+// for the client whose request has this id; nil for none.
+func Agreed(m *wire.Message, id []byte) (*translate.Revision, error) {
+	said := gjson.Get(wire.View(m.Result()), "protocolVersion").String()
+	if r := translate.Lookup(said); r != nil && !r.Modern {
+		return r, nil
+	}
+	f := mcp.Fail(mcp.UpstreamVersion, "").About(id)
+	f.Data = mcp.UnsupportedData(said)
+	return nil, f
 }
 
 // Rejected returns the newest revision that the server names in the error m as one that it accepts and that dragoman

@@ -32,6 +32,7 @@ import (
 
 	"github.com/dragoman-proxy/dragoman/proxy/bridge"
 	"github.com/dragoman-proxy/dragoman/proxy/downstream"
+	"github.com/dragoman-proxy/dragoman/proxy/large"
 	"github.com/dragoman-proxy/dragoman/proxy/mcp"
 	"github.com/dragoman-proxy/dragoman/proxy/metrics"
 	"github.com/dragoman-proxy/dragoman/proxy/requests"
@@ -448,11 +449,19 @@ func (x *Exchange) Leg() *Exchange {
 	return leg
 }
 
-// ForwardKept is forward for a body that may be overwritten before the response comes.
+// ForwardKept is Forward for a body that may be overwritten before the response comes, although it may then have to be sent
+// again.
 func (x *Exchange) ForwardKept(body []byte) (upstream.Stream, error) {
-	body, err := x.keepBody(body)
-	if err != nil {
-		return nil, err
+	switch {
+	case x.Session.Renewing == nil || x.Call == nil || sameMemory(x.buf, body):
+	case len(body) > large.Size:
+		var err error
+		if body, err = x.Common.Host.Memory().Clone(x.Ctx, large.RequestWait, large.RequestCopy, body); err != nil {
+			return nil, err
+		}
+	default:
+		x.buf = append(x.buf[:0], body...)
+		body, x.large = x.buf, x.large || cap(x.buf) > maxPooled
 	}
 	return x.Forward(body)
 }

@@ -10,7 +10,7 @@ import (
 // listKey returns the cache key of the list that x waits for. ok is false if x does not wait for a
 // list.
 func (x *Exchange) listKey(down *translate.Translator) (key memo.Key, ok bool) {
-	if x.Call == nil || x.OwnCall != nil || x.answered || x.Call.Note != nil || down.From().Modern || down.To().Modern && x.Crossing == nil {
+	if x.Call == nil || x.OwnCall != nil || x.answered || x.Call.Note != nil || x.Session.Direct != nil {
 		return key, false
 	}
 	stamp, ok := x.Crossing.ListStamp(x.Common.Now().Config.Bridge.TTL)

@@ -57,20 +57,6 @@ func (x *Exchange) own(out, raw []byte) []byte {
 	return out
 }
 
-// keepBody copies the body to send into a buffer of x, if it may have to be sent again after the
-// client's message is gone.
-func (x *Exchange) keepBody(body []byte) ([]byte, error) {
-	switch {
-	case x.Session.Renewing == nil || x.Call == nil || sameMemory(x.buf, body):
-		return body, nil
-	case len(body) > large.Size:
-		return x.Common.Host.Memory().Clone(x.Ctx, large.RequestWait, large.RequestCopy, body)
-	}
-	x.buf = append(x.buf[:0], body...)
-	x.large = x.large || cap(x.buf) > maxPooled
-	return x.buf, nil
-}
-
 // Keep returns a copy of a message.
 func (x *Exchange) Keep(message []byte) ([]byte, error) {
 	return x.Common.Host.Memory().Clone(x.Ctx, large.AnswerWait, large.Copy, message)

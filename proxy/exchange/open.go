@@ -110,10 +110,10 @@ func (x *Exchange) reply(message []byte) {
 	}
 }
 
-// AppendCancelled appends the key of the request that a notifications/cancelled names. It appends
-// nothing if there is none, or if want is false.
-func AppendCancelled(dst []byte, m *wire.Message, want bool) []byte {
-	if !want {
+// AppendCancelled appends the key of the request that the notification m cancels. It appends nothing if there is none, as m
+// is another notification.
+func AppendCancelled(dst []byte, m *wire.Message) []byte {
+	if m.Method != wire.Cancelled {
 		return dst
 	}
 	id := gjson.Get(wire.View(m.Params()), "requestId")

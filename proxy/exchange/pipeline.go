@@ -86,7 +86,7 @@ func (x *Exchange) Onward(raw []byte) (out []byte, v wire.Verdict, err error) {
 			return nil, wire.Drop, nil // readTools has already sent it
 		}
 		x.Cancels = m.Method == wire.Cancelled
-		x.key = AppendCancelled(x.key[:0], m, x.Cancels)
+		x.key = AppendCancelled(x.key[:0], m)
 	default:
 		if x.receiveAnswer(m) {
 			return nil, wire.Drop, nil
@@ -201,7 +201,7 @@ func (x *Exchange) translated(raw []byte) (out []byte, ok bool) {
 		}
 	case m.Kind == wire.Notification:
 		if m.Method == wire.Cancelled {
-			x.key = AppendCancelled(x.key[:0], m, true)
+			x.key = AppendCancelled(x.key[:0], m)
 			asked = s.Asked.Cancel(x.key)
 		}
 		if m.Method == wire.ToolsListChanged {

@@ -23,24 +23,20 @@ import (
 // of a call is the last of them.
 func (x *Exchange) ResumeStream(l *session.Lanes, lastEventID string) error {
 	if lastEventID == "" {
-		return x.stand(l)
+		return x.begin(l)
 	}
 	b, again, lost := l.Trails.Find(x.Ctx, lastEventID, x.Stop)
 	if lost != 0 {
 		x.log().Info("events were lost on a resumed stream", zap.Int("lost", lost))
 	}
 	if b == nil {
-		return x.stand(l)
+		return x.begin(l)
 	}
 	x.buffer, x.replay = b, again
 	c, _ := b.Call().(*resumableCall)
 	switch {
 	case c == nil:
-		st, err := x.Common.Listen(x.Ctx, x.Session, upstream.ListenOptions{})
-		if err != nil {
-			return err
-		}
-		x.Stream = st
+		return x.stand()
 	case b.Over():
 		x.answered = true // no event follows
 	case !c.open.Reopen(c.call, x.Stop): // cancelled, or forgotten as there were too many open requests
@@ -56,15 +52,19 @@ func (x *Exchange) ResumeStream(l *session.Lanes, lastEventID string) error {
 	return nil
 }
 
-// stand opens a new standing stream for x.
-func (x *Exchange) stand(l *session.Lanes) error {
-	st, err := x.Common.Listen(x.Ctx, x.Session, upstream.ListenOptions{})
-	if err != nil {
-		return err
+// begin makes x read a new standing stream, and keeps its events.
+func (x *Exchange) begin(l *session.Lanes) error {
+	err := x.stand()
+	if err == nil {
+		x.buffer = l.Trails.Begin(nil, x.Stop)
 	}
-	x.Stream = st
-	x.buffer = l.Trails.Begin(nil, x.Stop)
-	return nil
+	return err
+}
+
+// stand opens a standing stream for x.
+func (x *Exchange) stand() (err error) {
+	x.Stream, err = x.Common.Listen(x.Ctx, x.Session, upstream.ListenOptions{})
+	return err
 }
 
 // resumableCall is a call whose stream a client may resume. It implements [replay.Call].

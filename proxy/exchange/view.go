@@ -32,10 +32,18 @@ func (v view) CanShow() bool {
 	return v.x.Common.Personal.Load() && v.x.Session.ClientRevision.Elicitation && v.x.Session.Facts.Has(wire.ClientElicitationURL)
 }
 
-func (v view) MaxTokens() int                  { return v.x.MaxTokens }
-func (v view) Own() bool                       { return v.x.OwnCall != nil }
-func (v view) Tool(name string) toolindex.Tool { return v.x.tool(name) }
-func (v view) Log() *zap.Logger                { return v.x.log() }
+func (v view) MaxTokens() int   { return v.x.MaxTokens }
+func (v view) Own() bool        { return v.x.OwnCall != nil }
+func (v view) Log() *zap.Logger { return v.x.log() }
+
+func (v view) Tool(name string) (t toolindex.Tool) {
+	if own := v.x.Common.Now().OwnFor(&v.x.Sender); v.x.OwnCall != nil && own != nil {
+		t, _ = own.Find(name)
+	} else {
+		t, _ = v.x.Session.Tools.Find(name)
+	}
+	return t
+}
 
 func (v view) Counted(before, after int) {
 	v.x.answeredSpan(&v.x.Msg).Counted(before, after)
@@ -53,14 +61,4 @@ func (x *Exchange) caller() (mark string) {
 		mark += "/" + principal.Mark(h.Name+"\x00"+h.Value)
 	}
 	return mark
-}
-
-// tool returns what is known of a tool that x's client may call.
-func (x *Exchange) tool(name string) (t toolindex.Tool) {
-	if own := x.Common.Now().OwnFor(&x.Sender); x.OwnCall != nil && own != nil {
-		t, _ = own.Find(name)
-	} else {
-		t, _ = x.Session.Tools.Find(name)
-	}
-	return t
 }

@@ -298,12 +298,9 @@ func (h *Handshake) refusal(m *wire.Message) []byte {
 
 // settle makes the session from the server's InitializeResult.
 func (h *Handshake) settle(m *wire.Message) (*session.Session, []byte, error) {
-	said := gjson.Get(wire.View(m.Result()), "protocolVersion").String()
-	vu := translate.Lookup(said)
-	if vu == nil || vu.Modern {
-		f := mcp.Fail(mcp.UpstreamVersion, "").About(h.ID)
-		f.Data = mcp.UnsupportedData(said)
-		return nil, nil, f
+	vu, err := era.Agreed(m, h.ID)
+	if err != nil {
+		return nil, nil, err
 	}
 	if vu != h.vc && !h.vc.Modern {
 		h.Opener.Host.Report.Quirk(report.OtherRevision)

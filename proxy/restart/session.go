@@ -63,10 +63,10 @@ func (*replacedError) Error() string {
 	return "the server has lost the session, and the request with it; another session has begun"
 }
 
-// OverHTTP returns an HTTP around conn for the session t. It returns nil if conn is nil, if the server has given no session id, or if there
-// is no way to begin another session. resume returns the function that makes the connection of another session, or nil.
+// OverHTTP returns an HTTP around conn for the session t, in which both sides have the handshake. It returns nil if conn is
+// nil, if the server has given no session id, or if there is no way to begin another session. resume returns the function that makes the connection of another session, or nil.
 func OverHTTP(h *host.Host, t sealed.Session, conn *upstream.HTTPSession, resume func() func(id, version string) *upstream.Begun) *HTTP {
-	if conn == nil || t.Named == "" || t.ClientRevision.Modern || t.ServerRevision.Modern || resume() == nil {
+	if conn == nil || t.Named == "" || resume() == nil {
 		return nil
 	}
 	return &HTTP{HTTPSession: conn, host: h, was: t, resume: resume, standing: make(map[*stream]struct{})}

@@ -47,7 +47,10 @@ func (table *Table) Make(t sealed.Session, b *upstream.Begun, by *downstream.Sen
 		Open:  NewCalls(table.Now().Config.Limits.OpenRequests),
 		Asked: NewCalls(table.Now().Config.Limits.OpenRequests),
 	}
-	if s.Renewing = restart.OverHTTP(table.Host, t, b.Web, func() func(id, version string) *upstream.Begun { return table.Now().Origin.Resume }); s.Renewing != nil {
+	if !t.ClientRevision.Modern && !t.ServerRevision.Modern {
+		s.Renewing = restart.OverHTTP(table.Host, t, b.Web, func() func(id, version string) *upstream.Begun { return table.Now().Origin.Resume })
+	}
+	if s.Renewing != nil {
 		s.Conn = s.Renewing
 		s.Renewing.Bind(s, true)
 	}

@@ -78,11 +78,3 @@ func (sh *Sharing) DrainModern() {
 	sh.draining = true
 	sh.endModern()
 }
-
-// endModern ends the process if it has no sessions. The caller holds sh.mu.
-func (sh *Sharing) endModern() {
-	if plain := sh.modern; plain != nil && sh.modernConns == 0 {
-		sh.modern = nil
-		plain.host.Spawn(func() { server.End(plain, plain.host.Log) })
-	}
-}

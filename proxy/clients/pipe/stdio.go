@@ -253,7 +253,7 @@ func (u until) Send(e sse.Event) error {
 // the client has no session.
 func (p *stdioPipe) takes(m *wire.Message) bool {
 	cancels := m.Method == wire.Cancelled
-	key := exchange.AppendCancelled(nil, m, cancels)
+	key := exchange.AppendCancelled(nil, m)
 	p.mu.Lock()
 	stop := p.running[string(key)]
 	p.mu.Unlock()
