@@ -37,7 +37,7 @@ func send(t *testing.T, ctx context.Context, c Conn) Stream {
 	return s
 }
 
-// TestStreamWithContentLengthZeroEnds checks that Next does not wait for the end of a connection
+// TestStreamWithContentLengthZeroEnds checks that Events does not wait for the end of a connection
 // that stays open.
 func TestStreamWithContentLengthZeroEnds(t *testing.T) {
 	noLeaks(t)
@@ -81,7 +81,7 @@ func TestSilenceEnds(t *testing.T) {
 	}
 }
 
-// TestInterruptLosesNothing: another goroutine reads on where Next was told to stop, wherever the server is silent.
+// TestInterruptLosesNothing: another goroutine reads on where Events was told to stop, wherever the server is silent.
 func TestInterruptLosesNothing(t *testing.T) {
 	const event = "id: 7\ndata: {\"a\":\ndata: 1}\n\n"
 	replies := map[string]string{
