@@ -41,14 +41,17 @@ func (table *Table) MakeBridged(t sealed.Session, c *legacyclient.Conn, by *down
 func (table *Table) Make(t sealed.Session, b *upstream.Begun, by *downstream.Sender) *Session {
 	s := &Session{
 		Table: table, Session: t,
-		Conn:  b.Conn,
+		Conn: b.Conn, Transport: b.Transport,
 		Up:    table.Now().Table.Between(t.ClientRevision, t.ServerRevision),
 		Down:  table.Now().Table.Between(t.ServerRevision, t.ClientRevision),
 		Open:  NewCalls(table.Now().Config.Limits.OpenRequests),
 		Asked: NewCalls(table.Now().Config.Limits.OpenRequests),
 	}
+	if b.Web != nil {
+		s.Delete = b.Web.Delete
+	}
 	if s.Renewing = restart.OverHTTP(table.Host, t, b.Web, func() func(id, version string) *upstream.Begun { return table.Now().Origin.Resume }); s.Renewing != nil {
-		s.Conn = s.Renewing
+		s.Conn, s.Delete = s.Renewing, s.Renewing.Delete
 		s.Renewing.Bind(s, true)
 	}
 	s.counted = func(why error) { table.countSession(s, why) }

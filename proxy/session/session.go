@@ -41,6 +41,9 @@ import (
 // Recall is how a connection that replaces request ids cancels a request, as [server.Renumbered.Recall] does.
 type Recall func(id, reason string, header []upstream.Header) (given string, on upstream.Conn)
 
+// Delete is how a connection ends its session at the server, as [upstream.HTTPSession.Delete] does.
+type Delete func(ctx context.Context, header []upstream.Header) error
+
 // Session is one client's session with its server.
 type Session struct {
 	Table          *Table
@@ -49,12 +52,12 @@ type Session struct {
 	Conn           upstream.Conn
 	Bare           upstream.Conn      // sends what has all its headers, if Conn adds those that repeat arguments; else nil
 	Recall         Recall             // of Conn; nil if the server knows requests by the ids of the client
+	Delete         Delete             // of Conn; nil if the server is not reached over Streamable HTTP
 	Bridge         *legacyclient.Conn // Conn, if the server alone is modern; else nil
 	Renewing       *restart.HTTP      // Conn, if a session that the server has lost can be renewed; else nil
 	Lanes          *Lanes             // Conn, or beneath Bridge, if the server is on a pipe and the client is not; else nil
-	Remote         bool               // the server is reached over HTTP+SSE
-	Shared         bool               // Conn is a share of one process
-	Alone          bool               // there is no server, only dragoman's own tools
+	Transport      upstream.Transport // of Conn, to a server at a URL; "" for others
+	Unheld         bool               // the server knows no session of this client: Conn is a share of one process, or there is no server
 	Piped          bool               // all messages of the server come on one stream
 	Principal      string             // what Who returns for a modern client's session; "" for others
 	ClientName     string             // name and version, as the client has introduced itself; "" if it has not

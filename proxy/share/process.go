@@ -257,8 +257,8 @@ func spoken(m *wire.Message) (*translate.Revision, error) {
 		return nil, mcp.Fail(mcp.UpstreamDown, gjson.Get(wire.View(m.Error()), "message").String())
 	}
 	said := gjson.Get(wire.View(m.Result()), "protocolVersion").String()
-	vu := translate.Lookup(said)
-	if vu == nil || vu.Modern {
+	vu := translate.WithHandshake(said)
+	if vu == nil {
 		f := mcp.Fail(mcp.UpstreamVersion, "")
 		f.Data = mcp.UnsupportedData(said)
 		return nil, f

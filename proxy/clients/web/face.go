@@ -90,15 +90,12 @@ func (face *Face) endUpstream(s *session.Session, req *downstream.Request) error
 	if s.Bridge != nil {
 		return nil // the server does not know the session
 	}
-	c, ok := s.Conn.(interface {
-		Delete(ctx context.Context, header []upstream.Header) error
-	})
-	if !ok || s.Named == "" {
+	if s.Delete == nil || s.Named == "" {
 		f := mcp.Fail(mcp.NotDeleted, "")
 		f.Header = []mcp.Header{{Name: "Allow", Value: "GET, POST"}}
 		return f
 	}
-	err := c.Delete(req.Ctx, face.AppendPassed(nil, req.Header))
+	err := s.Delete(req.Ctx, face.AppendPassed(nil, req.Header))
 	switch status, _ := errors.AsType[*upstream.StatusError](err); {
 	case status != nil && status.Code == fasthttp.StatusNotFound:
 		face.Table.DropForGood(s)
