@@ -93,7 +93,7 @@ func (c *eraCall) begin(t testing.TB) (call func()) {
 	t.Cleanup(func() { srv.close() })
 	f := srv.web
 	req := &downstream.Request{Ctx: t.Context(), Header: func(string) string { return "" }}
-	if !translate.HasHandshake(c.client) {
+	if translate.WithHandshake(c.client) == nil {
 		header := modernHeader(c.body)
 		req.Version = c.client
 		req.Header = func(name string) string {

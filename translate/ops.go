@@ -69,5 +69,5 @@ func elements(n wire.Node) wire.Node {
 
 // carriesTasks reports whether tasks are bridged between the two revisions and the server has tasks.
 func (x *pass) carriesTasks() bool {
-	return bridgesTasks(x.t.options) && x.t.from.IsBridgedTo(x.t.to) && x.m.Facts.Has(wire.ServerTasks)
+	return bridgesTasks(x.t.options) && !x.t.from.SameEra(x.t.to) && x.m.Facts.Has(wire.ServerTasks)
 }

@@ -56,10 +56,6 @@ func (r *Revision) String() string { return r.Name }
 // Newer reports whether r came after other.
 func (r *Revision) Newer(other *Revision) bool { return r.order > other.order }
 
-// IsBridgedTo reports whether only one of the two revisions has a handshake: messages between them are not only translated,
-// but need the state of a session.
-func (r *Revision) IsBridgedTo(other *Revision) bool { return r.Modern != other.Modern }
-
 // HeaderName returns the value of the MCP-Protocol-Version header of requests to a server of this revision,
 // or "" if they have none.
 func (r *Revision) HeaderName() string {
@@ -101,11 +97,16 @@ func Handshake() []*Revision {
 	return list
 }
 
-// HasHandshake reports whether name is a supported revision that begins with initialize.
-func HasHandshake(name string) bool {
-	r := Lookup(name)
-	return r != nil && !r.Modern
+// WithHandshake returns the supported revision with this name that begins with initialize, or nil if there is none.
+func WithHandshake(name string) *Revision {
+	if r := Lookup(name); r != nil && !r.Modern {
+		return r
+	}
+	return nil
 }
+
+// SameEra reports whether both revisions have a handshake, or neither has.
+func (r *Revision) SameEra(other *Revision) bool { return r.Modern == other.Modern }
 
 // All returns every supported revision, newest first.
 func All() []*Revision {

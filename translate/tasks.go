@@ -12,7 +12,7 @@ import (
 
 // wantsTask reports whether the message belongs to a tools/call that is to run as a task.
 func (x *pass) wantsTask() bool {
-	return bridgesTasks(x.t.options) && x.t.from.IsBridgedTo(x.t.to) &&
+	return bridgesTasks(x.t.options) && !x.t.from.SameEra(x.t.to) &&
 		x.m.Method == wire.ToolsCall && x.m.Stamp != nil && x.m.Stamp.Task != nil
 }
 

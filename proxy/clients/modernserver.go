@@ -9,7 +9,6 @@ import (
 	"github.com/dragoman-proxy/dragoman/proxy/bridge/modernclient"
 	"github.com/dragoman-proxy/dragoman/proxy/clienterror"
 	"github.com/dragoman-proxy/dragoman/proxy/downstream"
-	"github.com/dragoman-proxy/dragoman/proxy/era"
 	"github.com/dragoman-proxy/dragoman/proxy/mcp"
 	"github.com/dragoman-proxy/dragoman/proxy/mcpheader"
 	"github.com/dragoman-proxy/dragoman/proxy/sealed"
@@ -20,17 +19,6 @@ import (
 	"github.com/dragoman-proxy/dragoman/translate"
 	"github.com/dragoman-proxy/dragoman/translate/wire"
 )
-
-// IsDirect reports whether the server needs no session. The error is set only if the server took
-// too long to answer. If the era cannot be found out for another reason, IsDirect returns false,
-// and the request through a session reports that reason.
-func (p *Proxy) IsDirect(ctx context.Context, from []upstream.Header) (bool, error) {
-	known, err := p.Eras.Of(ctx, from)
-	if era.TookTooLong(err) {
-		return false, err
-	}
-	return err == nil && known.Modern(), nil
-}
 
 // IsOurs reports whether q calls one of dragoman's own tools. Such a call needs a session with any
 // server, since the tool may ask the user something.

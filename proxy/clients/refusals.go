@@ -5,7 +5,6 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/tidwall/gjson"
 	"github.com/tidwall/sjson"
 	"github.com/valyala/fasthttp"
 
@@ -51,23 +50,10 @@ func (p *Proxy) Listing(err error, from []upstream.Header) error {
 	if !ok || f.Cause != mcp.RevisionUnsupported {
 		return err
 	}
-	known := p.Eras.Peek(from)
-	if known == nil || !known.Modern() {
-		return err
-	}
-	names := []byte{'['}
-	gjson.GetBytes(known.Discovered, "supportedVersions").ForEach(func(_, v gjson.Result) bool {
-		if translate.Lookup(v.String()) != nil {
-			names = append(mcp.AppendString(names, v.String()), ',')
+	if names := p.Eras.Peek(from).Supported(); names != nil {
+		if data, err := sjson.SetBytes(f.Data, "supported", names); err == nil {
+			f.Data = data
 		}
-		return true
-	})
-	if len(names) == 1 {
-		names = append(mcp.AppendString(names, known.Revision.Name), ',')
-	}
-	names[len(names)-1] = ']'
-	if data, err := sjson.SetRawBytes(f.Data, "supported", names); err == nil {
-		f.Data = data
 	}
 	return f
 }

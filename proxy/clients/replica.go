@@ -68,7 +68,7 @@ func (proxy *Proxy) peersOfForwarded(req *downstream.Request) *observe.Peers {
 	var m wire.Message
 	if s, ok := proxy.Now().Sealer.OpenSession(req.Session, time.Now()); ok {
 		p.Client, p.ClientRevision, p.ServerRevision = session.NameOf([]byte(s.ClientInfo)), s.ClientRevision.Name, s.ServerRevision.Name
-		p.Bridged = s.ClientRevision.IsBridgedTo(s.ServerRevision)
+		p.Bridged = !s.ClientRevision.SameEra(s.ServerRevision)
 	} else if m.Scan(req.Body, nil) == nil {
 		p.Client = session.NameOf(exchange.ClientIn(&m))
 	}

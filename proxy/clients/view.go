@@ -34,13 +34,7 @@ import (
 type View struct{ *Proxy }
 
 func (v *View) IsDirect(ctx context.Context, header []upstream.Header) (bool, error) {
-	return v.Proxy.IsDirect(ctx, header)
-}
-
-func (v *View) IsOurs(q *stateless.Request) bool { return v.Proxy.IsOurs(q) }
-
-func (v *View) CheckCall(ctx context.Context, s modernclient.Session, tools modernclient.ToolLister, q *stateless.Request) error {
-	return v.Proxy.CheckCall(ctx, s.(*Opened).Session, tools, q)
+	return v.Proxy.Eras.NeedsNoSession(ctx, header)
 }
 
 func (v *View) Forward(to sealed.ID, req *downstream.Request, resp *downstream.Response) (bool, error) {
@@ -58,7 +52,7 @@ func (v *View) Forward(to sealed.ID, req *downstream.Request, resp *downstream.R
 // Reopen implements [modernclient.Proxy].
 func (v *View) Reopen(sealedSession string, q *stateless.Request, principal string) (modernclient.Session, bool) {
 	t, ok := v.Proxy.Now().Sealer.OpenSession(sealedSession, time.Now())
-	if !ok || t.Local || t.Named == "" || t.ServerRevision.Modern || v.Proxy.Now().Origin.Resume == nil {
+	if !ok || t.Local || t.Named == "" || v.Proxy.Now().Origin.Resume == nil { // a server without a handshake names no session
 		return nil, false
 	}
 	s := v.Proxy.Table.ResumeSession(t, &q.Sender)
@@ -104,6 +98,10 @@ func (o *Opened) Down() *translate.Translator { return o.Session.Down }
 func (o *Opened) Piped() bool                 { return o.Session.Piped }
 func (o *Opened) RunsFor() string             { return o.Session.RunsFor }
 func (o *Opened) Leave()                      { o.left.Store(true) }
+
+func (o *Opened) CheckCall(ctx context.Context, tools modernclient.ToolLister, q *stateless.Request) error {
+	return o.proxy.CheckCall(ctx, o.Session, tools, q)
+}
 
 func (o *Opened) End(why error) {
 	if o.left.Load() {

@@ -60,8 +60,38 @@ type Era struct {
 	Unsure bool
 }
 
-// Modern reports whether requests need no session.
-func (e *Era) Modern() bool { return e.Revision != nil }
+// Modern reports whether requests need no session. It may be called on nil, for an unknown era.
+func (e *Era) Modern() bool { return e != nil && e.Revision != nil }
+
+// WithoutHandshake reports whether the server is known to refuse initialize. It may be called on nil.
+func (e *Era) WithoutHandshake() bool { return e.Modern() && !e.Handshake }
+
+// Supported returns the names of the supported revisions that a modern server lists. It may be called on nil.
+func (e *Era) Supported() (names []string) {
+	if !e.Modern() {
+		return nil
+	}
+	for _, v := range gjson.GetBytes(e.Discovered, "supportedVersions").Array() {
+		if translate.Lookup(v.String()) != nil {
+			names = append(names, v.String())
+		}
+	}
+	if names == nil {
+		names = []string{e.Revision.Name}
+	}
+	return names
+}
+
+// NeedsNoSession reports whether requests with these headers need no session. The error is set only if the server took too long
+// to answer. If the era cannot be found out for another reason, NeedsNoSession returns false, and a request through a
+// session reports that reason.
+func (p *Cache) NeedsNoSession(ctx context.Context, header []upstream.Header) (bool, error) {
+	e, err := p.Of(ctx, header)
+	if TookTooLong(err) {
+		return false, err
+	}
+	return err == nil && e.Modern(), nil
+}
 
 // A Cache holds the server's era for each credential: behind a gateway, clients with different
 // credentials may get different servers. An era is remembered until it turns out to be wrong. See

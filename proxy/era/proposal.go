@@ -174,7 +174,7 @@ func RefusesProposal(m *wire.Message, err error) (refused, closed bool) {
 // for the client whose request has this id; nil for none.
 func Agreed(m *wire.Message, id []byte) (*translate.Revision, error) {
 	said := gjson.Get(wire.View(m.Result()), "protocolVersion").String()
-	if r := translate.Lookup(said); r != nil && !r.Modern {
+	if r := translate.WithHandshake(said); r != nil {
 		return r, nil
 	}
 	f := mcp.Fail(mcp.UpstreamVersion, "").About(id)

@@ -26,9 +26,8 @@ import (
 // newSession makes the session of a finished handshake. vu is the server's revision.
 func (o *Opener) newSession(h *Handshake, vu *translate.Revision) *session.Session {
 	var again *restart.Pipe
-	remote := h.Transport == upstream.HTTPWithSSE
 	// A shared process restarts by itself, and a bridge has no handshake to repeat.
-	if !h.alone && !h.shared && h.bridged == nil && (o.Now().Origin.Restarts || remote && !h.vc.Modern) && o.Now().Config.Upstream.Restart.Max > 0 {
+	if !h.alone && !h.shared && h.bridged == nil && (o.Now().Origin.Restarts || h.Transport == upstream.HTTPWithSSE && !h.vc.Modern) && o.Now().Config.Upstream.Restart.Max > 0 {
 		again = o.restarting(&h.Opening, vu.Name, h.RunsFor)
 		h.Conn, h.Standing = again, again.Stream()
 	}
@@ -51,7 +50,7 @@ func (o *Opener) newSession(h *Handshake, vu *translate.Revision) *session.Sessi
 	} else {
 		s = o.Make(t, &h.Begun, &h.Sender)
 	}
-	s.Remote, s.Alone, s.Shared, s.Lanes = remote, h.alone, h.shared, h.lanes
+	s.Unheld, s.Lanes = h.alone || h.shared, h.lanes
 	s.ClientName = session.NameOf([]byte(gjson.GetBytes(h.Sent, "params.clientInfo").Raw))
 	s.Piped, s.RunsFor = h.Standing != nil, h.RunsFor
 	s.Open.Unique, s.Asked.Unique = h.Pipe, s.Piped

@@ -14,6 +14,7 @@ package handshake
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -84,7 +85,7 @@ func (h *Handshake) noticeSilence() (stop func()) {
 // the newest handshake revision that the server has named, or nil. A server that is known to be
 // modern only is not sent initialize.
 func (h *Handshake) propose(ctx context.Context, raw []byte, named *translate.Revision) (*session.Session, []byte, error) {
-	if known := h.Opener.Eras.Peek(h.Header); h.Bridges && known != nil && known.Modern() && !known.Handshake {
+	if known := h.Opener.Eras.Peek(h.Header); h.Bridges && known.WithoutHandshake() {
 		if s, answer, ok := h.bridge(ctx, raw); ok {
 			return h.ready(ctx, s, answer)
 		}
@@ -198,10 +199,7 @@ func (h *Handshake) read(raw []byte) error {
 		return mcp.Fail(mcp.InitializeBroken, "").About(h.ID)
 	}
 	h.asked = strings.Clone(gjson.Get(params, "protocolVersion").String())
-	h.vc = translate.Lookup(h.asked)
-	if h.vc == nil || h.vc.Modern {
-		h.vc = translate.Latest() // as the specification requires of servers
-	}
+	h.vc = cmp.Or(translate.WithHandshake(h.asked), translate.Latest()) // as the specification requires of servers
 	h.Facts = mcp.ClientFacts(gjson.Get(params, "capabilities"))
 	return nil
 }
@@ -386,7 +384,7 @@ func (h *Handshake) sharesModern(ctx context.Context) bool {
 		return false
 	}
 	e, err := h.Opener.Eras.Of(ctx, h.Header)
-	return err == nil && e.Modern() && !e.Handshake
+	return err == nil && e.WithoutHandshake()
 }
 
 // beginSpan begins the span of the client's initialize, raw.

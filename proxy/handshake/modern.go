@@ -76,7 +76,7 @@ func (h *Handshake) shakesFor(ctx context.Context) bool {
 		return true
 	}
 	e, err := h.Opener.Eras.Of(ctx, h.Header)
-	if err != nil || !e.Modern() || e.Handshake {
+	if err != nil || !e.WithoutHandshake() {
 		return true
 	}
 	h.Opener.Host.Report.Quirk(report.IdleHandshake)

@@ -207,7 +207,7 @@ func (p *client) client(vc *translate.Revision) (ClientReport, error) {
 	case t.Identity():
 		c.Way = "same"
 		return c, nil
-	case vc.IsBridgedTo(p.vu):
+	case !vc.SameEra(p.vu):
 		c.Way = "bridged"
 	}
 	facts := p.facts
@@ -302,7 +302,7 @@ func (p *probing) lost(vc *translate.Revision, offered []string) (list []string)
 	})
 	piped := side.o.Standing != nil
 	switch {
-	case !vc.IsBridgedTo(side.vu):
+	case vc.SameEra(side.vu):
 		if side.vu.Elicitation && !vc.Elicitation {
 			list = append(list, "questions to the user: refused, the client has no such thing")
 		}

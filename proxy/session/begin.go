@@ -41,7 +41,7 @@ func (table *Table) MakeBridged(t sealed.Session, c *legacyclient.Conn, by *down
 func (table *Table) Make(t sealed.Session, b *upstream.Begun, by *downstream.Sender) *Session {
 	s := &Session{
 		Table: table, Session: t,
-		Conn:  b.Conn,
+		Conn: b.Conn, Transport: b.Transport,
 		Up:    table.Now().Table.Between(t.ClientRevision, t.ServerRevision),
 		Down:  table.Now().Table.Between(t.ServerRevision, t.ClientRevision),
 		Open:  NewCalls(table.Now().Config.Limits.OpenRequests),

@@ -55,7 +55,7 @@ func (t *Table) countSession(s *Session, why error) {
 	if s.Principal != "" {
 		ended.Client = nil // it is a session for clients without sessions
 	}
-	if s.Shared || s.Alone || s.Bridge != nil {
+	if s.Unheld || s.Bridge != nil {
 		ended.Server = nil // the server knows no session of this client
 	}
 	f := clienterror.Of(why)

@@ -40,7 +40,7 @@ func (s *Session) PeersWith(info []byte) *observe.Peers {
 func (s *Session) newPeers() observe.Peers {
 	p := observe.Peers{
 		Session: Fingerprint(s.ID), Client: s.ClientName, Server: s.ServerName, ClientTransport: "http", ServerTransport: s.Table.ServerTransport(),
-		ClientRevision: s.ClientRevision.Name, ServerRevision: s.ServerRevision.Name, Bridged: s.ClientRevision.IsBridgedTo(s.ServerRevision),
+		ClientRevision: s.ClientRevision.Name, ServerRevision: s.ServerRevision.Name, Bridged: !s.ClientRevision.SameEra(s.ServerRevision),
 	}
 	if s.Pipe != 0 || s.Table.Personal.Load() {
 		p.ClientTransport = s.Table.PipeTransport()
@@ -51,7 +51,7 @@ func (s *Session) newPeers() observe.Peers {
 	case s.ID == "":
 		p.Session = Fingerprint(s.Who())
 	}
-	if s.Remote {
+	if s.Transport == upstream.HTTPWithSSE {
 		p.ServerTransport = "sse"
 	}
 	if p.Client == "" {

@@ -52,9 +52,8 @@ type Session struct {
 	Bridge         *legacyclient.Conn // Conn, if the server alone is modern; else nil
 	Renewing       *restart.HTTP      // Conn, if a session that the server has lost can be renewed; else nil
 	Lanes          *Lanes             // Conn, or beneath Bridge, if the server is on a pipe and the client is not; else nil
-	Remote         bool               // the server is reached over HTTP+SSE
-	Shared         bool               // Conn is a share of one process
-	Alone          bool               // there is no server, only dragoman's own tools
+	Transport      upstream.Transport // of Conn, to a server at a URL; "" for others
+	Unheld         bool               // the server knows no session of this client: Conn is a share of one process, or there is no server
 	Piped          bool               // all messages of the server come on one stream
 	Principal      string             // what Who returns for a modern client's session; "" for others
 	ClientName     string             // name and version, as the client has introduced itself; "" if it has not

@@ -20,7 +20,7 @@ func IsModern(m *wire.Message) bool {
 	modern := false
 	gjson.Get(wire.View(params), "_meta").ForEach(func(key, value gjson.Result) bool {
 		if key.String() == mcp.MetaVersion && value.Type == gjson.String {
-			modern = !translate.HasHandshake(value.String())
+			modern = translate.WithHandshake(value.String()) == nil
 		}
 		return !modern
 	})

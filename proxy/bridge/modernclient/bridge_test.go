@@ -87,10 +87,6 @@ func (f *fakeServer) Sealer() *sealed.Sealer                                    
 func (f *fakeServer) Silence(wire.Method) config.TimeLimit                      { return f.silent }
 func (f *fakeServer) Login() string                                             { return "" }
 
-func (f *fakeServer) CheckCall(context.Context, Session, ToolLister, *stateless.Request) error {
-	return nil
-}
-
 func (f *fakeServer) Forward(sealed.ID, *downstream.Request, *downstream.Response) (bool, error) {
 	return false, nil
 }
@@ -109,13 +105,15 @@ type fakeSession struct {
 	tools toolindex.Index
 }
 
-func (s *fakeSession) About() *sealed.Session      { return &s.about }
-func (s *fakeSession) Tools() *toolindex.Index     { return &s.tools }
-func (s *fakeSession) Down() *translate.Translator { return nil }
-func (s *fakeSession) Piped() bool                 { return false }
-func (s *fakeSession) RunsFor() string             { return "" }
-func (s *fakeSession) End(error)                   {}
-func (s *fakeSession) Leave()                      {}
+func (s *fakeSession) About() *sealed.Session                                          { return &s.about }
+func (s *fakeSession) Tools() *toolindex.Index                                         { return &s.tools }
+func (s *fakeSession) Down() *translate.Translator                                     { return nil }
+func (s *fakeSession) Piped() bool                                                     { return false }
+func (s *fakeSession) CheckCall(context.Context, ToolLister, *stateless.Request) error { return nil }
+
+func (s *fakeSession) RunsFor() string { return "" }
+func (s *fakeSession) End(error)       {}
+func (s *fakeSession) Leave()          {}
 
 func (s *fakeSession) Observe(*stateless.Request, []upstream.Header) *observe.Call { return nil }
 

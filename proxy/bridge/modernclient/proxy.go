@@ -31,8 +31,6 @@ type Proxy interface {
 	IsDirect(ctx context.Context, header []upstream.Header) (bool, error)
 	// IsOurs reports whether a request calls one of dragoman's own tools.
 	IsOurs(q *stateless.Request) bool
-	// CheckCall compares the headers of a tool call with its arguments. tools reads the server's list.
-	CheckCall(ctx context.Context, s Session, tools ToolLister, q *stateless.Request) error
 	// Forward lets another replica answer a request, and reports whether it did. The error is for the client.
 	Forward(to sealed.ID, req *downstream.Request, resp *downstream.Response) (done bool, err error)
 
@@ -78,6 +76,8 @@ type Session interface {
 	Piped() bool                 // all messages of the server come on one stream
 	RunsFor() string             // the client that its process is counted for
 
+	// CheckCall compares the headers of a tool call with its arguments. tools reads the server's list.
+	CheckCall(ctx context.Context, tools ToolLister, q *stateless.Request) error
 	// Send sends a message that needs no translation.
 	Send(ctx context.Context, m *upstream.Outgoing) (upstream.Stream, error)
 	// Listen opens the standing stream.

@@ -160,7 +160,7 @@ func (r *relay) send() error {
 		return err
 	}
 	r.b = b
-	if err := r.br.proxy.CheckCall(r.ctx, b.s, r, r.q); err != nil {
+	if err := b.s.CheckCall(r.ctx, r, r.q); err != nil {
 		return err
 	}
 	b.setLevel(r.ctx, r.q.LogLevel, r.from)
