@@ -28,7 +28,6 @@ var upwards = map[string]int{
 	"proxy/peertest": 1,
 	"proxy/session":  2,
 	"proxy/share":    2,
-	"proxy/upstream": 10,
 }
 
 // TestFilesPointDown: the files of a folder have an order, in which a file uses only what the files below it declare.
