@@ -27,7 +27,6 @@ var upwards = map[string]int{
 	"proxy/era":      2,
 	"proxy/peertest": 1,
 	"proxy/session":  2,
-	"proxy/upstream": 10,
 }
 
 // TestFilesPointDown: the files of a folder have an order, in which a file uses only what the files below it declare.

@@ -4,14 +4,6 @@ import (
 	"context"
 )
 
-// Connector begins sessions with one server.
-type Connector interface {
-	// Connect opens a connection and sends initialize on it, the request that begins a
-	// session. ctx bounds Connect and the stream Answer, but not Conn and Standing. If
-	// opening or Send fails, Connect returns the error and leaves nothing open.
-	Connect(ctx context.Context, initialize *Outgoing) (*Begun, error)
-}
-
 // Begun is a connection whose first message was sent, unless the function that returns it says otherwise.
 type Begun struct {
 	Conn      Conn         // nil in the zero value
@@ -32,9 +24,8 @@ type Begun struct {
 // Begun returns the connection s, on which nothing was sent.
 func (s *HTTPSession) Begun() *Begun { return &Begun{Conn: s, Web: s, Transport: StreamableHTTP} }
 
-var _ Connector = Stdio{}
-
-// Connect starts a child for the session.
+// Connect starts a child and sends it initialize, the request that begins a session. ctx bounds Connect only. If an error is
+// returned, nothing is left open.
 func (s Stdio) Connect(ctx context.Context, initialize *Outgoing) (*Begun, error) {
 	b, err := s.Open(ctx)
 	if err != nil {

@@ -236,3 +236,5 @@ func skipped(err error) bool {
 	large, ok := errors.AsType[*TooLargeError](err)
 	return ok && large.Skipped
 }
+
+var errHead = errors.New("malformed HTTP response")

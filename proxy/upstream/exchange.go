@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"net"
 	"sync"
 	"time"
@@ -13,17 +12,6 @@ import (
 	"github.com/dragoman-proxy/dragoman/proxy/callctx"
 	"github.com/dragoman-proxy/dragoman/proxy/large"
 	"github.com/dragoman-proxy/dragoman/proxy/sse"
-	"github.com/dragoman-proxy/dragoman/translate/wire"
-)
-
-// phase says how far the response of an exchange was read.
-type phase uint8
-
-const (
-	awaiting phase = iota // the head is still to come
-	object                // a body of JSON is to come
-	events                // a stream of events is read
-	over                  // the response was read
 )
 
 // exchange is one request and its response, and the Stream of the messages in the
@@ -59,39 +47,6 @@ type exchange struct {
 	memory   large.Lender
 
 	interrupted bool // the last wait for an event was
-}
-
-// Send delivers one message by a POST. A message that was written is never sent
-// a second time.
-func (s *HTTPSession) Send(ctx context.Context, m *Outgoing) (Stream, error) {
-	x, err := s.send(ctx, m, time.Time{})
-	if err != nil {
-		return nil, err
-	}
-	if m.Request {
-		return x, nil
-	}
-	return nil, x.settle()
-}
-
-// send writes a message, and expects the head of the response by deadline. If deadline
-// is zero, only the other limits apply.
-func (s *HTTPSession) send(ctx context.Context, m *Outgoing, deadline time.Time) (*exchange, error) {
-	kind := notice
-	if m.Request {
-		kind = call
-	}
-	return s.exchange(ctx, request{
-		kind: kind, header: m.Header, content: m.Body,
-		firstByte: m.FirstByte, silence: m.Silence, deadline: deadline,
-	})
-}
-
-// exchange writes one request of the session.
-func (s *HTTPSession) exchange(ctx context.Context, r request) (*exchange, error) {
-	r.id, r.version = s.session()
-	s.note(r.header)
-	return s.http.exchange(ctx, r)
 }
 
 // exchange writes one request. The response is still to be read.
@@ -186,141 +141,11 @@ func (x *exchange) await(c *conn, d time.Duration) error {
 	return c.readWithin(d)
 }
 
-// settle reads a response of which only the status matters.
-func (x *exchange) settle() error {
-	defer x.Close() //nolint:errcheck // it has none
-	if err := x.readHead(x.current()); err != nil {
-		return x.fail(err)
-	}
-	return nil
-}
-
-// open reads the head of the response, ahead of Events.
-func (x *exchange) open() error {
-	if err := x.readHead(x.current()); err != nil {
-		defer x.Close() //nolint:errcheck // it has none
-		return x.fail(err)
-	}
-	return nil
-}
-
 // current returns the connection, or nil if it was given back or closed.
 func (x *exchange) current() *conn {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	return x.conn
-}
-
-// Events implements Stream.
-func (x *exchange) Events(yield func(sse.Event, error) bool) {
-	for {
-		if e, err := x.event(); !yield(e, err) || err != nil && !skipped(err) {
-			return
-		}
-	}
-}
-
-// event reads the next event.
-func (x *exchange) event() (sse.Event, error) {
-	x.mu.Lock()
-	if x.closed {
-		x.mu.Unlock()
-		return sse.Event{}, ErrClosed
-	}
-	x.busy, x.lent = true, false
-	c := x.conn
-	x.mu.Unlock()
-
-	e, err := x.read(c)
-
-	x.mu.Lock()
-	defer x.mu.Unlock()
-	x.busy, x.lent = false, err == nil
-	if x.closed {
-		x.lent = false
-		x.free()
-		return sse.Event{}, ErrClosed
-	}
-	return e, err
-}
-
-func (x *exchange) read(c *conn) (sse.Event, error) {
-	if x.err != nil {
-		return sse.Event{}, x.err
-	}
-	if x.phase != over && (c == nil || x.ctx.Err() != nil) {
-		return sse.Event{}, x.fail(ErrClosed) // or the error of ctx
-	}
-	if x.carried == nil && c != nil {
-		c.reader = x
-	}
-	if x.phase == awaiting {
-		if err := x.readHead(c); err == sse.ErrInterrupted {
-			return sse.Event{}, err
-		} else if err != nil {
-			return sse.Event{}, x.fail(err)
-		}
-		if c = x.current(); c == nil && x.phase != over {
-			return sse.Event{}, x.fail(ErrClosed)
-		}
-	}
-	switch x.phase {
-	case object:
-		data, err := x.readObject()
-		if err == sse.ErrInterrupted {
-			return sse.Event{}, err
-		}
-		if err != nil {
-			return sse.Event{}, x.fail(err)
-		}
-		x.phase = over
-		x.finish()
-		return sse.Event{Data: wire.Trim(data)}, nil
-	case events:
-		if x.reader == nil { // a standing stream may stay quiet: it gets no buffer before its first byte
-			if !x.body.ended {
-				c.in.Peek(1) //nolint:errcheck // the reader gets the error
-			}
-			// A reader from the pool would have the larger buffer of an earlier response.
-			x.reader = sse.NewReaderIn(&x.memory, &x.body, x.http.maxMessage)
-		}
-		if x.interrupted && x.rest(c) == sse.ErrInterrupted {
-			return sse.Event{}, sse.ErrInterrupted
-		}
-		e, err := x.reader.Next()
-		switch {
-		case err == io.EOF:
-			x.finish()
-			x.err = io.EOF
-			return sse.Event{}, io.EOF
-		case err == sse.ErrInterrupted:
-			x.interrupted = true
-			return sse.Event{}, err
-		case err != nil:
-			if skip := x.failure("read", err); skipped(skip) {
-				return sse.Event{}, skip
-			}
-			return sse.Event{}, x.fail(err)
-		}
-		e.Data = wire.Trim(e.Data)
-		return e, nil
-	}
-	return sse.Event{}, io.EOF
-}
-
-// rest waits for more with as little memory as possible: no buffer for events, a small one for the connection, and a
-// shallow stack. It is for a stream whose reader has changed, because the server then mostly waits for the answer of a
-// person.
-func (x *exchange) rest(c *conn) error {
-	x.interrupted = false
-	if x.body.ended || c.in.Buffered() > 0 || !x.reader.Rest() {
-		return nil
-	}
-	x.resize(c, streamBuffer)
-	_, err := c.in.Peek(1) // the reader gets the same error, unless it is an interruption
-	x.resize(c, smallHead)
-	x.interrupted = err == sse.ErrInterrupted
-	return err
 }
 
 func (x *exchange) resize(c *conn, size int) {

@@ -2,7 +2,6 @@ package upstream
 
 import (
 	"cmp"
-	"context"
 	"crypto/tls"
 	"errors"
 	"fmt"
@@ -52,9 +51,6 @@ type HTTPConfig struct {
 	// longer needed, and lends their buffers. nil stands for memory of its own.
 	Memory *large.Memory
 }
-
-// deleteTimeout bounds the DELETE that ends a session.
-const deleteTimeout = 2 * time.Second
 
 // HTTP is a server reached over Streamable HTTP, with the connections that all
 // its sessions share.
@@ -106,7 +102,7 @@ func NewHTTP(c HTTPConfig) (*HTTP, error) {
 		return nil, errors.New("upstream url: must not contain user and password: send them in a header")
 	}
 	d.addr = hostPort(u)
-	if d.via, err = findProxy(c, u); err != nil {
+	if d.via, err = findProxy(c.Proxy, c.TLS, u); err != nil {
 		return nil, err
 	}
 	reader := d.via
@@ -146,140 +142,9 @@ func NewHTTP(c HTTPConfig) (*HTTP, error) {
 	return h, nil
 }
 
-func tlsConfig(c *tls.Config, host string) *tls.Config {
-	if c == nil {
-		c = &tls.Config{MinVersion: tls.VersionTLS12}
-	}
-	c = c.Clone()
-	c.ServerName = cmp.Or(c.ServerName, host)
-	c.NextProtos = []string{"http/1.1"}
-	return c
-}
-
 // Close closes all connections. Exchanges under way fail with ErrClosed, and so do all
 // later ones.
 func (h *HTTP) Close() error {
 	h.pool.close()
 	return nil
-}
-
-// Session returns the session with this id and this MCP-Protocol-Version. Requests omit
-// each of them while it is "". The session costs nothing until it is used.
-func (h *HTTP) Session(id, version string) *HTTPSession {
-	return &HTTPSession{http: h, id: id, version: version}
-}
-
-// HTTPSession is one session with a server over HTTP.
-type HTTPSession struct {
-	http *HTTP
-
-	mu            sync.RWMutex
-	id, version   string
-	authorization string // the last one of the client, which Close sends. It is a secret
-}
-
-var _ Conn = (*HTTPSession)(nil)
-
-// SetSession changes what later requests are sent with: the Mcp-Session-Id that
-// the server gave on initialize, and the MCP-Protocol-Version agreed upon.
-func (s *HTTPSession) SetSession(id, version string) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.id, s.version = id, version
-}
-
-// SessionID returns the server's id of the session; "" for none.
-func (s *HTTPSession) SessionID() string {
-	id, _ := s.session()
-	return id
-}
-
-func (s *HTTPSession) session() (id, version string) {
-	s.mu.RLock()
-	defer s.mu.RUnlock()
-	return s.id, s.version
-}
-
-// Listen opens the stream of a GET. It returns when the server has granted it.
-func (s *HTTPSession) Listen(ctx context.Context, o ListenOptions) (Stream, error) {
-	x, err := s.exchange(ctx, request{kind: listen, header: o.Header, lastEventID: o.LastEventID})
-	if err != nil {
-		return nil, err
-	}
-	if err := x.open(); err != nil {
-		return nil, err
-	}
-	return x, nil
-}
-
-// Delete asks the server to end the session, with these further headers. If the server
-// refuses, the error is a *StatusError. Without a session id there is nothing to end,
-// and no request is sent.
-func (s *HTTPSession) Delete(ctx context.Context, header []Header) error {
-	if id, _ := s.session(); id == "" {
-		return nil
-	}
-	ctx, cancel := context.WithTimeout(ctx, deleteTimeout)
-	defer cancel()
-	x, err := s.exchange(ctx, request{kind: end, header: header})
-	if err != nil {
-		return err
-	}
-	return x.settle()
-}
-
-// note remembers the Authorization among the headers of a message, if there is one.
-func (s *HTTPSession) note(header []Header) {
-	for _, h := range header {
-		if !strings.EqualFold(h.Name, "Authorization") {
-			continue
-		}
-		s.mu.RLock()
-		same := s.authorization == h.Value
-		s.mu.RUnlock()
-		if !same {
-			s.mu.Lock()
-			s.authorization = h.Value
-			s.mu.Unlock()
-		}
-		return
-	}
-}
-
-// Close ends the session by a DELETE, with the last Authorization of a message of the
-// session. It is no error if the server does not know the session, or does not let
-// clients end one. Streams of the session stay open until they are closed.
-func (s *HTTPSession) Close(ctx context.Context) error {
-	s.mu.RLock()
-	var header []Header
-	if s.authorization != "" {
-		header = []Header{{"Authorization", s.authorization}}
-	}
-	s.mu.RUnlock()
-	err := s.Delete(ctx, header)
-	if status, ok := errors.AsType[*StatusError](err); ok && (status.Code == 404 || status.Code == 405) {
-		return nil
-	}
-	return err
-}
-
-// buffer holds bytes that are reused.
-type buffer struct{ b []byte }
-
-const (
-	smallBuffer = 4 << 10
-	// keepBuffer is the largest buffer that is used again.
-	keepBuffer = 64 << 10
-)
-
-func (h *HTTP) buffer() *buffer {
-	buf := h.buffers.Get().(*buffer)
-	buf.b = buf.b[:0]
-	return buf
-}
-
-func (h *HTTP) release(buf *buffer) {
-	if cap(buf.b) <= keepBuffer {
-		h.buffers.Put(buf)
-	}
 }

@@ -25,8 +25,6 @@ type Dialer struct {
 	found     atomic.Value // the Transport that the server spoke last
 }
 
-var _ Connector = (*Dialer)(nil)
-
 // NewDialer returns a Dialer for the server that c describes; its URL is that
 // of the MCP endpoint, or of the stream of HTTP+SSE. Nothing is connected yet.
 func NewDialer(c HTTPConfig, t Transport) (*Dialer, error) {
@@ -74,7 +72,8 @@ func (e *TransportError) Unwrap() error { return e.Post }
 // Connect begins a session. If the transport is not known, it posts initialize to the
 // URL, and if the server does not take the POST, it requests an event stream there: at
 // most three requests, and 10 s until the transport is known. For Streamable HTTP it
-// returns when the server has begun to answer.
+// returns when the server has begun to answer. ctx bounds Connect and the stream Answer,
+// but not Conn and Standing. If an error is returned, nothing is left open.
 func (d *Dialer) Connect(ctx context.Context, initialize *Outgoing) (*Begun, error) {
 	switch d.transport {
 	case StreamableHTTP:
@@ -132,9 +131,7 @@ func (d *Dialer) post(ctx context.Context, initialize *Outgoing, c climb) (*Begu
 		return nil, err
 	}
 	d.found.Store(StreamableHTTP)
-	b := s.Begun()
-	b.Answer = x
-	return b, nil
+	return &Begun{Conn: s, Web: s, Transport: StreamableHTTP, Answer: x}, nil
 }
 
 // get tries HTTP+SSE.

@@ -27,8 +27,13 @@ func newDialer(t *testing.T, url string, tr Transport) *Dialer {
 	return d
 }
 
+// connector begins sessions.
+type connector interface {
+	Connect(ctx context.Context, initialize *Outgoing) (*Begun, error)
+}
+
 // connect begins a session, and returns the answer to initialize.
-func connect(t *testing.T, ctx context.Context, c Connector) (*Begun, string, error) {
+func connect(t *testing.T, ctx context.Context, c connector) (*Begun, string, error) {
 	t.Helper()
 	b, err := c.Connect(ctx, &Outgoing{Body: []byte(initialize), Header: []Header{{"Authorization", secret}}})
 	if err != nil {
@@ -310,7 +315,7 @@ func TestStandingStreamOutlivesConnect(t *testing.T) {
 	l.accept = func(*http.Request) string { l.say <- "data: " + answer + "\n\n"; return accepted }
 	d := newDialer(t, l.start(t).url(), HTTPWithSSE)
 	child := role("echo")
-	for name, c := range map[string]Connector{"sse": d, "stdio": child} {
+	for name, c := range map[string]connector{"sse": d, "stdio": child} {
 		ctx, cancel := context.WithCancel(t.Context())
 		b, got, err := connect(t, ctx, c)
 		if err != nil || got == "" {

@@ -20,3 +20,24 @@ func (k kind) patience(silence time.Duration) time.Duration {
 	}
 	return maxWait
 }
+
+// buffer holds bytes that are reused.
+type buffer struct{ b []byte }
+
+const (
+	smallBuffer = 4 << 10
+	// keepBuffer is the largest buffer that is used again.
+	keepBuffer = 64 << 10
+)
+
+func (h *HTTP) buffer() *buffer {
+	buf := h.buffers.Get().(*buffer)
+	buf.b = buf.b[:0]
+	return buf
+}
+
+func (h *HTTP) release(buf *buffer) {
+	if cap(buf.b) <= keepBuffer {
+		h.buffers.Put(buf)
+	}
+}

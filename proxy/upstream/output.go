@@ -4,22 +4,12 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/dragoman-proxy/dragoman/proxy/lines"
 	"github.com/dragoman-proxy/dragoman/proxy/sse"
-)
-
-const (
-	// maxNoiseLines and maxNoiseBytes bound what a child may write before its first
-	// message that is not a message. Package runners and print statements write such
-	// lines.
-	maxNoiseLines = 1000
-	maxNoiseBytes = 1 << 20
-	// maxSaid is how many of these lines are quoted.
-	maxSaid = 5
 )
 
 // output is the Stream of what a child writes to its standard output.
@@ -35,6 +25,28 @@ type output struct {
 	once sync.Once
 	done chan struct{} // closed by Close
 	mu   sync.Mutex    // held while a line is read, and by Forget of the last one
+}
+
+// Listen returns the one Stream of the child's messages. It ends with an *ExitError when
+// the child ends. A line over the limit is an *Error that wraps a *TooLargeError, after
+// which others may follow.
+//
+// While no caller reads the Stream, the child may have to wait with its output.
+func (c *Child) Listen(ctx context.Context, _ ListenOptions) (Stream, error) {
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	if c.listening.Swap(true) {
+		return nil, fmt.Errorf("upstream %q: %w", c.name, errListenTwice)
+	}
+	o := &output{child: c, ctx: ctx, done: make(chan struct{})}
+	o.lines = lines.NewReader(o, c.maxMessage)
+	if c.memory != nil {
+		from := c.memory.Lender(ctx, pipeWait)
+		o.lines = lines.NewReaderIn(&from, o, c.maxMessage)
+	}
+	o.unwatch = context.AfterFunc(ctx, func() { c.out.Close() })
+	return o, nil
 }
 
 // Read reads from the pipe. What the child wrote before its end can still be read after
@@ -96,40 +108,6 @@ func (o *output) skip(text []byte) error {
 	err := o.child.noise.error(o.child.quote)
 	o.child.fail(err)
 	return &Error{Op: "read", Addr: o.child.name, Err: err}
-}
-
-// noise counts what a child writes to its standard output that is not a message.
-type noise struct {
-	spoken atomic.Bool // the child has written a message
-
-	mu    sync.Mutex
-	all   int64
-	lines int // before the first message
-	bytes int
-	said  []string // the first of these lines
-}
-
-// add counts a line. It returns false if there were too many before the first message.
-func (n *noise) add(text []byte) bool {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	n.all++
-	if n.spoken.Load() {
-		return true
-	}
-	if n.lines < maxSaid {
-		n.said = append(n.said, cut(text, maxTailLine))
-	}
-	n.lines++
-	n.bytes += len(text)
-	return n.lines <= maxNoiseLines && n.bytes <= maxNoiseBytes
-}
-
-// error returns the error for too many lines.
-func (n *noise) error(quote func(string) string) error {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	return &NoiseError{Lines: n.lines, First: quote(n.said[0])}
 }
 
 // end stops the child, which will write no more, and waits for its end.

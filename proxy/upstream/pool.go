@@ -22,13 +22,34 @@ const (
 	// streamBuffer is the buffer size of a standing stream. It is for the sizes of
 	// chunks; most of the data bypasses the buffer.
 	streamBuffer = 256
-	// lesson is the time after which an idle connection is trusted four times as long
-	// again, after the server was found to close idle connections early.
-	lesson = 10 * time.Second
 )
 
 // errWouldBlock is returned by a conn that must not wait.
 var errWouldBlock = errors.New("nothing to read yet")
+
+// phase says how far the response of an exchange was read.
+type phase uint8
+
+const (
+	awaiting phase = iota // the head is still to come
+	object                // a body of JSON is to come
+	events                // a stream of events is read
+	over                  // the response was read
+)
+
+// meaning is what the head of a response to a call says, except for its length.
+type meaning struct {
+	phase   phase // object or events
+	session string
+}
+
+// interruptible reads from a connection.
+type interruptible interface {
+	// beginWait returns sse.ErrInterrupted if Read must not wait.
+	beginWait() error
+	// endWait returns the error of a read of c that has returned n and err.
+	endWait(c *conn, n int, err error) error
+}
 
 // conn is one connection to the server. It carries one exchange at a time.
 type conn struct {
@@ -42,7 +63,7 @@ type conn struct {
 	silence  time.Duration // how long one Read may wait; 0 leaves the deadline as it is
 	noWait   bool          // Read fails instead of waiting
 	readErr  error         // error of the last Read
-	reader   *exchange     // may be told to stop waiting in Read; nil for none
+	reader   interruptible // may be told to stop waiting in Read; nil for none
 	unread   []byte        // bytes that Read returns before those of the socket
 	reusable bool          // it may be used again once its response was read
 	keep     time.Duration // how long the server said it keeps an idle connection; 0 if it did not say
@@ -142,6 +163,10 @@ func (c *conn) write(head, content []byte, timeout time.Duration) (int, error) {
 	}
 	return rawio.WriteBoth(c.Conn, head, content)
 }
+
+// lesson is the time after which an idle connection is trusted four times as long
+// again, after the server was found to close idle connections early.
+const lesson = 10 * time.Second
 
 // pool has the open connections to one server.
 type pool struct {

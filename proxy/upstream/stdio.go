@@ -6,7 +6,6 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"fmt"
 	"os"
 	"os/exec"
 	"runtime"
@@ -463,28 +462,6 @@ func (c *Child) mute() *MuteError {
 	e.Stderr = last(c.tail.quoted(c.quote))
 	c.mu.Unlock()
 	return e
-}
-
-// Listen returns the one Stream of the child's messages. It ends with an *ExitError when
-// the child ends. A line over the limit is an *Error that wraps a *TooLargeError, after
-// which others may follow.
-//
-// While no caller reads the Stream, the child may have to wait with its output.
-func (c *Child) Listen(ctx context.Context, _ ListenOptions) (Stream, error) {
-	if err := ctx.Err(); err != nil {
-		return nil, err
-	}
-	if c.listening.Swap(true) {
-		return nil, fmt.Errorf("upstream %q: %w", c.name, errListenTwice)
-	}
-	o := &output{child: c, ctx: ctx, done: make(chan struct{})}
-	o.lines = lines.NewReader(o, c.maxMessage)
-	if c.memory != nil {
-		from := c.memory.Lender(ctx, pipeWait)
-		o.lines = lines.NewReaderIn(&from, o, c.maxMessage)
-	}
-	o.unwatch = context.AfterFunc(ctx, func() { c.out.Close() })
-	return o, nil
 }
 
 // Close stops the child and the processes that it has started, and returns when they have

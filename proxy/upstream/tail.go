@@ -1,5 +1,10 @@
 package upstream
 
+import (
+	"sync"
+	"sync/atomic"
+)
+
 // tail holds the last lines that a child wrote to its standard error.
 type tail struct {
 	lines [maxTail][]byte // a ring
@@ -35,4 +40,48 @@ func last(lines []string) string {
 		return ""
 	}
 	return lines[len(lines)-1]
+}
+
+const (
+	// maxNoiseLines and maxNoiseBytes bound what a child may write before its first
+	// message that is not a message. Package runners and print statements write such
+	// lines.
+	maxNoiseLines = 1000
+	maxNoiseBytes = 1 << 20
+	// maxSaid is how many of these lines are quoted.
+	maxSaid = 5
+)
+
+// noise counts what a child writes to its standard output that is not a message.
+type noise struct {
+	spoken atomic.Bool // the child has written a message
+
+	mu    sync.Mutex
+	all   int64
+	lines int // before the first message
+	bytes int
+	said  []string // the first of these lines
+}
+
+// add counts a line. It returns false if there were too many before the first message.
+func (n *noise) add(text []byte) bool {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.all++
+	if n.spoken.Load() {
+		return true
+	}
+	if n.lines < maxSaid {
+		n.said = append(n.said, cut(text, maxTailLine))
+	}
+	n.lines++
+	n.bytes += len(text)
+	return n.lines <= maxNoiseLines && n.bytes <= maxNoiseBytes
+}
+
+// error returns the error for too many lines.
+func (n *noise) error(quote func(string) string) error {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return &NoiseError{Lines: n.lines, First: quote(n.said[0])}
 }

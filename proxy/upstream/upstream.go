@@ -2,9 +2,17 @@
 //
 // It transports messages and does not interpret them: a [Conn] is one session with a
 // server, over Streamable HTTP ([HTTPSession]), over HTTP+SSE ([SSESession]) or over the
-// pipes of a child process ([Stdio]). A [Connector] begins a session; a [Dialer] finds
-// out the transport of a server at a URL. The caller decides what a message means and
-// which client gets an answer.
+// pipes of a child process ([Stdio]). A [Dialer] finds out the transport of a server at a
+// URL. The caller decides what a message means and which client gets an answer.
+//
+//   - upstream.go: what callers see; connect.go: how a session begins, and ladder.go: with a server whose transport is not known;
+//   - httpsession.go, http.go: a session, and what all sessions with a server share;
+//   - exchange.go: one request and its response; reading.go: how that is read; response.go, body.go: its parts;
+//     request.go: the head of a request; credential.go: a request that is sent again with another credential;
+//   - pool.go: connections; dial.go: how they are made;
+//   - sse.go: a session over HTTP+SSE;
+//   - output.go, stdio.go: the messages of a process, and the process; tail.go: what it writes that is no message; env.go: what
+//     it gets of the environment.
 //
 // The server is not trusted: whatever it sends is bounded in size and time, and
 // it can fail in any way without taking more than its own exchange with it.
@@ -13,6 +21,7 @@ package upstream
 import (
 	"cmp"
 	"context"
+	"crypto/tls"
 	"errors"
 	"io"
 	"net"
@@ -193,4 +202,14 @@ func hostPort(u *url.URL) string {
 		port = "443"
 	}
 	return net.JoinHostPort(u.Hostname(), cmp.Or(u.Port(), port))
+}
+
+func tlsConfig(c *tls.Config, host string) *tls.Config {
+	if c == nil {
+		c = &tls.Config{MinVersion: tls.VersionTLS12}
+	}
+	c = c.Clone()
+	c.ServerName = cmp.Or(c.ServerName, host)
+	c.NextProtos = []string{"http/1.1"}
+	return c
 }

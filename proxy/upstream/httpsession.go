@@ -1,0 +1,143 @@
+package upstream
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"sync"
+	"time"
+)
+
+// deleteTimeout bounds the DELETE that ends a session.
+const deleteTimeout = 2 * time.Second
+
+// Session returns the session with this id and this MCP-Protocol-Version. Requests omit
+// each of them while it is "". The session costs nothing until it is used.
+func (h *HTTP) Session(id, version string) *HTTPSession {
+	return &HTTPSession{http: h, id: id, version: version}
+}
+
+// HTTPSession is one session with a server over HTTP.
+type HTTPSession struct {
+	http *HTTP
+
+	mu            sync.RWMutex
+	id, version   string
+	authorization string // the last one of the client, which Close sends. It is a secret
+}
+
+// SetSession changes what later requests are sent with: the Mcp-Session-Id that
+// the server gave on initialize, and the MCP-Protocol-Version agreed upon.
+func (s *HTTPSession) SetSession(id, version string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.id, s.version = id, version
+}
+
+// SessionID returns the server's id of the session; "" for none.
+func (s *HTTPSession) SessionID() string {
+	id, _ := s.session()
+	return id
+}
+
+func (s *HTTPSession) session() (id, version string) {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	return s.id, s.version
+}
+
+// Listen opens the stream of a GET. It returns when the server has granted it.
+func (s *HTTPSession) Listen(ctx context.Context, o ListenOptions) (Stream, error) {
+	x, err := s.exchange(ctx, request{kind: listen, header: o.Header, lastEventID: o.LastEventID})
+	if err != nil {
+		return nil, err
+	}
+	if err := x.open(); err != nil {
+		return nil, err
+	}
+	return x, nil
+}
+
+// Delete asks the server to end the session, with these further headers. If the server
+// refuses, the error is a *StatusError. Without a session id there is nothing to end,
+// and no request is sent.
+func (s *HTTPSession) Delete(ctx context.Context, header []Header) error {
+	if id, _ := s.session(); id == "" {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, deleteTimeout)
+	defer cancel()
+	x, err := s.exchange(ctx, request{kind: end, header: header})
+	if err != nil {
+		return err
+	}
+	return x.settle()
+}
+
+// note remembers the Authorization among the headers of a message, if there is one.
+func (s *HTTPSession) note(header []Header) {
+	for _, h := range header {
+		if !strings.EqualFold(h.Name, "Authorization") {
+			continue
+		}
+		s.mu.RLock()
+		same := s.authorization == h.Value
+		s.mu.RUnlock()
+		if !same {
+			s.mu.Lock()
+			s.authorization = h.Value
+			s.mu.Unlock()
+		}
+		return
+	}
+}
+
+// Close ends the session by a DELETE, with the last Authorization of a message of the
+// session. It is no error if the server does not know the session, or does not let
+// clients end one. Streams of the session stay open until they are closed.
+func (s *HTTPSession) Close(ctx context.Context) error {
+	s.mu.RLock()
+	var header []Header
+	if s.authorization != "" {
+		header = []Header{{"Authorization", s.authorization}}
+	}
+	s.mu.RUnlock()
+	err := s.Delete(ctx, header)
+	if status, ok := errors.AsType[*StatusError](err); ok && (status.Code == 404 || status.Code == 405) {
+		return nil
+	}
+	return err
+}
+
+// Send delivers one message by a POST. A message that was written is never sent
+// a second time.
+func (s *HTTPSession) Send(ctx context.Context, m *Outgoing) (Stream, error) {
+	x, err := s.send(ctx, m, time.Time{})
+	if err != nil {
+		return nil, err
+	}
+	if m.Request {
+		return x, nil
+	}
+	return nil, x.settle()
+}
+
+// send writes a message, and expects the head of the response by deadline. If deadline
+// is zero, only the other limits apply.
+func (s *HTTPSession) send(ctx context.Context, m *Outgoing, deadline time.Time) (*exchange, error) {
+	kind := notice
+	if m.Request {
+		kind = call
+	}
+	return s.exchange(ctx, request{
+		kind: kind, header: m.Header, content: m.Body,
+		firstByte: m.FirstByte, silence: m.Silence, deadline: deadline,
+	})
+}
+
+// exchange writes one request of the session.
+func (s *HTTPSession) exchange(ctx context.Context, r request) (*exchange, error) {
+	r.id, r.version = s.session()
+	s.note(r.header)
+	return s.http.exchange(ctx, r)
+}
