@@ -2,7 +2,6 @@ package proxy
 
 import (
 	"context"
-	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -36,60 +35,6 @@ func sameBytes(t *testing.T, got, want string) {
 	t.Helper()
 	if got != want {
 		t.Errorf("\n got  %s\n want %s", got, want)
-	}
-}
-
-func TestModernPipeToModernPipeIsByteForByte(t *testing.T) {
-	const (
-		call   = `{"method":"tools/call","params":{"name":"t","arguments":{"n":1.0,"n":2}, ` + plainMeta + `},"id":"a\u0062","jsonrpc":"2.0"}`
-		said   = `{"jsonrpc":"2.0","method":"notifications/progress","params":{"progressToken":7e0,"progress":1.0}}`
-		log    = `{"jsonrpc":"2.0","method":"notifications/message","params":{ "level":"info","data":1}}`
-		answer = `{"result":{"content":[],"resultType":"complete","x":1,"x":2},"id":"a\u0062", "jsonrpc":"2.0"}`
-		cancel = `{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":"L" ,"reason":"r"}}`
-		other  = `{"jsonrpc":"2.0","method":"notifications/x"}`
-	)
-	listen := `{"jsonrpc":"2.0","id":"L","method":"subscriptions/listen","params":{"notifications":{"toolsListChanged":true},` + plainMeta + `}}`
-	ack := `{"jsonrpc":"2.0","method":"notifications/subscriptions/acknowledged","params":{"_meta":{"io.modelcontextprotocol/subscriptionId":"L"},"notifications":{"toolsListChanged":true}}}`
-	// The server gets ids and tokens that the proxy made; all other bytes are the client's.
-	f := plainFake(true, func(id, method, _ string) ([]string, error) {
-		if method == "subscriptions/listen" {
-			return one(strings.Replace(ack, `"L"`, id, 1))
-		}
-		return one(strings.Replace(said, "7e0", id, 1), log, strings.Replace(answer, `"a\u0062"`, id, 1))
-	})
-	c, _ := pipeClient(t, f)
-	c.say(listen)
-	sameBytes(t, c.hear(), ack)
-	for range 2 {
-		c.say(call)
-		for _, want := range []string{said, log, answer} {
-			sameBytes(t, c.hear(), want)
-		}
-	}
-	c.say(cancel, other)
-	eventually(t, "everything went on", func() bool { return len(f.askedByClients()) == 5 })
-	got := f.askedByClients()
-	given := make([]string, 3)
-	for i := range given {
-		given[i] = gjson.Get(got[i], "id").Raw
-	}
-	for i, want := range []string{
-		strings.NewReplacer(`"L"`, given[0], `"progressToken":7e0`, `"progressToken":`+given[0]).Replace(listen),
-		strings.NewReplacer(`"a\u0062"`, given[1], `"progressToken":7e0`, `"progressToken":`+given[1]).Replace(call),
-		strings.NewReplacer(`"a\u0062"`, given[2], `"progressToken":7e0`, `"progressToken":`+given[2]).Replace(call),
-		strings.Replace(cancel, `"L"`, given[0], 1), other,
-	} {
-		sameBytes(t, got[i], want)
-	}
-	if given[0] == given[1] || given[1] == given[2] {
-		t.Errorf("ids %q", given)
-	}
-	c.say(`{"jsonrpc":"2.0","id":1,"method":"ping","params":{` + plainMeta + `}}`)
-	c.hears(`{"jsonrpc":"2.0","id":1,"error":{"code":-32601,"message":"Method not found: ping"}}`)
-	c.say(`{"jsonrpc":"2.0","id":2,"method":"tools/list","params":{"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28"}}}`)
-	c.hears(`{"jsonrpc":"2.0","id":2,"error":{"code":-32602,"message":"Missing or invalid _meta field: io.modelcontextprotocol/clientCapabilities"}}`)
-	if err := c.end(); err != nil {
-		t.Error(err)
 	}
 }
 
@@ -145,37 +90,6 @@ func TestOneProcessServesSeveralClients(t *testing.T) {
 	}
 }
 
-func TestSubscriptionAtAProcess(t *testing.T) {
-	f := plainFake(true, func(id, method, _ string) ([]string, error) {
-		if method != "subscriptions/listen" {
-			return nil, nil
-		}
-		about := `"_meta":{"io.modelcontextprotocol/subscriptionId":` + id + `}`
-		return one(`{"jsonrpc":"2.0","method":"notifications/subscriptions/acknowledged","params":{`+about+`,"notifications":{"toolsListChanged":true}}}`,
-			`{"jsonrpc":"2.0","method":"notifications/tools/list_changed","params":{ `+about+`}}`)
-	})
-	srv := front(t, f)
-	ctx, leave := context.WithCancel(t.Context())
-	body := modernRequestOf(`"L"`, "subscriptions/listen", `"notifications":{"toolsListChanged":true},`+meta(`{}`))
-	req, resp := srv.begin(ctx, "POST", "", body, modernHeader(body)...)
-	const about = `"_meta":{"io.modelcontextprotocol/subscriptionId":"L"}`
-	for _, want := range []string{
-		`{"jsonrpc":"2.0","method":"notifications/subscriptions/acknowledged","params":{` + about + `,"notifications":{"toolsListChanged":true}}}`,
-		`{"jsonrpc":"2.0","method":"notifications/tools/list_changed","params":{ ` + about + `}}`,
-	} {
-		e, err := resp.Stream.Next()
-		if err != nil {
-			t.Fatal(err)
-		}
-		sameBytes(t, string(e.Data), want)
-	}
-	leave()
-	srv.read(req, resp)
-	eventually(t, "the process is told", func() bool { return len(f.said("notifications/cancelled")) == 1 })
-	id := gjson.Get(f.said("subscriptions/listen")[0], "id").Raw
-	sameJSON(t, f.said("notifications/cancelled")[0], `{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":`+id+`}}`)
-}
-
 // TestSubscriptionEndsWithItsResultAtShutdown: when dragoman stops, a subscription ends with its result.
 func TestSubscriptionEndsWithItsResultAtShutdown(t *testing.T) {
 	both(t, func(t *testing.T, piped bool) {
@@ -196,18 +110,6 @@ func TestSubscriptionEndsWithItsResultAtShutdown(t *testing.T) {
 		}
 		sameJSON(t, r.events[1], result(`"L"`, `"resultType":"complete","_meta":{"io.modelcontextprotocol/subscriptionId":"L"}`))
 	})
-}
-
-func TestStatusesOfAProcess(t *testing.T) {
-	for code, status := range map[int]int{-32601: 404, -32602: 200, -32020: 400, -32021: 400, -32022: 400, -32000: 200} {
-		f := plainFake(true, func(id, _, _ string) ([]string, error) {
-			return one(rpcError(id, fmt.Sprintf(`"code":%d,"message":"m"`, code)))
-		})
-		srv := front(t, f)
-		if r := srv.modernly(modernRequestOf("1", "prompts/list", meta(`{}`))); r.status != status {
-			t.Errorf("%d: %+v, want %d", code, r, status)
-		}
-	}
 }
 
 // TestPipeClientGetsHeadersMade: for a server over HTTP, the requests of a client on a pipe get the

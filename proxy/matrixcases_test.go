@@ -52,9 +52,7 @@ func awkwardCases(t *testing.T) map[int]*awkward {
 // its messages, literally but for ids. A case of one translated message may be a golden file of package translate instead.
 func TestMatrixCases(t *testing.T) {
 	elsewhere := map[int]string{
-		46: "TestBatch", 47: "TestBatch", 48: "TestBatch", 49: "TestBatch", 50: "TestBatch", 51: "TestBatch", 53: "TestBatch",
 		52: "TestBatchLegThatFailsLeavesTheOthers", // no script's server can refuse a connection
-		54: "TestArrayFromTheServerIsTakenApart",
 	}
 	all, played := awkwardCases(t), map[int][]string{}
 	for _, s := range allScripts(t) {

@@ -3,7 +3,6 @@ package proxy
 import (
 	"context"
 	"fmt"
-	"slices"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -13,7 +12,6 @@ import (
 
 	"github.com/dragoman-proxy/dragoman/proxy/config"
 	"github.com/dragoman-proxy/dragoman/proxy/downstream"
-	"github.com/dragoman-proxy/dragoman/proxy/upstream"
 )
 
 // listens is a client with a subscription to a resource.
@@ -46,70 +44,6 @@ func (l *listens) next(t *testing.T) string {
 // watchable is a server whose responses to subscription requests the test controls.
 func watchable(answer func(id, method string) ([]string, error)) *fakeServer {
 	return legacyServer(`{"resources":{"subscribe":true}}`, func(id, method, _ string) ([]string, error) { return answer(id, method) })
-}
-
-// TestClientThatResubscribesAtOnceIsSubscribed: the server receives resources/unsubscribe before
-// the next resources/subscribe.
-func TestClientThatResubscribesAtOnceIsSubscribed(t *testing.T) {
-	gate := make(chan struct{})
-	f := watchable(func(id, method string) ([]string, error) {
-		if method == "resources/unsubscribe" {
-			<-gate
-		}
-		return one(result(id, ""))
-	})
-	srv := front(t, f)
-	first := srv.listenFor("u:1")
-	first.leave()
-	eventually(t, "it ends", func() bool { return len(f.said("resources/unsubscribe")) == 1 })
-	ready := make(chan *listens)
-	go func() { ready <- srv.listenFor("u:1") }()
-	eventually(t, "it waits", func() bool { return srv.Modern.Counts().Uses == 1 })
-	if n := len(f.said("resources/subscribe")); n != 1 {
-		t.Errorf("subscribed %d times before the end was answered", n)
-	}
-	close(gate)
-	again := <-ready
-	defer again.leave()
-	var order []string
-	for _, m := range f.sent() {
-		if uri := gjson.Get(m, "params.uri"); uri.Exists() {
-			order = append(order, gjson.Get(m, "method").String())
-		}
-	}
-	if want := []string{"resources/subscribe", "resources/unsubscribe", "resources/subscribe"}; !slices.Equal(order, want) {
-		t.Errorf("%q", order)
-	}
-	f.standing <- `{"jsonrpc":"2.0","method":"notifications/resources/updated","params":{"uri":"u:1"}}`
-	again.next(t)
-	if m := again.next(t); gjson.Get(m, "params.uri").String() != "u:1" {
-		t.Error(m)
-	}
-}
-
-// TestAChangeThatComesWithTheSubscription is sent to the client, even if the server sends it before
-// it has answered the subscription.
-func TestAChangeThatComesWithTheSubscription(t *testing.T) {
-	var f *fakeServer
-	f = watchable(func(id, method string) ([]string, error) {
-		if method == "resources/subscribe" {
-			f.standing <- `{"jsonrpc":"2.0","method":"notifications/resources/updated","params":{"uri":"u:1"}}`
-			for n := 0; n < 100 && len(f.standing) > 0; n++ {
-				f.standing <- `{"jsonrpc":"2.0","method":"notifications/resources/list_changed"}` // no subscription has this resource
-			}
-		}
-		return one(result(id, ""))
-	})
-	f.standing = make(chan string, 200)
-	srv := front(t, f)
-	l := srv.listenFor("u:1")
-	defer l.leave()
-	if m := l.next(t); gjson.Get(m, "params.notifications.resourceSubscriptions.0").String() != "u:1" {
-		t.Error(m)
-	}
-	if m := l.next(t); gjson.Get(m, "params.uri").String() != "u:1" {
-		t.Error(m)
-	}
 }
 
 // TestAllWaitingClientsGetTheRefusal: if the server refuses, all waiting clients get the error, not
@@ -168,28 +102,6 @@ func TestUnsubscribeByFirstClientKeepsSharedSubscription(t *testing.T) {
 	}
 	l.leave()
 	eventually(t, "the last ends it", func() bool { return len(f.said("resources/unsubscribe")) == 1 })
-}
-
-// TestALevelThatIsRefusedIsAskedForAgain: the server may have refused it for a passing reason.
-func TestALevelThatIsRefusedIsAskedForAgain(t *testing.T) {
-	bad := true
-	f := legacyServer(everything, func(id, method, m string) ([]string, error) {
-		if method == "logging/setLevel" && bad {
-			return nil, upstream.ErrClosed
-		}
-		return one(result(id, libraryResult(method, m)))
-	})
-	srv := front(t, f)
-	list := func() {
-		srv.modernly(modernRequestOf("1", "tools/list", meta(`{}`, `"io.modelcontextprotocol/logLevel":"info"`)))
-	}
-	list()
-	bad = false
-	list()
-	list()
-	if n := len(f.said("logging/setLevel")); n != 2 {
-		t.Errorf("asked %d times", n)
-	}
 }
 
 // TestUserWhoAnswersLaterThanServersMay: while the user is asked, the time for a subscription does not run out.
