@@ -163,13 +163,6 @@ func (c crossingExchange) Forward(out []byte) (upstream.Stream, error) {
 
 func (c crossingExchange) Read(st upstream.Stream) { c.x.Stream = st }
 
-func (c crossingExchange) Interruptible() upstream.Stream {
-	if !c.x.Stream.CanInterrupt() {
-		return nil
-	}
-	return c.x.Stream
-}
-
 func (c crossingExchange) Answer(client bridge.Client) ([]byte, error) {
 	e, err := c.x.Cross(client)
 	return e.Data, err

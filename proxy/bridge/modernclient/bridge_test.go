@@ -180,13 +180,6 @@ func (x *fakeExchange) Forward(out []byte) (upstream.Stream, error) {
 }
 func (x *fakeExchange) Read(st upstream.Stream) { x.st = st }
 
-func (x *fakeExchange) Interruptible() upstream.Stream {
-	if !x.st.CanInterrupt() {
-		return nil
-	}
-	return x.st
-}
-
 func (x *fakeExchange) Answer(client bridge.Client) ([]byte, error) {
 	for e, err := range x.st.Events {
 		if err == nil {

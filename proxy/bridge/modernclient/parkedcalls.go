@@ -28,9 +28,16 @@ type asking struct {
 	ctx      *callctx.Context // ends with stop
 	stop     context.CancelCauseFunc
 	crossing bridge.Crossing
-	run      *taskRun     // nil if the call does not become a task here
-	id       []byte       // at the server
-	room     [idRoom]byte // the memory of id
+	st       upstream.Stream // that Answer reads
+	run      *taskRun        // nil if the call does not become a task here
+	id       []byte          // at the server
+	room     [idRoom]byte    // the memory of id
+}
+
+// readFrom makes st the stream of the server's messages.
+func (x *asking) readFrom(st upstream.Stream) {
+	x.st = st
+	x.Read(st)
 }
 
 // isTask reports whether the server has answered the call with a task: then the end of the task's stream cancels that, and
@@ -105,7 +112,7 @@ type callMemory struct {
 // the call's own takes over when something else must be waited for as well: when the server has asked, when another
 // goroutine has a message for the client, and when the client leaves.
 type reading struct {
-	st       upstream.Stream // the stream; nil if reading it cannot be interrupted
+	st       upstream.Stream // the stream
 	here     *reader         // the request whose goroutine reads; nil for a goroutine of the call's own
 	released bool            // release was called; used, like here, only by the goroutine that reads
 }

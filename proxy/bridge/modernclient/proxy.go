@@ -110,15 +110,12 @@ type Exchange interface {
 	Translate(m Message) (out []byte, v wire.Verdict, err error)
 	// Forward sends the translated message. The stream is nil if no response is expected.
 	Forward(out []byte) (upstream.Stream, error)
-	// Read makes st the stream that Answer reads.
+	// Read makes st the stream that Answer reads. While the crossing is Alone, Answer does not replace it.
 	Read(st upstream.Stream)
 	// Answer sends client what the server says about the message, and returns the response. The error is io.EOF if
-	// none is owed, and bridge.ErrURLs if the response requires that the user opens URLs. After sse.ErrInterrupted,
-	// Answer may be called again.
+	// none is owed, and bridge.ErrURLs if the response requires that the user opens URLs. If it is
+	// sse.ErrInterrupted, Answer may be called again.
 	Answer(client bridge.Client) (response []byte, err error)
-	// Interruptible returns the stream that Answer reads, if another goroutine can make Answer return
-	// sse.ErrInterrupted; else nil. Answer then never replaces the stream while the crossing is Alone.
-	Interruptible() upstream.Stream
 	// Message returns what the client was sent last, or the response, as it was scanned.
 	Message() *wire.Message
 

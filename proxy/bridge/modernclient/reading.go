@@ -24,7 +24,7 @@ func (d *parkedCall) start(x *asking) (here bool) {
 	if gone { // the client has already left
 		d.cancelAtServer("client disconnected", from)
 	}
-	if d.reading.st = x.Interruptible(); d.reading.st == nil {
+	if d.reading.st = x.st; !x.st.CanInterrupt() {
 		d.readOn()
 		return false
 	}

@@ -265,7 +265,7 @@ func (r *relay) sendOn(x *asking, e *results.Enquiry) error {
 	case err != nil:
 		x.Settle(metrics.Refused)
 	case v == wire.Answer && gjson.GetBytes(out, "result").Exists(): // a gate has refused the call
-		x.Read(upstream.Answered(under(out, x.id)))
+		x.readFrom(upstream.Answered(under(out, x.id)))
 		e.End()
 		return nil
 	case v == wire.Answer:
@@ -292,7 +292,7 @@ func (r *relay) sendOn(x *asking, e *results.Enquiry) error {
 			return st, err
 		})
 		if err == nil {
-			x.Read(st)
+			x.readFrom(st)
 			return nil
 		}
 		f := x.Fail(err)
