@@ -1,6 +1,7 @@
 package oauthclient
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"math"
@@ -124,3 +125,35 @@ func (r *Reply) Token() (Token, error) {
 	}
 	return t, nil
 }
+
+// The times of a device code: https://www.rfc-editor.org/rfc/rfc8628#section-3.5.
+const (
+	pollDefault = 5 * time.Second // between two requests, if the server does not say
+	pollSlower  = 5 * time.Second // further time after slow_down
+	pollLongest = time.Minute     // between two requests
+	deviceLife  = 30 * time.Minute
+)
+
+// DeviceCode is the answer of a device authorization endpoint: https://www.rfc-editor.org/rfc/rfc8628#section-3.2.
+type DeviceCode struct {
+	Code, Page string        // what the user types, and where
+	Link       string        // a page that has the code already; "" for none
+	Secret     string        // that the client sends to the token endpoint
+	Pause      time.Duration // before the next request
+	Life       time.Duration
+}
+
+// DeviceCode returns the device code in an answer. Its times are bounded; its texts are as the server has sent them.
+func (o Object) DeviceCode() DeviceCode {
+	return DeviceCode{
+		Code: o.Text("user_code"), Page: o.Text("verification_uri"), Link: o.Text("verification_uri_complete"), Secret: o.Text("device_code"),
+		Pause: min(max(cmp.Or(o.Seconds("interval"), pollDefault), time.Second), pollLongest),
+		Life:  min(cmp.Or(o.Seconds("expires_in"), deviceLife), deviceLife),
+	}
+}
+
+// Slower sets the pause after the server has said slow_down.
+func (d *DeviceCode) Slower() { d.Pause = min(d.Pause+pollSlower, pollLongest) }
+
+// Failed sets the pause after a request without an answer.
+func (d *DeviceCode) Failed() { d.Pause = min(2*d.Pause, pollLongest) }

@@ -151,3 +151,30 @@ func TestAuthorizationURL(t *testing.T) {
 		t.Error(a, b)
 	}
 }
+
+// TestDeviceCode: the times of a code are bounded, also if the server says none or nonsense.
+func TestDeviceCode(t *testing.T) {
+	for answer, want := range map[string]DeviceCode{
+		"": {Pause: 5 * time.Second, Life: 30 * time.Minute},
+		`{"user_code":"u","device_code":"d","verification_uri":"p","verification_uri_complete":"l","interval":2,"expires_in":60}`: {"u", "p", "l", "d", 2 * time.Second, time.Minute},
+		`{"user_code":7,"interval":0.1,"expires_in":-1}`:       {Pause: time.Second, Life: 30 * time.Minute},
+		`{"interval":1e9,"expires_in":1e300,"device_code":[]}`: {Pause: time.Minute, Life: 30 * time.Minute},
+	} {
+		if got := Object(answer).DeviceCode(); got != want {
+			t.Errorf("%s: %+v, want %+v", answer, got, want)
+		}
+	}
+	d := DeviceCode{Pause: 5 * time.Second}
+	d.Slower()
+	d.Failed()
+	if d.Pause != 20*time.Second {
+		t.Error(d.Pause)
+	}
+	for range 5 {
+		d.Slower()
+		d.Failed()
+	}
+	if d.Pause != time.Minute {
+		t.Error(d.Pause)
+	}
+}

@@ -45,7 +45,7 @@ func (c *Client) Send(ctx context.Context, by Doer, endpoint, form string) (*Rep
 	}})
 	req, err := http.NewRequestWithContext(ctx, http.MethodPost, endpoint, strings.NewReader(c.identified(form)))
 	if err != nil {
-		return nil, withoutURL(err)
+		return nil, WithoutURL(err)
 	}
 	req.Header.Set("Content-Type", "application/x-www-form-urlencoded")
 	req.Header.Set("Accept", "application/json")
@@ -56,7 +56,7 @@ func (c *Client) Send(ctx context.Context, by Doer, endpoint, form string) (*Rep
 		req.SetBasicAuth(url.QueryEscape(c.ID), url.QueryEscape(c.Secret))
 	}
 	res, err := by.Do(req)
-	switch err = withoutURL(err); {
+	switch err = WithoutURL(err); {
 	case err != nil && connected:
 		return nil, Unanswered{err}
 	case err != nil:
@@ -96,7 +96,8 @@ func (c *Client) identified(form string) string {
 	return strings.TrimPrefix(form, "&")
 }
 
-func withoutURL(err error) error {
+// WithoutURL returns the cause of an error of net/http, whose text repeats the URL with its query.
+func WithoutURL(err error) error {
 	if e, ok := errors.AsType[*url.Error](err); ok {
 		return e.Err
 	}

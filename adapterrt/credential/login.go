@@ -159,13 +159,7 @@ func explained(err error) error {
 	return err
 }
 
-const (
-	pollDefault = 5 * time.Second // https://www.rfc-editor.org/rfc/rfc8628#section-3.5
-	pollSlower  = 5 * time.Second
-	pollLongest = time.Minute
-	deviceLife  = 30 * time.Minute
-	maxPage     = 2 << 10
-)
+const maxPage = 2 << 10
 
 // Device is a login on another device.
 type Device struct {
@@ -175,8 +169,7 @@ type Device struct {
 	Expires time.Time
 
 	login *Login
-	code  string
-	poll  time.Duration
+	code  oauthclient.DeviceCode
 }
 
 // Begin begins a login on another device.
@@ -199,16 +192,14 @@ func (l *Login) Begin(ctx context.Context) (*Device, error) {
 	if err != nil {
 		return nil, cleaned(err, known)
 	}
-	d := &Device{Code: o.Text("user_code"), URL: o.Text("verification_uri"), Whole: o.Text("verification_uri_complete"), login: l, code: o.Text("device_code")}
-	if d.Whole != "" && !isPage(d.Whole) {
-		d.Whole = ""
+	code := o.DeviceCode()
+	if !isPage(code.Link) {
+		code.Link = ""
 	}
-	if d.Code == "" || len(d.Code) > 64 || d.code == "" || !isPage(d.URL) {
+	if code.Code == "" || len(code.Code) > 64 || code.Secret == "" || !isPage(code.Page) {
 		return nil, errors.New("the OAuth server answered without a valid user_code, device_code or verification_uri")
 	}
-	d.poll = min(max(cmp.Or(o.Seconds("interval"), pollDefault), time.Second), pollLongest)
-	d.Expires = s.keeper.Now().Add(min(cmp.Or(o.Seconds("expires_in"), deviceLife), deviceLife))
-	return d, nil
+	return &Device{code.Code, code.Page, code.Link, s.keeper.Now().Add(code.Life), l, code}, nil
 }
 
 // isPage reports whether s is a page that a person can be sent to.
@@ -227,24 +218,24 @@ func (d *Device) Wait(ctx context.Context) error {
 	last := errors.New("the code was not entered in time")
 	for s.keeper.Now().Before(d.Expires) {
 		select {
-		case <-time.After(d.poll):
+		case <-time.After(d.code.Pause):
 		case <-ctx.Done():
 			return ctx.Err()
 		}
 		form := s.form("urn:ietf:params:oauth:grant-type:device_code")
-		form.Add("device_code", d.code)
+		form.Add("device_code", d.code.Secret)
 		if s.adapter.Auth.OAuth.Client == file.ClientBasic {
 			form.Add("client_id", c.ID)
 		}
-		a, err := s.ask(ctx, c, form, secrets{d.code})
+		a, err := s.ask(ctx, c, form, secrets{d.code.Secret})
 		switch code := codeOf(err); {
 		case err == nil:
 			return d.login.keep(ctx, c, a)
 		case code == "":
 			last = err // the server may be back before the code ends
-			d.poll = min(d.poll*2, pollLongest)
+			d.code.Failed()
 		case code == "slow_down":
-			d.poll = min(d.poll+pollSlower, pollLongest)
+			d.code.Slower()
 		case code != "authorization_pending":
 			return err
 		}

@@ -171,25 +171,11 @@ func shortDuration(d time.Duration) string {
 
 // Secrets returns the values of the settings that are secrets.
 func (c *Config) Secrets() (all []string) {
-	add := func(path, value string) {
+	c.eachText(func(path, _, value string) string {
 		if value != "" && isSecret(path) {
 			all = append(all, value)
 		}
-	}
-	_ = c.EachSetting(func(path string, v reflect.Value) error {
-		switch value := v.Interface().(type) {
-		case string:
-			add(path, value)
-		case []string:
-			for _, one := range value {
-				add(path, one)
-			}
-		case map[string]string:
-			for name, one := range value {
-				add(join(path, name), one)
-			}
-		}
-		return nil
+		return value
 	})
 	return all
 }

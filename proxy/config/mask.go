@@ -34,16 +34,21 @@ func Fingerprint(secret []byte, n int) []byte {
 // secretName matches the names of settings, variables, flags and members whose values are secrets.
 var secretName = regexp.MustCompile(`(?i)(token|secret|passw|passphrase|credential|authorization|cookie|api[-_]?key|access[-_]?key|private[-_]?key)`)
 
-// isSecret reports whether the setting at path is a secret. Members of maps are judged by their names.
-func isSecret(path string) bool {
-	switch {
-	case path == "auth.tokens", path == "inspect.token", path == "upstream.auth.client_secret", path == "store.password", path == "store.sentinel_password",
-		strings.HasPrefix(path, "upstream.headers."), strings.HasPrefix(path, "upstream.env."), strings.HasPrefix(path, "auth.named_tokens."):
+// mayExpand reports whether the setting at path is a secret whatever its name, in which ${NAME} is replaced.
+func mayExpand(path string) bool {
+	switch path {
+	case "auth.tokens", "inspect.token", "upstream.auth.client_secret", "store.password", "store.sentinel_password":
 		return true
-	case strings.HasPrefix(path, "upstream.auth.params."), strings.Contains(path, ".source_params."), strings.HasPrefix(path, "transform.adapters."):
+	}
+	return strings.HasPrefix(path, "upstream.headers.") || strings.HasPrefix(path, "upstream.env.") || strings.HasPrefix(path, "auth.named_tokens.")
+}
+
+// isSecret reports whether the setting at path is a secret. Members of other maps are judged by their names.
+func isSecret(path string) bool {
+	if strings.HasPrefix(path, "upstream.auth.params.") || strings.Contains(path, ".source_params.") || strings.HasPrefix(path, "transform.adapters.") {
 		return secretName.MatchString(path[strings.LastIndex(path, ".")+1:])
 	}
-	return false
+	return mayExpand(path)
 }
 
 // SafeURL returns a URL without user, password, query and fragment.

@@ -105,42 +105,46 @@ func keysOf(v reflect.Value, path string, do func(string, reflect.Value) error) 
 	return nil
 }
 
+// eachText calls do with every text of a setting: with the setting's path, where the text is in it, and its value, in the place
+// of which it puts what do returns.
+func (c *Config) eachText(do func(path, at, value string) string) {
+	_ = c.EachSetting(func(path string, v reflect.Value) error {
+		switch value := v.Addr().Interface().(type) {
+		case *string:
+			if now := do(path, path, *value); now != *value {
+				*value = now
+			}
+		case *[]string:
+			for i, one := range *value {
+				if now := do(path, fmt.Sprintf("%s[%d]", path, i), one); now != one {
+					(*value)[i] = now
+				}
+			}
+		case *map[string]string:
+			for _, name := range slices.Sorted(maps.Keys(*value)) {
+				if now := do(path+"."+name, path+"."+name, (*value)[name]); now != (*value)[name] {
+					(*value)[name] = now
+				}
+			}
+		}
+		return nil
+	})
+}
+
 // Expand replaces ${NAME} with the environment's values in the settings that may hold secrets. Each
 // name that is not set is a mistake.
 func (c *Config) Expand(lookup func(name string) (string, bool)) error {
 	var all setting.Mistakes
-	for _, m := range []struct {
-		path   string
-		values map[string]string
-	}{{"upstream.headers", c.Upstream.Headers}, {"upstream.env", c.Upstream.Env}, {"auth.named_tokens", c.Auth.NamedTokens}} {
-		for _, k := range slices.Sorted(maps.Keys(m.values)) {
-			out, err := expand(m.values[k], lookup)
-			if err != nil {
-				all.Addf(m.path+"."+k, "%s", err)
-			}
-			m.values[k] = out
+	c.eachText(func(path, at, value string) string {
+		if !mayExpand(path) {
+			return value
 		}
-	}
-	for _, secret := range []struct {
-		path string
-		at   *string
-	}{
-		{"upstream.auth.client_secret", &c.Upstream.Auth.ClientSecret}, {"inspect.token", &c.Inspect.Token},
-		{"store.password", &c.Store.Password}, {"store.sentinel_password", &c.Store.SentinelPassword},
-	} {
-		if out, err := expand(*secret.at, lookup); err != nil {
-			all.Addf(secret.path, "%s", err)
-		} else {
-			*secret.at = out
-		}
-	}
-	for i, token := range c.Auth.Tokens {
-		out, err := expand(token, lookup)
+		out, err := expand(value, lookup)
 		if err != nil {
-			all.Addf(fmt.Sprintf("auth.tokens[%d]", i), "%s", err)
+			all.Addf(at, "%s", err)
 		}
-		c.Auth.Tokens[i] = out
-	}
+		return out
+	})
 	return all.Err()
 }
 

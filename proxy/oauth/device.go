@@ -14,11 +14,6 @@ import (
 
 const (
 	deviceGrant = "urn:ietf:params:oauth:grant-type:device_code"
-
-	deviceLife  = 30 * time.Minute // longest life of a code
-	devicePoll  = 5 * time.Second  // between two requests, if the authorization server does not say
-	deviceSlow  = 5 * time.Second  // further time after slow_down
-	deviceMost  = time.Minute      // between two requests
 	maxUserCode = 64
 )
 
@@ -74,8 +69,9 @@ func (d onDevice) askOnce(ctx context.Context, a *Account, at *authority, before
 	if err != nil {
 		return r, oauthclient.Token{}, err
 	}
-	d.show(code.DeviceCode)
-	t, err := a.poll(ctx, &r, code)
+	expires := a.now().Add(code.Life)
+	d.show(DeviceCode{code.Page, code.Code, code.Link})
+	t, err := a.poll(ctx, &r, code, expires)
 	return r, t, err
 }
 
@@ -104,16 +100,8 @@ func (a *Account) identifyForDevice(ctx context.Context, at *authority, before, 
 	return nil
 }
 
-// deviceCode is a response of the device authorization endpoint.
-type deviceCode struct {
-	DeviceCode
-	secret  string // that dragoman sends to the token endpoint
-	pause   time.Duration
-	expires time.Time
-}
-
 // requestCode requests a code for the user.
-func (a *Account) requestCode(ctx context.Context, r *record) (*deviceCode, error) {
+func (a *Account) requestCode(ctx context.Context, r *record) (code oauthclient.DeviceCode, err error) {
 	host := hostOf(r.Authority.Device)
 	form := url.Values{}
 	setScope(form, r.Scopes)
@@ -123,30 +111,23 @@ func (a *Account) requestCode(ctx context.Context, r *record) (*deviceCode, erro
 	setAll(form, a.cfg.Params)
 	reply, err := a.send(ctx, &r.Authority, &r.Client, r.Authority.Device, form, nil)
 	if err != nil {
-		return nil, failure(r.Authority.Device, err)
+		return code, failure(r.Authority.Device, err)
 	}
 	said, err := reply.Object()
 	if refused, ok := errors.AsType[*oauthclient.Refusal](err); ok {
-		return nil, refusedBy(host, refused)
+		return code, refusedBy(host, refused)
 	}
-	page, link, secret := said.Text("verification_uri"), said.Text("verification_uri_complete"), said.Text("device_code")
-	code := plainWord(said.Text("user_code"))
-	if secret == "" || len(secret) > maxToken || code == "" || code != said.Text("user_code") || len(code) > maxUserCode {
-		return nil, fmt.Errorf("AS %s: the device response has no user_code or device_code that can be used", host)
+	code = said.DeviceCode()
+	if code.Secret == "" || len(code.Secret) > maxToken || code.Code == "" || plainWord(code.Code) != code.Code || len(code.Code) > maxUserCode {
+		return code, fmt.Errorf("AS %s: the device response has no user_code or device_code that can be used", host)
 	}
-	if _, err := a.web.check(ctx, page); err != nil {
-		return nil, fmt.Errorf("AS %s: verification_uri: %w", host, err)
+	if _, err := a.web.check(ctx, code.Page); err != nil {
+		return code, fmt.Errorf("AS %s: verification_uri: %w", host, err)
 	}
-	if link != "" {
-		if _, err := a.web.check(ctx, link); err != nil {
-			link = ""
-		}
+	if _, err := a.web.check(ctx, code.Link); err != nil {
+		code.Link = ""
 	}
-	return &deviceCode{
-		DeviceCode: DeviceCode{page, code, link}, secret: secret,
-		pause:   min(max(cmp.Or(said.Seconds("interval"), devicePoll), time.Second), deviceMost),
-		expires: a.now().Add(min(cmp.Or(said.Seconds("expires_in"), deviceLife), deviceLife)),
-	}, nil
+	return code, nil
 }
 
 // clientError is the error of an authorization server that does not know the client.
@@ -167,19 +148,19 @@ func refusedBy(host string, e *oauthclient.Refusal) error {
 }
 
 // poll requests tokens until the user has used the code.
-func (a *Account) poll(ctx context.Context, r *record, code *deviceCode) (t oauthclient.Token, err error) {
+func (a *Account) poll(ctx context.Context, r *record, code oauthclient.DeviceCode, expires time.Time) (t oauthclient.Token, err error) {
 	host := hostOf(r.Authority.Token)
 	var last error
-	for pause := code.pause; ; pause = min(pause, deviceMost) {
-		if !a.now().Add(pause).Before(code.expires) {
+	for {
+		if !a.now().Add(code.Pause).Before(expires) {
 			return t, &lateCodeError{a.Arguments(), last}
 		}
-		if err := a.sleep(ctx, pause); errors.Is(err, context.DeadlineExceeded) {
+		if err := a.sleep(ctx, code.Pause); errors.Is(err, context.DeadlineExceeded) {
 			return t, &lateCodeError{a.Arguments(), last}
 		} else if err != nil {
 			return t, err
 		}
-		t, err = a.request(ctx, &r.Authority, &r.Client, r.Resource, url.Values{"grant_type": {deviceGrant}, "device_code": {code.secret}}, nil)
+		t, err = a.request(ctx, &r.Authority, &r.Client, r.Resource, url.Values{"grant_type": {deviceGrant}, "device_code": {code.Secret}}, nil)
 		refused, answered := errors.AsType[*oauthclient.Refusal](err)
 		switch {
 		case err == nil:
@@ -187,15 +168,15 @@ func (a *Account) poll(ctx context.Context, r *record, code *deviceCode) (t oaut
 		case ctx.Err() != nil: // the next pause ends at once
 		case !answered: // https://www.rfc-editor.org/rfc/rfc8628#section-3.5
 			last = failure(r.Authority.Token, err)
-			pause *= 2
+			code.Failed()
 		case refused.Code == "" && refused.Status >= 500:
 			last = refusedBy(host, refused)
-			pause *= 2
+			code.Failed()
 		case refused.Code == "authorization_pending":
 			last = nil
 		case refused.Code == "slow_down", refused.Status == http.StatusTooManyRequests:
 			last = nil
-			pause += deviceSlow
+			code.Slower()
 		case refused.Code == "expired_token":
 			return t, &lateCodeError{a.Arguments(), nil}
 		case refused.Code == "access_denied":

@@ -16,6 +16,8 @@ import (
 	"sync"
 	"syscall"
 	"time"
+
+	"github.com/dragoman-proxy/dragoman/oauthclient"
 )
 
 const (
@@ -198,7 +200,7 @@ func (w *web) read(ctx context.Context, at string, into any) (found bool, err er
 	}
 	resp, err := w.documents.Do(r)
 	if err != nil {
-		return false, fmt.Errorf("%s: %w", u.Host, withoutURL(err))
+		return false, fmt.Errorf("%s: %w", u.Host, oauthclient.WithoutURL(err))
 	}
 	defer resp.Body.Close()
 	switch {
@@ -210,22 +212,13 @@ func (w *web) read(ctx context.Context, at string, into any) (found bool, err er
 	body, err := io.ReadAll(io.LimitReader(resp.Body, maxDocument+1))
 	switch {
 	case err != nil:
-		return false, fmt.Errorf("%s: %w", at, withoutURL(err))
+		return false, fmt.Errorf("%s: %w", at, oauthclient.WithoutURL(err))
 	case len(body) > maxDocument:
 		return false, fmt.Errorf("%s: the document is larger than %d bytes", at, maxDocument)
 	case json.Unmarshal(body, into) != nil:
 		return false, nil // an HTML page
 	}
 	return true, nil
-}
-
-// withoutURL returns the cause of an error of net/http, whose text repeats the URL with its
-// query.
-func withoutURL(err error) error {
-	if e, ok := errors.AsType[*url.Error](err); ok {
-		return e.Err
-	}
-	return err
 }
 
 const maxQuoted = 200 // characters

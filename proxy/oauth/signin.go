@@ -88,7 +88,7 @@ func (a *Account) provoke(ctx context.Context) ([]string, error) {
 	r.Header.Set("Accept", "application/json, text/event-stream")
 	resp, err := a.web.posts.Do(r)
 	if err != nil {
-		return nil, fmt.Errorf("%s: %w", a.cfg.Server, withoutURL(err))
+		return nil, fmt.Errorf("%s: %w", a.cfg.Server, oauthclient.WithoutURL(err))
 	}
 	resp.Body.Close()
 	if id := resp.Header.Get("Mcp-Session-Id"); id != "" && resp.StatusCode == http.StatusOK {
@@ -360,7 +360,7 @@ func (a *Account) register(ctx context.Context, at *authority, host string, r *r
 		if at.guessed {
 			return nil, &nowhereError{a.cfg.Server}
 		}
-		return nil, fmt.Errorf("AS %s: registration failed: %s", hostOf(at.Registration), quoted(withoutURL(err).Error()))
+		return nil, fmt.Errorf("AS %s: registration failed: %s", hostOf(at.Registration), quoted(oauthclient.WithoutURL(err).Error()))
 	}
 	r.Client = client{
 		ID: got.ClientID, Issuer: at.Issuer, Secret: got.ClientSecret, SecretExpires: got.ClientSecretExpiresAt,

@@ -62,17 +62,20 @@ type Status struct {
 	Err                             error     // why the file cannot be used; nil if it can
 }
 
+// eachAccount calls do with the file of each stored account, and with the lines of its id.
+func (s *Store) eachAccount(do func(f kept, lines []string)) error {
+	files, err := s.files()
+	for _, f := range files {
+		if lines := strings.Split(f.For, "\n"); len(lines) == 5 && lines[1] == accountMark {
+			do(f, lines)
+		}
+	}
+	return err
+}
+
 // List returns what is stored of all accounts.
 func List(ctx context.Context, store *Store) (all []Status, err error) {
-	files, err := store.files()
-	if err != nil {
-		return nil, err
-	}
-	for _, f := range files {
-		lines := strings.Split(f.For, "\n")
-		if len(lines) != 5 || lines[1] != accountMark {
-			continue
-		}
+	err = store.eachAccount(func(f kept, lines []string) {
 		s := Status{Server: lines[0], Profile: lines[2], Sealed: f.Sealed != nil}
 		if locked := store.Locked(ctx, f.For, func(e Entry) {
 			var r record
@@ -84,27 +87,19 @@ func List(ctx context.Context, store *Store) (all []Status, err error) {
 			s.Err = locked
 		}
 		all = append(all, s)
-	}
-	return all, nil
+	})
+	return all, err
 }
 
 // Accounts returns all stored accounts, for their logout.
 func Accounts(store *Store, log *zap.Logger) (all []*Account, err error) {
-	files, err := store.files()
-	if err != nil {
-		return nil, err
-	}
-	for _, f := range files {
-		lines := strings.Split(f.For, "\n")
-		if len(lines) != 5 || lines[1] != accountMark {
-			continue
-		}
+	err = store.eachAccount(func(f kept, lines []string) {
 		a, err := NewAccount(Config{Server: lines[0], Profile: lines[2], Resource: lines[3], ClientID: lines[4]}, store, log)
 		if err != nil {
-			continue // no account of ours has such a server
+			return // no account of ours has such a server
 		}
 		a.id = f.For
 		all = append(all, a)
-	}
-	return all, nil
+	})
+	return all, err
 }

@@ -25,7 +25,7 @@ func failure(at string, err error) error {
 	if refused, answered := errors.AsType[*oauthclient.Refusal](err); answered {
 		err = said(refused)
 	}
-	return fmt.Errorf("AS %s: %w", hostOf(at), withoutURL(err))
+	return fmt.Errorf("AS %s: %w", hostOf(at), oauthclient.WithoutURL(err))
 }
 
 // said returns the answer of an authorization server as an error.
