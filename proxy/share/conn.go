@@ -3,30 +3,16 @@ package share
 import (
 	"context"
 	"strings"
-	"sync"
 
 	"github.com/tidwall/gjson"
 
+	"github.com/dragoman-proxy/dragoman/proxy/clienterror"
 	"github.com/dragoman-proxy/dragoman/proxy/idmap"
 	"github.com/dragoman-proxy/dragoman/proxy/mcp"
 	"github.com/dragoman-proxy/dragoman/proxy/server"
-	"github.com/dragoman-proxy/dragoman/proxy/sse"
 	"github.com/dragoman-proxy/dragoman/proxy/upstream"
 	"github.com/dragoman-proxy/dragoman/translate/wire"
 )
-
-// A Conn is the connection of one session with a shared process.
-type Conn struct {
-	process *process
-
-	open int // the number of open requests; guarded by process.mu
-
-	signal chan struct{} // receives a value when queue or err may have changed
-
-	mu    sync.Mutex
-	queue server.Queue
-	err   error // set when no more messages will come
-}
 
 var _ upstream.Conn = (*Conn)(nil)
 
@@ -88,48 +74,6 @@ func (m *Conn) request(ctx context.Context, out *upstream.Outgoing, msg *wire.Me
 		m.process.mu.Unlock()
 	}
 	return err
-}
-
-// enter gives a request a unique id. If too many requests of one session are open, enter drops
-// the oldest, assuming that its client does not wait for it any more. by is nil for dragoman's own requests.
-func (h *process) enter(by *Conn, msg *wire.Message) (*idmap.Entry[*Conn], error) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	if h.err != nil {
-		return nil, h.err
-	}
-	if by != nil {
-		if by.open >= h.host.Config().Limits.OpenRequests {
-			h.leave(h.asked.Oldest(func(e *idmap.Entry[*Conn]) bool { return e.Of == by }))
-		}
-		by.open++
-	}
-	return h.asked.Enter(msg, by), nil
-}
-
-// leave ends a request without a response. The caller holds h.mu.
-func (h *process) leave(e *idmap.Entry[*Conn]) {
-	if e == nil || !h.asked.Has(e) {
-		return
-	}
-	h.asked.Leave(e)
-	if e.Of != nil {
-		e.Of.open--
-	}
-}
-
-// cancel ends the request of m that the cancellation msg names by this key, and puts into msg the
-// id by which the process knows the request. It returns false if there is none.
-func (h *process) cancel(m *Conn, key string, msg *wire.Message) bool {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	e := h.asked.Newest(func(e *idmap.Entry[*Conn]) bool { return e.Of == m && e.Key == key })
-	if e == nil {
-		return false
-	}
-	e.Cancel(msg)
-	h.leave(e)
-	return true
 }
 
 // subscribe notes how a request changes the session's subscriptions. It reports whether that is
@@ -206,63 +150,74 @@ func (m *Conn) Close(ctx context.Context) error {
 	return nil
 }
 
-// enqueue gives the session a message, whose bytes the session then owns. If the queue is full, only a
-// message that is not firm may be dropped.
-func (m *Conn) enqueue(message []byte, firm bool) {
-	m.mu.Lock()
-	dropped := m.queue.Put(message, firm)
-	m.mu.Unlock()
-	m.wake()
-	for range dropped {
-		m.process.host.Report.Dropped("queue_full")
-	}
-}
-
-func (m *Conn) finish(err error) {
-	m.mu.Lock()
-	if m.err == nil {
-		m.err = err
-	}
-	m.mu.Unlock()
-	m.wake()
-}
-
-func (m *Conn) wake() {
+// Join begins a session with the process, and starts the process for the first session. The
+// session's initialize is answered without the process.
+func (sh *Sharing) Join(ctx context.Context, proxy *Proxy, initialize *upstream.Outgoing) (*upstream.Begun, error) {
 	select {
-	case m.signal <- struct{}{}:
-	default:
+	case sh.turn <- struct{}{}:
+		defer func() { <-sh.turn }()
+	case <-ctx.Done():
+		return nil, context.Cause(ctx)
 	}
-}
-
-// A stream is the stream of one session with a shared process.
-type stream struct {
-	upstream.Plain
-	*Conn
-}
-
-// Events gives the messages for this session, and at last the error that ended the session.
-func (e stream) Events(yield func(sse.Event, error) bool) {
-	for {
-		e.mu.Lock()
-		message, ok := e.queue.Pop()
-		err := e.err
-		e.mu.Unlock()
-		switch {
-		case ok:
-			if !yield(sse.Event{Data: message}, nil) {
-				return
+	sh.mu.Lock()
+	h := sh.process
+	sh.mu.Unlock()
+	for range 2 {
+		if h == nil {
+			var err error
+			if h, err = sh.start(ctx, proxy); err != nil {
+				return nil, clienterror.Of(err).WithoutID() // the id in it is of our own initialize
 			}
-		case err != nil:
-			yield(sse.Event{}, err)
-			return
-		default:
-			<-e.signal
 		}
+		if m := h.newConn(); m != nil {
+			if _, err := m.Send(ctx, initialize); err != nil {
+				server.End(m, proxy.Host.Log)
+				return nil, err
+			}
+			return &upstream.Begun{Conn: m, Standing: stream{Conn: m}}, nil
+		}
+		h = nil // the process has just ended
+	}
+	return nil, upstream.ErrClosed
+}
+
+// start starts the process. The caller holds the turn.
+func (sh *Sharing) start(ctx context.Context, proxy *Proxy) (*process, error) {
+	h, err := newProcess(ctx, proxy)
+	if err != nil {
+		return nil, err
+	}
+	h.of = sh
+	sh.mu.Lock()
+	sh.process = h
+	sh.mu.Unlock()
+	go h.read()
+	return h, nil
+}
+
+// Retire makes the process end with the last session that it serves.
+func (sh *Sharing) Retire() {
+	sh.mu.Lock()
+	sh.retired = true
+	h := sh.process
+	sh.endModern()
+	sh.mu.Unlock()
+	if h != nil && h.isUnused() {
+		h.host.Spawn(h.close)
 	}
 }
 
-// Close ends the stream. The session itself ends with Close of the Conn.
-func (e stream) Close() error {
-	e.finish(upstream.ErrClosed)
-	return nil
+// Close ends the process.
+func (sh *Sharing) Close() {
+	sh.mu.Lock()
+	h := sh.process
+	plain := sh.modern
+	sh.modern = nil
+	sh.mu.Unlock()
+	if h != nil {
+		h.close()
+	}
+	if plain != nil {
+		server.End(plain, plain.host.Log)
+	}
 }

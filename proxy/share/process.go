@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"slices"
-	"sync"
 
 	"github.com/tidwall/gjson"
 	"github.com/tidwall/sjson"
@@ -12,7 +11,6 @@ import (
 
 	"github.com/dragoman-proxy/dragoman/proxy/clienterror"
 	"github.com/dragoman-proxy/dragoman/proxy/era"
-	"github.com/dragoman-proxy/dragoman/proxy/host"
 	"github.com/dragoman-proxy/dragoman/proxy/idmap"
 	"github.com/dragoman-proxy/dragoman/proxy/large"
 	"github.com/dragoman-proxy/dragoman/proxy/mcp"
@@ -27,142 +25,6 @@ import (
 
 // maxKept is the largest message for which the memory of the reader is kept.
 const maxKept = 64 << 10
-
-// A Sharing lets all sessions share one process, for a server that is known to keep no
-// state of a session. There is one handshake with the process, in which dragoman declares no
-// capabilities: so the process may ask a client nothing, and each of its messages either belongs to a request
-// or concerns all sessions. All other messages are dropped, mainly log messages: they may be
-// about another client's call.
-type Sharing struct {
-	turn chan struct{} // has a value while a goroutine looks for the process or starts it
-
-	mu          sync.Mutex
-	process     *process  // nil while there is no process
-	modern      *Remapper // the process if it is a modern server; else nil
-	modernConns int       // the number of connections to modern
-	draining    bool      // joinModern accepts no more sessions
-	retired     bool      // the process ends when its last session ends
-}
-
-// New returns a Sharing without a process.
-func New() *Sharing { return &Sharing{turn: make(chan struct{}, 1)} }
-
-// Proxy is what a Sharing needs of the proxy.
-type Proxy struct {
-	Host *host.Host
-	Eras *era.Cache
-	// Connect begins a session with the server, and Open opens a connection without sending a message, both by the
-	// configuration in force.
-	Connect func(ctx context.Context, initialize *upstream.Outgoing) (*upstream.Begun, error)
-	Open    func(ctx context.Context) (*upstream.Begun, error)
-	// Streams returns the connection to a modern server whose requests have streams of their own.
-	Streams func(conn upstream.Conn, standing upstream.Stream) Streams
-}
-
-// Join begins a session with the process, and starts the process for the first session. The
-// session's initialize is answered without the process.
-func (sh *Sharing) Join(ctx context.Context, proxy *Proxy, initialize *upstream.Outgoing) (*upstream.Begun, error) {
-	select {
-	case sh.turn <- struct{}{}:
-		defer func() { <-sh.turn }()
-	case <-ctx.Done():
-		return nil, context.Cause(ctx)
-	}
-	sh.mu.Lock()
-	h := sh.process
-	sh.mu.Unlock()
-	for range 2 {
-		if h == nil {
-			var err error
-			if h, err = sh.start(ctx, proxy); err != nil {
-				return nil, clienterror.Of(err).WithoutID() // the id in it is of our own initialize
-			}
-		}
-		if m := h.newConn(); m != nil {
-			if _, err := m.Send(ctx, initialize); err != nil {
-				server.End(m, proxy.Host.Log)
-				return nil, err
-			}
-			return &upstream.Begun{Conn: m, Standing: stream{Conn: m}}, nil
-		}
-		h = nil // the process has just ended
-	}
-	return nil, upstream.ErrClosed
-}
-
-// start starts the process. The caller holds the turn.
-func (sh *Sharing) start(ctx context.Context, proxy *Proxy) (*process, error) {
-	h, err := newProcess(ctx, proxy)
-	if err != nil {
-		return nil, err
-	}
-	h.of = sh
-	sh.mu.Lock()
-	sh.process = h
-	sh.mu.Unlock()
-	go h.read()
-	return h, nil
-}
-
-// gone forgets a process that has ended.
-func (sh *Sharing) gone(h *process) {
-	sh.mu.Lock()
-	defer sh.mu.Unlock()
-	if sh.process == h {
-		sh.process = nil
-	}
-}
-
-// Retire makes the process end with the last session that it serves.
-func (sh *Sharing) Retire() {
-	sh.mu.Lock()
-	sh.retired = true
-	h := sh.process
-	sh.endModern()
-	sh.mu.Unlock()
-	if h != nil && h.isUnused() {
-		h.host.Spawn(h.close)
-	}
-}
-
-func (sh *Sharing) isRetired() bool {
-	sh.mu.Lock()
-	defer sh.mu.Unlock()
-	return sh.retired
-}
-
-// Close ends the process.
-func (sh *Sharing) Close() {
-	sh.mu.Lock()
-	h := sh.process
-	plain := sh.modern
-	sh.modern = nil
-	sh.mu.Unlock()
-	if h != nil {
-		h.close()
-	}
-	if plain != nil {
-		server.End(plain, plain.host.Log)
-	}
-}
-
-// A process is the process while it runs, with the sessions that it serves.
-type process struct {
-	host   *host.Host
-	of     *Sharing
-	conn   upstream.Conn
-	st     upstream.Stream
-	result []byte        // the InitializeResult that sessions get
-	ended  chan struct{} // closed when read has returned
-
-	msg wire.Message // used by read only
-
-	mu         sync.Mutex
-	err        error // why the process has ended; nil while it runs
-	conns      map[*Conn]struct{}
-	asked      idmap.Table[*Conn] // the open requests; of a nil Conn: dragoman's own
-	subscribed map[string]map[*Conn]struct{}
-}
 
 // unshareable holds the capabilities that sessions are not offered, since one session's use affects the others.
 var unshareable = [...]string{"capabilities.logging", "capabilities.tasks"}
@@ -435,4 +297,46 @@ func (h *process) end(err error) {
 	for m := range h.conns {
 		m.finish(err)
 	}
+}
+
+// enter gives a request a unique id. If too many requests of one session are open, enter drops
+// the oldest, assuming that its client does not wait for it any more. by is nil for dragoman's own requests.
+func (h *process) enter(by *Conn, msg *wire.Message) (*idmap.Entry[*Conn], error) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.err != nil {
+		return nil, h.err
+	}
+	if by != nil {
+		if by.open >= h.host.Config().Limits.OpenRequests {
+			h.leave(h.asked.Oldest(func(e *idmap.Entry[*Conn]) bool { return e.Of == by }))
+		}
+		by.open++
+	}
+	return h.asked.Enter(msg, by), nil
+}
+
+// leave ends a request without a response. The caller holds h.mu.
+func (h *process) leave(e *idmap.Entry[*Conn]) {
+	if e == nil || !h.asked.Has(e) {
+		return
+	}
+	h.asked.Leave(e)
+	if e.Of != nil {
+		e.Of.open--
+	}
+}
+
+// cancel ends the request of m that the cancellation msg names by this key, and puts into msg the
+// id by which the process knows the request. It returns false if there is none.
+func (h *process) cancel(m *Conn, key string, msg *wire.Message) bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	e := h.asked.Newest(func(e *idmap.Entry[*Conn]) bool { return e.Of == m && e.Key == key })
+	if e == nil {
+		return false
+	}
+	e.Cancel(msg)
+	h.leave(e)
+	return true
 }
