@@ -1,131 +1,18 @@
 package era
 
 import (
-	"bytes"
 	"context"
-	"crypto/sha256"
-	"errors"
 	"fmt"
-	"slices"
-	"strings"
-	"sync"
 	"time"
 
-	"github.com/tidwall/gjson"
 	"go.uber.org/zap"
 	"go.uber.org/zap/zapcore"
 
-	"github.com/dragoman-proxy/dragoman/proxy/host"
 	"github.com/dragoman-proxy/dragoman/proxy/mcp"
-	"github.com/dragoman-proxy/dragoman/proxy/report"
 	"github.com/dragoman-proxy/dragoman/proxy/server"
-	"github.com/dragoman-proxy/dragoman/proxy/telemetry"
 	"github.com/dragoman-proxy/dragoman/proxy/upstream"
 	"github.com/dragoman-proxy/dragoman/translate"
-	"github.com/dragoman-proxy/dragoman/translate/wire"
 )
-
-const (
-	// eraSilence is how long a process may leave server/discover unanswered before it is sent
-	// initialize as well. askTime is how long a server over HTTP may take to answer it.
-	// Handshake servers need not answer requests before initialize.
-	eraSilence = 3*time.Second - eraBreath
-	askTime    = 10 * time.Second
-	// maxEras is for how many credentials the era is remembered. maxDiscovered is the largest
-	// DiscoverResult that is kept, in bytes.
-	maxEras       = 1024
-	maxDiscovered = 64 << 10
-	// spareTime is how long a process that was started to find out the era waits for a session.
-	spareTime = 10 * time.Second
-)
-
-// ErrHandshakeOnly is returned when a connection is opened without a handshake, over a transport on which every
-// server requires one.
-var ErrHandshakeOnly = errors.New("servers on this transport have a handshake")
-
-// An Era says whether a server is a handshake server, a modern server, or both. It is
-// immutable.
-type Era struct {
-	// Revision is the modern revision that the server speaks, or nil if it speaks none.
-	Revision *translate.Revision
-	// Handshake says that the server accepts initialize, as far as that is known.
-	Handshake bool
-	// Newest is the newest revision with a handshake that the server has named, or nil if it has
-	// named none.
-	Newest *translate.Revision
-	// Discovered is the server's DiscoverResult, which must not be modified. It is nil if there is none, or
-	// if it is too large to be kept.
-	Discovered []byte
-	// Unsure says that the era was concluded from a failure that may have another cause.
-	Unsure bool
-}
-
-// Modern reports whether requests need no session. It may be called on nil, for an unknown era.
-func (e *Era) Modern() bool { return e != nil && e.Revision != nil }
-
-// WithoutHandshake reports whether the server is known to refuse initialize. It may be called on nil.
-func (e *Era) WithoutHandshake() bool { return e.Modern() && !e.Handshake }
-
-// Supported returns the names of the supported revisions that a modern server lists. It may be called on nil.
-func (e *Era) Supported() (names []string) {
-	if !e.Modern() {
-		return nil
-	}
-	for _, v := range gjson.GetBytes(e.Discovered, "supportedVersions").Array() {
-		if translate.Lookup(v.String()) != nil {
-			names = append(names, v.String())
-		}
-	}
-	if names == nil {
-		names = []string{e.Revision.Name}
-	}
-	return names
-}
-
-// NeedsNoSession reports whether requests with these headers need no session. The error is set only if the server took too long
-// to answer. If the era cannot be found out for another reason, NeedsNoSession returns false, and a request through a
-// session reports that reason.
-func (p *Cache) NeedsNoSession(ctx context.Context, header []upstream.Header) (bool, error) {
-	e, err := p.Of(ctx, header)
-	if TookTooLong(err) {
-		return false, err
-	}
-	return err == nil && e.Modern(), nil
-}
-
-// A Cache holds the server's era for each credential: behind a gateway, clients with different
-// credentials may get different servers. An era is remembered until it turns out to be wrong. See
-// https://modelcontextprotocol.io/specification/2026-07-28/basic/versioning#compatibility.
-type Cache struct {
-	host    *host.Host
-	open    func() func(context.Context) (*upstream.Begun, error)
-	Silence time.Duration // how long a process may be silent before it is sent initialize as well; set before the first use
-
-	AskTime time.Duration // how long a server may take to answer server/discover if it may have a handshake instead; set before the first use
-
-	fallbacks fallbacks
-
-	mu     sync.Mutex
-	said   string               // the era that was logged last
-	known  map[string]*eraEntry // by credential
-	spare  *spareConn
-	closed bool
-}
-
-// An eraEntry is the era for one credential, or the attempt to find it out.
-type eraEntry struct {
-	found chan struct{} // closed when era or err is set
-	until time.Time     // when the entry expires; zero for never
-	era   *Era
-	err   error
-	asked time.Time // when the entry was last used
-}
-
-// A spareConn is the connection to the process that was asked for its era. The first session uses it.
-type spareConn struct {
-	*upstream.Begun
-	since time.Time
-}
 
 // Of returns the server's era for a client whose headers for the server are header.
 // If it is not known, the server is asked, once for all callers. The
@@ -189,18 +76,6 @@ var (
 		return all
 	}()
 )
-
-// credential returns a hash of the client's Authorization header, or "" if there is none: the hash cannot
-// be used as a credential.
-func credential(header []upstream.Header) string {
-	for _, h := range header {
-		if strings.EqualFold(h.Name, "Authorization") {
-			sum := sha256.Sum256([]byte(h.Value))
-			return string(sum[:])
-		}
-	}
-	return ""
-}
 
 // Asking returns the context for server/discover at the beginning of a session. The context ends after
 // AskTime, unless the server is known to have no handshake: there is no other request to try with it.
@@ -369,152 +244,13 @@ func (p *Cache) Close() {
 	p.endSpare()
 }
 
-// ask finds out the server's era. b is the process that was asked, if a session can still use it, else nil.
-func (p *Cache) ask(ctx context.Context, header []upstream.Header) (e *Era, b *upstream.Begun, err error) {
-	b, err = p.open()(ctx)
-	switch {
-	case errors.Is(err, ErrHandshakeOnly):
-		return &Era{Handshake: true}, nil, nil
-	case err != nil:
-		return nil, nil, err
+// NeedsNoSession reports whether requests with these headers need no session. The error is set only if the server took too long
+// to answer. If the era cannot be found out for another reason, NeedsNoSession returns false, and a request through a
+// session reports that reason.
+func (p *Cache) NeedsNoSession(ctx context.Context, header []upstream.Header) (bool, error) {
+	e, err := p.Of(ctx, header)
+	if TookTooLong(err) {
+		return false, err
 	}
-	piped := b.Standing != nil
-	var r eraAnswer
-	code := 0
-	if piped {
-		r, err = p.askProcess(ctx, b)
-	} else {
-		r.m, code, err = p.discover(ctx, b, header)
-	}
-	if err != nil || !piped || r.greeted { // over HTTP another connection costs nothing
-		server.EndBegun(b, p.host.Log)
-		b = nil
-	}
-	m := r.m
-	switch {
-	case ctx.Err() != nil:
-		return nil, nil, context.Cause(ctx)
-	case Inconclusive(code), upstream.NeverSent(err), errors.As(err, new(*upstream.CredentialError)):
-		return nil, nil, err // initialize would fail in the same way
-	case piped && TookTooLong(err):
-		return nil, nil, err // the process has already had initialize and has not answered it either
-	case r.begun:
-		if e, err = concludeBegun(m); err == nil && m.Kind == wire.Result && e.Handshake {
-			p.host.Report.Quirk(report.SilentEarly)
-		}
-	case err == nil, code < 500 && m != nil:
-		if e, err = conclude(m, code); err == nil && m.Kind == wire.Error && e.Newest != nil {
-			p.host.Report.Quirk(report.LegacyList)
-		}
-	default:
-		if _, exited := errors.AsType[*upstream.ExitError](err); exited {
-			p.host.Report.Quirk(report.ExitsEarly)
-		}
-		e, err = &Era{Handshake: true, Unsure: !piped && (code == 0 || code >= 500)}, nil
-	}
-	if err != nil && b != nil {
-		server.EndBegun(b, p.host.Log)
-		b = nil
-	}
-	return e, b, err
-}
-
-// Inconclusive reports whether an HTTP status says nothing about the server's era: it is about the
-// credential or the load, or may come from a gateway.
-func Inconclusive(code int) bool {
-	switch code {
-	case 401, 403, 407, 408, 429, 502, 503, 504:
-		return true
-	}
-	return false
-}
-
-// discover sends server/discover over HTTP. m is the response. If the server answers with an error status,
-// code is that status, err is a *upstream.StatusError, and m is the JSON-RPC error in the body, or nil. See
-// https://modelcontextprotocol.io/specification/2026-07-28/server/discover.
-func (p *Cache) discover(ctx context.Context, b *upstream.Begun, header []upstream.Header) (m *wire.Message, code int, err error) {
-	ctx, cancel := context.WithTimeout(ctx, askTime+p.host.Config().Upstream.Auth.Patience())
-	defer cancel()
-	h := &server.Opening{Of: p.host, Begun: *b, Header: header}
-	Discover(h)
-	o := &upstream.Outgoing{Request: true, FirstByte: askTime, Body: h.Sent}
-	o.Header = slices.DeleteFunc(slices.Clone(header), ofMessage)
-	o.Header = append(o.Header, upstream.Header{Name: "Mcp-Method", Value: wire.ServerDiscover.String()})
-	span := telemetry.Ask(ctx, o, translate.Modern())
-	st, err := b.Conn.Send(ctx, o)
-	if err == nil {
-		defer st.Close()
-		m, err = h.Await(ctx, st)
-	}
-	span.Answered(m)
-	span.Done(err)
-	if status, ok := errors.AsType[*upstream.StatusError](err); ok {
-		m = new(wire.Message)
-		if m.Scan(bytes.Clone(status.Body), nil) != nil || m.Kind != wire.Error {
-			m = nil
-		}
-		return m, status.Code, err
-	}
-	return m, 0, err
-}
-
-// Discover sets the first request of h to a server/discover with dragoman's own clientInfo. It sends nothing.
-func Discover(h *server.Opening) {
-	h.ID = []byte(`"dragoman:era"`)
-	h.Sent = mcp.Request(h.ID, wire.ServerDiscover, fmt.Sprintf(`{"_meta":{%q:%q,%q:%s,%q:{}}}`, mcp.MetaVersion, translate.Modern(), mcp.MetaClient, mcp.Us, mcp.MetaCapabilities))
-}
-
-// ofMessage reports whether a header describes the message that it came with, as Mcp-Method does.
-func ofMessage(h upstream.Header) bool {
-	const prefix = "Mcp-"
-	return len(h.Name) > len(prefix) && strings.EqualFold(h.Name[:len(prefix)], prefix)
-}
-
-// conclude returns the era of the server that has answered server/discover with m. code is the HTTP
-// status, 0 for success. Most errors mean a handshake server: such servers answer a request
-// before initialize with all kinds of errors.
-func conclude(m *wire.Message, code int) (*Era, error) {
-	if m.Kind == wire.Result {
-		names := gjson.Get(wire.View(m.Result()), "supportedVersions")
-		modern, handshake, _ := Named(names)
-		e := &Era{Revision: modern, Handshake: modern == nil || handshake != nil, Newest: handshake}
-		if modern != nil && len(m.Result()) <= maxDiscovered {
-			e.Discovered = bytes.Clone(m.Result())
-		}
-		return e, nil
-	}
-	said := gjson.Parse(wire.View(m.Error()))
-	modern, handshake, others := Named(said.Get("data.supported"))
-	switch rpc := said.Get("code").Int(); {
-	case rpc == mcp.CodeUnsupportedVersion && handshake == nil && modern == nil && others != "":
-		return nil, mcp.Fail(mcp.UpstreamModern, others)
-	case rpc == mcp.CodeUnsupportedVersion && (handshake != nil || modern != nil):
-		return &Era{Revision: modern, Handshake: handshake != nil, Newest: handshake}, nil
-	case rpc == int64(mcp.HeaderMismatch.Code()), rpc == int64(mcp.CapabilityMissing.Code()),
-		(rpc == mcp.CodeInvalidParams || rpc == mcp.CodeMethodNotFound) && (code == 400 || code == 404) && strings.Contains(said.Raw, mcp.MetaPrefix):
-		return &Era{Revision: translate.Lookup(translate.Modern())}, nil
-	}
-	return &Era{Handshake: true}, nil
-}
-
-// Named returns, of a list of revision names, a modern revision and the newest handshake revision
-// that dragoman knows, nil if there is none, and the first few names that it does not know.
-func Named(names gjson.Result) (modern, handshake *translate.Revision, others string) {
-	if !names.IsArray() {
-		return nil, nil, ""
-	}
-	var unknown []string
-	names.ForEach(func(_, v gjson.Result) bool {
-		switch r := translate.Lookup(v.String()); {
-		case r == nil && len(unknown) < 4:
-			unknown = append(unknown, fmt.Sprintf("%.32s", v.String()))
-		case r == nil:
-		case r.Modern:
-			modern = r
-		case !r.Modern && (handshake == nil || r.Newer(handshake)):
-			handshake = r
-		}
-		return true
-	})
-	return modern, handshake, strings.Join(unknown, ", ")
+	return err == nil && e.Modern(), nil
 }

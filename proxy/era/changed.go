@@ -38,11 +38,6 @@ func (p *Cache) Recheck(ctx context.Context, header []upstream.Header) (modern b
 	return err == nil && now.Modern(), err
 }
 
-// IsUnsupported reports whether message is an error response that refuses the revision of the request.
-func IsUnsupported(message []byte) bool {
-	return gjson.GetBytes(message, "error.code").Int() == mcp.CodeUnsupportedVersion
-}
-
 // Serves reports whether the server is of one era: if modern is true, whether it accepts requests without a
 // session, otherwise whether it accepts initialize.
 func (e *Era) Serves(modern bool) bool {
@@ -108,31 +103,4 @@ func Outlived() *mcp.Failure {
 	f := mcp.Fail(mcp.SessionUnknown, "the server is another one by now; initialize again")
 	f.Err = clienterror.ErrEraChanged
 	return f
-}
-
-// LooksModern reports whether the outcome of initialize may come from a server that has no handshake. m is the
-// response, or err the error of the request; m is not used if err is not nil.
-func LooksModern(m *wire.Message, err error) bool {
-	if err != nil {
-		status, ok := errors.AsType[*upstream.StatusError](err)
-		if !ok || status.Code != 400 && status.Code != 404 {
-			return false
-		}
-		m = new(wire.Message)
-		if m.Scan(status.Body, nil) != nil {
-			return false
-		}
-	}
-	if m.Kind == wire.Result {
-		v := translate.Lookup(gjson.GetBytes(m.Result(), "protocolVersion").String())
-		return v != nil && v.Modern // revisions in which no session begins
-	}
-	if m.Kind != wire.Error {
-		return false
-	}
-	switch gjson.Get(wire.View(m.Error()), "code").Int() {
-	case mcp.CodeMethodNotFound, mcp.CodeInvalidParams, -32600, mcp.CodeUnsupportedVersion, -32021, -32020:
-		return true
-	}
-	return false
 }

@@ -6,7 +6,6 @@ import (
 	"io"
 	"slices"
 	"strings"
-	"sync"
 	"syscall"
 
 	"github.com/tidwall/gjson"
@@ -16,44 +15,6 @@ import (
 	"github.com/dragoman-proxy/dragoman/translate"
 	"github.com/dragoman-proxy/dragoman/translate/wire"
 )
-
-// fallback is the older revision that a server has accepted after it had refused the newest one.
-type fallback struct {
-	accepted *translate.Revision
-	server   string // serverInfo; another one means that the server was replaced
-}
-
-// fallbacks holds the fallback for each credential.
-type fallbacks struct {
-	mu    sync.Mutex
-	known map[string]*fallback // by credential
-}
-
-// of returns the fallback for a client with these headers, or nil.
-func (k *fallbacks) of(header []upstream.Header) *fallback {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	return k.known[credential(header)]
-}
-
-func (k *fallbacks) forget() {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	clear(k.known)
-}
-
-func (k *fallbacks) set(whose string, f *fallback) {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	if f == nil {
-		delete(k.known, whose)
-		return
-	}
-	if k.known == nil || len(k.known) >= maxEras {
-		k.known = make(map[string]*fallback)
-	}
-	k.known[whose] = f
-}
 
 // Proposals are the revisions that one initialize proposes to the server, one after the other until the server
 // accepts one.

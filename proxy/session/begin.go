@@ -3,8 +3,10 @@ package session
 import (
 	"github.com/dragoman-proxy/dragoman/proxy/bridge/legacyclient"
 	"github.com/dragoman-proxy/dragoman/proxy/downstream"
+	"github.com/dragoman-proxy/dragoman/proxy/replay"
 	"github.com/dragoman-proxy/dragoman/proxy/restart"
 	"github.com/dragoman-proxy/dragoman/proxy/sealed"
+	"github.com/dragoman-proxy/dragoman/proxy/server"
 	"github.com/dragoman-proxy/dragoman/proxy/upstream"
 )
 
@@ -63,3 +65,19 @@ func (table *Table) Make(t sealed.Session, b *upstream.Begun, by *downstream.Sen
 	}
 	return s
 }
+
+// OpenLanes reads st, the stream of all messages of the server behind conn.
+func (t *Table) OpenLanes(conn upstream.Conn, st upstream.Stream) *Lanes {
+	cfg := t.Now().Config.Limits
+	return &Lanes{
+		Streams: server.Open(conn, st, cfg, t.Host),
+		Trails: replay.New(replay.Limits{
+			Events: cfg.Replay, Bytes: int(cfg.ReplayBytes), Age: cfg.ReplayTime,
+			Total: &t.Kept, Most: t.Host.Memory().Budget.Size() / replayShare,
+		}),
+	}
+}
+
+// replayShare divides limits.in_hand: the bytes that are kept for replay in the whole process, in
+// addition to in_hand.
+const replayShare = 8

@@ -1,10 +1,7 @@
 package session
 
 import (
-	"cmp"
-	"context"
 	"fmt"
-	"strconv"
 	"strings"
 	"sync/atomic"
 
@@ -13,9 +10,7 @@ import (
 	"github.com/dragoman-proxy/dragoman/proxy/bridge"
 	"github.com/dragoman-proxy/dragoman/proxy/mcp"
 	"github.com/dragoman-proxy/dragoman/proxy/mcpheader"
-	"github.com/dragoman-proxy/dragoman/proxy/server"
 	"github.com/dragoman-proxy/dragoman/proxy/stateless"
-	"github.com/dragoman-proxy/dragoman/proxy/telemetry"
 	"github.com/dragoman-proxy/dragoman/proxy/upstream"
 	"github.com/dragoman-proxy/dragoman/translate"
 	"github.com/dragoman-proxy/dragoman/translate/wire"
@@ -102,23 +97,6 @@ func (d *Direct) Headers(from []upstream.Header, method, target string) []upstre
 		h = append(h, upstream.Header{Name: "Mcp-Name", Value: mcpheader.Encode(target)})
 	}
 	return h
-}
-
-// Inquire sends the server one of dragoman's own requests, on a connection that returns a stream
-// for each request. The caller owns the result.
-func (s *Session) Inquire(ctx context.Context, method wire.Method, params string, from []upstream.Header) (result []byte, err error) {
-	ctx, cancel := context.WithTimeout(ctx, s.Table.Now().Config.Upstream.HandshakeTimeout)
-	defer cancel()
-	d := s.Direct
-	id := append(strconv.AppendInt([]byte(`"dragoman:`), d.last.Add(1), 10), '"')
-	o := &upstream.Outgoing{Body: d.Request(id, method, params), Request: true, Header: d.Headers(from, method.String(), "")}
-	span := telemetry.Ask(ctx, o, s.ServerRevision.Name)
-	defer func() { span.Done(err) }()
-	st, err := cmp.Or(s.Bare, s.Conn).Send(ctx, o)
-	if err != nil {
-		return nil, err
-	}
-	return server.Answer(ctx, st, id)
 }
 
 // MetaOf returns the members of _meta for dragoman's own requests, without the braces.

@@ -16,13 +16,6 @@ import (
 // Peers returns the client and the server of the session, for the observer.
 func (s *Session) Peers() *observe.Peers { return s.PeersWith(nil) }
 
-// seenPeers are the peers of a session, and what they were made of besides what never changes.
-type seenPeers struct {
-	observe.Peers
-	client, server, owner string
-	info                  string // the clientInfo of a request; "" for none
-}
-
 // PeersWith is peers for a request with this clientInfo. Most calls of a session have the same peers, so it remembers the
 // last ones.
 func (s *Session) PeersWith(info []byte) *observe.Peers {
@@ -105,9 +98,6 @@ func (s *Session) ObserveSession(begun *observe.Call) {
 		s.Table.Observer.Session(observe.Session{Peers: *s.Peers(), Call: begun})
 	}
 }
-
-// marks are the fingerprints of the ids of a session.
-type marks struct{ Client, Server string }
 
 // Fingerprints returns the fingerprints of the ids of s.
 func (s *Session) Fingerprints() *marks {

@@ -4,6 +4,7 @@
 // side. The id that an HTTP client gets is sealed and holds all that another process needs, so [Table], which makes and
 // opens ids, holds only the sessions that this process uses: one that it does not hold is resumed from its id.
 //
+//   - session.go has both types, and table.go the table's methods;
 //   - begin.go makes a session of what is known of it, at its beginning and when it is resumed; ends.go ends it;
 //   - calls.go has the open requests, and the batch that a request belongs to;
 //   - lanes.go is the connection to a server on a pipe, with one stream for each request;
@@ -15,9 +16,9 @@
 package session
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
-	"net"
 	"strconv"
 	"sync"
 	"sync/atomic"
@@ -25,13 +26,21 @@ import (
 
 	"go.uber.org/zap"
 
+	"github.com/dragoman-proxy/dragoman/proxy/adapters"
 	"github.com/dragoman-proxy/dragoman/proxy/bridge/legacyclient"
 	"github.com/dragoman-proxy/dragoman/proxy/downstream"
+	"github.com/dragoman-proxy/dragoman/proxy/ended"
+	"github.com/dragoman-proxy/dragoman/proxy/era"
 	"github.com/dragoman-proxy/dragoman/proxy/footprint"
+	"github.com/dragoman-proxy/dragoman/proxy/host"
 	"github.com/dragoman-proxy/dragoman/proxy/metrics"
+	"github.com/dragoman-proxy/dragoman/proxy/observe"
 	"github.com/dragoman-proxy/dragoman/proxy/owntools"
 	"github.com/dragoman-proxy/dragoman/proxy/restart"
 	"github.com/dragoman-proxy/dragoman/proxy/sealed"
+	"github.com/dragoman-proxy/dragoman/proxy/server"
+	"github.com/dragoman-proxy/dragoman/proxy/setup"
+	"github.com/dragoman-proxy/dragoman/proxy/telemetry"
 	"github.com/dragoman-proxy/dragoman/proxy/toolindex"
 	"github.com/dragoman-proxy/dragoman/proxy/upstream"
 	"github.com/dragoman-proxy/dragoman/translate"
@@ -86,6 +95,55 @@ type Session struct {
 	seen    atomic.Pointer[seenPeers]        // of its last calls, if a reader has seen them
 	Told    atomic.Pointer[owntools.Edition] // the edition of dragoman's own tools that the client knows; nil if there are none
 }
+
+// seenPeers are the peers of a session, and what they were made of besides what never changes.
+type seenPeers struct {
+	observe.Peers
+	client, server, owner string
+	info                  string // the clientInfo of a request; "" for none
+}
+
+// marks are the fingerprints of the ids of a session.
+type marks struct{ Client, Server string }
+
+// Table holds the sessions of HTTP clients in this process, by the id that dragoman gave
+// them. Only this type makes and opens ids.
+//
+// The number of Table is bounded, and so is how long one may be idle. If the session is not local to
+// this process, the bounds only limit memory: the session's id resumes it, here and in
+// every other process with the same key.
+type Table struct {
+	Host     *host.Host
+	Setup    *setup.Current
+	Metrics  *metrics.Metrics
+	Tracer   *telemetry.Tracer // nil if no traces are sent
+	Observer observe.Observer
+	Eras     *era.Cache           // which era the server is of
+	Legacy   *legacyclient.Bridge // to modern servers, for handshake clients
+	Adapters *adapters.Adapters   // nil if there are none
+	Personal atomic.Bool          // there is one client, on stdio: a login that its user makes is for this client only
+
+	WatchedPipes sync.Map     // keys: *session, one for each client on a pipe
+	Pipes        atomic.Int64 // the number of sessions of clients on pipes so far
+	Kept         atomic.Int64 // the number of bytes of events that are kept for replay
+
+	max    int
+	sealer *sealed.Sealer
+	Resume func(sealed.Session, *downstream.Sender) *Session // resumes a session that is not local
+
+	mu     sync.Mutex
+	byID   map[string]*Session
+	places int          // that are reserved, without a session yet
+	last   ended.Serial // of the newest session that began here
+	over   *ended.Set   // sessions that have ended although their ids could still be opened
+
+	end     func(of ended.Serial, made time.Time) // adds to over, here and in the replicas that share a store
+	unshare func()                                // ends what Share has begun; nil for nothing
+}
+
+// Now returns the current setup. A caller that needs several of its fields to be consistent calls now
+// once.
+func (t *Table) Now() *setup.Setup { return t.Setup.Now() }
 
 // processNonce keeps pipes of different processes apart where these share a store.
 var processNonce = rand.Text() + " "
@@ -170,6 +228,23 @@ func (s *Session) Stand(ctx context.Context, o upstream.ListenOptions) (upstream
 	return s.Conn.Listen(ctx, o)
 }
 
+// Inquire sends the server one of dragoman's own requests, on a connection that returns a stream
+// for each request. The caller owns the result.
+func (s *Session) Inquire(ctx context.Context, method wire.Method, params string, from []upstream.Header) (result []byte, err error) {
+	ctx, cancel := context.WithTimeout(ctx, s.Table.Now().Config.Upstream.HandshakeTimeout)
+	defer cancel()
+	d := s.Direct
+	id := append(strconv.AppendInt([]byte(`"dragoman:`), d.last.Add(1), 10), '"')
+	o := &upstream.Outgoing{Body: d.Request(id, method, params), Request: true, Header: d.Headers(from, method.String(), "")}
+	span := telemetry.Ask(ctx, o, s.ServerRevision.Name)
+	defer func() { span.Done(err) }()
+	st, err := cmp.Or(s.Bare, s.Conn).Send(ctx, o)
+	if err != nil {
+		return nil, err
+	}
+	return server.Answer(ctx, st, id)
+}
+
 // Shape says what the scan of a message of the client has to find.
 func (s *Session) Shape() *wire.Shape {
 	shape := s.Up.Shape()
@@ -187,31 +262,4 @@ func (s *Session) CanCall(tool string) bool {
 	}
 	_, known := s.Tools.Find(tool)
 	return known || s.Bare == nil // the headers that repeat arguments need the tool's entry in the server's list
-}
-
-// AppendPassed appends the headers of a request that are passed to the server.
-func (t *Table) AppendPassed(dst []upstream.Header, header func(name string) string) []upstream.Header {
-	for _, name := range t.Now().Passed {
-		if v := header(name); v != "" {
-			dst = append(dst, upstream.Header{Name: name, Value: v})
-		}
-	}
-	return dst
-}
-
-// OwnerOf returns the owner mark of the client that sent req.
-func (t *Table) OwnerOf(req *downstream.Request) sealed.Owner {
-	return t.Now().OwnerOf(req.Guest, req.Header)
-}
-
-// Connected tells the metrics how clients and the server are connected.
-func (t *Table) Connected() {
-	e := metrics.Ends{Client: "tcp", Server: "pipe"}
-	if t.Personal.Load() {
-		e.Client = "pipe"
-	}
-	if host, _, err := net.SplitHostPort(t.Now().Address); err == nil {
-		e.Server, e.Address = "tcp", host
-	}
-	t.Metrics.Connect(e)
 }

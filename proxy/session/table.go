@@ -5,58 +5,16 @@ import (
 	"encoding/binary"
 	"errors"
 	"maps"
+	"net"
 	"slices"
-	"sync"
-	"sync/atomic"
 	"time"
 
-	"github.com/dragoman-proxy/dragoman/proxy/adapters"
-	"github.com/dragoman-proxy/dragoman/proxy/bridge/legacyclient"
 	"github.com/dragoman-proxy/dragoman/proxy/downstream"
 	"github.com/dragoman-proxy/dragoman/proxy/ended"
-	"github.com/dragoman-proxy/dragoman/proxy/era"
-	"github.com/dragoman-proxy/dragoman/proxy/host"
 	"github.com/dragoman-proxy/dragoman/proxy/metrics"
-	"github.com/dragoman-proxy/dragoman/proxy/observe"
 	"github.com/dragoman-proxy/dragoman/proxy/sealed"
-	"github.com/dragoman-proxy/dragoman/proxy/setup"
-	"github.com/dragoman-proxy/dragoman/proxy/telemetry"
+	"github.com/dragoman-proxy/dragoman/proxy/upstream"
 )
-
-// Table holds the sessions of HTTP clients in this process, by the id that dragoman gave
-// them. Only this type makes and opens ids.
-//
-// The number of Table is bounded, and so is how long one may be idle. If the session is not local to
-// this process, the bounds only limit memory: the session's id resumes it, here and in
-// every other process with the same key.
-type Table struct {
-	Host     *host.Host
-	Setup    *setup.Current
-	Metrics  *metrics.Metrics
-	Tracer   *telemetry.Tracer // nil if no traces are sent
-	Observer observe.Observer
-	Eras     *era.Cache           // which era the server is of
-	Legacy   *legacyclient.Bridge // to modern servers, for handshake clients
-	Adapters *adapters.Adapters   // nil if there are none
-	Personal atomic.Bool          // there is one client, on stdio: a login that its user makes is for this client only
-
-	WatchedPipes sync.Map     // keys: *session, one for each client on a pipe
-	Pipes        atomic.Int64 // the number of sessions of clients on pipes so far
-	Kept         atomic.Int64 // the number of bytes of events that are kept for replay
-
-	max    int
-	sealer *sealed.Sealer
-	Resume func(sealed.Session, *downstream.Sender) *Session // resumes a session that is not local
-
-	mu     sync.Mutex
-	byID   map[string]*Session
-	places int          // that are reserved, without a session yet
-	last   ended.Serial // of the newest session that began here
-	over   *ended.Set   // sessions that have ended although their ids could still be opened
-
-	end     func(of ended.Serial, made time.Time) // adds to over, here and in the replicas that share a store
-	unshare func()                                // ends what Share has begun; nil for nothing
-}
 
 // NewTable returns a table of at most max sessions, whose ids by seals. resume makes a session that this process does not
 // hold of what its id holds; nil if that is impossible.
@@ -277,6 +235,29 @@ func (t *Table) Len() int {
 
 var ErrTooMany = errors.New("too many sessions")
 
-// Now returns the current setup. A caller that needs several of its fields to be consistent calls now
-// once.
-func (t *Table) Now() *setup.Setup { return t.Setup.Now() }
+// AppendPassed appends the headers of a request that are passed to the server.
+func (t *Table) AppendPassed(dst []upstream.Header, header func(name string) string) []upstream.Header {
+	for _, name := range t.Now().Passed {
+		if v := header(name); v != "" {
+			dst = append(dst, upstream.Header{Name: name, Value: v})
+		}
+	}
+	return dst
+}
+
+// OwnerOf returns the owner mark of the client that sent req.
+func (t *Table) OwnerOf(req *downstream.Request) sealed.Owner {
+	return t.Now().OwnerOf(req.Guest, req.Header)
+}
+
+// Connected tells the metrics how clients and the server are connected.
+func (t *Table) Connected() {
+	e := metrics.Ends{Client: "tcp", Server: "pipe"}
+	if t.Personal.Load() {
+		e.Client = "pipe"
+	}
+	if host, _, err := net.SplitHostPort(t.Now().Address); err == nil {
+		e.Server, e.Address = "tcp", host
+	}
+	t.Metrics.Connect(e)
+}

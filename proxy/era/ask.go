@@ -1,0 +1,287 @@
+package era
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/tidwall/gjson"
+
+	"github.com/dragoman-proxy/dragoman/proxy/mcp"
+	"github.com/dragoman-proxy/dragoman/proxy/report"
+	"github.com/dragoman-proxy/dragoman/proxy/server"
+	"github.com/dragoman-proxy/dragoman/proxy/telemetry"
+	"github.com/dragoman-proxy/dragoman/proxy/upstream"
+	"github.com/dragoman-proxy/dragoman/translate"
+	"github.com/dragoman-proxy/dragoman/translate/wire"
+)
+
+// eraAnswer is the response of a process that was asked for its era.
+type eraAnswer struct {
+	m *wire.Message
+	// greeted says that the process was sent initialize as well, so that no session can use it. begun says
+	// that m is the response to initialize, and that server/discover has none.
+	greeted, begun bool
+}
+
+// askProcess asks a process for its era. A process that is silent for a while may start slowly, or may be
+// a handshake server that does not answer what comes before initialize: it is sent initialize as well, and
+// has the time of a handshake to answer either.
+func (p *Cache) askProcess(ctx context.Context, b *upstream.Begun) (r eraAnswer, err error) {
+	ctx, cancel := context.WithTimeout(ctx, p.Silence+p.host.Config().Upstream.HandshakeTimeout)
+	defer cancel()
+	h := &server.Opening{Of: p.host, Begun: *b}
+	Discover(h)
+	o := &upstream.Outgoing{Body: h.Sent, Request: true}
+	span := telemetry.Ask(ctx, o, translate.Modern())
+	defer func() {
+		if !r.begun { // else server/discover has no response
+			span.Answered(r.m)
+		}
+		span.Done(err)
+	}()
+	if _, err := b.Conn.Send(ctx, o); err != nil {
+		return r, err
+	}
+	id := []byte(`"dragoman:handshake"`)
+	r.m, r.greeted, err = p.awaitGreeting(ctx, h, id)
+	if err != nil || !r.greeted {
+		return r, err
+	}
+	// The other response is on its way: a process that is ended before it has written it may log an error.
+	other := id
+	if r.begun = server.IsAbout(r.m, id); r.begun {
+		other = h.ID
+	}
+	ctx, cancel = context.WithTimeout(ctx, eraBreath)
+	defer cancel()
+	if m, err := h.AwaitAny(ctx, b.Standing, other); err == nil && r.begun {
+		r.m, r.begun = m, false
+	}
+	return r, nil
+}
+
+// awaitGreeting waits for the response to h's request. After a silence it sends initialize with this id, and
+// waits for either response.
+func (p *Cache) awaitGreeting(ctx context.Context, h *server.Opening, id []byte) (m *wire.Message, greeted bool, err error) {
+	waiting, over := context.WithCancel(ctx)
+	silence := time.NewTimer(p.Silence)
+	defer silence.Stop()
+	var greeting sync.WaitGroup
+	greeting.Go(func() {
+		select {
+		case <-silence.C:
+		case <-waiting.Done():
+			return
+		}
+		greeted = true
+		body := mcp.Initialize(id, translate.Latest().Name, "{}", mcp.Us)
+		h.Conn.Send(waiting, &upstream.Outgoing{Body: body, Request: true}) //nolint:errcheck // the reader gets the error
+	})
+	m, err = h.AwaitAny(ctx, h.Standing, h.ID, id)
+	over()
+	greeting.Wait()
+	return m, greeted, err
+}
+
+// concludeBegun returns the era of a server that has answered initialize with m, and server/discover not at
+// all.
+func concludeBegun(m *wire.Message) (*Era, error) {
+	switch {
+	case !LooksModern(m, nil):
+		return &Era{Handshake: true}, nil
+	case m.Kind == wire.Error && gjson.Get(wire.View(m.Error()), "data.supported").IsArray():
+		return conclude(m, 0)
+	}
+	return &Era{Revision: translate.Lookup(translate.Modern())}, nil
+}
+
+// TookTooLong reports whether err is that of a context whose deadline has passed.
+func TookTooLong(err error) bool { return errors.Is(err, context.DeadlineExceeded) }
+
+// ask finds out the server's era. b is the process that was asked, if a session can still use it, else nil.
+func (p *Cache) ask(ctx context.Context, header []upstream.Header) (e *Era, b *upstream.Begun, err error) {
+	b, err = p.open()(ctx)
+	switch {
+	case errors.Is(err, ErrHandshakeOnly):
+		return &Era{Handshake: true}, nil, nil
+	case err != nil:
+		return nil, nil, err
+	}
+	piped := b.Standing != nil
+	var r eraAnswer
+	code := 0
+	if piped {
+		r, err = p.askProcess(ctx, b)
+	} else {
+		r.m, code, err = p.discover(ctx, b, header)
+	}
+	if err != nil || !piped || r.greeted { // over HTTP another connection costs nothing
+		server.EndBegun(b, p.host.Log)
+		b = nil
+	}
+	m := r.m
+	switch {
+	case ctx.Err() != nil:
+		return nil, nil, context.Cause(ctx)
+	case Inconclusive(code), upstream.NeverSent(err), errors.As(err, new(*upstream.CredentialError)):
+		return nil, nil, err // initialize would fail in the same way
+	case piped && TookTooLong(err):
+		return nil, nil, err // the process has already had initialize and has not answered it either
+	case r.begun:
+		if e, err = concludeBegun(m); err == nil && m.Kind == wire.Result && e.Handshake {
+			p.host.Report.Quirk(report.SilentEarly)
+		}
+	case err == nil, code < 500 && m != nil:
+		if e, err = conclude(m, code); err == nil && m.Kind == wire.Error && e.Newest != nil {
+			p.host.Report.Quirk(report.LegacyList)
+		}
+	default:
+		if _, exited := errors.AsType[*upstream.ExitError](err); exited {
+			p.host.Report.Quirk(report.ExitsEarly)
+		}
+		e, err = &Era{Handshake: true, Unsure: !piped && (code == 0 || code >= 500)}, nil
+	}
+	if err != nil && b != nil {
+		server.EndBegun(b, p.host.Log)
+		b = nil
+	}
+	return e, b, err
+}
+
+// Inconclusive reports whether an HTTP status says nothing about the server's era: it is about the
+// credential or the load, or may come from a gateway.
+func Inconclusive(code int) bool {
+	switch code {
+	case 401, 403, 407, 408, 429, 502, 503, 504:
+		return true
+	}
+	return false
+}
+
+// discover sends server/discover over HTTP. m is the response. If the server answers with an error status,
+// code is that status, err is a *upstream.StatusError, and m is the JSON-RPC error in the body, or nil. See
+// https://modelcontextprotocol.io/specification/2026-07-28/server/discover.
+func (p *Cache) discover(ctx context.Context, b *upstream.Begun, header []upstream.Header) (m *wire.Message, code int, err error) {
+	ctx, cancel := context.WithTimeout(ctx, askTime+p.host.Config().Upstream.Auth.Patience())
+	defer cancel()
+	h := &server.Opening{Of: p.host, Begun: *b, Header: header}
+	Discover(h)
+	o := &upstream.Outgoing{Request: true, FirstByte: askTime, Body: h.Sent}
+	o.Header = slices.DeleteFunc(slices.Clone(header), ofMessage)
+	o.Header = append(o.Header, upstream.Header{Name: "Mcp-Method", Value: wire.ServerDiscover.String()})
+	span := telemetry.Ask(ctx, o, translate.Modern())
+	st, err := b.Conn.Send(ctx, o)
+	if err == nil {
+		defer st.Close()
+		m, err = h.Await(ctx, st)
+	}
+	span.Answered(m)
+	span.Done(err)
+	if status, ok := errors.AsType[*upstream.StatusError](err); ok {
+		m = new(wire.Message)
+		if m.Scan(bytes.Clone(status.Body), nil) != nil || m.Kind != wire.Error {
+			m = nil
+		}
+		return m, status.Code, err
+	}
+	return m, 0, err
+}
+
+// Discover sets the first request of h to a server/discover with dragoman's own clientInfo. It sends nothing.
+func Discover(h *server.Opening) {
+	h.ID = []byte(`"dragoman:era"`)
+	h.Sent = mcp.Request(h.ID, wire.ServerDiscover, fmt.Sprintf(`{"_meta":{%q:%q,%q:%s,%q:{}}}`, mcp.MetaVersion, translate.Modern(), mcp.MetaClient, mcp.Us, mcp.MetaCapabilities))
+}
+
+// ofMessage reports whether a header describes the message that it came with, as Mcp-Method does.
+func ofMessage(h upstream.Header) bool {
+	const prefix = "Mcp-"
+	return len(h.Name) > len(prefix) && strings.EqualFold(h.Name[:len(prefix)], prefix)
+}
+
+// conclude returns the era of the server that has answered server/discover with m. code is the HTTP
+// status, 0 for success. Most errors mean a handshake server: such servers answer a request
+// before initialize with all kinds of errors.
+func conclude(m *wire.Message, code int) (*Era, error) {
+	if m.Kind == wire.Result {
+		names := gjson.Get(wire.View(m.Result()), "supportedVersions")
+		modern, handshake, _ := Named(names)
+		e := &Era{Revision: modern, Handshake: modern == nil || handshake != nil, Newest: handshake}
+		if modern != nil && len(m.Result()) <= maxDiscovered {
+			e.Discovered = bytes.Clone(m.Result())
+		}
+		return e, nil
+	}
+	said := gjson.Parse(wire.View(m.Error()))
+	modern, handshake, others := Named(said.Get("data.supported"))
+	switch rpc := said.Get("code").Int(); {
+	case rpc == mcp.CodeUnsupportedVersion && handshake == nil && modern == nil && others != "":
+		return nil, mcp.Fail(mcp.UpstreamModern, others)
+	case rpc == mcp.CodeUnsupportedVersion && (handshake != nil || modern != nil):
+		return &Era{Revision: modern, Handshake: handshake != nil, Newest: handshake}, nil
+	case rpc == int64(mcp.HeaderMismatch.Code()), rpc == int64(mcp.CapabilityMissing.Code()),
+		(rpc == mcp.CodeInvalidParams || rpc == mcp.CodeMethodNotFound) && (code == 400 || code == 404) && strings.Contains(said.Raw, mcp.MetaPrefix):
+		return &Era{Revision: translate.Lookup(translate.Modern())}, nil
+	}
+	return &Era{Handshake: true}, nil
+}
+
+// Named returns, of a list of revision names, a modern revision and the newest handshake revision
+// that dragoman knows, nil if there is none, and the first few names that it does not know.
+func Named(names gjson.Result) (modern, handshake *translate.Revision, others string) {
+	if !names.IsArray() {
+		return nil, nil, ""
+	}
+	var unknown []string
+	names.ForEach(func(_, v gjson.Result) bool {
+		switch r := translate.Lookup(v.String()); {
+		case r == nil && len(unknown) < 4:
+			unknown = append(unknown, fmt.Sprintf("%.32s", v.String()))
+		case r == nil:
+		case r.Modern:
+			modern = r
+		case !r.Modern && (handshake == nil || r.Newer(handshake)):
+			handshake = r
+		}
+		return true
+	})
+	return modern, handshake, strings.Join(unknown, ", ")
+}
+
+// LooksModern reports whether the outcome of initialize may come from a server that has no handshake. m is the
+// response, or err the error of the request; m is not used if err is not nil.
+func LooksModern(m *wire.Message, err error) bool {
+	if err != nil {
+		status, ok := errors.AsType[*upstream.StatusError](err)
+		if !ok || status.Code != 400 && status.Code != 404 {
+			return false
+		}
+		m = new(wire.Message)
+		if m.Scan(status.Body, nil) != nil {
+			return false
+		}
+	}
+	if m.Kind == wire.Result {
+		v := translate.Lookup(gjson.GetBytes(m.Result(), "protocolVersion").String())
+		return v != nil && v.Modern // revisions in which no session begins
+	}
+	if m.Kind != wire.Error {
+		return false
+	}
+	switch gjson.Get(wire.View(m.Error()), "code").Int() {
+	case mcp.CodeMethodNotFound, mcp.CodeInvalidParams, -32600, mcp.CodeUnsupportedVersion, -32021, -32020:
+		return true
+	}
+	return false
+}
+
+// IsUnsupported reports whether message is an error response that refuses the revision of the request.
+func IsUnsupported(message []byte) bool {
+	return gjson.GetBytes(message, "error.code").Int() == mcp.CodeUnsupportedVersion
+}
