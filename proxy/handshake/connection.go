@@ -103,7 +103,7 @@ func (o *Opener) begun(ctx context.Context, initialize *upstream.Outgoing) (*ups
 // BridgesTasks reports whether calls of clients of vc may become tasks at a handshake server of vu.
 // result is its InitializeResult.
 func (o *Opener) BridgesTasks(vc, vu *translate.Revision, result []byte) bool {
-	return vc.Modern && vu.Tasks && o.Now().Config.Contract.Tasks == "bridge" &&
+	return !vc.SameEra(vu) && vu.Tasks && o.Now().Config.Contract.Tasks == "bridge" &&
 		gjson.Get(wire.View(result), "capabilities.tasks.requests.tools.call").IsObject()
 }
 

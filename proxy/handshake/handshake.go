@@ -300,7 +300,7 @@ func (h *Handshake) settle(m *wire.Message) (*session.Session, []byte, error) {
 	if err != nil {
 		return nil, nil, err
 	}
-	if vu != h.vc && !h.vc.Modern {
+	if vu != h.vc && vu.SameEra(h.vc) {
 		h.Opener.Host.Report.Quirk(report.OtherRevision)
 	}
 	if gjson.Get(wire.View(m.Result()), "capabilities.logging").Exists() {
