@@ -74,9 +74,7 @@ type resumableCall struct {
 	stream *server.Stream // the server's stream for the call
 }
 
-// Cancelled implements [replay.Call]. While a cancellation is on its way to the server, the call is open: without the stream,
-// the server's id of the request would not be known any more.
-func (c *resumableCall) Cancelled() bool { return !c.open.Has(c.call) }
+func (c *resumableCall) Cancelled() bool { return c.call.Cancelled.Load() }
 
 func (c *resumableCall) End() {
 	c.open.End(c.call)

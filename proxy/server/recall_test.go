@@ -3,6 +3,7 @@ package server
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"testing"
 	"testing/synctest"
@@ -112,4 +113,49 @@ func TestCancellationFollowsItsRequest(t *testing.T) {
 			})
 		}
 	}
+}
+
+// TestCancellationAfterTheStreamIsClosed: a client may leave a call first and cancel it then. The server gets the cancellation,
+// once, while it has not answered.
+func TestCancellationAfterTheStreamIsClosed(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := &slow{pipe: &pipe{closed: make(chan struct{})}, way: make(chan error, 2*maxLeft)}
+		o := &owner{TB: t, memory: large.NewMemory(1 << 20)}
+		l := Open(s, said{pipe: s.pipe}, config.Limits{Queue: 10, Batch: 10}, o)
+		const cancelled = `{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":%d}}`
+		cancel := func(id int) (sent []string) {
+			was := len(s.sent)
+			_, _ = l.Send(t.Context(), &upstream.Outgoing{Body: fmt.Appendf(nil, cancelled, id)})
+			return s.sent[was:]
+		}
+		for id := range maxLeft + 2 {
+			s.way <- nil
+			st, err := l.Send(t.Context(), &upstream.Outgoing{Body: fmt.Appendf(nil, `{"jsonrpc":"2.0","id":%d,"method":"tools/call"}`, id), Request: true})
+			if err != nil {
+				t.Fatal(err)
+			}
+			_ = st.Close()
+		}
+		if l.Requests() != 0 || len(l.left) != maxLeft || l.table.Len() != maxLeft {
+			t.Errorf("%d requests in flight, %d left, %d ids", l.Requests(), len(l.left), l.table.Len())
+		}
+		if got := cancel(1); len(got) > 0 {
+			t.Errorf("of more than maxLeft requests, the oldest is known: %q", got)
+		}
+		if got, want := cancel(2), []string{fmt.Sprintf(cancelled, 3)}; !slices.Equal(got, want) { // the ids that the server has begin with 1
+			t.Errorf("got %q, want %q", got, want)
+		}
+		if got := cancel(2); len(got) > 0 {
+			t.Errorf("cancelled twice: %q", got)
+		}
+		if given, on := l.Recall("3", "", nil); given != "4" || on == nil {
+			t.Errorf("recalled %s", given)
+		}
+		if len(l.left) != maxLeft-2 || l.table.Len() != maxLeft-2 {
+			t.Errorf("%d left, %d ids", len(l.left), l.table.Len())
+		}
+		_ = l.Close(t.Context())
+		s.pipe.Close(t.Context())
+		o.tasks.Wait()
+	})
 }

@@ -47,6 +47,7 @@ type Streams struct {
 	mu       sync.Mutex
 	table    idmap.Table[*Stream]
 	order    []*Stream // requests in flight, oldest first
+	left     []*Stream // requests that were closed before the answer, oldest first: they may still be cancelled
 	standing *Stream
 	waiting  Queue
 	err      error  // set once the pipe has ended
@@ -143,7 +144,15 @@ func (l *Streams) open(ctx context.Context, out *upstream.Outgoing, m *wire.Mess
 func (l *Streams) rename(m *wire.Message, header []upstream.Header) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return renameCancelled(&l.table, m, header, func(e *idmap.Entry[*Stream]) *sending { return &e.Of.way })
+	return renameCancelled(&l.table, m, header, l.wayOf)
+}
+
+// wayOf returns the way of a request that is cancelled. Called with l.mu held.
+func (l *Streams) wayOf(e *idmap.Entry[*Stream]) *sending {
+	if e.Of.closed {
+		l.leave(e.Of)
+	}
+	return &e.Of.way
 }
 
 // Recall returns what Recall of [Renumbered] returns. The request stays open.
@@ -152,7 +161,7 @@ func (l *Streams) Recall(id, reason string, header []upstream.Header) (given str
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	e := l.table.Newest(func(e *idmap.Entry[*Stream]) bool { return e.Key == key })
-	if e == nil || !e.Of.way.cancel(mcp.Cancelled(e.Given, reason), header) {
+	if e == nil || !l.wayOf(e).cancel(mcp.Cancelled(e.Given, reason), header) {
 		return "", nil
 	}
 	return e.Given, l.conn
@@ -304,13 +313,17 @@ func (l *Streams) sort(m *wire.Message) {
 		}
 		e.Of.answered.Store(true)
 		l.leave(e.Of)
+		if e.Of.closed {
+			l.owner.Dropped("late_answer")
+			return
+		}
 		e.Of.Put(l.written(m), true)
 		return
 	}
 	if m.Kind == wire.Notification {
 		e, known := l.table.About(m)
 		switch {
-		case !known:
+		case !known, e != nil && e.Of.closed:
 			l.owner.Dropped("unattributed")
 			return
 		case e != nil:
@@ -371,8 +384,32 @@ func (l *Streams) leave(s *Stream) {
 	if e := s.asked; e != nil && e.Of == s {
 		l.table.Leave(e)
 	}
-	if i := slices.Index(l.order, s); i >= 0 {
-		l.order = slices.Delete(l.order, i, i+1)
+	remove(&l.order, s)
+	remove(&l.left, s)
+}
+
+func remove(list *[]*Stream, s *Stream) {
+	if i := slices.Index(*list, s); i >= 0 {
+		*list = slices.Delete(*list, i, i+1)
+	}
+}
+
+// maxLeft is how many requests without an answer can still be cancelled after their streams were closed.
+const maxLeft = 64
+
+// quit removes s from the requests in flight. A client that leaves a call may cancel it in another message, which may come
+// later: the server's id of the request is kept for that. Called with l.mu held.
+func (l *Streams) quit(s *Stream) {
+	if s.asked == nil || !l.table.Has(s.asked) || s.way.cancelled || l.err != nil {
+		l.leave(s)
+		return
+	}
+	remove(&l.order, s)
+	if !slices.Contains(l.left, s) {
+		l.left = append(l.left, s)
+	}
+	if len(l.left) > maxLeft {
+		l.leave(l.left[0])
 	}
 }
 
@@ -460,6 +497,7 @@ type Stream struct {
 	asked    *idmap.Entry[*Stream] // the request; nil on the standing stream
 	way      sending               // of the request; guarded by of.mu
 	answered atomic.Bool
+	closed   bool             // guarded by of.mu
 	halt     atomic.Bool      // Interrupt was called, and Events has not given sse.ErrInterrupted for it
 	logs     bool             // log messages may be about the request
 	limit    config.TimeLimit // of the server's silence; 0 for none
@@ -577,7 +615,8 @@ func (s *Stream) Close() error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	s.finish(upstream.ErrClosed)
-	l.leave(s)
+	s.closed = true
+	l.quit(s)
 	if l.standing == s {
 		l.standing = nil
 		s.mu.Lock()
