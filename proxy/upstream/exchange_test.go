@@ -148,6 +148,36 @@ func TestInterruptLosesNothing(t *testing.T) {
 	}
 }
 
+// TestSilenceEndsAfterAnInterruption: an interruption does not lengthen the limit for the server's silence.
+func TestSilenceEndsAfterAnInterruption(t *testing.T) {
+	noLeaks(t)
+	event := "9\r\ndata: 1\n\n\r\n"
+	further := make(chan struct{})
+	s := serve(t, func(c net.Conn, in *bufio.Reader) {
+		if _, ok := take(in); !ok {
+			return
+		}
+		io.WriteString(c, eventHead+"Transfer-Encoding: chunked\r\n\r\n"+event)
+		<-further
+		time.Sleep(650 * time.Millisecond) // longer than the limit, shorter than twice the limit
+		io.WriteString(c, event)
+	})
+	x := send(t, t.Context(), newHTTP(t, HTTPConfig{URL: s.url(), IdleTimeout: 400 * time.Millisecond}).Session("", "")).(*exchange)
+	defer x.Close()
+	if e, err := First(x); err != nil {
+		t.Fatalf("%q, %v", e.Data, err)
+	}
+	x.Interrupt()
+	if _, err := First(x); err != sse.ErrInterrupted {
+		t.Fatal(err)
+	}
+	close(further)
+	var late *Error
+	if e, err := First(x); !errors.As(err, &late) || !late.Timeout() {
+		t.Errorf("%q, %v", e.Data, err)
+	}
+}
+
 // TestStreamRestsWhenInterrupted: a stream whose reader was told to stop holds no large buffer while it waits on, and goes on as before.
 func TestStreamRestsWhenInterrupted(t *testing.T) {
 	noLeaks(t)

@@ -174,8 +174,13 @@ func (x *exchange) read(c *conn) (sse.Event, error) {
 			// A reader from the pool would have the larger buffer of an earlier response.
 			x.reader = sse.NewReaderIn(&x.memory, &x.body, x.http.maxMessage)
 		}
-		if x.interrupted && x.rest(c) == sse.ErrInterrupted {
-			return sse.Event{}, sse.ErrInterrupted
+		if x.interrupted {
+			switch err := x.rest(c); {
+			case err == sse.ErrInterrupted:
+				return sse.Event{}, err
+			case err != nil && err != io.EOF:
+				return sse.Event{}, x.fail(err)
+			}
 		}
 		e, err := x.reader.Next()
 		switch {
@@ -200,14 +205,14 @@ func (x *exchange) read(c *conn) (sse.Event, error) {
 
 // rest waits for more with as little memory as possible: no buffer for events, a small one for the connection, and a
 // shallow stack. It is for a stream whose reader has changed, because the server then mostly waits for the answer of a
-// person.
+// person. A later read would get only io.EOF again, not another error.
 func (x *exchange) rest(c *conn) error {
 	x.interrupted = false
 	if x.body.ended || c.in.Buffered() > 0 || !x.reader.Rest() {
 		return nil
 	}
 	x.resize(c, streamBuffer)
-	_, err := c.in.Peek(1) // the reader gets the same error, unless it is an interruption
+	_, err := c.in.Peek(1)
 	x.resize(c, smallHead)
 	x.interrupted = err == sse.ErrInterrupted
 	return err
