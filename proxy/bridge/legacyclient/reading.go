@@ -16,7 +16,8 @@ import (
 //
 // At first Events itself reads what the server sends, which for most calls is all there is to do. A goroutine of the
 // call's own takes over if the client leaves, and if something else must be waited for: answers of the client, or
-// another request to the server. From then on Events gives what the goroutine pushes.
+// another request to the server. From then on Events asks it for each message, so that it reads none before the last one
+// was taken.
 //
 // The call continues when the client closes the stream: a modern server would take that as a cancellation, and a
 // client with a session does not mean it so.
@@ -27,7 +28,8 @@ type reading struct {
 	watched bool
 	watch   callctx.Watch   // of client
 	halt    upstream.Stream // the server's stream while Events reads it
-	pushed  chan nextEvent  // set before entered
+	wanted  chan struct{}   // set before entered, like pushed
+	pushed  chan nextEvent
 
 	mu      sync.Mutex
 	busy    bool // Events reads
@@ -56,14 +58,14 @@ func (b *reading) start() {
 
 // takeOver starts the goroutine, which first does then, unless that is nil. b.mu must be held.
 func (b *reading) takeOver(then func() error) {
-	b.pushed, b.gone, b.entered = make(chan nextEvent), make(chan struct{}), true
+	b.wanted, b.pushed, b.gone, b.entered = make(chan struct{}), make(chan nextEvent), make(chan struct{}), true
 	if b.closed {
 		b.leave()
 	}
 	b.c.host.Spawn(func() { b.run(then) })
 }
 
-// leave tells the goroutine that nothing waits for the call but the server. b.mu must be held.
+// leave tells the goroutine that the client no longer waits for the call. b.mu must be held.
 func (b *reading) leave() {
 	close(b.gone)
 	b.stays = context.AfterFunc(b.c.host.Draining, func() { b.ctx.End(nil) })
@@ -199,17 +201,31 @@ func (b *reading) cause() error {
 	return upstream.ErrClosed
 }
 
-// take returns the next message that the goroutine pushes.
+// take asks the goroutine for the next message, and returns it.
 func (b *reading) take() (sse.Event, error) {
+	wanted := b.wanted
+	for {
+		select {
+		case wanted <- struct{}{}:
+			wanted = nil
+		case n := <-b.pushed:
+			return n.event, n.err
+		case <-b.ctx.Done():
+			return sse.Event{}, b.cause()
+		case <-b.gone:
+			return sse.Event{}, upstream.ErrClosed
+		case <-b.client.Done():
+			return sse.Event{}, context.Cause(b.client)
+		}
+	}
+}
+
+// awaitWanted waits until the client wants a message, has left, or the call has ended.
+func (b *reading) awaitWanted() {
 	select {
-	case n := <-b.pushed:
-		return n.event, n.err
-	case <-b.ctx.Done():
-		return sse.Event{}, b.cause()
+	case <-b.wanted:
 	case <-b.gone:
-		return sse.Event{}, upstream.ErrClosed
-	case <-b.client.Done():
-		return sse.Event{}, context.Cause(b.client)
+	case <-b.ctx.Done():
 	}
 }
 
@@ -232,6 +248,7 @@ func (b *reading) run(then func() error) {
 		}
 	}()
 	for {
+		b.awaitWanted()
 		e, err := b.next(then)
 		then = nil
 		if err != nil && b.recalled() {

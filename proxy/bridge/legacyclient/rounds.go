@@ -62,7 +62,8 @@ func (b *call) setHeaders(ctx context.Context) error {
 	return nil
 }
 
-// hears reads st from now on, or err if that is a refusal with an answer in its body. Else it returns err.
+// hears makes st the stream that is read or, if err is a refusal with an answer in its body, that answer. Any other error it
+// returns.
 func (b *call) hears(st upstream.Stream, err error) error {
 	if e, as := server.RefusalOf(err, b.sent); err != nil && as == nil {
 		st, err = upstream.Answered(e.Data), nil

@@ -147,6 +147,7 @@ func (l *listenRequest) run() {
 		if l.st == nil {
 			if _, err := l.begin(); err != nil {
 				l.c.host.Log.Debug("cannot begin a subscription: it is tried again", zap.Error(err))
+				l.drop() // the stream of a pipe does not end with the refusal
 			}
 		}
 		if l.st != nil {

@@ -1,0 +1,187 @@
+package legacyclient
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/tidwall/gjson"
+	"go.uber.org/zap"
+
+	"github.com/dragoman-proxy/dragoman/proxy/config"
+	"github.com/dragoman-proxy/dragoman/proxy/host"
+	"github.com/dragoman-proxy/dragoman/proxy/large"
+	"github.com/dragoman-proxy/dragoman/proxy/metrics"
+	"github.com/dragoman-proxy/dragoman/proxy/observe"
+	"github.com/dragoman-proxy/dragoman/proxy/results"
+	"github.com/dragoman-proxy/dragoman/proxy/server"
+	"github.com/dragoman-proxy/dragoman/proxy/sse"
+	"github.com/dragoman-proxy/dragoman/proxy/upstream"
+	"github.com/dragoman-proxy/dragoman/translate"
+	"github.com/dragoman-proxy/dragoman/translate/wire"
+)
+
+func newBridge(t *testing.T) *Bridge {
+	t.Helper()
+	cfg := config.Default()
+	table, err := translate.NewTable(translate.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	none := func() float64 { return 0 }
+	h := host.New(zap.NewNop(), metrics.New("v0", none, none), large.NewMemory(64<<20), "v0", func() host.Setup { return host.Setup{Config: &cfg, Table: table} })
+	return &Bridge{host: h, results: results.New(func() results.Bounds { return results.Bounds{} }), finished: newFinishedTasks()}
+}
+
+// events is a stream that cannot be interrupted.
+type events struct {
+	upstream.Plain
+	list []string
+}
+
+func (s *events) Events(yield func(sse.Event, error) bool) {
+	for len(s.list) > 0 {
+		e := sse.Event{Data: []byte(s.list[0])}
+		if s.list = s.list[1:]; !yield(e, nil) {
+			return
+		}
+	}
+	yield(sse.Event{}, io.EOF)
+}
+
+func (s *events) Close() error { return nil }
+
+// progressing is a server that reports progress twice and then answers.
+type progressing struct{}
+
+func (progressing) Send(_ context.Context, m *upstream.Outgoing) (upstream.Stream, error) {
+	return &events{list: []string{
+		`{"jsonrpc":"2.0","method":"notifications/progress","params":{"progressToken":"t","progress":1}}`,
+		`{"jsonrpc":"2.0","method":"notifications/progress","params":{"progressToken":"t","progress":2}}`,
+		fmt.Sprintf(`{"jsonrpc":"2.0","id":%s,"result":{"resultType":"complete","content":[]}}`, gjson.GetBytes(m.Body, "id").Raw),
+	}}, nil
+}
+
+func (progressing) Listen(context.Context, upstream.ListenOptions) (upstream.Stream, error) {
+	return nil, upstream.ErrNoStream
+}
+
+func (progressing) Close(context.Context) error { return nil }
+
+type noReader struct{}
+
+func (noReader) Message(*observe.Message) {}
+func (noReader) Note(*observe.Note)       {}
+func (noReader) End(*observe.End)         {}
+func (noReader) Session(*observe.Session) {}
+func (noReader) Stderr(*observe.Stderr)   {}
+func (noReader) Gap(uint64)               {}
+
+// TestObservedMessagesAreThoseThatWereRead: what a call's goroutine reads next must not be taken for what the client gets now.
+func TestObservedMessagesAreThoseThatWereRead(t *testing.T) {
+	b := newBridge(t)
+	var o observe.Observer
+	defer o.Attach("x", noReader{})()
+	for range 50 {
+		c := b.New(progressing{}, ByOwnProcess, translate.Latest(), wire.Facts(0))
+		body := []byte(`{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"n"}}`)
+		seen := o.Begin(&observe.Peers{}, o.Keep(body), false)
+		st, err := c.Send(observe.With(t.Context(), seen), &upstream.Outgoing{Body: body, Request: true})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for e, err := range st.Events {
+			if err != nil {
+				break
+			}
+			time.Sleep(100 * time.Microsecond) // so that the goroutine could read on
+			m := seen.Went(observe.ClientEdge, observe.ToClient, e.Data)
+			if m == nil || m.From == nil || gjson.GetBytes(m.From.Raw, "params.progress").Raw != gjson.GetBytes(e.Data, "params.progress").Raw {
+				t.Fatalf("%s is said to be made of another message", e.Data)
+			}
+		}
+		st.Close()
+		c.end()
+	}
+	b.host.Wait()
+}
+
+// refusing is a modern process that ends a subscription, and refuses all others.
+type refusing struct {
+	upstream.Plain
+	out chan string
+
+	mu     sync.Mutex
+	listen int
+}
+
+func (p *refusing) Send(_ context.Context, m *upstream.Outgoing) (upstream.Stream, error) {
+	r := gjson.ParseBytes(m.Body)
+	if r.Get("method").String() != "subscriptions/listen" {
+		return nil, nil
+	}
+	id := r.Get("id").Raw
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.listen++; p.listen > 1 {
+		p.out <- fmt.Sprintf(`{"jsonrpc":"2.0","id":%s,"error":{"code":-32603,"message":"not now"}}`, id)
+		return nil, nil
+	}
+	p.out <- `{"jsonrpc":"2.0","method":"notifications/subscriptions/acknowledged","params":{"_meta":{"io.modelcontextprotocol/subscriptionId":` + id + `},"notifications":{}}}`
+	p.out <- fmt.Sprintf(`{"jsonrpc":"2.0","id":%s,"result":{"resultType":"complete"}}`, id)
+	return nil, nil
+}
+
+func (p *refusing) Listen(context.Context, upstream.ListenOptions) (upstream.Stream, error) {
+	return nil, nil
+}
+
+func (p *refusing) Close(context.Context) error { return nil }
+
+// said is the standing stream of a process.
+type said struct {
+	upstream.Plain
+	out chan string
+}
+
+func (s said) Events(yield func(sse.Event, error) bool) {
+	for m := range s.out {
+		if !yield(sse.Event{Data: []byte(m)}, nil) {
+			return
+		}
+	}
+	yield(sse.Event{}, upstream.ErrClosed)
+}
+
+func (s said) Close() error { return nil }
+
+// TestARefusedSubscriptionIsTriedAgain, also on a pipe, whose stream does not end with the refusal.
+func TestARefusedSubscriptionIsTriedAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newBridge(t)
+		p := &refusing{out: make(chan string, 100)}
+		c := b.New(server.Open(p, said{out: p.out}, b.host.Config().Limits, b.host), ByOwnProcess, translate.Latest(), wire.Facts(0))
+		ctx, end := context.WithCancel(t.Context())
+		l := &listenRequest{c: c, ctx: ctx, what: `"notifications":{"toolsListChanged":true}`}
+		done := make(chan struct{})
+		go func() {
+			defer close(done)
+			l.run()
+		}()
+		time.Sleep(10 * time.Minute)
+		end()
+		<-done
+		p.mu.Lock()
+		if p.listen < 5 {
+			t.Errorf("%d requests in 10 minutes", p.listen)
+		}
+		p.mu.Unlock()
+		close(p.out)
+		b.host.Wait()
+		c.end()
+	})
+}
