@@ -96,6 +96,7 @@ func (o *Opened) About() *sealed.Session      { return &o.Session.Session }
 func (o *Opened) Tools() *toolindex.Index     { return &o.Session.Tools }
 func (o *Opened) Down() *translate.Translator { return o.Session.Down }
 func (o *Opened) Piped() bool                 { return o.Session.Piped }
+func (o *Opened) Serverless() bool            { return o.Session.Serverless }
 func (o *Opened) RunsFor() string             { return o.Session.RunsFor }
 func (o *Opened) Leave()                      { o.left.Store(true) }
 

@@ -50,7 +50,7 @@ func (o *Opener) newSession(h *Handshake, vu *translate.Revision) *session.Sessi
 	} else {
 		s = o.Make(t, &h.Begun, &h.Sender)
 	}
-	s.Unheld, s.Lanes = h.alone || h.shared, h.lanes
+	s.Serverless, s.Unheld, s.Lanes = h.alone, h.alone || h.shared, h.lanes
 	s.ClientName = session.NameOf([]byte(gjson.GetBytes(h.Sent, "params.clientInfo").Raw))
 	s.Piped, s.RunsFor = h.Standing != nil, h.RunsFor
 	s.Open.Unique, s.Asked.Unique = h.Pipe, s.Piped

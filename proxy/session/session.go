@@ -62,6 +62,7 @@ type Session struct {
 	Renewing       *restart.HTTP      // Conn, if a session that the server has lost can be renewed; else nil
 	Lanes          *Lanes             // Conn, or beneath Bridge, if the server is on a pipe and the client is not; else nil
 	Transport      upstream.Transport // of Conn, to a server at a URL; "" for others
+	Serverless     bool               // there is no server, only dragoman's own tools
 	Unheld         bool               // the server knows no session of this client: Conn is a share of one process, or there is no server
 	Piped          bool               // all messages of the server come on one stream
 	Principal      string             // what Who returns for a modern client's session; "" for others
@@ -109,7 +110,7 @@ type marks struct{ Client, Server string }
 // Table holds the sessions of HTTP clients in this process, by the id that dragoman gave
 // them. Only this type makes and opens ids.
 //
-// The number of Table is bounded, and so is how long one may be idle. If the session is not local to
+// The number of sessions is bounded, and so is how long one may be idle. If the session is not local to
 // this process, the bounds only limit memory: the session's id resumes it, here and in
 // every other process with the same key.
 type Table struct {
@@ -123,7 +124,7 @@ type Table struct {
 	Adapters *adapters.Adapters   // nil if there are none
 	Personal atomic.Bool          // there is one client, on stdio: a login that its user makes is for this client only
 
-	WatchedPipes sync.Map     // keys: *session, one for each client on a pipe
+	WatchedPipes sync.Map     // keys: *Session, one for each client on a pipe
 	Pipes        atomic.Int64 // the number of sessions of clients on pipes so far
 	Kept         atomic.Int64 // the number of bytes of events that are kept for replay
 

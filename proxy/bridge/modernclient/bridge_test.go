@@ -100,14 +100,16 @@ func (f *fakeServer) said(method string) []string {
 
 // fakeSession is a session that translates nothing.
 type fakeSession struct {
-	f     *fakeServer
-	about sealed.Session
-	tools toolindex.Index
+	f          *fakeServer
+	about      sealed.Session
+	tools      toolindex.Index
+	serverless bool
 }
 
 func (s *fakeSession) About() *sealed.Session                                          { return &s.about }
 func (s *fakeSession) Tools() *toolindex.Index                                         { return &s.tools }
 func (s *fakeSession) Down() *translate.Translator                                     { return nil }
+func (s *fakeSession) Serverless() bool                                                { return s.serverless }
 func (s *fakeSession) Piped() bool                                                     { return false }
 func (s *fakeSession) CheckCall(context.Context, ToolLister, *stateless.Request) error { return nil }
 
@@ -510,5 +512,20 @@ func TestStatusNotificationsContinueAfterAPanic(t *testing.T) {
 	}
 	if broken.telling {
 		t.Error("no client is told, now or later")
+	}
+}
+
+// TestNoKeptResultsWithoutAServer: a session that began while the server could not be reached lists only dragoman's own tools.
+func TestNoKeptResultsWithoutAServer(t *testing.T) {
+	f := &fakeServer{}
+	br := bridgeTo(t, f, func(c *config.Config) { c.Bridge.TTL = time.Minute })
+	br.results = results.New(func() results.Bounds { return results.Bounds{Bytes: 1 << 20, Entries: 10} })
+	for _, serverless := range []bool{false, true} {
+		b := &pooledSession{s: &fakeSession{f: f, serverless: serverless}, settled: make(chan struct{})}
+		b.hearing.Do(func() { close(b.settled) }) // it listens already
+		r := &relay{br: br, b: b, caller: caller{ctx: t.Context(), q: &stateless.Request{Method: wire.ToolsList}}}
+		if e := r.enquire(); (e == nil) != serverless {
+			t.Errorf("without a server: %v, and the results kept are used: %v", serverless, e != nil)
+		}
 	}
 }

@@ -17,6 +17,6 @@
 //     them. taskcall.go has the calls that become tasks, for the client or only at the server.
 //   - parkedcalls.go and parkedcall.go have the calls that may wait for their client, reading.go the goroutines that read
 //     for them, retry.go the requests that bring a client's answers.
-//   - bridge.go has [Bridge]. ownanswers.go answers server/discover and subscriptions/listen, relay.go any other request.
-//     reply.go begins both.
+//   - bridge.go has [Bridge]. ownanswers.go has the answers to server/discover and the streams of subscriptions/listen,
+//     relay.go is any request but the latter. reply.go begins both.
 package modernclient

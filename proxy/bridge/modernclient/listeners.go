@@ -46,7 +46,7 @@ func (l *listener) covers(uri string) bool {
 	return false
 }
 
-// listeners are those of a session, which has a standing stream or not.
+// listeners are those of a session with or without a standing stream.
 type listeners struct {
 	heard atomic.Bool // there is a standing stream
 

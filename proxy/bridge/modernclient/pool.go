@@ -232,7 +232,7 @@ func (p *sessionPool) addLocked(key poolKey, by quota.Holder) *pooledSession {
 	return b
 }
 
-// all gives each session. What it is given to may forget it. The caller holds p.mu.
+// all gives each session, which the loop may forget. The caller holds p.mu.
 func (p *sessionPool) all(yield func(*pooledSession) bool) {
 	for _, list := range p.byKey {
 		for _, b := range list {

@@ -74,6 +74,7 @@ type Session interface {
 	Tools() *toolindex.Index     // the server's tools
 	Down() *translate.Translator // from the server's revision to the client's
 	Piped() bool                 // all messages of the server come on one stream
+	Serverless() bool            // there is no server, only dragoman's own tools
 	RunsFor() string             // the client that its process is counted for
 
 	// CheckCall compares the headers of a tool call with its arguments. tools reads the server's list.

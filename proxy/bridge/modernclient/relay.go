@@ -21,9 +21,10 @@ import (
 	"github.com/dragoman-proxy/dragoman/translate/wire"
 )
 
-// A relay is one request of a modern client to a handshake server, as that client sees it: messages, and then the
-// response. The relay reads an exchange on a pooled session, whose [Client] it is. If the server may ask the client
-// something before it answers, a parked call reads the exchange instead, and may outlive the relay. See "Modern client, legacy server" in
+// A relay is one request of a modern client at a handshake server, as that client sees it: messages, and then the
+// response. Some are answered here; for the others the relay reads an exchange on a pooled session, whose [Client] it is. If
+// the server may ask the client something before it answers, a parked call reads the exchange instead, and may outlive the
+// relay. See "Modern client, legacy server" in
 // https://modelcontextprotocol.io/specification/2026-07-28/basic/versioning#compatibility.
 //
 // Only one goroutine at a time may use it. The caller calls End when it is done.
@@ -109,8 +110,10 @@ func (r *relay) dispatch() (err error) {
 	begin := true
 	switch {
 	case r.q.Method == wire.ServerDiscover:
+		begin = false
 		r.response, err = r.br.discover(r.caller)
 	case isTaskRequest(r.q.Method):
+		begin = false
 		r.response, err = r.br.tasks.answer(r.caller)
 	case r.q.State != nil:
 		r.box, begin, err = r.br.parked.resume(r.caller)
@@ -239,7 +242,7 @@ func (r *relay) List(ctx context.Context, params string) ([]byte, error) {
 // cached. Otherwise it makes the session listen for the server's change notifications, which
 // invalidate the cached answer.
 func (r *relay) enquire() *results.Enquiry {
-	if r.b.key.kind == OnlyAdapters || r.q.Inputs != nil || !r.br.results.Keeps(r.q.Method) {
+	if r.b.s.Serverless() || r.q.Inputs != nil || !r.br.results.Keeps(r.q.Method) {
 		return nil
 	}
 	e := r.br.results.Enquire(results.Lookup{

@@ -150,6 +150,12 @@ func (d *parkedCall) attach(c caller, st sealed.State) (box *outbox.Outbox, begi
 	}
 	answer := d.answer
 	d.mu.Unlock()
+	defer func() {
+		if p := recover(); p != nil {
+			box.Close() // the call need not wait for a client that gets an error
+			panic(p)
+		}
+	}()
 	for n, p := range answered {
 		if answer != nil && !p.Loose {
 			continue // the server does not wait for this answer any more
