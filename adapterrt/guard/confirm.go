@@ -1,6 +1,7 @@
 package guard
 
 import (
+	"container/heap"
 	"container/list"
 	"context"
 	"crypto/rand"
@@ -48,8 +49,8 @@ type Confirmations struct {
 	mu      sync.Mutex
 	byToken map[string]*list.Element
 	order   list.List // the oldest first
-	ran     map[run]*list.Element
-	runs    list.List // of *lastRun, the oldest first
+	ran     map[run]*lastRun
+	runs    runs
 }
 
 // run is an operation with a cooldown that a caller has run.
@@ -61,7 +62,24 @@ type run struct {
 
 type lastRun struct {
 	run
-	at time.Time
+	at, end time.Time // end is that of the cooldown
+	index   int       // in runs
+}
+
+// runs is a heap: the first is the one whose cooldown ends first.
+type runs []*lastRun
+
+func (h runs) Len() int           { return len(h) }
+func (h runs) Less(i, j int) bool { return h[i].end.Before(h[j].end) }
+func (h runs) Swap(i, j int)      { h[i], h[j], h[i].index, h[j].index = h[j], h[i], j, i }
+func (h *runs) Push(l any)        { *h = append(*h, l.(*lastRun)) }
+
+func (h *runs) Pop() any {
+	last := len(*h) - 1
+	l := (*h)[last]
+	(*h)[last] = nil
+	*h = (*h)[:last]
+	return l
 }
 
 type confirmation struct {
@@ -359,13 +377,13 @@ func cooling(op *file.Operation, wait time.Duration, now time.Time) *failure.Fai
 }
 
 // ranAgo returns how long an operation must rest because it ran here. If it need not, and runs says
-// so, it notes that it runs now. Of more than maxRuns runs, it forgets the oldest.
+// so, it notes that it runs now. Of more than maxRuns runs, it forgets the one whose cooldown ends first.
 func (s *Confirmations) ranAgo(r run, pause time.Duration, now time.Time, runs bool) time.Duration {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	last := s.ran[r]
 	if last != nil {
-		if wait := last.Value.(*lastRun).at.Add(pause).Sub(now); wait > 0 {
+		if wait := last.at.Add(pause).Sub(now); wait > 0 {
 			return wait
 		}
 	}
@@ -376,16 +394,19 @@ func (s *Confirmations) ranAgo(r run, pause time.Duration, now time.Time, runs b
 		s.forget(last)
 	}
 	if s.ran == nil {
-		s.ran = map[run]*list.Element{}
+		s.ran = map[run]*lastRun{}
 	}
-	if s.ran[r] = s.runs.PushBack(&lastRun{r, now}); s.runs.Len() > maxRuns {
-		s.forget(s.runs.Front())
+	s.ran[r] = &lastRun{run: r, at: now, end: now.Add(pause), index: len(s.runs)}
+	heap.Push(&s.runs, s.ran[r])
+	if len(s.runs) > maxRuns {
+		s.forget(s.runs[0])
 	}
 	return 0
 }
 
-func (s *Confirmations) forget(e *list.Element) {
-	delete(s.ran, s.runs.Remove(e).(*lastRun).run)
+func (s *Confirmations) forget(l *lastRun) {
+	heap.Remove(&s.runs, l.index)
+	delete(s.ran, l.run)
 }
 
 // drop removes the tokens for which gone returns true.

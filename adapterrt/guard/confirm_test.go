@@ -56,6 +56,31 @@ func TestTheOldestRunsAreForgotten(t *testing.T) {
 	}
 }
 
+// TestALongCooldownOutlivesManyShortOnes: what is over is forgotten before what still counts.
+func TestALongCooldownOutlivesManyShortOnes(t *testing.T) {
+	var s Confirmations
+	long, short, now := restful(), restful(), time.Unix(1_000_000_000, 0)
+	short.Danger.Cooldown, short.Index = 1, 1
+	run := func(op *file.Operation, caller int) *failure.Failure {
+		now = now.Add(time.Millisecond)
+		return s.Check(context.Background(), &httpcall.Call{Op: op, Caller: fmt.Sprint(caller)}, &Judgement{}, Asker{}, func() time.Time { return now })
+	}
+	if f := run(long, 0); f != nil {
+		t.Fatal(f)
+	}
+	for i := range 2 * maxRuns {
+		if f := run(short, i); f != nil {
+			t.Fatal(i, f)
+		}
+	}
+	if f := run(long, 0); f == nil {
+		t.Error("the long cooldown was forgotten")
+	}
+	if len(s.ran) > maxRuns || len(s.runs) != len(s.ran) {
+		t.Errorf("%d runs are kept, and %d are in order", len(s.ran), len(s.runs))
+	}
+}
+
 // TestACallThatOutlivesItsAdapter: a call that began before a reload ends after it. It must not keep the old version in memory.
 func TestACallThatOutlivesItsAdapter(t *testing.T) {
 	var s Confirmations
