@@ -36,7 +36,8 @@ func (r *Reply) Object() (Object, error) {
 		refused.why = fmt.Errorf("%s answered %d without a JSON object", r.Host, r.Status)
 	default:
 		o := Object(r.body)
-		if refused.Code, refused.Description = o.Text("error"), o.Text("error_description"); refused.Code != "" {
+		refused.Code, refused.Description = o.Text("error"), o.Text("error_description")
+		if refused.Code != "" && (!r.Good() || IsCode(refused.Code)) { // some servers say with a token that there was no error
 			return nil, refused
 		}
 		if r.Good() {
@@ -73,6 +74,16 @@ func (r *Refusal) Error() string {
 }
 
 func (r *Refusal) Unwrap() error { return r.why }
+
+// IsCode reports whether s looks like an error code. Otherwise it might be a secret that the server echoes.
+func IsCode(s string) bool {
+	for i := range len(s) {
+		if c := s[i]; c != '_' && c != '.' && c != '-' && (c|0x20 < 'a' || c|0x20 > 'z') {
+			return false
+		}
+	}
+	return s != "" && len(s) <= 64
+}
 
 // IsRedirect reports whether the response was a redirect. None is followed, since it would send credentials elsewhere.
 func (r *Refusal) IsRedirect() bool { return r.Status/100 == 3 }

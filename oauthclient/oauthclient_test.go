@@ -33,6 +33,8 @@ func TestReplies(t *testing.T) {
 		"refused":                 {status: 400, body: `{"error":"invalid_grant"}`, want: "HOST refused: invalid_grant"},
 		"refused, and why":        {status: 401, body: `{"error":"invalid_client","error_description":"no \"secret\""}`, want: `HOST refused: invalid_client "no \"secret\""`},
 		"refused with status 200": {body: `{"error":"slow_down","access_token":"a"}`, want: "HOST refused: slow_down"},
+		"token, and no error":     {body: `{"access_token":"a","error":"no error 0"}`, token: Token{Access: "a"}},
+		"words instead of a code": {body: `{"error":"please try again"}`, want: "the token endpoint answered without access_token", unanswered: true},
 		"no code":                 {status: 503, body: `{}`, want: "HOST answered 503 without an error code"},
 		"a page of errors":        {status: 500, body: `<html>`, want: "HOST answered 500 without a JSON object"},
 		"large page of errors":    {status: 500, body: strings.Repeat("x", maxReply+1), want: "HOST answered 500 with more than 1048576 bytes"},

@@ -76,7 +76,7 @@ func cleaned(err error, known secrets) error {
 	}
 	refused, _ := errors.AsType[*oauthclient.Refusal](err)
 	r := *refused
-	if r.Description = (clean.Sanitizer{Host: r.Host}).Clean(r.Description, maxDescription, known); !isErrorCode(code) {
+	if r.Description = (clean.Sanitizer{Host: r.Host}).Clean(r.Description, maxDescription, known); !oauthclient.IsCode(code) {
 		r.Code, r.Description = "", ""
 	}
 	return &r
@@ -116,17 +116,6 @@ func (s *Signer) ask(ctx context.Context, c client, form *httpcall.Pairs, known 
 // lifeFor returns how long a token is used.
 func lifeFor(t oauthclient.Token) time.Duration {
 	return min(max(cmp.Or(t.Life, lifeUnknown), lifeShortest), lifeLongest)
-}
-
-// isErrorCode reports whether s looks like an error code. Otherwise it might be a secret that
-// the server echoes.
-func isErrorCode(s string) bool {
-	for i := range len(s) {
-		if c := s[i]; c != '_' && c != '.' && c != '-' && (c|0x20 < 'a' || c|0x20 > 'z') {
-			return false
-		}
-	}
-	return s != "" && len(s) <= 64
 }
 
 // form returns a form with the grant type, which all token requests have.

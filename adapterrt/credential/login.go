@@ -70,7 +70,7 @@ func (v *Visit) Finish(ctx context.Context, brought url.Values) error {
 	}
 	if code := brought.Get("error"); code != "" {
 		z := clean.Sanitizer{}
-		return &oauthclient.Refusal{Host: "the OAuth server", Code: z.Clean(code, 64, nil), Description: z.Clean(brought.Get("error_description"), maxDescription, nil)}
+		return &oauthclient.Refusal{Host: "the OAuth server", Code: cmp.Or(z.Clean(code, 64, nil), "unknown"), Description: z.Clean(brought.Get("error_description"), maxDescription, nil)}
 	}
 	code := brought.Get("code")
 	if code == "" {
