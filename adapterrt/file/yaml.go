@@ -66,9 +66,9 @@ func (e *YAMLError) Error() string { return e.Message }
 
 var yamlLine = pattern.Later(`^yaml: (?:line (\d+): )?(?:unmarshal errors:\s*)?(.*)`)
 
-// DecodeYAML returns the first YAML document in data as the library has it, and whether anything
-// comes after it. The error is io.EOF if there is no document, otherwise a *YAMLError.
-func DecodeYAML(data []byte) (doc *yaml.Node, more bool, err error) {
+// DecodeYAML returns the first YAML document in data as the library has it. more reports whether anything comes after it; it may be
+// called once. The error is io.EOF if there is no document, otherwise a *YAMLError.
+func DecodeYAML(data []byte) (doc *yaml.Node, more func() bool, err error) {
 	e := &YAMLError{Message: "not valid YAML"}
 	defer func() {
 		if p := recover(); p != nil { // the library is known to panic
@@ -76,18 +76,22 @@ func DecodeYAML(data []byte) (doc *yaml.Node, more bool, err error) {
 		}
 	}()
 	dec := yaml.NewDecoder(bytes.NewReader(data))
-	var first, second yaml.Node
+	var first yaml.Node
 	if err := dec.Decode(&first); err != nil {
 		if m := yamlLine().FindStringSubmatch(err.Error()); m != nil {
 			e.Line, _ = strconv.Atoi(m[1])
 			e.Message += ": " + m[2]
 		}
 		if errors.Is(err, io.EOF) {
-			return nil, false, io.EOF
+			return nil, nil, io.EOF
 		}
-		return nil, false, e
+		return nil, nil, e
 	}
-	return first.Content[0], !errors.Is(dec.Decode(&second), io.EOF), nil
+	return first.Content[0], func() (found bool) {
+		defer func() { found = found || recover() != nil }()
+		var second yaml.Node
+		return !errors.Is(dec.Decode(&second), io.EOF)
+	}, nil
 }
 
 // parseYAML reads the YAML of an adapter file, which begins on line 2. The errors are *YAMLError.
@@ -99,7 +103,7 @@ func parseYAML(front []byte) (*node, error) {
 		return nil, &YAMLError{max(e.Line, 1) + 1, e.Message}
 	case err != nil:
 		return nil, &YAMLError{2, "front matter is empty"}
-	case more:
+	case more():
 		return nil, &YAMLError{2, "front matter must be a single YAML document"}
 	}
 	b := treeBuilder{}
