@@ -283,6 +283,9 @@ func TestExpand(t *testing.T) {
 		if err := cfg.Expand(lookup); err == nil || !strings.Contains(err.Error(), fault) || !strings.Contains(err.Error(), "upstream.env.A") {
 			t.Errorf("%q: %v", in, err)
 		}
+		if got := cfg.Upstream.Env["A"]; got != in { // it is not missing as well
+			t.Errorf("%q has become %q", in, got)
+		}
 	}
 }
 

@@ -105,8 +105,8 @@ func keysOf(v reflect.Value, path string, do func(string, reflect.Value) error) 
 	return nil
 }
 
-// eachText calls do with every text of a setting: with the setting's path, where the text is in it, and its value, in the place
-// of which it puts what do returns.
+// eachText calls do with every text of a setting: its setting's path, its place in the setting, and its value, which it replaces
+// by what do returns.
 func (c *Config) eachText(do func(path, at, value string) string) {
 	_ = c.EachSetting(func(path string, v reflect.Value) error {
 		switch value := v.Addr().Interface().(type) {
@@ -142,6 +142,7 @@ func (c *Config) Expand(lookup func(name string) (string, bool)) error {
 		out, err := expand(value, lookup)
 		if err != nil {
 			all.Addf(at, "%s", err)
+			return value
 		}
 		return out
 	})
