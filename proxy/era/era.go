@@ -2,7 +2,7 @@
 // is of a revision without one ("modern"), or serves both.
 //
 //   - era.go: what is remembered; cache.go: the era for each credential, found out once and kept until it turns out to be wrong;
-//   - ask.go: how a server is asked, and a process, which may answer nothing before initialize;
+//   - ask.go: how a server is asked; a process may answer nothing before initialize;
 //   - changed.go: what makes a refusal doubtful, so that the server is asked again;
 //   - proposal.go: the revisions that initialize proposes, one after the other.
 package era

@@ -46,7 +46,7 @@ import (
 
 var pool = sync.Pool{New: func() any { return new(Exchange) }}
 
-// New takes an exchange from the pool. The caller ends it with done. stop ends ctx; it is
+// New takes an exchange from the pool. The caller ends it with Done. stop ends ctx; it is
 // nil if the exchange does not wait for the server.
 func (all *Common) New(ctx context.Context, stop context.CancelCauseFunc) *Exchange {
 	x := pool.Get().(*Exchange)

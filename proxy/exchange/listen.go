@@ -17,7 +17,7 @@ import (
 // status 200. Other statuses tell the client what to do and stay: the challenges 401 and
 // 403, 404 for a lost session, 429, and our own 503 with Retry-After.
 
-// ListenLater is listen for a standing stream that the server has refused for a reason that may pass. The client's
+// ListenLater is Listen for a standing stream that the server has refused for a reason that may pass. The client's
 // stream stays open in the meantime, since published SDKs close their client, or ask again at once, if the stream is
 // refused or ends. The server is asked again after a failure whose status for the client is 500 or above. After any
 // other failure the stream ends: the client opens it again, and then receives the failure.

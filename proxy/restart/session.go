@@ -64,7 +64,8 @@ func (*replacedError) Error() string {
 }
 
 // OverHTTP returns an HTTP around conn for the session t, in which both sides have the handshake. It returns nil if conn is
-// nil, if the server has given no session id, or if there is no way to begin another session. resume returns the function that makes the connection of another session, or nil.
+// nil, if the server has given no session id, or if there is no way to begin another session. resume returns the function
+// that makes the connection of another session, or nil.
 func OverHTTP(h *host.Host, t sealed.Session, conn *upstream.HTTPSession, resume func() func(id, version string) *upstream.Begun) *HTTP {
 	if conn == nil || t.Named == "" || resume() == nil {
 		return nil

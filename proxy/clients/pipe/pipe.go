@@ -69,7 +69,7 @@ type sessionless interface {
 
 func newPipe(proxy *clients.Proxy) *pipe { return &pipe{proxy: proxy, called: make(chan struct{}, 1)} }
 
-// spawn runs a task in a goroutine that ServePipe waits for. A panic in the task ends p, but not
+// spawn runs a task in a goroutine that Serve waits for. A panic in the task ends p, but not
 // the process.
 func (p *pipe) spawn(task func()) {
 	p.tasks.Go(func() {
