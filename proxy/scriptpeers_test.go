@@ -38,6 +38,7 @@ type scriptServer struct {
 type scriptRequest struct {
 	*peertest.Turn
 	done chan struct{}
+	gone bool // the HTTP response cannot be written any more
 }
 
 // serveScript makes a server that puts what it gets into its inbox.
@@ -106,6 +107,9 @@ func (s *scriptServer) stay(u *peertest.Turn) {
 	case <-r.done:
 	case <-u.Ctx.Done():
 	}
+	s.mu.Lock() // send may still be writing the response
+	r.gone = u.Web != nil
+	s.mu.Unlock()
 }
 
 // send sends a message: a response as the body of its request's HTTP response, if nothing came before on it; what
@@ -126,11 +130,11 @@ func (s *scriptServer) send(m, of, status string, unasked bool) error {
 		switch {
 		case response && r.ID != id, of != "" && r.ID != of:
 			continue
+		case r.gone, response && r.Ctx.Err() != nil:
+			return fmt.Errorf("server sends %s, but the proxy has closed its request", m)
 		case !response:
 			r.Say(m)
 			return nil
-		case r.Ctx.Err() != nil:
-			return fmt.Errorf("server sends %s, but the proxy has closed its request", m)
 		case status == "" && r.Begun:
 			r.Say(m)
 		default:
