@@ -178,11 +178,7 @@ func (r failureRow) walk(t *testing.T) {
 
 // unreachableRows are about servers to which no connection can be made.
 func unreachableRows(t *testing.T) []failureRow {
-	closed, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	closed.Close()
+	const closed = "127.0.0.1:1"                    // not a port that was free a moment ago: another test may listen there now
 	silent, err := net.Listen("tcp", "127.0.0.1:0") // it accepts connections and sends nothing
 	if err != nil {
 		t.Fatal(err)
@@ -200,7 +196,7 @@ func unreachableRows(t *testing.T) []failureRow {
 		{name: "dns", cause: failures.DNS, status: 502, code: -32603, text: "upstream request failed: server name not found",
 			says: "no such host", play: begins("http://no..host:1/mcp")},
 		{name: "refused", cause: failures.Refused, status: 502, code: -32603, text: "upstream request failed: connection refused",
-			says: closed.Addr().String(), play: begins("http://" + closed.Addr().String() + "/mcp")},
+			says: closed, play: begins("http://" + closed + "/mcp")},
 		{name: "connect_timeout", cause: failures.ConnectTimeout, status: 504, code: -32603, text: "upstream timed out",
 			says: silent.Addr().String(), play: begins("https://"+silent.Addr().String(), func(cfg *config.Config) { cfg.Upstream.ConnectTimeout = 100 * time.Millisecond })},
 		{name: "tls_unknown_ca", cause: failures.TLSUnknownCA, status: 502, code: -32603, text: distrust, says: "unknown authority", play: begins(secure.URL)},
