@@ -1,7 +1,7 @@
 // Package server turns the one pipe on which a server on stdio or HTTP+SSE sends everything
 // into what its clients need.
 //
-//   - [Streams], for clients over HTTP: each request gets a stream of its own, and there is a
+//   - [Streams], for clients over HTTP: each request gets a [Stream] of its own, and there is a
 //     standing one for the rest;
 //   - [Renumbered], for one client on a pipe: all messages in their order.
 //

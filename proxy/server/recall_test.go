@@ -136,7 +136,15 @@ func TestCancellationAfterTheStreamIsClosed(t *testing.T) {
 			}
 			_ = st.Close()
 		}
-		if l.Requests() != 0 || len(l.left) != maxLeft || l.table.Len() != maxLeft {
+		s.way <- nil
+		old, err := l.Request(t.Context(), &upstream.Outgoing{Body: []byte(`{"jsonrpc":"2.0","id":"moved","method":"tools/call"}`), Request: true})
+		if err != nil {
+			t.Fatal(err)
+		}
+		moved := l.Move(t.Context(), old)
+		_ = old.Close() // another one has its request
+		defer moved.Close()
+		if l.Requests() != 1 || len(l.left) != maxLeft || l.table.Len() != maxLeft+1 {
 			t.Errorf("%d requests in flight, %d left, %d ids", l.Requests(), len(l.left), l.table.Len())
 		}
 		if got := cancel(1); len(got) > 0 {
@@ -151,7 +159,7 @@ func TestCancellationAfterTheStreamIsClosed(t *testing.T) {
 		if given, on := l.Recall("3", "", nil); given != "4" || on == nil {
 			t.Errorf("recalled %s", given)
 		}
-		if len(l.left) != maxLeft-2 || l.table.Len() != maxLeft-2 {
+		if len(l.left) != maxLeft-2 || l.table.Len() != maxLeft-1 {
 			t.Errorf("%d left, %d ids", len(l.left), l.table.Len())
 		}
 		_ = l.Close(t.Context())

@@ -5,14 +5,11 @@ import (
 	"io"
 	"slices"
 	"sync"
-	"sync/atomic"
-	"time"
 
 	"github.com/dragoman-proxy/dragoman/proxy/config"
 	"github.com/dragoman-proxy/dragoman/proxy/idmap"
 	"github.com/dragoman-proxy/dragoman/proxy/large"
 	"github.com/dragoman-proxy/dragoman/proxy/mcp"
-	"github.com/dragoman-proxy/dragoman/proxy/sse"
 	"github.com/dragoman-proxy/dragoman/proxy/upstream"
 	"github.com/dragoman-proxy/dragoman/translate/wire"
 )
@@ -47,7 +44,7 @@ type Streams struct {
 	mu       sync.Mutex
 	table    idmap.Table[*Stream]
 	order    []*Stream // requests in flight, oldest first
-	left     []*Stream // requests that were closed before the answer, oldest first: they may still be cancelled
+	left     []*Stream // in the places of those that were closed before the answer, oldest first: the requests may still be cancelled
 	standing *Stream
 	waiting  Queue
 	err      error  // set once the pipe has ended
@@ -398,17 +395,16 @@ func remove(list *[]*Stream, s *Stream) {
 const maxLeft = 64
 
 // quit removes s from the requests in flight. A client that leaves a call may cancel it in another message, which may come
-// later: the server's id of the request is kept for that. Called with l.mu held.
+// later: the server's id of the request is kept for that, without the messages in s. Called with l.mu held.
 func (l *Streams) quit(s *Stream) {
-	if s.asked == nil || !l.table.Has(s.asked) || s.way.cancelled || l.err != nil {
+	e := s.asked
+	if e == nil || e.Of != s || !l.table.Has(e) || s.way.cancelled || l.err != nil {
 		l.leave(s)
 		return
 	}
 	remove(&l.order, s)
-	if !slices.Contains(l.left, s) {
-		l.left = append(l.left, s)
-	}
-	if len(l.left) > maxLeft {
+	e.Of = &Stream{asked: e, way: s.way, closed: true}
+	if l.left = append(l.left, e.Of); len(l.left) > maxLeft {
 		l.leave(l.left[0])
 	}
 }
@@ -489,133 +485,17 @@ func (l *Streams) Reason() error {
 	return l.err
 }
 
-// A Stream has the server's messages about one request, or those about no request.
-type Stream struct {
-	upstream.Plain
-	of       *Streams
-	ctx      context.Context
-	asked    *idmap.Entry[*Stream] // the request; nil on the standing stream
-	way      sending               // of the request; guarded by of.mu
-	answered atomic.Bool
-	closed   bool             // guarded by of.mu
-	halt     atomic.Bool      // Interrupt was called, and Events has not given sse.ErrInterrupted for it
-	logs     bool             // log messages may be about the request
-	limit    config.TimeLimit // of the server's silence; 0 for none
-	spoke    bool             // there was a message; for Events only
-
-	signal chan struct{} // there may be a new message
-
-	mu    sync.Mutex
-	queue Queue
-	err   error // set once nothing more will come
-}
-
 func (l *Streams) newStream(ctx context.Context) *Stream {
 	s := &Stream{of: l, ctx: ctx, signal: make(chan struct{}, 1)}
 	s.queue.Limit(l.cfg)
 	return s
 }
 
-// Put appends m and returns how many other messages were dropped for it.
-func (s *Stream) Put(m []byte, firm bool) int {
-	s.mu.Lock()
-	dropped := s.queue.Put(m, firm)
-	s.mu.Unlock()
-	s.wake()
-	return dropped
-}
-
-func (s *Stream) wake() {
-	select {
-	case s.signal <- struct{}{}:
-	default:
-	}
-}
-
-// finish ends the stream once its queue is empty. The first reason stays.
-func (s *Stream) finish(err error) {
-	s.mu.Lock()
-	if s.err == nil {
-		s.err = err
-	}
-	s.mu.Unlock()
-	s.wake()
-}
-
-// Given returns the id by which the server knows the request.
-func (s *Stream) Given() string { return s.asked.Given }
-
-// Answered reports whether the server has answered the request.
-func (s *Stream) Answered() bool { return s.answered.Load() }
-
-// Over reports whether nothing more will come.
-func (s *Stream) Over() bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.err != nil
-}
-
-// Events implements [upstream.Stream].
-func (s *Stream) Events(yield func(sse.Event, error) bool) {
-	for {
-		if e, err := s.event(); !yield(e, err) || err != nil {
-			return
-		}
-	}
-}
-
-// event waits for the next message.
-func (s *Stream) event() (sse.Event, error) {
-	limit := s.limit.FirstByte
-	if s.spoke {
-		limit = s.limit.Silence
-	}
-	var quiet <-chan time.Time
-	if limit > 0 {
-		timer := time.NewTimer(limit)
-		defer timer.Stop()
-		quiet = timer.C
-	}
-	for {
-		s.mu.Lock()
-		m, ok := s.queue.Pop()
-		err := s.err
-		s.mu.Unlock()
-		switch {
-		case ok:
-			s.spoke = true
-			return sse.Event{Data: m}, nil
-		case err != nil:
-			return sse.Event{}, err
-		case s.halt.Swap(false):
-			return sse.Event{}, sse.ErrInterrupted
-		}
-		select {
-		case <-s.signal:
-		case <-quiet:
-			return sse.Event{}, SilentFor(limit, s.spoke)
-		case <-s.ctx.Done():
-			return sse.Event{}, context.Cause(s.ctx)
-		}
-	}
-}
-
-// CanInterrupt implements [upstream.Stream].
-func (s *Stream) CanInterrupt() bool { return true }
-
-// Interrupt implements [upstream.Stream].
-func (s *Stream) Interrupt() {
-	s.halt.Store(true)
-	s.wake()
-}
-
-// Close ends the stream. Messages of a standing stream that were not read wait for the next one.
-func (s *Stream) Close() error {
-	l := s.of
+// close ends a stream.
+func (l *Streams) close(s *Stream) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	s.finish(upstream.ErrClosed)
-	s.closed = true
 	l.quit(s)
 	if l.standing == s {
 		l.standing = nil
@@ -623,5 +503,4 @@ func (s *Stream) Close() error {
 		l.waiting.take(&s.queue)
 		s.mu.Unlock()
 	}
-	return nil
 }
