@@ -1,10 +1,6 @@
 package command
 
-import (
-	"fmt"
-
-	"github.com/spf13/cobra"
-)
+import "github.com/spf13/cobra"
 
 func adapterCommand() *cobra.Command {
 	cmd := &cobra.Command{
@@ -18,12 +14,7 @@ func adapterCommand() *cobra.Command {
 			"  dragoman adapter test adapters/my-api-adapter.md\n" +
 			"  dragoman adapter call my-api get_item id=7 --dry-run\n" +
 			"  dragoman adapter login my-api",
-		Args: func(cmd *cobra.Command, args []string) error {
-			if len(args) > 0 {
-				return fmt.Errorf("unknown command %q; see dragoman adapter --help", args[0])
-			}
-			return nil
-		},
+		Args: onlySubcommands,
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
 	s := &adapterSettings{}

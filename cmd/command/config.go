@@ -14,7 +14,7 @@ func configCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "config",
 		Short: "Check a configuration, show what is in effect, or print its JSON Schema",
-		Args:  cobra.NoArgs,
+		Args:  onlySubcommands,
 		RunE:  func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
 	cmd.AddCommand(configCheckCommand(), configPrintCommand(), configSchemaCommand())

@@ -2,6 +2,8 @@ package command
 
 import (
 	"errors"
+	"fmt"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -53,12 +55,20 @@ func withCode(code int, err error) error {
 	return &exitError{code, err}
 }
 
-// checkUsage makes cmd and its subcommands end with exitUsage if the command line is wrong.
+// checkUsage makes cmd and its subcommands end with exitUsage if the command line is wrong, and say how it is written.
 func checkUsage(cmd *cobra.Command) {
-	cmd.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return withCode(exitUsage, err) })
+	cmd.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
+		if strings.Contains(cmd.Use, "-- COMMAND") && strings.HasPrefix(err.Error(), "unknown ") {
+			err = fmt.Errorf("%w; write -- before the server's command if this is a flag of it: %s -- COMMAND [ARG...]", err, cmd.CommandPath())
+		}
+		return withCode(exitUsage, fmt.Errorf("%w; see %s --help", err, cmd.CommandPath()))
+	})
 	if args := cmd.Args; args != nil {
 		cmd.Args = func(cmd *cobra.Command, a []string) error {
 			err := args(cmd, a)
+			if err != nil && !cmd.HasSubCommands() {
+				err = fmt.Errorf("%w; usage: %s", err, strings.TrimSuffix(cmd.UseLine(), " [flags]"))
+			}
 			if err == nil {
 				err = cmd.ValidateFlagGroups() // cobra itself would do that later, and give the error no code
 			}
@@ -68,4 +78,19 @@ func checkUsage(cmd *cobra.Command) {
 	for _, c := range cmd.Commands() {
 		checkUsage(c)
 	}
+}
+
+// onlySubcommands refuses an argument of a command that has only subcommands, and says which of them it may have meant.
+func onlySubcommands(cmd *cobra.Command, args []string) error {
+	if len(args) == 0 {
+		return nil
+	}
+	var names []string
+	for _, c := range cmd.Commands() {
+		names = append(names, c.Name())
+	}
+	if near := setting.Nearest(args[0], names); near != "" {
+		return fmt.Errorf("unknown command %q; did you mean %s %s?", args[0], cmd.CommandPath(), near)
+	}
+	return fmt.Errorf("unknown command %q; see %s --help", args[0], cmd.CommandPath())
 }

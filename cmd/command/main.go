@@ -42,12 +42,7 @@ func command() *cobra.Command {
 			"Without a command it serves a small built-in server, to try it out.\n\n" + exitHelp,
 		SilenceErrors: true,
 		SilenceUsage:  true,
-		Args: func(_ *cobra.Command, args []string) error {
-			if len(args) > 0 {
-				return fmt.Errorf("unknown command %q; see dragoman --help", args[0])
-			}
-			return nil
-		},
+		Args:          onlySubcommands,
 	}
 	root.CompletionOptions.HiddenDefaultCmd = true
 	demo := newSettings(root, listenFlags)

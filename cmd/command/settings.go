@@ -192,6 +192,8 @@ func (s *settings) server(args []string) (server string, command []string, err e
 	switch {
 	case len(before) == 1 && looksLikeURL(before[0]):
 		server = before[0]
+	case len(before) > 1 && looksLikeURL(before[0]):
+		return "", nil, fmt.Errorf("%q follows the server's URL: dragoman %s takes one URL, and all else in flags", before[1], s.cmd.Name())
 	case len(before) > 0:
 		return "", nil, fmt.Errorf("write -- before the server's command: dragoman %s -- %s", s.cmd.Name(), strings.Join(args, " "))
 	}
