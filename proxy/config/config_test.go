@@ -110,7 +110,7 @@ func TestConfigFile(t *testing.T) {
 		{"limits:\n  reply: 8\n", "FILE:2: limits.reply: unknown setting; did you mean limits.replay?"},
 		{"contract:\n  task: bridge\n", "FILE:2: contract.task: unknown setting; did you mean contract.tasks?"},
 		{"listn: x\n", "FILE:1: listn: unknown setting; did you mean listen?"},
-		{"nothing_like_it: x\n", "FILE:1: nothing_like_it: unknown setting"},
+		{"nothing_like_it: x\n", "FILE:1: nothing_like_it: unknown setting; the configuration may have adapters, admin, "},
 		{"limits:\n  time:\n    ping: {silence: 1s}\n", ""},
 		{"limits:\n  time:\n    ping: {silent: 1s}\n", "FILE:3: limits.time.ping.silent: unknown setting; did you mean limits.time.ping.silence?"},
 		{"session:\n  max: many\n", "FILE:2: session.max: expected a whole number"},

@@ -1,6 +1,7 @@
 package setting
 
 import (
+	"cmp"
 	"bytes"
 	"errors"
 	"fmt"
@@ -124,11 +125,12 @@ func (l *Layers) members(where func(*yaml.Node) string, path string, n *yaml.Nod
 				l.add(where(key), at, "this setting was removed: %s", instead)
 				return
 			}
-			near := Nearest(key.Value, slices.Collect(maps.Keys(fields)))
-			if near != "" {
-				near = join(path, near)
+			keys := slices.Sorted(maps.Keys(fields))
+			if near := Nearest(key.Value, keys); near != "" {
+				l.add(where(key), at, "unknown setting%s", suggest(join(path, near)))
+				return
 			}
-			l.add(where(key), at, "unknown setting%s", suggest(near))
+			l.add(where(key), at, "unknown setting; %s may have %s", cmp.Or(path, "the configuration"), strings.Join(keys, ", "))
 		}
 	})
 }
@@ -195,10 +197,11 @@ func (l *Layers) decodeError(where func(*yaml.Node) string, path string, n *yaml
 
 // yamlError notes that the text is not YAML.
 func (l *Layers) yamlError(where, path string, err error) {
-	text := err.Error()
+	text, in := err.Error(), "1" // the decoder names no line if it is the first
 	if line := inLine.FindStringSubmatch(text); line != nil {
-		where, text = where+":"+line[1], text[len(line[0]):]
+		in, text = line[1], text[len(line[0]):]
 	}
+	where += ":" + in
 	l.add(where, path, "not YAML: %s", strings.TrimPrefix(text, "yaml: "))
 }
 

@@ -78,6 +78,7 @@ func TestMistakesInLayers(t *testing.T) {
 		"naem: x":                           "f.yaml:1: naem: unknown setting; did you mean name?",
 		"\ninner: {itmes: []}":              "f.yaml:2: inner.itmes: unknown setting; did you mean inner.items?",
 		"inner: {items: [{id: 1}, {i: 2}]}": "f.yaml:1: inner.items[1].i: unknown setting",
+		"inner: {colour: red}":              "f.yaml:1: inner.colour: unknown setting; inner may have ",
 		"inner: {rates: {a: x}}":            "f.yaml:1: inner.rates.a: expected a number",
 		"wait: 7":                           "f.yaml:1: wait: expected a duration such as 10s, 5m or 1h30m; did you mean 7s?",
 		"wait: [1]":                         "f.yaml:1: wait: expected a duration such as 10s, 5m or 1h30m",
@@ -86,7 +87,7 @@ func TestMistakesInLayers(t *testing.T) {
 		"extra: 5":                          "f.yaml:1: extra: expected a mapping of keys to values",
 		"extra: {size: x}":                  "f.yaml:1: extra.size: expected a whole number",
 		"list: &x [*x]":                     "f.yaml:1: list[0]: expected a text",
-		"\tname: x":                         "f.yaml: not YAML",
+		"\tname: x":                         "f.yaml:1: not YAML",
 	} {
 		if _, err := read(text); err == nil || !strings.HasPrefix(err.Error(), want) {
 			t.Errorf("%q: %v, want %q", text, err, want)
