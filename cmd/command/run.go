@@ -110,7 +110,7 @@ func serve(cmd *cobra.Command, cfg config.Config, make func(config.Config, *zap.
 	countDroppedLines(srv)
 	ln, err := net.Listen("tcp", cfg.Listen)
 	if err != nil {
-		return err
+		return fmt.Errorf("%w: --listen (listen) chooses another address", err)
 	}
 	ops, err := admin(srv, cfg, ln.Addr(), log)
 	if err != nil {

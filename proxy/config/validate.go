@@ -32,6 +32,9 @@ func (c *Config) Validate() error {
 	}
 	if c.Admin.Listen != "" {
 		validateAddress(&all, "admin.listen", c.Admin.Listen)
+		if c.Admin.Listen == c.Listen && !strings.HasSuffix(c.Listen, ":0") {
+			fault("admin.listen", "%q is the address of listen, too; give it another port", c.Listen)
+		}
 	}
 	taken := []string{"/livez", "/readyz", "/metrics", ReplicasPath, SSEPath, MessagesPath}
 	switch {
@@ -145,7 +148,10 @@ func (c *Inspect) validate(admin string) error {
 
 // validateAddress checks that addr is host:port.
 func validateAddress(all *setting.Mistakes, path, addr string) {
-	if _, _, err := net.SplitHostPort(addr); err == nil {
+	if _, port, err := net.SplitHostPort(addr); err == nil {
+		if _, err := strconv.ParseUint(port, 10, 16); err != nil && strings.Trim(port, "0123456789") == "" && port != "" {
+			all.Addf(path, "%q has a port above 65535", addr)
+		}
 		return
 	}
 	hint := ""
