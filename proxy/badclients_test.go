@@ -249,7 +249,7 @@ func TestBadRequests(t *testing.T) {
 		{"session of another key", request("POST", pingOne, with(sealerOf(t, web.URL, 9).SealSession(held.Session))), 404, unknown},
 		{"session of another server", request("POST", pingOne, with(elsewhere.SealSession(held.Session))), 404, unknown},
 		{"session expired", request("POST", pingOne, with(client.srv.Now().Sealer.SealSession(old))), 404, unknown},
-		{"foreign origin", request("POST", pingOne, session, "Origin: https://evil.example"), 403, refusal("null", -32600, "the Origin header names an origin that is not allowed; add its host to allowed_hosts")},
+		{"foreign origin", request("POST", pingOne, session, "Origin: https://evil.example"), 403, refusal("null", -32600, "the Origin header names an origin that is not allowed; add it to cors.origins if it is that of a web page")},
 		{"rebound host", request("POST", pingOne, session, "Host: evil.example"), 403, refusal("null", -32600, "the Host header names a host that is not allowed; add it to allowed_hosts")},
 		{"no host", request("POST", pingOne, session, "Host:"), 400, refusal("null", -32600, "this is not an HTTP request")},
 		{"another path", strings.Replace(request("POST", pingOne, session), "/mcp", "/", 1), 404, "no such path; the MCP endpoint is /mcp\n"},

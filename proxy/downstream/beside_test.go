@@ -111,6 +111,7 @@ func TestPreflightsNeedNoToken(t *testing.T) {
 		{[]string{"https://page.example"}, "/mcp", "https://page.example.evil", "authorization", "403 ", ""},
 		{[]string{"https://page.example"}, "/nothing", "https://page.example", "authorization", "401 ", ""},
 		{nil, "/mcp", "https://page.example", "authorization", "403 ", ""},
+		{nil, "/mcp", "http://localhost:5173", "authorization", "403 ", ""},
 	} {
 		t.Run(c.path+" for "+c.origin, func(t *testing.T) {
 			s := start(t, fakeHandler{}, HTTPConfig{Tokens: []string{"x"}, Pages: c.pages, PageHeaders: []string{"X-Api-Token"}})
@@ -118,6 +119,9 @@ func TestPreflightsNeedNoToken(t *testing.T) {
 			h := res.Header
 			if !strings.HasPrefix(res.Status, c.status) || h.Get("Access-Control-Allow-Headers") != c.allowed {
 				t.Errorf("%s for %s: %s %v", c.path, c.origin, res.Status, h)
+			}
+			if res.StatusCode == 403 && !strings.Contains(body, "cors.origins") {
+				t.Errorf("%s: %s", c.origin, body)
 			}
 			if res.StatusCode == 204 && (body != "" || h.Get("Access-Control-Allow-Methods") != "POST, GET, DELETE" || h.Get("Access-Control-Max-Age") != "600" || h.Get("Access-Control-Allow-Origin") != c.origin) {
 				t.Errorf("%q %v", body, h)

@@ -32,7 +32,7 @@ func (h *HTTP) allowPages(ctx *fasthttp.RequestCtx, path []byte) (answered bool)
 	out.SetBytesV(fasthttp.HeaderAccessControlAllowOrigin, origin)
 	out.Set(fasthttp.HeaderVary, fasthttp.HeaderOrigin)
 	out.Set(fasthttp.HeaderAccessControlExposeHeaders, pageReads)
-	if !ctx.IsOptions() || !h.isMCP(path) || len(in.Peek(fasthttp.HeaderAccessControlRequestMethod)) == 0 {
+	if !h.isPreflight(ctx, path) {
 		return false
 	}
 	out.Set(fasthttp.HeaderAccessControlAllowMethods, "POST, GET, DELETE")
@@ -42,6 +42,11 @@ func (h *HTTP) allowPages(ctx *fasthttp.RequestCtx, path []byte) (answered bool)
 	}
 	ctx.SetStatusCode(fasthttp.StatusNoContent)
 	return true
+}
+
+// isPreflight reports whether a browser asks whether a page may send a request to a path of MCP.
+func (h *HTTP) isPreflight(ctx *fasthttp.RequestCtx, path []byte) bool {
+	return ctx.IsOptions() && h.isMCP(path) && len(ctx.Request.Header.Peek(fasthttp.HeaderAccessControlRequestMethod)) > 0
 }
 
 // allowedHeaders returns those headers of a list that pages may send, with those in further.

@@ -32,7 +32,8 @@ var (
 
 	noHost    = &refusal{status: 400, words: "the Host header is missing"}
 	badHost   = &refusal{status: 403, words: "the Host header names a host that is not allowed; add it to allowed_hosts"}
-	badOrigin = &refusal{status: 403, words: "the Origin header names an origin that is not allowed; add its host to allowed_hosts"}
+	badOrigin = &refusal{status: 403, words: "the Origin header names an origin that is not allowed; add it to cors.origins if it is that of a web page"}
+	noPage    = &refusal{status: 403, words: "web pages of this origin may not read responses; add it to cors.origins"}
 	noToken   = &refusal{status: 401, words: "a token is required, as Authorization: Bearer or as " + tokenHeader}
 	badToken  = &refusal{status: 401, words: "the token is not valid: use one of those in auth.tokens, auth.named_tokens or auth.token_file"}
 

@@ -91,6 +91,9 @@ func (h *HTTP) route(ctx *fasthttp.RequestCtx, c *conn) *refusal {
 	if h.allowPages(ctx, path) {
 		return nil
 	}
+	if h.isPreflight(ctx, path) { // of a page on this machine: other origins were refused
+		return noPage
+	}
 	if h.cfg.Replicas != nil && string(path) == h.cfg.ReplicasPath {
 		return h.forwarded(ctx, c)
 	}
