@@ -100,7 +100,7 @@ func (s *adapterSettings) find(cmd *cobra.Command, name string) (*adapterrt.Runt
 	if err != nil {
 		return nil, nil, err
 	}
-	rt, wrong, err := w.load(cmd)
+	rt, _, err := w.load(cmd)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -112,11 +112,7 @@ func (s *adapterSettings) find(cmd *cobra.Command, name string) (*adapterrt.Runt
 		names = append(names, a.Name)
 	}
 	rt.Close()
-	err = fmt.Errorf("no adapter %q in %s; there are: %s", name, w.where(), orNone(names))
-	if wrong {
-		err = &exitError{exitUsage, err}
-	}
-	return nil, nil, err
+	return nil, nil, &exitError{exitUsage, fmt.Errorf("no adapter %q in %s; there are: %s", name, w.where(), orNone(names))}
 }
 
 func orNone(names []string) string {

@@ -40,7 +40,7 @@ func adapterCallCommand(s *adapterSettings) *cobra.Command {
 		}
 		params, err := arguments(args[2:], d)
 		if err != nil {
-			return err
+			return withCode(exitUsage, err)
 		}
 		body, err := json.Marshal(map[string]any{"operation": args[1], "params": params})
 		if err != nil {

@@ -167,7 +167,7 @@ func adapterNewCommand() *cobra.Command {
 		name := args[0]
 		text := adapterrt.Starter(name)
 		if _, problems := adapterrt.Parse(name+"-adapter.md", []byte(text), &adapterrt.Options{}); countErrors(problems) > 0 {
-			return errors.New("an adapter's name is 2–64 characters of a-z, 0-9 and -, starting with a letter, not ending with -")
+			return withCode(exitUsage, errors.New("an adapter's name is 2–64 characters of a-z, 0-9 and -, starting with a letter, not ending with -"))
 		}
 		if *output == "" {
 			_, err := fmt.Fprint(cmd.OutOrStdout(), text)

@@ -56,7 +56,7 @@ func (r *documents) read(ctx context.Context, where string) (*openapi.Document, 
 	}
 	f, err := os.Open(where)
 	if err != nil {
-		return nil, err
+		return nil, withCode(exitUsage, err)
 	}
 	defer f.Close()
 	if st, err := f.Stat(); err == nil && st.IsDir() {

@@ -118,7 +118,7 @@ func operationOf(rt *adapterrt.Runtime, a *adapterrt.Info, name string) (*adapte
 		}
 		names = append(names, op.Name)
 	}
-	return nil, nil, fmt.Errorf("adapter %s has no operation %q; there are: %s", a.Name, name, orNone(names))
+	return nil, nil, withCode(exitUsage, fmt.Errorf("adapter %s has no operation %q; there are: %s", a.Name, name, orNone(names)))
 }
 
 func showOperation(w io.Writer, rt *adapterrt.Runtime, a *adapterrt.Info, name string, asJSON bool) error {

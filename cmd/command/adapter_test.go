@@ -196,7 +196,7 @@ example  {"operation":"add_note","params":{"title":"…"}}
 	if _, errOut, code := adapter(t, dir, "show", "notes"); code != exitUsage || !strings.Contains(errOut, `no adapter "notes" in DIR; there are: notes-api`) {
 		t.Error(errOut, code)
 	}
-	if _, errOut, code := adapter(t, dir, "show", "notes-api", "x"); code != 1 || !strings.Contains(errOut, `no operation "x"; there are: add_note, get_note, delete_note`) {
+	if _, errOut, code := adapter(t, dir, "show", "notes-api", "x"); code != exitUsage || !strings.Contains(errOut, `no operation "x"; there are: add_note, get_note, delete_note`) {
 		t.Error(errOut, code)
 	}
 }
@@ -245,10 +245,10 @@ func TestAdapterCall(t *testing.T) {
 		{args: "delete_note id=7", code: exitServer, stderr: "repeat the command with --yes"},
 		{args: "delete_note id=7 --yes", sends: "DELETE /v1/notes/7" + auth, stdout: `"success": true`},
 		{args: "introspect query=operations", stdout: `"add_note"`},
-		{args: "add_note title", code: 1, stderr: `"title" is not KEY=VALUE`},
-		{args: "add_note title=a title=b", code: 1, stderr: "title is given twice"},
-		{args: "add_note title:=a", code: 1, stderr: "title: the value after := is not JSON"},
-		{args: "nothing", code: 1, stderr: `no operation "nothing"`},
+		{args: "add_note title", code: exitUsage, stderr: `"title" is not KEY=VALUE`},
+		{args: "add_note title=a title=b", code: exitUsage, stderr: "title is given twice"},
+		{args: "add_note title:=a", code: exitUsage, stderr: "title: the value after := is not JSON"},
+		{args: "nothing", code: exitUsage, stderr: `no operation "nothing"`},
 	} {
 		got = nil
 		out, errOut, code := adapter(t, dir, append([]string{"call", "notes-api"}, strings.Fields(c.args)...)...)
@@ -330,7 +330,7 @@ func TestANewAdapterIsGood(t *testing.T) {
 		t.Error(errOut, code)
 	}
 	for _, name := range []string{"My", "a", "a-", "x: y", "../x"} {
-		if _, errOut, code := adapter(t, dir, "new", name); code != 1 || !strings.Contains(errOut, "2–64 characters") {
+		if _, errOut, code := adapter(t, dir, "new", name); code != exitUsage || !strings.Contains(errOut, "2–64 characters") {
 			t.Error(name, errOut, code)
 		}
 	}

@@ -103,11 +103,17 @@ func TestAnArgumentCanBeTheServersURL(t *testing.T) {
 }
 
 func TestExitCodes(t *testing.T) {
+	noKey := filepath.Join(t.TempDir(), "c.yaml")
+	if err := os.WriteFile(noKey, []byte("session: {key_file: /nowhere/key}\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
 	for args, want := range map[string]int{
 		"version":                              0,
 		"serve --upstream-version 1 http://x/": exitUsage, "serve": exitUsage, "serve --nonsense": exitUsage, "version x": exitUsage, "nonsense": exitUsage,
 		"probe http://127.0.0.1:1/": exitServer, "footprint http://127.0.0.1:1/": exitServer, "probe -- false": exitServer,
-		"translate": exitUsage,
+		"translate": exitUsage, "transform": exitUsage, "adapter new A": exitUsage, "adapter import /nowhere/x": exitUsage,
+		"serve --adapters /nowhere": exitUsage, "stdio --adapters /nowhere": exitUsage, "serve http://x/ --config " + noKey: exitUsage,
+		"serve http://x/ --listen 0.0.0.0:0 --header A:b": exitUsage,
 	} {
 		if _, _, err := run(t.Context(), "", strings.Fields(args)...); exitCode(err) != want {
 			t.Errorf("%s: %d (%v), want %d", args, exitCode(err), err, want)

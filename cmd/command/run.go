@@ -21,6 +21,7 @@ import (
 	"github.com/dragoman-proxy/dragoman/proxy/memlimit"
 	"github.com/dragoman-proxy/dragoman/proxy/metrics"
 	"github.com/dragoman-proxy/dragoman/proxy/observe/recording"
+	"github.com/dragoman-proxy/dragoman/proxy/setup"
 	"github.com/dragoman-proxy/dragoman/translate"
 )
 
@@ -70,7 +71,7 @@ func stdioCommand() *cobra.Command {
 		}
 		srv, err := proxy.New(cfg, log)
 		if err != nil {
-			return err
+			return withCode(exitUsage, err) // a file that the configuration names
 		}
 		if concerns := adapterConcerns(srv, cfg); len(concerns) > 0 {
 			defer (&watcher{log: log, concerns: concerns}).start(cmd.Context())()
@@ -105,7 +106,7 @@ func serve(cmd *cobra.Command, cfg config.Config, make func(config.Config, *zap.
 	}
 	srv, err := make(cfg, log)
 	if err != nil {
-		return err
+		return withCode(exitUsage, err) // a file that the configuration names
 	}
 	countDroppedLines(srv)
 	ln, err := net.Listen("tcp", cfg.Listen)
@@ -143,7 +144,11 @@ func serve(cmd *cobra.Command, cfg config.Config, make func(config.Config, *zap.
 		defer (&watcher{log: log, concerns: concerns}).start(cmd.Context())()
 	}
 	defer freeingMemory(cmd.Context())()
-	return srv.Serve(cmd.Context(), ln)
+	err = srv.Serve(cmd.Context(), ln)
+	if errors.Is(err, setup.ErrLends) {
+		return withCode(exitUsage, err)
+	}
+	return err
 }
 
 // freeingMemory gives memory back while no messages pass, until stop is called.

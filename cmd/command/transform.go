@@ -51,7 +51,7 @@ func transformCommand() *cobra.Command {
 			return err
 		}
 		if cfg.Transform == nil {
-			return errors.New("the configuration has no transform section")
+			return withCode(exitUsage, errors.New("the configuration has no transform section: name a file that has one with --config"))
 		}
 		// The key need not be secret: this process keeps no results for handles to read.
 		engine, err := transform.New(*cfg.Transform, transform.Options{Keys: [][]byte{make([]byte, 32)}})
