@@ -287,6 +287,9 @@ func (x *Exchange) Cross(client bridge.Client) (response sse.Event, err error) {
 	return x.Answer(client)
 }
 
+// mayWait reports whether Answer may wait for anything but the stream.
+func (x *Exchange) mayWait() bool { return x.asker == nil || x.asker.MayWait() }
+
 func (x *Exchange) sendTo(client mcp.Peer) {
 	x.injected.lock()
 	defer x.injected.unlock()
@@ -427,7 +430,7 @@ func (x *Exchange) mend() (err error) {
 	switch lost := c != nil && x.Call != nil && !x.resent && x.Outgoing.Body != nil && restart.IsLost(broken); {
 	case !lost:
 		err = x.ended(broken)
-	case !x.Crossing.StopsBeingAlone():
+	case x.mayWait():
 		return x.sendAgain(c)
 	default:
 		err = sse.ErrInterrupted

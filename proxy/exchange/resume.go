@@ -103,7 +103,7 @@ func (x *Exchange) ended(err error) error {
 		return x.bad
 	case len(x.ResumeAt) == 0 || x.Resumes >= maxResumes || !x.Session.Direct.Resumes():
 		return mcp.Fail(mcp.UpstreamSilent, "")
-	case x.Crossing.StopsBeingAlone():
+	case !x.mayWait():
 		return sse.ErrInterrupted
 	}
 	return x.resume()

@@ -111,7 +111,7 @@ type Exchange interface {
 	Translate(m Message) (out []byte, v wire.Verdict, err error)
 	// Forward sends the translated message. The stream is nil if no response is expected.
 	Forward(out []byte) (upstream.Stream, error)
-	// Read makes st the stream that Answer reads. While the crossing is Alone, Answer does not replace it.
+	// Read makes st the stream that Answer reads. Answer replaces it only if the client lets it wait.
 	Read(st upstream.Stream)
 	// Answer sends client what the server says about the message, and returns the response. The error is io.EOF if
 	// none is owed, and bridge.ErrURLs if the response requires that the user opens URLs. If it is
