@@ -287,9 +287,6 @@ func (x *Exchange) Cross(client bridge.Client) (response sse.Event, err error) {
 	return x.Answer(client)
 }
 
-// mayWait reports whether Answer may wait for anything but the stream.
-func (x *Exchange) mayWait() bool { return x.asker == nil || x.asker.MayWait() }
-
 func (x *Exchange) sendTo(client mcp.Peer) {
 	x.injected.lock()
 	defer x.injected.unlock()

@@ -94,6 +94,9 @@ func (x *Exchange) ended(err error) error {
 	return x.resume()
 }
 
+// mayWait reports whether Answer may wait for anything but the stream.
+func (x *Exchange) mayWait() bool { return x.asker == nil || x.asker.MayWait() }
+
 // sendAgain sends x's request in another server session: the server does not know the session of
 // the request, and so has not processed it.
 func (x *Exchange) sendAgain(c *restart.HTTP) error {

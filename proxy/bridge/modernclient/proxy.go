@@ -79,6 +79,9 @@ type Session interface {
 
 	// CheckCall compares the headers of a tool call with its arguments. tools reads the server's list.
 	CheckCall(ctx context.Context, tools ToolLister, q *stateless.Request) error
+	// Pass forwards a request that needs no translation to a server without a handshake, and returns the response. It calls
+	// release when the request needs the session no more.
+	Pass(req *downstream.Request, q *stateless.Request, header []upstream.Header, resp *downstream.Response, release func()) error
 	// Send sends a message that needs no translation.
 	Send(ctx context.Context, m *upstream.Outgoing) (upstream.Stream, error)
 	// Listen opens the standing stream.
