@@ -14,6 +14,7 @@ import (
 
 	"github.com/dragoman-proxy/dragoman/proxy/config"
 	"github.com/dragoman-proxy/dragoman/proxy/peertest"
+	"github.com/dragoman-proxy/dragoman/proxy/upstream"
 )
 
 // endsSoon waits for the end of a pipe, which must not take all of the drain time.
@@ -231,4 +232,38 @@ func TestCallsThatWaitForTheirClientAreCancelledAtShutdown(t *testing.T) {
 	}
 	call := gjson.Get(s.Gets(1, "tools/call").Text, "id").Raw
 	sameJSON(t, s.Gets(1, "notifications/cancelled").Text, `{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":`+call+`,"reason":"dragoman is shutting down"}}`)
+}
+
+// TestParkedCallIsCancelledBeforeItsPipeCloses: the server learns that its call is cancelled, even if the notification takes
+// a moment, and only then its process is told to end.
+func TestParkedCallIsCancelledBeforeItsPipeCloses(t *testing.T) {
+	both(t, func(t *testing.T, piped bool) {
+		f := legacyServer(`{"tools":{}}`, func(_, method, _ string) ([]string, error) {
+			if method != "tools/call" || piped {
+				return one(nameQuestion)
+			}
+			return one(nameQuestion, hang)
+		})
+		f.piped, f.noGet = piped, !piped
+		f.refuse = func(m string) error {
+			if gjson.Get(m, "method").String() != "notifications/cancelled" {
+				return nil
+			}
+			time.Sleep(time.Millisecond)
+			f.mu.Lock()
+			defer f.mu.Unlock()
+			if f.closed > 0 {
+				return upstream.ErrClosed
+			}
+			return nil
+		}
+		srv := front(t, f)
+		if r := srv.modernly(modernCall("7", "")); gjson.Get(r.body, "result.resultType").String() != "input_required" {
+			t.Fatal(r.body)
+		}
+		srv.close()
+		if got := f.said("notifications/cancelled"); len(got) != 1 {
+			t.Errorf("cancellations %q", got)
+		}
+	})
 }

@@ -13,6 +13,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/dragoman-proxy/dragoman/proxy/clienterror"
+	"github.com/dragoman-proxy/dragoman/proxy/downstream"
 	"github.com/dragoman-proxy/dragoman/proxy/config"
 	"github.com/dragoman-proxy/dragoman/proxy/mcp"
 	"github.com/dragoman-proxy/dragoman/proxy/origin"
@@ -193,7 +194,7 @@ func TestServerThatBecameAHandshakeServer(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, _, err = srv.Modern.Direct(t.Context(), q, "", nil)
+	err = srv.Modern.Pass(&downstream.Request{Ctx: t.Context()}, q, "", nil, new(downstream.Response))
 	if err == nil || clienterror.Of(err).Cause != mcp.UpstreamLegacy {
 		t.Errorf("%v", err)
 	}

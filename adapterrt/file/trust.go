@@ -102,7 +102,7 @@ var (
 // imply it.
 type Danger struct {
 	Level    DangerLevel
-	Declared bool
+	Declared bool // the file says something of the danger, be it by a key of another runtime
 	Confirm  bool // requires_confirmation
 	Cooldown int  // seconds between two runs
 	Message  string
@@ -169,7 +169,8 @@ func anyMatch(patterns []string, name string) bool {
 }
 
 // elsewhere are safety keys of other runtimes, which this one does not support. An operation
-// or file that has one of them needs confirmation instead, as the closest protection.
+// or file that has one of them needs confirmation instead, as the closest protection. They count as declared danger:
+// in a file whose author has thought of it, the other destructive operations need confirmation, too.
 var elsewhere = []string{"approval", "escalation", "operation_overrides"}
 
 // notOurs warns of the keys in elsewhere and reports whether there is one.

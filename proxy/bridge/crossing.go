@@ -21,10 +21,6 @@ type Crossing struct {
 	Logs bool          // log messages may be about the request
 	Wait time.Duration // added to the limits for the server's silence, since its client may be asked something
 
-	// Alone says that one goroutine both serves the client and reads the exchange: reading returns sse.ErrInterrupted,
-	// once, before it waits for anything but the stream.
-	Alone bool
-
 	// These functions receive what no request waits for. Each may be nil.
 	Opened func(notification []byte) // a URL was opened
 	Tasks  func(notification []byte) // the state of a task has changed
@@ -59,19 +55,13 @@ type Client interface {
 	mcp.Peer
 	// Ask passes on questions of the server, which are answered later.
 	Ask(list []Question)
+	// MayWait reports whether the goroutine that reads may wait for anything but the stream. If not, the reading ends with
+	// sse.ErrInterrupted before it does, and another goroutine can go on.
+	MayWait() bool
 }
 
 // ErrURLs says that the response requires that the user opens URLs.
 var ErrURLs = errors.New("the user has to open URLs before the call is repeated")
-
-// StopsBeingAlone reports whether Alone was set, and clears it. A nil Crossing is never alone.
-func (e *Crossing) StopsBeingAlone() bool {
-	if e == nil || !e.Alone {
-		return false
-	}
-	e.Alone = false
-	return true
-}
 
 // ToServer returns the stamp for messages to the server.
 func (e *Crossing) ToServer() *wire.Stamp {

@@ -58,7 +58,7 @@ func (v *View) Reopen(sealedSession string, q *stateless.Request, principal stri
 	s := v.Proxy.Table.ResumeSession(t, &q.Sender)
 	s.Principal = "modern " + principal
 	s.Ended = nil
-	out := &Opened{proxy: v.Proxy, Session: s}
+	out := &opened{proxy: v.Proxy, s: s}
 	out.Leave()
 	return out, true
 }
@@ -82,49 +82,87 @@ func (v *View) Open(ctx context.Context, o modernclient.Opening) (_ modernclient
 	if o.Kind == modernclient.WithHandshake {
 		proxy.Shape.Store(s.Up.Shape())
 	}
-	return &Opened{proxy: proxy, Session: s}, answer, nil
+	return &opened{proxy: proxy, s: s}, answer, nil
 }
 
-// Opened implements [modernclient.Session].
-type Opened struct {
-	proxy   *Proxy
-	Session *session.Session
-	left    atomic.Bool // another replica has begun it, or may use it
+// opened implements [modernclient.Session].
+type opened struct {
+	proxy *Proxy
+	s     *session.Session
+	left  atomic.Bool // another replica has begun it, or may use it
 }
 
-func (o *Opened) About() *sealed.Session      { return &o.Session.Session }
-func (o *Opened) Tools() *toolindex.Index     { return &o.Session.Tools }
-func (o *Opened) Down() *translate.Translator { return o.Session.Down }
-func (o *Opened) Piped() bool                 { return o.Session.Piped }
-func (o *Opened) Serverless() bool            { return o.Session.Serverless }
-func (o *Opened) RunsFor() string             { return o.Session.RunsFor }
-func (o *Opened) Leave()                      { o.left.Store(true) }
+func (o *opened) About() *sealed.Session      { return &o.s.Session }
+func (o *opened) Tools() *toolindex.Index     { return &o.s.Tools }
+func (o *opened) Down() *translate.Translator { return o.s.Down }
+func (o *opened) Piped() bool                 { return o.s.Piped }
+func (o *opened) Serverless() bool            { return o.s.Serverless }
+func (o *opened) RunsFor() string             { return o.s.RunsFor }
+func (o *opened) Leave()                      { o.left.Store(true) }
 
-func (o *Opened) CheckCall(ctx context.Context, tools modernclient.ToolLister, q *stateless.Request) error {
-	return o.proxy.CheckCall(ctx, o.Session, tools, q)
+func (o *opened) CheckCall(ctx context.Context, tools modernclient.ToolLister, q *stateless.Request) error {
+	return o.proxy.CheckCall(ctx, o.s, tools, q)
 }
 
-func (o *Opened) End(why error) {
+// lister implements [modernclient.ToolLister].
+type lister struct {
+	s    *session.Session
+	from []upstream.Header
+}
+
+func (l *lister) List(ctx context.Context, params string) ([]byte, error) {
+	return l.s.Inquire(ctx, wire.ToolsList, params, l.from)
+}
+
+func (o *opened) Pass(req *downstream.Request, q *stateless.Request, header []upstream.Header, resp *downstream.Response, release func()) error {
+	proxy, s := o.proxy, o.s
+	if err := proxy.CheckCall(req.Ctx, s, &lister{s, header}, q); err != nil {
+		release()
+		return clienterror.Of(err).About(q.ID)
+	}
+	ctx, stop := req.Ctx, req.Cancel
+	if stop == nil {
+		ctx, stop = context.WithCancelCause(ctx)
+	}
+	x := proxy.New(ctx, stop)
+	resp.Done = func() { x.Done(); release() }
+	x.Session, x.Crossing, x.Tally = s, s.Direct.Crossing, q.Counts
+	x.Tally.Hold()
+	x.Session.Enter()
+	x.From = append(append(x.From[:0], header...), q.Header...)
+	x.AnswerTo(req.Client)
+	x.Clock.Asked, x.MaxTokens, x.Peer, x.Sender = q.Timed, q.MaxTokens, q.Address, q.Sender
+	if q.Method == wire.SubscriptionsListen { // it would never end by itself
+		x.Free = context.AfterFunc(proxy.Host.Draining, func() { stop(clienterror.ErrShutdown) })
+	}
+	err := x.Post(req.Body, resp)
+	if !x.Streamed {
+		resp.Header = x.Clock.AppendTo(resp.Header)
+	}
+	return err
+}
+
+func (o *opened) End(why error) {
 	if o.left.Load() {
-		o.Session.Release(why)
+		o.s.Release(why)
 		return
 	}
-	o.proxy.End(o.Session, why)
+	o.proxy.End(o.s, why)
 }
 
-func (o *Opened) Send(ctx context.Context, m *upstream.Outgoing) (upstream.Stream, error) {
-	return o.Session.Conn.Send(ctx, m)
+func (o *opened) Send(ctx context.Context, m *upstream.Outgoing) (upstream.Stream, error) {
+	return o.s.Conn.Send(ctx, m)
 }
 
-func (o *Opened) Listen(ctx context.Context, with upstream.ListenOptions) (upstream.Stream, error) {
-	return o.proxy.Listen(ctx, o.Session, with)
+func (o *opened) Listen(ctx context.Context, with upstream.ListenOptions) (upstream.Stream, error) {
+	return o.proxy.Listen(ctx, o.s, with)
 }
 
-func (o *Opened) Cancel(id string, header []upstream.Header, reason string) {
-	o.proxy.GiveUpAs(o.Session, id, header, reason)
+func (o *opened) Cancel(id string, header []upstream.Header, reason string) {
+	o.proxy.GiveUpAs(o.s, id, header, reason)
 }
 
-func (o *Opened) Observe(asked *stateless.Request, from []upstream.Header) *observe.Call {
+func (o *opened) Observe(asked *stateless.Request, from []upstream.Header) *observe.Call {
 	kept := o.proxy.Observer.Keep(asked.Raw)
 	if !kept.Kept() {
 		return nil
@@ -133,14 +171,14 @@ func (o *Opened) Observe(asked *stateless.Request, from []upstream.Header) *obse
 	if info == nil {
 		info = []byte("{}")
 	}
-	c := o.proxy.Observer.Begin(o.Session.PeersWith(info), kept, false)
+	c := o.proxy.Observer.Begin(o.s.PeersWith(info), kept, false)
 	c.Came(observe.Message{Edge: observe.ClientEdge, Direction: observe.ToServer, Copy: kept, Header: session.HeadersOf(from)})
 	return c
 }
 
-func (o *Opened) Begin(ctx context.Context, stop context.CancelCauseFunc, header []upstream.Header, c *bridge.Crossing, asked *stateless.Request) modernclient.Exchange {
+func (o *opened) Begin(ctx context.Context, stop context.CancelCauseFunc, header []upstream.Header, c *bridge.Crossing, asked *stateless.Request) modernclient.Exchange {
 	x := o.proxy.New(ctx, stop)
-	x.Session, x.Crossing = o.Session, c
+	x.Session, x.Crossing = o.s, c
 	x.Session.Enter()
 	x.From = append(x.From[:0], header...)
 	if asked != nil {

@@ -9,6 +9,7 @@ import (
 	"github.com/dragoman-proxy/dragoman/proxy/downstream"
 	"github.com/dragoman-proxy/dragoman/proxy/mcp"
 	"github.com/dragoman-proxy/dragoman/proxy/metrics"
+	"github.com/dragoman-proxy/dragoman/proxy/session"
 	"github.com/dragoman-proxy/dragoman/proxy/shape"
 	"github.com/dragoman-proxy/dragoman/proxy/sse"
 	"github.com/dragoman-proxy/dragoman/proxy/trace"
@@ -25,7 +26,7 @@ func (c *httpClient) Send(e sse.Event) error {
 		x.StartStream()
 		c.resp.Header = x.Clock.AppendTo(c.resp.Header)
 		if x.lane != nil {
-			x.buffer = x.Session.Lanes.Trails.Begin(&resumableCall{x.Call, x.Session.Open, x.lane}, x.Stop)
+			x.buffer = x.Session.Lanes.Trails.Begin(&session.ResumableCall{Call: x.Call, Open: x.Session.Open, Stream: x.lane}, x.Stop)
 		}
 	}
 	if x.buffer != nil {

@@ -427,7 +427,7 @@ func (x *Exchange) mend() (err error) {
 	switch lost := c != nil && x.Call != nil && !x.resent && x.Outgoing.Body != nil && restart.IsLost(broken); {
 	case !lost:
 		err = x.ended(broken)
-	case !x.Crossing.StopsBeingAlone():
+	case x.mayWait():
 		return x.sendAgain(c)
 	default:
 		err = sse.ErrInterrupted

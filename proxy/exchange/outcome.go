@@ -78,7 +78,7 @@ func (x *Exchange) failed(err error) *mcp.Failure {
 func (x *Exchange) giveUp(reason string) {
 	if l := x.Session.Lanes; l != nil && !x.bridged() { // several requests may have the same id
 		if x.lane != nil && !x.lane.Answered() {
-			x.Common.Host.SendCancelled(l.Beneath(), x.lane.Given(), x.From, reason)
+			x.Common.SendCancelled(x.Session, l.Beneath(), x.lane.Given(), x.From, reason)
 		}
 		return
 	}

@@ -33,21 +33,20 @@ func (x *Exchange) ResumeStream(l *session.Lanes, lastEventID string) error {
 		return x.begin(l)
 	}
 	x.buffer, x.replay = b, again
-	c, _ := b.Call().(*resumableCall)
-	switch {
+	switch c := b.Call(); {
 	case c == nil:
 		return x.stand()
 	case b.Over():
 		x.answered = true // no event follows
-	case !c.open.Reopen(c.call, x.Stop): // cancelled, or forgotten as there were too many open requests
-		c.stream.Close()
+	case !c.Open.Reopen(c.Call, x.Stop): // cancelled, or forgotten as there were too many open requests
+		c.Stream.Close()
 		b.Finish()
 		x.answered = true
 	default:
-		x.Call, x.Resumed = c.call, true
-		c.stream = l.Move(x.Ctx, c.stream)
-		x.lane = c.stream
-		x.Stream = c.stream
+		x.Call, x.Resumed = c.Call, true
+		c.Stream = l.Move(x.Ctx, c.Stream)
+		x.lane = c.Stream
+		x.Stream = c.Stream
 	}
 	return nil
 }
@@ -65,20 +64,6 @@ func (x *Exchange) begin(l *session.Lanes) error {
 func (x *Exchange) stand() (err error) {
 	x.Stream, err = x.Common.Listen(x.Ctx, x.Session, upstream.ListenOptions{})
 	return err
-}
-
-// resumableCall is a call whose stream a client may resume. It implements [replay.Call].
-type resumableCall struct {
-	call   *session.Call
-	open   *session.Calls
-	stream *server.Stream // the server's stream for the call
-}
-
-func (c *resumableCall) Cancelled() bool { return c.call.Cancelled.Load() }
-
-func (c *resumableCall) End() {
-	c.open.End(c.call)
-	c.stream.Close()
 }
 
 // These constants bound how a stream is resumed that the server closed before it sent the response.
@@ -103,11 +88,14 @@ func (x *Exchange) ended(err error) error {
 		return x.bad
 	case len(x.ResumeAt) == 0 || x.Resumes >= maxResumes || !x.Session.Direct.Resumes():
 		return mcp.Fail(mcp.UpstreamSilent, "")
-	case x.Crossing.StopsBeingAlone():
+	case !x.mayWait():
 		return sse.ErrInterrupted
 	}
 	return x.resume()
 }
+
+// mayWait reports whether Answer may wait for anything but the stream.
+func (x *Exchange) mayWait() bool { return x.asker == nil || x.asker.MayWait() }
 
 // sendAgain sends x's request in another server session: the server does not know the session of
 // the request, and so has not processed it.

@@ -107,12 +107,12 @@ type state struct {
 	Final    bool          // the last message was the response
 	Met      *session.Call // the call that the last message answers, if it is not x's own
 
-	injected *injected        // adds dragoman's own messages to those of the stream; nil for none
-	buffer   *replay.Buffer   // keeps the events sent to the client; nil for none
-	replay   []sse.Event      // kept events to send again before any others
-	Resumed  bool             // another exchange counts the call
-	Tally    *stateless.Tally // the tally of a modern client's call; nil for others
-	Crossing *bridge.Crossing // set between a modern client and a handshake server; else nil
+	injected *injected                              // adds dragoman's own messages to those of the stream; nil for none
+	buffer   *replay.Buffer[*session.ResumableCall] // keeps the events sent to the client; nil for none
+	replay   []sse.Event                            // kept events to send again before any others
+	Resumed  bool                                   // another exchange counts the call
+	Tally    *stateless.Tally                       // the tally of a modern client's call; nil for others
+	Crossing *bridge.Crossing                       // set between a modern client and a handshake server; else nil
 
 	observation
 

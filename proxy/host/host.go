@@ -154,10 +154,11 @@ func (h *Host) Undelivered(err error, header []upstream.Header) {
 }
 
 // SendCancelled sends the server notifications/cancelled for the request that the server knows by id, raw JSON. It does
-// not wait.
-func (h *Host) SendCancelled(conn upstream.Conn, id string, header []upstream.Header, reason string) {
+// not wait; sent is called when the notification is sent, or cannot be.
+func (h *Host) SendCancelled(conn upstream.Conn, id string, header []upstream.Header, reason string, sent func()) {
 	notice := upstream.Outgoing{Body: mcp.Cancelled(id, reason), Header: append([]upstream.Header(nil), header...)}
 	h.Spawn(func() {
+		defer sent()
 		ctx, cancel := context.WithTimeout(context.Background(), server.NoticeTimeout)
 		defer cancel()
 		if _, err := conn.Send(ctx, &notice); err != nil {

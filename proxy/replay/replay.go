@@ -36,8 +36,9 @@ type Limits struct {
 	Most  int64
 }
 
-// Call is the request that a stream answers.
+// Call is the request that a stream answers. Its zero value is none: the stream is a standing one.
 type Call interface {
+	comparable
 	// Cancelled reports whether the request was cancelled.
 	Cancelled() bool
 	// End ends the request: no client will read its stream any more.
@@ -45,27 +46,27 @@ type Call interface {
 }
 
 // Buffers holds the replay buffers of the streams of one client. It is safe for concurrent use.
-type Buffers struct {
+type Buffers[C Call] struct {
 	limits Limits
 
 	mu      sync.Mutex
 	closed  bool
 	named   uint64          // the number of the newest buffer
-	all     []*Buffer       // oldest first
+	all     []*Buffer[C]    // oldest first
 	expired []expiredBuffer // oldest first
 }
 
 // New returns Buffers that keep nothing yet.
-func New(l Limits) *Buffers { return &Buffers{limits: l} }
+func New[C Call](l Limits) *Buffers[C] { return &Buffers[C]{limits: l} }
 
 // An expiredBuffer is what is known of a forgotten buffer: its number and that of its last event.
 type expiredBuffer struct{ number, last uint64 }
 
 // A Buffer keeps the last events of one stream. The lock of Buffers guards it.
-type Buffer struct {
-	of     *Buffers
+type Buffer[C Call] struct {
+	of     *Buffers[C]
 	number uint64
-	call   Call // nil for a standing stream
+	call   C
 
 	kept  [][]byte // the last events, with consecutive numbers that end with last
 	bytes int
@@ -77,42 +78,48 @@ type Buffer struct {
 	left time.Time     // when the last reader detached
 }
 
-// Call returns the request that the stream answers; nil for a standing stream.
-func (b *Buffer) Call() Call { return b.call }
+// Call returns the request that the stream answers.
+func (b *Buffer[C]) Call() C { return b.call }
+
+// isStanding reports whether the stream answers no request.
+func (b *Buffer[C]) isStanding() bool {
+	var none C
+	return b.call == none
+}
 
 // Over reports whether no more events will come. Only the reader may call it.
-func (b *Buffer) Over() bool { return b.over }
+func (b *Buffer[C]) Over() bool { return b.over }
 
 // Finish notes that no more events will come. Only the reader may call it.
-func (b *Buffer) Finish() { b.over = true }
+func (b *Buffer[C]) Finish() { b.over = true }
 
-// Begin returns a new buffer for a stream that answers c; nil for a standing stream. stop ends its
+// Begin returns a new buffer for a stream that answers c. stop ends its
 // reader. Begin returns nil if there are too many buffers, or if replay is turned off.
-func (t *Buffers) Begin(c Call, stop func(error)) *Buffer {
+func (t *Buffers[C]) Begin(c C, stop func(error)) *Buffer[C] {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.limits.Events == 0 || t.closed {
 		return nil
 	}
 	if len(t.all) >= MaxStreams {
-		i := slices.IndexFunc(t.all, func(b *Buffer) bool { return b.stop == nil })
+		i := slices.IndexFunc(t.all, func(b *Buffer[C]) bool { return b.stop == nil })
 		if i < 0 {
 			return nil
 		}
 		t.drop(i)
 	}
 	t.named++
-	b := &Buffer{of: t, number: t.named, call: c}
+	b := &Buffer[C]{of: t, number: t.named, call: c}
 	b.read(stop)
 	t.all = append(t.all, b)
 	return b
 }
 
 // read notes a new reader. The caller holds the lock.
-func (b *Buffer) read(stop func(error)) { b.stop, b.free = stop, make(chan struct{}) }
+func (b *Buffer[C]) read(stop func(error)) { b.stop, b.free = stop, make(chan struct{}) }
 
 // drop forgets a buffer, and ends its call if there is no reader. The caller holds t.mu.
-func (t *Buffers) drop(i int) {
+func (t *Buffers[C]) drop(i int) {
 	b := t.all[i]
 	t.all = slices.Delete(t.all, i, i+1)
 	b.discard(len(b.kept))
@@ -122,13 +129,13 @@ func (t *Buffers) drop(i int) {
 		}
 		t.expired = append(t.expired, expiredBuffer{b.number, b.last})
 	}
-	if b.stop == nil && !b.over && b.call != nil {
+	if b.stop == nil && !b.over && !b.isStanding() {
 		b.call.End()
 	}
 }
 
 // discard forgets the first n events.
-func (b *Buffer) discard(n int) {
+func (b *Buffer[C]) discard(n int) {
 	for _, e := range b.kept[:n] {
 		b.bytes -= len(e)
 		b.of.limits.Total.Add(-int64(len(e)))
@@ -137,7 +144,7 @@ func (b *Buffer) discard(n int) {
 }
 
 // Sweep forgets streams that no client has resumed.
-func (t *Buffers) Sweep(now time.Time) {
+func (t *Buffers[C]) Sweep(now time.Time) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	for i := len(t.all) - 1; i >= 0; i-- {
@@ -148,7 +155,7 @@ func (t *Buffers) Sweep(now time.Time) {
 }
 
 // Close forgets everything, for good.
-func (t *Buffers) Close() {
+func (t *Buffers[C]) Close() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.closed = true
@@ -159,7 +166,7 @@ func (t *Buffers) Close() {
 }
 
 // Record numbers an event that is about to be sent to the client, and keeps it.
-func (b *Buffer) Record(e *sse.Event, final bool) {
+func (b *Buffer[C]) Record(e *sse.Event, final bool) {
 	t := b.of
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -182,13 +189,13 @@ func (b *Buffer) Record(e *sse.Event, final bool) {
 }
 
 // name returns the id of an event, which is unique in the session.
-func (b *Buffer) name(event uint64) []byte {
+func (b *Buffer[C]) name(event uint64) []byte {
 	return strconv.AppendUint(append(strconv.AppendUint(nil, b.number, 10), '-'), event, 10)
 }
 
 // Detach removes the reader, and reports whether its call continues without one, for a client that
 // may resume the stream. gone says that the client has left.
-func (b *Buffer) Detach(gone bool) (parked bool) {
+func (b *Buffer[C]) Detach(gone bool) (parked bool) {
 	t := b.of
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -201,7 +208,7 @@ func (b *Buffer) Detach(gone bool) (parked bool) {
 			t.drop(i)
 		}
 		return false
-	case b.call == nil:
+	case b.isStanding():
 		return false
 	}
 	parked = gone && !b.over && !b.call.Cancelled()
@@ -212,7 +219,7 @@ func (b *Buffer) Detach(gone bool) (parked bool) {
 // Find returns the buffer of the stream that the event with this id was sent on, for a new reader, and
 // the events that followed it. stop ends the new reader; Find ends the previous one. b is nil if there
 // is no such buffer. lost is how many events cannot be sent again, or -1 if that is unknown.
-func (t *Buffers) Find(ctx context.Context, id string, stop func(error)) (b *Buffer, again []sse.Event, lost int) {
+func (t *Buffers[C]) Find(ctx context.Context, id string, stop func(error)) (b *Buffer[C], again []sse.Event, lost int) {
 	number, after, ok := parseEventID(id)
 	if !ok {
 		return nil, nil, -1
@@ -251,7 +258,7 @@ func (t *Buffers) Find(ctx context.Context, id string, stop func(error)) (b *Buf
 }
 
 // numbered returns the buffer with this number, or nil. The caller holds t.mu.
-func (t *Buffers) numbered(number uint64) *Buffer {
+func (t *Buffers[C]) numbered(number uint64) *Buffer[C] {
 	for _, b := range t.all {
 		if b.number == number {
 			return b
@@ -262,7 +269,7 @@ func (t *Buffers) numbered(number uint64) *Buffer {
 
 // expiredSince returns how many events followed the event number after on a forgotten stream, or -1 if
 // that is unknown. The caller holds t.mu.
-func (t *Buffers) expiredSince(number, after uint64) int {
+func (t *Buffers[C]) expiredSince(number, after uint64) int {
 	for _, f := range t.expired {
 		if f.number == number && f.last >= after {
 			return int(f.last - after)

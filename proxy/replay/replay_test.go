@@ -18,11 +18,11 @@ type fakeCall struct {
 func (c *fakeCall) Cancelled() bool { return c.cancelled }
 func (c *fakeCall) End()            { c.ended++ }
 
-func bounded(total *atomic.Int64) *Buffers {
-	return New(Limits{Events: 3, Bytes: 100, Age: time.Minute, Total: total, Most: 1 << 20})
+func bounded(total *atomic.Int64) *Buffers[*fakeCall] {
+	return New[*fakeCall](Limits{Events: 3, Bytes: 100, Age: time.Minute, Total: total, Most: 1 << 20})
 }
 
-func record(b *Buffer, data ...string) {
+func record(b *Buffer[*fakeCall], data ...string) {
 	for _, d := range data {
 		e := sse.Event{Data: []byte(d)}
 		b.Record(&e, false)
@@ -69,7 +69,7 @@ func TestBuffersAreBounded(t *testing.T) {
 func TestNewReaderGetsWhatFollowed(t *testing.T) {
 	var total atomic.Int64
 	bs := bounded(&total)
-	var b *Buffer
+	var b *Buffer[*fakeCall]
 	b = bs.Begin(new(fakeCall), func(error) { go b.Detach(true) })
 	record(b, "1", "2", "3", "4")
 	same, again, lost := bs.Find(t.Context(), "1-2", func(error) {})

@@ -71,7 +71,7 @@ func (t *Table) OpenLanes(conn upstream.Conn, st upstream.Stream) *Lanes {
 	cfg := t.Now().Config.Limits
 	return &Lanes{
 		Streams: server.Open(conn, st, cfg, t.Host),
-		Trails: replay.New(replay.Limits{
+		Trails: replay.New[*ResumableCall](replay.Limits{
 			Events: cfg.Replay, Bytes: int(cfg.ReplayBytes), Age: cfg.ReplayTime,
 			Total: &t.Kept, Most: t.Host.Memory().Budget.Size() / replayShare,
 		}),

@@ -11,7 +11,23 @@ import (
 // client may resume.
 type Lanes struct {
 	*server.Streams
-	Trails *replay.Buffers
+	Trails *replay.Buffers[*ResumableCall]
+}
+
+// ResumableCall is a call whose stream a client may resume. It implements [replay.Call].
+type ResumableCall struct {
+	Call   *Call
+	Open   *Calls
+	Stream *server.Stream // the server's stream for the call
+}
+
+// Cancelled reports whether the call was cancelled.
+func (c *ResumableCall) Cancelled() bool { return c.Call.Cancelled.Load() }
+
+// End ends the call and closes its stream.
+func (c *ResumableCall) End() {
+	c.Open.End(c.Call)
+	c.Stream.Close()
 }
 
 // Close stops the server process and discards the events kept for replay.

@@ -5,7 +5,8 @@
 // opens ids, holds only the sessions that this process uses: one that it does not hold is resumed from its id.
 //
 //   - session.go has both types, and table.go the table's methods;
-//   - begin.go makes a session of what is known of it, at its beginning and when it is resumed; ends.go ends it;
+//   - begin.go makes a session of what is known of it, at its beginning and when it is resumed; ends.go ends it, after the
+//     cancellations that notices.go counts;
 //   - calls.go has the open requests, and the batch that a request belongs to;
 //   - lanes.go is the connection to a server on a pipe, with one stream for each request;
 //   - listchanged.go adds the news of dragoman's own tools to a standing stream;
@@ -89,6 +90,7 @@ type Session struct {
 	Used    atomic.Int64
 	Busy    atomic.Int32 // exchanges and streams under way
 	closing sync.Once
+	notices notices                          // that the end of the session waits for
 	counted func(why error)                  // counts the session when it ends, in this process or elsewhere
 	Ended   func()                           // called when the session ends in this process; may be nil
 	marks   atomic.Pointer[marks]            // of the session's ids, once a span has needed them
@@ -198,6 +200,7 @@ func (s *Session) end(ctx context.Context, why error, log *zap.Logger) {
 	s.closing.Do(func() {
 		s.stopWaits(why)
 		s.counted(why)
+		s.notices.wait(ctx) // a cancellation is of no use to a server whose pipe or session has ended
 		if err := s.Conn.Close(ctx); err != nil {
 			log.Debug("cannot close the upstream session", zap.Error(err))
 		}

@@ -66,7 +66,7 @@ type remappedStream struct {
 func (st *remappedStream) Close() error {
 	st.once.Do(func() {
 		if !st.Answered() && !st.Over() { // else there is nothing to cancel
-			st.of.host.SendCancelled(st.of.Beneath(), st.Given(), nil, "")
+			st.of.host.SendCancelled(st.of.Beneath(), st.Given(), nil, "", func() {})
 		}
 	})
 	return st.Stream.Close()

@@ -3,6 +3,7 @@ package legacyclient
 import (
 	"context"
 	"sync"
+	"sync/atomic"
 
 	"github.com/dragoman-proxy/dragoman/proxy/callctx"
 	"github.com/dragoman-proxy/dragoman/proxy/mcp"
@@ -35,6 +36,7 @@ type reading struct {
 	busy    bool // Events reads
 	closed  bool
 	entered bool        // the goroutine has taken over
+	arrived atomic.Bool // the goroutine has the answer, and gives it to a client that stays
 	ended   bool        // nothing runs the call any more
 	stays   func() bool // undoes that the shutdown ends the call; nil if the client has not left the goroutine
 }
@@ -88,7 +90,7 @@ func (b *reading) event() (sse.Event, error) {
 		case b.entered:
 			b.mu.Unlock()
 			return b.take()
-		case b.ended || b.closed || b.client.Err() != nil:
+		case b.ended || b.closed || b.client.Err() != nil && (!b.over || b.recalled()):
 			b.mu.Unlock()
 			return sse.Event{}, b.cause()
 		case !b.watched:
@@ -190,6 +192,11 @@ func (b *reading) Close() error {
 // Release implements [upstream.Stream].
 func (b *reading) Release() { b.released.Store(true) }
 
+// recalled reports whether the client has cancelled the call.
+func (b *reading) recalled() bool {
+	return b.call.recalled() || context.Cause(b.client) == requests.ErrCancelled
+}
+
 // cause returns the reason for which there is no answer.
 func (b *reading) cause() error {
 	if b.recalled() {
@@ -201,23 +208,38 @@ func (b *reading) cause() error {
 	return upstream.ErrClosed
 }
 
-// take asks the goroutine for the next message, and returns it.
+// take asks the goroutine for the next message, and returns it. An answer that has come is not lost if the session ends.
 func (b *reading) take() (sse.Event, error) {
-	wanted := b.wanted
+	wanted, session, client := b.wanted, b.ctx.Done(), b.client.Done()
 	for {
 		select {
 		case wanted <- struct{}{}:
 			wanted = nil
 		case n := <-b.pushed:
+			if b.recalled() {
+				return sse.Event{}, b.cause()
+			}
 			return n.event, n.err
-		case <-b.ctx.Done():
-			return sse.Event{}, b.cause()
 		case <-b.gone:
 			return sse.Event{}, upstream.ErrClosed
-		case <-b.client.Done():
-			return sse.Event{}, context.Cause(b.client)
+		case <-session:
+			session = nil
+		case <-client:
+			client = nil
+		}
+		if (session == nil || client == nil) && (!b.arrived.Load() || b.recalled()) {
+			return sse.Event{}, b.cause()
 		}
 	}
+}
+
+// given returns a channel that is closed when the goroutine waits for the client no longer. Before the answer has come, that
+// is the end of the call; then it is nil, as the client still uses the answer's memory, or is about to take it.
+func (b *reading) given() <-chan struct{} {
+	if b.arrived.Load() {
+		return nil
+	}
+	return b.ctx.Done()
 }
 
 // awaitWanted waits until the client wants a message, has left, or the call has ended.
@@ -225,7 +247,7 @@ func (b *reading) awaitWanted() {
 	select {
 	case <-b.wanted:
 	case <-b.gone:
-	case <-b.ctx.Done():
+	case <-b.given():
 	}
 }
 
@@ -234,7 +256,7 @@ func (b *reading) push(n nextEvent) {
 	select {
 	case b.pushed <- n:
 	case <-b.gone:
-	case <-b.ctx.Done():
+	case <-b.given():
 	}
 }
 
@@ -254,8 +276,9 @@ func (b *reading) run(then func() error) {
 		if err != nil && b.recalled() {
 			err = requests.ErrCancelled
 		}
+		b.arrived.Store(b.over)
 		b.push(nextEvent{e, err}) // the end is pushed as well: until the client takes it, it uses the answer
-		if err != nil || b.ctx.Err() != nil {
+		if err != nil || b.ctx.Err() != nil && !b.over {
 			return
 		}
 	}

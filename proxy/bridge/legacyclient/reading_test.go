@@ -2,6 +2,7 @@ package legacyclient
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"sync"
@@ -17,6 +18,7 @@ import (
 	"github.com/dragoman-proxy/dragoman/proxy/large"
 	"github.com/dragoman-proxy/dragoman/proxy/metrics"
 	"github.com/dragoman-proxy/dragoman/proxy/observe"
+	"github.com/dragoman-proxy/dragoman/proxy/requests"
 	"github.com/dragoman-proxy/dragoman/proxy/results"
 	"github.com/dragoman-proxy/dragoman/proxy/server"
 	"github.com/dragoman-proxy/dragoman/proxy/sse"
@@ -71,6 +73,64 @@ func (progressing) Listen(context.Context, upstream.ListenOptions) (upstream.Str
 }
 
 func (progressing) Close(context.Context) error { return nil }
+
+// curious is a server that asks two questions and waits for their answers.
+type curious struct{ progressing }
+
+func (curious) Send(_ context.Context, m *upstream.Outgoing) (upstream.Stream, error) {
+	const question = `{"method":"sampling/createMessage","params":{"messages":[],"maxTokens":1}}`
+	return &events{list: []string{fmt.Sprintf(`{"jsonrpc":"2.0","id":%s,"result":{"resultType":"input_required","inputRequests":{"a":%s,"b":%s}}}`,
+		gjson.GetBytes(m.Body, "id").Raw, question, question)}}, nil
+}
+
+// TestAnAnswerThatHasComeOutlastsTheSession: the call has ended with an answer, behind which the client is to read what comes
+// before. If the session ends meanwhile, the client gets both. A call that the client has cancelled has no answer.
+func TestAnAnswerThatHasComeOutlastsTheSession(t *testing.T) {
+	b := newBridge(t)
+	for _, cancelled := range []bool{false, true} {
+		for range 50 { // the end of the session and the answer are ready at the same time
+			c := b.New(curious{}, ByOwnProcess, translate.Latest(), wire.ClientSampling)
+			ctx, end := context.WithCancelCause(t.Context())
+			defer end(nil)
+			st, err := c.Send(ctx, &upstream.Outgoing{Body: []byte(`{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"n"}}`), Request: true})
+			if err != nil {
+				t.Fatal(err)
+			}
+			var got []string
+			var failed error
+			for e, err := range st.Events {
+				if err != nil {
+					failed = err
+					break
+				}
+				got = append(got, string(e.Data))
+				switch len(got) {
+				case 2:
+					refusal := `{"jsonrpc":"2.0","id":` + gjson.Get(got[0], "id").Raw + `,"error":{"code":-1,"message":"no"}}`
+					if _, err := c.Send(t.Context(), &upstream.Outgoing{Body: []byte(refusal)}); err != nil {
+						t.Fatal(err)
+					}
+				case 3:
+					if cancelled {
+						end(requests.ErrCancelled)
+					} else {
+						end(errors.New("the session has ended"))
+						c.end()
+					}
+				}
+			}
+			st.Close()
+			c.end()
+			switch last := got[len(got)-1]; {
+			case !cancelled && (len(got) != 4 || gjson.Get(last, "id").Raw != "1"):
+				t.Fatalf("%q, then %v", got, failed)
+			case cancelled && (len(got) != 3 || failed != requests.ErrCancelled):
+				t.Fatalf("the call was cancelled: %q, then %v", got, failed)
+			}
+		}
+	}
+	b.host.Wait()
+}
 
 type noReader struct{}
 

@@ -1,11 +1,12 @@
 package modernclient
 
 import (
-	"context"
 	"sync"
 	"sync/atomic"
 	"time"
 
+	"github.com/dragoman-proxy/dragoman/proxy/clienterror"
+	"github.com/dragoman-proxy/dragoman/proxy/downstream"
 	"github.com/dragoman-proxy/dragoman/proxy/host"
 	"github.com/dragoman-proxy/dragoman/proxy/mcp"
 	"github.com/dragoman-proxy/dragoman/proxy/results"
@@ -66,14 +67,14 @@ func (br *Bridge) Counts() (c Counts) {
 // Parked returns the questions that wait for their clients.
 func (br *Bridge) Parked() []Parked { return br.parked.asked() }
 
-// Direct returns the entry that stands for a modern server, which needs no session. It is in use until release is
-// called.
-func (br *Bridge) Direct(ctx context.Context, q *stateless.Request, who string, header []upstream.Header) (s Session, release func(), err error) {
-	b, err := br.pool.hold(caller{ctx, q, who, header}, poolKey{kind: WithoutHandshake, principal: who})
+// Pass forwards one request to a modern server, which needs no session, with its bytes and headers unchanged, and returns
+// the response.
+func (br *Bridge) Pass(req *downstream.Request, q *stateless.Request, who string, header []upstream.Header, resp *downstream.Response) error {
+	b, err := br.pool.hold(caller{req.Ctx, q, who, header}, poolKey{kind: WithoutHandshake, principal: who})
 	if err != nil {
-		return nil, nil, err
+		return clienterror.Of(err).About(q.ID)
 	}
-	return b.s, func() { br.pool.release(b) }, nil
+	return b.s.Pass(req, q, header, resp, func() { br.pool.release(b) })
 }
 
 // EachIdle calls note for each unused session whose process is counted for one of these clients: with the time of its

@@ -113,6 +113,10 @@ func (s *fakeSession) Serverless() bool                                         
 func (s *fakeSession) Piped() bool                                                     { return false }
 func (s *fakeSession) CheckCall(context.Context, ToolLister, *stateless.Request) error { return nil }
 
+func (s *fakeSession) Pass(*downstream.Request, *stateless.Request, []upstream.Header, *downstream.Response, func()) error {
+	return nil
+}
+
 func (s *fakeSession) RunsFor() string { return "" }
 func (s *fakeSession) End(error)       {}
 func (s *fakeSession) Leave()          {}

@@ -69,6 +69,9 @@ func (s *bystander) Send(e sse.Event) error {
 // Ask implements [bridge.Client].
 func (s *bystander) Ask(list []bridge.Question) { s.b.attribute(list, s.from) }
 
+// MayWait implements [bridge.Client].
+func (s *bystander) MayWait() bool { return true }
+
 // ask is inquire without the result.
 func (b *pooledSession) ask(ctx context.Context, method wire.Method, params []byte, header []upstream.Header) error {
 	_, err := b.inquire(ctx, method, params, header)

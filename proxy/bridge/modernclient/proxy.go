@@ -79,6 +79,9 @@ type Session interface {
 
 	// CheckCall compares the headers of a tool call with its arguments. tools reads the server's list.
 	CheckCall(ctx context.Context, tools ToolLister, q *stateless.Request) error
+	// Pass forwards a request that needs no translation to a server without a handshake, and returns the response. It calls
+	// release when the request needs the session no more.
+	Pass(req *downstream.Request, q *stateless.Request, header []upstream.Header, resp *downstream.Response, release func()) error
 	// Send sends a message that needs no translation.
 	Send(ctx context.Context, m *upstream.Outgoing) (upstream.Stream, error)
 	// Listen opens the standing stream.
@@ -111,7 +114,7 @@ type Exchange interface {
 	Translate(m Message) (out []byte, v wire.Verdict, err error)
 	// Forward sends the translated message. The stream is nil if no response is expected.
 	Forward(out []byte) (upstream.Stream, error)
-	// Read makes st the stream that Answer reads. While the crossing is Alone, Answer does not replace it.
+	// Read makes st the stream that Answer reads. Answer replaces it only if the client lets it wait.
 	Read(st upstream.Stream)
 	// Answer sends client what the server says about the message, and returns the response. The error is io.EOF if
 	// none is owed, and bridge.ErrURLs if the response requires that the user opens URLs. If it is

@@ -28,13 +28,11 @@ func (d *parkedCall) start(x *asking) (here bool) {
 		d.readOn()
 		return false
 	}
-	x.crossing.Alone = true
 	return true
 }
 
 // readOn starts a goroutine that reads the rest.
 func (d *parkedCall) readOn() {
-	d.x.crossing.Alone = false
 	d.of.Host.Spawn(func() {
 		for errors.Is(d.read(), sse.ErrInterrupted) {
 		}
@@ -130,6 +128,9 @@ func (d *parkedCall) answered(response []byte) {
 	d.release()
 	d.finish(outbox.Message{Body: body, Status: status, For: d.first.ID})
 }
+
+// MayWait implements [bridge.Client]: the goroutine of a client's request must see what else its client is sent.
+func (d *parkedCall) MayWait() bool { return d.reading.here == nil }
 
 // Send implements [bridge.Client]: it sends the client a notification of the server.
 func (d *parkedCall) Send(e sse.Event) error {

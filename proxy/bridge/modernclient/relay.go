@@ -421,6 +421,9 @@ func (r *relay) Send(e sse.Event) error {
 // Ask implements [bridge.Client].
 func (r *relay) Ask(list []bridge.Question) { r.b.attribute(list, r.from) }
 
+// MayWait implements [bridge.Client]: nothing else than the server's messages is for the client of a relayed request.
+func (r *relay) MayWait() bool { return true }
+
 // cutShort ends a relay whose context has ended. If dragoman is shutting down, the client gets an error;
 // otherwise the client has left, and cutShort returns io.EOF.
 func (r *relay) cutShort() ([]byte, error) {

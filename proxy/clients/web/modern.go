@@ -1,7 +1,6 @@
 package web
 
 import (
-	"context"
 	"strings"
 
 	"github.com/dragoman-proxy/dragoman/proxy/clienterror"
@@ -11,11 +10,9 @@ import (
 	"github.com/dragoman-proxy/dragoman/proxy/metrics"
 	"github.com/dragoman-proxy/dragoman/proxy/principal"
 	"github.com/dragoman-proxy/dragoman/proxy/report"
-	"github.com/dragoman-proxy/dragoman/proxy/session"
 	"github.com/dragoman-proxy/dragoman/proxy/shape"
 	"github.com/dragoman-proxy/dragoman/proxy/stateless"
 	"github.com/dragoman-proxy/dragoman/proxy/trace"
-	"github.com/dragoman-proxy/dragoman/proxy/upstream"
 	"github.com/dragoman-proxy/dragoman/translate"
 	"github.com/dragoman-proxy/dragoman/translate/wire"
 )
@@ -108,7 +105,7 @@ func (face *Face) postModern(req *downstream.Request, m *wire.Message, resp *dow
 	}
 	for again := false; ; again = true {
 		if direct {
-			err = face.postDirect(req, q, who, from, resp)
+			err = face.Modern.Pass(req, q, who, from, resp)
 		} else {
 			if err = q.Own(req.Ctx, face.Host.Memory()); err == nil {
 				q.Scanned = m
@@ -124,50 +121,4 @@ func (face *Face) postModern(req *downstream.Request, m *wire.Message, resp *dow
 			resp.Done, resp.Header = nil, nil
 		}
 	}
-}
-
-// lister implements [modernclient.ToolLister].
-type lister struct {
-	s    *session.Session
-	from []upstream.Header
-}
-
-func (l *lister) List(ctx context.Context, params string) ([]byte, error) {
-	return l.s.Inquire(ctx, wire.ToolsList, params, l.from)
-}
-
-// postDirect forwards one request to a modern server, with its bytes and headers unchanged, and
-// returns the response.
-func (f *Face) postDirect(req *downstream.Request, q *stateless.Request, who string, from []upstream.Header, resp *downstream.Response) error {
-	opened, release, err := f.Modern.Direct(req.Ctx, q, who, from)
-	var s *session.Session
-	if err == nil {
-		s = opened.(*clients.Opened).Session
-		if err = f.CheckCall(req.Ctx, s, &lister{s, from}, q); err != nil {
-			release()
-		}
-	}
-	if err != nil {
-		return clienterror.Of(err).About(q.ID)
-	}
-	ctx, stop := req.Ctx, req.Cancel
-	if stop == nil {
-		ctx, stop = context.WithCancelCause(ctx)
-	}
-	x := f.New(ctx, stop)
-	resp.Done = func() { x.Done(); release() }
-	x.Session, x.Crossing, x.Tally = s, s.Direct.Crossing, q.Counts
-	x.Tally.Hold()
-	x.Session.Enter()
-	x.From = append(append(x.From[:0], from...), q.Header...)
-	x.AnswerTo(req.Client)
-	x.Clock.Asked, x.MaxTokens, x.Peer, x.Sender = q.Timed, q.MaxTokens, q.Address, q.Sender
-	if q.Method == wire.SubscriptionsListen { // it would never end by itself
-		x.Free = context.AfterFunc(f.Host.Draining, func() { stop(clienterror.ErrShutdown) })
-	}
-	err = x.Post(req.Body, resp)
-	if !x.Streamed {
-		resp.Header = x.Clock.AppendTo(resp.Header)
-	}
-	return err
 }
