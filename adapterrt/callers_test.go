@@ -11,13 +11,15 @@ import (
 	"regexp"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
-	"time"
+	"testing/synctest"
 
 	"pgregory.net/rapid"
 
 	"github.com/dragoman-proxy/dragoman/adapterrt/failure"
 	"github.com/dragoman-proxy/dragoman/adapterrt/file"
+	"github.com/dragoman-proxy/dragoman/adapterrt/httpcall"
 )
 
 // callersOps is an adapter with everything that is kept between calls.
@@ -238,26 +240,34 @@ func TestNothingCrossesBetweenCallers(t *testing.T) {
 // TestCallersAtOnce shows that calls in flight at the same time, which are coalesced, get the
 // answer for their own credential.
 func TestCallersAtOnce(t *testing.T) {
-	release := make(chan struct{})
-	s := api(t, func(w http.ResponseWriter, r *http.Request) {
-		<-release
-		w.Header().Set("Content-Type", "application/json")
-		fmt.Fprintf(w, `{"of":%q}`, r.Header.Get("Authorization"))
+	synctest.Test(t, func(t *testing.T) {
+		rt := one(t, callersOptions(), "https://api.example.com", callersOps, callersAuth)
+		release := make(chan struct{})
+		var sent atomic.Int32
+		rt.send = func(_ context.Context, _ *adapter, o *httpcall.Outgoing) (*httpcall.Reply, *failure.Failure) {
+			sent.Add(1)
+			<-release
+			r := reply(200, "Content-Type", "application/json")
+			r.Body = fmt.Appendf(nil, `{"of":"%v"}`, o.Headers)
+			return r, nil
+		}
+		var wg sync.WaitGroup
+		for i := range 40 {
+			wg.Go(func() {
+				who := []string{"alices", "bobs", "carols"}[i%3]
+				r := rt.Dispatch(context.Background(), Endpoint{}, asCaller(who).with(`{"operation":"who"}`))
+				if got := string(r.JSON()); !strings.Contains(got, "Bearer "+who+"}") {
+					t.Errorf("%s got %s", who, got)
+				}
+			})
+		}
+		synctest.Wait()
+		if n := sent.Load(); n != 3 {
+			t.Errorf("%d requests for 3 callers", n)
+		}
+		close(release)
+		wg.Wait()
 	})
-	rt := one(t, callersOptions(), s.URL, callersOps, callersAuth)
-	var wg sync.WaitGroup
-	for i := range 40 {
-		wg.Go(func() {
-			who := []string{"alices", "bobs", "carols"}[i%3]
-			r := rt.Dispatch(context.Background(), Endpoint{}, asCaller(who).with(`{"operation":"who"}`))
-			if got := string(r.JSON()); !strings.Contains(got, "Bearer "+who+`"`) {
-				t.Errorf("%s got %s", who, got)
-			}
-		})
-	}
-	time.Sleep(20 * time.Millisecond)
-	close(release)
-	wg.Wait()
 }
 
 // TestCallersSecretsStayInside shows that no error, log record or warning has the credential of a

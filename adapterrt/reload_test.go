@@ -6,14 +6,13 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
-	"runtime"
 	"strings"
 	"sync"
 	"testing"
-	"time"
 
 	"github.com/dragoman-proxy/dragoman/adapterrt/failure"
 	"github.com/dragoman-proxy/dragoman/adapterrt/file"
+	"github.com/dragoman-proxy/dragoman/proxy/peertest"
 )
 
 // TestReloadUnderLoad changes the file 50 times while calls are made without a pause. Each
@@ -69,7 +68,7 @@ func TestReloadUnderLoad(t *testing.T) {
 
 func TestNoGoroutineIsLeftAfterClose(t *testing.T) {
 	s := api(t, func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, "1") })
-	before := runtime.NumGoroutine()
+	peertest.NoLeaks(t)
 	rt, err := New(Options{})
 	if err != nil {
 		t.Fatal(err)
@@ -83,12 +82,6 @@ func TestNoGoroutineIsLeftAfterClose(t *testing.T) {
 	}
 	rt.Close()
 	s.CloseClientConnections()
-	for deadline := time.Now().Add(10 * time.Second); runtime.NumGoroutine() > before; time.Sleep(5 * time.Millisecond) {
-		if time.Now().After(deadline) {
-			buf := make([]byte, 1<<16)
-			t.Fatalf("%d goroutines, %d before\n%s", runtime.NumGoroutine(), before, buf[:runtime.Stack(buf, true)])
-		}
-	}
 }
 
 func TestPreviewSendsNothingAndMasks(t *testing.T) {

@@ -17,6 +17,7 @@ import (
 	"github.com/tidwall/gjson"
 
 	"github.com/dragoman-proxy/dragoman/proxy/observe/instances"
+	"github.com/dragoman-proxy/dragoman/proxy/peertest"
 )
 
 const recordedCalls = `{"kind":"header","format":1,"version":"1.2.3","ts":"2026-11-22T03:08:57.430Z"}
@@ -150,11 +151,10 @@ func TestThePageOfAShimIsFound(t *testing.T) {
 	for lines.Scan() && !strings.Contains(lines.Text(), "the live page is served") {
 	}
 	list := func() (found []instances.Instance) {
-		for wait := time.Now().Add(time.Minute); time.Now().Before(wait); time.Sleep(5 * time.Millisecond) {
-			if found, err = instances.List(filepath.Join(dir, "dragoman")); err != nil || len(found) > 0 {
-				break
-			}
-		}
+		peertest.Eventually(t, "the process is listed", func() bool {
+			found, err = instances.List(filepath.Join(dir, "dragoman"))
+			return err != nil || len(found) > 0
+		})
 		return found
 	}
 	all := list()

@@ -13,10 +13,11 @@ import (
 	"go.uber.org/zap/zaptest/observer"
 
 	"github.com/dragoman-proxy/dragoman/proxy/config"
+	"github.com/dragoman-proxy/dragoman/proxy/peertest"
 )
 
 // patience is how long a test waits for what must come, also on a machine with many other things to do.
-const patience = time.Minute
+const patience = peertest.Patience
 
 // reloading starts a reloader of a file. The configurations that it reads are sent on used.
 func reloading(t *testing.T, fault error) (file string, used chan config.Config, logs *observer.ObservedLogs) {
@@ -86,11 +87,9 @@ func TestInvalidConfigurationIsLoggedAndNotUsed(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			file, _, logs := reloading(t, c.fault)
 			write(t, file, c.text)
-			for end := time.Now().Add(patience); logs.FilterMessage("configuration is invalid: the last valid one stays in use").Len() == 0; time.Sleep(time.Millisecond) {
-				if time.Now().After(end) {
-					t.Fatal("no log line")
-				}
-			}
+			peertest.Eventually(t, "the log says so", func() bool {
+				return logs.FilterMessage("configuration is invalid: the last valid one stays in use").Len() > 0
+			})
 		})
 	}
 }

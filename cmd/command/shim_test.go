@@ -10,9 +10,10 @@ import (
 	"runtime"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/tidwall/gjson"
+
+	"github.com/dragoman-proxy/dragoman/proxy/peertest"
 )
 
 // beDragoman is the environment variable that makes the test binary run as the command itself.
@@ -45,12 +46,13 @@ func TestShimPassesItsEnvironment(t *testing.T) {
 		}
 		io.WriteString(in, `{"jsonrpc":"2.0","id":0,"method":"initialize","params":{"protocolVersion":"2025-06-18","capabilities":{},"clientInfo":{"name":"c","version":"1"}}}`+"\n")
 		var env []byte
-		for wait := time.Now().Add(20 * time.Second); len(env) == 0 && time.Now().Before(wait); time.Sleep(10 * time.Millisecond) {
+		peertest.Eventually(t, "the server has started", func() bool {
 			env, _ = os.ReadFile(file)
-		}
+			return len(env) > 0
+		})
 		cmd.Process.Kill() // the server never answers
 		cmd.Wait()
-		if got := strings.Contains(string(env), "GITHUB_TOKEN=of-the-entry"); got != want || strings.Contains(string(env), "DRAGOMAN_") || len(env) == 0 {
+		if got := strings.Contains(string(env), "GITHUB_TOKEN=of-the-entry"); got != want || strings.Contains(string(env), "DRAGOMAN_") {
 			t.Errorf("%s: the server's environment is %q", args, env)
 		}
 		os.Remove(file)

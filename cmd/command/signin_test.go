@@ -19,6 +19,7 @@ import (
 	"github.com/tidwall/gjson"
 
 	"github.com/dragoman-proxy/dragoman/proxy/oauth/oauthtest"
+	"github.com/dragoman-proxy/dragoman/proxy/peertest"
 )
 
 // A desk is a machine with a person: a directory for tokens, and a browser that writes down what it is asked
@@ -60,13 +61,9 @@ func (d *desk) tabs() []string {
 // nextTab waits for the tab with number n.
 func (d *desk) nextTab(n int) string {
 	d.t.Helper()
-	for wait := time.Now().Add(20 * time.Second); time.Now().Before(wait); time.Sleep(10 * time.Millisecond) {
-		if all := d.tabs(); len(all) > n {
-			return all[n]
-		}
-	}
-	d.t.Fatal("no tab opened")
-	return ""
+	var all []string
+	peertest.Eventually(d.t, "a tab opens", func() bool { all = d.tabs(); return len(all) > n })
+	return all[n]
 }
 
 // run runs a command of dragoman to its end.

@@ -9,7 +9,7 @@ import (
 	"net/http/httptest"
 	"os"
 	"path/filepath"
-	"runtime"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -22,6 +22,7 @@ import (
 	"github.com/dragoman-proxy/dragoman/adapterrt"
 	"github.com/dragoman-proxy/dragoman/proxy"
 	"github.com/dragoman-proxy/dragoman/proxy/config"
+	"github.com/dragoman-proxy/dragoman/proxy/peertest"
 )
 
 // watched is a runtime that reloads its sources when they change.
@@ -55,17 +56,13 @@ func watching(t *testing.T, sources ...adapterrt.Source) *watched {
 // becomes waits until these adapters are loaded, as name@version.
 func (w *watched) becomes(t *testing.T, want ...string) {
 	t.Helper()
-	var got string
-	for end := time.Now().Add(patience); time.Now().Before(end); time.Sleep(5 * time.Millisecond) {
+	peertest.Eventually(t, fmt.Sprintf("%q are loaded", want), func() bool {
 		var all []string
 		for _, a := range w.Adapters() {
 			all = append(all, a.Name+"@"+a.Version)
 		}
-		if got = strings.Join(all, " "); got == strings.Join(want, " ") {
-			return
-		}
-	}
-	t.Fatalf("%q, want %q", got, want)
+		return slices.Equal(all, want)
+	})
 }
 
 // tells waits for a problem that contains want.
@@ -274,14 +271,9 @@ func TestManyFilesAreReadOnce(t *testing.T) {
 }
 
 func TestNoGoroutineOfAWatcherIsLeft(t *testing.T) {
-	before := runtime.NumGoroutine()
+	peertest.NoLeaks(t)
 	c := adapterConcern(func() []adapterrt.Source { return []adapterrt.Source{{Path: t.TempDir()}} }, func(string) {})
 	(&watcher{log: zap.NewNop(), concerns: []*concern{c}}).start(context.Background())()
-	for end := time.Now().Add(patience); runtime.NumGoroutine() > before; time.Sleep(time.Millisecond) {
-		if time.Now().After(end) {
-			t.Fatalf("%d goroutines, %d before", runtime.NumGoroutine(), before)
-		}
-	}
 }
 
 // TestChangesAreFoundWithoutEvents checks that changes are found at intervals if the system reports no events.
@@ -390,11 +382,7 @@ func TestNoCallFailsWhileTheFileChanges(t *testing.T) {
 	becomes := func(i int) {
 		t.Helper()
 		want := fmt.Sprintf(`"data":"/v%d/7"`, i)
-		for end := time.Now().Add(patience); !strings.Contains(byHTTP(), want); time.Sleep(5 * time.Millisecond) {
-			if time.Now().After(end) {
-				t.Fatalf("version %d is not live", i)
-			}
-		}
+		peertest.Eventually(t, fmt.Sprintf("version %d is live", i), func() bool { return strings.Contains(byHTTP(), want) })
 	}
 
 	ctx, stop := context.WithCancel(context.Background())
@@ -420,14 +408,9 @@ func TestNoCallFailsWhileTheFileChanges(t *testing.T) {
 			becomes(i)
 			continue
 		}
-		told := func() int {
-			return logs.FilterField(zap.String("problem", "Transport serial is known, not supported")).Len()
-		}
-		for end := time.Now().Add(patience); told() < i/10+1; time.Sleep(5 * time.Millisecond) {
-			if time.Now().After(end) {
-				t.Fatalf("never told why version %d is not live", i)
-			}
-		}
+		peertest.Eventually(t, fmt.Sprintf("the log says why version %d is not live", i), func() bool {
+			return logs.FilterField(zap.String("problem", "Transport serial is known, not supported")).Len() > i/10
+		})
 		becomes(i - 1)
 	}
 	stop()

@@ -11,6 +11,7 @@ import (
 
 	"go.uber.org/zap"
 
+	"github.com/dragoman-proxy/dragoman/proxy/peertest"
 	"github.com/dragoman-proxy/dragoman/proxy/store"
 	"github.com/dragoman-proxy/dragoman/proxy/store/redisstore"
 	"github.com/dragoman-proxy/dragoman/proxy/store/storetest"
@@ -92,15 +93,7 @@ func TestFaultsOfARealServer(t *testing.T) {
 				t.Errorf("%d calls", calls.Load())
 			}
 			fault.end(r)
-			var again string
-			for deadline := time.Now().Add(20 * time.Second); ; time.Sleep(50 * time.Millisecond) {
-				if again = ask(all[1], "s", deleteIt); strings.Contains(again, "CONFIRMATION_REQUIRED") {
-					break
-				}
-				if time.Now().After(deadline) {
-					t.Fatalf("not there again: %s", again)
-				}
-			}
+			peertest.Eventually(t, "the store is there again", func() bool { return strings.Contains(ask(all[1], "s", deleteIt), "CONFIRMATION_REQUIRED") })
 			got := ask(all[1], "s", confirmedBy(token))
 			if fault.forgets != strings.Contains(got, "TOKEN_INVALID") || fault.forgets == strings.Contains(got, `"success":true`) {
 				t.Errorf("the token from before: %s", got)

@@ -2,7 +2,9 @@ package doctor
 
 import (
 	"context"
+	"crypto/tls"
 	"encoding/json"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -11,6 +13,7 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/dragoman-proxy/dragoman/proxy/config"
@@ -116,6 +119,23 @@ func serve(t *testing.T, h http.Handler) string {
 	return web.Listener.Addr().String()
 }
 
+// serveTLS serves a fake with a certificate and returns its host and port.
+func serveTLS(t *testing.T, pair ...tls.Certificate) string {
+	t.Helper()
+	f := newFake(t)
+	f.TLS = &tls.Config{Certificates: pair}
+	return strings.TrimPrefix(f.At().URL, "https://")
+}
+
+// inPlace makes h answer in the place of dragoman.
+func (o *Options) inPlace(h http.Handler) {
+	o.Serve = func(ctx context.Context, _ config.Config, ln net.Listener) error {
+		web := &http.Server{Handler: h}
+		context.AfterFunc(ctx, func() { web.Close() })
+		return web.Serve(ln)
+	}
+}
+
 // TestChecksAreInOrder checks that each check needs only checks before it, and that all have different names.
 func TestChecksAreInOrder(t *testing.T) {
 	seen := map[string]bool{}
@@ -150,28 +170,30 @@ func TestFailedCheckSkipsThoseThatNeedIt(t *testing.T) {
 }
 
 func TestExitIsThatOfTheFirstFailure(t *testing.T) {
-	e := newExam(Options{CheckTime: 300 * time.Millisecond, WholeTime: 500 * time.Millisecond})
-	fail := func(_ context.Context, e *exam) { e.fail("bad", "", "") }
-	r := e.run(t.Context(), []check{
-		{name: "a", run: func(_ context.Context, e *exam) { e.warn("w", "", "") }},
-		{name: "b", code: ExitServer, run: fail},
-		{name: "c", code: ExitOurs, run: fail},
-		{name: "d", needs: []string{"c"}, run: fail},
-		{name: "e", needs: []string{"d", "a"}, run: fail},
-		{name: "f", applies: func(*exam) bool { return false }, run: fail},
-		{name: "slow", run: func(ctx context.Context, _ *exam) { <-ctx.Done() }},
-		{name: "late", run: func(ctx context.Context, _ *exam) { <-ctx.Done() }},
-		{name: "later", run: fail},
+	synctest.Test(t, func(t *testing.T) {
+		e := newExam(Options{CheckTime: 300 * time.Millisecond, WholeTime: 500 * time.Millisecond})
+		fail := func(_ context.Context, e *exam) { e.fail("bad", "", "") }
+		r := e.run(t.Context(), []check{
+			{name: "a", run: func(_ context.Context, e *exam) { e.warn("w", "", "") }},
+			{name: "b", code: ExitServer, run: fail},
+			{name: "c", code: ExitOurs, run: fail},
+			{name: "d", needs: []string{"c"}, run: fail},
+			{name: "e", needs: []string{"d", "a"}, run: fail},
+			{name: "f", applies: func(*exam) bool { return false }, run: fail},
+			{name: "slow", run: func(ctx context.Context, _ *exam) { <-ctx.Done() }},
+			{name: "late", run: func(ctx context.Context, _ *exam) { <-ctx.Done() }},
+			{name: "later", run: fail},
+		})
+		var got []string
+		for _, l := range r.Lines {
+			got = append(got, l.Check+" "+textOf(l))
+		}
+		want(t, got, "a warn w", "b FAIL bad", "c FAIL bad", `d skip not checked, because "c" failed`, `e skip not checked, because "c" failed`,
+			"slow warn not finished within 300ms", "late warn not finished within 300ms", "later skip not checked, because the 500ms for all checks are over")
+		if r.Exit != ExitServer || r.Summary() != "failed: b, c" {
+			t.Errorf("%d, %s", r.Exit, r.Summary())
+		}
 	})
-	var got []string
-	for _, l := range r.Lines {
-		got = append(got, l.Check+" "+textOf(l))
-	}
-	want(t, got, "a warn w", "b FAIL bad", "c FAIL bad", `d skip not checked, because "c" failed`, `e skip not checked, because "c" failed`,
-		"slow warn not finished within 300ms", "late warn not finished within 300ms", "later skip not checked, because the 500ms for all checks are over")
-	if r.Exit != ExitServer || r.Summary() != "failed: b, c" {
-		t.Errorf("%d, %s", r.Exit, r.Summary())
-	}
 }
 
 func TestPrinter(t *testing.T) {

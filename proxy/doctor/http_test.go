@@ -3,9 +3,7 @@ package doctor
 import (
 	"fmt"
 	"io"
-	"log"
 	"net/http"
-	"net/http/httptest"
 	"strings"
 	"testing"
 	"time"
@@ -99,11 +97,7 @@ func TestUsualPathsAreTried(t *testing.T) {
 // TestTLSBehindPlainURL checks that a server that speaks TLS is recognized behind an http URL, whether it says so or only closes the
 // connection.
 func TestTLSBehindPlainURL(t *testing.T) {
-	web := httptest.NewUnstartedServer(newFake(t))
-	web.Config.ErrorLog = log.New(io.Discard, "", 0)
-	web.StartTLS()
-	t.Cleanup(web.Close)
-	addr := web.Listener.Addr().String()
+	addr := serveTLS(t)
 	want(t, examine(t, atURL("http://"+addr+"/mcp"), "http"),
 		fmt.Sprintf("FAIL http://%s/mcp: the server speaks TLS, and this URL begins with http:// → upstream.url: https://%s/mcp", addr, addr))
 }

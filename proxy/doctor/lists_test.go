@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"net"
-	"net/http"
 	"net/http/httptest"
 	"strings"
 	"testing"
@@ -116,14 +115,13 @@ func TestThroughDragoman(t *testing.T) {
 				}
 				f := newFake(t)
 				f.Results["tools/list"] = c.tools
-				web := &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-					if r.Header.Get(tokenHeader) != cfg.Auth.Tokens[0] || len(cfg.Auth.Tokens[0]) != 32 {
+				f.First = func(u *peertest.Turn) {
+					if u.Header.Get(tokenHeader) != cfg.Auth.Tokens[0] || len(cfg.Auth.Tokens[0]) != 32 {
 						t.Error("a request without the token")
 					}
-					f.ServeHTTP(w, r)
-				})}
-				context.AfterFunc(ctx, func() { web.Close() })
-				return web.Serve(ln)
+				}
+				o.inPlace(f)
+				return o.Serve(ctx, cfg, ln)
 			}
 			r, got := examined(t, o, "http", "protocol", "lists", "through dragoman")
 			for i := range got {
@@ -142,12 +140,12 @@ func TestServerThatTakesOneSession(t *testing.T) {
 	web := httptest.NewServer(newFake(t))
 	defer web.Close()
 	o := atURL(web.URL + "/mcp")
-	o.Serve = func(ctx context.Context, _ config.Config, ln net.Listener) error {
+	o.inPlace(answering(502, "text/plain", "upstream is gone"))
+	gone := o.Serve
+	o.Serve = func(ctx context.Context, cfg config.Config, ln net.Listener) error {
 		web.CloseClientConnections()
 		web.Listener.Close()
-		broken := &http.Server{Handler: answering(502, "text/plain", "upstream is gone")}
-		context.AfterFunc(ctx, func() { broken.Close() })
-		return broken.Serve(ln)
+		return gone(ctx, cfg, ln)
 	}
 	r, got := examined(t, o, "http", "protocol", "lists", "through dragoman")
 	want(t, got, "FAIL "+web.URL+"/mcp: the server takes no second session: upstream "+web.Listener.Addr().String()+": *")
@@ -160,11 +158,11 @@ func TestServerThatTakesOneSession(t *testing.T) {
 func TestChangingListsAreReadAgain(t *testing.T) {
 	f := newFake(t)
 	o := atURL("http://" + serve(t, f) + "/mcp")
-	o.Serve = func(ctx context.Context, _ config.Config, ln net.Listener) error {
+	o.inPlace(f)
+	serves := o.Serve
+	o.Serve = func(ctx context.Context, cfg config.Config, ln net.Listener) error {
 		f.Results["tools/list"] = `{"tools":[]}`
-		web := &http.Server{Handler: f}
-		context.AfterFunc(ctx, func() { web.Close() })
-		return web.Serve(ln)
+		return serves(ctx, cfg, ln)
 	}
 	if r, got := examined(t, o, "http", "protocol", "lists", "through dragoman"); r.Exit != ExitFine || len(got) != 1 || !strings.HasPrefix(got[0], "ok a client of ") {
 		t.Errorf("exit %d: %q", r.Exit, got)
@@ -185,21 +183,10 @@ func TestCall(t *testing.T) {
 		"no tool":   {"", "", "", "", 0},
 	} {
 		t.Run(name, func(t *testing.T) {
-			calls := 0
 			o := atURL("http://" + serve(t, newFake(t)) + "/mcp")
-			o.Serve = func(ctx context.Context, _ config.Config, ln net.Listener) error {
-				f := newFake(t)
-				f.Results["tools/call"], f.Errors["tools/call"] = c.result, c.failure
-				f.refuse = func(u *peertest.Turn) bool {
-					if u.Method == "tools/call" {
-						calls++
-					}
-					return false
-				}
-				web := &http.Server{Handler: f}
-				context.AfterFunc(ctx, func() { web.Close() })
-				return web.Serve(ln)
-			}
+			f := newFake(t)
+			f.Results["tools/call"], f.Errors["tools/call"] = c.result, c.failure
+			o.inPlace(f)
 			if c.arguments != "" {
 				o.Tool, o.Arguments = "echo", c.arguments
 			}
@@ -212,7 +199,7 @@ func TestCall(t *testing.T) {
 			} else {
 				want(t, got, c.want)
 			}
-			if calls != c.calls {
+			if calls := f.Count("tools/call"); calls != c.calls {
 				t.Errorf("%d calls", calls)
 			}
 		})

@@ -9,11 +9,8 @@ import (
 	"crypto/x509/pkix"
 	"encoding/pem"
 	"fmt"
-	"io"
-	"log"
 	"math/big"
 	"net"
-	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -22,6 +19,7 @@ import (
 	"time"
 
 	"github.com/dragoman-proxy/dragoman/proxy/config"
+	"github.com/dragoman-proxy/dragoman/proxy/peertest"
 )
 
 // authority signs certificates for tests.
@@ -100,28 +98,18 @@ func TestWayToTheServer(t *testing.T) {
 	now := time.Now()
 	secure := func(name string, from, until time.Time) string {
 		pair, _, _ := ca.issue(name, from, until)
-		web := httptest.NewUnstartedServer(newFake(t))
-		web.Config.ErrorLog = log.New(io.Discard, "", 0)
-		web.TLS = &tls.Config{Certificates: []tls.Certificate{pair}}
-		web.StartTLS()
-		t.Cleanup(web.Close)
-		return web.Listener.Addr().String()
+		return serveTLS(t, pair)
 	}
 	day := func(at time.Time) string { return at.UTC().Format("2006-01-02") }
 	year := now.AddDate(1, 0, 0)
 	plain := serve(t, newFake(t))
-	closed, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	closed.Close()
 	_, port, _ := net.SplitHostPort(plain)
 	for name, c := range map[string]struct {
 		url, ca string
 		want    []string
 	}{
 		"plain":   {"http://" + plain, "", []string{"ok HOST: connects"}},
-		"refused": {"http://" + closed.Addr().String(), "", []string{"FAIL HOST: connection refused → is the server running at this host and port? check upstream.url"}},
+		"refused": {"http://" + peertest.NoListener, "", []string{"FAIL HOST: connection refused → is the server running at this host and port? check upstream.url"}},
 		"unknown name": {"http://no-such-host.invalid:" + port, "",
 			[]string{"FAIL HOST: the name no-such-host.invalid cannot be resolved: *"}},
 		"trusted": {"https://" + secure("127.0.0.1", now.AddDate(0, -1, 0), year), ca.file,
@@ -223,19 +211,4 @@ func TestListeners(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) { want(t, examine(t, with(c.change), "listeners"), c.want...) })
 	}
-}
-
-// serveTLS serves with a certificate and returns the address.
-func serveTLS(t *testing.T, cert, key string) string {
-	t.Helper()
-	pair, err := tls.LoadX509KeyPair(cert, key)
-	if err != nil {
-		t.Fatal(err)
-	}
-	web := httptest.NewUnstartedServer(newFake(t))
-	web.Config.ErrorLog = log.New(io.Discard, "", 0)
-	web.TLS = &tls.Config{Certificates: []tls.Certificate{pair}}
-	web.StartTLS()
-	t.Cleanup(web.Close)
-	return web.Listener.Addr().String()
 }

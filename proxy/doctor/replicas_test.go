@@ -1,7 +1,6 @@
 package doctor
 
 import (
-	"net"
 	"net/http"
 	"runtime"
 	"strings"
@@ -9,6 +8,7 @@ import (
 	"time"
 
 	"github.com/dragoman-proxy/dragoman/proxy/config"
+	"github.com/dragoman-proxy/dragoman/proxy/peertest"
 )
 
 // TestReplicas checks the lines about the key and the other replicas.
@@ -24,11 +24,6 @@ func TestReplicas(t *testing.T) {
 	late := serve(t, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Date", time.Now().Add(-time.Hour).UTC().Format(http.TimeFormat))
 	}))
-	closed, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	closed.Close()
 	print := "info " + key + ": fingerprint of the key: 9a2db2e2, then 7969ec0f → compare it with that of the other replicas: it must be the same"
 	peers := func(file string, all ...string) func(*config.Config) {
 		return func(c *config.Config) { c.Session.KeyFile, c.Bridge.Peers = file, all }
@@ -43,7 +38,7 @@ func TestReplicas(t *testing.T) {
 		"answers": {peers(key, now), []string{print, "ok " + now + ": the replica answers in TIME", "ok " + now + ": the clock of the replica agrees with that of this machine"}},
 		"late":    {peers(key, late), []string{print, "ok " + late + ": the replica answers in TIME", "warn " + late + ": the clock of the replica is *"}},
 		"unknown": {peers(key, "no-such-host.invalid:1"), []string{print, "FAIL no-such-host.invalid:1: the name no-such-host.invalid cannot be resolved: *"}},
-		"refuses": {peers(key, closed.Addr().String()), []string{print, "warn " + closed.Addr().String() + ": the replica refuses the connection → it may be this one, which does not run yet; otherwise start it, or correct bridge.peers"}},
+		"refuses": {peers(key, peertest.NoListener), []string{print, "warn " + peertest.NoListener + ": the replica refuses the connection → it may be this one, which does not run yet; otherwise start it, or correct bridge.peers"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if runtime.GOOS == "windows" && name == "refuses" {
@@ -64,14 +59,14 @@ func TestReplicas(t *testing.T) {
 func TestReplicaOverTLS(t *testing.T) {
 	ca := newAuthority(t)
 	now := time.Now()
-	_, cert, key := ca.issue("127.0.0.1", now.AddDate(0, -1, 0), now.AddDate(1, 0, 0))
+	pair, cert, key := ca.issue("127.0.0.1", now.AddDate(0, -1, 0), now.AddDate(1, 0, 0))
 	_, otherCert, otherKey := ca.issue("elsewhere.example", now.AddDate(0, -1, 0), now.AddDate(1, 0, 0))
 	sealing := file(t, "key", strings.Repeat("ab", 32), 0o600)
 	for name, c := range map[string]struct {
 		cert, key, ca string
 		ok            bool
 	}{"the same": {cert, key, "", true}, "verified": {otherCert, otherKey, ca.file, true}, "unknown": {otherCert, otherKey, "", false}} {
-		addr := serveTLS(t, cert, key)
+		addr := serveTLS(t, pair)
 		got := examine(t, with(func(cfg *config.Config) {
 			cfg.TLS = config.TLS{Cert: c.cert, Key: c.key}
 			cfg.Session.KeyFile, cfg.Bridge.Peers, cfg.Bridge.PeerCAFile = sealing, []string{addr}, c.ca

@@ -9,29 +9,17 @@ import (
 	"testing"
 	"time"
 
+	"github.com/dragoman-proxy/dragoman/proxy/peertest"
 	"github.com/dragoman-proxy/dragoman/proxy/telemetry/collectortest"
 )
 
 // grpcOnly listens like a gRPC server: it begins with HTTP/2 frames, and ends a connection that has another preface.
 func grpcOnly(t *testing.T) string {
 	t.Helper()
-	ln, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { ln.Close() })
-	go func() {
-		for {
-			conn, err := ln.Accept()
-			if err != nil {
-				return
-			}
-			conn.Read(make([]byte, 24))
-			io.WriteString(conn, "\x00\x00\x06\x04\x00\x00\x00\x00\x00\x00\x05\x00\x00\x40\x00")
-			conn.Close()
-		}
-	}()
-	return ln.Addr().String()
+	return peertest.Accept(t, func(conn net.Conn) {
+		conn.Read(make([]byte, 24))
+		io.WriteString(conn, "\x00\x00\x06\x04\x00\x00\x00\x00\x00\x00\x05\x00\x00\x40\x00")
+	})
 }
 
 // TestTraces checks the lines about the collector.
@@ -41,8 +29,8 @@ func TestTraces(t *testing.T) {
 	}
 	ca, now := newAuthority(t), time.Now()
 	secure := func(name string, from, until time.Time) string {
-		_, cert, key := ca.issue(name, from, until)
-		return serveTLS(t, cert, key)
+		pair, _, _ := ca.issue(name, from, until)
+		return serveTLS(t, pair)
 	}
 	refuses := func(status int, body string, header ...string) string {
 		return serve(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -55,7 +43,6 @@ func TestTraces(t *testing.T) {
 	}
 	collector := collectortest.New(t)
 	takes := strings.TrimPrefix(collector.URL, "http://")
-	const closed = "127.0.0.1:1" // not a port that was free a moment ago: the tests of another package may listen there now
 	release := make(chan struct{})
 	slow := serve(t, http.HandlerFunc(func(http.ResponseWriter, *http.Request) { <-release }))
 	t.Cleanup(func() { close(release) }) // before serve's own clean-up, which waits for the request
@@ -76,7 +63,7 @@ func TestTraces(t *testing.T) {
 		"grpc named": {"http", takes, []string{"OTEL_EXPORTER_OTLP_PROTOCOL=grpc"},
 			"FAIL OTEL_EXPORTER_OTLP_PROTOCOL: dragoman sends traces by http/protobuf only, to port 4318 of most collectors → unset it or set it to http/protobuf"},
 		"port of gRPC": {"http", grpcOnly(t), nil, "FAIL URL: the collector speaks only gRPC at this port → OTEL_EXPORTER_OTLP_ENDPOINT: its port for http/protobuf, which is mostly 4318"},
-		"down":         {"http", closed, nil, "FAIL URL: connection refused → is the collector running at this host and port? most take http/protobuf at 4318; check OTEL_EXPORTER_OTLP_ENDPOINT"},
+		"down":         {"http", peertest.NoListener, nil, "FAIL URL: connection refused → is the collector running at this host and port? most take http/protobuf at 4318; check OTEL_EXPORTER_OTLP_ENDPOINT"},
 		"unknown name": {"http", "no-such-host.invalid:4318", nil, "FAIL URL: the name no-such-host.invalid cannot be resolved: *"},
 		"slow": {"http", slow, []string{"OTEL_EXPORTER_OTLP_TIMEOUT=100"},
 			"FAIL URL: no answer in time → is the collector overloaded? may this machine reach it (firewall, network policy)? OTEL_EXPORTER_OTLP_TIMEOUT is the limit in ms"},

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/dragoman-proxy/dragoman/proxy/large"
+	"github.com/dragoman-proxy/dragoman/proxy/peertest"
 )
 
 func TestTooManyRequestsAtOneTime(t *testing.T) {
@@ -114,9 +115,7 @@ func TestRequestWaitsForTheBudget(t *testing.T) {
 	s := start(t, fakeHandler{post: echo}, HTTPConfig{Memory: &large.Memory{Budget: budget, Buffers: new(large.Buffers)}, BudgetWait: patience})
 	nc := dial(t, s.addr)
 	_, _ = io.WriteString(nc, post(strings.Repeat("x", 10<<10)))
-	for budget.Waiting() == 0 {
-		time.Sleep(time.Millisecond)
-	}
+	peertest.Eventually(t, "the request waits", func() bool { return budget.Waiting() > 0 })
 	budget.Give(large.Whole, 20<<10)
 	if res, _ := answer(t, bufio.NewReader(nc), "POST"); res.StatusCode != 200 {
 		t.Errorf("status %d", res.StatusCode)
@@ -310,10 +309,10 @@ func TestUnreadMessagesOnAPipeAreCounted(t *testing.T) {
 			for range 2 {
 				client.next(t, "message")
 			}
-			eventually(t, "nothing to be in hand", func() bool { return memory.Budget.Taken() == 0 })
+			peertest.Eventually(t, "nothing to be in hand", func() bool { return memory.Budget.Taken() == 0 })
 		}
 		_ = client.Close()
 		recv(t, ps.left, "the end of the pipe")
-		eventually(t, "nothing to be in hand", func() bool { return memory.Budget.Taken() == 0 })
+		peertest.Eventually(t, "nothing to be in hand", func() bool { return memory.Budget.Taken() == 0 })
 	}
 }

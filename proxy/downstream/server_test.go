@@ -23,11 +23,11 @@ import (
 	"time"
 
 	"github.com/dragoman-proxy/dragoman/proxy/mcp"
+	"github.com/dragoman-proxy/dragoman/proxy/peertest"
 	"github.com/dragoman-proxy/dragoman/proxy/sse"
 )
 
-// patience is how long a test waits for what must come.
-const patience = time.Minute
+const patience = peertest.Patience
 
 // fakeHandler answers by functions; a missing one is 405.
 type fakeHandler struct{ post, get, del func(*Request, *Response) }

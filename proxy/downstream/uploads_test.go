@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/dragoman-proxy/dragoman/proxy/large"
+	"github.com/dragoman-proxy/dragoman/proxy/peertest"
 )
 
 // stall announces a body of length bytes, and sends only its beginning.
@@ -30,7 +31,7 @@ func TestStalledUploadsLeaveRoomForOthers(t *testing.T) {
 	for range 52 {
 		stall(t, s.addr, "", 10<<20, strings.Repeat("x", 100<<10))
 	}
-	eventually(t, "the stalled uploads to hold what has come", func() bool { return memory.Budget.Taken() >= 52*100<<10 })
+	peertest.Eventually(t, "the stalled uploads to hold what has come", func() bool { return memory.Budget.Taken() >= 52*100<<10 })
 	for _, size := range []int{9 << 10, 1 << 20, 10 << 20} {
 		body := strings.Repeat("y", size)
 		if res, got := ask(t, s.addr, post(body)); res.StatusCode != 200 || got != body {
@@ -50,7 +51,7 @@ func TestStalledUploadsHoldAQuarterOfTheBudget(t *testing.T) {
 		nc := dial(t, s.addr)
 		go fmt.Fprintf(nc, "%s%sContent-Length: %d\r\n\r\n%s", postHead, as("greedy"), size, strings.Repeat("x", size-1))
 	}
-	eventually(t, "the greedy client to hold its share", func() bool { return memory.Budget.Taken() >= 4*size })
+	peertest.Eventually(t, "the greedy client to hold its share", func() bool { return memory.Budget.Taken() >= 4*size })
 	for range 30 {
 		body := strings.Repeat("y", 2*size)
 		request := fmt.Sprintf("%s%sContent-Length: %d\r\n\r\n%s", postHead, as("good"), len(body), body)
@@ -78,7 +79,7 @@ func TestSlowUploadEnds(t *testing.T) {
 			t.Errorf("after %d bytes: %d %s", beginning, res.StatusCode, body)
 		}
 	}
-	eventually(t, "their memory to be free", func() bool { return memory.Budget.Taken() == 0 })
+	peertest.Eventually(t, "their memory to be free", func() bool { return memory.Budget.Taken() == 0 })
 }
 
 // TestSteadyUploadGoesOn for longer than the time in which a body must not stall.
@@ -95,14 +96,5 @@ func TestSteadyUploadGoesOn(t *testing.T) {
 	}
 	if res, got := answer(t, bufio.NewReader(nc), "POST"); res.StatusCode != 200 || got != body {
 		t.Errorf("%d %.100q", res.StatusCode, got)
-	}
-}
-
-func eventually(t *testing.T, what string, reached func() bool) {
-	t.Helper()
-	for end := time.Now().Add(patience); !reached(); time.Sleep(time.Millisecond) {
-		if time.Now().After(end) {
-			t.Fatalf("waited in vain for %s", what)
-		}
 	}
 }

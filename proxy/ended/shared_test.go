@@ -16,6 +16,7 @@ import (
 
 	"go.uber.org/zap"
 
+	"github.com/dragoman-proxy/dragoman/proxy/peertest"
 	"github.com/dragoman-proxy/dragoman/proxy/store"
 )
 
@@ -166,16 +167,6 @@ func (f *fakeStore) replica(t *testing.T) (s *Shared, stop func()) {
 	return s, stop
 }
 
-// eventually waits until other goroutines of the bubble have made the condition true.
-func eventually(t *testing.T, what string, is func() bool) {
-	t.Helper()
-	for end := time.Now().Add(10 * time.Second); !is(); time.Sleep(time.Millisecond) {
-		if time.Now().After(end) {
-			t.Fatal("never: " + what)
-		}
-	}
-}
-
 func (s *Shared) settled() bool {
 	p, _ := s.dirty()
 	untold, _, _ := s.untold(true)
@@ -197,12 +188,12 @@ func TestDeletedSessionsAreDeadInEveryReplica(t *testing.T) {
 				return s.set.Has(Serial{1, 0}) && s.set.Has(Serial{1, 9998}) && s.set.Has(Serial{2, 7}) && !s.set.Has(Serial{1, 9})
 			}
 		}
-		eventually(t, "b knows", has(b))
-		eventually(t, "a knows", has(a))
+		peertest.Eventually(t, "b knows", has(b))
+		peertest.Eventually(t, "a knows", has(a))
 		stopA()
-		eventually(t, "all is written", b.settled)
+		peertest.Eventually(t, "all is written", b.settled)
 		c, _ := f.replica(t)
-		eventually(t, "a replica that starts later knows", has(c))
+		peertest.Eventually(t, "a replica that starts later knows", has(c))
 		if f.biggest > pageBytes+64 {
 			t.Errorf("a value of %d bytes", f.biggest)
 		}
@@ -213,8 +204,8 @@ func TestNoLookUpWaitsForTheEngine(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFakeStore()
 		a, _ := f.replica(t)
-		eventually(t, "it has started", func() bool { f.mu.Lock(); defer f.mu.Unlock(); return f.calls > 1 && len(f.ears) == 1 })
-		eventually(t, "it is quiet", func() bool {
+		peertest.Eventually(t, "it has started", func() bool { f.mu.Lock(); defer f.mu.Unlock(); return f.calls > 1 && len(f.ears) == 1 })
+		peertest.Eventually(t, "it is quiet", func() bool {
 			f.mu.Lock()
 			before := f.calls
 			f.mu.Unlock()
@@ -255,8 +246,8 @@ func TestFaultsOfTheEngine(t *testing.T) {
 				b, _ := f.replica(t)
 				now := time.Now()
 				a.Add(Serial{1, 1}, now)
-				eventually(t, "b knows the first", func() bool { return b.set.Has(Serial{1, 1}) })
-				eventually(t, "the first is written", a.settled)
+				peertest.Eventually(t, "b knows the first", func() bool { return b.set.Has(Serial{1, 1}) })
+				peertest.Eventually(t, "the first is written", a.settled)
 				f.set(func() { fault(f, true) })
 				for n := range uint64(many) {
 					a.Add(Serial{1, 2 + 2*n}, now)
@@ -264,11 +255,11 @@ func TestFaultsOfTheEngine(t *testing.T) {
 				f.set(func() { fault(f, false) })
 				f.reconnect()
 				last := Serial{1, 2 + 2*(many-1)}
-				eventually(t, "b knows all", func() bool { return b.set.Has(Serial{1, 2}) && b.set.Has(last) })
-				eventually(t, "all is written", a.settled)
+				peertest.Eventually(t, "b knows all", func() bool { return b.set.Has(Serial{1, 2}) && b.set.Has(last) })
+				peertest.Eventually(t, "all is written", a.settled)
 				stopA()
 				c, _ := f.replica(t)
-				eventually(t, "a new replica knows all", func() bool { return c.set.Has(Serial{1, 1}) && c.set.Has(Serial{1, 2}) && c.set.Has(last) })
+				peertest.Eventually(t, "a new replica knows all", func() bool { return c.set.Has(Serial{1, 1}) && c.set.Has(Serial{1, 2}) && c.set.Has(last) })
 			})
 		})
 	}
@@ -283,14 +274,14 @@ func TestAReplicaStartsWhileTheStoreIsFull(t *testing.T) {
 		listen := func(n int) func() bool {
 			return func() bool { f.mu.Lock(); defer f.mu.Unlock(); return len(f.ears) == n }
 		}
-		eventually(t, "both listen", listen(2))
+		peertest.Eventually(t, "both listen", listen(2))
 		f.set(func() { f.full = true })
 		a.Add(Serial{1, 1}, time.Now())
-		eventually(t, "b knows", func() bool { return b.set.Has(Serial{1, 1}) })
+		peertest.Eventually(t, "b knows", func() bool { return b.set.Has(Serial{1, 1}) })
 		c, _ := f.replica(t)
-		eventually(t, "c listens", listen(3))
+		peertest.Eventually(t, "c listens", listen(3))
 		f.set(func() { f.full = false })
-		eventually(t, "c knows", func() bool { return c.set.Has(Serial{1, 1}) })
+		peertest.Eventually(t, "c knows", func() bool { return c.set.Has(Serial{1, 1}) })
 	})
 }
 
@@ -301,13 +292,13 @@ func TestAnEmptyEngineGetsTheMarksOfReplicasThatAreGone(t *testing.T) {
 		a, stopA := f.replica(t)
 		b, _ := f.replica(t)
 		a.Add(Serial{1, 1}, time.Now())
-		eventually(t, "b knows", func() bool { return b.set.Has(Serial{1, 1}) })
+		peertest.Eventually(t, "b knows", func() bool { return b.set.Has(Serial{1, 1}) })
 		stopA()
 		f.set(f.empty)
 		f.reconnect()
-		eventually(t, "a page is back", func() bool { f.mu.Lock(); defer f.mu.Unlock(); return len(f.members) > 0 })
+		peertest.Eventually(t, "a page is back", func() bool { f.mu.Lock(); defer f.mu.Unlock(); return len(f.members) > 0 })
 		c, _ := f.replica(t)
-		eventually(t, "a new replica knows", func() bool { return c.set.Has(Serial{1, 1}) })
+		peertest.Eventually(t, "a new replica knows", func() bool { return c.set.Has(Serial{1, 1}) })
 	})
 }
 
@@ -319,9 +310,9 @@ func TestDamagedPagesStopNothing(t *testing.T) {
 		f.members["damaged"], f.members["absent"] = time.Now().Add(time.Hour), time.Now().Add(time.Hour)
 		a, _ := f.replica(t)
 		a.Add(Serial{1, 1}, time.Now())
-		eventually(t, "it is written", a.settled)
+		peertest.Eventually(t, "it is written", a.settled)
 		b, _ := f.replica(t)
-		eventually(t, "b knows", func() bool { return b.set.Has(Serial{1, 1}) })
+		peertest.Eventually(t, "b knows", func() bool { return b.set.Has(Serial{1, 1}) })
 	})
 }
 
@@ -339,20 +330,20 @@ func TestPagesAreBounded(t *testing.T) {
 		a, stopA := f.replica(t)
 		for n := range uint64(3) {
 			a.Add(Serial{100, n}, time.Now())
-			eventually(t, "it is written", a.settled)
+			peertest.Eventually(t, "it is written", a.settled)
 			f.set(func() { f.members[a.pages[len(a.pages)-1].id] = time.Now() }) // the oldest
 			a.mu.Lock()
 			a.pages[len(a.pages)-1].opened = time.Now().Add(-2 * time.Hour) // begin another
 			a.mu.Unlock()
 		}
 		a.Add(Serial{101, 1}, time.Now())
-		eventually(t, "it is written", a.settled)
+		peertest.Eventually(t, "it is written", a.settled)
 		stopA()
 		if len(f.members) > maxPages || len(f.values) != len(f.members) {
 			t.Fatalf("%d pages, %d values", len(f.members), len(f.values))
 		}
 		b, _ := f.replica(t)
-		eventually(t, "all are over", func() bool {
+		peertest.Eventually(t, "all are over", func() bool {
 			for i := range uint64(maxPages) {
 				if !b.set.Has(Serial{i % 7, i}) {
 					return false

@@ -6,6 +6,8 @@ import (
 	"time"
 
 	"pgregory.net/rapid"
+
+	"github.com/dragoman-proxy/dragoman/proxy/peertest"
 )
 
 // held returns how many bytes are kept for the next message.
@@ -163,11 +165,7 @@ func TestAllocIsCountedWhileItIsInUse(t *testing.T) {
 	if _, err = m.Alloc(t.Context(), 10*time.Second, Copy, 3<<20); err != nil { // what waits has the first one collected
 		t.Error(err)
 	}
-	for end := time.Now().Add(20 * time.Second); m.Budget.Taken() != 0; time.Sleep(10 * time.Millisecond) {
-		if time.Now().After(end) {
-			t.Fatalf("%d bytes are taken, of which nothing is in use", m.Budget.Taken())
-		}
-	}
+	peertest.Eventually(t, "no bytes are taken while nothing is in use", func() bool { return m.Budget.Taken() == 0 })
 	if small, err := m.Alloc(t.Context(), 0, Copy, 1000); err != nil || m.Budget.Taken() != 0 || cap(small) < 1000 {
 		t.Error("a small one was counted")
 	}
@@ -252,9 +250,5 @@ func TestBufferAbove8MiBIsNotKept(t *testing.T) {
 		defer m.Buffers.mu.Unlock()
 		return m.Buffers.big != nil
 	}
-	for end := time.Now().Add(20 * time.Second); kept(); time.Sleep(tick) {
-		if time.Now().After(end) {
-			t.Fatal("it is kept although no large message comes")
-		}
-	}
+	peertest.Eventually(t, "it is let go when no large message comes", func() bool { return !kept() })
 }

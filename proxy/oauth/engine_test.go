@@ -15,6 +15,7 @@ import (
 	"go.uber.org/zap/zaptest/observer"
 
 	"github.com/dragoman-proxy/dragoman/proxy/oauth/oauthtest"
+	"github.com/dragoman-proxy/dragoman/proxy/peertest"
 	"github.com/dragoman-proxy/dragoman/proxy/store"
 )
 
@@ -151,18 +152,9 @@ func TestNoRefreshWithoutTheEngine(t *testing.T) {
 	f.down.Store(false)
 	a.now = time.Now
 	s.RevokeAccess()
-	eventually(t, func() bool { status, _ := call(t, a, s); return status == http.StatusOK })
+	peertest.Eventually(t, "the call succeeds", func() bool { status, _ := call(t, a, s); return status == http.StatusOK })
 	if c := s.Counts(); c.Refreshes != 1 || c.Authorizations != 1 {
 		t.Errorf("%+v", c)
-	}
-}
-
-func eventually(t *testing.T, is func() bool) {
-	t.Helper()
-	for end := time.Now().Add(20 * time.Second); !is(); time.Sleep(5 * time.Millisecond) {
-		if time.Now().After(end) {
-			t.Fatal("never")
-		}
 	}
 }
 
@@ -185,7 +177,7 @@ func TestTokensThatTheEngineDoesNotTake(t *testing.T) {
 		t.Error(got, err)
 	}
 	f.full.Store(false)
-	eventually(t, func() bool { got, err := get(t, b); return got == token && err == nil })
+	peertest.Eventually(t, "the other replica has the token", func() bool { got, err := get(t, b); return got == token && err == nil })
 	for _, line := range seen.All() {
 		if text := line.Message; strings.Contains(text, "canary") {
 			t.Error(text)
@@ -214,7 +206,7 @@ func TestAnotherReplicaHasWritten(t *testing.T) {
 	if got, err := get(t, a); got != newer && got != token || err != nil {
 		t.Error(got, err)
 	}
-	eventually(t, func() bool { got, _ := get(t, a); return got == newer })
+	peertest.Eventually(t, "the first replica has the newer token", func() bool { got, _ := get(t, a); return got == newer })
 
 	last := ""
 	if err := a.Locked(t.Context(), id, func(e Entry) {

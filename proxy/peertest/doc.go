@@ -11,9 +11,12 @@
 //	client := peertest.NewClient(t, peertest.Endpoint{URL: url})
 //	client.Initialize(translate.Latest().Name, "{}")
 //	got := client.Say(call).Next()                            // what the client gets for one message
-//	s.Gets(1, "tools/call")                                   // waits for the first one; Text and Header say what came
+//	s.Gets(1, "tools/call")                                   // waits for the first one; Text, Target and Header say what came
 //
 // [Replies] answer by method. With [Server.Sessions] the server knows its sessions, and can lose them: see [Turn.Open],
 // [Server.Forget] and [Server.Crash]. [Turn.Asks] sends the client a question and waits for the answer. A server over HTTP
-// writes the response itself where a test is about HTTP: see [Turn.Web], [Turn.Hijack] and [Server.Every]. Only tests import this package.
+// writes the response itself where a test is about HTTP: see [Turn.Web], [Turn.Hijack], [Server.Every] and
+// [Server.TLS]. [Accept] serves a protocol of the test's own.
+//
+// [Eventually] waits for what no event tells of, and [NoLeaks] for goroutines to end. Only tests import this package.
 package peertest

@@ -6,6 +6,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"sync"
 	"testing"
 	"time"
@@ -14,14 +15,31 @@ import (
 // Patience is how long a test waits for what must come, also on a machine with many other things to do.
 const Patience = time.Minute
 
+// NoListener is an address that refuses connections. A port that was free a moment ago may be another test's by now.
+const NoListener = "127.0.0.1:1"
+
 // Eventually waits until another goroutine has made the condition true.
-func Eventually(t *testing.T, what string, is func() bool) {
+func Eventually(t testing.TB, what string, is func() bool) {
 	t.Helper()
 	for end := time.Now().Add(Patience); !is(); time.Sleep(time.Millisecond) {
 		if time.Now().After(end) {
 			t.Fatalf("never: %s", what)
 		}
 	}
+}
+
+// NoLeaks fails the test if, after it and what it cleans up later, there are more goroutines than now.
+func NoLeaks(t *testing.T) {
+	t.Helper()
+	before := runtime.NumGoroutine()
+	t.Cleanup(func() {
+		for end := time.Now().Add(Patience); runtime.NumGoroutine() > before; time.Sleep(time.Millisecond) {
+			if time.Now().After(end) {
+				stacks := make([]byte, 1<<20)
+				t.Fatalf("%d goroutines, %d before:\n%s", runtime.NumGoroutine(), before, stacks[:runtime.Stack(stacks, true)])
+			}
+		}
+	})
 }
 
 // Endpoint is where a peer is reached: a URL, or the address of a wire.

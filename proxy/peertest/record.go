@@ -13,6 +13,7 @@ import (
 // Message is a message that a server got.
 type Message struct {
 	Text    string      // "DELETE" for a DELETE, and "GET" for a GET that is a turn
+	Target  string      // the target of the HTTP request: "/mcp?key=value"
 	Header  http.Header // the HTTP headers
 	Session string      // the session of a server that knows its sessions; "" for none
 }

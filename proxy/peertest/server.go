@@ -3,8 +3,11 @@ package peertest
 import (
 	"bufio"
 	"context"
+	"crypto/tls"
+	"crypto/x509"
 	"fmt"
 	"io"
+	"log"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -49,6 +52,8 @@ type Server struct {
 	// Unknown answers over HTTP what belongs to no known session; nil for 404.
 	Unknown func(*Turn)
 
+	// TLS makes a server over HTTP speak TLS, with a certificate that its Certificate returns if TLS has none; nil for plain HTTP.
+	TLS *tls.Config
 	// ConnState is told of the connections of a server over HTTP; nil for none.
 	ConnState func(net.Conn, http.ConnState)
 
@@ -85,11 +90,19 @@ func (s *Server) At() Endpoint {
 	}
 	s.web = httptest.NewUnstartedServer(s)
 	s.web.Config.ConnState = s.ConnState
-	s.web.Start()
+	if s.TLS == nil {
+		s.web.Start()
+	} else {
+		s.web.TLS, s.web.Config.ErrorLog = s.TLS, log.New(io.Discard, "", 0) // clients that refuse the certificate are a test's
+		s.web.StartTLS()
+	}
 	s.T.Cleanup(s.Close)
 	s.URL = s.web.URL
 	return Endpoint{URL: s.URL}
 }
+
+// Certificate returns the certificate of a server that speaks TLS.
+func (s *Server) Certificate() *x509.Certificate { return s.web.Certificate() }
 
 // Close ends a server over HTTP or HTTP+SSE, and its connections.
 func (s *Server) Close() {
@@ -121,15 +134,21 @@ func (s *Server) readLines(conn net.Conn) {
 		if err != nil {
 			return
 		}
-		u := s.hear(ctx, strings.TrimSuffix(line, "\n"), nil, nil)
+		u := s.hear(ctx, Message{Text: strings.TrimSuffix(line, "\n")}, nil)
 		u.lines = conn
 		s.begin(u)
 		turns.Go(func() { s.Script(u) })
 	}
 }
 
-func (s *Server) hear(ctx context.Context, text string, header http.Header, in *Session) *Turn {
-	return &Turn{Server: s, Session: in, nth: s.add(Message{text, header, in.name()}), Ctx: ctx, Text: text, ID: gjson.Get(text, "id").Raw, Method: gjson.Get(text, "method").String(), Header: header}
+func (s *Server) hear(ctx context.Context, m Message, in *Session) *Turn {
+	m.Session = in.name()
+	return &Turn{Server: s, Session: in, nth: s.add(m), Ctx: ctx, Text: m.Text, ID: gjson.Get(m.Text, "id").Raw, Method: gjson.Get(m.Text, "method").String(), Header: m.Header}
+}
+
+// sent is the message of an HTTP request.
+func sent(r *http.Request, text string) Message {
+	return Message{Text: text, Target: r.RequestURI, Header: r.Header.Clone()}
 }
 
 func (s *Server) begin(u *Turn) {
@@ -163,14 +182,14 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		s.stand(w, r, in)
 		return
 	case r.Method == http.MethodDelete:
-		s.hear(r.Context(), text, r.Header.Clone(), in)
+		s.hear(r.Context(), sent(r, text), in)
 		s.end(in)
 		return
 	}
 	ctx, left := context.WithCancel(r.Context())
 	defer left()
 	defer context.AfterFunc(s.life, left)()
-	u := s.hear(ctx, text, r.Header.Clone(), in)
+	u := s.hear(ctx, sent(r, text), in)
 	u.Web, u.Request = w, r
 	if s.SessionID != "" {
 		w.Header().Set("Mcp-Session-Id", s.SessionID)
@@ -232,7 +251,7 @@ func (s *Server) serveSSE(w http.ResponseWriter, r *http.Request) {
 			http.Error(w, "Session not found", http.StatusNotFound)
 			return
 		}
-		u := s.hear(s.life, string(body), r.Header.Clone(), in)
+		u := s.hear(s.life, sent(r, string(body)), in)
 		u.lines = s.streamOf(r)
 		s.begin(u)
 		w.WriteHeader(http.StatusAccepted)

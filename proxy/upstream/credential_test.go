@@ -5,16 +5,14 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"net/http"
-	"net/http/httptest"
 	"runtime"
 	"sync"
-	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/dragoman-proxy/dragoman/proxy/large"
+	"github.com/dragoman-proxy/dragoman/proxy/peertest"
 )
 
 // tokens is a credential whose tokens a server refuses until they are renewed.
@@ -52,31 +50,26 @@ var errUseless = errors.New("a fresh token was refused")
 // TestCredential: each request carries the credential in place of the client's Authorization, and a
 // request that the server refuses is sent once more if there is a new token.
 func TestCredential(t *testing.T) {
-	type seen struct{ method, authorization, body string }
-	var mu sync.Mutex
-	var got []seen
 	good := "Bearer t1"
-	ts := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		body, _ := io.ReadAll(r.Body)
-		mu.Lock()
-		got = append(got, seen{r.Method, r.Header.Get("Authorization"), string(body)})
-		want := good
-		mu.Unlock()
+	server := peertest.NewServer(t, peertest.HTTP, func(u *peertest.Turn) {
 		switch {
-		case len(r.Header.Values("Authorization")) != 1 || r.Header.Get("Authorization") != want:
-			w.Header().Set("WWW-Authenticate", `Bearer error="invalid_token"`)
-			http.Error(w, "no", http.StatusUnauthorized)
-		case r.Method == http.MethodGet:
-			w.Header().Set("Content-Type", "text/event-stream")
-			io.WriteString(w, "data: {\"jsonrpc\":\"2.0\",\"method\":\"x\"}\n\n")
-		case string(body) == "notice":
-			w.WriteHeader(http.StatusAccepted)
-		default:
-			w.Header().Set("Content-Type", "application/json")
-			io.WriteString(w, `{"jsonrpc":"2.0","id":1,"result":{}}`)
+		case len(u.Header.Values("Authorization")) != 1 || u.Header.Get("Authorization") != good:
+			u.Web.Header().Set("WWW-Authenticate", `Bearer error="invalid_token"`)
+			u.Refuse(http.StatusUnauthorized)
+		case u.Text == "GET":
+			u.Say(`{"jsonrpc":"2.0","method":"x"}`)
+		case u.Text != "notice":
+			u.Answer(http.StatusOK, answer)
 		}
-	}))
-	defer ts.Close()
+	})
+	server.Every = true
+	at, heard := server.At().URL, 0
+	// got returns the requests of one test.
+	got := func() []peertest.Message {
+		all := server.Heard()
+		defer func() { heard = len(all) }()
+		return all[heard:]
+	}
 	for name, send := range map[string]func(*HTTPSession) (Stream, error){
 		"call": func(s *HTTPSession) (Stream, error) {
 			body := []byte("call")
@@ -90,19 +83,13 @@ func TestCredential(t *testing.T) {
 		"listen": func(s *HTTPSession) (Stream, error) { return s.Listen(t.Context(), ListenOptions{}) },
 	} {
 		t.Run(name, func(t *testing.T) {
-			got = nil
 			k := new(tokens)
-			h, err := NewHTTP(HTTPConfig{URL: ts.URL, Credential: k})
-			if err != nil {
-				t.Fatal(err)
-			}
-			defer h.Close()
-			st, err := send(h.Session("", ""))
+			st, err := send(newHTTP(t, HTTPConfig{URL: at, Credential: k}).Session("", ""))
 			if err == nil && st != nil {
 				defer st.Close()
 				_, err = First(st)
 			}
-			if err != nil || len(got) != 2 || got[0].authorization != "Bearer t0" || got[1].authorization != "Bearer t1" || got[0].body != got[1].body {
+			if got := got(); err != nil || len(got) != 2 || got[0].Header.Get("Authorization") != "Bearer t0" || got[1].Header.Get("Authorization") != "Bearer t1" || got[0].Text != got[1].Text {
 				t.Errorf("%v, %+v", err, got)
 			}
 			if len(k.refused) != 1 || k.refused[0] != "Bearer t0 401" {
@@ -111,21 +98,17 @@ func TestCredential(t *testing.T) {
 		})
 	}
 	t.Run("refused again", func(t *testing.T) {
-		got, good = nil, "Bearer none"
-		k := new(tokens)
-		h, _ := NewHTTP(HTTPConfig{URL: ts.URL, Credential: k})
-		defer h.Close()
-		_, err := h.Session("", "").Send(t.Context(), &Outgoing{Body: []byte("notice")})
-		if of, ok := errors.AsType[*CredentialError](err); !ok || of.Err != errUseless || len(got) != 2 {
+		good = "Bearer none"
+		_, err := newHTTP(t, HTTPConfig{URL: at, Credential: new(tokens)}).Session("", "").Send(t.Context(), &Outgoing{Body: []byte("notice")})
+		of, ok := errors.AsType[*CredentialError](err)
+		if got := got(); !ok || of.Err != errUseless || len(got) != 2 {
 			t.Error(err, got)
 		}
 	})
 	t.Run("no new token", func(t *testing.T) {
-		got = nil
 		k := &tokens{none: errors.New("sign in")}
-		h, _ := NewHTTP(HTTPConfig{URL: ts.URL, Credential: k})
-		defer h.Close()
-		if _, err := h.Session("", "").Send(t.Context(), &Outgoing{Body: []byte("notice")}); !errors.Is(err, k.none) || len(got) != 1 {
+		_, err := newHTTP(t, HTTPConfig{URL: at, Credential: k}).Session("", "").Send(t.Context(), &Outgoing{Body: []byte("notice")})
+		if got := got(); !errors.Is(err, k.none) || len(got) != 1 {
 			t.Error(err, got)
 		}
 	})
@@ -134,33 +117,28 @@ func TestCredential(t *testing.T) {
 // TestCredentialIsForOneServer (S7): the credential goes to the server's own URL, in a header: not to where a response redirects
 // to, and not in the URL.
 func TestCredentialIsForOneServer(t *testing.T) {
-	var strayed atomic.Int64
-	elsewhere := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { strayed.Add(1) }))
-	defer elsewhere.Close()
+	elsewhere := peertest.NewServer(t, peertest.HTTP, func(*peertest.Turn) {})
+	elsewhere.Every = true
+	to := elsewhere.At().URL
 	for _, status := range []int{http.StatusMovedPermanently, http.StatusFound, http.StatusSeeOther, http.StatusTemporaryRedirect, http.StatusPermanentRedirect} {
-		var asked []string
-		ts := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-			asked = append(asked, r.RequestURI+" "+r.Header.Get("Authorization"))
-			w.Header().Set("WWW-Authenticate", `Bearer error="invalid_token"`)
-			http.Redirect(w, r, elsewhere.URL, status)
-		}))
+		server := peertest.NewServer(t, peertest.HTTP, func(u *peertest.Turn) {
+			u.Web.Header().Set("WWW-Authenticate", `Bearer error="invalid_token"`)
+			u.Web.Header().Set("Location", to)
+			u.Refuse(status)
+		})
+		server.Every = true
 		k := new(tokens)
-		h, err := NewHTTP(HTTPConfig{URL: ts.URL + "/mcp?of=us", Credential: k})
-		if err != nil {
-			t.Fatal(err)
-		}
-		_, err = h.Session("", "").Send(t.Context(), &Outgoing{Body: []byte("notice")})
+		h := newHTTP(t, HTTPConfig{URL: server.At().URL + "/mcp?of=us", Credential: k})
+		_, err := h.Session("", "").Send(t.Context(), &Outgoing{Body: []byte("notice")})
 		if refused, ok := errors.AsType[*StatusError](err); !ok || refused.Code != status {
 			t.Error(status, err)
 		}
-		if len(asked) != 1 || asked[0] != "/mcp?of=us Bearer t0" || len(k.refused) != 0 {
+		if asked := server.Heard(); len(asked) != 1 || asked[0].Target != "/mcp?of=us" || asked[0].Header.Get("Authorization") != "Bearer t0" || len(k.refused) != 0 {
 			t.Error(status, asked, k.refused)
 		}
-		h.Close()
-		ts.Close()
 	}
-	if n := strayed.Load(); n != 0 {
-		t.Error(n, "requests to another server")
+	if strayed := elsewhere.Heard(); len(strayed) != 0 {
+		t.Error("requests to another server:", strayed)
 	}
 }
 
@@ -170,30 +148,26 @@ func TestCredentialCopiesAreCounted(t *testing.T) {
 	m := large.NewMemory(4 << 20)
 	body := bytes.Repeat([]byte("x"), 1<<20)
 	var taken []int64
-	ts := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if n, _ := io.Copy(io.Discard, r.Body); n != int64(len(body)) {
-			t.Error(n, "bytes arrived")
+	server := peertest.NewServer(t, peertest.HTTP, func(u *peertest.Turn) {
+		if u.Text != string(body) {
+			t.Error(len(u.Text), "bytes arrived")
 		}
 		taken = append(taken, m.Budget.Taken())
-		if r.Header.Get("Authorization") != "Bearer t1" {
-			w.WriteHeader(http.StatusUnauthorized)
-		} else {
-			w.WriteHeader(http.StatusAccepted)
+		if u.Header.Get("Authorization") != "Bearer t1" {
+			u.Refuse(http.StatusUnauthorized)
 		}
-	}))
-	defer ts.Close()
-	s := newHTTP(t, HTTPConfig{URL: ts.URL, Credential: new(tokens), Memory: m}).Session("", "")
+	})
+	s := newHTTP(t, HTTPConfig{URL: server.At().URL, Credential: new(tokens), Memory: m}).Session("", "")
 	if _, err := s.Send(t.Context(), &Outgoing{Body: body}); err != nil {
 		t.Fatal(err)
 	}
 	if len(taken) != 2 || taken[0] < int64(len(body)) || taken[1] < int64(len(body)) || taken[0] > int64(len(body))+64<<10 {
 		t.Errorf("counted %d of %d bytes", taken, len(body))
 	}
-	for end := time.Now().Add(10 * time.Second); m.Budget.Taken() != 0; time.Sleep(time.Millisecond) {
-		if runtime.GC(); time.Now().After(end) {
-			t.Fatal(m.Budget.Taken(), "bytes are counted after the answer")
-		}
-	}
+	peertest.Eventually(t, "no bytes are counted after the answer", func() bool {
+		runtime.GC()
+		return m.Budget.Taken() == 0
+	})
 	if err := m.Budget.Take(t.Context(), large.RequestCopy, 4<<20); err != nil {
 		t.Fatal(err)
 	}

@@ -8,25 +8,16 @@ import (
 	"io"
 	"net"
 	"net/http"
-	"net/http/httptest"
 	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
+	"github.com/dragoman-proxy/dragoman/proxy/peertest"
 	"github.com/dragoman-proxy/dragoman/proxy/sse"
 )
-
-// eventually waits for what another goroutine is about to do.
-func eventually(t *testing.T, what string, ok func() bool) {
-	t.Helper()
-	for end := time.Now().Add(patience); !ok(); time.Sleep(time.Millisecond) {
-		if time.Now().After(end) {
-			t.Fatalf("never: %s", what)
-		}
-	}
-}
 
 func send(t *testing.T, ctx context.Context, c Conn) Stream {
 	t.Helper()
@@ -40,7 +31,7 @@ func send(t *testing.T, ctx context.Context, c Conn) Stream {
 // TestStreamWithContentLengthZeroEnds checks that Events does not wait for the end of a connection
 // that stays open.
 func TestStreamWithContentLengthZeroEnds(t *testing.T) {
-	noLeaks(t)
+	peertest.NoLeaks(t)
 	srv := serveSilent(t, eventHead+"Content-Length: 0\r\n\r\n")
 	ctx, cancel := context.WithTimeout(t.Context(), patience/8)
 	defer cancel()
@@ -68,15 +59,19 @@ var places = []struct{ name, reply, late string }{
 func TestSilenceEnds(t *testing.T) {
 	for _, c := range places {
 		t.Run(c.name, func(t *testing.T) {
-			noLeaks(t)
-			s := serveSilent(t, c.reply)
-			h := newHTTP(t, HTTPConfig{URL: s.url(), FirstByteTimeout: 50 * time.Millisecond, IdleTimeout: 50 * time.Millisecond})
-			_, err := said(t.Context(), h.Session("", ""))
-			var e *Error
-			if !errors.As(err, &e) || !e.Timeout() || !strings.Contains(err.Error(), c.late) {
-				t.Errorf("ended with %v", err)
-			}
-			eventually(t, "connection closed", func() bool { return s.gone.Load() == 1 })
+			synctest.Test(t, func(t *testing.T) {
+				var gone atomic.Int32
+				h := newHTTP(t, HTTPConfig{URL: "http://server", FirstByteTimeout: time.Minute, IdleTimeout: time.Minute})
+				inMemory(t, h, silent(c.reply, &gone))
+				_, err := said(t.Context(), h.Session("", ""))
+				var e *Error
+				if !errors.As(err, &e) || !e.Timeout() || !strings.HasSuffix(err.Error(), c.late+" 1m0s") {
+					t.Errorf("ended with %v", err)
+				}
+				if synctest.Wait(); gone.Load() != 1 {
+					t.Error("the connection is open")
+				}
+			})
 		})
 	}
 }
@@ -91,7 +86,7 @@ func TestInterruptLosesNothing(t *testing.T) {
 	}
 	for name, reply := range replies {
 		t.Run(name, func(t *testing.T) {
-			noLeaks(t)
+			peertest.NoLeaks(t)
 			further := make(chan struct{})
 			s := serve(t, func(c net.Conn, in *bufio.Reader) {
 				for {
@@ -124,7 +119,7 @@ func TestInterruptLosesNothing(t *testing.T) {
 						defer close(done)
 						e, err = First(x)
 					}()
-					eventually(t, "Next waits", func() bool {
+					peertest.Eventually(t, "Next waits", func() bool {
 						x.mu.Lock()
 						defer x.mu.Unlock()
 						return x.waits
@@ -150,37 +145,36 @@ func TestInterruptLosesNothing(t *testing.T) {
 
 // TestSilenceEndsAfterAnInterruption: an interruption does not lengthen the limit for the server's silence.
 func TestSilenceEndsAfterAnInterruption(t *testing.T) {
-	noLeaks(t)
-	event := "9\r\ndata: 1\n\n\r\n"
-	further := make(chan struct{})
-	s := serve(t, func(c net.Conn, in *bufio.Reader) {
-		if _, ok := take(in); !ok {
-			return
+	synctest.Test(t, func(t *testing.T) {
+		event := "9\r\ndata: 1\n\n\r\n"
+		h := newHTTP(t, HTTPConfig{URL: "http://server", IdleTimeout: time.Minute})
+		inMemory(t, h, func(c net.Conn, in *bufio.Reader) {
+			if _, ok := take(in); !ok {
+				return
+			}
+			io.WriteString(c, eventHead+"Transfer-Encoding: chunked\r\n\r\n"+event)
+			time.Sleep(90 * time.Second) // longer than the limit, shorter than twice the limit
+			io.WriteString(c, event)
+		})
+		x := send(t, t.Context(), h.Session("", "")).(*exchange)
+		defer x.Close()
+		if e, err := First(x); err != nil {
+			t.Fatalf("%q, %v", e.Data, err)
 		}
-		io.WriteString(c, eventHead+"Transfer-Encoding: chunked\r\n\r\n"+event)
-		<-further
-		time.Sleep(650 * time.Millisecond) // longer than the limit, shorter than twice the limit
-		io.WriteString(c, event)
+		x.Interrupt()
+		if _, err := First(x); err != sse.ErrInterrupted {
+			t.Fatal(err)
+		}
+		var late *Error
+		if e, err := First(x); !errors.As(err, &late) || !late.Timeout() {
+			t.Errorf("%q, %v", e.Data, err)
+		}
 	})
-	x := send(t, t.Context(), newHTTP(t, HTTPConfig{URL: s.url(), IdleTimeout: 400 * time.Millisecond}).Session("", "")).(*exchange)
-	defer x.Close()
-	if e, err := First(x); err != nil {
-		t.Fatalf("%q, %v", e.Data, err)
-	}
-	x.Interrupt()
-	if _, err := First(x); err != sse.ErrInterrupted {
-		t.Fatal(err)
-	}
-	close(further)
-	var late *Error
-	if e, err := First(x); !errors.As(err, &late) || !late.Timeout() {
-		t.Errorf("%q, %v", e.Data, err)
-	}
 }
 
 // TestStreamRestsWhenInterrupted: a stream whose reader was told to stop holds no large buffer while it waits on, and goes on as before.
 func TestStreamRestsWhenInterrupted(t *testing.T) {
-	noLeaks(t)
+	peertest.NoLeaks(t)
 	further := make(chan struct{})
 	event := func(text string) string { s := "data: " + text + "\n\n"; return fmt.Sprintf("%x\r\n%s\r\n", len(s), s) }
 	long := strings.Repeat("long ", 1000)
@@ -221,7 +215,7 @@ func TestStreamRestsWhenInterrupted(t *testing.T) {
 					expect(strings.TrimSpace(long))
 				}
 			}()
-			eventually(t, "Events waits", func() bool {
+			peertest.Eventually(t, "Events waits", func() bool {
 				x.mu.Lock()
 				defer x.mu.Unlock()
 				return x.waits
@@ -256,7 +250,7 @@ func TestCancelClosesExactlyOneConnection(t *testing.T) {
 	for _, c := range places {
 		for _, how := range []string{"cancel", "close"} {
 			t.Run(how+" "+c.name, func(t *testing.T) {
-				noLeaks(t)
+				peertest.NoLeaks(t)
 				s := serveSilent(t, c.reply)
 				h := newHTTP(t, HTTPConfig{URL: s.url()})
 				ctx, cancel := context.WithCancel(t.Context())
@@ -292,7 +286,7 @@ func TestCancelClosesExactlyOneConnection(t *testing.T) {
 				case <-time.After(patience):
 					t.Fatal("Next did not return")
 				}
-				eventually(t, "connection closed", func() bool { return s.gone.Load() > 0 })
+				peertest.Eventually(t, "connection closed", func() bool { return s.gone.Load() > 0 })
 				stream.Close()
 				if gone, conns := s.gone.Load(), s.conns.Load(); gone != 1 || conns != 2 {
 					t.Errorf("%d of %d connections closed", gone, conns)
@@ -303,7 +297,7 @@ func TestCancelClosesExactlyOneConnection(t *testing.T) {
 }
 
 func TestCancelBeforeNext(t *testing.T) {
-	noLeaks(t)
+	peertest.NoLeaks(t)
 	h := newHTTP(t, HTTPConfig{URL: serve(t, always(jsonReply(answer))).url()})
 	ctx, cancel := context.WithCancel(t.Context())
 	stream := send(t, ctx, h.Session("", ""))
@@ -330,7 +324,7 @@ func TestDeadlineOfTheCaller(t *testing.T) {
 }
 
 func TestServerThatDoesNotRead(t *testing.T) {
-	noLeaks(t)
+	peertest.NoLeaks(t)
 	hold := make(chan struct{})
 	s := serve(t, func(net.Conn, *bufio.Reader) { <-hold })
 	defer close(hold)
@@ -351,7 +345,7 @@ func TestServerThatDoesNotRead(t *testing.T) {
 }
 
 func TestRefusalBeforeAllWasRead(t *testing.T) {
-	noLeaks(t)
+	peertest.NoLeaks(t)
 	s := serve(t, func(c net.Conn, in *bufio.Reader) {
 		r, err := http.ReadRequest(in)
 		if err != nil {
@@ -377,39 +371,38 @@ func TestRefusalBeforeAllWasRead(t *testing.T) {
 }
 
 func TestListen(t *testing.T) {
-	noLeaks(t)
-	next := make(chan string)
-	s := serve(t, func(c net.Conn, in *bufio.Reader) {
-		if _, ok := take(in); !ok {
-			return
+	synctest.Test(t, func(t *testing.T) {
+		// Both limits would end the stream if they still applied.
+		h := newHTTP(t, HTTPConfig{URL: "http://server", FirstByteTimeout: time.Minute, IdleTimeout: time.Second})
+		inMemory(t, h, func(c net.Conn, in *bufio.Reader) {
+			if _, ok := take(in); !ok {
+				return
+			}
+			io.WriteString(c, eventHead+"\r\n")
+			for i := range 3 {
+				time.Sleep(time.Hour)
+				fmt.Fprintf(c, ": hi\n\nid: %d\nretry: 5\ndata: %d\n\n", i, i)
+			}
+		})
+		stream, err := h.Session("", "").Listen(t.Context(), ListenOptions{})
+		if err != nil {
+			t.Fatal(err)
 		}
-		io.WriteString(c, eventHead+"\r\n")
-		for e := range next {
-			io.WriteString(c, e)
+		defer stream.Close()
+		for i := range 3 {
+			e, err := First(stream)
+			if err != nil || string(e.Data) != fmt.Sprint(i) || string(e.ID) != fmt.Sprint(i) || e.Retry != 5*time.Millisecond {
+				t.Fatalf("%+v, %v", e, err)
+			}
+		}
+		if _, err := First(stream); err != io.EOF {
+			t.Errorf("ended with %v", err)
 		}
 	})
-	// Both limits would end the stream if they still applied.
-	h := newHTTP(t, HTTPConfig{URL: s.url(), FirstByteTimeout: time.Second, IdleTimeout: 10 * time.Millisecond})
-	stream, err := h.Session("", "").Listen(t.Context(), ListenOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	for i := range 3 {
-		time.AfterFunc(50*time.Millisecond, func() { next <- fmt.Sprintf(": hi\n\nid: %d\nretry: 5\ndata: %d\n\n", i, i) })
-		e, err := First(stream)
-		if err != nil || string(e.Data) != fmt.Sprint(i) || string(e.ID) != fmt.Sprint(i) || e.Retry != 5*time.Millisecond {
-			t.Fatalf("%+v, %v", e, err)
-		}
-	}
-	close(next)
-	if _, err := First(stream); err != io.EOF {
-		t.Errorf("ended with %v", err)
-	}
-	stream.Close()
 }
 
 func TestListenRefused(t *testing.T) {
-	noLeaks(t)
+	peertest.NoLeaks(t)
 	for _, c := range []struct{ reply, want string }{
 		{"HTTP/1.1 405 Method Not Allowed\r\nContent-Length: 0\r\n\r\n", ErrNoStream.Error()},
 		{"HTTP/1.1 404 Not Found\r\nContent-Length: 0\r\n\r\n", "upstream answered 404 Not Found"},
@@ -424,29 +417,25 @@ func TestListenRefused(t *testing.T) {
 }
 
 func TestCloseEndsTheSession(t *testing.T) {
-	noLeaks(t)
+	peertest.NoLeaks(t)
 	for code, ok := range map[int]bool{200: true, 204: true, 404: true, 405: true, 401: false, 500: false} {
-		var deletes atomic.Int32
-		ts := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-			if r.Method == "DELETE" && r.Header.Get("Mcp-Session-Id") == "abc" {
-				deletes.Add(1)
-			}
-			w.WriteHeader(code)
-		}))
-		h := newHTTP(t, HTTPConfig{URL: ts.URL})
-		if err := h.Session("", "").Close(t.Context()); err != nil || deletes.Load() != 0 {
-			t.Errorf("%d without a session: %v, %d requests", code, err, deletes.Load())
+		server := peertest.NewServer(t, peertest.HTTP, func(u *peertest.Turn) { u.Refuse(code) })
+		server.Every = true
+		h := newHTTP(t, HTTPConfig{URL: server.At().URL})
+		if err := h.Session("", "").Close(t.Context()); err != nil || len(server.Heard()) != 0 {
+			t.Errorf("%d without a session: %v, %d requests", code, err, len(server.Heard()))
 		}
-		if err := h.Session("abc", "").Close(t.Context()); (err == nil) != ok || deletes.Load() != 1 {
-			t.Errorf("%d: %v, %d requests", code, err, deletes.Load())
+		if err := h.Session("abc", "").Close(t.Context()); (err == nil) != ok {
+			t.Errorf("%d: %v", code, err)
 		}
-		h.Close()
-		ts.Close()
+		if got := server.Heard(); len(got) != 1 || got[0].Text != "DELETE" || got[0].Header.Get("Mcp-Session-Id") != "abc" {
+			t.Errorf("%d: %v", code, got)
+		}
 	}
 }
 
 func TestCloseEndsOpenRequests(t *testing.T) {
-	noLeaks(t)
+	peertest.NoLeaks(t)
 	s := serveSilent(t, eventHead+"\r\ndata: {}\n\n")
 	h := newHTTP(t, HTTPConfig{URL: s.url()})
 	var ended sync.WaitGroup

@@ -8,16 +8,16 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"log"
 	"net"
 	"net/http"
 	"net/http/httptest"
 	"runtime"
 	"slices"
 	"strings"
-	"sync"
 	"sync/atomic"
 	"testing"
+
+	"github.com/dragoman-proxy/dragoman/proxy/peertest"
 )
 
 func TestAnswersAreDelivered(t *testing.T) {
@@ -53,7 +53,7 @@ func TestAnswersAreDelivered(t *testing.T) {
 		{"an event of 1 MB", eventHead + "\r\ndata: " + big + "\n\n", []string{big}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			noLeaks(t)
+			peertest.NoLeaks(t)
 			h := newHTTP(t, HTTPConfig{URL: serve(t, once(c.reply)).url()})
 			got, err := said(t.Context(), h.Session("", ""))
 			wantMessages(t, got, err, c.want...)
@@ -96,7 +96,7 @@ func TestBadAnswersAreClearErrors(t *testing.T) {
 		{"event cut before its end", eventHead + "\r\ndata: {}\n", "read: unexpected EOF"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			noLeaks(t)
+			peertest.NoLeaks(t)
 			h := newHTTP(t, HTTPConfig{URL: serve(t, once(c.reply)).url(), MaxMessage: limit})
 			_, err := said(t.Context(), h.Session("", ""))
 			var e *Error
@@ -117,7 +117,7 @@ func TestBadAnswersAreClearErrors(t *testing.T) {
 }
 
 func TestBodyOneByteLargerThanTheLimit(t *testing.T) {
-	noLeaks(t)
+	peertest.NoLeaks(t)
 	const limit = 64 << 20
 	srv := serve(t, func(c net.Conn, in *bufio.Reader) {
 		if _, ok := take(in); !ok {
@@ -147,7 +147,7 @@ func TestEventsBeforeABrokenConnectionAreDelivered(t *testing.T) {
 }
 
 func TestRefusalsAreStatusErrors(t *testing.T) {
-	noLeaks(t)
+	peertest.NoLeaks(t)
 	const body = `{"jsonrpc":"2.0","error":{"code":-32001,"message":"no"}}`
 	for _, c := range []struct{ status, header, text string }{
 		{"401 Unauthorized", "WWW-Authenticate: Bearer resource_metadata=\"x\"\r\nWWW-Authenticate: Basic\r\nSet-Cookie: s3cr3t\r\n", "upstream answered 401 Unauthorized"},
@@ -197,7 +197,7 @@ func TestRefusalWithEndlessBodyIsCut(t *testing.T) {
 }
 
 func TestNotificationsWaitForAcceptance(t *testing.T) {
-	noLeaks(t)
+	peertest.NoLeaks(t)
 	for _, c := range []struct {
 		reply string
 		ok    bool
@@ -227,25 +227,16 @@ func TestNotificationsWaitForAcceptance(t *testing.T) {
 }
 
 func TestRequestOnTheWire(t *testing.T) {
-	var heads []string
-	var mu sync.Mutex
-	ts := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		body, _ := io.ReadAll(r.Body)
-		mu.Lock()
-		defer mu.Unlock()
-		h := r.Header
-		heads = append(heads, strings.Join([]string{r.Method, r.URL.RequestURI(), h.Get("Accept"), h.Get("Accept-Encoding"), h.Get("Content-Type"),
-			h.Get("Mcp-Session-Id"), h.Get("MCP-Protocol-Version"), h.Get("Last-Event-ID"), h.Get("Authorization"), h.Get("X-Fixed"), h.Get("User-Agent"), string(body)}, "|"))
-		w.Header().Set("Content-Type", "application/json")
-		w.Header().Set("MCP-Session-Id", "abc")
-		if r.Method == "GET" {
-			w.WriteHeader(405)
+	server := peertest.NewServer(t, peertest.HTTP, func(u *peertest.Turn) {
+		u.Web.Header().Set("MCP-Session-Id", "abc")
+		if u.Text == "GET" {
+			u.Refuse(405)
 			return
 		}
-		io.WriteString(w, answer)
-	}))
-	defer ts.Close()
-	h := newHTTP(t, HTTPConfig{URL: ts.URL + "/a%20b?c=d", Header: []Header{{"X-Fixed", "mine"}}})
+		u.Answer(200, answer)
+	})
+	server.Every = true
+	h := newHTTP(t, HTTPConfig{URL: server.At().URL + "/a%20b?c=d", Header: []Header{{"X-Fixed", "mine"}}})
 	s := h.Session("", "")
 	ctx := t.Context()
 	stream, err := s.Send(ctx, &Outgoing{Body: []byte(ping), Request: true})
@@ -269,15 +260,24 @@ func TestRequestOnTheWire(t *testing.T) {
 	}
 	both := "application/json, text/event-stream"
 	want := []string{
-		"POST|/a%20b?c=d|" + both + "|identity|application/json|||||mine|dragoman|" + ping,
-		"POST|/a%20b?c=d|" + both + "|identity|application/json|abc|2025-06-18||" + secret + "|mine|dragoman|{}",
-		"GET|/a%20b?c=d|text/event-stream|identity||abc|2025-06-18|e1|" + secret + "|mine|dragoman|",
-		"DELETE|/a%20b?c=d||identity||abc|2025-06-18||" + secret + "|mine|dragoman|", // the last one seen
+		ping + "|" + both + "|identity|application/json|||||mine|dragoman",
+		"{}|" + both + "|identity|application/json|abc|2025-06-18||" + secret + "|mine|dragoman",
+		"GET|text/event-stream|identity||abc|2025-06-18|e1|" + secret + "|mine|dragoman",
+		"DELETE||identity||abc|2025-06-18||" + secret + "|mine|dragoman", // the last one seen
 	}
-	mu.Lock()
-	defer mu.Unlock()
-	if got := strings.Join(heads, "\n"); got != strings.Join(want, "\n") {
-		t.Errorf("got\n%s\nwant\n%s", got, strings.Join(want, "\n"))
+	var got []string
+	for _, m := range server.Heard() {
+		if m.Target != "/a%20b?c=d" {
+			t.Errorf("target %s", m.Target)
+		}
+		line := m.Text
+		for _, name := range []string{"Accept", "Accept-Encoding", "Content-Type", "Mcp-Session-Id", "MCP-Protocol-Version", "Last-Event-ID", "Authorization", "X-Fixed", "User-Agent"} {
+			line += "|" + m.Header.Get(name)
+		}
+		got = append(got, line)
+	}
+	if !slices.Equal(got, want) {
+		t.Errorf("got\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
 	}
 }
 
@@ -288,17 +288,11 @@ func TestLargeMessagesArriveWhole(t *testing.T) {
 			conns.Add(1)
 		}
 	}
-	ts := httptest.NewUnstartedServer(http.HandlerFunc(echo))
-	ts.Config.ConnState = count
-	ts.StartTLS()
-	defer ts.Close()
-	plain := httptest.NewUnstartedServer(http.HandlerFunc(echo))
-	plain.Config.ConnState = count
-	plain.Start()
-	defer plain.Close()
-	roots := x509.NewCertPool()
-	roots.AddCert(ts.Certificate())
-	for _, c := range []HTTPConfig{{URL: plain.URL}, {URL: ts.URL, TLS: &tls.Config{RootCAs: roots}}} {
+	plain := peertest.NewServer(t, peertest.HTTP, echo)
+	plain.ConnState = count
+	secure := peertest.NewServer(t, peertest.HTTP, echo)
+	secure.ConnState, secure.TLS = count, new(tls.Config)
+	for _, c := range []HTTPConfig{{URL: plain.At().URL}, {URL: secure.At().URL, TLS: trusting(secure)}} {
 		s := newHTTP(t, c).Session("", "")
 		for _, n := range []int{1, 3800, 4096, 70_000, 2 << 20} {
 			body := strings.Repeat("x", n)
@@ -317,20 +311,20 @@ func TestLargeMessagesArriveWhole(t *testing.T) {
 	}
 }
 
-func echo(w http.ResponseWriter, r *http.Request) {
-	b, _ := io.ReadAll(r.Body)
-	w.Header().Set("Content-Type", "application/json")
-	w.Write(b)
+func echo(u *peertest.Turn) { u.Answer(200, u.Text) }
+
+// trusting trusts the certificate of a server.
+func trusting(s *peertest.Server) *tls.Config {
+	roots := x509.NewCertPool()
+	roots.AddCert(s.Certificate())
+	return &tls.Config{RootCAs: roots}
 }
 
 func TestUntrustedCertificateIsATLSError(t *testing.T) {
-	noLeaks(t)
-	ts := httptest.NewUnstartedServer(http.HandlerFunc(echo))
-	ts.Config.ErrorLog = log.New(io.Discard, "", 0)
-	ts.EnableHTTP2 = false
-	ts.StartTLS()
-	defer ts.Close()
-	_, err := said(t.Context(), newHTTP(t, HTTPConfig{URL: ts.URL}).Session("", ""))
+	peertest.NoLeaks(t)
+	server := peertest.NewServer(t, peertest.HTTP, echo)
+	server.TLS = new(tls.Config)
+	_, err := said(t.Context(), newHTTP(t, HTTPConfig{URL: server.At().URL}).Session("", ""))
 	var e *Error
 	if !errors.As(err, &e) || e.Op != "tls" {
 		t.Errorf("ended with %v", err)
@@ -338,17 +332,12 @@ func TestUntrustedCertificateIsATLSError(t *testing.T) {
 }
 
 func TestConnectionRefused(t *testing.T) {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	l.Close()
-	_, err = said(t.Context(), newHTTP(t, HTTPConfig{URL: "http://" + l.Addr().String()}).Session("", ""))
+	_, err := said(t.Context(), newHTTP(t, HTTPConfig{URL: "http://" + peertest.NoListener}).Session("", ""))
 	var e *Error
 	if !errors.As(err, &e) || e.Op != "connect" || e.Timeout() {
 		t.Fatalf("ended with %v", err)
 	}
-	if runtime.GOOS != "windows" && err.Error() != "upstream "+l.Addr().String()+": connect: connection refused" {
+	if runtime.GOOS != "windows" && err.Error() != "upstream "+peertest.NoListener+": connect: connection refused" {
 		t.Errorf("error %q", err)
 	}
 }

@@ -11,7 +11,10 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
+
+	"github.com/dragoman-proxy/dragoman/proxy/peertest"
 )
 
 const initialize = `{"jsonrpc":"2.0","id":1,"method":"initialize","params":{}}`
@@ -122,7 +125,7 @@ func (r *recorder) take() string {
 func TestLadder(t *testing.T) {
 	for _, c := range rungs {
 		t.Run(c.name, func(t *testing.T) {
-			noLeaks(t)
+			peertest.NoLeaks(t)
 			var r recorder
 			l := &legacy{endpoint: endpointEvent, requests: r.note}
 			l.accept = func(req *http.Request) string {
@@ -153,7 +156,7 @@ func TestLadder(t *testing.T) {
 					gone := l.gone.Load()
 					b.Conn.Close(t.Context())
 					if b.Standing != nil { // or the server tells the next session's answer on this one's stream
-						eventually(t, "stream closed", func() bool { return l.gone.Load() > gone })
+						peertest.Eventually(t, "stream closed", func() bool { return l.gone.Load() > gone })
 					}
 				}
 			}
@@ -174,7 +177,7 @@ func TestRefusalOfBothIsThatOfThePost(t *testing.T) {
 }
 
 func TestServerThatChangesItsTransport(t *testing.T) {
-	noLeaks(t)
+	peertest.NoLeaks(t)
 	var r recorder
 	var mu sync.Mutex
 	old := true
@@ -240,40 +243,37 @@ func TestAJSONRPCErrorDoesNotChangeTheTransport(t *testing.T) {
 
 func TestLadderIsBoundedInTime(t *testing.T) {
 	for _, c := range []struct{ name, post, get, want string }{
-		{"silent POST", "", "", "no answer within 200ms"},
-		{"silent body of a refusal", "HTTP/1.1 404 Not Found\r\nContent-Length: 10\r\n\r\n", eventHead + "\r\n", "within 200ms"},
-		{"silent GET", refusal(404, ""), "", "no answer within 200ms"},
-		{"silent stream", refusal(404, ""), eventHead + "\r\n", "no further data within 200ms"},
-		{"comments for ever", refusal(404, ""), eventHead + "\r\n" + strings.Repeat(":\n\n", 100), "no further data within 200ms"},
+		{"silent POST", "", "", "no answer within 1m0s"},
+		{"silent body of a refusal", "HTTP/1.1 404 Not Found\r\nContent-Length: 10\r\n\r\n", eventHead + "\r\n", "within 1m0s"},
+		{"silent GET", refusal(404, ""), "", "no answer within 1m0s"},
+		{"silent stream", refusal(404, ""), eventHead + "\r\n", "no further data within 1m0s"},
+		{"comments for ever", refusal(404, ""), eventHead + "\r\n" + strings.Repeat(":\n\n", 100), "no further data within 1m0s"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			noLeaks(t)
-			hold := make(chan struct{})
-			defer close(hold)
-			s := serve(t, func(nc net.Conn, in *bufio.Reader) {
-				for {
-					r, ok := take(in)
-					if !ok {
-						return
+			synctest.Test(t, func(t *testing.T) {
+				d := newDialer(t, "http://server", Auto)
+				d.limit = time.Minute
+				inMemory(t, d.http, func(nc net.Conn, in *bufio.Reader) {
+					for {
+						r, ok := take(in)
+						if !ok {
+							return
+						}
+						reply := c.post
+						if r.Method == "GET" {
+							reply = c.get
+						}
+						if reply != "" {
+							io.WriteString(nc, reply)
+						}
 					}
-					reply := c.post
-					if r.Method == "GET" {
-						reply = c.get
-					}
-					io.WriteString(nc, reply)
-					if reply == "" || strings.HasPrefix(reply, eventHead) {
-						<-hold
-						return
-					}
+				})
+				_, _, err := connect(t, t.Context(), d)
+				var e *Error
+				if !errors.As(err, &e) || !e.Timeout() || !strings.Contains(err.Error(), c.want) {
+					t.Errorf("ended with %v", err)
 				}
 			})
-			d := newDialer(t, s.url(), Auto)
-			d.limit = 200 * time.Millisecond
-			_, _, err := connect(t, t.Context(), d)
-			var e *Error
-			if !errors.As(err, &e) || !e.Timeout() || !strings.Contains(err.Error(), c.want) {
-				t.Errorf("ended with %v", err)
-			}
 		})
 	}
 }
@@ -281,7 +281,7 @@ func TestLadderIsBoundedInTime(t *testing.T) {
 func TestConnectIsCancelled(t *testing.T) {
 	for name, reply := range map[string]string{"POST": "", "GET": refusal(404, ""), "endpoint": refusal(405, "")} {
 		t.Run(name, func(t *testing.T) {
-			noLeaks(t)
+			peertest.NoLeaks(t)
 			reached := make(chan struct{}, 1)
 			s := serve(t, func(nc net.Conn, in *bufio.Reader) {
 				for {
@@ -310,7 +310,7 @@ func TestConnectIsCancelled(t *testing.T) {
 }
 
 func TestStandingStreamOutlivesConnect(t *testing.T) {
-	noLeaks(t)
+	peertest.NoLeaks(t)
 	l := &legacy{endpoint: endpointEvent}
 	l.accept = func(*http.Request) string { l.say <- "data: " + answer + "\n\n"; return accepted }
 	d := newDialer(t, l.start(t).url(), HTTPWithSSE)
@@ -343,14 +343,14 @@ func TestFixedTransportIsNotGuessed(t *testing.T) {
 	if got := r.take(); got != "POST GET post" {
 		t.Errorf("requests %s", got)
 	}
-	eventually(t, "stream closed", func() bool { return l.gone.Load() == 1 })
+	peertest.Eventually(t, "stream closed", func() bool { return l.gone.Load() == 1 })
 	if _, err := NewDialer(HTTPConfig{URL: l.url()}, "stdio"); err == nil {
 		t.Error("stdio at a URL")
 	}
 }
 
 func TestConnectToAChildThatFails(t *testing.T) {
-	noLeaks(t)
+	peertest.NoLeaks(t)
 	deaf := role("does not read")
 	deaf.WriteTimeout, deaf.CloseGrace = 50*time.Millisecond, time.Millisecond
 	for _, s := range []Stdio{{Command: []string{"dragoman-no-such-program"}}, deaf} {

@@ -11,6 +11,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/dragoman-proxy/dragoman/proxy/peertest"
 )
 
 // strict is a connection on which each Read takes a while. It records how far away the
@@ -92,7 +94,7 @@ func TestLimitsOfAMessage(t *testing.T) {
 	const short = 50 * time.Millisecond
 	for _, c := range places {
 		t.Run(c.name, func(t *testing.T) {
-			noLeaks(t)
+			peertest.NoLeaks(t)
 			h := newHTTP(t, HTTPConfig{URL: serveSilent(t, c.reply).url()})
 			m := Outgoing{Body: []byte(ping), Request: true, FirstByte: short, Silence: short}
 			st, err := h.Session("", "").Send(t.Context(), &m)

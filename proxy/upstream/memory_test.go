@@ -9,6 +9,7 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/dragoman-proxy/dragoman/proxy/large"
@@ -120,37 +121,32 @@ func TestMessageOutlivesClose(t *testing.T) {
 func TestAnswerWaitsForMemory(t *testing.T) {
 	for name, reply := range largeReplies("abc") {
 		t.Run(name, func(t *testing.T) {
-			s := serve(t, always(reply))
-			m := large.NewMemory(1 << 20)
-			session := newHTTP(t, HTTPConfig{URL: s.url(), Memory: m, IdleTimeout: 100 * time.Millisecond}).Session("", "")
-			next := func() (int, error) {
-				st, err := session.Send(t.Context(), &Outgoing{Body: []byte(ping), Request: true})
-				if err != nil {
+			synctest.Test(t, func(t *testing.T) {
+				m := large.NewMemory(1 << 20)
+				h := newHTTP(t, HTTPConfig{URL: "http://server", Memory: m, IdleTimeout: time.Minute})
+				inMemory(t, h, always(reply))
+				next := func() (int, error) {
+					st := send(t, t.Context(), h.Session("", ""))
+					defer st.Close()
+					defer st.Release()
+					e, err := First(st)
+					return len(e.Data), err
+				}
+				if err := m.Budget.Take(t.Context(), large.Copy, 2<<20); err != nil {
 					t.Fatal(err)
 				}
-				defer st.Close()
-				defer st.Release()
-				e, err := First(st)
-				return len(e.Data), err
-			}
-			if err := m.Budget.Take(t.Context(), large.Copy, 2<<20); err != nil {
-				t.Fatal(err)
-			}
-			_, err := next()
-			if full, ok := errors.AsType[*large.NoRoomError](err); !ok || full.Bytes < 300<<10 {
-				t.Errorf("err = %v", err)
-			}
-			time.AfterFunc(20*time.Millisecond, func() { m.Budget.Give(large.Copy, 2<<20) })
-			for n := 0; n < 300<<10; {
-				if n, err = next(); err != nil {
-					if _, full := errors.AsType[*large.NoRoomError](err); !full { // the timer may be late
-						t.Fatal(err)
-					}
+				_, err := next()
+				if full, ok := errors.AsType[*large.NoRoomError](err); !ok || full.Bytes < 300<<10 {
+					t.Errorf("err = %v", err)
 				}
-			}
-			if taken := m.Budget.Taken(); taken != 0 {
-				t.Errorf("%d bytes are taken at the end", taken)
-			}
+				time.AfterFunc(30*time.Second, func() { m.Budget.Give(large.Copy, 2<<20) })
+				if n, err := next(); err != nil || n < 300<<10 {
+					t.Errorf("%d bytes, %v", n, err)
+				}
+				if taken := m.Budget.Taken(); taken != 0 {
+					t.Errorf("%d bytes are taken at the end", taken)
+				}
+			})
 		})
 	}
 }

@@ -7,13 +7,14 @@ import (
 	"fmt"
 	"io"
 	"net"
-	"net/http"
-	"net/http/httptest"
 	"os"
 	"sync"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
+
+	"github.com/dragoman-proxy/dragoman/proxy/peertest"
 )
 
 func TestConnectionsAreReused(t *testing.T) {
@@ -30,7 +31,7 @@ func TestConnectionsAreReused(t *testing.T) {
 		{"bytes after the answer", jsonReply(answer) + "HTTP/1.1 200 OK\r\n", 10},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			noLeaks(t)
+			peertest.NoLeaks(t)
 			srv := serve(t, always(c.reply))
 			s := newHTTP(t, HTTPConfig{URL: srv.url()}).Session("", "")
 			for range 10 {
@@ -49,7 +50,7 @@ func TestConnectionsAreReused(t *testing.T) {
 }
 
 func TestConnectionClosedJustAfterTheAnswerIsNotReused(t *testing.T) {
-	noLeaks(t)
+	peertest.NoLeaks(t)
 	closed := make(chan struct{})
 	srv := serve(t, func(c net.Conn, in *bufio.Reader) {
 		for {
@@ -77,20 +78,25 @@ func TestConnectionClosedJustAfterTheAnswerIsNotReused(t *testing.T) {
 }
 
 func TestStreamThatGoesOnAfterTheAnswerIsClosed(t *testing.T) {
-	noLeaks(t)
-	s := serveSilent(t, eventHead+"Transfer-Encoding: chunked\r\n\r\na\r\ndata: {}\n\n\r\n")
-	stream := send(t, t.Context(), newHTTP(t, HTTPConfig{URL: s.url()}).Session("", ""))
-	if _, err := First(stream); err != nil {
-		t.Fatal(err)
-	}
-	stream.Close()
-	eventually(t, "connection closed", func() bool { return s.gone.Load() == 1 })
+	synctest.Test(t, func(t *testing.T) {
+		var gone atomic.Int32
+		h := newHTTP(t, HTTPConfig{URL: "http://server"})
+		inMemory(t, h, silent(eventHead+"Transfer-Encoding: chunked\r\n\r\na\r\ndata: {}\n\n\r\n", &gone))
+		stream := send(t, t.Context(), h.Session("", ""))
+		if _, err := First(stream); err != nil {
+			t.Fatal(err)
+		}
+		stream.Close()
+		h.pool.lingering.Wait()
+		if synctest.Wait(); gone.Load() != 1 {
+			t.Error("the connection is open")
+		}
+	})
 }
 
 // closer answers, and closes a connection on which nothing came for a while, as servers
 // do. It does not close while a call is under way, for which quiet is read-locked: a
 // request during which the connection is closed is lost and may not be sent again.
-// send it again.
 func closer(idle time.Duration, quiet *sync.RWMutex) func(net.Conn, *bufio.Reader) {
 	reply := jsonReply(answer)
 	closed := func(c net.Conn, in *bufio.Reader) bool {
@@ -128,7 +134,7 @@ func closer(idle time.Duration, quiet *sync.RWMutex) func(net.Conn, *bufio.Reade
 }
 
 func TestIdleConnectionsClosedByTheServer(t *testing.T) {
-	noLeaks(t)
+	peertest.NoLeaks(t)
 	var quiet sync.RWMutex
 	srv := serve(t, closer(10*time.Millisecond, &quiet))
 	s := newHTTP(t, HTTPConfig{URL: srv.url()}).Session("", "")
@@ -160,7 +166,7 @@ func TestIdleConnectionsClosedByTheServer(t *testing.T) {
 }
 
 func TestClosedConnectionIsNotPickedAgain(t *testing.T) {
-	noLeaks(t)
+	peertest.NoLeaks(t)
 	srv := serve(t, once(jsonReply(answer)))
 	h := newHTTP(t, HTTPConfig{URL: srv.url()})
 	for i := range 20 {
@@ -169,7 +175,7 @@ func TestClosedConnectionIsNotPickedAgain(t *testing.T) {
 			t.Fatalf("call %d: %v", i, err)
 		}
 		stream.Close()
-		eventually(t, "the end of the idle connection was seen", func() bool {
+		peertest.Eventually(t, "the end of the idle connection was seen", func() bool {
 			c := h.pool.pop()
 			if c == nil {
 				return true
@@ -244,10 +250,8 @@ func TestIdleConnectionsAreTrustedForLessTimeAfterAnEarlyClose(t *testing.T) {
 // TestCancelledCallsDoNotTouchOtherCalls: a connection that went back to the pool belongs to the
 // next call: neither a late cancellation nor a second Close of the one before may touch it.
 func TestCancelledCallsDoNotTouchOtherCalls(t *testing.T) {
-	noLeaks(t)
-	ts := httptest.NewServer(http.HandlerFunc(echo))
-	defer ts.Close()
-	h := newHTTP(t, HTTPConfig{URL: ts.URL})
+	peertest.NoLeaks(t)
+	h := newHTTP(t, HTTPConfig{URL: peertest.NewServer(t, peertest.HTTP, echo).At().URL})
 	s := h.Session("", "")
 	var callers sync.WaitGroup
 	for caller := range 8 {
@@ -326,43 +330,54 @@ func TestOnlyWhatWasNotWrittenIsSentAgain(t *testing.T) {
 }
 
 func TestIdleConnectionsAreBounded(t *testing.T) {
-	noLeaks(t)
-	hold := make(chan struct{})
-	srv := serve(t, func(c net.Conn, in *bufio.Reader) {
-		for {
-			if _, ok := take(in); !ok {
-				return
+	synctest.Test(t, func(t *testing.T) {
+		h := newHTTP(t, HTTPConfig{URL: "http://server", MaxIdleConns: 2, IdleConnTimeout: time.Minute})
+		inMemory(t, h, func(c net.Conn, in *bufio.Reader) {
+			for {
+				if _, ok := take(in); !ok {
+					return
+				}
+				time.Sleep(time.Second) // until all have connected
+				io.WriteString(c, jsonReply(answer))
 			}
-			<-hold
-			io.WriteString(c, jsonReply(answer))
+		})
+		var calls sync.WaitGroup
+		for range 8 {
+			stream := send(t, t.Context(), h.Session("", ""))
+			calls.Go(func() {
+				if _, err := First(stream); err != nil {
+					t.Error(err)
+				}
+				stream.Close()
+			})
+		}
+		calls.Wait()
+		count := func() (idle, open int) {
+			h.pool.mu.Lock()
+			defer h.pool.mu.Unlock()
+			return len(h.pool.idle), len(h.pool.open)
+		}
+		if idle, open := count(); idle != 2 || open != 2 {
+			t.Errorf("%d connections idle, %d open", idle, open)
+		}
+		time.Sleep(30 * time.Second)
+		for _, c := range h.pool.idle {
+			c.probe = func() bool { return true } // it is known to be open
+		}
+		if _, err := said(t.Context(), h.Session("", "")); err != io.EOF {
+			t.Fatal(err)
+		}
+		for _, left := range []int{2, 1, 0} { // the one that was used stays longer
+			if idle, open := count(); idle != left || open != left {
+				t.Errorf("%d connections idle, %d open, want %d", idle, open, left)
+			}
+			time.Sleep(45 * time.Second)
 		}
 	})
-	h := newHTTP(t, HTTPConfig{URL: srv.url(), MaxIdleConns: 2, IdleConnTimeout: 300 * time.Millisecond})
-	var calls sync.WaitGroup
-	for range 8 {
-		stream := send(t, t.Context(), h.Session("", ""))
-		calls.Go(func() {
-			if _, err := First(stream); err != nil {
-				t.Error(err)
-			}
-			stream.Close()
-		})
-	}
-	close(hold)
-	calls.Wait()
-	count := func() (idle, open int) {
-		h.pool.mu.Lock()
-		defer h.pool.mu.Unlock()
-		return len(h.pool.idle), len(h.pool.open)
-	}
-	if idle, open := count(); idle > 2 || open > 2 {
-		t.Errorf("%d connections idle, %d open", idle, open)
-	}
-	eventually(t, "unused connections closed", func() bool { idle, open := count(); return idle+open == 0 })
 }
 
 func TestDialIsCancelled(t *testing.T) {
-	noLeaks(t)
+	peertest.NoLeaks(t)
 	h := newHTTP(t, HTTPConfig{URL: "http://127.0.0.1:1"})
 	d := dialer{addr: h.addr, timeout: time.Minute}
 	ctx, cancel := context.WithCancel(t.Context())
@@ -373,12 +388,12 @@ func TestDialIsCancelled(t *testing.T) {
 }
 
 func TestTLSHandshakeTimesOut(t *testing.T) {
-	noLeaks(t)
+	peertest.NoLeaks(t)
 	srv := serve(t, func(_ net.Conn, in *bufio.Reader) { io.Copy(io.Discard, in) })
-	h := newHTTP(t, HTTPConfig{URL: "https://" + srv.Addr().String(), DialTimeout: 50 * time.Millisecond})
+	h := newHTTP(t, HTTPConfig{URL: "https://" + srv.address, DialTimeout: 50 * time.Millisecond})
 	_, err := said(t.Context(), h.Session("", ""))
 	var e *Error
-	if !errors.As(err, &e) || e.Op != "tls" || !e.Timeout() || err.Error() != "upstream "+srv.Addr().String()+": tls: no connection within 50ms" {
+	if !errors.As(err, &e) || e.Op != "tls" || !e.Timeout() || err.Error() != "upstream "+srv.address+": tls: no connection within 50ms" {
 		t.Errorf("ended with %v", err)
 	}
 }

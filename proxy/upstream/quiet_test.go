@@ -9,6 +9,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+
+	"github.com/dragoman-proxy/dragoman/proxy/peertest"
 )
 
 // TestQuietStreamsTakeLittleMemory holds a thousand streams open, each with its listener, and
@@ -54,7 +56,7 @@ func TestQuietStreamsTakeLittleMemory(t *testing.T) {
 					}
 				})
 			}
-			eventually(t, "all listen", func() bool { return waiting.Load() == streams })
+			peertest.Eventually(t, "all listen", func() bool { return waiting.Load() == streams })
 			each := int(inUse()-before) / streams
 			t.Logf("%d bytes a stream", each)
 			if each > c.most {

@@ -9,42 +9,26 @@ import (
 	"io"
 	"net"
 	"net/http"
-	"runtime"
 	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
-	"time"
+
+	"github.com/dragoman-proxy/dragoman/proxy/peertest"
 )
 
 const (
-	ping   = `{"jsonrpc":"2.0","id":1,"method":"ping"}`
-	answer = `{"jsonrpc":"2.0","id":1,"result":{}}`
-	secret = "Bearer s3cr3t"
-	// patience is how long a test waits for what must happen, on a machine that may be
-	// busy.
-	patience = 20 * time.Second
+	ping     = `{"jsonrpc":"2.0","id":1,"method":"ping"}`
+	answer   = `{"jsonrpc":"2.0","id":1,"result":{}}`
+	secret   = "Bearer s3cr3t"
+	patience = peertest.Patience
 )
-
-// noLeaks fails the test when goroutines outlive it.
-func noLeaks(t *testing.T) {
-	t.Helper()
-	before := runtime.NumGoroutine()
-	t.Cleanup(func() {
-		for end := time.Now().Add(patience); runtime.NumGoroutine() > before; time.Sleep(5 * time.Millisecond) {
-			if time.Now().After(end) {
-				buf := make([]byte, 1<<20)
-				t.Fatalf("%d goroutines, %d before:\n%s", runtime.NumGoroutine(), before, buf[:runtime.Stack(buf, true)])
-			}
-		}
-	})
-}
 
 // server is a server whose every byte a test chooses.
 type server struct {
-	net.Listener
-	conns atomic.Int32
-	gone  atomic.Int32 // connections that the client has closed
+	address string
+	conns   atomic.Int32
+	gone    atomic.Int32 // connections that the client has closed
 }
 
 // serve calls handle with each connection, which is closed when it returns.
@@ -57,42 +41,31 @@ func serve(t *testing.T, handle func(c net.Conn, in *bufio.Reader)) *server {
 
 func (s *server) start(t *testing.T, handle func(c net.Conn, in *bufio.Reader)) {
 	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	s.Listener = l
-	var mu sync.Mutex
-	var open []net.Conn
-	var running sync.WaitGroup
-	running.Go(func() {
-		for {
-			c, err := l.Accept()
-			if err != nil {
-				return
-			}
-			s.conns.Add(1)
-			mu.Lock()
-			open = append(open, c)
-			mu.Unlock()
-			running.Go(func() {
-				defer c.Close()
-				handle(c, bufio.NewReader(c))
-			})
-		}
-	})
-	t.Cleanup(func() {
-		l.Close()
-		mu.Lock()
-		for _, c := range open {
-			c.Close()
-		}
-		mu.Unlock()
-		running.Wait()
+	s.address = peertest.Accept(t, func(c net.Conn) {
+		s.conns.Add(1)
+		handle(c, bufio.NewReader(c))
 	})
 }
 
-func (s *server) url() string { return "http://" + s.Addr().String() + "/mcp" }
+// inMemory makes the connections of h pipes without a socket, each served by handle: in a bubble of testing/synctest, where
+// waiting takes no time.
+func inMemory(t *testing.T, h *HTTP, handle func(c net.Conn, in *bufio.Reader)) {
+	var served sync.WaitGroup
+	t.Cleanup(func() {
+		h.Close()
+		served.Wait()
+	})
+	h.pool.dial = func(context.Context) (*conn, error) {
+		ours, theirs := net.Pipe()
+		served.Go(func() {
+			defer theirs.Close()
+			handle(theirs, bufio.NewReader(theirs))
+		})
+		return newConn(ours, ours), nil
+	}
+}
+
+func (s *server) url() string { return "http://" + s.address + "/mcp" }
 
 // take reads one request and its body.
 func take(in *bufio.Reader) (*http.Request, bool) {
@@ -133,15 +106,21 @@ func once(reply string) func(net.Conn, *bufio.Reader) {
 func serveSilent(t *testing.T, reply string) *server {
 	t.Helper()
 	s := new(server)
-	s.start(t, func(c net.Conn, in *bufio.Reader) {
+	s.start(t, silent(reply, &s.gone))
+	return s
+}
+
+func silent(reply string, gone *atomic.Int32) func(net.Conn, *bufio.Reader) {
+	return func(c net.Conn, in *bufio.Reader) {
 		if _, ok := take(in); ok {
-			io.WriteString(c, reply)
+			if reply != "" { // an empty write to a pipe in memory waits
+				io.WriteString(c, reply)
+			}
 			if _, err := in.ReadByte(); err != nil {
-				s.gone.Add(1)
+				gone.Add(1)
 			}
 		}
-	})
-	return s
+	}
 }
 
 // newHTTP makes an HTTP. Limits that c does not set are long enough for a busy machine.

@@ -14,6 +14,8 @@ import (
 	"sync/atomic"
 	"testing"
 	"time"
+
+	"github.com/dragoman-proxy/dragoman/proxy/peertest"
 )
 
 // legacy is a server of HTTP+SSE whose every answer a test chooses.
@@ -87,7 +89,7 @@ func (l *legacy) handle(c net.Conn, in *bufio.Reader) {
 	}
 }
 
-func (l *legacy) url() string { return "http://" + l.Addr().String() + "/sse?key=1" }
+func (l *legacy) url() string { return "http://" + l.address + "/sse?key=1" }
 
 const endpointEvent = "event: endpoint\ndata: /messages?session=s3cr3t\n\n"
 
@@ -103,7 +105,7 @@ func joinSSE(t *testing.T, l *legacy) (*SSESession, Stream) {
 }
 
 func TestSSEMessagesGoToTheEndpoint(t *testing.T) {
-	noLeaks(t)
+	peertest.NoLeaks(t)
 	type seen struct{ method, target, auth, fixed, accept, body string }
 	var mu sync.Mutex
 	var got []seen
@@ -144,7 +146,7 @@ func TestSSEMessagesGoToTheEndpoint(t *testing.T) {
 }
 
 func TestSSEAnswerInTheBodyOfAPost(t *testing.T) {
-	noLeaks(t)
+	peertest.NoLeaks(t)
 	replies := make(chan string, 1)
 	l := (&legacy{endpoint: endpointEvent, accept: func(*http.Request) string { return <-replies }}).start(t)
 	s, st := joinSSE(t, l)
@@ -173,7 +175,7 @@ func TestSSEAnswerInTheBodyOfAPost(t *testing.T) {
 }
 
 func TestSSEPostRefused(t *testing.T) {
-	noLeaks(t)
+	peertest.NoLeaks(t)
 	l := (&legacy{endpoint: endpointEvent, accept: func(*http.Request) string {
 		return "HTTP/1.1 404 Not Found\r\nContent-Type: text/plain\r\nContent-Length: 2\r\n\r\nno"
 	}}).start(t)
@@ -225,7 +227,7 @@ func TestSSEEndpointIsResolved(t *testing.T) {
 }
 
 func TestInvalidSSEStreamsAreRefused(t *testing.T) {
-	noLeaks(t)
+	peertest.NoLeaks(t)
 	for _, c := range []struct{ name, reply, want string }{
 		{"refused", "HTTP/1.1 405 No\r\nContent-Length: 0\r\n\r\n", "upstream answered 405"},
 		{"unauthorized", "HTTP/1.1 401 No\r\nWWW-Authenticate: Bearer\r\nContent-Length: 0\r\n\r\n", "upstream answered 401"},
@@ -239,7 +241,7 @@ func TestInvalidSSEStreamsAreRefused(t *testing.T) {
 		{"silent stream", eventHead + "\r\n: hi\n\n", "no further data within"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			noLeaks(t)
+			peertest.NoLeaks(t)
 			srv := serveSilent(t, c.reply)
 			limit := patience
 			if strings.HasPrefix(c.name, "silent") {
@@ -258,7 +260,7 @@ func TestInvalidSSEStreamsAreRefused(t *testing.T) {
 }
 
 func TestSSEIsLostWithItsStream(t *testing.T) {
-	noLeaks(t)
+	peertest.NoLeaks(t)
 	for name, last := range map[string]string{"between events": "", "within one": "data: {"} {
 		t.Run(name, func(t *testing.T) {
 			l := (&legacy{endpoint: endpointEvent, accept: func(*http.Request) string { return jsonReply(answer) }}).start(t)
@@ -268,7 +270,7 @@ func TestSSEIsLostWithItsStream(t *testing.T) {
 			}
 			l.say <- last
 			close(l.say)
-			eventually(t, "end noticed", func() bool { return s.feed.over() != nil })
+			peertest.Eventually(t, "end noticed", func() bool { return s.feed.over() != nil })
 			_, err := s.Send(t.Context(), &Outgoing{Body: []byte(ping)})
 			var e *Error
 			if !errors.As(err, &e) || !errors.Is(err, ErrLost) {
@@ -285,7 +287,7 @@ func TestSSEIsLostWithItsStream(t *testing.T) {
 }
 
 func TestSSEPostEndsWithTheStream(t *testing.T) {
-	noLeaks(t)
+	peertest.NoLeaks(t)
 	posted := make(chan struct{})
 	hold := make(chan struct{})
 	defer close(hold)
@@ -312,7 +314,7 @@ func TestSSEStreamsCanBeClosed(t *testing.T) {
 	for _, how := range []string{"stream", "session", "context", "server"} {
 		for _, where := range []string{"in Next", "with a message lent", "with one to be heard"} {
 			t.Run(how+" "+where, func(t *testing.T) {
-				noLeaks(t)
+				peertest.NoLeaks(t)
 				l := (&legacy{endpoint: endpointEvent}).start(t)
 				h := newHTTP(t, HTTPConfig{URL: l.url()})
 				s := h.SSESession()
@@ -365,7 +367,7 @@ func TestSSEStreamsCanBeClosed(t *testing.T) {
 				case <-time.After(patience):
 					t.Fatal("Next did not return")
 				}
-				eventually(t, "connection closed", func() bool { return l.gone.Load() == 1 })
+				peertest.Eventually(t, "connection closed", func() bool { return l.gone.Load() == 1 })
 				if _, err := s.Send(t.Context(), &Outgoing{Body: []byte(ping)}); err != want {
 					t.Errorf("sent with %v", err)
 				}
@@ -376,7 +378,7 @@ func TestSSEStreamsCanBeClosed(t *testing.T) {
 }
 
 func TestSSEMessagesOfManySenders(t *testing.T) {
-	noLeaks(t)
+	peertest.NoLeaks(t)
 	var n atomic.Int32
 	l := &legacy{endpoint: endpointEvent, say: make(chan string, 100)}
 	l.accept = func(*http.Request) string { // every other answer comes in the body

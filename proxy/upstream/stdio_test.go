@@ -15,11 +15,13 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/dragoman-proxy/dragoman/proxy/peertest"
 )
 
 func start(t *testing.T, s Stdio) *Child {
 	t.Helper()
-	noLeaks(t)
+	peertest.NoLeaks(t)
 	c, err := s.Start(t.Context())
 	if err != nil {
 		t.Fatal(err)
@@ -117,7 +119,7 @@ func TestMessagesOfManySendersStayWhole(t *testing.T) {
 }
 
 func TestChildThatCannotBeStarted(t *testing.T) {
-	noLeaks(t)
+	peertest.NoLeaks(t)
 	for _, command := range [][]string{nil, {"dragoman-no-such-program", "s3cr3t"}, {os.TempDir(), "s3cr3t"}} {
 		c, err := Stdio{Command: command}.Start(t.Context())
 		if c != nil || err == nil || strings.Contains(err.Error(), "s3cr3t") {
@@ -172,7 +174,7 @@ func wantExit(t *testing.T, err error, status, stderr string) {
 }
 
 func TestChildrenAreStartedAgain(t *testing.T) {
-	noLeaks(t)
+	peertest.NoLeaks(t)
 	s := role("exits at start")
 	for range 10 {
 		c, err := s.Start(t.Context())
@@ -511,7 +513,7 @@ func TestWhatTheChildHasStartedEndsWithIt(t *testing.T) {
 	if err := c.Close(t.Context()); err != nil {
 		t.Error(err)
 	}
-	eventually(t, "grandchild killed", func() bool { return !alive(pid) })
+	peertest.Eventually(t, "grandchild killed", func() bool { return !alive(pid) })
 }
 
 // TestWhatTheChildHasStartedDiesWithItsGrandparent, which is killed and can do nothing
@@ -525,7 +527,7 @@ func TestWhatTheChildHasStartedDiesWithItsGrandparent(t *testing.T) {
 	if err := c.cmd.Process.Kill(); err != nil {
 		t.Fatal(err)
 	}
-	eventually(t, "grandchild of the killed one is gone", func() bool { return !alive(pid) })
+	peertest.Eventually(t, "grandchild of the killed one is gone", func() bool { return !alive(pid) })
 }
 
 func TestChildDiesWithItsParent(t *testing.T) {
@@ -538,5 +540,5 @@ func TestChildDiesWithItsParent(t *testing.T) {
 	if err := c.cmd.Process.Kill(); err != nil {
 		t.Fatal(err)
 	}
-	eventually(t, "child of the killed one is gone", func() bool { return !alive(pid) })
+	peertest.Eventually(t, "child of the killed one is gone", func() bool { return !alive(pid) })
 }

@@ -4,7 +4,6 @@ import (
 	"bufio"
 	"context"
 	"crypto/tls"
-	"crypto/x509"
 	"errors"
 	"io"
 	"net"
@@ -15,6 +14,8 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"github.com/dragoman-proxy/dragoman/proxy/peertest"
 )
 
 // proxied is a proxy that forwards requests, and records how.
@@ -89,29 +90,29 @@ func by(u string, user *url.Userinfo) func(*url.URL) (*url.URL, error) {
 }
 
 func TestRequestsThroughAWebProxy(t *testing.T) {
-	plain := httptest.NewServer(http.HandlerFunc(echo))
-	defer plain.Close()
-	secure := httptest.NewTLSServer(http.HandlerFunc(echo))
-	defer secure.Close()
+	plain := peertest.NewServer(t, peertest.HTTP, echo)
+	secure := peertest.NewServer(t, peertest.HTTP, echo)
+	secure.TLS = new(tls.Config)
+	forward := "POST " + plain.At().URL + "/mcp?a=b "
+	connect := "CONNECT " + strings.TrimPrefix(secure.At().URL, "https://") + " "
 	for _, c := range []struct {
 		name   string
-		server *httptest.Server
+		server *peertest.Server
 		hopTLS bool
 		user   *url.Userinfo
 		want   string
 	}{
-		{"http", plain, false, nil, "POST " + plain.URL + "/mcp?a=b "},
-		{"http with a password", plain, false, url.UserPassword("me", "s3cr3t"), "POST " + plain.URL + "/mcp?a=b Basic bWU6czNjcjN0"},
-		{"https", secure, false, nil, "CONNECT " + secure.Listener.Addr().String() + " "},
-		{"https with a password", secure, false, url.UserPassword("me", "s3cr3t"), "CONNECT " + secure.Listener.Addr().String() + " Basic bWU6czNjcjN0"},
-		{"https by https", secure, true, nil, "CONNECT " + secure.Listener.Addr().String() + " "},
-		{"http by https", plain, true, nil, "POST " + plain.URL + "/mcp?a=b "},
+		{"http", plain, false, nil, forward},
+		{"http with a password", plain, false, url.UserPassword("me", "s3cr3t"), forward + "Basic bWU6czNjcjN0"},
+		{"https", secure, false, nil, connect},
+		{"https with a password", secure, false, url.UserPassword("me", "s3cr3t"), connect + "Basic bWU6czNjcjN0"},
+		{"https by https", secure, true, nil, connect},
+		{"http by https", plain, true, nil, forward},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			p := newProxied(t, c.hopTLS)
-			roots := x509.NewCertPool()
-			roots.AddCert(secure.Certificate()) // which is also the proxy's
-			h := newHTTP(t, HTTPConfig{URL: c.server.URL + "/mcp?a=b", TLS: &tls.Config{RootCAs: roots}, Proxy: by(p.URL, c.user)})
+			tls := trusting(secure) // whose certificate is also the proxy's
+			h := newHTTP(t, HTTPConfig{URL: c.server.URL + "/mcp?a=b", TLS: tls, Proxy: by(p.URL, c.user)})
 			for range 2 {
 				got, err := said(t.Context(), h.Session("", ""))
 				wantMessages(t, got, err, ping)
@@ -143,7 +144,7 @@ func TestProxyIsChosenByURL(t *testing.T) {
 }
 
 func TestProxyThatFails(t *testing.T) {
-	noLeaks(t)
+	peertest.NoLeaks(t)
 	for _, c := range []struct{ name, server, reply, want string }{
 		{"wants a password", "https", "HTTP/1.1 407 No\r\nProxy-Authenticate: Basic\r\n\r\n", "connect: the web proxy answered 407 Proxy Authentication Required"},
 		{"wants one in between", "http", "HTTP/1.1 407 No\r\nProxy-Authenticate: Basic\r\nContent-Length: 0\r\n\r\n", "connect: the web proxy answered 407 Proxy Authentication Required"},
@@ -155,7 +156,7 @@ func TestProxyThatFails(t *testing.T) {
 		{"hangs", "https", "HTTP/1.1", "connect: no connection within 100ms"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			noLeaks(t)
+			peertest.NoLeaks(t)
 			var p *server
 			limit := patience
 			if c.name == "hangs" {
@@ -166,14 +167,14 @@ func TestProxyThatFails(t *testing.T) {
 			}
 			h := newHTTP(t, HTTPConfig{
 				URL: c.server + "://user.example/mcp", DialTimeout: limit,
-				Proxy: by("http://"+p.Addr().String(), url.UserPassword("me", "s3cr3t")),
+				Proxy: by("http://"+p.address, url.UserPassword("me", "s3cr3t")),
 			})
 			_, err := said(t.Context(), h.Session("", ""))
 			var e *Error
 			if !errors.As(err, &e) || !strings.HasSuffix(err.Error(), c.want) || strings.Contains(err.Error(), "s3cr3t") {
 				t.Errorf("ended with %v, want %s", err, c.want)
 			}
-			if c.server == "https" && !strings.Contains(err.Error(), "user.example:443 by proxy "+p.Addr().String()) {
+			if c.server == "https" && !strings.Contains(err.Error(), "user.example:443 by proxy "+p.address) {
 				t.Errorf("error %q", err)
 			}
 		})
@@ -181,14 +182,14 @@ func TestProxyThatFails(t *testing.T) {
 }
 
 func TestDialThroughAProxyIsCancelled(t *testing.T) {
-	noLeaks(t)
+	peertest.NoLeaks(t)
 	reached := make(chan struct{})
 	p := serve(t, func(_ net.Conn, in *bufio.Reader) {
 		take(in)
 		close(reached)
 		in.ReadByte()
 	})
-	h := newHTTP(t, HTTPConfig{URL: "https://user.example/mcp", Proxy: by("http://"+p.Addr().String(), nil)})
+	h := newHTTP(t, HTTPConfig{URL: "https://user.example/mcp", Proxy: by("http://"+p.address, nil)})
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	go func() { <-reached; cancel() }()

@@ -11,6 +11,7 @@ import (
 	"github.com/dragoman-proxy/dragoman/proxy/ended"
 	"github.com/dragoman-proxy/dragoman/proxy/host"
 	"github.com/dragoman-proxy/dragoman/proxy/metrics"
+	"github.com/dragoman-proxy/dragoman/proxy/peertest"
 	"github.com/dragoman-proxy/dragoman/proxy/sealed"
 	"github.com/dragoman-proxy/dragoman/proxy/store"
 	"github.com/dragoman-proxy/dragoman/translate"
@@ -48,14 +49,9 @@ func TestUnusedResumptionTakesNoNews(t *testing.T) {
 		t.Error("the state that the other process has stored is not read")
 	}
 	used.End()
-	for range 100 {
+	peertest.Eventually(t, "a session that has ended is let go", func() bool {
 		b.sharing.mu.Lock()
-		left := len(b.sharing.conns)
-		b.sharing.mu.Unlock()
-		if left == 0 {
-			return
-		}
-		time.Sleep(10 * time.Millisecond)
-	}
-	t.Error("a session that has ended is kept")
+		defer b.sharing.mu.Unlock()
+		return len(b.sharing.conns) == 0
+	})
 }

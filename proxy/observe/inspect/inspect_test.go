@@ -21,6 +21,7 @@ import (
 
 	"github.com/dragoman-proxy/dragoman/proxy/observe"
 	"github.com/dragoman-proxy/dragoman/proxy/observe/recording"
+	"github.com/dragoman-proxy/dragoman/proxy/peertest"
 	"github.com/dragoman-proxy/dragoman/proxy/redact"
 )
 
@@ -275,7 +276,7 @@ func TestResume(t *testing.T) {
 	for range 3 {
 		s.call("a")
 	}
-	eventually(t, func() bool { _, last := s.o.Ring.Bounds(); return last == 3 && s.o.Ring.Totals().Ring.Rows == 3 })
+	peertest.Eventually(t, "three calls are kept", func() bool { _, last := s.o.Ring.Bounds(); return last == 3 && s.o.Ring.Totals().Ring.Rows == 3 })
 	numbers := func(query string) (all []int64) {
 		f := s.watch(query)
 		defer f.stop()
@@ -312,7 +313,7 @@ func TestNinthWatcherIsRefused(t *testing.T) {
 		t.Errorf("%d %s", r.StatusCode, text)
 	}
 	feeds[0].stop()
-	eventually(t, func() bool { return s.stats(&Live{}).Watchers == maxWatchers-1 })
+	peertest.Eventually(t, "one watcher has left", func() bool { return s.stats(&Live{}).Watchers == maxWatchers-1 })
 	s.watch("").next("hello")
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -333,7 +334,7 @@ func TestWatcherThatDoesNotRead(t *testing.T) {
 		t.Fatal(err)
 	}
 	fmt.Fprintf(conn, "GET /inspect/feed HTTP/1.1\r\nHost: 127.0.0.1\r\n%s\r\n\r\n", authorized)
-	eventually(t, s.seen.Watched)
+	peertest.Eventually(t, "calls are watched", s.seen.Watched)
 	deadline := time.Now().Add(time.Minute)
 	cut := func() bool {
 		s.mu.Lock()
@@ -346,9 +347,7 @@ func TestWatcherThatDoesNotRead(t *testing.T) {
 		}
 		s.call(strings.Repeat("x", 100))
 	}
-	if s.stats(&Live{}).Watchers != 0 {
-		t.Error("it is still counted")
-	}
+	peertest.Eventually(t, "it is not counted any more", func() bool { return s.stats(&Live{}).Watchers == 0 })
 }
 
 // TestPlantedSecrets searches all that a watcher can read.
@@ -357,8 +356,8 @@ func TestPlantedSecrets(t *testing.T) {
 	f := s.watch("")
 	s.call("configured-secret")
 	s.call(`{\"password\":\"planted-secret-4\",\"harmless\":\"needle\"}`)
-	eventually(t, func() bool { return s.o.Ring.Totals().Sessions != nil && s.o.Ring.Totals().Ring.Rows == 2 })
-	eventually(t, func() bool { d, _ := s.o.Ring.Detail(2); return len(d.Messages) == 4 })
+	peertest.Eventually(t, "both calls are kept", func() bool { return s.o.Ring.Totals().Sessions != nil && s.o.Ring.Totals().Ring.Rows == 2 })
+	peertest.Eventually(t, "all messages of the call are kept", func() bool { d, _ := s.o.Ring.Detail(2); return len(d.Messages) == 4 })
 	all := f.next("rows").Raw + f.next("stats").Raw
 	for _, path := range []string{"calls/1", "calls/2", "state", "export", "export?q=needle"} {
 		r := s.get("/inspect/"+path, authorized)
@@ -382,7 +381,7 @@ func TestExportIsARecording(t *testing.T) {
 	s := serve(t, func(o *Options) { o.Keep = true; o.Export = ExportHeader{"0.3.0", "ab12"} })
 	s.call("first")
 	s.call("second")
-	eventually(t, func() bool { d, _ := s.o.Ring.Detail(2); return len(d.Messages) == 4 })
+	peertest.Eventually(t, "all messages of the call are kept", func() bool { d, _ := s.o.Ring.Detail(2); return len(d.Messages) == 4 })
 	r := s.get("/inspect/export?q=SECOND", authorized)
 	if !strings.HasPrefix(r.Header.Get("Content-Disposition"), "attachment; ") {
 		t.Errorf("%v", r.Header)
@@ -424,7 +423,7 @@ func TestExportIsARecording(t *testing.T) {
 func TestAnExportShowsTheSameRowsAgain(t *testing.T) {
 	s := serve(t, func(o *Options) { o.Keep = true })
 	s.call("first")
-	eventually(t, func() bool { d, _ := s.o.Ring.Detail(1); return d.Row.Status == "ok" })
+	peertest.Eventually(t, "the call has ended", func() bool { d, _ := s.o.Ring.Detail(1); return d.Row.Status == "ok" })
 	in, err := recording.NewReader(strings.NewReader(body(t, s.get("/inspect/export", authorized))))
 	if err != nil {
 		t.Fatal(err)
@@ -445,7 +444,7 @@ func TestSearch(t *testing.T) {
 	s := serve(t, func(o *Options) { o.Keep = true })
 	s.call("first configured-secret")
 	s.call("Second")
-	eventually(t, func() bool { d, _ := s.o.Ring.Detail(2); return len(d.Messages) == 4 && d.Row.Status == "ok" })
+	peertest.Eventually(t, "the call has ended", func() bool { d, _ := s.o.Ring.Detail(2); return len(d.Messages) == 4 && d.Row.Status == "ok" })
 	search := func(query string) gjson.Result {
 		return gjson.Parse(body(t, s.get("/inspect/search?"+query, authorized)))
 	}
@@ -462,7 +461,7 @@ func TestSearch(t *testing.T) {
 	}
 	s.call("the second one")
 	s.call("third")
-	eventually(t, func() bool { d, _ := s.o.Ring.Detail(4); return d.Row.Status == "ok" })
+	peertest.Eventually(t, "the call has ended", func() bool { d, _ := s.o.Ring.Detail(4); return d.Row.Status == "ok" })
 	if found := search("q=second&since=" + until); found.Get("fit").Raw != "[3]" || found.Get("not").Raw != "[4]" {
 		t.Errorf("after two more calls: %s", found)
 	}
@@ -472,7 +471,7 @@ func TestSearch(t *testing.T) {
 func TestMessagesBesideEachOther(t *testing.T) {
 	s := serve(t, func(o *Options) { o.Keep = true })
 	s.call("one configured-secret")
-	eventually(t, func() bool { d, _ := s.o.Ring.Detail(1); return len(d.Messages) == 4 })
+	peertest.Eventually(t, "all messages of the call are kept", func() bool { d, _ := s.o.Ring.Detail(1); return len(d.Messages) == 4 })
 	d, _ := s.o.Ring.Detail(1)
 	for i := range d.Messages {
 		text := body(t, s.get(fmt.Sprintf("/inspect/calls/1/%d", d.Messages[i].Seq), authorized))
@@ -485,7 +484,7 @@ func TestMessagesBesideEachOther(t *testing.T) {
 func TestCallHasACommand(t *testing.T) {
 	s := serve(t, func(o *Options) { o.Keep = true })
 	s.call("it's")
-	eventually(t, func() bool { d, _ := s.o.Ring.Detail(1); return len(d.Messages) == 4 })
+	peertest.Eventually(t, "all messages of the call are kept", func() bool { d, _ := s.o.Ring.Detail(1); return len(d.Messages) == 4 })
 	got := gjson.Get(body(t, s.get("/inspect/calls/1", authorized)), "curl").Str
 	if !strings.HasPrefix(got, "curl -sS http://127.0.0.1:8808/mcp \\\n") || !strings.Contains(got, `"Authorization: Bearer $TOKEN"`) || !strings.Contains(got, `"text":"it'\''s"`) {
 		t.Errorf("%s", got)
@@ -499,7 +498,7 @@ func TestRingIsFilledOnlyWhileSomebodyWatches(t *testing.T) {
 	f := s.watch("")
 	f.next("hello")
 	f.stop()
-	eventually(t, func() bool { return s.stats(&Live{}).Watchers == 0 })
+	peertest.Eventually(t, "no watcher is left", func() bool { return s.stats(&Live{}).Watchers == 0 })
 	if !s.seen.Watched() {
 		t.Error("a page that is loaded again would miss calls")
 	}
@@ -520,15 +519,6 @@ func TestSessionsThatEndedUnseenAreNotListed(t *testing.T) {
 	got := merged([]observe.SessionRow{{Session: "a", Calls: 5}, {Session: "b"}, {Client: "modern"}}, live, r)
 	if len(got) != 3 || got[0].Calls != 5 || got[0].Streams != 2 || got[1].Client != "modern" || got[2].Session != "c" || got[2].Era != "bridge" {
 		t.Errorf("%+v", got)
-	}
-}
-
-func eventually(t testing.TB, true func() bool) {
-	t.Helper()
-	for deadline := time.Now().Add(30 * time.Second); !true(); time.Sleep(5 * time.Millisecond) {
-		if time.Now().After(deadline) {
-			t.Fatal("it does not happen")
-		}
 	}
 }
 

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/dragoman-proxy/dragoman/proxy/observe/page"
+	"github.com/dragoman-proxy/dragoman/proxy/peertest"
 )
 
 // maxSize is the size of all files of the page together, of which gzip leaves a third, and maxLines the lines of one.
@@ -309,21 +310,12 @@ func TestHiddenPageClosesItsFeed(t *testing.T) {
 	b := live(t, f, 3)
 	value[any](b, `Object.defineProperty(document, "hidden", {configurable: true, get: () => globalThis.away}); globalThis.away = true; document.dispatchEvent(new Event("visibilitychange"))`)
 	b.until(`document.body.dataset.link === "hidden"`)
-	waitFor(t, func() bool { _, now := f.feedsOpened(); return now == 0 })
+	peertest.Eventually(t, "the hidden page closes its feed", func() bool { _, now := f.feedsOpened(); return now == 0 })
 	f.add(madeUpRow(4, time.Now()))
 	value[any](b, `globalThis.away = false; document.dispatchEvent(new Event("visibilitychange"))`)
 	b.until(drawnRows + " === 4")
 	if queries, _ := f.feedsOpened(); len(queries) != 2 || !strings.HasPrefix(queries[1], "after=3&") {
 		t.Errorf("the page opened feeds with %q", queries)
-	}
-}
-
-func waitFor(t *testing.T, done func() bool) {
-	t.Helper()
-	for until := time.Now().Add(time.Minute); !done(); time.Sleep(5 * time.Millisecond) {
-		if time.Now().After(until) {
-			t.Fatal("it did not happen")
-		}
 	}
 }
 
@@ -336,7 +328,7 @@ func TestExportSavesWhatTheFilterShows(t *testing.T) {
 	file := filepath.Join(dir, "dragoman.jsonl")
 	// The browser reserves the name with an empty file, and renames the whole file to it when it has all of it.
 	var data []byte
-	waitFor(t, func() bool { data, _ = os.ReadFile(file); return len(data) > 0 })
+	peertest.Eventually(t, "the file is saved", func() bool { data, _ = os.ReadFile(file); return len(data) > 0 })
 	if !strings.Contains(string(data), `{"query":"tool:list*"}`) {
 		t.Errorf("the saved file is %s", data)
 	}

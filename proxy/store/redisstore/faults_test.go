@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/dragoman-proxy/dragoman/proxy/peertest"
 	"github.com/dragoman-proxy/dragoman/proxy/store"
 	"github.com/dragoman-proxy/dragoman/proxy/store/storetest"
 )
@@ -53,20 +54,11 @@ func open(t *testing.T, o Options, timeout time.Duration) *watched {
 	return w
 }
 
-func eventually(t *testing.T, what string, ok func() bool) {
-	t.Helper()
-	for deadline := time.Now().Add(30 * time.Second); !ok(); time.Sleep(10 * time.Millisecond) {
-		if time.Now().After(deadline) {
-			t.Fatalf("%s: not within 30 s", what)
-		}
-	}
-}
-
 func (w *watched) works(t *testing.T) {
 	t.Helper()
-	eventually(t, "the store works", func() bool { return w.Set(ctx, key("works"), []byte("x"), time.Minute) == nil })
+	peertest.Eventually(t, "the store works", func() bool { return w.Set(ctx, key("works"), []byte("x"), time.Minute) == nil })
 	before := w.messages.Load()
-	eventually(t, "messages arrive", func() bool {
+	peertest.Eventually(t, "messages arrive", func() bool {
 		_ = w.Publish(ctx, "news", []byte("x"))
 		return w.messages.Load() > before
 	})
@@ -75,7 +67,7 @@ func (w *watched) works(t *testing.T) {
 // fails checks that many operations at once fail, and that most of them do not wait.
 func (w *watched) fails(t *testing.T) {
 	t.Helper()
-	eventually(t, "the store is down", func() bool {
+	peertest.Eventually(t, "the store is down", func() bool {
 		err := w.Set(ctx, key("down"), []byte("x"), time.Minute)
 		if err != nil && !errors.Is(err, store.ErrUnavailable) {
 			t.Errorf("%v", err)
@@ -118,7 +110,7 @@ func TestServerIsStoppedAndStartedEmpty(t *testing.T) {
 	if _, err := w.Get(ctx, key("before")); !errors.Is(err, store.ErrAbsent) {
 		t.Errorf("%v", err)
 	}
-	eventually(t, "the subscriber is told that it has missed something", func() bool { return w.missed.Load() > missed })
+	peertest.Eventually(t, "the subscriber is told that it has missed something", func() bool { return w.missed.Load() > missed })
 	if out, err := w.Charge(ctx, key("c"), 1, store.Limit{ID: "a", Rate: 1, Burst: 1}); err != nil || !out.OK { // its script is unknown to the new server
 		t.Errorf("%+v, %v", out, err)
 	}

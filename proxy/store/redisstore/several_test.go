@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/dragoman-proxy/dragoman/proxy/peertest"
 	"github.com/dragoman-proxy/dragoman/proxy/store"
 	"github.com/dragoman-proxy/dragoman/proxy/store/storetest"
 )
@@ -26,7 +27,7 @@ func TestCluster(t *testing.T) {
 		}
 	}
 	w := open(t, Options{Network: "tcp", Addresses: addresses}, 5*time.Second)
-	eventually(t, "the cluster is whole", func() bool {
+	peertest.Eventually(t, "the cluster is whole", func() bool {
 		for i := range 50 {
 			if w.Set(ctx, key(string(rune('a'+i))), nil, time.Minute) != nil {
 				return false
@@ -55,10 +56,10 @@ func TestSentinel(t *testing.T) {
 	watch := storetest.StartSentinel(t, "main", first.Address)
 	w := open(t, Options{Network: "tcp", Addresses: []string{watch.Address}, Sentinel: "main"}, time.Second)
 	w.works(t)
-	eventually(t, "the Sentinel knows both servers", func() bool {
+	peertest.Eventually(t, "the Sentinel knows both servers", func() bool {
 		return strings.HasPrefix(watch.Ask("SENTINEL FAILOVER main"), "+OK")
 	})
-	eventually(t, "the second server takes over", func() bool { return second.Ask("ROLE") == "*3" && second.Ask("SET test 1") == "+OK" })
+	peertest.Eventually(t, "the second server takes over", func() bool { return second.Ask("ROLE") == "*3" && second.Ask("SET test 1") == "+OK" })
 	first.Stop()
 	w.works(t)
 	if second.Ask("DBSIZE") == ":1" {
