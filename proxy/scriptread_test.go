@@ -52,7 +52,7 @@ type scriptStep struct {
 	unasked   bool
 	exactly   bool // the message is compared byte by byte
 	status    string
-	of        string   // the request on whose stream the server sends
+	of        string   // the request on whose stream the server sends, or that it answers
 	messages  []string // for "gets", several in any order
 	either    bool     // only one of them comes
 	header    []scriptHeader
@@ -66,7 +66,7 @@ var (
 	scriptSection = regexp.MustCompile(`^-- (.*) --$`)
 	scriptOnly    = regexp.MustCompile(`^\[(?:client ([a-z,]+))?(?: ?server ([a-z,]+))?\] `)
 	scriptPeers   = regexp.MustCompile(`^(client|server) (\S+) over (\S+)$`)
-	scriptSteps   = regexp.MustCompile(`^(client|server|proxy) (sends|gets|leaves)(?: (unasked|exactly)| for ("<?[A-Za-z0-9-]+>?"|\d+))?(?: (\d{3}))?(?: ([{\[].*))?$`)
+	scriptSteps   = regexp.MustCompile(`^(client|server|proxy) (sends|gets|leaves)(?: (unasked|exactly)| for ("<?[A-Za-z0-9-]+>?"|\d+))?(?: (\d{3}))?(?: ([{\[].*|text.*))?$`)
 )
 
 // readScript reads a script. Its error names the line.
@@ -175,9 +175,9 @@ func readScript(file, text string) (*scriptText, error) {
 				}
 			}
 			m := scriptSteps.FindStringSubmatch(line)
-			if m == nil || !fits(m[1], m[2], m[3], m[4], m[5]+m[6]) {
+			if m == nil || !fits(m[1], m[2], m[3], m[4], m[5], m[6]) {
 				return nil, wrong("[client http,sse,stdio server http,sse,stdio] client|server sends|gets [unasked|exactly|for \"<request>\"] [STATUS] {…}, " +
-					"client leaves [for ID] or proxy leaves for \"<request>\", after gets: and {…}, or after gets and client sends: with HEADER: VALUE")
+					"client leaves [for ID] or proxy leaves for \"<request>\", after gets: and {…}, or after gets, client sends and server sends STATUS: with HEADER: VALUE")
 			}
 			st.who, st.does, st.unasked, st.exactly, st.of, st.status = m[1], m[2], m[3] == "unasked", m[3] == "exactly", m[4], m[5]
 			for name := range s.names {
@@ -203,16 +203,18 @@ func readScript(file, text string) (*scriptText, error) {
 }
 
 // fits returns whether a step of these words can be played.
-func fits(who, does, how, of, what string) bool {
+func fits(who, does, how, of, status, message string) bool {
 	switch {
+	case strings.HasPrefix(message, "text"):
+		return who+does == "serversends" && of != "" && status != ""
 	case does == "leaves" && who == "client":
-		return how+what == ""
+		return how+status+message == ""
 	case does == "leaves":
-		return who == "proxy" && of != "" && what == ""
+		return who == "proxy" && of != "" && status+message == ""
 	case how == "exactly":
-		return does == "gets" && what != ""
+		return does == "gets" && message != ""
 	}
-	return who != "proxy" && what != "" && (how+of == "" || who+does == "serversends")
+	return who != "proxy" && status+message != "" && (how+of == "" || who+does == "serversends")
 }
 
 // transportsIn returns the transports of a condition.
@@ -229,5 +231,5 @@ func areTransports(list []string) bool {
 
 // takesHeader returns whether a script may have the headers of a step.
 func (st *scriptStep) takesHeader() bool {
-	return len(st.messages) == 1 && (st.does == "gets" || st.who == "client")
+	return len(st.messages) == 1 && (st.does == "gets" || st.who == "client" || st.status != "")
 }
