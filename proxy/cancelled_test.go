@@ -19,7 +19,7 @@ import (
 func TestClientCancelsWhileItsRequestIsSent(t *testing.T) {
 	const cancel = `{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":"x"}}`
 	handshake := `{"jsonrpc":"2.0","id":"x","method":"prompts/get","params":{"name":"p"}}`
-	modern := plainRequest(`"x"`, "prompts/get", `"name":"p",`)
+	modern := modernRequestOf(`"x"`, "prompts/get", `"name":"p",`+meta(`{}`))
 	// Each client sends its request, and cancels it when the request is on its way. It returns how to get the response, which is
 	// "" for none.
 	clients := map[string]func(testServer) (send, leave func(), response func() string){
@@ -43,7 +43,7 @@ func TestClientCancelsWhileItsRequestIsSent(t *testing.T) {
 		"modern pipe": func(srv testServer) (send, leave func(), response func() string) {
 			c := srv.pipe()
 			return func() { c.say(modern) }, func() { c.say(cancel) }, func() string {
-				c.say(plainRequest(`"later"`, "subscriptions/x", ""))
+				c.say(modernRequestOf(`"later"`, "subscriptions/x", meta(`{}`)))
 				if got := c.hear(); gjson.Get(got, "id").String() != "later" {
 					return got
 				}
