@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 
@@ -153,5 +154,39 @@ func TestCancellationsOfManyCalls(t *testing.T) {
 			}
 			t.Logf("%d calls have reached the server", s.Count("prompts/get"))
 		})
+	}
+}
+
+// TestCancellationIsForTheCallBeforeIt: the server reads the cancellation slowly, and the client
+// has already begun another call with the same id.
+func TestCancellationIsForTheCallBeforeIt(t *testing.T) {
+	taken, calls := make(chan struct{}), atomic.Int32{}
+	f := newFake(initializing("2025-06-18", func(m string) ([]string, error) {
+		switch method := gjson.Get(m, "method").String(); {
+		case method == "notifications/cancelled":
+			<-taken
+		case method == "tools/call" && calls.Add(1) == 1:
+			return []string{hang}, nil
+		case method == "tools/call":
+			return []string{wait, answer(`1`)}, nil
+		}
+		return nil, nil
+	}))
+	f.gate = make(chan struct{}, 1)
+	srv := front(t, f)
+	s := srv.initialize("2025-06-18")
+	first := srv.call(f, s, callOne)
+	cancellation := srv.call(f, s, `{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":1}}`)
+	second := srv.call(f, s, callOne)
+	close(taken)
+	if r := <-cancellation.reply; r.status != 202 {
+		t.Errorf("the cancellation gets %+v", r)
+	}
+	if r := <-first.reply; r.status != 202 || r.body != "" {
+		t.Errorf("the first call gets %+v", r)
+	}
+	f.gate <- struct{}{}
+	if r := <-second.reply; r.body != answer(`1`) {
+		t.Errorf("the second call gets %+v", r)
 	}
 }

@@ -55,6 +55,8 @@ client gets 200 {"jsonrpc":"2.0","id":1,"result":{"b":[]}}
 		{"a wait that is none", "-- steps --", "-- waits --\nnap 1s\n-- steps --", "a.txt:6: want the name of a wait"},
 		{"nothing closes", "server sends {", "proxy leaves for \"<call>\"\nserver sends {", `a.txt:8: the proxy does not close`},
 		{"steps elsewhere", "server gets {", "[client http,carrier] server gets {", `a.txt:7: want transports`},
+		{"steps elsewhere, all of them", "-- steps --", "-- steps [server carrier] --", `a.txt:5: want transports`},
+		{"settings that are none", "-- steps --", "-- config a --\nno: 1\n-- config b --\nlimits: {none: 1}\n-- steps --", `a.txt: config: `},
 		{"no such revision", "-- client 2025-06-18", "-- client 2025-06-19", `a.txt:3: want a revision`},
 		{"no sentence", "# \"A sentence.\"\n# https", "# http", `a.txt:1: a script begins with`},
 	} {

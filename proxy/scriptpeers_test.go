@@ -221,6 +221,11 @@ type scriptClient struct {
 	posts sync.WaitGroup // HTTP responses that are being read, but for the standing stream
 }
 
+func overSSE(t *testing.T, p proxied) *peertest.SSEClient {
+	t.Helper()
+	return peertest.NewSSEClient(t, strings.TrimSuffix(p.web.URL, "/mcp"))
+}
+
 func openScript(t *testing.T, p proxied, is scriptPeer, over string) *scriptClient {
 	c := &scriptClient{is: is, asked: map[string]*peertest.Reply{}, inbox: make(chan scriptMessage, 1000)}
 	modern := translate.Lookup(is.revision).Modern

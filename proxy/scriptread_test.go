@@ -40,9 +40,15 @@ type scriptPlay struct {
 	cases []int // the numbers of the matrix's cases, with which the title begins
 	steps []scriptStep
 
+	from, to []string // the transports where it is played; nil for all
+
 	config string                   // YAML
+	under  []scriptConfig           // the sections of it with which the steps are played
 	waits  map[string]time.Duration // those that are no settings
 }
+
+// scriptConfig is a section with settings.
+type scriptConfig struct{ title, yaml string }
 
 // scriptStep is a line of a play.
 type scriptStep struct {
@@ -72,7 +78,7 @@ var (
 // readScript reads a script. Its error names the line.
 func readScript(file, text string) (*scriptText, error) {
 	s := &scriptText{file: file, names: map[string]string{}}
-	section, config, waits := "", "", map[string]time.Duration{}
+	section, config, waits := "", []scriptConfig{{}}, map[string]time.Duration{}
 	var peer *scriptPeer
 	lines := strings.Split(text, "\n")
 	for n := 0; n < len(lines); n++ {
@@ -86,15 +92,24 @@ func readScript(file, text string) (*scriptText, error) {
 		}
 		wrong := func(want string) error { return fmt.Errorf("%s:%d: want %s, have %q", file, at, want, line) }
 		if head := scriptSection.FindStringSubmatch(line); head != nil {
-			section, _, _ = strings.Cut(head[1], " ")
+			before := section
+			var title string
+			section, title, _ = strings.Cut(head[1], " ")
 			switch section {
 			case "names":
 			case "config":
-				config = ""
+				if before != "config" {
+					config = nil
+				}
+				config = append(config, scriptConfig{title: title})
 			case "waits":
 				waits = map[string]time.Duration{}
 			case "steps":
-				play := scriptPlay{title: strings.TrimPrefix(strings.TrimPrefix(head[1], "steps"), " "), config: config, waits: waits}
+				play := scriptPlay{under: config, waits: waits}
+				if play.title, play.from, play.to = onlyOver(title + " "); !areTransports(play.from) || !areTransports(play.to) {
+					return nil, wrong("transports http, sse or stdio")
+				}
+				play.title = strings.TrimSpace(play.title)
 				for word := range strings.FieldsSeq(play.title) {
 					n, err := strconv.Atoi(word)
 					if err != nil || n < 0 {
@@ -143,7 +158,7 @@ func readScript(file, text string) (*scriptText, error) {
 				return nil, wrong("capabilities {…}, shows the handshake, listens (of a client), shows METHOD or answers METHOD {…} (of a server)")
 			}
 		case "config":
-			config += line + "\n"
+			config[len(config)-1].yaml += line + "\n"
 		case "waits":
 			wait, err := time.ParseDuration(rest)
 			if err != nil || scriptWaits[word] == nil {
@@ -168,11 +183,8 @@ func readScript(file, text string) (*scriptText, error) {
 				continue
 			}
 			st := scriptStep{line: at}
-			if only := scriptOnly.FindStringSubmatch(line); only != nil {
-				st.from, st.to = transportsIn(only[1]), transportsIn(only[2])
-				if line = line[len(only[0]):]; !areTransports(st.from) || !areTransports(st.to) {
-					return nil, wrong("transports http, sse or stdio")
-				}
+			if line, st.from, st.to = onlyOver(line); !areTransports(st.from) || !areTransports(st.to) {
+				return nil, wrong("transports http, sse or stdio")
 			}
 			m := scriptSteps.FindStringSubmatch(line)
 			if m == nil || !fits(m[1], m[2], m[3], m[4], m[5], m[6]) {
@@ -199,6 +211,15 @@ func readScript(file, text string) (*scriptText, error) {
 	if !strings.HasPrefix(text, "# ") || !strings.Contains(text[:strings.Index(text, "\n-- ")], "https://") {
 		return nil, fmt.Errorf("%s:1: a script begins with a comment: a sentence of the specification, and its address", file)
 	}
+	plays := s.plays
+	s.plays = nil
+	for _, play := range plays {
+		for _, c := range play.under {
+			one := play
+			one.title, one.config = strings.TrimSpace(play.title+" "+c.title), c.yaml
+			s.plays = append(s.plays, one)
+		}
+	}
 	return s, nil
 }
 
@@ -215,6 +236,15 @@ func fits(who, does, how, of, status, message string) bool {
 		return does == "gets" && message != ""
 	}
 	return who != "proxy" && status+message != "" && (how+of == "" || who+does == "serversends")
+}
+
+// onlyOver returns what follows a condition, and the transports of the client and the server in it.
+func onlyOver(line string) (rest string, from, to []string) {
+	only := scriptOnly.FindStringSubmatch(line)
+	if only == nil {
+		return line, nil, nil
+	}
+	return line[len(only[0]):], transportsIn(only[1]), transportsIn(only[2])
 }
 
 // transportsIn returns the transports of a condition.

@@ -66,12 +66,19 @@ func (s *scriptText) each(do func(play scriptPlay, client, server scriptPeer, fr
 			for _, server := range s.servers {
 				for _, from := range client.transports {
 					for _, to := range server.transports {
-						do(play, client, server, from, to)
+						if isOver(play.from, from) && isOver(play.to, to) {
+							do(play, client, server, from, to)
+						}
 					}
 				}
 			}
 		}
 	}
+}
+
+// isOver returns whether a transport is one of those of a condition.
+func isOver(condition []string, transport string) bool {
+	return condition == nil || slices.Contains(condition, transport)
 }
 
 // played is a play under way.
@@ -105,7 +112,7 @@ func (s *scriptText) play(t *testing.T, play scriptPlay, client, server scriptPe
 	}
 	p.client = openScript(t, through, client, from)
 	for _, st := range play.steps {
-		if st.from != nil && !slices.Contains(st.from, from) || st.to != nil && !slices.Contains(st.to, to) {
+		if !isOver(st.from, from) || !isOver(st.to, to) {
 			continue
 		}
 		p.line = st.line
