@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 
@@ -19,7 +20,7 @@ import (
 func TestClientCancelsWhileItsRequestIsSent(t *testing.T) {
 	const cancel = `{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":"x"}}`
 	handshake := `{"jsonrpc":"2.0","id":"x","method":"prompts/get","params":{"name":"p"}}`
-	modern := plainRequest(`"x"`, "prompts/get", `"name":"p",`)
+	modern := modernRequestOf(`"x"`, "prompts/get", `"name":"p",`+meta(`{}`))
 	// Each client sends its request, and cancels it when the request is on its way. It returns how to get the response, which is
 	// "" for none.
 	clients := map[string]func(testServer) (send, leave func(), response func() string){
@@ -43,7 +44,7 @@ func TestClientCancelsWhileItsRequestIsSent(t *testing.T) {
 		"modern pipe": func(srv testServer) (send, leave func(), response func() string) {
 			c := srv.pipe()
 			return func() { c.say(modern) }, func() { c.say(cancel) }, func() string {
-				c.say(plainRequest(`"later"`, "subscriptions/x", ""))
+				c.say(modernRequestOf(`"later"`, "subscriptions/x", meta(`{}`)))
 				if got := c.hear(); gjson.Get(got, "id").String() != "later" {
 					return got
 				}
@@ -153,5 +154,39 @@ func TestCancellationsOfManyCalls(t *testing.T) {
 			}
 			t.Logf("%d calls have reached the server", s.Count("prompts/get"))
 		})
+	}
+}
+
+// TestCancellationIsForTheCallBeforeIt: the server reads the cancellation slowly, and the client
+// has already begun another call with the same id.
+func TestCancellationIsForTheCallBeforeIt(t *testing.T) {
+	taken, calls := make(chan struct{}), atomic.Int32{}
+	f := newFake(initializing("2025-06-18", func(m string) ([]string, error) {
+		switch method := gjson.Get(m, "method").String(); {
+		case method == "notifications/cancelled":
+			<-taken
+		case method == "tools/call" && calls.Add(1) == 1:
+			return []string{hang}, nil
+		case method == "tools/call":
+			return []string{wait, answer(`1`)}, nil
+		}
+		return nil, nil
+	}))
+	f.gate = make(chan struct{}, 1)
+	srv := front(t, f)
+	s := srv.initialize("2025-06-18")
+	first := srv.call(f, s, callOne)
+	cancellation := srv.call(f, s, `{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":1}}`)
+	second := srv.call(f, s, callOne)
+	close(taken)
+	if r := <-cancellation.reply; r.status != 202 {
+		t.Errorf("the cancellation gets %+v", r)
+	}
+	if r := <-first.reply; r.status != 202 || r.body != "" {
+		t.Errorf("the first call gets %+v", r)
+	}
+	f.gate <- struct{}{}
+	if r := <-second.reply; r.body != answer(`1`) {
+		t.Errorf("the second call gets %+v", r)
 	}
 }

@@ -2,7 +2,6 @@ package proxy
 
 import (
 	"context"
-	"net/http"
 	"strings"
 	"testing"
 
@@ -106,23 +105,6 @@ func TestToolsInDraft07(t *testing.T) {
 						}
 					})
 				}
-			}
-		}
-	}
-}
-
-// TestToolsInDraft07WithoutTranslation: the same without translation, and for cached results.
-func TestToolsInDraft07WithoutTranslation(t *testing.T) {
-	for _, kept := range []config.Size{0, 1 << 20} {
-		server := newPlainServer(t, func(w http.ResponseWriter, r *http.Request, body string) {
-			sayJSON(w, 200, result(gjson.Get(body, "id").Raw, `"resultType":"complete","ttlMs":60000,"cacheScope":"public", "tools":[`+oldTool+`]`))
-		})
-		c := before(t, server.URL, func(cfg *config.Config) { cfg.Bridge.Cache.Bytes = kept })
-		for range 3 {
-			ask := modernRequestOf("3", "tools/list", meta(`{}`))
-			got := read(t, postAs(t.Context(), t, c, ask, modernHeader(ask)...))
-			if want := strings.ReplaceAll(oldTool, oldSchema, newSchema); gjson.Get(got, "result.tools.0").Raw != want || !strings.Contains(got, `"public", "tools"`) {
-				t.Errorf("got %s", got)
 			}
 		}
 	}

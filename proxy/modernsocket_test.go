@@ -14,27 +14,24 @@ import (
 
 // reportingServer is an HTTP server with sessions that reports progress if a request asks for it.
 func reportingServer(t *testing.T) *peertest.Server {
-	return newPlainServer(t, func(w http.ResponseWriter, _ *http.Request, body string) {
-		id := gjson.Get(body, "id").Raw
-		switch method := gjson.Get(body, "method").String(); method {
+	s := peertest.NewServer(t, peertest.HTTP, func(u *peertest.Turn) {
+		switch u.Method {
 		case "initialize":
-			w.Header().Set("Mcp-Session-Id", "theirs")
-			sayJSON(w, 200, result(id, `"protocolVersion":"2025-11-25","capabilities":{"tools":{}},"serverInfo":{"name":"s","version":"2"}`))
+			u.Answer(200, result(u.ID, `"protocolVersion":"2025-11-25","capabilities":{"tools":{}},"serverInfo":{"name":"s","version":"2"}`))
 		case "tools/list":
-			w.Header().Set("Mcp-Session-Id", "theirs")
-			sayJSON(w, 200, result(id, `"tools":[]`))
+			u.Answer(200, result(u.ID, `"tools":[]`))
 		case "tools/call":
-			w.Header().Set("Content-Type", "text/event-stream")
-			token := gjson.Get(body, "params._meta.progressToken").Raw
-			io.WriteString(w, "id: 1\ndata:\n\nid: 2\ndata: "+
+			u.Begun = true
+			u.Web.Header().Set("Content-Type", "text/event-stream")
+			token := gjson.Get(u.Text, "params._meta.progressToken").Raw
+			io.WriteString(u.Web, "id: 1\ndata:\n\nid: 2\ndata: "+
 				`{"jsonrpc":"2.0","method":"notifications/progress","params":{"progressToken":`+token+`,"progress":1}}`+
-				"\n\nid: 3\ndata: "+result(id, `"content":[]`)+"\n\n")
-		case "":
-			w.WriteHeader(405) // for GET and DELETE
-		default:
-			w.WriteHeader(202)
+				"\n\nid: 3\ndata: "+result(u.ID, `"content":[]`)+"\n\n")
 		}
 	})
+	s.SessionID, s.NoGet = "theirs", true
+	s.At()
+	return s
 }
 
 // TestHTTPForModernClients, in front of a server with sessions. See
@@ -77,7 +74,11 @@ func TestHTTPForModernClients(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		body := read(t, resp)
+		text, err := io.ReadAll(resp.Body)
+		if err != nil {
+			t.Fatal(err)
+		}
+		body := string(text)
 		resp.Body.Close()
 		if resp.StatusCode != q.status || resp.Header.Get("Content-Type") != q.kind {
 			t.Errorf("%s: %d %q %s", q.what, resp.StatusCode, resp.Header.Get("Content-Type"), body)

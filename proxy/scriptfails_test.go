@@ -44,6 +44,8 @@ client gets 200 {"jsonrpc":"2.0","id":1,"result":{"b":[]}}
 		{"a header of what the server sends", "\nclient gets {", "\nwith X-Y: z\nclient gets {", `a.txt:11: want [client http`},
 		{"the stream of no request", `server sends {"jsonrpc":"2.0","method"`, `server sends for "<other>" {"jsonrpc":"2.0","method"`, `a.txt:8: "<other>" has no value yet`},
 		{"the stream of the call", `server sends {"jsonrpc":"2.0","method"`, `server sends for "<call>" {"jsonrpc":"2.0","method"`, ""},
+		{"the response of the call", `server sends {"jsonrpc":"2.0","id":"<call>","result"`, `server sends for "<call>" {"jsonrpc":"2.0","id":"<call>","result"`, ""},
+		{"a text without a status", `server sends {"jsonrpc":"2.0","id"`, `server sends for "<call>" text {"jsonrpc":"2.0","id"`, `a.txt:10: want [client http`},
 		{"a value that is a name", "-- steps --", "-- names --\ncall text\n-- steps --", "a.txt:9: want no value with a name"},
 		{"byte by byte", "server gets {", "server gets exactly {", ""},
 		{"other bytes", `server gets {"jsonrpc":"2.0","id":"<call>",`, `server gets exactly {"id":"<call>","jsonrpc":"2.0",`, "a.txt:7: server gets\n got "},
@@ -53,6 +55,8 @@ client gets 200 {"jsonrpc":"2.0","id":1,"result":{"b":[]}}
 		{"a wait that is none", "-- steps --", "-- waits --\nnap 1s\n-- steps --", "a.txt:6: want the name of a wait"},
 		{"nothing closes", "server sends {", "proxy leaves for \"<call>\"\nserver sends {", `a.txt:8: the proxy does not close`},
 		{"steps elsewhere", "server gets {", "[client http,carrier] server gets {", `a.txt:7: want transports`},
+		{"steps elsewhere, all of them", "-- steps --", "-- steps [server carrier] --", `a.txt:5: want transports`},
+		{"settings that are none", "-- steps --", "-- config a --\nno: 1\n-- config b --\nlimits: {none: 1}\n-- steps --", `a.txt: config: `},
 		{"no such revision", "-- client 2025-06-18", "-- client 2025-06-19", `a.txt:3: want a revision`},
 		{"no sentence", "# \"A sentence.\"\n# https", "# http", `a.txt:1: a script begins with`},
 	} {

@@ -3,6 +3,7 @@ package proxy
 import (
 	"errors"
 	"fmt"
+	"io"
 	"net/http"
 	"slices"
 	"strconv"
@@ -114,12 +115,16 @@ func (s *scriptServer) stay(u *peertest.Turn) {
 
 // send sends a message: a response as the body of its request's HTTP response, if nothing came before on it; what
 // is no response on the stream of the open request of, if that is "" of the newest, or on the standing stream.
-func (s *scriptServer) send(m, of, status string, unasked bool) error {
-	if unasked {
+func (s *scriptServer) send(m, of string, st scriptStep) error {
+	if st.unasked {
 		s.Unasked(m)
 		return nil
 	}
-	id, response := gjson.Get(m, "id").Raw, !gjson.Get(m, "method").Exists()
+	text, plain := strings.CutPrefix(m, "text")
+	id, response := gjson.Get(m, "id").Raw, plain || !gjson.Get(m, "method").Exists()
+	if of != "" {
+		id = of
+	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if m[0] == '[' {
@@ -128,21 +133,35 @@ func (s *scriptServer) send(m, of, status string, unasked bool) error {
 	for n := len(s.open) - 1; n >= 0; n-- {
 		r := s.open[n]
 		switch {
-		case response && r.ID != id, of != "" && r.ID != of:
+		case (response || of != "") && r.ID != id:
 			continue
 		case r.gone, response && r.Ctx.Err() != nil:
 			return fmt.Errorf("server sends %s, but the proxy has closed its request", m)
 		case !response:
 			r.Say(m)
 			return nil
-		case status == "" && r.Begun:
+		case st.status == "" && r.Begun:
 			r.Say(m)
 		default:
-			code, err := strconv.Atoi(status)
+			code, err := strconv.Atoi(st.status)
 			if err != nil {
 				code = 200
 			}
-			r.Answer(code, m)
+			for _, h := range st.header {
+				if r.Web != nil {
+					r.Web.Header().Add(h.name, h.value)
+				}
+			}
+			switch {
+			case !plain:
+				r.Answer(code, m)
+			case r.Web == nil:
+				return errors.New("server sends text, but has no request over HTTP: use [server http]")
+			default:
+				r.Web.Header().Set("Content-Type", "text/plain; charset=utf-8")
+				r.Refuse(code)
+				_, _ = io.WriteString(r.Web, strings.TrimSpace(text))
+			}
 		}
 		close(r.done)
 		s.open = append(s.open[:n], s.open[n+1:]...)
@@ -200,6 +219,11 @@ type scriptClient struct {
 	asked map[string]*peertest.Reply // the response to each request
 	left  atomic.Pointer[peertest.Reply]
 	posts sync.WaitGroup // HTTP responses that are being read, but for the standing stream
+}
+
+func overSSE(t *testing.T, p proxied) *peertest.SSEClient {
+	t.Helper()
+	return peertest.NewSSEClient(t, strings.TrimSuffix(p.web.URL, "/mcp"))
 }
 
 func openScript(t *testing.T, p proxied, is scriptPeer, over string) *scriptClient {

@@ -40,9 +40,15 @@ type scriptPlay struct {
 	cases []int // the numbers of the matrix's cases, with which the title begins
 	steps []scriptStep
 
+	from, to []string // the transports where it is played; nil for all
+
 	config string                   // YAML
+	under  []scriptConfig           // the sections of it with which the steps are played
 	waits  map[string]time.Duration // those that are no settings
 }
+
+// scriptConfig is a section with settings.
+type scriptConfig struct{ title, yaml string }
 
 // scriptStep is a line of a play.
 type scriptStep struct {
@@ -52,7 +58,7 @@ type scriptStep struct {
 	unasked   bool
 	exactly   bool // the message is compared byte by byte
 	status    string
-	of        string   // the request on whose stream the server sends
+	of        string   // the request on whose stream the server sends, or that it answers
 	messages  []string // for "gets", several in any order
 	either    bool     // only one of them comes
 	header    []scriptHeader
@@ -66,13 +72,13 @@ var (
 	scriptSection = regexp.MustCompile(`^-- (.*) --$`)
 	scriptOnly    = regexp.MustCompile(`^\[(?:client ([a-z,]+))?(?: ?server ([a-z,]+))?\] `)
 	scriptPeers   = regexp.MustCompile(`^(client|server) (\S+) over (\S+)$`)
-	scriptSteps   = regexp.MustCompile(`^(client|server|proxy) (sends|gets|leaves)(?: (unasked|exactly)| for ("<?[A-Za-z0-9-]+>?"|\d+))?(?: (\d{3}))?(?: ([{\[].*))?$`)
+	scriptSteps   = regexp.MustCompile(`^(client|server|proxy) (sends|gets|leaves)(?: (unasked|exactly)| for ("<?[A-Za-z0-9-]+>?"|\d+))?(?: (\d{3}))?(?: ([{\[].*|text.*))?$`)
 )
 
 // readScript reads a script. Its error names the line.
 func readScript(file, text string) (*scriptText, error) {
 	s := &scriptText{file: file, names: map[string]string{}}
-	section, config, waits := "", "", map[string]time.Duration{}
+	section, config, waits := "", []scriptConfig{{}}, map[string]time.Duration{}
 	var peer *scriptPeer
 	lines := strings.Split(text, "\n")
 	for n := 0; n < len(lines); n++ {
@@ -86,15 +92,24 @@ func readScript(file, text string) (*scriptText, error) {
 		}
 		wrong := func(want string) error { return fmt.Errorf("%s:%d: want %s, have %q", file, at, want, line) }
 		if head := scriptSection.FindStringSubmatch(line); head != nil {
-			section, _, _ = strings.Cut(head[1], " ")
+			before := section
+			var title string
+			section, title, _ = strings.Cut(head[1], " ")
 			switch section {
 			case "names":
 			case "config":
-				config = ""
+				if before != "config" {
+					config = nil
+				}
+				config = append(config, scriptConfig{title: title})
 			case "waits":
 				waits = map[string]time.Duration{}
 			case "steps":
-				play := scriptPlay{title: strings.TrimPrefix(strings.TrimPrefix(head[1], "steps"), " "), config: config, waits: waits}
+				play := scriptPlay{under: config, waits: waits}
+				if play.title, play.from, play.to = onlyOver(title + " "); !areTransports(play.from) || !areTransports(play.to) {
+					return nil, wrong("transports http, sse or stdio")
+				}
+				play.title = strings.TrimSpace(play.title)
 				for word := range strings.FieldsSeq(play.title) {
 					n, err := strconv.Atoi(word)
 					if err != nil || n < 0 {
@@ -143,7 +158,7 @@ func readScript(file, text string) (*scriptText, error) {
 				return nil, wrong("capabilities {…}, shows the handshake, listens (of a client), shows METHOD or answers METHOD {…} (of a server)")
 			}
 		case "config":
-			config += line + "\n"
+			config[len(config)-1].yaml += line + "\n"
 		case "waits":
 			wait, err := time.ParseDuration(rest)
 			if err != nil || scriptWaits[word] == nil {
@@ -168,16 +183,13 @@ func readScript(file, text string) (*scriptText, error) {
 				continue
 			}
 			st := scriptStep{line: at}
-			if only := scriptOnly.FindStringSubmatch(line); only != nil {
-				st.from, st.to = transportsIn(only[1]), transportsIn(only[2])
-				if line = line[len(only[0]):]; !areTransports(st.from) || !areTransports(st.to) {
-					return nil, wrong("transports http, sse or stdio")
-				}
+			if line, st.from, st.to = onlyOver(line); !areTransports(st.from) || !areTransports(st.to) {
+				return nil, wrong("transports http, sse or stdio")
 			}
 			m := scriptSteps.FindStringSubmatch(line)
-			if m == nil || !fits(m[1], m[2], m[3], m[4], m[5]+m[6]) {
+			if m == nil || !fits(m[1], m[2], m[3], m[4], m[5], m[6]) {
 				return nil, wrong("[client http,sse,stdio server http,sse,stdio] client|server sends|gets [unasked|exactly|for \"<request>\"] [STATUS] {…}, " +
-					"client leaves [for ID] or proxy leaves for \"<request>\", after gets: and {…}, or after gets and client sends: with HEADER: VALUE")
+					"client leaves [for ID] or proxy leaves for \"<request>\", after gets: and {…}, or after gets, client sends and server sends STATUS: with HEADER: VALUE")
 			}
 			st.who, st.does, st.unasked, st.exactly, st.of, st.status = m[1], m[2], m[3] == "unasked", m[3] == "exactly", m[4], m[5]
 			for name := range s.names {
@@ -199,20 +211,40 @@ func readScript(file, text string) (*scriptText, error) {
 	if !strings.HasPrefix(text, "# ") || !strings.Contains(text[:strings.Index(text, "\n-- ")], "https://") {
 		return nil, fmt.Errorf("%s:1: a script begins with a comment: a sentence of the specification, and its address", file)
 	}
+	plays := s.plays
+	s.plays = nil
+	for _, play := range plays {
+		for _, c := range play.under {
+			one := play
+			one.title, one.config = strings.TrimSpace(play.title+" "+c.title), c.yaml
+			s.plays = append(s.plays, one)
+		}
+	}
 	return s, nil
 }
 
 // fits returns whether a step of these words can be played.
-func fits(who, does, how, of, what string) bool {
+func fits(who, does, how, of, status, message string) bool {
 	switch {
+	case strings.HasPrefix(message, "text"):
+		return who+does == "serversends" && of != "" && status != ""
 	case does == "leaves" && who == "client":
-		return how+what == ""
+		return how+status+message == ""
 	case does == "leaves":
-		return who == "proxy" && of != "" && what == ""
+		return who == "proxy" && of != "" && status+message == ""
 	case how == "exactly":
-		return does == "gets" && what != ""
+		return does == "gets" && message != ""
 	}
-	return who != "proxy" && what != "" && (how+of == "" || who+does == "serversends")
+	return who != "proxy" && status+message != "" && (how+of == "" || who+does == "serversends")
+}
+
+// onlyOver returns what follows a condition, and the transports of the client and the server in it.
+func onlyOver(line string) (rest string, from, to []string) {
+	only := scriptOnly.FindStringSubmatch(line)
+	if only == nil {
+		return line, nil, nil
+	}
+	return line[len(only[0]):], transportsIn(only[1]), transportsIn(only[2])
 }
 
 // transportsIn returns the transports of a condition.
@@ -229,5 +261,5 @@ func areTransports(list []string) bool {
 
 // takesHeader returns whether a script may have the headers of a step.
 func (st *scriptStep) takesHeader() bool {
-	return len(st.messages) == 1 && (st.does == "gets" || st.who == "client")
+	return len(st.messages) == 1 && (st.does == "gets" || st.who == "client" || st.status != "")
 }

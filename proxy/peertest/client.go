@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"net"
 	"net/http"
 	"strings"
@@ -73,7 +74,7 @@ type Reply struct {
 }
 
 // Say sends a message. Over HTTP it adds the headers that a modern request needs, except those in
-// more.
+// more, where a name may occur twice.
 func (c *Client) Say(body string, more ...string) *Reply {
 	c.T.Helper()
 	if c.conn != nil {
@@ -99,9 +100,11 @@ func (c *Client) Say(body string, more ...string) *Reply {
 	if version != "" {
 		header.Set("MCP-Protocol-Version", version)
 	}
+	given := http.Header{}
 	for i := 0; i+1 < len(more); i += 2 {
-		header.Set(more[i], more[i+1])
+		given.Add(more[i], more[i+1])
 	}
+	maps.Copy(header, given)
 	return c.Do(http.MethodPost, body, header)
 }
 
