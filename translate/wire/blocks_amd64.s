@@ -13,15 +13,15 @@ GLOBL escapeHigh<>(SB), RODATA|NOPTR, $16
 // The tables of John Keiser and Daniel Lemire, Validating UTF-8 In Less Than One Instruction Per Byte, section 6.1
 // (https://arxiv.org/abs/2010.03090): each bit stands for a fault in two bytes that follow each other. It is a fault if
 // the entries at both halves of the first byte and at the high half of the second one have it in common.
-DATA firstHigh<>+0(SB)/8, $0x0202020202020202
-DATA firstHigh<>+8(SB)/8, $0x4915012180808080
-GLOBL firstHigh<>(SB), RODATA|NOPTR, $16
-DATA firstLow<>+0(SB)/8, $0xCBCBCB8B8383A3E7
-DATA firstLow<>+8(SB)/8, $0xCBCBDBCBCBCBCBCB
-GLOBL firstLow<>(SB), RODATA|NOPTR, $16
-DATA secondHigh<>+0(SB)/8, $0x0101010101010101
-DATA secondHigh<>+8(SB)/8, $0x01010101BABAAEE6
-GLOBL secondHigh<>(SB), RODATA|NOPTR, $16
+DATA ·firstHigh+0(SB)/8, $0x0202020202020202
+DATA ·firstHigh+8(SB)/8, $0x4915012180808080
+GLOBL ·firstHigh(SB), RODATA|NOPTR, $16
+DATA ·firstLow+0(SB)/8, $0xCBCBCB8B8383A3E7
+DATA ·firstLow+8(SB)/8, $0xCBCBDBCBCBCBCBCB
+GLOBL ·firstLow(SB), RODATA|NOPTR, $16
+DATA ·secondHigh+0(SB)/8, $0x0101010101010101
+DATA ·secondHigh+8(SB)/8, $0x01010101BABAAEE6
+GLOBL ·secondHigh(SB), RODATA|NOPTR, $16
 
 #define FILL(value, scalar, x, y) \
 	MOVQ         value, scalar \
@@ -78,9 +78,9 @@ GLOBL secondHigh<>(SB), RODATA|NOPTR, $16
 
 // TABLES loads tables and a constant for FAULTS.
 #define TABLES \
-	VBROADCASTI128 firstHigh<>(SB), Y5  \
-	VBROADCASTI128 firstLow<>(SB), Y6   \
-	VBROADCASTI128 secondHigh<>(SB), Y7 \
+	VBROADCASTI128 ·firstHigh(SB), Y5  \
+	VBROADCASTI128 ·firstLow(SB), Y6   \
+	VBROADCASTI128 ·secondHigh(SB), Y7 \
 	FILL($0x8080808080808080, DX, X12, Y12)
 
 // func textBlocks(p *byte, i, n int) int

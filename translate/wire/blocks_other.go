@@ -2,7 +2,8 @@
 
 package wire
 
-var hasBlocks = false // a variable for the tests
+// Variables for the tests.
+var hasBlocks, hasWalk = false, false
 
 // skipText returns an index of b, i or a later one, which is inside a string. Between them are only whole characters
 // and escapes of two bytes: no quote that ends the string and nothing that is a fault. What is before i must be so too.
@@ -10,3 +11,6 @@ func skipText(_ []byte, i int) int { return i }
 
 // skipBlocks is called only if hasBlocks.
 func skipBlocks([]byte, int, *[levelWords]uint64, int, int) int { return -1 }
+
+// skipWalk is called only if hasWalk.
+func skipWalk([]byte, int) int { return -1 }

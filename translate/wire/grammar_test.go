@@ -10,14 +10,38 @@ import (
 // lead begins an array that is long enough for blocks to be used behind it.
 var lead = `["` + strings.Repeat("l", longContainer) + `",0`
 
-// checkBlocksAgree checks that a value is skipped to the same end, or has the same fault, with blocks and without.
-func checkBlocksAgree(t *testing.T, b []byte) {
+// ways are the ways in which the processor may skip a container.
+func ways() (names []string, use func(name string)) {
+	names = []string{"bytes"}
+	blocks, walk := hasBlocks, hasWalk
+	if blocks {
+		names = append(names, "blocks")
+	}
+	if walk {
+		names = append(names, "walk")
+	}
+	return names, func(name string) {
+		hasBlocks = blocks && name != "bytes"
+		hasWalk = walk && (name == "walk" || name == "")
+	}
+}
+
+// checkBlocksAgree checks that a value is skipped to the same end, or has the same fault, in each way.
+func checkBlocksAgree(t *testing.T, value []byte) {
 	t.Helper()
-	defer func(was bool) { hasBlocks = was }(hasBlocks)
-	with := skipValue(b, 0, 0)
-	hasBlocks = false
-	if without := skipValue(b, 0, 0); with != without {
-		t.Fatalf("%q: %d with blocks, %d without", b, with, without)
+	const before = `{"ä":`
+	b := append([]byte(before), value...)
+	names, use := ways()
+	defer use("")
+	var first int
+	for i, name := range names {
+		use(name)
+		end := skipValue(b, len(before), 0)
+		if i == 0 {
+			first = end
+		} else if end != first {
+			t.Fatalf("%q: %d by %s, %d by %s", b, first, names[0], end, name)
+		}
 	}
 }
 
@@ -46,6 +70,33 @@ func TestBlocksSkip(t *testing.T) {
 		for n := range 130 {
 			if b := lead + `,"` + strings.Repeat("x", n) + `"` + text; !blocksSkip(b) {
 				t.Errorf("%.300q is left to the caller", b)
+			}
+		}
+	}
+}
+
+// TestWalkSkips what is well formed and has no white space.
+func TestWalkSkips(t *testing.T) {
+	if !hasWalk {
+		t.Skip("this processor has no AVX-512")
+	}
+	long := strings.Repeat("long ", 500)
+	for _, text := range []string{
+		`[]`, `{}`, `[{}]`, `{"a":{"b":[1,"x",{"c":null}]},"d":[[],[[]],{}]}`, `["","\"","\\","\\\"",{"\"":"\u00e4\\"},"ä日😀"]`,
+		`[true,false,null,-1.5e+3,0,-0]`, `{"` + long + `":["` + long + `"],"":[]}`, `["` + strings.Repeat("日本", 500) + `\n\u0041"]`,
+		strings.Repeat("[", 62) + strings.Repeat("]", 62), strings.Repeat(`{"a":`, 62) + "0" + strings.Repeat("}", 62),
+		"[" + strings.Repeat("1,", 1000) + "2]", `["` + strings.Repeat(`\u00e4`, 1000) + `"]`,
+	} {
+		for n := range 130 {
+			for _, behind := range []string{"", ",1]", "\n", "\xff" + strings.Repeat("x", 100)} {
+				value := `["` + strings.Repeat("x", n) + `",` + text + "]"
+				if n == 0 {
+					value = text
+				}
+				b := []byte(`[1,` + value + behind)
+				if end := skipWalk(b, 3); end != 3+len(value) && (end != -1 || behind == "" || behind[0] == ',') {
+					t.Fatalf("%.300q is skipped to %d, not to %d", b, end, 3+len(value))
+				}
 			}
 		}
 	}
@@ -89,6 +140,7 @@ var uglyItems = []string{
 	"tru", "true", "truex", "nul", "-", "01", "1.", "1e", "1.5e+7", "-0", "1 2", "1\"a\"", `"a"1`, `"a""b"`, "1true", "{}1", "[]{}", "\u00a0",
 	`{"a":1}`, `{"a":1,}`, `{,}`, `{"a"}`, `{"a",1}`, `{"a":1:2}`, `{1:2}`, `{{}:1}`, `{"a":{}:1}`, `{"a":1]`, `[1}`, `[1:2]`, `["a":1]`, `[,]`, `[1,]`, `{"a" : 1}`, `{"a":"b":1}`, `{"a":"b" "c":1}`, `{"\"":1}`,
 	strings.Repeat("[", 70) + strings.Repeat("]", 70), strings.Repeat(`{"a":`, 64) + "1" + strings.Repeat("}", 64), strings.Repeat(`\`, 65), `"` + strings.Repeat(`\`, 130) + `"`, `"` + strings.Repeat(`\`, 129) + `"`,
+	"u0000", `"\0 0"`, `"\ttrue"`, `\u0000`, `\\u0000`,
 	strings.Repeat(" ", 130), `"` + strings.Repeat("é", 100) + `"`, `"` + strings.Repeat("plain ", 60) + "\n\"", strings.Repeat("[", 600), "",
 }
 

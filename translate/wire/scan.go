@@ -75,6 +75,11 @@ func skipValue(b []byte, i, depth int) int {
 	case '"':
 		return skipString(b, i+1)
 	case '{', '[':
+		if hasWalk && i >= 3 && depth+64 < MaxDepth && len(b)-i >= 64 {
+			if end := skipWalk(b, i); end >= 0 {
+				return end
+			}
+		}
 		return skipContainer(b, i, depth)
 	}
 	return skipScalar(b, i)

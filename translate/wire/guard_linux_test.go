@@ -1,0 +1,40 @@
+package wire
+
+import (
+	"syscall"
+	"testing"
+)
+
+// TestNothingOutsideIsRead of a text that begins and ends where memory does.
+func TestNothingOutsideIsRead(t *testing.T) {
+	page := syscall.Getpagesize()
+	memory, err := syscall.Mmap(-1, 0, 3*page, syscall.PROT_READ|syscall.PROT_WRITE, syscall.MAP_ANON|syscall.MAP_PRIVATE)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer syscall.Munmap(memory)
+	for _, at := range []int{0, 2 * page} {
+		if err := syscall.Mprotect(memory[at:at+page], syscall.PROT_NONE); err != nil {
+			t.Fatal(err)
+		}
+	}
+	text := toolsList(4)
+	names, use := ways()
+	defer use("")
+	for _, name := range names {
+		use(name)
+		for n := range 400 {
+			for _, part := range [][]byte{text[:len(text)-n], text[n:], text[len(text)-n:]} {
+				part = part[:min(len(part), page)]
+				for _, b := range [][]byte{memory[page : page+len(part) : page+len(part)], memory[2*page-len(part) : 2*page : 2*page]} {
+					copy(b, part)
+					for i := range min(8, len(b)) {
+						skipValue(b, i, 0)
+						skipString(b, i)
+					}
+					new(Message).Scan(b, nil)
+				}
+			}
+		}
+	}
+}

@@ -1,0 +1,105 @@
+package wire
+
+import (
+	"math/bits"
+
+	"golang.org/x/sys/cpu"
+)
+
+// hasWalk is whether walkBlocks may be called.
+var hasWalk = hasBlocks && cpu.X86.HasAVX512F && cpu.X86.HasAVX512BW && cpu.X86.HasAVX512VL && cpu.X86.HasAVX512VBMI && cpu.X86.HasBMI1 && cpu.X86.HasBMI2
+
+// What a byte may be, outside of strings and as a quote. White space, control characters, backslashes and bytes beyond ASCII
+// are nothing.
+const (
+	aComma = 1 << iota
+	aColon
+	anOpen // { or [
+	aShut  // } or ]
+	aScalar
+	aQuote
+	beginsValue // of followers: what follows begins a value
+	escapable   // may be behind a backslash, and is not u
+	aBracket    = anOpen | aShut
+)
+
+// classes says what each byte of ASCII is. followers says what may be next to it, if it is outside of strings or a closing quote.
+var classes, followers = func() (is, next [128]uint8) {
+	const value = aQuote | anOpen | aScalar | beginsValue
+	for c := '!'; c < 128; c++ {
+		is[c], next[c] = aScalar, aScalar|aComma|aShut
+	}
+	is[','], next[','] = aComma, value
+	is[':'], next[':'] = aColon, value
+	is['['], next['['] = anOpen, value|aShut
+	is['{'], next['{'] = anOpen, aQuote|aShut
+	is[']'], next[']'] = aShut, aComma|aShut
+	is['}'], next['}'] = aShut, aComma|aShut
+	is['"'], next['"'] = aQuote, aComma|aShut|aColon
+	is['\\'], next['\\'] = 0, 0
+	for _, c := range `"\/bfnrt` {
+		is[c] |= escapable
+	}
+	return is, next
+}()
+
+const mostLater = 16
+
+// walk is where walkBlocks is.
+type walk struct {
+	text    uint64 // all bits in a string
+	stack   uint64 // one bit for each open container, which is set for an object, above them a bit that is set; the innermost one is the lowest
+	item    uint64 // 1 if a name must follow
+	named   uint64 // 1 behind a name
+	inName  uint64 // 1 in a name
+	escaped uint64 // 1 behind a backslash that escapes the next byte
+	beyond  uint64 // the bytes beyond ASCII of the last block that has some
+	laters  uint64
+	later   [mostLater + 2]struct{ at, mask uint64 } // where scalars begin, and which escaped bytes are u or a fault
+}
+
+// walkBlocks goes on in the n blocks at p.
+//
+//go:noescape
+func walkBlocks(w *walk, p *byte, n int) int
+
+// skipWalk skips the container at i.
+func skipWalk(b []byte, i int) int {
+	w := walk{stack: 1}
+	for len(b)-i >= 64 {
+		n := walkBlocks(&w, &b[i], (len(b)-i)>>6)
+		if n < 0 || !w.check(b, i, i+n) {
+			return -1
+		}
+		if i += n; w.stack == 1 {
+			return i
+		}
+	}
+	tail := blanks
+	copy(tail[:], b[i-3:])
+	n := walkBlocks(&w, &tail[3], 1)
+	if n < 0 || w.stack != 1 || !w.check(b, i, i+n) {
+		return -1
+	}
+	return i + n
+}
+
+// check checks what walkBlocks has left to its caller.
+func (w *walk) check(b []byte, from, end int) bool {
+	for _, l := range w.later[:w.laters] {
+		for at := from + int(l.at); l.mask != 0; l.mask &= l.mask - 1 {
+			p := at + bits.TrailingZeros64(l.mask)
+			if p >= end {
+				break
+			}
+			if b[p-1] == '\\' { // which is a fault in front of a scalar
+				if !unicodeEscape(b[p-1:]) {
+					return false
+				}
+			} else if p = skipScalar(b, p); p < 0 || p < len(b) && !endsScalar[b[p]] {
+				return false
+			}
+		}
+	}
+	return true
+}
