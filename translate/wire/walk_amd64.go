@@ -19,39 +19,40 @@ const (
 	aScalar
 	aQuote
 	beginsValue // of followers: what follows begins a value
-	escapable   // may be behind a backslash, and is not u
+	beginsName  // or a name, if it is in an object
 	aBracket    = anOpen | aShut
 )
 
 // classes says what each byte of ASCII is. followers says what may be next to it, if it is outside of strings or a closing quote.
-var classes, followers = func() (is, next [128]uint8) {
+var classes, followers, escapable = func() (is, next, escapable [128]uint8) {
 	const value = aQuote | anOpen | aScalar | beginsValue
 	for c := '!'; c < 128; c++ {
 		is[c], next[c] = aScalar, aScalar|aComma|aShut
 	}
-	is[','], next[','] = aComma, value
+	is[','], next[','] = aComma, value|beginsName
 	is[':'], next[':'] = aColon, value
 	is['['], next['['] = anOpen, value|aShut
-	is['{'], next['{'] = anOpen, aQuote|aShut
+	is['{'], next['{'] = anOpen, aQuote|aShut|beginsName
 	is[']'], next[']'] = aShut, aComma|aShut
 	is['}'], next['}'] = aShut, aComma|aShut
 	is['"'], next['"'] = aQuote, aComma|aShut|aColon
 	is['\\'], next['\\'] = 0, 0
 	for _, c := range `"\/bfnrt` {
-		is[c] |= escapable
+		escapable[c] = 1
 	}
-	return is, next
+	return is, next, escapable
 }()
 
-const mostLater = 16
+const (
+	noContainer = 2
+	mostLater   = 16
+)
 
 // walk is where walkBlocks is.
 type walk struct {
 	text    uint64 // all bits in a string
 	stack   uint64 // one bit for each open container, which is set for an object, above them a bit that is set; the innermost one is the lowest
-	item    uint64 // 1 if a name must follow
-	named   uint64 // 1 behind a name
-	inName  uint64 // 1 in a name
+	name    uint64 // not 0 in and behind a name
 	escaped uint64 // 1 behind a backslash that escapes the next byte
 	beyond  uint64 // the bytes beyond ASCII of the last block that has some
 	laters  uint64
@@ -65,20 +66,20 @@ func walkBlocks(w *walk, p *byte, n int) int
 
 // skipWalk skips the container at i.
 func skipWalk(b []byte, i int) int {
-	w := walk{stack: 1}
+	w := walk{stack: noContainer}
 	for len(b)-i >= 64 {
 		n := walkBlocks(&w, &b[i], (len(b)-i)>>6)
 		if n < 0 || !w.check(b, i, i+n) {
 			return -1
 		}
-		if i += n; w.stack == 1 {
+		if i += n; w.stack == noContainer {
 			return i
 		}
 	}
 	tail := blanks
 	copy(tail[:], b[i-3:])
 	n := walkBlocks(&w, &tail[3], 1)
-	if n < 0 || w.stack != 1 || !w.check(b, i, i+n) {
+	if n < 0 || w.stack != noContainer || !w.check(b, i, i+n) {
 		return -1
 	}
 	return i + n

@@ -1,213 +1,250 @@
 #include "go_asm.h"
 #include "textflag.h"
 
-// All ones, whose product with a mask is for each bit the parity of all bits up to it.
+// PARITY sets each bit of mask to the parity of all bits up to it. X15 is all ones.
 #define PARITY(mask) \
-	VMOVQ      mask, X3          \
-	VPCLMULQDQ $0, X15, X3, X3   \
+	VMOVQ      mask, X3        \
+	VPCLMULQDQ $0, X15, X3, X3 \
 	VMOVQ      X3, mask
 
-#define BYTES(value, x, z) \
+#define BYTES(value, to) \
 	MOVL         $value, AX \
-	VPBROADCASTB AX, z
+	VPBROADCASTB AX, to
 
-// NAMES finds names and the colons behind them. R15 has the commas and braces behind which a name must begin, AX the quotes,
-// allowed what may stand there. It needs the text in DX, and adds faults to R13.
+// CLASSES loads a block, finds the classes of its bytes and the followers of the bytes before them, and what is special.
+#define CLASSES \
+	VMOVDQU64 (SI), Z0        \
+	VMOVDQU64 -1(SI), Z1      \
+	VPCMPB    $1, Z20, Z0, K1 \ // as signed numbers, control characters and bytes beyond ASCII are less than a space
+	VPCMPEQB  Z21, Z0, K2     \
+	VMOVDQA64 Z0, Z2          \
+	VPERMI2B  Z17, Z16, Z2    \
+	VPERMI2B  Z19, Z18, Z1    \
+	VPCMPEQB  Z22, Z0, K4
+
+// NAMES checks that names are strings and that colons are behind them. R15 has where names must begin, allowed what may
+// be there.
 #define NAMES(allowed) \
-	LEAQ  (R10)(R15*2), BX  \
-	MOVQ  R15, R10          \
-	SHRQ  $63, R10          \
-	ANDNQ BX, allowed, CX   \
-	ORQ   CX, R13           \
-	ANDQ  AX, BX            \
-	ADDQ  R12, BX           \
-	XORL  R12, R12          \
-	ADDQ  DX, BX            \ // carries through each name to its closing quote
-	ADCQ  $0, R12           \
-	ANDNQ BX, DX, BX        \
-	LEAQ  (R11)(BX*2), CX   \
-	MOVQ  BX, R11           \
-	SHRQ  $63, R11          \
-	KMOVQ K6, R15           \
-	ANDNQ R15, DX, R15      \
-	XORQ  CX, R15           \
-	ORQ   R15, R13
+	ANDNQ    R15, allowed, CX \
+	ORQ      CX, R13          \
+	ANDQ     AX, R15          \
+	NEGQ     R12              \ // the carry is set if it was not 0
+	ADCQ     R15, R15         \
+	SBBQ     R12, R12         \
+	ADDQ     BX, R15          \ // carries through each name to what is behind its closing quote
+	SBBQ     $0, R12          \
+	VPTESTMB Z24, Z2, K6      \
+	KMOVQ    K6, CX           \ // colons
+	XORQ     R15, CX          \
+	ANDNQ    CX, BX, CX       \
+	ORQ      CX, R13
 
-// LATER appends the bits of mask, of the block at SI, to the list of what the caller checks, if there are any.
+// LATER appends the bits of mask, of the block at SI, to the list of what the caller checks.
 #define LATER(mask) \
-	MOVQ    SI, CX       \
-	SUBQ    p+8(FP), CX  \
-	MOVQ    CX, (DI)     \
-	MOVQ    mask, 8(DI)  \
-	LEAQ    16(DI), CX   \
-	TESTQ   mask, mask   \
-	CMOVQNE CX, DI
+	MOVQ SI, CX       \
+	SUBQ p+8(FP), CX  \
+	MOVQ CX, (DI)     \
+	MOVQ mask, 8(DI)  \
+	ADDQ $16, DI
 
 // func walkBlocks(w *walk, p *byte, n int) int
-TEXT ·walkBlocks(SB), NOSPLIT, $64-32
-	MOVQ w+0(FP), DI
-	MOVQ p+8(FP), SI
-	MOVQ n+16(FP), CX
-	SHLQ $6, CX
-	LEAQ -64(SI)(CX*1), CX
-	MOVQ CX, limit-8(SP)
-	MOVQ walk_text(DI), R8
-	MOVQ walk_stack(DI), R9
-	MOVQ walk_item(DI), R10
-	MOVQ walk_named(DI), R11
-	MOVQ walk_inName(DI), R12
-	MOVQ walk_escaped(DI), AX
-	MOVQ AX, escaped-16(SP)
-	MOVQ walk_beyond(DI), CX
-	MOVQ CX, beyond-24(SP)
-	ORQ  CX, AX
-	MOVQ AX, uneasy-32(SP)
-	LEAQ walk_later+(16*const_mostLater)(DI), CX
-	MOVQ CX, full-40(SP)
-	LEAQ walk_later(DI), DI
+TEXT ·walkBlocks(SB), NOSPLIT, $48-32
+	MOVQ    w+0(FP), DI
+	MOVQ    p+8(FP), SI
+	MOVQ    n+16(FP), CX
+	SHLQ    $6, CX
+	LEAQ    -64(SI)(CX*1), CX
+	MOVQ    CX, last-16(SP)
+	MOVQ    walk_text(DI), R8
+	MOVQ    walk_stack(DI), R9
+	MOVQ    R9, R10
+	ANDL    $1, R10
+	NEGQ    R10
+	MOVQ    walk_name(DI), R12
+	MOVQ    walk_escaped(DI), AX
+	MOVQ    AX, escaped-24(SP)
+	MOVQ    walk_beyond(DI), DX
+	MOVQ    DX, beyond-32(SP)
+	SHRQ    $61, DX
+	XORL    BX, BX
+	ORQ     DX, AX
+	CMOVQNE BX, CX
+	MOVQ    CX, limit-8(SP)
+	LEAQ    walk_later+(16*const_mostLater)(DI), CX
+	MOVQ    CX, full-40(SP)
+	LEAQ    walk_later(DI), DI
 
 	VPCMPEQB  X15, X15, X15
 	VMOVDQU64 ·classes+0(SB), Z16
 	VMOVDQU64 ·classes+64(SB), Z17
 	VMOVDQU64 ·followers+0(SB), Z18
 	VMOVDQU64 ·followers+64(SB), Z19
-	BYTES(0x20, X20, Z20)
-	BYTES(0x5C, X21, Z21)
-	BYTES(0x22, X22, Z22)
-	BYTES(const_aComma, X23, Z23)
-	BYTES(const_aColon, X24, Z24)
-	BYTES(const_anOpen, X25, Z25)
-	BYTES(const_aBracket, X26, Z26)
-	BYTES(const_aScalar, X27, Z27)
-	BYTES(const_beginsValue, X28, Z28)
-	BYTES(const_escapable, X29, Z29)
+	BYTES(0x20, Z20)
+	BYTES(0x5C, Z21)
+	BYTES(0x22, Z22)
+	BYTES(const_beginsName, Z23)
+	BYTES(const_aColon, Z24)
+	BYTES(const_anOpen, Z25)
+	BYTES(const_aBracket, Z26)
+	BYTES(const_aScalar, Z27)
+	BYTES(const_beginsValue, Z28)
 
 block:
-	CMPQ      SI, limit-8(SP)
-	JA        done
-	CMPQ      DI, full-40(SP)
-	JAE       done
-	VMOVDQU64 (SI), Z0
-	VMOVDQU64 -1(SI), Z1
-	VPCMPB    $1, Z20, Z0, K1 // as signed numbers, control characters and bytes beyond ASCII are less than a space
-	VPCMPEQB  Z21, Z0, K2
-	VMOVDQA64 Z0, Z2
-	VPERMI2B  Z17, Z16, Z2
-	VPERMI2B  Z19, Z18, Z1
-	VPCMPEQB  Z22, Z0, K4
-	KORTESTQ  K1, K2
-	JNE       special
-	CMPQ      uneasy-32(SP), $0
-	JNE       special
+	CMPQ SI, limit-8(SP)
+	JA   past
+	CLASSES
+	KORTESTQ K1, K2
+	JNE  special
 
 plain:
-	KMOVQ     K4, AX
-	MOVQ      R8, BX
-	NOTQ      BX
-	ORQ       AX, BX
-	JZ        inside
-	MOVQ      AX, DX
+	KMOVQ K4, AX
+	TESTQ AX, AX
+	JZ    unquoted
+	MOVQ  AX, DX
 	PARITY(DX)
-	XORQ      R8, DX          // in a string, from its opening quote to before its closing one
-	VPTESTNMB Z1, Z2, K3      // may not follow the byte before
-	VPTESTMB  Z27, Z2, K1
-	VPTESTMB  Z28, Z1, K1, K2 // where scalars begin
-	VPTESTMB  Z23, Z2, K5     // commas
-	VPTESTMB  Z24, Z2, K6     // colons
-	VPTESTMB  Z26, Z2, K7     // brackets
-	LEAQ      (DX)(DX*1), BX
-	SUBQ      R8, BX          // behind a byte in a string
+	XORQ  R8, DX           // in a string, from its opening quote to before its closing one
+	LEAQ  (DX)(DX*1), BX
+	SUBQ  R8, BX           // behind these: from behind the opening quote to the closing one
+	MOVQ  DX, R8
+	SARQ  $63, R8
+
+	// All that is not a quote is outside of strings if it is not in BX.
+outside:
+	VPTESTNMB Z1, Z2, K3
 	KMOVQ     K3, R13
-	ANDNQ     R13, BX, R13    // faults
+	ANDNQ     R13, BX, R13 // faults: may not follow the byte before
+	VPTESTMB  Z27, Z2, K1
+	VPTESTMB  Z28, Z1, K1, K2
 	KMOVQ     K2, R14
-	ANDNQ     R14, BX, R14
-	LATER(R14)
-	MOVQ      DX, R8
-	SARQ      $63, R8
-	KMOVQ     K5, R15
-	ANDNQ     R15, DX, R15
-	KMOVQ     K7, R14
-	ANDNQ     R14, DX, R14
+	ANDNQ     R14, BX, R14 // where scalars begin
 	TESTQ     R14, R14
-	JNZ       brackets
-	MOVQ      R9, BX
-	ANDL      $1, BX
-	NEGQ      BX
-	ANDQ      BX, R15
+	JNZ       scalars
+
+scalarsKept:
+	VPTESTMB Z23, Z1, K5
+	KMOVQ    K5, R15
+	ANDNQ    R15, BX, R15  // behind commas and {
+	VPTESTMB Z26, Z2, K7
+	KMOVQ    K7, R14
+	ANDNQ    R14, BX, R14
+	TESTQ    R14, R14
+	JNZ      brackets
+	ANDQ     R10, R15
 	NAMES(AX)
-	TESTQ     R13, R13
-	JNZ       leave
-	ADDQ      $64, SI
-	JMP       block
+	TESTQ    R13, R13
+	JNZ      leave
+	ADDQ     $64, SI
+	JMP      block
+
+unquoted:
+	TESTQ R8, R8
+	JNZ   inside
+	XORL  BX, BX
+	JMP   outside
+
+scalars:
+	LATER(R14)
+	CMPQ DI, full-40(SP)
+	JB   scalarsKept
+	MOVQ SI, last-16(SP)
+	MOVQ $0, limit-8(SP)
+	JMP  scalarsKept
 
 brackets:
-	MOVQ     DI, later-48(SP)
-	MOVQ     $-1, upTo-56(SP)
 	VPTESTMB Z25, Z2, K1
-	KMOVQ    K1, CX           // opening brackets
+	KMOVQ    K1, DX        // opening brackets, and in strings
 	VPTESTMB Z20, Z0, K2
-	KMOVQ    K2, DI           // bit 5, which { and } have and [ and ] have not
-	MOVQ     R9, BX
-	ANDL     $1, BX
+	KMOVQ    K2, R11       // bit 5, which { and } have and [ and ] have not
+
+	// If there are only { and } in objects, they need not be visited.
+	MOVQ   R9, CX
+	SHRQ   $32, CX
+	JNZ    visit
+	ANDNQ  R14, R11, CX
+	JNZ    visit
+	ANDNQ   DX, BX, DX
+	POPCNTQ R14, CX
+	POPCNTQ DX, DX
+	SUBQ    DX, CX          // how many }
+	MOVQ    R9, R11
+	NOTQ    R11
+	TZCNTQ  R11, R11
+	CMPQ    CX, R11
+	JGE     revisit
+	INCQ    R9
+	SHLXQ   DX, R9, R9
+	SHRXQ   CX, R9, R9
+	DECQ    R9
+	ORQ     AX, R14
+	NAMES(R14)
+	TESTQ   R13, R13
+	JNZ     leave
+	ADDQ    $64, SI
+	JMP     block
+
+revisit:
+	KMOVQ    K1, DX
+	KMOVQ    K2, R11
+
+visit:
+	MOVQ R10, CX
+	ANDL $1, CX
 
 bracket:
 	TZCNTQ R14, AX
-	MOVQ   R9, R15
-	BTQ    AX, CX
+	MOVQ   R9, R10
+	BTQ    AX, DX
 	JCC    shut
-	BTQ    AX, DI
+	BTQ    AX, R11
 	ADCQ   R9, R9
 	JCS    leave
 
 next:
-	XORQ  R9, R15
-	ADDQ  R15, R15
-	ANDL  $2, R15
-	SHLXQ AX, R15, R15
-	XORQ  R15, BX  // toggled behind each bracket behind which the kind of container is another
+	XORQ  R9, R10
+	ADDQ  R10, R10
+	ANDL  $2, R10
+	SHLXQ AX, R10, R10
+	XORQ  R10, CX         // behind each bracket behind which the kind of container is another
 	BLSRQ R14, R14
 	JNZ   bracket
-	JMP   matched
+	MOVQ  $-1, R14
+	JMP   visited
 
 shut:
 	SHRQ    $1, R9
-	CMPQ    R9, $1
+	CMPQ    R9, $const_noContainer
 	JNE     next
-	BLSMSKQ R14, R14
-	MOVQ    R14, upTo-56(SP)
+	BLSMSKQ R14, R14      // all up to the end
 
-matched:
-	PARITY(BX)                 // in objects
-	ANDNQ CX, DX, CX
+visited:
+	MOVQ  R14, upTo-48(SP)
+	PARITY(CX)             // in objects
+	MOVQ  CX, R10
+	SARQ  $63, R10
+	ANDQ  CX, R15
 	KMOVQ K7, R14
-	ANDNQ R14, DX, R14
-	XORQ  CX, R14              // closing brackets
-	MOVQ  BX, AX
-	XORQ  DI, AX
-	ANDQ  R14, AX
-	ORQ   AX, R13              // that are not of the container's kind
-	ANDQ  DI, CX               // {
-	KMOVQ K5, R15
-	ANDNQ R15, DX, R15
-	ANDQ  BX, R15
-	ORQ   CX, R15
+	ANDNQ R14, BX, R14
+	ANDNQ R14, DX, R14     // closing brackets
+	XORQ  CX, R11
+	ANDQ  R14, R11
+	ORQ   R11, R13         // of another kind than the container
 	KMOVQ K4, AX
 	ORQ   AX, R14
-	MOVQ  later-48(SP), DI
 	NAMES(R14)
-	ANDQ  upTo-56(SP), R13
+	ANDQ  upTo-48(SP), R13
 	JNZ   leave
-	CMPQ  R9, $1
+	CMPQ  R9, $const_noContainer
 	JEQ   end
+	MOVQ  R9, R10
+	ANDL  $1, R10
+	NEGQ  R10
 	ADDQ  $64, SI
 	JMP   block
 
 inside: // a string, with the whole block
 	ADDQ      $64, SI
-	CMPQ      uneasy-32(SP), $0
-	JNE       block
 	CMPQ      SI, limit-8(SP)
-	JA        done
+	JA        past
 	VMOVDQU64 (SI), Z0
 	VPCMPB    $1, Z20, Z0, K1
 	VPCMPEQB  Z21, Z0, K2
@@ -216,6 +253,13 @@ inside: // a string, with the whole block
 	KORTESTQ  K1, K4
 	JEQ       inside
 	JMP       block
+
+past: // the limit, which is 0 if a character or an escape goes on in the next block
+	MOVQ last-16(SP), AX
+	CMPQ SI, AX
+	JA   done
+	MOVQ AX, limit-8(SP)
+	CLASSES
 
 special: // control characters, backslashes and bytes beyond ASCII, here or at the end of the block before
 	VPMOVB2M   Z0, K5
@@ -226,21 +270,22 @@ special: // control characters, backslashes and bytes beyond ASCII, here or at t
 	ANDNQ      R13, AX, R13
 	TESTQ      R13, R13       // control characters
 	JNZ        leave
-	MOVQ       beyond-24(SP), BX
-	MOVQ       AX, beyond-24(SP)
+	MOVQ       beyond-32(SP), BX
+	MOVQ       AX, beyond-32(SP)
 	ORQ        AX, BX
 	JZ         ascii
 	SHRQ       $61, AX
-	MOVQ       AX, uneasy-32(SP)
+	JZ         whole
+	MOVQ       $0, limit-8(SP)
 
-	// Well-formed UTF-8, as in FAULTS.
+whole: // Well-formed UTF-8, as in FAULTS.
 	VBROADCASTI32X4 ·firstHigh(SB), Z10
 	VBROADCASTI32X4 ·firstLow(SB), Z11
 	VBROADCASTI32X4 ·secondHigh(SB), Z12
-	BYTES(0x0F, X13, Z13)
-	BYTES(0x60, X14, Z14)
-	BYTES(0x70, X30, Z30)
-	BYTES(0x80, X31, Z31)
+	BYTES(0x0F, Z13)
+	BYTES(0x60, Z14)
+	BYTES(0x70, Z30)
+	BYTES(0x80, Z31)
 	VMOVDQU64 -1(SI), Z8
 	VPSRLW    $4, Z8, Z9
 	VPANDQ    Z13, Z9, Z9
@@ -265,7 +310,7 @@ special: // control characters, backslashes and bytes beyond ASCII, here or at t
 
 ascii:
 	KMOVQ K2, AX              // backslashes
-	MOVQ  escaped-16(SP), BX
+	MOVQ  escaped-24(SP), BX
 	MOVQ  AX, CX
 	ORQ   BX, CX
 	JZ    plain
@@ -282,18 +327,26 @@ ascii:
 	XORQ      R15, R14        // escaped bytes
 	ANDQ      AX, R15
 	SHRQ      $63, R15
-	MOVQ      R15, escaped-16(SP)
-	MOVQ      beyond-24(SP), BX
-	SHRQ      $61, BX
-	ORQ       R15, BX
-	MOVQ      BX, uneasy-32(SP)
-	VPTESTNMB Z29, Z2, K5
-	KMOVQ     K5, R15
-	ANDQ      R14, R15        // that are u or a fault
-	LATER(R15)
+	MOVQ      R15, escaped-24(SP)
+	JZ        unescaped
+	MOVQ      $0, limit-8(SP)
+
+unescaped:
 	KMOVQ     K4, AX
 	ANDNQ     AX, R14, AX
 	KMOVQ     AX, K4
+	VMOVDQA64 Z0, Z3
+	VMOVDQU64 ·escapable+0(SB), Z4
+	VPERMI2B.Z ·escapable+64(SB), Z4, K6, Z3
+	VPTESTNMB Z3, Z3, K5
+	KMOVQ     K5, R15
+	ANDQ      R14, R15        // that are u or a fault
+	JZ        plain
+	LATER(R15)
+	CMPQ      DI, full-40(SP)
+	JB        plain
+	MOVQ      SI, last-16(SP)
+	MOVQ      $0, limit-8(SP)
 	JMP       plain
 
 leave:
@@ -301,7 +354,7 @@ leave:
 	JMP  return
 
 end:
-	BSRQ upTo-56(SP), AX
+	BSRQ upTo-48(SP), AX
 	LEAQ 1(SI)(AX*1), SI
 	SUBQ p+8(FP), SI
 	JMP  return
@@ -313,12 +366,10 @@ return:
 	MOVQ w+0(FP), BX
 	MOVQ R8, walk_text(BX)
 	MOVQ R9, walk_stack(BX)
-	MOVQ R10, walk_item(BX)
-	MOVQ R11, walk_named(BX)
-	MOVQ R12, walk_inName(BX)
-	MOVQ escaped-16(SP), AX
+	MOVQ R12, walk_name(BX)
+	MOVQ escaped-24(SP), AX
 	MOVQ AX, walk_escaped(BX)
-	MOVQ beyond-24(SP), AX
+	MOVQ beyond-32(SP), AX
 	MOVQ AX, walk_beyond(BX)
 	LEAQ walk_later(BX), AX
 	SUBQ AX, DI
