@@ -39,6 +39,35 @@
 	ANDNQ    CX, BX, CX       \
 	ORQ      CX, R13
 
+// NEXT finds the next bracket. The carry is set if it opens a container.
+#define NEXT \
+	TZCNTQ R14, AX \
+	MOVQ   R9, R10 \
+	BTQ    AX, DX
+
+// TOGGLE toggles in CX what is behind a bracket, if the kind of container is another there.
+#define TOGGLE \
+	XORQ  R9, R10      \
+	ADDQ  R10, R10     \
+	ANDL  $2, R10      \
+	NEGQ  R10          \
+	SHLXQ AX, R10, R10 \
+	XORQ  R10, CX      \
+	BLSRQ R14, R14
+
+// VISITED checks the kinds of closing brackets, and names. CX has the bytes that are in objects.
+#define VISITED \
+	ANDQ  CX, R15      \
+	KMOVQ K7, R14      \
+	ANDNQ R14, BX, R14 \
+	ANDNQ R14, DX, R14 \ // closing brackets
+	XORQ  CX, R11      \
+	ANDQ  R14, R11     \
+	ORQ   R11, R13     \ // of another kind than the container
+	KMOVQ K4, AX       \
+	ORQ   AX, R14      \
+	NAMES(R14)
+
 // LATER appends the bits of mask, of the block at SI, to the list of what the caller checks.
 #define LATER(mask) \
 	MOVQ SI, CX       \
@@ -48,7 +77,7 @@
 	ADDQ $16, DI
 
 // func walkBlocks(w *walk, p *byte, n int) int
-TEXT ·walkBlocks(SB), NOSPLIT, $48-32
+TEXT ·walkBlocks(SB), NOSPLIT, $40-32
 	MOVQ    w+0(FP), DI
 	MOVQ    p+8(FP), SI
 	MOVQ    n+16(FP), CX
@@ -183,63 +212,54 @@ brackets:
 	JMP     block
 
 revisit:
-	KMOVQ    K1, DX
-	KMOVQ    K2, R11
+	KMOVQ K1, DX
 
 visit:
-	MOVQ R10, CX
-	ANDL $1, CX
+	KMOVQ K2, R11
+	MOVQ  R10, CX           // in objects
+	NEXT
+	JCC   shut
 
-bracket:
-	TZCNTQ R14, AX
-	MOVQ   R9, R10
-	BTQ    AX, DX
-	JCC    shut
-	BTQ    AX, R11
-	ADCQ   R9, R9
-	JCS    leave
-
-next:
-	XORQ  R9, R10
-	ADDQ  R10, R10
-	ANDL  $2, R10
-	SHLXQ AX, R10, R10
-	XORQ  R10, CX         // behind each bracket behind which the kind of container is another
-	BLSRQ R14, R14
-	JNZ   bracket
-	MOVQ  $-1, R14
-	JMP   visited
+open:
+	BTQ  AX, R11
+	ADCQ R9, R9
+	JCS  leave
+	TOGGLE
+	JZ   visited
+	NEXT
+	JCS  open
 
 shut:
-	SHRQ    $1, R9
-	CMPQ    R9, $const_noContainer
-	JNE     next
-	BLSMSKQ R14, R14      // all up to the end
+	SHRQ $1, R9
+	CMPQ R9, $const_noContainer
+	JEQ  end
+	TOGGLE
+	JZ   visited
+	NEXT
+	JCC  shut
+	JMP  open
 
 visited:
-	MOVQ  R14, upTo-48(SP)
-	PARITY(CX)             // in objects
-	MOVQ  CX, R10
-	SARQ  $63, R10
-	ANDQ  CX, R15
-	KMOVQ K7, R14
-	ANDNQ R14, BX, R14
-	ANDNQ R14, DX, R14     // closing brackets
-	XORQ  CX, R11
-	ANDQ  R14, R11
-	ORQ   R11, R13         // of another kind than the container
-	KMOVQ K4, AX
-	ORQ   AX, R14
-	NAMES(R14)
-	ANDQ  upTo-48(SP), R13
+	VISITED
+	TESTQ R13, R13
 	JNZ   leave
-	CMPQ  R9, $const_noContainer
-	JEQ   end
 	MOVQ  R9, R10
 	ANDL  $1, R10
 	NEGQ  R10
 	ADDQ  $64, SI
 	JMP   block
+
+end:
+	BLSMSKQ R14, R9        // all up to the end
+	LEAQ    1(SI)(AX*1), R10
+	SUBQ    p+8(FP), R10
+	VISITED
+	ANDQ    R9, R13
+	JNZ     leave
+	MOVQ    R10, ret+24(FP)
+	MOVQ    w+0(FP), BX
+	MOVQ    $const_noContainer, walk_stack(BX)
+	JMP     return
 
 inside: // a string, with the whole block
 	ADDQ      $64, SI
@@ -350,19 +370,13 @@ unescaped:
 	JMP       plain
 
 leave:
-	MOVQ $-1, SI
-	JMP  return
-
-end:
-	BSRQ upTo-48(SP), AX
-	LEAQ 1(SI)(AX*1), SI
-	SUBQ p+8(FP), SI
-	JMP  return
+	MOVQ $-1, ret+24(FP)
+	VZEROUPPER
+	RET
 
 done:
 	SUBQ p+8(FP), SI
-
-return:
+	MOVQ SI, ret+24(FP)
 	MOVQ w+0(FP), BX
 	MOVQ R8, walk_text(BX)
 	MOVQ R9, walk_stack(BX)
@@ -371,10 +385,11 @@ return:
 	MOVQ AX, walk_escaped(BX)
 	MOVQ beyond-32(SP), AX
 	MOVQ AX, walk_beyond(BX)
+
+return:
 	LEAQ walk_later(BX), AX
 	SUBQ AX, DI
 	SHRQ $4, DI
 	MOVQ DI, walk_laters(BX)
 	VZEROUPPER
-	MOVQ SI, ret+24(FP)
 	RET
