@@ -11,16 +11,34 @@
 	MOVL         $value, AX \
 	VPBROADCASTB AX, to
 
-// CLASSES loads a block, finds the classes of its bytes and the followers of the bytes before them, and what is special.
-#define CLASSES \
-	VMOVDQU64 (SI), Z0        \
-	VMOVDQU64 -1(SI), Z1      \
+// AHEAD loads the block at the address in at, a register that it changes, and begins what takes longest: to find quotes and
+// their parity, the classes of bytes, and the followers of the bytes before them.
+#define AHEAD(at) \
+	VMOVDQU64  (at), Z5         \
+	VMOVDQU64  -1(at), Z6       \
+	VPCMPEQB   Z22, Z5, K5      \
+	KMOVQ      K5, at           \
+	VMOVQ      at, X14          \
+	VPCLMULQDQ $0, X15, X14, X14 \
+	VMOVDQA64  Z5, Z29          \
+	VPERMI2B   Z17, Z16, Z29    \
+	VPERMI2B   Z19, Z18, Z6
+
+// TAKE goes on with the block that AHEAD has loaded, which is at SI, and loads the next one, so that its results are there
+// when they are needed. It also finds what is special.
+#define TAKE \
+	VMOVDQA64 Z5, Z0          \
+	VMOVDQA64 Z6, Z1          \
+	VMOVDQA64 Z29, Z2         \
+	KMOVQ     K5, K4          \
+	KMOVQ     K5, AX          \
+	VMOVQ     X14, DX         \
+	LEAQ      64(SI), CX      \
+	CMPQ      CX, last-16(SP) \
+	CMOVQHI   SI, CX          \
+	AHEAD(CX)                 \
 	VPCMPB    $1, Z20, Z0, K1 \ // as signed numbers, control characters and bytes beyond ASCII are less than a space
-	VPCMPEQB  Z21, Z0, K2     \
-	VMOVDQA64 Z0, Z2          \
-	VPERMI2B  Z17, Z16, Z2    \
-	VPERMI2B  Z19, Z18, Z1    \
-	VPCMPEQB  Z22, Z0, K4
+	VPCMPEQB  Z21, Z0, K2
 
 // NAMES checks that names are strings and that colons are behind them. R15 has where names must begin, allowed what may
 // be there.
@@ -118,19 +136,20 @@ TEXT ·walkBlocks(SB), NOSPLIT, $40-32
 	BYTES(const_aScalar, Z27)
 	BYTES(const_beginsValue, Z28)
 
-block:
-	CMPQ SI, limit-8(SP)
-	JA   past
-	CLASSES
-	KORTESTQ K1, K2
-	JNE  special
+load:
+	MOVQ SI, CX
+	AHEAD(CX)
 
-plain:
-	KMOVQ K4, AX
+block:
+	CMPQ     SI, limit-8(SP)
+	JA       past
+	TAKE
+	KORTESTQ K1, K2
+	JNE      special
+
+plain: // AX has the quotes, DX their parity
 	TESTQ AX, AX
 	JZ    unquoted
-	MOVQ  AX, DX
-	PARITY(DX)
 	XORQ  R8, DX           // in a string, from its opening quote to before its closing one
 	LEAQ  (DX)(DX*1), BX
 	SUBQ  R8, BX           // behind these: from behind the opening quote to the closing one
@@ -150,8 +169,8 @@ outside:
 	JNZ       scalars
 
 scalarsKept:
-	VPTESTMB Z23, Z1, K5
-	KMOVQ    K5, R15
+	VPTESTMB Z23, Z1, K3
+	KMOVQ    K3, R15
 	ANDNQ    R15, BX, R15  // behind commas and {
 	VPTESTMB Z26, Z2, K7
 	KMOVQ    K7, R14
@@ -272,20 +291,22 @@ inside: // a string, with the whole block
 	KORQ      K1, K2, K1
 	KORTESTQ  K1, K4
 	JEQ       inside
-	JMP       block
+	JMP       load
 
 past: // the limit, which is 0 if a character or an escape goes on in the next block
 	MOVQ last-16(SP), AX
 	CMPQ SI, AX
 	JA   done
 	MOVQ AX, limit-8(SP)
-	CLASSES
+	MOVQ SI, CX
+	AHEAD(CX)
+	TAKE
 
 special: // control characters, backslashes and bytes beyond ASCII, here or at the end of the block before
-	VPMOVB2M   Z0, K5
-	KNOTQ      K5, K6
+	VPMOVB2M   Z0, K3
+	KNOTQ      K3, K6
 	VMOVDQU8.Z Z2, K6, Z2     // which have no class
-	KMOVQ      K5, AX
+	KMOVQ      K3, AX
 	KMOVQ      K1, R13
 	ANDNQ      R13, AX, R13
 	TESTQ      R13, R13       // control characters
@@ -303,9 +324,9 @@ whole: // Well-formed UTF-8, as in FAULTS.
 	VBROADCASTI32X4 ·firstLow(SB), Z11
 	VBROADCASTI32X4 ·secondHigh(SB), Z12
 	BYTES(0x0F, Z13)
-	BYTES(0x60, Z14)
-	BYTES(0x70, Z30)
-	BYTES(0x80, Z31)
+	BYTES(0x60, Z30)
+	BYTES(0x70, Z31)
+	BYTES(0x80, Z4)
 	VMOVDQU64 -1(SI), Z8
 	VPSRLW    $4, Z8, Z9
 	VPANDQ    Z13, Z9, Z9
@@ -318,14 +339,14 @@ whole: // Well-formed UTF-8, as in FAULTS.
 	VPSHUFB   Z8, Z12, Z8
 	VPANDQ    Z8, Z9, Z9
 	VMOVDQU64 -2(SI), Z8
-	VPSUBUSB  Z14, Z8, Z8
+	VPSUBUSB  Z30, Z8, Z8
 	VMOVDQU64 -3(SI), Z7
-	VPSUBUSB  Z30, Z7, Z7
+	VPSUBUSB  Z31, Z7, Z7
 	VPORQ     Z8, Z7, Z7
-	VPANDQ    Z31, Z7, Z7
+	VPANDQ    Z4, Z7, Z7
 	VPXORQ    Z9, Z7, Z7
-	VPTESTMB  Z7, Z7, K5
-	KORTESTQ  K5, K5
+	VPTESTMB  Z7, Z7, K3
+	KORTESTQ  K3, K3
 	JNE       leave
 
 ascii:
@@ -333,7 +354,7 @@ ascii:
 	MOVQ  escaped-24(SP), BX
 	MOVQ  AX, CX
 	ORQ   BX, CX
-	JZ    plain
+	JZ    quotes
 
 	// As in textBlocks, but the first byte may be escaped.
 	ANDNQ     AX, BX, R14
@@ -358,16 +379,21 @@ unescaped:
 	VMOVDQA64 Z0, Z3
 	VMOVDQU64 ·escapable+0(SB), Z4
 	VPERMI2B.Z ·escapable+64(SB), Z4, K6, Z3
-	VPTESTNMB Z3, Z3, K5
-	KMOVQ     K5, R15
+	VPTESTNMB Z3, Z3, K3
+	KMOVQ     K3, R15
 	ANDQ      R14, R15        // that are u or a fault
-	JZ        plain
+	JZ        quotes
 	LATER(R15)
 	CMPQ      DI, full-40(SP)
-	JB        plain
+	JB        quotes
 	MOVQ      SI, last-16(SP)
 	MOVQ      $0, limit-8(SP)
-	JMP       plain
+
+quotes:
+	KMOVQ K4, AX
+	MOVQ  AX, DX
+	PARITY(DX)
+	JMP   plain
 
 leave:
 	MOVQ $-1, ret+24(FP)
