@@ -13,4 +13,4 @@ func skipText(_ []byte, i int) int { return i }
 func skipBlocks([]byte, int, *[levelWords]uint64, int, int) int { return -1 }
 
 // skipWalk is called only if hasWalk.
-func skipWalk([]byte, int) int { return -1 }
+func skipWalk([]byte, int, int) int { return -1 }

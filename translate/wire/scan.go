@@ -75,8 +75,8 @@ func skipValue(b []byte, i, depth int) int {
 	case '"':
 		return skipString(b, i+1)
 	case '{', '[':
-		if hasWalk && i >= 3 && depth+64 < MaxDepth && len(b)-i >= 64 {
-			if end := skipWalk(b, i); end >= 0 {
+		if hasWalk {
+			if end := skipWalk(b, i, depth); end >= 0 {
 				return end
 			}
 		}

@@ -64,8 +64,12 @@ type walk struct {
 //go:noescape
 func walkBlocks(w *walk, p *byte, n int) int
 
-// skipWalk skips the container at i.
-func skipWalk(b []byte, i int) int {
+// skipWalk skips the container at i, which lies in depth containers. It has no fault to return: if there is one, or white
+// space between tokens, or if containers are too deep for one word, it returns -1 and leaves the text to its caller.
+func skipWalk(b []byte, i, depth int) int {
+	if i < 3 || len(b)-i < 64 || depth > MaxDepth-64 {
+		return -1
+	}
 	w := walk{stack: noContainer}
 	for len(b)-i >= 64 {
 		n := walkBlocks(&w, &b[i], (len(b)-i)>>6)
@@ -97,10 +101,45 @@ func (w *walk) check(b []byte, from, end int) bool {
 				if !unicodeEscape(b[p-1:]) {
 					return false
 				}
-			} else if p = skipScalar(b, p); p < 0 || p < len(b) && !endsScalar[b[p]] {
+				continue
+			}
+			if p+8 <= len(b) {
+				text := word(b, p)
+				if n := usualScalar(text); n > 0 && endsScalar[byte(text>>(8*n))] {
+					continue
+				}
+			}
+			if p = skipScalar(b, p); p < 0 || p < len(b) && !endsScalar[b[p]] {
 				return false
 			}
 		}
 	}
 	return true
+}
+
+// usualScalar returns the length of the literal or of the natural number at the beginning of eight bytes, if it is shorter, or else 0.
+func usualScalar(text uint64) int {
+	const (
+		isTrue = 'e'<<24 | 'u'<<16 | 'r'<<8 | 't'
+		isNull = 'l'<<24 | 'l'<<16 | 'u'<<8 | 'n'
+		isFals = 's'<<24 | 'l'<<16 | 'a'<<8 | 'f'
+	)
+	digits := text ^ ones*'0'
+	others := (digits&^highs + ones*(0x80-10) | digits) & highs
+	n := bits.TrailingZeros64(others) >> 3
+	switch {
+	case n == 1, n < 8 && n > 0 && byte(text) != '0':
+		return n
+	case n > 0:
+		return 0
+	}
+	switch uint32(text) {
+	case isTrue, isNull:
+		return 4
+	case isFals:
+		if byte(text>>32) == 'e' {
+			return 5
+		}
+	}
+	return 0
 }
