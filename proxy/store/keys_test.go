@@ -167,3 +167,19 @@ func TestSubscriberThatIsTooSlowIsTold(t *testing.T) {
 		}
 	})
 }
+
+// TestClosedStoreLeavesNoLock: a lock that was taken while the store was closed does not keep other processes waiting.
+func TestClosedStoreLeavesNoLock(t *testing.T) {
+	engine := store.NewMemory(store.Bounds{})
+	closed, other := opened(t, engine, store.Options{Keys: storetest.Keys(1)}), opened(t, engine, store.Options{Keys: storetest.Keys(1)})
+	closed.Close()
+	key := store.Key{Kind: "test", Name: "lock"}
+	if _, err := closed.TryLock(t.Context(), key, time.Minute); !errors.Is(err, store.ErrUnavailable) {
+		t.Errorf("locked with %v", err)
+	}
+	l, err := other.TryLock(t.Context(), key, time.Minute)
+	if err != nil {
+		t.Fatal(err)
+	}
+	l.Unlock()
+}
