@@ -15,6 +15,9 @@ import (
 
 var _ upstream.Conn = (*Conn)(nil)
 
+// maxSubscribed bounds the subscriptions of a session, each of which takes memory until the session ends.
+const maxSubscribed = 1000
+
 // Send passes a message to the process, or answers it without the process.
 func (m *Conn) Send(ctx context.Context, out *upstream.Outgoing) (upstream.Stream, error) {
 	msg := new(wire.Message)
@@ -56,8 +59,8 @@ func (m *Conn) request(ctx context.Context, out *upstream.Outgoing, msg *wire.Me
 		m.enqueue(mcp.AppendError(nil, msg.ID(), mcp.CodeMethodNotFound, "Method not found: "+msg.Method.String(), nil), true)
 		return nil
 	case wire.ResourcesSubscribe, wire.ResourcesUnsubscribe:
-		if m.subscribe(msg) {
-			m.enqueue(mcp.AppendResult(nil, msg.ID(), "{}"), true)
+		if answer := m.subscribe(msg); answer != nil {
+			m.enqueue(answer, true)
 			return nil
 		}
 	}
@@ -75,25 +78,37 @@ func (m *Conn) request(ctx context.Context, out *upstream.Outgoing, msg *wire.Me
 	return err
 }
 
-// subscribe notes how a request changes the session's subscriptions. It reports whether that is
-// enough, since other sessions are still subscribed to the resource: then the process does not get the
-// request.
-func (m *Conn) subscribe(msg *wire.Message) (enough bool) {
+// subscribe notes how a request changes the session's subscriptions. It returns the response if the process does not get the
+// request, as other sessions are still subscribed to the resource, or this one is to too many; else nil.
+func (m *Conn) subscribe(msg *wire.Message) (answer []byte) {
 	uri := gjson.Get(wire.View(msg.Params()), "uri").String()
 	h := m.process
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	all := h.subscribed[uri]
+	_, already := all[m]
 	if msg.Method == wire.ResourcesUnsubscribe {
-		delete(all, m)
-		return len(all) > 0
+		if already {
+			m.subscriptions--
+		}
+		if delete(all, m); len(all) > 0 {
+			return mcp.AppendResult(nil, msg.ID(), "{}")
+		}
+		delete(h.subscribed, uri)
+		return nil
+	}
+	if !already {
+		if m.subscriptions == maxSubscribed {
+			return mcp.AppendError(nil, msg.ID(), mcp.CodeInternal, "too many subscriptions", nil)
+		}
+		m.subscriptions++
 	}
 	if all == nil {
 		all = make(map[*Conn]struct{})
 		h.subscribed[strings.Clone(uri)] = all
 	}
 	all[m] = struct{}{}
-	return false
+	return nil
 }
 
 // Listen returns upstream.ErrNoStream: the stream of this session was returned when it was opened.

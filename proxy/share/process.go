@@ -333,7 +333,7 @@ func (h *process) end(err error) {
 type Conn struct {
 	process *process
 
-	open int // the number of open requests; guarded by process.mu
+	open, subscriptions int // the numbers of open requests and of subscriptions; guarded by process.mu
 
 	signal chan struct{} // receives a value when queue or err may have changed
 

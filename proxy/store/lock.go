@@ -67,6 +67,8 @@ func (s *Store) TryLock(ctx context.Context, key Key, ttl time.Duration) (*Lock,
 	}
 	l.ctx, l.lost = context.WithCancelCause(s.health.ctx)
 	if !s.health.spawn(func(context.Context) { l.renew(began) }) {
+		l.lost(context.Canceled)
+		l.release(ctx) // another process would wait until it expires
 		return nil, fmt.Errorf("lock %s: %w: it is closed", key.Kind, ErrUnavailable)
 	}
 	return l, nil

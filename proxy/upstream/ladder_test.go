@@ -278,6 +278,21 @@ func TestLadderIsBoundedInTime(t *testing.T) {
 	}
 }
 
+// TestServerThatHasNothingAtItsURLAnyMore: both ways are tried, and the error has what each of them got.
+func TestServerThatHasNothingAtItsURLAnyMore(t *testing.T) {
+	peertest.NoLeaks(t)
+	for _, known := range []Transport{Auto, HTTPWithSSE} {
+		d := newDialer(t, serve(t, always(refusal(404, ""))).url(), Auto)
+		if known != Auto {
+			d.found.Store(known)
+		}
+		_, _, err := connect(t, t.Context(), d)
+		if e, ok := errors.AsType[*TransportError](err); !ok || strings.Count(e.Error(), "404 Not Found") != 2 {
+			t.Errorf("%s: %v", known, err)
+		}
+	}
+}
+
 func TestConnectIsCancelled(t *testing.T) {
 	for name, reply := range map[string]string{"POST": "", "GET": refusal(404, ""), "endpoint": refusal(405, "")} {
 		t.Run(name, func(t *testing.T) {

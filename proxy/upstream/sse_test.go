@@ -158,6 +158,7 @@ func TestSSEAnswerInTheBodyOfAPost(t *testing.T) {
 		{jsonReply(`{"ok":true}`), ""},
 		{jsonReply(`nonsense`), ""},
 		{jsonReply(""), ""},
+		{jsonHead + "Transfer-Encoding: chunked\r\n\r\n0\r\n\r\n", ""},
 		{"HTTP/1.1 200 OK\r\nContent-Type: text/plain\r\nContent-Length: 2\r\n\r\nok", ""},
 		{"HTTP/1.1 204 No Content\r\n\r\n", ""},
 		{accepted, ""},
@@ -172,6 +173,18 @@ func TestSSEAnswerInTheBodyOfAPost(t *testing.T) {
 	}
 	l.say <- "data: {}\n\n"
 	wantNext(t, st, "{}") // and nothing came before it
+}
+
+func TestSSEBrokenAnswerToAPost(t *testing.T) {
+	peertest.NoLeaks(t)
+	l := (&legacy{endpoint: endpointEvent, accept: func(*http.Request) string { return jsonHead + "Transfer-Encoding: chunked\r\n\r\nx\r\n" }}).start(t)
+	s, st := joinSSE(t, l)
+	_, err := s.Send(t.Context(), &Outgoing{Body: []byte(ping), Request: true})
+	if e, ok := errors.AsType[*Error](err); !ok || e.Op != "read" {
+		t.Errorf("sent with %v", err)
+	}
+	l.say <- "data: {}\n\n"
+	wantNext(t, st, "{}") // it does not end the session
 }
 
 func TestSSEPostRefused(t *testing.T) {

@@ -6,6 +6,7 @@ import (
 	"crypto/tls"
 	"errors"
 	"io"
+	"log"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -29,6 +30,7 @@ func newProxied(t *testing.T, secure bool) *proxied {
 	t.Helper()
 	p := new(proxied)
 	p.Server = httptest.NewUnstartedServer(p)
+	p.Config.ErrorLog = log.New(io.Discard, "", 0)
 	if secure {
 		p.StartTLS()
 	} else {
@@ -178,6 +180,14 @@ func TestProxyThatFails(t *testing.T) {
 				t.Errorf("error %q", err)
 			}
 		})
+	}
+}
+
+func TestProxyWithAnUntrustedCertificate(t *testing.T) {
+	p := newProxied(t, true)
+	_, err := said(t.Context(), newHTTP(t, HTTPConfig{URL: "http://user.example/mcp", Proxy: by(p.URL, url.UserPassword("me", "s3cr3t"))}).Session("", ""))
+	if e, ok := errors.AsType[*Error](err); !ok || e.Op != "tls of the proxy" || strings.Contains(err.Error(), "s3cr3t") || len(p.got) != 0 {
+		t.Errorf("ended with %v, the proxy got %q", err, p.got)
 	}
 }
 

@@ -1,6 +1,7 @@
 package legacyclient
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -153,14 +154,19 @@ func (b *call) questions(result gjson.Result) error {
 		return mcp.Saying(mcp.CodeInternal, fmt.Sprintf("the server asked for input more than %d times", maxRounds))
 	}
 	b.state = strings.Clone(result.Get("requestState").Raw)
-	inputs := result.Get("inputRequests")
-	list := inputs.Map()
+	inputs, n := result.Get("inputRequests"), 0
+	if inputs.IsObject() {
+		inputs.ForEach(func(_, _ gjson.Result) bool { // a name may occur twice
+			n++
+			return n <= bridge.MaxQuestions
+		})
+	}
 	switch {
-	case len(list) > bridge.MaxQuestions:
+	case n > bridge.MaxQuestions:
 		return mcp.Saying(mcp.CodeInternal, "the server asks too many questions at once")
-	case len(list) == 0 && b.state == "":
+	case n == 0 && b.state == "":
 		return mcp.Saying(mcp.CodeInternal, "the server asks for input and does not say which")
-	case len(list) == 0:
+	case n == 0:
 		return b.backOff()
 	}
 	var asking []*ask
@@ -175,7 +181,7 @@ func (b *call) questions(result gjson.Result) error {
 		case a.method == wire.ElicitationCreate:
 			a.answer = []byte(cancelledAnswer)
 		default:
-			unable = fmt.Sprintf("%.64s", q.Get("method").String())
+			unable = cmp.Or(fmt.Sprintf("%.64s", q.Get("method").String()), "a question without a method")
 			return false
 		}
 		asking = append(asking, a)

@@ -73,6 +73,7 @@ func contract(t *testing.T, connect func(t *testing.T) store.Engine, run func(t 
 			c.run(t, open(t, keys[0], keys[1]), open(t, keys[1], keys[0]))
 		})
 	}
+	run(t, "crowded", func(t *testing.T) { crowded(t, connect(t)) })
 	run(t, "another key", func(t *testing.T) { strangers(t, open(t, keys[0]), open(t, keys[1])) })
 }
 
@@ -498,6 +499,53 @@ func mistakes(t *testing.T, a, _ *store.Store) {
 		if err == nil {
 			t.Errorf("mistake %d is none", i)
 		}
+	}
+	bad, until := store.Key{Kind: "UPPER"}, time.Minute
+	for op, do := range map[string]func() error{
+		"get":              func() error { _, err := a.Get(ctx, bad); return err },
+		"take":             func() error { _, err := a.Take(ctx, bad); return err },
+		"add":              func() error { _, err := a.Add(ctx, bad, nil, until); return err },
+		"swap":             func() error { _, err := a.Swap(ctx, bad, nil, nil, until); return err },
+		"drop":             func() error { _, err := a.Drop(ctx, bad, nil); return err },
+		"delete":           func() error { return a.Delete(ctx, bad) },
+		"count":            func() error { _, err := a.Count(ctx, bad, 1, until); return err },
+		"lock":             func() error { _, err := a.TryLock(ctx, bad, until); return err },
+		"charge":           func() error { _, err := a.Charge(ctx, bad, 1, good); return err },
+		"correct":          func() error { return a.Correct(ctx, bad, []store.Limit{good}) },
+		"join":             func() error { return a.Join(ctx, bad, nil, until) },
+		"leave":            func() error { return a.Leave(ctx, bad, nil) },
+		"members":          func() error { return a.Members(ctx, bad, func(store.Member) bool { return true }) },
+		"publish":          func() error { return a.Publish(ctx, strings.Repeat("x", 5000), nil) },
+		"correct nothing":  func() error { return a.Correct(ctx, key("x"), nil) },
+		"join for no time": func() error { return a.Join(ctx, key("x"), nil, 0) },
+	} {
+		if err := do(); err == nil || errors.Is(err, store.ErrUnavailable) || errors.Is(err, store.ErrAbsent) {
+			t.Errorf("%s: %v", op, err)
+		}
+	}
+	if err := a.Join(ctx, key("x"), make([]byte, store.MaxMember+1), until); !errors.Is(err, store.ErrTooLarge) {
+		t.Errorf("a long member: %v", err)
+	}
+}
+
+// crowded checks that a set has no more members than it may, and that those leave that would expire first.
+func crowded(t *testing.T, e store.Engine) {
+	const set = "crowded"
+	for i, left := range []time.Duration{3, 1, 4, 2, 5} {
+		must(t, e.Join(ctx, set, []byte{byte('a' + i)}, left*time.Minute, 3))
+	}
+	all, err := e.Members(ctx, set, 0, 10)
+	must(t, err)
+	names := ""
+	for _, m := range all {
+		names += string(m.Name)
+	}
+	if names != "eca" {
+		t.Errorf("members %s", names)
+	}
+	must(t, e.Leave(ctx, set, []byte("e"), []byte("c"), []byte("a")))
+	if all, err := e.Members(ctx, set, 0, 10); err != nil || len(all) != 0 {
+		t.Errorf("%v, %v after all have left", all, err)
 	}
 }
 

@@ -1,0 +1,76 @@
+package server
+
+import (
+	"errors"
+	"io"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/dragoman-proxy/dragoman/proxy/upstream"
+	"github.com/dragoman-proxy/dragoman/translate/wire"
+)
+
+// reports is an Opener that records what it is told.
+type reports struct{ all []string }
+
+var errMalformed = errors.New("not a message")
+
+func (*reports) MaxBatch() int { return 3 }
+func (r *reports) Malformed(error, []byte, []upstream.Header) error {
+	r.all = append(r.all, "malformed")
+	return errMalformed
+}
+func (r *reports) UnknownResponse(m *wire.Message, _ []upstream.Header) {
+	r.all = append(r.all, "unknown "+string(m.ID()))
+}
+func (r *reports) Undelivered(error, []upstream.Header) { r.all = append(r.all, "undelivered") }
+
+// TestWhatComesBeforeTheFirstResponse of a server, and how the wait for it ends.
+func TestWhatComesBeforeTheFirstResponse(t *testing.T) {
+	const good, notice = `{"jsonrpc":"2.0","id":1,"result":{}}`, `{"jsonrpc":"2.0","method":"notifications/message","params":{}}`
+	asks := func(method string) string { return `{"jsonrpc":"2.0","id":"q","method":"` + method + `"}` }
+	const refused = `{"jsonrpc":"2.0","id":"q","error":{"code":`
+	for name, c := range map[string]struct {
+		messages []string
+		noRoots  bool
+		broken   error    // of what is sent to the server
+		want     string   // the response; "" for an error
+		err      error    // nil for any
+		sent     []string // beginnings of what the server gets
+		told     []string
+		early    int
+	}{
+		"the response":             {messages: []string{good}, want: good},
+		"an error without an id":   {messages: []string{`{"jsonrpc":"2.0","error":{"code":1,"message":"m"}}`}, want: `{"jsonrpc":"2.0","error":{"code":1,"message":"m"}}`},
+		"an error with id null":    {messages: []string{`{"jsonrpc":"2.0","id":null,"error":{"code":1,"message":"m"}}`}, want: `{"jsonrpc":"2.0","id":null,"error":{"code":1,"message":"m"}}`},
+		"a response to another":    {messages: []string{`{"jsonrpc":"2.0","id":9,"result":{}}`, good}, want: good, told: []string{"unknown 9"}},
+		"questions":                {messages: []string{asks("ping"), asks("roots/list"), asks("sampling/createMessage"), good}, want: good, sent: []string{`{"jsonrpc":"2.0","id":"q","result":{}}`, refused, refused}},
+		"without roots":            {messages: []string{asks("roots/list"), good}, noRoots: true, want: good, sent: []string{`{"jsonrpc":"2.0","id":"q","result":{"roots":[]}}`}},
+		"a question to the deaf":   {messages: []string{asks("ping"), good}, broken: io.ErrClosedPipe, want: good, sent: []string{`{"jsonrpc":"2.0","id":"q","result":{}}`}, told: []string{"undelivered"}},
+		"more than are kept":       {messages: append(slices.Repeat([]string{notice}, maxEarly+5), good), want: good, early: maxEarly},
+		"an event without data":    {messages: []string{"", " ", good}, want: good},
+		"in an array":              {messages: []string{"[" + notice + "," + good + "]"}, want: good, early: 1},
+		"in too long an array":     {messages: []string{"[" + strings.Repeat(notice+",", 3) + good + "]", good}},
+		"after what is no message": {messages: []string{"Listening on 3000", good}, want: good, told: []string{"malformed"}},
+		"only what is no message":  {messages: []string{"Listening on 3000"}, err: errMalformed, told: []string{"malformed"}},
+		"nothing":                  {err: io.EOF},
+	} {
+		t.Run(name, func(t *testing.T) {
+			told, conn := new(reports), &taking{err: c.broken}
+			o := &Opening{ID: []byte("1"), Of: told, NoRoots: c.noRoots}
+			o.Conn = conn
+			m, err := o.Await(t.Context(), &texts{all: c.messages})
+			switch {
+			case c.want != "" && (err != nil || string(m.Raw) != c.want):
+				t.Errorf("%v, want %s", err, c.want)
+			case c.want == "" && (m != nil || err == nil || c.err != nil && !errors.Is(err, c.err)):
+				t.Errorf("%v, want %v", err, c.err)
+			}
+			same := func(got, want string) bool { return strings.HasPrefix(got, want) }
+			if !slices.EqualFunc(conn.sent, c.sent, same) || !slices.Equal(told.all, c.told) || len(o.Early) != c.early {
+				t.Errorf("sent %q, told %q, %d notifications", conn.sent, told.all, len(o.Early))
+			}
+		})
+	}
+}

@@ -1,0 +1,339 @@
+package share
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+
+	"github.com/tidwall/gjson"
+	"go.uber.org/zap"
+
+	"github.com/dragoman-proxy/dragoman/proxy/config"
+	"github.com/dragoman-proxy/dragoman/proxy/era"
+	"github.com/dragoman-proxy/dragoman/proxy/host"
+	"github.com/dragoman-proxy/dragoman/proxy/large"
+	"github.com/dragoman-proxy/dragoman/proxy/metrics"
+	"github.com/dragoman-proxy/dragoman/proxy/sse"
+	"github.com/dragoman-proxy/dragoman/proxy/upstream"
+	"github.com/dragoman-proxy/dragoman/translate"
+)
+
+// program is a process that answers initialize, and says what the test says.
+type program struct {
+	upstream.Plain
+	says chan string
+	over chan struct{}
+
+	mu   sync.Mutex
+	got  []string
+	once sync.Once
+}
+
+func (p *program) Send(_ context.Context, m *upstream.Outgoing) (upstream.Stream, error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	body := string(m.Body)
+	if gjson.Get(body, "method").String() == "initialize" {
+		p.says <- `{"jsonrpc":"2.0","id":0,"result":{"protocolVersion":"` + translate.Latest().Name + `","capabilities":{"tools":{},"logging":{},"tasks":{}},"serverInfo":{"name":"s","version":"1"}}}`
+		return nil, nil
+	}
+	p.got = append(p.got, body)
+	return nil, nil
+}
+
+// takes returns what the process got since the last call.
+func (p *program) takes() []string {
+	synctest.Wait()
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	got := p.got
+	p.got = nil
+	return got
+}
+
+func (p *program) Listen(context.Context, upstream.ListenOptions) (upstream.Stream, error) {
+	return nil, upstream.ErrNoStream
+}
+
+func (p *program) Close(context.Context) error {
+	p.once.Do(func() { close(p.over) })
+	return nil
+}
+
+// output is the standing stream of a process.
+type output struct{ *program }
+
+func (o output) Close() error { return o.program.Close(context.Background()) }
+
+func (o output) Events(yield func(sse.Event, error) bool) {
+	for {
+		select {
+		case m := <-o.says:
+			if !yield(sse.Event{Data: []byte(m)}, nil) {
+				return
+			}
+		case <-o.over:
+			yield(sse.Event{}, upstream.ErrLost)
+			return
+		}
+	}
+}
+
+// user is a session with the shared process.
+type user struct {
+	t  *testing.T
+	at *upstream.Begun
+}
+
+// shared returns a process, and a function that begins sessions with it. change changes the configuration.
+func shared(t *testing.T, change func(*config.Config)) (*program, func() *user) {
+	t.Helper()
+	cfg, none := config.Default(), func() float64 { return 0 }
+	cfg.Upstream.Restart.Max = 0
+	change(&cfg)
+	h := host.New(zap.NewNop(), metrics.New("v0", none, none), large.NewMemory(1<<20), "v0", func() host.Setup { return host.Setup{Config: &cfg} })
+	p := &program{says: make(chan string, 100), over: make(chan struct{})}
+	proxy := &Proxy{Host: h, Eras: era.New(h, func() func(context.Context) (*upstream.Begun, error) { return nil }), Connect: func(ctx context.Context, initialize *upstream.Outgoing) (*upstream.Begun, error) {
+		if _, err := p.Send(ctx, initialize); err != nil {
+			return nil, err
+		}
+		return &upstream.Begun{Conn: p, Standing: output{p}}, nil
+	}}
+	sh := New()
+	t.Cleanup(func() {
+		sh.Close()
+		h.Wait()
+	})
+	return p, func() *user {
+		t.Helper()
+		b, err := sh.Join(t.Context(), proxy, &upstream.Outgoing{Body: []byte(`{"jsonrpc":"2.0","id":"i","method":"initialize","params":{"capabilities":{"sampling":{}}}}`), Request: true})
+		if err != nil {
+			t.Fatal(err)
+		}
+		u := &user{t, b}
+		if got := u.next(); gjson.Get(got, "id").Raw != `"i"` || gjson.Get(got, "result.capabilities").Raw != `{"tools":{}}` {
+			t.Errorf("initialized with %s", got)
+		}
+		if got := p.takes(); len(got) > 1 || len(got) == 1 && !strings.Contains(got[0], "notifications/initialized") {
+			t.Errorf("the process got %q", got)
+		}
+		return u
+	}
+}
+
+func (u *user) say(body string) {
+	u.t.Helper()
+	if _, err := u.at.Conn.Send(u.t.Context(), &upstream.Outgoing{Body: []byte(body), Request: gjson.Get(body, "id").Exists()}); err != nil {
+		u.t.Error(err)
+	}
+}
+
+func (u *user) next() string {
+	u.t.Helper()
+	e, err := upstream.First(u.at.Standing)
+	if err != nil {
+		u.t.Fatal(err)
+	}
+	return string(e.Data)
+}
+
+// nothing checks that no message waits.
+func (u *user) nothing() {
+	u.t.Helper()
+	synctest.Wait()
+	m := u.at.Conn.(*Conn)
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if waiting, ok := m.queue.Pop(); ok {
+		u.t.Errorf("unexpected: %s", waiting)
+	}
+}
+
+func same(t *testing.T, got []string, want ...string) {
+	t.Helper()
+	if !slices.Equal(got, want) {
+		t.Errorf("\n got %q\nwant %q", got, want)
+	}
+}
+
+// TestSessionsOfOneProcess: each session gets the answers to its own requests, under its own ids, and no message that may be about
+// another's.
+func TestSessionsOfOneProcess(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p, begin := shared(t, func(*config.Config) {})
+		a, b := begin(), begin()
+		call := func(id, token string) string {
+			return `{"jsonrpc":"2.0","id":` + id + `,"method":"tools/call","params":{"name":"n","_meta":{"progressToken":` + token + `}}}`
+		}
+		a.say(call("7", `"t"`))
+		b.say(call("7", `"t"`))
+		sent := p.takes()
+		same(t, sent, call("1", "1"), call("2", "2"))
+
+		progress := func(token string) string {
+			return `{"jsonrpc":"2.0","method":"notifications/progress","params":{"progressToken":` + token + `,"progress":1}}`
+		}
+		response := func(id string) string { return `{"jsonrpc":"2.0","id":` + id + `,"result":{}}` }
+		p.says <- progress("2")
+		p.says <- "[" + response("2") + "," + progress("9") + "," + response("5") + "," + response("1") + `,{"x":1}]`
+		same(t, []string{b.next(), b.next(), a.next()}, progress(`"t"`), response("7"), response("7"))
+		for _, m := range []string{
+			response("1"), "no message", "[" + strings.Repeat("1,", 100_000) + "1]", `{"jsonrpc":"2.0","method":"notifications/message","params":{"data":"of a call"}}`,
+		} {
+			p.says <- m
+		}
+		a.nothing()
+		b.nothing()
+
+		p.says <- `{"jsonrpc":"2.0","id":"q","method":"ping"}`
+		p.says <- `{"jsonrpc":"2.0","id":"q","method":"sampling/createMessage"}`
+		same(t, p.takes(), `{"jsonrpc":"2.0","id":"q","result":{}}`, `{"jsonrpc":"2.0","id":"q","error":{"code":-32601,"message":"Method not found: sampling/createMessage"}}`)
+
+		const changed = `{"jsonrpc":"2.0","method":"notifications/tools/list_changed"}`
+		p.says <- changed
+		same(t, []string{a.next(), b.next()}, changed, changed)
+	})
+}
+
+// TestWhatSessionsMayNotDo to each other: what concerns the whole process, and requests of others.
+func TestWhatSessionsMayNotDo(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p, begin := shared(t, func(c *config.Config) { c.Limits.OpenRequests = 2 })
+		a, b := begin(), begin()
+		for _, method := range []string{"logging/setLevel", "tasks/get", "tasks/result", "tasks/list", "tasks/cancel"} {
+			a.say(`{"jsonrpc":"2.0","id":1,"method":"` + method + `"}`)
+			same(t, []string{a.next()}, `{"jsonrpc":"2.0","id":1,"error":{"code":-32601,"message":"Method not found: `+method+`"}}`)
+		}
+		for _, m := range []string{
+			`{"jsonrpc":"2.0","method":"notifications/initialized"}`, `{"jsonrpc":"2.0","method":"notifications/roots/list_changed"}`,
+			`{"jsonrpc":"2.0","method":"notifications/progress","params":{"progressToken":1,"progress":1}}`, `{"jsonrpc":"2.0","id":"q","result":{}}`,
+		} {
+			a.say(m)
+		}
+		if _, err := a.at.Conn.Send(t.Context(), &upstream.Outgoing{Body: []byte(`{"id":`), Request: true}); err == nil {
+			t.Error("what is no message is sent")
+		}
+		same(t, p.takes())
+
+		list := func(id string) string { return `{"jsonrpc":"2.0","id":` + id + `,"method":"tools/list"}` }
+		cancelled := func(id string) string {
+			return `{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":` + id + `}}`
+		}
+		b.say(list("5"))
+		a.say(cancelled("5")) // of the other one
+		same(t, p.takes(), list("1"))
+		b.say(cancelled("5"))
+		b.say(cancelled("5"))
+		same(t, p.takes(), cancelled("1"))
+
+		for _, id := range []string{"10", "11", "12"} { // the oldest is one too many
+			a.say(list(id))
+		}
+		same(t, p.takes(), list("2"), list("3"), list("4"))
+		for _, id := range []string{"2", "3", "4"} {
+			p.says <- `{"jsonrpc":"2.0","id":` + id + `,"result":{}}`
+		}
+		same(t, []string{a.next(), a.next()}, `{"jsonrpc":"2.0","id":11,"result":{}}`, `{"jsonrpc":"2.0","id":12,"result":{}}`)
+		a.nothing()
+
+		a.say(list("20"))
+		a.at.Conn.Close(t.Context())
+		same(t, p.takes(), list("5"), cancelled("5"))
+		b.say(list("21"))
+		same(t, p.takes(), list("6"))
+	})
+}
+
+// TestSubscriptionsOfSessions: the process is subscribed as long as a session is, and a session gets the changes that it wants.
+func TestSubscriptionsOfSessions(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p, begin := shared(t, func(*config.Config) {})
+		a, b := begin(), begin()
+		ask := func(id, method, uri string) string {
+			return `{"jsonrpc":"2.0","id":` + id + `,"method":"resources/` + method + `","params":{"uri":"` + uri + `"}}`
+		}
+		updated := func(uri string) string {
+			return `{"jsonrpc":"2.0","method":"notifications/resources/updated","params":{"uri":"` + uri + `"}}`
+		}
+		a.say(ask("1", "subscribe", "a:x"))
+		b.say(ask("1", "subscribe", "a:x"))
+		b.say(ask("2", "subscribe", "a:y"))
+		same(t, p.takes(), ask("1", "subscribe", "a:x"), ask("2", "subscribe", "a:x"), ask("3", "subscribe", "a:y"))
+		p.says <- updated("a:y")
+		p.says <- updated("a:x")
+		same(t, []string{b.next(), b.next(), a.next()}, updated("a:y"), updated("a:x"), updated("a:x"))
+
+		for _, id := range []string{"1", "2", "3"} {
+			p.says <- `{"jsonrpc":"2.0","id":` + id + `,"result":{}}`
+		}
+		const done = `{"jsonrpc":"2.0","id":%d,"result":{}}`
+		same(t, []string{a.next(), b.next(), b.next()}, fmt.Sprintf(done, 1), fmt.Sprintf(done, 1), fmt.Sprintf(done, 2))
+
+		a.say(ask("3", "unsubscribe", "a:x")) // the other one still is
+		same(t, []string{a.next()}, fmt.Sprintf(done, 3))
+		same(t, p.takes())
+		b.say(ask("4", "unsubscribe", "a:x"))
+		same(t, p.takes(), ask("4", "unsubscribe", "a:x"))
+		p.says <- fmt.Sprintf(done, 4)
+		same(t, []string{b.next()}, fmt.Sprintf(done, 4))
+		a.at.Conn.Close(t.Context()) // it is subscribed to nothing
+		same(t, p.takes())
+		b.at.Conn.Close(t.Context())
+		same(t, p.takes(), ask("5", "unsubscribe", "a:y"))
+	})
+}
+
+// TestSubscriptionsAreBounded: a session cannot take memory for ever, and its subscriptions end with it.
+func TestSubscriptionsAreBounded(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p, begin := shared(t, func(c *config.Config) { c.Limits.OpenRequests = 1 })
+		a, b := begin(), begin()
+		ask := func(u *user, method string, n int) {
+			u.say(fmt.Sprintf(`{"jsonrpc":"2.0","id":%d,"method":"resources/%s","params":{"uri":"a:%d"}}`, n, method, n))
+		}
+		for n := range maxSubscribed {
+			ask(a, "subscribe", n)
+		}
+		ask(a, "subscribe", 7) // once more
+		a.nothing()
+		ask(a, "subscribe", maxSubscribed)
+		same(t, []string{a.next()}, `{"jsonrpc":"2.0","id":1000,"error":{"code":-32603,"message":"too many subscriptions"}}`)
+		ask(b, "subscribe", maxSubscribed)
+		ask(a, "unsubscribe", 7)
+		ask(a, "subscribe", maxSubscribed)
+		a.nothing()
+		if n := len(p.takes()); n != maxSubscribed+4 {
+			t.Errorf("the process got %d requests", n)
+		}
+		a.at.Conn.Close(t.Context())
+		if n := len(p.takes()); n != maxSubscribed { // one cancellation, and the others but that of b
+			t.Errorf("the process got %d messages at the end", n)
+		}
+	})
+}
+
+// TestProcessThatEnds: all sessions end, and the next one starts another process.
+func TestProcessThatEnds(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p, begin := shared(t, func(*config.Config) {})
+		users := []*user{begin(), begin()}
+		p.Close(t.Context())
+		for i, u := range users {
+			if _, err := upstream.First(u.at.Standing); !errors.Is(err, upstream.ErrLost) {
+				t.Errorf("%d ended with %v", i, err)
+			}
+			if _, err := u.at.Conn.Send(t.Context(), &upstream.Outgoing{Body: fmt.Appendf(nil, `{"jsonrpc":"2.0","id":%d,"method":"ping"}`, i), Request: true}); !errors.Is(err, upstream.ErrLost) {
+				t.Errorf("%d: sent with %v", i, err)
+			}
+			if err := u.at.Conn.Close(t.Context()); err != nil {
+				t.Error(err)
+			}
+		}
+		same(t, p.takes())
+	})
+}
