@@ -50,6 +50,14 @@ func exitCode(err error) int {
 	return exitOther
 }
 
+// causeOf returns the signal that has ended ctx in place of an error that says no more than "context canceled".
+func causeOf(ctx context.Context, err error) error {
+	if ctx.Err() == nil || !errors.Is(err, context.Canceled) {
+		return err
+	}
+	return &exitError{exitCode(err), context.Cause(ctx)}
+}
+
 // withCode returns err with an exit code, or nil for nil. An error that has a code keeps it.
 func withCode(code int, err error) error {
 	if err == nil || errors.As(err, new(*exitError)) || errors.As(err, new(setting.Mistake)) {
