@@ -116,7 +116,7 @@ func (rt *Runtime) rehearse(e *file.Example) string {
 		return fault
 	}
 	if next < len(e.Exchanges) {
-		return "does not send\n" + e.Exchanges[next].Sends
+		return fmt.Sprintf("does not send\n%s\nbut answers\n%s", e.Exchanges[next].Sends, r.JSON()) // which says why
 	}
 	got := r.JSON()
 	if !bytes.Equal(wire.AppendCompact(nil, got), wire.AppendCompact(nil, e.Want)) {

@@ -37,7 +37,7 @@ func TestRehearsalsFindWhatDiffers(t *testing.T) {
 		{"com/status", "com/other", "sends\nGET https://api.example.com/status\nwant\nGET https://api.example.com/other"},
 		{`"data": {"a":1}`, `"data": {"a":2}`, `answers`},
 		{"-- sends --\nGET https://api.example.com/status\n-- receives --\n200 application/json\n{\"a\": 1}\n", "", "sends a request that the example does not have: GET https://api.example.com/status"},
-		{`"get_status"`, `"nope"`, "does not send\nGET"},
+		{`"get_status"`, `"nope"`, "does not send\nGET https://api.example.com/status\nbut answers\n{\"success\":false,\"error\":{\"code\":\"NOT_FOUND_OPERATION\""},
 	} {
 		done, problems := Rehearse("test-api-adapter.md", []byte(text+strings.Replace(good, c[0], c[1], 1)), &Options{})
 		if len(done) != 1 || file.HasError(problems) || !strings.HasPrefix(done[0].Fault, c[2]) || (c[2] == "") != (done[0].Fault == "") {

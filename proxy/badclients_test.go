@@ -122,7 +122,7 @@ func TestBadMessages(t *testing.T) {
 		{"100,000 arrays", deep, 400, refusal("null", -32700, "Parse error: nested deeper than 512 at byte 512 (2025-06-18)")},
 		{"an empty batch", `[]`, 400, refusal("null", -32600, "Empty batch")},
 		{"a batch", `[` + ping("1") + `]`, 400, refusal("null", -32600, "JSON-RPC batching is not supported in 2025-06-18")},
-		{"too large", `"` + strings.Repeat("x", 10<<20) + `"`, 413, refusal("null", -32600, "the body is larger than the limit of 10485760 bytes")},
+		{"too large", `"` + strings.Repeat("x", 10<<20) + `"`, 413, refusal("null", -32600, "the body is larger than the limit of 10485760 bytes (limits.client_message)")},
 		{"a second initialize", initialize("2025-06-18", `{}`), 400, refusal("0", -32600, "Already initialized")},
 		{"a request of the newest revision", `{"jsonrpc":"2.0","id":1,"method":"tools/list","params":{"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28"}}}`, 400,
 			refusal("1", -32600, "Not initialized; supported: 2025-11-25, 2025-06-18, 2025-03-26, 2024-11-05")},
@@ -254,13 +254,13 @@ func TestBadRequests(t *testing.T) {
 		{"no host", request("POST", pingOne, session, "Host:"), 400, refusal("null", -32600, "this is not an HTTP request")},
 		{"another path", strings.Replace(request("POST", pingOne, session), "/mcp", "/", 1), 404, "no such path; the MCP endpoint is /mcp\n"},
 		{"no HTTP", "EHLO localhost\r\n\r\n", 400, refusal("null", -32600, "this is not an HTTP request")},
-		{"headers too large", request("POST", pingOne, session, "X: "+strings.Repeat("x", 20<<10)), 431, refusal("null", -32600, "the headers are larger than the limit of 16384 bytes")},
+		{"headers too large", request("POST", pingOne, session, "X: "+strings.Repeat("x", 20<<10)), 431, refusal("null", -32600, "the headers are larger than the limit of 16384 bytes (limits.header)")},
 		{"length negative", request("POST", "", session, "Content-Length: -1"), 400, refusal("null", -32600, "this is not an HTTP request")},
-		{"length too large", request("POST", strings.Repeat("x", 8<<10), session, "Content-Length: 99999999999"), 413, refusal("null", -32600, "the body is larger than the limit of 10485760 bytes")},
+		{"length too large", request("POST", strings.Repeat("x", 8<<10), session, "Content-Length: 99999999999"), 413, refusal("null", -32600, "the body is larger than the limit of 10485760 bytes (limits.client_message)")},
 		{"two lengths", request("POST", pingOne, session, "Content-Length: 40", "Content-Length: 41"), 400, refusal("null", -32600, "this is not an HTTP request")},
 		{"chunked", request("POST", fmt.Sprintf("%x\r\n%s\r\n0\r\n\r\n", len(pingOne), pingOne), session, "Content-Length:", "Transfer-Encoding: chunked"), 200, pingAnswer},
 		{"chunked, broken", request("POST", "zz\r\n", session, "Content-Length:", "Transfer-Encoding: chunked"), 400, refusal("null", -32600, "this is not an HTTP request")},
-		{"chunked, too large", request("POST", "fffffff\r\n"+strings.Repeat("x", 11<<20), session, "Content-Length:", "Transfer-Encoding: chunked"), 413, refusal("null", -32600, "the body is larger than the limit of 10485760 bytes")},
+		{"chunked, too large", request("POST", "fffffff\r\n"+strings.Repeat("x", 11<<20), session, "Content-Length:", "Transfer-Encoding: chunked"), 413, refusal("null", -32600, "the body is larger than the limit of 10485760 bytes (limits.client_message)")},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			client.raw(c.request, 1)[0].told(t, c.status, c.want)

@@ -388,7 +388,7 @@ func TestLongLineIsRefusedAndTheNextOneServed(t *testing.T) {
 	c, _ := pipeClient(t, f, func(c *config.Config) { c.Limits.ClientMessage = 300 })
 	c.initialize("2025-06-18", `{}`)
 	c.say(strings.Repeat("x", 400))
-	if got := c.hear(); gjson.Get(got, "error.code").Int() != -32600 || gjson.Get(got, "id").Raw != "null" {
+	if got := c.hear(); gjson.Get(got, "error.code").Int() != -32600 || gjson.Get(got, "id").Raw != "null" || !strings.Contains(got, "the limit of 300 (limits.client_message)") {
 		t.Error(got)
 	}
 	c.say(pingOne)

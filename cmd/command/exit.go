@@ -1,12 +1,15 @@
 package command
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"strings"
 
 	"github.com/spf13/cobra"
 
+	"github.com/dragoman-proxy/dragoman/proxy/config"
+	"github.com/dragoman-proxy/dragoman/proxy/failures"
 	"github.com/dragoman-proxy/dragoman/proxy/setting"
 )
 
@@ -47,12 +50,40 @@ func exitCode(err error) int {
 	return exitOther
 }
 
+// causeOf returns the signal that has ended ctx in place of an error that says no more than "context canceled".
+func causeOf(ctx context.Context, err error) error {
+	if ctx.Err() == nil || !errors.Is(err, context.Canceled) {
+		return err
+	}
+	return &exitError{exitCode(err), context.Cause(ctx)}
+}
+
 // withCode returns err with an exit code, or nil for nil. An error that has a code keeps it.
 func withCode(code int, err error) error {
 	if err == nil || errors.As(err, new(*exitError)) || errors.As(err, new(setting.Mistake)) {
 		return err
 	}
 	return &exitError{code, err}
+}
+
+// serverFailed returns the error of a server that cfg names, with what to do and its exit code; nil for nil. ctx is that of the
+// requests to the server.
+func serverFailed(ctx context.Context, cfg config.Config, err error) error {
+	if err == nil {
+		return nil
+	}
+	if ctx.Err() == context.DeadlineExceeded && errors.Is(err, context.DeadlineExceeded) {
+		err = fmt.Errorf("the server has not answered within %v: %w", probeTime, err)
+	}
+	advice := "dragoman doctor with the same arguments looks for the cause"
+	switch c := failures.Of(err); {
+	case c == failures.CommandNotFound && len(cfg.Upstream.Command) == 0: // a file that the configuration names
+		return withCode(exitUsage, err)
+	case c == "", c == failures.Malformed, c == failures.TimeoutFirstByte, c == failures.TimeoutSilence: // which say little without the call
+	default:
+		advice = c.Advice()
+	}
+	return withCode(exitServer, fmt.Errorf("%w; %s", err, advice))
 }
 
 // checkUsage makes cmd and its subcommands end with exitUsage if the command line is wrong, and say how it is written.

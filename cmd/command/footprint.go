@@ -101,7 +101,7 @@ func toolsOf(cmd *cobra.Command, s *settings, args []string, can probe.Capabilit
 	ctx, cancel := context.WithTimeout(cmd.Context(), probeTime)
 	defer cancel()
 	tools, err := proxy.Tools(ctx, cfg, can, log)
-	return tools, withCode(exitServer, err)
+	return tools, serverFailed(ctx, cfg, err)
 }
 
 func readBaseline(file string) (*footprintReport, error) {

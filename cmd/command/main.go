@@ -23,7 +23,7 @@ func Main() {
 	memlimit.Apply()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	context.AfterFunc(ctx, stop) // so that a second signal ends the process at once
-	err := command().ExecuteContext(ctx)
+	err := causeOf(ctx, command().ExecuteContext(ctx))
 	stop()
 	if err != nil {
 		fmt.Fprintln(stderr, "dragoman:", err)

@@ -3,6 +3,8 @@ package command
 import (
 	"bytes"
 	"context"
+	"errors"
+	"fmt"
 	"io"
 	"net"
 	"net/http"
@@ -84,6 +86,22 @@ func TestMistakesOnTheCommandLine(t *testing.T) {
 		if code := exitCode(err); (code == exitUsage) == strings.Contains(c.want, "address already in use") {
 			t.Errorf("%s: exit code %d", c.args, code)
 		}
+	}
+}
+
+func TestASignalIsNamed(t *testing.T) {
+	ctx, end := context.WithCancelCause(t.Context())
+	failed := &exitError{exitServer, fmt.Errorf("sign in: %w", context.Canceled)}
+	if err := causeOf(ctx, failed); err != error(failed) {
+		t.Error(err)
+	}
+	end(errors.New("interrupt signal received"))
+	if err := causeOf(ctx, failed); err.Error() != "interrupt signal received" || exitCode(err) != exitServer {
+		t.Error(err)
+	}
+	other := errors.New("other")
+	if causeOf(ctx, other) != other || causeOf(ctx, nil) != nil {
+		t.Error("another error is replaced")
 	}
 }
 

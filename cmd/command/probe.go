@@ -61,7 +61,7 @@ func probeCommand() *cobra.Command {
 			}
 		}
 		if err != nil {
-			return withCode(exitServer, err)
+			return serverFailed(ctx, cfg, err)
 		}
 		if *asJSON {
 			enc := json.NewEncoder(cmd.OutOrStdout())

@@ -1,9 +1,11 @@
 package command
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io/fs"
 	"net/http"
 	"net/http/httptest"
 	"runtime"
@@ -11,6 +13,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/dragoman-proxy/dragoman/proxy/config"
 	"github.com/dragoman-proxy/dragoman/proxy/peertest"
 	"github.com/dragoman-proxy/dragoman/proxy/probe"
 )
@@ -29,6 +32,30 @@ func probed(t *testing.T, tools string) string {
 	})
 	s.NoGet = true
 	return s.At().URL
+}
+
+// TestServerErrorsSayWhatToDo checks what probe and footprint print for servers that cannot be asked.
+func TestServerErrorsSayWhatToDo(t *testing.T) {
+	for args, want := range map[string]string{
+		"probe http://127.0.0.1:1/mcp":     "connection refused; is the server running at this host and port?",
+		"footprint http://127.0.0.1:1/mcp": "connection refused; is the server running at this host and port?",
+		"probe -- false":                   "ended (exit status 1); the last lines of the server's stderr say why",
+		"probe -- no-such-program":         "executable file not found in $PATH; check upstream.command and PATH",
+	} {
+		_, _, err := run(t.Context(), "", strings.Fields(args)...)
+		if err == nil || !strings.Contains(err.Error(), want) || exitCode(err) != exitServer {
+			t.Errorf("%s: %d %v; want %q", args, exitCode(err), err, want)
+		}
+	}
+	late, cancel := context.WithTimeout(t.Context(), 0)
+	defer cancel()
+	if err := serverFailed(late, config.Default(), late.Err()); !strings.HasPrefix(err.Error(), "the server has not answered within 1m0s: ") || !strings.HasSuffix(err.Error(), "dragoman doctor with the same arguments looks for the cause") {
+		t.Error(err)
+	}
+	lacks := fmt.Errorf("upstream.ca_file: %w", fs.ErrNotExist)
+	if err := serverFailed(t.Context(), config.Default(), lacks); exitCode(err) != exitUsage || strings.Contains(err.Error(), "PATH") {
+		t.Error(err)
+	}
 }
 
 func TestProbe(t *testing.T) {

@@ -25,6 +25,10 @@ const EnvPrefix = "DRAGOMAN_"
 // EnvFile is the variable that names the configuration file.
 const EnvFile = EnvPrefix + "CONFIG"
 
+// tokenVariable is the variable that the documentation proposes for ${NAME} in auth.tokens. A process of the same environment
+// may run without the file that refers to it, such as dragoman probe beside dragoman serve.
+const tokenVariable = EnvPrefix + "TOKEN"
+
 // Read builds the configuration. Its error lists every mistake: the source, the path of the setting
 // and the expected value.
 func (s Sources) Read() (Config, error) {
@@ -43,7 +47,7 @@ func (s Sources) read() (Config, *setting.Layers, error) {
 		}
 		layers.File(s.File, text)
 	}
-	layers.Env(EnvPrefix, s.Environ, []string{EnvFile})
+	layers.Env(EnvPrefix, s.Environ, []string{EnvFile, tokenVariable})
 	if s.Flags != nil {
 		s.Flags(&c, layers)
 	}

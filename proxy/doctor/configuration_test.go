@@ -123,13 +123,18 @@ func TestEnvironment(t *testing.T) {
 		do   func(*exam)
 		want string
 	}{
-		"few files":    {func(e *exam) { e.openFiles(1024) }, "warn ulimit -n: 1,024 open files are allowed, enough for about 512 clients at a time → for more clients raise it to 20,000: ulimit -n 20000, LimitNOFILE=20000 in a systemd unit"},
-		"many files":   {func(e *exam) { e.openFiles(1 << 20) }, "ok 1,048,576 open files are allowed"},
-		"no limit":     {func(e *exam) { e.memory(0) }, "ok no memory limit; messages may take 512 MiB (limits.in_hand)"},
-		"large limit":  {func(e *exam) { e.memory(2 << 30) }, "ok memory limit 2 GiB, of which messages may take 512 MiB (limits.in_hand)"},
-		"small limit":  {func(e *exam) { e.memory(256 << 20) }, "warn limits.in_hand: limits.in_hand is 512 MiB, and the memory limit of the control group 256 MiB: the process may be killed → limits.in_hand: 128MiB, or a memory limit of 1 GiB"},
-		"proxy":        {func(e *exam) { e.webProxy(at, through("http://user:canary@proxy.example:3128")) }, "info HTTPS_PROXY: requests to the server go through the proxy http://proxy.example:3128 → NO_PROXY=mcp.example.com excepts the server"},
-		"excepted":     {func(e *exam) { e.webProxy(at, through("")) }, "info NO_PROXY: HTTPS_PROXY is set; requests to mcp.example.com do not use it"},
+		"few files":   {func(e *exam) { e.openFiles(1024) }, "warn ulimit -n: 1,024 open files are allowed, enough for about 512 clients at a time → for more clients raise it to 20,000: ulimit -n 20000, LimitNOFILE=20000 in a systemd unit"},
+		"many files":  {func(e *exam) { e.openFiles(1 << 20) }, "ok 1,048,576 open files are allowed"},
+		"no limit":    {func(e *exam) { e.memory(0) }, "ok no memory limit; messages may take 512 MiB (limits.in_hand)"},
+		"large limit": {func(e *exam) { e.memory(2 << 30) }, "ok memory limit 2 GiB, of which messages may take 512 MiB (limits.in_hand)"},
+		"small limit": {func(e *exam) { e.memory(256 << 20) }, "warn limits.in_hand: limits.in_hand is 512 MiB, and the memory limit of the control group 256 MiB: the process may be killed → limits.in_hand: 128MiB, or a memory limit of 1 GiB"},
+		"proxy":       {func(e *exam) { e.webProxy(at, through("http://user:canary@proxy.example:3128")) }, "info HTTPS_PROXY: requests to the server go through the proxy http://proxy.example:3128 → NO_PROXY=mcp.example.com excepts the server"},
+		"excepted":    {func(e *exam) { e.webProxy(at, through("")) }, "info NO_PROXY: HTTPS_PROXY is set; requests to mcp.example.com do not use it"},
+		"proxy is down": {func(e *exam) {
+			e.CheckTime = time.Second
+			e.reach(t.Context(), &url.URL{Scheme: "http", Host: "127.0.0.1:1"}, at)
+		},
+			"FAIL 127.0.0.1:1: connection refused → correct the proxy in HTTPS_PROXY, or NO_PROXY=mcp.example.com if the server can be reached without it"},
 		"proxy is bad": {func(e *exam) { e.webProxy(at, through("http://[")) }, "FAIL HTTPS_PROXY: the proxy in HTTPS_PROXY is not a URL → write http://HOST:PORT"},
 	} {
 		t.Run(name, func(t *testing.T) {

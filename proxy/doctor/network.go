@@ -36,7 +36,7 @@ func network(ctx context.Context, e *exam) {
 	if err == nil && via != nil {
 		next = via
 	}
-	if !e.reach(ctx, next) {
+	if !e.reach(ctx, next, at) {
 		return
 	}
 	if at.Scheme == "https" {
@@ -44,14 +44,21 @@ func network(ctx context.Context, e *exam) {
 	}
 }
 
-// reach resolves the host of a URL and connects to each of its addresses. It reports whether one of them answers.
-func (e *exam) reach(ctx context.Context, at *url.URL) bool {
+// reach resolves the host of a URL, that of the server or of the web proxy before it, and connects to each of its addresses. It
+// reports whether one of them answers.
+func (e *exam) reach(ctx context.Context, at, server *url.URL) bool {
+	do := func(c failures.Cause) string {
+		if at == server {
+			return c.Advice()
+		}
+		return "correct the proxy in " + proxyVariable(server.Scheme) + ", or NO_PROXY=" + server.Hostname() + " if the server can be reached without it"
+	}
 	host, port := at.Hostname(), cmp.Or(at.Port(), map[string]string{"https": "443"}[at.Scheme], "80")
 	addrs := []string{host}
 	if net.ParseIP(host) == nil {
 		var err error
 		if addrs, err = net.DefaultResolver.LookupHost(ctx, host); err != nil {
-			e.fail("the name "+host+" cannot be resolved: "+cause(err), at.Host, failures.DNS.Advice())
+			e.fail("the name "+host+" cannot be resolved: "+cause(err), at.Host, do(failures.DNS))
 			return false
 		}
 		e.ok(host+" is "+strings.Join(addrs, ", "), "DNS")
@@ -79,9 +86,9 @@ func (e *exam) reach(ctx context.Context, at *url.URL) bool {
 		case reached:
 			e.warn("does not connect: "+cause(err), place, "another address of "+host+" does; dragoman tries them one after the other")
 		case errors.Is(err, syscall.ECONNREFUSED):
-			e.fail("connection refused", place, failures.Refused.Advice())
+			e.fail("connection refused", place, do(failures.Refused))
 		default:
-			e.fail("does not connect: "+cause(err), place, failures.ConnectTimeout.Advice())
+			e.fail("does not connect: "+cause(err), place, do(failures.ConnectTimeout))
 		}
 	}
 	return reached

@@ -27,7 +27,7 @@ type refusal struct {
 // Origin and Accept.
 var (
 	notHTTP         = &refusal{status: 400, words: "this is not an HTTP request"}
-	headersTooLarge = &refusal{status: 431, words: "the headers are larger than the limit of %d bytes"}
+	headersTooLarge = &refusal{status: 431, words: "the headers are larger than the limit of %d bytes (limits.header)"}
 	tooSlow         = &refusal{status: 408, words: "the request took longer than %v to arrive, or arrived at less than 1 KiB/s"}
 
 	noHost    = &refusal{status: 400, words: "the Host header is missing"}
@@ -47,7 +47,7 @@ var (
 	badAccept   = &refusal{status: 406, words: "Accept must contain both application/json and text/event-stream"}
 	badListen   = &refusal{status: 406, words: "Accept must contain text/event-stream"}
 
-	bodyTooLarge = &refusal{status: 413, words: "the body is larger than the limit of %d bytes"}
+	bodyTooLarge = &refusal{status: 413, words: "the body is larger than the limit of %d bytes (limits.client_message)"}
 	noBody       = &refusal{status: 413, words: "this path accepts no large body"}
 	shortBody    = &refusal{status: 400, words: "the body ended before its length"}
 	noBudget     = &refusal{status: 503, words: "the memory for messages is full (limits.in_hand); try again later"}

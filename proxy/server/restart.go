@@ -9,7 +9,7 @@ type RestartError struct {
 	Held func(key string) bool // reports whether the request with this key was not sent yet, and waits; nil if none does
 }
 
-func (e *RestartError) Error() string { return "started again: " + e.Err.Error() }
+func (e *RestartError) Error() string { return e.Err.Error() }
 func (e *RestartError) Unwrap() error { return e.Err }
 
 // Restarts reports whether err is the end of a process and not the end of a session.

@@ -24,7 +24,7 @@ func (l *Layers) Env(prefix string, environ, other []string) {
 	}
 	var names []string
 	l.variables(prefix, values, l.into, "", func(name string) {
-		names = append(names, name)
+		names = append(names, strings.TrimPrefix(name, prefix))
 		delete(values, name)
 	})
 	left := make([]string, 0, len(values))
@@ -42,7 +42,11 @@ func (l *Layers) Env(prefix string, environ, other []string) {
 		}
 	}
 	for _, name := range left {
-		l.unknown = append(l.unknown, Mistake{Where: name, Text: "no setting has this variable" + suggest(Nearest(name, names))})
+		near := Nearest(name[len(prefix):], names) // the prefix is no likeness
+		if near != "" {
+			near = prefix + near
+		}
+		l.unknown = append(l.unknown, Mistake{Where: name, Text: "no setting has this variable" + suggest(near)})
 	}
 }
 

@@ -96,6 +96,7 @@ func TestMistakesInLayers(t *testing.T) {
 	for entry, want := range map[string]string{
 		"APP_CUONT=1":           "APP_CUONT: no setting has this variable; did you mean APP_COUNT?",
 		"APP_EXTRA_SIZ=1":       "APP_EXTRA_SIZ: no setting has this variable; did you mean APP_EXTRA_SIZE?",
+		"APP_TOKE=1":            "APP_TOKE: no setting has this variable",
 		"APP_COUNT=x":           "APP_COUNT: count: expected a whole number",
 		"APP_WAIT=10":           "APP_WAIT: wait: expected a duration such as 10s, 5m or 1h30m; did you mean 10s?",
 		"APP_INNER_NAMES=a: [b": "APP_INNER_NAMES: inner.names: expected a mapping of keys to values",

@@ -370,7 +370,7 @@ func (p *pipe) announce() {
 }
 
 func (p *pipe) tooLong(e *lines.TooLongError) {
-	f := mcp.Fail(mcp.TooLong, e.Error())
+	f := mcp.Fail(mcp.TooLong, e.Error()+" (limits.client_message)")
 	if e.Message.Method() {
 		f.About(e.Message.ID())
 	}
