@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -65,6 +66,9 @@ func withCode(code int, err error) error {
 	}
 	return &exitError{code, err}
 }
+
+// probeTime is the time limit of a command that examines a server.
+const probeTime = time.Minute
 
 // serverFailed returns the error of a server that cfg names, with what to do and its exit code; nil for nil. ctx is that of the
 // requests to the server.

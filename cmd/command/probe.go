@@ -8,7 +8,6 @@ import (
 	"io"
 	"strings"
 	"text/tabwriter"
-	"time"
 
 	"github.com/spf13/cobra"
 
@@ -16,9 +15,6 @@ import (
 	"github.com/dragoman-proxy/dragoman/proxy/oauthrelay"
 	"github.com/dragoman-proxy/dragoman/proxy/probe"
 )
-
-// probeTime is the time limit of a whole probe.
-const probeTime = time.Minute
 
 var errMissing = errors.New("clients of at least one revision do not get everything: see the report")
 
