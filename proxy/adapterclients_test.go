@@ -230,11 +230,9 @@ func TestClientsCredentialsGoNowhereElse(t *testing.T) {
 	}
 	srv.post(session, callOurs(3, "theirs", `{}`), "X-Api-Token", secret)
 	srv.post(session, callOurs(4, "who_am_i", `{}`), "X-Api-Token", secret+"\x01")
-	f.mu.Lock()
-	if got := fmt.Sprint(f.got, f.headers); strings.Contains(got, secret) || !strings.Contains(got, "theirs") {
+	if got := fmt.Sprint(f.Heard()); strings.Contains(got, secret) || !strings.Contains(got, "theirs") {
 		t.Errorf("the server got it, or nothing: %s", got)
 	}
-	f.mu.Unlock()
 	for _, line := range srv.logs.All() {
 		if text := fmt.Sprint(line.Message, line.ContextMap()); strings.Contains(text, secret) || strings.Contains(text, "operators-own") {
 			t.Errorf("it is in the log: %s", text)

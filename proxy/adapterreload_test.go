@@ -31,7 +31,7 @@ func TestReloadOfAdaptersIsAnnouncedOnEveryTransport(t *testing.T) {
 				var o *origin.Origin
 				if behind != "nothing" {
 					f := listing("2025-06-18", nil, nil)
-					f.piped, f.noGet = behind == "pipe", behind == "no stream"
+					f.piped, f.NoGet = behind == "pipe", behind == "no stream"
 					theirs := f.origin()
 					o = &theirs
 				}

@@ -155,7 +155,7 @@ func TestSessionWithOnlyAdaptersIsResumedByAnotherReplica(t *testing.T) {
 func TestAdaptersRemainWhenTheServerCannotBeReached(t *testing.T) {
 	_, change := withAdapters(t)
 	f := listing("2025-06-18", []string{"a"}, nil)
-	f.refuse = func(string) error { return &upstream.Error{Op: "connect", Err: io.EOF} }
+	f.First = failing(func(string) error { return &upstream.Error{Op: "connect", Err: io.EOF} })
 	srv := front(t, f, change)
 	session := srv.initialize("2025-03-26")
 	if got := names(srv.post(session, listTools).body); !strings.HasPrefix(got, "mcp_aql_create") {
@@ -164,11 +164,11 @@ func TestAdaptersRemainWhenTheServerCannotBeReached(t *testing.T) {
 	if srv.logs.FilterMessageSnippet("the session has only tools of adapters").Len() != 1 {
 		t.Error("not logged")
 	}
-	f.refuse = nil
+	f.First = nil
 	if got := names(srv.post(srv.initialize("2025-03-26"), listTools).body); got != "a" {
 		t.Errorf("when it is back: %s", got)
 	}
-	f.refuse = func(string) error { return &upstream.StatusError{Code: 401} }
+	f.First = failing(func(string) error { return &upstream.StatusError{Code: 401} })
 	if r := srv.post("", initialize("2025-03-26", `{}`)); r.status != 401 {
 		t.Errorf("a server that requires a token: %+v", r)
 	}

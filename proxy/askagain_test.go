@@ -8,6 +8,7 @@ import (
 	"github.com/tidwall/gjson"
 
 	"github.com/dragoman-proxy/dragoman/proxy/downstream"
+	"github.com/dragoman-proxy/dragoman/proxy/peertest"
 	"github.com/dragoman-proxy/dragoman/proxy/sealed"
 	"github.com/dragoman-proxy/dragoman/proxy/upstream"
 )
@@ -15,16 +16,11 @@ import (
 // counting is a server over HTTP that asks the user for at least two choices during a call.
 func counting() *fakeServer {
 	const question = `{"jsonrpc":"2.0","id":"q","method":"elicitation/create","params":{"message":"Which?","requestedSchema":{"type":"object","properties":{"tags":{"type":"array","title":"Tags","minItems":2,"items":{"type":"string","enum":["x","y","z"]}}},"required":["tags"]}}}`
-	f := newFake(nil)
-	f.gate = make(chan struct{})
-	f.answer = initializing("2025-11-25", func(m string) ([]string, error) {
-		switch {
-		case gjson.Get(m, "method").String() == "tools/call":
-			return one(question, wait, result(gjson.Get(m, "id").Raw, `"content":[]`))
-		case gjson.Get(m, "id").String() == "q":
-			close(f.gate)
+	f := newFake(initializing("2025-11-25", nil))
+	f.on("tools/call", func(u *peertest.Turn) {
+		if u.Asks(question) != "" {
+			u.Say(result(u.ID, `"content":[]`))
 		}
-		return nil, nil
 	})
 	return f
 }
@@ -74,9 +70,9 @@ func choicesHeard(f *fakeServer) string {
 // contains.
 func TestTooFewChoicesElsewhereAreDeclined(t *testing.T) {
 	f := counting()
-	f.id = "named"
+	f.SessionID = "named"
 	o := f.origin()
-	o.Resume = func(string, string) *upstream.Begun { return &upstream.Begun{Conn: f} }
+	o.Resume = func(string, string) *upstream.Begun { return &upstream.Begun{Conn: f.conn()} }
 	srv := frontOf(t, o)
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()

@@ -21,7 +21,7 @@ func TestServerThatAsksTooMuchAtOnce(t *testing.T) {
 		}
 		return one(append(questions, hang)...)
 	})
-	f.noGet = true
+	f.NoGet = true
 	srv := front(t, f)
 	r := srv.modernly(modernRequestOf("7", "tools/call", `"name":"t",`+meta(`{"roots":{}}`)))
 	if n := len(gjson.Get(r.body, "result.inputRequests").Map()); n != bridge.MaxQuestions {

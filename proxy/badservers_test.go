@@ -193,7 +193,7 @@ func badWeb(t *testing.T, bad func(c *net.TCPConn)) *badServer {
 		case u.Method == "initialize":
 			u.Web.Header().Set("Mcp-Session-Id", "theirs")
 		}
-		if answers, _ := initializing("2025-06-18", obliging)(u.Text); len(answers) > 0 {
+		if answers := obligingly(u.Text); len(answers) > 0 {
 			u.Answer(200, answers[0])
 		}
 	})
@@ -362,8 +362,7 @@ func beBadChild(how string) {
 			continue
 		}
 		if gjson.Get(m, "method").String() != "tools/call" {
-			answers, _ := initializing("2025-06-18", obliging)(m)
-			for _, a := range answers {
+			for _, a := range obligingly(m) {
 				write(a)
 			}
 			continue

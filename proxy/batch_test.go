@@ -33,6 +33,15 @@ func obliging(m string) ([]string, error) {
 	return one(fmt.Sprintf(`{"jsonrpc":"2.0","id":%s,"result":%s}`, id.Raw, result))
 }
 
+// obligingly returns what an obliging server of 2025-06-18 sends.
+func obligingly(m string) []string {
+	if gjson.Get(m, "method").String() == "initialize" {
+		return []string{result(gjson.Get(m, "id").Raw, `"protocolVersion":"2025-06-18","capabilities":{"tools":{}},"serverInfo":{"name":"s","version":"2"}`)}
+	}
+	all, _ := obliging(m)
+	return all
+}
+
 func TestBatchThatIsNotClosed(t *testing.T) {
 	srv := front(t, newFake(initializing("2025-06-18", obliging)))
 	r := srv.post(srv.initialize("2025-03-26"), `[`+pingOne)
@@ -44,12 +53,12 @@ func TestBatchThatIsNotClosed(t *testing.T) {
 // TestBatchLegThatFailsLeavesTheOthers is case 52 of the matrix.
 func TestBatchLegThatFailsLeavesTheOthers(t *testing.T) {
 	f := newFake(initializing("2025-03-26", obliging))
-	f.refuse = func(m string) error {
+	f.First = failing(func(m string) error {
 		if gjson.Get(m, "method").String() == "tools/list" {
 			return &upstream.Error{Op: "connect", Addr: "127.0.0.1:1", Err: errors.New("connection refused")}
 		}
 		return nil
-	}
+	})
 	srv := front(t, f)
 	s := srv.initialize("2025-03-26")
 	r := srv.post(s, `[`+pingOne+`,`+listTwo+`]`)
@@ -75,7 +84,7 @@ func TestBatchRefusedAlikeTakesTheStatus(t *testing.T) {
 		{status(403), status(429), 200},
 	} {
 		f := newFake(nil)
-		f.answer = initializing("2025-03-26", func(m string) ([]string, error) {
+		f.Script = initializing("2025-03-26", func(m string) ([]string, error) {
 			e := c.first
 			if gjson.Get(m, "id").Int() == 2 {
 				e = c.second
@@ -96,7 +105,7 @@ func TestBatchRefusedAlikeTakesTheStatus(t *testing.T) {
 
 func TestClientLeavingABatchEndsItsLegs(t *testing.T) {
 	f := newFake(nil)
-	f.answer = initializing("2025-03-26", func(string) ([]string, error) { return one(hang) })
+	f.Script = initializing("2025-03-26", func(string) ([]string, error) { return one(hang) })
 	srv := front(t, f)
 	s := srv.initialize("2025-03-26")
 	ctx, leave := context.WithCancel(context.Background())

@@ -61,13 +61,13 @@ func TestClientCancelsWhileItsRequestIsSent(t *testing.T) {
 				t.Run(fmt.Sprintf("%s/%s/written %t", server, client, written), func(t *testing.T) {
 					synctest.Test(t, func(t *testing.T) {
 						f := newFake(nil)
-						f.answer = initializing("2025-11-25", nil)
+						f.Script = initializing("2025-11-25", nil)
 						if modern {
 							f = plainFake(true, nil)
 						}
 						f.piped = true
 						gate := make(chan error, 1)
-						f.refuse = func(m string) error {
+						f.First = failing(func(m string) error {
 							switch gjson.Get(m, "method").String() {
 							case "prompts/get":
 								return <-gate
@@ -75,7 +75,7 @@ func TestClientCancelsWhileItsRequestIsSent(t *testing.T) {
 								return context.Canceled
 							}
 							return nil
-						}
+						})
 						srv := front(t, f)
 						send, leave, response := begin(srv)
 						send()
@@ -160,19 +160,19 @@ func TestCancellationsOfManyCalls(t *testing.T) {
 // TestCancellationIsForTheCallBeforeIt: the server reads the cancellation slowly, and the client
 // has already begun another call with the same id.
 func TestCancellationIsForTheCallBeforeIt(t *testing.T) {
-	taken, calls := make(chan struct{}), atomic.Int32{}
+	taken, read, calls := make(chan struct{}), make(chan struct{}), atomic.Int32{}
 	f := newFake(initializing("2025-06-18", func(m string) ([]string, error) {
 		switch method := gjson.Get(m, "method").String(); {
 		case method == "notifications/cancelled":
 			<-taken
 		case method == "tools/call" && calls.Add(1) == 1:
-			return []string{hang}, nil
+			return one(hang)
 		case method == "tools/call":
-			return []string{wait, answer(`1`)}, nil
+			<-read
+			return one(answer(`1`))
 		}
 		return nil, nil
 	}))
-	f.gate = make(chan struct{}, 1)
 	srv := front(t, f)
 	s := srv.initialize("2025-06-18")
 	first := srv.call(f, s, callOne)
@@ -185,7 +185,7 @@ func TestCancellationIsForTheCallBeforeIt(t *testing.T) {
 	if r := <-first.reply; r.status != 202 || r.body != "" {
 		t.Errorf("the first call gets %+v", r)
 	}
-	f.gate <- struct{}{}
+	close(read)
 	if r := <-second.reply; r.body != answer(`1`) {
 		t.Errorf("the second call gets %+v", r)
 	}

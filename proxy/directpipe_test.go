@@ -24,9 +24,6 @@ func TestSubscriptionEndsWithItsResultAtShutdown(t *testing.T) {
 	both(t, func(t *testing.T, piped bool) {
 		f := plainFake(piped, func(id, _, _ string) ([]string, error) {
 			ack := `{"jsonrpc":"2.0","method":"notifications/subscriptions/acknowledged","params":{"_meta":{"io.modelcontextprotocol/subscriptionId":` + id + `},"notifications":{}}}`
-			if piped {
-				return one(ack)
-			}
 			return one(ack, hang)
 		})
 		srv := front(t, f)

@@ -43,28 +43,29 @@ func TestAPipeEndsWithAQuestionThatCannotBeAnswered(t *testing.T) {
 	const answer = `{"jsonrpc":"2.0","id":7,"result":{"content":[]}}`
 	both(t, func(t *testing.T, piped bool) {
 		told := make(chan string, 2)
-		var f *fakeServer
 		asked := "" // the id under which the server knows the call
-		f = newFake(initializing("2025-06-18", func(m string) ([]string, error) {
+		f := newFake(initializing("2025-06-18", func(m string) ([]string, error) {
 			switch {
-			case gjson.Get(m, "method").String() == "tools/call" && piped:
+			case gjson.Get(m, "method").String() == "tools/call":
 				asked = gjson.Get(m, "id").Raw
 				return one(question)
-			case gjson.Get(m, "method").String() == "tools/call":
-				return one(question, wait, late, wait, answer)
-			case gjson.Get(m, "error").Exists():
-				told <- m
-				if !piped {
-					f.gate <- struct{}{}
-				} else if gjson.Get(m, "id").String() == "q" {
-					return one(late)
-				} else {
-					return one(strings.Replace(answer, `"id":7`, `"id":`+asked, 1))
-				}
+			case !gjson.Get(m, "error").Exists():
+				return nil, nil
 			}
-			return nil, nil
+			told <- m
+			if gjson.Get(m, "id").String() == "q" {
+				return one(late)
+			}
+			return one(strings.Replace(answer, `"id":7`, `"id":`+asked, 1))
 		}))
-		f.piped, f.gate = piped, make(chan struct{}, 2)
+		if f.piped = piped; !piped {
+			f.on("", func(u *peertest.Turn) { told <- u.Text })
+			f.on("tools/call", func(u *peertest.Turn) {
+				u.Asks(question)
+				u.Asks(late)
+				u.Say(answer)
+			})
+		}
 		c, _ := pipeClient(t, f, aLongDrain)
 		c.initialize("2025-06-18", `{"elicitation":{},"sampling":{}}`)
 		c.say(strings.Replace(echoCall, "echo", "ask", 1))
@@ -95,7 +96,7 @@ func TestACallThatOutlivesTheDrainIsAnsweredByAnError(t *testing.T) {
 	} {
 		both(t, func(t *testing.T, piped bool) {
 			f := newFake(initializing("2025-06-18", func(m string) ([]string, error) {
-				if gjson.Get(m, "method").String() == "tools/call" && !piped {
+				if gjson.Get(m, "method").String() == "tools/call" {
 					return one(hang)
 				}
 				return nil, nil
@@ -117,22 +118,23 @@ func TestACallThatOutlivesTheDrainIsAnsweredByAnError(t *testing.T) {
 // TestACallIsAnsweredWhileAPipeDrains: a call is still answered after dragoman was told to stop.
 func TestACallIsAnsweredWhileAPipeDrains(t *testing.T) {
 	both(t, func(t *testing.T, piped bool) {
-		f := newFake(initializing("2025-06-18", func(m string) ([]string, error) {
-			if gjson.Get(m, "method").String() == "tools/call" && !piped {
-				return one(wait, echoAnswer)
-			}
-			return nil, nil
-		}))
-		f.piped, f.gate = piped, make(chan struct{}, 1)
+		f, gate := newFake(initializing("2025-06-18", nil)), make(chan struct{})
+		if f.piped = piped; !piped {
+			f.on("tools/call", func(u *peertest.Turn) {
+				if u.Until(gate) {
+					u.Say(echoAnswer)
+				}
+			})
+		}
 		c, _ := pipeClient(t, f, aLongDrain)
 		c.initialize("2025-06-18", `{}`)
 		c.say(echoCall)
 		call := got(t, f, "tools/call")
 		c.stop()
 		if piped {
-			f.standing <- strings.Replace(echoAnswer, `"id":7`, `"id":`+gjson.Get(call, "id").Raw, 1)
+			f.Unasked(strings.Replace(echoAnswer, `"id":7`, `"id":`+gjson.Get(call, "id").Raw, 1))
 		} else {
-			f.gate <- struct{}{}
+			close(gate)
 		}
 		c.hears(echoAnswer)
 		c.endsSoon()
@@ -238,24 +240,15 @@ func TestCallsThatWaitForTheirClientAreCancelledAtShutdown(t *testing.T) {
 // a moment, and only then its process is told to end.
 func TestParkedCallIsCancelledBeforeItsPipeCloses(t *testing.T) {
 	both(t, func(t *testing.T, piped bool) {
-		f := legacyServer(`{"tools":{}}`, func(_, method, _ string) ([]string, error) {
-			if method != "tools/call" || piped {
-				return one(nameQuestion)
+		f := legacyServer(`{"tools":{}}`, func(string, string, string) ([]string, error) { return one(nameQuestion, hang) })
+		f.piped, f.NoGet = piped, !piped
+		f.First = func(u *peertest.Turn) {
+			if u.Method != "notifications/cancelled" {
+				return
 			}
-			return one(nameQuestion, hang)
-		})
-		f.piped, f.noGet = piped, !piped
-		f.refuse = func(m string) error {
-			if gjson.Get(m, "method").String() != "notifications/cancelled" {
-				return nil
+			if time.Sleep(time.Millisecond); f.ended() {
+				u.Fail(upstream.ErrClosed)
 			}
-			time.Sleep(time.Millisecond)
-			f.mu.Lock()
-			defer f.mu.Unlock()
-			if f.closed > 0 {
-				return upstream.ErrClosed
-			}
-			return nil
 		}
 		srv := front(t, f)
 		if r := srv.modernly(modernCall("7", "")); gjson.Get(r.body, "result.resultType").String() != "input_required" {

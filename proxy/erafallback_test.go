@@ -1,13 +1,10 @@
 package proxy
 
 import (
-	"bufio"
 	"context"
 	"errors"
-	"io"
-	"net"
+	"fmt"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -20,45 +17,6 @@ import (
 	"github.com/dragoman-proxy/dragoman/proxy/upstream"
 )
 
-// slowly starts processes that begin to read a while after their start. They answer line by line.
-type slowly struct {
-	mu  sync.Mutex
-	got [][]string // by process
-}
-
-func (s *slowly) at(t *testing.T, start time.Duration, answer func(m string) ([]string, error)) peertest.Endpoint {
-	return peertest.Endpoint{Wire: peertest.Accept(t, func(conn net.Conn) {
-		s.mu.Lock()
-		n := len(s.got)
-		s.got = append(s.got, nil)
-		s.mu.Unlock()
-		time.Sleep(start)
-		for in := bufio.NewReader(conn); ; {
-			line, err := in.ReadString('\n')
-			if err != nil {
-				return
-			}
-			s.mu.Lock()
-			s.got[n] = append(s.got[n], gjson.Get(line, "method").String())
-			s.mu.Unlock()
-			answers, _ := answer(line)
-			for _, a := range answers {
-				io.WriteString(conn, a+"\n")
-			}
-		}
-	})}
-}
-
-// heard returns what each process has read.
-func (s *slowly) heard() (list []string) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	for _, methods := range s.got {
-		list = append(list, strings.Join(methods, " "))
-	}
-	return list
-}
-
 // TestProcessThatStartsSlowly: a process may take longer to start than dragoman waits for an answer
 // to server/discover.
 func TestProcessThatStartsSlowly(t *testing.T) {
@@ -67,13 +25,9 @@ func TestProcessThatStartsSlowly(t *testing.T) {
 	}
 	list := func(id, _, _ string) ([]string, error) { return one(result(id, `"resultType":"complete","tools":[]`)) }
 	// refusing is a server that answers initialize with these members, after its id.
-	refusing := func(f *fakeServer, members string) func(m string) ([]string, error) {
-		return func(m string) ([]string, error) {
-			if gjson.Get(m, "method").String() == "initialize" {
-				return one(rpcError(gjson.Get(m, "id").Raw, members))
-			}
-			return f.answer(m)
-		}
+	refusing := func(f *fakeServer, members string) *fakeServer {
+		f.on("initialize", func(u *peertest.Turn) { u.Say(rpcError(u.ID, members)) })
+		return f
 	}
 	discovering := func(versions string) func(id, method, m string) ([]string, error) {
 		return func(id, method, m string) ([]string, error) {
@@ -86,23 +40,30 @@ func TestProcessThatStartsSlowly(t *testing.T) {
 			return nil, nil
 		}
 	}
-	modern := modernServer(true, `"capabilities":{"tools":{}}`, list)
+	modern := func() *fakeServer { return modernServer(true, `"capabilities":{"tools":{}}`, list) }
 	for _, c := range []struct {
-		name   string
-		answer func(m string) ([]string, error)
-		want   string
+		name string
+		is   *fakeServer
+		want string
 	}{
-		{"modern, -32022", refusing(modern, `"code":-32022,"message":"m","data":{"supported":["2026-07-28"]}`), "2026-07-28"},
-		{"modern, -32601", modern.answer, "2026-07-28"},
-		{"both", legacyServer(`{"tools":{}}`, discovering(`["2026-07-28","2025-11-25"]`)).answer, "2026-07-28 handshake 2025-11-25"},
-		{"legacy, silent", legacyServer(`{"tools":{}}`, discovering("")).answer, "handshake"},
+		{"modern, -32022", refusing(modern(), `"code":-32022,"message":"m","data":{"supported":["2026-07-28"]}`), "2026-07-28"},
+		{"modern, -32601", modern(), "2026-07-28"},
+		{"both", legacyServer(`{"tools":{}}`, discovering(`["2026-07-28","2025-11-25"]`)), "2026-07-28 handshake 2025-11-25"},
+		{"legacy, silent", legacyServer(`{"tools":{}}`, discovering("")), "handshake"},
 	} {
 		for _, piped := range []bool{false, true} {
 			runTogether(t, c.name+" "+transportName(piped), func(t *testing.T) {
-				s := new(slowly)
+				s := peertest.NewServer(t, peertest.Stdio, func(*peertest.Turn) {})
+				s.Sessions = true
+				s.First = func(u *peertest.Turn) {
+					if len(s.In(u.Session.ID)) == 1 {
+						time.Sleep(300 * time.Millisecond) // the process starts
+					}
+					c.is.Script(u)
+				}
 				cfg := config.Default()
 				cfg.Upstream.HandshakeTimeout = patience
-				behind(s.at(t, 300*time.Millisecond, c.answer), &cfg)
+				behind(s.At(), &cfg)
 				srv, err := New(cfg, zap.NewNop())
 				if err != nil {
 					t.Fatal(err)
@@ -136,9 +97,9 @@ func TestProcessThatStartsSlowly(t *testing.T) {
 				for _, vc := range []string{"2024-11-05", "2025-11-25"} {
 					good(front.post(front.initialize(vc), `{"jsonrpc":"2.0","id":5,"method":"tools/list"}`).body)
 				}
-				for i, methods := range s.heard() {
-					if i > 0 && !strings.Contains(c.want, "handshake") && strings.Contains(methods, "initialize") {
-						t.Errorf("%s: process %d got %s", c.name, i, methods)
+				for i, process := range s.Opened() {
+					if got := fmt.Sprint(s.In(process.ID)); i > 0 && !strings.Contains(c.want, "handshake") && strings.Contains(got, "initialize") {
+						t.Errorf("%s: process %d got %s", c.name, i, got)
 					}
 				}
 			})
@@ -188,7 +149,7 @@ func TestResponsesToBothRequestsDecideTheEra(t *testing.T) {
 		inBubble(t, c.name, func(t *testing.T) {
 			var asked string
 			f := newFake(nil)
-			f.answer = func(m string) ([]string, error) {
+			f.Script = replies(func(m string) ([]string, error) {
 				switch id := gjson.Get(m, "id").Raw; gjson.Get(m, "method").String() {
 				case "server/discover":
 					asked = id
@@ -196,7 +157,7 @@ func TestResponsesToBothRequestsDecideTheEra(t *testing.T) {
 					return c.says(asked, id), nil
 				}
 				return nil, nil
-			}
+			})
 			f.piped, f.asked = true, true
 			srv := front(t, f)
 			srv.Eras.Silence = time.Millisecond
@@ -211,7 +172,7 @@ func TestResponsesToBothRequestsDecideTheEra(t *testing.T) {
 			if known := err == nil; known != (srv.Eras.Peek(nil) != nil) {
 				t.Errorf("remembered %v", srv.Eras.Peek(nil))
 			}
-			if b := srv.Eras.TakeSpare(t.Context()); b != nil || f.closed == 0 {
+			if b := srv.Eras.TakeSpare(t.Context()); b != nil || f.ends() == 0 {
 				t.Error("a process that has seen both goes on")
 			}
 		})
@@ -221,7 +182,7 @@ func TestResponsesToBothRequestsDecideTheEra(t *testing.T) {
 // TestProcessThatStaysSilent: the process is given up after one attempt, and no era is stored.
 func TestProcessThatStaysSilent(t *testing.T) {
 	mute := func() *fakeServer {
-		f := newFake(func(string) ([]string, error) { return nil, nil })
+		f := newFake(replies(func(string) ([]string, error) { return nil, nil }))
 		f.piped, f.asked = true, true
 		return f
 	}
@@ -258,12 +219,12 @@ func TestProcessThatStaysSilent(t *testing.T) {
 // TestProcessThatEndsLate: the process ends after it has received both requests.
 func TestProcessThatEndsLate(t *testing.T) {
 	f := newFake(nil)
-	f.answer = func(m string) ([]string, error) {
+	f.Script = replies(func(m string) ([]string, error) {
 		if gjson.Get(m, "method").String() == "initialize" {
 			f.lose(&upstream.ExitError{Command: "s", Status: "exit status 1"})
 		}
 		return nil, nil
-	}
+	})
 	f.piped, f.asked = true, true
 	srv := front(t, f)
 	srv.Eras.Silence = time.Millisecond
@@ -280,7 +241,7 @@ func TestProcessIsNotSentInitializeNeedlessly(t *testing.T) {
 	if e, err := srv.Eras.Of(t.Context(), nil); err != nil || !e.Modern() || len(f.said("initialize")) > 0 {
 		t.Errorf("%+v %v, sent %q", e, err, f.sent())
 	}
-	silent := newFake(func(string) ([]string, error) { return nil, nil })
+	silent := newFake(replies(func(string) ([]string, error) { return nil, nil }))
 	silent.piped, silent.asked = true, true
 	ended := front(t, silent)
 	go func() {

@@ -31,6 +31,7 @@ import (
 
 	"github.com/dragoman-proxy/dragoman/proxy/config"
 	"github.com/dragoman-proxy/dragoman/proxy/failures"
+	"github.com/dragoman-proxy/dragoman/proxy/peertest"
 )
 
 // failureRow is one kind of failure, and what the client, the log and the metrics report.
@@ -377,7 +378,7 @@ func ownRows() []failureRow {
 			srv := front(t, f, func(c *config.Config) { c.Limits.Queue = 2 })
 			srv.initialize("2025-06-18")
 			for range 3 {
-				f.standing <- logLine
+				f.Unasked(logLine)
 			}
 			return failurePlayed{heardAll{}, srv.Server, srv.logs}
 		}},
@@ -385,11 +386,13 @@ func ownRows() []failureRow {
 			f := silentPipe()
 			srv := front(t, f)
 			srv.initialize("2025-06-18")
-			f.standing <- answer(`9`)
+			f.Unasked(answer(`9`))
 			return failurePlayed{heardAll{}, srv.Server, srv.logs}
 		}},
 		{name: "panic", cause: failures.Panic, status: 200, code: -32603, text: "internal error", logged: "panic", play: func(t *testing.T) failurePlayed {
-			srv := front(t, newFake(initializing("2025-06-18", func(string) ([]string, error) { return one(boom) })))
+			f := newFake(initializing("2025-06-18", nil))
+			f.on("tools/call", func(u *peertest.Turn) { u.Reads(func() { panic(boom) }) })
+			srv := front(t, f)
 			r := srv.post(srv.initialize("2025-06-18"), callOne)
 			if id := gjson.Get(r.body, "id").Raw; id != "1" {
 				t.Errorf("id %s", id)

@@ -24,110 +24,26 @@ import (
 	"github.com/dragoman-proxy/dragoman/proxy/downstream"
 	"github.com/dragoman-proxy/dragoman/proxy/metrics"
 	"github.com/dragoman-proxy/dragoman/proxy/origin"
-	"github.com/dragoman-proxy/dragoman/proxy/server"
-	"github.com/dragoman-proxy/dragoman/proxy/sse"
+	"github.com/dragoman-proxy/dragoman/proxy/peertest"
 	"github.com/dragoman-proxy/dragoman/proxy/upstream"
 )
 
 // patience is how long a test waits for what must come, also on a machine with many other things to do.
 const patience = time.Minute
 
-// fakeServer is an MCP server in this process. answer returns the events of the stream for a
-// message; an error ends the stream. On a pipe the events go to the standing stream.
-type fakeServer struct {
-	piped  bool
-	asked  bool // it was asked for its era
-	answer func(message string) ([]string, error)
-	// refuse makes Send itself fail.
-	refuse func(message string) error
-	id     string // the id of the session
-
-	mu       sync.Mutex
-	got      []string
-	headers  [][]upstream.Header
-	changed  chan struct{}
-	standing chan string // the standing stream on a pipe, or of a GET
-	noGet    bool
-	gate     chan struct{}
-	gates    func(name string) chan struct{} // channels for wait:name
-	closed   int
-	listened []upstream.ListenOptions
-	lost     error
-}
-
-func newFake(answer func(string) ([]string, error)) *fakeServer {
-	return &fakeServer{answer: answer, changed: make(chan struct{}, 1), standing: make(chan string, 100)}
-}
-
 func (f *fakeServer) origin() origin.Origin {
-	o := origin.Opened(f.piped, func(context.Context) (upstream.Conn, error) { return f, nil })
+	conn := func(context.Context) (upstream.Conn, error) { return f.conn(), nil }
+	o := origin.Opened(f.piped, conn)
 	if f.asked {
 		o.Open = func(ctx context.Context) (b *upstream.Begun, err error) {
-			b = &upstream.Begun{Conn: f}
+			b = &upstream.Begun{Conn: f.conn()}
 			if f.piped {
-				b.Standing, err = f.Listen(context.WithoutCancel(ctx), upstream.ListenOptions{})
+				b.Standing, err = b.Conn.Listen(context.WithoutCancel(ctx), upstream.ListenOptions{})
 			}
 			return b, err
 		}
 	}
 	return o
-}
-
-func (f *fakeServer) Send(ctx context.Context, m *upstream.Outgoing) (upstream.Stream, error) {
-	text := string(m.Body)
-	if f.refuse != nil {
-		if err := f.refuse(text); err != nil {
-			return nil, err
-		}
-	}
-	f.mu.Lock()
-	f.got = append(f.got, text)
-	f.headers = append(f.headers, append([]upstream.Header(nil), m.Header...))
-	f.mu.Unlock()
-	select {
-	case f.changed <- struct{}{}:
-	default:
-	}
-	events, err := f.answer(text)
-	if f.piped {
-		for _, e := range events {
-			f.standing <- e
-		}
-		return nil, nil
-	}
-	if !m.Request {
-		return nil, nil
-	}
-	return &fakeStream{ctx: ctx, events: events, err: err, id: f.id, gate: f.gate, gates: f.gates, closed: make(chan struct{}), halt: make(chan struct{}, 1)}, nil
-}
-
-func (f *fakeServer) Listen(ctx context.Context, o upstream.ListenOptions) (upstream.Stream, error) {
-	f.mu.Lock()
-	f.listened = append(f.listened, o)
-	f.mu.Unlock()
-	if f.noGet {
-		return nil, upstream.ErrNoStream
-	}
-	return &fakeStream{ctx: ctx, more: f.standing, of: f, closed: make(chan struct{})}, nil
-}
-
-func (f *fakeServer) Close(context.Context) error {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	f.closed++
-	if f.closed == 1 {
-		close(f.standing)
-	}
-	return nil
-}
-
-// lose ends the server by itself.
-func (f *fakeServer) lose(err error) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	f.lost = err
-	f.closed++
-	close(f.standing)
 }
 
 // lastID returns the id of the last request that the server got. On a pipe the proxy has made it,
@@ -154,147 +70,70 @@ func withoutIDs(messages []string) (out []string) {
 }
 
 // sent returns the messages that the server got.
-func (f *fakeServer) sent() []string {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	return append([]string(nil), f.got...)
+func (f *fakeServer) sent() []string { return textsOf(f.Heard()) }
+
+// said returns the messages of a method that the server got.
+func (f *fakeServer) said(method string) []string { return textsOf(f.Of(method)) }
+
+func textsOf(list []peertest.Message) (out []string) {
+	for _, m := range list {
+		out = append(out, m.Text)
+	}
+	return out
 }
 
-// fakeStream returns events; "id:7 {...}" is an event with an id. hang blocks.
-type fakeStream struct {
-	upstream.Plain
-	ctx    context.Context
-	events []string
-	err    error
-	more   <-chan string
-	of     *fakeServer
-	id     string
-	gate   <-chan struct{}
-	gates  func(name string) chan struct{}
-	once   sync.Once
-	closed chan struct{}
-	halt   chan struct{} // nil if Events cannot be interrupted
-}
-
-// These strings make a stream do something instead of sending an event: block until it is closed,
-// wait for the server's gate, or panic.
 const (
-	hang = "hang"
-	wait = "wait"
-	boom = "boom"
+	hang = "hang" // in a list of messages: a response over HTTP does not end by itself
+	boom = "boom" // the value of panics
 )
 
-func (s *fakeStream) Events(yield func(sse.Event, error) bool) {
-	for {
-		if e, err := s.next(); !yield(e, err) || err != nil && server.Skipped(err) == nil && !server.Restarts(err) {
-			return
-		}
-	}
-}
-
-func (s *fakeStream) next() (sse.Event, error) {
-	if s.more != nil {
-		select {
-		case e, ok := <-s.more:
-			if !ok {
-				s.of.mu.Lock()
-				defer s.of.mu.Unlock()
-				if s.of.lost != nil {
-					return sse.Event{}, s.of.lost
-				}
-				return sse.Event{}, io.EOF
+// replies makes a script of a function that returns the messages about each message. An error ends them.
+func replies(answer func(message string) ([]string, error)) func(*peertest.Turn) {
+	return func(u *peertest.Turn) {
+		messages, err := answer(u.Text)
+		for _, m := range messages {
+			if m == hang {
+				u.Until(nil)
+			} else {
+				u.Say(m)
 			}
-			if e == boom {
-				panic(boom)
-			}
-			return fakeEvent(e), nil
-		case <-s.ctx.Done():
-			return sse.Event{}, s.ctx.Err()
-		case <-s.closed:
-			return sse.Event{}, upstream.ErrClosed
 		}
-	}
-	if len(s.events) == 0 {
-		if s.err != nil {
-			return sse.Event{}, s.err
+		if err != nil {
+			u.Fail(err)
 		}
-		return sse.Event{}, io.EOF
-	}
-	e := s.events[0]
-	if e == boom {
-		panic(boom)
-	}
-	name, named := strings.CutPrefix(e, wait+":")
-	if e == wait || named {
-		gate := s.gate
-		if named {
-			gate = s.gates(name)
-		}
-		select {
-		case <-gate:
-		case <-s.halt:
-			return sse.Event{}, sse.ErrInterrupted
-		case <-s.ctx.Done():
-			return sse.Event{}, s.ctx.Err()
-		}
-		s.events, e = s.events[1:], s.events[1]
-	}
-	if e == hang {
-		select {
-		case <-s.halt:
-			return sse.Event{}, sse.ErrInterrupted
-		case <-s.ctx.Done():
-			return sse.Event{}, s.ctx.Err()
-		case <-s.closed:
-			return sse.Event{}, upstream.ErrClosed
-		}
-	}
-	s.events = s.events[1:]
-	return fakeEvent(e), nil
-}
-
-func fakeEvent(text string) sse.Event {
-	var e sse.Event
-	if rest, ok := strings.CutPrefix(text, "id:"); ok {
-		id, data, _ := strings.Cut(rest, " ")
-		e.ID, e.HasID, text = []byte(id), true, data
-		e.Retry = time.Millisecond
-	}
-	e.Data = []byte(text)
-	return e
-}
-
-func (s *fakeStream) Close() error {
-	s.once.Do(func() { close(s.closed) })
-	return nil
-}
-
-func (s *fakeStream) CanInterrupt() bool { return s.halt != nil }
-
-func (s *fakeStream) Interrupt() {
-	select {
-	case s.halt <- struct{}{}:
-	default:
 	}
 }
 
-func (s *fakeStream) SessionID() string { return s.id }
+// failing makes a First whose errors are those of the connection.
+func failing(fails func(message string) error) func(*peertest.Turn) {
+	return func(u *peertest.Turn) { u.Fail(fails(u.Text)) }
+}
+
+// on makes do answer the messages of a method; the method of a response is "".
+func (f *fakeServer) on(method string, do func(u *peertest.Turn)) {
+	others := f.Script
+	f.Script = func(u *peertest.Turn) {
+		if u.Method == method {
+			do(u)
+		} else {
+			others(u)
+		}
+	}
+}
 
 // initializing answers initialize with the version; rest answers everything else.
-func initializing(version string, rest func(message string) ([]string, error)) func(string) ([]string, error) {
-	return func(m string) ([]string, error) {
-		switch method := gjson.Get(m, "method").String(); {
-		case method == "initialize":
-			return []string{fmt.Sprintf(`{"jsonrpc":"2.0","id":%s,"result":{"protocolVersion":%q,"capabilities":{"tools":{}},"serverInfo":{"name":"s","version":"2"}}}`,
-				gjson.Get(m, "id").Raw, version)}, nil
+func initializing(version string, rest func(message string) ([]string, error)) func(*peertest.Turn) {
+	return func(u *peertest.Turn) {
+		switch {
+		case u.Method == "initialize":
+			u.Say(result(u.ID, fmt.Sprintf(`"protocolVersion":%q,"capabilities":{"tools":{}},"serverInfo":{"name":"s","version":"2"}`, version)))
 		case rest != nil:
-			return rest(m)
+			replies(rest)(u)
 		}
-		return nil, nil
 	}
 }
 
-// one returns a stream of these events that ends without an error.
+// one returns messages, and no error.
 func one(events ...string) ([]string, error) { return events, nil }
 
 type testServer struct {
@@ -306,6 +145,7 @@ type testServer struct {
 // front starts a proxy in front of f.
 func front(t *testing.T, f *fakeServer, change ...func(*config.Config)) testServer {
 	t.Helper()
+	f.Use(t)
 	return frontOf(t, f.origin(), change...)
 }
 

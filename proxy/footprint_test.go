@@ -20,7 +20,7 @@ func wordy(piped bool) *fakeServer {
 	tool := func(name string) string {
 		return fmt.Sprintf(`{"name":%q,"title":"T %s","description":"Reads the %s. %s","inputSchema":{"type":"object","properties":{"id":{"type":"string","title":"Id","description":"The %s. %s"}}}}`, name, name, name, repeated, name, repeated)
 	}
-	f := newFake(func(m string) ([]string, error) {
+	f := newFake(replies(func(m string) ([]string, error) {
 		id := []byte(gjson.Get(m, "id").Raw)
 		switch gjson.Get(m, "method").String() + gjson.Get(m, "params.cursor").String() {
 		case "initialize":
@@ -31,7 +31,7 @@ func wordy(piped bool) *fakeServer {
 			return one(string(mcp.AppendResult(nil, id, `{"tools":[`+tool("three")+`]}`)))
 		}
 		return nil, nil
-	})
+	}))
 	f.piped = piped
 	return f
 }
@@ -139,7 +139,7 @@ func TestInstructionsCountAsTheListDoes(t *testing.T) {
 	for name, ask := range ask {
 		t.Run(name, func(t *testing.T) {
 			words := strings.Repeat("Words that each conversation pays for. ", 50)
-			srv := front(t, newFake(func(m string) ([]string, error) {
+			srv := front(t, newFake(replies(func(m string) ([]string, error) {
 				id := []byte(gjson.Get(m, "id").Raw)
 				switch gjson.Get(m, "method").String() {
 				case "initialize":
@@ -148,7 +148,7 @@ func TestInstructionsCountAsTheListDoes(t *testing.T) {
 					return one(string(mcp.AppendResult(nil, id, `{"tools":[{"name":"one","inputSchema":{"type":"object"}}]}`)))
 				}
 				return nil, nil
-			}), func(c *config.Config) { c.Footprint.MaxBytes = 1000 })
+			})), func(c *config.Config) { c.Footprint.MaxBytes = 1000 })
 			ask(srv)
 			logs := srv.logs.FilterMessageSnippet("tool list and instructions")
 			if logs.Len() != 1 || logs.All()[0].ContextMap()["instructions"] != int64(len(words)) {

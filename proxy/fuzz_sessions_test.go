@@ -26,14 +26,14 @@ type ownServer struct {
 
 func newOwnServer(version string, piped bool) *ownServer {
 	s := &ownServer{}
-	s.fakeServer = newFake(func(m string) ([]string, error) {
+	s.fakeServer = newFake(replies(func(m string) ([]string, error) {
 		s.mu.Lock()
 		defer s.mu.Unlock()
 		id := gjson.Get(m, "id").Raw
 		switch method := gjson.Get(m, "method").String(); {
 		case method == "initialize":
 			s.owner = gjson.Get(m, "params.clientInfo.name").String()
-			return initializing(version, nil)(m)
+			return one(result(id, fmt.Sprintf(`"protocolVersion":%q,"capabilities":{"tools":{}},"serverInfo":{"name":"s","version":"2"}`, version)))
 		case s.owner == "":
 			s.mixed = append(s.mixed, "before initialize: "+m)
 		case gjson.Get(m, "error").Exists() && method == "": // the proxy refuses a question for the client
@@ -48,7 +48,7 @@ func newOwnServer(version string, piped bool) *ownServer {
 			return one(fmt.Sprintf(`{"jsonrpc":"2.0","id":%s,"result":{"who":%q}}`, id, s.owner))
 		}
 		return nil, nil
-	})
+	}))
 	s.piped = piped
 	return s
 }
@@ -74,7 +74,7 @@ func FuzzSessions(f *testing.F) {
 		origin := origin.Opened(piped, func(context.Context) (upstream.Conn, error) {
 			s := newOwnServer(vu, piped)
 			servers = append(servers, s)
-			return s, nil
+			return s.conn(), nil
 		})
 		srv := quietWith(t, origin)
 		defer srv.close()

@@ -8,6 +8,7 @@ import (
 	"github.com/tidwall/gjson"
 
 	"github.com/dragoman-proxy/dragoman/proxy/config"
+	"github.com/dragoman-proxy/dragoman/proxy/peertest"
 	"github.com/dragoman-proxy/dragoman/proxy/upstream"
 )
 
@@ -20,17 +21,13 @@ func TestConnectionOfAHandshakeThatFailedIsClosed(t *testing.T) {
 		`{"jsonrpc":"2.0","id":0,"error":{"code":-32000,"message":"not today"}}`,
 	} {
 		both(t, func(t *testing.T, piped bool) {
-			f := newFake(func(string) ([]string, error) { return one(said) })
+			f := newFake(replies(func(string) ([]string, error) { return one(said) }))
 			f.piped = piped
 			r := front(t, f, func(cfg *config.Config) { cfg.Upstream.Version = "2025-06-18" }).post("", initialize("2025-06-18", `{}`))
 			if !gjson.Get(r.body, "error").Exists() {
 				t.Errorf("%+v", r)
 			}
-			eventually(t, "upstream closed", func() bool {
-				f.mu.Lock()
-				defer f.mu.Unlock()
-				return f.closed == 1
-			})
+			eventually(t, "upstream closed", func() bool { return f.ends() == 1 })
 		})
 	}
 }
@@ -40,14 +37,14 @@ func TestAnotherVersionIsProposedAfterARejection(t *testing.T) {
 	for name, asStatus := range map[string]bool{"error": false, "HTTP 400": true} {
 		t.Run(name, func(t *testing.T) {
 			asked := 0
-			f := newFake(func(m string) ([]string, error) {
+			f := newFake(func(u *peertest.Turn) {
 				if asked++; asked > 1 {
-					return initializing("2025-03-26", nil)(m)
+					initializing("2025-03-26", nil)(u)
+				} else if asStatus {
+					u.Answer(400, refusal)
+				} else {
+					u.Say(refusal)
 				}
-				if asStatus {
-					return nil, &upstream.StatusError{Code: 400, Body: []byte(refusal)}
-				}
-				return one(refusal)
 			})
 			srv := front(t, f)
 			srv.initialize("2025-11-25")
@@ -69,7 +66,7 @@ func TestServerWithoutHandshakeIsNamed(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			r := front(t, newFake(answer)).post("", initialize("2025-11-25", `{}`))
+			r := front(t, newFake(replies(answer))).post("", initialize("2025-11-25", `{}`))
 			if gjson.Get(r.body, "error.code").Int() != -32603 || !strings.Contains(r.body, "2026-07-28") ||
 				gjson.Get(r.body, "id").Raw != "0" {
 				t.Errorf("%+v", r)
@@ -87,7 +84,7 @@ func TestUnreachableServerAtInitialize(t *testing.T) {
 		{&upstream.Error{Op: "connect", Addr: "127.0.0.1:1", Err: errors.New("connection refused")}, 502, "upstream request failed: connection refused"},
 		{&upstream.StatusError{Code: 401, Header: []upstream.Header{{Name: "WWW-Authenticate", Value: "Bearer"}}}, 401, "upstream answered 401 Unauthorized"},
 	} {
-		f := newFake(func(string) ([]string, error) { return nil, c.err })
+		f := newFake(replies(func(string) ([]string, error) { return nil, c.err }))
 		r := front(t, f).post("", initialize("2025-06-18", `{}`))
 		if r.status != c.status || gjson.Get(r.body, "error.message").String() != c.text || gjson.Get(r.body, "id").Raw != "0" {
 			t.Errorf("%v: %+v", c.err, r)

@@ -10,6 +10,7 @@ import (
 	"github.com/tidwall/gjson"
 
 	"github.com/dragoman-proxy/dragoman/proxy/origin"
+	"github.com/dragoman-proxy/dragoman/proxy/peertest"
 	"github.com/dragoman-proxy/dragoman/proxy/results"
 	"github.com/dragoman-proxy/dragoman/proxy/upstream"
 )
@@ -39,8 +40,9 @@ func (l *fleet) origin(piped bool) origin.Origin {
 	return origin.Opened(piped, func(context.Context) (upstream.Conn, error) {
 		l.mu.Lock()
 		defer l.mu.Unlock()
-		l.all = append(l.all, l.make())
-		return l.all[len(l.all)-1], nil
+		f := l.make()
+		l.all = append(l.all, f)
+		return f.conn(), nil
 	})
 }
 
@@ -149,12 +151,12 @@ func TestSessionsOfOnePrincipalAskOnce(t *testing.T) {
 		gate := make(chan struct{})
 		f := &fleet{make: func() *fakeServer {
 			f := hinting(piped, `"ttlMs":60000,`)
-			answer := f.answer
-			f.answer = func(m string) ([]string, error) {
-				if gjson.Get(m, "method").String() == "resources/read" {
+			script := f.Script
+			f.Script = func(u *peertest.Turn) {
+				if u.Method == "resources/read" {
 					<-gate
 				}
-				return answer(m)
+				script(u)
 			}
 			return f
 		}}
@@ -185,13 +187,9 @@ func TestSessionsOfOnePrincipalAskOnce(t *testing.T) {
 func TestChangesAtAModernServerInvalidateTheCache(t *testing.T) {
 	both(t, func(t *testing.T, piped bool) {
 		f := hinting(piped, `"ttlMs":60000,`)
-		answer := f.answer
-		f.answer = func(m string) ([]string, error) {
-			if method := gjson.Get(m, "method").String(); method == "tools/call" {
-				return one(`{"jsonrpc":"2.0","method":"notifications/tools/list_changed"}`, result(gjson.Get(m, "id").Raw, `"resultType":"complete","content":[]`))
-			}
-			return answer(m)
-		}
+		f.on("tools/call", func(u *peertest.Turn) {
+			u.Say(`{"jsonrpc":"2.0","method":"notifications/tools/list_changed"}`, result(u.ID, `"resultType":"complete","content":[]`))
+		})
 		srv := front(t, f, keeping)
 		session := srv.initialize("2025-11-25")
 		for range 2 {

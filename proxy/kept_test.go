@@ -11,6 +11,7 @@ import (
 	"github.com/tidwall/gjson"
 
 	"github.com/dragoman-proxy/dragoman/proxy/config"
+	"github.com/dragoman-proxy/dragoman/proxy/peertest"
 	"github.com/dragoman-proxy/dragoman/proxy/upstream"
 )
 
@@ -119,12 +120,13 @@ func TestNothingIsKeptUnlessWanted(t *testing.T) {
 // TestOnlyCacheableResultsAreCached: errors, calls, retries and results with other params are not cached.
 func TestOnlyCacheableResultsAreCached(t *testing.T) {
 	f := library()
-	answer := f.answer
-	f.answer = func(m string) ([]string, error) {
-		if id := gjson.Get(m, "id").Raw; gjson.Get(m, "params.uri").String() == "bad:" {
-			return one(rpcError(id, `"code":-32002,"message":"no"`))
+	script := f.Script
+	f.Script = func(u *peertest.Turn) {
+		if gjson.Get(u.Text, "params.uri").String() == "bad:" {
+			u.Say(rpcError(u.ID, `"code":-32002,"message":"no"`))
+			return
 		}
-		return answer(m)
+		script(u)
 	}
 	srv := front(t, f, keeping)
 	for _, body := range []string{
@@ -232,7 +234,7 @@ func TestWhatHasChangedIsAskedForAgain(t *testing.T) {
 			{"what a resource is part of", `{"jsonrpc":"2.0","method":"notifications/resources/updated","params":{"uri":"u:1"}}`, [5]int{0, 0, 0, 1}},
 		} {
 			entries, _ := srv.Results.Size()
-			f.standing <- c.body
+			f.Unasked(c.body)
 			eventually(t, c.what+" is dropped", func() bool { now, _ := srv.Results.Size(); return now < entries })
 			for n, more := range c.again {
 				want[n] += more
@@ -247,14 +249,9 @@ func TestWhatHasChangedIsAskedForAgain(t *testing.T) {
 // TestAChangeDuringTheRequest: a result that was requested before a change is not cached.
 func TestAChangeDuringTheRequest(t *testing.T) {
 	f := library()
-	answer := f.answer
-	f.answer = func(m string) ([]string, error) {
-		events, err := answer(m)
-		if gjson.Get(m, "method").String() == "tools/list" {
-			events = append([]string{`{"jsonrpc":"2.0","method":"notifications/tools/list_changed"}`}, events...)
-		}
-		return events, err
-	}
+	f.on("tools/list", func(u *peertest.Turn) {
+		u.Say(`{"jsonrpc":"2.0","method":"notifications/tools/list_changed"}`, result(u.ID, libraryResult(u.Method, "")))
+	})
 	srv := front(t, f, keeping)
 	for range 2 {
 		srv.modernly(modernList("1", "tools/list"))
@@ -317,10 +314,14 @@ func TestKeptResultsAreBounded(t *testing.T) {
 // held is a server whose responses to resources/read wait for the gate.
 func held(before ...string) (*fakeServer, chan struct{}) {
 	gate := make(chan struct{}, 100)
-	f := legacyServer(`{"resources":{}}`, func(id, method, m string) ([]string, error) {
-		return append(append(before, wait), result(id, libraryResult(method, m))), nil
+	f := legacyServer(`{"resources":{}}`, nil)
+	f.on("resources/read", func(u *peertest.Turn) {
+		u.Say(before...)
+		if u.Until(gate) {
+			u.Say(result(u.ID, libraryResult(u.Method, u.Text)))
+		}
 	})
-	f.gate, f.noGet = gate, true
+	f.NoGet = true
 	return f, gate
 }
 

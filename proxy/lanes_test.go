@@ -60,7 +60,7 @@ func TestPipeIsSortedIntoLanes(t *testing.T) {
 	b := srv.call(f, s, callTool(`"\u0031"`, `7.0`))
 	idb := f.lastID()
 	for _, m := range []string{progress(idb + `.0`), progress(ida), answer(idb + `e0`), progress(ida), answer(ida)} {
-		f.standing <- m
+		f.Unasked(m)
 	}
 	sameList(t, "a", (<-a.reply).events, []string{progress(`"x"`), progress(`"x"`), answer(`1`)})
 	sameList(t, "b", (<-b.reply).events, []string{progress(`7.0`), answer(`"\u0031"`)})
@@ -71,9 +71,9 @@ func TestRestOfThePipeGoesToTheOnlyCall(t *testing.T) {
 	srv := front(t, f)
 	s := srv.initialize("2025-06-18")
 	c := srv.call(f, s, callOne)
-	f.standing <- logLine
-	f.standing <- sampling
-	f.standing <- answer(`1`)
+	f.Unasked(logLine)
+	f.Unasked(sampling)
+	f.Unasked(answer(`1`))
 	sameList(t, "events", (<-c.reply).events, []string{logLine, sampling, answer(`1`)})
 }
 
@@ -81,14 +81,14 @@ func TestRestOfThePipeGoesToTheStandingStream(t *testing.T) {
 	f := silentPipe()
 	srv := front(t, f)
 	s := srv.initialize("2025-06-18")
-	f.standing <- logLine // no stream is open yet: the message waits
+	f.Unasked(logLine) // no stream is open yet: the message waits
 	ctx, stop := context.WithCancel(context.Background())
 	defer stop()
 	req, resp := srv.begin(ctx, "GET", s, "")
 	c := srv.call(f, s, callTool(`1`, `1`))
-	f.standing <- sampling
-	f.standing <- progress(`99`) // an unknown token
-	f.standing <- answer(`1`)
+	f.Unasked(sampling)
+	f.Unasked(progress(`99`)) // an unknown token
+	f.Unasked(answer(`1`))
 	if r := <-c.reply; r.body != answer(`1`) {
 		t.Errorf("%+v", r)
 	}
@@ -114,9 +114,9 @@ func TestServersRequestDoesNotWaitForAStreamThatNeverComes(t *testing.T) {
 	s := srv.initialize("2025-06-18")
 	a := srv.call(f, s, callTool(`1`, `1`))
 	b := srv.call(f, s, callTool(`2`, `2`))
-	f.standing <- sampling
-	f.standing <- answer(`1`)
-	f.standing <- answer(`2`)
+	f.Unasked(sampling)
+	f.Unasked(answer(`1`))
+	f.Unasked(answer(`2`))
 	if r := <-a.reply; r.body != answer(`1`) {
 		t.Errorf("a: %+v", r)
 	}
@@ -134,7 +134,7 @@ func TestNewStandingStreamTakesOver(t *testing.T) {
 	if r := srv.read(oldReq, old); len(r.events) != 0 {
 		t.Errorf("old: %+v", r)
 	}
-	f.standing <- logLine
+	f.Unasked(logLine)
 	if e, err := resp.Stream.Next(); err != nil || string(e.Data) != logLine {
 		t.Errorf("%q, %v", e.Data, err)
 	}
@@ -146,7 +146,7 @@ func TestUndeliveredMessagesWaitForTheNextStream(t *testing.T) {
 	f := silentPipe()
 	srv := front(t, f)
 	s := srv.initialize("2025-06-18")
-	f.standing <- logLine
+	f.Unasked(logLine)
 	eventually(t, "queued", func() bool { return srv.lanes(s).Waiting() == 1 })
 	ctx, leave := context.WithCancelCause(context.Background())
 	leave(downstream.ErrClientLeft) // the client disconnects before it can be sent anything
@@ -162,7 +162,7 @@ func TestFullQueueIsLoggedAndCounted(t *testing.T) {
 	srv := front(t, f, func(c *config.Config) { c.Limits.Queue = 2 })
 	srv.initialize("2025-06-18")
 	for range 5 {
-		f.standing <- logLine
+		f.Unasked(logLine)
 	}
 	eventually(t, "three were dropped", func() bool {
 		return counted(t, srv.Metrics, "dragoman_messages_dropped_total", "reason=queue_full") == 3
@@ -179,9 +179,9 @@ func TestLateAnswerIsDropped(t *testing.T) {
 	c := srv.call(f, s, callOne)
 	c.stop() // the client disconnects
 	<-c.reply
-	f.standing <- answer(`1`)
+	f.Unasked(answer(`1`))
 	d := srv.call(f, s, callTool(`2`, `2`))
-	f.standing <- answer(`2`)
+	f.Unasked(answer(`2`))
 	if r := <-d.reply; r.body != answer(`2`) {
 		t.Errorf("%+v", r)
 	}
@@ -210,8 +210,8 @@ func TestLostChildEndsStreamsWithAnError(t *testing.T) {
 	s := srv.initialize("2025-06-18")
 	a := srv.call(f, s, callTool(`1`, `1`))
 	b := srv.call(f, s, callTool(`2`, `2`))
-	f.standing <- progress(`1`)
-	f.standing <- progress(`2`)
+	f.Unasked(progress(`1`))
+	f.Unasked(progress(`2`))
 	f.lose(&upstream.ExitError{Command: "child", Status: "exit status 3"})
 	for id, c := range map[string]calling{"1": a, "2": b} {
 		r := <-c.reply
@@ -226,9 +226,9 @@ func TestNoiseOnThePipeIsPassedOver(t *testing.T) {
 	srv := front(t, f)
 	s := srv.initialize("2025-06-18")
 	c := srv.call(f, s, callOne)
-	f.standing <- `{"jsonrpc":"1.0"}`
-	f.standing <- `[{"jsonrpc":"2.0","id":1,"result":`
-	f.standing <- answer(`1`)
+	f.Unasked(`{"jsonrpc":"1.0"}`)
+	f.Unasked(`[{"jsonrpc":"2.0","id":1,"result":`)
+	f.Unasked(answer(`1`))
 	if r := <-c.reply; r.body != answer(`1`) {
 		t.Errorf("%+v", r)
 	}

@@ -60,7 +60,7 @@ func TestOperationsAreMeasured(t *testing.T) {
 	}
 	for _, client := range []string{"2025-06-18", "2025-11-25"} { // translated, and unchanged
 		f := legacyServer(`{"tools":{}}`, said)
-		f.noGet = true
+		f.NoGet = true
 		srv := front(t, f, func(c *config.Config) { c.Upstream.URL = "http://mcp.example:81/mcp" })
 		session := srv.initialize(client)
 		srv.post(session, calls("hello", ``)) // no list has named it

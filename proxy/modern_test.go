@@ -14,6 +14,7 @@ import (
 	"github.com/dragoman-proxy/dragoman/proxy/downstream"
 	"github.com/dragoman-proxy/dragoman/proxy/mcpheader"
 	"github.com/dragoman-proxy/dragoman/proxy/origin"
+	"github.com/dragoman-proxy/dragoman/proxy/peertest"
 	"github.com/dragoman-proxy/dragoman/proxy/upstream"
 )
 
@@ -50,15 +51,13 @@ func modernHeader(body string, header ...string) []string {
 
 // legacyServer answers initialize with these capabilities; rest answers everything else.
 func legacyServer(capabilities string, rest func(id, method, m string) ([]string, error)) *fakeServer {
-	return newFake(func(m string) ([]string, error) {
-		id, method := gjson.Get(m, "id").Raw, gjson.Get(m, "method").String()
-		if method == "initialize" {
-			return one(fmt.Sprintf(`{"jsonrpc":"2.0","id":%s,"result":{"protocolVersion":"2025-11-25","capabilities":%s,"serverInfo":{"name":"s","version":"2"},"instructions":"hi"}}`, id, capabilities))
+	return newFake(func(u *peertest.Turn) {
+		switch {
+		case u.Method == "initialize":
+			u.Say(result(u.ID, `"protocolVersion":"2025-11-25","capabilities":`+capabilities+`,"serverInfo":{"name":"s","version":"2"},"instructions":"hi"`))
+		case rest != nil && u.ID != "":
+			replies(func(m string) ([]string, error) { return rest(u.ID, u.Method, m) })(u)
 		}
-		if rest == nil || id == "" {
-			return nil, nil
-		}
-		return rest(id, method, m)
 	})
 }
 
@@ -103,25 +102,20 @@ func TestModernListOverASession(t *testing.T) {
 // asksName is a server that asks for a name, and answers the call when the gate opens.
 func asksName(question string) (*fakeServer, chan struct{}) {
 	gate := make(chan struct{}, 8)
-	f := legacyServer(`{"tools":{}}`, func(id, method, _ string) ([]string, error) {
-		if method != "tools/call" {
-			return nil, nil
+	f := legacyServer(`{"tools":{}}`, nil)
+	f.on("tools/call", func(u *peertest.Turn) {
+		u.Say(question)
+		if u.Until(gate) {
+			u.Say(result(u.ID, `"content":[{"type":"text","text":"done"}]`))
 		}
-		return one(question, wait, `{"jsonrpc":"2.0","id":`+id+`,"result":{"content":[{"type":"text","text":"done"}]}}`)
 	})
-	f.gate, f.noGet = gate, true
+	f.NoGet = true
 	return f, gate
 }
 
 // open opens the gate of f each time that its question is answered.
 func open(f *fakeServer, gate chan<- struct{}) {
-	answer := f.answer
-	f.answer = func(m string) ([]string, error) {
-		if gjson.Get(m, "method").String() == "" {
-			gate <- struct{}{}
-		}
-		return answer(m)
-	}
+	f.on("", func(*peertest.Turn) { gate <- struct{}{} })
 }
 
 const nameQuestion = `{"jsonrpc":"2.0","id":"s1","method":"elicitation/create","params":{"mode":"form","message":"Name?","requestedSchema":{"type":"object","properties":{"n":{"type":"string"}}},"_meta":{"progressToken":4}}}`
@@ -227,10 +221,14 @@ func TestRetryThatComesTwice(t *testing.T) {
 
 func TestRetryWithOneAnswerMissing(t *testing.T) {
 	const roots = `{"jsonrpc":"2.0","id":"s2","method":"roots/list"}`
-	f := legacyServer(`{"tools":{}}`, func(id, method, _ string) ([]string, error) {
-		return one(nameQuestion, roots, wait, `{"jsonrpc":"2.0","id":`+id+`,"result":{"content":[]}}`)
+	f, gate := legacyServer(`{"tools":{}}`, nil), make(chan struct{})
+	f.on("tools/call", func(u *peertest.Turn) {
+		u.Say(nameQuestion, roots)
+		if u.Until(gate) {
+			u.Say(result(u.ID, `"content":[]`))
+		}
 	})
-	f.gate, f.noGet = make(chan struct{}, 1), true
+	f.NoGet = true
 	srv := front(t, f)
 	both := func(id, more string) string {
 		return modernRequestOf(id, "tools/call", `"name":"t","arguments":{},`+more+meta(`{"elicitation":{},"roots":{}}`))
@@ -243,7 +241,7 @@ func TestRetryWithOneAnswerMissing(t *testing.T) {
 	sameJSON(t, gjson.Get(r.body, "result.inputRequests").Raw, `{"roots-2":{"method":"roots/list","params":{}}}`)
 	sent := f.sent()
 	sameJSON(t, sent[len(sent)-1], `{"jsonrpc":"2.0","id":"s1","result":{"action":"decline"}}`)
-	f.gate <- struct{}{}
+	close(gate)
 	r = srv.modernly(both("11", `"inputResponses":{"roots-2":{"roots":[]}},"requestState":`+gjson.Get(r.body, "result.requestState").Raw+`,`))
 	sameJSON(t, r.body, `{"jsonrpc":"2.0","id":11,"result":{"content":[],"resultType":"complete",`+identity+`}}`)
 }
@@ -251,30 +249,32 @@ func TestRetryWithOneAnswerMissing(t *testing.T) {
 // TestQuestionOnTheStandingStream: a question goes to the only call in which the server may ask.
 func TestQuestionOnTheStandingStream(t *testing.T) {
 	both(t, func(t *testing.T, piped bool) {
-		f := legacyServer(`{"tools":{}}`, nil)
-		f.piped, f.gate = piped, make(chan struct{}, 1)
-		answer := f.answer
-		var id string
-		f.answer = func(m string) ([]string, error) {
-			switch {
-			case gjson.Get(m, "method").String() == "tools/call":
-				id = gjson.Get(m, "id").Raw
-				if piped {
-					return one(nameQuestion)
+		f, gate := legacyServer(`{"tools":{}}`, nil), make(chan struct{})
+		if f.piped = piped; piped {
+			call := ""
+			f.on("", func(*peertest.Turn) { f.Unasked(result(call, `"content":[]`)) })
+			f.on("tools/call", func(u *peertest.Turn) {
+				call = u.ID
+				u.Say(nameQuestion)
+			})
+		} else {
+			f.First = func(u *peertest.Turn) {
+				if u.Method == "tools/call" {
+					f.Unasked(nameQuestion) // before the call is known
 				}
-				f.standing <- nameQuestion // before the call is known
-				return one(wait, `{"jsonrpc":"2.0","id":`+id+`,"result":{"content":[]}}`)
-			case gjson.Get(m, "id").String() == "s1" && piped:
-				return one(`{"jsonrpc":"2.0","id":` + id + `,"result":{"content":[]}}`)
 			}
-			return answer(m)
+			f.on("tools/call", func(u *peertest.Turn) {
+				if u.Until(gate) {
+					u.Say(result(u.ID, `"content":[]`))
+				}
+			})
 		}
 		srv := front(t, f)
 		r := srv.modernly(modernCall("7", ""))
 		if gjson.Get(r.body, "result.resultType").String() != "input_required" {
 			t.Fatalf("%+v", r)
 		}
-		f.gate <- struct{}{}
+		close(gate)
 		r = srv.modernly(retryOf("8", ada, r))
 		sameJSON(t, r.body, `{"jsonrpc":"2.0","id":8,"result":{"content":[],"resultType":"complete",`+identity+`}}`)
 	})
@@ -283,26 +283,13 @@ func TestQuestionOnTheStandingStream(t *testing.T) {
 // asksEach is a server that asks for a name in each call, and answers the call when its own
 // question was answered.
 func asksEach() *fakeServer {
-	var mu sync.Mutex
-	answered := map[string]chan struct{}{}
-	gate := func(question string) chan struct{} {
-		mu.Lock()
-		defer mu.Unlock()
-		if answered[question] == nil {
-			answered[question] = make(chan struct{}, 1)
+	f := legacyServer(`{"tools":{}}`, nil)
+	f.on("tools/call", func(u *peertest.Turn) {
+		if u.Asks(strings.Replace(nameQuestion, `"s1"`, `"q`+u.ID+`"`, 1)) != "" {
+			u.Say(result(u.ID, `"content":[{"type":"text","text":"done"}]`))
 		}
-		return answered[question]
-	}
-	f := legacyServer(`{"tools":{}}`, func(id, method, m string) ([]string, error) {
-		switch method {
-		case "":
-			gate(gjson.Get(m, "id").String()) <- struct{}{}
-		case "tools/call":
-			return one(strings.Replace(nameQuestion, `"s1"`, `"q`+id+`"`, 1), "wait:q"+id, `{"jsonrpc":"2.0","id":`+id+`,"result":{"content":[{"type":"text","text":"done"}]}}`)
-		}
-		return nil, nil
 	})
-	f.noGet, f.gates = true, gate
+	f.NoGet = true
 	return f
 }
 
@@ -355,7 +342,7 @@ func TestClientThatNeverComesBack(t *testing.T) {
 func TestModernClientThatLeavesCancels(t *testing.T) {
 	for _, capabilities := range []string{`{}`, `{"elicitation":{}}`} {
 		f := legacyServer(`{"tools":{}}`, func(string, string, string) ([]string, error) { return one(hang) })
-		f.noGet = true
+		f.NoGet = true
 		srv := front(t, f)
 		ctx, leave := context.WithCancelCause(context.Background())
 		body := modernRequestOf("7", "tools/call", `"name":"t",`+meta(capabilities))
@@ -380,7 +367,7 @@ func TestURLsThatACallNeeds(t *testing.T) {
 		}
 		return one(`{"jsonrpc":"2.0","id":` + id + `,"error":{"code":-32042,"message":"m","data":{"elicitations":[{"mode":"url","elicitationId":"e1","url":"https://a.example/c","message":"Sign in"}]}}}`)
 	})
-	f.noGet = true
+	f.NoGet = true
 	srv := front(t, f, func(c *config.Config) { c.Bridge.OpenedTimeout = time.Millisecond }) // it never reports that they were opened
 	call := func(id, capabilities, more string) reply {
 		return srv.modernly(modernRequestOf(id, "tools/call", `"name":"t",`+more+meta(capabilities)))
@@ -427,10 +414,10 @@ func TestSubscriptionGetsOnlyWhatItAskedFor(t *testing.T) {
 			return string(e.Data)
 		}
 		sameJSON(t, next(), `{"jsonrpc":"2.0","method":"notifications/subscriptions/acknowledged","params":{"_meta":{"io.modelcontextprotocol/subscriptionId":"L"},"notifications":{"toolsListChanged":true,"resourceSubscriptions":["file:///a"]}}}`)
-		f.standing <- `{"jsonrpc":"2.0","method":"notifications/resources/updated","params":{"uri":"file:///a/b"}}`
+		f.Unasked(`{"jsonrpc":"2.0","method":"notifications/resources/updated","params":{"uri":"file:///a/b"}}`)
 		sameJSON(t, next(), `{"jsonrpc":"2.0","method":"notifications/resources/updated","params":{"uri":"file:///a/b","_meta":{"io.modelcontextprotocol/subscriptionId":"L"}}}`)
-		f.standing <- `{"jsonrpc":"2.0","method":"notifications/prompts/list_changed"}`
-		f.standing <- `{"jsonrpc":"2.0","method":"notifications/tools/list_changed"}`
+		f.Unasked(`{"jsonrpc":"2.0","method":"notifications/prompts/list_changed"}`)
+		f.Unasked(`{"jsonrpc":"2.0","method":"notifications/tools/list_changed"}`)
 		sameJSON(t, next(), `{"jsonrpc":"2.0","method":"notifications/tools/list_changed","params":{"_meta":{"io.modelcontextprotocol/subscriptionId":"L"}}}`)
 		leave(downstream.ErrClientLeft)
 		if _, err := resp.Stream.Next(); err == nil {

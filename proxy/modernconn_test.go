@@ -13,6 +13,7 @@ import (
 	"github.com/dragoman-proxy/dragoman/proxy/bridge/legacyclient"
 	"github.com/dragoman-proxy/dragoman/proxy/config"
 	"github.com/dragoman-proxy/dragoman/proxy/downstream"
+	"github.com/dragoman-proxy/dragoman/proxy/peertest"
 	"github.com/dragoman-proxy/dragoman/proxy/requests"
 	"github.com/dragoman-proxy/dragoman/proxy/sealed"
 	"github.com/dragoman-proxy/dragoman/proxy/upstream"
@@ -21,41 +22,18 @@ import (
 // modernServer refuses initialize like a modern server, answers server/discover with these members,
 // and everything else with rest.
 func modernServer(piped bool, discovered string, rest func(id, method, m string) ([]string, error)) *fakeServer {
-	f := newFake(func(m string) ([]string, error) {
-		id, method := gjson.Get(m, "id").Raw, gjson.Get(m, "method").String()
+	f := newFake(func(u *peertest.Turn) {
 		switch {
-		case method == "initialize":
-			return one(`{"jsonrpc":"2.0","id":` + id + `,"error":{"code":-32601,"message":"Method not found"}}`)
-		case method == "server/discover":
-			return one(`{"jsonrpc":"2.0","id":` + id + `,"result":{"resultType":"complete","supportedVersions":["2026-07-28"],"ttlMs":0,"cacheScope":"private",` + discovered + `}}`)
-		case rest == nil || id == "":
-			return nil, nil
+		case u.Method == "initialize":
+			u.Say(rpcError(u.ID, `"code":-32601,"message":"Method not found"`))
+		case u.Method == "server/discover":
+			u.Say(result(u.ID, `"resultType":"complete","supportedVersions":["2026-07-28"],"ttlMs":0,"cacheScope":"private",`+discovered))
+		case rest != nil && u.ID != "":
+			replies(func(m string) ([]string, error) { return rest(u.ID, u.Method, m) })(u)
 		}
-		return rest(id, method, m)
 	})
-	f.piped, f.noGet = piped, !piped
+	f.piped, f.NoGet = piped, !piped
 	return f
-}
-
-// said returns the messages of a method that f got.
-func (f *fakeServer) said(method string) (list []string) {
-	for _, m := range f.sent() {
-		if gjson.Get(m, "method").String() == method {
-			list = append(list, m)
-		}
-	}
-	return list
-}
-
-// lastHeaders returns the headers of the last message that f got.
-func (f *fakeServer) lastHeaders() map[string]string {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	h := map[string]string{}
-	for _, one := range f.headers[len(f.headers)-1] {
-		h[one.Name] = one.Value
-	}
-	return h
 }
 
 func result(id, members string) string {
@@ -93,9 +71,9 @@ func TestInitializeIsAnsweredFromDiscover(t *testing.T) {
 // on unchanged.
 func TestRefusedInitializeStandsWithoutDiscover(t *testing.T) {
 	both(t, func(t *testing.T, piped bool) {
-		f := newFake(func(m string) ([]string, error) {
+		f := newFake(replies(func(m string) ([]string, error) {
 			return one(rpcError(gjson.Get(m, "id").Raw, `"code":-32602,"message":"no `+gjson.Get(m, "method").String()+`"`))
-		})
+		}))
 		f.piped = piped
 		srv := front(t, f, func(cfg *config.Config) { cfg.Upstream.Version = "2025-11-25" })
 		sameJSON(t, srv.post("", initialize("2025-06-18", `{}`)).body, rpcError("0", `"code":-32602,"message":"no initialize"`))
@@ -105,14 +83,7 @@ func TestRefusedInitializeStandsWithoutDiscover(t *testing.T) {
 func TestModernRefusalsByHTTPStatus(t *testing.T) {
 	for _, code := range []int{400, 404} {
 		f := modernServer(false, `"capabilities":{"tools":{}},"instructions":"hi",`+identity, nil)
-		f.refuse = nil
-		answer := f.answer
-		f.answer = func(m string) ([]string, error) {
-			if gjson.Get(m, "method").String() == "initialize" {
-				return nil, &upstream.StatusError{Code: code, Body: []byte(rpcError("null", `"code":-32602,"message":"_meta is missing"`))}
-			}
-			return answer(m)
-		}
+		f.on("initialize", func(u *peertest.Turn) { u.Answer(code, rpcError("null", `"code":-32602,"message":"_meta is missing"`)) })
 		srv := front(t, f)
 		r := srv.post("", initialize("2025-11-25", `{}`))
 		sameJSON(t, r.body, `{"jsonrpc":"2.0","id":0,"result":{"protocolVersion":"2025-11-25","capabilities":{"tools":{}},"serverInfo":{"name":"s","version":"2"},"instructions":"hi"}}`)
@@ -292,9 +263,8 @@ func TestLogLevelBeforeTheClientNamesOne(t *testing.T) {
 }
 
 // subscribable accepts subscriptions to lists and to resources with "good" in the URI.
-func subscribable(piped bool) (*fakeServer, chan struct{}) {
-	gate := make(chan struct{}, 1)
-	f := modernServer(piped, `"capabilities":{"tools":{"listChanged":true},"resources":{"subscribe":true}}`, func(id, method, m string) ([]string, error) {
+func subscribable(piped bool) *fakeServer {
+	return modernServer(piped, `"capabilities":{"tools":{"listChanged":true},"resources":{"subscribe":true}}`, func(id, method, m string) ([]string, error) {
 		if method != "subscriptions/listen" {
 			return one(result(id, `"resultType":"complete"`))
 		}
@@ -312,18 +282,13 @@ func subscribable(piped bool) (*fakeServer, chan struct{}) {
 		} else {
 			events = append(events, `{"jsonrpc":"2.0","method":"notifications/tools/list_changed","params":{`+mark+`}}`)
 		}
-		if !piped {
-			events = append(events, hang)
-		}
-		return events, nil
+		return append(events, hang), nil
 	})
-	f.gate = gate
-	return f, gate
 }
 
 func TestSubscriptionsOfAClientWithASession(t *testing.T) {
 	both(t, func(t *testing.T, piped bool) {
-		f, _ := subscribable(piped)
+		f := subscribable(piped)
 		srv := front(t, f)
 		session := srv.initialize("2025-11-25")
 		ask := func(id, method, uri string) string {
@@ -372,13 +337,15 @@ func TestSubscriptionsOfAClientWithASession(t *testing.T) {
 // TestClientThatLeavesDoesNotCancel: a closed stream cancels a call only in modern revisions.
 func TestClientThatLeavesDoesNotCancel(t *testing.T) {
 	both(t, func(t *testing.T, piped bool) {
-		f := modernServer(piped, `"capabilities":{"prompts":{}}`, func(id, _, _ string) ([]string, error) {
-			if piped {
-				return nil, nil
-			}
-			return one(wait, result(id, `"resultType":"complete","messages":[]`))
-		})
-		f.gate = make(chan struct{})
+		const rendered = `"resultType":"complete","messages":[]`
+		f, gate := modernServer(piped, `"capabilities":{"prompts":{}}`, nil), make(chan struct{})
+		if !piped {
+			f.on("prompts/get", func(u *peertest.Turn) {
+				if u.Until(gate) {
+					u.Say(result(u.ID, rendered))
+				}
+			})
+		}
 		srv := front(t, f)
 		session := srv.initialize("2025-11-25")
 		ctx, leave := context.WithCancelCause(context.Background())
@@ -405,9 +372,9 @@ func TestClientThatLeavesDoesNotCancel(t *testing.T) {
 			t.Error("the call has ended with its client's stream")
 		}
 		if piped {
-			f.standing <- result(gjson.Get(f.said("prompts/get")[0], "id").Raw, `"resultType":"complete","messages":[]`)
+			f.Unasked(result(gjson.Get(f.said("prompts/get")[0], "id").Raw, rendered))
 		} else {
-			f.gate <- struct{}{}
+			close(gate)
 		}
 		eventually(t, "the call ends", func() bool { return running() == 0 })
 		if sent := f.said("notifications/cancelled"); len(sent) != 0 {
@@ -441,12 +408,7 @@ func TestCancelledEndsTheCallForGood(t *testing.T) {
 
 func TestCancelledReachesAModernServer(t *testing.T) {
 	both(t, func(t *testing.T, piped bool) {
-		f := modernServer(piped, `"capabilities":{"prompts":{}}`, func(string, string, string) ([]string, error) {
-			if piped {
-				return nil, nil
-			}
-			return one(hang)
-		})
+		f := modernServer(piped, `"capabilities":{"prompts":{}}`, func(string, string, string) ([]string, error) { return one(hang) })
 		srv := front(t, f)
 		session := srv.initialize("2025-11-25")
 		events := srv.reads(session, `{"jsonrpc":"2.0","id":"x","method":"prompts/get","params":{"name":"p"}}`)

@@ -16,6 +16,7 @@ import (
 	"github.com/dragoman-proxy/dragoman/proxy/bridge/modernclient"
 	"github.com/dragoman-proxy/dragoman/proxy/config"
 	"github.com/dragoman-proxy/dragoman/proxy/origin"
+	"github.com/dragoman-proxy/dragoman/proxy/peertest"
 	"github.com/dragoman-proxy/dragoman/proxy/upstream"
 )
 
@@ -37,17 +38,11 @@ func perSession(make func() *fakeServer) (origin.Origin, func() []*fakeServer) {
 	}
 }
 
-func (f *fakeServer) ended() bool {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	return f.closed > 0
-}
-
 func listServer() *fakeServer {
 	f := legacyServer(`{"tools":{}}`, func(id, _, _ string) ([]string, error) {
 		return one(`{"jsonrpc":"2.0","id":` + id + `,"result":{"tools":[]}}`)
 	})
-	f.noGet = true
+	f.NoGet = true
 	return f
 }
 
@@ -57,19 +52,16 @@ var modernTools = modernRequestOf("1", "tools/list", meta(`{}`))
 // another session.
 func TestUpstreamDiesWhileAQuestionIsParked(t *testing.T) {
 	both(t, func(t *testing.T, piped bool) {
+		breaks := make(chan struct{}, 1)
 		o, all := perSession(func() *fakeServer {
-			f, _ := asksName(nameQuestion)
-			f.piped, f.noGet = piped, !piped
-			if !piped {
-				f.answer = brokenAfterQuestion(f.answer)
-				return f
-			}
-			f.answer = legacyServer(`{"tools":{}}`, func(_, method, _ string) ([]string, error) {
-				if method == "tools/call" {
-					return one(nameQuestion)
+			f := legacyServer(`{"tools":{}}`, nil)
+			f.piped, f.NoGet = piped, true
+			f.on("tools/call", func(u *peertest.Turn) {
+				if u.Say(nameQuestion); !piped && u.Until(breaks) {
+					u.Say("no message")
+					u.Fail(io.ErrUnexpectedEOF)
 				}
-				return nil, nil
-			}).answer
+			})
 			return f
 		})
 		srv := frontOf(t, o)
@@ -80,7 +72,7 @@ func TestUpstreamDiesWhileAQuestionIsParked(t *testing.T) {
 		if f := all()[0]; piped {
 			f.lose(upstream.ErrLost)
 		} else {
-			f.gate <- struct{}{}
+			breaks <- struct{}{}
 		}
 		eventually(t, "the end is known", func() bool { return srv.Modern.Counts().Answered == 1 })
 		r = srv.modernly(retryOf("8", ada, r))
@@ -97,16 +89,6 @@ func TestUpstreamDiesWhileAQuestionIsParked(t *testing.T) {
 			t.Errorf("%d sessions", n)
 		}
 	})
-}
-
-// brokenAfterQuestion is a server whose stream of a call breaks when the gate opens.
-func brokenAfterQuestion(answer func(string) ([]string, error)) func(string) ([]string, error) {
-	return func(m string) ([]string, error) {
-		if gjson.Get(m, "method").String() == "tools/call" {
-			return []string{nameQuestion, wait, `no message`}, io.ErrUnexpectedEOF
-		}
-		return answer(m)
-	}
 }
 
 // TestAnswerThatComesWhileParked: the server's response is kept for the retry, whose answers are
@@ -178,14 +160,14 @@ func TestSessionThatTheServerForgot(t *testing.T) {
 			f := legacyServer(`{"tools":{}}`, func(id, _, _ string) ([]string, error) {
 				return one(`{"jsonrpc":"2.0","id":` + id + `,"result":{"content":[]}}`)
 			})
-			f.noGet, f.id = true, "named"
+			f.NoGet, f.SessionID = true, "named"
 			first := !forgotten.Load()
-			f.refuse = func(m string) error {
+			f.First = failing(func(m string) error {
 				if first && forgotten.Load() && strings.Contains(m, "tools/call") {
 					return &upstream.StatusError{Code: 404}
 				}
 				return nil
-			}
+			})
 			return f
 		})
 		srv := frontOf(t, o)
@@ -282,14 +264,7 @@ func TestQuestionsThatBelongToNoCall(t *testing.T) {
 // may ask.
 func TestQuestionBeforeTheCallThatAnswersIt(t *testing.T) {
 	f, gate := asksName(`{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":"none"}}`)
-	f.answer = func(answer func(string) ([]string, error)) func(string) ([]string, error) {
-		return func(m string) ([]string, error) {
-			if gjson.Get(m, "method").String() == "tools/list" {
-				return one(nameQuestion, `{"jsonrpc":"2.0","id":`+gjson.Get(m, "id").Raw+`,"result":{"tools":[]}}`)
-			}
-			return answer(m)
-		}
-	}(f.answer)
+	f.on("tools/list", func(u *peertest.Turn) { u.Say(nameQuestion, result(u.ID, `"tools":[]`)) })
 	srv := front(t, f)
 	srv.modernly(modernRequestOf("1", "tools/list", meta(`{"elicitation":{}}`)))
 	gate <- struct{}{} // the call does not wait
@@ -336,7 +311,7 @@ func TestURLsAreAskedForUntilAllAreOpened(t *testing.T) {
 			{"mode":"url","elicitationId":"e1","url":"https://a.example/1","message":"One"},
 			{"mode":"url","elicitationId":"e2","url":"https://a.example/2","message":"Two"}]}}}`)
 		})
-		f.noGet = true
+		f.NoGet = true
 		srv := front(t, f)
 		retry := func(id, inputs, state string) reply {
 			return srv.modernly(modernRequestOf(id, "tools/call", `"name":"t",`+`"inputResponses":`+inputs+`,"requestState":`+state+`,`+meta(`{"elicitation":{"url":{}}}`)))
@@ -407,7 +382,7 @@ func TestCallsDoNotWaitForAStandingStreamThatDoesNotOpen(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f, gate := asksName(nameQuestion)
 		open(f, gate)
-		srv := frontOf(t, origin.Opened(false, func(context.Context) (upstream.Conn, error) { return deafServer{f}, nil }))
+		srv := frontOf(t, origin.Opened(false, func(context.Context) (upstream.Conn, error) { return deafServer{f.conn()}, nil }))
 		if r := srv.modernly(modernCall("7", "")); gjson.Get(r.body, "result.resultType").String() != "input_required" {
 			t.Errorf("%+v", r)
 		}
@@ -415,7 +390,7 @@ func TestCallsDoNotWaitForAStandingStreamThatDoesNotOpen(t *testing.T) {
 }
 
 // deafServer does not answer a GET before it is given up.
-type deafServer struct{ *fakeServer }
+type deafServer struct{ upstream.Conn }
 
 func (deafServer) Listen(ctx context.Context, _ upstream.ListenOptions) (upstream.Stream, error) {
 	<-ctx.Done()

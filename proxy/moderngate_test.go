@@ -33,15 +33,12 @@ func TestQuestionAsTheSessionBegins(t *testing.T) {
 	f := legacyServer(`{"tools":{}}`, func(id, method, _ string) ([]string, error) {
 		return one(`{"jsonrpc":"2.0","id":` + id + `,"result":{"tools":[],"content":[]}}`)
 	})
-	f.standing <- `{"jsonrpc":"2.0","id":"r1","method":"roots/list"}`
+	f.Unasked(`{"jsonrpc":"2.0","id":"r1","method":"roots/list"}`)
 	srv := front(t, f)
 	if r := srv.modernly(modernRequestOf("1", "tools/list", meta(`{"roots":{}}`))); r.status != 200 {
 		t.Fatalf("%+v", r)
 	}
-	f.mu.Lock()
-	listened := len(f.listened)
-	f.mu.Unlock()
-	if listened != 1 {
-		t.Errorf("%d standing streams", listened)
+	if n := len(f.listens()); n != 1 {
+		t.Errorf("%d standing streams", n)
 	}
 }

@@ -8,7 +8,7 @@ import (
 	"github.com/tidwall/gjson"
 
 	"github.com/dragoman-proxy/dragoman/proxy/config"
-	"github.com/dragoman-proxy/dragoman/proxy/upstream"
+	"github.com/dragoman-proxy/dragoman/proxy/peertest"
 )
 
 // TestInitializeAnsweredInARevisionWithoutOne: a server that answers initialize with a modern
@@ -16,13 +16,9 @@ import (
 func TestInitializeAnsweredInARevisionWithoutOne(t *testing.T) {
 	both(t, func(t *testing.T, piped bool) {
 		f := modernServer(piped, `"capabilities":{"tools":{}}`, nil)
-		answer := f.answer
-		f.answer = func(m string) ([]string, error) {
-			if gjson.Get(m, "method").String() == "initialize" {
-				return one(result(gjson.Get(m, "id").Raw, `"protocolVersion":"2026-07-28","capabilities":{},"serverInfo":{"name":"s","version":"2"}`))
-			}
-			return answer(m)
-		}
+		f.on("initialize", func(u *peertest.Turn) {
+			u.Say(result(u.ID, `"protocolVersion":"2026-07-28","capabilities":{},"serverInfo":{"name":"s","version":"2"}`))
+		})
 		r := front(t, f).post("", initialize("2025-06-18", `{}`))
 		if gjson.Get(r.body, "result.protocolVersion").String() != "2025-06-18" || !gjson.Get(r.body, "result.capabilities.tools").Exists() {
 			t.Errorf("%+v", r)
@@ -41,15 +37,14 @@ func TestDiscoverRefusedInTheRevisionItLists(t *testing.T) {
 		{1, 1, `["2027-01-01"]`},
 	} {
 		f := modernServer(false, `"capabilities":{"tools":{}}`, nil)
-		answer, left := f.answer, c.refusals
-		f.answer = func(m string) ([]string, error) {
-			if gjson.Get(m, "method").String() == "server/discover" && left > 0 {
-				left--
-				return nil, &upstream.StatusError{Code: 400, Body: []byte(rpcError(gjson.Get(m, "id").Raw,
-					`"code":-32022,"message":"Unsupported protocol version","data":{"supported":`+c.supported+`,"requested":"2026-07-28"}`))}
+		discovered, left := f.Script, c.refusals
+		f.on("server/discover", func(u *peertest.Turn) {
+			if left--; left < 0 {
+				discovered(u)
+				return
 			}
-			return answer(m)
-		}
+			u.Answer(400, rpcError(u.ID, `"code":-32022,"message":"Unsupported protocol version","data":{"supported":`+c.supported+`,"requested":"2026-07-28"}`))
+		})
 		srv := front(t, f, func(cfg *config.Config) { cfg.Upstream.Version = "2026-07-28" })
 		r := srv.post("", initialize("2025-11-25", `{}`))
 		if ok := gjson.Get(r.body, "result").Exists(); ok != (c.asked > c.refusals) {
@@ -70,13 +65,14 @@ func TestSlowModernServerHasTheHandshakeTimeout(t *testing.T) {
 			begins  bool
 		}{{"2026-07-28", true}, {"auto", false}} {
 			f := modernServer(false, `"capabilities":{"tools":{}}`, nil)
-			answer := f.answer
-			f.answer = func(m string) ([]string, error) {
-				if gjson.Get(m, "method").String() == "server/discover" {
-					time.Sleep(200 * time.Millisecond)
+			discovered := f.Script
+			f.on("server/discover", func(u *peertest.Turn) {
+				select {
+				case <-time.After(200 * time.Millisecond):
+					discovered(u)
+				case <-u.Ctx.Done():
 				}
-				return answer(m)
-			}
+			})
 			srv := front(t, f, func(cfg *config.Config) { cfg.Upstream.Version = c.version })
 			srv.Eras.AskTime = 20 * time.Millisecond
 			if r := srv.post("", initialize("2025-11-25", `{}`)); gjson.Get(r.body, "result").Exists() != c.begins {

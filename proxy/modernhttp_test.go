@@ -16,7 +16,7 @@ func TestSessionsMeanNothingWithoutAHandshake(t *testing.T) {
 	f := legacyServer(`{"tools":{}}`, func(id, method, m string) ([]string, error) {
 		return one(`{"jsonrpc":"2.0","id":` + id + `,"result":{"tools":[]}}`)
 	})
-	f.noGet = true
+	f.NoGet = true
 	srv := front(t, f)
 	known := srv.initialize("2025-11-25")
 	list := modernRequestOf("1", "tools/list", meta(`{}`))
@@ -48,7 +48,7 @@ func TestClientThatNamesItsNewestRevisionKeepsItsSession(t *testing.T) {
 	f := legacyServer(`{"tools":{}}`, func(id, method, m string) ([]string, error) {
 		return one(`{"jsonrpc":"2.0","id":` + id + `,"result":{"tools":[]}}`)
 	})
-	f.noGet = true
+	f.NoGet = true
 	srv := front(t, f)
 	r := srv.post(srv.initialize("2025-11-25"), `{"jsonrpc":"2.0","id":1,"method":"tools/list"}`, "MCP-Protocol-Version", "2026-07-28")
 	if r.status != 200 {
@@ -93,7 +93,7 @@ func TestStatusSaysWhatIsWrongWithARequest(t *testing.T) {
 // same endpoint. The server, which has its session already, does not receive it.
 func TestInitializeOfAClientWithoutAHandshake(t *testing.T) {
 	f := legacyServer(`{"tools":{}}`, nil)
-	f.noGet = true
+	f.NoGet = true
 	srv := front(t, f)
 	for _, method := range []string{"initialize", "ping", "logging/setLevel", "resources/subscribe", "resources/unsubscribe"} {
 		r := srv.modernly(modernRequestOf("1", method, meta(`{"sampling":{}}`)))

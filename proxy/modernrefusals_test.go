@@ -37,12 +37,12 @@ func TestArraysOfModernClientsAreRefused(t *testing.T) {
 // TestMethodsRefusedInPlainText: servers on the Go SDK before 1.8 refuse methods in plain text.
 func TestMethodsRefusedInPlainText(t *testing.T) {
 	f := legacyServer(`{"tools":{}}`, nil)
-	f.refuse = func(m string) error {
+	f.First = failing(func(m string) error {
 		if gjson.Get(m, "method").String() != "x/y" {
 			return nil
 		}
 		return &upstream.StatusError{Code: 400, Header: []upstream.Header{{Name: "Content-Type", Value: "text/plain; charset=utf-8"}}, Body: []byte("JSON RPC not handled: \"x/y\" unsupported\n")}
-	}
+	})
 	srv := front(t, f)
 	if r := srv.modernly(modernRequestOf("1", "x/y", meta(`{}`))); r.status != 404 || gjson.Get(r.body, "error.code").Int() != -32601 || gjson.Get(r.body, "id").Raw != "1" {
 		t.Errorf("a client without a handshake: %+v", r)

@@ -141,11 +141,7 @@ func TestACallIsObservedOnEachWay(t *testing.T) {
 
 // TestAQuestionBelongsToItsCall: the server's question and the client's answer are messages of the call.
 func TestAQuestionBelongsToItsCall(t *testing.T) {
-	f := legacyServer(`{"tools":{}}`, func(id, _, _ string) ([]string, error) {
-		return one(nameQuestion, wait, result(id, `"content":[]`))
-	})
-	gate := make(chan struct{}, 1)
-	f.gate = gate
+	f, gate := asksName(nameQuestion)
 	srv := front(t, f)
 	ring, end := observedBy(srv)
 	session := srv.initializeWith("2025-06-18", `{"elicitation":{}}`)

@@ -107,7 +107,7 @@ func TestWhatDragomanAnswersForAHandshakeServerIsObserved(t *testing.T) {
 	for _, stdio := range []bool{false, true} {
 		t.Run(fmt.Sprintf("stdio %t", stdio), func(t *testing.T) {
 			f := legacyServer(`{"tools":{}}`, nil)
-			f.noGet = true
+			f.NoGet = true
 			srv := front(t, f)
 			ring, end := observedBy(srv)
 			discover := modernRequestOf("2", "server/discover", meta(`{}`))
@@ -178,7 +178,7 @@ func TestRefusedElementsOfABatchAreObserved(t *testing.T) {
 // client gets it.
 func TestTheServersEdgeOfABridgedStandingStreamIsObserved(t *testing.T) {
 	both(t, func(t *testing.T, piped bool) {
-		f, _ := subscribable(piped)
+		f := subscribable(piped)
 		srv := front(t, f)
 		ring, end := observedBy(srv)
 		session := srv.initialize("2025-11-25")

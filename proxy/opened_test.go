@@ -101,7 +101,7 @@ func TestClientThatLeavesWhileItsURLsAreWaitedFor(t *testing.T) {
 		}
 		return one(result(id, ""))
 	})
-	f.noGet = true
+	f.NoGet = true
 	srv := front(t, f, func(c *config.Config) { c.Bridge.OpenedTimeout = time.Hour })
 	const url = `{"elicitation":{"url":{}}}`
 	r := srv.modernly(asCall("7", url, ""))

@@ -69,7 +69,7 @@ func TestACallCountsOnce(t *testing.T) {
 			}
 			return one(result(id, `"content":[]`))
 		})
-		f.noGet = true
+		f.NoGet = true
 		return front(t, f, append(change, func(c *config.Config) { c.Bridge.OpenedTimeout = time.Millisecond })...)
 	}
 	lost := func(t *testing.T, can string) testServer {
@@ -177,7 +177,7 @@ func TestACallCountsOnce(t *testing.T) {
 			session := srv.initialize("2025-06-18")
 			first := srv.call(f, session, listOne)
 			srv.post(session, callTool(`2`, `2`))
-			f.standing <- answer(`1`)
+			f.Unasked(answer(`1`))
 			<-first.reply
 			return srv
 		}},

@@ -14,7 +14,6 @@ import (
 
 	"github.com/dragoman-proxy/dragoman/proxy/config"
 	"github.com/dragoman-proxy/dragoman/proxy/peertest"
-	"github.com/dragoman-proxy/dragoman/proxy/upstream"
 )
 
 // as sends a request with these further headers.
@@ -273,7 +272,6 @@ func TestARefreshedTokenNeverEndsASession(t *testing.T) {
 // POST that answered its question, or with none if that POST had none.
 func TestAnswersCarryTheirOwnCredentials(t *testing.T) {
 	const one = `"inputRequests":{"k":{"method":"elicitation/create","params":{"mode":"url","message":"m","url":"https://x"}}},"requestState":"S1"`
-	authorization := func(h []upstream.Header) string { return upstream.HeaderValue(h, "Authorization") }
 	for _, answer := range []string{"mine", "refreshed", ""} {
 		f := asksFirst(false, one)
 		srv := front(t, f)
@@ -288,10 +286,8 @@ func TestAnswersCarryTheirOwnCredentials(t *testing.T) {
 		for range events { // until the call is answered
 		}
 		var by []string
-		for i, m := range f.sent() {
-			if gjson.Get(m, "method").String() == "tools/call" {
-				by = append(by, authorization(f.headers[i]))
-			}
+		for _, m := range f.Of("tools/call") {
+			by = append(by, m.Header.Get("Authorization"))
 		}
 		if len(by) != 2 || by[0] != "mine" || by[1] != answer {
 			t.Errorf("answered by %q: the calls came by %q", answer, by)

@@ -180,7 +180,7 @@ func TestServersProcessIsReachedThroughEveryReplica(t *testing.T) {
 	c, last := all[1].streaming(f, session, `1`)
 	c.leaves()
 	c = all[2].open("GET", session, "", "Last-Event-ID", last)
-	f.standing <- answer(`1`)
+	f.Unasked(answer(`1`))
 	c.hears(answer(`1`))
 	c.ends()
 	all[0].end()

@@ -208,9 +208,9 @@ func TestServersToolWithAnOwnToolsNameIsHidden(t *testing.T) {
 }
 
 func TestInitializeSpeaksOfOwnTools(t *testing.T) {
-	f := newFake(func(m string) ([]string, error) {
+	f := newFake(replies(func(m string) ([]string, error) {
 		return one(fmt.Sprintf(`{"jsonrpc":"2.0","id":%s,"result":{"protocolVersion":"2025-03-26","capabilities":{"tools":null,"prompts":{}},"serverInfo":{"name":"s","version":"2"},"instructions":"Theirs."}}`, gjson.Get(m, "id").Raw))
-	})
+	}))
 	own := echoing("ours")
 	own.words = "Ours."
 	srv := beside(t, f, own)
@@ -226,12 +226,12 @@ func TestInitializeSpeaksOfOwnTools(t *testing.T) {
 }
 
 func TestServerWithoutToolsIsNotAskedForThem(t *testing.T) {
-	f := newFake(func(m string) ([]string, error) {
+	f := newFake(replies(func(m string) ([]string, error) {
 		if gjson.Get(m, "method").String() != "initialize" {
 			return nil, errors.New("asked")
 		}
 		return one(fmt.Sprintf(`{"jsonrpc":"2.0","id":%s,"result":{"protocolVersion":"2025-06-18","capabilities":{},"serverInfo":{"name":"s","version":"2"}}}`, gjson.Get(m, "id").Raw))
-	})
+	}))
 	srv := beside(t, f, echoing("ours"))
 	session := srv.initialize("2025-03-26")
 	if got := names(srv.post(session, listTools).body); got != "ours" {
@@ -248,7 +248,7 @@ func TestOwnToolsRemainWhenTheServerIsAway(t *testing.T) {
 	f := listing("2025-06-18", []string{"a"}, []string{"b"})
 	srv := beside(t, f, echoing("ours"))
 	session := srv.initialize("2025-06-18")
-	f.refuse = func(string) error { return &upstream.Error{Op: "connect", Err: errors.New("refused")} }
+	f.First = failing(func(string) error { return &upstream.Error{Op: "connect", Err: errors.New("refused")} })
 	if got := srv.post(session, listTools); names(got.body) != "ours" {
 		t.Errorf("list: %+v", got)
 	}
@@ -266,7 +266,7 @@ func TestOwnToolsRemainWhenTheServersPipeIsBroken(t *testing.T) {
 	f.piped = true
 	srv := beside(t, f, echoing("ours"))
 	session := srv.initialize("2025-06-18")
-	f.refuse = broken
+	f.First = failing(broken)
 	if got := srv.post(session, listTools); names(got.body) != "ours" {
 		t.Errorf("over HTTP: %+v", got)
 	}
@@ -276,7 +276,7 @@ func TestOwnToolsRemainWhenTheServersPipeIsBroken(t *testing.T) {
 	c := beside(t, f, echoing("ours")).pipe()
 	c.say(initialize("2025-06-18", `{}`))
 	c.hear()
-	f.refuse = broken
+	f.First = failing(broken)
 	c.say(listTools)
 	if got := c.hear(); names(got) != "ours" {
 		t.Errorf("on a pipe: %s", got)

@@ -3,6 +3,7 @@ package proxy
 import (
 	"context"
 	"fmt"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -15,6 +16,7 @@ import (
 	"github.com/dragoman-proxy/dragoman/proxy/config"
 	"github.com/dragoman-proxy/dragoman/proxy/mcp"
 	"github.com/dragoman-proxy/dragoman/proxy/origin"
+	"github.com/dragoman-proxy/dragoman/proxy/peertest"
 	"github.com/dragoman-proxy/dragoman/proxy/upstream"
 )
 
@@ -46,37 +48,29 @@ func (w tripwire) Write(e zapcore.Entry, fields []zapcore.Field) error {
 
 // faulty is a server whose tools panic or answer, as their names say.
 func faulty(version string, piped bool) *fakeServer {
-	reply := func(id, method, m string) ([]string, error) {
-		const note = `{"jsonrpc":"2.0","method":"notifications/message","params":{"level":"info","data":"x"}}`
-		answer := result(id, `"content":[{"type":"text","text":"ok"}],"structuredContent":{"a":1}`)
-		switch gjson.Get(m, "params.name").String() {
-		case "send":
-			panic(boom)
-		case "read":
-			return one(boom)
-		case "read on":
-			return one(note, boom)
-		case "translate on":
-			return one(note, answer)
-		}
-		return one(answer)
-	}
-	f := newFake(initializing(version, func(m string) ([]string, error) {
-		if id, method := gjson.Get(m, "id").Raw, gjson.Get(m, "method").String(); id != "" && method == "tools/call" {
-			return reply(id, method, m)
-		}
-		return nil, nil
-	}))
+	f := newFake(initializing(version, nil))
 	if version == modernVersion {
-		f = modernServer(piped, `"capabilities":{"tools":{}}`, func(id, method, m string) ([]string, error) {
-			if method == "tools/call" {
-				return reply(id, method, m)
-			}
+		f = modernServer(piped, `"capabilities":{"tools":{}}`, func(id, _, _ string) ([]string, error) {
 			return one(result(id, `"resultType":"complete","tools":[]`))
 		})
 		f.asked = true
 	}
 	f.piped = piped
+	f.First = func(u *peertest.Turn) {
+		if gjson.Get(u.Text, "params.name").String() == "send" {
+			panic(boom)
+		}
+	}
+	f.on("tools/call", func(u *peertest.Turn) {
+		fault := gjson.Get(u.Text, "params.name").String()
+		if strings.HasSuffix(fault, " on") {
+			u.Say(`{"jsonrpc":"2.0","method":"notifications/message","params":{"level":"info","data":"x"}}`)
+		}
+		if strings.HasPrefix(fault, "read") {
+			u.Reads(func() { panic(boom) })
+		}
+		u.Say(result(u.ID, `"content":[{"type":"text","text":"ok"}],"structuredContent":{"a":1}`))
+	})
 	return f
 }
 
@@ -227,7 +221,7 @@ func TestPanicOfAReaderEndsItsSession(t *testing.T) {
 			srv := frontOf(t, origin.Opened(true, func(context.Context) (upstream.Conn, error) {
 				f := faulty("2025-11-25", true)
 				servers <- f
-				return f, nil
+				return f.conn(), nil
 			}))
 			ask := callingAs(srv, version, false)
 			if answer := ask("1", "fine"); !gjson.Get(answer, "result").Exists() {
@@ -241,11 +235,7 @@ func TestPanicOfAReaderEndsItsSession(t *testing.T) {
 			}
 			for len(servers) > 0 {
 				f := <-servers
-				eventually(t, "the processes end", func() bool {
-					f.mu.Lock()
-					defer f.mu.Unlock()
-					return f.closed > 0 || len(servers) == 0
-				})
+				eventually(t, "the processes end", func() bool { return f.ended() || len(servers) == 0 })
 			}
 		})
 	}
@@ -275,12 +265,12 @@ func TestPanicWithinABatch(t *testing.T) {
 // TestPanicAsASessionBegins: initialize gets an error.
 func TestPanicAsASessionBegins(t *testing.T) {
 	both(t, func(t *testing.T, piped bool) {
-		f := newFake(func(m string) ([]string, error) {
-			if gjson.Get(m, "method").String() == "initialize" {
+		f := newFake(func(*peertest.Turn) {})
+		f.First = func(u *peertest.Turn) {
+			if u.Method == "initialize" {
 				panic(boom)
 			}
-			return nil, nil
-		})
+		}
 		f.piped = piped
 		begin := `{"jsonrpc":"2.0","id":"\u0062","method":"initialize","params":{"protocolVersion":"2025-11-25","capabilities":{},"clientInfo":{"name":"c","version":"1"}}}`
 		c, srv := pipeClient(t, f)
@@ -305,8 +295,8 @@ func TestPanicOnTheStandingStream(t *testing.T) {
 			return one(result(id, `"content":[]`))
 		})
 		srv := front(t, f)
-		f.standing <- boom
-		f.standing <- `{"jsonrpc":"2.0","method":"notifications/tools/list_changed"}`
+		f.panics()
+		f.Unasked(`{"jsonrpc":"2.0","method":"notifications/tools/list_changed"}`)
 		ctx, leave := context.WithCancel(t.Context())
 		defer leave()
 		body := modernRequestOf("1", "subscriptions/listen", `"notifications":{"toolsListChanged":true},`+meta(`{}`))

@@ -15,6 +15,7 @@ import (
 	"github.com/dragoman-proxy/dragoman/proxy/clients/pipe"
 	"github.com/dragoman-proxy/dragoman/proxy/config"
 	"github.com/dragoman-proxy/dragoman/proxy/metrics"
+	"github.com/dragoman-proxy/dragoman/proxy/peertest"
 	"github.com/dragoman-proxy/dragoman/proxy/upstream"
 )
 
@@ -173,7 +174,7 @@ func TestPipeClientGetsOneLinePerBatch(t *testing.T) {
 	both(t, func(t *testing.T, piped bool) {
 		f := newFake(nil)
 		f.piped = piped
-		f.answer = initializing("2025-06-18", func(m string) ([]string, error) {
+		f.Script = initializing("2025-06-18", func(m string) ([]string, error) {
 			e, err := obliging(m)
 			if gjson.Get(m, "method").String() == "tools/list" {
 				e = append([]string{logLine}, e...)
@@ -194,12 +195,8 @@ func TestPipeClientCancels(t *testing.T) {
 	both(t, func(t *testing.T, piped bool) {
 		f := newFake(nil)
 		f.piped = piped
-		f.answer = initializing("2025-06-18", func(m string) ([]string, error) {
-			switch gjson.Get(m, "method").String() {
-			case "tools/list":
-				if piped {
-					return nil, nil
-				}
+		f.Script = initializing("2025-06-18", func(m string) ([]string, error) {
+			if gjson.Get(m, "method").String() == "tools/list" {
 				return one(hang)
 			}
 			return obliging(m)
@@ -218,11 +215,8 @@ func TestPipeClientMayNotReuseAnOpenID(t *testing.T) {
 	both(t, func(t *testing.T, piped bool) {
 		f := newFake(nil)
 		f.piped = piped
-		f.answer = initializing("2025-06-18", func(m string) ([]string, error) {
+		f.Script = initializing("2025-06-18", func(m string) ([]string, error) {
 			if gjson.Get(m, "method").String() == "tools/call" {
-				if piped {
-					return nil, nil
-				}
 				return one(hang)
 			}
 			return obliging(m)
@@ -263,12 +257,12 @@ func TestLostChildEndsThePipe(t *testing.T) {
 func TestEveryCallIsAnsweredOnceWhenSendingFindsTheChildLost(t *testing.T) {
 	exit := &upstream.ExitError{Command: "child", Status: "exit status 3"}
 	f := silentPipe()
-	f.refuse = func(m string) error {
+	f.First = failing(func(m string) error {
 		if gjson.Get(m, "method").String() == "ping" {
 			return exit
 		}
 		return nil
-	}
+	})
 	c, _ := pipeClient(t, f)
 	c.initialize("2025-03-26", `{}`)
 	c.say(callOne, `[`+listTwo+`,{"jsonrpc":"2.0","id":"late","method":"ping"}]`)
@@ -303,7 +297,7 @@ func TestLostSessionEndsThePipe(t *testing.T) {
 		}
 		return nil, &upstream.StatusError{Code: 404}
 	}))
-	f.id = "theirs"
+	f.SessionID = "theirs"
 	c, _ := pipeClient(t, f)
 	c.initialize("2025-06-18", `{}`)
 	c.say(listTwo, pingOne)
@@ -319,23 +313,22 @@ func TestLostSessionEndsThePipe(t *testing.T) {
 
 func TestCallsAreAnsweredAfterTheClientsLastMessage(t *testing.T) {
 	both(t, func(t *testing.T, piped bool) {
-		f := newFake(nil)
-		f.piped = piped
-		f.gate = make(chan struct{})
-		f.answer = initializing("2025-06-18", func(m string) ([]string, error) {
-			if piped {
-				return nil, nil
-			}
-			return one(wait, pingAnswer)
-		})
+		f, gate := newFake(initializing("2025-06-18", nil)), make(chan struct{})
+		if f.piped = piped; !piped {
+			f.on("ping", func(u *peertest.Turn) {
+				if u.Until(gate) {
+					u.Say(pingAnswer)
+				}
+			})
+		}
 		c, _ := pipeClient(t, f)
 		c.initialize("2025-06-18", `{}`)
 		c.say(pingOne)
 		eventually(t, "sent", func() bool { return len(f.sent()) == 2 })
 		c.in.Close()
-		close(f.gate)
+		close(gate)
 		if piped {
-			f.standing <- pingAnswer
+			f.Unasked(pingAnswer)
 		}
 		c.hears(pingAnswer)
 		if err := c.end(); err != nil {
@@ -350,23 +343,18 @@ func TestStandingStreamIsOpenedOnceInitialized(t *testing.T) {
 	c.initialize("2025-06-18", `{}`)
 	c.say(pingOne)
 	c.hears(pingAnswer)
-	f.mu.Lock()
-	n := len(f.listened)
-	f.mu.Unlock()
-	if n != 0 {
+	if len(f.listens()) != 0 {
 		t.Error("opened before notifications/initialized")
 	}
-	f.standing <- "id:1 " + logLine
+	f.Unasked("id:1 " + logLine)
 	c.say(`{"jsonrpc":"2.0","method":"notifications/initialized"}`)
 	c.hears(logLine)
 }
 
 func TestStoppedPipeEndsWithoutAnError(t *testing.T) {
 	both(t, func(t *testing.T, piped bool) {
-		f := silentPipe()
-		if f.piped = piped; !piped {
-			f.answer = initializing("2025-06-18", func(string) ([]string, error) { return one(hang) })
-		}
+		f := newFake(initializing("2025-06-18", func(string) ([]string, error) { return one(hang) }))
+		f.piped = piped
 		c, _ := pipeClient(t, f, func(c *config.Config) { c.Shutdown.Drain = 100 * time.Millisecond })
 		c.initialize("2025-06-18", `{}`)
 		c.say(callOne)
@@ -377,7 +365,7 @@ func TestStoppedPipeEndsWithoutAnError(t *testing.T) {
 			t.Error(err)
 		}
 		c.ended = nil
-		if f.closed == 0 {
+		if f.ends() == 0 {
 			t.Error("upstream was not closed")
 		}
 	})

@@ -13,6 +13,7 @@ import (
 	"github.com/dragoman-proxy/dragoman/proxy/config"
 	"github.com/dragoman-proxy/dragoman/proxy/downstream"
 	"github.com/dragoman-proxy/dragoman/proxy/metrics"
+	"github.com/dragoman-proxy/dragoman/proxy/peertest"
 	"github.com/dragoman-proxy/dragoman/proxy/sealed"
 	"github.com/dragoman-proxy/dragoman/proxy/upstream"
 )
@@ -74,7 +75,7 @@ func TestIDStaysOnTheLastPieceOfASplitEvent(t *testing.T) {
 
 func TestClientsAnswerKeepsItsMethod(t *testing.T) {
 	f := newFake(nil)
-	f.answer = initializing("2024-11-05", func(m string) ([]string, error) {
+	f.Script = initializing("2024-11-05", func(m string) ([]string, error) {
 		if gjson.Get(m, "method").Exists() {
 			return one(sampling, `{"jsonrpc":"2.0","id":1,"result":{"content":[]}}`)
 		}
@@ -95,7 +96,7 @@ func TestClientsAnswerKeepsItsMethod(t *testing.T) {
 func TestFormAnswerIsTranslatedForTheServer(t *testing.T) {
 	ask := `{"jsonrpc":"2.0","id":"e1","method":"elicitation/create","params":{"message":"?","requestedSchema":{"type":"object","properties":{"c":{"type":"array","items":{"type":"string","enum":["x","y"]}}}}}}`
 	f := newFake(nil)
-	f.answer = initializing("2025-11-25", func(m string) ([]string, error) {
+	f.Script = initializing("2025-11-25", func(m string) ([]string, error) {
 		if gjson.Get(m, "method").Exists() {
 			return one(ask, `{"jsonrpc":"2.0","id":1,"result":{"content":[]}}`)
 		}
@@ -124,7 +125,7 @@ func TestUntranslatableMessageIsAnErrorForItsRequester(t *testing.T) {
 	unsayable := `"result":[]`
 	ask := `{"jsonrpc":"2.0","id":"s1","method":"elicitation/create","params":{"message":"?","requestedSchema":{"type":"object","properties":{}}}}`
 	f := newFake(nil)
-	f.answer = initializing("2025-11-25", func(m string) ([]string, error) {
+	f.Script = initializing("2025-11-25", func(m string) ([]string, error) {
 		if gjson.Get(m, "method").Exists() {
 			return one(ask, `{"jsonrpc":"2.0","id":1,`+unsayable+`}`)
 		}
@@ -162,7 +163,7 @@ func TestUnknownAnswerIsLoggedOnce(t *testing.T) {
 
 func TestWhatTheClientCannotAnswerIsAnsweredForIt(t *testing.T) {
 	f := newFake(nil)
-	f.answer = initializing("2025-06-18", func(m string) ([]string, error) {
+	f.Script = initializing("2025-06-18", func(m string) ([]string, error) {
 		if gjson.Get(m, "method").Exists() {
 			return one(`{"jsonrpc":"2.0","id":"e","method":"elicitation/create","params":{"message":"?","requestedSchema":{"type":"object","properties":{}}}}`,
 				`{"jsonrpc":"2.0","id":1,"result":{"content":[]}}`)
@@ -175,7 +176,7 @@ func TestWhatTheClientCannotAnswerIsAnsweredForIt(t *testing.T) {
 	sameJSON(t, r.body, `{"jsonrpc":"2.0","id":1,"result":{"content":[]}}`)
 	sent := f.sent()
 	sameJSON(t, sent[len(sent)-1], `{"jsonrpc":"2.0","id":"e","error":{"code":-32601,"message":"Method not found: elicitation/create"}}`)
-	if h := f.headers[len(f.headers)-1]; len(h) != 1 || h[0].Value != "Bearer t" {
+	if h := f.Last().Header; len(h) != 1 || h.Get("Authorization") != "Bearer t" {
 		t.Errorf("answered without the client's headers: %v", h)
 	}
 }
@@ -190,10 +191,10 @@ func TestHeadersThatGoOn(t *testing.T) {
 		})
 		s := srv.initialize("2025-06-18")
 		srv.post(s, pingOne, "Authorization", "Bearer theirs", "traceparent", "00-1-2-3", "tracestate", "a=b", "baggage", "c=d", "Cookie", "no")
-		got := fmt.Sprint(f.headers[1])
-		want := "[{traceparent 00-1-2-3} {tracestate a=b} {baggage c=d} {Authorization Bearer theirs}]"
+		got := fmt.Sprint(f.Heard()[1].Header)
+		want := "map[Authorization:[Bearer theirs] Baggage:[c=d] Traceparent:[00-1-2-3] Tracestate:[a=b]]"
 		if fixed {
-			want = "[{traceparent 00-1-2-3} {tracestate a=b} {baggage c=d}]"
+			want = "map[Baggage:[c=d] Traceparent:[00-1-2-3] Tracestate:[a=b]]"
 		}
 		if got != want {
 			t.Errorf("got %s, want %s", got, want)
@@ -225,11 +226,11 @@ func TestStreamClosedEarlyIsResumed(t *testing.T) {
 	f := newFake(initializing("2025-11-25", func(string) ([]string, error) { return one("id:p1 ", "id:p2 "+logLine) }))
 	srv := front(t, f)
 	s := srv.initialize("2025-06-18")
-	f.standing <- "id:p3 " + `{"jsonrpc":"2.0","id":1,"result":{"content":[]}}`
+	f.Unasked("id:p3 " + `{"jsonrpc":"2.0","id":1,"result":{"content":[]}}`)
 	r := srv.post(s, callOne)
 	sameList(t, "events", r.events, []string{logLine, `{"jsonrpc":"2.0","id":1,"result":{"content":[]}}`})
-	if len(f.listened) != 1 || f.listened[0].LastEventID != "p2" {
-		t.Errorf("resumed at %+v", f.listened)
+	if at := f.listens(); len(at) != 1 || at[0].LastEventID != "p2" {
+		t.Errorf("resumed at %+v", at)
 	}
 }
 
@@ -237,8 +238,8 @@ func TestCancelledCallEndsWithoutAnAnswer(t *testing.T) {
 	for _, piped := range []bool{false, true} {
 		f := newFake(nil)
 		f.piped = piped
-		f.answer = initializing("2025-06-18", func(m string) ([]string, error) {
-			if gjson.Get(m, "id").Exists() && !piped {
+		f.Script = initializing("2025-06-18", func(m string) ([]string, error) {
+			if gjson.Get(m, "id").Exists() {
 				return one(hang)
 			}
 			return nil, nil
@@ -292,19 +293,18 @@ func TestFailedCallIsCountedAsFailed(t *testing.T) {
 }
 
 func TestRequestsWithOneIDAreDistinguishedByTheirPosts(t *testing.T) {
-	f := newFake(initializing("2025-06-18", nil))
-	f.gate = make(chan struct{})
-	f.answer = initializing("2025-06-18", func(m string) ([]string, error) {
-		e, err := obliging(m)
-		return append([]string{wait}, e...), err
-	})
+	answered := make(chan struct{})
+	f := newFake(initializing("2025-06-18", func(m string) ([]string, error) {
+		<-answered
+		return obliging(m)
+	}))
 	srv := front(t, f)
 	s := srv.initialize("2025-06-18")
 	a, b := make(chan reply), make(chan reply)
 	go func() { a <- srv.post(s, pingOne) }()
 	go func() { b <- srv.post(s, listOne) }()
 	eventually(t, "both sent", func() bool { return len(f.sent()) == 3 })
-	close(f.gate)
+	close(answered)
 	sameJSON(t, (<-a).body, pingAnswer)
 	sameJSON(t, (<-b).body, `{"jsonrpc":"2.0","id":1,"result":{"tools":[]}}`)
 }
@@ -325,7 +325,7 @@ func TestTooManyOpenRequests(t *testing.T) {
 
 func TestServersRequestsAreBounded(t *testing.T) {
 	f := newFake(nil)
-	f.answer = initializing("2025-06-18", func(m string) ([]string, error) {
+	f.Script = initializing("2025-06-18", func(m string) ([]string, error) {
 		if gjson.Get(m, "method").Exists() {
 			return one(sampling, strings.Replace(sampling, "s1", "s2", 1), `{"jsonrpc":"2.0","id":1,"result":{"content":[]}}`)
 		}
@@ -405,31 +405,24 @@ func TestSessionsThatAreNot(t *testing.T) {
 	if r := srv.exchange(context.Background(), "DELETE", s, ""); r.status != 200 {
 		t.Errorf("DELETE: %+v", r)
 	}
-	if f.closed != 1 {
+	if f.ends() != 1 {
 		t.Error("DELETE did not go on")
 	}
 	if r := srv.post(s, pingOne); r.status != 404 || gjson.Get(r.body, "id").Raw != "1" {
 		t.Errorf("after DELETE: %+v", r)
 	}
-	if got := srv.initializeAgain(f); got == "" {
+	if got := srv.initialize("2025-06-18"); got == "" {
 		t.Error("no room after DELETE")
 	}
-}
-
-func (srv testServer) initializeAgain(f *fakeServer) string {
-	f.mu.Lock()
-	f.standing, f.closed = make(chan string, 1), 0
-	f.mu.Unlock()
-	return srv.initialize("2025-06-18")
 }
 
 func TestStandingStreamPassesWithItsIDs(t *testing.T) {
 	f := newFake(initializing("2025-11-25", obliging))
 	srv := front(t, f)
 	s := srv.initialize("2025-03-26")
-	f.standing <- "id:1 " + logLine
-	f.standing <- "id:2 " + `{"jsonrpc":"2.0","method":"notifications/elicitation/complete","params":{"elicitationId":"x"}}`
-	f.standing <- "id:3 " + sampling
+	f.Unasked("id:1 " + logLine)
+	f.Unasked("id:2 " + `{"jsonrpc":"2.0","method":"notifications/elicitation/complete","params":{"elicitationId":"x"}}`)
+	f.Unasked("id:3 " + sampling)
 	ctx, stop := context.WithCancel(context.Background())
 	defer stop()
 	req, resp := srv.begin(ctx, "GET", s, "", "Last-Event-ID", "0")
@@ -438,8 +431,8 @@ func TestStandingStreamPassesWithItsIDs(t *testing.T) {
 			t.Fatalf("event %q, %v; want %s", e.ID, err, want)
 		}
 	}
-	if f.listened[0].LastEventID != "0" {
-		t.Errorf("%+v", f.listened)
+	if at := f.listens(); at[0].LastEventID != "0" {
+		t.Errorf("%+v", at)
 	}
 	stop()
 	srv.read(req, resp)
@@ -447,7 +440,7 @@ func TestStandingStreamPassesWithItsIDs(t *testing.T) {
 
 func TestNoStandingStream(t *testing.T) {
 	f := newFake(initializing("2025-06-18", obliging))
-	f.noGet = true
+	f.NoGet = true
 	srv := front(t, f)
 	r := srv.exchange(context.Background(), "GET", srv.initialize("2025-06-18"), "")
 	if r.status != 405 || r.header["Allow"] == "" {
@@ -473,10 +466,10 @@ func TestUpstreamStatusPassesOn(t *testing.T) {
 	} {
 		f := newFake(nil)
 		if c.named {
-			f.id = "theirs"
+			f.SessionID = "theirs"
 		}
 		fails := true
-		f.answer = initializing("2025-06-18", func(m string) ([]string, error) {
+		f.Script = initializing("2025-06-18", func(m string) ([]string, error) {
 			if fails {
 				return nil, &c.status
 			}
@@ -513,13 +506,12 @@ func TestTimeoutIsReported(t *testing.T) {
 }
 
 func TestPanicStaysWithItsRequest(t *testing.T) {
-	f := newFake(nil)
-	f.answer = initializing("2025-06-18", func(m string) ([]string, error) {
-		if gjson.Get(m, "method").String() == "tools/call" {
-			panic("boom")
+	f := newFake(initializing("2025-06-18", obliging))
+	f.First = func(u *peertest.Turn) {
+		if u.Method == "tools/call" {
+			panic(boom)
 		}
-		return obliging(m)
-	})
+	}
 	srv := front(t, f)
 	s := srv.initialize("2025-06-18")
 	r := srv.post(s, callOne)

@@ -1,9 +1,9 @@
 package proxy
 
 import (
-	"context"
 	"encoding/base64"
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -12,7 +12,7 @@ import (
 	"github.com/tidwall/gjson"
 
 	"github.com/dragoman-proxy/dragoman/proxy/config"
-	"github.com/dragoman-proxy/dragoman/proxy/origin"
+	"github.com/dragoman-proxy/dragoman/proxy/peertest"
 	"github.com/dragoman-proxy/dragoman/proxy/upstream"
 )
 
@@ -35,50 +35,30 @@ type guarded struct {
 	lets func(authorization, method string) bool
 }
 
-func (g *guarded) Send(ctx context.Context, m *upstream.Outgoing) (upstream.Stream, error) {
-	authorization := ""
-	for _, h := range m.Header {
-		if h.Name == "Authorization" {
-			authorization = h.Value
-		}
-	}
+// check is the First of the server.
+func (g *guarded) check(u *peertest.Turn) {
 	g.mu.Lock()
 	lets := g.lets
 	g.mu.Unlock()
-	if !lets(authorization, gjson.GetBytes(m.Body, "method").String()) {
-		return nil, &upstream.StatusError{Code: 401, Header: []upstream.Header{{Name: "WWW-Authenticate", Value: "Bearer"}}}
+	if !lets(u.Header.Get("Authorization"), u.Method) {
+		u.Fail(&upstream.StatusError{Code: 401, Header: []upstream.Header{{Name: "WWW-Authenticate", Value: "Bearer"}}})
 	}
-	return g.fakeServer.Send(ctx, m)
 }
 
 func (g *guarded) only(tokens ...string) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	g.lets = func(authorization, _ string) bool {
-		for _, token := range tokens {
-			if authorization == token {
-				return true
-			}
-		}
-		return false
-	}
+	g.lets = func(authorization, _ string) bool { return slices.Contains(tokens, authorization) }
 }
 
 func guardedFront(t *testing.T, change ...func(*config.Config)) (*guarded, testServer) {
 	f, gate := asksName(nameQuestion)
-	answer := f.answer
-	f.answer = func(m string) ([]string, error) {
-		switch id := gjson.Get(m, "id").Raw; gjson.Get(m, "method").String() {
-		case "ping":
-			return one(result(id, ""))
-		case "tools/list":
-			return one(result(id, `"tools":[]`))
-		}
-		return answer(m)
-	}
+	f.on("ping", func(u *peertest.Turn) { u.Say(result(u.ID, "")) })
+	f.on("tools/list", func(u *peertest.Turn) { u.Say(result(u.ID, `"tools":[]`)) })
 	open(f, gate)
 	g := &guarded{fakeServer: f}
-	srv := frontOf(t, origin.Opened(false, func(context.Context) (upstream.Conn, error) { return g, nil }), append(change, byClaims)...)
+	f.First = g.check
+	srv := front(t, f, append(change, byClaims)...)
 	return g, srv
 }
 

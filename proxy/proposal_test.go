@@ -36,7 +36,7 @@ func (c *choosy) origin() origin.Origin {
 		c.mu.Unlock()
 		f := newFake(nil)
 		f.piped = c.piped
-		f.answer = func(m string) ([]string, error) {
+		f.Script = replies(func(m string) ([]string, error) {
 			id := gjson.Get(m, "id").Raw
 			switch gjson.Get(m, "method").String() {
 			case "initialize":
@@ -61,8 +61,8 @@ func (c *choosy) origin() origin.Origin {
 				return nil, err
 			}
 			return one(`{"jsonrpc":"2.0","id":` + id + `,` + answer + `}`)
-		}
-		return f, nil
+		})
+		return f.conn(), nil
 	})
 }
 

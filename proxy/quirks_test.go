@@ -47,7 +47,7 @@ var quirkPeers = map[report.Quirk]func(t *testing.T) *Server{
 	},
 	report.NoStanding: func(t *testing.T) *Server {
 		f := legacyServer(`{"tools":{"listChanged":true}}`, nil)
-		f.noGet = true
+		f.NoGet = true
 		srv := front(t, f)
 		if r := srv.exchange(t.Context(), "GET", srv.initialize("2025-06-18"), ""); r.status != 405 {
 			t.Errorf("%+v", r)

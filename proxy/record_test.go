@@ -82,7 +82,7 @@ func TestARecordingReplays(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			f := newFake(nil)
 			f.piped = piped
-			f.answer = initializing("2025-11-25", func(m string) ([]string, error) {
+			f.Script = initializing("2025-11-25", func(m string) ([]string, error) {
 				id := gjson.Get(m, "id").Raw
 				switch gjson.Get(m, "method").String() {
 				case "tools/list":

@@ -85,7 +85,7 @@ func (srv testServer) streaming(f *fakeServer, session, id string) (c *reader, l
 	n := len(f.sent())
 	go func() {
 		eventually(srv.t, "call sent", func() bool { return len(f.sent()) > n })
-		f.standing <- progress(id)
+		f.Unasked(progress(id))
 	}()
 	c = srv.open("POST", session, callTool(id, id))
 	return c, c.hears(progress(id))
@@ -101,8 +101,8 @@ func TestClientThatLostItsStreamGetsTheAnswerByGet(t *testing.T) {
 	s := srv.initialize("2024-11-05")
 	c, last := srv.streaming(f, s, `1`)
 	c.leaves()
-	f.standing <- progress(`1`) // while no stream is open
-	f.standing <- `{"jsonrpc":"2.0","id":1,"result":{"content":[],"structuredContent":{"a":1}}}`
+	f.Unasked(progress(`1`)) // while no stream is open
+	f.Unasked(`{"jsonrpc":"2.0","id":1,"result":{"content":[],"structuredContent":{"a":1}}}`)
 	c = srv.open("GET", s, "", "Last-Event-ID", last)
 	c.hears(progress(`1`))
 	e := c.next() // translated for this client's revision, since the method is still known
@@ -131,11 +131,11 @@ func TestClientGetsTheAnswerThatComesAfterItIsBack(t *testing.T) {
 	c, last := srv.streaming(f, s, `1`)
 	c.leaves()
 	c = srv.open("GET", s, "", "Last-Event-ID", last)
-	f.standing <- progress(`1`)
+	f.Unasked(progress(`1`))
 	last = c.hears(progress(`1`))
 	c.leaves() // once more
 	c = srv.open("GET", s, "", "Last-Event-ID", last)
-	f.standing <- answer(`1`)
+	f.Unasked(answer(`1`))
 	c.hears(answer(`1`))
 	c.ends()
 }
@@ -148,15 +148,15 @@ func TestStandingStreamIsResumed(t *testing.T) {
 		return fmt.Sprintf(`{"jsonrpc":"2.0","method":"notifications/message","params":{"level":"info","data":%d}}`, i)
 	}
 	c := srv.open("GET", s, "")
-	f.standing <- note(1)
+	f.Unasked(note(1))
 	first := c.hears(note(1))
-	f.standing <- note(2)
+	f.Unasked(note(2))
 	c.hears(note(2)) // written, and lost in transit
 	c.leaves()
-	f.standing <- note(3)
+	f.Unasked(note(3))
 	c = srv.open("GET", s, "", "Last-Event-ID", first)
 	c.hears(note(2), note(3))
-	f.standing <- note(4)
+	f.Unasked(note(4))
 	c.hears(note(4))
 	c.leaves()
 }
@@ -166,22 +166,22 @@ func TestEventsOfAStreamComeOnNoOther(t *testing.T) {
 	srv := front(t, f)
 	s := srv.initialize("2025-06-18")
 	standing := srv.open("GET", s, "")
-	f.standing <- logLine
+	f.Unasked(logLine)
 	lastStanding := standing.hears(logLine)
 	a, lastA := srv.streaming(f, s, `1`)
 	b, lastB := srv.streaming(f, s, `2`)
 	if lastA == lastB || lastA == lastStanding || lastB == lastStanding {
 		t.Errorf("ids are not unique: %s %s %s", lastA, lastB, lastStanding)
 	}
-	f.standing <- answer(`1`)
+	f.Unasked(answer(`1`))
 	a.hears(answer(`1`))
 	a.ends()
 	b.leaves()
-	f.standing <- answer(`2`)
+	f.Unasked(answer(`2`))
 	b = srv.open("GET", s, "", "Last-Event-ID", lastB)
 	b.hears(answer(`2`))
 	b.ends()
-	f.standing <- logLine
+	f.Unasked(logLine)
 	standing.hears(logLine)
 	standing.leaves()
 }
@@ -192,11 +192,11 @@ func TestOlderEventsThanAreKeptAreLostAndCounted(t *testing.T) {
 	s := srv.initialize("2025-06-18")
 	c, last := srv.streaming(f, s, `1`)
 	for range 5 {
-		f.standing <- progress(`1`)
+		f.Unasked(progress(`1`))
 		c.hears(progress(`1`))
 	}
 	c.leaves()
-	f.standing <- answer(`1`)
+	f.Unasked(answer(`1`))
 	c = srv.open("GET", s, "", "Last-Event-ID", last)
 	c.hears(progress(`1`), progress(`1`), progress(`1`), answer(`1`)) // the response matters most
 	c.ends()
@@ -218,7 +218,7 @@ func TestForgottenStreamIsAFreshOne(t *testing.T) {
 	srv := front(t, f)
 	s := srv.initialize("2025-06-18")
 	c, last := srv.streaming(f, s, `1`)
-	f.standing <- progress(`1`)
+	f.Unasked(progress(`1`))
 	c.hears(progress(`1`))
 	c.leaves()
 	l := srv.lanes(s)
@@ -232,7 +232,7 @@ func TestForgottenStreamIsAFreshOne(t *testing.T) {
 	}
 	for id, n := range map[string]int64{last: 1, "1-9": -1, "77-1": -1, "x": -1, "-": -1, "1-": -1, "-1--1": -1, "99999999999999999999-1": -1} {
 		c = srv.open("GET", s, "", "Last-Event-ID", id)
-		f.standing <- logLine
+		f.Unasked(logLine)
 		c.hears(logLine)
 		c.leaves()
 		srv.lost(n)
@@ -254,7 +254,7 @@ func TestStreamIsResumedWhileItsReaderIsConnected(t *testing.T) {
 	if err := <-gone; err != io.EOF {
 		t.Errorf("the old reader: %v", err)
 	}
-	f.standing <- answer(`1`)
+	f.Unasked(answer(`1`))
 	c.hears(answer(`1`))
 	c.ends()
 }
@@ -312,8 +312,8 @@ func TestWithoutReplayEventsHaveNoIDs(t *testing.T) {
 	srv := front(t, f, func(c *config.Config) { c.Limits.Replay = 0 })
 	s := srv.initialize("2025-06-18")
 	c := srv.call(f, s, callTool(`1`, `1`))
-	f.standing <- progress(`1`)
-	f.standing <- answer(`1`)
+	f.Unasked(progress(`1`))
+	f.Unasked(answer(`1`))
 	if r := <-c.reply; len(r.events) != 2 || r.ids[0] != "" {
 		t.Errorf("%+v", r)
 	}
@@ -344,7 +344,7 @@ func TestCutStreamsLoseNothing(t *testing.T) {
 					if sent == said {
 						m = answer(id)
 					}
-					f.standing <- m
+					f.Unasked(m)
 					sent++
 				}
 			case 2:
@@ -413,7 +413,7 @@ func TestStreamIsResumedOverTheWire(t *testing.T) {
 	session := hello.Header.Get("Mcp-Session-Id")
 	go func() {
 		got(t, f, "tools/call")
-		f.standing <- progress(`1`)
+		f.Unasked(progress(`1`))
 	}()
 	res := do("POST", callTool(`1`, `1`), "Mcp-Session-Id", session)
 	id, data := event(bufio.NewReader(res.Body))
@@ -421,7 +421,7 @@ func TestStreamIsResumedOverTheWire(t *testing.T) {
 		t.Errorf("%q %q", id, data)
 	}
 	res.Body.Close() // the connection breaks
-	f.standing <- answer(`1`)
+	f.Unasked(answer(`1`))
 	res = do("GET", "", "Mcp-Session-Id", session, "Last-Event-ID", id)
 	if _, data := event(bufio.NewReader(res.Body)); data != answer(`1`) {
 		t.Errorf("%q", data)

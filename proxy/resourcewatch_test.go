@@ -12,6 +12,7 @@ import (
 
 	"github.com/dragoman-proxy/dragoman/proxy/config"
 	"github.com/dragoman-proxy/dragoman/proxy/downstream"
+	"github.com/dragoman-proxy/dragoman/proxy/peertest"
 )
 
 // listens is a client with a subscription to a resource.
@@ -140,25 +141,23 @@ func TestUserWhoAnswersLaterThanServersMay(t *testing.T) {
 // is then refused.
 func TestServerThatAsksInVainBeforeItSubscribes(t *testing.T) {
 	both(t, func(t *testing.T, piped bool) {
-		var f *fakeServer
-		asking := ""
-		f = legacyServer(`{"resources":{"subscribe":true}}`, func(id, method, _ string) ([]string, error) {
-			const ask = `{"jsonrpc":"2.0","id":"s1","method":"sampling/createMessage","params":{"maxTokens":1,"messages":[]}}`
-			switch {
-			case method == "resources/subscribe" && piped:
-				asking = id
-				return one(ask)
-			case method == "resources/subscribe":
-				f.standing <- ask
-				return one(wait, rpcError(id, `"code":-32603,"message":"refused"`))
-			case method == "" && piped:
-				return one(rpcError(asking, `"code":-32603,"message":"refused"`))
-			case method == "":
-				f.gate <- struct{}{}
-			}
-			return nil, nil
-		})
-		f.piped, f.gate = piped, make(chan struct{}, 1)
+		const ask = `{"jsonrpc":"2.0","id":"s1","method":"sampling/createMessage","params":{"maxTokens":1,"messages":[]}}`
+		f := legacyServer(`{"resources":{"subscribe":true}}`, nil)
+		refuse := func(id string) string { return rpcError(id, `"code":-32603,"message":"refused"`) }
+		if f.piped = piped; piped {
+			subscribe := ""
+			f.on("", func(*peertest.Turn) { f.Unasked(refuse(subscribe)) })
+			f.on("resources/subscribe", func(u *peertest.Turn) {
+				subscribe = u.ID
+				u.Say(ask)
+			})
+		} else {
+			f.on("resources/subscribe", func(u *peertest.Turn) {
+				f.Unasked(ask)
+				u.Hears(`"s1"`)
+				u.Say(refuse(u.ID))
+			})
+		}
 		srv := front(t, f)
 		waits := srv.Modern.Waits.Unattributed
 		ctx, leave := context.WithCancel(t.Context())

@@ -42,7 +42,7 @@ func (f *family) origin() origin.Origin {
 		}
 		c := f.born(f.starts)
 		f.children = append(f.children, c)
-		return c, nil
+		return c.conn(), nil
 	})
 	o.Restarts = true
 	return o
@@ -107,7 +107,7 @@ func TestRestartedProcessGetsTheSessionsState(t *testing.T) {
 	not := srv.call(first, s, `{"jsonrpc":"2.0","id":3,"method":"resources/subscribe","params":{"uri":"a:c"}}`)
 	un := srv.call(first, s, `{"jsonrpc":"2.0","id":4,"method":"resources/unsubscribe","params":{"uri":"a:c"}}`)
 	for i, c := range []calling{level, sub, not, un} {
-		first.standing <- answer(string(rune('1' + i)))
+		first.Unasked(answer(string(rune('1' + i))))
 		<-c.reply
 	}
 	lost := srv.call(first, s, callOne)
@@ -130,9 +130,9 @@ func TestRestartedProcessGetsTheSessionsState(t *testing.T) {
 		`{"jsonrpc":"2.0","id":"dragoman:2","method":"resources/subscribe","params":{"uri":"a:b"}}`,
 	})
 	sameList(t, "told", withoutIDs(told[3:]), withoutIDs([]string{callOne}))
-	second.standing <- answer(`"dragoman:1"`) // for no client
-	second.standing <- answer(`"dragoman:2"`)
-	second.standing <- answer(gjson.Get(second.said("tools/call")[0], "id").Raw)
+	second.Unasked(answer(`"dragoman:1"`)) // for no client
+	second.Unasked(answer(`"dragoman:2"`))
+	second.Unasked(answer(gjson.Get(second.said("tools/call")[0], "id").Raw))
 	if r := <-again.reply; r.body != answer(`1`) {
 		t.Errorf("%+v", r)
 	}
@@ -163,7 +163,7 @@ func TestStreamOfALostCallEndsWithAnError(t *testing.T) {
 	s := srv.initialize("2025-06-18")
 	first := kids.child(t, 0)
 	c := srv.call(first, s, callTool(`1`, `1`))
-	first.standing <- progress(`1`)
+	first.Unasked(progress(`1`))
 	first.lose(exited)
 	r := <-c.reply
 	if len(r.events) != 2 || !strings.Contains(r.events[1], "being restarted") {
@@ -218,7 +218,7 @@ func TestProcessOfAnotherRevisionEndsTheSession(t *testing.T) {
 	kids := newFamily(func(nth int) *fakeServer {
 		f := silentPipe()
 		if nth > 1 {
-			f.answer = initializing("2025-03-26", nil)
+			f.Script = initializing("2025-03-26", nil)
 		}
 		return f
 	})
@@ -275,7 +275,7 @@ func TestQuestionsOfALostProcessAreCancelled(t *testing.T) {
 		return string(e.Data)
 	}
 	first := kids.child(t, 0)
-	first.standing <- sampling
+	first.Unasked(sampling)
 	id := gjson.Get(next(), "id").Raw
 	first.lose(exited)
 	sameJSON(t, next(), `{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":`+id+`,"reason":"the server was started again"}}`)
@@ -310,7 +310,7 @@ func TestClientOnAPipeOutlivesTheProcess(t *testing.T) {
 	c.say(callSecond)
 	second := kids.child(t, 1)
 	got(t, second, "tools/call")
-	second.standing <- answer(`2`)
+	second.Unasked(answer(`2`))
 	if m := c.hear(); m != answer(`2`) {
 		t.Errorf("%s", m)
 	}

@@ -101,12 +101,12 @@ func TestSchemasAreNotAskedForInVain(t *testing.T) {
 	f := answering("2025-11-25", false, func(string) string {
 		return `{"content":[{"type":"text","text":` + quote(strings.Repeat("word ", 3000)) + `}],"structuredContent":{"a":[1,2,3]}}`
 	}, list)
-	f.refuse = func(m string) error {
+	f.First = failing(func(m string) error {
 		if gjson.Get(m, "method").String() == "tools/list" {
 			return errors.New("not now")
 		}
 		return nil
-	}
+	})
 	srv := front(t, f, shaped(t, "default_max_tokens: 300"))
 	session := srv.initialize("2025-11-25")
 	for range 2 {

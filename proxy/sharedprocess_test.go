@@ -32,12 +32,12 @@ func last(t *testing.T, f *fakeServer, method string) string {
 func TestSessionsShareOneProcessAndItsHandshake(t *testing.T) {
 	kids := newFamily(func(int) *fakeServer {
 		f := silentPipe()
-		f.answer = func(m string) ([]string, error) {
+		f.Script = replies(func(m string) ([]string, error) {
 			if gjson.Get(m, "method").String() != "initialize" {
 				return nil, nil
 			}
 			return one(`{"jsonrpc":"2.0","id":0,"result":{"protocolVersion":"2025-06-18","capabilities":{"tools":{},"logging":{},"tasks":{}},"serverInfo":{"name":"s","version":"2"}}}`)
-		}
+		})
 		return f
 	})
 	srv := sharing(t, kids)
@@ -74,13 +74,13 @@ func TestSharedProcessSeesEachIDOnce(t *testing.T) {
 	if ida == idb || strings.Count(m, ":"+idb) != 3 {
 		t.Errorf("ids %s and %s, in %s", ida, idb, m)
 	}
-	f.standing <- progress(idb)
-	f.standing <- progress(ida)
-	f.standing <- progress(`99`)
-	f.standing <- answer(idb)
-	f.standing <- progress(idb) // after the response: for no session
-	f.standing <- answer(ida)
-	f.standing <- answer(`99`)
+	f.Unasked(progress(idb))
+	f.Unasked(progress(ida))
+	f.Unasked(progress(`99`))
+	f.Unasked(answer(idb))
+	f.Unasked(progress(idb)) // after the response: for no session
+	f.Unasked(answer(ida))
+	f.Unasked(answer(`99`))
 	sameList(t, "one", (<-a.reply).events, []string{progress(`"t"`), answer(`"x"`)})
 	sameList(t, "two", (<-b.reply).events, []string{progress(`"t"`), answer(`"x"`)})
 	eventually(t, "the unrequested message is counted", func() bool {
@@ -102,7 +102,7 @@ func TestSharedProcessMessagesThatBelongToNoRequest(t *testing.T) {
 			reply <- srv.post(s, `{"jsonrpc":"2.0","id":1,"method":"resources/`+method+`","params":{"uri":"a:b"}}`)
 		}()
 		eventually(t, "sent", func() bool { return len(f.sent()) > n })
-		f.standing <- fmt.Sprintf(`{"jsonrpc":"2.0","id":%s,"result":{}}`, last(t, f, "resources/"+method))
+		f.Unasked(fmt.Sprintf(`{"jsonrpc":"2.0","id":%s,"result":{}}`, last(t, f, "resources/"+method)))
 		if r := <-reply; !strings.Contains(r.body, `"result":{}`) {
 			t.Errorf("%+v", r)
 		}
@@ -110,21 +110,21 @@ func TestSharedProcessMessagesThatBelongToNoRequest(t *testing.T) {
 	a, b := srv.open("GET", one, ""), srv.open("GET", two, "")
 	const changed = `{"jsonrpc":"2.0","method":"notifications/tools/list_changed"}`
 	const updated = `{"jsonrpc":"2.0","method":"notifications/resources/updated","params":{"uri":"a:b"}}`
-	f.standing <- logLine // may be about the other session's call
-	f.standing <- changed
+	f.Unasked(logLine) // may be about the other session's call
+	f.Unasked(changed)
 	a.hears(changed)
 	b.hears(changed)
 	subscribe(one, "subscribe")
-	f.standing <- updated
-	f.standing <- changed
+	f.Unasked(updated)
+	f.Unasked(changed)
 	a.hears(updated, changed)
 	b.hears(changed)
 	subscribe(two, "subscribe")
 	if r := srv.post(one, `{"jsonrpc":"2.0","id":2,"method":"resources/unsubscribe","params":{"uri":"a:b"}}`); !strings.Contains(r.body, `"result":{}`) {
 		t.Errorf("%+v", r) // the other session still needs it: answered here
 	}
-	f.standing <- updated
-	f.standing <- changed
+	f.Unasked(updated)
+	f.Unasked(changed)
 	a.hears(changed)
 	b.hears(updated, changed)
 	for method, want := range map[string]string{
@@ -132,7 +132,7 @@ func TestSharedProcessMessagesThatBelongToNoRequest(t *testing.T) {
 		"sampling/createMessage": `{"jsonrpc":"2.0","id":"q","error":{"code":-32601,"message":"Method not found: sampling/createMessage"}}`,
 		"roots/list":             `{"jsonrpc":"2.0","id":"q","error":{"code":-32601,"message":"Method not found: roots/list"}}`,
 	} {
-		f.standing <- `{"jsonrpc":"2.0","id":"q","method":"` + method + `","params":{}}`
+		f.Unasked(`{"jsonrpc":"2.0","id":"q","method":"` + method + `","params":{}}`)
 		eventually(t, "answer to "+method, func() bool { all := f.sent(); return all[len(all)-1] == want })
 	}
 	a.leaves()
@@ -203,7 +203,7 @@ func TestSharedProcessIsStartedAgainForAll(t *testing.T) {
 	}
 	next := kids.child(t, 1)
 	c := srv.call(next, two, callSecond)
-	next.standing <- answer(last(t, next, "tools/call"))
+	next.Unasked(answer(last(t, next, "tools/call")))
 	if r := <-c.reply; r.body != answer(`2`) {
 		t.Errorf("%+v", r)
 	}
@@ -246,17 +246,12 @@ func TestSharedProcessEndsWithTheLastSessionThatBeganBeforeAReload(t *testing.T)
 	srv := sharing(t, kids)
 	s := srv.initialize("2025-06-18")
 	f := kids.child(t, 0)
-	closed := func() bool {
-		f.mu.Lock()
-		defer f.mu.Unlock()
-		return f.closed > 0
-	}
 	srv.Now().Origin.Shared.Retire()
-	if closed() {
+	if f.ended() {
 		t.Error("ended under its session")
 	}
 	srv.exchange(context.Background(), "DELETE", s, "")
-	eventually(t, "ended", closed)
+	eventually(t, "ended", f.ended)
 }
 
 // TestManySessionsOfASharedProcess: under load no session receives another's messages.
@@ -271,7 +266,6 @@ func TestManySessionsOfASharedProcess(t *testing.T) {
 				fmt.Sprintf(`{"jsonrpc":"2.0","id":%s,"result":{"content":[],"for":%s}}`, gjson.Get(m, "id").Raw, gjson.Get(m, "params.name").Raw))
 		}))
 		f.piped = true
-		f.standing = make(chan string, 10_000)
 		return f
 	})
 	srv := sharing(t, kids)

@@ -49,7 +49,7 @@ func TestOnePrincipalDoesNotParkAllCalls(t *testing.T) {
 		}
 		return one(nameQuestion, hang)
 	})
-	f.noGet = true
+	f.NoGet = true
 	srv := front(t, f, func(c *config.Config) { c.Bridge.MaxParked = 8 })
 	asks := func(who string) bool {
 		r := srv.modernly(modernCall("1", ""), "Authorization", who)

@@ -84,7 +84,7 @@ func TestTimeoutOverHTTPIsCancelledAtTheServer(t *testing.T) {
 		t.Errorf("%+v", r)
 	}
 	toldOfTimeout(t, f)
-	if h := f.headers[len(f.headers)-1]; len(h) != 1 || h[0].Value != "00-1" {
+	if h := f.Last().Header; len(h) != 1 || h.Get("Traceparent") != "00-1" {
 		t.Errorf("headers %v", h)
 	}
 }
@@ -112,8 +112,8 @@ func TestPipeClientGetsAnErrorForASilentChild(t *testing.T) {
 	sameJSON(t, <-got, timedOut)
 	toldOfTimeout(t, f)
 	// A late response reaches no client.
-	f.standing <- `{"jsonrpc":"2.0","id":` + f.lastID() + `,"result":{}}`
-	f.standing <- `{"jsonrpc":"2.0","method":"notifications/message","params":{"level":"info","data":"later"}}`
+	f.Unasked(`{"jsonrpc":"2.0","id":` + f.lastID() + `,"result":{}}`)
+	f.Unasked(`{"jsonrpc":"2.0","method":"notifications/message","params":{"level":"info","data":"later"}}`)
 	if m := <-got; gjson.Get(m, "params.data").String() != "later" {
 		t.Errorf("got %s", m)
 	}

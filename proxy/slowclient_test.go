@@ -20,7 +20,7 @@ func TestNothingIsLostOnASlowClient(t *testing.T) {
 			}
 			return one(append(events, result(id, `"content":[]`))...)
 		})
-		f.noGet = true
+		f.NoGet = true
 		srv := front(t, f)
 		r := srv.modernly(modernRequestOf("7", "tools/call", `"name":"t",`+meta(capabilities, `"progressToken":"tk"`)))
 		if len(r.events) != many+1 {
@@ -47,7 +47,7 @@ func TestCallIsGivenUpWhileItsServerWaits(t *testing.T) {
 		}
 		return one(append(events, hang)...)
 	})
-	f.noGet = true
+	f.NoGet = true
 	srv := front(t, f)
 	body := modernRequestOf("7", "tools/call", `"name":"t",`+meta(`{"elicitation":{}}`, `"progressToken":"tk"`))
 	_, resp := srv.begin(t.Context(), "POST", "", body, modernHeader(body)...)

@@ -103,11 +103,7 @@ func TestSpansOfACallOnEachWay(t *testing.T) {
 func TestSpansOfAQuestion(t *testing.T) {
 	to := collectortest.New(t)
 	t.Setenv("OTEL_EXPORTER_OTLP_ENDPOINT", to.URL)
-	f := legacyServer(`{"tools":{}}`, func(id, _, _ string) ([]string, error) {
-		return one(nameQuestion, wait, result(id, `"content":[]`))
-	})
-	gate := make(chan struct{}, 1)
-	f.gate = gate
+	f, gate := asksName(nameQuestion)
 	srv := front(t, f)
 	session := srv.initializeWith("2025-06-18", `{"elicitation":{}}`)
 	r := srv.open("POST", session, `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"ask","arguments":{}}}`)

@@ -9,6 +9,7 @@ import (
 	"github.com/tidwall/gjson"
 
 	"github.com/dragoman-proxy/dragoman/proxy/origin"
+	"github.com/dragoman-proxy/dragoman/proxy/peertest"
 	"github.com/dragoman-proxy/dragoman/proxy/session"
 	"github.com/dragoman-proxy/dragoman/proxy/telemetry/collectortest"
 	"github.com/dragoman-proxy/dragoman/proxy/upstream"
@@ -36,11 +37,12 @@ func TestSpansOfAHandshake(t *testing.T) {
 	bothOutside(t, func(t *testing.T, piped bool) {
 		to := traced(t)
 		server := func() *fakeServer {
-			f := newFake(func(m string) ([]string, error) {
-				if gjson.Get(m, "params.protocolVersion").String() == "2025-03-26" {
-					return initializing("2025-03-26", nil)(m)
+			f := newFake(func(u *peertest.Turn) {
+				if gjson.Get(u.Text, "params.protocolVersion").String() == "2025-03-26" {
+					initializing("2025-03-26", nil)(u)
+					return
 				}
-				return one(`{"jsonrpc":"2.0","id":0,"error":{"code":-32602,"message":"no","data":{"supported":["2025-03-26"]}}}`)
+				u.Say(`{"jsonrpc":"2.0","id":0,"error":{"code":-32602,"message":"no","data":{"supported":["2025-03-26"]}}}`)
 			})
 			f.piped = piped
 			return f
@@ -102,7 +104,9 @@ func TestSpansOfOwnRequests(t *testing.T) {
 			parent, at := sampledParent, c.server.origin()
 			if c.want == nil {
 				parent = declinedParent
-				at = origin.Opened(true, func(context.Context) (upstream.Conn, error) { return modernServer(true, discover, answer), nil }) // a process for each connection
+				at = origin.Opened(true, func(context.Context) (upstream.Conn, error) {
+					return modernServer(true, discover, answer).conn(), nil
+				}) // a process for each connection
 			}
 			srv := frontOf(t, at)
 			if c.modern {

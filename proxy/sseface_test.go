@@ -52,9 +52,7 @@ func TestSSEClient(t *testing.T) {
 		if got := c.Next(); got != `{"jsonrpc":"2.0","id":2,"result":{"content":[],"meta":1}}` {
 			t.Errorf("got %s", got)
 		}
-		f.mu.Lock()
-		seen := fmt.Sprint(f.headers)
-		f.mu.Unlock()
+		seen := fmt.Sprint(f.Heard())
 		for _, want := range []string{"00-a", "Bearer b", "00-c"} {
 			if !strings.Contains(seen, want) {
 				t.Errorf("%s did not go on: %s", want, seen)
@@ -66,8 +64,8 @@ func TestSSEClient(t *testing.T) {
 		if _, err := c.In.ReadByte(); err != io.EOF {
 			t.Errorf("the stream ends with %v", err)
 		}
-		if f.closed != 1 {
-			t.Errorf("closed %d times", f.closed)
+		if n := f.ends(); n != 1 {
+			t.Errorf("closed %d times", n)
 		}
 	})
 }
@@ -89,11 +87,7 @@ func TestSSESessionEndsWithItsStream(t *testing.T) {
 		t.Errorf("one session too many: %d", res.StatusCode)
 	}
 	_ = c.Body.Close()
-	eventually(t, "the session's end", func() bool {
-		f.mu.Lock()
-		defer f.mu.Unlock()
-		return f.closed == 1
-	})
+	eventually(t, "the session's end", f.ended)
 	eventually(t, "a free place", func() bool {
 		res, err := c.HTTP.Get(base + "/sse")
 		if err != nil {

@@ -165,13 +165,13 @@ func TestListenerToATaskLeaves(t *testing.T) {
 func TestTaskEndsWithTheClientThatLeavesAsItIsMade(t *testing.T) {
 	f := legacyTasks()
 	ctx, leave := context.WithCancel(t.Context())
-	f.refuse = func(m string) error {
+	f.First = failing(func(m string) error {
 		if gjson.Get(m, "method").String() == "tasks/result" {
 			leave()
 			return context.Canceled
 		}
 		return nil
-	}
+	})
 	srv := front(t, f, bridgingTasks)
 	body := modernRequestOf("4", "tools/call", `"name":"slow","arguments":{},`+meta(`{}`))
 	srv.exchange(ctx, "POST", "", body, modernHeader(body)...)

@@ -14,6 +14,7 @@ import (
 	"github.com/dragoman-proxy/dragoman/proxy/era"
 	"github.com/dragoman-proxy/dragoman/proxy/mcp"
 	"github.com/dragoman-proxy/dragoman/proxy/origin"
+	"github.com/dragoman-proxy/dragoman/proxy/peertest"
 	"github.com/dragoman-proxy/dragoman/proxy/upstream"
 )
 
@@ -83,14 +84,14 @@ func TestResponsesToDiscoverDecideTheEra(t *testing.T) {
 			if piped && c.status != 0 {
 				t.Skip("pipes have no statuses")
 			}
-			f := newFake(func(string) ([]string, error) {
+			f := newFake(replies(func(string) ([]string, error) {
 				if c.status != 0 {
 					return nil, &upstream.StatusError{Code: c.status, Body: []byte(c.body)}
 				}
 				return one(c.answer)
-			})
+			}))
 			if c.err != nil {
-				f.refuse = func(string) error { return c.err }
+				f.First = failing(func(string) error { return c.err })
 			}
 			f.piped, f.asked = piped, true
 			srv := front(t, f)
@@ -148,17 +149,20 @@ func TestServerIsAskedOnceForAllCallers(t *testing.T) {
 // TestFirstCallerMayLeave: if the client that asked first leaves, the others still get the
 // era.
 func TestFirstCallerMayLeave(t *testing.T) {
-	f := newFake(func(string) ([]string, error) {
-		return one(wait, result(`"dragoman:era"`, `"supportedVersions":["2026-07-28"]`))
+	answered := make(chan struct{})
+	f := newFake(func(u *peertest.Turn) {
+		if u.Until(answered) {
+			u.Say(result(u.ID, `"supportedVersions":["2026-07-28"]`))
+		}
 	})
-	f.gate, f.asked = make(chan struct{}), true
+	f.asked = true
 	srv := front(t, f)
 	ctx, leave := context.WithCancel(t.Context())
 	leave()
 	if _, err := srv.Eras.Of(ctx, nil); !errors.Is(err, context.Canceled) {
 		t.Error(err)
 	}
-	close(f.gate)
+	close(answered)
 	if e, err := srv.Eras.Of(t.Context(), nil); err != nil || !e.Modern() {
 		t.Errorf("%+v %v", e, err)
 	}
@@ -171,11 +175,11 @@ func TestFirstCallerMayLeave(t *testing.T) {
 // was asking the process for its era during the reload.
 func TestProcessOfAnOlderConfigurationServesNoSession(t *testing.T) {
 	asked, answer := make(chan struct{}), make(chan struct{})
-	f := newFake(func(string) ([]string, error) {
+	f := newFake(replies(func(string) ([]string, error) {
 		close(asked)
 		<-answer
 		return one(result(`"dragoman:era"`, `"supportedVersions":["2026-07-28"]`))
-	})
+	}))
 	f.piped, f.asked = true, true
 	srv := front(t, f)
 	done := make(chan struct{})
@@ -280,9 +284,6 @@ func TestKnownModernServerIsNotSentInitialize(t *testing.T) {
 		f.asked = true
 		srv := front(t, f)
 		srv.initialize("2025-11-25")
-		if piped { // each session has a process
-			f.standing, f.closed = make(chan string, 100), 0
-		}
 		srv.initialize("2024-11-05")
 		if n := len(f.said("initialize")); n != 1 {
 			t.Errorf("initialize came %d times", n)
@@ -300,13 +301,9 @@ func TestServerThatRefusesWhatFollowsItsHandshake(t *testing.T) {
 		return one(result(id, `"resultType":"complete","tools":[]`))
 	})
 	f.asked = true
-	modern := f.answer
-	f.answer = func(m string) ([]string, error) {
-		if gjson.Get(m, "method").String() == "initialize" {
-			return one(result(gjson.Get(m, "id").Raw, `"protocolVersion":"2025-11-25","capabilities":{},"serverInfo":{"name":"s","version":"2"}`))
-		}
-		return modern(m)
-	}
+	f.on("initialize", func(u *peertest.Turn) {
+		u.Say(result(u.ID, `"protocolVersion":"2025-11-25","capabilities":{},"serverInfo":{"name":"s","version":"2"}`))
+	})
 	srv := front(t, f)
 	for _, version := range []string{"2025-06-18", "2025-11-25"} {
 		session := srv.initialize(version)

@@ -46,8 +46,8 @@ type Server struct {
 	NoGet bool
 	// Every makes GET and DELETE over HTTP turns of Script, too.
 	Every bool
-	// Sessions makes a server over HTTP or HTTP+SSE know its sessions, which it can lose. Over HTTP, Script begins one in
-	// [Turn.Open], and over HTTP+SSE each stream is one.
+	// Sessions makes a server know its sessions. Over HTTP, Script begins one in [Turn.Open], over HTTP+SSE each stream is one,
+	// and over Stdio each process. Over HTTP and HTTP+SSE the server can lose them.
 	Sessions bool
 	// Unknown answers over HTTP what belongs to no known session; nil for 404.
 	Unknown func(*Turn)
@@ -123,18 +123,22 @@ func (s *Server) readLines(conn net.Conn) {
 	s.lines = conn
 	s.mu.Unlock()
 	s.once.Do(func() { close(s.listened) })
+	var in *Session
+	if s.Sessions {
+		in = s.open()
+		in.lines = conn
+	}
 	ctx, left := context.WithCancel(s.life)
 	defer left()
 	var turns sync.WaitGroup
 	defer turns.Wait()
 	defer left()
-	in := bufio.NewReader(conn)
-	for {
-		line, err := in.ReadString('\n')
+	for lines := bufio.NewReader(conn); ; {
+		line, err := lines.ReadString('\n')
 		if err != nil {
 			return
 		}
-		u := s.hear(ctx, Message{Text: strings.TrimSuffix(line, "\n")}, nil)
+		u := s.hear(ctx, Message{Text: strings.TrimSuffix(line, "\n")}, in)
 		u.lines = conn
 		s.begin(u)
 		turns.Go(func() { s.Script(u) })
@@ -364,11 +368,24 @@ type Turn struct {
 
 	nth   int       // which message it is
 	lines io.Writer // where the response goes, on a pipe
+	local Local     // where it goes without a transport
+}
+
+// Local is a connection to a server that has no transport. It takes what the server sends about one message.
+type Local interface {
+	Say(message string)
+	Answer(status int, body string)
+	Fail(err error)
+	Reads(do func())
 }
 
 // Say sends messages about the request: events of its stream, or lines.
 func (u *Turn) Say(messages ...string) {
 	for _, m := range messages {
+		if u.local != nil {
+			u.local.Say(m)
+			continue
+		}
 		if u.piped() {
 			u.write(u.lines, m)
 			continue
@@ -385,6 +402,10 @@ func (u *Turn) Say(messages ...string) {
 
 // Answer sends the response: an HTTP status and a body, or on a pipe the body.
 func (u *Turn) Answer(status int, body string) {
+	if u.local != nil {
+		u.local.Answer(status, body)
+		return
+	}
 	if u.piped() {
 		u.write(u.lines, body)
 		return
@@ -425,6 +446,23 @@ func (u *Turn) Hijack() *net.TCPConn {
 		panic(err)
 	}
 	return conn.(*net.TCPConn)
+}
+
+// Fail ends the response with an error of the connection, on a server without a transport. In First, the server does not get
+// the message.
+func (u *Turn) Fail(err error) { u.local.Fail(err) }
+
+// Reads runs do where the response is read, after the messages before it, on a server without a transport.
+func (u *Turn) Reads(do func()) { u.local.Reads(do) }
+
+// Until waits until the channel is closed or has something, and returns false if the client has left before that.
+func (u *Turn) Until(open <-chan struct{}) bool {
+	select {
+	case <-open:
+		return true
+	case <-u.Ctx.Done():
+		return false
+	}
 }
 
 // Hears waits until the client has answered a request of the server, or has left.
