@@ -247,7 +247,7 @@ func (m *Message) recordMembers(i int, self uint32, shape *Shape, depth int, h *
 			begin []byte // the text from key on, if it is compared with habits
 		)
 		if h != nil && key+longHabit < len(b) {
-			begin = b[key : key+longHabit]
+			begin = b[key : key+longHabit : key+longHabit]
 			at := &h.seen[h.next%maxHabits]
 			if at.of != shape || !at.is(begin) {
 				at = h.find(begin, shape)
@@ -306,6 +306,9 @@ func (m *Message) recordMembers(i int, self uint32, shape *Shape, depth int, h *
 	}
 }
 
+// shortList is how many entries are recorded before habits of more are expected.
+const shortList = 3
+
 func (m *Message) recordElements(i int, self uint32, elem *Shape, depth int, h *habits) int {
 	b := m.Raw
 	if depth > MaxDepth {
@@ -315,7 +318,7 @@ func (m *Message) recordElements(i int, self uint32, elem *Shape, depth int, h *
 	if i = skipSpace(b, i+1); i < len(b) && b[i] == ']' {
 		return i + 1
 	}
-	for {
+	for n := 1; ; n++ {
 		if i >= len(b) {
 			return broken(i, faultEnd)
 		}
@@ -328,13 +331,13 @@ func (m *Message) recordElements(i int, self uint32, elem *Shape, depth int, h *
 		if b[i-1] == ']' {
 			return i
 		}
-		if h == nil {
+		if h == nil && n == shortList {
 			return m.recordRest(i, self, elem, depth)
 		}
 	}
 }
 
-// recordRest is recordElements for the elements behind the first.
+// recordRest is recordElements for what is behind the first elements.
 func (m *Message) recordRest(i int, self uint32, elem *Shape, depth int) int {
 	var h habits
 	b := m.Raw
