@@ -7,11 +7,16 @@ type habits struct {
 	seen [maxHabits]habit
 	n    int  // how many of seen are in use
 	next uint // the index of the member that is expected
+	vain int  // how many more members may be looked for in vain
 }
 
 const (
 	maxHabits = 16 // a power of two
 	longHabit = 24 // the maximum length of a habit's text
+
+	// Entries that have no habits in common must not take longer for it: a search in vain takes as long as reading a few names.
+	maxVain  = 64
+	moreVain = 2 // for each entry
 )
 
 // habit is how a member of an object begins: its name with its quotes, the colon, and the blanks behind that. Where this
@@ -29,14 +34,21 @@ func (h *habit) is(b []byte) bool {
 	return (word(b, 0)^h.text[0])&h.mask[0]|(word(b, 8)^h.text[1])&h.mask[1]|(word(b, 16)^h.text[2])&h.mask[2] == 0
 }
 
+// begin expects the first member of an entry.
+func (h *habits) begin() { h.next, h.vain = 0, min(h.vain+moreVain, maxVain) }
+
 // find looks for a member that was not expected next.
 func (h *habits) find(b []byte, of *Shape) *habit {
+	if h.vain == 0 {
+		return nil
+	}
 	for i := range h.n {
 		if at := &h.seen[i]; at.of == of && at.is(b) {
 			h.next = uint(i)
 			return at
 		}
 	}
+	h.vain--
 	return nil
 }
 

@@ -263,6 +263,9 @@ func (m *Message) recordMembers(i int, self uint32, shape *Shape, depth int, h *
 				}
 				goto value
 			}
+			if h.vain == 0 {
+				h = nil
+			}
 		}
 		if i, name = readName(b, key, shape.never); i < 0 {
 			return i
@@ -273,7 +276,7 @@ func (m *Message) recordMembers(i int, self uint32, shape *Shape, depth int, h *
 			return i
 		}
 		inner = shape.member(name)
-		if begin != nil {
+		if h != nil && begin != nil {
 			h.add(begin, i-key, name, shape, inner)
 		}
 	value:
@@ -282,7 +285,7 @@ func (m *Message) recordMembers(i int, self uint32, shape *Shape, depth int, h *
 			i = m.record(i, key, name, self, inner, depth, h)
 		case b[i] == '"':
 			i = skipString(b, i+1)
-		case i+8 <= len(b) && literal(word(b, i)) != 0:
+		case b[i] >= 'f' && i+8 <= len(b) && literal(word(b, i)) != 0:
 			i += literal(word(b, i))
 		default:
 			i = skipValue(b, i, depth)
@@ -339,13 +342,13 @@ func (m *Message) recordElements(i int, self uint32, elem *Shape, depth int, h *
 
 // recordRest is recordElements for what is behind the first elements.
 func (m *Message) recordRest(i int, self uint32, elem *Shape, depth int) int {
-	var h habits
+	h := habits{vain: maxVain}
 	b := m.Raw
 	for {
 		if i >= len(b) {
 			return broken(i, faultEnd)
 		}
-		h.next = 0
+		h.begin()
 		if i = m.record(i, i, OtherName, self, elem, depth, &h); i < 0 {
 			return i
 		}
