@@ -112,7 +112,7 @@ func (m *Message) scanEnvelope(i int, shape *Shape, e *envelope) int {
 		case shape == nil:
 			i = skipValue(b, i, 1)
 		default:
-			i = m.record(i, key, name, 0, shape.member(name), 1)
+			i = m.record(i, key, name, 0, shape.member(name), 1, nil)
 		}
 		if i < 0 {
 			return i

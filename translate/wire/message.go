@@ -7,8 +7,8 @@
 // everything else byte for byte.
 //
 // scan.go has the checker, token.go its part for strings, numbers and literals, and grammar_amd64.go a faster one for long
-// containers; shape.go describes what is recorded, edit.go has the edits, and name.go and method.go the member names and
-// methods of the protocol as small numbers.
+// containers; shape.go describes what is recorded, habit.go has what a scan expects in the entries of a list, edit.go the edits,
+// and name.go and method.go the member names and methods of the protocol as small numbers.
 package wire
 
 // Kind is the kind of a message.
@@ -186,6 +186,19 @@ type node struct {
 	name          Name
 	open          bool // the members or elements that its shape names are recorded
 	touched       bool // it or something in it has an edit
+}
+
+// newNode appends a node for the caller to fill in: as an argument of append it would first be put together elsewhere and
+// then copied.
+func (m *Message) newNode() *node {
+	n := len(m.nodes)
+	if n == cap(m.nodes) {
+		m.nodes = append(m.nodes, node{})
+	} else {
+		m.nodes = m.nodes[:n+1]
+		m.nodes[n] = node{}
+	}
+	return &m.nodes[n]
 }
 
 // edit is one edit of a node. The comments call it a mark.

@@ -77,7 +77,7 @@ func (m *Message) scanMembers(i int, self uint32, of Name, shape *Shape, e *enve
 		}
 		from := i
 		if inner != nil {
-			i = m.record(i, key, name, self, inner, depth)
+			i = m.record(i, key, name, self, inner, depth, nil)
 		} else {
 			i = skipValue(b, i, depth)
 		}

@@ -200,35 +200,39 @@ shut:
 
 // record skips the value at i, the next child of the container node parent, and records it, and
 // those of its members or elements that shape names. key is the index of its member.
-func (m *Message) record(i, key int, name Name, parent uint32, shape *Shape, depth int) int {
+func (m *Message) record(i, key int, name Name, parent uint32, shape *Shape, depth int, h *habits) int {
 	b := m.Raw
 	self := len(m.nodes)
 	if self >= maxNodes {
 		return broken(i, faultNodes)
 	}
-	m.nodes = append(m.nodes, node{key: uint32(key), pos: uint32(i), parent: parent, name: name})
+	at := m.newNode()
+	at.key, at.pos, at.parent, at.name = uint32(key), uint32(i), parent, name
 	switch c := b[i]; {
 	case c == '"':
 		i = skipString(b, i+1)
 	case c == '{' && shape != nil && !shape.shut:
-		i = m.recordMembers(i, uint32(self), shape, depth+1)
+		i = m.recordMembers(i, uint32(self), shape, depth+1, h)
 	case c == '[' && shape != nil && shape.Elem != nil:
-		i = m.recordElements(i, uint32(self), shape.Elem, depth+1)
+		i = m.recordElements(i, uint32(self), shape.Elem, depth+1, h)
 	default:
 		i = skipValue(b, i, depth)
 	}
-	at := &m.nodes[self]
+	at = &m.nodes[self]
 	at.end = uint32(i)
 	at.next = uint32(len(m.nodes))
 	return i
 }
 
-func (m *Message) recordMembers(i int, self uint32, shape *Shape, depth int) int {
+func (m *Message) recordMembers(i int, self uint32, shape *Shape, depth int, h *habits) int {
 	b := m.Raw
 	if depth > MaxDepth {
 		return broken(i, faultDepth)
 	}
 	m.nodes[self].open = true
+	if shape.Any != nil {
+		h = nil // the names are mostly data
+	}
 	if i = skipSpace(b, i+1); i < len(b) && b[i] == '}' {
 		return i + 1
 	}
@@ -236,9 +240,34 @@ func (m *Message) recordMembers(i int, self uint32, shape *Shape, depth int) int
 		if next >= len(b) {
 			return broken(next, faultEnd)
 		}
-		key := next
-		i, name := readName(b, key, shape.never)
-		if i < 0 {
+		var (
+			key   = next
+			name  Name
+			inner *Shape
+			begin []byte // the text from key on, if it is compared with habits
+		)
+		if h != nil && key+longHabit < len(b) {
+			begin = b[key : key+longHabit : key+longHabit]
+			at := &h.seen[h.next%maxHabits]
+			if at.of != shape || !at.is(begin) {
+				at = h.find(begin, shape)
+			}
+			if at != nil {
+				h.next++
+				i, name, inner = key+at.size, at.name, at.inner
+				if b[i] > ' ' {
+					goto value
+				}
+				if i = skipSpace(b, i); i >= len(b) {
+					return broken(i, faultEnd)
+				}
+				goto value
+			}
+			if h.vain == 0 {
+				h = nil
+			}
+		}
+		if i, name = readName(b, key, shape.never); i < 0 {
 			return i
 		}
 		if i+1 < len(b) && b[i] == ':' && b[i+1] > ' ' {
@@ -246,20 +275,32 @@ func (m *Message) recordMembers(i int, self uint32, shape *Shape, depth int) int
 		} else if i = skipColon(b, i); i < 0 {
 			return i
 		}
-		switch inner := shape.member(name); {
+		inner = shape.member(name)
+		if h != nil && begin != nil {
+			h.add(begin, i-key, name, shape, inner)
+		}
+	value:
+		switch {
 		case inner != nil:
-			i = m.record(i, key, name, self, inner, depth)
+			i = m.record(i, key, name, self, inner, depth, h)
 		case b[i] == '"':
 			i = skipString(b, i+1)
+		case b[i] >= 'f' && i+8 <= len(b) && literal(word(b, i)) != 0:
+			i += literal(word(b, i))
 		default:
 			i = skipValue(b, i, depth)
 		}
 		if i < 0 {
 			return i
 		}
-		if i+1 < len(b) && b[i] == ',' && b[i+1] > ' ' {
-			next = i + 1
-			continue
+		if i+1 < len(b) {
+			if b[i] == ',' && b[i+1] > ' ' {
+				next = i + 1
+				continue
+			}
+			if b[i] == '}' {
+				return i + 1
+			}
 		}
 		if i = behind(b, i, '}'); i < 0 || b[i-1] == '}' {
 			return i
@@ -268,7 +309,10 @@ func (m *Message) recordMembers(i int, self uint32, shape *Shape, depth int) int
 	}
 }
 
-func (m *Message) recordElements(i int, self uint32, elem *Shape, depth int) int {
+// shortList is how many entries are recorded before habits of more are expected.
+const shortList = 3
+
+func (m *Message) recordElements(i int, self uint32, elem *Shape, depth int, h *habits) int {
 	b := m.Raw
 	if depth > MaxDepth {
 		return broken(i, faultDepth)
@@ -277,11 +321,35 @@ func (m *Message) recordElements(i int, self uint32, elem *Shape, depth int) int
 	if i = skipSpace(b, i+1); i < len(b) && b[i] == ']' {
 		return i + 1
 	}
+	for n := 1; ; n++ {
+		if i >= len(b) {
+			return broken(i, faultEnd)
+		}
+		if i = m.record(i, i, OtherName, self, elem, depth, h); i < 0 {
+			return i
+		}
+		if i = behind(b, i, ']'); i < 0 {
+			return i
+		}
+		if b[i-1] == ']' {
+			return i
+		}
+		if h == nil && n == shortList {
+			return m.recordRest(i, self, elem, depth)
+		}
+	}
+}
+
+// recordRest is recordElements for what is behind the first elements.
+func (m *Message) recordRest(i int, self uint32, elem *Shape, depth int) int {
+	h := habits{vain: maxVain}
+	b := m.Raw
 	for {
 		if i >= len(b) {
 			return broken(i, faultEnd)
 		}
-		if i = m.record(i, i, OtherName, self, elem, depth); i < 0 {
+		h.begin()
+		if i = m.record(i, i, OtherName, self, elem, depth, &h); i < 0 {
 			return i
 		}
 		if i = behind(b, i, ']'); i < 0 {

@@ -230,6 +230,13 @@ func skipScalar(b []byte, i int) int {
 	return broken(i, faultSyntax)
 }
 
+// literal returns the length of the literal that the word begins with, or 0. It has no branches, since which of true and
+// false a value is cannot be predicted.
+func literal(x uint64) int {
+	t, f, n := x<<32^'t'<<32^'r'<<40^'u'<<48^'e'<<56, x<<24^'f'<<24^'a'<<32^'l'<<40^'s'<<48^'e'<<56, x<<32^'n'<<32^'u'<<40^'l'<<48^'l'<<56
+	return int((t>>1-1)>>63<<2 | (n>>1-1)>>63<<2 | (f>>1-1)>>63*5)
+}
+
 // plain skips up to eight plain bytes of a string. Most names and many strings are no longer.
 func plain(b []byte, i int) int {
 	if i+8 > len(b) {
