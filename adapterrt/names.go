@@ -30,6 +30,9 @@ const ConfirmationRequired = failure.ConfirmationRequired
 // It reports a problem for a source that cannot be read or is no adapter file.
 func Find(sources []Source) ([]string, []Problem) { return file.Find(sources) }
 
+// NoFiles says why there are no adapters in a directory that can be read.
+const NoFiles = "there are no adapter files, which are called NAME-adapter.md"
+
 // TrustEnforcement says for which adapters trust levels count.
 type TrustEnforcement = guard.TrustEnforcement
 

@@ -12,6 +12,7 @@ import (
 	"github.com/dragoman-proxy/dragoman/proxy/era"
 	"github.com/dragoman-proxy/dragoman/proxy/handshake"
 	"github.com/dragoman-proxy/dragoman/proxy/host"
+	"github.com/dragoman-proxy/dragoman/proxy/losses"
 	"github.com/dragoman-proxy/dragoman/proxy/probe"
 	"github.com/dragoman-proxy/dragoman/proxy/server"
 	"github.com/dragoman-proxy/dragoman/translate"
@@ -51,6 +52,7 @@ func newProbed(cfg config.Config, log *zap.Logger) (*probed, error) {
 	if err != nil {
 		return nil, err
 	}
+	srv.Host.Losses = losses.New(zap.NewNop(), srv.Metrics.Losses) // no client of the user loses what only a proposal of the probe has
 	bare := *srv.Now()
 	bare.Own = nil // dragoman's own tools are not part of the server
 	srv.Setup.Replace(&bare)

@@ -7,6 +7,7 @@ import (
 
 	"github.com/tidwall/gjson"
 	"go.uber.org/zap"
+	"go.uber.org/zap/zaptest/observer"
 
 	"github.com/dragoman-proxy/dragoman/proxy/config"
 	"github.com/dragoman-proxy/dragoman/proxy/peertest"
@@ -31,6 +32,19 @@ func lister(t *testing.T, answers map[string]string) string {
 	})
 	s.NoGet = true
 	return s.At().URL + "/mcp"
+}
+
+// TestProbeOfARefusalLogsNoLosses checks that the proposals of older revisions are not reported as losses of a client.
+func TestProbeOfARefusalLogsNoLosses(t *testing.T) {
+	cfg := config.Default()
+	cfg.Upstream.URL = lister(t, map[string]string{"initialize": `"error":{"code":-32602,"message":"Unsupported protocol version"}`})
+	core, logs := observer.New(zap.DebugLevel)
+	if _, err := Probe(t.Context(), cfg, probe.AllCapabilities(), zap.New(core)); err == nil || !strings.Contains(err.Error(), "refuses initialize: Unsupported protocol version") {
+		t.Error(err)
+	}
+	if n := logs.FilterMessage("lost in translation").Len(); n > 0 {
+		t.Errorf("%d losses are logged", n)
+	}
 }
 
 func TestProbeReportsWhatWouldBeLost(t *testing.T) {

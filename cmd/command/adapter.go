@@ -77,6 +77,9 @@ func (w *workplace) where() string {
 // are errors.
 func (w *workplace) load(cmd *cobra.Command) (rt *adapterrt.Runtime, wrong bool, err error) {
 	files, problems := adapterrt.Find(w.sources)
+	if len(files)+len(problems) == 0 {
+		fmt.Fprintf(cmd.ErrOrStderr(), "%s: %s\n", printable(w.where()), adapterrt.NoFiles)
+	}
 	rt, err = adapterrt.New(w.options)
 	if err != nil {
 		return nil, false, err

@@ -30,6 +30,9 @@ func adapterValidateCommand(s *adapterSettings) *cobra.Command {
 			return err
 		}
 		files, problems := adapterrt.Find(w.sources)
+		if len(files)+len(problems) == 0 {
+			return &exitError{exitUsage, fmt.Errorf("%s: %s", w.where(), adapterrt.NoFiles)}
+		}
 		w.options.StrictFiles = w.options.StrictFiles || *strict
 		rt, err := adapterrt.New(w.options)
 		if err != nil {
@@ -100,6 +103,9 @@ func adapterTestCommand(s *adapterSettings) *cobra.Command {
 			return err
 		}
 		files, problems := adapterrt.Find(w.sources)
+		if len(files)+len(problems) == 0 {
+			return &exitError{exitUsage, fmt.Errorf("%s: %s", w.where(), adapterrt.NoFiles)}
+		}
 		played, wrong, failures := 0, 0, 0
 		tell := func(problems []adapterrt.Problem) {
 			for _, p := range problems {

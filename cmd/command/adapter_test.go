@@ -111,6 +111,11 @@ DIR/other-api-adapter.md:7: warning: operations: adapter has no operations [SCHE
 		}
 	}
 	good := filepath.Join(dir, "notes-api-adapter.md")
+	for args, want := range map[string]int{"validate": exitUsage, "test": exitUsage, "list": 0} {
+		if _, errOut, code := adapter(t, t.TempDir(), args); code != want || !strings.Contains(errOut, "DIR: there are no adapter files, which are called NAME-adapter.md") {
+			t.Errorf("%s of an empty directory: %d %s", args, code, errOut)
+		}
+	}
 	if out, errOut, code := adapter(t, dir, "validate", good); out != "1 file, 0 warnings\n" || errOut != "" || code != 0 {
 		t.Error(out, errOut, code)
 	}

@@ -110,11 +110,11 @@ func readBaseline(file string) (*footprintReport, error) {
 	}
 	data, err := os.ReadFile(file)
 	if err != nil {
-		return nil, fmt.Errorf("--baseline: %w", err)
+		return nil, &exitError{exitUsage, fmt.Errorf("--baseline: %w", err)}
 	}
 	r := new(footprintReport)
 	if err := json.Unmarshal(data, r); err != nil {
-		return nil, fmt.Errorf("--baseline: %s is not a report of dragoman footprint --json: %w", file, err)
+		return nil, &exitError{exitUsage, fmt.Errorf("--baseline: %s is not a report of dragoman footprint --json: %w", file, err)}
 	}
 	return r, nil
 }

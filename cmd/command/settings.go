@@ -253,6 +253,9 @@ func (s *settings) laySignIn(cfg *config.Config, l *setting.Layers) {
 		}
 		l.Flag("upstream.auth."+name, "--oauth")
 	}
+	if len(s.oauth) > 0 && s.cmd.Name() == "serve" && !auth.Lends() {
+		l.Add(setting.Mistake{Where: "--oauth", Text: "has no effect without upstream.auth.type in the configuration; dragoman stdio signs in without it"})
+	}
 	if !s.shim {
 		return
 	}

@@ -81,6 +81,9 @@ func New(cfg config.Adapters, key []byte, tokens *oauth.Store, replicas *store.S
 		log.Info("adapter loaded", zap.String("name", info.Name), zap.String("version", info.Version),
 			zap.Int("operations", info.Operations), zap.String("file", info.File))
 	}
+	if len(files)+len(wrong) == 0 {
+		log.Warn(adapterrt.NoFiles, zap.Strings("sources", cfg.Sources))
+	}
 	a.logUnused()
 	a.logCallers(&cfg)
 	if err := a.readRules(); err != nil {

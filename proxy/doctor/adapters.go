@@ -6,6 +6,7 @@ import (
 	"maps"
 	"os"
 	"slices"
+	"strings"
 
 	"github.com/dragoman-proxy/dragoman/adapterrt"
 )
@@ -53,6 +54,10 @@ func adapterFiles(_ context.Context, e *exam) {
 	for _, info := range rt.Adapters() {
 		operations += info.Operations
 		names[info.Name] = true
+	}
+	if len(files)+len(problems) == 0 {
+		e.warn(adapterrt.NoFiles, "adapters.sources: "+strings.Join(a.Sources, ", "), "correct the directory, or the names of the files")
+		return
 	}
 	e.ok(fmt.Sprintf("adapters: %d; operations: %d; tools for clients: %d", len(names), operations, len(rt.Tools(""))), "adapters.mode: "+a.Mode)
 	for _, name := range rt.Unpinned() {

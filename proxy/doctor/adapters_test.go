@@ -10,7 +10,7 @@ import (
 
 // TestAdapters checks the lines about adapter files and about what the configuration says of them.
 func TestAdapters(t *testing.T) {
-	dir := t.TempDir()
+	dir, empty := t.TempDir(), t.TempDir()
 	const text = "---\nname: who-api\ntype: adapter\nversion: \"1.0.0\"\ndescription: An API for tests\n" +
 		"target: {base_url: \"https://api.example.com\", transport: http, protocol: rest, serialization: json}\n" +
 		"operations: {read: [{name: who, maps_to: GET /who, description: Say who}, {name: what, maps_to: GET /what, description: Say what}]}\n---\n"
@@ -26,6 +26,9 @@ func TestAdapters(t *testing.T) {
 	}{
 		"none":     {func(*config.Config) {}, nil},
 		"semantic": {func(c *config.Config) { c.Adapters.Sources = []string{dir} }, []string{"ok adapters.mode: semantic: adapters: 1; operations: 2; tools for clients: 5"}},
+		"an empty folder": {func(c *config.Config) { c.Adapters.Sources = []string{empty} }, []string{
+			"warn adapters.sources: " + empty + ": there are no adapter files, which are called NAME-adapter.md → correct the directory, or the names of the files",
+		}},
 		"everything": {func(c *config.Config) {
 			c.Adapters.Sources, c.Adapters.Mode, c.Adapters.Pin = []string{dir}, "auto", []string{"who", "whom"}
 			c.Auth.NamedTokens = map[string]string{"ci": "a-token"}

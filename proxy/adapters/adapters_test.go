@@ -1,0 +1,25 @@
+package adapters
+
+import (
+	"testing"
+
+	"go.uber.org/zap"
+	"go.uber.org/zap/zaptest/observer"
+
+	"github.com/dragoman-proxy/dragoman/proxy/config"
+)
+
+// TestAnEmptyDirectoryIsLogged checks that a directory whose files have other names is not served in silence.
+func TestAnEmptyDirectoryIsLogged(t *testing.T) {
+	cfg := config.Default().Adapters
+	cfg.Sources = []string{t.TempDir()}
+	core, logs := observer.New(zap.WarnLevel)
+	a, err := New(cfg, nil, nil, nil, nil, nil, zap.New(core))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer a.Close()
+	if all := logs.All(); len(all) != 1 || all[0].Message != "there are no adapter files, which are called NAME-adapter.md" || all[0].ContextMap()["sources"] == nil {
+		t.Errorf("%+v", all)
+	}
+}
