@@ -383,6 +383,7 @@ func (p scriptPlay) shorten(srv *Server) {
 // scriptWaits has the waits that are no settings.
 var scriptWaits = map[string]func(*Server, time.Duration){
 	"coalesce":     func(srv *Server, wait time.Duration) { srv.Host.Config().Bridge.Coalesce = wait },
+	"opened":       func(srv *Server, wait time.Duration) { srv.Host.Config().Bridge.OpenedTimeout = wait },
 	"unattributed": func(srv *Server, wait time.Duration) { srv.Modern.Waits.Unattributed = wait },
 	"shed":         func(srv *Server, wait time.Duration) { srv.Legacy.Waits.Shed = wait },
 }
