@@ -76,7 +76,7 @@ func TestToolsInDraft07(t *testing.T) {
 			for _, over := range []string{"http", "pipe"} {
 				for _, server := range []string{"http", "pipe", "array", "cached"} {
 					if vu.Modern && (vc.Modern || server == "array") {
-						continue // tested by TestToolsInDraft07WithoutTranslation
+						continue // testdata/scripts/schemas-of-draft-07-between-modern-peers.txt
 					}
 					t.Run(vu.Name+" to "+vc.Name+" over "+over+" from "+server, func(t *testing.T) {
 						t.Parallel()

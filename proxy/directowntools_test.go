@@ -7,8 +7,6 @@ import (
 
 	"github.com/tidwall/gjson"
 
-	"github.com/dragoman-proxy/dragoman/proxy/config"
-	"github.com/dragoman-proxy/dragoman/proxy/mcp"
 	"github.com/dragoman-proxy/dragoman/proxy/owntools"
 	"github.com/dragoman-proxy/dragoman/proxy/upstream"
 )
@@ -106,39 +104,4 @@ func TestOwnToolsWhereTheServerHasNone(t *testing.T) {
 	if r := srv.modernly(modernRequestOf("4", "prompts/list", meta(`{}`))); r.status != 200 {
 		t.Errorf("%+v", r)
 	}
-}
-
-// TestGateAtAServerWithoutAHandshake: dragoman's own request for the gate is in the server's
-// revision, the refusal in the client's.
-func TestGateAtAServerWithoutAHandshake(t *testing.T) {
-	both(t, func(t *testing.T, piped bool) {
-		f := plainFake(piped, func(id, method, m string) ([]string, error) {
-			switch {
-			case method == "tools/list":
-				return one(result(id, `"resultType":"complete","tools":[]`))
-			case gjson.Get(m, "params.name").String() == "get_schema":
-				return one(string(mcp.AppendResult(nil, []byte(id), asText(`{"streams":[{"name":"a","caps":{"expand":["x"]}}]}`))))
-			}
-			return one(result(id, `"resultType":"complete","content":[{"type":"text","text":"records"}]`))
-		})
-		srv := front(t, f, func(cfg *config.Config) {
-			gate := goodGate
-			gate.MatchValues = true
-			cfg.Gates = []config.Gate{gate}
-		})
-		ask := func(value string) string {
-			return srv.modernly(modernRequestOf("1", "tools/call", `"name":"get_records","arguments":{"stream":"a","expand":["`+value+`"]},`+meta(`{}`))).body
-		}
-		if got := ask("x"); text(got) != "records" {
-			t.Error(got)
-		}
-		if got := ask("y"); !refusedExpand(got) || gjson.Get(got, "result.resultType").String() != "complete" {
-			t.Error(got)
-		}
-		for _, m := range f.said("tools/call") {
-			if gjson.Get(m, "params.name").String() == "get_schema" && !strings.Contains(m, mcp.MetaVersion) {
-				t.Errorf("the server was asked %s", m)
-			}
-		}
-	})
 }

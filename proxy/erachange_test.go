@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"net/http"
 	"net/http/httptest"
-	"strings"
 	"sync/atomic"
 	"testing"
 
@@ -18,7 +17,6 @@ import (
 	"github.com/dragoman-proxy/dragoman/proxy/mcp"
 	"github.com/dragoman-proxy/dragoman/proxy/origin"
 	"github.com/dragoman-proxy/dragoman/proxy/stateless"
-	"github.com/dragoman-proxy/dragoman/proxy/upstream"
 	"github.com/dragoman-proxy/dragoman/translate/wire"
 )
 
@@ -145,37 +143,6 @@ func TestServerIsReplacedUnderClientsWithoutASession(t *testing.T) {
 			}
 		}
 	}
-}
-
-// TestRevisionRefusedInMidSession: the server is asked for its era again, and if that has not
-// changed, the call is sent once more.
-func TestRevisionRefusedInMidSession(t *testing.T) {
-	const refusal = `"code":-32022,"message":"Unsupported protocol version","data":{"supported":["2026-07-28"],"requested":"2026-07-28"}`
-	both(t, func(t *testing.T, piped bool) {
-		for _, heals := range []bool{true, false} {
-			calls := 0
-			f := modernServer(piped, `"capabilities":{"prompts":{}}`, func(id, _, _ string) ([]string, error) {
-				if calls++; calls > 1 && heals {
-					return one(result(id, `"resultType":"complete","messages":[]`))
-				}
-				if piped {
-					return one(rpcError(id, refusal))
-				}
-				return nil, &upstream.StatusError{Code: 400, Body: []byte(rpcError(id, refusal))}
-			})
-			f.asked = !piped // one process cannot change its era
-			srv := front(t, f)
-			want := result("5", `"messages":[]`)
-			if !heals {
-				want = rpcError("5", strings.Replace(refusal, "-32022", "-32603", 1))
-			}
-			r := srv.post(srv.initialize("2025-11-25"), `{"jsonrpc":"2.0","id":5,"method":"prompts/get","params":{"name":"p"}}`)
-			sameJSON(t, r.body, want)
-			if calls != 2 || r.status != 200 {
-				t.Errorf("%d calls, status %d", calls, r.status)
-			}
-		}
-	})
 }
 
 // TestServerThatBecameAHandshakeServer: if the server turns out to be a handshake server, modern

@@ -50,6 +50,8 @@ client gets 200 {"jsonrpc":"2.0","id":1,"result":{"b":[]}}
 		{"byte by byte", "server gets {", "server gets exactly {", ""},
 		{"other bytes", `server gets {"jsonrpc":"2.0","id":"<call>",`, `server gets exactly {"id":"<call>","jsonrpc":"2.0",`, "a.txt:7: server gets\n got "},
 		{"other bytes than the known ones", `client gets 200 {"jsonrpc":"2.0","id":1`, `client gets exactly 200 {"jsonrpc":"2.0","id":1.0`, "a.txt:13: "},
+		{"a text that begins so", `client gets {"jsonrpc":"2.0","method":"notifications/message"`, `client gets {"jsonrpc":"2.0","method":"notifications…"`, ""},
+		{"a text that does not", `client gets {"jsonrpc":"2.0","method":"notifications/message"`, `client gets {"jsonrpc":"2.0","method":"notifications/p…"`, "a.txt:11: client gets\n got "},
 		{"a value that is not new", `"info","data":2}}` + "\nand " + `{"jsonrpc":"2.0","method":"notifications/message","params":{"level":"info"`,
 			`"<new-a>","data":2}}` + "\nand " + `{"jsonrpc":"2.0","method":"notifications/message","params":{"level":"<b>"`, "a.txt:11: client gets\n got "},
 		{"a wait that is none", "-- steps --", "-- waits --\nnap 1s\n-- steps --", "a.txt:6: want the name of a wait"},

@@ -324,6 +324,10 @@ func scriptValue(text string) (v any, err error) {
 func (p *played) equal(got, want any, bound map[string]any) bool {
 	switch w := want.(type) {
 	case string:
+		if begin, more := strings.CutSuffix(w, "…"); more {
+			text, is := got.(string)
+			return is && strings.HasPrefix(text, begin)
+		}
 		if !placeholder.MatchString(w) || placeholder.FindString(w) != w {
 			return got == want
 		}
@@ -379,6 +383,7 @@ func (p scriptPlay) shorten(srv *Server) {
 // scriptWaits has the waits that are no settings.
 var scriptWaits = map[string]func(*Server, time.Duration){
 	"coalesce":     func(srv *Server, wait time.Duration) { srv.Host.Config().Bridge.Coalesce = wait },
+	"opened":       func(srv *Server, wait time.Duration) { srv.Host.Config().Bridge.OpenedTimeout = wait },
 	"unattributed": func(srv *Server, wait time.Duration) { srv.Modern.Waits.Unattributed = wait },
 	"shed":         func(srv *Server, wait time.Duration) { srv.Legacy.Waits.Shed = wait },
 }
