@@ -119,7 +119,9 @@ func of(name, members string, depth int) *rapid.Generator[string] {
 		case members != "" && (kind >= 6 || values[name] == nil):
 			one := objectOf(name, members, depth-1)
 			if lists[name] != (kind == 6) { // sometimes an array instead of an object, or an object instead of an array
-				return "[" + strings.Join(rapid.SliceOfN(one, 0, 3).Draw(t, "elements"), ",") + "]"
+				elements := rapid.SliceOfN(one, 0, 3).Draw(t, "elements")
+				times := rapid.SampledFrom([]int{1, 1, 1, 3}).Draw(t, "times") // a scan expects of entries what those before had
+				return "[" + strings.Join(slices.Repeat(elements, times), ",") + "]"
 			}
 			return one.Draw(t, "object")
 		case values[name] != nil:

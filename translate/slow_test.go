@@ -126,6 +126,10 @@ var ugly = []string{
 	`{"jsonrpc":"2.0","id":1,"result":null}`,
 	`{"jsonrpc":"2.0","id":"\ud800","result":{"tools":[{"title":"\udfff"},{"title":{}},{"annotations":{"title":null},"title":"x"}]}}`,
 	`{"jsonrpc":"2.0","id":1,"result":{"tools":[{"title":"x","annotations":null}],"content":null,"structuredContent":null}}`,
+	// Entries that have other members than those before, in another order, or spelled in another way:
+	`{"jsonrpc":"2.0","id":1,"result":{"tools":[{"name":"a","title":"A"},{"name":"b","title":"B"},{"name":"c","title":"C"},{"name":"d","title":"D","icons":[],"annotations":{"x":1},"execution":{"taskSupport":"required"}},` +
+		`{"name":"e","title":"E","annotations":{"title":"e","x":1}},{"title":"F","name":"f"},{"name":"g","t\u0069tle":"G","outputSchema":{}},{"name" : "h", "title" : "H", "icons" : [{"title":1}]},` +
+		`{"annotations":{"x":false,"title":"i"},"execution":{"taskSupport":"optional"},"name":"i"},{"name":"j","title":null,"_meta":{"title":"j"}},{},{"name":"k","title":"K","execution":{"title":1}}]}}`,
 	`{"jsonrpc":"2.0","id":1,"result":{"content":"x","structuredContent":{"a":1}}}`,
 	`{"jsonrpc":"2.0","id":1,"result":{"content":{},"structuredContent":[]}}`,
 	`{"jsonrpc":"2.0","id":1,"result":{"structuredContent":{}}}`,
