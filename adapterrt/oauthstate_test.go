@@ -114,12 +114,14 @@ func TestARefreshDoesNotEndWithItsCall(t *testing.T) {
 	s := oauthServer(t)
 	opt, _ := oauthOptions(s.Login())
 	ctx, leave := context.WithCancel(context.Background())
+	returned := make(chan struct{})
 	s.After(func(url.Values) {
 		leave()
-		time.Sleep(50 * time.Millisecond)
+		<-returned
 	})
 	rt := start(t, opt, map[string]string{"test-api-adapter.md": oauthFile(s, seeded)})
 	r := rt.Dispatch(ctx, Endpoint{}, &Request{Body: []byte(`{"operation":"get_status"}`)})
+	close(returned)
 	if !r.Cancelled {
 		t.Errorf("%s", r.JSON())
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"testing"
+	"testing/synctest"
 
 	"github.com/dragoman-proxy/dragoman/translate/wire"
 )
@@ -78,5 +79,59 @@ func TestOutboxIsBounded(t *testing.T) {
 	}
 	if b.bytes != want {
 		t.Errorf("%d bytes are counted, %d are there", b.bytes, want)
+	}
+}
+
+// TestSenderWaitsForRoom until the client has fetched half of what is there, is not there any more, or the sender ends.
+func TestSenderWaitsForRoom(t *testing.T) {
+	for name, c := range map[string]struct {
+		size  int // of each message
+		frees func(b *Outbox, end context.CancelFunc)
+	}{
+		"fetched messages": {1, func(b *Outbox, _ context.CancelFunc) {
+			for b.Crowded() {
+				if _, _, err := b.Take(t.Context()); err != nil {
+					t.Error(err)
+				}
+			}
+		}},
+		"fetched bytes": {2 * maxBytes / maxMessages, func(b *Outbox, _ context.CancelFunc) {
+			for b.Crowded() {
+				if _, _, err := b.Take(t.Context()); err != nil {
+					t.Error(err)
+				}
+			}
+		}},
+		"client left":     {1, func(b *Outbox, _ context.CancelFunc) { b.Close() }},
+		"the last came":   {1, func(b *Outbox, end context.CancelFunc) { b.Put(Message{Last: true}); end() }},
+		"the sender ends": {1, func(_ *Outbox, end context.CancelFunc) { end() }},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				ctx, end := context.WithCancel(t.Context())
+				defer end()
+				b := New()
+				b.AwaitRoom(ctx) // an empty one has room
+				for !b.Crowded() {
+					b.Put(Message{Body: make([]byte, c.size)})
+				}
+				if n, most := len(b.queue), min(maxMessages/2, maxBytes/2/c.size)+1; n != most {
+					t.Errorf("crowded by %d messages, want %d", n, most)
+				}
+				goes := make(chan struct{})
+				go func() {
+					defer close(goes)
+					b.AwaitRoom(ctx)
+				}()
+				synctest.Wait()
+				select {
+				case <-goes:
+					t.Error("the sender does not wait")
+				default:
+				}
+				c.frees(b, end)
+				<-goes
+			})
+		})
 	}
 }

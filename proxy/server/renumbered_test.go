@@ -13,6 +13,7 @@ import (
 	"github.com/dragoman-proxy/dragoman/proxy/large"
 	"github.com/dragoman-proxy/dragoman/proxy/sse"
 	"github.com/dragoman-proxy/dragoman/proxy/upstream"
+	"github.com/dragoman-proxy/dragoman/translate/wire"
 )
 
 // texts is the stream of a server that sends these messages, and ends.
@@ -117,7 +118,11 @@ func TestRenumberedRequestsOfAnySize(t *testing.T) {
 	if err := send(ctx, `"b"`); !errors.Is(err, left) || len(s.sent) != 1 {
 		t.Errorf("%v, %d messages sent", err, len(s.sent))
 	}
-	if given := conn.GivenKey(`"b"`); given != "" {
+	key := func(id string) string { return string(wire.AppendIDKey(nil, []byte(id))) }
+	if conn.GivenKey(key(`"a"`)) == "" {
+		t.Error("the request that was sent is not open")
+	}
+	if given := conn.GivenKey(key(`"b"`)); given != "" {
 		t.Errorf("a request that was not sent is open as %s", given)
 	}
 	if _, err := conn.Send(t.Context(), &upstream.Outgoing{Body: []byte(`{"id":1}`), Request: true}); err == nil || len(s.sent) != 1 {

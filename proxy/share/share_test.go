@@ -182,8 +182,10 @@ func TestSessionsOfOneProcess(t *testing.T) {
 		p.says <- progress("2")
 		p.says <- "[" + response("2") + "," + progress("9") + "," + response("5") + "," + response("1") + `,{"x":1}]`
 		same(t, []string{b.next(), b.next(), a.next()}, progress(`"t"`), response("7"), response("7"))
+		a.say(call("8", `"u"`))
+		same(t, p.takes(), call("3", "3"))
 		for _, m := range []string{
-			response("1"), "no message", "[" + strings.Repeat("1,", 100_000) + "1]", `{"jsonrpc":"2.0","method":"notifications/message","params":{"data":"of a call"}}`,
+			response("1"), "no message", "[" + strings.Repeat("1,", 100_000) + response("3") + "]", `{"jsonrpc":"2.0","method":"notifications/message","params":{"data":"of a call"}}`,
 		} {
 			p.says <- m
 		}

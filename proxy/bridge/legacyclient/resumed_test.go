@@ -1,44 +1,43 @@
 package legacyclient
 
 import (
-	"bytes"
+	"context"
+	"encoding/json"
+	"slices"
+	"strings"
 	"testing"
 	"time"
 
-	"go.uber.org/zap"
-
-	"github.com/dragoman-proxy/dragoman/proxy/config"
 	"github.com/dragoman-proxy/dragoman/proxy/ended"
-	"github.com/dragoman-proxy/dragoman/proxy/host"
-	"github.com/dragoman-proxy/dragoman/proxy/metrics"
 	"github.com/dragoman-proxy/dragoman/proxy/peertest"
 	"github.com/dragoman-proxy/dragoman/proxy/sealed"
 	"github.com/dragoman-proxy/dragoman/proxy/store"
+	"github.com/dragoman-proxy/dragoman/proxy/store/storetest"
 	"github.com/dragoman-proxy/dragoman/translate"
 )
+
+// replica returns a bridge of a replica that uses this store.
+func replica(t *testing.T, shared *store.Store) *Bridge {
+	t.Helper()
+	b := newBridge(t)
+	b = New(b.host, nil, nil)
+	b.Share(shared)
+	t.Cleanup(b.Close)
+	return b
+}
+
+func aSession() sealed.Session {
+	return sealed.Session{
+		Made: time.Now(), Serial: ended.Serial{Process: 1, Number: 2},
+		ClientRevision: translate.Oldest(), ServerRevision: translate.Lookup(translate.Modern()),
+	}
+}
 
 // TestUnusedResumptionTakesNoNews: two requests may resume one session at the same time. The Conn of the slower one is not
 // used: what other replicas change must reach the other Conn, and nothing may keep this one.
 func TestUnusedResumptionTakesNoNews(t *testing.T) {
-	cfg := config.Default()
-	table, err := translate.NewTable(config.Default().Contract)
-	if err != nil {
-		t.Fatal(err)
-	}
-	none := func() float64 { return 0 }
-	h := host.New(zap.NewNop(), metrics.New("v0", none, none), nil, "v0", func() host.Setup { return host.Setup{Config: &cfg, Table: table} })
-	shared, err := store.New(store.NewMemory(store.Bounds{}), store.Options{Keys: [][]byte{bytes.Repeat([]byte{1}, 32)}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer shared.Close()
-	b := New(h, nil, nil)
-	b.Share(shared)
-	defer b.Close()
-	session := sealed.Session{
-		Made: time.Now(), Serial: ended.Serial{Process: 1, Number: 2},
-		ClientRevision: translate.Oldest(), ServerRevision: translate.Lookup(translate.Modern()),
-	}
+	shared, _ := storetest.Memory(t, 1)
+	b, session := replica(t, shared[0]), aSession()
 	used := b.Resume(session, nil)
 	used.Resumed(&session)
 	_ = b.Resume(session, nil)
@@ -54,4 +53,81 @@ func TestUnusedResumptionTakesNoNews(t *testing.T) {
 		defer b.sharing.mu.Unlock()
 		return len(b.sharing.conns) == 0
 	})
+}
+
+// refusingEngine replaces no value.
+type refusingEngine struct{ *store.Memory }
+
+func (refusingEngine) Swap(context.Context, string, [][]byte, []byte, time.Duration) (bool, error) {
+	return false, store.ErrRejected
+}
+
+// TestReplicasChangeASessionAtOnce: what each of them changes is kept, although none has read what the other one has written.
+func TestReplicasChangeASessionAtOnce(t *testing.T) {
+	stores, _ := storetest.Memory(t, 3)
+	session := aSession()
+	var replicas []*Conn
+	for _, s := range stores {
+		c := replica(t, s).Resume(session, nil)
+		c.Named(&session)
+		replicas = append(replicas, c)
+	}
+	a, b := replicas[0], replicas[1]
+	change := func(c *Conn, do func()) {
+		c.mu.Lock()
+		do()
+		c.mu.Unlock()
+		c.save(t.Context())
+	}
+	stored := func(level string, uris ...string) {
+		t.Helper()
+		var got state
+		value, err := stores[2].Get(t.Context(), a.shared.key)
+		if err == nil {
+			err = json.Unmarshal(value, &got)
+		}
+		if err != nil || got.Level != level || !slices.Equal(got.Subscriptions, uris) {
+			t.Errorf("%v: %s, want level %s and %q", err, value, level, uris)
+		}
+	}
+	change(a, func() { a.level = []byte(`"error"`) })
+	stored("error")
+	change(b, func() { b.watched["a:x"] = func() {} })
+	stored("error", "a:x")
+	if string(b.level) != `"error"` {
+		t.Errorf("the second replica has level %s", b.level)
+	}
+	change(a, func() { a.level = []byte(`"debug"`) })
+	stored("debug", "a:x")
+	change(b, func() { delete(b.watched, "a:x"); b.watched["a:y"] = func() {} })
+	stored("debug", "a:y")
+	change(a, func() { a.level = []byte(`"info"`) })
+	stored("info", "a:y")
+
+	c := replicas[2] // a replica that takes the session over
+	c.Resumed(&session)
+	c.refresh(t.Context())
+	if string(c.level) != `"info"` || !slices.Equal(c.shared.wanted, []string{"a:y"}) {
+		t.Errorf("it has level %s, and wants %q", c.level, c.shared.wanted)
+	}
+
+	down, err := store.New(refusingEngine{store.NewMemory(store.Bounds{})}, store.Options{Keys: storetest.Keys(1)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer down.Close()
+	c.shared.store = down // it cannot store its change, and does so later
+	change(c, func() { c.level = []byte(`"alert"`) })
+	if !c.shared.behind || !c.shared.stale.Load() {
+		t.Error("it does not know that its change is not stored")
+	}
+	c.shared.store, c.shared.pause = stores[0], time.Time{}
+	c.refresh(t.Context())
+	value, err := stores[0].Get(t.Context(), a.shared.key)
+	if err != nil || !strings.Contains(string(value), `"alert"`) || !strings.Contains(string(value), `"a:y"`) || c.shared.behind {
+		t.Errorf("%s, %v, want the change that was not stored", value, err)
+	}
+	for _, c := range replicas {
+		c.End()
+	}
 }

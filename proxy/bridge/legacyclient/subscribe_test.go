@@ -1,0 +1,135 @@
+package legacyclient
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+
+	"github.com/tidwall/gjson"
+
+	"github.com/dragoman-proxy/dragoman/proxy/sse"
+	"github.com/dragoman-proxy/dragoman/proxy/upstream"
+	"github.com/dragoman-proxy/dragoman/translate"
+	"github.com/dragoman-proxy/dragoman/translate/wire"
+)
+
+// granting is a modern server that answers subscriptions with these messages, in which ID is the id of the request, and
+// leaves their streams open.
+type granting struct {
+	progressing
+	messages []string
+
+	mu    sync.Mutex
+	open  int
+	asked []string // the URIs
+}
+
+func (s *granting) Send(ctx context.Context, m *upstream.Outgoing) (upstream.Stream, error) {
+	if !m.Request {
+		return nil, nil
+	}
+	id := gjson.GetBytes(m.Body, "id").Raw
+	if gjson.GetBytes(m.Body, "method").String() == "server/discover" {
+		return &events{list: []string{`{"jsonrpc":"2.0","id":` + id + `,"result":{"resultType":"complete","supportedVersions":["` + translate.Modern() + `"],"capabilities":{"resources":{"subscribe":true}},"_meta":{}}}`}}, nil
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.open++
+	s.asked = append(s.asked, gjson.GetBytes(m.Body, "params.notifications.resourceSubscriptions.0").String())
+	st := &granted{of: s, ctx: ctx, closed: make(chan struct{})}
+	for _, text := range s.messages {
+		st.list = append(st.list, strings.ReplaceAll(text, "ID", id))
+	}
+	return st, nil
+}
+
+// granted is the stream of a subscription, which ends with its context or when it is closed.
+type granted struct {
+	events
+	of     *granting
+	ctx    context.Context
+	once   sync.Once
+	closed chan struct{}
+}
+
+func (s *granted) Events(yield func(sse.Event, error) bool) {
+	for len(s.list) > 0 {
+		e := sse.Event{Data: []byte(s.list[0])}
+		if s.list = s.list[1:]; !yield(e, nil) {
+			return
+		}
+	}
+	select {
+	case <-s.closed:
+	case <-s.ctx.Done():
+	}
+	yield(sse.Event{}, upstream.ErrClosed)
+}
+
+func (s *granted) Close() error {
+	s.once.Do(func() {
+		s.of.mu.Lock()
+		defer s.of.mu.Unlock()
+		s.of.open--
+		close(s.closed)
+	})
+	return nil
+}
+
+// TestSubscriptionsToResources: what the server does not grant is an error for the client, and leaves no stream open; a session has a
+// bounded number, and all end with it.
+func TestSubscriptionsToResources(t *testing.T) {
+	ack := func(uris string) string {
+		return `{"jsonrpc":"2.0","method":"notifications/subscriptions/acknowledged","params":{"_meta":{"io.modelcontextprotocol/subscriptionId":ID},"notifications":{"resourceSubscriptions":` + uris + `}}}`
+	}
+	for name, c := range map[string]struct {
+		messages []string
+		before   int    // subscriptions that there are
+		want     string // the error; "" for none
+	}{
+		"granted":              {[]string{ack(`["a:x"]`)}, 0, ""},
+		"after other messages": {[]string{"", "Listening", `{"jsonrpc":"2.0","method":"notifications/message","params":{"level":"info","data":1}}`, ack(`["a:x"]`)}, 0, ""},
+		"another resource":     {[]string{ack(`["a:y"]`)}, 0, "Subscription not accepted: a:x"},
+		"not a list of texts":  {[]string{ack(`[{"uri":"a:x"}, 7]`)}, 0, "Subscription not accepted: a:x"},
+		"nothing":              {[]string{ack(`null`)}, 0, "Subscription not accepted: a:x"},
+		"refused":              {[]string{`{"jsonrpc":"2.0","id":ID,"error":{"code":-32602,"message":"no such resource"}}`}, 0, "no such resource"},
+		"too many":             {[]string{ack(`["a:x"]`)}, maxWatched, "too many subscriptions"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				b := newBridge(t)
+				s := &granting{messages: c.messages}
+				conn := b.New(s, ByOwnProcess, translate.Latest(), wire.Facts(0))
+				ended := 0
+				for n := range c.before {
+					conn.watched[fmt.Sprint("b:", n)] = func() { ended++ }
+				}
+				for range 2 { // the second time there is one already
+					if err := conn.subscribe(t.Context(), "a:x", nil); (err == nil) != (c.want == "") || err != nil && !strings.Contains(err.Error(), c.want) {
+						t.Errorf("%v, want %q", err, c.want)
+					}
+				}
+				synctest.Wait()
+				want := 0
+				if c.want == "" {
+					want = 1
+				}
+				s.mu.Lock()
+				if s.open != want || c.want == "" && len(s.asked) != 1 || c.before > 0 && len(s.asked) > 0 {
+					t.Errorf("%d streams are open, of requests for %q", s.open, s.asked)
+				}
+				s.mu.Unlock()
+				conn.Unwatch()
+				synctest.Wait()
+				if s.open != 0 || ended != c.before || conn.Subscriptions() != "" {
+					t.Errorf("%d streams are open, %d of %d others have ended, left: %q", s.open, ended, c.before, conn.Subscriptions())
+				}
+				conn.end()
+				b.host.Wait()
+			})
+		})
+	}
+}

@@ -1,0 +1,73 @@
+package modernclient
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/tidwall/gjson"
+
+	"github.com/dragoman-proxy/dragoman/proxy/clienterror"
+	"github.com/dragoman-proxy/dragoman/proxy/config"
+	"github.com/dragoman-proxy/dragoman/proxy/mcp"
+)
+
+// TestInputsThatAreNone: what is no object of objects is refused, and the server does not get the call.
+func TestInputsThatAreNone(t *testing.T) {
+	for inputs, good := range map[string]bool{`7`: false, `[]`: false, `"x"`: false, `{"q":7}`: false, `{"q":{},"r":[]}`: false, `{}`: true, `{"q":{}}`: true} {
+		f := &fakeServer{answer: func(id, _ string, _ gjson.Result) []string {
+			return []string{`{"jsonrpc":"2.0","id":` + id + `,"result":{"content":[]}}`}
+		}}
+		br := bridgeTo(t, f)
+		r, err := br.Begin(t.Context(), request(t, "4", "tools/call", `"name":"t","arguments":{},"inputResponses":`+inputs, `{}`), "", nil)
+		if good {
+			if err != nil || len(f.said("tools/call")) != 1 {
+				t.Errorf("%s: %v, the server got %q", inputs, err, f.sent)
+			} else if _, err := r.Answer(nil); err != nil {
+				t.Errorf("%s: %v", inputs, err)
+			}
+		} else if clienterror.Of(err).Cause != mcp.InputsInvalid || len(f.sent) > 0 {
+			t.Errorf("%s: %v, the server got %q", inputs, err, f.sent)
+		}
+		if r != nil {
+			r.End()
+		}
+	}
+}
+
+// TestSessionsOfAllPrincipalsAreBounded: a place becomes free when another session is not used any more, and not before.
+func TestSessionsOfAllPrincipalsAreBounded(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		br := bridgeTo(t, &fakeServer{answer: answers}, func(c *config.Config) { c.Bridge.MaxSessions = 2 })
+		get := func(ctx context.Context, who string) (*pooledSession, error) {
+			return br.pool.get(caller{ctx: ctx, q: request(t, "1", "tools/list", "", `{}`), who: who})
+		}
+		var open []*pooledSession
+		for n := range 2 {
+			b, err := get(t.Context(), fmt.Sprint(n))
+			if err != nil {
+				t.Fatal(err)
+			}
+			open = append(open, b)
+		}
+		left := errors.New("the client has left")
+		ctx, cancel := context.WithCancelCause(t.Context())
+		time.AfterFunc(time.Millisecond, func() { cancel(left) })
+		if _, err := get(ctx, "2"); !errors.Is(err, left) {
+			t.Errorf("one more while all are used: %v", err)
+		}
+		br.pool.release(open[0])
+		b, err := get(t.Context(), "2")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if br.pool.size != 2 {
+			t.Errorf("%d sessions", br.pool.size)
+		}
+		br.pool.release(b)
+		br.pool.release(open[1])
+	})
+}
