@@ -92,3 +92,29 @@ func TestCallsSendTheUserToTheLoginPage(t *testing.T) {
 		})
 	}
 }
+
+// TestRefusedLoginNamesAReason: the page to which the browser returns says why there is no code. What it says is cleaned, and may
+// then be nothing.
+func TestRefusedLoginNamesAReason(t *testing.T) {
+	s := oauthServer(t)
+	opt, _ := oauthOptions("")
+	rt := start(t, opt, map[string]string{"test-api-adapter.md": oauthFile(s, "grant: authorization_code, authorization_url: '"+s.URL+"/authorize'")})
+	l, err := rt.Login("test-api")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for code, want := range map[string]string{
+		"access_denied": `the OAuth server refused: access_denied "not now"`,
+		"\u200b\u2060":  `the OAuth server refused: unknown "not now"`,
+		"\n":            `the OAuth server refused: unknown "not now"`,
+	} {
+		v, err := l.Visit("http://127.0.0.1:1/callback")
+		if err != nil {
+			t.Fatal(err)
+		}
+		err = v.Finish(t.Context(), url.Values{"state": {v.State}, "error": {code}, "error_description": {"not now"}})
+		if err == nil || err.Error() != want {
+			t.Errorf("%q: %v, want %s", code, err, want)
+		}
+	}
+}

@@ -68,6 +68,36 @@ func TestRefusedDocuments(t *testing.T) {
 	}
 }
 
+// TestOnlyTheFirstDocumentIsRead: what follows it in the file may be anything, and costs nothing.
+func TestOnlyTheFirstDocumentIsRead(t *testing.T) {
+	first := document(post("{type: string}"), "")
+	read := func(text string) (made *openapi.Import, allocs float64) {
+		allocs = testing.AllocsPerRun(1, func() {
+			d, err := openapi.Read("d", []byte(text), nil)
+			if err == nil {
+				made, err = d.Import(openapi.Options{})
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+		})
+		return made, allocs
+	}
+	want, alone := read(first)
+	for name, second := range map[string]string{
+		"another": "openapi: 3.0.0\npaths: {}\n", "no YAML": "a: [\n\t}", "an unknown anchor": "*a",
+		"many values": strings.Repeat("- {a: [1, 2]}\n", 20_000),
+	} {
+		got, with := read(first + "\n---\n" + second)
+		if len(got.Files) != 1 || got.Files[0].Operations != want.Files[0].Operations || len(got.Findings) != len(want.Findings) {
+			t.Errorf("%s: %d files, %+v", name, len(got.Files), got.Findings)
+		}
+		if with > alone+1000 {
+			t.Errorf("%s: %v allocations, %v without it", name, with, alone)
+		}
+	}
+}
+
 func manyPaths(n int) string {
 	var b strings.Builder
 	for i := range n {
