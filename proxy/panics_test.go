@@ -325,3 +325,30 @@ func TestPanicEndsItsTaskAndNothingElse(t *testing.T) {
 		t.Error("not told")
 	}
 }
+
+// TestPanicWhileAnswersArrive: the client that brings them gets an error, and the call that they were for ends, also at the
+// server: no client comes for its result.
+func TestPanicWhileAnswersArrive(t *testing.T) {
+	both(t, func(t *testing.T, piped bool) {
+		f := legacyServer(`{"tools":{}}`, func(string, string, string) ([]string, error) { return one(nameQuestion, hang) })
+		f.piped, f.NoGet = piped, !piped
+		f.First = func(u *peertest.Turn) {
+			if u.Method == "" {
+				panic(boom)
+			}
+		}
+		srv := front(t, f)
+		asked := srv.modernly(modernCall("7", ""))
+		r := srv.modernly(retryOf("8", ada, asked))
+		if got := gjson.Parse(r.body); got.Get("id").Raw != "8" || got.Get("error.code").Int() != -32603 || r.status != 500 {
+			t.Errorf("%+v", r)
+		}
+		synctest.Wait()
+		if c := srv.Modern.Counts(); c.Parked != 0 || c.Uses != 0 {
+			t.Errorf("it waits on: %+v", c)
+		}
+		if got := f.said("notifications/cancelled"); len(got) != 1 {
+			t.Errorf("cancellations %q", got)
+		}
+	})
+}
