@@ -5,11 +5,18 @@
 // [Pipe]; [Stdio] is a client on a pair of pipes. [NewAdmin] serves the operators of the
 // proxy.
 //
-// A file uses those before it: config.go has the limits, guests.go which requests are admitted, conn.go a connection, and
-// leave_linux.go how its end is noticed. http.go has the state of a listener, and the files from check.go to body.go what
-// it does to a request before a handler gets it. exchange.go is one request and its response, with stream.go for events;
-// fastpath.go serves most of them, pipe.go and sse.go those of HTTP+SSE. route.go finds out which of them it is, and
-// serve.go accepts connections.
+// The files, from the top; each uses only those below it:
+//
+//   - admin.go is the listener for operators, and serve.go accepts connections and ends them;
+//   - fastpath.go serves plain requests without the server of fasthttp, route.go finds out what any other one is for, and
+//     sse.go serves those of HTTP+SSE;
+//   - exchange.go is a request and its response, cors.go adds what pages need, and stream.go has the events of a response;
+//   - http.go has the state of a listener, and pipe.go that of a client of HTTP+SSE;
+//   - body.go and check.go are what happens to a request before a handler gets it, refusals.go answers one that none gets,
+//     and headers.go has the heads of messages;
+//   - leave_linux.go and leave_other.go notice that a client leaves its connection, which is conn.go; output.go writes to it;
+//   - guests.go says which clients are admitted, stdio.go is a client on a pair of pipes, and config.go has the limits;
+//   - downstream.go is what the package and its users agree on.
 package downstream
 
 import (

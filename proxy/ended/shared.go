@@ -368,8 +368,10 @@ func (s *Shared) trim(ctx context.Context) error {
 	return nil
 }
 
-// load reads the pages that were not read yet and, if messages were missed, those to which marks are added. If the store
-// has lost all pages, or pages of this replica, they are written again.
+// load reads the pages that were not read yet and, if messages were missed, those to which marks are added. If the list of
+// pages is empty, all marks that this replica knows are written again; if it lacks pages of this replica, these are. load
+// does not notice that the store has lost the text of a page that is still listed: then the page's owner keeps its marks, and
+// so do the replicas that have read them, but one that starts later does not get them.
 func (s *Shared) load(ctx context.Context, missed bool) error {
 	ids, err := s.list(ctx)
 	if err != nil {
