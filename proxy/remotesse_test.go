@@ -144,3 +144,26 @@ func TestAnSSEServerThatRefusesAnotherSession(t *testing.T) {
 		t.Errorf("%+v", r)
 	}
 }
+
+// TestModernClientsOutlastALostSSESession: they share sessions, which are begun again as those of other clients are.
+func TestModernClientsOutlastALostSSESession(t *testing.T) {
+	for _, capabilities := range []string{`{}`, `{"elicitation":{}}`} {
+		f, srv := beforeSSE(t)
+		for round, breaks := range []bool{false, true, false} {
+			call := modernRequestOf("7", "tools/call", `"name":"echo","arguments":{},`+meta(capabilities))
+			if r := srv.modernly(call); gjson.Get(r.body, "result.content.0.text").String() != "echo" {
+				t.Errorf("round %d: %+v", round, r)
+			}
+			if breaks {
+				f.Crash()
+				eventually(t, "begun again", func() bool { return len(f.Opened()) == round+2 })
+			} else {
+				f.Forget()
+			}
+		}
+		hang := modernRequestOf("9", "tools/call", `"name":"hang","arguments":{},`+meta(capabilities))
+		if r := srv.modernly(hang); !strings.Contains(gjson.Get(r.body, "error.message").String(), "session ended") {
+			t.Errorf("a call in flight: %+v", r)
+		}
+	}
+}

@@ -27,7 +27,7 @@ import (
 func (o *Opener) newSession(h *Handshake, vu *translate.Revision) *session.Session {
 	var again *restart.Pipe
 	// A shared process restarts by itself, and a bridge has no handshake to repeat.
-	if !h.alone && !h.shared && h.bridged == nil && (o.Now().Origin.Restarts || h.Transport == upstream.HTTPWithSSE && !h.vc.Modern) && o.Now().Config.Upstream.Restart.Max > 0 {
+	if !h.alone && !h.shared && h.bridged == nil && (o.Now().Origin.Restarts || h.Transport == upstream.HTTPWithSSE) && o.Now().Config.Upstream.Restart.Max > 0 {
 		again = o.restarting(&h.Opening, vu.Name, h.RunsFor)
 		h.Conn, h.Standing = again, again.Stream()
 	}
