@@ -23,6 +23,8 @@ type Revision struct {
 	// Tasks says that the revision itself, not an extension, has tasks.
 	Tasks bool
 
+	// ErrorStatuses says that an HTTP response with status 400 or 404 may be the JSON-RPC error of its request.
+	ErrorStatuses bool
 	// ErrorWithoutID says that an error that answers no request has no id. In other revisions
 	// its id is null.
 	ErrorWithoutID bool
@@ -39,7 +41,7 @@ var (
 	rev20250326 = &Revision{Name: "2025-03-26", Batches: true, toolAnnotations: true}
 	rev20250618 = &Revision{Name: "2025-06-18", VersionHeader: true, Elicitation: true, Structured: true, toolAnnotations: true}
 	rev20251125 = &Revision{Name: "2025-11-25", VersionHeader: true, Elicitation: true, Structured: true, Tasks: true, ErrorWithoutID: true, Schemas2020: true, toolAnnotations: true}
-	rev20260728 = &Revision{Name: "2026-07-28", VersionHeader: true, Elicitation: true, Structured: true, ErrorWithoutID: true, Schemas2020: true, toolAnnotations: true, Modern: true}
+	rev20260728 = &Revision{Name: "2026-07-28", VersionHeader: true, Elicitation: true, Structured: true, ErrorWithoutID: true, Schemas2020: true, toolAnnotations: true, ErrorStatuses: true, Modern: true}
 
 	revisions = []*Revision{rev20241105, rev20250326, rev20250618, rev20251125, rev20260728}
 )

@@ -203,7 +203,7 @@ func (u *Upstream) validate() error {
 		switch r := translate.Lookup(u.Version); {
 		case r == nil:
 			all.Addf("upstream.version", "%q is not one of %s", u.Version, strings.Join(translate.Names(), ", "))
-		case r.Modern && u.Transport == string(upstream.HTTPWithSSE):
+		case u.Transport == string(upstream.HTTPWithSSE) && translate.WithHandshake(r.Name) == nil:
 			all.Addf("upstream.version", "%s is not spoken over HTTP+SSE", u.Version)
 		}
 	}

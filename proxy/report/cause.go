@@ -103,14 +103,14 @@ func causeOfRefusal(f *mcp.Failure, at At) failures.Cause {
 		return ""
 	case status.Code == 404 && at.Session != "":
 		return failures.SessionLost
-	case f.Code == mcp.CodeMethodNotFound, at.Server != nil && at.Server.Modern && isModernAnswer(status):
+	case f.Code == mcp.CodeMethodNotFound, at.Server != nil && at.Server.ErrorStatuses && isAnswer(status):
 		return ""
 	}
 	return failures.Of(status)
 }
 
-// isModernAnswer reports whether a 4xx status is how a modern server sends this JSON-RPC error.
-func isModernAnswer(e *upstream.StatusError) bool {
+// isAnswer reports whether the refusal is a JSON-RPC error, with a status that revisions with ErrorStatuses have for it.
+func isAnswer(e *upstream.StatusError) bool {
 	var m wire.Message
 	return (e.Code == 400 || e.Code == 404) && m.Scan(bytes.Clone(e.Body), nil) == nil && m.Kind == wire.Error
 }

@@ -175,9 +175,9 @@ func (f *Face) post(req *downstream.Request, resp *downstream.Response) error {
 	if s == nil {
 		x.Principal, x.Owner, x.RunsFor = "http "+principal.Of(req, f.Now().Config.Bridge.Principal), f.OwnerOf(req), f.RunsFor(req)
 	}
-	switch r := translate.Lookup(req.Version); {
-	case wire.IsArray(req.Body) && s == nil && r != nil && r.Modern:
-		err = clients.NoBatches(r.Name)
+	switch {
+	case wire.IsArray(req.Body) && s == nil && stateless.NamesModern(req.Version):
+		err = clients.NoBatches(translate.Modern())
 	case wire.IsArray(req.Body):
 		err = f.postBatch(x, req, resp)
 	case s == nil:
