@@ -19,6 +19,13 @@
 // between is a connection around another one, whose streams are loops around its streams, and not a handler around a
 // handler: ids, restarts and shared processes concern connections, which live longer than requests.
 //
+// The era of a peer is asked for in era, stateless and the two bridges, where sessions begin (handshake, session), and by probe
+// and doctor, since it is what they report. Other rooms ask the revision for a trait. Two facts of a session are asked for
+// where messages pass: Local, that only this process has the session, since an answer that may come to another process
+// needs its question's note in its id; and Piped, that the server has one stream for everything, since then one goroutine
+// reads for all calls of a pipe and answers them when the stream ends. No connection can do either for its session: it knows
+// neither notes nor calls.
+//
 // This package builds the rooms from a configuration and starts and ends them: [New] makes a [Server], which has the
 // listeners, reloads and the page. docs/architecture.md follows three messages function by function. The rooms do not know
 // this package:

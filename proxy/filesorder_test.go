@@ -47,6 +47,7 @@ func TestFilesPointDown(t *testing.T) {
 type folder struct {
 	name string
 	uses map[arrow][]use
+	eras []token.Position // where the era of a revision is asked for
 }
 
 // An arrow leads from a file to one that declares what it uses.
@@ -58,7 +59,7 @@ type use struct {
 	name string
 }
 
-// checkedFolders type-checks the packages of the product that have several files. What they import comes from the build cache.
+// checkedFolders type-checks the packages of the product. What they import comes from the build cache.
 func checkedFolders(t *testing.T) []*folder {
 	t.Helper()
 	const module = "github.com/dragoman-proxy/dragoman/"
@@ -83,7 +84,7 @@ func checkedFolders(t *testing.T) []*folder {
 			t.Fatal(err)
 		}
 		exports[p.ImportPath] = p.Export
-		if strings.HasPrefix(p.ImportPath, module) && len(p.GoFiles) > 1 {
+		if strings.HasPrefix(p.ImportPath, module) {
 			ours = append(ours, p)
 		}
 	}
@@ -104,7 +105,12 @@ func checkedFolders(t *testing.T) []*folder {
 		if err != nil {
 			t.Fatal(err)
 		}
-		f := &folder{strings.TrimPrefix(p.ImportPath, module), map[arrow][]use{}}
+		f := &folder{name: strings.TrimPrefix(p.ImportPath, module), uses: map[arrow][]use{}}
+		for id, used := range info.Uses {
+			if used.Pkg() != nil && used.Pkg() != in && used.Pkg().Path() == module+"translate" && isEra(used) {
+				f.eras = append(f.eras, files.Position(id.Pos()))
+			}
+		}
 		for _, file := range parsed {
 			f.addUses(files, file, in, info)
 		}

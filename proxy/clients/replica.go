@@ -67,8 +67,8 @@ func (proxy *Proxy) peersOfForwarded(req *downstream.Request) *observe.Peers {
 	p := &observe.Peers{Session: session.Fingerprint(req.Session), ClientRevision: req.Version, ClientTransport: "http", ServerTransport: proxy.ServerTransport()}
 	var m wire.Message
 	if s, ok := proxy.Now().Sealer.OpenSession(req.Session, time.Now()); ok {
-		p.Client, p.ClientRevision, p.ServerRevision = session.NameOf([]byte(s.ClientInfo)), s.ClientRevision.Name, s.ServerRevision.Name
-		p.Bridged = !s.ClientRevision.SameEra(s.ServerRevision)
+		p.Client = session.NameOf([]byte(s.ClientInfo))
+		session.NoteRevisions(p, &s)
 	} else if m.Scan(req.Body, nil) == nil {
 		p.Client = session.NameOf(exchange.ClientIn(&m))
 	}

@@ -9,6 +9,7 @@ import (
 	"github.com/dragoman-proxy/dragoman/proxy/metrics"
 	"github.com/dragoman-proxy/dragoman/proxy/observe"
 	"github.com/dragoman-proxy/dragoman/proxy/principal"
+	"github.com/dragoman-proxy/dragoman/proxy/sealed"
 	"github.com/dragoman-proxy/dragoman/proxy/upstream"
 	"github.com/dragoman-proxy/dragoman/translate"
 )
@@ -33,8 +34,8 @@ func (s *Session) PeersWith(info []byte) *observe.Peers {
 func (s *Session) newPeers() observe.Peers {
 	p := observe.Peers{
 		Session: Fingerprint(s.ID), Client: s.ClientName, Server: s.ServerName, ClientTransport: "http", ServerTransport: s.Table.ServerTransport(),
-		ClientRevision: s.ClientRevision.Name, ServerRevision: s.ServerRevision.Name, Bridged: !s.ClientRevision.SameEra(s.ServerRevision),
 	}
+	NoteRevisions(&p, &s.Session)
 	if s.Pipe != 0 || s.Table.Personal.Load() {
 		p.ClientTransport = s.Table.PipeTransport()
 	}
@@ -51,6 +52,12 @@ func (s *Session) newPeers() observe.Peers {
 		p.Client = NameOf([]byte(s.ClientInfo))
 	}
 	return p
+}
+
+// NoteRevisions sets what p says of the revisions of a session.
+func NoteRevisions(p *observe.Peers, s *sealed.Session) {
+	p.ClientRevision, p.ServerRevision = s.ClientRevision.Name, s.ServerRevision.Name
+	p.Bridged = !s.ClientRevision.SameEra(s.ServerRevision)
 }
 
 // ServerTransport returns the transport of the server, as configured.
