@@ -16,7 +16,7 @@ import (
 func TestOwnToolsWithAModernServer(t *testing.T) {
 	for _, over := range []string{"http", "stdio"} {
 		t.Run("from "+over, func(t *testing.T) {
-			both(t, func(t *testing.T, piped bool) { useOwnTools(t, over, piped) })
+			bothInBubbles(t, func(t *testing.T, piped bool) { useOwnTools(t, over, piped) })
 		})
 	}
 }

@@ -21,7 +21,7 @@ func plainFake(piped bool, rest func(id, method, m string) ([]string, error)) *f
 
 // TestSubscriptionEndsWithItsResultAtShutdown: when dragoman stops, a subscription ends with its result.
 func TestSubscriptionEndsWithItsResultAtShutdown(t *testing.T) {
-	both(t, func(t *testing.T, piped bool) {
+	bothInBubbles(t, func(t *testing.T, piped bool) {
 		f := plainFake(piped, func(id, _, _ string) ([]string, error) {
 			ack := `{"jsonrpc":"2.0","method":"notifications/subscriptions/acknowledged","params":{"_meta":{"io.modelcontextprotocol/subscriptionId":` + id + `},"notifications":{}}}`
 			return one(ack, hang)

@@ -41,7 +41,7 @@ func TestAPipeEndsWithAQuestionThatCannotBeAnswered(t *testing.T) {
 	const question = `{"jsonrpc":"2.0","id":"q","method":"elicitation/create","params":{"message":"m","requestedSchema":{"type":"object","properties":{}}}}`
 	const late = `{"jsonrpc":"2.0","id":"q2","method":"sampling/createMessage","params":{"messages":[],"maxTokens":1}}`
 	const answer = `{"jsonrpc":"2.0","id":7,"result":{"content":[]}}`
-	both(t, func(t *testing.T, piped bool) {
+	bothInBubbles(t, func(t *testing.T, piped bool) {
 		told := make(chan string, 2)
 		asked := "" // the id under which the server knows the call
 		f := newFake(initializing("2025-06-18", func(m string) ([]string, error) {
@@ -94,7 +94,7 @@ func TestACallThatOutlivesTheDrainIsAnsweredByAnError(t *testing.T) {
 		"told":   {func(c *stdio) { c.stop() }, aShortDrain},
 		"told, and the time is over before the last message was taken": {func(c *stdio) { c.stop() }, noDrain},
 	} {
-		both(t, func(t *testing.T, piped bool) {
+		bothInBubbles(t, func(t *testing.T, piped bool) {
 			f := newFake(initializing("2025-06-18", func(m string) ([]string, error) {
 				if gjson.Get(m, "method").String() == "tools/call" {
 					return one(hang)
@@ -117,7 +117,7 @@ func TestACallThatOutlivesTheDrainIsAnsweredByAnError(t *testing.T) {
 
 // TestACallIsAnsweredWhileAPipeDrains: a call is still answered after dragoman was told to stop.
 func TestACallIsAnsweredWhileAPipeDrains(t *testing.T) {
-	both(t, func(t *testing.T, piped bool) {
+	bothInBubbles(t, func(t *testing.T, piped bool) {
 		f, gate := newFake(initializing("2025-06-18", nil)), make(chan struct{})
 		if f.piped = piped; !piped {
 			f.on("tools/call", func(u *peertest.Turn) {
@@ -239,7 +239,7 @@ func TestCallsThatWaitForTheirClientAreCancelledAtShutdown(t *testing.T) {
 // TestParkedCallIsCancelledBeforeItsPipeCloses: the server learns that its call is cancelled, even if the notification takes
 // a moment, and only then its process is told to end.
 func TestParkedCallIsCancelledBeforeItsPipeCloses(t *testing.T) {
-	both(t, func(t *testing.T, piped bool) {
+	bothInBubbles(t, func(t *testing.T, piped bool) {
 		f := legacyServer(`{"tools":{}}`, func(string, string, string) ([]string, error) { return one(nameQuestion, hang) })
 		f.piped, f.NoGet = piped, !piped
 		f.First = func(u *peertest.Turn) {

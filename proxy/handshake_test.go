@@ -19,7 +19,7 @@ func TestConnectionOfAHandshakeThatFailedIsClosed(t *testing.T) {
 		`{"jsonrpc":"2.0","id":0,"result":{"protocolVersion":"2023-01-01","capabilities":{},"serverInfo":{"name":"s","version":"2"}}}`,
 		`{"jsonrpc":"2.0","id":0,"error":{"code":-32000,"message":"not today"}}`,
 	} {
-		both(t, func(t *testing.T, piped bool) {
+		bothInBubbles(t, func(t *testing.T, piped bool) {
 			f := newFake(replies(func(string) ([]string, error) { return one(said) }))
 			f.piped = piped
 			r := front(t, f, func(cfg *config.Config) { cfg.Upstream.Version = "2025-06-18" }).post("", initialize("2025-06-18", `{}`))

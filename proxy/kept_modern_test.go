@@ -72,7 +72,7 @@ func TestResultsAreCachedAsTheServerAllows(t *testing.T) {
 		{hints: `"ttlMs":"60000","cacheScope":"public",`, same: 2, another: 3},
 		{hints: ``, same: 2, another: 3},
 	} {
-		both(t, func(t *testing.T, piped bool) {
+		bothInBubbles(t, func(t *testing.T, piped bool) {
 			f := &fleet{make: func() *fakeServer { return hinting(piped, c.hints) }}
 			srv := frontOf(t, f.origin(piped), keeping)
 			srv.standStill()
@@ -147,7 +147,7 @@ func TestInputRequiredIsNotCached(t *testing.T) {
 // TestSessionsOfOnePrincipalAskOnce: the server gets one request for all sessions, and a client
 // that stops waiting does not end it.
 func TestSessionsOfOnePrincipalAskOnce(t *testing.T) {
-	both(t, func(t *testing.T, piped bool) {
+	bothInBubbles(t, func(t *testing.T, piped bool) {
 		gate := make(chan struct{})
 		f := &fleet{make: func() *fakeServer {
 			f := hinting(piped, `"ttlMs":60000,`)
@@ -185,7 +185,7 @@ func TestSessionsOfOnePrincipalAskOnce(t *testing.T) {
 }
 
 func TestChangesAtAModernServerInvalidateTheCache(t *testing.T) {
-	both(t, func(t *testing.T, piped bool) {
+	bothInBubbles(t, func(t *testing.T, piped bool) {
 		f := hinting(piped, `"ttlMs":60000,`)
 		f.on("tools/call", func(u *peertest.Turn) {
 			u.Say(`{"jsonrpc":"2.0","method":"notifications/tools/list_changed"}`, result(u.ID, `"resultType":"complete","content":[]`))

@@ -197,7 +197,7 @@ func TestTokensDoNotShareTheCacheByName(t *testing.T) {
 }
 
 func TestWhatHasChangedIsAskedForAgain(t *testing.T) {
-	both(t, func(t *testing.T, piped bool) {
+	bothInBubbles(t, func(t *testing.T, piped bool) {
 		f := library()
 		f.piped = piped
 		srv := front(t, f, keeping)

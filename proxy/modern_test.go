@@ -248,7 +248,7 @@ func TestRetryWithOneAnswerMissing(t *testing.T) {
 
 // TestQuestionOnTheStandingStream: a question goes to the only call in which the server may ask.
 func TestQuestionOnTheStandingStream(t *testing.T) {
-	both(t, func(t *testing.T, piped bool) {
+	bothInBubbles(t, func(t *testing.T, piped bool) {
 		f, gate := legacyServer(`{"tools":{}}`, nil), make(chan struct{})
 		if f.piped = piped; piped {
 			call := ""
@@ -396,7 +396,7 @@ func TestURLsThatACallNeeds(t *testing.T) {
 }
 
 func TestSubscriptionGetsOnlyWhatItAskedFor(t *testing.T) {
-	both(t, func(t *testing.T, piped bool) {
+	bothInBubbles(t, func(t *testing.T, piped bool) {
 		f := legacyServer(`{"tools":{"listChanged":true},"resources":{"subscribe":true}}`, func(id, _, _ string) ([]string, error) {
 			return one(`{"jsonrpc":"2.0","id":` + id + `,"result":{}}`)
 		})
@@ -433,7 +433,7 @@ func TestSubscriptionGetsOnlyWhatItAskedFor(t *testing.T) {
 
 // TestBothErasOnOnePipe: a client may send server/discover first and initialize afterwards.
 func TestBothErasOnOnePipe(t *testing.T) {
-	both(t, func(t *testing.T, piped bool) {
+	bothInBubbles(t, func(t *testing.T, piped bool) {
 		o := origin.Origin{Connect: func(ctx context.Context, m *upstream.Outgoing) (*upstream.Begun, error) {
 			own := legacyServer(`{"tools":{}}`, func(id, method, m string) ([]string, error) {
 				return one(`{"jsonrpc":"2.0","id":` + id + `,"result":{"tools":[]}}`)

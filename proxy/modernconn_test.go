@@ -45,7 +45,7 @@ func rpcError(id, members string) string {
 }
 
 func TestInitializeIsAnsweredFromDiscover(t *testing.T) {
-	both(t, func(t *testing.T, piped bool) {
+	bothInBubbles(t, func(t *testing.T, piped bool) {
 		f := modernServer(piped, `"capabilities":{"tools":{},"logging":{},"extensions":{"io.modelcontextprotocol/tasks":{}}}`, nil)
 		srv := front(t, f)
 		r := srv.post("", `{"jsonrpc":"2.0","id":0,"method":"initialize","params":{"protocolVersion":"2025-03-26","capabilities":{"roots":{"listChanged":true},"sampling":{}},"clientInfo":{"name":"c","version":"1"}}}`)
@@ -70,7 +70,7 @@ func TestInitializeIsAnsweredFromDiscover(t *testing.T) {
 // TestRefusedInitializeStandsWithoutDiscover: the refusal of a server that is not modern is passed
 // on unchanged.
 func TestRefusedInitializeStandsWithoutDiscover(t *testing.T) {
-	both(t, func(t *testing.T, piped bool) {
+	bothInBubbles(t, func(t *testing.T, piped bool) {
 		f := newFake(replies(func(m string) ([]string, error) {
 			return one(rpcError(gjson.Get(m, "id").Raw, `"code":-32602,"message":"no `+gjson.Get(m, "method").String()+`"`))
 		}))
@@ -227,7 +227,7 @@ func TestLogLevelBeforeTheClientNamesOne(t *testing.T) {
 	answers := func(id, _, _ string) ([]string, error) {
 		return one(result(id, `"resultType":"complete","prompts":[]`))
 	}
-	both(t, func(t *testing.T, piped bool) {
+	bothInBubbles(t, func(t *testing.T, piped bool) {
 		f := modernServer(piped, `"capabilities":{"logging":{}}`, answers)
 		srv := front(t, f)
 		session := srv.initialize("2025-11-25")
@@ -287,7 +287,7 @@ func subscribable(piped bool) *fakeServer {
 }
 
 func TestSubscriptionsOfAClientWithASession(t *testing.T) {
-	both(t, func(t *testing.T, piped bool) {
+	bothInBubbles(t, func(t *testing.T, piped bool) {
 		f := subscribable(piped)
 		srv := front(t, f)
 		session := srv.initialize("2025-11-25")
@@ -336,7 +336,7 @@ func TestSubscriptionsOfAClientWithASession(t *testing.T) {
 
 // TestClientThatLeavesDoesNotCancel: a closed stream cancels a call only in modern revisions.
 func TestClientThatLeavesDoesNotCancel(t *testing.T) {
-	both(t, func(t *testing.T, piped bool) {
+	bothInBubbles(t, func(t *testing.T, piped bool) {
 		const rendered = `"resultType":"complete","messages":[]`
 		f, gate := modernServer(piped, `"capabilities":{"prompts":{}}`, nil), make(chan struct{})
 		if !piped {
@@ -407,7 +407,7 @@ func TestCancelledEndsTheCallForGood(t *testing.T) {
 }
 
 func TestCancelledReachesAModernServer(t *testing.T) {
-	both(t, func(t *testing.T, piped bool) {
+	bothInBubbles(t, func(t *testing.T, piped bool) {
 		f := modernServer(piped, `"capabilities":{"prompts":{}}`, func(string, string, string) ([]string, error) { return one(hang) })
 		srv := front(t, f)
 		session := srv.initialize("2025-11-25")

@@ -51,7 +51,7 @@ var modernTools = modernRequestOf("1", "tools/list", meta(`{}`))
 // TestUpstreamDiesWhileAQuestionIsParked: the client's retry gets an error, and the next call
 // another session.
 func TestUpstreamDiesWhileAQuestionIsParked(t *testing.T) {
-	both(t, func(t *testing.T, piped bool) {
+	bothInBubbles(t, func(t *testing.T, piped bool) {
 		breaks := make(chan struct{}, 1)
 		o, all := perSession(func() *fakeServer {
 			f := legacyServer(`{"tools":{}}`, nil)
@@ -239,7 +239,7 @@ func TestCallsWaitForRoom(t *testing.T) {
 
 // TestQuestionsThatBelongToNoCall are refused, and all calls get their answers.
 func TestQuestionsThatBelongToNoCall(t *testing.T) {
-	both(t, func(t *testing.T, piped bool) {
+	bothInBubbles(t, func(t *testing.T, piped bool) {
 		f := legacyServer(`{"tools":{}}`, func(id, method, _ string) ([]string, error) {
 			if method == "" {
 				return nil, nil

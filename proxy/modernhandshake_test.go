@@ -14,7 +14,7 @@ import (
 // TestInitializeAnsweredInARevisionWithoutOne: a server that answers initialize with a modern
 // revision has begun no session, and is sent server/discover.
 func TestInitializeAnsweredInARevisionWithoutOne(t *testing.T) {
-	both(t, func(t *testing.T, piped bool) {
+	bothInBubbles(t, func(t *testing.T, piped bool) {
 		f := modernServer(piped, `"capabilities":{"tools":{}}`, nil)
 		f.on("initialize", func(u *peertest.Turn) {
 			u.Say(result(u.ID, `"protocolVersion":"2026-07-28","capabilities":{},"serverInfo":{"name":"s","version":"2"}`))

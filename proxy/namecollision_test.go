@@ -97,7 +97,7 @@ func TestNameCollisionFailRefusesTheSession(t *testing.T) {
 // no other process is started, and the server gets notifications/initialized once.
 func TestNameCollisionIsFoundInTheNewSession(t *testing.T) {
 	for _, modern := range []bool{false, true} {
-		bothOutside(t, func(t *testing.T, piped bool) {
+		bothTransports(t, func(t *testing.T, piped bool) {
 			f := newFake(initializing("2025-06-18", func(m string) ([]string, error) {
 				if gjson.Get(m, "method").String() != "tools/list" {
 					return nil, nil

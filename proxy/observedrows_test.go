@@ -177,7 +177,7 @@ func TestRefusedElementsOfABatchAreObserved(t *testing.T) {
 // TestTheServersEdgeOfABridgedStandingStreamIsObserved: a notification of a server without a handshake, as it came and as the
 // client gets it.
 func TestTheServersEdgeOfABridgedStandingStreamIsObserved(t *testing.T) {
-	both(t, func(t *testing.T, piped bool) {
+	bothInBubbles(t, func(t *testing.T, piped bool) {
 		f := subscribable(piped)
 		srv := front(t, f)
 		ring, end := observedBy(srv)

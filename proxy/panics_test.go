@@ -180,7 +180,7 @@ func callingAs(srv testServer, version string, overPipe bool) func(id, tool stri
 // dragoman lists them, and the server answers with an error.
 func TestErrorForAListThatDragomanReads(t *testing.T) {
 	for _, broken := range []string{`"error":{"code":-32603,"message":"no"}`, `"result":[]`, `"result":{"tools":{}}`, `"result":{"tools":[1,null,{}]}`, `"result":null`} {
-		both(t, func(t *testing.T, piped bool) {
+		bothInBubbles(t, func(t *testing.T, piped bool) {
 			server := func() *fakeServer {
 				f := newFake(initializing("2025-11-25", func(m string) ([]string, error) {
 					id := gjson.Get(m, "id").Raw
@@ -243,7 +243,7 @@ func TestPanicOfAReaderEndsItsSession(t *testing.T) {
 
 // TestPanicWithinABatch: only the request at which it happens gets an error.
 func TestPanicWithinABatch(t *testing.T) {
-	both(t, func(t *testing.T, piped bool) {
+	bothInBubbles(t, func(t *testing.T, piped bool) {
 		const list = `[{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"fine"}},{"jsonrpc":"2.0","id":"b","method":"tools/call","params":{"name":"send"}},{"jsonrpc":"2.0","id":3,"method":"tools/call","params":{"name":"fine"}}]`
 		hold := func(array string) {
 			t.Helper()
@@ -264,7 +264,7 @@ func TestPanicWithinABatch(t *testing.T) {
 
 // TestPanicAsASessionBegins: initialize gets an error.
 func TestPanicAsASessionBegins(t *testing.T) {
-	both(t, func(t *testing.T, piped bool) {
+	bothInBubbles(t, func(t *testing.T, piped bool) {
 		f := newFake(func(*peertest.Turn) {})
 		f.First = func(u *peertest.Turn) {
 			if u.Method == "initialize" {
@@ -329,7 +329,7 @@ func TestPanicEndsItsTaskAndNothingElse(t *testing.T) {
 // TestPanicWhileAnswersArrive: the client that brings them gets an error, and the call that they were for ends, also at the
 // server: no client comes for its result.
 func TestPanicWhileAnswersArrive(t *testing.T) {
-	both(t, func(t *testing.T, piped bool) {
+	bothInBubbles(t, func(t *testing.T, piped bool) {
 		f := legacyServer(`{"tools":{}}`, func(string, string, string) ([]string, error) { return one(nameQuestion, hang) })
 		f.piped, f.NoGet = piped, !piped
 		f.First = func(u *peertest.Turn) {

@@ -101,22 +101,22 @@ func (c *stdio) initialize(version, capabilities string) {
 	}
 }
 
-// both plays a test with a client over HTTP and with one on a pipe, each in a bubble. bothOutside does so without
-// bubbles, for tests with sockets, processes or subtests.
-func both(t *testing.T, do func(t *testing.T, piped bool)) {
-	bothOutside(t, func(t *testing.T, piped bool) {
+// bothInBubbles plays a test over HTTP and over a pipe, each in a bubble of testing/synctest.
+func bothInBubbles(t *testing.T, do func(t *testing.T, piped bool)) {
+	bothTransports(t, func(t *testing.T, piped bool) {
 		synctest.Test(t, func(t *testing.T) { do(t, piped) })
 	})
 }
 
-func bothOutside(t *testing.T, do func(t *testing.T, piped bool)) {
+// bothTransports plays a test over HTTP and over a pipe, without a bubble: for tests with sockets, processes or subtests.
+func bothTransports(t *testing.T, do func(t *testing.T, piped bool)) {
 	for name, piped := range map[string]bool{"http": false, "pipe": true} {
 		t.Run(name, func(t *testing.T) { do(t, piped) })
 	}
 }
 
 func TestPipeClient(t *testing.T) {
-	both(t, func(t *testing.T, piped bool) {
+	bothInBubbles(t, func(t *testing.T, piped bool) {
 		f := newFake(initializing("2024-11-05", func(m string) ([]string, error) {
 			switch gjson.Get(m, "method").String() {
 			case "tools/call":
@@ -171,7 +171,7 @@ func TestPipeClientBeforeInitialize(t *testing.T) {
 }
 
 func TestPipeClientGetsOneLinePerBatch(t *testing.T) {
-	both(t, func(t *testing.T, piped bool) {
+	bothInBubbles(t, func(t *testing.T, piped bool) {
 		f := newFake(nil)
 		f.piped = piped
 		f.Script = initializing("2025-06-18", func(m string) ([]string, error) {
@@ -192,7 +192,7 @@ func TestPipeClientGetsOneLinePerBatch(t *testing.T) {
 }
 
 func TestPipeClientCancels(t *testing.T) {
-	both(t, func(t *testing.T, piped bool) {
+	bothInBubbles(t, func(t *testing.T, piped bool) {
 		f := newFake(nil)
 		f.piped = piped
 		f.Script = initializing("2025-06-18", func(m string) ([]string, error) {
@@ -212,7 +212,7 @@ func TestPipeClientCancels(t *testing.T) {
 }
 
 func TestPipeClientMayNotReuseAnOpenID(t *testing.T) {
-	both(t, func(t *testing.T, piped bool) {
+	bothInBubbles(t, func(t *testing.T, piped bool) {
 		f := newFake(nil)
 		f.piped = piped
 		f.Script = initializing("2025-06-18", func(m string) ([]string, error) {
@@ -312,7 +312,7 @@ func TestLostSessionEndsThePipe(t *testing.T) {
 }
 
 func TestCallsAreAnsweredAfterTheClientsLastMessage(t *testing.T) {
-	both(t, func(t *testing.T, piped bool) {
+	bothInBubbles(t, func(t *testing.T, piped bool) {
 		f, gate := newFake(initializing("2025-06-18", nil)), make(chan struct{})
 		if f.piped = piped; !piped {
 			f.on("ping", func(u *peertest.Turn) {
@@ -352,7 +352,7 @@ func TestStandingStreamIsOpenedOnceInitialized(t *testing.T) {
 }
 
 func TestStoppedPipeEndsWithoutAnError(t *testing.T) {
-	both(t, func(t *testing.T, piped bool) {
+	bothInBubbles(t, func(t *testing.T, piped bool) {
 		f := newFake(initializing("2025-06-18", func(string) ([]string, error) { return one(hang) }))
 		f.piped = piped
 		c, _ := pipeClient(t, f, func(c *config.Config) { c.Shutdown.Drain = 100 * time.Millisecond })

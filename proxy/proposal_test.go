@@ -187,7 +187,7 @@ func TestProposedRevisions(t *testing.T) {
 		}},
 		{"refused with a list of unknown revisions", "", always(naming(`["1999-01-01"]`)), []visit{{"2025-11-25", "2025-11-25 2025-06-18 2025-03-26 2024-11-05", ""}}},
 	} {
-		both(t, func(t *testing.T, piped bool) {
+		bothInBubbles(t, func(t *testing.T, piped bool) {
 			server := &choosy{piped: piped}
 			server.react = c.react(server)
 			srv := frontOf(t, server.origin(), func(cfg *config.Config) { cfg.Upstream.Version = c.configured })

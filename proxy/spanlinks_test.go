@@ -37,7 +37,7 @@ func TestRetryOfAParkedCallIsLinked(t *testing.T) {
 // TestRetryToAModernServerIsLinked: the request that brings a client's answers has a span of its own, which is linked to
 // that of the request that got the questions.
 func TestRetryToAModernServerIsLinked(t *testing.T) {
-	bothOutside(t, func(t *testing.T, piped bool) {
+	bothTransports(t, func(t *testing.T, piped bool) {
 		to := traced(t)
 		f := asksFirst(piped, `"inputRequests":{"k":{"method":"roots/list"}},"requestState":"S1"`)
 		srv := front(t, f)

@@ -34,7 +34,7 @@ func initializeIn(parent string) string {
 // TestSpansOfAHandshake: the client's initialize has a span, and each proposal to the server another one below it. One
 // whose parent was not sampled has none, and passes as it came.
 func TestSpansOfAHandshake(t *testing.T) {
-	bothOutside(t, func(t *testing.T, piped bool) {
+	bothTransports(t, func(t *testing.T, piped bool) {
 		to := traced(t)
 		server := func() *fakeServer {
 			f := newFake(func(u *peertest.Turn) {

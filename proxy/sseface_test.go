@@ -29,7 +29,7 @@ func listening(t *testing.T, f *fakeServer, change ...func(*config.Config)) (bas
 }
 
 func TestSSEClient(t *testing.T) {
-	bothOutside(t, func(t *testing.T, piped bool) {
+	bothTransports(t, func(t *testing.T, piped bool) {
 		f := newFake(initializing("2025-06-18", func(m string) ([]string, error) {
 			if !strings.Contains(m, "tools/call") {
 				return nil, nil

@@ -140,7 +140,7 @@ func TestTasksEndWithTheirTTL(t *testing.T) {
 
 // TestListenerToATaskLeaves: no listener is left when its client has gone.
 func TestListenerToATaskLeaves(t *testing.T) {
-	both(t, func(t *testing.T, piped bool) {
+	bothInBubbles(t, func(t *testing.T, piped bool) {
 		f := legacyTasks()
 		f.piped = piped
 		srv := front(t, f, bridgingTasks)

@@ -80,7 +80,7 @@ func TestResponsesToDiscoverDecideTheEra(t *testing.T) {
 		{name: "another type", err: &upstream.ContentTypeError{Type: "text/html"}, http: "handshake unsure", pipe: "handshake"},
 		{name: "no connection", err: &upstream.Error{Op: "connect", Addr: "a", Err: errors.New("refused")}},
 	} {
-		both(t, func(t *testing.T, piped bool) {
+		bothInBubbles(t, func(t *testing.T, piped bool) {
 			if piped && c.status != 0 {
 				t.Skip("pipes have no statuses")
 			}
@@ -279,7 +279,7 @@ func TestModernClientOfAProcess(t *testing.T) {
 // TestKnownModernServerIsNotSentInitialize: a server that is known to be modern is not sent
 // initialize.
 func TestKnownModernServerIsNotSentInitialize(t *testing.T) {
-	both(t, func(t *testing.T, piped bool) {
+	bothInBubbles(t, func(t *testing.T, piped bool) {
 		f := modernServer(piped, `"capabilities":{"tools":{}}`, nil)
 		f.asked = true
 		srv := front(t, f)
