@@ -45,7 +45,7 @@ var classes, followers, escapable = func() (is, next, escapable [128]uint8) {
 
 const (
 	noContainer = 2
-	mostLater   = 16
+	mostLater   = 8
 )
 
 // walk is where walkBlocks is.
