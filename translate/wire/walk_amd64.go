@@ -124,15 +124,6 @@ func usualScalar(text uint64) int {
 		isNull = 'l'<<24 | 'l'<<16 | 'u'<<8 | 'n'
 		isFals = 's'<<24 | 'l'<<16 | 'a'<<8 | 'f'
 	)
-	digits := text ^ ones*'0'
-	others := (digits&^highs + ones*(0x80-10) | digits) & highs
-	n := bits.TrailingZeros64(others) >> 3
-	switch {
-	case n == 1, n < 8 && n > 0 && byte(text) != '0':
-		return n
-	case n > 0:
-		return 0
-	}
 	switch uint32(text) {
 	case isTrue, isNull:
 		return 4
@@ -141,5 +132,10 @@ func usualScalar(text uint64) int {
 			return 5
 		}
 	}
-	return 0
+	digits := text ^ ones*'0'
+	n := bits.TrailingZeros64((digits&^highs+ones*(0x80-10)|digits)&highs) >> 3
+	if n > 1 && byte(text) == '0' {
+		return 0
+	}
+	return n & 7
 }
