@@ -113,6 +113,7 @@ var uglyItems = []string{
 	"tru", "true", "truex", "nul", "-", "01", "1.", "1e", "1.5e+7", "-0", "1 2", "1\"a\"", `"a"1`, `"a""b"`, "1true", "{}1", "[]{}", "\u00a0",
 	`{"a":1}`, `{"a":1,}`, `{,}`, `{"a"}`, `{"a",1}`, `{"a":1:2}`, `{1:2}`, `{{}:1}`, `{"a":{}:1}`, `{"a":1]`, `[1}`, `[1:2]`, `["a":1]`, `[,]`, `[1,]`, `{"a" : 1}`, `{"a":"b":1}`, `{"a":"b" "c":1}`, `{"\"":1}`,
 	strings.Repeat("[", 70) + strings.Repeat("]", 70), strings.Repeat(`{"a":`, 64) + "1" + strings.Repeat("}", 64), strings.Repeat(`\`, 65), `"` + strings.Repeat(`\`, 130) + `"`, `"` + strings.Repeat(`\`, 129) + `"`,
+	"[\"a\"\xdd\xac1", "\xdb\xac", "\"\"\xbf1", strings.Repeat("[", 70) + `{"a":[[1],2]}` + strings.Repeat("]", 70), strings.Repeat(`{"a":`, 70) + "1" + strings.Repeat("}", 70),
 	"u0000", `"\0 0"`, `"\ttrue"`, `\u0000`, `\\u0000`,
 	strings.Repeat(" ", 130), `"` + strings.Repeat("é", 100) + `"`, `"` + strings.Repeat("plain ", 60) + "\n\"", strings.Repeat("[", 600), "",
 }

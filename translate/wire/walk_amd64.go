@@ -6,7 +6,7 @@ import (
 	"golang.org/x/sys/cpu"
 )
 
-// hasWalk is whether walkBlocks may be called.
+// hasWalk reports whether the processor has what walkBlocks needs.
 var hasWalk = hasBlocks && cpu.X86.HasAVX512F && cpu.X86.HasAVX512BW && cpu.X86.HasAVX512VL && cpu.X86.HasAVX512VBMI && cpu.X86.HasBMI1 && cpu.X86.HasBMI2
 
 // What a byte may be, outside of strings and as a quote. White space, control characters, backslashes and bytes beyond ASCII
@@ -44,22 +44,25 @@ var classes, followers, escapable = func() (is, next, escapable [128]uint8) {
 }()
 
 const (
-	noContainer = 2
-	mostLater   = 16
+	noContainer = 2 // the stack of a walk outside of its container
+	mostLater   = 8
 )
 
-// walk is where walkBlocks is.
+// walk is the state of a walk between two blocks.
 type walk struct {
 	text    uint64 // all bits in a string
-	stack   uint64 // one bit for each open container, which is set for an object, above them a bit that is set; the innermost one is the lowest
-	name    uint64 // not 0 in and behind a name
+	stack   uint64 // one bit for each open container, which is set for an object, below those of noContainer; the innermost one is the lowest
+	name    uint64 // not 0 in a name and directly behind it
 	escaped uint64 // 1 behind a backslash that escapes the next byte
 	beyond  uint64 // the bytes beyond ASCII of the last block that has some
 	laters  uint64
-	later   [mostLater + 2]struct{ at, mask uint64 } // where scalars begin, and which escaped bytes are u or a fault
+	// What is left to the caller, by bits of blocks: where scalars begin, and escaped bytes that are u or a fault.
+	later [mostLater + 2]struct{ at, mask uint64 }
 }
 
-// walkBlocks goes on in the n blocks at p.
+// walkBlocks goes on with the n blocks at p, until the end of the container or until the list of what is left to the caller is full.
+// It returns how many bytes it has passed, or -1 if there is a fault, white space between tokens, or more open containers than
+// bits. It reads up to three bytes before p.
 //
 //go:noescape
 func walkBlocks(w *walk, p *byte, n int) int
@@ -89,7 +92,7 @@ func skipWalk(b []byte, i, depth int) int {
 	return i + n
 }
 
-// check checks what walkBlocks has left to its caller.
+// check checks what walkBlocks has left to its caller. What is behind the end of the container does not matter.
 func (w *walk) check(b []byte, from, end int) bool {
 	for _, l := range w.later[:w.laters] {
 		for at := from + int(l.at); l.mask != 0; l.mask &= l.mask - 1 {
@@ -124,15 +127,6 @@ func usualScalar(text uint64) int {
 		isNull = 'l'<<24 | 'l'<<16 | 'u'<<8 | 'n'
 		isFals = 's'<<24 | 'l'<<16 | 'a'<<8 | 'f'
 	)
-	digits := text ^ ones*'0'
-	others := (digits&^highs + ones*(0x80-10) | digits) & highs
-	n := bits.TrailingZeros64(others) >> 3
-	switch {
-	case n == 1, n < 8 && n > 0 && byte(text) != '0':
-		return n
-	case n > 0:
-		return 0
-	}
 	switch uint32(text) {
 	case isTrue, isNull:
 		return 4
@@ -141,5 +135,10 @@ func usualScalar(text uint64) int {
 			return 5
 		}
 	}
-	return 0
+	digits := text ^ ones*'0'
+	n := bits.TrailingZeros64((digits&^highs+ones*(0x80-10)|digits)&highs) >> 3
+	if n > 1 && byte(text) == '0' {
+		return 0
+	}
+	return n & 7
 }

@@ -94,6 +94,22 @@
 	MOVQ mask, 8(DI)  \
 	ADDQ $16, DI
 
+// walkBlocks checks the grammar of a block while the masks are in registers: SI is the block, and bit i of a mask stands for its byte i.
+//
+//	R8   all bits if the block begins in a string
+//	R9   walk.stack
+//	R10  all bits if the innermost container is an object
+//	R12  walk.name
+//	DI   the end of walk.later
+//	AX   quotes, also in K4
+//	BX   what is behind a byte of a string, that is a string without its opening quote
+//	R13  faults
+//	R14  brackets, also in K7
+//	R15  behind commas and {
+//
+// The schedulers of a processor hold hardly more than the instructions for one block. Those that wait for a mask would keep
+// it from the next block, if masks were not begun one block ahead.
+//
 // func walkBlocks(w *walk, p *byte, n int) int
 TEXT ·walkBlocks(SB), NOSPLIT, $40-32
 	MOVQ    w+0(FP), DI
@@ -126,9 +142,9 @@ TEXT ·walkBlocks(SB), NOSPLIT, $40-32
 	VMOVDQU64 ·classes+64(SB), Z17
 	VMOVDQU64 ·followers+0(SB), Z18
 	VMOVDQU64 ·followers+64(SB), Z19
-	BYTES(0x20, Z20)
-	BYTES(0x5C, Z21)
-	BYTES(0x22, Z22)
+	BYTES(0x20, Z20)           // space
+	BYTES(0x5C, Z21)           // backslash
+	BYTES(0x22, Z22)           // quote
 	BYTES(const_beginsName, Z23)
 	BYTES(const_aColon, Z24)
 	BYTES(const_anOpen, Z25)
@@ -204,7 +220,8 @@ brackets:
 	VPTESTMB Z20, Z0, K2
 	KMOVQ    K2, R11       // bit 5, which { and } have and [ and ] have not
 
-	// If there are only { and } in objects, they need not be visited.
+	// If there are only { and }, and fewer } than objects on top of the stack, they need not be visited: the innermost
+	// container is an object everywhere.
 	MOVQ   R9, CX
 	SHRQ   $32, CX
 	JNZ    visit

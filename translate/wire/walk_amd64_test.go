@@ -16,6 +16,7 @@ func TestWalkSkips(t *testing.T) {
 		`[]`, `{}`, `[{}]`, `{"a":{"b":[1,"x",{"c":null}]},"d":[[],[[]],{}]}`, `["","\"","\\","\\\"",{"\"":"\u00e4\\"},"ä日😀"]`,
 		`[true,false,null,-1.5e+3,0,-0]`, `{"` + long + `":["` + long + `"],"":[]}`, `["` + strings.Repeat("日本", 500) + `\n\u0041"]`,
 		strings.Repeat("[", 61) + strings.Repeat("]", 61), strings.Repeat(`{"a":`, 61) + "0" + strings.Repeat("}", 61),
+		`["\"` + long + `","\\",` + "1" + strings.Repeat(",1", 100) + `]`,
 		"[" + strings.Repeat("1,", 1000) + "2]", `["` + strings.Repeat(`\u00e4`, 1000) + `"]`,
 	} {
 		for n := range 130 {
