@@ -81,3 +81,20 @@ func TestSecretsOfAnEnvironment(t *testing.T) {
 		t.Errorf("%q, want %q", got, want)
 	}
 }
+
+// TestAdviceKeepsItsVariables checks that the name of a variable in advice is not struck out as the credential that it stands for.
+func TestAdviceKeepsItsVariables(t *testing.T) {
+	for text, want := range map[string]string{
+		"say --header 'Authorization: Bearer ${TOKEN}' or log in": "say --header 'Authorization: Bearer ${TOKEN}' or log in",
+		"Bearer ${TOKEN}abcdef":                                   "Bearer [redacted]",
+		"Bearer $TOKEN-abcdef":                                    "Bearer [redacted]",
+		"Bearer abcdefgh and Bearer ${A_TOKEN}":                   "Bearer [redacted] and Bearer ${A_TOKEN}",
+	} {
+		if got := Redacted(text, nil); got != want {
+			t.Errorf("%q: %q, want %q", text, got, want)
+		}
+	}
+	if got := Redacted("Bearer ${SECRET_WITH_BRACES}", []string{"${SECRET_WITH_BRACES}"}); got != "Bearer [redacted]" {
+		t.Errorf("a known secret: %q", got)
+	}
+}

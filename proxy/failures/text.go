@@ -65,6 +65,7 @@ var (
 	userinfo    = regexp.MustCompile(`(://)[^\s/?#"']*@`)
 	query       = regexp.MustCompile(`(://[^\s?"']*)\?[^\s"']*`)
 	credentials = regexp.MustCompile(`(?i)\b(bearer|basic)\s+[^\s"',;]{6,}`)
+	reference   = regexp.MustCompile(`\s\$\{[A-Za-z_][A-Za-z0-9_]*\}$`) // to a variable, as advice has it
 	secretName  = regexp.MustCompile(`(?i)(token|secret|passw|passphrase|credential|authorization|cookie|api_?key|access_?key|private_?key)`)
 )
 
@@ -83,7 +84,12 @@ func Redacted(text string, secrets []string) string {
 	}
 	text = userinfo.ReplaceAllString(text, "$1")
 	text = query.ReplaceAllString(text, "$1?"+struck)
-	return credentials.ReplaceAllString(text, "$1 "+struck)
+	return credentials.ReplaceAllStringFunc(text, func(of string) string {
+		if reference.MatchString(of) {
+			return of
+		}
+		return credentials.ReplaceAllString(of, "$1 "+struck)
+	})
 }
 
 // WithoutSecrets returns text without these secrets. If a secret is a header's value with a scheme, the part behind the

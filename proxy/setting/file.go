@@ -70,7 +70,8 @@ func (l *Layers) lay(where func(*yaml.Node) string, path string, n *yaml.Node, v
 		}
 		l.allocate(v)
 		if n.Kind != yaml.MappingNode {
-			l.add(where(n), path, "expected %s", form(t))
+			fields, _ := fieldsOf(v.Elem())
+			l.add(where(n), path, "expected %s; %s", form(t), mayHave(path, fields))
 			return
 		}
 		l.members(where, path, n, v.Elem(), depth)
@@ -100,9 +101,17 @@ func (l *Layers) lay(where func(*yaml.Node) string, path string, n *yaml.Node, v
 			l.lay(where, fmt.Sprintf("%s[%d]", path, i), e, all.Index(i), depth-1)
 		}
 		v.Set(all)
+	case t.Kind() == reflect.Struct && path != "":
+		fields, _ := fieldsOf(v)
+		l.add(where(n), path, "expected %s; %s", form(t), mayHave(path, fields))
 	default:
 		l.add(where(n), path, "expected %s", form(t))
 	}
+}
+
+// mayHave lists the settings below path.
+func mayHave(path string, fields map[string]reflect.Value) string {
+	return cmp.Or(path, "the configuration") + " may have " + strings.Join(slices.Sorted(maps.Keys(fields)), ", ")
 }
 
 // members decodes a mapping into a struct.
@@ -125,12 +134,11 @@ func (l *Layers) members(where func(*yaml.Node) string, path string, n *yaml.Nod
 				l.add(where(key), at, "this setting was removed: %s", instead)
 				return
 			}
-			keys := slices.Sorted(maps.Keys(fields))
-			if near := Nearest(key.Value, keys); near != "" {
+			if near := Nearest(key.Value, slices.Collect(maps.Keys(fields))); near != "" {
 				l.add(where(key), at, "unknown setting%s", suggest(join(path, near)))
 				return
 			}
-			l.add(where(key), at, "unknown setting; %s may have %s", cmp.Or(path, "the configuration"), strings.Join(keys, ", "))
+			l.add(where(key), at, "unknown setting; %s", mayHave(path, fields))
 		}
 	})
 }

@@ -84,6 +84,7 @@ func TestMistakesInLayers(t *testing.T) {
 		"wait: [1]":                         "f.yaml:1: wait: expected a duration such as 10s, 5m or 1h30m",
 		"count: 1.5":                        "f.yaml:1: count: expected a whole number",
 		"name: {a: b}":                      "f.yaml:1: name: expected a text",
+		"inner: 5":                          "f.yaml:1: inner: expected a mapping of keys to values; inner may have ",
 		"extra: 5":                          "f.yaml:1: extra: expected a mapping of keys to values",
 		"extra: {size: x}":                  "f.yaml:1: extra.size: expected a whole number",
 		"list: &x [*x]":                     "f.yaml:1: list[0]: expected a text",
