@@ -2,7 +2,7 @@
 
 package wire
 
-// Variables for the tests.
+// hasBlocks and hasWalk are variables for the tests.
 var hasBlocks, hasWalk = false, false
 
 // skipText returns an index of b, i or a later one, which is inside a string. Between them are only whole characters

@@ -14,7 +14,8 @@ const (
 	maxHabits = 16 // a power of two
 	longHabit = 24 // the maximum length of a habit's text
 
-	// Entries that have no habits in common must not take longer for it: a search in vain takes as long as reading a few names.
+	// maxVain is how many members of a list may be looked for in vain. A search takes as long as reading a few names, which
+	// entries must not pay that have nothing in common.
 	maxVain  = 64
 	moreVain = 2 // for each entry
 )

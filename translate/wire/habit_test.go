@@ -18,7 +18,7 @@ var listed = func() *Shape {
 	return s
 }()
 
-// Before the entries are as many as no habits are expected of.
+// listBegin is a list up to its entries. Before these are as many as no habits are expected of.
 const listBegin, listEnd = `{"jsonrpc":"2.0","id":1,"result":{"tools":[{},{},{},`, `]}}`
 
 // firstEntry returns the first one behind those of listBegin.
