@@ -59,11 +59,7 @@ func TestOneAddressDoesNotStartProcessesWithoutEnd(t *testing.T) {
 	if status, said := client.as(http.MethodDelete, all[11], ""); status >= 300 {
 		t.Errorf("%d %s", status, said)
 	}
-	for end := time.Now().Add(patience); client.srv.running.Running() != 3; time.Sleep(time.Millisecond) {
-		if time.Now().After(end) {
-			t.Fatalf("%d processes after one has ended", client.srv.running.Running())
-		}
-	}
+	eventually(t, "three processes, after one has ended", func() bool { return client.srv.running.Running() == 3 })
 }
 
 // TestAQuarterOfTheProcessesIsEachClients: a client can always have a quarter of the processes,
@@ -96,18 +92,14 @@ func TestBusyProcessesAreNotEnded(t *testing.T) {
 	session := client.begins()
 	calls := (&peertest.Client{T: t, URL: client.base + "/mcp", HTTP: client.http, Session: session})
 	going := calls.Say(callOne)
-	for end := time.Now().Add(patience); ; time.Sleep(time.Millisecond) {
-		if s, _ := client.srv.Table.Find(session, sealed.Owner{}, &downstream.Sender{}); s != nil {
-			none := s.Open.None()
-			s.Leave()
-			if !none {
-				break
-			}
+	eventually(t, "the call has begun", func() bool {
+		s, _ := client.srv.Table.Find(session, sealed.Owner{}, &downstream.Sender{})
+		if s == nil {
+			return false
 		}
-		if time.Now().After(end) {
-			t.Fatal("the call does not begin")
-		}
-	}
+		defer s.Leave()
+		return !s.Open.None()
+	})
 	h := client.another().ask("POST", initialize("2025-06-18", `{}`))
 	if h.status != 503 || h.header.Get("Retry-After") == "" || !strings.Contains(strings.Join(h.messages, ""), "too many processes") {
 		t.Errorf("%+v", h)
@@ -142,11 +134,7 @@ func TestIdleSessionsOfAllKindsGiveWay(t *testing.T) {
 		client.srv.Modern.EachIdle(func(string) bool { return true }, func(time.Time, func() bool) { n++ })
 		return n
 	}
-	for end := time.Now().Add(patience); idle() == 0; time.Sleep(time.Millisecond) {
-		if time.Now().After(end) {
-			t.Fatal("the pooled session does not become idle")
-		}
-	}
+	eventually(t, "the pooled session is idle", func() bool { return idle() > 0 })
 	old := peertest.NewSSEClient(t, client.base)
 	old.Post(initialize("2024-11-05", `{}`))
 	if m := old.Next(); !gjson.Get(m, "result").Exists() {

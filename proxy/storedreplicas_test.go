@@ -26,18 +26,13 @@ func inStore(r *storetest.Redis) func(*config.Config) {
 // atHome waits until all replicas are in the store, and makes each of them look there again.
 func atHome(t *testing.T, all []peerServer) {
 	t.Helper()
-	for deadline := time.Now().Add(patience); ; time.Sleep(5 * time.Millisecond) {
+	eventually(t, "all replicas are in the store", func() bool {
 		n := 0
 		if err := all[0].store.Members(t.Context(), store.Key{Kind: "replicas"}, func(store.Member) bool { n++; return true }); err != nil {
 			t.Fatal(err)
 		}
-		if n == len(all) {
-			break
-		}
-		if time.Now().After(deadline) {
-			t.Fatalf("%d of %d replicas are in the store", n, len(all))
-		}
-	}
+		return n == len(all)
+	})
 	for _, p := range all {
 		p.Replicas.Forget()
 	}
@@ -107,11 +102,7 @@ func TestStoreThatIsGoneKeepsWhatIsKnown(t *testing.T) {
 // awaitStore waits until p's store is up again.
 func awaitStore(t *testing.T, p peerServer) {
 	t.Helper()
-	for deadline := time.Now().Add(patience); p.store.Ping(t.Context()) != nil || !p.store.Up(); time.Sleep(10 * time.Millisecond) {
-		if time.Now().After(deadline) {
-			t.Fatal("the store does not come back")
-		}
-	}
+	eventually(t, "the store is back", func() bool { return p.store.Ping(t.Context()) == nil && p.store.Up() })
 }
 
 // TestOrdinaryCallsDoNotUseTheStore, of clients of both eras: that a replica registers itself is counted, and that it reads, when it
