@@ -87,24 +87,24 @@ func callerOfMany(client *peertest.Client) func(id int, body string) string {
 			return m
 		}
 	}
-	var mu sync.Mutex
-	answers := map[int]string{}
+	var answers sync.Map
+	to := func(id int) chan string {
+		c, _ := answers.LoadOrStore(id, make(chan string, 100))
+		return c.(chan string)
+	}
+	go func() {
+		for m := range client.Lines {
+			to(int(gjson.Get(m, "id").Int())) <- m
+		}
+	}()
 	return func(id int, body string) string {
 		client.Say(body)
-		for end := time.Now().Add(patience); time.Now().Before(end); time.Sleep(time.Millisecond) {
-			mu.Lock()
-			select {
-			case m := <-client.Lines:
-				answers[int(gjson.Get(m, "id").Int())] = m
-			default:
-			}
-			m := answers[id]
-			mu.Unlock()
-			if m != "" {
-				return m
-			}
+		select {
+		case m := <-to(id):
+			return m
+		case <-time.After(patience):
+			return ""
 		}
-		return ""
 	}
 }
 
