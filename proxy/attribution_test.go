@@ -3,6 +3,7 @@ package proxy
 import (
 	"fmt"
 	"testing"
+	"testing/synctest"
 
 	"github.com/tidwall/gjson"
 
@@ -34,12 +35,14 @@ func TestServerThatAsksTooMuchAtOnce(t *testing.T) {
 // TestListenThatEndsByItselfOnAPipe: the subscription is also cancelled, as the specification
 // requires on a pipe, where no stream can be closed.
 func TestListenThatEndsByItselfOnAPipe(t *testing.T) {
-	f := legacyServer(`{"tools":{"listChanged":true}}`, nil)
-	f.piped = true
-	c := front(t, f).pipe()
-	c.say(modernRequestOf(`"L"`, "subscriptions/listen", `"notifications":{"toolsListChanged":true},`+meta(`{}`)))
-	c.hears(`{"jsonrpc":"2.0","method":"notifications/subscriptions/acknowledged","params":{"_meta":{"io.modelcontextprotocol/subscriptionId":"L"},"notifications":{"toolsListChanged":true}}}`)
-	f.lose(upstream.ErrLost)
-	c.hears(`{"jsonrpc":"2.0","id":"L","result":{"resultType":"complete","_meta":{"io.modelcontextprotocol/subscriptionId":"L"}}}`,
-		`{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":"L"}}`)
+	synctest.Test(t, func(t *testing.T) {
+		f := legacyServer(`{"tools":{"listChanged":true}}`, nil)
+		f.piped = true
+		c := front(t, f).pipe()
+		c.say(modernRequestOf(`"L"`, "subscriptions/listen", `"notifications":{"toolsListChanged":true},`+meta(`{}`)))
+		c.hears(`{"jsonrpc":"2.0","method":"notifications/subscriptions/acknowledged","params":{"_meta":{"io.modelcontextprotocol/subscriptionId":"L"},"notifications":{"toolsListChanged":true}}}`)
+		f.lose(upstream.ErrLost)
+		c.hears(`{"jsonrpc":"2.0","id":"L","result":{"resultType":"complete","_meta":{"io.modelcontextprotocol/subscriptionId":"L"}}}`,
+			`{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":"L"}}`)
+	})
 }

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/tidwall/gjson"
@@ -329,14 +330,16 @@ func TestTwoCallersAtOnceAskDifferentUsers(t *testing.T) {
 }
 
 func TestClientThatNeverComesBack(t *testing.T) {
-	f, _ := asksName(nameQuestion)
-	srv := front(t, f, func(c *config.Config) { c.Bridge.ParkTimeout = 50 * time.Millisecond })
-	r := srv.modernly(modernCall("7", ""))
-	eventually(t, "the call is given up", func() bool { return srv.Modern.Counts().Parked == 0 && len(f.sent()) >= 5 })
-	sent := f.sent()
-	sameJSON(t, sent[3], `{"jsonrpc":"2.0","id":"s1","result":{"action":"cancel"}}`)
-	sameJSON(t, sent[4], `{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":2,"reason":"the client did not answer in time"}}`)
-	sameJSON(t, srv.modernly(retryOf("8", ada, r)).body, `{"jsonrpc":"2.0","id":8,"error":{"code":-32602,"message":"Invalid or expired requestState"}}`)
+	synctest.Test(t, func(t *testing.T) {
+		f, _ := asksName(nameQuestion)
+		srv := front(t, f, func(c *config.Config) { c.Bridge.ParkTimeout = 50 * time.Millisecond })
+		r := srv.modernly(modernCall("7", ""))
+		eventually(t, "the call is given up", func() bool { return srv.Modern.Counts().Parked == 0 && len(f.sent()) >= 5 })
+		sent := f.sent()
+		sameJSON(t, sent[3], `{"jsonrpc":"2.0","id":"s1","result":{"action":"cancel"}}`)
+		sameJSON(t, sent[4], `{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":2,"reason":"the client did not answer in time"}}`)
+		sameJSON(t, srv.modernly(retryOf("8", ada, r)).body, `{"jsonrpc":"2.0","id":8,"error":{"code":-32602,"message":"Invalid or expired requestState"}}`)
+	})
 }
 
 func TestModernClientThatLeavesCancels(t *testing.T) {

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/tidwall/gjson"
@@ -544,17 +545,19 @@ func TestIdleSessionsEnd(t *testing.T) {
 
 // TestIdleSessionsAreSweptInTime: more often than once a minute if session.idle is shorter.
 func TestIdleSessionsAreSweptInTime(t *testing.T) {
-	srv := front(t, newFake(initializing("2025-06-18", obliging)), func(c *config.Config) { c.Session.IdleTimeout = 50 * time.Millisecond })
-	ctx, stop := context.WithCancel(context.Background())
-	ended := make(chan struct{})
-	go func() {
-		defer close(ended)
-		srv.tend(ctx)
-	}()
-	srv.initialize("2025-06-18")
-	eventually(t, "swept", func() bool { return srv.Table.Len() == 0 })
-	stop()
-	<-ended
+	synctest.Test(t, func(t *testing.T) {
+		srv := front(t, newFake(initializing("2025-06-18", obliging)), func(c *config.Config) { c.Session.IdleTimeout = 50 * time.Millisecond })
+		ctx, stop := context.WithCancel(context.Background())
+		ended := make(chan struct{})
+		go func() {
+			defer close(ended)
+			srv.tend(ctx)
+		}()
+		srv.initialize("2025-06-18")
+		eventually(t, "swept", func() bool { return srv.Table.Len() == 0 })
+		stop()
+		<-ended
+	})
 }
 
 func timeOf(ns int64) time.Time { return time.Unix(0, ns) }

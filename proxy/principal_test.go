@@ -7,6 +7,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/tidwall/gjson"
@@ -189,15 +190,17 @@ func TestAnAnswerThatIsRefusedIsAskedForAgain(t *testing.T) {
 
 // TestARefusedAnswerStillEnds: the call is given up if no valid answer follows.
 func TestARefusedAnswerStillEnds(t *testing.T) {
-	old := jwt(adaClaims, "1")
-	g, srv := guardedFront(t, func(c *config.Config) { c.Bridge.ParkTimeout = 200 * time.Millisecond })
-	g.only(old)
-	asked := srv.modernly(modernCall("7", ""), "Authorization", old)
-	g.lets = func(_, method string) bool { return method != "" }
-	if r := srv.modernly(retryOf("8", ada, asked), "Authorization", old); r.status != 401 {
-		t.Errorf("%+v", r)
-	}
-	eventually(t, "it is given up", func() bool { return srv.Modern.Counts().Parked == 0 && len(g.said("notifications/cancelled")) == 1 })
+	synctest.Test(t, func(t *testing.T) {
+		old := jwt(adaClaims, "1")
+		g, srv := guardedFront(t, func(c *config.Config) { c.Bridge.ParkTimeout = 200 * time.Millisecond })
+		g.only(old)
+		asked := srv.modernly(modernCall("7", ""), "Authorization", old)
+		g.lets = func(_, method string) bool { return method != "" }
+		if r := srv.modernly(retryOf("8", ada, asked), "Authorization", old); r.status != 401 {
+			t.Errorf("%+v", r)
+		}
+		eventually(t, "it is given up", func() bool { return srv.Modern.Counts().Parked == 0 && len(g.said("notifications/cancelled")) == 1 })
+	})
 }
 
 func TestClaimsNeedAServerThatVerifiesThem(t *testing.T) {

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/tidwall/gjson"
@@ -243,19 +244,21 @@ func TestWithoutRestartsTheSessionEndsWithTheProcess(t *testing.T) {
 }
 
 func TestCallsWaitForTheNewProcessWithinTheHandshakeTime(t *testing.T) {
-	kids := newFamily(silentChild)
-	srv := frontOf(t, kids.origin(), func(cfg *config.Config) {
-		cfg.Upstream.Restart = config.Restart{Max: 1, Wait: time.Hour, MaxWait: time.Hour}
-		cfg.Upstream.HandshakeTimeout = 50 * time.Millisecond
-	})
-	s := srv.initialize("2025-06-18")
-	first := kids.child(t, 0)
-	lost := srv.call(first, s, callOne)
-	first.lose(exited)
-	<-lost.reply
-	eventually(t, "a call that waited in vain", func() bool {
-		r := srv.post(s, callSecond)
-		return r.status == 200 && strings.Contains(r.body, "not ready yet")
+	synctest.Test(t, func(t *testing.T) {
+		kids := newFamily(silentChild)
+		srv := frontOf(t, kids.origin(), func(cfg *config.Config) {
+			cfg.Upstream.Restart = config.Restart{Max: 1, Wait: time.Hour, MaxWait: time.Hour}
+			cfg.Upstream.HandshakeTimeout = 50 * time.Millisecond
+		})
+		s := srv.initialize("2025-06-18")
+		first := kids.child(t, 0)
+		lost := srv.call(first, s, callOne)
+		first.lose(exited)
+		<-lost.reply
+		eventually(t, "a call that waited in vain", func() bool {
+			r := srv.post(s, callSecond)
+			return r.status == 200 && strings.Contains(r.body, "not ready yet")
+		})
 	})
 }
 

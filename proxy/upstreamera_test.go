@@ -261,7 +261,7 @@ func TestModernClientOfAProcess(t *testing.T) {
 			return nil, nil
 		}, 2},
 	} {
-		t.Run(c.name, func(t *testing.T) {
+		inBubble(t, c.name, func(t *testing.T) {
 			o, started := childProcesses(t, legacy(c.says), legacy(never))
 			srv := frontOf(t, o)
 			srv.Eras.Silence = 50 * time.Millisecond
