@@ -18,5 +18,6 @@
 // writes the response itself where a test is about HTTP: see [Turn.Web], [Turn.Hijack], [Server.Every] and
 // [Server.TLS]. [Accept] serves a protocol of the test's own.
 //
-// [Eventually] waits for what no event tells of, and [NoLeaks] for goroutines to end. Only tests import this package.
+// [Eventually] waits for what no event tells of, and [NoLeaks] for goroutines to end. A server without a
+// transport ([NewLocal]) is for tests in a bubble. Only tests import this package.
 package peertest
