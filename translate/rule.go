@@ -54,33 +54,21 @@ const (
 	Both Direction = "both"
 )
 
-// plan is the compiled form of the rules between two revisions: a tree of places for every kind and method, and
+// plan is the compiled form of the rules between two revisions: the places where they act for every kind and method, and
 // one shape with which a scan records all these places.
 type plan struct {
-	roots [wire.Error + 1][wire.NumMethods]*site
+	sites [wire.Error + 1][wire.NumMethods]sites
 	shape *wire.Shape
 }
 
+// sites holds the sites of the messages of one kind and method, by the number of the shape with which the scan has recorded
+// the value; nil if no rule acts there, nor further in.
+type sites []*site
+
 // site is a place in a message, with the rules that act there, in order.
 type site struct {
-	rules   []*Rule
-	inner   bool                  // some rule acts further in
-	members *[wire.NumNames]*site // nil if no rule names a member: so it is for most places
-	any     *site                 // of every member without an entry in members
-	elem    *site
-}
-
-// below returns the site of a member or element, or nil if no rule names it.
-func (s *site) below(c wire.Node) *site {
-	if c.Element() {
-		return s.elem
-	}
-	if s.members != nil {
-		if next := s.members[c.Name()]; next != nil {
-			return next
-		}
-	}
-	return s.any
+	rules []*Rule
+	inner bool // some rule acts further in
 }
 
 // Translator rewrites messages of one revision as messages of another, from clients and servers alike. It is
@@ -93,19 +81,27 @@ type Translator struct {
 
 // pass is the state of translating one message.
 type pass struct {
-	t    *Translator
-	m    *wire.Message
-	site *site // where the rule acts
-	rule *Rule
-	dst  []byte
+	t     *Translator
+	m     *wire.Message
+	sites sites
+	rule  *Rule
+	dst   []byte
 
 	verdict wire.Verdict
 	local   bool // the verdict Forward becomes Local
 	err     error
 
+	lossOf []ruleLoss // so that not every loss of a rule has to be looked for
+
 	scratch []byte // for texts that are compared
 
 	origins recorder // nil unless the changes are to be explained
+}
+
+// ruleLoss says at which index of the message's losses the loss of a rule is.
+type ruleLoss struct {
+	rule *Rule
+	loss int
 }
 
 // A recorder is told which rule made which edit.
@@ -116,24 +112,32 @@ type recorder interface {
 
 func (x *pass) done() bool { return x.err != nil || x.verdict != wire.Forward }
 
-// visit applies the rules of s to the value n, and then visits the members and elements that rules name.
-func (x *pass) visit(s *site, n wire.Node) {
-	for _, r := range s.rules {
-		x.site, x.rule = s, r
-		r.Do(x, n)
-		if x.origins != nil {
-			x.origins.note(x, r)
+// visit applies the rules to the value n and to all values in it, in the order of the text. What a rule has removed or
+// replaced is not visited.
+func (x *pass) visit(n wire.Node) {
+	for c, end := n, n.Behind(); c != end; {
+		s := x.sites[c.Shape()]
+		if s == nil || c.Changed() {
+			c = c.Behind()
+			continue
 		}
-		if x.done() || n.Changed() {
-			return
+		for _, r := range s.rules {
+			x.rule = r
+			r.Do(x, c)
+			if x.origins != nil {
+				x.origins.note(x, r)
+			}
+			if x.done() {
+				return
+			}
+			if c.Changed() {
+				break
+			}
 		}
-	}
-	if !s.inner {
-		return
-	}
-	for c := n.First(); c.OK() && !x.done(); c = c.Next() {
-		if next := s.below(c); next != nil && !c.Changed() {
-			x.visit(next, c)
+		if s.inner && !c.Changed() {
+			c = c.Inside()
+		} else {
+			c = c.Behind()
 		}
 	}
 }
@@ -141,23 +145,39 @@ func (x *pass) visit(s *site, n wire.Node) {
 // visitMember visits one member of the value to which a rule is being applied. A rule calls it to have the member
 // translated before it goes on.
 func (x *pass) visitMember(c wire.Node) {
-	site, rule := x.site, x.rule
+	rule := x.rule
 	if x.origins != nil {
 		x.origins.note(x, rule) // the edits that it has made before
 	}
-	if next := site.below(c); next != nil {
-		x.visit(next, c)
-	}
-	x.site, x.rule = site, rule
+	x.visit(c)
+	x.rule = rule
 }
 
 // lost reports what the rule does to n.
 func (x *pass) lost(n wire.Node, level wire.Level) *wire.Loss {
-	return x.lostAs(x.rule.What, n, level)
+	if x.m.Trace {
+		return x.lostAs(x.rule.What, n, level)
+	}
+	for i := range x.lossOf {
+		if at := &x.lossOf[i]; at.rule == x.rule {
+			l := &x.m.Losses[at.loss]
+			l.Count++
+			l.Level = max(l.Level, level)
+			return l
+		}
+	}
+	i := x.lossAt(x.rule.What, n, level)
+	x.lossOf = append(x.lossOf, ruleLoss{x.rule, i})
+	return &x.m.Losses[i]
 }
 
 // lostAs is lost for a rule that reports several things; what replaces Rule.What.
 func (x *pass) lostAs(what string, n wire.Node, level wire.Level) *wire.Loss {
+	return &x.m.Losses[x.lossAt(what, n, level)]
+}
+
+// lossAt is lostAs. It returns the index of the loss.
+func (x *pass) lossAt(what string, n wire.Node, level wire.Level) int {
 	if x.m.Trace {
 		x.m.Places = append(x.m.Places, wire.Place{Rule: x.rule.ID, What: what, Level: level, Path: string(n.AppendPath(nil))})
 	}
@@ -165,13 +185,11 @@ func (x *pass) lostAs(what string, n wire.Node, level wire.Level) *wire.Loss {
 		if l := &x.m.Losses[i]; l.What == what && l.Rule == x.rule.ID {
 			l.Count++
 			l.Level = max(l.Level, level)
-			return l
+			return i
 		}
 	}
-	x.m.Losses = append(x.m.Losses, wire.Loss{
-		Rule: x.rule.ID, What: what, Level: level, Count: 1, Path: n.Path(),
-	})
-	return &x.m.Losses[len(x.m.Losses)-1]
+	x.m.Lose(x.rule.ID, what, level, n)
+	return len(x.m.Losses) - 1
 }
 
 // fail ends the translation of the message with an error (C40).

@@ -107,16 +107,16 @@ func (t *Translator) rewrite(scratch []byte, m *wire.Message, o recorder) (out [
 	if t.plan == nil {
 		return m.Raw, wire.Forward, nil
 	}
-	root := t.plan().roots[m.Kind][min(m.Method, wire.NumMethods-1)]
-	if root == nil {
+	sites := t.plan().sites[m.Kind][min(m.Method, wire.NumMethods-1)]
+	if sites == nil {
 		return m.Raw, wire.Forward, nil
 	}
 	if m.Kind == wire.Result && m.Result()[0] != '{' {
 		return nil, wire.Drop, &Error{From: t.from, To: t.to, Kind: m.Kind, Method: m.Method, Path: "result", Cause: errNotObject}
 	}
 	x := passes.Get().(*pass)
-	*x = pass{t: t, m: m, dst: scratch[:0], scratch: x.scratch[:0], origins: o}
-	x.visit(root, m.Root())
+	*x = pass{t: t, m: m, sites: sites, dst: scratch[:0], lossOf: x.lossOf[:0], scratch: x.scratch[:0], origins: o}
+	x.visit(m.Root())
 	if o != nil {
 		o.list(x)
 	}
@@ -124,7 +124,7 @@ func (t *Translator) rewrite(scratch []byte, m *wire.Message, o recorder) (out [
 	if cap(x.scratch) > maxScratch {
 		x.scratch = nil
 	}
-	*x = pass{scratch: x.scratch}
+	*x = pass{lossOf: x.lossOf, scratch: x.scratch}
 	passes.Put(x)
 	return out, v, err
 }

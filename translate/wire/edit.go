@@ -35,7 +35,7 @@ func (n Node) Kind() byte {
 	if n.m == nil {
 		return 0
 	}
-	return n.m.Raw[n.node().pos]
+	return n.node().kind
 }
 
 // Name returns the name of the value's member, as a small number.
@@ -63,10 +63,11 @@ func (n Node) Key() []byte {
 // Text returns a string value as it is in the message, without its quotes but with escapes. ok is false for any
 // other value.
 func (n Node) Text() (raw []byte, ok bool) {
-	if !n.OK() {
+	if n.Kind() != '"' {
 		return nil, false
 	}
-	return Inner(n.Raw())
+	at := n.node()
+	return n.m.Raw[at.pos+1 : at.end-1 : at.end-1], true
 }
 
 // Is reports whether the value is a string with this text.
@@ -76,7 +77,7 @@ func (n Node) Is(text string) bool {
 }
 
 // Hollow reports whether the value holds nothing: null, "", [] or {}.
-func (n Node) Hollow() bool { return Hollow(n.Raw()) }
+func (n Node) Hollow() bool { return !n.First().OK() && Hollow(n.Raw()) }
 
 // Element reports whether the value is an element of an array.
 func (n Node) Element() bool {
@@ -118,6 +119,17 @@ func (n Node) Next() Node {
 	}
 	return Node{n.m, at.next}
 }
+
+// Shape returns the number of the shape with which the value was recorded, or 0 if it was recorded with none. n must not
+// be the zero Node.
+func (n Node) Shape() uint16 { return n.node().shape }
+
+// Inside returns the value behind the beginning of n in the order of the text, and Behind the one behind the end of n. It
+// need not be a value of the message: the last ones are followed by a node that can only be compared.
+func (n Node) Inside() Node { return Node{n.m, n.i + 1} }
+
+// Behind is described at Inside.
+func (n Node) Behind() Node { return Node{n.m, n.node().next} }
 
 // Get returns the last member of that name, because most parsers take the last one.
 func (n Node) Get(name Name) (found Node) {
@@ -327,11 +339,18 @@ func (w *writer) follow(m *Message) {
 
 // cut writes the text up to pos and leaves out the text from pos to end.
 func (w *writer) cut(pos, end uint32) {
-	for ; w.m.Follow && w.passed < len(w.marks) && w.from <= w.marks[w.passed] && w.marks[w.passed] <= pos; w.passed++ {
-		w.at[w.passed] = uint32(len(w.dst)-w.start) + w.marks[w.passed] - w.from
+	if w.m.Follow {
+		w.pass(pos)
 	}
 	w.dst = append(w.dst, w.m.Raw[w.from:pos]...)
 	w.from = end
+}
+
+// pass notes where the marks up to pos, which follow w.from, are written.
+func (w *writer) pass(pos uint32) {
+	for ; w.passed < len(w.marks) && w.from <= w.marks[w.passed] && w.marks[w.passed] <= pos; w.passed++ {
+		w.at[w.passed] = uint32(len(w.dst)-w.start) + w.marks[w.passed] - w.from
+	}
 }
 
 func (w *writer) put(text span) { w.dst = append(w.dst, w.m.text[text.pos:text.end]...) }
@@ -374,21 +393,25 @@ func (w *writer) value(i uint32) {
 // container writes an object or array. With a removed member it removes the comma before it, or, if no member before
 // it was kept, the comma behind it.
 func (w *writer) container(i uint32) {
-	at := &w.m.nodes[i]
+	nodes, edits := w.m.nodes, w.m.edits
+	at := &nodes[i]
 	gone := at.pos + 1 // everything from the opening bracket to here was removed
-	for c := i + 1; c < at.next; c = w.m.nodes[c].next {
-		child := &w.m.nodes[c]
-		if child.edit == 0 || w.m.edits[child.edit-1].op != remove {
-			if child.touched {
-				w.value(c)
+	for c, end := i+1, at.next; c < end; {
+		self, child := c, &nodes[c]
+		c = child.next
+		switch e := child.edit; {
+		case !child.touched:
+		case e == 0:
+			w.container(self)
+		case edits[e-1].op != remove:
+			w.value(self)
+		default:
+			if before, first := w.before(child.key); !first && before != gone {
+				w.cut(before, child.end)
+			} else {
+				w.cut(child.key, w.behind(child.end))
+				gone = child.end
 			}
-			continue
-		}
-		if before, first := w.before(child.key); !first && before != gone {
-			w.cut(before, child.end)
-		} else {
-			w.cut(child.key, w.behind(child.end))
-			gone = child.end
 		}
 	}
 	if at.edit != 0 {

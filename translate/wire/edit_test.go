@@ -18,6 +18,7 @@ type model struct {
 	object   bool
 
 	removed bool
+	renamed bool
 	text    string // replaces the value or member
 	swapped bool
 	before  []string
@@ -85,11 +86,11 @@ func (m *model) member(value string) string {
 
 // mark makes one edit of the value, in the message and in the model.
 func (m *model) mark(what byte) {
-	if m.removed || m.swapped || m.text != "" || len(m.before) > 0 {
-		return // rules make no further edits of a value that they have removed or replaced
+	if m.removed || m.swapped || m.renamed || m.text != "" || len(m.before) > 0 {
+		return // rules make no further edits of a value that they have removed, replaced or renamed
 	}
 	w := m.node.m.Writer()
-	switch what % 6 {
+	switch what % 8 {
 	case 0:
 		m.node.Remove()
 		m.removed = true
@@ -122,6 +123,18 @@ func (m *model) mark(what byte) {
 			m.before = append(m.before, `"w":4`)
 			m.node.Before(append(w, `"w":4`...))
 		}
+	case 6:
+		if m.key != "" && m.node.Parent() != m.node.m.Root() {
+			m.key, m.renamed = `"renamed"`, true
+			m.node.Rename("renamed")
+		}
+	case 7:
+		m.node.Remove()
+		m.swapped = true
+		if m.text = `5`; m.key != "" {
+			m.text = `"u":5`
+		}
+		m.node.Swap(append(w, m.text...))
 	}
 }
 
@@ -181,6 +194,7 @@ func FuzzEdits(f *testing.F) {
 	list := `{"jsonrpc":"2.0","id":1,"result":{"tools":[{"name":"a","title":"b" , "x":{ }},{ "title" : "c" }, {} ,[ ],[1, 2 ,{"a":1}]],"n":{"a":1,"b":2,"c":3}}}`
 	for i := range byte(24) {
 		f.Add([]byte(list), []byte{i, 0, i + 1, 0, i + 2, 0, i, i})
+		f.Add([]byte(list), []byte{i, 7, i + 1, 6, i + 3, 4, i + 2, i})
 	}
 	f.Fuzz(func(t *testing.T, in, marks []byte) {
 		var m Message
@@ -213,7 +227,10 @@ func FuzzEdits(f *testing.F) {
 		case string(again.ID()) != string(followed.ID()) || string(again.Result()) != string(followed.Result()) || string(again.Error()) != string(followed.Error()) || again.Kind != followed.Kind:
 			t.Fatalf("%q\nfollowed %q %q %q\nscanned  %q %q %q", in, followed.ID(), followed.Result(), followed.Error(), again.ID(), again.Result(), again.Error())
 		}
-		for m.Room = 0; m.grows && m.Room < len(m.text)+len(m.edits); m.Room++ {
+		if len(got) > len(in)+m.Growth() {
+			t.Fatalf("%q grows by %d bytes at most\ngot  %q", in, m.Growth(), got)
+		}
+		for m.Room = 0; m.Room < m.Growth(); m.Room++ {
 			if m.InPlace() != nil {
 				t.Fatalf("%q\nwritten with room for %d bytes", in, m.Room)
 			}

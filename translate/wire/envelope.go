@@ -29,7 +29,7 @@ func (m *Message) Scan(raw []byte, shape *Shape) error {
 		return m.notAnObject(i)
 	}
 	if shape != nil {
-		m.nodes = append(m.nodes, node{key: uint32(i), pos: uint32(i), open: true})
+		m.nodes = append(m.nodes, node{key: uint32(i), pos: uint32(i), shape: shape.Number, kind: '{', open: true})
 	}
 	var e envelope
 	end := m.scanEnvelope(i, shape, &e)
@@ -112,7 +112,11 @@ func (m *Message) scanEnvelope(i int, shape *Shape, e *envelope) int {
 		case shape == nil:
 			i = skipValue(b, i, 1)
 		default:
-			i = m.record(i, key, name, 0, shape.member(name), 1, nil)
+			inner := shape.member(name)
+			if inner == nil {
+				inner = &noShape
+			}
+			i = m.record(i, key, name, 0, inner, 1, nil)
 		}
 		if i < 0 {
 			return i

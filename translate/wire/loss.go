@@ -75,28 +75,40 @@ func (p Path) Append(dst []byte) []byte {
 }
 
 // Path returns the path from the message to the value.
-func (n Node) Path() Path {
-	var chain [maxPath]uint32
+func (n Node) Path() (p Path) {
+	if n.OK() {
+		n.path(&p)
+	}
+	return p
+}
+
+func (n Node) path(p *Path) {
+	nodes := n.m.nodes
 	depth := 0
-	for i := n.i; i != 0; i = n.m.nodes[i].parent {
-		if depth == maxPath { // keep the outer part
-			copy(chain[:], chain[1:])
-			depth--
-		}
-		chain[depth] = i
+	for i := n.i; i != 0; i = nodes[i].parent {
 		depth++
 	}
-	p := Path{n: uint8(depth)}
-	for k := range depth {
-		i := chain[depth-1-k]
-		at := &n.m.nodes[i]
-		step := pathStep{name: at.name, elem: at.key == at.pos}
+	p.n = uint8(min(depth, maxPath))
+	for i := n.i; i != 0; i = nodes[i].parent {
+		if depth--; depth >= maxPath {
+			continue
+		}
+		at, step := &nodes[i], &p.step[depth]
+		step.name, step.elem = at.name, at.key == at.pos
 		if step.elem {
-			for c := (Node{n.m, at.parent}).First(); c.i != i; c = c.Next() {
+			for c := at.parent + 1; c != i; c = nodes[c].next {
 				step.index++
 			}
 		}
-		p.step[k] = step
 	}
-	return p
+}
+
+// Lose adds a loss to Losses, with n as its first place.
+func (m *Message) Lose(rule, what string, level Level, n Node) {
+	m.Losses = append(m.Losses, Loss{})
+	l := &m.Losses[len(m.Losses)-1] // filled in place, since a Path is large
+	l.Rule, l.What, l.Level, l.Count = rule, what, level, 1
+	if n.OK() {
+		n.path(&l.Path)
+	}
 }

@@ -183,7 +183,9 @@ type node struct {
 	next          uint32 // the first node behind its contents
 	parent        uint32
 	edit          uint32 // 1 + index of its first edit, 0 for none
+	shape         uint16 // the number of the shape with which it was recorded
 	name          Name
+	kind          byte // the value's first byte
 	open          bool // the members or elements that its shape names are recorded
 	touched       bool // it or something in it has an edit
 }

@@ -31,10 +31,13 @@ func (m *Message) scanNoted(i, key int, of Name, outer *Shape, e *envelope) int 
 	var shape *Shape
 	self := uint32(len(m.nodes))
 	if outer != nil {
-		if shape = outer.member(of); shape != nil && shape.shut {
-			shape = nil
+		number := uint16(0)
+		if shape = outer.member(of); shape != nil {
+			if number = shape.Number; shape.shut {
+				shape = nil
+			}
 		}
-		m.nodes = append(m.nodes, node{key: uint32(key), pos: uint32(i), name: of, open: shape != nil})
+		m.nodes = append(m.nodes, node{key: uint32(key), pos: uint32(i), shape: number, name: of, kind: '{', open: shape != nil})
 	}
 	i = m.scanMembers(i, self, of, shape, e)
 	if outer != nil && i >= 0 {

@@ -207,13 +207,13 @@ func (m *Message) record(i, key int, name Name, parent uint32, shape *Shape, dep
 		return broken(i, faultNodes)
 	}
 	at := m.newNode()
-	at.key, at.pos, at.parent, at.name = uint32(key), uint32(i), parent, name
+	at.key, at.pos, at.parent, at.shape, at.name, at.kind = uint32(key), uint32(i), parent, shape.Number, name, b[i]
 	switch c := b[i]; {
 	case c == '"':
 		i = skipString(b, i+1)
-	case c == '{' && shape != nil && !shape.shut:
+	case c == '{' && !shape.shut:
 		i = m.recordMembers(i, uint32(self), shape, depth+1, h)
-	case c == '[' && shape != nil && shape.Elem != nil:
+	case c == '[' && shape.Elem != nil:
 		i = m.recordElements(i, uint32(self), shape.Elem, depth+1, h)
 	default:
 		i = skipValue(b, i, depth)

@@ -7,9 +7,13 @@ type Shape struct {
 	members [NumNames]*Shape // what to record inside the member of that name
 	Any     *Shape           // the same for every member without an entry of its own
 	Elem    *Shape           // the same for every element, when the value is an array
+	Number  uint16           // what [Node.Shape] returns for the values that are recorded with this shape
 	shut    bool             // members and Any are empty: no members are recorded
 	never   uint64           // bits that no name in members has, see likeness; 0 if that is not known
 }
+
+// noShape is the shape of a value in which nothing is recorded.
+var noShape = Shape{shut: true}
 
 // likeness returns the bit of a name by its first byte and its length. If the bit of a name is set in Shape.never, the shape
 // does not have the name, and which one it is need not be found out.
@@ -51,6 +55,21 @@ func (s *Shape) At(steps ...Step) *Shape {
 		s = *at
 	}
 	return s
+}
+
+// Each calls f for the shape of each member and of the elements that s has.
+func (s *Shape) Each(f func(step Step, inner *Shape)) {
+	for name, inner := range s.members {
+		if inner != nil {
+			f(Step{Name: Name(name)}, inner)
+		}
+	}
+	if s.Any != nil {
+		f(Step{Any: true}, s.Any)
+	}
+	if s.Elem != nil {
+		f(Step{Elem: true}, s.Elem)
+	}
 }
 
 // Step is one step of a path: into a member by name, into any member, or into

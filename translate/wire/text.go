@@ -168,6 +168,9 @@ func SameText(a, b []byte) bool {
 
 // IsText reports whether a string, given without its quotes, is the given text.
 func IsText(raw []byte, text string) bool {
+	if len(raw) <= len(text) && string(raw) != text {
+		return false // an escape is longer than its character
+	}
 	if bytes.IndexByte(raw, '\\') < 0 {
 		return string(raw) == text
 	}
