@@ -178,6 +178,7 @@ var ugly = []string{
 	`{"jsonrpc":"2.0","method":"notifications/progress","params":{"message":null}}`,
 	`{"jsonrpc":"2.0","method":"notifications/progress","params":{"message":{"a":[1 , 2]}}}`,
 	`{"jsonrpc":"2.0","method":"notifications/progress"}`,
+	`{"jsonrpc":"2.0","id":1,"result":{"":[]}}`,
 }
 
 // stamps are the Stamps of the tests: none, an empty one, and full ones.

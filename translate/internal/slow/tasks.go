@@ -23,11 +23,14 @@ func (j *job) wantsTask() bool {
 	return j.bridgesTasks() && j.Method == wire.ToolsCall && j.Stamp != nil && j.Stamp.Task != nil
 }
 
-// rewriteMembers renames the members of an object; the name "" leaves a member out.
+// leftOut stands for a member that is left out. No name is it, as it is not UTF-8.
+const leftOut = "\xff"
+
+// rewriteMembers renames the members of an object.
 func rewriteMembers(object gjson.Result, name func(string) string) string {
 	var out []string
 	object.ForEach(func(key, v gjson.Result) bool {
-		if n := name(key.String()); n != "" {
+		if n := name(key.String()); n != leftOut {
 			if n == key.String() {
 				n = key.Raw
 			} else {
@@ -57,7 +60,7 @@ func taskMemberDown(name string) string {
 	case "pollIntervalMs":
 		return "pollInterval"
 	case "result", "error", "inputRequests":
-		return ""
+		return leftOut
 	}
 	return name
 }
@@ -66,7 +69,7 @@ func taskMemberDown(name string) string {
 func (j *job) flattenTask() {
 	members := rewriteMembers(j.at("result"), func(name string) string {
 		if name == "task" {
-			return ""
+			return leftOut
 		}
 		return name
 	})
@@ -83,14 +86,14 @@ func (j *job) flattenTask() {
 func (j *job) wrapTask() {
 	out := `{"task":{` + rewriteMembers(j.at("result"), func(name string) string {
 		if name == "resultType" || name == "_meta" {
-			return ""
+			return leftOut
 		}
 		return taskMemberDown(name)
 	}) + "}"
 	if meta := j.at("result._meta"); meta.Exists() {
 		kept := rewriteMembers(meta, func(name string) string {
 			if slices.Contains(reserved, name) {
-				return ""
+				return leftOut
 			}
 			return name
 		})
@@ -129,7 +132,7 @@ func (j *job) keepOnly(path string, names ...string) {
 		if slices.Contains(names, name) {
 			return name
 		}
-		return ""
+		return leftOut
 	})+"}")
 }
 
