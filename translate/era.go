@@ -244,7 +244,7 @@ func addResultType(x *pass, result wire.Node) {
 		return
 	}
 	x.lost(result, wire.Debug)
-	if task := result.Get(wire.Task); task.OK() && task.Changed() {
+	if x.m.Method == wire.ToolsCall && result.Get(wire.Task).Changed() { // by flattenTask
 		result.Add(append(x.m.Writer(), `"resultType":"task"`...))
 		return
 	}
