@@ -26,7 +26,7 @@ func (h *HTTP) checkPeer(header *fasthttp.RequestHeader, c *conn) *refusal {
 	case g.hosts.allowsHost(string(host), c.LocalAddr()):
 		c.host = recent(host)
 	default:
-		return badHost
+		return badHost.naming(host)
 	}
 	origin := header.Peek(fasthttp.HeaderOrigin)
 	if origins := header.PeekAll(fasthttp.HeaderOrigin); len(origins) > 1 {
@@ -38,7 +38,7 @@ func (h *HTTP) checkPeer(header *fasthttp.RequestHeader, c *conn) *refusal {
 	case g.hosts.allowsOrigin(string(origin), c.LocalAddr()), g.pages.has(origin):
 		c.origin = recent(origin)
 	default:
-		return badOrigin
+		return badOrigin.naming(origin)
 	}
 	return nil
 }

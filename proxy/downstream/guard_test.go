@@ -88,6 +88,26 @@ func TestAnEmptyTokenIsRefused(t *testing.T) {
 	}
 }
 
+// TestLogNamesTheRefusedValue: the log says which host or origin was refused, and no more than the beginning of a long one.
+func TestLogNamesTheRefusedValue(t *testing.T) {
+	logged := make(chan string, 1)
+	s := start(t, fakeHandler{post: echo}, HTTPConfig{Refused: func(_ int, why string) { logged <- why }})
+	const origin, long = "Origin: https://page.example\r\n", "0123456789"
+	for _, c := range []struct{ request, named string }{
+		{strings.Replace(postHead, "localhost", "mcp.example", 1), `it is "mcp.example"`},
+		{strings.Replace(postHead, "localhost", strings.Repeat(long, 30), 1), `it is "` + strings.Repeat(long, 10) + `"`},
+		{postHead + origin, `it is "https://page.example"`},
+		{"OPTIONS /mcp HTTP/1.1\r\nHost: localhost\r\nOrigin: http://localhost:5173\r\nAccess-Control-Request-Method: POST\r\n", `it is "http://localhost:5173"`},
+	} {
+		if res, body := ask(t, s.addr, c.request+"Content-Length: 0\r\n\r\n"); res.StatusCode != 403 || strings.Contains(body, "example") {
+			t.Errorf("%d %s", res.StatusCode, body)
+		}
+		if why := <-logged; !strings.HasSuffix(why, ": "+c.named) {
+			t.Errorf("logged %q, want %s", why, c.named)
+		}
+	}
+}
+
 // TestTokenIsCheckedBeforeTheBodyIsRead sends a request whose body never comes.
 func TestTokenIsCheckedBeforeTheBodyIsRead(t *testing.T) {
 	s := start(t, fakeHandler{post: echo}, HTTPConfig{Tokens: []string{"x"}})

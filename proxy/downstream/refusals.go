@@ -3,6 +3,7 @@ package downstream
 import (
 	"encoding/json"
 	"fmt"
+	"strconv"
 
 	"github.com/valyala/fasthttp"
 )
@@ -13,12 +14,16 @@ const (
 	codeInternal       = -32603
 )
 
+// maxShown bounds how many bytes of a header the log shows.
+const maxShown = 100
+
 // refusal is an answer to a request that reached no handler.
 type refusal struct {
 	status int
 	words  string
 	code   int    // JSON-RPC error code; 0 stands for the code that fits the status
 	id     []byte // raw id of the request; nil if it is not known
+	value  string // of the header that is refused, for the log alone: no response repeats what a header says
 }
 
 // Errors that an HTTP client gets before its message was read, or for requests that have
@@ -71,6 +76,21 @@ var (
 // with returns the refusal with what in the place of the verb in its words.
 func (r *refusal) with(what any) *refusal {
 	return &refusal{status: r.status, words: fmt.Sprintf(r.words, what)}
+}
+
+// naming returns the refusal of this value of a header. The log shows maxShown bytes of it.
+func (r *refusal) naming(value []byte) *refusal {
+	of := *r
+	of.value = string(value[:min(len(value), maxShown)])
+	return &of
+}
+
+// why returns what the log says.
+func (r *refusal) why() string {
+	if r.value == "" {
+		return r.words
+	}
+	return r.words + ": it is " + strconv.QuoteToASCII(r.value)
 }
 
 // refuse answers with a JSON-RPC error. withoutID, which may be nil, reports for the

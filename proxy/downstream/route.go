@@ -17,7 +17,7 @@ func (h *HTTP) serve(ctx *fasthttp.RequestCtx) {
 	defer finishBuffered(ctx, c)
 	if r := h.route(ctx, c); r != nil {
 		if r != drained {
-			h.cfg.Refused(r.status, r.words)
+			h.cfg.Refused(r.status, r.why())
 		}
 		switch path := ctx.Path(); {
 		case h.cfg.PlainRefusal != nil && h.isPlain(path):
@@ -92,7 +92,7 @@ func (h *HTTP) route(ctx *fasthttp.RequestCtx, c *conn) *refusal {
 		return nil
 	}
 	if h.isPreflight(ctx, path) { // of a page on this machine: other origins were refused
-		return noPage
+		return noPage.naming(header.Peek(fasthttp.HeaderOrigin))
 	}
 	if h.cfg.Replicas != nil && string(path) == h.cfg.ReplicasPath {
 		return h.forwarded(ctx, c)
