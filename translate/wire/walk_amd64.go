@@ -73,6 +73,9 @@ func skipWalk(b []byte, i, depth int) int {
 	if i < 3 || len(b)-i < 64 || depth > MaxDepth-64 {
 		return -1
 	}
+	if b[i+1] == b[i]+('}'-'{') { // [] and {} are too short for a walk
+		return i + 2
+	}
 	w := walk{stack: noContainer}
 	for len(b)-i >= 64 {
 		n := walkBlocks(&w, &b[i], (len(b)-i)>>6)
