@@ -143,7 +143,7 @@ func (x *pass) visit(n wire.Node) {
 }
 
 // visitMember visits one member of the value to which a rule is being applied. A rule calls it to have the member
-// translated before it goes on.
+// translated before it goes on. A member that was removed or replaced is not visited.
 func (x *pass) visitMember(c wire.Node) {
 	rule := x.rule
 	if x.origins != nil {

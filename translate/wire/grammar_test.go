@@ -123,7 +123,7 @@ func TestBlocksAtEachBorder(t *testing.T) {
 	needBlocks(t)
 	for _, item := range uglyItems {
 		for n := 0; n < 140; n += effort {
-			for _, way := range [][2]string{{",", "]"}, {`,{"k":`, `},1]`}, {`,{`, `:1}]`}, {",", ""}, {", ", `,"` + strings.Repeat("e", 200) + `"]`}} {
+			for _, way := range [][2]string{{",", "]"}, {`,{"k":`, `},1]`}, {`,{`, `:1}]`}, {`,{"k":{"k":{"k":1,`, `,"e":"` + strings.Repeat("e", 100) + `"}}}]`}, {`,{"k":{"k":{"k":1,"k":`, `,"e":"` + strings.Repeat("e", 100) + `"}}}]`}, {",", ""}, {", ", `,"` + strings.Repeat("e", 200) + `"]`}} {
 				b := []byte(lead + `,"` + strings.Repeat("x", n) + `"` + way[0] + item + way[1])
 				checkBlocksAgree(t, b)
 				checkBlocksAgree(t, b[:len(b)-len(b)%3])
@@ -184,5 +184,7 @@ func FuzzBlocksAgree(f *testing.F) {
 		checkBlocksAgree(t, b)
 		checkBlocksAgree(t, append(b, `,"`+strings.Repeat("e", 100)+`"]`...))
 		checkBlocksAgree(t, in)
+		deep := append([]byte(`{"k":{"k":{"`+strings.Repeat("x", int(n)%64)+`":1,`), in...)
+		checkBlocksAgree(t, append(deep, `,"e":"`+strings.Repeat("e", 100)+`"}}}`...))
 	})
 }

@@ -24,6 +24,7 @@ const (
 )
 
 // classes says what each byte of ASCII is. followers says what may be next to it, if it is outside of strings or a closing quote.
+// escapable is 1 for what may follow a backslash, except u.
 var classes, followers, escapable = func() (is, next, escapable [128]uint8) {
 	const value = aQuote | anOpen | aScalar | beginsValue
 	for c := '!'; c < 128; c++ {
@@ -46,6 +47,7 @@ var classes, followers, escapable = func() (is, next, escapable [128]uint8) {
 const (
 	noContainer = 2 // the stack of a walk outside of its container
 	mostLater   = 8
+	mostBlocks  = 1 << 14 // of one call, which cannot be preempted
 )
 
 // walk is the state of a walk between two blocks.
@@ -54,15 +56,15 @@ type walk struct {
 	stack   uint64 // one bit for each open container, which is set for an object, below those of noContainer; the innermost one is the lowest
 	name    uint64 // not 0 in a name and directly behind it
 	escaped uint64 // 1 behind a backslash that escapes the next byte
-	beyond  uint64 // the bytes beyond ASCII of the last block that has some
+	beyond  uint64 // the bytes beyond ASCII of the last block that was special
 	laters  uint64
 	// What is left to the caller, by bits of blocks: where scalars begin, and escaped bytes that are u or a fault.
 	later [mostLater + 2]struct{ at, mask uint64 }
 }
 
 // walkBlocks goes on with the n blocks at p, until the end of the container or until the list of what is left to the caller is full.
-// It returns how many bytes it has passed, or -1 if there is a fault, white space between tokens, or more open containers than
-// bits. It reads up to three bytes before p.
+// It returns how many bytes it has passed, or -1 if there is a fault, white space between tokens, or more than 62 open containers.
+// It reads up to three bytes before p.
 //
 //go:noescape
 func walkBlocks(w *walk, p *byte, n int) int
@@ -73,12 +75,15 @@ func skipWalk(b []byte, i, depth int) int {
 	if i < 3 || len(b)-i < 64 || depth > MaxDepth-64 {
 		return -1
 	}
-	if b[i+1] == b[i]+('}'-'{') { // [] and {} are too short for a walk
+	switch next := b[i+1]; {
+	case next == b[i]+('}'-'{'): // [] and {} are too short for a walk
 		return i + 2
+	case next <= ' ', b[i-1] <= ' ':
+		return -1
 	}
 	w := walk{stack: noContainer}
 	for len(b)-i >= 64 {
-		n := walkBlocks(&w, &b[i], (len(b)-i)>>6)
+		n := walkBlocks(&w, &b[i], min((len(b)-i)>>6, mostBlocks))
 		if n < 0 || !w.check(b, i, i+n) {
 			return -1
 		}
@@ -103,7 +108,7 @@ func (w *walk) check(b []byte, from, end int) bool {
 			if p >= end {
 				break
 			}
-			if b[p-1] == '\\' { // which is a fault in front of a scalar
+			if b[p-1] == '\\' { // p is an escaped byte, since a backslash in front of a scalar is a fault
 				if !unicodeEscape(b[p-1:]) {
 					return false
 				}
@@ -123,7 +128,8 @@ func (w *walk) check(b []byte, from, end int) bool {
 	return true
 }
 
-// usualScalar returns the length of the literal or of the natural number at the beginning of eight bytes, if it is shorter, or else 0.
+// usualScalar returns the length of the literal or natural number with which eight bytes begin, or 0 if it is none of less than
+// eight bytes. The caller must check what follows, as in truex.
 func usualScalar(text uint64) int {
 	const (
 		isTrue = 'e'<<24 | 'u'<<16 | 'r'<<8 | 't'

@@ -40,8 +40,8 @@
 	VPCMPB    $1, Z20, Z0, K1 \ // as signed numbers, control characters and bytes beyond ASCII are less than a space
 	VPCMPEQB  Z21, Z0, K2
 
-// NAMES checks that names are strings and that colons are behind them. R15 has where names must begin, allowed what may
-// be there.
+// NAMES checks that names are strings and that colons are behind them. R15 has where names may begin, allowed what else may
+// be there: closing brackets, of empty objects, and quotes.
 #define NAMES(allowed) \
 	ANDNQ    R15, allowed, CX \
 	ORQ      CX, R13          \
@@ -240,6 +240,8 @@ brackets:
 	SHLXQ   DX, R9, R9
 	SHRXQ   CX, R9, R9
 	DECQ    R9
+	KMOVQ   K1, CX
+	ANDNQ   R14, CX, R14    // closing brackets
 	ORQ     AX, R14
 	NAMES(R14)
 	TESTQ   R13, R13
