@@ -105,6 +105,7 @@ func TestACallInFlightFailsWhenItsSSESessionIsLost(t *testing.T) {
 	onEither(t, func(t *testing.T, f *forgetful, c eitherClient) {
 		c.tell(initializedNotice)
 		hang := strings.NewReplacer(`"id":7`, `"id":9`, "echo", "hang").Replace(echoCall)
+		f.Forget() // so that the call is sent in another session, which is lost as well
 		if got := gjson.Get(c.ask(hang), "error.message").String(); !strings.Contains(got, "session ended") {
 			t.Errorf("%q", got)
 		}

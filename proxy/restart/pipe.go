@@ -126,9 +126,11 @@ func (r *Pipe) Send(ctx context.Context, m *upstream.Outgoing) (upstream.Stream,
 	}
 	st, err := conn.Send(ctx, m)
 	if err != nil && r.remote && (IsLost(err) || upstream.NeverSent(err) && errors.Is(err, upstream.ErrLost)) {
-		defer r.exempt(m)()
+		release := r.exempt(m)
 		r.refuse(conn, err)
-		if conn, err = r.current(ctx, m); err != nil {
+		conn, err = r.current(ctx, m)
+		release() // from here on the server may have it
+		if err != nil {
 			return nil, err
 		}
 		st, err = conn.Send(ctx, m)
