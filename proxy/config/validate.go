@@ -32,9 +32,6 @@ func (c *Config) Validate() error {
 	}
 	if c.Admin.Listen != "" {
 		validateAddress(&all, "admin.listen", c.Admin.Listen)
-		if c.Admin.Listen == c.Listen && !strings.HasSuffix(c.Listen, ":0") {
-			fault("admin.listen", "%q is the address of listen, too; give it another port", c.Listen)
-		}
 	}
 	taken := []string{"/livez", "/readyz", "/metrics", ReplicasPath, SSEPath, MessagesPath}
 	switch {

@@ -205,11 +205,10 @@ func (l *Layers) decodeError(where func(*yaml.Node) string, path string, n *yaml
 
 // yamlError notes that the text is not YAML.
 func (l *Layers) yamlError(where, path string, err error) {
-	text, in := err.Error(), "1" // the decoder names no line if it is the first
+	text := err.Error()
 	if line := inLine.FindStringSubmatch(text); line != nil {
-		in, text = line[1], text[len(line[0]):]
+		where, text = where+":"+line[1], text[len(line[0]):]
 	}
-	where += ":" + in
 	l.add(where, path, "not YAML: %s", strings.TrimPrefix(text, "yaml: "))
 }
 

@@ -88,7 +88,7 @@ func TestMistakesInLayers(t *testing.T) {
 		"extra: 5":                          "f.yaml:1: extra: expected a mapping of keys to values",
 		"extra: {size: x}":                  "f.yaml:1: extra.size: expected a whole number",
 		"list: &x [*x]":                     "f.yaml:1: list[0]: expected a text",
-		"\tname: x":                         "f.yaml:1: not YAML",
+		"\tname: x":                         "f.yaml: not YAML",
 	} {
 		if _, err := read(text); err == nil || !strings.HasPrefix(err.Error(), want) {
 			t.Errorf("%q: %v, want %q", text, err, want)
