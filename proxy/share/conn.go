@@ -113,18 +113,6 @@ func (m *Conn) subscribe(msg *wire.Message) (answer []byte) {
 // uriOf returns the resource that a request is about. It points into the message.
 func uriOf(msg *wire.Message) string { return gjson.Get(wire.View(msg.Params()), "uri").String() }
 
-// unsubscribed notes that the session is not subscribed to a resource. The caller holds the lock of the process.
-func (m *Conn) unsubscribed(uri string) {
-	all := m.process.subscribed[uri]
-	if _, ok := all[m]; !ok {
-		return
-	}
-	m.subscriptions--
-	if delete(all, m); len(all) == 0 {
-		delete(m.process.subscribed, uri)
-	}
-}
-
 // Listen returns upstream.ErrNoStream: the stream of this session was returned when it was opened.
 func (m *Conn) Listen(context.Context, upstream.ListenOptions) (upstream.Stream, error) {
 	return nil, upstream.ErrNoStream

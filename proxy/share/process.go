@@ -331,6 +331,18 @@ func (h *process) settle(e *idmap.Entry[*Conn], refused bool) {
 	}
 }
 
+// unsubscribed notes that the session is not subscribed to a resource. The caller holds the lock of the process.
+func (m *Conn) unsubscribed(uri string) {
+	all := m.process.subscribed[uri]
+	if _, ok := all[m]; !ok {
+		return
+	}
+	m.subscriptions--
+	if delete(all, m); len(all) == 0 {
+		delete(m.process.subscribed, uri)
+	}
+}
+
 // isOpen reports whether a request has no response yet.
 func (h *process) isOpen(e *idmap.Entry[*Conn]) bool {
 	h.mu.Lock()
