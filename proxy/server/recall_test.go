@@ -72,7 +72,8 @@ func TestCancellationFollowsItsRequest(t *testing.T) {
 			{"cancelled, and not sent", byMessage, false, failed, nil},
 			{"recalled, then sent", byRecall, false, nil, both},
 			{"recalled, and not sent", byRecall, false, failed, nil},
-			{"stale", func(recalling) {}, true, nil, nil},
+			{"not sent, then cancelled", func(recalling) {}, false, failed, nil},
+			{"stale, then cancelled", func(recalling) {}, true, nil, nil},
 			{"sent", func(recalling) {}, false, nil, both[:1]},
 		} {
 			t.Run(name+"/"+c.name, func(t *testing.T) {
@@ -101,6 +102,9 @@ func TestCancellationFollowsItsRequest(t *testing.T) {
 					}
 					if err := <-ended; err != want {
 						t.Errorf("the request ended with %v, want %v", err, want)
+					}
+					if want != nil { // the server does not have the request: there is nothing to cancel
+						byMessage(conn)
 					}
 					synctest.Wait()
 					if !slices.Equal(s.sent, c.want) {

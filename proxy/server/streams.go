@@ -108,6 +108,9 @@ func (l *Streams) Request(ctx context.Context, m *upstream.Outgoing) (*Stream, e
 	}
 	l.mu.Lock()
 	recall := s.way.end()
+	if err != nil {
+		s.way.cancelled = true // a later cancellation would be about a request that the server does not have
+	}
 	l.mu.Unlock()
 	if err != nil {
 		s.Close()
