@@ -37,7 +37,7 @@ func adapterDiffCommand(s *adapterSettings) *cobra.Command {
 		}
 		data, err := readAdapter(args[0])
 		if err != nil {
-			return err
+			return withCode(exitUsage, err)
 		}
 		a, problems := adapterrt.Parse(args[0], data, &w.options)
 		if a == nil {

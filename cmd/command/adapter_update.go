@@ -20,7 +20,7 @@ import (
 func (i *importSettings) updateFile(cmd *cobra.Command, w *workplace, d *openapi.Document) error {
 	data, err := readAdapter(i.update)
 	if err != nil {
-		return err
+		return withCode(exitUsage, err)
 	}
 	a, problems := adapterrt.Parse(i.update, data, &w.options)
 	if a == nil {

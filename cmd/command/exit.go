@@ -73,8 +73,8 @@ const probeTime = time.Minute
 // serverFailed returns the error of a server that cfg names, with what to do and its exit code; nil for nil. ctx is that of the
 // requests to the server.
 func serverFailed(ctx context.Context, cfg config.Config, err error) error {
-	if err == nil {
-		return nil
+	if err == nil || errors.As(err, new(setting.Mistake)) {
+		return err
 	}
 	if ctx.Err() == context.DeadlineExceeded && errors.Is(err, context.DeadlineExceeded) {
 		err = fmt.Errorf("the server has not answered within %v: %w", probeTime, err)

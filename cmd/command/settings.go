@@ -241,6 +241,7 @@ func (s *settings) sources(args []string) config.Sources {
 // laySignIn writes the values of the flags of a sign-in into cfg.
 func (s *settings) laySignIn(cfg *config.Config, l *setting.Layers) {
 	auth := &cfg.Upstream.Auth
+	known := 0
 	for _, o := range s.oauth {
 		name, value, ok := strings.Cut(o, "=")
 		if !ok {
@@ -252,9 +253,14 @@ func (s *settings) laySignIn(cfg *config.Config, l *setting.Layers) {
 			continue
 		}
 		l.Flag("upstream.auth."+name, "--oauth")
+		known++
 	}
-	if len(s.oauth) > 0 && s.cmd.Name() == "serve" && !auth.Lends() {
-		l.Add(setting.Mistake{Where: "--oauth", Text: "has no effect without upstream.auth.type in the configuration; dragoman stdio signs in without it"})
+	if known > 0 && s.cmd.Name() == "serve" && !auth.Lends() {
+		flag := "--oauth"
+		if !s.cmd.Flags().Changed("oauth") {
+			flag = "--profile"
+		}
+		l.Add(setting.Mistake{Where: flag, Text: "has no effect without a sign-in in upstream.auth of the configuration; dragoman stdio signs in without it"})
 	}
 	if !s.shim {
 		return
