@@ -119,7 +119,7 @@ func (c *fakeConn) Send(ctx context.Context, m *upstream.Outgoing) (upstream.Str
 	if c.piped {
 		left()
 		c.f.Script(u)
-		return nil, nil
+		return nil, out.failed
 	}
 	done := make(chan struct{})
 	go func() {
@@ -131,9 +131,10 @@ func (c *fakeConn) Send(ctx context.Context, m *upstream.Outgoing) (upstream.Str
 		left()
 		select {
 		case <-done:
+			return nil, out.failed
 		case <-ctx.Done():
+			return nil, nil
 		}
-		return nil, nil
 	}
 	return &fakeStream{ctx: ctx, of: out.queue, id: c.f.SessionID, halt: make(chan struct{}, 1), open: life, leave: left}, nil
 }

@@ -253,19 +253,21 @@ func answers(string, string, gjson.Result) []string { return nil }
 // TestPanicOfAReaderIsTheCallsAnswer: if the goroutine that reads for a call panics, the client gets an error and does
 // not wait.
 func TestPanicOfAReaderIsTheCallsAnswer(t *testing.T) {
-	br := bridgeTo(t, &fakeServer{answer: func(string, string, gjson.Result) []string { return []string{"panic"} }})
-	r, err := br.Begin(t.Context(), request(t, "4", "tools/call", `"name":"t","arguments":{}`, `{"elicitation":{}}`), "", nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer r.End()
-	if r.(*relay).box == nil {
-		t.Fatal("no goroutine reads for the call")
-	}
-	answer, err := r.Answer(nil)
-	if err != nil || !strings.Contains(string(answer), `"id":4,"error":{"code":-32603,"message":"internal error"}`) {
-		t.Errorf("%s, %v", answer, err)
-	}
+	synctest.Test(t, func(t *testing.T) {
+		br := bridgeTo(t, &fakeServer{answer: func(string, string, gjson.Result) []string { return []string{"panic"} }})
+		r, err := br.Begin(t.Context(), request(t, "4", "tools/call", `"name":"t","arguments":{}`, `{"elicitation":{}}`), "", nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer r.End()
+		if r.(*relay).box == nil {
+			t.Fatal("no goroutine reads for the call")
+		}
+		answer, err := r.Answer(nil)
+		if err != nil || !strings.Contains(string(answer), `"id":4,"error":{"code":-32603,"message":"internal error"}`) {
+			t.Errorf("%s, %v", answer, err)
+		}
+	})
 }
 
 // interruptible is a script whose reading can be interrupted. It notes who reads it.
