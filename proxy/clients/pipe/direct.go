@@ -3,6 +3,7 @@ package pipe
 import (
 	"context"
 	"slices"
+	"strings"
 	"sync"
 
 	"github.com/tidwall/gjson"
@@ -69,7 +70,7 @@ func (c *headerConn) Send(ctx context.Context, m *upstream.Outgoing) (upstream.S
 	if msg.Kind == wire.Request {
 		params := gjson.Parse(wire.View(msg.Params()))
 		if target := stateless.TargetOf(msg.Method); target != "" {
-			call.target = params.Get(target).String()
+			call.target = strings.Clone(params.Get(target).String()) // the call may be sent once more, when the client's bytes are gone
 		}
 		if msg.Method == wire.ToolsCall {
 			body, err := c.proxy.Host.Memory().Clone(ctx, large.RequestWait, large.RequestCopy, m.Body)
