@@ -15,7 +15,8 @@ import (
 
 var _ upstream.Conn = (*Conn)(nil)
 
-// maxSubscribed bounds the subscriptions of a session, each of which takes memory until it ends.
+// maxSubscribed bounds the subscriptions of a session, each of which takes memory until it ends. One that the process refuses
+// counts as well.
 const maxSubscribed = 1000
 
 // Send passes a message to the process, or answers it without the process.
@@ -68,14 +69,10 @@ func (m *Conn) request(ctx context.Context, out *upstream.Outgoing, msg *wire.Me
 	if err != nil {
 		return err
 	}
-	if msg.Method == wire.ResourcesSubscribe {
-		m.process.asks(e, strings.Clone(uriOf(msg)))
-	}
 	own := *out
 	own.Stale = func() bool { return !m.process.isOpen(e) }
 	if err = m.pass(ctx, &own, msg.AppendTo(nil)); err != nil {
 		m.process.mu.Lock()
-		m.process.settle(e, true)
 		m.process.leave(e)
 		m.process.mu.Unlock()
 	}
@@ -85,18 +82,23 @@ func (m *Conn) request(ctx context.Context, out *upstream.Outgoing, msg *wire.Me
 // subscribe notes how a request changes the session's subscriptions. It returns the response if the process does not get the
 // request, as other sessions are still subscribed to the resource, or this one is to too many; else nil.
 func (m *Conn) subscribe(msg *wire.Message) (answer []byte) {
-	uri := uriOf(msg)
+	uri := gjson.Get(wire.View(msg.Params()), "uri").String()
 	h := m.process
 	h.mu.Lock()
 	defer h.mu.Unlock()
+	all := h.subscribed[uri]
+	_, already := all[m]
 	if msg.Method == wire.ResourcesUnsubscribe {
-		if m.unsubscribed(uri); len(h.subscribed[uri]) > 0 {
+		if already {
+			m.subscriptions--
+		}
+		if delete(all, m); len(all) > 0 {
 			return mcp.AppendResult(nil, msg.ID(), "{}")
 		}
+		delete(h.subscribed, uri)
 		return nil
 	}
-	all := h.subscribed[uri]
-	if _, already := all[m]; !already {
+	if !already {
 		if m.subscriptions == maxSubscribed {
 			return mcp.AppendError(nil, msg.ID(), mcp.CodeInternal, "too many subscriptions", nil)
 		}
@@ -109,9 +111,6 @@ func (m *Conn) subscribe(msg *wire.Message) (answer []byte) {
 	all[m] = struct{}{}
 	return nil
 }
-
-// uriOf returns the resource that a request is about. It points into the message.
-func uriOf(msg *wire.Message) string { return gjson.Get(wire.View(msg.Params()), "uri").String() }
 
 // Listen returns upstream.ErrNoStream: the stream of this session was returned when it was opened.
 func (m *Conn) Listen(context.Context, upstream.ListenOptions) (upstream.Stream, error) {

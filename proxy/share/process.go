@@ -61,7 +61,6 @@ type process struct {
 	conns      map[*Conn]struct{}
 	asked      idmap.Table[*Conn] // the open requests; of a nil Conn: dragoman's own
 	subscribed map[string]map[*Conn]struct{}
-	wanted     map[*idmap.Entry[*Conn]]string // the resources of the open requests that subscribe
 }
 
 // unshareable holds the capabilities that sessions are not offered, since one session's use affects the others.
@@ -84,7 +83,7 @@ func newProcess(ctx context.Context, proxy *Proxy) (*process, error) {
 	h := &process{
 		host: proxy.Host, conn: hs.Conn, st: hs.Standing, result: bytes.Clone(m.Result()),
 		ended: make(chan struct{}), conns: make(map[*Conn]struct{}),
-		subscribed: make(map[string]map[*Conn]struct{}), wanted: make(map[*idmap.Entry[*Conn]]string),
+		subscribed: make(map[string]map[*Conn]struct{}),
 	}
 	for _, path := range unshareable {
 		if out, err := sjson.DeleteBytes(h.result, path); err == nil {
@@ -238,7 +237,6 @@ func (h *process) dispatch(m *wire.Message) {
 		e := h.asked.Answered(m)
 		if e != nil && e.Of != nil {
 			e.Of.open--
-			h.settle(e, m.Kind == wire.Error)
 		}
 		h.mu.Unlock()
 		switch {
@@ -310,37 +308,6 @@ func (h *process) failOpen(err error) {
 		}
 	})
 	h.asked.Clear()
-	clear(h.wanted)
-}
-
-// asks notes that a request subscribes to a resource.
-func (h *process) asks(e *idmap.Entry[*Conn], uri string) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	if h.asked.Has(e) {
-		h.wanted[e] = uri
-	}
-}
-
-// settle ends what asks has noted. A session whose request was refused is not subscribed. The caller holds h.mu.
-func (h *process) settle(e *idmap.Entry[*Conn], refused bool) {
-	uri, ok := h.wanted[e]
-	delete(h.wanted, e)
-	if ok && refused {
-		e.Of.unsubscribed(uri)
-	}
-}
-
-// unsubscribed notes that the session is not subscribed to a resource. The caller holds the lock of the process.
-func (m *Conn) unsubscribed(uri string) {
-	all := m.process.subscribed[uri]
-	if _, ok := all[m]; !ok {
-		return
-	}
-	m.subscriptions--
-	if delete(all, m); len(all) == 0 {
-		delete(m.process.subscribed, uri)
-	}
 }
 
 // isOpen reports whether a request has no response yet.
@@ -426,7 +393,6 @@ func (h *process) leave(e *idmap.Entry[*Conn]) {
 		return
 	}
 	h.asked.Leave(e)
-	delete(h.wanted, e)
 	if e.Of != nil {
 		e.Of.open--
 	}

@@ -319,23 +319,6 @@ func TestSubscriptionsAreBounded(t *testing.T) {
 	})
 }
 
-// TestRefusedSubscriptionsAreForgotten: they do not count, and the process is not asked to end them.
-func TestRefusedSubscriptionsAreForgotten(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		p, begin := shared(t, func(*config.Config) {})
-		a := begin()
-		for id := 1; id <= maxSubscribed+1; id++ {
-			a.say(fmt.Sprintf(`{"jsonrpc":"2.0","id":%d,"method":"resources/subscribe","params":{"uri":"a:%d"}}`, id, id))
-			refusal := fmt.Sprintf(`{"jsonrpc":"2.0","id":%d,"error":{"code":-32002,"message":"Resource not found"}}`, id)
-			p.says <- refusal
-			same(t, []string{a.next()}, refusal)
-		}
-		p.takes()
-		a.at.Conn.Close(t.Context())
-		same(t, p.takes())
-	})
-}
-
 // TestProcessThatEnds: all sessions end, and the next one starts another process.
 func TestProcessThatEnds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
