@@ -12,6 +12,7 @@ import (
 
 	"github.com/dragoman-proxy/dragoman/proxy/config"
 	"github.com/dragoman-proxy/dragoman/proxy/downstream"
+	"github.com/dragoman-proxy/dragoman/proxy/peertest"
 )
 
 // listens is a client with a subscription to a resource.
@@ -132,6 +133,43 @@ func TestUserWhoAnswersLaterThanServersMay(t *testing.T) {
 		sameJSON(t, answered.body, `{"jsonrpc":"2.0","id":3,`+complete+`}`)
 		if m := <-listening; gjson.Get(m, "params.notifications.resourceSubscriptions.0").String() != "u:1" {
 			t.Error(m)
+		}
+	})
+}
+
+// TestQuestionBeforeASubscriptionWaits for a call that may carry it, and is refused only then.
+func TestQuestionBeforeASubscriptionWaits(t *testing.T) {
+	bothInBubbles(t, func(t *testing.T, piped bool) {
+		const ask = `{"jsonrpc":"2.0","id":"s1","method":"sampling/createMessage","params":{"maxTokens":1,"messages":[]}}`
+		f := legacyServer(`{"resources":{"subscribe":true}}`, nil)
+		refuse := func(id string) string { return rpcError(id, `"code":-32603,"message":"refused"`) }
+		if f.piped = piped; piped {
+			subscribe := ""
+			f.on("", func(*peertest.Turn) { f.Unasked(refuse(subscribe)) })
+			f.on("resources/subscribe", func(u *peertest.Turn) {
+				subscribe = u.ID
+				u.Say(ask)
+			})
+		} else {
+			f.on("resources/subscribe", func(u *peertest.Turn) {
+				f.Unasked(ask)
+				u.Hears(`"s1"`)
+				u.Say(refuse(u.ID))
+			})
+		}
+		srv := front(t, f)
+		ctx, leave := context.WithCancel(t.Context())
+		defer leave()
+		body := modernRequestOf("1", "subscriptions/listen", `"notifications":{"resourceSubscriptions":["u:1"]},`+meta(`{"sampling":{}}`))
+		began := time.Now()
+		_, resp := srv.begin(ctx, "POST", "", body, modernHeader(body)...)
+		defer resp.Done()
+		e, err := resp.Stream.Next()
+		if err != nil || gjson.GetBytes(e.Data, "params.notifications").Raw != "{}" {
+			t.Errorf("%s %v", e.Data, err)
+		}
+		if took := time.Since(began); took < srv.Modern.Waits.Unattributed {
+			t.Errorf("refused after %v", took)
 		}
 	})
 }
