@@ -10,6 +10,13 @@ import (
 	"github.com/dragoman-proxy/dragoman/translate/wire"
 )
 
+// mayHave reports whether the server may have a request for which Send has returned err: over HTTP+SSE, a POST that the
+// server has not answered in time may have arrived.
+func mayHave(err error) bool {
+	e, ok := errors.AsType[*upstream.Error](err)
+	return ok && e.Timeout() && !upstream.NeverSent(err)
+}
+
 // ErrRecalled says that a request was not sent, because its client has cancelled it.
 var ErrRecalled = errors.New("the request was cancelled before it was sent")
 

@@ -119,6 +119,35 @@ func TestCancellationFollowsItsRequest(t *testing.T) {
 	}
 }
 
+// TestRequestThatMayHaveArrivedIsCancelled: the server has not answered its POST in time.
+func TestRequestThatMayHaveArrivedIsCancelled(t *testing.T) {
+	for _, c := range []struct {
+		op   string
+		want []string
+	}{
+		{"read", []string{`{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":1}}`}},
+		{"connect", nil},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			s := &slow{pipe: &pipe{closed: make(chan struct{})}, way: make(chan error, 1)}
+			o := &owner{TB: t, memory: large.NewMemory(1 << 20)}
+			conn := Open(s, said{pipe: s.pipe}, config.Limits{Queue: 10, Batch: 10}, o)
+			s.way <- &upstream.Error{Op: c.op, Err: context.DeadlineExceeded}
+			if _, err := conn.Send(t.Context(), &upstream.Outgoing{Body: []byte(`{"jsonrpc":"2.0","id":"a","method":"tools/call"}`), Request: true}); err == nil {
+				t.Error("sent")
+			}
+			_, _ = conn.Send(t.Context(), &upstream.Outgoing{Body: []byte(`{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":"a"}}`)})
+			synctest.Wait()
+			if !slices.Equal(s.sent, c.want) {
+				t.Errorf("%s: sent %q", c.op, s.sent)
+			}
+			_ = conn.Close(context.Background())
+			s.pipe.Close(context.Background())
+			o.tasks.Wait()
+		})
+	}
+}
+
 // TestCancellationAfterTheStreamIsClosed: a client may leave a call first and cancel it then. The server gets the cancellation,
 // once, while it has not answered.
 func TestCancellationAfterTheStreamIsClosed(t *testing.T) {

@@ -108,7 +108,7 @@ func (l *Streams) Request(ctx context.Context, m *upstream.Outgoing) (*Stream, e
 	}
 	l.mu.Lock()
 	recall := s.way.end()
-	if err != nil {
+	if err != nil && !mayHave(err) {
 		s.way.cancelled = true // a later cancellation would be about a request that the server does not have
 	}
 	l.mu.Unlock()
