@@ -70,8 +70,8 @@ func withCode(code int, err error) error {
 // probeTime is the time limit of a command that examines a server.
 const probeTime = time.Minute
 
-// serverFailed returns the error of a server that cfg names, with what to do and its exit code; nil for nil. ctx is that of the
-// requests to the server.
+// serverFailed returns the error of a server that cfg names, with what to do and its exit code. It returns nil and mistakes in the
+// configuration as they are. ctx is that of the requests to the server.
 func serverFailed(ctx context.Context, cfg config.Config, err error) error {
 	if err == nil || errors.As(err, new(setting.Mistake)) {
 		return err

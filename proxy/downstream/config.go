@@ -84,8 +84,8 @@ type HTTPConfig struct {
 	Replicas     ReplicasHandler
 	ReplicasPath string
 
-	// Refused is called for requests that no handler gets, because a token is missing or a limit is reached. It may
-	// be nil.
+	// Refused is called for requests that no handler gets: a token is missing, the host or origin is not allowed, or a limit
+	// is reached. why may quote the refused Host or Origin, and no other header. It may be nil.
 	Refused func(status int, why string)
 
 	// Log gets the errors that are returned to no caller: panics, failed accepts, broken connections. It may be nil.

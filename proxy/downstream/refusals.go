@@ -78,7 +78,7 @@ func (r *refusal) with(what any) *refusal {
 	return &refusal{status: r.status, words: fmt.Sprintf(r.words, what)}
 }
 
-// naming returns the refusal of this value of a header. The log shows maxShown bytes of it.
+// naming returns the refusal of this value of a header. The log shows at most maxShown bytes of it.
 func (r *refusal) naming(value []byte) *refusal {
 	of := *r
 	of.value = string(value[:min(len(value), maxShown)])

@@ -11,7 +11,7 @@ import (
 	"github.com/dragoman-proxy/dragoman/proxy/upstream"
 )
 
-// TestRefusalsAreExplained to the user of a client on stdio, who has configured the token, if any.
+// TestRefusalsAreExplained: a user of a client on stdio learns what to do. A token is one that this user has configured.
 func TestRefusalsAreExplained(t *testing.T) {
 	const json, plain, page = "application/json", "text/plain; charset=utf-8", "text/html"
 	for name, c := range map[string]struct {

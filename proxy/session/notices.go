@@ -27,7 +27,7 @@ func (n *notices) end() {
 	}
 }
 
-// wait waits until all notifications are sent, or until ctx ends. Only one goroutine may call it.
+// wait waits until all notifications that have begun are sent, or until ctx ends. Only one goroutine may call it.
 func (n *notices) wait(ctx context.Context) {
 	n.mu.Lock()
 	if n.open == 0 {

@@ -31,12 +31,12 @@ type reading struct {
 	halt    upstream.Stream // the server's stream while Events reads it
 	wanted  chan struct{}   // set before entered, like pushed
 	pushed  chan nextEvent
+	arrived atomic.Bool // the goroutine has the answer, and gives it to a client that stays
 
 	mu      sync.Mutex
 	busy    bool // Events reads
 	closed  bool
 	entered bool        // the goroutine has taken over
-	arrived atomic.Bool // the goroutine has the answer, and gives it to a client that stays
 	ended   bool        // nothing runs the call any more
 	stays   func() bool // undoes that the shutdown ends the call; nil if the client has not left the goroutine
 }
@@ -233,9 +233,9 @@ func (b *reading) take() (sse.Event, error) {
 	}
 }
 
-// given returns a channel that is closed when the goroutine waits for the client no longer. Before the answer has come, that
-// is the end of the call; then it is nil, as the client still uses the answer's memory, or is about to take it.
-func (b *reading) given() <-chan struct{} {
+// abandoned returns a channel that is closed when the goroutine need not wait for the client any more: when the call ends. After
+// the answer has come, it returns nil, which is never closed, since the client uses the answer's memory.
+func (b *reading) abandoned() <-chan struct{} {
 	if b.arrived.Load() {
 		return nil
 	}
@@ -247,7 +247,7 @@ func (b *reading) awaitWanted() {
 	select {
 	case <-b.wanted:
 	case <-b.gone:
-	case <-b.given():
+	case <-b.abandoned():
 	}
 }
 
@@ -256,7 +256,7 @@ func (b *reading) push(n nextEvent) {
 	select {
 	case b.pushed <- n:
 	case <-b.gone:
-	case <-b.given():
+	case <-b.abandoned():
 	}
 }
 
@@ -293,6 +293,7 @@ func (b *reading) stop() {
 	}
 	b.mu.Unlock()
 	b.watch.Stop()
+	b.arrived.Store(false) // and was taken
 	b.finish()
 }
 
