@@ -150,9 +150,17 @@ func (c *Conn) logLevel() []byte {
 
 // taskMemory is what a session remembers about its tasks. The session's mutex guards it.
 type taskMemory struct {
-	bridged bool            // the client may have tasks, if the server has; never changes
-	asked   map[string]bool // questions by task and name; true if answered
-	watched int
+	bridged   bool            // the client may have tasks, if the server has; never changes
+	asked     map[string]bool // questions by task and name; true if answered
+	watched   int
+	unwatched []runningTask // the client has no standing stream yet
+}
+
+// runningTask is a task of the server that the client may be told about.
+type runningTask struct {
+	id     string
+	until  time.Time         // when the server may forget it
+	header []upstream.Header // of the request that has begun it
 }
 
 // shared is the part of a Conn whose state other replicas have, too. The zero value shares nothing.

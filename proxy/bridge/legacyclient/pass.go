@@ -267,6 +267,7 @@ func (c *Conn) Listen(ctx context.Context, o upstream.ListenOptions) (upstream.S
 		c.host.Spawn(l.run)
 	}
 	c.news.move(n)
+	c.watchNoted()
 	c.subscribeWanted(header)
 	return n, nil
 }

@@ -3,10 +3,12 @@ package legacyclient
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
+	"time"
 
 	"github.com/tidwall/gjson"
 
@@ -24,7 +26,7 @@ type granting struct {
 
 	mu    sync.Mutex
 	open  int
-	asked []string // the URIs
+	asked []string // the URIs and tasks
 }
 
 func (s *granting) Send(ctx context.Context, m *upstream.Outgoing) (upstream.Stream, error) {
@@ -38,7 +40,7 @@ func (s *granting) Send(ctx context.Context, m *upstream.Outgoing) (upstream.Str
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.open++
-	s.asked = append(s.asked, gjson.GetBytes(m.Body, "params.notifications.resourceSubscriptions.0").String())
+	s.asked = append(s.asked, gjson.GetBytes(m.Body, "params.notifications.resourceSubscriptions.0").String()+gjson.GetBytes(m.Body, "params.notifications.taskIds.0").String())
 	st := &granted{of: s, ctx: ctx, closed: make(chan struct{})}
 	for _, text := range s.messages {
 		st.list = append(st.list, strings.ReplaceAll(text, "ID", id))
@@ -132,4 +134,39 @@ func TestSubscriptionsToResources(t *testing.T) {
 			})
 		})
 	}
+}
+
+// TestTaskIsWatchedOnceTheStreamIsOpen: a client on a pipe may call a tool before its standing stream is open. A task that is
+// over by then is not watched.
+func TestTaskIsWatchedOnceTheStreamIsOpen(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newBridge(t)
+		s := &granting{messages: []string{`{"jsonrpc":"2.0","method":"notifications/subscriptions/acknowledged","params":{"_meta":{"io.modelcontextprotocol/subscriptionId":ID},"notifications":{"taskIds":["t1","t3"]}}}`}}
+		conn := b.New(s, ByHTTP, translate.Latest(), wire.Facts(0))
+		for n := range maxTaskWatch {
+			conn.watchTask(runningTask{id: fmt.Sprint("old", n), until: time.Now().Add(time.Second)})
+		}
+		conn.watchTask(runningTask{id: "one too many", until: time.Now().Add(time.Hour)})
+		time.Sleep(2 * time.Second)
+		conn.watchTask(runningTask{id: "t1", until: time.Now().Add(time.Hour)})
+		synctest.Wait()
+		if len(s.asked) > 0 {
+			t.Errorf("watched without a stream: %q", s.asked)
+		}
+		st, err := conn.Listen(t.Context(), upstream.ListenOptions{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		conn.watchTask(runningTask{id: "t3", until: time.Now().Add(time.Hour)})
+		synctest.Wait()
+		s.mu.Lock()
+		slices.Sort(s.asked)
+		if !slices.Equal(s.asked, []string{"t1", "t3"}) || s.open != 2 {
+			t.Errorf("%d streams are open, of requests for %q", s.open, s.asked)
+		}
+		s.mu.Unlock()
+		st.Close()
+		conn.end()
+		b.host.Wait()
+	})
 }

@@ -88,7 +88,11 @@ func (b *call) asTask(answer []byte) []byte {
 	case !result.IsObject():
 		return answer
 	case task.IsObject() && !result.Get("content").Exists():
-		c.watchTask(task.Get("taskId").String(), task.Get("ttl"), b.request.Header)
+		long := maxTTL
+		if ttl := task.Get("ttl"); ttl.Type == gjson.Number {
+			long = lifetime(ttl.Num)
+		}
+		c.watchTask(runningTask{strings.Clone(task.Get("taskId").String()), time.Now().Add(long), slices.Clone(b.request.Header)})
 		return answer
 	}
 	now := time.Now().UTC()
@@ -131,24 +135,26 @@ func ofTask(message []byte, member, task string) ([]byte, error) {
 	return sjson.SetRawBytes(message, member+"._meta."+strings.ReplaceAll(mcp.MetaRelatedTask, ".", `\.`), append(mcp.AppendString([]byte(`{"taskId":`), task), '}'))
 }
 
-// watchTask subscribes to the state of a task for the client's standing stream, if that is open.
-func (c *Conn) watchTask(task string, ttl gjson.Result, header []upstream.Header) {
+// watchTask subscribes to the state of a task for the client's standing stream, or notes the task until that is open: a client
+// on a pipe may call a tool before its stream is.
+func (c *Conn) watchTask(t runningTask) {
+	now := time.Now()
 	c.mu.Lock()
-	full := c.news.standing() == nil || c.tasks.watched >= maxTaskWatch || c.life.Err() != nil
-	if !full {
-		c.tasks.watched++
-	}
-	c.mu.Unlock()
-	if full {
+	c.tasks.unwatched = slices.DeleteFunc(c.tasks.unwatched, func(old runningTask) bool { return old.until.Before(now) })
+	switch {
+	case c.life.Err() != nil, c.tasks.watched+len(c.tasks.unwatched) >= maxTaskWatch:
+		c.mu.Unlock()
+		return
+	case c.news.standing() == nil:
+		c.tasks.unwatched = append(c.tasks.unwatched, t)
+		c.mu.Unlock()
 		return
 	}
-	long := maxTTL
-	if ttl.Type == gjson.Number {
-		long = lifetime(ttl.Num)
-	}
-	ctx, cancel := context.WithTimeout(c.life, long)
-	what := append(mcp.AppendString([]byte(`"notifications":{"taskIds":[`), task), `]}`...)
-	l := &listenRequest{c: c, ctx: ctx, what: string(what), can: c.canTasks(), header: slices.Clone(header)}
+	c.tasks.watched++
+	c.mu.Unlock()
+	ctx, cancel := context.WithDeadline(c.life, t.until)
+	what := append(mcp.AppendString([]byte(`"notifications":{"taskIds":[`), t.id), `]}`...)
+	l := &listenRequest{c: c, ctx: ctx, what: string(what), can: c.canTasks(), header: t.header}
 	c.host.Spawn(func() {
 		defer func() {
 			l.end()
@@ -159,7 +165,7 @@ func (c *Conn) watchTask(task string, ttl gjson.Result, header []upstream.Header
 		}()
 		defer context.AfterFunc(c.host.Draining, cancel)()
 		granted, err := l.begin()
-		if err != nil || !contains(granted.Get("notifications.taskIds"), task) {
+		if err != nil || !contains(granted.Get("notifications.taskIds"), t.id) {
 			c.host.Log.Debug("cannot read the state of a task", zap.Error(err))
 			return
 		}
@@ -171,6 +177,17 @@ func (c *Conn) watchTask(task string, ttl gjson.Result, header []upstream.Header
 			}
 		}
 	})
+}
+
+// watchNoted watches the tasks that were noted before the standing stream was open.
+func (c *Conn) watchNoted() {
+	c.mu.Lock()
+	noted := c.tasks.unwatched
+	c.tasks.unwatched = nil
+	c.mu.Unlock()
+	for _, t := range noted {
+		c.watchTask(t)
+	}
 }
 
 // isOver reports whether a task with this status has ended.
