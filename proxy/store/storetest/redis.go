@@ -3,6 +3,7 @@ package storetest
 import (
 	"bufio"
 	"fmt"
+	"io"
 	"net"
 	"os"
 	"os/exec"
@@ -22,6 +23,7 @@ type Redis struct {
 	dir      string
 	sentinel string // the configuration of a Sentinel; "" if this is none
 	process  *exec.Cmd
+	ended    chan struct{} // closed when process has ended
 }
 
 // StartRedis starts a server with these settings, such as "maxmemory 4mb", and ends it with the test. The test is skipped
@@ -47,13 +49,20 @@ func start(t testing.TB, sentinel string, config []string) *Redis {
 	if err != nil {
 		t.Fatal(err)
 	}
-	r := &Redis{t: t, dir: dir, Socket: filepath.Join(dir, "s"), Address: freeAddress(t), Config: config, sentinel: sentinel}
+	r := &Redis{t: t, dir: dir, Socket: filepath.Join(dir, "s"), Config: config, sentinel: sentinel}
 	t.Cleanup(func() {
 		r.Stop()
 		os.RemoveAll(dir)
 	})
-	r.Start()
-	return r
+	for range 20 { // another process may take an address before the server does
+		r.Address = freeAddress(t)
+		if r.launch() {
+			return r
+		}
+		r.Stop()
+	}
+	t.Fatal("redis-server ends at once, on each of 20 ports")
+	return nil
 }
 
 func freeAddress(t testing.TB) string {
@@ -68,6 +77,14 @@ func freeAddress(t testing.TB) string {
 
 // Start starts the server again, without what it had.
 func (r *Redis) Start() {
+	r.t.Helper()
+	if !r.launch() {
+		r.t.Fatalf("redis-server ends at once: is %s taken?", r.Address)
+	}
+}
+
+// launch starts the server and reports whether it listens; if not, its process has ended.
+func (r *Redis) launch() bool {
 	r.t.Helper()
 	host, port, _ := net.SplitHostPort(r.Address)
 	args := []string{"--bind", host, "--port", port, "--unixsocket", r.Socket, "--save", "", "--appendonly", "no", "--dir", r.dir, "--loglevel", "warning"}
@@ -91,15 +108,22 @@ func (r *Redis) Start() {
 	if err := r.process.Start(); err != nil {
 		r.t.Fatal(err)
 	}
-	go func() {
-		for lines := bufio.NewScanner(said); lines.Scan(); {
-		}
-	}()
+	r.ended = make(chan struct{})
+	go func(process *exec.Cmd, ended chan struct{}) {
+		defer close(ended)
+		_, _ = io.Copy(io.Discard, said)
+		_ = process.Wait()
+	}(r.process, r.ended)
 	for deadline := time.Now().Add(20 * time.Second); ; time.Sleep(5 * time.Millisecond) {
 		conn, err := net.Dial("unix", r.Socket)
 		if err == nil {
 			conn.Close()
-			return
+			return true
+		}
+		select {
+		case <-r.ended:
+			return false
+		default:
 		}
 		if time.Now().After(deadline) {
 			r.t.Fatalf("redis-server does not listen: %v", err)
@@ -112,7 +136,7 @@ func (r *Redis) Stop() {
 	if r.process != nil {
 		r.Continue()
 		_ = r.process.Process.Kill()
-		_ = r.process.Wait()
+		<-r.ended
 		r.process = nil
 		os.Remove(r.Socket)
 	}
@@ -124,17 +148,26 @@ func (r *Redis) Pid() int { return r.process.Process.Pid }
 // Ask sends commands as a line of text each and returns the last answer's first line.
 func (r *Redis) Ask(commands ...string) string {
 	r.t.Helper()
-	conn, err := net.Dial("unix", r.Socket)
+	answer, err := r.TryAsk(commands...)
 	if err != nil {
 		r.t.Fatal(err)
+	}
+	return answer
+}
+
+// TryAsk is Ask for a server that may close the connection before it answers.
+func (r *Redis) TryAsk(commands ...string) (string, error) {
+	conn, err := net.Dial("unix", r.Socket)
+	if err != nil {
+		return "", err
 	}
 	defer conn.Close()
 	answers, last := bufio.NewReader(conn), ""
 	for _, c := range commands {
 		fmt.Fprintf(conn, "%s\r\n", c)
 		if last, err = answers.ReadString('\n'); err != nil {
-			r.t.Fatal(err)
+			return "", err
 		}
 	}
-	return strings.TrimSpace(last)
+	return strings.TrimSpace(last), nil
 }
