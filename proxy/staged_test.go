@@ -1,10 +1,7 @@
 package proxy
 
 import (
-	"strings"
 	"testing"
-
-	"github.com/tidwall/gjson"
 
 	"github.com/dragoman-proxy/dragoman/proxy/config"
 	"github.com/dragoman-proxy/dragoman/proxy/peertest"
@@ -62,11 +59,6 @@ func (c *staged) stage(s *peertest.Server, change ...func(*config.Config)) (*pee
 	c.Helper()
 	p := through(c.T, s.At(), change...)
 	return p.client(c.T, c.client), p
-}
-
-// numbered returns a message of the server with the id that the call has in this run.
-func numbered(text, id string) string {
-	return strings.Replace(text, `"id":`+gjson.Get(text, "id").Raw, `"id":`+id, 1)
 }
 
 // asCall returns a tools/call of a modern client.

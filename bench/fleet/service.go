@@ -221,11 +221,6 @@ func (s *Service) log(i int) string {
 	return filepath.Join(s.plan.Dir, fmt.Sprintf("replica-%d.log", i))
 }
 
-// Metrics returns what a replica says at /metrics.
-func (s *Service) Metrics(ctx context.Context, i int) (string, error) {
-	return get(ctx, "http://"+s.replicas[i].addr+"/metrics")
-}
-
 // Close ends everything that Start has started.
 func (s *Service) Close() {
 	if s.front != nil {
