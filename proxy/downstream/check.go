@@ -61,18 +61,26 @@ func (h *HTTP) checkOnce(header *fasthttp.RequestHeader) *refusal {
 	return nil
 }
 
-// checkFraming refuses a request for which two readers may find different ends, and
-// closes the connection after the response. See
-// https://www.rfc-editor.org/rfc/rfc9112#section-6.3.
-func checkFraming(ctx *fasthttp.RequestCtx) *refusal {
+// checkFraming refuses a request for which two readers may find different headers or different ends, and closes the
+// connection after the response. fasthttp accepts a coding that has not been one since RFC 7230, a length beside chunks, and
+// names with a space. See https://www.rfc-editor.org/rfc/rfc9112#section-6.3 and section 5.1 there.
+func checkFraming(ctx *fasthttp.RequestCtx) (r *refusal) {
 	header := &ctx.Request.Header
-	if header.ContentLength() != -1 { // no chunks: fasthttp keeps no length beside them
-		return nil
-	}
+	inChunks := header.ContentLength() == -1
 	for line := range bytes.Lines(header.RawHeaders()) {
-		if name, _, ok := bytes.Cut(line, []byte{':'}); ok && strings.EqualFold(string(name), fasthttp.HeaderContentLength) {
+		name, _, ok := bytes.Cut(line, []byte{':'})
+		switch {
+		case !ok || bytes.HasPrefix(name, []byte{' '}) || bytes.HasPrefix(name, []byte{'\t'}): // the end, or more of the value before it
+		case bytes.IndexByte(name, ' ') >= 0:
+			r = badName
+		case inChunks && strings.EqualFold(string(name), fasthttp.HeaderContentLength):
+			r = twoLengths
+		case !inChunks && strings.EqualFold(string(name), fasthttp.HeaderTransferEncoding):
+			r = badCoding
+		}
+		if r != nil {
 			ctx.SetConnectionClose()
-			return twoLengths
+			return r
 		}
 	}
 	return nil

@@ -93,6 +93,12 @@ func TestRefusals(t *testing.T) {
 		{"headers too large", with(host, ctype, accept, "X: "+strings.Repeat("x", 5000)), 431},
 		{"garbage", "\x16\x03\x01\x00\x05hello\r\n\r\n", 400},
 		{"broken chunk", postHead + "Transfer-Encoding: chunked\r\n\r\nzz\r\n{}", 400},
+		{"a length beside chunks", postHead + "Content-Length: 12\r\nTransfer-Encoding: chunked\r\n\r\n2\r\n{}\r\n0\r\n\r\n", 400},
+		{"a coding that is none", postHead + "Transfer-Encoding: identity\r\nContent-Length: 2\r\n\r\n{}", 400},
+		{"a coding that is none, without a length", postHead + "Transfer-Encoding: Identity\r\n\r\n{}", 400},
+		{"a space in a name", with(host, ctype, accept, "Content Length: 3"), 400},
+		{"a space in a name behind a folded value", with(host, ctype, accept, "X: a\r\n b: c", "Y Z: 3"), 400},
+		{"a folded value", with(host, ctype, accept, "X: a\r\n b c: d"), 200},
 		{"negative length", postHead + "Content-Length: -2\r\n\r\n{}", 400},
 	} {
 		t.Run(c.name, func(t *testing.T) {
