@@ -39,12 +39,18 @@ func (d *dialer) dial(ctx context.Context) (*conn, error) {
 		return nil, d.failure(ctx, "connect", err)
 	}
 	socket = rawio.Wrap(socket)
-	nc, op, err := d.reach(limited, socket)
+	under := &gate{Conn: socket}
+	nc, op, err := d.reach(limited, under)
 	if err != nil {
 		socket.Close()
 		return nil, d.failure(ctx, op, err)
 	}
-	return newConn(nc, socket), nil
+	if nc == under {
+		return newConn(socket, socket), nil
+	}
+	c := newConn(nc, socket)
+	c.gate = under
+	return c, nil
 }
 
 // reach continues the connection from socket to the server. op names the step that

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"net"
+	"os"
 	"sync"
 	"syscall"
 	"time"
@@ -41,6 +42,7 @@ const (
 type meaning struct {
 	phase   phase // object or events
 	session string
+	keep    time.Duration // as in conn
 }
 
 // interruptible reads from a connection.
@@ -56,6 +58,7 @@ type conn struct {
 	net.Conn          // the TLS connection, or socket itself
 	socket   net.Conn // closing it ends everything at once, without a TLS alert
 	in       *bufio.Reader
+	gate     *gate       // under TLS; nil for plain HTTP
 	probe    func() bool // reports whether the socket is open and quiet; nil if the system cannot say
 
 	readBy   time.Time // the deadlines of socket
@@ -112,6 +115,34 @@ func (c *conn) Read(p []byte) (int, error) {
 	n, err := c.Conn.Read(p)
 	c.readErr = x.endWait(c, n, err)
 	return n, c.readErr
+}
+
+// ahead reports whether more was read from the socket than was asked for: TLS reads whole records, so that bytes behind an
+// answer may be neither in the buffer nor in the socket, where probe would find them.
+func (c *conn) ahead() bool {
+	if c.in.Buffered() > 0 || len(c.unread) > 0 {
+		return true
+	}
+	if c.gate == nil {
+		return false
+	}
+	c.gate.shut = true
+	n, err := c.Conn.Read(make([]byte, 1))
+	c.gate.shut = false
+	return n > 0 || err != os.ErrDeadlineExceeded
+}
+
+// gate is a socket under TLS. While it is shut, what TLS has read ahead can be read, and no more.
+type gate struct {
+	net.Conn
+	shut bool
+}
+
+func (g *gate) Read(p []byte) (int, error) {
+	if g.shut {
+		return 0, os.ErrDeadlineExceeded // after which TLS can read on
+	}
+	return g.Conn.Read(p)
 }
 
 // SetReadDeadline sets the deadline, and records it.
@@ -287,7 +318,7 @@ func (p *pool) fresh(ctx context.Context) (*conn, error) {
 
 // put takes back a connection whose response was read to its end.
 func (p *pool) put(c *conn) {
-	if !c.reusable || c.in.Buffered() > 0 || len(c.unread) > 0 {
+	if !c.reusable || c.ahead() {
 		p.discard(c)
 		return
 	}

@@ -95,6 +95,7 @@ func (x *exchange) readKnownHead(c *conn) error {
 	}
 	_, _ = c.in.Discard(size) // it is buffered
 	x.body = newBody(c.in, length)
+	c.keep = c.means.keep
 	c.reusable = x.writeErr == nil
 	c.silence = x.silence
 	x.session = c.means.session
@@ -133,7 +134,7 @@ func (x *exchange) keepHead(c *conn, raw []byte, length int) {
 	}
 	if n, ok := at.Length(raw); ok && n == length && bytes.HasPrefix(raw, []byte("HTTP/1.1 200 ")) {
 		c.known.Keep(raw, at)
-		c.means = meaning{x.phase, x.session}
+		c.means = meaning{x.phase, x.session, c.keep}
 	}
 }
 
