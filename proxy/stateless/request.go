@@ -80,7 +80,11 @@ func Read(m *wire.Message, header string) (*Request, error) {
 		return nil, clienterror.Of(err).About(m.ID())
 	}
 	q.Raw, q.ID = m.Raw, m.ID()
-	q.Method, q.Name = m.Method, wire.View(m.MethodName())
+	name := m.MethodName()
+	if bytes.IndexByte(name, '\\') >= 0 { // some writers escape each slash
+		name = wire.AppendUnescaped(nil, name)
+	}
+	q.Method, q.Name = m.Method, wire.View(name)
 	return q, nil
 }
 

@@ -7,7 +7,9 @@ import (
 	"github.com/tidwall/gjson"
 
 	"github.com/dragoman-proxy/dragoman/proxy/clienterror"
+	"github.com/dragoman-proxy/dragoman/proxy/large"
 	"github.com/dragoman-proxy/dragoman/proxy/mcp"
+	"github.com/dragoman-proxy/dragoman/translate/wire"
 )
 
 // meta returns the member _meta of a request, with these capabilities and more members.
@@ -44,4 +46,38 @@ func FuzzReadMeta(f *testing.F) {
 			t.Errorf("%+v", q)
 		}
 	})
+}
+
+// TestHeadersOfAnEscapedMethod: the header has the method's name, however the body writes it.
+func TestHeadersOfAnEscapedMethod(t *testing.T) {
+	for _, c := range []struct {
+		method, header string
+		ok             bool
+	}{
+		{"tools/call", "tools/call", true},
+		{`tools\/call`, "tools/call", true},
+		{`\u0074ools\/cal\u006C`, "tools/call", true},
+		{`tools\/call`, `tools\/call`, false},
+		{`tools\/call`, "tools/list", false},
+		{`a\/b`, "a/b", true},
+		{`a\\b`, `a\b`, true},
+		{`tools\u0000call`, "tools", false},
+	} {
+		raw := []byte(`{"jsonrpc":"2.0","id":1,"method":"` + c.method + `","params":{"name":"t",` + meta("{}") + `}}`)
+		var m wire.Message
+		if err := m.Scan(raw, nil); err != nil {
+			t.Fatal(err)
+		}
+		q, err := Read(&m, "")
+		if err != nil {
+			t.Fatal(err)
+		}
+		header := func(name string) string { return map[string]string{"Mcp-Method": c.header, "Mcp-Name": "t"}[name] }
+		if err := q.CheckHeaders(header); (err == nil) != c.ok {
+			t.Errorf("%s with %s: %v", c.method, c.header, err)
+		}
+		if err := q.Own(t.Context(), large.NewMemory(1<<20)); err != nil || q.Name != q.WithoutMessage().Name || c.ok && q.Name != c.header {
+			t.Errorf("%s: %v, its name is then %s", c.method, err, q.Name)
+		}
+	}
 }
