@@ -19,3 +19,18 @@ func TestQuietContextIsOneAllocation(t *testing.T) {
 		t.Errorf("%v allocations", n)
 	}
 }
+
+// TestValueIsOneAllocation, also if a function waits for the end.
+func TestValueIsOneAllocation(t *testing.T) {
+	c, w := New(), make(waiter, 1)
+	if n := testing.AllocsPerRun(1000, func() {
+		under := WithValue(c, valueKey{}, w)
+		stop := Notify(under, w)
+		if under.Value(valueKey{}) != w || under.Value("") != nil {
+			t.Error("another value")
+		}
+		stop.Stop()
+	}); n != 1 {
+		t.Errorf("%v allocations", n)
+	}
+}

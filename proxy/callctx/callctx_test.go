@@ -19,6 +19,15 @@ func TestDerivedContextsEnd(t *testing.T) {
 		"value": func(c context.Context) (context.Context, func()) {
 			return context.WithValue(c, valueKey{}, 1), func() {}
 		},
+		"own value": func(c context.Context) (context.Context, func()) { return WithValue(c, valueKey{}, 1), func() {} },
+		"under own value": func(c context.Context) (context.Context, func()) {
+			u := Under(WithValue(c, valueKey{}, 1))
+			return u, func() { u.End(nil) }
+		},
+		"cancel under own value": func(c context.Context) (context.Context, func()) {
+			c, end := context.WithCancel(WithValue(c, valueKey{}, 1))
+			return c, end
+		},
 		"cancel": func(c context.Context) (context.Context, func()) { c, end := context.WithCancel(c); return c, end },
 		"timeout": func(c context.Context) (context.Context, func()) {
 			c, end := context.WithTimeout(c, time.Hour)
