@@ -22,17 +22,28 @@ func BenchmarkCall(b *testing.B) {
 		b.Fatal(err)
 	}
 	defer tr.Close()
+	one := tracedCall(b, tr)
+	b.ReportAllocs()
+	for b.Loop() {
+		one()
+	}
+}
+
+// tracedCall returns what makes the spans of one tool call.
+func tracedCall(tb testing.TB, tr *Tracer) func() {
 	params := []byte(`{"name":"add","arguments":{"a":1,"b":2}}`)
 	body := []byte(`{"jsonrpc":"2.0","id":7,"method":"tools/call","params":` + string(params) + `}`)
 	header := []upstream.Header{{Name: "Authorization", Value: "Bearer x"}}
-	var answer wire.Message
-	if err := answer.Scan([]byte(`{"jsonrpc":"2.0","id":7,"result":{"content":[]}}`), nil); err != nil {
-		b.Fatal(err)
+	var request, answer wire.Message
+	if err := request.Scan(body, nil); err != nil {
+		tb.Fatal(err)
 	}
-	b.ReportAllocs()
-	for b.Loop() {
+	if err := answer.Scan([]byte(`{"jsonrpc":"2.0","id":7,"result":{"content":[]}}`), nil); err != nil {
+		tb.Fatal(err)
+	}
+	return func() {
 		p, _ := tr.Samples(params, header, nil)
-		call := tr.Begin(p, Message{Method: "tools/call", ID: []byte("7"), Params: params, Began: time.Now()}, client, server)
+		call := tr.Begin(p, MessageOf(&request, time.Now()), client, server)
 		call.Sent(body, header)
 		call.Answered(&answer)
 		call.End("ok", "")

@@ -5,7 +5,6 @@ import (
 	"cmp"
 	"encoding/hex"
 	"fmt"
-	"net"
 	"slices"
 	"strconv"
 	"strings"
@@ -70,10 +69,10 @@ type span struct {
 	kind         uint64
 	at, parent   spanContext
 	links        []spanContext
-	began, ended time.Time // ended is zero for a span that goes on
+	began, ended int64 // nanoseconds since 1970; ended is 0 for a span that goes on
 }
 
-func (s *span) goesOn() bool { return s.at.valid() && s.ended.IsZero() }
+func (s *span) goesOn() bool { return s.at.valid() && s.ended == 0 }
 
 // link adds a link, unless to names no span.
 func (s *span) link(to *spanContext) {
@@ -120,7 +119,7 @@ func parentOf(params []byte, header []upstream.Header) (p Parent) {
 // Begin begins the spans of a message that Samples has chosen, at the edge from; it will go out at the edge to.
 func (t *Tracer) Begin(p Parent, m Message, from, to Edge) *Call {
 	c := &Call{tracer: t, about: t.aboutOf(&m), from: from, to: to}
-	c.in = span{kind: kindServer, at: below(&p.of), parent: p.of, began: m.Began}
+	c.in = span{kind: kindServer, at: below(&p.of), parent: p.of, began: m.Began.UnixNano()}
 	c.in.link(&p.also)
 	if c.about.tool != "" && t.o.Payload != nil {
 		c.arguments = c.payload(wire.Bytes(gjson.Get(wire.View(m.Params), "arguments").Raw))
@@ -210,7 +209,7 @@ func (c *Call) sentLocked(message []byte, header []upstream.Header) ([]byte, []u
 		if !parent.valid() {
 			parent = &c.out.parent
 		}
-		c.out.kind, c.out.parent, c.out.at, c.out.began = kindClient, *parent, below(parent), time.Now()
+		c.out.kind, c.out.parent, c.out.at, c.out.began = kindClient, *parent, below(parent), time.Now().UnixNano()
 	}
 	return marked(message, header, &c.out.at)
 }
@@ -300,9 +299,7 @@ func (c *Call) End(how, cause string) {
 		why.kind = cmp.Or(cause, how)
 		why.text = why.kind
 	}
-	now := time.Now()
-	c.endLocked(&c.out, now, &why)
-	c.endLocked(&c.in, now, &why)
+	c.endLocked(time.Now(), &why, &c.out, &c.in)
 }
 
 // failure is why a span has failed. The zero value is for one that has not.
@@ -312,24 +309,36 @@ type failure struct {
 	text string // for people
 }
 
-// endLocked ends one of c's spans, if it goes on, and sends it. c.mu must be held.
-func (c *Call) endLocked(s *span, now time.Time, why *failure) {
-	if !s.goesOn() {
-		return
+// encoded has the memory in which spans are encoded until they are put into the queue.
+var encoded = sync.Pool{New: func() any { return new([2 << 10]byte) }}
+
+// endLocked ends those of c's spans that go on, and sends them. c.mu must be held.
+func (c *Call) endLocked(now time.Time, why *failure, spans ...*span) {
+	memory := encoded.Get().(*[2 << 10]byte)
+	defer encoded.Put(memory)
+	b, at := memory[:0], make([]int, 0, 2)
+	for _, s := range spans {
+		if s.goesOn() {
+			s.ended = now.UnixNano()
+			b = c.appendSpan(b, s, why)
+			at = append(at, len(b))
+		}
 	}
-	s.ended = now
-	c.tracer.queue.put(func(dst []byte) []byte {
-		return nested(dst, scopeSpansSpans, func(b []byte) []byte {
-			a := attributes{s.head(c.appendName(b)), spanAttributes}
-			c.describe(&a, s)
-			a.text(errorType, why.kind)
-			a.text(statusCodeName, why.code)
-			if why.kind == "" {
-				return a.to
-			}
-			return nested(a.to, spanStatus, func(b []byte) []byte {
-				return varint(text(b, statusMessage, why.text), statusCode, statusError)
-			})
+	c.tracer.queue.put(b, at...)
+}
+
+// appendSpan appends one of c's spans, which has ended.
+func (c *Call) appendSpan(dst []byte, s *span, why *failure) []byte {
+	return aSpan(dst, func(b []byte) []byte {
+		a := attributes{s.head(c.appendName(b)), spanAttributes}
+		c.describe(&a, s)
+		a.text(errorType, why.kind)
+		a.text(statusCodeName, why.code)
+		if why.kind == "" {
+			return a.to
+		}
+		return nested(a.to, spanStatus, func(b []byte) []byte {
+			return varint(text(b, statusMessage, why.text), statusCode, statusError)
 		})
 	})
 }
@@ -337,12 +346,15 @@ func (c *Call) endLocked(s *span, now time.Time, why *failure) {
 // appendName appends the name of c's spans.
 func (c *Call) appendName(dst []byte) []byte {
 	dst = protowire.AppendTag(dst, spanName, protowire.BytesType)
-	at := len(dst)
-	dst = append(dst, c.about.method...)
-	if target := c.about.tool + c.about.prompt; target != "" {
+	size, target := len(c.about.method), cmp.Or(c.about.tool, c.about.prompt)
+	if target != "" {
+		size += 1 + len(target)
+	}
+	dst = append(protowire.AppendVarint(dst, uint64(size)), c.about.method...)
+	if target != "" {
 		dst = append(append(dst, ' '), target...)
 	}
-	return prefixed(dst, at)
+	return dst
 }
 
 // describe appends the attributes of s but for those of a failure.
@@ -379,10 +391,7 @@ func (e *Edge) describe(a *attributes, kind uint64) {
 	}
 	a.text(transport, "tcp")
 	a.text(protocol, "http")
-	host, port := e.Address, ""
-	if i := strings.LastIndexByte(host, ':'); i >= 0 && net.ParseIP(host) == nil {
-		host, port = strings.Trim(host[:i], "[]"), host[i+1:]
-	}
+	host, port := hostAndPort(e.Address)
 	if kind == kindServer {
 		a.text(clientAddress, host)
 		return
@@ -390,6 +399,15 @@ func (e *Edge) describe(a *attributes, kind uint64) {
 	a.text(serverAddress, host)
 	n, _ := strconv.ParseInt(port, 10, 32)
 	a.number(serverPort, n)
+}
+
+// hostAndPort splits an address, which may have no port.
+func hostAndPort(address string) (host, port string) {
+	host = address
+	if i := strings.LastIndexByte(host, ':'); i >= 0 && (host[0] == '[' && host[i-1] == ']' || strings.IndexByte(host, ':') == i) {
+		host, port = host[:i], host[i+1:]
+	}
+	return strings.Trim(host, "[]"), port
 }
 
 // newest returns the context of the newest span.
@@ -413,5 +431,9 @@ func (c *Call) TraceID() string {
 
 // MessageOf returns the message m, which began then.
 func MessageOf(m *wire.Message, began time.Time) Message {
-	return Message{Method: string(m.MethodName()), ID: m.ID(), Params: m.Params(), Began: began}
+	method := m.Method.String()
+	if m.Method == wire.OtherMethod {
+		method = string(m.MethodName())
+	}
+	return Message{Method: method, ID: m.ID(), Params: m.Params(), Began: began}
 }

@@ -2,7 +2,6 @@ package telemetry
 
 import (
 	"encoding/binary"
-	"time"
 
 	"google.golang.org/protobuf/encoding/protowire"
 )
@@ -68,8 +67,8 @@ func varint(dst []byte, field protowire.Number, n uint64) []byte {
 	return protowire.AppendVarint(protowire.AppendTag(dst, field, protowire.VarintType), n)
 }
 
-func nanoseconds(dst []byte, field protowire.Number, at time.Time) []byte {
-	return protowire.AppendFixed64(protowire.AppendTag(dst, field, protowire.Fixed64Type), uint64(at.UnixNano()))
+func nanoseconds(dst []byte, field protowire.Number, at int64) []byte {
+	return protowire.AppendFixed64(protowire.AppendTag(dst, field, protowire.Fixed64Type), uint64(at))
 }
 
 // attributes appends attributes to a message in which they have this field.
@@ -80,22 +79,24 @@ type attributes struct {
 
 // text appends an attribute, unless its value is empty.
 func (a *attributes) text(key, value string) {
-	if value == "" {
-		return
+	if value != "" {
+		a.to = text(a.begin(key, 1+protowire.SizeBytes(len(value))), valueString, value)
 	}
-	a.to = nested(a.to, a.field, func(b []byte) []byte {
-		return nested(text(b, attributeKey, key), attributeValue, func(b []byte) []byte { return text(b, valueString, value) })
-	})
 }
 
 // number appends an attribute, unless its value is 0.
 func (a *attributes) number(key string, value int64) {
-	if value == 0 {
-		return
+	if value != 0 {
+		a.to = varint(a.begin(key, 1+protowire.SizeVarint(uint64(value))), valueInt, uint64(value))
 	}
-	a.to = nested(a.to, a.field, func(b []byte) []byte {
-		return nested(text(b, attributeKey, key), attributeValue, func(b []byte) []byte { return varint(b, valueInt, uint64(value)) })
-	})
+}
+
+// begin appends an attribute up to its value, of this many bytes with its tag.
+func (a *attributes) begin(key string, value int) []byte {
+	dst := protowire.AppendTag(a.to, a.field, protowire.BytesType)
+	dst = protowire.AppendVarint(dst, uint64(1+protowire.SizeBytes(len(key))+1+protowire.SizeBytes(value)))
+	dst = protowire.AppendTag(text(dst, attributeKey, key), attributeValue, protowire.BytesType)
+	return protowire.AppendVarint(dst, uint64(value))
 }
 
 // list appends an attribute, unless it has no values.
@@ -113,6 +114,19 @@ func (a *attributes) list(key string, values []string) {
 			})
 		})
 	})
+}
+
+// aSpan appends a span, whose content body appends. Its length nearly always takes two bytes.
+func aSpan(dst []byte, body func([]byte) []byte) []byte {
+	dst = protowire.AppendTag(dst, scopeSpansSpans, protowire.BytesType)
+	at := len(dst)
+	dst = body(append(dst, 0, 0))
+	if n := len(dst) - at - 2; protowire.SizeVarint(uint64(n)) == 2 {
+		dst[at], dst[at+1] = byte(n)|0x80, byte(n>>7)
+		return dst
+	}
+	copy(dst[at:], dst[at+2:])
+	return prefixed(dst[:len(dst)-2], at)
 }
 
 // head appends what a span has without its attributes and its status.

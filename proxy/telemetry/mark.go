@@ -14,7 +14,8 @@ import (
 
 // marked returns copies of a message and its headers that name the span at.
 func marked(message []byte, header []upstream.Header, at *spanContext) ([]byte, []upstream.Header) {
-	parent := string(at.appendTo(make([]byte, 0, 64)))
+	var text [64]byte
+	parent := string(at.appendTo(text[:0]))
 	out, err := withContext(message, parent, at.state)
 	if err != nil {
 		return message, header
@@ -40,27 +41,33 @@ func withContext(message []byte, parent, state string) (out []byte, err error) {
 		}
 		return sjson.SetBytes(out, "params._meta."+tracestate, state)
 	}
-	members := append(append(append(make([]byte, 0, 128), `"traceparent":"`...), parent...), '"')
-	if state != "" {
-		members = mcp.AppendString(append(members, `,"tracestate":`...), state)
-	}
 	params := gjson.Get(wire.View(message), "params")
 	switch meta := params.Get("_meta"); {
 	case meta.IsObject():
-		return inserted(message, meta.Index, members), nil
+		return inserted(message, meta.Index, "", parent, state, ""), nil
 	case params.IsObject() && !meta.Exists():
-		return inserted(message, params.Index, append(append([]byte(`"_meta":{`), members...), '}')), nil
+		return inserted(message, params.Index, `"_meta":{`, parent, state, "}"), nil
 	case !params.Exists():
-		return sjson.SetRawBytes(message, "params", append(append([]byte(`{"_meta":{`), members...), `}}`...))
+		return sjson.SetRawBytes(message, "params", appendMembers([]byte(`{"_meta":{`), parent, state, `}}`))
 	}
 	return message, nil // params of another kind, which the server will refuse
 }
 
-// inserted returns a copy of message with these members at the beginning of the object that begins at index at.
-func inserted(message []byte, at int, members []byte) []byte {
+// appendMembers appends the members of _meta that name a context, and then end.
+func appendMembers(dst []byte, parent, state, end string) []byte {
+	dst = append(append(append(dst, `"traceparent":"`...), parent...), '"')
+	if state != "" {
+		dst = mcp.AppendString(append(dst, `,"tracestate":`...), state)
+	}
+	return append(dst, end...)
+}
+
+// inserted returns a copy of message with a context's members, between begin and end, at the beginning of the object that
+// begins at index at.
+func inserted(message []byte, at int, begin, parent, state, end string) []byte {
 	at++
-	out := make([]byte, 0, len(message)+len(members)+1)
-	out = append(append(out, message[:at]...), members...)
+	out := make([]byte, 0, len(message)+2*len(state)+128)
+	out = appendMembers(append(append(out, message[:at]...), begin...), parent, state, end)
 	if rest := bytes.TrimLeft(message[at:], " \t\r\n"); rest[0] != '}' {
 		out = append(out, ',')
 	}

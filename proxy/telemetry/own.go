@@ -7,6 +7,7 @@ import (
 
 	"github.com/tidwall/gjson"
 
+	"github.com/dragoman-proxy/dragoman/proxy/callctx"
 	"github.com/dragoman-proxy/dragoman/proxy/mcp"
 	"github.com/dragoman-proxy/dragoman/proxy/upstream"
 )
@@ -20,7 +21,7 @@ func (c *Call) Within(ctx context.Context) context.Context {
 	if c == nil && ctx.Value(causeKey{}) == nil {
 		return ctx
 	}
-	return context.WithValue(ctx, causeKey{}, c)
+	return callctx.WithValue(ctx, causeKey{}, c)
 }
 
 // Alone returns a context in which dragoman's own requests belong to no message: the sampler decides about each.
@@ -28,7 +29,7 @@ func (t *Tracer) Alone(ctx context.Context) context.Context {
 	if t == nil {
 		return ctx
 	}
-	return context.WithValue(ctx, causeKey{}, t)
+	return callctx.WithValue(ctx, causeKey{}, t)
 }
 
 // In returns the message that dragoman's own requests in ctx belong to; nil for none, or for one without spans.
@@ -104,7 +105,7 @@ func (c *Call) Asked() {
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.endLocked(&c.in, time.Now(), new(failure))
+	c.endLocked(time.Now(), new(failure), &c.in)
 }
 
 // InSession names the session that the message has begun, by a fingerprint.
@@ -132,7 +133,7 @@ func (c *Call) Again(message []byte, header []upstream.Header) ([]byte, []upstre
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	before := c.out.at
-	c.endLocked(&c.out, time.Now(), new(failure))
+	c.endLocked(time.Now(), new(failure), &c.out)
 	c.out = span{}
 	c.out.link(&before)
 	return c.sentLocked(message, header)

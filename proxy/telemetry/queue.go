@@ -19,10 +19,10 @@ type queue struct {
 	last   chan struct{} // closed to send what is left
 
 	mu      sync.Mutex
-	batches []batch // the last one is being filled
-	held    int     // spans in batches
-	dropped int     // since the last report
-	spare   []byte  // memory for the next batch
+	batches []batch  // the last one is being filled
+	held    int      // spans in batches
+	dropped int      // since the last report
+	spare   [][]byte // memory for the next batches, at most maxSpares
 	closed  bool
 }
 
@@ -41,8 +41,12 @@ type batching struct {
 	timeout time.Duration // for one batch, with its repetitions
 }
 
-// maxSpare is the largest memory of a batch that is used again, in bytes.
-const maxSpare = 1 << 20
+// maxSpare is the largest memory of a batch that is used again, in bytes, and maxSpares of how many batches it is: one is
+// filled while another one is sent.
+const (
+	maxSpare  = 1 << 20
+	maxSpares = 2
+)
 
 func newQueue(b batching, room int, send func(context.Context, []byte, int)) *queue {
 	q := &queue{limits: b, room: room, send: send, full: make(chan struct{}, 1), over: make(chan struct{}), last: make(chan struct{})}
@@ -51,20 +55,28 @@ func newQueue(b batching, room int, send func(context.Context, []byte, int)) *qu
 	return q
 }
 
-// put adds the span that encode appends.
-func (q *queue) put(encode func(dst []byte) []byte) {
+// put adds n encoded spans, one after the other, that end at these indexes.
+func (q *queue) put(spans []byte, ends ...int) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
+	from := 0
+	for _, to := range ends {
+		q.putLocked(spans[from:to])
+		from = to
+	}
+}
+
+// putLocked adds one span. q.mu must be held.
+func (q *queue) putLocked(span []byte) {
 	if q.closed || q.held >= q.limits.queue {
 		q.dropped++
 		return
 	}
 	if len(q.batches) == 0 || q.batches[len(q.batches)-1].n >= q.limits.batch {
-		q.batches = append(q.batches, batch{spans: append(q.spare[:0], make([]byte, q.room)...)})
-		q.spare = nil
+		q.batches = append(q.batches, batch{spans: q.emptyLocked()})
 	}
 	b := &q.batches[len(q.batches)-1]
-	b.spans = encode(b.spans)
+	b.spans = append(b.spans, span...)
 	q.held++
 	if b.n++; b.n >= q.limits.batch {
 		select {
@@ -72,6 +84,21 @@ func (q *queue) put(encode func(dst []byte) []byte) {
 		default:
 		}
 	}
+}
+
+// emptyLocked returns the room of a new batch, in memory that will do if the batch becomes as long as the last one. q.mu
+// must be held.
+func (q *queue) emptyLocked() []byte {
+	if n := len(q.spare); n > 0 {
+		memory := q.spare[n-1]
+		q.spare = q.spare[:n-1]
+		return memory[:q.room] // what stands there is overwritten
+	}
+	size := q.room
+	if n := len(q.batches); n > 0 {
+		size = len(q.batches[n-1].spans)
+	}
+	return make([]byte, q.room, size+size/8)
 }
 
 // take removes the oldest batch, if it is full or any is wanted.
@@ -109,15 +136,20 @@ func (q *queue) run() {
 			ctx, cancel := context.WithTimeout(q.life, q.limits.timeout)
 			q.send(ctx, b.spans, b.n)
 			cancel()
-			if cap(b.spans) <= maxSpare {
-				q.mu.Lock()
-				q.spare = b.spans
-				q.mu.Unlock()
-			}
+			q.keep(b.spans)
 		}
 		if last {
 			return
 		}
+	}
+}
+
+// keep keeps the memory of a batch that was sent.
+func (q *queue) keep(memory []byte) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if cap(memory) <= maxSpare && len(q.spare) < maxSpares {
+		q.spare = append(q.spare, memory)
 	}
 }
 

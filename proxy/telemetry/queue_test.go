@@ -26,7 +26,7 @@ func TestQueue(t *testing.T) {
 		})
 		put := func(names string) {
 			for i := range names {
-				q.put(func(dst []byte) []byte { return append(dst, names[i]) })
+				q.put([]byte{names[i]}, 1)
 			}
 		}
 		want := func(what string, lost int, batches ...string) {
@@ -66,7 +66,7 @@ func TestQueue(t *testing.T) {
 func TestQueueEndsInTime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		q := newQueue(batching{delay: time.Second, queue: 4, batch: 2, timeout: time.Hour}, 0, func(ctx context.Context, _ []byte, _ int) { <-ctx.Done() })
-		q.put(func(dst []byte) []byte { return append(dst, 'x') })
+		q.put([]byte("x"), 1)
 		began := time.Now()
 		q.close(3 * time.Second)
 		if took := time.Since(began); took != 3*time.Second {
