@@ -2,7 +2,6 @@ package telemetry
 
 import (
 	"bytes"
-	"compress/gzip"
 	"context"
 	"encoding/binary"
 	"errors"
@@ -13,6 +12,7 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/klauspost/compress/gzip"
 	"go.uber.org/zap"
 )
 
