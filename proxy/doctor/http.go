@@ -159,11 +159,7 @@ func (e *exam) status(ctx context.Context, s *upstream.StatusError, at *url.URL,
 	case s.Code == http.StatusForbidden:
 		e.forbidden(s, where, name)
 	case s.Code >= 300 && s.Code < 400 && s.Target != "":
-		target := s.Target
-		if to, err := at.Parse(s.Target); err == nil {
-			target = config.SafeURL(to.String())
-		}
-		e.fail(name+" to "+target+"; redirects are not followed", where, "upstream.url: "+target)
+		e.redirected(s, at, where, name)
 	case s.Code == http.StatusNotFound:
 		e.misplaced(ctx, name+": no MCP endpoint at this path", at, where, "check the path of upstream.url in the server's documentation")
 	case s.Code == http.StatusMethodNotAllowed:
