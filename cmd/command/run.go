@@ -110,6 +110,9 @@ func serve(cmd *cobra.Command, cfg config.Config, make func(config.Config, *zap.
 		return withCode(exitUsage, err) // a file that the configuration names
 	}
 	countDroppedLines(srv)
+	if cfg.Auth.Unused {
+		log.Warn(config.UnusedToken, zap.String("advice", config.UseOfToken))
+	}
 	ln, err := net.Listen("tcp", cfg.Listen)
 	if err != nil {
 		return fmt.Errorf("%w: --listen (listen) chooses another address", err)
