@@ -79,7 +79,7 @@ func stdioCommand() *cobra.Command {
 		}
 		countDroppedLines(srv)
 		if err := srv.Record(); err != nil {
-			return err
+			return withCode(exitUsage, err)
 		}
 		withdraw, err := shimPage(srv, cfg, log)
 		if err != nil {
@@ -129,7 +129,7 @@ func serve(cmd *cobra.Command, cfg config.Config, make func(config.Config, *zap.
 	}
 	if err := srv.Record(); err != nil {
 		ln.Close()
-		return err
+		return withCode(exitUsage, err)
 	}
 	if say != nil {
 		say(srv.Endpoint(ln.Addr()), page)
