@@ -53,3 +53,20 @@ func TestTakenAdminListen(t *testing.T) {
 		})
 	}
 }
+
+// TestNamesInTheListOfPages: each line of dragoman inspect says what runs.
+func TestNamesInTheListOfPages(t *testing.T) {
+	for args, want := range map[string]string{"dragoman": "dragoman", "dragoman serve x": "serve", "dragoman --listen x": "dragoman"} {
+		if got := commandName(strings.Fields(args)); got != want {
+			t.Errorf("%s: %q", args, got)
+		}
+	}
+	cfg := config.Default()
+	if got := adaptersOf(cfg); got != "" {
+		t.Error(got)
+	}
+	cfg.Adapters.Sources = []string{"a", "b"}
+	if got := adaptersOf(cfg); got != "adapters of a, b" {
+		t.Error(got)
+	}
+}
