@@ -173,6 +173,17 @@ func (e *exam) status(ctx context.Context, s *upstream.StatusError, at *url.URL,
 	}
 }
 
+// redirected reports a redirect. dragoman follows none, since it would send credentials and messages to a server that no
+// setting names.
+func (e *exam) redirected(s *upstream.StatusError, at *url.URL, where, name string) {
+	to, err := at.Parse(s.Target)
+	if err != nil {
+		e.fail(name+" to no URL; redirects are not followed", where, "check upstream.url in the server's documentation")
+		return
+	}
+	e.fail(name+" to "+config.SafeURL(to.String())+"; redirects are not followed", where, afterRedirect(s.Code, at, to, e.lent()))
+}
+
 // body returns the beginning of a refusal's body, to be appended to a text.
 func (e *exam) body(body []byte) string {
 	if text := e.first([]byte(failures.PageText(body))); text != "" {

@@ -8,23 +8,12 @@ import (
 	"strings"
 
 	"github.com/dragoman-proxy/dragoman/proxy/config"
-	"github.com/dragoman-proxy/dragoman/proxy/upstream"
 )
 
-// redirected reports a redirect. dragoman follows none, since it would send credentials and messages to a server that no
-// setting names.
-func (e *exam) redirected(s *upstream.StatusError, at *url.URL, where, name string) {
-	to, err := at.Parse(s.Target)
-	if err != nil {
-		e.fail(name+" to no URL; redirects are not followed", where, "check upstream.url in the server's documentation")
-		return
-	}
-	e.fail(name+" to "+config.SafeURL(to.String())+"; redirects are not followed", where, e.afterRedirect(s.Code, at, to))
-}
-
 // afterRedirect says what to do about a redirect. Its target is worth a try as upstream.url only if it is an endpoint of the
-// same kind: a temporary redirect, and each one to another kind of page, may be the login page of a gateway.
-func (e *exam) afterRedirect(status int, at, to *url.URL) string {
+// same kind: a temporary redirect, and each one to another kind of page, may be the login page of a gateway. lent is the
+// setting whose credential the request carried; "" for none.
+func afterRedirect(status int, at, to *url.URL, lent string) string {
 	permanent := status == http.StatusMovedPermanently || status == http.StatusPermanentRedirect
 	alike := path.Clean("/"+to.Path) == path.Clean("/"+at.Path)
 	here := strings.EqualFold(to.Hostname(), at.Hostname())
@@ -43,8 +32,8 @@ func (e *exam) afterRedirect(status int, at, to *url.URL) string {
 		}
 		return "upstream.url: " + config.SafeURL(other.String())
 	}
-	if from := e.lent(); from != "" {
-		return "is the target a login page? then the server, or a gateway before it, refuses the credential of " + from + "; if not, check upstream.url in the server's documentation"
+	if lent != "" {
+		return "is the target a login page? then the server, or a gateway before it, refuses the credential of " + lent + "; if not, check upstream.url in the server's documentation"
 	}
 	return "is the target a login page? then give credentials: --header 'Authorization: Bearer ${TOKEN}' (upstream.headers), or what the gateway takes; " +
 		"if not, check upstream.url in the server's documentation"
