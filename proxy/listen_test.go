@@ -17,7 +17,9 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"go.uber.org/zap"
@@ -25,6 +27,7 @@ import (
 
 	"github.com/dragoman-proxy/dragoman/proxy/config"
 	"github.com/dragoman-proxy/dragoman/proxy/setup"
+	"github.com/dragoman-proxy/dragoman/proxy/upstream"
 )
 
 // certificate makes a self-signed certificate for this machine, in two files.
@@ -325,4 +328,52 @@ func TestMissingProgramIsLoggedAtOnce(t *testing.T) {
 	if n := logs.FilterMessage("upstream is not ready").Len(); n != 1 {
 		t.Errorf("told %d times", n)
 	}
+}
+
+// TestUnreachableServerIsLoggedAtOnce: a server at a URL that cannot be reached when serving begins is logged then, with its
+// name, and again when it can be.
+func TestUnreachableServerIsLoggedAtOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		up := false
+		core, logs := observer.New(zap.InfoLevel)
+		cfg := config.Default()
+		cfg.Upstream.URL = "http://127.0.0.1:1/mcp"
+		srv, err := New(cfg, zap.New(core))
+		if err != nil {
+			t.Fatal(err)
+		}
+		next := *srv.Now()
+		next.Origin.Ready = func(context.Context) error {
+			if up {
+				return nil
+			}
+			return &upstream.Error{Op: "connect", Addr: "127.0.0.1:1", Err: syscall.ECONNREFUSED}
+		}
+		srv.use(&next)
+		ctx, stop := context.WithCancel(t.Context())
+		ended := make(chan struct{})
+		go func() {
+			srv.awaitServer(ctx)
+			close(ended)
+		}()
+		time.Sleep(5 * time.Second)
+		warned := logs.FilterMessage("upstream is not ready").All()
+		if len(warned) != 1 || warned[0].Level != zap.WarnLevel {
+			t.Fatalf("told %v", warned)
+		}
+		said := warned[0].ContextMap()
+		if said["server"] != "http://127.0.0.1:1/mcp" || said["cause"] != "refused" || said["error"] != "upstream 127.0.0.1:1: connect: connection refused" || said["advice"] == "" {
+			t.Errorf("told %v", said)
+		}
+		up = true
+		<-ended
+		if n := logs.FilterMessage("upstream is ready").Len(); n != 1 {
+			t.Errorf("told %d times that it is ready", n)
+		}
+		up = false
+		time.Sleep(probeAge * 2)
+		srv.awaitServer(ctx) // gives up
+		stop()
+		srv.close()
+	})
 }

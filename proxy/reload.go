@@ -126,9 +126,7 @@ func (srv *Server) Reload(cfg config.Config) error {
 	}
 	srv.use(next)
 	if next.Config.Session.KeyFile != "" && srv.store.Shared() {
-		if err := srv.store.Renew(next.Keys); err != nil {
-			srv.Host.Log.Error("the store keeps the old key", zap.Error(err))
-		}
+		srv.store.Renew(next.Keys)
 	}
 	was.Relay.Close()
 	next.Shaping.Load(srv.Host)

@@ -36,10 +36,14 @@ func (srv *Server) Serve(ctx context.Context, ln net.Listener) error {
 	}
 	srv.register(ln.Addr())
 	srv.Table.Share()
-	srv.Host.Log.Info("serving", zap.String("url", srv.Endpoint(ln.Addr())))
+	at := []zap.Field{zap.String("url", srv.Endpoint(ln.Addr()))}
+	if name := srv.Now().Server; name != "" {
+		at = append(at, zap.String("server", name))
+	}
+	srv.Host.Log.Info("serving", at...)
 	if len(srv.Now().Config.Upstream.Command) > 0 {
 		if err := srv.ready(); err != nil { // warn now, as the process starts only when a client comes
-			srv.Host.Report.ServerFailed("upstream is not ready", failures.Of(err), err, nil)
+			srv.notReady(err)
 		}
 	}
 	face := srv.face
@@ -47,6 +51,9 @@ func (srv *Server) Serve(ctx context.Context, ln net.Listener) error {
 	go func() { ended <- face.Serve(ln) }()
 	tending, stop := context.WithCancel(context.Background())
 	srv.Host.Spawn(func() { srv.tend(tending) })
+	if srv.Now().Config.Upstream.URL != "" {
+		srv.Host.Spawn(func() { srv.awaitServer(tending) })
+	}
 
 	var err error
 	select {
@@ -66,6 +73,37 @@ func (srv *Server) Serve(ctx context.Context, ln net.Listener) error {
 	endAdmin()
 	srv.close()
 	return err
+}
+
+// The times after which a server that was not ready at the start is looked for again.
+const (
+	firstLook = 3 * time.Second
+	lastLook  = 24 * time.Second
+)
+
+func (srv *Server) notReady(err error) {
+	srv.Host.Report.ServerFailed("upstream is not ready", failures.Of(err), err, nil)
+}
+
+// awaitServer warns if the server at a URL is not ready when dragoman begins to serve, since dragoman connects to it only when
+// a client comes. A server that starts at the same time may be ready soon, which is logged.
+func (srv *Server) awaitServer(ctx context.Context) {
+	err := srv.ready()
+	if err == nil || ctx.Err() != nil || srv.Host.Draining.Err() != nil {
+		return
+	}
+	srv.notReady(err)
+	for wait := firstLook; wait <= lastLook; wait *= 2 {
+		select {
+		case <-ctx.Done():
+			return
+		case <-time.After(wait):
+		}
+		if srv.ready() == nil {
+			srv.Host.Log.Info("upstream is ready", zap.String("server", srv.Now().Server))
+			return
+		}
+	}
 }
 
 // ServePipe serves one client that writes to in and reads from out, one message a line, until in

@@ -79,10 +79,7 @@ func newCluster(t *testing.T, server peer, engine func() store.Engine, r *storet
 func (c *cluster) start() (srv testServer, uses *storetest.Counter, stop func()) {
 	c.t.Helper()
 	uses = new(storetest.Counter)
-	s, err := store.New(c.engine(), store.Options{Keys: storetest.Keys(1), Observe: uses.Observe})
-	if err != nil {
-		c.t.Fatal(err)
-	}
+	s := store.New(c.engine(), store.Options{Keys: storetest.Keys(1), Observe: uses.Observe})
 	core, logs := observer.New(zap.DebugLevel)
 	p, err := New(c.cfg, zap.New(core))
 	if err != nil {

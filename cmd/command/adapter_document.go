@@ -40,9 +40,12 @@ func (r *documents) read(ctx context.Context, where string) (*openapi.Document, 
 		if !r.fetch {
 			return nil, &exitError{exitUsage, errors.New("a URL is fetched only with --fetch")}
 		}
+		if _, err := documentURL(where); err != nil {
+			return nil, withCode(exitUsage, err)
+		}
 		data, err := r.get(ctx, where, r.publicOnly)
 		if err != nil {
-			return nil, err
+			return nil, withCode(exitServer, err)
 		}
 		host, _ := url.Parse(where)
 		return wrong(openapi.Read(where, data, func(path string) ([]byte, error) {
@@ -60,11 +63,11 @@ func (r *documents) read(ctx context.Context, where string) (*openapi.Document, 
 	}
 	defer f.Close()
 	if st, err := f.Stat(); err == nil && st.IsDir() {
-		return nil, fmt.Errorf("%s is a directory, not a document", where)
+		return nil, withCode(exitUsage, fmt.Errorf("%s is a directory, not a document", where))
 	}
 	data, err := limited(f)
 	if err != nil {
-		return nil, fmt.Errorf("%s: %w", where, err)
+		return nil, withCode(exitUsage, fmt.Errorf("%s: %w", where, err))
 	}
 	return wrong(openapi.Read(filepath.Base(where), data, func(path string) ([]byte, error) {
 		if strings.HasPrefix(path, "https://") {
@@ -103,6 +106,18 @@ func limited(r io.Reader) ([]byte, error) {
 	return data, err
 }
 
+// documentURL returns a URL from which a document may be fetched.
+func documentURL(where string) (*url.URL, error) {
+	u, err := url.Parse(where)
+	switch {
+	case err != nil:
+		return nil, errors.New("the document's URL is not a URL") // whose text may hold a password
+	case u.Scheme != "https" || u.Host == "" || u.User != nil:
+		return nil, fmt.Errorf("%s: documents are fetched from https URLs without user and password", printable(u.Redacted()))
+	}
+	return u, nil
+}
+
 // maxMoves is the largest number of redirects on the way to a document.
 const maxMoves = 3
 
@@ -113,9 +128,9 @@ func (r *documents) get(ctx context.Context, where string, publicOnly bool) ([]b
 	ctx, cancel := context.WithTimeout(ctx, 2*time.Minute)
 	defer cancel()
 	for range maxMoves + 1 {
-		u, err := url.Parse(where)
-		if err != nil || u.Scheme != "https" || u.Host == "" || u.User != nil {
-			return nil, fmt.Errorf("%s: documents are fetched from https URLs without user and password", printable(where))
+		u, err := documentURL(where)
+		if err != nil {
+			return nil, err
 		}
 		req, err := http.NewRequestWithContext(ctx, http.MethodGet, u.String(), nil)
 		if err != nil {
@@ -125,7 +140,7 @@ func (r *documents) get(ctx context.Context, where string, publicOnly bool) ([]b
 		req.Header.Set("User-Agent", "dragoman")
 		res, err := client.Do(req)
 		if err != nil {
-			return nil, err
+			return nil, fmt.Errorf("%w; is the URL right, and can this machine reach it?", err)
 		}
 		data, err := limited(res.Body)
 		res.Body.Close()

@@ -120,7 +120,7 @@ func (i *importSettings) run(cmd *cobra.Command, w *workplace, d *openapi.Docume
 		tellGroups(cmd.ErrOrStderr(), many, doc)
 	}
 	if err != nil {
-		return err
+		return withCode(exitUsage, err)
 	}
 	if i.report != "" {
 		if err := writeReport(cmd.OutOrStdout(), i.report, d, in); err != nil {

@@ -17,16 +17,16 @@ import (
 // The exit codes of the process. exitHelp documents them.
 const (
 	exitOther  = 1 // all other errors
-	exitUsage  = 2 // the command line, the configuration or an adapter file is wrong
-	exitServer = 3 // the server failed, or an operation of an adapter
+	exitUsage  = 2 // the command line, the configuration, or a file that they name is wrong
+	exitServer = 3 // a server failed, or an operation of an adapter
 	// 4 is doctor.ExitOurs: a check of dragoman itself failed.
 )
 
 const exitHelp = `Exit codes:
   0  done
   1  failed for another reason than those below; probe: clients would miss something
-  2  the command line, the configuration or an adapter file is wrong
-  3  the server cannot be reached or failed; an operation of an adapter failed
+  2  the command line, the configuration, or a file that they name is wrong
+  3  a server cannot be reached or failed; an operation of an adapter failed
   4  doctor: a check of dragoman itself failed`
 
 // exitError is an error with the exit code of the process.
@@ -102,6 +102,9 @@ func checkUsage(cmd *cobra.Command) {
 		cmd.Args = func(cmd *cobra.Command, a []string) error {
 			err := args(cmd, a)
 			if err != nil && !cmd.HasSubCommands() {
+				if strings.HasPrefix(err.Error(), "unknown command") { // so says cobra.NoArgs
+					err = fmt.Errorf("takes no argument such as %q", a[0])
+				}
 				err = fmt.Errorf("%w; usage: %s", err, strings.TrimSuffix(cmd.UseLine(), " [flags]"))
 			}
 			if err == nil {

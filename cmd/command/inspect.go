@@ -67,15 +67,15 @@ func listPages(out io.Writer, dir string) error {
 func inspectFile(ctx context.Context, out io.Writer, name string) error {
 	file, closer, err := recording.OpenFile(name)
 	if err != nil {
-		return err
+		return withCode(exitUsage, err)
 	}
 	ring := observe.NewPast(redact.AsIs())
 	skipped, err := recording.Play(file, ring)
 	if err = errors.Join(err, closer.Close()); err != nil {
-		return fmt.Errorf("%s: %w", name, err)
+		return withCode(exitUsage, fmt.Errorf("%s: %w", name, err))
 	}
 	if skipped > 0 {
-		fmt.Fprintf(stderr, "dragoman: %d lines are not of a recording, or were not written to their end: they are not shown\n", skipped)
+		fmt.Fprintf(stderr, "dragoman: left out: %s that are not of a recording, or were not written to their end\n", count(skipped, "line"))
 	}
 	head, token := file.Header(), inspect.NewToken()
 	h, err := inspect.New(inspect.Options{

@@ -59,6 +59,7 @@ func TestMistakesOnTheCommandLine(t *testing.T) {
 		{"serv", `unknown command "serv"; did you mean dragoman serve?`},
 		{"config chek", `unknown command "chek"; did you mean dragoman config check?`},
 		{"login", "accepts 1 arg(s), received 0; usage: dragoman login URL | --list"},
+		{"version x", `takes no argument such as "x"; usage: dragoman version`},
 		{"adapter diff x", "accepts 2 arg(s), received 1; usage: dragoman adapter diff FILE DOCUMENT"},
 		{"serve --upstream x", "upstream.url: must begin with"},
 		{"login x", `"x" is not a URL such as https://mcp.example.com/mcp`},
@@ -124,8 +125,13 @@ func TestAnArgumentCanBeTheServersURL(t *testing.T) {
 }
 
 func TestExitCodes(t *testing.T) {
+	t.Setenv("DRAGOMAN_ADMIN_LISTEN", "") // its default may be in use
 	noKey := filepath.Join(t.TempDir(), "c.yaml")
 	if err := os.WriteFile(noKey, []byte("session: {key_file: /nowhere/key}\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	empty := filepath.Join(t.TempDir(), "api.yaml")
+	if err := os.WriteFile(empty, []byte("openapi: 3.0.0\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	for args, want := range map[string]int{
@@ -134,10 +140,16 @@ func TestExitCodes(t *testing.T) {
 		"probe http://127.0.0.1:1/": exitServer, "footprint http://127.0.0.1:1/": exitServer, "probe -- false": exitServer,
 		"translate": exitUsage, "transform": exitUsage, "adapter new A": exitUsage, "adapter import /nowhere/x": exitUsage,
 		"serve --adapters /nowhere": exitUsage, "stdio --adapters /nowhere": exitUsage, "serve http://x/ --config " + noKey: exitUsage,
-		"serve http://x/ --listen 0.0.0.0:0 --header A:b": exitUsage,
+		"serve http://x/ --listen 0.0.0.0:0 --header A:b":          exitUsage,
+		"serve http://x/ --listen 127.0.0.1:0 --record /nowhere/x": exitUsage, "inspect /nowhere/x": exitUsage, "inspect " + noKey: exitUsage,
+		"adapter import https://x.example/": exitUsage, "adapter import --fetch http://127.0.0.1:1/x": exitUsage,
+		"adapter import --fetch https://ann:secret@x.example/": exitUsage, "adapter import --fetch https://[": exitUsage,
+		"adapter import --fetch https://127.0.0.1:1/x": exitServer, "adapter import " + empty: exitUsage, "adapter import " + filepath.Dir(empty): exitUsage,
 	} {
 		if _, _, err := run(t.Context(), "", strings.Fields(args)...); exitCode(err) != want {
 			t.Errorf("%s: %d (%v), want %d", args, exitCode(err), err, want)
+		} else if err != nil && strings.Contains(err.Error(), "secret") {
+			t.Errorf("%s: %v", args, err)
 		}
 	}
 }

@@ -1,6 +1,7 @@
 package command
 
 import (
+	"cmp"
 	"fmt"
 	"net"
 	"os"
@@ -44,7 +45,8 @@ func announce(cfg config.Config, page string, log *zap.Logger) (withdraw func())
 	dir, err := instances.Dir()
 	if err == nil {
 		withdraw, err = instances.Announce(dir, instances.Instance{
-			PID: os.Getpid(), URL: page, Server: origin.Name(cfg.Upstream), Command: commandName(), Version: mcp.Version(), Started: time.Now(),
+			PID: os.Getpid(), URL: page, Server: cmp.Or(origin.Name(cfg.Upstream), adaptersOf(cfg), "its built-in server"),
+			Command: commandName(os.Args), Version: mcp.Version(), Started: time.Now(),
 		})
 	}
 	if err != nil {
@@ -54,12 +56,20 @@ func announce(cfg config.Config, page string, log *zap.Logger) (withdraw func())
 	return withdraw
 }
 
-// commandName returns the command that runs, such as "serve".
-func commandName() string {
-	if len(os.Args) > 1 {
-		return os.Args[1]
+// adaptersOf names the adapters of a configuration; "" if it has none.
+func adaptersOf(cfg config.Config) string {
+	if len(cfg.Adapters.Sources) == 0 {
+		return ""
 	}
-	return ""
+	return "adapters of " + strings.Join(cfg.Adapters.Sources, ", ")
+}
+
+// commandName returns the command that runs with these arguments, such as "serve".
+func commandName(args []string) string {
+	if len(args) > 1 && !strings.HasPrefix(args[1], "-") {
+		return args[1]
+	}
+	return "dragoman" // without a command, or the flags before it
 }
 
 // showPage tells the person at the terminal where the page is. The URL holds the token, so it goes to no log.

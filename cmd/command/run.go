@@ -20,6 +20,7 @@ import (
 	"github.com/dragoman-proxy/dragoman/proxy/filter"
 	"github.com/dragoman-proxy/dragoman/proxy/memlimit"
 	"github.com/dragoman-proxy/dragoman/proxy/metrics"
+	"github.com/dragoman-proxy/dragoman/proxy/oauth"
 	"github.com/dragoman-proxy/dragoman/proxy/observe/recording"
 	"github.com/dragoman-proxy/dragoman/proxy/setup"
 	"github.com/dragoman-proxy/dragoman/translate"
@@ -78,7 +79,7 @@ func stdioCommand() *cobra.Command {
 		}
 		countDroppedLines(srv)
 		if err := srv.Record(); err != nil {
-			return err
+			return withCode(exitUsage, err)
 		}
 		withdraw, err := shimPage(srv, cfg, log)
 		if err != nil {
@@ -109,6 +110,9 @@ func serve(cmd *cobra.Command, cfg config.Config, make func(config.Config, *zap.
 		return withCode(exitUsage, err) // a file that the configuration names
 	}
 	countDroppedLines(srv)
+	if cfg.Auth.Unused {
+		log.Warn(config.UnusedToken, zap.String("advice", config.UseOfToken))
+	}
 	ln, err := net.Listen("tcp", cfg.Listen)
 	if err != nil {
 		return fmt.Errorf("%w: --listen (listen) chooses another address", err)
@@ -125,7 +129,7 @@ func serve(cmd *cobra.Command, cfg config.Config, make func(config.Config, *zap.
 	}
 	if err := srv.Record(); err != nil {
 		ln.Close()
-		return err
+		return withCode(exitUsage, err)
 	}
 	if say != nil {
 		say(srv.Endpoint(ln.Addr()), page)
@@ -178,17 +182,22 @@ func admin(srv *proxy.Server, cfg config.Config, clients net.Addr, log *zap.Logg
 		srv.Admin(ln)
 		return ln, nil
 	}
-	if tcp, ok := clients.(*net.TCPAddr); !ok || !tcp.IP.IsLoopback() {
-		return nil, fmt.Errorf("admin.listen: %w", err)
+	do := "admin.listen chooses another address; dragoman doctor says which process has this one"
+	if oauth.IsInUse(err) && oauth.SamePort(cfg.Admin.Listen, clients) {
+		err, do = fmt.Errorf("dragoman itself listens at %s for clients (listen)", clients), "give admin.listen another port"
 	}
+	if tcp, ok := clients.(*net.TCPAddr); !ok || !tcp.IP.IsLoopback() {
+		return nil, fmt.Errorf("admin.listen: %w; %s", err, do)
+	}
+	why := []zap.Field{zap.Error(err), zap.String("advice", do)}
 	if !cfg.Inspect.Enabled {
-		log.Warn("cannot listen at admin.listen: probes and metrics are not served", zap.Error(err))
+		log.Warn("cannot listen at admin.listen: probes and metrics are not served", why...)
 		return nil, nil
 	}
 	if ln, err = net.Listen("tcp", anyPort); err != nil {
 		return nil, err
 	}
-	log.Warn("cannot listen at admin.listen: the page, probes and metrics are at another address", zap.Stringer("address", ln.Addr()))
+	log.Warn("cannot listen at admin.listen: the page, probes and metrics are at another address", append(why, zap.Stringer("address", ln.Addr()))...)
 	srv.Admin(ln)
 	return ln, nil
 }

@@ -35,6 +35,7 @@ type settings struct {
 	share     bool
 	maxTokens int
 	oauth     []string
+	profile   string
 	login     string
 	record    string
 	inspect   bool
@@ -241,7 +242,7 @@ func (s *settings) sources(args []string) config.Sources {
 // laySignIn writes the values of the flags of a sign-in into cfg.
 func (s *settings) laySignIn(cfg *config.Config, l *setting.Layers) {
 	auth := &cfg.Upstream.Auth
-	known := 0
+	used := "" // the first flag that sets something
 	for _, o := range s.oauth {
 		name, value, ok := strings.Cut(o, "=")
 		if !ok {
@@ -253,14 +254,15 @@ func (s *settings) laySignIn(cfg *config.Config, l *setting.Layers) {
 			continue
 		}
 		l.Flag("upstream.auth."+name, "--oauth")
-		known++
+		used = "--oauth"
 	}
-	if known > 0 && s.cmd.Name() == "serve" && !auth.Lends() {
-		flag := "--oauth"
-		if !s.cmd.Flags().Changed("oauth") {
-			flag = "--profile"
-		}
-		l.Add(setting.Mistake{Where: flag, Text: "has no effect without a sign-in in upstream.auth of the configuration; dragoman stdio signs in without it"})
+	if s.cmd.Flags().Changed("profile") {
+		auth.Profile = s.profile
+		l.Flag("upstream.auth.profile", "--profile")
+		used = cmp.Or(used, "--profile")
+	}
+	if used != "" && s.cmd.Name() == "serve" && !auth.Lends() {
+		l.Add(setting.Mistake{Where: used, Text: "has no effect without a sign-in in upstream.auth of the configuration; dragoman stdio signs in without it"})
 	}
 	if !s.shim {
 		return
@@ -289,10 +291,7 @@ func (s *settings) laySignIn(cfg *config.Config, l *setting.Layers) {
 func signInFlags(s *settings) {
 	f := s.cmd.Flags()
 	f.StringArrayVar(&s.oauth, "oauth", nil, "a setting of upstream.auth as NAME=VALUE, such as client_id=… or scopes='read write'; repeatable")
-	f.Func("profile", "a name for one of several accounts at one server", func(name string) error {
-		s.oauth = append(s.oauth, "profile="+name)
-		return nil
-	})
+	f.StringVar(&s.profile, "profile", "", "a name for one of several accounts at one server")
 }
 
 // shimFlags are signInFlags and whether to sign in at all.

@@ -480,3 +480,22 @@ func TestShimShowsNoSecret(t *testing.T) {
 		t.Error("too little has happened")
 	}
 }
+
+// TestMistakesOfASignInNameTheirFlag: also those of a setting for which there are two flags.
+func TestMistakesOfASignInNameTheirFlag(t *testing.T) {
+	for _, c := range []struct {
+		args []string
+		want string
+	}{
+		{[]string{"--profile", "a\nb"}, "--profile: upstream.auth.profile: must have no line breaks"},
+		{[]string{"--oauth", "profile=a\nb"}, "--oauth: upstream.auth.profile: must have no line breaks"},
+		{[]string{"--oauth", "profile=fine", "--profile", "a\nb"}, "--profile: upstream.auth.profile: must have no line breaks"},
+		{[]string{"--oauth", "client_id=a\nb", "--profile", "fine"}, "--oauth: upstream.auth.client_id: must have no line breaks"},
+		{[]string{"--oauth", "issuer=x", "--profile", "fine"}, `--oauth: upstream.auth.issuer: "x" is not an https URL`},
+	} {
+		_, _, err := run(t.Context(), "", append([]string{"stdio", "http://127.0.0.1:1/mcp"}, c.args...)...)
+		if err == nil || err.Error() != c.want || exitCode(err) != exitUsage {
+			t.Errorf("%q: %v, exit code %d; want %s", c.args, err, exitCode(err), c.want)
+		}
+	}
+}

@@ -12,8 +12,11 @@ import (
 	"sync"
 	"testing"
 	"testing/synctest"
+	"time"
 
 	"github.com/tidwall/gjson"
+	"go.uber.org/zap"
+	"go.uber.org/zap/zapcore"
 )
 
 // reader is a stderr that blocks writes until the test allows them.
@@ -151,4 +154,20 @@ func TestSyncDoesNotWaitForUnreadStderr(t *testing.T) {
 		}
 		in.Close()
 	})
+}
+
+// TestDurationsInTheLogHaveAUnit, as they have in the configuration.
+func TestDurationsInTheLogHaveAUnit(t *testing.T) {
+	for d, want := range map[time.Duration]string{
+		0: "0s", 1234567 * time.Nanosecond: "1.235ms", 312 * time.Microsecond: "312µs", 12345678 * time.Nanosecond: "12ms",
+		1500 * time.Millisecond: "1.5s", 25 * time.Second: "25s", 90 * time.Minute: "1h30m0s", -1234567 * time.Nanosecond: "-1.235ms",
+	} {
+		line, err := logEncoder().EncodeEntry(zapcore.Entry{}, []zapcore.Field{zap.Duration("after", d)})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := gjson.GetBytes(line.Bytes(), "after").Raw; got != `"`+want+`"` {
+			t.Errorf("%v: got %s, want %q", d, got, want)
+		}
+	}
 }

@@ -212,10 +212,7 @@ func (b *broken) Swap(ctx context.Context, key string, tags [][]byte, value []by
 
 func TestWithoutAnEngineAReplicaDecidesAlone(t *testing.T) {
 	engine := &broken{Memory: store.NewMemory(store.Bounds{})}
-	s, err := store.New(engine, store.Options{Keys: storetest.Keys(1)})
-	if err != nil {
-		t.Fatal(err)
-	}
+	s := store.New(engine, store.Options{Keys: storetest.Keys(1)})
 	t.Cleanup(func() { s.Close() })
 	core, logs := observer.New(zap.InfoLevel)
 	all, calls := replicasOf(t, []*store.Store{s}, "rate_limits: {requests_per_hour: 3}", zap.New(core))

@@ -105,6 +105,9 @@ type Auth struct {
 	// TrustNetwork allows every client that reaches the listener to use dragoman's credentials for the
 	// server.
 	TrustNetwork bool `yaml:"trust_network"`
+
+	// Unused says that the variable DRAGOMAN_TOKEN is set, and that no setting refers to it.
+	Unused bool `yaml:"-"`
 }
 
 // TLS names the PEM files of the listener's certificate and key; "" for plain HTTP.

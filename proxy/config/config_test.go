@@ -425,3 +425,23 @@ func TestFileIsBounded(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// TestATokenThatNoSettingRefersTo is noted, since a user may expect that clients need it.
+func TestATokenThatNoSettingRefersTo(t *testing.T) {
+	for name, c := range map[string]struct {
+		environ []string
+		unused  bool
+	}{
+		"none":        {nil, false},
+		"empty":       {[]string{"DRAGOMAN_TOKEN="}, false},
+		"unused":      {[]string{"DRAGOMAN_TOKEN=secret"}, true},
+		"other token": {[]string{"DRAGOMAN_TOKEN=secret", "DRAGOMAN_AUTH_TOKENS=t"}, true},
+		"used":        {[]string{"DRAGOMAN_TOKEN=secret", "DRAGOMAN_AUTH_TOKENS=${DRAGOMAN_TOKEN}"}, false},
+		"elsewhere":   {[]string{"DRAGOMAN_TOKEN=secret", "DRAGOMAN_UPSTREAM_HEADERS={Authorization: 'Bearer ${DRAGOMAN_TOKEN}'}"}, false},
+	} {
+		cfg, err := Sources{Environ: c.environ}.Read()
+		if err != nil || cfg.Auth.Unused != c.unused {
+			t.Errorf("%s: %v, %v", name, cfg.Auth.Unused, err)
+		}
+	}
+}

@@ -25,9 +25,15 @@ const EnvPrefix = "DRAGOMAN_"
 // EnvFile is the variable that names the configuration file.
 const EnvFile = EnvPrefix + "CONFIG"
 
-// tokenVariable is the variable that the documentation proposes for ${NAME} in auth.tokens. A process of the same environment
+// TokenVariable is the variable that the documentation proposes for ${NAME} in auth.tokens. A process of the same environment
 // may run without the file that refers to it, such as dragoman probe beside dragoman serve.
-const tokenVariable = EnvPrefix + "TOKEN"
+const TokenVariable = EnvPrefix + "TOKEN"
+
+// What is wrong, and what to do, if [Auth.Unused].
+const (
+	UnusedToken = TokenVariable + " is set, but no setting refers to it: it is ignored"
+	UseOfToken  = `to require it of clients: auth.tokens: ["${` + TokenVariable + `}"] in the configuration file, or the variable DRAGOMAN_AUTH_TOKENS in its place`
+)
 
 // Read builds the configuration. Its error lists every mistake: the source, the path of the setting
 // and the expected value.
@@ -47,14 +53,17 @@ func (s Sources) read() (Config, *setting.Layers, error) {
 		}
 		layers.File(s.File, text)
 	}
-	layers.Env(EnvPrefix, s.Environ, []string{EnvFile, tokenVariable})
+	layers.Env(EnvPrefix, s.Environ, []string{EnvFile, TokenVariable})
 	if s.Flags != nil {
 		s.Flags(&c, layers)
 	}
+	used := false
 	layers.Add(c.Expand(func(name string) (string, bool) {
 		layers.Forgive(name)
+		used = used || name == TokenVariable
 		return lookup(s.Environ, name)
 	}))
+	c.Auth.Unused = !used && s.Getenv(TokenVariable) != ""
 	c.Store.PodIP, _ = lookup(s.Environ, "POD_IP")
 	layers.Add(c.Validate())
 	return c, layers, layers.Err()

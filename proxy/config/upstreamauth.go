@@ -214,8 +214,10 @@ func (u *Upstream) validateAuth() error {
 	if a.CallbackPort < 0 || a.CallbackPort > 65535 {
 		fault("callback_port", "%d is not a port", a.CallbackPort)
 	}
-	if strings.ContainsAny(a.Profile+a.ClientID+a.Resource, "\r\n") {
-		fault("profile", "profile, client_id and resource must have no line breaks")
+	for _, f := range []struct{ key, value string }{{"profile", a.Profile}, {"client_id", a.ClientID}, {"resource", a.Resource}} {
+		if strings.ContainsAny(f.value, "\r\n") {
+			fault(f.key, "must have no line breaks")
+		}
 	}
 	if a.Wait <= 0 {
 		fault("wait", "must be greater than 0")

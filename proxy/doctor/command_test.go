@@ -125,7 +125,7 @@ func TestSessionWithACommand(t *testing.T) {
 	if len(got) > 0 && strings.HasSuffix(got[0], " after its start") {
 		got[0], _, _ = strings.Cut(got[0], ", answered")
 	}
-	want(t, got, "ok revision 2025-06-18, with a handshake", "info the server is shell 1", "info capabilities: tools", "ok the session is kept over two calls", "ok tools: 0, 0 bytes, 0 tokens")
+	want(t, got, "ok revision 2025-06-18, with a handshake", "info the server is shell 1", "info capabilities: tools", "ok two calls are answered", "ok tools: 0, 0 bytes, 0 tokens")
 	if r.Exit != ExitFine {
 		t.Errorf("exit %d: %v", r.Exit, fmt.Sprint(r.Lines))
 	}

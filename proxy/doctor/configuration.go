@@ -31,6 +31,9 @@ func configuration(_ context.Context, e *exam) {
 		e.mistakes(err)
 		return
 	}
+	if e.cfg.Auth.Unused {
+		e.warn(config.UnusedToken, config.TokenVariable, config.UseOfToken)
+	}
 	before := len(e.lines)
 	e.secretFiles()
 	e.otherFiles()

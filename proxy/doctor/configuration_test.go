@@ -58,6 +58,10 @@ func TestCheckOfAConfigurationAlone(t *testing.T) {
 	if r.Exit != 0 || len(r.Lines) != 1 || textOf(r.Lines[0]) != "ok "+path+": no mistakes" {
 		t.Errorf("%+v", r)
 	}
+	r = CheckConfiguration(t.Context(), Options{Sources: config.Sources{File: path, Environ: []string{"DRAGOMAN_TOKEN=secret"}}})
+	if r.Exit != 0 || len(r.Lines) != 2 || textOf(r.Lines[0]) != "warn DRAGOMAN_TOKEN: DRAGOMAN_TOKEN is set, but no setting refers to it: it is ignored → "+config.UseOfToken {
+		t.Errorf("%+v", r)
+	}
 	r = CheckConfiguration(t.Context(), Options{Sources: config.Sources{File: path + "x"}})
 	if r.Exit != ExitConfiguration || len(r.Lines) != 1 || r.Lines[0].Mark != Fail {
 		t.Errorf("%+v", r)

@@ -159,11 +159,7 @@ func (e *exam) status(ctx context.Context, s *upstream.StatusError, at *url.URL,
 	case s.Code == http.StatusForbidden:
 		e.forbidden(s, where, name)
 	case s.Code >= 300 && s.Code < 400 && s.Target != "":
-		target := s.Target
-		if to, err := at.Parse(s.Target); err == nil {
-			target = config.SafeURL(to.String())
-		}
-		e.fail(name+" to "+target+"; redirects are not followed", where, "upstream.url: "+target)
+		e.redirected(s, at, where, name)
 	case s.Code == http.StatusNotFound:
 		e.misplaced(ctx, name+": no MCP endpoint at this path", at, where, "check the path of upstream.url in the server's documentation")
 	case s.Code == http.StatusMethodNotAllowed:
@@ -175,6 +171,17 @@ func (e *exam) status(ctx context.Context, s *upstream.StatusError, at *url.URL,
 	default:
 		e.misplaced(ctx, name+e.body(s.Body), at, where, failures.HTTPStatus.Advice())
 	}
+}
+
+// redirected reports a redirect. dragoman follows none, since it would send credentials and messages to a server that no
+// setting names.
+func (e *exam) redirected(s *upstream.StatusError, at *url.URL, where, name string) {
+	to, err := at.Parse(s.Target)
+	if err != nil {
+		e.fail(name+" to no URL; redirects are not followed", where, "check upstream.url in the server's documentation")
+		return
+	}
+	e.fail(name+" to "+config.SafeURL(to.String())+"; redirects are not followed", where, afterRedirect(s.Code, at, to, e.lent()))
 }
 
 // body returns the beginning of a refusal's body, to be appended to a text.

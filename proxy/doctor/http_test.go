@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"net/url"
 	"strings"
 	"testing"
 	"time"
@@ -42,7 +43,9 @@ func TestHTTPAnswers(t *testing.T) {
 		"no rpc":  {answering(200, "application/json", `{"status":"up"}`), `FAIL URL: the answer is not JSON-RPC: {"status":"up"}` + tried},
 		"moved": {answering(308, "text/plain", "", "Location", "https://new.example/api/mcp?key=k"),
 			"FAIL URL: 308 Permanent Redirect to https://new.example/api/mcp; redirects are not followed → upstream.url: https://new.example/api/mcp"},
-		"moved here": {answering(307, "text/plain", "", "Location", "/elsewhere"), "FAIL URL: 307 Temporary Redirect to http://HOST/elsewhere; redirects are not followed → upstream.url: http://HOST/elsewhere"},
+		"login page": {answering(302, "text/plain", "", "Location", "/login?next=%2Fmcp"), "FAIL URL: 302 Found to http://HOST/login; redirects are not followed → is the target a login page? then give credentials: --header 'Authorization: Bearer ${TOKEN}' (upstream.headers), or what the gateway takes; if not, check upstream.url in the server's documentation"},
+		"slash":      {answering(307, "text/plain", "", "Location", "/mcp/"), "FAIL URL: 307 Temporary Redirect to http://HOST/mcp/; redirects are not followed → upstream.url: http://HOST/mcp/"},
+		"no target":  {answering(302, "text/plain", ""), "FAIL URL: 302 Found" + tried},
 		"broken":     {answering(500, "text/html", "<p>stack &amp; trace</p>"), "FAIL URL: 500 Internal Server Error: stack & trace → the server, or a gateway before it, fails: its own log says more"},
 		"busy":       {answering(429, "text/plain", ""), "FAIL URL: 429 Too Many Requests: the server limits the rate of requests → wait, and try again"},
 		"teapot":     {answering(418, "text/plain", "short and stout"), "FAIL URL: 418 I'm a teapot: short and stout" + tried},
@@ -55,6 +58,47 @@ func TestHTTPAnswers(t *testing.T) {
 			want(t, got, strings.ReplaceAll(strings.ReplaceAll(c.want, "URL", "http://"+addr+"/mcp"), "HOST", addr))
 		})
 	}
+}
+
+// TestRedirects: the target is proposed only where it is an endpoint of the same kind.
+func TestRedirects(t *testing.T) {
+	const login = "is the target a login page? then*"
+	for _, c := range []struct {
+		status   int
+		from, to string
+		want     string
+	}{
+		{301, "http://a.example/mcp", "https://a.example/mcp", "upstream.url: https://a.example/mcp"},
+		{302, "http://a.example:8080/mcp", "https://a.example/mcp", "upstream.url: https://a.example/mcp"},
+		{307, "https://a.example/mcp", "https://A.example/mcp/", "upstream.url: https://A.example/mcp/"},
+		{301, "http://a.example/mcp?key=k", "https://a.example/mcp", "upstream.url: https://a.example/mcp?…"},
+		{308, "https://a.example/mcp/", "https://a.example/mcp", "upstream.url: https://a.example/mcp"},
+		{308, "https://a.example/mcp", "https://b.example/api/mcp", "upstream.url: https://b.example/api/mcp"},
+		{301, "https://a.example/", "https://a.example/sse", "upstream.url: https://a.example/sse"},
+		{301, "https://a.example/tools", "https://b.example/tools?key=k", "upstream.url: https://b.example/tools?…"},
+		{301, "https://a.example/mcp", "https://a.example/login", login},
+		{302, "https://a.example/mcp", "https://b.example/mcp", login},
+		{303, "https://a.example/mcp", "https://sso.example/start?rd=https://a.example/mcp", login},
+		{307, "https://a.example/mcp", "https://a.example/v2/mcp", login},
+		{302, "https://a.example", "https://a.example/", "upstream.url: https://a.example/"},
+		{307, "https://a.example/mcp", "http://a.example/mcp/", "upstream.url: https://a.example/mcp/; the server does not know that its clients use https*"},
+		{301, "https://a.example/mcp", "http://a.example/mcp", "do not follow it: the target is not encrypted*"},
+		{308, "https://a.example/mcp", "http://b.example/mcp", "do not follow it: the target is not encrypted*"},
+	} {
+		from, err := url.Parse(c.from)
+		if err != nil {
+			t.Fatal(err)
+		}
+		to, err := from.Parse(c.to)
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Run(fmt.Sprint(c.status, " ", c.from, " ", c.to), func(t *testing.T) {
+			want(t, []string{afterRedirect(c.status, from, to, "")}, c.want)
+		})
+	}
+	want(t, []string{afterRedirect(302, &url.URL{Scheme: "https", Host: "a", Path: "/mcp"}, &url.URL{Scheme: "https", Host: "a", Path: "/login"}, "upstream.headers.X-Api-Key")},
+		"is the target a login page? then the server, or a gateway before it, refuses the credential of upstream.headers.X-Api-Key; if not,*")
 }
 
 func TestRefusedCredentialIsNamed(t *testing.T) {

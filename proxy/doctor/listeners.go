@@ -12,9 +12,14 @@ import (
 
 // listeners checks the addresses at which dragoman listens.
 func listeners(_ context.Context, e *exam) {
-	e.port("listen", e.cfg.Listen, "--listen ")
+	clients := e.port("listen", e.cfg.Listen, "--listen ", nil)
 	if e.cfg.Admin.Listen != "" {
-		e.port("admin.listen", e.cfg.Admin.Listen, "admin.listen: ")
+		if admin := e.port("admin.listen", e.cfg.Admin.Listen, "admin.listen: ", clients); admin != nil {
+			admin.Close()
+		}
+	}
+	if clients != nil {
+		clients.Close()
 	}
 	e.exposed()
 	if e.cfg.TLS.Cert != "" {
@@ -22,21 +27,23 @@ func listeners(_ context.Context, e *exam) {
 	}
 }
 
-// port checks that an address is free, by listening at it for a moment.
-func (e *exam) port(setting, addr, flag string) {
+// port checks that an address is free, by listening at it, and returns the listener, which is nil if it is not. clients is
+// the listener for clients; nil if there is none.
+func (e *exam) port(setting, addr, flag string, clients net.Listener) net.Listener {
 	ln, err := net.Listen("tcp", addr)
 	if err == nil {
-		ln.Close()
 		e.ok(addr+" is free", setting)
-		return
+		return ln
 	}
 	if !oauth.IsInUse(err) {
 		e.fail("cannot listen at "+addr+": "+cause(err), setting, "use an address of this machine, such as 127.0.0.1:8808, and a port above 1023")
-		return
+		return nil
 	}
 	holder := holderOf(addr)
 	other := flag + freeBeside(addr)
 	switch defaults := config.Default(); {
+	case clients != nil && oauth.SamePort(addr, clients.Addr()):
+		e.fail(addr+" is taken by listen, "+e.cfg.Listen+", of the same configuration", setting, other)
 	case strings.HasPrefix(holder, "dragoman "):
 		e.warn(addr+" is in use by "+holder+": is it the one that this configuration is for?", setting, "for a second one: "+other)
 	case setting == "listen" && addr == defaults.Listen, setting == "admin.listen" && addr == defaults.Admin.Listen:
@@ -44,6 +51,7 @@ func (e *exam) port(setting, addr, flag string) {
 	default:
 		e.fail(addr+" is in use by "+holder, setting, other+", or end that process")
 	}
+	return nil
 }
 
 // freeBeside returns an address with the host of addr and a free port.

@@ -173,12 +173,18 @@ func TestListeners(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer busy.Close()
+	other, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	free := other.Addr().String()
+	other.Close()
 	holder := "another process"
 	if runtime.GOOS == "linux" {
 		holder = fmt.Sprintf("doctor.test (process %d)", os.Getpid())
 	}
 	_, cert, key := ca.issue("proxy.example", now.AddDate(0, -1, 0), now.AddDate(0, 0, 5))
-	_, other, _ := ca.issue("proxy.example", now.AddDate(0, -1, 0), now.AddDate(1, 0, 0))
+	_, another, _ := ca.issue("proxy.example", now.AddDate(0, -1, 0), now.AddDate(1, 0, 0))
 	const do = ` → auth.tokens: ["${DRAGOMAN_TOKEN}"], or a loopback address in listen`
 	for name, c := range map[string]struct {
 		change func(*config.Config)
@@ -189,6 +195,12 @@ func TestListeners(t *testing.T) {
 			[]string{"FAIL listen: " + busy.Addr().String() + " is in use by " + holder + " → --listen 127.0.0.1:*"}},
 		"admin in use": {func(c *config.Config) { c.Admin.Listen = busy.Addr().String() },
 			[]string{"ok listen: 127.0.0.1:0 is free", "FAIL admin.listen: " + busy.Addr().String() + " is in use by " + holder + " → admin.listen: 127.0.0.1:*"}},
+		"admin at listen": {func(c *config.Config) { c.Listen, c.Admin.Listen = free, free },
+			[]string{"ok listen: " + free + " is free", "FAIL admin.listen: " + free + " is taken by listen, " + free + ", of the same configuration → admin.listen: 127.0.0.1:*"}},
+		"admin at listen everywhere": {func(c *config.Config) {
+			c.Listen, c.Admin.Listen = strings.TrimPrefix(free, "127.0.0.1"), strings.Replace(free, "127.0.0.1", "0.0.0.0", 1)
+			c.Auth.TrustNetwork = true
+		}, []string{"ok *", "FAIL admin.listen: *"}},
 		"foreign": {func(c *config.Config) { c.Listen = "192.0.2.1:8808" }, []string{"FAIL listen: cannot listen at 192.0.2.1:8808: *", "warn auth.tokens: *"}},
 		"exposed": {func(c *config.Config) { c.Listen = ":0" },
 			[]string{"ok listen: :0 is free", "warn auth.tokens: :0 can be reached from other machines without a token" + do}},
@@ -205,7 +217,7 @@ func TestListeners(t *testing.T) {
 			"ok listen: 127.0.0.1:0 is free",
 			"warn " + cert + ": the listener's certificate for proxy.example ends on " + now.AddDate(0, 0, 5).UTC().Format("2006-01-02") + " → renew it; dragoman reads the files again on SIGHUP",
 		}},
-		"another key": {func(c *config.Config) { c.TLS = config.TLS{Cert: other, Key: key} }, []string{
+		"another key": {func(c *config.Config) { c.TLS = config.TLS{Cert: another, Key: key} }, []string{
 			"ok listen: 127.0.0.1:0 is free", "FAIL tls: the certificate and its key cannot be used: *",
 		}},
 	} {

@@ -209,18 +209,34 @@ func (e *exam) twice(ctx context.Context) {
 			continue
 		}
 		do := "the server's own log says more"
-		if i == 1 || strings.Contains(reason, "404") {
+		if e.keepsSession() && (i == 1 || strings.Contains(reason, "404")) {
 			do = "is a balancer in between that sends each request to another process? it must send all requests with one Mcp-Session-Id to the same one"
 		}
-		e.fail(fmt.Sprintf("the %s call after the handshake (%s) fails: %s", which, method, reason), e.place(), do)
+		after := " after the handshake"
+		if e.session.revision.Modern {
+			after = ""
+		}
+		e.fail(fmt.Sprintf("the %s call%s (%s) fails: %s", which, after, method, reason), e.place(), do)
 		e.session = nil
 		return
 	}
-	if e.session.revision.Modern {
+	switch {
+	case e.session.revision.Modern:
 		e.ok("two calls are answered; no session is needed", e.place())
-		return
+	case hasCommand(e):
+		e.ok("two calls are answered", e.place())
+	case e.keepsSession():
+		e.ok("the session is kept over two calls", e.place())
+	default:
+		e.ok("two calls are answered; the server has no sessions (it sends no Mcp-Session-Id)", e.place())
 	}
-	e.ok("the session is kept over two calls", e.place())
+}
+
+// keepsSession reports whether the server must know the session again that a request belongs to: over Streamable HTTP by
+// its id, and over HTTP+SSE by its stream.
+func (e *exam) keepsSession() bool {
+	web := e.session.web
+	return !hasCommand(e) && (web == nil || web.SessionID() != "")
 }
 
 // millis returns a duration in milliseconds, as far as they matter.

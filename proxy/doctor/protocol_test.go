@@ -23,9 +23,16 @@ func TestProtocol(t *testing.T) {
 		want   []string
 	}{
 		"sound": {func(*fake) {}, []string{
+			"ok URL: revision 2025-11-25, with a handshake, answered in TIME", "info the server is demo/Some Server 2", "info capabilities: tools", "ok URL: two calls are answered; the server has no sessions (it sends no Mcp-Session-Id)",
+		}},
+		"with sessions": {func(f *fake) { f.SessionID = "s1" }, []string{
 			"ok URL: revision 2025-11-25, with a handshake, answered in TIME", "info the server is demo/Some Server 2", "info capabilities: tools", "ok URL: the session is kept over two calls",
 		}},
-		"older":       {func(f *fake) { f.Results["initialize"] = initialized("2024-11-05", `{}`) }, []string{"ok URL: revision 2024-11-05, with a handshake, answered in TIME", "info the server is demo/Some Server 2", "warn URL: the server has no capabilities: neither tools nor prompts nor resources → is it configured? many servers list nothing without a credential", "ok URL: the session is kept over two calls"}},
+		"second call, no sessions": {failSecond, []string{
+			"ok URL: revision 2025-11-25, with a handshake, answered in TIME", "info the server is demo/Some Server 2", "info capabilities: tools",
+			"FAIL URL: the second call after the handshake (tools/list) fails: upstream answered 503 Service Unavailable: busy → the server's own log says more",
+		}},
+		"older":       {func(f *fake) { f.Results["initialize"] = initialized("2024-11-05", `{}`) }, []string{"ok URL: revision 2024-11-05, with a handshake, answered in TIME", "info the server is demo/Some Server 2", "warn URL: the server has no capabilities: neither tools nor prompts nor resources → is it configured? many servers list nothing without a credential", "ok URL: two calls are answered; the server has no sessions (it sends no Mcp-Session-Id)"}},
 		"no result":   {func(f *fake) { f.Results["initialize"] = "" }, []string{`FAIL URL: the answer to initialize has no result: {"jsonrpc":"2.0","id":1} → this is a mistake of the server`}},
 		"no revision": {func(f *fake) { f.Results["initialize"] = `{"capabilities":{}}` }, []string{`FAIL URL: the answer to initialize has no protocolVersion: {"jsonrpc":"2.0","id":1,"result":{"capabilities":{}}} → this is a mistake of the server`}},
 		"unknown revision": {func(f *fake) { f.Results["initialize"] = initialized("2023-01-01", `{}`) }, []string{
@@ -41,7 +48,7 @@ func TestProtocol(t *testing.T) {
 			f.Results["initialize"] = `{"protocolVersion":"2025-11-25","capabilities":{"tools":{}}}`
 		}, []string{
 			`warn URL: the answer to initialize has no serverInfo: {"jsonrpc":"2.0","id":1,"result":{"protocolVersion":"2025-11-25","capabilities":{"tools":{}}}} → many clients refuse such a server: this is a mistake of the server`,
-			"ok URL: revision 2025-11-25, with a handshake, answered in TIME", "info capabilities: tools", "ok URL: the session is kept over two calls",
+			"ok URL: revision 2025-11-25, with a handshake, answered in TIME", "info capabilities: tools", "ok URL: two calls are answered; the server has no sessions (it sends no Mcp-Session-Id)",
 		}},
 		"refused": {func(f *fake) { f.Errors["initialize"] = `{"code":-32602,"message":"no"}` }, []string{
 			`FAIL URL: initialize is refused: {"code":-32602,"message":"no"}; server/discover too: {"code":-32601,"message":"Method not found"} → the errors say why; upstream.version sets the revision that initialize proposes`,
@@ -97,6 +104,21 @@ func loseSession(f *fake) {
 			return false
 		}
 		u.Answer(http.StatusNotFound, "Session not found")
+		return true
+	}
+}
+
+// failSecond makes the second call fail.
+func failSecond(f *fake) {
+	calls := 0
+	f.refuse = func(u *peertest.Turn) bool {
+		if u.Method != "tools/list" {
+			return false
+		}
+		if calls++; calls == 1 {
+			return false
+		}
+		u.Answer(http.StatusServiceUnavailable, "busy")
 		return true
 	}
 }

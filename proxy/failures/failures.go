@@ -88,7 +88,7 @@ var about = map[Cause]struct {
 	NoCredential:     {zapcore.WarnLevel, "dragoman has no valid token for the server: the error says why and what to do; docs/authorization.md explains upstream.auth"},
 	NotFound:         {zapcore.WarnLevel, "no MCP endpoint at this path: check the path of upstream.url; /mcp and /sse are usual"},
 	SessionLost:      {zapcore.InfoLevel, "was the server restarted? a new session is opened where possible"},
-	HTTPStatus:       {zapcore.WarnLevel, "is this the URL of an MCP endpoint? check upstream.url (for a redirect: use its target); the server's own log says more"},
+	HTTPStatus:       {zapcore.WarnLevel, "is this the URL of an MCP endpoint? check upstream.url (dragoman doctor says where a redirect leads); the server's own log says more"},
 	NotMCP:           {zapcore.WarnLevel, "is a login page or another gateway in between? check upstream.url"},
 	Malformed:        {zapcore.WarnLevel, "is this an MCP server? its answer is not JSON-RPC, nested too deep or larger than limits.upstream_message"},
 	UnknownID:        {zapcore.InfoLevel, "the server sent responses with unknown request ids: late, repeated or wrong"},

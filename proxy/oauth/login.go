@@ -13,6 +13,7 @@ import (
 	"os"
 	"os/exec"
 	"runtime"
+	"strconv"
 	"strings"
 	"syscall"
 	"time"
@@ -100,6 +101,13 @@ func (c *Callback) Wait(ctx context.Context, state string) (url.Values, error) {
 // IsInUse reports whether an address cannot be listened at because it is in use.
 func IsInUse(err error) bool {
 	return errors.Is(err, syscall.EADDRINUSE) || err != nil && strings.Contains(err.Error(), "Only one usage of each socket address")
+}
+
+// SamePort reports whether address, HOST:PORT, has the port of the listener at.
+func SamePort(address string, at net.Addr) bool {
+	_, port, err := net.SplitHostPort(address)
+	tcp, ok := at.(*net.TCPAddr)
+	return err == nil && ok && port == strconv.Itoa(tcp.Port)
 }
 
 // IsLoopback reports whether host, with or without a port, is localhost or a loopback address.

@@ -59,7 +59,7 @@ func reachable(u *url.URL) func(context.Context) error {
 	return func(ctx context.Context) error {
 		c, err := new(net.Dialer).DialContext(ctx, "tcp", at)
 		if err != nil {
-			return fmt.Errorf("upstream: %w", err)
+			return &upstream.Error{Op: "connect", Addr: at, Err: err}
 		}
 		return c.Close()
 	}

@@ -102,13 +102,15 @@ func httpOrigin(cfg config.Config, log *zap.Logger, memory *large.Memory, in *Cr
 
 func stdioOrigin(cfg config.Config, log *zap.Logger, memory *large.Memory, lines *server.Watch) Origin {
 	secrets := Secrets(cfg.Upstream)
+	relay := server.NewLog(log, secrets, lines)
 	child := upstream.Stdio{
 		Command:    cfg.Upstream.Command,
 		Env:        Env(cfg.Upstream, os.Environ()),
 		Dir:        cfg.Upstream.Dir,
 		MaxMessage: int(cfg.Limits.UpstreamMessage),
 		Memory:     memory,
-		StderrLine: server.NewLog(log, secrets, lines).Line,
+		StderrLine: relay.Line,
+		Skipped:    relay.Skipped,
 		Quote:      func(line string) string { return failures.Quote(line, secrets) },
 		Mute: func(m *upstream.MuteError) {
 			log.Warn("upstream has not answered yet: is it an MCP server on stdio?", zap.String("reason", m.Error()),

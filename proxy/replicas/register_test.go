@@ -36,10 +36,7 @@ func TestReplicaIsFoundThatRegistersDuringAList(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				engine := &slowList{store.NewMemory(store.Bounds{}), make(chan chan struct{}, 3)}
-				s, err := store.New(engine, store.Options{})
-				if err != nil {
-					t.Fatal(err)
-				}
+				s := store.New(engine, store.Options{})
 				defer s.Close()
 				r := New(Options{Self: sealed.ID{1}, Settings: func() Settings { return Settings{} }, Store: s, Log: zap.NewNop()})
 				defer r.Close()

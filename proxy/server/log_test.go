@@ -1,12 +1,18 @@
 package server
 
 import (
+	"fmt"
+	"slices"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"go.uber.org/zap"
+	"go.uber.org/zap/zapcore"
 	"go.uber.org/zap/zaptest/observer"
+
+	"github.com/dragoman-proxy/dragoman/proxy/failures"
 )
 
 // TestServersStderrIsRelayedAtARate: a burst is relayed as a whole up to a bound. The lines over it
@@ -36,4 +42,46 @@ func TestServersStderrIsRelayedAtARate(t *testing.T) {
 			t.Errorf("%d lines were watched", watched)
 		}
 	})
+}
+
+// TestLinesThatAreNoMessagesAreTold: the first one is a warning without secrets; further ones are shown at debug, and counted.
+func TestLinesThatAreNoMessagesAreTold(t *testing.T) {
+	for _, level := range []zapcore.Level{zap.InfoLevel, zap.DebugLevel} {
+		synctest.Test(t, func(t *testing.T) {
+			core, logs := observer.New(level)
+			l := NewLog(zap.New(core), []string{"s3cr3t-value"}, new(Watch))
+			l.Skipped([]byte("token s3cr3t-value \x1b[31m" + strings.Repeat("x", 5000)))
+			for range 2000 {
+				l.Skipped([]byte("> server start"))
+			}
+			time.Sleep(skippedEvery + time.Second)
+			l.Skipped([]byte("late"))
+			time.Sleep(skippedEvery + time.Second)
+
+			all := logs.All()
+			first := all[0]
+			text := fmt.Sprint(first.ContextMap()["line"])
+			if first.Level != zap.WarnLevel || strings.Contains(text, "s3cr3t") || strings.Contains(text, "\x1b") || len(text) > failures.MaxQuote+len("…") || !strings.Contains(text, "xxx") {
+				t.Errorf("the first: %v %v", first.Entry, first.ContextMap())
+			}
+			var shown int
+			var counts []any
+			for _, e := range all[1:] {
+				switch e.Level {
+				case zap.DebugLevel:
+					shown++
+				case zap.InfoLevel:
+					counts = append(counts, e.ContextMap()["count"])
+				default:
+					t.Errorf("a further one: %v", e.Entry)
+				}
+			}
+			if want := map[zapcore.Level]int{zap.InfoLevel: 0, zap.DebugLevel: linesBurst + 1}[level]; shown != want {
+				t.Errorf("%v: %d lines shown, want %d", level, shown, want)
+			}
+			if !slices.Equal(counts, []any{int64(2000), int64(1)}) {
+				t.Errorf("%v: counted %v", level, counts)
+			}
+		})
+	}
 }

@@ -19,10 +19,7 @@ import (
 
 // TestOriginalsAreSharedByReplicas, and by nothing where replicas share no store.
 func TestOriginalsAreSharedByReplicas(t *testing.T) {
-	alone, err := store.New(store.NewMemory(store.Bounds{}), store.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	alone := store.New(store.NewMemory(store.Bounds{}), store.Options{})
 	defer alone.Close()
 	if newOriginals(nil) != nil || newOriginals(alone) != nil {
 		t.Error("originals are kept where only this process finds them")

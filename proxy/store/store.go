@@ -84,44 +84,36 @@ type Store struct {
 }
 
 // New returns a Store over engine, which [Store.Close] closes.
-func New(engine Engine, o Options) (*Store, error) {
+func New(engine Engine, o Options) *Store {
 	if o.Timeout <= 0 {
 		o.Timeout = DefaultTimeout
 	}
 	if o.MaxValue <= 0 {
 		o.MaxValue = DefaultMaxValue
 	}
-	v, err := newVault(o.Keys, o.Prefix)
-	if err != nil {
-		return nil, err
-	}
 	if o.AtOnce <= 0 {
 		o.AtOnce = DefaultAtOnce
 	}
 	s := &Store{engine: engine, options: o, room: make(chan struct{}, o.AtOnce), renewed: make(chan struct{})}
-	s.vault.Store(v)
+	s.vault.Store(newVault(o.Keys, o.Prefix))
 	s.health.begin(s.Ping, o.Changed)
-	return s, nil
+	return s
 }
 
 // Shared reports whether other processes may have the same store. A store without keys is this process's own.
 func (s *Store) Shared() bool { return len(s.vault.Load().secrets) > 0 }
 
 // Renew takes other keys into use.
-func (s *Store) Renew(keys [][]byte) error {
-	v, err := newVault(keys, s.options.Prefix)
-	if err != nil {
-		return err
-	}
+func (s *Store) Renew(keys [][]byte) {
+	v := newVault(keys, s.options.Prefix)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if v.is(s.vault.Load()) {
-		return nil
+		return
 	}
 	s.vault.Store(v)
 	close(s.renewed)
 	s.renewed = make(chan struct{})
-	return nil
 }
 
 // current returns the vault, and what is closed when it is replaced.

@@ -22,28 +22,22 @@ type secret struct {
 	fixed       cipher.AEAD // with a nonce made of the text, so that a member of a set is always the same bytes
 }
 
-func newVault(keys [][]byte, prefix string) (*vault, error) {
+// newVault returns the vault of these keys, of any length.
+func newVault(keys [][]byte, prefix string) *vault {
 	v := &vault{prefix: prefix}
 	for _, key := range keys {
 		derive := func(use string) []byte { return sum(key, "dragoman store "+use) }
-		aead := func(use string, make func(cipher.Block) (cipher.AEAD, error)) (cipher.AEAD, error) {
-			block, err := aes.NewCipher(derive(use))
-			if err != nil {
-				return nil, err
-			}
-			return make(block)
+		aead := func(use string, make func(cipher.Block) (cipher.AEAD, error)) cipher.AEAD {
+			block, _ := aes.NewCipher(derive(use)) // fails only for keys of other lengths than those of SHA-256
+			a, _ := make(block)                    // fails only for blocks of other sizes than those of AES
+			return a
 		}
-		box, err := aead("values", cipher.NewGCMWithRandomNonce)
-		if err != nil {
-			return nil, err
-		}
-		fixed, err := aead("members", cipher.NewGCM)
-		if err != nil {
-			return nil, err
-		}
-		v.secrets = append(v.secrets, &secret{derive("names"), derive("tags"), box, fixed})
+		v.secrets = append(v.secrets, &secret{
+			derive("names"), derive("tags"),
+			aead("values", cipher.NewGCMWithRandomNonce), aead("members", cipher.NewGCM),
+		})
 	}
-	return v, nil
+	return v
 }
 
 // is reports whether both have the same secrets.

@@ -94,14 +94,22 @@ func (o *output) event() (sse.Event, error) {
 	return sse.Event{}, o.err
 }
 
-// isMessage reports whether a line may be JSON-RPC: one message or a batch.
+// isMessage reports whether a line may be JSON-RPC: one message or a batch. Lines of logs often begin with a time or a level
+// in brackets.
 func isMessage(text []byte) bool {
 	text = bytes.TrimLeft(text, " \t")
-	return len(text) > 0 && (text[0] == '{' || text[0] == '[')
+	if batch, is := bytes.CutPrefix(text, []byte("[")); is {
+		text = bytes.TrimLeft(batch, " \t")
+		return len(text) > 0 && (text[0] == '{' || text[0] == '[' || text[0] == ']')
+	}
+	return len(text) > 0 && text[0] == '{'
 }
 
 // skip counts a line that is not a message. It returns an error if there were too many.
 func (o *output) skip(text []byte) error {
+	if o.child.skipped != nil {
+		o.child.skipped(text[:min(len(text), maxTailLine)])
+	}
 	if o.child.noise.add(text) {
 		return nil
 	}

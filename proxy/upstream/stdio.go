@@ -39,6 +39,9 @@ type Stdio struct {
 	// one at a time, without its end and cut to 4 KiB. The line is valid until StderrLine
 	// returns; the child waits for that. It may be nil.
 	StderrLine func(line []byte)
+	// Skipped is called with each line that the child writes to its standard output and that is no message, cut to
+	// 1 KiB, under the terms of StderrLine. It may be nil.
+	Skipped func(line []byte)
 	// Quote turns a line of the child into text for an error; nil cuts it to 200 bytes.
 	Quote func(line string) string
 
@@ -78,6 +81,7 @@ type Child struct {
 	closeGrace   time.Duration
 	termGrace    time.Duration
 	stderrLine   func([]byte)
+	skipped      func([]byte)
 	quote        func(string) string
 
 	queue     chan *line
@@ -131,6 +135,7 @@ func (s Stdio) Start(ctx context.Context) (*Child, error) {
 		closeGrace:   cmp.Or(s.CloseGrace, 2*time.Second),
 		termGrace:    cmp.Or(s.TermGrace, 3*time.Second),
 		stderrLine:   s.StderrLine,
+		skipped:      s.Skipped,
 		quote:        s.Quote,
 		queue:        make(chan *line),
 		stopping:     make(chan struct{}),

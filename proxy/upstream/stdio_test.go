@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -381,7 +382,10 @@ func TestStderrIsReadLineByLine(t *testing.T) {
 }
 
 func TestNoiseIsSkipped(t *testing.T) {
-	c := start(t, role("some noise"))
+	spec := role("some noise")
+	var skipped []string
+	spec.Skipped = func(line []byte) { skipped = append(skipped, string(line)) }
+	c := start(t, spec)
 	stream := hear(t, c)
 	if _, err := c.Send(t.Context(), &Outgoing{Body: []byte(" " + ping)}); err != nil {
 		t.Fatal(err)
@@ -393,8 +397,21 @@ func TestNoiseIsSkipped(t *testing.T) {
 	c.stop(nil)
 	_, err := First(stream) // no limit behind the first message
 	wantExit(t, err, "exit status 0", "")
-	if n := c.Noise(); n != 2002 {
-		t.Errorf("%d lines of noise", n)
+	if n := c.Noise(); n != 2002 || len(skipped) != 2002 || !slices.Equal(skipped[:3], []string{"> server@1.0 start", "listening", "bye"}) {
+		t.Errorf("%d lines of noise, %d seen: %q", n, len(skipped), skipped[:min(len(skipped), 3)])
+	}
+}
+
+// TestLinesThatMayBeMessages: a line that begins with a bracket is a batch only if an array of values follows.
+func TestLinesThatMayBeMessages(t *testing.T) {
+	for line, want := range map[string]bool{
+		`{"jsonrpc":"2.0"}`: true, " \t{": true, `[{"jsonrpc":"2.0"}]`: true, "[ {": true, "[]": true, "[": false, "[[]]": true,
+		"[INFO] listening": false, "[12:00:01] ready": false, "[2026-01-01T00:00:00Z]": false, "[\x1b[32minfo\x1b[0m]": false,
+		"": false, " ": false, "listening on {port}": false, `"text"`: false, "null": false,
+	} {
+		if got := isMessage([]byte(line)); got != want {
+			t.Errorf("%q: %v", line, got)
+		}
 	}
 }
 

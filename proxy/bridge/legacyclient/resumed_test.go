@@ -111,10 +111,7 @@ func TestReplicasChangeASessionAtOnce(t *testing.T) {
 		t.Errorf("it has level %s, and wants %q", c.level, c.shared.wanted)
 	}
 
-	down, err := store.New(refusingEngine{store.NewMemory(store.Bounds{})}, store.Options{Keys: storetest.Keys(1)})
-	if err != nil {
-		t.Fatal(err)
-	}
+	down := store.New(refusingEngine{store.NewMemory(store.Bounds{})}, store.Options{Keys: storetest.Keys(1)})
 	defer down.Close()
 	c.shared.store = down // it cannot store its change, and does so later
 	change(c, func() { c.level = []byte(`"alert"`) })

@@ -30,8 +30,7 @@ type watched struct {
 func open(t *testing.T, o Options, timeout time.Duration) *watched {
 	t.Helper()
 	w := new(watched)
-	var err error
-	w.Store, err = store.New(New(o), store.Options{
+	w.Store = store.New(New(o), store.Options{
 		Keys: storetest.Keys(1), Prefix: "p:", Timeout: timeout,
 		Observe: func(op store.Operation) {
 			if op.Outcome == store.Skipped {
@@ -46,9 +45,6 @@ func open(t *testing.T, o Options, timeout time.Duration) *watched {
 			}
 		},
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
 	t.Cleanup(func() { w.Close() })
 	w.Subscribe("news", func([]byte) { w.messages.Add(1) }, func() { w.missed.Add(1) })
 	return w
@@ -255,10 +251,7 @@ func TestServerWantsAPassword(t *testing.T) {
 // TestAValueOfAnotherTypeIsOneFailure: what somebody else has put under our name is no reason to give up the server.
 func TestAValueOfAnotherTypeIsOneFailure(t *testing.T) {
 	r := storetest.StartRedis(t)
-	s, err := store.New(New(Options{Network: "tcp", Addresses: []string{r.Address}}), store.Options{Timeout: 5 * time.Second})
-	if err != nil {
-		t.Fatal(err)
-	}
+	s := store.New(New(Options{Network: "tcp", Addresses: []string{r.Address}}), store.Options{Timeout: 5 * time.Second})
 	defer s.Close()
 	r.Ask("LPUSH test:x 1", "SET test:short 1")
 	for range 5 {

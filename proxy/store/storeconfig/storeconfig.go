@@ -17,14 +17,14 @@ func Open(cfg *config.Config, keys [][]byte, o store.Options) (*store.Store, err
 	o.Prefix, o.Timeout, o.MaxValue = s.Prefix+":", s.Timeout, int(s.MaxValue)
 	if s.URL == "" {
 		o.Keys = nil
-		return store.New(store.NewMemory(store.Bounds{}), o)
+		return store.New(store.NewMemory(store.Bounds{}), o), nil
 	}
 	engine, err := Engine(s)
 	if err != nil {
 		return nil, err
 	}
 	o.Keys = keys
-	return store.New(engine, o)
+	return store.New(engine, o), nil
 }
 
 // Engine returns the server at s.URL, without connecting.

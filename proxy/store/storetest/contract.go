@@ -44,10 +44,7 @@ func ContractInBubbles(t *testing.T, connect func(t *testing.T) store.Engine) {
 func contract(t *testing.T, connect func(t *testing.T) store.Engine, run func(t *testing.T, name string, do func(t *testing.T))) {
 	open := func(t *testing.T, keys ...[]byte) *store.Store {
 		t.Helper()
-		s, err := store.New(connect(t), store.Options{Keys: keys, Prefix: t.Name() + ":", MaxValue: 1 << 20, Timeout: 5 * time.Second})
-		if err != nil {
-			t.Fatal(err)
-		}
+		s := store.New(connect(t), store.Options{Keys: keys, Prefix: t.Name() + ":", MaxValue: 1 << 20, Timeout: 5 * time.Second})
 		t.Cleanup(func() { s.Close() })
 		return s
 	}

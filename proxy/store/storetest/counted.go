@@ -50,10 +50,7 @@ func Memory(t testing.TB, n int) (stores []*store.Store, counters []*Counter) {
 	engine := store.NewMemory(store.Bounds{})
 	for range n {
 		c := new(Counter)
-		s, err := store.New(engine, store.Options{Keys: Keys(1), Observe: c.Observe})
-		if err != nil {
-			t.Fatal(err)
-		}
+		s := store.New(engine, store.Options{Keys: Keys(1), Observe: c.Observe})
 		t.Cleanup(func() { s.Close() })
 		stores, counters = append(stores, s), append(counters, c)
 	}
