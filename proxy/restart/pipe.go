@@ -303,6 +303,7 @@ func (r *Pipe) read(yield func(sse.Event, error) bool) bool {
 		switch {
 		case err == nil && len(r.own) > 0 && r.forUs(e.Data):
 		case err == nil:
+			r.noteAnswer(e.Data)
 			if !yield(e, nil) {
 				return false
 			}
@@ -317,6 +318,15 @@ func (r *Pipe) read(yield func(sse.Event, error) bool) bool {
 		}
 	}
 	return false
+}
+
+// noteAnswer makes the memory forget a subscription that the server has refused.
+func (r *Pipe) noteAnswer(message []byte) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.memory.Waits() {
+		r.memory.Answered(message)
+	}
 }
 
 // Close ends the stream, and so the session.
