@@ -4,21 +4,24 @@ import (
 	"context"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/tidwall/gjson"
 
+	"github.com/dragoman-proxy/dragoman/proxy/config"
 	"github.com/dragoman-proxy/dragoman/proxy/downstream"
 	"github.com/dragoman-proxy/dragoman/proxy/peertest"
 	"github.com/dragoman-proxy/dragoman/proxy/sealed"
 	"github.com/dragoman-proxy/dragoman/proxy/upstream"
 )
 
+const twoTags = `{"jsonrpc":"2.0","id":"q","method":"elicitation/create","params":{"message":"Which?","requestedSchema":{"type":"object","properties":{"tags":{"type":"array","title":"Tags","minItems":2,"items":{"type":"string","enum":["x","y","z"]}}},"required":["tags"]}}}`
+
 // counting is a server over HTTP that asks the user for at least two choices during a call.
 func counting() *fakeServer {
-	const question = `{"jsonrpc":"2.0","id":"q","method":"elicitation/create","params":{"message":"Which?","requestedSchema":{"type":"object","properties":{"tags":{"type":"array","title":"Tags","minItems":2,"items":{"type":"string","enum":["x","y","z"]}}},"required":["tags"]}}}`
 	f := newFake(initializing("2025-11-25", nil))
 	f.on("tools/call", func(u *peertest.Turn) {
-		if u.Asks(question) != "" {
+		if u.Asks(twoTags) != "" {
 			u.Say(result(u.ID, `"content":[]`))
 		}
 	})
@@ -106,5 +109,70 @@ func TestTooFewChoicesAfterTheCallAreDeclined(t *testing.T) {
 	c.choosesOne()
 	if got := choicesHeard(f); got != `{"action":"decline"}` {
 		t.Errorf("the server heard %s", got)
+	}
+}
+
+// TestQuestionAskedAgainOfAClientThatLeaves: the question waits as long as the client may resume the stream. Then the
+// server is told "decline", so that it does not wait for ever.
+func TestQuestionAskedAgainOfAClientThatLeaves(t *testing.T) {
+	const right = `{"action":"accept","content":{"tags":["x","z"]}}`
+	for name, c := range map[string]struct {
+		piped bool
+		keeps bool // events for a client that resumes
+		then  string
+		want  string
+	}{
+		"before, and resumes":            {true, true, "resumes", right},
+		"before, and does not come back": {true, true, "expires", `{"action":"decline"}`},
+		"before, for good":               {true, false, "", `{"action":"decline"}`},
+		"after":                          {false, true, "leaves", `{"action":"decline"}`},
+		"after, at a pipe":               {true, true, "leaves", `{"action":"decline"}`},
+		"after, at a pipe, for good":     {true, false, "leaves", `{"action":"decline"}`},
+	} {
+		t.Run(name, func(t *testing.T) {
+			f := counting()
+			if c.piped {
+				f = silentPipe()
+				f.Script = initializing("2025-11-25", nil)
+				f.on("tools/call", func(*peertest.Turn) { f.Unasked(twoTags) })
+			}
+			srv := frontOf(t, f.origin(), func(cfg *config.Config) {
+				if !c.keeps {
+					cfg.Limits.Replay = 0
+				}
+			})
+			session := srv.initializeWith("2025-06-18", canBeAsked)
+			stream := srv.open("POST", session, callOne)
+			first := stream.next()
+			asked := chooser{testServer: srv, session: session, question: gjson.GetBytes(first.Data, "id").Raw}
+			again := ""
+			if c.then == "leaves" {
+				asked.choosesOne()
+				again = gjson.GetBytes(stream.next().Data, "id").Raw
+			}
+			stream.leaves()
+			if c.then != "leaves" {
+				asked.choosesOne()
+			}
+			switch {
+			case c.then == "resumes":
+				stream = srv.open("GET", session, "", "Last-Event-ID", string(first.ID))
+				again = gjson.GetBytes(stream.next().Data, "id").Raw
+				srv.post(session, `{"jsonrpc":"2.0","id":`+again+`,"result":{"action":"accept","content":{"tags.0":true,"tags.2":true}}}`)
+				stream.leaves()
+			case c.piped && c.keeps:
+				if got := choicesHeard(f); got != "" {
+					t.Errorf("the server heard %s while the client may come back", got)
+				}
+				srv.lanes(session).Trails.Sweep(time.Now().Add(24 * time.Hour))
+			}
+			eventually(t, "the server has an answer", func() bool { return choicesHeard(f) != "" })
+			if again != "" { // too late
+				srv.post(session, `{"jsonrpc":"2.0","id":`+again+`,"result":{"action":"accept","content":{"tags.1":true,"tags.2":true}}}`)
+			}
+			if got := choicesHeard(f); got != c.want {
+				t.Errorf("the server heard %s", got)
+			}
+		})
 	}
 }

@@ -14,13 +14,16 @@ import (
 	"github.com/dragoman-proxy/dragoman/proxy/peertest"
 )
 
-func beforeSSE(t *testing.T) (*forgetful, testServer) {
+func beforeSSE(t *testing.T, change ...func(*config.Config)) (*forgetful, testServer) {
 	t.Helper()
 	leavesNothing(t)
 	f := newForgetful(t, peertest.SSE, 0, "")
 	cfg := config.Default()
 	quickly(&cfg)
 	cfg.Upstream.URL, cfg.Upstream.Transport, cfg.Upstream.HandshakeTimeout = f.At().URL, "sse", patience
+	for _, do := range change {
+		do(&cfg)
+	}
 	core, logs := observer.New(zap.DebugLevel)
 	srv, err := New(cfg, zap.New(core))
 	if err != nil {
@@ -166,5 +169,49 @@ func TestModernClientsOutlastALostSSESession(t *testing.T) {
 		if r := srv.modernly(hang); !strings.Contains(gjson.Get(r.body, "error.message").String(), "session ended") {
 			t.Errorf("a call in flight: %+v", r)
 		}
+	}
+}
+
+// TestALostSSESessionThatIsNotBegunAgain: it ends at the first call that the server refuses, and the next client gets another one.
+func TestALostSSESessionThatIsNotBegunAgain(t *testing.T) {
+	never := func(c *config.Config) { c.Upstream.Restart.Max = 0 }
+	for _, breaks := range []bool{false, true} {
+		t.Run(fmt.Sprintf("modern client, stream breaks %v", breaks), func(t *testing.T) {
+			f, srv := beforeSSE(t, never)
+			call := modernRequestOf("7", "tools/call", `"name":"echo","arguments":{},`+meta(`{}`))
+			for round := range 3 {
+				if r := srv.modernly(call); gjson.Get(r.body, "result.content.0.text").String() != "echo" {
+					t.Errorf("round %d: %+v", round, r)
+				}
+				if breaks {
+					f.Crash()
+					eventually(t, "noticed", func() bool { return srv.Modern.Counts().Sessions == 0 })
+					continue
+				}
+				f.Forget()
+				r := srv.modernly(call)
+				if got := gjson.Get(r.body, "error.message").String(); gjson.Get(r.body, "id").Raw != "7" || !strings.Contains(got, "session") {
+					t.Errorf("round %d: a call in a lost session: %+v", round, r)
+				}
+			}
+		})
+		t.Run(fmt.Sprintf("handshake client, stream breaks %v", breaks), func(t *testing.T) {
+			f, srv := beforeSSE(t, never)
+			session := srv.post("", introduction).header["Mcp-Session-Id"]
+			sameJSON(t, srv.post(session, echoCall).body, echoAnswer)
+			if breaks {
+				f.Crash()
+			} else {
+				f.Forget()
+				r := srv.post(session, echoCall)
+				if got := gjson.Get(r.body, "error.message").String(); !strings.Contains(got, "session") {
+					t.Errorf("%+v", r)
+				}
+			}
+			eventually(t, "over", func() bool { return srv.Table.Len() == 0 })
+			if r := srv.post(session, echoCall); r.status != 404 {
+				t.Errorf("%+v", r)
+			}
+		})
 	}
 }

@@ -111,6 +111,9 @@ func TestRestartedProcessGetsTheSessionsState(t *testing.T) {
 		first.Unasked(answer(string(rune('1' + i))))
 		<-c.reply
 	}
+	refused := srv.call(first, s, `{"jsonrpc":"2.0","id":5,"method":"resources/subscribe","params":{"uri":"a:d"}}`)
+	first.Unasked(`{"jsonrpc":"2.0","id":5,"error":{"code":-32002,"message":"Resource not found"}}`)
+	<-refused.reply
 	lost := srv.call(first, s, callOne)
 	first.lose(exited)
 	r := <-lost.reply

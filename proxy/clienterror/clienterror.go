@@ -74,7 +74,7 @@ func Of(err error) *mcp.Failure {
 		f = mcp.Fail(mcp.Untranslatable, "")
 		f.Text = rule.Error()
 	case errors.As(err, &status):
-		f = refusedWith(status)
+		f = refusedWith(status, err)
 	case errors.As(err, &lacks):
 		f = mcp.Fail(mcp.NoCredential, "")
 		if errors.As(lacks.Err, &told) {
@@ -138,9 +138,9 @@ func unreached(err error) string {
 	return Reason(err)
 }
 
-// refusedWith returns the failure for a response with a status other than success. It keeps the
+// refusedWith returns the failure for a response with a status other than success, in err. It keeps the
 // server's own JSON-RPC error if there is one.
-func refusedWith(e *upstream.StatusError) *mcp.Failure {
+func refusedWith(e *upstream.StatusError, err error) *mcp.Failure {
 	f := mcp.Fail(mcp.UpstreamRefused, "")
 	f.Status = e.Code
 	f.Text = "upstream answered " + strconv.Itoa(e.Code) + " " + http.StatusText(e.Code)
@@ -160,6 +160,11 @@ func refusedWith(e *upstream.StatusError) *mcp.Failure {
 			f.Code, f.Text, f.Status = mcp.CodeMethodNotFound, "Method not found: "+said, http.StatusOK
 		case said != "":
 			f.Text += ": " + said
+		}
+		if both, ok := errors.AsType[*upstream.TransportError](err); ok {
+			if _, refused := errors.AsType[*upstream.StatusError](both.Get); !refused { // a refusal is what other transports get
+				f.Text += "; and its stream (GET) is not one of HTTP+SSE: " + Reason(both.Get)
+			}
 		}
 		return f
 	}

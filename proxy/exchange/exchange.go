@@ -76,6 +76,9 @@ func (x *Exchange) Done() {
 		x.Free()
 	}
 	if x.Call != nil {
+		if gone && !parked { // what dragoman itself has sent is not sent again, also if the client resumes the server's stream
+			x.Call.More.Leaving.Left()
+		}
 		if parked || gone && len(x.ResumeAt) > 0 {
 			x.Session.Open.Abandon(x.Call) // the client may resume the stream
 		} else {

@@ -34,8 +34,9 @@ func (in *injected) end() {
 	}
 }
 
-// put sends a message of dragoman's own. It does not wait for the client. It returns false if Answer does not run.
-func (in *injected) put(m []byte) bool {
+// put sends a message of dragoman's own. It does not wait for the client. It returns false if Answer does not run. It calls
+// lost if Answer ends before the message is sent.
+func (in *injected) put(m []byte, lost func()) bool {
 	if in.mu.TryLock() { // else the client is being sent something
 		runs := in.runs()
 		in.unlock()
@@ -46,9 +47,11 @@ func (in *injected) put(m []byte) bool {
 	in.spawn(func() {
 		in.lock()
 		defer in.unlock()
-		if in.runs() {
-			in.send(m)
+		if !in.runs() {
+			lost()
+			return
 		}
+		in.send(m)
 	})
 	return true
 }

@@ -95,6 +95,10 @@ func (x *Exchange) Onward(raw []byte) (out []byte, v wire.Verdict, err error) {
 		if err != nil {
 			return nil, wire.Drop, err
 		}
+		if answer == nil {
+			x.Common.Host.Report.Dropped("late_answer")
+			return nil, wire.Drop, nil
+		}
 		raw = answer
 		known = known || x.reunite(x.Session.Asked)
 		x.observeAnswer(m)
@@ -117,7 +121,7 @@ func (x *Exchange) Onward(raw []byte) (out []byte, v wire.Verdict, err error) {
 	x.Common.Host.Losses.Note(x.Session.ClientRevision, x.Session.ServerRevision, method, x.Msg.Losses, x.From)
 	x.Span.Lost(x.Msg.Losses)
 	x.observeLost(x.Msg.Losses)
-	if x.Msg.Unfit && x.repeat(x.Msg.Note) {
+	if x.Msg.Unfit && x.repeat(x.Msg.Note, out) {
 		return nil, wire.Drop, nil
 	}
 	switch {

@@ -36,7 +36,8 @@ func (x *Exchange) sealNote(out, id, note []byte) []byte {
 }
 
 // openSealed prepares the answer to a question with a sealed id for translation: it puts the server's id
-// back into the answer and sets the note. ok is false if the id is not sealed.
+// back into the answer and sets the note. ok is false if the id is not sealed, and also if the question was answered before: then
+// answer is nil.
 func (x *Exchange) openSealed(raw []byte) (answer []byte, ok bool, err error) {
 	m := &x.Msg
 	if !bytes.HasPrefix(m.ID(), []byte(sealed.QuestionPrefix)) {
@@ -55,7 +56,7 @@ func (x *Exchange) openSealed(raw []byte) (answer []byte, ok bool, err error) {
 	x.key = wire.AppendIDKey(x.key[:0], m.ID())
 	x.Met = x.Session.Asked.Take(x.key)
 	if x.Session.Local && x.Met == nil {
-		return answer, false, nil // the question was repeated and has been answered already
+		return nil, false, nil // the question was repeated and has been answered already
 	}
 	m.Facts, m.Method, m.Note = x.Session.Facts, wire.ElicitationCreate, note
 	return answer, true, nil

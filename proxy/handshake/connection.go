@@ -27,7 +27,9 @@ import (
 func (o *Opener) newSession(h *Handshake, vu *translate.Revision) *session.Session {
 	var again *restart.Pipe
 	// A shared process restarts by itself, and a bridge has no handshake to repeat.
-	if !h.alone && !h.shared && h.bridged == nil && (o.Now().Origin.Restarts || h.Transport == upstream.HTTPWithSSE) && o.Now().Config.Upstream.Restart.Max > 0 {
+	// Over HTTP+SSE it notices that the server has lost the session, also where no other one is begun.
+	restarts := o.Now().Origin.Restarts && o.Now().Config.Upstream.Restart.Max > 0 || h.Transport == upstream.HTTPWithSSE
+	if !h.alone && !h.shared && h.bridged == nil && restarts {
 		again = o.restarting(&h.Opening, vu.Name, h.RunsFor)
 		h.Conn, h.Standing = again, again.Stream()
 	}

@@ -67,16 +67,20 @@ func (h *Handshake) Negotiate(ctx context.Context, raw []byte) (*session.Session
 	return s, answer, err
 }
 
-// noticeSilence logs a warning if a server at a URL is slow to answer initialize. The caller calls
-// stop when the server has answered. For a silent process, its connection logs a warning.
+// noticeSilence logs a warning if a server at a URL is slow to answer initialize, or what initialize waits for before it is
+// sent. The caller calls stop when the server has answered. For a silent process, its connection logs a warning.
 func (h *Handshake) noticeSilence() (stop func()) {
-	at := h.Opener.Now().Config.Upstream.URL
-	if at == "" {
+	now := h.Opener.Now()
+	if now.Config.Upstream.URL == "" {
 		return func() {}
 	}
 	timer := time.AfterFunc(upstream.MuteTime, func() {
-		h.log().Warn("upstream has not answered initialize yet", zap.String("url", at), zap.Duration("waited", upstream.MuteTime),
-			zap.Duration("given_up_after", h.Opener.Now().Config.Upstream.HandshakeTimeout))
+		fields := []zap.Field{zap.String("url", now.Config.Upstream.URL), zap.Duration("waited", upstream.MuteTime), zap.Duration("given_up_after", now.Config.Upstream.HandshakeTimeout)}
+		if awaited := now.Origin.Credential.Awaited(); awaited != "" {
+			h.log().Info("initialize waits for a sign-in", append(fields, zap.String("waits_for", awaited))...)
+			return
+		}
+		h.log().Warn("upstream has not answered initialize yet", fields...)
 	})
 	return func() { timer.Stop() }
 }

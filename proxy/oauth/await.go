@@ -3,6 +3,7 @@ package oauth
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net/url"
 	"os"
 	"slices"
@@ -28,6 +29,23 @@ func (a *Account) Finish(ctx context.Context) {
 	case <-t.done:
 	case <-ctx.Done():
 	}
+}
+
+// Awaited says what a request that needs a sign-in waits for, in words for a log; "" if no sign-in is in progress.
+func (a *Account) Awaited() string {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	switch t := a.attempt; {
+	case t == nil:
+		return ""
+	case t.opened:
+		return "the user to sign in on the page that was opened in the browser"
+	case t.link != "":
+		return "the user to sign in: no browser could be opened"
+	case t.process != 0:
+		return fmt.Sprintf("the user to sign in for another dragoman, process %d", t.process)
+	}
+	return "the authorization server, before the user can sign in"
 }
 
 // await waits for a sign-in in the browser, which it begins if none is in progress. A nil

@@ -382,11 +382,11 @@ func TestInteractive(t *testing.T) {
 func TestInteractiveWaits(t *testing.T) {
 	s := oauthtest.New(t, oauthtest.Options{})
 	for name, c := range map[string]struct {
-		err  error
-		want string
+		err           error
+		want, awaited string
 	}{
-		"slow user":  {nil, "finish it in the browser, then start this server again"},
-		"no browser": {errors.New("no display"), "dragoman login --paste " + s.URL},
+		"slow user":  {nil, "finish it in the browser, then start this server again", "the user to sign in on the page that was opened in the browser"},
+		"no browser": {errors.New("no display"), "dragoman login --paste " + s.URL, "the user to sign in: no browser could be opened"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			a := accountOf(t, s, t.TempDir(), nil)
@@ -402,12 +402,18 @@ func TestInteractiveWaits(t *testing.T) {
 				t.Error(err)
 			}
 			<-opened
+			if got := a.Awaited(); got != c.awaited {
+				t.Errorf("waits for %q", got)
+			}
 			a.wait = time.Minute
 			if _, err := s.Visit(page); err != nil { // the sign-in goes on
 				t.Fatal(err)
 			}
 			if status, err := call(t, a, s); status != http.StatusOK {
 				t.Error(status, err)
+			}
+			if got := a.Awaited(); got != "" {
+				t.Errorf("signed in, and waits for %q", got)
 			}
 		})
 	}

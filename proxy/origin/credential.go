@@ -166,6 +166,7 @@ type Credential struct {
 	own     bool             // the credential belongs to the client's user, so errors reach the client
 	expires func() time.Time // nil if that is never known
 	finish  func(context.Context)
+	awaited func() string // nil if no request waits for a sign-in
 	close   func()
 	of      *Credentials
 }
@@ -213,7 +214,7 @@ func (s *Credentials) newCredential(cfg *config.Config, log *zap.Logger) (*Crede
 		}
 		log.Warn("upstream.auth.type is login: every client acts as the person who has signed in to the server", zap.String("server", Name(u)), person)
 	}
-	return &Credential{from: a, own: u.Auth.Browser, expires: a.Expires, finish: a.Finish, close: a.Close, of: s}, nil
+	return &Credential{from: a, own: u.Auth.Browser, expires: a.Expires, finish: a.Finish, awaited: a.Awaited, close: a.Close, of: s}, nil
 }
 
 func (c *Credential) Header(ctx context.Context) (string, error) {
@@ -252,6 +253,14 @@ func (c *Credential) Linger(ctx context.Context) {
 	ctx, stop := context.WithTimeout(ctx, lingerTime)
 	defer stop()
 	c.finish(ctx)
+}
+
+// Awaited says what requests wait for while a sign-in is in progress, in words for a log; "" if none is. c may be nil.
+func (c *Credential) Awaited() string {
+	if c == nil || c.awaited == nil {
+		return ""
+	}
+	return c.awaited()
 }
 
 // told marks an error that the client may read.

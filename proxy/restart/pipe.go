@@ -39,7 +39,7 @@ var errOtherRevision = errors.New("the server now speaks another revision")
 // in the meantime wait.
 //
 // It does the same for a session over HTTP+SSE, which a server loses when it restarts. Such a server may
-// be unreachable for a long time: the number of attempts has no limit, and a message to be sent waits
+// be unreachable for a long time: the number of attempts has no limit unless it is 0, and a message to be sent waits
 // for one attempt only.
 type Pipe struct {
 	remote bool
@@ -105,7 +105,10 @@ func Over(h *host.Host, eras *era.Cache, o *server.Opening, how Options) *Pipe {
 		exempted: make(map[string]int), kick: make(chan struct{}, 1),
 	}
 	if r.remote = o.Transport == upstream.HTTPWithSSE; r.remote {
-		r.header, r.backoff.Max = cloneHeaders(o.Header), math.MaxInt
+		r.header = cloneHeaders(o.Header)
+		if cfg.Max > 0 {
+			r.backoff.Max = math.MaxInt
+		}
 	}
 	r.life, r.end = context.WithCancel(processes.For(context.Background(), how.RunsFor))
 	return r
@@ -303,6 +306,7 @@ func (r *Pipe) read(yield func(sse.Event, error) bool) bool {
 		switch {
 		case err == nil && len(r.own) > 0 && r.forUs(e.Data):
 		case err == nil:
+			r.noteAnswer(e.Data)
 			if !yield(e, nil) {
 				return false
 			}
@@ -311,12 +315,24 @@ func (r *Pipe) read(yield func(sse.Event, error) bool) bool {
 			if again := why != nil && r.life.Err() == nil && r.noteEnd(why); again {
 				return yield(sse.Event{}, &server.RestartError{Err: why, Held: r.isExempt})
 			}
+			if why != nil && r.remote {
+				err = why // the stream may only say that refuse has closed it
+			}
 			if !yield(sse.Event{}, err) {
 				return false
 			}
 		}
 	}
 	return false
+}
+
+// noteAnswer makes the memory forget a subscription that the server has refused.
+func (r *Pipe) noteAnswer(message []byte) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.memory.Waits() {
+		r.memory.Answered(message)
+	}
 }
 
 // Close ends the stream, and so the session.
@@ -358,6 +374,7 @@ func (r *Pipe) noteEnd(why error) bool {
 	r.why, r.refused = why, nil
 	if !again {
 		r.state = processGone
+		close(r.ready)
 	}
 	r.mu.Unlock()
 	clear(r.own)

@@ -55,7 +55,16 @@ const (
 type Memory struct {
 	Initialized bool
 	level       []byte // params of the last logging/setLevel
-	subscribed  map[string][]byte
+	subscribed  map[string]*remembered
+	asked       map[string]*remembered // by the keys of the ids of requests that subscribe and have no response yet
+}
+
+// remembered is a subscription to one resource.
+type remembered struct {
+	uri      string
+	params   []byte
+	open     int // the number of its requests in asked
+	accepted bool
 }
 
 // Memorable reports whether [Memory.Note] may have to store something of a client's message.
@@ -84,20 +93,66 @@ func (y *Memory) Note(message []byte) {
 	case wire.LoggingSetLevel:
 		y.level = bytes.Clone(m.Params())
 	case wire.ResourcesSubscribe:
-		if y.subscribed == nil {
-			y.subscribed = make(map[string][]byte)
-		}
-		if len(y.subscribed) < maxSubscriptions {
-			y.subscribed[strings.Clone(uri.String())] = bytes.Clone(m.Params())
-		}
+		y.subscribe(uri.String(), &m)
 	case wire.ResourcesUnsubscribe:
 		delete(y.subscribed, uri.String())
 	}
 }
 
+func (y *Memory) subscribe(uri string, m *wire.Message) {
+	if y.subscribed == nil {
+		y.subscribed, y.asked = make(map[string]*remembered), make(map[string]*remembered)
+	}
+	s := y.subscribed[uri]
+	if s == nil {
+		if len(y.subscribed) == maxSubscriptions {
+			return
+		}
+		s = &remembered{uri: strings.Clone(uri), params: bytes.Clone(m.Params())}
+		y.subscribed[s.uri] = s
+	}
+	if len(y.asked) < maxSubscriptions {
+		y.settle(string(wire.AppendIDKey(nil, m.ID())), true) // of an older request with this id, nothing more is known
+		y.asked[string(wire.AppendIDKey(nil, m.ID()))] = s
+		s.open++
+	} else {
+		s.accepted = true // its response is not waited for
+	}
+}
+
+// Waits reports whether [Memory.Answered] may have to store something of a response.
+func (y *Memory) Waits() bool { return len(y.asked) > 0 }
+
+// Answered forgets a subscription that the server has refused, unless it has accepted another request for it. The
+// caller need not call it for all responses: a subscription without a known response is one that the server may have.
+func (y *Memory) Answered(message []byte) {
+	var m wire.Message
+	if m.Scan(message, nil) != nil || !m.Kind.Response() {
+		return
+	}
+	y.settle(string(wire.AppendIDKey(nil, m.ID())), m.Kind == wire.Result)
+}
+
+func (y *Memory) settle(key string, accepted bool) {
+	s := y.asked[key]
+	if s == nil {
+		return
+	}
+	delete(y.asked, key)
+	s.open--
+	s.accepted = s.accepted || accepted
+	if s.open == 0 && !s.accepted && y.subscribed[s.uri] == s {
+		delete(y.subscribed, s.uri)
+	}
+}
+
 // Replay returns the messages to send to a restarted server after initialize, and the ids of the
-// requests among them. Responses to these ids must not reach the client.
+// requests among them. Responses to these ids must not reach the client. The responses to earlier requests are not expected
+// any more.
 func (y *Memory) Replay() (messages [][]byte, own map[string]bool) {
+	for key := range y.asked {
+		y.settle(key, true)
+	}
 	if !y.Initialized {
 		return nil, nil // nothing may be sent before notifications/initialized
 	}
@@ -111,8 +166,8 @@ func (y *Memory) Replay() (messages [][]byte, own map[string]bool) {
 	if y.level != nil {
 		ask(wire.LoggingSetLevel, y.level)
 	}
-	for _, params := range y.subscribed {
-		ask(wire.ResourcesSubscribe, params)
+	for _, s := range y.subscribed {
+		ask(wire.ResourcesSubscribe, s.params)
 	}
 	return messages, own
 }

@@ -21,6 +21,7 @@ type (
 // More is what dragoman keeps with an open request.
 type More struct {
 	Again   *Repeatable     // the question to ask once more if the answer does not fit; nil for none
+	Leaving *Leaving        // what to do when the client has left the call for good; nil for nothing
 	Here    bool            // dragoman answers it, and not the server
 	Answers chan []byte     // receives the answer to a question of dragoman's own; nil for one of the server
 	Span    *telemetry.Call // nil if the request has no spans
@@ -112,5 +113,41 @@ func (g *Batch) Array() []byte {
 // Repeatable holds what is needed to ask a question once more.
 type Repeatable struct {
 	Question []byte // as the client received it
-	Put      func(question []byte) bool
+	// Put returns false if no client gets the question. It calls lost if it turns out later that none does.
+	Put func(question []byte, lost func()) bool
+}
+
+// Leaving is what to do when the client of a call has left for good: it cannot resume the stream any more. It is safe for
+// concurrent use.
+type Leaving struct {
+	mu   sync.Mutex
+	left bool
+	do   []func()
+}
+
+// Then makes Left call do, which must not wait. It returns false if Left was called. On nil it does nothing.
+func (l *Leaving) Then(do func()) bool {
+	if l == nil {
+		return true
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if !l.left {
+		l.do = append(l.do, do)
+	}
+	return !l.left
+}
+
+// Left says that the client has left for good. l may be nil.
+func (l *Leaving) Left() {
+	if l == nil {
+		return
+	}
+	l.mu.Lock()
+	do := l.do
+	l.left, l.do = true, nil
+	l.mu.Unlock()
+	for _, each := range do {
+		each()
+	}
 }

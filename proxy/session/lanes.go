@@ -24,8 +24,9 @@ type ResumableCall struct {
 // Cancelled reports whether the call was cancelled.
 func (c *ResumableCall) Cancelled() bool { return c.Call.Cancelled.Load() }
 
-// End ends the call and closes its stream.
+// End ends the call, which its client has left, and closes its stream.
 func (c *ResumableCall) End() {
+	c.Call.More.Leaving.Left()
 	c.Open.End(c.Call)
 	c.Stream.Close()
 }

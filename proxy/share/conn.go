@@ -2,7 +2,6 @@ package share
 
 import (
 	"context"
-	"strings"
 
 	"github.com/tidwall/gjson"
 
@@ -16,7 +15,7 @@ import (
 var _ upstream.Conn = (*Conn)(nil)
 
 // maxSubscribed bounds the subscriptions of a session, each of which takes memory until it ends. One that the process refuses
-// counts as well.
+// does not count.
 const maxSubscribed = 1000
 
 // Send passes a message to the process, or answers it without the process.
@@ -59,8 +58,10 @@ func (m *Conn) request(ctx context.Context, out *upstream.Outgoing, msg *wire.Me
 	case wire.LoggingSetLevel, wire.TasksGet, wire.TasksResult, wire.TasksList, wire.TasksCancel:
 		m.enqueue(mcp.AppendError(nil, msg.ID(), mcp.CodeMethodNotFound, "Method not found: "+msg.Method.String(), nil), true)
 		return nil
-	case wire.ResourcesSubscribe, wire.ResourcesUnsubscribe:
-		if answer := m.subscribe(msg); answer != nil {
+	case wire.ResourcesSubscribe:
+		return m.subscribe(ctx, out, msg)
+	case wire.ResourcesUnsubscribe:
+		if answer := m.unsubscribe(msg); answer != nil {
 			m.enqueue(answer, true)
 			return nil
 		}
@@ -69,9 +70,15 @@ func (m *Conn) request(ctx context.Context, out *upstream.Outgoing, msg *wire.Me
 	if err != nil {
 		return err
 	}
+	return m.send(ctx, out, msg, e)
+}
+
+// send sends a request that has an entry. If that fails, the entry is removed, since no answer will come.
+func (m *Conn) send(ctx context.Context, out *upstream.Outgoing, msg *wire.Message, e *idmap.Entry[*Conn]) error {
 	own := *out
 	own.Stale = func() bool { return !m.process.isOpen(e) }
-	if err = m.pass(ctx, &own, msg.AppendTo(nil)); err != nil {
+	err := m.pass(ctx, &own, msg.AppendTo(nil))
+	if err != nil {
 		m.process.mu.Lock()
 		m.process.leave(e)
 		m.process.mu.Unlock()
@@ -79,38 +86,43 @@ func (m *Conn) request(ctx context.Context, out *upstream.Outgoing, msg *wire.Me
 	return err
 }
 
-// subscribe notes how a request changes the session's subscriptions. It returns the response if the process does not get the
-// request, as other sessions are still subscribed to the resource, or this one is to too many; else nil.
-func (m *Conn) subscribe(msg *wire.Message) (answer []byte) {
-	uri := gjson.Get(wire.View(msg.Params()), "uri").String()
+// subscribe sends a request for a subscription, which counts from now on unless the process refuses it.
+func (m *Conn) subscribe(ctx context.Context, out *upstream.Outgoing, msg *wire.Message) error {
+	uri := uriOf(msg)
+	h := m.process
+	h.mu.Lock()
+	if m.subscriptions == maxSubscribed && h.subscribed[uri][m] == nil {
+		h.mu.Unlock()
+		m.enqueue(mcp.AppendError(nil, msg.ID(), mcp.CodeInternal, "too many subscriptions", nil), true)
+		return nil
+	}
+	e, err := h.enterLocked(m, msg)
+	if err == nil {
+		h.wantLocked(e, uri)
+	}
+	h.mu.Unlock()
+	if err != nil {
+		return err
+	}
+	return m.send(ctx, out, msg, e)
+}
+
+// unsubscribe notes that the session is not subscribed any more. It returns the response if the process does not get the
+// request, since other sessions are still subscribed to the resource; else nil.
+func (m *Conn) unsubscribe(msg *wire.Message) (answer []byte) {
+	uri := uriOf(msg)
 	h := m.process
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	all := h.subscribed[uri]
-	_, already := all[m]
-	if msg.Method == wire.ResourcesUnsubscribe {
-		if already {
-			m.subscriptions--
-		}
-		if delete(all, m); len(all) > 0 {
-			return mcp.AppendResult(nil, msg.ID(), "{}")
-		}
-		delete(h.subscribed, uri)
-		return nil
+	h.unsubscribeLocked(m, uri)
+	if len(h.subscribed[uri]) > 0 {
+		return mcp.AppendResult(nil, msg.ID(), "{}")
 	}
-	if !already {
-		if m.subscriptions == maxSubscribed {
-			return mcp.AppendError(nil, msg.ID(), mcp.CodeInternal, "too many subscriptions", nil)
-		}
-		m.subscriptions++
-	}
-	if all == nil {
-		all = make(map[*Conn]struct{})
-		h.subscribed[strings.Clone(uri)] = all
-	}
-	all[m] = struct{}{}
 	return nil
 }
+
+// uriOf returns the resource that a request is about. It points into the message.
+func uriOf(msg *wire.Message) string { return gjson.Get(wire.View(msg.Params()), "uri").String() }
 
 // Listen returns upstream.ErrNoStream: the stream of this session was returned when it was opened.
 func (m *Conn) Listen(context.Context, upstream.ListenOptions) (upstream.Stream, error) {

@@ -3,6 +3,7 @@ package share
 import (
 	"bytes"
 	"context"
+	"strings"
 	"sync"
 
 	"github.com/tidwall/gjson"
@@ -60,7 +61,8 @@ type process struct {
 	err        error // why the process has ended; nil while it runs
 	conns      map[*Conn]struct{}
 	asked      idmap.Table[*Conn] // the open requests; of a nil Conn: dragoman's own
-	subscribed map[string]map[*Conn]struct{}
+	subscribed map[string]map[*Conn]*subscription
+	wanted     map[*idmap.Entry[*Conn]]*subscription // of the open requests that subscribe
 }
 
 // unshareable holds the capabilities that sessions are not offered, since one session's use affects the others.
@@ -83,7 +85,7 @@ func newProcess(ctx context.Context, proxy *Proxy) (*process, error) {
 	h := &process{
 		host: proxy.Host, conn: hs.Conn, st: hs.Standing, result: bytes.Clone(m.Result()),
 		ended: make(chan struct{}), conns: make(map[*Conn]struct{}),
-		subscribed: make(map[string]map[*Conn]struct{}),
+		subscribed: make(map[string]map[*Conn]*subscription), wanted: make(map[*idmap.Entry[*Conn]]*subscription),
 	}
 	for _, path := range unshareable {
 		if out, err := sjson.DeleteBytes(h.result, path); err == nil {
@@ -237,6 +239,7 @@ func (h *process) dispatch(m *wire.Message) {
 		e := h.asked.Answered(m)
 		if e != nil && e.Of != nil {
 			e.Of.open--
+			h.settleLocked(e, m.Kind == wire.Error)
 		}
 		h.mu.Unlock()
 		switch {
@@ -302,12 +305,64 @@ func (h *process) failOpen(err error) {
 	h.asked.Each(func(e *idmap.Entry[*Conn]) {
 		if e.Of != nil {
 			e.Of.open = 0
+			h.settleLocked(e, false) // the next process is asked for it
 			lost := *f
 			h.host.Report.Failed(&lost, report.At{})
 			e.Of.enqueue(mcp.AppendError(nil, []byte(e.ID), f.Code, f.Text, nil), true)
 		}
 	})
 	h.asked.Clear()
+}
+
+// A subscription is that of one session to one resource. It lasts if the process has accepted one of its requests, or may have.
+type subscription struct {
+	uri      string
+	open     int  // the number of its requests that have no response
+	accepted bool // a request was accepted, or ended without a response
+}
+
+// wantLocked notes that the open request e subscribes to a resource; h.mu must be held.
+func (h *process) wantLocked(e *idmap.Entry[*Conn], uri string) {
+	all := h.subscribed[uri]
+	if all == nil {
+		all = make(map[*Conn]*subscription)
+		h.subscribed[strings.Clone(uri)] = all
+	}
+	s := all[e.Of]
+	if s == nil {
+		s = &subscription{uri: strings.Clone(uri)}
+		all[e.Of] = s
+		e.Of.subscriptions++
+	}
+	s.open++
+	h.wanted[e] = s
+}
+
+// settleLocked ends a request that was noted by wantLocked. If the process has refused all of the session's requests for the
+// resource, the session is not subscribed. h.mu must be held.
+func (h *process) settleLocked(e *idmap.Entry[*Conn], refused bool) {
+	s := h.wanted[e]
+	if s == nil {
+		return
+	}
+	delete(h.wanted, e)
+	s.open--
+	s.accepted = s.accepted || !refused
+	if s.open == 0 && !s.accepted && h.subscribed[s.uri][e.Of] == s {
+		h.unsubscribeLocked(e.Of, s.uri)
+	}
+}
+
+// unsubscribeLocked removes a subscription, if there is one; h.mu must be held.
+func (h *process) unsubscribeLocked(m *Conn, uri string) {
+	all := h.subscribed[uri]
+	if all[m] == nil {
+		return
+	}
+	m.subscriptions--
+	if delete(all, m); len(all) == 0 {
+		delete(h.subscribed, uri)
+	}
 }
 
 // isOpen reports whether a request has no response yet.
@@ -324,6 +379,7 @@ func (h *process) end(err error) {
 	defer h.mu.Unlock()
 	h.err = err
 	h.asked.Clear()
+	clear(h.wanted)
 	for m := range h.conns {
 		m.finish(err)
 	}
@@ -375,6 +431,11 @@ func (m *Conn) wake() {
 func (h *process) enter(by *Conn, msg *wire.Message) (*idmap.Entry[*Conn], error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
+	return h.enterLocked(by, msg)
+}
+
+// enterLocked is enter; h.mu must be held.
+func (h *process) enterLocked(by *Conn, msg *wire.Message) (*idmap.Entry[*Conn], error) {
 	if h.err != nil {
 		return nil, h.err
 	}
@@ -393,6 +454,7 @@ func (h *process) leave(e *idmap.Entry[*Conn]) {
 		return
 	}
 	h.asked.Leave(e)
+	h.settleLocked(e, false) // the process may have accepted it
 	if e.Of != nil {
 		e.Of.open--
 	}

@@ -319,6 +319,67 @@ func TestSubscriptionsAreBounded(t *testing.T) {
 	})
 }
 
+// TestRefusedSubscriptions: those that the process refuses do not count, and the process is not asked to end them. One that it has
+// accepted lasts when another request for it is refused.
+func TestRefusedSubscriptions(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p, begin := shared(t, func(*config.Config) {})
+		a, b := begin(), begin()
+		id := 0
+		say := func(u *user, method, uri string) (given int) {
+			id++
+			u.say(fmt.Sprintf(`{"jsonrpc":"2.0","id":%d,"method":"resources/%s","params":{"uri":"%s"}}`, id, method, uri))
+			return id
+		}
+		answer := func(u *user, given int, result string) {
+			t.Helper()
+			m := fmt.Sprintf(`{"jsonrpc":"2.0","id":%d,%s}`, given, result)
+			p.says <- m
+			same(t, []string{u.next()}, m)
+		}
+		const accepted, refused = `"result":{}`, `"error":{"code":-32002,"message":"Resource not found"}`
+		for n := range maxSubscribed + 1 {
+			answer(a, say(a, "subscribe", fmt.Sprintf("a:%d", n)), refused)
+		}
+		a.nothing()
+
+		answer(a, say(a, "subscribe", "a:kept"), accepted)
+		answer(a, say(a, "subscribe", "a:kept"), refused)
+		first, second := say(a, "subscribe", "a:both"), say(a, "subscribe", "a:both")
+		answer(a, first, refused)
+		answer(a, second, accepted)
+		answer(b, say(b, "subscribe", "a:shared"), accepted)
+		answer(a, say(a, "subscribe", "a:shared"), refused)
+		old := say(a, "subscribe", "a:again") // answered when it is another subscription
+		say(a, "unsubscribe", "a:again")
+		answer(a, say(a, "subscribe", "a:again"), accepted)
+		answer(a, old, refused)
+		for _, uri := range []string{"a:kept", "a:both", "a:again", "a:shared", "a:1"} {
+			p.says <- `{"jsonrpc":"2.0","method":"notifications/resources/updated","params":{"uri":"` + uri + `"}}`
+		}
+		for _, uri := range []string{"a:kept", "a:both", "a:again"} {
+			if got := a.next(); gjson.Get(got, "params.uri").String() != uri {
+				t.Errorf("%s: %s", uri, got)
+			}
+		}
+		a.nothing()
+		if got := b.next(); gjson.Get(got, "params.uri").String() != "a:shared" {
+			t.Error(got)
+		}
+		p.takes()
+		a.at.Conn.Close(t.Context())
+		ended := p.takes()
+		for i, m := range ended {
+			ended[i] = gjson.Get(m, "method").String() + " " + gjson.Get(m, "params").Raw
+		}
+		slices.Sort(ended)
+		same(t, ended[1:], `resources/unsubscribe {"uri":"a:again"}`, `resources/unsubscribe {"uri":"a:both"}`, `resources/unsubscribe {"uri":"a:kept"}`)
+		if !strings.HasPrefix(ended[0], "notifications/cancelled") { // of the unsubscribe without an answer
+			t.Error(ended[0])
+		}
+	})
+}
+
 // TestProcessThatEnds: all sessions end, and the next one starts another process.
 func TestProcessThatEnds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

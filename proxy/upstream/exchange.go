@@ -54,9 +54,13 @@ func (h *HTTP) exchange(ctx context.Context, r request) (*exchange, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
+	asked := time.Now()
 	carried, err := h.carry(ctx, &r)
 	if err != nil {
 		return nil, err
+	}
+	if carried != nil && !r.deadline.IsZero() { // which is for the server, not for the credential
+		r.deadline = r.deadline.Add(time.Since(asked))
 	}
 	buf := h.buffer()
 	defer h.release(buf)

@@ -10,8 +10,16 @@ import (
 	"github.com/dragoman-proxy/dragoman/translate/wire"
 )
 
-// ladderTime bounds how long it takes to find out a server's transport.
-const ladderTime = 10 * time.Second
+const (
+	// ladderTime bounds how long it takes to find out a server's transport.
+	ladderTime = 10 * time.Second
+	// endpointWait is how long a server that has refused the POST may take to name the endpoint of HTTP+SSE: it is the first
+	// thing that such a server sends. A server of Streamable HTTP may open a stream as well, and be silent on it.
+	endpointWait = 3 * time.Second
+	// endpointPause is how long a server that has named no endpoint is not asked again. A handshake may propose several
+	// revisions, and each wait is the client's.
+	endpointPause = 15 * time.Second
+)
 
 // Dialer begins sessions with a server at a URL, over the transport that the server
 // speaks. It remembers the transport, and finds it out again if the remembered one no
@@ -22,7 +30,15 @@ type Dialer struct {
 	http      *HTTP
 	transport Transport
 	limit     time.Duration
+	wait      time.Duration
 	found     atomic.Value // the Transport that the server spoke last
+	mute      atomic.Pointer[muteStream]
+}
+
+// muteStream says that the server has opened a stream, and named no endpoint on it.
+type muteStream struct {
+	at  time.Time
+	err error
 }
 
 // NewDialer returns a Dialer for the server that c describes; its URL is that
@@ -37,7 +53,7 @@ func NewDialer(c HTTPConfig, t Transport) (*Dialer, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Dialer{http: h, transport: t, limit: ladderTime}, nil
+	return &Dialer{http: h, transport: t, limit: ladderTime, wait: endpointWait}, nil
 }
 
 // HTTP returns the server and the connections that the sessions share.
@@ -71,7 +87,8 @@ func (e *TransportError) Unwrap() error { return e.Post }
 
 // Connect begins a session. If the transport is not known, it posts initialize to the
 // URL, and if the server does not take the POST, it requests an event stream there: at
-// most three requests, and 10 s until the transport is known. For Streamable HTTP it
+// most three requests, 10 s for the answer to the POST, and 3 s for the endpoint of
+// HTTP+SSE. For Streamable HTTP it
 // returns when the server has begun to answer. ctx bounds Connect and the stream Answer,
 // but not Conn and Standing. If an error is returned, nothing is left open.
 func (d *Dialer) Connect(ctx context.Context, initialize *Outgoing) (*Begun, error) {
@@ -102,11 +119,25 @@ func (d *Dialer) Connect(ctx context.Context, initialize *Outgoing) (*Begun, err
 	if postErr == nil || !noTaker(postErr) || known == StreamableHTTP && isRPC(postErr) {
 		return begun, postErr
 	}
-	begun, getErr := d.get(ctx, initialize, c)
-	if getErr == nil || !noStreamThere(getErr) {
+	begun, getErr := d.getAfterPost(ctx, initialize)
+	if getErr == nil || !noStreamThere(getErr) && !isSilence(getErr) {
 		return begun, getErr
 	}
 	return nil, &TransportError{postErr, getErr}
+}
+
+// getAfterPost tries HTTP+SSE at a server that has refused the POST.
+func (d *Dialer) getAfterPost(ctx context.Context, initialize *Outgoing) (*Begun, error) {
+	if m := d.mute.Load(); m != nil && time.Since(m.at) < endpointPause {
+		return nil, m.err
+	}
+	begun, err := d.get(ctx, initialize, climb{time.Now().Add(d.wait), d.wait})
+	if isSilence(err) {
+		d.mute.Store(&muteStream{time.Now(), err})
+	} else {
+		d.mute.Store(nil)
+	}
+	return begun, err
 }
 
 // climb is the time that is left to find out a transport. The zero climb has no limits.
@@ -194,4 +225,10 @@ func noStreamThere(err error) bool {
 	status, refused := errors.AsType[*StatusError](err)
 	_, other := errors.AsType[*ContentTypeError](err)
 	return refused && notHere(status.Code) || errors.Is(err, errNoEndpoint) || other
+}
+
+// isSilence reports whether a server that was reached has not sent in time what it has to send.
+func isSilence(err error) bool {
+	_, ok := errors.AsType[*silence](err)
+	return ok && !NeverSent(err)
 }

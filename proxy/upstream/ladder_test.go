@@ -241,18 +241,24 @@ func TestAJSONRPCErrorDoesNotChangeTheTransport(t *testing.T) {
 	}
 }
 
+// TestLadderIsBoundedInTime: a server that has refused the POST has less time to name an endpoint, and the error has both.
 func TestLadderIsBoundedInTime(t *testing.T) {
-	for _, c := range []struct{ name, post, get, want string }{
-		{"silent POST", "", "", "no answer within 1m0s"},
-		{"silent body of a refusal", "HTTP/1.1 404 Not Found\r\nContent-Length: 10\r\n\r\n", eventHead + "\r\n", "within 1m0s"},
-		{"silent GET", refusal(404, ""), "", "no answer within 1m0s"},
-		{"silent stream", refusal(404, ""), eventHead + "\r\n", "no further data within 1m0s"},
-		{"comments for ever", refusal(404, ""), eventHead + "\r\n" + strings.Repeat(":\n\n", 100), "no further data within 1m0s"},
+	const both = "neither Streamable HTTP (POST: upstream answered 404 Not Found) nor HTTP+SSE (GET: upstream server:80: read: "
+	for _, c := range []struct {
+		name, post, get, want string
+		most                  time.Duration // without the eighth by which a limit may be late
+	}{
+		{"silent POST", "", "", "no answer within 1m0s", time.Minute},
+		{"silent body of a refusal", "HTTP/1.1 404 Not Found\r\nContent-Length: 10\r\n\r\n", eventHead + "\r\n", both + "no further data within 3s)", errorBodyTime + endpointWait},
+		{"silent GET", refusal(404, ""), "", both + "no answer within 3s)", endpointWait},
+		{"silent stream", refusal(404, ""), eventHead + "\r\n", both + "no further data within 3s)", endpointWait},
+		{"comments for ever", refusal(404, ""), eventHead + "\r\n" + strings.Repeat(":\n\n", 100), both + "no further data within 3s)", endpointWait},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				d := newDialer(t, "http://server", Auto)
 				d.limit = time.Minute
+				gets := 0
 				inMemory(t, d.http, func(nc net.Conn, in *bufio.Reader) {
 					for {
 						r, ok := take(in)
@@ -262,16 +268,32 @@ func TestLadderIsBoundedInTime(t *testing.T) {
 						reply := c.post
 						if r.Method == "GET" {
 							reply = c.get
+							gets++
 						}
 						if reply != "" {
 							io.WriteString(nc, reply)
 						}
 					}
 				})
+				began := time.Now()
 				_, _, err := connect(t, t.Context(), d)
-				var e *Error
-				if !errors.As(err, &e) || !e.Timeout() || !strings.Contains(err.Error(), c.want) {
-					t.Errorf("ended with %v", err)
+				if err == nil || !strings.Contains(err.Error(), c.want) || time.Since(began) > c.most*9/8 {
+					t.Errorf("ended with %v after %v", err, time.Since(began))
+				}
+				if _, refused := errors.AsType[*StatusError](err); (c.most < time.Minute) != refused {
+					t.Errorf("%v is a refusal: %v", err, refused)
+				}
+				if c.most == time.Minute {
+					return
+				}
+				began = time.Now()
+				_, _, err = connect(t, t.Context(), d) // another revision is proposed
+				if err == nil || !strings.Contains(err.Error(), c.want) || time.Since(began) > c.most-endpointWait+c.most/8 || gets != 1 {
+					t.Errorf("then ended with %v after %v and %d requests for a stream", err, time.Since(began), gets)
+				}
+				time.Sleep(endpointPause)
+				if connect(t, t.Context(), d); gets != 2 {
+					t.Errorf("later %d requests for a stream", gets)
 				}
 			})
 		})

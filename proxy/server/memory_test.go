@@ -1,0 +1,71 @@
+package server
+
+import (
+	"fmt"
+	"slices"
+	"testing"
+
+	"github.com/tidwall/gjson"
+)
+
+// TestMemoryOfSubscriptions: what the server has refused is not asked for again.
+func TestMemoryOfSubscriptions(t *testing.T) {
+	var y Memory
+	y.Note([]byte(`{"jsonrpc":"2.0","method":"notifications/initialized"}`))
+	ask := func(id, uri string) {
+		y.Note([]byte(`{"jsonrpc":"2.0","id":` + id + `,"method":"resources/subscribe","params":{"uri":"` + uri + `"}}`))
+	}
+	accepted := func(id string) { y.Answered([]byte(`{"jsonrpc":"2.0","id":` + id + `,"result":{}}`)) }
+	refused := func(id string) {
+		y.Answered([]byte(`{"jsonrpc":"2.0","id":` + id + `,"error":{"code":-32002,"message":"no"}}`))
+	}
+	kept := func(want ...string) {
+		t.Helper()
+		var got []string
+		messages, _ := y.Replay()
+		for _, m := range messages[1:] {
+			got = append(got, gjson.GetBytes(m, "params.uri").String())
+		}
+		slices.Sort(got)
+		if !slices.Equal(got, want) {
+			t.Errorf("got %q, want %q", got, want)
+		}
+	}
+	ask("1", "a:accepted")
+	accepted("1")
+	ask(`"x"`, "a:accepted") // once more
+	refused(`"x"`)
+	ask("2", "a:refused")
+	refused("2.0") // the same number
+	ask("3", "a:both")
+	ask("4", "a:both")
+	refused("3")
+	accepted("4")
+	ask("5", "a:unanswered")
+	refused("99")
+	y.Answered([]byte(`{"jsonrpc":"2.0","id":5,`))
+	y.Answered([]byte(`[{"jsonrpc":"2.0","id":5,"error":{"code":1,"message":"no"}}]`))
+	kept("a:accepted", "a:both", "a:unanswered")
+	refused("5") // of a process that has ended
+	if kept("a:accepted", "a:both", "a:unanswered"); y.Waits() {
+		t.Error("it waits for responses of an earlier process")
+	}
+
+	ask("6", "a:again") // subscribed, ended, subscribed: the refusal is of the first one
+	y.Note([]byte(`{"jsonrpc":"2.0","id":7,"method":"resources/unsubscribe","params":{"uri":"a:again"}}`))
+	ask("8", "a:again")
+	accepted("8")
+	refused("6")
+	kept("a:accepted", "a:again", "a:both", "a:unanswered")
+
+	for n := range 3 * maxSubscriptions { // refused ones leave room
+		ask(fmt.Sprint(n), fmt.Sprintf("b:%d", n))
+		refused(fmt.Sprint(n))
+	}
+	for n := range 3 * maxSubscriptions { // without a response they do not
+		ask(fmt.Sprint(n), fmt.Sprintf("c:%d", n))
+	}
+	if messages, _ := y.Replay(); len(messages) != 1+maxSubscriptions || len(y.asked) > 0 {
+		t.Errorf("%d messages, waits for %d", len(messages), len(y.asked))
+	}
+}
