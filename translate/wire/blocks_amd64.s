@@ -1,14 +1,15 @@
 #include "go_asm.h"
 #include "textflag.h"
+#include "blocks_amd64.h"
 
 // Which bytes may follow a backslash, except u: those for which the entries at the low and the high half of the byte
 // have a bit in common.
-DATA escapeLow<>+0(SB)/8, $0x00040008000D0000
-DATA escapeLow<>+8(SB)/8, $0x0104000200000000
-GLOBL escapeLow<>(SB), RODATA|NOPTR, $16
-DATA escapeHigh<>+0(SB)/8, $0x0804020000010000
-DATA escapeHigh<>+8(SB)/8, $0x0000000000000000
-GLOBL escapeHigh<>(SB), RODATA|NOPTR, $16
+DATA ·escapeLow+0(SB)/8, $0x00040008000D0000
+DATA ·escapeLow+8(SB)/8, $0x0104000200000000
+GLOBL ·escapeLow(SB), RODATA|NOPTR, $16
+DATA ·escapeHigh+0(SB)/8, $0x0804020000010000
+DATA ·escapeHigh+8(SB)/8, $0x0000000000000000
+GLOBL ·escapeHigh(SB), RODATA|NOPTR, $16
 
 // The tables of John Keiser and Daniel Lemire, Validating UTF-8 In Less Than One Instruction Per Byte, section 6.1
 // (https://arxiv.org/abs/2010.03090): each bit stands for a fault in two bytes that follow each other. It is a fault if
@@ -22,66 +23,6 @@ GLOBL ·firstLow(SB), RODATA|NOPTR, $16
 DATA ·secondHigh+0(SB)/8, $0x0101010101010101
 DATA ·secondHigh+8(SB)/8, $0x01010101BABAAEE6
 GLOBL ·secondHigh(SB), RODATA|NOPTR, $16
-
-#define FILL(value, scalar, x, y) \
-	MOVQ         value, scalar \
-	VMOVQ        scalar, x     \
-	VPBROADCASTQ x, y
-
-// MASK sets one bit in to for each byte of low and high with a high bit.
-#define MASK(low, high, to) \
-	VPMOVMSKB low, to   \
-	VPMOVMSKB high, DX  \
-	SHLQ      $32, DX   \
-	ORQ       DX, to
-
-// FAULTS sets to a vector that is not zero if the 32 bytes in text, which are at at, end or are in a character that is
-// not well formed. Y13 has the low halves of bytes, Y5 to Y7 the three tables.
-#define FAULTS(text, at, to) \
-	VMOVDQU  (at-1)(SI)(AX*1), Y8 \
-	VPSRLW   $4, Y8, Y9           \
-	VPAND    Y13, Y9, Y9          \
-	VPSHUFB  Y9, Y5, Y9           \
-	VPAND    Y13, Y8, Y8          \
-	VPSHUFB  Y8, Y6, Y8           \
-	VPAND    Y8, Y9, Y9           \
-	VPSRLW   $4, text, Y8         \
-	VPAND    Y13, Y8, Y8          \
-	VPSHUFB  Y8, Y7, Y8           \
-	VPAND    Y8, Y9, Y9           \
-	VMOVDQU  (at-2)(SI)(AX*1), Y8 \
-	VPSUBUSB Y14, Y8, Y8          \
-	VMOVDQU  (at-3)(SI)(AX*1), to \
-	VPSUBUSB Y15, to, to          \
-	VPOR     Y8, to, to           \
-	VPAND    Y12, to, to          \
-	VPXOR    Y9, to, to
-
-// UNESCAPABLE sets the bytes of Y9 and Y10 for which those in Y3 and Y4 may not follow a backslash, or are u. Y13 has the low
-// halves of bytes. The shuffle gives 0 for a byte beyond ASCII.
-#define UNESCAPABLE \
-	VBROADCASTI128 escapeLow<>(SB), Y5 \
-	VBROADCASTI128 escapeHigh<>(SB), Y6 \
-	VPXOR          Y7, Y7, Y7 \
-	VPSHUFB        Y3, Y5, Y8 \
-	VPSRLW         $4, Y3, Y9 \
-	VPAND          Y13, Y9, Y9 \
-	VPSHUFB        Y9, Y6, Y9 \
-	VPAND          Y8, Y9, Y9 \
-	VPCMPEQB       Y7, Y9, Y9 \
-	VPSHUFB        Y4, Y5, Y8 \
-	VPSRLW         $4, Y4, Y10 \
-	VPAND          Y13, Y10, Y10 \
-	VPSHUFB        Y10, Y6, Y10 \
-	VPAND          Y8, Y10, Y10 \
-	VPCMPEQB       Y7, Y10, Y10
-
-// TABLES loads tables and a constant for FAULTS.
-#define TABLES \
-	VBROADCASTI128 ·firstHigh(SB), Y5  \
-	VBROADCASTI128 ·firstLow(SB), Y6   \
-	VBROADCASTI128 ·secondHigh(SB), Y7 \
-	FILL($0x8080808080808080, DX, X12, Y12)
 
 // func textBlocks(p *byte, i, n int) int
 TEXT ·textBlocks(SB), NOSPLIT, $0-32
@@ -215,20 +156,14 @@ GLOBL every<>(SB), RODATA|NOPTR, $8
 
 // Quotes, spaces and punctuation, each at its low half and with bit 5 set, which [ and ] become { and } by. The other entries
 // are no byte with that bit.
-DATA marks<>+0(SB)/8, $0x0000000000220020
-DATA marks<>+8(SB)/8, $0x00007D2C7B3A0000
-GLOBL marks<>(SB), RODATA|NOPTR, $16
+DATA ·marks+0(SB)/8, $0x0000000000220020
+DATA ·marks+8(SB)/8, $0x00007D2C7B3A0000
+GLOBL ·marks(SB), RODATA|NOPTR, $16
 
 // White space, each at its low half. The other entries are bytes with another low half.
 DATA blanks<>+0(SB)/8, $0x0000000000000020
 DATA blanks<>+8(SB)/8, $0x00000D00000A0900
 GLOBL blanks<>(SB), RODATA|NOPTR, $16
-
-// BIT sets one bit in to for each byte of the text that has the bit 1<<(7-shift).
-#define BIT(shift, to) \
-	VPSLLW $shift, Y3, Y8 \
-	VPSLLW $shift, Y4, Y9 \
-	MASK(Y8, Y9, to)
 
 // maskBlocks finds the masks of the 64 bytes in Y3 and Y4. Most blocks have only plain ASCII: one shuffle finds their quotes, spaces
 // and punctuation, and bits of these characters tell which they are, since instructions that move a mask out of a vector
@@ -245,7 +180,7 @@ TEXT ·maskBlocks(SB), NOSPLIT, $0-32
 	MOVQ carry_beyond(BX), R15  // the bytes beyond ASCII of the block before
 	FILL($0x2020202020202020, DX, X0, Y0)
 	FILL($0x5C5C5C5C5C5C5C5C, DX, X1, Y1)
-	VBROADCASTI128 marks<>(SB), Y2
+	VBROADCASTI128 ·marks(SB), Y2
 
 block:
 	VMOVDQU  (SI), Y3

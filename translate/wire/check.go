@@ -2,6 +2,7 @@ package wire
 
 import (
 	"bytes"
+	"math"
 	"unicode/utf16"
 )
 
@@ -87,7 +88,7 @@ func (lim Limits) check(b []byte) *Fault {
 			}
 			i = end
 		case '{', '[':
-			count := -1 << 62
+			count := math.MinInt
 			if b[i] == '[' {
 				count = 1
 			}

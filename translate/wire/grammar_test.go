@@ -13,16 +13,20 @@ var lead = `["` + strings.Repeat("l", longContainer) + `",0`
 // ways are the ways in which the processor may skip a container.
 func ways() (names []string, use func(name string)) {
 	names = []string{"bytes"}
-	blocks, walk := hasBlocks, hasWalk
+	blocks, walk, walk512 := hasBlocks, hasWalk, hasWalk512
 	if blocks {
 		names = append(names, "blocks")
 	}
 	if walk {
 		names = append(names, "walk")
 	}
+	if walk512 {
+		names = append(names, "walk512")
+	}
 	return names, func(name string) {
 		hasBlocks = blocks && name != "bytes"
-		hasWalk = walk && (name == "walk" || name == "")
+		hasWalk = walk && name != "bytes" && name != "blocks"
+		hasWalk512 = walk512 && (name == "walk512" || name == "")
 	}
 }
 
@@ -127,6 +131,23 @@ func TestBlocksAtEachBorder(t *testing.T) {
 				b := []byte(lead + `,"` + strings.Repeat("x", n) + `"` + way[0] + item + way[1])
 				checkBlocksAgree(t, b)
 				checkBlocksAgree(t, b[:len(b)-len(b)%3])
+			}
+		}
+	}
+}
+
+// TestEachByteAtEachPlace of a container, in place of the byte there or in addition to it.
+func TestEachByteAtEachPlace(t *testing.T) {
+	needBlocks(t)
+	text := `{"name":"a\\\"b","list":[1,-2.5e3,true,null,"",{},[],{"é日😀":[[],{"x":{}}]}],"é":false,"` + strings.Repeat("long ", 8) + `":{"a":{"b":{"c":[{"d":"\u00e4"}]}}},"last":"x"}`
+	for n := 0; n < 64; n += 5 * effort {
+		value := `["` + strings.Repeat("n", n) + `",` + text + "]"
+		for at := range value {
+			for c := range 256 {
+				checkBlocksAgree(t, []byte(value[:at]+string([]byte{byte(c)})+value[at+1:]))
+			}
+			for _, c := range []byte("{}[]\",:\\ 1") {
+				checkBlocksAgree(t, []byte(value[:at]+string([]byte{c})+value[at:]))
 			}
 		}
 	}

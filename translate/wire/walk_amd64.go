@@ -6,8 +6,11 @@ import (
 	"golang.org/x/sys/cpu"
 )
 
-// hasWalk reports whether the processor has what walkBlocks needs.
-var hasWalk = hasBlocks && cpu.X86.HasAVX512F && cpu.X86.HasAVX512BW && cpu.X86.HasAVX512VL && cpu.X86.HasAVX512VBMI && cpu.X86.HasBMI1 && cpu.X86.HasBMI2
+// hasWalk reports whether the processor has what walkBlocks256 needs, and hasWalk512 whether it has what walkBlocks512 needs.
+var (
+	hasWalk    = hasBlocks && cpu.X86.HasBMI1 && cpu.X86.HasBMI2 && cpu.X86.HasPOPCNT
+	hasWalk512 = hasWalk && cpu.X86.HasAVX512F && cpu.X86.HasAVX512BW && cpu.X86.HasAVX512VL && cpu.X86.HasAVX512VBMI
+)
 
 // What a byte may be, outside of strings and as a quote. White space, control characters, backslashes and bytes beyond ASCII
 // are nothing.
@@ -60,14 +63,27 @@ type walk struct {
 	laters  uint64
 	// What is left to the caller, by bits of blocks: where scalars begin, and escaped bytes that are u or a fault.
 	later [mostLater + 2]struct{ at, mask uint64 }
+	last  [4]uint64 // masks of the last block: opening brackets, colons, commas, scalars; for walkBlocks256 only
 }
 
-// walkBlocks goes on with the n blocks at p, until the end of the container or until the list of what is left to the caller is full.
+// walkBlocks512 goes on with the n blocks at p, until the end of the container or until the list of what is left to the caller is full.
 // It returns how many bytes it has passed, or -1 if there is a fault, white space between tokens, or more than 62 open containers.
 // It reads up to three bytes before p.
 //
 //go:noescape
-func walkBlocks(w *walk, p *byte, n int) int
+func walkBlocks512(w *walk, p *byte, n int) int
+
+// walkBlocks256 does the same without AVX-512.
+//
+//go:noescape
+func walkBlocks256(w *walk, p *byte, n int) int
+
+func (w *walk) blocks(p *byte, n int) int {
+	if hasWalk512 {
+		return walkBlocks512(w, p, n)
+	}
+	return walkBlocks256(w, p, n)
+}
 
 // skipWalk skips the container at i, which lies in depth containers. It has no fault to return: if there is one, or white
 // space between tokens, or if containers are too deep for one word, it returns -1 and leaves the text to its caller.
@@ -81,9 +97,9 @@ func skipWalk(b []byte, i, depth int) int {
 	case next <= ' ', b[i-1] <= ' ':
 		return -1
 	}
-	w := walk{stack: noContainer}
+	w := walk{stack: noContainer, last: [4]uint64{2: 1 << 63}} // a value may begin
 	for len(b)-i >= 64 {
-		n := walkBlocks(&w, &b[i], min((len(b)-i)>>6, mostBlocks))
+		n := w.blocks(&b[i], min((len(b)-i)>>6, mostBlocks))
 		if n < 0 || !w.check(b, i, i+n) {
 			return -1
 		}
@@ -93,14 +109,14 @@ func skipWalk(b []byte, i, depth int) int {
 	}
 	tail := blanks
 	copy(tail[:], b[i-3:])
-	n := walkBlocks(&w, &tail[3], 1)
+	n := w.blocks(&tail[3], 1)
 	if n < 0 || w.stack != noContainer || !w.check(b, i, i+n) {
 		return -1
 	}
 	return i + n
 }
 
-// check checks what walkBlocks has left to its caller. What is behind the end of the container does not matter.
+// check checks what the kernel has left to its caller. What is behind the end of the container does not matter.
 func (w *walk) check(b []byte, from, end int) bool {
 	for _, l := range w.later[:w.laters] {
 		for at := from + int(l.at); l.mask != 0; l.mask &= l.mask - 1 {

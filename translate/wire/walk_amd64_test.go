@@ -8,9 +8,16 @@ import (
 
 // TestWalkSkips what is well formed and has no white space.
 func TestWalkSkips(t *testing.T) {
-	if !hasWalk {
-		t.Skip("this processor has no AVX-512")
+	names, use := ways()
+	defer use("")
+	for _, name := range names {
+		if use(name); hasWalk {
+			t.Run(name, testWalkSkips)
+		}
 	}
+}
+
+func testWalkSkips(t *testing.T) {
 	long := strings.Repeat("long ", 500)
 	for _, text := range []string{
 		`[]`, `{}`, `[{}]`, `{"a":{"b":[1,"x",{"c":null}]},"d":[[],[[]],{}]}`, `["","\"","\\","\\\"",{"\"":"\u00e4\\"},"ä日😀"]`,

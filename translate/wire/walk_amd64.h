@@ -1,44 +1,4 @@
-#include "go_asm.h"
-#include "textflag.h"
-
-// PARITY sets each bit of mask to the parity of all bits up to it. X15 is all ones.
-#define PARITY(mask) \
-	VMOVQ      mask, X3        \
-	VPCLMULQDQ $0, X15, X3, X3 \
-	VMOVQ      X3, mask
-
-#define BYTES(value, to) \
-	MOVL         $value, AX \
-	VPBROADCASTB AX, to
-
-// AHEAD loads the block at the address in at, a register that it changes, and begins what takes longest: to find quotes and
-// their parity, the classes of bytes, and the followers of the bytes before them.
-#define AHEAD(at) \
-	VMOVDQU64  (at), Z5         \
-	VMOVDQU64  -1(at), Z6       \
-	VPCMPEQB   Z22, Z5, K5      \
-	KMOVQ      K5, at           \
-	VMOVQ      at, X14          \
-	VPCLMULQDQ $0, X15, X14, X14 \
-	VMOVDQA64  Z5, Z29          \
-	VPERMI2B   Z17, Z16, Z29    \
-	VPERMI2B   Z19, Z18, Z6
-
-// TAKE goes on with the block that AHEAD has loaded, which is at SI, and loads the next one, so that its results are there
-// when they are needed. It also finds what is special.
-#define TAKE \
-	VMOVDQA64 Z5, Z0          \
-	VMOVDQA64 Z6, Z1          \
-	VMOVDQA64 Z29, Z2         \
-	KMOVQ     K5, K4          \
-	KMOVQ     K5, AX          \
-	VMOVQ     X14, DX         \
-	LEAQ      64(SI), CX      \
-	CMPQ      CX, last-16(SP) \
-	CMOVQHI   SI, CX          \
-	AHEAD(CX)                 \
-	VPCMPB    $1, Z20, Z0, K1 \ // as signed numbers, control characters and bytes beyond ASCII are less than a space
-	VPCMPEQB  Z21, Z0, K2
+// The grammar of JSON over masks, for walk256_amd64.s and walk512_amd64.s.
 
 // NAMES checks that names are strings and that colons are behind them. R15 has where names may begin, allowed what else may
 // be there: closing brackets, of empty objects, and quotes.
@@ -51,8 +11,7 @@
 	SBBQ     R12, R12         \
 	ADDQ     BX, R15          \ // carries through each name to what is behind its closing quote
 	SBBQ     $0, R12          \
-	VPTESTMB Z24, Z2, K6      \
-	KMOVQ    K6, CX           \ // colons
+	COLONS(CX)                \
 	XORQ     R15, CX          \
 	ANDNQ    CX, BX, CX       \
 	ORQ      CX, R13
@@ -76,13 +35,12 @@
 // VISITED checks the kinds of closing brackets, and names. CX has the bytes that are in objects.
 #define VISITED \
 	ANDQ  CX, R15      \
-	KMOVQ K7, R14      \
-	ANDNQ R14, BX, R14 \
+	BRACKETS(R14)      \
 	ANDNQ R14, DX, R14 \ // closing brackets
 	XORQ  CX, R11      \
 	ANDQ  R14, R11     \
 	ORQ   R11, R13     \ // of another kind than the container
-	KMOVQ K4, AX       \
+	QUOTES(AX)         \
 	ORQ   AX, R14      \
 	NAMES(R14)
 
@@ -94,24 +52,40 @@
 	MOVQ mask, 8(DI)  \
 	ADDQ $16, DI
 
-// walkBlocks checks the grammar of a block while the masks are in registers: SI is the block, and bit i of a mask stands for its byte i.
+// What follows is the body of both kernels. It checks the grammar of a block while the masks are in registers: SI is the block,
+// and bit i of a mask stands for its byte i.
 //
 //	R8   all bits if the block begins in a string
 //	R9   walk.stack
 //	R10  all bits if the innermost container is an object
 //	R12  walk.name
 //	DI   the end of walk.later
-//	AX   quotes, also in K4
+//	AX   quotes
 //	BX   what is behind a byte of a string, that is a string without its opening quote
 //	R13  faults
-//	R14  brackets, also in K7
+//	R14  brackets
 //	R15  behind commas and {
 //
-// The schedulers of a processor hold hardly more than the instructions for one block. Those that wait for a mask would keep
-// it from the next block, if masks were not begun one block ahead.
+// How masks are found is up to the macros of the kernel:
 //
-// func walkBlocks(w *walk, p *byte, n int) int
-TEXT ·walkBlocks(SB), NOSPLIT, $40-32
+//	AHEAD         may begin with a block
+//	TAKE          quotes in AX, their parity in DX; the zero flag is clear if the block is special
+//	PLAIN         loads the block at SI; the zero flag is set if it is neither special nor has quotes
+//	NEIGHBORS     faults in R13: tokens that may not follow the byte before; where scalars begin in R14
+//	ITEMS         R15
+//	FINDBRACKETS  R14; later BRACKETS, which keeps all registers
+//	KINDS         opening brackets in DX; in R11 bit 5 of the bytes, which { and } have and [ and ] have not; later OPENING and CURLY
+//	COLONS        colons, and other bytes in strings
+//	QUOTES        quotes; SETQUOTES corrects them
+//	BEYOND        in a special block, bytes beyond ASCII in AX, control characters and others in R13
+//	MALFORMED     the zero flag is clear if UTF-8 is not well formed
+//	BACKSLASHES   AX
+//	BADESCAPES    in R15, what may not follow a backslash, and u
+//	UNSPECIAL     makes up for what the macros of special blocks have changed
+//	KEEP          keeps what the next call must know in the walk at BX
+//
+// Bytes beyond ASCII, backslashes and white space are faults outside of strings.
+
 	MOVQ    w+0(FP), DI
 	MOVQ    p+8(FP), SI
 	MOVQ    n+16(FP), CX
@@ -137,20 +111,7 @@ TEXT ·walkBlocks(SB), NOSPLIT, $40-32
 	MOVQ    CX, full-40(SP)
 	LEAQ    walk_later(DI), DI
 
-	VPCMPEQB  X15, X15, X15
-	VMOVDQU64 ·classes+0(SB), Z16
-	VMOVDQU64 ·classes+64(SB), Z17
-	VMOVDQU64 ·followers+0(SB), Z18
-	VMOVDQU64 ·followers+64(SB), Z19
-	BYTES(0x20, Z20)           // space
-	BYTES(0x5C, Z21)           // backslash
-	BYTES(0x22, Z22)           // quote
-	BYTES(const_beginsName, Z23)
-	BYTES(const_aColon, Z24)
-	BYTES(const_anOpen, Z25)
-	BYTES(const_aBracket, Z26)
-	BYTES(const_aScalar, Z27)
-	BYTES(const_beginsValue, Z28)
+	CONSTANTS
 
 load:
 	MOVQ SI, CX
@@ -160,7 +121,6 @@ block:
 	CMPQ     SI, limit-8(SP)
 	JA       past
 	TAKE
-	KORTESTQ K1, K2
 	JNE      special
 
 plain: // AX has the quotes, DX their parity
@@ -174,23 +134,13 @@ plain: // AX has the quotes, DX their parity
 
 	// All that is not a quote is outside of strings if it is not in BX.
 outside:
-	VPTESTNMB Z1, Z2, K3
-	KMOVQ     K3, R13
-	ANDNQ     R13, BX, R13 // faults: may not follow the byte before
-	VPTESTMB  Z27, Z2, K1
-	VPTESTMB  Z28, Z1, K1, K2
-	KMOVQ     K2, R14
-	ANDNQ     R14, BX, R14 // where scalars begin
+	NEIGHBORS
 	TESTQ     R14, R14
 	JNZ       scalars
 
 scalarsKept:
-	VPTESTMB Z23, Z1, K3
-	KMOVQ    K3, R15
-	ANDNQ    R15, BX, R15  // behind commas and {
-	VPTESTMB Z26, Z2, K7
-	KMOVQ    K7, R14
-	ANDNQ    R14, BX, R14
+	ITEMS
+	FINDBRACKETS
 	TESTQ    R14, R14
 	JNZ      brackets
 	ANDQ     R10, R15
@@ -215,10 +165,7 @@ scalars:
 	JMP  scalarsKept
 
 brackets:
-	VPTESTMB Z25, Z2, K1
-	KMOVQ    K1, DX        // opening brackets, and in strings
-	VPTESTMB Z20, Z0, K2
-	KMOVQ    K2, R11       // bit 5, which { and } have and [ and ] have not
+	KINDS
 
 	// If there are only { and }, and fewer } than objects on top of the stack, they need not be visited: the innermost
 	// container is an object everywhere.
@@ -240,7 +187,7 @@ brackets:
 	SHLXQ   DX, R9, R9
 	SHRXQ   CX, R9, R9
 	DECQ    R9
-	KMOVQ   K1, CX
+	OPENING(CX)
 	ANDNQ   R14, CX, R14    // closing brackets
 	ORQ     AX, R14
 	NAMES(R14)
@@ -250,10 +197,10 @@ brackets:
 	JMP     block
 
 revisit:
-	KMOVQ K1, DX
+	OPENING(DX)
 
 visit:
-	KMOVQ K2, R11
+	CURLY(R11)
 	MOVQ  R10, CX           // in objects
 	NEXT
 	JCC   shut
@@ -303,12 +250,7 @@ inside: // a string, with the whole block
 	ADDQ      $64, SI
 	CMPQ      SI, limit-8(SP)
 	JA        past
-	VMOVDQU64 (SI), Z0
-	VPCMPB    $1, Z20, Z0, K1
-	VPCMPEQB  Z21, Z0, K2
-	VPCMPEQB  Z22, Z0, K4
-	KORQ      K1, K2, K1
-	KORTESTQ  K1, K4
+	PLAIN
 	JEQ       inside
 	JMP       load
 
@@ -322,11 +264,7 @@ past: // the limit, which is 0 if a character or an escape goes on in the next b
 	TAKE
 
 special: // control characters, backslashes and bytes beyond ASCII, here or at the end of the block before
-	VPMOVB2M   Z0, K3
-	KNOTQ      K3, K6
-	VMOVDQU8.Z Z2, K6, Z2     // which have no class
-	KMOVQ      K3, AX
-	KMOVQ      K1, R13
+	BEYOND
 	ANDNQ      R13, AX, R13
 	TESTQ      R13, R13       // control characters
 	JNZ        leave
@@ -339,37 +277,11 @@ special: // control characters, backslashes and bytes beyond ASCII, here or at t
 	MOVQ       $0, limit-8(SP)
 
 whole: // Well-formed UTF-8, as in FAULTS.
-	VBROADCASTI32X4 ·firstHigh(SB), Z10
-	VBROADCASTI32X4 ·firstLow(SB), Z11
-	VBROADCASTI32X4 ·secondHigh(SB), Z12
-	BYTES(0x0F, Z13)
-	BYTES(0x60, Z30)
-	BYTES(0x70, Z31)
-	BYTES(0x80, Z4)
-	VMOVDQU64 -1(SI), Z8
-	VPSRLW    $4, Z8, Z9
-	VPANDQ    Z13, Z9, Z9
-	VPSHUFB   Z9, Z10, Z9
-	VPANDQ    Z13, Z8, Z8
-	VPSHUFB   Z8, Z11, Z8
-	VPANDQ    Z8, Z9, Z9
-	VPSRLW    $4, Z0, Z8
-	VPANDQ    Z13, Z8, Z8
-	VPSHUFB   Z8, Z12, Z8
-	VPANDQ    Z8, Z9, Z9
-	VMOVDQU64 -2(SI), Z8
-	VPSUBUSB  Z30, Z8, Z8
-	VMOVDQU64 -3(SI), Z7
-	VPSUBUSB  Z31, Z7, Z7
-	VPORQ     Z8, Z7, Z7
-	VPANDQ    Z4, Z7, Z7
-	VPXORQ    Z9, Z7, Z7
-	VPTESTMB  Z7, Z7, K3
-	KORTESTQ  K3, K3
+	MALFORMED
 	JNE       leave
 
 ascii:
-	KMOVQ K2, AX              // backslashes
+	BACKSLASHES
 	MOVQ  escaped-24(SP), BX
 	MOVQ  AX, CX
 	ORQ   BX, CX
@@ -392,14 +304,10 @@ ascii:
 	MOVQ      $0, limit-8(SP)
 
 unescaped:
-	KMOVQ     K4, AX
+	QUOTES(AX)
 	ANDNQ     AX, R14, AX
-	KMOVQ     AX, K4
-	VMOVDQA64 Z0, Z3
-	VMOVDQU64 ·escapable+0(SB), Z4
-	VPERMI2B.Z ·escapable+64(SB), Z4, K6, Z3
-	VPTESTNMB Z3, Z3, K3
-	KMOVQ     K3, R15
+	SETQUOTES(AX)
+	BADESCAPES
 	ANDQ      R14, R15        // that are u or a fault
 	JZ        quotes
 	LATER(R15)
@@ -409,9 +317,10 @@ unescaped:
 	MOVQ      $0, limit-8(SP)
 
 quotes:
-	KMOVQ K4, AX
+	QUOTES(AX)
 	MOVQ  AX, DX
 	PARITY(DX)
+	UNSPECIAL
 	JMP   plain
 
 leave:
@@ -430,6 +339,7 @@ done:
 	MOVQ AX, walk_escaped(BX)
 	MOVQ beyond-32(SP), AX
 	MOVQ AX, walk_beyond(BX)
+	KEEP
 
 return:
 	LEAQ walk_later(BX), AX
