@@ -73,16 +73,15 @@
 	MOVQ mask, last \
 	ADCQ mask, mask
 
-// NEIGHBORS knows the grammar by what is behind commas, colons and opening brackets: a value or a closing bracket is, and
-// other punctuation is not. The caller checks what is behind a scalar.
+// NEIGHBORS knows the grammar by what is behind commas, colons and opening brackets: a value or a closing bracket is, and no comma.
+// NAMES finds colons that are not behind a name, and the caller checks what is behind a scalar.
 #define NEIGHBORS \
 	ANDNQ R14, BX, R14          \ // punctuation
 	ANDNQ R11, BX, R13          \ // white space is a fault
 	MOVQ  BX, CX                \
 	ORQ   AX, CX                \
 	ORQ   R14, CX               \
-	ORQ   R13, CX               \
-	NOTQ  CX                    \ // scalars
+	NOTQ  CX                    \ // scalars, and white space
 	ANDQ  R14, R15              \
 	BIT(1, R11)                 \
 	ANDQ  R14, R11              \
@@ -105,8 +104,7 @@
 	MOVQ  R14, items-96(SP)     \
 	ORQ   DX, R15               \ // behind commas, colons and opening brackets
 	MOVQ  commas-80(SP), R11    \
-	ORQ   colons-72(SP), R11    \
-	ANDQ  R15, R11              \ // commas and colons there
+	ANDQ  R15, R11              \ // commas there
 	ORQ   R11, R13              \
 	ANDNQ AX, R15, AX           \ // strings and containers elsewhere
 	ORQ   AX, R13               \
