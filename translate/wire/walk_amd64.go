@@ -97,6 +97,11 @@ func skipWalk(b []byte, i, depth int) int {
 	case next <= ' ', b[i-1] <= ' ':
 		return -1
 	}
+	for range len("\r\n") { // the end of a line, with which a message may end, is no fault
+		if b[len(b)-1] <= ' ' {
+			b = b[:len(b)-1]
+		}
+	}
 	w := walk{stack: noContainer, last: [4]uint64{2: 1 << 63}} // a value may begin
 	for len(b)-i >= 64 {
 		n := w.blocks(&b[i], min((len(b)-i)>>6, mostBlocks))

@@ -27,7 +27,7 @@ func testWalkSkips(t *testing.T) {
 		"[" + strings.Repeat("1,", 1000) + "2]", `["` + strings.Repeat(`\u00e4`, 1000) + `"]`,
 	} {
 		for n := range 130 {
-			for _, behind := range []string{"", ",1]", "\n", "\xff" + strings.Repeat("x", 100)} {
+			for _, behind := range []string{"", ",1]", "\n", "]\r\n", " \n ", "\xff" + strings.Repeat("x", 100)} {
 				value := `["` + strings.Repeat("x", n) + `",` + text + "]"
 				if n == 0 {
 					value = text
@@ -36,7 +36,7 @@ func testWalkSkips(t *testing.T) {
 				if len(b) < 3+64 {
 					continue
 				}
-				if end := skipWalk(b, 3, 0); end != 3+len(value) && (end != -1 || behind == "" || behind[0] == ',') {
+				if end := skipWalk(b, 3, 0); end != 3+len(value) && (end != -1 || behind == "" || behind[0] <= ']' && len(behind) <= 3 && behind != " \n ") {
 					t.Fatalf("%.300q is skipped to %d, not to %d", b, end, 3+len(value))
 				}
 			}
