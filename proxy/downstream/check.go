@@ -63,12 +63,13 @@ func (h *HTTP) checkOnce(header *fasthttp.RequestHeader) *refusal {
 
 // checkFraming refuses a request for which two readers may find different headers or different ends, and closes the
 // connection after the response. fasthttp accepts a coding that has not been one since RFC 7230, a length beside chunks, and
-// names with a space. See https://www.rfc-editor.org/rfc/rfc9112#section-6.3 and section 5.1 there.
+// names with a space. It also does not see that a client closes the connection after the request, unless the header says
+// "close" and nothing else. See https://www.rfc-editor.org/rfc/rfc9112#section-6.3 and sections 5.1 and 9.6 there.
 func checkFraming(ctx *fasthttp.RequestCtx) (r *refusal) {
 	header := &ctx.Request.Header
 	inChunks := header.ContentLength() == -1
 	for line := range bytes.Lines(header.RawHeaders()) {
-		name, _, ok := bytes.Cut(line, []byte{':'})
+		name, value, ok := bytes.Cut(line, []byte{':'})
 		switch {
 		case !ok || bytes.HasPrefix(name, []byte{' '}) || bytes.HasPrefix(name, []byte{'\t'}): // the end, or more of the value before it
 		case bytes.IndexByte(name, ' ') >= 0:
@@ -77,6 +78,8 @@ func checkFraming(ctx *fasthttp.RequestCtx) (r *refusal) {
 			r = twoLengths
 		case !inChunks && strings.EqualFold(string(name), fasthttp.HeaderTransferEncoding):
 			r = badCoding
+		case strings.EqualFold(string(name), fasthttp.HeaderConnection) && lists(value, "close"):
+			ctx.SetConnectionClose()
 		}
 		if r != nil {
 			ctx.SetConnectionClose()
@@ -84,6 +87,16 @@ func checkFraming(ctx *fasthttp.RequestCtx) (r *refusal) {
 		}
 	}
 	return nil
+}
+
+// lists reports whether the value of a header is a list with this item.
+func lists(value []byte, item string) bool {
+	for v := range bytes.SplitSeq(value, []byte{','}) {
+		if strings.EqualFold(string(bytes.TrimSpace(v)), item) {
+			return true
+		}
+	}
+	return false
 }
 
 // checkPost checks the type of a POST's body and the types that its client accepts.

@@ -365,3 +365,30 @@ func TestHeadersOfEachRequestAreItsOwn(t *testing.T) {
 		}
 	}
 }
+
+// TestLastRequestOfAConnection: a client that says "close" in any of the ways of a list gets no response behind the first one.
+func TestLastRequestOfAConnection(t *testing.T) {
+	s := start(t, fakeHandler{post: func(q *Request, r *Response) {
+		if string(q.Body) == "[]" {
+			_ = q.Client.Send(sse.Event{Data: []byte("1")})
+		}
+		echo(q, r)
+	}}, HTTPConfig{})
+	for lines, closes := range map[string]bool{
+		"Connection: close": true, "connection: Close": true, "Connection: TE, close": true, "Connection: close ,TE": true, "Connection: close\r\nConnection: TE": true,
+		"Connection: TE\r\nConnection: x,CLOSE": true, "Connection: keep-alive": false, "Connection: closed": false, "Connection: TE": false, "X: close": false,
+	} {
+		for _, body := range []string{"{}", "[]"} {
+			nc := dial(t, s.addr)
+			last := strings.Replace(post(body), "Accept:", lines+"\r\nAccept:", 1)
+			_, _ = io.WriteString(nc, post("{}")+last+post("{}"))
+			br := bufio.NewReader(nc)
+			answer(t, br, "POST")
+			res, _ := answer(t, br, "POST")
+			_, err := br.Peek(1)
+			if res.StatusCode != http.StatusOK || res.Close != closes || (err != nil) != closes {
+				t.Errorf("%q, %s: %d, closes %v, then %v", lines, body, res.StatusCode, res.Close, err)
+			}
+		}
+	}
+}

@@ -85,7 +85,7 @@ var children = map[string]func(in *bufio.Reader){
 	},
 	"says what it knows": func(*bufio.Reader) {
 		dir, _ := os.Getwd()
-		fmt.Printf("[%q,%d]\n", dir, len(os.Environ()))
+		fmt.Printf("{\"dir\":%q,\"variables\":%d}\n", dir, len(os.Environ()))
 	},
 	"has a child that stays": func(in *bufio.Reader) {
 		stay := exec.Command(os.Args[0])

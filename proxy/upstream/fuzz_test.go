@@ -15,6 +15,7 @@ type script struct {
 	rest  []byte
 	sizes []byte // of the pieces, in turn; 0 means all that is left
 	n     int
+	eager bool // the last bytes come with io.EOF, as from TLS 1.2 if the alert behind them has come
 }
 
 func (s *script) Read(p []byte) (int, error) {
@@ -30,6 +31,9 @@ func (s *script) Read(p []byte) (int, error) {
 	}
 	n := copy(p, s.rest[:size])
 	s.rest = s.rest[n:]
+	if s.eager && len(s.rest) == 0 {
+		return n, io.EOF
+	}
 	return n, nil
 }
 
@@ -39,12 +43,14 @@ func (*script) SetReadDeadline(time.Time) error  { return nil }
 func (*script) SetWriteDeadline(time.Time) error { return nil }
 
 // FuzzResponse checks that a response has the same messages and the same failure in
-// whatever pieces it comes, and that the failure does not quote the response.
+// whatever pieces it comes and however its end is told, and that the failure does not quote the response.
 func FuzzResponse(f *testing.F) {
 	event := "id: 1\r\nretry: 10\rdata: {\"a\":1}\n\n"
 	for _, seed := range []string{
 		jsonReply(answer),
 		jsonHead + "\r\n" + answer,
+		jsonHead + "\r\n" + `{"jsonrpc":"2.0","id":1,"result":{"a":"` + strings.Repeat("x", 9000) + `"}}`,
+		jsonReply(`{"jsonrpc":"2.0","id":1,"result":{"a":"` + strings.Repeat("x", 9000) + `"}}`),
 		jsonHead + "Transfer-Encoding: chunked\r\n\r\n3;x=y\r\n{\"a\r\n4\r\n\":1}\r\n0\r\nX: y\r\n\r\n",
 		jsonHead + "Transfer-Encoding: chunked\r\n\r\n2\r\n{}\r\n",
 		jsonHead + "Transfer-Encoding: chunked\r\n\r\n2\n{}\n0\n\n",
@@ -75,25 +81,28 @@ func FuzzResponse(f *testing.F) {
 		}
 	}
 	f.Fuzz(func(t *testing.T, response, sizes []byte) {
-		whole, wholeErr := hearScript(t, response, nil)
-		pieces, piecesErr := hearScript(t, response, sizes)
-		if strings.Join(whole, "\n") != strings.Join(pieces, "\n") || len(whole) != len(pieces) {
-			t.Errorf("whole %q, in pieces %q", whole, pieces)
-		}
-		if wholeErr != piecesErr {
-			t.Errorf("whole it ends with %q, in pieces with %q", wholeErr, piecesErr)
+		whole, wholeErr := hearScript(t, &script{rest: response})
+		for how, s := range map[string]*script{
+			"in pieces": {rest: response, sizes: sizes}, "with the end": {rest: response, eager: true}, "in pieces with the end": {rest: response, sizes: sizes, eager: true},
+		} {
+			pieces, piecesErr := hearScript(t, s)
+			if strings.Join(whole, "\n") != strings.Join(pieces, "\n") || len(whole) != len(pieces) {
+				t.Errorf("whole %q, %s %q", whole, how, pieces)
+			}
+			if wholeErr != piecesErr {
+				t.Errorf("whole it ends with %q, %s with %q", wholeErr, how, piecesErr)
+			}
 		}
 	})
 }
 
-func hearScript(t *testing.T, response, sizes []byte) ([]string, string) {
+func hearScript(t *testing.T, s *script) ([]string, string) {
 	h, err := NewHTTP(HTTPConfig{URL: "http://server", MaxMessage: 1 << 20})
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer h.Close()
 	h.pool.dial = func(context.Context) (*conn, error) {
-		s := &script{rest: response, sizes: sizes}
 		return newConn(s, s), nil
 	}
 	messages, err := said(t.Context(), h.Session("", ""))

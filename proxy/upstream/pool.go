@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"context"
 	"errors"
+	"io"
 	"net"
 	"os"
 	"sync"
@@ -105,16 +106,25 @@ func (c *conn) Read(p []byte) (int, error) {
 	}
 	x := c.reader
 	if x == nil {
-		n, err := c.Conn.Read(p)
+		n, err := c.receive(p)
 		c.readErr = err
 		return n, err
 	}
 	if c.readErr = x.beginWait(); c.readErr != nil {
 		return 0, c.readErr
 	}
-	n, err := c.Conn.Read(p)
+	n, err := c.receive(p)
 	c.readErr = x.endWait(c, n, err)
 	return n, c.readErr
+}
+
+// receive reads from the connection. The end of it comes alone: TLS returns it with the last bytes, if it can.
+func (c *conn) receive(p []byte) (int, error) {
+	n, err := c.Conn.Read(p)
+	if n > 0 && err == io.EOF {
+		err = nil // the next Read returns it again
+	}
+	return n, err
 }
 
 // ahead reports whether more was read from the socket than was asked for: TLS reads whole records, so that bytes behind an

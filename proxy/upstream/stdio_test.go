@@ -490,7 +490,7 @@ func TestChildGetsNoOtherEnvironment(t *testing.T) {
 	if runtime.GOOS == "windows" {
 		n = 2 // SYSTEMROOT, without which little works
 	}
-	wantNext(t, hear(t, start(t, s)), fmt.Sprintf("[%q,%d]", dir, n))
+	wantNext(t, hear(t, start(t, s)), fmt.Sprintf(`{"dir":%q,"variables":%d}`, dir, n))
 }
 
 // pidIn reads the process id that a child sends.
