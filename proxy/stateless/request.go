@@ -75,7 +75,7 @@ type room struct {
 // client has declared. header is the value of MCP-Protocol-Version, or "" if there are no headers.
 // The error is for the client, about its _meta or its revision.
 func Read(m *wire.Message, header string) (*Request, error) {
-	q, err := readMeta(wire.View(m.Params()), TargetOf(m.Method), header)
+	q, err := readMeta(m.Params(), TargetOf(m.Method), header)
 	if err != nil {
 		return nil, clienterror.Of(err).About(m.ID())
 	}
@@ -155,10 +155,10 @@ func TargetOf(method wire.Method) string {
 	return ""
 }
 
-// readMeta reads the members of params; target is the member that Mcp-Name repeats. Clients may
+// readMeta reads the members of params, which the scan has checked; target is the member that Mcp-Name repeats. Clients may
 // rely on the order of its checks: the required members of _meta, the revision in the header,
 // whether dragoman supports the revision.
-func readMeta(params, target, header string) (*Request, error) {
+func readMeta(params []byte, target, header string) (*Request, error) {
 	whole := new(struct {
 		Request
 		room
@@ -167,42 +167,45 @@ func readMeta(params, target, header string) (*Request, error) {
 	q.LogLevel, q.room = mcp.NoLogLevel, &whole.room
 	version := ""
 	var broken string // the first member with an invalid value
-	mcp.Members(params, func(name string, v gjson.Result) {
-		switch name {
-		case "_meta":
-			mcp.Members(v.Raw, func(name string, v gjson.Result) {
-				good := true // a member that occurs twice is invalid: the server may read the other one
-				switch name {
-				case mcp.MetaVersion:
-					good = v.Type == gjson.String && version == ""
-					version = v.String()
-				case mcp.MetaCapabilities:
-					good = v.IsObject() && q.Capabilities == nil
-					q.Capabilities = wire.Bytes(v.Raw)
-				case mcp.MetaClient:
-					good = v.IsObject() && q.ClientInfo == nil
-					q.ClientInfo = wire.Bytes(v.Raw)
-				case mcp.MetaLogLevel:
-					good = q.LogLevel == mcp.NoLogLevel
-					q.LogLevel = mcp.LogLevelOf(v.String())
-					good = good && q.LogLevel != mcp.NoLogLevel
-				case "progressToken":
-					good = (v.Type == gjson.String || v.Type == gjson.Number) && q.ProgressToken == nil
-					q.ProgressToken = wire.Bytes(v.Raw)
-				}
-				if !good && broken == "" {
-					broken = name
-				}
-			})
-		case target:
-			q.Target = wire.Bytes(v.Raw)
-		case "requestState":
-			q.State = wire.Bytes(v.Raw)
-		case "inputResponses":
-			q.Inputs = wire.Bytes(v.Raw)
-		case "arguments":
-			q.Arguments = wire.Bytes(v.Raw)
+	if len(params) == 0 || params[0] != '{' {
+		params = []byte("{}")
+	}
+	wire.EachIn(params, "_meta", func(name, v []byte) bool {
+		good := true // a member that occurs twice is invalid: the server may read the other one
+		switch kind := wire.KindOf(v); string(name) {
+		case mcp.MetaVersion:
+			good = kind == wire.String && version == ""
+			version = textOf(v)
+		case mcp.MetaCapabilities:
+			good = kind == wire.Object && q.Capabilities == nil
+			q.Capabilities = v
+		case mcp.MetaClient:
+			good = kind == wire.Object && q.ClientInfo == nil
+			q.ClientInfo = v
+		case mcp.MetaLogLevel:
+			good = q.LogLevel == mcp.NoLogLevel
+			q.LogLevel = mcp.LogLevelOf(textOf(v))
+			good = good && q.LogLevel != mcp.NoLogLevel
+		case "progressToken":
+			good = (kind == wire.String || kind == wire.Number) && q.ProgressToken == nil
+			q.ProgressToken = v
 		}
+		if !good && broken == "" {
+			broken = wire.View(name)
+		}
+		return true
+	}, func(name, v []byte) bool {
+		switch string(name) {
+		case target:
+			q.Target = v
+		case "requestState":
+			q.State = v
+		case "inputResponses":
+			q.Inputs = v
+		case "arguments":
+			q.Arguments = v
+		}
+		return true
 	})
 	switch {
 	case version == "" && broken == "":
@@ -222,6 +225,14 @@ func readMeta(params, target, header string) (*Request, error) {
 		return nil, unsupported(version)
 	}
 	return q, nil
+}
+
+// textOf returns the text of a JSON string, which may be a part of v, or "" for any other value.
+func textOf(v []byte) string {
+	if wire.KindOf(v) != wire.String {
+		return ""
+	}
+	return wire.View(wire.Unquoted(v))
 }
 
 // unsupported returns the error for a modern revision that dragoman does not support. It lists the
