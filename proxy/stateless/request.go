@@ -65,10 +65,32 @@ type Request struct {
 	room *room // nil in a copy
 }
 
-// room is the memory of what nearly every request needs, in one allocation with it.
+// room is a request and the memory of what nearly every request needs.
 type room struct {
-	tally  Tally
-	header [4]upstream.Header
+	request Request
+	tally   Tally
+	header  [4]upstream.Header
+	text    []byte // of a small message that the request owns
+}
+
+// rooms has the memory of requests that nothing knows any more, see [Request.Free].
+var rooms = sync.Pool{New: func() any { return new(room) }}
+
+// keepText is the greatest size of a message whose memory is used again.
+const keepText = 4 << 10
+
+// reuse implements [reusable].
+func (r *room) reuse() {
+	*r = room{text: r.text}
+	rooms.Put(r)
+}
+
+// Free lets other requests use the memory of q after the last [Tally.Release]. Then nothing may know q or a part of it, or
+// read the text of the message.
+func (q *Request) Free() {
+	if q.room != nil {
+		q.room.tally.free(q.room)
+	}
 }
 
 // Read reads a scanned request. The result points into m, and has only the facts that the
@@ -95,14 +117,20 @@ func (q *Request) Own(ctx context.Context, memory *large.Memory) error {
 	if size > large.Size {
 		size *= 2
 	}
-	room, err := memory.Alloc(ctx, large.RequestWait, large.RequestCopy, size)
-	if err != nil {
-		return clienterror.Of(err).About(q.ID)
+	text := q.room.text[:0]
+	if size > cap(text) {
+		var err error
+		if text, err = memory.Alloc(ctx, large.RequestWait, large.RequestCopy, size); err != nil {
+			return clienterror.Of(err).About(q.ID)
+		}
+		if size <= keepText {
+			q.room.text = text
+		}
 	}
 	from := q.Raw
-	room = append(room, from...)
+	text = append(text, from...)
 	q.Scanned = nil
-	q.Raw, q.spare = room[:len(room):len(room)], room[len(room):]
+	q.Raw, q.spare = text[:len(text):len(text)], text[len(text):]
 	for _, part := range q.parts() {
 		*part = wire.Moved(*part, from, q.Raw)
 	}
@@ -159,12 +187,9 @@ func TargetOf(method wire.Method) string {
 // rely on the order of its checks: the required members of _meta, the revision in the header,
 // whether dragoman supports the revision.
 func readMeta(params []byte, target, header string) (*Request, error) {
-	whole := new(struct {
-		Request
-		room
-	})
-	q := &whole.Request
-	q.LogLevel, q.room = mcp.NoLogLevel, &whole.room
+	whole := rooms.Get().(*room)
+	q := &whole.request
+	q.LogLevel, q.room = mcp.NoLogLevel, whole
 	version := ""
 	var broken string // the first member with an invalid value
 	if len(params) == 0 || params[0] != '{' {
