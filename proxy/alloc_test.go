@@ -175,9 +175,9 @@ func TestCallsAllocateLittle(t *testing.T) {
 		{"small call", "2024-11-05", call, session, legacy, 4, 1000},
 		{"small call, equal revisions", "2025-06-18", call, session, legacy, 4, 1000},
 		{"list from the memo", "2024-11-05", `{"jsonrpc":"2.0","id":1,"method":"tools/list"}`, session, legacy, 4, 1000},
-		{"modern client, legacy server", modernOnly, modernRequestOf("1", "tools/call", `"name":"tool-1","arguments":{},`+meta(`{}`)), session, legacy, 8, 2300},
-		{"modern client that can be asked, legacy server", modernOnly, modernRequestOf("1", "tools/call", `"name":"tool-1","arguments":{},`+meta(`{"elicitation":{}}`)), session, legacy, 8, 2300},
-		{"legacy client, modern server", "2024-11-05", call, "", modern, 9, 2700},
+		{"modern client, legacy server", modernOnly, modernRequestOf("1", "tools/call", `"name":"tool-1","arguments":{},`+meta(`{}`)), session, legacy, 6, 1200},
+		{"modern client that can be asked, legacy server", modernOnly, modernRequestOf("1", "tools/call", `"name":"tool-1","arguments":{},`+meta(`{"elicitation":{}}`)), session, legacy, 6, 1200},
+		{"legacy client, modern server", "2024-11-05", call, "", modern, 7, 1300},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			cfg := config.Default()

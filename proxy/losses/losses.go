@@ -64,7 +64,9 @@ func (l *Log) Note(from, to *translate.Revision, method wire.Method, losses []wi
 	for i := range losses {
 		loss := &losses[i]
 		l.counterOf(count{from, to, loss.Rule, loss.Level}).Add(float64(loss.Count))
-		l.repeats.Add(kind{from, to, method, loss.Rule}, line{*loss, header})
+		if l.log.Core().Enabled(zapLevel(loss.Level)) { // else nothing would be written
+			l.repeats.Add(kind{from, to, method, loss.Rule}, line{*loss, header})
+		}
 	}
 }
 

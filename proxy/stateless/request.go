@@ -65,17 +65,39 @@ type Request struct {
 	room *room // nil in a copy
 }
 
-// room is the memory of what nearly every request needs, in one allocation with it.
+// room is a request and the memory of what nearly every request needs.
 type room struct {
-	tally  Tally
-	header [4]upstream.Header
+	request Request
+	tally   Tally
+	header  [4]upstream.Header
+	text    []byte // of a small message that the request owns
+}
+
+// rooms has the memory of requests that nothing knows any more, see [Request.Free].
+var rooms = sync.Pool{New: func() any { return new(room) }}
+
+// keepText is the greatest size of a message whose memory is used again.
+const keepText = 4 << 10
+
+// reuse implements [reusable].
+func (r *room) reuse() {
+	*r = room{text: r.text}
+	rooms.Put(r)
+}
+
+// Free lets other requests use the memory of q after the last [Tally.Release]. Then nothing may know q or a part of it, or
+// read the text of the message.
+func (q *Request) Free() {
+	if q.room != nil {
+		q.room.tally.free(q.room)
+	}
 }
 
 // Read reads a scanned request. The result points into m, and has only the facts that the
 // client has declared. header is the value of MCP-Protocol-Version, or "" if there are no headers.
 // The error is for the client, about its _meta or its revision.
 func Read(m *wire.Message, header string) (*Request, error) {
-	q, err := readMeta(wire.View(m.Params()), TargetOf(m.Method), header)
+	q, err := readMeta(m.Params(), TargetOf(m.Method), header)
 	if err != nil {
 		return nil, clienterror.Of(err).About(m.ID())
 	}
@@ -95,14 +117,20 @@ func (q *Request) Own(ctx context.Context, memory *large.Memory) error {
 	if size > large.Size {
 		size *= 2
 	}
-	room, err := memory.Alloc(ctx, large.RequestWait, large.RequestCopy, size)
-	if err != nil {
-		return clienterror.Of(err).About(q.ID)
+	text := q.room.text[:0]
+	if size > cap(text) {
+		var err error
+		if text, err = memory.Alloc(ctx, large.RequestWait, large.RequestCopy, size); err != nil {
+			return clienterror.Of(err).About(q.ID)
+		}
+		if size <= keepText {
+			q.room.text = text
+		}
 	}
 	from := q.Raw
-	room = append(room, from...)
+	text = append(text, from...)
 	q.Scanned = nil
-	q.Raw, q.spare = room[:len(room):len(room)], room[len(room):]
+	q.Raw, q.spare = text[:len(text):len(text)], text[len(text):]
 	for _, part := range q.parts() {
 		*part = wire.Moved(*part, from, q.Raw)
 	}
@@ -155,54 +183,54 @@ func TargetOf(method wire.Method) string {
 	return ""
 }
 
-// readMeta reads the members of params; target is the member that Mcp-Name repeats. Clients may
+// readMeta reads the members of params, which the scan has checked; target is the member that Mcp-Name repeats. Clients may
 // rely on the order of its checks: the required members of _meta, the revision in the header,
 // whether dragoman supports the revision.
-func readMeta(params, target, header string) (*Request, error) {
-	whole := new(struct {
-		Request
-		room
-	})
-	q := &whole.Request
-	q.LogLevel, q.room = mcp.NoLogLevel, &whole.room
+func readMeta(params []byte, target, header string) (*Request, error) {
+	whole := rooms.Get().(*room)
+	q := &whole.request
+	q.LogLevel, q.room = mcp.NoLogLevel, whole
 	version := ""
 	var broken string // the first member with an invalid value
-	mcp.Members(params, func(name string, v gjson.Result) {
-		switch name {
-		case "_meta":
-			mcp.Members(v.Raw, func(name string, v gjson.Result) {
-				good := true // a member that occurs twice is invalid: the server may read the other one
-				switch name {
-				case mcp.MetaVersion:
-					good = v.Type == gjson.String && version == ""
-					version = v.String()
-				case mcp.MetaCapabilities:
-					good = v.IsObject() && q.Capabilities == nil
-					q.Capabilities = wire.Bytes(v.Raw)
-				case mcp.MetaClient:
-					good = v.IsObject() && q.ClientInfo == nil
-					q.ClientInfo = wire.Bytes(v.Raw)
-				case mcp.MetaLogLevel:
-					good = q.LogLevel == mcp.NoLogLevel
-					q.LogLevel = mcp.LogLevelOf(v.String())
-					good = good && q.LogLevel != mcp.NoLogLevel
-				case "progressToken":
-					good = (v.Type == gjson.String || v.Type == gjson.Number) && q.ProgressToken == nil
-					q.ProgressToken = wire.Bytes(v.Raw)
-				}
-				if !good && broken == "" {
-					broken = name
-				}
-			})
-		case target:
-			q.Target = wire.Bytes(v.Raw)
-		case "requestState":
-			q.State = wire.Bytes(v.Raw)
-		case "inputResponses":
-			q.Inputs = wire.Bytes(v.Raw)
-		case "arguments":
-			q.Arguments = wire.Bytes(v.Raw)
+	if len(params) == 0 || params[0] != '{' {
+		params = []byte("{}")
+	}
+	wire.EachIn(params, "_meta", func(name, v []byte) bool {
+		good := true // a member that occurs twice is invalid: the server may read the other one
+		switch kind := wire.KindOf(v); string(name) {
+		case mcp.MetaVersion:
+			good = kind == wire.String && version == ""
+			version = textOf(v)
+		case mcp.MetaCapabilities:
+			good = kind == wire.Object && q.Capabilities == nil
+			q.Capabilities = v
+		case mcp.MetaClient:
+			good = kind == wire.Object && q.ClientInfo == nil
+			q.ClientInfo = v
+		case mcp.MetaLogLevel:
+			good = q.LogLevel == mcp.NoLogLevel
+			q.LogLevel = mcp.LogLevelOf(textOf(v))
+			good = good && q.LogLevel != mcp.NoLogLevel
+		case "progressToken":
+			good = (kind == wire.String || kind == wire.Number) && q.ProgressToken == nil
+			q.ProgressToken = v
 		}
+		if !good && broken == "" {
+			broken = wire.View(name)
+		}
+		return true
+	}, func(name, v []byte) bool {
+		switch string(name) {
+		case target:
+			q.Target = v
+		case "requestState":
+			q.State = v
+		case "inputResponses":
+			q.Inputs = v
+		case "arguments":
+			q.Arguments = v
+		}
+		return true
 	})
 	switch {
 	case version == "" && broken == "":
@@ -222,6 +250,14 @@ func readMeta(params, target, header string) (*Request, error) {
 		return nil, unsupported(version)
 	}
 	return q, nil
+}
+
+// textOf returns the text of a JSON string, which may be a part of v, or "" for any other value.
+func textOf(v []byte) string {
+	if wire.KindOf(v) != wire.String {
+		return ""
+	}
+	return wire.View(wire.Unquoted(v))
 }
 
 // unsupported returns the error for a modern revision that dragoman does not support. It lists the

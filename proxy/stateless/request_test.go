@@ -9,6 +9,7 @@ import (
 	"github.com/dragoman-proxy/dragoman/proxy/clienterror"
 	"github.com/dragoman-proxy/dragoman/proxy/large"
 	"github.com/dragoman-proxy/dragoman/proxy/mcp"
+	"github.com/dragoman-proxy/dragoman/proxy/metrics"
 	"github.com/dragoman-proxy/dragoman/translate/wire"
 )
 
@@ -16,6 +17,52 @@ import (
 func meta(capabilities string, more ...string) string {
 	return `"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientCapabilities":` + capabilities +
 		`,"io.modelcontextprotocol/clientInfo":{"name":"c","version":"1"}` + strings.Join(append([]string{""}, more...), ",") + `}`
+}
+
+// TestMemoryIsFreeAfterTheLastRelease, and not before: the tally's other users may still read the request.
+func TestMemoryIsFreeAfterTheLastRelease(t *testing.T) {
+	none := func() float64 { return 0 }
+	var m wire.Message
+	if err := m.Scan([]byte(`{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"n",`+meta(`{}`)+`}}`), nil); err != nil {
+		t.Fatal(err)
+	}
+	q, err := Read(&m, "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	counts := q.Count(metrics.New("v0", none, none))
+	if err := q.Own(t.Context(), large.NewMemory(64<<20)); err != nil {
+		t.Fatal(err)
+	}
+	counts.Hold()
+	q.Free()
+	counts.Release()
+	if string(q.Raw) != string(m.Raw) || string(q.Target) != `"n"` {
+		t.Errorf("a user is left, and the request is %s about %s", q.Raw, q.Target)
+	}
+	room := q.room
+	counts.Release()
+	if q.Raw != nil || q.Target != nil || q.Counts != nil || cap(room.text) < len(m.Raw) {
+		t.Errorf("no user is left, and the request is %s", q.Raw)
+	}
+}
+
+// TestMemoryOfALargeMessageIsNotKept.
+func TestMemoryOfALargeMessageIsNotKept(t *testing.T) {
+	var m wire.Message
+	if err := m.Scan([]byte(`{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"`+strings.Repeat("n", keepText)+`",`+meta(`{}`)+`}}`), nil); err != nil {
+		t.Fatal(err)
+	}
+	q, err := Read(&m, "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := q.Own(t.Context(), large.NewMemory(64<<20)); err != nil {
+		t.Fatal(err)
+	}
+	if string(q.Raw) != string(m.Raw) || cap(q.room.text) > keepText {
+		t.Errorf("%d bytes are kept", cap(q.room.text))
+	}
 }
 
 func FuzzReadMeta(f *testing.F) {
@@ -27,10 +74,11 @@ func FuzzReadMeta(f *testing.F) {
 		f.Add(seed)
 	}
 	f.Fuzz(func(t *testing.T, params string) {
-		if !gjson.Valid(params) {
-			return // no error contains it
+		in := wire.Trim([]byte(params))
+		if wire.Check(in, wire.Limits{}) != nil {
+			return // the scan refuses the message
 		}
-		q, err := readMeta(params, "name", "")
+		q, err := readMeta(in, "name", "")
 		if err != nil {
 			if b := clienterror.Of(err).Body(); !gjson.ValidBytes(b) {
 				t.Errorf("the refusal is %s", b)

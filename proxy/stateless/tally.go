@@ -21,6 +21,17 @@ type Tally struct {
 	mu     sync.Mutex
 	users  int
 	counts metrics.Operation // its Outcome is "" if there is nothing to count yet
+	memory reusable          // is given back by the last Release; nil for none
+}
+
+// reusable is memory of which the tally is a part.
+type reusable interface{ reuse() }
+
+// free makes the last Release give back r.
+func (t *Tally) free(r reusable) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.memory = r
 }
 
 // Trace makes c, which may be nil, the call's span. The last Release ends it.
@@ -76,13 +87,21 @@ func (t *Tally) Release() {
 	if t == nil {
 		return
 	}
+	if r := t.release(); r != nil {
+		r.reuse()
+	}
+}
+
+// release is Release. It returns memory that nothing knows any more, or nil.
+func (t *Tally) release() reusable {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.users--; t.users > 0 {
-		return
+		return nil
 	}
 	t.span.End(string(cmp.Or(t.counts.Outcome, metrics.Succeeded)), string(t.counts.Fault.Cause))
 	if t.counts.Outcome != "" {
 		t.metrics.Request(&t.counts)
 	}
+	return t.memory
 }

@@ -147,7 +147,7 @@ func checkHeader(f Header) error {
 		return &HeaderError{f.Name, "value with a byte that no header may have"}
 	}
 	for _, ours := range reserved {
-		if strings.EqualFold(f.Name, ours) {
+		if len(f.Name) == len(ours) && strings.EqualFold(f.Name, ours) {
 			return &HeaderError{f.Name, "belongs to the connection or to the protocol"}
 		}
 	}

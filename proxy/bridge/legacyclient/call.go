@@ -36,6 +36,8 @@ type call struct {
 	names []byte    // the memory of id, key, target and the first sent, one behind the other
 	room  [128]byte // the memory of names, unless they are long
 
+	scratch []byte // memory for the first request
+
 	gone     chan struct{} // closed when the client has left; nil while the client's goroutine runs the call
 	released atomic.Bool   // the memory of the last event is no longer needed
 	lost     atomic.Bool   // the answer is an error of dragoman's own

@@ -24,7 +24,10 @@ import (
 
 // Send implements [upstream.Conn].
 func (c *Conn) Send(ctx context.Context, m *upstream.Outgoing) (upstream.Stream, error) {
-	st, _, err := c.Pass(ctx, m)
+	st, more, err := c.Pass(ctx, m)
+	if b, is := more.(*reading); is {
+		b.alone = false
+	}
 	return st, err
 }
 
@@ -37,7 +40,8 @@ type Answering interface {
 	Failed() bool
 }
 
-// Pass is Send. more is nil if the message does not go to the server.
+// Pass is Send for a caller that closes the stream once, and does not use it after that. more is nil if the message does
+// not go to the server.
 func (c *Conn) Pass(ctx context.Context, m *upstream.Outgoing) (st upstream.Stream, more Answering, err error) {
 	if c.life.Err() != nil {
 		return nil, nil, upstream.ErrClosed
@@ -147,12 +151,16 @@ func (c *Conn) Close(ctx context.Context) error {
 // on.
 func (c *Conn) begin(ctx context.Context, m *upstream.Outgoing, both *messages) (upstream.Stream, Answering, error) {
 	msg := &both.up
-	scratch, err := c.host.Memory().Alloc(ctx, large.RequestWait, large.RequestCopy, len(msg.Raw)+len(c.client)+len(c.can)+headroom)
-	if err != nil {
-		return nil, nil, err
+	b := readings.Get().(*reading)
+	scratch, size := b.scratch, len(msg.Raw)+len(c.client)+len(c.can)+headroom
+	if cap(scratch) < size {
+		var err error
+		if scratch, err = c.host.Memory().Alloc(ctx, large.RequestWait, large.RequestCopy, size); err != nil {
+			return nil, nil, err
+		}
 	}
 	msg.Room = -1 // the message is the caller's, and the call keeps what it becomes
-	b := &reading{client: ctx, call: call{c: c, seen: observe.Of(ctx), span: telemetry.In(ctx), method: msg.Method, msgs: both}}
+	b.client, b.c, b.seen, b.span, b.method, b.msgs = ctx, c, observe.Of(ctx), telemetry.In(ctx), msg.Method, both
 	b.names = b.room[:0]
 	b.id = b.keep(func(dst []byte) []byte { return append(dst, msg.ID()...) })
 	b.key = wire.View(b.keep(func(dst []byte) []byte { return wire.AppendIDKey(dst, b.id) }))
@@ -169,6 +177,7 @@ func (c *Conn) begin(ctx context.Context, m *upstream.Outgoing, both *messages) 
 	}
 	b.wish = c.wish(b.method, params)
 	e := c.enquire(msg, b.target, m.Header)
+	b.alone = c.reach == ByHTTP && e == nil && b.wish == nil
 	msg.Facts = c.facts
 	both.upStamp = wire.Stamp{ID: b.sent, ClientInfo: c.client, Capabilities: c.can, LogLevel: c.logLevel(), Task: b.wish}
 	msg.Stamp = &both.upStamp

@@ -38,6 +38,7 @@ type reading struct {
 	closed  bool
 	entered bool        // the goroutine has taken over
 	ended   bool        // nothing runs the call any more
+	alone   bool        // only the caller of Pass knows the call, and only until it calls Close
 	stays   func() bool // undoes that the shutdown ends the call; nil if the client has not left the goroutine
 }
 
@@ -150,26 +151,46 @@ func (b *reading) ContextEnded() {
 	}
 }
 
-// end ends a call that has no goroutine. b.mu must be held.
-func (b *reading) end() {
+// end ends a call that has no goroutine. It reports whether ContextEnded is not called any more. b.mu must be held.
+func (b *reading) end() (quiet bool) {
 	if b.ended {
-		return
+		return false
 	}
 	b.ended = true
-	b.watch.Stop()
+	quiet = b.watch.Stop()
 	if b.c.reach == ByOwnProcess && !b.over {
 		b.c.host.Spawn(b.finish) // it may send a cancellation
-		return
+		return false
 	}
 	b.finish()
+	return quiet
 }
+
+// readings has the memory of calls that nothing knows any more.
+var readings = sync.Pool{New: func() any { return new(reading) }}
+
+// maxBody is the size of a request to the server whose memory is used again.
+const maxBody = 4 << 10
 
 // Close closes the client's stream. The call to the server goes on.
 func (b *reading) Close() error {
+	if b.close() && b.alone {
+		body := b.request.Body[:0]
+		if cap(body) > maxBody {
+			body = nil
+		}
+		*b = reading{call: call{scratch: body}}
+		readings.Put(b)
+	}
+	return nil
+}
+
+// close is Close. It reports whether the call had its answer, and no goroutine.
+func (b *reading) close() (over bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if b.closed {
-		return nil
+		return false
 	}
 	b.closed = true
 	if context.Cause(b.client) == requests.ErrCancelled { // cancel may not have found the call
@@ -182,11 +203,11 @@ func (b *reading) Close() error {
 	case b.busy: // Events does the rest
 		b.halt.Interrupt()
 	case b.over:
-		b.end()
+		return b.end()
 	default:
 		b.takeOver(nil)
 	}
-	return nil
+	return false
 }
 
 // Release implements [upstream.Stream].

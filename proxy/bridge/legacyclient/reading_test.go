@@ -245,3 +245,60 @@ func TestARefusedSubscriptionIsTriedAgain(t *testing.T) {
 		c.end()
 	})
 }
+
+// prompt is a server that answers at once, on a stream that can be interrupted.
+type prompt struct{ progressing }
+
+func (prompt) Send(_ context.Context, m *upstream.Outgoing) (upstream.Stream, error) {
+	return interruptible{upstream.Answered(fmt.Appendf(nil, `{"jsonrpc":"2.0","id":%s,"result":{"resultType":"complete","resources":[]}}`, gjson.GetBytes(m.Body, "id").Raw))}, nil
+}
+
+type interruptible struct{ upstream.Stream }
+
+func (interruptible) CanInterrupt() bool { return true }
+
+// TestMemoryOfACallIsUsedAgain after Close, if nothing else can know the call: it has no goroutine, and its caller said so.
+func TestMemoryOfACallIsUsedAgain(t *testing.T) {
+	b := newBridge(t)
+	pass := func(c *Conn, m *upstream.Outgoing) (upstream.Stream, error) {
+		st, _, err := c.Pass(t.Context(), m)
+		return st, err
+	}
+	send := func(c *Conn, m *upstream.Outgoing) (upstream.Stream, error) { return c.Send(t.Context(), m) }
+	for _, row := range []struct {
+		what  string
+		conn  upstream.Conn
+		reach Reach
+		begin func(*Conn, *upstream.Outgoing) (upstream.Stream, error)
+		read  bool
+		again bool
+	}{
+		{"answered", prompt{}, ByHTTP, pass, true, true},
+		{"not read", prompt{}, ByHTTP, pass, false, false},
+		{"by Send", prompt{}, ByHTTP, send, true, false},
+		{"on a pipe", prompt{}, ByOwnProcess, pass, true, false},
+		{"with a goroutine", progressing{}, ByHTTP, pass, true, false},
+	} {
+		c := b.New(row.conn, row.reach, translate.Latest(), 0)
+		st, err := row.begin(c, &upstream.Outgoing{Body: []byte(`{"jsonrpc":"2.0","id":1,"method":"resources/list"}`), Request: true})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for row.read {
+			st.Events(func(e sse.Event, err error) bool {
+				if row.read = gjson.GetBytes(e.Data, "id").Raw != "1"; err != nil {
+					t.Fatalf("%s: %v", row.what, err)
+				}
+				return false
+			})
+		}
+		st.Close()
+		r := st.(*reading)
+		r.mu.Lock()
+		if again := r.c == nil; again != row.again {
+			t.Errorf("%s: used again: %v", row.what, again)
+		}
+		r.mu.Unlock()
+		c.End()
+	}
+}

@@ -121,7 +121,7 @@ func (r *relay) dispatch() (err error) {
 	switch {
 	case err != nil:
 	case r.response != nil:
-		r.done = true
+		r.done, r.shared = true, true // something may know the request
 		r.q.Counts.Settle(metrics.Local)
 	case begin:
 		err = r.begin()
@@ -282,6 +282,7 @@ func (r *relay) sendOn(x *asking, e *results.Enquiry) error {
 		st, err = e.Stream(x.id, func() (upstream.Stream, error) {
 			st, err := x.Forward(out)
 			if x.Own() {
+				r.shared = true
 				e.Taint() // dragoman answers, not the server
 			}
 			switch {
@@ -496,12 +497,13 @@ func (r *relay) End() {
 		r.reads.readOn()
 		r.reads = nil
 	}
-	quiet := r.drop()
+	quiet, q := r.drop(), r.q
 	r.client, r.web.Peer, r.here = nil, nil, reader{} // a parked call, which keeps the relay's memory, is of no client
-	r.q.Counts.Release()
 	if quiet && r.response != nil && !r.shared {
 		r.memory.free()
+		q.Free()
 	}
+	q.Counts.Release()
 }
 
 // Cut implements [Reply].
