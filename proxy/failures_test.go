@@ -29,6 +29,9 @@ type fault struct {
 	lost    bool // within a session, the error says that the session is lost
 }
 
+// cutShort is what clients are told of a connection that ended too early.
+const cutShort = "the connection ended before the answer was complete; the server may have done what was asked"
+
 // faults are the ways in which a server over HTTP fails a request before it has sent anything, and
 // begunFaults those after a first event.
 func faults() []fault {
@@ -40,9 +43,9 @@ func faults() []fault {
 		{name: "refused", cause: failures.Refused, down: true, status: 502, text: failed + "connection refused"},
 		{name: "timeout_first_byte", cause: failures.TimeoutFirstByte, hangs: true, status: 504, text: "upstream timed out"},
 		{name: "timeout_silence", cause: failures.TimeoutSilence, says: jsonHead + "Content-Length: 100\r\n\r\n{", hangs: true, status: 504, text: "upstream timed out"},
-		{name: "connection closed", cause: failures.StreamClosed, status: 502, text: failed + "unexpected EOF"},
+		{name: "connection closed", cause: failures.StreamClosed, status: 502, text: failed + cutShort},
 		{name: "stream_closed", cause: failures.StreamClosed, says: eventHead, status: 502, text: "upstream closed the stream without answering"},
-		{name: "event cut in two", cause: failures.StreamClosed, says: eventHead + "data: {\"jsonrpc\"", status: 502, text: failed + "unexpected EOF"},
+		{name: "event cut in two", cause: failures.StreamClosed, says: eventHead + "data: {\"jsonrpc\"", status: 502, text: failed + cutShort},
 		{name: "not_mcp", cause: failures.NotMCP, says: "HTTP/1.1 200 OK\r\nContent-Type: text/html\r\n" + ofLength("<html>"), status: 502,
 			text: failed + `response of type "text/html", expected application/json or text/event-stream`},
 		{name: "malformed head", cause: failures.Malformed, says: "220 smtp ready\r\n\r\n", status: 502, text: failed + "malformed HTTP response"},
@@ -69,7 +72,7 @@ func begunFaults() []fault {
 	return []fault{
 		{name: "timeout_silence", cause: failures.TimeoutSilence, says: begun, hangs: true, status: 504, text: "upstream timed out"},
 		{name: "stream_closed", cause: failures.StreamClosed, says: begun, status: 502, text: "upstream closed the stream without answering"},
-		{name: "event cut in two", cause: failures.StreamClosed, says: begun + "data: {\"js", status: 502, text: "upstream request failed: unexpected EOF"},
+		{name: "event cut in two", cause: failures.StreamClosed, says: begun + "data: {\"js", status: 502, text: "upstream request failed: " + cutShort},
 		{name: "malformed too large", cause: failures.Malformed, says: begun + "data: " + strings.Repeat("x", 1<<20) + "\n\n", status: 502,
 			text: "upstream request failed: message is larger than the limit of 65536 bytes"},
 	}

@@ -237,7 +237,7 @@ func TestServerWithoutToolsIsNotAskedForThem(t *testing.T) {
 	if got := names(srv.post(session, listTools).body); got != "ours" {
 		t.Errorf("list: %s", got)
 	}
-	sameJSON(t, srv.post(session, listSecond).body, `{"jsonrpc":"2.0","id":2,"error":{"code":-32602,"message":"Unknown cursor"}}`)
+	sameJSON(t, srv.post(session, listSecond).body, `{"jsonrpc":"2.0","id":2,"error":{"code":-32602,"message":"Unknown cursor: the list has changed; ask for it again without a cursor"}}`)
 	sameJSON(t, srv.post(session, callOurs(3, "other", `{}`)).body, `{"jsonrpc":"2.0","id":3,"error":{"code":-32602,"message":"Unknown tool"}}`)
 	if n := len(f.sent()); n != 1 {
 		t.Errorf("the server got %d messages", n)

@@ -135,6 +135,9 @@ func unreached(err error) string {
 	case failures.TLSUnknownCA, failures.TLSName, failures.TLSExpired:
 		return "server certificate not trusted"
 	}
+	if errors.Is(err, io.ErrUnexpectedEOF) && !upstream.NeverSent(err) {
+		return "the connection ended before the answer was complete; the server may have done what was asked"
+	}
 	return Reason(err)
 }
 

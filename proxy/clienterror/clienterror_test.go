@@ -31,6 +31,8 @@ func TestErrorsForClients(t *testing.T) {
 		{&translate.Error{From: latest, To: oldest, Method: wire.ResourcesRead, Path: "result.contents[0]", Cause: errors.New("x")},
 			-32603, 200, "translation " + latest.Name + "->" + oldest.Name + " failed for resources/read: result.contents[0]: x"},
 		{&upstream.Error{Op: "connect", Addr: "127.0.0.1:1", Err: syscall.ECONNREFUSED}, -32603, 502, "upstream request failed: " + syscall.ECONNREFUSED.Error()},
+		{&upstream.Error{Op: "read", Addr: "127.0.0.1:1", Err: io.ErrUnexpectedEOF}, -32603, 502, "upstream request failed: the connection ended before the answer was complete; the server may have done what was asked"},
+		{&upstream.Error{Op: "tls", Addr: "127.0.0.1:1", Err: io.ErrUnexpectedEOF}, -32603, 502, "upstream request failed: unexpected EOF"},
 		{fmt.Errorf("x: %w", context.DeadlineExceeded), -32603, 504, "upstream timed out"},
 		{&upstream.ContentTypeError{Type: "text/html"}, -32603, 502, `upstream request failed: response of type "text/html", expected application/json or text/event-stream`},
 		{&upstream.ExitError{Command: "c", Status: "exit status 1"}, -32603, 502, `upstream process ended: upstream "c" ended (exit status 1)`},

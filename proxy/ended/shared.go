@@ -49,6 +49,7 @@ const (
 	lastRetry  = 2 * time.Second
 	reloadTime = time.Minute // how often the set of pages is read, in case the store has lost something
 	clockSkew  = time.Minute // how far the clocks of two replicas may be apart
+	checked    = 8           // own pages of which the text is looked for, each time
 )
 
 // Shared shares the marks of a Set with other replicas: it keeps all of them in pages in the store, which a replica reads
@@ -72,6 +73,7 @@ type Shared struct {
 
 	// Only Run uses what follows.
 	known  map[string]bool // pages that were read; the value says that nothing is added to the page
+	turn   int             // the own page that was checked last
 	failed bool
 }
 
@@ -369,9 +371,9 @@ func (s *Shared) trim(ctx context.Context) error {
 }
 
 // load reads the pages that were not read yet and, if messages were missed, those to which marks are added. If the list of
-// pages is empty, all marks that this replica knows are written again; if it lacks pages of this replica, these are. load
-// does not notice that the store has lost the text of a page that is still listed: then the page's owner keeps its marks, and
-// so do the replicas that have read them, but one that starts later does not get them.
+// pages is empty, all marks that this replica knows are written again; if it lacks pages of this replica or their texts, these
+// are. load does not notice that the store has lost the text of a page whose owner is gone: the replicas that have read it keep its
+// marks, but one that starts later does not get them.
 func (s *Shared) load(ctx context.Context, missed bool) error {
 	ids, err := s.list(ctx)
 	if err != nil {
@@ -390,6 +392,9 @@ func (s *Shared) load(ctx context.Context, missed bool) error {
 		}
 	}
 	s.mu.Unlock()
+	if err := s.check(ctx, missed); err != nil {
+		return fmt.Errorf("read deleted sessions: %w", err)
+	}
 	known := make(map[string]bool, len(ids))
 	for _, id := range ids {
 		if own[id] {
@@ -412,6 +417,37 @@ func (s *Shared) load(ctx context.Context, missed bool) error {
 	}
 	s.known = known
 	s.change()
+	return nil
+}
+
+// check notes which of this replica's own pages have lost their texts, so that these are written again: of all, or of some in turn.
+func (s *Shared) check(ctx context.Context, all bool) error {
+	now := time.Now()
+	s.mu.Lock()
+	own := slices.Clone(s.pages)
+	s.mu.Unlock()
+	for n := range len(own) {
+		if n >= checked && !all {
+			break
+		}
+		s.turn++
+		p := own[s.turn%len(own)]
+		s.mu.Lock()
+		there := p.stored > 0 && now.Before(p.until)
+		s.mu.Unlock()
+		if !there {
+			continue
+		}
+		text, err := s.read(ctx, p.id)
+		if err != nil {
+			return err
+		}
+		if text == nil {
+			s.mu.Lock()
+			p.stored = 0
+			s.mu.Unlock()
+		}
+	}
 	return nil
 }
 

@@ -302,6 +302,41 @@ func TestAnEmptyEngineGetsTheMarksOfReplicasThatAreGone(t *testing.T) {
 	})
 }
 
+// TestAPageThatHasLostItsText: its owner writes it again, soon after a reconnection, and otherwise with the next looks at the pages.
+func TestAPageThatHasLostItsText(t *testing.T) {
+	for _, reconnects := range []bool{true, false} {
+		synctest.Test(t, func(t *testing.T) {
+			f := newFakeStore()
+			a, stopA := f.replica(t)
+			const pages = 2*checked + 1
+			for n := range uint64(pages) { // each in a page of its own
+				a.Add(Serial{n, 1}, time.Now())
+				peertest.Eventually(t, "it is written", a.settled)
+				a.mu.Lock()
+				a.pages[len(a.pages)-1].opened = time.Now().Add(-2 * time.Hour)
+				a.mu.Unlock()
+			}
+			f.set(func() { clear(f.values) })
+			if reconnects {
+				f.reconnect()
+			} else {
+				time.Sleep(4 * reloadTime)
+			}
+			peertest.Eventually(t, "the texts are back", func() bool { f.mu.Lock(); defer f.mu.Unlock(); return len(f.values) == pages })
+			stopA()
+			b, _ := f.replica(t)
+			peertest.Eventually(t, "a new replica knows all", func() bool {
+				for n := range uint64(pages) {
+					if !b.set.Has(Serial{n, 1}) {
+						return false
+					}
+				}
+				return true
+			})
+		})
+	}
+}
+
 // TestDamagedPagesStopNothing: neither does a page that is gone.
 func TestDamagedPagesStopNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

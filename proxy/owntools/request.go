@@ -77,12 +77,15 @@ func (c *Catalog) Claim(m *wire.Message, id []byte, theirs bool, from Client) *R
 		case theirs:
 			return nil
 		case HasCursor(m.Params()):
-			return c.refuse(id, "Unknown cursor", from)
+			return c.refuse(id, unknownCursor, from)
 		}
 		return c.Alone(id, from)
 	}
 	return nil
 }
+
+// unknownCursor is the error for a page that is not there any more, or never was.
+const unknownCursor = "Unknown cursor: the list has changed; ask for it again without a cursor"
 
 // HasCursor reports whether the params of a list request ask for a later page.
 func HasCursor(params []byte) bool {
@@ -97,7 +100,7 @@ func (c *Catalog) Alone(id []byte, from Client) *Request { return c.listPage(id,
 func (c *Catalog) listPage(id []byte, after string, from Client) *Request {
 	entries, cursor, ok := c.page(translate.Latest(), after)
 	if !ok {
-		return c.refuse(id, "Unknown cursor", from)
+		return c.refuse(id, unknownCursor, from)
 	}
 	answer := appendToolsList(nil, id, entries, cursor)
 	return c.request(from, func(context.Context, *question) []byte { return answer })

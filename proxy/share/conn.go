@@ -93,7 +93,7 @@ func (m *Conn) subscribe(ctx context.Context, out *upstream.Outgoing, msg *wire.
 	h.mu.Lock()
 	if m.subscriptions == maxSubscribed && h.subscribed[uri][m] == nil {
 		h.mu.Unlock()
-		m.enqueue(mcp.AppendError(nil, msg.ID(), mcp.CodeInternal, "too many subscriptions", nil), true)
+		m.enqueue(mcp.AppendError(nil, msg.ID(), mcp.CodeInternal, "too many subscriptions: end others with resources/unsubscribe first", nil), true)
 		return nil
 	}
 	e, err := h.enterLocked(m, msg)

@@ -304,7 +304,7 @@ func TestSubscriptionsAreBounded(t *testing.T) {
 		ask(a, "subscribe", 7) // once more
 		a.nothing()
 		ask(a, "subscribe", maxSubscribed)
-		same(t, []string{a.next()}, `{"jsonrpc":"2.0","id":1000,"error":{"code":-32603,"message":"too many subscriptions"}}`)
+		same(t, []string{a.next()}, `{"jsonrpc":"2.0","id":1000,"error":{"code":-32603,"message":"too many subscriptions: end others with resources/unsubscribe first"}}`)
 		ask(b, "subscribe", maxSubscribed)
 		ask(a, "unsubscribe", 7)
 		ask(a, "subscribe", maxSubscribed)

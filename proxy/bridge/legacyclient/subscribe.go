@@ -40,7 +40,7 @@ func (c *Conn) subscribe(ctx context.Context, uri string, header []upstream.Head
 	case already:
 		return nil
 	case n >= maxWatched:
-		return mcp.Saying(mcp.CodeInternal, "too many subscriptions")
+		return mcp.Saying(mcp.CodeInternal, "too many subscriptions: end others with resources/unsubscribe first")
 	}
 	life, end := context.WithCancel(c.life)
 	what := append(append([]byte(`"notifications":{"resourceSubscriptions":[`), mcp.AppendString(nil, uri)...), `]}`...)

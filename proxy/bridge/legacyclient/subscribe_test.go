@@ -98,7 +98,7 @@ func TestSubscriptionsToResources(t *testing.T) {
 		"not a list of texts":  {[]string{ack(`[{"uri":"a:x"}, 7]`)}, 0, "Subscription not accepted: a:x"},
 		"nothing":              {[]string{ack(`null`)}, 0, "Subscription not accepted: a:x"},
 		"refused":              {[]string{`{"jsonrpc":"2.0","id":ID,"error":{"code":-32602,"message":"no such resource"}}`}, 0, "no such resource"},
-		"too many":             {[]string{ack(`["a:x"]`)}, maxWatched, "too many subscriptions"},
+		"too many":             {[]string{ack(`["a:x"]`)}, maxWatched, "too many subscriptions: end others with resources/unsubscribe first"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {

@@ -93,7 +93,7 @@ func (s *taskCreation) recorded(data []byte) []byte {
 	task := gjson.Get(wire.View(m.Result()), "task")
 	if name := task.Get("taskId"); name.Type == gjson.String && !s.of.enter(s.b, strings.Clone(name.String()), task.Get("ttl")) {
 		s.of.refuse(s.b, strings.Clone(name.String()), s.from)
-		return mcp.AppendError(nil, s.id, mcp.CodeInternal, "the task has the id of another task, or there are too many tasks", nil)
+		return mcp.AppendError(nil, s.id, mcp.CodeInternal, "the task has the id of another task, or there are too many tasks; try again later", nil)
 	}
 	return data
 }
