@@ -241,20 +241,20 @@ type variant struct {
 }
 
 func newQuestion(query string) *question {
-	q := &question{has: map[string]bool{}}
+	q, means := &question{has: map[string]bool{}}, meant()
 	for _, w := range unique(split(query)) {
 		if len(q.terms) == maxWords {
 			break
 		}
 		s := stem(w)
-		if v, ok := verbs[s]; ok && q.verb == 0 {
+		if v, ok := means.verbs[s]; ok && q.verb == 0 {
 			q.verb = v
 		}
 		if stops[w] || stops[s] {
 			continue
 		}
 		t := term{[]variant{{s, 1}}}
-		for _, other := range synonyms[s] {
+		for _, other := range means.synonyms[s] {
 			t.variants = append(t.variants, variant{other, synonymWeight})
 		}
 		for _, v := range t.variants {

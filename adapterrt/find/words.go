@@ -2,6 +2,7 @@ package find
 
 import (
 	"strings"
+	"sync"
 	"unicode"
 )
 
@@ -111,14 +112,9 @@ func setOf(words string) map[string]bool {
 	return set
 }
 
-// verbs are the categories that a verb means, as bits. The first verb of a query counts.
-var verbs = map[string]uint8{}
-
-// synonyms are further words for a word of a query, by its stem. They are general English
-// and words of the trade; an operation's own words belong into its aliases.
-var synonyms = map[string][]string{}
-
-func init() {
+// meant is what words mean. It is made for the first search.
+var meant = sync.OnceValue(func() (m meanings) {
+	m.verbs, m.synonyms = map[string]uint8{}, map[string][]string{}
 	for _, v := range [...]struct {
 		words      string
 		categories []Category
@@ -135,17 +131,26 @@ func init() {
 			bits |= 1 << c
 		}
 		for _, w := range strings.Fields(v.words) {
-			verbs[stem(w)] = bits
+			m.verbs[stem(w)] = bits
 		}
 	}
 	for line := range strings.Lines(synonymText) {
 		words, others, _ := strings.Cut(line, ":")
 		for _, w := range strings.Fields(words) {
 			for _, o := range strings.Fields(others) {
-				synonyms[stem(w)] = append(synonyms[stem(w)], stem(o))
+				m.synonyms[stem(w)] = append(m.synonyms[stem(w)], stem(o))
 			}
 		}
 	}
+	return m
+})
+
+// meanings are what the words of a query mean.
+type meanings struct {
+	verbs map[string]uint8 // the categories that a verb means, as bits; the first verb of a query counts
+	// synonyms are further words for a word of a query, by its stem. They are general English
+	// and words of the trade; an operation's own words belong into its aliases.
+	synonyms map[string][]string
 }
 
 // synonymText has words before the colon, and after it words that mean about the same.
