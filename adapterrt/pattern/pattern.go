@@ -1,5 +1,5 @@
-// Package pattern has regular expressions that are compiled when they are first used: most processes use none of those of
-// adapters, and compiling them all takes a tenth of a start.
+// Package pattern has regular expressions that are compiled when they are first used: most processes use few of them, and
+// compiling them all takes a tenth of a start.
 package pattern
 
 import (

@@ -4,13 +4,13 @@ import (
 	"cmp"
 	"fmt"
 	"reflect"
-	"regexp"
 	"slices"
 	"strings"
 	"time"
 
 	"gopkg.in/yaml.v3"
 
+	"github.com/dragoman-proxy/dragoman/adapterrt/pattern"
 	"github.com/dragoman-proxy/dragoman/proxy/setting"
 )
 
@@ -46,12 +46,12 @@ func (e *effective) add(path string, n *yaml.Node, from string) {
 	if err != nil {
 		text = []byte("cannot be shown: " + err.Error())
 	}
-	line := quotedMask.ReplaceAllString(strings.Join(strings.Fields(string(text)), " "), "$1")
+	line := quotedMask().ReplaceAllString(strings.Join(strings.Fields(string(text)), " "), "$1")
 	e.all = append(e.all, Value{path, line, from})
 }
 
 // quotedMask matches what stands for a secret, with the quotes that YAML would need.
-var quotedMask = regexp.MustCompile(`'(\[set, [^']*\])'`)
+var quotedMask = pattern.Later(`'(\[set, [^']*\])'`)
 
 // section adds the settings of a struct. around is the origin of the whole struct, if nothing else sets a member.
 func (e *effective) section(path string, v reflect.Value, around string) {

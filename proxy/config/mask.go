@@ -4,10 +4,11 @@ import (
 	"crypto/sha256"
 	"fmt"
 	"net/url"
-	"regexp"
 	"slices"
 	"strings"
 	"unicode/utf8"
+
+	"github.com/dragoman-proxy/dragoman/adapterrt/pattern"
 )
 
 // shortSecret is the length below which a fingerprint would help to guess a secret.
@@ -32,7 +33,7 @@ func Fingerprint(secret []byte, n int) []byte {
 }
 
 // secretName matches the names of settings, variables, flags and members whose values are secrets.
-var secretName = regexp.MustCompile(`(?i)(token|secret|passw|passphrase|credential|authorization|cookie|api[-_]?key|access[-_]?key|private[-_]?key)`)
+var secretName = pattern.Later(`(?i)(token|secret|passw|passphrase|credential|authorization|cookie|api[-_]?key|access[-_]?key|private[-_]?key)`)
 
 // mayExpand reports whether the setting at path is a secret whatever its name, in which ${NAME} is replaced.
 func mayExpand(path string) bool {
@@ -46,7 +47,7 @@ func mayExpand(path string) bool {
 // isSecret reports whether the setting at path is a secret. Members of other maps are judged by their names.
 func isSecret(path string) bool {
 	if strings.HasPrefix(path, "upstream.auth.params.") || strings.Contains(path, ".source_params.") || strings.HasPrefix(path, "transform.adapters.") {
-		return secretName.MatchString(path[strings.LastIndex(path, ".")+1:])
+		return secretName().MatchString(path[strings.LastIndex(path, ".")+1:])
 	}
 	return mayExpand(path)
 }
@@ -66,13 +67,13 @@ func SafeURL(text string) string {
 }
 
 // assigned matches an argument such as --token=value or API_KEY=value.
-var assigned = regexp.MustCompile(`^([-\w]+)=(.+)$`)
+var assigned = pattern.Later(`^([-\w]+)=(.+)$`)
 
 // harmless matches names with the word for a secret whose values are none.
-var harmless = regexp.MustCompile(`(?i)([-_](file|path|dir|store|command)|tokens)$`)
+var harmless = pattern.Later(`(?i)([-_](file|path|dir|store|command)|tokens)$`)
 
 // keyShape matches values that are well-known kinds of keys, wherever they are.
-var keyShape = regexp.MustCompile(`^(Bearer |Basic |sk-|ghp_|gho_|ghs_|github_pat_|glpat-|xox[abprs]-|AKIA|AIza|eyJ[\w-]+\.)`)
+var keyShape = pattern.Later(`^(Bearer |Basic |sk-|ghp_|gho_|ghs_|github_pat_|glpat-|xox[abprs]-|AKIA|AIza|eyJ[\w-]+\.)`)
 
 // SafeCommand returns a command line without the values of arguments whose names, or forms, are those of secrets.
 func SafeCommand(command []string) []string {
@@ -82,15 +83,15 @@ func SafeCommand(command []string) []string {
 			continue
 		}
 		before := safe[i-1]
-		switch parts := assigned.FindStringSubmatch(arg); {
-		case parts != nil && (secretName.MatchString(parts[1]) && !harmless.MatchString(parts[1]) || keyShape.MatchString(parts[2])):
+		switch parts := assigned().FindStringSubmatch(arg); {
+		case parts != nil && (secretName().MatchString(parts[1]) && !harmless().MatchString(parts[1]) || keyShape().MatchString(parts[2])):
 			safe[i] = parts[1] + "=" + Masked(parts[2])
-		case keyShape.MatchString(arg),
-			strings.HasPrefix(before, "-") && !strings.Contains(before, "=") && secretName.MatchString(before) && !harmless.MatchString(before) && !strings.HasPrefix(arg, "-"):
+		case keyShape().MatchString(arg),
+			strings.HasPrefix(before, "-") && !strings.Contains(before, "=") && secretName().MatchString(before) && !harmless().MatchString(before) && !strings.HasPrefix(arg, "-"):
 			safe[i] = Masked(arg)
 		case strings.Contains(arg, "://"):
 			safe[i] = SafeURL(arg)
-		case secretHeader.MatchString(arg):
+		case secretHeader().MatchString(arg):
 			name, value, _ := strings.Cut(arg, ":")
 			safe[i] = name + ": " + Masked(strings.TrimSpace(value))
 		}
@@ -99,4 +100,4 @@ func SafeCommand(command []string) []string {
 }
 
 // secretHeader matches an argument that is a header with a secret.
-var secretHeader = regexp.MustCompile(`(?i)^(authorization|cookie|x-[-\w]*(key|token|secret))\s*:`)
+var secretHeader = pattern.Later(`(?i)^(authorization|cookie|x-[-\w]*(key|token|secret))\s*:`)

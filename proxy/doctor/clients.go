@@ -5,11 +5,11 @@ import (
 	"encoding/json"
 	"fmt"
 	"path/filepath"
-	"regexp"
 	"strings"
 
 	"github.com/tidwall/gjson"
 
+	"github.com/dragoman-proxy/dragoman/adapterrt/pattern"
 	"github.com/dragoman-proxy/dragoman/proxy/config"
 )
 
@@ -31,13 +31,13 @@ func clients(_ context.Context, e *exam) {
 	}
 }
 
-var notInNames = regexp.MustCompile(`[^a-z0-9]+`)
+var notInNames = pattern.Later(`[^a-z0-9]+`)
 
 // clientName returns a short name for the server.
 func (e *exam) clientName() string {
 	about := e.quote(e.session.about().Get("name").String())
 	about = about[strings.LastIndex(about, "/")+1:]
-	name := strings.Trim(notInNames.ReplaceAllString(strings.ToLower(about), "-"), "-")
+	name := strings.Trim(notInNames().ReplaceAllString(strings.ToLower(about), "-"), "-")
 	if name == "" || len(name) > 40 {
 		return "server"
 	}

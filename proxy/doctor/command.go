@@ -9,11 +9,11 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"regexp"
 	"slices"
 	"strings"
 	"time"
 
+	"github.com/dragoman-proxy/dragoman/adapterrt/pattern"
 	"github.com/dragoman-proxy/dragoman/proxy/config"
 	"github.com/dragoman-proxy/dragoman/proxy/failures"
 	"github.com/dragoman-proxy/dragoman/proxy/origin"
@@ -132,7 +132,7 @@ func (e *exam) silent(err error, line string, mute <-chan *upstream.MuteError, p
 		return
 	}
 	do := ""
-	if listens.MatchString(strings.Join(append(said.Said, said.Stderr), "\n")) {
+	if listens().MatchString(strings.Join(append(said.Said, said.Stderr), "\n")) {
 		do = "it seems to listen for HTTP: start it without the option for that, or by itself, and give dragoman its URL"
 	}
 	if said.Lines > 0 {
@@ -149,7 +149,7 @@ func (e *exam) silent(err error, line string, mute <-chan *upstream.MuteError, p
 }
 
 // listens matches what servers print that are reached by HTTP.
-var listens = regexp.MustCompile(`(?i)\b(listening|https?://|port \d|streamable http)`)
+var listens = pattern.Later(`(?i)\b(listening|https?://|port \d|streamable http)`)
 
 // withheld returns the names of the variables that the command did not get.
 func (e *exam) withheld() (names []string) {
@@ -172,13 +172,13 @@ func (e *exam) reportWithheld() {
 	if len(names) == 0 {
 		return
 	}
-	keysFirst := append(likeKeys(names), slices.DeleteFunc(names, keyName.MatchString)...)
+	keysFirst := append(likeKeys(names), slices.DeleteFunc(names, keyName().MatchString)...)
 	e.info("it did not get the variables "+few(keysFirst, 6), "upstream.pass_env", "--pass-env NAME, or --pass-env '*' for all; dragoman stdio passes all")
 }
 
 func likeKeys(names []string) (keys []string) {
 	for _, n := range names {
-		if keyName.MatchString(n) {
+		if keyName().MatchString(n) {
 			keys = append(keys, n)
 		}
 	}

@@ -96,7 +96,7 @@ func refusal(err error) []byte {
 func (e *exam) lent() string {
 	u := &e.cfg.Upstream
 	for name := range u.Headers {
-		if strings.EqualFold(name, "Authorization") || keyName.MatchString(name) || strings.Contains(strings.ToLower(name), "key") {
+		if strings.EqualFold(name, "Authorization") || keyName().MatchString(name) || strings.Contains(strings.ToLower(name), "key") {
 			return "upstream.headers." + name
 		}
 	}

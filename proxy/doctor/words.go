@@ -3,9 +3,10 @@ package doctor
 import (
 	"crypto/x509"
 	"fmt"
-	"regexp"
 	"slices"
 	"strings"
+
+	"github.com/dragoman-proxy/dragoman/adapterrt/pattern"
 )
 
 // plural returns a number with its noun.
@@ -17,7 +18,7 @@ func plural(n int, noun string) string {
 }
 
 // keyName matches names of variables that servers need to log in somewhere.
-var keyName = regexp.MustCompile(`(?i)(token|secret|passw|credential|_key|apikey|_pat)\b`)
+var keyName = pattern.Later(`(?i)(token|secret|passw|credential|_key|apikey|_pat)\b`)
 
 // namesOf returns the names and addresses that a certificate is for.
 func namesOf(c *x509.Certificate) string {

@@ -82,6 +82,23 @@ func TestSecretsOfAnEnvironment(t *testing.T) {
 	}
 }
 
+// TestNamesOfSecrets: the words are found in any case, with and without an underscore.
+func TestNamesOfSecrets(t *testing.T) {
+	for _, name := range []string{
+		"TOKEN", "my_Token_1", "clientSecret", "PASSWD", "password", "PassPhrase", "AWS_CREDENTIALS", "HTTP_AUTHORIZATION", "Cookies", "api_key", "ApiKey",
+		"AWS_ACCESS_KEY_ID", "accesskey", "PRIVATE_KEY_FILE", "privateKey",
+	} {
+		if !namesSecret(name) {
+			t.Errorf("%s is none", name)
+		}
+	}
+	for _, name := range []string{"", "PATH", "KEY", "TOKE", "API-KEY", "API__KEY", "PASS", "SSH_AUTH_SOCK"} {
+		if namesSecret(name) {
+			t.Errorf("%s is one", name)
+		}
+	}
+}
+
 // TestAdviceKeepsItsVariables checks that the name of a variable in advice is not struck out as the credential that it stands for.
 func TestAdviceKeepsItsVariables(t *testing.T) {
 	for text, want := range map[string]string{

@@ -2,10 +2,11 @@ package failures
 
 import (
 	"html"
-	"regexp"
 	"slices"
 	"strings"
 	"unicode"
+
+	"github.com/dragoman-proxy/dragoman/adapterrt/pattern"
 )
 
 // MaxQuote is how many bytes of a peer's text an error or a log line holds at most.
@@ -34,21 +35,21 @@ func Line(text string) string {
 }
 
 // markup matches the parts of an HTML page that a reader does not see.
-var markup = regexp.MustCompile(`(?is)<(script|style|title)\b.*?</(script|style|title)\s*>|<!--.*?-->|<[^>]*>`)
+var markup = pattern.Later(`(?is)<(script|style|title)\b.*?</(script|style|title)\s*>|<!--.*?-->|<[^>]*>`)
 
 // PageText returns the text of an HTML page.
 func PageText(page []byte) string {
-	return html.UnescapeString(string(markup.ReplaceAll(page, []byte(" "))))
+	return html.UnescapeString(string(markup().ReplaceAll(page, []byte(" "))))
 }
 
 // colours matches the terminal sequences that command line tools print.
-var colours = regexp.MustCompile("\x1b\\[[0-9;?]*[ -/]*[@-~]")
+var colours = pattern.Later("\x1b\\[[0-9;?]*[ -/]*[@-~]")
 
 // Printable returns text with spaces for all white space, and without terminal sequences and
 // unprintable characters. The marks that change the direction of writing count as unprintable.
 func Printable(text string) string {
 	if strings.Contains(text, "\x1b[") {
-		text = colours.ReplaceAllString(text, "")
+		text = colours().ReplaceAllString(text, "")
 	}
 	return strings.Map(func(r rune) rune {
 		switch {
@@ -62,11 +63,10 @@ func Printable(text string) string {
 }
 
 var (
-	userinfo    = regexp.MustCompile(`(://)[^\s/?#"']*@`)
-	query       = regexp.MustCompile(`(://[^\s?"']*)\?[^\s"']*`)
-	credentials = regexp.MustCompile(`(?i)\b(bearer|basic)\s+[^\s"',;]{6,}`)
-	reference   = regexp.MustCompile(`\s\$\{[A-Za-z_][A-Za-z0-9_]*\}$`) // to a variable, as advice has it
-	secretName  = regexp.MustCompile(`(?i)(token|secret|passw|passphrase|credential|authorization|cookie|api_?key|access_?key|private_?key)`)
+	userinfo    = pattern.Later(`(://)[^\s/?#"']*@`)
+	query       = pattern.Later(`(://[^\s?"']*)\?[^\s"']*`)
+	credentials = pattern.Later(`(?i)\b(bearer|basic)\s+[^\s"',;]{6,}`)
+	reference   = pattern.Later(`\s\$\{[A-Za-z_][A-Za-z0-9_]*\}$`) // to a variable, as advice has it
 )
 
 const struck = "[redacted]"
@@ -82,13 +82,13 @@ func Redacted(text string, secrets []string) string {
 			}
 		}
 	}
-	text = userinfo.ReplaceAllString(text, "$1")
-	text = query.ReplaceAllString(text, "$1?"+struck)
-	return credentials.ReplaceAllStringFunc(text, func(of string) string {
-		if reference.MatchString(of) {
+	text = userinfo().ReplaceAllString(text, "$1")
+	text = query().ReplaceAllString(text, "$1?"+struck)
+	return credentials().ReplaceAllStringFunc(text, func(of string) string {
+		if reference().MatchString(of) {
 			return of
 		}
-		return credentials.ReplaceAllString(of, "$1 "+struck)
+		return credentials().ReplaceAllString(of, "$1 "+struck)
 	})
 }
 
@@ -125,11 +125,23 @@ func withoutStart(text, secret string) string {
 	return text
 }
 
+// secretNames are the words in the names of variables whose values are secrets.
+var secretNames = [...]string{
+	"token", "secret", "passw", "passphrase", "credential", "authorization", "cookie", "api_key", "apikey", "access_key", "accesskey",
+	"private_key", "privatekey",
+}
+
+// namesSecret reports whether the value of the variable is a secret.
+func namesSecret(variable string) bool {
+	variable = strings.ToLower(variable)
+	return slices.ContainsFunc(secretNames[:], func(word string) bool { return strings.Contains(variable, word) })
+}
+
 // Secrets returns the values of those environment variables ("NAME=value") whose names look
 // like names of secrets, longest first.
 func Secrets(env []string) (values []string) {
 	for _, entry := range env {
-		if name, value, ok := strings.Cut(entry, "="); ok && len(value) >= minSecret && secretName.MatchString(name) {
+		if name, value, ok := strings.Cut(entry, "="); ok && len(value) >= minSecret && namesSecret(name) {
 			values = append(values, value)
 		}
 	}

@@ -3,11 +3,12 @@ package setting
 import (
 	"maps"
 	"reflect"
-	"regexp"
 	"slices"
 	"strings"
 
 	"gopkg.in/yaml.v3"
+
+	"github.com/dragoman-proxy/dragoman/adapterrt/pattern"
 )
 
 // Env sets the settings whose variables environ ("NAME=value") contains, and so overrides
@@ -22,6 +23,9 @@ func (l *Layers) Env(prefix string, environ, other []string) {
 			values[name] = value
 		}
 	}
+	if len(values) == 0 {
+		return // as at most starts: to go through all settings takes longer than to read the file
+	}
 	var names []string
 	l.variables(prefix, values, l.into, "", func(name string) {
 		names = append(names, strings.TrimPrefix(name, prefix))
@@ -29,7 +33,7 @@ func (l *Layers) Env(prefix string, environ, other []string) {
 	})
 	left := make([]string, 0, len(values))
 	for name := range values {
-		if !slices.Contains(other, name) && !ofKubernetes.MatchString(name) {
+		if !slices.Contains(other, name) && !ofKubernetes().MatchString(name) {
 			left = append(left, name)
 		}
 	}
@@ -52,7 +56,7 @@ func (l *Layers) Env(prefix string, environ, other []string) {
 
 // ofKubernetes matches the variables that Kubernetes sets in each container for each
 // service. The name of a service may begin with our prefix.
-var ofKubernetes = regexp.MustCompile(`_SERVICE_HOST$|_SERVICE_PORT(_[A-Z0-9_]+)?$|_PORT(_\d+_(TCP|UDP|SCTP)(_(PROTO|PORT|ADDR))?)?$`)
+var ofKubernetes = pattern.Later(`_SERVICE_HOST$|_SERVICE_PORT(_[A-Z0-9_]+)?$|_PORT(_\d+_(TCP|UDP|SCTP)(_(PROTO|PORT|ADDR))?)?$`)
 
 // variables sets the settings below v from values, outer ones before inner ones, and
 // calls known with the name of each setting's variable.

@@ -8,13 +8,14 @@ import (
 	"io"
 	"maps"
 	"reflect"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
 	"time"
 
 	"gopkg.in/yaml.v3"
+
+	"github.com/dragoman-proxy/dragoman/adapterrt/pattern"
 )
 
 // Limits of one file or variable. Each use of a YAML alias counts.
@@ -176,7 +177,7 @@ func (l *Layers) leaf(where func(*yaml.Node) string, path string, n *yaml.Node, 
 }
 
 // inLine matches the line number with which errors of the YAML decoder begin.
-var inLine = regexp.MustCompile(`^(?:yaml: )?line (\d+): `)
+var inLine = pattern.Later(`^(?:yaml: )?line (\d+): `)
 
 // decodeError notes why a value does not fit its setting. The decoder's own texts quote
 // values, which may be secrets: they are kept only if the setting's type has an
@@ -195,7 +196,7 @@ func (l *Layers) decodeError(where func(*yaml.Node) string, path string, n *yaml
 	}
 	for _, text := range texts {
 		at := *n
-		if line := inLine.FindStringSubmatch(text); line != nil {
+		if line := inLine().FindStringSubmatch(text); line != nil {
 			text = text[len(line[0]):]
 			at.Line, _ = strconv.Atoi(line[1])
 		}
@@ -206,7 +207,7 @@ func (l *Layers) decodeError(where func(*yaml.Node) string, path string, n *yaml
 // yamlError notes that the text is not YAML.
 func (l *Layers) yamlError(where, path string, err error) {
 	text := err.Error()
-	if line := inLine.FindStringSubmatch(text); line != nil {
+	if line := inLine().FindStringSubmatch(text); line != nil {
 		where, text = where+":"+line[1], text[len(line[0]):]
 	}
 	l.add(where, path, "not YAML: %s", strings.TrimPrefix(text, "yaml: "))

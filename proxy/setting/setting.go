@@ -9,9 +9,10 @@ import (
 	"cmp"
 	"fmt"
 	"reflect"
-	"regexp"
 	"slices"
 	"strings"
+
+	"github.com/dragoman-proxy/dragoman/adapterrt/pattern"
 )
 
 // Mistake is one thing that is wrong in a configuration.
@@ -50,7 +51,7 @@ func (m *Mistakes) Addf(path, format string, a ...any) {
 }
 
 // pathFirst matches an error that begins with the path of a setting.
-var pathFirst = regexp.MustCompile(`(?s)^([a-z0-9_]+(?:\.[^\s.:]+|\[\d+\])*): (.*)$`)
+var pathFirst = pattern.Later(`(?s)^([a-z0-9_]+(?:\.[^\s.:]+|\[\d+\])*): (.*)$`)
 
 // Add notes an error, which may be Mistakes or begin with the path of a setting. It ignores
 // nil.
@@ -62,7 +63,7 @@ func (m *Mistakes) Add(err error) {
 	case Mistake:
 		*m = append(*m, e)
 	default:
-		if at := pathFirst.FindStringSubmatch(err.Error()); at != nil {
+		if at := pathFirst().FindStringSubmatch(err.Error()); at != nil {
 			m.Addf(at[1], "%s", at[2])
 			return
 		}

@@ -3,6 +3,7 @@ package linear
 import (
 	"regexp"
 	"slices"
+	"sync"
 
 	"github.com/dragoman-proxy/dragoman/transform/tree"
 )
@@ -154,8 +155,8 @@ func isIssue(v tree.Value) bool {
 }
 
 func identified(v tree.Value) bool {
-	return identifier.MatchString(v.Get("identifier").Text()) || identifier.MatchString(v.Get("id").Text())
+	return identifier().MatchString(v.Get("identifier").Text()) || identifier().MatchString(v.Get("id").Text())
 }
 
 // identifier matches the identifier of an issue, such as LIN-123.
-var identifier = regexp.MustCompile(`^[A-Z][A-Z0-9]*-\d+$`)
+var identifier = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[A-Z][A-Z0-9]*-\d+$`) })
