@@ -61,7 +61,7 @@ func (srv *Server) makePage() (err error) {
 		AllowsHost: srv.allowsHost,
 		Version:    mcp.Version(), Replica: srv.replicaName(), Started: time.Now(), Payloads: cfg.Inspect.Payloads,
 		Live: srv.live, Watching: srv.noteWatcher, Endpoint: srv.pageEndpoint,
-		Export: inspect.ExportHeader{Version: mcp.Version(), Configuration: digest(cfg)},
+		Export: inspect.ExportHeader{Version: mcp.Version(), Configuration: func() string { return digest(&srv.Now().Config) }},
 	})
 	return err
 }

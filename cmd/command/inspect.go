@@ -81,7 +81,7 @@ func inspectFile(ctx context.Context, out io.Writer, name string) error {
 	h, err := inspect.New(inspect.Options{
 		Ring: ring, File: filepath.Base(name), Files: page.Files(), Token: token, Redactor: redact.AsIs(), AllowsHost: downstream.HostCheck(nil),
 		Version: head.Version, Started: head.TS, Payloads: string(redact.Masked),
-		Export: inspect.ExportHeader{Version: head.Version, Configuration: head.Configuration},
+		Export: inspect.ExportHeader{Version: head.Version, Configuration: func() string { return head.Configuration }},
 	})
 	if err != nil {
 		return err

@@ -35,13 +35,20 @@ func shimPage(srv *proxy.Server, cfg config.Config, log *zap.Logger) (withdraw f
 	return announce(cfg, srv.PageURL(ln.Addr()), log), nil
 }
 
-// announce lets "dragoman inspect" find the page. A failure is only logged.
+// announce lets "dragoman inspect" find the page, and logs that. Nothing waits for the files that this takes. A failure is
+// only logged.
 func announce(cfg config.Config, page string, log *zap.Logger) (withdraw func()) {
 	if page == "" {
 		return func() {}
 	}
+	found := make(chan func(), 1)
+	go func() { found <- announced(cfg, page, log) }()
+	return func() { (<-found)() }
+}
+
+// announced does what announce promises.
+func announced(cfg config.Config, page string, log *zap.Logger) (withdraw func()) {
 	at, _, _ := strings.Cut(page, "#") // the rest is the token
-	log.Info("the live page is served: dragoman inspect lists it with its token", zap.String("url", at))
 	dir, err := instances.Dir()
 	if err == nil {
 		withdraw, err = instances.Announce(dir, instances.Instance{
@@ -50,9 +57,10 @@ func announce(cfg config.Config, page string, log *zap.Logger) (withdraw func())
 		})
 	}
 	if err != nil {
-		log.Warn("cannot note where the live page is: dragoman inspect does not find it", zap.Error(err))
+		log.Warn("cannot note where the live page is: dragoman inspect does not find it", zap.String("url", at), zap.Error(err))
 		return func() {}
 	}
+	log.Info("the live page is served: dragoman inspect lists it with its token", zap.String("url", at))
 	return withdraw
 }
 

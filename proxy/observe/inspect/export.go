@@ -16,7 +16,10 @@ func (h *Handler) export(c *fasthttp.RequestCtx) {
 	c.SetContentType("application/x-ndjson")
 	c.Response.Header.Set(fasthttp.HeaderContentDisposition, `attachment; filename="dragoman-`+time.Now().UTC().Format("20060102T150405Z")+`.jsonl"`)
 	c.SetBodyStreamWriter(func(w *bufio.Writer) {
-		head := recording.Line{Kind: recording.Header, TS: time.Now(), Format: recording.Format, Version: h.o.Export.Version, Configuration: h.o.Export.Configuration}
+		head := recording.Line{Kind: recording.Header, TS: time.Now(), Format: recording.Format, Version: h.o.Export.Version}
+		if of := h.o.Export.Configuration; of != nil {
+			head.Configuration = of()
+		}
 		if _, err := w.Write(head.Append(nil)); err != nil {
 			return
 		}

@@ -378,7 +378,7 @@ func TestPlantedSecrets(t *testing.T) {
 }
 
 func TestExportIsARecording(t *testing.T) {
-	s := serve(t, func(o *Options) { o.Keep = true; o.Export = ExportHeader{"0.3.0", "ab12"} })
+	s := serve(t, func(o *Options) { o.Keep = true; o.Export = ExportHeader{"0.3.0", func() string { return "ab12" }} })
 	s.call("first")
 	s.call("second")
 	peertest.Eventually(t, "all messages of the call are kept", func() bool { d, _ := s.o.Ring.Detail(2); return len(d.Messages) == 4 })

@@ -73,4 +73,7 @@ type Replica struct {
 }
 
 // ExportHeader is what the first line of an export says.
-type ExportHeader struct{ Version, Configuration string }
+type ExportHeader struct {
+	Version       string
+	Configuration func() string // returns the digest of the configuration; nil for none
+}
