@@ -152,6 +152,9 @@ func TestServerIsFull(t *testing.T) {
 	if !errors.Is(err, store.ErrFull) {
 		t.Fatalf("after %d values: %v", n, err)
 	}
+	if r.Ask("config set maxmemory 1") != "+OK" { // what the server frees of its buffers would be room for a small value
+		t.Fatal("maxmemory cannot be set")
+	}
 	_, countErr := w.Count(ctx, key("n"), 1, time.Minute)
 	_, chargeErr := w.Charge(ctx, key("c"), 1, store.Limit{ID: "a", Rate: 1, Burst: 1})
 	for what, err := range map[string]error{"count": countErr, "charge": chargeErr, "join": w.Join(ctx, key("s"), nil, time.Minute)} {
@@ -164,6 +167,9 @@ func TestServerIsFull(t *testing.T) {
 	}
 	if !w.Up() {
 		t.Error("a full server is down")
+	}
+	if r.Ask("config set maxmemory 3mb") != "+OK" {
+		t.Fatal("maxmemory cannot be set")
 	}
 	for i := range n {
 		if err := w.Delete(ctx, key(fmt.Sprint(i))); err != nil {

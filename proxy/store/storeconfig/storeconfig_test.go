@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/dragoman-proxy/dragoman/proxy/config"
+	"github.com/dragoman-proxy/dragoman/proxy/peertest"
 	"github.com/dragoman-proxy/dragoman/proxy/store"
 	"github.com/dragoman-proxy/dragoman/proxy/store/storetest"
 )
@@ -53,12 +54,7 @@ func certificate(t *testing.T) (cert, key string) {
 func TestTLS(t *testing.T) {
 	cert, key := certificate(t)
 	other, _ := certificate(t)
-	free, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	_, port, _ := net.SplitHostPort(free.Addr().String())
-	free.Close()
+	_, port, _ := net.SplitHostPort(peertest.Port(t))
 	storetest.StartRedis(t, "tls-port "+port, "tls-cert-file "+cert, "tls-key-file "+key, "tls-ca-cert-file "+cert)
 	for what, c := range map[string]struct {
 		change func(*config.Store)
@@ -73,7 +69,7 @@ func TestTLS(t *testing.T) {
 		cfg.Store.URL, cfg.Store.Timeout = "rediss://127.0.0.1:"+port, 3*time.Second
 		cfg.Store.CAFile, cfg.Store.ClientCert, cfg.Store.ClientKey = cert, cert, key
 		c.change(&cfg.Store)
-		s, err := Open(&cfg, storetest.Keys(1), store.Options{})
+		s, err := Open(&cfg, storetest.Keys(1), store.Options{Timeout: peertest.Patience})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -88,7 +84,7 @@ func TestTLS(t *testing.T) {
 // TestWithoutURL checks that the store is not shared then.
 func TestWithoutURL(t *testing.T) {
 	cfg := config.Default()
-	s, err := Open(&cfg, storetest.Keys(1), store.Options{})
+	s, err := Open(&cfg, storetest.Keys(1), store.Options{Timeout: peertest.Patience})
 	if err != nil {
 		t.Fatal(err)
 	}

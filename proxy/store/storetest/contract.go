@@ -369,26 +369,55 @@ func corrections(t *testing.T, a, b *store.Store) {
 	}
 }
 
+// lock tries locks that last longer, while locks are lost: a process that gets no processor in time does not renew its locks.
 func lock(t *testing.T, a, b *store.Store) {
-	held, err := a.TryLock(ctx, key("l"), 300*time.Millisecond)
-	must(t, err)
-	for _, s := range []*store.Store{a, b} {
-		if _, err := s.TryLock(ctx, key("l"), time.Second); !errors.Is(err, store.ErrHeld) {
-			t.Errorf("taken twice: %v", err)
+	for ttl := 300 * time.Millisecond; ; ttl *= 2 {
+		lost := locks(t, a, b, ttl)
+		if lost == "" {
+			return
 		}
+		if ttl > 10*time.Second {
+			t.Fatalf("with a lock of %s: %s", ttl, lost)
+		}
+		must(t, a.Delete(ctx, key("l")))
 	}
-	time.Sleep(450 * time.Millisecond)
-	if _, err := b.TryLock(ctx, key("l"), time.Second); !errors.Is(err, store.ErrHeld) || held.Context().Err() != nil {
-		t.Errorf("it was not renewed: %v, %v", err, held.Context().Err())
+}
+
+// locks returns "" or which lock was lost while it was held.
+func locks(t *testing.T, a, b *store.Store, ttl time.Duration) (lost string) {
+	t.Helper()
+	held, err := a.TryLock(ctx, key("l"), ttl)
+	must(t, err)
+	defer held.Unlock()
+	refused := func(s *store.Store) bool {
+		l, err := s.TryLock(ctx, key("l"), ttl)
+		switch {
+		case errors.Is(err, store.ErrHeld):
+			return true
+		case err != nil:
+			t.Fatal(err)
+		}
+		l.Unlock()
+		return false
+	}
+	if !refused(a) || !refused(b) {
+		return "taken twice"
+	}
+	time.Sleep(3 * ttl / 2)
+	if !refused(b) || held.Context().Err() != nil {
+		return "it was not renewed"
 	}
 	short, cancel := context.WithTimeout(ctx, 30*time.Millisecond)
 	defer cancel()
-	if _, err := b.Lock(short, key("l"), time.Second); !errors.Is(err, store.ErrHeld) && !errors.Is(err, context.DeadlineExceeded) {
+	if l, err := b.Lock(short, key("l"), ttl); err == nil {
+		l.Unlock()
+		return "taken twice after it was renewed"
+	} else if !errors.Is(err, store.ErrHeld) && !errors.Is(err, context.DeadlineExceeded) {
 		t.Errorf("waited in vain: %v", err)
 	}
 	next := make(chan *store.Lock)
 	go func() {
-		l, err := b.Lock(ctx, key("l"), time.Second)
+		l, err := b.Lock(ctx, key("l"), 3*ttl)
 		if err != nil {
 			t.Error(err)
 		}
@@ -396,12 +425,16 @@ func lock(t *testing.T, a, b *store.Store) {
 	}()
 	held.Unlock()
 	got := <-next
-	held.Unlock() // again, when another one holds it
-	if held.Context().Err() == nil || got.Context().Err() != nil {
-		t.Error("the context of the wrong lock has ended")
+	if got == nil {
+		return ""
 	}
-	if _, err := a.TryLock(ctx, key("l"), time.Second); !errors.Is(err, store.ErrHeld) {
-		t.Errorf("unlocked by one that does not hold it: %v", err)
+	defer got.Unlock()
+	held.Unlock() // again, when another one holds it
+	if held.Context().Err() == nil {
+		t.Error("the context of a lock goes on after Unlock")
+	}
+	if !refused(a) || got.Context().Err() != nil {
+		return "unlocked by one that does not hold it"
 	}
 	must(t, a.Delete(ctx, key("l"))) // as an engine that was restarted empty
 	select {
@@ -409,10 +442,10 @@ func lock(t *testing.T, a, b *store.Store) {
 		if context.Cause(got.Context()) != store.ErrLost {
 			t.Error(context.Cause(got.Context()))
 		}
-	case <-time.After(20 * time.Second):
+	case <-time.After(20*time.Second + 3*ttl):
 		t.Error("the loss of a lock is not noticed")
 	}
-	got.Unlock()
+	return ""
 }
 
 func members(t *testing.T, a, b *store.Store) {

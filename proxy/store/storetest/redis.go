@@ -11,6 +11,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/dragoman-proxy/dragoman/proxy/peertest"
 )
 
 // Redis is a redis-server of a test's own.
@@ -54,8 +56,8 @@ func start(t testing.TB, sentinel string, config []string) *Redis {
 		r.Stop()
 		os.RemoveAll(dir)
 	})
-	for range 20 { // another process may take an address before the server does
-		r.Address = freeAddress(t)
+	for range 20 { // another process may have the port, or that of the cluster bus, which is 10,000 more
+		r.Address = peertest.Port(t)
 		if r.launch() {
 			return r
 		}
@@ -63,16 +65,6 @@ func start(t testing.TB, sentinel string, config []string) *Redis {
 	}
 	t.Fatal("redis-server ends at once, on each of 20 ports")
 	return nil
-}
-
-func freeAddress(t testing.TB) string {
-	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer l.Close()
-	return l.Addr().String()
 }
 
 // Start starts the server again, without what it had.
