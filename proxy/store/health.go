@@ -81,9 +81,9 @@ func (h *health) probe(ctx context.Context) {
 			return
 		}
 		if err := h.ping(ctx); !errors.Is(err, ErrUnavailable) && ctx.Err() == nil {
+			h.tell(true, nil) // before an operation can fail and tell the next end
 			h.failed.Store(0)
 			h.down.Store(false)
-			h.tell(true, nil)
 			return
 		}
 	}
