@@ -105,7 +105,7 @@ func unlistedPage(t *testing.T, b *tab, served string) {
 func (b *tab) readPage(t *testing.T, served string) string {
 	t.Helper()
 	b.run(t, chromedp.Navigate(b.origin+"/?base="+url.QueryEscape(strings.TrimSuffix(served, "/mcp"))),
-		chromedp.Poll[chromedp.Void](`document.getElementById("out").textContent.endsWith("end\n")`))
+		until(`document.getElementById("out").textContent.endsWith("end\n")`))
 	return strings.TrimSpace(b.read(t, "#out"))
 }
 
@@ -123,6 +123,19 @@ func inspectDirectly(t *testing.T, b *tab, served string) {
 	token := slices.IndexFunc(b.requests(), func(r string) bool { return strings.HasPrefix(r, "POST ") && strings.HasSuffix(r, "/token 200") })
 	if token < 0 {
 		t.Errorf("no token in\n%s", strings.Join(b.requests(), "\n"))
+	}
+}
+
+// until waits until an expression of the page is true. The document that the tab had before its last step may be asked first: it
+// is asked again when that one ends.
+func until(expression string) chromedp.Action[chromedp.Void] {
+	return func(ctx context.Context, at *chromedp.Target) (chromedp.Void, error) {
+		for {
+			v, err := chromedp.Poll[chromedp.Void](expression)(ctx, at)
+			if err == nil || !strings.Contains(err.Error(), "Cannot find context with specified id") && !strings.Contains(err.Error(), "Execution context was destroyed") && !strings.Contains(err.Error(), "Inspected target navigated or closed") {
+				return v, err
+			}
+		}
 	}
 }
 
@@ -185,7 +198,7 @@ func (b *tab) mustSee(t *testing.T, want ...string) {
 // run does what a person does in the tab, and fails the test with what the page shows if it takes too long.
 func (b *tab) run(t *testing.T, steps ...chromedp.Action[chromedp.Void]) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(b.ctx, 40*time.Second)
+	ctx, cancel := context.WithTimeout(b.ctx, 2*time.Minute)
 	defer cancel()
 	if err := chromedp.Do(ctx, steps...); err != nil {
 		shows, _ := chromedp.Run(b.ctx, chromedp.Evaluate[string]("document.body.innerText"))

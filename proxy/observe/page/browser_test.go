@@ -4,6 +4,7 @@ import (
 	"context"
 	"os"
 	"os/exec"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -98,10 +99,28 @@ func (b *tab) open(url string) {
 	b.do(chromedp.Navigate(url))
 }
 
-// until waits until an expression of the page is true.
+// until waits until an expression of the page is true. The document that a tab had before its last step may be asked first: it is
+// asked again when that one ends.
 func (b *tab) until(expression string) {
 	b.t.Helper()
-	b.do(chromedp.Poll[chromedp.Void](expression))
+	b.do(func(ctx context.Context, tab *chromedp.Target) (chromedp.Void, error) {
+		for {
+			v, err := chromedp.Poll[chromedp.Void](expression, chromedp.WithPollingTimeout(0))(ctx, tab)
+			if err == nil || !documentEnded(err) {
+				return v, err
+			}
+		}
+	})
+}
+
+// documentEnded reports whether an expression has no result because the tab has another document.
+func documentEnded(err error) bool {
+	for _, text := range []string{"Cannot find context with specified id", "Execution context was destroyed", "Inspected target navigated or closed"} {
+		if strings.Contains(err.Error(), text) {
+			return true
+		}
+	}
+	return false
 }
 
 // press presses a key.
