@@ -165,6 +165,16 @@ type badServer struct {
 	waits, goOn chan struct{}
 }
 
+// waitsFor waits for a call of test/wait, which ends only if the server has not got it.
+func (s *badServer) waitsFor(t *testing.T, call <-chan heardAll) {
+	t.Helper()
+	select {
+	case <-s.waits:
+	case h := <-call:
+		t.Fatalf("the server did not get the call: %d %.300q", h.status, h.messages)
+	}
+}
+
 // heard returns the messages that the server got, without initialize.
 func (s *badServer) heard() (list []string) {
 	for _, m := range s.Heard() {
@@ -189,7 +199,10 @@ func badWeb(t *testing.T, bad func(c *net.TCPConn)) *badServer {
 			return
 		case u.Method == "test/wait":
 			s.waits <- struct{}{}
-			<-s.goOn
+			select {
+			case <-s.goOn:
+			case <-t.Context().Done(): // the test has failed
+			}
 		case u.Method == "initialize":
 			u.Web.Header().Set("Mcp-Session-Id", "theirs")
 		}
@@ -221,14 +234,14 @@ func TestBadServersOverHTTP(t *testing.T) {
 		says   string             // a response, after which the connection is closed
 		does   func(*net.TCPConn) // used instead of says
 		max    config.Size        // the largest message; 0 for the default
-		hasty  bool
+		limit  config.TimeLimit   // of the call
 		status int
 		want   []string
 	}{
-		{name: "hangs", does: stay, hasty: true, status: 200, want: []string{upstreamError("upstream timed out")}},
-		{name: "hangs in the middle of its answer", hasty: true, status: 200, want: []string{upstreamError("upstream timed out")},
+		{name: "hangs", does: stay, limit: config.TimeLimit{FirstByte: 100 * time.Millisecond}, status: 200, want: []string{upstreamError("upstream timed out")}},
+		{name: "hangs in the middle of its answer", limit: config.TimeLimit{FirstByte: patience, Silence: 100 * time.Millisecond}, status: 200, want: []string{upstreamError("upstream timed out")},
 			does: func(c *net.TCPConn) { _, _ = io.WriteString(c, jsonHead+"Content-Length: 100\r\n\r\n{"); stay(c) }},
-		{name: "hangs behind its first event", hasty: true, status: 200, want: []string{logLine, upstreamError("upstream timed out")},
+		{name: "hangs behind its first event", limit: config.TimeLimit{FirstByte: patience, Silence: 100 * time.Millisecond}, status: 200, want: []string{logLine, upstreamError("upstream timed out")},
 			does: func(c *net.TCPConn) { _, _ = io.WriteString(c, eventHead+"data: "+logLine+"\n\n"); stay(c) }},
 		{name: "closes mid-call", status: 200, want: []string{failed(cutShort)}},
 		{name: "resets mid-call", does: func(c *net.TCPConn) { _ = c.SetLinger(0) }, status: 200, want: []string{failed("connection reset by peer")}},
@@ -268,8 +281,8 @@ func TestBadServersOverHTTP(t *testing.T) {
 				if c.max != 0 {
 					cfg.Limits.UpstreamMessage = c.max
 				}
-				if c.hasty {
-					cfg.Limits.Time = map[string]config.TimeLimit{"tools/call": {FirstByte: 100 * time.Millisecond, Silence: 100 * time.Millisecond}}
+				if c.limit != (config.TimeLimit{}) {
+					cfg.Limits.Time = map[string]config.TimeLimit{"tools/call": c.limit}
 				}
 			})
 			client.initialize().told(t, 200, `{"jsonrpc":"2.0","id":0,"result":{"protocolVersion":"2025-06-18","capabilities":{"tools":{}},"serverInfo":{"name":"s","version":"2"}}}`)
@@ -278,7 +291,7 @@ func TestBadServersOverHTTP(t *testing.T) {
 				defer close(waiting) // whether it was answered or not
 				waiting <- client.ask("POST", `{"jsonrpc":"2.0","id":"w","method":"test/wait"}`)
 			}()
-			<-web.waits
+			web.waitsFor(t, waiting)
 			client.ask("POST", callOne).told(t, c.status, c.want...)
 			client.isServed()
 			web.goOn <- struct{}{}
