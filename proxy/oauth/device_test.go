@@ -2,6 +2,7 @@ package oauth
 
 import (
 	"context"
+	"fmt"
 	"net/http"
 	"slices"
 	"strings"
@@ -9,6 +10,7 @@ import (
 	"time"
 
 	"github.com/dragoman-proxy/dragoman/proxy/oauth/oauthtest"
+	"github.com/dragoman-proxy/dragoman/proxy/peertest"
 )
 
 // waits makes the account's clock go on instead of waiting, and notes how long it would have waited. after is called for each wait.
@@ -132,12 +134,15 @@ func TestDeviceFails(t *testing.T) {
 func TestDeviceInTime(t *testing.T) {
 	s := oauthtest.New(t, oauthtest.Options{Device: true, DeviceInterval: 1})
 	a := accountOf(t, s, "", nil)
-	ctx, stop := context.WithTimeout(t.Context(), 200*time.Millisecond)
-	defer stop()
-	err := a.SignInOnDevice(ctx, func(DeviceCode) {})
-	if want := "the code was not used in time; run dragoman login --device " + s.URL; err == nil || err.Error() != want {
-		t.Errorf("got  %v\nwant %s", err, want)
-	}
+	peertest.Within(t, 200*time.Millisecond, func(limit time.Duration) error { // there is a code within it
+		ctx, stop := context.WithTimeout(t.Context(), limit)
+		defer stop()
+		err := a.SignInOnDevice(ctx, func(DeviceCode) {})
+		if want := "the code was not used in time; run dragoman login --device " + s.URL; err == nil || err.Error() != want {
+			return fmt.Errorf("got  %w\nwant %s", err, want)
+		}
+		return nil
+	})
 }
 
 // TestDeviceAndBrowserShareAnAccount: a registration for devices is good for the browser, one for the browser is not good for devices,
@@ -172,11 +177,14 @@ func TestDeviceAndBrowserShareAnAccount(t *testing.T) {
 // TestDeviceIsOffered: where no browser can be opened, the error names the device flow if there is one.
 func TestDeviceIsOffered(t *testing.T) {
 	s := oauthtest.New(t, oauthtest.Options{Device: true})
-	a := accountOf(t, s, t.TempDir(), func(c *Config) { c.Wait = 300 * time.Millisecond })
-	a.Interactive(func(string) error { return context.Canceled })
-	_, err := call(t, a, s)
-	begin, end := "sign-in needed for "+s.URL+": open "+s.Issuer+"/authorize?", ", or run: dragoman login --device "+s.URL
-	if err == nil || !strings.HasPrefix(err.Error(), begin) || !strings.HasSuffix(err.Error(), end) {
-		t.Errorf("got  %v\nwant %s…%s", err, begin, end)
-	}
+	peertest.Within(t, 300*time.Millisecond, func(limit time.Duration) error { // the server's metadata come within it
+		a := accountOf(t, s, t.TempDir(), func(c *Config) { c.Wait = limit })
+		a.Interactive(func(string) error { return context.Canceled })
+		_, err := call(t, a, s)
+		begin, end := "sign-in needed for "+s.URL+": open "+s.Issuer+"/authorize?", ", or run: dragoman login --device "+s.URL
+		if err == nil || !strings.HasPrefix(err.Error(), begin) || !strings.HasSuffix(err.Error(), end) {
+			return fmt.Errorf("got  %w\nwant %s…%s", err, begin, end)
+		}
+		return nil
+	})
 }

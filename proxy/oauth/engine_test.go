@@ -69,7 +69,7 @@ func (f faulty) Close() error { return nil } // several Stores share it
 // replica returns the token store of another replica over f, and what it logs.
 func (f faulty) replica(t *testing.T) (*Store, *observer.ObservedLogs) {
 	t.Helper()
-	engine := store.New(f, store.Options{Keys: [][]byte{make([]byte, 32)}})
+	engine := store.New(f, store.Options{Keys: [][]byte{make([]byte, 32)}, Timeout: peertest.Patience})
 	core, seen := observer.New(zapcore.DebugLevel)
 	s := NewShared(func() (*store.Store, error) { return engine, nil }, zap.New(core))
 	t.Cleanup(s.Close)

@@ -28,6 +28,19 @@ func Eventually(t testing.TB, what string, is func() bool) {
 	}
 }
 
+// Within tries with a limit of time, which doubles until try returns nil: what must happen before the limit ends may take longer on a
+// machine with many other things to do.
+func Within(t testing.TB, limit time.Duration, try func(limit time.Duration) error) {
+	t.Helper()
+	for ; ; limit *= 2 {
+		if err := try(limit); err == nil {
+			return
+		} else if limit > Patience/4 {
+			t.Fatalf("with a limit of %s: %v", limit, err)
+		}
+	}
+}
+
 // NoLeaks fails the test if, after it and what it cleans up later, there are more goroutines than now.
 func NoLeaks(t *testing.T) {
 	t.Helper()

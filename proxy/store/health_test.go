@@ -73,3 +73,17 @@ func TestChangesAreToldInTheirOrder(t *testing.T) {
 		}
 	})
 }
+
+// TestAFreeStoreIsNotBusy: an operation whose time is over before it begins is not one too many.
+func TestAFreeStoreIsNotBusy(t *testing.T) {
+	s, err := New(NewMemory(Bounds{}), Options{Timeout: 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	for range 100 {
+		if err := s.Set(t.Context(), Key{Kind: "x"}, nil, time.Minute); errors.Is(err, errBusy) {
+			t.Fatal(err)
+		}
+	}
+}

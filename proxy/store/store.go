@@ -165,9 +165,13 @@ func (s *Store) asked(ctx context.Context, do func(ctx context.Context) error) e
 	within, cancel := context.WithTimeout(ctx, s.options.Timeout)
 	defer cancel()
 	select {
-	case s.room <- struct{}{}:
-	case <-within.Done():
-		return cmp.Or(ctx.Err(), errBusy)
+	case s.room <- struct{}{}: // also where the process got no processor for so long that the time is over
+	default:
+		select {
+		case s.room <- struct{}{}:
+		case <-within.Done():
+			return cmp.Or(ctx.Err(), errBusy)
+		}
 	}
 	err := classified(do(within))
 	<-s.room

@@ -96,7 +96,10 @@ func TestLimitsOfAMessage(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			peertest.NoLeaks(t)
 			h := newHTTP(t, HTTPConfig{URL: serveSilent(t, c.reply).url()})
-			m := Outgoing{Body: []byte(ping), Request: true, FirstByte: short, Silence: short}
+			m := Outgoing{Body: []byte(ping), Request: true, FirstByte: short, Silence: patience}
+			if strings.Contains(c.late, "further") {
+				m.FirstByte, m.Silence = patience, short
+			}
 			st, err := h.Session("", "").Send(t.Context(), &m)
 			if err != nil {
 				t.Fatal(err)

@@ -213,7 +213,7 @@ func TestChildThatDoesNotRead(t *testing.T) {
 
 func TestSendEndsWithItsContext(t *testing.T) {
 	s := role("does not read")
-	s.WriteTimeout = 200 * time.Millisecond // until a child that does not read a large message is stopped
+	s.WriteTimeout, s.CloseGrace, s.TermGrace = patience, time.Millisecond, time.Millisecond // only the context ends a message
 	c := start(t, s)
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
 	defer cancel()
