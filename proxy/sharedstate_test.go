@@ -32,6 +32,7 @@ type cluster struct {
 	cfg    config.Config
 	engine func() store.Engine
 	redis  *storetest.Redis // nil if the engine is in memory
+	within time.Duration    // for one use of the engine
 }
 
 // sharedMemory is a memory that several stores close.
@@ -72,14 +73,14 @@ func newCluster(t *testing.T, server peer, engine func() store.Engine, r *storet
 	cfg.Upstream.HandshakeTimeout = patience
 	cfg.Session.KeyFile = file
 	cfg.Contract.Tasks = "bridge"
-	return &cluster{t, cfg, engine, r}
+	return &cluster{t, cfg, engine, r, patience}
 }
 
 // start starts a replica, which stop ends, as the test does at last.
 func (c *cluster) start() (srv testServer, uses *storetest.Counter, stop func()) {
 	c.t.Helper()
 	uses = new(storetest.Counter)
-	s := store.New(c.engine(), store.Options{Keys: storetest.Keys(1), Observe: uses.Observe})
+	s := store.New(c.engine(), store.Options{Keys: storetest.Keys(1), Observe: uses.Observe, Timeout: c.within})
 	core, logs := observer.New(zap.DebugLevel)
 	p, err := New(c.cfg, zap.New(core))
 	if err != nil {
@@ -388,7 +389,7 @@ func TestEngineFaults(t *testing.T) {
 			func(*storetest.Redis) {},
 		},
 		"slow": {
-			func(r *storetest.Redis) { go r.Ask("debug sleep 1") },
+			func(r *storetest.Redis) { go r.TryAsk("debug sleep 1") },
 			func(*storetest.Redis) {},
 		},
 	} {
@@ -396,6 +397,7 @@ func TestEngineFaults(t *testing.T) {
 			r := storetest.StartRedis(t, "enable-debug-command yes")
 			s := newSessionless(t, nil)
 			c := newCluster(t, s, engineOf(r), r)
+			c.within = time.Second // while it is away
 			all := c.several(2)
 			before := all[0].initialize("2025-11-25")
 			sameJSON(t, all[0].post(before, `{"jsonrpc":"2.0","id":6,"method":"logging/setLevel","params":{"level":"error"}}`).body, result("6", ""))
@@ -449,6 +451,7 @@ func TestTasksWhenTheEngineIsDown(t *testing.T) {
 	leavesNothing(t)
 	r := storetest.StartRedis(t)
 	c := newCluster(t, newTaskingServer(t), engineOf(r), r)
+	c.within = time.Second // while it is away
 	first, _, _ := c.start()
 	second, _, _ := c.start()
 	if r := first.modernly(callAsTask("4", "slow")); gjson.Get(r.body, "result.taskId").String() != "t1" {
