@@ -48,7 +48,7 @@ func serving(t *testing.T, change func(*config.Config)) *webClient {
 	leavesNothing(t)
 	cfg := config.Default()
 	cfg.Shutdown.Drain = patience
-	cfg.Upstream.HandshakeTimeout = patience
+	cfg.Upstream.HandshakeTimeout, cfg.Upstream.ConnectTimeout = patience, patience
 	change(&cfg)
 	core, logs := observer.New(zap.DebugLevel)
 	srv := newOf(t, cfg, zap.New(core))

@@ -62,7 +62,7 @@ func TestProcessThatStartsSlowly(t *testing.T) {
 					c.is.Script(u)
 				}
 				cfg := config.Default()
-				cfg.Upstream.HandshakeTimeout = patience
+				cfg.Upstream.HandshakeTimeout, cfg.Upstream.ConnectTimeout = patience, patience
 				behind(s.At(), &cfg)
 				srv, err := New(cfg, zap.NewNop())
 				if err != nil {

@@ -153,7 +153,7 @@ func frontOf(t *testing.T, o origin.Origin, change ...func(*config.Config)) test
 	t.Helper()
 	leavesNothing(t)
 	cfg := config.Default()
-	cfg.Upstream.HandshakeTimeout = patience
+	cfg.Upstream.HandshakeTimeout, cfg.Upstream.ConnectTimeout = patience, patience
 	for _, c := range change {
 		c(&cfg)
 	}

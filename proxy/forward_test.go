@@ -50,7 +50,7 @@ func peersOf(t *testing.T, n int, s peer, change ...func(*config.Config)) []peer
 func acquainted(t *testing.T, n int, begin func(config.Config, *zap.Logger) (*Server, error), change ...func(*config.Config)) []peerServer {
 	t.Helper()
 	cfg := config.Default()
-	cfg.Upstream.HandshakeTimeout = patience
+	cfg.Upstream.HandshakeTimeout, cfg.Upstream.ConnectTimeout = patience, patience
 	cfg.Shutdown.Drain = 0
 	cfg.Session.KeyFile = filepath.Join(t.TempDir(), "key")
 	if err := os.WriteFile(cfg.Session.KeyFile, []byte(strings.Repeat("5a", sealed.KeyBytes)), 0o600); err != nil {

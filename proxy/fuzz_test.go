@@ -145,7 +145,7 @@ func quiet(t *testing.T, f *fakeServer) testServer { return quietWith(t, f.origi
 func quietWith(t *testing.T, o origin.Origin) testServer {
 	core, logs := observer.New(zap.ErrorLevel)
 	cfg := config.Default()
-	cfg.Upstream.HandshakeTimeout = patience
+	cfg.Upstream.HandshakeTimeout, cfg.Upstream.ConnectTimeout = patience, patience
 	srv, err := newServer(cfg, zap.New(core), o)
 	if err != nil {
 		t.Fatal(err)

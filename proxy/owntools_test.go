@@ -116,7 +116,7 @@ func beside(t *testing.T, f *fakeServer, own ...owntools.Source) testServer {
 func frontWith(t *testing.T, o origin.Origin, own []owntools.Source, change ...func(*config.Config)) testServer {
 	t.Helper()
 	cfg := config.Default()
-	cfg.Upstream.HandshakeTimeout = patience
+	cfg.Upstream.HandshakeTimeout, cfg.Upstream.ConnectTimeout = patience, patience
 	for _, c := range change {
 		c(&cfg)
 	}

@@ -100,7 +100,7 @@ func panicBetween(t *testing.T, client, server string, overPipe, piped bool) {
 			var from atomic.Pointer[string]
 			core, logs := observer.New(zap.DebugLevel)
 			cfg := config.Default()
-			cfg.Upstream.HandshakeTimeout = patience
+			cfg.Upstream.HandshakeTimeout, cfg.Upstream.ConnectTimeout = patience, patience
 			srv, err := newServer(cfg, zap.New(tripwire{core, &from}), faulty(server, piped).origin())
 			if err != nil {
 				t.Fatal(err)

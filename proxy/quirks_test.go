@@ -176,7 +176,7 @@ func beforeEarlyQuestions(t *testing.T, how string) testServer {
 	t.Helper()
 	cfg := config.Default()
 	cfg.Upstream.Command, cfg.Upstream.Env = []string{os.Args[0]}, map[string]string{badChild: how}
-	cfg.Upstream.HandshakeTimeout = patience
+	cfg.Upstream.HandshakeTimeout, cfg.Upstream.ConnectTimeout = patience, patience
 	srv, err := New(cfg, zap.NewNop())
 	if err != nil {
 		t.Fatal(err)

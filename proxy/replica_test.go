@@ -37,7 +37,7 @@ func severalOf(t *testing.T, s peer, n int, change ...func(*config.Config)) []te
 	}
 	cfg := config.Default()
 	cfg.Upstream.URL = s.At().URL
-	cfg.Upstream.HandshakeTimeout = patience
+	cfg.Upstream.HandshakeTimeout, cfg.Upstream.ConnectTimeout = patience, patience
 	cfg.Session.KeyFile = file
 	for _, c := range change {
 		c(&cfg)

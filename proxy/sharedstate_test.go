@@ -70,7 +70,7 @@ func newCluster(t *testing.T, server peer, engine func() store.Engine, r *storet
 	}
 	cfg := config.Default()
 	cfg.Upstream.URL = server.At().URL
-	cfg.Upstream.HandshakeTimeout = patience
+	cfg.Upstream.HandshakeTimeout, cfg.Upstream.ConnectTimeout = patience, patience
 	cfg.Session.KeyFile = file
 	cfg.Contract.Tasks = "bridge"
 	return &cluster{t, cfg, engine, r, patience}

@@ -44,7 +44,7 @@ func throughMade(t *testing.T, to peertest.Endpoint, made func(*Server), change 
 	t.Helper()
 	cfg := config.Default()
 	cfg.Shutdown.Drain = time.Second
-	cfg.Upstream.HandshakeTimeout = patience
+	cfg.Upstream.HandshakeTimeout, cfg.Upstream.ConnectTimeout = patience, patience
 	behind(to, &cfg)
 	for _, c := range change {
 		c(&cfg)

@@ -18,10 +18,10 @@ import (
 )
 
 // connected returns stores of three replicas at one server.
-func connected(t *testing.T, r *storetest.Redis, patience time.Duration) (stores []*store.Store) {
+func connected(t *testing.T, r *storetest.Redis, timeout time.Duration) (stores []*store.Store) {
 	t.Helper()
 	for range 3 {
-		s := store.New(redisstore.New(redisstore.Options{Network: "tcp", Addresses: []string{r.Address}}), store.Options{Keys: storetest.Keys(1), Prefix: "t:", Timeout: patience})
+		s := store.New(redisstore.New(redisstore.Options{Network: "tcp", Addresses: []string{r.Address}}), store.Options{Keys: storetest.Keys(1), Prefix: "t:", Timeout: timeout})
 		t.Cleanup(func() { s.Close() })
 		stores = append(stores, s)
 	}
@@ -35,7 +35,7 @@ func confirmedBy(token string) string {
 }
 
 func TestThreeReplicasAtARealServer(t *testing.T) {
-	all, calls := replicasOf(t, connected(t, storetest.StartRedis(t), time.Second), "rate_limits: {requests_per_hour: 10}", zap.NewNop())
+	all, calls := replicasOf(t, connected(t, storetest.StartRedis(t), peertest.Patience), "rate_limits: {requests_per_hour: 10}", zap.NewNop())
 	token := tokenOf(t, ask(all[0], "s", deleteIt), "confirmation_token")
 	var wg sync.WaitGroup
 	for i := range 30 {
@@ -73,7 +73,7 @@ func TestFaultsOfARealServer(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			r := storetest.StartRedis(t)
-			all, calls := replicasOf(t, connected(t, r, store.DefaultTimeout), "rate_limits: {requests_per_hour: 6}", zap.NewNop())
+			all, calls := replicasOf(t, connected(t, r, time.Second), "rate_limits: {requests_per_hour: 6}", zap.NewNop())
 			token := tokenOf(t, ask(all[0], "s", deleteIt), "confirmation_token")
 			fault.begin(r)
 			for _, body := range []string{deleteIt, confirmedBy(token)} {

@@ -181,7 +181,11 @@ func TestListeners(t *testing.T) {
 	other.Close()
 	holder := "another process"
 	if runtime.GOOS == "linux" {
-		holder = fmt.Sprintf("doctor.test (process %d)", os.Getpid())
+		name, err := os.ReadFile("/proc/self/comm")
+		if err != nil {
+			t.Fatal(err)
+		}
+		holder = fmt.Sprintf("%s (process %d)", strings.TrimSpace(string(name)), os.Getpid())
 	}
 	_, cert, key := ca.issue("proxy.example", now.AddDate(0, -1, 0), now.AddDate(0, 0, 5))
 	_, another, _ := ca.issue("proxy.example", now.AddDate(0, -1, 0), now.AddDate(1, 0, 0))

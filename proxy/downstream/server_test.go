@@ -234,16 +234,38 @@ func ask(t *testing.T, addr, request string) (*http.Response, string) {
 
 func answer(t *testing.T, br *bufio.Reader, request string) (*http.Response, string) {
 	t.Helper()
+	res, body, err := tryAnswer(br, request)
+	if err != nil {
+		t.Fatalf("%.60q: %v", request, err)
+	}
+	return res, body
+}
+
+// tryAnswer is answer where the server may close the connection before it answers.
+func tryAnswer(br *bufio.Reader, request string) (*http.Response, string, error) {
 	method, _, _ := strings.Cut(request, " ")
 	res, err := http.ReadResponse(br, &http.Request{Method: method})
 	if err != nil {
-		t.Fatalf("%.60q: %v", request, err)
+		return nil, "", err
 	}
 	body, err := io.ReadAll(res.Body)
-	if err != nil {
-		t.Fatalf("%.60q: %v", request, err)
-	}
-	return res, string(body)
+	return res, string(body), err
+}
+
+// askSlowly sends a part of a request to a server with a short ReadTimeout, until it has come in time, and expects status 408.
+func askSlowly(t *testing.T, s *server, part string) {
+	t.Helper()
+	peertest.Eventually(t, "the part comes in time", func() bool {
+		nc := dial(t, s.addr)
+		if _, err := io.WriteString(nc, part); err != nil {
+			return false
+		}
+		res, body, err := tryAnswer(bufio.NewReader(nc), part)
+		if err == nil && res.StatusCode != 408 {
+			t.Fatalf("%d %s", res.StatusCode, body)
+		}
+		return err == nil
+	})
 }
 
 func echo(q *Request, r *Response) { r.Body = bytes.Clone(q.Body) }

@@ -42,7 +42,7 @@ func TestChangesAreToldInTheirOrder(t *testing.T) {
 		engine := &failing{Memory: NewMemory(Bounds{})}
 		var mu sync.Mutex
 		var told []bool
-		s, err := New(engine, Options{Changed: func(up bool, _ error) {
+		s := New(engine, Options{Changed: func(up bool, _ error) {
 			if up {
 				engine.turn(false)
 				time.Sleep(time.Second)
@@ -51,9 +51,6 @@ func TestChangesAreToldInTheirOrder(t *testing.T) {
 			defer mu.Unlock()
 			told = append(told, up)
 		}})
-		if err != nil {
-			t.Fatal(err)
-		}
 		use := func() {
 			for range 2 * failures {
 				_ = s.Set(t.Context(), Key{Kind: "x"}, nil, time.Minute)
@@ -76,10 +73,7 @@ func TestChangesAreToldInTheirOrder(t *testing.T) {
 
 // TestAFreeStoreIsNotBusy: an operation whose time is over before it begins is not one too many.
 func TestAFreeStoreIsNotBusy(t *testing.T) {
-	s, err := New(NewMemory(Bounds{}), Options{Timeout: 1})
-	if err != nil {
-		t.Fatal(err)
-	}
+	s := New(NewMemory(Bounds{}), Options{Timeout: 1})
 	defer s.Close()
 	for range 100 {
 		if err := s.Set(t.Context(), Key{Kind: "x"}, nil, time.Minute); errors.Is(err, errBusy) {
