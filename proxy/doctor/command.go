@@ -31,13 +31,10 @@ func command(ctx context.Context, e *exam) {
 	patience := e.CheckTime - e.CheckTime/10
 	limited, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
-	mute := make(chan *upstream.MuteError, 1)
 	line := strings.Join(config.SafeCommand(u.Command), " ")
 	child := upstream.Stdio{
 		Command: u.Command, Env: origin.Env(*u, os.Environ()), Dir: u.Dir, MaxMessage: int(e.cfg.Limits.UpstreamMessage),
-		Quote:    e.quote,
-		Mute:     func(m *upstream.MuteError) { mute <- m },
-		MuteTime: patience - patience/10,
+		Quote: e.quote,
 		// A server that does not end by itself is not waited for.
 		CloseGrace: time.Second, TermGrace: time.Second,
 	}
@@ -59,7 +56,7 @@ func command(ctx context.Context, e *exam) {
 	e.atEnd(e.conn.close)
 	e.ok("starts", path)
 	if e.answer, err = e.conn.await(limited, nil, greetingID); err != nil {
-		e.silent(err, line, mute, patience)
+		e.silent(err, line, begun.Child, patience)
 		return
 	}
 	e.took = time.Since(e.conn.opened)
@@ -109,7 +106,7 @@ func (e *exam) ended(exit *upstream.ExitError, line string) {
 }
 
 // silent reports a process that has not answered.
-func (e *exam) silent(err error, line string, mute <-chan *upstream.MuteError, patience time.Duration) {
+func (e *exam) silent(err error, line string, running *upstream.Child, patience time.Duration) {
 	if exit, is := errors.AsType[*upstream.ExitError](err); is {
 		e.ended(exit, line)
 		return
@@ -122,11 +119,7 @@ func (e *exam) silent(err error, line string, mute <-chan *upstream.MuteError, p
 		e.fail(noise.Error(), line, failures.CommandMute.Advice())
 		return
 	}
-	var said *upstream.MuteError
-	select {
-	case said = <-mute:
-	default:
-	}
+	said := running.Mute()
 	if said == nil {
 		e.fail(fmt.Sprintf("it wrote messages but answered initialize with none in %v", patience), line, "is it an MCP server? its own log says more")
 		return

@@ -153,7 +153,7 @@ func (o *output) Close() error {
 			o.mu.Unlock()
 		}
 	})
-	if mute := o.child.mute(); mute != nil {
+	if mute := o.child.Mute(); mute != nil {
 		return mute
 	}
 	return nil

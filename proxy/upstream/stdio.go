@@ -168,7 +168,7 @@ func (s Stdio) Start(ctx context.Context) (*Child, error) {
 	c.started = time.Now()
 	if s.Mute != nil {
 		c.notice = time.AfterFunc(cmp.Or(s.MuteTime, MuteTime), func() {
-			if e := c.mute(); e != nil {
+			if e := c.Mute(); e != nil {
 				s.Mute(e)
 			}
 		})
@@ -452,9 +452,9 @@ func (c *Child) Printed() (lines []string) {
 	return lines
 }
 
-// mute returns what is known of a child that has written no message yet, or nil if it
+// Mute returns what is known of a child that has written no message yet, or nil if it
 // has.
-func (c *Child) mute() *MuteError {
+func (c *Child) Mute() *MuteError {
 	if c.noise.spoken.Load() {
 		return nil
 	}

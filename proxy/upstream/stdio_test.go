@@ -436,7 +436,7 @@ func TestSilentChildIsReported(t *testing.T) {
 		t.Fatal(err)
 	}
 	wantNext(t, stream, ping)
-	if e := c.mute(); e != nil {
+	if e := c.Mute(); e != nil {
 		t.Errorf("still mute: %v", e)
 	}
 }
