@@ -8,6 +8,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"net/http/httptest"
 	"runtime"
 	"strings"
 	"sync/atomic"
@@ -118,18 +119,30 @@ func TestServersThatCloseTheConnection(t *testing.T) {
 // closed an idle one.
 func TestIdleConnectionsClosedByTheAPIAreReplaced(t *testing.T) {
 	var requests atomic.Int32
-	s := api(t, func(w http.ResponseWriter, r *http.Request) {
+	idle, closed := make(chan net.Conn, 1), make(chan struct{}, 1)
+	s := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		io.Copy(io.Discard, r.Body)
 		requests.Add(1)
 		io.WriteString(w, "1")
-	})
+	}))
+	s.Config.ConnState = func(c net.Conn, state http.ConnState) {
+		switch state {
+		case http.StateIdle:
+			idle <- c
+		case http.StateClosed:
+			closed <- struct{}{}
+		}
+	}
+	s.Start()
+	defer s.Close()
 	rt := one(t, Options{}, s.URL, "create:\n- {name: add, maps_to: POST /x, description: A, params: {a: {type: string}}}")
 	for i := range 5 {
 		if got := ask(rt, Endpoint{}, `{"operation":"add","params":{"a":"b"}}`); got != `{"success":true,"data":1}` {
 			t.Error(i, got)
 		}
-		s.CloseClientConnections()
-		time.Sleep(20 * time.Millisecond) // a request written before the client sees the close is not sent again
+		// A request written before the client sees the close would not be sent again.
+		(<-idle).(*net.TCPConn).CloseWrite()
+		<-closed // by the client, which has seen it
 	}
 	if n := requests.Load(); n != 5 {
 		t.Errorf("%d requests of 5", n)
