@@ -3,6 +3,7 @@ package callctx
 import (
 	"context"
 	"errors"
+	"runtime"
 	"sync"
 	"testing"
 	"time"
@@ -164,6 +165,7 @@ func TestErrAfterDone(t *testing.T) {
 		}
 		wait.Go(func() {
 			for c.Err() == nil {
+				runtime.Gosched() // with one processor, 10 ms would pass until another goroutine runs
 			}
 			if context.Cause(c) != errWhy {
 				t.Errorf("ended because of %v", context.Cause(c))
