@@ -9,10 +9,8 @@ import (
 	"context"
 	"errors"
 	"io"
-	"io/fs"
 	"mime"
 	"net/http"
-	"os/exec"
 	"strconv"
 	"strings"
 
@@ -114,7 +112,7 @@ func Of(err error) *mcp.Failure {
 // it. If a program or file is missing or may not be used, it returns the whole text, which includes
 // the name.
 func Reason(err error) string {
-	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, fs.ErrPermission) || errors.Is(err, exec.ErrNotFound) {
+	if failures.NotStartable(err) { // the name of the program is in the error around it
 		return err.Error()
 	}
 	for {

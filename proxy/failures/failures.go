@@ -95,7 +95,7 @@ var about = map[Cause]struct {
 	TimeoutFirstByte: {zapcore.WarnLevel, "raise limits.time for this method (upstream.handshake_timeout for initialize) if the server needs longer"},
 	TimeoutSilence:   {zapcore.WarnLevel, "raise limits.time for this method if the server needs longer between two messages"},
 	StreamClosed:     {zapcore.WarnLevel, "the connection ended before the answer: idle timeout of a load balancer, or a crash of the server?"},
-	CommandNotFound:  {zapcore.ErrorLevel, "check upstream.command and PATH"},
+	CommandNotFound:  {zapcore.ErrorLevel, "check upstream.command and PATH: is it a program that this user may run? a script needs #! in its first line"},
 	CommandExit:      {zapcore.WarnLevel, "the last lines of the server's stderr say why; upstream.restart bounds how often it is started again"},
 	CommandMute:      {zapcore.WarnLevel, "is this command an MCP server on stdio? its stdout must hold JSON-RPC alone"},
 	Revision:         {zapcore.WarnLevel, "the server answered with a revision that dragoman does not know: set upstream.version, or update dragoman or the server"},
@@ -152,7 +152,7 @@ func Of(err error) Cause {
 		return CommandExit
 	case errors.Is(err, upstream.ErrLost):
 		return SessionLost
-	case errors.Is(err, fs.ErrNotExist), errors.Is(err, fs.ErrPermission), errors.Is(err, exec.ErrNotFound):
+	case NotStartable(err):
 		return CommandNotFound
 	case errors.As(err, &dns):
 		return DNS
@@ -170,6 +170,11 @@ func Of(err error) Cause {
 		return StreamClosed
 	}
 	return Malformed
+}
+
+// NotStartable reports whether there is no program that the system can start.
+func NotStartable(err error) bool {
+	return errors.Is(err, fs.ErrNotExist) || errors.Is(err, fs.ErrPermission) || errors.Is(err, exec.ErrNotFound) || errors.Is(err, syscall.ENOEXEC)
 }
 
 func ofStatus(e *upstream.StatusError) Cause {

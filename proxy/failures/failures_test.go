@@ -30,6 +30,7 @@ func TestCauses(t *testing.T) {
 		{at("tls", x509.UnknownAuthorityError{}), TLSUnknownCA},
 		{at("tls", errors.New("remote error: tls: protocol version not supported")), TLSRefused},
 		{at("start", fs.ErrPermission), CommandNotFound},
+		{at("start", syscall.ENOEXEC), CommandNotFound},
 		{at("read", upstream.ErrLost), SessionLost},
 		{&upstream.NoiseError{}, CommandMute},
 		{&upstream.MuteError{}, CommandMute},
