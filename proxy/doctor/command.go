@@ -9,8 +9,10 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strings"
+	"syscall"
 	"time"
 
 	"github.com/dragoman-proxy/dragoman/adapterrt/pattern"
@@ -48,6 +50,9 @@ func command(ctx context.Context, e *exam) {
 		do := "start it by hand: " + line
 		if errors.Is(err, fs.ErrNotExist) {
 			do = "does the program that its first line (#!) names exist? " + do
+		}
+		if errors.Is(err, syscall.ENOEXEC) { // a shell would run it as a script
+			do = "if it is a script, its first line must name its program, such as #!/bin/sh; if not, it must be a program for " + runtime.GOOS + " on " + runtime.GOARCH
 		}
 		e.fail("cannot be started: "+cause(err), line, do)
 		return

@@ -37,6 +37,7 @@ func TestCommands(t *testing.T) {
 		return path
 	}
 	locked := script("locked", "#!/bin/sh\n", 0o600)
+	bare := script("bare", "echo hello\n", 0o700)
 	lost := script("lost", "#!/no/such/interpreter\n", 0o700)
 	got := "info upstream.pass_env: it did not get the variables SOME_TOKEN*"
 	withheld := "info upstream.pass_env: it did not get SOME_TOKEN → --pass-env NAME if it needs one; dragoman stdio passes all variables"
@@ -47,6 +48,7 @@ func TestCommands(t *testing.T) {
 		"missing":        {[]string{"no-such-program", "x"}, []string{"FAIL upstream.command: no-such-program is not in PATH → install it, or write its whole path; PATH is " + os.Getenv("PATH")}},
 		"missing path":   {[]string{dir + "/none"}, []string{"FAIL upstream.command: there is no LINE → correct the path, or install the program"}},
 		"not executable": {[]string{locked}, []string{"FAIL upstream.command: LINE is not executable → chmod +x LINE"}},
+		"no program":     {[]string{bare}, []string{"FAIL LINE: cannot be started: exec format error → if it is a script, its first line must name its program, such as #!/bin/sh; if not, it must be a program for *"}},
 		"no interpreter": {[]string{lost}, []string{"FAIL LINE: cannot be started: no such file or directory → does the program that its first line (#!) names exist? start it by hand: LINE"}},
 		"works":          {[]string{"sh", "-c", answers}, []string{"ok SH: starts", withheld, "ok LINE: answers"}},
 		"banner": {[]string{"sh", "-c", "echo Starting up; echo; " + answers},

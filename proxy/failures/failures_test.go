@@ -8,6 +8,7 @@ import (
 	"net"
 	"slices"
 	"strings"
+	"syscall"
 	"testing"
 
 	"go.uber.org/zap/zapcore"
