@@ -60,12 +60,14 @@ func (srv *Server) Serve(ctx context.Context, ln net.Listener) error {
 	case err = <-ended:
 		ended <- nil
 	case <-ctx.Done():
-		srv.Host.Log.Info("stopping")
+		srv.Host.Log.Info("stopping", zap.Duration("drain", srv.Now().Config.Shutdown.Drain))
 	}
 	srv.Host.Drain()
 	grace, cancel := context.WithTimeout(context.Background(), srv.Now().Config.Shutdown.Drain)
-	if e := face.Shutdown(grace); e != nil {
-		srv.Host.Log.Info("some calls were still open at the end of shutdown.drain: they got an error", zap.Error(e))
+	if e := face.Shutdown(grace); errors.Is(e, context.DeadlineExceeded) {
+		srv.Host.Log.Info("some calls were still open at the end of shutdown.drain: they got an error")
+	} else if e != nil {
+		srv.Host.Log.Warn("cannot end all connections of clients", zap.Error(e))
 	}
 	cancel()
 	<-ended
