@@ -10,19 +10,21 @@ import (
 	"github.com/tidwall/gjson"
 )
 
-// TestReadmeShowsTheCommandsOutput checks that the output in the README is the output of
-// the command above it.
-func TestReadmeShowsTheCommandsOutput(t *testing.T) {
-	readme, err := os.ReadFile("../../README.md")
-	if err != nil {
-		t.Fatal(err)
-	}
+// TestPagesShowTheCommandsOutput checks that the output in the README, and that in docs/transform.md with the result, is the
+// output of the command above it.
+func TestPagesShowTheCommandsOutput(t *testing.T) {
 	said := func(text string) string { return strings.Join(strings.Fields(text), " ") }
 	const settings = "transform: {default_max_tokens: 500}"
-	all := string(readme)
-	_, shown, found := strings.Cut(all, "\n    $ dragoman transform --config dragoman.yaml --tool run_tests < transform/testdata/failed_tests.json\n")
-	if !found || !strings.Contains(all, "\n    "+settings+"\n") {
-		t.Fatal("the command is not there")
+	shown := func(page string) string {
+		text, err := os.ReadFile("../../" + page)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, shown, found := strings.Cut(string(text), "\n    $ dragoman transform --config dragoman.yaml --tool run_tests < transform/testdata/failed_tests.json\n")
+		if !found || !strings.Contains(string(text), "\n    "+settings+"\n") {
+			t.Fatalf("%s: the command is not there", page)
+		}
+		return said(shown)
 	}
 	recorded, err := os.ReadFile("../../transform/testdata/failed_tests.json")
 	if err != nil {
@@ -34,13 +36,14 @@ func TestReadmeShowsTheCommandsOutput(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, want := range []string{
-		told,
-		gjson.Get(out, "content.0.text").Str,
-		gjson.Get(out, "content.1.text").Str,
+	for page, all := range map[string][]string{
+		"README.md":         {told},
+		"docs/transform.md": {told, gjson.Get(out, "content.0.text").Str, gjson.Get(out, "content.1.text").Str},
 	} {
-		if !strings.Contains(said(shown), said(want)) {
-			t.Errorf("the README lacks\n%s", want)
+		for _, want := range all {
+			if !strings.Contains(shown(page), said(want)) {
+				t.Errorf("%s lacks\n%s", page, want)
+			}
 		}
 	}
 }
