@@ -44,12 +44,15 @@ func adapterDiffCommand(s *adapterSettings) *cobra.Command {
 			return firstError(problems)
 		}
 		d, err := documentReader(cmd, w, *fetch).read(cmd.Context(), args[1])
+		if exitCode(err) == exitServer { // which is exitDiffers here
+			err = &exitError{exitOther, err}
+		}
 		if err != nil {
 			return err
 		}
 		changes, err := openapi.Diff(data, a, d, w.options.InsecureHosts)
 		if err != nil {
-			return err
+			return withCode(exitUsage, err)
 		}
 		shown := []openapi.Change{}
 		for _, c := range changes {

@@ -134,6 +134,7 @@ func TestExitCodes(t *testing.T) {
 	if err := os.WriteFile(empty, []byte("openapi: 3.0.0\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
+	adapter := "../../deploy/adapters/github-adapter.md"
 	for args, want := range map[string]int{
 		"version":                              0,
 		"serve --upstream-version 1 http://x/": exitUsage, "serve": exitUsage, "serve --nonsense": exitUsage, "version x": exitUsage, "nonsense": exitUsage,
@@ -142,6 +143,7 @@ func TestExitCodes(t *testing.T) {
 		"serve --adapters /nowhere": exitUsage, "stdio --adapters /nowhere": exitUsage, "serve http://x/ --config " + noKey: exitUsage,
 		"serve http://x/ --listen 0.0.0.0:0 --header A:b":          exitUsage,
 		"serve http://x/ --listen 127.0.0.1:0 --record /nowhere/x": exitUsage, "inspect /nowhere/x": exitUsage, "inspect " + noKey: exitUsage,
+		"adapter diff " + adapter + " --fetch https://127.0.0.1:1/x": exitOther, "adapter diff " + adapter + " " + empty: exitUsage,
 		"adapter import https://x.example/": exitUsage, "adapter import --fetch http://127.0.0.1:1/x": exitUsage,
 		"adapter import --fetch https://ann:secret@x.example/": exitUsage, "adapter import --fetch https://[": exitUsage,
 		"adapter import --fetch https://127.0.0.1:1/x": exitServer, "adapter import " + empty: exitUsage, "adapter import " + filepath.Dir(empty): exitUsage,
