@@ -125,7 +125,7 @@ func TestBadMessages(t *testing.T) {
 		{"too large", `"` + strings.Repeat("x", 10<<20) + `"`, 413, refusal("null", -32600, "the body is larger than the limit of 10485760 bytes (limits.client_message)")},
 		{"a second initialize", initialize("2025-06-18", `{}`), 400, refusal("0", -32600, "Already initialized")},
 		{"a request of the newest revision", `{"jsonrpc":"2.0","id":1,"method":"tools/list","params":{"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28"}}}`, 400,
-			refusal("1", -32600, "Not initialized; supported: 2025-11-25, 2025-06-18, 2025-03-26, 2024-11-05")},
+			refusal("1", -32600, "Not initialized: send initialize first; supported: 2025-11-25, 2025-06-18, 2025-03-26, 2024-11-05")},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			client.ask("POST", c.in).told(t, c.status, c.want)
@@ -215,7 +215,7 @@ func TestBadRequests(t *testing.T) {
 	twice := func(name string) string {
 		return refusal("null", -32600, "the "+name+" header occurs more than once")
 	}
-	notInitialized := "Not initialized; supported: 2025-11-25, 2025-06-18, 2025-03-26, 2024-11-05"
+	notInitialized := "Not initialized: send initialize first; supported: 2025-11-25, 2025-06-18, 2025-03-26, 2024-11-05"
 	for _, c := range []struct {
 		name, request string
 		status        int

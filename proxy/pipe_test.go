@@ -150,7 +150,7 @@ func TestPipeClientBeforeInitialize(t *testing.T) {
 	f := newFake(initializing("2025-06-18", obliging))
 	c, _ := pipeClient(t, f)
 	c.say(`{"jsonrpc":"2.0","id":1,"method":"tools/list"}`)
-	c.hears(`{"jsonrpc":"2.0","id":1,"error":{"code":-32600,"message":"Not initialized; supported: 2025-11-25, 2025-06-18, 2025-03-26, 2024-11-05"}}`)
+	c.hears(`{"jsonrpc":"2.0","id":1,"error":{"code":-32600,"message":"Not initialized: send initialize first; supported: 2025-11-25, 2025-06-18, 2025-03-26, 2024-11-05"}}`)
 	c.say(`{"jsonrpc":"2.0","id":"d","method":"server/discover","params":{"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28"}}}`)
 	c.hears(`{"jsonrpc":"2.0","id":"d","error":{"code":-32602,"message":"Missing or invalid _meta field: io.modelcontextprotocol/clientCapabilities"}}`)
 	c.say(`{"jsonrpc":"2.0","method":"notifications/initialized"}`, `nonsense`)

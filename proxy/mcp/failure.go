@@ -163,7 +163,7 @@ func HandshakeNames() []string {
 // support newer ones initialize.
 func Uninitialized(c Cause) *Failure {
 	f := Fail(c, "")
-	f.Text = fmt.Sprintf("%s; supported: %s", causes[c].Text, strings.Join(HandshakeNames(), ", "))
+	f.Text = fmt.Sprintf("%s: send initialize first; supported: %s", causes[c].Text, strings.Join(HandshakeNames(), ", "))
 	return f
 }
 
