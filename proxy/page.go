@@ -121,12 +121,10 @@ func (srv *Server) live() inspect.Live {
 		}
 		l.Parked = appendAsked(l.Parked, s, p.Session)
 	})
-	srv.WatchedPipes.Range(func(key, _ any) bool {
-		s := key.(*session.Session)
+	srv.Table.EachPipe(func(s *session.Session) {
 		p := s.Peers()
 		l.Sessions[p.Session] = inspect.LiveSession{Peers: *p, Since: s.Made, Open: s.Open.Count(), Asking: s.Asked.Count()}
 		l.Parked = appendAsked(l.Parked, s, p.Session)
-		return true
 	})
 	l.Connections = len(l.Sessions) + srv.Modern.Counts().Sessions
 	for _, q := range srv.Modern.Parked() {

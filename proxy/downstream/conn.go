@@ -32,23 +32,32 @@ type conn struct {
 
 	readBy, readSet time.Time // the deadline for reading: the one asked for, and the one that is set
 	writeSet        time.Time // the deadline for writing
-	early           []byte    // what Read returns first: what the fast path has read, and the error of its last Read
-	earlyErr        error
-	linger          bool
-	bodyRead        bool   // the body of the request under way was read
-	ended           bool   // Read has returned io.EOF
-	muted           bool   // the response was written without fasthttp, whose own is dropped
-	behind          []byte // what the next Write writes as well, behind its own bytes
-	held            bool   // fasthttp may hold back a response until it has answered the pipelined request after it
+	muted           bool      // the response was written without fasthttp, whose own is dropped
 	// takenOver goes on with the connection, for a stream, after fasthttp has released it. It is
 	// set once.
 	takenOver func()
-	guests    *guests           // by which host and origin were allowed
-	guest     [sha256.Size]byte // hash of the token of the request under way
-	known     bool              // guest is set
+	*serving
+}
+
+// serving is what a connection has while it serves requests, and not while it has a stream.
+type serving struct {
+	early    []byte // what Read returns first: what the fast path has read, and the error of its last Read
+	earlyErr error
+	linger   bool
+	bodyRead bool              // the body of the request under way was read
+	ended    bool              // Read has returned io.EOF
+	behind   []byte            // what the next Write writes as well, behind its own bytes
+	held     bool              // fasthttp may hold back a response until it has answered the pipelined request after it
+	guests   *guests           // by which host and origin were allowed
+	guest    [sha256.Size]byte // hash of the token of the request under way
+	known    bool              // guest is set
 	// Header values that clients repeat with every request, as they were last sent.
 	host, origin, accept, session, version recent
 	others                                 []namedValue // those that the handler asks for
+}
+
+func newConn(nc net.Conn, cfg *HTTPConfig) *conn {
+	return &conn{Conn: nc, cfg: cfg, peer: addressOf(nc.RemoteAddr()), serving: new(serving)}
 }
 
 // namedValue is the value of a header that was last asked for.

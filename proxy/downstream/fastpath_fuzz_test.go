@@ -68,7 +68,7 @@ func twinServer(s *served, tokens []string) *HTTP {
 func serveTwin(in []byte, size int, tokens []string, fast bool) (s served) {
 	h := twinServer(&s, tokens)
 	peer := &pieces{script{in: bytes.NewReader(in)}, size}
-	c := &conn{Conn: peer, cfg: &h.cfg}
+	c := newConn(peer, &h.cfg)
 	if fast {
 		h.serveConn(c)
 	} else {

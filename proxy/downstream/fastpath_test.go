@@ -34,7 +34,7 @@ func TestWhatTheFastPathTakes(t *testing.T) {
 	} {
 		h := twinServer(new(served), nil)
 		peer := &pieces{script{in: bytes.NewReader([]byte(c.in))}, 0}
-		if takes := h.serveFast(&conn{Conn: peer, cfg: &h.cfg}); takes != c.takes {
+		if takes := h.serveFast(newConn(peer, &h.cfg)); takes != c.takes {
 			t.Errorf("%s: takes it %v, want %v", c.name, takes, c.takes)
 		}
 	}
@@ -85,7 +85,7 @@ func TestAHeadMayComeBeforeItsBody(t *testing.T) {
 	h := twinServer(new(served), nil)
 	client, server := net.Pipe()
 	took := make(chan bool)
-	go func() { took <- h.serveFast(&conn{Conn: server, cfg: &h.cfg}) }()
+	go func() { took <- h.serveFast(newConn(server, &h.cfg)) }()
 	_ = client.SetDeadline(time.Now().Add(patience))
 	r := bufio.NewReader(client)
 	for _, body := range []string{"{}", `{"a":1}`, "{}"} {

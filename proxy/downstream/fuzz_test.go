@@ -96,7 +96,7 @@ func FuzzHTTP(f *testing.F) {
 			return fakeSession{left: func(error) { open-- }}
 		})})
 		peer := &script{in: bytes.NewReader(in)}
-		h.serveConn(&conn{Conn: peer, cfg: &h.cfg})
+		h.serveConn(newConn(peer, &h.cfg))
 		h.serving.Wait()
 		if open != 0 {
 			t.Errorf("%d responses are not done with", open)

@@ -10,6 +10,7 @@ import (
 
 	"github.com/valyala/fasthttp"
 
+	"github.com/dragoman-proxy/dragoman/proxy/callctx"
 	"github.com/dragoman-proxy/dragoman/proxy/large"
 	"github.com/dragoman-proxy/dragoman/proxy/sse"
 	"github.com/dragoman-proxy/dragoman/translate/wire"
@@ -33,8 +34,7 @@ type pipe struct {
 
 	conn    *conn
 	id      string // in the URI of its POSTs
-	ctx     context.Context
-	cancel  context.CancelCauseFunc
+	ctx     callctx.Context
 	session PipeSession
 	plain   bool // the response has no chunks
 
@@ -60,14 +60,14 @@ type posted struct {
 
 func (m *posted) get(name string) string { return headerOf(&m.header, name) }
 
-func (p *pipe) Context() context.Context { return p.ctx }
+func (p *pipe) Context() context.Context { return &p.ctx }
 
 func (p *pipe) Write(msg []byte) error {
 	held := 0
 	if len(msg) > large.Size {
 		held = len(msg)
-		if err := p.cfg.Memory.Hold(p.ctx, p.cfg.WriteTimeout, large.Copy, held); err != nil {
-			p.cancel(err)
+		if err := p.cfg.Memory.Hold(&p.ctx, p.cfg.WriteTimeout, large.Copy, held); err != nil {
+			p.ctx.End(err)
 			return fmt.Errorf("write to client: %w", err)
 		}
 	}
@@ -77,7 +77,7 @@ func (p *pipe) Write(msg []byte) error {
 	return nil
 }
 
-func (p *pipe) Close() { p.cancel(ErrClosed) }
+func (p *pipe) Close() { p.ctx.End(ErrClosed) }
 
 // send appends an event to what is to be written. held bytes are held for it.
 func (p *pipe) send(e sse.Event, held int) error {
@@ -85,7 +85,7 @@ func (p *pipe) send(e sse.Event, held int) error {
 	defer p.mu.Unlock()
 	if p.over || p.ctx.Err() != nil {
 		p.drop(held)
-		return context.Cause(p.ctx)
+		return context.Cause(&p.ctx)
 	}
 	waiting := max(p.writing, 0)
 	if p.out != nil {
@@ -93,7 +93,7 @@ func (p *pipe) send(e sse.Event, held int) error {
 	}
 	if waiting > p.cfg.MaxQueue {
 		p.cfg.Log("pipe", fmt.Errorf("%w: %d bytes are unread", ErrNotRead, waiting))
-		p.cancel(ErrNotRead)
+		p.ctx.End(ErrNotRead)
 		p.drop(held)
 		return ErrNotRead
 	}
@@ -152,7 +152,7 @@ func (p *pipe) write() {
 		buf = nil
 		p.drop(held)
 		if err != nil {
-			p.cancel(p.broken(err))
+			p.ctx.End(p.broken(err))
 			return // p.writing stays set, so that no goroutine writes again; finish drops the rest
 		}
 	}

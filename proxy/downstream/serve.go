@@ -157,7 +157,7 @@ func (h *HTTP) accept(nc net.Conn) {
 		_ = unwrap(nc).Close()
 		return
 	}
-	c := &conn{Conn: rawio.Wrap(nc), cfg: &h.cfg, peer: addressOf(nc.RemoteAddr())}
+	c := newConn(rawio.Wrap(nc), &h.cfg)
 	h.conns[c] = struct{}{}
 	h.mu.Unlock()
 	if !h.watch.add(c) {
@@ -178,6 +178,7 @@ func (h *HTTP) serveConn(c *conn) {
 		h.cfg.Log("connection", err)
 	}
 	if c.takenOver != nil {
+		c.serving = nil
 		h.serving.Go(c.takenOver)
 		return
 	}

@@ -34,8 +34,7 @@ func (h *HTTP) openPipe(ctx *fasthttp.RequestCtx, c *conn) *refusal {
 	var random [16]byte
 	_, _ = rand.Read(random[:]) // never fails
 	p := &pipe{cfg: &h.cfg, buffers: &h.buffers, heartbeat: &h.heartbeat, conn: c, id: base64.RawURLEncoding.EncodeToString(random[:]), plain: !header.IsHTTP11()}
-	p.ctx, p.cancel = context.WithCancelCause(context.Background())
-	c.begin(p.cancel)
+	c.begin(p.ctx.End)
 
 	// Nothing is sent yet, but what the handler writes follows this.
 	p.append(func(dst []byte) []byte {
@@ -43,7 +42,7 @@ func (h *HTTP) openPipe(ctx *fasthttp.RequestCtx, c *conn) *refusal {
 	})
 
 	req := Request{
-		Ctx:         p.ctx,
+		Ctx:         &p.ctx,
 		Guest:       c.guestName(),
 		Peer:        c.peer,
 		Version:     string(header.Peek("Mcp-Protocol-Version")),
@@ -71,8 +70,17 @@ func (h *HTTP) openPipe(ctx *fasthttp.RequestCtx, c *conn) *refusal {
 func (h *HTTP) startPipe(p *pipe) {
 	h.serving.Add(1)
 	p.start()
-	context.AfterFunc(p.ctx, func() { h.endPipe(p, context.Cause(p.ctx)) })
+	p.ctx.Await(&pipeEnd{h, p})
 }
+
+// pipeEnd waits for the end of a pipe's context.
+type pipeEnd struct {
+	face *HTTP
+	pipe *pipe
+}
+
+// ContextEnded implements [callctx.Waiter].
+func (e *pipeEnd) ContextEnded() { e.face.endPipe(e.pipe, context.Cause(&e.pipe.ctx)) }
 
 // endPipe ends what startPipe began.
 func (h *HTTP) endPipe(p *pipe, why error) {
@@ -89,7 +97,7 @@ func (h *HTTP) endPipe(p *pipe, why error) {
 // refuse answers with resp instead of a stream.
 func (p *pipe) refuse(ctx *fasthttp.RequestCtx, resp *Response) {
 	p.conn.finish()
-	p.cancel(ErrOver)
+	p.ctx.End(ErrOver)
 	if resp.Status < fasthttp.StatusBadRequest {
 		resp.Status = fasthttp.StatusServiceUnavailable // there is no stream
 	}

@@ -317,6 +317,10 @@ func (x *Exchange) event(e sse.Event, err error) bool {
 			clear(x.rest)
 			x.rest, x.Msg.Raw = x.rest[:0], nil
 		}
+		if err == sse.ErrInterrupted { // mostly, the server waits for a person now
+			x.Msg.Rest()
+			x.buf = nil
+		}
 		x.broken = err
 		return false
 	}

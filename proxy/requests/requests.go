@@ -10,9 +10,7 @@ import (
 	"context"
 	"errors"
 	"sync"
-	"sync/atomic"
 	"time"
-	"unsafe"
 
 	"github.com/dragoman-proxy/dragoman/translate/wire"
 )
@@ -24,72 +22,6 @@ var (
 	ErrCancelled = errors.New("request was cancelled")
 )
 
-// More is the session's own data for a request. Cancelled is called when the request is cancelled and
-// has no Stop function.
-type More interface{ Cancelled() }
-
-// Request is a request that has no answer yet. It owns its memory.
-type Request[T More] struct {
-	ID     string // as it stands in the message
-	Key    string // equal for equal ids, see wire.AppendIDKey
-	Method wire.Method
-	Note   []byte // what the translation of the answer needs of the request
-	As     []byte // the id by which the other side knows the request; nil if that is ID
-	Began  time.Time
-	More   T
-
-	// Stop ends the wait for the answer; nil where no goroutine waits.
-	Stop context.CancelCauseFunc
-	// Abandoned says that no goroutine waits, although the answer may still come on
-	// another stream.
-	Abandoned atomic.Bool
-	// Cancelled says that no answer is owed any more.
-	Cancelled atomic.Bool
-
-	way atomic.Uint32 // whether the request was sent, see Sends
-
-	older *Request[T]  // an older request with the same id, on transports that allow it
-	text  [idRoom]byte // the memory of ID and Key, unless they are long
-}
-
-// idRoom is the size of ID and Key together that needs no further allocation.
-const idRoom = 48
-
-// New returns a request with the given id, which began at that time. It keeps a clone of the id.
-func New[T More](id []byte, m wire.Method, began time.Time) *Request[T] {
-	c := &Request[T]{Method: m, Began: began}
-	both := wire.AppendIDKey(append(c.text[:0], id...), id)
-	text := unsafe.String(unsafe.SliceData(both), len(both)) // no other code writes to both
-	c.ID, c.Key = text[:len(id)], text[len(id):]
-	return c
-}
-
-// Keep clones the note that a translator returned with the request. A note of more than wire.MaxNote
-// bytes is an error.
-func (c *Request[T]) Keep(note []byte) error {
-	if len(note) > wire.MaxNote {
-		return errors.New("note is too long")
-	}
-	c.Note = append([]byte(nil), note...)
-	return nil
-}
-
-// What became of a request.
-const (
-	waits uint32 = iota
-	sent
-	recalled
-)
-
-// Sends reports whether the request may be sent, and notes that it is. It returns false after Recall.
-func (c *Request[T]) Sends() bool { return c.way.CompareAndSwap(waits, sent) || c.way.Load() == sent }
-
-// Recall notes that no answer is owed any more. It returns true if the request was not sent, and will not be.
-func (c *Request[T]) Recall() bool {
-	c.Cancelled.Store(true)
-	return c.way.CompareAndSwap(waits, recalled)
-}
-
 // A Table has the open requests of one direction of a session. It is safe for concurrent
 // use.
 type Table[T More] struct {
@@ -97,14 +29,14 @@ type Table[T More] struct {
 	Unique bool // a second request with an open id is an error, as on a pipe
 
 	mu    sync.Mutex
-	byKey map[string]*Request[T]
+	byKey index[T]
 	count int
 	empty chan struct{} // closed when the last one ends; nil before Idle is called
 }
 
 // NewTable returns an empty table.
 func NewTable[T More](max int) *Table[T] {
-	return &Table[T]{Max: max, byKey: make(map[string]*Request[T])}
+	return &Table[T]{Max: max}
 }
 
 // Add enters c. The error is ErrTooMany or ErrDuplicate.
@@ -114,11 +46,11 @@ func (t *Table[T]) Add(c *Request[T]) error {
 	if t.count >= t.Max && !t.evict() {
 		return ErrTooMany
 	}
-	c.older = t.byKey[c.Key]
+	c.older = t.byKey.get(c.Key)
 	if c.older != nil && t.Unique {
 		return ErrDuplicate
 	}
-	t.byKey[c.Key] = c
+	t.byKey.put(c)
 	t.count++
 	return nil
 }
@@ -130,7 +62,7 @@ func (t *Table[T]) Abandon(c *Request[T]) { c.Abandoned.Store(true) }
 // with t.mu held.
 func (t *Table[T]) evict() bool {
 	var oldest *Request[T]
-	for _, c := range t.byKey {
+	for c := range t.byKey.all {
 		for ; c != nil; c = c.older {
 			if c.Abandoned.Load() && (oldest == nil || c.Began.Before(oldest.Began)) {
 				oldest = c
@@ -144,7 +76,7 @@ func (t *Table[T]) evict() bool {
 func (t *Table[T]) Take(key []byte) *Request[T] {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	c := t.byKey[string(key)]
+	c := t.byKey.get(wire.View(key))
 	if c != nil {
 		t.unlink(c)
 	}
@@ -156,7 +88,7 @@ func (t *Table[T]) Take(key []byte) *Request[T] {
 func (t *Table[T]) Annotate(key, note []byte) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	c := t.byKey[string(key)]
+	c := t.byKey.get(wire.View(key))
 	return c != nil && c.Keep(note) == nil
 }
 
@@ -165,7 +97,7 @@ func (t *Table[T]) Annotate(key, note []byte) bool {
 func (t *Table[T]) Change(key []byte, do func(*Request[T])) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	c := t.byKey[string(key)]
+	c := t.byKey.get(wire.View(key))
 	if c != nil {
 		do(c)
 	}
@@ -181,12 +113,12 @@ func (t *Table[T]) End(c *Request[T]) bool {
 
 // unlink removes c and reports whether it was open. Called with t.mu held.
 func (t *Table[T]) unlink(c *Request[T]) bool {
-	at := t.byKey[c.Key]
+	at := t.byKey.get(c.Key)
 	switch {
 	case at == c && c.older == nil:
-		delete(t.byKey, c.Key)
+		t.byKey.drop(c.Key)
 	case at == c:
-		t.byKey[c.Key] = c.older
+		t.byKey.put(c.older)
 	default:
 		for at != nil && at.older != c {
 			at = at.older
@@ -223,7 +155,7 @@ func (t *Table[T]) Count() int {
 func (t *Table[T]) Overdue(left func(*Request[T]) time.Duration) (late []*Request[T], next time.Duration) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	for _, c := range t.byKey {
+	for c := range t.byKey.all {
 		for ; c != nil; c = c.older {
 			switch d := left(c); {
 			case d <= 0:
@@ -243,7 +175,7 @@ func (t *Table[T]) Overdue(left func(*Request[T]) time.Duration) (late []*Reques
 func (t *Table[T]) Newest(key []byte) *Request[T] {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	return t.byKey[string(key)]
+	return t.byKey.get(wire.View(key))
 }
 
 // Cancel ends the newest request with an id without an answer and returns it, or returns nil if there
@@ -284,7 +216,7 @@ func (t *Table[T]) Reopen(c *Request[T], stop context.CancelCauseFunc) bool {
 
 // holds reports whether c is open. Called with t.mu held.
 func (t *Table[T]) holds(c *Request[T]) bool {
-	at := t.byKey[c.Key]
+	at := t.byKey.get(c.Key)
 	for at != nil && at != c {
 		at = at.older
 	}
@@ -302,7 +234,7 @@ func (t *Table[T]) Has(c *Request[T]) bool {
 func (t *Table[T]) Knows(key []byte) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	return t.byKey[string(key)] != nil
+	return t.byKey.get(wire.View(key)) != nil
 }
 
 // List returns all requests, which stay open.
@@ -315,7 +247,7 @@ func (t *Table[T]) List() []*Request[T] {
 // all returns all requests. Called with t.mu held.
 func (t *Table[T]) all() []*Request[T] {
 	all := make([]*Request[T], 0, t.count)
-	for _, c := range t.byKey {
+	for c := range t.byKey.all {
 		for ; c != nil; c = c.older {
 			all = append(all, c)
 		}
@@ -328,7 +260,7 @@ func (t *Table[T]) Drain() []*Request[T] {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	all := t.all()
-	clear(t.byKey)
+	t.byKey.clear()
 	t.count = 0
 	if t.empty != nil {
 		close(t.empty)

@@ -73,6 +73,9 @@ func (c *HTTP) Stand(ctx context.Context, o upstream.ListenOptions) (upstream.St
 	out := &stream{c: c, ctx: ctx, header: cloneHeaders(o.Header), lastID: o.LastEventID, st: st, changed: make(chan struct{}, 1), gone: make(chan struct{})}
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	if c.standing == nil {
+		c.standing = make(map[*stream]struct{}, 1)
+	}
 	c.standing[out] = struct{}{}
 	return out, nil
 }

@@ -38,12 +38,12 @@ type HTTP struct {
 	renewals atomic.Uint64 // the number of sessions begun to replace a lost one
 
 	mu       sync.Mutex
-	renewing *renewal      // under way; nil if there is none
-	memory   server.Memory // the client's messages that a new session needs again
-	partial  bool          // the session began in another process: memory is not complete
-	lacks    bool          // the current session was begun with a memory that was not complete
-	news     [][]byte      // messages that wait for the standing stream
-	standing map[*stream]struct{}
+	renewing *renewal             // under way; nil if there is none
+	memory   server.Memory        // the client's messages that a new session needs again
+	partial  bool                 // the session began in another process: memory is not complete
+	lacks    bool                 // the current session was begun with a memory that was not complete
+	news     [][]byte             // messages that wait for the standing stream
+	standing map[*stream]struct{} // nil before the first one
 }
 
 // A renewal is the beginning of another session. All callers of Renew wait for it.
@@ -70,7 +70,7 @@ func OverHTTP(h *host.Host, t sealed.Session, conn *upstream.HTTPSession, resume
 	if conn == nil || t.Named == "" || resume() == nil {
 		return nil
 	}
-	return &HTTP{HTTPSession: conn, host: h, was: t, resume: resume, standing: make(map[*stream]struct{})}
+	return &HTTP{HTTPSession: conn, host: h, was: t, resume: resume}
 }
 
 // Bind says which session the server belongs to. began says that the session began in this process, so that all of the

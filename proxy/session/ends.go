@@ -47,7 +47,7 @@ func (t *Table) countSession(s *Session, why error) {
 	if s.Direct != nil {
 		return // there are no sessions
 	}
-	t.WatchedPipes.Delete(s)
+	t.dropPipe(s)
 	if t.Observer.Watched() {
 		t.Observer.Session(observe.Session{Ended: true, Peers: *s.Peers(), Why: clienterror.Reason(why)})
 	}

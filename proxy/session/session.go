@@ -126,9 +126,8 @@ type Table struct {
 	Adapters *adapters.Adapters   // nil if there are none
 	Personal atomic.Bool          // there is one client, on stdio: a login that its user makes is for this client only
 
-	WatchedPipes sync.Map     // keys: *Session, one for each client on a pipe
-	Pipes        atomic.Int64 // the number of sessions of clients on pipes so far
-	Kept         atomic.Int64 // the number of bytes of events that are kept for replay
+	Pipes atomic.Int64 // the number of sessions of clients on pipes so far
+	Kept  atomic.Int64 // the number of bytes of events that are kept for replay
 
 	max    int
 	sealer *sealed.Sealer
@@ -136,9 +135,10 @@ type Table struct {
 
 	mu     sync.Mutex
 	byID   map[string]*Session
-	places int          // that are reserved, without a session yet
-	last   ended.Serial // of the newest session that began here
-	over   *ended.Set   // sessions that have ended although their ids could still be opened
+	piped  map[*Session]struct{} // one for each client on a pipe
+	places int                   // that are reserved, without a session yet
+	last   ended.Serial          // of the newest session that began here
+	over   *ended.Set            // sessions that have ended although their ids could still be opened
 
 	end     func(of ended.Serial, made time.Time) // adds to over, here and in the replicas that share a store
 	unshare func()                                // ends what Share has begun; nil for nothing

@@ -207,7 +207,33 @@ func (t *Table) DropIdle(then time.Time) []*Session {
 	return out
 }
 
-// Each calls do with every session.
+// AddPipe notes the session of a client on a pipe until it ends, for EachPipe.
+func (t *Table) AddPipe(s *Session) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.piped == nil {
+		t.piped = make(map[*Session]struct{})
+	}
+	t.piped[s] = struct{}{}
+}
+
+func (t *Table) dropPipe(s *Session) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	delete(t.piped, s)
+}
+
+// EachPipe calls do with every session of a client on a pipe.
+func (t *Table) EachPipe(do func(*Session)) {
+	t.mu.Lock()
+	all := slices.Collect(maps.Keys(t.piped))
+	t.mu.Unlock()
+	for _, s := range all {
+		do(s)
+	}
+}
+
+// Each calls do with every other session.
 func (t *Table) Each(do func(*Session)) {
 	t.mu.Lock()
 	all := slices.Collect(maps.Values(t.byID))

@@ -15,6 +15,7 @@ import (
 
 	"github.com/valyala/fasthttp"
 
+	"github.com/dragoman-proxy/dragoman/proxy/callctx"
 	"github.com/dragoman-proxy/dragoman/proxy/rawio"
 )
 
@@ -27,7 +28,9 @@ type dialer struct {
 }
 
 func (d *dialer) dial(ctx context.Context) (*conn, error) {
-	limited, cancel := context.WithTimeout(ctx, d.timeout)
+	own := callctx.Under(ctx) // what is derived from ctx itself would leave something there
+	defer own.End(nil)
+	limited, cancel := context.WithTimeout(own, d.timeout)
 	defer cancel()
 	next := d.addr
 	if d.via != nil {

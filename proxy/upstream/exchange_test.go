@@ -202,7 +202,7 @@ func TestStreamRestsWhenInterrupted(t *testing.T) {
 			}
 		}
 		expect("first")
-		buffers := []int{smallHead, streamBuffer, streamBuffer} // of the connection while it waits, before and after interruptions
+		buffers := []int{smallHead, restBuffer, restBuffer} // of the connection while it waits, before and after interruptions
 		for i, want := range buffers {
 			done := make(chan struct{})
 			go func() {

@@ -24,6 +24,8 @@ const (
 	// streamBuffer is the buffer size of a standing stream. It is for the sizes of
 	// chunks; most of the data bypasses the buffer.
 	streamBuffer = 256
+	// restBuffer is the buffer size of a stream until its next byte comes.
+	restBuffer = 16
 )
 
 // errWouldBlock is returned by a conn that must not wait.

@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"time"
 
+	"github.com/dragoman-proxy/dragoman/proxy/samehead"
 	"github.com/dragoman-proxy/dragoman/proxy/sse"
 	"github.com/dragoman-proxy/dragoman/translate/wire"
 )
@@ -171,6 +172,9 @@ func (x *exchange) read(c *conn) (sse.Event, error) {
 			if !x.body.ended {
 				c.in.Peek(1) //nolint:errcheck // the reader gets the error
 			}
+			if c.in.Size() < streamBuffer {
+				x.resize(c, streamBuffer)
+			}
 			// A reader from the pool would have the larger buffer of an earlier response.
 			x.reader = sse.NewReaderIn(&x.memory, &x.body, x.http.maxMessage)
 		}
@@ -211,7 +215,8 @@ func (x *exchange) rest(c *conn) error {
 	if x.body.ended || c.in.Buffered() > 0 || !x.reader.Rest() {
 		return nil
 	}
-	x.resize(c, streamBuffer)
+	x.resize(c, restBuffer)
+	c.known = samehead.Head{}
 	_, err := c.in.Peek(1)
 	x.resize(c, smallHead)
 	x.interrupted = err == sse.ErrInterrupted

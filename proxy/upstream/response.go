@@ -223,7 +223,8 @@ func (x *exchange) stand(c *conn) error {
 	x.phase = events
 	c.reusable = false // the new buffer is too small for most heads
 	c.probe = nil
-	x.resize(c, streamBuffer)
+	x.resize(c, restBuffer)
+	c.known = samehead.Head{}
 	c.silence = 0
 	return c.SetReadDeadline(x.deadline)
 }

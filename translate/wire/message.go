@@ -176,6 +176,9 @@ func (m *Message) Trim() {
 	m.Raw, m.Note = nil, nil
 }
 
+// Rest releases all memory that m holds, for a pause of unknown length. What the caller has set for all its messages stays.
+func (m *Message) Rest() { *m = Message{Facts: m.Facts, Stamp: m.Stamp, Trace: m.Trace} }
+
 // node is one recorded value. The nodes are in the order of the text, a container
 // before its contents.
 type node struct {

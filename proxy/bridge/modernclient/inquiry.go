@@ -11,6 +11,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/dragoman-proxy/dragoman/proxy/bridge"
+	"github.com/dragoman-proxy/dragoman/proxy/callctx"
 	"github.com/dragoman-proxy/dragoman/proxy/clienterror"
 	"github.com/dragoman-proxy/dragoman/proxy/mcp"
 	"github.com/dragoman-proxy/dragoman/proxy/server"
@@ -166,7 +167,7 @@ func (b *pooledSession) startListening(ctx context.Context, from []upstream.Head
 func (b *pooledSession) listen(from []upstream.Header) {
 	settle := sync.OnceFunc(func() { close(b.settled) })
 	timer := time.AfterFunc(hearingTime, settle)
-	st, err := b.s.Listen(b.life, upstream.ListenOptions{Header: from})
+	st, err := b.s.Listen(&b.life, upstream.ListenOptions{Header: from})
 	timer.Stop()
 	b.listeners.heard.Store(err == nil)
 	if err == nil {
@@ -190,11 +191,11 @@ func (b *pooledSession) follow(st upstream.Stream, from []upstream.Header) {
 		}
 		b.Results.Unheard(b.realm)
 		for {
-			if again.Wait(b.life, 0) != nil {
+			if again.Wait(&b.life, 0) != nil {
 				return
 			}
 			var err error
-			if st, err = b.s.Listen(b.life, upstream.ListenOptions{Header: from}); err == nil {
+			if st, err = b.s.Listen(&b.life, upstream.ListenOptions{Header: from}); err == nil {
 				b.s.Tools().Forget() // as above
 				break
 			}
@@ -211,8 +212,8 @@ func (b *pooledSession) follow(st upstream.Stream, from []upstream.Header) {
 
 // read reads one standing stream to its end, and reports whether the server sent anything on it.
 func (b *pooledSession) read(st upstream.Stream, from []upstream.Header) (spoke bool) {
-	ctx, stop := context.WithCancelCause(b.life)
-	x := b.s.Begin(ctx, stop, from, b.crossing(), nil)
+	ctx := callctx.Under(&b.life)
+	x := b.s.Begin(ctx, ctx.End, from, b.crossing(), nil)
 	defer x.Done()
 	x.Read(st)
 	to := &standing{bystander: bystander{b, x, from}}

@@ -51,12 +51,15 @@ type listeners struct {
 	heard atomic.Bool // there is a standing stream
 
 	mu  sync.Mutex
-	all map[*listener]bool
+	all map[*listener]bool // nil before the first one
 }
 
 func (s *listeners) add(l *listener) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	if s.all == nil {
+		s.all = make(map[*listener]bool)
+	}
 	s.all[l] = true
 }
 
@@ -118,8 +121,8 @@ type resourceWatches struct {
 	ask  func(ctx context.Context, method wire.Method, params []byte, from []upstream.Header) error
 
 	mu      sync.Mutex
-	byURI   map[string]*resourceWatch
-	leaving map[string]chan struct{} // resources whose subscription ends; closed when the server has answered
+	byURI   map[string]*resourceWatch // nil before the first one
+	leaving map[string]chan struct{}  // resources whose subscription ends; closed when the server has answered; nil before the first one
 }
 
 // A resourceWatch is a session's subscription to one resource, shared by all subscriptions that
@@ -138,6 +141,9 @@ func (s *resourceWatches) subscribe(ctx context.Context, uri string, from []upst
 	w := s.byURI[uri]
 	if w == nil {
 		w = &resourceWatch{settled: make(chan struct{})}
+		if s.byURI == nil {
+			s.byURI = make(map[string]*resourceWatch)
+		}
 		s.byURI[uri] = w
 		before := s.leaving[uri]
 		from := slices.Clone(from)
@@ -183,6 +189,9 @@ func (s *resourceWatches) unsubscribe(uri string, from []upstream.Header) {
 		return
 	}
 	over := make(chan struct{})
+	if s.leaving == nil {
+		s.leaving = make(map[string]chan struct{})
+	}
 	s.leaving[uri] = over
 	s.host.Spawn(func() {
 		defer func() {

@@ -29,7 +29,7 @@ type openCall interface {
 // openCalls are the open calls of a session, and the questions that no call could take.
 type openCalls struct {
 	mu           sync.Mutex
-	all          map[openCall]bool
+	all          []openCall
 	mayAsk       []openCall        // those in which the server may ask, oldest first
 	joined       int               // how many calls have been in mayAsk
 	lent         int               // how many goroutines use calls that lend or about has returned
@@ -41,7 +41,9 @@ type openCalls struct {
 func (o *openCalls) join(d openCall, mayAsk bool) (waited []bridge.Question) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	o.all[d] = true
+	if !slices.Contains(o.all, d) {
+		o.all = append(o.all, d)
+	}
 	if mayAsk {
 		o.mayAsk = append(o.mayAsk, d)
 		o.joined++
@@ -54,7 +56,7 @@ func (o *openCalls) join(d openCall, mayAsk bool) (waited []bridge.Question) {
 func (o *openCalls) leave(d openCall) (alone bool) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	delete(o.all, d)
+	o.all = slices.DeleteFunc(o.all, func(other openCall) bool { return other == d })
 	o.mayAsk = slices.DeleteFunc(o.mayAsk, func(other openCall) bool { return other == d })
 	return o.lent == 0
 }
@@ -85,10 +87,7 @@ func (o *openCalls) about(m *wire.Message, piped bool) openCall {
 	if n := len(o.mayAsk); n > 0 {
 		newest = o.mayAsk[n-1]
 	}
-	all := make([]openCall, 0, len(o.all))
-	for d := range o.all {
-		all = append(all, d)
-	}
+	all := slices.Clone(o.all)
 	o.mu.Unlock()
 	switch m.Method {
 	case wire.Progress:
@@ -158,7 +157,7 @@ func (o *openCalls) take(list []bridge.Question) (taken []bridge.Question) {
 // as it waits.
 type pendingURLs struct {
 	mu     sync.Mutex
-	byCall map[openCall]*callURLs
+	byCall map[openCall]*callURLs // nil before the first one
 }
 
 type callURLs struct {
@@ -180,6 +179,9 @@ func (p *pendingURLs) expect(d openCall, list gjson.Result) {
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	if p.byCall == nil {
+		p.byCall = make(map[openCall]*callURLs)
+	}
 	p.byCall[d] = u
 }
 

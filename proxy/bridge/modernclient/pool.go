@@ -222,9 +222,7 @@ func (p *sessionPool) addLocked(key poolKey, by quota.Holder) *pooledSession {
 	}
 	b.discard = func() { p.discard(b) }
 	b.hasOpened, b.taskNews = b.urls.opened, func(notification []byte) { p.tasks.changed(b, notification) }
-	b.life, b.end = context.WithCancel(context.Background())
-	b.calls.all, b.urls.byCall, b.listeners.all = map[openCall]bool{}, map[openCall]*callURLs{}, map[*listener]bool{}
-	b.resources = resourceWatches{host: p.Host, life: b.life, ask: b.ask, byURI: map[string]*resourceWatch{}, leaving: map[string]chan struct{}{}}
+	b.resources = resourceWatches{host: p.Host, life: &b.life, ask: b.ask}
 	b.lastID.Store(1)
 	p.byKey[key] = append(p.byKey[key], b)
 	p.held[b.opener]++
@@ -354,7 +352,7 @@ func (p *sessionPool) forget(b *pooledSession) {
 	} else {
 		p.byKey[b.key] = slices.DeleteFunc(slices.Clone(list), func(at *pooledSession) bool { return at == b })
 	}
-	b.end()
+	b.life.End(nil)
 	if b.s != nil {
 		p.Host.Spawn(func() { b.s.End(clienterror.ErrShutdown) })
 	}

@@ -213,7 +213,7 @@ func (d *parkedCall) opened(inputs []byte) (all bool, refused string) {
 // the user has refused that question, and repeat answers the call instead.
 func (d *parkedCall) repeat(c caller, refused string) (box *outbox.Outbox, begin bool, err error) {
 	if refused == "" {
-		d.b.urls.await(c.ctx, d.b.life, d, d.of.Host.Config().Bridge.OpenedTimeout)
+		d.b.urls.await(c.ctx, &d.b.life, d, d.of.Host.Config().Bridge.OpenedTimeout)
 		if c.ctx.Err() != nil {
 			return nil, false, context.Cause(c.ctx)
 		}

@@ -10,6 +10,7 @@ import (
 	"github.com/tidwall/gjson"
 
 	"github.com/dragoman-proxy/dragoman/proxy/bridge"
+	"github.com/dragoman-proxy/dragoman/proxy/callctx"
 	"github.com/dragoman-proxy/dragoman/proxy/mcp"
 	"github.com/dragoman-proxy/dragoman/proxy/quota"
 	"github.com/dragoman-proxy/dragoman/proxy/report"
@@ -40,8 +41,7 @@ type pooledSession struct {
 	err     error
 	hearing sync.Once       // opens the standing stream
 	settled chan struct{}   // closed when there is a standing stream, or no more time to wait for it
-	life    context.Context // ends with the session's standing stream
-	end     context.CancelFunc
+	life    callctx.Context // ends with the session's standing stream
 
 	leveling chan struct{} // has a value while a goroutine reads or sets level
 	level    mcp.LogLevel  // the level of log messages that the server was asked for; mcp.NoLogLevel before

@@ -122,7 +122,7 @@ func (k *pooledTask) update(inputs []byte, from []upstream.Header) {
 // listen asks for the result of the task in order to receive the questions that the server sends on that
 // stream. The result itself is dropped, and asked for again when the client wants it.
 func (k *pooledTask) listen(from []upstream.Header) {
-	ctx, stop := context.WithCancelCause(k.b.life)
+	ctx, stop := context.WithCancelCause(&k.b.life)
 	k.mu.Lock()
 	running := k.stop != nil || k.over
 	if !running {
@@ -248,7 +248,7 @@ func (k *pooledTask) notifyAll() {
 		}
 		k.again = false
 		k.mu.Unlock()
-		ctx, cancel := context.WithTimeout(k.b.life, k.b.Host.Config().Upstream.HandshakeTimeout)
+		ctx, cancel := context.WithTimeout(&k.b.life, k.b.Host.Config().Upstream.HandshakeTimeout)
 		news, err := k.statusNotification(ctx, from)
 		cancel()
 		if err != nil {

@@ -38,7 +38,7 @@ func (p *pipe) openDirect(q *stateless.Request) (*pipe, error) {
 	}
 	s.Principal = "modern " // dragoman's own tools keep their state under this owner
 	s.Ended = nil
-	half := newPipe(p.proxy)
+	half := &pipe{proxy: p.proxy}
 	half.client, half.ctx, half.fail, half.from, half.sender = p.client, p.ctx, p.fail, p.from, p.sender
 	half.s, half.first = s, slices.Clone(p.from)
 	half.begun.Store(s)
@@ -46,6 +46,7 @@ func (p *pipe) openDirect(q *stateless.Request) (*pipe, error) {
 		s.Conn, s.Bare = &headerConn{Conn: s.Conn, proxy: p.proxy, s: s}, s.Conn
 	} else {
 		var standing upstream.Stream
+		half.called = make(chan struct{}, 1)
 		half.given, standing = server.Renumber(s.Conn, h.Standing, p.proxy.Now().Config.Limits, p.proxy.Host)
 		s.Conn, s.Recall = half.given, half.given.Recall
 		x := half.exchange()

@@ -10,6 +10,7 @@ import (
 
 	"go.uber.org/zap"
 
+	"github.com/dragoman-proxy/dragoman/proxy/callctx"
 	"github.com/dragoman-proxy/dragoman/proxy/clienterror"
 	"github.com/dragoman-proxy/dragoman/proxy/exchange"
 	"github.com/dragoman-proxy/dragoman/proxy/handshake"
@@ -28,8 +29,9 @@ import (
 // exchange returns an exchange for the client's next message.
 func (p *pipe) exchange() *exchange.Exchange {
 	ctx, stop := p.ctx, context.CancelCauseFunc(nil)
-	if !p.s.Piped {
-		ctx, stop = context.WithCancelCause(ctx) // each request has a stream to close
+	if !p.s.Piped { // each request has a stream to close
+		own := callctx.Under(ctx)
+		ctx, stop = own, own.End
 	}
 	x := p.proxy.New(ctx, stop)
 	x.Session = p.s
@@ -290,7 +292,9 @@ func (p *pipe) initialize(line []byte) {
 
 func (p *pipe) begin(line []byte) error {
 	h := &handshake.Handshake{Opener: p.proxy.Opener, Pipe: true, Sender: p.sender, RunsFor: p.runsFor, Bridges: true, Opening: server.Opening{Of: p.proxy.Host, Header: p.from}}
-	s, answer, err := h.Negotiate(p.ctx, line)
+	ctx := callctx.Under(p.ctx) // what is derived from p.ctx itself would leave something there
+	defer ctx.End(nil)
+	s, answer, err := h.Negotiate(ctx, line)
 	err = h.Conclude(s, answer, err)
 	defer h.End(s, err)
 	if s == nil {
@@ -303,6 +307,7 @@ func (p *pipe) begin(line []byte) error {
 		return err
 	}
 	if h.Standing != nil {
+		p.called = make(chan struct{}, 1)
 		p.given, h.Standing = server.Renumber(s.Conn, h.Standing, p.proxy.Now().Config.Limits, p.proxy.Host)
 		s.Conn, s.Recall = p.given, p.given.Recall
 	}
@@ -310,7 +315,7 @@ func (p *pipe) begin(line []byte) error {
 	p.s, p.first = s, slices.Clone(p.from)
 	p.begun.Store(s)
 	s.ObserveSession(h.Seen)
-	p.proxy.WatchedPipes.Store(s, true)
+	p.proxy.AddPipe(s)
 	x := p.exchange()
 	for _, early := range h.Early {
 		if out, ok := x.FromServer(early); ok {

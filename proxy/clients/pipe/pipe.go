@@ -53,7 +53,7 @@ type pipe struct {
 	sender  downstream.Sender               // of the current message
 	listens bool                            // the standing stream was opened
 	given   *server.Renumbered              // the connection to a server on a pipe, which gives requests other ids; nil for others
-	called  chan struct{}                   // wakes watch
+	called  chan struct{}                   // wakes watch; nil if the server is not on a pipe
 
 	modern sessionless  // nil if the client may not send such messages
 	heard  atomic.Int64 // the time of the last message of a server on a pipe, in ns
@@ -66,8 +66,6 @@ type sessionless interface {
 	// takes reports whether a notification belongs to such a request, and takes it then.
 	takes(m *wire.Message) bool
 }
-
-func newPipe(proxy *clients.Proxy) *pipe { return &pipe{proxy: proxy, called: make(chan struct{}, 1)} }
 
 // spawn runs a task in a goroutine that Serve waits for. A panic in the task ends p, but not
 // the process.

@@ -20,7 +20,7 @@ func TestPanicBehindAPipeEndsThePipe(t *testing.T) {
 	none := func() float64 { return 0 }
 	core, logs := observer.New(zap.DebugLevel)
 	h := host.New(zap.New(core), metrics.New("v0", none, none), nil, "v0", func() host.Setup { return host.Setup{} })
-	p := newPipe(&clients.Proxy{Table: &session.Table{Host: h}})
+	p := &pipe{proxy: &clients.Proxy{Table: &session.Table{Host: h}}}
 	p.ctx, p.fail = context.WithCancelCause(t.Context())
 	p.spawn(func() { panic("oh") })
 	p.tasks.Wait()

@@ -2,9 +2,12 @@ package pipe
 
 import (
 	"context"
+	"maps"
+	"slices"
 	"sync"
 	"time"
 
+	"github.com/dragoman-proxy/dragoman/proxy/callctx"
 	"github.com/dragoman-proxy/dragoman/proxy/clienterror"
 	"github.com/dragoman-proxy/dragoman/proxy/clients"
 	"github.com/dragoman-proxy/dragoman/proxy/downstream"
@@ -15,7 +18,10 @@ import (
 // SSE is the server's face for clients on HTTP+SSE.
 type SSE struct {
 	*clients.Proxy
-	open sync.Map // keys: *ssePipe
+
+	mu       sync.Mutex
+	open     map[*ssePipe]struct{}
+	draining bool
 }
 
 // OpenPipe begins the session of a client whose HTTP+SSE stream is about to open. If there are too
@@ -26,19 +32,50 @@ func (f *SSE) OpenPipe(client downstream.Pipe, req *downstream.Request, resp *do
 		proxy.Refuse(req, resp, mcp.Fail(mcp.TooManySessions, ""))
 		return nil
 	}
-	p := newPipe(proxy)
-	p.client, p.runsFor, p.sender.Guest = client, proxy.RunsFor(req), req.Guest
-	p.ctx, p.fail = context.WithCancelCause(req.Ctx)
-	context.AfterFunc(p.ctx, client.Close) // the client has left, or the pipe ends: messages already written are still sent
-	p.tasks.Add(1)                         // for drain, which may begin while the client leaves
-	t := &ssePipe{p, f, proxy.OwnerOf(req), context.AfterFunc(proxy.Host.Draining, p.drain)}
-	f.open.Store(t, nil)
+	t := &ssePipe{face: f, owner: proxy.OwnerOf(req)}
+	t.pipe = pipe{proxy: proxy, client: client, runsFor: proxy.RunsFor(req), ctx: &t.own, fail: t.own.End}
+	t.sender.Guest = req.Guest
+	t.own.Begin(req.Ctx)
+	t.own.Await(t)
+	f.add(t)
 	return t
+}
+
+// add notes that t is open.
+func (f *SSE) add(t *ssePipe) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.open == nil {
+		f.open = make(map[*ssePipe]struct{})
+		context.AfterFunc(f.Host.Draining, f.drain)
+	}
+	f.open[t] = struct{}{}
+	if f.draining {
+		t.tasks.Go(t.drain)
+	}
+}
+
+// drop notes that t has ended or is about to, and reports whether it was open.
+func (f *SSE) drop(t *ssePipe) bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	_, here := f.open[t]
+	delete(f.open, t)
+	return here
+}
+
+// drain drains all pipes.
+func (f *SSE) drain() {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.draining = true
+	for t := range f.open {
+		t.tasks.Go(t.drain)
+	}
 }
 
 // drain ends a pipe when its calls in flight are answered.
 func (p *pipe) drain() {
-	defer p.tasks.Done()
 	p.untilAnswered(time.After(p.proxy.Now().Config.Shutdown.Drain))
 	p.cutOff()
 	if s := p.begun.Load(); s != nil && !s.Piped {
@@ -49,11 +86,14 @@ func (p *pipe) drain() {
 
 // An ssePipe is a pipe whose client sends each message in an HTTP request of its own.
 type ssePipe struct {
-	*pipe
-	face    *SSE
-	owner   sealed.Owner
-	undrain func() bool
+	pipe
+	own   callctx.Context // ctx of the pipe
+	face  *SSE
+	owner sealed.Owner
 }
+
+// ContextEnded implements [callctx.Waiter]: the client has left, or the pipe ends. Messages already written are still sent.
+func (t *ssePipe) ContextEnded() { t.client.(downstream.Pipe).Close() }
 
 // Owns reports whether the sender of a message is the client that opened the stream.
 func (t *ssePipe) Owns(guest string, header func(name string) string) bool {
@@ -69,10 +109,7 @@ func (t *ssePipe) Take(message []byte, header func(name string) string) {
 
 // Left ends the session of a client that has left.
 func (t *ssePipe) Left(error) {
-	t.face.open.Delete(t)
-	if t.undrain() {
-		t.tasks.Done()
-	}
+	t.face.drop(t) // from here on, drain begins no task
 	t.fail(clienterror.ErrShutdown)
 	if t.s != nil {
 		t.proxy.End(t.s, clienterror.ErrShutdown)
@@ -84,17 +121,18 @@ func (t *ssePipe) Left(error) {
 // EachIdle calls do with the pipes without open calls of the clients for which the function of returns true: how long each is
 // unused, and a function that ends it, and returns false if it has ended.
 func (f *SSE) EachIdle(of func(client string) bool, do func(since time.Time, end func(why error) bool)) {
-	f.open.Range(func(key, _ any) bool {
-		t := key.(*ssePipe)
+	f.mu.Lock()
+	all := slices.Collect(maps.Keys(f.open))
+	f.mu.Unlock()
+	for _, t := range all {
 		if s := t.begun.Load(); s != nil && of(s.RunsFor) && s.Open.None() {
 			do(time.Unix(0, s.Used.Load()), func(why error) bool {
-				if _, here := f.open.LoadAndDelete(t); !here {
+				if !f.drop(t) {
 					return false
 				}
 				t.fail(why)
 				return true
 			})
 		}
-		return true
-	})
+	}
 }

@@ -32,7 +32,7 @@ type stdioPipe struct {
 
 // Serve serves one client on stdin and stdout as [Server.ServePipe] says.
 func Serve(ctx context.Context, proxy *clients.Proxy, in io.Reader, out io.Writer) error {
-	p := newPipe(proxy)
+	p := &pipe{proxy: proxy}
 	client := downstream.NewStdio(downstream.StdioConfig{
 		In: in, Out: out, MaxMessage: int(proxy.Now().Config.Limits.ClientMessage),
 		TooLong: p.tooLong,
