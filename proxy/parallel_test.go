@@ -9,6 +9,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/tidwall/gjson"
@@ -343,29 +344,35 @@ func TestNotificationsOfParallelCalls(t *testing.T) {
 // TestServerIsNotSilentWhileAnotherCallCarriesItsQuestion: a call does not time out while the
 // server waits for the answer to a question that another call asks.
 func TestServerIsNotSilentWhileAnotherCallCarriesItsQuestion(t *testing.T) {
-	c := &staged{T: t, server: true}
-	var s *peertest.Server
-	s = c.legacy(`{"tools":{}}`, func(u *peertest.Turn) {
-		if gjson.Get(u.Text, "params.name").String() == "asks" {
-			s.Gets(2, "tools/call")
-			s.Unasked(strings.Replace(nameQuestion, `,"_meta":{"progressToken":4}`, "", 1))
+	synctest.Test(t, func(t *testing.T) {
+		f := legacyServer(`{"tools":{}}`, nil)
+		f.piped = true
+		var calls []*peertest.Turn
+		f.on("tools/call", func(u *peertest.Turn) {
+			if calls = append(calls, u); len(calls) == 2 {
+				f.Unasked(strings.Replace(nameQuestion, `,"_meta":{"progressToken":4}`, "", 1))
+			}
+		})
+		f.on("", func(*peertest.Turn) { // the answer to the question
+			for _, u := range calls {
+				u.Say(result(u.ID, `"content":[]`))
+			}
+		})
+		const limit = 200 * time.Millisecond
+		srv := front(t, f, func(cfg *config.Config) { cfg.Upstream.SilenceTimeout = limit })
+		first := make(chan reply)
+		go func() { first <- srv.modernly(callNamed(1, "asks", elicits, "")) }()
+		synctest.Wait()
+		m := srv.modernly(callNamed(2, "carries", elicits, ""))
+		if len(calls) != 2 || gjson.Get(m.body, "result.resultType").String() != "input_required" {
+			t.Errorf("%d calls, %+v", len(calls), m)
 		}
-		s.GetsResponse(`"s1"`)
-		u.Answer(200, result(u.ID, `"content":[]`))
+		time.Sleep(3 * limit) // the user thinks
+		r := srv.modernly(callNamed(3, "carries", elicits, `"inputResponses":`+ada+`,"requestState":`+gjson.Get(m.body, "result.requestState").Raw+`,`))
+		for _, r := range []reply{<-first, r} {
+			if !strings.Contains(r.body+fmt.Sprint(r.events), `"result":`) {
+				t.Errorf("%+v", r)
+			}
+		}
 	})
-	const limit = 200 * time.Millisecond
-	client, _ := c.stage(s, func(cfg *config.Config) { cfg.Upstream.SilenceTimeout = limit })
-	first := client.Say(callNamed(1, "asks", elicits, ""))
-	s.Gets(1, "tools/call")
-	m := client.Say(callNamed(2, "carries", elicits, "")).Next()
-	if gjson.Get(m, "result.resultType").String() != "input_required" {
-		t.Fatal(m)
-	}
-	time.Sleep(3 * limit) // the user thinks
-	r := client.Say(callNamed(3, "carries", elicits, `"inputResponses":`+ada+`,"requestState":`+gjson.Get(m, "result.requestState").Raw+`,`))
-	for id, m := range answersOf(t, []*peertest.Reply{first, r}, func(string) {}) {
-		if !gjson.Get(m, "result").Exists() {
-			t.Errorf("%d: %s", id, m)
-		}
-	}
 }
