@@ -10,6 +10,7 @@ import (
 	"net/http"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -258,7 +259,7 @@ func TestLadderIsBoundedInTime(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				d := newDialer(t, "http://server", Auto)
 				d.limit = time.Minute
-				gets := 0
+				var gets atomic.Int32
 				inMemory(t, d.http, func(nc net.Conn, in *bufio.Reader) {
 					for {
 						r, ok := take(in)
@@ -268,7 +269,7 @@ func TestLadderIsBoundedInTime(t *testing.T) {
 						reply := c.post
 						if r.Method == "GET" {
 							reply = c.get
-							gets++
+							gets.Add(1)
 						}
 						if reply != "" {
 							io.WriteString(nc, reply)
@@ -288,12 +289,12 @@ func TestLadderIsBoundedInTime(t *testing.T) {
 				}
 				began = time.Now()
 				_, _, err = connect(t, t.Context(), d) // another revision is proposed
-				if err == nil || !strings.Contains(err.Error(), c.want) || time.Since(began) > c.most-endpointWait+c.most/8 || gets != 1 {
-					t.Errorf("then ended with %v after %v and %d requests for a stream", err, time.Since(began), gets)
+				if err == nil || !strings.Contains(err.Error(), c.want) || time.Since(began) > c.most-endpointWait+c.most/8 || gets.Load() != 1 {
+					t.Errorf("then ended with %v after %v and %d requests for a stream", err, time.Since(began), gets.Load())
 				}
 				time.Sleep(endpointPause)
-				if connect(t, t.Context(), d); gets != 2 {
-					t.Errorf("later %d requests for a stream", gets)
+				if connect(t, t.Context(), d); gets.Load() != 2 {
+					t.Errorf("later %d requests for a stream", gets.Load())
 				}
 			})
 		})
