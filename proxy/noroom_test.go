@@ -69,8 +69,8 @@ func TestAnswerWithoutRoomIsAnError(t *testing.T) {
 	upstream.At()
 	cfg := config.Default()
 	cfg.Upstream.URL = upstream.URL
-	cfg.Upstream.SilenceTimeout = 300 * time.Millisecond
 	cfg.Limits.InHand = 4 << 20
+	cfg.Limits.Time = map[string]config.TimeLimit{"tools/call": {Silence: time.Second}} // for room too
 	srv := newOf(t, cfg, zap.NewNop())
 	base, _ := startServing(t, srv)
 	url := base + "/mcp"
@@ -91,6 +91,10 @@ func TestAnswerWithoutRoomIsAnError(t *testing.T) {
 		t.Errorf("an event: %s", body)
 	}
 	srv.Host.Memory().Budget.Give(large.Copy, 4<<20)
+	cfg.Limits.Time = nil
+	if err := srv.Reload(cfg); err != nil {
+		t.Fatal(err)
+	}
 	for id, tool := range []string{"json", "event"} {
 		if resp, body := postTo(t, url, session, call(id, tool)); resp.StatusCode != http.StatusOK || len(body) < 200<<10 {
 			t.Errorf("%d %.200s", resp.StatusCode, body)
