@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net"
 	"net/http"
 	"net/url"
 	"os"
@@ -17,6 +16,7 @@ import (
 
 	"github.com/dragoman-proxy/dragoman/adapterrt/credential"
 	"github.com/dragoman-proxy/dragoman/adapterrt/credential/oauthtest"
+	"github.com/dragoman-proxy/dragoman/proxy/peertest"
 )
 
 // oauthServer starts a server whose refresh tokens rotate.
@@ -147,6 +147,7 @@ func TestARefreshWhoseAnswerIsLost(t *testing.T) {
 			return true
 		}
 	}
+	over := make(chan struct{})
 	elsewhere := 0
 	other := api(t, func(http.ResponseWriter, *http.Request) { elsewhere++ })
 	for name, c := range map[string]struct {
@@ -155,7 +156,7 @@ func TestARefreshWhoseAnswerIsLost(t *testing.T) {
 		why    string
 	}{
 		"connection cut": {cut, false, "EOF"},
-		"slow":           {func(url.Values, http.ResponseWriter) bool { time.Sleep(500 * time.Millisecond); return true }, false, "deadline exceeded"},
+		"slow":           {func(url.Values, http.ResponseWriter) bool { <-over; return true }, false, "deadline exceeded"},
 		"10 MB":          {answers(200, `{"a":"`+strings.Repeat("x", 10<<20)+`"}`), false, "more than 1048576 bytes"},
 		"a page":         {answers(200, "<html>Welcome</html>"), false, "without a JSON object"},
 		"cut JSON":       {answers(200, `{"access_token":"a","refr`), false, "without a JSON object"},
@@ -179,16 +180,19 @@ func TestARefreshWhoseAnswerIsLost(t *testing.T) {
 			s := oauthServer(t)
 			opt, ck := oauthOptions(s.Login())
 			text := oauthFile(s, seeded)
-			if name == "slow" {
-				text = strings.Replace(text, "protocol: rest", "protocol: rest, timeout_ms: 200", 1)
-			}
 			files := map[string]string{"test-api-adapter.md": text}
 			opt.Tokens = credential.NewKeeper(nil).Store
 			rt := start(t, opt, files)
 			mustBeFine(t, rt)
+			if name == "slow" { // the good calls have the usual time
+				rt = start(t, opt, map[string]string{"test-api-adapter.md": strings.Replace(text, "protocol: rest", "protocol: rest, timeout_ms: 200", 1)})
+			}
 			ck.pass(2 * time.Hour)
 			s.Before(c.before)
 			r := rt.Dispatch(context.Background(), Endpoint{}, &Request{Body: []byte(`{"operation":"get_status"}`)})
+			if name == "slow" {
+				close(over)
+			}
 			if all := allOf(&r); r.Failure == nil || r.Failure.Code != "AUTH_TOKEN_FAILED" || !strings.Contains(all, c.why) || strings.Contains(all, "canary") {
 				t.Errorf("%s", all)
 			}
@@ -243,17 +247,11 @@ func TestRefreshIsRepeatedIfTheServerDoesNotRotateTokens(t *testing.T) {
 }
 
 func TestAnUnreachableServerLeavesTheRefreshTokenUsable(t *testing.T) {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	at := l.Addr().String()
-	l.Close()
 	s := oauthServer(t)
 	opt, _ := oauthOptions(s.Login())
 	opt.Tokens = credential.NewKeeper(nil).Store
 	text := oauthFile(s, seeded)
-	rt := start(t, opt, map[string]string{"test-api-adapter.md": strings.Replace(text, s.URL+"/token", "http://"+at+"/token", 1)})
+	rt := start(t, opt, map[string]string{"test-api-adapter.md": strings.Replace(text, s.URL+"/token", "http://"+peertest.NoListener+"/token", 1)})
 	for range 2 {
 		r := rt.Dispatch(context.Background(), Endpoint{}, &Request{Body: []byte(`{"operation":"get_status"}`)})
 		if r.Failure == nil || r.Failure.Code != "AUTH_TOKEN_FAILED" || !strings.Contains(r.Call.Cause.Error(), "connection refused") {

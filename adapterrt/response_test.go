@@ -21,6 +21,7 @@ import (
 
 	"github.com/dragoman-proxy/dragoman/adapterrt/file"
 	"github.com/dragoman-proxy/dragoman/adapterrt/httpcall"
+	"github.com/dragoman-proxy/dragoman/proxy/peertest"
 )
 
 func say(status int, contentType, body string, headers ...string) http.HandlerFunc {
@@ -265,12 +266,7 @@ func raw(t *testing.T, answer func(net.Conn)) string {
 }
 
 func TestTransportFailures(t *testing.T) {
-	closed, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	gone := closed.Addr().String()
-	closed.Close()
+	const gone = peertest.NoListener
 	block := make(chan struct{})
 	slow := api(t, func(_ http.ResponseWriter, r *http.Request) {
 		select {

@@ -17,6 +17,7 @@ import (
 	"github.com/dragoman-proxy/dragoman/adapterrt/failure"
 	"github.com/dragoman-proxy/dragoman/adapterrt/file"
 	"github.com/dragoman-proxy/dragoman/adapterrt/httpcall"
+	"github.com/dragoman-proxy/dragoman/proxy/peertest"
 )
 
 const twoOps = status + "\n- {name: list, maps_to: GET /list, description: List}\ncreate:\n- {name: post, maps_to: POST /things, description: P}"
@@ -574,12 +575,7 @@ func TestExamplesDoNotWait(t *testing.T) {
 
 // TestBreakerOverSockets: an API goes away and comes back at the same address.
 func TestBreakerOverSockets(t *testing.T) {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	address := l.Addr().String()
-	l.Close()
+	address := peertest.Port(t)
 	rt := one(t, Options{}, "http://"+address, twoOps, "breaker: {failures: 2, open_ms: 100}")
 	call := func() failure.Code {
 		r := rt.Dispatch(context.Background(), Endpoint{}, &Request{Body: []byte(`{"operation":"post"}`)})
@@ -588,7 +584,8 @@ func TestBreakerOverSockets(t *testing.T) {
 	if got := []failure.Code{call(), call()}; got[0] != failure.TransportRefused || got[1] != failure.TransportRefused || rt.live.Load().adapters[0].guard.Breaker() != "open" {
 		t.Error(got)
 	}
-	if l, err = net.Listen("tcp", address); err != nil {
+	l, err := net.Listen("tcp", address)
+	if err != nil {
 		t.Skip("the port is in use: ", err)
 	}
 	s := &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { io.WriteString(w, "1") })}

@@ -4,12 +4,13 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net"
 	"net/http"
 	"net/http/httptest"
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/dragoman-proxy/dragoman/proxy/peertest"
 )
 
 // TestReplies: what becomes of the responses of a token endpoint, and whether the endpoint may have processed the request.
@@ -107,12 +108,7 @@ func TestLostRequests(t *testing.T) {
 		c.Close()
 	}))
 	defer s.Close()
-	gone, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	gone.Close()
-	for at, lost := range map[string]bool{s.URL: true, "http://" + gone.Addr().String(): false, "http://[": false} {
+	for at, lost := range map[string]bool{s.URL: true, "http://" + peertest.NoListener: false, "http://[": false} {
 		_, err := (&Client{ID: "c", Secret: "canary"}).Send(t.Context(), s.Client(), at+"/?canary", "canary=canary")
 		if _, unanswered := errors.AsType[Unanswered](err); err == nil || unanswered != lost || strings.Contains(err.Error(), "canary") {
 			t.Errorf("%s: %v, unanswered is %v", at, err, unanswered)

@@ -301,13 +301,7 @@ func TestBadServersOverHTTP(t *testing.T) {
 }
 
 func TestServerThatIsDown(t *testing.T) {
-	ln, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	gone := ln.Addr().String()
-	ln.Close()
-	client := serving(t, func(cfg *config.Config) { cfg.Upstream.URL = "http://" + gone })
+	client := serving(t, func(cfg *config.Config) { cfg.Upstream.URL = "http://" + peertest.NoListener })
 	for range 2 {
 		client.ask("POST", initialize("2025-06-18", `{}`)).told(t, 502,
 			`{"jsonrpc":"2.0","id":0,"error":{"code":-32603,"message":"upstream request failed: connection refused"}}`)

@@ -145,11 +145,6 @@ func TestMessageOfAnUnreachableServer(t *testing.T) {
 		t.Fatal(err)
 	}
 	s.RevokeAccess()
-	gone, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	gone.Close()
 	good := ""
 	change := func(token string) {
 		if err := a.store.Locked(t.Context(), a.id, func(e Entry) {
@@ -160,8 +155,8 @@ func TestMessageOfAnUnreachableServer(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	change("http://" + gone.Addr().String() + "/token")
-	want := "AS " + gone.Addr().String() + ": dial tcp " + gone.Addr().String() + ": connect: connection refused; the token is kept"
+	change("http://" + peertest.NoListener + "/token")
+	want := "AS " + peertest.NoListener + ": dial tcp " + peertest.NoListener + ": connect: connection refused; the token is kept"
 	if _, err := call(t, a, s); err == nil || err.Error() != want {
 		t.Errorf("got  %v\nwant %s", err, want)
 	}
