@@ -59,29 +59,29 @@ func TestCommands(t *testing.T) {
 		"exits silently": {[]string{"sh", "-c", "exit 0"}, []string{"ok SH: starts", "FAIL LINE: it ended after *", "info standard error: nothing", got}},
 		"silent": {[]string{"sh", "-c", "while read l; do :; done"}, []string{
 			"ok SH: starts",
-			"FAIL LINE: no answer in 1.35s; its standard output is empty → is it an MCP server on stdio, and not on HTTP? If it is still being downloaded (npx, uvx), start it once by hand and try again", got,
+			"FAIL LINE: no answer in 4.5s; its standard output is empty → is it an MCP server on stdio, and not on HTTP? If it is still being downloaded (npx, uvx), start it once by hand and try again", got,
 		}},
 		"only talk": {[]string{"sh", "-c", "echo Welcome; echo ready; echo trouble >&2; while read l; do :; done"}, []string{
 			"ok SH: starts",
-			`FAIL LINE: no answer in 1.35s; its standard output has 2 lines that are not JSON-RPC: "Welcome", "ready" → is this command an MCP server on stdio? its stdout must hold JSON-RPC alone`,
+			`FAIL LINE: no answer in 4.5s; its standard output has 2 lines that are not JSON-RPC: "Welcome", "ready" → is this command an MCP server on stdio? its stdout must hold JSON-RPC alone`,
 			"info standard error: trouble", got,
 		}},
 		"on HTTP": {[]string{"sh", "-c", "echo Listening on port 3000 >&2; while read l; do :; done"}, []string{
 			"ok SH: starts",
-			"FAIL LINE: no answer in 1.35s; its standard output is empty → it seems to listen for HTTP: start it without the option for that, or by itself, and give dragoman its URL",
+			"FAIL LINE: no answer in 4.5s; its standard output is empty → it seems to listen for HTTP: start it without the option for that, or by itself, and give dragoman its URL",
 			"info standard error: Listening on port 3000", got,
 		}},
 		"broken JSON": {[]string{"sh", "-c", `read l; echo '{"jsonrpc":'; while read l; do :; done`}, []string{
 			"ok SH: starts", `FAIL LINE: its answer is not JSON-RPC: {"jsonrpc": → is this command an MCP server on stdio? its stdout must hold JSON-RPC alone`,
 		}},
 		"another id": {[]string{"sh", "-c", `read l; echo '{"jsonrpc":"2.0","id":77,"result":{}}'; while read l; do :; done`}, []string{
-			"ok SH: starts", "FAIL LINE: it wrote messages but answered initialize with none in 1.35s → is it an MCP server? its own log says more",
+			"ok SH: starts", "FAIL LINE: it wrote messages but answered initialize with none in 4.5s → is it an MCP server? its own log says more",
 		}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			o := with(func(cfg *config.Config) { cfg.Upstream.Command = c.command })
-			if strings.Contains(strings.Join(c.want, ""), "1.35s") {
-				o.CheckTime = 1500 * time.Millisecond
+			if strings.Contains(strings.Join(c.want, ""), "4.5s") {
+				o.CheckTime = 5 * time.Second
 				t.Parallel()
 			}
 			lines := examine(t, o, "command")

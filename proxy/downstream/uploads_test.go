@@ -85,11 +85,11 @@ func TestSlowUploadEnds(t *testing.T) {
 // TestSteadyUploadGoesOn for longer than the time in which a body must not stall.
 func TestSteadyUploadGoesOn(t *testing.T) {
 	t.Parallel() // it waits most of the time
-	s := start(t, fakeHandler{post: echo}, HTTPConfig{UploadTime: 2 * time.Second})
+	s := start(t, fakeHandler{post: echo}, HTTPConfig{UploadTime: 5 * time.Second})
 	body := strings.Repeat("x", 60<<10)
 	nc := stall(t, s.addr, "", len(body), body[:20<<10])
 	for at := 20 << 10; at < len(body); at += 4 << 10 {
-		time.Sleep(300 * time.Millisecond)
+		time.Sleep(600 * time.Millisecond)
 		if _, err := io.WriteString(nc, body[at:at+4<<10]); err != nil {
 			t.Fatal(err)
 		}
