@@ -8,6 +8,7 @@ import (
 	"io"
 	"net"
 	"os"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -26,7 +27,12 @@ func TestConnectionsAreReused(t *testing.T) {
 		{"json", jsonReply(answer), 1},
 		{"json in chunks", jsonHead + fmt.Sprintf("Transfer-Encoding: chunked\r\n\r\n%x\r\n%s\r\n0\r\n\r\n", len(answer), answer), 1},
 		{"events in chunks", eventHead + fmt.Sprintf("Transfer-Encoding: chunked\r\n\r\n%x\r\n%s\r\n0\r\n\r\n", len(event), event), 1},
-		{"server says close", "HTTP/1.1 200 OK\r\nConnection: keep-alive, Close\r\n" + jsonReply(answer)[len("HTTP/1.1 200 OK\r\n"):], 10},
+		{"server says close", withHeads("Connection: keep-alive, Close"), 10},
+		{"server says close, and more", withHeads("Connection: close", "Connection: TE"), 10},
+		{"server says more, and close", withHeads("connection: TE", "connection:\tx ,CLOSE", "Connection: keep-alive"), 10},
+		{"server says close after an interim response", "HTTP/1.1 103 Early Hints\r\n\r\n" + withHeads("Connection: close", "Connection: x"), 10},
+		{"server does not say close", withHeads("Connection: closed", "X: close", "X-Connection: close"), 1},
+		{"interim response", "HTTP/1.1 103 Early Hints\r\nConnection: close\r\n\r\n" + jsonReply(answer), 1},
 		{"http/1.0", "HTTP/1.0" + jsonReply(answer)[len("HTTP/1.1"):], 10},
 		{"bytes after the answer", jsonReply(answer) + "HTTP/1.1 200 OK\r\n", 10},
 	} {
@@ -46,6 +52,38 @@ func TestConnectionsAreReused(t *testing.T) {
 				t.Errorf("%d connections for 10 calls", n)
 			}
 		})
+	}
+}
+
+// withHeads returns a response with these lines in its head.
+func withHeads(lines ...string) string {
+	return strings.Replace(jsonReply(answer), "\r\n", "\r\n"+strings.Join(lines, "\r\n")+"\r\n", 1)
+}
+
+// TestCloseInAHeadInPieces: what a server says of the connection counts in a head that comes in pieces, too.
+func TestCloseInAHeadInPieces(t *testing.T) {
+	for line, conns := range map[string]int32{"X: y": 1, "Connection: keep-alive": 1, "Connection: close\r\nConnection: TE": 4, "Connection: TE, close": 4} {
+		srv := serve(t, func(c net.Conn, in *bufio.Reader) {
+			reply := withHeads(line)
+			for {
+				if _, ok := take(in); !ok {
+					return
+				}
+				for _, part := range []string{reply[:20], reply[20:]} {
+					io.WriteString(c, part)
+					time.Sleep(5 * time.Millisecond)
+				}
+			}
+		})
+		s := newHTTP(t, HTTPConfig{URL: srv.url()}).Session("", "")
+		for range 4 {
+			if got, err := said(t.Context(), s); err != io.EOF || len(got) != 1 {
+				t.Fatalf("%q: %q, %v", line, got, err)
+			}
+		}
+		if n := srv.conns.Load(); n != conns {
+			t.Errorf("%q: %d connections for 4 calls, want %d", line, n, conns)
+		}
 	}
 }
 

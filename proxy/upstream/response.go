@@ -51,8 +51,9 @@ func (x *exchange) readOneHead(c *conn) error {
 	head := h.parsed.Get().(*fasthttp.ResponseHeader)
 	defer h.parsed.Put(head)
 	head.SetNoDefaultContentType(true)
-	raw := newHead(c.in)
+	var raw []byte
 	for interim := 0; ; interim++ {
+		raw = newHead(c.in)
 		if err := x.parseHead(c, head); err != nil {
 			return x.noHead(c, err)
 		}
@@ -69,7 +70,7 @@ func (x *exchange) readOneHead(c *conn) error {
 	}
 	x.body = newBody(c.in, length)
 	c.keep = keepAlive(head)
-	c.reusable = length != -2 && x.writeErr == nil && !wantsClose(head)
+	c.reusable = length != -2 && x.writeErr == nil && !wantsClose(head, raw)
 	c.silence = x.silence
 	err := x.judge(c, head)
 	if err == nil {
@@ -360,13 +361,33 @@ func (x *exchange) room(b []byte, n int64) ([]byte, error) {
 	return b, nil
 }
 
-// wantsClose reports whether the server takes no further request on this connection.
-func wantsClose(head *fasthttp.ResponseHeader) bool {
+// wantsClose reports whether the server takes no further request on this connection. raw is the same head, or nil if it came
+// in pieces. fasthttp forgets a header that says "close" if another Connection header follows; in a head in pieces, one that
+// says more than "keep-alive" counts as such.
+//
+// See https://www.rfc-editor.org/rfc/rfc9112#section-9.6.
+func wantsClose(head *fasthttp.ResponseHeader, raw []byte) bool {
 	if head.ConnectionClose() {
 		return true
 	}
-	for token := range bytes.SplitSeq(head.Peek("Connection"), []byte{','}) {
-		if bytes.EqualFold(bytes.TrimSpace(token), []byte("close")) {
+	for _, value := range head.PeekAll("Connection") {
+		if lists(value, "close") || raw == nil && !bytes.EqualFold(value, []byte("keep-alive")) {
+			return true
+		}
+	}
+	for line := range bytes.Lines(raw) {
+		name, value, _ := bytes.Cut(line, []byte{':'})
+		if bytes.EqualFold(name, []byte("Connection")) && lists(value, "close") {
+			return true
+		}
+	}
+	return false
+}
+
+// lists reports whether the value of a header is a list with this item.
+func lists(value []byte, item string) bool {
+	for v := range bytes.SplitSeq(value, []byte{','}) {
+		if bytes.EqualFold(bytes.TrimSpace(v), []byte(item)) {
 			return true
 		}
 	}
