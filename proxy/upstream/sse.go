@@ -97,17 +97,22 @@ func (s *SSESession) join(ctx context.Context, header []Header, deadline time.Ti
 	return f, nil
 }
 
-// endpoint reads the first event, which must name the address to post to. From then on
-// the stream may be silent.
+// endpoint reads the first message, which must name the address to post to. Events of other types and those without data, such
+// as a reconnection time, are none; one with an id begins a stream of Streamable HTTP. From then on the stream may be silent.
 func (x *exchange) endpoint() (target string, err error) {
-	e, err := x.event()
-	switch {
-	case err == io.EOF || errors.Is(err, io.ErrUnexpectedEOF) && x.phase == events:
-		return "", x.fail(errNoEndpoint)
-	case err != nil:
-		return "", err
-	case string(e.Name) != "endpoint":
-		return "", x.fail(errNoEndpoint)
+	var e sse.Event
+	for message := false; !message; {
+		e, err = x.event()
+		switch name := string(e.Name); {
+		case err == io.EOF || errors.Is(err, io.ErrUnexpectedEOF) && x.phase == events:
+			return "", x.fail(errNoEndpoint)
+		case err != nil:
+			return "", err
+		case name == "endpoint":
+			message = true
+		case name == "message", name == "" && (len(e.Data) > 0 || e.HasID):
+			return "", x.fail(errNoEndpoint)
+		}
 	}
 	if target, err = resolve(x.http.url, e.Data); err != nil {
 		return "", x.fail(err)

@@ -239,6 +239,23 @@ func TestSSEEndpointIsResolved(t *testing.T) {
 	}
 }
 
+// TestSSEWhatComesBeforeTheEndpoint: a reconnection time, a comment or an event of another type may come first, as for the clients
+// of a browser.
+func TestSSEWhatComesBeforeTheEndpoint(t *testing.T) {
+	for _, first := range []string{
+		"retry: 3000\n\n", ": welcome\n\n", "\n\n", "data:\n\n", "event: ping\ndata: 2024-11-05\n\n", "\xef\xbb\xbfevent: open\r\nid: 1\r\ndata\r\n\r\n",
+		"retry: 1\n\nevent: ping\ndata: {}\n\nretry: 2\n\n",
+	} {
+		l := (&legacy{endpoint: first + endpointEvent}).start(t)
+		s, st := joinSSE(t, l)
+		if _, err := s.Send(t.Context(), &Outgoing{Body: []byte(ping), Request: true}); err != nil {
+			t.Errorf("%q: %v", first, err)
+		}
+		l.say <- "data: " + answer + "\n\n"
+		wantNext(t, st, answer)
+	}
+}
+
 func TestInvalidSSEStreamsAreRefused(t *testing.T) {
 	peertest.NoLeaks(t)
 	for _, c := range []struct{ name, reply, want string }{
@@ -246,6 +263,9 @@ func TestInvalidSSEStreamsAreRefused(t *testing.T) {
 		{"unauthorized", "HTTP/1.1 401 No\r\nWWW-Authenticate: Bearer\r\nContent-Length: 0\r\n\r\n", "upstream answered 401"},
 		{"html", "HTTP/1.1 200 OK\r\nContent-Type: text/html\r\nContent-Length: 2\r\n\r\nhi", `response of type "text/html"`},
 		{"another first event", eventHead + "\r\ndata: {}\n\n", errNoEndpoint.Error()},
+		{"the first event of a stream that can be resumed", eventHead + "\r\nid: 1\ndata: \n\n", errNoEndpoint.Error()},
+		{"a message behind an event of another type", eventHead + "\r\nevent: ping\ndata: 1\n\nevent: message\ndata: {}\n\n" + endpointEvent, errNoEndpoint.Error()},
+		{"only events of other types", eventHead + "Content-Length: 21\r\n\r\nevent: ping\ndata: 1\n\n", errNoEndpoint.Error()},
 		{"no event", eventHead + "Content-Length: 0\r\n\r\n", errNoEndpoint.Error()},
 		{"cut event", eventHead + "Content-Length: 15\r\n\r\nevent: endpoint\r\n", errNoEndpoint.Error()},
 		{"another origin", eventHead + "\r\nevent: endpoint\ndata: http://127.0.0.2/s3cr3t\n\n", errOrigin.Error()},
