@@ -36,11 +36,12 @@ func Fail(c Cause, detail string) *Failure {
 	return f
 }
 
+// Error returns the text for the client, and what the log needs besides.
 func (f *Failure) Error() string {
-	if f.Err != nil {
-		return f.Text + ": " + f.Err.Error()
+	if f.Err == nil || strings.HasSuffix(f.Text, f.Err.Error()) {
+		return f.Text
 	}
-	return f.Text
+	return f.Text + ": " + f.Err.Error()
 }
 
 func (f *Failure) Unwrap() error { return f.Err }

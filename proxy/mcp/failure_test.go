@@ -1,6 +1,9 @@
 package mcp
 
-import "testing"
+import (
+	"errors"
+	"testing"
+)
 
 func TestEveryCauseHasACodeAndAText(t *testing.T) {
 	for c := range Cause(len(causes)) {
@@ -31,5 +34,19 @@ func TestErrorTextIsQuoted(t *testing.T) {
 	got := string(AppendError(nil, []byte(`"a"`), -32603, "a->\"b\"\n\xff", []byte("[1]")))
 	if want := `{"jsonrpc":"2.0","id":"a","error":{"code":-32603,"message":"a->\"b\"\n\ufffd","data":[1]}}`; got != want {
 		t.Errorf("got %s", got)
+	}
+}
+
+// TestErrorSaysEachReasonOnce: some texts for clients contain the underlying error already.
+func TestErrorSaysEachReasonOnce(t *testing.T) {
+	for want, f := range map[string]*Failure{
+		"ended":                 {Text: "ended"},
+		"ended: 400 Bad":        {Text: "ended: 400 Bad", Err: errors.New("400 Bad")},
+		"ended: reset":          {Text: "ended", Err: errors.New("reset")},
+		"ended: reset: by peer": {Text: "ended: reset", Err: errors.New("by peer")},
+	} {
+		if got := f.Error(); got != want {
+			t.Errorf("got %q, want %q", got, want)
+		}
 	}
 }
