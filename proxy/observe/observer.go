@@ -155,7 +155,7 @@ func (o *Observer) BeginWith(p *Peers, first Copy, h Head, server bool) *Call {
 	return &with.Call
 }
 
-// HeadOf returns what is known of m, which was scanned.
+// HeadOf returns what is known of m, which was scanned. It keeps no reference to the message.
 func HeadOf(m *wire.Message) Head {
 	h := Head{Kind: m.Kind}
 	switch {
@@ -170,8 +170,12 @@ func HeadOf(m *wire.Message) Head {
 	if name := m.Name(); len(name) > 0 && len(name) < maxName {
 		tool = gjson.Parse(wire.View(name)).String()
 	}
-	both := strings.ToValidUTF8(id, "") + tool // in one piece of memory
-	h.ID, h.Tool = both[:len(both)-len(tool)], both[len(both)-len(tool):]
+	id = strings.ToValidUTF8(id, "")
+	var both strings.Builder // a copy in one piece of memory; what + returns is no copy if one of them is empty
+	both.Grow(len(id) + len(tool))
+	both.WriteString(id)
+	both.WriteString(tool)
+	h.ID, h.Tool = both.String()[:len(id)], both.String()[len(id):]
 	return h
 }
 

@@ -144,3 +144,26 @@ func TestLongMessagesAreCut(t *testing.T) {
 		t.Errorf("%v %v", e, err)
 	}
 }
+
+// TestHeadKeepsNoReference to the message, whose memory another one uses next: also if there is only an id or only a tool.
+func TestHeadKeepsNoReference(t *testing.T) {
+	for _, text := range []string{
+		`{"jsonrpc":"2.0","id":"of a list","method":"tools/list"}`,
+		`{"jsonrpc":"2.0","id":"of a call","method":"tools/call","params":{"name":"echo"}}`,
+		`{"jsonrpc":"2.0","method":"tools/call","params":{"name":"echo"}}`,
+		`{"jsonrpc":"2.0","id":7,"method":"acme/own"}`,
+		`{"jsonrpc":"2.0","id":"of a result","result":{}}`,
+	} {
+		raw := []byte(text)
+		var m wire.Message
+		if err := m.Scan(raw, nil); err != nil {
+			t.Fatal(err)
+		}
+		got := HeadOf(&m)
+		want := Head{Kind: got.Kind, Method: strings.Clone(got.Method), Tool: strings.Clone(got.Tool), ID: strings.Clone(got.ID)}
+		clear(raw)
+		if got != want {
+			t.Errorf("%s: %+q, and after the next message %+q", text, want, got)
+		}
+	}
+}

@@ -1,6 +1,7 @@
 package legacyclient
 
 import (
+	"bytes"
 	"context"
 	"io"
 	"iter"
@@ -297,7 +298,7 @@ func (s *seenNews) translated(c *Conn, m *wire.Message, out []byte) {
 	}
 }
 
-// enqueue translates a notification of the server and puts it on the standing stream.
+// enqueue translates a notification of the server and puts it on the standing stream. raw may be used again.
 func (c *Conn) enqueue(raw []byte, header []upstream.Header) {
 	var m wire.Message
 	if m.Scan(raw, c.down.Shape()) != nil {
@@ -305,10 +306,14 @@ func (c *Conn) enqueue(raw []byte, header []upstream.Header) {
 		return
 	}
 	seen := c.observe(&m)
+	m.Room = -1 // raw is the server's stream's, which overwrites it
 	out := c.passDown(&m, header)
 	seen.translated(c, &m, out)
-	if out == nil {
+	switch {
+	case out == nil:
 		return
+	case !m.Edited():
+		out = bytes.Clone(out)
 	}
 	for range c.news.put(out, seen.call) {
 		c.host.Report.Dropped("queue_full")

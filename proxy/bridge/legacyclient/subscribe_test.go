@@ -12,6 +12,7 @@ import (
 
 	"github.com/tidwall/gjson"
 
+	"github.com/dragoman-proxy/dragoman/proxy/large"
 	"github.com/dragoman-proxy/dragoman/proxy/sse"
 	"github.com/dragoman-proxy/dragoman/proxy/upstream"
 	"github.com/dragoman-proxy/dragoman/translate"
@@ -169,4 +170,32 @@ func TestTaskIsWatchedOnceTheStreamIsOpen(t *testing.T) {
 		conn.end()
 		b.host.Wait()
 	})
+}
+
+// TestNotificationsOutlastTheServersStream, whose memory the next message overwrites before the client reads the first one.
+func TestNotificationsOutlastTheServersStream(t *testing.T) {
+	const meta = `"_meta":{"io.modelcontextprotocol/subscriptionId":1}`
+	for name, text := range map[string]string{
+		"unchanged":  `{"jsonrpc":"2.0","method":"notifications/acme","params":{"n":1}}`,
+		"of a list":  `{"jsonrpc":"2.0","method":"notifications/tools/list_changed","params":{` + meta + `}}`,
+		"translated": `{"jsonrpc":"2.0","method":"notifications/tasks","params":{"taskId":"t","status":"working","createdAt":"c","lastUpdatedAt":"u","ttlMs":1,` + meta + `}}`,
+		"large":      `{"jsonrpc":"2.0","method":"notifications/message","params":{"level":"info","data":"` + strings.Repeat("x", 2*large.Size) + `",` + meta + `}}`,
+	} {
+		for _, r := range translate.All() {
+			if r.Modern {
+				continue
+			}
+			b := newBridge(t)
+			conn := b.New(progressing{}, ByHTTP, r, wire.Facts(0))
+			conn.enqueue([]byte(text), nil)
+			want, there := conn.news.queue.Pop()
+			raw := []byte(text)
+			conn.enqueue(raw, nil)
+			clear(raw)
+			if got, _ := conn.news.queue.Pop(); string(got) != string(want) || there && !gjson.ValidBytes(want) {
+				t.Errorf("%s, for %s: %.200q, want %.200q", name, r.Name, got, want)
+			}
+			conn.end()
+		}
+	}
 }
