@@ -18,7 +18,10 @@ var hasBlocks = cpu.X86.HasAVX2 && cpu.X86.HasPCLMULQDQ
 // and escapes of two bytes: no quote that ends the string and nothing that is a fault. What is before i must be so too.
 func skipText(b []byte, i int) int {
 	if hasBlocks && i >= 3 && len(b)-i >= 64 {
-		return textBlocks(unsafe.SliceData(b), i, len(b))
+		for end := i; end < len(b) && i > end-64; {
+			end = min(len(b), i+mostBlocks<<6)
+			i = textBlocks(unsafe.SliceData(b), i, end)
+		}
 	}
 	return i
 }

@@ -100,6 +100,18 @@ func TestRunsOfBackslashes(t *testing.T) {
 	}
 }
 
+// TestLongTextIsSkipped over the end of a call, near which something goes on or is a fault.
+func TestLongTextIsSkipped(t *testing.T) {
+	text := append([]byte(opening), bytes.Repeat([]byte("long text "), 240_000)...)
+	for _, item := range []string{"😀", "\\n", "\\\\", `"`, `\u00e4`, "\xf0\x9f", "\x01"} {
+		for at := len(opening) + 1<<20 - 70; at < len(opening)+1<<20+6; at += 3 * effort {
+			b := bytes.Clone(text)
+			copy(b[at:], item)
+			checkText(t, b, len(opening))
+		}
+	}
+}
+
 func FuzzSkipText(f *testing.F) {
 	long := bytes.Repeat([]byte("plain text "), 30)
 	for _, s := range []string{"", `"`, "\x1f", "\x20", "\x7f", "\x80", "\xff", `\`, `\n`, `\u0041`, "ä", "日本", "😀", "\xed\xa0\x80", `\\\"`} {
