@@ -9,7 +9,7 @@ import (
 // hasWalk reports whether the processor has what walkBlocks256 needs, and hasWalk512 whether it has what walkBlocks512 needs.
 var (
 	hasWalk    = hasBlocks && cpu.X86.HasBMI1 && cpu.X86.HasBMI2 && cpu.X86.HasPOPCNT
-	hasWalk512 = hasWalk && cpu.X86.HasAVX512F && cpu.X86.HasAVX512BW && cpu.X86.HasAVX512VL && cpu.X86.HasAVX512VBMI
+	hasWalk512 = hasWalk && cpu.X86.HasAVX512 && cpu.X86.HasAVX512F && cpu.X86.HasAVX512BW && cpu.X86.HasAVX512VL && cpu.X86.HasAVX512VBMI
 )
 
 // What a byte may be, outside of strings and as a quote. White space, control characters, backslashes and bytes beyond ASCII
