@@ -3,6 +3,7 @@ package proxy
 import (
 	"context"
 	"errors"
+	"fmt"
 	"os/exec"
 	"strings"
 	"sync"
@@ -96,6 +97,36 @@ const (
 	initializedNotice = `{"jsonrpc":"2.0","method":"notifications/initialized"}`
 	callSecond        = `{"jsonrpc":"2.0","id":2,"method":"tools/call","params":{"name":"t"}}`
 )
+
+// TestSubscriptionsThatARestartLoses: the log says how many there are.
+func TestSubscriptionsThatARestartLoses(t *testing.T) {
+	kids := newFamily(silentChild)
+	srv := frontOf(t, kids.origin(), quickly)
+	s := srv.initializeWith("2025-06-18", `{}`)
+	first := kids.child(t, 0)
+	srv.post(s, initializedNotice)
+	const kept, lost = 256, 2
+	for n := 1; n <= kept+lost; n++ {
+		c := srv.call(first, s, fmt.Sprintf(`{"jsonrpc":"2.0","id":%d,"method":"resources/subscribe","params":{"uri":"a:%d"}}`, n, n))
+		got(t, first, fmt.Sprintf(`"a:%d"`, n))
+		first.Unasked(fmt.Sprintf(`{"jsonrpc":"2.0","id":%d,"result":{}}`, n))
+		<-c.reply
+	}
+	for nth := range 2 {
+		kids.child(t, nth).lose(exited)
+		next := kids.child(t, nth+1)
+		again := srv.call(next, s, callOne) // waits until the process is ready
+		next.Unasked(answer(gjson.Get(got(t, next, `"tools/call"`), "id").Raw))
+		<-again.reply
+		if sent := strings.Count(strings.Join(next.sent(), "\n"), "resources/subscribe"); sent != kept {
+			t.Errorf("process %d was sent %d subscriptions", nth+1, sent)
+		}
+	}
+	said := srv.logs.FilterMessage("subscriptions are not restored: clients must subscribe again").All()
+	if len(said) != 1 || said[0].ContextMap()["requests"] != int64(lost) {
+		t.Errorf("the log says %v", said)
+	}
+}
 
 func TestRestartedProcessGetsTheSessionsState(t *testing.T) {
 	kids := newFamily(silentChild)

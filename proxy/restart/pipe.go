@@ -516,7 +516,9 @@ func (r *Pipe) start() (err error) {
 	}
 	r.mu.Lock()
 	again, own := r.memory.Replay()
+	unkept := r.memory.Unkept()
 	r.mu.Unlock()
+	reportUnkept(r.host, unkept)
 	for _, message := range again {
 		if _, err := b.Conn.Send(ctx, &upstream.Outgoing{Body: message, Header: header}); err != nil {
 			return err
@@ -534,6 +536,13 @@ func (r *Pipe) start() (err error) {
 	r.conn, r.st, r.state = b.Conn, b.Standing, processRuns
 	close(r.ready)
 	return nil
+}
+
+// reportUnkept logs how many requests for subscriptions, of all sessions of the server, are not sent to it again.
+func reportUnkept(h *host.Host, n int) {
+	if n > 0 {
+		h.Log.Warn("subscriptions are not restored: clients must subscribe again", zap.Int("requests", n))
+	}
 }
 
 // revisionIn returns the revision that the response to hello names.

@@ -97,9 +97,11 @@ func (c *HTTP) restore(ctx context.Context, h *server.Opening) (partial bool) {
 	c.mu.Lock()
 	c.memory.Initialized = true
 	messages, _ := c.memory.Replay()
+	unkept := c.memory.Unkept()
 	partial = c.partial
 	c.partial, c.lacks = false, partial
 	c.mu.Unlock()
+	reportUnkept(c.host, unkept)
 	c.resendAll(ctx, h, messages)
 	return partial
 }

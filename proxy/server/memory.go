@@ -57,6 +57,7 @@ type Memory struct {
 	level       []byte // params of the last logging/setLevel
 	subscribed  map[string]*remembered
 	asked       map[string]*remembered // by the keys of the ids of requests that subscribe and have no response yet
+	unkept      int                    // requests that subscribe and found no room
 }
 
 // remembered is a subscription to one resource.
@@ -106,6 +107,7 @@ func (y *Memory) subscribe(uri string, m *wire.Message) {
 	s := y.subscribed[uri]
 	if s == nil {
 		if len(y.subscribed) == maxSubscriptions {
+			y.unkept++
 			return
 		}
 		s = &remembered{uri: strings.Clone(uri), params: bytes.Clone(m.Params())}
@@ -124,10 +126,11 @@ func (y *Memory) subscribe(uri string, m *wire.Message) {
 func (y *Memory) Waits() bool { return len(y.asked) > 0 }
 
 // Answered forgets a subscription that the server has refused, unless it has accepted another request for it. The
-// caller need not call it for all responses: a subscription without a known response is one that the server may have.
+// caller need not call it for all responses: a subscription without a known response is one that the server may have. Of a large
+// message it is not found out whether it is a response.
 func (y *Memory) Answered(message []byte) {
 	var m wire.Message
-	if m.Scan(message, nil) != nil || !m.Kind.Response() {
+	if len(message) > maxMemorable || m.Scan(message, nil) != nil || !m.Kind.Response() {
 		return
 	}
 	y.settle(string(wire.AppendIDKey(nil, m.ID())), m.Kind == wire.Result)
@@ -144,6 +147,14 @@ func (y *Memory) settle(key string, accepted bool) {
 	if s.open == 0 && !s.accepted && y.subscribed[s.uri] == s {
 		delete(y.subscribed, s.uri)
 	}
+}
+
+// Unkept returns how many requests for a subscription found no room, and so are not among what Replay returns. Each is counted in
+// one call of Unkept.
+func (y *Memory) Unkept() int {
+	n := y.unkept
+	y.unkept = 0
+	return n
 }
 
 // Replay returns the messages to send to a restarted server after initialize, and the ids of the

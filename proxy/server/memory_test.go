@@ -3,6 +3,7 @@ package server
 import (
 	"fmt"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/tidwall/gjson"
@@ -65,7 +66,24 @@ func TestMemoryOfSubscriptions(t *testing.T) {
 	for n := range 3 * maxSubscriptions { // without a response they do not
 		ask(fmt.Sprint(n), fmt.Sprintf("c:%d", n))
 	}
+	if n := y.Unkept(); n != 2*maxSubscriptions+4 || y.Unkept() != 0 {
+		t.Errorf("%d were not kept, want all but %d", n, maxSubscriptions-4)
+	}
 	if messages, _ := y.Replay(); len(messages) != 1+maxSubscriptions || len(y.asked) > 0 {
 		t.Errorf("%d messages, waits for %d", len(messages), len(y.asked))
+	}
+}
+
+// TestMemoryScansNoLargeMessage: while a subscription has no response, and it may never get one, each message of the server is
+// looked at, under the lock that each message of the client needs.
+func TestMemoryScansNoLargeMessage(t *testing.T) {
+	var y Memory
+	y.Note([]byte(`{"jsonrpc":"2.0","id":1,"method":"resources/subscribe","params":{"uri":"a:b"}}`))
+	y.Answered([]byte(`{"jsonrpc":"2.0","id":1,"error":{"code":1,"message":"` + strings.Repeat("x", maxMemorable) + `"}}`))
+	if !y.Waits() {
+		t.Error("a large message was scanned")
+	}
+	if y.Answered([]byte(`{"jsonrpc":"2.0","id":1,"error":{"code":1,"message":"x"}}`)); y.Waits() || len(y.subscribed) > 0 {
+		t.Error("the small one was not")
 	}
 }

@@ -125,17 +125,22 @@ type Leaving struct {
 	do   []func()
 }
 
-// Then makes Left call do, which must not wait. It returns false if Left was called. On nil it does nothing.
+// maxLeaving bounds what there is to do, which is kept until the call ends.
+const maxLeaving = 64
+
+// Then makes Left call do, which must not wait. It returns false if Left was called, or if there is too much to do. On nil it
+// does nothing.
 func (l *Leaving) Then(do func()) bool {
 	if l == nil {
 		return true
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if !l.left {
-		l.do = append(l.do, do)
+	if l.left || len(l.do) == maxLeaving {
+		return false
 	}
-	return !l.left
+	l.do = append(l.do, do)
+	return true
 }
 
 // Left says that the client has left for good. l may be nil.

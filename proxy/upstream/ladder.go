@@ -13,12 +13,15 @@ import (
 const (
 	// ladderTime bounds how long it takes to find out a server's transport.
 	ladderTime = 10 * time.Second
-	// endpointWait is how long a server that has refused the POST may take to name the endpoint of HTTP+SSE: it is the first
-	// thing that such a server sends. A server of Streamable HTTP may open a stream as well, and be silent on it.
+	// endpointWait is how long a server that has refused the POST, but not as a URL does that takes none, may take to name the
+	// endpoint of HTTP+SSE: it is the first thing that such a server sends. A server of Streamable HTTP may open a stream as well,
+	// and be silent on it.
 	endpointWait = 3 * time.Second
 	// endpointPause is how long a server that has named no endpoint is not asked again. A handshake may propose several
 	// revisions, and each wait is the client's.
 	endpointPause = 15 * time.Second
+	// startPause is the same for a URL that takes no POST: a server that starts with the first request may be ready soon.
+	startPause = 5 * time.Second
 )
 
 // Dialer begins sessions with a server at a URL, over the transport that the server
@@ -30,15 +33,14 @@ type Dialer struct {
 	http      *HTTP
 	transport Transport
 	limit     time.Duration
-	wait      time.Duration
 	found     atomic.Value // the Transport that the server spoke last
 	mute      atomic.Pointer[muteStream]
 }
 
 // muteStream says that the server has opened a stream, and named no endpoint on it.
 type muteStream struct {
-	at  time.Time
-	err error
+	until time.Time // it is not asked again
+	err   error
 }
 
 // NewDialer returns a Dialer for the server that c describes; its URL is that
@@ -53,7 +55,7 @@ func NewDialer(c HTTPConfig, t Transport) (*Dialer, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Dialer{http: h, transport: t, limit: ladderTime, wait: endpointWait}, nil
+	return &Dialer{http: h, transport: t, limit: ladderTime}, nil
 }
 
 // HTTP returns the server and the connections that the sessions share.
@@ -87,8 +89,8 @@ func (e *TransportError) Unwrap() error { return e.Post }
 
 // Connect begins a session. If the transport is not known, it posts initialize to the
 // URL, and if the server does not take the POST, it requests an event stream there: at
-// most three requests, 10 s for the answer to the POST, and 3 s for the endpoint of
-// HTTP+SSE. For Streamable HTTP it
+// most three requests, 10 s for the answer to the POST, and 10 s for the endpoint of
+// HTTP+SSE, or 3 s if the refusal may be that of a server of Streamable HTTP. For that it
 // returns when the server has begun to answer. ctx bounds Connect and the stream Answer,
 // but not Conn and Standing. If an error is returned, nothing is left open.
 func (d *Dialer) Connect(ctx context.Context, initialize *Outgoing) (*Begun, error) {
@@ -119,21 +121,25 @@ func (d *Dialer) Connect(ctx context.Context, initialize *Outgoing) (*Begun, err
 	if postErr == nil || !noTaker(postErr) || known == StreamableHTTP && isRPC(postErr) {
 		return begun, postErr
 	}
-	begun, getErr := d.getAfterPost(ctx, initialize)
+	begun, getErr := d.getAfterPost(ctx, initialize, postErr)
 	if getErr == nil || !noStreamThere(getErr) && !isSilence(getErr) {
 		return begun, getErr
 	}
 	return nil, &TransportError{postErr, getErr}
 }
 
-// getAfterPost tries HTTP+SSE at a server that has refused the POST.
-func (d *Dialer) getAfterPost(ctx context.Context, initialize *Outgoing) (*Begun, error) {
-	if m := d.mute.Load(); m != nil && time.Since(m.at) < endpointPause {
+// getAfterPost tries HTTP+SSE at a server that has refused the POST with postErr.
+func (d *Dialer) getAfterPost(ctx context.Context, initialize *Outgoing, postErr error) (*Begun, error) {
+	if m := d.mute.Load(); m != nil && time.Now().Before(m.until) {
 		return nil, m.err
 	}
-	begun, err := d.get(ctx, initialize, climb{time.Now().Add(d.wait), d.wait})
+	wait, pause := endpointWait, endpointPause
+	if takesNoPost(postErr) {
+		wait, pause = d.limit, startPause
+	}
+	begun, err := d.get(ctx, initialize, climb{time.Now().Add(wait), wait})
 	if isSilence(err) {
-		d.mute.Store(&muteStream{time.Now(), err})
+		d.mute.Store(&muteStream{time.Now().Add(pause), err})
 	} else {
 		d.mute.Store(nil)
 	}
@@ -199,6 +205,13 @@ func noTaker(err error) bool {
 		return true // as the specification says, whatever the body is
 	}
 	return notHere(status.Code) && !isRPC(err)
+}
+
+// takesNoPost reports whether a POST has failed as it does at the URL of a stream of HTTP+SSE. There a server of Streamable HTTP
+// takes the POST, and refuses what is in it.
+func takesNoPost(err error) bool {
+	status, ok := errors.AsType[*StatusError](err)
+	return ok && (status.Code == 404 || status.Code == 405) && !isRPC(err)
 }
 
 // notHere reports whether a status may mean that the URL is of another kind than the

@@ -2,6 +2,7 @@ package upstream
 
 import (
 	"bufio"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -242,23 +243,30 @@ func TestAJSONRPCErrorDoesNotChangeTheTransport(t *testing.T) {
 	}
 }
 
-// TestLadderIsBoundedInTime: a server that has refused the POST has less time to name an endpoint, and the error has both.
+// TestLadderIsBoundedInTime: a server that has refused the POST as one of Streamable HTTP does has less time to name an endpoint,
+// and the error has both.
 func TestLadderIsBoundedInTime(t *testing.T) {
-	const both = "neither Streamable HTTP (POST: upstream answered 404 Not Found) nor HTTP+SSE (GET: upstream server:80: read: "
+	const (
+		both   = "neither Streamable HTTP (POST: upstream answered 400 Bad Request) nor HTTP+SSE (GET: upstream server:80: read: "
+		noPost = "neither Streamable HTTP (POST: upstream answered 404 Not Found) nor HTTP+SSE (GET: upstream server:80: read: "
+		limit  = 2 * time.Minute
+	)
 	for _, c := range []struct {
 		name, post, get, want string
-		most                  time.Duration // without the eighth by which a limit may be late
+		wait                  time.Duration // for the endpoint; 0 if the stream is not asked for
 	}{
-		{"silent POST", "", "", "no answer within 1m0s", time.Minute},
-		{"silent body of a refusal", "HTTP/1.1 404 Not Found\r\nContent-Length: 10\r\n\r\n", eventHead + "\r\n", both + "no further data within 3s)", errorBodyTime + endpointWait},
-		{"silent GET", refusal(404, ""), "", both + "no answer within 3s)", endpointWait},
-		{"silent stream", refusal(404, ""), eventHead + "\r\n", both + "no further data within 3s)", endpointWait},
-		{"comments for ever", refusal(404, ""), eventHead + "\r\n" + strings.Repeat(":\n\n", 100), both + "no further data within 3s)", endpointWait},
+		{"silent POST", "", "", "no answer within 2m0s", 0},
+		{"silent body of a refusal", "HTTP/1.1 400 Bad Request\r\nContent-Length: 10\r\n\r\n", eventHead + "\r\n", both + "no further data within 3s)", endpointWait},
+		{"silent GET", refusal(400, ""), "", both + "no answer within 3s)", endpointWait},
+		{"silent stream", refusal(400, ""), eventHead + "\r\n", both + "no further data within 3s)", endpointWait},
+		{"comments for ever", refusal(400, ""), eventHead + "\r\n" + strings.Repeat(":\n\n", 100), both + "no further data within 3s)", endpointWait},
+		{"silent stream, 404 with a JSON-RPC error", refusal(404, rpcError), eventHead + "\r\n", "no further data within 3s)", endpointWait},
+		{"silent stream at a URL that takes no POST", refusal(404, ""), eventHead + "\r\n", noPost + "no further data within 2m0s)", limit},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				d := newDialer(t, "http://server", Auto)
-				d.limit = time.Minute
+				d.limit = limit
 				var gets atomic.Int32
 				inMemory(t, d.http, func(nc net.Conn, in *bufio.Reader) {
 					for {
@@ -276,27 +284,65 @@ func TestLadderIsBoundedInTime(t *testing.T) {
 						}
 					}
 				})
+				most := (cmp.Or(c.wait, limit) + errorBodyTime) * 9 / 8 // a limit may be an eighth late
 				began := time.Now()
 				_, _, err := connect(t, t.Context(), d)
-				if err == nil || !strings.Contains(err.Error(), c.want) || time.Since(began) > c.most*9/8 {
+				if err == nil || !strings.Contains(err.Error(), c.want) || time.Since(began) > most {
 					t.Errorf("ended with %v after %v", err, time.Since(began))
 				}
-				if _, refused := errors.AsType[*StatusError](err); (c.most < time.Minute) != refused {
+				if _, refused := errors.AsType[*StatusError](err); c.wait > 0 != refused {
 					t.Errorf("%v is a refusal: %v", err, refused)
 				}
-				if c.most == time.Minute {
+				if c.wait == 0 {
 					return
 				}
 				began = time.Now()
 				_, _, err = connect(t, t.Context(), d) // another revision is proposed
-				if err == nil || !strings.Contains(err.Error(), c.want) || time.Since(began) > c.most-endpointWait+c.most/8 || gets.Load() != 1 {
+				if err == nil || !strings.Contains(err.Error(), c.want) || time.Since(began) > most-c.wait || gets.Load() != 1 {
 					t.Errorf("then ended with %v after %v and %d requests for a stream", err, time.Since(began), gets.Load())
 				}
-				time.Sleep(endpointPause)
+				pause := endpointPause
+				if c.wait == limit {
+					pause = startPause
+				}
+				time.Sleep(pause)
 				if connect(t, t.Context(), d); gets.Load() != 2 {
 					t.Errorf("later %d requests for a stream", gets.Load())
 				}
 			})
+		})
+	}
+}
+
+// TestAServerMayNameItsEndpointLate: as one that is started by the request, if its URL takes no POST.
+func TestAServerMayNameItsEndpointLate(t *testing.T) {
+	for _, code := range []int{404, 405} {
+		synctest.Test(t, func(t *testing.T) {
+			d := newDialer(t, "http://server", Auto)
+			d.limit = ladderTime
+			inMemory(t, d.http, func(nc net.Conn, in *bufio.Reader) {
+				for {
+					r, ok := take(in)
+					switch {
+					case !ok:
+						return
+					case r.Method == "POST" && r.URL.Path == "/messages":
+						io.WriteString(nc, "HTTP/1.1 202 Accepted\r\nContent-Length: 0\r\n\r\n")
+					case r.Method == "POST":
+						io.WriteString(nc, refusal(code, "Cannot POST /"))
+					default:
+						io.WriteString(nc, eventHead+"\r\n")
+						time.Sleep(ladderTime - time.Second)
+						io.WriteString(nc, "event: endpoint\ndata: /messages\n\n")
+					}
+				}
+			})
+			began, err := d.Connect(t.Context(), &Outgoing{Body: []byte(initialize)})
+			if err != nil {
+				t.Fatalf("%d: %v", code, err)
+			}
+			began.Standing.Close()
+			began.Conn.Close(t.Context())
 		})
 	}
 }
