@@ -14,22 +14,24 @@ import (
 // TestServerThatAsksTooMuchAtOnce: questions beyond the limit are refused; the client gets the
 // others.
 func TestServerThatAsksTooMuchAtOnce(t *testing.T) {
-	const many = 5 * bridge.MaxQuestions
-	f := legacyServer(`{"tools":{}}`, func(id, _, _ string) ([]string, error) {
-		var questions []string
-		for n := range many {
-			questions = append(questions, fmt.Sprintf(`{"jsonrpc":"2.0","id":"q%d","method":"roots/list"}`, n))
+	synctest.Test(t, func(t *testing.T) {
+		const many = 5 * bridge.MaxQuestions
+		f := legacyServer(`{"tools":{}}`, func(id, _, _ string) ([]string, error) {
+			var questions []string
+			for n := range many {
+				questions = append(questions, fmt.Sprintf(`{"jsonrpc":"2.0","id":"q%d","method":"roots/list"}`, n))
+			}
+			return one(append(questions, hang)...)
+		})
+		f.NoGet = true
+		srv := front(t, f)
+		r := srv.modernly(modernRequestOf("7", "tools/call", `"name":"t",`+meta(`{"roots":{}}`)))
+		if n := len(gjson.Get(r.body, "result.inputRequests").Map()); n != bridge.MaxQuestions {
+			t.Errorf("%d questions: %.200s", n, r.body)
 		}
-		return one(append(questions, hang)...)
+		eventually(t, "the others are refused", func() bool { return len(f.sent()) == 3+many-bridge.MaxQuestions })
+		sameJSON(t, f.sent()[3], rpcError(`"q64"`, `"code":-32603,"message":"the server asks too many questions at once"`))
 	})
-	f.NoGet = true
-	srv := front(t, f)
-	r := srv.modernly(modernRequestOf("7", "tools/call", `"name":"t",`+meta(`{"roots":{}}`)))
-	if n := len(gjson.Get(r.body, "result.inputRequests").Map()); n != bridge.MaxQuestions {
-		t.Errorf("%d questions: %.200s", n, r.body)
-	}
-	eventually(t, "the others are refused", func() bool { return len(f.sent()) == 3+many-bridge.MaxQuestions })
-	sameJSON(t, f.sent()[3], rpcError(`"q64"`, `"code":-32603,"message":"the server asks too many questions at once"`))
 }
 
 // TestListenThatEndsByItselfOnAPipe: the subscription is also cancelled, as the specification
