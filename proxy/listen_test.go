@@ -17,6 +17,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"testing/synctest"
@@ -334,7 +335,7 @@ func TestMissingProgramIsLoggedAtOnce(t *testing.T) {
 // name, and again when it can be.
 func TestUnreachableServerIsLoggedAtOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		up := false
+		var up atomic.Bool
 		core, logs := observer.New(zap.InfoLevel)
 		cfg := config.Default()
 		cfg.Upstream.URL = "http://127.0.0.1:1/mcp"
@@ -344,7 +345,7 @@ func TestUnreachableServerIsLoggedAtOnce(t *testing.T) {
 		}
 		next := *srv.Now()
 		next.Origin.Ready = func(context.Context) error {
-			if up {
+			if up.Load() {
 				return nil
 			}
 			return &upstream.Error{Op: "connect", Addr: "127.0.0.1:1", Err: syscall.ECONNREFUSED}
@@ -365,12 +366,12 @@ func TestUnreachableServerIsLoggedAtOnce(t *testing.T) {
 		if said["server"] != "http://127.0.0.1:1/mcp" || said["cause"] != "refused" || said["error"] != "upstream 127.0.0.1:1: connect: connection refused" || said["advice"] == "" {
 			t.Errorf("told %v", said)
 		}
-		up = true
+		up.Store(true)
 		<-ended
 		if n := logs.FilterMessage("upstream is ready").Len(); n != 1 {
 			t.Errorf("told %d times that it is ready", n)
 		}
-		up = false
+		up.Store(false)
 		time.Sleep(probeAge * 2)
 		srv.awaitServer(ctx) // gives up
 		stop()
